@@ -1,0 +1,2 @@
+// Package codegen pins the generators that `make generate` runs.
+package codegen

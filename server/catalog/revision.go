@@ -1,0 +1,80 @@
+package catalog
+
+import (
+	"encoding/hex"
+	"fmt"
+)
+
+// Digest is a SHA-256.
+type Digest [32]byte
+
+// String prints "sha256:" and 64 hex digits, as verification.digest carries it.
+func (d Digest) String() string { return "sha256:" + hex.EncodeToString(d[:]) }
+
+// AnswerID is the stable key of a question within its paper.
+func AnswerID(section, number int) string { return fmt.Sprintf("%d:%d", section, number) }
+
+// PaperRevision is an immutable published paper as requests read it. It holds no trace of the answer key.
+type PaperRevision struct {
+	ExamKey string
+	// Digest identifies the revision: attempts point at it.
+	Digest  Digest
+	PaperID string
+	// DurationMinutes is the paper's, else the exam's; 0 means without time limit.
+	DurationMinutes int
+	// Questions are the finished JSON objects of MockQuestion, in paper order.
+	Questions [][]byte
+}
+
+// AnswerKey is what a PaperRevision is scored by. It is read apart and never rendered.
+type AnswerKey struct {
+	ExamKey string        `json:"-"`
+	Digest  Digest        `json:"-"`
+	Marking Marking       `json:"marking"`
+	Scoring Scoring       `json:"scoring"`
+	Keys    []QuestionKey `json:"questions"`
+}
+
+// QuestionKey is one question's key, in paper order.
+type QuestionKey struct {
+	Section     int      `json:"section"`
+	SectionName string   `json:"section_name,omitempty"`
+	Number      int      `json:"number"`
+	Letters     []string `json:"letters,omitempty"`
+	Answer      Answer   `json:"answer"`
+	Explanation string   `json:"explanation,omitempty"`
+}
+
+// Scoring holds the keys of an exam's free-form scoring object that have a meaning here (DESIGN §6).
+type Scoring struct {
+	Method        string       `json:"method,omitempty"`
+	Marks         *Marking     `json:"marks,omitempty"`
+	PartialCredit bool         `json:"partial_credit,omitempty"`
+	MaxScore      *float64     `json:"max_score,omitempty"`
+	PassMark      *float64     `json:"pass_mark,omitempty"`
+	Scale         *Scale       `json:"scale,omitempty"`
+	Conversion    []Conversion `json:"conversion,omitempty"`
+	Bands         []Band       `json:"bands,omitempty"`
+	SourceURL     string       `json:"source_url,omitempty"`
+}
+
+// Scale is the range and step of a scaled score.
+type Scale struct {
+	Min  float64 `json:"min"`
+	Max  float64 `json:"max"`
+	Step float64 `json:"step,omitempty"`
+}
+
+// Conversion is one row of an official raw-to-scaled table.
+type Conversion struct {
+	Raw    float64 `json:"raw"`
+	Scaled float64 `json:"scaled"`
+}
+
+// Band is a labelled range of the score.
+type Band struct {
+	Label      string  `json:"label"`
+	Min        float64 `json:"min"`
+	Max        float64 `json:"max"`
+	Descriptor string  `json:"descriptor,omitempty"`
+}

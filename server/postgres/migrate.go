@@ -1,0 +1,122 @@
+package postgres
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Environment keeps production and sandbox apart: it is stamped into a database once and never changes.
+type Environment string
+
+// The environments.
+const (
+	Production Environment = "production"
+	Sandbox    Environment = "sandbox"
+)
+
+// EnvironmentError says that a process and its database belong to different environments, or that the database was
+// never migrated (Database is empty).
+type EnvironmentError struct {
+	Process, Database Environment
+}
+
+func (e *EnvironmentError) Error() string {
+	if e.Database == "" {
+		return fmt.Sprintf("the database carries no environment: run `examprep migrate --environment %s` first", e.Process)
+	}
+	return fmt.Sprintf("this process runs as %s, the database belongs to %s", e.Process, e.Database)
+}
+
+// Migrate applies what is missing, forward only, and stamps env. It is safe to run twice and from several pods at once:
+// a session lock lets one work while the others wait.
+func Migrate(ctx context.Context, url string, env Environment) error {
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		return fmt.Errorf("database URL: %w", err)
+	}
+	db := stdlib.OpenDB(*cfg)
+	defer func() { _ = db.Close() }()
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return fmt.Errorf("embedded migrations: %w", err)
+	}
+	locker, err := lock.NewPostgresSessionLocker()
+	if err != nil {
+		return fmt.Errorf("migration lock: %w", err)
+	}
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithSessionLocker(locker))
+	if err != nil {
+		return fmt.Errorf("prepare migrations: %w", err)
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return fmt.Errorf("apply migrations: %w", err)
+	}
+	return stamp(ctx, db, env)
+}
+
+func stamp(ctx context.Context, db *sql.DB, env Environment) error {
+	if _, err := db.ExecContext(ctx,
+		"INSERT INTO installation (environment) VALUES ($1) ON CONFLICT DO NOTHING", string(env)); err != nil {
+		return fmt.Errorf("stamp environment: %w", err)
+	}
+	var found string
+	if err := db.QueryRowContext(ctx, "SELECT environment FROM installation").Scan(&found); err != nil {
+		return fmt.Errorf("read environment: %w", err)
+	}
+	if Environment(found) != env {
+		return &EnvironmentError{Process: env, Database: Environment(found)}
+	}
+	return nil
+}
+
+// CheckEnvironment returns *EnvironmentError unless the database carries env.
+func CheckEnvironment(ctx context.Context, pool *pgxpool.Pool, env Environment) error {
+	var migrated bool
+	if err := pool.QueryRow(ctx, "SELECT to_regclass('installation') IS NOT NULL").Scan(&migrated); err != nil {
+		return fmt.Errorf("read environment: %w", err)
+	}
+	if !migrated {
+		return &EnvironmentError{Process: env}
+	}
+	var found string
+	err := pool.QueryRow(ctx, "SELECT environment FROM installation").Scan(&found)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return &EnvironmentError{Process: env}
+	}
+	if err != nil {
+		return fmt.Errorf("read environment: %w", err)
+	}
+	if Environment(found) != env {
+		return &EnvironmentError{Process: env, Database: Environment(found)}
+	}
+	return nil
+}
+
+// MigrationsDigest names the embedded set of migrations: 16 hex digits that change with any of their bytes.
+func MigrationsDigest() string {
+	h := sha256.New()
+	_ = fs.WalkDir(migrations, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := migrations.ReadFile(path)
+		_, _ = fmt.Fprintf(h, "%s\n%s\n", path, content)
+		return err
+	})
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}

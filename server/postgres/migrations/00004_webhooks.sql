@@ -1,0 +1,86 @@
+-- +goose Up
+-- Owned by server/webhooks.
+CREATE TABLE webhook_endpoints (
+    id              uuid PRIMARY KEY,
+    -- Whose events: NULL is everyone's (an administrator's endpoint, declared in the cluster).
+    account_id      uuid REFERENCES accounts,
+    url             text NOT NULL,
+    events          text[] NOT NULL CHECK (cardinality(events) > 0),
+    description     text NOT NULL DEFAULT '',
+    status          text NOT NULL DEFAULT 'enabled' CHECK (status IN ('enabled', 'disabled')),
+    disabled_reason text NOT NULL DEFAULT '',
+    -- cluster/namespace/name of the resource that declares it; read-only over HTTP.
+    managed_by      text UNIQUE,
+    created_at      timestamptz NOT NULL DEFAULT now(),
+    updated_at      timestamptz NOT NULL DEFAULT now(),
+    last_success_at timestamptz,
+    failing_since   timestamptz,
+    last_status     integer
+);
+CREATE INDEX webhook_endpoints_by_account ON webhook_endpoints (account_id);
+
+-- Encrypted with AES-256-GCM under the encryption key named by key_id. Several while a rotation overlaps.
+CREATE TABLE webhook_secrets (
+    id          uuid PRIMARY KEY,
+    endpoint_id uuid NOT NULL REFERENCES webhook_endpoints ON DELETE CASCADE,
+    key_id      text NOT NULL,
+    ciphertext  bytea NOT NULL,
+    created_at  timestamptz NOT NULL DEFAULT now(),
+    expires_at  timestamptz
+);
+CREATE INDEX webhook_secrets_by_endpoint ON webhook_secrets (endpoint_id);
+
+CREATE TABLE webhook_events (
+    id         uuid PRIMARY KEY,
+    kind       text NOT NULL,
+    account_id uuid,
+    -- The exact bytes that are sent and signed, the same at each try.
+    body       bytea NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now()
+);
+
+-- No foreign keys: their row locks would make every event write to the row of its endpoint. Deleting an endpoint
+-- cancels what is pending for it.
+CREATE TABLE webhook_deliveries (
+    id              uuid PRIMARY KEY,
+    event_id        uuid NOT NULL,
+    endpoint_id     uuid NOT NULL,
+    state           text NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'delivered', 'failed', 'cancelled')),
+    -- Tries begun so far: 1 for the first, up to 6.
+    attempt         integer NOT NULL DEFAULT 0,
+    next_attempt_at timestamptz NOT NULL DEFAULT now(),
+    -- Until then the id is believed to be in the stream: the relay leaves the row alone.
+    relayed_until   timestamptz,
+    -- The fence: a terminal write must name the attempt and the lease that it belongs to.
+    lease           uuid,
+    lease_until     timestamptz,
+    last_status     integer,
+    last_error      text NOT NULL DEFAULT '',
+    created_at      timestamptz NOT NULL DEFAULT now(),
+    finished_at     timestamptz
+);
+CREATE INDEX webhook_deliveries_due ON webhook_deliveries (next_attempt_at) WHERE state = 'pending';
+CREATE INDEX webhook_deliveries_by_event ON webhook_deliveries (event_id);
+CREATE INDEX webhook_deliveries_by_endpoint ON webhook_deliveries (endpoint_id, created_at DESC);
+
+-- webhook_record_event is the outbox's front door. It is a function so that the statement that changes an attempt or
+-- publishes an exam writes the event and its deliveries in the same round trip and transaction, while this package
+-- stays the only one that knows its tables. It returns the number of deliveries written.
+-- +goose StatementBegin
+CREATE FUNCTION webhook_record_event(p_id uuid, p_kind text, p_account uuid, p_body bytea) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    written bigint;
+BEGIN
+    INSERT INTO webhook_events (id, kind, account_id, body) VALUES (p_id, p_kind, p_account, p_body);
+    INSERT INTO webhook_deliveries (id, event_id, endpoint_id)
+    SELECT gen_random_uuid(), p_id, e.id
+    FROM webhook_endpoints e
+    WHERE e.status = 'enabled'
+      AND p_kind = ANY (e.events)
+      AND (e.account_id IS NULL OR p_account IS NULL OR e.account_id = p_account);
+    GET DIAGNOSTICS written = ROW_COUNT;
+    RETURN written;
+END
+$$;
+-- +goose StatementEnd

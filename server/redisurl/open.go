@@ -1,0 +1,83 @@
+package redisurl
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Parse reads REDIS_URL:
+//
+//	redis://[user:password@]host:port[/db]             one node; rediss:// for TLS
+//	sentinel://[user:password@]host:port[,host:port…]/master[?db=N]
+//	cluster://[user:password@]host:port[,host:port…]
+//
+// sentinel:// and cluster:// take `?tls=true`, sentinel:// also sentinel_username and sentinel_password.
+func Parse(raw string) (*redis.UniversalOptions, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		var detail *url.Error
+		if errors.As(err, &detail) {
+			err = detail.Err // url.Error repeats the whole URL, password and all
+		}
+		return nil, fmt.Errorf("REDIS_URL: %w", err)
+	}
+	switch u.Scheme {
+	case "redis", "rediss":
+		return parseNode(raw)
+	case "sentinel", "cluster":
+	default:
+		return nil, fmt.Errorf("REDIS_URL: scheme %q is none of redis, rediss, sentinel, cluster", u.Scheme)
+	}
+	query := u.Query()
+	options := &redis.UniversalOptions{Addrs: strings.Split(u.Host, ","), Username: u.User.Username()}
+	options.Password, _ = u.User.Password()
+	if query.Get("tls") == "true" {
+		options.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	if u.Scheme == "cluster" {
+		options.IsClusterMode = true
+		return options, nil
+	}
+	options.MasterName = strings.Trim(u.Path, "/")
+	if options.MasterName == "" {
+		return nil, errors.New("REDIS_URL: sentinel:// needs the master's name as its path")
+	}
+	options.SentinelUsername, options.SentinelPassword = query.Get("sentinel_username"), query.Get("sentinel_password")
+	if db := query.Get("db"); db != "" {
+		if options.DB, err = strconv.Atoi(db); err != nil {
+			return nil, fmt.Errorf("REDIS_URL: db %q is not a number", db)
+		}
+	}
+	return options, nil
+}
+
+func parseNode(raw string) (*redis.UniversalOptions, error) {
+	node, err := redis.ParseURL(raw)
+	if err != nil {
+		return nil, errors.New("REDIS_URL: not of the form redis://[user:password@]host:port[/db]")
+	}
+	return &redis.UniversalOptions{
+		Addrs: []string{node.Addr}, DB: node.DB, Username: node.Username, Password: node.Password,
+		TLSConfig: node.TLSConfig, DialTimeout: node.DialTimeout, ReadTimeout: node.ReadTimeout,
+		WriteTimeout: node.WriteTimeout, PoolSize: node.PoolSize,
+	}, nil
+}
+
+// Open returns a client for url, after adjust (nil for none) has set what its owner needs. It does not wait for the
+// server: a process starts, degraded, while Redis is away.
+func Open(url string, adjust func(*redis.UniversalOptions)) (redis.UniversalClient, error) {
+	options, err := Parse(url)
+	if err != nil {
+		return nil, err
+	}
+	if adjust != nil {
+		adjust(options)
+	}
+	return redis.NewUniversalClient(options), nil
+}

@@ -1,0 +1,108 @@
+package command
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/netip"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"examprep.dev/server/postgres"
+)
+
+func databaseFlag(cmd *cobra.Command, target *string) {
+	cmd.Flags().StringVar(target, "database-url", "", "PostgreSQL, postgres://user:password@host:port/database")
+}
+
+func environmentFlag(cmd *cobra.Command, target *string) {
+	cmd.Flags().StringVar(target, "environment", "", "production or sandbox; must be the database's")
+}
+
+func parseEnvironment(value string) (postgres.Environment, error) {
+	switch env := postgres.Environment(value); env {
+	case postgres.Production, postgres.Sandbox:
+		return env, nil
+	case "":
+		return "", require("environment", value)
+	default:
+		return "", &usageError{fmt.Errorf("--environment: %q is neither production nor sandbox", value)}
+	}
+}
+
+// processFlags are the settings that api, worker and operator share.
+type processFlags struct {
+	databaseURL, redisURL, redisPrefix string
+	environment                        string
+	healthListen, metricsListen        string
+	logLevel                           string
+	shutdownGrace                      time.Duration
+}
+
+func (f *processFlags) register(cmd *cobra.Command) {
+	databaseFlag(cmd, &f.databaseURL)
+	environmentFlag(cmd, &f.environment)
+	flags := cmd.Flags()
+	flags.StringVar(&f.redisURL, "redis-url", "", "Redis: redis://, rediss://, sentinel:// or cluster://")
+	flags.StringVar(&f.redisPrefix, "redis-prefix", "examprep:", "what every name in Redis begins with")
+	flags.StringVar(&f.healthListen, "health-listen", ":8081", "address of /healthz and /readyz")
+	flags.StringVar(&f.metricsListen, "metrics-listen", ":9090", "address of /metrics")
+	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+	flags.DurationVar(&f.shutdownGrace, "shutdown-grace", 25*time.Second, "how long to finish what is in hand after SIGTERM")
+}
+
+// namespaceSecretFlag is the key of the learner namespace; losing it cuts learners off from their history.
+func namespaceSecretFlag(cmd *cobra.Command, target *string) {
+	cmd.Flags().StringVar(target, "namespace-secret", "", "base64 of at least 32 random bytes: learner references are hashed with it")
+}
+
+func parseNamespaceSecret(value string) ([]byte, error) {
+	if err := require("namespace-secret", value); err != nil {
+		return nil, err
+	}
+	secret, err := base64.StdEncoding.DecodeString(value)
+	if err != nil || len(secret) < 32 {
+		return nil, &usageError{fmt.Errorf("--namespace-secret: not base64 of at least 32 bytes")}
+	}
+	return secret, nil
+}
+
+func encryptionKeysFlag(cmd *cobra.Command, target *string) {
+	cmd.Flags().StringVar(target, "encryption-keys", "", "id:base64 of 32 bytes[,id:base64…]; webhook secrets are encrypted with the first, read with any")
+}
+
+func parsePrefixes(flag string, values []string) ([]netip.Prefix, error) {
+	prefixes := make([]netip.Prefix, 0, len(values))
+	for _, value := range values {
+		prefix, err := netip.ParsePrefix(value)
+		if err != nil {
+			return nil, &usageError{fmt.Errorf("--%s: %w", flag, err)}
+		}
+		prefixes = append(prefixes, prefix)
+	}
+	return prefixes, nil
+}
+
+// output is how a command prints its result: for people, or as JSON for scripts.
+type output struct{ format string }
+
+func (o *output) register(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&o.format, "output", "o", "text", "text or json")
+}
+
+// print writes v as JSON, or lets text print it.
+func (o *output) print(w io.Writer, v any, text func(io.Writer) error) error {
+	switch o.format {
+	case "json":
+		encoder := json.NewEncoder(w)
+		encoder.SetEscapeHTML(false)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(v)
+	case "text":
+		return text(w)
+	default:
+		return &usageError{fmt.Errorf("--output: %q is neither text nor json", o.format)}
+	}
+}

@@ -1,0 +1,8 @@
+-- name: AccountOfIdentity :one
+SELECT account_id FROM account_identities WHERE issuer = $1 AND subject = $2;
+
+-- name: LinkIdentity :one
+-- The first sign-in wins; a second at the same time gets the first one's account.
+INSERT INTO account_identities (issuer, subject, account_id) VALUES ($1, $2, $3)
+ON CONFLICT (issuer, subject) DO UPDATE SET issuer = excluded.issuer
+RETURNING account_id;

@@ -1,0 +1,11 @@
+// Package sessions signs developers in with any OpenID Connect provider (authorization code with PKCE, RFC 7636) and
+// keeps their sessions: an opaque random token in a cookie, only its SHA-256 in Redis, with an idle and an absolute
+// time-out. Signing in always makes a new token, so a token planted before cannot become a session.
+//
+// It fails with *RefusedError when the browser or the provider sent what cannot be accepted (a forged state, a nonce
+// that is not ours, a code used before), with *NoSessionError when a token is unknown or has run out, and with wrapped
+// errors of Redis, Postgres or the provider when one of them is away. The provider is discovered at the first sign-in,
+// so an API pod starts without it.
+//
+// It must not import fasthttp: cookies and redirects are server/httpapi's.
+package sessions

@@ -1,0 +1,132 @@
+package sessions
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+)
+
+// Session is a signed-in developer.
+type Session struct {
+	AccountID uuid.UUID `json:"account_id"`
+	Issuer    string    `json:"issuer"`
+	Subject   string    `json:"subject"`
+	// Email is what the provider calls the person; empty when it does not say. For display only.
+	Email     string    `json:"email,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// NoSessionError says that a token belongs to no living session.
+type NoSessionError struct{}
+
+func (*NoSessionError) Error() string { return "no session, or it has run out" }
+
+// Store keeps sessions in Redis.
+type Store struct {
+	redis    redis.UniversalClient
+	prefix   string
+	idle     time.Duration
+	absolute time.Duration
+	now      func() time.Time
+}
+
+// NewStore returns a store whose names begin with prefix. A session ends idle after its last use, and absolute after
+// its beginning, whatever comes first.
+func NewStore(client redis.UniversalClient, prefix string, idle, absolute time.Duration, now func() time.Time) *Store {
+	return &Store{redis: client, prefix: prefix, idle: idle, absolute: absolute, now: now}
+}
+
+// Create begins a session and returns the token for the cookie. The token is stored nowhere.
+func (s *Store) Create(ctx context.Context, session Session) (string, error) {
+	session.CreatedAt = s.now().UTC()
+	value, err := json.Marshal(session)
+	if err != nil {
+		return "", fmt.Errorf("encode session: %w", err)
+	}
+	token := newToken()
+	name := s.name(token)
+	_, err = s.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.Set(ctx, name, value, min(s.idle, s.absolute))
+		p.SAdd(ctx, s.ofAccount(session.AccountID), name)
+		p.Expire(ctx, s.ofAccount(session.AccountID), s.absolute)
+		return nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("store session: %w", err)
+	}
+	return token, nil
+}
+
+// Lookup returns the session of a token and begins its idle time anew.
+func (s *Store) Lookup(ctx context.Context, token string) (Session, error) {
+	if token == "" {
+		return Session{}, &NoSessionError{}
+	}
+	value, err := s.redis.GetEx(ctx, s.name(token), s.idle).Bytes()
+	if errors.Is(err, redis.Nil) {
+		return Session{}, &NoSessionError{}
+	}
+	if err != nil {
+		return Session{}, fmt.Errorf("read session: %w", err)
+	}
+	var session Session
+	if err := json.Unmarshal(value, &session); err != nil {
+		return Session{}, fmt.Errorf("decode session: %w", err)
+	}
+	if s.now().Sub(session.CreatedAt) >= s.absolute {
+		return Session{}, &NoSessionError{}
+	}
+	return session, nil
+}
+
+// End signs one session out. Ending it twice is no error.
+func (s *Store) End(ctx context.Context, token string) error {
+	if err := s.redis.Del(ctx, s.name(token)).Err(); err != nil {
+		return fmt.Errorf("end session: %w", err)
+	}
+	return nil
+}
+
+// EndAll signs an account out everywhere.
+func (s *Store) EndAll(ctx context.Context, account uuid.UUID) error {
+	names, err := s.redis.SMembers(ctx, s.ofAccount(account)).Result()
+	if err != nil {
+		return fmt.Errorf("list sessions: %w", err)
+	}
+	_, err = s.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, name := range names {
+			p.Del(ctx, name)
+			p.SRem(ctx, s.ofAccount(account), name)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("end sessions: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) name(token string) string { return s.prefix + "session:" + hashed(token) }
+
+func (s *Store) ofAccount(account uuid.UUID) string { return s.prefix + "sessions:" + account.String() }
+
+// newToken returns 256 random bits as URL-safe text.
+func newToken() string {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+func hashed(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,203 @@
+package sessions_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/oauth2-proxy/mockoidc"
+	"github.com/redis/go-redis/v9"
+
+	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/sessions"
+)
+
+const redirectURL = "http://127.0.0.1/v1/developer/callback"
+
+// accounts makes account rows as server/keys does; sessions' tests need no more of it.
+type accounts struct{ pool *pgxpool.Pool }
+
+func (a accounts) EnsureAccount(ctx context.Context, name string) (uuid.UUID, error) {
+	var id uuid.UUID
+	err := a.pool.QueryRow(ctx, `INSERT INTO accounts (id, name) VALUES ($1, $2)
+		ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING id`, uuid.New(), name).Scan(&id)
+	return id, err
+}
+
+type fixture struct {
+	provider *mockoidc.MockOIDC
+	store    *sessions.Store
+	signIn   *sessions.SignIn
+	redis    redis.UniversalClient
+	prefix   string
+	clock    *time.Time
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	provider, err := mockoidc.Run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = provider.Shutdown() })
+	client, prefix := redistest.New(t)
+	pool := postgrestest.New(t)
+	now := time.Now()
+	f := &fixture{provider: provider, redis: client, prefix: prefix, clock: &now}
+	f.store = sessions.NewStore(client, prefix, time.Hour, 8*time.Hour, func() time.Time { return *f.clock })
+	f.signIn = sessions.NewSignIn(sessions.Provider{
+		Issuer: provider.Issuer(), ClientID: provider.ClientID, ClientSecret: provider.ClientSecret, RedirectURL: redirectURL,
+	}, accounts{pool}, f.store, pool)
+	return f
+}
+
+// atProvider goes to the provider as a browser would and returns what it sends back.
+func (f *fixture) atProvider(t *testing.T, address string) url.Values {
+	t.Helper()
+	browser := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := browser.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	back, err := response.Location()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return back.Query()
+}
+
+func TestASignedInPersonKeepsOneAccount(t *testing.T) {
+	f := newFixture(t)
+	var first sessions.Session
+	for range 2 {
+		f.provider.QueueUser(&mockoidc.MockUser{Subject: "ada", Email: "ada@example.org"})
+		address, cookie, err := f.signIn.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(address, "code_challenge_method=S256") {
+			t.Errorf("no PKCE in %s", address)
+		}
+		back := f.atProvider(t, address)
+		token, err := f.signIn.Complete(t.Context(), cookie, back.Get("state"), back.Get("code"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		session, err := f.store.Lookup(t.Context(), token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if session.Subject != "ada" || session.Email != "ada@example.org" {
+			t.Errorf("session = %+v", session)
+		}
+		if first.AccountID != uuid.Nil && session.AccountID != first.AccountID {
+			t.Errorf("second sign-in got account %s, the first %s", session.AccountID, first.AccountID)
+		}
+		first = session
+	}
+}
+
+func TestWhatCannotBeAcceptedIsRefused(t *testing.T) {
+	for name, tamper := range map[string]func(f *fixture, cookie, state, code *string){
+		"forged state":            func(_ *fixture, _, state, _ *string) { *state = "forged" },
+		"empty state":             func(_ *fixture, _, state, _ *string) { *state = "" },
+		"cookie of nobody":        func(_ *fixture, cookie, _, _ *string) { *cookie = "stolen" },
+		"no cookie":               func(_ *fixture, cookie, _, _ *string) { *cookie = "" },
+		"code of nobody":          func(_ *fixture, _, _, code *string) { *code = "forged" },
+		"token that has run out":  func(f *fixture, _, _, _ *string) { *f.clock = f.clock.Add(24 * time.Hour) },
+		"token for somebody else": func(f *fixture, _, _, _ *string) { f.provider.ClientID = "another" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			address, cookie, err := f.signIn.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			back := f.atProvider(t, address)
+			state, code := back.Get("state"), back.Get("code")
+			tamper(f, &cookie, &state, &code)
+			_, err = f.signIn.Complete(t.Context(), cookie, state, code)
+			var refused *sessions.RefusedError
+			if !errors.As(err, &refused) {
+				t.Fatalf("got %v, want a RefusedError", err)
+			}
+		})
+	}
+}
+
+func TestASignInCanBeCompletedOnce(t *testing.T) {
+	f := newFixture(t)
+	address, cookie, err := f.signIn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := f.atProvider(t, address)
+	if _, err := f.signIn.Complete(t.Context(), cookie, back.Get("state"), back.Get("code")); err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.signIn.Complete(t.Context(), cookie, back.Get("state"), back.Get("code"))
+	var refused *sessions.RefusedError
+	if !errors.As(err, &refused) {
+		t.Fatalf("replay: got %v, want a RefusedError", err)
+	}
+}
+
+func TestASessionEnds(t *testing.T) {
+	account := uuid.New()
+	for name, end := range map[string]func(t *testing.T, f *fixture, token string){
+		"by sign-out":            func(t *testing.T, f *fixture, token string) { must(t, f.store.End(t.Context(), token)) },
+		"by sign-out everywhere": func(t *testing.T, f *fixture, _ string) { must(t, f.store.EndAll(t.Context(), account)) },
+		"at its absolute time-out": func(_ *testing.T, f *fixture, _ string) {
+			*f.clock = f.clock.Add(8 * time.Hour)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			token, err := f.store.Create(t.Context(), sessions.Session{AccountID: account})
+			must(t, err)
+			_, err = f.store.Lookup(t.Context(), token)
+			must(t, err)
+			end(t, f, token)
+			var none *sessions.NoSessionError
+			if _, err := f.store.Lookup(t.Context(), token); !errors.As(err, &none) {
+				t.Errorf("got %v, want a NoSessionError", err)
+			}
+		})
+	}
+}
+
+func TestIdleTimeBeginsAnewWithEachUse(t *testing.T) {
+	f := newFixture(t)
+	token, err := f.store.Create(t.Context(), sessions.Session{AccountID: uuid.New()})
+	must(t, err)
+	names, err := f.redis.Keys(t.Context(), f.prefix+"session:*").Result()
+	must(t, err)
+	if len(names) != 1 || strings.Contains(names[0], token) {
+		t.Fatalf("names %v: want one, without the token", names)
+	}
+	must(t, f.redis.Expire(t.Context(), names[0], time.Minute).Err())
+	_, err = f.store.Lookup(t.Context(), token)
+	must(t, err)
+	if left := f.redis.TTL(t.Context(), names[0]).Val(); left <= time.Minute {
+		t.Errorf("%s left after a use, want about an hour", left)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,50 @@
+package catalog
+
+import "fmt"
+
+// ChangeKind says what happened to a field.
+type ChangeKind string
+
+// The kinds of change.
+const (
+	Added   ChangeKind = "added"
+	Removed ChangeKind = "removed"
+	Changed ChangeKind = "changed"
+)
+
+// Change is one difference between two versions of an exam. It may show answers: it is for the exam's owner.
+type Change struct {
+	Kind ChangeKind `json:"kind"`
+	// PaperID is empty for a field of the exam itself.
+	PaperID string `json:"paper_id,omitempty"`
+	// AnswerID names the question ("<section>:<number>"); empty for a field of the paper or the exam.
+	AnswerID string `json:"answer_id,omitempty"`
+	// Field is the changed field by its name in ExamContent ("answer", "options.B", "provenance.license"); empty when a
+	// whole paper or question was added or removed.
+	Field string `json:"field,omitempty"`
+	// Old and New are the values, shortened for display. A whole paper or question shows its title or answer.
+	Old string `json:"old,omitempty"`
+	New string `json:"new,omitempty"`
+}
+
+// String prints the change for a terminal, in one line.
+func (c Change) String() string {
+	where := "exam"
+	if c.PaperID != "" {
+		where = "paper " + c.PaperID
+	}
+	if c.AnswerID != "" {
+		where += " question " + c.AnswerID
+	}
+	if c.Field != "" {
+		where += " " + c.Field
+	}
+	switch c.Kind {
+	case Added:
+		return fmt.Sprintf("%s added: %s", where, c.New)
+	case Removed:
+		return fmt.Sprintf("%s removed: %s", where, c.Old)
+	default:
+		return fmt.Sprintf("%s: %s → %s", where, c.Old, c.New)
+	}
+}

@@ -1,0 +1,204 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"examprep.dev/server/telemetry"
+)
+
+func TestLoggerWritesJSONFromItsLevelUp(t *testing.T) {
+	var out bytes.Buffer
+	logger, err := telemetry.NewLogger(&out, "WARN")
+	if err != nil {
+		t.Fatal(err)
+	}
+	logger.Info("left out")
+	logger.Warn("kept", "n", 1)
+	var line map[string]any
+	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
+		t.Fatalf("one JSON line expected, got %q: %v", out.String(), err)
+	}
+	if line["msg"] != "kept" || line["n"] != 1.0 {
+		t.Errorf("line = %v", line)
+	}
+}
+
+func TestLoggerRefusesAnUnknownLevel(t *testing.T) {
+	if _, err := telemetry.NewLogger(io.Discard, "loud"); err == nil || !strings.Contains(err.Error(), "loud") {
+		t.Errorf("error = %v, want it to name the level", err)
+	}
+}
+
+// serve runs a side server on a free port, and returns its address and how to stop it.
+func serve(t *testing.T, run func(context.Context, net.Listener) error) (url string, stop func() error) {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- run(ctx, listener) }()
+	t.Cleanup(cancel)
+	return "http://" + listener.Addr().String(), func() error { cancel(); return <-done }
+}
+
+func get(t *testing.T, url string) (status int, body string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(content)
+}
+
+func TestReadinessTellsItsReason(t *testing.T) {
+	var unready error
+	server := telemetry.NewHealthServer("", func(context.Context) error { return unready }, slog.New(slog.DiscardHandler))
+	url, stop := serve(t, server.ServeListener)
+	for _, c := range []struct {
+		name, path string
+		unready    error
+		status     int
+		body       string
+	}{
+		{"alive and ready", "/healthz", nil, 200, `{"status":"ok"}`},
+		{"ready", "/readyz", nil, 200, `{"status":"ok"}`},
+		{"alive though unready", "/healthz", errors.New("snapshot not loaded"), 200, `{"status":"ok"}`},
+		{"unready", "/readyz", errors.New("snapshot not loaded"), 503, `{"status":"unready","reason":"snapshot not loaded"}`},
+		{"unknown", "/metrics", nil, 404, "404 page not found"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			unready = c.unready
+			status, body := get(t, url+c.path)
+			if status != c.status || strings.TrimSpace(body) != c.body {
+				t.Errorf("%s = %d %s, want %d %s", c.path, status, body, c.status, c.body)
+			}
+		})
+	}
+	if err := stop(); err != nil {
+		t.Errorf("stopping: %v", err)
+	}
+}
+
+func TestMetricsServeWhatIsRegistered(t *testing.T) {
+	registry := telemetry.NewRegistry()
+	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "examprep_test_total", Help: "A test."})
+	registry.MustRegister(counter)
+	counter.Add(3)
+	url, stop := serve(t, telemetry.NewMetricsServer("", registry, slog.New(slog.DiscardHandler)).ServeListener)
+	status, body := get(t, url+"/metrics")
+	if status != http.StatusOK {
+		t.Fatalf("status = %d", status)
+	}
+	for _, want := range []string{"examprep_test_total 3", "go_goroutines ", "process_cpu_seconds_total "} {
+		if !strings.Contains(body, want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	if err := stop(); err != nil {
+		t.Errorf("stopping: %v", err)
+	}
+}
+
+func TestServeNamesAPortThatIsTaken(t *testing.T) {
+	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	server := telemetry.NewMetricsServer(taken.Addr().String(), prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	if err := server.Serve(t.Context()); err == nil || !strings.Contains(err.Error(), "metrics server") {
+		t.Errorf("error = %v", err)
+	}
+}
+
+func TestTracingFollowsTheStandardVariables(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		env     map[string]string
+		enabled bool
+		wrong   string
+	}{
+		{"nothing set", nil, false, ""},
+		{"endpoint", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}, true, ""},
+		{"exporter", map[string]string{"OTEL_TRACES_EXPORTER": "otlp"}, true, ""},
+		{"grpc", map[string]string{"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, true, ""},
+		{"turned off", map[string]string{"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://x"}, false, ""},
+		{"disabled", map[string]string{"OTEL_SDK_DISABLED": "true", "OTEL_TRACES_EXPORTER": "otlp"}, false, ""},
+		{"unknown exporter", map[string]string{"OTEL_TRACES_EXPORTER": "zipkin"}, false, "zipkin"},
+		{"unknown protocol", map[string]string{"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "morse"}, false, "OTEL_EXPORTER_OTLP_PROTOCOL"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, name := range []string{"OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"} {
+				t.Setenv(name, c.env[name])
+			}
+			tracing, err := telemetry.NewTracing(t.Context(), "examprep-test", "v0")
+			if c.wrong != "" {
+				if err == nil || !strings.Contains(err.Error(), c.wrong) {
+					t.Fatalf("error = %v, want it to name %s", err, c.wrong)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tracing.Enabled != c.enabled {
+				t.Errorf("enabled = %v", tracing.Enabled)
+			}
+			if err := tracing.Shutdown(t.Context()); err != nil {
+				t.Errorf("shutdown: %v", err)
+			}
+		})
+	}
+}
+
+func TestSpansReachTheConfiguredCollector(t *testing.T) {
+	received := make(chan string, 1)
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		select {
+		case received <- r.URL.Path + " " + string(body):
+		default:
+		}
+	}))
+	defer collector.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+	t.Setenv("OTEL_SERVICE_NAME", "renamed")
+	tracing, err := telemetry.NewTracing(t.Context(), "examprep-test", "v0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, span := tracing.Provider.Tracer("test").Start(t.Context(), "a span")
+	span.End()
+	if err := tracing.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := <-received
+	for _, want := range []string{"/v1/traces ", "a span", "renamed"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing from what the collector received", want)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+)
+
+// Tracing is a tracer provider and how to end it.
+type Tracing struct {
+	// Provider makes spans; it is a no-op unless Enabled.
+	Provider trace.TracerProvider
+	// Enabled tells whether spans go anywhere, so that a hot path can leave them out altogether.
+	Enabled bool
+	// Shutdown sends what is buffered and ends the exporter.
+	Shutdown func(context.Context) error
+}
+
+// NewTracing sets up tracing from the standard OTEL_ variables. Without OTEL_EXPORTER_OTLP_ENDPOINT (or
+// …_TRACES_ENDPOINT) and without OTEL_TRACES_EXPORTER=otlp there is none; OTEL_SDK_DISABLED=true and
+// OTEL_TRACES_EXPORTER=none turn it off. service names the process (examprep-api …) unless OTEL_SERVICE_NAME does.
+// Sampling, headers, TLS, limits and attributes are read by the OpenTelemetry SDK itself.
+func NewTracing(ctx context.Context, service, version string) (*Tracing, error) {
+	wanted, err := exportWanted()
+	if err != nil {
+		return nil, err
+	}
+	if !wanted {
+		return &Tracing{Provider: noop.NewTracerProvider(), Shutdown: func(context.Context) error { return nil }}, nil
+	}
+	exporter, err := newExporter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	provider := sdktrace.NewTracerProvider(
+		sdktrace.WithBatcher(exporter),
+		sdktrace.WithResource(describe(ctx, service, version)),
+	)
+	return &Tracing{Provider: provider, Enabled: true, Shutdown: provider.Shutdown}, nil
+}
+
+func exportWanted() (bool, error) {
+	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
+		return false, nil
+	}
+	switch exporter := os.Getenv("OTEL_TRACES_EXPORTER"); exporter {
+	case "otlp":
+		return true, nil
+	case "none":
+		return false, nil
+	case "":
+		return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != "", nil
+	default:
+		return false, fmt.Errorf("OTEL_TRACES_EXPORTER: %q is neither otlp nor none", exporter)
+	}
+}
+
+// newExporter speaks the protocol that the variables name; http/protobuf is the specification's default.
+func newExporter(ctx context.Context) (*otlptrace.Exporter, error) {
+	protocol := os.Getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
+	if protocol == "" {
+		protocol = os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL")
+	}
+	var exporter *otlptrace.Exporter
+	var err error
+	switch protocol {
+	case "", "http/protobuf":
+		exporter, err = otlptracehttp.New(ctx)
+	case "grpc":
+		exporter, err = otlptracegrpc.New(ctx)
+	default:
+		err = errors.New("OTEL_EXPORTER_OTLP_PROTOCOL is neither grpc nor http/protobuf")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("trace exporter: %w", err)
+	}
+	return exporter, nil
+}
+
+// describe names the process. Later sources win: the variables say what the operator wants it to be called.
+func describe(ctx context.Context, service, version string) *resource.Resource {
+	// A detector that fails leaves its part out; the rest is worth having.
+	r, _ := resource.New(ctx,
+		resource.WithTelemetrySDK(),
+		resource.WithHost(),
+		resource.WithAttributes(attribute.String("service.name", service), attribute.String("service.version", version)),
+		resource.WithFromEnv(),
+	)
+	return r
+}

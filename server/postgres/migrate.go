@@ -47,7 +47,7 @@ func (e *EnvironmentError) Error() string {
 func Migrate(ctx context.Context, url string, env Environment) error {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
-		return fmt.Errorf("database URL: %w", err)
+		return &URLError{err}
 	}
 	db := stdlib.OpenDB(*cfg)
 	defer func() { _ = db.Close() }()

@@ -8,12 +8,18 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
+// URLError says that a database URL cannot be read; it holds no password.
+type URLError struct{ err error }
+
+func (e *URLError) Error() string { return "DATABASE_URL: " + e.err.Error() }
+func (e *URLError) Unwrap() error { return e.err }
+
 // Open connects a pool and checks that the server answers. Settings in url (pool_max_conns and the like) win over the
 // defaults here.
 func Open(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, fmt.Errorf("database URL: %w", err)
+		return nil, &URLError{err}
 	}
 	if _, set := cfg.ConnConfig.RuntimeParams["application_name"]; !set {
 		cfg.ConnConfig.RuntimeParams["application_name"] = "examprep"

@@ -1,0 +1,110 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/telemetry"
+)
+
+// process is what api, worker and operator stand on.
+type process struct {
+	flags    *processFlags
+	env      postgres.Environment
+	logger   *slog.Logger
+	registry *prometheus.Registry
+	tracing  *telemetry.Tracing
+	pool     *pgxpool.Pool
+}
+
+// openProcess checks the shared settings, sets up logs, metrics and traces, and waits for a database of the right
+// environment. Close what it returns.
+func openProcess(ctx context.Context, name string, flags *processFlags, stderr io.Writer) (*process, error) {
+	env, err := parseEnvironment(flags.environment)
+	if err != nil {
+		return nil, err
+	}
+	if err := require("database-url", flags.databaseURL); err != nil {
+		return nil, err
+	}
+	logger, err := telemetry.NewLogger(stderr, flags.logLevel)
+	if err != nil {
+		return nil, &usageError{fmt.Errorf("--log-level: %w", err)}
+	}
+	logger = logger.With("process", name)
+	tracing, err := telemetry.NewTracing(ctx, "examprep-"+name, version())
+	if err != nil {
+		return nil, err
+	}
+	pool, err := openDatabase(ctx, flags.databaseURL, env, logger)
+	if err != nil {
+		return nil, errors.Join(err, tracing.Shutdown(context.WithoutCancel(ctx)))
+	}
+	return &process{
+		flags: flags, env: env, logger: logger, registry: telemetry.NewRegistry(), tracing: tracing, pool: pool,
+	}, nil
+}
+
+// close flushes traces and closes the pool. It takes no longer than a few seconds.
+func (p *process) close(ctx context.Context) {
+	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+	defer cancel()
+	if err := p.tracing.Shutdown(flush); err != nil {
+		p.logger.Warn("traces were not flushed", "error", err)
+	}
+	p.pool.Close()
+}
+
+// servers returns the health and metrics servers as parts. They belong to the back: a pod that finishes its work must
+// still answer its probes.
+func (p *process) servers(ready telemetry.Ready) []part {
+	return []part{
+		{"health", telemetry.NewHealthServer(p.flags.healthListen, ready, p.logger).Serve},
+		{"metrics", telemetry.NewMetricsServer(p.flags.metricsListen, p.registry, p.logger).Serve},
+	}
+}
+
+// databaseRetry is the wait between two looks for a database that does not answer yet.
+const databaseRetry = time.Second
+
+// openDatabase waits until the database answers, so that pods and their database may start in any order. A database of
+// the other environment, or one that was never migrated, ends the wait: only a person can mend that.
+func openDatabase(ctx context.Context, url string, env postgres.Environment, logger *slog.Logger) (*pgxpool.Pool, error) {
+	for {
+		pool, err := postgres.Open(ctx, url)
+		if err == nil {
+			if err = postgres.CheckEnvironment(ctx, pool, env); err == nil {
+				return pool, nil
+			}
+			pool.Close()
+		}
+		var mismatch *postgres.EnvironmentError
+		var malformed *postgres.URLError
+		if errors.As(err, &mismatch) || errors.As(err, &malformed) {
+			return nil, err
+		}
+		logger.Warn("waiting for the database", "error", err)
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(ctx.Err(), err)
+		case <-time.After(databaseRetry):
+		}
+	}
+}
+
+// version is the module's version as the Go toolchain stamped it, "(devel)" for a build from a checkout.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return "unknown"
+}

@@ -1,0 +1,96 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is examprep.dev/v1alpha1. The generated apply configurations know it as SchemeGroupVersion.
+var (
+	GroupVersion       = schema.GroupVersion{Group: "examprep.dev", Version: "v1alpha1"} //nolint:gochecknoglobals // a constant in all but syntax
+	SchemeGroupVersion = GroupVersion                                                    //nolint:gochecknoglobals // the name that generated code asks for
+)
+
+// AddToScheme registers the kinds of this package.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion,
+		&ExamContent{}, &ExamContentList{},
+		&WebhookEndpoint{}, &WebhookEndpointList{},
+		&RateTier{}, &RateTierList{},
+	)
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}
+
+// Names that resources and operator agree on.
+const (
+	// ContentLabel is the label (value "true") of a ConfigMap that holds chunks of questions. The operator watches no
+	// other ConfigMap: a change to one without the label is noticed at the next resync only.
+	ContentLabel = "examprep.dev/content"
+	// Finalizer keeps a resource until the operator has let go of what it published.
+	Finalizer = "examprep.dev/finalizer"
+	// ReconcileRequestAnnotation asks for a reconcile now: any new value does it, a timestamp by custom. The value that
+	// was handled last is in status.lastHandledReconcileAt.
+	ReconcileRequestAnnotation = "reconcile.examprep.dev/requestedAt"
+)
+
+// Condition types. Ready is always there; Reconciling and Stalled only while True, as kstatus reads them.
+const (
+	// ConditionReady says whether what the resource declares is what is in effect.
+	ConditionReady = "Ready"
+	// ConditionReconciling is True while the operator works towards the declared state or waits to try again.
+	ConditionReconciling = "Reconciling"
+	// ConditionStalled is True when only a change to the resource, or to what it refers to, can help.
+	ConditionStalled = "Stalled"
+	// ConditionAccepted says whether the declaration is valid and this resource may make it.
+	ConditionAccepted = "Accepted"
+	// ConditionResolvedRefs says whether everything the resource refers to was found and is what it should be.
+	ConditionResolvedRefs = "ResolvedRefs"
+	// ConditionPublished says whether the declared content is the published revision.
+	ConditionPublished = "Published"
+	// ConditionDelivering says whether deliveries of a webhook endpoint succeed.
+	ConditionDelivering = "Delivering"
+)
+
+// Condition reasons.
+const (
+	// ReasonReady: all is as declared.
+	ReasonReady = "Ready"
+	// ReasonProgressing: work is under way, or is tried again after a passing fault.
+	ReasonProgressing = "Progressing"
+	// ReasonSuspended: spec.suspend is set; nothing is changed meanwhile.
+	ReasonSuspended = "Suspended"
+	// ReasonAccepted: the declaration is valid.
+	ReasonAccepted = "Accepted"
+	// ReasonInvalid: the declaration breaks a rule that the API server could not check.
+	ReasonInvalid = "Invalid"
+	// ReasonExamKeyConflict: another resource owns spec.examKey.
+	ReasonExamKeyConflict = "ExamKeyConflict"
+	// ReasonNameConflict: another resource owns the name that this one would take outside the cluster.
+	ReasonNameConflict = "NameConflict"
+	// ReasonResolved: all references were found.
+	ReasonResolved = "Resolved"
+	// ReasonRefNotFound: a referenced object, or a key in it, is not there.
+	ReasonRefNotFound = "RefNotFound"
+	// ReasonRefInvalid: a referenced object is there but is not what it should be: wrong digest, not decodable.
+	ReasonRefInvalid = "RefInvalid"
+	// ReasonPublished: the declared content is published.
+	ReasonPublished = "Published"
+	// ReasonPinned: spec.revision holds an earlier revision in place.
+	ReasonPinned = "Pinned"
+	// ReasonSealMismatch: a paper's verification seal is missing or is not that of the paper.
+	ReasonSealMismatch = "SealMismatch"
+	// ReasonRevisionNotFound: spec.revision names a revision that is not kept (any more).
+	ReasonRevisionNotFound = "RevisionNotFound"
+	// ReasonBackendUnavailable: the database could not be reached or refused; it is tried again.
+	ReasonBackendUnavailable = "BackendUnavailable"
+	// ReasonDelivering: the last deliveries succeeded.
+	ReasonDelivering = "Delivering"
+	// ReasonNoDeliveries: nothing was delivered yet.
+	ReasonNoDeliveries = "NoDeliveries"
+	// ReasonFailing: deliveries fail and are tried again.
+	ReasonFailing = "Failing"
+	// ReasonDisabled: the endpoint was disabled because its receiver failed for too long or said that it is gone.
+	ReasonDisabled = "Disabled"
+)

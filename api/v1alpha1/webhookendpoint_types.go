@@ -1,0 +1,169 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// EventKind names what an endpoint is told of.
+//
+// +kubebuilder:validation:Enum=mock_attempt.submitted;mock_attempt.scored;exam.content_updated
+type EventKind string
+
+// WebhookEndpointSpec declares an HTTPS receiver of events.
+type WebhookEndpointSpec struct {
+	// URL is the receiver's address, https only. Addresses in private and link-local ranges are refused when they are
+	// dialled, unless an administrator allowed the range (--webhook-allow-cidr).
+	//
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() == 'https' && url(self).getHostname() != ''",message="url must be an https:// address with a host name"
+	// +kubebuilder:validation:XValidation:rule="!self.contains('@') && !self.contains('#')",message="url must not hold credentials or a fragment: the signature is what a receiver trusts"
+	// +required
+	URL string `json:"url"`
+
+	// Events are the kinds of event to deliver: mock_attempt.submitted, mock_attempt.scored, exam.content_updated.
+	//
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=3
+	// +listType=set
+	// +required
+	Events []EventKind `json:"events"`
+
+	// Description is free text for people.
+	//
+	// +kubebuilder:validation:MaxLength=500
+	// +optional
+	Description string `json:"description,omitempty"`
+
+	// Account names the account whose attempts are told of. Left out: everyone's. The account must exist (`examprep
+	// keys create --account` makes it).
+	//
+	// +kubebuilder:validation:MaxLength=200
+	// +optional
+	Account string `json:"account,omitempty"`
+
+	// SigningSecretRef names a Secret of this namespace and the key in it that hold the signing secret, at least 24
+	// characters. Left out: the operator generates one and writes it to the Secret <name>-signing-secret, key "secret",
+	// which it owns.
+	//
+	// +optional
+	SigningSecretRef *SecretKeyRef `json:"signingSecretRef,omitempty"`
+
+	// Suspend stops deliveries: events that happen meanwhile are not delivered later.
+	//
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+}
+
+// SecretKeyRef names a key of a Secret in the resource's own namespace.
+type SecretKeyRef struct {
+	// Name of the Secret.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	Name string `json:"name"`
+
+	// Key in its data.
+	//
+	// +kubebuilder:default=secret
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	Key string `json:"key,omitempty"`
+}
+
+// WebhookEndpointStatus is what the operator last saw and did.
+type WebhookEndpointStatus struct {
+	// ObservedGeneration is the metadata.generation that this status tells of.
+	//
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Conditions: Ready (the endpoint is registered as declared), Accepted (valid), ResolvedRefs (account and secret
+	// found), Delivering (deliveries succeed); Reconciling and Stalled only while True.
+	//
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// ID is the endpoint's identifier in the HTTP API, where it is read-only.
+	//
+	// +optional
+	ID string `json:"id,omitempty"`
+
+	// URL is the address that deliveries go to.
+	//
+	// +optional
+	URL string `json:"url,omitempty"`
+
+	// SigningSecret names the Secret that holds the signing secret in use.
+	//
+	// +optional
+	SigningSecret string `json:"signingSecret,omitempty"`
+
+	// FailingSince is when deliveries began to fail without a success since; absent while they succeed.
+	//
+	// +optional
+	FailingSince *metav1.Time `json:"failingSince,omitempty"`
+
+	// LastStatus is the HTTP status of the last try; absent before the first, and when no answer came.
+	//
+	// +optional
+	LastStatus int32 `json:"lastStatus,omitempty"`
+
+	// Backlog is how many deliveries are pending. Like all of the delivery health it is brought up to date at a slow
+	// interval.
+	//
+	// +optional
+	Backlog int64 `json:"backlog,omitempty"`
+
+	// OldestUndelivered is when the oldest pending delivery was caused; absent when none is pending.
+	//
+	// +optional
+	OldestUndelivered *metav1.Time `json:"oldestUndelivered,omitempty"`
+
+	// LastHandledReconcileAt is the last value of the annotation reconcile.examprep.dev/requestedAt that was acted on.
+	//
+	// +optional
+	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
+}
+
+// WebhookEndpoint registers an HTTPS receiver of signed events.
+//
+// Each delivery carries the header Service-Signature (t=<unix seconds>,v1=<hex HMAC-SHA256 of "<t>.<body>">) and a body
+// {event, created, data, id}. A receiver answers 2xx within 10 seconds; anything else is tried again, up to 5 times.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=whe,categories=examprep
+// +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.spec.url`,description="Where deliveries go"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the endpoint is registered as declared"
+// +kubebuilder:printcolumn:name="Delivering",type=string,JSONPath=`.status.conditions[?(@.type=="Delivering")].status`,description="Whether deliveries succeed"
+// +kubebuilder:printcolumn:name="Backlog",type=integer,JSONPath=`.status.backlog`,description="Pending deliveries"
+// +kubebuilder:printcolumn:name="Failing since",type=date,JSONPath=`.status.failingSince`,priority=1,description="Since when deliveries fail"
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What the operator says"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type WebhookEndpoint struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec declares the receiver.
+	//
+	// +required
+	Spec WebhookEndpointSpec `json:"spec"`
+
+	// Status is written by the operator.
+	//
+	// +optional
+	Status WebhookEndpointStatus `json:"status,omitempty"`
+}
+
+// WebhookEndpointList is a list of WebhookEndpoint.
+//
+// +kubebuilder:object:root=true
+type WebhookEndpointList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []WebhookEndpoint `json:"items"`
+}

@@ -24,8 +24,8 @@ type SealError struct {
 	Want Digest
 	// Have is the digest that the paper's verification carries; empty when it carries none.
 	Have string
-	// Changes tell how the paper differs from its published revision, question by question; every question is "added"
-	// when none is published. They hold answers: for its owner's eyes, never for a client's.
+	// Changes tell how the paper differs from its published revision, question by question; the paper as a whole is
+	// "added" when it is not published. They hold answers: for its owner's eyes, never for a client's.
 	Changes []Change
 	// Others are the IDs of the exam's further papers that the gate refuses.
 	Others []string

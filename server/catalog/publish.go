@@ -2,22 +2,28 @@ package catalog
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
+	"fmt"
+	"time"
 
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/postgres/catalogdb"
+	"examprep.dev/server/webhooks"
 )
 
-// Claim names the one resource that an exam key belongs to.
-type Claim struct {
-	Cluster   string
-	Namespace string
-	Name      string
-}
-
-// String prints "cluster/namespace/name".
-func (c Claim) String() string { return c.Cluster + "/" + c.Namespace + "/" + c.Name }
+const (
+	// writeTimeout bounds one Publish or Release: the largest exam that validates takes seconds.
+	writeTimeout = 2 * time.Minute
+	// supersededFor is how long a revision has a successor before it may be pruned: a pod that has not heard of the
+	// successor opens papers of the old one.
+	supersededFor = time.Hour
+	// stagedBytes bounds what one batch of papers holds in memory.
+	stagedBytes = 8 << 20
+)
 
 // Notifier is told, after a commit, that the outbox holds something new; it must not block. *webhooks.Notifier is one.
 type Notifier interface{ Notify() }
@@ -26,17 +32,18 @@ type Notifier interface{ Notify() }
 type Options struct {
 	// Adopt takes the claim from whoever holds it.
 	Adopt bool
-	// Pin, when positive, publishes the content of that earlier revision instead of the given exam, of which only the
-	// key is read then: a roll-back must work while the declared content is broken.
+	// Pin, when positive, publishes the content of that earlier revision, under a new number, instead of the given exam,
+	// of which only the key is read then: a roll-back must work while the declared content is broken.
 	Pin int64
-	// HistoryLimit is how many revisions are kept, the published one included; 0 keeps all.
+	// HistoryLimit is how many revisions are kept, the published one included; 0 keeps all. Revisions superseded within
+	// the last hour, and papers that an attempt has opened, are kept whatever the limit.
 	HistoryLimit int
 }
 
 // Publication tells what is published after a Publish.
 type Publication struct {
 	Revision int64
-	// Changed is false when everything was published already and nothing was written.
+	// Changed is false when everything was published already; nothing was written then, or only the claim moved.
 	Changed bool
 	// Digest identifies the exam's content; equal content has equal digests.
 	Digest Digest
@@ -51,30 +58,239 @@ type Publisher struct {
 	pool     *pgxpool.Pool
 	env      postgres.Environment
 	notifier Notifier
+	now      func() time.Time
 }
 
 // NewPublisher returns a Publisher on pool. In postgres.Production it refuses papers without a matching seal.
 func NewPublisher(pool *pgxpool.Pool, env postgres.Environment, notifier Notifier) *Publisher {
-	return &Publisher{pool: pool, env: env, notifier: notifier}
+	return &Publisher{pool: pool, env: env, notifier: notifier, now: time.Now}
 }
 
-var errUnfinished = errors.New("catalog: unfinished")
-
 // Publish makes exam what is served under its key, in one transaction, and returns what is published then. Content that
-// is published already costs one SELECT and writes nothing.
+// is published already, under the same claim, costs one SELECT and writes nothing. A paper that the seal gate refuses
+// leaves the content as it was, though a free claim is taken: the key belongs to whoever declared it first.
 //
 // It fails with *ValidationError, *ClaimConflictError, *SealError or *RevisionNotFoundError; nothing is published then.
 func (p *Publisher) Publish(ctx context.Context, claim Claim, exam Exam, options Options) (Publication, error) {
-	return Publication{}, errUnfinished
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	if options.Pin > 0 {
+		return p.restore(ctx, claim, exam.Key, options)
+	}
+	if err := Validate(exam); err != nil {
+		return Publication{}, err
+	}
+	next, err := prepare(exam)
+	if err != nil {
+		return Publication{}, fmt.Errorf("prepare exam %s: %w", exam.Key, err)
+	}
+	current, err := p.state(ctx, exam.Key)
+	if err != nil {
+		return Publication{}, err
+	}
+	if err := current.admit(exam.Key, claim, options.Adopt); err != nil {
+		return Publication{}, err
+	}
+	if current.ownedBy(claim) && current.serves(next.digest) {
+		return next.publication(current.revision, false), nil
+	}
+	if refusal, err := p.refuseUnsealed(ctx, next, current); err != nil {
+		return Publication{}, err
+	} else if refusal != nil {
+		if err := p.take(ctx, claim, exam.Key, options.Adopt); err != nil {
+			return Publication{}, err
+		}
+		return Publication{}, refusal
+	}
+	return p.flip(ctx, claim, &next.content, next.stage, options)
 }
 
-// Release gives up claim on examKey. With deleteContent the exam is withdrawn: no longer served, while attempts in hand
-// can still be submitted; otherwise it stays served as it is. A claim that is not the owner's changes nothing.
-func (p *Publisher) Release(ctx context.Context, claim Claim, examKey string, deleteContent bool) error {
-	return errUnfinished
+// restore publishes the content of revision options.Pin.
+func (p *Publisher) restore(ctx context.Context, claim Claim, examKey string, options Options) (Publication, error) {
+	missing := &RevisionNotFoundError{ExamKey: examKey, Revision: options.Pin}
+	row, err := catalogdb.New(p.pool).PinnedState(ctx, catalogdb.PinnedStateParams{ExamKey: examKey, Pin: options.Pin})
+	if isNoRows(err) {
+		return Publication{}, missing
+	}
+	if err != nil {
+		return Publication{}, fmt.Errorf("read exam %s: %w", examKey, err)
+	}
+	current := newState(row.ClaimCluster, row.ClaimNamespace, row.ClaimName, row.Revision, row.Digest, row.Withdrawn)
+	if err := current.admit(examKey, claim, options.Adopt); err != nil {
+		return Publication{}, err
+	}
+	if row.PinnedDigest == nil {
+		return Publication{}, missing
+	}
+	pinned, err := pinnedContent(row)
+	if err != nil {
+		return Publication{}, fmt.Errorf("revision %d of exam %s: %w", options.Pin, examKey, err)
+	}
+	if current.ownedBy(claim) && current.serves(pinned.digest) {
+		return pinned.publication(current.revision, false), nil
+	}
+	// The papers are staged already, and every seal was checked when the revision was published here.
+	nothing := func(context.Context, *catalogdb.Queries) error { return nil }
+	return p.flip(ctx, claim, pinned, nothing, options)
 }
 
-// Diff tells how exam differs from what is published under its key, question by question.
-func (p *Publisher) Diff(ctx context.Context, exam Exam) ([]Change, error) {
-	return nil, errUnfinished
+func pinnedContent(row catalogdb.PinnedStateRow) (*content, error) {
+	pinned := &content{document: row.PinnedDocument, papers: make([]paperRef, len(row.PaperIds))}
+	copy(pinned.digest[:], row.PinnedDigest)
+	if err := json.Unmarshal(row.PinnedDocument, &pinned.exam); err != nil {
+		return nil, err
+	}
+	for i, id := range row.PaperIds {
+		paper := &pinned.papers[i]
+		paper.PaperID, paper.Sealed = id, row.PaperSealed[i]
+		copy(paper.Digest[:], row.PaperDigests[i])
+		if err := json.Unmarshal([]byte(row.PaperVerifications[i]), &paper.Verification); err != nil {
+			return nil, err
+		}
+	}
+	return pinned, nil
+}
+
+// flip is the transaction: claim, papers, revision, pointer, event, notification, pruning. stage brings the papers that
+// the content refers to.
+func (p *Publisher) flip(
+	ctx context.Context, claim Claim, next *content, stage func(context.Context, *catalogdb.Queries) error, options Options,
+) (Publication, error) {
+	key := next.exam.Key
+	var published Publication
+	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		q := catalogdb.New(tx)
+		current, err := lock(ctx, q, key, claim, options.Adopt)
+		if err != nil {
+			return err
+		}
+		if current.serves(next.digest) { // another publisher came first, or only the claim is new
+			published = next.publication(current.revision, false)
+			if current.ownedBy(claim) {
+				return nil
+			}
+			return moveClaim(ctx, q, key, claim)
+		}
+		published = next.publication(current.revision+1, true)
+		if err := stage(ctx, q); err != nil {
+			return err
+		}
+		if err := p.point(ctx, q, claim, next, current, options.Pin); err != nil {
+			return err
+		}
+		return p.prune(ctx, q, key, published.Revision, options.HistoryLimit)
+	})
+	if err != nil {
+		return Publication{}, fmt.Errorf("publish exam %s: %w", key, err)
+	}
+	if published.Changed {
+		p.notifier.Notify()
+	}
+	return published, nil
+}
+
+// stage inserts the papers that Postgres does not have yet, in batches.
+func (d *draft) stage(ctx context.Context, q *catalogdb.Queries) error {
+	digests := make([][]byte, len(d.papers))
+	for i := range d.papers {
+		digests[i] = d.papers[i].Digest[:]
+	}
+	staged, err := q.StagedPapers(ctx, catalogdb.StagedPapersParams{ExamKey: d.exam.Key, Digests: digests})
+	if err != nil {
+		return fmt.Errorf("look for staged papers: %w", err)
+	}
+	have := make(map[Digest]bool, len(staged))
+	for _, digest := range staged {
+		have[Digest(digest)] = true
+	}
+	var batch []catalogdb.StagePaperParams
+	size := 0
+	for i := range d.papers {
+		if have[d.papers[i].Digest] {
+			continue
+		}
+		row, err := d.row(i)
+		if err != nil {
+			return err
+		}
+		batch = append(batch, row)
+		if size += len(row.Questions) + len(row.AnswerKey); size >= stagedBytes {
+			if err := send(ctx, q, batch); err != nil {
+				return err
+			}
+			batch, size = batch[:0], 0
+		}
+	}
+	return send(ctx, q, batch)
+}
+
+func send(ctx context.Context, q *catalogdb.Queries, batch []catalogdb.StagePaperParams) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	var failed error
+	q.StagePaper(ctx, batch).Exec(func(i int, err error) {
+		if err != nil && failed == nil {
+			failed = fmt.Errorf("stage paper %s: %w", batch[i].PaperID, err)
+		}
+	})
+	return failed
+}
+
+// point makes next the published revision and writes the event.
+func (p *Publisher) point(ctx context.Context, q *catalogdb.Queries, claim Claim, next *content, current state, pin int64) error {
+	var previous *content
+	if current.revision > 0 && !current.withdrawn {
+		var err error
+		if previous, err = loadContent(ctx, q, next.exam.Key, current.revision); err != nil {
+			return err
+		}
+	}
+	at, revision := p.now().UTC(), current.revision+1
+	data := refreshed(previous, next, next.exam.Key, revision)
+	data.UpdatedAt = at
+	event, err := webhooks.NewEvent(webhooks.KindContentUpdated, uuid.NullUUID{}, at, data)
+	if err != nil {
+		return err
+	}
+	row := catalogdb.FlipExamParams{
+		ExamKey: next.exam.Key, Revision: revision, Digest: next.digest[:], Document: next.document, At: at,
+		Cluster: claim.Cluster, Namespace: claim.Namespace, Name: claim.Name,
+		EventID: event.ID, EventKind: string(event.Kind), EventBody: event.Body,
+	}
+	if pin > 0 {
+		row.RestoredFrom = &pin
+	}
+	for i := range next.papers {
+		paper := &next.papers[i]
+		verification, err := encode(paper.Verification)
+		if err != nil {
+			return err
+		}
+		row.PaperIds = append(row.PaperIds, paper.PaperID)
+		row.PaperDigests = append(row.PaperDigests, paper.Digest[:])
+		row.PaperSealed = append(row.PaperSealed, paper.Sealed)
+		row.PaperVerifications = append(row.PaperVerifications, string(verification))
+	}
+	if err := q.FlipExam(ctx, row); err != nil {
+		return fmt.Errorf("flip to revision %d: %w", revision, err)
+	}
+	return nil
+}
+
+// prune drops what the history limit leaves behind: revisions first, then the papers that nothing refers to any more.
+func (p *Publisher) prune(ctx context.Context, q *catalogdb.Queries, examKey string, revision int64, limit int) error {
+	if limit <= 0 || revision <= int64(limit) {
+		return nil
+	}
+	err := q.PruneRevisions(ctx, catalogdb.PruneRevisionsParams{
+		ExamKey: examKey, KeepAfter: revision - int64(limit), Before: p.now().Add(-supersededFor),
+	})
+	if err != nil {
+		return fmt.Errorf("prune revisions: %w", err)
+	}
+	if err := q.PrunePapers(ctx, examKey); err != nil {
+		return fmt.Errorf("prune papers: %w", err)
+	}
+	return nil
 }

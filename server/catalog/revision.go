@@ -3,6 +3,8 @@ package catalog
 import (
 	"encoding/hex"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
 // Digest is a SHA-256.
@@ -11,8 +13,32 @@ type Digest [32]byte
 // String prints "sha256:" and 64 hex digits, as verification.digest carries it.
 func (d Digest) String() string { return "sha256:" + hex.EncodeToString(d[:]) }
 
+// MarshalText writes what String prints.
+func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads what String prints.
+func (d *Digest) UnmarshalText(text []byte) error {
+	parsed, err := ParseDigest(string(text))
+	if err == nil {
+		*d = parsed
+	}
+	return err
+}
+
+// ParseDigest reads what Digest.String prints: "sha256:" and 64 lower-case hex digits.
+func ParseDigest(s string) (Digest, error) {
+	var d Digest
+	digits, ok := strings.CutPrefix(s, "sha256:")
+	if ok && len(digits) == hex.EncodedLen(len(d)) && strings.ToLower(digits) == digits {
+		if _, err := hex.Decode(d[:], []byte(digits)); err == nil {
+			return d, nil
+		}
+	}
+	return Digest{}, fmt.Errorf("%.80q is not sha256: and 64 lower-case hex digits", s)
+}
+
 // AnswerID is the stable key of a question within its paper.
-func AnswerID(section, number int) string { return fmt.Sprintf("%d:%d", section, number) }
+func AnswerID(section, number int) string { return strconv.Itoa(section) + ":" + strconv.Itoa(number) }
 
 // PaperRevision is an immutable published paper as requests read it. It holds no trace of the answer key.
 type PaperRevision struct {
@@ -28,8 +54,9 @@ type PaperRevision struct {
 
 // AnswerKey is what a PaperRevision is scored by. It is read apart and never rendered.
 type AnswerKey struct {
-	ExamKey string        `json:"-"`
-	Digest  Digest        `json:"-"`
+	ExamKey string `json:"-"`
+	Digest  Digest `json:"-"`
+	// Marking is what holds: the paper's, else the exam's (scoring.marks), else 1, 0 and 0.
 	Marking Marking       `json:"marking"`
 	Scoring Scoring       `json:"scoring"`
 	Keys    []QuestionKey `json:"questions"`
@@ -37,12 +64,15 @@ type AnswerKey struct {
 
 // QuestionKey is one question's key, in paper order.
 type QuestionKey struct {
-	Section     int      `json:"section"`
-	SectionName string   `json:"section_name,omitempty"`
-	Number      int      `json:"number"`
+	Section     int    `json:"section"`
+	SectionName string `json:"section_name,omitempty"`
+	Number      int    `json:"number"`
+	// Letters are those of the options, sorted; nil when the question has none.
 	Letters     []string `json:"letters,omitempty"`
 	Answer      Answer   `json:"answer"`
 	Explanation string   `json:"explanation,omitempty"`
+	// Topic stands here and not with the question: it may give the answer away.
+	Topic string `json:"topic,omitempty"`
 }
 
 // Scoring holds the keys of an exam's free-form scoring object that have a meaning here (DESIGN §6).

@@ -2,10 +2,13 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
 )
 
 // SnapshotConfig bounds a Snapshot; zero values take the defaults.
@@ -19,6 +22,14 @@ type SnapshotConfig struct {
 	// LoadTimeout bounds each read from Postgres; 5 s by default.
 	LoadTimeout time.Duration
 }
+
+// Defaults of SnapshotConfig.
+const (
+	defaultPaperCacheBytes = 256 << 20
+	defaultKeyCacheBytes   = 64 << 20
+	defaultPollInterval    = 10 * time.Second
+	defaultLoadTimeout     = 5 * time.Second
+)
 
 // Document is a finished response body with its strong ETag, quotes included. Its bytes must not be changed.
 type Document struct {
@@ -37,51 +48,171 @@ type ExamEntry struct {
 
 // Snapshot is what an API pod knows of the catalogue. All methods are safe for concurrent use; those without a context
 // never wait.
-type Snapshot struct{}
+type Snapshot struct {
+	pool   *pgxpool.Pool
+	logger *slog.Logger
+	cfg    SnapshotConfig
+
+	// current is nil until the catalogue was loaded once; a view never changes after it is stored.
+	current atomic.Pointer[view]
+	stale   *staleSet
+	papers  *revisionCache[*PaperRevision]
+	keys    *revisionCache[*AnswerKey]
+}
+
+// view is the whole catalogue at one moment.
+type view struct {
+	exams map[string]*examView
+	list  []ExamEntry
+}
+
+// examView is one exam's published revision, rendered.
+type examView struct {
+	revision int64
+	// withdrawn exams are known but not served: what follows is empty then.
+	withdrawn bool
+
+	entry                                ExamEntry
+	overview, resources, studyPath, list Document
+	papers                               map[string]paperView
+}
+
+type paperView struct {
+	digest      Digest
+	republished bool
+}
 
 // OpenSnapshot makes a Snapshot and tries to load it. A database that does not answer is no error: the Snapshot is not
-// Ready then, and Run goes on trying.
+// Ready then, and Run goes on trying. Only a configuration that makes no sense fails.
 func OpenSnapshot(ctx context.Context, pool *pgxpool.Pool, logger *slog.Logger, cfg SnapshotConfig) (*Snapshot, error) {
-	return nil, errUnfinished
+	if cfg.PollInterval < 0 || cfg.LoadTimeout < 0 {
+		return nil, errors.New("catalog: negative durations in SnapshotConfig")
+	}
+	setDefault(&cfg.PaperCacheBytes, defaultPaperCacheBytes)
+	setDefault(&cfg.KeyCacheBytes, defaultKeyCacheBytes)
+	setDefault(&cfg.PollInterval, defaultPollInterval)
+	setDefault(&cfg.LoadTimeout, defaultLoadTimeout)
+	s := &Snapshot{pool: pool, logger: logger, cfg: cfg, stale: newStaleSet()}
+	var err error
+	if s.papers, err = newRevisionCache(cfg.PaperCacheBytes, cfg.LoadTimeout, s.loadPaper); err != nil {
+		return nil, err
+	}
+	if s.keys, err = newRevisionCache(cfg.KeyCacheBytes, cfg.LoadTimeout, s.loadAnswerKey); err != nil {
+		return nil, err
+	}
+	if err := s.refresh(ctx, request{all: true}); err != nil {
+		logger.WarnContext(ctx, "catalogue not loaded yet", "error", err)
+		s.stale.addAll()
+	}
+	return s, nil
+}
+
+func setDefault[T comparable](value *T, standard T) {
+	var zero T
+	if *value == zero {
+		*value = standard
+	}
 }
 
 // Run keeps the Snapshot current until ctx ends, and returns nil then.
-func (s *Snapshot) Run(ctx context.Context) error { return errUnfinished }
+func (s *Snapshot) Run(ctx context.Context) error {
+	var loops errgroup.Group
+	loops.Go(func() error { s.listen(ctx); return nil })
+	loops.Go(func() error { s.follow(ctx); return nil })
+	return loops.Wait()
+}
 
-// Ready reports whether the catalogue was loaded once.
-func (s *Snapshot) Ready() bool { return false }
+// Ready reports whether the catalogue was loaded once. It stays true when Postgres goes away.
+func (s *Snapshot) Ready() bool { return s.current.Load() != nil }
 
 // List returns every served exam, by name. The slice must not be changed.
-func (s *Snapshot) List() []ExamEntry { return nil }
+func (s *Snapshot) List() []ExamEntry {
+	if v := s.current.Load(); v != nil {
+		return v.list
+	}
+	return nil
+}
 
 // Overview returns the exam's ExamOverview.
-func (s *Snapshot) Overview(examKey string) (Document, bool) { return Document{}, false }
+func (s *Snapshot) Overview(examKey string) (Document, bool) {
+	if exam := s.served(examKey); exam != nil {
+		return exam.overview, true
+	}
+	return Document{}, false
+}
 
 // Resources returns the exam's ExamResources.
-func (s *Snapshot) Resources(examKey string) (Document, bool) { return Document{}, false }
+func (s *Snapshot) Resources(examKey string) (Document, bool) {
+	if exam := s.served(examKey); exam != nil {
+		return exam.resources, true
+	}
+	return Document{}, false
+}
 
 // StudyPath returns the exam's ExamStudyPath.
-func (s *Snapshot) StudyPath(examKey string) (Document, bool) { return Document{}, false }
+func (s *Snapshot) StudyPath(examKey string) (Document, bool) {
+	if exam := s.served(examKey); exam != nil {
+		return exam.studyPath, true
+	}
+	return Document{}, false
+}
 
 // Papers returns the exam's MockPaperCatalog.
-func (s *Snapshot) Papers(examKey string) (Document, bool) { return Document{}, false }
+func (s *Snapshot) Papers(examKey string) (Document, bool) {
+	if exam := s.served(examKey); exam != nil {
+		return exam.list, true
+	}
+	return Document{}, false
+}
 
 // Paper returns the published revision of a paper. It fails with *NotFoundError or *UnavailableError.
 func (s *Snapshot) Paper(ctx context.Context, examKey, paperID string) (*PaperRevision, error) {
-	return nil, errUnfinished
+	exam := s.served(examKey)
+	if exam == nil {
+		if !s.Ready() {
+			return nil, &UnavailableError{Err: errors.New("not loaded yet")}
+		}
+		return nil, &NotFoundError{What: "exam", Name: examKey}
+	}
+	paper, ok := exam.papers[paperID]
+	if !ok {
+		return nil, &NotFoundError{What: "paper", Name: paperID}
+	}
+	return s.Revision(ctx, examKey, paper.digest)
 }
 
 // Revision returns a paper's revision by its digest, published still or not. It fails with *NotFoundError or
 // *UnavailableError.
 func (s *Snapshot) Revision(ctx context.Context, examKey string, digest Digest) (*PaperRevision, error) {
-	return nil, errUnfinished
+	return s.papers.get(ctx, revisionID{examKey, digest})
 }
 
 // AnswerKey returns what a paper's revision is scored by. It fails with *NotFoundError or *UnavailableError.
 func (s *Snapshot) AnswerKey(ctx context.Context, examKey string, digest Digest) (*AnswerKey, error) {
-	return nil, errUnfinished
+	return s.keys.get(ctx, revisionID{examKey, digest})
 }
 
 // Republished reports whether an attempt may point at another revision of the paper than the published one. It is false
-// only while the paper has one revision: then paging needs no look-up of an open attempt.
-func (s *Snapshot) Republished(examKey, paperID string) bool { return true }
+// only while the paper has one revision: then paging needs no look-up of an open attempt. What is not served may have
+// any number of revisions.
+func (s *Snapshot) Republished(examKey, paperID string) bool {
+	exam := s.served(examKey)
+	if exam == nil {
+		return true
+	}
+	paper, ok := exam.papers[paperID]
+	return !ok || paper.republished
+}
+
+// served returns nil for an exam that is unknown or withdrawn.
+func (s *Snapshot) served(examKey string) *examView {
+	v := s.current.Load()
+	if v == nil {
+		return nil
+	}
+	exam := v.exams[examKey]
+	if exam == nil || exam.withdrawn {
+		return nil
+	}
+	return exam
+}

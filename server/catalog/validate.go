@@ -1,46 +1,150 @@
 package catalog
 
 import (
+	"bytes"
 	"encoding/json"
-	"fmt"
+	"math"
+	"regexp"
 	"strings"
+
+	"github.com/gowebpki/jcs"
+	"golang.org/x/text/language"
 )
 
-// Problem is one broken rule. Field is a path by ExamContent's names, like "papers[2].questions[14].answer".
-type Problem struct {
-	Field  string `json:"field"`
-	Detail string `json:"detail"`
+// Bounds of what can be published. They are generous: their purpose is that a broken file is named, not swallowed.
+const (
+	maxKey       = 100
+	maxName      = 300
+	maxURL       = 2048
+	maxProse     = 64 << 10 // characters of a prompt, an option or an explanation
+	maxFreeForm  = 64 << 10 // bytes of scoring and of each step of a study path
+	maxList      = 1000     // sections, links, steps, papers
+	maxQuestions = 10_000
+	maxMinutes   = 7 * 24 * 60
+	maxNumber    = 1_000_000 // sections, question numbers, pages
+
+	// The length of a paper_id, spec part 8.
+	minPaperID, maxPaperID = 6, 160
+
+	minYear, maxYear = 1800, 2200
+)
+
+// An exam key is one segment of a path, in lower case so that it has one spelling; a paper ID travels in JSON and is
+// shown in file names.
+var (
+	examKeyShape = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+	paperIDShape = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]*$`)
+)
+
+// Validate returns a *ValidationError with every rule that exam breaks, or nil. It looks only at content: a missing
+// seal is the Publisher's matter.
+func Validate(exam Exam) error {
+	v := &inspector{}
+	v.exam(exam)
+	return v.err()
 }
 
-// ValidationError lists what is wrong with an exam, in the order of its fields.
-type ValidationError struct {
-	Problems []Problem
-	// Omitted counts the problems beyond the first MaxProblems.
-	Omitted int
-}
-
-// MaxProblems bounds the list of a ValidationError: a broken chunk of questions has thousands.
-const MaxProblems = 100
-
-func (e *ValidationError) Error() string {
-	const shown = 5
-	var b strings.Builder
-	for i, problem := range e.Problems {
-		if i == shown {
-			fmt.Fprintf(&b, "; and %d more problems", len(e.Problems)-shown+e.Omitted)
-			break
-		}
-		if i > 0 {
-			b.WriteString("; ")
-		}
-		b.WriteString(problem.Field + ": " + problem.Detail)
+func (v *inspector) exam(exam Exam) {
+	if len(exam.Key) > maxKey || !examKeyShape.MatchString(exam.Key) {
+		v.report("examKey", "must be at most %d of a-z, 0-9 and single inner hyphens", maxKey)
 	}
-	return b.String()
+	v.required("name", exam.Name, maxName)
+	v.text("category", exam.Category, maxName)
+	v.text("country", exam.Country, maxName)
+	v.countryCode(exam.CountryCode)
+	v.between("durationMinutes", exam.DurationMinutes, 0, maxMinutes)
+	v.length("sections", len(exam.Sections))
+	for i, section := range exam.Sections {
+		v.at("sections", i, func() { v.section(section) })
+	}
+	v.within("scoring", func() { _ = v.scoring(exam.Scoring) })
+	v.within("resources", func() {
+		v.links("officialSites", exam.Resources.OfficialSites)
+		v.links("pastQuestionsSources", exam.Resources.PastQuestionsSources)
+	})
+	v.within("studyPath", func() { v.studyPath(exam.StudyPath) })
+	v.length("papers", len(exam.Papers))
+	seen := make(map[string]int, len(exam.Papers))
+	for i := range exam.Papers {
+		v.at("papers", i, func() {
+			paper := &exam.Papers[i]
+			if first, again := seen[paper.ID]; again {
+				v.report("paperID", "%q is the ID of papers[%d] too", paper.ID, first)
+			} else {
+				seen[paper.ID] = i
+			}
+			v.paper(paper)
+		})
+	}
 }
 
-// Validate returns a *ValidationError with every rule that exam breaks, or nil.
-func Validate(exam Exam) error { return errUnfinished }
+func (v *inspector) length(field string, n int) {
+	if n > maxList {
+		v.report(field, "must have at most %d entries, not %d", maxList, n)
+	}
+}
 
-// ParseScoring reads the keys of an exam's free-form scoring object that have a meaning here (DESIGN §6); others are
-// left alone. It fails with a *ValidationError whose fields begin with "scoring".
-func ParseScoring(raw json.RawMessage) (Scoring, error) { return Scoring{}, errUnfinished }
+// countryCode accepts ISO 3166-1 alpha-2 as CLDR knows it, in upper case and without withdrawn codes and aliases.
+func (v *inspector) countryCode(code string) {
+	if code == "" {
+		return
+	}
+	region, err := language.ParseRegion(code)
+	if err != nil || len(code) != 2 || region.String() != code || !region.IsCountry() {
+		v.report("countryCode", "must be an ISO 3166-1 alpha-2 code in upper case, not %.20q", code)
+	}
+}
+
+func (v *inspector) section(section Section) {
+	v.required("name", section.Name, maxName)
+	v.between("durationMinutes", section.DurationMinutes, 0, maxMinutes)
+	v.between("questions", section.Questions, 0, maxNumber)
+	v.names("questionTypes", section.QuestionTypes)
+	v.names("skills", section.Skills)
+}
+
+func (v *inspector) names(field string, values []string) {
+	v.length(field, len(values))
+	for i, value := range values {
+		v.at(field, i, func() { v.required("", value, maxName) })
+	}
+}
+
+func (v *inspector) links(field string, links []Link) {
+	v.length(field, len(links))
+	for i, link := range links {
+		v.at(field, i, func() {
+			v.required("title", link.Title, maxName)
+			v.link("url", link.URL)
+		})
+	}
+}
+
+func (v *inspector) studyPath(path StudyPath) {
+	v.between("weeks", path.Weeks, 0, maxNumber)
+	if math.IsNaN(path.HoursTotal) || path.HoursTotal < 0 || path.HoursTotal > maxNumber {
+		v.report("hoursTotal", "must be 0 to %d", maxNumber)
+	}
+	v.length("steps", len(path.Steps))
+	for i, step := range path.Steps {
+		v.at("steps", i, func() { v.freeForm(step) })
+	}
+}
+
+// freeForm checks an object that is served as it is. What RFC 8785 cannot represent (a name twice, a number beyond
+// float64, half a surrogate pair) means different things to different readers, and has no digest.
+func (v *inspector) freeForm(raw json.RawMessage) bool {
+	switch {
+	case len(raw) > maxFreeForm:
+		v.report("", "must have at most %d bytes", maxFreeForm)
+	case !bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("{")):
+		v.report("", "must be an object")
+	default:
+		if _, err := jcs.Transform(raw); err != nil {
+			v.report("", "is not unambiguous JSON: %s", strings.ToLower(err.Error()))
+			return false
+		}
+		return true
+	}
+	return false
+}

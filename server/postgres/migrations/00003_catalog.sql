@@ -1,26 +1,33 @@
 -- +goose Up
--- Owned by server/catalog. Revisions are immutable: rows are inserted and pruned, never updated.
+-- Owned by server/catalog. Revisions are immutable: their rows are inserted and pruned, never updated.
 CREATE TABLE exams (
     exam_key        text PRIMARY KEY,
-    -- The claim: the one resource that this exam belongs to. All NULL: released (deletionPolicy Retain).
+    -- The claim: the one resource that this exam belongs to. All NULL: released, free for the next claimant.
     claim_cluster   text,
     claim_namespace text,
     claim_name      text,
-    -- The published revision; 0 while the exam is claimed and nothing is published yet.
+    -- The published revision; 0 while the exam is claimed and nothing is published yet. It only grows.
     revision        bigint NOT NULL DEFAULT 0,
+    -- The published revision's digest, so that finding nothing to publish reads one row; NULL while nothing is.
+    digest          bytea CHECK (octet_length(digest) = 32),
+    -- Withdrawn exams are not served; their revisions stay for the attempts in hand.
     withdrawn       boolean NOT NULL DEFAULT false,
     updated_at      timestamptz NOT NULL DEFAULT now(),
     CHECK (num_nulls(claim_cluster, claim_namespace, claim_name) IN (0, 3))
 );
 
+-- Documents are json, not jsonb: what is served is byte for byte what was declared, and jsonb would reorder members,
+-- rewrite numbers and refuse \u0000.
 CREATE TABLE exam_revisions (
-    exam_key   text NOT NULL REFERENCES exams,
-    revision   bigint NOT NULL CHECK (revision > 0),
-    -- SHA-256 over the exam's own fields and its papers' revision digests, in order.
-    digest     bytea NOT NULL CHECK (octet_length(digest) = 32),
+    exam_key      text NOT NULL REFERENCES exams,
+    revision      bigint NOT NULL CHECK (revision > 0),
+    -- SHA-256 over the exam's own fields and its papers' digests and seals: equal content, equal digest.
+    digest        bytea NOT NULL CHECK (octet_length(digest) = 32),
     -- The exam without its papers: the domain type as JSON.
-    document   jsonb NOT NULL,
-    created_at timestamptz NOT NULL DEFAULT now(),
+    document      json NOT NULL,
+    -- The earlier revision whose content this one brings back (a pin).
+    restored_from bigint,
+    created_at    timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (exam_key, revision)
 );
 
@@ -29,17 +36,18 @@ CREATE TABLE paper_revisions (
     -- SHA-256 over the paper's canonical form and what it takes from the exam (duration, scoring).
     digest           bytea NOT NULL CHECK (octet_length(digest) = 32),
     paper_id         text NOT NULL,
-    -- The canonical form alone: what verification.digest seals.
+    -- SHA-256 over the canonical form alone: what verification.digest seals.
     seal_digest      bytea NOT NULL CHECK (octet_length(seal_digest) = 32),
-    sealed           boolean NOT NULL,
     title            text NOT NULL,
     subject          text NOT NULL,
-    year             integer,
-    duration_minutes integer,
+    year             integer NOT NULL,
+    -- The paper's, else the exam's; 0 is without time limit.
+    duration_minutes integer NOT NULL,
     question_count   integer NOT NULL,
-    -- The paper's metadata (provenance, language, verification) and its questions, without a trace of the key.
-    metadata         jsonb NOT NULL,
-    questions        jsonb NOT NULL,
+    -- The paper's other fields (its own duration, language, marking, provenance).
+    metadata         json NOT NULL,
+    -- The finished JSON objects that requests are answered with, without a trace of the key.
+    questions        json NOT NULL,
     created_at       timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (exam_key, digest)
 );
@@ -49,19 +57,21 @@ CREATE INDEX paper_revisions_by_paper ON paper_revisions (exam_key, paper_id);
 CREATE TABLE paper_answer_keys (
     exam_key   text NOT NULL,
     digest     bytea NOT NULL,
-    answer_key jsonb NOT NULL,
+    answer_key json NOT NULL,
     PRIMARY KEY (exam_key, digest),
     FOREIGN KEY (exam_key, digest) REFERENCES paper_revisions ON DELETE CASCADE
 );
 
 CREATE TABLE exam_revision_papers (
-    exam_key text NOT NULL,
-    revision bigint NOT NULL,
-    position integer NOT NULL,
-    paper_id text NOT NULL,
-    digest   bytea NOT NULL,
-    PRIMARY KEY (exam_key, revision, position),
-    UNIQUE (exam_key, revision, paper_id),
+    exam_key     text NOT NULL,
+    revision     bigint NOT NULL,
+    paper_id     text NOT NULL,
+    digest       bytea NOT NULL,
+    -- The reviewer's seal belongs to the exam's revision, not to the paper's: a paper may be sealed after it was
+    -- published (sandbox), and its revision never changes. sealed: the seal matched the content.
+    sealed       boolean NOT NULL,
+    verification json,
+    PRIMARY KEY (exam_key, revision, paper_id),
     FOREIGN KEY (exam_key, revision) REFERENCES exam_revisions ON DELETE CASCADE,
     FOREIGN KEY (exam_key, digest) REFERENCES paper_revisions
 );

@@ -1,0 +1,165 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"examprep.dev/server/postgres/catalogdb"
+	"examprep.dev/server/webhooks"
+)
+
+// Claim names the one resource that an exam key belongs to.
+type Claim struct {
+	Cluster   string
+	Namespace string
+	Name      string
+}
+
+// String prints "cluster/namespace/name".
+func (c Claim) String() string { return c.Cluster + "/" + c.Namespace + "/" + c.Name }
+
+// state is an exam's row: whose it is and what is published.
+type state struct {
+	// owner is nil when nobody holds the claim.
+	owner     *Claim
+	revision  int64
+	digest    Digest
+	withdrawn bool
+}
+
+func newState(cluster, namespace, name *string, revision int64, digest []byte, withdrawn bool) state {
+	s := state{revision: revision, withdrawn: withdrawn}
+	copy(s.digest[:], digest)
+	if cluster != nil && namespace != nil && name != nil {
+		s.owner = &Claim{*cluster, *namespace, *name}
+	}
+	return s
+}
+
+// admit refuses a claimant while another holds the claim, unless it adopts.
+func (s state) admit(examKey string, claim Claim, adopt bool) error {
+	if s.owner == nil || *s.owner == claim || adopt {
+		return nil
+	}
+	return &ClaimConflictError{ExamKey: examKey, Owner: *s.owner}
+}
+
+func (s state) ownedBy(claim Claim) bool { return s.owner != nil && *s.owner == claim }
+
+// serves reports whether this content is what requests get.
+func (s state) serves(digest Digest) bool {
+	return s.revision > 0 && !s.withdrawn && s.digest == digest
+}
+
+// state reads an exam's row without locking it; an exam that does not exist is nobody's and nothing.
+func (p *Publisher) state(ctx context.Context, examKey string) (state, error) {
+	row, err := catalogdb.New(p.pool).ExamState(ctx, examKey)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return state{}, nil
+	case err != nil:
+		return state{}, fmt.Errorf("read exam %s: %w", examKey, err)
+	}
+	return newState(row.ClaimCluster, row.ClaimNamespace, row.ClaimName, row.Revision, row.Digest, row.Withdrawn), nil
+}
+
+// lock makes sure that the exam's row exists and holds it until the transaction ends: publishers of one exam take turns.
+func lock(ctx context.Context, q *catalogdb.Queries, examKey string, claim Claim, adopt bool) (state, error) {
+	err := q.InsertExam(ctx, catalogdb.InsertExamParams{
+		ExamKey: examKey, ClaimCluster: &claim.Cluster, ClaimNamespace: &claim.Namespace, ClaimName: &claim.Name,
+	})
+	if err != nil {
+		return state{}, fmt.Errorf("claim exam %s: %w", examKey, err)
+	}
+	row, err := q.LockExam(ctx, examKey)
+	if err != nil {
+		return state{}, fmt.Errorf("lock exam %s: %w", examKey, err)
+	}
+	current := newState(row.ClaimCluster, row.ClaimNamespace, row.ClaimName, row.Revision, row.Digest, row.Withdrawn)
+	return current, current.admit(examKey, claim, adopt)
+}
+
+// take moves the claim and nothing else.
+func (p *Publisher) take(ctx context.Context, claim Claim, examKey string, adopt bool) error {
+	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		q := catalogdb.New(tx)
+		current, err := lock(ctx, q, examKey, claim, adopt)
+		if err != nil || current.ownedBy(claim) {
+			return err
+		}
+		return moveClaim(ctx, q, examKey, claim)
+	})
+}
+
+func moveClaim(ctx context.Context, q *catalogdb.Queries, examKey string, claim Claim) error {
+	err := q.MoveClaim(ctx, catalogdb.MoveClaimParams{
+		ExamKey: examKey, ClaimCluster: &claim.Cluster, ClaimNamespace: &claim.Namespace, ClaimName: &claim.Name,
+	})
+	if err != nil {
+		return fmt.Errorf("move claim of exam %s: %w", examKey, err)
+	}
+	return nil
+}
+
+// Release gives up claim on examKey; whoever comes next may take it. With deleteContent the exam is withdrawn: no longer
+// served, while attempts in hand can still be submitted; otherwise it stays served as it is. A claim that is not the
+// owner's changes nothing, which is no error: a loser's deletion must not drop the winner's data, and must not hang.
+func (p *Publisher) Release(ctx context.Context, claim Claim, examKey string, deleteContent bool) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	told := false
+	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		q := catalogdb.New(tx)
+		before, err := q.LockExam(ctx, examKey)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		current := newState(before.ClaimCluster, before.ClaimNamespace, before.ClaimName, before.Revision, before.Digest, before.Withdrawn)
+		if !current.ownedBy(claim) {
+			return nil
+		}
+		withdraw := deleteContent && current.revision > 0 && !current.withdrawn
+		at := p.now().UTC()
+		if err := q.ReleaseClaim(ctx, catalogdb.ReleaseClaimParams{ExamKey: examKey, Withdraw: withdraw, At: at}); err != nil || !withdraw {
+			return err
+		}
+		told = true
+		return tellWithdrawn(ctx, q, examKey, current.revision, at)
+	})
+	if err != nil {
+		return fmt.Errorf("release exam %s: %w", examKey, err)
+	}
+	if told {
+		p.notifier.Notify()
+	}
+	return nil
+}
+
+func tellWithdrawn(ctx context.Context, q *catalogdb.Queries, examKey string, revision int64, at time.Time) error {
+	papers, err := q.RevisionPapers(ctx, catalogdb.RevisionPapersParams{ExamKey: examKey, Revision: revision})
+	if err != nil {
+		return err
+	}
+	data := webhooks.ContentUpdated{
+		ExamKey: examKey, Changes: []string{changedWithdrawn}, PaperIDs: make([]string, len(papers)),
+		ContentVersion: revision, UpdatedAt: at,
+	}
+	for i, paper := range papers {
+		data.PaperIDs[i] = paper.PaperID
+	}
+	event, err := webhooks.NewEvent(webhooks.KindContentUpdated, uuid.NullUUID{}, at, data)
+	if err != nil {
+		return err
+	}
+	return q.TellWithdrawn(ctx, catalogdb.TellWithdrawnParams{
+		EventID: event.ID, EventKind: string(event.Kind), EventBody: event.Body, ExamKey: examKey,
+	})
+}

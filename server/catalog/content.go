@@ -1,0 +1,195 @@
+package catalog
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/gowebpki/jcs"
+
+	"examprep.dev/server/webhooks"
+)
+
+// paperRef is a paper's place in a revision of its exam. Its JSON is part of the exam's digest.
+type paperRef struct {
+	PaperID      string        `json:"paper_id"`
+	Digest       Digest        `json:"digest"`
+	Verification *Verification `json:"verification,omitempty"`
+	// Sealed says that Verification carries the paper's seal digest.
+	Sealed bool `json:"-"`
+	// Seal and Title are known of drafts and of loaded revisions; a pin does without.
+	Seal  Digest `json:"-"`
+	Title string `json:"-"`
+}
+
+// content is one version of an exam, its papers by reference only.
+type content struct {
+	// exam has no Papers.
+	exam     Exam
+	document []byte
+	digest   Digest
+	// papers are in the order of their IDs: the order in a file is not content.
+	papers []paperRef
+}
+
+// draft is content that is to be published, and what its papers are staged from.
+type draft struct {
+	content
+	scoring Scoring
+	// sources has the papers in the order of content.papers.
+	sources []Paper
+}
+
+// prepare computes what identifies a valid exam and its papers.
+func prepare(exam Exam) (*draft, error) {
+	scoring, err := ParseScoring(exam.Scoring)
+	if err != nil {
+		return nil, err
+	}
+	d := &draft{scoring: scoring, sources: slices.SortedFunc(slices.Values(exam.Papers), func(a, b Paper) int {
+		return cmp.Compare(a.ID, b.ID)
+	})}
+	for i := range d.sources {
+		ref, err := reference(exam, &d.sources[i], scoring)
+		if err != nil {
+			return nil, err
+		}
+		d.papers = append(d.papers, ref)
+	}
+	d.exam = exam
+	d.exam.Papers = nil
+	if isAbsent(d.exam.Scoring) { // null would be served as null
+		d.exam.Scoring = nil
+	}
+	if d.document, err = encode(d.exam); err != nil {
+		return nil, err
+	}
+	d.digest, err = examDigest(d.exam, d.papers)
+	return d, err
+}
+
+func reference(exam Exam, paper *Paper, scoring Scoring) (paperRef, error) {
+	seal, err := paper.SealDigest()
+	if err != nil {
+		return paperRef{}, fmt.Errorf("paper %s: %w", paper.ID, err)
+	}
+	digest, err := paperRevisionDigest(seal, effectiveDuration(exam, paper), scoring)
+	if err != nil {
+		return paperRef{}, fmt.Errorf("paper %s: %w", paper.ID, err)
+	}
+	return paperRef{
+		PaperID: paper.ID, Digest: digest, Verification: paper.Verification, Sealed: paper.sealedAs(seal), Seal: seal,
+		Title: paper.Title,
+	}, nil
+}
+
+// effectiveDuration is the paper's time limit in minutes, else the exam's.
+func effectiveDuration(exam Exam, paper *Paper) int {
+	return cmp.Or(paper.DurationMinutes, exam.DurationMinutes)
+}
+
+// publication tells of c as published.
+func (c *content) publication(revision int64, changed bool) Publication {
+	published := Publication{
+		Revision: revision, Changed: changed, Digest: c.digest, PaperDigests: make(map[string]Digest, len(c.papers)),
+	}
+	for _, paper := range c.papers {
+		published.PaperDigests[paper.PaperID] = paper.Digest
+		if !paper.Sealed {
+			published.Unsealed = append(published.Unsealed, paper.PaperID)
+		}
+	}
+	return published
+}
+
+// The words of an event's changes. They name what was refreshed and nothing of what it says: the event goes to
+// customers, and a changed answer must not.
+const (
+	changedOverview  = "overview"
+	changedResources = "resources"
+	changedStudyPath = "study_path"
+	changedPapers    = "papers"
+	changedWithdrawn = "withdrawn"
+)
+
+// refreshed tells a customer which documents of the exam and which papers differ between two versions; previous is nil
+// when the exam was not served before.
+func refreshed(previous, next *content, key string, revision int64) webhooks.ContentUpdated {
+	updated := webhooks.ContentUpdated{ExamKey: key, Changes: []string{}, PaperIDs: []string{}, ContentVersion: revision}
+	if previous == nil {
+		previous = &content{}
+		updated.Changes = append(updated.Changes, changedOverview, changedResources, changedStudyPath)
+	} else {
+		updated.Changes = append(updated.Changes, refreshedDocuments(previous.exam, next.exam)...)
+	}
+	before := make(map[string]paperRef, len(previous.papers))
+	for _, paper := range previous.papers {
+		before[paper.PaperID] = paper
+	}
+	for _, paper := range next.papers {
+		old, existed := before[paper.PaperID]
+		delete(before, paper.PaperID)
+		if !existed || old.Digest != paper.Digest || !reflect.DeepEqual(old.Verification, paper.Verification) {
+			updated.PaperIDs = append(updated.PaperIDs, paper.PaperID)
+		}
+	}
+	for id := range before {
+		updated.PaperIDs = append(updated.PaperIDs, id)
+	}
+	if slices.Sort(updated.PaperIDs); len(updated.PaperIDs) > 0 {
+		updated.Changes = append(updated.Changes, changedPapers)
+	}
+	return updated
+}
+
+func refreshedDocuments(old, next Exam) []string {
+	var changes []string
+	for _, document := range []struct {
+		name      string
+		old, next any
+	}{
+		{changedOverview, specification(old), specification(next)},
+		{changedResources, old.Resources, next.Resources},
+		{changedStudyPath, old.StudyPath, next.StudyPath},
+	} {
+		if !sameJSON(document.old, document.next) {
+			changes = append(changes, document.name)
+		}
+	}
+	return changes
+}
+
+// specification is the exam without what has documents of its own.
+func specification(exam Exam) Exam {
+	exam.Resources, exam.StudyPath, exam.Papers = Resources{}, StudyPath{}, nil
+	return exam
+}
+
+// sameJSON compares two documents by their canonical form.
+func sameJSON(a, b any) bool { return canonicalText(a) == canonicalText(b) }
+
+// canonicalText is the RFC 8785 form of v; its plain JSON should there be none.
+func canonicalText(v any) string {
+	raw, err := encode(v)
+	if err != nil {
+		return ""
+	}
+	if form, err := jcs.Transform(raw); err == nil {
+		return string(form)
+	}
+	return string(raw)
+}
+
+// encode is json.Marshal without its escapes for HTML: what is served stays as it was written.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return nil, fmt.Errorf("encode %T: %w", v, err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}

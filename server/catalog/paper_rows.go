@@ -1,0 +1,129 @@
+package catalog
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"examprep.dev/server/postgres/catalogdb"
+)
+
+// mockQuestion is MockQuestion of the specification, part 2. Nothing of the answer key may ever be added to it.
+type mockQuestion struct {
+	AnswerID string `json:"answer_id"`
+	// Section stands only where the paper has several: question numbers may repeat then.
+	Section        int    `json:"section,omitempty"`
+	QuestionNumber int    `json:"question_number"`
+	Prompt         string `json:"prompt"`
+	// QuestionText is the alias of Prompt for older clients.
+	QuestionText string            `json:"question_text"`
+	Options      map[string]string `json:"options,omitempty"`
+	Page         int               `json:"page,omitempty"`
+	HasVisual    bool              `json:"has_visual"`
+}
+
+// paperMetadata is what a paper's row keeps beside its columns.
+type paperMetadata struct {
+	DurationMinutes int        `json:"duration_min,omitempty"`
+	Language        string     `json:"language,omitempty"`
+	Marking         *Marking   `json:"marking,omitempty"`
+	Provenance      Provenance `json:"provenance"`
+}
+
+// row encodes the i-th paper of the draft, its questions and its key apart.
+func (d *draft) row(i int) (catalogdb.StagePaperParams, error) {
+	paper, ref := &d.sources[i], &d.papers[i]
+	questions, err := encode(mockQuestions(paper))
+	if err != nil {
+		return catalogdb.StagePaperParams{}, err
+	}
+	key, err := encode(answerKey(paper, d.scoring))
+	if err != nil {
+		return catalogdb.StagePaperParams{}, err
+	}
+	metadata, err := encode(paperMetadata{paper.DurationMinutes, paper.Language, paper.Marking, paper.Provenance})
+	if err != nil {
+		return catalogdb.StagePaperParams{}, err
+	}
+	return catalogdb.StagePaperParams{
+		ExamKey: d.exam.Key, Digest: ref.Digest[:], PaperID: paper.ID, SealDigest: ref.Seal[:],
+		Title: paper.Title, Subject: paper.Subject,
+		Year:            int32(paper.Year),                       //nolint:gosec // bounded by Validate
+		DurationMinutes: int32(effectiveDuration(d.exam, paper)), //nolint:gosec // bounded by Validate
+		QuestionCount:   int32(len(paper.Questions)),             //nolint:gosec // bounded by Validate
+		Metadata:        metadata, Questions: questions, AnswerKey: key,
+	}, nil
+}
+
+func mockQuestions(paper *Paper) []mockQuestion {
+	sections := make(map[int]bool)
+	for i := range paper.Questions {
+		sections[paper.Questions[i].Section] = true
+	}
+	questions := make([]mockQuestion, len(paper.Questions))
+	for i := range paper.Questions {
+		q := &paper.Questions[i]
+		questions[i] = mockQuestion{
+			AnswerID: AnswerID(q.Section, q.Number), QuestionNumber: q.Number, Prompt: q.Prompt, QuestionText: q.Prompt,
+			Options: q.Options, Page: q.Page, HasVisual: q.HasVisual,
+		}
+		if len(sections) > 1 {
+			questions[i].Section = q.Section
+		}
+	}
+	return questions
+}
+
+func answerKey(paper *Paper, scoring Scoring) AnswerKey {
+	key := AnswerKey{Marking: Marking{Correct: 1}, Scoring: scoring, Keys: make([]QuestionKey, len(paper.Questions))}
+	switch {
+	case paper.Marking != nil:
+		key.Marking = *paper.Marking
+	case scoring.Marks != nil:
+		key.Marking = *scoring.Marks
+	}
+	for i := range paper.Questions {
+		q := &paper.Questions[i]
+		answer := q.Answer
+		answer.Choices = slices.Sorted(slices.Values(answer.Choices))
+		key.Keys[i] = QuestionKey{
+			Section: q.Section, SectionName: q.SectionName, Number: q.Number, Letters: slices.Sorted(maps.Keys(q.Options)),
+			Answer: answer, Explanation: q.Explanation, Topic: q.Topic,
+		}
+	}
+	return key
+}
+
+// wholePaper puts a paper together again from its rows; its verification belongs to the exam's revision.
+func wholePaper(row catalogdb.WholePaperRow) (*Paper, error) {
+	var (
+		metadata  paperMetadata
+		questions []mockQuestion
+		key       AnswerKey
+	)
+	for _, column := range []struct {
+		raw    []byte
+		target any
+	}{{row.Metadata, &metadata}, {row.Questions, &questions}, {row.AnswerKey, &key}} {
+		if err := json.Unmarshal(column.raw, column.target); err != nil {
+			return nil, fmt.Errorf("stored paper %s: %w", row.PaperID, err)
+		}
+	}
+	if len(questions) != len(key.Keys) {
+		return nil, fmt.Errorf("stored paper %s: %d questions, %d keys", row.PaperID, len(questions), len(key.Keys))
+	}
+	paper := &Paper{
+		ID: row.PaperID, Title: row.Title, Subject: row.Subject, Year: int(row.Year),
+		DurationMinutes: metadata.DurationMinutes, Language: metadata.Language, Marking: metadata.Marking,
+		Provenance: metadata.Provenance, Questions: make([]Question, len(questions)),
+	}
+	for i, q := range questions {
+		k := key.Keys[i]
+		paper.Questions[i] = Question{
+			Section: k.Section, SectionName: k.SectionName, Number: k.Number, Prompt: q.Prompt, Options: q.Options,
+			Answer: k.Answer, Explanation: k.Explanation, Page: q.Page, HasVisual: q.HasVisual, Topic: k.Topic,
+		}
+	}
+	return paper, nil
+}

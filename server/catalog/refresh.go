@@ -1,0 +1,203 @@
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"examprep.dev/server/postgres/catalogdb"
+)
+
+const (
+	// refreshGap lies between two refreshes: a platform team that applies a thousand exams makes tens of refreshes, not
+	// a thousand. It is well below the two seconds within which a revision must be served.
+	refreshGap = 50 * time.Millisecond
+	// refreshChunk is how many exams one query loads.
+	refreshChunk = 200
+	// retryFirst and retryMost bound the wait after a failure; it doubles.
+	retryFirst = 250 * time.Millisecond
+	retryMost  = 5 * time.Second
+)
+
+// request says what may have changed: these exams, or any.
+type request struct {
+	keys map[string]struct{}
+	all  bool
+}
+
+// staleSet gathers requests while a refresh is under way.
+type staleSet struct {
+	mu   sync.Mutex
+	next request
+	// wake holds a token while next is not empty.
+	wake chan struct{}
+}
+
+func newStaleSet() *staleSet {
+	return &staleSet{next: request{keys: map[string]struct{}{}}, wake: make(chan struct{}, 1)}
+}
+
+func (s *staleSet) add(examKey string) { s.change(func(r *request) { r.keys[examKey] = struct{}{} }) }
+
+func (s *staleSet) addAll() { s.change(func(r *request) { r.all = true }) }
+
+func (s *staleSet) change(change func(*request)) {
+	s.mu.Lock()
+	change(&s.next)
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *staleSet) take() request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	taken := s.next
+	s.next = request{keys: map[string]struct{}{}}
+	return taken
+}
+
+// follow refreshes what was heard of, and looks at all revisions now and then, until ctx ends.
+func (s *Snapshot) follow(ctx context.Context) {
+	poll := time.NewTicker(s.cfg.PollInterval)
+	defer poll.Stop()
+	wait := retryFirst
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-poll.C:
+			s.stale.addAll()
+			continue
+		case <-s.stale.wake:
+		}
+		pause := refreshGap
+		if err := s.refresh(ctx, s.stale.take()); err == nil {
+			wait = retryFirst
+		} else if ctx.Err() == nil {
+			s.logger.WarnContext(ctx, "catalogue not refreshed; what is known goes on being served", "error", err)
+			s.stale.addAll()
+			pause, wait = wait, min(2*wait, retryMost)
+		}
+		if !sleep(ctx, pause) {
+			return
+		}
+	}
+}
+
+// sleep waits for d, and reports false when ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// refresh loads what changed and then swaps the view once. On failure the old view stays whole.
+func (s *Snapshot) refresh(ctx context.Context, asked request) error {
+	old := s.current.Load()
+	if old == nil {
+		old, asked.all = &view{}, true
+	}
+	exams := maps.Clone(old.exams)
+	if exams == nil {
+		exams = map[string]*examView{}
+	}
+	keys := slices.Sorted(maps.Keys(asked.keys))
+	if asked.all {
+		var err error
+		if keys, err = s.changed(ctx, exams); err != nil {
+			return err
+		}
+	}
+	for chunk := range slices.Chunk(keys, refreshChunk) {
+		if err := s.load(ctx, exams, chunk); err != nil {
+			return err
+		}
+	}
+	if len(keys) > 0 || len(exams) != len(old.exams) || s.current.Load() == nil {
+		s.current.Store(newView(exams))
+	}
+	return nil
+}
+
+// changed lists the exams whose state is not what is known, and forgets those that do not exist any more.
+func (s *Snapshot) changed(ctx context.Context, exams map[string]*examView) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.LoadTimeout)
+	defer cancel()
+	states, err := catalogdb.New(s.pool).CatalogStates(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("poll revisions: %w", err)
+	}
+	var keys []string
+	exist := make(map[string]bool, len(states))
+	for _, state := range states {
+		exist[state.ExamKey] = true
+		known := exams[state.ExamKey]
+		if known == nil || known.revision != state.Revision || known.withdrawn != state.Withdrawn {
+			keys = append(keys, state.ExamKey)
+		}
+	}
+	maps.DeleteFunc(exams, func(key string, _ *examView) bool { return !exist[key] })
+	return keys, nil
+}
+
+// load reads and renders some exams into exams. The exams' rows say which revision to read the papers of; revisions are
+// immutable, so that two queries see one state.
+func (s *Snapshot) load(ctx context.Context, exams map[string]*examView, keys []string) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.LoadTimeout)
+	defer cancel()
+	q := catalogdb.New(s.pool)
+	rows, err := q.CatalogExams(ctx, keys)
+	if err != nil {
+		return fmt.Errorf("load exams: %w", err)
+	}
+	var wanted catalogdb.CatalogPapersParams
+	for _, row := range rows {
+		if !row.Withdrawn {
+			wanted.ExamKeys = append(wanted.ExamKeys, row.ExamKey)
+			wanted.Revisions = append(wanted.Revisions, row.Revision)
+		}
+	}
+	papers, err := q.CatalogPapers(ctx, wanted)
+	if err != nil {
+		return fmt.Errorf("load paper lists: %w", err)
+	}
+	byExam := make(map[string][]catalogdb.CatalogPapersRow, len(rows))
+	for _, paper := range papers {
+		byExam[paper.ExamKey] = append(byExam[paper.ExamKey], paper)
+	}
+	for _, row := range rows {
+		if row.Withdrawn {
+			exams[row.ExamKey] = &examView{revision: row.Revision, withdrawn: true}
+			continue
+		}
+		exam, err := render(row, byExam[row.ExamKey])
+		if err != nil {
+			return err
+		}
+		exams[row.ExamKey] = exam
+	}
+	return nil
+}
+
+func newView(exams map[string]*examView) *view {
+	v := &view{exams: exams, list: make([]ExamEntry, 0, len(exams))}
+	for _, exam := range exams {
+		if !exam.withdrawn {
+			v.list = append(v.list, exam.entry)
+		}
+	}
+	slices.SortFunc(v.list, func(a, b ExamEntry) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Key, b.Key)) })
+	return v
+}

@@ -1,0 +1,208 @@
+package catalog
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/text/language"
+)
+
+// What marks may be: small enough that no sum loses a decimal, exact enough for thirds as exam boards print them.
+const (
+	maxMarks        = 1000
+	maxMarkDecimals = 6
+)
+
+func (v *inspector) paper(paper *Paper) {
+	if len(paper.ID) < minPaperID || len(paper.ID) > maxPaperID || !paperIDShape.MatchString(paper.ID) {
+		v.report("paperID", "must be %d to %d of letters, digits, '.', '_', ':' and '-', beginning with a letter or digit",
+			minPaperID, maxPaperID)
+	}
+	v.text("title", paper.Title, maxName)
+	v.text("subject", paper.Subject, maxName)
+	// The catalogue groups papers by year, which the specification requires.
+	v.between("year", paper.Year, minYear, maxYear)
+	v.between("durationMinutes", paper.DurationMinutes, 0, maxMinutes)
+	v.language(paper.Language)
+	if paper.Marking != nil {
+		v.within("marking", func() { v.marking(*paper.Marking) })
+	}
+	v.within("provenance", func() { v.provenance(paper.Provenance) })
+	if paper.Verification != nil {
+		v.within("verification", func() { v.verification(*paper.Verification) })
+	}
+	switch n := len(paper.Questions); {
+	case n == 0:
+		v.report("questions", "must not be empty")
+	case n > maxQuestions:
+		v.report("questions", "must have at most %d entries, not %d", maxQuestions, n)
+	}
+	type place struct{ section, number int }
+	seen := make(map[place]int, len(paper.Questions))
+	for i := range paper.Questions {
+		question := &paper.Questions[i]
+		v.at("questions", i, func() {
+			here := place{question.Section, question.Number}
+			if first, again := seen[here]; again {
+				v.report("number", "section %d has a question %d already: questions[%d]", here.section, here.number, first)
+			} else {
+				seen[here] = i
+			}
+			v.question(question)
+		})
+	}
+}
+
+func (v *inspector) language(tag string) {
+	if tag == "" {
+		return
+	}
+	if _, err := language.Parse(tag); err != nil || strings.Contains(tag, "_") {
+		v.report("language", "must be a BCP 47 tag, not %.40q", tag)
+	}
+}
+
+func (v *inspector) marking(m Marking) {
+	v.marks("correct", m.Correct)
+	v.marks("incorrect", m.Incorrect)
+	v.marks("unanswered", m.Unanswered)
+	if m.Correct <= 0 {
+		v.report("correct", "must be more than 0")
+	}
+	if m.Incorrect > m.Correct {
+		v.report("incorrect", "must not earn more than a correct answer")
+	}
+	if m.Unanswered > m.Correct {
+		v.report("unanswered", "must not earn more than a correct answer")
+	}
+}
+
+func (v *inspector) marks(field string, marks float64) {
+	if math.IsNaN(marks) || math.Abs(marks) > maxMarks {
+		v.report(field, "must be %d to %d", -maxMarks, maxMarks)
+		return
+	}
+	_, decimals, _ := strings.Cut(strconv.FormatFloat(marks, 'f', -1, 64), ".")
+	if len(decimals) > maxMarkDecimals {
+		v.report(field, "must have at most %d decimals", maxMarkDecimals)
+	}
+}
+
+// provenance is required in full: only real past questions are ever served, and this is their proof.
+func (v *inspector) provenance(p Provenance) {
+	v.required("publisher", p.Publisher, maxName)
+	v.link("sourceURL", p.SourceURL)
+	v.required("license", p.License, maxName)
+	if p.SourceDigest != "" {
+		v.digest("sourceDigest", p.SourceDigest)
+	}
+}
+
+func (v *inspector) verification(seal Verification) {
+	v.required("by", seal.By, maxName)
+	if _, err := time.Parse(time.RFC3339, seal.At); err != nil {
+		if _, err := time.Parse(time.DateOnly, seal.At); err != nil {
+			v.report("at", "must be a date or an RFC 3339 time, not %.40q", seal.At)
+		}
+	}
+	v.digest("digest", seal.Digest)
+}
+
+func (v *inspector) digest(field, value string) {
+	if _, err := ParseDigest(value); err != nil {
+		v.report(field, "must be sha256: and 64 lower-case hex digits")
+	}
+}
+
+func (v *inspector) question(q *Question) {
+	v.between("section", q.Section, 1, maxNumber)
+	v.text("sectionName", q.SectionName, maxName)
+	v.between("number", q.Number, 1, maxNumber)
+	v.required("prompt", q.Prompt, maxProse)
+	v.options(q)
+	v.within("answer", func() { v.answer(q) })
+	v.text("explanation", q.Explanation, maxProse)
+	v.between("page", q.Page, 0, maxNumber)
+	v.text("topic", q.Topic, maxName)
+}
+
+func (v *inspector) options(q *Question) {
+	if q.Options == nil {
+		return
+	}
+	if len(q.Options) < 2 {
+		v.report("options", "must offer at least two")
+	}
+	for _, letter := range slices.Sorted(maps.Keys(q.Options)) {
+		if len(letter) != 1 || letter[0] < 'A' || letter[0] > 'Z' {
+			v.report("options", "names must be single letters A to Z, not %.20q", letter)
+			continue
+		}
+		field := "options." + letter
+		if q.HasVisual { // the option may be a figure
+			v.text(field, q.Options[letter], maxProse)
+		} else {
+			v.required(field, q.Options[letter], maxProse)
+		}
+	}
+}
+
+func (v *inspector) answer(q *Question) {
+	answer := q.Answer
+	switch answer.Kind {
+	case AnswerChoice:
+		if len(answer.Choices) != 1 {
+			v.report("choice", "must be one letter")
+			return
+		}
+		v.offered("choice", q, answer.Choices[0])
+	case AnswerChoices:
+		v.choices(q)
+	case AnswerNumeric:
+		if math.IsNaN(answer.Number) || math.IsInf(answer.Number, 0) {
+			v.report("number", "must be a finite number")
+		}
+		if math.IsNaN(answer.Tolerance) || math.IsInf(answer.Tolerance, 0) || answer.Tolerance < 0 {
+			v.report("tolerance", "must be a finite number of at least 0")
+		}
+		v.withoutOptions("number", q)
+	case AnswerText:
+		v.required("text", answer.Text, maxName)
+		v.withoutOptions("text", q)
+	case AnswerAnnulled, AnswerUnmarkable:
+	case "":
+		v.report("", "is required")
+	default:
+		v.report("", "has the unknown kind %.20q", string(answer.Kind))
+	}
+}
+
+func (v *inspector) choices(q *Question) {
+	letters := q.Answer.Choices
+	if len(letters) == 0 {
+		v.report("choices", "must name at least one letter")
+	}
+	for i, letter := range letters {
+		if slices.Contains(letters[:i], letter) {
+			v.report("choices", "names %.20q twice", letter)
+			continue
+		}
+		v.offered("choices", q, letter)
+	}
+}
+
+func (v *inspector) offered(field string, q *Question, letter string) {
+	if _, offered := q.Options[letter]; !offered {
+		v.report(field, "%.20q is not among the options", letter)
+	}
+}
+
+func (v *inspector) withoutOptions(field string, q *Question) {
+	if len(q.Options) > 0 {
+		v.report(field, "cannot answer a question with options")
+	}
+}

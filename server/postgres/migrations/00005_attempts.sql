@@ -9,7 +9,7 @@ CREATE TABLE attempt_counters (
     learner   bytea NOT NULL,
     total     bigint NOT NULL,
     PRIMARY KEY (family_id, exam_key, learner)
-);
+) WITH (fillfactor = 50); -- every open updates a row here: with room in the page the update touches no index
 
 CREATE TABLE attempts (
     id                uuid PRIMARY KEY,
@@ -35,10 +35,14 @@ CREATE TABLE attempts (
     submitted_at      timestamptz,
     late              boolean NOT NULL DEFAULT false,
     overtime_sec      integer NOT NULL DEFAULT 0,
-    score             numeric(5, 2),
-    -- Normalised answers by answer_id, and the SHA-256 of status and answers: a retry is recognised by it.
+    -- The percentage in hundredths: 0 to 10000. An integer, so that no float ever stands between marks and score.
+    score_hundredths  integer CHECK (score_hundredths BETWEEN 0 AND 10000),
+    -- Normalised answers by answer_id, and the SHA-256 of the requested status and these answers: a retry is recognised
+    -- by it. Both are NULL while in progress, and for good in an attempt that the sweep closed.
     answers           jsonb,
-    submission_digest bytea
+    submission_digest bytea CHECK (octet_length(submission_digest) = 32),
+    CHECK ((state = 'in_progress') = (closed_at IS NULL)),
+    CHECK ((scoring_status = 'scored') = (score_hundredths IS NOT NULL))
     -- No foreign key to paper_revisions: its row lock would make every open of a popular paper write to one row.
     -- The catalogue never prunes a revision that attempts_by_revision finds.
 );

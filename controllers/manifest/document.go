@@ -1,0 +1,194 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// Position is a place in a file. Line and Column count from 1; 0 means unknown.
+type Position struct {
+	File   string `json:"file"`
+	Line   int    `json:"line,omitempty"`
+	Column int    `json:"column,omitempty"`
+}
+
+// document is one YAML or JSON document of a file: its values as kubectl sees them, and where they stand.
+type document struct {
+	file string
+	// root is the syntax tree; its lines are those of the file.
+	root *yaml.Node
+	// value is what root means, as decoded from JSON with json.Number; json is the same as text.
+	value any
+	json  []byte
+}
+
+// position returns where the value at p stands: of the nearest thing above it when there is none.
+func (d *document) position(p path) Position {
+	node, _ := locate(d.root, p)
+	return Position{File: d.file, Line: node.Line, Column: node.Column}
+}
+
+// text returns the string at the keys, or "".
+func (d *document) text(keys ...string) string {
+	value := d.value
+	for _, key := range keys {
+		mapping, _ := value.(map[string]any)
+		value = mapping[key]
+	}
+	text, _ := value.(string)
+	return text
+}
+
+// splitDocuments cuts a stream at its `---` lines, as kubectl does. Each part keeps its place in the file by the number
+// of lines before it.
+func splitDocuments(stream []byte) (parts [][]byte, linesBefore []int) {
+	line, from, fromLine := 0, 0, 0
+	offset := 0
+	for text := range bytes.Lines(stream) {
+		if isSeparator(text) {
+			parts, linesBefore = append(parts, stream[from:offset]), append(linesBefore, fromLine)
+			from, fromLine = offset+len(text), line+1
+		}
+		offset += len(text)
+		line++
+	}
+	return append(parts, stream[from:]), append(linesBefore, fromLine)
+}
+
+func isSeparator(line []byte) bool {
+	rest, found := bytes.CutPrefix(line, []byte("---"))
+	if !found {
+		return false
+	}
+	trimmed := bytes.TrimSpace(rest)
+	return len(trimmed) == 0 || len(trimmed) < len(rest) && trimmed[0] == '#' && (rest[0] == ' ' || rest[0] == '\t')
+}
+
+// parseDocument reads one document; it returns nil when there is none (comments alone). An error is a *syntaxError with
+// the line of the file.
+func parseDocument(file string, text []byte, linesBefore int) (*document, error) {
+	d, err := parseText(text)
+	var syntax *syntaxError
+	if errors.As(err, &syntax) {
+		return nil, &syntaxError{Line: syntax.Line + linesBefore, Column: syntax.Column, Err: syntax.Err}
+	}
+	if d != nil {
+		d.file = file
+		shift(d.root, linesBefore)
+	}
+	return d, err
+}
+
+// parseText reads JSON or YAML into a tree and a value. It fails with *syntaxError only.
+func parseText(text []byte) (*document, error) {
+	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && json.Valid(trimmed) {
+		root, err := jsonNode(text)
+		if err != nil {
+			return nil, err
+		}
+		return newDocument(root, text)
+	}
+	var top yaml.Node
+	if err := yaml.Unmarshal(text, &top); err != nil {
+		return nil, yamlError(err)
+	}
+	if len(top.Content) == 0 {
+		return nil, nil
+	}
+	root := top.Content[0]
+	asJSON, err := sigsyaml.YAMLToJSON(text)
+	if err != nil {
+		located := yamlError(err)
+		if located.Line == 0 {
+			located.Line, located.Column = root.Line, root.Column
+		}
+		return nil, located
+	}
+	return newDocument(root, asJSON)
+}
+
+func newDocument(root *yaml.Node, asJSON []byte) (*document, error) {
+	decoder := json.NewDecoder(bytes.NewReader(asJSON))
+	decoder.UseNumber()
+	d := &document{root: root, json: asJSON}
+	if err := decoder.Decode(&d.value); err != nil {
+		return nil, &syntaxError{Line: root.Line, Column: root.Column, Err: err}
+	}
+	return d, nil
+}
+
+// yamlLine finds the line in the parser's messages, its only form of telling it.
+var yamlLine = regexp.MustCompile(`line (\d+): `)
+
+func yamlError(err error) *syntaxError {
+	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "), "yaml: ")
+	located := &syntaxError{}
+	if match := yamlLine.FindStringSubmatchIndex(text); match != nil {
+		located.Line, _ = strconv.Atoi(text[match[2]:match[3]])
+		text = text[:match[0]] + text[match[1]:]
+	}
+	located.Err = errors.New(strings.TrimSpace(text))
+	return located
+}
+
+// shift moves a tree down by lines. Aliases point at nodes that are moved where they are defined.
+func shift(node *yaml.Node, lines int) {
+	node.Line += lines
+	for _, child := range node.Content {
+		shift(child, lines)
+	}
+}
+
+// locate follows p from node: to the key of a mapping's entry, or to an item of a sequence. Where p leads nowhere, it
+// returns how far it came, and false.
+func locate(node *yaml.Node, p path) (*yaml.Node, bool) {
+	place := node
+	for _, s := range p {
+		key, value := child(node, s)
+		if value == nil {
+			return place, false
+		}
+		place, node = key, value
+	}
+	return place, true
+}
+
+// valueAt is like locate but returns the value itself, or nil.
+func valueAt(node *yaml.Node, p path) *yaml.Node {
+	for _, s := range p {
+		if _, node = child(node, s); node == nil {
+			return nil
+		}
+	}
+	return node
+}
+
+// child returns the node where s stands in the text and its value.
+func child(node *yaml.Node, s step) (place, value *yaml.Node) {
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	switch {
+	case node.Kind == yaml.SequenceNode && s.key == "" && s.index < len(node.Content):
+		return node.Content[s.index], node.Content[s.index]
+	case node.Kind == yaml.MappingNode && s.key != "":
+		for i := 0; i < len(node.Content); i += 2 {
+			switch node.Content[i].Value {
+			case s.key:
+				return node.Content[i], node.Content[i+1]
+			case "<<":
+				if place, value := child(node.Content[i+1], s); value != nil {
+					return place, value
+				}
+			}
+		}
+	}
+	return nil, nil
+}

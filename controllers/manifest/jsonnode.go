@@ -1,0 +1,126 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxJSONDepth bounds nesting: nothing here is more than a dozen levels deep.
+const maxJSONDepth = 200
+
+// jsonNode reads one JSON value as a YAML syntax tree with the lines and columns of the text, keeping the order of
+// keys. (YAML's own parser is no reader of JSON: it takes `"😀"` for two broken characters.)
+func jsonNode(text []byte) (*yaml.Node, error) {
+	r := jsonReader{decoder: json.NewDecoder(bytes.NewReader(text)), text: text, line: 1}
+	r.decoder.UseNumber()
+	node, err := r.value(0)
+	if err != nil {
+		return nil, r.locate(err)
+	}
+	if _, err := r.decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, r.locate(errors.New("text after the JSON value"))
+	}
+	return node, nil
+}
+
+// jsonReader counts lines as it goes: offset is what line and start (of that line) describe.
+type jsonReader struct {
+	decoder             *json.Decoder
+	text                []byte
+	offset, line, start int
+}
+
+// syntaxError is a place in the text that cannot be read; Line and Column count from 1.
+type syntaxError struct {
+	Line, Column int
+	Err          error
+}
+
+func (e *syntaxError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err) }
+func (e *syntaxError) Unwrap() error { return e.Err }
+
+func (r *jsonReader) locate(err error) error {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	var syntax *json.SyntaxError
+	offset := int(r.decoder.InputOffset())
+	if errors.As(err, &syntax) {
+		offset = max(int(syntax.Offset)-1, 0)
+	}
+	line, column := r.position(offset)
+	return &syntaxError{Line: line, Column: column, Err: err}
+}
+
+func (r *jsonReader) position(offset int) (line, column int) {
+	offset = min(offset, len(r.text))
+	if offset < r.offset {
+		r.offset, r.line, r.start = 0, 1, 0
+	}
+	for ; r.offset < offset; r.offset++ {
+		if r.text[r.offset] == '\n' {
+			r.line++
+			r.start = r.offset + 1
+		}
+	}
+	return r.line, offset - r.start + 1
+}
+
+// next returns the coming token and the position of its first byte.
+func (r *jsonReader) next() (json.Token, int, int, error) {
+	offset := int(r.decoder.InputOffset())
+	for offset < len(r.text) && bytes.IndexByte([]byte(" \t\r\n,:"), r.text[offset]) >= 0 {
+		offset++
+	}
+	line, column := r.position(offset)
+	token, err := r.decoder.Token()
+	return token, line, column, err
+}
+
+func (r *jsonReader) value(depth int) (*yaml.Node, error) {
+	token, line, column, err := r.next()
+	if err != nil {
+		return nil, err
+	}
+	if depth > maxJSONDepth {
+		return nil, errors.New("nested too deeply")
+	}
+	node := &yaml.Node{Kind: yaml.ScalarNode, Line: line, Column: column}
+	switch t := token.(type) {
+	case json.Delim:
+		return node, r.collection(node, t, depth)
+	case string:
+		node.Tag, node.Value, node.Style = "!!str", t, yaml.DoubleQuotedStyle
+	case json.Number:
+		node.Tag, node.Value = "!!float", t.String()
+		if _, err := t.Int64(); err == nil {
+			node.Tag = "!!int"
+		}
+	case bool:
+		node.Tag, node.Value = "!!bool", fmt.Sprint(t)
+	case nil:
+		node.Tag, node.Value = "!!null", "null"
+	}
+	return node, nil
+}
+
+func (r *jsonReader) collection(node *yaml.Node, open json.Delim, depth int) error {
+	node.Kind, node.Tag = yaml.SequenceNode, "!!seq"
+	if open == '{' {
+		node.Kind, node.Tag = yaml.MappingNode, "!!map"
+	}
+	for r.decoder.More() {
+		child, err := r.value(depth + 1)
+		if err != nil {
+			return err
+		}
+		node.Content = append(node.Content, child)
+	}
+	_, err := r.decoder.Token()
+	return err
+}

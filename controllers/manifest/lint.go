@@ -1,0 +1,272 @@
+package manifest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	sigsjson "sigs.k8s.io/json"
+
+	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/webhooks"
+)
+
+// LintReport is what Lint found.
+type LintReport struct {
+	Files        int       `json:"files"`
+	ExamContents int       `json:"exam_contents"`
+	Papers       int       `json:"papers"`
+	Questions    int       `json:"questions"`
+	Ignored      int       `json:"ignored_documents"`
+	Problems     []Problem `json:"problems"`
+}
+
+// WriteText prints one problem a line, or a summary when there is none.
+func (r LintReport) WriteText(w io.Writer) error {
+	if len(r.Problems) > 0 {
+		return writeLines(w, r.Problems)
+	}
+	_, err := fmt.Fprintf(w, "%d files, %d exams, %d papers, %d questions: no problem found\n",
+		r.Files, r.ExamContents, r.Papers, r.Questions)
+	return err
+}
+
+// Lint checks everything in b that can be checked without a cluster, and reports each problem with file, line and
+// field: form, chunks, the catalogue's own rules, exam keys declared twice, and the other resources of the group. It
+// returns a *ProblemsError beside the report when there is any problem.
+func Lint(ctx context.Context, b *Bundle) (LintReport, error) {
+	l := linter{bundle: b, seen: make(map[*configMap]bool), views: make(map[chunkName]chunkView)}
+	l.problems = append(l.problems, b.problems...)
+	report := LintReport{Files: b.files, ExamContents: len(b.Contents), Ignored: b.ignored}
+	keys := make(map[string]Position)
+	for i := range b.Contents {
+		if err := ctx.Err(); err != nil {
+			return LintReport{}, err
+		}
+		content := &b.Contents[i]
+		key := content.Spec.ExamKey
+		at := content.doc.position(path{}.field("spec").field("examKey"))
+		if first, twice := keys[key]; twice && key != "" {
+			l.report(at, "spec.examKey", fmt.Sprintf("exam %s is declared already in %s:%d", key, first.File, first.Line))
+		} else {
+			keys[key] = at
+		}
+		exam := l.content(ctx, content)
+		report.Papers += len(exam.Papers)
+		for _, paper := range exam.Papers {
+			report.Questions += len(paper.Questions)
+		}
+	}
+	for i := range b.webhooks {
+		l.webhook(&b.webhooks[i])
+	}
+	for i := range b.tiers {
+		l.tier(&b.tiers[i])
+	}
+	if len(b.Contents)+len(b.webhooks)+len(b.tiers)+len(l.problems) == 0 {
+		l.report(Position{File: "."}, "", fmt.Sprintf("no resource of %s found in %d files", v1alpha1.GroupVersion, b.files))
+	}
+	report.Problems = append([]Problem{}, sortProblems(l.problems)...)
+	return report, problemsError(report.Problems)
+}
+
+type linter struct {
+	bundle   *Bundle
+	problems []Problem
+	// seen are the ConfigMaps whose metadata is checked.
+	seen map[*configMap]bool
+	// views are the chunks that were looked at.
+	views map[chunkName]chunkView
+}
+
+type chunkName struct {
+	objectName
+
+	key string
+}
+
+func (l *linter) report(at Position, field, detail string) {
+	l.problems = append(l.problems, Problem{Position: at, Field: field, Detail: detail})
+}
+
+// reportOnce leaves out what stands at a field that is complained about already: a value of a wrong type is also
+// missing to the catalogue's rules.
+func (l *linter) reportOnce(at Position, field, detail string) {
+	for _, known := range l.problems {
+		if known.File == at.File && known.Field == field {
+			return
+		}
+	}
+	l.report(at, field, detail)
+}
+
+func (l *linter) content(ctx context.Context, content *Content) catalog.Exam {
+	a := assembler{content: &content.ExamContent, chunks: l.bundle, budget: MaxExamBytes}
+	if err := a.run(ctx); err != nil {
+		l.report(content.Position, "spec.papers", err.Error()) // a Bundle's reader has no other errors than those of run
+		return a.exam
+	}
+	l.checkInterval(&content.doc, "resyncInterval", content.Spec.ResyncInterval, 30*time.Second, 0)
+	for i, paper := range content.Spec.Papers {
+		for k, source := range paper.QuestionsFrom {
+			l.configMap(content, source.ConfigMapKeyRef)
+			l.chunk(content, i, k)
+		}
+	}
+	if len(a.refErrors) > 0 {
+		return a.exam // what is incomplete cannot be judged
+	}
+	problems, omitted, err := a.findings()
+	if err != nil {
+		l.report(content.Position, "", err.Error())
+	}
+	for _, problem := range problems {
+		l.finding(&a, content, problem)
+	}
+	if omitted > 0 {
+		l.report(content.Position, "spec", fmt.Sprintf("and %d more problems", omitted))
+	}
+	return a.exam
+}
+
+// finding reports a problem of the assembled exam at its place: in the resource, or in the chunk of a ConfigMap.
+func (l *linter) finding(a *assembler, content *Content, problem catalog.Problem) {
+	p := parsePath(problem.Field)
+	place, chunked := a.origin(p)
+	if !chunked {
+		located := path{}.field("spec").join(p)
+		l.reportOnce(content.doc.position(located), located.String(), problem.Detail)
+		return
+	}
+	ref := content.Spec.Papers[place.paper].QuestionsFrom[place.chunk].ConfigMapKeyRef
+	view := l.view(content.Namespace, ref)
+	if place.question >= len(view.questions) {
+		located := a.inResource(problem)
+		l.report(content.doc.position(parsePath(located.Field)), located.Field, located.Detail)
+		return
+	}
+	at, _ := locate(view.questions[place.question], p[4:])
+	inChunk := path{}.at(place.question).join(p[4:])
+	l.report(view.position(at.Line), view.field+inChunk.String(), view.in(at.Line)+problem.Detail)
+}
+
+// view is the bundle's, once for each chunk.
+func (l *linter) view(namespace string, ref v1alpha1.ConfigMapKeyRef) chunkView {
+	name := chunkName{objectName{namespace, ref.Name}, ref.Key}
+	view, known := l.views[name]
+	if !known {
+		view = l.bundle.view(namespace, ref)
+		l.views[name] = view
+	}
+	return view
+}
+
+// configMap checks a referenced ConfigMap's metadata.
+func (l *linter) configMap(content *Content, ref v1alpha1.ConfigMapKeyRef) {
+	found := l.bundle.configMaps[objectName{namespace: content.Namespace, name: ref.Name}]
+	if found == nil || l.seen[found] {
+		return
+	}
+	l.seen[found] = true
+	if found.Labels[v1alpha1.ContentLabel] != "true" {
+		p := path{}.field("metadata").field("labels")
+		l.report(found.doc.position(p), p.String(),
+			fmt.Sprintf("lacks %s: \"true\": without it the operator does not notice changes at once", v1alpha1.ContentLabel))
+	}
+}
+
+// chunk reports what is wrong with a reference or inside of the chunk, at its lines.
+func (l *linter) chunk(content *Content, paper, k int) {
+	source := content.Spec.Papers[paper].QuestionsFrom[k]
+	ref := source.ConfigMapKeyRef
+	p := path{}.field("spec").field("papers").at(paper).field("questionsFrom").at(k)
+	raw, err := l.bundle.ReadChunk(context.Background(), content.Namespace, ref.Name, ref.Key)
+	if err != nil {
+		l.report(content.doc.position(p), p.String(), err.Error())
+		return
+	}
+	if have := ChunkDigest(raw); source.Digest != "" && source.Digest != have {
+		p := p.field("digest")
+		l.report(content.doc.position(p), p.String(), (&ChunkDigestError{Want: source.Digest, Have: have}).Error())
+	}
+	view := l.view(content.Namespace, ref)
+	for _, problem := range view.problems {
+		l.report(view.position(problem.Line), view.field+problem.Field, view.in(problem.Line)+problem.Detail)
+	}
+}
+
+// checkInterval checks a duration's bounds; most zero is none.
+func (l *linter) checkInterval(doc *document, field string, value *metav1.Duration, least, most time.Duration) {
+	p := path{}.field("spec").field(field)
+	switch {
+	case value == nil:
+	case value.Duration < least:
+		l.reportOnce(doc.position(p), p.String(), fmt.Sprintf("must be at least %s", least))
+	case most > 0 && value.Duration > most:
+		l.reportOnce(doc.position(p), p.String(), fmt.Sprintf("must be at most %s", most))
+	}
+}
+
+// other checks a resource that is not content: its form, and that it has a name. It returns false when target could
+// not be decoded.
+func (l *linter) other(doc *document, target any) bool {
+	l.problems = append(l.problems, formProblems(doc, target)...)
+	if doc.text("metadata", "name") == "" {
+		l.report(doc.position(path{}.field("metadata")), "metadata.name", "is required")
+	}
+	return sigsjson.UnmarshalCaseSensitivePreserveInts(doc.json, target) == nil
+}
+
+func (l *linter) webhook(doc *document) {
+	var endpoint v1alpha1.WebhookEndpoint
+	if !l.other(doc, &endpoint) {
+		return
+	}
+	spec := path{}.field("spec")
+	address, err := url.Parse(endpoint.Spec.URL)
+	at := spec.field("url")
+	switch {
+	case endpoint.Spec.URL == "":
+		l.reportOnce(doc.position(at), at.String(), "is required")
+	case err != nil || address.Scheme != "https" || address.Hostname() == "":
+		l.reportOnce(doc.position(at), at.String(), "must be an https:// address with a host name")
+	case strings.ContainsAny(endpoint.Spec.URL, "@#"):
+		l.reportOnce(doc.position(at), at.String(), "must not hold credentials or a fragment")
+	}
+	at = spec.field("events")
+	if len(endpoint.Spec.Events) == 0 {
+		l.reportOnce(doc.position(at), at.String(), "needs at least one event")
+	}
+	known := webhooks.Kinds()
+	given := make(map[v1alpha1.EventKind]bool)
+	for i, event := range endpoint.Spec.Events {
+		switch {
+		case given[event]:
+			l.report(doc.position(at.at(i)), at.at(i).String(), fmt.Sprintf("%s is given twice", event))
+		case !slices.Contains(known, webhooks.Kind(event)):
+			l.report(doc.position(at.at(i)), at.at(i).String(), fmt.Sprintf("unknown event %q: known are %v", event, known))
+		}
+		given[event] = true
+	}
+}
+
+func (l *linter) tier(doc *document) {
+	var tier v1alpha1.RateTier
+	if !l.other(doc, &tier) {
+		return
+	}
+	spec := path{}.field("spec")
+	if at := spec.field("requests"); tier.Spec.Requests < 1 {
+		l.reportOnce(doc.position(at), at.String(), "must be at least 1")
+	}
+	if at := spec.field("burst"); tier.Spec.Burst != nil && *tier.Spec.Burst < 1 {
+		l.reportOnce(doc.position(at), at.String(), "must be at least 1")
+	}
+	l.checkInterval(doc, "period", tier.Spec.Period, time.Second, 24*time.Hour)
+}

@@ -1,0 +1,272 @@
+package manifest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
+	sigsjson "sigs.k8s.io/json"
+
+	"examprep.dev/api/v1alpha1"
+)
+
+// Stdin is the path that stands for standard input.
+const Stdin = "-"
+
+// defaultNamespace is where kubectl puts what names no namespace.
+const defaultNamespace = "default"
+
+// maxFileBytes bounds one file; etcd takes 1.5 MB an object, and a file may hold many.
+const maxFileBytes = 256 << 20
+
+// Bundle is what Load found in files. It is a ChunkReader over the ConfigMaps among it.
+type Bundle struct {
+	// Contents are the ExamContents, in the order of files and documents. Namespace is "default" where the document
+	// names none.
+	Contents []Content
+
+	webhooks   []document
+	tiers      []document
+	configMaps map[objectName]*configMap
+	problems   []Problem
+	files      int
+	ignored    int
+}
+
+// Content is an ExamContent and where it stands.
+type Content struct {
+	v1alpha1.ExamContent
+
+	Position Position
+	doc      document
+}
+
+type objectName struct{ namespace, name string }
+
+// configMap keeps the document, because a chunk's lines are counted from it.
+type configMap struct {
+	corev1.ConfigMap
+
+	doc document
+}
+
+// Load reads files and, recursively, directories: *.yaml, *.yml and *.json; "-" is stdin. Names that begin with a dot
+// are skipped in directories. Documents of other kinds are ignored. It fails only when something cannot be read; what
+// is wrong inside a file comes out of Lint, and makes every other use of the Bundle fail with *ProblemsError.
+func Load(ctx context.Context, stdin io.Reader, paths ...string) (*Bundle, error) {
+	b := &Bundle{configMaps: make(map[objectName]*configMap)}
+	files, err := expand(paths)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		text, err := readFile(stdin, file)
+		if err != nil {
+			return nil, err
+		}
+		b.files++
+		b.addFile(file, text)
+	}
+	return b, nil
+}
+
+// Err returns a *ProblemsError when a file holds something that cannot be used as it is.
+func (b *Bundle) Err() error { return problemsError(sortProblems(slices.Clone(b.problems))) }
+
+// ReadChunk returns a chunk from the ConfigMaps found.
+func (b *Bundle) ReadChunk(_ context.Context, namespace, name, key string) ([]byte, error) {
+	found := b.configMaps[objectName{namespace: orDefault(namespace), name: name}]
+	if found == nil {
+		return nil, &ChunkMissingError{Namespace: orDefault(namespace), Name: name, Key: key}
+	}
+	raw, ok := ChunkFrom(&found.ConfigMap, key)
+	if !ok {
+		return nil, &ChunkMissingError{Namespace: orDefault(namespace), Name: name, Key: key, KeyMissing: true}
+	}
+	return raw, nil
+}
+
+// expand lists the files under paths, each once, in the order given and by name within a directory.
+func expand(paths []string) ([]string, error) {
+	var files []string
+	seen := make(map[string]bool)
+	add := func(file string) {
+		if !seen[file] {
+			seen[file] = true
+			files = append(files, file)
+		}
+	}
+	for _, root := range paths {
+		if root == Stdin {
+			add(root)
+			continue
+		}
+		err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+			hidden := name != root && strings.HasPrefix(nameOf(entry), ".")
+			switch {
+			case err != nil:
+				return err
+			case entry.IsDir() && hidden:
+				return fs.SkipDir
+			case entry.IsDir() || hidden:
+			case name == root || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)):
+				add(filepath.Clean(name))
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read manifests: %w", err)
+		}
+	}
+	return files, nil
+}
+
+// nameOf is an entry's name; "" for the nil entry that WalkDir gives with an error.
+func nameOf(entry fs.DirEntry) string {
+	if entry == nil {
+		return ""
+	}
+	return entry.Name()
+}
+
+func readFile(stdin io.Reader, file string) ([]byte, error) {
+	source := stdin
+	if file != Stdin {
+		opened, err := os.Open(file) //nolint:gosec // reading the files that it is told to is this command's task
+		if err != nil {
+			return nil, fmt.Errorf("read manifests: %w", err)
+		}
+		defer func() { _ = opened.Close() }()
+		source = opened
+	}
+	text, err := io.ReadAll(io.LimitReader(source, maxFileBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("read manifests: %s: %w", file, err)
+	}
+	if len(text) > maxFileBytes {
+		return nil, fmt.Errorf("read manifests: %s is bigger than %d bytes", file, maxFileBytes)
+	}
+	return text, nil
+}
+
+func (b *Bundle) addFile(file string, text []byte) {
+	parts, linesBefore := splitDocuments(text)
+	for i, part := range parts {
+		doc, err := parseDocument(file, part, linesBefore[i])
+		var syntax *syntaxError
+		switch {
+		case errors.As(err, &syntax):
+			b.problems = append(b.problems, Problem{
+				Position: Position{File: file, Line: max(syntax.Line, linesBefore[i]+1), Column: syntax.Column},
+				Detail:   syntax.Err.Error(),
+			})
+		case doc != nil:
+			b.addDocument(doc)
+		}
+	}
+}
+
+func (b *Bundle) addDocument(doc *document) {
+	apiVersion, kind := doc.text("apiVersion"), doc.text("kind")
+	group, _, _ := strings.Cut(apiVersion, "/")
+	switch {
+	case apiVersion == "v1" && kind == "List":
+		b.addList(doc)
+	case apiVersion == "v1" && kind == "ConfigMap":
+		b.addConfigMap(doc)
+	case group != v1alpha1.GroupVersion.Group:
+		b.ignored++
+	case apiVersion != v1alpha1.GroupVersion.String():
+		b.report(doc, path{}.field("apiVersion"), fmt.Sprintf("must be %s, is %s", v1alpha1.GroupVersion, apiVersion))
+	case kind == "ExamContent":
+		b.addContent(doc)
+	case kind == "WebhookEndpoint":
+		b.webhooks = append(b.webhooks, *doc)
+	case kind == "RateTier":
+		b.tiers = append(b.tiers, *doc)
+	default:
+		b.report(doc, path{}.field("kind"), fmt.Sprintf("unknown kind %q in %s: known are ExamContent, RateTier and WebhookEndpoint", kind, apiVersion))
+	}
+}
+
+// addList takes a List apart, which is what `kubectl get -o yaml` prints.
+func (b *Bundle) addList(doc *document) {
+	object, _ := doc.value.(map[string]any)
+	items, _ := object["items"].([]any)
+	for i, value := range items {
+		node := valueAt(doc.root, path{}.field("items").at(i))
+		text, err := compactJSON(value)
+		if node == nil || err != nil {
+			continue // value was JSON and stands in the tree
+		}
+		b.addDocument(&document{file: doc.file, root: node, value: value, json: text})
+	}
+}
+
+func (b *Bundle) addConfigMap(doc *document) {
+	added := configMap{doc: *doc}
+	if err := sigsjson.UnmarshalCaseSensitivePreserveInts(doc.json, &added.ConfigMap); err != nil {
+		b.report(doc, nil, "not a ConfigMap: "+err.Error())
+		return
+	}
+	name := objectName{namespace: orDefault(added.Namespace), name: added.Name}
+	if first, twice := b.configMaps[name]; twice {
+		at := first.doc.position(nil)
+		b.report(doc, path{}.field("metadata").field("name"),
+			fmt.Sprintf("ConfigMap %s/%s is declared already in %s:%d", name.namespace, name.name, at.File, at.Line))
+		return
+	}
+	b.configMaps[name] = &added
+}
+
+func (b *Bundle) addContent(doc *document) {
+	content := Content{doc: *doc, Position: doc.position(nil)}
+	form := formProblems(doc, &content.ExamContent)
+	b.problems = append(b.problems, form...)
+	if err := sigsjson.UnmarshalCaseSensitivePreserveInts(doc.json, &content.ExamContent); err != nil {
+		if len(form) == 0 {
+			b.report(doc, nil, err.Error())
+		}
+		return
+	}
+	if content.Name == "" {
+		b.report(doc, path{}.field("metadata").field("name"), "is required")
+	}
+	content.Namespace = orDefault(content.Namespace)
+	b.Contents = append(b.Contents, content)
+}
+
+// formProblems are what a decoder into target would refuse or lose.
+func formProblems(doc *document, target any) []Problem {
+	var problems []Problem
+	check := strict{root: doc.root, report: func(p path, at *yaml.Node, detail string) {
+		problems = append(problems, Problem{
+			Position: Position{File: doc.file, Line: at.Line, Column: at.Column},
+			Field:    p.String(), Detail: detail,
+		})
+	}}
+	check.object(doc.value, target)
+	return problems
+}
+
+func (b *Bundle) report(doc *document, p path, detail string) {
+	b.problems = append(b.problems, Problem{Position: doc.position(p), Field: p.String(), Detail: detail})
+}
+
+func orDefault(namespace string) string {
+	if namespace == "" {
+		return defaultNamespace
+	}
+	return namespace
+}

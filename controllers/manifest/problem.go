@@ -1,0 +1,82 @@
+package manifest
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Problem is something wrong in a file, by its place and its field.
+type Problem struct {
+	Position
+
+	// Field is a path into the resource, like `spec.papers[2].questions[14].answer`; empty for a broken file.
+	Field string `json:"field,omitempty"`
+	// Detail says what is wrong, for a person.
+	Detail string `json:"detail"`
+}
+
+// String prints `file:line:column: field: detail`, which editors and CI systems make clickable.
+func (p Problem) String() string {
+	var b strings.Builder
+	b.WriteString(p.File)
+	if p.Line > 0 {
+		fmt.Fprintf(&b, ":%d", p.Line)
+		if p.Column > 0 {
+			fmt.Fprintf(&b, ":%d", p.Column)
+		}
+	}
+	b.WriteString(": ")
+	if p.Field != "" {
+		b.WriteString(p.Field + ": ")
+	}
+	b.WriteString(p.Detail)
+	return b.String()
+}
+
+// ProblemsError says that files hold problems. A command that meets it exits with 1.
+type ProblemsError struct{ Problems []Problem }
+
+func (e *ProblemsError) Error() string {
+	const shown = 5
+	var b strings.Builder
+	for i, problem := range e.Problems {
+		if i == shown {
+			fmt.Fprintf(&b, "; and %d more problems", len(e.Problems)-shown)
+			break
+		}
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(problem.String())
+	}
+	return b.String()
+}
+
+// problemsError returns a *ProblemsError, or nil without problems.
+func problemsError(problems []Problem) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return &ProblemsError{Problems: problems}
+}
+
+// sortProblems orders by file, line, column and field, and drops repetitions.
+func sortProblems(problems []Problem) []Problem {
+	slices.SortStableFunc(problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
+			cmp.Compare(a.Field, b.Field), cmp.Compare(a.Detail, b.Detail))
+	})
+	return slices.Compact(problems)
+}
+
+func writeLines[T fmt.Stringer](w io.Writer, lines []T) error {
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}

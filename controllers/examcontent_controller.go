@@ -1,0 +1,91 @@
+package controllers
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"examprep.dev/api/v1alpha1"
+	ac "examprep.dev/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"examprep.dev/server/catalog"
+)
+
+// Publisher makes exams what is served; *catalog.Publisher is one.
+type Publisher interface {
+	// Publish is idempotent: publishing what is published already writes nothing.
+	Publish(ctx context.Context, claim catalog.Claim, exam catalog.Exam, options catalog.Options) (catalog.Publication, error)
+	// Release changes nothing unless claim is the owner.
+	Release(ctx context.Context, claim catalog.Claim, examKey string, deleteContent bool) error
+}
+
+// The conditions of an ExamContent beside Ready, Reconciling and Stalled, in the order in which they are decided.
+func examContentConditions() []string {
+	return []string{v1alpha1.ConditionResolvedRefs, v1alpha1.ConditionAccepted, v1alpha1.ConditionPublished}
+}
+
+// ExamContentReconciler publishes what ExamContents declare.
+type ExamContentReconciler struct {
+	frame
+	publisher Publisher
+}
+
+// +kubebuilder:rbac:groups=examprep.dev,resources=examcontents,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=examprep.dev,resources=examcontents/status,verbs=get;patch
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconcile brings what is served in line with one ExamContent.
+func (r *ExamContentReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	content := &v1alpha1.ExamContent{}
+	if err := r.live.Get(ctx, req.NamespacedName, content); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	s := newExamScope(content, r.claim(content), r.now, r.live)
+	before := content.Status.DeepCopy()
+	failure := runSteps(ctx, s, []step[*examScope]{
+		{"release what is deleted", r.release},
+		{"keep still while suspended", r.suspend},
+		{"add the finalizer", r.finalize},
+		{"read the questions", r.resolve},
+		{"publish", r.publish},
+	})
+	return r.end(ctx, &s.scope, failure,
+		func() bool { return equality.Semantic.DeepEqual(before, &content.Status) },
+		func() runtime.ApplyConfiguration { return examContentStatus(content) },
+		"Publish")
+}
+
+func (r *ExamContentReconciler) claim(content *v1alpha1.ExamContent) catalog.Claim {
+	return catalog.Claim{Cluster: r.cluster, Namespace: content.Namespace, Name: content.Name}
+}
+
+// examContentStatus is the whole status, as server-side apply wants it: what was applied before and is left out now is
+// removed.
+func examContentStatus(content *v1alpha1.ExamContent) runtime.ApplyConfiguration {
+	from := &content.Status
+	status := ac.ExamContentStatus().
+		WithObservedGeneration(from.ObservedGeneration).
+		WithConditions(conditionsFor(from.Conditions)...).
+		WithPaperCount(from.PaperCount).
+		WithQuestionCount(from.QuestionCount)
+	if from.Revision > 0 {
+		status.WithRevision(from.Revision).WithPublishedDigest(from.PublishedDigest)
+	}
+	if from.PublishedAt != nil {
+		status.WithPublishedAt(*from.PublishedAt)
+	}
+	if from.LastHandledReconcileAt != "" {
+		status.WithLastHandledReconcileAt(from.LastHandledReconcileAt)
+	}
+	for _, paper := range from.Papers {
+		status.WithPapers(ac.PublishedPaper().
+			WithPaperID(paper.PaperID).
+			WithDigest(paper.Digest).
+			WithQuestionCount(paper.QuestionCount).
+			WithSealed(paper.Sealed))
+	}
+	return ac.ExamContent(content.Name, content.Namespace).WithUID(content.UID).WithStatus(status)
+}

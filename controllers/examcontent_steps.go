@@ -1,0 +1,262 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"examprep.dev/api/v1alpha1"
+	"examprep.dev/controllers/manifest"
+	"examprep.dev/server/catalog"
+)
+
+// Defaults of spec fields, for resources that were stored before the field had one.
+const (
+	defaultResyncInterval       = 10 * time.Minute
+	defaultRevisionHistoryLimit = 10
+)
+
+// examScope is what one reconcile of one ExamContent knows.
+type examScope struct {
+	scope
+	content *v1alpha1.ExamContent
+	claim   catalog.Claim
+	chunks  *liveChunks
+	// exam is the declared exam with all its questions, from the step that reads them on. With spec.revision set it has
+	// its key alone: a roll-back must work while the declared content is broken.
+	exam catalog.Exam
+}
+
+func newExamScope(content *v1alpha1.ExamContent, claim catalog.Claim, now func() time.Time, live client.Reader) *examScope {
+	s := &examScope{
+		scope: newScope(content, commonStatus{
+			conditions:         &content.Status.Conditions,
+			observedGeneration: &content.Status.ObservedGeneration,
+			lastHandled:        &content.Status.LastHandledReconcileAt,
+		}, now, examContentConditions()...),
+		content: content,
+		claim:   claim,
+		chunks:  &liveChunks{live: live},
+	}
+	s.interval = defaultResyncInterval
+	if content.Spec.ResyncInterval != nil {
+		s.interval = content.Spec.ResyncInterval.Duration
+	}
+	if revision := content.Status.Revision; revision > 0 {
+		s.standing = fmt.Sprintf("; revision %d stays served", revision)
+	}
+	return s
+}
+
+// release gives up what a deleted resource owns, by its deletion policy, and lets the resource go. It needs neither the
+// resource's ConfigMaps nor its validity.
+func (r *ExamContentReconciler) release(ctx context.Context, s *examScope) (next, error) {
+	if s.content.DeletionTimestamp.IsZero() {
+		return goOn, nil
+	}
+	if slices.Contains(s.content.Finalizers, v1alpha1.Finalizer) {
+		withdraw := s.content.Spec.DeletionPolicy == v1alpha1.DeletionDelete
+		if err := r.publisher.Release(ctx, s.claim, s.content.Spec.ExamKey, withdraw); err != nil {
+			return stop, fmt.Errorf("release exam key %s: %w", s.content.Spec.ExamKey, err)
+		}
+		if err := r.dropFinalizer(ctx, s.content); err != nil {
+			return stop, err
+		}
+	}
+	s.gone = true
+	return stop, nil
+}
+
+func (r *ExamContentReconciler) suspend(_ context.Context, s *examScope) (next, error) {
+	s.suspended = s.content.Spec.Suspend
+	return next(!s.suspended), nil
+}
+
+func (r *ExamContentReconciler) finalize(ctx context.Context, s *examScope) (next, error) {
+	return goOn, r.ensureFinalizer(ctx, s.content)
+}
+
+// resolve reads the questions, those in chunks too, and converts the resource to the domain.
+func (r *ExamContentReconciler) resolve(ctx context.Context, s *examScope) (next, error) {
+	if s.content.Spec.Revision != nil {
+		s.exam = catalog.Exam{Key: s.content.Spec.ExamKey}
+		s.pass(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonPinned, "spec.revision holds an earlier revision: references are not read")
+		return goOn, nil
+	}
+	exam, err := manifest.Assemble(ctx, s.content, s.chunks)
+	if err != nil && !errorIs[*catalog.ValidationError](err) {
+		return stop, explainReference(err)
+	}
+	s.pass(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonResolved, s.resolved())
+	if err != nil {
+		return stop, stalled(v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalid, err)
+	}
+	s.exam = exam
+	return goOn, nil
+}
+
+// resolved words the condition, with a warning where changes to a ConfigMap would go unseen.
+func (s *examScope) resolved() string {
+	if len(s.chunks.unlabelled) == 0 {
+		return "all references were found"
+	}
+	return fmt.Sprintf("all references were found; label ConfigMap %s with %s=true, or changes to it are noticed at the next resync only",
+		strings.Join(s.chunks.unlabelled, ", "), v1alpha1.ContentLabel)
+}
+
+// explainReference tells references that may come right by themselves, because the rest of a commit is still on its
+// way, from those that somebody must mend. If any is of the second kind, waiting is in vain.
+func explainReference(err error) error {
+	all := manifest.Errors{err}
+	if several := (manifest.Errors)(nil); errors.As(err, &several) {
+		all = several
+	}
+	reason, hopeless := v1alpha1.ReasonRefNotFound, false
+	for _, single := range all {
+		switch {
+		case errorIs[*manifest.ChunkMissingError](single):
+		case errorIs[*manifest.ChunkDigestError](single):
+			reason = v1alpha1.ReasonRefInvalid
+		case errorIs[*manifest.RefError](single):
+			reason, hopeless = v1alpha1.ReasonRefInvalid, true
+		default:
+			return err // the API server could not be asked
+		}
+	}
+	if hopeless {
+		return stalled(v1alpha1.ConditionResolvedRefs, reason, err)
+	}
+	return waiting(v1alpha1.ConditionResolvedRefs, reason, err)
+}
+
+// publish makes the exam what is served, or finds that it is.
+func (r *ExamContentReconciler) publish(ctx context.Context, s *examScope) (next, error) {
+	options := catalog.Options{Adopt: s.content.Spec.Adopt, HistoryLimit: 1 + defaultRevisionHistoryLimit}
+	if limit := s.content.Spec.RevisionHistoryLimit; limit != nil {
+		options.HistoryLimit = 1 + int(*limit) // the catalogue counts the published revision too
+	}
+	if pin := s.content.Spec.Revision; pin != nil {
+		options.Pin = *pin
+	}
+	published, err := r.publisher.Publish(ctx, s.claim, s.exam, options)
+	if err != nil {
+		return stop, s.explainRefusal(err)
+	}
+	s.pass(v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted, "valid, and exam key "+s.content.Spec.ExamKey+" is this resource's")
+	s.record(published)
+	return stop, nil
+}
+
+// explainRefusal names the spec's field for each of the catalogue's typed errors and passes others on.
+func (s *examScope) explainRefusal(err error) error {
+	var (
+		conflict *catalog.ClaimConflictError
+		seal     *catalog.SealError
+		pin      *catalog.RevisionNotFoundError
+		invalid  *catalog.ValidationError
+	)
+	switch {
+	case errors.As(err, &conflict):
+		s.standing = "" // what is served is the owner's
+		text := fmt.Sprintf("spec.examKey: %q belongs to ExamContent %s/%s of cluster %s: delete one of the two, or set spec.adopt to take it over",
+			conflict.ExamKey, conflict.Owner.Namespace, conflict.Owner.Name, conflict.Owner.Cluster)
+		blocked := stalled(v1alpha1.ConditionAccepted, v1alpha1.ReasonExamKeyConflict, &described{text, err})
+		blocked.RetryAfter = conflictRetry
+		s.forget()
+		return blocked
+	case errors.As(err, &seal):
+		s.pass(v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted, "valid, and exam key "+s.content.Spec.ExamKey+" is this resource's")
+		text := fmt.Sprintf("spec.papers[%d].verification: %v", s.paperIndex(seal.PaperID), seal)
+		return stalled(v1alpha1.ConditionPublished, v1alpha1.ReasonSealMismatch, &described{text, err})
+	case errors.As(err, &pin):
+		return stalled(v1alpha1.ConditionPublished, v1alpha1.ReasonRevisionNotFound, &described{
+			fmt.Sprintf("spec.revision: revision %d is not kept (any more): choose one of the last, or remove the pin", pin.Revision), err,
+		})
+	case errors.As(err, &invalid):
+		return stalled(v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalid, &described{"spec: " + invalid.Error(), err})
+	default:
+		return err
+	}
+}
+
+// paperIndex returns the place of a paper in the spec, -1 for one that is not there.
+func (s *examScope) paperIndex(paperID string) int {
+	return slices.IndexFunc(s.content.Spec.Papers, func(p v1alpha1.Paper) bool { return p.PaperID == paperID })
+}
+
+// forget removes from the status what is not this resource's (any more).
+func (s *examScope) forget() {
+	status := &s.content.Status
+	status.Revision, status.PublishedDigest, status.PublishedAt = 0, "", nil
+	status.Papers, status.PaperCount, status.QuestionCount = nil, 0, 0
+}
+
+// record writes down what is published.
+func (s *examScope) record(published catalog.Publication) {
+	status := &s.content.Status
+	if status.Revision != published.Revision || status.PublishedAt == nil {
+		at := metav1.NewTime(s.now().Truncate(time.Second))
+		status.PublishedAt = &at
+	}
+	status.Revision, status.PublishedDigest = published.Revision, published.Digest.String()
+	status.Papers = s.publishedPapers(published)
+	status.PaperCount, status.QuestionCount = int32(len(status.Papers)), 0 //nolint:gosec // at most 500 papers
+	for _, paper := range status.Papers {
+		status.QuestionCount += paper.QuestionCount
+	}
+	reason, text := v1alpha1.ReasonPublished, fmt.Sprintf("revision %d is published: %d papers, %d questions",
+		status.Revision, status.PaperCount, status.QuestionCount)
+	if pin := s.content.Spec.Revision; pin != nil {
+		reason, text = v1alpha1.ReasonPinned, fmt.Sprintf("revision %d is published with the content of revision %d, as spec.revision asks: %d papers",
+			status.Revision, *pin, status.PaperCount)
+	}
+	s.pass(v1alpha1.ConditionPublished, reason, text)
+	s.ready = text
+}
+
+// publishedPapers lists the published papers in the spec's order; those that only a pinned revision has follow by ID.
+func (s *examScope) publishedPapers(published catalog.Publication) []v1alpha1.PublishedPaper {
+	questions := make(map[string]int, len(published.PaperDigests))
+	for _, paper := range s.content.Status.Papers {
+		if published.PaperDigests[paper.PaperID].String() == paper.Digest {
+			questions[paper.PaperID] = int(paper.QuestionCount)
+		}
+	}
+	for i := range s.exam.Papers {
+		questions[s.exam.Papers[i].ID] = len(s.exam.Papers[i].Questions)
+	}
+	papers := make([]v1alpha1.PublishedPaper, 0, len(published.PaperDigests))
+	for id, digest := range published.PaperDigests {
+		papers = append(papers, v1alpha1.PublishedPaper{
+			PaperID:       id,
+			Digest:        digest.String(),
+			QuestionCount: int32(questions[id]), //nolint:gosec // an exam's text is bounded by manifest.MaxExamBytes
+			Sealed:        !slices.Contains(published.Unsealed, id),
+		})
+	}
+	order := func(p v1alpha1.PublishedPaper) int {
+		if i := s.paperIndex(p.PaperID); i >= 0 {
+			return i
+		}
+		return len(s.content.Spec.Papers)
+	}
+	slices.SortFunc(papers, func(a, b v1alpha1.PublishedPaper) int {
+		if d := order(a) - order(b); d != 0 {
+			return d
+		}
+		return strings.Compare(a.PaperID, b.PaperID)
+	})
+	return papers
+}
+
+// errorIs says whether err's tree holds an error of type E.
+func errorIs[E error](err error) bool {
+	var target E
+	return errors.As(err, &target)
+}

@@ -1,0 +1,125 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"examprep.dev/api/v1alpha1"
+)
+
+// fieldOwner is the operator's name in managed fields and in events.
+const fieldOwner = "examprep-operator"
+
+const (
+	// waitingRetry is how soon a missing or wrong reference is looked at again although no change to it was seen: its
+	// ConfigMap may lack the label.
+	waitingRetry = 30 * time.Second
+	// conflictRetry is how soon a claim that another resource holds is tried again: the owner may be of another cluster,
+	// whose deletion is not seen here.
+	conflictRetry = time.Minute
+	// statusTimeout bounds the write of a status, which is made even when the reconcile itself has run out of time.
+	statusTimeout = 15 * time.Second
+)
+
+// frame is what the reconcilers have in common.
+type frame struct {
+	// client writes; its reads are those of the cache of skeletons, which serve indexes only.
+	client client.Client
+	// live reads from the API server.
+	live     client.Reader
+	recorder events.EventRecorder
+	now      func() time.Time
+	cluster  string
+}
+
+// end closes every reconcile: conditions, then one status apply if anything changed, then the event. unchanged compares
+// the whole status, conditions included, with what was read.
+func (f *frame) end(
+	ctx context.Context, s *scope, failure error, unchanged func() bool, apply func() runtime.ApplyConfiguration, action string,
+) (ctrl.Result, error) {
+	if apierrors.IsConflict(failure) || errors.Is(failure, context.Canceled) {
+		return ctrl.Result{}, failure // somebody else wrote meanwhile, or the operator stops: nothing to tell anybody
+	}
+	result, failure := s.conclude(failure)
+	if s.gone || unchanged() {
+		return result, failure
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statusTimeout)
+	defer cancel()
+	err := f.client.Status().Apply(ctx, apply(), client.FieldOwner(fieldOwner), client.ForceOwnership)
+	if apierrors.IsNotFound(err) {
+		return ctrl.Result{}, failure // deleted meanwhile, by somebody who removed the finalizer
+	}
+	if err != nil {
+		return ctrl.Result{}, errors.Join(failure, fmt.Errorf("apply status: %w", err))
+	}
+	s.tell(f.recorder, action)
+	return result, failure
+}
+
+// ensureFinalizer adds the finalizer before anything is done that a deletion must undo.
+func (f *frame) ensureFinalizer(ctx context.Context, object client.Object) error {
+	if controllerutil.ContainsFinalizer(object, v1alpha1.Finalizer) {
+		return nil
+	}
+	return f.patchFinalizer(ctx, object, controllerutil.AddFinalizer)
+}
+
+// dropFinalizer removes the finalizer: the resource goes. Somebody else having removed it, and the resource being gone,
+// is as good.
+func (f *frame) dropFinalizer(ctx context.Context, object client.Object) error {
+	return client.IgnoreNotFound(f.patchFinalizer(ctx, object, controllerutil.RemoveFinalizer))
+}
+
+// patchFinalizer sends nothing but the list of finalizers, on condition that the object is still as it was read: the
+// list is replaced as a whole, and somebody else's finalizer must not be lost.
+func (f *frame) patchFinalizer(ctx context.Context, object client.Object, change func(client.Object, string) bool) error {
+	patched := &metav1.PartialObjectMetadata{}
+	gvk, err := f.client.GroupVersionKindFor(object)
+	if err != nil {
+		return fmt.Errorf("kind of the resource: %w", err)
+	}
+	patched.SetGroupVersionKind(gvk)
+	patched.SetNamespace(object.GetNamespace())
+	patched.SetName(object.GetName())
+	patched.SetUID(object.GetUID())
+	patched.SetResourceVersion(object.GetResourceVersion())
+	patched.SetFinalizers(object.GetFinalizers())
+	base, ok := patched.DeepCopyObject().(client.Object)
+	if !ok || !change(patched, v1alpha1.Finalizer) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
+	if err := f.client.Patch(ctx, patched, patch, client.FieldOwner(fieldOwner)); err != nil {
+		return fmt.Errorf("patch finalizers: %w", err)
+	}
+	object.SetResourceVersion(patched.GetResourceVersion())
+	object.SetFinalizers(patched.GetFinalizers())
+	return nil
+}
+
+// conditionsFor turns conditions into their apply configuration.
+func conditionsFor(conditions []metav1.Condition) []*metav1ac.ConditionApplyConfiguration {
+	applied := make([]*metav1ac.ConditionApplyConfiguration, len(conditions))
+	for i, condition := range conditions {
+		applied[i] = metav1ac.Condition().
+			WithType(condition.Type).
+			WithStatus(condition.Status).
+			WithObservedGeneration(condition.ObservedGeneration).
+			WithLastTransitionTime(condition.LastTransitionTime).
+			WithReason(condition.Reason).
+			WithMessage(condition.Message)
+	}
+	return applied
+}

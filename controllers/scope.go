@@ -1,0 +1,209 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	"examprep.dev/api/v1alpha1"
+)
+
+// Bounds on texts, in bytes. An event's note may hold 1 KiB; a condition is read in a terminal.
+const (
+	maxConditionMessage = 4096
+	maxEventNote        = 1000
+)
+
+// next says whether a reconcile goes on after a step.
+type next bool
+
+const (
+	goOn next = true
+	stop next = false
+)
+
+// step is one named part of a reconcile over the scope S.
+type step[S any] struct {
+	name string
+	run  func(ctx context.Context, s S) (next, error)
+}
+
+// runSteps runs steps in order until one fails or says stop.
+func runSteps[S any](ctx context.Context, s S, steps []step[S]) error {
+	for _, step := range steps {
+		proceed, err := step.run(ctx, s)
+		if err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+		if proceed == stop {
+			return nil
+		}
+	}
+	return nil
+}
+
+// scope is what every reconcile keeps, whatever the kind; the kinds' own scopes embed it.
+type scope struct {
+	// object is the resource as it was read, live, at the start; a finalizer's patch brings it up to date. Its status is
+	// what the steps work on.
+	object client.Object
+	status commonStatus
+	// owned are the kind's condition types beside Ready, Reconciling and Stalled, in the order in which they are decided.
+	owned []string
+	// before are the conditions as they were read.
+	before []metav1.Condition
+	// decided are the owned conditions that a step of this reconcile has set.
+	decided map[string]metav1.Condition
+	// ready is the message of Ready when no step fails; the last step sets it.
+	ready string
+	// standing is added to the messages of a resource that is not Ready: what is in effect meanwhile.
+	standing string
+	// interval is how long after a good reconcile the next one is due.
+	interval time.Duration
+	// suspended is set by the step that finds spec.suspend and stops.
+	suspended bool
+	// gone is set when the finalizer was removed: there is no status to write any more.
+	gone bool
+	now  func() time.Time
+}
+
+// commonStatus points at what the statuses of all kinds have in common.
+type commonStatus struct {
+	conditions         *[]metav1.Condition
+	observedGeneration *int64
+	lastHandled        *string
+}
+
+func newScope(object client.Object, status commonStatus, now func() time.Time, owned ...string) scope {
+	return scope{
+		object:  object,
+		status:  status,
+		owned:   owned,
+		before:  append([]metav1.Condition(nil), *status.conditions...),
+		decided: make(map[string]metav1.Condition, len(owned)),
+		now:     now,
+	}
+}
+
+// pass decides that a condition is True.
+func (s *scope) pass(condition, reason, message string) {
+	s.decide(condition, metav1.ConditionTrue, reason, message)
+}
+
+func (s *scope) decide(condition string, status metav1.ConditionStatus, reason, message string) {
+	s.decided[condition] = metav1.Condition{Type: condition, Status: status, Reason: reason, Message: message}
+}
+
+// conclude is the one place where the outcome of the steps becomes conditions and a time to come back. A blockedError is
+// told to the resource's owner; any other failure is returned, for the queue's growing pause.
+func (s *scope) conclude(failure error) (ctrl.Result, error) {
+	if s.gone {
+		return ctrl.Result{}, failure
+	}
+	blocked := asBlocked(failure)
+	switch {
+	case failure == nil && s.suspended:
+		s.finish(metav1.ConditionFalse, v1alpha1.ReasonSuspended, "suspended: changes are not put into effect"+s.standing, "")
+		return ctrl.Result{}, nil
+	case failure == nil:
+		*s.status.lastHandled = s.object.GetAnnotations()[v1alpha1.ReconcileRequestAnnotation]
+		s.finish(metav1.ConditionTrue, v1alpha1.ReasonReady, s.ready, "")
+		return s.again(s.interval), nil
+	case blocked != nil:
+		*s.status.lastHandled = s.object.GetAnnotations()[v1alpha1.ReconcileRequestAnnotation]
+		message := blocked.Err.Error() + s.standing
+		s.decide(blocked.Condition, metav1.ConditionFalse, blocked.Reason, message)
+		also := v1alpha1.ConditionReconciling
+		if blocked.Stalled {
+			also = v1alpha1.ConditionStalled
+		}
+		s.finish(metav1.ConditionFalse, blocked.Reason, message, also)
+		if blocked.RetryAfter > 0 {
+			return s.again(blocked.RetryAfter), nil
+		}
+		return s.again(s.interval), nil
+	default:
+		s.finish(metav1.ConditionFalse, v1alpha1.ReasonBackendUnavailable,
+			"the operator could not do its work and tries again; its log has the cause"+s.standing, v1alpha1.ConditionReconciling)
+		return ctrl.Result{}, failure
+	}
+}
+
+// again asks for a reconcile after about d, behind everything that somebody waits for.
+func (s *scope) again(d time.Duration) ctrl.Result {
+	low := handler.LowPriority
+	return ctrl.Result{RequeueAfter: wait.Jitter(d, 0.1), Priority: &low}
+}
+
+// finish writes the conditions into the status. also is Reconciling, Stalled or empty.
+func (s *scope) finish(ready metav1.ConditionStatus, reason, message, also string) {
+	*s.status.observedGeneration = s.object.GetGeneration()
+	for _, condition := range s.owned {
+		decided, ok := s.decided[condition]
+		if !ok {
+			decided = metav1.Condition{
+				Type: condition, Status: metav1.ConditionUnknown, Reason: reason, Message: "not checked: see Ready",
+			}
+		}
+		s.put(decided)
+	}
+	s.put(metav1.Condition{Type: v1alpha1.ConditionReady, Status: ready, Reason: reason, Message: message})
+	for _, condition := range []string{v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled} {
+		if condition == also {
+			why := reason
+			if condition == v1alpha1.ConditionReconciling {
+				why = v1alpha1.ReasonProgressing
+			}
+			s.put(metav1.Condition{Type: condition, Status: metav1.ConditionTrue, Reason: why, Message: message})
+		} else {
+			meta.RemoveStatusCondition(s.status.conditions, condition)
+		}
+	}
+}
+
+func (s *scope) put(condition metav1.Condition) {
+	condition.ObservedGeneration = s.object.GetGeneration()
+	condition.Message = shorten(condition.Message, maxConditionMessage)
+	if old := meta.FindStatusCondition(*s.status.conditions, condition.Type); old == nil || old.Status != condition.Status {
+		condition.LastTransitionTime = metav1.NewTime(s.now().Truncate(time.Second))
+	}
+	meta.SetStatusCondition(s.status.conditions, condition)
+}
+
+// tell records an event when Ready changed in status, reason or message, and only then: a resource that stays as it is
+// stays silent.
+func (s *scope) tell(recorder events.EventRecorder, action string) {
+	old := meta.FindStatusCondition(s.before, v1alpha1.ConditionReady)
+	now := meta.FindStatusCondition(*s.status.conditions, v1alpha1.ConditionReady)
+	if now == nil || old != nil && old.Status == now.Status && old.Reason == now.Reason && old.Message == now.Message {
+		return
+	}
+	kind := corev1.EventTypeNormal
+	if now.Status != metav1.ConditionTrue && now.Reason != v1alpha1.ReasonSuspended {
+		kind = corev1.EventTypeWarning
+	}
+	recorder.Eventf(s.object, nil, kind, now.Reason, action, "%s", shorten(now.Message, maxEventNote))
+}
+
+// shorten cuts text to at most limit bytes, at a character.
+func shorten(text string, limit int) string {
+	const ellipsis = "…"
+	if len(text) <= limit {
+		return text
+	}
+	cut := limit - len(ellipsis)
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + ellipsis
+}

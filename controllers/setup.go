@@ -1,0 +1,205 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"examprep.dev/api/v1alpha1"
+)
+
+// Deps are what the reconcilers call.
+type Deps struct {
+	// ClusterName tells this cluster from others that publish into the same database; it is part of every claim. Empty:
+	// "default".
+	ClusterName string
+	Publisher   Publisher
+	Tiers       Tiers
+	// Now is the clock of timestamps in statuses; nil: time.Now.
+	Now func() time.Time
+}
+
+// DefaultClusterName is the cluster's name in claims where none is set.
+const DefaultClusterName = "default"
+
+// The pause after the operator's own failures (the database away) grows from minBackoff to maxBackoff.
+const (
+	minBackoff = 200 * time.Millisecond
+	maxBackoff = 30 * time.Second
+)
+
+// Names of the indexes of the cache.
+const (
+	indexExamKey    = "spec.examKey"
+	indexConfigMaps = "spec.papers.questionsFrom.configMapKeyRef.name"
+	indexTierName   = "tier"
+)
+
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;list;watch;create;update;patch
+
+// Setup adds the reconcilers to mgr, which NewManager made.
+func Setup(mgr ctrl.Manager, deps Deps) error {
+	base := frame{
+		client:   mgr.GetClient(),
+		live:     mgr.GetAPIReader(),
+		recorder: mgr.GetEventRecorder(fieldOwner),
+		now:      deps.Now,
+		cluster:  deps.ClusterName,
+	}
+	if base.now == nil {
+		base.now = time.Now
+	}
+	if base.cluster == "" {
+		base.cluster = DefaultClusterName
+	}
+	if err := addIndexes(mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	return errors.Join(
+		setupExamContent(mgr, &ExamContentReconciler{frame: base, publisher: deps.Publisher}),
+		setupRateTier(mgr, &RateTierReconciler{frame: base, tiers: deps.Tiers}),
+	)
+}
+
+func addIndexes(indexer client.FieldIndexer) error {
+	// The indexer keeps no context beyond the call.
+	ctx := context.Background()
+	err := errors.Join(
+		indexer.IndexField(ctx, &v1alpha1.ExamContent{}, indexExamKey, examKeyOf),
+		indexer.IndexField(ctx, &v1alpha1.ExamContent{}, indexConfigMaps, configMapsOf),
+		indexer.IndexField(ctx, &v1alpha1.RateTier{}, indexTierName, func(o client.Object) []string { return []string{o.GetName()} }),
+	)
+	if err != nil {
+		return fmt.Errorf("add indexes: %w", err)
+	}
+	return nil
+}
+
+func examKeyOf(object client.Object) []string {
+	content, ok := object.(*v1alpha1.ExamContent)
+	if !ok {
+		return nil
+	}
+	return []string{content.Spec.ExamKey}
+}
+
+func configMapsOf(object client.Object) []string {
+	content, ok := object.(*v1alpha1.ExamContent)
+	if !ok {
+		return nil
+	}
+	var names []string
+	for i := range content.Spec.Papers {
+		for _, source := range content.Spec.Papers[i].QuestionsFrom {
+			names = append(names, source.ConfigMapKeyRef.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func setupExamContent(mgr ctrl.Manager, r *ExamContentReconciler) error {
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("examcontent").
+		For(&v1alpha1.ExamContent{}, builder.WithPredicates(asked())).
+		WatchesMetadata(&corev1.ConfigMap{},
+			handler.EnqueueRequestsFromMapFunc(r.readersOf),
+			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
+		Watches(&v1alpha1.ExamContent{},
+			handler.EnqueueRequestsFromMapFunc(r.rivalsOf),
+			builder.WithPredicates(deletions())).
+		WithOptions(queueOptions()).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up ExamContent controller: %w", err)
+	}
+	return nil
+}
+
+// readersOf lists the ExamContents that refer to a ConfigMap.
+func (r *ExamContentReconciler) readersOf(ctx context.Context, configMap client.Object) []reconcile.Request {
+	return r.requests(ctx, &v1alpha1.ExamContentList{}, configMap,
+		client.InNamespace(configMap.GetNamespace()), client.MatchingFields{indexConfigMaps: configMap.GetName()})
+}
+
+// rivalsOf lists the other ExamContents that want the exam key of one that is gone.
+func (r *ExamContentReconciler) rivalsOf(ctx context.Context, gone client.Object) []reconcile.Request {
+	key := examKeyOf(gone)
+	if len(key) == 0 {
+		return nil
+	}
+	return r.requests(ctx, &v1alpha1.ExamContentList{}, gone, client.MatchingFields{indexExamKey: key[0]})
+}
+
+// requests asks for a reconcile of every resource in the cache that matches, except the one that caused it. A cache that
+// cannot be read is not worth an error here: the retry interval of whoever waits makes up for it.
+func (f *frame) requests(ctx context.Context, list client.ObjectList, cause client.Object, options ...client.ListOption) []reconcile.Request {
+	if err := f.client.List(ctx, list, options...); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "list the resources that an event concerns")
+		return nil
+	}
+	var requests []reconcile.Request
+	add := func(object client.Object) {
+		if object.GetUID() != cause.GetUID() {
+			requests = append(requests, reconcile.Request{
+				NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()},
+			})
+		}
+	}
+	switch list := list.(type) {
+	case *v1alpha1.ExamContentList:
+		for i := range list.Items {
+			add(&list.Items[i])
+		}
+	case *v1alpha1.RateTierList:
+		for i := range list.Items {
+			add(&list.Items[i])
+		}
+	}
+	return requests
+}
+
+// asked lets through what asks for a reconcile: a new resource, a changed spec, a deletion (both raise the generation)
+// and a new value of the annotation. The operator's own writes, to status and finalizers, do not come back to it; and
+// of what is gone the finalizer took care.
+func asked() predicate.Predicate {
+	return predicate.Funcs{
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			const name = v1alpha1.ReconcileRequestAnnotation
+			return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
+				e.ObjectOld.GetAnnotations()[name] != e.ObjectNew.GetAnnotations()[name]
+		},
+	}
+}
+
+// deletions lets through nothing but deletions.
+func deletions() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// queueOptions bound the pause after failures: the default grows to a quarter of an hour, and a database that was away
+// for a while would be back that long before anybody notices.
+func queueOptions() controller.Options {
+	return controller.Options{
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, maxBackoff),
+	}
+}

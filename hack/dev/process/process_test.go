@@ -1,0 +1,266 @@
+package process_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"examprep.dev/hack/dev/process"
+)
+
+// The children of these tests are this test binary itself, which behaves as CHILD says.
+func TestMain(m *testing.M) {
+	switch os.Getenv("CHILD") {
+	case "":
+		os.Exit(m.Run())
+	case "listen":
+		listen()
+	case "stubborn":
+		signal.Ignore(syscall.SIGTERM)
+		listen()
+	case "fail":
+		fmt.Println("no such database")
+		os.Exit(3)
+	case "supervise":
+		supervise()
+	}
+}
+
+func listen() {
+	listener, err := net.Listen("tcp", os.Getenv("ADDRESS"))
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println("listening")
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		_ = conn.Close()
+	}
+}
+
+func TestAChildIsReadyWhenItAnswersAndGoneAfterStop(t *testing.T) {
+	s, pids, _ := newSupervisor(t)
+	address := freeAddress(t)
+	start(t, s, listener("api", address))
+	pid := readPID(t, pids, "api")
+	s.Stop()
+	if alive(pid) {
+		t.Error("the child outlived Stop")
+	}
+	if _, err := os.Stat(filepath.Join(pids, "api.pid")); !errors.Is(err, os.ErrNotExist) {
+		t.Error("the pid file outlived the child")
+	}
+}
+
+func TestAKilledChildIsReportedAndStartedAgain(t *testing.T) {
+	s, pids, reports := newSupervisor(t)
+	address := freeAddress(t)
+	start(t, s, listener("worker", address))
+	before := readPID(t, pids, "worker")
+	if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if report := <-reports; !strings.Contains(report, "worker died (signal: killed)") || !strings.Contains(report, "listening") {
+		t.Errorf("report %q names neither the death nor its last words", report)
+	}
+	eventually(t, func() bool { return dial(address)(t.Context()) == nil })
+	if after := readPID(t, pids, "worker"); after == before {
+		t.Errorf("the pid file still names %d", before)
+	}
+}
+
+func TestAChildThatEndsBeforeItIsReadyIsAnErrorWithItsLastWords(t *testing.T) {
+	s, _, _ := newSupervisor(t)
+	spec := listener("api", freeAddress(t))
+	spec.Env = []string{"CHILD=fail"}
+	err := s.Start(t.Context(), spec)
+	var exited *process.ExitedError
+	if !errors.As(err, &exited) {
+		t.Fatalf("got %v", err)
+	}
+	if exited.State != "exit status 3" || !strings.Contains(exited.Tail, "no such database") {
+		t.Errorf("got %+v", exited)
+	}
+}
+
+func TestAStoreThatKeepsDyingFailsTheSupervisor(t *testing.T) {
+	s, pids, _ := newSupervisor(t)
+	address := freeAddress(t)
+	spec := listener("postgres", address)
+	spec.Store = true
+	start(t, s, spec)
+	for killed := 0; ; {
+		select {
+		case err := <-s.Failed():
+			if !strings.Contains(err.Error(), "postgres died 3 times") {
+				t.Errorf("got %v", err)
+			}
+			return
+		case <-t.Context().Done():
+			t.Fatal("the supervisor never gave up")
+		default:
+			if pid := readPID(t, pids, "postgres"); pid != 0 && pid != killed && dial(address)(t.Context()) == nil {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+				killed = pid
+			}
+		}
+	}
+}
+
+func TestAChildThatIgnoresTheSignalIsKilledWhenTheGraceIsOver(t *testing.T) {
+	s, pids, reports := newSupervisor(t)
+	spec := listener("stubborn", freeAddress(t))
+	spec.Env = append(spec.Env, "CHILD=stubborn")
+	spec.Grace = time.Millisecond
+	start(t, s, spec)
+	pid := readPID(t, pids, "stubborn")
+	s.Stop()
+	if alive(pid) {
+		t.Error("the child outlived Stop")
+	}
+	if report := <-reports; !strings.Contains(report, "is killed") {
+		t.Errorf("report %q", report)
+	}
+}
+
+func TestWaitingForReadyEndsWithTheContext(t *testing.T) {
+	s, pids, _ := newSupervisor(t)
+	spec := listener("deaf", freeAddress(t))
+	asked := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	spec.Ready = func(context.Context) error {
+		select {
+		case <-asked:
+		default:
+			close(asked)
+		}
+		return errors.New("still loading")
+	}
+	go func() { <-asked; cancel() }()
+	err := s.Start(ctx, spec)
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "still loading") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(pids, "deaf.pid")); !errors.Is(err, os.ErrNotExist) {
+		t.Error("the child was left running")
+	}
+}
+
+// supervise is a supervisor in a process of its own, which the test below kills.
+func supervise() {
+	dir := os.Getenv("DIR")
+	s, err := process.New(dir, dir, func(string, ...any) {})
+	if err == nil {
+		err = s.Start(context.Background(), listener("orphan", os.Getenv("ADDRESS")))
+	}
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	select {}
+}
+
+func TestChildrenDieWithAKilledSupervisor(t *testing.T) {
+	dir, address := t.TempDir(), freeAddress(t)
+	supervisor := exec.CommandContext(t.Context(), os.Args[0])
+	supervisor.Env = append(os.Environ(), "CHILD=supervise", "DIR="+dir, "ADDRESS="+address)
+	if err := supervisor.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return dial(address)(t.Context()) == nil })
+	pid := readPID(t, dir, "orphan")
+	if err := supervisor.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = supervisor.Wait()
+	eventually(t, func() bool { return !alive(pid) })
+}
+
+func newSupervisor(t *testing.T) (s *process.Supervisor, pids string, reports chan string) {
+	t.Helper()
+	dir := t.TempDir()
+	reports = make(chan string, 100)
+	s, err := process.New(filepath.Join(dir, "log"), filepath.Join(dir, "pids"), func(format string, args ...any) {
+		reports <- fmt.Sprintf(format, args...)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s, filepath.Join(dir, "pids"), reports
+}
+
+func listener(name, address string) process.Spec {
+	return process.Spec{
+		Name: name, Path: os.Args[0], Env: []string{"CHILD=listen", "ADDRESS=" + address}, Ready: dial(address),
+	}
+}
+
+func start(t *testing.T, s *process.Supervisor, spec process.Spec) {
+	t.Helper()
+	if err := s.Start(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func dial(address string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// readPID is the process id in a pid file, 0 while there is none.
+func readPID(t *testing.T, dir, name string) int {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, name+".pid"))
+	if err != nil {
+		return 0
+	}
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return pid
+}
+
+func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
+
+func eventually(t *testing.T, condition func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.NewTimer(30 * time.Second)
+	defer deadline.Stop()
+	for !condition() {
+		select {
+		case <-ticker.C:
+		case <-deadline.C:
+			t.Fatal("it never came true")
+		}
+	}
+}

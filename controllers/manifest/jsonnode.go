@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -68,7 +69,7 @@ func (r *jsonReader) position(offset int) (line, column int) {
 			r.start = r.offset + 1
 		}
 	}
-	return r.line, offset - r.start + 1
+	return r.line, utf8.RuneCount(r.text[r.start:offset]) + 1 // YAML's parser counts characters too
 }
 
 // next returns the coming token and the position of its first byte.
@@ -110,7 +111,7 @@ func (r *jsonReader) value(depth int) (*yaml.Node, error) {
 }
 
 func (r *jsonReader) collection(node *yaml.Node, open json.Delim, depth int) error {
-	node.Kind, node.Tag = yaml.SequenceNode, "!!seq"
+	node.Kind, node.Tag, node.Style = yaml.SequenceNode, "!!seq", yaml.FlowStyle
 	if open == '{' {
 		node.Kind, node.Tag = yaml.MappingNode, "!!map"
 	}

@@ -18,6 +18,8 @@ import (
 type strict struct {
 	root   *yaml.Node
 	report func(p path, at *yaml.Node, detail string)
+	// unknown, when set, hears of unknown fields instead of report.
+	unknown func(p path)
 }
 
 // object checks a whole resource against the struct pointed to by target.
@@ -152,6 +154,10 @@ func (s strict) structure(value any, target reflect.Type, p path) {
 	fields := jsonFields(target)
 	for _, key := range sortedKeys(entries) {
 		field, known := fields[key]
+		if !known && s.unknown != nil {
+			s.unknown(p.field(key))
+			continue
+		}
 		if !known {
 			s.at(p.field(key), "unknown field%s", suggestion(key, sortedKeys(fields)))
 			continue

@@ -1,0 +1,123 @@
+package manifest
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"examprep.dev/server/catalog"
+)
+
+// DigestOptions shape one Digest.
+type DigestOptions struct {
+	// Write puts the digests into the files, at verification.digest, and leaves every other byte as it is.
+	Write bool
+	// By and At replace verification.by and .at of the papers whose digest is written. Empty: what the file holds is
+	// kept, and a paper without them is an error. At is a date or an RFC 3339 time.
+	By, At string
+}
+
+// DigestReport tells the seal digest of each paper.
+type DigestReport struct {
+	Papers []PaperSeal `json:"papers"`
+}
+
+// PaperSeal is a paper's seal digest beside what its file says.
+type PaperSeal struct {
+	Position
+
+	ExamKey string `json:"exam_key"`
+	PaperID string `json:"paper_id"`
+	// Digest is that of the paper as it stands; Sealed what verification.digest says, "" for nothing.
+	Digest string `json:"digest"`
+	Sealed string `json:"sealed,omitempty"`
+	// Matches is true when the two agree (after writing, when it was asked for); Written when the file was changed.
+	Matches bool `json:"matches"`
+	Written bool `json:"written,omitempty"`
+}
+
+// String prints the seal in one line.
+func (s PaperSeal) String() string {
+	state := "no seal"
+	switch {
+	case s.Written:
+		state = "sealed now"
+	case s.Matches:
+		state = "seal matches"
+	case s.Sealed != "":
+		state = "SEAL DIFFERS: " + s.Sealed
+	}
+	return fmt.Sprintf("%s  %s/%s  %s", s.Digest, s.ExamKey, s.PaperID, state)
+}
+
+// WriteText prints one paper a line.
+func (r DigestReport) WriteText(w io.Writer) error { return writeLines(w, r.Papers) }
+
+// Digest computes the seal digest of every paper of b, and writes it into the files if asked to. Papers whose chunks
+// cannot be read have none: it fails with Assemble's reference errors, or with *ProblemsError. When it fails no file is
+// changed, except that files written before an error of the file system stay written.
+func Digest(ctx context.Context, b *Bundle, options DigestOptions) (DigestReport, error) {
+	if err := b.Err(); err != nil {
+		return DigestReport{}, err
+	}
+	var report DigestReport
+	var edits sealEdits
+	for i := range b.Contents {
+		content := &b.Contents[i]
+		exam, err := assembleUnchecked(ctx, content, b)
+		if err != nil {
+			return DigestReport{}, err
+		}
+		for j, paper := range exam.Papers {
+			seal, err := sealOf(content, j, paper)
+			if err != nil {
+				return DigestReport{}, err
+			}
+			if options.Write && !seal.Matches {
+				edits.add(content, j, seal.Digest, options)
+				seal.Written, seal.Matches = true, true
+			}
+			report.Papers = append(report.Papers, seal)
+		}
+	}
+	if err := edits.apply(); err != nil {
+		return DigestReport{}, err
+	}
+	return report, nil
+}
+
+// assembleUnchecked is Assemble without the catalogue's rules: a seal may be looked at while the paper is at work.
+func assembleUnchecked(ctx context.Context, content *Content, chunks ChunkReader) (catalog.Exam, error) {
+	a := assembler{content: &content.ExamContent, chunks: chunks, budget: MaxExamBytes}
+	if err := a.run(ctx); err != nil {
+		return catalog.Exam{}, err
+	}
+	if len(a.refErrors) > 0 {
+		return catalog.Exam{}, fmt.Errorf("%s: %w", content.Position.File, a.refErrors)
+	}
+	if len(a.problems) > 0 {
+		for i, problem := range a.problems {
+			a.problems[i] = a.inResource(problem)
+		}
+		return catalog.Exam{}, fmt.Errorf("%s: %w", content.Position.File, &catalog.ValidationError{Problems: a.problems})
+	}
+	return a.exam, nil
+}
+
+func sealOf(content *Content, index int, paper catalog.Paper) (PaperSeal, error) {
+	p := path{}.field("spec").field("papers").at(index)
+	digest, err := paper.SealDigest()
+	if err != nil {
+		return PaperSeal{}, fmt.Errorf("%s: %s: %w", content.Position.File, p, err)
+	}
+	seal := PaperSeal{
+		Position: content.doc.position(p),
+		ExamKey:  content.Spec.ExamKey, PaperID: paper.ID,
+		Digest: digest.String(),
+	}
+	if paper.Verification != nil {
+		seal.Sealed = paper.Verification.Digest
+	}
+	seal.Matches = seal.Sealed == seal.Digest
+	return seal, nil
+}

@@ -1,0 +1,178 @@
+package manifest
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"examprep.dev/server/catalog"
+)
+
+// Publisher publishes an exam; *catalog.Publisher is one.
+type Publisher interface {
+	Publish(ctx context.Context, claim catalog.Claim, exam catalog.Exam, options catalog.Options) (catalog.Publication, error)
+}
+
+// Differ compares an exam with what is published under its key; *catalog.Publisher is one.
+type Differ interface {
+	Diff(ctx context.Context, exam catalog.Exam) ([]catalog.Change, error)
+}
+
+// defaultHistoryLimit is the schema's default of spec.revisionHistoryLimit, which files do not pass through.
+const defaultHistoryLimit = 10
+
+// PublishReport tells what is published.
+type PublishReport struct {
+	Exams []PublishedExam `json:"exams"`
+}
+
+// PublishedExam is an exam after publishing.
+type PublishedExam struct {
+	Position
+
+	ExamKey  string `json:"exam_key"`
+	Revision int64  `json:"revision"`
+	// Changed is false when all of it was published before.
+	Changed bool `json:"changed"`
+	Papers  int  `json:"papers"`
+	// Suspended is true when spec.suspend kept it from being published.
+	Suspended bool `json:"suspended,omitempty"`
+	// Unsealed are papers published without a matching seal (outside of production only).
+	Unsealed []string `json:"unsealed,omitempty"`
+}
+
+// String prints the exam in one line.
+func (e PublishedExam) String() string {
+	switch {
+	case e.Suspended:
+		return e.ExamKey + ": suspended, left as it is"
+	case e.Changed:
+		return fmt.Sprintf("%s: revision %d published, %d papers", e.ExamKey, e.Revision, e.Papers)
+	default:
+		return fmt.Sprintf("%s: revision %d is published already, %d papers", e.ExamKey, e.Revision, e.Papers)
+	}
+}
+
+// WriteText prints one exam a line.
+func (r PublishReport) WriteText(w io.Writer) error { return writeLines(w, r.Exams) }
+
+// Publish publishes every ExamContent of b as the operator of the cluster named clusterName would: same conversion,
+// same claim, so that the resource takes the exam over without a conflict when it is applied later. It assembles all
+// before it publishes the first; each exam is one transaction. It fails with the errors of Assemble and of
+// catalog.Publisher.Publish; exams that are in the report beside the error are published.
+func Publish(ctx context.Context, b *Bundle, publisher Publisher, clusterName string) (PublishReport, error) {
+	exams, err := assembleAll(ctx, b)
+	if err != nil {
+		return PublishReport{}, err
+	}
+	report := PublishReport{Exams: []PublishedExam{}}
+	for i := range b.Contents {
+		content := &b.Contents[i]
+		published := PublishedExam{Position: content.Position, ExamKey: content.Spec.ExamKey, Suspended: content.Spec.Suspend}
+		if !published.Suspended {
+			claim := catalog.Claim{Cluster: clusterName, Namespace: content.Namespace, Name: content.Name}
+			publication, err := publisher.Publish(ctx, claim, exams[i], publishOptions(content))
+			if err != nil {
+				return report, fmt.Errorf("%s: publish %s: %w", content.Position.File, content.Spec.ExamKey, err)
+			}
+			published.Revision, published.Changed = publication.Revision, publication.Changed
+			published.Papers, published.Unsealed = len(publication.PaperDigests), publication.Unsealed
+		}
+		report.Exams = append(report.Exams, published)
+	}
+	return report, nil
+}
+
+func publishOptions(content *Content) catalog.Options {
+	options := catalog.Options{Adopt: content.Spec.Adopt, HistoryLimit: 1 + defaultHistoryLimit}
+	if content.Spec.Revision != nil {
+		options.Pin = *content.Spec.Revision
+	}
+	if content.Spec.RevisionHistoryLimit != nil {
+		options.HistoryLimit = 1 + int(*content.Spec.RevisionHistoryLimit) // the catalogue counts the published one too
+	}
+	return options
+}
+
+// assembleAll assembles every ExamContent that is to be published as it stands: a pinned one needs only its key.
+func assembleAll(ctx context.Context, b *Bundle) ([]catalog.Exam, error) {
+	if err := b.Err(); err != nil {
+		return nil, err
+	}
+	exams := make([]catalog.Exam, len(b.Contents))
+	for i := range b.Contents {
+		content := &b.Contents[i]
+		if content.Spec.Revision != nil {
+			exams[i] = catalog.Exam{Key: content.Spec.ExamKey}
+			continue
+		}
+		exam, err := Assemble(ctx, &content.ExamContent, b)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", content.Position.File, err)
+		}
+		exams[i] = exam
+	}
+	return exams, nil
+}
+
+// DiffReport tells what publishing would change.
+type DiffReport struct {
+	Exams []ExamDiff `json:"exams"`
+}
+
+// ExamDiff is what publishing one exam would change; nothing when Changes is empty.
+type ExamDiff struct {
+	Position
+
+	ExamKey string `json:"exam_key"`
+	// Pinned is the revision that spec.revision would publish instead of what the file declares; 0 without a pin.
+	Pinned  int64            `json:"pinned,omitempty"`
+	Changes []catalog.Change `json:"changes"`
+}
+
+// WriteText prints one change a line, under the exam's key.
+func (r DiffReport) WriteText(w io.Writer) error {
+	for _, exam := range r.Exams {
+		state := "nothing changes"
+		switch {
+		case exam.Pinned > 0:
+			state = fmt.Sprintf("pinned to revision %d", exam.Pinned)
+		case len(exam.Changes) > 0:
+			state = fmt.Sprintf("%d changes", len(exam.Changes))
+		}
+		if _, err := fmt.Fprintf(w, "%s: %s\n", exam.ExamKey, state); err != nil {
+			return err
+		}
+		for _, change := range exam.Changes {
+			if _, err := fmt.Fprintf(w, "  %s\n", change); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Diff tells what publishing b would change, question by question. It shows answers: it is for the exam's owner.
+func Diff(ctx context.Context, b *Bundle, differ Differ) (DiffReport, error) {
+	exams, err := assembleAll(ctx, b)
+	if err != nil {
+		return DiffReport{}, err
+	}
+	report := DiffReport{Exams: []ExamDiff{}}
+	for i := range b.Contents {
+		content := &b.Contents[i]
+		diff := ExamDiff{Position: content.Position, ExamKey: content.Spec.ExamKey, Changes: []catalog.Change{}}
+		if content.Spec.Revision != nil {
+			diff.Pinned = *content.Spec.Revision
+			report.Exams = append(report.Exams, diff)
+			continue
+		}
+		changes, err := differ.Diff(ctx, exams[i])
+		if err != nil {
+			return DiffReport{}, fmt.Errorf("compare %s: %w", content.Spec.ExamKey, err)
+		}
+		diff.Changes = append(diff.Changes, changes...)
+		report.Exams = append(report.Exams, diff)
+	}
+	return report, nil
+}

@@ -27,6 +27,14 @@ type Tracing struct {
 	Shutdown func(context.Context) error
 }
 
+// Tracer returns a tracer, or nil when spans go nowhere: a hot path then makes none.
+func (t *Tracing) Tracer() trace.Tracer {
+	if !t.Enabled {
+		return nil
+	}
+	return t.Provider.Tracer("examprep.dev/server")
+}
+
 // NewTracing sets up tracing from the standard OTEL_ variables. Without OTEL_EXPORTER_OTLP_ENDPOINT (or
 // …_TRACES_ENDPOINT) and without OTEL_TRACES_EXPORTER=otlp there is none; OTEL_SDK_DISABLED=true and
 // OTEL_TRACES_EXPORTER=none turn it off. service names the process (examprep-api …) unless OTEL_SERVICE_NAME does.

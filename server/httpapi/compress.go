@@ -1,0 +1,90 @@
+package httpapi
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/valyala/fasthttp"
+
+	"examprep.dev/server/catalog"
+)
+
+const (
+	// compressFrom is the size from which compression can save a packet.
+	compressFrom = 1400
+	// compressionBudget bounds each of the two generations of kept compressions, in bytes.
+	compressionBudget = 32 << 20
+	// compressionLevel trades the CPU of a first request for the size of all later ones; a document is compressed once
+	// per state of the catalogue. It is moderate in each of the three codings.
+	compressionLevel = 5
+)
+
+func worthCompressing(body []byte) bool { return len(body) >= compressFrom }
+
+// compressions keeps documents in their compressed forms, by ETag. Only the catalogue's documents are compressed: they
+// are the same for everyone, so the work is done once. A page of questions would have to be compressed for each request,
+// at many times the CPU that the request takes otherwise.
+//
+// When one generation is full the older one is dropped, so whatever is in use moves along and memory stays bounded.
+type compressions struct {
+	mu           sync.RWMutex
+	young, old   map[compressionKey][]byte
+	youngBytes   int
+	budget       int
+	compressWith func(coding, []byte) []byte
+}
+
+type compressionKey struct {
+	etag   string
+	coding coding
+}
+
+func newCompressions() *compressions {
+	return &compressions{young: make(map[compressionKey][]byte), budget: compressionBudget, compressWith: compress}
+}
+
+// get returns document in coding, under an ETag of its own (a strong ETag stands for bytes), and whether it is smaller.
+func (c *compressions) get(document catalog.Document, coding coding) (compressed catalog.Document, smaller bool) {
+	key := compressionKey{document.ETag, coding}
+	c.mu.RLock()
+	body, young := c.young[key]
+	if !young {
+		body = c.old[key]
+	}
+	c.mu.RUnlock()
+	if body == nil {
+		body = c.compressWith(coding, document.JSON)
+	}
+	if !young {
+		c.keep(key, body)
+	}
+	return catalog.Document{JSON: body, ETag: codedETag(document.ETag, coding)}, len(body) < len(document.JSON)
+}
+
+func (c *compressions) keep(key compressionKey, body []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, there := c.young[key]; there {
+		return
+	}
+	if c.youngBytes+len(body) > c.budget {
+		c.old, c.young, c.youngBytes = c.young, make(map[compressionKey][]byte), 0
+	}
+	c.young[key] = body
+	c.youngBytes += len(body)
+}
+
+func codedETag(etag string, coding coding) string {
+	return strings.TrimSuffix(etag, `"`) + "-" + string(coding) + `"`
+}
+
+func compress(coding coding, body []byte) []byte {
+	switch coding {
+	case codingBrotli:
+		return fasthttp.AppendBrotliBytesLevel(nil, body, compressionLevel)
+	case codingZstd:
+		return fasthttp.AppendZstdBytesLevel(nil, body, fasthttp.CompressZstdDefault)
+	default:
+		return fasthttp.AppendGzipBytesLevel(nil, body, compressionLevel)
+	}
+}

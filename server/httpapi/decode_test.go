@@ -1,0 +1,206 @@
+package httpapi
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+	"pgregory.net/rapid"
+
+	"examprep.dev/server/attempts"
+)
+
+// sampleBody is a body with a field of each kind.
+type sampleBody struct {
+	Name    string
+	Count   int
+	Status  string
+	Answers []attempts.Answer
+}
+
+func (b *sampleBody) fields() []bodyField {
+	return []bodyField{
+		{"name", true, text(&b.Name, 2, 5)},
+		{"count", false, integer(&b.Count, 0, 20)},
+		{"status", false, oneOf(&b.Status, "submitted", "expired")},
+		{"answers", false, answerMap(&b.Answers)},
+	}
+}
+
+func TestBodiesAreReadExactly(t *testing.T) {
+	deep := strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth)
+	for _, c := range []struct {
+		name, body string
+		want       sampleBody
+		code       string // "" for success
+		field      string // the first that is named
+	}{
+		{"all fields", `{"name":"abc","count":3,"status":"expired","answers":{"1:2":"B","1":""}}`,
+			sampleBody{"abc", 3, "expired", []attempts.Answer{{Key: "1:2", Value: "B"}, {Key: "1", Value: ""}}}, "", ""},
+		{"answers keep their order", `{"name":"abc","answers":{"9":"a","1":"b","5":"c"}}`,
+			sampleBody{Name: "abc", Answers: []attempts.Answer{{Key: "9", Value: "a"}, {Key: "1", Value: "b"}, {Key: "5", Value: "c"}}}, "", ""},
+		{"escapes", `{"name":"\u00e9\ud83d\ude00"}`, sampleBody{Name: "é😀"}, "", ""},
+		{"an escaped name", `{"n\u0061me":"abc"}`, sampleBody{Name: "abc"}, "", ""},
+		{"characters are counted, not bytes", `{"name":"ééééé"}`, sampleBody{Name: "ééééé"}, "", ""},
+		{"white space", " \n{ \"name\" : \"abc\" }\t\r\n", sampleBody{Name: "abc"}, "", ""},
+		{"unknown fields", `{"name":"abc","more":{"a":[1,{"b":null}]},"x":1e999}`, sampleBody{Name: "abc"}, "", ""},
+		{"an integer in another spelling", `{"name":"abc","count":1.0e1}`, sampleBody{Name: "abc", Count: 10}, "", ""},
+		{"minus nothing", `{"name":"abc","count":-0}`, sampleBody{Name: "abc"}, "", ""},
+
+		{"empty", ``, sampleBody{}, codeInvalidJSON, ""},
+		{"white space only", "  \n", sampleBody{}, codeInvalidJSON, ""},
+		{"cut off", `{"name":"ab`, sampleBody{}, codeInvalidJSON, ""},
+		{"not closed", `{"name":"abc"`, sampleBody{}, codeInvalidJSON, ""},
+		{"trailing comma", `{"name":"abc",}`, sampleBody{}, codeInvalidJSON, ""},
+		{"trailing bytes", `{"name":"abc"}x`, sampleBody{}, codeInvalidJSON, ""},
+		{"two values", `{"name":"abc"}{"name":"abc"}`, sampleBody{}, codeInvalidJSON, ""},
+		{"trailing NUL", "{\"name\":\"abc\"}\x00", sampleBody{}, codeInvalidJSON, ""},
+		{"byte order mark", "\ufeff{\"name\":\"abc\"}", sampleBody{}, codeInvalidJSON, ""},
+		{"invalid UTF-8", "{\"name\":\"ab\xff\"}", sampleBody{}, codeInvalidJSON, ""},
+		{"invalid UTF-8 in an unknown field", "{\"name\":\"abc\",\"x\":\"\xc3\"}", sampleBody{}, codeInvalidJSON, ""},
+		{"half a surrogate pair", `{"name":"\ud83d"}`, sampleBody{}, codeInvalidJSON, ""},
+		{"duplicate name", `{"name":"abc","name":"abc"}`, sampleBody{}, codeInvalidJSON, "name"},
+		{"duplicate name, escaped", `{"name":"abc","n\u0061me":"abc"}`, sampleBody{}, codeInvalidJSON, "name"},
+		{"duplicate unknown name", `{"name":"abc","x":{"y":{"z":1,"z":1}}}`, sampleBody{}, codeInvalidJSON, "x.y.z"},
+		{"duplicate answers", `{"name":"abc","answers":{},"answers":{}}`, sampleBody{}, codeInvalidJSON, "answers"},
+		{"duplicate answer", `{"name":"abc","answers":{"1:2":"A","1:2":"A"}}`, sampleBody{}, codeDuplicateAnswerKey, "answers.1:2"},
+		{"nested too deep", `{"name":"abc","x":` + deep + `}`, sampleBody{}, codeInvalidJSON, ""},
+		{"single quotes", `{'name':'abc'}`, sampleBody{}, codeInvalidJSON, ""},
+		{"NaN", `{"name":"abc","count":NaN}`, sampleBody{}, codeInvalidJSON, ""},
+		{"leading zero", `{"name":"abc","count":01}`, sampleBody{}, codeInvalidJSON, ""},
+		{"control character", "{\"name\":\"a\nc\"}", sampleBody{}, codeInvalidJSON, ""},
+
+		{"an array", `["name"]`, sampleBody{}, codeValidationFailed, ""},
+		{"null", `null`, sampleBody{}, codeValidationFailed, ""},
+		{"missing", `{}`, sampleBody{}, codeValidationFailed, "name"},
+		{"null is no string", `{"name":null}`, sampleBody{}, codeValidationFailed, "name"},
+		{"a number is no string", `{"name":123}`, sampleBody{}, codeValidationFailed, "name"},
+		{"too short", `{"name":"a"}`, sampleBody{}, codeValidationFailed, "name"},
+		{"too long", `{"name":"abcdef"}`, sampleBody{}, codeValidationFailed, "name"},
+		{"U+0000", `{"name":"a\u0000b"}`, sampleBody{}, codeValidationFailed, "name"},
+		{"a string is no integer", `{"name":"abc","count":"3"}`, sampleBody{}, codeValidationFailed, "count"},
+		{"a fraction", `{"name":"abc","count":1.5}`, sampleBody{}, codeValidationFailed, "count"},
+		{"too small", `{"name":"abc","count":-1}`, sampleBody{}, codeValidationFailed, "count"},
+		{"too large", `{"name":"abc","count":21}`, sampleBody{}, codeValidationFailed, "count"},
+		{"huge", `{"name":"abc","count":99999999999999999999}`, sampleBody{}, codeValidationFailed, "count"},
+		{"beyond every float", `{"name":"abc","count":1e999}`, sampleBody{}, codeValidationFailed, "count"},
+		{"not one of", `{"name":"abc","status":"done"}`, sampleBody{}, codeValidationFailed, "status"},
+		{"answers as a list", `{"name":"abc","answers":["A"]}`, sampleBody{}, codeValidationFailed, "answers"},
+		{"an answer that is no string", `{"name":"abc","answers":{"1":["A"],"2":"B"}}`, sampleBody{}, codeValidationFailed, "answers"},
+		{"an answer with U+0000", `{"name":"abc","answers":{"1":"\u0000"}}`, sampleBody{}, codeValidationFailed, "answers"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got sampleBody
+			err := decodeObject([]byte(c.body), got.fields())
+			if c.code == "" {
+				if err != nil {
+					t.Fatalf("refused: %v", err)
+				}
+				if !reflect.DeepEqual(got, c.want) {
+					t.Errorf("read %+v, want %+v", got, c.want)
+				}
+				return
+			}
+			var refusal *apiError
+			if !errors.As(err, &refusal) || refusal.code != c.code || refusal.status != fasthttp.StatusBadRequest {
+				t.Fatalf("error = %v, want %s", err, c.code)
+			}
+			if c.field != "" && (len(refusal.fields) == 0 || refusal.fields[0].Field != c.field) {
+				t.Errorf("fields = %v, want %s named", refusal.fields, c.field)
+			}
+			if refusal.detail == "" {
+				t.Error("there is no detail")
+			}
+		})
+	}
+}
+
+func TestEveryFieldAtFaultIsNamed(t *testing.T) {
+	var got sampleBody
+	err := decodeObject([]byte(`{"count":"x","status":7,"answers":1}`), got.fields())
+	var refusal *apiError
+	if !errors.As(err, &refusal) {
+		t.Fatal(err)
+	}
+	names := make([]string, 0, len(refusal.fields))
+	for _, field := range refusal.fields {
+		names = append(names, field.Field)
+	}
+	if want := []string{"count", "status", "answers", "name"}; !reflect.DeepEqual(names, want) {
+		t.Errorf("fields = %v, want %v", names, want)
+	}
+}
+
+func TestMediaTypes(t *testing.T) {
+	for _, c := range []struct {
+		contentType string
+		accepted    bool
+	}{
+		{"application/json", true},
+		{"Application/JSON", true},
+		{"application/json; charset=utf-8", true},
+		{`application/json;charset="UTF-8"`, true},
+		{"application/json; profile=x", true},
+		{"", false},
+		{"text/json", false},
+		{"application/json; charset=latin1", false},
+		{"application/json; charset=", false},
+		{"application/x-www-form-urlencoded", false},
+		{"application/json, application/json", false},
+		{"application/problem+json", false},
+	} {
+		if err := checkMediaType([]byte(c.contentType)); (err == nil) != c.accepted {
+			t.Errorf("%q: error = %v", c.contentType, err)
+		}
+	}
+}
+
+// TestAnswersSurviveAnySpelling: whatever strings a client uses as keys and values arrive as they are.
+func TestAnswersSurviveAnySpelling(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		plain := rapid.StringOf(rapid.Rune().Filter(func(r rune) bool { return r != 0 && r != '\ufffd' && (r < 0xd800 || r > 0xdfff) }))
+		keys := rapid.SliceOfNDistinct(plain, 0, 8, rapid.ID[string]).Draw(t, "keys")
+		var want []attempts.Answer
+		body := []byte(`{"name":"abc","answers":{`)
+		for i, key := range keys {
+			if i > 0 {
+				body = append(body, ',')
+			}
+			value := plain.Draw(t, "value")
+			body = appendText(append(appendText(body, key), ':'), value)
+			want = append(want, attempts.Answer{Key: key, Value: value})
+		}
+		var got sampleBody
+		if err := decodeObject(append(body, "}}"...), got.fields()); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got.Answers, want) {
+			t.Fatalf("read %q, want %q", got.Answers, want)
+		}
+	})
+}
+
+func FuzzDecodeBody(f *testing.F) {
+	for _, seed := range []string{
+		`{"name":"abc","count":3,"status":"expired","answers":{"1:2":"B"}}`, `{"name":"\ud83d\ude00","x":[[[{}]]]}`,
+		`{"answers":{"1":"A","1":"B"}}`, `{"name":1e999,"count":-0.0}`, "\ufeff{}", `[[[[`, `{"a":`, ``,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var got sampleBody
+		err := decodeObject(body, got.fields())
+		if err == nil {
+			if n := len([]rune(got.Name)); n < 2 || n > 5 || got.Count < 0 || got.Count > 20 {
+				t.Fatalf("admitted %+v", got)
+			}
+			return
+		}
+		var refusal *apiError
+		if !errors.As(err, &refusal) || refusal.status != fasthttp.StatusBadRequest || refusal.detail == "" {
+			t.Fatalf("error = %#v", err)
+		}
+	})
+}

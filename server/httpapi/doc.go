@@ -1,0 +1,31 @@
+// Package httpapi is the HTTP interface: spec part 4 on fasthttp. routes.go lists what there is, middleware.go what
+// every request passes, and each resource has a file of its own.
+//
+// # What every answer carries
+//
+// x-request-id, the four RateLimit headers and, unless it succeeds, the Error body as JSON. That holds also for what is
+// refused below the level of a request (a broken request line, headers or a body that are too large, a client that is
+// too slow, one connection too many), for unknown routes and for panics.
+//
+// # How it fails
+//
+// Handlers return errors; [Server] turns each into its answer in one place (failure.go). A client's mistake is a 4xx
+// that names the field. A dependency that is away is 503 with Retry-After; submit too may be sent again after it,
+// because attempts answer a repeated submission from what the first one stored. Anything else is 500, logged with the
+// request id, and its text stays here.
+//
+// # Bounds
+//
+// Connections, header and body size, the time to read, to handle and to write a request are bounded by [Config]; one
+// that sends a byte a second is cut at the read time-out. On shutdown the server finishes what is in hand within its
+// grace (listener.go says how connections end).
+//
+// # Privacy
+//
+// Neither paths nor queries nor bodies nor Authorization are logged, traced or measured: an operation is known by its
+// name in routes.go. fasthttp recycles a request's memory when its handler returns, so what outlives the handler is
+// copied.
+//
+// It imports the gate, the catalogue and the attempts for their types alone and sees them through the interfaces of
+// server.go; it never imports controllers, nor a database.
+package httpapi

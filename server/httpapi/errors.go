@@ -1,0 +1,118 @@
+package httpapi
+
+import (
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/valyala/fasthttp"
+)
+
+// The codes of DESIGN §6 that this package gives itself; the attempts' own come with their errors. The last three stand
+// for refusals below the level of a request: HTTP that cannot be read has no other name there.
+const (
+	codeInvalidJSON         = "invalid_json"
+	codeValidationFailed    = "validation_failed"
+	codeDuplicateAnswerKey  = "duplicate_answer_key"
+	codeUnauthorized        = "unauthorized"
+	codeExamNotFound        = "exam_not_found"
+	codePaperNotFound       = "paper_not_found"
+	codeNotFound            = "not_found"
+	codeMethodNotAllowed    = "method_not_allowed"
+	codePayloadTooLarge     = "payload_too_large"
+	codeUnsupportedMedia    = "unsupported_media_type"
+	codeRateLimited         = "rate_limited"
+	codeInternal            = "internal_error"
+	codeServiceUnavailable  = "service_unavailable"
+	codeBadRequest          = "bad_request"
+	codeRequestTimeout      = "request_timeout"
+	codeHeaderFieldTooLarge = "request_header_fields_too_large"
+)
+
+// apiError is an answer that is not a success: its status and its Error body (spec part 2).
+type apiError struct {
+	status int
+	code   string
+	detail string
+	fields []fieldError
+	// retryAfter is the Retry-After header in seconds; 0 sends none.
+	retryAfter int
+}
+
+// fieldError names one field of the request, body or query, and what is wrong with it.
+type fieldError struct{ Field, Detail string }
+
+func (e *apiError) Error() string { return e.code + ": " + e.detail }
+
+// appendJSON appends the Error body {error, detail, errors: [{field, detail}]}.
+func (e *apiError) appendJSON(dst []byte) []byte {
+	dst = appendText(append(dst, `{"error":`...), e.code)
+	if e.detail != "" {
+		dst = appendText(append(dst, `,"detail":`...), e.detail)
+	}
+	for i, field := range e.fields {
+		if i == 0 {
+			dst = append(dst, `,"errors":[`...)
+		} else {
+			dst = append(dst, ',')
+		}
+		dst = appendText(append(dst, `{"field":`...), field.Field)
+		dst = append(appendText(append(dst, `,"detail":`...), field.Detail), '}')
+	}
+	if len(e.fields) > 0 {
+		dst = append(dst, ']')
+	}
+	return append(dst, '}')
+}
+
+// appendText appends s as a JSON string. Invalid UTF-8 in s, which could only come from a client's own bytes, becomes
+// U+FFFD.
+func appendText(dst []byte, s string) []byte {
+	dst, _ = jsontext.AppendQuote(dst, s) // its only error tells of the replacement
+	return dst
+}
+
+// write makes e the response, whatever a handler had begun.
+func (e *apiError) write(ctx *fasthttp.RequestCtx) {
+	response := &ctx.Response
+	response.ResetBody()
+	response.SetStatusCode(e.status)
+	response.Header.SetContentTypeBytes(mediaTypeJSON)
+	for _, name := range representationHeaders {
+		response.Header.DelBytes(name)
+	}
+	response.Header.SetCanonical(headerCacheControl, cacheNothing)
+	if e.retryAfter > 0 {
+		response.Header.SetCanonical(headerRetryAfter, strconv.AppendInt(nil, int64(e.retryAfter), 10))
+	}
+	if e.status == fasthttp.StatusUnauthorized {
+		response.Header.SetCanonical(headerWWWAuthenticate, challengeBearer)
+	}
+	response.SetBodyRaw(e.appendJSON(nil))
+}
+
+func invalidJSON(detail string) *apiError {
+	return &apiError{status: fasthttp.StatusBadRequest, code: codeInvalidJSON, detail: detail}
+}
+
+// validationFailed is a 400 that names every field at fault; its detail repeats the first, for people who read no list.
+func validationFailed(fields ...fieldError) *apiError {
+	return &apiError{
+		status: fasthttp.StatusBadRequest, code: codeValidationFailed,
+		detail: fields[0].Field + " " + fields[0].Detail, fields: fields,
+	}
+}
+
+func unsupportedMedia(detail string) *apiError {
+	return &apiError{status: fasthttp.StatusUnsupportedMediaType, code: codeUnsupportedMedia, detail: detail}
+}
+
+func examNotFound() *apiError {
+	return &apiError{status: fasthttp.StatusNotFound, code: codeExamNotFound, detail: "No such exam."}
+}
+
+func unavailable() *apiError {
+	return &apiError{
+		status: fasthttp.StatusServiceUnavailable, code: codeServiceUnavailable,
+		detail: "The service cannot answer at the moment; try again.", retryAfter: unavailableRetrySeconds,
+	}
+}

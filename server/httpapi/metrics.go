@@ -1,0 +1,61 @@
+package httpapi
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are rate, errors and duration of each operation. Labels come from routes.go alone, so their number is fixed.
+type metrics struct {
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	inFlight prometheus.Gauge
+	refused  prometheus.Counter
+	panics   prometheus.Counter
+}
+
+func newMetrics(registerer prometheus.Registerer) *metrics {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "examprep_http_requests_total", Help: "Answered requests by operation and class of status.",
+		}, []string{"operation", "status"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "examprep_http_request_duration_seconds", Help: "Time from a request's being read to its being answered.",
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+		}, []string{"operation"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "examprep_http_requests_in_flight", Help: "Requests that are being handled.",
+		}),
+		refused: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "examprep_http_connections_refused_total", Help: "Connections refused because the limit was reached.",
+		}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "examprep_http_panics_total", Help: "Handlers that panicked; each is a defect.",
+		}),
+	}
+	registerer.MustRegister(m.requests, m.duration, m.inFlight, m.refused, m.panics)
+	return m
+}
+
+// operationMetrics are the series of one operation, looked up once.
+type operationMetrics struct {
+	byClass  [6]prometheus.Counter // by status / 100
+	duration prometheus.Observer
+}
+
+func (m *metrics) operation(name string) *operationMetrics {
+	o := &operationMetrics{duration: m.duration.WithLabelValues(name)}
+	for class := 1; class < len(o.byClass); class++ {
+		o.byClass[class] = m.requests.WithLabelValues(name, strconv.Itoa(class)+"xx")
+	}
+	return o
+}
+
+func (o *operationMetrics) count(status int, took time.Duration) {
+	if class := status / 100; class > 0 && class < len(o.byClass) {
+		o.byClass[class].Inc()
+	}
+	o.duration.Observe(took.Seconds())
+}

@@ -1,0 +1,258 @@
+package httpapi
+
+import (
+	"context"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"examprep.dev/server/gate"
+	"examprep.dev/server/keys"
+)
+
+// A request is one exchange. It lives as long as its handler.
+type request struct {
+	http *fasthttp.RequestCtx
+	// id is the x-request-id; it lies in idBuffer.
+	id       []byte
+	idBuffer [maxRequestID]byte
+	// identity is whose key it is; set by the gate, the zero value on open routes.
+	identity keys.Identity
+	// refusal is why fasthttp could not read the request; nil for those that it could.
+	refusal *apiError
+}
+
+// A handler answers a request, or returns the error that is its answer.
+type handler func(ctx context.Context, r *request) error
+
+// A middleware wraps the handler of one route; it is called once per route, when the table is built.
+type middleware func(route *route, next handler) handler
+
+// middlewares is what every request passes, outermost first: those that match no route and those that fasthttp could not
+// read, too.
+func (s *Server) middlewares() []middleware {
+	return []middleware{
+		s.recoverPanic, // nothing further in takes the process down
+		s.nameRequest,  // x-request-id stands on whatever is answered
+		s.observe,      // metrics, access log, span
+		s.answerErrors, // an error becomes its status and Error body
+		s.passGate,     // who is it, and may it pass
+		s.needCatalog,  // before its first load nothing is known, so nothing is "not found"
+		s.limitTime,    // the deadline of what has to wait
+	}
+}
+
+// chain puts a route's handler behind the middlewares.
+func (s *Server) chain(route *route) handler {
+	handle := route.handle
+	for _, wrapper := range slices.Backward(s.middlewares()) {
+		handle = wrapper(route, handle)
+	}
+	return handle
+}
+
+// wrap makes a route what fasthttp calls.
+func (s *Server) wrap(route route) fasthttp.RequestHandler {
+	handle := s.chain(&route)
+	return func(ctx *fasthttp.RequestCtx) {
+		r := s.requests.Get().(*request) //nolint:forcetypeassert // newRequest is all that fills the pool
+		r.http = ctx
+		_ = handle(s.life, r) // answerErrors leaves none
+		*r = request{}
+		s.requests.Put(r)
+	}
+}
+
+// recoverPanic answers 500 for a handler that panics: fasthttp itself would let it end the process.
+func (s *Server) recoverPanic(route *route, next handler) handler {
+	return func(ctx context.Context, r *request) error {
+		defer func() {
+			if cause := recover(); cause != nil {
+				s.metrics.panics.Inc()
+				s.logger.LogAttrs(ctx, slog.LevelError, "handler panicked",
+					slog.String("operation", route.operation), slog.String("request_id", string(r.id)),
+					slog.Any("panic", cause), slog.String("stack", string(debug.Stack())))
+				internalError().write(r.http)
+			}
+			if s.draining.Load() {
+				r.http.SetConnectionClose()
+			}
+		}()
+		return next(ctx, r)
+	}
+}
+
+// nameRequest takes the caller's request id or makes one.
+func (s *Server) nameRequest(_ *route, next handler) handler {
+	return func(ctx context.Context, r *request) error {
+		r.id = appendRequestID(r.idBuffer[:0], r.http.Request.Header.PeekBytes(headerRequestID))
+		r.http.Response.Header.SetCanonical(headerRequestID, r.id)
+		return next(ctx, r)
+	}
+}
+
+// observe counts, times and logs. Every request is logged at level debug, what failed on our side at error: at full
+// load a line for each success would cost more than the answer.
+func (s *Server) observe(route *route, next handler) handler {
+	figures := s.metrics.operation(route.operation)
+	return func(ctx context.Context, r *request) error {
+		started := time.Now()
+		ctx, span := s.startSpan(ctx, route, r)
+		s.metrics.inFlight.Inc()
+		status := fasthttp.StatusInternalServerError // unless the handler returns: it panicked
+		defer func() {
+			took := time.Since(started)
+			s.metrics.inFlight.Dec()
+			figures.count(status, took)
+			endSpan(span, status)
+			s.logAccess(ctx, route, r, status, took)
+		}()
+		err := next(ctx, r)
+		status = r.http.Response.StatusCode()
+		return err
+	}
+}
+
+func (s *Server) logAccess(ctx context.Context, route *route, r *request, status int, took time.Duration) {
+	level := slog.LevelDebug
+	if status >= fasthttp.StatusInternalServerError {
+		level = slog.LevelError
+	}
+	if !s.logger.Enabled(ctx, level) {
+		return
+	}
+	s.logger.LogAttrs(ctx, level, "request",
+		slog.String("operation", route.operation), slog.Int("status", status), slog.Duration("took", took),
+		slog.String("request_id", string(r.id)), slog.String("key_id", r.identity.KeyID.String()),
+		slog.Int("request_bytes", len(r.http.Request.Body())), slog.Int("response_bytes", len(r.http.Response.Body())))
+}
+
+// startSpan begins a server span, a child of the caller's where it sent a traceparent.
+func (s *Server) startSpan(ctx context.Context, route *route, r *request) (context.Context, trace.Span) {
+	if s.tracer == nil {
+		return ctx, nil
+	}
+	parent := propagation.MapCarrier{
+		"traceparent": string(r.http.Request.Header.Peek("traceparent")),
+		"tracestate":  string(r.http.Request.Header.Peek("tracestate")),
+	}
+	ctx = propagation.TraceContext{}.Extract(ctx, parent)
+	return s.tracer.Start(ctx, route.operation, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+		attribute.String("http.request.method", route.method), attribute.String("http.route", route.path),
+		attribute.String("examprep.request_id", string(r.id))))
+}
+
+func endSpan(span trace.Span, status int) {
+	if span == nil {
+		return
+	}
+	span.SetAttributes(attribute.Int("http.response.status_code", status))
+	if status >= fasthttp.StatusInternalServerError {
+		span.SetStatus(codes.Error, "")
+	}
+	span.End()
+}
+
+// answerErrors turns a handler's error into its answer; failure.go knows which.
+func (s *Server) answerErrors(route *route, next handler) handler {
+	return func(ctx context.Context, r *request) error {
+		err := next(ctx, r)
+		if err == nil {
+			return nil
+		}
+		answer := classify(err)
+		if answer.status >= fasthttp.StatusInternalServerError {
+			s.logger.LogAttrs(ctx, slog.LevelError, "request failed",
+				slog.String("operation", route.operation), slog.String("request_id", string(r.id)),
+				slog.String("code", answer.code), slog.Any("error", err))
+		}
+		answer.write(r.http)
+		return nil
+	}
+}
+
+// passGate asks the gate once, writes the rate headers, and lets pass whom the route admits.
+func (s *Server) passGate(route *route, next handler) handler {
+	return func(ctx context.Context, r *request) error {
+		decision := s.gate.Check(ctx, r.http.Request.Header.Peek("Authorization"), clientAddress(r.http, s.cfg.TrustedProxies))
+		writeRateHeaders(&r.http.Response.Header, decision)
+		if err := admit(route.access, decision); err != nil {
+			return err
+		}
+		r.identity = decision.Identity
+		return next(ctx, r)
+	}
+}
+
+// needCatalog answers 503 while the catalogue was never loaded. Once loaded it stays, whatever becomes of Postgres.
+func (s *Server) needCatalog(route *route, next handler) handler {
+	if !strings.HasPrefix(route.path, examPaths) {
+		return next
+	}
+	return func(ctx context.Context, r *request) error {
+		if !s.catalog.Ready() {
+			return unavailable()
+		}
+		return next(ctx, r)
+	}
+}
+
+// limitTime bounds the work on a request that may have to wait; the others are spared the timer. The gate, which comes
+// before, has a time limit of its own.
+func (s *Server) limitTime(route *route, next handler) handler {
+	if !route.waits {
+		return next
+	}
+	return func(ctx context.Context, r *request) error {
+		ctx, cancel := context.WithTimeout(ctx, s.cfg.HandleTimeout)
+		defer cancel()
+		return next(ctx, r)
+	}
+}
+
+// admit returns why a request does not pass. Outcome for outcome, so that a new one is refused until it stands here.
+func admit(access access, decision gate.Decision) error {
+	switch {
+	case access == accessRefused:
+		return nil // it is refused already, for its own reason; the gate only tells and charges
+	case decision.Outcome == gate.Allowed:
+		return nil
+	case decision.Outcome == gate.Limited:
+		return &apiError{
+			status: fasthttp.StatusTooManyRequests, code: codeRateLimited, detail: "API rate limit exceeded.",
+			retryAfter: max(wholeSeconds(decision.RetryAfter), 1),
+		}
+	case decision.Outcome == gate.Unauthorized && access == accessOpen:
+		return nil // limited by its address, but known to nobody
+	case decision.Outcome == gate.Unauthorized:
+		return &apiError{status: fasthttp.StatusUnauthorized, code: codeUnauthorized, detail: "Invalid API key"}
+	default:
+		refusal := unavailable()
+		refusal.retryAfter = max(wholeSeconds(decision.RetryAfter), refusal.retryAfter)
+		return refusal
+	}
+}
+
+// writeRateHeaders writes the four fields of draft-ietf-httpapi-ratelimit-headers-06.
+func writeRateHeaders(header *fasthttp.ResponseHeader, decision gate.Decision) {
+	var buffer [64]byte
+	header.SetCanonical(headerRateLimit, strconv.AppendInt(buffer[:0], int64(decision.Limit), 10))
+	header.SetCanonical(headerRateRemaining, strconv.AppendInt(buffer[:0], int64(decision.Remaining), 10))
+	header.SetCanonical(headerRateReset, strconv.AppendInt(buffer[:0], int64(wholeSeconds(decision.Reset)), 10))
+	policy := append(strconv.AppendInt(buffer[:0], int64(decision.Policy.Requests), 10), ";w="...)
+	header.SetCanonical(headerRatePolicy, strconv.AppendInt(policy, int64(wholeSeconds(decision.Policy.Window)), 10))
+}
+
+// wholeSeconds rounds up: a client that waits so long is never too early.
+func wholeSeconds(d time.Duration) int {
+	return int((d + time.Second - 1) / time.Second)
+}

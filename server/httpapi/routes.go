@@ -1,0 +1,87 @@
+package httpapi
+
+import (
+	"context"
+
+	"github.com/fasthttp/router"
+	"github.com/valyala/fasthttp"
+)
+
+// access is whom a route admits.
+type access int
+
+const (
+	// accessKey needs a valid API key.
+	accessKey access = iota
+	// accessOpen needs none; requests count against the client's address.
+	accessOpen
+	// accessRefused is for what is refused anyway: the gate is asked for the rate headers, and charges.
+	accessRefused
+)
+
+// A route is one operation of the specification's part 4.
+type route struct {
+	method string
+	// path is relative to the host; {exam_key} and its like match one segment.
+	path string
+	// operation is the operation's name in the specification, in metrics, logs and traces.
+	operation string
+	access    access
+	// waits tells that the handler waits for a database, and so needs a deadline.
+	waits  bool
+	handle handler
+}
+
+// examPaths is what the paths that read the catalogue begin with.
+const examPaths = "/v1/exam-prep/"
+
+// routes is the whole interface. Every GET answers HEAD as well, every path OPTIONS.
+func (s *Server) routes() []route {
+	const (
+		get, post = fasthttp.MethodGet, fasthttp.MethodPost
+		waits     = true
+	)
+	return []route{
+		{get, "/v1/exam-prep/list", "listExams", accessKey, !waits, s.listExams},
+		{get, "/v1/exam-prep/{exam_key}/overview", "getExamOverview", accessKey, !waits, s.getExamOverview},
+		{get, "/v1/exam-prep/{exam_key}/resources", "getExamResources", accessKey, !waits, s.getExamResources},
+		{get, "/v1/exam-prep/{exam_key}/study-path", "getExamStudyPath", accessKey, !waits, s.getExamStudyPath},
+		{get, "/v1/exam-prep/{exam_key}/mock-exams", "listMockPapers", accessKey, !waits, s.listMockPapers},
+		{post, "/v1/exam-prep/{exam_key}/mock-exams/open", "openMockPaper", accessKey, waits, s.openMockPaper},
+		{post, "/v1/exam-prep/{exam_key}/mock-exams/questions", "getMockQuestionPage", accessKey, waits, s.getMockQuestionPage},
+		{post, "/v1/exam-prep/{exam_key}/mock-exams/submit", "submitMockAttempt", accessKey, waits, s.submitMockAttempt},
+		{get, "/v1/exam-prep/{exam_key}/mock-exams/history", "listMockAttempts", accessKey, waits, s.listMockAttempts},
+	}
+}
+
+// newRouter matches paths as they were sent: no redirect, no cleaning, so that what is matched is what a proxy in front
+// saw. Nothing ever decides by ctx.Path(), which is cleaned.
+func (s *Server) newRouter() *router.Router {
+	r := router.New()
+	r.RedirectTrailingSlash, r.RedirectFixedPath = false, false
+	for _, route := range s.routes() {
+		handle := s.wrap(route)
+		r.Handle(route.method, route.path, handle)
+		if route.method == fasthttp.MethodGet {
+			r.Handle(fasthttp.MethodHead, route.path, handle)
+		}
+	}
+	r.NotFound = s.wrap(route{operation: "unknown", handle: notFound})
+	r.MethodNotAllowed = s.wrap(route{operation: "unknown", handle: methodNotAllowed})
+	r.GlobalOPTIONS = s.wrap(route{method: fasthttp.MethodOptions, operation: "options", access: accessOpen, handle: options})
+	return r
+}
+
+func notFound(context.Context, *request) error {
+	return &apiError{status: fasthttp.StatusNotFound, code: codeNotFound, detail: "No such resource."}
+}
+
+// methodNotAllowed and options find the Allow header set by the router.
+func methodNotAllowed(context.Context, *request) error {
+	return &apiError{status: fasthttp.StatusMethodNotAllowed, code: codeMethodNotAllowed, detail: "This resource does not answer that method; see Allow."}
+}
+
+func options(_ context.Context, r *request) error {
+	r.http.SetStatusCode(fasthttp.StatusNoContent)
+	return nil
+}

@@ -1,0 +1,241 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/valyala/fasthttp"
+	"go.opentelemetry.io/otel/trace"
+
+	"examprep.dev/server/attempts"
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/gate"
+	"examprep.dev/server/keys"
+)
+
+// Gate says who a key is and whether it may pass; *gate.Gate is one.
+type Gate interface {
+	// Check takes the Authorization header as it came and the client's address. It keeps neither.
+	Check(ctx context.Context, authorization []byte, client netip.Addr) gate.Decision
+}
+
+// Catalog is what is read of the exams; *catalog.Snapshot is one. Its methods never wait, and what they return is
+// shared and must not be changed.
+type Catalog interface {
+	// Ready reports whether the catalogue was loaded once.
+	Ready() bool
+	// List returns the same slice until the catalogue changes.
+	List() []catalog.ExamEntry
+	Overview(examKey string) (catalog.Document, bool)
+	Resources(examKey string) (catalog.Document, bool)
+	StudyPath(examKey string) (catalog.Document, bool)
+	Papers(examKey string) (catalog.Document, bool)
+}
+
+// Attempts is the mock-exam engine; *attempts.Service is one. A client's mistake is an *attempts.Error.
+type Attempts interface {
+	Open(ctx context.Context, who keys.Identity, req attempts.OpenRequest) (attempts.Opened, error)
+	Page(ctx context.Context, who keys.Identity, req attempts.PageRequest) (attempts.Page, error)
+	Submit(ctx context.Context, who keys.Identity, req attempts.SubmitRequest) (attempts.Result, error)
+	History(ctx context.Context, who keys.Identity, req attempts.HistoryRequest) (attempts.History, error)
+}
+
+// Config bounds a Server; zero values take the defaults.
+type Config struct {
+	// TrustedProxies are the networks whose X-Forwarded-For is believed. None by default.
+	TrustedProxies []netip.Prefix
+	// MaxConnections are served at once (16384); one more is answered 503.
+	MaxConnections int
+	// MaxHeaderBytes bounds request line and headers together (8 KiB): 431.
+	MaxHeaderBytes int
+	// MaxBodyBytes bounds a request body (1 MiB): 413.
+	MaxBodyBytes int
+	// ReadTimeout is for a whole request, from its first byte to its last (15 s): 408.
+	ReadTimeout time.Duration
+	// HandleTimeout is for the work on a request (10 s): 503.
+	HandleTimeout time.Duration
+	// WriteTimeout is for the answer to be taken (30 s); then the connection is cut.
+	WriteTimeout time.Duration
+	// IdleTimeout is how long a connection may wait for its next request (75 s, more than the usual 60 s of proxies, so
+	// that it is they who close).
+	IdleTimeout time.Duration
+	// DrainDelay is how long new connections are still accepted after Serve's context ended, while load balancers take
+	// note of the pod's leaving (0). Its answers close their connections already.
+	DrainDelay time.Duration
+	// ShutdownGrace is how long requests in hand may take after that (20 s); then they are cut.
+	ShutdownGrace time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	number := func(value *int, standard int) {
+		if *value <= 0 {
+			*value = standard
+		}
+	}
+	duration := func(value *time.Duration, standard time.Duration) {
+		if *value <= 0 {
+			*value = standard
+		}
+	}
+	number(&c.MaxConnections, 16<<10)
+	number(&c.MaxHeaderBytes, 8<<10)
+	number(&c.MaxBodyBytes, 1<<20)
+	duration(&c.ReadTimeout, 15*time.Second)
+	duration(&c.HandleTimeout, 10*time.Second)
+	duration(&c.WriteTimeout, 30*time.Second)
+	duration(&c.IdleTimeout, 75*time.Second)
+	duration(&c.ShutdownGrace, 20*time.Second)
+	return c
+}
+
+// Deps are what a Server answers from. All are required but Tracer.
+type Deps struct {
+	Gate       Gate
+	Catalog    Catalog
+	Attempts   Attempts
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+	// Tracer makes a span of each request; nil: none.
+	Tracer trace.Tracer
+}
+
+// Server serves the interface once: from New through Serve to its end.
+type Server struct {
+	cfg      Config
+	gate     Gate
+	catalog  Catalog
+	attempts Attempts
+	logger   *slog.Logger
+	tracer   trace.Tracer
+
+	metrics      *metrics
+	list         *examList
+	compressions *compressions
+	http         *fasthttp.Server
+	requests     sync.Pool
+
+	// life is every request's context; it ends when the grace is over.
+	life     context.Context //nolint:containedctx // a server's own life, not a call's
+	end      context.CancelFunc
+	draining atomic.Bool
+}
+
+// New returns a Server that waits for Serve. It panics when its metrics are registered already.
+func New(cfg Config, deps Deps) *Server {
+	s := &Server{
+		cfg: cfg.withDefaults(), gate: deps.Gate, catalog: deps.Catalog, attempts: deps.Attempts,
+		logger: deps.Logger, tracer: deps.Tracer,
+		metrics: newMetrics(deps.Registerer), list: newExamList(), compressions: newCompressions(),
+	}
+	s.requests.New = func() any { return new(request) }
+	s.life, s.end = context.WithCancel(context.Background())
+	s.http = &fasthttp.Server{
+		Handler:      s.newRouter().Handler,
+		ErrorHandler: s.newErrorHandler(),
+		ConnState:    trackState,
+		Logger:       connectionLog{deps.Logger},
+
+		ReadTimeout:        s.cfg.ReadTimeout,
+		WriteTimeout:       s.cfg.WriteTimeout,
+		IdleTimeout:        s.cfg.IdleTimeout,
+		MaxRequestBodySize: s.cfg.MaxBodyBytes,
+		ReadBufferSize:     s.cfg.MaxHeaderBytes,
+		// The listener refuses first, in JSON; fasthttp's own refusal is plain text. A worker is still counted for a
+		// moment after its connection was closed, hence the room.
+		Concurrency: 2*s.cfg.MaxConnections + 1,
+
+		DisablePreParseMultipartForm: true, // no form is ever read; its files would land on disk
+		NoDefaultServerHeader:        true,
+		NoDefaultContentType:         true,
+		SecureErrorLogMessage:        true, // else a broken request is quoted, Authorization and all
+	}
+	return s
+}
+
+// connectionLog takes fasthttp's complaints about connections. They are a client's or the network's doing.
+type connectionLog struct{ *slog.Logger }
+
+func (l connectionLog) Printf(format string, args ...any) {
+	l.Debug("connection failed", "error", fmt.Sprintf(format, args...))
+}
+
+const (
+	// idleLinger is how long an idle connection is kept after the last accept: a request may be under way on it.
+	idleLinger = 100 * time.Millisecond
+	// drainInterval is how often connections are looked at while the server stops.
+	drainInterval = 20 * time.Millisecond
+	// cutTimeout is how long handlers have to return after their context ended.
+	cutTimeout = time.Second
+)
+
+// Serve answers requests on inner until ctx ends, and then stops: it accepts no more, lets every request in hand finish
+// within the grace, and returns nil. It returns an error when the listener breaks or requests had to be cut.
+func (s *Server) Serve(ctx context.Context, inner net.Listener) error {
+	defer s.end()
+	requestID := func() []byte { return appendRequestID(nil, nil) }
+	l := newListener(ctx, inner, s.cfg.MaxConnections,
+		func() []byte { return rawResponse(unavailable(), requestID(), keys.Default()) }, s.metrics.refused.Inc)
+	served := make(chan error, 1)
+	go func() { served <- s.http.Serve(l) }()
+	select {
+	case err := <-served:
+		l.cut()
+		return fmt.Errorf("serve: %w", errors.Join(err, inner.Close()))
+	case <-ctx.Done():
+	}
+	s.draining.Store(true)
+	if s.cfg.DrainDelay > 0 {
+		delay := time.NewTimer(s.cfg.DrainDelay)
+		defer delay.Stop()
+		select {
+		case err := <-served:
+			l.cut()
+			return fmt.Errorf("serve: %w", errors.Join(err, inner.Close()))
+		case <-delay.C:
+		}
+	}
+	closeErr := l.Close()
+	if err := errors.Join(<-served, closeErr); err != nil {
+		s.logger.Warn("closing the listener failed", "error", err)
+	}
+	return s.drain(l)
+}
+
+// drain waits for the last connection to end, helping idle ones along, and cuts what is left after the grace.
+func (s *Server) drain(l *listener) error {
+	idleUntil := time.Now().Add(idleLinger)
+	grace := time.NewTimer(s.cfg.ShutdownGrace)
+	defer grace.Stop()
+	look := time.NewTicker(drainInterval)
+	defer look.Stop()
+	for {
+		// Again and again: a connection may become idle between two looks, and set its own deadline then.
+		l.expireIdle(idleUntil)
+		select {
+		case <-l.empty:
+			return nil
+		case <-look.C:
+			continue
+		case <-grace.C:
+		}
+		break
+	}
+	left := l.open()
+	s.end()
+	l.cut()
+	last := time.NewTimer(cutTimeout)
+	defer last.Stop()
+	select {
+	case <-l.empty:
+	case <-last.C:
+	}
+	return fmt.Errorf("stop: %d connections were cut after %s", left, s.cfg.ShutdownGrace)
+}

@@ -90,7 +90,7 @@ func (v *inspector) countryCode(code string) {
 		return
 	}
 	region, err := language.ParseRegion(code)
-	if err != nil || len(code) != 2 || region.String() != code || !region.IsCountry() {
+	if err != nil || len(code) != 2 || region.Canonicalize().String() != code || !region.IsCountry() {
 		v.report("countryCode", "must be an ISO 3166-1 alpha-2 code in upper case, not %.20q", code)
 	}
 }

@@ -1,0 +1,111 @@
+package catalog
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"testing"
+)
+
+func TestScoringReadsTheKeysWithAMeaning(t *testing.T) {
+	number := func(n float64) *float64 { return &n }
+	for _, test := range []struct {
+		name, raw string
+		want      Scoring
+	}{
+		{"nothing", ``, Scoring{}},
+		{"null", ` null `, Scoring{}},
+		{"unknown keys and other cases of known ones", `{"correct": 3, "Method": 1, "MARKS": [], "scale_note": {}}`, Scoring{}},
+		{"null members", `{"method": null, "marks": null, "bands": null, "pass_mark": null}`, Scoring{}},
+		{
+			"everything",
+			`{"method": "negative", "marks": {"correct": 3, "incorrect": -1}, "partial_credit": true, "max_score": 10, "pass_mark": 5.5,
+			  "scale": {"min": 0, "max": 9, "step": 0.5}, "conversion": [{"raw": 40, "scaled": 9}, {"raw": 0, "scaled": 0}],
+			  "bands": [{"label": "pass", "min": 5, "max": 9, "descriptor": "well"}], "source_url": "https://example.org/"}`,
+			Scoring{
+				Method: "negative", Marks: &Marking{Correct: 3, Incorrect: -1}, PartialCredit: true, MaxScore: number(10), PassMark: number(5.5),
+				Scale: &Scale{Max: 9, Step: 0.5}, Conversion: []Conversion{{0, 0}, {40, 9}},
+				Bands: []Band{{Label: "pass", Min: 5, Max: 9, Descriptor: "well"}}, SourceURL: "https://example.org/",
+			},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := ParseScoring(json.RawMessage(test.raw))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got, test.want) {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestScoringNamesTheWrongKey(t *testing.T) {
+	for raw, field := range map[string]string{
+		`[]`:                                "scoring",
+		`"text"`:                            "scoring",
+		`{`:                                 "scoring",
+		`{"a":1,"a":2}`:                     "scoring",
+		`{"a":1e999}`:                       "scoring",
+		`{"a":"\ud800"}`:                    "scoring",
+		`{"method": 1}`:                     "scoring.method",
+		`{"marks": []}`:                     "scoring.marks",
+		`{"marks": {}}`:                     "scoring.marks.correct",
+		`{"marks": {"correct": "3"}}`:       "scoring.marks.correct",
+		`{"marks": {"correct": 1.0000001}}`: "scoring.marks.correct",
+		`{"marks": {"correct": 1, "incorrect": 2}}`:                   "scoring.marks.incorrect",
+		`{"partial_credit": "yes"}`:                                   "scoring.partial_credit",
+		`{"max_score": 0}`:                                            "scoring.max_score",
+		`{"pass_mark": "50 %"}`:                                       "scoring.pass_mark",
+		`{"scale": "0-9"}`:                                            "scoring.scale",
+		`{"scale": {"min": 9, "max": 0}}`:                             "scoring.scale.max",
+		`{"scale": {"min": 0, "max": 9, "step": -1}}`:                 "scoring.scale.step",
+		`{"conversion": [{"raw": 1}]}`:                                "scoring.conversion[0].scaled",
+		`{"conversion": [1]}`:                                         "scoring.conversion[0]",
+		`{"conversion": [{"raw":1,"scaled":1},{"raw":1,"scaled":2}]}`: "scoring.conversion",
+		`{"bands": [{"min": 0, "max": 1}]}`:                           "scoring.bands[0].label",
+		`{"bands": [{"label": "a", "min": 2, "max": 1}]}`:             "scoring.bands[0].max",
+		`{"source_url": "example.org"}`:                               "scoring.source_url",
+	} {
+		_, err := ParseScoring(json.RawMessage(raw))
+		var invalid *ValidationError
+		if !errors.As(err, &invalid) {
+			t.Errorf("%s: got %v, want a ValidationError", raw, err)
+			continue
+		}
+		if invalid.Problems[0].Field != field {
+			t.Errorf("%s: field = %q, want %q", raw, invalid.Problems[0].Field, field)
+		}
+	}
+}
+
+// FuzzParseScoring: no input panics, what is accepted has a digest, and reading it again gives the same.
+func FuzzParseScoring(f *testing.F) {
+	f.Add([]byte(`{"marks": {"correct": 3, "incorrect": -1}, "scale": {"min": 0, "max": 9}, "conversion": [{"raw": 1, "scaled": 2}]}`))
+	f.Add([]byte(`{"bands": [{"label": "é", "min": 0, "max": 1e-7}], "pass_mark": -0, "unknown": {"a": [null, true]}}`))
+	f.Add([]byte(`{"a":1,"a":2}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		scoring, err := ParseScoring(raw)
+		if err != nil {
+			if !reflect.DeepEqual(scoring, Scoring{}) {
+				t.Fatal("an error and a scoring")
+			}
+			return
+		}
+		if _, err := paperRevisionDigest(Digest{}, 1, scoring); err != nil {
+			t.Fatalf("accepted without a digest: %v", err)
+		}
+		again, err := encode(scoring)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same, err := ParseScoring(again)
+		if err != nil {
+			t.Fatalf("%s does not read back: %v", again, err)
+		}
+		if !reflect.DeepEqual(same, scoring) && !sameJSON(same, scoring) {
+			t.Fatalf("got %+v, want %+v", same, scoring)
+		}
+	})
+}

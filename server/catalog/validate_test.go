@@ -1,0 +1,145 @@
+package catalog
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestAnyGeneratedExamIsValid(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		if err := Validate(anyExam("xx-exam").Draw(t, "exam")); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if err := Validate(sampleExam()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEachRuleNamesItsField(t *testing.T) {
+	paper := func(change func(*Paper)) func(*Exam) { return func(e *Exam) { change(&e.Papers[0]) } }
+	question := func(i int, change func(*Question)) func(*Exam) {
+		return func(e *Exam) { change(&e.Papers[0].Questions[i]) }
+	}
+	for _, test := range []struct {
+		field  string
+		change func(*Exam)
+	}{
+		{"examKey", func(e *Exam) { e.Key = "" }},
+		{"examKey", func(e *Exam) { e.Key = "Es-Mir" }},
+		{"examKey", func(e *Exam) { e.Key = "es--mir" }},
+		{"examKey", func(e *Exam) { e.Key = "es/mir" }},
+		{"examKey", func(e *Exam) { e.Key = strings.Repeat("a", 101) }},
+		{"name", func(e *Exam) { e.Name = " " }},
+		{"name", func(e *Exam) { e.Name = "a\xff" }},
+		{"category", func(e *Exam) { e.Category = "a\x00" }},
+		{"country", func(e *Exam) { e.Country = strings.Repeat("é", 301) }},
+		{"countryCode", func(e *Exam) { e.CountryCode = "es" }},
+		{"countryCode", func(e *Exam) { e.CountryCode = "UK" }},
+		{"countryCode", func(e *Exam) { e.CountryCode = "ZZ" }},
+		{"countryCode", func(e *Exam) { e.CountryCode = "ESP" }},
+		{"countryCode", func(e *Exam) { e.CountryCode = "419" }},
+		{"durationMinutes", func(e *Exam) { e.DurationMinutes = -1 }},
+		{"sections[0].name", func(e *Exam) { e.Sections = []Section{{}} }},
+		{"sections[0].questions", func(e *Exam) { e.Sections = []Section{{Name: "a", Questions: -1}} }},
+		{"sections[0].skills[1]", func(e *Exam) { e.Sections = []Section{{Name: "a", Skills: []string{"b", ""}}} }},
+		{"scoring.pass_mark", func(e *Exam) { e.Scoring = json.RawMessage(`{"pass_mark": true}`) }},
+		{"resources.officialSites[0].url", func(e *Exam) { e.Resources.OfficialSites = []Link{{Title: "a", URL: "ftp://example.org"}} }},
+		{"resources.pastQuestionsSources[0].title", func(e *Exam) { e.Resources.PastQuestionsSources = []Link{{URL: "https://example.org"}} }},
+		{"studyPath.weeks", func(e *Exam) { e.StudyPath.Weeks = -1 }},
+		{"studyPath.hoursTotal", func(e *Exam) { e.StudyPath.HoursTotal = math.NaN() }},
+		{"studyPath.steps[0]", func(e *Exam) { e.StudyPath.Steps = []json.RawMessage{[]byte(`[]`)} }},
+		{"papers[1].paperID", func(e *Exam) { e.Papers = append(e.Papers, e.Papers[0]) }},
+		{"papers[0].paperID", paper(func(p *Paper) { p.ID = "short" })},
+		{"papers[0].paperID", paper(func(p *Paper) { p.ID = strings.Repeat("a", 161) })},
+		{"papers[0].paperID", paper(func(p *Paper) { p.ID = "with space" })},
+		{"papers[0].title", paper(func(p *Paper) { p.Title = "\xff" })},
+		{"papers[0].year", paper(func(p *Paper) { p.Year = 0 })},
+		{"papers[0].durationMinutes", paper(func(p *Paper) { p.DurationMinutes = 1e9 })},
+		{"papers[0].language", paper(func(p *Paper) { p.Language = "english language" })},
+		{"papers[0].language", paper(func(p *Paper) { p.Language = "en_GB" })},
+		{"papers[0].marking.correct", paper(func(p *Paper) { p.Marking = &Marking{} })},
+		{"papers[0].marking.incorrect", paper(func(p *Paper) { p.Marking = &Marking{Correct: 1, Incorrect: -0.3333333} })},
+		{"papers[0].marking.incorrect", paper(func(p *Paper) { p.Marking = &Marking{Correct: 1, Incorrect: math.Inf(-1)} })},
+		{"papers[0].marking.unanswered", paper(func(p *Paper) { p.Marking = &Marking{Correct: 1, Unanswered: 2} })},
+		{"papers[0].provenance.publisher", paper(func(p *Paper) { p.Provenance.Publisher = "" })},
+		{"papers[0].provenance.sourceURL", paper(func(p *Paper) { p.Provenance.SourceURL = "" })},
+		{"papers[0].provenance.sourceURL", paper(func(p *Paper) { p.Provenance.SourceURL = "https://" })},
+		{"papers[0].provenance.sourceURL", paper(func(p *Paper) { p.Provenance.SourceURL = "https://u:p@example.org/" })},
+		{"papers[0].provenance.license", paper(func(p *Paper) { p.Provenance.License = "" })},
+		{"papers[0].provenance.sourceDigest", paper(func(p *Paper) { p.Provenance.SourceDigest = "md5:1" })},
+		{"papers[0].verification.by", paper(func(p *Paper) { p.Verification = &Verification{At: "2026-01-31", Digest: Digest{}.String()} })},
+		{"papers[0].verification.at", paper(func(p *Paper) { p.Verification = &Verification{By: "a", At: "31.1.", Digest: Digest{}.String()} })},
+		{"papers[0].verification.digest", paper(func(p *Paper) { p.Verification = &Verification{By: "a", At: "2026-01-31T10:00:00Z"} })},
+		{"papers[0].questions", paper(func(p *Paper) { p.Questions = nil })},
+		{"papers[0].questions[1].number", question(1, func(q *Question) { q.Number = 1 })},
+		{"papers[0].questions[0].section", question(0, func(q *Question) { q.Section = 0 })},
+		{"papers[0].questions[0].number", question(0, func(q *Question) { q.Number = -1 })},
+		{"papers[0].questions[0].prompt", question(0, func(q *Question) { q.Prompt = "\n " })},
+		{"papers[0].questions[0].options", question(0, func(q *Question) { q.Options = map[string]string{"A": "a", "B": "b", "c": "c"} })},
+		{"papers[0].questions[0].options", question(0, func(q *Question) { q.Options = map[string]string{"B": "b"} })},
+		{"papers[0].questions[0].options.C", question(0, func(q *Question) { q.Options["C"] = "" })},
+		{"papers[0].questions[0].answer", question(0, func(q *Question) { q.Answer = Answer{} })},
+		{"papers[0].questions[0].answer", question(0, func(q *Question) { q.Answer.Kind = "guess" })},
+		{"papers[0].questions[0].answer.choice", question(0, func(q *Question) { q.Answer.Choices = []string{"D"} })},
+		{"papers[0].questions[0].answer.choice", question(0, func(q *Question) { q.Answer.Choices = []string{"A", "B"} })},
+		{"papers[0].questions[1].answer.choices", question(1, func(q *Question) { q.Answer.Choices = nil })},
+		{"papers[0].questions[1].answer.choices", question(1, func(q *Question) { q.Answer.Choices = []string{"A", "A"} })},
+		{"papers[0].questions[1].answer.choices", question(1, func(q *Question) { q.Answer.Choices = []string{"A", "Z"} })},
+		{"papers[0].questions[2].answer.number", question(2, func(q *Question) { q.Answer.Number = math.NaN() })},
+		{"papers[0].questions[2].answer.tolerance", question(2, func(q *Question) { q.Answer.Tolerance = -1 })},
+		{"papers[0].questions[2].answer.number", question(2, func(q *Question) { q.Options = map[string]string{"A": "a", "B": "b"} })},
+		{"papers[0].questions[3].answer.text", question(3, func(q *Question) { q.Answer.Text = "" })},
+		{"papers[0].questions[0].explanation", question(0, func(q *Question) { q.Explanation = "\xff" })},
+		{"papers[0].questions[0].page", question(0, func(q *Question) { q.Page = -1 })},
+		{"papers[0].questions[0].topic", question(0, func(q *Question) { q.Topic = "\x00" })},
+	} {
+		exam := clone(sampleExam())
+		test.change(&exam)
+		var invalid *ValidationError
+		if err := Validate(exam); !errors.As(err, &invalid) {
+			t.Errorf("%s: got %v, want a ValidationError", test.field, err)
+			continue
+		}
+		if len(invalid.Problems) != 1 || invalid.Problems[0].Field != test.field {
+			t.Errorf("problems = %v, want one of %s", invalid.Problems, test.field)
+		}
+		if strings.Contains(invalid.Problems[0].Detail, "%!") {
+			t.Errorf("%s: detail = %q", test.field, invalid.Problems[0].Detail)
+		}
+	}
+}
+
+func TestAllProblemsAreToldUpToABound(t *testing.T) {
+	exam := clone(sampleExam())
+	exam.Name = ""
+	exam.Papers[0].Questions[0].Prompt = ""
+	exam.Papers[0].Questions[3].Answer.Text = ""
+	var invalid *ValidationError
+	if err := Validate(exam); !errors.As(err, &invalid) || len(invalid.Problems) != 3 || invalid.Omitted != 0 {
+		t.Fatalf("got %v, want three problems", err)
+	}
+	exam.Papers[0].Questions = make([]Question, 500)
+	if err := Validate(exam); !errors.As(err, &invalid) {
+		t.Fatal(err)
+	}
+	if len(invalid.Problems) != MaxProblems || invalid.Omitted == 0 {
+		t.Errorf("%d problems and %d omitted, want %d and more", len(invalid.Problems), invalid.Omitted, MaxProblems)
+	}
+	if len(invalid.Error()) > 1000 {
+		t.Errorf("the message has %d bytes", len(invalid.Error()))
+	}
+}
+
+func TestAFigureMayStandForAnOption(t *testing.T) {
+	exam := clone(sampleExam())
+	exam.Papers[0].Questions[1].Options["C"] = ""
+	if err := Validate(exam); err != nil {
+		t.Error(err)
+	}
+}

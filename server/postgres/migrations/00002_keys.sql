@@ -30,9 +30,39 @@ CREATE TABLE api_keys (
     tier         text REFERENCES rate_tiers,
     -- Raised by every change that the gate must see; the Redis record with the higher version wins.
     version      bigint NOT NULL DEFAULT 1,
+    -- The version that Redis is known to have been told of. A row where it lags is announced by whichever process sees
+    -- it first, so that a change survives the death of the process that made it. A new key needs no announcing.
+    announced_version bigint NOT NULL DEFAULT 1,
     created_at   timestamptz NOT NULL DEFAULT now(),
     expires_at   timestamptz,
     revoked_at   timestamptz,
     last_used_at timestamptz
-);
+) WITH (fillfactor = 80); -- room for last_used_at to be rewritten in place
 CREATE INDEX api_keys_by_account ON api_keys (account_id, created_at DESC);
+CREATE INDEX api_keys_unannounced ON api_keys (id) WHERE announced_version < version;
+
+-- A key as the gate sees it, with the tier that applies. The one rule for overlaps: the key's own tier, else the tier
+-- that names its prefix, else the tier that names its account, else default; among several, the first by name.
+-- Expired counts as revoked here: expiry is never moved later, and this clock is the one all pods share.
+CREATE VIEW api_key_records AS
+SELECT k.id, k.family_id, k.account_id, k.hash, k.prefix, k.version, k.announced_version,
+       coalesce(k.revoked_at IS NOT NULL OR k.expires_at <= now(), false)::boolean AS revoked, k.expires_at,
+       t.name AS tier, t.requests, t.period_us, t.burst
+FROM api_keys k
+JOIN accounts a ON a.id = k.account_id
+JOIN rate_tiers t ON t.name = coalesce(
+    k.tier,
+    (SELECT min(p.name) FROM rate_tiers p WHERE k.prefix = ANY (p.key_prefixes)),
+    (SELECT min(c.name) FROM rate_tiers c WHERE a.name = ANY (c.accounts)),
+    'default');
+
+-- Which Redis server the gates agree on. A new term begins whenever a process finds another server than that of the
+-- last term; what Redis says of a key counts only if it was verified in the current term. Terms are few: one per
+-- restart or fail-over of Redis.
+CREATE TABLE gate_terms (
+    term         bigint PRIMARY KEY,
+    server       text NOT NULL,
+    started_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    confirmed_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE INDEX gate_terms_by_server ON gate_terms (server);

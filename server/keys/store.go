@@ -1,0 +1,328 @@
+package keys
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"examprep.dev/server/postgres/keysdb"
+)
+
+const (
+	maxNameLength = 200
+	// maxOverlap is how long a rotated key may outlive its successor's creation.
+	maxOverlap = 24 * time.Hour
+	// prefixTries bounds how often a prefix that is taken is drawn again: at a million keys one try fails with
+	// probability 2⁻¹².
+	prefixTries = 5
+)
+
+// Announcer tells every gate of changed keys before the change is answered.
+type Announcer interface {
+	// Announce returns nil once no gate will accept any of these keys by an older version than the given one, and an
+	// error if ctx ends before that is certain. It is called after the commit, and marks what it wrote to Redis
+	// ([Reader.MarkAnnounced]).
+	Announce(ctx context.Context, records ...Record) error
+}
+
+// Store changes keys, accounts and tiers.
+type Store struct {
+	*Reader
+
+	pool *pgxpool.Pool
+	gate Announcer
+}
+
+// NewStore returns a store on pool that announces to gate.
+func NewStore(pool *pgxpool.Pool, gate Announcer) *Store {
+	return &Store{Reader: NewReader(pool), pool: pool, gate: gate}
+}
+
+// NewKey asks for a key.
+type NewKey struct {
+	// Account names the account; it is created if there is none of that name.
+	Account string
+	// Name is free text, at most 200 bytes.
+	Name string
+	// Tier is the key's own tier; empty leaves the choice to the rule of the package comment.
+	Tier string
+	// ExpiresAt must lie in the future; nil for never.
+	ExpiresAt *time.Time
+}
+
+// Issued is a key just created. Key is its text, and this is the only time that it is seen.
+type Issued struct {
+	Key, Prefix, Account, Name, Tier string
+	CreatedAt                        time.Time
+	ExpiresAt                        *time.Time
+}
+
+// Summary is what may be shown of a key.
+type Summary struct {
+	ID                          uuid.UUID
+	Prefix, Name, Account, Tier string // Tier is the one that applies
+	CreatedAt                   time.Time
+	ExpiresAt                   *time.Time
+	RevokedAt                   *time.Time
+	LastUsedAt                  *time.Time
+}
+
+// EnsureAccount returns the id of the account of that name, created if there is none.
+func (s *Store) EnsureAccount(ctx context.Context, name string) (uuid.UUID, error) {
+	if err := checkAccount(name); err != nil {
+		return uuid.Nil, err
+	}
+	id, err := s.queries.EnsureAccount(ctx, keysdb.EnsureAccountParams{ID: uuid.Must(uuid.NewV7()), Name: name})
+	if err != nil {
+		return uuid.Nil, fmt.Errorf("ensure account: %w", err)
+	}
+	return id, nil
+}
+
+// Create issues a key. Its text is random, so no gate can have asked for it before and none needs to be told.
+func (s *Store) Create(ctx context.Context, want NewKey) (Issued, error) {
+	if err := check(want); err != nil {
+		return Issued{}, err
+	}
+	var issued Issued
+	err := s.retryPrefix(func() error {
+		return s.transact(ctx, func(q *keysdb.Queries) error {
+			account, err := q.EnsureAccount(ctx, keysdb.EnsureAccountParams{ID: uuid.Must(uuid.NewV7()), Name: want.Account})
+			if err != nil {
+				return fmt.Errorf("ensure account: %w", err)
+			}
+			id := uuid.Must(uuid.NewV7())
+			issued, err = insert(ctx, q, keysdb.InsertKeyParams{
+				ID: id, AccountID: account, FamilyID: id, Name: want.Name, Tier: optional(want.Tier), ExpiresAt: want.ExpiresAt,
+			})
+			issued.Account = want.Account
+			return err
+		})
+	})
+	if err != nil {
+		return Issued{}, err
+	}
+	return issued, nil
+}
+
+// Rotate issues a successor to the key of that prefix: same account, family, name, tier and expiry. The old key is
+// accepted for another overlap (0 to 24 h), and from the answer on not at all if overlap is 0. A *NotAnnouncedError
+// comes with the successor all the same: it exists.
+func (s *Store) Rotate(ctx context.Context, prefix string, overlap time.Duration) (Issued, error) {
+	if overlap < 0 || overlap > maxOverlap {
+		return Issued{}, &InvalidError{Field: "overlap", Detail: "must be between 0 and 24 hours"}
+	}
+	var issued Issued
+	var old keysdb.LockKeyRow
+	err := s.retryPrefix(func() error {
+		return s.transact(ctx, func(q *keysdb.Queries) error {
+			var err error
+			if old, err = q.LockKey(ctx, prefix); err != nil {
+				return s.unknownKey(err, prefix)
+			}
+			if old.Expired || old.RevokedAt != nil {
+				return &RetiredKeyError{Prefix: prefix}
+			}
+			issued, err = insert(ctx, q, keysdb.InsertKeyParams{
+				ID: uuid.Must(uuid.NewV7()), AccountID: old.AccountID, FamilyID: old.FamilyID, Name: old.Name,
+				Tier: old.Tier, ExpiresAt: old.ExpiresAt,
+			})
+			issued.Account = old.Account
+			if err != nil {
+				return err
+			}
+			if overlap == 0 {
+				_, err = q.RevokeKey(ctx, prefix)
+			} else {
+				err = q.RetireKey(ctx, keysdb.RetireKeyParams{ID: old.ID, Overlap: overlap.Microseconds()})
+			}
+			if err != nil {
+				return fmt.Errorf("retire key: %w", err)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return Issued{}, err
+	}
+	return issued, s.announceKey(ctx, old.ID)
+}
+
+// Revoke ends the key of that prefix. When it returns nil, no gate accepts the key any more. Revoking twice is no
+// mistake: the second call makes certain what the first may have left uncertain (*NotAnnouncedError).
+func (s *Store) Revoke(ctx context.Context, prefix string) error {
+	return s.change(ctx, prefix, func(q *keysdb.Queries) (uuid.UUID, error) { return q.RevokeKey(ctx, prefix) })
+}
+
+// SetTier gives a key a tier of its own, or with an empty name takes it away. When it returns nil, every gate applies it.
+func (s *Store) SetTier(ctx context.Context, prefix, tier string) error {
+	return s.change(ctx, prefix, func(q *keysdb.Queries) (uuid.UUID, error) {
+		id, err := q.SetKeyTier(ctx, keysdb.SetKeyTierParams{Prefix: prefix, Tier: optional(tier)})
+		return id, unknownTier(err, tier)
+	})
+}
+
+// List returns the keys of an account, or of all when account is empty, newest first. An unknown account has none.
+func (s *Store) List(ctx context.Context, account string) ([]Summary, error) {
+	rows, err := s.queries.ListKeys(ctx, account)
+	if err != nil {
+		return nil, fmt.Errorf("list keys: %w", err)
+	}
+	list := make([]Summary, len(rows))
+	for i, row := range rows {
+		list[i] = Summary(row)
+	}
+	return list, nil
+}
+
+// Get returns the key of that prefix, or *UnknownKeyError. A key's account never changes, so a caller may decide by it
+// and then act.
+func (s *Store) Get(ctx context.Context, prefix string) (Summary, error) {
+	row, err := s.queries.GetKey(ctx, prefix)
+	if err != nil {
+		return Summary{}, s.unknownKey(err, prefix)
+	}
+	return Summary(row), nil
+}
+
+// insert draws a key's text and stores its hash. The tier that applies is read back, since the caller may have left it
+// to the rule.
+func insert(ctx context.Context, q *keysdb.Queries, arg keysdb.InsertKeyParams) (Issued, error) {
+	key := generate()
+	hash := sha256.Sum256([]byte(key))
+	arg.Prefix, arg.Hash = prefixOf(key), hash[:]
+	created, err := q.InsertKey(ctx, arg)
+	if err != nil {
+		var tier string
+		if arg.Tier != nil {
+			tier = *arg.Tier
+		}
+		return Issued{}, fmt.Errorf("insert key: %w", unknownTier(err, tier))
+	}
+	tier, err := q.EffectiveTier(ctx, arg.ID)
+	if err != nil {
+		return Issued{}, fmt.Errorf("read tier: %w", err)
+	}
+	return Issued{
+		Key: key, Prefix: arg.Prefix, Name: arg.Name, Tier: tier, CreatedAt: created, ExpiresAt: arg.ExpiresAt,
+	}, nil
+}
+
+// change runs one statement on the key of that prefix, commits, and announces.
+func (s *Store) change(ctx context.Context, prefix string, statement func(*keysdb.Queries) (uuid.UUID, error)) error {
+	var id uuid.UUID
+	err := s.transact(ctx, func(q *keysdb.Queries) error {
+		var err error
+		id, err = statement(q)
+		return s.unknownKey(err, prefix)
+	})
+	if err != nil {
+		return err
+	}
+	return s.announceKey(ctx, id)
+}
+
+// announceKey reads the key as committed (or as changed since: higher versions are as good) and announces it.
+func (s *Store) announceKey(ctx context.Context, id uuid.UUID) error {
+	start := time.Now()
+	row, err := s.queries.RecordByID(ctx, id)
+	if err == nil {
+		err = s.gate.Announce(ctx, recordOf(row))
+	}
+	if err != nil {
+		return &NotAnnouncedError{Keys: 1, Waited: time.Since(start), Err: err}
+	}
+	return nil
+}
+
+// transact runs do in a transaction that no tier change overlaps.
+func (s *Store) transact(ctx context.Context, do func(*keysdb.Queries) error) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		q := s.queries.WithTx(tx)
+		if err := q.ShareTierLock(ctx); err != nil {
+			return fmt.Errorf("lock tiers: %w", err)
+		}
+		return do(q)
+	})
+	if err != nil {
+		return fmt.Errorf("change keys: %w", err)
+	}
+	return nil
+}
+
+// retryPrefix repeats create while the prefix that it drew was taken.
+func (s *Store) retryPrefix(create func() error) error {
+	var err error
+	for range prefixTries {
+		err = create()
+		var pg *pgconn.PgError
+		if !errors.As(err, &pg) || pg.ConstraintName != "api_keys_prefix_key" {
+			return err
+		}
+	}
+	return err
+}
+
+func (s *Store) unknownKey(err error, prefix string) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return &UnknownKeyError{Prefix: prefix}
+	}
+	return err
+}
+
+// unknownTier turns the database's refusal of a reference to a tier into the type that callers know.
+func unknownTier(err error, tier string) error {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == "23503" && pg.ConstraintName == "api_keys_tier_fkey" {
+		return &UnknownTierError{Tier: tier}
+	}
+	return err
+}
+
+func check(want NewKey) error {
+	if err := checkAccount(want.Account); err != nil {
+		return err
+	}
+	if err := checkText("name", want.Name); err != nil {
+		return err
+	}
+	if want.ExpiresAt != nil && !want.ExpiresAt.After(time.Now()) {
+		return &InvalidError{Field: "expires_at", Detail: "must lie in the future"}
+	}
+	return nil
+}
+
+func checkAccount(name string) error {
+	if name == "" {
+		return &InvalidError{Field: "account", Detail: "must not be empty"}
+	}
+	return checkText("account", name)
+}
+
+// checkText refuses what PostgreSQL's text cannot hold, and what nobody would read.
+func checkText(field, text string) error {
+	switch {
+	case len(text) > maxNameLength:
+		return &InvalidError{Field: field, Detail: fmt.Sprintf("must not be longer than %d bytes", maxNameLength)}
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+		return &InvalidError{Field: field, Detail: "must be UTF-8 text without control characters"}
+	}
+	return nil
+}
+
+func optional(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}

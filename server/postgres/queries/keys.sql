@@ -1,0 +1,123 @@
+-- name: ShareTierLock :exec
+-- Held by whoever changes one key: a tier is never applied between a key's creation and its becoming visible.
+SELECT pg_advisory_xact_lock_shared(hashtextextended('examprep.rate_tiers', 0));
+
+-- name: TakeTierLock :exec
+-- Held by whoever changes a tier.
+SELECT pg_advisory_xact_lock(hashtextextended('examprep.rate_tiers', 0));
+
+-- name: EnsureAccount :one
+-- The account of that name, created if there is none. The no-op update makes RETURNING answer in both cases.
+INSERT INTO accounts (id, name) VALUES ($1, $2)
+ON CONFLICT (name) DO UPDATE SET name = excluded.name
+RETURNING id;
+
+-- name: InsertKey :one
+INSERT INTO api_keys (id, account_id, family_id, prefix, hash, name, tier, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, sqlc.narg('tier'), sqlc.narg('expires_at'))
+RETURNING created_at;
+
+-- name: EffectiveTier :one
+SELECT tier FROM api_key_records WHERE id = $1;
+
+-- name: LockKey :one
+SELECT k.id, k.account_id, a.name AS account, k.family_id, k.name, k.tier, k.expires_at, k.revoked_at,
+       coalesce(k.expires_at <= now(), false)::boolean AS expired
+FROM api_keys k JOIN accounts a ON a.id = k.account_id
+WHERE k.prefix = $1
+FOR UPDATE OF k;
+
+-- name: RevokeKey :one
+-- Revoking twice changes nothing the second time, and announces the same version again.
+UPDATE api_keys SET version    = CASE WHEN revoked_at IS NULL THEN version + 1 ELSE version END,
+                    revoked_at = coalesce(revoked_at, now())
+WHERE prefix = $1
+RETURNING id;
+
+-- name: RetireKey :exec
+-- The end of a rotated key: never later than it was.
+UPDATE api_keys SET version = version + 1, expires_at = least(expires_at, now() + sqlc.arg('overlap')::bigint * interval '1 microsecond')
+WHERE id = $1;
+
+-- name: SetKeyTier :one
+UPDATE api_keys SET version = version + 1, tier = sqlc.narg('tier') WHERE prefix = $1 RETURNING id;
+
+-- name: TouchKeys :exec
+UPDATE api_keys k SET last_used_at = u.at
+FROM (SELECT unnest(sqlc.arg('ids')::uuid[]) AS id, unnest(sqlc.arg('used')::timestamptz[]) AS at) u
+WHERE k.id = u.id AND (k.last_used_at IS NULL OR k.last_used_at < u.at);
+
+-- name: ListKeys :many
+SELECT k.id, k.prefix, k.name, a.name AS account, r.tier, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
+FROM api_keys k
+JOIN accounts a ON a.id = k.account_id
+JOIN api_key_records r ON r.id = k.id
+WHERE sqlc.arg('account')::text = '' OR a.name = sqlc.arg('account')::text
+ORDER BY k.created_at DESC, k.id DESC;
+
+-- name: GetKey :one
+SELECT k.id, k.prefix, k.name, a.name AS account, r.tier, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
+FROM api_keys k
+JOIN accounts a ON a.id = k.account_id
+JOIN api_key_records r ON r.id = k.id
+WHERE k.prefix = $1;
+
+-- name: RecordByID :one
+SELECT * FROM api_key_records WHERE id = $1;
+
+-- name: RecordsByHash :many
+SELECT * FROM api_key_records WHERE hash = ANY (sqlc.arg('hashes')::bytea[]);
+
+-- name: PendingRecords :many
+SELECT * FROM api_key_records
+WHERE announced_version < version AND id > sqlc.arg('after')
+ORDER BY id
+LIMIT sqlc.arg('count');
+
+-- name: MarkAnnounced :exec
+UPDATE api_keys k SET announced_version = u.version
+FROM (SELECT unnest(sqlc.arg('ids')::uuid[]) AS id, unnest(sqlc.arg('versions')::bigint[]) AS version) u
+WHERE k.id = u.id AND k.announced_version < u.version;
+
+-- name: RaiseKeysOnTier :exec
+-- Every key to which the tier applies at this moment.
+UPDATE api_keys SET version = version + 1
+WHERE id IN (SELECT r.id FROM api_key_records r WHERE r.tier = $1);
+
+-- name: GetTier :one
+SELECT * FROM rate_tiers WHERE name = $1;
+
+-- name: ListTiers :many
+SELECT * FROM rate_tiers ORDER BY name;
+
+-- name: PutTier :exec
+INSERT INTO rate_tiers (name, requests, period_us, burst, key_prefixes, accounts, managed_by)
+VALUES ($1, $2, $3, $4, $5, $6, sqlc.narg('managed_by'))
+ON CONFLICT (name) DO UPDATE SET requests = excluded.requests, period_us = excluded.period_us, burst = excluded.burst,
+    key_prefixes = excluded.key_prefixes, accounts = excluded.accounts, managed_by = excluded.managed_by,
+    updated_at = now();
+
+-- name: UnassignTier :exec
+UPDATE api_keys SET tier = NULL WHERE tier = $1;
+
+-- name: DeleteTier :exec
+DELETE FROM rate_tiers WHERE name = $1;
+
+-- name: LastTerm :one
+SELECT term, server,
+       (confirmed_at > clock_timestamp() - make_interval(secs => 5))::boolean AS alive,
+       (confirmed_at < clock_timestamp() - make_interval(secs => 1))::boolean AS due,
+       (extract(epoch FROM clock_timestamp() - started_at) * 1000000)::bigint AS age_us
+FROM gate_terms
+ORDER BY term DESC
+LIMIT 1;
+
+-- name: ServerHadTerm :one
+SELECT EXISTS (SELECT FROM gate_terms WHERE server = $1);
+
+-- name: ConfirmTerm :exec
+UPDATE gate_terms SET confirmed_at = clock_timestamp() WHERE term = $1;
+
+-- name: StartTerm :execrows
+-- Nothing is inserted when another process started that term first.
+INSERT INTO gate_terms (term, server) VALUES ($1, $2) ON CONFLICT DO NOTHING;

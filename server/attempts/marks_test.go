@@ -1,0 +1,96 @@
+package attempts
+
+import (
+	"math"
+	"math/big"
+	"strconv"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestMarksPrintTheExactDecimal(t *testing.T) {
+	for want, m := range map[string]Marks{
+		"0": 0, "1": oneMark, "-1": -oneMark, "0.333333": 333_333, "-0.25": -250_000, "66.5": 66_500_000,
+		"-9223372036854.775808": math.MinInt64,
+	} {
+		if got := m.String(); got != want {
+			t.Errorf("Marks(%d) prints %s, want %s", int64(m), got, want)
+		}
+	}
+}
+
+func TestMarksOfAFloatAreTheNearestMillionth(t *testing.T) {
+	for x, want := range map[float64]Marks{
+		0.1: 100_000, -0.333333: -333_333, 1.0 / 3: 333_333, 2.0 / 3: 666_667, 4: 4 * oneMark,
+		1e300: maxMarks, math.Inf(-1): -maxMarks, math.NaN(): 0,
+	} {
+		if got := marksOf(x); got != want {
+			t.Errorf("marksOf(%v) = %s, want %s", x, got, want)
+		}
+	}
+}
+
+func TestAPercentageRoundsHalfUpAndStaysInItsBounds(t *testing.T) {
+	for _, c := range []struct {
+		raw, maximum Marks
+		want         string
+	}{
+		{1, 3, "33.33"},
+		{2, 3, "66.67"},
+		{1, 8, "12.5"},
+		{1, 16, "6.25"},
+		{1, 32, "3.13"},
+		{3, 32, "9.38"},
+		{-5, 10, "0"},
+		{5, 0, "0"},
+		{0, 0, "0"},
+		{7, 7, "100"},
+		{9, 7, "100"},
+		{99_999, 100_000, "100"},
+		{1, 100_000, "0"},
+	} {
+		if got := percentageOf(c.raw*oneMark, c.maximum*oneMark).String(); got != c.want {
+			t.Errorf("%d of %d: got %s, want %s", c.raw, c.maximum, got, c.want)
+		}
+	}
+}
+
+func TestDivisionsAgreeWithRationals(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		raw := rapid.Int64Range(0, 1<<62).Draw(t, "raw")
+		maximum := rapid.Int64Range(1, 1<<62).Draw(t, "maximum")
+		want := int64(10000)
+		if raw < maximum {
+			want = halfUp(new(big.Rat).Mul(big.NewRat(raw, maximum), big.NewRat(10000, 1)))
+		}
+		if got := percentageOf(Marks(raw), Marks(maximum)); int64(got) != want {
+			t.Fatalf("%d of %d: got %d, want %d", raw, maximum, got, want)
+		}
+
+		m := rapid.Int64Range(-int64(maxMarks), int64(maxMarks)).Draw(t, "marks")
+		whole := rapid.IntRange(1, 26).Draw(t, "whole")
+		part := rapid.IntRange(0, whole).Draw(t, "part")
+		wantShare := halfUp(new(big.Rat).Mul(big.NewRat(max(m, -m), 1), big.NewRat(int64(part), int64(whole))))
+		if m < 0 {
+			wantShare = -wantShare
+		}
+		if got := Marks(m).share(part, whole); int64(got) != wantShare {
+			t.Fatalf("%d × %d/%d: got %d, want %d", m, part, whole, got, wantShare)
+		}
+	})
+}
+
+func TestAPercentageSurvivesTheTripThroughAFloat(t *testing.T) {
+	for p := range Percentage(10001) {
+		if got := strconv.FormatFloat(p.Float64(), 'f', -1, 64); got != p.String() {
+			t.Fatalf("%d: the float prints %s, the percentage %s", int32(p), got, p)
+		}
+	}
+}
+
+// halfUp rounds a rational that is not negative.
+func halfUp(x *big.Rat) int64 {
+	x = new(big.Rat).Add(x, big.NewRat(1, 2))
+	return new(big.Int).Quo(x.Num(), x.Denom()).Int64()
+}

@@ -1,0 +1,78 @@
+package attempts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres/attemptsdb"
+)
+
+// PageRequest asks for a page of a paper's questions; its fields are OpenRequest's.
+type PageRequest struct {
+	ExamKey       string
+	PaperID       string
+	Offset, Limit int
+	LearnerID     string
+}
+
+// Page is a page of questions.
+type Page struct {
+	// Questions are finished JSON objects, shared with other requests: read only.
+	Questions [][]byte
+	// Total is how many questions the paper has.
+	Total int
+}
+
+// Page reads questions and changes nothing: no timer starts. With an attempt of the same key, learner and paper in
+// progress it reads the revision that the newest of them opened, else the published one. Only where these can differ
+// does it ask Postgres.
+func (s *Service) Page(ctx context.Context, who keys.Identity, req PageRequest) (Page, error) {
+	paper, err := s.papers.Paper(ctx, req.ExamKey, req.PaperID)
+	var withdrawn *catalog.NotFoundError
+	switch {
+	case errors.As(err, &withdrawn):
+		// A paper that is no longer published is still readable for those who are sitting it.
+	case err != nil:
+		return Page{}, translate(err)
+	case !s.papers.Republished(req.ExamKey, req.PaperID):
+		return pageOf(paper, req), nil
+	}
+	digest, sitting, lookUpErr := s.inHand(ctx, who, req)
+	if lookUpErr != nil {
+		return Page{}, lookUpErr
+	}
+	switch {
+	case sitting && (paper == nil || paper.Digest != digest):
+		if paper, err = s.papers.Revision(ctx, req.ExamKey, digest); err != nil {
+			return Page{}, translate(err)
+		}
+	case paper == nil:
+		return Page{}, translate(err)
+	}
+	return pageOf(paper, req), nil
+}
+
+func pageOf(paper *catalog.PaperRevision, req PageRequest) Page {
+	return Page{Questions: window(paper.Questions, req.Offset, req.Limit), Total: len(paper.Questions)}
+}
+
+// inHand returns the revision of the newest attempt in progress on the paper, and whether there is one.
+func (s *Service) inHand(ctx context.Context, who keys.Identity, req PageRequest) (catalog.Digest, bool, error) {
+	dueSince := s.clock().Add(-lateWindow)
+	stored, err := s.queries.FindInHand(ctx, attemptsdb.FindInHandParams{
+		FamilyID: who.FamilyID, ExamKey: req.ExamKey, PaperID: req.PaperID,
+		Learner: s.learner(who, req.LearnerID), DueSince: &dueSince,
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return catalog.Digest{}, false, nil
+	}
+	if err != nil {
+		return catalog.Digest{}, false, fmt.Errorf("find attempt in progress: %w", err)
+	}
+	return catalog.Digest(stored), true, nil
+}

@@ -1,0 +1,137 @@
+package attempts
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"examprep.dev/server/catalog"
+)
+
+// shelf is a catalogue in memory: what the engine reads, with every revision of every paper.
+type shelf struct {
+	mu     sync.Mutex
+	exams  map[string]map[string][]*edition // exam key → paper id → revisions, the published one last
+	hidden map[string]bool                  // paper ids that are no longer published
+}
+
+// edition is one revision of a paper.
+type edition struct {
+	revision *catalog.PaperRevision
+	key      *catalog.AnswerKey
+}
+
+func newShelf(exams ...string) *shelf {
+	s := &shelf{exams: map[string]map[string][]*edition{}, hidden: map[string]bool{}}
+	for _, exam := range exams {
+		s.exams[exam] = map[string][]*edition{}
+	}
+	return s
+}
+
+// publish puts a revision on the shelf; an exam that is not there yet is put there too.
+func (s *shelf) publish(exam, paperID string, minutes int, key catalog.AnswerKey) *edition {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key.ExamKey = exam
+	content, err := json.Marshal(key)
+	if err != nil {
+		panic(err) // the test's own constant
+	}
+	if s.exams[exam] == nil {
+		s.exams[exam] = map[string][]*edition{}
+	}
+	before := s.exams[exam][paperID]
+	key.Digest = sha256.Sum256(fmt.Appendf(content, "%s/%s/%d/%d", exam, paperID, minutes, len(before)))
+	made := &edition{key: &key, revision: &catalog.PaperRevision{
+		ExamKey: exam, PaperID: paperID, Digest: key.Digest, DurationMinutes: minutes,
+	}}
+	for _, q := range key.Keys {
+		made.revision.Questions = append(made.revision.Questions,
+			fmt.Appendf(nil, `{"answer_id":"%d:%d","prompt":"revision %d"}`, q.Section, q.Number, len(before)))
+	}
+	s.exams[exam][paperID] = append(before, made)
+	s.hidden[paperID] = false
+	return made
+}
+
+func (s *shelf) withdraw(paperID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hidden[paperID] = true
+}
+
+func (s *shelf) Overview(exam string) (catalog.Document, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, served := s.exams[exam]
+	return catalog.Document{}, served
+}
+
+func (s *shelf) Paper(_ context.Context, exam, paperID string) (*catalog.PaperRevision, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	papers, served := s.exams[exam]
+	if !served {
+		return nil, &catalog.NotFoundError{What: "exam", Name: exam}
+	}
+	editions := papers[paperID]
+	if len(editions) == 0 || s.hidden[paperID] {
+		return nil, &catalog.NotFoundError{What: "paper", Name: paperID}
+	}
+	return editions[len(editions)-1].revision, nil
+}
+
+func (s *shelf) find(exam string, digest catalog.Digest) (*edition, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, editions := range s.exams[exam] {
+		for _, e := range editions {
+			if e.revision.Digest == digest {
+				return e, nil
+			}
+		}
+	}
+	return nil, &catalog.NotFoundError{What: "revision", Name: digest.String()}
+}
+
+func (s *shelf) Revision(_ context.Context, exam string, digest catalog.Digest) (*catalog.PaperRevision, error) {
+	e, err := s.find(exam, digest)
+	if err != nil {
+		return nil, err
+	}
+	return e.revision, nil
+}
+
+func (s *shelf) AnswerKey(_ context.Context, exam string, digest catalog.Digest) (*catalog.AnswerKey, error) {
+	e, err := s.find(exam, digest)
+	if err != nil {
+		return nil, err
+	}
+	return e.key, nil
+}
+
+func (s *shelf) Republished(exam, paperID string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.exams[exam][paperID]) > 1
+}
+
+var abcd = []string{"A", "B", "C", "D"}
+
+// everyKind is a paper with one question of each kind, in two sections that share the number 1.
+func everyKind() catalog.AnswerKey {
+	return catalog.AnswerKey{
+		Marking: catalog.Marking{Correct: 3, Incorrect: -1},
+		Keys: []catalog.QuestionKey{
+			{Section: 1, Number: 1, Letters: abcd, Answer: catalog.Answer{Kind: catalog.AnswerChoice, Choices: []string{"B"}}, Explanation: "Because."},
+			{Section: 1, Number: 2, Letters: abcd, Answer: catalog.Answer{Kind: catalog.AnswerChoices, Choices: []string{"A", "C", "D"}}},
+			{Section: 2, SectionName: "Two", Number: 1, Answer: catalog.Answer{Kind: catalog.AnswerNumeric, Number: 12.5, Tolerance: 0.01}},
+			{Section: 2, SectionName: "Two", Number: 3, Answer: catalog.Answer{Kind: catalog.AnswerText, Text: "Photo synthesis"}},
+			{Section: 2, SectionName: "Two", Number: 4, Letters: abcd, Answer: catalog.Answer{Kind: catalog.AnswerAnnulled}},
+			{Section: 2, SectionName: "Two", Number: 5, Answer: catalog.Answer{Kind: catalog.AnswerUnmarkable}},
+		},
+	}
+}

@@ -1,0 +1,130 @@
+package attempts
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres/attemptsdb"
+)
+
+const (
+	// grace is how long after its deadline an attempt still counts as in time: what a slow line may cost.
+	grace = 60 * time.Second
+	// lateWindow is how long after its deadline an attempt is accepted at all.
+	lateWindow = 24 * time.Hour
+	// minSecretBytes is the shortest namespace secret: as long as the HMAC's output.
+	minSecretBytes = sha256.Size
+)
+
+// State is where an attempt is in its life.
+type State string
+
+// The states; all but StateInProgress are terminal.
+const (
+	StateInProgress State = "in_progress"
+	StateSubmitted  State = "submitted"
+	StateExpired    State = "expired"
+	StateAbandoned  State = "abandoned"
+)
+
+// The values of scoring_status.
+const (
+	scored    = "scored"
+	notScored = "not_scored"
+)
+
+// Config is what a Service is made with.
+type Config struct {
+	// NamespaceSecret keys the HMAC that stands for a learner reference; at least 32 bytes, the same in every pod and
+	// for good: with another secret every learner's history would begin anew.
+	NamespaceSecret []byte
+	// Now is the server's clock; nil: time.Now.
+	Now func() time.Time
+}
+
+// Papers is what the engine reads of the catalogue; *catalog.Snapshot is one. What it returns is shared and must not be
+// changed.
+type Papers interface {
+	// Overview reports whether an exam is served.
+	Overview(examKey string) (catalog.Document, bool)
+	// Paper returns the published revision of a paper.
+	Paper(ctx context.Context, examKey, paperID string) (*catalog.PaperRevision, error)
+	// Revision returns a revision by its digest, published still or not.
+	Revision(ctx context.Context, examKey string, digest catalog.Digest) (*catalog.PaperRevision, error)
+	// AnswerKey returns what a revision is scored by.
+	AnswerKey(ctx context.Context, examKey string, digest catalog.Digest) (*catalog.AnswerKey, error)
+	// Republished reports whether attempts may point at another revision than the published one.
+	Republished(examKey, paperID string) bool
+}
+
+// Notifier is told after a commit that wrote webhook deliveries; *webhooks.Notifier is one.
+type Notifier interface{ Notify() }
+
+// Service is the engine. It holds no state of its own and is safe for concurrent use.
+type Service struct {
+	secret   []byte
+	now      func() time.Time
+	queries  *attemptsdb.Queries
+	papers   Papers
+	notifier Notifier
+}
+
+// NewService returns a Service on pool. It fails when the namespace secret is too short.
+func NewService(cfg Config, pool *pgxpool.Pool, papers Papers, notifier Notifier) (*Service, error) {
+	if len(cfg.NamespaceSecret) < minSecretBytes {
+		return nil, errors.New("the namespace secret must have at least 32 bytes")
+	}
+	now := cfg.Now
+	if now == nil {
+		now = time.Now
+	}
+	return &Service{
+		secret: cfg.NamespaceSecret, now: now, queries: attemptsdb.New(pool), papers: papers, notifier: notifier,
+	}, nil
+}
+
+// clock reads the time as Postgres stores it, so that what is returned now equals what is read back later.
+func (s *Service) clock() time.Time { return s.now().UTC().Truncate(time.Microsecond) }
+
+// learner replaces a learner reference by its internal name: HMAC-SHA256(namespace secret, key family ‖ reference).
+// The empty reference is none.
+func (s *Service) learner(who keys.Identity, reference string) []byte {
+	if reference == "" {
+		return []byte{}
+	}
+	mac := hmac.New(sha256.New, s.secret)
+	_, _ = mac.Write(who.FamilyID[:])
+	_, _ = mac.Write([]byte(reference))
+	return mac.Sum(nil)
+}
+
+// deadlinePassed reports whether now lies after the deadline by more than allowance. Without a deadline it never does.
+func deadlinePassed(deadline *time.Time, now time.Time, allowance time.Duration) bool {
+	return deadline != nil && now.After(deadline.Add(allowance))
+}
+
+// parseID reads an attempt id: a UUID in its canonical 36 characters, nothing else that uuid.Parse would take.
+func parseID(text string) (uuid.UUID, bool) {
+	const canonical = 36
+	if len(text) != canonical {
+		return uuid.UUID{}, false
+	}
+	id, err := uuid.Parse(text)
+	return id, err == nil
+}
+
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}

@@ -1,0 +1,618 @@
+package attempts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/postgres/postgrestest"
+)
+
+const (
+	testExam  = "test-exam"
+	otherExam = "other-exam"
+	testPaper = "test-exam-2020"
+	minutes   = 90
+)
+
+// bench is a Service on a database of its own, a shelf of papers and a clock that tests turn.
+type bench struct {
+	*Service
+	pool     *pgxpool.Pool
+	shelf    *shelf
+	time     atomic.Pointer[time.Time]
+	notified atomic.Int64
+}
+
+func (b *bench) Notify() { b.notified.Add(1) }
+
+func (b *bench) advance(d time.Duration) {
+	later := b.time.Load().Add(d)
+	b.time.Store(&later)
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	pool := manyConnections(t)
+	b := &bench{pool: pool, shelf: newShelf(testExam, otherExam)}
+	start := time.Date(2026, 3, 1, 9, 0, 0, 123_456_789, time.UTC)
+	b.time.Store(&start)
+	service, err := NewService(Config{
+		NamespaceSecret: []byte("a secret of thirty-two characters"), Now: func() time.Time { return *b.time.Load() },
+	}, pool, b.shelf, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Service = service
+	return b
+}
+
+// manyConnections opens a pool that lets racing requests reach Postgres at once.
+func manyConnections(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	address, err := url.Parse(postgrestest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := address.Query()
+	query.Set("pool_max_conns", "16")
+	address.RawQuery = query.Encode()
+	pool, err := postgres.Open(t.Context(), address.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// someone is a new account with a key, and an endpoint that is subscribed to its events.
+func (b *bench) someone(t testing.TB) keys.Identity {
+	t.Helper()
+	who := keys.Identity{KeyID: uuid.New(), FamilyID: uuid.New(), AccountID: uuid.New()}
+	if _, err := b.pool.Exec(t.Context(), "INSERT INTO accounts (id, name) VALUES ($1, $2)", who.AccountID, who.AccountID.String()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.pool.Exec(t.Context(), `INSERT INTO webhook_endpoints (id, account_id, url, events)
+		VALUES ($1, $2, 'https://receiver.test', '{mock_attempt.submitted,mock_attempt.scored}')`, uuid.New(), who.AccountID); err != nil {
+		t.Fatal(err)
+	}
+	return who
+}
+
+func (b *bench) open(t testing.TB, who keys.Identity, learner string) Opened {
+	t.Helper()
+	opened, err := b.Open(t.Context(), who, OpenRequest{ExamKey: testExam, PaperID: testPaper, Limit: 9, LearnerID: learner})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return opened
+}
+
+func submission1(opened Opened, learner string) SubmitRequest {
+	return SubmitRequest{
+		ExamKey: testExam, AttemptID: opened.AttemptID, LearnerID: learner,
+		Answers: []Answer{{"1:1", "b"}, {"2", "d,c,a"}, {"2:1", "12.50"}, {"3", ""}},
+	}
+}
+
+// bodies returns the data of all events of an account, by kind.
+func (b *bench) bodies(t testing.TB, account uuid.UUID) map[string][]map[string]any {
+	t.Helper()
+	rows, err := b.pool.Query(t.Context(), `SELECT kind, convert_from(body, 'UTF8') FROM webhook_events e WHERE account_id = $1
+		AND EXISTS (SELECT FROM webhook_deliveries d WHERE d.event_id = e.id)`, account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	found := map[string][]map[string]any{}
+	for rows.Next() {
+		var kind, body string
+		if err := rows.Scan(&kind, &body); err != nil {
+			t.Fatal(err)
+		}
+		var event struct {
+			Data map[string]any `json:"data"`
+		}
+		if err := json.Unmarshal([]byte(body), &event); err != nil {
+			t.Fatal(err)
+		}
+		found[kind] = append(found[kind], event.Data)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func wantCode(t testing.TB, err error, code string) {
+	t.Helper()
+	var refused *Error
+	if !errors.As(err, &refused) || refused.Code != code {
+		t.Fatalf("got %v, want %s", err, code)
+	}
+}
+
+func TestAnAttemptFromOpeningToHistory(t *testing.T) {
+	b := newBench(t)
+	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	who := b.someone(t)
+	opened := b.open(t, who, "ann")
+	if opened.State != StateInProgress || opened.QuestionCount != 6 || len(opened.Questions) != 6 ||
+		!opened.ExpiresAt.Equal(opened.OpenedAt.Add(minutes*time.Minute)) {
+		t.Fatalf("opened %+v", opened)
+	}
+	if id, err := uuid.Parse(opened.AttemptID); err != nil || id.Version() != 7 {
+		t.Errorf("attempt id %q is no UUIDv7", opened.AttemptID)
+	}
+	b.advance(10*time.Minute + 500*time.Millisecond)
+	result, err := b.Submit(t.Context(), who, submission1(opened, "ann"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := result.Feedback; got.Status != StateSubmitted || got.Late || got.Score.String() != "80" || got.DurationSec != 600 || result.Repeated {
+		t.Errorf("feedback %s", toJSON(t, got))
+	}
+	history, err := b.History(t.Context(), who, HistoryRequest{ExamKey: testExam, LearnerID: "ann", Limit: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"attempts":[{"attempt_id":"` + opened.AttemptID + `","paper_id":"test-exam-2020","score":80,` +
+		`"submitted_at":"2026-03-01T09:10:00.623456Z","state":"submitted","opened_at":"2026-03-01T09:00:00.123456Z",` +
+		`"expires_at":"2026-03-01T10:30:00.123456Z"}],"total":1}`
+	if got := toJSON(t, history); got != want {
+		t.Errorf("history:\n got %s\nwant %s", got, want)
+	}
+	events := b.bodies(t, who.AccountID)
+	wantSubmitted := `[{"answered_count":3,"attempt_id":"` + opened.AttemptID + `","exam_key":"test-exam","learner_id_provided":true,` +
+		`"paper_id":"test-exam-2020","question_count":6,"status":"submitted","submitted_at":"2026-03-01T09:10:00.623456Z"}]`
+	if got := toJSON(t, events["mock_attempt.submitted"]); got != wantSubmitted {
+		t.Errorf("submitted event:\n got %s\nwant %s", got, wantSubmitted)
+	}
+	wantScored := `[{"attempt_id":"` + opened.AttemptID + `","exam_key":"test-exam","learner_id_provided":true,"paper_id":"test-exam-2020","score":80}]`
+	if got := toJSON(t, events["mock_attempt.scored"]); got != wantScored {
+		t.Errorf("scored event:\n got %s\nwant %s", got, wantScored)
+	}
+	if b.notified.Load() != 1 {
+		t.Errorf("notified %d times", b.notified.Load())
+	}
+}
+
+func TestTheDeadlineAndItsGrace(t *testing.T) {
+	b := newBench(t)
+	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	who := b.someone(t)
+	for _, c := range []struct {
+		name     string
+		after    time.Duration
+		status   State
+		want     State
+		late     bool
+		overtime int64
+		refused  string
+	}{
+		{name: "in time", after: time.Minute, want: StateSubmitted},
+		{name: "within the grace", after: minutes*time.Minute + grace, want: StateSubmitted},
+		{name: "after the grace", after: minutes*time.Minute + grace + time.Microsecond, want: StateExpired, late: true, overtime: 60},
+		{name: "the client's timer ran out", after: minutes * time.Minute, status: StateExpired, want: StateExpired},
+		{name: "abandoned late is abandoned", after: minutes*time.Minute + time.Hour, status: StateAbandoned, want: StateAbandoned},
+		{name: "the last moment", after: minutes*time.Minute + lateWindow, want: StateExpired, late: true, overtime: 86400},
+		{name: "too late", after: minutes*time.Minute + lateWindow + time.Microsecond, refused: CodeAttemptClosed},
+		{name: "too late to abandon", after: minutes*time.Minute + lateWindow + time.Hour, status: StateAbandoned, refused: CodeAttemptClosed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			opened := b.open(t, who, "")
+			b.advance(c.after)
+			req := submission1(opened, "")
+			req.Status = c.status
+			result, err := b.Submit(t.Context(), who, req)
+			if c.refused != "" {
+				wantCode(t, err, c.refused)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := result.Feedback
+			if got.Status != c.want || got.Late != c.late || got.OvertimeSec != c.overtime {
+				t.Errorf("got %s, late %v by %d s", got.Status, got.Late, got.OvertimeSec)
+			}
+			if (got.Outcome == nil) != (c.want == StateAbandoned) {
+				t.Errorf("scored: %v", got.Outcome != nil)
+			}
+		})
+	}
+}
+
+func TestWithoutATimeLimitNothingExpires(t *testing.T) {
+	b := newBench(t)
+	b.shelf.publish(testExam, testPaper, 0, everyKind())
+	who := b.someone(t)
+	opened := b.open(t, who, "")
+	if opened.ExpiresAt != nil {
+		t.Fatalf("expires at %v", opened.ExpiresAt)
+	}
+	b.advance(10000 * time.Hour)
+	if closed, err := b.Sweep(t.Context()); closed != 0 || err != nil {
+		t.Fatalf("the sweep closed %d, %v", closed, err)
+	}
+	result, err := b.Submit(t.Context(), who, submission1(opened, ""))
+	if err != nil || result.Feedback.Late || result.Feedback.Status != StateSubmitted {
+		t.Fatalf("got %s, %v", toJSON(t, result), err)
+	}
+}
+
+func TestAnAttemptIsFoundByItsOwnerAlone(t *testing.T) {
+	b := newBench(t)
+	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	who, other := b.someone(t), b.someone(t)
+	named, anonymous := b.open(t, who, "ann"), b.open(t, who, "")
+	for _, c := range []struct {
+		name     string
+		who      keys.Identity
+		exam, id string
+		learner  string
+		code     string
+	}{
+		{"another key", other, testExam, named.AttemptID, "ann", CodeAttemptNotFound},
+		{"another learner", who, testExam, named.AttemptID, "bob", CodeAttemptNotFound},
+		{"no learner", who, testExam, named.AttemptID, "", CodeAttemptNotFound},
+		{"a learner for an attempt without", who, testExam, anonymous.AttemptID, "ann", CodeAttemptNotFound},
+		{"another exam", who, otherExam, named.AttemptID, "ann", CodeAttemptNotFound},
+		{"an exam that does not exist", who, "nothing", named.AttemptID, "ann", CodeExamNotFound},
+		{"not a UUID", who, testExam, "attempt-1", "ann", CodeAttemptNotFound},
+		{"a UUID in braces", who, testExam, "{" + named.AttemptID + "}", "ann", CodeAttemptNotFound},
+		{"an unknown UUID", who, testExam, uuid.NewString(), "ann", CodeAttemptNotFound},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := b.Submit(t.Context(), c.who, SubmitRequest{ExamKey: c.exam, AttemptID: c.id, LearnerID: c.learner})
+			wantCode(t, err, c.code)
+		})
+	}
+	rotated := keys.Identity{KeyID: uuid.New(), FamilyID: who.FamilyID, AccountID: who.AccountID}
+	if _, err := b.Submit(t.Context(), rotated, submission1(named, "ann")); err != nil {
+		t.Errorf("the rotated key does not inherit: %v", err)
+	}
+}
+
+func TestASecondSubmission(t *testing.T) {
+	b := newBench(t)
+	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	who := b.someone(t)
+	opened := b.open(t, who, "ann")
+	first, err := b.Submit(t.Context(), who, submission1(opened, "ann"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := everyKind()
+	other.Marking.Correct = 100
+	b.shelf.publish(testExam, testPaper, minutes, other)
+	b.advance(1000 * time.Hour)
+
+	same := submission1(opened, "ann")
+	same.Status = StateSubmitted // the default, spelled out
+	same.Answers = []Answer{{"2:1", " 12.5"}, {"1:2", "ACD"}, {"1:1", "B"}}
+	again, err := b.Submit(t.Context(), who, same)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !again.Repeated || toJSON(t, again.Feedback) != toJSON(t, first.Feedback) {
+		t.Errorf("repeated %v:\n got %s\nwant %s", again.Repeated, toJSON(t, again.Feedback), toJSON(t, first.Feedback))
+	}
+	different := submission1(opened, "ann")
+	different.Answers[0].Value = "A"
+	_, err = b.Submit(t.Context(), who, different)
+	wantCode(t, err, CodeAlreadySubmitted)
+	expired := submission1(opened, "ann")
+	expired.Status = StateExpired
+	_, err = b.Submit(t.Context(), who, expired)
+	wantCode(t, err, CodeAlreadySubmitted)
+	if events := b.bodies(t, who.AccountID); len(events["mock_attempt.submitted"]) != 1 || len(events["mock_attempt.scored"]) != 1 {
+		t.Errorf("events: %v", events)
+	}
+}
+
+func TestARefusedSubmissionRecordsNothing(t *testing.T) {
+	b := newBench(t)
+	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	who := b.someone(t)
+	opened := b.open(t, who, "")
+	bad := submission1(opened, "")
+	bad.Answers = append(bad.Answers, Answer{"1", "A"})
+	_, err := b.Submit(t.Context(), who, bad)
+	wantCode(t, err, CodeAmbiguousKey)
+	unknown := submission1(opened, "")
+	unknown.Status = "finished"
+	_, err = b.Submit(t.Context(), who, unknown)
+	wantCode(t, err, CodeValidationFailed)
+	if events := b.bodies(t, who.AccountID); len(events) != 0 {
+		t.Errorf("events: %v", events)
+	}
+	if result, err := b.Submit(t.Context(), who, submission1(opened, "")); err != nil || result.Repeated {
+		t.Errorf("the attempt is no longer open: %v", err)
+	}
+}
+
+func TestAnAbandonedAttemptIsRecordedWithoutEvents(t *testing.T) {
+	b := newBench(t)
+	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	who := b.someone(t)
+	opened := b.open(t, who, "")
+	req := submission1(opened, "")
+	req.Status = StateAbandoned
+	for _, repeated := range []bool{false, true} {
+		result, err := b.Submit(t.Context(), who, req)
+		if err != nil || result.Repeated != repeated || result.Feedback.Status != StateAbandoned || result.Feedback.Outcome != nil {
+			t.Fatalf("got %s, %v", toJSON(t, result), err)
+		}
+	}
+	_, err := b.Submit(t.Context(), who, submission1(opened, ""))
+	wantCode(t, err, CodeAlreadySubmitted)
+	history, err := b.History(t.Context(), who, HistoryRequest{ExamKey: testExam, Limit: 10})
+	if err != nil || history.Total != 1 || history.Attempts[0].State != StateAbandoned || history.Attempts[0].Score != nil {
+		t.Errorf("history %s, %v", toJSON(t, history), err)
+	}
+	if events := b.bodies(t, who.AccountID); len(events) != 0 {
+		t.Errorf("events: %v", events)
+	}
+}
+
+func TestSixtyFourSubmissionsAtOnceWriteOnce(t *testing.T) {
+	b := newBench(t)
+	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	who := b.someone(t)
+	opened := b.open(t, who, "ann")
+	const racers = 64
+	results := make([]string, racers)
+	var first atomic.Int64
+	var race errgroup.Group
+	for i := range racers {
+		race.Go(func() error {
+			result, err := b.Submit(context.WithoutCancel(t.Context()), who, submission1(opened, "ann"))
+			if err == nil && !result.Repeated {
+				first.Add(1)
+			}
+			body, _ := json.Marshal(result.Feedback)
+			results[i] = string(body)
+			return err
+		})
+	}
+	if err := race.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if different := len(slices.Compact(results)); first.Load() != 1 || different != 1 {
+		t.Errorf("%d wrote, with %d different answers", first.Load(), different)
+	}
+	if events := b.bodies(t, who.AccountID); len(events["mock_attempt.submitted"]) != 1 || len(events["mock_attempt.scored"]) != 1 {
+		t.Errorf("events: %v", events)
+	}
+}
+
+func TestOfDifferentSubmissionsAtOnceOneWins(t *testing.T) {
+	b := newBench(t)
+	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	who := b.someone(t)
+	opened := b.open(t, who, "")
+	var won, lost atomic.Int64
+	var race errgroup.Group
+	for i := range 32 {
+		race.Go(func() error {
+			_, err := b.Submit(t.Context(), who, SubmitRequest{
+				ExamKey: testExam, AttemptID: opened.AttemptID, Answers: []Answer{{"1:1", abcd[i%4]}},
+			})
+			var refused *Error
+			switch {
+			case err == nil:
+				won.Add(1)
+			case errors.As(err, &refused) && refused.Code == CodeAlreadySubmitted:
+				lost.Add(1)
+			default:
+				return err
+			}
+			return nil
+		})
+	}
+	if err := race.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if won.Load() != 8 || lost.Load() != 24 {
+		t.Errorf("%d answered with the result, %d refused", won.Load(), lost.Load())
+	}
+	if events := b.bodies(t, who.AccountID); len(events["mock_attempt.scored"]) != 1 {
+		t.Errorf("events: %v", events)
+	}
+}
+
+func TestAnAttemptKeepsTheRevisionItOpened(t *testing.T) {
+	b := newBench(t)
+	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	who := b.someone(t)
+	opened := b.open(t, who, "ann")
+	changed := everyKind()
+	changed.Keys = changed.Keys[:2]
+	changed.Keys[0].Answer.Choices = []string{"C"}
+	b.shelf.publish(testExam, testPaper, minutes, changed)
+
+	page := func(learner string) (Page, error) {
+		return b.Page(t.Context(), who, PageRequest{ExamKey: testExam, PaperID: testPaper, Offset: 1, Limit: 2, LearnerID: learner})
+	}
+	if got, err := page("ann"); err != nil || got.Total != 6 || len(got.Questions) != 2 || !strings.Contains(string(got.Questions[0]), "revision 0") {
+		t.Errorf("with the attempt: %d, %s, %v", got.Total, got.Questions, err)
+	}
+	if got, err := page("bob"); err != nil || got.Total != 2 || len(got.Questions) != 1 || !strings.Contains(string(got.Questions[0]), "revision 1") {
+		t.Errorf("without an attempt: %d, %s, %v", got.Total, got.Questions, err)
+	}
+	b.shelf.withdraw(testPaper)
+	if got, err := page("ann"); err != nil || got.Total != 6 {
+		t.Errorf("after the paper was withdrawn: %d, %v", got.Total, err)
+	}
+	_, err := page("bob")
+	wantCode(t, err, CodePaperNotFound)
+	result, err := b.Submit(t.Context(), who, submission1(opened, "ann"))
+	if err != nil || result.Feedback.Score.String() != "80" {
+		t.Fatalf("scored by another revision: %s, %v", toJSON(t, result), err)
+	}
+	_, err = page("ann")
+	wantCode(t, err, CodePaperNotFound)
+}
+
+func TestWhatDoesNotExistIsNamed(t *testing.T) {
+	b := newBench(t)
+	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	who := b.someone(t)
+	for _, c := range []struct{ exam, paper, code string }{
+		{"nothing", testPaper, CodeExamNotFound},
+		{testExam, "nothing", CodePaperNotFound},
+		{otherExam, testPaper, CodePaperNotFound},
+	} {
+		_, err := b.Open(t.Context(), who, OpenRequest{ExamKey: c.exam, PaperID: c.paper, Limit: 1})
+		wantCode(t, err, c.code)
+		_, err = b.Page(t.Context(), who, PageRequest{ExamKey: c.exam, PaperID: c.paper, Limit: 1})
+		wantCode(t, err, c.code)
+	}
+	_, err := b.History(t.Context(), who, HistoryRequest{ExamKey: "nothing", Limit: 10})
+	wantCode(t, err, CodeExamNotFound)
+	if history, err := b.History(t.Context(), who, HistoryRequest{ExamKey: testExam, Limit: 10}); err != nil || toJSON(t, history) != `{"attempts":[],"total":0}` {
+		t.Errorf("history before the first attempt: %s, %v", toJSON(t, history), err)
+	}
+}
+
+func TestPagesStayWithinThePaper(t *testing.T) {
+	b := newBench(t)
+	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	who := b.someone(t)
+	for _, c := range []struct{ offset, limit, want int }{{0, 9, 6}, {4, 9, 2}, {6, 9, 0}, {1 << 62, 20, 0}, {2, 1, 1}} {
+		page, err := b.Page(t.Context(), who, PageRequest{ExamKey: testExam, PaperID: testPaper, Offset: c.offset, Limit: c.limit})
+		if err != nil || len(page.Questions) != c.want || page.Total != 6 {
+			t.Errorf("%+v: %d of %d, %v", c, len(page.Questions), page.Total, err)
+		}
+	}
+}
+
+func TestTheSweepClosesInBatches(t *testing.T) {
+	b := newBench(t)
+	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	who := b.someone(t)
+	old := b.open(t, who, "")
+	// The others by one statement: what the sweep finds, not how they were opened, is the point.
+	if _, err := b.pool.Exec(t.Context(), `INSERT INTO attempts (id, account_id, family_id, key_id, exam_key, paper_id,
+		paper_digest, key_seq, question_count, opened_at, expires_at)
+		SELECT gen_random_uuid(), account_id, family_id, key_id, exam_key, paper_id, paper_digest, key_seq + n, question_count,
+		opened_at, expires_at FROM attempts, generate_series(1, $1) n`, 2*sweepBatch); err != nil {
+		t.Fatal(err)
+	}
+	b.advance(minutes*time.Minute + lateWindow)
+	if closed, err := b.Sweep(t.Context()); closed != 0 || err != nil {
+		t.Fatalf("a moment too early the sweep closed %d, %v", closed, err)
+	}
+	b.advance(time.Second)
+	read := func() Summary {
+		history, err := b.History(t.Context(), who, HistoryRequest{ExamKey: testExam, Limit: 1})
+		if err != nil || len(history.Attempts) != 1 {
+			t.Fatalf("history %+v, %v", history, err)
+		}
+		return history.Attempts[0]
+	}
+	before := read()
+	var total atomic.Int64
+	var workers errgroup.Group
+	for range 3 {
+		workers.Go(func() error {
+			closed, err := b.Sweep(t.Context())
+			total.Add(int64(closed))
+			return err
+		})
+	}
+	if err := workers.Wait(); err != nil || total.Load() != 2*sweepBatch+1 {
+		t.Fatalf("three sweeps closed %d, %v", total.Load(), err)
+	}
+	if after := read(); before.State != StateExpired || toJSON(t, before) != toJSON(t, after) {
+		t.Errorf("history before the sweep %+v, after %+v", before, after)
+	}
+	_, err := b.Submit(t.Context(), who, submission1(old, ""))
+	wantCode(t, err, CodeAttemptClosed)
+}
+
+func TestHistoryPages(t *testing.T) {
+	b := newBench(t)
+	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	who := b.someone(t)
+	var all, anns []string // newest first
+	for i := range 23 {
+		learner := []string{"ann", "bob", ""}[i%3]
+		opened := b.open(t, who, learner)
+		all = append([]string{opened.AttemptID}, all...)
+		if learner == "ann" {
+			anns = append([]string{opened.AttemptID}, anns...)
+		}
+	}
+	for _, c := range []struct {
+		learner       string
+		limit, offset int
+		want          []string
+		total         int64
+	}{
+		{"", 10, 0, all[:10], 23},
+		{"", 10, 20, all[20:], 23},
+		{"", 10, 23, nil, 23},
+		{"", 50, 1 << 62, nil, 23},
+		{"ann", 3, 0, anns[:3], 8},
+		{"ann", 50, 7, anns[7:], 8},
+		{"carol", 10, 0, nil, 0},
+	} {
+		history, err := b.History(t.Context(), who, HistoryRequest{ExamKey: testExam, LearnerID: c.learner, Limit: c.limit, Offset: c.offset})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, attempt := range history.Attempts {
+			got = append(got, attempt.AttemptID)
+		}
+		if !slices.Equal(got, c.want) || history.Total != c.total {
+			t.Errorf("learner %q, limit %d, offset %d: got %d of %d, want %d of %d", c.learner, c.limit, c.offset, len(got), history.Total, len(c.want), c.total)
+		}
+	}
+}
+
+func TestALearnerReferenceReachesNoTable(t *testing.T) {
+	b := newBench(t)
+	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	who := b.someone(t)
+	const reference = "learner-4711@school.example"
+	if _, err := b.Submit(t.Context(), who, submission1(b.open(t, who, reference), reference)); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{"attempts", "attempt_counters", "webhook_events", "webhook_deliveries"} {
+		var found int
+		// Rows as text show bytea in hex, so the reference is looked for in both forms.
+		query := "SELECT count(*) FROM " + table + ` r WHERE r::text LIKE '%' || $1 || '%'
+			OR r::text LIKE '%' || encode(convert_to($1, 'UTF8'), 'hex') || '%'`
+		if err := b.pool.QueryRow(t.Context(), query, reference).Scan(&found); err != nil || found != 0 {
+			t.Errorf("%s: %d rows, %v", table, found, err)
+		}
+	}
+	other := b.someone(t)
+	if slices.Equal(b.learner(who, reference), b.learner(other, reference)) {
+		t.Error("two key families share a learner's name")
+	}
+}
+
+func TestAShortNamespaceSecretIsRefused(t *testing.T) {
+	if _, err := NewService(Config{NamespaceSecret: make([]byte, 31)}, nil, newShelf(), nil); err == nil {
+		t.Error("accepted")
+	}
+}
+
+var _ Papers = (*catalog.Snapshot)(nil)

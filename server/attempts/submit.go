@@ -1,0 +1,251 @@
+package attempts
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres/attemptsdb"
+	"examprep.dev/server/webhooks"
+)
+
+// SubmitRequest ends an attempt.
+type SubmitRequest struct {
+	ExamKey   string
+	AttemptID string
+	// Status is what the client reports: StateSubmitted (also when empty), StateExpired (its own timer ran out) or
+	// StateAbandoned.
+	Status    State
+	LearnerID string
+	// Answers may be empty, and may leave questions out.
+	Answers []Answer
+}
+
+// Result is an accepted submission.
+type Result struct {
+	AttemptID string
+	Feedback  Feedback
+	// Repeated tells that the attempt had been submitted before, with the same answers and status: nothing was written.
+	Repeated bool
+}
+
+// submission is what a request comes down to.
+type submission struct {
+	requested State
+	answers   []string
+	// stored is the answers as they are kept; digest recognises a retry: SHA-256 of requested and stored.
+	stored json.RawMessage
+	digest [sha256.Size]byte
+}
+
+// Submit ends an attempt: one read, and one statement that writes state, answers, score and events together. Once only:
+// a second submission, and the losers among several at once, are answered from what the first one wrote.
+func (s *Service) Submit(ctx context.Context, who keys.Identity, req SubmitRequest) (Result, error) {
+	attempt, err := s.find(ctx, who, req)
+	if err != nil {
+		return Result{}, err
+	}
+	now := s.clock()
+	if attempt.closedUnanswered(now) {
+		return Result{}, attemptClosed()
+	}
+	key, err := s.papers.AnswerKey(ctx, req.ExamKey, catalog.Digest(attempt.PaperDigest))
+	if err != nil {
+		return Result{}, translate(err)
+	}
+	paper := newSheet(key)
+	sub, err := readSubmission(paper, req)
+	if err != nil {
+		return Result{}, err
+	}
+	if State(attempt.State) == StateInProgress {
+		result, won, err := s.close(ctx, who, req, attempt, paper, sub, now)
+		if err != nil || won {
+			return result, err
+		}
+		if attempt, err = s.find(ctx, who, req); err != nil {
+			return Result{}, err
+		}
+		if attempt.closedUnanswered(now) { // the sweep was faster
+			return Result{}, attemptClosed()
+		}
+	}
+	return attempt.replay(paper, sub)
+}
+
+func attemptClosed() *Error {
+	return &Error{Code: CodeAttemptClosed, Detail: "The attempt's time was over more than 24 hours ago."}
+}
+
+// readSubmission validates and normalises what the client sent.
+func readSubmission(paper sheet, req SubmitRequest) (submission, error) {
+	sub := submission{requested: req.Status}
+	switch req.Status {
+	case "":
+		sub.requested = StateSubmitted
+	case StateSubmitted, StateExpired, StateAbandoned:
+	default:
+		const detail = "must be submitted, expired or abandoned"
+		return sub, &Error{
+			Code: CodeValidationFailed, Detail: "status " + detail + ".",
+			Fields: []FieldError{{Field: "status", Detail: detail}},
+		}
+	}
+	var err error
+	if sub.answers, err = paper.read(req.Answers); err != nil {
+		return sub, err
+	}
+	if sub.stored, err = paper.store(sub.answers); err != nil {
+		return sub, fmt.Errorf("encode answers: %w", err)
+	}
+	sub.digest = sha256.Sum256(append([]byte(sub.requested+"\n"), sub.stored...))
+	return sub, nil
+}
+
+// attemptRow is an attempt as Submit reads it.
+type attemptRow struct{ attemptsdb.FindAttemptRow }
+
+// find reads an attempt of this key family, exam and learner; anyone else's is not found.
+func (s *Service) find(ctx context.Context, who keys.Identity, req SubmitRequest) (attemptRow, error) {
+	id, ok := parseID(req.AttemptID)
+	if ok {
+		row, err := s.queries.FindAttempt(ctx, attemptsdb.FindAttemptParams{
+			ID: id, FamilyID: who.FamilyID, ExamKey: req.ExamKey, Learner: s.learner(who, req.LearnerID),
+		})
+		if err == nil {
+			return attemptRow{row}, nil
+		}
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return attemptRow{}, fmt.Errorf("read attempt: %w", err)
+		}
+	}
+	// An attempt is submitted even after its exam was withdrawn; only where there is none does the exam matter.
+	if _, served := s.papers.Overview(req.ExamKey); !served {
+		return attemptRow{}, examNotFound()
+	}
+	return attemptRow{}, attemptNotFound()
+}
+
+// closedUnanswered reports whether the sweep has closed the attempt, or is about to.
+func (a attemptRow) closedUnanswered(now time.Time) bool {
+	if State(a.State) == StateInProgress {
+		return deadlinePassed(a.ExpiresAt, now, lateWindow)
+	}
+	return a.SubmissionDigest == nil
+}
+
+// close writes the submission. It reports false, and has written nothing, when another one was faster.
+func (s *Service) close(
+	ctx context.Context, who keys.Identity, req SubmitRequest, attempt attemptRow, paper sheet, sub submission, now time.Time,
+) (Result, bool, error) {
+	attempt = attempt.conclude(sub, now)
+	var outcome *Outcome
+	if attempt.ScoringStatus == scored {
+		outcome = grade(paper.key, sub.answers)
+		score := int32(outcome.Score)
+		attempt.ScoreHundredths = &score
+	}
+	params := attemptsdb.CloseAttemptParams{
+		ID: attempt.ID, State: attempt.State, ScoringStatus: attempt.ScoringStatus, SubmittedAt: attempt.SubmittedAt,
+		Late: attempt.Late, OvertimeSec: attempt.OvertimeSec, ScoreHundredths: attempt.ScoreHundredths,
+		Answers: sub.stored, SubmissionDigest: sub.digest[:],
+		EventIds: []uuid.UUID{}, EventKinds: []string{}, EventBodies: [][]byte{},
+	}
+	if outcome != nil {
+		events, err := attempt.events(who, req, outcome)
+		if err != nil {
+			return Result{}, false, err
+		}
+		for _, event := range events {
+			params.EventIds = append(params.EventIds, event.ID)
+			params.EventKinds = append(params.EventKinds, string(event.Kind))
+			params.EventBodies = append(params.EventBodies, event.Body)
+		}
+	}
+	written, err := s.queries.CloseAttempt(ctx, params)
+	if err != nil {
+		return Result{}, false, fmt.Errorf("close attempt: %w", err)
+	}
+	if !written.Closed {
+		return Result{}, false, nil
+	}
+	if written.Deliveries > 0 {
+		s.notifier.Notify()
+	}
+	return Result{AttemptID: attempt.ID.String(), Feedback: attempt.feedback(outcome)}, true, nil
+}
+
+// conclude decides the terminal state. Whoever gives up has given up, early or late; otherwise an answer after the
+// grace is late, and a late attempt has expired whatever the client calls it.
+func (a attemptRow) conclude(sub submission, now time.Time) attemptRow {
+	a.SubmittedAt = &now
+	a.State, a.ScoringStatus = string(sub.requested), scored
+	if sub.requested == StateAbandoned {
+		a.ScoringStatus = notScored
+	} else if deadlinePassed(a.ExpiresAt, now, grace) {
+		a.State, a.Late = string(StateExpired), true
+		a.OvertimeSec = int32(now.Sub(*a.ExpiresAt) / time.Second)
+	}
+	return a
+}
+
+// events builds what a scored submission tells of.
+func (a attemptRow) events(who keys.Identity, req SubmitRequest, outcome *Outcome) ([]webhooks.Event, error) {
+	account := uuid.NullUUID{UUID: who.AccountID, Valid: true}
+	answered := 0
+	for _, q := range outcome.Questions {
+		if q.Submitted != nil {
+			answered++
+		}
+	}
+	submitted, err := webhooks.NewEvent(webhooks.KindSubmitted, account, *a.SubmittedAt, webhooks.AttemptSubmitted{
+		AttemptID: a.ID.String(), ExamKey: req.ExamKey, PaperID: a.PaperID, Status: a.State, SubmittedAt: *a.SubmittedAt,
+		QuestionCount: int(a.QuestionCount), AnsweredCount: answered, LearnerIDProvided: req.LearnerID != "",
+	})
+	if err != nil {
+		return nil, err
+	}
+	result, err := webhooks.NewEvent(webhooks.KindScored, account, *a.SubmittedAt, webhooks.AttemptScored{
+		AttemptID: a.ID.String(), ExamKey: req.ExamKey, PaperID: a.PaperID, Score: outcome.Score.Float64(),
+		LearnerIDProvided: req.LearnerID != "",
+	})
+	return []webhooks.Event{submitted, result}, err
+}
+
+// replay answers a second submission: the stored result for the same one, a refusal for another.
+func (a attemptRow) replay(paper sheet, sub submission) (Result, error) {
+	if [sha256.Size]byte(a.SubmissionDigest) != sub.digest {
+		return Result{}, &Error{
+			Code:   CodeAlreadySubmitted,
+			Detail: "The attempt was submitted before, with other answers or another status.",
+		}
+	}
+	var outcome *Outcome
+	if a.ScoringStatus == scored {
+		answers, err := paper.restore(a.Answers)
+		if err != nil {
+			return Result{}, fmt.Errorf("attempt %s: %w", a.ID, err)
+		}
+		outcome = grade(paper.key, answers)
+		// The score that was given stands, also should a later version of this program count otherwise.
+		outcome.Score = Percentage(*a.ScoreHundredths)
+		outcome.Percentage = outcome.Score
+	}
+	return Result{AttemptID: a.ID.String(), Feedback: a.feedback(outcome), Repeated: true}, nil
+}
+
+func (a attemptRow) feedback(outcome *Outcome) Feedback {
+	return Feedback{
+		Status: State(a.State), Late: a.Late, OvertimeSec: int64(a.OvertimeSec), Outcome: outcome,
+		StartedAt: a.OpenedAt.UTC(), SubmittedAt: a.SubmittedAt.UTC(),
+		DurationSec: int64(a.SubmittedAt.Sub(a.OpenedAt) / time.Second),
+	}
+}

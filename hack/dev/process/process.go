@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -124,8 +125,8 @@ func (s *Supervisor) Stop() {
 	children := s.children
 	s.children = nil
 	s.mu.Unlock()
-	for i := len(children) - 1; i >= 0; i-- {
-		children[i].end()
+	for _, c := range slices.Backward(children) {
+		c.end()
 	}
 }
 

@@ -1,0 +1,142 @@
+package servers
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// MissingError says which programs are neither there nor could be installed.
+type MissingError struct {
+	Programs []string
+	Packages []string // Debian's names
+	Reason   error
+}
+
+// Error says what to do about it.
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("there is no %s here, and it could not be installed: %v\ninstall it yourself (on Debian and Ubuntu: apt-get install %s) or name servers that run in DATABASE_URL and REDIS_URL",
+		strings.Join(e.Programs, ", no "), e.Reason, strings.Join(e.Packages, " "))
+}
+
+// Unwrap returns the reason.
+func (e *MissingError) Unwrap() error { return e.Reason }
+
+// Need is something that must be on the machine, and where it comes from if it is not.
+type Need struct {
+	program  string
+	packages []string
+	present  func() bool
+}
+
+// Postgres is the need of PostgreSQL's server.
+func Postgres() Need {
+	return Need{"PostgreSQL", []string{"postgresql"}, func() bool { return postgresBin("initdb") != "" && postgresBin("postgres") != "" }}
+}
+
+// Redis is the need of Redis' server, or Valkey's.
+func Redis() Need {
+	return Need{"redis-server", []string{"redis-server"}, func() bool { return redisBin() != "" }}
+}
+
+// Compiler is the need of a C compiler, which Go's race detector links with.
+func Compiler() Need {
+	return Need{"C compiler (for -race)", []string{"gcc", "libc6-dev"}, func() bool {
+		return slices.ContainsFunc([]string{os.Getenv("CC"), "cc", "gcc", "clang"}, func(name string) bool { return name != "" && look(name) != "" })
+	}}
+}
+
+//go:embed install.sh
+var installScript string
+
+// Install sees to it that all needs are met. It writes what the package manager says to out.
+func Install(ctx context.Context, out io.Writer, needs ...Need) error {
+	missing := &MissingError{}
+	for _, need := range needs {
+		if !need.present() {
+			missing.Programs = append(missing.Programs, need.program)
+			missing.Packages = append(missing.Packages, need.packages...)
+		}
+	}
+	if len(missing.Programs) == 0 {
+		return nil
+	}
+	if missing.Reason = install(ctx, out, missing.Packages); missing.Reason != nil {
+		return missing
+	}
+	for _, need := range needs {
+		if !need.present() {
+			missing.Reason = fmt.Errorf("%s is not found after installing %s", need.program, strings.Join(need.packages, " "))
+			return missing
+		}
+	}
+	return nil
+}
+
+func install(ctx context.Context, out io.Writer, packages []string) error {
+	if look("apt-get") == "" {
+		return fmt.Errorf("there is no apt-get")
+	}
+	command := []string{"sh", "-s", "--"}
+	if os.Geteuid() != 0 {
+		if look("sudo") == "" {
+			return fmt.Errorf("neither root nor sudo")
+		}
+		command = append([]string{"sudo", "-n"}, command...)
+	}
+	fmt.Fprintf(out, "installing %s from the machine's packages\n", strings.Join(packages, ", "))
+	cmd := exec.CommandContext(ctx, command[0], append(command[1:], packages...)...)
+	cmd.Stdin = strings.NewReader(installScript)
+	cmd.Stdout, cmd.Stderr = out, out
+	// Interrupted, the script puts back what it changed; killed, it could not.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("apt-get: %w", err)
+	}
+	return nil
+}
+
+// look finds a program in PATH and in the system's directories, which an unprivileged user's PATH may lack.
+func look(name string) string {
+	if path, err := exec.LookPath(name); err == nil {
+		return path
+	}
+	for _, dir := range []string{"/usr/local/bin", "/usr/bin", "/usr/local/sbin", "/usr/sbin", "/opt/homebrew/bin"} {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// redisBin is the path of redis-server or valkey-server, "" if there is neither.
+func redisBin() string {
+	if path := look("redis-server"); path != "" {
+		return path
+	}
+	return look("valkey-server")
+}
+
+// postgresBin is the path of one of PostgreSQL's programs: of the newest version in Debian's directories, which are not
+// in PATH, else in PATH; "" if there is none.
+func postgresBin(name string) string {
+	paths, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name) // the pattern is well-formed
+	newest, path := -1, ""
+	for _, candidate := range paths {
+		version, err := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(candidate))))
+		if err == nil && version > newest {
+			newest, path = version, candidate
+		}
+	}
+	if path != "" {
+		return path
+	}
+	return look(name)
+}

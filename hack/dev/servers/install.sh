@@ -1,0 +1,32 @@
+# Installs the packages that are named, as root, without letting any of them start a service or create a database
+# cluster: what runs on the machine stays as it is. Read by sh from standard input.
+set -eu
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C
+
+policy=/usr/sbin/policy-rc.d
+made_policy=
+clean_up() { if [ -n "$made_policy" ]; then rm -f "$policy"; fi; }
+trap clean_up EXIT
+trap 'exit 130' INT TERM HUP
+
+if [ ! -e "$policy" ]; then
+    made_policy=yes
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 0755 "$policy"
+fi
+# Read by postgresql-common when a server package is configured. It stays: it is configuration, and taking it away
+# would have the package's next upgrade create the cluster after all.
+if [ ! -e /etc/postgresql-common/createcluster.conf ]; then
+    mkdir -p /etc/postgresql-common
+    printf 'create_main_cluster = false\n' >/etc/postgresql-common/createcluster.conf
+fi
+
+apt-get update -q
+apt-get install -y -q --no-install-recommends -o Dpkg::Options::=--force-confold -o DPkg::Lock::Timeout=120 "$@" </dev/null
+
+# Nor at the next boot, where this very run brought the service.
+if [ -d /run/systemd/system ]; then
+    for unit in "$@"; do
+        case "$unit" in redis-server) systemctl disable "$unit" >/dev/null 2>&1 || true ;; esac
+    done
+fi

@@ -1,0 +1,227 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"examprep.dev/hack/dev/process"
+)
+
+const (
+	// superuser is the database role that initdb makes.
+	superuser = "examprep"
+	// initTime bounds initdb, startTime the start with recovery after a crash.
+	initTime  = time.Minute
+	startTime = 2 * time.Minute
+	// askTime bounds one question whether a server answers.
+	askTime = time.Second
+)
+
+// PostgresConfig describes a private PostgreSQL.
+type PostgresConfig struct {
+	Data     string // directory; made at the first start
+	Address  string // loopback host:port
+	Password string // of the superuser
+	Database string // created if absent
+	// Throwaway gives up surviving a crash for speed: for tests.
+	Throwaway bool
+}
+
+// StartPostgres runs a private PostgreSQL under s and returns the URL of its database.
+func StartPostgres(ctx context.Context, s *process.Supervisor, cfg PostgresConfig) (string, error) {
+	owner, err := unprivileged()
+	if err != nil {
+		return "", err
+	}
+	if cfg.Data, err = prepareData(cfg.Data, owner); err != nil {
+		return "", err
+	}
+	if err := initialise(ctx, cfg, owner); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	err = s.Start(ctx, process.Spec{
+		Name: "postgres", Path: postgresBin("postgres"), Args: postgresArgs(cfg), Dir: cfg.Data, Credential: owner,
+		StopSignal: syscall.SIGINT, // PostgreSQL's fast shutdown: sessions end, nothing is lost
+		Ready:      func(ctx context.Context) error { return ask(ctx, postgresURL(cfg, "postgres"), "SELECT 1") },
+		Store:      true,
+	})
+	if err != nil {
+		return "", err
+	}
+	if err := createDatabase(ctx, cfg); err != nil {
+		return "", err
+	}
+	return postgresURL(cfg, cfg.Database), nil
+}
+
+func postgresArgs(cfg PostgresConfig) []string {
+	host, port, _ := net.SplitHostPort(cfg.Address) // made by us
+	settings := []string{"listen_addresses=" + host, "port=" + port, "unix_socket_directories=", "log_line_prefix=%m [%p] "}
+	if cfg.Throwaway {
+		// Packages test in parallel, each test with pools of its own.
+		settings = append(settings, "fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=500", "autovacuum_naptime=10min")
+	} else {
+		settings = append(settings, "max_connections=200")
+	}
+	args := []string{"-D", cfg.Data}
+	for _, setting := range settings {
+		args = append(args, "-c", setting)
+	}
+	return args
+}
+
+// initialise makes the cluster unless it is there.
+func initialise(ctx context.Context, cfg PostgresConfig, owner *syscall.Credential) error {
+	if _, err := os.Stat(filepath.Join(cfg.Data, "PG_VERSION")); err == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, initTime)
+	defer cancel()
+	// initdb reads the password from a file that its user can read: a pipe is one.
+	read, write, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("initdb: %w", err)
+	}
+	defer read.Close()
+	if _, err := write.WriteString(cfg.Password + "\n"); err != nil { // fits a pipe's buffer
+		return fmt.Errorf("initdb: %w", err)
+	}
+	_ = write.Close()
+	if owner != nil { // opening /dev/fd/3 asks for the right to open what it is
+		if err := read.Chown(int(owner.Uid), int(owner.Gid)); err != nil {
+			return fmt.Errorf("initdb: %w", err)
+		}
+	}
+	cmd := exec.CommandContext(ctx, postgresBin("initdb"), "-D", cfg.Data, "-U", superuser, "--auth=scram-sha-256",
+		"--pwfile=/dev/fd/3", "--encoding=UTF8", "--locale=C", "--no-instructions")
+	if cfg.Throwaway {
+		cmd.Args = append(cmd.Args, "--no-sync")
+	}
+	cmd.ExtraFiles = []*os.File{read}
+	cmd.Dir = cfg.Data
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: owner, Setpgid: true}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// unprivileged is whom PostgreSQL runs as when we are root; nil when we are not.
+func unprivileged() (*syscall.Credential, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		account, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, errUID := strconv.ParseUint(account.Uid, 10, 32)
+		gid, errGID := strconv.ParseUint(account.Gid, 10, 32)
+		if errUID == nil && errGID == nil && uid != 0 {
+			return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+		}
+	}
+	return nil, errors.New("PostgreSQL refuses to run as root, and there is no user postgres or nobody")
+}
+
+// prepareData makes the data directory for its owner and returns where it is: in /var/tmp when a directory above the
+// wanted place is closed to the owner. A directory there that belongs to somebody else is refused.
+func prepareData(dir string, owner *syscall.Credential) (string, error) {
+	if owner != nil && !passable(filepath.Dir(dir)) {
+		dir = "/var/tmp/examprep" + strings.ReplaceAll(dir, string(filepath.Separator), "-")
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return "", fmt.Errorf("make PostgreSQL's directory: %w", err)
+	}
+	err := os.Mkdir(dir, 0o700)
+	if err == nil && owner != nil {
+		err = os.Chown(dir, int(owner.Uid), int(owner.Gid))
+	}
+	if err != nil && !errors.Is(err, os.ErrExist) {
+		return "", fmt.Errorf("make PostgreSQL's directory: %w", err)
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return "", fmt.Errorf("make PostgreSQL's directory: %w", err)
+	}
+	want := uint32(os.Geteuid())
+	if owner != nil {
+		want = owner.Uid
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || !ok || stat.Uid != want {
+		return "", fmt.Errorf("%s is no directory of user %d; remove it, or run as the user who made it", dir, want)
+	}
+	return dir, nil
+}
+
+// passable reports whether every directory from dir up to the root can be entered by everybody. Directories that do not
+// exist yet will be made so.
+func passable(dir string) bool {
+	for {
+		info, err := os.Stat(dir)
+		if err == nil && info.Mode()&0o001 == 0 {
+			return false
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return false
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return true
+		}
+		dir = parent
+	}
+}
+
+func postgresURL(cfg PostgresConfig, database string) string {
+	u := url.URL{Scheme: "postgres", User: url.UserPassword(superuser, cfg.Password), Host: cfg.Address, Path: "/" + database, RawQuery: "sslmode=disable"}
+	return u.String()
+}
+
+// ask runs one statement on a connection of its own.
+func ask(ctx context.Context, database, statement string) error {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, database)
+	if err != nil {
+		return fmt.Errorf("connect to PostgreSQL: %w", err)
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, statement); err != nil {
+		return fmt.Errorf("ask PostgreSQL: %w", err)
+	}
+	return nil
+}
+
+func createDatabase(ctx context.Context, cfg PostgresConfig) error {
+	conn, err := pgx.Connect(ctx, postgresURL(cfg, "postgres"))
+	if err != nil {
+		return fmt.Errorf("connect to PostgreSQL: %w", err)
+	}
+	defer conn.Close(ctx)
+	var there bool
+	err = conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", cfg.Database).Scan(&there)
+	if err == nil && !there {
+		_, err = conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{cfg.Database}.Sanitize())
+	}
+	if err != nil {
+		return fmt.Errorf("create database %s: %w", cfg.Database, err)
+	}
+	return nil
+}

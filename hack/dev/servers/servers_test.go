@@ -1,0 +1,172 @@
+package servers
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"examprep.dev/hack/dev/process"
+	"examprep.dev/hack/dev/state"
+)
+
+func TestPostgresStartsServesKeepsItsDataAndStops(t *testing.T) {
+	if !Postgres().present() {
+		t.Skip("PostgreSQL is not installed")
+	}
+	dir := scratch(t)
+	cfg := PostgresConfig{Data: filepath.Join(dir, "data"), Address: freeAddress(t), Password: "it's a p@ss/word", Database: "examprep"}
+
+	s := supervisor(t, dir)
+	url, err := StartPostgres(t.Context(), s, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	execute(t, url, "CREATE TABLE kept (x int)")
+	s.Stop()
+	if _, err := pgx.Connect(t.Context(), url); err == nil {
+		t.Fatal("PostgreSQL still answers after Stop")
+	}
+
+	s = supervisor(t, dir)
+	if url, err = StartPostgres(t.Context(), s, cfg); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, url, "INSERT INTO kept VALUES (1)")
+	if _, err := pgx.Connect(t.Context(), strings.Replace(url, "p%40ss", "wrong", 1)); err == nil {
+		t.Error("any password opens it")
+	}
+}
+
+func TestRedisStartsServesKeepsItsDataAndStops(t *testing.T) {
+	if !Redis().present() {
+		t.Skip("Redis is not installed")
+	}
+	dir := scratch(t)
+	cfg := RedisConfig{Data: filepath.Join(dir, "data"), Address: freeAddress(t), Password: "secret"}
+	s := supervisor(t, dir)
+	url, err := StartRedis(t.Context(), s, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "redis://:secret@" + cfg.Address + "/0"; url != want {
+		t.Errorf("got %s, want %s", url, want)
+	}
+	if err := ping(t.Context(), RedisConfig{Address: cfg.Address, Password: "wrong"}); err == nil {
+		t.Error("any password opens it")
+	}
+	s.Stop()
+	if err := ping(t.Context(), cfg); err == nil {
+		t.Error("Redis still answers after Stop")
+	}
+	if _, err := StartRedis(t.Context(), supervisor(t, dir), cfg); err != nil {
+		t.Errorf("second start: %v", err)
+	}
+}
+
+func TestWhatIsMissingIsNamedWithItsPackages(t *testing.T) {
+	t.Setenv("PATH", t.TempDir()) // no sudo there
+	absent := Need{"quantumdb", []string{"quantumdb-server"}, func() bool { return false }}
+	if os.Geteuid() == 0 {
+		t.Skip("root would ask apt-get")
+	}
+	err := Install(t.Context(), io.Discard, absent)
+	if err == nil || !strings.Contains(err.Error(), "no quantumdb") || !strings.Contains(err.Error(), "apt-get install quantumdb-server") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNothingIsInstalledWhenNothingIsMissing(t *testing.T) {
+	there := Need{"sh", []string{"dash"}, func() bool { return true }}
+	if err := Install(t.Context(), io.Discard, there, there); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDataMovesWhereItsOwnerCanReachIt(t *testing.T) {
+	closed := filepath.Join(scratch(t), "closed")
+	if err := os.Mkdir(closed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if passable(filepath.Join(closed, "not", "there", "yet")) {
+		t.Error("a closed directory counts as passable")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root runs PostgreSQL as another")
+	}
+	owner, err := unprivileged()
+	if err != nil {
+		t.Skip(err)
+	}
+	dir, err := prepareData(filepath.Join(closed, "data"), owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if !strings.HasPrefix(dir, "/var/tmp/examprep-") || !passable(filepath.Dir(dir)) {
+		t.Errorf("moved to %s", dir)
+	}
+	if err := os.Chown(dir, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := prepareData(filepath.Join(closed, "data"), owner); err == nil {
+		t.Error("took a directory that somebody else owns")
+	}
+}
+
+// scratch is a temporary directory that other users may pass through, as .dev is.
+func scratch(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "servers-test-") //nolint:usetesting // t.TempDir is closed to other users
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func supervisor(t *testing.T, dir string) *process.Supervisor {
+	t.Helper()
+	s, err := process.New(filepath.Join(dir, "log"), filepath.Join(dir, "pids"), t.Logf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	ports, err := state.Dir(t.TempDir()).OpenPorts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, err := ports.Address(t.Context(), t.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
+
+func execute(t *testing.T, url, statement string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	if _, err := conn.Exec(t.Context(), statement); err != nil {
+		t.Fatal(err)
+	}
+}

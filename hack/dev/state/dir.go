@@ -1,0 +1,147 @@
+package state
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Dir is the directory that remembers.
+type Dir string
+
+// Path names a file in the directory.
+func (d Dir) Path(elements ...string) string {
+	return filepath.Join(append([]string{string(d)}, elements...)...)
+}
+
+// Make creates the directory. Others may pass through it, because a database server runs as another user when the
+// developer is root; what is in it protects itself.
+func (d Dir) Make() error {
+	if err := os.MkdirAll(string(d), 0o755); err != nil {
+		return fmt.Errorf("make the state directory: %w", err)
+	}
+	return nil
+}
+
+// WriteFile replaces a file whole; readers see the old or the new content.
+func (d Dir) WriteFile(name string, content []byte, mode os.FileMode) error {
+	path := d.Path(name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), ".partial-*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer os.Remove(file.Name()) // fails once it has been renamed
+	_, err = file.Write(content)
+	if err = errors.Join(err, file.Chmod(mode), file.Close()); err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// Secret returns what stands in secrets/NAME. When nothing does, generate makes it and it is kept.
+func (d Dir) Secret(name string, generate func() string) (string, error) {
+	text, err := os.ReadFile(d.Path("secrets", name))
+	if err == nil && len(text) > 0 {
+		return strings.TrimSpace(string(text)), nil
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("read a secret: %w", err)
+	}
+	secret := generate()
+	return secret, d.WriteFile(filepath.Join("secrets", name), []byte(secret+"\n"), 0o600)
+}
+
+// RandomHex is n random bytes in hexadecimal: a password that needs no escaping anywhere.
+func RandomHex(n int) string { return hex.EncodeToString(random(n)) }
+
+// RandomBase64 is n random bytes in base64.
+func RandomBase64(n int) string { return base64.StdEncoding.EncodeToString(random(n)) }
+
+func random(n int) []byte {
+	secret := make([]byte, n)
+	_, _ = rand.Read(secret) // never fails
+	return secret
+}
+
+const lockFile = "supervisor.pid"
+
+// HeldError says which process holds the directory.
+type HeldError struct{ PID int }
+
+// Error names the process.
+func (e *HeldError) Error() string { return fmt.Sprintf("process %d holds it", e.PID) }
+
+// Hold takes the directory for this process. The kernel lets go of it when the process ends, however it ends, so a
+// process id that stands in the file without a lock belongs to nobody.
+func (d Dir) Hold() (release func(), err error) {
+	if err := d.Make(); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(d.Path(lockFile), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("hold %s: %w", d, err)
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		defer file.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, &HeldError{PID: readPID(file.Name())}
+		}
+		return nil, fmt.Errorf("hold %s: %w", d, err)
+	}
+	err = file.Truncate(0)
+	if err == nil {
+		_, err = file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("hold %s: %w", d, err)
+	}
+	return func() { _ = file.Close() }, nil
+}
+
+// Holder returns the id of the process that holds the directory, 0 if none does.
+func (d Dir) Holder() (int, error) {
+	file, err := os.Open(d.Path(lockFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look who holds %s: %w", d, err)
+	}
+	defer file.Close()
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) // let go of again at Close
+	switch {
+	case err == nil:
+		return 0, nil
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return readPID(file.Name()), nil
+	default:
+		return 0, fmt.Errorf("look who holds %s: %w", d, err)
+	}
+}
+
+// readPID reads the process id in a file, 0 if there is none.
+func readPID(path string) int {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return 0
+	}
+	return pid
+}

@@ -159,6 +159,7 @@ func (w *canonicalWriter) answer(a Answer) {
 		w.number("tolerance", a.Tolerance)
 	case AnswerText:
 		w.text("text", a.Text)
+	case AnswerChoice, AnswerChoices, AnswerAnnulled, AnswerUnmarkable: // nothing after kind
 	}
 	w.close('}')
 }

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	_ "embed"
 	"encoding/json"
 	"math"
@@ -84,7 +85,7 @@ func TestCanonicalFormIsRFC8785(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if string(reference) != string(form) {
+		if !bytes.Equal(reference, form) {
 			t.Fatalf("the form is not canonical\n got %s\nwant %s", form, reference)
 		}
 	})

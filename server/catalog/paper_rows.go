@@ -49,9 +49,9 @@ func (d *draft) row(i int) (catalogdb.StagePaperParams, error) {
 	return catalogdb.StagePaperParams{
 		ExamKey: d.exam.Key, Digest: ref.Digest[:], PaperID: paper.ID, SealDigest: ref.Seal[:],
 		Title: paper.Title, Subject: paper.Subject,
-		Year:            int32(paper.Year),                       //nolint:gosec // bounded by Validate
-		DurationMinutes: int32(effectiveDuration(d.exam, paper)), //nolint:gosec // bounded by Validate
-		QuestionCount:   int32(len(paper.Questions)),             //nolint:gosec // bounded by Validate
+		Year:            int32(paper.Year),
+		DurationMinutes: int32(effectiveDuration(d.exam, paper)),
+		QuestionCount:   int32(len(paper.Questions)),
 		Metadata:        metadata, Questions: questions, AnswerKey: key,
 	}, nil
 }

@@ -65,8 +65,8 @@ func (v *inspector) at(name string, index int, inspect func()) {
 
 func (v *inspector) within(name string, inspect func()) { v.at(name, -1, inspect) }
 
-// report notes a problem of the named field of where the inspector stands; field may be empty for the place itself.
-func (v *inspector) report(field, format string, args ...any) {
+// reportf notes a problem of the named field of where the inspector stands; field may be empty for the place itself.
+func (v *inspector) reportf(field, format string, args ...any) {
 	if len(v.problems) == MaxProblems {
 		v.omitted++
 		return
@@ -99,11 +99,11 @@ func (v *inspector) err() error {
 func (v *inspector) text(field, value string, limit int) bool {
 	switch {
 	case !utf8.ValidString(value):
-		v.report(field, "must be valid UTF-8")
+		v.reportf(field, "must be valid UTF-8")
 	case strings.IndexByte(value, 0) >= 0:
-		v.report(field, "must not contain U+0000")
+		v.reportf(field, "must not contain U+0000")
 	case len(value) > limit && utf8.RuneCountInString(value) > limit:
-		v.report(field, "must have at most %d characters", limit)
+		v.reportf(field, "must have at most %d characters", limit)
 	default:
 		return true
 	}
@@ -113,7 +113,7 @@ func (v *inspector) text(field, value string, limit int) bool {
 // required checks a string that must hold more than white space.
 func (v *inspector) required(field, value string, limit int) bool {
 	if strings.TrimSpace(value) == "" {
-		v.report(field, "is required")
+		v.reportf(field, "is required")
 		return false
 	}
 	return v.text(field, value, limit)
@@ -121,7 +121,7 @@ func (v *inspector) required(field, value string, limit int) bool {
 
 func (v *inspector) between(field string, value, lowest, highest int) {
 	if value < lowest || value > highest {
-		v.report(field, "must be %d to %d, not %d", lowest, highest, value)
+		v.reportf(field, "must be %d to %d, not %d", lowest, highest, value)
 	}
 }
 
@@ -133,12 +133,12 @@ func (v *inspector) link(field, value string) {
 	parsed, err := url.Parse(value)
 	switch {
 	case err != nil:
-		v.report(field, "is not a URL")
+		v.reportf(field, "is not a URL")
 	case parsed.Scheme != "https" && parsed.Scheme != "http":
-		v.report(field, "must be an http or https URL")
+		v.reportf(field, "must be an http or https URL")
 	case parsed.Hostname() == "":
-		v.report(field, "must name a host")
+		v.reportf(field, "must name a host")
 	case parsed.User != nil:
-		v.report(field, "must not carry credentials")
+		v.reportf(field, "must not carry credentials")
 	}
 }

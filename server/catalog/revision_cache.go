@@ -40,7 +40,7 @@ func newRevisionCache[V any](
 	entries, err := otter.New(&otter.Options[revisionID, sized[V]]{
 		MaximumWeight: maximum,
 		Weigher: func(_ revisionID, entry sized[V]) uint32 {
-			return uint32(min(max(entry.bytes, 1), math.MaxUint32)) //nolint:gosec // bounded
+			return uint32(min(max(entry.bytes, 1), math.MaxUint32))
 		},
 	})
 	if err != nil {
@@ -62,7 +62,8 @@ func (c *revisionCache[V]) get(ctx context.Context, id revisionID) (V, error) {
 		if result.Err != nil {
 			return none, result.Err
 		}
-		return result.Val.(V), nil //nolint:forcetypeassert // fill returns nothing else
+		value, _ := result.Val.(V) // fill returns nothing else
+		return value, nil
 	}
 }
 

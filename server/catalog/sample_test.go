@@ -112,6 +112,7 @@ func anyQuestion(section, number int) *rapid.Generator[Question] {
 			q.Answer.Choices = []string{rapid.SampledFrom(letters).Draw(t, "letter")}
 		case AnswerChoices:
 			q.Answer.Choices = rapid.SliceOfNDistinct(rapid.SampledFrom(letters), 1, len(letters), rapid.ID).Draw(t, "letters")
+		case AnswerAnnulled, AnswerUnmarkable:
 		}
 		q.Options = make(map[string]string, len(letters))
 		for _, letter := range letters {

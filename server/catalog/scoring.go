@@ -29,7 +29,7 @@ func (v *inspector) scoring(raw json.RawMessage) Scoring {
 	}
 	var rubric map[string]any
 	if err := json.Unmarshal(raw, &rubric); err != nil {
-		v.report("", "is not JSON")
+		v.reportf("", "is not JSON")
 		return scoring
 	}
 	read(v, rubric, "method", "a string", &scoring.Method)
@@ -40,7 +40,7 @@ func (v *inspector) scoring(raw json.RawMessage) Scoring {
 	read(v, rubric, "partial_credit", "true or false", &scoring.PartialCredit)
 	scoring.MaxScore = v.optionalNumber(rubric, "max_score")
 	if scoring.MaxScore != nil && *scoring.MaxScore <= 0 {
-		v.report("max_score", "must be more than 0")
+		v.reportf("max_score", "must be more than 0")
 	}
 	scoring.PassMark = v.optionalNumber(rubric, "pass_mark")
 	if scale, ok := read[map[string]any](v, rubric, "scale", "an object", nil); ok {
@@ -74,10 +74,10 @@ func (v *inspector) scaleOf(scale map[string]any) *Scale {
 	s := Scale{Min: v.number(scale, "min"), Max: v.number(scale, "max")}
 	read(v, scale, "step", "a number", &s.Step)
 	if s.Min >= s.Max {
-		v.report("max", "must be more than min")
+		v.reportf("max", "must be more than min")
 	}
 	if s.Step < 0 {
-		v.report("step", "must not be negative")
+		v.reportf("step", "must not be negative")
 	}
 	return &s
 }
@@ -89,7 +89,7 @@ func (v *inspector) bandOf(row map[string]any) Band {
 	read(v, row, "descriptor", "a string", &band.Descriptor)
 	v.text("descriptor", band.Descriptor, maxProse)
 	if band.Min > band.Max {
-		v.report("max", "must not be less than min")
+		v.reportf("max", "must not be less than min")
 	}
 	return band
 }
@@ -99,7 +99,7 @@ func (v *inspector) sortConversion(table []Conversion) {
 	slices.SortStableFunc(table, func(a, b Conversion) int { return cmp.Compare(a.Raw, b.Raw) })
 	for i := 1; i < len(table); i++ {
 		if table[i].Raw == table[i-1].Raw {
-			v.report("conversion", "converts %v twice", table[i].Raw)
+			v.reportf("conversion", "converts %v twice", table[i].Raw)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func (v *inspector) sortConversion(table []Conversion) {
 func (v *inspector) number(object map[string]any, name string) float64 {
 	value, ok := read[float64](v, object, name, "a number", nil)
 	if !ok && object[name] == nil {
-		v.report(name, "is required")
+		v.reportf(name, "is required")
 	}
 	return value
 }
@@ -130,7 +130,7 @@ func read[T any](v *inspector, object map[string]any, name, kind string, target 
 	}
 	value, ok := member.(T)
 	if !ok {
-		v.report(name, "must be %s", kind)
+		v.reportf(name, "must be %s", kind)
 		return none, false
 	}
 	if target != nil {
@@ -148,7 +148,7 @@ func eachObject(v *inspector, object map[string]any, name string, visit func(map
 			if fields, ok := row.(map[string]any); ok {
 				visit(fields)
 			} else {
-				v.report("", "must be an object")
+				v.reportf("", "must be an object")
 			}
 		})
 	}

@@ -46,7 +46,7 @@ func Validate(exam Exam) error {
 
 func (v *inspector) exam(exam Exam) {
 	if len(exam.Key) > maxKey || !examKeyShape.MatchString(exam.Key) {
-		v.report("examKey", "must be at most %d of a-z, 0-9 and single inner hyphens", maxKey)
+		v.reportf("examKey", "must be at most %d of a-z, 0-9 and single inner hyphens", maxKey)
 	}
 	v.required("name", exam.Name, maxName)
 	v.text("category", exam.Category, maxName)
@@ -69,7 +69,7 @@ func (v *inspector) exam(exam Exam) {
 		v.at("papers", i, func() {
 			paper := &exam.Papers[i]
 			if first, again := seen[paper.ID]; again {
-				v.report("paperID", "%q is the ID of papers[%d] too", paper.ID, first)
+				v.reportf("paperID", "%q is the ID of papers[%d] too", paper.ID, first)
 			} else {
 				seen[paper.ID] = i
 			}
@@ -80,7 +80,7 @@ func (v *inspector) exam(exam Exam) {
 
 func (v *inspector) length(field string, n int) {
 	if n > maxList {
-		v.report(field, "must have at most %d entries, not %d", maxList, n)
+		v.reportf(field, "must have at most %d entries, not %d", maxList, n)
 	}
 }
 
@@ -91,7 +91,7 @@ func (v *inspector) countryCode(code string) {
 	}
 	region, err := language.ParseRegion(code)
 	if err != nil || len(code) != 2 || region.Canonicalize().String() != code || !region.IsCountry() {
-		v.report("countryCode", "must be an ISO 3166-1 alpha-2 code in upper case, not %.20q", code)
+		v.reportf("countryCode", "must be an ISO 3166-1 alpha-2 code in upper case, not %.20q", code)
 	}
 }
 
@@ -123,7 +123,7 @@ func (v *inspector) links(field string, links []Link) {
 func (v *inspector) studyPath(path StudyPath) {
 	v.between("weeks", path.Weeks, 0, maxNumber)
 	if math.IsNaN(path.HoursTotal) || path.HoursTotal < 0 || path.HoursTotal > maxNumber {
-		v.report("hoursTotal", "must be 0 to %d", maxNumber)
+		v.reportf("hoursTotal", "must be 0 to %d", maxNumber)
 	}
 	v.length("steps", len(path.Steps))
 	for i, step := range path.Steps {
@@ -136,12 +136,12 @@ func (v *inspector) studyPath(path StudyPath) {
 func (v *inspector) freeForm(raw json.RawMessage) bool {
 	switch {
 	case len(raw) > maxFreeForm:
-		v.report("", "must have at most %d bytes", maxFreeForm)
+		v.reportf("", "must have at most %d bytes", maxFreeForm)
 	case !bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("{")):
-		v.report("", "must be an object")
+		v.reportf("", "must be an object")
 	default:
 		if _, err := jcs.Transform(raw); err != nil {
-			v.report("", "is not unambiguous JSON: %s", strings.ToLower(err.Error()))
+			v.reportf("", "is not unambiguous JSON: %s", strings.ToLower(err.Error()))
 			return false
 		}
 		return true

@@ -19,7 +19,7 @@ const (
 
 func (v *inspector) paper(paper *Paper) {
 	if len(paper.ID) < minPaperID || len(paper.ID) > maxPaperID || !paperIDShape.MatchString(paper.ID) {
-		v.report("paperID", "must be %d to %d of letters, digits, '.', '_', ':' and '-', beginning with a letter or digit",
+		v.reportf("paperID", "must be %d to %d of letters, digits, '.', '_', ':' and '-', beginning with a letter or digit",
 			minPaperID, maxPaperID)
 	}
 	v.text("title", paper.Title, maxName)
@@ -37,9 +37,9 @@ func (v *inspector) paper(paper *Paper) {
 	}
 	switch n := len(paper.Questions); {
 	case n == 0:
-		v.report("questions", "must not be empty")
+		v.reportf("questions", "must not be empty")
 	case n > maxQuestions:
-		v.report("questions", "must have at most %d entries, not %d", maxQuestions, n)
+		v.reportf("questions", "must have at most %d entries, not %d", maxQuestions, n)
 	}
 	type place struct{ section, number int }
 	seen := make(map[place]int, len(paper.Questions))
@@ -48,7 +48,7 @@ func (v *inspector) paper(paper *Paper) {
 		v.at("questions", i, func() {
 			here := place{question.Section, question.Number}
 			if first, again := seen[here]; again {
-				v.report("number", "section %d has a question %d already: questions[%d]", here.section, here.number, first)
+				v.reportf("number", "section %d has a question %d already: questions[%d]", here.section, here.number, first)
 			} else {
 				seen[here] = i
 			}
@@ -62,7 +62,7 @@ func (v *inspector) language(tag string) {
 		return
 	}
 	if _, err := language.Parse(tag); err != nil || strings.Contains(tag, "_") {
-		v.report("language", "must be a BCP 47 tag, not %.40q", tag)
+		v.reportf("language", "must be a BCP 47 tag, not %.40q", tag)
 	}
 }
 
@@ -71,24 +71,24 @@ func (v *inspector) marking(m Marking) {
 	v.marks("incorrect", m.Incorrect)
 	v.marks("unanswered", m.Unanswered)
 	if m.Correct <= 0 {
-		v.report("correct", "must be more than 0")
+		v.reportf("correct", "must be more than 0")
 	}
 	if m.Incorrect > m.Correct {
-		v.report("incorrect", "must not earn more than a correct answer")
+		v.reportf("incorrect", "must not earn more than a correct answer")
 	}
 	if m.Unanswered > m.Correct {
-		v.report("unanswered", "must not earn more than a correct answer")
+		v.reportf("unanswered", "must not earn more than a correct answer")
 	}
 }
 
 func (v *inspector) marks(field string, marks float64) {
 	if math.IsNaN(marks) || math.Abs(marks) > maxMarks {
-		v.report(field, "must be %d to %d", -maxMarks, maxMarks)
+		v.reportf(field, "must be %d to %d", -maxMarks, maxMarks)
 		return
 	}
 	_, decimals, _ := strings.Cut(strconv.FormatFloat(marks, 'f', -1, 64), ".")
 	if len(decimals) > maxMarkDecimals {
-		v.report(field, "must have at most %d decimals", maxMarkDecimals)
+		v.reportf(field, "must have at most %d decimals", maxMarkDecimals)
 	}
 }
 
@@ -106,7 +106,7 @@ func (v *inspector) verification(seal Verification) {
 	v.required("by", seal.By, maxName)
 	if _, err := time.Parse(time.RFC3339, seal.At); err != nil {
 		if _, err := time.Parse(time.DateOnly, seal.At); err != nil {
-			v.report("at", "must be a date or an RFC 3339 time, not %.40q", seal.At)
+			v.reportf("at", "must be a date or an RFC 3339 time, not %.40q", seal.At)
 		}
 	}
 	v.digest("digest", seal.Digest)
@@ -114,7 +114,7 @@ func (v *inspector) verification(seal Verification) {
 
 func (v *inspector) digest(field, value string) {
 	if _, err := ParseDigest(value); err != nil {
-		v.report(field, "must be sha256: and 64 lower-case hex digits")
+		v.reportf(field, "must be sha256: and 64 lower-case hex digits")
 	}
 }
 
@@ -135,11 +135,11 @@ func (v *inspector) options(q *Question) {
 		return
 	}
 	if len(q.Options) < 2 {
-		v.report("options", "must offer at least two")
+		v.reportf("options", "must offer at least two")
 	}
 	for _, letter := range slices.Sorted(maps.Keys(q.Options)) {
 		if len(letter) != 1 || letter[0] < 'A' || letter[0] > 'Z' {
-			v.report("options", "names must be single letters A to Z, not %.20q", letter)
+			v.reportf("options", "names must be single letters A to Z, not %.20q", letter)
 			continue
 		}
 		field := "options." + letter
@@ -156,7 +156,7 @@ func (v *inspector) answer(q *Question) {
 	switch answer.Kind {
 	case AnswerChoice:
 		if len(answer.Choices) != 1 {
-			v.report("choice", "must be one letter")
+			v.reportf("choice", "must be one letter")
 			return
 		}
 		v.offered("choice", q, answer.Choices[0])
@@ -164,10 +164,10 @@ func (v *inspector) answer(q *Question) {
 		v.choices(q)
 	case AnswerNumeric:
 		if math.IsNaN(answer.Number) || math.IsInf(answer.Number, 0) {
-			v.report("number", "must be a finite number")
+			v.reportf("number", "must be a finite number")
 		}
 		if math.IsNaN(answer.Tolerance) || math.IsInf(answer.Tolerance, 0) || answer.Tolerance < 0 {
-			v.report("tolerance", "must be a finite number of at least 0")
+			v.reportf("tolerance", "must be a finite number of at least 0")
 		}
 		v.withoutOptions("number", q)
 	case AnswerText:
@@ -175,20 +175,20 @@ func (v *inspector) answer(q *Question) {
 		v.withoutOptions("text", q)
 	case AnswerAnnulled, AnswerUnmarkable:
 	case "":
-		v.report("", "is required")
+		v.reportf("", "is required")
 	default:
-		v.report("", "has the unknown kind %.20q", string(answer.Kind))
+		v.reportf("", "has the unknown kind %.20q", string(answer.Kind))
 	}
 }
 
 func (v *inspector) choices(q *Question) {
 	letters := q.Answer.Choices
 	if len(letters) == 0 {
-		v.report("choices", "must name at least one letter")
+		v.reportf("choices", "must name at least one letter")
 	}
 	for i, letter := range letters {
 		if slices.Contains(letters[:i], letter) {
-			v.report("choices", "names %.20q twice", letter)
+			v.reportf("choices", "names %.20q twice", letter)
 			continue
 		}
 		v.offered("choices", q, letter)
@@ -197,12 +197,12 @@ func (v *inspector) choices(q *Question) {
 
 func (v *inspector) offered(field string, q *Question, letter string) {
 	if _, offered := q.Options[letter]; !offered {
-		v.report(field, "%.20q is not among the options", letter)
+		v.reportf(field, "%.20q is not among the options", letter)
 	}
 }
 
 func (v *inspector) withoutOptions(field string, q *Question) {
 	if len(q.Options) > 0 {
-		v.report(field, "cannot answer a question with options")
+		v.reportf(field, "cannot answer a question with options")
 	}
 }

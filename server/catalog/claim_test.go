@@ -1,0 +1,194 @@
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"examprep.dev/server/postgres"
+)
+
+func TestPublishersOfOneKeyTakeTurns(t *testing.T) {
+	b := newBench(t, postgres.Sandbox)
+	b.subscribe(t)
+	const publishers, rounds = 6, 5
+	var wait sync.WaitGroup
+	for i := range publishers {
+		wait.Go(func() {
+			for round := range rounds {
+				exam := clone(sampleExam())
+				exam.Papers[0].Questions[0].Prompt = fmt.Sprintf("%d of %d", i%3, round) // two at a time publish the same
+				if _, err := b.publisher.Publish(t.Context(), owner, exam, Options{}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	revision := b.count(t, "SELECT revision FROM exams")
+	if n := b.count(t, "SELECT count(*) FROM exam_revisions"); n != revision {
+		t.Errorf("%d revisions, the last is %d", n, revision)
+	}
+	events := b.events(t)
+	versions := make(map[int64]bool)
+	for _, event := range events {
+		versions[event.ContentVersion] = true
+	}
+	if len(events) != revision || len(versions) != revision {
+		t.Errorf("%d events of %d versions, want %d", len(events), len(versions), revision)
+	}
+	if n := b.count(t, "SELECT count(*) FROM exams e JOIN exam_revisions r USING (exam_key, revision) WHERE e.digest = r.digest"); n != 1 {
+		t.Error("the pointer and its digest disagree")
+	}
+}
+
+func TestARefusedClaimantChangesNothing(t *testing.T) {
+	b := newBench(t, postgres.Sandbox)
+	b.publish(t, sampleExam())
+	written := rowVersions(t, b)
+	rival := Claim{Cluster: "test", Namespace: "exams", Name: "rival"}
+	other := clone(sampleExam())
+	other.Name = "The rival's"
+	var conflict *ClaimConflictError
+	for name, err := range map[string]error{
+		"publish": second(b.publisher.Publish(t.Context(), rival, other, Options{})),
+		"pin":     second(b.publisher.Publish(t.Context(), rival, other, Options{Pin: 1})),
+	} {
+		if !errors.As(err, &conflict) || conflict.Owner != owner || conflict.ExamKey != other.Key {
+			t.Errorf("%s: got %v, want a ClaimConflictError of %v", name, err, owner)
+		}
+	}
+	for _, deleteContent := range []bool{false, true} {
+		if err := b.publisher.Release(t.Context(), rival, other.Key, deleteContent); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := b.publisher.Release(t.Context(), rival, "unheard-of", true); err != nil {
+		t.Error(err)
+	}
+	if !slices.Equal(rowVersions(t, b), written) {
+		t.Error("the rival wrote")
+	}
+}
+
+func second[A any](_ A, err error) error { return err }
+
+func TestAClaimIsAdoptedOnPurpose(t *testing.T) {
+	b := newBench(t, postgres.Sandbox)
+	b.publish(t, sampleExam())
+	heir := Claim{Cluster: "test", Namespace: "exams", Name: "heir"}
+	adopted, err := b.publisher.Publish(t.Context(), heir, sampleExam(), Options{Adopt: true})
+	if err != nil || adopted.Changed || adopted.Revision != 1 {
+		t.Fatalf("adopted %+v, %v: the same content needs no new revision", adopted, err)
+	}
+	var conflict *ClaimConflictError
+	if _, err := b.publisher.Publish(t.Context(), owner, sampleExam(), Options{}); !errors.As(err, &conflict) || conflict.Owner != heir {
+		t.Errorf("got %v, want the heir to be the owner", err)
+	}
+	if err := b.publisher.Release(t.Context(), owner, sampleExam().Key, true); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.count(t, "SELECT count(*) FROM exams WHERE NOT withdrawn AND claim_name = 'heir'"); n != 1 {
+		t.Error("the former owner's deletion dropped the heir's exam")
+	}
+}
+
+// Two claimants publish, adopt and release at once, in every order there is; whatever happens, one of them or nobody
+// owns the exam, and it is served as long as nobody deleted it.
+func TestTwoClaimantsInAnyOrder(t *testing.T) {
+	b := newBench(t, postgres.Sandbox)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range 20 {
+		key := fmt.Sprintf("contested-%d", i)
+		var wait sync.WaitGroup
+		for _, name := range []string{"one", "two"} {
+			claim := Claim{"test", "exams", name}
+			steps := rng.Perm(4)
+			wait.Go(func() {
+				for _, step := range steps {
+					exam := clone(sampleExam())
+					exam.Key, exam.Name = key, name
+					var err error
+					switch step {
+					case 0, 1:
+						_, err = b.publisher.Publish(t.Context(), claim, exam, Options{Adopt: step == 1})
+					default:
+						err = b.publisher.Release(t.Context(), claim, key, step == 3)
+					}
+					var conflict *ClaimConflictError
+					if err != nil && (!errors.As(err, &conflict) || conflict.Owner == claim) {
+						t.Errorf("%s, step %d: %v", name, step, err)
+					}
+				}
+			})
+		}
+		wait.Wait()
+		var final struct {
+			name                *string
+			document            string
+			withdrawn           bool
+			revision, revisions int64
+		}
+		err := b.pool.QueryRow(t.Context(), `
+			SELECT claim_name, withdrawn, e.revision, r.document->>'name', (SELECT count(*) FROM exam_revisions x WHERE x.exam_key = e.exam_key)
+			FROM exams e JOIN exam_revisions r USING (exam_key, revision) WHERE exam_key = $1`, key).
+			Scan(&final.name, &final.withdrawn, &final.revision, &final.document, &final.revisions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if final.name != nil && (*final.name != final.document || final.withdrawn) {
+			t.Errorf("%s owns what is %s's (withdrawn: %v)", *final.name, final.document, final.withdrawn)
+		}
+		if final.revision != final.revisions {
+			t.Errorf("revision %d of %d", final.revision, final.revisions)
+		}
+	}
+}
+
+func TestReleaseRetainsOrWithdraws(t *testing.T) {
+	b := newBench(t, postgres.Sandbox)
+	b.subscribe(t)
+	exam := sampleExam()
+	first := b.publish(t, exam)
+	if err := b.publisher.Release(t.Context(), owner, exam.Key, false); err != nil {
+		t.Fatal(err)
+	}
+	s := b.snapshot(t, SnapshotConfig{})
+	if _, served := s.Overview(exam.Key); !served {
+		t.Error("a retained exam is not served")
+	}
+	heir := Claim{"test", "exams", "heir"}
+	if _, err := b.publisher.Publish(t.Context(), heir, exam, Options{}); err != nil {
+		t.Fatalf("a released claim is not free: %v", err)
+	}
+	if err := b.publisher.Release(t.Context(), heir, exam.Key, true); err != nil {
+		t.Fatal(err)
+	}
+	s = b.snapshot(t, SnapshotConfig{})
+	if _, served := s.Overview(exam.Key); served || len(s.List()) != 0 {
+		t.Error("a withdrawn exam is served")
+	}
+	var missing *NotFoundError
+	if _, err := s.Paper(t.Context(), exam.Key, "xx-sample-2023"); !errors.As(err, &missing) || missing.What != "exam" {
+		t.Errorf("got %v, want no such exam", err)
+	}
+	digest := first.PaperDigests["xx-sample-2023"]
+	if _, err := s.Revision(t.Context(), exam.Key, digest); err != nil {
+		t.Errorf("attempts in hand cannot be paged: %v", err)
+	}
+	if _, err := s.AnswerKey(t.Context(), exam.Key, digest); err != nil {
+		t.Errorf("attempts in hand cannot be scored: %v", err)
+	}
+	again := b.publish(t, exam)
+	if again.Revision != 2 || !again.Changed {
+		t.Errorf("publishing a withdrawn exam again: %+v", again)
+	}
+	checkServed(t.Context(), t, b.snapshot(t, SnapshotConfig{}), exam, again)
+	events := b.events(t)
+	if len(events) != 3 || !slices.Equal(events[1].Changes, []string{"withdrawn"}) || !slices.Equal(events[1].PaperIDs, []string{"xx-sample-2023"}) {
+		t.Errorf("events %+v", events)
+	}
+}

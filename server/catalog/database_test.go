@@ -1,0 +1,160 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/webhooks"
+)
+
+// patience bounds what a test waits for; only a failing test waits so long.
+const patience = 30 * time.Second
+
+var owner = Claim{Cluster: "test", Namespace: "exams", Name: "owner"}
+
+// bell counts Notify.
+type bell struct{ rung atomic.Int64 }
+
+func (b *bell) Notify() { b.rung.Add(1) }
+
+// bench is a database with a publisher on it.
+type bench struct {
+	pool      *pgxpool.Pool
+	publisher *Publisher
+	bell      *bell
+	// statements counts what was sent on the pool, BEGIN and COMMIT included.
+	statements *atomic.Int64
+}
+
+type statementCounter struct{ n *atomic.Int64 }
+
+func (c statementCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+
+func (statementCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func newBench(t *testing.T, env postgres.Environment) *bench {
+	t.Helper()
+	cfg, err := pgxpool.ParseConfig(postgrestest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{bell: &bell{}, statements: &atomic.Int64{}}
+	cfg.ConnConfig.Tracer = statementCounter{b.statements}
+	if b.pool, err = pgxpool.NewWithConfig(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.pool.Close)
+	b.publisher = NewPublisher(b.pool, env, b.bell)
+	return b
+}
+
+func (b *bench) publish(t *testing.T, exam Exam) Publication {
+	t.Helper()
+	published, err := b.publisher.Publish(t.Context(), owner, exam, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return published
+}
+
+// subscribe makes an endpoint, so that events become deliveries.
+func (b *bench) subscribe(t *testing.T) {
+	t.Helper()
+	b.exec(t, `INSERT INTO webhook_endpoints (id, url, events) VALUES (gen_random_uuid(), 'https://example.org/', $1)`,
+		[]string{string(webhooks.KindContentUpdated)})
+}
+
+// events returns the data of every event so far, in order.
+func (b *bench) events(t *testing.T) []webhooks.ContentUpdated {
+	t.Helper()
+	rows, err := b.pool.Query(t.Context(), "SELECT body FROM webhook_events WHERE kind = $1 ORDER BY id", string(webhooks.KindContentUpdated))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bodies, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events []webhooks.ContentUpdated
+	for _, raw := range bodies {
+		var body struct {
+			Data webhooks.ContentUpdated `json:"data"`
+		}
+		if err := json.Unmarshal(raw, &body); err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, body.Data)
+	}
+	return events
+}
+
+func (b *bench) exec(t *testing.T, statement string, args ...any) {
+	t.Helper()
+	if _, err := b.pool.Exec(t.Context(), statement, args...); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+func (b *bench) count(t *testing.T, query string, args ...any) int {
+	t.Helper()
+	var n int
+	if err := b.pool.QueryRow(t.Context(), query, args...).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+// snapshot opens one that polls too seldom to matter, unless the test says otherwise.
+func (b *bench) snapshot(t *testing.T, cfg SnapshotConfig) *Snapshot {
+	t.Helper()
+	if cfg.PollInterval == 0 {
+		cfg.PollInterval = time.Hour
+	}
+	s, err := OpenSnapshot(t.Context(), b.pool, slog.New(slog.DiscardHandler), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// run keeps s running until the test ends.
+func run(t *testing.T, s *Snapshot) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+// eventually polls until holds, at most for patience.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-deadline.C:
+			t.Fatalf("in vain waited for: %s", what)
+		case <-tick.C:
+		}
+	}
+}

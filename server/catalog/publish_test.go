@@ -1,0 +1,414 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"pgregory.net/rapid"
+
+	"examprep.dev/server/postgres"
+)
+
+func TestWhatIsPublishedIsServedAndNotWrittenTwice(t *testing.T) {
+	b := newBench(t, postgres.Sandbox)
+	n := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		n++
+		exam := anyExam(fmt.Sprintf("exam-%d", n)).Draw(rt, "exam")
+		published, err := b.publisher.Publish(t.Context(), owner, exam, Options{})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if published.Revision != 1 || !published.Changed || len(published.PaperDigests) != len(exam.Papers) {
+			rt.Fatalf("published %+v", published)
+		}
+		written := rowVersions(t, b)
+		before := b.statements.Load()
+		again, err := b.publisher.Publish(t.Context(), owner, exam, Options{})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if sent := b.statements.Load() - before; sent != 1 {
+			rt.Fatalf("publishing the same again sent %d statements", sent)
+		}
+		published.Changed = false
+		if !reflect.DeepEqual(again, published) {
+			rt.Fatalf("again = %+v, want %+v", again, published)
+		}
+		if !slices.Equal(rowVersions(t, b), written) {
+			rt.Fatal("publishing the same again wrote")
+		}
+		if changes, err := b.publisher.Diff(t.Context(), exam); err != nil || len(changes) > 0 {
+			rt.Fatalf("diff of what is published: %v, %v", changes, err)
+		}
+		checkServed(t.Context(), rt, b.snapshot(t, SnapshotConfig{}), exam, published)
+		checkStored(t, rt, b, exam)
+	})
+}
+
+// rowVersions lists the transaction that wrote each row of the catalogue and the outbox.
+func rowVersions(t *testing.T, b *bench) []string {
+	t.Helper()
+	rows, err := b.pool.Query(t.Context(), `
+		SELECT 'e' || xmin || ctid FROM exams UNION ALL SELECT 'r' || xmin || ctid FROM exam_revisions
+		UNION ALL SELECT 'p' || xmin || ctid FROM paper_revisions UNION ALL SELECT 'k' || xmin || ctid FROM paper_answer_keys
+		UNION ALL SELECT 'x' || xmin || ctid FROM exam_revision_papers UNION ALL SELECT 'w' || xmin || ctid FROM webhook_events
+		ORDER BY 1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return versions
+}
+
+// checkStored loads the papers back with their answers: nothing of what was sealed is lost on the way.
+func checkStored(t *testing.T, rt *rapid.T, b *bench, exam Exam) {
+	t.Helper()
+	empty := Exam{Key: exam.Key, Name: "x"}
+	changes, err := b.publisher.Diff(t.Context(), empty)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	removed := 0
+	for _, change := range changes {
+		if change.Kind == Removed && change.PaperID != "" {
+			removed++
+		}
+	}
+	if removed != len(exam.Papers) {
+		rt.Fatalf("%d papers are told as removed, want %d", removed, len(exam.Papers))
+	}
+	for i := range exam.Papers {
+		want, err := exam.Papers[i].SealDigest()
+		if err != nil {
+			rt.Fatal(err)
+		}
+		ref := refOf(t, b, exam.Key, exam.Papers[i].ID)
+		stored, err := loadPaper(t.Context(), queries(b), exam.Key, ref)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if got, err := stored.SealDigest(); err != nil || got != want || ref.Seal != want {
+			rt.Fatalf("paper read back differs: %v, %v\n%v", got, err, comparePapers(&exam.Papers[i], stored))
+		}
+	}
+}
+
+func TestAChangeMakesANewRevisionAndTellsWhatChanged(t *testing.T) {
+	b := newBench(t, postgres.Sandbox)
+	b.subscribe(t)
+	first := sampleExam()
+	first.Papers = append(first.Papers, samplePaper("xx-sample-2024"))
+	b.publish(t, first)
+	second := clone(first)
+	second.Papers[0].Questions[0].Answer.Choices = []string{"C"}
+	second.Resources.OfficialSites = nil
+	published := b.publish(t, second)
+	if published.Revision != 2 || !published.Changed || !slices.Equal(published.Unsealed, []string{"xx-sample-2023", "xx-sample-2024"}) {
+		t.Errorf("published %+v", published)
+	}
+	third := clone(second)
+	third.Papers = append(third.Papers[1:], samplePaper("xx-sample-2025"))
+	b.publish(t, third)
+
+	events := b.events(t)
+	type told struct {
+		changes, papers []string
+		version         int64
+	}
+	want := []told{
+		{[]string{"overview", "resources", "study_path", "papers"}, []string{"xx-sample-2023", "xx-sample-2024"}, 1},
+		{[]string{"resources", "papers"}, []string{"xx-sample-2023"}, 2},
+		{[]string{"papers"}, []string{"xx-sample-2023", "xx-sample-2025"}, 3},
+	}
+	var got []told
+	for _, event := range events {
+		if event.ExamKey != first.Key || event.UpdatedAt.IsZero() {
+			t.Errorf("event %+v", event)
+		}
+		got = append(got, told{event.Changes, event.PaperIDs, event.ContentVersion})
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("events tell %v, want %v", got, want)
+	}
+	if n := b.count(t, "SELECT count(*) FROM webhook_deliveries"); n != 3 {
+		t.Errorf("%d deliveries, want 3", n)
+	}
+	if rung := b.bell.rung.Load(); rung != 3 {
+		t.Errorf("the relay was woken %d times, want 3", rung)
+	}
+	// The paper that stayed the same is shared by all revisions.
+	if n := b.count(t, "SELECT count(*) FROM paper_revisions"); n != 4 {
+		t.Errorf("%d paper revisions, want 4", n)
+	}
+}
+
+func TestAnExamOfNoPapersAndOfManyIsPublished(t *testing.T) {
+	b := newBench(t, postgres.Sandbox)
+	exam := sampleExam()
+	exam.Papers = nil
+	b.publish(t, exam)
+	for i := range 300 {
+		exam.Papers = append(exam.Papers, samplePaper(fmt.Sprintf("xx-sample-%03d", i)))
+	}
+	if published := b.publish(t, exam); published.Revision != 2 || len(published.PaperDigests) != 300 {
+		t.Errorf("revision %d with %d papers", published.Revision, len(published.PaperDigests))
+	}
+	// What the papers take from the exam makes new revisions of them all, though no seal changes.
+	exam.Scoring = []byte(`{"pass_mark": 2}`)
+	b.publish(t, exam)
+	if n := b.count(t, "SELECT count(*) FROM paper_revisions"); n != 600 {
+		t.Errorf("%d paper revisions, want 600", n)
+	}
+	// A remark that has no meaning for scoring makes none.
+	exam.Scoring = []byte(`{"pass_mark": 2, "remark": "x"}`)
+	if published := b.publish(t, exam); !published.Changed || b.count(t, "SELECT count(*) FROM paper_revisions") != 600 {
+		t.Errorf("published %+v", published)
+	}
+}
+
+func TestWhatIsInvalidIsNotPublished(t *testing.T) {
+	b := newBench(t, postgres.Sandbox)
+	exam := sampleExam()
+	exam.Papers[0].Provenance.License = ""
+	_, err := b.publisher.Publish(t.Context(), owner, exam, Options{})
+	if _, invalid := errors.AsType[*ValidationError](err); !invalid {
+		t.Fatalf("got %v, want a ValidationError", err)
+	}
+	if n := b.count(t, "SELECT count(*) FROM exams"); n != 0 {
+		t.Error("the exam was written")
+	}
+}
+
+func TestProductionPublishesOnlyWhatIsSealed(t *testing.T) {
+	b := newBench(t, postgres.Production)
+	exam := sampleExam()
+	exam.Papers = append(exam.Papers, samplePaper("xx-sample-2024"))
+	_, err := b.publisher.Publish(t.Context(), owner, exam, Options{})
+	var refused *SealError
+	if !errors.As(err, &refused) {
+		t.Fatalf("got %v, want a SealError", err)
+	}
+	if refused.PaperID != "xx-sample-2023" || refused.Have != "" || !slices.Equal(refused.Others, []string{"xx-sample-2024"}) {
+		t.Errorf("refused %+v", refused)
+	}
+	if n := b.count(t, "SELECT count(*) FROM paper_revisions"); n != 0 {
+		t.Error("something was staged")
+	}
+	// The key belongs to whoever declared it first, sealed or not.
+	var conflict *ClaimConflictError
+	if _, err := b.publisher.Publish(t.Context(), Claim{Name: "other"}, seal(t, exam), Options{}); !errors.As(err, &conflict) || conflict.Owner != owner {
+		t.Fatalf("got %v, want a ClaimConflictError", err)
+	}
+
+	sealed := seal(t, exam)
+	if published := b.publish(t, sealed); published.Revision != 1 || published.Unsealed != nil {
+		t.Errorf("published %+v", published)
+	}
+	byAccident := clone(sealed)
+	byAccident.Papers[1].Questions[0].Answer.Choices = []string{"A"}
+	_, err = b.publisher.Publish(t.Context(), owner, byAccident, Options{})
+	if !errors.As(err, &refused) {
+		t.Fatalf("got %v, want a SealError", err)
+	}
+	want := []Change{{Changed, "xx-sample-2024", "1:1", "answer", "B", "A"}}
+	if refused.PaperID != "xx-sample-2024" || !reflect.DeepEqual(refused.Changes, want) || refused.Have != sealed.Papers[1].Verification.Digest {
+		t.Errorf("refused %+v, want the change %v", refused, want)
+	}
+	if still, err := b.publisher.state(t.Context(), exam.Key); err != nil || still.revision != 1 {
+		t.Errorf("revision %d is published, %v; want 1", still.revision, err)
+	}
+	onPurpose := seal(t, byAccident)
+	if published := b.publish(t, onPurpose); published.Revision != 2 {
+		t.Errorf("published %+v", published)
+	}
+}
+
+func TestSandboxTellsOfTheUnsealedAndKeepsTheirLaterSeal(t *testing.T) {
+	b := newBench(t, postgres.Sandbox)
+	exam := sampleExam()
+	if published := b.publish(t, exam); !slices.Equal(published.Unsealed, []string{"xx-sample-2023"}) {
+		t.Errorf("unsealed = %v", published.Unsealed)
+	}
+	sealed := b.publish(t, seal(t, exam))
+	if sealed.Unsealed != nil || !sealed.Changed {
+		t.Errorf("published %+v", sealed)
+	}
+	if n := b.count(t, "SELECT count(*) FROM paper_revisions"); n != 1 {
+		t.Errorf("a seal made %d paper revisions", n)
+	}
+	if n := b.count(t, "SELECT count(*) FROM exam_revision_papers WHERE sealed AND verification->>'by' = 'reviewer'"); n != 1 {
+		t.Error("who sealed the paper is not on record")
+	}
+}
+
+func TestAPinBringsBackAnEarlierRevision(t *testing.T) {
+	b := newBench(t, postgres.Sandbox)
+	first := b.publish(t, seal(t, sampleExam()))
+	changed := clone(sampleExam())
+	changed.Name = "Broken"
+	changed.Papers[0].Questions[0].Prompt = "Broken"
+	b.publish(t, changed)
+
+	pin := func(revision int64) (Publication, error) {
+		// The declared content may be broken: only the key counts.
+		return b.publisher.Publish(t.Context(), owner, Exam{Key: changed.Key}, Options{Pin: revision})
+	}
+	restored, err := pin(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := first
+	want.Revision = 3
+	if !reflect.DeepEqual(restored, want) {
+		t.Errorf("restored %+v, want %+v", restored, want)
+	}
+	before := b.statements.Load()
+	again, err := pin(1)
+	if err != nil || again.Changed || again.Revision != 3 {
+		t.Errorf("pinned again: %+v, %v", again, err)
+	}
+	if sent := b.statements.Load() - before; sent != 1 {
+		t.Errorf("an unchanged pin sent %d statements", sent)
+	}
+	checkServed(t.Context(), t, b.snapshot(t, SnapshotConfig{}), sampleExam(), restored)
+	var missing *RevisionNotFoundError
+	if _, err := pin(17); !errors.As(err, &missing) {
+		t.Errorf("got %v, want a RevisionNotFoundError", err)
+	}
+	if _, err := b.publisher.Publish(t.Context(), owner, Exam{Key: "unheard-of"}, Options{Pin: 1}); !errors.As(err, &missing) {
+		t.Errorf("got %v, want a RevisionNotFoundError", err)
+	}
+	if unpinned := b.publish(t, changed); unpinned.Revision != 4 {
+		t.Errorf("unpinned: %+v", unpinned)
+	}
+	if n := b.count(t, "SELECT count(*) FROM paper_revisions"); n != 2 {
+		t.Errorf("%d paper revisions, want 2: a pin copies none", n)
+	}
+	if n := b.count(t, "SELECT restored_from FROM exam_revisions WHERE revision = 3"); n != 1 {
+		t.Errorf("restored_from = %d", n)
+	}
+}
+
+func TestPruningKeepsWhatIsYoungOrOpened(t *testing.T) {
+	b := newBench(t, postgres.Sandbox)
+	clock := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	b.publisher.now = func() time.Time { return clock }
+	exam := clone(sampleExam())
+	publish := func(revision int) Digest {
+		exam.Papers[0].Questions[0].Prompt = fmt.Sprintf("revision %d", revision)
+		published, err := b.publisher.Publish(t.Context(), owner, exam, Options{HistoryLimit: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return published.PaperDigests["xx-sample-2023"]
+	}
+	opened := publish(1)
+	b.exec(t, `INSERT INTO attempts (id, account_id, family_id, key_id, exam_key, paper_id, paper_digest, key_seq, question_count, opened_at)
+		VALUES ($1, $1, $1, $1, $2, 'xx-sample-2023', $3, 1, 6, now())`, uuid.New(), exam.Key, opened[:])
+	clock = clock.Add(2 * time.Hour)
+	unopened := publish(2)
+	clock = clock.Add(59 * time.Minute)
+	publish(3)
+	publish(4)
+	revisions := func() []int64 {
+		rows, err := b.pool.Query(t.Context(), "SELECT revision FROM exam_revisions ORDER BY 1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	// 1 was superseded 59 minutes ago, 2 and 3 just now: beyond the limit, but young.
+	if got := revisions(); !slices.Equal(got, []int64{1, 2, 3, 4}) {
+		t.Errorf("revisions %v are kept, want all", got)
+	}
+	clock = clock.Add(2 * time.Minute)
+	publish(5)
+	if got := revisions(); !slices.Equal(got, []int64{2, 3, 4, 5}) {
+		t.Errorf("revisions %v are kept, want 2 to 5", got)
+	}
+	clock = clock.Add(time.Hour + time.Second)
+	publish(6)
+	if got := revisions(); !slices.Equal(got, []int64{5, 6}) {
+		t.Errorf("revisions %v are kept, want 5 and 6", got)
+	}
+	s := b.snapshot(t, SnapshotConfig{})
+	if _, err := s.Revision(t.Context(), exam.Key, opened); err != nil {
+		t.Errorf("the opened paper: %v", err)
+	}
+	if _, err := s.AnswerKey(t.Context(), exam.Key, opened); err != nil {
+		t.Errorf("the opened paper's key: %v", err)
+	}
+	var missing *NotFoundError
+	if _, err := s.Revision(t.Context(), exam.Key, unopened); !errors.As(err, &missing) || missing.What != "revision" {
+		t.Errorf("got %v, want the revision pruned", err)
+	}
+	if _, err := s.AnswerKey(t.Context(), exam.Key, unopened); !errors.As(err, &missing) {
+		t.Errorf("got %v, want the key pruned", err)
+	}
+}
+
+func TestAKilledPublishLeavesTheOldRevisionWhole(t *testing.T) {
+	for name, kill := range map[string]func(*testing.T, *bench, context.CancelFunc){
+		"its context ends": func(_ *testing.T, _ *bench, cancel context.CancelFunc) { cancel() },
+		"its backend dies": func(t *testing.T, b *bench, _ context.CancelFunc) {
+			t.Helper()
+			b.exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, postgres.Sandbox)
+			old := b.publish(t, sampleExam())
+			next := clone(sampleExam())
+			next.Papers[0].Questions[0].Answer.Choices = []string{"C"}
+			written := rowVersions(t, b)
+
+			// A lock on the outbox holds the publish when its papers are staged and its pointer is about to flip.
+			holder, err := b.pool.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := holder.Exec(t.Context(), "LOCK TABLE webhook_events IN ACCESS EXCLUSIVE MODE"); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			failed := make(chan error, 1)
+			go func() {
+				_, err := b.publisher.Publish(ctx, owner, next, Options{})
+				failed <- err
+			}()
+			eventually(t, "the publish to wait for the lock", func() bool {
+				return b.count(t, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
+			})
+			kill(t, b, cancel)
+			if err := <-failed; err == nil {
+				t.Fatal("the killed publish succeeded")
+			}
+			if err := holder.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(rowVersions(t, b), written) {
+				t.Error("the killed publish left something behind")
+			}
+			checkServed(t.Context(), t, b.snapshot(t, SnapshotConfig{}), sampleExam(), old)
+			if published := b.publish(t, next); published.Revision != 2 || !published.Changed {
+				t.Errorf("the next run published %+v", published)
+			}
+		})
+	}
+}

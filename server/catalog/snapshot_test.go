@@ -1,0 +1,493 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"pgregory.net/rapid"
+
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/postgres/catalogdb"
+)
+
+func queries(b *bench) *catalogdb.Queries { return catalogdb.New(b.pool) }
+
+func refOf(t *testing.T, b *bench, examKey, paperID string) paperRef {
+	t.Helper()
+	current, err := b.publisher.state(t.Context(), examKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := loadContent(t.Context(), queries(b), examKey, current.revision)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(content.papers, func(p paperRef) bool { return p.PaperID == paperID })
+	if i < 0 {
+		t.Fatalf("paper %s is not published", paperID)
+	}
+	return content.papers[i]
+}
+
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// decode reads a document strictly: a field that want's type does not know is a failure.
+func decode[T any](t fataler, raw []byte) T {
+	t.Helper()
+	var v T
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&v); err != nil {
+		t.Fatalf("%s: %v", raw, err)
+	}
+	return v
+}
+
+// checkServed compares everything that requests see with the exam as it was declared.
+func checkServed(ctx context.Context, t fataler, s *Snapshot, exam Exam, published Publication) {
+	t.Helper()
+	overview, ok := s.Overview(exam.Key)
+	if !ok {
+		t.Fatal("the exam is not served")
+	}
+	got := decode[struct {
+		Key      string          `json:"exam_key"`
+		Name     string          `json:"name"`
+		Category string          `json:"category"`
+		Country  string          `json:"country"`
+		Minutes  int             `json:"duration_min"`
+		Sections []Section       `json:"sections"`
+		Scoring  json.RawMessage `json:"scoring"`
+	}](t, overview.JSON)
+	if got.Key != exam.Key || got.Name != exam.Name || got.Minutes != exam.DurationMinutes || !sameJSON(got.Sections, exam.Sections) ||
+		freeText(got.Scoring) != freeText(exam.Scoring) {
+		t.Fatalf("overview %s", overview.JSON)
+	}
+	list, _ := s.Papers(exam.Key)
+	catalog := decode[mockPaperCatalog](t, list.JSON)
+	if catalog.TotalPapers != len(exam.Papers) {
+		t.Fatalf("catalogue %s", list.JSON)
+	}
+	for i := range exam.Papers {
+		paper, err := s.Paper(ctx, exam.Key, exam.Papers[i].ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if paper.Digest != published.PaperDigests[paper.PaperID] {
+			t.Fatalf("paper %s is served in revision %s, published was %s", paper.PaperID, paper.Digest, published.PaperDigests[paper.PaperID])
+		}
+		checkPaper(t, paper, exam, &exam.Papers[i])
+		key, err := s.AnswerKey(ctx, exam.Key, paper.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkKey(t, key, &exam.Papers[i])
+	}
+}
+
+func checkPaper(t fataler, got *PaperRevision, exam Exam, want *Paper) {
+	t.Helper()
+	if got.PaperID != want.ID || got.ExamKey != exam.Key || got.DurationMinutes != effectiveDuration(exam, want) || len(got.Questions) != len(want.Questions) {
+		t.Fatalf("paper %+v", got)
+	}
+	for i, raw := range got.Questions {
+		q, is := &want.Questions[i], decode[mockQuestion](t, raw)
+		if is.AnswerID != AnswerID(q.Section, q.Number) || is.QuestionNumber != q.Number || is.Prompt != q.Prompt || is.QuestionText != q.Prompt ||
+			!maps.Equal(is.Options, q.Options) || is.Page != q.Page || is.HasVisual != q.HasVisual {
+			t.Fatalf("question %s is not %+v", raw, q)
+		}
+	}
+}
+
+func checkKey(t fataler, key *AnswerKey, want *Paper) {
+	t.Helper()
+	if len(key.Keys) != len(want.Questions) {
+		t.Fatalf("%d keys of %d questions", len(key.Keys), len(want.Questions))
+	}
+	for i, k := range key.Keys {
+		q := &want.Questions[i]
+		choices := slices.Sorted(slices.Values(q.Answer.Choices))
+		if k.Section != q.Section || k.Number != q.Number || k.Explanation != q.Explanation || k.Answer.Kind != q.Answer.Kind ||
+			!slices.Equal(k.Answer.Choices, choices) || k.Answer.Number != q.Answer.Number || k.Answer.Tolerance != q.Answer.Tolerance ||
+			k.Answer.Text != q.Answer.Text || !slices.Equal(k.Letters, slices.Sorted(maps.Keys(q.Options))) {
+			t.Fatalf("key %+v is not that of %+v", k, q)
+		}
+	}
+}
+
+func TestDocumentsHaveTheShapesOfTheSpecification(t *testing.T) {
+	b := newBench(t, postgres.Sandbox)
+	exam := sampleExam()
+	older := samplePaper("xx-sample-1999")
+	older.Year, older.Title, older.Subject = 1999, "", ""
+	exam.Papers = append(exam.Papers, older, samplePaper("xx-sample-2022-b"))
+	b.publish(t, exam)
+	b.publish(t, Exam{Key: "aa-bare", Name: "Another"})
+	s := b.snapshot(t, SnapshotConfig{})
+	document := func(d Document, ok bool) string {
+		if !ok || !strings.HasPrefix(d.ETag, `"`) || !strings.HasSuffix(d.ETag, `"`) || len(d.ETag) != 34 {
+			t.Errorf("document %+v", d)
+		}
+		return string(d.JSON)
+	}
+	for want, got := range map[string]string{
+		`{"exam_key":"xx-sample","name":"Sample exam","category":"samples","country":"Spain","duration_min":90,"sections":[{"name":"All","duration_min":90,"questions":6,"question_types":["single_choice"]}],"scoring":{"pass_mark":3,"note":"<as printed>"}}`:                                                                                                                      document(s.Overview(exam.Key)),
+		`{"exam_key":"xx-sample","official_sites":[{"title":"Board","url":"https://example.org/"}],"past_questions_sources":[]}`:                                                                                                                                                                                                                                                     document(s.Resources(exam.Key)),
+		`{"exam_key":"xx-sample","study_weeks":2,"study_hours_total":7.5,"study_path":[{"week":1,"title":"Begin"}]}`:                                                                                                                                                                                                                                                                 document(s.StudyPath(exam.Key)),
+		`{"exam_key":"xx-sample","total_papers":3,"years":[{"year":2023,"papers":[{"paper_id":"xx-sample-2022-b","title":"Sample 2023","subject":"all","year":2023,"question_count":6},{"paper_id":"xx-sample-2023","title":"Sample 2023","subject":"all","year":2023,"question_count":6}]},{"year":1999,"papers":[{"paper_id":"xx-sample-1999","year":1999,"question_count":6}]}]}`: document(s.Papers(exam.Key)),
+		`{"exam_key":"aa-bare","name":"Another"}`:                                document(s.Overview("aa-bare")),
+		`{"exam_key":"aa-bare","official_sites":[],"past_questions_sources":[]}`: document(s.Resources("aa-bare")),
+		`{"exam_key":"aa-bare","study_path":[]}`:                                 document(s.StudyPath("aa-bare")),
+		`{"exam_key":"aa-bare","total_papers":0,"years":[]}`:                     document(s.Papers("aa-bare")),
+	} {
+		if got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+	}
+	paper, err := s.Paper(t.Context(), exam.Key, "xx-sample-2023")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range map[int]string{
+		0: `{"answer_id":"1:1","section":1,"question_number":1,"prompt":"1 + 1 < 3?","question_text":"1 + 1 < 3?","options":{"A":"one","B":"two","C":"three"},"page":2,"has_visual":false}`,
+		2: `{"answer_id":"2:1","section":2,"question_number":1,"prompt":"π?","question_text":"π?","has_visual":false}`,
+	} {
+		if got := string(paper.Questions[i]); got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+	}
+	var names []string
+	for _, entry := range s.List() {
+		names = append(names, entry.Name)
+	}
+	if !slices.Equal(names, []string{"Another", "Sample exam"}) || s.List()[1].CountryCode != "ES" || s.List()[1].Country != "Spain" {
+		t.Errorf("list %+v", s.List())
+	}
+	if got, want := string(s.List()[1].JSON), `{"exam_key":"xx-sample","name":"Sample exam","category":"samples","country":"Spain","duration_min":90}`; got != want {
+		t.Errorf("summary %s, want %s", got, want)
+	}
+	for what, name := range map[string][2]string{"exam": {"unheard-of", "x"}, "paper": {exam.Key, "unheard-of"}} {
+		var missing *NotFoundError
+		if _, err := s.Paper(t.Context(), name[0], name[1]); !errors.As(err, &missing) || missing.What != what {
+			t.Errorf("got %v, want no such %s", err, what)
+		}
+	}
+}
+
+// The proof that a request cannot see an answer: whatever the answers, explanations and topics are, what requests are
+// rendered from is the same, byte for byte.
+func TestNothingOfTheKeyReachesAPaper(t *testing.T) {
+	b := newBench(t, postgres.Sandbox)
+	n := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		n++
+		exam := Exam{Key: fmt.Sprintf("secret-%d", n), Name: "Secret", Papers: []Paper{anyPaper("xx-paper").Draw(rt, "paper")}}
+		other := clone(exam)
+		const marker = "MARKER-7f3a"
+		for i := range other.Papers[0].Questions {
+			q := &other.Papers[0].Questions[i]
+			q.Explanation, q.Topic, q.SectionName = marker, marker, marker
+			switch q.Answer.Kind {
+			case AnswerNumeric:
+				q.Answer = Answer{Kind: AnswerNumeric, Number: 73.25, Tolerance: 0.125}
+			case AnswerText:
+				q.Answer.Text = marker
+			default:
+				q.Answer = Answer{Kind: rapid.SampledFrom([]AnswerKind{AnswerAnnulled, AnswerUnmarkable}).Draw(rt, "kind")}
+				if q.Options != nil {
+					q.Answer = Answer{Kind: AnswerChoices, Choices: slices.Sorted(maps.Keys(q.Options))}
+				}
+			}
+		}
+		var read [2]*PaperRevision
+		for i, version := range []Exam{exam, other} {
+			if _, err := b.publisher.Publish(t.Context(), owner, version, Options{}); err != nil {
+				rt.Fatal(err)
+			}
+			paper, err := b.snapshot(t, SnapshotConfig{}).Paper(t.Context(), exam.Key, "xx-paper")
+			if err != nil {
+				rt.Fatal(err)
+			}
+			read[i] = paper
+		}
+		if !slices.EqualFunc(read[0].Questions, read[1].Questions, bytes.Equal) {
+			rt.Fatalf("questions tell of their answers:\n%s\n%s", read[0].Questions, read[1].Questions)
+		}
+		if shown := fmt.Sprintf("%s %+v", bytes.Join(read[1].Questions, nil), read[1].PaperID); strings.Contains(shown, marker) {
+			rt.Fatalf("the key is in %s", shown)
+		}
+	})
+}
+
+func TestEventsTellNothingOfTheKey(t *testing.T) {
+	b := newBench(t, postgres.Sandbox)
+	const marker = "MARKER-7f3a"
+	for _, word := range []string{"first", "second"} {
+		exam := clone(sampleExam())
+		exam.Papers[0].Questions[0].Explanation = marker + word
+		exam.Papers[0].Questions[0].Topic = marker + word
+		exam.Papers[0].Questions[3].Answer.Text = marker + word
+		b.publish(t, exam)
+	}
+	if n := b.count(t, "SELECT count(*) FROM webhook_events"); n != 2 {
+		t.Fatalf("%d events, want 2", n)
+	}
+	if n := b.count(t, "SELECT count(*) FROM webhook_events WHERE convert_from(body, 'UTF8') LIKE '%' || $1 || '%'", marker); n != 0 {
+		t.Error("an event tells an answer")
+	}
+}
+
+func TestANewRevisionIsHeard(t *testing.T) {
+	b := newBench(t, postgres.Sandbox)
+	s := b.snapshot(t, SnapshotConfig{}) // polls once an hour: what arrives was heard
+	run(t, s)
+	eventually(t, "the listener", func() bool { return listeners(t, b) == 1 })
+	exam := clone(sampleExam())
+	for revision := range 3 {
+		exam.Name = fmt.Sprintf("Revision %d", revision)
+		b.publish(t, exam)
+		eventually(t, exam.Name, func() bool { return strings.Contains(nameOf(s, exam.Key), exam.Name) })
+	}
+	if err := b.publisher.Release(t.Context(), owner, exam.Key, true); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the withdrawal", func() bool { return nameOf(s, exam.Key) == "" })
+}
+
+func nameOf(s *Snapshot, examKey string) string {
+	document, _ := s.Overview(examKey)
+	return string(document.JSON)
+}
+
+func listeners(t *testing.T, b *bench) int {
+	t.Helper()
+	return b.count(t, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1 AND state = 'idle' AND query LIKE 'LISTEN%'", listenerName)
+}
+
+func TestTheListenerComesBackAndCatchesUp(t *testing.T) {
+	b := newBench(t, postgres.Sandbox)
+	s := b.snapshot(t, SnapshotConfig{})
+	run(t, s)
+	for round := range 3 {
+		eventually(t, "the listener", func() bool { return listeners(t, b) == 1 })
+		b.exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1", listenerName)
+		exam := sampleExam()
+		exam.Name = fmt.Sprintf("Round %d", round)
+		b.publish(t, exam) // perhaps while nobody listens
+		eventually(t, exam.Name, func() bool { return strings.Contains(nameOf(s, exam.Key), exam.Name) })
+	}
+}
+
+func TestThePollFindsWhatWasNotHeard(t *testing.T) {
+	b := newBench(t, postgres.Sandbox)
+	s := b.snapshot(t, SnapshotConfig{PollInterval: 10 * time.Millisecond})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { s.follow(ctx); close(done) }() // without the listener
+	defer func() { cancel(); <-done }()
+	b.publish(t, sampleExam())
+	eventually(t, "the exam", func() bool { return nameOf(s, "xx-sample") != "" })
+	b.exec(t, "UPDATE exams SET withdrawn = true")
+	eventually(t, "the withdrawal", func() bool { return nameOf(s, "xx-sample") == "" })
+	b.exec(t, "DELETE FROM exam_revision_papers; DELETE FROM exam_revisions; DELETE FROM paper_revisions; DELETE FROM exams")
+	eventually(t, "the exam to be forgotten", func() bool { return len(s.current.Load().exams) == 0 })
+}
+
+func TestServesWhatItHasWhilePostgresIsAway(t *testing.T) {
+	b := newBench(t, postgres.Sandbox)
+	exam := sampleExam()
+	exam.Papers = append(exam.Papers, samplePaper("xx-sample-2024"))
+	published := b.publish(t, exam)
+	s := b.snapshot(t, SnapshotConfig{PollInterval: 20 * time.Millisecond})
+	run(t, s)
+	cached, err := s.Paper(t.Context(), exam.Key, "xx-sample-2023")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.AnswerKey(t.Context(), exam.Key, cached.Digest); err != nil {
+		t.Fatal(err)
+	}
+
+	comeBack := takeAway(t, b)
+	if again, err := s.Paper(t.Context(), exam.Key, "xx-sample-2023"); err != nil || again != cached {
+		t.Errorf("the cached paper: %v", err)
+	}
+	if _, err := s.AnswerKey(t.Context(), exam.Key, cached.Digest); err != nil {
+		t.Errorf("the cached key: %v", err)
+	}
+	if _, served := s.Overview(exam.Key); !served || !s.Ready() || len(s.List()) != 1 {
+		t.Error("the documents are gone")
+	}
+	var unavailable *UnavailableError
+	if _, err := s.Paper(t.Context(), exam.Key, "xx-sample-2024"); !errors.As(err, &unavailable) {
+		t.Errorf("got %v, want an UnavailableError", err)
+	}
+	if _, err := b.publisher.Publish(t.Context(), owner, exam, Options{}); err == nil {
+		t.Error("published without a database")
+	}
+	late := b.snapshot(t, SnapshotConfig{PollInterval: 20 * time.Millisecond})
+	run(t, late)
+	if _, err := late.Paper(t.Context(), exam.Key, "xx-sample-2023"); late.Ready() || !errors.As(err, &unavailable) {
+		t.Errorf("a pod that never loaded: ready %v, %v", late.Ready(), err)
+	}
+
+	comeBack()
+	eventually(t, "the uncached paper", func() bool {
+		_, err := s.Paper(t.Context(), exam.Key, "xx-sample-2024")
+		return err == nil
+	})
+	eventually(t, "the late pod", late.Ready)
+	checkServed(t.Context(), t, late, exam, published)
+	exam.Name = "After the outage"
+	b.publish(t, exam)
+	eventually(t, "the new revision", func() bool { return strings.Contains(nameOf(s, exam.Key), exam.Name) })
+}
+
+// takeAway makes the database refuse every connection, old and new, until the returned function is called.
+func takeAway(t *testing.T, b *bench) func() {
+	t.Helper()
+	cfg := b.pool.Config().ConnConfig
+	name := cfg.Database
+	server, err := url.Parse(b.pool.Config().ConnString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Path = "/postgres"
+	admin, err := pgx.Connect(t.Context(), server.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	allow := func(yes bool) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+		defer cancel()
+		if _, err := admin.Exec(ctx, fmt.Sprintf("ALTER DATABASE %s ALLOW_CONNECTIONS %v", pgx.Identifier{name}.Sanitize(), yes)); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(func() {
+		allow(true)
+		if err := admin.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	allow(false)
+	if _, err := admin.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name); err != nil {
+		t.Fatal(err)
+	}
+	return func() { allow(true) }
+}
+
+func TestAPaperIsLoadedOnceHoweverManyAsk(t *testing.T) {
+	b := newBench(t, postgres.Sandbox)
+	b.publish(t, sampleExam())
+	s := b.snapshot(t, SnapshotConfig{})
+	before := b.statements.Load()
+	start := make(chan struct{})
+	var wait sync.WaitGroup
+	for range 100 {
+		wait.Go(func() {
+			<-start
+			if _, err := s.Paper(t.Context(), "xx-sample", "xx-sample-2023"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	close(start)
+	wait.Wait()
+	if sent := b.statements.Load() - before; sent != 1 {
+		t.Errorf("%d loads, want 1", sent)
+	}
+}
+
+func TestALoadOutlivesTheRequestThatBeganIt(t *testing.T) {
+	b := newBench(t, postgres.Sandbox)
+	b.publish(t, sampleExam())
+	s := b.snapshot(t, SnapshotConfig{LoadTimeout: patience})
+	holder, err := b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := holder.Exec(t.Context(), "LOCK TABLE paper_revisions IN ACCESS EXCLUSIVE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	hasty, giveUp := context.WithCancel(t.Context())
+	failed, loaded := make(chan error, 1), make(chan error, 1)
+	get := func(ctx context.Context, outcome chan<- error) {
+		_, err := s.Paper(ctx, "xx-sample", "xx-sample-2023")
+		outcome <- err
+	}
+	go get(hasty, failed)
+	eventually(t, "the load to wait", func() bool {
+		return b.count(t, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
+	})
+	go get(t.Context(), loaded)
+	giveUp()
+	var unavailable *UnavailableError
+	if err := <-failed; !errors.As(err, &unavailable) || !errors.Is(err, context.Canceled) {
+		t.Errorf("the hasty request: %v", err)
+	}
+	if err := holder.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-loaded; err != nil {
+		t.Errorf("the patient request: %v", err)
+	}
+}
+
+func TestTheCacheIsBoundedByBytes(t *testing.T) {
+	b := newBench(t, postgres.Sandbox)
+	exam := sampleExam()
+	exam.Papers = nil
+	for i := range 20 {
+		paper := samplePaper(fmt.Sprintf("xx-sample-%02d", i))
+		paper.Questions[0].Prompt = strings.Repeat("x", 10_000)
+		exam.Papers = append(exam.Papers, paper)
+	}
+	published := b.publish(t, exam)
+	const maximum = 100_000 // four or five of the papers
+	s := b.snapshot(t, SnapshotConfig{PaperCacheBytes: maximum})
+	for range 3 {
+		checkServed(t.Context(), t, s, exam, published)
+	}
+	s.papers.entries.CleanUp()
+	if size := s.papers.entries.WeightedSize(); size > maximum || size < maximum/2 {
+		t.Errorf("the cache holds %d bytes, want at most %d and not far less", size, maximum)
+	}
+}
+
+func TestRepublishedTellsWhetherAnAttemptMayPointElsewhere(t *testing.T) {
+	b := newBench(t, postgres.Sandbox)
+	exam := clone(sampleExam())
+	exam.Papers = append(exam.Papers, samplePaper("xx-sample-2024"))
+	b.publish(t, exam)
+	exam.Name = "Only the exam changes"
+	b.publish(t, exam)
+	s := b.snapshot(t, SnapshotConfig{})
+	if s.Republished(exam.Key, "xx-sample-2023") || s.Republished(exam.Key, "xx-sample-2024") {
+		t.Error("a paper with one revision is republished")
+	}
+	exam.Papers[0].Questions[0].Prompt = "changed"
+	b.publish(t, exam)
+	s = b.snapshot(t, SnapshotConfig{})
+	if !s.Republished(exam.Key, "xx-sample-2023") || s.Republished(exam.Key, "xx-sample-2024") {
+		t.Error("the changed paper is not republished, or the other one is")
+	}
+	if !s.Republished(exam.Key, "unheard-of") || !s.Republished("unheard-of", "x") {
+		t.Error("of what is not served nothing is known: an attempt may point anywhere")
+	}
+}

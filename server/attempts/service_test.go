@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/url"
 	"slices"
 	"strings"
@@ -31,6 +32,7 @@ const (
 // bench is a Service on a database of its own, a shelf of papers and a clock that tests turn.
 type bench struct {
 	*Service
+	*Sweeper
 	pool     *pgxpool.Pool
 	shelf    *shelf
 	time     atomic.Pointer[time.Time]
@@ -57,6 +59,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	b.Service = service
+	b.Sweeper = NewSweeper(pool, service.now, slog.New(slog.DiscardHandler))
 	return b
 }
 

@@ -1,0 +1,91 @@
+package controlplane_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"examprep.dev/hack/dev/controlplane"
+	"examprep.dev/hack/dev/process"
+	"examprep.dev/hack/dev/state"
+)
+
+func TestAControlPlaneServesItsUsersAndKeepsWhatTheyMade(t *testing.T) {
+	binaries := os.Getenv("KUBEBUILDER_ASSETS")
+	if binaries == "" {
+		t.Skip("KUBEBUILDER_ASSETS is not set; make test sets it")
+	}
+	dir := t.TempDir()
+	ports, err := state.Dir(dir).OpenPorts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := controlplane.Config{
+		Binaries: binaries, Dir: filepath.Join(dir, "kubernetes"), Throwaway: true,
+		Etcd: address(t, ports, "etcd"), EtcdPeer: address(t, ports, "peer"), APIServer: address(t, ports, "api"),
+	}
+	kubectl := func(kubeconfig string, args ...string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(binaries, "kubectl"), append([]string{"--kubeconfig", kubeconfig}, args...)...)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+
+	s := supervisor(t, dir)
+	plane, err := controlplane.Start(t.Context(), s, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin := writeConfig(t, dir, "admin", plane.Admin)
+	pod := writeConfig(t, dir, "pod", func() ([]byte, error) { return plane.ServiceAccount("default", "examprep") })
+	if out, err := kubectl(admin, "create", "configmap", "kept", "--from-literal=a=b"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if out, err := kubectl(pod, "get", "configmaps"); err == nil || !strings.Contains(out, `"system:serviceaccount:default:examprep" cannot list`) {
+		t.Errorf("a service account without a role: %v: %s", err, out)
+	}
+	s.Stop()
+
+	// The second start is on the same data with the same authority: a kubeconfig from before goes on working. A port
+	// that was taken meanwhile does not matter.
+	cfg.EtcdPeer = address(t, ports, "peer-moved")
+	if _, err := controlplane.Start(t.Context(), supervisor(t, dir), cfg); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := kubectl(admin, "get", "configmap", "kept"); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func address(t *testing.T, ports *state.Ports, name string) string {
+	t.Helper()
+	got, err := ports.Address(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func supervisor(t *testing.T, dir string) *process.Supervisor {
+	t.Helper()
+	s, err := process.New(filepath.Join(dir, "log"), filepath.Join(dir, "pids"), t.Logf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s
+}
+
+func writeConfig(t *testing.T, dir, name string, make func() ([]byte, error)) string {
+	t.Helper()
+	text, err := make()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, name+".kubeconfig")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -12,7 +12,8 @@ import (
 
 // emit renders a resource as YAML in the order of its struct fields, so that a person finds examKey on top and a diff
 // stays small. Strings are quoted unless every YAML reader takes them for text: kubectl's is a YAML 1.1 reader, to
-// which an option text `No` would be a boolean. comments maps paths to comments that stand above the key.
+// which an option text `No` would be a boolean. comments maps paths to
+// comments of one line that stand above the key; head is one on top.
 func emit(object any, head string, comments map[string]string) ([]byte, error) {
 	text, err := compactJSON(object)
 	if err != nil {
@@ -24,9 +25,7 @@ func emit(object any, head string, comments map[string]string) ([]byte, error) {
 	}
 	restyle(node, nil, comments)
 	var out bytes.Buffer
-	for line := range strings.Lines(head) {
-		out.WriteString("# " + line)
-	}
+	fmt.Fprintf(&out, "# %s\n", head)
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(2)
 	if err := encoder.Encode(node); err != nil {

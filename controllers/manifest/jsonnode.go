@@ -17,7 +17,7 @@ const maxJSONDepth = 200
 // jsonNode reads one JSON value as a YAML syntax tree with the lines and columns of the text, keeping the order of
 // keys. (YAML's own parser is no reader of JSON: it takes `"😀"` for two broken characters.)
 func jsonNode(text []byte) (*yaml.Node, error) {
-	r := jsonReader{decoder: json.NewDecoder(bytes.NewReader(text)), text: text, line: 1}
+	r := jsonReader{decoder: json.NewDecoder(bytes.NewReader(text)), text: text, line: 1, column: 1}
 	r.decoder.UseNumber()
 	node, err := r.value(0)
 	if err != nil {
@@ -29,11 +29,11 @@ func jsonNode(text []byte) (*yaml.Node, error) {
 	return node, nil
 }
 
-// jsonReader counts lines as it goes: offset is what line and start (of that line) describe.
+// jsonReader counts lines as it goes: line and column are the place of offset.
 type jsonReader struct {
-	decoder             *json.Decoder
-	text                []byte
-	offset, line, start int
+	decoder              *json.Decoder
+	text                 []byte
+	offset, line, column int
 }
 
 // syntaxError is a place in the text that cannot be read; Line and Column count from 1.
@@ -58,18 +58,21 @@ func (r *jsonReader) locate(err error) error {
 	return &syntaxError{Line: line, Column: column, Err: err}
 }
 
+// position counts on from the last one asked for; it counts characters, as YAML's parser does.
 func (r *jsonReader) position(offset int) (line, column int) {
 	offset = min(offset, len(r.text))
 	if offset < r.offset {
-		r.offset, r.line, r.start = 0, 1, 0
+		r.offset, r.line, r.column = 0, 1, 1
 	}
 	for ; r.offset < offset; r.offset++ {
-		if r.text[r.offset] == '\n' {
-			r.line++
-			r.start = r.offset + 1
+		switch c := r.text[r.offset]; {
+		case c == '\n':
+			r.line, r.column = r.line+1, 1
+		case utf8.RuneStart(c):
+			r.column++
 		}
 	}
-	return r.line, utf8.RuneCount(r.text[r.start:offset]) + 1 // YAML's parser counts characters too
+	return r.line, r.column
 }
 
 // next returns the coming token and the position of its first byte.

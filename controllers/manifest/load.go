@@ -185,6 +185,8 @@ func (b *Bundle) addDocument(doc *document) {
 		b.addList(doc)
 	case apiVersion == "v1" && kind == "ConfigMap":
 		b.addConfigMap(doc)
+	case group != v1alpha1.GroupVersion.Group && slices.Contains([]string{"ExamContent", "WebhookEndpoint", "RateTier"}, kind):
+		b.report(doc, path{}.field("apiVersion"), fmt.Sprintf("must be %s for a %s", v1alpha1.GroupVersion, kind))
 	case group != v1alpha1.GroupVersion.Group:
 		b.ignored++
 	case apiVersion != v1alpha1.GroupVersion.String():

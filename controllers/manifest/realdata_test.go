@@ -1,0 +1,235 @@
+package manifest
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	sigsyaml "sigs.k8s.io/yaml"
+
+	"examprep.dev/server/catalog"
+)
+
+// dataFolder holds sets of real exam papers beside a checkout; without it there is nothing to compare with.
+const dataFolder = "../../../shared/data"
+
+func dataSets(t *testing.T) []string {
+	t.Helper()
+	sets, err := filepath.Glob(filepath.Join(dataFolder, "*", "exams.json"))
+	if err != nil || len(sets) == 0 {
+		t.Skipf("no sets of exam papers in %s", dataFolder)
+	}
+	for i, set := range sets {
+		sets[i] = filepath.Dir(set)
+	}
+	return sets
+}
+
+// buildTime is when the imports of these tests are sealed.
+var buildTime = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+
+func importSet(t *testing.T, options ImportOptions) ImportReport {
+	t.Helper()
+	options.At = buildTime
+	report, err := Import(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+func load(t *testing.T, paths ...string) *Bundle {
+	t.Helper()
+	bundle, err := Load(t.Context(), nil, paths...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bundle
+}
+
+func TestImportOfRealPapersLintsCleanAndKeepsEveryQuestion(t *testing.T) {
+	t.Parallel()
+	for _, set := range dataSets(t) {
+		t.Run(filepath.Base(set), func(t *testing.T) {
+			t.Parallel()
+			out := t.TempDir()
+			report := importSet(t, ImportOptions{From: set, Out: out, Seal: true, Namespace: "exams"})
+			if len(report.Ignored) > 0 {
+				t.Errorf("fields of the documented format were ignored: %v", report.Ignored)
+			}
+			bundle := load(t, out)
+			lint, err := Lint(t.Context(), bundle)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := independentRead(t, set)
+			var questions int
+			for i := range bundle.Contents {
+				exam, err := Assemble(t.Context(), &bundle.Contents[i].ExamContent, bundle)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, paper := range exam.Papers {
+					questions += len(paper.Questions)
+					compareQuestions(t, paper, want[paper.ID])
+					delete(want, paper.ID)
+				}
+			}
+			if len(want) > 0 {
+				t.Errorf("%d papers are missing", len(want))
+			}
+			if lint.Questions != questions {
+				t.Errorf("lint counts %d questions, there are %d", lint.Questions, questions)
+			}
+			digests, err := Digest(t.Context(), bundle, DigestOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, seal := range digests.Papers {
+				if !seal.Matches {
+					t.Errorf("%s: seal does not match", seal.PaperID)
+				}
+			}
+		})
+	}
+}
+
+// independentRead reads questions without this package's types.
+func independentRead(t *testing.T, set string) map[string][]map[string]any {
+	t.Helper()
+	file, err := os.Open(filepath.Join(set, "questions.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	papers := make(map[string][]map[string]any)
+	scanner := bufio.NewScanner(file)
+	scanner.Buffer(nil, 1<<20)
+	for scanner.Scan() {
+		var question map[string]any
+		if err := json.Unmarshal(scanner.Bytes(), &question); err != nil {
+			t.Fatal(err)
+		}
+		id := question["paper_id"].(string)
+		papers[id] = append(papers[id], question)
+	}
+	if err := scanner.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return papers
+}
+
+func compareQuestions(t *testing.T, paper catalog.Paper, want []map[string]any) {
+	t.Helper()
+	if len(paper.Questions) != len(want) {
+		t.Errorf("%s: %d questions, want %d", paper.ID, len(paper.Questions), len(want))
+		return
+	}
+	for i, question := range paper.Questions {
+		have := neutralView(paper.ID, question)
+		if !reflect.DeepEqual(have, want[i]) {
+			t.Fatalf("%s question %d:\nhave %v\nwant %v", paper.ID, i, have, want[i])
+		}
+	}
+}
+
+// neutralView writes a question of the catalogue in the input's form.
+func neutralView(paperID string, question catalog.Question) map[string]any {
+	orNull := func(text string) any {
+		if text == "" {
+			return nil
+		}
+		return text
+	}
+	view := map[string]any{
+		"paper_id": paperID, "section": float64(question.Section), "section_name": orNull(question.SectionName),
+		"number": float64(question.Number), "prompt": question.Prompt, "options": nil,
+		"explanation": orNull(question.Explanation), "page": nil, "has_visual": question.HasVisual,
+		"topic": orNull(question.Topic),
+	}
+	if question.Options != nil {
+		options := make(map[string]any)
+		for letter, text := range question.Options {
+			options[letter] = text
+		}
+		view["options"] = options
+	}
+	answer := map[string]any{"kind": string(question.Answer.Kind)}
+	switch question.Answer.Kind {
+	case catalog.AnswerChoice:
+		answer["value"] = question.Answer.Choices[0]
+	case catalog.AnswerChoices:
+		var letters []any
+		for _, letter := range question.Answer.Choices {
+			letters = append(letters, letter)
+		}
+		answer["value"] = letters
+	case catalog.AnswerNumeric:
+		answer["value"], answer["tolerance"] = question.Answer.Number, any(question.Answer.Tolerance)
+		if question.Answer.Tolerance == 0 {
+			answer["tolerance"] = nil
+		}
+	case catalog.AnswerText:
+		answer["value"] = question.Answer.Text
+	default:
+	}
+	view["answer"] = answer
+	return view
+}
+
+func TestImportedObjectsFitIntoTheAnnotationOfKubectlApply(t *testing.T) {
+	t.Parallel()
+	for _, set := range dataSets(t) {
+		out := t.TempDir()
+		importSet(t, ImportOptions{From: set, Out: out, Namespace: "exams"})
+		for name, text := range readFolder(t, out) {
+			var object any
+			if err := sigsyaml.UnmarshalStrict([]byte(text), &object); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			applied, err := json.Marshal(object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(applied) > DefaultObjectBytes {
+				t.Errorf("%s takes %d bytes, more than %d", name, len(applied), DefaultObjectBytes)
+			}
+		}
+	}
+}
+
+func TestImportIsDeterministic(t *testing.T) {
+	t.Parallel()
+	set := dataSets(t)[0]
+	first, second := t.TempDir(), t.TempDir()
+	importSet(t, ImportOptions{From: set, Out: first, Seal: true})
+	importSet(t, ImportOptions{From: set, Out: second, Seal: true})
+	importSet(t, ImportOptions{From: set, Out: second, Seal: true}) // over itself
+	if !reflect.DeepEqual(readFolder(t, first), readFolder(t, second)) {
+		t.Error("two imports of the same input differ")
+	}
+}
+
+func readFolder(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	files := make(map[string]string)
+	err := filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, readErr := os.ReadFile(name)
+		relative, relErr := filepath.Rel(folder, name)
+		files[relative] = string(text)
+		return errors.Join(readErr, relErr)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}

@@ -37,7 +37,7 @@ type EnvironmentError struct {
 
 func (e *EnvironmentError) Error() string {
 	if e.Database == "" {
-		return fmt.Sprintf("the database carries no environment: run `examprep migrate --environment %s` first", e.Process)
+		return "the database carries no environment: run `examprep migrate --environment production` (or sandbox) first"
 	}
 	return fmt.Sprintf("this process runs as %s, the database belongs to %s", e.Process, e.Database)
 }
@@ -86,23 +86,12 @@ func stamp(ctx context.Context, db *sql.DB, env Environment) error {
 
 // CheckEnvironment returns *EnvironmentError unless the database carries env.
 func CheckEnvironment(ctx context.Context, pool *pgxpool.Pool, env Environment) error {
-	var migrated bool
-	if err := pool.QueryRow(ctx, "SELECT to_regclass('installation') IS NOT NULL").Scan(&migrated); err != nil {
-		return fmt.Errorf("read environment: %w", err)
-	}
-	if !migrated {
-		return &EnvironmentError{Process: env}
-	}
-	var found string
-	err := pool.QueryRow(ctx, "SELECT environment FROM installation").Scan(&found)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return &EnvironmentError{Process: env}
-	}
+	found, err := ReadEnvironment(ctx, pool)
 	if err != nil {
-		return fmt.Errorf("read environment: %w", err)
+		return err
 	}
-	if Environment(found) != env {
-		return &EnvironmentError{Process: env, Database: Environment(found)}
+	if found != env {
+		return &EnvironmentError{Process: env, Database: found}
 	}
 	return nil
 }
@@ -119,4 +108,24 @@ func MigrationsDigest() string {
 		return err
 	})
 	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// ReadEnvironment returns the environment that the database carries, or *EnvironmentError when it was never migrated.
+func ReadEnvironment(ctx context.Context, pool *pgxpool.Pool) (Environment, error) {
+	var migrated bool
+	if err := pool.QueryRow(ctx, "SELECT to_regclass('installation') IS NOT NULL").Scan(&migrated); err != nil {
+		return "", fmt.Errorf("read environment: %w", err)
+	}
+	if !migrated {
+		return "", &EnvironmentError{}
+	}
+	var found string
+	err := pool.QueryRow(ctx, "SELECT environment FROM installation").Scan(&found)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", &EnvironmentError{}
+	}
+	if err != nil {
+		return "", fmt.Errorf("read environment: %w", err)
+	}
+	return Environment(found), nil
 }

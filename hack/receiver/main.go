@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"examprep.dev/api/client"
+)
+
+// maxBody bounds a delivery; ours are far smaller.
+const maxBody = 1 << 20
+
+func main() {
+	listen := flag.String("listen", "127.0.0.1:8443", "loopback address to serve HTTPS on")
+	logFile := flag.String("log", "receiver.jsonl", "file to append deliveries to")
+	certDir := flag.String("cert-dir", ".", "folder of ca.pem, cert.pem and key.pem; made when missing")
+	secretFile := flag.String("secret-file", "", "file of signing secrets, one a line")
+	delay := flag.Duration("delay", 0, "wait before each answer")
+	fail := flag.Int("fail", 0, "answer this many deliveries with 500 first")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if err := run(ctx, *listen, *logFile, *certDir, &receiver{secretFile: *secretFile, delay: *delay, fail: *fail, now: time.Now}); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, listen, logFile, certDir string, r *receiver) error {
+	certificate, err := loadCertificate(certDir, r.now())
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // deliveries of a development stack
+	if err != nil {
+		return fmt.Errorf("open log: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	r.log = file
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	server := &http.Server{
+		Handler: r, ReadTimeout: 10 * time.Second,
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
+	}
+	log.Printf("receiving on https://%s, writing %s", listener.Addr(), logFile)
+	ended := make(chan error, 1)
+	go func() { ended <- server.ServeTLS(listener, "", "") }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := server.Shutdown(grace); err != nil {
+		return fmt.Errorf("stop: %w", err)
+	}
+	<-ended
+	return nil
+}
+
+// receiver writes down each delivery before it answers.
+type receiver struct {
+	secretFile string
+	delay      time.Duration
+	now        func() time.Time
+
+	mu   sync.Mutex
+	fail int
+	log  io.Writer
+}
+
+// entry is one line of the log.
+type entry struct {
+	ReceivedAt time.Time         `json:"received_at"`
+	Headers    map[string]string `json:"headers"`
+	Body       string            `json:"body"`
+	Verified   bool              `json:"verified"`
+	// Refused says why Verified is false.
+	Refused string `json:"refused,omitempty"`
+	Status  int    `json:"status"`
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	if request.Method != http.MethodPost {
+		http.Error(w, "deliveries are POSTs", http.StatusMethodNotAllowed)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, request.Body, maxBody))
+	if err != nil {
+		http.Error(w, "body: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	if r.delay > 0 {
+		select {
+		case <-time.After(r.delay):
+		case <-request.Context().Done():
+			return
+		}
+	}
+	e := entry{ReceivedAt: r.now().UTC(), Headers: flatten(request.Header), Body: string(body), Status: http.StatusOK}
+	if err := r.verify(request.Header.Get(client.SignatureHeader), body); err != nil {
+		e.Refused, e.Status = err.Error(), http.StatusBadRequest
+	}
+	e.Verified = e.Status == http.StatusOK
+	if err := r.write(&e); err != nil {
+		log.Print(err)
+		e.Status = http.StatusInternalServerError
+	}
+	w.WriteHeader(e.Status)
+}
+
+// write appends the entry; a planned failure is written down as such. One Write a line, so lines never mix.
+func (r *receiver) write(e *entry) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.fail > 0 {
+		r.fail--
+		e.Status = http.StatusInternalServerError
+	}
+	line, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("encode delivery: %w", err)
+	}
+	if _, err := r.log.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("write delivery down: %w", err)
+	}
+	return nil
+}
+
+func (r *receiver) verify(header string, body []byte) error {
+	secrets, err := readSecrets(r.secretFile)
+	if err != nil {
+		return err
+	}
+	err = errors.New("no signing secret is known yet")
+	for _, secret := range secrets {
+		if err = client.Verify(header, body, secret, r.now(), client.Tolerance); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// readSecrets reads one secret a line. A file that is not there yet holds none.
+func readSecrets(name string) ([]string, error) {
+	file, err := os.Open(name) //nolint:gosec // the operator of the development stack names it
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read secrets: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	var secrets []string
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		if secret := strings.TrimSpace(lines.Text()); secret != "" {
+			secrets = append(secrets, secret)
+		}
+	}
+	return secrets, lines.Err()
+}
+
+func flatten(header http.Header) map[string]string {
+	flat := make(map[string]string, len(header))
+	for name, values := range header {
+		flat[name] = strings.Join(values, ", ")
+	}
+	return flat
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func deliver(t *testing.T, r *receiver, secret string, at time.Time) (int, entry) {
+	t.Helper()
+	var out bytes.Buffer
+	r.log = &out
+	const body = `{"event":"exam.content_updated","created":1,"data":{"a":"é"},"id":"1"}`
+	mac := hmac.New(sha256.New, []byte(secret))
+	_, _ = fmt.Fprintf(mac, "%d.%s", at.Unix(), body)
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/hook", strings.NewReader(body))
+	request.Header.Set("Service-Signature", fmt.Sprintf("t=%d,v1=%s", at.Unix(), hex.EncodeToString(mac.Sum(nil))))
+	answer := httptest.NewRecorder()
+	r.ServeHTTP(answer, request)
+	var written entry
+	if err := json.Unmarshal(out.Bytes(), &written); err != nil {
+		t.Fatalf("log line %q: %v", out.String(), err)
+	}
+	if written.Body != body {
+		t.Errorf("body %q, want the exact text", written.Body)
+	}
+	return answer.Code, written
+}
+
+func TestDeliveriesAreVerifiedByAnySecretAndWrittenDown(t *testing.T) {
+	secrets := filepath.Join(t.TempDir(), "secrets")
+	now := time.Unix(1767225600, 0)
+	r := &receiver{secretFile: secrets, now: func() time.Time { return now }}
+	if code, e := deliver(t, r, "whsec_a", now); code != http.StatusBadRequest || e.Verified {
+		t.Errorf("before a secret is known: %d, verified %v", code, e.Verified)
+	}
+	if err := os.WriteFile(secrets, []byte("whsec_old\nwhsec_a\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, e := deliver(t, r, "whsec_a", now); code != http.StatusOK || !e.Verified {
+		t.Errorf("with the secret: %d, refused: %s", code, e.Refused)
+	}
+	if code, e := deliver(t, r, "whsec_a", now.Add(-time.Hour)); code != http.StatusBadRequest || e.Verified {
+		t.Errorf("replayed: %d, verified %v", code, e.Verified)
+	}
+	r.fail = 1
+	if code, e := deliver(t, r, "whsec_a", now); code != http.StatusInternalServerError || e.Status != code {
+		t.Errorf("planned failure: %d, written %d", code, e.Status)
+	}
+}
+
+func TestTheCertificateIsMadeOnceAndTrustedByItsAuthority(t *testing.T) {
+	dir := t.TempDir()
+	first, err := loadCertificate(dir, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := loadCertificate(dir, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(first.Certificate[0], second.Certificate[0]) {
+		t.Error("a second start made another certificate")
+	}
+	pem, err := os.ReadFile(filepath.Join(dir, "ca.pem")) //nolint:gosec // a test's own folder
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem)
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{first}, MinVersion: tls.VersionTLS12}
+	server.StartTLS()
+	defer server.Close()
+	visitor := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := visitor.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+}

@@ -33,6 +33,13 @@ type Deps struct {
 	Now func() time.Time
 }
 
+func (d Deps) clock() func() time.Time {
+	if d.Now == nil {
+		return time.Now
+	}
+	return d.Now
+}
+
 // DefaultClusterName is the cluster's name in claims where none is set.
 const DefaultClusterName = "default"
 
@@ -57,11 +64,8 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		client:   mgr.GetClient(),
 		live:     mgr.GetAPIReader(),
 		recorder: mgr.GetEventRecorder(fieldOwner),
-		now:      deps.Now,
+		now:      deps.clock(),
 		cluster:  deps.ClusterName,
-	}
-	if base.now == nil {
-		base.now = time.Now
 	}
 	if base.cluster == "" {
 		base.cluster = DefaultClusterName

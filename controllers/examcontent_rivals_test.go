@@ -1,0 +1,85 @@
+package controllers
+
+import (
+	"strings"
+	"testing"
+
+	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/postgres"
+)
+
+func TestSecondResourceForAnExamKeyChangesNothing(t *testing.T) {
+	t.Parallel()
+	in := install(t, postgres.Sandbox, 2)
+	in.operate()
+	winner, loser := sampleContent("winner", sampleKey(t)), sampleContent("loser", sampleKey(t))
+	winner.Spec.Name, loser.Spec.Name = "Winner", "Loser"
+	loser.Namespace = in.spaces[1]
+	loser.Spec.DeletionPolicy = v1alpha1.DeletionDelete
+
+	in.create(winner)
+	in.ready(winner)
+	in.create(loser)
+	message := in.until(loser, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonExamKeyConflict)
+	if owner := winner.Namespace + "/winner"; !strings.Contains(message, owner) || !strings.HasPrefix(message, "spec.examKey:") {
+		t.Errorf("message %q does not name the field and the owner %s", message, owner)
+	}
+	in.until(loser, v1alpha1.ConditionReady, "False", v1alpha1.ReasonExamKeyConflict)
+	in.until(loser, v1alpha1.ConditionStalled, "True", v1alpha1.ReasonExamKeyConflict)
+
+	edit(in, loser, func(c *v1alpha1.ExamContent) { c.Spec.Name = "Loser, again" })
+	in.until(loser, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonExamKeyConflict)
+	in.remove(loser)
+	in.gone(loser)
+
+	in.reconcileNow(winner, "after the loser's deletion")
+	in.ready(winner)
+	if winner.Status.Revision != 1 {
+		t.Errorf("the winner's revision is %d", winner.Status.Revision)
+	}
+	if overview, _ := in.served(winner.Spec.ExamKey); overview["name"] != "Winner" {
+		t.Errorf("served: %v", overview)
+	}
+}
+
+func TestLoserTakesOverWhenTheWinnerIsDeleted(t *testing.T) {
+	t.Parallel()
+	in := install(t, postgres.Sandbox, 2)
+	in.operate()
+	winner, loser := sampleContent("winner", sampleKey(t)), sampleContent("loser", sampleKey(t))
+	winner.Spec.Name, loser.Spec.Name = "Winner", "Loser"
+	loser.Namespace = in.spaces[1]
+	in.create(winner)
+	in.ready(winner)
+	in.create(loser)
+	in.until(loser, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonExamKeyConflict)
+
+	in.remove(winner)
+	in.gone(winner)
+	in.ready(loser)
+	if overview, _ := in.served(loser.Spec.ExamKey); overview["name"] != "Loser" {
+		t.Errorf("served: %v", overview)
+	}
+}
+
+func TestAdoptMovesTheClaim(t *testing.T) {
+	t.Parallel()
+	in := install(t, postgres.Sandbox, 2)
+	in.operate()
+	old, adopter := sampleContent("old", sampleKey(t)), sampleContent("adopter", sampleKey(t))
+	adopter.Spec.Name, adopter.Spec.Adopt = "Adopted", true
+	adopter.Namespace = in.spaces[1]
+	in.create(old)
+	in.ready(old)
+	in.create(adopter)
+	in.ready(adopter)
+
+	in.reconcileNow(old, "after the move")
+	in.until(old, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonExamKeyConflict)
+	if old.Status.Revision != 0 || len(old.Status.Papers) != 0 {
+		t.Errorf("the old owner still claims to have published: %+v", old.Status)
+	}
+	if overview, _ := in.served(old.Spec.ExamKey); overview["name"] != "Adopted" {
+		t.Errorf("served: %v", overview)
+	}
+}

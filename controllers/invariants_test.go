@@ -1,0 +1,93 @@
+package controllers
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"examprep.dev/api/v1alpha1"
+)
+
+// statusOf returns what the statuses of all kinds have in common.
+func statusOf(object client.Object) (conditions []metav1.Condition, observed int64, handled string) {
+	switch object := object.(type) {
+	case *v1alpha1.ExamContent:
+		return object.Status.Conditions, object.Status.ObservedGeneration, object.Status.LastHandledReconcileAt
+	case *v1alpha1.RateTier:
+		return object.Status.Conditions, object.Status.ObservedGeneration, object.Status.LastHandledReconcileAt
+	case *v1alpha1.WebhookEndpoint:
+		return object.Status.Conditions, object.Status.ObservedGeneration, object.Status.LastHandledReconcileAt
+	}
+	return nil, 0, ""
+}
+
+// conditions returns an object's conditions after checking that they make sense together. Every look of every test goes
+// through it, so the states between are checked as much as the last.
+func (in *installation) conditions(object client.Object) []metav1.Condition {
+	in.t.Helper()
+	conditions, observed, _ := statusOf(object)
+	if len(conditions) > 0 {
+		checkConditions(in.t, object.GetName(), object.GetGeneration(), observed, conditions)
+	}
+	return conditions
+}
+
+func checkConditions(t *testing.T, name string, generation, observed int64, conditions []metav1.Condition) {
+	t.Helper()
+	is := func(condition string, status metav1.ConditionStatus) bool {
+		return meta.IsStatusConditionPresentAndEqual(conditions, condition, status)
+	}
+	ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady)
+	switch {
+	case ready == nil:
+		t.Errorf("%s: no Ready among %+v", name, conditions)
+	case is(v1alpha1.ConditionReconciling, metav1.ConditionTrue) && is(v1alpha1.ConditionStalled, metav1.ConditionTrue):
+		t.Errorf("%s: Reconciling and Stalled at once", name)
+	case ready.Status == metav1.ConditionTrue && (is(v1alpha1.ConditionReconciling, metav1.ConditionTrue) || is(v1alpha1.ConditionStalled, metav1.ConditionTrue)):
+		t.Errorf("%s: Ready, and Reconciling or Stalled: %+v", name, conditions)
+	case observed == 0 || observed > generation:
+		t.Errorf("%s: observedGeneration %d at generation %d", name, observed, generation)
+	}
+	for _, condition := range conditions {
+		if condition.ObservedGeneration != observed {
+			t.Errorf("%s: %s tells of generation %d, the status of %d", name, condition.Type, condition.ObservedGeneration, observed)
+		}
+		if condition.Reason == "" || condition.Message == "" || condition.LastTransitionTime.IsZero() {
+			t.Errorf("%s: %s lacks a reason, a message or a time: %+v", name, condition.Type, condition)
+		}
+		transient := []string{v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled}
+		if slices.Contains(transient, condition.Type) && condition.Status != metav1.ConditionTrue {
+			t.Errorf("%s: %s is there although not True", name, condition.Type)
+		}
+		if ready != nil && ready.Status == metav1.ConditionTrue && condition.Status == metav1.ConditionFalse && condition.Type != v1alpha1.ConditionDelivering {
+			t.Errorf("%s: Ready although %s is False", name, condition.Type)
+		}
+	}
+}
+
+// checkInvariants looks at every resource that the test leaves behind.
+func (in *installation) checkInvariants() {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for _, space := range in.spaces {
+		exams, endpoints, tiers := &v1alpha1.ExamContentList{}, &v1alpha1.WebhookEndpointList{}, &v1alpha1.RateTierList{}
+		for _, list := range []client.ObjectList{exams, endpoints, tiers} {
+			if err := in.kube.List(ctx, list, client.InNamespace(space)); err != nil {
+				in.t.Error(err)
+			}
+		}
+		for i := range exams.Items {
+			in.conditions(&exams.Items[i])
+		}
+		for i := range endpoints.Items {
+			in.conditions(&endpoints.Items[i])
+		}
+		for i := range tiers.Items {
+			in.conditions(&tiers.Items[i])
+		}
+	}
+}

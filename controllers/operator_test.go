@@ -1,0 +1,321 @@
+package controllers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"examprep.dev/api/v1alpha1"
+	"examprep.dev/controllers/clustertest"
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/webhooks"
+)
+
+// patience is how long a test waits for what must happen; a good run never needs a hundredth of it.
+const patience = 60 * time.Second
+
+// installation is a database with an operator at work on the namespaces of one test.
+type installation struct {
+	t      *testing.T
+	kube   client.Client
+	pool   *pgxpool.Pool
+	deps   Deps
+	spaces []string
+	// writes counts the operator's requests to the API server that change something, statements those to Postgres.
+	writes, statements atomic.Int64
+	// stop ends the running operator and waits for it; operate sets it.
+	stop func()
+}
+
+// install prepares a database and n namespaces; operate starts the operator.
+func install(t *testing.T, environment postgres.Environment, n int) *installation {
+	t.Helper()
+	in := &installation{t: t, kube: clustertest.Client(t)}
+	in.pool = in.openPool(postgrestest.URL(t))
+	for range n {
+		in.spaces = append(in.spaces, clustertest.Namespace(t))
+	}
+	var outbox *webhooks.Notifier // nil: the sweep finds what is in the outbox
+	in.deps = Deps{
+		ClusterName: "test",
+		Publisher:   catalog.NewPublisher(in.pool, environment, outbox),
+		Tiers:       keys.NewStore(in.pool, noGates{}),
+	}
+	t.Cleanup(in.checkInvariants)
+	return in
+}
+
+// operating is install with the operator running.
+func operating(t *testing.T) *installation {
+	t.Helper()
+	in := install(t, postgres.Sandbox, 1)
+	in.operate()
+	return in
+}
+
+// noGates is an installation without a running API pod: there is nobody to announce to.
+type noGates struct{}
+
+func (noGates) Announce(context.Context, ...keys.Record) error { return nil }
+
+func (in *installation) openPool(url string) *pgxpool.Pool {
+	in.t.Helper()
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	config.ConnConfig.Tracer = statementCounter{&in.statements}
+	pool, err := pgxpool.NewWithConfig(in.t.Context(), config)
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	in.t.Cleanup(pool.Close)
+	return pool
+}
+
+// statementCounter counts statements.
+type statementCounter struct{ n *atomic.Int64 }
+
+func (c statementCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+
+func (statementCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// operate runs the operator until in.stop is called or the test ends.
+func (in *installation) operate() {
+	in.t.Helper()
+	config := in.countedConfig()
+	options := Options{WatchNamespaces: in.spaces, AllowSameNames: true, ShutdownGrace: patience}
+	if os.Getenv("EXAMPREP_TEST_LOG") != "" {
+		options.Logger = slog.New(slog.NewTextHandler(in.t.Output(), nil))
+	}
+	manager, err := NewManager(config, options)
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	if err := Setup(manager, in.deps); err != nil {
+		in.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- manager.Start(ctx) }()
+	stopped := false
+	stop := func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil {
+			in.t.Errorf("operator: %v", err)
+		}
+	}
+	in.stop = stop
+	in.t.Cleanup(stop)
+	if !manager.GetCache().WaitForCacheSync(ctx) {
+		in.t.Fatal("the operator's cache did not fill")
+	}
+}
+
+// countedConfig is a way to the API server that counts writes.
+func (in *installation) countedConfig() *rest.Config {
+	config := clustertest.Config(in.t)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return writeCounter{next, &in.writes} })
+	return config
+}
+
+// writeCounter counts requests that are no reads; events are left out, which are sent when it suits the recorder.
+type writeCounter struct {
+	next http.RoundTripper
+	n    *atomic.Int64
+}
+
+func (c writeCounter) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method != http.MethodGet && !strings.Contains(request.URL.Path, "/events") {
+		c.n.Add(1)
+	}
+	return c.next.RoundTrip(request)
+}
+
+// space is the test's first namespace.
+func (in *installation) space() string { return in.spaces[0] }
+
+func (in *installation) create(object client.Object) {
+	in.t.Helper()
+	if object.GetNamespace() == "" {
+		object.SetNamespace(in.space())
+	}
+	if err := in.kube.Create(in.t.Context(), object); err != nil {
+		in.t.Fatalf("create: %v", err)
+	}
+}
+
+// edit changes an object as it is now on the server.
+func edit[T client.Object](in *installation, object T, change func(T)) {
+	in.t.Helper()
+	in.eventually("edit", func() (bool, string) {
+		if err := in.kube.Get(in.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			return false, err.Error()
+		}
+		change(object)
+		err := in.kube.Update(in.t.Context(), object)
+		return err == nil, fmt.Sprint(err)
+	})
+}
+
+func (in *installation) remove(object client.Object) {
+	in.t.Helper()
+	if err := in.kube.Delete(in.t.Context(), object); err != nil {
+		in.t.Fatalf("delete: %v", err)
+	}
+}
+
+// gone waits until an object is no longer there.
+func (in *installation) gone(object client.Object) {
+	in.t.Helper()
+	in.eventually("be gone", func() (bool, string) {
+		err := in.kube.Get(in.t.Context(), client.ObjectKeyFromObject(object), object)
+		return err != nil && client.IgnoreNotFound(err) == nil, "still there"
+	})
+}
+
+// eventually asks again and again until condition holds.
+func (in *installation) eventually(what string, condition func() (ok bool, detail string)) {
+	in.t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		ok, detail := condition()
+		if ok {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			in.t.Fatalf("%s: not after %s: %s", what, patience, detail)
+		}
+	}
+}
+
+// until waits for a condition of an object, as of its newest generation, and returns its message.
+func (in *installation) until(object client.Object, condition string, status metav1.ConditionStatus, reason string) string {
+	in.t.Helper()
+	var message string
+	in.eventually(fmt.Sprintf("%s %s=%s/%s", object.GetName(), condition, status, reason), func() (bool, string) {
+		if err := in.kube.Get(in.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			return false, err.Error()
+		}
+		conditions := in.conditions(object)
+		found := meta.FindStatusCondition(conditions, condition)
+		if found == nil {
+			return false, fmt.Sprintf("%+v", conditions)
+		}
+		message = found.Message
+		return found.Status == status && found.Reason == reason && found.ObservedGeneration == object.GetGeneration(),
+			fmt.Sprintf("%+v", conditions)
+	})
+	return message
+}
+
+// ready waits until an object is Ready as of its newest generation.
+func (in *installation) ready(object client.Object) string {
+	in.t.Helper()
+	return in.until(object, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady)
+}
+
+// reconcileNow asks for a reconcile and waits until it was made.
+func (in *installation) reconcileNow(object client.Object, token string) {
+	in.t.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ReconcileRequestAnnotation, token)
+	if err := in.kube.Patch(in.t.Context(), object, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
+		in.t.Fatal(err)
+	}
+	in.eventually("reconcile on request", func() (bool, string) {
+		if err := in.kube.Get(in.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			return false, err.Error()
+		}
+		_, _, handled := statusOf(object)
+		return handled == token, handled
+	})
+}
+
+// served reads what an API pod that starts now would serve as an exam's overview; ok is false when it serves none.
+func (in *installation) served(examKey string) (overview map[string]any, ok bool) {
+	in.t.Helper()
+	snapshot, err := catalog.OpenSnapshot(in.t.Context(), in.pool, slog.New(slog.DiscardHandler), catalog.SnapshotConfig{})
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	document, ok := snapshot.Overview(examKey)
+	if !ok {
+		return nil, false
+	}
+	if err := json.Unmarshal(document.JSON, &overview); err != nil {
+		in.t.Fatal(err)
+	}
+	return overview, true
+}
+
+// servedPaper reads the questions of a paper that an API pod that starts now would serve.
+func (in *installation) servedPaper(examKey, paperID string) []string {
+	in.t.Helper()
+	snapshot, err := catalog.OpenSnapshot(in.t.Context(), in.pool, slog.New(slog.DiscardHandler), catalog.SnapshotConfig{})
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	paper, err := snapshot.Paper(in.t.Context(), examKey, paperID)
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	prompts := make([]string, len(paper.Questions))
+	for i, question := range paper.Questions {
+		var fields struct{ Prompt string }
+		if err := json.Unmarshal(question, &fields); err != nil {
+			in.t.Fatal(err)
+		}
+		prompts[i] = fields.Prompt
+	}
+	return prompts
+}
+
+// events returns the reasons of the events about an object, oldest first, once there are at least n.
+func (in *installation) events(object client.Object, n int) []string {
+	in.t.Helper()
+	var reasons []string
+	in.eventually("events", func() (bool, string) {
+		list := &eventsv1.EventList{}
+		if err := in.kube.List(in.t.Context(), list, client.InNamespace(object.GetNamespace())); err != nil {
+			return false, err.Error()
+		}
+		reasons = reasons[:0]
+		for _, event := range list.Items {
+			if event.Regarding.UID == object.GetUID() {
+				reasons = append(reasons, event.Type+" "+event.Reason)
+			}
+		}
+		return len(reasons) >= n, fmt.Sprint(reasons)
+	})
+	return reasons
+}

@@ -1,0 +1,84 @@
+package controllers
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"examprep.dev/api/v1alpha1"
+)
+
+// cutOff makes the test's database refuse everybody, as one that is being failed over does, until restore is called.
+func (in *installation) cutOff() (restore func()) {
+	in.t.Helper()
+	config := in.pool.Config().ConnConfig.Copy()
+	database := config.Database
+	config.Database, config.Tracer = "postgres", nil
+	admin, err := pgx.ConnectConfig(in.t.Context(), config)
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	run := func(statement string, args ...any) {
+		in.t.Helper()
+		if _, err := admin.Exec(in.t.Context(), statement, args...); err != nil {
+			in.t.Fatal(err)
+		}
+	}
+	run(fmt.Sprintf("ALTER DATABASE %s ALLOW_CONNECTIONS false", database))
+	run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", database)
+	return func() {
+		in.t.Helper()
+		run(fmt.Sprintf("ALTER DATABASE %s ALLOW_CONNECTIONS true", database))
+		if err := admin.Close(in.t.Context()); err != nil {
+			in.t.Error(err)
+		}
+	}
+}
+
+func TestOperatorRecoversFromADatabaseThatWasAway(t *testing.T) {
+	t.Parallel()
+	in := operating(t)
+	changed, deleted := sampleContent("changed", sampleKey(t)+"-1"), sampleContent("deleted", sampleKey(t)+"-2")
+	deleted.Spec.DeletionPolicy = v1alpha1.DeletionDelete
+	in.create(changed)
+	in.create(deleted)
+	in.ready(changed)
+	in.ready(deleted)
+
+	restore := in.cutOff()
+	edit(in, changed, func(c *v1alpha1.ExamContent) { c.Spec.Name = "Renamed" })
+	in.remove(deleted)
+	message := in.until(changed, v1alpha1.ConditionReady, "False", v1alpha1.ReasonBackendUnavailable)
+	if !strings.HasSuffix(message, "revision 1 stays served") || strings.Contains(message, "postgres") {
+		t.Errorf("message %q: it must say what is served and nothing of the database", message)
+	}
+	in.until(changed, v1alpha1.ConditionReconciling, "True", v1alpha1.ReasonProgressing)
+	in.until(deleted, v1alpha1.ConditionReady, "False", v1alpha1.ReasonBackendUnavailable)
+
+	restore()
+	in.ready(changed)
+	in.gone(deleted)
+	if overview, _ := in.served(changed.Spec.ExamKey); overview["name"] != "Renamed" {
+		t.Errorf("served: %v", overview)
+	}
+	if _, ok := in.served(deleted.Spec.ExamKey); ok {
+		t.Error("the deleted exam is still served")
+	}
+}
+
+func TestOperatorTakesUpWorkWhereItsPredecessorStopped(t *testing.T) {
+	t.Parallel()
+	in := operating(t)
+	content := sampleContent("sample", sampleKey(t))
+	in.create(content)
+	in.ready(content)
+	in.stop()
+	edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Name = "Renamed" })
+	in.operate()
+	in.ready(content)
+	if overview, _ := in.served(content.Spec.ExamKey); overview["name"] != "Renamed" {
+		t.Errorf("served: %v", overview)
+	}
+}

@@ -1,0 +1,119 @@
+package controllers
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres"
+)
+
+func sampleTier(name string, requests int32) *v1alpha1.RateTier {
+	tier := &v1alpha1.RateTier{}
+	tier.Name = name
+	tier.Spec = v1alpha1.RateTierSpec{Requests: requests, Accounts: []string{"acme"}}
+	return tier
+}
+
+// tier reads a tier as it is in effect; nil when there is none.
+func (in *installation) tier(name string) *keys.TierSpec {
+	in.t.Helper()
+	tiers, err := keys.NewStore(in.pool, noGates{}).Tiers(in.t.Context())
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	i := slices.IndexFunc(tiers, func(t keys.TierSpec) bool { return t.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &tiers[i]
+}
+
+func TestRateTierIsInEffectUntilDeleted(t *testing.T) {
+	t.Parallel()
+	in := operating(t)
+	tier := sampleTier("gold", 600)
+	in.create(tier)
+	if message := in.ready(tier); message != "600 requests per 1m0s for 1 accounts and 0 keys" {
+		t.Errorf("Ready says %q", message)
+	}
+	got := in.tier("gold")
+	if got == nil || got.Requests != 600 || got.Period != time.Minute || got.Burst != 600 || !slices.Equal(got.Accounts, []string{"acme"}) {
+		t.Errorf("in effect: %+v", got)
+	}
+
+	edit(in, tier, func(r *v1alpha1.RateTier) {
+		r.Spec.Period = &metav1.Duration{Duration: time.Second}
+		r.Spec.Burst = new(int32(50))
+	})
+	in.ready(tier)
+	if got := in.tier("gold"); got.Period != time.Second || got.Burst != 50 {
+		t.Errorf("in effect after the change: %+v", got)
+	}
+
+	in.remove(tier)
+	in.gone(tier)
+	if got := in.tier("gold"); got != nil {
+		t.Errorf("in effect after the deletion: %+v", got)
+	}
+}
+
+func TestSecondRateTierOfANameChangesNothingAndTakesOver(t *testing.T) {
+	t.Parallel()
+	in := install(t, postgres.Sandbox, 2)
+	in.operate()
+	winner, loser := sampleTier("gold", 600), sampleTier("gold", 1)
+	loser.Namespace = in.spaces[1]
+	in.create(winner)
+	in.ready(winner)
+	in.create(loser)
+	message := in.until(loser, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonNameConflict)
+	if !strings.Contains(message, "test/"+winner.Namespace+"/gold") {
+		t.Errorf("message %q does not name the owner", message)
+	}
+	in.until(loser, v1alpha1.ConditionStalled, "True", v1alpha1.ReasonNameConflict)
+	if got := in.tier("gold"); got.Requests != 600 {
+		t.Errorf("in effect: %+v", got)
+	}
+
+	in.remove(winner)
+	in.gone(winner)
+	in.ready(loser)
+	if got := in.tier("gold"); got.Requests != 1 {
+		t.Errorf("in effect after the winner's deletion: %+v", got)
+	}
+}
+
+func TestLosingRateTierIsDeletedWithoutEffect(t *testing.T) {
+	t.Parallel()
+	in := install(t, postgres.Sandbox, 2)
+	in.operate()
+	winner, loser := sampleTier("gold", 600), sampleTier("gold", 1)
+	loser.Namespace = in.spaces[1]
+	in.create(winner)
+	in.ready(winner)
+	in.create(loser)
+	in.until(loser, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonNameConflict)
+	in.remove(loser)
+	in.gone(loser)
+	if got := in.tier("gold"); got == nil || got.Requests != 600 {
+		t.Errorf("in effect: %+v", got)
+	}
+}
+
+func TestTierThatCannotBeCountedExactlyIsRefusedByItsField(t *testing.T) {
+	t.Parallel()
+	in := operating(t)
+	tier := sampleTier("odd", 9_999_991)
+	tier.Spec.Period = &metav1.Duration{Duration: 24 * time.Hour}
+	tier.Spec.Burst = new(int32(10_000_000))
+	in.create(tier)
+	if message := in.until(tier, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonInvalid); !strings.HasPrefix(message, "spec.burst: ") {
+		t.Errorf("message %q", message)
+	}
+}

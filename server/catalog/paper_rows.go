@@ -9,18 +9,15 @@ import (
 	"examprep.dev/server/postgres/catalogdb"
 )
 
-// mockQuestion is MockQuestion of the specification, part 2. Nothing of the answer key may ever be added to it.
-type mockQuestion struct {
-	AnswerID string `json:"answer_id"`
-	// Section stands only where the paper has several: question numbers may repeat then.
-	Section        int    `json:"section,omitempty"`
-	QuestionNumber int    `json:"question_number"`
-	Prompt         string `json:"prompt"`
-	// QuestionText is the alias of Prompt for older clients.
-	QuestionText string            `json:"question_text"`
-	Options      map[string]string `json:"options,omitempty"`
-	Page         int               `json:"page,omitempty"`
-	HasVisual    bool              `json:"has_visual"`
+// storedQuestion is a question as its paper's row keeps it. Nothing of the answer key may ever be added to it: requests
+// are rendered from it.
+type storedQuestion struct {
+	Section   int               `json:"section"`
+	Number    int               `json:"number"`
+	Prompt    string            `json:"prompt"`
+	Options   map[string]string `json:"options,omitempty"`
+	Page      int               `json:"page,omitempty"`
+	HasVisual bool              `json:"has_visual,omitempty"`
 }
 
 // paperMetadata is what a paper's row keeps beside its columns.
@@ -34,7 +31,7 @@ type paperMetadata struct {
 // row encodes the i-th paper of the draft, its questions and its key apart.
 func (d *draft) row(i int) (catalogdb.StagePaperParams, error) {
 	paper, ref := &d.sources[i], &d.papers[i]
-	questions, err := encode(mockQuestions(paper))
+	questions, err := encode(storedQuestions(paper))
 	if err != nil {
 		return catalogdb.StagePaperParams{}, err
 	}
@@ -56,21 +53,11 @@ func (d *draft) row(i int) (catalogdb.StagePaperParams, error) {
 	}, nil
 }
 
-func mockQuestions(paper *Paper) []mockQuestion {
-	sections := make(map[int]bool)
-	for i := range paper.Questions {
-		sections[paper.Questions[i].Section] = true
-	}
-	questions := make([]mockQuestion, len(paper.Questions))
+func storedQuestions(paper *Paper) []storedQuestion {
+	questions := make([]storedQuestion, len(paper.Questions))
 	for i := range paper.Questions {
 		q := &paper.Questions[i]
-		questions[i] = mockQuestion{
-			AnswerID: AnswerID(q.Section, q.Number), QuestionNumber: q.Number, Prompt: q.Prompt, QuestionText: q.Prompt,
-			Options: q.Options, Page: q.Page, HasVisual: q.HasVisual,
-		}
-		if len(sections) > 1 {
-			questions[i].Section = q.Section
-		}
+		questions[i] = storedQuestion{q.Section, q.Number, q.Prompt, q.Options, q.Page, q.HasVisual}
 	}
 	return questions
 }
@@ -99,7 +86,7 @@ func answerKey(paper *Paper, scoring Scoring) AnswerKey {
 func wholePaper(row catalogdb.WholePaperRow) (*Paper, error) {
 	var (
 		metadata  paperMetadata
-		questions []mockQuestion
+		questions []storedQuestion
 		key       AnswerKey
 	)
 	for _, column := range []struct {

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -45,6 +46,18 @@ type (
 	paperYear struct {
 		Year   int                `json:"year"`
 		Papers []mockPaperSummary `json:"papers"`
+	}
+	mockQuestion struct {
+		AnswerID string `json:"answer_id"`
+		// Section stands only where the paper has several: question numbers may repeat then.
+		Section        int    `json:"section,omitempty"`
+		QuestionNumber int    `json:"question_number"`
+		Prompt         string `json:"prompt"`
+		// QuestionText is the alias of Prompt for older clients.
+		QuestionText string            `json:"question_text"`
+		Options      map[string]string `json:"options,omitempty"`
+		Page         int               `json:"page,omitempty"`
+		HasVisual    bool              `json:"has_visual"`
 	}
 	mockPaperSummary struct {
 		PaperID       string `json:"paper_id"`
@@ -117,6 +130,27 @@ func paperCatalog(examKey string, rows []catalogdb.CatalogPapersRow) mockPaperCa
 		})
 	}
 	return catalog
+}
+
+// renderQuestions makes the finished MockQuestion objects of a paper.
+func renderQuestions(questions []storedQuestion) ([][]byte, error) {
+	several := slices.ContainsFunc(questions, func(q storedQuestion) bool { return q.Section != questions[0].Section })
+	rendered := make([][]byte, len(questions))
+	for i, q := range questions {
+		question := mockQuestion{
+			AnswerID: AnswerID(q.Section, q.Number), QuestionNumber: q.Number, Prompt: q.Prompt, QuestionText: q.Prompt,
+			Options: q.Options, Page: q.Page, HasVisual: q.HasVisual,
+		}
+		if several {
+			question.Section = q.Section
+		}
+		raw, err := encode(question)
+		if err != nil {
+			return nil, err
+		}
+		rendered[i] = bytes.Clone(raw) // without the encoder's spare capacity: it is kept for long
+	}
+	return rendered, nil
 }
 
 // newDocument encodes a body. Its ETag is strong: it is a hash of the very bytes.

@@ -93,19 +93,20 @@ func (s *Snapshot) loadPaper(ctx context.Context, id revisionID) (sized[*PaperRe
 	if err != nil {
 		return sized[*PaperRevision]{}, err
 	}
-	var questions []json.RawMessage
+	var questions []storedQuestion
 	if err := json.Unmarshal(row.Questions, &questions); err != nil {
 		return sized[*PaperRevision]{}, fmt.Errorf("stored paper %s: %w", row.PaperID, err)
 	}
 	paper := &PaperRevision{
 		ExamKey: id.examKey, Digest: id.digest, PaperID: row.PaperID, DurationMinutes: int(row.DurationMinutes),
-		Questions: make([][]byte, len(questions)),
 	}
-	const overhead = 64 // of a slice header and an allocation's rounding
+	if paper.Questions, err = renderQuestions(questions); err != nil {
+		return sized[*PaperRevision]{}, fmt.Errorf("render paper %s: %w", row.PaperID, err)
+	}
+	const header = 24 // of a slice
 	size := 256
-	for i, question := range questions {
-		paper.Questions[i] = question
-		size += len(question) + overhead
+	for _, question := range paper.Questions {
+		size += cap(question) + header
 	}
 	return sized[*PaperRevision]{paper, size}, nil
 }

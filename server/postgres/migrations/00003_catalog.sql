@@ -46,7 +46,7 @@ CREATE TABLE paper_revisions (
     question_count   integer NOT NULL,
     -- The paper's other fields (its own duration, language, marking, provenance).
     metadata         json NOT NULL,
-    -- The finished JSON objects that requests are answered with, without a trace of the key.
+    -- What requests are rendered from, without a trace of the key.
     questions        json NOT NULL,
     created_at       timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (exam_key, digest)
@@ -61,6 +61,19 @@ CREATE TABLE paper_answer_keys (
     PRIMARY KEY (exam_key, digest),
     FOREIGN KEY (exam_key, digest) REFERENCES paper_revisions ON DELETE CASCADE
 );
+
+-- Papers are large and written more often than read (a pod reads each once): lz4 halves the time of a publish. A server
+-- built without it keeps its default.
+-- +goose StatementBegin
+DO $$
+BEGIN
+    ALTER TABLE paper_revisions ALTER COLUMN questions SET COMPRESSION lz4;
+    ALTER TABLE paper_answer_keys ALTER COLUMN answer_key SET COMPRESSION lz4;
+EXCEPTION WHEN feature_not_supported THEN
+    RAISE NOTICE 'this server has no lz4: papers are compressed by its default method';
+END
+$$;
+-- +goose StatementEnd
 
 CREATE TABLE exam_revision_papers (
     exam_key     text NOT NULL,

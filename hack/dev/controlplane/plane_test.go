@@ -77,9 +77,9 @@ func supervisor(t *testing.T, dir string) *process.Supervisor {
 	return s
 }
 
-func writeConfig(t *testing.T, dir, name string, make func() ([]byte, error)) string {
+func writeConfig(t *testing.T, dir, name string, issue func() ([]byte, error)) string {
 	t.Helper()
-	text, err := make()
+	text, err := issue()
 	if err != nil {
 		t.Fatal(err)
 	}

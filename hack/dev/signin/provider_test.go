@@ -1,0 +1,138 @@
+package signin_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"examprep.dev/hack/dev/signin"
+)
+
+const redirect = "http://127.0.0.1:1/callback"
+
+func TestASignInThatAnIndependentClientAccepts(t *testing.T) {
+	client, verifier := newClient(t)
+	secret := oauth2.GenerateVerifier()
+	code, state := approve(t, client.AuthCodeURL("the-state", oidc.Nonce("the-nonce"), oauth2.S256ChallengeOption(secret)), "dev")
+	if state != "the-state" {
+		t.Errorf("state %q", state)
+	}
+	token, err := client.Exchange(t.Context(), code, oauth2.VerifierOption(secret))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, _ := token.Extra("id_token").(string)
+	id, err := verifier.Verify(t.Context(), raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id.Subject != "dev" || id.Nonce != "the-nonce" {
+		t.Errorf("subject %q, nonce %q", id.Subject, id.Nonce)
+	}
+	if _, err := client.Exchange(t.Context(), code, oauth2.VerifierOption(secret)); err == nil {
+		t.Error("a code was taken twice")
+	}
+}
+
+func TestACodeIsWorthNothingWithoutItsVerifierOrTheClientsSecret(t *testing.T) {
+	client, _ := newClient(t)
+	for name, spoil := range map[string]func(*oauth2.Config) string{
+		"another verifier": func(*oauth2.Config) string { return oauth2.GenerateVerifier() },
+		"another secret":   func(c *oauth2.Config) string { c.ClientSecret = "guessed"; return "" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			spoiled := *client
+			verifier := oauth2.GenerateVerifier()
+			code, _ := approve(t, client.AuthCodeURL("s", oauth2.S256ChallengeOption(verifier)), "dev")
+			if other := spoil(&spoiled); other != "" {
+				verifier = other
+			}
+			if _, err := spoiled.Exchange(t.Context(), code, oauth2.VerifierOption(verifier)); err == nil {
+				t.Error("taken")
+			}
+		})
+	}
+}
+
+func TestRequestsOfOthersAreRefusedWithoutARedirect(t *testing.T) {
+	client, _ := newClient(t)
+	good := client.AuthCodeURL("s", oauth2.S256ChallengeOption(oauth2.GenerateVerifier()))
+	for name, change := range map[string][2]string{
+		"another redirect": {"redirect_uri", "http://127.0.0.1:2/callback"},
+		"another client":   {"client_id", "stranger"},
+		"no PKCE":          {"code_challenge", ""},
+		"plain PKCE":       {"code_challenge_method", "plain"},
+		"no openid":        {"scope", "email"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u, err := url.Parse(good)
+			if err != nil {
+				t.Fatal(err)
+			}
+			query := u.Query()
+			query.Set(change[0], change[1])
+			u.RawQuery = query.Encode()
+			if response := post(t, u.String(), "dev"); response.StatusCode != http.StatusBadRequest {
+				t.Errorf("answered %s", response.Status)
+			}
+		})
+	}
+}
+
+func newClient(t *testing.T) (*oauth2.Config, *oidc.IDTokenVerifier) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(nil)
+	issuer := "http://" + server.Listener.Addr().String()
+	provider, err := signin.New(signin.Config{
+		Issuer: issuer, ClientID: "examprep", ClientSecret: "a secret&more", RedirectURL: redirect,
+		Users: []signin.User{{Subject: "dev", Email: "dev@example.com", Name: "Dev"}}, Now: time.Now,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Config.Handler = provider.Handler()
+	server.Start()
+	t.Cleanup(server.Close)
+	discovered, err := oidc.NewProvider(t.Context(), issuer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &oauth2.Config{
+		ClientID: "examprep", ClientSecret: "a secret&more", RedirectURL: redirect,
+		Endpoint: discovered.Endpoint(), Scopes: []string{"openid", "email"},
+	}, discovered.Verifier(&oidc.Config{ClientID: "examprep"})
+}
+
+// approve chooses somebody on the page and returns what the browser is sent back with.
+func approve(t *testing.T, address, subject string) (code, state string) {
+	t.Helper()
+	response := post(t, address, subject)
+	back, err := response.Location()
+	if err != nil {
+		t.Fatalf("%s: %v", response.Status, err)
+	}
+	return back.Query().Get("code"), back.Query().Get("state")
+}
+
+func post(t *testing.T, address, subject string) *http.Response {
+	t.Helper()
+	request, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodPost, address, strings.NewReader(url.Values{"subject": {subject}}.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = response.Body.Close() })
+	return response
+}

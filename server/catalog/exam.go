@@ -53,7 +53,7 @@ type Paper struct {
 	ID      string
 	Title   string
 	Subject string
-	// Year is 0 when unknown.
+	// Year groups papers in the catalogue, so that Validate requires it.
 	Year int
 	// DurationMinutes overrides the exam's; 0 when the paper gives none.
 	DurationMinutes int

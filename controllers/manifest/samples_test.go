@@ -1,0 +1,126 @@
+package manifest
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"examprep.dev/api/v1alpha1"
+)
+
+const samplesFolder = "../../config/samples"
+
+func TestSamplesLintCleanAndTheirSealsMatch(t *testing.T) {
+	t.Parallel()
+	bundle := load(t, samplesFolder)
+	report, err := Lint(t.Context(), bundle)
+	if err != nil {
+		t.Error(err)
+	}
+	if report.ExamContents != 1 || report.Papers != 2 || len(bundle.webhooks) != 1 || len(bundle.tiers) != 1 {
+		t.Errorf("the samples are not all there: %+v", report)
+	}
+	digests, err := Digest(t.Context(), bundle, DigestOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, seal := range digests.Papers {
+		if !seal.Matches {
+			t.Errorf("run `examprep content digest --write config/samples`: %s", seal)
+		}
+	}
+}
+
+// shownInComments are fields that a sample can only show in a comment: they need something that is not there at first.
+var shownInComments = []string{"spec.revision", "spec.account", "spec.signingSecretRef"}
+
+func TestSamplesShowEveryField(t *testing.T) {
+	t.Parallel()
+	bundle := load(t, samplesFolder)
+	shown := make(map[string]bool)
+	for _, content := range bundle.Contents {
+		collectShown(content.doc.value, "", shown)
+		for _, paper := range content.Spec.Papers {
+			for _, source := range paper.QuestionsFrom {
+				view := bundle.view(content.Namespace, source.ConfigMapKeyRef)
+				if len(view.problems) > 0 {
+					t.Errorf("chunk %s: %v", view.key, view.problems)
+				}
+			}
+		}
+	}
+	for _, doc := range append(bundle.webhooks, bundle.tiers...) {
+		collectShown(doc.value, "", shown)
+	}
+	text := sampleText(t)
+	for _, spec := range []any{v1alpha1.ExamContentSpec{}, v1alpha1.WebhookEndpointSpec{}, v1alpha1.RateTierSpec{}} {
+		for _, field := range schemaFields(reflect.TypeOf(spec), "spec") {
+			if shown[field] {
+				continue
+			}
+			name := field[strings.LastIndex(field, ".")+1:]
+			commented := false
+			for _, allowed := range shownInComments {
+				commented = commented || strings.HasPrefix(field, allowed) && strings.Contains(text, name+":")
+			}
+			if !commented {
+				t.Errorf("no sample shows %s", field)
+			}
+		}
+	}
+}
+
+func sampleText(t *testing.T) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(samplesFolder, "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.Write(content)
+	}
+	return text.String()
+}
+
+// collectShown lists the paths of a document's fields, without indexes.
+func collectShown(value any, at string, shown map[string]bool) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, below := range v {
+			field := strings.TrimPrefix(at+"."+key, ".")
+			shown[field] = true
+			collectShown(below, field, shown)
+		}
+	case []any:
+		for _, item := range v {
+			collectShown(item, at, shown)
+		}
+	}
+}
+
+// schemaFields lists the paths of a type's fields as collectShown writes them.
+func schemaFields(target reflect.Type, at string) []string {
+	for target.Kind() == reflect.Pointer || target.Kind() == reflect.Slice {
+		target = target.Elem()
+	}
+	if target.Kind() != reflect.Struct || target == reflect.TypeFor[apiextensionsv1.JSON]() ||
+		target == reflect.TypeFor[metav1.Duration]() {
+		return nil
+	}
+	var fields []string
+	for name, field := range jsonFields(target) {
+		fields = append(fields, at+"."+name)
+		fields = append(fields, schemaFields(field, at+"."+name)...)
+	}
+	return fields
+}

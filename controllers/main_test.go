@@ -1,10 +1,9 @@
 package controllers
 
 import (
-	"os"
 	"testing"
 
 	"examprep.dev/controllers/clustertest"
 )
 
-func TestMain(m *testing.M) { os.Exit(clustertest.Main(m)) }
+func TestMain(m *testing.M) { clustertest.Main(m) }

@@ -137,9 +137,9 @@ func (in *installation) operate() {
 	}
 }
 
-// countedConfig is a way to the API server that counts writes.
+// countedConfig is the operator's way to the API server, with writes counted.
 func (in *installation) countedConfig() *rest.Config {
-	config := clustertest.Config(in.t)
+	config := clustertest.OperatorConfig(in.t)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return writeCounter{next, &in.writes} })
 	return config
 }

@@ -56,8 +56,6 @@ const (
 	indexTierName   = "tier"
 )
 
-// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;list;watch;create;update;patch
-
 // Setup adds the reconcilers to mgr, which NewManager made.
 func Setup(mgr ctrl.Manager, deps Deps) error {
 	base := frame{

@@ -2,7 +2,6 @@ package v1alpha1_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -14,7 +13,7 @@ import (
 	"examprep.dev/controllers/clustertest"
 )
 
-func TestMain(m *testing.M) { os.Exit(clustertest.Main(m)) }
+func TestMain(m *testing.M) { clustertest.Main(m) }
 
 const validExam = `
 apiVersion: examprep.dev/v1alpha1

@@ -12,15 +12,18 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kuberuntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -35,6 +38,9 @@ import (
 const Variable = "EXAMPREP_TEST_KUBECONFIG"
 
 const (
+	// operatorUser is who the operator under test is to the API server.
+	operatorUser   = "examprep-test-operator"
+	fieldOwner     = client.FieldOwner("clustertest")
 	installTimeout = time.Minute
 	deleteTimeout  = 30 * time.Second
 	poll           = 50 * time.Millisecond
@@ -52,16 +58,15 @@ var shared cluster //nolint:gochecknoglobals // one API server per test process;
 
 // Main runs the tests of a package that uses this one, and stops the API server if it started one:
 //
-//	func TestMain(m *testing.M) { os.Exit(clustertest.Main(m)) }
-func Main(m *testing.M) int {
-	code := m.Run()
-	if shared.own != nil {
-		if err := shared.own.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stop API server:", err)
-			code = 1
-		}
+//	func TestMain(m *testing.M) { clustertest.Main(m) }
+func Main(m *testing.M) {
+	m.Run() // the testing package leaves with its code once TestMain returns
+	if shared.own == nil {
+		return
 	}
-	return code
+	if err := shared.own.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop API server:", err)
+	}
 }
 
 // Config returns an administrator's way to the API server, which has the CRDs.
@@ -80,7 +85,7 @@ func (c *cluster) start() (*rest.Config, error) {
 		return nil, err
 	}
 	config.QPS = -1
-	return config, installCRDs(config)
+	return config, install(config)
 }
 
 func (c *cluster) connect() (*rest.Config, error) {
@@ -100,6 +105,15 @@ func (c *cluster) connect() (*rest.Config, error) {
 		return nil, fmt.Errorf("start API server: %w", err)
 	}
 	return config, nil
+}
+
+// OperatorConfig returns the operator's way to the API server: that of a user who holds the operator's generated role and
+// nothing else, so that a right which the markers forget fails the tests.
+func OperatorConfig(t testing.TB) *rest.Config {
+	t.Helper()
+	config := Config(t)
+	config.Impersonate = rest.ImpersonationConfig{UserName: operatorUser}
+	return config
 }
 
 // Client returns a client that reads past every cache.
@@ -148,8 +162,9 @@ func newClient(config *rest.Config) (client.Client, error) {
 	return c, nil
 }
 
-// installCRDs applies config/crd/bases and waits until the kinds are served. Several test processes may do so at once.
-func installCRDs(config *rest.Config) error {
+// install applies config/crd/bases and the operator's role, and waits until the kinds are served. Several test processes
+// may do so at once.
+func install(config *rest.Config) error {
 	ctx, cancel := context.WithTimeout(context.Background(), installTimeout)
 	defer cancel()
 	c, err := newClient(config)
@@ -161,38 +176,48 @@ func installCRDs(config *rest.Config) error {
 		return errors.Join(err, errors.New("found no CRDs in config/crd/bases"))
 	}
 	for _, file := range files {
-		if err := installCRD(ctx, c, file); err != nil {
+		crd, err := apply(ctx, c, file)
+		if err == nil {
+			err = established(ctx, c, crd.GetName())
+		}
+		if err != nil {
 			return fmt.Errorf("install %s: %w", filepath.Base(file), err)
 		}
+	}
+	role, err := apply(ctx, c, filepath.Join(root(), "config", "rbac", "role.yaml"))
+	if err != nil {
+		return fmt.Errorf("install the operator's role: %w", err)
+	}
+	binding := rbacv1ac.ClusterRoleBinding(operatorUser).
+		WithRoleRef(rbacv1ac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("ClusterRole").WithName(role.GetName())).
+		WithSubjects(rbacv1ac.Subject().WithAPIGroup(rbacv1.GroupName).WithKind(rbacv1.UserKind).WithName(operatorUser))
+	if err := c.Apply(ctx, binding, fieldOwner, client.ForceOwnership); err != nil {
+		return fmt.Errorf("bind the operator's role: %w", err)
 	}
 	return nil
 }
 
-func installCRD(ctx context.Context, c client.Client, file string) error {
+func apply(ctx context.Context, c client.Client, file string) (*unstructured.Unstructured, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	crd := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(text, crd); err != nil {
-		return err
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(text, object); err != nil {
+		return nil, err
 	}
-	unstructured.RemoveNestedField(crd.Object, "metadata", "creationTimestamp")
-	apply := client.ApplyConfigurationFromUnstructured(crd.DeepCopy())
-	if err := c.Apply(ctx, apply, client.FieldOwner("clustertest"), client.ForceOwnership); err != nil {
-		return err
-	}
+	return object, c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), fieldOwner, client.ForceOwnership)
+}
+
+func established(ctx context.Context, c client.Client, crd string) error {
 	return wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
 		current := &apiextensionsv1.CustomResourceDefinition{}
-		if err := c.Get(ctx, client.ObjectKeyFromObject(crd), current); err != nil {
+		if err := c.Get(ctx, client.ObjectKey{Name: crd}, current); err != nil {
 			return false, err
 		}
-		for _, condition := range current.Status.Conditions {
-			if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
-				return true, nil
-			}
-		}
-		return false, nil
+		return slices.ContainsFunc(current.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
+			return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
+		}), nil
 	})
 }
 

@@ -1,0 +1,303 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"examprep.dev/server/gate"
+	"examprep.dev/server/keys"
+)
+
+func allowed(h *house, g *gate.Gate, key keys.Issued) bool {
+	return g.Check(context.Background(), bearer(key.Key), client).Outcome == gate.Allowed
+}
+
+func TestWithoutRedisKeysAreCheckedInPostgresAndItRecoversByItself(t *testing.T) {
+	own := startServer(t)
+	registry := prometheus.NewRegistry()
+	h := newHouseOn(t, clientOf(t, own), "p:", func(c *gate.Config) { c.Registerer = registry })
+	run(t, h.gate)
+	h.tier(t, keys.TierSpec{Name: "ten", Requests: 10, Period: time.Hour})
+	key, doomed := h.create(t, "ten"), h.create(t, "ten")
+	for range 4 {
+		if !allowed(h, h.gate, key) {
+			t.Fatal("refused with Redis there")
+		}
+	}
+	own.kill()
+	passed := 0
+	for range 30 {
+		if allowed(h, h.gate, key) {
+			passed++
+		}
+	}
+	if passed != 10 {
+		t.Errorf("the only pod's share is the whole bucket: %d passed of 10", passed)
+	}
+	if degraded(t, registry) != 1 {
+		t.Error("examprep_gate_degraded does not say so")
+	}
+	if !allowed(h, h.gate, doomed) {
+		t.Fatal("the other key is refused")
+	}
+	if err := h.store.Revoke(t.Context(), doomed.Prefix); err != nil {
+		t.Fatalf("revoke without Redis: %v", err)
+	}
+	if d := h.gate.Check(t.Context(), bearer(doomed.Key), client); d.Outcome != gate.Unauthorized {
+		t.Errorf("revoked without Redis: got %+v", d)
+	}
+	own.start()
+	eventually(t, "the gate uses Redis again", func() bool { return degraded(t, registry) == 0 })
+	if d := h.gate.Check(t.Context(), bearer(doomed.Key), client); d.Outcome != gate.Unauthorized {
+		t.Errorf("revoked, after recovery: got %+v", d)
+	}
+	if !allowed(h, h.gate, h.create(t, "ten")) {
+		t.Error("a new key is refused after recovery")
+	}
+}
+
+func degraded(t *testing.T, registry *prometheus.Registry) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == "examprep_gate_degraded" {
+			return family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatal("no such metric")
+	return 0
+}
+
+func TestEveryMetricHasAHelpAndALegalName(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	_ = newHouse(t, func(c *gate.Config) { c.Registerer = registry })
+	problems, err := testutil.GatherAndLint(registry)
+	if err != nil || len(problems) > 0 {
+		t.Errorf("got %v, %v", problems, err)
+	}
+}
+
+func TestWithBothStoresAwayTheGateIsUnavailable(t *testing.T) {
+	own := startServer(t)
+	h := newHouseOn(t, clientOf(t, own), "p:", nil)
+	key := h.create(t, "")
+	own.kill()
+	h.pool.Close()
+	d := h.gate.Check(t.Context(), bearer(key.Key), client)
+	if d.Outcome != gate.Unavailable || d.RetryAfter < time.Second {
+		t.Errorf("got %+v", d)
+	}
+}
+
+func TestWithoutPostgresKnownKeysPass(t *testing.T) {
+	h := newHouse(t, func(c *gate.Config) { c.Trust = 100 * time.Millisecond })
+	key, cold := h.create(t, ""), h.create(t, "")
+	if !allowed(h, h.gate, key) {
+		t.Fatal("refused")
+	}
+	h.pool.Close()
+	for range 3 { // trust runs out meanwhile
+		tick(t, 60*time.Millisecond)
+		if !allowed(h, h.gate, key) {
+			t.Error("a known key is refused")
+		}
+	}
+	if d := h.gate.Check(t.Context(), bearer(cold.Key), client); d.Outcome != gate.Unavailable {
+		t.Errorf("a key that must be loaded: got %+v", d)
+	}
+}
+
+// tick lets time pass that the test is about.
+func tick(t testing.TB, d time.Duration) {
+	t.Helper()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	<-timer.C
+}
+
+// blockingLoader is the real reader, but stops between reading keys and returning them.
+type blockingLoader struct {
+	*keys.Reader
+
+	read    chan struct{} // one was read
+	proceed chan struct{}
+}
+
+func (l *blockingLoader) LoadMany(ctx context.Context, hashes []keys.Hash) ([]keys.Record, error) {
+	records, err := l.Reader.LoadMany(ctx, hashes)
+	l.read <- struct{}{}
+	<-l.proceed
+	return records, err
+}
+
+func TestALoaderThatReadBeforeTheRevocationCannotResurrectTheKey(t *testing.T) {
+	for name, lose := range map[string]bool{"tombstone in place": false, "tombstone evicted": true} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t, nil)
+			loader := &blockingLoader{Reader: keys.NewReader(h.pool), read: make(chan struct{}), proceed: make(chan struct{})}
+			slow := gate.New(gate.Config{Prefix: h.prefix, Timeout: time.Minute}, h.rdb, loader)
+			key := h.create(t, "")
+			outcome := make(chan gate.Outcome)
+			go func() { outcome <- slow.Check(context.Background(), bearer(key.Key), client).Outcome }()
+			<-loader.read // it holds the record as it was
+			if err := h.store.Revoke(t.Context(), key.Prefix); err != nil {
+				t.Fatal(err)
+			}
+			if lose {
+				names, err := h.rdb.Keys(t.Context(), h.prefix+"gate:{*").Result()
+				if err != nil || len(names) == 0 {
+					t.Fatalf("got %v, %v", names, err)
+				}
+				h.rdb.Del(t.Context(), names...)
+			}
+			loader.proceed <- struct{}{}
+			for done := false; !done; {
+				select {
+				case <-loader.read:
+					loader.proceed <- struct{}{}
+				case got := <-outcome:
+					done = true
+					if got == gate.Allowed {
+						t.Error("the slow pod let it pass")
+					}
+				}
+			}
+			if allowed(h, h.gate, key) {
+				t.Error("another pod lets it pass afterwards")
+			}
+		})
+	}
+}
+
+func TestAReplicaThatLacksTheTombstoneResurrectsNothing(t *testing.T) {
+	first, second := startServer(t), startServer(t)
+	var r route
+	r.to(first)
+	h := newHouseOn(t, r.client(t), "p:", nil)
+	key, other := h.create(t, ""), h.create(t, "")
+	if !allowed(h, h.gate, key) || !allowed(h, h.gate, other) {
+		t.Fatal("refused")
+	}
+	replicate(t, first, second)
+	promote(t, second) // it holds the active record, and hears of nothing after
+	if err := h.store.Revoke(t.Context(), key.Prefix); err != nil {
+		t.Fatal(err)
+	}
+	r.to(second)
+	first.kill()
+	for range 5 {
+		if allowed(h, h.gate, key) {
+			t.Fatal("resurrected")
+		}
+	}
+	eventually(t, "the gate believes the promoted server", func() bool { return allowed(h, h.gate, other) })
+	if allowed(h, h.gate, key) {
+		t.Fatal("resurrected in the new term")
+	}
+}
+
+func TestAPodLeftOnADeposedMasterRefusesWhatIsRevoked(t *testing.T) {
+	first, second := startServer(t), startServer(t)
+	h := newHouseOn(t, clientOf(t, first), "p:", nil)
+	left := h.newGate(nil)
+	run(t, left)
+	key := h.create(t, "")
+	if !allowed(h, left, key) {
+		t.Fatal("refused")
+	}
+	replicate(t, first, second)
+	promote(t, second)
+	moved := gate.New(gate.Config{Prefix: "p:"}, clientOf(t, second), keys.NewReader(h.pool))
+	if err := keys.NewStore(h.pool, moved).Revoke(t.Context(), key.Prefix); err != nil {
+		t.Fatal(err)
+	}
+	if allowed(h, left, key) {
+		t.Error("the pod on the old master lets it pass")
+	}
+}
+
+func TestARestartWithOldDataResurrectsNothing(t *testing.T) {
+	own := startServer(t)
+	h := newHouseOn(t, clientOf(t, own), "p:", nil)
+	key := h.create(t, "")
+	if !allowed(h, h.gate, key) {
+		t.Fatal("refused")
+	}
+	admin := own.admin()
+	defer func() { _ = admin.Close() }()
+	if err := admin.Save(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.store.Revoke(t.Context(), key.Prefix); err != nil {
+		t.Fatal(err)
+	}
+	own.kill()
+	own.start() // with what it saved before the revocation
+	for range 5 {
+		if allowed(h, h.gate, key) {
+			t.Fatal("resurrected")
+		}
+	}
+}
+
+func TestAnUnannouncedChangeIsAnnouncedByAnyPod(t *testing.T) {
+	h := newHouse(t, nil)
+	key := h.create(t, "")
+	if !allowed(h, h.gate, key) {
+		t.Fatal("refused")
+	}
+	crash := errors.New("the process died here")
+	store := keys.NewStore(h.pool, announcer(func(context.Context, ...keys.Record) error { return crash }))
+	var unannounced *keys.NotAnnouncedError
+	if err := store.Revoke(t.Context(), key.Prefix); !errors.As(err, &unannounced) || !errors.Is(err, crash) {
+		t.Fatalf("got %v", err)
+	}
+	run(t, h.newGate(nil))
+	eventually(t, "the key is refused", func() bool { return !allowed(h, h.gate, key) })
+	pending, err := keys.NewReader(h.pool).Pending(t.Context(), uuid.Nil, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the change is marked", func() bool {
+		pending, err = keys.NewReader(h.pool).Pending(t.Context(), uuid.Nil, 10)
+		return err == nil && len(pending) == 0
+	})
+}
+
+type announcer func(context.Context, ...keys.Record) error
+
+func (a announcer) Announce(ctx context.Context, records ...keys.Record) error {
+	return a(ctx, records...)
+}
+
+func replicate(t *testing.T, master, replica *server) {
+	t.Helper()
+	admin := replica.admin()
+	defer func() { _ = admin.Close() }()
+	if err := admin.ReplicaOf(t.Context(), "127.0.0.1", master.port).Err(); err != nil {
+		t.Fatal(err)
+	}
+	source := master.admin()
+	defer func() { _ = source.Close() }()
+	eventually(t, "the replica has all", func() bool {
+		return source.Do(t.Context(), "wait", 1, 10).Val() == int64(1) && admin.DBSize(t.Context()).Val() == source.DBSize(t.Context()).Val()
+	})
+}
+
+func promote(t *testing.T, replica *server) {
+	t.Helper()
+	admin := replica.admin()
+	defer func() { _ = admin.Close() }()
+	if err := admin.ReplicaOf(t.Context(), "no", "one").Err(); err != nil {
+		t.Fatal(err)
+	}
+}

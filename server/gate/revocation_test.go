@@ -1,0 +1,166 @@
+package gate_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"examprep.dev/server/gate"
+	"examprep.dev/server/keys"
+)
+
+// epoch is one key's life: created, used by everybody, revoked, answered.
+type epoch struct {
+	header   []byte
+	answered atomic.Bool
+}
+
+// hammer has workers check the present key on all pods, until stop is closed. A request that began after the revocation
+// was answered and is allowed all the same is counted.
+func hammer(pods []*gate.Gate, present *atomic.Pointer[epoch], stop chan struct{}, workers int) (passed, wrong *atomic.Int64, wait func()) {
+	passed, wrong = &atomic.Int64{}, &atomic.Int64{}
+	var group sync.WaitGroup
+	for i := range workers {
+		group.Go(func() {
+			previous := present.Load()
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				current := present.Load()
+				for _, e := range []*epoch{current, previous} {
+					answered := e.answered.Load()
+					d := pods[i%len(pods)].Check(context.Background(), e.header, client)
+					if d.Outcome == gate.Allowed {
+						passed.Add(1)
+						if answered {
+							wrong.Add(1)
+						}
+					}
+				}
+				previous = current
+			}
+		})
+	}
+	return passed, wrong, group.Wait
+}
+
+func TestNoRequestPassesAfterARevocationIsAnswered(t *testing.T) {
+	h := newHouse(t, nil)
+	pods := []*gate.Gate{h.gate, h.newGate(nil), h.newGate(nil), h.newGate(nil)}
+	for _, pod := range pods {
+		run(t, pod)
+	}
+	h.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
+	var present atomic.Pointer[epoch]
+	key := h.create(t, "endless")
+	present.Store(&epoch{header: bearer(key.Key)})
+	stop := make(chan struct{})
+	passed, wrong, wait := hammer(pods, &present, stop, 32)
+	for range 150 {
+		before := passed.Load()
+		eventually(t, "the key is used", func() bool { return passed.Load() > before+20 })
+		if err := h.store.Revoke(t.Context(), key.Prefix); err != nil {
+			t.Fatal(err)
+		}
+		present.Load().answered.Store(true)
+		key = h.create(t, "endless")
+		present.Store(&epoch{header: bearer(key.Key)})
+	}
+	close(stop)
+	wait()
+	if wrong.Load() > 0 {
+		t.Errorf("%d of %d passed after the answer", wrong.Load(), passed.Load())
+	}
+}
+
+func TestRevocationHoldsWhileRedisIsPausedKilledAndReplaced(t *testing.T) {
+	first, second := startServer(t), startServer(t)
+	var r route
+	r.to(first)
+	h := newHouseOn(t, r.client(t), "p:", nil)
+	pods := []*gate.Gate{h.gate}
+	for range 3 {
+		pods = append(pods, gate.New(gate.Config{Prefix: "p:"}, r.client(t), keys.NewReader(h.pool)))
+	}
+	for _, pod := range pods {
+		run(t, pod)
+	}
+	h.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
+	var present atomic.Pointer[epoch]
+	key := h.create(t, "endless")
+	present.Store(&epoch{header: bearer(key.Key)})
+	stop := make(chan struct{})
+	passed, wrong, wait := hammer(pods, &present, stop, 16)
+	replicate(t, first, second)
+	accidents := map[int]func(){
+		4:  func() { first.pause() },
+		6:  func() { first.resume() },
+		10: func() { promote(t, second) }, // it holds the present key's record
+		11: func() { r.to(second); first.kill() },
+		16: func() { second.pause() },
+		17: func() { second.resume() },
+		20: func() { second.kill() },
+		21: func() { second.start() },
+	}
+	for i := range 26 {
+		before := passed.Load()
+		eventually(t, "the key is used", func() bool { return passed.Load() > before+20 })
+		if accident := accidents[i]; accident != nil {
+			accident()
+		}
+		if err := h.store.Revoke(t.Context(), key.Prefix); err != nil {
+			t.Fatal(err)
+		}
+		present.Load().answered.Store(true)
+		key = h.create(t, "endless")
+		present.Store(&epoch{header: bearer(key.Key)})
+	}
+	close(stop)
+	wait()
+	if wrong.Load() > 0 {
+		t.Errorf("%d of %d passed after the answer", wrong.Load(), passed.Load())
+	}
+}
+
+func TestGrantsOfSeveralPodsStayWithinTheBucket(t *testing.T) {
+	h := newHouse(t, nil)
+	pods := []*gate.Gate{h.gate, h.newGate(nil), h.newGate(nil)}
+	h.tier(t, keys.TierSpec{Name: "quick", Requests: 500, Period: time.Second, Burst: 50})
+	key := h.create(t, "quick")
+	if !allowed(h, h.gate, key) { // the record is there
+		t.Fatal("refused")
+	}
+	start := redisTime(t, h)
+	var passed atomic.Int64
+	var group sync.WaitGroup
+	for i := range 24 {
+		group.Go(func() {
+			for range 400 {
+				if allowed(h, pods[i%len(pods)], key) {
+					passed.Add(1)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if limit := 50 + 500*redisTime(t, h).Sub(start).Seconds() + 1; float64(passed.Load()) > limit {
+		t.Errorf("%d passed, at most %.1f may", passed.Load(), limit)
+	}
+	if passed.Load() < 49 {
+		t.Errorf("only %d passed", passed.Load())
+	}
+}
+
+func redisTime(t *testing.T, h *house) time.Time {
+	t.Helper()
+	now, err := h.rdb.Time(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return now
+}

@@ -2,8 +2,11 @@ package attempts
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres/attemptsdb"
@@ -14,7 +17,7 @@ type HistoryRequest struct {
 	ExamKey string
 	// LearnerID narrows the list to one learner; empty: all of the key's attempts, with a learner or without.
 	LearnerID string
-	// Limit and Offset count attempts, newest first. Their bounds are the HTTP interface's.
+	// Limit, at most 50, and Offset count attempts, newest first.
 	Limit, Offset int
 }
 
@@ -38,6 +41,9 @@ type History struct {
 	Total int64 `json:"total"`
 }
 
+// maxPage is the largest page; the queries' own limit is the same.
+const maxPage = 50
+
 // History lists the attempts of a key's family on an exam, newest first. The time it takes depends on the page's size
 // alone. An exam that was withdrawn keeps its history; one that neither is served nor was ever opened is not found.
 func (s *Service) History(ctx context.Context, who keys.Identity, req HistoryRequest) (History, error) {
@@ -45,27 +51,37 @@ func (s *Service) History(ctx context.Context, who keys.Identity, req HistoryReq
 	if err != nil {
 		return History{}, fmt.Errorf("read history: %w", err)
 	}
-	history := History{Attempts: []Summary{}}
+	history := History{Attempts: make([]Summary, len(rows))}
 	if len(rows) == 0 {
-		if _, served := s.papers.Overview(req.ExamKey); !served {
-			return History{}, examNotFound()
-		}
-		return history, nil
+		history.Total, err = s.countAttempts(ctx, who, req)
+		return history, err
 	}
 	history.Total = rows[0].Total
 	now := s.clock()
-	for _, row := range rows {
-		if row.ID.Valid { // else the page is empty and the row carries the total alone
-			history.Attempts = append(history.Attempts, summarise(row, now))
-		}
+	for i, row := range rows {
+		history.Attempts[i] = summarise(row, now)
 	}
 	return history, nil
+}
+
+// countAttempts is the total of a history whose page is empty.
+func (s *Service) countAttempts(ctx context.Context, who keys.Identity, req HistoryRequest) (int64, error) {
+	total, err := s.queries.CountAttempts(ctx, attemptsdb.CountAttemptsParams{
+		FamilyID: who.FamilyID, ExamKey: req.ExamKey, Learner: s.learner(who, req.LearnerID),
+	})
+	if !errors.Is(err, pgx.ErrNoRows) {
+		return total, err
+	}
+	if _, served := s.papers.Overview(req.ExamKey); !served {
+		return 0, examNotFound()
+	}
+	return 0, nil
 }
 
 func (s *Service) historyRows(
 	ctx context.Context, who keys.Identity, req HistoryRequest,
 ) ([]attemptsdb.KeyHistoryRow, error) {
-	skip, size := int64(max(req.Offset, 0)), int64(max(req.Limit, 0))
+	skip, size := int64(max(req.Offset, 0)), int64(min(max(req.Limit, 0), maxPage))
 	if req.LearnerID == "" {
 		return s.queries.KeyHistory(ctx, attemptsdb.KeyHistoryParams{
 			Skip: skip, PageSize: size, FamilyID: who.FamilyID, ExamKey: req.ExamKey,
@@ -84,7 +100,7 @@ func (s *Service) historyRows(
 // summarise renders one row. An attempt whose time is over reads as expired even before the sweep has closed it.
 func summarise(row attemptsdb.KeyHistoryRow, now time.Time) Summary {
 	summary := Summary{
-		AttemptID: row.ID.UUID.String(), PaperID: *row.PaperID, State: State(*row.State),
+		AttemptID: row.ID.String(), PaperID: row.PaperID, State: State(row.State),
 		OpenedAt: row.OpenedAt.UTC(), ExpiresAt: utc(row.ExpiresAt), SubmittedAt: utc(row.SubmittedAt),
 	}
 	if row.ScoreHundredths != nil {

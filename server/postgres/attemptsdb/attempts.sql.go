@@ -99,6 +99,25 @@ func (q *Queries) CloseOverdue(ctx context.Context, arg CloseOverdueParams) (int
 	return result.RowsAffected(), nil
 }
 
+const countAttempts = `-- name: CountAttempts :one
+SELECT total FROM attempt_counters
+WHERE family_id = $1 AND exam_key = $2 AND learner = $3
+`
+
+type CountAttemptsParams struct {
+	FamilyID uuid.UUID
+	ExamKey  string
+	Learner  []byte
+}
+
+// For a page that is empty. The learner ” counts all of the key's attempts.
+func (q *Queries) CountAttempts(ctx context.Context, arg CountAttemptsParams) (int64, error) {
+	row := q.db.QueryRow(ctx, countAttempts, arg.FamilyID, arg.ExamKey, arg.Learner)
+	var total int64
+	err := row.Scan(&total)
+	return total, err
+}
+
 const findAttempt = `-- name: FindAttempt :one
 SELECT id, paper_id, paper_digest, state, scoring_status, question_count, opened_at, expires_at, submitted_at, late,
        overtime_sec, score_hundredths, answers, submission_digest
@@ -192,38 +211,44 @@ func (q *Queries) FindInHand(ctx context.Context, arg FindInHandParams) ([]byte,
 const keyHistory = `-- name: KeyHistory :many
 SELECT c.total, a.id, a.paper_id, a.state, a.score_hundredths, a.opened_at, a.expires_at, a.submitted_at
 FROM attempt_counters c
-LEFT JOIN attempts a ON a.family_id = c.family_id AND a.exam_key = c.exam_key
-    AND a.key_seq <= c.total - $1::bigint AND a.key_seq > c.total - $1::bigint - $2::bigint
-WHERE c.family_id = $3 AND c.exam_key = $4 AND c.learner = ''
+CROSS JOIN LATERAL (
+    SELECT id, account_id, family_id, key_id, exam_key, paper_id, paper_digest, learner, key_seq, learner_seq, state, scoring_status, question_count, opened_at, expires_at, closed_at, submitted_at, late, overtime_sec, score_hundredths, answers, submission_digest FROM attempts
+    WHERE attempts.family_id = $1 AND attempts.exam_key = $2
+      AND attempts.key_seq <= c.total - $3::bigint
+      AND attempts.key_seq > c.total - $3::bigint - $4::bigint
+    ORDER BY attempts.key_seq DESC LIMIT 50
+) a
+WHERE c.family_id = $1 AND c.exam_key = $2 AND c.learner = ''
 ORDER BY a.key_seq DESC
 `
 
 type KeyHistoryParams struct {
-	Skip     int64
-	PageSize int64
 	FamilyID uuid.UUID
 	ExamKey  string
+	Skip     int64
+	PageSize int64
 }
 
 type KeyHistoryRow struct {
 	Total           int64
-	ID              uuid.NullUUID
-	PaperID         *string
-	State           *string
+	ID              uuid.UUID
+	PaperID         string
+	State           string
 	ScoreHundredths *int32
-	OpenedAt        *time.Time
+	OpenedAt        time.Time
 	ExpiresAt       *time.Time
 	SubmittedAt     *time.Time
 }
 
-// The sequence is dense, so a page is an index range whatever its offset, and the counter is the total. The outer join
-// brings the total along when the page is empty; no row at all: no attempt was ever opened.
+// The sequence is dense, so a page is an index range whatever its offset, and the counter is the total. The constant
+// limit, the largest page there is, tells the planner how little it reads: from the range alone it would expect a ninth
+// of the key's attempts, and compile or parallelise the query for them.
 func (q *Queries) KeyHistory(ctx context.Context, arg KeyHistoryParams) ([]KeyHistoryRow, error) {
 	rows, err := q.db.Query(ctx, keyHistory,
-		arg.Skip,
-		arg.PageSize,
 		arg.FamilyID,
 		arg.ExamKey,
+		arg.Skip,
+		arg.PageSize,
 	)
 	if err != nil {
 		return nil, err
@@ -255,38 +280,44 @@ func (q *Queries) KeyHistory(ctx context.Context, arg KeyHistoryParams) ([]KeyHi
 const learnerHistory = `-- name: LearnerHistory :many
 SELECT c.total, a.id, a.paper_id, a.state, a.score_hundredths, a.opened_at, a.expires_at, a.submitted_at
 FROM attempt_counters c
-LEFT JOIN attempts a ON a.family_id = c.family_id AND a.exam_key = c.exam_key AND a.learner = c.learner
-    AND a.learner_seq <= c.total - $1::bigint AND a.learner_seq > c.total - $1::bigint - $2::bigint
-WHERE c.family_id = $3 AND c.exam_key = $4 AND c.learner = $5
+CROSS JOIN LATERAL (
+    SELECT id, account_id, family_id, key_id, exam_key, paper_id, paper_digest, learner, key_seq, learner_seq, state, scoring_status, question_count, opened_at, expires_at, closed_at, submitted_at, late, overtime_sec, score_hundredths, answers, submission_digest FROM attempts
+    WHERE attempts.family_id = $1 AND attempts.exam_key = $2
+      AND attempts.learner = $3
+      AND attempts.learner_seq <= c.total - $4::bigint
+      AND attempts.learner_seq > c.total - $4::bigint - $5::bigint
+    ORDER BY attempts.learner_seq DESC LIMIT 50
+) a
+WHERE c.family_id = $1 AND c.exam_key = $2 AND c.learner = $3
 ORDER BY a.learner_seq DESC
 `
 
 type LearnerHistoryParams struct {
-	Skip     int64
-	PageSize int64
 	FamilyID uuid.UUID
 	ExamKey  string
 	Learner  []byte
+	Skip     int64
+	PageSize int64
 }
 
 type LearnerHistoryRow struct {
 	Total           int64
-	ID              uuid.NullUUID
-	PaperID         *string
-	State           *string
+	ID              uuid.UUID
+	PaperID         string
+	State           string
 	ScoreHundredths *int32
-	OpenedAt        *time.Time
+	OpenedAt        time.Time
 	ExpiresAt       *time.Time
 	SubmittedAt     *time.Time
 }
 
 func (q *Queries) LearnerHistory(ctx context.Context, arg LearnerHistoryParams) ([]LearnerHistoryRow, error) {
 	rows, err := q.db.Query(ctx, learnerHistory,
-		arg.Skip,
-		arg.PageSize,
 		arg.FamilyID,
 		arg.ExamKey,
 		arg.Learner,
+		arg.Skip,
+		arg.PageSize,
 	)
 	if err != nil {
 		return nil, err

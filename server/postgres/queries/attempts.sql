@@ -54,22 +54,39 @@ ORDER BY opened_at DESC
 LIMIT 1;
 
 -- name: KeyHistory :many
--- The sequence is dense, so a page is an index range whatever its offset, and the counter is the total. The outer join
--- brings the total along when the page is empty; no row at all: no attempt was ever opened.
+-- The sequence is dense, so a page is an index range whatever its offset, and the counter is the total. The constant
+-- limit, the largest page there is, tells the planner how little it reads: from the range alone it would expect a ninth
+-- of the key's attempts, and compile or parallelise the query for them.
 SELECT c.total, a.id, a.paper_id, a.state, a.score_hundredths, a.opened_at, a.expires_at, a.submitted_at
 FROM attempt_counters c
-LEFT JOIN attempts a ON a.family_id = c.family_id AND a.exam_key = c.exam_key
-    AND a.key_seq <= c.total - sqlc.arg(skip)::bigint AND a.key_seq > c.total - sqlc.arg(skip)::bigint - sqlc.arg(page_size)::bigint
+CROSS JOIN LATERAL (
+    SELECT * FROM attempts
+    WHERE attempts.family_id = sqlc.arg(family_id) AND attempts.exam_key = sqlc.arg(exam_key)
+      AND attempts.key_seq <= c.total - sqlc.arg(skip)::bigint
+      AND attempts.key_seq > c.total - sqlc.arg(skip)::bigint - sqlc.arg(page_size)::bigint
+    ORDER BY attempts.key_seq DESC LIMIT 50
+) a
 WHERE c.family_id = sqlc.arg(family_id) AND c.exam_key = sqlc.arg(exam_key) AND c.learner = ''
 ORDER BY a.key_seq DESC;
 
 -- name: LearnerHistory :many
 SELECT c.total, a.id, a.paper_id, a.state, a.score_hundredths, a.opened_at, a.expires_at, a.submitted_at
 FROM attempt_counters c
-LEFT JOIN attempts a ON a.family_id = c.family_id AND a.exam_key = c.exam_key AND a.learner = c.learner
-    AND a.learner_seq <= c.total - sqlc.arg(skip)::bigint AND a.learner_seq > c.total - sqlc.arg(skip)::bigint - sqlc.arg(page_size)::bigint
+CROSS JOIN LATERAL (
+    SELECT * FROM attempts
+    WHERE attempts.family_id = sqlc.arg(family_id) AND attempts.exam_key = sqlc.arg(exam_key)
+      AND attempts.learner = sqlc.arg(learner)
+      AND attempts.learner_seq <= c.total - sqlc.arg(skip)::bigint
+      AND attempts.learner_seq > c.total - sqlc.arg(skip)::bigint - sqlc.arg(page_size)::bigint
+    ORDER BY attempts.learner_seq DESC LIMIT 50
+) a
 WHERE c.family_id = sqlc.arg(family_id) AND c.exam_key = sqlc.arg(exam_key) AND c.learner = sqlc.arg(learner)
 ORDER BY a.learner_seq DESC;
+
+-- name: CountAttempts :one
+-- For a page that is empty. The learner '' counts all of the key's attempts.
+SELECT total FROM attempt_counters
+WHERE family_id = sqlc.arg(family_id) AND exam_key = sqlc.arg(exam_key) AND learner = sqlc.arg(learner);
 
 -- name: CloseOverdue :execrows
 -- SKIP LOCKED: two workers share the sweep, and a submission that is under way is left to itself.

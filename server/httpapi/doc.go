@@ -5,7 +5,8 @@
 //
 // x-request-id, the four RateLimit headers and, unless it succeeds, the Error body as JSON. That holds also for what is
 // refused below the level of a request (a broken request line, headers or a body that are too large, a client that is
-// too slow, one connection too many), for unknown routes and for panics.
+// too slow, one connection too many), for unknown routes and for panics. One exception is fasthttp's: when a body breaks
+// off or overflows after its first bytes it has forgotten the headers, and the answer bears a new request id.
 //
 // # How it fails
 //

@@ -102,8 +102,7 @@ func ofProtocol(err error) *apiError {
 
 // newErrorHandler answers what fasthttp could not read, through the same middlewares as everything else.
 func (s *Server) newErrorHandler() func(*fasthttp.RequestCtx, error) {
-	route := route{operation: "unreadable", access: accessRefused, handle: func(_ context.Context, r *request) error { return r.refusal }}
-	handle := s.chain(&route)
+	handle := s.chain(&route{operation: "unreadable", handle: notFound}) // never reached: a refusal stands before it
 	return func(ctx *fasthttp.RequestCtx, err error) {
 		if c, ok := ctx.Conn().(*conn); ok {
 			c.refused.Store(true)

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"runtime/debug"
@@ -27,7 +28,7 @@ type request struct {
 	idBuffer [maxRequestID]byte
 	// identity is whose key it is; set by the gate, the zero value on open routes.
 	identity keys.Identity
-	// refusal is why fasthttp could not read the request; nil for those that it could.
+	// refusal is why the request is refused whatever it asks for: it could not be read, or only in two ways. Else nil.
 	refusal *apiError
 }
 
@@ -41,13 +42,14 @@ type middleware func(route *route, next handler) handler
 // read, too.
 func (s *Server) middlewares() []middleware {
 	return []middleware{
-		s.recoverPanic, // nothing further in takes the process down
-		s.nameRequest,  // x-request-id stands on whatever is answered
-		s.observe,      // metrics, access log, span
-		s.answerErrors, // an error becomes its status and Error body
-		s.passGate,     // who is it, and may it pass
-		s.needCatalog,  // before its first load nothing is known, so nothing is "not found"
-		s.limitTime,    // the deadline of what has to wait
+		s.recoverPanic,    // nothing further in takes the process down
+		s.nameRequest,     // x-request-id stands on whatever is answered
+		s.observe,         // metrics, access log, span
+		s.answerErrors,    // an error becomes its status and Error body
+		s.refuseAmbiguous, // a body with two lengths ends its connection
+		s.passGate,        // who is it, and may it pass
+		s.needCatalog,     // before its first load nothing is known, so nothing is "not found"
+		s.limitTime,       // the deadline of what has to wait
 	}
 }
 
@@ -180,11 +182,47 @@ func (s *Server) answerErrors(route *route, next handler) handler {
 	}
 }
 
-// passGate asks the gate once, writes the rate headers, and lets pass whom the route admits.
+// refuseAmbiguous refuses a request that gives its body's length both by Content-Length and by chunks (RFC 9112 §6.3):
+// whoever stands in front may have believed the other one. Its connection ends, so nothing is smuggled in behind it.
+func (s *Server) refuseAmbiguous(_ *route, next handler) handler {
+	return func(ctx context.Context, r *request) error {
+		// The raw lines: fasthttp has dropped the loser by now.
+		lines := r.http.Request.Header.RawHeaders()
+		if hasLine(lines, "transfer-encoding:") && hasLine(lines, "content-length:") {
+			r.http.SetConnectionClose()
+			r.refusal = &apiError{
+				status: fasthttp.StatusBadRequest, code: codeBadRequest,
+				detail: "Content-Length and Transfer-Encoding exclude each other.",
+			}
+		}
+		return next(ctx, r)
+	}
+}
+
+// hasLine reports whether one of the header lines begins with name, in any case.
+func hasLine(lines []byte, name string) bool {
+	for len(lines) >= len(name) {
+		if lines[0]|0x20 == name[0] && strings.EqualFold(string(lines[:len(name)]), name) {
+			return true
+		}
+		end := bytes.IndexByte(lines, '\n')
+		if end < 0 {
+			return false
+		}
+		lines = lines[end+1:]
+	}
+	return false
+}
+
+// passGate asks the gate once, writes the rate headers, and lets pass whom the route admits. What is refused already is
+// told its allowance, and charged, all the same.
 func (s *Server) passGate(route *route, next handler) handler {
 	return func(ctx context.Context, r *request) error {
 		decision := s.gate.Check(ctx, r.http.Request.Header.Peek("Authorization"), clientAddress(r.http, s.cfg.TrustedProxies))
 		writeRateHeaders(&r.http.Response.Header, decision)
+		if r.refusal != nil {
+			return r.refusal
+		}
 		if err := admit(route.access, decision); err != nil {
 			return err
 		}
@@ -222,8 +260,6 @@ func (s *Server) limitTime(route *route, next handler) handler {
 // admit returns why a request does not pass. Outcome for outcome, so that a new one is refused until it stands here.
 func admit(access access, decision gate.Decision) error {
 	switch {
-	case access == accessRefused:
-		return nil // it is refused already, for its own reason; the gate only tells and charges
 	case decision.Outcome == gate.Allowed:
 		return nil
 	case decision.Outcome == gate.Limited:

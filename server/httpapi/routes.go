@@ -15,8 +15,6 @@ const (
 	accessKey access = iota
 	// accessOpen needs none; requests count against the client's address.
 	accessOpen
-	// accessRefused is for what is refused anyway: the gate is asked for the rate headers, and charges.
-	accessRefused
 )
 
 // A route is one operation of the specification's part 4.

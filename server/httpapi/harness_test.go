@@ -1,0 +1,342 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"examprep.dev/server/attempts"
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/gate"
+	"examprep.dev/server/httpapi"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/redisurl"
+	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/webhooks"
+)
+
+const (
+	testExam  = "xx-sample"
+	otherExam = "yy-other"
+	testPaper = "xx-sample-2023"
+	// waitFor bounds every wait for something to happen; it is never waited out when all is well.
+	waitFor = 20 * time.Second
+)
+
+// api is the whole data plane on a database, a Redis prefix and a port of its own.
+type api struct {
+	t        testing.TB
+	pool     *pgxpool.Pool
+	keys     *keys.Store
+	catalog  *catalog.Snapshot
+	registry *prometheus.Registry
+	logs     *logBuffer
+	address  string
+	// key is of an account with an allowance that no test exhausts.
+	key string
+	// stop ends Serve and returns what it returned.
+	stop func() error
+}
+
+type options struct {
+	config httpapi.Config
+	gate   gate.Config
+	// network is "tcp" unless set.
+	network string
+	exams   []catalog.Exam
+}
+
+// newAPI starts everything; it ends with the test.
+func newAPI(t testing.TB, o options) *api {
+	t.Helper()
+	a := &api{t: t, pool: postgrestest.New(t), registry: prometheus.NewRegistry(), logs: new(logBuffer)}
+	logger := slog.New(slog.NewJSONHandler(a.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	if o.exams == nil {
+		o.exams = []catalog.Exam{sampleExam(testExam), sampleExam(otherExam)}
+	}
+	publisher := catalog.NewPublisher(a.pool, postgres.Sandbox, (*webhooks.Notifier)(nil))
+	for _, exam := range o.exams {
+		claim := catalog.Claim{Cluster: "test", Namespace: "test", Name: exam.Key}
+		if _, err := publisher.Publish(t.Context(), claim, exam, catalog.Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	if a.catalog, err = catalog.OpenSnapshot(t.Context(), a.pool, logger, catalog.SnapshotConfig{}); err != nil {
+		t.Fatal(err)
+	}
+	service, err := attempts.NewService(attempts.Config{NamespaceSecret: bytes.Repeat([]byte{7}, 32)}, a.pool, a.catalog, (*webhooks.Notifier)(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httpapi.New(o.config, httpapi.Deps{
+		Gate: a.newGate(o.gate, logger), Catalog: a.catalog, Attempts: service, Logger: logger, Registerer: a.registry,
+	})
+	a.key = a.newKey("fast", keys.TierSpec{Requests: 1_000_000, Period: time.Minute})
+	a.serve(server, o.network)
+	return a
+}
+
+// newGate runs a gate on the real Redis under a prefix of its own.
+func (a *api) newGate(cfg gate.Config, logger *slog.Logger) *gate.Gate {
+	a.t.Helper()
+	_, cfg.Prefix = redistest.New(a.t)
+	rdb, err := redisurl.Open(os.Getenv(redistest.ServerVariable), gate.ClientOptions)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if cfg.Anonymous.Requests == 0 {
+		cfg.Anonymous = keys.Tier{Name: "anonymous", Requests: 1_000_000, Period: time.Minute, Burst: 1_000_000}
+	}
+	cfg.Logger = logger
+	g := gate.New(cfg, rdb, keys.NewReader(a.pool))
+	a.keys = keys.NewStore(a.pool, g)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = g.Run(ctx) }()
+	a.t.Cleanup(func() { cancel(); <-done; _ = rdb.Close() })
+	return g
+}
+
+// newKey issues a key of an account and a tier that both bear the name.
+func (a *api) newKey(name string, tier keys.TierSpec) string {
+	a.t.Helper()
+	tier.Name, tier.Accounts = name, []string{name}
+	if err := a.keys.ApplyTier(a.t.Context(), tier); err != nil {
+		a.t.Fatal(err)
+	}
+	issued, err := a.keys.Create(a.t.Context(), keys.NewKey{Account: name, Name: "test"})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return issued.Key
+}
+
+func (a *api) serve(server *httpapi.Server, network string) {
+	a.t.Helper()
+	address := "127.0.0.1:0"
+	if network == "" {
+		network = "tcp"
+	}
+	if network == "unix" {
+		address = fmt.Sprintf("%s/%s", os.TempDir(), uuid.NewString()) // t.TempDir's name would be too long for a socket
+	}
+	listener, err := (&net.ListenConfig{}).Listen(a.t.Context(), network, address)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.address = listener.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(ctx, listener) }()
+	a.stop = sync.OnceValue(func() error { cancel(); return <-done })
+	a.t.Cleanup(func() { _ = a.stop() })
+}
+
+// logBuffer is a log that can be read while it is written.
+type logBuffer struct {
+	mu    sync.Mutex
+	bytes bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bytes.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bytes.String()
+}
+
+// response is an answer, read whole.
+type response struct {
+	status int
+	header http.Header
+	body   string
+	// closes tells that the answer announces the end of its connection.
+	closes bool
+}
+
+// document parses the body.
+func (r response) document(t testing.TB) map[string]any {
+	t.Helper()
+	var parsed map[string]any
+	if err := json.Unmarshal([]byte(r.body), &parsed); err != nil {
+		t.Fatalf("the body is not a JSON object: %v: %s", err, r.body)
+	}
+	return parsed
+}
+
+// call sends a request with the good key, unless header says otherwise (an empty value removes a header), and checks
+// what every answer owes.
+func (a *api) call(method, path, body string, header map[string]string) response {
+	a.t.Helper()
+	request, err := http.NewRequestWithContext(a.t.Context(), method, "http://"+a.address+path, strings.NewReader(body))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	all := map[string]string{"Authorization": "Bearer " + a.key}
+	if method == http.MethodPost {
+		all["Content-Type"] = "application/json"
+	}
+	maps.Copy(all, header)
+	for name, value := range all {
+		if value != "" {
+			request.Header.Set(name, value)
+		}
+	}
+	if all["Accept-Encoding"] == "" {
+		request.Header.Set("Accept-Encoding", "identity") // else the client asks for gzip by itself
+	}
+	got, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		a.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer func() { _ = got.Body.Close() }()
+	content, err := io.ReadAll(got.Body)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	answer := response{got.StatusCode, got.Header, string(content), got.Close}
+	checkEnvelope(a.t, method, answer)
+	return answer
+}
+
+func (a *api) get(path string) response { a.t.Helper(); return a.call(http.MethodGet, path, "", nil) }
+
+func (a *api) post(path, body string) response {
+	a.t.Helper()
+	return a.call(http.MethodPost, path, body, nil)
+}
+
+// checkEnvelope checks what every answer owes: a request id, the rate headers, and the Error body unless it succeeded.
+func checkEnvelope(t testing.TB, method string, r response) {
+	t.Helper()
+	if r.header.Get("X-Request-Id") == "" {
+		t.Errorf("%d without x-request-id", r.status)
+	}
+	for _, name := range []string{"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", "RateLimit-Policy"} {
+		if r.header.Get(name) == "" {
+			t.Errorf("%d without %s", r.status, name)
+		}
+	}
+	if r.header.Get("Server") != "" {
+		t.Errorf("the server names its software: %s", r.header.Get("Server"))
+	}
+	if r.status < 400 || method == http.MethodHead {
+		return
+	}
+	if got := r.header.Get("Content-Type"); got != "application/json" {
+		t.Errorf("%d with Content-Type %q", r.status, got)
+	}
+	var failure struct {
+		Error, Detail string
+		Errors        []struct{ Field, Detail string }
+	}
+	if err := json.Unmarshal([]byte(r.body), &failure); err != nil || failure.Error == "" || failure.Detail == "" {
+		t.Errorf("%d without an Error body: %s", r.status, r.body)
+	}
+	for _, field := range failure.Errors {
+		if field.Field == "" || field.Detail == "" {
+			t.Errorf("an error names no field: %s", r.body)
+		}
+	}
+}
+
+// code is the error code of a refusal.
+func (r response) code(t testing.TB) string {
+	t.Helper()
+	code, _ := r.document(t)["error"].(string)
+	return code
+}
+
+// eventually waits for condition to hold.
+func eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	deadline := time.NewTimer(waitFor)
+	defer deadline.Stop()
+	for !condition() {
+		select {
+		case <-look.C:
+		case <-deadline.C:
+			t.Fatalf("never happened: %s", what)
+		}
+	}
+}
+
+// metric is the value of a counter or gauge whose labels are as given.
+func (a *api) metric(name string, labels map[string]string) float64 {
+	families, err := a.registry.Gather()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			if hasLabels(metric, labels) {
+				return metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
+			}
+		}
+	}
+	return 0
+}
+
+func hasLabels(metric *dto.Metric, labels map[string]string) bool {
+	have := map[string]string{}
+	for _, pair := range metric.GetLabel() {
+		have[pair.GetName()] = pair.GetValue()
+	}
+	return maps.Equal(have, labels)
+}
+
+// sampleExam has one paper of six questions: two to choose from options, a number, a text, an annulled and an unmarkable
+// one.
+func sampleExam(key string) catalog.Exam {
+	options := map[string]string{"A": "one", "B": "two", "C": "three"}
+	return catalog.Exam{
+		Key: key, Name: "Exam " + key, Category: "samples", Country: "Spain", CountryCode: "ES", DurationMinutes: 90,
+		Sections:  []catalog.Section{{Name: "All", DurationMinutes: 90, Questions: 6, Skills: slices.Repeat([]string{strings.Repeat("patience ", 30)}, 8)}},
+		Scoring:   json.RawMessage(`{"pass_mark": 3, "max_score": 12}`),
+		Resources: catalog.Resources{OfficialSites: []catalog.Link{{Title: "Board", URL: "https://example.org/"}}},
+		StudyPath: catalog.StudyPath{Weeks: 2, HoursTotal: 7.5, Steps: []json.RawMessage{[]byte(`{"week":1,"title":"Begin"}`)}},
+		Papers: []catalog.Paper{{
+			ID: key + "-2023", Title: "Sample 2023", Subject: "all", Year: 2023, Language: "en",
+			Marking:    &catalog.Marking{Correct: 3, Incorrect: -1},
+			Provenance: catalog.Provenance{Publisher: "Board", SourceURL: "https://example.org/2023.pdf", License: "CC0-1.0"},
+			Questions: []catalog.Question{
+				{Section: 1, Number: 1, Prompt: "1 + 1 < 3?", Options: options, Answer: catalog.Answer{Kind: catalog.AnswerChoice, Choices: []string{"B"}}, Explanation: "Count.", Page: 2},
+				{Section: 1, Number: 2, Prompt: "Odd?", Options: options, Answer: catalog.Answer{Kind: catalog.AnswerChoices, Choices: []string{"A", "C"}}, HasVisual: true},
+				{Section: 2, SectionName: "Second", Number: 1, Prompt: "π?", Answer: catalog.Answer{Kind: catalog.AnswerNumeric, Number: 3.14, Tolerance: 0.01}},
+				{Section: 2, SectionName: "Second", Number: 2, Prompt: "Leaves eat light by…", Answer: catalog.Answer{Kind: catalog.AnswerText, Text: "photosynthesis"}},
+				{Section: 2, SectionName: "Second", Number: 3, Prompt: "Void", Options: options, Answer: catalog.Answer{Kind: catalog.AnswerAnnulled}},
+				{Section: 2, SectionName: "Second", Number: 4, Prompt: "Essay", Answer: catalog.Answer{Kind: catalog.AnswerUnmarkable}},
+			},
+		}},
+	}
+}

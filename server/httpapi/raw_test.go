@@ -1,0 +1,270 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"examprep.dev/server/httpapi"
+)
+
+// dial opens a connection to the server that ends with the test, or after waitFor.
+func (a *api) dial(t testing.TB, network string) net.Conn {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), network, a.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(waitFor)); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// readResponse reads one answer and checks what every answer owes.
+func readResponse(t testing.TB, r *bufio.Reader, method string) response {
+	t.Helper()
+	got, err := http.ReadResponse(r, &http.Request{Method: method})
+	if err != nil {
+		t.Fatalf("no answer: %v", err)
+	}
+	defer func() { _ = got.Body.Close() }()
+	body, err := io.ReadAll(got.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := response{got.StatusCode, got.Header, string(body), got.Close}
+	checkEnvelope(t, method, answer)
+	return answer
+}
+
+func TestBrokenHTTPIsRefusedInJSON(t *testing.T) {
+	a := newAPI(t, options{config: httpapi.Config{MaxBodyBytes: 1 << 16, MaxHeaderBytes: 4 << 10}})
+	const get = "GET /v1/exam-prep/list HTTP/1.1\r\n"
+	post := "POST " + examPath + "/mock-exams/open HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer " + a.key + "\r\n"
+	for _, c := range []struct {
+		name, sent string
+		status     int
+		code       string
+	}{
+		{"no HTTP at all", "\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", 400, "bad_request"},
+		{"no method", " / HTTP/1.1\r\nHost: x\r\n\r\n", 400, "bad_request"},
+		{"no target", "GET HTTP/1.1\r\nHost: x\r\n\r\n", 400, "bad_request"},
+		{"no version", "GET /\r\nHost: x\r\n\r\n", 400, "bad_request"},
+		{"another protocol", "GET / SPDY/3\r\nHost: x\r\n\r\n", 400, "bad_request"},
+		{"no host", get + "\r\n", 400, "bad_request"},
+		{"two hosts", get + "Host: a\r\nHost: b\r\n\r\n", 400, "bad_request"},
+		{"a bad header name", get + "Host: x\r\na : c\r\n\r\n", 400, "bad_request"},
+		{"a bad header value", get + "Host: x\r\na: \x00\r\n\r\n", 400, "bad_request"},
+		{"a line without colon", get + "Host: x\r\nabc\r\n\r\n", 400, "bad_request"},
+		{"two lengths", post + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}", 400, "bad_request"},
+		{"length and chunks", post + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, "bad_request"},
+		{"a negative length", post + "Content-Length: -2\r\n\r\n{}", 400, "bad_request"},
+		{"an unknown transfer coding", post + "Transfer-Encoding: gzip\r\n\r\n{}", 400, "bad_request"},
+		{"broken chunks", post + "Transfer-Encoding: chunked\r\n\r\nxyz\r\n{}\r\n0\r\n\r\n", 400, "bad_request"},
+		{"a long header", get + "Host: x\r\na: " + strings.Repeat("a", 5000) + "\r\n\r\n", 431, "request_header_fields_too_large"},
+		{"a long target", "GET /" + strings.Repeat("a", 5000) + " HTTP/1.1\r\nHost: x\r\n\r\n", 431, "request_header_fields_too_large"},
+		{"many headers", get + "Host: x\r\n" + strings.Repeat("a: b\r\n", 1000) + "\r\n", 431, "request_header_fields_too_large"},
+		{"a long body announced", post + "Content-Length: 1000000000\r\n\r\n{", 413, "payload_too_large"},
+		{"a long body sent", post + "Content-Length: 70000\r\n\r\n" + strings.Repeat(" ", 70000), 413, "payload_too_large"},
+		{"a long body in chunks", post + "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat("fff\r\n"+strings.Repeat(" ", 4095)+"\r\n", 20), 413, "payload_too_large"},
+		{"a long body asked for first", post + "Expect: 100-continue\r\nContent-Length: 1000000000\r\n\r\n", 413, "payload_too_large"},
+		{"an exam key that is no encoding", "GET /v1/exam-prep/%zz/overview HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + a.key + "\r\n\r\n", 404, "exam_not_found"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			conn := a.dial(t, "tcp")
+			if _, err := io.WriteString(conn, c.sent); err != nil {
+				t.Fatal(err)
+			}
+			reader := bufio.NewReader(conn)
+			if strings.Contains(c.sent, "100-continue") {
+				if interim, err := http.ReadResponse(reader, nil); err != nil || interim.StatusCode != http.StatusContinue {
+					t.Fatalf("%v, %v, want 100", interim, err)
+				}
+			}
+			got := readResponse(t, reader, http.MethodGet)
+			if got.status != c.status || got.code(t) != c.code {
+				t.Errorf("%d %s, want %d %s", got.status, got.body, c.status, c.code)
+			}
+			if got.status == http.StatusNotFound {
+				return
+			}
+			if !got.closes {
+				t.Error("the connection is not announced to close")
+			}
+		})
+	}
+	if good := a.get("/v1/exam-prep/list"); good.status != http.StatusOK {
+		t.Errorf("a good request afterwards: %d", good.status)
+	}
+	if strings.Contains(a.logs.String(), "panic") {
+		t.Error("something panicked")
+	}
+}
+
+// TestRefusedBodiesKeepTheirAnswer: a client that goes on sending gets to read why it is refused, and its request id.
+func TestRefusedBodiesKeepTheirAnswer(t *testing.T) {
+	a := newAPI(t, options{config: httpapi.Config{MaxBodyBytes: 1 << 10}})
+	conn := a.dial(t, "tcp")
+	if _, err := io.WriteString(conn, "POST "+examPath+"/mock-exams/open HTTP/1.1\r\nHost: x\r\nX-Request-Id: mine-1\r\nContent-Length: 2000000\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 { // whatever happens to it
+		if _, err := conn.Write(bytes.Repeat([]byte{' '}, 100_000)); err != nil {
+			t.Fatalf("the connection was reset under the client: %v", err)
+		}
+	}
+	got := readResponse(t, bufio.NewReader(conn), http.MethodPost)
+	if got.status != http.StatusRequestEntityTooLarge || got.header.Get("X-Request-Id") != "mine-1" {
+		t.Errorf("%d %v", got.status, got.header)
+	}
+}
+
+// TestSlowClientsAreCut: whoever sends a request byte by byte is answered 408 at the read time-out and cut.
+func TestSlowClientsAreCut(t *testing.T) {
+	a := newAPI(t, options{config: httpapi.Config{ReadTimeout: 100 * time.Millisecond}})
+	for _, c := range []struct{ name, start string }{
+		{"headers", "GET /v1/exam-prep/list HTTP/1.1\r\n"},
+		{"body", "POST " + examPath + "/mock-exams/open HTTP/1.1\r\nHost: x\r\nContent-Length: 10000\r\n\r\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			conn := a.dial(t, "tcp")
+			if _, err := io.WriteString(conn, c.start); err != nil {
+				t.Fatal(err)
+			}
+			stop := make(chan struct{})
+			defer close(stop)
+			go func() { // one byte a tick, until the server has had enough
+				tick := time.NewTicker(10 * time.Millisecond)
+				defer tick.Stop()
+				for {
+					select {
+					case <-stop:
+						return
+					case <-tick.C:
+						if _, err := conn.Write([]byte{'a'}); err != nil {
+							return
+						}
+					}
+				}
+			}()
+			if got := readResponse(t, bufio.NewReader(conn), http.MethodGet); got.status != http.StatusRequestTimeout || got.code(t) != "request_timeout" {
+				t.Errorf("%d %s", got.status, got.body)
+			}
+		})
+	}
+}
+
+func TestIdleConnectionsAreClosed(t *testing.T) {
+	a := newAPI(t, options{config: httpapi.Config{IdleTimeout: 50 * time.Millisecond}})
+	conn := a.dial(t, "tcp")
+	reader := bufio.NewReader(conn)
+	if _, err := io.WriteString(conn, "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	readResponse(t, reader, http.MethodGet)
+	if _, err := reader.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Errorf("an idle connection ends with %v, want EOF", err)
+	}
+}
+
+func TestOneConnectionTooManyIsAnswered(t *testing.T) {
+	a := newAPI(t, options{config: httpapi.Config{MaxConnections: 2}})
+	for range 2 {
+		conn := a.dial(t, "tcp")
+		if _, err := io.WriteString(conn, "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		readResponse(t, bufio.NewReader(conn), http.MethodGet)
+	}
+	got := readResponse(t, bufio.NewReader(a.dial(t, "tcp")), http.MethodGet)
+	if got.status != http.StatusServiceUnavailable || got.code(t) != "service_unavailable" || got.header.Get("Retry-After") == "" {
+		t.Errorf("%d %s %v", got.status, got.body, got.header)
+	}
+	if refused := a.metric("examprep_http_connections_refused_total", nil); refused != 1 {
+		t.Errorf("%v refused connections are counted", refused)
+	}
+}
+
+func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
+	a := newAPI(t, options{})
+	conn := a.dial(t, "tcp")
+	var sent strings.Builder
+	for _, id := range []string{"one", "two", "three"} {
+		sent.WriteString("GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\nX-Request-Id: " + id + "\r\n\r\n")
+	}
+	if _, err := io.WriteString(conn, sent.String()); err != nil {
+		t.Fatal(err)
+	}
+	reader := bufio.NewReader(conn)
+	for _, id := range []string{"one", "two", "three"} {
+		if got := readResponse(t, reader, http.MethodGet); got.header.Get("X-Request-Id") != id {
+			t.Errorf("answer of %s where %s was due", got.header.Get("X-Request-Id"), id)
+		}
+	}
+}
+
+// FuzzServer sends any bytes over a socket: whatever comes back is HTTP that carries what every answer owes, and never
+// a fault of ours.
+func FuzzServer(f *testing.F) {
+	a := newAPI(f, options{network: "unix", config: httpapi.Config{ReadTimeout: 2 * time.Second}})
+	authorization := "Host: x\r\nAuthorization: Bearer " + a.key + "\r\n"
+	for _, seed := range []string{
+		"GET /v1/exam-prep/list?country=spain&country_code=br HTTP/1.1\r\n",
+		"GET " + examPath + "/overview HTTP/1.1\r\nIf-None-Match: *\r\nAccept-Encoding: br;q=0.3, gzip\r\n",
+		"HEAD " + examPath + "/mock-exams HTTP/1.0\r\nConnection: keep-alive\r\n",
+		"GET " + examPath + "/mock-exams/history?limit=5&offset=1&learner_id=%C3%A9 HTTP/1.1\r\nX-Forwarded-For: 1.2.3.4\r\n",
+		"OPTIONS * HTTP/1.1\r\n", "GET /v1/exam-prep/%zz/overview HTTP/1.1\r\n", "GET http://h/v1/exam-prep/list HTTP/1.1\r\n",
+	} {
+		f.Add([]byte(seed + authorization + "\r\n"))
+	}
+	for _, seed := range []struct{ path, body string }{
+		{"/mock-exams/open", `{"paper_id":"` + testPaper + `","question_limit":3,"learner_id":"x"}`},
+		{"/mock-exams/questions", `{"paper_id":"` + testPaper + `","question_offset":1e0}`},
+		{"/mock-exams/submit", `{"attempt_id":"0197a3a2-0000-7000-8000-000000000000","answers":{"1:1":"A"},"status":"abandoned"}`},
+	} {
+		f.Add([]byte("POST " + examPath + seed.path + " HTTP/1.1\r\n" + authorization +
+			"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" +
+			"5\r\n" + seed.body[:5] + "\r\n" + strconv.FormatInt(int64(len(seed.body)-5), 16) + "\r\n" + seed.body[5:] + "\r\n0\r\n\r\n"))
+	}
+	f.Fuzz(func(t *testing.T, sent []byte) {
+		conn := a.dial(t, "unix")
+		go func() {
+			_, _ = conn.Write(sent)
+			_ = conn.(*net.UnixConn).CloseWrite()
+		}()
+		received, err := io.ReadAll(conn)
+		if err != nil && len(received) == 0 {
+			t.Fatalf("no answer and no end: %v", err)
+		}
+		for reader := bufio.NewReader(bytes.NewReader(received)); ; {
+			got, err := http.ReadResponse(reader, nil)
+			if err != nil {
+				if errors.Is(err, io.ErrUnexpectedEOF) && reader.Buffered() == 0 {
+					return
+				}
+				t.Fatalf("not HTTP: %v: %q", err, received)
+			}
+			if got.StatusCode == http.StatusContinue {
+				continue
+			}
+			if got.StatusCode >= http.StatusInternalServerError {
+				t.Fatalf("%d for %q", got.StatusCode, sent)
+			}
+			body, _ := io.ReadAll(got.Body)
+			_ = got.Body.Close()
+			if bytes.Contains(sent, []byte("HEAD")) {
+				return // an answer without a body cannot be told from one with
+			}
+			checkEnvelope(t, http.MethodGet, response{got.StatusCode, got.Header, string(body), got.Close})
+		}
+	})
+}

@@ -1,0 +1,121 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"examprep.dev/server/httpapi"
+)
+
+// holdAttempts locks the table of attempts, so that an open waits, until release.
+func (a *api) holdAttempts() (release func()) {
+	a.t.Helper()
+	tx, err := a.pool.BeginTx(a.t.Context(), pgx.TxOptions{})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if _, err := tx.Exec(a.t.Context(), "LOCK TABLE attempts IN ACCESS EXCLUSIVE MODE"); err != nil {
+		a.t.Fatal(err)
+	}
+	return func() { _ = tx.Rollback(context.Background()) }
+}
+
+// sendOpen starts an open on a connection of its own and waits until it is in hand.
+func (a *api) sendOpen(t *testing.T) *bufio.Reader {
+	t.Helper()
+	conn := a.dial(t, "tcp")
+	body := `{"paper_id":"` + testPaper + `"}`
+	request := "POST " + examPath + "/mock-exams/open HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + a.key +
+		"\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
+	if _, err := io.WriteString(conn, request); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the request is in hand", func() bool { return a.metric("examprep_http_requests_in_flight", nil) == 1 })
+	return bufio.NewReader(conn)
+}
+
+func TestStoppingFinishesWhatIsInHand(t *testing.T) {
+	a := newAPI(t, options{})
+	idle := a.dial(t, "tcp")
+	idleReader := bufio.NewReader(idle)
+	if _, err := io.WriteString(idle, "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	readResponse(t, idleReader, http.MethodGet)
+	release := a.holdAttempts()
+	defer release()
+	inHand := a.sendOpen(t)
+
+	stopped := make(chan error, 1)
+	go func() { stopped <- a.stop() }()
+	if _, err := idleReader.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Errorf("the idle connection ends with %v, want EOF", err)
+	}
+	if conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", a.address); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("a new connection: %v, %v", conn, err)
+	}
+	select {
+	case err := <-stopped:
+		t.Fatalf("the server left a request behind: %v", err)
+	default:
+	}
+	release()
+	got := readResponse(t, inHand, http.MethodPost)
+	if got.status != http.StatusOK || !got.closes {
+		t.Errorf("the request in hand: %d %s %v", got.status, got.body, got.header)
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("stopping: %v", err)
+	}
+}
+
+func TestStoppingCutsWhatOutlastsTheGrace(t *testing.T) {
+	a := newAPI(t, options{config: httpapi.Config{ShutdownGrace: 50 * time.Millisecond}})
+	defer a.holdAttempts()()
+	inHand := a.sendOpen(t)
+	if err := a.stop(); err == nil {
+		t.Error("the server does not tell that it cut a request")
+	}
+	if _, err := inHand.ReadByte(); err == nil {
+		t.Error("the connection lives on")
+	}
+}
+
+func TestRequestsAreAcceptedWhileLoadBalancersTakeNote(t *testing.T) {
+	a := newAPI(t, options{config: httpapi.Config{DrainDelay: 300 * time.Millisecond}})
+	stopped := make(chan error, 1)
+	go func() { stopped <- a.stop() }()
+	eventually(t, "answers close their connections", func() bool {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", a.address)
+		if err != nil {
+			t.Fatalf("not accepted: %v", err)
+		}
+		defer func() { _ = conn.Close() }()
+		if _, err := io.WriteString(conn, "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		return readResponse(t, bufio.NewReader(conn), http.MethodGet).closes
+	})
+	if err := <-stopped; err != nil {
+		t.Errorf("stopping: %v", err)
+	}
+}
+
+func TestWorkIsEndedAtItsDeadline(t *testing.T) {
+	a := newAPI(t, options{config: httpapi.Config{HandleTimeout: 50 * time.Millisecond}})
+	defer a.holdAttempts()()
+	got := a.post(examPath+"/mock-exams/open", `{"paper_id":"`+testPaper+`"}`)
+	if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}

@@ -54,8 +54,7 @@ func (r *ExamContentReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 	})
 	return r.end(ctx, &s.scope, failure,
 		func() bool { return equality.Semantic.DeepEqual(before, &content.Status) },
-		func() runtime.ApplyConfiguration { return examContentStatus(content) },
-		"Publish")
+		func() runtime.ApplyConfiguration { return examContentStatus(content) })
 }
 
 func (r *ExamContentReconciler) claim(content *v1alpha1.ExamContent) catalog.Claim {

@@ -49,6 +49,9 @@ func TestChangedNameBecomesTheNextRevision(t *testing.T) {
 	if overview, _ := in.served(content.Spec.ExamKey); overview["name"] != "Renamed" {
 		t.Errorf("served: %v", overview)
 	}
+	if got := in.events(content, 2); !slices.Equal(got, []string{"Normal Ready", "Normal Ready"}) {
+		t.Errorf("events: %v, want one for each revision", got)
+	}
 }
 
 func TestPinRollsBackAndItsRemovalRollsForward(t *testing.T) {

@@ -39,7 +39,7 @@ func newExamScope(content *v1alpha1.ExamContent, claim catalog.Claim, now func()
 			conditions:         &content.Status.Conditions,
 			observedGeneration: &content.Status.ObservedGeneration,
 			lastHandled:        &content.Status.LastHandledReconcileAt,
-		}, now, examContentConditions()...),
+		}, now, "Publish", examContentConditions()...),
 		content: content,
 		claim:   claim,
 		chunks:  &liveChunks{live: live},
@@ -114,7 +114,7 @@ func (s *examScope) resolved() string {
 // way, from those that somebody must mend. If any is of the second kind, waiting is in vain.
 func explainReference(err error) error {
 	all := manifest.Errors{err}
-	if several := (manifest.Errors)(nil); errors.As(err, &several) {
+	if several, ok := errors.AsType[manifest.Errors](err); ok {
 		all = several
 	}
 	reason, hopeless := v1alpha1.ReasonRefNotFound, false
@@ -206,7 +206,7 @@ func (s *examScope) record(published catalog.Publication) {
 	}
 	status.Revision, status.PublishedDigest = published.Revision, published.Digest.String()
 	status.Papers = s.publishedPapers(published)
-	status.PaperCount, status.QuestionCount = int32(len(status.Papers)), 0 //nolint:gosec // at most 500 papers
+	status.PaperCount, status.QuestionCount = int32(len(status.Papers)), 0
 	for _, paper := range status.Papers {
 		status.QuestionCount += paper.QuestionCount
 	}
@@ -218,6 +218,7 @@ func (s *examScope) record(published catalog.Publication) {
 	}
 	s.pass(v1alpha1.ConditionPublished, reason, text)
 	s.ready = text
+	s.action = fmt.Sprintf("PublishRevision%d", status.Revision)
 }
 
 // publishedPapers lists the published papers in the spec's order; those that only a pinned revision has follow by ID.
@@ -236,7 +237,7 @@ func (s *examScope) publishedPapers(published catalog.Publication) []v1alpha1.Pu
 		papers = append(papers, v1alpha1.PublishedPaper{
 			PaperID:       id,
 			Digest:        digest.String(),
-			QuestionCount: int32(questions[id]), //nolint:gosec // an exam's text is bounded by manifest.MaxExamBytes
+			QuestionCount: int32(questions[id]),
 			Sealed:        !slices.Contains(published.Unsealed, id),
 		})
 	}
@@ -253,10 +254,4 @@ func (s *examScope) publishedPapers(published catalog.Publication) []v1alpha1.Pu
 		return strings.Compare(a.PaperID, b.PaperID)
 	})
 	return papers
-}
-
-// errorIs says whether err's tree holds an error of type E.
-func errorIs[E error](err error) bool {
-	var target E
-	return errors.As(err, &target)
 }

@@ -43,9 +43,12 @@ func (e *described) Unwrap() error { return e.err }
 
 // asBlocked returns the blockedError in err's tree, or nil.
 func asBlocked(err error) *blockedError {
-	var blocked *blockedError
-	if errors.As(err, &blocked) {
-		return blocked
-	}
-	return nil
+	blocked, _ := errors.AsType[*blockedError](err)
+	return blocked
+}
+
+// errorIs says whether err's tree holds an error of type E.
+func errorIs[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }

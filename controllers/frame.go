@@ -46,7 +46,7 @@ type frame struct {
 // end closes every reconcile: conditions, then one status apply if anything changed, then the event. unchanged compares
 // the whole status, conditions included, with what was read.
 func (f *frame) end(
-	ctx context.Context, s *scope, failure error, unchanged func() bool, apply func() runtime.ApplyConfiguration, action string,
+	ctx context.Context, s *scope, failure error, unchanged func() bool, apply func() runtime.ApplyConfiguration,
 ) (ctrl.Result, error) {
 	if apierrors.IsConflict(failure) || errors.Is(failure, context.Canceled) {
 		return ctrl.Result{}, failure // somebody else wrote meanwhile, or the operator stops: nothing to tell anybody
@@ -64,7 +64,7 @@ func (f *frame) end(
 	if err != nil {
 		return ctrl.Result{}, errors.Join(failure, fmt.Errorf("apply status: %w", err))
 	}
-	s.tell(f.recorder, action)
+	s.tell(f.recorder)
 	return result, failure
 }
 

@@ -291,7 +291,9 @@ func (in *installation) servedPaper(examKey, paperID string) []string {
 	}
 	prompts := make([]string, len(paper.Questions))
 	for i, question := range paper.Questions {
-		var fields struct{ Prompt string }
+		var fields struct {
+			Prompt string `json:"prompt"`
+		}
 		if err := json.Unmarshal(question, &fields); err != nil {
 			in.t.Fatal(err)
 		}

@@ -63,7 +63,7 @@ func (r *RateTierReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 			conditions:         &tier.Status.Conditions,
 			observedGeneration: &tier.Status.ObservedGeneration,
 			lastHandled:        &tier.Status.LastHandledReconcileAt,
-		}, r.now, v1alpha1.ConditionAccepted),
+		}, r.now, "ApplyTier", v1alpha1.ConditionAccepted),
 		tier:      tier,
 		managedBy: r.managedBy(tier),
 	}
@@ -76,8 +76,7 @@ func (r *RateTierReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	})
 	return r.end(ctx, &s.scope, failure,
 		func() bool { return equality.Semantic.DeepEqual(before, &tier.Status) },
-		func() runtime.ApplyConfiguration { return rateTierStatus(tier) },
-		"ApplyTier")
+		func() runtime.ApplyConfiguration { return rateTierStatus(tier) })
 }
 
 // managedBy names a resource in rows that it manages.

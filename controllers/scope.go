@@ -70,6 +70,9 @@ type scope struct {
 	standing string
 	// interval is how long after a good reconcile the next one is due.
 	interval time.Duration
+	// action is what the reconcile did, as events say it. Events of one reason and action within some minutes are one
+	// event with a count; what must be told apart needs an action of its own.
+	action string
 	// suspended is set by the step that finds spec.suspend and stops.
 	suspended bool
 	// gone is set when the finalizer was removed: there is no status to write any more.
@@ -84,11 +87,12 @@ type commonStatus struct {
 	lastHandled        *string
 }
 
-func newScope(object client.Object, status commonStatus, now func() time.Time, owned ...string) scope {
+func newScope(object client.Object, status commonStatus, now func() time.Time, action string, owned ...string) scope {
 	return scope{
 		object:  object,
 		status:  status,
 		owned:   owned,
+		action:  action,
 		before:  append([]metav1.Condition(nil), *status.conditions...),
 		decided: make(map[string]metav1.Condition, len(owned)),
 		now:     now,
@@ -182,7 +186,7 @@ func (s *scope) put(condition metav1.Condition) {
 
 // tell records an event when Ready changed in status, reason or message, and only then: a resource that stays as it is
 // stays silent.
-func (s *scope) tell(recorder events.EventRecorder, action string) {
+func (s *scope) tell(recorder events.EventRecorder) {
 	old := meta.FindStatusCondition(s.before, v1alpha1.ConditionReady)
 	now := meta.FindStatusCondition(*s.status.conditions, v1alpha1.ConditionReady)
 	if now == nil || old != nil && old.Status == now.Status && old.Reason == now.Reason && old.Message == now.Message {
@@ -192,7 +196,7 @@ func (s *scope) tell(recorder events.EventRecorder, action string) {
 	if now.Status != metav1.ConditionTrue && now.Reason != v1alpha1.ReasonSuspended {
 		kind = corev1.EventTypeWarning
 	}
-	recorder.Eventf(s.object, nil, kind, now.Reason, action, "%s", shorten(now.Message, maxEventNote))
+	recorder.Eventf(s.object, nil, kind, now.Reason, s.action, "%s", shorten(now.Message, maxEventNote))
 }
 
 // shorten cuts text to at most limit bytes, at a character.

@@ -26,7 +26,7 @@ type ExamContentSpec struct {
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=100
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')",message="examKey may hold lower-case letters, digits and inner hyphens only, for example es-mir"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]+(-[a-z0-9]+)*$')",message="examKey may hold lower-case letters, digits and single inner hyphens only, for example es-mir"
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="examKey cannot be changed: create another ExamContent for another exam"
 	// +required
 	ExamKey string `json:"examKey"`

@@ -29,12 +29,12 @@ type Paper struct {
 	// +optional
 	Subject string `json:"subject,omitempty"`
 
-	// Year is when the paper was sat. Papers without one are left out of the catalogue's years.
+	// Year is when the paper was sat; the catalogue groups papers by it.
 	//
 	// +kubebuilder:validation:Minimum=1800
-	// +kubebuilder:validation:Maximum=9999
-	// +optional
-	Year int32 `json:"year,omitempty"`
+	// +kubebuilder:validation:Maximum=2200
+	// +required
+	Year int32 `json:"year"`
 
 	// DurationMinutes is the paper's time limit; without one the exam's holds.
 	//
@@ -94,12 +94,14 @@ type Marking struct {
 	//
 	// +kubebuilder:validation:ExclusiveMinimum=true
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
 	// +required
 	Correct float64 `json:"correct"`
 
 	// Incorrect is what a wrong answer earns: 0, or less where the exam has negative marking.
 	//
 	// +kubebuilder:default=0
+	// +kubebuilder:validation:Minimum=-1000
 	// +kubebuilder:validation:Maximum=0
 	// +optional
 	Incorrect float64 `json:"incorrect"`
@@ -107,6 +109,8 @@ type Marking struct {
 	// Unanswered is what no answer earns.
 	//
 	// +kubebuilder:default=0
+	// +kubebuilder:validation:Minimum=-1000
+	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	Unanswered float64 `json:"unanswered"`
 }
@@ -137,7 +141,7 @@ type Provenance struct {
 	// License is what permits serving the paper: an SPDX identifier or a sentence.
 	//
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=500
+	// +kubebuilder:validation:MaxLength=300
 	// +required
 	License string `json:"license"`
 }
@@ -204,9 +208,9 @@ type ConfigMapKeyRef struct {
 
 // Question is one question with its key. In the HTTP API its answer_id is "<section>:<number>".
 //
+// +structType=atomic
 // +kubebuilder:validation:XValidation:rule="!has(self.answer.choice) || (has(self.options) && self.answer.choice in self.options)",message="answer.choice must be one of the letters under options",fieldPath=".answer.choice"
 // +kubebuilder:validation:XValidation:rule="!has(self.answer.choices) || (has(self.options) && self.answer.choices.all(c, c in self.options))",message="every letter of answer.choices must be one of the letters under options",fieldPath=".answer.choices"
-// +structType=atomic
 type Question struct {
 	// Section is the number of the section that the question belongs to; 1 for a paper without sections.
 	//
@@ -276,9 +280,9 @@ type Question struct {
 
 // Answer is a question's key: exactly one of choice, choices, number, text, annulled and unmarkable.
 //
+// +structType=atomic
 // +kubebuilder:validation:XValidation:rule="[has(self.choice), has(self.choices), has(self.number), has(self.text), has(self.annulled), has(self.unmarkable)].exists_one(given, given)",message="give exactly one of choice, choices, number, text, annulled and unmarkable"
 // +kubebuilder:validation:XValidation:rule="!has(self.tolerance) || has(self.number)",message="tolerance belongs to number: remove it, or give a number"
-// +structType=atomic
 type Answer struct {
 	// Choice is the letter of the one right option.
 	//
@@ -311,7 +315,7 @@ type Answer struct {
 	// Text is the right answer in words; letter case and repeated spaces do not count.
 	//
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=1000
+	// +kubebuilder:validation:MaxLength=300
 	// +optional
 	Text string `json:"text,omitempty"`
 

@@ -80,7 +80,7 @@ func TestLargeExamsFitTheValidationBudget(t *testing.T) {
 		content.Spec = v1alpha1.ExamContentSpec{ExamKey: name, Name: name}
 		for i := range papers {
 			paper := v1alpha1.Paper{
-				PaperID: fmt.Sprintf("%s-paper-%d", name, i), Title: "Paper",
+				PaperID: fmt.Sprintf("%s-paper-%d", name, i), Title: "Paper", Year: 2023,
 				Provenance: v1alpha1.Provenance{Publisher: "Board", SourceURL: "https://example.org/", License: "CC0-1.0"},
 			}
 			fill(&paper)

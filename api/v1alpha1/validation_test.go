@@ -46,6 +46,7 @@ spec:
     - {section: 2, number: 5, prompt: "Essay?", answer: {unmarkable: true}}
   - paperID: xx-sample-2024
     title: Sample 2024
+    year: 2024
     provenance: {publisher: Board, sourceURL: "http://example.org/2024.pdf", license: CC0-1.0}
     questionsFrom:
     - configMapKeyRef: {name: questions, key: part-0.json}
@@ -83,7 +84,8 @@ func TestExamContentIsRefusedByTheAPIServer(t *testing.T) {
 	t.Parallel()
 	const question, paper = "spec.papers.0.questions.0.", "spec.papers.0."
 	testRefusals(t, fmt.Sprintf(validExam, strings.Repeat("0123456789abcdef", 4)), []refusal{
-		{"exam key in capitals", "spec.examKey", "XX", []string{"spec.examKey", "lower-case letters, digits and inner hyphens"}},
+		{"exam key with two hyphens", "spec.examKey", "xx--sample", []string{"spec.examKey", "single inner hyphens"}},
+		{"exam key in capitals", "spec.examKey", "XX", []string{"spec.examKey", "lower-case letters, digits and single inner hyphens"}},
 		{"no exam key", "spec.examKey", "", []string{"spec.examKey: Required"}},
 		{"no name", "spec.name", "", []string{"spec.name: Required"}},
 		{"country by name", "spec.countryCode", "es", []string{"spec.countryCode", "two capital letters"}},
@@ -99,6 +101,7 @@ func TestExamContentIsRefusedByTheAPIServer(t *testing.T) {
 		{"provenance without source", paper + "provenance.sourceURL", "", []string{"provenance.sourceURL: Required"}},
 		{"provenance from nowhere", paper + "provenance.sourceURL", "a book", []string{"provenance.sourceURL", "say where the paper can be found"}},
 		{"provenance without license", paper + "provenance.license", "''", []string{"provenance.license", "at least 1"}},
+		{"no year", paper + "year", "", []string{"spec.papers[0].year: Required"}},
 		{"short paper ID", paper + "paperID", "p1", []string{"spec.papers[0].paperID", "at least 6"}},
 		{"paper ID with a slash", paper + "paperID", "xx/sample", []string{"spec.papers[0].paperID", "should match"}},
 		{"paper ID twice", "spec.papers.1.paperID", "xx-sample-2023", []string{"spec.papers[1]: Duplicate value"}},
@@ -159,6 +162,7 @@ func testRefusals(t *testing.T, valid string, refusals []refusal) {
 	t.Helper()
 	kube, namespace := clustertest.Client(t), clustertest.Namespace(t)
 	attempt := func(t *testing.T, change func(*unstructured.Unstructured)) error {
+		t.Helper()
 		object := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(valid), object); err != nil {
 			t.Fatal(err)

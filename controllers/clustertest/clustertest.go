@@ -223,6 +223,6 @@ func established(ctx context.Context, c client.Client, crd string) error {
 
 // root is the module's folder: two above this file's.
 func root() string {
-	_, file, _, _ := runtime.Caller(0)
+	_, file, _, _ := runtime.Caller(0) //nolint:dogsled // the file is all there is to know
 	return filepath.Join(filepath.Dir(file), "..", "..")
 }

@@ -13,7 +13,7 @@ type PaperApplyConfiguration struct {
 	Title *string `json:"title,omitempty"`
 	// Subject is what the paper is about, where the exam has several subjects.
 	Subject *string `json:"subject,omitempty"`
-	// Year is when the paper was sat. Papers without one are left out of the catalogue's years.
+	// Year is when the paper was sat; the catalogue groups papers by it.
 	Year *int32 `json:"year,omitempty"`
 	// DurationMinutes is the paper's time limit; without one the exam's holds.
 	DurationMinutes *int32 `json:"durationMinutes,omitempty"`

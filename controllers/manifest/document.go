@@ -124,8 +124,12 @@ func newDocument(root *yaml.Node, asJSON []byte) (*document, error) {
 	return d, nil
 }
 
-// yamlLine finds the line in the parser's messages, its only form of telling it.
-var yamlLine = regexp.MustCompile(`line (\d+): `)
+// yamlLine finds the line in the library's messages, its only form of telling it. Its scanner and its decoder count
+// from 1, its parser from 0; fromZero knows the parser's messages.
+var (
+	yamlLine = regexp.MustCompile(`line (\d+): `)
+	fromZero = regexp.MustCompile(`^did not find expected (<document start>|node content|'-' indicator|key|',' or )`)
+)
 
 func yamlError(err error) *syntaxError {
 	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "), "yaml: ")
@@ -133,6 +137,9 @@ func yamlError(err error) *syntaxError {
 	if match := yamlLine.FindStringSubmatchIndex(text); match != nil {
 		located.Line, _ = strconv.Atoi(text[match[2]:match[3]])
 		text = text[:match[0]] + text[match[1]:]
+		if fromZero.MatchString(text) {
+			located.Line++
+		}
 	}
 	located.Err = errors.New(strings.TrimSpace(text))
 	return located

@@ -95,6 +95,9 @@ func Import(ctx context.Context, options ImportOptions) (ImportReport, error) {
 		return ImportReport{}, err
 	}
 	report := ImportReport{Exams: []ImportedExam{}, Ignored: i.ignored}
+	if len(i.problems) > 0 { // the rules would only complain of what is missing
+		return ImportReport{}, problemsError(sortProblems(i.problems))
+	}
 	var objects []outFile
 	for _, exam := range i.exams {
 		if err := ctx.Err(); err != nil {
@@ -153,8 +156,6 @@ type importedPaper struct {
 	questions []v1alpha1.Question
 	// lines are the questions' lines in the input.
 	lines []int
-	// broken counts questions that could not be read.
-	broken int
 	// source hashes the lines.
 	source hash.Hash
 }
@@ -191,12 +192,15 @@ func (i *importer) read(ctx context.Context) error {
 			return err
 		}
 	}
+	if len(i.problems) > 0 {
+		return nil // what could not be read would be missed a second time
+	}
 	for _, exam := range i.exams {
 		if len(exam.papers) == 0 {
 			i.report(exam.at, "exam_key", "exam %s has no paper", exam.value.ExamKey)
 		}
 		for _, paper := range exam.papers {
-			count := len(paper.questions) + paper.broken
+			count := len(paper.questions)
 			if want := paper.value.QuestionCount; want != nil && *want != count {
 				i.report(paper.at, "question_count", "is %d, but questions.jsonl holds %d of paper %s", *want, count, paper.value.PaperID)
 			} else if count == 0 {
@@ -278,7 +282,6 @@ func (i *importer) readQuestions() error {
 		question, err := found.value.question()
 		if err != nil {
 			i.report(at, "answer", "%v", err)
-			paper.broken++
 			return
 		}
 		paper.source.Write(found.raw)

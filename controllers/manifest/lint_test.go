@@ -1,0 +1,209 @@
+package manifest
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// goodExam is the start of the lint cases: each breaks one thing of it.
+const goodExam = `apiVersion: examprep.dev/v1alpha1
+kind: ExamContent
+metadata:
+  name: es-mir
+spec:
+  examKey: es-mir
+  name: MIR
+  countryCode: ES
+  papers:
+    - paperID: es-mir-2013
+      title: MIR 2013
+      year: 2013
+      provenance:
+        publisher: Ministerio de Sanidad
+        sourceURL: https://example.com/mir
+        license: reuse permitted
+      questions:
+        - number: 1
+          prompt: One?
+          options: {A: yes it is, B: no it is not}
+          answer: {choice: A}
+        - number: 2
+          prompt: Two?
+          answer: {number: 2}
+`
+
+const goodChunk = `---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: chunk
+  labels:
+    examprep.dev/content: "true"
+data:
+  q.jsonl: |
+    {"number":1,"prompt":"One?","options":{"A":"a","B":"b"},"answer":{"choice":"A"}}
+    {"number":2,"prompt":"Two?","answer":{"number":2}}
+`
+
+// chunkedExam is goodExam with its questions in goodChunk.
+func chunkedExam() string {
+	head, _, _ := strings.Cut(goodExam, "      questions:\n")
+	return head + "      questionsFrom:\n        - configMapKeyRef: {name: chunk, key: q.jsonl}\n" + goodChunk
+}
+
+func lintText(t *testing.T, text string) []string {
+	t.Helper()
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "exam.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	report, err := Lint(t.Context(), load(t, folder))
+	if (err != nil) != (len(report.Problems) > 0) {
+		t.Errorf("error %v beside %d problems", err, len(report.Problems))
+	}
+	lines := make([]string, 0, len(report.Problems))
+	for _, problem := range report.Problems {
+		lines = append(lines, strings.ReplaceAll(problem.String(), folder+string(filepath.Separator), ""))
+	}
+	return lines
+}
+
+func TestLintNamesFileLineAndField(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		text, old, new string
+		want           []string
+	}{
+		"nothing wrong":           {text: goodExam},
+		"nothing wrong in chunks": {text: chunkedExam()},
+		"syntax": {
+			text: goodExam, old: "name: MIR\n", new: "name: [MIR\n",
+			want: []string{`exam.yaml:7: did not find expected ',' or ']'`},
+		},
+		"syntax in the second document": {
+			text: chunkedExam(), old: "  name: chunk\n", new: "  name: 'chunk\n",
+			want: []string{
+				"exam.yaml:18:11: spec.papers[0].questionsFrom[0]: ConfigMap default/chunk not found",
+				"exam.yaml:23: found unexpected end of stream",
+			},
+		},
+		"duplicate key": {
+			text: goodExam, old: "  countryCode: ES\n", new: "  countryCode: ES\n  name: MIR\n",
+			want: []string{"exam.yaml:9:3: spec.name: is given twice (first on line 7)"},
+		},
+		"unknown field": {
+			text: goodExam, old: "          prompt: Two?", new: "          promt: Two?",
+			want: []string{
+				"exam.yaml:22:11: spec.papers[0].questions[1].prompt: is required",
+				"exam.yaml:23:11: spec.papers[0].questions[1].promt: unknown field; did you mean prompt?",
+			},
+		},
+		"wrong type": {
+			text: goodExam, old: "year: 2013", new: "year: '2013'",
+			want: []string{"exam.yaml:12:7: spec.papers[0].year: must be a whole number, is a text"},
+		},
+		"a country that is a boolean to YAML 1.1": {
+			text: goodExam, old: "countryCode: ES", new: "countryCode: NO",
+			want: []string{"exam.yaml:8:3: spec.countryCode: must be a text, is the boolean false: put quotes around NO"},
+		},
+		"null": {
+			text: goodExam, old: "  name: MIR\n", new: "  name:\n",
+			want: []string{"exam.yaml:7:3: spec.name: is null; leave the field out instead"},
+		},
+		"a letter that is not offered": {
+			text: goodExam, old: "{choice: A}", new: "{choice: C}",
+			want: []string{`exam.yaml:21:20: spec.papers[0].questions[0].answer.choice: "C" is not among the options`},
+		},
+		"two answers in one": {
+			text: goodExam, old: "{number: 2}", new: "{number: 2, text: two}",
+			want: []string{"exam.yaml:24:11: spec.papers[0].questions[1].answer: give exactly one of choice, choices, number, text, annulled and unmarkable"},
+		},
+		"no provenance": {
+			text: goodExam, old: "        publisher: Ministerio de Sanidad\n", new: "",
+			want: []string{"exam.yaml:13:7: spec.papers[0].provenance.publisher: is required"},
+		},
+		"the same question twice": {
+			text: goodExam, old: "number: 2\n", new: "number: 1\n",
+			want: []string{"exam.yaml:22:11: spec.papers[0].questions[1].number: section 1 has a question 1 already: questions[0]"},
+		},
+		"an interval below the least": {
+			text: goodExam, old: "  countryCode: ES\n", new: "  resyncInterval: 5s\n",
+			want: []string{"exam.yaml:8:3: spec.resyncInterval: must be at least 30s"},
+		},
+		"an interval that is none": {
+			text: goodExam, old: "  countryCode: ES\n", new: "  resyncInterval: soon\n",
+			want: []string{`exam.yaml:8:3: spec.resyncInterval: time: invalid duration "soon"`},
+		},
+		"missing key": {
+			text: chunkedExam(), old: "key: q.jsonl", new: "key: p.jsonl",
+			want: []string{"exam.yaml:18:11: spec.papers[0].questionsFrom[0]: ConfigMap default/chunk has no key p.jsonl"},
+		},
+		"missing label": {
+			text: chunkedExam(), old: "  labels:\n    examprep.dev/content: \"true\"\n", new: "",
+			want: []string{`exam.yaml:22:1: metadata.labels: lacks examprep.dev/content: "true": without it the operator does not notice changes at once`},
+		},
+		"a wrong letter in a chunk": {
+			text: chunkedExam(), old: `{"choice":"A"}`, new: `{"choice":"C"}`,
+			want: []string{`exam.yaml:28: data[q.jsonl][0].answer.choice: ConfigMap chunk, key q.jsonl, line 1: "C" is not among the options`},
+		},
+		"an unknown field in a chunk": {
+			text: chunkedExam(), old: `"number":2,`, new: `"nunber":2,`,
+			want: []string{`exam.yaml:29: data[q.jsonl][1].nunber: ConfigMap chunk, key q.jsonl, line 2: unknown field; did you mean number?`},
+		},
+		"broken JSON in a chunk": {
+			text: chunkedExam(), old: `{"number":2,`, new: `{"number":2`,
+			want: []string{`exam.yaml:29: data[q.jsonl]: ConfigMap chunk, key q.jsonl, line 2: invalid character '"' after object key:value pair`},
+		},
+		"another chunk than meant": {
+			text: chunkedExam(), old: "key: q.jsonl}", new: "key: q.jsonl}\n          digest: sha256:" + strings.Repeat("0", 64),
+			want: []string{"exam.yaml:19:11: spec.papers[0].questionsFrom[0].digest: the chunk's digest is " +
+				"sha256:dcd285c7784c9624661cbc97be635f2ea53637aaa39b24522ad58033e562b46d, declared is sha256:" + strings.Repeat("0", 64)},
+		},
+		"an exam key twice": {
+			text: goodExam + "---\n" + strings.Replace(goodExam, "name: es-mir", "name: other", 1),
+			want: []string{"exam.yaml:31:3: spec.examKey: exam es-mir is declared already in exam.yaml:6"},
+		},
+		"a kind that is not ours": {text: goodExam + "---\nkind: Secret\napiVersion: v1\ndata: {a: 1}\n"},
+		"an unknown kind of the group": {
+			text: goodExam + "---\nkind: ExamContents\napiVersion: examprep.dev/v1alpha1\n",
+			want: []string{`exam.yaml:26:1: kind: unknown kind "ExamContents" in examprep.dev/v1alpha1: known are ExamContent, RateTier and WebhookEndpoint`},
+		},
+		"a misspelt group": {
+			text: goodExam, old: "examprep.dev/v1alpha1", new: "examprep.dev/v1alpha2",
+			want: []string{"exam.yaml:1:1: apiVersion: must be examprep.dev/v1alpha1, is examprep.dev/v1alpha2"},
+		},
+		"a webhook": {
+			text: "apiVersion: examprep.dev/v1alpha1\nkind: WebhookEndpoint\nmetadata: {name: a}\nspec:\n  url: http://example.com\n  events: [mock_attempt.scored, mock_attempt.done]\n",
+			want: []string{
+				"exam.yaml:5:3: spec.url: must be an https:// address with a host name",
+				`exam.yaml:6:33: spec.events[1]: unknown event "mock_attempt.done": known are [mock_attempt.submitted mock_attempt.scored exam.content_updated]`,
+			},
+		},
+		"a rate tier": {
+			text: "apiVersion: examprep.dev/v1alpha1\nkind: RateTier\nmetadata: {}\nspec:\n  requests: 0\n  period: 25h\n",
+			want: []string{
+				"exam.yaml:3:1: metadata.name: is required",
+				"exam.yaml:5:3: spec.requests: must be at least 1",
+				"exam.yaml:6:3: spec.period: must be at most 24h0m0s",
+			},
+		},
+		"nothing to check": {text: "a: 1\n", want: []string{".: no resource of examprep.dev/v1alpha1 found in 1 files"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := test.text
+			if test.old != "" {
+				text = strings.Replace(text, test.old, test.new, 1)
+				if text == test.text {
+					t.Fatalf("the case changes nothing: %q", test.old)
+				}
+			}
+			if have := lintText(t, text); !slices.Equal(have, test.want) {
+				t.Errorf("have:\n%s\nwant:\n%s", strings.Join(have, "\n"), strings.Join(test.want, "\n"))
+			}
+		})
+	}
+}

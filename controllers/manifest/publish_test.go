@@ -1,0 +1,86 @@
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/postgres/postgrestest"
+)
+
+// quiet is a notifier that nobody listens to.
+type quiet struct{}
+
+func (quiet) Notify() {}
+
+func TestPublishAndDiffOnARealDatabase(t *testing.T) {
+	t.Parallel()
+	publisher := catalog.NewPublisher(postgrestest.New(t), postgres.Sandbox, quiet{})
+	bundle := load(t, writeExam(t, "exam.yaml", goodExam))
+	first, err := Publish(t.Context(), bundle, publisher, "here")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Publish(t.Context(), bundle, publisher, "here")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if have := first.Exams[0]; have.Revision != 1 || !have.Changed || have.Papers != 1 || len(have.Unsealed) != 1 {
+		t.Errorf("first: %+v", have)
+	}
+	if have := again.Exams[0]; have.Revision != 1 || have.Changed {
+		t.Errorf("again: %+v", have)
+	}
+
+	changed := load(t, writeExam(t, "exam.yaml", strings.Replace(goodExam, "{choice: A}", "{choice: B}", 1)))
+	diff, err := Diff(t.Context(), changed, publisher)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := diff.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	if want := "es-mir: 1 changes\n  paper es-mir-2013 question 1:1 answer"; !strings.HasPrefix(text.String(), want) {
+		t.Errorf("have %s\nwant %s…", text.String(), want)
+	}
+	if _, err := Publish(t.Context(), changed, publisher, "here"); err != nil {
+		t.Fatal(err)
+	}
+
+	pinned := load(t, writeExam(t, "exam.yaml", strings.Replace(goodExam, "  countryCode: ES\n", "  revision: 1\n", 1)))
+	report, err := Publish(t.Context(), pinned, publisher, "here")
+	if err != nil || report.Exams[0].Revision != 3 || !report.Exams[0].Changed {
+		t.Errorf("roll-back: %+v, %v", report, err)
+	}
+
+	var conflict *catalog.ClaimConflictError
+	_, err = Publish(t.Context(), bundle, publisher, "elsewhere")
+	if !errors.As(err, &conflict) || conflict.Owner != (catalog.Claim{Cluster: "here", Namespace: "default", Name: "es-mir"}) {
+		t.Errorf("another cluster: %v", err)
+	}
+}
+
+func TestPublishLeavesSuspendedExamsAlone(t *testing.T) {
+	t.Parallel()
+	bundle := load(t, writeExam(t, "exam.yaml", strings.Replace(goodExam, "  countryCode: ES\n", "  suspend: true\n", 1)))
+	report, err := Publish(t.Context(), bundle, nil, "here")
+	if err != nil || !report.Exams[0].Suspended {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+func TestPublishAndDiffRefuseWhatLintRefuses(t *testing.T) {
+	t.Parallel()
+	bundle := load(t, writeExam(t, "exam.yaml", strings.Replace(goodExam, "  name: MIR", "  nmae: MIR", 1)))
+	var invalid *ProblemsError
+	if _, err := Publish(t.Context(), bundle, nil, "here"); !errors.As(err, &invalid) {
+		t.Errorf("publish: %v", err)
+	}
+	if _, err := Diff(t.Context(), bundle, nil); !errors.As(err, &invalid) {
+		t.Errorf("diff: %v", err)
+	}
+}

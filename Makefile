@@ -1,0 +1,95 @@
+# What a developer types. Everything that these need and the machine lacks installs itself, pinned: Go programs from the
+# modules in hack/, servers from the machine's packages.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# The same flags everywhere, hack/kubernetes included: each package is compiled once for all.
+GOBUILD := CGO_ENABLED=0 go build -trimpath
+MODULES := . hack/codegen hack/kubernetes hack/lint
+
+# Packages to test, and flags for go test: make test PKG=./server/gate/... TESTFLAGS='-race -run Tier'
+PKG ?= ./...
+TESTFLAGS ?= -race
+# How long each fuzz target runs.
+FUZZTIME ?= 20s
+
+# A tool of one of the modules, built on first use and kept in Go's build cache.
+tool = $$(CGO_ENABLED=0 GOFLAGS=-mod=readonly go -C hack/$(1) tool -n $(2))
+
+##@ Run
+
+.PHONY: dev
+dev: ## Bring everything up on this machine, until Ctrl-C or make dev-down
+	@mkdir -p .dev/bin
+	@$(GOBUILD) -buildvcs=false -o .dev/bin/dev ./hack/dev
+	@exec .dev/bin/dev up
+
+.PHONY: dev-down
+dev-down: ## Stop what make dev started
+	@mkdir -p .dev/bin
+	@$(GOBUILD) -buildvcs=false -o .dev/bin/dev ./hack/dev
+	@exec .dev/bin/dev down
+
+.PHONY: build
+build: ## Build bin/examprep
+	$(GOBUILD) -ldflags "-s -w" -o bin/examprep .
+
+##@ Check
+
+.PHONY: test
+test: ## Test against real servers that are brought up and taken down (PKG, TESTFLAGS)
+	@mkdir -p .dev/bin
+	@$(GOBUILD) -buildvcs=false -o .dev/bin/dev ./hack/dev
+	go -C hack/kubernetes test ./...
+	@.dev/bin/dev test go test $(TESTFLAGS) $(PKG)
+
+.PHONY: lint
+lint: ## Lint with every linter that .golangci.yaml does not give a reason to switch off
+	$(call tool,lint,golangci-lint) run ./...
+
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities that the code reaches (needs vuln.go.dev)
+	$(call tool,lint,govulncheck) ./...
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for FUZZTIME
+	@mkdir -p .dev/bin
+	@$(GOBUILD) -buildvcs=false -o .dev/bin/dev ./hack/dev
+	@.dev/bin/dev test hack/dev/fuzz.sh $(FUZZTIME) $(PKG)
+
+.PHONY: e2e
+e2e: build ## Prove the whole way on a running make dev (E2EFLAGS, such as -duration 10s)
+	go test -tags e2e -count 1 -timeout 30m -v ./hack/e2e -args $(E2EFLAGS)
+
+.PHONY: bench
+bench: ## Measure against the baselines
+	go run ./hack/bench
+
+##@ Generate
+
+.PHONY: generate
+generate: ## Write what is generated: deep copies, apply configurations, CRDs, the operator's role, queries
+	CONTROLLER_GEN=$(call tool,codegen,controller-gen) SQLC=$(call tool,codegen,sqlc) hack/codegen/generate.sh
+
+.PHONY: fmt
+fmt: ## Format all code
+	$(call tool,lint,golangci-lint) fmt ./...
+
+.PHONY: tidy
+tidy: ## Tidy every module
+	@for module in $(MODULES); do echo "go mod tidy in $$module"; GOFLAGS=-mod=mod go -C $$module mod tidy; done
+
+.PHONY: check-tidy
+check-tidy: ## Fail if a module is not tidy
+	@for module in $(MODULES); do echo "go mod tidy -diff in $$module"; GOFLAGS=-mod=mod go -C $$module mod tidy -diff; done
+
+.PHONY: clean
+clean: ## Remove what was built and the state of make dev (which must be stopped)
+	@$(MAKE) --no-print-directory dev-down
+	rm -rf bin .dev
+
+.PHONY: help
+help: ## Say what there is
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

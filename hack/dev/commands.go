@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// background is the scheduling priority of work that must not get in the way of what already serves.
+const background = 10
+
+// build compiles packages of the project with the flags that hack/kubernetes uses too, so that each is compiled once.
+func (e *environment) build(ctx context.Context, out, pkg string) error {
+	var progress lineCounter
+	cmd := exec.CommandContext(ctx, "go", "build", "-v", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", out, pkg)
+	cmd.Dir = e.root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Stdout, cmd.Stderr = &progress, &progress
+	stop := still(ctx, func() { e.console.sayf("still compiling %s: %d packages so far", pkg, progress.count()) })
+	err := cmd.Run()
+	stop()
+	if err != nil {
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, progress.complaints())
+	}
+	return nil
+}
+
+// obtainControlPlane returns the directory of kube-apiserver, etcd and kubectl, which hack/kubernetes finds, fetches or
+// builds; building them is given what the processor has left.
+func obtainControlPlane(ctx context.Context, root string, scratch string, c *console) (string, error) {
+	module := filepath.Join(root, "hack", "kubernetes")
+	program := filepath.Join(scratch, "kubernetes")
+	compile := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", program, ".")
+	compile.Dir = module
+	compile.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off")
+	if out, err := compile.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build hack/kubernetes: %w\n%s", err, out)
+	}
+	var dir strings.Builder
+	cmd := exec.CommandContext(ctx, program)
+	cmd.Dir = module
+	cmd.Stdout, cmd.Stderr = &dir, c.out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// The whole group: compilers are its children. It is given time to take its unfinished set away.
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	if err := cmd.Start(); err != nil {
+		return "", fmt.Errorf("run hack/kubernetes: %w", err)
+	}
+	_ = syscall.Setpriority(syscall.PRIO_PGRP, cmd.Process.Pid, background) // a courtesy
+	if err := cmd.Wait(); err != nil {
+		return "", fmt.Errorf("obtain kube-apiserver, etcd and kubectl: %w", err)
+	}
+	return strings.TrimSpace(dir.String()), nil
+}
+
+// output runs a program to its end and returns what it printed; its error carries what it complained of.
+func output(ctx context.Context, env []string, stdin string, path string, args ...string) (string, error) {
+	var out, complaint strings.Builder
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &complaint
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s %s: %w\n%s", filepath.Base(path), strings.Join(args, " "), err, strings.TrimSpace(complaint.String()+out.String()))
+	}
+	return out.String(), nil
+}

@@ -20,7 +20,7 @@ const (
 
 // startCluster brings the control plane up, then the operator, and waits until the samples are Ready there.
 func (e *environment) startCluster(ctx context.Context) error {
-	binaries, err := obtainControlPlane(ctx, e.root, e.dir.Path("bin"), e.console)
+	binaries, err := obtainControlPlane(ctx, e.root, e.dir, e.console)
 	if err != nil {
 		return err
 	}

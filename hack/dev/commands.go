@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"examprep.dev/hack/dev/state"
 )
 
 // background is the scheduling priority of work that must not get in the way of what already serves.
@@ -32,19 +34,22 @@ func (e *environment) build(ctx context.Context, out, pkg string) error {
 
 // obtainControlPlane returns the directory of kube-apiserver, etcd and kubectl, which hack/kubernetes finds, fetches or
 // builds; building them is given what the processor has left.
-func obtainControlPlane(ctx context.Context, root string, scratch string, c *console) (string, error) {
+func obtainControlPlane(ctx context.Context, root string, dir state.Dir, c *console) (string, error) {
 	module := filepath.Join(root, "hack", "kubernetes")
-	program := filepath.Join(scratch, "kubernetes")
+	program := dir.Path("bin", "kubernetes")
+	if err := os.MkdirAll(filepath.Dir(program), 0o755); err != nil {
+		return "", fmt.Errorf("make a directory for programs: %w", err)
+	}
 	compile := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", program, ".")
 	compile.Dir = module
 	compile.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off")
 	if out, err := compile.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build hack/kubernetes: %w\n%s", err, out)
 	}
-	var dir strings.Builder
+	var found strings.Builder
 	cmd := exec.CommandContext(ctx, program)
 	cmd.Dir = module
-	cmd.Stdout, cmd.Stderr = &dir, c.out
+	cmd.Stdout, cmd.Stderr = &found, c.out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	// The whole group: compilers are its children. It is given time to take its unfinished set away.
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
@@ -56,7 +61,7 @@ func obtainControlPlane(ctx context.Context, root string, scratch string, c *con
 	if err := cmd.Wait(); err != nil {
 		return "", fmt.Errorf("obtain kube-apiserver, etcd and kubectl: %w", err)
 	}
-	return strings.TrimSpace(dir.String()), nil
+	return strings.TrimSpace(found.String()), nil
 }
 
 // output runs a program to its end and returns what it printed; its error carries what it complained of.

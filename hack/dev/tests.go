@@ -136,7 +136,7 @@ func (t *testServers) needs(command []string) (needs []servers.Need, database, r
 
 // startCluster brings up an API server with the project's CRDs.
 func (t *testServers) startCluster(ctx context.Context, cfg controlplane.Config) ([]string, error) {
-	binaries, err := obtainControlPlane(ctx, t.root, string(t.dir), t.console)
+	binaries, err := obtainControlPlane(ctx, t.root, t.dir, t.console)
 	if err != nil {
 		return nil, err
 	}

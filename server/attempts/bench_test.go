@@ -26,7 +26,7 @@ func BenchmarkScoreASubmission(b *testing.B) {
 		if _, err := paper.store(answers); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := json.Marshal(grade(&key, answers)); err != nil {
+		if _, err := json.Marshal(paper.grade(answers)); err != nil {
 			b.Fatal(err)
 		}
 	}

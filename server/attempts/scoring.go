@@ -89,7 +89,8 @@ type QuestionResult struct {
 // Partial credit (scoring.partial_credit, several-letter questions only): without a wrong letter, the right letters'
 // share of the correct mark; with any wrong letter, the incorrect mark. Choosing every option therefore never earns
 // anything unless every option is right.
-func grade(key *catalog.AnswerKey, answers []string) *Outcome {
+func (s sheet) grade(answers []string) *Outcome {
+	key := s.key
 	g := grader{
 		correct: marksOf(key.Marking.Correct), incorrect: marksOf(key.Marking.Incorrect),
 		unanswered: marksOf(key.Marking.Unanswered), partial: key.Scoring.PartialCredit,
@@ -98,6 +99,7 @@ func grade(key *catalog.AnswerKey, answers []string) *Outcome {
 	sectionAt := map[int]int{}
 	for i, q := range key.Keys {
 		result := g.question(q, answers[i])
+		result.AnswerID = s.ids[i]
 		out.count(result)
 		out.RawScore += result.Marks
 		out.MaxScore += result.MaxMarks
@@ -143,8 +145,7 @@ type grader struct {
 
 func (g grader) question(q catalog.QuestionKey, answer string) QuestionResult {
 	result := QuestionResult{
-		AnswerID: catalog.AnswerID(q.Section, q.Number), QuestionNumber: q.Number,
-		Submitted: textOrNil(answer), CorrectAnswer: textOrNil(correctAnswer(q)),
+		QuestionNumber: q.Number, Submitted: textOrNil(answer), CorrectAnswer: textOrNil(correctAnswer(q)),
 		Explanation: textOrNil(q.Explanation), Annulled: q.Answer.Kind == catalog.AnswerAnnulled,
 	}
 	if q.Answer.Kind == catalog.AnswerUnmarkable {

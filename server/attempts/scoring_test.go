@@ -41,7 +41,7 @@ func TestGrade(t *testing.T) {
 			if c.change != nil {
 				c.change(&key)
 			}
-			got := grade(&key, c.answers)
+			got := newSheet(&key).grade(c.answers)
 			counts := [4]int{got.CorrectCount, got.IncorrectCount, got.UnansweredCount, got.UngradedCount}
 			if got.RawScore.String() != c.raw || got.MaxScore.String() != c.max || got.Score.String() != c.score || counts != c.counts {
 				t.Errorf("got raw %s of %s, score %s, counts %v; want %s of %s, %s, %v",
@@ -115,7 +115,7 @@ func TestScaledIsTheHighestRowReached(t *testing.T) {
 
 func TestFeedbackOfAQuestion(t *testing.T) {
 	key := everyKind()
-	got := grade(&key, []string{"A", "ACD", "", "photo synthesis", "B", "an essay"})
+	got := newSheet(&key).grade([]string{"A", "ACD", "", "photo synthesis", "B", "an essay"})
 	for i, want := range []string{
 		`{"answer_id":"1:1","question_number":1,"submitted":"A","correct_answer":"B","is_correct":false,"marks":-1,"max_marks":3,"explanation":"Because.","annulled":false}`,
 		`{"answer_id":"1:2","question_number":2,"submitted":"ACD","correct_answer":"ACD","is_correct":true,"marks":3,"max_marks":3,"explanation":null,"annulled":false}`,
@@ -154,7 +154,7 @@ func TestGradeAgreesWithANaiveComputation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := drawKey(t)
 		answers := drawAnswers(t, key)
-		got := grade(&key, answers)
+		got := newSheet(&key).grade(answers)
 		raw, maximum := naive(key, answers)
 		if asRat(got.RawScore).Cmp(raw) != 0 || asRat(got.MaxScore).Cmp(maximum) != 0 {
 			t.Fatalf("got %s of %s, want %s of %s", got.RawScore, got.MaxScore, raw, maximum)

@@ -31,20 +31,23 @@ type Answer struct {
 	Value string
 }
 
-// sheet reads a submission's answers against a paper's key.
+// sheet is a paper's key, prepared for reading and grading a submission.
 type sheet struct {
 	key *catalog.AnswerKey
-	// byID and byNumber lead from an answer_id and from a plain number to positions in key.Keys.
+	// ids are the answer_ids in paper order; byID and byNumber lead from one, and from a plain number, to positions.
+	ids      []string
 	byID     map[string]int
 	byNumber map[string][]int
 }
 
 func newSheet(key *catalog.AnswerKey) sheet {
 	s := sheet{
-		key: key, byID: make(map[string]int, len(key.Keys)), byNumber: make(map[string][]int, len(key.Keys)),
+		key: key, ids: make([]string, len(key.Keys)),
+		byID: make(map[string]int, len(key.Keys)), byNumber: make(map[string][]int, len(key.Keys)),
 	}
 	for i, q := range key.Keys {
-		s.byID[catalog.AnswerID(q.Section, q.Number)] = i
+		s.ids[i] = catalog.AnswerID(q.Section, q.Number)
+		s.byID[s.ids[i]] = i
 		number := strconv.Itoa(q.Number)
 		s.byNumber[number] = append(s.byNumber[number], i)
 	}
@@ -94,15 +97,10 @@ func (s sheet) locate(key string) (int, *mistake) {
 	default:
 		ids := make([]string, len(candidates))
 		for i, c := range candidates {
-			ids[i] = s.answerID(c)
+			ids[i] = s.ids[c]
 		}
 		return 0, &mistake{code: CodeAmbiguousKey, detail: "could be " + strings.Join(ids, ", ")}
 	}
-}
-
-func (s sheet) answerID(position int) string {
-	q := s.key.Keys[position]
-	return catalog.AnswerID(q.Section, q.Number)
 }
 
 // store renders normalised answers as the JSON object that is kept: answered questions only. Equal answers give equal
@@ -111,7 +109,7 @@ func (s sheet) store(answers []string) (json.RawMessage, error) {
 	byID := make(map[string]string, len(answers))
 	for i, answer := range answers {
 		if answer != "" {
-			byID[s.answerID(i)] = answer
+			byID[s.ids[i]] = answer
 		}
 	}
 	return json.Marshal(byID)

@@ -234,7 +234,7 @@ func FuzzReadAnswers(f *testing.F) {
 			}
 			return
 		}
-		outcome := grade(&paper, answers)
+		outcome := sheet.grade(answers)
 		if total := outcome.CorrectCount + outcome.IncorrectCount + outcome.UnansweredCount + outcome.UngradedCount; total != len(paper.Keys) {
 			t.Fatalf("the counts add up to %d", total)
 		}

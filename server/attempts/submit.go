@@ -149,7 +149,7 @@ func (s *Service) close(
 	attempt = attempt.conclude(sub, now)
 	var outcome *Outcome
 	if attempt.ScoringStatus == scored {
-		outcome = grade(paper.key, sub.answers)
+		outcome = paper.grade(sub.answers)
 		score := int32(outcome.Score)
 		attempt.ScoreHundredths = &score
 	}
@@ -234,7 +234,7 @@ func (a attemptRow) replay(paper sheet, sub submission) (Result, error) {
 		if err != nil {
 			return Result{}, fmt.Errorf("attempt %s: %w", a.ID, err)
 		}
-		outcome = grade(paper.key, answers)
+		outcome = paper.grade(answers)
 		// The score that was given stands, also should a later version of this program count otherwise.
 		outcome.Score = Percentage(*a.ScoreHundredths)
 		outcome.Percentage = outcome.Score

@@ -69,6 +69,27 @@ func (s *shares) setPods(n int) {
 func (s *shares) take(who *subject, r rate, now time.Time, o *outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	b := s.refilled(who, r, now)
+	o.allowed, o.err = b.level >= r.period, nil
+	if o.allowed {
+		b.level -= r.period
+		o.verdict.granted = 1
+		o.verdict.level = b.level
+		return
+	}
+	// The next token comes to the share after (period - level) units at a pods-th of the rate.
+	o.verdict.level = r.period - (r.period-b.level)*float64(s.pods)
+}
+
+// empty says whether take would be refused.
+func (s *shares) empty(who *subject, r rate, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buckets[*who] != nil && s.refilled(who, r, now).level < r.period
+}
+
+// refilled returns the share as it is now. The caller holds the lock.
+func (s *shares) refilled(who *subject, r rate, now time.Time) *share {
 	capacity := math.Max(r.capacity()/float64(s.pods), r.period)
 	b := s.buckets[*who]
 	if b == nil {
@@ -83,15 +104,7 @@ func (s *shares) take(who *subject, r rate, now time.Time, o *outcome) {
 		b.at = now
 	}
 	b.level = math.Min(b.level, capacity)
-	o.allowed, o.err = b.level >= r.period, nil
-	if o.allowed {
-		b.level -= r.period
-		o.verdict.granted = 1
-		o.verdict.level = b.level
-		return
-	}
-	// The next token comes to the share after (period - level) units at a pods-th of the rate.
-	o.verdict.level = r.period - (r.period-b.level)*float64(s.pods)
+	return b
 }
 
 // forget drops the longest idle of a random sample (map order is random).

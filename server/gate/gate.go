@@ -39,6 +39,7 @@ type Gate struct {
 	loads     singleflight.Group
 	denials   *denials
 	shares    *shares
+	guesses   *shares // of addresses, for keys that turned out not to exist
 	scratch   sync.Pool
 	anonymous anonymous
 	metrics   *metrics
@@ -56,7 +57,7 @@ func New(cfg Config, rdb redis.UniversalClient, loader Loader) *Gate {
 	cfg = cfg.withDefaults()
 	g := &Gate{
 		cfg: cfg, rdb: rdb, loader: loader, pod: uuid.NewString(),
-		denials: newDenials(), shares: newShares(), metrics: newMetrics(cfg.Registerer),
+		denials: newDenials(), shares: newShares(), guesses: newShares(), metrics: newMetrics(cfg.Registerer),
 	}
 	_, g.cluster = rdb.(*redis.ClusterClient)
 	r := rateOf(cfg.Anonymous)
@@ -81,6 +82,10 @@ func (g *Gate) Check(ctx context.Context, authorization []byte, client netip.Add
 	g.metrics.decided(d.Outcome)
 	return d
 }
+
+// guessing is how often one address may make one pod look for a key that does not exist: twice a second, 20 at once.
+// Keys that exist do not count, so whoever shares an address with a flood of revoked keys still has new ones loaded.
+func guessing() rate { return rate{period: 500_000, requests: 1, burst: 20, scale: 1} }
 
 // bearer returns the token of a Bearer credential, nil if it is none.
 func bearer(authorization []byte) []byte {
@@ -112,14 +117,18 @@ func (g *Gate) checkKey(ctx context.Context, hash keys.Hash, client netip.Addr, 
 			g.checkAddress(ctx, client, d)
 			return
 		}
-		if address := addressSubject(client); g.denials.find(&address, g.cfg.Now(), d) {
-			return // whoever guesses keys does not get to look them up either
+		address := addressSubject(client)
+		if g.guesses.empty(&address, guessing(), g.cfg.Now()) {
+			g.checkAddress(ctx, client, d)
+			return
 		}
 		switch loaded, err := g.load(ctx, hash); {
 		case err != nil:
 			g.checkDegraded(ctx, &s, client, err, d)
 			return
 		case loaded == loadAbsent:
+			var taken outcome
+			g.guesses.take(&address, guessing(), g.cfg.Now(), &taken)
 			g.checkAddress(ctx, client, d)
 			return
 		}

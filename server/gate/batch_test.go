@@ -1,0 +1,200 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// valve is a store that answers when it is told to.
+type valve struct {
+	calls   chan []*ask
+	proceed chan struct{}
+}
+
+func newValve() *valve { return &valve{calls: make(chan []*ask), proceed: make(chan struct{})} }
+
+func (v *valve) run(asks []*ask) {
+	v.calls <- asks
+	<-v.proceed
+	for _, a := range asks {
+		a.outcome.verdict = verdict{status: statusActive, granted: min(a.n, 2), rate: rate{period: 1}}
+	}
+}
+
+func numbered(n byte) *subject {
+	s := &subject{}
+	s.id[0] = n
+	return s
+}
+
+func TestRequestsForOneKeyThatWaitTogetherAreOneAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newValve()
+		b := newBatcher(1, 16, 100, time.Minute, time.Now, v.run)
+		outcomes := make([]outcome, 6)
+		var group sync.WaitGroup
+		ask := func(i int, s *subject) { group.Go(func() { b.do(t.Context(), s, &outcomes[i]) }) }
+		ask(0, numbered(1))
+		<-v.calls // the first goes at once, alone
+		for i := 1; i < 5; i++ {
+			ask(i, numbered(1))
+		}
+		ask(5, numbered(2))
+		synctest.Wait()
+		v.proceed <- struct{}{}
+		asks := <-v.calls
+		if len(asks) != 2 || asks[0].n+asks[1].n != 5 {
+			t.Errorf("got %d asks", len(asks))
+		}
+		v.proceed <- struct{}{}
+		group.Wait()
+		allowed := 0
+		for _, o := range outcomes {
+			if o.err != nil {
+				t.Error(o.err)
+			}
+			if o.allowed {
+				allowed++
+			}
+		}
+		if allowed != 4 { // one of the first batch; two of the four; one for the other key
+			t.Errorf("%d allowed", allowed)
+		}
+		if b.free != 1 || b.waiting != 0 || len(b.open) != 0 {
+			t.Errorf("left over: free %d, waiting %d, open %d", b.free, b.waiting, len(b.open))
+		}
+	})
+}
+
+func TestAFullQueueRefusesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newValve()
+		b := newBatcher(1, 4, 3, time.Minute, time.Now, v.run)
+		var group sync.WaitGroup
+		for i := range 3 {
+			group.Go(func() { b.do(t.Context(), numbered(byte(i)), &outcome{}) })
+		}
+		<-v.calls
+		synctest.Wait()
+		var o outcome
+		if b.do(t.Context(), numbered(9), &o); !errors.Is(o.err, errOverloaded) {
+			t.Errorf("got %v", o.err)
+		}
+		v.proceed <- struct{}{}
+		<-v.calls
+		v.proceed <- struct{}{}
+		group.Wait()
+	})
+}
+
+func TestARequestThatLeavesIsNotChargedAndDelaysNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newValve()
+		b := newBatcher(1, 4, 10, time.Minute, time.Now, v.run)
+		var group sync.WaitGroup
+		group.Go(func() { b.do(t.Context(), numbered(1), &outcome{}) })
+		<-v.calls
+		ctx, cancel := context.WithCancel(t.Context())
+		var left outcome
+		group.Go(func() { b.do(ctx, numbered(2), &left) })
+		synctest.Wait()
+		group.Go(func() { b.do(t.Context(), numbered(2), &outcome{}) })
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		if !errors.Is(left.err, context.Canceled) {
+			t.Errorf("got %v", left.err)
+		}
+		v.proceed <- struct{}{}
+		if asks := <-v.calls; len(asks) != 1 || asks[0].n != 1 {
+			t.Errorf("got %d asks, the first for %d", len(asks), asks[0].n)
+		}
+		v.proceed <- struct{}{}
+		group.Wait()
+	})
+}
+
+func TestABatchThatEverybodyLeftIsNotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newValve()
+		b := newBatcher(1, 4, 10, time.Minute, time.Now, v.run)
+		var group sync.WaitGroup
+		group.Go(func() { b.do(t.Context(), numbered(1), &outcome{}) })
+		<-v.calls
+		ctx, cancel := context.WithCancel(t.Context())
+		group.Go(func() { b.do(ctx, numbered(2), &outcome{}) })
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		v.proceed <- struct{}{}
+		group.Wait()
+		if b.free != 1 || b.waiting != 0 || len(b.open) != 0 {
+			t.Errorf("left over: free %d, waiting %d, open %d", b.free, b.waiting, len(b.open))
+		}
+	})
+}
+
+func TestABatchThatWaitedTooLongIsNotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newValve()
+		b := newBatcher(1, 4, 10, time.Second, time.Now, v.run)
+		var group sync.WaitGroup
+		group.Go(func() { b.do(t.Context(), numbered(1), &outcome{}) })
+		<-v.calls
+		var late outcome
+		group.Go(func() { b.do(t.Context(), numbered(2), &late) })
+		synctest.Wait()
+		timer := time.NewTimer(2 * time.Second)
+		<-timer.C
+		v.proceed <- struct{}{}
+		group.Wait()
+		if !errors.Is(late.err, errOverloaded) {
+			t.Errorf("got %v", late.err)
+		}
+	})
+}
+
+// TestNothingIsLostUnderDisorder has many requests come and go at random: every one that stays gets its own answer, and
+// nothing is left over.
+func TestNothingIsLostUnderDisorder(t *testing.T) {
+	var running, most atomic.Int64
+	b := newBatcher(3, 8, 1000, time.Minute, time.Now, func(asks []*ask) {
+		now := running.Add(1)
+		for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
+		}
+		for _, a := range asks {
+			a.outcome.verdict = verdict{status: statusActive, granted: a.n, rate: rate{period: 1}, level: float64(a.subject.id[0])}
+		}
+		running.Add(-1)
+	})
+	var group sync.WaitGroup
+	for worker := range 64 {
+		group.Go(func() {
+			for i := range 2000 {
+				ctx, cancel := context.WithCancel(t.Context())
+				if (i+worker)%7 == 0 {
+					go cancel()
+				}
+				key := byte(i % 11)
+				var o outcome
+				b.do(ctx, numbered(key), &o)
+				cancel()
+				if o.err != nil && !errors.Is(o.err, context.Canceled) {
+					t.Error(o.err)
+				}
+				if o.err == nil && (!o.allowed || o.verdict.level < float64(key)) {
+					t.Errorf("key %d: got %+v", key, o)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if b.free != 3 || b.waiting != 0 || len(b.open) != 0 || most.Load() > 3 {
+		t.Errorf("left over: free %d, waiting %d, open %d; %d at once", b.free, b.waiting, len(b.open), most.Load())
+	}
+}

@@ -1,0 +1,408 @@
+package keys_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres/postgrestest"
+)
+
+// board records what was announced, in place of a gate.
+type board struct {
+	mu      sync.Mutex
+	records []keys.Record
+	err     error
+}
+
+func (b *board) Announce(_ context.Context, records ...keys.Record) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.records = append(b.records, records...)
+	return b.err
+}
+
+// take returns what was announced since the last call.
+func (b *board) take() []keys.Record {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	taken := b.records
+	b.records = nil
+	return taken
+}
+
+func newStore(t *testing.T) (*keys.Store, *board, *pgxpool.Pool) {
+	t.Helper()
+	pool, b := postgrestest.New(t), &board{}
+	return keys.NewStore(pool, b), b, pool
+}
+
+func create(t *testing.T, store *keys.Store, want keys.NewKey) keys.Issued {
+	t.Helper()
+	if want.Account == "" {
+		want.Account = "acme"
+	}
+	issued, err := store.Create(t.Context(), want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return issued
+}
+
+func load(t *testing.T, store *keys.Store, key string) keys.Record {
+	t.Helper()
+	record, err := store.Load(t.Context(), sha256.Sum256([]byte(key)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return record
+}
+
+func TestACreatedKeyCanBeLoadedAndListedButNotRead(t *testing.T) {
+	store, announced, _ := newStore(t)
+	expires := time.Now().Add(time.Hour).Truncate(time.Microsecond)
+	issued := create(t, store, keys.NewKey{Name: "ci", ExpiresAt: &expires})
+	if !strings.HasPrefix(issued.Key, issued.Prefix) || issued.Account != "acme" || issued.Name != "ci" || issued.Tier != keys.DefaultTier {
+		t.Errorf("got %+v", issued)
+	}
+	record := load(t, store, issued.Key)
+	if record.Revoked || record.Version != 1 || record.Tier != keys.Default() || !record.ExpiresAt.Equal(expires) || record.KeyID != record.FamilyID {
+		t.Errorf("got %+v", record)
+	}
+	list, err := store.List(t.Context(), "acme")
+	if err != nil || len(list) != 1 || list[0].Prefix != issued.Prefix || list[0].Tier != keys.DefaultTier || list[0].LastUsedAt != nil {
+		t.Errorf("got %+v, %v", list, err)
+	}
+	if other, err := store.List(t.Context(), "nobody"); err != nil || len(other) != 0 {
+		t.Errorf("got %+v, %v", other, err)
+	}
+	if got := announced.take(); len(got) != 0 {
+		t.Errorf("a new key needs no announcement: got %+v", got)
+	}
+}
+
+func TestMistakesAreTypedAndChangeNothing(t *testing.T) {
+	store, announced, _ := newStore(t)
+	past := time.Now().Add(-time.Second)
+	key := create(t, store, keys.NewKey{})
+	gone := create(t, store, keys.NewKey{})
+	if err := store.Revoke(t.Context(), gone.Prefix); err != nil {
+		t.Fatal(err)
+	}
+	announced.take()
+	unknownKey, unknownTier, invalid, retired := new(*keys.UnknownKeyError), new(*keys.UnknownTierError), new(*keys.InvalidError), new(*keys.RetiredKeyError)
+	for name, c := range map[string]struct {
+		call func(ctx context.Context) error
+		want any
+	}{
+		"no account": {func(ctx context.Context) error { _, err := store.Create(ctx, keys.NewKey{}); return err }, invalid},
+		"expired": {func(ctx context.Context) error {
+			_, err := store.Create(ctx, keys.NewKey{Account: "a", ExpiresAt: &past})
+			return err
+		}, invalid},
+		"control": {func(ctx context.Context) error {
+			_, err := store.Create(ctx, keys.NewKey{Account: "a", Name: "a\x00b"})
+			return err
+		}, invalid},
+		"long name": {func(ctx context.Context) error {
+			_, err := store.Create(ctx, keys.NewKey{Account: "a", Name: strings.Repeat("x", 201)})
+			return err
+		}, invalid},
+		"tier of create": {func(ctx context.Context) error {
+			_, err := store.Create(ctx, keys.NewKey{Account: "a", Tier: "none"})
+			return err
+		}, unknownTier},
+		"tier of key":    {func(ctx context.Context) error { return store.SetTier(ctx, key.Prefix, "none") }, unknownTier},
+		"set tier":       {func(ctx context.Context) error { return store.SetTier(ctx, "service_00000000", "default") }, unknownKey},
+		"revoke":         {func(ctx context.Context) error { return store.Revoke(ctx, "service_00000000") }, unknownKey},
+		"get":            {func(ctx context.Context) error { _, err := store.Get(ctx, "service_00000000"); return err }, unknownKey},
+		"load":           {func(ctx context.Context) error { _, err := store.Load(ctx, keys.Hash{}); return err }, unknownKey},
+		"rotate unknown": {func(ctx context.Context) error { _, err := store.Rotate(ctx, "service_00000000", 0); return err }, unknownKey},
+		"rotate revoked": {func(ctx context.Context) error { _, err := store.Rotate(ctx, gone.Prefix, 0); return err }, retired},
+		"long overlap":   {func(ctx context.Context) error { _, err := store.Rotate(ctx, key.Prefix, 25*time.Hour); return err }, invalid},
+		"no requests": {func(ctx context.Context) error {
+			return store.ApplyTier(ctx, keys.TierSpec{Name: "x", Period: time.Second})
+		}, invalid},
+		"no period": {func(ctx context.Context) error { return store.ApplyTier(ctx, keys.TierSpec{Name: "x", Requests: 1}) }, invalid},
+		"inexact": {func(ctx context.Context) error {
+			return store.ApplyTier(ctx, keys.TierSpec{Name: "x", Requests: 7, Period: 720*time.Hour + time.Microsecond, Burst: 10_000_000})
+		}, invalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := c.call(t.Context()); !errors.As(err, c.want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	if got := announced.take(); len(got) != 0 {
+		t.Errorf("announced %+v", got)
+	}
+	if list, _ := store.List(t.Context(), ""); len(list) != 2 {
+		t.Errorf("got %d keys", len(list))
+	}
+}
+
+func TestARevocationIsFinalAndMayBeRepeated(t *testing.T) {
+	store, announced, _ := newStore(t)
+	key := create(t, store, keys.NewKey{})
+	for range 2 {
+		if err := store.Revoke(t.Context(), key.Prefix); err != nil {
+			t.Fatal(err)
+		}
+		got := announced.take()
+		if len(got) != 1 || !got[0].Revoked || got[0].Version != 2 {
+			t.Fatalf("announced %+v", got)
+		}
+	}
+	if record := load(t, store, key.Key); !record.Revoked {
+		t.Errorf("got %+v", record)
+	}
+	summary, err := store.Get(t.Context(), key.Prefix)
+	if err != nil || summary.RevokedAt == nil {
+		t.Errorf("got %+v, %v", summary, err)
+	}
+}
+
+func TestARevocationThatCannotBeAnnouncedIsDurable(t *testing.T) {
+	store, announced, _ := newStore(t)
+	key := create(t, store, keys.NewKey{})
+	announced.err = errors.New("no Redis")
+	var unannounced *keys.NotAnnouncedError
+	if err := store.Revoke(t.Context(), key.Prefix); !errors.As(err, &unannounced) || unannounced.Keys != 1 {
+		t.Fatalf("got %v", err)
+	}
+	if !load(t, store, key.Key).Revoked {
+		t.Error("not revoked")
+	}
+	pending, err := store.Pending(t.Context(), uuid.Nil, 10)
+	if err != nil || len(pending) != 1 || pending[0].Version != 2 {
+		t.Fatalf("got %+v, %v", pending, err)
+	}
+	if err := store.MarkAnnounced(t.Context(), pending); err != nil {
+		t.Fatal(err)
+	}
+	if pending, err = store.Pending(t.Context(), uuid.Nil, 10); err != nil || len(pending) != 0 {
+		t.Errorf("got %+v, %v", pending, err)
+	}
+}
+
+func TestARotatedKeyInheritsEverythingButItsText(t *testing.T) {
+	store, announced, _ := newStore(t)
+	if err := store.ApplyTier(t.Context(), keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	first := create(t, store, keys.NewKey{Name: "ci", Tier: "gold"})
+	second, err := store.Rotate(t.Context(), first.Prefix, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second.Key == first.Key || second.Prefix == first.Prefix || second.Name != "ci" || second.Tier != "gold" || second.Account != "acme" {
+		t.Errorf("got %+v", second)
+	}
+	a, b := load(t, store, first.Key), load(t, store, second.Key)
+	if a.FamilyID != b.FamilyID || a.AccountID != b.AccountID || a.KeyID == b.KeyID {
+		t.Errorf("got %+v and %+v", a.Identity, b.Identity)
+	}
+	if a.Revoked || a.ExpiresAt.Before(time.Now().Add(50*time.Minute)) || a.Version != 2 {
+		t.Errorf("the old key: got %+v", a)
+	}
+	if got := announced.take(); len(got) != 1 || got[0].KeyID != a.KeyID {
+		t.Errorf("announced %+v", got)
+	}
+	if _, err := store.Rotate(t.Context(), second.Prefix, 0); err != nil {
+		t.Fatal(err)
+	}
+	if !load(t, store, second.Key).Revoked {
+		t.Error("no overlap: the old key is accepted")
+	}
+	if later := load(t, store, first.Key); !later.ExpiresAt.Equal(a.ExpiresAt) {
+		t.Errorf("the first key's end moved: %v to %v", a.ExpiresAt, later.ExpiresAt)
+	}
+}
+
+func TestOverlappingTiersResolveByOneRule(t *testing.T) {
+	store, announced, _ := newStore(t)
+	key := create(t, store, keys.NewKey{})
+	other := create(t, store, keys.NewKey{Account: "umbrella"})
+	tier := func(name string, requests int, spec keys.TierSpec) func() error {
+		spec.Name, spec.Requests, spec.Period = name, requests, time.Second
+		return func() error { return store.ApplyTier(t.Context(), spec) }
+	}
+	remove := func(name string) func() error { return func() error { return store.DeleteTier(t.Context(), name, "") } }
+	for _, step := range []struct {
+		name string
+		do   func() error
+		want string
+	}{
+		{"account", tier("m-account", 1, keys.TierSpec{Accounts: []string{"acme", "acme"}}), "m-account"},
+		{"account, later name", tier("n-account", 1, keys.TierSpec{Accounts: []string{"acme"}}), "m-account"},
+		{"account, earlier name", tier("a-account", 1, keys.TierSpec{Accounts: []string{"acme"}}), "a-account"},
+		{"prefix", tier("z-prefix", 1, keys.TierSpec{KeyPrefixes: []string{key.Prefix}}), "z-prefix"},
+		{"prefix, earlier name", tier("y-prefix", 1, keys.TierSpec{KeyPrefixes: []string{key.Prefix}}), "y-prefix"},
+		{"own tier", func() error { return store.SetTier(t.Context(), key.Prefix, "n-account") }, "n-account"},
+		{"own tier deleted", remove("n-account"), "y-prefix"},
+		{"tier no longer names the key", tier("y-prefix", 1, keys.TierSpec{}), "z-prefix"},
+		{"prefix deleted", remove("z-prefix"), "a-account"},
+		{"account deleted", remove("a-account"), "m-account"},
+		{"last deleted", remove("m-account"), keys.DefaultTier},
+		{"nothing there to delete", remove("m-account"), keys.DefaultTier},
+	} {
+		before := load(t, store, key.Key)
+		announced.take()
+		if err := step.do(); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		after, told := load(t, store, key.Key), announced.take()
+		if after.Tier.Name != step.want {
+			t.Errorf("%s: got %s, want %s", step.name, after.Tier.Name, step.want)
+		}
+		if before.Tier != after.Tier && after.Version <= before.Version {
+			t.Errorf("%s: version %d after %d", step.name, after.Version, before.Version)
+		}
+		if before.Tier != after.Tier && !slices.ContainsFunc(told, func(r keys.Record) bool { return r.KeyID == after.KeyID && r.Version == after.Version }) {
+			t.Errorf("%s: not announced", step.name)
+		}
+		// The board never marks what it was told: do it, as the gate does.
+		if err := store.MarkAnnounced(t.Context(), told); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := load(t, store, other.Key); got.Tier != keys.Default() || got.Version != 1 {
+		t.Errorf("a key that no tier names: got %+v", got)
+	}
+}
+
+func TestATierBelongsToItsManager(t *testing.T) {
+	store, _, _ := newStore(t)
+	spec := keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second, ManagedBy: "c/ns/gold"}
+	if err := store.ApplyTier(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	var managed *keys.ManagedTierError
+	stranger := spec
+	stranger.ManagedBy = "c/other/gold"
+	if err := store.ApplyTier(t.Context(), stranger); !errors.As(err, &managed) || managed.Owner != "c/ns/gold" {
+		t.Errorf("got %v", err)
+	}
+	if err := store.DeleteTier(t.Context(), "gold", stranger.ManagedBy); !errors.As(err, &managed) {
+		t.Errorf("got %v", err)
+	}
+	if err := store.DeleteTier(t.Context(), "gold", spec.ManagedBy); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheDefaultTierCanBeChangedAndComesBack(t *testing.T) {
+	store, announced, _ := newStore(t)
+	key := create(t, store, keys.NewKey{})
+	if err := store.ApplyTier(t.Context(), keys.TierSpec{Name: keys.DefaultTier, Requests: 5, Period: time.Second, ManagedBy: "m"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := load(t, store, key.Key); got.Tier.Requests != 5 || got.Tier.Burst != 5 || len(announced.take()) != 1 {
+		t.Errorf("got %+v", got)
+	}
+	if err := store.DeleteTier(t.Context(), keys.DefaultTier, "m"); err != nil {
+		t.Fatal(err)
+	}
+	if got := load(t, store, key.Key); got.Tier != keys.Default() {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestApplyingTheSameTierAgainWritesNothing(t *testing.T) {
+	store, announced, _ := newStore(t)
+	key := create(t, store, keys.NewKey{})
+	spec := keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second, Accounts: []string{"b", "acme"}}
+	for range 3 {
+		if err := store.ApplyTier(t.Context(), spec); err != nil {
+			t.Fatal(err)
+		}
+		spec.Accounts = []string{"acme", "b"} // order means nothing
+	}
+	if got := load(t, store, key.Key); got.Version != 2 || len(announced.take()) != 1 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestUseIsWrittenInBatches(t *testing.T) {
+	store, _, pool := newStore(t)
+	key := create(t, store, keys.NewKey{})
+	id := load(t, store, key.Key).KeyID
+	now := time.Now().Truncate(time.Microsecond)
+	batch := keys.NewTouchBatch(pool, time.Hour, func() time.Time { return now })
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- batch.Run(ctx) }()
+	for range 100 {
+		batch.Touch(id)
+	}
+	batch.Touch(uuid.New()) // no such key
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	summary, err := store.Get(t.Context(), key.Prefix)
+	if err != nil || summary.LastUsedAt == nil || !summary.LastUsedAt.Equal(now) {
+		t.Errorf("got %+v, %v", summary, err)
+	}
+}
+
+func TestTermsFollowTheRedisServer(t *testing.T) {
+	store, _, pool := newStore(t)
+	term := func(server string) keys.Term {
+		t.Helper()
+		got, err := store.Term(t.Context(), server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if got := term("a"); got.Number != 1 || !got.Current {
+		t.Errorf("first: got %+v", got)
+	}
+	if got := term("a"); got.Number != 1 || !got.Current {
+		t.Errorf("again: got %+v", got)
+	}
+	if got := term("b"); got.Number != 2 || !got.Current {
+		t.Errorf("a new server begins a term: got %+v", got)
+	}
+	if got := term("a"); got.Current {
+		t.Errorf("the old one is not current: got %+v", got)
+	}
+	if _, err := pool.Exec(t.Context(), "UPDATE gate_terms SET confirmed_at = now() - interval '1 minute'"); err != nil {
+		t.Fatal(err)
+	}
+	if got := term("a"); got.Number != 3 || !got.Current {
+		t.Errorf("when nobody uses the new one, the old begins a term: got %+v", got)
+	}
+}
+
+func TestOneTermBeginsHoweverManyFindTheServer(t *testing.T) {
+	store, _, _ := newStore(t)
+	var group sync.WaitGroup
+	numbers := make([]int64, 16)
+	for i := range numbers {
+		group.Go(func() {
+			got, err := store.Term(context.Background(), "a")
+			if err != nil {
+				t.Error(err)
+			}
+			numbers[i] = got.Number
+		})
+	}
+	group.Wait()
+	for _, n := range numbers {
+		if n != 1 {
+			t.Fatalf("got %v", numbers)
+		}
+	}
+}

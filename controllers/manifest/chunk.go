@@ -159,7 +159,8 @@ func decodeQuestions(text []byte) ([]v1alpha1.Question, error) {
 		}
 		text = asJSON
 	}
-	return questions, unmarshalStrict(text, &questions)
+	err := unmarshalStrict(text, &questions)
+	return questions, err
 }
 
 // unmarshalStrict decodes as the API server does: names are case-sensitive, unknown and repeated ones are errors. A
@@ -232,8 +233,7 @@ func inspectLines(text []byte) (questions []*yaml.Node, problems []ChunkError) {
 }
 
 func chunkSyntax(err error, linesBefore int) ChunkError {
-	var syntax *syntaxError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*syntaxError](err); ok {
 		return ChunkError{Line: syntax.Line + linesBefore, Detail: syntax.Err.Error()}
 	}
 	return ChunkError{Detail: err.Error()}

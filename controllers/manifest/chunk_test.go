@@ -74,8 +74,7 @@ func TestDecodeChunkNamesLineAndField(t *testing.T) {
 		"broken gzip":                {"\x1f\x8b\x00", "broken gzip: unexpected EOF"},
 	} {
 		_, err := DecodeChunk([]byte(test.text))
-		var invalid *ChunkError
-		if !errors.As(err, &invalid) {
+		if invalid, ok := errors.AsType[*ChunkError](err); !ok {
 			t.Errorf("%s: want a *ChunkError, have %v", name, err)
 		} else if invalid.Error() != test.want {
 			t.Errorf("%s:\nhave %s\nwant %s", name, invalid, test.want)

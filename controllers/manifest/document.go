@@ -31,7 +31,7 @@ type document struct {
 
 // position returns where the value at p stands: of the nearest thing above it when there is none.
 func (d *document) position(p path) Position {
-	node, _ := locate(d.root, p)
+	node := locate(d.root, p)
 	return Position{File: d.file, Line: node.Line, Column: node.Column}
 }
 
@@ -75,8 +75,7 @@ func isSeparator(line []byte) bool {
 // the line of the file.
 func parseDocument(file string, text []byte, linesBefore int) (*document, error) {
 	d, err := parseText(text)
-	var syntax *syntaxError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*syntaxError](err); ok {
 		return nil, &syntaxError{Line: syntax.Line + linesBefore, Column: syntax.Column, Err: syntax.Err}
 	}
 	if d != nil {
@@ -154,17 +153,17 @@ func shift(node *yaml.Node, lines int) {
 }
 
 // locate follows p from node: to the key of a mapping's entry, or to an item of a sequence. Where p leads nowhere, it
-// returns how far it came, and false.
-func locate(node *yaml.Node, p path) (*yaml.Node, bool) {
+// returns how far it came.
+func locate(node *yaml.Node, p path) *yaml.Node {
 	place := node
 	for _, s := range p {
 		key, value := child(node, s)
 		if value == nil {
-			return place, false
+			break
 		}
 		place, node = key, value
 	}
-	return place, true
+	return place
 }
 
 // valueAt is like locate but returns the value itself, or nil.

@@ -28,7 +28,7 @@ func anyText() *rapid.Generator[string] {
 }
 
 // asKubectl reads YAML as kubectl does.
-func asKubectl(t interface{ Fatalf(string, ...any) }, text []byte, target any) {
+func asKubectl(t *rapid.T, text []byte, target any) {
 	asJSON, err := sigsyaml.YAMLToJSONStrict(text)
 	if err != nil {
 		t.Fatalf("kubectl cannot read it: %v\n%s", err, text)

@@ -103,7 +103,7 @@ func Import(ctx context.Context, options ImportOptions) (ImportReport, error) {
 		if err := ctx.Err(); err != nil {
 			return ImportReport{}, err
 		}
-		if !i.convert(exam) {
+		if !i.convert(ctx, exam) {
 			continue
 		}
 		files, err := i.render(exam)
@@ -178,7 +178,7 @@ func newImporter(options ImportOptions) *importer {
 
 func (i *importer) file(name string) string { return filepath.Join(i.options.From, name) }
 
-func (i *importer) report(at Position, field, format string, args ...any) {
+func (i *importer) reportf(at Position, field, format string, args ...any) {
 	i.problems = append(i.problems, Problem{Position: at, Field: field, Detail: fmt.Sprintf(format, args...)})
 }
 
@@ -197,14 +197,14 @@ func (i *importer) read(ctx context.Context) error {
 	}
 	for _, exam := range i.exams {
 		if len(exam.papers) == 0 {
-			i.report(exam.at, "exam_key", "exam %s has no paper", exam.value.ExamKey)
+			i.reportf(exam.at, "exam_key", "exam %s has no paper", exam.value.ExamKey)
 		}
 		for _, paper := range exam.papers {
 			count := len(paper.questions)
 			if want := paper.value.QuestionCount; want != nil && *want != count {
-				i.report(paper.at, "question_count", "is %d, but questions.jsonl holds %d of paper %s", *want, count, paper.value.PaperID)
+				i.reportf(paper.at, "question_count", "is %d, but questions.jsonl holds %d of paper %s", *want, count, paper.value.PaperID)
 			} else if count == 0 {
-				i.report(paper.at, "paper_id", "paper %s has no question", paper.value.PaperID)
+				i.reportf(paper.at, "paper_id", "paper %s has no question", paper.value.PaperID)
 			}
 		}
 	}
@@ -228,14 +228,14 @@ func (i *importer) readExams() error {
 	}
 	known := make(map[string]bool)
 	for n, exam := range exams {
-		place, _ := locate(root, path{}.at(n))
+		place := locate(root, path{}.at(n))
 		at := Position{File: r.file, Line: place.Line, Column: place.Column}
 		switch {
 		case exam.ExamKey == "":
-			i.report(at, "exam_key", "is required")
+			i.reportf(at, "exam_key", "is required")
 			continue
 		case known[exam.ExamKey]:
-			i.report(at, "exam_key", "exam %s is given twice", exam.ExamKey)
+			i.reportf(at, "exam_key", "exam %s is given twice", exam.ExamKey)
 			continue
 		}
 		known[exam.ExamKey] = true
@@ -255,11 +255,11 @@ func (i *importer) readPapers() error {
 		exam, id := exams[paper.value.ExamKey], paper.value.PaperID
 		switch {
 		case id == "":
-			i.report(paper.at, "paper_id", "is required")
+			i.reportf(paper.at, "paper_id", "is required")
 		case i.papers[id] != nil:
-			i.report(paper.at, "paper_id", "paper %s is given already in line %d", id, i.papers[id].at.Line)
+			i.reportf(paper.at, "paper_id", "paper %s is given already in line %d", id, i.papers[id].at.Line)
 		case exam == nil:
-			i.report(paper.at, "exam_key", "exam %q is not in exams.json", paper.value.ExamKey)
+			i.reportf(paper.at, "exam_key", "exam %q is not in exams.json", paper.value.ExamKey)
 			i.papers[id] = paper // its questions are no second problem
 		default:
 			i.papers[id] = paper
@@ -276,12 +276,12 @@ func (i *importer) readQuestions() error {
 		at := Position{File: r.file, Line: found.line}
 		paper := i.papers[found.value.PaperID]
 		if paper == nil {
-			i.report(at, "paper_id", "paper %q is not in papers.jsonl", found.value.PaperID)
+			i.reportf(at, "paper_id", "paper %q is not in papers.jsonl", found.value.PaperID)
 			return
 		}
 		question, err := found.value.question()
 		if err != nil {
-			i.report(at, "answer", "%v", err)
+			i.reportf(at, "answer", "%v", err)
 			return
 		}
 		paper.source.Write(found.raw)
@@ -300,7 +300,7 @@ func finish[T any](i *importer, r *records[T]) {
 
 // convert builds the resource with all questions inline, validates it as the operator would, and seals it. It returns
 // false when something is wrong.
-func (i *importer) convert(exam *importedExam) bool {
+func (i *importer) convert(ctx context.Context, exam *importedExam) bool {
 	exam.spec = exam.value.spec()
 	for _, paper := range exam.papers {
 		converted := paper.value.paper("sha256:" + hex.EncodeToString(paper.source.Sum(nil)))
@@ -308,20 +308,20 @@ func (i *importer) convert(exam *importedExam) bool {
 		exam.spec.Papers = append(exam.spec.Papers, converted)
 	}
 	a := assembler{content: &v1alpha1.ExamContent{Spec: exam.spec}}
-	if err := a.run(context.Background()); err != nil { // without references nothing is read
-		i.report(exam.at, "", "%v", err)
+	if err := a.run(ctx); err != nil { // without references nothing is read
+		i.reportf(exam.at, "", "%v", err)
 		return false
 	}
 	problems, omitted, err := a.findings()
 	if err != nil {
-		i.report(exam.at, "", "%v", err)
+		i.reportf(exam.at, "", "%v", err)
 		return false
 	}
 	for _, problem := range problems {
 		i.finding(exam, problem)
 	}
 	if omitted > 0 {
-		i.report(exam.at, "", "and %d more problems in exam %s", omitted, exam.value.ExamKey)
+		i.reportf(exam.at, "", "and %d more problems in exam %s", omitted, exam.value.ExamKey)
 	}
 	if len(problems) > 0 || !i.options.Seal {
 		return len(problems) == 0
@@ -329,7 +329,7 @@ func (i *importer) convert(exam *importedExam) bool {
 	for n := range a.exam.Papers {
 		digest, err := a.exam.Papers[n].SealDigest()
 		if err != nil {
-			i.report(exam.papers[n].at, "", "%v", err)
+			i.reportf(exam.papers[n].at, "", "%v", err)
 			return false
 		}
 		exam.spec.Papers[n].Verification = &v1alpha1.Verification{
@@ -355,7 +355,7 @@ func (i *importer) finding(exam *importedExam, problem catalog.Problem) {
 			at, p = Position{File: i.file("questions.jsonl"), Line: paper.lines[p[1].index]}, p[2:]
 		}
 	}
-	i.report(at, neutralNames.Replace(p.String()), "%s", problem.Detail)
+	i.reportf(at, neutralNames.Replace(p.String()), "%s", problem.Detail)
 }
 
 // kinds lists the papers that are no whole sittings, `paper_id=kind`.

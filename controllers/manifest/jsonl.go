@@ -76,8 +76,7 @@ func (r *records[T]) decode(text []byte, linesBefore int) (value T, ok bool) {
 		return value, false
 	}
 	root, err := jsonNode(text)
-	var syntax *syntaxError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*syntaxError](err); ok {
 		r.report(linesBefore+syntax.Line, syntax.Column, "", syntax.Err.Error())
 		return value, false
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -49,9 +50,8 @@ func (r *jsonReader) locate(err error) error {
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
-	var syntax *json.SyntaxError
 	offset := int(r.decoder.InputOffset())
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		offset = max(int(syntax.Offset)-1, 0)
 	}
 	line, column := r.position(offset)
@@ -78,7 +78,7 @@ func (r *jsonReader) position(offset int) (line, column int) {
 // next returns the coming token and the position of its first byte.
 func (r *jsonReader) next() (json.Token, int, int, error) {
 	offset := int(r.decoder.InputOffset())
-	for offset < len(r.text) && bytes.IndexByte([]byte(" \t\r\n,:"), r.text[offset]) >= 0 {
+	for offset < len(r.text) && strings.IndexByte(" \t\r\n,:", r.text[offset]) >= 0 {
 		offset++
 	}
 	line, column := r.position(offset)

@@ -116,7 +116,7 @@ func (l *linter) content(ctx context.Context, content *Content) catalog.Exam {
 	for i, paper := range content.Spec.Papers {
 		for k, source := range paper.QuestionsFrom {
 			l.configMap(content, source.ConfigMapKeyRef)
-			l.chunk(content, i, k)
+			l.chunk(ctx, content, i, k)
 		}
 	}
 	if len(a.refErrors) > 0 {
@@ -127,7 +127,7 @@ func (l *linter) content(ctx context.Context, content *Content) catalog.Exam {
 		l.report(content.Position, "", err.Error())
 	}
 	for _, problem := range problems {
-		l.finding(&a, content, problem)
+		l.finding(ctx, &a, content, problem)
 	}
 	if omitted > 0 {
 		l.report(content.Position, "spec", fmt.Sprintf("and %d more problems", omitted))
@@ -136,7 +136,7 @@ func (l *linter) content(ctx context.Context, content *Content) catalog.Exam {
 }
 
 // finding reports a problem of the assembled exam at its place: in the resource, or in the chunk of a ConfigMap.
-func (l *linter) finding(a *assembler, content *Content, problem catalog.Problem) {
+func (l *linter) finding(ctx context.Context, a *assembler, content *Content, problem catalog.Problem) {
 	p := parsePath(problem.Field)
 	place, chunked := a.origin(p)
 	if !chunked {
@@ -145,23 +145,23 @@ func (l *linter) finding(a *assembler, content *Content, problem catalog.Problem
 		return
 	}
 	ref := content.Spec.Papers[place.paper].QuestionsFrom[place.chunk].ConfigMapKeyRef
-	view := l.view(content.Namespace, ref)
+	view := l.view(ctx, content.Namespace, ref)
 	if place.question >= len(view.questions) {
 		located := a.inResource(problem)
 		l.report(content.doc.position(parsePath(located.Field)), located.Field, located.Detail)
 		return
 	}
-	at, _ := locate(view.questions[place.question], p[4:])
+	at := locate(view.questions[place.question], p[4:])
 	inChunk := path{}.at(place.question).join(p[4:])
 	l.report(view.position(at.Line), view.field+inChunk.String(), view.in(at.Line)+problem.Detail)
 }
 
 // view is the bundle's, once for each chunk.
-func (l *linter) view(namespace string, ref v1alpha1.ConfigMapKeyRef) chunkView {
+func (l *linter) view(ctx context.Context, namespace string, ref v1alpha1.ConfigMapKeyRef) chunkView {
 	name := chunkName{objectName{namespace, ref.Name}, ref.Key}
 	view, known := l.views[name]
 	if !known {
-		view = l.bundle.view(namespace, ref)
+		view = l.bundle.view(ctx, namespace, ref)
 		l.views[name] = view
 	}
 	return view
@@ -182,11 +182,11 @@ func (l *linter) configMap(content *Content, ref v1alpha1.ConfigMapKeyRef) {
 }
 
 // chunk reports what is wrong with a reference or inside of the chunk, at its lines.
-func (l *linter) chunk(content *Content, paper, k int) {
+func (l *linter) chunk(ctx context.Context, content *Content, paper, k int) {
 	source := content.Spec.Papers[paper].QuestionsFrom[k]
 	ref := source.ConfigMapKeyRef
 	p := path{}.field("spec").field("papers").at(paper).field("questionsFrom").at(k)
-	raw, err := l.bundle.ReadChunk(context.Background(), content.Namespace, ref.Name, ref.Key)
+	raw, err := l.bundle.ReadChunk(ctx, content.Namespace, ref.Name, ref.Key)
 	if err != nil {
 		l.report(content.doc.position(p), p.String(), err.Error())
 		return
@@ -195,7 +195,7 @@ func (l *linter) chunk(content *Content, paper, k int) {
 		p := p.field("digest")
 		l.report(content.doc.position(p), p.String(), (&ChunkDigestError{Want: source.Digest, Have: have}).Error())
 	}
-	view := l.view(content.Namespace, ref)
+	view := l.view(ctx, content.Namespace, ref)
 	for _, problem := range view.problems {
 		l.report(view.position(problem.Line), view.field+problem.Field, view.in(problem.Line)+problem.Detail)
 	}

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -15,11 +16,11 @@ type step struct {
 	index int
 }
 
-func (p path) field(key string) path { return append(p[:len(p):len(p)], step{key: key}) }
+func (p path) field(key string) path { return append(slices.Clip(p), step{key: key}) }
 
-func (p path) at(index int) path { return append(p[:len(p):len(p)], step{index: index}) }
+func (p path) at(index int) path { return append(slices.Clip(p), step{index: index}) }
 
-func (p path) join(tail path) path { return append(p[:len(p):len(p)], tail...) }
+func (p path) join(tail path) path { return append(slices.Clip(p), tail...) }
 
 // String prints the path as Kubernetes writes field paths: `spec.papers[2].prompt`, `data[questions.jsonl]`.
 func (p path) String() string {

@@ -75,7 +75,7 @@ func TestPublishLeavesSuspendedExamsAlone(t *testing.T) {
 
 func TestPublishAndDiffRefuseWhatLintRefuses(t *testing.T) {
 	t.Parallel()
-	bundle := load(t, writeExam(t, "exam.yaml", strings.Replace(goodExam, "  name: MIR", "  nmae: MIR", 1)))
+	bundle := load(t, writeExam(t, "exam.yaml", strings.Replace(goodExam, "  name: MIR", "  nam: MIR", 1)))
 	var invalid *ProblemsError
 	if _, err := Publish(t.Context(), bundle, nil, "here"); !errors.As(err, &invalid) {
 		t.Errorf("publish: %v", err)

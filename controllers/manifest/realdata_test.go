@@ -116,7 +116,7 @@ func independentRead(t *testing.T, set string) map[string][]map[string]any {
 		if err := json.Unmarshal(scanner.Bytes(), &question); err != nil {
 			t.Fatal(err)
 		}
-		id := question["paper_id"].(string)
+		id, _ := question["paper_id"].(string)
 		papers[id] = append(papers[id], question)
 	}
 	if err := scanner.Err(); err != nil {

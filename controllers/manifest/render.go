@@ -81,7 +81,7 @@ func (i *importer) render(exam *importedExam) ([]outFile, error) {
 			}
 		}
 		if biggest < 0 {
-			i.report(exam.at, "", "the ExamContent of %s takes %d bytes without any question; the limit is %d",
+			i.reportf(exam.at, "", "the ExamContent of %s takes %d bytes without any question; the limit is %d",
 				exam.value.ExamKey, size, i.options.ObjectBytes)
 			return nil, nil
 		}
@@ -157,14 +157,14 @@ func (i *importer) pack(folder string, paper *importedPaper) (*packer, error) {
 		}
 		if !fits {
 			at := Position{File: i.file("questions.jsonl"), Line: paper.lines[n]}
-			i.report(at, "", "the question alone is bigger than an object may be (%d bytes)", i.options.ObjectBytes)
+			i.reportf(at, "", "the question alone is bigger than an object may be (%d bytes)", i.options.ObjectBytes)
 		}
 	}
 	if err := p.flush(); err != nil {
 		return nil, err
 	}
 	if len(p.refs) > maxChunks {
-		i.report(paper.at, "paper_id", "paper %s needs %d ConfigMaps; a paper may have %d", paper.value.PaperID, len(p.refs), maxChunks)
+		i.reportf(paper.at, "paper_id", "paper %s needs %d ConfigMaps; a paper may have %d", paper.value.PaperID, len(p.refs), maxChunks)
 	}
 	return p, nil
 }

@@ -47,7 +47,7 @@ func TestSamplesShowEveryField(t *testing.T) {
 		collectShown(content.doc.value, "", shown)
 		for _, paper := range content.Spec.Papers {
 			for _, source := range paper.QuestionsFrom {
-				view := bundle.view(content.Namespace, source.ConfigMapKeyRef)
+				view := bundle.view(t.Context(), content.Namespace, source.ConfigMapKeyRef)
 				if len(view.problems) > 0 {
 					t.Errorf("chunk %s: %v", view.key, view.problems)
 				}

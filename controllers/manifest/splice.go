@@ -100,7 +100,7 @@ func replaceFile(file string, text []byte) error {
 	}
 	defer func() { _ = os.Remove(temporary.Name()) }() // gone already after the rename
 	_, err = temporary.Write(text)
-	if err = errors.Join(err, temporary.Chmod(info.Mode().Perm()), temporary.Sync(), temporary.Close()); err != nil {
+	if err := errors.Join(err, temporary.Chmod(info.Mode().Perm()), temporary.Sync(), temporary.Close()); err != nil {
 		return err
 	}
 	return os.Rename(temporary.Name(), target)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -28,8 +29,8 @@ func (s strict) object(value any, target any) {
 	s.value(value, reflect.TypeOf(target).Elem(), nil)
 }
 
-func (s strict) at(p path, format string, args ...any) {
-	place, _ := locate(s.root, p)
+func (s strict) reportf(p path, format string, args ...any) {
+	place := locate(s.root, p)
 	s.report(p, place, fmt.Sprintf(format, args...))
 }
 
@@ -69,7 +70,7 @@ func (s strict) value(value any, target reflect.Type, p path) {
 	}
 	if value == nil {
 		if len(p) > 1 && p[0].key == "spec" {
-			s.at(p, "is null; leave the field out instead")
+			s.reportf(p, "is null; leave the field out instead")
 		}
 		return
 	}
@@ -126,7 +127,7 @@ func (s strict) scalar(value any, target reflect.Type, p path) {
 		whole, err := strconv.ParseInt(number.String(), 10, 64)
 		switch {
 		case errors.Is(err, strconv.ErrRange) || err == nil && reflect.Zero(target).OverflowInt(whole):
-			s.at(p, "%s is out of range", number)
+			s.reportf(p, "%s is out of range", number)
 		case err != nil:
 			s.wrong(p, "a whole number", value)
 		}
@@ -141,7 +142,7 @@ func (s strict) custom(value any, target reflect.Type, p path) {
 		err = json.Unmarshal(text, reflect.New(target).Interface())
 	}
 	if err != nil {
-		s.at(p, "%s", strings.TrimPrefix(err.Error(), "json: "))
+		s.reportf(p, "%s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 }
 
@@ -159,7 +160,7 @@ func (s strict) structure(value any, target reflect.Type, p path) {
 			continue
 		}
 		if !known {
-			s.at(p.field(key), "unknown field%s", suggestion(key, sortedKeys(fields)))
+			s.reportf(p.field(key), "unknown field%s", suggestion(key, sortedKeys(fields)))
 			continue
 		}
 		s.value(entries[key], field, p.field(key))
@@ -171,7 +172,7 @@ func (s strict) wrong(p path, want string, value any) {
 	if place := valueAt(s.root, p); want == "a text" && place != nil && place.Kind == yaml.ScalarNode {
 		hint = fmt.Sprintf(": put quotes around %s", place.Value)
 	}
-	s.at(p, "must be %s, is %s%s", want, describe(value), hint)
+	s.reportf(p, "must be %s, is %s%s", want, describe(value), hint)
 }
 
 func describe(value any) string {
@@ -192,15 +193,12 @@ func describe(value any) string {
 // jsonFields maps the names that encoding/json knows for a struct to their types, through embedded structs.
 func jsonFields(target reflect.Type) map[string]reflect.Type {
 	fields := make(map[string]reflect.Type, target.NumField())
-	for i := range target.NumField() {
-		field := target.Field(i)
+	for field := range target.Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		switch {
 		case name == "-" || !field.IsExported():
 		case name == "" && field.Anonymous:
-			for inner, innerType := range jsonFields(field.Type) {
-				fields[inner] = innerType
-			}
+			maps.Copy(fields, jsonFields(field.Type))
 		case name == "":
 			fields[field.Name] = field.Type
 		default:

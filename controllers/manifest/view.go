@@ -27,9 +27,9 @@ type chunkView struct {
 }
 
 // view reads a chunk for its places; the zero value stands for one that is not there.
-func (b *Bundle) view(namespace string, ref v1alpha1.ConfigMapKeyRef) chunkView {
+func (b *Bundle) view(ctx context.Context, namespace string, ref v1alpha1.ConfigMapKeyRef) chunkView {
 	found := b.configMaps[objectName{namespace: orDefault(namespace), name: ref.Name}]
-	raw, err := b.ReadChunk(context.Background(), namespace, ref.Name, ref.Key)
+	raw, err := b.ReadChunk(ctx, namespace, ref.Name, ref.Key)
 	if found == nil || err != nil {
 		return chunkView{}
 	}
@@ -45,8 +45,7 @@ func (b *Bundle) view(namespace string, ref v1alpha1.ConfigMapKeyRef) chunkView 
 	}
 	v.literal = v.scalar != nil && v.scalar.Style&yaml.LiteralStyle != 0 && p[0].key == "data"
 	text, err := chunkText(raw, MaxChunkBytes)
-	var invalid *ChunkError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*ChunkError](err); ok {
 		v.problems = []ChunkError{*invalid}
 		return v
 	}

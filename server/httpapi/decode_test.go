@@ -37,10 +37,16 @@ func TestBodiesAreReadExactly(t *testing.T) {
 		code       string // "" for success
 		field      string // the first that is named
 	}{
-		{"all fields", `{"name":"abc","count":3,"status":"expired","answers":{"1:2":"B","1":""}}`,
-			sampleBody{"abc", 3, "expired", []attempts.Answer{{Key: "1:2", Value: "B"}, {Key: "1", Value: ""}}}, "", ""},
-		{"answers keep their order", `{"name":"abc","answers":{"9":"a","1":"b","5":"c"}}`,
-			sampleBody{Name: "abc", Answers: []attempts.Answer{{Key: "9", Value: "a"}, {Key: "1", Value: "b"}, {Key: "5", Value: "c"}}}, "", ""},
+		{
+			"all fields", `{"name":"abc","count":3,"status":"expired","answers":{"1:2":"B","1":""}}`,
+			sampleBody{"abc", 3, "expired", []attempts.Answer{{Key: "1:2", Value: "B"}, {Key: "1", Value: ""}}},
+			"", "",
+		},
+		{
+			"answers keep their order", `{"name":"abc","answers":{"9":"a","1":"b","5":"c"}}`,
+			sampleBody{Name: "abc", Answers: []attempts.Answer{{Key: "9", Value: "a"}, {Key: "1", Value: "b"}, {Key: "5", Value: "c"}}},
+			"", "",
+		},
 		{"escapes", `{"name":"\u00e9\ud83d\ude00"}`, sampleBody{Name: "é😀"}, "", ""},
 		{"an escaped name", `{"n\u0061me":"abc"}`, sampleBody{Name: "abc"}, "", ""},
 		{"characters are counted, not bytes", `{"name":"ééééé"}`, sampleBody{Name: "ééééé"}, "", ""},

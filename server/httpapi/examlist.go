@@ -37,8 +37,10 @@ func (l *examList) document(entries []catalog.ExamEntry, country, countryCode st
 		l.current.Store(list)
 	}
 	wanted := [2]string{list.known(l.countries.identify(countryCode)), list.known(l.countries.identify(country))}
-	if document, rendered := list.documents.Load(wanted); rendered {
-		return document.(catalog.Document) //nolint:forcetypeassert // nothing else is stored
+	if stored, rendered := list.documents.Load(wanted); rendered {
+		if document, ok := stored.(catalog.Document); ok {
+			return document
+		}
 	}
 	document := list.render(wanted)
 	list.documents.Store(wanted, document)

@@ -1,18 +1,14 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
-	"io"
 	"net"
-	"strings"
-	"syscall"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/valyala/fasthttp"
 
 	"examprep.dev/server/attempts"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/postgres"
 )
 
 // unavailableRetrySeconds is the Retry-After of 503: a restart or a fail-over takes about as long.
@@ -51,37 +47,11 @@ func ofAttempts(mistake *attempts.Error) *apiError {
 	return answer
 }
 
-// dependencyAway reports whether err tells of Postgres or Redis being away, overloaded or too slow: the same request may
-// succeed in a moment.
+// dependencyAway reports whether err tells of a store being away, overloaded or too slow: the same request may succeed in
+// a moment.
 func dependencyAway(err error) bool {
 	var catalogue *catalog.UnavailableError
-	var connecting *pgconn.ConnectError
-	var network net.Error
-	var refusal *pgconn.PgError
-	switch {
-	case errors.As(err, &catalogue), errors.As(err, &connecting), errors.As(err, &network):
-		return true
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return true // the request's time is over, or the server's
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed),
-		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), pgconn.SafeToRetry(err):
-		return true // a connection that broke, or broke before anything was sent on it
-	case errors.As(err, &refusal):
-		return serverTrouble(refusal.Code)
-	default:
-		return false
-	}
-}
-
-// serverTrouble knows the SQLSTATEs of a server that is going, coming or full: connection exceptions, insufficient
-// resources, operator intervention (a shutdown, a cancelled statement), a standby that was promoted or demoted meanwhile
-// (read-only), and a transaction that lost against another.
-func serverTrouble(sqlState string) bool {
-	switch sqlState {
-	case "25006", "40001", "40P01", "55P03":
-		return true
-	}
-	return strings.HasPrefix(sqlState, "08") || strings.HasPrefix(sqlState, "53") || strings.HasPrefix(sqlState, "57")
+	return errors.As(err, &catalogue) || postgres.Away(err)
 }
 
 // ofProtocol is the answer to a request that fasthttp could not read.

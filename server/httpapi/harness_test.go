@@ -252,8 +252,12 @@ func checkEnvelope(t testing.TB, method string, r response) {
 		t.Errorf("%d with Content-Type %q", r.status, got)
 	}
 	var failure struct {
-		Error, Detail string
-		Errors        []struct{ Field, Detail string }
+		Error  string `json:"error"`
+		Detail string `json:"detail"`
+		Errors []struct {
+			Field  string `json:"field"`
+			Detail string `json:"detail"`
+		} `json:"errors"`
 	}
 	if err := json.Unmarshal([]byte(r.body), &failure); err != nil || failure.Error == "" || failure.Detail == "" {
 		t.Errorf("%d without an Error body: %s", r.status, r.body)

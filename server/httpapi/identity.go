@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/valyala/fasthttp"
@@ -45,8 +46,8 @@ func clientAddress(ctx *fasthttp.RequestCtx, trusted []netip.Prefix) netip.Addr 
 		return address
 	}
 	forwarded := ctx.Request.Header.PeekAll("X-Forwarded-For")
-	for i := len(forwarded) - 1; i >= 0; i-- {
-		for rest := forwarded[i]; len(rest) > 0; {
+	for _, rest := range slices.Backward(forwarded) {
+		for len(rest) > 0 {
 			comma := bytes.LastIndexByte(rest, ',')
 			hop, ok := parseHop(bytes.TrimSpace(rest[comma+1:]))
 			if !ok {

@@ -66,7 +66,10 @@ func (s *Server) chain(route *route) handler {
 func (s *Server) wrap(route route) fasthttp.RequestHandler {
 	handle := s.chain(&route)
 	return func(ctx *fasthttp.RequestCtx) {
-		r := s.requests.Get().(*request) //nolint:forcetypeassert // newRequest is all that fills the pool
+		r, ok := s.requests.Get().(*request)
+		if !ok {
+			r = new(request)
+		}
 		r.http = ctx
 		_ = handle(s.life, r) // answerErrors leaves none
 		*r = request{}
@@ -148,6 +151,7 @@ func (s *Server) startSpan(ctx context.Context, route *route, r *request) (conte
 		"tracestate":  string(r.http.Request.Header.Peek("tracestate")),
 	}
 	ctx = propagation.TraceContext{}.Extract(ctx, parent)
+	//nolint:spancheck // observe ends it
 	return s.tracer.Start(ctx, route.operation, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
 		attribute.String("http.request.method", route.method), attribute.String("http.route", route.path),
 		attribute.String("examprep.request_id", string(r.id))))

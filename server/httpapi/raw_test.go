@@ -86,8 +86,12 @@ func TestBrokenHTTPIsRefusedInJSON(t *testing.T) {
 			}
 			reader := bufio.NewReader(conn)
 			if strings.Contains(c.sent, "100-continue") {
-				if interim, err := http.ReadResponse(reader, nil); err != nil || interim.StatusCode != http.StatusContinue {
-					t.Fatalf("%v, %v, want 100", interim, err)
+				interim, err := reader.ReadString('\n')
+				if err == nil {
+					_, err = reader.ReadString('\n')
+				}
+				if err != nil || !strings.HasPrefix(interim, "HTTP/1.1 100 ") {
+					t.Fatalf("%s, %v, want 100", interim, err)
 				}
 			}
 			got := readResponse(t, reader, http.MethodGet)
@@ -239,7 +243,9 @@ func FuzzServer(f *testing.F) {
 		conn := a.dial(t, "unix")
 		go func() {
 			_, _ = conn.Write(sent)
-			_ = conn.(*net.UnixConn).CloseWrite()
+			if half, ok := conn.(*net.UnixConn); ok {
+				_ = half.CloseWrite()
+			}
 		}()
 		received, err := io.ReadAll(conn)
 		if err != nil && len(received) == 0 {

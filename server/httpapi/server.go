@@ -135,7 +135,6 @@ func New(cfg Config, deps Deps) *Server {
 		logger: deps.Logger, tracer: deps.Tracer,
 		metrics: newMetrics(deps.Registerer), list: newExamList(), compressions: newCompressions(),
 	}
-	s.requests.New = func() any { return new(request) }
 	s.life, s.end = context.WithCancel(context.Background())
 	s.http = &fasthttp.Server{
 		Handler:      s.newRouter().Handler,
@@ -163,6 +162,7 @@ func New(cfg Config, deps Deps) *Server {
 // connectionLog takes fasthttp's complaints about connections. They are a client's or the network's doing.
 type connectionLog struct{ *slog.Logger }
 
+// Printf is fasthttp's Logger.
 func (l connectionLog) Printf(format string, args ...any) {
 	l.Debug("connection failed", "error", fmt.Sprintf(format, args...))
 }

@@ -81,7 +81,8 @@ func TestStoppingFinishesWhatIsInHand(t *testing.T) {
 
 func TestStoppingCutsWhatOutlastsTheGrace(t *testing.T) {
 	a := newAPI(t, options{config: httpapi.Config{ShutdownGrace: 50 * time.Millisecond}})
-	defer a.holdAttempts()()
+	release := a.holdAttempts()
+	defer release()
 	inHand := a.sendOpen(t)
 	if err := a.stop(); err == nil {
 		t.Error("the server does not tell that it cut a request")
@@ -113,7 +114,8 @@ func TestRequestsAreAcceptedWhileLoadBalancersTakeNote(t *testing.T) {
 
 func TestWorkIsEndedAtItsDeadline(t *testing.T) {
 	a := newAPI(t, options{config: httpapi.Config{HandleTimeout: 50 * time.Millisecond}})
-	defer a.holdAttempts()()
+	release := a.holdAttempts()
+	defer release()
 	got := a.post(examPath+"/mock-exams/open", `{"paper_id":"`+testPaper+`"}`)
 	if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
 		t.Errorf("%d %s", got.status, got.body)

@@ -34,12 +34,15 @@ func NewHealthServer(address string, ready Ready, logger *slog.Logger) *Server {
 }
 
 func writeStatus(w http.ResponseWriter, code int, status, reason string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(code)
-	// The client's going away is its own affair.
-	_ = json.NewEncoder(w).Encode(struct {
+	body, err := json.Marshal(struct {
 		Status string `json:"status"`
 		Reason string `json:"reason,omitempty"`
 	}{status, reason})
+	if err != nil { // two strings always encode
+		code = http.StatusInternalServerError
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	_, _ = w.Write(append(body, '\n')) // a client's going away is its own affair
 }

@@ -1,0 +1,64 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/postgres/postgrestest"
+)
+
+func TestAwayKnowsAServerInTrouble(t *testing.T) {
+	refusal := func(code string) error { return fmt.Errorf("read: %w", &pgconn.PgError{Code: code}) }
+	for _, c := range []struct {
+		name string
+		err  error
+		away bool
+	}{
+		{"starting up", refusal("57P03"), true},
+		{"shutting down", refusal("57P01"), true},
+		{"statement timeout", refusal("57014"), true},
+		{"too many connections", refusal("53300"), true},
+		{"disk full", refusal("53100"), true},
+		{"connection failure", refusal("08006"), true},
+		{"became a standby", refusal("25006"), true},
+		{"deadlock", refusal("40P01"), true},
+		{"broken connection", fmt.Errorf("read: %w", io.ErrUnexpectedEOF), true},
+		{"out of time", fmt.Errorf("read: %w", context.DeadlineExceeded), true},
+		{"unique violation", refusal("23505"), false},
+		{"no such table", refusal("42P01"), false},
+		{"bad text", refusal("22021"), false},
+		{"no rows", pgx.ErrNoRows, false},
+		{"another error", errors.New("x"), false},
+		{"none", nil, false},
+	} {
+		if got := postgres.Away(c.err); got != c.away {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+func TestAwayKnowsWhatTheDriverSays(t *testing.T) {
+	if _, err := pgx.Connect(t.Context(), "postgres://127.0.0.1:1/x?sslmode=disable"); !postgres.Away(err) {
+		t.Errorf("a port that nobody listens on: %v", err)
+	}
+	pool := postgrestest.New(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := pool.Exec(ctx, "SELECT pg_sleep(60)"); !postgres.Away(err) {
+		t.Errorf("a deadline: %v", err)
+	}
+	if _, err := pool.Exec(t.Context(), "SELECT pg_terminate_backend(pg_backend_pid())"); !postgres.Away(err) {
+		t.Errorf("a connection that was ended: %v", err)
+	}
+	if _, err := pool.Exec(t.Context(), "SELECT 1/0"); postgres.Away(err) {
+		t.Errorf("a mistake in the statement: %v", err)
+	}
+}

@@ -34,11 +34,13 @@ const patience = 60 * time.Second
 
 // installation is a database with an operator at work on the namespaces of one test.
 type installation struct {
-	t      *testing.T
-	kube   client.Client
-	pool   *pgxpool.Pool
-	deps   Deps
-	spaces []string
+	t    *testing.T
+	kube client.Client
+	pool *pgxpool.Pool
+	deps Deps
+	// options are the manager's, beside those that operate sets.
+	options Options
+	spaces  []string
 	// writes counts the operator's requests to the API server that change something, statements those to Postgres.
 	writes, statements atomic.Int64
 	// stop ends the running operator and waits for it; operate sets it.
@@ -105,7 +107,8 @@ func (statementCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQuery
 func (in *installation) operate() {
 	in.t.Helper()
 	config := in.countedConfig()
-	options := Options{WatchNamespaces: in.spaces, AllowSameNames: true, ShutdownGrace: patience}
+	options := in.options
+	options.WatchNamespaces, options.AllowSameNames, options.ShutdownGrace = in.spaces, true, patience
 	if os.Getenv("EXAMPREP_TEST_LOG") != "" {
 		options.Logger = slog.New(slog.NewTextHandler(in.t.Output(), nil))
 	}

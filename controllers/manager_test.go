@@ -1,0 +1,87 @@
+package controllers
+
+import (
+	"os"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/postgres"
+)
+
+func TestTheCacheHoldsNoQuestions(t *testing.T) {
+	t.Parallel()
+	content := sampleContent("sample", "xx-sample")
+	content.Spec.Papers = append(content.Spec.Papers, chunkedPaper("xx-sample-2024", "questions", ""))
+	content.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "git"}}
+	content.Annotations = map[string]string{
+		corev1.LastAppliedConfigAnnotation: "all of it again", v1alpha1.ReconcileRequestAnnotation: "now",
+	}
+	transformed, err := examSkeleton(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	skeleton, ok := transformed.(*v1alpha1.ExamContent)
+	if !ok {
+		t.Fatalf("%T", transformed)
+	}
+	for _, paper := range skeleton.Spec.Papers {
+		if len(paper.Questions) > 0 {
+			t.Error("questions are cached")
+		}
+	}
+	if len(skeleton.ManagedFields) > 0 || skeleton.Annotations[corev1.LastAppliedConfigAnnotation] != "" || skeleton.Spec.Scoring != nil {
+		t.Errorf("more is cached than indexes need: %+v", skeleton)
+	}
+	if got := configMapsOf(skeleton); len(got) != 1 || got[0] != "questions" {
+		t.Errorf("ConfigMaps: %v", got)
+	}
+	if got := examKeyOf(skeleton); len(got) != 1 || got[0] != "xx-sample" {
+		t.Errorf("exam key: %v", got)
+	}
+	if skeleton.Annotations[v1alpha1.ReconcileRequestAnnotation] != "now" {
+		t.Error("a request to reconcile would not be seen")
+	}
+}
+
+func TestStandbyTakesOverWhenTheLeaderStops(t *testing.T) {
+	t.Parallel()
+	in := install(t, postgres.Sandbox, 1)
+	in.grantLease()
+	in.options.LeaderElection, in.options.LeaderElectionNamespace = true, in.space()
+	in.operate()
+	stopLeader := in.stop
+	first := sampleContent("first", sampleKey(t)+"-1")
+	in.create(first)
+	in.ready(first)
+
+	in.operate() // a second one, on standby
+	stopLeader()
+	second := sampleContent("second", sampleKey(t)+"-2")
+	in.create(second)
+	in.ready(second)
+}
+
+// grantLease gives the operator of this test the role for leader election that is deployed with it.
+func (in *installation) grantLease() {
+	in.t.Helper()
+	text, err := os.ReadFile("../config/rbac/leader_election_role.yaml")
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	role := &rbacv1.Role{}
+	if err := yaml.UnmarshalStrict(text, role); err != nil {
+		in.t.Fatal(err)
+	}
+	in.create(role)
+	binding := &rbacv1.RoleBinding{
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: in.countedConfig().Impersonate.UserName}},
+	}
+	binding.Name = role.Name
+	in.create(binding)
+}

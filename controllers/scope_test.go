@@ -1,0 +1,180 @@
+package controllers
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+
+	"examprep.dev/api/v1alpha1"
+	"examprep.dev/controllers/manifest"
+)
+
+// tierAt is a scope over a RateTier of generation 3 that was Ready at generation 2.
+func tierAt(now time.Time) (*scope, *v1alpha1.RateTier) {
+	tier := &v1alpha1.RateTier{}
+	tier.Name, tier.Generation = "gold", 3
+	tier.Status.ObservedGeneration = 2
+	tier.Status.Conditions = []metav1.Condition{{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady, Message: "as it was",
+		ObservedGeneration: 2, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour)),
+	}}
+	s := newScope(tier, commonStatus{
+		conditions:         &tier.Status.Conditions,
+		observedGeneration: &tier.Status.ObservedGeneration,
+		lastHandled:        &tier.Status.LastHandledReconcileAt,
+	}, func() time.Time { return now }, "ApplyTier", v1alpha1.ConditionAccepted)
+	s.interval = tierResync
+	return &s, tier
+}
+
+func TestOutcomesBecomeConditions(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	broken := errors.New("it is broken")
+	trouble := errors.New("password is hunter2")
+	for _, test := range []struct {
+		name    string
+		failure error
+		prepare func(*scope)
+		// want maps the conditions to status and reason; the rest must be absent.
+		want   map[string]string
+		again  time.Duration
+		passes bool // the error is returned
+	}{
+		{
+			name:    "all is well",
+			prepare: func(s *scope) { s.pass(v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted, "valid"); s.ready = "in effect" },
+			want:    map[string]string{"Ready": "True Ready", "Accepted": "True Accepted"},
+			again:   tierResync,
+		},
+		{
+			name:    "stalled",
+			failure: stalled(v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalid, broken),
+			want:    map[string]string{"Ready": "False Invalid", "Accepted": "False Invalid", "Stalled": "True Invalid"},
+			again:   tierResync,
+		},
+		{
+			name:    "waiting",
+			failure: waiting(v1alpha1.ConditionAccepted, v1alpha1.ReasonRefNotFound, broken),
+			want:    map[string]string{"Ready": "False RefNotFound", "Accepted": "False RefNotFound", "Reconciling": "True Progressing"},
+			again:   waitingRetry,
+		},
+		{
+			name:    "suspended",
+			prepare: func(s *scope) { s.suspended = true },
+			want:    map[string]string{"Ready": "False Suspended", "Accepted": "Unknown Suspended"},
+		},
+		{
+			name:    "the operator's own trouble",
+			failure: trouble,
+			want:    map[string]string{"Ready": "False BackendUnavailable", "Accepted": "Unknown BackendUnavailable", "Reconciling": "True Progressing"},
+			passes:  true,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s, tier := tierAt(now)
+			if test.prepare != nil {
+				test.prepare(s)
+			}
+			result, err := s.conclude(test.failure)
+			if (err != nil) != test.passes {
+				t.Errorf("error: %v", err)
+			}
+			if result.RequeueAfter < test.again || result.RequeueAfter > test.again+test.again/10 {
+				t.Errorf("again after %s, want %s or a little more", result.RequeueAfter, test.again)
+			}
+			checkConditions(t, test.name, tier.Generation, tier.Status.ObservedGeneration, tier.Status.Conditions)
+			for _, condition := range tier.Status.Conditions {
+				if got := string(condition.Status) + " " + condition.Reason; got != test.want[condition.Type] {
+					t.Errorf("%s is %s, want %q", condition.Type, got, test.want[condition.Type])
+				}
+				if strings.Contains(condition.Message, "hunter2") {
+					t.Errorf("%s tells tenants the operator's secrets: %s", condition.Type, condition.Message)
+				}
+			}
+			if len(tier.Status.Conditions) != len(test.want) {
+				t.Errorf("conditions: %+v, want %v", tier.Status.Conditions, test.want)
+			}
+			ready := meta.FindStatusCondition(tier.Status.Conditions, v1alpha1.ConditionReady)
+			if changed := ready.Status != metav1.ConditionTrue; changed != ready.LastTransitionTime.Time.Equal(now) {
+				t.Errorf("Ready is %s since %s", ready.Status, ready.LastTransitionTime)
+			}
+		})
+	}
+}
+
+func TestEventsAreToldOnTransitionsOnly(t *testing.T) {
+	t.Parallel()
+	recorder := events.NewFakeRecorder(10)
+	s, tier := tierAt(time.Now())
+	if _, err := s.conclude(stalled(v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalid, errors.New("wrong"))); err != nil {
+		t.Fatal(err)
+	}
+	s.tell(recorder)
+	again := newScope(tier, s.status, s.now, "ApplyTier", v1alpha1.ConditionAccepted)
+	if _, err := again.conclude(stalled(v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalid, errors.New("wrong"))); err != nil {
+		t.Fatal(err)
+	}
+	again.tell(recorder)
+	close(recorder.Events)
+	var told []string
+	for event := range recorder.Events {
+		told = append(told, event)
+	}
+	if len(told) != 1 || told[0] != "Warning Invalid wrong" {
+		t.Errorf("events: %q", told)
+	}
+}
+
+func TestReferencesThatMayComeRightAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	missing := &manifest.ChunkMissingError{Field: "spec.papers[0].questionsFrom[0]", Namespace: "n", Name: "c"}
+	digest := &manifest.RefError{Field: "spec.papers[0].questionsFrom[1]", Err: &manifest.ChunkDigestError{}}
+	broken := &manifest.RefError{Field: "spec.papers[0].questionsFrom[2]", Err: &manifest.ChunkError{Detail: "broken"}}
+	unknown := errors.New("the API server is away")
+	for _, test := range []struct {
+		name    string
+		err     error
+		stalled bool
+		reason  string
+	}{
+		{"missing", missing, false, v1alpha1.ReasonRefNotFound},
+		{"another digest", digest, false, v1alpha1.ReasonRefInvalid},
+		{"missing and another digest", manifest.Errors{missing, digest}, false, v1alpha1.ReasonRefInvalid},
+		{"broken", broken, true, v1alpha1.ReasonRefInvalid},
+		{"missing and broken", manifest.Errors{missing, broken}, true, v1alpha1.ReasonRefInvalid},
+		{"not asked", unknown, false, ""},
+	} {
+		blocked := asBlocked(explainReference(test.err))
+		if test.reason == "" {
+			if blocked != nil {
+				t.Errorf("%s: told to the owner as %+v", test.name, blocked)
+			}
+			continue
+		}
+		if blocked == nil || blocked.Stalled != test.stalled || blocked.Reason != test.reason {
+			t.Errorf("%s: %+v", test.name, blocked)
+		}
+	}
+}
+
+func TestShortenCutsAtACharacter(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("ñ", 100)
+	for limit := 4; limit <= 201; limit++ {
+		got := shorten(text, limit)
+		if len(got) > limit || !utf8.ValidString(got) {
+			t.Errorf("shorten to %d: %d bytes, %q", limit, len(got), got)
+		}
+	}
+	if got := shorten("short", 100); got != "short" {
+		t.Errorf("shorten changed %q", got)
+	}
+}

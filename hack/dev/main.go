@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -20,8 +19,8 @@ func main() {
 	if err == nil {
 		return
 	}
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
-		os.Exit(exit.ExitCode())
+	if failed, ok := errors.AsType[*statusError](err); ok {
+		os.Exit(failed.status) // the command has said why
 	}
 	fmt.Fprintln(os.Stderr, "dev:", err)
 	os.Exit(1)

@@ -174,5 +174,13 @@ func runCommand(ctx context.Context, root string, command, variables []string) e
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what the command left
 		return errors.New("interrupted")
 	}
-	return err //nolint:wrapcheck // its status becomes ours
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
+		return &statusError{status: exit.ExitCode()}
+	}
+	return err
 }
+
+// statusError is the end of a command that ran and failed; its status becomes ours.
+type statusError struct{ status int }
+
+func (e *statusError) Error() string { return fmt.Sprintf("exit status %d", e.status) }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -182,5 +183,6 @@ func (e *environment) writeEnv(more ...state.Variable) error {
 		{Name: "RECEIVER_URL", Value: e.receiverURL},
 		{Name: "RECEIVER_LOG", Value: e.dir.Path("receiver.jsonl")},
 	}
-	return e.dir.WriteEnv(append(variables, more...))
+	known := slices.DeleteFunc(variables, func(v state.Variable) bool { return v.Value == "" })
+	return e.dir.WriteEnv(append(known, more...))
 }

@@ -48,9 +48,11 @@ CREATE TABLE webhook_deliveries (
     state           text NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'delivered', 'failed', 'cancelled')),
     -- Tries begun so far: 1 for the first, up to 6.
     attempt         integer NOT NULL DEFAULT 0,
+    -- No try begins before.
     next_attempt_at timestamptz NOT NULL DEFAULT now(),
-    -- Until then the id is believed to be in the stream: the relay leaves the row alone.
-    relayed_until   timestamptz,
+    -- When the relay looks at the row next. Whoever takes charge of it (the stream, a lease, a full window) moves this
+    -- ahead; so the index below holds first what nobody has in hand, however much is waiting.
+    relay_at        timestamptz NOT NULL DEFAULT now(),
     -- The fence: a terminal write must name the attempt and the lease that it belongs to.
     lease           uuid,
     lease_until     timestamptz,
@@ -59,7 +61,8 @@ CREATE TABLE webhook_deliveries (
     created_at      timestamptz NOT NULL DEFAULT now(),
     finished_at     timestamptz
 );
-CREATE INDEX webhook_deliveries_due ON webhook_deliveries (next_attempt_at) WHERE state = 'pending';
+CREATE INDEX webhook_deliveries_due ON webhook_deliveries (relay_at) WHERE state = 'pending';
+CREATE INDEX webhook_deliveries_backlog ON webhook_deliveries (endpoint_id, created_at) WHERE state = 'pending';
 CREATE INDEX webhook_deliveries_by_event ON webhook_deliveries (event_id);
 CREATE INDEX webhook_deliveries_by_endpoint ON webhook_deliveries (endpoint_id, created_at DESC);
 

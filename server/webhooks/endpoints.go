@@ -1,0 +1,251 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"examprep.dev/server/postgres/webhooksdb"
+)
+
+const (
+	// secretOverlap is how long the old secret signs beside the new one after a rotation.
+	secretOverlap = 24 * time.Hour
+	// maxDescription is in characters.
+	maxDescription = 500
+	// minSecret is the shortest signing secret that a resource may bring along, in bytes.
+	minSecret = 24
+)
+
+// The states of an endpoint.
+const (
+	StatusEnabled  = "enabled"
+	StatusDisabled = "disabled"
+)
+
+// Endpoint is a registered receiver.
+type Endpoint struct {
+	ID uuid.UUID
+	// AccountID is whose events it gets; invalid: everyone's.
+	AccountID   uuid.NullUUID
+	URL         string
+	Events      []Kind
+	Description string
+	// Status is StatusEnabled or StatusDisabled; DisabledReason says why.
+	Status         string
+	DisabledReason string
+	// ManagedBy is the cluster/namespace/name of the resource that declares it; empty for those registered over HTTP.
+	ManagedBy     string
+	CreatedAt     time.Time
+	FailingSince  *time.Time
+	LastSuccessAt *time.Time
+}
+
+// Registration asks for an endpoint.
+type Registration struct {
+	AccountID   uuid.UUID
+	URL         string
+	Events      []Kind
+	Description string
+}
+
+// Endpoints keeps receivers and their signing secrets.
+type Endpoints struct {
+	pool    *pgxpool.Pool
+	queries *webhooksdb.Queries
+	keyring *Keyring
+	guard   *guard
+}
+
+// NewEndpoints returns a store on pool. Secrets are encrypted by keyring; allowed are the ranges that URLs may name
+// although they are not the public internet.
+func NewEndpoints(pool *pgxpool.Pool, keyring *Keyring, allowed []netip.Prefix) *Endpoints {
+	return &Endpoints{pool: pool, queries: webhooksdb.New(pool), keyring: keyring, guard: newGuard(allowed)}
+}
+
+// Register makes an endpoint and returns its signing secret, which is shown this once.
+func (e *Endpoints) Register(ctx context.Context, r Registration) (Endpoint, string, error) {
+	if err := e.validate(r.URL, r.Events, r.Description); err != nil {
+		return Endpoint{}, "", err
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return Endpoint{}, "", fmt.Errorf("new endpoint id: %w", err)
+	}
+	registered := Endpoint{
+		ID: id, AccountID: uuid.NullUUID{UUID: r.AccountID, Valid: true}, URL: r.URL, Events: r.Events,
+		Description: r.Description, Status: StatusEnabled,
+	}
+	secret := NewSecret()
+	err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
+		q := e.queries.WithTx(tx)
+		registered.CreatedAt, err = q.InsertEndpoint(ctx, webhooksdb.InsertEndpointParams{
+			ID: id, AccountID: registered.AccountID, Url: r.URL, Events: texts(r.Events), Description: r.Description,
+		})
+		if err != nil {
+			return err
+		}
+		return e.addSecret(ctx, q, id, secret)
+	})
+	if err != nil {
+		return Endpoint{}, "", fmt.Errorf("register endpoint: %w", err)
+	}
+	return registered, secret, nil
+}
+
+// List returns an account's endpoints, newest first.
+func (e *Endpoints) List(ctx context.Context, account uuid.UUID) ([]Endpoint, error) {
+	rows, err := e.queries.EndpointsOfAccount(ctx, account)
+	if err != nil {
+		return nil, fmt.Errorf("list endpoints: %w", err)
+	}
+	list := make([]Endpoint, len(rows))
+	for i, row := range rows {
+		list[i] = endpointOf(row)
+	}
+	return list, nil
+}
+
+// Get returns one of an account's endpoints, or *NotFoundError.
+func (e *Endpoints) Get(ctx context.Context, account, id uuid.UUID) (Endpoint, error) {
+	row, err := e.queries.EndpointOfAccount(ctx, webhooksdb.EndpointOfAccountParams{ID: id, AccountID: account})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Endpoint{}, &NotFoundError{ID: id.String()}
+	}
+	if err != nil {
+		return Endpoint{}, fmt.Errorf("read endpoint: %w", err)
+	}
+	return endpointOf(row), nil
+}
+
+// Delete removes an endpoint. What is pending for it is cancelled: nothing is delivered once Delete has returned, but
+// for a try that is on its way already.
+func (e *Endpoints) Delete(ctx context.Context, account, id uuid.UUID) error {
+	return e.withLocked(ctx, account, id, func(q *webhooksdb.Queries, _ webhooksdb.WebhookEndpoint) error {
+		return remove(ctx, q, id)
+	})
+}
+
+// RotateSecret makes a new signing secret and returns it. The old one signs beside it for 24 hours.
+func (e *Endpoints) RotateSecret(ctx context.Context, account, id uuid.UUID) (string, error) {
+	secret := NewSecret()
+	err := e.withLocked(ctx, account, id, func(q *webhooksdb.Queries, _ webhooksdb.WebhookEndpoint) error {
+		return e.rotate(ctx, q, id, secret)
+	})
+	if err != nil {
+		return "", err
+	}
+	return secret, nil
+}
+
+// withLocked runs change in a transaction that holds the endpoint's row. A resource's endpoint is refused.
+func (e *Endpoints) withLocked(
+	ctx context.Context, account, id uuid.UUID, change func(*webhooksdb.Queries, webhooksdb.WebhookEndpoint) error,
+) error {
+	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
+		q := e.queries.WithTx(tx)
+		row, err := q.LockEndpointOfAccount(ctx, webhooksdb.LockEndpointOfAccountParams{ID: id, AccountID: account})
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return &NotFoundError{ID: id.String()}
+		case err != nil:
+			return err
+		case row.ManagedBy != nil:
+			return &ManagedError{Owner: *row.ManagedBy}
+		}
+		return change(q, row)
+	})
+	if err != nil {
+		return fmt.Errorf("change endpoint: %w", err)
+	}
+	return nil
+}
+
+// remove cancels before it deletes: a delivery row that is found later has no endpoint and is never leased.
+func remove(ctx context.Context, q *webhooksdb.Queries, id uuid.UUID) error {
+	if _, err := q.CancelPending(ctx, id); err != nil {
+		return err
+	}
+	return q.RemoveEndpoint(ctx, id)
+}
+
+func (e *Endpoints) addSecret(ctx context.Context, q *webhooksdb.Queries, endpoint uuid.UUID, secret string) error {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return err
+	}
+	keyID, ciphertext := e.keyring.seal(endpoint, secret)
+	return q.InsertSecret(ctx, webhooksdb.InsertSecretParams{
+		ID: id, EndpointID: endpoint, KeyID: keyID, Ciphertext: ciphertext,
+	})
+}
+
+// rotate lets the present secrets run out and adds a new one; workers notice by the endpoint's updated_at.
+func (e *Endpoints) rotate(ctx context.Context, q *webhooksdb.Queries, endpoint uuid.UUID, secret string) error {
+	if err := q.DropExpiredSecrets(ctx, endpoint); err != nil {
+		return err
+	}
+	if err := q.ExpireSecrets(ctx, webhooksdb.ExpireSecretsParams{
+		EndpointID: endpoint, OverlapSeconds: secretOverlap.Seconds(),
+	}); err != nil {
+		return err
+	}
+	if err := e.addSecret(ctx, q, endpoint, secret); err != nil {
+		return err
+	}
+	return q.TouchEndpoint(ctx, endpoint)
+}
+
+func (e *Endpoints) validate(url string, events []Kind, description string) error {
+	if err := e.guard.checkURL(url); err != nil {
+		return err
+	}
+	if len(events) == 0 {
+		return &ValidationError{Field: "events", Detail: "must name at least one event"}
+	}
+	for i, event := range events {
+		field := fmt.Sprintf("events[%d]", i)
+		if !slices.Contains(Kinds(), event) {
+			return &ValidationError{Field: field, Detail: "must be one of " + strings.Join(texts(Kinds()), ", ")}
+		}
+		if slices.Contains(events[:i], event) {
+			return &ValidationError{Field: field, Detail: "is given twice"}
+		}
+	}
+	if utf8.RuneCountInString(description) > maxDescription {
+		return &ValidationError{Field: "description", Detail: fmt.Sprintf("must have at most %d characters", maxDescription)}
+	}
+	return nil
+}
+
+func texts(kinds []Kind) []string {
+	list := make([]string, len(kinds))
+	for i, kind := range kinds {
+		list[i] = string(kind)
+	}
+	return list
+}
+
+func endpointOf(row webhooksdb.WebhookEndpoint) Endpoint {
+	endpoint := Endpoint{
+		ID: row.ID, AccountID: row.AccountID, URL: row.Url, Description: row.Description, Status: row.Status,
+		DisabledReason: row.DisabledReason, CreatedAt: row.CreatedAt, FailingSince: row.FailingSince,
+		LastSuccessAt: row.LastSuccessAt, Events: make([]Kind, len(row.Events)),
+	}
+	for i, event := range row.Events {
+		endpoint.Events[i] = Kind(event)
+	}
+	if row.ManagedBy != nil {
+		endpoint.ManagedBy = *row.ManagedBy
+	}
+	return endpoint
+}

@@ -1,0 +1,18 @@
+package webhooks
+
+import "fmt"
+
+// ValidationError names a field of an endpoint and what is wrong with it.
+type ValidationError struct{ Field, Detail string }
+
+func (e *ValidationError) Error() string { return e.Field + " " + e.Detail }
+
+// NotFoundError says that there is no such endpoint, or that it is somebody else's.
+type NotFoundError struct{ ID string }
+
+func (e *NotFoundError) Error() string { return fmt.Sprintf("no webhook endpoint %s", e.ID) }
+
+// ManagedError says that an endpoint is declared by a resource and can be changed only there.
+type ManagedError struct{ Owner string }
+
+func (e *ManagedError) Error() string { return "the endpoint is declared by " + e.Owner }

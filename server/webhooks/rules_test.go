@@ -1,0 +1,133 @@
+package webhooks
+
+import (
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+)
+
+func TestBackoffStaysWithinItsBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		attempt := rapid.IntRange(1, 8).Draw(t, "attempt")
+		asked := time.Duration(rapid.Int64Range(0, int64(48*time.Hour)).Draw(t, "asked"))
+		delay, again := retryDelay(defaultRetryBase, attempt, asked)
+		if attempt > 5 {
+			if again {
+				t.Fatal("a sixth retry")
+			}
+			return
+		}
+		nominal := 10 * time.Second
+		for range attempt - 1 {
+			nominal *= 5
+		}
+		low, high := max(nominal*8/10, min(asked, maxRetryAfter)), max(nominal*12/10, min(asked, maxRetryAfter))
+		if !again || delay < low || delay > high {
+			t.Fatalf("attempt %d: %s, want %s to %s", attempt, delay, low, high)
+		}
+	})
+}
+
+func TestRetryAfterIsReadWithinBounds(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for value, want := range map[string]time.Duration{
+		"": 0, "7": 7 * time.Second, "-3": 0, "soon": 0, "99999999": maxRetryAfter,
+		now.Add(time.Minute).Format(http.TimeFormat):  time.Minute,
+		now.Add(-time.Minute).Format(http.TimeFormat): 0,
+	} {
+		if got := retryAfter(http.Header{"Retry-After": {value}}, now); got != want {
+			t.Errorf("%q: %s, want %s", value, got, want)
+		}
+	}
+}
+
+func TestAddressesOfThePrivateSideAreRefused(t *testing.T) {
+	g := newGuard(nil)
+	for _, address := range []string{
+		"0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.127.255.255", "127.0.0.1", "127.255.0.1", "169.254.169.254",
+		"172.16.0.1", "172.31.255.255", "192.0.0.1", "192.0.2.1", "192.88.99.1", "192.168.1.1", "198.18.0.1",
+		"198.19.255.255", "198.51.100.1", "203.0.113.1", "224.0.0.1", "239.255.255.255", "240.0.0.1", "255.255.255.255",
+		"::", "::1", "::7f00:1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254", "64:ff9b::a00:1",
+		"64:ff9b::7f00:1", "64:ff9b:1::1", "100::1", "2001::1", "2001:db8::1", "2002:a00:1::", "2002:7f00:1::1",
+		"3fff::1", "5f00::1", "fc00::1", "fd00:ec2::254", "fe80::1", "fe80::1%eth0", "fec0::1", "ff02::1",
+	} {
+		var refused *AddressError
+		if err := g.check(netip.MustParseAddr(address)); !errors.As(err, &refused) {
+			t.Errorf("%s: allowed", address)
+		}
+	}
+	for _, address := range []string{"1.1.1.1", "93.184.216.34", "100.63.255.255", "172.32.0.1", "2606:4700::1111", "::ffff:1.1.1.1"} {
+		if err := g.check(netip.MustParseAddr(address)); err != nil {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	if err := newGuard([]netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}).check(netip.MustParseAddr("::ffff:10.1.2.3")); err != nil {
+		t.Errorf("an allowed range: %v", err)
+	}
+}
+
+func TestURLsThatCannotBeMeantAreRefusedAtRegistration(t *testing.T) {
+	g := newGuard(nil)
+	for _, url := range []string{
+		"", "receiver.example.com", "http://receiver.example.com", "ftp://x.example", "https://", "https:///path", "https:x",
+		"https://user:pw@receiver.example.com", "https://receiver.example.com/#f", "https://127.0.0.1/", "https://[::1]/",
+		"https://[::ffff:127.0.0.1]/", "https://localhost/", "https://LOCALHOST./", "https://a.localhost/", "https://127.1/",
+		"https://2130706433/", "https://0x7f000001/", "https://0177.0.0.1/", "https://169.254.169.254/latest/meta-data",
+		"https://[fe80::1%25eth0]/", "https://10.0.0.1:443/", "https://receiver.example.com:99999/", "https://exa mple.com/",
+	} {
+		var invalid *ValidationError
+		if err := g.checkURL(url); !errors.As(err, &invalid) || invalid.Field != "url" {
+			t.Errorf("%q: got %v, want a ValidationError of url", url, err)
+		}
+	}
+	for _, url := range []string{"https://receiver.example.com/hook?a=b", "https://receiver.example.com:8443", "https://1.1.1.1/"} {
+		if err := g.checkURL(url); err != nil {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+}
+
+func TestAKeyringRotates(t *testing.T) {
+	key := func(c byte) string {
+		b := make([]byte, 32)
+		b[0] = c
+		return base64.StdEncoding.EncodeToString(b)
+	}
+	parse := func(text string) *Keyring {
+		t.Helper()
+		ring, err := ParseKeyring(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ring
+	}
+	endpoint := uuid.New()
+	old := parse("old:" + key(1))
+	id, sealed := old.seal(endpoint, "whsec_x")
+	both := parse("new:" + key(2) + ",old:" + key(1))
+	if got, err := both.open(endpoint, id, sealed); err != nil || got != "whsec_x" {
+		t.Errorf("after rotation: %q, %v", got, err)
+	}
+	if id, _ := both.seal(endpoint, "x"); id != "new" {
+		t.Errorf("sealed under %q, want new", id)
+	}
+	if _, err := both.open(uuid.New(), id, sealed); err == nil {
+		t.Error("opens for another endpoint")
+	}
+	var unknown *UnknownKeyIDError
+	if _, err := parse("new:"+key(2)).open(endpoint, id, sealed); !errors.As(err, &unknown) || unknown.KeyID != "old" {
+		t.Errorf("got %v, want an UnknownKeyIDError of old", err)
+	}
+	for _, text := range []string{"", "x", "x:", ":" + key(1), "a:" + key(1) + ",a:" + key(2), "a:c2hvcnQ="} {
+		var malformed *KeyringError
+		if _, err := ParseKeyring(text); !errors.As(err, &malformed) {
+			t.Errorf("%q: got %v, want a KeyringError", text, err)
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package webhooks
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+const (
+	// acknowledgeTimeout is the receiver's time for all of it: connecting, headers and body (spec part 6).
+	acknowledgeTimeout = 10 * time.Second
+	// maxAnswer is how much of an answer is read; the rest is left on the connection, which is closed.
+	maxAnswer = 64 << 10
+	// maxAnswerHeader bounds the headers of an answer.
+	maxAnswerHeader = 32 << 10
+	userAgent       = "examprep-webhooks/1"
+)
+
+// A post is one try: the exact body, to one address.
+type post struct {
+	url     string
+	eventID uuid.UUID
+	body    []byte
+	secrets []string
+}
+
+// An outcome is what came of a try.
+type outcome struct {
+	// status is the HTTP status; 0 when no answer came.
+	status int
+	// failure is a short class of what went wrong, without anything the receiver sent; "" for a delivery.
+	failure    string
+	retryAfter time.Duration
+}
+
+func (o outcome) delivered() bool { return o.failure == "" }
+
+// sender posts over HTTPS. It follows no redirect, asks no proxy, and dials no address that the guard refuses.
+type sender struct {
+	client *http.Client
+	now    func() time.Time
+}
+
+// newSender returns a sender that trusts the system's authorities and those in caPEM, if any.
+func newSender(allowed []netip.Prefix, caPEM []byte, timeout time.Duration, now func() time.Time) (*sender, error) {
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		return nil, fmt.Errorf("read the system's certificate authorities: %w", err)
+	}
+	if len(caPEM) > 0 && !roots.AppendCertsFromPEM(caPEM) {
+		return nil, errors.New("the webhook CA file holds no PEM certificate")
+	}
+	dialer := &net.Dialer{Timeout: timeout, Control: newGuard(allowed).control}
+	return &sender{now: now, client: &http.Client{
+		Timeout:       timeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			DialContext:            dialer.DialContext,
+			TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+			ForceAttemptHTTP2:      true,
+			DisableCompression:     true,
+			MaxIdleConnsPerHost:    maxWindow,
+			MaxIdleConns:           4 * maxWindow,
+			IdleConnTimeout:        time.Minute,
+			MaxResponseHeaderBytes: maxAnswerHeader,
+		},
+	}}, nil
+}
+
+// send makes one try. The one deadline covers connecting, headers and body.
+func (s *sender) send(ctx context.Context, p post) outcome {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, bytes.NewReader(p.body))
+	if err != nil {
+		return outcome{failure: "url"}
+	}
+	header := request.Header
+	header.Set("Content-Type", "application/json")
+	header.Set("User-Agent", userAgent)
+	header.Set("Webhook-Id", p.eventID.String())
+	header[SignatureHeader] = []string{Sign(p.secrets, s.now(), p.body)}
+	answer, err := s.client.Do(request)
+	if err != nil {
+		return outcome{failure: classify(err)}
+	}
+	defer func() { _ = answer.Body.Close() }()
+	result := outcome{status: answer.StatusCode, retryAfter: retryAfter(answer.Header, s.now())}
+	_, err = io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer))
+	switch {
+	case answer.StatusCode >= 300 && answer.StatusCode < 400:
+		result.failure = "redirect"
+	case answer.StatusCode < 200 || answer.StatusCode > 299:
+		result.failure = "status"
+	case err != nil:
+		result.failure = classify(err) // a 2xx whose body never ends within the deadline acknowledges nothing
+	}
+	return result
+}
+
+// classify names a transport error for logs, metrics and the delivery log.
+func classify(err error) string {
+	var address *AddressError
+	var name *net.DNSError
+	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	var network net.Error
+	switch {
+	case errors.As(err, &address):
+		return "refused_address"
+	case errors.Is(err, context.Canceled):
+		return "cancelled"
+	case errors.As(err, &network) && network.Timeout():
+		return "timeout"
+	case errors.As(err, &name):
+		return "dns"
+	case errors.As(err, &certificate), errors.As(err, &record):
+		return "tls"
+	default:
+		return "connection"
+	}
+}

@@ -1,0 +1,154 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// streamName and groupName follow the Redis prefix.
+	streamName = "webhooks:deliveries"
+	groupName  = "workers"
+	// maxStream bounds the stream, roughly: more is not lost but comes back by the sweep.
+	maxStream = 100_000
+	// claimIdle is how long a message may lie with a worker that says nothing before another takes it.
+	claimIdle = 30 * time.Second
+)
+
+// A hint is a stream message: which delivery is due, and for whom.
+type hint struct {
+	message            string
+	delivery, endpoint uuid.UUID
+}
+
+// stream is the Redis stream of hints. It holds ids only, and may lose all of them at any time.
+type stream struct {
+	redis    redis.UniversalClient
+	name     string
+	consumer string
+}
+
+func newStream(client redis.UniversalClient, prefix string) *stream {
+	return &stream{redis: client, name: prefix + streamName, consumer: uuid.NewString()}
+}
+
+func (s *stream) add(ctx context.Context, hints []hint) error {
+	_, err := s.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, h := range hints {
+			p.XAdd(ctx, &redis.XAddArgs{
+				Stream: s.name, MaxLen: maxStream, Approx: true,
+				Values: []any{"d", h.delivery[:], "e", h.endpoint[:]},
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("add to stream: %w", err)
+	}
+	return nil
+}
+
+// read waits up to wait for at most count hints. A group that vanished (a flush, a fail-over) is made again.
+func (s *stream) read(ctx context.Context, count int, wait time.Duration) ([]hint, error) {
+	found, err := s.redis.XReadGroup(ctx, &redis.XReadGroupArgs{
+		Group: groupName, Consumer: s.consumer, Streams: []string{s.name, ">"}, Count: int64(count), Block: wait,
+	}).Result()
+	switch {
+	case errors.Is(err, redis.Nil):
+		return nil, nil
+	case isNoGroup(err):
+		return nil, s.ensureGroup(ctx)
+	case err != nil:
+		return nil, fmt.Errorf("read stream: %w", err)
+	}
+	var hints []hint
+	for _, stream := range found {
+		hints = append(hints, hintsOf(stream.Messages)...)
+	}
+	return hints, nil
+}
+
+// claim takes over messages of workers that have gone silent, and forgets workers that have nothing left.
+func (s *stream) claim(ctx context.Context, count int) ([]hint, error) {
+	messages, _, err := s.redis.XAutoClaim(ctx, &redis.XAutoClaimArgs{
+		Stream: s.name, Group: groupName, Consumer: s.consumer, MinIdle: claimIdle, Start: "0-0", Count: int64(count),
+	}).Result()
+	if isNoGroup(err) {
+		return nil, s.ensureGroup(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("claim from stream: %w", err)
+	}
+	consumers, err := s.redis.XInfoConsumers(ctx, s.name, groupName).Result()
+	if err != nil {
+		return hintsOf(messages), nil //nolint:nilerr // tidying up can wait
+	}
+	for _, consumer := range consumers {
+		if consumer.Pending == 0 && consumer.Idle > 10*claimIdle && consumer.Name != s.consumer {
+			s.redis.XGroupDelConsumer(ctx, s.name, groupName, consumer.Name)
+		}
+	}
+	return hintsOf(messages), nil
+}
+
+// done removes hints: acknowledged, they would still lie in the stream.
+func (s *stream) done(ctx context.Context, hints []hint) error {
+	if len(hints) == 0 {
+		return nil
+	}
+	ids := make([]string, len(hints))
+	for i, h := range hints {
+		ids[i] = h.message
+	}
+	_, err := s.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.XAck(ctx, s.name, groupName, ids...)
+		p.XDel(ctx, s.name, ids...)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("acknowledge: %w", err)
+	}
+	return nil
+}
+
+// leave forgets this worker; what it had not finished is found by the sweep.
+func (s *stream) leave(ctx context.Context) error {
+	return s.redis.XGroupDelConsumer(ctx, s.name, groupName, s.consumer).Err()
+}
+
+func (s *stream) ensureGroup(ctx context.Context) error {
+	err := s.redis.XGroupCreateMkStream(ctx, s.name, groupName, "0").Err()
+	if err != nil && !redis.HasErrorPrefix(err, "BUSYGROUP") {
+		return fmt.Errorf("make consumer group: %w", err)
+	}
+	return nil
+}
+
+func isNoGroup(err error) bool { return err != nil && redis.HasErrorPrefix(err, "NOGROUP") }
+
+// hintsOf decodes messages; one that is not ours is kept without ids, so that it is acknowledged and gone.
+func hintsOf(messages []redis.XMessage) []hint {
+	hints := make([]hint, 0, len(messages))
+	for _, message := range messages {
+		h := hint{message: message.ID}
+		h.delivery = idOf(message.Values["d"])
+		h.endpoint = idOf(message.Values["e"])
+		hints = append(hints, h)
+	}
+	return hints
+}
+
+func idOf(value any) uuid.UUID {
+	text, _ := value.(string)
+	id, err := uuid.FromBytes([]byte(strings.Clone(text)))
+	if err != nil {
+		return uuid.Nil
+	}
+	return id
+}

@@ -1,0 +1,184 @@
+package webhooks
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"examprep.dev/server/postgres/webhooksdb"
+)
+
+// watchInterval is how often the backlog is measured and endpoints that fail for days are looked for.
+const watchInterval = 15 * time.Second
+
+// watch measures the backlog, disables endpoints that have failed too long, and moves secrets to the primary key.
+func (w *Worker) watch(ctx context.Context) {
+	for {
+		if err := w.watchOnce(ctx); err != nil {
+			w.trouble(ctx, "watching the backlog", err)
+		}
+		if !pause(ctx, watchInterval) {
+			return
+		}
+	}
+}
+
+func (w *Worker) watchOnce(ctx context.Context) error {
+	backlog, err := w.queries.Backlog(ctx)
+	if err != nil {
+		return fmt.Errorf("measure backlog: %w", err)
+	}
+	w.metrics.backlog.Set(float64(backlog.Pending))
+	w.metrics.oldestDue.Set(backlog.OldestDueSeconds)
+	failing, err := w.queries.DisableFailing(ctx, webhooksdb.DisableFailingParams{
+		Reason: reasonFailing, Seconds: w.cfg.DisableAfter.Seconds(),
+	})
+	if err != nil {
+		return fmt.Errorf("disable failing endpoints: %w", err)
+	}
+	for _, endpoint := range failing {
+		w.cfg.Logger.Warn("webhook endpoint disabled", "endpoint", endpoint, "reason", reasonFailing)
+		if _, err := w.queries.CancelPending(ctx, endpoint); err != nil {
+			return fmt.Errorf("cancel deliveries: %w", err)
+		}
+	}
+	return w.reencrypt(ctx)
+}
+
+// reencrypt moves secrets that are stored under another key to the primary one, some at a time. One whose key is not on
+// the ring is left and reported when it is needed.
+func (w *Worker) reencrypt(ctx context.Context) error {
+	rows, err := w.queries.SecretsUnderOtherKeys(ctx, w.keyring.primary)
+	if err != nil {
+		return fmt.Errorf("find secrets under other keys: %w", err)
+	}
+	for _, row := range rows {
+		secret, err := w.keyring.open(row.EndpointID, row.KeyID, row.Ciphertext)
+		if err != nil {
+			continue
+		}
+		keyID, ciphertext := w.keyring.seal(row.EndpointID, secret)
+		if err := w.queries.ReplaceCiphertext(ctx, webhooksdb.ReplaceCiphertextParams{
+			ID: row.ID, KeyID: keyID, Ciphertext: ciphertext,
+		}); err != nil {
+			return fmt.Errorf("re-encrypt secret: %w", err)
+		}
+	}
+	return nil
+}
+
+const (
+	// secretsAge is how long decrypted secrets are kept: a secret whose overlap has ended signs no longer than that.
+	secretsAge = time.Minute
+	// maxSecrets bounds the cache.
+	maxSecrets = 10_000
+)
+
+// secretCache keeps the decrypted secrets of endpoints. An endpoint's change (updated_at) makes it read anew.
+type secretCache struct {
+	queries *webhooksdb.Queries
+	keyring *Keyring
+	now     func() time.Time
+
+	mu   sync.Mutex
+	byID map[uuid.UUID]cachedSecrets
+}
+
+type cachedSecrets struct {
+	of      time.Time
+	read    time.Time
+	secrets []string
+}
+
+func newSecretCache(queries *webhooksdb.Queries, keyring *Keyring, now func() time.Time) *secretCache {
+	return &secretCache{queries: queries, keyring: keyring, now: now, byID: make(map[uuid.UUID]cachedSecrets)}
+}
+
+// get returns the secrets that sign for an endpoint now, the newest first.
+func (c *secretCache) get(ctx context.Context, endpoint uuid.UUID, updatedAt time.Time) ([]string, error) {
+	now := c.now()
+	c.mu.Lock()
+	cached, known := c.byID[endpoint]
+	c.mu.Unlock()
+	if known && cached.of.Equal(updatedAt) && now.Sub(cached.read) < secretsAge {
+		return cached.secrets, nil
+	}
+	rows, err := c.queries.SecretsOfEndpoint(ctx, endpoint)
+	if err != nil {
+		return nil, fmt.Errorf("read signing secrets: %w", err)
+	}
+	fresh := cachedSecrets{of: updatedAt, read: now}
+	for _, row := range rows {
+		secret, err := c.keyring.open(endpoint, row.KeyID, row.Ciphertext)
+		if err != nil {
+			return nil, err
+		}
+		fresh.secrets = append(fresh.secrets, secret)
+	}
+	if len(fresh.secrets) == 0 {
+		return nil, &NotFoundError{ID: endpoint.String()}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.byID) >= maxSecrets {
+		clear(c.byID)
+	}
+	c.byID[endpoint] = fresh
+	return fresh.secrets, nil
+}
+
+// workerMetrics are what dashboards and autoscaling read.
+type workerMetrics struct {
+	tries     *prometheus.CounterVec
+	seconds   prometheus.Histogram
+	arrival   prometheus.Histogram
+	inFlight  prometheus.Gauge
+	parked    prometheus.Counter
+	fenced    prometheus.Counter
+	backlog   prometheus.Gauge
+	oldestDue prometheus.Gauge
+}
+
+func newWorkerMetrics(registerer prometheus.Registerer) *workerMetrics {
+	m := &workerMetrics{
+		tries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "examprep_webhook_tries_total", Help: "Tries by result: delivered, or the class of failure.",
+		}, []string{"result"}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "examprep_webhook_try_seconds", Help: "Time of one try.", Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 11),
+		}),
+		arrival: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "examprep_webhook_commit_to_receipt_seconds", Help: "From the event's commit to the receiver's acknowledgement.",
+			Buckets: prometheus.ExponentialBuckets(0.002, 3, 14),
+		}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "examprep_webhook_in_flight", Help: "Tries under way."}),
+		parked: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "examprep_webhook_parked_total", Help: "Deliveries put off because their endpoint's window was full.",
+		}),
+		fenced: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "examprep_webhook_fenced_total", Help: "Outcomes refused because the lease had passed on.",
+		}),
+		backlog: prometheus.NewGauge(prometheus.GaugeOpts{Name: "examprep_webhook_backlog", Help: "Pending deliveries."}),
+		oldestDue: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "examprep_webhook_oldest_due_seconds", Help: "How long the delivery that is overdue longest has been due.",
+		}),
+	}
+	if registerer != nil {
+		registerer.MustRegister(m.tries, m.seconds, m.arrival, m.inFlight, m.parked, m.fenced, m.backlog, m.oldestDue)
+	}
+	return m
+}
+
+func (m *workerMetrics) tried(came outcome, took, sinceCommit time.Duration) {
+	label := came.failure
+	if came.delivered() {
+		label = "delivered"
+		m.arrival.Observe(sinceCommit.Seconds())
+	}
+	m.tries.WithLabelValues(label).Inc()
+	m.seconds.Observe(took.Seconds())
+}

@@ -1,0 +1,155 @@
+package webhooks
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"examprep.dev/server/postgres/webhooksdb"
+)
+
+const (
+	// defaultConcurrency is how many tries a worker has under way at once.
+	defaultConcurrency = 256
+	// leaseMargin is what a lease outlasts the acknowledge time-out by: time to write the outcome down.
+	leaseMargin = 20 * time.Second
+	// retryPause is the wait after Redis or Postgres did not answer.
+	retryPause = 500 * time.Millisecond
+	// storeTimeout bounds one statement or Redis call.
+	storeTimeout = 5 * time.Second
+)
+
+// WorkerConfig holds a worker's settings; zero values take the defaults.
+type WorkerConfig struct {
+	// Prefix begins every Redis name.
+	Prefix string
+	// AllowedRanges may be delivered to although they are not the public internet.
+	AllowedRanges []netip.Prefix
+	// CAPEM holds certificate authorities trusted beside the system's.
+	CAPEM []byte
+	// Concurrency is how many tries may be under way at once (256).
+	Concurrency int
+	// Timeout is the receiver's time to acknowledge (10 s, spec part 6).
+	Timeout time.Duration
+	// RetryBase is the wait before the first retry (10 s); each further one is five times as long.
+	RetryBase time.Duration
+	// SweepInterval is the time between two looks for due deliveries that no notification told of (1 s).
+	SweepInterval time.Duration
+	// LeaseMargin is what a lease outlasts Timeout by (20 s).
+	LeaseMargin time.Duration
+	// DisableAfter is how long an endpoint may fail without a success before it is disabled (5 days).
+	DisableAfter time.Duration
+	Registerer   prometheus.Registerer
+	Logger       *slog.Logger
+	Now          func() time.Time
+}
+
+func (c WorkerConfig) withDefaults() WorkerConfig {
+	duration := func(field *time.Duration, value time.Duration) {
+		if *field == 0 {
+			*field = value
+		}
+	}
+	if c.Concurrency == 0 {
+		c.Concurrency = defaultConcurrency
+	}
+	duration(&c.Timeout, acknowledgeTimeout)
+	duration(&c.RetryBase, defaultRetryBase)
+	duration(&c.SweepInterval, time.Second)
+	duration(&c.LeaseMargin, leaseMargin)
+	duration(&c.DisableAfter, 5*24*time.Hour)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c
+}
+
+// Worker relays the outbox to the stream and delivers what the stream names. Any number of them work side by side,
+// without a leader.
+type Worker struct {
+	cfg     WorkerConfig
+	pool    *pgxpool.Pool
+	queries *webhooksdb.Queries
+	keyring *Keyring
+	stream  *stream
+	sender  *sender
+	lanes   *lanes
+	secrets *secretCache
+	metrics *workerMetrics
+	// lease is this worker's name on the rows that it has in hand.
+	lease  uuid.UUID
+	places chan struct{}
+	// results is where finished tries wait for their common statement.
+	results chan result
+	tries   sync.WaitGroup
+}
+
+// NewWorker returns a worker. Its Redis client should be its own: blocking reads occupy connections.
+func NewWorker(cfg WorkerConfig, pool *pgxpool.Pool, client redis.UniversalClient, keyring *Keyring) (*Worker, error) {
+	cfg = cfg.withDefaults()
+	sender, err := newSender(cfg.AllowedRanges, cfg.CAPEM, cfg.Timeout, cfg.Now)
+	if err != nil {
+		return nil, err
+	}
+	queries := webhooksdb.New(pool)
+	w := &Worker{
+		cfg: cfg, pool: pool, queries: queries, keyring: keyring,
+		stream: newStream(client, cfg.Prefix), sender: sender, lanes: newLanes(),
+		secrets: newSecretCache(queries, keyring, cfg.Now), lease: uuid.New(),
+		places: make(chan struct{}, cfg.Concurrency), results: make(chan result, cfg.Concurrency),
+	}
+	w.metrics = newWorkerMetrics(cfg.Registerer)
+	return w, nil
+}
+
+// Run works until ctx ends; then it takes no more, finishes the tries that are under way (each has its time-out), writes
+// down what came of them, and returns nil. Redis or Postgres being away makes it wait, never end.
+func (w *Worker) Run(ctx context.Context) error {
+	var intake, flusher sync.WaitGroup
+	intake.Go(func() { w.relay(ctx) })
+	intake.Go(func() { w.consume(ctx) })
+	intake.Go(func() { w.dispatch(ctx) })
+	intake.Go(func() { w.reclaim(ctx) })
+	intake.Go(func() { w.watch(ctx) })
+	flusher.Go(w.flushResults)
+	intake.Wait()
+	w.giveBack(ctx)
+	w.tries.Wait()
+	close(w.results)
+	flusher.Wait()
+	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if err := w.stream.leave(leave); err != nil {
+		w.cfg.Logger.Debug("the stream keeps this worker's name", "error", err)
+	}
+	return nil
+}
+
+// pause waits for d or the end of ctx, and reports whether to go on.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// trouble logs what did not work because a store is away, unless it is only that the worker stops.
+func (w *Worker) trouble(ctx context.Context, doing string, err error) {
+	if ctx.Err() == nil {
+		w.cfg.Logger.Warn(doing+" failed; trying again", "error", err)
+	}
+}

@@ -1,0 +1,464 @@
+package webhooks
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+	"github.com/stripe/stripe-go/v83/webhook"
+
+	"examprep.dev/api/client"
+	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/redisurl/redistest"
+)
+
+// patience bounds every wait of these tests; nothing is asserted of how long anything takes.
+const patience = 30 * time.Second
+
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+
+func testKeyring(t *testing.T) *Keyring {
+	t.Helper()
+	ring, err := ParseKeyring("k1:" + base64.StdEncoding.EncodeToString([]byte("0123456789abcdef0123456789abcdef")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring
+}
+
+// delivery is a request as a receiver got it.
+type delivery struct {
+	header http.Header
+	body   []byte
+}
+
+// receiver is a real HTTPS server that answers by a rule and remembers.
+type receiver struct {
+	*httptest.Server
+	arrived chan delivery
+	answer  func(n int, w http.ResponseWriter, r *http.Request)
+
+	mu    sync.Mutex
+	count int
+}
+
+func newReceiver(t *testing.T, answer func(n int, w http.ResponseWriter, r *http.Request)) *receiver {
+	t.Helper()
+	r := &receiver{arrived: make(chan delivery, 4096), answer: answer}
+	r.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		body, _ := io.ReadAll(request.Body)
+		r.mu.Lock()
+		r.count++
+		n := r.count
+		r.mu.Unlock()
+		r.arrived <- delivery{request.Header.Clone(), body}
+		if r.answer != nil {
+			r.answer(n, w, request)
+		}
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) next(t *testing.T) delivery {
+	t.Helper()
+	select {
+	case d := <-r.arrived:
+		return d
+	case <-time.After(patience):
+		t.Fatal("nothing arrived")
+		return delivery{}
+	}
+}
+
+// bench is a database, a Redis prefix and what works on them.
+type bench struct {
+	pool      *pgxpool.Pool
+	redis     redis.UniversalClient
+	prefix    string
+	keyring   *Keyring
+	endpoints *Endpoints
+	notifier  *Notifier
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	client, prefix := redistest.New(t)
+	b := &bench{pool: postgrestest.New(t), redis: client, prefix: prefix, keyring: testKeyring(t)}
+	b.endpoints = NewEndpoints(b.pool, b.keyring, loopback)
+	b.notifier = NewNotifier(b.pool)
+	run(t, b.notifier.Run)
+	return b
+}
+
+// run runs part until the test ends or stop is called, and waits for it.
+func run(t *testing.T, part func(context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := part(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	var once sync.Once
+	stop = func() { once.Do(func() { cancel(); <-done }) }
+	t.Cleanup(stop)
+	return stop
+}
+
+func (b *bench) worker(t *testing.T, receivers ...*receiver) *Worker {
+	t.Helper()
+	var authorities strings.Builder
+	for _, r := range receivers {
+		_ = pem.Encode(&authorities, &pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw})
+	}
+	w, err := NewWorker(WorkerConfig{
+		Prefix: b.prefix, AllowedRanges: loopback, CAPEM: []byte(authorities.String()), Timeout: 5 * time.Second,
+		RetryBase: time.Millisecond, SweepInterval: 50 * time.Millisecond, LeaseMargin: 5 * time.Second,
+	}, b.pool, b.redis, b.keyring)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (b *bench) endpoint(t *testing.T, url string) (ManagedEndpoint, Endpoint) {
+	t.Helper()
+	want := ManagedEndpoint{
+		Owner: "test/ns/" + uuid.NewString(), URL: url, Events: Kinds(), Secret: NewSecret(),
+	}
+	endpoint, err := b.endpoints.ApplyManaged(t.Context(), want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return want, endpoint
+}
+
+// happen records an event as every caller does: through the SQL function, then a notification.
+func (b *bench) happen(t *testing.T, n int) Event {
+	t.Helper()
+	event, err := NewEvent(KindContentUpdated, uuid.NullUUID{}, time.Now(), ContentUpdated{
+		ExamKey: fmt.Sprintf("exam-%d", n), Changes: []string{"papers"}, PaperIDs: []string{}, ContentVersion: int64(n), UpdatedAt: time.Now(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.pool.Exec(t.Context(), "SELECT webhook_record_event($1, $2, $3, $4)",
+		event.ID, string(event.Kind), event.Account, event.Body); err != nil {
+		t.Fatal(err)
+	}
+	b.notifier.Notify()
+	return event
+}
+
+// until polls a count until it is want.
+func (b *bench) until(t *testing.T, want int, query string, args ...any) {
+	t.Helper()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.After(patience)
+	for got := -1; ; {
+		if err := b.pool.QueryRow(t.Context(), query, args...).Scan(&got); err != nil {
+			t.Fatal(err)
+		}
+		if got == want {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			t.Fatalf("%s: got %d, want %d", query, got, want)
+		}
+	}
+}
+
+const inState = "SELECT count(*) FROM webhook_deliveries WHERE state = $1"
+
+func TestAnEventArrivesSignedAndVerifies(t *testing.T) {
+	b := newBench(t)
+	r := newReceiver(t, nil)
+	want, _ := b.endpoint(t, r.URL+"/hook?x=1")
+	run(t, b.worker(t, r).Run)
+	event := b.happen(t, 1)
+	got := r.next(t)
+	if string(got.body) != string(event.Body) {
+		t.Errorf("body %s, want %s", got.body, event.Body)
+	}
+	if id := got.header.Get("Webhook-Id"); id != event.ID.String() {
+		t.Errorf("webhook-id %q, want %s", id, event.ID)
+	}
+	header := got.header.Get(SignatureHeader)
+	if err := client.Verify(header, got.body, want.Secret, time.Now(), client.Tolerance); err != nil {
+		t.Error(err)
+	}
+	if err := webhook.ValidatePayloadWithTolerance(got.body, header, want.Secret, client.Tolerance); err != nil {
+		t.Errorf("stripe-go: %v", err)
+	}
+	if err := webhook.ValidatePayloadWithTolerance(append(got.body, ' '), header, want.Secret, client.Tolerance); err == nil {
+		t.Error("stripe-go believes a changed body")
+	}
+	b.until(t, 1, inState, "delivered")
+}
+
+func TestAFailureIsRetriedWithTheSameBytesAndAFreshSignature(t *testing.T) {
+	b := newBench(t)
+	r := newReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+		if n < 3 {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+	want, _ := b.endpoint(t, r.URL)
+	run(t, b.worker(t, r).Run)
+	event := b.happen(t, 1)
+	for range 3 {
+		got := r.next(t)
+		if string(got.body) != string(event.Body) {
+			t.Errorf("body %s, want %s", got.body, event.Body)
+		}
+		if err := client.Verify(got.header.Get(SignatureHeader), got.body, want.Secret, time.Now(), client.Tolerance); err != nil {
+			t.Error(err)
+		}
+	}
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered' AND attempt = 3")
+}
+
+func TestWhatIsNoSuccessIsTriedSixTimesAndGivenUp(t *testing.T) {
+	for name, answer := range map[string]func(n int, w http.ResponseWriter, r *http.Request){
+		"server error": func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
+		"redirect": func(_ int, w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "https://127.0.0.1:1/elsewhere", http.StatusFound)
+		},
+		"connection cut": func(int, http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			r := newReceiver(t, answer)
+			b.endpoint(t, r.URL)
+			run(t, b.worker(t, r).Run)
+			b.happen(t, 1)
+			b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND attempt = 6")
+			if n := len(r.arrived); n != 6 {
+				t.Errorf("%d tries, want 6", n)
+			}
+		})
+	}
+}
+
+func TestAReceiverThatIsGoneIsDisabledAtOnce(t *testing.T) {
+	b := newBench(t)
+	r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
+	_, endpoint := b.endpoint(t, r.URL)
+	run(t, b.worker(t, r).Run)
+	b.happen(t, 1)
+	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE id = $1 AND status = 'disabled'", endpoint.ID)
+	b.happen(t, 2)
+	b.until(t, 0, inState, "pending")
+	if n := len(r.arrived); n != 1 {
+		t.Errorf("%d tries, want 1", n)
+	}
+}
+
+func TestNothingIsLostWhenRedisForgets(t *testing.T) {
+	b := newBench(t)
+	r := newReceiver(t, nil)
+	b.endpoint(t, r.URL)
+	for range 2 {
+		run(t, b.worker(t, r).Run)
+	}
+	const events = 300
+	for n := range events {
+		b.happen(t, n)
+		if n%50 == 25 {
+			if err := b.redis.Del(t.Context(), b.prefix+streamName).Err(); err != nil {
+				t.Fatal(err)
+			}
+			// What the stream held is left to the sweep; the test does not wait a minute for it.
+			if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_deliveries SET relay_at = now() WHERE state = 'pending' AND lease IS NULL"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	b.until(t, events, inState, "delivered")
+}
+
+func TestAWorkerThatDiesMidDeliveryIsReplaced(t *testing.T) {
+	b := newBench(t)
+	r := newReceiver(t, nil)
+	b.endpoint(t, r.URL)
+	b.happen(t, 1)
+	// A worker leased the delivery and was never heard of again; its lease is over.
+	if _, err := b.pool.Exec(t.Context(), `UPDATE webhook_deliveries SET attempt = 1, lease = gen_random_uuid(),
+		lease_until = now() - interval '1 second', relay_at = now()`); err != nil {
+		t.Fatal(err)
+	}
+	run(t, b.worker(t, r).Run)
+	r.next(t)
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered' AND attempt = 2")
+}
+
+func TestAnOutcomeOfAnOldLeaseChangesNothing(t *testing.T) {
+	b := newBench(t)
+	r := newReceiver(t, nil)
+	b.endpoint(t, r.URL)
+	w := b.worker(t, r)
+	entered, release := make(chan struct{}), make(chan struct{})
+	r.answer = func(n int, w http.ResponseWriter, _ *http.Request) {
+		if n == 1 {
+			close(entered)
+			<-release
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}
+	stop := run(t, w.Run)
+	b.happen(t, 1)
+	<-entered
+	// Meanwhile the lease passed to another worker, which delivered.
+	if _, err := b.pool.Exec(t.Context(), `UPDATE webhook_deliveries SET attempt = 2, lease = NULL, state = 'delivered'`); err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+	stop()
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered' AND attempt = 2 AND last_status IS NULL")
+}
+
+func TestADeletedOrSuspendedEndpointGetsNothing(t *testing.T) {
+	b := newBench(t)
+	r := newReceiver(t, nil)
+	deleted, _ := b.endpoint(t, r.URL)
+	suspended, _ := b.endpoint(t, r.URL)
+	b.happen(t, 1)
+	if err := b.endpoints.DeleteManaged(t.Context(), deleted.Owner); err != nil {
+		t.Fatal(err)
+	}
+	suspended.Suspend = true
+	if _, err := b.endpoints.ApplyManaged(t.Context(), suspended); err != nil {
+		t.Fatal(err)
+	}
+	b.happen(t, 2)
+	// One more as if its event had been written while the endpoint was being deleted.
+	if _, err := b.pool.Exec(t.Context(), `INSERT INTO webhook_deliveries (id, event_id, endpoint_id)
+		SELECT gen_random_uuid(), id, gen_random_uuid() FROM webhook_events LIMIT 1`); err != nil {
+		t.Fatal(err)
+	}
+	run(t, b.worker(t, r).Run)
+	b.until(t, 0, inState, "pending")
+	if n := len(r.arrived); n != 0 {
+		t.Errorf("%d deliveries, want none", n)
+	}
+	suspended.Suspend = false
+	if _, err := b.endpoints.ApplyManaged(t.Context(), suspended); err != nil {
+		t.Fatal(err)
+	}
+	event := b.happen(t, 3)
+	if got := r.next(t); got.header.Get("Webhook-Id") != event.ID.String() {
+		t.Error("what happened while suspended was delivered later")
+	}
+}
+
+func TestAHangingReceiverDelaysNobodyElse(t *testing.T) {
+	b := newBench(t)
+	release := make(chan struct{})
+	hanging := newReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
+	defer close(release)
+	healthy := newReceiver(t, nil)
+	b.endpoint(t, hanging.URL)
+	b.endpoint(t, healthy.URL)
+	w := b.worker(t, hanging, healthy)
+	w.cfg.Timeout, w.sender.client.Timeout = 2*patience, 2*patience
+	run(t, w.Run)
+	const events = 100
+	for n := range events {
+		b.happen(t, n)
+	}
+	for range events {
+		healthy.next(t) // while every try at the other one still hangs
+	}
+	if n := len(hanging.arrived); n == 0 || n > firstWindow {
+		t.Errorf("%d tries hang, want 1 to %d: the window bounds them", n, firstWindow)
+	}
+}
+
+func TestAnEndlessAnswerIsReadOnlySoFar(t *testing.T) {
+	b := newBench(t)
+	written := make(chan int64, 1)
+	r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+		var total int64
+		defer func() { written <- total }()
+		for total < 1<<30 {
+			n, err := w.Write(make([]byte, 1<<20))
+			total += int64(n)
+			if err != nil {
+				return
+			}
+		}
+	})
+	b.endpoint(t, r.URL)
+	run(t, b.worker(t, r).Run)
+	b.happen(t, 1)
+	b.until(t, 1, inState, "delivered")
+	select {
+	case total := <-written:
+		if total > 64<<20 {
+			t.Errorf("%d bytes were taken", total)
+		}
+	case <-time.After(patience):
+		t.Error("the connection was not closed")
+	}
+}
+
+func TestARotatedSecretSignsBesideTheOldOne(t *testing.T) {
+	b := newBench(t)
+	r := newReceiver(t, nil)
+	want, _ := b.endpoint(t, r.URL)
+	run(t, b.worker(t, r).Run)
+	b.happen(t, 1)
+	r.next(t)
+	old := want.Secret
+	want.Secret = NewSecret()
+	if _, err := b.endpoints.ApplyManaged(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	b.happen(t, 2)
+	got := r.next(t)
+	for _, secret := range []string{old, want.Secret} {
+		if err := client.Verify(got.header.Get(SignatureHeader), got.body, secret, time.Now(), client.Tolerance); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := strings.Count(got.header.Get(SignatureHeader), "v1="); n != 2 {
+		t.Errorf("%d signatures, want 2", n)
+	}
+}
+
+func TestApplyingTheSameTwiceWritesNothing(t *testing.T) {
+	b := newBench(t)
+	want, first := b.endpoint(t, "https://receiver.example.com/hook")
+	row := func() (version string) {
+		if err := b.pool.QueryRow(t.Context(), "SELECT xmin::text || updated_at FROM webhook_endpoints WHERE id = $1", first.ID).Scan(&version); err != nil {
+			t.Fatal(err)
+		}
+		return version
+	}
+	before := row()
+	again, err := b.endpoints.ApplyManaged(t.Context(), want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.ID != first.ID || row() != before {
+		t.Error("the second apply wrote")
+	}
+}

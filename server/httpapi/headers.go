@@ -1,7 +1,7 @@
 package httpapi
 
-// Header names as they go out. They are set as they are written here: fasthttp's own spelling of "RateLimit-Limit" and
-// "ETag" would differ from the documents that define them.
+// Header names as they go out. They are set as they are written here: fasthttp's own spelling of "RateLimit-Limit" would
+// differ from the document that defines it.
 var (
 	headerRequestID       = []byte("x-request-id")
 	headerRateLimit       = []byte("RateLimit-Limit")
@@ -11,7 +11,7 @@ var (
 	headerRetryAfter      = []byte("Retry-After")
 	headerWWWAuthenticate = []byte("WWW-Authenticate")
 	headerCacheControl    = []byte("Cache-Control")
-	headerETag            = []byte("ETag")
+	headerETag            = []byte("Etag") // fasthttp's spelling: it deletes no other
 	headerVary            = []byte("Vary")
 	headerContentEncoding = []byte("Content-Encoding")
 
@@ -24,5 +24,5 @@ var (
 	varyEncoding    = []byte("Accept-Encoding")
 )
 
-// representationHeaders describe a body that an error replaces. ("Etag" is how fasthttp looks a name up to delete it.)
+// representationHeaders describe a body that an error replaces.
 var representationHeaders = [][]byte{headerETag, headerVary, headerContentEncoding}

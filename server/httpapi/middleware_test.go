@@ -1,0 +1,107 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/valyala/fasthttp"
+
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/gate"
+)
+
+// closedGate answers every request with one decision.
+type closedGate gate.Decision
+
+func (g closedGate) Check(context.Context, []byte, netip.Addr) gate.Decision { return gate.Decision(g) }
+
+// brokenCatalog is a catalogue with a defect, or one that was never loaded.
+type brokenCatalog struct {
+	Catalog
+	ready bool
+}
+
+func (c brokenCatalog) Ready() bool { return c.ready }
+func (c brokenCatalog) Overview(string) (catalog.Document, bool) {
+	panic("a defect, with inner secrets")
+}
+
+// answer sends one GET of an overview through a server of these parts.
+func answer(t *testing.T, g Gate, c Catalog) (response *fasthttp.Response, logs string) {
+	t.Helper()
+	var log bytes.Buffer
+	server := New(Config{}, Deps{Gate: g, Catalog: c, Logger: slog.New(slog.NewJSONHandler(&log, nil)), Registerer: prometheus.NewRegistry()})
+	var request fasthttp.Request
+	request.SetRequestURI("http://localhost/v1/exam-prep/xx-sample/overview")
+	request.Header.Set("X-Request-Id", "mine")
+	var ctx fasthttp.RequestCtx
+	ctx.Init(&request, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, nil)
+	server.http.Handler(&ctx)
+	if id := peek(&ctx.Response.Header, headerRequestID); string(id) != "mine" {
+		t.Errorf("x-request-id = %q", id)
+	}
+	for _, name := range [][]byte{headerRateLimit, headerRateRemaining, headerRateReset, headerRatePolicy} {
+		if len(peek(&ctx.Response.Header, name)) == 0 {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	return &ctx.Response, log.String()
+}
+
+// peek finds a header however its name is spelled; fasthttp's own Peek knows its spelling only.
+func peek(header *fasthttp.ResponseHeader, name []byte) []byte {
+	for key, value := range header.All() {
+		if bytes.EqualFold(key, name) {
+			return value
+		}
+	}
+	return nil
+}
+
+func TestAPanicIsAnsweredAndToldToNobodyOutside(t *testing.T) {
+	got, logs := answer(t, openGate{}, brokenCatalog{ready: true})
+	if want := `{"error":"internal_error","detail":"The request failed on our side."}`; got.StatusCode() != 500 || string(got.Body()) != want {
+		t.Errorf("%d %s", got.StatusCode(), got.Body())
+	}
+	for _, want := range []string{`"request_id":"mine"`, "a defect", "middleware_test.go", `"operation":"getExamOverview"`, `"status":500`} {
+		if !strings.Contains(logs, want) {
+			t.Errorf("the log lacks %s: %s", want, logs)
+		}
+	}
+}
+
+func TestNothingIsNotFoundBeforeTheCatalogueIsLoaded(t *testing.T) {
+	got, _ := answer(t, openGate{}, brokenCatalog{ready: false})
+	if got.StatusCode() != 503 || len(peek(&got.Header, headerRetryAfter)) == 0 {
+		t.Errorf("%d %s", got.StatusCode(), got.Body())
+	}
+}
+
+func TestTheGateDecidesTheStatus(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		decision   gate.Decision
+		status     int
+		retryAfter string
+	}{
+		{"limited", gate.Decision{Outcome: gate.Limited, RetryAfter: 2500 * time.Millisecond}, 429, "3"},
+		{"limited for a moment", gate.Decision{Outcome: gate.Limited, RetryAfter: time.Millisecond}, 429, "1"},
+		{"unauthorized", gate.Decision{Outcome: gate.Unauthorized}, 401, ""},
+		{"unavailable", gate.Decision{Outcome: gate.Unavailable, RetryAfter: 5 * time.Second}, 503, "5"},
+		{"never decided", gate.Decision{}, 503, "2"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, _ := answer(t, closedGate(c.decision), brokenCatalog{ready: true})
+			if retry := string(peek(&got.Header, headerRetryAfter)); got.StatusCode() != c.status || retry != c.retryAfter {
+				t.Errorf("%d, Retry-After %q, want %d, %q", got.StatusCode(), retry, c.status, c.retryAfter)
+			}
+		})
+	}
+}

@@ -78,7 +78,7 @@ func (g *Gate) write(ctx context.Context, t *trust, records []keys.Record) error
 		}
 		args = append(args, "a", t.term)
 		for _, record := range group {
-			args = append(args, versionBytes(record.Version), appendStatic(nil, record))
+			args = append(args, versionBytes(record.Version), staticBytes(record))
 		}
 		pipe.Do(ctx, args...)
 	}

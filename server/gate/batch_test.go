@@ -165,7 +165,10 @@ func TestNothingIsLostUnderDisorder(t *testing.T) {
 	var running, most atomic.Int64
 	b := newBatcher(3, 8, 1000, time.Minute, time.Now, func(asks []*ask) {
 		now := running.Add(1)
-		for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
+		for {
+			if old := most.Load(); now <= old || most.CompareAndSwap(old, now) {
+				break
+			}
 		}
 		for _, a := range asks {
 			a.outcome.verdict = verdict{status: statusActive, granted: a.n, rate: rate{period: 1}, level: float64(a.subject.id[0])}

@@ -12,7 +12,8 @@ import (
 func (g *Gate) runRedis(asks []*ask) {
 	ctx := context.Background() // the requests' contexts end for each of them alone
 	var err error
-	// A server that changed is established anew, once: the script did not run there.
+	// Twice: where the server changed, the script did not run, and it is established anew; where trust ran out during
+	// the call (only if nobody renewed it in time), what was charged is lost, and the call is made again.
 	for range 2 {
 		var t *trust
 		if t, err = g.trusted(ctx); err != nil {
@@ -22,10 +23,11 @@ func (g *Gate) runRedis(asks []*ask) {
 		if err = g.callScript(ctx, t, asks); err == nil {
 			end := g.cfg.Now()
 			g.metrics.called(len(asks), end.Sub(start))
-			if !t.valid(end) {
-				err = errLostTrust
+			if t.valid(end) {
+				break
 			}
-			break
+			err = errLostTrust
+			continue
 		}
 		g.distrust(t, err)
 		if !redis.HasErrorPrefix(err, "NOSCRIPT") {
@@ -68,7 +70,7 @@ func (g *Gate) call(ctx context.Context, sc *scratch, t *trust, asks []*ask) (st
 		start := len(sc.text)
 		sc.text = a.subject.appendName(sc.text, g.cfg.Prefix)
 		name := sc.text[start:]
-		sc.names = append(sc.names, unsafe.String(unsafe.SliceData(name), len(name)))
+		sc.names = append(sc.names, unsafe.String(unsafe.SliceData(name), len(name))) //nolint:gosec // text is not written to again before the call ends
 		sc.args = append(sc.args, &sc.names[len(sc.names)-1])
 		sc.asks = appendAsk(sc.asks, a)
 	}
@@ -102,7 +104,7 @@ func (g *Gate) callCluster(ctx context.Context, t *trust, asks []*ask) error {
 	pipe := g.rdb.Pipeline()
 	var cmds []*redis.Cmd
 	var sent [][]*ask
-	for _, group := range groups {
+	for _, group := range &groups {
 		if len(group) == 0 {
 			continue
 		}

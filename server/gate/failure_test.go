@@ -14,7 +14,7 @@ import (
 	"examprep.dev/server/keys"
 )
 
-func allowed(h *house, g *gate.Gate, key keys.Issued) bool {
+func allowed(g *gate.Gate, key keys.Issued) bool {
 	return g.Check(context.Background(), bearer(key.Key), client).Outcome == gate.Allowed
 }
 
@@ -26,14 +26,14 @@ func TestWithoutRedisKeysAreCheckedInPostgresAndItRecoversByItself(t *testing.T)
 	h.tier(t, keys.TierSpec{Name: "ten", Requests: 10, Period: time.Hour})
 	key, doomed := h.create(t, "ten"), h.create(t, "ten")
 	for range 4 {
-		if !allowed(h, h.gate, key) {
+		if !allowed(h.gate, key) {
 			t.Fatal("refused with Redis there")
 		}
 	}
 	own.kill()
 	passed := 0
 	for range 30 {
-		if allowed(h, h.gate, key) {
+		if allowed(h.gate, key) {
 			passed++
 		}
 	}
@@ -43,7 +43,7 @@ func TestWithoutRedisKeysAreCheckedInPostgresAndItRecoversByItself(t *testing.T)
 	if degraded(t, registry) != 1 {
 		t.Error("examprep_gate_degraded does not say so")
 	}
-	if !allowed(h, h.gate, doomed) {
+	if !allowed(h.gate, doomed) {
 		t.Fatal("the other key is refused")
 	}
 	if err := h.store.Revoke(t.Context(), doomed.Prefix); err != nil {
@@ -57,7 +57,7 @@ func TestWithoutRedisKeysAreCheckedInPostgresAndItRecoversByItself(t *testing.T)
 	if d := h.gate.Check(t.Context(), bearer(doomed.Key), client); d.Outcome != gate.Unauthorized {
 		t.Errorf("revoked, after recovery: got %+v", d)
 	}
-	if !allowed(h, h.gate, h.create(t, "ten")) {
+	if !allowed(h.gate, h.create(t, "ten")) {
 		t.Error("a new key is refused after recovery")
 	}
 }
@@ -101,13 +101,13 @@ func TestWithBothStoresAwayTheGateIsUnavailable(t *testing.T) {
 func TestWithoutPostgresKnownKeysPass(t *testing.T) {
 	h := newHouse(t, func(c *gate.Config) { c.Trust = 100 * time.Millisecond })
 	key, cold := h.create(t, ""), h.create(t, "")
-	if !allowed(h, h.gate, key) {
+	if !allowed(h.gate, key) {
 		t.Fatal("refused")
 	}
 	h.pool.Close()
 	for range 3 { // trust runs out meanwhile
 		tick(t, 60*time.Millisecond)
-		if !allowed(h, h.gate, key) {
+		if !allowed(h.gate, key) {
 			t.Error("a known key is refused")
 		}
 	}
@@ -171,7 +171,7 @@ func TestALoaderThatReadBeforeTheRevocationCannotResurrectTheKey(t *testing.T) {
 					}
 				}
 			}
-			if allowed(h, h.gate, key) {
+			if allowed(h.gate, key) {
 				t.Error("another pod lets it pass afterwards")
 			}
 		})
@@ -184,7 +184,7 @@ func TestAReplicaThatLacksTheTombstoneResurrectsNothing(t *testing.T) {
 	r.to(first)
 	h := newHouseOn(t, r.client(t), "p:", nil)
 	key, other := h.create(t, ""), h.create(t, "")
-	if !allowed(h, h.gate, key) || !allowed(h, h.gate, other) {
+	if !allowed(h.gate, key) || !allowed(h.gate, other) {
 		t.Fatal("refused")
 	}
 	replicate(t, first, second)
@@ -195,12 +195,12 @@ func TestAReplicaThatLacksTheTombstoneResurrectsNothing(t *testing.T) {
 	r.to(second)
 	first.kill()
 	for range 5 {
-		if allowed(h, h.gate, key) {
+		if allowed(h.gate, key) {
 			t.Fatal("resurrected")
 		}
 	}
-	eventually(t, "the gate believes the promoted server", func() bool { return allowed(h, h.gate, other) })
-	if allowed(h, h.gate, key) {
+	eventually(t, "the gate believes the promoted server", func() bool { return allowed(h.gate, other) })
+	if allowed(h.gate, key) {
 		t.Fatal("resurrected in the new term")
 	}
 }
@@ -211,7 +211,7 @@ func TestAPodLeftOnADeposedMasterRefusesWhatIsRevoked(t *testing.T) {
 	left := h.newGate(nil)
 	run(t, left)
 	key := h.create(t, "")
-	if !allowed(h, left, key) {
+	if !allowed(left, key) {
 		t.Fatal("refused")
 	}
 	replicate(t, first, second)
@@ -220,7 +220,7 @@ func TestAPodLeftOnADeposedMasterRefusesWhatIsRevoked(t *testing.T) {
 	if err := keys.NewStore(h.pool, moved).Revoke(t.Context(), key.Prefix); err != nil {
 		t.Fatal(err)
 	}
-	if allowed(h, left, key) {
+	if allowed(left, key) {
 		t.Error("the pod on the old master lets it pass")
 	}
 }
@@ -229,7 +229,7 @@ func TestARestartWithOldDataResurrectsNothing(t *testing.T) {
 	own := startServer(t)
 	h := newHouseOn(t, clientOf(t, own), "p:", nil)
 	key := h.create(t, "")
-	if !allowed(h, h.gate, key) {
+	if !allowed(h.gate, key) {
 		t.Fatal("refused")
 	}
 	admin := own.admin()
@@ -243,7 +243,7 @@ func TestARestartWithOldDataResurrectsNothing(t *testing.T) {
 	own.kill()
 	own.start() // with what it saved before the revocation
 	for range 5 {
-		if allowed(h, h.gate, key) {
+		if allowed(h.gate, key) {
 			t.Fatal("resurrected")
 		}
 	}
@@ -252,7 +252,7 @@ func TestARestartWithOldDataResurrectsNothing(t *testing.T) {
 func TestAnUnannouncedChangeIsAnnouncedByAnyPod(t *testing.T) {
 	h := newHouse(t, nil)
 	key := h.create(t, "")
-	if !allowed(h, h.gate, key) {
+	if !allowed(h.gate, key) {
 		t.Fatal("refused")
 	}
 	crash := errors.New("the process died here")
@@ -262,7 +262,7 @@ func TestAnUnannouncedChangeIsAnnouncedByAnyPod(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	run(t, h.newGate(nil))
-	eventually(t, "the key is refused", func() bool { return !allowed(h, h.gate, key) })
+	eventually(t, "the key is refused", func() bool { return !allowed(h.gate, key) })
 	pending, err := keys.NewReader(h.pool).Pending(t.Context(), uuid.Nil, 10)
 	if err != nil {
 		t.Fatal(err)

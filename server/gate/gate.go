@@ -184,7 +184,7 @@ func unavailable(d *Decision) {
 
 // wholeSeconds rounds up.
 func wholeSeconds(d time.Duration) time.Duration {
-	return (d + time.Second - 1) / time.Second * time.Second
+	return (d + time.Second - 1).Truncate(time.Second)
 }
 
 // scratch is the memory of one script call.

@@ -122,13 +122,13 @@ func (r rate) until(units float64) time.Duration {
 	return time.Duration(math.Ceil(units/float64(r.requests))) * time.Microsecond
 }
 
-// appendStatic appends the static part of a record.
-func appendStatic(to []byte, record keys.Record) []byte {
+// staticBytes returns the static part of a record.
+func staticBytes(record keys.Record) []byte {
 	if record.Revoked {
-		return append(to, statusRevoked)
+		return []byte{statusRevoked}
 	}
 	r := rateOf(record.Tier)
-	to = append(to, statusActive)
+	to := append(make([]byte, 0, staticSize), statusActive)
 	var expires uint64
 	if !record.ExpiresAt.IsZero() {
 		expires = uint64(max(record.ExpiresAt.UnixMilli(), 1))
@@ -183,7 +183,7 @@ func readVerdict(reply string, v *verdict) (rest string, err error) {
 	if len(reply) < need {
 		return "", &malformedReplyError{left: len(reply)}
 	}
-	raw := unsafe.Slice(unsafe.StringData(reply), need) // read only, below
+	raw := unsafe.Slice(unsafe.StringData(reply), need) //nolint:gosec // only read, below
 	v.granted = int(binary.LittleEndian.Uint16(raw[1:]))
 	v.level = math.Float64frombits(binary.LittleEndian.Uint64(raw[3:]))
 	if v.status == statusActive {

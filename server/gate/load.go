@@ -70,7 +70,7 @@ func (g *Gate) loadOnce(ctx context.Context, hash keys.Hash) (loadOutcome, error
 	}
 	version, static := versionBytes(0), []byte{statusAbsent}
 	if found.record != nil {
-		version, static = versionBytes(found.record.Version), appendStatic(nil, *found.record)
+		version, static = versionBytes(found.record.Version), staticBytes(*found.record)
 	}
 	if err := g.rdb.Do(ctx, "evalsha", t.sha, 1, name, "p", t.term, ticket, version, static).Err(); err != nil {
 		return loadFailed, g.failed(ctx, t, err)

@@ -18,11 +18,11 @@ import (
 type server struct {
 	t    testing.TB
 	port string
-	dir  string
+	args []string
 	cmd  *exec.Cmd
 }
 
-func startServer(t testing.TB) *server {
+func startServer(t testing.TB, arguments ...string) *server {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -30,7 +30,9 @@ func startServer(t testing.TB) *server {
 	}
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	_ = listener.Close()
-	s := &server{t: t, port: port, dir: t.TempDir()}
+	s := &server{t: t, port: port, args: append([]string{
+		"--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "", "--repl-diskless-sync-delay", "0",
+	}, arguments...)}
 	s.start()
 	t.Cleanup(s.kill)
 	return s
@@ -39,7 +41,7 @@ func startServer(t testing.TB) *server {
 // start starts the server on its port with the data that it last saved, and waits until it answers.
 func (s *server) start() {
 	s.t.Helper()
-	s.cmd = exec.Command("redis-server", "--port", s.port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--repl-diskless-sync-delay", "0") //nolint:noctx // ended by kill
+	s.cmd = exec.Command("redis-server", s.args...)
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatalf("start redis-server: %v", err)
 	}

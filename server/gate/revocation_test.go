@@ -132,7 +132,7 @@ func TestGrantsOfSeveralPodsStayWithinTheBucket(t *testing.T) {
 	pods := []*gate.Gate{h.gate, h.newGate(nil), h.newGate(nil)}
 	h.tier(t, keys.TierSpec{Name: "quick", Requests: 500, Period: time.Second, Burst: 50})
 	key := h.create(t, "quick")
-	if !allowed(h, h.gate, key) { // the record is there
+	if !allowed(h.gate, key) { // the record is there
 		t.Fatal("refused")
 	}
 	start := redisTime(t, h)
@@ -141,7 +141,7 @@ func TestGrantsOfSeveralPodsStayWithinTheBucket(t *testing.T) {
 	for i := range 24 {
 		group.Go(func() {
 			for range 400 {
-				if allowed(h, pods[i%len(pods)], key) {
+				if allowed(pods[i%len(pods)], key) {
 					passed.Add(1)
 				}
 			}

@@ -57,12 +57,12 @@ func (c *scriptClient) ticket(t interface{ Fatal(args ...any) }) string {
 }
 
 func (c *scriptClient) put(t interface{ Fatal(args ...any) }, ticket string, record keys.Record) bool {
-	stored, _ := c.do(t, "p", ticket, versionBytes(record.Version), appendStatic(nil, record)).Bool()
+	stored, _ := c.do(t, "p", ticket, versionBytes(record.Version), staticBytes(record)).Bool()
 	return stored
 }
 
 func (c *scriptClient) announce(t interface{ Fatal(args ...any) }, record keys.Record) {
-	c.do(t, "a", versionBytes(record.Version), appendStatic(nil, record))
+	c.do(t, "a", versionBytes(record.Version), staticBytes(record))
 }
 
 func (c *scriptClient) check(t interface{ Fatal(args ...any) }, n int) verdict {

@@ -65,11 +65,12 @@ func (p *process) close(ctx context.Context) {
 }
 
 // servers returns the health and metrics servers as parts. They belong to the back: a pod that finishes its work must
-// still answer its probes.
-func (p *process) servers(ready telemetry.Ready) []part {
+// still answer its probes. More gatherers stand beside the process's own registry.
+func (p *process) servers(ready telemetry.Ready, more ...prometheus.Gatherer) []part {
+	gatherers := append(prometheus.Gatherers{p.registry}, more...)
 	return []part{
 		{"health", telemetry.NewHealthServer(p.flags.healthListen, ready, p.logger).Serve},
-		{"metrics", telemetry.NewMetricsServer(p.flags.metricsListen, p.registry, p.logger).Serve},
+		{"metrics", telemetry.NewMetricsServer(p.flags.metricsListen, gatherers, p.logger).Serve},
 	}
 }
 

@@ -18,6 +18,8 @@ import (
 // Session is a signed-in developer.
 type Session struct {
 	AccountID uuid.UUID `json:"account_id"`
+	// Account is the account's name.
+	Account string `json:"account"`
 	Issuer    string    `json:"issuer"`
 	Subject   string    `json:"subject"`
 	// Email is what the provider calls the person; empty when it does not say. For display only.
@@ -96,8 +98,9 @@ func (s *Store) End(ctx context.Context, token string) error {
 	return nil
 }
 
-// EndAll signs an account out everywhere.
-func (s *Store) EndAll(ctx context.Context, account uuid.UUID) error {
+// EndAll signs the session's account out everywhere.
+func (s *Store) EndAll(ctx context.Context, session Session) error {
+	account := session.AccountID
 	names, err := s.redis.SMembers(ctx, s.ofAccount(account)).Result()
 	if err != nil {
 		return fmt.Errorf("list sessions: %w", err)

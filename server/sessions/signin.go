@@ -20,8 +20,8 @@ import (
 	"examprep.dev/server/postgres/sessionsdb"
 )
 
-// signInTimeout is how long a person may take at the provider.
-const signInTimeout = 10 * time.Minute
+// SignInTimeout is how long a person may take at the provider.
+const SignInTimeout = 10 * time.Minute
 
 // providerTimeout bounds each call to the provider: discovery, keys, token endpoint.
 const providerTimeout = 10 * time.Second
@@ -86,7 +86,7 @@ func (s *SignIn) Begin(ctx context.Context) (address, token string, err error) {
 		return "", "", fmt.Errorf("encode sign-in: %w", err)
 	}
 	token = newToken()
-	if err := s.store.redis.Set(ctx, s.name(token), value, signInTimeout).Err(); err != nil {
+	if err := s.store.redis.Set(ctx, s.name(token), value, SignInTimeout).Err(); err != nil {
 		return "", "", fmt.Errorf("store sign-in: %w", err)
 	}
 	return client.AuthCodeURL(c.State, oidc.Nonce(c.Nonce), oauth2.S256ChallengeOption(c.Verifier)), token, nil
@@ -105,13 +105,11 @@ func (s *SignIn) Complete(ctx context.Context, token, state, code string) (strin
 	if err != nil {
 		return "", err
 	}
-	account, err := s.account(ctx, identity)
-	if err != nil {
+	session := Session{Issuer: identity.Issuer, Subject: identity.Subject, Email: email}
+	if session.AccountID, session.Account, err = s.account(ctx, identity); err != nil {
 		return "", err
 	}
-	return s.store.Create(ctx, Session{
-		AccountID: account, Issuer: identity.Issuer, Subject: identity.Subject, Email: email,
-	})
+	return s.store.Create(ctx, session)
 }
 
 // take reads and removes the ceremony that a cookie's token stands for.
@@ -167,27 +165,28 @@ func (s *SignIn) redeem(ctx context.Context, c ceremony, code string) (*oidc.IDT
 
 // account finds the person's account; the first sign-in makes it. Its name cannot be chosen by the person, so nobody
 // signs in to an account that an administrator made under that name.
-func (s *SignIn) account(ctx context.Context, identity *oidc.IDToken) (uuid.UUID, error) {
-	account, err := s.queries.AccountOfIdentity(ctx, sessionsdb.AccountOfIdentityParams{
+func (s *SignIn) account(ctx context.Context, identity *oidc.IDToken) (uuid.UUID, string, error) {
+	found, err := s.queries.AccountOfIdentity(ctx, sessionsdb.AccountOfIdentityParams{
 		Issuer: identity.Issuer, Subject: identity.Subject,
 	})
 	if err == nil {
-		return account, nil
+		return found.ID, found.Name, nil
 	}
 	if !errors.Is(err, pgx.ErrNoRows) {
-		return uuid.Nil, fmt.Errorf("read identity: %w", err)
+		return uuid.Nil, "", fmt.Errorf("read identity: %w", err)
 	}
-	account, err = s.accounts.EnsureAccount(ctx, identity.Issuer+"#"+identity.Subject)
+	name := identity.Issuer + "#" + identity.Subject
+	account, err := s.accounts.EnsureAccount(ctx, name)
 	if err != nil {
-		return uuid.Nil, fmt.Errorf("make account: %w", err)
+		return uuid.Nil, "", fmt.Errorf("make account: %w", err)
 	}
 	account, err = s.queries.LinkIdentity(ctx, sessionsdb.LinkIdentityParams{
 		Issuer: identity.Issuer, Subject: identity.Subject, AccountID: account,
 	})
 	if err != nil {
-		return uuid.Nil, fmt.Errorf("link identity: %w", err)
+		return uuid.Nil, "", fmt.Errorf("link identity: %w", err)
 	}
-	return account, nil
+	return account, name, nil
 }
 
 // client discovers the provider once, however many sign in at the same time; while it is away each sign-in tries anew.

@@ -1,5 +1,5 @@
 -- name: AccountOfIdentity :one
-SELECT account_id FROM account_identities WHERE issuer = $1 AND subject = $2;
+SELECT a.id, a.name FROM account_identities i JOIN accounts a ON a.id = i.account_id WHERE i.issuer = $1 AND i.subject = $2;
 
 -- name: LinkIdentity :one
 -- The first sign-in wins; a second at the same time gets the first one's account.

@@ -12,7 +12,7 @@ import (
 )
 
 const accountOfIdentity = `-- name: AccountOfIdentity :one
-SELECT account_id FROM account_identities WHERE issuer = $1 AND subject = $2
+SELECT a.id, a.name FROM account_identities i JOIN accounts a ON a.id = i.account_id WHERE i.issuer = $1 AND i.subject = $2
 `
 
 type AccountOfIdentityParams struct {
@@ -20,11 +20,16 @@ type AccountOfIdentityParams struct {
 	Subject string
 }
 
-func (q *Queries) AccountOfIdentity(ctx context.Context, arg AccountOfIdentityParams) (uuid.UUID, error) {
+type AccountOfIdentityRow struct {
+	ID   uuid.UUID
+	Name string
+}
+
+func (q *Queries) AccountOfIdentity(ctx context.Context, arg AccountOfIdentityParams) (AccountOfIdentityRow, error) {
 	row := q.db.QueryRow(ctx, accountOfIdentity, arg.Issuer, arg.Subject)
-	var account_id uuid.UUID
-	err := row.Scan(&account_id)
-	return account_id, err
+	var i AccountOfIdentityRow
+	err := row.Scan(&i.ID, &i.Name)
+	return i, err
 }
 
 const linkIdentity = `-- name: LinkIdentity :one

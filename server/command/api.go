@@ -1,0 +1,109 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"examprep.dev/server/attempts"
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/gate"
+	"examprep.dev/server/httpapi"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/redisurl"
+	"examprep.dev/server/webhooks"
+)
+
+// apiFlags are the settings of an API pod.
+type apiFlags struct {
+	processFlags
+	listen          string
+	namespaceSecret string
+	trustedProxies  []string
+}
+
+func newAPI() *cobra.Command {
+	var flags apiFlags
+	cmd := &cobra.Command{
+		Use:   "api",
+		Short: "Serve the HTTP interface",
+		Args:  exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := openProcess(cmd.Context(), "api", &flags.processFlags, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			defer p.close(cmd.Context())
+			return runAPI(cmd.Context(), p, &flags)
+		},
+	}
+	flags.register(cmd)
+	namespaceSecretFlag(cmd, &flags.namespaceSecret)
+	cmd.Flags().StringVar(&flags.listen, "listen", ":8080", "address of the HTTP interface")
+	cmd.Flags().StringSliceVar(&flags.trustedProxies, "trusted-proxies", nil,
+		"CIDR ranges of proxies whose X-Forwarded-For is believed")
+	return cmd
+}
+
+// runAPI wires an API pod. The back parts keep the catalogue and the gate current; the front takes requests.
+func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
+	secret, err := parseNamespaceSecret(flags.namespaceSecret)
+	if err != nil {
+		return err
+	}
+	proxies, err := parsePrefixes("trusted-proxies", flags.trustedProxies)
+	if err != nil {
+		return err
+	}
+	if err := require("redis-url", flags.redisURL); err != nil {
+		return err
+	}
+	redisClient, err := redisurl.Open(flags.redisURL, gate.ClientOptions)
+	if err != nil {
+		return &usageError{err}
+	}
+	defer func() { _ = redisClient.Close() }()
+	snapshot, err := catalog.OpenSnapshot(ctx, p.pool, p.logger, catalog.SnapshotConfig{})
+	if err != nil {
+		return err
+	}
+	notifier := webhooks.NewNotifier(p.pool)
+	service, err := attempts.NewService(attempts.Config{NamespaceSecret: secret}, p.pool, snapshot, notifier)
+	if err != nil {
+		return err
+	}
+	touches := keys.NewTouchBatch(p.pool, touchInterval, time.Now)
+	gates := gate.New(gate.Config{
+		Prefix: flags.redisPrefix, Used: touches.Touch, Registerer: p.registry, Logger: p.logger,
+	}, redisClient, keys.NewReader(p.pool))
+	server := httpapi.New(httpapi.Config{TrustedProxies: proxies, ShutdownGrace: flags.shutdownGrace}, httpapi.Deps{
+		Gate: gates, Catalog: snapshot, Attempts: service, Logger: p.logger, Registerer: p.registry, Tracer: p.tracing.Tracer(),
+	})
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", flags.listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	p.logger.Info("serving", "address", listener.Addr().String(), "environment", p.env, "version", version())
+	ready := func(context.Context) error {
+		if ctx.Err() != nil {
+			return errStopping
+		}
+		if !snapshot.Ready() {
+			return errors.New("the catalogue is not loaded yet")
+		}
+		return nil
+	}
+	back := append(p.servers(ready),
+		part{"catalogue", snapshot.Run}, part{"gate", gates.Run}, part{"notifier", notifier.Run}, part{"last-used", touches.Run})
+	front := []part{{"http", func(ctx context.Context) error { return server.Serve(ctx, listener) }}}
+	return runParts(ctx, p.logger, flags.shutdownGrace, front, back)
+}
+
+// touchInterval is how often the last use of keys is written: a busy key costs one row a minute, not one a request.
+const touchInterval = time.Minute
+
+var errStopping = errors.New("stopping")

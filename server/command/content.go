@@ -1,0 +1,169 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"examprep.dev/controllers"
+	"examprep.dev/controllers/manifest"
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/postgres"
+)
+
+func newContent() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "content",
+		Short: "Check and prepare ExamContent YAML, without a cluster",
+	}
+	cmd.AddCommand(newContentLint(), newContentDigest(), newContentDiff(), newContentImport(), newContentPublish())
+	return cmd
+}
+
+// report is what the content commands print.
+type report interface{ WriteText(w io.Writer) error }
+
+func (o *output) printReport(w io.Writer, r report) error { return o.print(w, r, r.WriteText) }
+
+func newContentLint() *cobra.Command {
+	var out output
+	cmd := &cobra.Command{
+		Use:   "lint PATH…",
+		Short: "Check YAML offline; every problem with file, line and field",
+		Args:  atLeastOne("PATH"),
+		RunE: func(cmd *cobra.Command, paths []string) error {
+			bundle, err := manifest.Load(cmd.Context(), cmd.InOrStdin(), paths...)
+			if err != nil {
+				return err
+			}
+			found, problems := manifest.Lint(cmd.Context(), bundle)
+			var listed *manifest.ProblemsError
+			if problems != nil && !errors.As(problems, &listed) {
+				return problems
+			}
+			if err := out.printReport(cmd.OutOrStdout(), found); err != nil {
+				return err
+			}
+			if listed != nil {
+				return fmt.Errorf("%d problems", len(found.Problems))
+			}
+			return nil
+		},
+	}
+	out.register(cmd)
+	return cmd
+}
+
+func newContentDigest() *cobra.Command {
+	var out output
+	var options manifest.DigestOptions
+	cmd := &cobra.Command{
+		Use:   "digest [--write] PATH…",
+		Short: "Print each paper's verification seal, or write it into the files",
+		Args:  atLeastOne("PATH"),
+		RunE: func(cmd *cobra.Command, paths []string) error {
+			bundle, err := manifest.Load(cmd.Context(), cmd.InOrStdin(), paths...)
+			if err != nil {
+				return err
+			}
+			seals, err := manifest.Digest(cmd.Context(), bundle, options)
+			if err != nil {
+				return err
+			}
+			return out.printReport(cmd.OutOrStdout(), seals)
+		},
+	}
+	out.register(cmd)
+	cmd.Flags().BoolVar(&options.Write, "write", false, "put the digests into the files, at verification.digest")
+	cmd.Flags().StringVar(&options.By, "by", "", "who verified; empty: what the file says")
+	cmd.Flags().StringVar(&options.At, "at", "", "when, a date or RFC 3339 time; empty: what the file says")
+	return cmd
+}
+
+func newContentDiff() *cobra.Command {
+	var out output
+	var databaseURL string
+	cmd := &cobra.Command{
+		Use:   "diff PATH…",
+		Short: "Show what publishing would change, question by question",
+		Args:  atLeastOne("PATH"),
+		RunE: func(cmd *cobra.Command, paths []string) error {
+			bundle, err := manifest.Load(cmd.Context(), cmd.InOrStdin(), paths...)
+			if err != nil {
+				return err
+			}
+			return withPublisher(cmd.Context(), databaseURL, "", func(publisher *catalog.Publisher) error {
+				diff, err := manifest.Diff(cmd.Context(), bundle, publisher)
+				if err != nil {
+					return err
+				}
+				return out.printReport(cmd.OutOrStdout(), diff)
+			})
+		},
+	}
+	out.register(cmd)
+	databaseFlag(cmd, &databaseURL)
+	return cmd
+}
+
+func newContentPublish() *cobra.Command {
+	var out output
+	var databaseURL, environment, clusterName string
+	cmd := &cobra.Command{
+		Use:   "publish PATH…",
+		Short: "Publish into a database as the operator would, without a cluster",
+		Args:  atLeastOne("PATH"),
+		RunE: func(cmd *cobra.Command, paths []string) error {
+			bundle, err := manifest.Load(cmd.Context(), cmd.InOrStdin(), paths...)
+			if err != nil {
+				return err
+			}
+			return withPublisher(cmd.Context(), databaseURL, environment, func(publisher *catalog.Publisher) error {
+				published, err := manifest.Publish(cmd.Context(), bundle, publisher, clusterName)
+				return errors.Join(out.printReport(cmd.OutOrStdout(), published), err)
+			})
+		},
+	}
+	out.register(cmd)
+	databaseFlag(cmd, &databaseURL)
+	cmd.Flags().StringVar(&environment, "environment", "", "refuse a database of another environment; empty: the database's own")
+	clusterNameFlag(cmd, &clusterName)
+	return cmd
+}
+
+// withPublisher opens a publisher by the rules of the database's environment; a wanted one must be it.
+func withPublisher(ctx context.Context, databaseURL, wanted string, use func(*catalog.Publisher) error) error {
+	if err := require("database-url", databaseURL); err != nil {
+		return err
+	}
+	pool, err := postgres.Open(ctx, databaseURL)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	environment, err := environmentOf(ctx, pool, wanted)
+	if err != nil {
+		return err
+	}
+	return use(catalog.NewPublisher(pool, environment, nil))
+}
+
+func environmentOf(ctx context.Context, pool *pgxpool.Pool, wanted string) (postgres.Environment, error) {
+	if wanted == "" {
+		return postgres.ReadEnvironment(ctx, pool)
+	}
+	environment, err := parseEnvironment(wanted)
+	if err != nil {
+		return "", err
+	}
+	return environment, postgres.CheckEnvironment(ctx, pool, environment)
+}
+
+func clusterNameFlag(cmd *cobra.Command, target *string) {
+	cmd.Flags().StringVar(target, "cluster-name", controllers.DefaultClusterName,
+		"tells clusters apart that publish into one database; part of every claim")
+}

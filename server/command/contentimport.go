@@ -1,0 +1,55 @@
+package command
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"examprep.dev/controllers/manifest"
+)
+
+func newContentImport() *cobra.Command {
+	var out output
+	var options manifest.ImportOptions
+	var format, at string
+	cmd := &cobra.Command{
+		Use:   "import --format jsonl --from DIR --out DIR",
+		Short: "Turn neutral JSON Lines into ExamContent YAML and ConfigMaps",
+		Long: "DIR holds exams.json, papers.jsonl and questions.jsonl. Papers too large for one object are split over\n" +
+			"ConfigMaps, none of which is too large for kubectl apply.",
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if format != "jsonl" {
+				return &usageError{fmt.Errorf("--format: %q is not known; there is jsonl", format)}
+			}
+			if err := require("from", options.From); err != nil {
+				return err
+			}
+			if err := require("out", options.Out); err != nil {
+				return err
+			}
+			if at != "" {
+				var err error
+				if options.At, err = time.Parse(time.RFC3339, at); err != nil {
+					return &usageError{fmt.Errorf("--at: %w", err)}
+				}
+			}
+			imported, err := manifest.Import(cmd.Context(), options)
+			if err != nil {
+				return err
+			}
+			return out.printReport(cmd.OutOrStdout(), imported)
+		},
+	}
+	out.register(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&format, "format", "jsonl", "what the input is")
+	flags.StringVar(&options.From, "from", "", "folder to read")
+	flags.StringVar(&options.Out, "out", "", "folder to write")
+	flags.StringVar(&options.Namespace, "namespace", "", "namespace of what is written; empty: none")
+	flags.BoolVar(&options.Seal, "seal", false, "write each paper's verification seal")
+	flags.StringVar(&options.By, "by", "", "who verified, for --seal")
+	flags.StringVar(&at, "at", "", "when, for --seal: an RFC 3339 time; empty: now")
+	return cmd
+}

@@ -1,0 +1,188 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"examprep.dev/server/gate"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/redisurl"
+)
+
+// keysFlags are what every keys command needs: the database that keys live in, and the Redis that gates read.
+type keysFlags struct {
+	databaseURL, redisURL, redisPrefix string
+	output                             output
+}
+
+func (f *keysFlags) register(cmd *cobra.Command) {
+	databaseFlag(cmd, &f.databaseURL)
+	cmd.Flags().StringVar(&f.redisURL, "redis-url", "", "Redis of the API pods: they hear of the change through it")
+	cmd.Flags().StringVar(&f.redisPrefix, "redis-prefix", "examprep:", "what every name in Redis begins with")
+	f.output.register(cmd)
+}
+
+func newKeys() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "keys",
+		Short: "Accounts, API keys and tiers, for administrators",
+		Long:  "The first key, and the way in when signing in is broken. A key is shown once; only its hash is stored.",
+	}
+	cmd.AddCommand(newKeysCreate(), newKeysRevoke(), newKeysTier(), newKeysList())
+	return cmd
+}
+
+func newKeysCreate() *cobra.Command {
+	var flags keysFlags
+	var request keys.NewKey
+	var expiresIn time.Duration
+	cmd := &cobra.Command{
+		Use:   "create --account NAME",
+		Short: "Create a key, and its account if there is none of that name",
+		Args:  exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := require("account", request.Account); err != nil {
+				return err
+			}
+			if expiresIn > 0 {
+				at := time.Now().Add(expiresIn)
+				request.ExpiresAt = &at
+			}
+			return flags.withStore(cmd.Context(), func(store *keys.Store) error {
+				issued, err := store.Create(cmd.Context(), request)
+				if err != nil {
+					return err
+				}
+				return flags.output.print(cmd.OutOrStdout(), issued, func(w io.Writer) error {
+					_, err := fmt.Fprintln(w, issued.Key)
+					return err
+				})
+			})
+		},
+	}
+	flags.register(cmd)
+	cmd.Flags().StringVar(&request.Account, "account", "", "whose key it is")
+	cmd.Flags().StringVar(&request.Name, "name", "", "what it is for, shown in lists")
+	cmd.Flags().StringVar(&request.Tier, "tier", "", "rate tier; empty: what RateTier resources say, else default")
+	cmd.Flags().DurationVar(&expiresIn, "expires-in", 0, "lifetime, such as 720h; 0: none")
+	return cmd
+}
+
+func newKeysRevoke() *cobra.Command {
+	var flags keysFlags
+	cmd := &cobra.Command{
+		Use:   "revoke KEY_PREFIX",
+		Short: "Revoke a key: when this command has ended no pod accepts it",
+		Args:  exactly("KEY_PREFIX"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return flags.withStore(cmd.Context(), func(store *keys.Store) error {
+				if err := store.Revoke(cmd.Context(), args[0]); err != nil {
+					return err
+				}
+				done := map[string]any{"key_prefix": args[0], "revoked": true}
+				return flags.output.print(cmd.OutOrStdout(), done, func(w io.Writer) error {
+					_, err := fmt.Fprintf(w, "%s revoked\n", args[0])
+					return err
+				})
+			})
+		},
+	}
+	flags.register(cmd)
+	return cmd
+}
+
+func newKeysTier() *cobra.Command {
+	var flags keysFlags
+	cmd := &cobra.Command{
+		Use:   "tier KEY_PREFIX TIER",
+		Short: "Put a key on a rate tier",
+		Args:  exactly("KEY_PREFIX", "TIER"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return flags.withStore(cmd.Context(), func(store *keys.Store) error {
+				if err := store.SetTier(cmd.Context(), args[0], args[1]); err != nil {
+					return err
+				}
+				done := map[string]string{"key_prefix": args[0], "tier": args[1]}
+				return flags.output.print(cmd.OutOrStdout(), done, func(w io.Writer) error {
+					_, err := fmt.Fprintf(w, "%s is on tier %s\n", args[0], args[1])
+					return err
+				})
+			})
+		},
+	}
+	flags.register(cmd)
+	return cmd
+}
+
+func newKeysList() *cobra.Command {
+	var flags keysFlags
+	var account string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List keys by prefix; the keys themselves are stored nowhere",
+		Args:  exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return flags.withStore(cmd.Context(), func(store *keys.Store) error {
+				found, err := store.List(cmd.Context(), account)
+				if err != nil {
+					return err
+				}
+				return flags.output.print(cmd.OutOrStdout(), map[string]any{"keys": found}, func(w io.Writer) error {
+					return printKeys(w, found)
+				})
+			})
+		},
+	}
+	flags.register(cmd)
+	cmd.Flags().StringVar(&account, "account", "", "only this account's")
+	return cmd
+}
+
+func printKeys(w io.Writer, found []keys.Summary) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "PREFIX\tACCOUNT\tNAME\tTIER\tCREATED\tSTATE")
+	for _, key := range found {
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n",
+			key.Prefix, key.Account, key.Name, key.Tier, key.CreatedAt.Format(time.RFC3339), keyState(key))
+	}
+	return table.Flush()
+}
+
+func keyState(key keys.Summary) string {
+	switch {
+	case key.RevokedAt != nil:
+		return "revoked"
+	case key.ExpiresAt != nil && key.ExpiresAt.Before(time.Now()):
+		return "expired"
+	default:
+		return "active"
+	}
+}
+
+// withStore opens the key store, with a gate that announces changes to the others and is never asked itself.
+func (f *keysFlags) withStore(ctx context.Context, use func(*keys.Store) error) error {
+	if err := require("database-url", f.databaseURL); err != nil {
+		return err
+	}
+	if err := require("redis-url", f.redisURL); err != nil {
+		return err
+	}
+	pool, err := postgres.Open(ctx, f.databaseURL)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	client, err := redisurl.Open(f.redisURL, gate.ClientOptions)
+	if err != nil {
+		return &usageError{err}
+	}
+	defer func() { _ = client.Close() }()
+	gates := gate.New(gate.Config{Prefix: f.redisPrefix}, client, keys.NewReader(pool))
+	return use(keys.NewStore(pool, gates))
+}

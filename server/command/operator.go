@@ -1,0 +1,105 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"examprep.dev/controllers"
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/gate"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/redisurl"
+	"examprep.dev/server/webhooks"
+)
+
+// operatorFlags are the settings of the operator.
+type operatorFlags struct {
+	processFlags
+	encryptionKeys  string
+	kubeconfig      string
+	clusterName     string
+	watchNamespaces []string
+	leaderElect     bool
+	leaderNamespace string
+	allowCIDRs      []string
+}
+
+func newOperator() *cobra.Command {
+	var flags operatorFlags
+	cmd := &cobra.Command{
+		Use:   "operator",
+		Short: "Reconcile ExamContent, WebhookEndpoint and RateTier resources into Postgres",
+		Args:  exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := openProcess(cmd.Context(), "operator", &flags.processFlags, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			defer p.close(cmd.Context())
+			return runOperator(cmd.Context(), p, &flags)
+		},
+	}
+	flags.register(cmd)
+	encryptionKeysFlag(cmd, &flags.encryptionKeys)
+	clusterNameFlag(cmd, &flags.clusterName)
+	set := cmd.Flags()
+	set.StringVar(&flags.kubeconfig, "kubeconfig", "", "how to reach the API server; empty: the pod's own account")
+	set.StringSliceVar(&flags.watchNamespaces, "watch-namespaces", nil, "only these namespaces; empty: all")
+	set.BoolVar(&flags.leaderElect, "leader-elect", true, "agree with other replicas on one that works")
+	set.StringVar(&flags.leaderNamespace, "leader-namespace", "", "where the lease lives; empty: the pod's namespace")
+	set.StringSliceVar(&flags.allowCIDRs, "webhook-allow-cidr", nil, "ranges that webhook URLs may name although they are private")
+	return cmd
+}
+
+// runOperator wires the operator: a manager whose reconcilers call the same packages as everything else.
+func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
+	if err := require("redis-url", flags.redisURL); err != nil {
+		return err
+	}
+	cluster, err := clientcmd.BuildConfigFromFlags("", flags.kubeconfig)
+	if err != nil {
+		return &usageError{fmt.Errorf("--kubeconfig: %w", err)}
+	}
+	redisClient, err := redisurl.Open(flags.redisURL, gate.ClientOptions)
+	if err != nil {
+		return &usageError{err}
+	}
+	defer func() { _ = redisClient.Close() }()
+	klog.SetSlogLogger(p.logger)
+	ctrl.SetLogger(logr.FromSlogHandler(p.logger.Handler()))
+	manager, err := controllers.NewManager(cluster, controllers.Options{
+		WatchNamespaces: flags.watchNamespaces, LeaderElection: flags.leaderElect,
+		LeaderElectionNamespace: flags.leaderNamespace, ShutdownGrace: flags.shutdownGrace, Logger: p.logger,
+	})
+	if err != nil {
+		return err
+	}
+	notifier := webhooks.NewNotifier(p.pool)
+	announcer := gate.New(gate.Config{Prefix: flags.redisPrefix, Logger: p.logger}, redisClient, keys.NewReader(p.pool))
+	store := keys.NewStore(p.pool, announcer)
+	err = controllers.Setup(manager, controllers.Deps{
+		ClusterName: flags.clusterName, Publisher: catalog.NewPublisher(p.pool, p.env, notifier), Tiers: store,
+	})
+	if err != nil {
+		return err
+	}
+	synced := func(ctx context.Context) error {
+		if !manager.GetCache().WaitForCacheSync(ctx) {
+			return errNotSynced
+		}
+		return nil
+	}
+	p.logger.Info("operating", "environment", p.env, "cluster", flags.clusterName, "version", version())
+	back := append(p.servers(synced, metrics.Registry), part{"notifier", notifier.Run})
+	return runParts(ctx, p.logger, flags.shutdownGrace, []part{{"manager", manager.Start}}, back)
+}
+
+var errNotSynced = errors.New("the cache of resources is not filled yet")

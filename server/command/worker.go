@@ -1,0 +1,107 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"examprep.dev/server/attempts"
+	"examprep.dev/server/redisurl"
+	"examprep.dev/server/webhooks"
+)
+
+// workerFlags are the settings of a worker.
+type workerFlags struct {
+	processFlags
+	encryptionKeys string
+	allowCIDRs     []string
+	caFile         string
+}
+
+func newWorker() *cobra.Command {
+	var flags workerFlags
+	cmd := &cobra.Command{
+		Use:   "worker",
+		Short: "Deliver webhooks and close attempts whose time is over",
+		Args:  exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := openProcess(cmd.Context(), "worker", &flags.processFlags, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			defer p.close(cmd.Context())
+			return runWorker(cmd.Context(), p, &flags)
+		},
+	}
+	flags.register(cmd)
+	encryptionKeysFlag(cmd, &flags.encryptionKeys)
+	cmd.Flags().StringSliceVar(&flags.allowCIDRs, "webhook-allow-cidr", nil,
+		"ranges that webhooks may reach although they are private, loopback or otherwise refused")
+	cmd.Flags().StringVar(&flags.caFile, "webhook-ca-file", "", "PEM file of certificate authorities trusted beside the system's")
+	return cmd
+}
+
+// runWorker wires a worker. Its parts need each other for nothing: they start and stop together.
+func runWorker(ctx context.Context, p *process, flags *workerFlags) error {
+	if err := require("redis-url", flags.redisURL); err != nil {
+		return err
+	}
+	keyring, err := parseKeyring(flags.encryptionKeys)
+	if err != nil {
+		return err
+	}
+	allowed, err := parsePrefixes("webhook-allow-cidr", flags.allowCIDRs)
+	if err != nil {
+		return err
+	}
+	authorities, err := readCAFile(flags.caFile)
+	if err != nil {
+		return err
+	}
+	redisClient, err := redisurl.Open(flags.redisURL, func(o *redis.UniversalOptions) {
+		o.MaxRetries = -1 // the worker waits and tries again itself
+	})
+	if err != nil {
+		return &usageError{err}
+	}
+	defer func() { _ = redisClient.Close() }()
+	worker, err := webhooks.NewWorker(webhooks.WorkerConfig{
+		Prefix: flags.redisPrefix, AllowedRanges: allowed, CAPEM: authorities, Registerer: p.registry, Logger: p.logger,
+	}, p.pool, redisClient, keyring)
+	if err != nil {
+		return &usageError{err}
+	}
+	p.logger.Info("working", "environment", p.env, "version", version())
+	front := []part{
+		{"webhooks", worker.Run},
+		{"sweeper", attempts.NewSweeper(p.pool, time.Now, p.logger).Run},
+	}
+	ready := func(context.Context) error { return ctx.Err() }
+	return runParts(ctx, p.logger, flags.shutdownGrace, front, p.servers(ready))
+}
+
+func parseKeyring(text string) (*webhooks.Keyring, error) {
+	if err := require("encryption-keys", text); err != nil {
+		return nil, err
+	}
+	keyring, err := webhooks.ParseKeyring(text)
+	if err != nil {
+		return nil, &usageError{fmt.Errorf("--encryption-keys: %w", err)}
+	}
+	return keyring, nil
+}
+
+func readCAFile(name string) ([]byte, error) {
+	if name == "" {
+		return nil, nil
+	}
+	authorities, err := os.ReadFile(name) //nolint:gosec // the administrator names it
+	if err != nil {
+		return nil, &usageError{fmt.Errorf("--webhook-ca-file: %w", err)}
+	}
+	return authorities, nil
+}

@@ -64,14 +64,13 @@ func (r *jsonReader) position(offset int) (line, column int) {
 	if offset < r.offset {
 		r.offset, r.line, r.column = 0, 1, 1
 	}
-	for ; r.offset < offset; r.offset++ {
-		switch c := r.text[r.offset]; {
-		case c == '\n':
-			r.line, r.column = r.line+1, 1
-		case utf8.RuneStart(c):
-			r.column++
-		}
+	passed := r.text[r.offset:offset]
+	if end := bytes.LastIndexByte(passed, '\n'); end >= 0 {
+		r.line, r.column = r.line+bytes.Count(passed, []byte{'\n'}), 1
+		passed = passed[end+1:]
 	}
+	r.column += utf8.RuneCount(passed)
+	r.offset = offset
 	return r.line, r.column
 }
 

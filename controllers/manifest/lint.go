@@ -112,8 +112,10 @@ func (l *linter) content(ctx context.Context, content *Content) catalog.Exam {
 		l.report(content.Position, "spec.papers", err.Error()) // a Bundle's reader has no other errors than those of run
 		return a.exam
 	}
+	l.checkSize(&content.doc)
 	l.checkInterval(&content.doc, "resyncInterval", content.Spec.ResyncInterval, 30*time.Second, 0)
 	for i, paper := range content.Spec.Papers {
+		l.checkCounts(content, i)
 		for k, source := range paper.QuestionsFrom {
 			l.configMap(content, source.ConfigMapKeyRef)
 			l.chunk(ctx, content, i, k)
@@ -174,7 +176,8 @@ func (l *linter) configMap(content *Content, ref v1alpha1.ConfigMapKeyRef) {
 		return
 	}
 	l.seen[found] = true
-	if found.Labels[v1alpha1.ContentLabel] != "true" {
+	l.checkSize(&found.doc)
+	if !isContent(found) {
 		p := path{}.field("metadata").field("labels")
 		l.report(found.doc.position(p), p.String(),
 			fmt.Sprintf("lacks %s: \"true\": without it the operator does not notice changes at once", v1alpha1.ContentLabel))
@@ -198,6 +201,31 @@ func (l *linter) chunk(ctx context.Context, content *Content, paper, k int) {
 	view := l.view(ctx, content.Namespace, ref)
 	for _, problem := range view.problems {
 		l.report(view.position(problem.Line), view.field+problem.Field, view.in(problem.Line)+problem.Detail)
+	}
+}
+
+// maxObjectBytes is what etcd takes; kubectl's client-side apply takes less (DefaultObjectBytes), others do not.
+const maxObjectBytes = 1_500_000
+
+func (l *linter) checkSize(doc *document) {
+	if size := len(doc.json); size > maxObjectBytes {
+		l.report(doc.position(nil), "", fmt.Sprintf(
+			"the object has %d bytes as JSON; a cluster takes %d: put questions into more ConfigMaps", size, maxObjectBytes))
+	}
+}
+
+// checkCounts checks the schema's own bounds on a paper's lists, which the catalogue does not know.
+func (l *linter) checkCounts(content *Content, paper int) {
+	source := &content.Spec.Papers[paper]
+	p := path{}.field("spec").field("papers").at(paper)
+	if count := len(source.Questions); count > v1alpha1.MaxInlineQuestions {
+		at := p.field("questions")
+		l.report(content.doc.position(at), at.String(), fmt.Sprintf(
+			"has %d questions; inline there may be %d: use questionsFrom", count, v1alpha1.MaxInlineQuestions))
+	}
+	if count := len(source.QuestionsFrom); count > maxChunks {
+		at := p.field("questionsFrom")
+		l.report(content.doc.position(at), at.String(), fmt.Sprintf("has %d chunks; there may be %d", count, maxChunks))
 	}
 }
 

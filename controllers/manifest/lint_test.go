@@ -1,11 +1,14 @@
 package manifest
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"examprep.dev/api/v1alpha1"
 )
 
 // goodExam is the start of the lint cases: each breaks one thing of it.
@@ -52,6 +55,14 @@ data:
 func chunkedExam() string {
 	head, _, _ := strings.Cut(goodExam, "      questions:\n")
 	return head + "      questionsFrom:\n        - configMapKeyRef: {name: chunk, key: q.jsonl}\n" + goodChunk
+}
+
+func manyQuestions(count int) string {
+	var text strings.Builder
+	for number := range count {
+		fmt.Fprintf(&text, "        - {number: %d, prompt: p, answer: {annulled: true}}\n", number+10)
+	}
+	return text.String()
 }
 
 func lintText(t *testing.T, text string) []string {
@@ -189,6 +200,18 @@ func TestLintNamesFileLineAndField(t *testing.T) {
 				"exam.yaml:5:3: spec.requests: must be at least 1",
 				"exam.yaml:6:3: spec.period: must be at most 24h0m0s",
 			},
+		},
+		"more questions than may be inline": {
+			text: goodExam, old: "        - number: 2\n", new: manyQuestions(v1alpha1.MaxInlineQuestions) + "        - number: 2\n",
+			want: []string{fmt.Sprintf("exam.yaml:17:7: spec.papers[0].questions: has %d questions; inline there may be %d: use questionsFrom",
+				v1alpha1.MaxInlineQuestions+2, v1alpha1.MaxInlineQuestions)},
+		},
+		"a ConfigMap twice": {
+			text: chunkedExam() + goodChunk,
+			want: []string{"exam.yaml:34:3: metadata.name: ConfigMap default/chunk is declared already in exam.yaml:20"},
+		},
+		"a ConfigMap of somebody else twice": {
+			text: goodExam + strings.Repeat("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n", 2),
 		},
 		"nothing to check": {text: "a: 1\n", want: []string{".: no resource of examprep.dev/v1alpha1 found in 1 files"}},
 	} {

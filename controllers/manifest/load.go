@@ -223,7 +223,11 @@ func (b *Bundle) addConfigMap(doc *document) {
 		return
 	}
 	name := objectName{namespace: orDefault(added.Namespace), name: added.Name}
-	if first, twice := b.configMaps[name]; twice {
+	first, twice := b.configMaps[name]
+	if twice && !isContent(&added) && !isContent(first) {
+		return // overlays may patch ConfigMaps that are none of ours
+	}
+	if twice {
 		at := first.doc.position(nil)
 		b.report(doc, path{}.field("metadata").field("name"),
 			fmt.Sprintf("ConfigMap %s/%s is declared already in %s:%d", name.namespace, name.name, at.File, at.Line))
@@ -231,6 +235,8 @@ func (b *Bundle) addConfigMap(doc *document) {
 	}
 	b.configMaps[name] = &added
 }
+
+func isContent(found *configMap) bool { return found.Labels[v1alpha1.ContentLabel] == "true" }
 
 func (b *Bundle) addContent(doc *document) {
 	content := Content{doc: *doc, Position: doc.position(nil)}

@@ -13,6 +13,7 @@ import (
 	"examprep.dev/controllers/manifest"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/webhooks"
 )
 
 func newContent() *cobra.Command {
@@ -149,7 +150,8 @@ func withPublisher(ctx context.Context, databaseURL, wanted string, use func(*ca
 	if err != nil {
 		return err
 	}
-	return use(catalog.NewPublisher(pool, environment, nil))
+	var relays *webhooks.Notifier // none: the sweep finds the event, and this process ends
+	return use(catalog.NewPublisher(pool, environment, relays))
 }
 
 func environmentOf(ctx context.Context, pool *pgxpool.Pool, wanted string) (postgres.Environment, error) {

@@ -24,6 +24,7 @@ type apiFlags struct {
 	listen          string
 	namespaceSecret string
 	trustedProxies  []string
+	drainDelay      time.Duration
 }
 
 func newAPI() *cobra.Command {
@@ -46,6 +47,8 @@ func newAPI() *cobra.Command {
 	cmd.Flags().StringVar(&flags.listen, "listen", ":8080", "address of the HTTP interface")
 	cmd.Flags().StringSliceVar(&flags.trustedProxies, "trusted-proxies", nil,
 		"CIDR ranges of proxies whose X-Forwarded-For is believed")
+	cmd.Flags().DurationVar(&flags.drainDelay, "drain-delay", 0,
+		"how long to go on accepting after SIGTERM, while load balancers take note; part of the shutdown grace")
 	return cmd
 }
 
@@ -80,7 +83,12 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	gates := gate.New(gate.Config{
 		Prefix: flags.redisPrefix, Used: touches.Touch, Registerer: p.registry, Logger: p.logger,
 	}, redisClient, keys.NewReader(p.pool))
-	server := httpapi.New(httpapi.Config{TrustedProxies: proxies, ShutdownGrace: flags.shutdownGrace}, httpapi.Deps{
+	if flags.drainDelay+cutTime >= flags.shutdownGrace {
+		return &usageError{fmt.Errorf("--drain-delay: leaves nothing of the shutdown grace of %s", flags.shutdownGrace)}
+	}
+	server := httpapi.New(httpapi.Config{
+		TrustedProxies: proxies, DrainDelay: flags.drainDelay, ShutdownGrace: flags.shutdownGrace - flags.drainDelay - cutTime,
+	}, httpapi.Deps{
 		Gate: gates, Catalog: snapshot, Attempts: service, Logger: p.logger, Registerer: p.registry, Tracer: p.tracing.Tracer(),
 	})
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", flags.listen)
@@ -102,6 +110,9 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	front := []part{{"http", func(ctx context.Context) error { return server.Serve(ctx, listener) }}}
 	return runParts(ctx, p.logger, flags.shutdownGrace, front, back)
 }
+
+// cutTime is kept of the shutdown grace for cutting what has not ended, and for the back parts to stop.
+const cutTime = 3 * time.Second
 
 // touchInterval is how often the last use of keys is written: a busy key costs one row a minute, not one a request.
 const touchInterval = time.Minute

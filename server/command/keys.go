@@ -38,6 +38,37 @@ func newKeys() *cobra.Command {
 	return cmd
 }
 
+// issuedKey is what `keys create -o json` prints.
+type issuedKey struct {
+	Key       string     `json:"key"`
+	Prefix    string     `json:"key_prefix"`
+	Account   string     `json:"account"`
+	Name      string     `json:"name"`
+	Tier      string     `json:"tier"`
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+}
+
+// listedKey is one key of `keys list -o json`.
+type listedKey struct {
+	Prefix     string     `json:"key_prefix"`
+	Account    string     `json:"account"`
+	Name       string     `json:"name"`
+	Tier       string     `json:"tier"`
+	State      string     `json:"state"`
+	CreatedAt  time.Time  `json:"created_at"`
+	ExpiresAt  *time.Time `json:"expires_at,omitempty"`
+	RevokedAt  *time.Time `json:"revoked_at,omitempty"`
+	LastUsedAt *time.Time `json:"last_used_at,omitempty"`
+}
+
+func newListedKey(key keys.Summary) listedKey {
+	return listedKey{
+		Prefix: key.Prefix, Account: key.Account, Name: key.Name, Tier: key.Tier, State: keyState(key),
+		CreatedAt: key.CreatedAt, ExpiresAt: key.ExpiresAt, RevokedAt: key.RevokedAt, LastUsedAt: key.LastUsedAt,
+	}
+}
+
 func newKeysCreate() *cobra.Command {
 	var flags keysFlags
 	var request keys.NewKey
@@ -59,7 +90,7 @@ func newKeysCreate() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return flags.output.print(cmd.OutOrStdout(), issued, func(w io.Writer) error {
+				return flags.output.print(cmd.OutOrStdout(), issuedKey(issued), func(w io.Writer) error {
 					_, err := fmt.Fprintln(w, issued.Key)
 					return err
 				})
@@ -133,7 +164,11 @@ func newKeysList() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return flags.output.print(cmd.OutOrStdout(), map[string]any{"keys": found}, func(w io.Writer) error {
+				listed := make([]listedKey, len(found))
+				for i, key := range found {
+					listed[i] = newListedKey(key)
+				}
+				return flags.output.print(cmd.OutOrStdout(), map[string]any{"keys": listed}, func(w io.Writer) error {
 					return printKeys(w, found)
 				})
 			})

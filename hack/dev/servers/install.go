@@ -56,7 +56,7 @@ func Compiler() Need {
 //go:embed install.sh
 var installScript string
 
-// Install sees to it that all needs are met. It writes what the package manager says to out.
+// Install sees to it that all needs are met. It says on out what it installs.
 func Install(ctx context.Context, out io.Writer, needs ...Need) error {
 	missing := &MissingError{}
 	for _, need := range needs {
@@ -93,12 +93,13 @@ func install(ctx context.Context, out io.Writer, packages []string) error {
 	}
 	fmt.Fprintf(out, "installing %s from the machine's packages\n", strings.Join(packages, ", "))
 	cmd := exec.CommandContext(ctx, command[0], append(command[1:], packages...)...)
+	var said strings.Builder // pages that nobody reads unless it fails
 	cmd.Stdin = strings.NewReader(installScript)
-	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Stdout, cmd.Stderr = &said, &said
 	// Interrupted, the script puts back what it changed; killed, it could not.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("apt-get: %w", err)
+		return fmt.Errorf("apt-get: %w\n%s", err, said.String())
 	}
 	return nil
 }

@@ -59,7 +59,9 @@ func install(t *testing.T, environment postgres.Environment, n int) *installatio
 	in.deps = Deps{
 		ClusterName: "test",
 		Publisher:   catalog.NewPublisher(in.pool, environment, outbox),
+		Accounts:    keys.NewStore(in.pool, noGates{}),
 		Tiers:       keys.NewStore(in.pool, noGates{}),
+		Endpoints:   webhooks.NewEndpoints(in.pool, testKeyring(t), loopback()),
 	}
 	t.Cleanup(in.checkInvariants)
 	return in

@@ -48,10 +48,13 @@ func TestOutcomesBecomeConditions(t *testing.T) {
 		passes bool // the error is returned
 	}{
 		{
-			name:    "all is well",
-			prepare: func(s *scope) { s.pass(v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted, "valid"); s.ready = "in effect" },
-			want:    map[string]string{"Ready": "True Ready", "Accepted": "True Accepted"},
-			again:   tierResync,
+			name: "all is well",
+			prepare: func(s *scope) {
+				s.pass(v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted, "valid")
+				s.ready = "in effect"
+			},
+			want:  map[string]string{"Ready": "True Ready", "Accepted": "True Accepted"},
+			again: tierResync,
 		},
 		{
 			name:    "stalled",

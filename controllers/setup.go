@@ -28,6 +28,8 @@ type Deps struct {
 	// "default".
 	ClusterName string
 	Publisher   Publisher
+	Endpoints   Endpoints
+	Accounts    Accounts
 	Tiers       Tiers
 	// Now is the clock of timestamps in statuses; nil: time.Now.
 	Now func() time.Time
@@ -73,6 +75,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 	}
 	return errors.Join(
 		setupExamContent(mgr, &ExamContentReconciler{frame: base, publisher: deps.Publisher}),
+		setupWebhookEndpoint(mgr, &WebhookEndpointReconciler{frame: base, endpoints: deps.Endpoints, accounts: deps.Accounts}),
 		setupRateTier(mgr, &RateTierReconciler{frame: base, tiers: deps.Tiers}),
 	)
 }

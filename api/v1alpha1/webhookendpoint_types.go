@@ -16,7 +16,7 @@ type WebhookEndpointSpec struct {
 	//
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() == 'https' && url(self).getHostname() != ''",message="url must be an https:// address with a host name"
-	// +kubebuilder:validation:XValidation:rule="!self.contains('@') && !self.contains('#')",message="url must not hold credentials or a fragment: the signature is what a receiver trusts"
+	// +kubebuilder:validation:XValidation:rule="!self.contains('#') && !self.matches('^https://[^/?#]*@')",message="url must not hold credentials or a fragment: the signature is what a receiver trusts"
 	// +required
 	URL string `json:"url"`
 
@@ -34,16 +34,17 @@ type WebhookEndpointSpec struct {
 	// +optional
 	Description string `json:"description,omitempty"`
 
-	// Account names the account whose attempts are told of. Left out: everyone's. The account must exist (`examprep
-	// keys create --account` makes it).
+	// Account names the account whose attempts are told of. Left out: everyone's. One of that name is made if there is
+	// none, so that the endpoint may be declared before the first key (`examprep keys create --account`).
 	//
 	// +kubebuilder:validation:MaxLength=200
 	// +optional
 	Account string `json:"account,omitempty"`
 
 	// SigningSecretRef names a Secret of this namespace and the key in it that hold the signing secret, at least 24
-	// characters. Left out: the operator generates one and writes it to the Secret <name>-signing-secret, key "secret",
-	// which it owns.
+	// characters; a line end behind it does not count. Left out: the operator generates one and writes it to the Secret
+	// <name>-signing-secret, key "secret", which the resource owns. After a change the old secret signs beside the new
+	// one for 24 hours.
 	//
 	// +optional
 	SigningSecretRef *SecretKeyRef `json:"signingSecretRef,omitempty"`
@@ -112,13 +113,13 @@ type WebhookEndpointStatus struct {
 	// +optional
 	LastStatus int32 `json:"lastStatus,omitempty"`
 
-	// Backlog is how many deliveries are pending. Like all of the delivery health it is brought up to date at a slow
-	// interval.
+	// Backlog is how many deliveries are pending, once the oldest has been for a minute. Like all of the delivery health
+	// it is brought up to date at a slow interval.
 	//
 	// +optional
 	Backlog int64 `json:"backlog,omitempty"`
 
-	// OldestUndelivered is when the oldest pending delivery was caused; absent when none is pending.
+	// OldestUndelivered is when the oldest pending delivery was caused; absent without a backlog.
 	//
 	// +optional
 	OldestUndelivered *metav1.Time `json:"oldestUndelivered,omitempty"`

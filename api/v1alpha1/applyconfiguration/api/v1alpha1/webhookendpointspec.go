@@ -18,12 +18,13 @@ type WebhookEndpointSpecApplyConfiguration struct {
 	Events []apiv1alpha1.EventKind `json:"events,omitempty"`
 	// Description is free text for people.
 	Description *string `json:"description,omitempty"`
-	// Account names the account whose attempts are told of. Left out: everyone's. The account must exist (`examprep
-	// keys create --account` makes it).
+	// Account names the account whose attempts are told of. Left out: everyone's. One of that name is made if there is
+	// none, so that the endpoint may be declared before the first key (`examprep keys create --account`).
 	Account *string `json:"account,omitempty"`
 	// SigningSecretRef names a Secret of this namespace and the key in it that hold the signing secret, at least 24
-	// characters. Left out: the operator generates one and writes it to the Secret <name>-signing-secret, key "secret",
-	// which it owns.
+	// characters; a line end behind it does not count. Left out: the operator generates one and writes it to the Secret
+	// <name>-signing-secret, key "secret", which the resource owns. After a change the old secret signs beside the new
+	// one for 24 hours.
 	SigningSecretRef *SecretKeyRefApplyConfiguration `json:"signingSecretRef,omitempty"`
 	// Suspend stops deliveries: events that happen meanwhile are not delivered later.
 	Suspend *bool `json:"suspend,omitempty"`

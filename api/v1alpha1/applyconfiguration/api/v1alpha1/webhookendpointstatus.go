@@ -27,10 +27,10 @@ type WebhookEndpointStatusApplyConfiguration struct {
 	FailingSince *metav1.Time `json:"failingSince,omitempty"`
 	// LastStatus is the HTTP status of the last try; absent before the first, and when no answer came.
 	LastStatus *int32 `json:"lastStatus,omitempty"`
-	// Backlog is how many deliveries are pending. Like all of the delivery health it is brought up to date at a slow
-	// interval.
+	// Backlog is how many deliveries are pending, once the oldest has been for a minute. Like all of the delivery health
+	// it is brought up to date at a slow interval.
 	Backlog *int64 `json:"backlog,omitempty"`
-	// OldestUndelivered is when the oldest pending delivery was caused; absent when none is pending.
+	// OldestUndelivered is when the oldest pending delivery was caused; absent without a backlog.
 	OldestUndelivered *metav1.Time `json:"oldestUndelivered,omitempty"`
 	// LastHandledReconcileAt is the last value of the annotation reconcile.examprep.dev/requestedAt that was acted on.
 	LastHandledReconcileAt *string `json:"lastHandledReconcileAt,omitempty"`

@@ -1,0 +1,133 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"examprep.dev/api/v1alpha1"
+	ac "examprep.dev/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"examprep.dev/server/webhooks"
+)
+
+// healthInterval is how often an endpoint's registration is compared with the database and its delivery health is
+// brought up to date: often enough to look at, seldom enough that a thousand endpoints cost the API server nothing.
+const healthInterval = time.Minute
+
+// Endpoints registers receivers; *webhooks.Endpoints does.
+type Endpoints interface {
+	// ApplyManaged is idempotent; *webhooks.ValidationError says what is wrong with the declaration.
+	ApplyManaged(ctx context.Context, want webhooks.ManagedEndpoint) (webhooks.Endpoint, error)
+	// DeleteManaged takes an endpoint that is not there for deleted.
+	DeleteManaged(ctx context.Context, owner string) error
+	Health(ctx context.Context, owner string) (webhooks.Health, error)
+}
+
+// Accounts knows the accounts whose events an endpoint may be told of; *keys.Store does.
+type Accounts interface {
+	// EnsureAccount returns the id of the account of that name, created if there is none.
+	EnsureAccount(ctx context.Context, name string) (uuid.UUID, error)
+}
+
+// The conditions of a WebhookEndpoint beside Ready, Reconciling and Stalled, in the order in which they are decided.
+func webhookEndpointConditions() []string {
+	return []string{v1alpha1.ConditionResolvedRefs, v1alpha1.ConditionAccepted, v1alpha1.ConditionDelivering}
+}
+
+// WebhookEndpointReconciler registers what WebhookEndpoints declare.
+type WebhookEndpointReconciler struct {
+	frame
+	endpoints Endpoints
+	accounts  Accounts
+}
+
+// endpointScope is what one reconcile of one WebhookEndpoint knows.
+type endpointScope struct {
+	scope
+	endpoint *v1alpha1.WebhookEndpoint
+	// managedBy is how the endpoint's row names its resource.
+	managedBy string
+	// account and secret are known from the step that resolves them on. account is invalid for everyone's events.
+	account uuid.NullUUID
+	secret  string
+}
+
+// +kubebuilder:rbac:groups=examprep.dev,resources=webhookendpoints,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=examprep.dev,resources=webhookendpoints/status,verbs=get;patch
+// +kubebuilder:rbac:groups=examprep.dev,resources=webhookendpoints/finalizers,verbs=update
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create
+
+// Reconcile brings one registered endpoint in line with its resource.
+func (r *WebhookEndpointReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	endpoint := &v1alpha1.WebhookEndpoint{}
+	if err := r.live.Get(ctx, req.NamespacedName, endpoint); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	s := &endpointScope{
+		scope: newScope(endpoint, commonStatus{
+			conditions:         &endpoint.Status.Conditions,
+			observedGeneration: &endpoint.Status.ObservedGeneration,
+			lastHandled:        &endpoint.Status.LastHandledReconcileAt,
+		}, r.now, "Register", webhookEndpointConditions()...),
+		endpoint:  endpoint,
+		managedBy: r.managedBy(endpoint),
+	}
+	s.interval = healthInterval
+	if endpoint.Status.URL != "" {
+		s.standing = "; deliveries go on to " + endpoint.Status.URL
+	}
+	before := endpoint.Status.DeepCopy()
+	failure := runSteps(ctx, s, []step[*endpointScope]{
+		{"delete the endpoint", r.delete},
+		{"add the finalizer", r.finalize},
+		{"resolve account and secret", r.resolve},
+		{"register", r.register},
+		{"observe the deliveries", r.observe},
+	})
+	return r.end(ctx, &s.scope, failure,
+		func() bool { return equality.Semantic.DeepEqual(before, &endpoint.Status) },
+		func() runtime.ApplyConfiguration { return webhookEndpointStatus(endpoint) })
+}
+
+func webhookEndpointStatus(endpoint *v1alpha1.WebhookEndpoint) runtime.ApplyConfiguration {
+	from := &endpoint.Status
+	status := ac.WebhookEndpointStatus().
+		WithObservedGeneration(from.ObservedGeneration).
+		WithConditions(conditionsFor(from.Conditions)...).
+		WithBacklog(from.Backlog)
+	if from.ID != "" {
+		status.WithID(from.ID).WithURL(from.URL).WithSigningSecret(from.SigningSecret)
+	}
+	if from.FailingSince != nil {
+		status.WithFailingSince(*from.FailingSince)
+	}
+	if from.LastStatus != 0 {
+		status.WithLastStatus(from.LastStatus)
+	}
+	if from.OldestUndelivered != nil {
+		status.WithOldestUndelivered(*from.OldestUndelivered)
+	}
+	if from.LastHandledReconcileAt != "" {
+		status.WithLastHandledReconcileAt(from.LastHandledReconcileAt)
+	}
+	return ac.WebhookEndpoint(endpoint.Name, endpoint.Namespace).WithUID(endpoint.UID).WithStatus(status)
+}
+
+func setupWebhookEndpoint(mgr ctrl.Manager, r *WebhookEndpointReconciler) error {
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("webhookendpoint").
+		For(&v1alpha1.WebhookEndpoint{}, builder.WithPredicates(asked())).
+		WithOptions(queueOptions()).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up WebhookEndpoint controller: %w", err)
+	}
+	return nil
+}

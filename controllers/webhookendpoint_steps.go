@@ -1,0 +1,143 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/webhooks"
+)
+
+// backlogGrace is how old a pending delivery must be to count as backlog: those of a busy healthy endpoint come and go
+// within seconds, and a status that followed them would be written at every look.
+const backlogGrace = time.Minute
+
+// delete removes the registered endpoint, and what is pending for it, of a deleted resource. The generated Secret goes by
+// its owner reference.
+func (r *WebhookEndpointReconciler) delete(ctx context.Context, s *endpointScope) (next, error) {
+	if s.endpoint.DeletionTimestamp.IsZero() {
+		return goOn, nil
+	}
+	if slices.Contains(s.endpoint.Finalizers, v1alpha1.Finalizer) {
+		if err := r.endpoints.DeleteManaged(ctx, s.managedBy); err != nil {
+			return stop, err
+		}
+		if err := r.dropFinalizer(ctx, s.endpoint); err != nil {
+			return stop, err
+		}
+	}
+	s.gone = true
+	return stop, nil
+}
+
+func (r *WebhookEndpointReconciler) finalize(ctx context.Context, s *endpointScope) (next, error) {
+	return goOn, r.ensureFinalizer(ctx, s.endpoint)
+}
+
+// resolve finds the account and the signing secret.
+func (r *WebhookEndpointReconciler) resolve(ctx context.Context, s *endpointScope) (next, error) {
+	secret, name, err := r.signingSecret(ctx, s.endpoint)
+	if err != nil {
+		return stop, err
+	}
+	if account := s.endpoint.Spec.Account; account != "" {
+		id, err := r.accounts.EnsureAccount(ctx, account)
+		if invalid, ok := errors.AsType[*keys.InvalidError](err); ok {
+			return stop, stalled(v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalid, &described{"spec.account: " + invalid.Detail, err})
+		}
+		if err != nil {
+			return stop, err
+		}
+		s.account = uuid.NullUUID{UUID: id, Valid: true}
+	}
+	s.secret = secret
+	s.endpoint.Status.SigningSecret = name
+	s.pass(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonResolved, "the signing secret is that of Secret "+name)
+	return goOn, nil
+}
+
+// register makes the registered endpoint what is declared, or finds that it is.
+func (r *WebhookEndpointReconciler) register(ctx context.Context, s *endpointScope) (next, error) {
+	spec := &s.endpoint.Spec
+	want := webhooks.ManagedEndpoint{
+		Owner: s.managedBy, URL: spec.URL, Description: spec.Description,
+		Account: s.account, Secret: s.secret, Suspend: spec.Suspend,
+	}
+	for _, event := range spec.Events {
+		want.Events = append(want.Events, webhooks.Kind(event))
+	}
+	registered, err := r.endpoints.ApplyManaged(ctx, want)
+	if invalid, ok := errors.AsType[*webhooks.ValidationError](err); ok {
+		return stop, stalled(v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalid, &described{"spec." + invalid.Error(), err})
+	}
+	if err != nil {
+		return stop, err
+	}
+	s.endpoint.Status.ID, s.endpoint.Status.URL = registered.ID.String(), registered.URL
+	s.pass(v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted, "valid")
+	s.ready = "registered for " + whose(spec.Account)
+	if spec.Suspend {
+		s.ready = "registered and suspended: nothing is delivered"
+	}
+	return goOn, nil
+}
+
+func whose(account string) string {
+	if account == "" {
+		return "the events of every account"
+	}
+	return "the events of account " + account
+}
+
+// observe mirrors the delivery health. Its messages hold nothing that changes from look to look.
+func (r *WebhookEndpointReconciler) observe(ctx context.Context, s *endpointScope) (next, error) {
+	health, err := r.endpoints.Health(ctx, s.managedBy)
+	if err != nil {
+		return stop, err
+	}
+	status := &s.endpoint.Status
+	status.FailingSince = timestamp(health.FailingSince)
+	status.LastStatus = int32(health.LastStatus)
+	status.Backlog, status.OldestUndelivered = 0, nil
+	if oldest := health.OldestUndelivered; oldest != nil && s.now().Sub(*oldest) >= backlogGrace {
+		status.Backlog, status.OldestUndelivered = health.Backlog, timestamp(oldest)
+	}
+	switch {
+	case s.endpoint.Spec.Suspend:
+		s.decide(v1alpha1.ConditionDelivering, metav1.ConditionFalse, v1alpha1.ReasonSuspended, "suspended: nothing is delivered")
+	case health.Status == webhooks.StatusDisabled:
+		s.standing = ""
+		return stop, stalled(v1alpha1.ConditionDelivering, v1alpha1.ReasonDisabled, fmt.Errorf(
+			"disabled: %s; mend the receiver, then set spec.suspend and remove it again, or change spec.url", health.DisabledReason))
+	case health.FailingSince != nil:
+		s.decide(v1alpha1.ConditionDelivering, metav1.ConditionFalse, v1alpha1.ReasonFailing, failing(health.LastStatus))
+	case health.LastSuccessAt == nil:
+		s.decide(v1alpha1.ConditionDelivering, metav1.ConditionUnknown, v1alpha1.ReasonNoDeliveries, "nothing was delivered yet")
+	default:
+		s.pass(v1alpha1.ConditionDelivering, v1alpha1.ReasonDelivering, "deliveries succeed")
+	}
+	return stop, nil
+}
+
+func failing(lastStatus int) string {
+	if lastStatus == 0 {
+		return "deliveries fail: the receiver did not answer the last one"
+	}
+	return fmt.Sprintf("deliveries fail: the receiver answered the last one with HTTP status %d", lastStatus)
+}
+
+// timestamp turns a database's time into a status's: whole seconds, or every look would find it changed.
+func timestamp(at *time.Time) *metav1.Time {
+	if at == nil {
+		return nil
+	}
+	t := metav1.NewTime(at.Truncate(time.Second))
+	return &t
+}

@@ -1,0 +1,282 @@
+package controllers
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/pem"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"examprep.dev/api/client"
+	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/webhooks"
+)
+
+// loopback is where the receivers of tests are; an administrator would have to allow it.
+func loopback() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} }
+
+func testKeyring(t *testing.T) *webhooks.Keyring {
+	t.Helper()
+	keyring, err := webhooks.ParseKeyring("k1:" + base64.StdEncoding.EncodeToString([]byte("0123456789abcdef0123456789abcdef")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keyring
+}
+
+// receiver is an HTTPS server that keeps what arrives and answers as it is told.
+type receiver struct {
+	*httptest.Server
+	status  atomic.Int32
+	arrived chan received
+}
+
+type received struct {
+	signature string
+	body      []byte
+}
+
+func newReceiver(t *testing.T) *receiver {
+	t.Helper()
+	r := &receiver{arrived: make(chan received, 1000)}
+	r.status.Store(http.StatusNoContent)
+	r.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		body, _ := io.ReadAll(request.Body)
+		r.arrived <- received{request.Header.Get("Service-Signature"), body}
+		w.WriteHeader(int(r.status.Load()))
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+// deliver runs a worker that delivers to the receiver until the test ends.
+func (in *installation) deliver(r *receiver) {
+	in.t.Helper()
+	redis, prefix := redistest.New(in.t)
+	worker, err := webhooks.NewWorker(webhooks.WorkerConfig{
+		Prefix: prefix, AllowedRanges: loopback(), RetryBase: time.Millisecond, SweepInterval: 20 * time.Millisecond,
+		CAPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw}),
+	}, in.pool, redis, testKeyring(in.t))
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- worker.Run(ctx) }()
+	in.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			in.t.Errorf("worker: %v", err)
+		}
+	})
+}
+
+func sampleEndpoint(url string) *v1alpha1.WebhookEndpoint {
+	endpoint := &v1alpha1.WebhookEndpoint{}
+	endpoint.Name = "receiver"
+	endpoint.Spec = v1alpha1.WebhookEndpointSpec{URL: url, Events: []v1alpha1.EventKind{"exam.content_updated"}, Description: "a test's"}
+	return endpoint
+}
+
+func TestDeclaredEndpointGetsSignedEventsAndShowsItsHealth(t *testing.T) {
+	t.Parallel()
+	in := operating(t)
+	r := newReceiver(t)
+	in.deliver(r)
+	endpoint := sampleEndpoint(r.URL + "/hook")
+	in.create(endpoint)
+	in.ready(endpoint)
+	in.until(endpoint, v1alpha1.ConditionDelivering, "Unknown", v1alpha1.ReasonNoDeliveries)
+	if endpoint.Status.ID == "" || endpoint.Status.URL != r.URL+"/hook" || endpoint.Status.SigningSecret != "receiver-signing-secret" {
+		t.Errorf("status: %+v", endpoint.Status)
+	}
+	secret := in.secret("receiver-signing-secret")
+	if !metav1.IsControlledBy(secret, endpoint) || !strings.HasPrefix(string(secret.Data["secret"]), "whsec_") {
+		t.Errorf("generated Secret: %+v", secret)
+	}
+
+	content := sampleContent("sample", sampleKey(t))
+	in.create(content)
+	in.ready(content)
+	delivery := <-r.arrived
+	if err := client.Verify(delivery.signature, delivery.body, string(secret.Data["secret"]), time.Now(), 5*time.Minute); err != nil {
+		t.Errorf("the signature does not verify with the generated secret: %v", err)
+	}
+	if !strings.Contains(string(delivery.body), content.Spec.ExamKey) {
+		t.Errorf("delivered: %s", delivery.body)
+	}
+	in.delivering(endpoint, "True", v1alpha1.ReasonDelivering)
+	if endpoint.Status.LastStatus != http.StatusNoContent || endpoint.Status.FailingSince != nil || endpoint.Status.Backlog != 0 {
+		t.Errorf("status of a healthy endpoint: %+v", endpoint.Status)
+	}
+
+	r.status.Store(http.StatusInternalServerError)
+	edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Name = "Renamed" })
+	in.delivering(endpoint, "False", v1alpha1.ReasonFailing)
+	in.ready(endpoint)
+	if endpoint.Status.LastStatus != http.StatusInternalServerError || endpoint.Status.FailingSince == nil {
+		t.Errorf("status of a failing endpoint: %+v", endpoint.Status)
+	}
+
+	r.status.Store(http.StatusGone)
+	edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Name = "Renamed again" })
+	in.delivering(endpoint, "False", v1alpha1.ReasonDisabled)
+	in.until(endpoint, v1alpha1.ConditionReady, "False", v1alpha1.ReasonDisabled)
+	in.until(endpoint, v1alpha1.ConditionStalled, "True", v1alpha1.ReasonDisabled)
+
+	// As the message says: mend the receiver, suspend, resume.
+	r.status.Store(http.StatusOK)
+	edit(in, endpoint, func(e *v1alpha1.WebhookEndpoint) { e.Spec.Suspend = true })
+	in.ready(endpoint)
+	in.until(endpoint, v1alpha1.ConditionDelivering, "False", v1alpha1.ReasonSuspended)
+	edit(in, endpoint, func(e *v1alpha1.WebhookEndpoint) { e.Spec.Suspend = false })
+	in.ready(endpoint)
+	edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Name = "Renamed once more" })
+	in.delivering(endpoint, "True", v1alpha1.ReasonDelivering)
+}
+
+// delivering asks for a look at the delivery health until the condition is as wanted: by itself the operator looks only
+// every minute.
+func (in *installation) delivering(endpoint *v1alpha1.WebhookEndpoint, status metav1.ConditionStatus, reason string) {
+	in.t.Helper()
+	in.eventually("Delivering="+string(status)+"/"+reason, func() (bool, string) {
+		in.reconcileNow(endpoint, time.Now().Format(time.RFC3339Nano))
+		for _, condition := range in.conditions(endpoint) {
+			if condition.Type == v1alpha1.ConditionDelivering {
+				return condition.Status == status && condition.Reason == reason, condition.Reason + ": " + condition.Message
+			}
+		}
+		return false, "no such condition"
+	})
+}
+
+func (in *installation) secret(name string) *corev1.Secret {
+	in.t.Helper()
+	secret := &corev1.Secret{}
+	if err := in.kube.Get(in.t.Context(), types.NamespacedName{Namespace: in.space(), Name: name}, secret); err != nil {
+		in.t.Fatal(err)
+	}
+	return secret
+}
+
+// registered reads what is registered for an endpoint; nil for nothing.
+func (in *installation) registered(endpoint *v1alpha1.WebhookEndpoint) *webhooks.Health {
+	in.t.Helper()
+	health, err := webhooks.NewEndpoints(in.pool, testKeyring(in.t), nil).Health(in.t.Context(), "test/"+endpoint.Namespace+"/"+endpoint.Name)
+	if errorIs[*webhooks.NotFoundError](err) {
+		return nil
+	}
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	return &health
+}
+
+func TestEndpointWaitsForItsSecret(t *testing.T) {
+	t.Parallel()
+	in := operating(t)
+	endpoint := sampleEndpoint("https://hooks.example.com/")
+	endpoint.Spec.SigningSecretRef = &v1alpha1.SecretKeyRef{Name: "mine", Key: "key"}
+	in.create(endpoint)
+	message := in.until(endpoint, v1alpha1.ConditionResolvedRefs, "False", v1alpha1.ReasonRefNotFound)
+	if want := "spec.signingSecretRef: Secret " + in.space() + "/mine not found"; message != want {
+		t.Errorf("message %q, want %q", message, want)
+	}
+	in.until(endpoint, v1alpha1.ConditionReconciling, "True", v1alpha1.ReasonProgressing)
+	if in.registered(endpoint) != nil {
+		t.Error("registered without a secret")
+	}
+
+	secret := &corev1.Secret{StringData: map[string]string{"key": "short"}}
+	secret.Name = "mine"
+	in.create(secret)
+	in.reconcileNow(endpoint, "short")
+	in.until(endpoint, v1alpha1.ConditionResolvedRefs, "False", v1alpha1.ReasonRefInvalid)
+
+	edit(in, secret, func(s *corev1.Secret) {
+		s.StringData = map[string]string{"key": strings.Repeat("long enough ", 3) + "\n"}
+	})
+	in.reconcileNow(endpoint, "long")
+	in.ready(endpoint)
+	if endpoint.Status.SigningSecret != "mine" {
+		t.Errorf("status: %+v", endpoint.Status)
+	}
+}
+
+func TestEndpointLeavesASecretOfSomebodyElseAlone(t *testing.T) {
+	t.Parallel()
+	in := operating(t)
+	theirs := &corev1.Secret{StringData: map[string]string{"secret": strings.Repeat("theirs ", 10)}}
+	theirs.Name = "receiver" + generatedSuffix
+	in.create(theirs)
+	endpoint := sampleEndpoint("https://hooks.example.com/")
+	in.create(endpoint)
+	message := in.until(endpoint, v1alpha1.ConditionResolvedRefs, "False", v1alpha1.ReasonRefInvalid)
+	if !strings.Contains(message, "is not this resource's") {
+		t.Errorf("message %q", message)
+	}
+}
+
+func TestEndpointIsRegisteredForItsAccountUntilDeleted(t *testing.T) {
+	t.Parallel()
+	in := operating(t)
+	endpoint := sampleEndpoint("https://hooks.example.com/")
+	endpoint.Spec.Account = "acme"
+	in.create(endpoint)
+	if message := in.ready(endpoint); message != "registered for the events of account acme" {
+		t.Errorf("Ready says %q", message)
+	}
+	account, err := keys.NewStore(in.pool, noGates{}).EnsureAccount(t.Context(), "acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := webhooks.NewEndpoints(in.pool, testKeyring(t), nil).List(t.Context(), account)
+	if err != nil || len(list) != 1 || list[0].ID.String() != endpoint.Status.ID || list[0].ManagedBy != "test/"+in.space()+"/receiver" {
+		t.Errorf("the account's endpoints: %+v, %v", list, err)
+	}
+
+	in.remove(endpoint)
+	in.gone(endpoint)
+	if in.registered(endpoint) != nil {
+		t.Error("registered after the deletion")
+	}
+}
+
+func TestEndpointInAPrivateRangeIsRefusedByItsField(t *testing.T) {
+	t.Parallel()
+	in := operating(t)
+	endpoint := sampleEndpoint("https://10.0.0.1/")
+	in.create(endpoint)
+	message := in.until(endpoint, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonInvalid)
+	if !strings.HasPrefix(message, "spec.url ") {
+		t.Errorf("message %q", message)
+	}
+	in.until(endpoint, v1alpha1.ConditionStalled, "True", v1alpha1.ReasonInvalid)
+}
+
+func TestIdleEndpointIsNotWritten(t *testing.T) {
+	t.Parallel()
+	in := operating(t)
+	endpoint := sampleEndpoint("https://hooks.example.com/")
+	in.create(endpoint)
+	in.ready(endpoint)
+	in.reconcileNow(endpoint, "first")
+	in.writes.Store(0)
+	in.reconcileNow(endpoint, "second")
+	in.ready(endpoint)
+	if writes := in.writes.Load(); writes != 1 {
+		t.Errorf("%d writes for one request, want 1: the request's own", writes)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"examprep.dev/server/attempts"
@@ -15,6 +16,7 @@ import (
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/redisurl"
+	"examprep.dev/server/sessions"
 	"examprep.dev/server/webhooks"
 )
 
@@ -25,6 +27,11 @@ type apiFlags struct {
 	namespaceSecret string
 	trustedProxies  []string
 	drainDelay      time.Duration
+	encryptionKeys  string
+	allowCIDRs      []string
+	provider        sessions.Provider
+	sessionIdle     time.Duration
+	sessionLifetime time.Duration
 }
 
 func newAPI() *cobra.Command {
@@ -49,7 +56,21 @@ func newAPI() *cobra.Command {
 		"CIDR ranges of proxies whose X-Forwarded-For is believed")
 	cmd.Flags().DurationVar(&flags.drainDelay, "drain-delay", 0,
 		"how long to go on accepting after SIGTERM, while load balancers take note; part of the shutdown grace")
+	flags.registerSignIn(cmd)
 	return cmd
+}
+
+// registerSignIn adds the settings of the developer endpoints; without an issuer there are none.
+func (f *apiFlags) registerSignIn(cmd *cobra.Command) {
+	encryptionKeysFlag(cmd, &f.encryptionKeys)
+	set := cmd.Flags()
+	set.StringSliceVar(&f.allowCIDRs, "webhook-allow-cidr", nil, "ranges that webhook URLs may name although they are private")
+	set.StringVar(&f.provider.Issuer, "oidc-issuer", "", "OpenID Connect provider that developers sign in with; empty: no developer endpoints")
+	set.StringVar(&f.provider.ClientID, "oidc-client-id", "", "this service's id with the provider")
+	set.StringVar(&f.provider.ClientSecret, "oidc-client-secret", "", "this service's secret with the provider")
+	set.StringVar(&f.provider.RedirectURL, "oidc-redirect-url", "", "this service's /v1/developer/callback, as the provider knows it")
+	set.DurationVar(&f.sessionIdle, "session-idle", 2*time.Hour, "a session ends so long after its last use")
+	set.DurationVar(&f.sessionLifetime, "session-lifetime", 12*time.Hour, "a session ends so long after its beginning")
 }
 
 // runAPI wires an API pod. The back parts keep the catalogue and the gate current; the front takes requests.
@@ -79,17 +100,26 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	if err != nil {
 		return err
 	}
+	sessionClient, err := redisurl.Open(flags.redisURL, nil)
+	if err != nil {
+		return &usageError{err}
+	}
+	defer func() { _ = sessionClient.Close() }()
 	touches := keys.NewTouchBatch(p.pool, touchInterval, time.Now)
 	gates := gate.New(gate.Config{
 		Prefix: flags.redisPrefix, Used: touches.Touch, Registerer: p.registry, Logger: p.logger,
 	}, redisClient, keys.NewReader(p.pool))
+	developer, err := newDeveloper(p, flags, sessionClient, gates)
+	if err != nil {
+		return err
+	}
 	if flags.drainDelay+cutTime >= flags.shutdownGrace {
 		return &usageError{fmt.Errorf("--drain-delay: leaves nothing of the shutdown grace of %s", flags.shutdownGrace)}
 	}
 	server := httpapi.New(httpapi.Config{
 		TrustedProxies: proxies, DrainDelay: flags.drainDelay, ShutdownGrace: flags.shutdownGrace - flags.drainDelay - cutTime,
 	}, httpapi.Deps{
-		Gate: gates, Catalog: snapshot, Attempts: service, Logger: p.logger, Registerer: p.registry, Tracer: p.tracing.Tracer(),
+		Gate: gates, Catalog: snapshot, Attempts: service, Developer: developer, Logger: p.logger, Registerer: p.registry, Tracer: p.tracing.Tracer(),
 	})
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", flags.listen)
 	if err != nil {
@@ -109,6 +139,35 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 		part{"catalogue", snapshot.Run}, part{"gate", gates.Run}, part{"notifier", notifier.Run}, part{"last-used", touches.Run})
 	front := []part{{"http", func(ctx context.Context) error { return server.Serve(ctx, listener) }}}
 	return runParts(ctx, p.logger, flags.shutdownGrace, front, back)
+}
+
+// newDeveloper wires the developer endpoints; nil without a provider.
+func newDeveloper(p *process, flags *apiFlags, client redis.UniversalClient, gates *gate.Gate) (*httpapi.Developer, error) {
+	if flags.provider.Issuer == "" {
+		return nil, nil //nolint:nilnil // no developer endpoints
+	}
+	for flag, value := range map[string]string{
+		"oidc-client-id": flags.provider.ClientID, "oidc-redirect-url": flags.provider.RedirectURL,
+	} {
+		if err := require(flag, value); err != nil {
+			return nil, err
+		}
+	}
+	keyring, err := parseKeyring(flags.encryptionKeys)
+	if err != nil {
+		return nil, err
+	}
+	allowed, err := parsePrefixes("webhook-allow-cidr", flags.allowCIDRs)
+	if err != nil {
+		return nil, err
+	}
+	store := keys.NewStore(p.pool, gates)
+	signedIn := sessions.NewStore(client, flags.redisPrefix, flags.sessionIdle, flags.sessionLifetime, time.Now)
+	return &httpapi.Developer{
+		SignIn: sessions.NewSignIn(flags.provider, store, signedIn, p.pool), Sessions: signedIn, Keys: store,
+		Webhooks:    webhooks.NewEndpoints(p.pool, keyring, allowed),
+		Environment: string(p.env), SessionLifetime: flags.sessionLifetime,
+	}, nil
 }
 
 // cutTime is kept of the shutdown grace for cutting what has not ended, and for the back parts to stop.

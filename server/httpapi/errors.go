@@ -23,6 +23,8 @@ const (
 	codeRateLimited         = "rate_limited"
 	codeInternal            = "internal_error"
 	codeServiceUnavailable  = "service_unavailable"
+	codeForbidden           = "forbidden"
+	codeConflict            = "conflict"
 	codeBadRequest          = "bad_request"
 	codeRequestTimeout      = "request_timeout"
 	codeHeaderFieldTooLarge = "request_header_fields_too_large"

@@ -63,6 +63,8 @@ type options struct {
 	// network is "tcp" unless set.
 	network string
 	exams   []catalog.Exam
+	// developer makes what the developer endpoints stand on; nil: there are none.
+	developer func(a *api) *httpapi.Developer
 }
 
 // newAPI starts everything; it ends with the test.
@@ -88,9 +90,13 @@ func newAPI(t testing.TB, o options) *api {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httpapi.New(o.config, httpapi.Deps{
+	deps := httpapi.Deps{
 		Gate: a.newGate(o.gate, logger), Catalog: a.catalog, Attempts: service, Logger: logger, Registerer: a.registry,
-	})
+	}
+	if o.developer != nil {
+		deps.Developer = o.developer(a)
+	}
+	server := httpapi.New(o.config, deps)
 	a.key = a.newKey("fast", keys.TierSpec{Requests: 1_000_000, Period: time.Minute})
 	a.serve(server, o.network)
 	return a

@@ -17,7 +17,7 @@ const (
 	accessOpen
 )
 
-// A route is one operation of the specification's part 4.
+// A route is one operation: of the specification's part 4, or for developers (parts 5 and 6).
 type route struct {
 	method string
 	// path is relative to the host; {exam_key} and its like match one segment.
@@ -39,7 +39,7 @@ func (s *Server) routes() []route {
 		get, post = fasthttp.MethodGet, fasthttp.MethodPost
 		waits     = true
 	)
-	return []route{
+	return append([]route{
 		{get, "/v1/exam-prep/list", "listExams", accessKey, !waits, s.listExams},
 		{get, "/v1/exam-prep/{exam_key}/overview", "getExamOverview", accessKey, !waits, s.getExamOverview},
 		{get, "/v1/exam-prep/{exam_key}/resources", "getExamResources", accessKey, !waits, s.getExamResources},
@@ -49,7 +49,7 @@ func (s *Server) routes() []route {
 		{post, "/v1/exam-prep/{exam_key}/mock-exams/questions", "getMockQuestionPage", accessKey, waits, s.getMockQuestionPage},
 		{post, "/v1/exam-prep/{exam_key}/mock-exams/submit", "submitMockAttempt", accessKey, waits, s.submitMockAttempt},
 		{get, "/v1/exam-prep/{exam_key}/mock-exams/history", "listMockAttempts", accessKey, waits, s.listMockAttempts},
-	}
+	}, s.developerRoutes()...)
 }
 
 // newRouter matches paths as they were sent: no redirect, no cleaning, so that what is matched is what a proxy in front

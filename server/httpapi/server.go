@@ -96,11 +96,13 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Deps are what a Server answers from. All are required but Tracer.
+// Deps are what a Server answers from. All are required but Developer and Tracer.
 type Deps struct {
-	Gate       Gate
-	Catalog    Catalog
-	Attempts   Attempts
+	Gate     Gate
+	Catalog  Catalog
+	Attempts Attempts
+	// Developer is nil where nobody can sign in.
+	Developer  *Developer
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 	// Tracer makes a span of each request; nil: none.
@@ -109,12 +111,13 @@ type Deps struct {
 
 // Server serves the interface once: from New through Serve to its end.
 type Server struct {
-	cfg      Config
-	gate     Gate
-	catalog  Catalog
-	attempts Attempts
-	logger   *slog.Logger
-	tracer   trace.Tracer
+	cfg       Config
+	gate      Gate
+	catalog   Catalog
+	attempts  Attempts
+	developer *Developer
+	logger    *slog.Logger
+	tracer    trace.Tracer
 
 	metrics      *metrics
 	list         *examList
@@ -132,7 +135,7 @@ type Server struct {
 func New(cfg Config, deps Deps) *Server {
 	s := &Server{
 		cfg: cfg.withDefaults(), gate: deps.Gate, catalog: deps.Catalog, attempts: deps.Attempts,
-		logger: deps.Logger, tracer: deps.Tracer,
+		developer: deps.Developer, logger: deps.Logger, tracer: deps.Tracer,
 		metrics: newMetrics(deps.Registerer), list: newExamList(), compressions: newCompressions(),
 	}
 	s.life, s.end = context.WithCancel(context.Background())

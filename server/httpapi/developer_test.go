@@ -1,0 +1,253 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oauth2-proxy/mockoidc"
+
+	"examprep.dev/server/httpapi"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/sessions"
+	"examprep.dev/server/webhooks"
+)
+
+// browser is a person at the developer endpoints. Its jar sends Secure cookies over the test's plain HTTP, as browsers
+// do on loopback.
+type browser struct {
+	t       *testing.T
+	address string
+	cookies map[string]string
+	// header is sent along with every request.
+	header http.Header
+}
+
+func (b *browser) do(method, path, body string) (int, http.Header, map[string]any) {
+	b.t.Helper()
+	target := path
+	if strings.HasPrefix(path, "/") {
+		target = "http://" + b.address + path
+	}
+	request, err := http.NewRequestWithContext(b.t.Context(), method, target, strings.NewReader(body))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for name, values := range b.header {
+		request.Header[name] = values
+	}
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	for name, value := range b.cookies {
+		request.AddCookie(&http.Cookie{Name: name, Value: value}) //nolint:gosec // a request's cookie has no attributes
+	}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Do(request)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	for _, cookie := range response.Cookies() {
+		if !cookie.Secure || !cookie.HttpOnly || cookie.Path != "/" || cookie.Domain != "" || cookie.SameSite != http.SameSiteLaxMode {
+			b.t.Errorf("cookie %s may leak: %s", cookie.Name, cookie.Raw)
+		}
+		if cookie.Value == "" || cookie.MaxAge < 0 {
+			delete(b.cookies, cookie.Name)
+		} else {
+			b.cookies[cookie.Name] = cookie.Value
+		}
+	}
+	raw, err := io.ReadAll(response.Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var decoded map[string]any
+	if len(raw) > 0 && strings.HasPrefix(response.Header.Get("Content-Type"), "application/json") {
+		if err := json.Unmarshal(raw, &decoded); err != nil {
+			b.t.Fatalf("%s %s: %v in %s", method, path, err, raw)
+		}
+	}
+	if strings.HasPrefix(path, "/") && (response.Header.Get("X-Request-Id") == "" || response.Header.Get("RateLimit-Limit") == "") {
+		b.t.Errorf("%s %s: request id or rate headers are missing", method, path)
+	}
+	return response.StatusCode, response.Header, decoded
+}
+
+// signIn goes to the provider and back as subject.
+func (b *browser) signIn(provider *mockoidc.MockOIDC, subject string) {
+	b.t.Helper()
+	provider.QueueUser(&mockoidc.MockUser{Subject: subject, Email: subject + "@example.org"})
+	status, header, _ := b.do(http.MethodGet, "/v1/developer/sign-in", "")
+	if status != http.StatusSeeOther {
+		b.t.Fatalf("sign-in: status %d", status)
+	}
+	_, header, _ = b.do(http.MethodGet, header.Get("Location"), "")
+	back, err := url.Parse(header.Get("Location"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	status, header, body := b.do(http.MethodGet, back.RequestURI(), "")
+	if status != http.StatusSeeOther || header.Get("Location") != "/v1/developer/session" {
+		b.t.Fatalf("callback: status %d, %v", status, body)
+	}
+}
+
+// newDeveloperAPI is the API with a real provider beside it.
+func newDeveloperAPI(t *testing.T) (*mockoidc.MockOIDC, func() *browser) {
+	t.Helper()
+	provider, err := mockoidc.Run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = provider.Shutdown() })
+	ring, err := webhooks.ParseKeyring("k:" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{1}, 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, prefix := redistest.New(t)
+	a := newAPI(t, options{developer: func(a *api) *httpapi.Developer {
+		store := sessions.NewStore(client, prefix, time.Hour, 8*time.Hour, time.Now)
+		return &httpapi.Developer{
+			SignIn: sessions.NewSignIn(sessions.Provider{
+				Issuer: provider.Issuer(), ClientID: provider.ClientID, ClientSecret: provider.ClientSecret,
+				RedirectURL: "http://127.0.0.1/v1/developer/callback",
+			}, a.keys, store, a.pool),
+			Sessions: store, Keys: a.keys, Webhooks: webhooks.NewEndpoints(a.pool, ring, nil),
+			Environment: "sandbox", SessionLifetime: 8 * time.Hour,
+		}
+	}})
+	return provider, func() *browser {
+		return &browser{t: t, address: a.address, cookies: map[string]string{}, header: http.Header{}}
+	}
+}
+
+func TestADeveloperManagesKeys(t *testing.T) {
+	provider, open := newDeveloperAPI(t)
+	ada := open()
+	ada.signIn(provider, "ada")
+	if status, _, body := ada.do(http.MethodGet, "/v1/developer/session", ""); status != http.StatusOK || body["email"] != "ada@example.org" {
+		t.Fatalf("session: %d %v", status, body)
+	}
+	status, _, issued := ada.do(http.MethodPost, "/v1/developer/keys", `{"name":"ci"}`)
+	key, _ := issued["key"].(string)
+	if _, valid := keys.Parse([]byte(key)); status != http.StatusCreated || !valid || issued["environment"] != "sandbox" || issued["tier"] != "default" {
+		t.Fatalf("create: %d %v", status, issued)
+	}
+	withKey := func(key string) int {
+		caller := open()
+		caller.header.Set("Authorization", "Bearer "+key)
+		status, _, _ := caller.do(http.MethodGet, "/v1/exam-prep/list", "")
+		return status
+	}
+	if status := withKey(key); status != http.StatusOK {
+		t.Errorf("the new key: %d", status)
+	}
+	prefix, _ := issued["key_prefix"].(string)
+	status, _, listed := ada.do(http.MethodGet, "/v1/developer/keys", "")
+	if text, _ := json.Marshal(listed); status != http.StatusOK || !strings.Contains(string(text), prefix) || strings.Contains(string(text), key) {
+		t.Errorf("list: %d %s", status, text)
+	}
+	bob := open()
+	bob.signIn(provider, "bob")
+	if status, _, _ := bob.do(http.MethodDelete, "/v1/developer/keys/"+prefix, ""); status != http.StatusNotFound {
+		t.Errorf("another's key: %d, want 404", status)
+	}
+	status, _, rotated := ada.do(http.MethodPost, "/v1/developer/keys/"+prefix+"/rotate", `{"overlap_seconds":60}`)
+	successor, _ := rotated["key"].(string)
+	if status != http.StatusCreated || withKey(key) != http.StatusOK || withKey(successor) != http.StatusOK {
+		t.Errorf("rotate: %d, old %d, new %d", status, withKey(key), withKey(successor))
+	}
+	if status, _, _ := ada.do(http.MethodDelete, "/v1/developer/keys/"+prefix, ""); status != http.StatusNoContent {
+		t.Errorf("revoke: %d", status)
+	}
+	if status := withKey(key); status != http.StatusUnauthorized {
+		t.Errorf("the revoked key: %d, want 401", status)
+	}
+}
+
+func TestADeveloperManagesWebhooks(t *testing.T) {
+	provider, open := newDeveloperAPI(t)
+	ada, bob := open(), open()
+	ada.signIn(provider, "ada")
+	bob.signIn(provider, "bob")
+	status, _, made := ada.do(http.MethodPost, "/v1/developer/webhooks",
+		`{"url":"https://receiver.example.com/hook","events":["mock_attempt.scored"],"description":"gradebook"}`)
+	secret, _ := made["secret"].(string)
+	id, _ := made["id"].(string)
+	if status != http.StatusCreated || !strings.HasPrefix(secret, "whsec_") || made["status"] != "enabled" {
+		t.Fatalf("create: %d %v", status, made)
+	}
+	path := "/v1/developer/webhooks/" + id
+	if status, _, shown := ada.do(http.MethodGet, path, ""); status != http.StatusOK || shown["secret"] != nil {
+		t.Errorf("get: %d %v", status, shown)
+	}
+	if status, _, _ := bob.do(http.MethodGet, path, ""); status != http.StatusNotFound {
+		t.Errorf("another's webhook: %d, want 404", status)
+	}
+	if status, _, rotated := ada.do(http.MethodPost, path+"/rotate-secret", ""); status != http.StatusOK || rotated["secret"] == secret {
+		t.Errorf("rotate: %d", status)
+	}
+	if status, _, _ := ada.do(http.MethodDelete, path, ""); status != http.StatusNoContent {
+		t.Errorf("delete: %d", status)
+	}
+	if status, _, _ := ada.do(http.MethodGet, path, ""); status != http.StatusNotFound {
+		t.Errorf("after deletion: %d", status)
+	}
+	for body, field := range map[string]string{
+		`{"url":"http://x.example","events":["mock_attempt.scored"]}`:         "url",
+		`{"url":"https://169.254.169.254/","events":["mock_attempt.scored"]}`: "url",
+		`{"url":"https://x.example","events":["nonsense"]}`:                   "events[0]",
+		`{"url":"https://x.example","events":[]}`:                             "events",
+		`{"url":"https://x.example","events":[7]}`:                            "events",
+		`{"events":["mock_attempt.scored"]}`:                                  "url",
+	} {
+		status, _, refused := ada.do(http.MethodPost, "/v1/developer/webhooks", body)
+		if text, _ := json.Marshal(refused["errors"]); status != http.StatusBadRequest || !strings.Contains(string(text), `"`+field+`"`) {
+			t.Errorf("%s: %d %v, want %s named", body, status, refused, field)
+		}
+	}
+}
+
+func TestWhoIsNotSignedInOrComesFromElsewhereIsRefused(t *testing.T) {
+	provider, open := newDeveloperAPI(t)
+	if status, _, body := open().do(http.MethodGet, "/v1/developer/keys", ""); status != http.StatusUnauthorized || body["error"] != "unauthorized" {
+		t.Errorf("nobody: %d %v", status, body)
+	}
+	ada := open()
+	ada.signIn(provider, "ada")
+	for name, header := range map[string]http.Header{
+		"another site":             {"Sec-Fetch-Site": {"cross-site"}},
+		"a sibling's page":         {"Sec-Fetch-Site": {"same-site"}},
+		"an old browser elsewhere": {"Origin": {"https://evil.example"}},
+		"a sandboxed frame":        {"Origin": {"null"}},
+	} {
+		ada.header = header
+		if status, _, body := ada.do(http.MethodPost, "/v1/developer/keys", `{"name":"x"}`); status != http.StatusForbidden || body["error"] != "forbidden" {
+			t.Errorf("%s: %d %v, want 403", name, status, body)
+		}
+	}
+	ada.header = http.Header{"Origin": {"http://" + ada.address}}
+	if status, _, _ := ada.do(http.MethodPost, "/v1/developer/keys", `{"name":"x"}`); status != http.StatusCreated {
+		t.Errorf("its own origin: %d", status)
+	}
+	ada.header = http.Header{}
+	stolen := &browser{t: t, address: ada.address, cookies: map[string]string{"__Host-examprep_session": ada.cookies["__Host-examprep_session"]}, header: http.Header{}}
+	if status, _, _ := ada.do(http.MethodDelete, "/v1/developer/session?everywhere=true", ""); status != http.StatusNoContent {
+		t.Errorf("sign-out everywhere: %d", status)
+	}
+	if status, _, _ := stolen.do(http.MethodGet, "/v1/developer/session", ""); status != http.StatusUnauthorized {
+		t.Errorf("after sign-out everywhere: %d, want 401", status)
+	}
+	status, _, _ := open().do(http.MethodGet, "/v1/developer/callback?state=forged&code=forged", "")
+	if status != http.StatusUnauthorized {
+		t.Errorf("forged callback: %d, want 401", status)
+	}
+}

@@ -1,0 +1,172 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"examprep.dev/server/sessions"
+)
+
+// SignIn leads a developer through the OpenID Connect provider; *sessions.SignIn is one.
+type SignIn interface {
+	Begin(ctx context.Context) (address, token string, err error)
+	Complete(ctx context.Context, token, state, code string) (string, error)
+}
+
+// Sessions knows who is signed in; *sessions.Store is one.
+type Sessions interface {
+	Lookup(ctx context.Context, token string) (sessions.Session, error)
+	End(ctx context.Context, token string) error
+	EndAll(ctx context.Context, session sessions.Session) error
+}
+
+// The cookies. The prefix makes browsers refuse them without Secure, with a Domain, or from a subdomain (RFC 6265bis).
+const (
+	cookieSession = "__Host-examprep_session"
+	cookieSignIn  = "__Host-examprep_sign_in"
+)
+
+// sessionPath is where a signed-in developer lands.
+const sessionPath = "/v1/developer/session"
+
+// A sessionHandler answers a request of a signed-in developer.
+type sessionHandler func(ctx context.Context, r *request, session sessions.Session) error
+
+// signedIn admits whom the session cookie names, and refuses what another site's page sends along with it.
+func (s *Server) signedIn(next sessionHandler) handler {
+	return func(ctx context.Context, r *request) error {
+		if err := checkOrigin(r.http); err != nil {
+			return err
+		}
+		session, err := s.developer.Sessions.Lookup(ctx, string(r.http.Request.Header.Cookie(cookieSession)))
+		var none *sessions.NoSessionError
+		if errors.As(err, &none) {
+			return &apiError{status: fasthttp.StatusUnauthorized, code: codeUnauthorized, detail: "Sign in first: GET /v1/developer/sign-in"}
+		}
+		if err != nil {
+			return err
+		}
+		return next(ctx, r, session)
+	}
+}
+
+// checkOrigin refuses state-changing requests from another origin. Browsers say where a request comes from: by
+// Sec-Fetch-Site, older ones by Origin. A program that says neither has no cookies to be abused.
+func checkOrigin(ctx *fasthttp.RequestCtx) error {
+	if ctx.IsGet() || ctx.IsHead() || ctx.IsOptions() {
+		return nil
+	}
+	refused := &apiError{status: fasthttp.StatusForbidden, code: codeForbidden, detail: "This request comes from another origin."}
+	switch site := string(ctx.Request.Header.Peek("Sec-Fetch-Site")); site {
+	case "same-origin", "none":
+		return nil
+	case "":
+	default:
+		return refused
+	}
+	origin := string(ctx.Request.Header.Peek("Origin"))
+	if origin == "" {
+		return nil
+	}
+	parsed, err := url.Parse(origin)
+	if err != nil || parsed.Host != string(ctx.Host()) {
+		return refused
+	}
+	return nil
+}
+
+// beginSignIn sends the browser to the provider.
+func (s *Server) beginSignIn(ctx context.Context, r *request) error {
+	address, token, err := s.developer.SignIn.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	setCookie(r.http, cookieSignIn, token, sessions.SignInTimeout)
+	redirect(r.http, address)
+	return nil
+}
+
+// completeSignIn takes what the provider sent back.
+func (s *Server) completeSignIn(ctx context.Context, r *request) error {
+	query := r.http.QueryArgs()
+	token, err := s.developer.SignIn.Complete(ctx, string(r.http.Request.Header.Cookie(cookieSignIn)),
+		string(query.Peek("state")), string(query.Peek("code")))
+	var refused *sessions.RefusedError
+	if errors.As(err, &refused) {
+		s.logger.InfoContext(ctx, "sign-in refused", "request_id", string(r.id), "reason", refused.Reason)
+		return &apiError{status: fasthttp.StatusUnauthorized, code: codeUnauthorized, detail: "The sign-in was not accepted. Begin again: GET /v1/developer/sign-in"}
+	}
+	if err != nil {
+		return err
+	}
+	setCookie(r.http, cookieSignIn, "", 0)
+	setCookie(r.http, cookieSession, token, s.developer.SessionLifetime)
+	redirect(r.http, sessionPath)
+	return nil
+}
+
+// getSession tells who is signed in.
+func (s *Server) getSession(_ context.Context, r *request, session sessions.Session) error {
+	return writeValue(r.http, fasthttp.StatusOK, struct {
+		Account   string    `json:"account"`
+		Email     string    `json:"email,omitempty"`
+		CreatedAt time.Time `json:"created_at"`
+	}{session.Account, session.Email, session.CreatedAt})
+}
+
+// deleteSession signs out; with ?everywhere=true out of every session of the account.
+func (s *Server) deleteSession(ctx context.Context, r *request, session sessions.Session) error {
+	var err error
+	switch string(r.http.QueryArgs().Peek("everywhere")) {
+	case "", "false":
+		err = s.developer.Sessions.End(ctx, string(r.http.Request.Header.Cookie(cookieSession)))
+	case "true":
+		err = s.developer.Sessions.EndAll(ctx, session)
+	default:
+		return validationFailed(fieldError{"everywhere", "must be true or false"})
+	}
+	if err != nil {
+		return err
+	}
+	setCookie(r.http, cookieSession, "", 0)
+	r.http.SetStatusCode(fasthttp.StatusNoContent)
+	return nil
+}
+
+// setCookie sets one of our cookies for lifetime; an empty value removes it.
+func setCookie(ctx *fasthttp.RequestCtx, name, value string, lifetime time.Duration) {
+	cookie := fasthttp.AcquireCookie()
+	defer fasthttp.ReleaseCookie(cookie)
+	cookie.SetKey(name)
+	cookie.SetValue(value)
+	cookie.SetPath("/")
+	cookie.SetHTTPOnly(true)
+	cookie.SetSecure(true)
+	cookie.SetSameSite(fasthttp.CookieSameSiteLaxMode)
+	cookie.SetMaxAge(int(lifetime / time.Second))
+	if value == "" {
+		cookie.SetExpire(fasthttp.CookieExpireDelete)
+	}
+	ctx.Response.Header.SetCookie(cookie)
+}
+
+func redirect(ctx *fasthttp.RequestCtx, address string) {
+	ctx.Response.Header.Set("Location", address)
+	ctx.Response.Header.SetCanonical(headerCacheControl, cacheNothing)
+	ctx.SetStatusCode(fasthttp.StatusSeeOther)
+}
+
+// writeValue sends v as JSON.
+func writeValue(ctx *fasthttp.RequestCtx, status int, v any) error {
+	body, err := encode(v)
+	if err != nil {
+		return err
+	}
+	writeJSON(ctx, body)
+	ctx.SetStatusCode(status)
+	return nil
+}

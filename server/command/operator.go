@@ -64,6 +64,14 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 	if err := require("redis-url", flags.redisURL); err != nil {
 		return err
 	}
+	keyring, err := parseKeyring(flags.encryptionKeys)
+	if err != nil {
+		return err
+	}
+	allowed, err := parsePrefixes("webhook-allow-cidr", flags.allowCIDRs)
+	if err != nil {
+		return err
+	}
 	cluster, err := clientcmd.BuildConfigFromFlags("", flags.kubeconfig)
 	if err != nil {
 		return &usageError{fmt.Errorf("--kubeconfig: %w", err)}
@@ -87,6 +95,7 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 	store := keys.NewStore(p.pool, announcer)
 	err = controllers.Setup(manager, controllers.Deps{
 		ClusterName: flags.clusterName, Publisher: catalog.NewPublisher(p.pool, p.env, notifier), Tiers: store,
+		Accounts: store, Endpoints: webhooks.NewEndpoints(p.pool, keyring, allowed),
 	})
 	if err != nil {
 		return err

@@ -28,9 +28,9 @@ func newCluster(t *testing.T) redis.UniversalClient {
 	}
 	for _, node := range []*redis.Client{a, b} {
 		eventually(t, "the cluster is whole", func() bool {
-			slots, err := node.ClusterSlots(t.Context()).Result()
+			shards, err := node.ClusterShards(t.Context()).Result()
 			info := node.ClusterInfo(t.Context()).Val()
-			return err == nil && len(slots) == 2 && len(info) > 16 && info[:16] == "cluster_state:ok"
+			return err == nil && len(shards) == 2 && len(info) > 16 && info[:16] == "cluster_state:ok"
 		})
 	}
 	options := &redis.UniversalOptions{Addrs: []string{first.address()}, IsClusterMode: true}

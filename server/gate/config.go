@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"examprep.dev/server/keys"
 )
@@ -84,7 +85,7 @@ func setDefault[T comparable](field *T, value T) {
 // ClientOptions sets what the gate's Redis client needs, for redisurl.Open. A command is never retried by the client:
 // a script that ran but whose answer was lost would charge twice. Timeouts are short, because a request waits; and the
 // dialer does not retry, because the gate itself knows better what to do meanwhile. The client should be the gate's
-// own: other traffic on it would wait behind nothing but suffer these timeouts.
+// own: other traffic would suffer these timeouts.
 func ClientOptions(o *redis.UniversalOptions) {
 	o.MaxRetries = -1
 	o.DialTimeout = defaultCallTimeout
@@ -94,6 +95,8 @@ func ClientOptions(o *redis.UniversalOptions) {
 	o.PoolTimeout = defaultCallTimeout
 	o.ContextTimeoutEnabled = true
 	o.PoolSize = 2*defaultInFlight + 6 // calls, and the rarer work of loads, announcements and the heartbeat
-	o.MinIdleConns = defaultInFlight
 	o.ConnMaxIdleTime = 5 * time.Minute
+	// Left on, go-redis 9.23 writes its finding on the first connection into options that other connections read: a
+	// race, for a feature of one vendor's servers.
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }

@@ -3,6 +3,7 @@ package gate_test
 import (
 	"context"
 	"net/netip"
+	"os"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/redisurl"
 	"examprep.dev/server/redisurl/redistest"
 )
 
@@ -28,7 +30,12 @@ type house struct {
 
 func newHouse(t testing.TB, adjust func(*gate.Config)) *house {
 	t.Helper()
-	rdb, prefix := redistest.New(t)
+	_, prefix := redistest.New(t)
+	rdb, err := redisurl.Open(os.Getenv(redistest.ServerVariable), gate.ClientOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = rdb.Close() })
 	return newHouseOn(t, rdb, prefix, adjust)
 }
 

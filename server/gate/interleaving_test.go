@@ -96,13 +96,14 @@ func TestNoInterleavingResurrectsAKey(t *testing.T) {
 			for _, actor := range actors() {
 				lengths = append(lengths, len(actor))
 			}
-			for known := range 2 { // starting with the key in Redis, and without
-				schedules := interleavings(lengths)
-				for _, schedule := range schedules {
-					runSchedule(t, c, actors(), schedule, known == 1)
+			schedules := interleavings(lengths)
+			for i, schedule := range schedules {
+				runSchedule(t, c, actors(), schedule, true) // starting with the key in Redis
+				if name != "failover and loader" || i%5 == 0 {
+					runSchedule(t, c, actors(), schedule, false) // and without
 				}
-				t.Logf("%d interleavings", len(schedules))
 			}
+			t.Logf("%d interleavings", len(schedules))
 		})
 	}
 }

@@ -35,6 +35,7 @@ func (s *Server) developerRoutes() []route {
 		waits          = true
 	)
 	return []route{
+		{get, "/", "openConsole", accessOpen, !waits, openConsole},
 		{get, "/v1/developer/sign-in", "beginSignIn", accessOpen, waits, s.beginSignIn},
 		{get, "/v1/developer/callback", "completeSignIn", accessOpen, waits, s.completeSignIn},
 		{get, sessionPath, "getSession", accessOpen, waits, s.signedIn(s.getSession)},
@@ -49,6 +50,12 @@ func (s *Server) developerRoutes() []route {
 		{del, "/v1/developer/webhooks/{id}", "deleteWebhook", accessOpen, waits, s.signedIn(s.deleteWebhook)},
 		{post, "/v1/developer/webhooks/{id}/rotate-secret", "rotateWebhookSecret", accessOpen, waits, s.signedIn(s.rotateWebhookSecret)},
 	}
+}
+
+// openConsole sends a person who came to the bare address to where signing in begins.
+func openConsole(_ context.Context, r *request) error {
+	redirect(r.http, "/v1/developer/sign-in")
+	return nil
 }
 
 // Keys is what a developer does with keys; *keys.Store is one.

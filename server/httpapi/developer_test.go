@@ -85,7 +85,8 @@ func (b *browser) do(method, path, body string) (int, http.Header, map[string]an
 func (b *browser) signIn(provider *mockoidc.MockOIDC, subject string) {
 	b.t.Helper()
 	provider.QueueUser(&mockoidc.MockUser{Subject: subject, Email: subject + "@example.org"})
-	status, header, _ := b.do(http.MethodGet, "/v1/developer/sign-in", "")
+	_, header, _ := b.do(http.MethodGet, "/", "")
+	status, header, _ := b.do(http.MethodGet, header.Get("Location"), "")
 	if status != http.StatusSeeOther {
 		b.t.Fatalf("sign-in: status %d", status)
 	}

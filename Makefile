@@ -16,7 +16,7 @@ TESTFLAGS ?= -race
 FUZZTIME ?= 20s
 
 # A tool of one of the modules, built on first use and kept in Go's build cache.
-tool = $$(CGO_ENABLED=0 GOFLAGS=-mod=readonly go -C hack/$(1) tool -n $(2))
+tool = $$(CGO_ENABLED=0 GOFLAGS=-mod=readonly go -C $(CURDIR)/hack/$(1) tool -n $(2))
 
 ##@ Run
 
@@ -48,6 +48,7 @@ test: ## Test against real servers that are brought up and taken down (PKG, TEST
 .PHONY: lint
 lint: ## Lint with every linter that .golangci.yaml does not give a reason to switch off
 	$(call tool,lint,golangci-lint) run ./...
+	cd hack/kubernetes && $(call tool,lint,golangci-lint) run ./...
 
 .PHONY: vulncheck
 vulncheck: ## Look for known vulnerabilities that the code reaches (needs vuln.go.dev)

@@ -75,7 +75,7 @@ func FuzzVerify(f *testing.F) {
 			return
 		}
 		var seconds int64
-		for _, element := range strings.Split(header, ",") {
+		for element := range strings.SplitSeq(header, ",") {
 			_, _ = fmt.Sscanf(element, "t=%d", &seconds)
 		}
 		if !strings.Contains(strings.ToLower(header), sign(secret, string(payload), time.Unix(seconds, 0))) {

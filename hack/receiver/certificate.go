@@ -28,7 +28,7 @@ func loadCertificate(dir string, now time.Time) (tls.Certificate, error) {
 	if err == nil || !errors.Is(err, os.ErrNotExist) {
 		return certificate, err //nolint:wrapcheck // crypto/tls names the file
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // certificates are public
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return tls.Certificate{}, fmt.Errorf("make certificate folder: %w", err)
 	}
 	if err := makeCertificates(dir, certFile, keyFile, now); err != nil {

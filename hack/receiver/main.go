@@ -34,8 +34,9 @@ func main() {
 	fail := flag.Int("fail", 0, "answer this many deliveries with 500 first")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
-	if err := run(ctx, *listen, *logFile, *certDir, &receiver{secretFile: *secretFile, delay: *delay, fail: *fail, now: time.Now}); err != nil {
+	err := run(ctx, *listen, *logFile, *certDir, &receiver{secretFile: *secretFile, delay: *delay, fail: *fail, now: time.Now})
+	stop()
+	if err != nil {
 		log.Fatal(err)
 	}
 }
@@ -45,7 +46,7 @@ func run(ctx context.Context, listen, logFile, certDir string, r *receiver) erro
 	if err != nil {
 		return err
 	}
-	file, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // deliveries of a development stack
+	file, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("open log: %w", err)
 	}
@@ -72,7 +73,9 @@ func run(ctx context.Context, listen, logFile, certDir string, r *receiver) erro
 	if err := server.Shutdown(grace); err != nil {
 		return fmt.Errorf("stop: %w", err)
 	}
-	<-ended
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve: %w", err)
+	}
 	return nil
 }
 
@@ -161,7 +164,7 @@ func (r *receiver) verify(header string, body []byte) error {
 
 // readSecrets reads one secret a line. A file that is not there yet holds none.
 func readSecrets(name string) ([]string, error) {
-	file, err := os.Open(name) //nolint:gosec // the operator of the development stack names it
+	file, err := os.Open(name)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}

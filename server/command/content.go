@@ -35,7 +35,7 @@ func newContentLint() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lint PATH…",
 		Short: "Check YAML offline; every problem with file, line and field",
-		Args:  atLeastOne("PATH"),
+		Args:  atLeastOnePath(),
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			bundle, err := manifest.Load(cmd.Context(), cmd.InOrStdin(), paths...)
 			if err != nil {
@@ -65,7 +65,7 @@ func newContentDigest() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "digest [--write] PATH…",
 		Short: "Print each paper's verification seal, or write it into the files",
-		Args:  atLeastOne("PATH"),
+		Args:  atLeastOnePath(),
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			bundle, err := manifest.Load(cmd.Context(), cmd.InOrStdin(), paths...)
 			if err != nil {
@@ -91,7 +91,7 @@ func newContentDiff() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff PATH…",
 		Short: "Show what publishing would change, question by question",
-		Args:  atLeastOne("PATH"),
+		Args:  atLeastOnePath(),
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			bundle, err := manifest.Load(cmd.Context(), cmd.InOrStdin(), paths...)
 			if err != nil {
@@ -117,7 +117,7 @@ func newContentPublish() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "publish PATH…",
 		Short: "Publish into a database as the operator would, without a cluster",
-		Args:  atLeastOne("PATH"),
+		Args:  atLeastOnePath(),
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			bundle, err := manifest.Load(cmd.Context(), cmd.InOrStdin(), paths...)
 			if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/telemetry"
@@ -41,6 +42,7 @@ func openProcess(ctx context.Context, name string, flags *processFlags, stderr i
 		return nil, &usageError{fmt.Errorf("--log-level: %w", err)}
 	}
 	logger = logger.With("process", name)
+	redis.SetLogger(redisLog{logger})
 	tracing, err := telemetry.NewTracing(ctx, "examprep-"+name, version())
 	if err != nil {
 		return nil, err
@@ -100,6 +102,14 @@ func openDatabase(ctx context.Context, url string, env postgres.Environment, log
 		case <-time.After(databaseRetry):
 		}
 	}
+}
+
+// redisLog takes what go-redis would print by itself: failed dials and the like, which its callers report already.
+type redisLog struct{ *slog.Logger }
+
+// Printf is go-redis's logger.
+func (l redisLog) Printf(ctx context.Context, format string, args ...any) {
+	l.DebugContext(ctx, "redis client", "message", fmt.Sprintf(format, args...))
 }
 
 // version is the module's version as the Go toolchain stamped it, "(devel)" for a build from a checkout.

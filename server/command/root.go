@@ -26,8 +26,7 @@ func Execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return 0
 	}
 	_, _ = fmt.Fprintln(stderr, "examprep:", err)
-	var usage *usageError
-	if errors.As(err, &usage) {
+	if _, ok := errors.AsType[*usageError](err); ok {
 		return 2
 	}
 	return 1
@@ -67,10 +66,10 @@ func exactly(names ...string) cobra.PositionalArgs {
 }
 
 // atLeastOne returns an argument check for commands that take a list.
-func atLeastOne(name string) cobra.PositionalArgs {
+func atLeastOnePath() cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return &usageError{fmt.Errorf("%s needs at least one %s", cmd.CommandPath(), name)}
+			return &usageError{fmt.Errorf("%s needs at least one PATH", cmd.CommandPath())}
 		}
 		return nil
 	}

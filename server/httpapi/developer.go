@@ -154,7 +154,8 @@ func (s *Server) rotateKey(ctx context.Context, r *request, session sessions.Ses
 		return err
 	}
 	issued, err := s.developer.Keys.Rotate(ctx, prefix, time.Duration(overlap)*time.Second)
-	if err != nil {
+	var untold *keys.NotAnnouncedError
+	if err != nil && !errors.As(err, &untold) { // untold, the successor exists all the same, and is shown only now
 		return ofDeveloper(err)
 	}
 	return writeValue(r.http, fasthttp.StatusCreated, s.created(issued))
@@ -181,9 +182,12 @@ func ofDeveloper(err error) error {
 	var unknownEndpoint *webhooks.NotFoundError
 	var invalidEndpoint *webhooks.ValidationError
 	var managed *webhooks.ManagedError
+	var untold *keys.NotAnnouncedError
 	switch {
 	case errors.As(err, &unknownKey), errors.As(err, &unknownEndpoint):
 		return &apiError{status: fasthttp.StatusNotFound, code: codeNotFound, detail: "No such resource."}
+	case errors.As(err, &untold): // it is done, but not yet certain everywhere: asking again makes it so
+		return unavailable()
 	case errors.As(err, &retired):
 		return &apiError{status: fasthttp.StatusConflict, code: codeConflict, detail: "The key is revoked or has expired."}
 	case errors.As(err, &managed):
@@ -210,8 +214,8 @@ func timestamp(target **time.Time) valueReader {
 		if err != nil {
 			return "", err
 		}
-		at, err := time.Parse(time.RFC3339, token.String())
-		if err != nil {
+		at, malformed := time.Parse(time.RFC3339, token.String())
+		if malformed != nil {
 			return "must be an RFC 3339 time", nil
 		}
 		*target = &at
@@ -219,7 +223,7 @@ func timestamp(target **time.Time) valueReader {
 	}
 }
 
-// textList reads an array of at most most strings.
+// textList reads an array of at most strings.
 func textList(target *[]string, most int) valueReader {
 	return func(d *jsontext.Decoder) (string, error) {
 		if d.PeekKind() != '[' {

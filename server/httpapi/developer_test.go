@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -40,14 +41,12 @@ func (b *browser) do(method, path, body string) (int, http.Header, map[string]an
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	for name, values := range b.header {
-		request.Header[name] = values
-	}
+	maps.Copy(request.Header, b.header)
 	if body != "" {
 		request.Header.Set("Content-Type", "application/json")
 	}
 	for name, value := range b.cookies {
-		request.AddCookie(&http.Cookie{Name: name, Value: value}) //nolint:gosec // a request's cookie has no attributes
+		request.AddCookie(&http.Cookie{Name: name, Value: value})
 	}
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := client.Do(request)

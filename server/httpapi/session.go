@@ -43,8 +43,7 @@ func (s *Server) signedIn(next sessionHandler) handler {
 			return err
 		}
 		session, err := s.developer.Sessions.Lookup(ctx, string(r.http.Request.Header.Cookie(cookieSession)))
-		var none *sessions.NoSessionError
-		if errors.As(err, &none) {
+		if _, ok := errors.AsType[*sessions.NoSessionError](err); ok {
 			return &apiError{status: fasthttp.StatusUnauthorized, code: codeUnauthorized, detail: "Sign in first: GET /v1/developer/sign-in"}
 		}
 		if err != nil {
@@ -95,8 +94,7 @@ func (s *Server) completeSignIn(ctx context.Context, r *request) error {
 	query := r.http.QueryArgs()
 	token, err := s.developer.SignIn.Complete(ctx, string(r.http.Request.Header.Cookie(cookieSignIn)),
 		string(query.Peek("state")), string(query.Peek("code")))
-	var refused *sessions.RefusedError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*sessions.RefusedError](err); ok {
 		s.logger.InfoContext(ctx, "sign-in refused", "request_id", string(r.id), "reason", refused.Reason)
 		return &apiError{status: fasthttp.StatusUnauthorized, code: codeUnauthorized, detail: "The sign-in was not accepted. Begin again: GET /v1/developer/sign-in"}
 	}

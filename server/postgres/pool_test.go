@@ -10,8 +10,7 @@ import (
 
 func TestAMalformedURLIsNamedWithoutItsPassword(t *testing.T) {
 	_, err := postgres.Open(t.Context(), "postgres://user:hunter2@localhost:port/db")
-	var malformed *postgres.URLError
-	if !errors.As(err, &malformed) {
+	if _, ok := errors.AsType[*postgres.URLError](err); !ok {
 		t.Fatalf("got %v, want a URLError", err)
 	}
 	if strings.Contains(err.Error(), "hunter2") {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // Parse reads REDIS_URL:
@@ -21,8 +22,7 @@ import (
 func Parse(raw string) (*redis.UniversalOptions, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
-		var detail *url.Error
-		if errors.As(err, &detail) {
+		if detail, ok := errors.AsType[*url.Error](err); ok {
 			err = detail.Err // url.Error repeats the whole URL, password and all
 		}
 		return nil, fmt.Errorf("REDIS_URL: %w", err)
@@ -76,6 +76,8 @@ func Open(url string, adjust func(*redis.UniversalOptions)) (redis.UniversalClie
 	if err != nil {
 		return nil, err
 	}
+	// Hand-over notifications are one vendor's service; waiting for them has a data race in go-redis 9.23.
+	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	if adjust != nil {
 		adjust(options)
 	}

@@ -20,8 +20,8 @@ type Session struct {
 	AccountID uuid.UUID `json:"account_id"`
 	// Account is the account's name.
 	Account string `json:"account"`
-	Issuer    string    `json:"issuer"`
-	Subject   string    `json:"subject"`
+	Issuer  string `json:"issuer"`
+	Subject string `json:"subject"`
 	// Email is what the provider calls the person; empty when it does not say. For display only.
 	Email     string    `json:"email,omitempty"`
 	CreatedAt time.Time `json:"created_at"`

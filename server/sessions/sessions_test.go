@@ -129,8 +129,7 @@ func TestWhatCannotBeAcceptedIsRefused(t *testing.T) {
 			state, code := back.Get("state"), back.Get("code")
 			tamper(f, &cookie, &state, &code)
 			_, err = f.signIn.Complete(t.Context(), cookie, state, code)
-			var refused *sessions.RefusedError
-			if !errors.As(err, &refused) {
+			if _, ok := errors.AsType[*sessions.RefusedError](err); !ok {
 				t.Fatalf("got %v, want a RefusedError", err)
 			}
 		})
@@ -148,8 +147,7 @@ func TestASignInCanBeCompletedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = f.signIn.Complete(t.Context(), cookie, back.Get("state"), back.Get("code"))
-	var refused *sessions.RefusedError
-	if !errors.As(err, &refused) {
+	if _, ok := errors.AsType[*sessions.RefusedError](err); !ok {
 		t.Fatalf("replay: got %v, want a RefusedError", err)
 	}
 }
@@ -157,8 +155,10 @@ func TestASignInCanBeCompletedOnce(t *testing.T) {
 func TestASessionEnds(t *testing.T) {
 	account := uuid.New()
 	for name, end := range map[string]func(t *testing.T, f *fixture, token string){
-		"by sign-out":            func(t *testing.T, f *fixture, token string) { must(t, f.store.End(t.Context(), token)) },
-		"by sign-out everywhere": func(t *testing.T, f *fixture, _ string) { must(t, f.store.EndAll(t.Context(), sessions.Session{AccountID: account})) },
+		"by sign-out": func(t *testing.T, f *fixture, token string) { t.Helper(); must(t, f.store.End(t.Context(), token)) },
+		"by sign-out everywhere": func(t *testing.T, f *fixture, _ string) {
+			must(t, f.store.EndAll(t.Context(), sessions.Session{AccountID: account}))
+		},
 		"at its absolute time-out": func(_ *testing.T, f *fixture, _ string) {
 			*f.clock = f.clock.Add(8 * time.Hour)
 		},

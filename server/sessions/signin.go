@@ -138,8 +138,7 @@ func (s *SignIn) redeem(ctx context.Context, c ceremony, code string) (*oidc.IDT
 		return nil, "", err
 	}
 	answer, err := client.Exchange(oidc.ClientContext(ctx, s.http), code, oauth2.VerifierOption(c.Verifier))
-	var refused *oauth2.RetrieveError
-	if errors.As(err, &refused) {
+	if _, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		return nil, "", &RefusedError{Reason: "the provider does not take the code"}
 	}
 	if err != nil {
@@ -200,7 +199,7 @@ func (s *SignIn) client(ctx context.Context) (*oauth2.Config, *oidc.Provider, er
 		if err != nil {
 			return nil, nil, fmt.Errorf("discover the OpenID Connect provider: %w", err)
 		}
-		provider = found.(*oidc.Provider) //nolint:forcetypeassert // the function above returns nothing else
+		provider, _ = found.(*oidc.Provider)
 		s.discovered.Store(provider)
 	}
 	return &oauth2.Config{

@@ -2,9 +2,9 @@ package webhooks
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"syscall"
 )
@@ -89,7 +89,7 @@ func (g *guard) checkURL(raw string) error {
 		return refuse("must not have a fragment")
 	}
 	if port := u.Port(); port != "" {
-		if _, err := net.LookupPort("tcp", port); err != nil {
+		if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
 			return refuse("has a port that is none")
 		}
 	}

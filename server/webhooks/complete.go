@@ -75,7 +75,7 @@ func (w *Worker) writeDown(ctx context.Context, batch []result) error {
 		arg.Ids = append(arg.Ids, r.row.ID)
 		arg.Attempts = append(arg.Attempts, r.row.Attempt)
 		arg.States = append(arg.States, state)
-		arg.Statuses = append(arg.Statuses, int32(r.status)) //nolint:gosec // an HTTP status
+		arg.Statuses = append(arg.Statuses, int32(r.status))
 		arg.Errors = append(arg.Errors, r.failure)
 		arg.Delays = append(arg.Delays, delay.Seconds())
 	}
@@ -120,7 +120,7 @@ func (w *Worker) noteHealth(ctx context.Context, batch []result) {
 	for id, came := range last {
 		arg.Ids = append(arg.Ids, id)
 		arg.Oks = append(arg.Oks, came.delivered())
-		arg.Statuses = append(arg.Statuses, int32(came.status)) //nolint:gosec // an HTTP status
+		arg.Statuses = append(arg.Statuses, int32(came.status))
 	}
 	if err := w.queries.NoteHealth(ctx, arg); err != nil {
 		w.trouble(ctx, "noting the health of endpoints", err)

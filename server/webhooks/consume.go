@@ -180,7 +180,7 @@ func (w *Worker) begin(ctx context.Context, hints []hint) {
 		delete(refused, row.ID)
 		at := slices.Index(spare, row.EndpointID)
 		spare = slices.Delete(spare, at, at+1)
-		w.tries.Go(func() { w.try(row) })
+		w.tries.Go(func() { w.try(row) }) //nolint:contextcheck // a try outlives ctx: it has its own time-out
 	}
 	for _, endpoint := range spare {
 		w.lanes.abandon(endpoint)

@@ -28,7 +28,7 @@ func retryDelay(base time.Duration, attempt int, asked time.Duration) (delay tim
 	for range attempt - 1 {
 		delay *= retryFactor
 	}
-	spread := 1 - retryJitter + 2*retryJitter*rand.Float64() //nolint:gosec // spreads load, guards nothing
+	spread := 1 - retryJitter + 2*retryJitter*rand.Float64()
 	delay = time.Duration(float64(delay) * spread)
 	return max(delay, min(asked, maxRetryAfter)), true
 }

@@ -150,6 +150,6 @@ func pause(ctx context.Context, d time.Duration) bool {
 // trouble logs what did not work because a store is away, unless it is only that the worker stops.
 func (w *Worker) trouble(ctx context.Context, doing string, err error) {
 	if ctx.Err() == nil {
-		w.cfg.Logger.Warn(doing+" failed; trying again", "error", err)
+		w.cfg.Logger.WarnContext(ctx, "a store did not answer; trying again", "doing", doing, "error", err)
 	}
 }

@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/pem"
@@ -195,7 +196,7 @@ func TestAnEventArrivesSignedAndVerifies(t *testing.T) {
 	run(t, b.worker(t, r).Run)
 	event := b.happen(t, 1)
 	got := r.next(t)
-	if string(got.body) != string(event.Body) {
+	if !bytes.Equal(got.body, event.Body) {
 		t.Errorf("body %s, want %s", got.body, event.Body)
 	}
 	if id := got.header.Get("Webhook-Id"); id != event.ID.String() {
@@ -226,7 +227,7 @@ func TestAFailureIsRetriedWithTheSameBytesAndAFreshSignature(t *testing.T) {
 	event := b.happen(t, 1)
 	for range 3 {
 		got := r.next(t)
-		if string(got.body) != string(event.Body) {
+		if !bytes.Equal(got.body, event.Body) {
 			t.Errorf("body %s, want %s", got.body, event.Body)
 		}
 		if err := client.Verify(got.header.Get(SignatureHeader), got.body, want.Secret, time.Now(), client.Tolerance); err != nil {

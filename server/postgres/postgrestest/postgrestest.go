@@ -61,7 +61,7 @@ func ensureTemplate(t testing.TB, server string) string {
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name))
-	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(h.Sum64())); err != nil { //nolint:gosec // any 64 bits do as a lock's name
+	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(h.Sum64())); err != nil {
 		t.Fatal(err)
 	}
 	var exists bool

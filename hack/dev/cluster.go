@@ -175,6 +175,7 @@ Ready. The same in .dev/env, for scripts:
 
     API             %[1]s
     key             %[2]s
+    console         %[8]s (sign in as anybody, without a password)
     cluster         .dev/bin/kubectl --kubeconfig %[3]s get examcontents -A
     webhooks        what arrives at %[4]s is in %[5]s
     PostgreSQL      %[6]s
@@ -184,5 +185,5 @@ Ready. The same in .dev/env, for scripts:
     curl -H "Authorization: Bearer %[2]s" %[1]s/exam-prep/list
 
 Ctrl-C here or make dev-down elsewhere stops all of it.
-`, e.apiURL, e.apiKey, e.kubeconfig, e.receiverURL, e.dir.Path("receiver.jsonl"), e.databaseURL, e.redisURL)
+`, e.apiURL, e.apiKey, e.kubeconfig, e.receiverURL, e.dir.Path("receiver.jsonl"), e.databaseURL, e.redisURL, e.consoleURL)
 }

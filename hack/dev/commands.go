@@ -23,7 +23,7 @@ func (e *environment) build(ctx context.Context, out, pkg string) error {
 	cmd.Dir = e.root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	cmd.Stdout, cmd.Stderr = &progress, &progress
-	stop := still(ctx, func() { e.console.sayf("still compiling %s: %d packages so far", pkg, progress.count()) })
+	stop := still(ctx, func() { e.console.sayf("still compiling %s: %d packages so far", filepath.Base(out), progress.count()) })
 	err := cmd.Run()
 	stop()
 	if err != nil {

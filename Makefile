@@ -14,6 +14,8 @@ PKG ?= ./...
 TESTFLAGS ?= -race
 # How long each fuzz target runs.
 FUZZTIME ?= 20s
+E2EFLAGS ?=
+BENCHFLAGS ?=
 
 # A tool of one of the modules, built on first use and kept in Go's build cache.
 tool = $$(CGO_ENABLED=0 GOFLAGS=-mod=readonly go -C $(CURDIR)/hack/$(1) tool -n $(2))
@@ -65,8 +67,8 @@ e2e: build ## Prove the whole way on a running make dev (E2EFLAGS, such as -dura
 	go test -tags e2e -count 1 -timeout 30m -v ./hack/e2e -args $(E2EFLAGS)
 
 .PHONY: bench
-bench: ## Measure against the baselines
-	go run ./hack/bench
+bench: ## Measure against the baselines (BENCHFLAGS='-duration 5s -only gate')
+	go run -trimpath ./hack/bench $(BENCHFLAGS)
 
 ##@ Generate
 

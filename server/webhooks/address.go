@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"unicode"
 )
 
 // AddressError says that a delivery may not go to an address.
@@ -20,14 +21,17 @@ func (e *AddressError) Error() string {
 }
 
 // refusedRanges are those of the IANA special-purpose registries (RFC 6890 and its updates) that are not the public
-// internet, with the translation and tunnel ranges through which a public-looking address reaches a private one.
+// internet, with the translation and tunnel ranges through which a public-looking address reaches a private one, and
+// the one metadata service that has a public address (Azure's 168.63.129.16). Of IPv6 only 2000::/3 is in use as the
+// public internet: the last line refuses the rest.
 func refusedRanges() []netip.Prefix {
 	texts := []string{
 		"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
 		"192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16",
-		"192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+		"168.63.129.16/32", "192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
 		"::/96", "::ffff:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32",
-		"2002::/16", "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8",
+		"2002::/16", "3ffe::/16", "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8",
+		"::/3", "4000::/2", "8000::/1",
 	}
 	prefixes := make([]netip.Prefix, len(texts))
 	for i, text := range texts {
@@ -98,6 +102,9 @@ func (g *guard) checkURL(raw string) error {
 
 func (g *guard) checkHost(host string, refuse func(string) error) error {
 	if address, err := netip.ParseAddr(host); err == nil {
+		if address.Zone() != "" {
+			return refuse("must not name a network interface")
+		}
 		if err := g.check(address); err != nil {
 			return refuse(err.Error())
 		}
@@ -106,6 +113,8 @@ func (g *guard) checkHost(host string, refuse func(string) error) error {
 	name := strings.ToLower(strings.TrimSuffix(host, "."))
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	switch {
+	case strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII }):
+		return refuse("must write a host of other scripts in its ASCII form (xn--…)") // full-width digits are digits to some
 	case name == "localhost" || strings.HasSuffix(name, ".localhost"):
 		return g.checkLoopbackName(refuse)
 	case last != "" && strings.Trim(last, "0123456789") == "", strings.HasPrefix(last, "0x"):

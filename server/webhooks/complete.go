@@ -27,7 +27,7 @@ type result struct {
 }
 
 // flushResults writes outcomes down, many at a time, until the channel is closed and empty.
-func (w *Worker) flushResults() {
+func (w *Worker) flushResults(ctx context.Context) {
 	batch := make([]result, 0, flushBatch)
 	for first := range w.results {
 		batch = append(batch[:0], first)
@@ -45,27 +45,31 @@ func (w *Worker) flushResults() {
 			}
 		}
 		gap.Stop()
-		w.flush(batch)
+		w.flush(ctx, batch)
 	}
 }
 
-// flush writes one batch. It tries until the leases are over: after that the rows are somebody else's, and the fence
-// would refuse it anyway.
-func (w *Worker) flush(batch []result) {
-	ctx, cancel := context.WithTimeout(context.Background(), w.cfg.LeaseMargin)
-	defer cancel()
+// flush writes one batch, however long Postgres is away: an outcome stays good until another worker takes the lease
+// over, and then the fence refuses it. A worker that stops tries for as long as a lease outlasts its try.
+func (w *Worker) flush(ctx context.Context, batch []result) {
+	store := context.WithoutCancel(ctx)
+	var stopping time.Time
 	for {
-		err := w.writeDown(ctx, batch)
+		err := w.writeDown(store, batch)
 		if err == nil {
-			break
+			w.noteHealth(store, batch)
+			return
 		}
-		w.trouble(ctx, "writing outcomes down", err)
-		if !pause(ctx, retryPause) {
+		w.cfg.Logger.Warn("writing outcomes down failed; trying again", "error", err)
+		if ctx.Err() != nil && stopping.IsZero() {
+			stopping = w.cfg.Now()
+		}
+		if !stopping.IsZero() && w.cfg.Now().Sub(stopping) > w.cfg.LeaseMargin {
 			w.cfg.Logger.Error("outcomes were not written down; their deliveries will be tried again", "count", len(batch))
 			return
 		}
+		pause(store, retryPause)
 	}
-	w.noteHealth(ctx, batch)
 }
 
 func (w *Worker) writeDown(ctx context.Context, batch []result) error {
@@ -105,7 +109,7 @@ func (w *Worker) next(r result) (state string, delay time.Duration) {
 }
 
 // noteHealth keeps the endpoints' record: one row an endpoint, and only what is new. A receiver that says it is gone is
-// believed at once.
+// believed at once; one that has failed for too long is disabled when it fails again.
 func (w *Worker) noteHealth(ctx context.Context, batch []result) {
 	last := make(map[uuid.UUID]outcome, len(batch))
 	for _, r := range batch {
@@ -117,14 +121,76 @@ func (w *Worker) noteHealth(ctx context.Context, batch []result) {
 		}
 	}
 	var arg webhooksdb.NoteHealthParams
+	var failing []uuid.UUID
 	for id, came := range last {
+		if !w.noted.news(id, came, w.cfg.Now()) {
+			continue
+		}
 		arg.Ids = append(arg.Ids, id)
 		arg.Oks = append(arg.Oks, came.delivered())
 		arg.Statuses = append(arg.Statuses, int32(came.status))
+		if !came.delivered() {
+			failing = append(failing, id)
+		}
 	}
-	if err := w.queries.NoteHealth(ctx, arg); err != nil {
+	if len(arg.Ids) == 0 {
+		return
+	}
+	statement, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	err := w.queries.NoteHealth(statement, arg)
+	if err == nil && len(failing) > 0 {
+		err = w.disableFailing(statement, failing)
+	}
+	if err != nil {
 		w.trouble(ctx, "noting the health of endpoints", err)
 	}
+}
+
+// disableFailing disables those of the endpoints that have failed for too long.
+func (w *Worker) disableFailing(ctx context.Context, ids []uuid.UUID) error {
+	disabled, err := w.queries.DisableFailing(ctx, webhooksdb.DisableFailingParams{
+		Ids: ids, Reason: reasonFailing, Seconds: w.cfg.DisableAfter.Seconds(),
+	})
+	if err != nil {
+		return err //nolint:wrapcheck // the caller says what it was doing
+	}
+	for _, endpoint := range disabled {
+		w.cfg.Logger.Warn("webhook endpoint disabled", "endpoint", endpoint, "reason", reasonFailing)
+		if _, err := w.queries.CancelPending(ctx, endpoint); err != nil {
+			return err //nolint:wrapcheck // the caller says what it was doing
+		}
+	}
+	return nil
+}
+
+const (
+	// noteInterval is how often an outcome like the one before is noted again.
+	noteInterval = 15 * time.Second
+	// maxNotes bounds what is remembered; forgetting costs one statement.
+	maxNotes = 10_000
+)
+
+// notes remember what was last written of each endpoint's health, so that the usual outcome costs no statement. Only the
+// flusher uses them.
+type notes map[uuid.UUID]note
+
+type note struct {
+	outcome
+	at time.Time
+}
+
+// news reports whether an outcome is to be written, and remembers it.
+func (n notes) news(endpoint uuid.UUID, came outcome, now time.Time) bool {
+	before, known := n[endpoint]
+	if known && before.delivered() == came.delivered() && before.status == came.status && now.Sub(before.at) < noteInterval {
+		return false
+	}
+	if len(n) >= maxNotes {
+		clear(n)
+	}
+	n[endpoint] = note{came, now}
+	return true
 }
 
 func (w *Worker) disable(ctx context.Context, endpoint uuid.UUID) {

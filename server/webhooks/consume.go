@@ -2,7 +2,6 @@ package webhooks
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,9 +14,13 @@ const (
 	readBatch = 128
 	readWait  = time.Second
 	// maxQueued bounds the hints that wait in this worker's lanes; at that it leaves the stream to others.
-	maxQueued = 4096
+	maxQueued = 16_384
+	// fullPause is the wait of a worker that has no room for hints.
+	fullPause = 50 * time.Millisecond
 	// leaseBatch is how many deliveries one statement leases.
-	leaseBatch = 64
+	leaseBatch = 128
+	// unreadablePause is the wait before a delivery whose secret could not be read is looked at again.
+	unreadablePause = 30 * time.Second
 	// maxAttempts is the first try and its retries.
 	maxAttempts = 1 + maxRetries
 )
@@ -26,7 +29,7 @@ const (
 func (w *Worker) consume(ctx context.Context) {
 	for ctx.Err() == nil {
 		if w.lanes.backlog() >= maxQueued {
-			pause(ctx, minPark)
+			pause(ctx, fullPause)
 			continue
 		}
 		hints, err := w.stream.read(ctx, readBatch, readWait)
@@ -53,15 +56,15 @@ func (w *Worker) reclaim(ctx context.Context) {
 // sort queues hints. What finds its lane full is put off in Postgres: there it costs this worker nothing.
 func (w *Worker) sort(ctx context.Context, hints []hint) {
 	var parked []uuid.UUID
+	var delays []float64
 	var dropped []hint
-	var longest time.Duration
 	for _, h := range hints {
 		if h.delivery == uuid.Nil {
 			dropped = append(dropped, h) // not a hint of ours
 			continue
 		}
 		if park, queued := w.lanes.push(h); !queued {
-			parked, dropped, longest = append(parked, h.delivery), append(dropped, h), max(longest, park)
+			parked, delays, dropped = append(parked, h.delivery), append(delays, park.Seconds()), append(dropped, h)
 		}
 	}
 	if len(dropped) == 0 {
@@ -69,32 +72,26 @@ func (w *Worker) sort(ctx context.Context, hints []hint) {
 	}
 	store, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	w.putOff(store, parked, longest)
+	w.metrics.parked.Add(float64(len(parked)))
+	w.putOff(store, parked, delays)
 	if err := w.stream.done(store, dropped); err != nil {
 		w.trouble(ctx, "acknowledging hints", err)
 	}
 }
 
-func (w *Worker) putOff(ctx context.Context, ids []uuid.UUID, delay time.Duration) {
+func (w *Worker) putOff(ctx context.Context, ids []uuid.UUID, delays []float64) {
 	if len(ids) == 0 {
 		return
 	}
-	w.metrics.parked.Add(float64(len(ids)))
-	if err := w.queries.Unclaim(ctx, webhooksdb.UnclaimParams{Ids: ids, DelaySeconds: delay.Seconds()}); err != nil {
+	if err := w.queries.Unclaim(ctx, webhooksdb.UnclaimParams{Ids: ids, Delays: delays}); err != nil {
 		w.trouble(ctx, "putting deliveries off", err)
 	}
 }
 
-// dispatch begins tries for what the lanes let pass, as long as there are places.
+// dispatch begins tries for what the lanes let pass.
 func (w *Worker) dispatch(ctx context.Context) {
-	for {
-		places := w.takePlaces(ctx)
-		if places == 0 {
-			return
-		}
-		hints := w.lanes.take(places)
-		w.givePlaces(places - len(hints))
-		if len(hints) > 0 {
+	for ctx.Err() == nil {
+		if hints := w.lanes.take(leaseBatch); len(hints) > 0 {
 			w.begin(ctx, hints)
 			continue
 		}
@@ -114,42 +111,17 @@ func (w *Worker) giveBack(ctx context.Context) {
 	for i, h := range rest {
 		ids[i] = h.delivery
 	}
-	w.putOff(store, ids, 0)
+	w.putOff(store, ids, make([]float64, len(ids)))
 	if err := w.stream.done(store, rest); err != nil {
 		w.trouble(ctx, "acknowledging hints", err)
 	}
-}
-
-// takePlaces waits for one place and takes as many as are free, up to a batch; 0 when ctx has ended.
-func (w *Worker) takePlaces(ctx context.Context) int {
-	if ctx.Err() != nil {
-		return 0
-	}
-	select {
-	case <-ctx.Done():
-		return 0
-	case w.places <- struct{}{}:
-	}
-	for taken := 1; ; taken++ {
-		if taken == leaseBatch {
-			return taken
-		}
-		select {
-		case w.places <- struct{}{}:
-		default:
-			return taken
-		}
+	if len(rest) > 0 {
+		_, _ = w.pool.Exec(store, "NOTIFY "+outboxChannel) // the others need not wait for their sweep
 	}
 }
 
-func (w *Worker) givePlaces(n int) {
-	for range n {
-		<-w.places
-	}
-}
-
-// begin leases what the hints name and starts a try for each; it holds a place per hint. From the lease on a row is
-// safe: whatever happens to this worker, the row is due again when the lease is over. So the hints go at once.
+// begin leases what the hints name and starts a try for each. From the lease on a row is safe: whatever happens to this
+// worker, the row is due again when the lease is over. So the hints go at once.
 func (w *Worker) begin(ctx context.Context, hints []hint) {
 	// What was taken from the stream is finished even while the worker stops.
 	store, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
@@ -159,38 +131,37 @@ func (w *Worker) begin(ctx context.Context, hints []hint) {
 		ids[i] = h.delivery
 	}
 	leased, err := w.queries.Lease(store, webhooksdb.LeaseParams{
-		Ids: ids, Lease: w.lease, TermSeconds: (w.cfg.Timeout + w.cfg.LeaseMargin).Seconds(), MaxAttempts: maxAttempts,
+		Ids: ids, Lease: w.lease, TermSeconds: w.term().Seconds(), MaxAttempts: maxAttempts,
 	})
 	if err != nil {
 		w.trouble(ctx, "leasing deliveries", err)
-		for _, h := range hints {
-			w.lanes.abandon(h.endpoint)
-		}
-		w.givePlaces(len(hints))
+		w.lanes.requeue(hints)
 		pause(ctx, retryPause)
-		return // the hints stay pending in the stream, and the rows come up again by the sweep
+		return
 	}
-	refused := make(map[uuid.UUID]struct{}, len(hints))
-	spare := make([]uuid.UUID, 0, len(hints)) // lanes of hints without a try: a delivery named twice has one at most
+	refused := make(map[uuid.UUID]uuid.UUID, len(hints)) // delivery to lane
 	for _, h := range hints {
-		refused[h.delivery] = struct{}{}
-		spare = append(spare, h.endpoint)
+		if _, twice := refused[h.delivery]; twice {
+			w.lanes.abandon(h.endpoint) // named twice, tried once at most
+		}
+		refused[h.delivery] = h.endpoint
 	}
 	for _, row := range leased {
+		lane := refused[row.ID]
 		delete(refused, row.ID)
-		at := slices.Index(spare, row.EndpointID)
-		spare = slices.Delete(spare, at, at+1)
-		w.tries.Go(func() { w.try(row) }) //nolint:contextcheck // a try outlives ctx: it has its own time-out
+		w.tries.Go(func() { w.try(row, lane) })
 	}
-	for _, endpoint := range spare {
-		w.lanes.abandon(endpoint)
+	for _, lane := range refused {
+		w.lanes.abandon(lane)
 	}
-	w.givePlaces(len(spare))
 	w.tidy(store, hints, refused)
 }
 
+// term is how long a lease lasts.
+func (w *Worker) term() time.Duration { return w.cfg.Timeout + w.cfg.LeaseMargin }
+
 // tidy removes the hints, and ends what was refused a lease for good.
-func (w *Worker) tidy(ctx context.Context, hints []hint, refused map[uuid.UUID]struct{}) {
+func (w *Worker) tidy(ctx context.Context, hints []hint, refused map[uuid.UUID]uuid.UUID) {
 	if len(refused) > 0 {
 		ids := make([]uuid.UUID, 0, len(refused))
 		for id := range refused {
@@ -209,24 +180,36 @@ func (w *Worker) tidy(ctx context.Context, hints []hint, refused map[uuid.UUID]s
 }
 
 // try makes one try and hands its outcome to the flusher. It is not cut short when the worker stops: its time-out is.
-func (w *Worker) try(row webhooksdb.LeaseRow) {
-	defer w.givePlaces(1)
+func (w *Worker) try(row webhooksdb.LeaseRow, lane uuid.UUID) {
 	ctx, cancel := context.WithTimeout(context.Background(), w.cfg.Timeout)
 	defer cancel()
 	w.metrics.inFlight.Inc()
 	defer w.metrics.inFlight.Dec()
-	began := w.cfg.Now()
-	came := outcome{failure: "secret"}
 	secrets, err := w.secrets.get(ctx, row.EndpointID, row.UpdatedAt)
-	if err == nil {
-		came = w.sender.send(ctx, post{url: row.Url, eventID: row.EventID, body: row.Body, secrets: secrets})
-	} else {
+	if err != nil {
 		w.cfg.Logger.Error("signing secret cannot be read", "endpoint", row.EndpointID, "error", err)
+		w.lanes.abandon(lane)
+		w.unlease(context.WithoutCancel(ctx), row)
+		return
 	}
+	began := w.cfg.Now()
+	came := w.sender.send(ctx, post{url: row.Url, eventID: row.EventID, body: row.Body, secrets: secrets})
 	ended := w.cfg.Now()
-	w.lanes.leave(row.EndpointID, came.delivered(), ended.Sub(began))
+	w.lanes.leave(lane, came.delivered(), began)
 	w.metrics.tried(came, ended.Sub(began), ended.Sub(row.CreatedAt))
 	w.cfg.Logger.Debug("webhook try", "delivery", row.ID, "endpoint", row.EndpointID, "event", row.EventID,
 		"attempt", row.Attempt, "status", came.status, "failure", came.failure, "took", ended.Sub(began))
 	w.results <- result{row: row, outcome: came}
+}
+
+// unlease gives a try back that never began: that a secret cannot be read is our fault, and costs the receiver none of
+// its tries.
+func (w *Worker) unlease(ctx context.Context, row webhooksdb.LeaseRow) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if err := w.queries.Unlease(ctx, webhooksdb.UnleaseParams{
+		Ids: []uuid.UUID{row.ID}, Attempts: []int32{row.Attempt}, Lease: w.lease, DelaySeconds: unreadablePause.Seconds(),
+	}); err != nil {
+		w.trouble(ctx, "giving a delivery back", err)
+	}
 }

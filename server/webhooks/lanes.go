@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -8,26 +9,43 @@ import (
 )
 
 const (
-	// firstWindow is what an endpoint begins with, minWindow what is left to one that keeps failing.
-	firstWindow = 8
+	// firstWindow is what an endpoint begins with: enough to learn whether it answers. minWindow is what is left to one
+	// that keeps failing, maxWindow the most deliveries in flight to one endpoint from one worker.
+	firstWindow = 2
 	minWindow   = 1
-	// maxWindow is the most deliveries in flight to one endpoint from one worker.
-	maxWindow = 64
-	// queueFactor bounds a lane's queue: so many windows' worth of hints wait here, the rest in Postgres.
-	queueFactor = 4
+	maxWindow   = 64
+	// fairShare bounds one endpoint by what the others leave: it may hold an eighth of the free places and one more.
+	// However many receivers hang at once, a place is left for the next one.
+	fairShare = 8
+	// doubtfulShare bounds the places of all endpoints whose last try failed, or that were not tried yet, together.
+	doubtfulShare = 2
+	// maxLane bounds the hints that wait in one lane, maxDoubtfulLane those of an endpoint that is in doubt. Hints are
+	// ids: a long queue costs little, and a burst for one endpoint need not go back to Postgres.
+	maxLane         = 2048
+	maxDoubtfulLane = 64
+	// maxLaneWait bounds a queue by the time that it needs: what would wait longer waits in Postgres.
+	maxLaneWait = 5 * time.Second
+	// firstPace is the guess at how long a try takes before one has been made.
+	firstPace = 100 * time.Millisecond
 	// minPark and maxPark bound how long a delivery that found its lane full is put off.
 	minPark = 50 * time.Millisecond
-	maxPark = 30 * time.Second
+	maxPark = time.Minute
 )
 
-// lanes hold, for each endpoint, which hints wait and how many tries may be in flight: one more after a window of
-// successes, half after a failure (AIMD). A slow or dead receiver thus keeps few of the worker's places, and what waits
-// for it waits in its own lane. Lanes take turns.
+// lanes hold, for each endpoint, which hints wait and how many tries may be in flight: twice as many with each round of
+// successes until the first failure, from then on one more a round, and half after a failure (AIMD with a slow start).
+// A slow or dead receiver thus keeps few of the worker's places, and what waits for it waits in its own lane. Lanes take
+// turns.
 type lanes struct {
-	mu     sync.Mutex
-	byID   map[uuid.UUID]*lane
-	turn   []*lane // lanes with something queued, in the order of their turns
-	queued int
+	now func() time.Time
+
+	mu   sync.Mutex
+	byID map[uuid.UUID]*lane
+	turn []*lane // lanes with something queued, in the order of their turns
+	// places is how many tries may be in flight, inFlight how many are, doubtful how many of them are to endpoints in
+	// doubt.
+	places, inFlight, doubtful int
+	queued                     int
 	// ready is signalled when there may be something to take.
 	ready chan struct{}
 }
@@ -36,13 +54,21 @@ type lane struct {
 	endpoint       uuid.UUID
 	queue          []hint
 	size, inFlight int
+	// proven: the last try succeeded. slowStart: none has failed yet.
+	proven, slowStart bool
 	// credit counts successes since the window last grew; pace is about how long a try takes.
 	credit int
 	pace   time.Duration
+	// cutAt is when the window was last halved: tries that were under way then have had their say.
+	cutAt time.Time
+	// slot is when the delivery that was put off last comes back; the next one comes a little later.
+	slot time.Time
+	// heard is when a hint or an outcome last came.
+	heard time.Time
 }
 
-func newLanes() *lanes {
-	return &lanes{byID: make(map[uuid.UUID]*lane), ready: make(chan struct{}, 1)}
+func newLanes(places int, now func() time.Time) *lanes {
+	return &lanes{now: now, places: places, byID: make(map[uuid.UUID]*lane), ready: make(chan struct{}, 1)}
 }
 
 func (l *lanes) signal() {
@@ -52,27 +78,63 @@ func (l *lanes) signal() {
 	}
 }
 
-// push queues a hint. When its lane is full it returns how long to put the delivery off: about the time that the lane
-// needs for what it holds.
+// push queues a hint. When its lane is full it returns how long to put the delivery off: each one a little longer than
+// the one before, as fast as the receiver takes them.
 func (l *lanes) push(h hint) (park time.Duration, queued bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	own := l.byID[h.endpoint]
 	if own == nil {
-		own = &lane{endpoint: h.endpoint, size: firstWindow}
+		own = &lane{endpoint: h.endpoint, size: firstWindow, slowStart: true, pace: firstPace}
 		l.byID[h.endpoint] = own
 	}
-	if len(own.queue) >= queueFactor*own.size {
-		drain := own.pace * time.Duration(len(own.queue)/own.size+1)
-		return min(max(drain, minPark), maxPark), false
+	own.heard = l.now()
+	if len(own.queue) >= own.room(l.queued >= maxQueued/2) {
+		return l.park(own), false
 	}
+	l.enqueue(own, h)
+	l.signal()
+	return 0, true
+}
+
+// room is how many hints a lane may hold. In a crowd endpoints in doubt hold none: what waits for them must never keep
+// the worker from reading what comes for the others.
+func (own *lane) room(crowded bool) int {
+	most := maxLane
+	switch {
+	case own.proven:
+	case crowded:
+		return 0
+	default:
+		most = maxDoubtfulLane
+	}
+	if own.pace <= 0 {
+		return most
+	}
+	return min(max(int(maxLaneWait/own.pace)*own.size, 2*own.size), most)
+}
+
+func (l *lanes) enqueue(own *lane, h hint) {
 	if len(own.queue) == 0 {
 		l.turn = append(l.turn, own)
 	}
 	own.queue = append(own.queue, h)
 	l.queued++
-	l.signal()
-	return 0, true
+}
+
+// park gives out the next slot of a full lane. Beyond maxPark they would be guesses: those are spread.
+func (l *lanes) park(own *lane) time.Duration {
+	now := l.now()
+	step := own.pace / time.Duration(own.size)
+	if first := now.Add(step * time.Duration(len(own.queue))); own.slot.Before(first) {
+		own.slot = first
+	}
+	own.slot = own.slot.Add(step)
+	if park := own.slot.Sub(now); park <= maxPark {
+		return max(park, minPark)
+	}
+	own.slot = now.Add(maxPark)
+	return maxPark/2 + rand.N(maxPark/2)
 }
 
 // take removes up to most hints whose lanes have room in their windows, one lane after the other, and counts them as in
@@ -86,11 +148,11 @@ func (l *lanes) take(most int) []hint {
 		round := l.turn
 		l.turn = make([]*lane, 0, len(round))
 		for _, own := range round {
-			if len(taken) < most && own.inFlight < own.size {
+			if len(taken) < most && l.admits(own) {
 				taken = append(taken, own.queue[0])
 				own.queue = own.queue[1:]
-				own.inFlight++
 				l.queued--
+				l.count(own, 1)
 				progress = true
 			}
 			if len(own.queue) > 0 {
@@ -101,21 +163,57 @@ func (l *lanes) take(most int) []hint {
 	return taken
 }
 
-// leave says how a try went and how long it took.
-func (l *lanes) leave(endpoint uuid.UUID, delivered bool, took time.Duration) {
+// admits reports whether one more try of a lane may begin.
+func (l *lanes) admits(own *lane) bool {
+	free := l.places - l.inFlight
+	switch {
+	case free <= 0, own.inFlight >= own.size, own.inFlight > free/fairShare:
+		return false
+	case !own.proven && l.doubtful >= max(l.places/doubtfulShare, 1):
+		return false
+	default:
+		return true
+	}
+}
+
+// count adds n to the tries in flight.
+func (l *lanes) count(own *lane, n int) {
+	own.inFlight += n
+	l.inFlight += n
+	if !own.proven {
+		l.doubtful += n
+	}
+}
+
+// leave says how a try went, when it began, and frees its place.
+func (l *lanes) leave(endpoint uuid.UUID, delivered bool, began time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	own := l.byID[endpoint]
-	own.pace += (took - own.pace) / 8
-	switch {
-	case !delivered:
-		own.size, own.credit = max(own.size/2, minWindow), 0
-	case own.size < maxWindow:
-		if own.credit++; own.credit >= own.size {
-			own.size, own.credit = own.size+1, 0
-		}
+	own, now := l.byID[endpoint], l.now()
+	held := own.inFlight
+	own.heard = now
+	own.pace += (now.Sub(began) - own.pace) / 8
+	if own.proven != delivered {
+		l.count(own, -held) // out under the old name, in again under the new one
+		own.proven = delivered
+		l.count(own, held)
+	}
+	if delivered {
+		own.grow()
+	} else if own.slowStart = false; began.After(own.cutAt) {
+		own.size, own.credit, own.cutAt = max(own.size/2, minWindow), 0, now
 	}
 	l.release(own)
+}
+
+// grow widens a window that is used: one that never fills says nothing about what the receiver can take.
+func (own *lane) grow() {
+	if own.size >= maxWindow || 2*own.inFlight < own.size {
+		return
+	}
+	if own.credit++; own.slowStart || own.credit >= own.size {
+		own.size, own.credit = own.size+1, 0
+	}
 }
 
 // abandon gives back the place of a hint that led to no try.
@@ -125,12 +223,20 @@ func (l *lanes) abandon(endpoint uuid.UUID) {
 	l.release(l.byID[endpoint])
 }
 
-// release frees a place; a lane about which nothing is worth remembering goes.
-func (l *lanes) release(own *lane) {
-	own.inFlight--
-	if own.inFlight == 0 && len(own.queue) == 0 && own.size == firstWindow {
-		delete(l.byID, own.endpoint)
+// requeue takes hints back that no try could begin for yet.
+func (l *lanes) requeue(hints []hint) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, h := range hints {
+		own := l.byID[h.endpoint]
+		l.enqueue(own, h)
+		l.release(own)
 	}
+}
+
+// release frees a place.
+func (l *lanes) release(own *lane) {
+	l.count(own, -1)
 	l.signal()
 }
 
@@ -152,4 +258,15 @@ func (l *lanes) drain() []hint {
 	}
 	l.turn, l.queued = nil, 0
 	return rest
+}
+
+// forget drops idle lanes that were last heard of before a time: endpoints come and go, memory stays.
+func (l *lanes) forget(before time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, own := range l.byID {
+		if own.inFlight == 0 && len(own.queue) == 0 && own.heard.Before(before) {
+			delete(l.byID, id)
+		}
+	}
 }

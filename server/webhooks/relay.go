@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,8 +14,14 @@ import (
 const (
 	// relayBatch is how many due rows one statement claims.
 	relayBatch = 500
-	// relayHold is how long a row is left to the stream before the sweep puts it there again.
-	relayHold = time.Minute
+	// relaySlack is what a row is left to the stream beyond the length of a lease, before the sweep puts it there again:
+	// leased within the slack, its place in the index stays good until the lease is over.
+	relaySlack = 5 * time.Second
+	// streamDepth is how many hints the stream may hold before relays wait. What waits, waits in Postgres, where it
+	// costs nothing: a million due rows are claimed once, as they are needed.
+	streamDepth = 8192
+	// depthPause is the wait while the stream is full.
+	depthPause = 20 * time.Millisecond
 )
 
 // relay moves due deliveries to the stream: when a notification tells of them, and by a sweep for whatever no
@@ -29,32 +36,48 @@ func (w *Worker) relay(ctx context.Context) {
 	defer func() { <-done }()
 	sweep := time.NewTicker(w.cfg.SweepInterval)
 	defer sweep.Stop()
-	for {
-		w.relayDue(ctx)
+	for ctx.Err() == nil {
+		if full := w.relayDue(ctx); full {
+			pause(ctx, depthPause)
+			continue
+		}
 		select {
 		case <-ctx.Done():
-			return
 		case <-wake:
 		case <-sweep.C:
 		}
 	}
 }
 
-// relayDue empties what is due, a batch at a time.
-func (w *Worker) relayDue(ctx context.Context) {
+// relayDue empties what is due, a batch at a time, and reports whether it stopped only because the stream is full.
+func (w *Worker) relayDue(ctx context.Context) (full bool) {
+	hold := w.term() + relaySlack
 	for ctx.Err() == nil {
-		rows, err := w.queries.ClaimDue(ctx, webhooksdb.ClaimDueParams{HoldSeconds: relayHold.Seconds(), Batch: relayBatch})
+		// Redis is asked first: while it is away no row is touched.
+		depth, err := w.stream.depth(ctx)
+		if err != nil {
+			w.trouble(ctx, "asking Redis for the depth of the stream", err)
+			return false
+		}
+		batch := min(relayBatch, streamDepth-depth)
+		if batch <= 0 {
+			return true
+		}
+		rows, err := w.queries.ClaimDue(ctx, webhooksdb.ClaimDueParams{
+			HoldSeconds: hold.Seconds(), Batch: int32(batch),
+		})
 		if err != nil {
 			w.trouble(ctx, "claiming due deliveries", err)
-			return
+			return false
 		}
 		if len(rows) > 0 && !w.hand(ctx, rows) {
-			return
+			return false
 		}
-		if len(rows) < relayBatch {
-			return
+		if len(rows) < batch {
+			return false
 		}
 	}
+	return false
 }
 
 // hand puts claimed rows on the stream. If Redis does not take them they are due again in a moment.
@@ -72,7 +95,9 @@ func (w *Worker) hand(ctx context.Context, rows []webhooksdb.ClaimDueRow) bool {
 	w.trouble(ctx, "relaying deliveries to Redis", err)
 	restore, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	if err := w.queries.Unclaim(restore, webhooksdb.UnclaimParams{Ids: ids, DelaySeconds: 1}); err != nil {
+	if err := w.queries.Unclaim(restore, webhooksdb.UnclaimParams{
+		Ids: ids, Delays: slices.Repeat([]float64{retryPause.Seconds()}, len(ids)),
+	}); err != nil {
 		w.trouble(ctx, "giving deliveries back", err)
 	}
 	return false

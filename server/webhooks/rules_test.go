@@ -56,6 +56,7 @@ func TestAddressesOfThePrivateSideAreRefused(t *testing.T) {
 		"::", "::1", "::7f00:1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254", "64:ff9b::a00:1",
 		"64:ff9b::7f00:1", "64:ff9b:1::1", "100::1", "2001::1", "2001:db8::1", "2002:a00:1::", "2002:7f00:1::1",
 		"3fff::1", "5f00::1", "fc00::1", "fd00:ec2::254", "fe80::1", "fe80::1%eth0", "fec0::1", "ff02::1",
+		"168.63.129.16", "100.100.100.200", "192.0.0.192", "::2", "1000::1", "4000::1", "3ffe::1", "2001:0:a00:1::", "::ffff:0:127.0.0.1",
 	} {
 		var refused *AddressError
 		if err := g.check(netip.MustParseAddr(address)); !errors.As(err, &refused) {
@@ -80,6 +81,10 @@ func TestURLsThatCannotBeMeantAreRefusedAtRegistration(t *testing.T) {
 		"https://[::ffff:127.0.0.1]/", "https://localhost/", "https://LOCALHOST./", "https://a.localhost/", "https://127.1/",
 		"https://2130706433/", "https://0x7f000001/", "https://0177.0.0.1/", "https://169.254.169.254/latest/meta-data",
 		"https://[fe80::1%25eth0]/", "https://10.0.0.1:443/", "https://receiver.example.com:99999/", "https://exa mple.com/",
+		"https://receiver.example.com:0/", "https://[2606:4700::1111%25eth0]/", "https://１２７.0.0.1/", "https://127。0。0。1/",
+		"https://①②⑦.0.0.1/", "https://%31%32%37.0.0.1/", "https://1.1.1.1./", "https://0x7f.0.0.1/", "https://[::127.0.0.1]/",
+		"https://[64:ff9b::7f00:1]/", "https://[2002:7f00:1::]/", "https://168.63.129.16/", "https://receiver.example.com\r\nX: y/",
+		"javascript:alert(1)", "//receiver.example.com/", "https://@127.0.0.1/", "HTTPS://LocalHost:443/", "https://[fd00:ec2::254]/",
 	} {
 		var invalid *ValidationError
 		if err := g.checkURL(url); !errors.As(err, &invalid) || invalid.Field != "url" {

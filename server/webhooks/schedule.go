@@ -15,7 +15,7 @@ const (
 	retryFactor      = 5
 	retryJitter      = 0.2
 	// maxRetryAfter bounds what a receiver may ask for.
-	maxRetryAfter = 6 * time.Hour
+	maxRetryAfter = time.Hour
 )
 
 // retryDelay is the wait after the attempt-th try (from 1) failed; ok is false when there is no further one. A receiver

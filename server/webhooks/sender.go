@@ -65,16 +65,26 @@ func newSender(allowed []netip.Prefix, caPEM []byte, timeout time.Duration, now 
 		Timeout:       timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
-			DialContext:            dialer.DialContext,
-			TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-			ForceAttemptHTTP2:      true,
+			DialContext: dialer.DialContext,
+			TLSClientConfig: &tls.Config{
+				RootCAs: roots, MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(1024),
+			},
+			// HTTP/1.1: a connection for each try in flight. On one HTTP/2 connection a receiver's tries would share
+			// their fate, and a connection that died silently would take the next ones with it.
+			Protocols:              onlyHTTP1(),
 			DisableCompression:     true,
 			MaxIdleConnsPerHost:    maxWindow,
-			MaxIdleConns:           4 * maxWindow,
+			MaxIdleConns:           8 * maxWindow,
 			IdleConnTimeout:        time.Minute,
 			MaxResponseHeaderBytes: maxAnswerHeader,
 		},
 	}}, nil
+}
+
+func onlyHTTP1() *http.Protocols {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	return &protocols
 }
 
 // send makes one try. The one deadline covers connecting, headers and body.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +18,8 @@ const (
 	groupName  = "workers"
 	// maxStream bounds the stream, roughly: more is not lost but comes back by the sweep.
 	maxStream = 100_000
+	// trimAge is the age at which a hint is dead: its row has long been relayed again.
+	trimAge = 10 * time.Minute
 	// claimIdle is how long a message may lie with a worker that says nothing before another takes it.
 	claimIdle = 30 * time.Second
 )
@@ -54,6 +57,15 @@ func (s *stream) add(ctx context.Context, hints []hint) error {
 	return nil
 }
 
+// depth is how many hints are in the stream: those that no worker has taken, and a few on their way out.
+func (s *stream) depth(ctx context.Context) (int, error) {
+	n, err := s.redis.XLen(ctx, s.name).Result()
+	if err != nil {
+		return 0, fmt.Errorf("measure stream: %w", err)
+	}
+	return int(n), nil
+}
+
 // read waits up to wait for at most count hints. A group that vanished (a flush, a fail-over) is made again.
 func (s *stream) read(ctx context.Context, count int, wait time.Duration) ([]hint, error) {
 	found, err := s.redis.XReadGroup(ctx, &redis.XReadGroupArgs{
@@ -88,6 +100,10 @@ func (s *stream) claim(ctx context.Context, count int) ([]hint, error) {
 	consumers, err := s.redis.XInfoConsumers(ctx, s.name, groupName).Result()
 	if err != nil {
 		return hintsOf(messages), nil //nolint:nilerr // tidying up can wait
+	}
+	// A hint whose worker was forgotten with it, or never acknowledged it, would take up depth for ever.
+	if now, err := s.redis.Time(ctx).Result(); err == nil {
+		s.redis.XTrimMinID(ctx, s.name, strconv.FormatInt(now.Add(-trimAge).UnixMilli(), 10))
 	}
 	for _, consumer := range consumers {
 		if consumer.Pending == 0 && consumer.Idle > 10*claimIdle && consumer.Name != s.consumer {

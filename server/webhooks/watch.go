@@ -15,10 +15,17 @@ import (
 // watchInterval is how often the backlog is measured and endpoints that fail for days are looked for.
 const watchInterval = 15 * time.Second
 
-// watch measures the backlog, disables endpoints that have failed too long, and moves secrets to the primary key.
+// laneMemory is how long an idle endpoint's window is remembered.
+const laneMemory = 15 * time.Minute
+
+// backlogBound is how many pending deliveries the backlog is counted up to: beyond, the gauges say "at least".
+const backlogBound = 100_000
+
+// watch measures the backlog, warns of endpoints that are about to be disabled, and tidies up.
 func (w *Worker) watch(ctx context.Context) {
+	warned := make(map[uuid.UUID]time.Time)
 	for {
-		if err := w.watchOnce(ctx); err != nil {
+		if err := w.watchOnce(ctx, warned); err != nil {
 			w.trouble(ctx, "watching the backlog", err)
 		}
 		if !pause(ctx, watchInterval) {
@@ -27,48 +34,74 @@ func (w *Worker) watch(ctx context.Context) {
 	}
 }
 
-func (w *Worker) watchOnce(ctx context.Context) error {
-	backlog, err := w.queries.Backlog(ctx)
+func (w *Worker) watchOnce(ctx context.Context, warned map[uuid.UUID]time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, watchInterval)
+	defer cancel()
+	backlog, err := w.queries.Backlog(ctx, backlogBound)
 	if err != nil {
 		return fmt.Errorf("measure backlog: %w", err)
 	}
-	w.metrics.backlog.Set(float64(backlog.Pending))
+	w.metrics.backlog.WithLabelValues("due").Set(float64(backlog.Due))
+	w.metrics.backlog.WithLabelValues("waiting").Set(float64(backlog.Waiting))
 	w.metrics.oldestDue.Set(backlog.OldestDueSeconds)
-	failing, err := w.queries.DisableFailing(ctx, webhooksdb.DisableFailingParams{
-		Reason: reasonFailing, Seconds: w.cfg.DisableAfter.Seconds(),
-	})
-	if err != nil {
-		return fmt.Errorf("disable failing endpoints: %w", err)
+	w.lanes.forget(w.cfg.Now().Add(-laneMemory))
+	if err := w.warn(ctx, warned); err != nil {
+		return err
 	}
-	for _, endpoint := range failing {
-		w.cfg.Logger.Warn("webhook endpoint disabled", "endpoint", endpoint, "reason", reasonFailing)
-		if _, err := w.queries.CancelPending(ctx, endpoint); err != nil {
-			return fmt.Errorf("cancel deliveries: %w", err)
-		}
+	if err := w.queries.DropAllExpiredSecrets(ctx); err != nil {
+		return fmt.Errorf("drop expired secrets: %w", err)
 	}
 	return w.reencrypt(ctx)
 }
 
-// reencrypt moves secrets that are stored under another key to the primary one, some at a time. One whose key is not on
-// the ring is left and reported when it is needed.
-func (w *Worker) reencrypt(ctx context.Context) error {
-	rows, err := w.queries.SecretsUnderOtherKeys(ctx, w.keyring.primary)
+// warn tells of endpoints that have failed for half of the time after which they are disabled, once for each run of
+// failures.
+func (w *Worker) warn(ctx context.Context, warned map[uuid.UUID]time.Time) error {
+	failing, err := w.queries.FailingLong(ctx, (w.cfg.DisableAfter / 2).Seconds())
 	if err != nil {
-		return fmt.Errorf("find secrets under other keys: %w", err)
+		return fmt.Errorf("find failing endpoints: %w", err)
 	}
-	for _, row := range rows {
-		secret, err := w.keyring.open(row.EndpointID, row.KeyID, row.Ciphertext)
-		if err != nil {
-			continue
-		}
-		keyID, ciphertext := w.keyring.seal(row.EndpointID, secret)
-		if err := w.queries.ReplaceCiphertext(ctx, webhooksdb.ReplaceCiphertextParams{
-			ID: row.ID, KeyID: keyID, Ciphertext: ciphertext,
-		}); err != nil {
-			return fmt.Errorf("re-encrypt secret: %w", err)
+	w.metrics.failing.Set(float64(len(failing)))
+	if len(warned) > maxNotes {
+		clear(warned)
+	}
+	for _, endpoint := range failing {
+		if !warned[endpoint.ID].Equal(endpoint.FailingSince) {
+			warned[endpoint.ID] = endpoint.FailingSince
+			w.cfg.Logger.Warn("webhook endpoint will be disabled unless a delivery succeeds", "endpoint", endpoint.ID,
+				"failing_since", endpoint.FailingSince, "disabled_from", endpoint.FailingSince.Add(w.cfg.DisableAfter))
 		}
 	}
 	return nil
+}
+
+// reencrypt moves secrets that are stored under another key to the primary one. One whose key is not on the ring is left,
+// and reported when it is needed.
+func (w *Worker) reencrypt(ctx context.Context) error {
+	for after := uuid.Nil; ; {
+		rows, err := w.queries.SecretsUnderOtherKeys(ctx, webhooksdb.SecretsUnderOtherKeysParams{
+			KeyID: w.keyring.primary, After: after,
+		})
+		if err != nil {
+			return fmt.Errorf("find secrets under other keys: %w", err)
+		}
+		if len(rows) == 0 {
+			return nil
+		}
+		for _, row := range rows {
+			after = row.ID
+			secret, err := w.keyring.open(row.EndpointID, row.KeyID, row.Ciphertext)
+			if err != nil {
+				continue
+			}
+			keyID, ciphertext := w.keyring.seal(row.EndpointID, secret)
+			if err := w.queries.ReplaceCiphertext(ctx, webhooksdb.ReplaceCiphertextParams{
+				ID: row.ID, KeyID: keyID, Ciphertext: ciphertext,
+			}); err != nil {
+				return fmt.Errorf("re-encrypt secret: %w", err)
+			}
+		}
+	}
 }
 
 const (
@@ -139,7 +172,8 @@ type workerMetrics struct {
 	inFlight  prometheus.Gauge
 	parked    prometheus.Counter
 	fenced    prometheus.Counter
-	backlog   prometheus.Gauge
+	backlog   *prometheus.GaugeVec
+	failing   prometheus.Gauge
 	oldestDue prometheus.Gauge
 }
 
@@ -162,13 +196,20 @@ func newWorkerMetrics(registerer prometheus.Registerer) *workerMetrics {
 		fenced: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "examprep_webhook_fenced_total", Help: "Outcomes refused because the lease had passed on.",
 		}),
-		backlog: prometheus.NewGauge(prometheus.GaugeOpts{Name: "examprep_webhook_backlog", Help: "Pending deliveries."}),
+		backlog: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "examprep_webhook_backlog",
+			Help: "Pending deliveries, due now or waiting for their retry; counted up to 100000.",
+		}, []string{"state"}),
+		failing: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "examprep_webhook_endpoints_failing",
+			Help: "Endpoints that have failed for more than half of the time after which they are disabled.",
+		}),
 		oldestDue: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "examprep_webhook_oldest_due_seconds", Help: "How long the delivery that is overdue longest has been due.",
 		}),
 	}
 	if registerer != nil {
-		registerer.MustRegister(m.tries, m.seconds, m.arrival, m.inFlight, m.parked, m.fenced, m.backlog, m.oldestDue)
+		registerer.MustRegister(m.tries, m.seconds, m.arrival, m.inFlight, m.parked, m.fenced, m.backlog, m.oldestDue, m.failing)
 	}
 	return m
 }

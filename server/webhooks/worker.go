@@ -17,7 +17,7 @@ import (
 
 const (
 	// defaultConcurrency is how many tries a worker has under way at once.
-	defaultConcurrency = 256
+	defaultConcurrency = 1024
 	// leaseMargin is what a lease outlasts the acknowledge time-out by: time to write the outcome down.
 	leaseMargin = 20 * time.Second
 	// retryPause is the wait after Redis or Postgres did not answer.
@@ -34,7 +34,7 @@ type WorkerConfig struct {
 	AllowedRanges []netip.Prefix
 	// CAPEM holds certificate authorities trusted beside the system's.
 	CAPEM []byte
-	// Concurrency is how many tries may be under way at once (256).
+	// Concurrency is how many tries may be under way at once (1024).
 	Concurrency int
 	// Timeout is the receiver's time to acknowledge (10 s, spec part 6).
 	Timeout time.Duration
@@ -87,10 +87,10 @@ type Worker struct {
 	secrets *secretCache
 	metrics *workerMetrics
 	// lease is this worker's name on the rows that it has in hand.
-	lease  uuid.UUID
-	places chan struct{}
+	lease uuid.UUID
 	// results is where finished tries wait for their common statement.
 	results chan result
+	noted   notes
 	tries   sync.WaitGroup
 }
 
@@ -104,9 +104,9 @@ func NewWorker(cfg WorkerConfig, pool *pgxpool.Pool, client redis.UniversalClien
 	queries := webhooksdb.New(pool)
 	w := &Worker{
 		cfg: cfg, pool: pool, queries: queries, keyring: keyring,
-		stream: newStream(client, cfg.Prefix), sender: sender, lanes: newLanes(),
+		stream: newStream(client, cfg.Prefix), sender: sender, lanes: newLanes(cfg.Concurrency, cfg.Now),
 		secrets: newSecretCache(queries, keyring, cfg.Now), lease: uuid.New(),
-		places: make(chan struct{}, cfg.Concurrency), results: make(chan result, cfg.Concurrency),
+		results: make(chan result, cfg.Concurrency), noted: make(notes),
 	}
 	w.metrics = newWorkerMetrics(cfg.Registerer)
 	return w, nil
@@ -121,7 +121,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	intake.Go(func() { w.dispatch(ctx) })
 	intake.Go(func() { w.reclaim(ctx) })
 	intake.Go(func() { w.watch(ctx) })
-	flusher.Go(w.flushResults)
+	flusher.Go(func() { w.flushResults(ctx) })
 	intake.Wait()
 	w.giveBack(ctx)
 	w.tries.Wait()

@@ -24,8 +24,12 @@ RETURNING *;
 DELETE FROM webhook_endpoints WHERE id = @id;
 
 -- name: CancelPending :execrows
+-- Rows that another statement holds are skipped, and cancelled when somebody asks for a lease: with no one waiting for
+-- a row, statements of many rows cannot deadlock.
 UPDATE webhook_deliveries SET state = 'cancelled', lease = NULL, lease_until = NULL, finished_at = now()
-WHERE endpoint_id = @endpoint_id AND state = 'pending';
+WHERE id IN (
+    SELECT d.id FROM webhook_deliveries d
+    WHERE d.endpoint_id = @endpoint_id AND d.state = 'pending' FOR UPDATE SKIP LOCKED);
 
 -- name: ManagedEndpoint :one
 SELECT * FROM webhook_endpoints WHERE managed_by = @managed_by::text;
@@ -65,7 +69,11 @@ DELETE FROM webhook_secrets WHERE endpoint_id = @endpoint_id AND expires_at <= n
 UPDATE webhook_secrets SET key_id = @key_id, ciphertext = @ciphertext WHERE id = @id;
 
 -- name: SecretsUnderOtherKeys :many
-SELECT id, endpoint_id, key_id, ciphertext FROM webhook_secrets WHERE key_id <> @key_id ORDER BY id LIMIT 100;
+SELECT id, endpoint_id, key_id, ciphertext FROM webhook_secrets
+WHERE key_id <> @key_id AND id > @after ORDER BY id LIMIT 100;
+
+-- name: DropAllExpiredSecrets :exec
+DELETE FROM webhook_secrets WHERE expires_at <= now();
 
 -- name: HealthOfManaged :one
 SELECT e.id, e.status, e.disabled_reason, e.failing_since, e.last_status, e.last_success_at,
@@ -82,19 +90,31 @@ WHERE d.id IN (
 RETURNING d.id, d.endpoint_id;
 
 -- name: Unclaim :exec
-UPDATE webhook_deliveries SET relay_at = now() + make_interval(secs => @delay_seconds::float8)
-WHERE id = ANY (@ids::uuid[]) AND state = 'pending' AND lease IS NULL;
+-- Puts rows off that nobody has in hand: each by its own delay.
+WITH put AS (
+    SELECT unnest(@ids::uuid[]) AS id, unnest(@delays::float8[]) AS delay
+), idle AS (
+    SELECT d.id, put.delay FROM webhook_deliveries d JOIN put ON put.id = d.id
+    WHERE d.state = 'pending' AND (d.lease_until IS NULL OR d.lease_until <= now())
+    FOR UPDATE OF d SKIP LOCKED
+)
+UPDATE webhook_deliveries d SET relay_at = now() + make_interval(secs => idle.delay) FROM idle WHERE d.id = idle.id;
 
 -- name: Lease :many
-WITH leased AS (
+-- A row that another worker is leasing is skipped. relay_at usually lies beyond the lease already: then no index
+-- changes, and the row's new version stays on its page.
+WITH idle AS (
+    SELECT d.id FROM webhook_deliveries d
+    WHERE d.id = ANY (@ids::uuid[]) AND d.state = 'pending' AND d.next_attempt_at <= now()
+      AND (d.lease_until IS NULL OR d.lease_until <= now()) AND d.attempt < @max_attempts::int
+    FOR UPDATE SKIP LOCKED
+), leased AS (
     UPDATE webhook_deliveries d
     SET attempt = d.attempt + 1, lease = @lease::uuid,
         lease_until = now() + make_interval(secs => @term_seconds::float8),
-        relay_at = now() + make_interval(secs => @term_seconds::float8)
-    FROM webhook_endpoints e
-    WHERE d.id = ANY (@ids::uuid[]) AND d.state = 'pending' AND d.next_attempt_at <= now()
-      AND (d.lease_until IS NULL OR d.lease_until <= now()) AND d.attempt < @max_attempts::int
-      AND e.id = d.endpoint_id AND e.status = 'enabled'
+        relay_at = greatest(d.relay_at, now() + make_interval(secs => @term_seconds::float8))
+    FROM idle, webhook_endpoints e
+    WHERE d.id = idle.id AND e.id = d.endpoint_id AND e.status = 'enabled'
     RETURNING d.id, d.attempt, d.event_id, d.endpoint_id, d.created_at, e.url, e.updated_at)
 SELECT l.id, l.attempt, l.event_id, l.endpoint_id, l.created_at, l.url, l.updated_at, ev.body
 FROM leased l JOIN webhook_events ev ON ev.id = l.event_id;
@@ -120,38 +140,93 @@ WHERE d.id = u.id AND d.attempt = u.attempt AND d.lease = @lease::uuid AND d.sta
 RETURNING d.id;
 
 -- name: NoteHealth :exec
--- One row per endpoint and flush, and only when it says something new.
+-- One row per endpoint, and only when it says something new. A row that another worker is writing is left to it: what
+-- is not noted now is noted with the next outcome.
+WITH news AS (
+    SELECT unnest(@ids::uuid[]) AS id, unnest(@oks::bool[]) AS ok, unnest(@statuses::int[]) AS status
+), due AS (
+    SELECT e.id, news.ok, news.status FROM webhook_endpoints e JOIN news ON news.id = e.id
+    WHERE news.ok AND (e.failing_since IS NOT NULL OR e.last_success_at IS NULL OR e.last_success_at < now() - interval '30 seconds')
+       OR NOT news.ok AND (e.failing_since IS NULL OR e.last_status IS DISTINCT FROM nullif(news.status, 0))
+    FOR UPDATE OF e SKIP LOCKED
+)
 UPDATE webhook_endpoints e
-SET last_status = nullif(u.status, 0),
-    last_success_at = CASE WHEN u.ok THEN now() ELSE e.last_success_at END,
-    failing_since = CASE WHEN u.ok THEN NULL ELSE coalesce(e.failing_since, now()) END
-FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@oks::bool[]) AS ok, unnest(@statuses::int[]) AS status) u
-WHERE e.id = u.id
-  AND (u.ok AND (e.failing_since IS NOT NULL OR e.last_success_at IS NULL OR e.last_success_at < now() - interval '30 seconds')
-       OR NOT u.ok AND (e.failing_since IS NULL OR e.last_status IS DISTINCT FROM nullif(u.status, 0)));
+SET last_status = nullif(due.status, 0),
+    last_success_at = CASE WHEN due.ok THEN now() ELSE e.last_success_at END,
+    failing_since = CASE WHEN due.ok THEN NULL ELSE coalesce(e.failing_since, now()) END
+FROM due WHERE e.id = due.id;
 
 -- name: DisableEndpoint :execrows
 UPDATE webhook_endpoints SET status = 'disabled', disabled_reason = @reason, updated_at = now()
 WHERE id = @id AND status = 'enabled';
 
 -- name: DisableFailing :many
+-- Of endpoints that failed just now, those that have failed for so long. One that nothing was sent to is not judged.
 UPDATE webhook_endpoints SET status = 'disabled', disabled_reason = @reason, updated_at = now()
-WHERE status = 'enabled' AND failing_since < now() - make_interval(secs => @seconds::float8)
+WHERE id = ANY (@ids::uuid[]) AND status = 'enabled'
+  AND failing_since < now() - make_interval(secs => @seconds::float8)
 RETURNING id;
 
+-- name: FailingLong :many
+-- Enabled endpoints on their way to being disabled, the longest first.
+SELECT id, failing_since::timestamptz AS failing_since FROM webhook_endpoints
+WHERE status = 'enabled' AND failing_since < now() - make_interval(secs => @seconds::float8)
+ORDER BY failing_since LIMIT 100;
+
 -- name: Backlog :one
-SELECT count(*) AS pending,
-       coalesce(extract(epoch FROM now() - min(relay_at) FILTER (WHERE relay_at <= now())), 0)::float8 AS oldest_due_seconds
-FROM webhook_deliveries WHERE state = 'pending';
+-- At most bound rows are looked at: measuring a long backlog must not add to it.
+SELECT count(*) FILTER (WHERE p.next_attempt_at <= now()) AS due,
+       count(*) FILTER (WHERE p.next_attempt_at > now()) AS waiting,
+       coalesce(extract(epoch FROM now() - min(p.next_attempt_at) FILTER (WHERE p.next_attempt_at <= now())), 0)::float8
+           AS oldest_due_seconds
+FROM (SELECT d.next_attempt_at FROM webhook_deliveries d WHERE d.state = 'pending' LIMIT @bound) p;
 
 -- name: CancelOrphans :execrows
--- Deliveries whose endpoint was deleted or disabled while their event was being written.
-UPDATE webhook_deliveries d SET state = 'cancelled', finished_at = now()
-WHERE d.id = ANY (@ids::uuid[]) AND d.state = 'pending' AND d.lease IS NULL
-  AND NOT EXISTS (SELECT FROM webhook_endpoints e WHERE e.id = d.endpoint_id AND e.status = 'enabled');
+-- Deliveries whose endpoint was deleted or disabled while their event was being written, or while a worker that died
+-- had them.
+UPDATE webhook_deliveries SET state = 'cancelled', lease = NULL, lease_until = NULL, finished_at = now()
+WHERE id IN (
+    SELECT d.id FROM webhook_deliveries d
+    WHERE d.id = ANY (@ids::uuid[]) AND d.state = 'pending' AND (d.lease_until IS NULL OR d.lease_until <= now())
+      AND NOT EXISTS (SELECT FROM webhook_endpoints e WHERE e.id = d.endpoint_id AND e.status = 'enabled')
+    FOR UPDATE OF d SKIP LOCKED);
 
 -- name: FailExhausted :execrows
 -- Deliveries whose last try was begun by a worker that never came back to tell of it.
-UPDATE webhook_deliveries d
+UPDATE webhook_deliveries
 SET state = 'failed', last_error = 'worker_lost', lease = NULL, lease_until = NULL, finished_at = now()
-WHERE d.id = ANY (@ids::uuid[]) AND d.state = 'pending' AND d.attempt >= @max_attempts::int AND d.lease_until <= now();
+WHERE id IN (
+    SELECT d.id FROM webhook_deliveries d
+    WHERE d.id = ANY (@ids::uuid[]) AND d.state = 'pending' AND d.attempt >= @max_attempts::int
+      AND (d.lease_until IS NULL OR d.lease_until <= now())
+    FOR UPDATE SKIP LOCKED);
+
+-- name: CountEndpoints :one
+SELECT count(*) FROM webhook_endpoints WHERE account_id = @account_id::uuid AND managed_by IS NULL;
+
+-- name: LockAccount :exec
+-- Registrations of one account wait for each other, so that none slips past the limit.
+SELECT pg_advisory_xact_lock(hashtextextended('webhook_endpoints ' || (@account_id::uuid)::text, 0));
+
+-- name: DeliveriesOfEndpoint :many
+SELECT d.id, d.event_id, ev.kind, d.state, d.attempt, d.next_attempt_at, d.last_status, d.last_error, d.created_at,
+       d.finished_at
+FROM webhook_deliveries d JOIN webhook_events ev ON ev.id = d.event_id
+WHERE d.endpoint_id = @endpoint_id AND d.id < @before
+ORDER BY d.id DESC LIMIT @page;
+
+-- name: Redeliver :one
+-- The event goes out once more, as a delivery of its own with tries of its own.
+INSERT INTO webhook_deliveries (id, event_id, endpoint_id)
+SELECT webhook_new_id(), d.event_id, d.endpoint_id FROM webhook_deliveries d
+WHERE d.id = @delivery_id AND d.endpoint_id = @endpoint_id
+RETURNING id;
+
+-- name: RecordForEndpoint :one
+-- An event for one endpoint alone, whatever it subscribed to.
+WITH event AS (
+    INSERT INTO webhook_events (id, kind, account_id, body) VALUES (@event_id, @kind, @account_id, @body) RETURNING id
+)
+INSERT INTO webhook_deliveries (id, event_id, endpoint_id)
+SELECT webhook_new_id(), event.id, @endpoint_id::uuid FROM event
+RETURNING id;

@@ -13,30 +13,38 @@ import (
 )
 
 const backlog = `-- name: Backlog :one
-SELECT count(*) AS pending,
-       coalesce(extract(epoch FROM now() - min(relay_at) FILTER (WHERE relay_at <= now())), 0)::float8 AS oldest_due_seconds
-FROM webhook_deliveries WHERE state = 'pending'
+SELECT count(*) FILTER (WHERE p.next_attempt_at <= now()) AS due,
+       count(*) FILTER (WHERE p.next_attempt_at > now()) AS waiting,
+       coalesce(extract(epoch FROM now() - min(p.next_attempt_at) FILTER (WHERE p.next_attempt_at <= now())), 0)::float8
+           AS oldest_due_seconds
+FROM (SELECT d.next_attempt_at FROM webhook_deliveries d WHERE d.state = 'pending' LIMIT $1) p
 `
 
 type BacklogRow struct {
-	Pending          int64
+	Due              int64
+	Waiting          int64
 	OldestDueSeconds float64
 }
 
-func (q *Queries) Backlog(ctx context.Context) (BacklogRow, error) {
-	row := q.db.QueryRow(ctx, backlog)
+// At most bound rows are looked at: measuring a long backlog must not add to it.
+func (q *Queries) Backlog(ctx context.Context, bound int32) (BacklogRow, error) {
+	row := q.db.QueryRow(ctx, backlog, bound)
 	var i BacklogRow
-	err := row.Scan(&i.Pending, &i.OldestDueSeconds)
+	err := row.Scan(&i.Due, &i.Waiting, &i.OldestDueSeconds)
 	return i, err
 }
 
 const cancelOrphans = `-- name: CancelOrphans :execrows
-UPDATE webhook_deliveries d SET state = 'cancelled', finished_at = now()
-WHERE d.id = ANY ($1::uuid[]) AND d.state = 'pending' AND d.lease IS NULL
-  AND NOT EXISTS (SELECT FROM webhook_endpoints e WHERE e.id = d.endpoint_id AND e.status = 'enabled')
+UPDATE webhook_deliveries SET state = 'cancelled', lease = NULL, lease_until = NULL, finished_at = now()
+WHERE id IN (
+    SELECT d.id FROM webhook_deliveries d
+    WHERE d.id = ANY ($1::uuid[]) AND d.state = 'pending' AND (d.lease_until IS NULL OR d.lease_until <= now())
+      AND NOT EXISTS (SELECT FROM webhook_endpoints e WHERE e.id = d.endpoint_id AND e.status = 'enabled')
+    FOR UPDATE OF d SKIP LOCKED)
 `
 
-// Deliveries whose endpoint was deleted or disabled while their event was being written.
+// Deliveries whose endpoint was deleted or disabled while their event was being written, or while a worker that died
+// had them.
 func (q *Queries) CancelOrphans(ctx context.Context, ids []uuid.UUID) (int64, error) {
 	result, err := q.db.Exec(ctx, cancelOrphans, ids)
 	if err != nil {
@@ -47,9 +55,13 @@ func (q *Queries) CancelOrphans(ctx context.Context, ids []uuid.UUID) (int64, er
 
 const cancelPending = `-- name: CancelPending :execrows
 UPDATE webhook_deliveries SET state = 'cancelled', lease = NULL, lease_until = NULL, finished_at = now()
-WHERE endpoint_id = $1 AND state = 'pending'
+WHERE id IN (
+    SELECT d.id FROM webhook_deliveries d
+    WHERE d.endpoint_id = $1 AND d.state = 'pending' FOR UPDATE SKIP LOCKED)
 `
 
+// Rows that another statement holds are skipped, and cancelled when somebody asks for a lease: with no one waiting for
+// a row, statements of many rows cannot deadlock.
 func (q *Queries) CancelPending(ctx context.Context, endpointID uuid.UUID) (int64, error) {
 	result, err := q.db.Exec(ctx, cancelPending, endpointID)
 	if err != nil {
@@ -194,6 +206,75 @@ func (q *Queries) Complete(ctx context.Context, arg CompleteParams) ([]uuid.UUID
 	return items, nil
 }
 
+const countEndpoints = `-- name: CountEndpoints :one
+SELECT count(*) FROM webhook_endpoints WHERE account_id = $1::uuid AND managed_by IS NULL
+`
+
+func (q *Queries) CountEndpoints(ctx context.Context, accountID uuid.UUID) (int64, error) {
+	row := q.db.QueryRow(ctx, countEndpoints, accountID)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const deliveriesOfEndpoint = `-- name: DeliveriesOfEndpoint :many
+SELECT d.id, d.event_id, ev.kind, d.state, d.attempt, d.next_attempt_at, d.last_status, d.last_error, d.created_at,
+       d.finished_at
+FROM webhook_deliveries d JOIN webhook_events ev ON ev.id = d.event_id
+WHERE d.endpoint_id = $1 AND d.id < $2
+ORDER BY d.id DESC LIMIT $3
+`
+
+type DeliveriesOfEndpointParams struct {
+	EndpointID uuid.UUID
+	Before     uuid.UUID
+	Page       int32
+}
+
+type DeliveriesOfEndpointRow struct {
+	ID            uuid.UUID
+	EventID       uuid.UUID
+	Kind          string
+	State         string
+	Attempt       int32
+	NextAttemptAt time.Time
+	LastStatus    *int32
+	LastError     string
+	CreatedAt     time.Time
+	FinishedAt    *time.Time
+}
+
+func (q *Queries) DeliveriesOfEndpoint(ctx context.Context, arg DeliveriesOfEndpointParams) ([]DeliveriesOfEndpointRow, error) {
+	rows, err := q.db.Query(ctx, deliveriesOfEndpoint, arg.EndpointID, arg.Before, arg.Page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []DeliveriesOfEndpointRow
+	for rows.Next() {
+		var i DeliveriesOfEndpointRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.EventID,
+			&i.Kind,
+			&i.State,
+			&i.Attempt,
+			&i.NextAttemptAt,
+			&i.LastStatus,
+			&i.LastError,
+			&i.CreatedAt,
+			&i.FinishedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const disableEndpoint = `-- name: DisableEndpoint :execrows
 UPDATE webhook_endpoints SET status = 'disabled', disabled_reason = $1, updated_at = now()
 WHERE id = $2 AND status = 'enabled'
@@ -214,17 +295,20 @@ func (q *Queries) DisableEndpoint(ctx context.Context, arg DisableEndpointParams
 
 const disableFailing = `-- name: DisableFailing :many
 UPDATE webhook_endpoints SET status = 'disabled', disabled_reason = $1, updated_at = now()
-WHERE status = 'enabled' AND failing_since < now() - make_interval(secs => $2::float8)
+WHERE id = ANY ($2::uuid[]) AND status = 'enabled'
+  AND failing_since < now() - make_interval(secs => $3::float8)
 RETURNING id
 `
 
 type DisableFailingParams struct {
 	Reason  string
+	Ids     []uuid.UUID
 	Seconds float64
 }
 
+// Of endpoints that failed just now, those that have failed for so long. One that nothing was sent to is not judged.
 func (q *Queries) DisableFailing(ctx context.Context, arg DisableFailingParams) ([]uuid.UUID, error) {
-	rows, err := q.db.Query(ctx, disableFailing, arg.Reason, arg.Seconds)
+	rows, err := q.db.Query(ctx, disableFailing, arg.Reason, arg.Ids, arg.Seconds)
 	if err != nil {
 		return nil, err
 	}
@@ -241,6 +325,15 @@ func (q *Queries) DisableFailing(ctx context.Context, arg DisableFailingParams) 
 		return nil, err
 	}
 	return items, nil
+}
+
+const dropAllExpiredSecrets = `-- name: DropAllExpiredSecrets :exec
+DELETE FROM webhook_secrets WHERE expires_at <= now()
+`
+
+func (q *Queries) DropAllExpiredSecrets(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, dropAllExpiredSecrets)
+	return err
 }
 
 const dropExpiredSecrets = `-- name: DropExpiredSecrets :exec
@@ -337,9 +430,13 @@ func (q *Queries) ExpireSecrets(ctx context.Context, arg ExpireSecretsParams) er
 }
 
 const failExhausted = `-- name: FailExhausted :execrows
-UPDATE webhook_deliveries d
+UPDATE webhook_deliveries
 SET state = 'failed', last_error = 'worker_lost', lease = NULL, lease_until = NULL, finished_at = now()
-WHERE d.id = ANY ($1::uuid[]) AND d.state = 'pending' AND d.attempt >= $2::int AND d.lease_until <= now()
+WHERE id IN (
+    SELECT d.id FROM webhook_deliveries d
+    WHERE d.id = ANY ($1::uuid[]) AND d.state = 'pending' AND d.attempt >= $2::int
+      AND (d.lease_until IS NULL OR d.lease_until <= now())
+    FOR UPDATE SKIP LOCKED)
 `
 
 type FailExhaustedParams struct {
@@ -354,6 +451,38 @@ func (q *Queries) FailExhausted(ctx context.Context, arg FailExhaustedParams) (i
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const failingLong = `-- name: FailingLong :many
+SELECT id, failing_since::timestamptz AS failing_since FROM webhook_endpoints
+WHERE status = 'enabled' AND failing_since < now() - make_interval(secs => $1::float8)
+ORDER BY failing_since LIMIT 100
+`
+
+type FailingLongRow struct {
+	ID           uuid.UUID
+	FailingSince time.Time
+}
+
+// Enabled endpoints on their way to being disabled, the longest first.
+func (q *Queries) FailingLong(ctx context.Context, seconds float64) ([]FailingLongRow, error) {
+	rows, err := q.db.Query(ctx, failingLong, seconds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FailingLongRow
+	for rows.Next() {
+		var i FailingLongRow
+		if err := rows.Scan(&i.ID, &i.FailingSince); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const healthOfManaged = `-- name: HealthOfManaged :one
@@ -487,25 +616,28 @@ func (q *Queries) InsertSecret(ctx context.Context, arg InsertSecretParams) erro
 }
 
 const lease = `-- name: Lease :many
-WITH leased AS (
+WITH idle AS (
+    SELECT d.id FROM webhook_deliveries d
+    WHERE d.id = ANY ($1::uuid[]) AND d.state = 'pending' AND d.next_attempt_at <= now()
+      AND (d.lease_until IS NULL OR d.lease_until <= now()) AND d.attempt < $2::int
+    FOR UPDATE SKIP LOCKED
+), leased AS (
     UPDATE webhook_deliveries d
-    SET attempt = d.attempt + 1, lease = $1::uuid,
-        lease_until = now() + make_interval(secs => $2::float8),
-        relay_at = now() + make_interval(secs => $2::float8)
-    FROM webhook_endpoints e
-    WHERE d.id = ANY ($3::uuid[]) AND d.state = 'pending' AND d.next_attempt_at <= now()
-      AND (d.lease_until IS NULL OR d.lease_until <= now()) AND d.attempt < $4::int
-      AND e.id = d.endpoint_id AND e.status = 'enabled'
+    SET attempt = d.attempt + 1, lease = $3::uuid,
+        lease_until = now() + make_interval(secs => $4::float8),
+        relay_at = greatest(d.relay_at, now() + make_interval(secs => $4::float8))
+    FROM idle, webhook_endpoints e
+    WHERE d.id = idle.id AND e.id = d.endpoint_id AND e.status = 'enabled'
     RETURNING d.id, d.attempt, d.event_id, d.endpoint_id, d.created_at, e.url, e.updated_at)
 SELECT l.id, l.attempt, l.event_id, l.endpoint_id, l.created_at, l.url, l.updated_at, ev.body
 FROM leased l JOIN webhook_events ev ON ev.id = l.event_id
 `
 
 type LeaseParams struct {
-	Lease       uuid.UUID
-	TermSeconds float64
 	Ids         []uuid.UUID
 	MaxAttempts int32
+	Lease       uuid.UUID
+	TermSeconds float64
 }
 
 type LeaseRow struct {
@@ -519,12 +651,14 @@ type LeaseRow struct {
 	Body       []byte
 }
 
+// A row that another worker is leasing is skipped. relay_at usually lies beyond the lease already: then no index
+// changes, and the row's new version stays on its page.
 func (q *Queries) Lease(ctx context.Context, arg LeaseParams) ([]LeaseRow, error) {
 	rows, err := q.db.Query(ctx, lease,
-		arg.Lease,
-		arg.TermSeconds,
 		arg.Ids,
 		arg.MaxAttempts,
+		arg.Lease,
+		arg.TermSeconds,
 	)
 	if err != nil {
 		return nil, err
@@ -551,6 +685,16 @@ func (q *Queries) Lease(ctx context.Context, arg LeaseParams) ([]LeaseRow, error
 		return nil, err
 	}
 	return items, nil
+}
+
+const lockAccount = `-- name: LockAccount :exec
+SELECT pg_advisory_xact_lock(hashtextextended('webhook_endpoints ' || ($1::uuid)::text, 0))
+`
+
+// Registrations of one account wait for each other, so that none slips past the limit.
+func (q *Queries) LockAccount(ctx context.Context, accountID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, lockAccount, accountID)
+	return err
 }
 
 const lockEndpointOfAccount = `-- name: LockEndpointOfAccount :one
@@ -648,14 +792,19 @@ func (q *Queries) MoveEndpoint(ctx context.Context, arg MoveEndpointParams) erro
 }
 
 const noteHealth = `-- name: NoteHealth :exec
+WITH news AS (
+    SELECT unnest($1::uuid[]) AS id, unnest($2::bool[]) AS ok, unnest($3::int[]) AS status
+), due AS (
+    SELECT e.id, news.ok, news.status FROM webhook_endpoints e JOIN news ON news.id = e.id
+    WHERE news.ok AND (e.failing_since IS NOT NULL OR e.last_success_at IS NULL OR e.last_success_at < now() - interval '30 seconds')
+       OR NOT news.ok AND (e.failing_since IS NULL OR e.last_status IS DISTINCT FROM nullif(news.status, 0))
+    FOR UPDATE OF e SKIP LOCKED
+)
 UPDATE webhook_endpoints e
-SET last_status = nullif(u.status, 0),
-    last_success_at = CASE WHEN u.ok THEN now() ELSE e.last_success_at END,
-    failing_since = CASE WHEN u.ok THEN NULL ELSE coalesce(e.failing_since, now()) END
-FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::bool[]) AS ok, unnest($3::int[]) AS status) u
-WHERE e.id = u.id
-  AND (u.ok AND (e.failing_since IS NOT NULL OR e.last_success_at IS NULL OR e.last_success_at < now() - interval '30 seconds')
-       OR NOT u.ok AND (e.failing_since IS NULL OR e.last_status IS DISTINCT FROM nullif(u.status, 0)))
+SET last_status = nullif(due.status, 0),
+    last_success_at = CASE WHEN due.ok THEN now() ELSE e.last_success_at END,
+    failing_since = CASE WHEN due.ok THEN NULL ELSE coalesce(e.failing_since, now()) END
+FROM due WHERE e.id = due.id
 `
 
 type NoteHealthParams struct {
@@ -664,10 +813,62 @@ type NoteHealthParams struct {
 	Statuses []int32
 }
 
-// One row per endpoint and flush, and only when it says something new.
+// One row per endpoint, and only when it says something new. A row that another worker is writing is left to it: what
+// is not noted now is noted with the next outcome.
 func (q *Queries) NoteHealth(ctx context.Context, arg NoteHealthParams) error {
 	_, err := q.db.Exec(ctx, noteHealth, arg.Ids, arg.Oks, arg.Statuses)
 	return err
+}
+
+const recordForEndpoint = `-- name: RecordForEndpoint :one
+WITH event AS (
+    INSERT INTO webhook_events (id, kind, account_id, body) VALUES ($2, $3, $4, $5) RETURNING id
+)
+INSERT INTO webhook_deliveries (id, event_id, endpoint_id)
+SELECT webhook_new_id(), event.id, $1::uuid FROM event
+RETURNING id
+`
+
+type RecordForEndpointParams struct {
+	EndpointID uuid.UUID
+	EventID    uuid.UUID
+	Kind       string
+	AccountID  uuid.NullUUID
+	Body       []byte
+}
+
+// An event for one endpoint alone, whatever it subscribed to.
+func (q *Queries) RecordForEndpoint(ctx context.Context, arg RecordForEndpointParams) (uuid.UUID, error) {
+	row := q.db.QueryRow(ctx, recordForEndpoint,
+		arg.EndpointID,
+		arg.EventID,
+		arg.Kind,
+		arg.AccountID,
+		arg.Body,
+	)
+	var id uuid.UUID
+	err := row.Scan(&id)
+	return id, err
+}
+
+const redeliver = `-- name: Redeliver :one
+INSERT INTO webhook_deliveries (id, event_id, endpoint_id)
+SELECT webhook_new_id(), d.event_id, d.endpoint_id FROM webhook_deliveries d
+WHERE d.id = $1 AND d.endpoint_id = $2
+RETURNING id
+`
+
+type RedeliverParams struct {
+	DeliveryID uuid.UUID
+	EndpointID uuid.UUID
+}
+
+// The event goes out once more, as a delivery of its own with tries of its own.
+func (q *Queries) Redeliver(ctx context.Context, arg RedeliverParams) (uuid.UUID, error) {
+	row := q.db.QueryRow(ctx, redeliver, arg.DeliveryID, arg.EndpointID)
+	var id uuid.UUID
+	err := row.Scan(&id)
+	return id, err
 }
 
 const removeEndpoint = `-- name: RemoveEndpoint :exec
@@ -733,8 +934,14 @@ func (q *Queries) SecretsOfEndpoint(ctx context.Context, endpointID uuid.UUID) (
 }
 
 const secretsUnderOtherKeys = `-- name: SecretsUnderOtherKeys :many
-SELECT id, endpoint_id, key_id, ciphertext FROM webhook_secrets WHERE key_id <> $1 ORDER BY id LIMIT 100
+SELECT id, endpoint_id, key_id, ciphertext FROM webhook_secrets
+WHERE key_id <> $1 AND id > $2 ORDER BY id LIMIT 100
 `
+
+type SecretsUnderOtherKeysParams struct {
+	KeyID string
+	After uuid.UUID
+}
 
 type SecretsUnderOtherKeysRow struct {
 	ID         uuid.UUID
@@ -743,8 +950,8 @@ type SecretsUnderOtherKeysRow struct {
 	Ciphertext []byte
 }
 
-func (q *Queries) SecretsUnderOtherKeys(ctx context.Context, keyID string) ([]SecretsUnderOtherKeysRow, error) {
-	rows, err := q.db.Query(ctx, secretsUnderOtherKeys, keyID)
+func (q *Queries) SecretsUnderOtherKeys(ctx context.Context, arg SecretsUnderOtherKeysParams) ([]SecretsUnderOtherKeysRow, error) {
+	rows, err := q.db.Query(ctx, secretsUnderOtherKeys, arg.KeyID, arg.After)
 	if err != nil {
 		return nil, err
 	}
@@ -778,17 +985,24 @@ func (q *Queries) TouchEndpoint(ctx context.Context, id uuid.UUID) error {
 }
 
 const unclaim = `-- name: Unclaim :exec
-UPDATE webhook_deliveries SET relay_at = now() + make_interval(secs => $1::float8)
-WHERE id = ANY ($2::uuid[]) AND state = 'pending' AND lease IS NULL
+WITH put AS (
+    SELECT unnest($1::uuid[]) AS id, unnest($2::float8[]) AS delay
+), idle AS (
+    SELECT d.id, put.delay FROM webhook_deliveries d JOIN put ON put.id = d.id
+    WHERE d.state = 'pending' AND (d.lease_until IS NULL OR d.lease_until <= now())
+    FOR UPDATE OF d SKIP LOCKED
+)
+UPDATE webhook_deliveries d SET relay_at = now() + make_interval(secs => idle.delay) FROM idle WHERE d.id = idle.id
 `
 
 type UnclaimParams struct {
-	DelaySeconds float64
-	Ids          []uuid.UUID
+	Ids    []uuid.UUID
+	Delays []float64
 }
 
+// Puts rows off that nobody has in hand: each by its own delay.
 func (q *Queries) Unclaim(ctx context.Context, arg UnclaimParams) error {
-	_, err := q.db.Exec(ctx, unclaim, arg.DelaySeconds, arg.Ids)
+	_, err := q.db.Exec(ctx, unclaim, arg.Ids, arg.Delays)
 	return err
 }
 

@@ -214,13 +214,18 @@ func timestamp(target **time.Time) valueReader {
 		if err != nil {
 			return "", err
 		}
-		at, malformed := time.Parse(time.RFC3339, token.String())
-		if malformed != nil {
+		at, isTime := parseTime(token.String())
+		if !isTime {
 			return "must be an RFC 3339 time", nil
 		}
 		*target = &at
 		return "", nil
 	}
+}
+
+func parseTime(text string) (time.Time, bool) {
+	at, err := time.Parse(time.RFC3339, text)
+	return at, err == nil
 }
 
 // textList reads an array of at most strings.

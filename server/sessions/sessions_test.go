@@ -157,6 +157,7 @@ func TestASessionEnds(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, f *fixture, token string){
 		"by sign-out": func(t *testing.T, f *fixture, token string) { t.Helper(); must(t, f.store.End(t.Context(), token)) },
 		"by sign-out everywhere": func(t *testing.T, f *fixture, _ string) {
+			t.Helper()
 			must(t, f.store.EndAll(t.Context(), sessions.Session{AccountID: account}))
 		},
 		"at its absolute time-out": func(_ *testing.T, f *fixture, _ string) {

@@ -63,13 +63,14 @@ func buildOnce(ctx context.Context, dir string, pinned pins, progress io.Writer)
 
 // build compiles one program, showing progress against the packages that are not in the build cache yet.
 func build(ctx context.Context, t target, out string, pinned pins, progress io.Writer) error {
+	meter := newMeter(progress, t.name)
+	defer meter.stop()
 	stale, err := output(goCommand(ctx, "list", "-deps", "-trimpath", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", t.pkg))
 	if err != nil {
 		return fmt.Errorf("list the packages of %s: %w", t.name, err)
 	}
+	meter.expect(len(strings.Fields(stale)))
 	cmd := goCommand(ctx, "build", "-v", "-trimpath", "-ldflags", linkerFlags(pinned.kubernetes), "-o", out, t.pkg)
-	meter := newMeter(progress, t.name, len(strings.Fields(stale)))
-	defer meter.stop()
 	cmd.Stderr = meter
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", t.name, err, meter.complaints())

@@ -11,8 +11,12 @@ import (
 )
 
 func TestMeterCountsPackagesAndKeepsComplaints(t *testing.T) {
-	m := newMeter(io.Discard, "kube-apiserver", 4)
+	m := newMeter(io.Discard, "kube-apiserver")
 	defer m.stop()
+	if got := m.String(); !strings.Contains(got, "resolving") {
+		t.Errorf("progress %q before it is known what to compile", got)
+	}
+	m.expect(4)
 	for _, chunk := range []string{"k8s.io/api/core/v1\nk8s.io/a", "pi/apps/v1\n", "# k8s.io/broken\n", "broken.go:3:1: undefined: x\n"} {
 		if _, err := io.WriteString(m, chunk); err != nil {
 			t.Fatal(err)
@@ -27,8 +31,9 @@ func TestMeterCountsPackagesAndKeepsComplaints(t *testing.T) {
 }
 
 func TestMeterSaysLinkingWhenNothingIsLeftToCompile(t *testing.T) {
-	m := newMeter(io.Discard, "etcd", 0)
+	m := newMeter(io.Discard, "etcd")
 	defer m.stop()
+	m.expect(0)
 	if got, want := m.String(), "etcd linking"; got != want {
 		t.Errorf("progress %q, want %q", got, want)
 	}

@@ -24,22 +24,29 @@ const (
 type meter struct {
 	out      io.Writer
 	name     string
-	total    int
 	terminal bool
 	done     chan struct{}
 	stopped  chan struct{}
 
 	mu        sync.Mutex
+	total     int // packages to be compiled; unknown while negative
 	partial   []byte
 	packages  int
 	complaint []string
 }
 
-// newMeter shows progress on out until stop; total is how many packages will be compiled, 0 if none or unknown.
-func newMeter(out io.Writer, name string, total int) *meter {
-	m := &meter{out: out, name: name, total: total, terminal: isTerminal(out), done: make(chan struct{}), stopped: make(chan struct{})}
+// newMeter shows progress on out until stop.
+func newMeter(out io.Writer, name string) *meter {
+	m := &meter{out: out, name: name, total: -1, terminal: isTerminal(out), done: make(chan struct{}), stopped: make(chan struct{})}
 	go m.show()
 	return m
+}
+
+// expect tells how many packages will be compiled.
+func (m *meter) expect(total int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.total = total
 }
 
 // Write takes the output of go build -v.
@@ -86,6 +93,8 @@ func (m *meter) String() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
+	case m.total < 0:
+		return m.name + " resolving packages, downloading what is missing"
 	case m.total > m.packages:
 		return fmt.Sprintf("%s %d/%d packages", m.name, m.packages, m.total)
 	case m.packages > 0:

@@ -1,0 +1,144 @@
+package attempts
+
+import (
+	"encoding/json"
+	"errors"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/postgres/postgrestest"
+)
+
+const (
+	testExam  = "test-exam"
+	otherExam = "other-exam"
+	testPaper = "test-exam-2020"
+	minutes   = 90
+)
+
+// bench is a Service on a database of its own, a shelf of papers and a clock that tests turn.
+type bench struct {
+	*Service
+	*Sweeper
+	pool     *pgxpool.Pool
+	shelf    *shelf
+	time     atomic.Pointer[time.Time]
+	notified atomic.Int64
+}
+
+func (b *bench) Notify() { b.notified.Add(1) }
+
+func (b *bench) advance(d time.Duration) {
+	later := b.time.Load().Add(d)
+	b.time.Store(&later)
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	pool := manyConnections(t)
+	b := &bench{pool: pool, shelf: newShelf(testExam, otherExam)}
+	start := time.Date(2026, 3, 1, 9, 0, 0, 123_456_789, time.UTC)
+	b.time.Store(&start)
+	service, err := NewService(Config{
+		NamespaceSecret: []byte("a secret of thirty-two characters"), Now: func() time.Time { return *b.time.Load() },
+	}, pool, b.shelf, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Service = service
+	b.Sweeper = NewSweeper(pool, service.now, slog.New(slog.DiscardHandler))
+	return b
+}
+
+// manyConnections opens a pool that lets racing requests reach Postgres at once.
+func manyConnections(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	address, err := url.Parse(postgrestest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := address.Query()
+	query.Set("pool_max_conns", "16")
+	address.RawQuery = query.Encode()
+	pool, err := postgres.Open(t.Context(), address.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// someone is a new account with a key, and an endpoint that is subscribed to its events.
+func (b *bench) someone(t testing.TB) keys.Identity {
+	t.Helper()
+	who := keys.Identity{KeyID: uuid.New(), FamilyID: uuid.New(), AccountID: uuid.New()}
+	if _, err := b.pool.Exec(t.Context(), "INSERT INTO accounts (id, name) VALUES ($1, $2)", who.AccountID, who.AccountID.String()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.pool.Exec(t.Context(), `INSERT INTO webhook_endpoints (id, account_id, url, events)
+		VALUES ($1, $2, 'https://receiver.test', '{mock_attempt.submitted,mock_attempt.scored}')`, uuid.New(), who.AccountID); err != nil {
+		t.Fatal(err)
+	}
+	return who
+}
+
+func (b *bench) open(t testing.TB, who keys.Identity, learner string) Opened {
+	t.Helper()
+	opened, err := b.Open(t.Context(), who, OpenRequest{ExamKey: testExam, PaperID: testPaper, Limit: 9, LearnerID: learner})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return opened
+}
+
+func submission1(opened Opened, learner string) SubmitRequest {
+	return SubmitRequest{
+		ExamKey: testExam, AttemptID: opened.AttemptID, LearnerID: learner,
+		Answers: []Answer{{"1:1", "b"}, {"2", "d,c,a"}, {"2:1", "12.50"}, {"3", ""}},
+	}
+}
+
+// bodies returns the data of all events of an account, by kind.
+func (b *bench) bodies(t testing.TB, account uuid.UUID) map[string][]map[string]any {
+	t.Helper()
+	rows, err := b.pool.Query(t.Context(), `SELECT kind, convert_from(body, 'UTF8') FROM webhook_events e WHERE account_id = $1
+		AND EXISTS (SELECT FROM webhook_deliveries d WHERE d.event_id = e.id)`, account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	found := map[string][]map[string]any{}
+	for rows.Next() {
+		var kind, body string
+		if err := rows.Scan(&kind, &body); err != nil {
+			t.Fatal(err)
+		}
+		var event struct {
+			Data map[string]any `json:"data"`
+		}
+		if err := json.Unmarshal([]byte(body), &event); err != nil {
+			t.Fatal(err)
+		}
+		found[kind] = append(found[kind], event.Data)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func wantCode(t testing.TB, err error, code string) {
+	t.Helper()
+	var refused *Error
+	if !errors.As(err, &refused) || refused.Code != code {
+		t.Fatalf("got %v, want %s", err, code)
+	}
+}
+

@@ -1,0 +1,128 @@
+package attempts
+
+import (
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"examprep.dev/server/catalog"
+)
+
+func TestTheSweepClosesInBatches(t *testing.T) {
+	b := newBench(t)
+	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	who := b.someone(t)
+	old := b.open(t, who, "")
+	// The others by one statement: what the sweep finds, not how they were opened, is the point.
+	if _, err := b.pool.Exec(t.Context(), `INSERT INTO attempts (id, account_id, family_id, key_id, exam_key, paper_id,
+		paper_digest, key_seq, question_count, opened_at, expires_at)
+		SELECT gen_random_uuid(), account_id, family_id, key_id, exam_key, paper_id, paper_digest, key_seq + n, question_count,
+		opened_at, expires_at FROM attempts, generate_series(1, $1) n`, 2*sweepBatch); err != nil {
+		t.Fatal(err)
+	}
+	b.advance(minutes*time.Minute + lateWindow)
+	if closed, err := b.Sweep(t.Context()); closed != 0 || err != nil {
+		t.Fatalf("a moment too early the sweep closed %d, %v", closed, err)
+	}
+	b.advance(time.Second)
+	read := func() Summary {
+		history, err := b.History(t.Context(), who, HistoryRequest{ExamKey: testExam, Limit: 1})
+		if err != nil || len(history.Attempts) != 1 {
+			t.Fatalf("history %+v, %v", history, err)
+		}
+		return history.Attempts[0]
+	}
+	before := read()
+	var total atomic.Int64
+	var workers errgroup.Group
+	for range 3 {
+		workers.Go(func() error {
+			closed, err := b.Sweep(t.Context())
+			total.Add(int64(closed))
+			return err
+		})
+	}
+	if err := workers.Wait(); err != nil || total.Load() != 2*sweepBatch+1 {
+		t.Fatalf("three sweeps closed %d, %v", total.Load(), err)
+	}
+	if after := read(); before.State != StateExpired || toJSON(t, before) != toJSON(t, after) {
+		t.Errorf("history before the sweep %+v, after %+v", before, after)
+	}
+	_, err := b.Submit(t.Context(), who, submission1(old, ""))
+	wantCode(t, err, CodeAttemptClosed)
+}
+
+func TestHistoryPages(t *testing.T) {
+	b := newBench(t)
+	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	who := b.someone(t)
+	var all, anns []string // newest first
+	for i := range 23 {
+		learner := []string{"ann", "bob", ""}[i%3]
+		opened := b.open(t, who, learner)
+		all = append([]string{opened.AttemptID}, all...)
+		if learner == "ann" {
+			anns = append([]string{opened.AttemptID}, anns...)
+		}
+	}
+	for _, c := range []struct {
+		learner       string
+		limit, offset int
+		want          []string
+		total         int64
+	}{
+		{"", 10, 0, all[:10], 23},
+		{"", 10, 20, all[20:], 23},
+		{"", 10, 23, nil, 23},
+		{"", 50, 1 << 62, nil, 23},
+		{"ann", 3, 0, anns[:3], 8},
+		{"ann", 50, 7, anns[7:], 8},
+		{"carol", 10, 0, nil, 0},
+	} {
+		history, err := b.History(t.Context(), who, HistoryRequest{ExamKey: testExam, LearnerID: c.learner, Limit: c.limit, Offset: c.offset})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, attempt := range history.Attempts {
+			got = append(got, attempt.AttemptID)
+		}
+		if !slices.Equal(got, c.want) || history.Total != c.total {
+			t.Errorf("learner %q, limit %d, offset %d: got %d of %d, want %d of %d", c.learner, c.limit, c.offset, len(got), history.Total, len(c.want), c.total)
+		}
+	}
+}
+
+func TestALearnerReferenceReachesNoTable(t *testing.T) {
+	b := newBench(t)
+	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	who := b.someone(t)
+	const reference = "learner-4711@school.example"
+	if _, err := b.Submit(t.Context(), who, submission1(b.open(t, who, reference), reference)); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{"attempts", "attempt_counters", "webhook_events", "webhook_deliveries"} {
+		var found int
+		// Rows as text show bytea in hex, so the reference is looked for in both forms.
+		query := "SELECT count(*) FROM " + table + ` r WHERE r::text LIKE '%' || $1 || '%'
+			OR r::text LIKE '%' || encode(convert_to($1, 'UTF8'), 'hex') || '%'`
+		if err := b.pool.QueryRow(t.Context(), query, reference).Scan(&found); err != nil || found != 0 {
+			t.Errorf("%s: %d rows, %v", table, found, err)
+		}
+	}
+	other := b.someone(t)
+	if slices.Equal(b.learner(who, reference), b.learner(other, reference)) {
+		t.Error("two key families share a learner's name")
+	}
+}
+
+func TestAShortNamespaceSecretIsRefused(t *testing.T) {
+	if _, err := NewService(Config{NamespaceSecret: make([]byte, 31)}, nil, newShelf(), nil); err == nil {
+		t.Error("accepted")
+	}
+}
+
+var _ Papers = (*catalog.Snapshot)(nil)

@@ -3,6 +3,7 @@ package attempts
 import (
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/url"
 	"sync/atomic"
 	"testing"
@@ -141,4 +142,3 @@ func wantCode(t testing.TB, err error, code string) {
 		t.Fatalf("got %v, want %s", err, code)
 	}
 }
-

@@ -371,4 +371,3 @@ func TestPagesStayWithinThePaper(t *testing.T) {
 		}
 	}
 }
-

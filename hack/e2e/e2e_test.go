@@ -28,6 +28,7 @@ func TestEndToEnd(t *testing.T) {
 			t.FailNow()
 		}
 	}
+	step("what the README says to type answers", func(t *testing.T) { readmeAnswers(t, s) })
 	step("every imported exam becomes Ready", func(t *testing.T) { contentBecomesReady(t, s, papers) })
 	step("every paper pages as its input reads", func(t *testing.T) { pagesEqualInput(t, s, papers) })
 	step("scores are those that the input implies", func(t *testing.T) { scoresFollowFromInput(t, s, papers) })

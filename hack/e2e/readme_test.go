@@ -1,0 +1,67 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// readmeAnswers types what the README's "Try it" says after `make dev`, in one shell, and finds each request answered.
+// The placeholder "…" stands for the attempt that was opened before.
+func readmeAnswers(t *testing.T, s *stack) {
+	attempt := ""
+	for _, command := range readmeCommands(t) {
+		output := s.shell(t, strings.ReplaceAll(command, "…", attempt))
+		if opened := regexp.MustCompile(`"attempt_id":"([^"]+)"`).FindStringSubmatch(output); opened != nil {
+			attempt = opened[1]
+		}
+		if strings.TrimSpace(output) == "" || strings.Contains(output, `{"error":`) {
+			t.Errorf("%s\nanswers %q", command, output)
+		}
+	}
+	if attempt == "" {
+		t.Error("the README opens no attempt")
+	}
+}
+
+// readmeCommands returns the curl, kubectl and tail lines of the part that a newcomer types; a backslash joins lines.
+func readmeCommands(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tryIt, _ := strings.Cut(string(text), "## Try it")
+	tryIt, _, _ = strings.Cut(tryIt, "\n## ")
+	tryIt = strings.ReplaceAll(tryIt, "\\\n", " ")
+	var commands []string
+	for line := range strings.Lines(tryIt) {
+		line = strings.TrimSpace(line)
+		for _, program := range []string{"curl ", ".dev/bin/kubectl ", "tail "} {
+			if strings.HasPrefix(line, program) {
+				commands = append(commands, line)
+			}
+		}
+	}
+	if len(commands) < 6 {
+		t.Fatalf("%d commands found; the README's form has changed", len(commands))
+	}
+	return commands
+}
+
+// shell runs a line in the project's folder with .dev/env read, as the README says.
+func (s *stack) shell(t *testing.T, line string) string {
+	t.Helper()
+	shell := exec.CommandContext(t.Context(), "bash", "-euc", ". .dev/env; "+line)
+	shell.Dir = root
+	output, err := shell.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s\n%s%v", line, output, err)
+	}
+	return string(output)
+}

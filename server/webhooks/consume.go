@@ -149,7 +149,7 @@ func (w *Worker) begin(ctx context.Context, hints []hint) {
 	for _, row := range leased {
 		lane := refused[row.ID]
 		delete(refused, row.ID)
-		w.tries.Go(func() { w.try(row, lane) })
+		w.tries.Go(func() { w.try(context.WithoutCancel(ctx), row, lane) })
 	}
 	for _, lane := range refused {
 		w.lanes.abandon(lane)
@@ -180,8 +180,8 @@ func (w *Worker) tidy(ctx context.Context, hints []hint, refused map[uuid.UUID]u
 }
 
 // try makes one try and hands its outcome to the flusher. It is not cut short when the worker stops: its time-out is.
-func (w *Worker) try(row webhooksdb.LeaseRow, lane uuid.UUID) {
-	ctx, cancel := context.WithTimeout(context.Background(), w.cfg.Timeout)
+func (w *Worker) try(ctx context.Context, row webhooksdb.LeaseRow, lane uuid.UUID) {
+	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
 	defer cancel()
 	w.metrics.inFlight.Inc()
 	defer w.metrics.inFlight.Dec()

@@ -22,6 +22,8 @@ const (
 	secretOverlap = 24 * time.Hour
 	// maxDescription is in characters.
 	maxDescription = 500
+	// MaxEndpoints is how many endpoints an account may register: each event costs a delivery for each of them.
+	MaxEndpoints = 50
 	// minSecret is the shortest signing secret that a resource may bring along, in bytes.
 	minSecret = 24
 )
@@ -88,6 +90,9 @@ func (e *Endpoints) Register(ctx context.Context, r Registration) (Endpoint, str
 	secret := NewSecret()
 	err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
 		q := e.queries.WithTx(tx)
+		if err := roomForOneMore(ctx, q, r.AccountID); err != nil {
+			return err
+		}
 		registered.CreatedAt, err = q.InsertEndpoint(ctx, webhooksdb.InsertEndpointParams{
 			ID: id, AccountID: registered.AccountID, Url: r.URL, Events: texts(r.Events), Description: r.Description,
 		})
@@ -100,6 +105,20 @@ func (e *Endpoints) Register(ctx context.Context, r Registration) (Endpoint, str
 		return Endpoint{}, "", fmt.Errorf("register endpoint: %w", err)
 	}
 	return registered, secret, nil
+}
+
+func roomForOneMore(ctx context.Context, q *webhooksdb.Queries, account uuid.UUID) error {
+	if err := q.LockAccount(ctx, account); err != nil {
+		return err
+	}
+	count, err := q.CountEndpoints(ctx, account)
+	if err != nil {
+		return err
+	}
+	if count >= MaxEndpoints {
+		return &ValidationError{Field: "url", Detail: fmt.Sprintf("is one too many: an account has at most %d endpoints", MaxEndpoints)}
+	}
+	return nil
 }
 
 // List returns an account's endpoints, newest first.
@@ -125,6 +144,67 @@ func (e *Endpoints) Get(ctx context.Context, account, id uuid.UUID) (Endpoint, e
 		return Endpoint{}, fmt.Errorf("read endpoint: %w", err)
 	}
 	return endpointOf(row), nil
+}
+
+// Change says what of an endpoint is to become different; what is nil stays.
+type Change struct {
+	URL         *string
+	Events      []Kind
+	Description *string
+	// Enabled turns deliveries off, which cancels what is pending, or on again, also after the service turned them off.
+	// Events that happen while they are off are not delivered later.
+	Enabled *bool
+}
+
+// reasonOwner is the disabled_reason of an endpoint that was turned off over HTTP.
+const reasonOwner = "turned off by its owner"
+
+// Update changes an endpoint and returns it as it is then.
+func (e *Endpoints) Update(ctx context.Context, account, id uuid.UUID, change Change) (Endpoint, error) {
+	var updated webhooksdb.WebhookEndpoint
+	err := e.withLocked(ctx, account, id, func(q *webhooksdb.Queries, row webhooksdb.WebhookEndpoint) error {
+		want := change.of(row)
+		if err := e.validate(want.Url, kinds(want.Events), want.Description); err != nil {
+			return err
+		}
+		if want.Status == StatusDisabled {
+			if _, err := q.CancelPending(ctx, id); err != nil {
+				return err
+			}
+		}
+		var err error
+		updated, err = q.ChangeEndpoint(ctx, want)
+		return err
+	})
+	if err != nil {
+		return Endpoint{}, err
+	}
+	return endpointOf(updated), nil
+}
+
+// of applies a change to a row.
+func (c Change) of(row webhooksdb.WebhookEndpoint) webhooksdb.ChangeEndpointParams {
+	want := webhooksdb.ChangeEndpointParams{
+		ID: row.ID, Url: row.Url, Events: row.Events, Description: row.Description,
+		Status: row.Status, DisabledReason: row.DisabledReason,
+	}
+	if c.URL != nil {
+		want.Url = *c.URL
+	}
+	if c.Events != nil {
+		want.Events = texts(c.Events)
+	}
+	if c.Description != nil {
+		want.Description = *c.Description
+	}
+	switch {
+	case c.Enabled == nil:
+	case *c.Enabled:
+		want.Status, want.DisabledReason = StatusEnabled, ""
+	case row.Status == StatusEnabled:
+		want.Status, want.DisabledReason = StatusDisabled, reasonOwner
+	}
+	return want
 }
 
 // Delete removes an endpoint. What is pending for it is cancelled: nothing is delivered once Delete has returned, but
@@ -235,14 +315,19 @@ func texts(kinds []Kind) []string {
 	return list
 }
 
+func kinds(texts []string) []Kind {
+	list := make([]Kind, len(texts))
+	for i, text := range texts {
+		list[i] = Kind(text)
+	}
+	return list
+}
+
 func endpointOf(row webhooksdb.WebhookEndpoint) Endpoint {
 	endpoint := Endpoint{
 		ID: row.ID, AccountID: row.AccountID, URL: row.Url, Description: row.Description, Status: row.Status,
 		DisabledReason: row.DisabledReason, CreatedAt: row.CreatedAt, FailingSince: row.FailingSince,
-		LastSuccessAt: row.LastSuccessAt, Events: make([]Kind, len(row.Events)),
-	}
-	for i, event := range row.Events {
-		endpoint.Events[i] = Kind(event)
+		LastSuccessAt: row.LastSuccessAt, Events: kinds(row.Events),
 	}
 	if row.ManagedBy != nil {
 		endpoint.ManagedBy = *row.ManagedBy

@@ -7,10 +7,12 @@ type ValidationError struct{ Field, Detail string }
 
 func (e *ValidationError) Error() string { return e.Field + " " + e.Detail }
 
-// NotFoundError says that there is no such endpoint, or that it is somebody else's.
+// NotFoundError says that there is no such endpoint or delivery, or that it is somebody else's.
 type NotFoundError struct{ ID string }
 
-func (e *NotFoundError) Error() string { return fmt.Sprintf("no webhook endpoint %s", e.ID) }
+func (e *NotFoundError) Error() string {
+	return fmt.Sprintf("no webhook endpoint or delivery %s", e.ID)
+}
 
 // ManagedError says that an endpoint is declared by a resource and can be changed only there.
 type ManagedError struct{ Owner string }

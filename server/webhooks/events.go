@@ -70,6 +70,11 @@ type ContentUpdated struct {
 	UpdatedAt      time.Time `json:"updated_at"`
 }
 
+// TestSent is the data of webhook.test.
+type TestSent struct {
+	EndpointID uuid.UUID `json:"endpoint_id"`
+}
+
 // NewEvent builds an event with a fresh UUIDv7. created is rounded down to the second, as the specification's Unix time
 // asks. data is one of the structs of this file; anything that encoding/json refuses is an error.
 func NewEvent(kind Kind, account uuid.NullUUID, created time.Time, data any) (Event, error) {

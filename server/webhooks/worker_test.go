@@ -3,7 +3,6 @@ package webhooks
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -30,9 +29,12 @@ const patience = 30 * time.Second
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 
+// testKeys is base64 of 0123456789abcdef, twice.
+const testKeys = "k1:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+
 func testKeyring(t *testing.T) *Keyring {
 	t.Helper()
-	ring, err := ParseKeyring("k1:" + base64.StdEncoding.EncodeToString([]byte("0123456789abcdef0123456789abcdef")))
+	ring, err := ParseKeyring(testKeys)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,468 @@
+package webhooks
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+
+	"examprep.dev/api/client"
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/redisurl"
+	"examprep.dev/server/redisurl/redistest"
+)
+
+// eventually polls until holds says so.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.After(patience)
+	for !holds() {
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			t.Fatalf("never came true: %s", what)
+		}
+	}
+}
+
+// collect receives until all of the events have arrived, however often.
+func (r *receiver) collect(t *testing.T, events []Event) (duplicates int) {
+	t.Helper()
+	missing := make(map[string]struct{}, len(events))
+	for _, event := range events {
+		missing[event.ID.String()] = struct{}{}
+	}
+	for len(missing) > 0 {
+		id := r.next(t).header.Get("Webhook-Id")
+		if _, first := missing[id]; !first {
+			duplicates++
+		}
+		delete(missing, id)
+	}
+	return duplicates
+}
+
+// privateRedis is a redis-server that a test may kill.
+type privateRedis struct {
+	address string
+	command *exec.Cmd
+}
+
+func startRedis(t *testing.T) *privateRedis {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &privateRedis{address: listener.Addr().String()}
+	_ = listener.Close()
+	server.start(t)
+	t.Cleanup(func() { server.kill() })
+	return server
+}
+
+// start runs it, empty.
+func (p *privateRedis) start(t *testing.T) {
+	t.Helper()
+	_, port, _ := net.SplitHostPort(p.address)
+	p.command = exec.CommandContext(context.WithoutCancel(t.Context()), "redis-server",
+		"--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no", "--dir", t.TempDir())
+	if err := p.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	probe := redis.NewClient(&redis.Options{Addr: p.address})
+	defer func() { _ = probe.Close() }()
+	eventually(t, "redis-server answers", func() bool { return probe.Ping(t.Context()).Err() == nil })
+}
+
+func (p *privateRedis) kill() {
+	_ = p.command.Process.Kill()
+	_ = p.command.Wait()
+}
+
+// brisk are settings under which what was lost is found again within seconds.
+func (b *bench) brisk(t *testing.T, r *receiver) WorkerConfig {
+	t.Helper()
+	return WorkerConfig{
+		Prefix: b.prefix, AllowedRanges: loopback, Timeout: 3 * time.Second, LeaseMargin: time.Second,
+		RetryBase: 10 * time.Millisecond, SweepInterval: 50 * time.Millisecond,
+		CAPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw}),
+	}
+}
+
+func TestNothingIsLostWhenRedisIsKilledAndComesBackEmpty(t *testing.T) {
+	b := newBench(t)
+	server := startRedis(t)
+	connection, err := redisurl.Open("redis://"+server.address, func(o *redis.UniversalOptions) { o.MaxRetries = -1 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	b.redis = connection
+	r := newReceiver(t, nil)
+	b.endpoint(t, r.URL)
+	for range 2 {
+		w, err := NewWorker(b.brisk(t, r), b.pool, b.redis, b.keyring)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, w.Run)
+	}
+	events := make([]Event, 0, 300)
+	for n := range cap(events) {
+		switch n {
+		case 100:
+			server.kill()
+		case 200:
+			server.start(t)
+		}
+		events = append(events, b.happen(t, n))
+	}
+	r.collect(t, events)
+	b.until(t, len(events), inState, "delivered")
+}
+
+// The variables by which a test hands a worker process what it needs.
+const (
+	workerDatabase = "WEBHOOKS_TEST_WORKER_DATABASE"
+	workerPrefix   = "WEBHOOKS_TEST_WORKER_PREFIX"
+	workerCA       = "WEBHOOKS_TEST_WORKER_CA"
+)
+
+// TestMain runs a worker instead of the tests when a test started this process to kill it.
+func TestMain(m *testing.M) {
+	if os.Getenv(workerDatabase) != "" {
+		workUntilKilled()
+	}
+	os.Exit(m.Run())
+}
+
+func workUntilKilled() {
+	fail := func(err error) {
+		if err != nil {
+			_, _ = fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	ctx := context.Background()
+	pool, err := postgres.Open(ctx, os.Getenv(workerDatabase))
+	fail(err)
+	connection, err := redisurl.Open(os.Getenv(redistest.ServerVariable), nil)
+	fail(err)
+	ring, err := ParseKeyring(testKeys)
+	fail(err)
+	w, err := NewWorker(WorkerConfig{
+		Prefix: os.Getenv(workerPrefix), AllowedRanges: loopback, CAPEM: []byte(os.Getenv(workerCA)),
+		Timeout: 3 * time.Second, LeaseMargin: time.Second,
+	}, pool, connection, ring)
+	fail(err)
+	fail(w.Run(ctx))
+}
+
+func TestAWorkerProcessThatIsKilledMidDeliveryIsReplaced(t *testing.T) {
+	b := newBench(t)
+	entered, killed := make(chan struct{}), make(chan struct{})
+	r := newReceiver(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
+		if n == 1 {
+			close(entered)
+			<-killed
+		}
+	})
+	cfg := b.brisk(t, r)
+	b.endpoint(t, r.URL)
+	victim := exec.CommandContext(t.Context(), os.Args[0])
+	victim.Env = append(os.Environ(),
+		workerDatabase+"="+b.pool.Config().ConnString(), workerPrefix+"="+b.prefix, workerCA+"="+string(cfg.CAPEM))
+	victim.Stderr = os.Stderr
+	if err := victim.Start(); err != nil {
+		t.Fatal(err)
+	}
+	event := b.happen(t, 1)
+	<-entered
+	_ = victim.Process.Signal(syscall.SIGKILL)
+	_ = victim.Wait()
+	close(killed)
+	w, err := NewWorker(cfg, b.pool, b.redis, b.keyring)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, w.Run)
+	if duplicates := r.collect(t, []Event{event, event}); duplicates > 1 {
+		t.Errorf("%d duplicates", duplicates)
+	}
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered' AND attempt = 2")
+}
+
+func TestAnOutcomeOutlivesPostgresBeingAway(t *testing.T) {
+	b := newBench(t)
+	entered, release := make(chan struct{}), make(chan struct{})
+	r := newReceiver(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
+		if n == 1 {
+			close(entered)
+			<-release
+		}
+	})
+	b.endpoint(t, r.URL)
+	cfg := b.brisk(t, r)
+	cfg.LeaseMargin = patience
+	w, err := NewWorker(cfg, b.pool, b.redis, b.keyring)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, w.Run)
+	b.happen(t, 1)
+	<-entered
+	restore := b.cutOff(t)
+	close(release)
+	eventually(t, "the try has ended", func() bool { return w.lanes.idle() })
+	restore()
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered' AND attempt = 1")
+	b.happen(t, 2)
+	b.until(t, 2, inState, "delivered")
+	if n := len(r.arrived); n != 2 {
+		t.Errorf("%d requests for two events", n)
+	}
+}
+
+// cutOff takes the test's database away from everybody, until restore.
+func (b *bench) cutOff(t *testing.T) (restore func()) {
+	t.Helper()
+	name := b.pool.Config().ConnConfig.Database
+	admin, err := pgx.Connect(t.Context(), os.Getenv(postgrestest.ServerVariable))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = admin.Close(context.WithoutCancel(t.Context())) })
+	execute := func(statement string) {
+		t.Helper()
+		if _, err := admin.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	execute("ALTER DATABASE " + name + " ALLOW_CONNECTIONS false")
+	execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '" + name + "'")
+	return func() {
+		t.Helper()
+		execute("ALTER DATABASE " + name + " ALLOW_CONNECTIONS true")
+		// The test's own statements use the pool too, and do not try twice.
+		eventually(t, "the pool has only live connections", func() bool { b.pool.Reset(); return b.pool.Ping(t.Context()) == nil })
+	}
+}
+
+// idle reports whether no try is in flight.
+func (l *lanes) idle() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.inFlight == 0
+}
+
+func TestManyHangingReceiversDelayNobodyElse(t *testing.T) {
+	b := newBench(t)
+	release := make(chan struct{})
+	hanging := newReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
+	defer close(release)
+	healthy := newReceiver(t, nil)
+	for n := range 60 {
+		b.endpoint(t, fmt.Sprintf("%s/%d", hanging.URL, n))
+	}
+	b.endpoint(t, healthy.URL)
+	w := b.worker(t, hanging, healthy)
+	w.sender.client.Timeout, w.cfg.Timeout = 2*patience, 2*patience
+	w.lanes = newLanes(256, time.Now) // 60 receivers could hold them all 15 times over
+	run(t, w.Run)
+	events := make([]Event, 0, 50)
+	for n := range cap(events) {
+		events = append(events, b.happen(t, n))
+	}
+	if duplicates := healthy.collect(t, events); duplicates > 0 {
+		t.Errorf("%d duplicates", duplicates)
+	}
+	if n := len(hanging.arrived); n == 0 || n > 60*firstWindow {
+		t.Errorf("%d tries hang, want 1 to %d", n, 60*firstWindow)
+	}
+}
+
+func TestAWorkerThatStopsHandsOverWhatItHasNotBegun(t *testing.T) {
+	b := newBench(t)
+	release := make(chan struct{})
+	r := newReceiver(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
+		if n <= firstWindow {
+			<-release
+		}
+	})
+	b.endpoint(t, r.URL)
+	first, second := b.worker(t, r), b.worker(t, r)
+	for _, w := range []*Worker{first, second} {
+		w.sender.client.Timeout, w.cfg.Timeout = 2*patience, 2*patience // left alone, rows would outlast the test's patience
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- first.Run(ctx) }()
+	events := make([]Event, 0, 20)
+	for n := range cap(events) {
+		events = append(events, b.happen(t, n))
+	}
+	eventually(t, "the first worker holds them all", func() bool {
+		return len(r.arrived) == firstWindow && first.lanes.backlog() == len(events)-firstWindow
+	})
+	stop()
+	run(t, second.Run)
+	b.until(t, len(events)-firstWindow, inState, "delivered") // while the first still waits for its receiver
+	close(release)
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	b.until(t, len(events), inState, "delivered")
+	if n := len(r.arrived); n != len(events) {
+		t.Errorf("%d requests for %d events", n, len(events))
+	}
+}
+
+func TestAnEndpointThatFailsForDaysIsDisabledWhenItFailsAgain(t *testing.T) {
+	b := newBench(t)
+	r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	want, endpoint := b.endpoint(t, r.URL)
+	if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_endpoints SET failing_since = now() - interval '6 days'"); err != nil {
+		t.Fatal(err)
+	}
+	run(t, b.worker(t, r).Run)
+	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE id = $1 AND status = 'enabled'", endpoint.ID)
+	b.happen(t, 1)
+	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE id = $1 AND status = 'disabled'", endpoint.ID)
+	b.until(t, 0, inState, "pending")
+	health, err := b.endpoints.Health(t.Context(), want.Owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if health.DisabledReason != reasonFailing || health.LastStatus != http.StatusInternalServerError {
+		t.Errorf("health %+v", health)
+	}
+}
+
+func TestSecretsMoveToTheNewEncryptionKey(t *testing.T) {
+	b := newBench(t)
+	r := newReceiver(t, nil)
+	want, _ := b.endpoint(t, r.URL)
+	newKey := "k2:" + base64.StdEncoding.EncodeToString([]byte("fedcba9876543210fedcba9876543210"))
+	start := func(keys string) (stop func()) {
+		t.Helper()
+		ring, err := ParseKeyring(keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := NewWorker(b.brisk(t, r), b.pool, b.redis, ring)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run(t, w.Run)
+	}
+	stop := start(newKey + "," + testKeys)
+	b.until(t, 1, "SELECT count(*) FROM webhook_secrets WHERE key_id = 'k2'")
+	stop()
+	start(newKey)
+	b.happen(t, 1)
+	got := r.next(t)
+	if err := client.Verify(got.header.Get(SignatureHeader), got.body, want.Secret, time.Now(), client.Tolerance); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestASecretThatCannotBeReadCostsNoTry(t *testing.T) {
+	b := newBench(t)
+	r := newReceiver(t, nil)
+	b.endpoint(t, r.URL)
+	stranger, err := ParseKeyring("k9:" + base64.StdEncoding.EncodeToString([]byte("fedcba9876543210fedcba9876543210")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := NewWorker(b.brisk(t, r), b.pool, b.redis, stranger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := run(t, w.Run)
+	b.happen(t, 1)
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'pending' AND attempt = 0 AND relay_at > now() + interval '20 seconds'")
+	stop()
+	if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_deliveries SET relay_at = now()"); err != nil {
+		t.Fatal(err)
+	}
+	run(t, b.worker(t, r).Run)
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered' AND attempt = 1")
+}
+
+// TestNoPrivateAddressIsEverConnectedTo dials for real: names and spellings that a check of the URL's text may miss.
+func TestNoPrivateAddressIsEverConnectedTo(t *testing.T) {
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", ":0") // every address of this machine
+	if err != nil {
+		t.Fatal(err)
+	}
+	var connected atomic.Int32
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			connected.Add(1)
+			_ = conn.Close()
+		}
+	}()
+	t.Cleanup(func() { _ = listener.Close() })
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	send, err := newSender(nil, nil, 5*time.Second, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts := []string{
+		"127.0.0.1", "127.1", "127.0.1", "2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "017700000001", "0", "0.0.0.0",
+		"localhost", "localhost.", "LOCALHOST", "[::1]", "[::]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[0:0:0:0:0:ffff:127.0.0.1]",
+		"[::127.0.0.1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "１２７.0.0.1", "127。0。0。1",
+	}
+	hosts = append(hosts, machineAddresses(t)...)
+	for _, host := range hosts {
+		came := send.send(t.Context(), post{url: "https://" + host + ":" + port + "/", eventID: uuid.New(), secrets: []string{"s"}})
+		if !slices.Contains([]string{"refused_address", "dns", "url"}, came.failure) {
+			t.Errorf("%s: %+v", host, came)
+		}
+	}
+	if n := connected.Load(); n > 0 {
+		t.Errorf("%d connections were made", n)
+	}
+}
+
+// machineAddresses are this machine's own addresses in private ranges, as a URL writes them.
+func machineAddresses(t *testing.T) []string {
+	t.Helper()
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]struct{})
+	for _, address := range addresses {
+		if network, ok := address.(*net.IPNet); ok && (network.IP.IsPrivate() || network.IP.IsLoopback()) {
+			host := network.IP.String()
+			if network.IP.To4() == nil {
+				host = "[" + host + "]"
+			}
+			found[host] = struct{}{}
+		}
+	}
+	return slices.Collect(maps.Keys(found))
+}

@@ -1,0 +1,178 @@
+package webhooks
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+)
+
+// laneModel is what a sequence of calls should have made of lanes.
+type laneModel struct {
+	lanes     *lanes
+	now       time.Time
+	endpoints []uuid.UUID
+	accepted  map[uuid.UUID]bool // by delivery: taken yet
+	flying    []hint
+}
+
+func newLaneModel(places int) *laneModel {
+	m := &laneModel{now: time.Unix(1767225600, 0), accepted: make(map[uuid.UUID]bool)}
+	m.lanes = newLanes(places, func() time.Time { return m.now })
+	for range 5 {
+		m.endpoints = append(m.endpoints, uuid.New())
+	}
+	return m
+}
+
+func (m *laneModel) check(t *rapid.T) {
+	inFlight, doubtful, queued := 0, 0, 0
+	for _, own := range m.lanes.byID {
+		inFlight += own.inFlight
+		queued += len(own.queue)
+		if !own.proven {
+			doubtful += own.inFlight
+		}
+		if own.size < minWindow || own.size > maxWindow || own.inFlight < 0 {
+			t.Fatalf("window %d, in flight %d", own.size, own.inFlight)
+		}
+	}
+	if inFlight != m.lanes.inFlight || inFlight != len(m.flying) || doubtful != m.lanes.doubtful || queued != m.lanes.queued {
+		t.Fatalf("counted %d in flight, %d in doubt, %d queued; recorded %d (%d), %d, %d", inFlight, doubtful, queued,
+			m.lanes.inFlight, len(m.flying), m.lanes.doubtful, m.lanes.queued)
+	}
+	if inFlight > m.lanes.places {
+		t.Fatalf("%d in flight, %d places", inFlight, m.lanes.places)
+	}
+}
+
+func (m *laneModel) land(t *rapid.T) hint {
+	at := rapid.IntRange(0, len(m.flying)-1).Draw(t, "landing")
+	h := m.flying[at]
+	m.flying = append(m.flying[:at], m.flying[at+1:]...)
+	return h
+}
+
+func TestLanesLoseNothingAndKeepTheirBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newLaneModel(rapid.IntRange(1, 40).Draw(t, "places"))
+		t.Repeat(map[string]func(*rapid.T){
+			"push": func(t *rapid.T) {
+				h := hint{delivery: uuid.New(), endpoint: rapid.SampledFrom(m.endpoints).Draw(t, "endpoint")}
+				switch park, queued := m.lanes.push(h); {
+				case queued:
+					m.accepted[h.delivery] = false
+				case park < minPark || park > maxPark:
+					t.Fatalf("put off by %s", park)
+				}
+			},
+			"take": func(t *rapid.T) {
+				most := rapid.IntRange(1, 30).Draw(t, "most")
+				taken := m.lanes.take(most)
+				if len(taken) > most {
+					t.Fatalf("%d taken, asked for %d", len(taken), most)
+				}
+				for _, h := range taken {
+					if already, known := m.accepted[h.delivery]; !known || already {
+						t.Fatal("a hint came out that was not in there")
+					}
+					m.accepted[h.delivery] = true
+				}
+				m.flying = append(m.flying, taken...)
+			},
+			"leave": func(t *rapid.T) {
+				if len(m.flying) == 0 {
+					return
+				}
+				began := m.now
+				m.now = m.now.Add(time.Duration(rapid.IntRange(1, 10_000).Draw(t, "ms")) * time.Millisecond)
+				m.lanes.leave(m.land(t).endpoint, rapid.Bool().Draw(t, "delivered"), began)
+			},
+			"requeue": func(t *rapid.T) {
+				if len(m.flying) == 0 {
+					return
+				}
+				h := m.land(t)
+				m.accepted[h.delivery] = false
+				m.lanes.requeue([]hint{h})
+			},
+			"abandon": func(t *rapid.T) {
+				if len(m.flying) > 0 {
+					m.lanes.abandon(m.land(t).endpoint)
+				}
+			},
+			"forget": func(*rapid.T) { m.lanes.forget(m.now.Add(time.Second)) },
+			"":       m.check,
+		})
+		for _, h := range m.lanes.drain() {
+			m.accepted[h.delivery] = true
+		}
+		for _, out := range m.accepted {
+			if !out {
+				t.Fatal("a hint is lost")
+			}
+		}
+	})
+}
+
+// grown returns lanes with one endpoint whose window has grown to size.
+func grown(t *testing.T, size int) (*lanes, uuid.UUID, time.Time) {
+	t.Helper()
+	now := time.Unix(1767225600, 0)
+	l, endpoint := newLanes(1024, func() time.Time { return now }), uuid.New()
+	for range 100 {
+		for range size {
+			l.push(hint{delivery: uuid.New(), endpoint: endpoint})
+		}
+		for range l.take(size) {
+			l.leave(endpoint, true, now)
+		}
+		if l.byID[endpoint].size >= size {
+			l.drain()
+			return l, endpoint, now
+		}
+	}
+	t.Fatalf("the window stayed at %d", l.byID[endpoint].size)
+	return nil, uuid.Nil, now
+}
+
+func TestAWindowIsHalvedOnceForTriesThatFailTogether(t *testing.T) {
+	l, endpoint, now := grown(t, 32)
+	began := now.Add(-time.Second)
+	before := l.byID[endpoint].size
+	for range before {
+		l.push(hint{delivery: uuid.New(), endpoint: endpoint})
+	}
+	taken := l.take(before)
+	for range taken {
+		l.leave(endpoint, false, began)
+	}
+	if got := l.byID[endpoint].size; got != before/2 {
+		t.Errorf("window %d after one bad round, want %d", got, before/2)
+	}
+}
+
+func TestAFullLanePutsDeliveriesOffAtItsReceiversPace(t *testing.T) {
+	now := time.Unix(1767225600, 0)
+	l, endpoint := newLanes(1024, func() time.Time { return now }), uuid.New()
+	push := func() (time.Duration, bool) { return l.push(hint{delivery: uuid.New(), endpoint: endpoint}) }
+	for range maxDoubtfulLane {
+		if _, queued := push(); !queued {
+			t.Fatal("put off while there is room")
+		}
+	}
+	last := time.Duration(0)
+	for range 20 {
+		park, queued := push()
+		if queued || park <= last {
+			t.Fatalf("put off by %s after %s: each one comes back after the one before", park, last)
+		}
+		last = park
+	}
+	for range 100_000 {
+		if park, _ := push(); park > maxPark {
+			t.Fatalf("put off by %s, at most %s", park, maxPark)
+		}
+	}
+}

@@ -1,0 +1,36 @@
+// Command bench measures examprep against baselines that do the least that the same result can cost (make bench):
+//
+//	bench [-duration 5s] [-only gate,attempts,publish,webhooks]
+//
+// It brings up a PostgreSQL and a Redis of its own as `dev up` does (durable: fsync and an append-only file), builds
+// the program, and starts `examprep api` and `examprep worker` as processes beside the baselines' and its own, which is
+// the load generator. Everything that answers is the real thing. Machines drift by half over minutes, so nothing is
+// asserted: each figure is a ratio to a baseline of the same run, and what is weighed against each other is measured in
+// turns. Server, stores and load generator share the machine's cores, so cost is counted where it arises: CPU-µs per
+// operation by process (/proc/PID/stat; of PostgreSQL, its children too) beside operations/s and percentiles. The
+// targets printed beside the ratios are the design's.
+//
+// gate: GET of an overview of 4 KB by 64 connections with 1,000 keys, each request authenticated and rate-limited.
+// Baseline: a fasthttp server that sends the same bytes and headers and knows nothing, plus the gate's script, called by
+// redis-benchmark with 16 keys a call on records like the gate's own. The script is also compared with a GET of the same
+// records, 16 in a pipeline. Latency is measured again at half the rate, by a schedule: a request that had to wait for
+// its connection has waited.
+//
+// attempts: open, then submit, by 64 connections. Baseline: pgbench with as many, running the product's own statements
+// (cut out of server/postgres/queries) as often as the API did, without the API around them. The tables are analysed
+// before each, as autovacuum does within a minute: statements prepared while a table is empty keep scanning it.
+//
+// publish: exams of 10 papers of 100 questions through the publisher that the operator uses. Baseline: COPY of the rows
+// that this wrote into the same tables under other exam keys.
+//
+// webhooks: what one worker delivers of a backlog to four endpoints over HTTPS, each on a host (a loopback address) of
+// its own. Baseline: as many goroutines posting
+// the same signed bodies to the same receiver with the same client settings, and nothing written down. Then 100 events/s
+// to 10 endpoints: from commit to receipt, with all receivers healthy and with one of them hanging.
+//
+// Not measured here: growth with the number of rows, ExamContents through a control plane, and other gateways (nginx
+// with lua, fiber).
+//
+// It fails when something does not start or answers wrongly, never because of a ratio. It imports the product's packages
+// to prepare data and to publish; the product must never import it.
+package main

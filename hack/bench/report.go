@@ -1,0 +1,140 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// sample is what was measured of one thing; samples of several turns add up.
+type sample struct {
+	operations int
+	elapsed    time.Duration
+	// cpu is by process, in the order in which it is printed.
+	cpu []spent
+	// latencies may be none.
+	latencies []time.Duration
+}
+
+type spent struct {
+	process string
+	cpu     time.Duration
+}
+
+// add puts another turn's measurement, of the same processes, to this one.
+func (s *sample) add(other sample) {
+	s.operations += other.operations
+	s.elapsed += other.elapsed
+	s.latencies = append(s.latencies, other.latencies...)
+	if s.cpu == nil {
+		s.cpu = slices.Clone(other.cpu)
+		return
+	}
+	for i := range s.cpu {
+		s.cpu[i].cpu += other.cpu[i].cpu
+	}
+}
+
+// rate is in operations/s.
+func (s *sample) rate() float64 { return float64(s.operations) / s.elapsed.Seconds() }
+
+// micros is the CPU-µs that an operation cost the named processes.
+func (s *sample) micros(processes ...string) float64 {
+	var total time.Duration
+	for _, p := range s.cpu {
+		if slices.Contains(processes, p.process) {
+			total += p.cpu
+		}
+	}
+	return float64(total) / float64(time.Microsecond) / float64(max(s.operations, 1))
+}
+
+// percentile is of the latencies; 0 if there are none. share is between 0 and 1.
+func (s *sample) percentile(share float64) time.Duration {
+	if len(s.latencies) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(s.latencies))
+	return sorted[min(len(sorted)-1, int(share*float64(len(sorted))))]
+}
+
+// verdict compares a measured value with its target.
+type verdict struct {
+	what, unit       string
+	measured, target float64
+	// least tells that the target is a minimum; otherwise it is a maximum.
+	least bool
+}
+
+func (v verdict) met() bool {
+	if v.least {
+		return v.measured >= v.target
+	}
+	return v.measured <= v.target
+}
+
+// report collects rows and verdicts in the order in which they are found.
+type report struct {
+	title    string
+	rows     [][]string
+	verdicts []verdict
+	notes    []string
+}
+
+// row adds a measurement.
+func (r *report) row(name string, s *sample) {
+	var costs []string
+	for _, p := range s.cpu {
+		costs = append(costs, fmt.Sprintf("%s %.1f", p.process, s.micros(p.process)))
+	}
+	r.rows = append(r.rows, []string{
+		name, fmt.Sprintf("%.0f", s.rate()), brief(s.percentile(0.5)), brief(s.percentile(0.99)), strings.Join(costs, " + "),
+	})
+}
+
+func brief(d time.Duration) string {
+	if d == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f ms", d.Seconds()*1000)
+}
+
+func (r *report) judge(v verdict) { r.verdicts = append(r.verdicts, v) }
+
+func (r *report) notef(format string, args ...any) {
+	r.notes = append(r.notes, fmt.Sprintf(format, args...))
+}
+
+// print writes both tables.
+func (r *report) print(out io.Writer) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "\n%s\n\n", r.title)
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "measured\tper second\tp50\tp99\tCPU-µs each, by process")
+	for _, row := range r.rows {
+		fmt.Fprintln(table, strings.Join(row, "\t"))
+	}
+	fmt.Fprintln(table, "\t\t\t\t")
+	_ = table.Flush() // a strings.Builder takes everything
+	table = tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "ratio\tmeasured\ttarget\t")
+	for _, v := range r.verdicts {
+		sign, outcome := "≤", "missed"
+		if v.least {
+			sign = "≥"
+		}
+		if v.met() {
+			outcome = "met"
+		}
+		fmt.Fprintf(table, "%s\t%.2f%s\t%s %g%s\t%s\n", v.what, v.measured, v.unit, sign, v.target, v.unit, outcome)
+	}
+	_ = table.Flush()
+	for _, note := range r.notes {
+		fmt.Fprintf(&text, "\n%s\n", note)
+	}
+	_, err := io.WriteString(out, text.String())
+	return err
+}

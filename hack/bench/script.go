@@ -1,0 +1,269 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+
+	"examprep.dev/server/redisurl"
+)
+
+const (
+	// keysPerCall is how many keys a call of the script carries, and how many GETs a pipeline.
+	keysPerCall = 16
+	// recordPrefix begins the names of the gate's records under the default prefix; ours end in 12 digits, since that is
+	// what redis-benchmark puts in the place of its placeholder.
+	recordPrefix = "examprep:gate:{"
+	ownName      = recordPrefix + "00}:benchmark-record---:"
+	placeholder  = "__rand_int__"
+	// ownTerm stands where a record says in which term it was verified: eight bytes without a zero, as a command line
+	// needs them.
+	ownTerm = "bench-01"
+	// redisClients is redis-benchmark's own default.
+	redisClients = 50
+)
+
+// scriptLoad calls the gate's script without a gate, by redis-benchmark, or by a loop of this program where there is none.
+type scriptLoad struct {
+	stack *stack
+	// benchmark is redis-benchmark's path; "" without it.
+	benchmark string
+	sha       string
+	// redis-benchmark of version 7 misreads a URL without a user.
+	host, port, password string
+}
+
+// newScriptLoad loads the gate's script and makes records like the gate's own.
+func (s *stack) newScriptLoad(ctx context.Context) (*scriptLoad, error) {
+	text, err := os.ReadFile(filepath.Join(s.root, "server", "gate", "script.lua"))
+	if err != nil {
+		return nil, fmt.Errorf("read the gate's script: %w", err)
+	}
+	l := &scriptLoad{stack: s}
+	at, err := redis.ParseURL(s.redisURL)
+	if err != nil {
+		return nil, err
+	}
+	l.password = at.Password
+	if l.host, l.port, err = net.SplitHostPort(at.Addr); err != nil {
+		return nil, err
+	}
+	l.benchmark, _ = exec.LookPath("redis-benchmark") // without it there is another way
+	if l.sha, err = s.redis.ScriptLoad(ctx, string(text)).Result(); err != nil {
+		return nil, fmt.Errorf("load the gate's script: %w", err)
+	}
+	record, err := l.someRecord(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pipe := s.redis.Pipeline()
+	for i := range keyCount {
+		pipe.Set(ctx, fmt.Sprintf("%s%012d", ownName, i), ownTerm+record[len(ownTerm):], time.Hour)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("make records: %w", err)
+	}
+	err = l.try(ctx)
+	return l, err
+}
+
+// someRecord returns a record that the API has put into Redis.
+func (l *scriptLoad) someRecord(ctx context.Context) (string, error) {
+	const keyRecord = 107 // bytes; a client address's record is shorter
+	names := l.stack.redis.Scan(ctx, 0, recordPrefix+"*", 100).Iterator()
+	for names.Next(ctx) {
+		record, err := l.stack.redis.Get(ctx, names.Val()).Result()
+		if err == nil && len(record) == keyRecord {
+			return record, nil
+		}
+	}
+	return "", errors.Join(errors.New("the API has put no key's record into Redis"), names.Err())
+}
+
+// try makes sure that the script takes our records for verified keys and grants what is asked.
+func (l *scriptLoad) try(ctx context.Context) error {
+	var names []string
+	for i := range keysPerCall {
+		names = append(names, fmt.Sprintf("%s%012d", ownName, i))
+	}
+	answer, err := l.stack.redis.EvalSha(ctx, l.sha, names, "c", ownTerm, asks()).Text()
+	const active = "\x01"
+	if err != nil || !strings.HasPrefix(answer, active+asks()[:2]) {
+		return fmt.Errorf("the gate's script does not grant: answer %q, %w", answer, err)
+	}
+	return nil
+}
+
+// asks is 257 tokens for each key of a call: for the script it is the same as one, and redis-benchmark cannot send the
+// byte 0 that one has in it.
+func asks() string { return strings.Repeat("\x01\x01", keysPerCall) }
+
+func (l *scriptLoad) by() string {
+	if l.benchmark == "" {
+		return "this program"
+	}
+	return "redis-benchmark"
+}
+
+// call runs the script on random records, keysPerCall at a time; an operation is one key.
+func (l *scriptLoad) call(ctx context.Context, duration time.Duration) (sample, error) {
+	args := []string{"evalsha", l.sha, strconv.Itoa(keysPerCall)}
+	for range keysPerCall {
+		args = append(args, ownName+placeholder)
+	}
+	args = append(args, "c", ownTerm, asks())
+	s, err := l.run(ctx, duration, "evalsha", nil, args)
+	s.operations *= keysPerCall
+	return s, err
+}
+
+// get reads random records, keysPerCall in a pipeline.
+func (l *scriptLoad) get(ctx context.Context, duration time.Duration) (sample, error) {
+	return l.run(ctx, duration, "get", []string{"-P", strconv.Itoa(keysPerCall)}, []string{"get", ownName + placeholder})
+}
+
+// run sends a command over and over. What came of it is read from Redis' own count of commands.
+func (l *scriptLoad) run(ctx context.Context, duration time.Duration, command string, options, args []string) (sample, error) {
+	ctx, cancel := context.WithTimeout(ctx, duration+startTime)
+	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	stopping, stop := context.WithCancel(ctx)
+	defer stop()
+	pid := os.Getpid()
+	if l.benchmark == "" {
+		group.Go(func() error { return l.loop(stopping, args, len(options) > 0) })
+	} else {
+		cmd := l.command(stopping, options, args)
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		if err := cmd.Start(); err != nil {
+			return sample{}, fmt.Errorf("start redis-benchmark: %w", err)
+		}
+		pid = cmd.Process.Pid
+		group.Go(func() error {
+			if err := cmd.Wait(); stopping.Err() == nil {
+				return fmt.Errorf("redis-benchmark ended: %w: %s", err, bytes.TrimSpace(said.Bytes()))
+			}
+			return nil // it was asked to
+		})
+	}
+	s, err := l.observe(ctx, duration, command, pid)
+	stop()
+	return s, errors.Join(group.Wait(), err)
+}
+
+// command is redis-benchmark without an end.
+func (l *scriptLoad) command(ctx context.Context, options, args []string) *exec.Cmd {
+	all := append([]string{"-h", l.host, "-p", l.port, "-a", l.password, "-c", strconv.Itoa(redisClients), "-n", "1000000000", "-r", strconv.Itoa(keyCount), "-q"}, options...)
+	return exec.CommandContext(ctx, l.benchmark, append(all, args...)...)
+}
+
+// observe waits until Redis is busy with the command, and measures it for a while.
+func (l *scriptLoad) observe(ctx context.Context, duration time.Duration, command string, pid int) (sample, error) {
+	const busy = 1000 // calls
+	first, err := l.calls(ctx, command)
+	if err != nil {
+		return sample{}, err
+	}
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	before := first
+	for before < first+busy {
+		select {
+		case <-ctx.Done():
+			return sample{}, fmt.Errorf("wait for calls of %s: %w", command, context.Cause(ctx))
+		case <-ticker.C:
+			if before, err = l.calls(ctx, command); err != nil {
+				return sample{}, err
+			}
+		}
+	}
+	processes, err := l.stack.watched(processRedis)
+	if err != nil {
+		return sample{}, err
+	}
+	w, err := startWatch(append(processes, watched{name: processClient, pid: pid})...)
+	if err != nil {
+		return sample{}, err
+	}
+	select {
+	case <-ctx.Done():
+		return sample{}, context.Cause(ctx)
+	case <-time.After(duration):
+	}
+	s, err := w.stop()
+	if err != nil {
+		return s, err
+	}
+	after, err := l.calls(ctx, command)
+	s.operations = after - before
+	return s, err
+}
+
+// calls is how often Redis has run a command.
+func (l *scriptLoad) calls(ctx context.Context, command string) (int, error) {
+	text, err := l.stack.redis.Info(ctx, "commandstats").Result()
+	if err != nil {
+		return 0, fmt.Errorf("ask Redis for its counts: %w", err)
+	}
+	for line := range strings.Lines(text) {
+		if rest, found := strings.CutPrefix(line, "cmdstat_"+command+":calls="); found {
+			count, _, _ := strings.Cut(rest, ",")
+			return strconv.Atoi(count)
+		}
+	}
+	return 0, nil // never called
+}
+
+// loop is redis-benchmark's work done by this program: as many connections, one call or pipeline at a time on each.
+func (l *scriptLoad) loop(ctx context.Context, args []string, pipelined bool) error {
+	client, err := redisurl.Open(l.stack.redisURL, func(o *redis.UniversalOptions) { o.PoolSize = redisClients })
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }()
+	group, ctx := errgroup.WithContext(ctx)
+	for number := range redisClients {
+		group.Go(func() error { return l.repeat(ctx, client, number, args, pipelined) })
+	}
+	if err := group.Wait(); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+func (l *scriptLoad) repeat(ctx context.Context, client redis.UniversalClient, number int, args []string, pipelined bool) error {
+	commands := 1
+	if pipelined {
+		commands = keysPerCall
+	}
+	for n := number; ctx.Err() == nil; {
+		pipe := client.Pipeline()
+		for range commands {
+			var command []any
+			for _, arg := range args {
+				if name, found := strings.CutSuffix(arg, placeholder); found {
+					n += 7919
+					arg = fmt.Sprintf("%s%012d", name, n%keyCount)
+				}
+				command = append(command, arg)
+			}
+			pipe.Do(ctx, command...)
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"examprep.dev/api/client"
+	"examprep.dev/server/attempts"
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/gate"
+	"examprep.dev/server/httpapi"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/redisurl"
+	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/webhooks"
+)
+
+// service runs the real data plane and returns its base URL and a key.
+func service(t *testing.T) (base, key string) {
+	t.Helper()
+	pool := postgrestest.New(t)
+	logger := slog.New(slog.DiscardHandler)
+	publish(t, pool)
+	snapshot, err := catalog.OpenSnapshot(t.Context(), pool, logger, catalog.SnapshotConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := attempts.NewService(attempts.Config{NamespaceSecret: bytes.Repeat([]byte{7}, 32)}, pool, snapshot, (*webhooks.Notifier)(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, prefix := redistest.New(t)
+	rdb, err := redisurl.Open(os.Getenv(redistest.ServerVariable), gate.ClientOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = rdb.Close() })
+	guard := gate.New(gate.Config{
+		Prefix: prefix, Logger: logger,
+		Anonymous: keys.Tier{Name: "anonymous", Requests: 1000, Period: time.Minute, Burst: 1000},
+	}, rdb, keys.NewReader(pool))
+	background(t, guard.Run)
+	issued, err := keys.NewStore(pool, guard).Create(t.Context(), keys.NewKey{Account: "customer", Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httpapi.New(httpapi.Config{}, httpapi.Deps{Gate: guard, Catalog: snapshot, Attempts: engine, Logger: logger, Registerer: prometheus.NewRegistry()})
+	background(t, func(ctx context.Context) error { return server.Serve(ctx, listener) })
+	return "http://" + listener.Addr().String() + "/v1", issued.Key
+}
+
+func publish(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	options := map[string]string{"A": "one", "B": "two"}
+	question := func(number int, right string) catalog.Question {
+		return catalog.Question{
+			Section: 1, Number: number, Prompt: "?", Options: options, Explanation: "So it is.",
+			Answer: catalog.Answer{Kind: catalog.AnswerChoice, Choices: []string{right}},
+		}
+	}
+	exam := catalog.Exam{
+		Key: "xx-sample", Name: "Sample", Country: "Spain", CountryCode: "ES", DurationMinutes: 90,
+		Scoring:   json.RawMessage(`{"pass_mark": 1}`),
+		Resources: catalog.Resources{OfficialSites: []catalog.Link{{Title: "Board", URL: "https://example.org/"}}},
+		StudyPath: catalog.StudyPath{Weeks: 2, HoursTotal: 7.5, Steps: []json.RawMessage{[]byte(`{"week":1}`)}},
+		Papers: []catalog.Paper{{
+			ID: "xx-sample-2023", Title: "2023", Year: 2023,
+			Provenance: catalog.Provenance{Publisher: "Board", SourceURL: "https://example.org/2023.pdf", License: "CC0-1.0"},
+			Questions:  []catalog.Question{question(1, "A"), question(2, "B")},
+		}},
+	}
+	publisher := catalog.NewPublisher(pool, postgres.Sandbox, (*webhooks.Notifier)(nil))
+	if _, err := publisher.Publish(t.Context(), catalog.Claim{Cluster: "c", Namespace: "n", Name: "x"}, exam, catalog.Options{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// background runs part until the test ends.
+func background(t *testing.T, part func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- part(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func connect(t *testing.T, base, key string) *client.Client {
+	t.Helper()
+	c, err := client.New(base, key, client.WithRetries(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestTheNineOperationsOnTheRealService(t *testing.T) {
+	base, key := service(t)
+	c, ctx := connect(t, base, key), t.Context()
+	const exam, paper, learner = "xx-sample", "xx-sample-2023", "learner"
+	check := func(what string, err error, holds bool) {
+		t.Helper()
+		if err != nil || !holds {
+			t.Errorf("%s: holds %v, error %v", what, holds, err)
+		}
+	}
+	exams, err := c.ListExams(ctx, "Spain", "ES")
+	check("list", err, len(exams) == 1 && exams[0].ExamKey == exam && exams[0].DurationMin == 90)
+	overview, err := c.ExamOverview(ctx, exam)
+	check("overview", err, overview.Name == "Sample" && len(overview.Scoring) > 0)
+	resources, err := c.ExamResources(ctx, exam)
+	check("resources", err, len(resources.OfficialSites) == 1 && resources.OfficialSites[0].URL == "https://example.org/")
+	path, err := c.ExamStudyPath(ctx, exam)
+	check("study path", err, path.StudyWeeks == 2 && len(path.StudyPath) == 1)
+	papers, err := c.MockPapers(ctx, exam)
+	check("papers", err, papers.TotalPapers == 1 && len(papers.Years) == 1 && papers.Years[0].Papers[0].PaperID == paper)
+	opened, err := c.OpenMockPaper(ctx, exam, client.QuestionRange{PaperID: paper, Limit: 1, LearnerID: learner})
+	check("open", err, opened.QuestionCount == 2 && len(opened.Questions) == 1 && opened.State == "in_progress" && opened.ExpiresAt != nil)
+	page, err := c.MockQuestionPage(ctx, exam, client.QuestionRange{PaperID: paper, Offset: 1, LearnerID: learner})
+	check("questions", err, page.Total == 2 && len(page.Questions) == 1 && page.Questions[0].AnswerID == "1:2")
+	result, err := c.SubmitMockAttempt(ctx, exam, client.Submission{
+		AttemptID: opened.AttemptID, Answers: map[string]string{"1:1": "A", "1:2": "A"}, LearnerID: learner,
+	})
+	check("submit", err, result.Success && result.Feedback.Score == 50 && result.Feedback.CorrectCount == 1 &&
+		len(result.Feedback.Questions) == 2 && len(result.Feedback.Raw) > 0)
+	history, err := c.MockAttempts(ctx, exam, client.HistoryRange{Limit: 5, LearnerID: learner})
+	check("history", err, history.Total == 1 && *history.Attempts[0].Score == 50)
+}
+
+func TestWhatTheServiceRefusesIsTyped(t *testing.T) {
+	base, key := service(t)
+	for name, c := range map[string]struct {
+		key, exam string
+		status    int
+		code      string
+	}{
+		"no such exam":         {key, "none", 404, "exam_not_found"},
+		"a name to be escaped": {key, "a/b?c", 404, ""},
+		"no such key":          {"service_x", "xx-sample", 401, "unauthorized"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := connect(t, base, c.key).ExamOverview(t.Context(), c.exam)
+			refused, ok := errors.AsType[*client.Error](err)
+			if !ok || refused.Status != c.status || (c.code != "" && refused.Code != c.code) || refused.RequestID == "" {
+				t.Errorf("got %v, want %d %s", err, c.status, c.code)
+			}
+		})
+	}
+}

@@ -11,10 +11,10 @@ import (
 
 const (
 	// readBatch is how many hints are taken from the stream at once, readWait how long an idle read waits for them.
-	readBatch = 128
+	readBatch = 512
 	readWait  = time.Second
 	// maxQueued bounds the hints that wait in this worker's lanes; at that it leaves the stream to others.
-	maxQueued = 16_384
+	maxQueued = 65_536
 	// fullPause is the wait of a worker that has no room for hints.
 	fullPause = 50 * time.Millisecond
 	// leaseBatch is how many deliveries one statement leases.

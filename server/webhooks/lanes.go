@@ -13,20 +13,20 @@ const (
 	// that keeps failing, maxWindow the most deliveries in flight to one endpoint from one worker.
 	firstWindow = 2
 	minWindow   = 1
-	maxWindow   = 64
+	maxWindow   = 128
 	// fairShare bounds one endpoint by what the others leave: it may hold an eighth of the free places and one more.
 	// However many receivers hang at once, a place is left for the next one.
 	fairShare = 8
 	// doubtfulShare bounds the places of all endpoints whose last try failed, or that were not tried yet, together.
 	doubtfulShare = 2
-	// maxLane bounds the hints that wait in one lane, maxDoubtfulLane those of an endpoint that is in doubt. Hints are
-	// ids: a long queue costs little, and a burst for one endpoint need not go back to Postgres.
-	maxLane         = 2048
+	// maxLane bounds the hints that wait in one lane, maxDoubtfulLane those of an endpoint whose last try failed. Hints
+	// are ids: a long queue costs little, and a burst for one endpoint need not go back to Postgres.
+	maxLane         = 16_384
 	maxDoubtfulLane = 64
 	// maxLaneWait bounds a queue by the time that it needs: what would wait longer waits in Postgres.
 	maxLaneWait = 5 * time.Second
 	// firstPace is the guess at how long a try takes before one has been made.
-	firstPace = 100 * time.Millisecond
+	firstPace = 20 * time.Millisecond
 	// minPark and maxPark bound how long a delivery that found its lane full is put off.
 	minPark = 50 * time.Millisecond
 	maxPark = time.Minute
@@ -54,8 +54,8 @@ type lane struct {
 	endpoint       uuid.UUID
 	queue          []hint
 	size, inFlight int
-	// proven: the last try succeeded. slowStart: none has failed yet.
-	proven, slowStart bool
+	// tried: an outcome is known. proven: the last one was a success. slowStart: none was a failure.
+	tried, proven, slowStart bool
 	// credit counts successes since the window last grew; pace is about how long a try takes.
 	credit int
 	pace   time.Duration
@@ -105,10 +105,10 @@ func (own *lane) room(crowded bool) int {
 	case own.proven:
 	case crowded:
 		return 0
-	default:
+	case own.tried:
 		most = maxDoubtfulLane
 	}
-	if own.pace <= 0 {
+	if own.pace <= 0 || !own.tried {
 		return most
 	}
 	return min(max(int(maxLaneWait/own.pace)*own.size, 2*own.size), most)
@@ -192,7 +192,11 @@ func (l *lanes) leave(endpoint uuid.UUID, delivered bool, began time.Time) {
 	own, now := l.byID[endpoint], l.now()
 	held := own.inFlight
 	own.heard = now
-	own.pace += (now.Sub(began) - own.pace) / 8
+	if took := now.Sub(began); own.tried {
+		own.pace += (took - own.pace) / 8
+	} else {
+		own.tried, own.pace = true, took
+	}
 	if own.proven != delivered {
 		l.count(own, -held) // out under the old name, in again under the new one
 		own.proven = delivered

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"testing"
 	"time"
 
@@ -135,4 +136,43 @@ func TestAKeyringRotates(t *testing.T) {
 			t.Errorf("%q: got %v, want a KeyringError", text, err)
 		}
 	}
+}
+
+func FuzzAURLThatIsAcceptedNamesNoPrivateAddress(f *testing.F) {
+	for _, seed := range []string{
+		"https://receiver.example.com:8443/hook?a=b", "https://127.0.0.1/", "https://[::ffff:127.0.0.1%25eth0]:1/", "https://0x7f.1/",
+		"https://u:p@x/", "https://x\\@127.0.0.1/", "https://x:0/",
+	} {
+		f.Add(seed)
+	}
+	g := newGuard(nil)
+	f.Fuzz(func(t *testing.T, raw string) {
+		if g.checkURL(raw) != nil {
+			return
+		}
+		u, err := url.Parse(raw)
+		if err != nil || u.Scheme != "https" || u.User != nil || u.Hostname() == "" {
+			t.Fatalf("%q is accepted", raw)
+		}
+		if address, err := netip.ParseAddr(u.Hostname()); err == nil {
+			address = address.Unmap()
+			if address.IsPrivate() || address.IsLoopback() || address.IsLinkLocalUnicast() || address.IsMulticast() || address.IsUnspecified() {
+				t.Fatalf("%q is accepted", raw)
+			}
+		}
+	})
+}
+
+func FuzzRetryAfterStaysWithinBounds(f *testing.F) {
+	for _, seed := range []string{"", "7", "-1", "9223372036854775808", "Thu, 01 Jan 2026 00:01:00 GMT", "1e9"} {
+		f.Add(seed)
+	}
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	f.Fuzz(func(t *testing.T, value string) {
+		asked := retryAfter(http.Header{"Retry-After": {value}}, now)
+		delay, again := retryDelay(defaultRetryBase, 1, asked)
+		if asked < 0 || !again || delay < 8*time.Second || delay > maxRetryAfter {
+			t.Fatalf("%q: asked %s, waits %s", value, asked, delay)
+		}
+	})
 }

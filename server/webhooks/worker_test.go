@@ -32,7 +32,7 @@ var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 // testKeys is base64 of 0123456789abcdef, twice.
 const testKeys = "k1:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 
-func testKeyring(t *testing.T) *Keyring {
+func testKeyring(t testing.TB) *Keyring {
 	t.Helper()
 	ring, err := ParseKeyring(testKeys)
 	if err != nil {
@@ -57,7 +57,7 @@ type receiver struct {
 	count int
 }
 
-func newReceiver(t *testing.T, answer func(n int, w http.ResponseWriter, r *http.Request)) *receiver {
+func newReceiver(t testing.TB, answer func(n int, w http.ResponseWriter, r *http.Request)) *receiver {
 	t.Helper()
 	r := &receiver{arrived: make(chan delivery, 4096), answer: answer}
 	r.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
@@ -96,7 +96,7 @@ type bench struct {
 	notifier  *Notifier
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t testing.TB) *bench {
 	t.Helper()
 	client, prefix := redistest.New(t)
 	b := &bench{pool: postgrestest.New(t), redis: client, prefix: prefix, keyring: testKeyring(t)}
@@ -107,7 +107,7 @@ func newBench(t *testing.T) *bench {
 }
 
 // run runs part until the test ends or stop is called, and waits for it.
-func run(t *testing.T, part func(context.Context) error) (stop func()) {
+func run(t testing.TB, part func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan struct{})
@@ -123,7 +123,7 @@ func run(t *testing.T, part func(context.Context) error) (stop func()) {
 	return stop
 }
 
-func (b *bench) worker(t *testing.T, receivers ...*receiver) *Worker {
+func (b *bench) worker(t testing.TB, receivers ...*receiver) *Worker {
 	t.Helper()
 	var authorities strings.Builder
 	for _, r := range receivers {
@@ -139,7 +139,7 @@ func (b *bench) worker(t *testing.T, receivers ...*receiver) *Worker {
 	return w
 }
 
-func (b *bench) endpoint(t *testing.T, url string) (ManagedEndpoint, Endpoint) {
+func (b *bench) endpoint(t testing.TB, url string) (ManagedEndpoint, Endpoint) {
 	t.Helper()
 	want := ManagedEndpoint{
 		Owner: "test/ns/" + uuid.NewString(), URL: url, Events: Kinds(), Secret: NewSecret(),

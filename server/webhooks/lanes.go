@@ -23,6 +23,11 @@ const (
 	// are ids: a long queue costs little, and a burst for one endpoint need not go back to Postgres.
 	maxLane         = 16_384
 	maxDoubtfulLane = 64
+	// crowdedAt is how many hints may wait in all lanes before each is kept short, maxCrowdedLane how many a lane of a
+	// receiver that answers holds then; from packedAt on endpoints in doubt hold none.
+	crowdedAt      = maxQueued / 4
+	maxCrowdedLane = 1024
+	packedAt       = maxQueued / 2
 	// maxLaneWait bounds a queue by the time that it needs: what would wait longer waits in Postgres.
 	maxLaneWait = 5 * time.Second
 	// firstPace is the guess at how long a try takes before one has been made.
@@ -89,7 +94,7 @@ func (l *lanes) push(h hint) (park time.Duration, queued bool) {
 		l.byID[h.endpoint] = own
 	}
 	own.heard = l.now()
-	if len(own.queue) >= own.room(l.queued >= maxQueued/2) {
+	if len(own.queue) >= own.room(l.queued) {
 		return l.park(own), false
 	}
 	l.enqueue(own, h)
@@ -97,14 +102,18 @@ func (l *lanes) push(h hint) (park time.Duration, queued bool) {
 	return 0, true
 }
 
-// room is how many hints a lane may hold. In a crowd endpoints in doubt hold none: what waits for them must never keep
-// the worker from reading what comes for the others.
-func (own *lane) room(crowded bool) int {
+// room is how many hints a lane may hold while so many wait in all of them. In a crowd endpoints in doubt hold next to
+// none: what waits for them must never keep the worker from reading what comes for the others.
+func (own *lane) room(queued int) int {
 	most := maxLane
 	switch {
+	case own.proven && queued >= crowdedAt:
+		most = maxCrowdedLane
 	case own.proven:
-	case crowded:
+	case queued >= packedAt:
 		return 0
+	case queued >= crowdedAt:
+		return firstWindow // enough to find out whether it answers
 	case own.tried:
 		most = maxDoubtfulLane
 	}

@@ -17,8 +17,8 @@ const (
 	// relaySlack is what a row is left to the stream beyond the length of a lease, before the sweep puts it there again:
 	// leased within the slack, its place in the index stays good until the lease is over.
 	relaySlack = 5 * time.Second
-	// streamDepth is how many hints the stream may hold before relays wait. What waits, waits in Postgres, where it
-	// costs nothing: a million due rows are claimed once, as they are needed.
+	// streamDepth is how many hints may wait for a worker to take them before relays wait. What waits, waits in Postgres,
+	// where it costs nothing: a million due rows are claimed once, as they are needed.
 	streamDepth = 8192
 	// depthPause is the wait while the stream is full.
 	depthPause = 20 * time.Millisecond

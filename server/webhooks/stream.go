@@ -57,13 +57,25 @@ func (s *stream) add(ctx context.Context, hints []hint) error {
 	return nil
 }
 
-// depth is how many hints are in the stream: those that no worker has taken, and a few on their way out.
+// depth is how many hints no worker has taken. What workers hold is not counted: hints that wait in a lane for a
+// receiver that hangs, or that a killed worker left behind, must not keep the relays from what is for others.
 func (s *stream) depth(ctx context.Context) (int, error) {
-	n, err := s.redis.XLen(ctx, s.name).Result()
+	all, err := s.redis.XLen(ctx, s.name).Result()
 	if err != nil {
 		return 0, fmt.Errorf("measure stream: %w", err)
 	}
-	return int(n), nil
+	if all == 0 {
+		return 0, nil
+	}
+	held, err := s.redis.XPending(ctx, s.name, groupName).Result()
+	if isNoGroup(err) {
+		return int(all), nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("measure what workers hold: %w", err)
+	}
+	// A held hint may have been trimmed away already.
+	return int(max(all-held.Count, 0)), nil
 }
 
 // read waits up to wait for at most count hints. A group that vanished (a flush, a fail-over) is made again.
@@ -133,9 +145,19 @@ func (s *stream) done(ctx context.Context, hints []hint) error {
 	return nil
 }
 
-// leave forgets this worker; what it had not finished is found by the sweep.
+// leave forgets this worker unless it still holds hints: forgotten with it they would lie in the stream as if nobody had
+// taken them, and nobody would be given them. They are claimed by another worker, which then forgets this one.
 func (s *stream) leave(ctx context.Context) error {
-	return s.redis.XGroupDelConsumer(ctx, s.name, groupName, s.consumer).Err()
+	consumers, err := s.redis.XInfoConsumers(ctx, s.name, groupName).Result()
+	if err != nil {
+		return fmt.Errorf("ask what this worker holds: %w", err)
+	}
+	for _, consumer := range consumers {
+		if consumer.Name == s.consumer && consumer.Pending == 0 {
+			return s.redis.XGroupDelConsumer(ctx, s.name, groupName, s.consumer).Err()
+		}
+	}
+	return nil
 }
 
 func (s *stream) ensureGroup(ctx context.Context) error {

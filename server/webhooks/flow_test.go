@@ -1,0 +1,112 @@
+package webhooks
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+)
+
+// fill makes n events for one endpoint, due at once, in one statement.
+func (b *bench) fill(t *testing.T, endpoint uuid.UUID, n int) {
+	t.Helper()
+	event, err := NewEvent(KindContentUpdated, uuid.NullUUID{}, time.Now(), ContentUpdated{ExamKey: "exam"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.pool.Exec(t.Context(), `WITH made AS (
+			INSERT INTO webhook_events (id, kind, body) SELECT webhook_new_id(), $2, $3 FROM generate_series(1, $1::int) RETURNING id)
+		INSERT INTO webhook_deliveries (id, event_id, endpoint_id) SELECT webhook_new_id(), id, $4 FROM made`,
+		n, string(event.Kind), event.Body, endpoint); err != nil {
+		t.Fatal(err)
+	}
+	b.notifier.Notify()
+}
+
+// hold relays what is due and takes up to most of it from the stream, as a worker that then does nothing.
+func (w *Worker) hold(t *testing.T, most int) (held []hint) {
+	t.Helper()
+	if err := w.stream.ensureGroup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.relayDue(t.Context())
+	for len(held) < most {
+		hints, err := w.stream.read(t.Context(), readBatch, time.Second)
+		if err != nil || len(hints) == 0 {
+			t.Fatalf("read %d hints of %d: %v", len(held), most, err)
+		}
+		held = append(held, hints...)
+	}
+	return held
+}
+
+func TestBacklogsOfManyHangingReceiversDelayNobodyElse(t *testing.T) {
+	b := newBench(t)
+	release := make(chan struct{})
+	hanging := newReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
+	defer close(release)
+	healthy := newReceiver(t, nil)
+	_, good := b.endpoint(t, healthy.URL)
+	const receivers, each = 160, 64 // more than the stream is deep
+	for n := range receivers {
+		_, bad := b.endpoint(t, fmt.Sprintf("%s/%d", hanging.URL, n))
+		b.fill(t, bad.ID, each)
+	}
+	w := b.worker(t, hanging, healthy)
+	w.cfg.Timeout, w.sender.client.Timeout = 4*patience, 4*patience
+	run(t, w.Run)
+	eventually(t, "their backlogs wait in the lanes", func() bool { return w.lanes.backlog() > streamDepth })
+	b.fill(t, good.ID, 1)
+	healthy.next(t)
+}
+
+func TestHintsOfAKilledWorkerDoNotHoldUpTheRelay(t *testing.T) {
+	b := newBench(t)
+	r := newReceiver(t, nil)
+	_, big := b.endpoint(t, "https://127.0.0.1:1/")
+	_, good := b.endpoint(t, r.URL)
+	b.fill(t, big.ID, streamDepth)
+	b.worker(t).hold(t, streamDepth)
+	second := b.worker(t, r)
+	depth, err := second.stream.depth(t.Context())
+	if err != nil || depth != 0 {
+		t.Errorf("depth %d, want 0: all of it is held; %v", depth, err)
+	}
+	b.fill(t, good.ID, 1)
+	run(t, second.Run)
+	r.next(t)
+}
+
+func TestAWorkerThatLeavesOrphansNoHint(t *testing.T) {
+	b := newBench(t)
+	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
+	b.fill(t, endpoint.ID, 10)
+	w := b.worker(t)
+	held := w.hold(t, 10)
+	consumers := func() []redis.XInfoConsumer {
+		t.Helper()
+		list, err := b.redis.XInfoConsumers(t.Context(), w.stream.name, groupName).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	if err := w.stream.leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if list := consumers(); len(list) != 1 || list[0].Pending != 10 {
+		t.Errorf("left %+v, want a worker that others can claim 10 hints from", list)
+	}
+	if err := w.stream.done(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.stream.leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if list := consumers(); len(list) != 0 {
+		t.Errorf("left %+v, want none", list)
+	}
+}

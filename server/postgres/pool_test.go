@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/postgres/postgrestest"
 )
 
 func TestAMalformedURLIsNamedWithoutItsPassword(t *testing.T) {
@@ -15,5 +16,20 @@ func TestAMalformedURLIsNamedWithoutItsPassword(t *testing.T) {
 	}
 	if strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("the password is in %q", err)
+	}
+}
+
+func TestAPoolsSizeIsTheURLsOrEnoughToShareCommits(t *testing.T) {
+	address := postgrestest.URL(t)
+	for suffix, want := range map[string]int32{"": 20, "&pool_max_conns=3": 3} {
+		pool, err := postgres.Open(t.Context(), address+suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := pool.Config().MaxConns
+		pool.Close()
+		if got < want || suffix != "" && got != want {
+			t.Errorf("%q: %d connections, want %d", suffix, got, want)
+		}
 	}
 }

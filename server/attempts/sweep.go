@@ -17,6 +17,8 @@ const (
 	// sweepInterval is how often Run looks. Attempts close 24 hours after their deadline, and read as expired before
 	// they are swept, so a minute more or less is nobody's loss.
 	sweepInterval = time.Minute
+	// sweepTimeout bounds one statement: a connection that has gone silent must not end the sweeping.
+	sweepTimeout = 10 * time.Second
 )
 
 // Sweeper closes attempts that nobody submitted. It needs no namespace secret and no catalogue.
@@ -60,9 +62,7 @@ func (s *Sweeper) Sweep(ctx context.Context) (closed int, err error) {
 	now := s.now().UTC().Truncate(time.Microsecond)
 	cutoff := now.Add(-lateWindow)
 	for {
-		n, err := s.queries.CloseOverdue(ctx, attemptsdb.CloseOverdueParams{
-			ClosedAt: &now, Cutoff: &cutoff, Batch: sweepBatch,
-		})
+		n, err := s.closeSome(ctx, now, cutoff)
 		if err != nil {
 			return closed, fmt.Errorf("close overdue attempts: %w", err)
 		}
@@ -71,4 +71,10 @@ func (s *Sweeper) Sweep(ctx context.Context) (closed int, err error) {
 			return closed, nil
 		}
 	}
+}
+
+func (s *Sweeper) closeSome(ctx context.Context, now, cutoff time.Time) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
+	defer cancel()
+	return s.queries.CloseOverdue(ctx, attemptsdb.CloseOverdueParams{ClosedAt: &now, Cutoff: &cutoff, Batch: sweepBatch})
 }

@@ -194,6 +194,8 @@ func (n notes) news(endpoint uuid.UUID, came outcome, now time.Time) bool {
 }
 
 func (w *Worker) disable(ctx context.Context, endpoint uuid.UUID) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
 	n, err := w.queries.DisableEndpoint(ctx, webhooksdb.DisableEndpointParams{ID: endpoint, Reason: reasonGone})
 	if err == nil && n > 0 {
 		w.cfg.Logger.Warn("webhook endpoint disabled", "endpoint", endpoint, "reason", reasonGone)

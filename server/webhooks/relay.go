@@ -51,7 +51,6 @@ func (w *Worker) relay(ctx context.Context) {
 
 // relayDue empties what is due, a batch at a time, and reports whether it stopped only because the stream is full.
 func (w *Worker) relayDue(ctx context.Context) (full bool) {
-	hold := w.term() + relaySlack
 	for ctx.Err() == nil {
 		// Redis is asked first: while it is away no row is touched.
 		depth, err := w.stream.depth(ctx)
@@ -63,9 +62,7 @@ func (w *Worker) relayDue(ctx context.Context) (full bool) {
 		if batch <= 0 {
 			return true
 		}
-		rows, err := w.queries.ClaimDue(ctx, webhooksdb.ClaimDueParams{
-			HoldSeconds: hold.Seconds(), Batch: int32(batch),
-		})
+		rows, err := w.claim(ctx, batch)
 		if err != nil {
 			w.trouble(ctx, "claiming due deliveries", err)
 			return false
@@ -80,6 +77,16 @@ func (w *Worker) relayDue(ctx context.Context) (full bool) {
 	return false
 }
 
+// claim takes due rows. It is not cut short when the worker stops, or rows that it took would be relayed by nobody until
+// their hold is over; a connection that has gone silent costs it its time-out and no more.
+func (w *Worker) claim(ctx context.Context, batch int) ([]webhooksdb.ClaimDueRow, error) {
+	statement, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	return w.queries.ClaimDue(statement, webhooksdb.ClaimDueParams{
+		HoldSeconds: (w.term() + relaySlack).Seconds(), Batch: int32(batch),
+	})
+}
+
 // hand puts claimed rows on the stream. If Redis does not take them they are due again in a moment.
 func (w *Worker) hand(ctx context.Context, rows []webhooksdb.ClaimDueRow) bool {
 	hints := make([]hint, len(rows))
@@ -88,13 +95,16 @@ func (w *Worker) hand(ctx context.Context, rows []webhooksdb.ClaimDueRow) bool {
 		hints[i] = hint{delivery: row.ID, endpoint: row.EndpointID}
 		ids[i] = row.ID
 	}
-	err := w.stream.add(ctx, hints)
+	// Finished even while the worker stops: what was claimed is for others to deliver.
+	store, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	err := w.stream.add(store, hints)
 	if err == nil {
 		return true
 	}
 	w.trouble(ctx, "relaying deliveries to Redis", err)
-	restore, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-	defer cancel()
+	restore, done := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer done()
 	if err := w.queries.Unclaim(restore, webhooksdb.UnclaimParams{
 		Ids: ids, Delays: slices.Repeat([]float64{retryPause.Seconds()}, len(ids)),
 	}); err != nil {
@@ -116,13 +126,19 @@ func (w *Worker) listen(ctx context.Context, wake chan<- struct{}) {
 }
 
 func listenOnce(ctx context.Context, pool *pgxpool.Pool, wake chan<- struct{}) error {
-	borrowed, err := pool.Acquire(ctx)
+	opening, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	borrowed, err := pool.Acquire(opening)
 	if err != nil {
 		return err //nolint:wrapcheck // the caller says what it was doing
 	}
 	conn := borrowed.Hijack()
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	if _, err := conn.Exec(ctx, "LISTEN "+outboxChannel); err != nil {
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+		defer cancel()
+		_ = conn.Close(closing)
+	}()
+	if _, err := conn.Exec(opening, "LISTEN "+outboxChannel); err != nil {
 		return err //nolint:wrapcheck // the caller says what it was doing
 	}
 	for {

@@ -112,13 +112,19 @@ func (w *Worker) next(r result) (state string, delay time.Duration) {
 // believed at once; one that has failed for too long is disabled when it fails again.
 func (w *Worker) noteHealth(ctx context.Context, batch []result) {
 	last := make(map[uuid.UUID]outcome, len(batch))
+	gone := make(map[uuid.UUID]time.Time)
 	for _, r := range batch {
 		if before, known := last[r.row.EndpointID]; !known || !before.delivered() {
 			last[r.row.EndpointID] = r.outcome
 		}
 		if r.status == http.StatusGone {
-			w.disable(ctx, r.row.EndpointID)
+			if seen := gone[r.row.EndpointID]; seen.Before(r.row.UpdatedAt) {
+				gone[r.row.EndpointID] = r.row.UpdatedAt
+			}
 		}
+	}
+	for endpoint, seen := range gone {
+		w.disable(ctx, endpoint, seen)
 	}
 	var arg webhooksdb.NoteHealthParams
 	var failing []uuid.UUID
@@ -157,9 +163,7 @@ func (w *Worker) disableFailing(ctx context.Context, ids []uuid.UUID) error {
 	}
 	for _, endpoint := range disabled {
 		w.cfg.Logger.Warn("webhook endpoint disabled", "endpoint", endpoint, "reason", reasonFailing)
-		if _, err := w.queries.CancelPending(ctx, endpoint); err != nil {
-			return err //nolint:wrapcheck // the caller says what it was doing
-		}
+		w.abandonBacklog(endpoint)
 	}
 	return nil
 }
@@ -193,15 +197,54 @@ func (n notes) news(endpoint uuid.UUID, came outcome, now time.Time) bool {
 	return true
 }
 
-func (w *Worker) disable(ctx context.Context, endpoint uuid.UUID) {
+// disable turns an endpoint off that said it is gone, if it is still as it was seen when the try was leased.
+func (w *Worker) disable(ctx context.Context, endpoint uuid.UUID, seen time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	n, err := w.queries.DisableEndpoint(ctx, webhooksdb.DisableEndpointParams{ID: endpoint, Reason: reasonGone})
-	if err == nil && n > 0 {
-		w.cfg.Logger.Warn("webhook endpoint disabled", "endpoint", endpoint, "reason", reasonGone)
-		_, err = w.queries.CancelPending(ctx, endpoint)
-	}
-	if err != nil {
+	n, err := w.queries.DisableEndpoint(ctx, webhooksdb.DisableEndpointParams{ID: endpoint, Reason: reasonGone, Seen: seen})
+	switch {
+	case err != nil:
 		w.trouble(ctx, "disabling an endpoint", err)
+	case n > 0:
+		w.cfg.Logger.Warn("webhook endpoint disabled", "endpoint", endpoint, "reason", reasonGone)
+		w.abandonBacklog(endpoint)
 	}
+}
+
+// maxAbandoned is how many endpoints may wait for their backlog to be cancelled.
+const maxAbandoned = 256
+
+// abandonBacklog asks for what is pending to be cancelled, without waiting for it: outcomes of others come first. When
+// too many wait already it does nothing; then each delivery is cancelled when it is refused a lease.
+func (w *Worker) abandonBacklog(endpoint uuid.UUID) {
+	select {
+	case w.abandoned <- endpoint:
+	default:
+	}
+}
+
+// cancelBacklogs cancels what is pending for endpoints that this worker disabled, a chunk at a time.
+func (w *Worker) cancelBacklogs(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case endpoint := <-w.abandoned:
+			if err := w.cancelBacklog(ctx, endpoint); err != nil {
+				w.trouble(ctx, "cancelling the backlog of an endpoint", err)
+			}
+		}
+	}
+}
+
+func (w *Worker) cancelBacklog(ctx context.Context, endpoint uuid.UUID) error {
+	for ctx.Err() == nil {
+		statement, cancel := context.WithTimeout(ctx, storeTimeout)
+		n, err := w.queries.CancelPending(statement, webhooksdb.CancelPendingParams{EndpointID: endpoint, Chunk: cancelChunk})
+		cancel()
+		if err != nil || n < cancelChunk {
+			return err //nolint:wrapcheck // the caller says what it was doing
+		}
+	}
+	return nil
 }

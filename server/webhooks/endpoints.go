@@ -24,6 +24,8 @@ const (
 	maxDescription = 500
 	// MaxEndpoints is how many endpoints an account may register: each event costs a delivery for each of them.
 	MaxEndpoints = 50
+	// cancelChunk is how many deliveries one statement cancels: few enough that nobody waits long for it.
+	cancelChunk = 2000
 	// minSecret is the shortest signing secret that a resource may bring along, in bytes.
 	minSecret = 24
 )
@@ -152,7 +154,8 @@ type Change struct {
 	Events      []Kind
 	Description *string
 	// Enabled turns deliveries off, which cancels what is pending, or on again, also after the service turned them off.
-	// Events that happen while they are off are not delivered later.
+	// Events that happen while they are off are not delivered later. Of a backlog of thousands some may still be pending
+	// when deliveries are turned on again at once; those are delivered.
 	Enabled *bool
 }
 
@@ -167,14 +170,12 @@ func (e *Endpoints) Update(ctx context.Context, account, id uuid.UUID, change Ch
 		if err := e.validate(want.Url, kinds(want.Events), want.Description); err != nil {
 			return err
 		}
-		if want.Status == StatusDisabled {
-			if _, err := q.CancelPending(ctx, id); err != nil {
-				return err
-			}
-		}
 		var err error
 		updated, err = q.ChangeEndpoint(ctx, want)
-		return err
+		if err != nil || want.Status != StatusDisabled {
+			return err
+		}
+		return cancelSome(ctx, q, id)
 	})
 	if err != nil {
 		return Endpoint{}, err
@@ -250,12 +251,19 @@ func (e *Endpoints) withLocked(
 	return nil
 }
 
-// remove cancels before it deletes: a delivery row that is found later has no endpoint and is never leased.
+// remove deletes an endpoint: a delivery row that is found later has no endpoint and is never leased.
 func remove(ctx context.Context, q *webhooksdb.Queries, id uuid.UUID) error {
-	if _, err := q.CancelPending(ctx, id); err != nil {
+	if err := q.RemoveEndpoint(ctx, id); err != nil {
 		return err
 	}
-	return q.RemoveEndpoint(ctx, id)
+	return cancelSome(ctx, q, id)
+}
+
+// cancelSome cancels what is pending for an endpoint that was just turned off or deleted. Of a long backlog that is a
+// part, so that the transaction stays short: the rest is refused a lease when it is due, and cancelled by the worker.
+func cancelSome(ctx context.Context, q *webhooksdb.Queries, id uuid.UUID) error {
+	_, err := q.CancelPending(ctx, webhooksdb.CancelPendingParams{EndpointID: id, Chunk: cancelChunk})
+	return err
 }
 
 func (e *Endpoints) addSecret(ctx context.Context, q *webhooksdb.Queries, endpoint uuid.UUID, secret string) error {

@@ -110,3 +110,70 @@ func TestAWorkerThatLeavesOrphansNoHint(t *testing.T) {
 		t.Errorf("left %+v, want none", list)
 	}
 }
+
+func TestALongBacklogOfAReceiverThatIsGoneIsCancelledInChunks(t *testing.T) {
+	b := newBench(t)
+	gone := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
+	_, endpoint := b.endpoint(t, gone.URL)
+	b.fill(t, endpoint.ID, 3*cancelChunk)
+	// None of it is due: nothing but the chunks can end it.
+	if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_deliveries SET next_attempt_at = now() + interval '1 hour', relay_at = now() + interval '1 hour'"); err != nil {
+		t.Fatal(err)
+	}
+	run(t, b.worker(t, gone).Run)
+	b.fill(t, endpoint.ID, 1)
+	b.until(t, 0, inState, "pending")
+	b.until(t, 3*cancelChunk, inState, "cancelled")
+}
+
+func TestALongBacklogIsNeverDeliveredAfterItsEndpointWasDeleted(t *testing.T) {
+	b := newBench(t)
+	r := newReceiver(t, nil)
+	deleted, endpoint := b.endpoint(t, r.URL)
+	b.fill(t, endpoint.ID, 2*cancelChunk)
+	if err := b.endpoints.DeleteManaged(t.Context(), deleted.Owner); err != nil {
+		t.Fatal(err)
+	}
+	b.until(t, cancelChunk, inState, "cancelled")
+	run(t, b.worker(t, r).Run)
+	b.until(t, 2*cancelChunk, inState, "cancelled")
+	if n := len(r.arrived); n != 0 {
+		t.Errorf("%d deliveries, want none", n)
+	}
+}
+
+func TestALateGoneDoesNotDisableTheNewURL(t *testing.T) {
+	b := newBench(t)
+	entered, release := make(chan struct{}), make(chan struct{})
+	old := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+		close(entered)
+		<-release
+		w.WriteHeader(http.StatusGone)
+	})
+	moved := newReceiver(t, nil)
+	want, endpoint := b.endpoint(t, old.URL)
+	run(t, b.worker(t, old, moved).Run)
+	b.fill(t, endpoint.ID, 1)
+	<-entered
+	want.URL = moved.URL
+	if _, err := b.endpoints.ApplyManaged(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+	b.until(t, 1, inState, "failed")
+	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE last_status = 410 AND status = 'enabled'")
+	b.fill(t, endpoint.ID, 1)
+	moved.next(t)
+}
+
+func TestADeliveryThatIsPutOffKeepsTheWaitBeforeItsRetry(t *testing.T) {
+	b := newBench(t)
+	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
+	b.fill(t, endpoint.ID, 1)
+	var id uuid.UUID
+	if err := b.pool.QueryRow(t.Context(), "UPDATE webhook_deliveries SET next_attempt_at = now() + interval '1 hour' RETURNING id").Scan(&id); err != nil {
+		t.Fatal(err)
+	}
+	b.worker(t).putOff(t.Context(), []uuid.UUID{id}, []float64{0})
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE relay_at = next_attempt_at")
+}

@@ -138,17 +138,17 @@ func (e *Endpoints) changeManaged(
 			return row, err
 		}
 	}
-	if status == StatusDisabled {
-		if _, err := q.CancelPending(ctx, row.ID); err != nil {
-			return row, err
-		}
-	}
 	changed, err := q.ChangeEndpoint(ctx, webhooksdb.ChangeEndpointParams{
 		ID: row.ID, Url: want.URL, Events: texts(want.Events), Description: want.Description,
 		Status: status, DisabledReason: reason,
 	})
 	if err != nil {
 		return row, err
+	}
+	if status == StatusDisabled {
+		if err := cancelSome(ctx, q, row.ID); err != nil {
+			return row, err
+		}
 	}
 	current, err := e.currentSecret(ctx, q, row.ID)
 	if err != nil {

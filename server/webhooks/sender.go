@@ -73,7 +73,7 @@ func newSender(allowed []netip.Prefix, caPEM []byte, timeout time.Duration, now 
 			// their fate, and a connection that died silently would take the next ones with it.
 			Protocols:              onlyHTTP1(),
 			DisableCompression:     true,
-			MaxIdleConnsPerHost:    maxWindow,
+			MaxIdleConnsPerHost:    2 * maxWindow, // several endpoints may share a host
 			MaxIdleConns:           8 * maxWindow,
 			IdleConnTimeout:        time.Minute,
 			MaxResponseHeaderBytes: maxAnswerHeader,

@@ -91,7 +91,9 @@ type Worker struct {
 	// results is where finished tries wait for their common statement.
 	results chan result
 	noted   notes
-	tries   sync.WaitGroup
+	// abandoned are disabled endpoints whose backlog is to be cancelled.
+	abandoned chan uuid.UUID
+	tries     sync.WaitGroup
 }
 
 // NewWorker returns a worker. Its Redis client should be its own: blocking reads occupy connections.
@@ -107,6 +109,7 @@ func NewWorker(cfg WorkerConfig, pool *pgxpool.Pool, client redis.UniversalClien
 		stream: newStream(client, cfg.Prefix), sender: sender, lanes: newLanes(cfg.Concurrency, cfg.Now),
 		secrets: newSecretCache(queries, keyring, cfg.Now), lease: uuid.New(),
 		results: make(chan result, cfg.Concurrency), noted: make(notes),
+		abandoned: make(chan uuid.UUID, maxAbandoned),
 	}
 	w.metrics = newWorkerMetrics(cfg.Registerer)
 	return w, nil
@@ -121,6 +124,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	intake.Go(func() { w.dispatch(ctx) })
 	intake.Go(func() { w.reclaim(ctx) })
 	intake.Go(func() { w.watch(ctx) })
+	intake.Go(func() { w.cancelBacklogs(ctx) })
 	flusher.Go(func() { w.flushResults(ctx) })
 	intake.Wait()
 	w.giveBack(ctx)

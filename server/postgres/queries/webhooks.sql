@@ -24,12 +24,14 @@ RETURNING *;
 DELETE FROM webhook_endpoints WHERE id = @id;
 
 -- name: CancelPending :execrows
--- Rows that another statement holds are skipped, and cancelled when somebody asks for a lease: with no one waiting for
--- a row, statements of many rows cannot deadlock.
+-- So many of the deliveries to an endpoint that is no longer enabled, or gone. The rest is refused a lease, and cancelled
+-- then. So are rows that another statement holds: with no one waiting for a row, statements of many cannot deadlock.
 UPDATE webhook_deliveries SET state = 'cancelled', lease = NULL, lease_until = NULL, finished_at = now()
 WHERE id IN (
     SELECT d.id FROM webhook_deliveries d
-    WHERE d.endpoint_id = @endpoint_id AND d.state = 'pending' FOR UPDATE SKIP LOCKED);
+    WHERE d.endpoint_id = @endpoint_id AND d.state = 'pending'
+      AND NOT EXISTS (SELECT FROM webhook_endpoints e WHERE e.id = @endpoint_id AND e.status = 'enabled')
+    LIMIT @chunk FOR UPDATE OF d SKIP LOCKED);
 
 -- name: ManagedEndpoint :one
 SELECT * FROM webhook_endpoints WHERE managed_by = @managed_by::text;
@@ -90,7 +92,7 @@ WHERE d.id IN (
 RETURNING d.id, d.endpoint_id;
 
 -- name: Unclaim :exec
--- Puts rows off that nobody has in hand: each by its own delay.
+-- Puts rows off that nobody has in hand: each by its own delay, and never to before its retry is due.
 WITH put AS (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@delays::float8[]) AS delay
 ), idle AS (
@@ -98,7 +100,8 @@ WITH put AS (
     WHERE d.state = 'pending' AND (d.lease_until IS NULL OR d.lease_until <= now())
     FOR UPDATE OF d SKIP LOCKED
 )
-UPDATE webhook_deliveries d SET relay_at = now() + make_interval(secs => idle.delay) FROM idle WHERE d.id = idle.id;
+UPDATE webhook_deliveries d
+SET relay_at = greatest(d.next_attempt_at, now() + make_interval(secs => idle.delay)) FROM idle WHERE d.id = idle.id;
 
 -- name: Lease :many
 -- A row that another worker is leasing is skipped. relay_at usually lies beyond the lease already: then no index
@@ -157,8 +160,9 @@ SET last_status = nullif(due.status, 0),
 FROM due WHERE e.id = due.id;
 
 -- name: DisableEndpoint :execrows
+-- The answer of a receiver that the endpoint no longer names, or was enabled again since, says nothing about it.
 UPDATE webhook_endpoints SET status = 'disabled', disabled_reason = @reason, updated_at = now()
-WHERE id = @id AND status = 'enabled';
+WHERE id = @id AND status = 'enabled' AND updated_at = @seen;
 
 -- name: DisableFailing :many
 -- Of endpoints that failed just now, those that have failed for so long. One that nothing was sent to is not judged.

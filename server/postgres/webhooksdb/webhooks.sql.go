@@ -57,13 +57,20 @@ const cancelPending = `-- name: CancelPending :execrows
 UPDATE webhook_deliveries SET state = 'cancelled', lease = NULL, lease_until = NULL, finished_at = now()
 WHERE id IN (
     SELECT d.id FROM webhook_deliveries d
-    WHERE d.endpoint_id = $1 AND d.state = 'pending' FOR UPDATE SKIP LOCKED)
+    WHERE d.endpoint_id = $1 AND d.state = 'pending'
+      AND NOT EXISTS (SELECT FROM webhook_endpoints e WHERE e.id = $1 AND e.status = 'enabled')
+    LIMIT $2 FOR UPDATE OF d SKIP LOCKED)
 `
 
-// Rows that another statement holds are skipped, and cancelled when somebody asks for a lease: with no one waiting for
-// a row, statements of many rows cannot deadlock.
-func (q *Queries) CancelPending(ctx context.Context, endpointID uuid.UUID) (int64, error) {
-	result, err := q.db.Exec(ctx, cancelPending, endpointID)
+type CancelPendingParams struct {
+	EndpointID uuid.UUID
+	Chunk      int32
+}
+
+// So many of the deliveries to an endpoint that is no longer enabled, or gone. The rest is refused a lease, and cancelled
+// then. So are rows that another statement holds: with no one waiting for a row, statements of many cannot deadlock.
+func (q *Queries) CancelPending(ctx context.Context, arg CancelPendingParams) (int64, error) {
+	result, err := q.db.Exec(ctx, cancelPending, arg.EndpointID, arg.Chunk)
 	if err != nil {
 		return 0, err
 	}
@@ -277,16 +284,18 @@ func (q *Queries) DeliveriesOfEndpoint(ctx context.Context, arg DeliveriesOfEndp
 
 const disableEndpoint = `-- name: DisableEndpoint :execrows
 UPDATE webhook_endpoints SET status = 'disabled', disabled_reason = $1, updated_at = now()
-WHERE id = $2 AND status = 'enabled'
+WHERE id = $2 AND status = 'enabled' AND updated_at = $3
 `
 
 type DisableEndpointParams struct {
 	Reason string
 	ID     uuid.UUID
+	Seen   time.Time
 }
 
+// The answer of a receiver that the endpoint no longer names, or was enabled again since, says nothing about it.
 func (q *Queries) DisableEndpoint(ctx context.Context, arg DisableEndpointParams) (int64, error) {
-	result, err := q.db.Exec(ctx, disableEndpoint, arg.Reason, arg.ID)
+	result, err := q.db.Exec(ctx, disableEndpoint, arg.Reason, arg.ID, arg.Seen)
 	if err != nil {
 		return 0, err
 	}
@@ -992,7 +1001,8 @@ WITH put AS (
     WHERE d.state = 'pending' AND (d.lease_until IS NULL OR d.lease_until <= now())
     FOR UPDATE OF d SKIP LOCKED
 )
-UPDATE webhook_deliveries d SET relay_at = now() + make_interval(secs => idle.delay) FROM idle WHERE d.id = idle.id
+UPDATE webhook_deliveries d
+SET relay_at = greatest(d.next_attempt_at, now() + make_interval(secs => idle.delay)) FROM idle WHERE d.id = idle.id
 `
 
 type UnclaimParams struct {
@@ -1000,7 +1010,7 @@ type UnclaimParams struct {
 	Delays []float64
 }
 
-// Puts rows off that nobody has in hand: each by its own delay.
+// Puts rows off that nobody has in hand: each by its own delay, and never to before its retry is due.
 func (q *Queries) Unclaim(ctx context.Context, arg UnclaimParams) error {
 	_, err := q.db.Exec(ctx, unclaim, arg.Ids, arg.Delays)
 	return err

@@ -170,8 +170,13 @@ func (w *Worker) tidy(ctx context.Context, hints []hint, refused map[uuid.UUID]u
 		if _, err := w.queries.CancelOrphans(ctx, ids); err != nil {
 			w.trouble(ctx, "cancelling deliveries of endpoints that are gone", err)
 		}
-		if _, err := w.queries.FailExhausted(ctx, webhooksdb.FailExhaustedParams{Ids: ids, MaxAttempts: maxAttempts}); err != nil {
+		lost, err := w.queries.FailExhausted(ctx, webhooksdb.FailExhaustedParams{Ids: ids, MaxAttempts: maxAttempts})
+		if err != nil {
 			w.trouble(ctx, "giving up lost deliveries", err)
+		}
+		if lost > 0 {
+			w.metrics.lost.Add(float64(lost))
+			w.cfg.Logger.WarnContext(ctx, "deliveries failed whose last try was lost with its worker", "count", lost)
 		}
 	}
 	if err := w.stream.done(ctx, hints); err != nil {
@@ -181,17 +186,18 @@ func (w *Worker) tidy(ctx context.Context, hints []hint, refused map[uuid.UUID]u
 
 // try makes one try and hands its outcome to the flusher. It is not cut short when the worker stops: its time-out is.
 func (w *Worker) try(ctx context.Context, row webhooksdb.LeaseRow, lane uuid.UUID) {
-	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
-	defer cancel()
 	w.metrics.inFlight.Inc()
 	defer w.metrics.inFlight.Dec()
 	secrets, err := w.secrets.get(ctx, row.EndpointID, row.UpdatedAt)
 	if err != nil {
 		w.cfg.Logger.Error("signing secret cannot be read", "endpoint", row.EndpointID, "error", err)
 		w.lanes.abandon(lane)
-		w.unlease(context.WithoutCancel(ctx), row)
+		w.unlease(ctx, row)
 		return
 	}
+	// The receiver's time begins here: reading secrets is on us.
+	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
+	defer cancel()
 	began := w.cfg.Now()
 	came := w.sender.send(ctx, post{url: row.Url, eventID: row.EventID, body: row.Body, secrets: secrets})
 	ended := w.cfg.Now()

@@ -8,7 +8,9 @@
 //
 // How it fails. Postgres is the truth and Redis only a hint of where work is: a stream that was flushed, a group that
 // vanished, a worker that was killed, a notification that was lost each cost time, never an event, because the sweep
-// finds every due row that nobody holds. Delivery is at least once. While Redis or Postgres is away the worker waits
+// finds every due row that nobody holds. Delivery is at least once, within six tries, with one exception: a try counts
+// from its lease, so a delivery whose worker was killed during each of the six, before or after the request went out,
+// ends as failed with the error worker_lost (examprep_webhook_lost_tries_total); its owner may have it redelivered. While Redis or Postgres is away the worker waits
 // and resumes by itself. A receiver that hangs, lies, redirects or floods costs only its own deliveries time: each
 // endpoint has a window of deliveries in flight that shrinks with failures.
 //

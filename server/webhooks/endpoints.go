@@ -216,7 +216,8 @@ func (e *Endpoints) Delete(ctx context.Context, account, id uuid.UUID) error {
 	})
 }
 
-// RotateSecret makes a new signing secret and returns it. The old one signs beside it for 24 hours.
+// RotateSecret makes a new signing secret and returns it. The old one signs beside it for 24 hours, or until
+// the next rotation.
 func (e *Endpoints) RotateSecret(ctx context.Context, account, id uuid.UUID) (string, error) {
 	secret := NewSecret()
 	err := e.withLocked(ctx, account, id, func(q *webhooksdb.Queries, _ webhooksdb.WebhookEndpoint) error {
@@ -277,9 +278,10 @@ func (e *Endpoints) addSecret(ctx context.Context, q *webhooksdb.Queries, endpoi
 	})
 }
 
-// rotate lets the present secrets run out and adds a new one; workers notice by the endpoint's updated_at.
+// rotate lets the present secret run out and adds a new one; workers notice by the endpoint's updated_at. Secrets of
+// earlier rotations go at once: however often one rotates, there are two signatures at most.
 func (e *Endpoints) rotate(ctx context.Context, q *webhooksdb.Queries, endpoint uuid.UUID, secret string) error {
-	if err := q.DropExpiredSecrets(ctx, endpoint); err != nil {
+	if err := q.DropEarlierSecrets(ctx, endpoint); err != nil {
 		return err
 	}
 	if err := q.ExpireSecrets(ctx, webhooksdb.ExpireSecretsParams{

@@ -6,10 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"examprep.dev/api/client"
 )
 
 func (b *bench) account(t *testing.T) uuid.UUID {
@@ -153,4 +157,71 @@ func TestATestEventAndARedeliveryArrive(t *testing.T) {
 	if err != nil || len(page) != 1 || page[0].ID != sent {
 		t.Errorf("next page %+v, %v", page, err)
 	}
+}
+
+func TestHoweverOftenASecretIsRotatedTwoSign(t *testing.T) {
+	b := newBench(t)
+	r := newReceiver(t, nil)
+	account := b.account(t)
+	made, secret, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: r.URL, Events: Kinds()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before string
+	for range 5 {
+		before = secret
+		if secret, err = b.endpoints.RotateSecret(t.Context(), account, made.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(t, b.worker(t, r).Run)
+	b.fill(t, made.ID, 1)
+	got := r.next(t)
+	if n := strings.Count(got.header.Get(SignatureHeader), "v1="); n != 2 {
+		t.Errorf("%d signatures, want 2", n)
+	}
+	for _, secret := range []string{before, secret} {
+		if err := client.Verify(got.header.Get(SignatureHeader), got.body, secret, time.Now(), client.Tolerance); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestARotationIsTheWayOutOfALostEncryptionKey(t *testing.T) {
+	b := newBench(t)
+	r := newReceiver(t, nil)
+	account := b.account(t)
+	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: r.URL + "/own", Events: Kinds()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, managed := b.endpoint(t, r.URL+"/managed")
+	if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_secrets SET key_id = 'lost'"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.endpoints.RotateSecret(t.Context(), account, made.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.endpoints.ApplyManaged(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	run(t, b.worker(t, r).Run)
+	for _, endpoint := range []uuid.UUID{made.ID, managed.ID} {
+		b.fill(t, endpoint, 1)
+		r.next(t)
+	}
+}
+
+func TestADeliveryWhoseTriesAllDiedWithTheirWorkersFails(t *testing.T) {
+	b := newBench(t)
+	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
+	b.fill(t, endpoint.ID, 1)
+	if _, err := b.pool.Exec(t.Context(), `UPDATE webhook_deliveries SET attempt = $1, lease = gen_random_uuid(),
+		lease_until = now() - interval '1 second'`, maxAttempts); err != nil {
+		t.Fatal(err)
+	}
+	w := b.worker(t)
+	run(t, w.Run)
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND last_error = 'worker_lost'")
+	eventually(t, "it is counted", func() bool { return testutil.ToFloat64(w.metrics.lost) == 1 })
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/singleflight"
 
 	"examprep.dev/server/postgres/webhooksdb"
 )
@@ -119,6 +120,8 @@ type secretCache struct {
 
 	mu   sync.Mutex
 	byID map[uuid.UUID]cachedSecrets
+	// reads lets all tries to an endpoint wait for the same read.
+	reads singleflight.Group
 }
 
 type cachedSecrets struct {
@@ -131,7 +134,7 @@ func newSecretCache(queries *webhooksdb.Queries, keyring *Keyring, now func() ti
 	return &secretCache{queries: queries, keyring: keyring, now: now, byID: make(map[uuid.UUID]cachedSecrets)}
 }
 
-// get returns the secrets that sign for an endpoint now, the newest first.
+// get returns the secrets that sign for an endpoint now, the newest first. It takes at most storeTimeout.
 func (c *secretCache) get(ctx context.Context, endpoint uuid.UUID, updatedAt time.Time) ([]string, error) {
 	now := c.now()
 	c.mu.Lock()
@@ -140,28 +143,52 @@ func (c *secretCache) get(ctx context.Context, endpoint uuid.UUID, updatedAt tim
 	if known && cached.of.Equal(updatedAt) && now.Sub(cached.read) < secretsAge {
 		return cached.secrets, nil
 	}
+	key := endpoint.String() + " " + updatedAt.UTC().Format(time.RFC3339Nano)
+	secrets, err, _ := c.reads.Do(key, func() (any, error) {
+		read, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+		defer cancel()
+		secrets, err := c.read(read, endpoint)
+		if err == nil {
+			c.keep(endpoint, cachedSecrets{of: updatedAt, read: now, secrets: secrets})
+		}
+		return secrets, err
+	})
+	if err != nil {
+		return nil, err //nolint:wrapcheck // read's own
+	}
+	return secrets.([]string), nil
+}
+
+// read opens an endpoint's secrets. Without the newest nothing is signed; an earlier one that does not open is left out,
+// so that a rotation is the way out of a lost encryption key.
+func (c *secretCache) read(ctx context.Context, endpoint uuid.UUID) ([]string, error) {
 	rows, err := c.queries.SecretsOfEndpoint(ctx, endpoint)
 	if err != nil {
 		return nil, fmt.Errorf("read signing secrets: %w", err)
 	}
-	fresh := cachedSecrets{of: updatedAt, read: now}
-	for _, row := range rows {
-		secret, err := c.keyring.open(endpoint, row.KeyID, row.Ciphertext)
-		if err != nil {
-			return nil, err
-		}
-		fresh.secrets = append(fresh.secrets, secret)
-	}
-	if len(fresh.secrets) == 0 {
+	if len(rows) == 0 {
 		return nil, &NotFoundError{ID: endpoint.String()}
 	}
+	var secrets []string
+	for i, row := range rows {
+		secret, err := c.keyring.open(endpoint, row.KeyID, row.Ciphertext)
+		switch {
+		case err == nil:
+			secrets = append(secrets, secret)
+		case i == 0:
+			return nil, err
+		}
+	}
+	return secrets, nil
+}
+
+func (c *secretCache) keep(endpoint uuid.UUID, fresh cachedSecrets) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.byID) >= maxSecrets {
 		clear(c.byID)
 	}
 	c.byID[endpoint] = fresh
-	return fresh.secrets, nil
 }
 
 // workerMetrics are what dashboards and autoscaling read.
@@ -172,6 +199,7 @@ type workerMetrics struct {
 	inFlight  prometheus.Gauge
 	parked    prometheus.Counter
 	fenced    prometheus.Counter
+	lost      prometheus.Counter
 	backlog   *prometheus.GaugeVec
 	failing   prometheus.Gauge
 	oldestDue prometheus.Gauge
@@ -196,6 +224,10 @@ func newWorkerMetrics(registerer prometheus.Registerer) *workerMetrics {
 		fenced: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "examprep_webhook_fenced_total", Help: "Outcomes refused because the lease had passed on.",
 		}),
+		lost: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "examprep_webhook_lost_tries_total",
+			Help: "Deliveries given up because the worker that began their last try never told of it.",
+		}),
 		backlog: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "examprep_webhook_backlog",
 			Help: "Pending deliveries, due now or waiting for their retry; counted up to 100000.",
@@ -209,7 +241,8 @@ func newWorkerMetrics(registerer prometheus.Registerer) *workerMetrics {
 		}),
 	}
 	if registerer != nil {
-		registerer.MustRegister(m.tries, m.seconds, m.arrival, m.inFlight, m.parked, m.fenced, m.backlog, m.oldestDue, m.failing)
+		registerer.MustRegister(m.tries, m.seconds, m.arrival, m.inFlight, m.parked, m.fenced, m.lost, m.backlog,
+			m.oldestDue, m.failing)
 	}
 	return m
 }

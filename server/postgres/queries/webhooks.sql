@@ -60,12 +60,12 @@ WHERE endpoint_id = @endpoint_id AND (expires_at IS NULL OR expires_at > now())
 ORDER BY created_at DESC, id;
 
 -- name: ExpireSecrets :exec
--- Secrets of an earlier rotation that are still about keep their end.
 UPDATE webhook_secrets SET expires_at = now() + make_interval(secs => @overlap_seconds::float8)
 WHERE endpoint_id = @endpoint_id AND expires_at IS NULL;
 
--- name: DropExpiredSecrets :exec
-DELETE FROM webhook_secrets WHERE endpoint_id = @endpoint_id AND expires_at <= now();
+-- name: DropEarlierSecrets :exec
+-- All but the one that is current.
+DELETE FROM webhook_secrets WHERE endpoint_id = @endpoint_id AND expires_at IS NOT NULL;
 
 -- name: ReplaceCiphertext :exec
 UPDATE webhook_secrets SET key_id = @key_id, ciphertext = @ciphertext WHERE id = @id;

@@ -345,12 +345,13 @@ func (q *Queries) DropAllExpiredSecrets(ctx context.Context) error {
 	return err
 }
 
-const dropExpiredSecrets = `-- name: DropExpiredSecrets :exec
-DELETE FROM webhook_secrets WHERE endpoint_id = $1 AND expires_at <= now()
+const dropEarlierSecrets = `-- name: DropEarlierSecrets :exec
+DELETE FROM webhook_secrets WHERE endpoint_id = $1 AND expires_at IS NOT NULL
 `
 
-func (q *Queries) DropExpiredSecrets(ctx context.Context, endpointID uuid.UUID) error {
-	_, err := q.db.Exec(ctx, dropExpiredSecrets, endpointID)
+// All but the one that is current.
+func (q *Queries) DropEarlierSecrets(ctx context.Context, endpointID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, dropEarlierSecrets, endpointID)
 	return err
 }
 
@@ -432,7 +433,6 @@ type ExpireSecretsParams struct {
 	EndpointID     uuid.UUID
 }
 
-// Secrets of an earlier rotation that are still about keep their end.
 func (q *Queries) ExpireSecrets(ctx context.Context, arg ExpireSecretsParams) error {
 	_, err := q.db.Exec(ctx, expireSecrets, arg.OverlapSeconds, arg.EndpointID)
 	return err

@@ -156,7 +156,8 @@ func (c *secretCache) get(ctx context.Context, endpoint uuid.UUID, updatedAt tim
 	if err != nil {
 		return nil, err //nolint:wrapcheck // read's own
 	}
-	return secrets.([]string), nil
+	list, _ := secrets.([]string)
+	return list, nil
 }
 
 // read opens an endpoint's secrets. Without the newest nothing is signed; an earlier one that does not open is left out,

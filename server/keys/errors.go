@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// UnknownKeyError says that no key has this prefix. Prefix is empty when the key was looked up by its hash.
+// UnknownKeyError says that no key has this prefix. Prefix is empty when the key was looked up by its hash. Only as much
+// of it is printed as a prefix is long: somebody may have given a whole key.
 type UnknownKeyError struct{ Prefix string }
 
 func (e *UnknownKeyError) Error() string {
 	if e.Prefix == "" {
 		return "no such key"
 	}
-	return fmt.Sprintf("no key has the prefix %q", e.Prefix)
+	return fmt.Sprintf("no key has the prefix %q", e.Prefix[:min(len(e.Prefix), PrefixLength)])
 }
 
 // UnknownTierError says that no rate tier has this name.
@@ -25,11 +26,11 @@ type InvalidError struct{ Field, Detail string }
 
 func (e *InvalidError) Error() string { return e.Field + ": " + e.Detail }
 
-// RetiredKeyError says that a key that is revoked or expired was asked to go on.
+// RetiredKeyError says that a key that is revoked, expired or rotated already was asked to go on.
 type RetiredKeyError struct{ Prefix string }
 
 func (e *RetiredKeyError) Error() string {
-	return fmt.Sprintf("key %s is revoked or has expired", e.Prefix)
+	return fmt.Sprintf("key %s is revoked, has expired or was rotated already", e.Prefix)
 }
 
 // ManagedTierError says that a tier belongs to another manager. Nothing was changed.

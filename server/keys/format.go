@@ -46,6 +46,19 @@ func Parse(presented []byte) (Hash, bool) {
 	return sha256.Sum256(presented), true
 }
 
+// IsPrefix says whether text has the form of a key prefix. No other text names a key.
+func IsPrefix(text string) bool {
+	if len(text) != PrefixLength || text[:len(Scheme)] != Scheme {
+		return false
+	}
+	for _, c := range []byte(text[len(Scheme):]) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
 // generate returns the text of a new key.
 func generate() string {
 	var random [randomDigits / 2]byte

@@ -116,8 +116,9 @@ func (s *Store) Create(ctx context.Context, want NewKey) (Issued, error) {
 }
 
 // Rotate issues a successor to the key of that prefix: same account, family, name, tier and expiry. The old key is
-// accepted for another overlap (0 to 24 h), and from the answer on not at all if overlap is 0. A *NotAnnouncedError
-// comes with the successor all the same: it exists.
+// accepted for another overlap (0 to 24 h), and from the answer on not at all if overlap is 0. A key is rotated once: again
+// is a *RetiredKeyError, since its expiry is by then the end of the overlap, which no successor may inherit. A
+// *NotAnnouncedError comes with the successor all the same: it exists.
 func (s *Store) Rotate(ctx context.Context, prefix string, overlap time.Duration) (Issued, error) {
 	if overlap < 0 || overlap > maxOverlap {
 		return Issued{}, &InvalidError{Field: "overlap", Detail: "must be between 0 and 24 hours"}
@@ -130,7 +131,7 @@ func (s *Store) Rotate(ctx context.Context, prefix string, overlap time.Duration
 			if old, err = q.LockKey(ctx, prefix); err != nil {
 				return s.unknownKey(err, prefix)
 			}
-			if old.Expired || old.RevokedAt != nil {
+			if old.Expired || old.RevokedAt != nil || old.RotatedAt != nil {
 				return &RetiredKeyError{Prefix: prefix}
 			}
 			issued, err = insert(ctx, q, keysdb.InsertKeyParams{

@@ -229,6 +229,33 @@ func TestARotatedKeyInheritsEverythingButItsText(t *testing.T) {
 	}
 }
 
+func TestAKeyIsRotatedOnce(t *testing.T) {
+	store, _, _ := newStore(t)
+	first := create(t, store, keys.NewKey{})
+	second, err := store.Rotate(t.Context(), first.Prefix, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Rotate(t.Context(), first.Prefix, time.Minute); !errors.As(err, new(*keys.RetiredKeyError)) {
+		t.Errorf("again: got %v, want a RetiredKeyError", err)
+	}
+	third, err := store.Rotate(t.Context(), second.Prefix, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second.ExpiresAt != nil || third.ExpiresAt != nil {
+		t.Errorf("successors end at %v and %v, want never", second.ExpiresAt, third.ExpiresAt)
+	}
+}
+
+func TestAWholeKeyGivenForAPrefixIsNotPrinted(t *testing.T) {
+	store, _, _ := newStore(t)
+	key := create(t, store, keys.NewKey{}).Key
+	if err := store.Revoke(t.Context(), key); err == nil || strings.Contains(err.Error(), key[:keys.PrefixLength+1]) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestOverlappingTiersResolveByOneRule(t *testing.T) {
 	store, announced, _ := newStore(t)
 	key := create(t, store, keys.NewKey{})

@@ -74,7 +74,9 @@ func (b *TouchBatch) Flush(ctx context.Context) error {
 	if len(used) == 0 {
 		return nil
 	}
-	arg := keysdb.TouchKeysParams{Ids: slices.SortedFunc(maps.Keys(used), compareIDs)} // one order, so no two flushes deadlock
+	// One order makes it unlikely that flushes of two pods deadlock. The plan may still take rows in another: then one
+	// of them fails, keeps what it gathered, and writes it the next time.
+	arg := keysdb.TouchKeysParams{Ids: slices.SortedFunc(maps.Keys(used), compareIDs)}
 	for _, id := range arg.Ids {
 		arg.Used = append(arg.Used, used[id])
 	}

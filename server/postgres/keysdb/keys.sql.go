@@ -266,7 +266,7 @@ func (q *Queries) ListTiers(ctx context.Context) ([]RateTier, error) {
 }
 
 const lockKey = `-- name: LockKey :one
-SELECT k.id, k.account_id, a.name AS account, k.family_id, k.name, k.tier, k.expires_at, k.revoked_at,
+SELECT k.id, k.account_id, a.name AS account, k.family_id, k.name, k.tier, k.expires_at, k.revoked_at, k.rotated_at,
        coalesce(k.expires_at <= now(), false)::boolean AS expired
 FROM api_keys k JOIN accounts a ON a.id = k.account_id
 WHERE k.prefix = $1
@@ -282,6 +282,7 @@ type LockKeyRow struct {
 	Tier      *string
 	ExpiresAt *time.Time
 	RevokedAt *time.Time
+	RotatedAt *time.Time
 	Expired   bool
 }
 
@@ -297,6 +298,7 @@ func (q *Queries) LockKey(ctx context.Context, prefix string) (LockKeyRow, error
 		&i.Tier,
 		&i.ExpiresAt,
 		&i.RevokedAt,
+		&i.RotatedAt,
 		&i.Expired,
 	)
 	return i, err
@@ -470,7 +472,8 @@ func (q *Queries) RecordsByHash(ctx context.Context, hashes [][]byte) ([]ApiKeyR
 }
 
 const retireKey = `-- name: RetireKey :exec
-UPDATE api_keys SET version = version + 1, expires_at = least(expires_at, now() + $2::bigint * interval '1 microsecond')
+UPDATE api_keys SET version = version + 1, rotated_at = now(),
+                    expires_at = least(expires_at, now() + $2::bigint * interval '1 microsecond')
 WHERE id = $1
 `
 

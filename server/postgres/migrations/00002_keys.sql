@@ -36,6 +36,8 @@ CREATE TABLE api_keys (
     created_at   timestamptz NOT NULL DEFAULT now(),
     expires_at   timestamptz,
     revoked_at   timestamptz,
+    -- When a successor was issued. A key has one at most; its expires_at is then the end of the overlap.
+    rotated_at   timestamptz,
     last_used_at timestamptz
 ) WITH (fillfactor = 80); -- room for last_used_at to be rewritten in place
 CREATE INDEX api_keys_by_account ON api_keys (account_id, created_at DESC);

@@ -21,7 +21,7 @@ RETURNING created_at;
 SELECT tier FROM api_key_records WHERE id = $1;
 
 -- name: LockKey :one
-SELECT k.id, k.account_id, a.name AS account, k.family_id, k.name, k.tier, k.expires_at, k.revoked_at,
+SELECT k.id, k.account_id, a.name AS account, k.family_id, k.name, k.tier, k.expires_at, k.revoked_at, k.rotated_at,
        coalesce(k.expires_at <= now(), false)::boolean AS expired
 FROM api_keys k JOIN accounts a ON a.id = k.account_id
 WHERE k.prefix = $1
@@ -36,7 +36,8 @@ RETURNING id;
 
 -- name: RetireKey :exec
 -- The end of a rotated key: never later than it was.
-UPDATE api_keys SET version = version + 1, expires_at = least(expires_at, now() + sqlc.arg('overlap')::bigint * interval '1 microsecond')
+UPDATE api_keys SET version = version + 1, rotated_at = now(),
+                    expires_at = least(expires_at, now() + sqlc.arg('overlap')::bigint * interval '1 microsecond')
 WHERE id = $1;
 
 -- name: SetKeyTier :one

@@ -143,11 +143,20 @@ func (s *Server) revokeKey(ctx context.Context, r *request, session sessions.Ses
 	return nil
 }
 
-// rotateKey issues a successor; the old key lives on for overlap_seconds.
+// rotatedKey is a successor. OldKeyRevoked is false, and only then sent, when not every pod is known to have heard of the
+// old key's end: the successor is good, and revoking the old key makes certain.
+type rotatedKey struct {
+	createdKey
+	OldKeyRevoked *bool `json:"old_key_revoked,omitempty"`
+}
+
+// rotateKey issues a successor; the old key lives on for overlap_seconds, without a body not at all.
 func (s *Server) rotateKey(ctx context.Context, r *request, session sessions.Session) error {
 	var overlap int
-	if err := decodeBody(r.http, bodyField{"overlap_seconds", false, integer(&overlap, 0, maxOverlapSeconds)}); err != nil {
-		return err
+	if len(r.http.Request.Body()) > 0 {
+		if err := decodeBody(r.http, bodyField{"overlap_seconds", true, integer(&overlap, 0, maxOverlapSeconds)}); err != nil {
+			return err
+		}
 	}
 	prefix, err := s.ownKey(ctx, r, session)
 	if err != nil {
@@ -158,12 +167,19 @@ func (s *Server) rotateKey(ctx context.Context, r *request, session sessions.Ses
 	if err != nil && !errors.As(err, &untold) { // untold, the successor exists all the same, and is shown only now
 		return ofDeveloper(err)
 	}
-	return writeValue(r.http, fasthttp.StatusCreated, s.created(issued))
+	answer := rotatedKey{createdKey: s.created(issued)}
+	if untold != nil {
+		answer.OldKeyRevoked = new(bool)
+	}
+	return writeValue(r.http, fasthttp.StatusCreated, answer)
 }
 
 // ownKey returns the path's prefix if it is a key of the developer's account; another's is not found.
 func (s *Server) ownKey(ctx context.Context, r *request, session sessions.Session) (string, error) {
 	prefix, _ := r.http.UserValue("key_prefix").(string)
+	if !keys.IsPrefix(prefix) { // nor may such bytes reach the database, whose text is UTF-8
+		return "", notFound(ctx, r)
+	}
 	key, err := s.developer.Keys.Get(ctx, prefix)
 	if err != nil {
 		return "", ofDeveloper(err)
@@ -189,7 +205,7 @@ func ofDeveloper(err error) error {
 	case errors.As(err, &untold): // it is done, but not yet certain everywhere: asking again makes it so
 		return unavailable()
 	case errors.As(err, &retired):
-		return &apiError{status: fasthttp.StatusConflict, code: codeConflict, detail: "The key is revoked or has expired."}
+		return &apiError{status: fasthttp.StatusConflict, code: codeConflict, detail: "The key is revoked, has expired or was rotated already."}
 	case errors.As(err, &managed):
 		return &apiError{
 			status: fasthttp.StatusConflict, code: codeConflict, detail: "The webhook is declared by a resource of the cluster; change it there.",

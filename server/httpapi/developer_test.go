@@ -173,6 +173,36 @@ func TestADeveloperManagesKeys(t *testing.T) {
 	}
 }
 
+func TestARotationIsNotRepeatedAndNeedsNoBody(t *testing.T) {
+	provider, open := newDeveloperAPI(t)
+	ada := open()
+	ada.signIn(provider, "ada")
+	rotate := func(prefix any, body string) (int, map[string]any) {
+		text, _ := prefix.(string)
+		status, _, answer := ada.do(http.MethodPost, "/v1/developer/keys/"+url.PathEscape(text)+"/rotate", body)
+		return status, answer
+	}
+	_, _, first := ada.do(http.MethodPost, "/v1/developer/keys", `{"name":"ci"}`)
+	status, second := rotate(first["key_prefix"], `{"overlap_seconds":60}`)
+	if _, uncertain := second["old_key_revoked"]; status != http.StatusCreated || second["expires_at"] != nil || uncertain {
+		t.Errorf("rotate: %d %v", status, second)
+	}
+	if status, answer := rotate(first["key_prefix"], `{"overlap_seconds":60}`); status != http.StatusConflict {
+		t.Errorf("again: %d %v, want 409", status, answer)
+	}
+	if status, answer := rotate(second["key_prefix"], `{}`); status != http.StatusBadRequest {
+		t.Errorf("a body without the field: %d %v, want 400", status, answer)
+	}
+	if status, answer := rotate(second["key_prefix"], ""); status != http.StatusCreated {
+		t.Errorf("without a body: %d %v, want 201", status, answer)
+	}
+	for _, prefix := range []string{"\xff\xfe", "service_", "service_0000000G", "SERVICE_00000000"} {
+		if status, answer := rotate(prefix, ""); status != http.StatusNotFound {
+			t.Errorf("%q: %d %v, want 404", prefix, status, answer)
+		}
+	}
+}
+
 func TestADeveloperManagesWebhooks(t *testing.T) {
 	provider, open := newDeveloperAPI(t)
 	ada, bob := open(), open()

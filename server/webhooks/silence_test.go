@@ -32,15 +32,6 @@ func newSilencer(t *testing.T, target string) *silencer {
 		t.Fatal(err)
 	}
 	s := &silencer{Listener: listener}
-	t.Cleanup(func() {
-		_ = listener.Close()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for _, l := range s.links {
-			_ = l.ends[0].Close()
-			_ = l.ends[1].Close()
-		}
-	})
 	go func() {
 		for {
 			near, err := listener.Accept()
@@ -61,6 +52,17 @@ func newSilencer(t *testing.T, target string) *silencer {
 		}
 	}()
 	return s
+}
+
+// Close ends all connections too.
+func (s *silencer) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.links {
+		_ = l.ends[0].Close()
+		_ = l.ends[1].Close()
+	}
+	return s.Listener.Close()
 }
 
 func (l *link) carry(from, to net.Conn) {
@@ -107,6 +109,7 @@ func TestRelayingGoesOnAfterPostgresConnectionsWentSilent(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
+	t.Cleanup(func() { _ = s.Close() }) // before the pool waits for silent connections to say good-bye
 	w, err := NewWorker(b.brisk(t, r), pool, b.redis, b.keyring)
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"examprep.dev/server/attempts"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/sessions"
 )
 
 // unavailableRetrySeconds is the Retry-After of 503: a restart or a fail-over takes about as long.
@@ -51,7 +52,9 @@ func ofAttempts(mistake *attempts.Error) *apiError {
 // a moment.
 func dependencyAway(err error) bool {
 	var catalogue *catalog.UnavailableError
-	return errors.As(err, &catalogue) || postgres.Away(err)
+	var session *sessions.UnavailableError
+	var provider *sessions.ProviderError
+	return errors.As(err, &catalogue) || errors.As(err, &session) || errors.As(err, &provider) || postgres.Away(err)
 }
 
 // ofProtocol is the answer to a request that fasthttp could not read.

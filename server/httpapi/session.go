@@ -98,6 +98,9 @@ func (s *Server) completeSignIn(ctx context.Context, r *request) error {
 		s.logger.InfoContext(ctx, "sign-in refused", "request_id", string(r.id), "reason", refused.Reason)
 		return &apiError{status: fasthttp.StatusUnauthorized, code: codeUnauthorized, detail: "The sign-in was not accepted. Begin again: GET /v1/developer/sign-in"}
 	}
+	if away, ok := errors.AsType[*sessions.ProviderError](err); ok {
+		s.logger.WarnContext(ctx, "sign-in failed at the provider", "request_id", string(r.id), "code", away.Code)
+	}
 	if err != nil {
 		return err
 	}

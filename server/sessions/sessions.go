@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,11 +27,6 @@ type Session struct {
 	Email     string    `json:"email,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 }
-
-// NoSessionError says that a token belongs to no living session.
-type NoSessionError struct{}
-
-func (*NoSessionError) Error() string { return "no session, or it has run out" }
 
 // Store keeps sessions in Redis.
 type Store struct {
@@ -55,15 +51,16 @@ func (s *Store) Create(ctx context.Context, session Session) (string, error) {
 		return "", fmt.Errorf("encode session: %w", err)
 	}
 	token := newToken()
-	name := s.name(token)
+	name, all := s.name(token), s.ofAccount(session.AccountID)
 	_, err = s.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		p.Set(ctx, name, value, min(s.idle, s.absolute))
-		p.SAdd(ctx, s.ofAccount(session.AccountID), name)
-		p.Expire(ctx, s.ofAccount(session.AccountID), s.absolute)
+		p.ZRemRangeByScore(ctx, all, "-inf", strconv.FormatInt(session.CreatedAt.Unix(), 10))
+		p.ZAdd(ctx, all, redis.Z{Score: float64(session.CreatedAt.Add(s.absolute).Unix()), Member: name})
+		p.Expire(ctx, all, s.absolute)
 		return nil
 	})
 	if err != nil {
-		return "", fmt.Errorf("store session: %w", err)
+		return "", &UnavailableError{"store session", err}
 	}
 	return token, nil
 }
@@ -78,7 +75,7 @@ func (s *Store) Lookup(ctx context.Context, token string) (Session, error) {
 		return Session{}, &NoSessionError{}
 	}
 	if err != nil {
-		return Session{}, fmt.Errorf("read session: %w", err)
+		return Session{}, &UnavailableError{"read session", err}
 	}
 	var session Session
 	if err := json.Unmarshal(value, &session); err != nil {
@@ -92,8 +89,20 @@ func (s *Store) Lookup(ctx context.Context, token string) (Session, error) {
 
 // End signs one session out. Ending it twice is no error.
 func (s *Store) End(ctx context.Context, token string) error {
-	if err := s.redis.Del(ctx, s.name(token)).Err(); err != nil {
-		return fmt.Errorf("end session: %w", err)
+	name := s.name(token)
+	value, err := s.redis.GetDel(ctx, name).Bytes()
+	if errors.Is(err, redis.Nil) {
+		return nil
+	}
+	if err != nil {
+		return &UnavailableError{"end session", err}
+	}
+	var session Session
+	if err := json.Unmarshal(value, &session); err != nil {
+		return fmt.Errorf("decode session: %w", err)
+	}
+	if err := s.redis.ZRem(ctx, s.ofAccount(session.AccountID), name).Err(); err != nil {
+		return &UnavailableError{"forget session", err}
 	}
 	return nil
 }
@@ -101,25 +110,26 @@ func (s *Store) End(ctx context.Context, token string) error {
 // EndAll signs the session's account out everywhere.
 func (s *Store) EndAll(ctx context.Context, session Session) error {
 	account := session.AccountID
-	names, err := s.redis.SMembers(ctx, s.ofAccount(account)).Result()
+	names, err := s.redis.ZRange(ctx, s.ofAccount(account), 0, -1).Result()
 	if err != nil {
-		return fmt.Errorf("list sessions: %w", err)
+		return &UnavailableError{"list sessions", err}
 	}
 	_, err = s.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, name := range names {
 			p.Del(ctx, name)
-			p.SRem(ctx, s.ofAccount(account), name)
+			p.ZRem(ctx, s.ofAccount(account), name)
 		}
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("end sessions: %w", err)
+		return &UnavailableError{"end sessions", err}
 	}
 	return nil
 }
 
 func (s *Store) name(token string) string { return s.prefix + "session:" + hashed(token) }
 
+// ofAccount names the sorted set of an account's sessions, scored by their absolute end in Unix seconds.
 func (s *Store) ofAccount(account uuid.UUID) string { return s.prefix + "sessions:" + account.String() }
 
 // newToken returns 256 random bits as URL-safe text.

@@ -111,13 +111,12 @@ func TestASignedInPersonKeepsOneAccount(t *testing.T) {
 
 func TestWhatCannotBeAcceptedIsRefused(t *testing.T) {
 	for name, tamper := range map[string]func(f *fixture, cookie, state, code *string){
-		"forged state":            func(_ *fixture, _, state, _ *string) { *state = "forged" },
-		"empty state":             func(_ *fixture, _, state, _ *string) { *state = "" },
-		"cookie of nobody":        func(_ *fixture, cookie, _, _ *string) { *cookie = "stolen" },
-		"no cookie":               func(_ *fixture, cookie, _, _ *string) { *cookie = "" },
-		"code of nobody":          func(_ *fixture, _, _, code *string) { *code = "forged" },
-		"token that has run out":  func(f *fixture, _, _, _ *string) { *f.clock = f.clock.Add(24 * time.Hour) },
-		"token for somebody else": func(f *fixture, _, _, _ *string) { f.provider.ClientID = "another" },
+		"forged state":           func(_ *fixture, _, state, _ *string) { *state = "forged" },
+		"empty state":            func(_ *fixture, _, state, _ *string) { *state = "" },
+		"cookie of nobody":       func(_ *fixture, cookie, _, _ *string) { *cookie = "stolen" },
+		"no cookie":              func(_ *fixture, cookie, _, _ *string) { *cookie = "" },
+		"code of nobody":         func(_ *fixture, _, _, code *string) { *code = "forged" },
+		"token that has run out": func(f *fixture, _, _, _ *string) { *f.clock = f.clock.Add(24 * time.Hour) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
@@ -200,5 +199,69 @@ func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestAProviderInTroubleIsNoRefusal(t *testing.T) {
+	failing := func(code int) func(f *fixture) {
+		return func(f *fixture) {
+			for range 2 { // x/oauth2 tries both ways to name the client
+				f.provider.QueueError(&mockoidc.ServerError{Code: code, Error: "temporarily_unavailable"})
+			}
+		}
+	}
+	for name, fail := range map[string]func(f *fixture){
+		"server error":             failing(http.StatusServiceUnavailable),
+		"too many":                 failing(http.StatusTooManyRequests),
+		"registration not known":   func(f *fixture) { f.provider.ClientID = "another" },
+		"provider does not listen": func(f *fixture) { _ = f.provider.Shutdown() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			address, cookie, err := f.signIn.Begin(t.Context())
+			must(t, err)
+			back := f.atProvider(t, address)
+			fail(f)
+			_, err = f.signIn.Complete(t.Context(), cookie, back.Get("state"), back.Get("code"))
+			if away, ok := errors.AsType[*sessions.ProviderError](err); !ok || away.Code == "" {
+				t.Fatalf("got %v, want a ProviderError", err)
+			}
+		})
+	}
+}
+
+func TestALongSubjectGetsAnAccountOfABoundedName(t *testing.T) {
+	f := newFixture(t)
+	f.provider.QueueUser(&mockoidc.MockUser{Subject: strings.Repeat("s", 255)})
+	address, cookie, err := f.signIn.Begin(t.Context())
+	must(t, err)
+	back := f.atProvider(t, address)
+	token, err := f.signIn.Complete(t.Context(), cookie, back.Get("state"), back.Get("code"))
+	must(t, err)
+	session, err := f.store.Lookup(t.Context(), token)
+	must(t, err)
+	if len(session.Account) > 200 || !strings.HasPrefix(session.Account, f.provider.Issuer()+"#sha256:") {
+		t.Errorf("account %q", session.Account)
+	}
+}
+
+func TestEndedSessionsAreForgotten(t *testing.T) {
+	f := newFixture(t)
+	account := uuid.New()
+	create := func() string {
+		token, err := f.store.Create(t.Context(), sessions.Session{AccountID: account})
+		must(t, err)
+		return token
+	}
+	count := func() int64 { return f.redis.ZCard(t.Context(), f.prefix+"sessions:"+account.String()).Val() }
+	must(t, f.store.End(t.Context(), create()))
+	if n := count(); n != 0 {
+		t.Errorf("%d remembered after the sign-out", n)
+	}
+	create()
+	*f.clock = f.clock.Add(9 * time.Hour)
+	create()
+	if n := count(); n != 1 {
+		t.Errorf("%d remembered, want the living one", n)
 	}
 }

@@ -36,11 +36,6 @@ type Provider struct {
 	RedirectURL string
 }
 
-// RefusedError is a sign-in that cannot be accepted. Reason is for the log; it holds nothing that was sent.
-type RefusedError struct{ Reason string }
-
-func (e *RefusedError) Error() string { return "sign-in refused: " + e.Reason }
-
 // Accounts makes or finds the account of a person; server/keys owns accounts.
 type Accounts interface {
 	EnsureAccount(ctx context.Context, name string) (uuid.UUID, error)
@@ -55,7 +50,7 @@ type SignIn struct {
 
 	http       *http.Client
 	discovery  singleflight.Group
-	discovered atomic.Pointer[oidc.Provider]
+	discovered atomic.Pointer[knownProvider]
 }
 
 // NewSignIn returns a sign-in that keeps its unfinished ceremonies beside the store's sessions.
@@ -87,7 +82,7 @@ func (s *SignIn) Begin(ctx context.Context) (address, token string, err error) {
 	}
 	token = newToken()
 	if err := s.store.redis.Set(ctx, s.name(token), value, SignInTimeout).Err(); err != nil {
-		return "", "", fmt.Errorf("store sign-in: %w", err)
+		return "", "", &UnavailableError{"store sign-in", err}
 	}
 	return client.AuthCodeURL(c.State, oidc.Nonce(c.Nonce), oauth2.S256ChallengeOption(c.Verifier)), token, nil
 }
@@ -123,7 +118,7 @@ func (s *SignIn) take(ctx context.Context, token string) (ceremony, error) {
 		return c, &RefusedError{Reason: "this sign-in is over or was never begun"}
 	}
 	if err != nil {
-		return c, fmt.Errorf("read sign-in: %w", err)
+		return c, &UnavailableError{"read sign-in", err}
 	}
 	if err := json.Unmarshal(value, &c); err != nil {
 		return c, fmt.Errorf("decode sign-in: %w", err)
@@ -138,17 +133,16 @@ func (s *SignIn) redeem(ctx context.Context, c ceremony, code string) (*oidc.IDT
 		return nil, "", err
 	}
 	answer, err := client.Exchange(oidc.ClientContext(ctx, s.http), code, oauth2.VerifierOption(c.Verifier))
-	if _, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
-		return nil, "", &RefusedError{Reason: "the provider does not take the code"}
-	}
 	if err != nil {
-		return nil, "", fmt.Errorf("reach the provider's token endpoint: %w", err)
+		return nil, "", ofTokenEndpoint(err)
 	}
 	raw, _ := answer.Extra("id_token").(string)
-	verifier := provider.Verifier(&oidc.Config{ClientID: s.provider.ClientID, Now: s.store.now})
-	token, err := verifier.Verify(ctx, raw)
+	keys := &watchedKeys{KeySet: provider.keys}
+	token, err := oidc.NewVerifier(provider.issuer, keys, &oidc.Config{
+		ClientID: s.provider.ClientID, Now: s.store.now, SupportedSigningAlgs: provider.algorithms,
+	}).Verify(ctx, raw)
 	if err != nil {
-		return nil, "", &RefusedError{Reason: "the ID token does not hold: " + err.Error()}
+		return nil, "", keys.explain(err)
 	}
 	if subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(c.Nonce)) != 1 {
 		return nil, "", &RefusedError{Reason: "the ID token's nonce is not ours"}
@@ -174,7 +168,7 @@ func (s *SignIn) account(ctx context.Context, identity *oidc.IDToken) (uuid.UUID
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return uuid.Nil, "", fmt.Errorf("read identity: %w", err)
 	}
-	name := identity.Issuer + "#" + identity.Subject
+	name := accountName(identity.Issuer, identity.Subject)
 	account, err := s.accounts.EnsureAccount(ctx, name)
 	if err != nil {
 		return uuid.Nil, "", fmt.Errorf("make account: %w", err)
@@ -189,22 +183,22 @@ func (s *SignIn) account(ctx context.Context, identity *oidc.IDToken) (uuid.UUID
 }
 
 // client discovers the provider once, however many sign in at the same time; while it is away each sign-in tries anew.
-func (s *SignIn) client(ctx context.Context) (*oauth2.Config, *oidc.Provider, error) {
+func (s *SignIn) client(ctx context.Context) (*oauth2.Config, *knownProvider, error) {
 	provider := s.discovered.Load()
 	if provider == nil {
 		found, err, _ := s.discovery.Do("", func() (any, error) {
 			// The provider's key set refreshes itself long after this request: it must not inherit its end.
-			return oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), s.http), s.provider.Issuer)
+			return discover(oidc.ClientContext(context.WithoutCancel(ctx), s.http), s.provider.Issuer)
 		})
 		if err != nil {
-			return nil, nil, fmt.Errorf("discover the OpenID Connect provider: %w", err)
+			return nil, nil, &ProviderError{Code: codeUnreachable, Err: err}
 		}
-		provider, _ = found.(*oidc.Provider)
+		provider, _ = found.(*knownProvider)
 		s.discovered.Store(provider)
 	}
 	return &oauth2.Config{
 		ClientID: s.provider.ClientID, ClientSecret: s.provider.ClientSecret, RedirectURL: s.provider.RedirectURL,
-		Endpoint: provider.Endpoint(), Scopes: []string{oidc.ScopeOpenID, "email"},
+		Endpoint: provider.endpoint, Scopes: []string{oidc.ScopeOpenID, "email"},
 	}, provider, nil
 }
 

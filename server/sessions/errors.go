@@ -1,0 +1,38 @@
+package sessions
+
+// RefusedError is a sign-in that cannot be accepted. Reason is for the log: a fixed text that holds nothing that was sent.
+type RefusedError struct{ Reason string }
+
+func (e *RefusedError) Error() string { return "sign-in refused: " + e.Reason }
+
+// ProviderError says that the OpenID Connect provider is away, overloaded, or does not accept this service's
+// registration. It says nothing about the person who signs in.
+type ProviderError struct {
+	// Code is for the log: an error code of RFC 6749 §5.2 as the provider gave it, or "unreachable".
+	Code string
+	Err  error
+}
+
+// Error leaves out the cause: a token endpoint's answer may hold what was sent to it.
+func (e *ProviderError) Error() string {
+	return "the OpenID Connect provider does not serve: " + e.Code
+}
+
+func (e *ProviderError) Unwrap() error { return e.Err }
+
+// NoSessionError says that a token belongs to no living session.
+type NoSessionError struct{}
+
+func (*NoSessionError) Error() string { return "no session, or it has run out" }
+
+// UnavailableError says that Redis could not be asked, or refused for now (loading, read-only, no free connection). The
+// commands of this package are never mistaken by themselves, so each of Redis' errors is one.
+type UnavailableError struct {
+	// Op is what was tried.
+	Op  string
+	Err error
+}
+
+func (e *UnavailableError) Error() string { return e.Op + ": " + e.Err.Error() }
+
+func (e *UnavailableError) Unwrap() error { return e.Err }

@@ -48,10 +48,11 @@ func runParts(ctx context.Context, logger *slog.Logger, grace time.Duration, fro
 	late := fronts.wait(deadline)
 	stopBack(context.Canceled)
 	late = append(late, backs.wait(deadline)...)
+	failed := errors.Join(fronts.failed(), backs.failed())
 	if len(late) > 0 {
-		return &graceError{grace: grace, parts: late}
+		return errors.Join(&graceError{grace: grace, parts: late}, failed)
 	}
-	return errors.Join(fronts.failed(), backs.failed())
+	return failed
 }
 
 // running keeps track of parts that were started together.

@@ -248,7 +248,8 @@ func TestADeveloperManagesWebhooks(t *testing.T) {
 
 func TestWhoIsNotSignedInOrComesFromElsewhereIsRefused(t *testing.T) {
 	provider, open := newDeveloperAPI(t)
-	if status, _, body := open().do(http.MethodGet, "/v1/developer/keys", ""); status != http.StatusUnauthorized || body["error"] != "unauthorized" {
+	if status, header, body := open().do(http.MethodGet, "/v1/developer/keys", ""); status != http.StatusUnauthorized ||
+		body["error"] != "unauthorized" || header.Get("WWW-Authenticate") != "" {
 		t.Errorf("nobody: %d %v", status, body)
 	}
 	ada := open()

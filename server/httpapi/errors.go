@@ -38,6 +38,8 @@ type apiError struct {
 	fields []fieldError
 	// retryAfter is the Retry-After header in seconds; 0 sends none.
 	retryAfter int
+	// bySession says that a 401 is about the session cookie: no Bearer token would help.
+	bySession bool
 }
 
 // fieldError names one field of the request, body or query, and what is wrong with it.
@@ -86,7 +88,7 @@ func (e *apiError) write(ctx *fasthttp.RequestCtx) {
 	if e.retryAfter > 0 {
 		response.Header.SetCanonical(headerRetryAfter, strconv.AppendInt(nil, int64(e.retryAfter), 10))
 	}
-	if e.status == fasthttp.StatusUnauthorized {
+	if e.status == fasthttp.StatusUnauthorized && !e.bySession {
 		response.Header.SetCanonical(headerWWWAuthenticate, challengeBearer)
 	}
 	response.SetBodyRaw(e.appendJSON(nil))

@@ -44,7 +44,7 @@ func (s *Server) signedIn(next sessionHandler) handler {
 		}
 		session, err := s.developer.Sessions.Lookup(ctx, string(r.http.Request.Header.Cookie(cookieSession)))
 		if _, ok := errors.AsType[*sessions.NoSessionError](err); ok {
-			return &apiError{status: fasthttp.StatusUnauthorized, code: codeUnauthorized, detail: "Sign in first: GET /v1/developer/sign-in"}
+			return &apiError{status: fasthttp.StatusUnauthorized, code: codeUnauthorized, bySession: true, detail: "Sign in first: GET /v1/developer/sign-in"}
 		}
 		if err != nil {
 			return err
@@ -96,7 +96,7 @@ func (s *Server) completeSignIn(ctx context.Context, r *request) error {
 		string(query.Peek("state")), string(query.Peek("code")))
 	if refused, ok := errors.AsType[*sessions.RefusedError](err); ok {
 		s.logger.InfoContext(ctx, "sign-in refused", "request_id", string(r.id), "reason", refused.Reason)
-		return &apiError{status: fasthttp.StatusUnauthorized, code: codeUnauthorized, detail: "The sign-in was not accepted. Begin again: GET /v1/developer/sign-in"}
+		return &apiError{status: fasthttp.StatusUnauthorized, code: codeUnauthorized, bySession: true, detail: "The sign-in was not accepted. Begin again: GET /v1/developer/sign-in"}
 	}
 	if away, ok := errors.AsType[*sessions.ProviderError](err); ok {
 		s.logger.WarnContext(ctx, "sign-in failed at the provider", "request_id", string(r.id), "code", away.Code)

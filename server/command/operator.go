@@ -85,7 +85,8 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 	ctrl.SetLogger(logr.FromSlogHandler(p.logger.Handler()))
 	manager, err := controllers.NewManager(cluster, controllers.Options{
 		WatchNamespaces: flags.watchNamespaces, LeaderElection: flags.leaderElect,
-		LeaderElectionNamespace: flags.leaderNamespace, ShutdownGrace: flags.shutdownGrace, Logger: p.logger,
+		LeaderElectionNamespace: flags.leaderNamespace, Logger: p.logger,
+		ShutdownGrace: max(flags.shutdownGrace-cutTime, flags.shutdownGrace/2), // the back parts need the rest
 	})
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package sessions_test
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -40,10 +41,22 @@ type fixture struct {
 	clock    *time.Time
 }
 
-func newFixture(t *testing.T) *fixture {
+func newFixture(t *testing.T, prepare ...func(*mockoidc.MockOIDC) error) *fixture {
 	t.Helper()
-	provider, err := mockoidc.Run()
+	provider, err := mockoidc.NewServer(nil)
 	if err != nil {
+		t.Fatal(err)
+	}
+	for _, prepare := range prepare {
+		if err := prepare(provider); err != nil {
+			t.Fatal(err)
+		}
+	}
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := provider.Start(listener, nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = provider.Shutdown() })

@@ -57,7 +57,7 @@ func resign(signer jose.Signer, answer []byte, change func(map[string]any)) ([]b
 		return nil, err
 	}
 	raw, _ := fields["id_token"].(string)
-	token, err := jose.ParseSigned(raw, []jose.SignatureAlgorithm{jose.RS256})
+	token, err := jose.ParseSignedCompact(raw, []jose.SignatureAlgorithm{jose.RS256})
 	if err != nil {
 		return nil, err
 	}

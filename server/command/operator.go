@@ -94,7 +94,7 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 	notifier := webhooks.NewNotifier(p.pool)
 	announcer := gate.New(gate.Config{Prefix: flags.redisPrefix, Logger: p.logger}, redisClient, keys.NewReader(p.pool))
 	store := keys.NewStore(p.pool, announcer)
-	err = controllers.Setup(manager, controllers.Deps{ //nolint:contextcheck // the manager's own context comes with Start
+	err = controllers.Setup(manager, controllers.Deps{
 		ClusterName: flags.clusterName, Publisher: catalog.NewPublisher(p.pool, p.env, notifier), Tiers: store,
 		Accounts: store, Endpoints: webhooks.NewEndpoints(p.pool, keyring, allowed),
 	})

@@ -41,12 +41,7 @@ func newAPI() *cobra.Command {
 		Short: "Serve the HTTP interface",
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			p, err := openProcess(cmd.Context(), "api", &flags.processFlags, cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			defer p.close(cmd.Context())
-			return runAPI(cmd.Context(), p, &flags)
+			return flags.open(cmd, "api", func(ctx context.Context, p *process) error { return runAPI(ctx, p, &flags) })
 		},
 	}
 	flags.register(cmd)

@@ -39,12 +39,7 @@ func newOperator() *cobra.Command {
 		Short: "Reconcile ExamContent, WebhookEndpoint and RateTier resources into Postgres",
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			p, err := openProcess(cmd.Context(), "operator", &flags.processFlags, cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			defer p.close(cmd.Context())
-			return runOperator(cmd.Context(), p, &flags)
+			return flags.open(cmd, "operator", func(ctx context.Context, p *process) error { return runOperator(ctx, p, &flags) })
 		},
 	}
 	flags.register(cmd)

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
 
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/telemetry"
@@ -25,6 +26,17 @@ type process struct {
 	registry *prometheus.Registry
 	tracing  *telemetry.Tracing
 	pool     *pgxpool.Pool
+}
+
+// open runs a process on what every process stands on, and closes that behind it.
+func (f *processFlags) open(cmd *cobra.Command, name string, run func(context.Context, *process) error) error {
+	ctx := cmd.Context()
+	p, err := openProcess(ctx, name, f, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	defer p.close(ctx)
+	return run(ctx, p)
 }
 
 // openProcess checks the shared settings, sets up logs, metrics and traces, and waits for a database of the right

@@ -29,12 +29,7 @@ func newWorker() *cobra.Command {
 		Short: "Deliver webhooks and close attempts whose time is over",
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			p, err := openProcess(cmd.Context(), "worker", &flags.processFlags, cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			defer p.close(cmd.Context())
-			return runWorker(cmd.Context(), p, &flags)
+			return flags.open(cmd, "worker", func(ctx context.Context, p *process) error { return runWorker(ctx, p, &flags) })
 		},
 	}
 	flags.register(cmd)

@@ -61,7 +61,7 @@ type AttemptScored struct {
 // ContentUpdated is the data of exam.content_updated.
 type ContentUpdated struct {
 	ExamKey string `json:"exam_key"`
-	// Changes names what was refreshed: overview, resources, study_path, papers.
+	// Changes names what was refreshed: overview, resources, study_path, papers; or withdrawn, when it is served no more.
 	Changes []string `json:"changes"`
 	// PaperIDs are the papers that were added, changed or removed.
 	PaperIDs []string `json:"paper_ids"`

@@ -75,7 +75,7 @@ func ofDeveloper(err error) error {
 	case errors.As(err, &managed):
 		return &apiError{
 			status: fasthttp.StatusConflict, code: codeConflict, detail: "The webhook is declared by a resource of the cluster; change it there.",
-			fields: []fieldError{{"managed_by", managed.Owner}},
+			managedBy: managed.Owner,
 		}
 	case errors.As(err, &invalidKey):
 		return validationFailed(fieldError{invalidKey.Field, invalidKey.Detail})

@@ -38,6 +38,8 @@ type apiError struct {
 	fields []fieldError
 	// retryAfter is the Retry-After header in seconds; 0 sends none.
 	retryAfter int
+	// managedBy is the resource of the cluster that what was to be changed is declared by; sent where it is set.
+	managedBy string
 	// bySession says that a 401 is about the session cookie: no Bearer token would help.
 	bySession bool
 }
@@ -47,7 +49,7 @@ type fieldError struct{ Field, Detail string }
 
 func (e *apiError) Error() string { return e.code + ": " + e.detail }
 
-// appendJSON appends the Error body {error, detail, errors: [{field, detail}]}.
+// appendJSON appends the Error body {error, detail, errors: [{field, detail}], managed_by}.
 func (e *apiError) appendJSON(dst []byte) []byte {
 	dst = appendText(append(dst, `{"error":`...), e.code)
 	if e.detail != "" {
@@ -64,6 +66,9 @@ func (e *apiError) appendJSON(dst []byte) []byte {
 	}
 	if len(e.fields) > 0 {
 		dst = append(dst, ']')
+	}
+	if e.managedBy != "" {
+		dst = appendText(append(dst, `,"managed_by":`...), e.managedBy)
 	}
 	return append(dst, '}')
 }

@@ -1,0 +1,28 @@
+// Package audit owns the append-only record of what developers and administrators did to keys, webhooks and sessions:
+// who, what, to what, when, from where, in which request (table audit_log).
+//
+// Who acts travels in the context ([WithActor]): the HTTP interface puts the signed-in person there, the command line the
+// operating system's user. A change without an actor, such as the operator's reconcile, is recorded nowhere here: its
+// history is that of the resource.
+//
+// What holds. A store records within the transaction of its change ([Record]), so neither is there without the other; a
+// record that cannot be written fails the change. What Postgres has no part in (sign-in, sign-out) is recorded before it
+// takes effect: none is missed, but one whose Redis failed next may be recorded and not have happened. While Postgres is
+// away nobody can sign in or out for that reason, and nobody can change anything either. There is one record for each
+// call that succeeded, also where it changed nothing (a key revoked twice); what was refused is no action.
+//
+// What a record says is enough to retrace the action, and no secret: never a key, a signing secret, a session's token,
+// an email address, nor of a webhook's URL more than the host, since senders put tokens into paths and queries.
+//
+// The database refuses UPDATE, DELETE and TRUNCATE, to the table's owner and to superusers as well. Records are few (a
+// person makes them, not a request of a key), so there are no partitions to drop. Who must prune does so on purpose, by
+// DDL that the server's own log shows, in slices that take less than a few seconds because actions wait meanwhile:
+//
+//	BEGIN;
+//	ALTER TABLE audit_log DISABLE TRIGGER audit_log_append_only;
+//	DELETE FROM audit_log WHERE at < now() - interval '7 years';
+//	ALTER TABLE audit_log ENABLE ALWAYS TRIGGER audit_log_append_only;
+//	COMMIT;
+//
+// It imports no other domain package; whoever changes what a developer owns imports it.
+package audit

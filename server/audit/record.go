@@ -1,0 +1,74 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"examprep.dev/server/postgres/auditdb"
+)
+
+// Action is what was done.
+type Action string
+
+// The actions. The target of a key.* is the key's prefix (of key.rotate the old one's), of a webhook.* the endpoint's
+// id; a session.* has none.
+const (
+	KeyCreate           Action = "key.create"
+	KeyRotate           Action = "key.rotate"
+	KeyRevoke           Action = "key.revoke"
+	KeySetTier          Action = "key.set_tier"
+	WebhookCreate       Action = "webhook.create"
+	WebhookUpdate       Action = "webhook.update"
+	WebhookDelete       Action = "webhook.delete"
+	WebhookRotateSecret Action = "webhook.rotate_secret"
+	WebhookTest         Action = "webhook.test"
+	WebhookRedeliver    Action = "webhook.redeliver"
+	SessionBegin        Action = "session.begin"
+	SessionEnd          Action = "session.end"
+	SessionEndAll       Action = "session.end_all"
+)
+
+// Entry is an action as the store that does it knows it.
+type Entry struct {
+	// Account is whose things were acted on.
+	Account uuid.UUID
+	Action  Action
+	Target  string
+	// Detail is what changed, under names of the HTTP interface; nil for nothing more to say. No secrets: see the package
+	// comment.
+	Detail map[string]any
+}
+
+// Record appends the entry under the actor of ctx; without one it does nothing. db is the transaction of the action, or
+// a pool for actions that are not in Postgres.
+func Record(ctx context.Context, db auditdb.DBTX, entry Entry) error {
+	actor, known := ActorOf(ctx)
+	if !known {
+		return nil
+	}
+	if entry.Detail == nil {
+		entry.Detail = map[string]any{}
+	}
+	detail, err := json.Marshal(entry.Detail)
+	if err != nil {
+		return fmt.Errorf("record %s: %w", entry.Action, err)
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return fmt.Errorf("record %s: %w", entry.Action, err)
+	}
+	row := auditdb.AppendRecordParams{
+		ID: id, AccountID: entry.Account, ActorKind: string(actor.Kind), Actor: actor.Name, Action: string(entry.Action),
+		Target: entry.Target, RequestID: actor.RequestID, Detail: detail,
+	}
+	if actor.Address.IsValid() {
+		row.Address = &actor.Address
+	}
+	if err := auditdb.New(db).AppendRecord(ctx, row); err != nil {
+		return fmt.Errorf("record %s: %w", entry.Action, err)
+	}
+	return nil
+}

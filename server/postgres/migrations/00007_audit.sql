@@ -1,0 +1,39 @@
+-- +goose Up
+-- Owned by server/audit: who did what to keys, webhooks and sessions. Rows are only ever added.
+CREATE TABLE audit_log (
+    -- UUIDv7: the order of ids is the order of time.
+    id         uuid PRIMARY KEY,
+    at         timestamptz NOT NULL DEFAULT now(),
+    -- Whose things the action was on. No foreign key: the record outlives what it tells of.
+    account_id uuid NOT NULL,
+    actor_kind text NOT NULL CHECK (actor_kind IN ('developer', 'administrator')),
+    -- A developer is issuer#subject, an administrator user@host of the command line.
+    actor      text NOT NULL CHECK (actor <> ''),
+    action     text NOT NULL CHECK (action <> ''),
+    -- A key prefix or the id of a webhook; '' where the action is on the account's sessions.
+    target     text NOT NULL,
+    -- From where: the client's address. NULL for the command line, and where the peer has none (a Unix socket).
+    address    inet,
+    -- The x-request-id of the answer; '' for the command line.
+    request_id text NOT NULL,
+    detail     jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(detail) = 'object')
+);
+CREATE INDEX audit_log_by_account ON audit_log (account_id, id);
+CREATE INDEX audit_log_by_time ON audit_log (at);
+
+-- +goose StatementBegin
+CREATE FUNCTION audit_log_refuse_change() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'audit_log is append-only: % is refused', TG_OP
+        USING ERRCODE = 'insufficient_privilege',
+              HINT = 'How old records are pruned is said in server/audit/doc.go.';
+END
+$$;
+-- +goose StatementEnd
+
+-- For each statement, so that also one that would touch no row is refused; always, so that a session that poses as a
+-- replica (session_replication_role) is refused as well. It binds the table's owner and superusers like everybody else.
+CREATE TRIGGER audit_log_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit_log
+    FOR EACH STATEMENT EXECUTE FUNCTION audit_log_refuse_change();
+ALTER TABLE audit_log ENABLE ALWAYS TRIGGER audit_log_append_only;

@@ -1,0 +1,41 @@
+-- name: AddUsage :one
+-- One batch of a writer's counts, unless it is in already: then added is false. A repeated batch waits here for the
+-- statement that first brought it, if that is still running. Rows are taken in one order by all pods, so that none waits
+-- for another in a circle. What is counted for a key that does not exist is left out.
+WITH writer AS (
+    INSERT INTO key_usage_writers AS w (id, batch, written_at) VALUES (@writer, @batch, now())
+    ON CONFLICT (id) DO UPDATE SET batch = excluded.batch, written_at = excluded.written_at WHERE w.batch < excluded.batch
+    RETURNING w.id
+), added AS (
+    INSERT INTO key_usage AS u (key_id, day, account_id, requests, rate_limited)
+    SELECT c.key_id, c.day, k.account_id, c.requests, c.rate_limited
+    FROM (SELECT unnest(@keys::uuid[]) AS key_id, unnest(@days::date[]) AS day, unnest(@requests::bigint[]) AS requests,
+                 unnest(@rate_limited::bigint[]) AS rate_limited) c
+    JOIN api_keys k ON k.id = c.key_id
+    WHERE EXISTS (SELECT FROM writer)
+    ORDER BY c.key_id, c.day
+    ON CONFLICT (key_id, day) DO UPDATE
+    SET requests = u.requests + excluded.requests, rate_limited = u.rate_limited + excluded.rate_limited
+    RETURNING u.key_id
+)
+SELECT EXISTS (SELECT FROM writer)::boolean AS added;
+
+-- name: PruneUsageWriters :exec
+-- Writers that ended long ago. One that lives has written since.
+DELETE FROM key_usage_writers WHERE id IN (
+    SELECT w.id FROM key_usage_writers w WHERE w.written_at < now() - make_interval(days => @days::int)
+    FOR UPDATE SKIP LOCKED);
+
+-- name: UsageOfAccount :many
+SELECT u.day, k.prefix, u.requests, u.rate_limited
+FROM key_usage u JOIN api_keys k ON k.id = u.key_id
+WHERE u.account_id = @account_id AND u.day BETWEEN @first AND @last
+ORDER BY u.day, k.prefix;
+
+-- name: KeyOfAccount :one
+SELECT id FROM api_keys WHERE prefix = @prefix AND account_id = @account_id;
+
+-- name: UsageOfKey :many
+SELECT u.day, u.requests, u.rate_limited FROM key_usage u
+WHERE u.key_id = @key_id AND u.day BETWEEN @first AND @last
+ORDER BY u.day;

@@ -17,5 +17,7 @@
 // Mistakes of a caller are *UnknownKeyError, *UnknownTierError, *InvalidError, *RetiredKeyError and *ManagedTierError;
 // all else is pgx's error, wrapped. No key is ever logged or put into an error.
 //
+// Who changes a key is recorded in the transaction that does it (server/audit).
+//
 // It knows neither HTTP nor Kubernetes nor Redis, and must never import the gate, which imports it.
 package keys

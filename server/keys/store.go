@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"examprep.dev/server/audit"
 	"examprep.dev/server/postgres/keysdb"
 )
 
@@ -96,17 +97,17 @@ func (s *Store) Create(ctx context.Context, want NewKey) (Issued, error) {
 	}
 	var issued Issued
 	err := s.retryPrefix(func() error {
-		return s.transact(ctx, func(q *keysdb.Queries) error {
+		return s.transact(ctx, func(q *keysdb.Queries) (audit.Entry, error) {
 			account, err := q.EnsureAccount(ctx, keysdb.EnsureAccountParams{ID: uuid.Must(uuid.NewV7()), Name: want.Account})
 			if err != nil {
-				return fmt.Errorf("ensure account: %w", err)
+				return audit.Entry{}, fmt.Errorf("ensure account: %w", err)
 			}
 			id := uuid.Must(uuid.NewV7())
 			issued, err = insert(ctx, q, keysdb.InsertKeyParams{
 				ID: id, AccountID: account, FamilyID: id, Name: want.Name, Tier: optional(want.Tier), ExpiresAt: want.ExpiresAt,
 			})
 			issued.Account = want.Account
-			return err
+			return created(account, issued), err
 		})
 	})
 	if err != nil {
@@ -126,13 +127,13 @@ func (s *Store) Rotate(ctx context.Context, prefix string, overlap time.Duration
 	var issued Issued
 	var old keysdb.LockKeyRow
 	err := s.retryPrefix(func() error {
-		return s.transact(ctx, func(q *keysdb.Queries) error {
+		return s.transact(ctx, func(q *keysdb.Queries) (audit.Entry, error) {
 			var err error
 			if old, err = q.LockKey(ctx, prefix); err != nil {
-				return s.unknownKey(err, prefix)
+				return audit.Entry{}, s.unknownKey(err, prefix)
 			}
 			if old.Expired || old.RevokedAt != nil || old.RotatedAt != nil {
-				return &RetiredKeyError{Prefix: prefix}
+				return audit.Entry{}, &RetiredKeyError{Prefix: prefix}
 			}
 			issued, err = insert(ctx, q, keysdb.InsertKeyParams{
 				ID: uuid.Must(uuid.NewV7()), AccountID: old.AccountID, FamilyID: old.FamilyID, Name: old.Name,
@@ -140,7 +141,7 @@ func (s *Store) Rotate(ctx context.Context, prefix string, overlap time.Duration
 			})
 			issued.Account = old.Account
 			if err != nil {
-				return err
+				return audit.Entry{}, err
 			}
 			if overlap == 0 {
 				_, err = q.RevokeKey(ctx, prefix)
@@ -148,9 +149,12 @@ func (s *Store) Rotate(ctx context.Context, prefix string, overlap time.Duration
 				err = q.RetireKey(ctx, keysdb.RetireKeyParams{ID: old.ID, Overlap: overlap.Microseconds()})
 			}
 			if err != nil {
-				return fmt.Errorf("retire key: %w", err)
+				return audit.Entry{}, fmt.Errorf("retire key: %w", err)
 			}
-			return nil
+			return audit.Entry{
+				Account: old.AccountID, Action: audit.KeyRotate, Target: prefix,
+				Detail: map[string]any{"successor": issued.Prefix, "overlap_seconds": overlap.Seconds()},
+			}, nil
 		})
 	})
 	if err != nil {
@@ -162,14 +166,18 @@ func (s *Store) Rotate(ctx context.Context, prefix string, overlap time.Duration
 // Revoke ends the key of that prefix. When it returns nil, no gate accepts the key any more. Revoking twice is no
 // mistake: the second call makes certain what the first may have left uncertain (*NotAnnouncedError).
 func (s *Store) Revoke(ctx context.Context, prefix string) error {
-	return s.change(ctx, prefix, func(q *keysdb.Queries) (uuid.UUID, error) { return q.RevokeKey(ctx, prefix) })
+	return s.change(ctx, prefix, func(q *keysdb.Queries, old keysdb.LockKeyRow) (audit.Entry, error) {
+		_, err := q.RevokeKey(ctx, prefix)
+		return audit.Entry{Action: audit.KeyRevoke, Detail: map[string]any{"repeated": old.RevokedAt != nil}}, err
+	})
 }
 
 // SetTier gives a key a tier of its own, or with an empty name takes it away. When it returns nil, every gate applies it.
 func (s *Store) SetTier(ctx context.Context, prefix, tier string) error {
-	return s.change(ctx, prefix, func(q *keysdb.Queries) (uuid.UUID, error) {
-		id, err := q.SetKeyTier(ctx, keysdb.SetKeyTierParams{Prefix: prefix, Tier: optional(tier)})
-		return id, unknownTier(err, tier)
+	return s.change(ctx, prefix, func(q *keysdb.Queries, old keysdb.LockKeyRow) (audit.Entry, error) {
+		_, err := q.SetKeyTier(ctx, keysdb.SetKeyTierParams{Prefix: prefix, Tier: optional(tier)})
+		detail := map[string]any{"tier": optional(tier), "was": old.Tier}
+		return audit.Entry{Action: audit.KeySetTier, Detail: detail}, unknownTier(err, tier)
 	})
 }
 
@@ -220,17 +228,32 @@ func insert(ctx context.Context, q *keysdb.Queries, arg keysdb.InsertKeyParams) 
 }
 
 // change runs one statement on the key of that prefix, commits, and announces.
-func (s *Store) change(ctx context.Context, prefix string, statement func(*keysdb.Queries) (uuid.UUID, error)) error {
-	var id uuid.UUID
-	err := s.transact(ctx, func(q *keysdb.Queries) error {
+func (s *Store) change(
+	ctx context.Context, prefix string, statement func(*keysdb.Queries, keysdb.LockKeyRow) (audit.Entry, error),
+) error {
+	var old keysdb.LockKeyRow
+	err := s.transact(ctx, func(q *keysdb.Queries) (audit.Entry, error) {
 		var err error
-		id, err = statement(q)
-		return s.unknownKey(err, prefix)
+		if old, err = q.LockKey(ctx, prefix); err != nil {
+			return audit.Entry{}, s.unknownKey(err, prefix)
+		}
+		entry, err := statement(q, old)
+		entry.Account, entry.Target = old.AccountID, prefix
+		return entry, err
 	})
 	if err != nil {
 		return err
 	}
-	return s.announceKey(ctx, id)
+	return s.announceKey(ctx, old.ID)
+}
+
+// created is the record of a key's creation.
+func created(account uuid.UUID, issued Issued) audit.Entry {
+	detail := map[string]any{"name": issued.Name, "tier": issued.Tier}
+	if issued.ExpiresAt != nil {
+		detail["expires_at"] = issued.ExpiresAt.UTC()
+	}
+	return audit.Entry{Account: account, Action: audit.KeyCreate, Target: issued.Prefix, Detail: detail}
 }
 
 // announceKey reads the key as committed (or as changed since: higher versions are as good) and announces it.
@@ -246,14 +269,18 @@ func (s *Store) announceKey(ctx context.Context, id uuid.UUID) error {
 	return nil
 }
 
-// transact runs do in a transaction that no tier change overlaps.
-func (s *Store) transact(ctx context.Context, do func(*keysdb.Queries) error) error {
+// transact runs do in a transaction that no tier change overlaps, and records what it did there.
+func (s *Store) transact(ctx context.Context, do func(*keysdb.Queries) (audit.Entry, error)) error {
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		q := s.queries.WithTx(tx)
 		if err := q.ShareTierLock(ctx); err != nil {
 			return fmt.Errorf("lock tiers: %w", err)
 		}
-		return do(q)
+		entry, err := do(q)
+		if err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, entry)
 	})
 	if err != nil {
 		return fmt.Errorf("change keys: %w", err)

@@ -1,0 +1,126 @@
+package keys_test
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"examprep.dev/server/audit"
+	"examprep.dev/server/keys"
+)
+
+// acting returns a context in which an administrator acts.
+func acting(t *testing.T) context.Context {
+	t.Helper()
+	return audit.WithActor(t.Context(), audit.Actor{Kind: audit.Administrator, Name: "root@bastion"})
+}
+
+// recorded is a row of the audit table.
+type recorded struct {
+	account, action, target string
+	detail                  map[string]any
+}
+
+func records(t *testing.T, pool *pgxpool.Pool) []recorded {
+	t.Helper()
+	rows, err := pool.Query(t.Context(), `SELECT coalesce(a.name, ''), l.action, l.target, l.detail FROM audit_log l
+		LEFT JOIN accounts a ON a.id = l.account_id ORDER BY l.id`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var list []recorded
+	for rows.Next() {
+		var row recorded
+		var detail []byte
+		if err := rows.Scan(&row.account, &row.action, &row.target, &detail); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(detail, &row.detail); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, row)
+	}
+	return list
+}
+
+func TestEachChangeOfAKeyIsRecorded(t *testing.T) {
+	store, _, pool := newStore(t)
+	ctx := acting(t)
+	if err := store.ApplyTier(ctx, keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	expires := time.Date(2100, 1, 2, 3, 4, 5, 0, time.UTC)
+	first, err := store.Create(ctx, keys.NewKey{Account: "acme", Name: "ci", ExpiresAt: &expires})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := store.Rotate(ctx, first.Prefix, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range []func() error{
+		func() error { return store.SetTier(ctx, second.Prefix, "gold") },
+		func() error { return store.SetTier(ctx, second.Prefix, "") },
+		func() error { return store.Revoke(ctx, second.Prefix) },
+		func() error { return store.Revoke(ctx, second.Prefix) },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []recorded{
+		{"acme", "key.create", first.Prefix, map[string]any{"name": "ci", "tier": "default", "expires_at": "2100-01-02T03:04:05Z"}},
+		{"acme", "key.rotate", first.Prefix, map[string]any{"successor": second.Prefix, "overlap_seconds": 60.0}},
+		{"acme", "key.set_tier", second.Prefix, map[string]any{"tier": "gold", "was": nil}},
+		{"acme", "key.set_tier", second.Prefix, map[string]any{"tier": nil, "was": "gold"}},
+		{"acme", "key.revoke", second.Prefix, map[string]any{"repeated": false}},
+		{"acme", "key.revoke", second.Prefix, map[string]any{"repeated": true}},
+	}
+	if got := records(t, pool); !reflect.DeepEqual(got, want) {
+		t.Errorf("recorded %v\nwant %v", got, want)
+	}
+}
+
+func TestWhatIsRefusedIsNotRecorded(t *testing.T) {
+	store, _, pool := newStore(t)
+	key := create(t, store, keys.NewKey{}) // by nobody: no record either
+	ctx := acting(t)
+	for name, refused := range map[string]error{
+		"unknown tier": store.SetTier(ctx, key.Prefix, "none"),
+		"unknown key":  store.Revoke(ctx, "service_00000000"),
+		"rotate": func() error {
+			_, err := store.Rotate(ctx, "service_00000000", 0)
+			return err
+		}(),
+	} {
+		if refused == nil {
+			t.Errorf("%s: not refused", name)
+		}
+	}
+	if got := records(t, pool); len(got) != 0 {
+		t.Errorf("recorded %v", got)
+	}
+}
+
+func TestAChangeThatCannotBeRecordedDoesNotHappen(t *testing.T) {
+	store, announced, _ := newStore(t)
+	key := create(t, store, keys.NewKey{})
+	nobody := audit.WithActor(t.Context(), audit.Actor{Kind: "stranger", Name: "x"}) // the table takes no such kind
+	if err := store.Revoke(nobody, key.Prefix); err == nil {
+		t.Error("revoked without a record")
+	}
+	if _, err := store.Rotate(nobody, key.Prefix, 0); err == nil {
+		t.Error("rotated without a record")
+	}
+	if load(t, store, key.Key).Revoked || len(announced.take()) != 0 {
+		t.Error("the key is revoked all the same")
+	}
+	if list, err := store.List(t.Context(), ""); err != nil || len(list) != 1 {
+		t.Errorf("%d keys, %v", len(list), err)
+	}
+}

@@ -1,6 +1,6 @@
 // Command bench measures examprep against baselines that do the least that the same result can cost (make bench):
 //
-//	bench [-duration 5s] [-only gate,attempts,publish,webhooks]
+//	bench [-duration 5s] [-only gate,attempts,publish,history,webhooks] [-history-attempts 1000000]
 //
 // It brings up a PostgreSQL and a Redis of its own as `dev up` does (durable: fsync and an append-only file), builds
 // the program, and starts `examprep api` and `examprep worker` as processes beside the baselines' and its own, which is
@@ -23,12 +23,17 @@
 // publish: exams of 10 papers of 100 questions through the publisher that the operator uses. Baseline: COPY of the rows
 // that this wrote into the same tables under other exam keys.
 //
+// history: pages and total of a key that has a tenth of 10⁶ attempts, or of as many as -history-attempts says (10⁷ take
+// minutes and 6 GB), and of a learner who has a tenth of those. Baseline: the same of a key with 1,000 attempts, from
+// another pod and another database of the same PostgreSQL, asked in turn. PostgreSQL has its default of 128 MB of shared
+// buffers, so that "any page" comes from the kernel's cache or from disk.
+//
 // webhooks: what one worker delivers of a backlog to four endpoints over HTTPS, each on a host (a loopback address) of
 // its own. Baseline: as many goroutines posting
 // the same signed bodies to the same receiver with the same client settings, and nothing written down. Then 100 events/s
 // to 10 endpoints: from commit to receipt, with all receivers healthy and with one of them hanging.
 //
-// Not measured here: growth with the number of rows, ExamContents through a control plane, and other gateways (nginx
+// Not measured here: growth of anything but history, ExamContents through a control plane, and other gateways (nginx
 // with lua, fiber).
 //
 // It fails when something does not start or answers wrongly, never because of a ratio. It imports the product's packages

@@ -42,6 +42,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	duration := flags.Duration("duration", 5*time.Second, "how long each thing is measured")
 	only := flags.String("only", "", "which parts to run, separated by commas: "+strings.Join(partNames(), ", ")+" (all)")
+	attempts := flags.Int64("history-attempts", 1_000_000, "how many attempts the history part loads; 10000000 takes minutes and 6 GB")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -49,7 +50,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return measure(ctx, *duration, chosen, out)
+	return measure(ctx, *duration, *attempts, chosen, out)
 }
 
 // A part is one measurement; it adds what it found to the report.
@@ -60,7 +61,13 @@ type part struct {
 
 // parts in the order in which they run: the worker, once started, is busy with what the others write.
 func parts() []part {
-	return []part{{"gate", measureGate}, {"attempts", measureAttempts}, {"publish", measurePublish}, {"webhooks", measureWebhooks}}
+	return []part{
+		{"gate", measureGate},
+		{"attempts", measureAttempts},
+		{"publish", measurePublish},
+		{"history", measureHistory},
+		{"webhooks", measureWebhooks},
+	}
 }
 
 func partNames() []string {
@@ -86,7 +93,7 @@ func choose(only string) ([]part, error) {
 
 // measure brings everything up, runs the parts, and prints what they found. Parts that ran are printed even if a later
 // one fails.
-func measure(ctx context.Context, duration time.Duration, chosen []part, out io.Writer) (err error) {
+func measure(ctx context.Context, duration time.Duration, historyAttempts int64, chosen []part, out io.Writer) (err error) {
 	began := time.Now()
 	say := func(format string, args ...any) {
 		fmt.Fprintf(os.Stderr, "[%6.1fs] %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
@@ -97,6 +104,7 @@ func measure(ctx context.Context, duration time.Duration, chosen []part, out io.
 		return err
 	}
 	defer stack.close()
+	stack.historyAttempts = historyAttempts
 	r := &report{title: fmt.Sprintf("%s %s/%s, %d processors, load before: %s, %s each", runtime.Version(), runtime.GOOS, runtime.GOARCH,
 		runtime.NumCPU(), strings.Join(strings.Fields(string(load))[:min(3, len(strings.Fields(string(load))))], " "), duration)}
 	defer func() {

@@ -50,6 +50,8 @@ type stack struct {
 	api string
 	// keys are the texts of the API keys; none until they were made.
 	keys []string
+	// historyAttempts is how many attempts the history part loads.
+	historyAttempts int64
 }
 
 // openStack starts the stores, migrates, and builds the program. Close what it returns.
@@ -93,7 +95,7 @@ func (s *stack) open(ctx context.Context) (err error) {
 	if err := s.startStores(ctx); err != nil {
 		return err
 	}
-	if err := s.migrate(ctx); err != nil {
+	if err := s.migrateTo(ctx, s.databaseURL); err != nil {
 		return err
 	}
 	if s.pool, err = postgres.Open(ctx, s.databaseURL); err != nil {
@@ -154,11 +156,12 @@ func (s *stack) startStores(ctx context.Context) error {
 	return err
 }
 
-func (s *stack) migrate(ctx context.Context) error {
+// migrateTo brings the database of that URL up to date.
+func (s *stack) migrateTo(ctx context.Context, databaseURL string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, s.binary, "migrate")
-	cmd.Env = append(os.Environ(), s.settings()...)
+	cmd.Env = append(append(os.Environ(), s.settings()...), "DATABASE_URL="+databaseURL)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("migrate: %w\n%s", err, out)
 	}
@@ -177,20 +180,21 @@ func (s *stack) settings() []string {
 // loopback is where the receiver of webhooks is.
 func loopback() netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8) }
 
-// start runs one of the program's servers until the stack is closed, and returns when it is ready.
-func (s *stack) start(ctx context.Context, command string, more ...string) error {
-	health, err := s.ports.Address(ctx, command+"-health")
+// start runs one of the program's servers, as a process of that name, until the stack is closed, and returns when it is
+// ready.
+func (s *stack) start(ctx context.Context, name, command string, more ...string) error {
+	health, err := s.ports.Address(ctx, name+"-health")
 	if err != nil {
 		return err
 	}
-	metrics, err := s.ports.Address(ctx, command+"-metrics")
+	metrics, err := s.ports.Address(ctx, name+"-metrics")
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	return s.supervisor.Start(ctx, process.Spec{
-		Name: command, Path: s.binary, Args: []string{command}, Dir: string(s.dir),
+		Name: name, Path: s.binary, Args: []string{command}, Dir: string(s.dir),
 		Env:   append(append(s.settings(), "EXAMPREP_HEALTH_LISTEN="+health, "EXAMPREP_METRICS_LISTEN="+metrics), more...),
 		Ready: func(ctx context.Context) error { return answers(ctx, http.DefaultClient, "http://"+health+"/readyz") },
 	})
@@ -201,15 +205,18 @@ func (s *stack) startAPI(ctx context.Context) error {
 	if s.api != "" {
 		return nil
 	}
-	address, err := s.ports.Address(ctx, "api")
-	if err != nil {
-		return err
-	}
-	if err := s.start(ctx, "api", "EXAMPREP_LISTEN="+address); err != nil {
-		return err
-	}
+	address, err := s.startPod(ctx, processAPI)
 	s.api = address
-	return nil
+	return err
+}
+
+// startPod runs `examprep api` as a process of that name and returns where it listens.
+func (s *stack) startPod(ctx context.Context, name string, more ...string) (string, error) {
+	address, err := s.ports.Address(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	return address, s.start(ctx, name, "api", append(more, "EXAMPREP_LISTEN="+address)...)
 }
 
 // startRole runs this program in another role, with an address to listen on and more arguments, and returns the address.

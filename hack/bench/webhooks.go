@@ -118,7 +118,7 @@ func (o *outbox) stride(ctx context.Context, backlog int, duration time.Duration
 	if err != nil {
 		return sample{}, err
 	}
-	if err := o.stack.start(ctx, processWorker); err != nil {
+	if err := o.stack.start(ctx, processWorker, "worker"); err != nil {
 		return sample{}, err
 	}
 	// Its windows begin small.

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"runtime"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+
+	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres"
+)
+
+// insertAttempts writes a range of attempts; its comment says which.
+//
+//go:embed history.sql
+var insertAttempts string
+
+const (
+	// hotLearner is whose history is asked for beside that of the whole key.
+	hotLearner = "learner-hot"
+	// loadChunk is how many rows one statement of the load writes.
+	loadChunk = 50_000
+	// hotShare is how many attempts there are to one of the hot key, and of those to one of the hot learner.
+	hotShare = 10
+)
+
+// dataset is a database with so many attempts and an API pod on it.
+type dataset struct {
+	name     string
+	attempts int64
+	pool     *pgxpool.Pool
+	url      string
+	address  string // of the API
+	key      string // the hot one
+}
+
+// openDataset makes a database, fills it, and starts a pod on it.
+func (s *stack) openDataset(ctx context.Context, name string, attempts int64) (*dataset, error) {
+	if _, err := s.pool.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()); err != nil {
+		return nil, fmt.Errorf("create database %s: %w", name, err)
+	}
+	d := &dataset{name: name, attempts: attempts}
+	address, err := url.Parse(s.databaseURL)
+	if err != nil {
+		return nil, err
+	}
+	address.Path = "/" + name
+	d.url = address.String()
+	if err := s.migrateTo(ctx, d.url); err != nil {
+		return nil, err
+	}
+	if d.pool, err = postgres.Open(ctx, d.url); err != nil {
+		return nil, err
+	}
+	if err := s.fill(ctx, d); err != nil {
+		d.pool.Close()
+		return nil, err
+	}
+	d.address, err = s.startPod(ctx, name, "DATABASE_URL="+d.url, "EXAMPREP_REDIS_PREFIX="+name+":")
+	if err != nil {
+		d.pool.Close()
+	}
+	return d, err
+}
+
+// owner is what of a key stands in its attempts.
+type owner struct{ account, family, key uuid.UUID }
+
+// fill makes the hot key and all attempts.
+func (s *stack) fill(ctx context.Context, d *dataset) error {
+	store := keys.NewStore(d.pool, silent{})
+	if err := store.ApplyTier(ctx, keys.TierSpec{Name: tier, Requests: 1_000_000, Period: time.Second, Accounts: []string{account}}); err != nil {
+		return err
+	}
+	issued, err := store.Create(ctx, keys.NewKey{Account: account, Tier: tier})
+	if err != nil {
+		return err
+	}
+	d.key = issued.Key
+	var hot owner
+	err = d.pool.QueryRow(ctx, "SELECT account_id, family_id, id FROM api_keys WHERE prefix = $1", issued.Prefix).
+		Scan(&hot.account, &hot.family, &hot.key)
+	if err != nil {
+		return fmt.Errorf("read the key: %w", err)
+	}
+	return s.loadAttempts(ctx, d, hot)
+}
+
+// loadAttempts writes the rows without their indexes, which are built afterwards by the definitions that were there: the
+// tables end up the same, and ten million rows take minutes instead of an hour.
+func (s *stack) loadAttempts(ctx context.Context, d *dataset, hot owner) error {
+	began := time.Now()
+	restore, err := dropIndexes(ctx, d.pool)
+	if err != nil {
+		return err
+	}
+	learner, err := s.learnerName(hot.family, hotLearner)
+	if err != nil {
+		return err
+	}
+	others := uuid.New()
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.NumCPU())
+	for from := int64(0); from < d.attempts; from += loadChunk {
+		group.Go(func() error {
+			_, err := d.pool.Exec(within, insertAttempts, hot.account, hot.family, hot.key, others, examKey, learner,
+				from, min(from+loadChunk, d.attempts)-1)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("load attempts: %w", err)
+	}
+	inserted := time.Since(began)
+	for _, statement := range append(restore,
+		`INSERT INTO attempt_counters (family_id, exam_key, learner, total)
+		 SELECT family_id, exam_key, ''::bytea, max(key_seq) FROM attempts GROUP BY 1, 2
+		 UNION ALL
+		 SELECT family_id, exam_key, learner, max(learner_seq) FROM attempts WHERE learner <> '' GROUP BY 1, 2, 3`,
+		"ANALYZE attempts, attempt_counters", "CHECKPOINT") {
+		if err := s.maintain(ctx, d.pool, statement); err != nil {
+			return err
+		}
+	}
+	var size string
+	if err := d.pool.QueryRow(ctx, "SELECT pg_size_pretty(pg_database_size(current_database()))").Scan(&size); err != nil {
+		return err
+	}
+	s.say("%s: %d attempts, %s, in %.0f s (%.0f s of it the rows)", d.name, d.attempts, size, time.Since(began).Seconds(), inserted.Seconds())
+	return nil
+}
+
+// dropIndexes drops what slows the load of attempts down, and returns the statements that bring it back.
+func dropIndexes(ctx context.Context, pool *pgxpool.Pool) (restore []string, err error) {
+	rows, err := pool.Query(ctx, `
+		SELECT coalesce('ALTER TABLE attempts DROP CONSTRAINT ' || quote_ident(c.conname), 'DROP INDEX ' || i.indexrelid::regclass),
+		       coalesce('ALTER TABLE attempts ADD CONSTRAINT ' || quote_ident(c.conname) || ' ' || pg_get_constraintdef(c.oid),
+		                pg_get_indexdef(i.indexrelid))
+		FROM pg_index i LEFT JOIN pg_constraint c ON c.conindid = i.indexrelid AND c.contype IN ('p', 'u')
+		WHERE i.indrelid = 'attempts'::regclass`)
+	if err != nil {
+		return nil, fmt.Errorf("find the indexes: %w", err)
+	}
+	statements, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (pair [2]string, err error) {
+		return pair, row.Scan(&pair[0], &pair[1])
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find the indexes: %w", err)
+	}
+	for _, pair := range statements {
+		if _, err := pool.Exec(ctx, pair[0]); err != nil {
+			return nil, fmt.Errorf("drop an index: %w", err)
+		}
+		restore = append(restore, pair[1])
+	}
+	return restore, nil
+}
+
+// maintain runs a statement with the memory that such work gets.
+func (s *stack) maintain(ctx context.Context, pool *pgxpool.Pool, statement string) error {
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	for _, step := range []string{"SET statement_timeout = 0", "SET maintenance_work_mem = '512MB'", "SET work_mem = '256MB'", statement, "RESET ALL"} {
+		if _, err := conn.Exec(ctx, step); err != nil {
+			return fmt.Errorf("%.40s…: %w", statement, err)
+		}
+	}
+	return nil
+}
+
+// learnerName is what stands for a learner in the rows: the product's own rule (DESIGN §6).
+func (s *stack) learnerName(family uuid.UUID, reference string) ([]byte, error) {
+	secret, err := base64.StdEncoding.DecodeString(s.namespaceSecret)
+	if err != nil {
+		return nil, err
+	}
+	mac := hmac.New(sha256.New, secret)
+	_, _ = mac.Write(family[:])
+	_, _ = mac.Write([]byte(reference))
+	return mac.Sum(nil), nil
+}
+
+// close drops the database: ten million rows need not lie about while other parts run.
+func (d *dataset) close(ctx context.Context, s *stack) {
+	d.pool.Close()
+	_, _ = s.pool.Exec(ctx, "DROP DATABASE "+pgx.Identifier{d.name}.Sanitize()+" WITH (FORCE)")
+}

@@ -1,0 +1,30 @@
+// Package openapitest checks real exchanges against an OpenAPI 3.1 document. It is for tests: what a server answered is
+// held against the operation that the document describes, so that neither can change without the other.
+//
+// # What it checks
+//
+// A [Document] finds the operation of a request and requires of the answer: a documented status, each required header
+// and no header that is not documented, header values by their schemas, a documented media type, and a body by its
+// schema. HEAD is checked as its GET, without a body. What belongs to no operation (an unknown path, another method,
+// HTTP that could not be read) must be a refusal with the document's Error and the headers that all its answers share.
+//
+// It is stricter than a client may be. Clients must ignore fields they do not know (spec part 9); here a property that
+// the document does not know is a fault, because it was forgotten there. Wherever a value is described (a body, a
+// property, an element) its object is closed, unless its schema says otherwise by additionalProperties.
+//
+// # Why two libraries
+//
+// kin-openapi 0.152 reads OpenAPI 3.1 and checks the document itself: its structure, references, schemas and examples.
+// Values it does not check well enough for a proof: VisitJSON compiles the schema anew for every value, and falls back
+// silently to its OpenAPI 3.0 validator, which does not know const, unevaluatedProperties and their like, when
+// compilation fails or the schema has references. So values are checked by santhosh-tekuri/jsonschema, which
+// kin-openapi wraps and which implements all of JSON Schema 2020-12, on the document as it stands: references are
+// resolved in it, and formats are asserted.
+//
+// # How it fails
+//
+// [Load] returns an error when the document is no valid OpenAPI 3.1. Checks return every fault that they find, joined;
+// they never panic on what a server sent. A Document may be used by many goroutines.
+//
+// It imports nothing of this module: the document is given to it.
+package openapitest

@@ -38,8 +38,10 @@ func run(ctx context.Context, args []string) error {
 		return down(ctx, root, os.Stdout)
 	case len(args) > 1 && args[0] == "test":
 		return runTests(ctx, root, args[1:], newConsole(os.Stderr))
+	case len(args) > 1 && args[0] == "npm":
+		return runNPM(ctx, root, args[1:], newConsole(os.Stderr))
 	default:
-		return errors.New("usage: dev up | dev down | dev test COMMAND…")
+		return errors.New("usage: dev up | dev down | dev test COMMAND… | dev npm PROGRAM…")
 	}
 }
 

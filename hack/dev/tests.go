@@ -18,13 +18,16 @@ import (
 	"examprep.dev/hack/dev/process"
 	"examprep.dev/hack/dev/servers"
 	"examprep.dev/hack/dev/state"
+	"examprep.dev/hack/npm"
 )
 
-// Variables that tell tests where the servers are. Those that are set already are kept, and nothing is started for them.
+// Variables that tell tests where the servers and the packages of hack/npm are. Those that are set already are kept, and
+// nothing is started or installed for them.
 const (
 	testDatabase   = "EXAMPREP_TEST_DATABASE_URL"
 	testRedis      = "EXAMPREP_TEST_REDIS_URL"
 	testKubeconfig = "EXAMPREP_TEST_KUBECONFIG"
+	testNPM        = "EXAMPREP_TEST_NPM"
 	assets         = "KUBEBUILDER_ASSETS"
 )
 
@@ -69,7 +72,7 @@ func (t *testServers) start(ctx context.Context, command []string) ([]string, er
 	if err := servers.Install(ctx, t.console, needs...); err != nil {
 		return nil, err
 	}
-	var databaseURL, redisURL string
+	var databaseURL, redisURL, packages string
 	var clusterVariables []string
 	group, ctx := errgroup.WithContext(ctx)
 	if database {
@@ -107,10 +110,20 @@ func (t *testServers) start(ctx context.Context, command []string) ([]string, er
 			return err
 		})
 	}
+	if os.Getenv(testNPM) == "" && usesNPM(ctx, t.root, command) {
+		group.Go(func() error {
+			dir, err := npm.Install(ctx, t.console)
+			packages = string(dir)
+			return err
+		})
+	}
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
 	variables := clusterVariables
+	if packages != "" {
+		variables = append(variables, testNPM+"="+packages)
+	}
 	if database {
 		variables = append(variables, testDatabase+"="+databaseURL)
 	}

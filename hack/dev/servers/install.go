@@ -49,8 +49,13 @@ func Redis() Need {
 // Compiler is the need of a C compiler, which Go's race detector links with.
 func Compiler() Need {
 	return Need{"C compiler (for -race)", []string{"gcc", "libc6-dev"}, func() bool {
-		return slices.ContainsFunc([]string{os.Getenv("CC"), "cc", "gcc", "clang"}, func(name string) bool { return name != "" && look(name) != "" })
+		return slices.ContainsFunc([]string{os.Getenv("CC"), "cc", "gcc", "clang"}, func(name string) bool { return name != "" && Look(name) != "" })
 	}}
+}
+
+// NPM is the need of npm, and of some Node to run it.
+func NPM() Need {
+	return Need{"npm", []string{"npm"}, func() bool { return Look("npm") != "" && Look("node") != "" }}
 }
 
 //go:embed install.sh
@@ -81,12 +86,12 @@ func Install(ctx context.Context, out io.Writer, needs ...Need) error {
 }
 
 func install(ctx context.Context, out io.Writer, packages []string) error {
-	if look("apt-get") == "" {
+	if Look("apt-get") == "" {
 		return fmt.Errorf("there is no apt-get")
 	}
 	command := []string{"sh", "-s", "--"}
 	if os.Geteuid() != 0 {
-		if look("sudo") == "" {
+		if Look("sudo") == "" {
 			return fmt.Errorf("neither root nor sudo")
 		}
 		command = append([]string{"sudo", "-n"}, command...)
@@ -104,8 +109,9 @@ func install(ctx context.Context, out io.Writer, packages []string) error {
 	return nil
 }
 
-// look finds a program in PATH and in the system's directories, which an unprivileged user's PATH may lack.
-func look(name string) string {
+// Look finds a program in PATH and in the system's directories, which an unprivileged user's PATH may lack; "" if it is in
+// none of them.
+func Look(name string) string {
 	if path, err := exec.LookPath(name); err == nil {
 		return path
 	}
@@ -119,10 +125,10 @@ func look(name string) string {
 
 // redisBin is the path of redis-server or valkey-server, "" if there is neither.
 func redisBin() string {
-	if path := look("redis-server"); path != "" {
+	if path := Look("redis-server"); path != "" {
 		return path
 	}
-	return look("valkey-server")
+	return Look("valkey-server")
 }
 
 // postgresBin is the path of one of PostgreSQL's programs: of the newest version in Debian's directories, which are not
@@ -139,5 +145,5 @@ func postgresBin(name string) string {
 	if path != "" {
 		return path
 	}
-	return look(name)
+	return Look(name)
 }

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestPackagesFromNPMAreInstalledForTestsThatUseThem(t *testing.T) {
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":             "module example.org/project\n",
+		"with/a.go":          "package with\n",
+		"with/a_test.go":     "package with\n\nconst variable = \"" + testNPM + "\"\n",
+		"without/a.go":       "package without\n",
+		"without/a_test.go":  "package without\n",
+		"without/unread.txt": testNPM,
+	} {
+		path := filepath.Join(root, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for command, want := range map[string]bool{
+		"go test -race ./...":                 true,
+		"go test ./with":                      true,
+		"go test ./without":                   false,
+		"go test ./without/... ./with":        true,
+		"hack/dev/fuzz.sh 20s ./without":      false,
+		"go test -run With ./absent":          true, // go test says what is wrong with it
+		"bash":                                true,
+		"go test -run Without ./without/... ": false,
+	} {
+		if got := usesNPM(t.Context(), root, strings.Fields(command)); got != want {
+			t.Errorf("%s: %v, want %v", command, got, want)
+		}
+	}
+}

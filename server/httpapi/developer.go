@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -61,27 +62,45 @@ func ofDeveloper(err error) error {
 	var unknownKey *keys.UnknownKeyError
 	var retired *keys.RetiredKeyError
 	var invalidKey *keys.InvalidError
-	var unknownEndpoint *webhooks.NotFoundError
-	var invalidEndpoint *webhooks.ValidationError
-	var managed *webhooks.ManagedError
 	var untold *keys.NotAnnouncedError
 	switch {
-	case errors.As(err, &unknownKey), errors.As(err, &unknownEndpoint):
-		return &apiError{status: fasthttp.StatusNotFound, code: codeNotFound, detail: "No such resource."}
+	case errors.As(err, &unknownKey):
+		return noSuchResource()
 	case errors.As(err, &untold): // it is done, but not yet certain everywhere: asking again makes it so
 		return unavailable()
 	case errors.As(err, &retired):
-		return &apiError{status: fasthttp.StatusConflict, code: codeConflict, detail: "The key is revoked, has expired or was rotated already."}
-	case errors.As(err, &managed):
-		return &apiError{
-			status: fasthttp.StatusConflict, code: codeConflict, detail: "The webhook is declared by a resource of the cluster; change it there.",
-			managedBy: managed.Owner,
-		}
+		return conflict("The key is revoked, has expired or was rotated already.")
 	case errors.As(err, &invalidKey):
 		return validationFailed(fieldError{invalidKey.Field, invalidKey.Detail})
-	case errors.As(err, &invalidEndpoint):
-		return validationFailed(fieldError{invalidEndpoint.Field, invalidEndpoint.Detail})
+	default:
+		return ofWebhooks(err)
+	}
+}
+
+func ofWebhooks(err error) error {
+	var unknown *webhooks.NotFoundError
+	var invalid *webhooks.ValidationError
+	var managed *webhooks.ManagedError
+	var full *webhooks.LimitError
+	var disabled *webhooks.DisabledError
+	switch {
+	case errors.As(err, &unknown):
+		return noSuchResource()
+	case errors.As(err, &managed):
+		refused := conflict("The webhook is declared by a resource of the cluster; change it there.")
+		refused.managedBy = managed.Owner
+		return refused
+	case errors.As(err, &full):
+		return conflict(fmt.Sprintf("The account has %d webhooks, and no more are allowed; delete one first.", full.Most))
+	case errors.As(err, &disabled):
+		return conflict("The webhook is disabled, and nothing is sent to it: " + disabled.Reason + ".")
+	case errors.As(err, &invalid):
+		return validationFailed(fieldError{invalid.Field, invalid.Detail})
 	default:
 		return err
 	}
+}
+
+func conflict(detail string) *apiError {
+	return &apiError{status: fasthttp.StatusConflict, code: codeConflict, detail: detail}
 }

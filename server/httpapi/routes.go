@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 
 	"github.com/fasthttp/router"
@@ -64,13 +65,29 @@ func (s *Server) newRouter() *router.Router {
 			r.Handle(fasthttp.MethodHead, route.path, handle)
 		}
 	}
-	r.NotFound = s.wrap(route{operation: "unknown", handle: notFound})
-	r.MethodNotAllowed = s.wrap(route{operation: "unknown", handle: methodNotAllowed})
+	r.NotFound = s.wrapUnknown(notFound)
+	r.MethodNotAllowed = s.wrapUnknown(methodNotAllowed)
 	r.GlobalOPTIONS = s.wrap(route{method: fasthttp.MethodOptions, operation: "options", access: accessOpen, handle: options})
 	return r
 }
 
-func notFound(context.Context, *request) error {
+// wrapUnknown answers what matches no route. Beside the exams a key is asked for first, as everything there does; elsewhere
+// there is none to ask for: a signed-in developer's mistake is told as what it is.
+func (s *Server) wrapUnknown(answer handler) fasthttp.RequestHandler {
+	keyed := s.wrap(route{operation: "unknown", handle: answer})
+	open := s.wrap(route{operation: "unknown", access: accessOpen, handle: answer})
+	return func(ctx *fasthttp.RequestCtx) {
+		if bytes.HasPrefix(ctx.Request.URI().PathOriginal(), []byte(examPaths)) {
+			keyed(ctx)
+			return
+		}
+		open(ctx)
+	}
+}
+
+func notFound(context.Context, *request) error { return noSuchResource() }
+
+func noSuchResource() *apiError {
 	return &apiError{status: fasthttp.StatusNotFound, code: codeNotFound, detail: "No such resource."}
 }
 

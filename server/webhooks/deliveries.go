@@ -33,86 +33,124 @@ type Delivery struct {
 	FinishedAt  *time.Time
 }
 
+// DeliveryPage is a part of an endpoint's deliveries, newest first.
+type DeliveryPage struct {
+	Deliveries []Delivery
+	// More says that there are older ones.
+	More bool
+}
+
 // Deliveries returns up to limit (1 to MaxDeliveryPage) deliveries of one of an account's endpoints, newest first, from
-// before the delivery named before (uuid.Nil: from the newest on).
-func (e *Endpoints) Deliveries(ctx context.Context, account, endpoint, before uuid.UUID, limit int) ([]Delivery, error) {
+// before the delivery named before (uuid.Nil: from the newest on). Walking from page to page by the last delivery of each
+// finds everything that was there when the walk began, once, however many come meanwhile. A before that is none of these
+// deliveries is a *ValidationError.
+func (e *Endpoints) Deliveries(ctx context.Context, account, endpoint, before uuid.UUID, limit int) (DeliveryPage, error) {
 	if limit < 1 || limit > MaxDeliveryPage {
-		return nil, &ValidationError{Field: "limit", Detail: fmt.Sprintf("must be from 1 to %d", MaxDeliveryPage)}
+		return DeliveryPage{}, &ValidationError{Field: "limit", Detail: fmt.Sprintf("must be 1 to %d", MaxDeliveryPage)}
 	}
 	if _, err := e.Get(ctx, account, endpoint); err != nil {
-		return nil, err
+		return DeliveryPage{}, err
 	}
 	if before == uuid.Nil {
 		before = uuid.Max
+	} else if err := e.isDelivery(ctx, account, endpoint, before); err != nil {
+		return DeliveryPage{}, err
 	}
 	rows, err := e.queries.DeliveriesOfEndpoint(ctx, webhooksdb.DeliveriesOfEndpointParams{
-		EndpointID: endpoint, Before: before, Page: int32(limit),
+		EndpointID: endpoint, AccountID: account, Before: before, Page: int32(limit) + 1,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list deliveries: %w", err)
+		return DeliveryPage{}, fmt.Errorf("list deliveries: %w", err)
 	}
-	list := make([]Delivery, len(rows))
-	for i, row := range rows {
-		list[i] = Delivery{
-			ID: row.ID, EventID: row.EventID, Kind: Kind(row.Kind), State: row.State, Attempts: int(row.Attempt),
-			LastFailure: row.LastError, CreatedAt: row.CreatedAt, FinishedAt: row.FinishedAt,
-		}
-		if row.LastStatus != nil {
-			list[i].LastStatus = int(*row.LastStatus)
-		}
-		if row.State == "pending" {
-			list[i].NextAttemptAt = &row.NextAttemptAt
-		}
+	page := DeliveryPage{More: len(rows) > limit}
+	for _, row := range rows[:min(len(rows), limit)] {
+		page.Deliveries = append(page.Deliveries, deliveryOf(row))
 	}
-	return list, nil
+	return page, nil
+}
+
+// isDelivery refuses a cursor that is none of the deliveries of which it is to name one.
+func (e *Endpoints) isDelivery(ctx context.Context, account, endpoint, id uuid.UUID) error {
+	known, err := e.queries.HasDelivery(ctx, webhooksdb.HasDeliveryParams{DeliveryID: id, EndpointID: endpoint, AccountID: account})
+	if err != nil {
+		return fmt.Errorf("find delivery: %w", err)
+	}
+	if !known {
+		return &ValidationError{Field: "before", Detail: "must be a delivery of this webhook"}
+	}
+	return nil
+}
+
+func deliveryOf(row webhooksdb.DeliveriesOfEndpointRow) Delivery {
+	delivery := Delivery{
+		ID: row.ID, EventID: row.EventID, Kind: Kind(row.Kind), State: row.State, Attempts: int(row.Attempt),
+		LastFailure: row.LastError, CreatedAt: row.CreatedAt, FinishedAt: row.FinishedAt,
+	}
+	if row.LastStatus != nil {
+		delivery.LastStatus = int(*row.LastStatus)
+	}
+	if row.State == "pending" {
+		delivery.NextAttemptAt = &row.NextAttemptAt
+	}
+	return delivery
 }
 
 // Redeliver sends the event of a delivery once more, with tries of its own, and returns the new delivery's id. The body
-// and its id are the same: a receiver that has it already sees that.
+// and its id are the same: a receiver that has it already sees that. A *DisabledError says that nothing is sent to the
+// endpoint.
 func (e *Endpoints) Redeliver(ctx context.Context, account, endpoint, delivery uuid.UUID) (uuid.UUID, error) {
-	if err := e.deliverable(ctx, account, endpoint); err != nil {
-		return uuid.Nil, err
-	}
-	id, err := e.queries.Redeliver(ctx, webhooksdb.RedeliverParams{DeliveryID: delivery, EndpointID: endpoint})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return uuid.Nil, &NotFoundError{ID: delivery.String()}
-	}
-	if err != nil {
-		return uuid.Nil, fmt.Errorf("redeliver: %w", err)
-	}
-	e.wake(ctx)
-	return id, nil
+	return e.send(ctx, account, endpoint, func(q *webhooksdb.Queries) (uuid.UUID, error) {
+		id, err := q.Redeliver(ctx, webhooksdb.RedeliverParams{DeliveryID: delivery, EndpointID: endpoint, AccountID: account})
+		if errors.Is(err, pgx.ErrNoRows) {
+			return uuid.Nil, &NotFoundError{ID: delivery.String()}
+		}
+		return id, err
+	})
 }
 
-// Test sends an event of KindTest to an endpoint, whatever it subscribed to, and returns the delivery's id.
+// Test sends an event of KindTest to an endpoint, whatever it subscribed to, and returns the delivery's id. A
+// *DisabledError says that nothing is sent to the endpoint.
 func (e *Endpoints) Test(ctx context.Context, account, endpoint uuid.UUID, now time.Time) (uuid.UUID, error) {
-	if err := e.deliverable(ctx, account, endpoint); err != nil {
-		return uuid.Nil, err
-	}
 	event, err := NewEvent(KindTest, uuid.NullUUID{UUID: account, Valid: true}, now, TestSent{EndpointID: endpoint})
 	if err != nil {
 		return uuid.Nil, err
 	}
-	id, err := e.queries.RecordForEndpoint(ctx, webhooksdb.RecordForEndpointParams{
-		EventID: event.ID, Kind: string(event.Kind), AccountID: event.Account, Body: event.Body, EndpointID: endpoint,
+	return e.send(ctx, account, endpoint, func(q *webhooksdb.Queries) (uuid.UUID, error) {
+		return q.RecordForEndpoint(ctx, webhooksdb.RecordForEndpointParams{
+			EventID: event.ID, Kind: string(event.Kind), AccountID: event.Account, Body: event.Body, EndpointID: endpoint,
+		})
+	})
+}
+
+// send writes one delivery to one of an account's endpoints, a resource's too, and wakes the relays. Whether the endpoint
+// is enabled is asked last, so that what does not exist is not found whatever its state. Its row is not locked: a
+// delivery to an endpoint that is turned off meanwhile is refused its lease.
+func (e *Endpoints) send(
+	ctx context.Context, account, endpoint uuid.UUID, write func(*webhooksdb.Queries) (uuid.UUID, error),
+) (uuid.UUID, error) {
+	var id uuid.UUID
+	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
+		q := e.queries.WithTx(tx)
+		row, err := q.EndpointOfAccount(ctx, webhooksdb.EndpointOfAccountParams{ID: endpoint, AccountID: account})
+		if errors.Is(err, pgx.ErrNoRows) {
+			return &NotFoundError{ID: endpoint.String()}
+		}
+		if err != nil {
+			return err
+		}
+		if id, err = write(q); err != nil {
+			return err
+		}
+		if row.Status != StatusEnabled {
+			return &DisabledError{Reason: row.DisabledReason}
+		}
+		return nil
 	})
 	if err != nil {
-		return uuid.Nil, fmt.Errorf("record test event: %w", err)
+		return uuid.Nil, fmt.Errorf("write delivery: %w", err)
 	}
 	e.wake(ctx)
 	return id, nil
-}
-
-// deliverable refuses endpoints that nothing is sent to.
-func (e *Endpoints) deliverable(ctx context.Context, account, endpoint uuid.UUID) error {
-	found, err := e.Get(ctx, account, endpoint)
-	if err != nil {
-		return err
-	}
-	if found.Status != StatusEnabled {
-		return &ValidationError{Field: "status", Detail: "is disabled: " + found.DisabledReason}
-	}
-	return nil
 }
 
 // wake tells the relays; that it fails only means that their sweep comes first.

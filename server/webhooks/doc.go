@@ -14,8 +14,12 @@
 // and resumes by itself. A receiver that hangs, lies, redirects or floods costs only its own deliveries time: each
 // endpoint has a window of deliveries in flight that shrinks with failures.
 //
-// Mistakes of a caller are *ValidationError, *NotFoundError and *ManagedError; all else is pgx's or go-redis's
-// error, wrapped. Secrets, bodies and learners are never logged.
+// Whose deliveries. An account sees and resends only deliveries of its own events, and of events that are everyone's,
+// whatever endpoint they went to. An endpoint of a resource that is moved to another account becomes a new endpoint: what
+// is pending for the former account's receiver never reaches the next one's.
+//
+// Mistakes of a caller are *ValidationError, *NotFoundError, *ManagedError, *LimitError and *DisabledError; all else is
+// pgx's or go-redis's error, wrapped. Secrets, bodies and learners are never logged.
 //
 // It imports neither an HTTP server framework nor anything of Kubernetes, and no other domain package.
 package webhooks

@@ -76,7 +76,8 @@ func NewEndpoints(pool *pgxpool.Pool, keyring *Keyring, allowed []netip.Prefix) 
 	return &Endpoints{pool: pool, queries: webhooksdb.New(pool), keyring: keyring, guard: newGuard(allowed)}
 }
 
-// Register makes an endpoint and returns its signing secret, which is shown this once.
+// Register makes an endpoint and returns its signing secret, which is shown this once. Beyond MaxEndpoints it is refused
+// with a *LimitError.
 func (e *Endpoints) Register(ctx context.Context, r Registration) (Endpoint, string, error) {
 	if err := e.validate(r.URL, r.Events, r.Description); err != nil {
 		return Endpoint{}, "", err
@@ -118,7 +119,7 @@ func roomForOneMore(ctx context.Context, q *webhooksdb.Queries, account uuid.UUI
 		return err
 	}
 	if count >= MaxEndpoints {
-		return &ValidationError{Field: "url", Detail: fmt.Sprintf("is one too many: an account has at most %d endpoints", MaxEndpoints)}
+		return &LimitError{Most: MaxEndpoints}
 	}
 	return nil
 }
@@ -148,7 +149,7 @@ func (e *Endpoints) Get(ctx context.Context, account, id uuid.UUID) (Endpoint, e
 	return endpointOf(row), nil
 }
 
-// Change says what of an endpoint is to become different; what is nil stays.
+// Change says what of an endpoint is to become different; what is nil stays. Events that are empty, not nil, are refused.
 type Change struct {
 	URL         *string
 	Events      []Kind
@@ -162,13 +163,17 @@ type Change struct {
 // reasonOwner is the disabled_reason of an endpoint that was turned off over HTTP.
 const reasonOwner = "turned off by its owner"
 
-// Update changes an endpoint and returns it as it is then.
+// Update changes an endpoint and returns it as it is then. Where it is so already nothing is written.
 func (e *Endpoints) Update(ctx context.Context, account, id uuid.UUID, change Change) (Endpoint, error) {
+	if err := e.validateChange(change); err != nil {
+		return Endpoint{}, err
+	}
 	var updated webhooksdb.WebhookEndpoint
 	err := e.withLocked(ctx, account, id, func(q *webhooksdb.Queries, row webhooksdb.WebhookEndpoint) error {
+		updated = row
 		want := change.of(row)
-		if err := e.validate(want.Url, kinds(want.Events), want.Description); err != nil {
-			return err
+		if same(row, want) {
+			return nil
 		}
 		var err error
 		updated, err = q.ChangeEndpoint(ctx, want)
@@ -181,6 +186,12 @@ func (e *Endpoints) Update(ctx context.Context, account, id uuid.UUID, change Ch
 		return Endpoint{}, err
 	}
 	return endpointOf(updated), nil
+}
+
+// same reports whether a change leaves the row as it is.
+func same(row webhooksdb.WebhookEndpoint, want webhooksdb.ChangeEndpointParams) bool {
+	return row.Url == want.Url && slices.Equal(row.Events, want.Events) && row.Description == want.Description &&
+		row.Status == want.Status && row.DisabledReason == want.DisabledReason
 }
 
 // of applies a change to a row.
@@ -296,9 +307,29 @@ func (e *Endpoints) rotate(ctx context.Context, q *webhooksdb.Queries, endpoint 
 }
 
 func (e *Endpoints) validate(url string, events []Kind, description string) error {
-	if err := e.guard.checkURL(url); err != nil {
-		return err
+	return e.validateChange(Change{URL: &url, Events: append([]Kind{}, events...), Description: &description})
+}
+
+// validateChange checks what is given. What stays as it is was good when it came: an endpoint whose URL is allowed no more
+// can still be turned off.
+func (e *Endpoints) validateChange(c Change) error {
+	if c.URL != nil {
+		if err := e.guard.checkURL(*c.URL); err != nil {
+			return err
+		}
 	}
+	if c.Events != nil {
+		if err := validateEvents(c.Events); err != nil {
+			return err
+		}
+	}
+	if c.Description != nil && utf8.RuneCountInString(*c.Description) > maxDescription {
+		return &ValidationError{Field: "description", Detail: fmt.Sprintf("must have at most %d characters", maxDescription)}
+	}
+	return nil
+}
+
+func validateEvents(events []Kind) error {
 	if len(events) == 0 {
 		return &ValidationError{Field: "events", Detail: "must name at least one event"}
 	}
@@ -310,9 +341,6 @@ func (e *Endpoints) validate(url string, events []Kind, description string) erro
 		if slices.Contains(events[:i], event) {
 			return &ValidationError{Field: field, Detail: "is given twice"}
 		}
-	}
-	if utf8.RuneCountInString(description) > maxDescription {
-		return &ValidationError{Field: "description", Detail: fmt.Sprintf("must have at most %d characters", maxDescription)}
 	}
 	return nil
 }

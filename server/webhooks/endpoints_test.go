@@ -1,8 +1,6 @@
 package webhooks
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -115,47 +113,88 @@ func TestAnAccountHasSoManyEndpoints(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := register(MaxEndpoints); !is[*ValidationError](err) {
-		t.Errorf("got %v, want a ValidationError", err)
+	if err := register(MaxEndpoints); !is[*LimitError](err) {
+		t.Errorf("got %v, want a LimitError", err)
 	}
 }
 
-func TestATestEventAndARedeliveryArrive(t *testing.T) {
+func TestAChangeIsCheckedForWhatItChanges(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
 	account := b.account(t)
-	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: r.URL, Events: []Kind{KindScored}})
+	made, _, err := b.endpoints.Register(t.Context(), Registration{
+		AccountID: account, URL: "https://127.0.0.1/hook", Events: Kinds(), Description: "d",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, b.worker(t, r).Run)
-	sent, err := b.endpoints.Test(t.Context(), account, made.ID, time.Now())
+	strict := NewEndpoints(b.pool, b.keyring, nil) // loopback is allowed no more
+	text, off := "x", false
+	if _, err := strict.Update(t.Context(), account, made.ID, Change{Description: &text}); err != nil {
+		t.Errorf("another description: %v", err)
+	}
+	if got, err := strict.Update(t.Context(), account, made.ID, Change{Enabled: &off}); err != nil || got.Status != StatusDisabled {
+		t.Errorf("turned off: %+v, %v", got, err)
+	}
+	if _, err := strict.Update(t.Context(), account, made.ID, Change{Events: []Kind{}}); !is[*ValidationError](err) {
+		t.Errorf("no events: got %v, want a ValidationError", err)
+	}
+	if _, err := strict.Update(t.Context(), account, made.ID, Change{URL: &made.URL}); !is[*ValidationError](err) {
+		t.Errorf("a URL that is refused: got %v, want a ValidationError", err)
+	}
+}
+
+func TestAChangeThatChangesNothingIsNotWritten(t *testing.T) {
+	b := newBench(t)
+	account := b.account(t)
+	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: "https://receiver.example.com", Events: Kinds()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := r.next(t)
-	var body struct {
-		Event Kind     `json:"event"`
-		Data  TestSent `json:"data"`
+	version := func() (xmin string) {
+		if err := b.pool.QueryRow(t.Context(), "SELECT xmin::text FROM webhook_endpoints").Scan(&xmin); err != nil {
+			t.Fatal(err)
+		}
+		return xmin
 	}
-	if err := json.Unmarshal(first.body, &body); err != nil || body.Event != KindTest || body.Data.EndpointID != made.ID {
-		t.Errorf("body %s: %v", first.body, err)
+	before, on := version(), true
+	for name, change := range map[string]Change{"empty": {}, "the same": {URL: &made.URL, Events: Kinds(), Enabled: &on}} {
+		got, err := b.endpoints.Update(t.Context(), account, made.ID, change)
+		if err != nil || got.ID != made.ID || got.URL != made.URL {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		if version() != before {
+			t.Errorf("%s: the row was written", name)
+		}
 	}
-	again, err := b.endpoints.Redeliver(t.Context(), account, made.ID, sent)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if second := r.next(t); second.header.Get("Webhook-Id") != first.header.Get("Webhook-Id") || !bytes.Equal(second.body, first.body) {
-		t.Error("the redelivery differs from the delivery")
-	}
-	b.until(t, 2, inState, "delivered")
-	page, err := b.endpoints.Deliveries(t.Context(), account, made.ID, uuid.Nil, 1)
-	if err != nil || len(page) != 1 || page[0].ID != again || page[0].LastStatus != 200 || page[0].Attempts != 1 || page[0].Kind != KindTest {
-		t.Errorf("newest delivery %+v, %v", page, err)
-	}
-	page, err = b.endpoints.Deliveries(t.Context(), account, made.ID, again, 10)
-	if err != nil || len(page) != 1 || page[0].ID != sent {
-		t.Errorf("next page %+v, %v", page, err)
+}
+
+func TestOnlyANewReceiverOrANewBeginningClearsTheRecord(t *testing.T) {
+	for name, c := range map[string]struct {
+		status  string
+		change  Change
+		cleared bool
+	}{
+		"enabled, another description":  {StatusEnabled, Change{Description: new("x")}, false},
+		"disabled, another description": {StatusDisabled, Change{Description: new("x")}, false},
+		"another URL":                   {StatusEnabled, Change{URL: new("https://other.example.com")}, true},
+		"turned off":                    {StatusEnabled, Change{Enabled: new(false)}, false},
+		"turned on again":               {StatusDisabled, Change{Enabled: new(true)}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			account := b.account(t)
+			made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: "https://receiver.example.com", Events: Kinds()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_endpoints SET failing_since = now(), status = $1", c.status); err != nil {
+				t.Fatal(err)
+			}
+			got, err := b.endpoints.Update(t.Context(), account, made.ID, c.change)
+			if err != nil || (got.FailingSince == nil) != c.cleared {
+				t.Errorf("failing since %v, %v; want cleared: %v", got.FailingSince, err, c.cleared)
+			}
+		})
 	}
 }
 

@@ -18,3 +18,15 @@ func (e *NotFoundError) Error() string {
 type ManagedError struct{ Owner string }
 
 func (e *ManagedError) Error() string { return "the endpoint is declared by " + e.Owner }
+
+// LimitError says that an account has as many endpoints as it may register. Nothing was changed.
+type LimitError struct{ Most int }
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("the account has %d endpoints already, and no more are allowed", e.Most)
+}
+
+// DisabledError says that nothing is sent to an endpoint, and why it was turned off.
+type DisabledError struct{ Reason string }
+
+func (e *DisabledError) Error() string { return "the endpoint is disabled: " + e.Reason }

@@ -33,7 +33,9 @@ type ManagedEndpoint struct {
 const reasonSuspended = "suspended by its resource"
 
 // ApplyManaged makes the endpoint of want.Owner what want says, and returns it. Where that is so already nothing is
-// written. A new secret replaces the old one, which signs beside it for 24 hours.
+// written. A new secret replaces the old one, which signs beside it for 24 hours. Another account makes it another
+// endpoint, with an id of its own: neither what was delivered for the former account nor what is pending is the next
+// one's to see.
 func (e *Endpoints) ApplyManaged(ctx context.Context, want ManagedEndpoint) (Endpoint, error) {
 	if err := e.validateManaged(want); err != nil {
 		return Endpoint{}, err
@@ -45,6 +47,9 @@ func (e *Endpoints) ApplyManaged(ctx context.Context, want ManagedEndpoint) (End
 	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
 		q := e.queries.WithTx(tx)
 		row, err := e.ensureManaged(ctx, q, want)
+		if err == nil && row.AccountID != want.Account {
+			row, err = e.moveManaged(ctx, q, row, want)
+		}
 		if err != nil {
 			return err
 		}
@@ -115,22 +120,42 @@ func wantedStatus(row webhooksdb.WebhookEndpoint, want ManagedEndpoint) (status,
 	}
 }
 
+// ensureManaged returns the locked row of the resource's endpoint, made if there is none.
 func (e *Endpoints) ensureManaged(
 	ctx context.Context, q *webhooksdb.Queries, want ManagedEndpoint,
+) (webhooksdb.WebhookEndpoint, error) {
+	status, reason := wantedStatus(webhooksdb.WebhookEndpoint{}, want)
+	row, err := e.insertManaged(ctx, q, want, status, reason)
+	if errors.Is(err, pgx.ErrNoRows) { // it is there already
+		return q.LockManagedEndpoint(ctx, want.Owner)
+	}
+	return row, err
+}
+
+// moveManaged puts an endpoint of the wanted account in the place of the locked row. That the receiver failed too long
+// stays true of it.
+func (e *Endpoints) moveManaged(
+	ctx context.Context, q *webhooksdb.Queries, row webhooksdb.WebhookEndpoint, want ManagedEndpoint,
+) (webhooksdb.WebhookEndpoint, error) {
+	status, reason := wantedStatus(row, want)
+	if err := remove(ctx, q, row.ID); err != nil {
+		return row, err
+	}
+	return e.insertManaged(ctx, q, want, status, reason)
+}
+
+// insertManaged returns pgx.ErrNoRows where the resource has an endpoint.
+func (e *Endpoints) insertManaged(
+	ctx context.Context, q *webhooksdb.Queries, want ManagedEndpoint, status, reason string,
 ) (webhooksdb.WebhookEndpoint, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return webhooksdb.WebhookEndpoint{}, err
 	}
-	status, reason := wantedStatus(webhooksdb.WebhookEndpoint{}, want)
-	row, err := q.InsertManagedEndpoint(ctx, webhooksdb.InsertManagedEndpointParams{
+	return q.InsertManagedEndpoint(ctx, webhooksdb.InsertManagedEndpointParams{
 		ID: id, AccountID: want.Account, Url: want.URL, Events: texts(want.Events), Description: want.Description,
 		Status: status, DisabledReason: reason, ManagedBy: &want.Owner,
 	})
-	if errors.Is(err, pgx.ErrNoRows) { // it is there already
-		return q.LockManagedEndpoint(ctx, want.Owner)
-	}
-	return row, err
 }
 
 // changeManaged brings the locked row to what want says.
@@ -138,11 +163,6 @@ func (e *Endpoints) changeManaged(
 	ctx context.Context, q *webhooksdb.Queries, row webhooksdb.WebhookEndpoint, want ManagedEndpoint,
 ) (webhooksdb.WebhookEndpoint, error) {
 	status, reason := wantedStatus(row, want)
-	if row.AccountID != want.Account {
-		if err := q.MoveEndpoint(ctx, webhooksdb.MoveEndpointParams{ID: row.ID, AccountID: want.Account}); err != nil {
-			return row, err
-		}
-	}
 	changed, err := q.ChangeEndpoint(ctx, webhooksdb.ChangeEndpointParams{
 		ID: row.ID, Url: want.URL, Events: texts(want.Events), Description: want.Description,
 		Status: status, DisabledReason: reason,

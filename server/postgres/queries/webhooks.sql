@@ -4,7 +4,7 @@ VALUES (@id, @account_id, @url, @events, @description)
 RETURNING created_at;
 
 -- name: EndpointsOfAccount :many
-SELECT * FROM webhook_endpoints WHERE account_id = @account_id::uuid ORDER BY created_at DESC, id;
+SELECT * FROM webhook_endpoints WHERE account_id = @account_id::uuid ORDER BY created_at DESC, id DESC;
 
 -- name: EndpointOfAccount :one
 SELECT * FROM webhook_endpoints WHERE id = @id AND account_id = @account_id::uuid;
@@ -13,10 +13,11 @@ SELECT * FROM webhook_endpoints WHERE id = @id AND account_id = @account_id::uui
 SELECT * FROM webhook_endpoints WHERE id = @id AND account_id = @account_id::uuid FOR UPDATE;
 
 -- name: ChangeEndpoint :one
--- An endpoint that is enabled again begins with a clean record.
+-- An endpoint that is enabled again, or names another receiver, begins with a clean record.
 UPDATE webhook_endpoints
 SET url = @url, events = @events, description = @description, status = @status, disabled_reason = @disabled_reason,
-    failing_since = CASE WHEN status = 'disabled' THEN NULL ELSE failing_since END, updated_at = now()
+    failing_since = CASE WHEN url <> @url OR (status = 'disabled' AND @status = 'enabled') THEN NULL ELSE failing_since END,
+    updated_at = now()
 WHERE id = @id
 RETURNING *;
 
@@ -44,9 +45,6 @@ INSERT INTO webhook_endpoints (id, account_id, url, events, description, status,
 VALUES (@id, @account_id, @url, @events, @description, @status, @disabled_reason, @managed_by)
 ON CONFLICT (managed_by) DO NOTHING
 RETURNING *;
-
--- name: MoveEndpoint :exec
-UPDATE webhook_endpoints SET account_id = @account_id, updated_at = now() WHERE id = @id;
 
 -- name: TouchEndpoint :exec
 UPDATE webhook_endpoints SET updated_at = now() WHERE id = @id;
@@ -213,17 +211,27 @@ SELECT count(*) FROM webhook_endpoints WHERE account_id = @account_id::uuid AND 
 SELECT pg_advisory_xact_lock(hashtextextended('webhook_endpoints ' || (@account_id::uuid)::text, 0));
 
 -- name: DeliveriesOfEndpoint :many
+-- Of the account's own events, and of those that are everyone's.
 SELECT d.id, d.event_id, ev.kind, d.state, d.attempt, d.next_attempt_at, d.last_status, d.last_error, d.created_at,
        d.finished_at
 FROM webhook_deliveries d JOIN webhook_events ev ON ev.id = d.event_id
 WHERE d.endpoint_id = @endpoint_id AND d.id < @before
+  AND (ev.account_id IS NULL OR ev.account_id = @account_id::uuid)
 ORDER BY d.id DESC LIMIT @page;
+
+-- name: HasDelivery :one
+SELECT EXISTS (
+    SELECT FROM webhook_deliveries d JOIN webhook_events ev ON ev.id = d.event_id
+    WHERE d.id = @delivery_id AND d.endpoint_id = @endpoint_id
+      AND (ev.account_id IS NULL OR ev.account_id = @account_id::uuid));
 
 -- name: Redeliver :one
 -- The event goes out once more, as a delivery of its own with tries of its own.
 INSERT INTO webhook_deliveries (id, event_id, endpoint_id)
-SELECT webhook_new_id(), d.event_id, d.endpoint_id FROM webhook_deliveries d
+SELECT webhook_new_id(), d.event_id, d.endpoint_id
+FROM webhook_deliveries d JOIN webhook_events ev ON ev.id = d.event_id
 WHERE d.id = @delivery_id AND d.endpoint_id = @endpoint_id
+  AND (ev.account_id IS NULL OR ev.account_id = @account_id::uuid)
 RETURNING id;
 
 -- name: RecordForEndpoint :one

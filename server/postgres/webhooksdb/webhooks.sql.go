@@ -80,7 +80,8 @@ func (q *Queries) CancelPending(ctx context.Context, arg CancelPendingParams) (i
 const changeEndpoint = `-- name: ChangeEndpoint :one
 UPDATE webhook_endpoints
 SET url = $1, events = $2, description = $3, status = $4, disabled_reason = $5,
-    failing_since = CASE WHEN status = 'disabled' THEN NULL ELSE failing_since END, updated_at = now()
+    failing_since = CASE WHEN url <> $1 OR (status = 'disabled' AND $4 = 'enabled') THEN NULL ELSE failing_since END,
+    updated_at = now()
 WHERE id = $6
 RETURNING id, account_id, url, events, description, status, disabled_reason, managed_by, created_at, updated_at, last_success_at, failing_since, last_status
 `
@@ -94,7 +95,7 @@ type ChangeEndpointParams struct {
 	ID             uuid.UUID
 }
 
-// An endpoint that is enabled again begins with a clean record.
+// An endpoint that is enabled again, or names another receiver, begins with a clean record.
 func (q *Queries) ChangeEndpoint(ctx context.Context, arg ChangeEndpointParams) (WebhookEndpoint, error) {
 	row := q.db.QueryRow(ctx, changeEndpoint,
 		arg.Url,
@@ -229,12 +230,14 @@ SELECT d.id, d.event_id, ev.kind, d.state, d.attempt, d.next_attempt_at, d.last_
        d.finished_at
 FROM webhook_deliveries d JOIN webhook_events ev ON ev.id = d.event_id
 WHERE d.endpoint_id = $1 AND d.id < $2
-ORDER BY d.id DESC LIMIT $3
+  AND (ev.account_id IS NULL OR ev.account_id = $3::uuid)
+ORDER BY d.id DESC LIMIT $4
 `
 
 type DeliveriesOfEndpointParams struct {
 	EndpointID uuid.UUID
 	Before     uuid.UUID
+	AccountID  uuid.UUID
 	Page       int32
 }
 
@@ -251,8 +254,14 @@ type DeliveriesOfEndpointRow struct {
 	FinishedAt    *time.Time
 }
 
+// Of the account's own events, and of those that are everyone's.
 func (q *Queries) DeliveriesOfEndpoint(ctx context.Context, arg DeliveriesOfEndpointParams) ([]DeliveriesOfEndpointRow, error) {
-	rows, err := q.db.Query(ctx, deliveriesOfEndpoint, arg.EndpointID, arg.Before, arg.Page)
+	rows, err := q.db.Query(ctx, deliveriesOfEndpoint,
+		arg.EndpointID,
+		arg.Before,
+		arg.AccountID,
+		arg.Page,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -386,7 +395,7 @@ func (q *Queries) EndpointOfAccount(ctx context.Context, arg EndpointOfAccountPa
 }
 
 const endpointsOfAccount = `-- name: EndpointsOfAccount :many
-SELECT id, account_id, url, events, description, status, disabled_reason, managed_by, created_at, updated_at, last_success_at, failing_since, last_status FROM webhook_endpoints WHERE account_id = $1::uuid ORDER BY created_at DESC, id
+SELECT id, account_id, url, events, description, status, disabled_reason, managed_by, created_at, updated_at, last_success_at, failing_since, last_status FROM webhook_endpoints WHERE account_id = $1::uuid ORDER BY created_at DESC, id DESC
 `
 
 func (q *Queries) EndpointsOfAccount(ctx context.Context, accountID uuid.UUID) ([]WebhookEndpoint, error) {
@@ -492,6 +501,26 @@ func (q *Queries) FailingLong(ctx context.Context, seconds float64) ([]FailingLo
 		return nil, err
 	}
 	return items, nil
+}
+
+const hasDelivery = `-- name: HasDelivery :one
+SELECT EXISTS (
+    SELECT FROM webhook_deliveries d JOIN webhook_events ev ON ev.id = d.event_id
+    WHERE d.id = $1 AND d.endpoint_id = $2
+      AND (ev.account_id IS NULL OR ev.account_id = $3::uuid))
+`
+
+type HasDeliveryParams struct {
+	DeliveryID uuid.UUID
+	EndpointID uuid.UUID
+	AccountID  uuid.UUID
+}
+
+func (q *Queries) HasDelivery(ctx context.Context, arg HasDeliveryParams) (bool, error) {
+	row := q.db.QueryRow(ctx, hasDelivery, arg.DeliveryID, arg.EndpointID, arg.AccountID)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
 }
 
 const healthOfManaged = `-- name: HealthOfManaged :one
@@ -786,20 +815,6 @@ func (q *Queries) ManagedEndpoint(ctx context.Context, managedBy string) (Webhoo
 	return i, err
 }
 
-const moveEndpoint = `-- name: MoveEndpoint :exec
-UPDATE webhook_endpoints SET account_id = $1, updated_at = now() WHERE id = $2
-`
-
-type MoveEndpointParams struct {
-	AccountID uuid.NullUUID
-	ID        uuid.UUID
-}
-
-func (q *Queries) MoveEndpoint(ctx context.Context, arg MoveEndpointParams) error {
-	_, err := q.db.Exec(ctx, moveEndpoint, arg.AccountID, arg.ID)
-	return err
-}
-
 const noteHealth = `-- name: NoteHealth :exec
 WITH news AS (
     SELECT unnest($1::uuid[]) AS id, unnest($2::bool[]) AS ok, unnest($3::int[]) AS status
@@ -862,19 +877,22 @@ func (q *Queries) RecordForEndpoint(ctx context.Context, arg RecordForEndpointPa
 
 const redeliver = `-- name: Redeliver :one
 INSERT INTO webhook_deliveries (id, event_id, endpoint_id)
-SELECT webhook_new_id(), d.event_id, d.endpoint_id FROM webhook_deliveries d
+SELECT webhook_new_id(), d.event_id, d.endpoint_id
+FROM webhook_deliveries d JOIN webhook_events ev ON ev.id = d.event_id
 WHERE d.id = $1 AND d.endpoint_id = $2
+  AND (ev.account_id IS NULL OR ev.account_id = $3::uuid)
 RETURNING id
 `
 
 type RedeliverParams struct {
 	DeliveryID uuid.UUID
 	EndpointID uuid.UUID
+	AccountID  uuid.UUID
 }
 
 // The event goes out once more, as a delivery of its own with tries of its own.
 func (q *Queries) Redeliver(ctx context.Context, arg RedeliverParams) (uuid.UUID, error) {
-	row := q.db.QueryRow(ctx, redeliver, arg.DeliveryID, arg.EndpointID)
+	row := q.db.QueryRow(ctx, redeliver, arg.DeliveryID, arg.EndpointID, arg.AccountID)
 	var id uuid.UUID
 	err := row.Scan(&id)
 	return id, err

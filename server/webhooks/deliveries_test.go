@@ -1,0 +1,178 @@
+package webhooks
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+func TestATestEventAndARedeliveryArrive(t *testing.T) {
+	b := newBench(t)
+	r := newReceiver(t, nil)
+	account := b.account(t)
+	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: r.URL, Events: []Kind{KindScored}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, b.worker(t, r).Run)
+	sent, err := b.endpoints.Test(t.Context(), account, made.ID, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := r.next(t)
+	var body struct {
+		Event Kind     `json:"event"`
+		Data  TestSent `json:"data"`
+	}
+	if err := json.Unmarshal(first.body, &body); err != nil || body.Event != KindTest || body.Data.EndpointID != made.ID {
+		t.Errorf("body %s: %v", first.body, err)
+	}
+	again, err := b.endpoints.Redeliver(t.Context(), account, made.ID, sent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second := r.next(t); second.header.Get("Webhook-Id") != first.header.Get("Webhook-Id") || !bytes.Equal(second.body, first.body) {
+		t.Error("the redelivery differs from the delivery")
+	}
+	b.until(t, 2, inState, "delivered")
+	page, err := b.endpoints.Deliveries(t.Context(), account, made.ID, uuid.Nil, 1)
+	if newest := page.Deliveries; err != nil || !page.More || len(newest) != 1 || newest[0].ID != again || newest[0].LastStatus != 200 ||
+		newest[0].Attempts != 1 || newest[0].Kind != KindTest {
+		t.Errorf("newest delivery %+v, %v", page, err)
+	}
+	page, err = b.endpoints.Deliveries(t.Context(), account, made.ID, again, 10)
+	if err != nil || page.More || len(page.Deliveries) != 1 || page.Deliveries[0].ID != sent {
+		t.Errorf("next page %+v, %v", page, err)
+	}
+}
+
+// scoredBy records an event of an account, which waits for a worker.
+func (b *bench) scoredBy(t *testing.T, account uuid.UUID) Event {
+	t.Helper()
+	event, err := NewEvent(KindScored, uuid.NullUUID{UUID: account, Valid: true}, time.Now(), AttemptScored{AttemptID: uuid.NewString()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.pool.Exec(t.Context(), "SELECT webhook_record_event($1, $2, $3, $4)",
+		event.ID, string(event.Kind), event.Account, event.Body); err != nil {
+		t.Fatal(err)
+	}
+	b.notifier.Notify()
+	return event
+}
+
+func TestAMovedEndpointTakesNothingOfTheFormerAccountAlong(t *testing.T) {
+	b := newBench(t)
+	r := newReceiver(t, nil)
+	ada, bob := b.account(t), b.account(t)
+	want := ManagedEndpoint{
+		Owner: "c/ns/n", URL: r.URL, Events: Kinds(), Secret: NewSecret(), Account: uuid.NullUUID{UUID: ada, Valid: true},
+	}
+	adas, err := b.endpoints.ApplyManaged(t.Context(), want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.scoredBy(t, ada)
+	before, err := b.endpoints.Deliveries(t.Context(), ada, adas.ID, uuid.Nil, 10)
+	if err != nil || len(before.Deliveries) != 1 {
+		t.Fatalf("before the move: %+v, %v", before, err)
+	}
+	want.Account.UUID = bob
+	bobs, err := b.endpoints.ApplyManaged(t.Context(), want)
+	if err != nil || bobs.ID == adas.ID || bobs.AccountID.UUID != bob || bobs.Status != StatusEnabled {
+		t.Fatalf("moved to %+v, %v", bobs, err)
+	}
+	if again, err := b.endpoints.ApplyManaged(t.Context(), want); err != nil || again.ID != bobs.ID {
+		t.Errorf("applied again: %+v, %v", again, err)
+	}
+	if page, err := b.endpoints.Deliveries(t.Context(), bob, bobs.ID, uuid.Nil, 10); err != nil || len(page.Deliveries) != 0 {
+		t.Errorf("the next account sees %+v, %v", page, err)
+	}
+	if _, err := b.endpoints.Redeliver(t.Context(), bob, bobs.ID, before.Deliveries[0].ID); !is[*NotFoundError](err) {
+		t.Errorf("the next account resends: got %v, want a NotFoundError", err)
+	}
+	event := b.scoredBy(t, bob)
+	run(t, b.worker(t, r).Run)
+	if got := r.next(t); !bytes.Equal(got.body, event.Body) {
+		t.Errorf("arrived %s, want %s", got.body, event.Body)
+	}
+	b.until(t, 1, inState, "delivered")
+	b.until(t, 1, inState, "cancelled")
+}
+
+func TestAMoveDoesNotEnableAReceiverThatFailedTooLong(t *testing.T) {
+	b := newBench(t)
+	want, endpoint := b.endpoint(t, "https://receiver.example.com")
+	if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_endpoints SET status = $1, disabled_reason = $2 WHERE id = $3",
+		StatusDisabled, reasonFailing, endpoint.ID); err != nil {
+		t.Fatal(err)
+	}
+	want.Account = uuid.NullUUID{UUID: b.account(t), Valid: true}
+	moved, err := b.endpoints.ApplyManaged(t.Context(), want)
+	if err != nil || moved.AccountID != want.Account || moved.Status != StatusDisabled || moved.DisabledReason != reasonFailing {
+		t.Errorf("moved to %+v, %v", moved, err)
+	}
+}
+
+// Whatever way they got there: deliveries of another account's events are nobody else's to see.
+func TestDeliveriesOfAnotherAccountsEventsAreNotThere(t *testing.T) {
+	b := newBench(t)
+	ada, bob := b.account(t), b.account(t)
+	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: ada, URL: "https://receiver.example.com", Events: Kinds()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.scoredBy(t, ada)
+	b.happen(t, 1)
+	all, err := b.endpoints.Deliveries(t.Context(), ada, made.ID, uuid.Nil, 10)
+	if err != nil || len(all.Deliveries) != 2 {
+		t.Fatalf("the owner sees %+v, %v", all, err)
+	}
+	if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_endpoints SET account_id = $1", bob); err != nil {
+		t.Fatal(err)
+	}
+	page, err := b.endpoints.Deliveries(t.Context(), bob, made.ID, uuid.Nil, 10)
+	if err != nil || len(page.Deliveries) != 1 || page.Deliveries[0].Kind != KindContentUpdated {
+		t.Errorf("another sees %+v, %v, want what is everyone's", page, err)
+	}
+	i := slices.IndexFunc(all.Deliveries, func(d Delivery) bool { return d.Kind == KindScored })
+	adas := all.Deliveries[i].ID
+	if _, err := b.endpoints.Redeliver(t.Context(), bob, made.ID, adas); !is[*NotFoundError](err) {
+		t.Errorf("resent: got %v, want a NotFoundError", err)
+	}
+	if _, err := b.endpoints.Deliveries(t.Context(), bob, made.ID, adas, 10); !is[*ValidationError](err) {
+		t.Errorf("as a cursor: got %v, want a ValidationError", err)
+	}
+}
+
+func TestNothingIsSentToADisabledEndpoint(t *testing.T) {
+	b := newBench(t)
+	account := b.account(t)
+	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: "https://receiver.example.com", Events: Kinds()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.scoredBy(t, account)
+	page, err := b.endpoints.Deliveries(t.Context(), account, made.ID, uuid.Nil, 1)
+	if err != nil || len(page.Deliveries) != 1 {
+		t.Fatal(page, err)
+	}
+	if _, err := b.endpoints.Update(t.Context(), account, made.ID, Change{Enabled: new(false)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.endpoints.Test(t.Context(), account, made.ID, time.Now()); !is[*DisabledError](err) {
+		t.Errorf("test: got %v, want a DisabledError", err)
+	}
+	if _, err := b.endpoints.Redeliver(t.Context(), account, made.ID, page.Deliveries[0].ID); !is[*DisabledError](err) {
+		t.Errorf("redeliver: got %v, want a DisabledError", err)
+	}
+	if _, err := b.endpoints.Redeliver(t.Context(), account, made.ID, uuid.New()); !is[*NotFoundError](err) {
+		t.Errorf("redeliver what is not there: got %v, want a NotFoundError", err)
+	}
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries")
+	b.until(t, 1, "SELECT count(*) FROM webhook_events")
+}

@@ -5,8 +5,10 @@
 //
 // x-request-id, the four RateLimit headers and, unless it succeeds, the Error body as JSON. That holds also for what is
 // refused below the level of a request (a broken request line, headers or a body that are too large, a client that is
-// too slow, one connection too many), for unknown routes and for panics. One exception is fasthttp's: when a body breaks
-// off or overflows after its first bytes it has forgotten the headers, and the answer bears a new request id.
+// too slow, one connection too many), for unknown routes and for panics. The id is the caller's wherever it can be told:
+// fasthttp forgets the headers of what it cannot read, so a connection keeps the beginning of its request (connection.go),
+// and bodies are read behind the gate, by this package (body.go). One case is left: a request that came in the same
+// packet as the one before it and whose headers are broken is answered with a new id.
 //
 // # How it fails
 //
@@ -18,7 +20,8 @@
 // # Bounds
 //
 // Connections, header and body size, the time to read, to handle and to write a request are bounded by [Config]; one
-// that sends a byte a second is cut at the read time-out. On shutdown the server finishes what is in hand within its
+// that sends a byte a second is cut at the read time-out. Memory for a body is spent on clients whom the gate let pass,
+// and only as the body arrives. On shutdown the server finishes what is in hand within its
 // grace (listener.go says how connections end).
 //
 // # Privacy

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"errors"
+	"io"
 	"net"
 
 	"github.com/valyala/fasthttp"
@@ -68,8 +69,10 @@ func ofProtocol(err error) *apiError {
 		return &apiError{status: fasthttp.StatusRequestHeaderFieldsTooLarge, code: codeHeaderFieldTooLarge, detail: "Request line and headers are too large."}
 	case errors.As(err, &network) && network.Timeout():
 		return &apiError{status: fasthttp.StatusRequestTimeout, code: codeRequestTimeout, detail: "The request did not arrive in time."}
+	case errors.Is(err, errBodyCut), errors.Is(err, io.ErrUnexpectedEOF):
+		return badRequest("The request broke off.")
 	default:
-		return &apiError{status: fasthttp.StatusBadRequest, code: codeBadRequest, detail: "The request is not readable HTTP."}
+		return badRequest("The request is not readable HTTP.")
 	}
 }
 
@@ -77,9 +80,8 @@ func ofProtocol(err error) *apiError {
 func (s *Server) newErrorHandler() func(*fasthttp.RequestCtx, error) {
 	handle := s.chain(&route{operation: "unreadable", handle: notFound}) // never reached: a refusal stands before it
 	return func(ctx *fasthttp.RequestCtx, err error) {
-		if c, ok := ctx.Conn().(*conn); ok {
-			c.refused.Store(true)
-		}
+		recall(ctx)
+		refuseRest(ctx)
 		_ = handle(s.life, &request{http: ctx, refusal: ofProtocol(err)})
 		ctx.Response.SkipBody = ctx.IsHead()
 	}

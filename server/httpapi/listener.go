@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -17,12 +16,10 @@ import (
 )
 
 const (
-	// lingerTime and lingerBytes bound how long a refused client may go on sending before it is cut. Closing at once
-	// would reset the connection and take the answer from under the client's nose.
-	lingerTime  = 2 * time.Second
-	lingerBytes = 4 << 20
-	// refusalWriteTimeout bounds the answer to one connection too many. A fresh socket's buffer takes it at once.
-	refusalWriteTimeout = 100 * time.Millisecond
+	// refusalTime is how long the request on one connection too many may take to say its id, and its answer to be taken.
+	refusalTime = 250 * time.Millisecond
+	// mostRefusing bounds how many refused connections are heard at once; one more is closed without a word.
+	mostRefusing = 256
 	// acceptRetry is the pause after the process ran out of file descriptors.
 	acceptRetry = 50 * time.Millisecond
 )
@@ -33,21 +30,25 @@ type listener struct {
 	net.Listener
 	ctx  context.Context //nolint:containedctx // ends the pause of Accept, which takes none
 	most int
-	// refuse is the whole answer to one connection too many.
-	refuse func() []byte
+	// headBytes is how much of a request's beginning each connection keeps.
+	headBytes int
+	// refuse is the whole answer to one connection too many, given the request id that it presented, if any.
+	refuse func(presented []byte) []byte
 	// refused counts them.
 	refused func()
 
 	mu    sync.Mutex
 	conns map[*conn]struct{}
+	// refusing is how many of conns are refused.
+	refusing int
 	// empty is closed when the last connection ends after the listener was closed.
 	closed bool
 	empty  chan struct{}
 }
 
-func newListener(ctx context.Context, inner net.Listener, most int, refuse func() []byte, refused func()) *listener {
+func newListener(ctx context.Context, inner net.Listener, most, headBytes int, refuse func(presented []byte) []byte, refused func()) *listener {
 	return &listener{
-		Listener: inner, ctx: ctx, most: most, refuse: refuse, refused: refused,
+		Listener: inner, ctx: ctx, most: most, headBytes: headBytes, refuse: refuse, refused: refused,
 		conns: make(map[*conn]struct{}), empty: make(chan struct{}),
 	}
 }
@@ -72,25 +73,36 @@ func (l *listener) Accept() (net.Conn, error) {
 		default:
 			return nil, err
 		}
-		if c := l.admit(inner); c != nil {
+		c, admitted := l.admit(inner)
+		switch {
+		case admitted:
 			return c, nil
+		case c != nil:
+			go c.turnAway() // it is one of conns, and ends within its time-outs or when they are cut
+		default:
+			_ = inner.Close()
 		}
 		l.refused()
-		_ = inner.SetWriteDeadline(time.Now().Add(refusalWriteTimeout))
-		_, _ = inner.Write(l.refuse())
-		_ = inner.Close()
 	}
 }
 
-func (l *listener) admit(inner net.Conn) *conn {
+// admit takes the connection in, to be served or to be refused; nil: there is no time for either.
+func (l *listener) admit(inner net.Conn) (c *conn, admitted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.conns) >= l.most {
-		return nil
+	admitted = len(l.conns)-l.refusing < l.most
+	switch {
+	case admitted:
+	case l.refusing < mostRefusing:
+		l.refusing++
+	default:
+		return nil, false
 	}
-	c := &conn{Conn: inner, listener: l}
+	c = &conn{Conn: inner, listener: l}
+	c.refused.Store(!admitted)
+	c.surplus = !admitted
 	l.conns[c] = struct{}{}
-	return c
+	return c, admitted
 }
 
 // Close stops accepting. Connections live on; drained tells when the last one is gone.
@@ -113,6 +125,9 @@ func (l *listener) remove(c *conn) {
 		return
 	}
 	delete(l.conns, c)
+	if c.surplus {
+		l.refusing--
+	}
 	if l.closed && len(l.conns) == 0 {
 		close(l.empty)
 	}
@@ -143,43 +158,6 @@ func (l *listener) cut() {
 	for c := range l.conns {
 		_ = c.Conn.Close()
 	}
-}
-
-// conn is a connection that knows whether a request is in hand.
-type conn struct {
-	net.Conn
-	listener *listener
-	busy     atomic.Bool
-	// refused is set when the client may still be sending what nobody will read.
-	refused atomic.Bool
-}
-
-// trackState is fasthttp's ConnState hook.
-func trackState(c net.Conn, state fasthttp.ConnState) {
-	if own, ok := c.(*conn); ok {
-		own.busy.Store(state == fasthttp.StateActive)
-	}
-}
-
-// Close ends the connection; a refused client's last bytes are read first, within bounds.
-func (c *conn) Close() error {
-	if c.refused.Load() {
-		c.linger()
-	}
-	err := c.Conn.Close()
-	c.listener.remove(c)
-	return err
-}
-
-func (c *conn) linger() {
-	half, ok := c.Conn.(interface{ CloseWrite() error })
-	if !ok || half.CloseWrite() != nil {
-		return
-	}
-	if c.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
-		return
-	}
-	_, _ = io.CopyN(io.Discard, c.Conn, lingerBytes)
 }
 
 // rawResponse is a complete HTTP/1.1 answer for a connection that no worker serves. Nobody asked who its client is, so

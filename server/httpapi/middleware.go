@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"runtime/debug"
@@ -30,6 +29,10 @@ type request struct {
 	identity keys.Identity
 	// refusal is why the request is refused whatever it asks for: it could not be read, or only in two ways. Else nil.
 	refusal *apiError
+	// body is the buffer that readBody reads into.
+	body []byte
+	// reading is how long the body took to arrive: the client's time, not ours.
+	reading time.Duration
 }
 
 // A handler answers a request, or returns the error that is its answer.
@@ -42,12 +45,14 @@ type middleware func(route *route, next handler) handler
 // read, too.
 func (s *Server) middlewares() []middleware {
 	return []middleware{
+		s.finishBody,      // a body that nobody read is passed over, or ends its connection
 		s.recoverPanic,    // nothing further in takes the process down
 		s.nameRequest,     // x-request-id stands on whatever is answered
 		s.observe,         // metrics, access log, span
 		s.answerErrors,    // an error becomes its status and Error body
-		s.refuseAmbiguous, // a body with two lengths ends its connection
+		s.refuseAmbiguous, // what others may read otherwise ends its connection
 		s.passGate,        // who is it, and may it pass
+		s.readBody,        // only now: memory is for those who may pass
 		s.needCatalog,     // before its first load nothing is known, so nothing is "not found"
 		s.limitTime,       // the deadline of what has to wait
 	}
@@ -72,7 +77,11 @@ func (s *Server) wrap(route route) fasthttp.RequestHandler {
 		}
 		r.http = ctx
 		_ = handle(s.life, r) // answerErrors leaves none
-		*r = request{}
+		body := r.body
+		if cap(body) > keptBody {
+			body = nil
+		}
+		*r = request{body: body[:0]}
 		s.requests.Put(r)
 	}
 }
@@ -115,7 +124,7 @@ func (s *Server) observe(route *route, next handler) handler {
 		s.metrics.inFlight.Inc()
 		status := fasthttp.StatusInternalServerError // unless the handler returns: it panicked
 		defer func() {
-			took := time.Since(started)
+			took := time.Since(started) - r.reading
 			s.metrics.inFlight.Dec()
 			figures.count(status, took)
 			endSpan(span, status)
@@ -138,7 +147,7 @@ func (s *Server) logAccess(ctx context.Context, route *route, r *request, status
 	s.logger.LogAttrs(ctx, level, "request",
 		slog.String("operation", route.operation), slog.Int("status", status), slog.Duration("took", took),
 		slog.String("request_id", string(r.id)), slog.String("key_id", r.identity.KeyID.String()),
-		slog.Int("request_bytes", len(r.http.Request.Body())), slog.Int("response_bytes", len(r.http.Response.Body())))
+		slog.Int("request_bytes", len(r.body)), slog.Int("response_bytes", len(r.http.Response.Body())))
 }
 
 // startSpan begins a server span, a child of the caller's where it sent a traceparent.
@@ -184,38 +193,6 @@ func (s *Server) answerErrors(route *route, next handler) handler {
 		answer.write(r.http)
 		return nil
 	}
-}
-
-// refuseAmbiguous refuses a request that gives its body's length both by Content-Length and by chunks (RFC 9112 §6.3):
-// whoever stands in front may have believed the other one. Its connection ends, so nothing is smuggled in behind it.
-func (s *Server) refuseAmbiguous(_ *route, next handler) handler {
-	return func(ctx context.Context, r *request) error {
-		// The raw lines: fasthttp has dropped the loser by now.
-		lines := r.http.Request.Header.RawHeaders()
-		if hasLine(lines, "transfer-encoding:") && hasLine(lines, "content-length:") {
-			r.http.SetConnectionClose()
-			r.refusal = &apiError{
-				status: fasthttp.StatusBadRequest, code: codeBadRequest,
-				detail: "Content-Length and Transfer-Encoding exclude each other.",
-			}
-		}
-		return next(ctx, r)
-	}
-}
-
-// hasLine reports whether one of the header lines begins with name, in any case.
-func hasLine(lines []byte, name string) bool {
-	for len(lines) >= len(name) {
-		if lines[0]|0x20 == name[0] && strings.EqualFold(string(lines[:len(name)]), name) {
-			return true
-		}
-		end := bytes.IndexByte(lines, '\n')
-		if end < 0 {
-			return false
-		}
-		lines = lines[end+1:]
-	}
-	return false
 }
 
 // passGate asks the gate once, writes the rate headers, and lets pass whom the route admits. What is refused already is

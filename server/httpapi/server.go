@@ -148,8 +148,11 @@ func New(cfg Config, deps Deps) *Server {
 		ReadTimeout:        s.cfg.ReadTimeout,
 		WriteTimeout:       s.cfg.WriteTimeout,
 		IdleTimeout:        s.cfg.IdleTimeout,
-		MaxRequestBodySize: s.cfg.MaxBodyBytes,
 		ReadBufferSize:     s.cfg.MaxHeaderBytes,
+		StreamRequestBody:  true, // readBody reads bodies
+		MaxRequestBodySize: 1,    // and all but the first byte of them
+		HeaderReceived:     readHeader,
+		ExpectHandler:      s.newExpectHandler(),
 		// The listener refuses first, in JSON; fasthttp's own refusal is plain text. A worker is still counted for a
 		// moment after its connection was closed, hence the room.
 		Concurrency: 2*s.cfg.MaxConnections + 1,
@@ -183,9 +186,9 @@ const (
 // within the grace, and returns nil. It returns an error when the listener breaks or requests had to be cut.
 func (s *Server) Serve(ctx context.Context, inner net.Listener) error {
 	defer s.end()
-	requestID := func() []byte { return appendRequestID(nil, nil) }
-	l := newListener(ctx, inner, s.cfg.MaxConnections,
-		func() []byte { return rawResponse(unavailable(), requestID(), keys.Default()) }, s.metrics.refused.Inc)
+	l := newListener(ctx, inner, s.cfg.MaxConnections, s.cfg.MaxHeaderBytes, func(presented []byte) []byte {
+		return rawResponse(unavailable(), appendRequestID(nil, presented), keys.Default())
+	}, s.metrics.refused.Inc)
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve(l) }()
 	select {

@@ -1,8 +1,6 @@
 package httpapi_test
 
 import (
-	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"io"
 	"maps"
@@ -10,15 +8,11 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/oauth2-proxy/mockoidc"
 
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/redisurl/redistest"
-	"examprep.dev/server/sessions"
-	"examprep.dev/server/webhooks"
 )
 
 // browser is a person at the developer endpoints. Its jar sends Secure cookies over the test's plain HTTP, as browsers
@@ -103,27 +97,8 @@ func (b *browser) signIn(provider *mockoidc.MockOIDC, subject string) {
 // newDeveloperAPI is the API with a real provider beside it.
 func newDeveloperAPI(t *testing.T) (*mockoidc.MockOIDC, func() *browser) {
 	t.Helper()
-	provider, err := mockoidc.Run()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = provider.Shutdown() })
-	ring, err := webhooks.ParseKeyring("k:" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{1}, 32)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, prefix := redistest.New(t)
-	a := newAPI(t, options{developer: func(a *api) *httpapi.Developer {
-		store := sessions.NewStore(client, prefix, time.Hour, 8*time.Hour, time.Now)
-		return &httpapi.Developer{
-			SignIn: sessions.NewSignIn(sessions.Provider{
-				Issuer: provider.Issuer(), ClientID: provider.ClientID, ClientSecret: provider.ClientSecret,
-				RedirectURL: "http://127.0.0.1/v1/developer/callback",
-			}, a.keys, store, a.pool),
-			Sessions: store, Keys: a.keys, Webhooks: webhooks.NewEndpoints(a.pool, ring, nil),
-			Environment: "sandbox", SessionLifetime: 8 * time.Hour,
-		}
-	}})
+	provider := newProvider(t)
+	a := newAPI(t, options{developer: func(a *api) *httpapi.Developer { return newDeveloper(a, provider) }})
 	return provider, func() *browser {
 		return &browser{t: t, address: a.address, cookies: map[string]string{}, header: http.Header{}}
 	}

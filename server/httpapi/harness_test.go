@@ -21,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/server/attempts"
 	"examprep.dev/server/catalog"
@@ -51,6 +52,10 @@ type api struct {
 	registry *prometheus.Registry
 	logs     *logBuffer
 	address  string
+	// deps are what the server answers from; variant makes others of them.
+	deps httpapi.Deps
+	// redis is the gate's connection.
+	redis redis.UniversalClient
 	// key is of an account with an allowance that no test exhausts.
 	key string
 	// stop ends Serve and returns what it returned.
@@ -90,16 +95,28 @@ func newAPI(t testing.TB, o options) *api {
 	if err != nil {
 		t.Fatal(err)
 	}
-	deps := httpapi.Deps{
+	a.deps = httpapi.Deps{
 		Gate: a.newGate(o.gate, logger), Catalog: a.catalog, Attempts: service, Logger: logger, Registerer: a.registry,
 	}
 	if o.developer != nil {
-		deps.Developer = o.developer(a)
+		a.deps.Developer = o.developer(a)
 	}
-	server := httpapi.New(o.config, deps)
 	a.key = a.newKey("fast", keys.TierSpec{Requests: 1_000_000, Period: time.Minute})
-	a.serve(server, o.network)
+	a.serve(httpapi.New(o.config, a.deps), o.network)
 	return a
+}
+
+// variant serves from the same stores at another address, with other bounds and whatever change replaces (nil: nothing).
+func (a *api) variant(config httpapi.Config, change func(deps *httpapi.Deps)) *api {
+	a.t.Helper()
+	other := *a
+	other.registry = prometheus.NewRegistry()
+	other.deps.Registerer = other.registry
+	if change != nil {
+		change(&other.deps)
+	}
+	other.serve(httpapi.New(config, other.deps), "")
+	return &other
 }
 
 // newGate runs a gate on the real Redis under a prefix of its own.
@@ -113,7 +130,7 @@ func (a *api) newGate(cfg gate.Config, logger *slog.Logger) *gate.Gate {
 	if cfg.Anonymous.Requests == 0 {
 		cfg.Anonymous = keys.Tier{Name: "anonymous", Requests: 1_000_000, Period: time.Minute, Burst: 1_000_000}
 	}
-	cfg.Logger = logger
+	a.redis, cfg.Logger = rdb, logger
 	g := gate.New(cfg, rdb, keys.NewReader(a.pool))
 	a.keys = keys.NewStore(a.pool, g)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"unicode"
 
+	"golang.org/x/text/cases"
 	"golang.org/x/text/language"
 	"golang.org/x/text/language/display"
 	"golang.org/x/text/runes"
@@ -84,15 +85,34 @@ func (c *countries) identify(name string) string {
 	return folded
 }
 
+// knows reports whether identify made a code of a name: names fold to small letters, codes are in capitals.
+func (c *countries) knows(identity string) bool { return c.codes[fold(identity)] == identity }
+
 // fold strips what does not distinguish names: case, accents, punctuation, runs of spaces. The transformers are stateful,
 // hence made anew.
 func fold(name string) string {
-	plain, _, err := transform.String(transform.Chain(norm.NFKD, runes.Remove(runes.In(unicode.Mn)), norm.NFC), name)
+	plain, _, err := transform.String(transform.Chain(norm.NFKD, runes.Remove(runes.In(unicode.Mn)), norm.NFC, cases.Fold()), name)
 	if err != nil {
 		plain = name
 	}
-	words := strings.FieldsFunc(strings.ToLower(plain), func(r rune) bool {
+	words := strings.FieldsFunc(strings.Map(unstroke, plain), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r)
 	})
 	return strings.Join(words, " ")
+}
+
+// unstroke takes the strokes and dots that Unicode does not take for accents from a folded letter.
+func unstroke(r rune) rune {
+	switch r {
+	case 'đ':
+		return 'd'
+	case 'ł':
+		return 'l'
+	case 'ø':
+		return 'o'
+	case 'ı':
+		return 'i'
+	default:
+		return r
+	}
 }

@@ -22,7 +22,9 @@ type examList struct {
 type renderedList struct {
 	entries []catalog.ExamEntry
 	// places is where each entry belongs, as countries.identify names it.
-	places    []string
+	places []string
+	// names are the countries' names as the exams themselves give them, folded, where nobody else knows them.
+	names     map[string]string
 	documents sync.Map // [2]string → catalog.Document
 }
 
@@ -37,6 +39,9 @@ func (l *examList) document(entries []catalog.ExamEntry, country, countryCode st
 		l.current.Store(list)
 	}
 	wanted := [2]string{list.known(l.countries.identify(countryCode)), list.known(l.countries.identify(country))}
+	if wanted[0] == wanted[1] {
+		wanted[1] = ""
+	}
 	if stored, rendered := list.documents.Load(wanted); rendered {
 		if document, ok := stored.(catalog.Document); ok {
 			return document
@@ -52,10 +57,14 @@ func sameSlice(a, b []catalog.ExamEntry) bool {
 }
 
 func (l *examList) newList(entries []catalog.ExamEntry) *renderedList {
-	list := &renderedList{entries: entries, places: make([]string, len(entries))}
+	list := &renderedList{entries: entries, places: make([]string, len(entries)), names: make(map[string]string)}
 	for i, entry := range entries {
+		name := l.countries.identify(entry.Country)
 		if list.places[i] = l.countries.identify(entry.CountryCode); list.places[i] == "" {
-			list.places[i] = l.countries.identify(entry.Country)
+			list.places[i] = name
+		}
+		if !l.countries.knows(name) && list.names[name] == "" {
+			list.names[name] = list.places[i]
 		}
 	}
 	return list
@@ -63,6 +72,9 @@ func (l *examList) newList(entries []catalog.ExamEntry) *renderedList {
 
 // known returns place if an exam belongs there, else "": that bounds the number of lists kept.
 func (l *renderedList) known(place string) string {
+	if named, ours := l.names[place]; ours {
+		place = named
+	}
 	if place != "" && slices.Contains(l.places, place) {
 		return place
 	}

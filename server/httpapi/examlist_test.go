@@ -3,6 +3,7 @@ package httpapi
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -20,7 +21,9 @@ func TestCountriesAreKnownByNameAndCode(t *testing.T) {
 		"Côte d’Ivoire": "CI", "cote d'ivoire": "CI", "Ivory Coast": "CI",
 		"United States": "US", "united states of america": "US", "USA": "US",
 		"United Kingdom": "GB", "uk": "GB", "South Korea": "KR", "대한민국": "KR", "India": "IN", "भारत": "IN",
-		"Türkiye": "TR", "turkey": "TR", "Deutschland": "DE", "Viet Nam": "VN", "Vietnam": "VN", "日本": "JP",
+		"Türkiye": "TR", "turkey": "TR", "Deutschland": "DE", "ÖSTERREICH": "AT", "Danmark": "DK", "føroyar": "FO", "Foroyar": "FO", "Việt Nam": "VN", "Viet-Nam": "VN",
+		"STRASSE": "strasse", "Straße": "strasse", "curacao": "CW", "sao tome & principe": "ST", "Réunion": "RE", "GBR": "GB", "gb": "GB",
+		"St. Lucia": "LC", "Ελλάδα": "GR", "ΕΛΛΑΔΑ": "GR", "россия": "RU", "中国": "CN", "ไทย": "TH", "Viet Nam": "VN", "Vietnam": "VN", "日本": "JP",
 		"": "", "Atlantis": "atlantis", "  Old   Atlantis! ": "old atlantis",
 	} {
 		if got := known.identify(name); got != want {
@@ -77,6 +80,25 @@ func TestLocallyRelevantExamsComeFirst(t *testing.T) {
 	}
 }
 
+// TestExamsKnowTheirCountriesNames: a name that stands on an exam finds all exams of its country, known to CLDR or not.
+func TestExamsKnowTheirCountriesNames(t *testing.T) {
+	list := newExamList()
+	entries := sampleEntries("United States/US", "Korea (South)/KR", "South Korea", "The Moon/ZZ", "/zz", "Spain/ES", "Brazil/ES")
+	for _, c := range []struct{ country, code, want string }{
+		{"korea south", "", "1 2 0 3 4 5 6"},
+		{"South Korea", "", "1 2 0 3 4 5 6"},
+		{"", "kr", "1 2 0 3 4 5 6"},
+		{"the moon", "", "3 4 0 1 2 5 6"},
+		{"The Moon", "US", "0 3 4 1 2 5 6"},
+		{"brazil", "", "0 1 2 3 4 5 6"}, // the code says where an exam belongs, not a name that belongs elsewhere
+		{"Spain", "", "5 6 0 1 2 3 4"},
+	} {
+		if got := order(t, list.document(entries, c.country, c.code)); got != c.want {
+			t.Errorf("country=%q country_code=%q: %s, want %s", c.country, c.code, got, c.want)
+		}
+	}
+}
+
 func TestListFollowsTheCatalogue(t *testing.T) {
 	list := newExamList()
 	before := list.document(sampleEntries("Spain/ES"), "", "")
@@ -89,22 +111,36 @@ func TestListFollowsTheCatalogue(t *testing.T) {
 	}
 }
 
-// TestOrderingNeverFilters: whatever is asked, every exam is there once, and the relative order within what is relevant
-// and what is not stays the catalogue's.
+// TestOrderingNeverFilters: whatever is asked, the answer is the catalogue's own order, sorted stably by whether an exam
+// is of country_code, of country, or of neither.
 func TestOrderingNeverFilters(t *testing.T) {
 	list := newExamList()
-	places := []string{"Spain/ES", "Brazil/BR", "/BR", "España", "Atlantis", "", "India/IN"}
+	places := map[string]string{"Spain/ES": "ES", "Brazil/BR": "BR", "/BR": "BR", "España": "ES", "Atlantis": "A", "": "", "India/IN": "IN"}
+	codes := map[string]string{"": "", "BR": "BR", "es": "ES", "zz": ""}
+	countries := map[string]string{"": "", "brasil": "BR", "Spain": "ES", "ESPAÑA": "ES", "atlantis": "A", "?": "", "Peru": ""}
 	rapid.Check(t, func(t *rapid.T) {
-		drawn := rapid.SliceOfN(rapid.SampledFrom(places), 0, 12).Draw(t, "places")
-		code := rapid.SampledFrom([]string{"", "BR", "es", "zz"}).Draw(t, "code")
-		country := rapid.SampledFrom([]string{"", "brasil", "Spain", "atlantis", "?"}).Draw(t, "country")
-		keys := strings.Fields(order(t, list.document(sampleEntries(drawn...), country, code)))
-		if len(keys) != len(drawn) {
-			t.Fatalf("%d of %d exams", len(keys), len(drawn))
+		drawn := rapid.SliceOfN(rapid.SampledFrom(slices.Sorted(maps.Keys(places))), 0, 12).Draw(t, "places")
+		code := rapid.SampledFrom(slices.Sorted(maps.Keys(codes))).Draw(t, "code")
+		country := rapid.SampledFrom(slices.Sorted(maps.Keys(countries))).Draw(t, "country")
+		rank := func(i int) int {
+			switch place := places[drawn[i]]; {
+			case place == "":
+				return 2
+			case place == codes[code]:
+				return 0
+			case place == countries[country]:
+				return 1
+			default:
+				return 2
+			}
 		}
-		sorted := slices.Sorted(slices.Values(keys))
-		if len(slices.Compact(sorted)) != len(drawn) {
-			t.Fatal("an exam stands twice")
+		want := make([]int, len(drawn))
+		for i := range want {
+			want[i] = i
+		}
+		slices.SortStableFunc(want, func(a, b int) int { return rank(a) - rank(b) })
+		if got := order(t, list.document(sampleEntries(drawn...), country, code)); got != strings.Trim(fmt.Sprint(want), "[]") {
+			t.Fatalf("%s, want %v", got, want)
 		}
 	})
 }

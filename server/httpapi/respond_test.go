@@ -11,22 +11,38 @@ import (
 func TestIfNoneMatch(t *testing.T) {
 	const etag = `"abc"`
 	for condition, want := range map[string]bool{
-		``: false, `"abc"`: true, `W/"abc"`: true, `"x", "abc"`: true, `"x" ,W/"abc",`: true, `*`: true,
-		`"ab"`: false, `abc`: false, `"abc-br"`: false, `,,`: false,
+		``: false, `"abc"`: true, `W/"abc"`: true, `"x", "abc"`: true, `"x" ,W/"abc",`: true, `*`: true, ` * `: true,
+		"\t\"abc\"": true, `"ab"`: false, `abc`: false, `"abc-br"`: false, `,,`: false, `w/"abc"`: false, `W/`: false,
+		`"a,bc"`: false, `"x"|"abc"`: true, `"x"|"y"`: false, `"ABC"`: false, `""`: false, `"abc"x`: false,
 	} {
-		if got := matchesETag([]byte(condition), etag); got != want {
+		if got := matchesETag(headerLines(condition), etag); got != want {
 			t.Errorf("%s: %v", condition, got)
 		}
 	}
 }
 
+// headerLines are the lines of a field, parted by "|".
+func headerLines(lines string) [][]byte { return bytes.Split([]byte(lines), []byte{'|'}) }
+
 func TestAcceptEncoding(t *testing.T) {
 	for accept, want := range map[string]coding{
 		"": codingIdentity, "gzip": codingGzip, "gzip, br": codingBrotli, "gzip, zstd": codingZstd,
 		"br;q=0.5, gzip": codingGzip, "br;q=0, gzip;q=0": codingIdentity, "identity": codingIdentity,
-		"*": codingIdentity, "GZIP": codingGzip, "gzip;q=x": codingIdentity, "gzip ; q=0.1": codingGzip,
+		"GZIP": codingGzip, "gzip ; q=0.1": codingGzip, "gzip;Q=1.000": codingGzip, "gzip;q=0.001": codingGzip,
+		"gzip;q=0.9, br;q=0.901": codingBrotli, "deflate, gzip;q=0.3, compress": codingGzip, ",,gzip,": codingGzip,
+		"identity|br;q=1": codingBrotli, "gzip;q=0.5|br;q=0.4": codingGzip,
+
+		// What is no weight is no wish.
+		"gzip;q=x": codingIdentity, "gzip;q=": codingIdentity, "gzip;q=2": codingIdentity, "gzip;q=1.1": codingIdentity,
+		"gzip;q=inf": codingIdentity, "gzip;q=-1": codingIdentity, "gzip;q=0.0001": codingIdentity, "gzip;level=9": codingIdentity,
+		"gzip;q=0,5": codingIdentity, "gzip;q=.5": codingIdentity, "gzip;q=0x1": codingIdentity,
+
+		// Uncompressed may be liked better, or not at all.
+		"identity, gzip;q=0.5": codingIdentity, "identity;q=0.5, gzip": codingGzip, "gzip, identity": codingGzip,
+		"identity;q=0.2, gzip;q=0.2": codingGzip, "*": codingIdentity, "gzip;q=0.1, *": codingGzip,
+		"identity;q=0, *": codingBrotli, "identity;q=0, br;q=0, *;q=0.5": codingZstd, "identity;q=0": codingIdentity, "*;q=0": codingIdentity,
 	} {
-		if got := acceptedCoding([]byte(accept)); got != want {
+		if got := acceptedCoding(headerLines(accept)); got != want {
 			t.Errorf("%q: %q, want %q", accept, got, want)
 		}
 	}

@@ -12,6 +12,8 @@ MODULES := . hack/codegen hack/kubernetes hack/lint
 # Packages to test, and flags for go test: make test PKG=./server/gate/... TESTFLAGS='-race -run Tier'
 PKG ?= ./...
 TESTFLAGS ?= -race
+# How many random histories of attempts make soak plays.
+HISTORIES ?= 100000
 # How long each fuzz target runs.
 FUZZTIME ?= 20s
 E2EFLAGS ?=
@@ -61,6 +63,13 @@ fuzz: ## Run each fuzz target for FUZZTIME
 	@mkdir -p .dev/bin
 	@$(GOBUILD) -buildvcs=false -o .dev/bin/dev ./hack/dev
 	@.dev/bin/dev test hack/dev/fuzz.sh $(FUZZTIME) $(PKG)
+
+.PHONY: soak
+soak: ## Play HISTORIES random histories of attempts against their model, and count the transitions met
+	@mkdir -p .dev/bin
+	@$(GOBUILD) -buildvcs=false -o .dev/bin/dev ./hack/dev
+	@.dev/bin/dev test go test -count 1 -timeout 4h -v -run '^TestRandomHistoriesAgreeWithTheModel$$' ./server/attempts \
+		-rapid.checks=$$(( ($(HISTORIES) + 3) / 4 )) # in each of the test's four workers
 
 .PHONY: e2e
 e2e: build ## Prove the whole way on a running make dev (E2EFLAGS, such as -duration 10s)

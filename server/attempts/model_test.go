@@ -1,25 +1,31 @@
 package attempts
 
 import (
-	"encoding/json"
-	"errors"
+	"bytes"
+	"cmp"
+	"flag"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
-	"examprep.dev/server/catalog"
 	"examprep.dev/server/keys"
 )
 
-// The model is DESIGN §6 in its shortest form, kept in maps: who opened what and when, what was first submitted, and
+// The model is DESIGN §6 in its shortest form, kept in slices: who opened what and when, what was first submitted, and
 // what follows from the clock. Random histories of every operation are played against it and against the engine on
-// Postgres; each answer must agree.
+// Postgres; each answer must agree, to the last field of the feedback. It shares no code with the engine: what an answer
+// means is known from how it was made up (model_answers_test.go), what it earns is counted in rationals
+// (model_feedback_test.go).
+//
+// A history has key families, accounts and papers of its own and begins long before the one that was played before it.
+// So nothing is ever deleted, and a sweep finds nothing of the others.
 
 // modelAttempt is an attempt as the model knows it.
 type modelAttempt struct {
@@ -36,20 +42,23 @@ type modelAttempt struct {
 	first    *modelSubmission
 }
 
-// modelSubmission is what was accepted, with the feedback that was given.
+// modelSubmission is what was accepted, with the feedback that was given, byte by byte.
 type modelSubmission struct {
 	status   State
 	answers  []string
 	at       time.Time
+	account  uuid.UUID
 	feedback string
+	// score is nil when the attempt was abandoned.
+	score *Percentage
 }
 
-// world is the system under test with its model.
+// world is one history: the system under test with its model.
 type world struct {
 	*bench
-	families []keys.Identity
+	*coverage
+	people   []keys.Identity
 	attempts []*modelAttempt
-	scored   map[uuid.UUID]int // accounts → scored submissions
 }
 
 // The model's own copies of DESIGN's numbers.
@@ -58,77 +67,210 @@ const (
 	modelWindow = 24 * time.Hour
 )
 
+const (
+	// modelWorkers play at once, each on a database of its own.
+	modelWorkers = 4
+	// longestStep is the longest that one step of a history lets pass: from an opening to the end of the late window.
+	longestStep = modelWindow + minutes*time.Minute + time.Second
+	maxSteps    = 40
+)
+
 var (
 	modelExams  = []string{testExam, otherExam}
 	modelPapers = []string{"paper-one", "paper-two"} // the same ids in both exams
-	learners    = []string{"", "ann", "bob"}
+	learners    = []string{"", "", "ann", "bob"}
 )
 
+// TestRandomHistoriesAgreeWithTheModel plays -rapid.checks histories in each of its workers (make soak: 10⁵ in all).
 func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
-	b := newBench(t)
-	var people []keys.Identity
-	for range 2 {
-		people = append(people, b.someone(t))
+	seen := &coverage{counts: map[string]int{}}
+	t.Run("histories", func(t *testing.T) {
+		for worker := range modelWorkers {
+			t.Run(strconv.Itoa(worker), func(t *testing.T) {
+				t.Parallel()
+				playHistories(t, seen)
+			})
+		}
+	})
+	t.Logf("%d histories: %s", seen.counts["history"], seen)
+	const enough = 300 // to meet the rarest transition almost surely
+	if missing := seen.missing(); len(missing) > 0 && seen.counts["history"] >= enough && flag.Lookup("rapid.failfile").Value.String() == "" {
+		t.Errorf("never exercised: %q", missing)
 	}
-	// A third identity is the first one's rotated key.
-	people = append(people, keys.Identity{KeyID: uuid.New(), FamilyID: people[0].FamilyID, AccountID: people[0].AccountID})
+}
+
+func playHistories(t *testing.T, seen *coverage) {
+	t.Helper()
+	b := newBench(t)
+	if _, err := b.pool.Exec(t.Context(), "CREATE INDEX ON webhook_events (account_id)"); err != nil { // for tellsOfEachSubmissionOnce
+		t.Fatal(err)
+	}
+	begin := time.Date(8000, 1, 1, 0, 0, 0, 123_456_000, time.UTC) // as late as JSON allows, and some time for all histories before it
 	rapid.Check(t, func(t *rapid.T) {
-		if _, err := b.pool.Exec(t.Context(),
-			"DELETE FROM attempts; DELETE FROM attempt_counters; DELETE FROM webhook_events; DELETE FROM webhook_deliveries"); err != nil {
-			t.Fatal(err)
+		begin = begin.Add(-(maxSteps + 1) * longestStep)
+		start := begin
+		b.time.Store(&start)
+		b.shelf.restock(modelExams...)
+		w := &world{bench: b, coverage: seen}
+		for range 2 {
+			w.people = append(w.people, keys.Identity{KeyID: uuid.New(), FamilyID: uuid.New(), AccountID: uuid.New()})
 		}
-		w := &world{bench: b, families: people, scored: map[uuid.UUID]int{}}
-		w.shelf.mu.Lock()
-		w.shelf.exams, w.shelf.hidden = newShelf(modelExams...).exams, map[string]bool{}
-		w.shelf.mu.Unlock()
-		for _, exam := range modelExams {
-			w.republish(t, exam, modelPapers[0])
+		// The third is the first one's rotated key.
+		w.people = append(w.people, keys.Identity{KeyID: uuid.New(), FamilyID: w.people[0].FamilyID, AccountID: w.people[0].AccountID})
+		w.publishes(t, otherExam, modelPapers[0])
+		for _, paper := range modelPapers {
+			w.publishes(t, testExam, paper)
 		}
-		t.Repeat(map[string]func(*rapid.T){
-			"open":      w.opens,
-			"page":      w.pages,
-			"submit":    w.submits,
-			"retry":     w.retries,
-			"wait":      w.waits,
-			"republish": func(t *rapid.T) { w.republish(t, w.anExam(t), rapid.SampledFrom(modelPapers).Draw(t, "paper")) },
-			"withdraw":  func(t *rapid.T) { w.shelf.withdraw(rapid.SampledFrom(modelPapers).Draw(t, "paper")) },
-			"sweep":     w.sweeps,
-			"history":   w.readsHistory,
-			"":          w.tellsOfEachSubmissionOnce,
-		})
+		for range rapid.IntRange(20, maxSteps).Draw(t, "steps") {
+			rapid.SampledFrom(modelSteps).Draw(t, "step").play(w, t)
+		}
+		w.tellsOfEachSubmissionOnce(t)
+		for _, who := range w.people[:2] {
+			w.lists(t, who, testExam, "", 50, 0)
+		}
+		w.saw("history")
 	})
 }
 
-func (w *world) somebody(t *rapid.T) keys.Identity {
-	return rapid.SampledFrom(w.families).Draw(t, "key")
+// A modelStep is something that may happen.
+type modelStep struct {
+	name string
+	play func(*world, *rapid.T)
 }
-func (*world) anExam(t *rapid.T) string   { return rapid.SampledFrom(modelExams).Draw(t, "exam") }
+
+func (s modelStep) String() string { return s.name }
+
+// modelSteps are the steps, each as often as it is to be likely.
+var modelSteps = slices.Concat(
+	slices.Repeat([]modelStep{{"open", (*world).opens}, {"submit", (*world).submits}, {"wait", (*world).waits}}, 4),
+	slices.Repeat([]modelStep{{"retry", (*world).retries}, {"page", (*world).pages}}, 2),
+	[]modelStep{{"republish", (*world).republishes}, {"sweep", (*world).sweeps}, {"history", (*world).readsHistory}, {"withdraw", (*world).withdraws}},
+)
+
+// coverage counts which transitions were exercised.
+type coverage struct {
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+func (c *coverage) saw(transition string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counts[transition]++
+}
+
+// sawIf counts what holds.
+func (c *coverage) sawIf(holds bool, transition string) {
+	if holds {
+		c.saw(transition)
+	}
+}
+
+// transitions is everything that the histories must exercise.
+var transitions = []string{
+	"open: with a limit", "open: without a limit", "open: with a learner", "open: without a learner",
+	"open: paper_not_found", "open: exam_not_found", "open: beside an open attempt",
+	"page: the published revision", "page: an attempt's older revision", "page: in hand although withdrawn",
+	"page: paper_not_found", "page: exam_not_found",
+	"submit: in_progress → submitted", "submit: in_progress → expired", "submit: in_progress → abandoned",
+	"submit: late", "submit: late with status expired", "submit: late but abandoned", "submit: within the grace",
+	"submit: at the deadline", "submit: at the end of the grace", "submit: a moment after the grace",
+	"submit: at the last moment", "submit: a moment too late", "submit: attempt_closed before the sweep",
+	"submit: attempt_closed after the sweep", "submit: by a rotated key", "submit: after a republication",
+	"submit: after a withdrawal", "submit: without a limit", "submit: without answers",
+	"submit: a plain number", "submit: a blank answer",
+	"submit: another key", "submit: another learner", "submit: another exam", "submit: another exam, withdrawn",
+	"again: repeated", "again: repeated after the window", "again: repeated after a republication",
+	"again: abandoned repeated", "again: other answers", "again: another status", "again: bad answers",
+	"bad: unknown_answer_id", "bad: invalid_option", "bad: ambiguous_answer_key", "bad: duplicate_answer_key",
+	"sweep: closes", "sweep: closes nothing", "wait",
+	"history: of a key", "history: of a learner", "history: behind the end", "history: empty", "history: exam_not_found",
+	"history: expired before the sweep", "history: of a withdrawn exam",
+	"republish", "withdraw: a paper", "withdraw: an exam",
+	"feedback: passed", "feedback: failed", "feedback: scaled", "feedback: below the conversion", "feedback: partial credit",
+	"feedback: below zero",
+}
+
+func (c *coverage) missing() []string {
+	return slices.DeleteFunc(slices.Clone(transitions), func(name string) bool { return c.counts[name] > 0 })
+}
+
+// String lists the counts, the rarest first.
+func (c *coverage) String() string {
+	names := slices.SortedFunc(maps.Keys(c.counts), func(a, b string) int { return cmp.Compare(c.counts[a], c.counts[b]) })
+	text := ""
+	for _, name := range names {
+		text += fmt.Sprintf("\n%9d %s", c.counts[name], name)
+	}
+	return text
+}
+
+// seldom is true once in a while. It is no bare comparison with 0, for rapid prefers small numbers.
+func seldom(t *rapid.T, what string) bool { return rapid.IntRange(0, 5).Draw(t, what) == 5 }
+
+func (w *world) somebody(t *rapid.T) keys.Identity { return rapid.SampledFrom(w.people).Draw(t, "key") }
+
+func (*world) anExam(t *rapid.T) string { return rapid.SampledFrom(modelExams).Draw(t, "exam") }
+
+func (*world) aPaper(t *rapid.T) string { return rapid.SampledFrom(modelPapers).Draw(t, "paper") }
+
 func (*world) aLearner(t *rapid.T) string { return rapid.SampledFrom(learners).Draw(t, "learner") }
 
-func (w *world) republish(t *rapid.T, exam, paper string) {
-	limit := rapid.SampledFrom([]int{0, 30, minutes}).Draw(t, "minutes")
-	key := everyKind()
-	key.Marking.Correct = float64(rapid.IntRange(1, 4).Draw(t, "correct"))
-	key.Keys = key.Keys[:rapid.IntRange(1, len(key.Keys)).Draw(t, "questions")]
-	key.Keys[0].Answer.Choices = []string{rapid.SampledFrom(abcd).Draw(t, "right")}
-	w.shelf.publish(exam, paper, limit, key)
+// someSheet is mostly the owner, exam, paper and learner of an attempt that was opened; else anything.
+func (w *world) someSheet(t *rapid.T) (who keys.Identity, exam, paper, learner string) {
+	if len(w.attempts) > 0 && !seldom(t, "anything") {
+		a := rapid.SampledFrom(w.attempts).Draw(t, "attempt")
+		by := w.owner(t, a)
+		return by.who, a.exam, a.paper, a.learner
+	}
+	return w.somebody(t), w.anExam(t), w.aPaper(t), w.aLearner(t)
 }
+
+func (w *world) republishes(t *rapid.T) {
+	_, exam, paper, _ := w.someSheet(t)
+	w.publishes(t, exam, paper)
+	w.saw("republish")
+}
+
+func (w *world) publishes(t *rapid.T, exam, paper string) {
+	limit := rapid.SampledFrom([]int{0, 30, minutes, minutes}).Draw(t, "minutes")
+	w.shelf.publish(exam, paper, limit, drawRevision(t))
+}
+
+func (w *world) withdraws(t *rapid.T) {
+	_, exam, paper, _ := w.someSheet(t)
+	if rapid.Bool().Draw(t, "whole") {
+		paper = ""
+	}
+	w.shelf.withdraw(exam, paper)
+	w.sawIf(paper == "", "withdraw: an exam")
+	w.sawIf(paper != "", "withdraw: a paper")
+}
+
+// isServed reports whether an exam is published.
+func (w *world) isServed(exam string) bool { return !w.shelf.hidden[[2]string{exam}] }
 
 // published returns the published edition, or the code of why there is none.
 func (w *world) published(exam, paper string) (*edition, string) {
 	editions := w.shelf.exams[exam][paper]
-	if len(editions) == 0 || w.shelf.hidden[paper] {
+	switch {
+	case !w.isServed(exam):
+		return nil, CodeExamNotFound
+	case len(editions) == 0 || w.shelf.hidden[[2]string{exam, paper}]:
 		return nil, CodePaperNotFound
+	default:
+		return editions[len(editions)-1], ""
 	}
-	return editions[len(editions)-1], ""
 }
 
 func (w *world) opens(t *rapid.T) {
-	who, exam, paper, learner := w.somebody(t), w.anExam(t), rapid.SampledFrom(modelPapers).Draw(t, "paper"), w.aLearner(t)
-	got, err := w.Open(t.Context(), who, OpenRequest{ExamKey: exam, PaperID: paper, Limit: 3, LearnerID: learner})
+	who, exam, paper, learner := w.someSheet(t)
+	offset, limit := rapid.IntRange(0, 7).Draw(t, "offset"), rapid.IntRange(1, 20).Draw(t, "limit")
+	got, err := w.Open(t.Context(), who, OpenRequest{ExamKey: exam, PaperID: paper, Offset: offset, Limit: limit, LearnerID: learner})
 	current, refused := w.published(exam, paper)
 	if refused != "" {
 		mustRefuse(t, err, refused)
+		w.saw("open: " + refused)
 		return
 	}
 	if err != nil {
@@ -136,17 +278,37 @@ func (w *world) opens(t *rapid.T) {
 	}
 	made := &modelAttempt{
 		id: got.AttemptID, family: who.FamilyID, exam: exam, paper: paper, learner: learner, edition: current,
-		opened: w.clock(), state: StateInProgress,
+		opened: w.now(), state: StateInProgress,
 	}
-	if limit := current.revision.DurationMinutes; limit > 0 {
-		deadline := made.opened.Add(time.Duration(limit) * time.Minute)
+	if minutes := current.revision.DurationMinutes; minutes > 0 {
+		deadline := made.opened.Add(time.Duration(minutes) * time.Minute)
 		made.deadline = &deadline
 	}
-	if !got.OpenedAt.Equal(made.opened) || (got.ExpiresAt == nil) != (made.deadline == nil) ||
-		got.QuestionCount != len(current.revision.Questions) {
+	questions := current.revision.Questions
+	if got.State != StateInProgress || !got.OpenedAt.Equal(made.opened) || unix(got.ExpiresAt) != unix(made.deadline) ||
+		got.PaperID != paper || got.QuestionCount != len(questions) || !sameQuestions(got.Questions, questions, offset, limit) {
 		t.Fatalf("opened %+v, want %+v", got, made)
 	}
+	w.sawIf(made.deadline != nil, "open: with a limit")
+	w.sawIf(made.deadline == nil, "open: without a limit")
+	w.sawIf(learner != "", "open: with a learner")
+	w.sawIf(learner == "", "open: without a learner")
+	w.sawIf(len(w.inHand(who, exam, paper, learner)) > 0, "open: beside an open attempt")
 	w.attempts = append(w.attempts, made)
+}
+
+// sameQuestions reports whether got is the page of all that begins at offset.
+func sameQuestions(got, all [][]byte, offset, limit int) bool {
+	for i, question := range all {
+		if i < offset || i >= offset+limit {
+			continue
+		}
+		if len(got) == 0 || !bytes.Equal(got[0], question) {
+			return false
+		}
+		got = got[1:]
+	}
+	return len(got) == 0
 }
 
 // over reports whether the model's attempt has passed its deadline by more than d.
@@ -154,60 +316,72 @@ func (m *modelAttempt) over(now time.Time, d time.Duration) bool {
 	return m.deadline != nil && now.Sub(*m.deadline) > d
 }
 
-func (w *world) pages(t *rapid.T) {
-	who, exam, paper, learner := w.somebody(t), w.anExam(t), rapid.SampledFrom(modelPapers).Draw(t, "paper"), w.aLearner(t)
-	got, err := w.Page(t.Context(), who, PageRequest{ExamKey: exam, PaperID: paper, Limit: 20, LearnerID: learner})
-	want, refused := w.published(exam, paper)
-	newest := time.Time{}
-	var sitting []*edition // several may have been opened in the same instant
+// inHand returns the editions of the newest attempt in progress; several may have been opened in the same instant.
+func (w *world) inHand(who keys.Identity, exam, paper, learner string) (sitting []*edition) {
+	var newest time.Time
 	for _, a := range w.attempts {
-		if a.family == who.FamilyID && a.exam == exam && a.paper == paper && a.learner == learner &&
-			a.state == StateInProgress && !a.over(w.clock(), modelWindow) {
-			if a.opened.After(newest) {
-				newest, sitting = a.opened, nil
-			}
-			sitting = append(sitting, a.edition)
+		if a.family != who.FamilyID || a.exam != exam || a.paper != paper || a.learner != learner ||
+			a.state != StateInProgress || a.over(w.now(), modelWindow) {
+			continue
 		}
+		if a.opened.After(newest) {
+			newest, sitting = a.opened, nil
+		}
+		sitting = append(sitting, a.edition)
 	}
+	return sitting
+}
+
+func (w *world) pages(t *rapid.T) {
+	who, exam, paper, learner := w.someSheet(t)
+	offset, limit := rapid.IntRange(0, 7).Draw(t, "offset"), rapid.IntRange(1, 20).Draw(t, "limit")
+	got, err := w.Page(t.Context(), who, PageRequest{ExamKey: exam, PaperID: paper, Offset: offset, Limit: limit, LearnerID: learner})
+	current, refused := w.published(exam, paper)
+	sitting := w.inHand(who, exam, paper, learner)
 	if len(sitting) == 0 && refused != "" {
 		mustRefuse(t, err, refused)
+		w.saw("page: " + refused)
 		return
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.sawIf(len(sitting) == 0, "page: the published revision")
+	w.sawIf(refused != "", "page: in hand although withdrawn")
 	if len(sitting) == 0 {
-		sitting = []*edition{want}
+		sitting = []*edition{current}
 	}
 	for _, candidate := range sitting {
-		if got.Total == len(candidate.revision.Questions) &&
-			slices.EqualFunc(got.Questions, candidate.revision.Questions, slices.Equal) {
+		questions := candidate.revision.Questions
+		if got.Total == len(questions) && sameQuestions(got.Questions, questions, offset, limit) {
+			w.sawIf(current != nil && candidate != current, "page: an attempt's older revision")
 			return
 		}
 	}
-	t.Fatalf("page of %d questions, want one of %d revisions", got.Total, len(sitting))
+	t.Fatalf("page of %d of %d questions, want one of %d revisions", len(got.Questions), got.Total, len(sitting))
 }
 
 // waits lets some time pass, or turns the clock to a moment when something changes for an attempt, or just after.
 func (w *world) waits(t *rapid.T) {
-	if len(w.attempts) > 0 && rapid.Bool().Draw(t, "to a boundary") {
+	w.saw("wait")
+	wait := rapid.SampledFrom([]time.Duration{time.Microsecond, time.Second, 10 * time.Minute, modelWindow}).Draw(t, "wait")
+	if len(w.attempts) > 0 && !seldom(t, "no boundary") {
 		a := rapid.SampledFrom(w.attempts).Draw(t, "attempt")
 		if a.deadline != nil {
 			to := a.deadline.Add(rapid.SampledFrom([]time.Duration{0, modelGrace, modelWindow}).Draw(t, "boundary"))
 			if rapid.Bool().Draw(t, "after") {
 				to = to.Add(time.Microsecond)
 			}
-			w.advance(max(0, to.Sub(w.clock())))
-			return
+			wait = max(0, to.Sub(w.now()))
 		}
 	}
-	w.advance(rapid.SampledFrom([]time.Duration{time.Second, 10 * time.Minute, modelWindow}).Draw(t, "wait"))
+	w.advance(wait)
 }
 
 func (w *world) sweeps(t *rapid.T) {
 	want := 0
 	for _, a := range w.attempts {
-		if a.state == StateInProgress && a.over(w.clock(), modelWindow) {
+		if a.state == StateInProgress && a.over(w.now(), modelWindow) {
 			a.state, a.swept = StateExpired, true
 			want++
 		}
@@ -215,212 +389,9 @@ func (w *world) sweeps(t *rapid.T) {
 	if got, err := w.Sweep(t.Context()); err != nil || got != want {
 		t.Fatalf("the sweep closed %d, %v, want %d", got, err, want)
 	}
+	w.sawIf(want > 0, "sweep: closes")
+	w.sawIf(want == 0, "sweep: closes nothing")
 }
 
-// submits sends random answers to a random attempt, mostly as its owner.
-func (w *world) submits(t *rapid.T) {
-	if len(w.attempts) == 0 {
-		t.Skip("nothing was opened")
-	}
-	a := rapid.SampledFrom(w.attempts).Draw(t, "attempt")
-	status := rapid.SampledFrom([]State{"", StateSubmitted, StateSubmitted, StateExpired, StateAbandoned}).Draw(t, "status")
-	var answers []Answer
-	for _, q := range a.edition.key.Keys {
-		if rapid.Bool().Draw(t, "answered") {
-			answers = append(answers, Answer{Key: catalog.AnswerID(q.Section, q.Number), Value: drawAnswer(t, q)})
-		}
-	}
-	w.submit(t, a, w.claimant(t, a), status, answers)
-}
-
-// retries repeats an accepted submission, in another order.
-func (w *world) retries(t *rapid.T) {
-	var done []*modelAttempt
-	for _, a := range w.attempts {
-		if a.first != nil {
-			done = append(done, a)
-		}
-	}
-	if len(done) == 0 {
-		t.Skip("nothing was submitted")
-	}
-	a := rapid.SampledFrom(done).Draw(t, "attempt")
-	var answers []Answer
-	for i, q := range slices.Backward(a.edition.key.Keys) {
-		answers = append(answers, Answer{Key: catalog.AnswerID(q.Section, q.Number), Value: a.first.answers[i]})
-	}
-	w.submit(t, a, w.claimant(t, a), a.first.status, answers)
-}
-
-// claim is who says the attempt is theirs.
-type claim struct {
-	who     keys.Identity
-	exam    string
-	learner string
-}
-
-// claimant is the attempt's owner in seven of ten cases, by any key of the family.
-func (w *world) claimant(t *rapid.T, a *modelAttempt) claim {
-	if rapid.IntRange(0, 9).Draw(t, "claimant") >= 7 {
-		return claim{w.somebody(t), w.anExam(t), w.aLearner(t)}
-	}
-	var family []keys.Identity
-	for _, who := range w.families {
-		if who.FamilyID == a.family {
-			family = append(family, who)
-		}
-	}
-	return claim{rapid.SampledFrom(family).Draw(t, "key"), a.exam, a.learner}
-}
-
-func (w *world) submit(t *rapid.T, a *modelAttempt, by claim, status State, answers []Answer) {
-	got, err := w.Submit(t.Context(), by.who, SubmitRequest{
-		ExamKey: by.exam, AttemptID: a.id, Status: status, LearnerID: by.learner, Answers: answers,
-	})
-	if status == "" {
-		status = StateSubmitted
-	}
-	now := w.clock()
-	normal, _ := newSheet(a.edition.key).read(answers)
-	switch {
-	case by.who.FamilyID != a.family || by.exam != a.exam || by.learner != a.learner:
-		mustRefuse(t, err, CodeAttemptNotFound)
-	case a.swept || (a.state == StateInProgress && a.over(now, modelWindow)):
-		mustRefuse(t, err, CodeAttemptClosed)
-	case a.first != nil && (a.first.status != status || !slices.Equal(a.first.answers, normal)):
-		mustRefuse(t, err, CodeAlreadySubmitted)
-	case err != nil:
-		t.Fatal(err)
-	case a.first != nil:
-		if body := mustJSON(t, got.Feedback); !got.Repeated || body != a.first.feedback {
-			t.Fatalf("repeated %v:\n got %s\nwant %s", got.Repeated, body, a.first.feedback)
-		}
-	default:
-		a.conclude(t, got, status, normal, now)
-		if status != StateAbandoned {
-			w.scored[by.who.AccountID]++
-		}
-	}
-}
-
-// conclude is the model's submission; it checks the engine's answer to the first one.
-func (m *modelAttempt) conclude(t *rapid.T, got Result, status State, answers []string, now time.Time) {
-	late := status != StateAbandoned && m.over(now, modelGrace)
-	m.state = status
-	if late {
-		m.state = StateExpired
-	}
-	m.first = &modelSubmission{status: status, answers: answers, at: now, feedback: mustJSON(t, got.Feedback)}
-	feedback := got.Feedback
-	if got.Repeated || feedback.Status != m.state || feedback.Late != late ||
-		feedback.DurationSec != int64(now.Sub(m.opened)/time.Second) || (feedback.Outcome == nil) != (status == StateAbandoned) {
-		t.Fatalf("repeated %v, feedback %s, want state %s, late %v", got.Repeated, m.first.feedback, m.state, late)
-	}
-	if feedback.Outcome == nil {
-		return
-	}
-	if raw, maximum := naive(*m.edition.key, answers); int64(feedback.Score) != naivePercentage(raw, maximum) {
-		t.Fatalf("score %s, want %s of %s", feedback.Score, raw, maximum)
-	}
-}
-
-func (w *world) readsHistory(t *rapid.T) {
-	who, exam, learner := w.somebody(t), w.anExam(t), w.aLearner(t)
-	if len(w.attempts) > 0 {
-		by := w.claimant(t, rapid.SampledFrom(w.attempts).Draw(t, "attempt"))
-		who, exam, learner = by.who, by.exam, by.learner
-	}
-	limit, offset := rapid.IntRange(1, 50).Draw(t, "limit"), rapid.IntRange(0, 8).Draw(t, "offset")
-	got, err := w.History(t.Context(), who, HistoryRequest{ExamKey: exam, LearnerID: learner, Limit: limit, Offset: offset})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want []string
-	for _, a := range slices.Backward(w.attempts) {
-		if a.family == who.FamilyID && a.exam == exam && (learner == "" || a.learner == learner) {
-			want = append(want, a.line(w.clock()))
-		}
-	}
-	if int(got.Total) != len(want) {
-		t.Fatalf("total %d, want %d", got.Total, len(want))
-	}
-	want = want[min(offset, len(want)):]
-	want = want[:min(limit, len(want))]
-	var have []string
-	for _, s := range got.Attempts {
-		score := "-"
-		if s.Score != nil {
-			score = s.Score.String()
-		}
-		have = append(have, fmt.Sprint(s.AttemptID, s.PaperID, s.State, score, s.OpenedAt, unix(s.ExpiresAt), unix(s.SubmittedAt)))
-	}
-	if !slices.Equal(have, want) {
-		t.Fatalf("history:\n got %q\nwant %q", have, want)
-	}
-}
-
-// line is how the attempt stands in history.
-func (m *modelAttempt) line(now time.Time) string {
-	state, score, submitted := m.state, "-", "-"
-	if state == StateInProgress && m.over(now, modelWindow) {
-		state = StateExpired
-	}
-	if m.first != nil {
-		submitted = unix(&m.first.at)
-		if m.state != StateAbandoned {
-			score = Percentage(naivePercentage(naive(*m.edition.key, m.first.answers))).String()
-		}
-	}
-	return fmt.Sprint(m.id, m.paper, state, score, m.opened, unix(m.deadline), submitted)
-}
-
-func unix(t *time.Time) string {
-	if t == nil {
-		return "-"
-	}
-	return strconv.FormatInt(t.UnixMicro(), 10)
-}
-
-// tellsOfEachSubmissionOnce holds after every step: two events for each scored submission and none besides.
-func (w *world) tellsOfEachSubmissionOnce(t *rapid.T) {
-	rows, err := w.pool.Query(t.Context(), "SELECT account_id, count(*), count(DISTINCT kind) FROM webhook_events GROUP BY account_id")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	found := map[uuid.UUID]int{}
-	for rows.Next() {
-		var account uuid.UUID
-		var events, kinds int
-		if err := rows.Scan(&account, &events, &kinds); err != nil {
-			t.Fatal(err)
-		}
-		if events%2 != 0 || kinds != 2 {
-			t.Fatalf("%d events of %d kinds", events, kinds)
-		}
-		found[account] = events / 2
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
-	if !maps.Equal(found, w.scored) {
-		t.Fatalf("events of %v, want %v", found, w.scored)
-	}
-}
-
-func mustRefuse(t *rapid.T, err error, code string) {
-	t.Helper()
-	var refused *Error
-	if !errors.As(err, &refused) || refused.Code != code {
-		t.Fatalf("got %v, want %s", err, code)
-	}
-}
-
-func mustJSON(t *rapid.T, v any) string {
-	t.Helper()
-	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
+// now reads the clock that the engine reads.
+func (w *world) now() time.Time { return *w.time.Load() }

@@ -14,7 +14,7 @@ import (
 type shelf struct {
 	mu     sync.Mutex
 	exams  map[string]map[string][]*edition // exam key → paper id → revisions, the published one last
-	hidden map[string]bool                  // paper ids that are no longer published
+	hidden map[[2]string]bool               // exam key and paper id, or "": what is no longer published
 }
 
 // edition is one revision of a paper.
@@ -24,14 +24,22 @@ type edition struct {
 }
 
 func newShelf(exams ...string) *shelf {
-	s := &shelf{exams: map[string]map[string][]*edition{}, hidden: map[string]bool{}}
+	s := &shelf{exams: map[string]map[string][]*edition{}, hidden: map[[2]string]bool{}}
 	for _, exam := range exams {
 		s.exams[exam] = map[string][]*edition{}
 	}
 	return s
 }
 
-// publish puts a revision on the shelf; an exam that is not there yet is put there too.
+// restock empties the shelf, but for exams without papers.
+func (s *shelf) restock(exams ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fresh := newShelf(exams...)
+	s.exams, s.hidden = fresh.exams, fresh.hidden
+}
+
+// publish puts a revision on the shelf; an exam that is not there yet, or no longer, is put there too.
 func (s *shelf) publish(exam, paperID string, minutes int, key catalog.AnswerKey) *edition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,32 +61,41 @@ func (s *shelf) publish(exam, paperID string, minutes int, key catalog.AnswerKey
 			fmt.Appendf(nil, `{"answer_id":"%d:%d","prompt":"revision %d"}`, q.Section, q.Number, len(before)))
 	}
 	s.exams[exam][paperID] = append(before, made)
-	s.hidden[paperID] = false
+	delete(s.hidden, [2]string{exam, paperID})
+	delete(s.hidden, [2]string{exam})
 	return made
 }
 
-func (s *shelf) withdraw(paperID string) {
+// withdraw takes a paper off the shelf, or the whole exam where paperID is "". Revisions stay for those who opened them.
+func (s *shelf) withdraw(exam, paperID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.hidden[paperID] = true
+	s.hidden[[2]string{exam, paperID}] = true
+}
+
+// served returns the papers of an exam, nil unless it is published. The caller holds the lock.
+func (s *shelf) served(exam string) map[string][]*edition {
+	if s.hidden[[2]string{exam}] {
+		return nil
+	}
+	return s.exams[exam]
 }
 
 func (s *shelf) Overview(exam string) (catalog.Document, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, served := s.exams[exam]
-	return catalog.Document{}, served
+	return catalog.Document{}, s.served(exam) != nil
 }
 
 func (s *shelf) Paper(_ context.Context, exam, paperID string) (*catalog.PaperRevision, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	papers, served := s.exams[exam]
-	if !served {
+	papers := s.served(exam)
+	if papers == nil {
 		return nil, &catalog.NotFoundError{What: "exam", Name: exam}
 	}
 	editions := papers[paperID]
-	if len(editions) == 0 || s.hidden[paperID] {
+	if len(editions) == 0 || s.hidden[[2]string{exam, paperID}] {
 		return nil, &catalog.NotFoundError{What: "paper", Name: paperID}
 	}
 	return editions[len(editions)-1].revision, nil
@@ -116,7 +133,7 @@ func (s *shelf) AnswerKey(_ context.Context, exam string, digest catalog.Digest)
 func (s *shelf) Republished(exam, paperID string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.exams[exam][paperID]) > 1
+	return len(s.exams[exam][paperID]) > 1 || s.served(exam) == nil || s.hidden[[2]string{exam, paperID}]
 }
 
 var abcd = []string{"A", "B", "C", "D"}

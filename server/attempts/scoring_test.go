@@ -184,25 +184,30 @@ func naivePercentage(raw, maximum *big.Rat) int64 {
 // naive scores by rationals and sets of letters, question by question, and shares no code with grade.
 func naive(key catalog.AnswerKey, answers []string) (raw, maximum *big.Rat) {
 	raw, maximum = new(big.Rat), new(big.Rat)
-	correct, incorrect, blank := exact(key.Marking.Correct), exact(key.Marking.Incorrect), exact(key.Marking.Unanswered)
 	for i, q := range key.Keys {
-		if q.Answer.Kind == catalog.AnswerUnmarkable {
-			continue
+		if q.Answer.Kind != catalog.AnswerUnmarkable {
+			earned, _ := naiveMarks(key, q.Answer, answers[i])
+			raw.Add(raw, earned)
+			maximum.Add(maximum, exact(key.Marking.Correct))
 		}
-		maximum.Add(maximum, correct)
-		earned := incorrect
-		switch hits, misses := naiveHits(q.Answer, answers[i]); {
-		case q.Answer.Kind == catalog.AnswerAnnulled, hits == naiveWanted(q.Answer) && misses == 0:
-			earned = correct
-		case answers[i] == "":
-			earned = blank
-		case q.Answer.Kind == catalog.AnswerChoices && key.Scoring.PartialCredit && misses == 0:
-			millionths := halfUp(new(big.Rat).Mul(correct, big.NewRat(int64(hits)*int64(oneMark), int64(len(q.Answer.Choices)))))
-			earned = big.NewRat(millionths, int64(oneMark))
-		}
-		raw.Add(raw, earned)
 	}
 	return raw, maximum
+}
+
+// naiveMarks is what an answer to a question earns, and whether it is right.
+func naiveMarks(key catalog.AnswerKey, wanted catalog.Answer, given string) (earned *big.Rat, isRight bool) {
+	correct := exact(key.Marking.Correct)
+	switch hits, misses := naiveHits(wanted, given); {
+	case wanted.Kind == catalog.AnswerAnnulled, hits == naiveWanted(wanted) && misses == 0:
+		return correct, true
+	case given == "":
+		return exact(key.Marking.Unanswered), false
+	case wanted.Kind == catalog.AnswerChoices && key.Scoring.PartialCredit && misses == 0:
+		millionths := halfUp(new(big.Rat).Mul(correct, big.NewRat(int64(hits)*int64(oneMark), int64(len(wanted.Choices)))))
+		return big.NewRat(millionths, int64(oneMark)), false
+	default:
+		return exact(key.Marking.Incorrect), false
+	}
 }
 
 func naiveWanted(answer catalog.Answer) int {

@@ -325,7 +325,7 @@ func TestAnAttemptKeepsTheRevisionItOpened(t *testing.T) {
 	if got, err := page("bob"); err != nil || got.Total != 2 || len(got.Questions) != 1 || !strings.Contains(string(got.Questions[0]), "revision 1") {
 		t.Errorf("without an attempt: %d, %s, %v", got.Total, got.Questions, err)
 	}
-	b.shelf.withdraw(testPaper)
+	b.shelf.withdraw(testExam, testPaper)
 	if got, err := page("ann"); err != nil || got.Total != 6 {
 		t.Errorf("after the paper was withdrawn: %d, %v", got.Total, err)
 	}

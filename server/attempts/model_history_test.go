@@ -1,0 +1,149 @@
+package attempts
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"examprep.dev/server/keys"
+)
+
+func (w *world) readsHistory(t *rapid.T) {
+	who, exam, learner := w.somebody(t), w.anExam(t), w.aLearner(t)
+	if len(w.attempts) > 0 {
+		by := w.claimant(t, rapid.SampledFrom(w.attempts).Draw(t, "attempt"))
+		who, exam, learner = by.who, by.exam, by.learner
+	}
+	w.lists(t, who, exam, learner, rapid.IntRange(1, 50).Draw(t, "limit"), rapid.IntRange(0, 8).Draw(t, "offset"))
+}
+
+// lists checks a page of history, and its total.
+func (w *world) lists(t *rapid.T, who keys.Identity, exam, learner string, limit, offset int) {
+	got, err := w.History(t.Context(), who, HistoryRequest{ExamKey: exam, LearnerID: learner, Limit: limit, Offset: offset})
+	var want []string
+	for _, a := range slices.Backward(w.attempts) {
+		if a.family == who.FamilyID && a.exam == exam && (learner == "" || a.learner == learner) {
+			want = append(want, a.line(w.now()))
+			w.sawIf(a.state == StateInProgress && a.over(w.now(), modelWindow), "history: expired before the sweep")
+		}
+	}
+	if len(want) == 0 && !w.isServed(exam) {
+		mustRefuse(t, err, CodeExamNotFound)
+		w.saw("history: exam_not_found")
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.sawIf(!w.isServed(exam), "history: of a withdrawn exam")
+	w.sawIf(learner == "", "history: of a key")
+	w.sawIf(learner != "", "history: of a learner")
+	w.sawIf(len(want) == 0, "history: empty")
+	w.sawIf(0 < len(want) && len(want) <= offset, "history: behind the end")
+	if int(got.Total) != len(want) {
+		t.Fatalf("total %d, want %d", got.Total, len(want))
+	}
+	want = want[min(offset, len(want)):]
+	want = want[:min(limit, len(want))]
+	var have []string
+	for _, s := range got.Attempts {
+		have = append(have, fmt.Sprint(s.AttemptID, s.PaperID, s.State, scoreText(s.Score), s.OpenedAt, unix(s.ExpiresAt), unix(s.SubmittedAt)))
+	}
+	if !slices.Equal(have, want) {
+		t.Fatalf("history:\n got %q\nwant %q", have, want)
+	}
+}
+
+// line is how the attempt stands in history.
+func (m *modelAttempt) line(now time.Time) string {
+	state, score, submitted := m.state, "-", "-"
+	if state == StateInProgress && m.over(now, modelWindow) {
+		state = StateExpired
+	}
+	if m.first != nil {
+		submitted, score = unix(&m.first.at), scoreText(m.first.score)
+	}
+	return fmt.Sprint(m.id, m.paper, state, score, m.opened, unix(m.deadline), submitted)
+}
+
+func scoreText(score *Percentage) string {
+	if score == nil {
+		return "-"
+	}
+	return score.String()
+}
+
+func unix(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return strconv.FormatInt(t.UnixMicro(), 10)
+}
+
+// tellsOfEachSubmissionOnce holds at the end: the two events of each scored submission, and none besides.
+func (w *world) tellsOfEachSubmissionOnce(t *rapid.T) {
+	var want []string
+	for _, a := range w.attempts {
+		if a.first != nil && a.first.score != nil {
+			want = append(want, a.expectedEvents(t)...)
+		}
+	}
+	rows, err := w.pool.Query(t.Context(), "SELECT account_id, kind, convert_from(body, 'UTF8') FROM webhook_events WHERE account_id = ANY ($1)",
+		[]uuid.UUID{w.people[0].AccountID, w.people[1].AccountID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var got []string
+	for rows.Next() {
+		var account uuid.UUID
+		var kind, body string
+		if err := rows.Scan(&account, &kind, &body); err != nil {
+			t.Fatal(err)
+		}
+		var event struct {
+			Data json.RawMessage `json:"data"`
+		}
+		if err := json.Unmarshal([]byte(body), &event); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprint(account, kind, inOrder(t, string(event.Data))))
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Fatalf("events:\n got %q\nwant %q", got, want)
+	}
+}
+
+// expectedEvents is the data of both events of a scored attempt.
+func (m *modelAttempt) expectedEvents(t *rapid.T) []string {
+	answered := 0
+	for _, answer := range m.first.answers {
+		if answer != "" {
+			answered++
+		}
+	}
+	both := map[string]any{
+		"attempt_id": m.id, "exam_key": m.exam, "paper_id": m.paper, "learner_id_provided": m.learner != "",
+	}
+	submitted := map[string]any{
+		"status": m.state, "submitted_at": m.first.at, "question_count": len(m.edition.key.Keys), "answered_count": answered,
+	}
+	scoring := map[string]any{"score": json.RawMessage(m.first.score.String())}
+	var events []string
+	for kind, data := range map[string]map[string]any{"mock_attempt.submitted": submitted, "mock_attempt.scored": scoring} {
+		maps.Copy(data, both)
+		events = append(events, fmt.Sprint(m.first.account, kind, inOrder(t, mustJSON(t, data))))
+	}
+	return events
+}

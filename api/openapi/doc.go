@@ -1,0 +1,9 @@
+// Package openapi is the HTTP contract: openapi.yaml, an OpenAPI 3.1 document, and the only place where the interface is
+// written down. The server sends it to clients (/v1/openapi.json, /docs); tests hold every answer against it, and every
+// limit that is in code.
+//
+// A change of the interface begins here. Within v1 fields and operations are only added (spec part 9).
+//
+// It fails on a document that is not YAML as JSON has it (a name twice, a name that is no string, an alias), which a test
+// notices before anybody else. It imports nothing of this module.
+package openapi

@@ -1,0 +1,81 @@
+package openapi
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"go.yaml.in/yaml/v3"
+)
+
+//go:embed openapi.yaml
+var document string
+
+// YAML returns the document as it is written.
+func YAML() []byte { return []byte(document) }
+
+// JSON returns the document as compact JSON, in the order in which it is written: readers see it in that order. The caller
+// keeps it, each call converts anew.
+func JSON() ([]byte, error) { return convert(YAML()) }
+
+// convert turns YAML into JSON that says the same.
+func convert(source []byte) ([]byte, error) {
+	var root yaml.Node
+	if err := yaml.Unmarshal(source, &root); err != nil {
+		return nil, fmt.Errorf("read openapi.yaml: %w", err)
+	}
+	var out bytes.Buffer
+	// The encoder refuses names that are given twice and invalid UTF-8.
+	if err := write(jsontext.NewEncoder(&out), &root); err != nil {
+		return nil, fmt.Errorf("convert openapi.yaml: %w", err)
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte{'\n'}), nil
+}
+
+func write(e *jsontext.Encoder, node *yaml.Node) error {
+	switch node.Kind {
+	case yaml.DocumentNode:
+		return write(e, node.Content[0])
+	case yaml.MappingNode:
+		return writeAll(e, jsontext.BeginObject, node.Content, jsontext.EndObject)
+	case yaml.SequenceNode:
+		return writeAll(e, jsontext.BeginArray, node.Content, jsontext.EndArray)
+	case yaml.ScalarNode:
+		return writeScalar(e, node)
+	default:
+		return fmt.Errorf("line %d: aliases have no counterpart in JSON", node.Line)
+	}
+}
+
+// writeAll writes what is between begin and end; a mapping's content is names and values in turn.
+func writeAll(e *jsontext.Encoder, begin jsontext.Token, content []*yaml.Node, end jsontext.Token) error {
+	if err := e.WriteToken(begin); err != nil {
+		return err
+	}
+	for _, node := range content {
+		if err := write(e, node); err != nil {
+			return err
+		}
+	}
+	return e.WriteToken(end)
+}
+
+// writeScalar writes numbers as they stand there, so that none is rounded.
+func writeScalar(e *jsontext.Encoder, node *yaml.Node) error {
+	var err error
+	switch node.ShortTag() {
+	case "!!null":
+		err = e.WriteToken(jsontext.Null)
+	case "!!bool", "!!int", "!!float":
+		err = e.WriteValue(jsontext.Value(node.Value))
+	case "!!str":
+		err = e.WriteToken(jsontext.String(node.Value))
+	default:
+		err = fmt.Errorf("%s has no counterpart in JSON", node.ShortTag())
+	}
+	if err != nil {
+		return fmt.Errorf("line %d: %w", node.Line, err)
+	}
+	return nil
+}

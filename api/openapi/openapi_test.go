@@ -1,0 +1,64 @@
+package openapi
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// The conversion is our own for its order only: it must say what the one that everybody uses says.
+func TestTheJSONSaysWhatTheYAMLSays(t *testing.T) {
+	converted, err := JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want any
+	if err := json.Unmarshal(converted, &got); err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(YAML(), &want); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Error("JSON and YAML differ")
+	}
+}
+
+func TestTheJSONKeepsTheOrder(t *testing.T) {
+	converted, err := JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, last := string(converted), -1
+	for _, part := range []string{
+		`{"openapi":"3.1.`, `"info":{"title":`, `"version":"1.0.0"`, `"servers":`, `"paths":{"/exam-prep/list":`, `"/developer/usage":`,
+		`"webhooks":{"mock_attempt.submitted":`, `"components":`,
+	} {
+		at := strings.Index(text, part)
+		if at <= last {
+			t.Errorf("%s stands at %d, want it after %d", part, at, last)
+		}
+		last = at
+	}
+}
+
+func TestWhatJSONCannotSayIsRefused(t *testing.T) {
+	for source, want := range map[string]string{
+		"a: 1\na: 2":            `duplicate`,
+		"a: &x 1\nb: *x":        "line 2: aliases",
+		"a: 2026-01-01":         "line 1: !!timestamp",
+		"a: 0x10":               "line 1: ",
+		"? [1]\n: 2":            "openapi.yaml",
+		"a: .inf":               "line 1: ",
+		"a: [":                  "read openapi.yaml",
+		"a: \"\\xff\"\n1: true": "openapi.yaml",
+	} {
+		got, err := convert([]byte(source))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %s, %v, want an error with %q", source, got, err, want)
+		}
+	}
+}

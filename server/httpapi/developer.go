@@ -62,6 +62,7 @@ func ofDeveloper(err error) error {
 	var unknownKey *keys.UnknownKeyError
 	var retired *keys.RetiredKeyError
 	var invalidKey *keys.InvalidError
+	var full *keys.LimitError
 	var untold *keys.NotAnnouncedError
 	switch {
 	case errors.As(err, &unknownKey):
@@ -70,6 +71,10 @@ func ofDeveloper(err error) error {
 		return unavailable()
 	case errors.As(err, &retired):
 		return conflict("The key is revoked, has expired or was rotated already.")
+	case errors.As(err, &full) && full.Rotated:
+		return conflict(fmt.Sprintf("%d rotated keys live on already; let an overlap end, or rotate without one.", full.Most))
+	case errors.As(err, &full):
+		return conflict(fmt.Sprintf("The account has %d live keys, and no more are allowed; revoke one first.", full.Most))
 	case errors.As(err, &invalidKey):
 		return validationFailed(fieldError{invalidKey.Field, invalidKey.Detail})
 	default:

@@ -14,7 +14,8 @@
 // commit and announcement loses nothing. If the caller's time runs out between the two, the change is still durable and
 // the error is [*NotAnnouncedError].
 //
-// Mistakes of a caller are *UnknownKeyError, *UnknownTierError, *InvalidError, *RetiredKeyError and *ManagedTierError;
+// Mistakes of a caller are *UnknownKeyError, *UnknownTierError, *InvalidError, *RetiredKeyError,
+// *LimitError and *ManagedTierError;
 // all else is pgx's error, wrapped. No key is ever logged or put into an error.
 //
 // Who changes a key is recorded in the transaction that does it (server/audit).

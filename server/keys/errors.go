@@ -33,6 +33,21 @@ func (e *RetiredKeyError) Error() string {
 	return fmt.Sprintf("key %s is revoked, has expired or was rotated already", e.Prefix)
 }
 
+// LimitError says that an account has as many keys as it may have: live ones, or rotated ones whose overlap has not ended.
+// Nothing was changed.
+type LimitError struct {
+	Most int
+	// Rotated says that it is the rotated ones which are too many: a rotation without an overlap is still possible.
+	Rotated bool
+}
+
+func (e *LimitError) Error() string {
+	if e.Rotated {
+		return fmt.Sprintf("the account has %d rotated keys whose overlap has not ended, and no more are allowed", e.Most)
+	}
+	return fmt.Sprintf("the account has %d live keys, and no more are allowed", e.Most)
+}
+
 // ManagedTierError says that a tier belongs to another manager. Nothing was changed.
 type ManagedTierError struct{ Tier, Owner string }
 

@@ -20,7 +20,10 @@ import (
 )
 
 const (
+	// maxNameLength is in characters, as JSON Schema counts.
 	maxNameLength = 200
+	// lastYear is the last one that RFC 3339 can write.
+	lastYear = 9999
 	// maxOverlap is how long a rotated key may outlive its successor's creation.
 	maxOverlap = 24 * time.Hour
 	// prefixTries bounds how often a prefix that is taken is drawn again: at a million keys one try fails with
@@ -53,12 +56,16 @@ func NewStore(pool *pgxpool.Pool, gate Announcer) *Store {
 type NewKey struct {
 	// Account names the account; it is created if there is none of that name.
 	Account string
-	// Name is free text, at most 200 bytes.
+	// Name is free text, at most 200 characters.
 	Name string
 	// Tier is the key's own tier; empty leaves the choice to the rule of the package comment.
 	Tier string
-	// ExpiresAt must lie in the future; nil for never.
+	// ExpiresAt must lie in the future and before the year 10000, the last that RFC 3339 can write; it is kept to the
+	// microsecond. nil for never.
 	ExpiresAt *time.Time
+	// Most refuses the key with a *LimitError where the account has as many live keys, neither revoked nor expired; 0 for
+	// no limit.
+	Most int
 }
 
 // Issued is a key just created. Key is its text, and this is the only time that it is seen.
@@ -66,16 +73,6 @@ type Issued struct {
 	Key, Prefix, Account, Name, Tier string
 	CreatedAt                        time.Time
 	ExpiresAt                        *time.Time
-}
-
-// Summary is what may be shown of a key.
-type Summary struct {
-	ID                          uuid.UUID
-	Prefix, Name, Account, Tier string // Tier is the one that applies
-	CreatedAt                   time.Time
-	ExpiresAt                   *time.Time
-	RevokedAt                   *time.Time
-	LastUsedAt                  *time.Time
 }
 
 // EnsureAccount returns the id of the account of that name, created if there is none.
@@ -95,12 +92,16 @@ func (s *Store) Create(ctx context.Context, want NewKey) (Issued, error) {
 	if err := check(want); err != nil {
 		return Issued{}, err
 	}
+	want.ExpiresAt = exact(want.ExpiresAt)
 	var issued Issued
 	err := s.retryPrefix(func() error {
 		return s.transact(ctx, func(q *keysdb.Queries) (audit.Entry, error) {
 			account, err := q.EnsureAccount(ctx, keysdb.EnsureAccountParams{ID: uuid.Must(uuid.NewV7()), Name: want.Account})
 			if err != nil {
 				return audit.Entry{}, fmt.Errorf("ensure account: %w", err)
+			}
+			if err := roomForOneMore(ctx, q, account, want.Most); err != nil {
+				return audit.Entry{}, err
 			}
 			id := uuid.Must(uuid.NewV7())
 			issued, err = insert(ctx, q, keysdb.InsertKeyParams{
@@ -119,7 +120,8 @@ func (s *Store) Create(ctx context.Context, want NewKey) (Issued, error) {
 // Rotate issues a successor to the key of that prefix: same account, family, name, tier and expiry. The old key is
 // accepted for another overlap (0 to 24 h), and from the answer on not at all if overlap is 0. A key is rotated once: again
 // is a *RetiredKeyError, since its expiry is by then the end of the overlap, which no successor may inherit. A
-// *NotAnnouncedError comes with the successor all the same: it exists.
+// *NotAnnouncedError comes with the successor all the same: it exists. An account at its limit can rotate; a *LimitError
+// says that too many rotated keys live on already.
 func (s *Store) Rotate(ctx context.Context, prefix string, overlap time.Duration) (Issued, error) {
 	if overlap < 0 || overlap > maxOverlap {
 		return Issued{}, &InvalidError{Field: "overlap", Detail: "must be between 0 and 24 hours"}
@@ -130,10 +132,13 @@ func (s *Store) Rotate(ctx context.Context, prefix string, overlap time.Duration
 		return s.transact(ctx, func(q *keysdb.Queries) (audit.Entry, error) {
 			var err error
 			if old, err = q.LockKey(ctx, prefix); err != nil {
-				return audit.Entry{}, s.unknownKey(err, prefix)
+				return audit.Entry{}, unknownKey(err, prefix)
 			}
 			if old.Expired || old.RevokedAt != nil || old.RotatedAt != nil {
 				return audit.Entry{}, &RetiredKeyError{Prefix: prefix}
+			}
+			if err := roomForRotated(ctx, q, old.AccountID, overlap); err != nil {
+				return audit.Entry{}, err
 			}
 			issued, err = insert(ctx, q, keysdb.InsertKeyParams{
 				ID: uuid.Must(uuid.NewV7()), AccountID: old.AccountID, FamilyID: old.FamilyID, Name: old.Name,
@@ -143,24 +148,30 @@ func (s *Store) Rotate(ctx context.Context, prefix string, overlap time.Duration
 			if err != nil {
 				return audit.Entry{}, err
 			}
-			if overlap == 0 {
-				_, err = q.RevokeKey(ctx, prefix)
-			} else {
-				err = q.RetireKey(ctx, keysdb.RetireKeyParams{ID: old.ID, Overlap: overlap.Microseconds()})
-			}
-			if err != nil {
-				return audit.Entry{}, fmt.Errorf("retire key: %w", err)
-			}
 			return audit.Entry{
 				Account: old.AccountID, Action: audit.KeyRotate, Target: prefix,
 				Detail: map[string]any{"successor": issued.Prefix, "overlap_seconds": overlap.Seconds()},
-			}, nil
+			}, retire(ctx, q, old.ID, prefix, overlap)
 		})
 	})
 	if err != nil {
 		return Issued{}, err
 	}
 	return issued, s.announceKey(ctx, old.ID)
+}
+
+// retire ends a key that has a successor, at once or after the overlap.
+func retire(ctx context.Context, q *keysdb.Queries, id uuid.UUID, prefix string, overlap time.Duration) error {
+	var err error
+	if overlap == 0 {
+		_, err = q.RevokeKey(ctx, prefix)
+	} else {
+		err = q.RetireKey(ctx, keysdb.RetireKeyParams{ID: id, Overlap: overlap.Microseconds()})
+	}
+	if err != nil {
+		return fmt.Errorf("retire key: %w", err)
+	}
+	return nil
 }
 
 // Revoke ends the key of that prefix. When it returns nil, no gate accepts the key any more. Revoking twice is no
@@ -179,29 +190,6 @@ func (s *Store) SetTier(ctx context.Context, prefix, tier string) error {
 		detail := map[string]any{"tier": optional(tier), "was": old.Tier}
 		return audit.Entry{Action: audit.KeySetTier, Detail: detail}, unknownTier(err, tier)
 	})
-}
-
-// List returns the keys of an account, or of all when account is empty, newest first. An unknown account has none.
-func (s *Store) List(ctx context.Context, account string) ([]Summary, error) {
-	rows, err := s.queries.ListKeys(ctx, account)
-	if err != nil {
-		return nil, fmt.Errorf("list keys: %w", err)
-	}
-	list := make([]Summary, len(rows))
-	for i, row := range rows {
-		list[i] = Summary(row)
-	}
-	return list, nil
-}
-
-// Get returns the key of that prefix, or *UnknownKeyError. A key's account never changes, so a caller may decide by it
-// and then act.
-func (s *Store) Get(ctx context.Context, prefix string) (Summary, error) {
-	row, err := s.queries.GetKey(ctx, prefix)
-	if err != nil {
-		return Summary{}, s.unknownKey(err, prefix)
-	}
-	return Summary(row), nil
 }
 
 // insert draws a key's text and stores its hash. The tier that applies is read back, since the caller may have left it
@@ -235,7 +223,7 @@ func (s *Store) change(
 	err := s.transact(ctx, func(q *keysdb.Queries) (audit.Entry, error) {
 		var err error
 		if old, err = q.LockKey(ctx, prefix); err != nil {
-			return audit.Entry{}, s.unknownKey(err, prefix)
+			return audit.Entry{}, unknownKey(err, prefix)
 		}
 		entry, err := statement(q, old)
 		entry.Account, entry.Target = old.AccountID, prefix
@@ -301,7 +289,7 @@ func (s *Store) retryPrefix(create func() error) error {
 	return err
 }
 
-func (s *Store) unknownKey(err error, prefix string) error {
+func unknownKey(err error, prefix string) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return &UnknownKeyError{Prefix: prefix}
 	}
@@ -324,10 +312,25 @@ func check(want NewKey) error {
 	if err := checkText("name", want.Name); err != nil {
 		return err
 	}
-	if want.ExpiresAt != nil && !want.ExpiresAt.After(time.Now()) {
+	switch {
+	case want.ExpiresAt == nil:
+		return nil
+	case !want.ExpiresAt.After(time.Now()):
 		return &InvalidError{Field: "expires_at", Detail: "must lie in the future"}
+	case want.ExpiresAt.UTC().Year() > lastYear:
+		return &InvalidError{Field: "expires_at", Detail: fmt.Sprintf("must not lie beyond the year %d", lastYear)}
+	default:
+		return nil
 	}
-	return nil
+}
+
+// exact is a time as PostgreSQL keeps it: rounded down, since rounding up could leave the last year.
+func exact(at *time.Time) *time.Time {
+	if at == nil {
+		return nil
+	}
+	kept := at.UTC().Truncate(time.Microsecond)
+	return &kept
 }
 
 func checkAccount(name string) error {
@@ -340,8 +343,8 @@ func checkAccount(name string) error {
 // checkText refuses what PostgreSQL's text cannot hold, and what nobody would read.
 func checkText(field, text string) error {
 	switch {
-	case len(text) > maxNameLength:
-		return &InvalidError{Field: field, Detail: fmt.Sprintf("must not be longer than %d bytes", maxNameLength)}
+	case utf8.RuneCountInString(text) > maxNameLength:
+		return &InvalidError{Field: field, Detail: fmt.Sprintf("must not be longer than %d characters", maxNameLength)}
 	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
 		return &InvalidError{Field: field, Detail: "must be UTF-8 text without control characters"}
 	}

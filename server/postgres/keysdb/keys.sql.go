@@ -21,6 +21,29 @@ func (q *Queries) ConfirmTerm(ctx context.Context, term int64) error {
 	return err
 }
 
+const countLiveKeys = `-- name: CountLiveKeys :one
+SELECT count(*) AS live, count(*) FILTER (WHERE live.rotated) AS rotated
+FROM (SELECT k.rotated_at IS NOT NULL AS rotated FROM api_keys k
+      WHERE k.account_id = $1 AND k.revoked_at IS NULL AND k.expires_at IS NULL
+      UNION ALL
+      SELECT k.rotated_at IS NOT NULL FROM api_keys k
+      WHERE k.account_id = $1 AND k.revoked_at IS NULL AND k.expires_at > now()) live
+`
+
+type CountLiveKeysRow struct {
+	Live    int64
+	Rotated int64
+}
+
+// Of an account's keys those that are neither revoked nor expired; rotated counts those of them that have a successor.
+// Two ranges of one index.
+func (q *Queries) CountLiveKeys(ctx context.Context, accountID uuid.UUID) (CountLiveKeysRow, error) {
+	row := q.db.QueryRow(ctx, countLiveKeys, accountID)
+	var i CountLiveKeysRow
+	err := row.Scan(&i.Live, &i.Rotated)
+	return i, err
+}
+
 const deleteTier = `-- name: DeleteTier :exec
 DELETE FROM rate_tiers WHERE name = $1
 `
@@ -150,6 +173,27 @@ func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) (time.Time
 	return created_at, err
 }
 
+const keyPosition = `-- name: KeyPosition :one
+SELECT created_at, id FROM api_keys WHERE prefix = $1 AND account_id = $2
+`
+
+type KeyPositionParams struct {
+	Prefix    string
+	AccountID uuid.UUID
+}
+
+type KeyPositionRow struct {
+	CreatedAt time.Time
+	ID        uuid.UUID
+}
+
+func (q *Queries) KeyPosition(ctx context.Context, arg KeyPositionParams) (KeyPositionRow, error) {
+	row := q.db.QueryRow(ctx, keyPosition, arg.Prefix, arg.AccountID)
+	var i KeyPositionRow
+	err := row.Scan(&i.CreatedAt, &i.ID)
+	return i, err
+}
+
 const lastTerm = `-- name: LastTerm :one
 SELECT term, server,
        (confirmed_at > clock_timestamp() - make_interval(secs => 5))::boolean AS alive,
@@ -265,6 +309,17 @@ func (q *Queries) ListTiers(ctx context.Context) ([]RateTier, error) {
 	return items, nil
 }
 
+const lockAccount = `-- name: LockAccount :exec
+SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE
+`
+
+// Whoever adds a key to an account waits for the others that do (EnsureAccount takes the same lock), so that none slips
+// past a limit.
+func (q *Queries) LockAccount(ctx context.Context, id uuid.UUID) error {
+	_, err := q.db.Exec(ctx, lockAccount, id)
+	return err
+}
+
 const lockKey = `-- name: LockKey :one
 SELECT k.id, k.account_id, a.name AS account, k.family_id, k.name, k.tier, k.expires_at, k.revoked_at, k.rotated_at,
        coalesce(k.expires_at <= now(), false)::boolean AS expired
@@ -318,6 +373,73 @@ type MarkAnnouncedParams struct {
 func (q *Queries) MarkAnnounced(ctx context.Context, arg MarkAnnouncedParams) error {
 	_, err := q.db.Exec(ctx, markAnnounced, arg.Ids, arg.Versions)
 	return err
+}
+
+const pageOfKeys = `-- name: PageOfKeys :many
+SELECT k.id, k.prefix, k.name, a.name AS account, r.tier, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
+FROM (SELECT p.id, p.account_id, p.prefix, p.name, p.created_at, p.expires_at, p.revoked_at, p.last_used_at FROM api_keys p
+      WHERE p.account_id = $1
+        AND (p.created_at, p.id) < (coalesce($2::timestamptz, 'infinity'), $3::uuid)
+      ORDER BY p.created_at DESC, p.id DESC
+      LIMIT $4) k
+JOIN accounts a ON a.id = k.account_id
+JOIN api_key_records r ON r.id = k.id
+ORDER BY k.created_at DESC, k.id DESC
+`
+
+type PageOfKeysParams struct {
+	Account  uuid.UUID
+	Before   *time.Time
+	BeforeID uuid.UUID
+	Page     int32
+}
+
+type PageOfKeysRow struct {
+	ID         uuid.UUID
+	Prefix     string
+	Name       string
+	Account    string
+	Tier       string
+	CreatedAt  time.Time
+	ExpiresAt  *time.Time
+	RevokedAt  *time.Time
+	LastUsedAt *time.Time
+}
+
+// From before a position on; without one from the newest on.
+func (q *Queries) PageOfKeys(ctx context.Context, arg PageOfKeysParams) ([]PageOfKeysRow, error) {
+	rows, err := q.db.Query(ctx, pageOfKeys,
+		arg.Account,
+		arg.Before,
+		arg.BeforeID,
+		arg.Page,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PageOfKeysRow
+	for rows.Next() {
+		var i PageOfKeysRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Prefix,
+			&i.Name,
+			&i.Account,
+			&i.Tier,
+			&i.CreatedAt,
+			&i.ExpiresAt,
+			&i.RevokedAt,
+			&i.LastUsedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const pendingRecords = `-- name: PendingRecords :many

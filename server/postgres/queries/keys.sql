@@ -12,6 +12,21 @@ INSERT INTO accounts (id, name) VALUES ($1, $2)
 ON CONFLICT (name) DO UPDATE SET name = excluded.name
 RETURNING id;
 
+-- name: LockAccount :exec
+-- Whoever adds a key to an account waits for the others that do (EnsureAccount takes the same lock), so that none slips
+-- past a limit.
+SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE;
+
+-- name: CountLiveKeys :one
+-- Of an account's keys those that are neither revoked nor expired; rotated counts those of them that have a successor.
+-- Two ranges of one index.
+SELECT count(*) AS live, count(*) FILTER (WHERE live.rotated) AS rotated
+FROM (SELECT k.rotated_at IS NOT NULL AS rotated FROM api_keys k
+      WHERE k.account_id = $1 AND k.revoked_at IS NULL AND k.expires_at IS NULL
+      UNION ALL
+      SELECT k.rotated_at IS NOT NULL FROM api_keys k
+      WHERE k.account_id = $1 AND k.revoked_at IS NULL AND k.expires_at > now()) live;
+
 -- name: InsertKey :one
 INSERT INTO api_keys (id, account_id, family_id, prefix, hash, name, tier, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, sqlc.narg('tier'), sqlc.narg('expires_at'))
@@ -54,6 +69,21 @@ FROM api_keys k
 JOIN accounts a ON a.id = k.account_id
 JOIN api_key_records r ON r.id = k.id
 WHERE sqlc.arg('account')::text = '' OR a.name = sqlc.arg('account')::text
+ORDER BY k.created_at DESC, k.id DESC;
+
+-- name: KeyPosition :one
+SELECT created_at, id FROM api_keys WHERE prefix = $1 AND account_id = $2;
+
+-- name: PageOfKeys :many
+-- From before a position on; without one from the newest on.
+SELECT k.id, k.prefix, k.name, a.name AS account, r.tier, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
+FROM (SELECT p.id, p.account_id, p.prefix, p.name, p.created_at, p.expires_at, p.revoked_at, p.last_used_at FROM api_keys p
+      WHERE p.account_id = sqlc.arg('account')
+        AND (p.created_at, p.id) < (coalesce(sqlc.narg('before')::timestamptz, 'infinity'), sqlc.arg('before_id')::uuid)
+      ORDER BY p.created_at DESC, p.id DESC
+      LIMIT sqlc.arg('page')) k
+JOIN accounts a ON a.id = k.account_id
+JOIN api_key_records r ON r.id = k.id
 ORDER BY k.created_at DESC, k.id DESC;
 
 -- name: GetKey :one

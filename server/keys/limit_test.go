@@ -1,0 +1,134 @@
+package keys_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"examprep.dev/server/keys"
+)
+
+func TestTheLimitHoldsHoweverManyCreateAtOnce(t *testing.T) {
+	store, _, pool := newStore(t)
+	plant(t, pool, store, "acme", keys.MaxLive-1)
+	plant(t, pool, store, "other", 1)
+	var group sync.WaitGroup
+	var issued, refused atomic.Int32
+	begin := make(chan struct{})
+	for range 64 {
+		group.Go(func() {
+			<-begin
+			_, err := store.Create(context.WithoutCancel(t.Context()), keys.NewKey{Account: "acme", Most: keys.MaxLive})
+			var full *keys.LimitError
+			switch {
+			case err == nil:
+				issued.Add(1)
+			case errors.As(err, &full) && full.Most == keys.MaxLive:
+				refused.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	close(begin)
+	group.Wait()
+	if issued.Load() != 1 || refused.Load() != 63 {
+		t.Errorf("%d were issued and %d refused, want 1 and 63", issued.Load(), refused.Load())
+	}
+	if _, err := store.Create(t.Context(), keys.NewKey{Account: "other", Most: keys.MaxLive}); err != nil {
+		t.Errorf("another account: %v", err)
+	}
+	if _, err := store.Create(t.Context(), keys.NewKey{Account: "acme"}); err != nil {
+		t.Errorf("an administrator: %v", err)
+	}
+}
+
+func TestOnlyLiveKeysCount(t *testing.T) {
+	store, _, pool := newStore(t)
+	plant(t, pool, store, "acme", 4)
+	for _, end := range []string{"revoked_at = now()", "expires_at = now() - interval '1 second'", "expires_at = now() + interval '1 hour'"} {
+		if _, err := pool.Exec(t.Context(),
+			"UPDATE api_keys SET "+end+" WHERE id = (SELECT id FROM api_keys WHERE revoked_at IS NULL AND expires_at IS NULL LIMIT 1)"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, allowed := range []bool{true, false} { // two are live, of three
+		_, err := store.Create(t.Context(), keys.NewKey{Account: "acme", Most: 3})
+		if full := new(*keys.LimitError); (err == nil) != allowed || err != nil && !errors.As(err, full) {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+}
+
+func TestAnAccountAtItsLimitCanRotate(t *testing.T) {
+	store, _, pool := newStore(t)
+	plant(t, pool, store, "acme", keys.MaxLive-1)
+	key := create(t, store, keys.NewKey{Account: "acme", Most: keys.MaxLive})
+	beside, err := store.Rotate(t.Context(), key.Prefix, time.Hour)
+	if err != nil {
+		t.Fatalf("with an overlap: %v", err)
+	}
+	instead, err := store.Rotate(t.Context(), beside.Prefix, 0)
+	if err != nil {
+		t.Fatalf("without an overlap: %v", err)
+	}
+	if _, err := store.Create(t.Context(), keys.NewKey{Account: "acme", Most: keys.MaxLive}); !errors.As(err, new(*keys.LimitError)) {
+		t.Errorf("one more: %v, want a LimitError", err)
+	}
+	if _, err := pool.Exec(t.Context(), "UPDATE api_keys SET rotated_at = now(), expires_at = now() + interval '1 hour' WHERE prefix <> $1",
+		instead.Prefix); err != nil {
+		t.Fatal(err)
+	}
+	var full *keys.LimitError
+	if _, err := store.Rotate(t.Context(), instead.Prefix, time.Hour); !errors.As(err, &full) || !full.Rotated {
+		t.Errorf("when so many rotated keys live on: %v, want a LimitError", err)
+	}
+	if _, err := store.Rotate(t.Context(), instead.Prefix, 0); err != nil {
+		t.Errorf("without an overlap even then: %v", err)
+	}
+}
+
+func TestTheLimitOfRotatedKeysHoldsHoweverManyRotateAtOnce(t *testing.T) {
+	store, _, pool := newStore(t)
+	plant(t, pool, store, "acme", keys.MaxLive-1)
+	if _, err := pool.Exec(t.Context(), "UPDATE api_keys SET rotated_at = now(), expires_at = now() + interval '1 hour'"); err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	var rotated atomic.Int32
+	begin := make(chan struct{})
+	for range 16 {
+		key := create(t, store, keys.NewKey{Account: "acme"})
+		group.Go(func() {
+			<-begin
+			if _, err := store.Rotate(context.WithoutCancel(t.Context()), key.Prefix, time.Hour); err == nil {
+				rotated.Add(1)
+			} else if !errors.As(err, new(*keys.LimitError)) {
+				t.Error(err)
+			}
+		})
+	}
+	close(begin)
+	group.Wait()
+	if rotated.Load() != 1 {
+		t.Errorf("%d were rotated, want 1", rotated.Load())
+	}
+}
+
+func TestATimeThatCannotBeWrittenIsRefusedAndOthersAreKeptAsTold(t *testing.T) {
+	store, _, _ := newStore(t)
+	last := time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC)
+	issued := create(t, store, keys.NewKey{ExpiresAt: &last})
+	kept, err := store.Get(t.Context(), issued.Prefix)
+	if err != nil || kept.ExpiresAt.UTC().Year() != 9999 || !kept.ExpiresAt.Equal(*issued.ExpiresAt) {
+		t.Errorf("told %v, kept %v, %v", issued.ExpiresAt, kept.ExpiresAt, err)
+	}
+	beyond := time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -3600))
+	var invalid *keys.InvalidError
+	if _, err := store.Create(t.Context(), keys.NewKey{Account: "acme", ExpiresAt: &beyond}); !errors.As(err, &invalid) || invalid.Field != "expires_at" {
+		t.Errorf("in the year 10000: %v", err)
+	}
+}

@@ -1,0 +1,99 @@
+package keys
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"examprep.dev/server/postgres/keysdb"
+)
+
+// MaxPage is the most keys that Page returns at once.
+const MaxPage = 100
+
+// Summary is what may be shown of a key.
+type Summary struct {
+	ID                          uuid.UUID
+	Prefix, Name, Account, Tier string // Tier is the one that applies
+	CreatedAt                   time.Time
+	ExpiresAt                   *time.Time
+	RevokedAt                   *time.Time
+	LastUsedAt                  *time.Time
+}
+
+// Get returns the key of that prefix, or *UnknownKeyError. A key's account never changes, so a caller may decide by it
+// and then act.
+func (r *Reader) Get(ctx context.Context, prefix string) (Summary, error) {
+	row, err := r.queries.GetKey(ctx, prefix)
+	if err != nil {
+		return Summary{}, unknownKey(err, prefix)
+	}
+	return Summary(row), nil
+}
+
+// List returns the keys of an account, or of all when account is empty, newest first. An unknown account has none.
+func (r *Reader) List(ctx context.Context, account string) ([]Summary, error) {
+	rows, err := r.queries.ListKeys(ctx, account)
+	if err != nil {
+		return nil, fmt.Errorf("list keys: %w", err)
+	}
+	list := make([]Summary, len(rows))
+	for i, row := range rows {
+		list[i] = Summary(row)
+	}
+	return list, nil
+}
+
+// Page is a part of an account's keys, newest first.
+type Page struct {
+	Keys []Summary
+	// More says that there are older ones.
+	More bool
+}
+
+// Page returns up to limit (1 to MaxPage) keys of an account, also those that are revoked or have expired, newest first,
+// from before the key of the prefix before on (empty: from the newest on). Keys of the same instant are in the order of
+// their ids, so walking from page to page by the last key of each meets every key once. A before that is no key of the
+// account is an *InvalidError.
+func (r *Reader) Page(ctx context.Context, account uuid.UUID, before string, limit int) (Page, error) {
+	if limit < 1 || limit > MaxPage {
+		return Page{}, &InvalidError{Field: "limit", Detail: fmt.Sprintf("must be 1 to %d", MaxPage)}
+	}
+	arg := keysdb.PageOfKeysParams{Account: account, BeforeID: uuid.Max, Page: int32(limit) + 1}
+	if before != "" {
+		from, err := r.position(ctx, account, before)
+		if err != nil {
+			return Page{}, err
+		}
+		arg.Before, arg.BeforeID = &from.CreatedAt, from.ID
+	}
+	rows, err := r.queries.PageOfKeys(ctx, arg)
+	if err != nil {
+		return Page{}, fmt.Errorf("read page of keys: %w", err)
+	}
+	page := Page{More: len(rows) > limit}
+	for _, row := range rows[:min(len(rows), limit)] {
+		page.Keys = append(page.Keys, Summary(row))
+	}
+	return page, nil
+}
+
+// position is where a key of the account stands in its list.
+func (r *Reader) position(ctx context.Context, account uuid.UUID, prefix string) (keysdb.KeyPositionRow, error) {
+	unknown := &InvalidError{Field: "before", Detail: "must be the prefix of a key of the account"}
+	if !IsPrefix(prefix) { // nor may such bytes reach the database, whose text is UTF-8
+		return keysdb.KeyPositionRow{}, unknown
+	}
+	from, err := r.queries.KeyPosition(ctx, keysdb.KeyPositionParams{Prefix: prefix, AccountID: account})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return from, unknown
+	}
+	if err != nil {
+		return from, fmt.Errorf("find key: %w", err)
+	}
+	return from, nil
+}

@@ -1,0 +1,88 @@
+package keys_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"examprep.dev/server/keys"
+)
+
+// plant writes n live keys of an account, all of one instant, and returns the account's id.
+func plant(t *testing.T, pool *pgxpool.Pool, store *keys.Store, account string, n int) uuid.UUID {
+	t.Helper()
+	id, err := store.EnsureAccount(t.Context(), account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Exec(t.Context(), `
+		INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
+		SELECT gen_random_uuid(), $1, $1, 'service_' || substr(encode(h, 'hex'), 1, 8), h
+		FROM (SELECT sha256(convert_to($1::uuid || ' ' || n, 'UTF8')) AS h FROM generate_series(1, $2::int) n) planted`, id, n); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func prefixes(page []keys.Summary) []string {
+	list := make([]string, len(page))
+	for i, key := range page {
+		list[i] = key.Prefix
+	}
+	return list
+}
+
+func TestPagesMeetEveryKeyOnceAlsoWhereTimesAreTheSame(t *testing.T) {
+	store, _, pool := newStore(t)
+	account := plant(t, pool, store, "acme", 23) // of one transaction, and so of one created_at
+	plant(t, pool, store, "other", 5)
+	newest := create(t, store, keys.NewKey{Account: "acme"})
+	if err := store.Revoke(t.Context(), newest.Prefix); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := store.List(t.Context(), "acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, limit := range []int{1, 5, 8, 23, 24, 100} {
+		var walked []string
+		for before := ""; ; {
+			page, err := store.Page(t.Context(), account, before, limit)
+			if err != nil || len(page.Keys) == 0 || len(page.Keys) > limit {
+				t.Fatalf("limit %d: %+v, %v", limit, page, err)
+			}
+			walked = append(walked, prefixes(page.Keys)...)
+			if !page.More {
+				break
+			}
+			before = walked[len(walked)-1]
+		}
+		if !slices.Equal(walked, prefixes(whole)) {
+			t.Errorf("limit %d: walked %v, want %v", limit, walked, prefixes(whole))
+		}
+	}
+}
+
+func TestAPageBeginsAtAKeyOfTheAccount(t *testing.T) {
+	store, _, pool := newStore(t)
+	account := plant(t, pool, store, "acme", 1)
+	others := create(t, store, keys.NewKey{Account: "other"})
+	for _, before := range []string{others.Prefix, "service_00000000", "service_", "\xff\x00", "x"} {
+		var invalid *keys.InvalidError
+		if page, err := store.Page(t.Context(), account, before, 10); !errors.As(err, &invalid) || invalid.Field != "before" {
+			t.Errorf("before %q: %+v, %v", before, page, err)
+		}
+	}
+	for _, limit := range []int{0, -1, keys.MaxPage + 1} {
+		var invalid *keys.InvalidError
+		if _, err := store.Page(t.Context(), account, "", limit); !errors.As(err, &invalid) || invalid.Field != "limit" {
+			t.Errorf("limit %d: %v", limit, err)
+		}
+	}
+	if page, err := store.Page(t.Context(), uuid.New(), "", 10); err != nil || len(page.Keys) != 0 || page.More {
+		t.Errorf("an account without keys: %+v, %v", page, err)
+	}
+}

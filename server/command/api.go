@@ -100,9 +100,9 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 		return &usageError{err}
 	}
 	defer func() { _ = sessionClient.Close() }()
-	touches := keys.NewTouchBatch(p.pool, touchInterval, time.Now)
+	meter := keys.NewMeter(p.pool, keys.MeterConfig{Interval: meterInterval, Registerer: p.registry})
 	gates := gate.New(gate.Config{
-		Prefix: flags.redisPrefix, Used: touches.Touch, Registerer: p.registry, Logger: p.logger,
+		Prefix: flags.redisPrefix, Used: meter.Count, Registerer: p.registry, Logger: p.logger,
 	}, redisClient, keys.NewReader(p.pool))
 	developer, err := newDeveloper(p, flags, sessionClient, gates)
 	if err != nil {
@@ -131,7 +131,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 		return nil
 	}
 	back := append(p.servers(ready),
-		part{"catalogue", snapshot.Run}, part{"gate", gates.Run}, part{"notifier", notifier.Run}, part{"last-used", touches.Run})
+		part{"catalogue", snapshot.Run}, part{"gate", gates.Run}, part{"notifier", notifier.Run}, part{"usage", meter.Run})
 	front := []part{{"http", func(ctx context.Context) error { return server.Serve(ctx, listener) }}}
 	return runParts(ctx, p.logger, flags.shutdownGrace, front, back)
 }
@@ -168,7 +168,8 @@ func newDeveloper(p *process, flags *apiFlags, client redis.UniversalClient, gat
 // cutTime is kept of the shutdown grace for cutting what has not ended, and for the back parts to stop.
 const cutTime = 3 * time.Second
 
-// touchInterval is how often the last use of keys is written: a busy key costs one row a minute, not one a request.
-const touchInterval = time.Minute
+// meterInterval is how often the use of keys is written: a busy key costs two rows a minute, not one a request, and a pod
+// that is killed loses the counts of a minute.
+const meterInterval = time.Minute
 
 var errStopping = errors.New("stopping")

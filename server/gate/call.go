@@ -37,8 +37,6 @@ func (g *Gate) runRedis(asks []*ask) {
 	for _, a := range asks {
 		if err != nil {
 			a.outcome = outcome{err: err}
-		} else if a.outcome.verdict.status == statusActive && a.outcome.verdict.granted > 0 {
-			g.cfg.Used(a.outcome.verdict.identity.KeyID)
 		}
 	}
 }

@@ -31,8 +31,9 @@ type Config struct {
 	// Trust is how long a pod believes Redis after it last compared notes with PostgreSQL, by the pod's monotonic
 	// clock (2 s). It bounds how long an announcement waits when Redis cannot be reached. All pods need the same value.
 	Trust time.Duration
-	// Used is called with the key of each allowed batch of requests, for last_used; nil for none. It must not block.
-	Used func(key uuid.UUID)
+	// Used is called with the key of each request that is decided by a valid key: admitted, or else limited. It must not
+	// block. nil for none.
+	Used func(key uuid.UUID, admitted bool)
 	// Registerer takes the gate's metrics; nil for none.
 	Registerer prometheus.Registerer
 	// Logger is told of transitions, never of keys; nil discards.
@@ -64,7 +65,7 @@ func (c Config) withDefaults() Config {
 		c.Anonymous = keys.Default()
 	}
 	if c.Used == nil {
-		c.Used = func(uuid.UUID) {}
+		c.Used = func(uuid.UUID, bool) {}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

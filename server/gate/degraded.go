@@ -33,9 +33,6 @@ func (g *Gate) checkDegraded(ctx context.Context, s *subject, client netip.Addr,
 	r := rateOf(record.Tier)
 	g.shares.take(s, r, g.cfg.Now(), &o)
 	o.verdict.rate, o.verdict.identity = r, record.Identity
-	if o.allowed {
-		g.cfg.Used(record.KeyID)
-	}
 	g.decide(s, &o, d)
 }
 

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 const (
@@ -28,6 +30,7 @@ type denial struct {
 	until    time.Time
 	next     time.Time // when the next token is due
 	full     time.Time
+	key      uuid.UUID // whose bucket it is; zero for an address's
 	decision Decision
 }
 
@@ -41,27 +44,27 @@ func newDenials() *denials {
 
 func (d *denials) shard(s *subject) *denialShard { return &d.shards[s.tag()%denialShards] }
 
-// find fills in the decision of a denial that still holds.
-func (d *denials) find(s *subject, now time.Time, to *Decision) bool {
+// find fills in the decision of a denial that still holds, and returns the key that it is of.
+func (d *denials) find(s *subject, now time.Time, to *Decision) (uuid.UUID, bool) {
 	shard := d.shard(s)
 	shard.mu.RLock()
 	if len(shard.entries) == 0 {
 		shard.mu.RUnlock()
-		return false
+		return uuid.Nil, false
 	}
 	found, ok := shard.entries[*s]
 	shard.mu.RUnlock()
 	if !ok || !now.Before(found.until) {
-		return false
+		return uuid.Nil, false
 	}
 	*to = found.decision
 	to.RetryAfter = max(wholeSeconds(found.next.Sub(now)), time.Second)
 	to.Reset = max(wholeSeconds(found.full.Sub(now)), 0)
-	return true
+	return found.key, true
 }
 
 // remember keeps a denial until the next token is due, wait from now.
-func (d *denials) remember(s *subject, now time.Time, wait time.Duration, decision *Decision) {
+func (d *denials) remember(s *subject, now time.Time, wait time.Duration, key uuid.UUID, decision *Decision) {
 	shard := d.shard(s)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -69,7 +72,7 @@ func (d *denials) remember(s *subject, now time.Time, wait time.Duration, decisi
 		shard.makeRoom(now)
 	}
 	shard.entries[*s] = denial{
-		until: now.Add(min(wait, longestDenial)), next: now.Add(wait), full: now.Add(decision.Reset), decision: *decision,
+		until: now.Add(min(wait, longestDenial)), next: now.Add(wait), full: now.Add(decision.Reset), key: key, decision: *decision,
 	}
 }
 

@@ -99,8 +99,9 @@ func bearer(authorization []byte) []byte {
 // checkKey decides about a request whose key has the right form.
 func (g *Gate) checkKey(ctx context.Context, hash keys.Hash, client netip.Addr, d *Decision) {
 	s := subject{id: hash}
-	if g.denials.find(&s, g.cfg.Now(), d) {
+	if key, denied := g.denials.find(&s, g.cfg.Now(), d); denied {
 		g.metrics.denialHits.Inc()
+		g.cfg.Used(key, false)
 		return
 	}
 	var o outcome
@@ -139,7 +140,7 @@ func (g *Gate) checkKey(ctx context.Context, hash keys.Hash, client netip.Addr, 
 // checkAddress decides about a request without a valid key.
 func (g *Gate) checkAddress(ctx context.Context, client netip.Addr, d *Decision) {
 	s := addressSubject(client)
-	if g.denials.find(&s, g.cfg.Now(), d) {
+	if _, denied := g.denials.find(&s, g.cfg.Now(), d); denied {
 		g.metrics.denialHits.Inc()
 		return
 	}
@@ -156,7 +157,7 @@ func (g *Gate) checkAddress(ctx context.Context, client netip.Addr, d *Decision)
 	g.decide(&s, &o, d)
 }
 
-// decide turns a verdict on a bucket into a decision, and remembers a denial.
+// decide turns a verdict on a bucket into a decision, remembers a denial, and tells of the key's use.
 func (g *Gate) decide(s *subject, o *outcome, d *Decision) {
 	r := o.verdict.rate
 	requests := int(r.requests) * int(r.scale)
@@ -173,7 +174,10 @@ func (g *Gate) decide(s *subject, o *outcome, d *Decision) {
 		d.Outcome, d.Remaining = Limited, 0
 		wait := r.until(r.period - o.verdict.level)
 		d.RetryAfter = max(wholeSeconds(wait), time.Second)
-		g.denials.remember(s, g.cfg.Now(), wait, d)
+		g.denials.remember(s, g.cfg.Now(), wait, o.verdict.identity.KeyID, d)
+	}
+	if !s.address {
+		g.cfg.Used(o.verdict.identity.KeyID, o.allowed)
 	}
 }
 

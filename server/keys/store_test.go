@@ -360,29 +360,6 @@ func TestApplyingTheSameTierAgainWritesNothing(t *testing.T) {
 	}
 }
 
-func TestUseIsWrittenInBatches(t *testing.T) {
-	store, _, pool := newStore(t)
-	key := create(t, store, keys.NewKey{})
-	id := load(t, store, key.Key).KeyID
-	now := time.Now().Truncate(time.Microsecond)
-	batch := keys.NewTouchBatch(pool, time.Hour, func() time.Time { return now })
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- batch.Run(ctx) }()
-	for range 100 {
-		batch.Touch(id)
-	}
-	batch.Touch(uuid.New()) // no such key
-	cancel()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-	summary, err := store.Get(t.Context(), key.Prefix)
-	if err != nil || summary.LastUsedAt == nil || !summary.LastUsedAt.Equal(now) {
-		t.Errorf("got %+v, %v", summary, err)
-	}
-}
-
 func TestTermsFollowTheRedisServer(t *testing.T) {
 	store, _, pool := newStore(t)
 	term := func(server string) keys.Term {

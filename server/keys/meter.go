@@ -1,0 +1,196 @@
+package keys
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"examprep.dev/server/postgres/keysdb"
+)
+
+const (
+	// meterShards divides the keys, so that few requests of different keys meet at one lock.
+	meterShards = 64
+	// maxTallies bounds what a shard holds, and so the memory of a Meter while the database is away: 131,072 keys and
+	// days. When half of that is there it is written early.
+	maxTallies = 2048
+
+	// flushTimeout bounds one flush.
+	flushTimeout = 10 * time.Second
+	// lastFlushTime bounds the tries of the last flush: the process is about to end.
+	lastFlushTime = 2 * time.Second
+	// lastFlushRetry is the pause between them.
+	lastFlushRetry = 100 * time.Millisecond
+	// secondsOfDay holds for UTC days as Unix time counts them.
+	secondsOfDay = 24 * 60 * 60
+)
+
+// MeterConfig holds a meter's settings.
+type MeterConfig struct {
+	// Interval is how often counts are written: what a killed process loses at most.
+	Interval time.Duration
+	// Now is the clock; nil for time.Now.
+	Now func() time.Time
+	// Registerer takes the meter's metrics; nil for none.
+	Registerer prometheus.Registerer
+}
+
+// Meter counts the requests of each key by UTC day, and keeps when the key was last used. What it gathered is written
+// once an interval by [Meter.Run], so that use costs the request nothing; package keys says what is lost when.
+type Meter struct {
+	queries  *keysdb.Queries
+	interval time.Duration
+	now      func() time.Time
+	early    chan struct{} // holds one: a shard is half full
+
+	shards [meterShards]meterShard
+
+	failures prometheus.Counter
+	lost     prometheus.Counter
+
+	// flushing is held by a flush; it guards what follows.
+	flushing sync.Mutex
+	writer   uuid.UUID
+	number   int64  // of the last batch
+	batch    *batch // on its way; nil if all that was taken is written
+}
+
+// meterShard is a part of the counts. Counting needs only the shared lock; the whole one is for a key's first use in an
+// interval, and for taking the map away.
+type meterShard struct {
+	mu      sync.RWMutex
+	tallies map[use]*tally
+	_       [32]byte // keeps the locks of two shards off one cache line
+}
+
+// use is a key on a day, counted from 1970-01-01.
+type use struct {
+	key uuid.UUID
+	day int64
+}
+
+// tally counts the requests of one use.
+type tally struct {
+	requests, rateLimited atomic.Int64
+	lastUsed              atomic.Int64 // of admitted requests: µs since 1970; 0 for none
+}
+
+func (t *tally) add(at time.Time, admitted bool) {
+	if !admitted {
+		t.rateLimited.Add(1)
+		return
+	}
+	t.requests.Add(1)
+	t.lastUsed.Store(at.UnixMicro())
+}
+
+// NewMeter returns a meter that writes to pool. It panics when its metrics are registered already.
+func NewMeter(pool *pgxpool.Pool, cfg MeterConfig) *Meter {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	m := &Meter{
+		queries: keysdb.New(pool), interval: cfg.Interval, now: cfg.Now, early: make(chan struct{}, 1), writer: uuid.New(),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "examprep_key_usage_flush_failures_total", Help: "Tries to write the usage of keys that failed; the counts are kept.",
+		}),
+		lost: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "examprep_key_usage_lost_total", Help: "Requests left out of the usage of keys, because PostgreSQL was away too long.",
+		}),
+	}
+	for i := range m.shards {
+		m.shards[i].tallies = map[use]*tally{}
+	}
+	if cfg.Registerer != nil {
+		cfg.Registerer.MustRegister(m.failures, m.lost)
+	}
+	return m
+}
+
+// Count notes a request of a key now: admitted, or refused because the key's allowance was used up. It never waits for
+// the database, and allocates only at a key's first request in an interval.
+func (m *Meter) Count(key uuid.UUID, admitted bool) {
+	at := m.now()
+	u := use{key: key, day: at.Unix() / secondsOfDay}
+	s := &m.shards[key[len(key)-1]%meterShards]
+	s.mu.RLock()
+	t := s.tallies[u]
+	if t != nil {
+		t.add(at, admitted)
+	}
+	s.mu.RUnlock()
+	if t == nil {
+		m.countFirst(s, u, at, admitted)
+	}
+}
+
+func (m *Meter) countFirst(s *meterShard, u use, at time.Time, admitted bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.tallies[u]
+	switch {
+	case t != nil: // another request was faster
+	case len(s.tallies) == maxTallies:
+		m.lost.Inc()
+		return
+	default:
+		t = &tally{}
+		s.tallies[u] = t
+		if len(s.tallies) == maxTallies/2 {
+			m.flushEarly()
+		}
+	}
+	t.add(at, admitted)
+}
+
+func (m *Meter) flushEarly() {
+	select {
+	case m.early <- struct{}{}:
+	default: // it is going to happen already
+	}
+}
+
+// Run writes what was counted, until ctx ends, and then the rest. It always returns nil: what cannot be written is kept
+// for the next time.
+func (m *Meter) Run(ctx context.Context) error {
+	ticker := time.NewTicker(m.interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			m.flushLast(context.WithoutCancel(ctx))
+			return nil
+		case <-m.early:
+		case <-ticker.C:
+		}
+		_ = m.Flush(ctx)
+	}
+}
+
+// flushLast tries until all is written, or time is up.
+func (m *Meter) flushLast(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lastFlushTime)
+	defer cancel()
+	retry := time.NewTicker(lastFlushRetry)
+	defer retry.Stop()
+	for m.Flush(ctx) != nil {
+		select {
+		case <-retry.C:
+		case <-ctx.Done():
+			m.giveUp()
+			return
+		}
+	}
+}
+
+// giveUp counts as lost what is still here. What of it is in the database after all, nobody knows.
+func (m *Meter) giveUp() {
+	m.flushing.Lock()
+	defer m.flushing.Unlock()
+	m.lost.Add(float64(m.batch.requests() + m.take().requests()))
+}

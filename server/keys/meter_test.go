@@ -1,0 +1,406 @@
+package keys_test
+
+import (
+	"context"
+	"net/url"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/postgres/postgrestest"
+)
+
+// clock is a clock that tests set.
+type clock struct{ at atomic.Pointer[time.Time] }
+
+func newClock(at time.Time) *clock {
+	c := &clock{}
+	c.set(at)
+	return c
+}
+
+func (c *clock) set(at time.Time) { c.at.Store(&at) }
+func (c *clock) now() time.Time   { return *c.at.Load() }
+
+// newMeter returns a meter that only tests flush.
+func newMeter(pool *pgxpool.Pool, c *clock) *keys.Meter {
+	return keys.NewMeter(pool, keys.MeterConfig{Interval: time.Hour, Now: c.now})
+}
+
+func flush(t *testing.T, meter *keys.Meter) {
+	t.Helper()
+	if err := meter.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// usage returns what is written of a key: admitted and rate-limited requests of all days.
+func usage(t *testing.T, pool *pgxpool.Pool, key uuid.UUID) [2]int64 {
+	t.Helper()
+	var sum [2]int64
+	err := pool.QueryRow(t.Context(), `SELECT coalesce(sum(requests), 0)::bigint, coalesce(sum(rate_limited), 0)::bigint
+		FROM key_usage WHERE key_id = $1`, key).Scan(&sum[0], &sum[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum
+}
+
+func idOf(t *testing.T, store *keys.Store, key keys.Issued) uuid.UUID {
+	t.Helper()
+	return load(t, store, key.Key).KeyID
+}
+
+func TestUseIsWrittenAtTheEndAndUnknownKeysAreNot(t *testing.T) {
+	store, _, pool := newStore(t)
+	key := create(t, store, keys.NewKey{})
+	id := idOf(t, store, key)
+	c := newClock(time.Now().Truncate(time.Microsecond))
+	meter := newMeter(pool, c)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- meter.Run(ctx) }()
+	for range 100 {
+		meter.Count(id, true)
+	}
+	stranger := uuid.New()
+	meter.Count(stranger, true)
+	used := c.now()
+	c.set(used.Add(time.Second))
+	meter.Count(id, false) // refused: no use
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	summary, err := store.Get(t.Context(), key.Prefix)
+	if err != nil || summary.LastUsedAt == nil || !summary.LastUsedAt.Equal(used) {
+		t.Errorf("got %+v, %v, want last used at %v", summary, err, used)
+	}
+	if got := usage(t, pool, id); got != [2]int64{100, 1} {
+		t.Errorf("usage = %v", got)
+	}
+	if got := usage(t, pool, stranger); got != [2]int64{} {
+		t.Errorf("usage of no key = %v", got)
+	}
+}
+
+// TestCountsAreExact counts from many goroutines on two pods, whose flushes overlap with it, with each other, and with an
+// outage of the database.
+func TestCountsAreExact(t *testing.T) {
+	const goroutines, rounds = 8, 3000
+	store, _, pool := newStore(t)
+	ids := make([]uuid.UUID, 20)
+	for i := range ids {
+		ids[i] = idOf(t, store, create(t, store, keys.NewKey{}))
+	}
+	c := newClock(time.Now())
+	pods := []*keys.Meter{newMeter(pool, c), newMeter(pool, c)}
+	var counting, flushing sync.WaitGroup
+	counted := make(chan struct{})
+	var failed atomic.Int64
+	for _, pod := range pods {
+		flushing.Go(func() {
+			for {
+				if pod.Flush(context.Background()) != nil {
+					failed.Add(1)
+				}
+				select {
+				case <-counted:
+					return
+				default:
+				}
+			}
+		})
+		for g := range goroutines {
+			counting.Go(func() {
+				for i := range rounds {
+					pod.Count(ids[(g+i)%len(ids)], i%3 != 0)
+				}
+			})
+		}
+	}
+	outage(t, pool, func() { eventually(t, "a flush fails", func() bool { return failed.Load() > 0 }) })
+	counting.Wait()
+	close(counted)
+	flushing.Wait()
+	for _, pod := range pods {
+		eventually(t, "the database is back", func() bool { return pod.Flush(t.Context()) == nil })
+	}
+	var sum [2]int64
+	for _, id := range ids {
+		got := usage(t, pool, id)
+		sum[0], sum[1] = sum[0]+got[0], sum[1]+got[1]
+	}
+	if limited := int64(2 * goroutines * rounds / 3); sum != [2]int64{2 * limited, limited} {
+		t.Errorf("usage = %v, want %v", sum, [2]int64{2 * limited, limited})
+	}
+}
+
+// outage ends all connections to pool's database, lets no new one in during do, and then again.
+func outage(t *testing.T, pool *pgxpool.Pool, do func()) {
+	t.Helper()
+	server, err := pgx.Connect(t.Context(), os.Getenv(postgrestest.ServerVariable))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = server.Close(context.WithoutCancel(t.Context())) }()
+	name := pool.Config().ConnConfig.Database
+	allow := func(yes string) {
+		if _, err := server.Exec(t.Context(), "ALTER DATABASE "+pgx.Identifier{name}.Sanitize()+" ALLOW_CONNECTIONS "+yes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	allow("false")
+	if _, err := server.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name); err != nil {
+		t.Fatal(err)
+	}
+	do()
+	allow("true")
+}
+
+// eventually waits for condition to hold.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	deadline := time.NewTimer(20 * time.Second)
+	defer deadline.Stop()
+	for !condition() {
+		select {
+		case <-look.C:
+		case <-deadline.C:
+			t.Fatalf("never happened: %s", what)
+		}
+	}
+}
+
+// TestACommitWhoseAnswerIsLostIsCountedOnce has the database commit a flush whose connection breaks before the answer.
+func TestACommitWhoseAnswerIsLostIsCountedOnce(t *testing.T) {
+	store, _, direct := newStore(t)
+	id := idOf(t, store, create(t, store, keys.NewKey{}))
+	line := newLine(t, direct.Config().ConnConfig)
+	address := *line.address
+	pool, err := postgres.Open(t.Context(), address.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	c := newClock(time.Now())
+	meter := newMeter(pool, c)
+	meter.Count(id, true)
+	flush(t, meter)
+
+	line.loseAnswer()
+	meter.Count(id, true)
+	meter.Count(id, false)
+	failed := make(chan error)
+	go func() { failed <- meter.Flush(context.WithoutCancel(t.Context())) }()
+	eventually(t, "the database has committed", func() bool { return usage(t, direct, id) == [2]int64{2, 1} })
+	line.cut()
+	if err := <-failed; err == nil {
+		t.Fatal("the flush has its answer: the test proves nothing")
+	}
+	meter.Count(id, true)
+	flush(t, meter)
+	if got := usage(t, direct, id); got != [2]int64{3, 1} {
+		t.Errorf("usage = %v, want [3 1]", got)
+	}
+	flush(t, meter)
+	if got := usage(t, direct, id); got != [2]int64{3, 1} {
+		t.Errorf("after a flush of nothing: usage = %v", got)
+	}
+}
+
+func TestADayIsUTCsAndEndsAtMidnight(t *testing.T) {
+	store, _, pool := newStore(t)
+	key := create(t, store, keys.NewKey{})
+	id := idOf(t, store, key)
+	east := time.FixedZone("east", 9*60*60)
+	midnight := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	c := newClock(midnight.Add(-time.Microsecond))
+	meter := newMeter(pool, c)
+	meter.Count(id, true)
+	meter.Count(id, false)
+	c.set(midnight.In(east))
+	for range 3 {
+		meter.Count(id, true)
+	}
+	c.set(midnight.Add(24*time.Hour - time.Nanosecond))
+	meter.Count(id, true)
+	flush(t, meter)
+	c.set(midnight.Add(24 * time.Hour))
+	meter.Count(id, true)
+	flush(t, meter)
+
+	var account uuid.UUID
+	if err := pool.QueryRow(t.Context(), "SELECT account_id FROM api_keys WHERE id = $1", id).Scan(&account); err != nil {
+		t.Fatal(err)
+	}
+	day := func(offset int) time.Time { return midnight.AddDate(0, 0, offset) }
+	want := []keys.DailyUsage{
+		{Day: day(-1), KeyPrefix: key.Prefix, Requests: 1, RateLimited: 1},
+		{Day: day(0), KeyPrefix: key.Prefix, Requests: 4},
+		{Day: day(1), KeyPrefix: key.Prefix, Requests: 1},
+	}
+	for _, prefix := range []string{"", key.Prefix} {
+		got, err := store.Usage(t.Context(), keys.UsageQuery{Account: account, From: day(-1), To: day(1), KeyPrefix: prefix})
+		if err != nil || !sameUsage(got, want) {
+			t.Errorf("%q: usage = %v, %v, want %v", prefix, got, err, want)
+		}
+		got, err = store.Usage(t.Context(), keys.UsageQuery{Account: account, From: day(0), To: day(0), KeyPrefix: prefix})
+		if err != nil || !sameUsage(got, want[1:2]) {
+			t.Errorf("%q: usage of one day = %v, %v, want %v", prefix, got, err, want[1:2])
+		}
+	}
+}
+
+func sameUsage(got, want []keys.DailyUsage) bool {
+	if len(got) != len(want) {
+		return false
+	}
+	for i := range got {
+		if !got[i].Day.Equal(want[i].Day) {
+			return false
+		}
+		got[i].Day = want[i].Day
+		if got[i] != want[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func TestAFloodOfKeysIsWrittenEarlyAndBounded(t *testing.T) {
+	_, _, pool := newStore(t)
+	registry := prometheus.NewRegistry()
+	meter := keys.NewMeter(pool, keys.MeterConfig{Interval: time.Hour, Registerer: registry})
+	const shard, more = 2048, 10
+	for range shard + more {
+		id := uuid.New()
+		id[15] = 7 // of one shard
+		meter.Count(id, true)
+	}
+	if got := metric(t, registry, "examprep_key_usage_lost_total"); got != more {
+		t.Errorf("%v requests lost, want %d", got, more)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- meter.Run(ctx) }()
+	eventually(t, "what is half full is written before the interval is over", func() bool {
+		var written bool
+		if err := pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM key_usage_writers WHERE batch = 1)").Scan(&written); err != nil {
+			t.Fatal(err)
+		}
+		return written
+	})
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func metric(t *testing.T, registry *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum float64
+	for _, family := range families {
+		if family.GetName() == name && family.GetType() == dto.MetricType_COUNTER {
+			sum += family.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	return sum
+}
+
+func TestWhatCannotBeWrittenAtTheEndIsCountedAsLost(t *testing.T) {
+	store, _, pool := newStore(t)
+	id := idOf(t, store, create(t, store, keys.NewKey{}))
+	registry := prometheus.NewRegistry()
+	meter := keys.NewMeter(pool, keys.MeterConfig{Interval: time.Hour, Registerer: registry})
+	for range 3 {
+		meter.Count(id, true)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	outage(t, pool, func() {
+		if err := meter.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	if lost, failures := metric(t, registry, "examprep_key_usage_lost_total"), metric(t, registry, "examprep_key_usage_flush_failures_total"); lost != 3 || failures < 2 {
+		t.Errorf("%v lost after %v failures, want 3 after several", lost, failures)
+	}
+}
+
+func TestWritersThatEndedLongAgoAreForgotten(t *testing.T) {
+	store, _, pool := newStore(t)
+	id := idOf(t, store, create(t, store, keys.NewKey{}))
+	old, recent := uuid.New(), uuid.New()
+	if _, err := pool.Exec(t.Context(), `INSERT INTO key_usage_writers (id, batch, written_at)
+		VALUES ($1, 9, now() - interval '31 days'), ($2, 9, now() - interval '29 days')`, old, recent); err != nil {
+		t.Fatal(err)
+	}
+	meter := newMeter(pool, newClock(time.Now()))
+	meter.Count(id, true)
+	flush(t, meter)
+	var left int
+	var kept bool
+	if err := pool.QueryRow(t.Context(), "SELECT count(*), bool_or(id = $1) FROM key_usage_writers", recent).Scan(&left, &kept); err != nil {
+		t.Fatal(err)
+	}
+	if left != 2 || !kept {
+		t.Errorf("%d writers left, the recent one among them: %v", left, kept)
+	}
+}
+
+func TestCountingAllocatesNothing(t *testing.T) {
+	meter := keys.NewMeter(nil, keys.MeterConfig{Interval: time.Hour})
+	key := uuid.New()
+	meter.Count(key, true)
+	if n := testing.AllocsPerRun(100, func() { meter.Count(key, true); meter.Count(key, false) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// BenchmarkCount is what each request of a valid key pays: 16 goroutines a processor, on one key and on many.
+func BenchmarkCount(b *testing.B) {
+	for name, count := range map[string]int{"keys=1": 1, "keys=1000": 1000} {
+		b.Run(name, func(b *testing.B) {
+			meter := keys.NewMeter(nil, keys.MeterConfig{Interval: time.Hour})
+			ids := make([]uuid.UUID, count)
+			for i := range ids {
+				ids[i] = uuid.New()
+			}
+			var next atomic.Int64
+			b.SetParallelism(16)
+			b.ReportAllocs()
+			b.RunParallel(func(p *testing.PB) {
+				i := int(next.Add(7919))
+				for p.Next() {
+					i++
+					meter.Count(ids[i%len(ids)], true)
+				}
+			})
+		})
+	}
+}
+
+// addressOf is a database's URL with another host.
+func addressOf(cfg *pgx.ConnConfig, host string) *url.URL {
+	return &url.URL{
+		Scheme: "postgres", User: url.UserPassword(cfg.User, cfg.Password), Host: host, Path: "/" + cfg.Database,
+		RawQuery: "sslmode=disable&pool_max_conns=1",
+	}
+}

@@ -16,7 +16,7 @@ import (
 
 // An Exchange is a request as far as it decides what may be answered, and the answer.
 type Exchange struct {
-	// Method and Target (path and query, as they were sent) are empty when the request could not be read.
+	// Method and Target (path and query, as they were sent) are empty when the request could not be read, or is unknown.
 	Method, Target string
 	Status         int
 	Header         http.Header
@@ -35,6 +35,9 @@ func (p Pair) String() string { return fmt.Sprintf("%s %d", p.Operation, p.Statu
 // Check returns what is wrong with an answer by the document, and whose answer it is: the zero Pair when the request
 // belongs to no operation.
 func (d *Document) Check(e Exchange) (Pair, error) {
+	if e.Target == "" && e.Status < http.StatusBadRequest {
+		return d.checkAny(e)
+	}
 	operation, found := d.Operation(e.Method, e.Target)
 	if !found {
 		return Pair{}, d.checkRefusal(e)
@@ -48,6 +51,26 @@ func (d *Document) Check(e Exchange) (Pair, error) {
 		return pair, fmt.Errorf("%s: %w", pair, err)
 	}
 	return pair, nil
+}
+
+// checkAny checks an answer to an unknown request: it must be right for some operation, or for OPTIONS.
+func (d *Document) checkAny(e Exchange) (Pair, error) {
+	faults := []error{d.checkRefusal(Exchange{Method: http.MethodOptions, Status: e.Status, Header: e.Header, Body: e.Body})}
+	for _, operation := range d.Operations() {
+		at, response, documented := d.Resolve(operation.at.Child("responses", strconv.Itoa(e.Status)))
+		if !documented {
+			continue
+		}
+		err := d.checkResponse(at, response, e)
+		if err == nil {
+			return Pair{}, nil
+		}
+		faults = append(faults, fmt.Errorf("%s: %w", operation.ID, err))
+	}
+	if faults[0] == nil {
+		return Pair{}, nil
+	}
+	return Pair{}, errors.Join(faults...)
 }
 
 // Operation finds the operation of a request. HEAD is its GET.

@@ -1,6 +1,7 @@
 package openapitest
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -45,70 +46,97 @@ func (r *Recorder) Missing() []Pair {
 	return missing
 }
 
-// Survivors are the mutations of the document that none of the exchanges contradicts: what they describe is proven by
-// no answer. For each pair that was seen, its status is taken away, and its body gets a required field; for a success
-// also each object within the body gets one, and each property another type.
+// Survivors are the mutations of the document that no answer contradicts: what they touch is proven by none. Each pair
+// that was seen loses its status, and its body is required to have a field more; its own answers must contradict that.
+// In the bodies of successes also each object is required to have a field more, and each property gets another type;
+// where operations share a schema, an answer of any of them will do.
 func (r *Recorder) Survivors() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var survivors []string
+	within := make(map[mutation][]Pair)
 	for _, operation := range r.Document.Operations() {
 		for _, status := range operation.Statuses {
 			pair := Pair{operation.ID, status}
-			samples := r.seen[pair]
-			// The richest first: most mutations are contradicted at the first try.
-			slices.SortStableFunc(samples, func(a, b Exchange) int { return len(b.Body) - len(a.Body) })
-			for _, m := range r.Document.mutations(operation, status) {
-				if len(samples) > 0 && !r.contradicted(m, samples) {
+			if len(r.seen[pair]) == 0 {
+				continue
+			}
+			own, parts := r.Document.mutations(operation, status)
+			for _, m := range own {
+				if !r.contradicted(m, pair) {
 					survivors = append(survivors, pair.String()+": "+m.what)
 				}
 			}
+			for _, m := range parts {
+				within[m] = append(within[m], pair)
+			}
 		}
 	}
+	for m, pairs := range within {
+		if !slices.ContainsFunc(pairs, func(pair Pair) bool { return r.contradicted(m, pair) }) {
+			survivors = append(survivors, fmt.Sprintf("%s: %s %s", pairs[0], m.at, m.what))
+		}
+	}
+	slices.Sort(survivors)
 	return survivors
 }
 
-func (r *Recorder) contradicted(m mutation, samples []Exchange) bool {
-	mutated := r.Document.Replace(m.at, m.value)
+// contradicted reports whether an answer of the pair is wrong by the mutated document. The largest answers are tried
+// first: they contradict most.
+func (r *Recorder) contradicted(m mutation, pair Pair) bool {
+	mutated := r.Document.Replace(m.at, m.value(r.Document))
+	samples := slices.SortedFunc(slices.Values(r.seen[pair]), func(a, b Exchange) int { return len(b.Body) - len(a.Body) })
 	return slices.ContainsFunc(samples, func(e Exchange) bool {
 		_, err := mutated.Check(e)
 		return err != nil
 	})
 }
 
-// A mutation puts another value at a location of the document.
+// A mutation is one of the changes below, at a location of the document.
 type mutation struct {
-	what  string
-	at    Location
-	value any
+	what string
+	at   Location
 }
 
-// mutations are those of one documented answer.
-func (d *Document) mutations(operation Operation, status int) []mutation {
+const (
+	withoutStatus = "without the status"
+	withMore      = "with a field more"
+	ofAnotherType = "of another type"
+)
+
+// value is what the mutation puts in its place.
+func (m mutation) value(d *Document) any {
+	switch m.what {
+	case withMore:
+		required, _ := d.at(m.at).([]any)
+		return append(slices.Clone(required), "added_by_mutation")
+	case ofAnotherType:
+		return d.anotherType(m.at)
+	default:
+		return nil
+	}
+}
+
+// mutations are those of one documented answer as a whole, and of what is in it.
+func (d *Document) mutations(operation Operation, status int) (own, parts []mutation) {
 	place := operation.at.Child("responses", itoa(status))
-	all := []mutation{{"without the status", place, nil}}
+	own = []mutation{{withoutStatus, place}}
 	at, response, _ := d.Resolve(place)
 	if _, has := member(response, "content")["application/json"]; !has {
-		return all
+		return own, nil
 	}
 	body := at.Child("content", "application/json", "schema")
-	if status < 300 {
-		return append(all, d.mutateSchema(body, "body", make(map[Location]bool))...)
+	if root, _, found := d.Resolve(body); found {
+		own = append(own, mutation{withMore, root.Child("required")})
 	}
-	at, schema, _ := d.Resolve(body)
-	return append(all, requireMore(at, schema, "body"))
+	if status < 300 {
+		parts = d.partsOf(body, make(map[Location]bool))
+	}
+	return own, parts
 }
 
-// addedField is a field that no answer has.
-const addedField = "added_by_mutation"
-
-func requireMore(at Location, schema map[string]any, path string) mutation {
-	required, _ := schema["required"].([]any)
-	return mutation{path + " with a field more", at.Child("required"), append(slices.Clone(required), addedField)}
-}
-
-// mutateSchema are the mutations of a schema and of what it holds, each location once.
-func (d *Document) mutateSchema(at Location, path string, visited map[Location]bool) []mutation {
+// partsOf are the mutations of a schema and of what it holds, each location once.
+func (d *Document) partsOf(at Location, visited map[Location]bool) []mutation {
 	at, schema, found := d.Resolve(at)
 	if !found || visited[at] {
 		return nil
@@ -117,22 +145,21 @@ func (d *Document) mutateSchema(at Location, path string, visited map[Location]b
 	var all []mutation
 	properties := member(schema, "properties")
 	if len(properties) > 0 {
-		all = append(all, requireMore(at, schema, path))
+		all = append(all, mutation{withMore, at.Child("required")})
 	}
 	for _, name := range sortedKeys(properties) {
 		place := at.Child("properties", name)
-		all = append(all, mutation{path + "." + name + " of another type", place, d.anotherType(place)})
-		all = append(all, d.mutateSchema(place, path+"."+name, visited)...)
+		all = append(append(all, mutation{ofAnotherType, place}), d.partsOf(place, visited)...)
 	}
 	for _, keyword := range []string{"items", "additionalProperties"} {
 		if _, is := schema[keyword].(map[string]any); is {
-			all = append(all, d.mutateSchema(at.Child(keyword), path+"[]", visited)...)
+			all = append(all, d.partsOf(at.Child(keyword), visited)...)
 		}
 	}
 	for _, keyword := range sameValueLists {
 		list, _ := schema[keyword].([]any)
 		for i := range list {
-			all = append(all, d.mutateSchema(at.Child(keyword, itoa(i)), path, visited)...)
+			all = append(all, d.partsOf(at.Child(keyword, itoa(i)), visited)...)
 		}
 	}
 	return all

@@ -95,14 +95,11 @@ func (r *request) skipBody(stream io.Reader) bool {
 }
 
 // readHeader is fasthttp's HeaderReceived hook: it makes fasthttp understand Expect as RFC 9110 §10.1.1 means it, in any
-// case, and not from HTTP/1.0.
+// case, and neither from HTTP/1.0 nor without a body.
 func readHeader(header *fasthttp.RequestHeader) fasthttp.RequestConfig {
-	if header.ContentLength() == noBody {
-		return fasthttp.RequestConfig{}
-	}
 	if expect := header.Peek(fasthttp.HeaderExpect); len(expect) > 0 {
 		switch {
-		case !header.IsHTTP11():
+		case !header.IsHTTP11() || header.ContentLength() == noBody:
 			header.Del(fasthttp.HeaderExpect)
 		case strings.EqualFold(string(expect), expectContinue):
 			header.Set(fasthttp.HeaderExpect, expectContinue)

@@ -100,6 +100,7 @@ func (w *world) submit(t *rapid.T, a *modelAttempt, by claim, status State, shee
 		w.sawIf(a.swept, "submit: attempt_closed after the sweep")
 		w.sawIf(!a.swept, "submit: attempt_closed before the sweep")
 		w.sawIf(!a.over(w.now(), modelWindow+time.Microsecond), "submit: a moment too late")
+		a.state, a.swept = StateExpired, true // for good: there is nothing left for the sweep
 	case sheet.mistake != "":
 		mustRefuse(t, err, sheet.mistake)
 		var refused *Error

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
+	"examprep.dev/server/catalog"
 	"examprep.dev/server/keys"
 )
 
@@ -369,5 +370,44 @@ func TestPagesStayWithinThePaper(t *testing.T) {
 		if err != nil || len(page.Questions) != c.want || page.Total != 6 {
 			t.Errorf("%+v: %d of %d, %v", c, len(page.Questions), page.Total, err)
 		}
+	}
+}
+
+// slowShelf lets a submission wait between reading its attempt and writing it.
+type slowShelf struct {
+	*shelf
+	entered, leave chan struct{}
+}
+
+func (s slowShelf) AnswerKey(ctx context.Context, exam string, digest catalog.Digest) (*catalog.AnswerKey, error) {
+	s.entered <- struct{}{}
+	<-s.leave
+	return s.shelf.AnswerKey(ctx, exam, digest)
+}
+
+func TestAnAttemptThatWasCalledClosedStaysClosed(t *testing.T) {
+	b := newBench(t)
+	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	who := b.someone(t)
+	opened := b.open(t, who, "ann")
+	slow := slowShelf{b.shelf, make(chan struct{}), make(chan struct{})}
+	b.papers = slow
+	b.advance(minutes*time.Minute + lateWindow)
+	var inTime errgroup.Group
+	inTime.Go(func() error {
+		_, err := b.Submit(t.Context(), who, submission1(opened, "ann"))
+		return err
+	})
+	<-slow.entered
+	b.advance(time.Second)
+	_, err := b.Submit(t.Context(), who, submission1(opened, "ann"))
+	wantCode(t, err, CodeAttemptClosed)
+	close(slow.leave)
+	wantCode(t, inTime.Wait(), CodeAttemptClosed)
+	if events := b.bodies(t, who.AccountID); len(events) != 0 {
+		t.Errorf("events: %v", events)
+	}
+	if closed, err := b.Sweep(t.Context()); closed != 0 || err != nil {
+		t.Errorf("the sweep closed it again: %d, %v", closed, err)
 	}
 }

@@ -54,7 +54,12 @@ func (s *Service) Submit(ctx context.Context, who keys.Identity, req SubmitReque
 		return Result{}, err
 	}
 	now := s.clock()
-	if attempt.closedUnanswered(now) {
+	if State(attempt.State) == StateInProgress && deadlinePassed(attempt.ExpiresAt, now, lateWindow) {
+		if attempt, err = s.closeUnanswered(ctx, who, req, attempt, now); err != nil {
+			return Result{}, err
+		}
+	}
+	if attempt.closedUnanswered() {
 		return Result{}, attemptClosed()
 	}
 	key, err := s.papers.AnswerKey(ctx, req.ExamKey, catalog.Digest(attempt.PaperDigest))
@@ -74,7 +79,7 @@ func (s *Service) Submit(ctx context.Context, who keys.Identity, req SubmitReque
 		if attempt, err = s.find(ctx, who, req); err != nil {
 			return Result{}, err
 		}
-		if attempt.closedUnanswered(now) { // the sweep was faster
+		if attempt.closedUnanswered() { // the sweep was faster
 			return Result{}, attemptClosed()
 		}
 	}
@@ -134,12 +139,20 @@ func (s *Service) find(ctx context.Context, who keys.Identity, req SubmitRequest
 	return attemptRow{}, attemptNotFound()
 }
 
-// closedUnanswered reports whether the sweep has closed the attempt, or is about to.
-func (a attemptRow) closedUnanswered(now time.Time) bool {
-	if State(a.State) == StateInProgress {
-		return deadlinePassed(a.ExpiresAt, now, lateWindow)
+// closedUnanswered reports whether the attempt's time was over before anybody submitted it.
+func (a attemptRow) closedUnanswered() bool {
+	return State(a.State) != StateInProgress && a.SubmissionDigest == nil
+}
+
+// closeUnanswered does for one attempt what the sweep has not done yet, and returns what is there then. To say that the
+// attempt is closed would not be enough: a submission that came in time, and is not written yet, could prove it wrong.
+func (s *Service) closeUnanswered(
+	ctx context.Context, who keys.Identity, req SubmitRequest, attempt attemptRow, now time.Time,
+) (attemptRow, error) {
+	if err := s.queries.CloseUnanswered(ctx, attemptsdb.CloseUnansweredParams{ID: attempt.ID, ClosedAt: &now}); err != nil {
+		return attemptRow{}, fmt.Errorf("close overdue attempt: %w", err)
 	}
-	return a.SubmissionDigest == nil
+	return s.find(ctx, who, req)
 }
 
 // close writes the submission. It reports false, and has written nothing, when another one was faster.

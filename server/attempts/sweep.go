@@ -56,8 +56,8 @@ func (s *Sweeper) Run(ctx context.Context) error {
 }
 
 // Sweep closes, as expired and not scored, the attempts whose deadline passed 24 hours ago. It is safe to run from
-// several workers at once, and to miss: such attempts read as expired and refuse submissions before they are swept. It
-// returns how many it closed, also when it fails in between.
+// several workers at once, and to miss: such attempts read as expired before they are swept, and a submission closes them
+// as the sweep would. It returns how many it closed, also when it fails in between.
 func (s *Sweeper) Sweep(ctx context.Context) (closed int, err error) {
 	now := s.now().UTC().Truncate(time.Microsecond)
 	cutoff := now.Add(-lateWindow)

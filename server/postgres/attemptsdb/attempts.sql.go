@@ -99,6 +99,23 @@ func (q *Queries) CloseOverdue(ctx context.Context, arg CloseOverdueParams) (int
 	return result.RowsAffected(), nil
 }
 
+const closeUnanswered = `-- name: CloseUnanswered :exec
+UPDATE attempts
+SET state = 'expired', scoring_status = 'not_scored', closed_at = $1
+WHERE id = $2 AND state = 'in_progress'
+`
+
+type CloseUnansweredParams struct {
+	ClosedAt *time.Time
+	ID       uuid.UUID
+}
+
+// The sweep's verdict on one attempt.
+func (q *Queries) CloseUnanswered(ctx context.Context, arg CloseUnansweredParams) error {
+	_, err := q.db.Exec(ctx, closeUnanswered, arg.ClosedAt, arg.ID)
+	return err
+}
+
 const countAttempts = `-- name: CountAttempts :one
 SELECT total FROM attempt_counters
 WHERE family_id = $1 AND exam_key = $2 AND learner = $3

@@ -88,6 +88,12 @@ ORDER BY a.learner_seq DESC;
 SELECT total FROM attempt_counters
 WHERE family_id = sqlc.arg(family_id) AND exam_key = sqlc.arg(exam_key) AND learner = sqlc.arg(learner);
 
+-- name: CloseUnanswered :exec
+-- The sweep's verdict on one attempt.
+UPDATE attempts
+SET state = 'expired', scoring_status = 'not_scored', closed_at = sqlc.arg(closed_at)
+WHERE id = sqlc.arg(id) AND state = 'in_progress';
+
 -- name: CloseOverdue :execrows
 -- SKIP LOCKED: two workers share the sweep, and a submission that is under way is left to itself.
 UPDATE attempts

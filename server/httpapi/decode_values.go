@@ -1,9 +1,15 @@
 package httpapi
 
 import (
+	"context"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+
+	"examprep.dev/server/keys"
 )
 
 // timestamp reads an RFC 3339 time.
@@ -25,12 +31,13 @@ func timestamp(target **time.Time) valueReader {
 	}
 }
 
-func parseTime(text string) (time.Time, bool) {
-	at, err := time.Parse(time.RFC3339, text)
+// parseTime is strict, as [time.Parse] is not: that takes an hour of one digit, or a comma before the fraction.
+func parseTime(text string) (at time.Time, isTime bool) {
+	err := at.UnmarshalText([]byte(text))
 	return at, err == nil
 }
 
-// textList reads an array of at most strings.
+// textList reads an array of at most strings. Of an empty one the target is empty, not nil.
 func textList(target *[]string, most int) valueReader {
 	return func(d *jsontext.Decoder) (string, error) {
 		if d.PeekKind() != '[' {
@@ -39,7 +46,7 @@ func textList(target *[]string, most int) valueReader {
 		if _, err := d.ReadToken(); err != nil {
 			return "", err
 		}
-		problem := ""
+		list, problem := []string{}, ""
 		for d.PeekKind() != ']' {
 			if d.PeekKind() != '"' {
 				problem = "must be an array of strings"
@@ -52,13 +59,81 @@ func textList(target *[]string, most int) valueReader {
 			if err != nil {
 				return "", err
 			}
-			if len(*target) == most {
+			if len(list) == most {
 				problem = "has too many elements"
 				continue
 			}
-			*target = append(*target, token.String())
+			list = append(list, token.String())
 		}
+		*target = list
 		_, err := d.ReadToken()
 		return problem, err
 	}
+}
+
+// optionalText reads a string of least to most characters; the target stays nil where there is none.
+func optionalText(target **string, least, most int) valueReader {
+	return func(d *jsontext.Decoder) (string, error) {
+		var value string
+		problem, err := text(&value, least, most)(d)
+		*target = &value
+		return problem, err
+	}
+}
+
+// parseUUID takes the one form that the interface writes, in either case.
+func parseUUID(text string) (uuid.UUID, bool) {
+	if len(text) != len(uuid.Nil.String()) {
+		return uuid.Nil, false
+	}
+	id, err := uuid.Parse(text)
+	return id, err == nil
+}
+
+func queryUUID(name string, target *uuid.NullUUID) queryField {
+	return queryField{name, func(value string) string {
+		if target.UUID, target.Valid = parseUUID(value); !target.Valid {
+			return "must be a UUID"
+		}
+		return ""
+	}}
+}
+
+func queryKeyPrefix(name string, target *string) queryField {
+	return queryField{name, func(value string) string {
+		if !keys.IsPrefix(value) {
+			return "must be the prefix of a key"
+		}
+		*target = value
+		return ""
+	}}
+}
+
+func queryBoolean(name string, target *bool) queryField {
+	return queryField{name, func(value string) string {
+		if value != "true" && value != "false" {
+			return "must be true or false"
+		}
+		*target = value == "true"
+		return ""
+	}}
+}
+
+// pathValue decodes a parameter of the path, once. It is a copy; what cannot be decoded is empty and names nothing.
+func pathValue(r *request, name string) string {
+	segment, _ := r.http.UserValue(name).(string)
+	decoded, err := url.PathUnescape(segment)
+	if err != nil {
+		return ""
+	}
+	return strings.Clone(decoded)
+}
+
+// pathID reads an id of the path; what is no UUID names nothing.
+func pathID(ctx context.Context, r *request, name string) (uuid.UUID, error) {
+	id, isID := parseUUID(pathValue(r, name))
+	if !isID {
+		return uuid.Nil, notFound(ctx, r)
+	}
+	return id, nil
 }

@@ -30,8 +30,8 @@ func (s *Server) developerRoutes() []route {
 		return nil
 	}
 	const (
-		get, post, del = fasthttp.MethodGet, fasthttp.MethodPost, fasthttp.MethodDelete
-		waits          = true
+		get, post, patch, del = fasthttp.MethodGet, fasthttp.MethodPost, fasthttp.MethodPatch, fasthttp.MethodDelete
+		waits                 = true
 	)
 	return []route{
 		{get, "/", "openConsole", accessOpen, !waits, openConsole},
@@ -46,8 +46,12 @@ func (s *Server) developerRoutes() []route {
 		{post, "/v1/developer/webhooks", "createWebhook", accessOpen, waits, s.signedIn(s.createWebhook)},
 		{get, "/v1/developer/webhooks", "listWebhooks", accessOpen, waits, s.signedIn(s.listWebhooks)},
 		{get, "/v1/developer/webhooks/{id}", "getWebhook", accessOpen, waits, s.signedIn(s.getWebhook)},
+		{patch, "/v1/developer/webhooks/{id}", "updateWebhook", accessOpen, waits, s.signedIn(s.updateWebhook)},
 		{del, "/v1/developer/webhooks/{id}", "deleteWebhook", accessOpen, waits, s.signedIn(s.deleteWebhook)},
 		{post, "/v1/developer/webhooks/{id}/rotate-secret", "rotateWebhookSecret", accessOpen, waits, s.signedIn(s.rotateWebhookSecret)},
+		{post, "/v1/developer/webhooks/{id}/test", "testWebhook", accessOpen, waits, s.signedIn(s.testWebhook)},
+		{get, "/v1/developer/webhooks/{id}/deliveries", "listWebhookDeliveries", accessOpen, waits, s.signedIn(s.listWebhookDeliveries)},
+		{post, "/v1/developer/webhooks/{id}/deliveries/{delivery_id}/redeliver", "redeliverWebhookDelivery", accessOpen, waits, s.signedIn(s.redeliverWebhookDelivery)},
 	}
 }
 
@@ -108,4 +112,13 @@ func ofWebhooks(err error) error {
 
 func conflict(detail string) *apiError {
 	return &apiError{status: fasthttp.StatusConflict, code: codeConflict, detail: detail}
+}
+
+// utc shows times in one zone, whatever the database's session has.
+func utc(at *time.Time) *time.Time {
+	if at == nil {
+		return nil
+	}
+	shown := at.UTC()
+	return &shown
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/valyala/fasthttp"
 
 	"examprep.dev/server/keys"
@@ -16,7 +17,7 @@ type Keys interface {
 	Create(ctx context.Context, want keys.NewKey) (keys.Issued, error)
 	Rotate(ctx context.Context, prefix string, overlap time.Duration) (keys.Issued, error)
 	Revoke(ctx context.Context, prefix string) error
-	List(ctx context.Context, account string) ([]keys.Summary, error)
+	Page(ctx context.Context, account uuid.UUID, before string, limit int) (keys.Page, error)
 	Get(ctx context.Context, prefix string) (keys.Summary, error)
 }
 
@@ -24,6 +25,7 @@ const (
 	maxKeyName = 200
 	// maxOverlapSeconds is 24 hours (DESIGN §6).
 	maxOverlapSeconds = 24 * 60 * 60
+	defaultKeyPage    = keys.MaxPage
 )
 
 // createdKey is the only answer that ever holds a key.
@@ -44,16 +46,30 @@ type shownKey struct {
 	RevokedAt   *time.Time `json:"revoked_at,omitempty"`
 }
 
+// rotatedKey is a successor. OldKeyRevoked is false, and only then sent, when not every pod is known to have heard of the
+// old key's end: the successor is good, and revoking the old key makes certain.
+type rotatedKey struct {
+	createdKey
+	OldKeyRevoked *bool `json:"old_key_revoked,omitempty"`
+}
+
 func (s *Server) created(issued keys.Issued) createdKey {
 	return createdKey{Key: issued.Key, shownKey: shownKey{
 		Prefix: issued.Prefix, Name: issued.Name, Environment: s.developer.Environment, Tier: issued.Tier,
-		CreatedAt: issued.CreatedAt, ExpiresAt: issued.ExpiresAt,
+		CreatedAt: issued.CreatedAt.UTC(), ExpiresAt: utc(issued.ExpiresAt),
 	}}
+}
+
+func (s *Server) shown(key keys.Summary) shownKey {
+	return shownKey{
+		Prefix: key.Prefix, Name: key.Name, Environment: s.developer.Environment, Tier: key.Tier,
+		CreatedAt: key.CreatedAt.UTC(), ExpiresAt: utc(key.ExpiresAt), LastUsedAt: utc(key.LastUsedAt), RevokedAt: utc(key.RevokedAt),
+	}
 }
 
 // createKey issues a key to the developer's account.
 func (s *Server) createKey(ctx context.Context, r *request, session sessions.Session) error {
-	want := keys.NewKey{Account: session.Account}
+	want := keys.NewKey{Account: session.Account, Most: keys.MaxLive}
 	if err := decodeBody(r.http,
 		bodyField{"name", true, text(&want.Name, 1, maxKeyName)},
 		bodyField{"expires_at", false, timestamp(&want.ExpiresAt)},
@@ -67,20 +83,27 @@ func (s *Server) createKey(ctx context.Context, r *request, session sessions.Ses
 	return writeValue(r.http, fasthttp.StatusCreated, s.created(issued))
 }
 
-// listKeys lists the account's keys, redacted.
+// listKeys lists the account's keys, redacted, newest first.
 func (s *Server) listKeys(ctx context.Context, r *request, session sessions.Session) error {
-	found, err := s.developer.Keys.List(ctx, session.Account)
-	if err != nil {
+	limit, before := defaultKeyPage, ""
+	if err := decodeQuery(r.http.URI().QueryString(),
+		queryInteger("limit", &limit, 1, keys.MaxPage),
+		queryKeyPrefix("before", &before),
+	); err != nil {
 		return err
 	}
-	list := make([]shownKey, len(found))
-	for i, key := range found {
-		list[i] = shownKey{
-			Prefix: key.Prefix, Name: key.Name, Environment: s.developer.Environment, Tier: key.Tier,
-			CreatedAt: key.CreatedAt, ExpiresAt: key.ExpiresAt, LastUsedAt: key.LastUsedAt, RevokedAt: key.RevokedAt,
-		}
+	page, err := s.developer.Keys.Page(ctx, session.AccountID, before, limit)
+	if err != nil {
+		return ofDeveloper(err)
 	}
-	return writeValue(r.http, fasthttp.StatusOK, map[string]any{"keys": list})
+	list := make([]shownKey, len(page.Keys))
+	for i, key := range page.Keys {
+		list[i] = s.shown(key)
+	}
+	return writeValue(r.http, fasthttp.StatusOK, struct {
+		Keys    []shownKey `json:"keys"`
+		HasMore bool       `json:"has_more"`
+	}{list, page.More})
 }
 
 // revokeKey ends a key: once this is answered no pod accepts it.
@@ -96,18 +119,11 @@ func (s *Server) revokeKey(ctx context.Context, r *request, session sessions.Ses
 	return nil
 }
 
-// rotatedKey is a successor. OldKeyRevoked is false, and only then sent, when not every pod is known to have heard of the
-// old key's end: the successor is good, and revoking the old key makes certain.
-type rotatedKey struct {
-	createdKey
-	OldKeyRevoked *bool `json:"old_key_revoked,omitempty"`
-}
-
-// rotateKey issues a successor; the old key lives on for overlap_seconds, without a body not at all.
+// rotateKey issues a successor; the old key lives on for overlap_seconds, without them not at all.
 func (s *Server) rotateKey(ctx context.Context, r *request, session sessions.Session) error {
 	var overlap int
 	if len(r.http.Request.Body()) > 0 {
-		if err := decodeBody(r.http, bodyField{"overlap_seconds", true, integer(&overlap, 0, maxOverlapSeconds)}); err != nil {
+		if err := decodeBody(r.http, bodyField{"overlap_seconds", false, integer(&overlap, 0, maxOverlapSeconds)}); err != nil {
 			return err
 		}
 	}
@@ -129,7 +145,7 @@ func (s *Server) rotateKey(ctx context.Context, r *request, session sessions.Ses
 
 // ownKey returns the path's prefix if it is a key of the developer's account; another's is not found.
 func (s *Server) ownKey(ctx context.Context, r *request, session sessions.Session) (string, error) {
-	prefix, _ := r.http.UserValue("key_prefix").(string)
+	prefix := pathValue(r, "key_prefix")
 	if !keys.IsPrefix(prefix) { // nor may such bytes reach the database, whose text is UTF-8
 		return "", notFound(ctx, r)
 	}

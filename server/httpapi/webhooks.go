@@ -16,14 +16,17 @@ type Webhooks interface {
 	Register(ctx context.Context, r webhooks.Registration) (webhooks.Endpoint, string, error)
 	List(ctx context.Context, account uuid.UUID) ([]webhooks.Endpoint, error)
 	Get(ctx context.Context, account, id uuid.UUID) (webhooks.Endpoint, error)
+	Update(ctx context.Context, account, id uuid.UUID, change webhooks.Change) (webhooks.Endpoint, error)
 	Delete(ctx context.Context, account, id uuid.UUID) error
 	RotateSecret(ctx context.Context, account, id uuid.UUID) (string, error)
+	Deliveries
 }
 
 const (
 	maxWebhookURL         = 2048
 	maxWebhookDescription = 500
-	maxWebhookEvents      = 16
+	// maxWebhookEvents is how many there are; none may be given twice.
+	maxWebhookEvents = 3
 )
 
 // shownWebhook is an endpoint without its secret.
@@ -35,6 +38,7 @@ type shownWebhook struct {
 	Status         string          `json:"status"`
 	DisabledReason string          `json:"disabled_reason,omitempty"`
 	FailingSince   *time.Time      `json:"failing_since,omitempty"`
+	LastSuccessAt  *time.Time      `json:"last_success_at,omitempty"`
 	ManagedBy      string          `json:"managed_by,omitempty"`
 	CreatedAt      time.Time       `json:"created_at"`
 }
@@ -42,7 +46,8 @@ type shownWebhook struct {
 func newShownWebhook(e webhooks.Endpoint) shownWebhook {
 	return shownWebhook{
 		ID: e.ID, URL: e.URL, Events: e.Events, Description: e.Description, Status: e.Status,
-		DisabledReason: e.DisabledReason, FailingSince: e.FailingSince, ManagedBy: e.ManagedBy, CreatedAt: e.CreatedAt,
+		DisabledReason: e.DisabledReason, FailingSince: utc(e.FailingSince), LastSuccessAt: utc(e.LastSuccessAt),
+		ManagedBy: e.ManagedBy, CreatedAt: e.CreatedAt.UTC(),
 	}
 }
 
@@ -57,9 +62,7 @@ func (s *Server) createWebhook(ctx context.Context, r *request, session sessions
 	); err != nil {
 		return err
 	}
-	for _, event := range events {
-		want.Events = append(want.Events, webhooks.Kind(event))
-	}
+	want.Events = eventKinds(events)
 	registered, secret, err := s.developer.Webhooks.Register(ctx, want)
 	if err != nil {
 		return ofDeveloper(err)
@@ -85,7 +88,7 @@ func (s *Server) listWebhooks(ctx context.Context, r *request, session sessions.
 
 // getWebhook shows one endpoint.
 func (s *Server) getWebhook(ctx context.Context, r *request, session sessions.Session) error {
-	id, err := webhookID(ctx, r)
+	id, err := pathID(ctx, r, "id")
 	if err != nil {
 		return err
 	}
@@ -96,9 +99,55 @@ func (s *Server) getWebhook(ctx context.Context, r *request, session sessions.Se
 	return writeValue(r.http, fasthttp.StatusOK, newShownWebhook(endpoint))
 }
 
+// updateWebhook changes of an endpoint what is given; the rest stays.
+func (s *Server) updateWebhook(ctx context.Context, r *request, session sessions.Session) error {
+	change, err := decodeChange(r)
+	if err != nil {
+		return err
+	}
+	id, err := pathID(ctx, r, "id")
+	if err != nil {
+		return err
+	}
+	updated, err := s.developer.Webhooks.Update(ctx, session.AccountID, id, change)
+	if err != nil {
+		return ofDeveloper(err)
+	}
+	return writeValue(r.http, fasthttp.StatusOK, newShownWebhook(updated))
+}
+
+func decodeChange(r *request) (change webhooks.Change, err error) {
+	var events []string
+	var status string
+	err = decodeBody(r.http,
+		bodyField{"url", false, optionalText(&change.URL, 1, maxWebhookURL)},
+		bodyField{"events", false, textList(&events, maxWebhookEvents)},
+		bodyField{"description", false, optionalText(&change.Description, 0, maxWebhookDescription)},
+		bodyField{"status", false, oneOf(&status, webhooks.StatusEnabled, webhooks.StatusDisabled)},
+	)
+	if status != "" {
+		enabled := status == webhooks.StatusEnabled
+		change.Enabled = &enabled
+	}
+	change.Events = eventKinds(events)
+	return change, err
+}
+
+// eventKinds is nil where there are no names, and empty where they are empty.
+func eventKinds(names []string) []webhooks.Kind {
+	if names == nil {
+		return nil
+	}
+	kinds := make([]webhooks.Kind, len(names))
+	for i, name := range names {
+		kinds[i] = webhooks.Kind(name)
+	}
+	return kinds
+}
+
 // deleteWebhook removes an endpoint and cancels what is pending for it.
 func (s *Server) deleteWebhook(ctx context.Context, r *request, session sessions.Session) error {
-	id, err := webhookID(ctx, r)
+	id, err := pathID(ctx, r, "id")
 	if err != nil {
 		return err
 	}
@@ -111,7 +160,7 @@ func (s *Server) deleteWebhook(ctx context.Context, r *request, session sessions
 
 // rotateWebhookSecret makes a new signing secret; the old one signs beside it for 24 hours.
 func (s *Server) rotateWebhookSecret(ctx context.Context, r *request, session sessions.Session) error {
-	id, err := webhookID(ctx, r)
+	id, err := pathID(ctx, r, "id")
 	if err != nil {
 		return err
 	}
@@ -120,14 +169,4 @@ func (s *Server) rotateWebhookSecret(ctx context.Context, r *request, session se
 		return ofDeveloper(err)
 	}
 	return writeValue(r.http, fasthttp.StatusOK, map[string]any{"id": id, "secret": secret})
-}
-
-// webhookID reads the path's id; what is no UUID names nothing.
-func webhookID(ctx context.Context, r *request) (uuid.UUID, error) {
-	segment, _ := r.http.UserValue("id").(string)
-	id, err := uuid.Parse(segment)
-	if err != nil {
-		return uuid.Nil, notFound(ctx, r)
-	}
-	return id, nil
 }

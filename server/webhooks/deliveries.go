@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"examprep.dev/server/audit"
 	"examprep.dev/server/postgres/webhooksdb"
 )
 
@@ -41,23 +42,27 @@ type DeliveryPage struct {
 }
 
 // Deliveries returns up to limit (1 to MaxDeliveryPage) deliveries of one of an account's endpoints, newest first, from
-// before the delivery named before (uuid.Nil: from the newest on). Walking from page to page by the last delivery of each
+// before the delivery named before (invalid: from the newest on). Walking from page to page by the last delivery of each
 // finds everything that was there when the walk began, once, however many come meanwhile. A before that is none of these
 // deliveries is a *ValidationError.
-func (e *Endpoints) Deliveries(ctx context.Context, account, endpoint, before uuid.UUID, limit int) (DeliveryPage, error) {
+func (e *Endpoints) Deliveries(
+	ctx context.Context, account, endpoint uuid.UUID, before uuid.NullUUID, limit int,
+) (DeliveryPage, error) {
 	if limit < 1 || limit > MaxDeliveryPage {
 		return DeliveryPage{}, &ValidationError{Field: "limit", Detail: fmt.Sprintf("must be 1 to %d", MaxDeliveryPage)}
 	}
 	if _, err := e.Get(ctx, account, endpoint); err != nil {
 		return DeliveryPage{}, err
 	}
-	if before == uuid.Nil {
-		before = uuid.Max
-	} else if err := e.isDelivery(ctx, account, endpoint, before); err != nil {
-		return DeliveryPage{}, err
+	from := uuid.Max
+	if before.Valid {
+		from = before.UUID
+		if err := e.isDelivery(ctx, account, endpoint, from); err != nil {
+			return DeliveryPage{}, err
+		}
 	}
 	rows, err := e.queries.DeliveriesOfEndpoint(ctx, webhooksdb.DeliveriesOfEndpointParams{
-		EndpointID: endpoint, AccountID: account, Before: before, Page: int32(limit) + 1,
+		EndpointID: endpoint, AccountID: account, Before: from, Page: int32(limit) + 1,
 	})
 	if err != nil {
 		return DeliveryPage{}, fmt.Errorf("list deliveries: %w", err)
@@ -99,7 +104,8 @@ func deliveryOf(row webhooksdb.DeliveriesOfEndpointRow) Delivery {
 // and its id are the same: a receiver that has it already sees that. A *DisabledError says that nothing is sent to the
 // endpoint.
 func (e *Endpoints) Redeliver(ctx context.Context, account, endpoint, delivery uuid.UUID) (uuid.UUID, error) {
-	return e.send(ctx, account, endpoint, func(q *webhooksdb.Queries) (uuid.UUID, error) {
+	again := audit.Entry{Action: audit.WebhookRedeliver, Detail: map[string]any{"redelivered": delivery}}
+	return e.send(ctx, account, endpoint, again, func(q *webhooksdb.Queries) (uuid.UUID, error) {
 		id, err := q.Redeliver(ctx, webhooksdb.RedeliverParams{DeliveryID: delivery, EndpointID: endpoint, AccountID: account})
 		if errors.Is(err, pgx.ErrNoRows) {
 			return uuid.Nil, &NotFoundError{ID: delivery.String()}
@@ -115,18 +121,19 @@ func (e *Endpoints) Test(ctx context.Context, account, endpoint uuid.UUID, now t
 	if err != nil {
 		return uuid.Nil, err
 	}
-	return e.send(ctx, account, endpoint, func(q *webhooksdb.Queries) (uuid.UUID, error) {
+	test := audit.Entry{Action: audit.WebhookTest, Detail: map[string]any{}}
+	return e.send(ctx, account, endpoint, test, func(q *webhooksdb.Queries) (uuid.UUID, error) {
 		return q.RecordForEndpoint(ctx, webhooksdb.RecordForEndpointParams{
 			EventID: event.ID, Kind: string(event.Kind), AccountID: event.Account, Body: event.Body, EndpointID: endpoint,
 		})
 	})
 }
 
-// send writes one delivery to one of an account's endpoints, a resource's too, and wakes the relays. Whether the endpoint
-// is enabled is asked last, so that what does not exist is not found whatever its state. Its row is not locked: a
-// delivery to an endpoint that is turned off meanwhile is refused its lease.
+// send writes one delivery to one of an account's endpoints, a resource's too, records it, and wakes the relays. Whether
+// the endpoint is enabled is asked last, so that what does not exist is not found whatever its state. Its row is not
+// locked: a delivery to an endpoint that is turned off meanwhile is refused its lease.
 func (e *Endpoints) send(
-	ctx context.Context, account, endpoint uuid.UUID, write func(*webhooksdb.Queries) (uuid.UUID, error),
+	ctx context.Context, account, endpoint uuid.UUID, entry audit.Entry, write func(*webhooksdb.Queries) (uuid.UUID, error),
 ) (uuid.UUID, error) {
 	var id uuid.UUID
 	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
@@ -144,7 +151,9 @@ func (e *Endpoints) send(
 		if row.Status != StatusEnabled {
 			return &DisabledError{Reason: row.DisabledReason}
 		}
-		return nil
+		entry.Account, entry.Target = account, endpoint.String()
+		entry.Detail["delivery_id"] = id
+		return audit.Record(ctx, tx, entry)
 	})
 	if err != nil {
 		return uuid.Nil, fmt.Errorf("write delivery: %w", err)

@@ -39,12 +39,12 @@ func TestATestEventAndARedeliveryArrive(t *testing.T) {
 		t.Error("the redelivery differs from the delivery")
 	}
 	b.until(t, 2, inState, "delivered")
-	page, err := b.endpoints.Deliveries(t.Context(), account, made.ID, uuid.Nil, 1)
+	page, err := b.endpoints.Deliveries(t.Context(), account, made.ID, uuid.NullUUID{}, 1)
 	if newest := page.Deliveries; err != nil || !page.More || len(newest) != 1 || newest[0].ID != again || newest[0].LastStatus != 200 ||
 		newest[0].Attempts != 1 || newest[0].Kind != KindTest {
 		t.Errorf("newest delivery %+v, %v", page, err)
 	}
-	page, err = b.endpoints.Deliveries(t.Context(), account, made.ID, again, 10)
+	page, err = b.endpoints.Deliveries(t.Context(), account, made.ID, uuid.NullUUID{UUID: again, Valid: true}, 10)
 	if err != nil || page.More || len(page.Deliveries) != 1 || page.Deliveries[0].ID != sent {
 		t.Errorf("next page %+v, %v", page, err)
 	}
@@ -77,7 +77,7 @@ func TestAMovedEndpointTakesNothingOfTheFormerAccountAlong(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.scoredBy(t, ada)
-	before, err := b.endpoints.Deliveries(t.Context(), ada, adas.ID, uuid.Nil, 10)
+	before, err := b.endpoints.Deliveries(t.Context(), ada, adas.ID, uuid.NullUUID{}, 10)
 	if err != nil || len(before.Deliveries) != 1 {
 		t.Fatalf("before the move: %+v, %v", before, err)
 	}
@@ -89,7 +89,7 @@ func TestAMovedEndpointTakesNothingOfTheFormerAccountAlong(t *testing.T) {
 	if again, err := b.endpoints.ApplyManaged(t.Context(), want); err != nil || again.ID != bobs.ID {
 		t.Errorf("applied again: %+v, %v", again, err)
 	}
-	if page, err := b.endpoints.Deliveries(t.Context(), bob, bobs.ID, uuid.Nil, 10); err != nil || len(page.Deliveries) != 0 {
+	if page, err := b.endpoints.Deliveries(t.Context(), bob, bobs.ID, uuid.NullUUID{}, 10); err != nil || len(page.Deliveries) != 0 {
 		t.Errorf("the next account sees %+v, %v", page, err)
 	}
 	if _, err := b.endpoints.Redeliver(t.Context(), bob, bobs.ID, before.Deliveries[0].ID); !is[*NotFoundError](err) {
@@ -128,14 +128,14 @@ func TestDeliveriesOfAnotherAccountsEventsAreNotThere(t *testing.T) {
 	}
 	b.scoredBy(t, ada)
 	b.happen(t, 1)
-	all, err := b.endpoints.Deliveries(t.Context(), ada, made.ID, uuid.Nil, 10)
+	all, err := b.endpoints.Deliveries(t.Context(), ada, made.ID, uuid.NullUUID{}, 10)
 	if err != nil || len(all.Deliveries) != 2 {
 		t.Fatalf("the owner sees %+v, %v", all, err)
 	}
 	if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_endpoints SET account_id = $1", bob); err != nil {
 		t.Fatal(err)
 	}
-	page, err := b.endpoints.Deliveries(t.Context(), bob, made.ID, uuid.Nil, 10)
+	page, err := b.endpoints.Deliveries(t.Context(), bob, made.ID, uuid.NullUUID{}, 10)
 	if err != nil || len(page.Deliveries) != 1 || page.Deliveries[0].Kind != KindContentUpdated {
 		t.Errorf("another sees %+v, %v, want what is everyone's", page, err)
 	}
@@ -144,7 +144,7 @@ func TestDeliveriesOfAnotherAccountsEventsAreNotThere(t *testing.T) {
 	if _, err := b.endpoints.Redeliver(t.Context(), bob, made.ID, adas); !is[*NotFoundError](err) {
 		t.Errorf("resent: got %v, want a NotFoundError", err)
 	}
-	if _, err := b.endpoints.Deliveries(t.Context(), bob, made.ID, adas, 10); !is[*ValidationError](err) {
+	if _, err := b.endpoints.Deliveries(t.Context(), bob, made.ID, uuid.NullUUID{UUID: adas, Valid: true}, 10); !is[*ValidationError](err) {
 		t.Errorf("as a cursor: got %v, want a ValidationError", err)
 	}
 }
@@ -157,7 +157,7 @@ func TestNothingIsSentToADisabledEndpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.scoredBy(t, account)
-	page, err := b.endpoints.Deliveries(t.Context(), account, made.ID, uuid.Nil, 1)
+	page, err := b.endpoints.Deliveries(t.Context(), account, made.ID, uuid.NullUUID{}, 1)
 	if err != nil || len(page.Deliveries) != 1 {
 		t.Fatal(page, err)
 	}

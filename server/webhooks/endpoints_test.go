@@ -90,7 +90,7 @@ func TestAnothersEndpointIsNotThereAndAResourcesIsReadOnly(t *testing.T) {
 	}
 	for name, call := range map[string]func() error{
 		"test":       func() error { _, err := b.endpoints.Test(t.Context(), mine, made.ID, time.Now()); return err },
-		"deliveries": func() error { _, err := b.endpoints.Deliveries(t.Context(), mine, made.ID, uuid.Nil, 10); return err },
+		"deliveries": func() error { _, err := b.endpoints.Deliveries(t.Context(), mine, made.ID, uuid.NullUUID{}, 10); return err },
 		"redeliver":  func() error { _, err := b.endpoints.Redeliver(t.Context(), mine, made.ID, uuid.New()); return err },
 	} {
 		if err := call(); !is[*NotFoundError](err) {

@@ -23,7 +23,7 @@ const (
 	WebhookCreate       Action = "webhook.create"
 	WebhookUpdate       Action = "webhook.update"
 	WebhookDelete       Action = "webhook.delete"
-	WebhookRotateSecret Action = "webhook.rotate_secret"
+	WebhookRotateSecret Action = "webhook.rotate_secret" //nolint:gosec // the name of an action
 	WebhookTest         Action = "webhook.test"
 	WebhookRedeliver    Action = "webhook.redeliver"
 	SessionBegin        Action = "session.begin"

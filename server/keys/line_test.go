@@ -1,6 +1,7 @@
 package keys_test
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/url"
@@ -39,15 +40,15 @@ func newLine(t *testing.T, cfg *pgx.ConnConfig) *line {
 			if err != nil {
 				return
 			}
-			l.connect(t, client)
+			l.connect(t.Context(), client)
 		}
 	})
 	t.Cleanup(func() { _ = listener.Close(); l.cut(); l.done.Wait() })
 	return l
 }
 
-func (l *line) connect(t *testing.T, client net.Conn) {
-	server, err := new(net.Dialer).DialContext(t.Context(), "tcp", l.server)
+func (l *line) connect(ctx context.Context, client net.Conn) {
+	server, err := new(net.Dialer).DialContext(ctx, "tcp", l.server)
 	if err != nil {
 		_ = client.Close()
 		return

@@ -21,5 +21,6 @@
 // Mistakes of a caller are *ValidationError, *NotFoundError, *ManagedError, *LimitError and *DisabledError; all else is
 // pgx's or go-redis's error, wrapped. Secrets, bodies and learners are never logged.
 //
-// It imports neither an HTTP server framework nor anything of Kubernetes, and no other domain package.
+// It imports neither an HTTP server framework nor anything of Kubernetes, and no other domain package but audit: who
+// changes an endpoint is recorded in the transaction that does it.
 package webhooks

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"examprep.dev/server/audit"
 	"examprep.dev/server/postgres/webhooksdb"
 )
 
@@ -102,7 +103,10 @@ func (e *Endpoints) Register(ctx context.Context, r Registration) (Endpoint, str
 		if err != nil {
 			return err
 		}
-		return e.addSecret(ctx, q, id, secret)
+		if err := e.addSecret(ctx, q, id, secret); err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, registration(registered))
 	})
 	if err != nil {
 		return Endpoint{}, "", fmt.Errorf("register endpoint: %w", err)
@@ -169,18 +173,19 @@ func (e *Endpoints) Update(ctx context.Context, account, id uuid.UUID, change Ch
 		return Endpoint{}, err
 	}
 	var updated webhooksdb.WebhookEndpoint
-	err := e.withLocked(ctx, account, id, func(q *webhooksdb.Queries, row webhooksdb.WebhookEndpoint) error {
+	err := e.withLocked(ctx, account, id, func(q *webhooksdb.Queries, row webhooksdb.WebhookEndpoint) (audit.Entry, error) {
 		updated = row
 		want := change.of(row)
+		entry := update(row, want)
 		if same(row, want) {
-			return nil
+			return entry, nil
 		}
 		var err error
 		updated, err = q.ChangeEndpoint(ctx, want)
 		if err != nil || want.Status != StatusDisabled {
-			return err
+			return entry, err
 		}
-		return cancelSome(ctx, q, id)
+		return entry, cancelSome(ctx, q, id)
 	})
 	if err != nil {
 		return Endpoint{}, err
@@ -222,8 +227,8 @@ func (c Change) of(row webhooksdb.WebhookEndpoint) webhooksdb.ChangeEndpointPara
 // Delete removes an endpoint. What is pending for it is cancelled: nothing is delivered once Delete has returned, but
 // for a try that is on its way already.
 func (e *Endpoints) Delete(ctx context.Context, account, id uuid.UUID) error {
-	return e.withLocked(ctx, account, id, func(q *webhooksdb.Queries, _ webhooksdb.WebhookEndpoint) error {
-		return remove(ctx, q, id)
+	return e.withLocked(ctx, account, id, func(q *webhooksdb.Queries, row webhooksdb.WebhookEndpoint) (audit.Entry, error) {
+		return removal(row), remove(ctx, q, id)
 	})
 }
 
@@ -231,8 +236,8 @@ func (e *Endpoints) Delete(ctx context.Context, account, id uuid.UUID) error {
 // the next rotation.
 func (e *Endpoints) RotateSecret(ctx context.Context, account, id uuid.UUID) (string, error) {
 	secret := NewSecret()
-	err := e.withLocked(ctx, account, id, func(q *webhooksdb.Queries, _ webhooksdb.WebhookEndpoint) error {
-		return e.rotate(ctx, q, id, secret)
+	err := e.withLocked(ctx, account, id, func(q *webhooksdb.Queries, _ webhooksdb.WebhookEndpoint) (audit.Entry, error) {
+		return audit.Entry{Action: audit.WebhookRotateSecret}, e.rotate(ctx, q, id, secret)
 	})
 	if err != nil {
 		return "", err
@@ -240,9 +245,11 @@ func (e *Endpoints) RotateSecret(ctx context.Context, account, id uuid.UUID) (st
 	return secret, nil
 }
 
-// withLocked runs change in a transaction that holds the endpoint's row. A resource's endpoint is refused.
+// withLocked runs change in a transaction that holds the endpoint's row, and records there what it says it did. A
+// resource's endpoint is refused.
 func (e *Endpoints) withLocked(
-	ctx context.Context, account, id uuid.UUID, change func(*webhooksdb.Queries, webhooksdb.WebhookEndpoint) error,
+	ctx context.Context, account, id uuid.UUID,
+	change func(*webhooksdb.Queries, webhooksdb.WebhookEndpoint) (audit.Entry, error),
 ) error {
 	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
 		q := e.queries.WithTx(tx)
@@ -255,7 +262,12 @@ func (e *Endpoints) withLocked(
 		case row.ManagedBy != nil:
 			return &ManagedError{Owner: *row.ManagedBy}
 		}
-		return change(q, row)
+		entry, err := change(q, row)
+		if err != nil {
+			return err
+		}
+		entry.Account, entry.Target = account, id.String()
+		return audit.Record(ctx, tx, entry)
 	})
 	if err != nil {
 		return fmt.Errorf("change endpoint: %w", err)

@@ -5,8 +5,6 @@ import (
 	"sync"
 
 	"github.com/valyala/fasthttp"
-
-	"examprep.dev/server/catalog"
 )
 
 const (
@@ -21,9 +19,9 @@ const (
 
 func worthCompressing(body []byte) bool { return len(body) >= compressFrom }
 
-// compressions keeps documents in their compressed forms, by ETag. Only the catalogue's documents are compressed: they
-// are the same for everyone, so the work is done once. A page of questions would have to be compressed for each request,
-// at many times the CPU that the request takes otherwise.
+// compressions keeps representations in their compressed forms, by ETag. Only what is the same for everyone is compressed,
+// so the work is done once. A page of questions would have to be compressed for each request, at many times the CPU that
+// the request takes otherwise.
 //
 // When one generation is full the older one is dropped, so whatever is in use moves along and memory stays bounded.
 type compressions struct {
@@ -43,9 +41,9 @@ func newCompressions() *compressions {
 	return &compressions{young: make(map[compressionKey][]byte), budget: compressionBudget, compressWith: compress}
 }
 
-// get returns document in coding, under an ETag of its own (a strong ETag stands for bytes), and whether it is smaller.
-func (c *compressions) get(document catalog.Document, coding coding) (compressed catalog.Document, smaller bool) {
-	key := compressionKey{document.ETag, coding}
+// get returns plain in coding, under an ETag of its own (a strong ETag stands for bytes), and whether it is smaller.
+func (c *compressions) get(plain representation, coding coding) (compressed representation, smaller bool) {
+	key := compressionKey{plain.etag, coding}
 	c.mu.RLock()
 	body, young := c.young[key]
 	if !young {
@@ -53,12 +51,15 @@ func (c *compressions) get(document catalog.Document, coding coding) (compressed
 	}
 	c.mu.RUnlock()
 	if body == nil {
-		body = c.compressWith(coding, document.JSON)
+		body = c.compressWith(coding, plain.body)
 	}
 	if !young {
 		c.keep(key, body)
 	}
-	return catalog.Document{JSON: body, ETag: codedETag(document.ETag, coding)}, len(body) < len(document.JSON)
+	smaller = len(body) < len(plain.body)
+	compressed = plain
+	compressed.body, compressed.etag = body, codedETag(plain.etag, coding)
+	return compressed, smaller
 }
 
 func (c *compressions) keep(key compressionKey, body []byte) {

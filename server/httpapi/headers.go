@@ -20,8 +20,10 @@ var (
 	// cacheRevalidate: keep it, but ask each time. A republished exam must be seen at once, and a 304 costs next to
 	// nothing.
 	cacheRevalidate = []byte("private, no-cache")
-	cacheNothing    = []byte("no-store")
-	varyEncoding    = []byte("Accept-Encoding")
+	// cachePublic is the same for what is no key's: one copy serves all.
+	cachePublic  = []byte("public, no-cache")
+	cacheNothing = []byte("no-store")
+	varyEncoding = []byte("Accept-Encoding")
 )
 
 // representationHeaders describe a body that an error replaces.

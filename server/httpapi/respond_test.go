@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"testing"
-
-	"examprep.dev/server/catalog"
 )
 
 func TestIfNoneMatch(t *testing.T) {
@@ -53,8 +51,8 @@ func TestCompressionsAreKeptWithinTheirBudget(t *testing.T) {
 	kept := newCompressions()
 	kept.budget = 1000
 	kept.compressWith = func(coding, []byte) []byte { calls++; return bytes.Repeat([]byte{'x'}, 100) }
-	document := func(i int) catalog.Document {
-		return catalog.Document{JSON: make([]byte, 2000), ETag: fmt.Sprintf("%q", fmt.Sprint(i))}
+	document := func(i int) representation {
+		return representation{body: make([]byte, 2000), etag: fmt.Sprintf("%q", fmt.Sprint(i))}
 	}
 	for i := range 100 {
 		kept.get(document(i), codingGzip)
@@ -64,8 +62,8 @@ func TestCompressionsAreKeptWithinTheirBudget(t *testing.T) {
 	}
 	before := calls
 	compressed, smaller := kept.get(document(99), codingGzip)
-	if calls != before || !smaller || compressed.ETag != `"99-gzip"` {
-		t.Errorf("not kept: %d calls, ETag %s", calls-before, compressed.ETag)
+	if calls != before || !smaller || compressed.etag != `"99-gzip"` {
+		t.Errorf("not kept: %d calls, ETag %s", calls-before, compressed.etag)
 	}
 	if kept.get(document(0), codingGzip); calls != before+1 {
 		t.Error("what nobody asked for is kept still")

@@ -50,6 +50,9 @@ func (s *Server) routes() []route {
 		{post, "/v1/exam-prep/{exam_key}/mock-exams/questions", "getMockQuestionPage", accessKey, waits, s.getMockQuestionPage},
 		{post, "/v1/exam-prep/{exam_key}/mock-exams/submit", "submitMockAttempt", accessKey, waits, s.submitMockAttempt},
 		{get, "/v1/exam-prep/{exam_key}/mock-exams/history", "listMockAttempts", accessKey, waits, s.listMockAttempts},
+		{get, "/v1/openapi.json", "getOpenAPI", accessOpen, !waits, s.getOpenAPI},
+		{get, "/docs", "getDocs", accessOpen, !waits, s.getDocs},
+		{get, "/docs/{asset}", "getDocs", accessOpen, !waits, s.getDocsAsset},
 	}, s.developerRoutes()...)
 }
 

@@ -122,8 +122,10 @@ type Server struct {
 	metrics      *metrics
 	list         *examList
 	compressions *compressions
-	http         *fasthttp.Server
-	requests     sync.Pool
+	// reference is loaded when somebody first asks for it.
+	reference func() (*reference, error)
+	http      *fasthttp.Server
+	requests  sync.Pool
 
 	// life is every request's context; it ends when the grace is over.
 	life     context.Context //nolint:containedctx // a server's own life, not a call's
@@ -137,6 +139,7 @@ func New(cfg Config, deps Deps) *Server {
 		cfg: cfg.withDefaults(), gate: deps.Gate, catalog: deps.Catalog, attempts: deps.Attempts,
 		developer: deps.Developer, logger: deps.Logger, tracer: deps.Tracer,
 		metrics: newMetrics(deps.Registerer), list: newExamList(), compressions: newCompressions(),
+		reference: sync.OnceValues(loadReference),
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.http = &fasthttp.Server{

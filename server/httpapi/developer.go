@@ -12,7 +12,8 @@ import (
 	"examprep.dev/server/webhooks"
 )
 
-// Developer is what the routes under /v1/developer stand on: signed-in people manage keys and webhooks there.
+// Developer is what the routes under /v1/developer stand on: signed-in people manage keys and webhooks there,
+// and see how often their keys were used.
 type Developer struct {
 	SignIn   SignIn
 	Sessions Sessions
@@ -22,6 +23,15 @@ type Developer struct {
 	Environment string
 	// SessionLifetime is the cookie's: the session's absolute time-out.
 	SessionLifetime time.Duration
+	// Now is the clock; nil for time.Now.
+	Now func() time.Time
+}
+
+func (d *Developer) now() time.Time {
+	if d.Now == nil {
+		return time.Now()
+	}
+	return d.Now()
 }
 
 // developerRoutes is empty where no OpenID Connect provider is configured: the paths do not exist then.
@@ -52,6 +62,7 @@ func (s *Server) developerRoutes() []route {
 		{post, "/v1/developer/webhooks/{id}/test", "testWebhook", accessOpen, waits, s.signedIn(s.testWebhook)},
 		{get, "/v1/developer/webhooks/{id}/deliveries", "listWebhookDeliveries", accessOpen, waits, s.signedIn(s.listWebhookDeliveries)},
 		{post, "/v1/developer/webhooks/{id}/deliveries/{delivery_id}/redeliver", "redeliverWebhookDelivery", accessOpen, waits, s.signedIn(s.redeliverWebhookDelivery)},
+		{get, "/v1/developer/usage", "getUsage", accessOpen, waits, s.signedIn(s.getUsage)},
 	}
 }
 

@@ -1,0 +1,122 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/sessions"
+)
+
+// The days that one answer may span, both ends included, and what it spans where nothing is said.
+const (
+	maxUsageDays      = 31
+	maxUsageDaysOfKey = 366 // with key_prefix
+	defaultUsageDays  = 30
+)
+
+const oneDay = 24 * time.Hour
+
+// counts are sums of requests.
+type counts struct {
+	Requests    int64 `json:"requests"`
+	RateLimited int64 `json:"rate_limited"`
+	// BillableRequests are those of Requests that are billed: in production all, else none.
+	BillableRequests int64 `json:"billable_requests"`
+}
+
+// usageOfDay is what a key was used on a UTC day.
+type usageOfDay struct {
+	Day    string `json:"day"`
+	Prefix string `json:"key_prefix"`
+	counts
+}
+
+// usageReport is the answer of getUsage, by day, then prefix.
+type usageReport struct {
+	Environment string       `json:"environment"`
+	From        string       `json:"from"`
+	To          string       `json:"to"`
+	Usage       []usageOfDay `json:"usage"`
+	Total       counts       `json:"total"`
+}
+
+// getUsage tells how often the account's keys were used, by day.
+func (s *Server) getUsage(ctx context.Context, r *request, session sessions.Session) error {
+	query, err := decodeUsageQuery(r.http.URI().QueryString(), s.developer.now())
+	if err != nil {
+		return err
+	}
+	query.Account = session.AccountID
+	found, err := s.developer.Keys.Usage(ctx, query)
+	if _, unknown := errors.AsType[*keys.UnknownKeyError](err); unknown {
+		return validationFailed(fieldError{"key_prefix", "must be the prefix of a key of the account"})
+	}
+	if err != nil {
+		return err
+	}
+	return writeValue(r.http, fasthttp.StatusOK, newUsageReport(s.developer.Environment, query, found))
+}
+
+func newUsageReport(environment string, query keys.UsageQuery, found []keys.DailyUsage) usageReport {
+	report := usageReport{
+		Environment: environment, From: query.From.Format(time.DateOnly), To: query.To.Format(time.DateOnly),
+		Usage: make([]usageOfDay, len(found)),
+	}
+	for i, usage := range found {
+		of := counts{Requests: usage.Requests, RateLimited: usage.RateLimited}
+		if environment == string(postgres.Production) {
+			of.BillableRequests = usage.Requests
+		}
+		report.Usage[i] = usageOfDay{Day: usage.Day.Format(time.DateOnly), Prefix: usage.KeyPrefix, counts: of}
+		report.Total.Requests += of.Requests
+		report.Total.RateLimited += of.RateLimited
+		report.Total.BillableRequests += of.BillableRequests
+	}
+	return report
+}
+
+// decodeUsageQuery reads which days are asked for, and of which key.
+func decodeUsageQuery(raw []byte, now time.Time) (keys.UsageQuery, error) {
+	var query keys.UsageQuery
+	var from *time.Time
+	to := now.UTC().Truncate(oneDay)
+	if err := decodeQuery(raw,
+		queryDay("from", func(day time.Time) { from = &day }),
+		queryDay("to", func(day time.Time) { to = day }),
+		queryKeyPrefix("key_prefix", &query.KeyPrefix),
+	); err != nil {
+		return query, err
+	}
+	query.From, query.To = to.AddDate(0, 0, 1-defaultUsageDays), to
+	if from != nil {
+		query.From = *from
+	}
+	most, hint := maxUsageDays, fmt.Sprintf(", or %d with key_prefix", maxUsageDaysOfKey)
+	if query.KeyPrefix != "" {
+		most, hint = maxUsageDaysOfKey, ""
+	}
+	switch {
+	case query.From.After(to):
+		return query, validationFailed(fieldError{"from", "must not lie after to, which is today unless it is given"})
+	case query.From.Before(to.AddDate(0, 0, 1-most)):
+		return query, validationFailed(fieldError{"from", fmt.Sprintf("and to must span at most %d days%s", most, hint)})
+	}
+	return query, nil
+}
+
+func queryDay(name string, take func(time.Time)) queryField {
+	return queryField{name, func(value string) string {
+		day, err := time.Parse(time.DateOnly, value)
+		if err != nil {
+			return "must be a day, as YYYY-MM-DD"
+		}
+		take(day)
+		return ""
+	}}
+}

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"net/url"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 // SignIn leads a developer through the OpenID Connect provider; *sessions.SignIn is one.
 type SignIn interface {
 	Begin(ctx context.Context) (address, token string, err error)
-	Complete(ctx context.Context, token, state, code string) (string, error)
+	Complete(ctx context.Context, token string, back sessions.Callback) (string, error)
 }
 
 // Sessions knows who is signed in; *sessions.Store is one.
@@ -72,10 +73,17 @@ func checkOrigin(ctx *fasthttp.RequestCtx) error {
 		return nil
 	}
 	parsed, err := url.Parse(origin)
-	if err != nil || parsed.Host != string(ctx.Host()) {
+	if err != nil || parsed.Host != string(ctx.Host()) || !keepsCookies(parsed) {
 		return refused
 	}
 	return nil
+}
+
+// keepsCookies tells whether pages of an origin can have the session cookie, which is Secure: HTTPS, or this machine. A
+// page of the same host without TLS may be anybody's on the way.
+func keepsCookies(origin *url.URL) bool {
+	address, err := netip.ParseAddr(origin.Hostname())
+	return origin.Scheme == "https" || origin.Hostname() == "localhost" || err == nil && address.IsLoopback()
 }
 
 // beginSignIn sends the browser to the provider.
@@ -89,25 +97,56 @@ func (s *Server) beginSignIn(ctx context.Context, r *request) error {
 	return nil
 }
 
-// completeSignIn takes what the provider sent back.
+// completeSignIn takes what the provider sent back. Its address holds a code: nothing that follows may tell it on.
 func (s *Server) completeSignIn(ctx context.Context, r *request) error {
-	query := r.http.QueryArgs()
-	token, err := s.developer.SignIn.Complete(ctx, string(r.http.Request.Header.Cookie(cookieSignIn)),
-		string(query.Peek("state")), string(query.Peek("code")))
-	if refused, ok := errors.AsType[*sessions.RefusedError](err); ok {
-		s.logger.InfoContext(ctx, "sign-in refused", "request_id", string(r.id), "reason", refused.Reason)
-		return &apiError{status: fasthttp.StatusUnauthorized, code: codeUnauthorized, bySession: true, detail: "The sign-in was not accepted. Begin again: GET /v1/developer/sign-in"}
-	}
-	if away, ok := errors.AsType[*sessions.ProviderError](err); ok {
-		s.logger.WarnContext(ctx, "sign-in failed at the provider", "request_id", string(r.id), "code", away.Code)
-	}
+	r.http.Response.Header.Set("Referrer-Policy", "no-referrer")
+	back, err := decodeCallback(r.http.URI().QueryString())
 	if err != nil {
 		return err
+	}
+	token, err := s.developer.SignIn.Complete(ctx, string(r.http.Request.Header.Cookie(cookieSignIn)), back)
+	if err != nil {
+		return s.ofSignIn(ctx, r, err)
+	}
+	// The session that this browser had, or was made to have, does not live on beside the new one.
+	if err := s.developer.Sessions.End(ctx, string(r.http.Request.Header.Cookie(cookieSession))); err != nil {
+		s.logger.WarnContext(ctx, "the session before a sign-in was not ended", "request_id", string(r.id), "error", err)
 	}
 	setCookie(r.http, cookieSignIn, "", 0)
 	setCookie(r.http, cookieSession, token, s.developer.SessionLifetime)
 	redirect(r.http, sessionPath)
 	return nil
+}
+
+// decodeCallback reads the parameters of RFC 6749 §4.1.2 and RFC 9207; what a provider sends beside them is ignored.
+func decodeCallback(query []byte) (back sessions.Callback, err error) {
+	err = decodeQuery(query,
+		queryText("state", &back.State, 128),
+		queryText("code", &back.Code, 4096),
+		queryText("iss", &back.Issuer, 1024),
+		queryText("error", &back.Error, 128),
+	)
+	return back, err
+}
+
+// ofSignIn turns a sign-in that did not succeed into its answer.
+func (s *Server) ofSignIn(ctx context.Context, r *request, err error) error {
+	if away, ok := errors.AsType[*sessions.ProviderError](err); ok {
+		s.logger.WarnContext(ctx, "sign-in failed at the provider", "request_id", string(r.id), "code", away.Code)
+	}
+	refused, ok := errors.AsType[*sessions.RefusedError](err)
+	if !ok {
+		return err
+	}
+	s.logger.InfoContext(ctx, "sign-in refused", "request_id", string(r.id), "reason", refused.Reason)
+	detail := "The sign-in was not accepted."
+	if refused.ByProvider {
+		detail = "You were not signed in at the provider."
+	}
+	return &apiError{
+		status: fasthttp.StatusUnauthorized, code: codeUnauthorized, bySession: true,
+		detail: detail + " Begin again: GET /v1/developer/sign-in",
+	}
 }
 
 // getSession tells who is signed in.
@@ -121,14 +160,15 @@ func (s *Server) getSession(_ context.Context, r *request, session sessions.Sess
 
 // deleteSession signs out; with ?everywhere=true out of every session of the account.
 func (s *Server) deleteSession(ctx context.Context, r *request, session sessions.Session) error {
-	var err error
-	switch string(r.http.QueryArgs().Peek("everywhere")) {
-	case "", "false":
-		err = s.developer.Sessions.End(ctx, string(r.http.Request.Header.Cookie(cookieSession)))
-	case "true":
+	var everywhere bool
+	err := decodeQuery(r.http.URI().QueryString(), queryBoolean("everywhere", &everywhere))
+	if err != nil {
+		return err
+	}
+	if everywhere {
 		err = s.developer.Sessions.EndAll(ctx, session)
-	default:
-		return validationFailed(fieldError{"everywhere", "must be true or false"})
+	} else {
+		err = s.developer.Sessions.End(ctx, string(r.http.Request.Header.Cookie(cookieSession)))
 	}
 	if err != nil {
 		return err

@@ -1,14 +1,20 @@
 package sessions
 
-// RefusedError is a sign-in that cannot be accepted. Reason is for the log: a fixed text that holds nothing that was sent.
-type RefusedError struct{ Reason string }
+// RefusedError is a sign-in that cannot be accepted.
+type RefusedError struct {
+	// Reason is for the log: a fixed text that holds nothing that was sent.
+	Reason string
+	// ByProvider says that the provider sent the person back without having signed them in, mostly because they did not
+	// want to.
+	ByProvider bool
+}
 
 func (e *RefusedError) Error() string { return "sign-in refused: " + e.Reason }
 
 // ProviderError says that the OpenID Connect provider is away, overloaded, or does not accept this service's
 // registration. It says nothing about the person who signs in.
 type ProviderError struct {
-	// Code is for the log: an error code of RFC 6749 §5.2 as the provider gave it, or "unreachable".
+	// Code is for the log: an error code of RFC 6749, the meaning of an HTTP status, or "unreachable".
 	Code string
 	Err  error
 }

@@ -6,9 +6,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -16,81 +19,181 @@ import (
 	"golang.org/x/oauth2"
 )
 
+const (
+	// providerTimeout bounds each call to the provider: discovery, keys, token endpoint.
+	providerTimeout = 5 * time.Second
+	// maxAnswer bounds what is read of each of its answers.
+	maxAnswer = 1 << 20
+	// discoveryLife is how long its configuration and its keys are believed: then they are read again, so that a key
+	// that it took back is not accepted for longer.
+	discoveryLife = 10 * time.Minute
+)
+
 const codeUnreachable = "unreachable"
 
 // knownProvider is what discovery tells of a provider.
 type knownProvider struct {
+	*oidc.Provider
+
 	issuer     string
 	endpoint   oauth2.Endpoint
 	keys       oidc.KeySet
 	algorithms []string
+	authStyles []oauth2.AuthStyle
+	// saysIssuer tells that each of its callbacks names it (RFC 9207).
+	saysIssuer   bool
+	discoveredAt time.Time
+}
+
+// newClient is what the provider is asked with. It follows no redirect, which could carry a code and the client's secret
+// to another host, and reads no more of an answer than any can have.
+func newClient() *http.Client {
+	return &http.Client{
+		Timeout:       providerTimeout,
+		Transport:     boundedAnswers{http.DefaultTransport},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// boundedAnswers cuts bodies off: go-oidc reads them whole.
+type boundedAnswers struct{ http.RoundTripper }
+
+// RoundTrip is http.RoundTripper's.
+func (b boundedAnswers) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := b.RoundTripper.RoundTrip(request)
+	if err == nil {
+		response.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(response.Body, maxAnswer), response.Body}
+	}
+	return response, err //nolint:wrapcheck // the client's own error
+}
+
+// client discovers the provider once for as long as that holds, however many sign in at the same time; while it is away
+// each sign-in tries anew, and what was known of it goes on to serve.
+func (s *SignIn) client(ctx context.Context) (*oauth2.Config, *knownProvider, error) {
+	provider := s.discovered.Load()
+	if provider == nil || s.store.now().Sub(provider.discoveredAt) >= discoveryLife {
+		found, err := s.discover(ctx)
+		if err == nil {
+			provider = found
+		}
+		if provider == nil {
+			return nil, nil, &ProviderError{Code: codeUnreachable, Err: err}
+		}
+	}
+	return &oauth2.Config{
+		ClientID: s.provider.ClientID, ClientSecret: s.provider.ClientSecret, RedirectURL: s.provider.RedirectURL,
+		Endpoint: provider.endpoint, Scopes: []string{oidc.ScopeOpenID, "email"},
+	}, provider, nil
+}
+
+// discover asks the provider, once for all who wait for it, each as long as their own time lasts.
+func (s *SignIn) discover(ctx context.Context) (*knownProvider, error) {
+	// The provider's key set refreshes itself long after this request: it must not inherit its end.
+	lasting := oidc.ClientContext(context.WithoutCancel(ctx), s.http)
+	answer := s.discovery.DoChan("", func() (any, error) {
+		found, err := discover(lasting, s.provider)
+		if err != nil {
+			return nil, err
+		}
+		found.discoveredAt = s.store.now()
+		s.discovered.Store(found)
+		return found, nil
+	})
+	select {
+	case <-ctx.Done():
+		return nil, fmt.Errorf("discover: %w", context.Cause(ctx))
+	case got := <-answer:
+		found, _ := got.Val.(*knownProvider)
+		return found, got.Err //nolint:wrapcheck // discover's own
+	}
 }
 
 // discover asks the provider. ctx is kept for fetching its keys later on.
-func discover(ctx context.Context, issuer string) (*knownProvider, error) {
-	found, err := oidc.NewProvider(ctx, issuer)
+func discover(ctx context.Context, registered Provider) (*knownProvider, error) {
+	found, err := oidc.NewProvider(ctx, registered.Issuer)
 	if err != nil {
 		return nil, fmt.Errorf("discover: %w", err)
 	}
-	var claims struct {
+	var configuration struct {
 		Keys       string   `json:"jwks_uri"`
 		Algorithms []string `json:"id_token_signing_alg_values_supported"`
+		Methods    []string `json:"token_endpoint_auth_methods_supported"`
+		SaysIssuer bool     `json:"authorization_response_iss_parameter_supported"`
 	}
-	if err := found.Claims(&claims); err != nil {
+	if err := found.Claims(&configuration); err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	endpoint := found.Endpoint()
+	for _, address := range []string{endpoint.AuthURL, endpoint.TokenURL, configuration.Keys} {
+		if err := checkEndpoint(registered.Issuer, address); err != nil {
+			return nil, err
+		}
 	}
 	// Never none, and never a shared secret: a public key must not be taken for one.
 	asymmetric := []string{
 		oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA,
 	}
 	return &knownProvider{
-		issuer: issuer, endpoint: found.Endpoint(), keys: oidc.NewRemoteKeySet(ctx, claims.Keys),
-		algorithms: slices.DeleteFunc(claims.Algorithms, func(a string) bool { return !slices.Contains(asymmetric, a) }),
+		Provider: found, issuer: registered.Issuer, endpoint: endpoint, keys: oidc.NewRemoteKeySet(ctx, configuration.Keys),
+		algorithms: slices.DeleteFunc(configuration.Algorithms, func(a string) bool { return !slices.Contains(asymmetric, a) }),
+		authStyles: authStyles(registered, configuration.Methods), saysIssuer: configuration.SaysIssuer,
 	}, nil
 }
 
-// watchedKeys keeps why a signature could not be verified, which go-oidc's verifier passes on as text only.
-type watchedKeys struct {
-	oidc.KeySet
-
-	err error
+// checkEndpoint refuses what is no address, and plain HTTP where the issuer has HTTPS.
+func checkEndpoint(issuer, address string) error {
+	parsed, err := url.Parse(address)
+	if err != nil || parsed.Host == "" || parsed.Scheme != "https" && (parsed.Scheme != "http" || strings.HasPrefix(issuer, "https:")) {
+		return errors.New("the provider's configuration lacks an endpoint, or has one without TLS")
+	}
+	return nil
 }
 
-// VerifySignature is oidc.KeySet's.
-func (k *watchedKeys) VerifySignature(ctx context.Context, jwt string) ([]byte, error) {
-	payload, err := k.KeySet.VerifySignature(ctx, jwt)
-	k.err = err
-	return payload, err //nolint:wrapcheck // it is go-oidc that reads it
-}
-
-// explain tells keys that cannot be fetched from a token that does not hold. Of a remote key set's errors only the
-// former wraps another.
-func (k *watchedKeys) explain(err error) error {
-	if cause := errors.Unwrap(k.err); cause != nil {
-		return &ProviderError{Code: codeUnreachable, Err: cause}
-	}
-	if k.err != nil {
-		return &RefusedError{Reason: "the ID token's signature does not hold"}
-	}
-	if _, expired := errors.AsType[*oidc.TokenExpiredError](err); expired {
-		return &RefusedError{Reason: "the ID token has expired"}
-	}
-	return &RefusedError{Reason: "the ID token is malformed or its claims do not hold"}
-}
-
-// ofTokenEndpoint: only a code that is not taken (RFC 6749 §5.2, invalid_grant) is the person's failure.
-func ofTokenEndpoint(err error) error {
-	answer, answered := errors.AsType[*oauth2.RetrieveError](err)
+// authStyles are the ways in which this service may name itself at the token endpoint, the likelier first. A provider that
+// lists no method takes Basic (OpenID Connect Discovery §3); of one that lists several it is not known which this service
+// is registered for.
+func authStyles(registered Provider, methods []string) []oauth2.AuthStyle {
+	posts, basic := slices.Contains(methods, "client_secret_post"), slices.Contains(methods, "client_secret_basic")
 	switch {
-	case !answered:
-		return &ProviderError{Code: codeUnreachable, Err: err}
-	case answer.ErrorCode == "invalid_grant" && answer.Response.StatusCode < http.StatusInternalServerError:
-		return &RefusedError{Reason: "the provider does not take the code"}
-	case answer.ErrorCode == "":
-		return &ProviderError{Code: answer.Response.Status, Err: err}
+	case registered.ClientSecret == "", posts && !basic:
+		return []oauth2.AuthStyle{oauth2.AuthStyleInParams}
+	case posts:
+		return []oauth2.AuthStyle{oauth2.AuthStyleInHeader, oauth2.AuthStyleInParams}
 	default:
-		return &ProviderError{Code: answer.ErrorCode, Err: err}
+		return []oauth2.AuthStyle{oauth2.AuthStyleInHeader}
 	}
+}
+
+// exchange redeems a code. Only where the provider did not know this service by its first way is the second tried: a code
+// that may have been looked at already is used up. (x/oauth2, left to itself, tries again whatever went wrong.)
+func (p *knownProvider) exchange(ctx context.Context, client *oauth2.Config, code, verifier string) (answer *oauth2.Token, err error) {
+	for _, style := range p.authStyles {
+		client.Endpoint.AuthStyle = style
+		answer, err = client.Exchange(ctx, code, oauth2.VerifierOption(verifier))
+		refusal, refused := errors.AsType[*oauth2.RetrieveError](err)
+		if !refused || refusal.ErrorCode != "invalid_client" && refusal.ErrorCode != "invalid_request" {
+			break
+		}
+	}
+	return answer, err //nolint:wrapcheck // ofTokenEndpoint reads it
+}
+
+// check refuses an answer that is not the provider's own (RFC 9207 §2.4), and one that says that nobody signed in.
+func (p *knownProvider) check(c ceremony, back Callback) error {
+	switch {
+	case c.Issuer != p.issuer, back.Issuer != p.issuer && (back.Issuer != "" || p.saysIssuer):
+		return &RefusedError{Reason: "the answer is another provider's"}
+	case back.Error == "server_error", back.Error == "temporarily_unavailable":
+		return &ProviderError{Code: back.Error, Err: errors.New("the provider sent the person back")}
+	case back.Error != "":
+		return &RefusedError{Reason: "the provider did not sign the person in: " + knownCode(back.Error), ByProvider: true}
+	case back.Code == "":
+		return &RefusedError{Reason: "the answer holds no code"}
+	}
+	return nil
 }
 
 // maxAccountName is server/keys' limit in bytes.

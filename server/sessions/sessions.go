@@ -23,7 +23,7 @@ type Session struct {
 	Account string `json:"account"`
 	Issuer  string `json:"issuer"`
 	Subject string `json:"subject"`
-	// Email is what the provider calls the person; empty when it does not say. For display only.
+	// Email is an address that the provider vouches for; empty when it does not. For display only.
 	Email     string    `json:"email,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 }
@@ -52,8 +52,12 @@ func (s *Store) Create(ctx context.Context, session Session) (string, error) {
 	}
 	token := newToken()
 	name, all := s.name(token), s.ofAccount(session.AccountID)
+	// First the session, then its place among the account's: in a cluster they are on two nodes, and a sign-out everywhere
+	// that came in between would strike a session off the list that then begins.
+	if err := s.redis.Set(ctx, name, value, min(s.idle, s.absolute)).Err(); err != nil {
+		return "", &UnavailableError{"store session", err}
+	}
 	_, err = s.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		p.Set(ctx, name, value, min(s.idle, s.absolute))
 		p.ZRemRangeByScore(ctx, all, "-inf", strconv.FormatInt(session.CreatedAt.Unix(), 10))
 		p.ZAdd(ctx, all, redis.Z{Score: float64(session.CreatedAt.Add(s.absolute).Unix()), Member: name})
 		p.Expire(ctx, all, s.absolute)
@@ -65,12 +69,13 @@ func (s *Store) Create(ctx context.Context, session Session) (string, error) {
 	return token, nil
 }
 
-// Lookup returns the session of a token and begins its idle time anew.
+// Lookup returns the session of a token and begins its idle time anew, which never reaches beyond its absolute end.
 func (s *Store) Lookup(ctx context.Context, token string) (Session, error) {
 	if token == "" {
 		return Session{}, &NoSessionError{}
 	}
-	value, err := s.redis.GetEx(ctx, s.name(token), s.idle).Bytes()
+	name := s.name(token)
+	value, err := s.redis.Get(ctx, name).Bytes()
 	if errors.Is(err, redis.Nil) {
 		return Session{}, &NoSessionError{}
 	}
@@ -81,14 +86,26 @@ func (s *Store) Lookup(ctx context.Context, token string) (Session, error) {
 	if err := json.Unmarshal(value, &session); err != nil {
 		return Session{}, fmt.Errorf("decode session: %w", err)
 	}
-	if s.now().Sub(session.CreatedAt) >= s.absolute {
+	left := session.CreatedAt.Add(s.absolute).Sub(s.now())
+	if left <= 0 {
+		return Session{}, &NoSessionError{}
+	}
+	// What ended since it was read is not brought back: nothing is set but a time, and only on what is there.
+	there, err := s.redis.PExpire(ctx, name, min(s.idle, left)).Result()
+	if err != nil {
+		return Session{}, &UnavailableError{"prolong session", err}
+	}
+	if !there {
 		return Session{}, &NoSessionError{}
 	}
 	return session, nil
 }
 
-// End signs one session out. Ending it twice is no error.
+// End signs one session out. Ending it twice, or none, is no error.
 func (s *Store) End(ctx context.Context, token string) error {
+	if token == "" {
+		return nil
+	}
 	name := s.name(token)
 	value, err := s.redis.GetDel(ctx, name).Bytes()
 	if errors.Is(err, redis.Nil) {

@@ -91,11 +91,16 @@ func (f *fixture) atProvider(t *testing.T, address string) url.Values {
 	return back.Query()
 }
 
+// callback is what the provider sent back.
+func callback(back url.Values) sessions.Callback {
+	return sessions.Callback{State: back.Get("state"), Code: back.Get("code"), Issuer: back.Get("iss"), Error: back.Get("error")}
+}
+
 func TestASignedInPersonKeepsOneAccount(t *testing.T) {
 	f := newFixture(t)
 	var first sessions.Session
 	for range 2 {
-		f.provider.QueueUser(&mockoidc.MockUser{Subject: "ada", Email: "ada@example.org"})
+		f.provider.QueueUser(&mockoidc.MockUser{Subject: "ada", Email: "ada@example.org", EmailVerified: true})
 		address, cookie, err := f.signIn.Begin(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -104,7 +109,7 @@ func TestASignedInPersonKeepsOneAccount(t *testing.T) {
 			t.Errorf("no PKCE in %s", address)
 		}
 		back := f.atProvider(t, address)
-		token, err := f.signIn.Complete(t.Context(), cookie, back.Get("state"), back.Get("code"))
+		token, err := f.signIn.Complete(t.Context(), cookie, callback(back))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +145,7 @@ func TestWhatCannotBeAcceptedIsRefused(t *testing.T) {
 			back := f.atProvider(t, address)
 			state, code := back.Get("state"), back.Get("code")
 			tamper(f, &cookie, &state, &code)
-			_, err = f.signIn.Complete(t.Context(), cookie, state, code)
+			_, err = f.signIn.Complete(t.Context(), cookie, sessions.Callback{State: state, Code: code})
 			if _, ok := errors.AsType[*sessions.RefusedError](err); !ok {
 				t.Fatalf("got %v, want a RefusedError", err)
 			}
@@ -155,10 +160,10 @@ func TestASignInCanBeCompletedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	back := f.atProvider(t, address)
-	if _, err := f.signIn.Complete(t.Context(), cookie, back.Get("state"), back.Get("code")); err != nil {
+	if _, err := f.signIn.Complete(t.Context(), cookie, callback(back)); err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.signIn.Complete(t.Context(), cookie, back.Get("state"), back.Get("code"))
+	_, err = f.signIn.Complete(t.Context(), cookie, callback(back))
 	if _, ok := errors.AsType[*sessions.RefusedError](err); !ok {
 		t.Fatalf("replay: got %v, want a RefusedError", err)
 	}
@@ -235,7 +240,7 @@ func TestAProviderInTroubleIsNoRefusal(t *testing.T) {
 			must(t, err)
 			back := f.atProvider(t, address)
 			fail(f)
-			_, err = f.signIn.Complete(t.Context(), cookie, back.Get("state"), back.Get("code"))
+			_, err = f.signIn.Complete(t.Context(), cookie, callback(back))
 			if away, ok := errors.AsType[*sessions.ProviderError](err); !ok || away.Code == "" {
 				t.Fatalf("got %v, want a ProviderError", err)
 			}
@@ -249,7 +254,7 @@ func TestALongSubjectGetsAnAccountOfABoundedName(t *testing.T) {
 	address, cookie, err := f.signIn.Begin(t.Context())
 	must(t, err)
 	back := f.atProvider(t, address)
-	token, err := f.signIn.Complete(t.Context(), cookie, back.Get("state"), back.Get("code"))
+	token, err := f.signIn.Complete(t.Context(), cookie, callback(back))
 	must(t, err)
 	session, err := f.store.Lookup(t.Context(), token)
 	must(t, err)

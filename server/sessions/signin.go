@@ -23,9 +23,6 @@ import (
 // SignInTimeout is how long a person may take at the provider.
 const SignInTimeout = 10 * time.Minute
 
-// providerTimeout bounds each call to the provider: discovery, keys, token endpoint.
-const providerTimeout = 10 * time.Second
-
 // Provider names the OpenID Connect provider and this service's registration with it.
 type Provider struct {
 	// Issuer is the provider's issuer URL; its configuration is discovered from there.
@@ -53,16 +50,28 @@ type SignIn struct {
 	discovered atomic.Pointer[knownProvider]
 }
 
+// Callback is what the provider sent back through the browser, or what somebody made up.
+type Callback struct {
+	State string
+	// Code is what the tokens are had for; empty beside an Error.
+	Code string
+	// Issuer is who says that it answers (RFC 9207); empty where the provider does not say.
+	Issuer string
+	// Error is a code of RFC 6749 §4.1.2.1 or OpenID Connect Core §3.1.2.6; empty when the person has signed in.
+	Error string
+}
+
 // NewSignIn returns a sign-in that keeps its unfinished ceremonies beside the store's sessions.
 func NewSignIn(provider Provider, accounts Accounts, store *Store, db sessionsdb.DBTX) *SignIn {
 	return &SignIn{
 		provider: provider, accounts: accounts, store: store, queries: sessionsdb.New(db),
-		http: &http.Client{Timeout: providerTimeout},
+		http: newClient(),
 	}
 }
 
-// ceremony is what must come back unchanged from the provider.
+// ceremony is what must come back unchanged from the provider, and which provider it was: another's answer is none.
 type ceremony struct {
+	Issuer   string `json:"issuer"`
 	State    string `json:"state"`
 	Nonce    string `json:"nonce"`
 	Verifier string `json:"verifier"`
@@ -75,7 +84,7 @@ func (s *SignIn) Begin(ctx context.Context) (address, token string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	c := ceremony{State: newToken(), Nonce: newToken(), Verifier: oauth2.GenerateVerifier()}
+	c := ceremony{Issuer: s.provider.Issuer, State: newToken(), Nonce: newToken(), Verifier: oauth2.GenerateVerifier()}
 	value, err := json.Marshal(c)
 	if err != nil {
 		return "", "", fmt.Errorf("encode sign-in: %w", err)
@@ -88,32 +97,49 @@ func (s *SignIn) Begin(ctx context.Context) (address, token string, err error) {
 }
 
 // Complete takes what the provider sent back and returns the token of a new session. A ceremony can be completed once.
-func (s *SignIn) Complete(ctx context.Context, token, state, code string) (string, error) {
-	c, err := s.take(ctx, token)
+// The provider is discovered first: while it is away the ceremony stays what it was, and the same callback may be tried
+// again.
+func (s *SignIn) Complete(ctx context.Context, token string, back Callback) (string, error) {
+	client, provider, err := s.client(ctx)
 	if err != nil {
 		return "", err
 	}
-	if state == "" || subtle.ConstantTimeCompare([]byte(state), []byte(c.State)) != 1 {
-		return "", &RefusedError{Reason: "the state is not the one this browser began with"}
-	}
-	identity, email, err := s.redeem(ctx, c, code)
+	c, err := s.take(ctx, token, back.State)
 	if err != nil {
 		return "", err
 	}
-	session := Session{Issuer: identity.Issuer, Subject: identity.Subject, Email: email}
-	if session.AccountID, session.Account, err = s.account(ctx, identity); err != nil {
+	if err := provider.check(c, back); err != nil {
+		return "", err
+	}
+	person, err := s.redeem(ctx, client, provider, c, back.Code)
+	if err != nil {
+		return "", err
+	}
+	session := Session{Issuer: person.issuer, Subject: person.subject, Email: person.email}
+	if session.AccountID, session.Account, err = s.account(ctx, person); err != nil {
 		return "", err
 	}
 	return s.store.Create(ctx, session)
 }
 
-// take reads and removes the ceremony that a cookie's token stands for.
-func (s *SignIn) take(ctx context.Context, token string) (ceremony, error) {
-	var c ceremony
-	if token == "" {
-		return c, &RefusedError{Reason: "no sign-in was begun in this browser"}
+// take removes the ceremony that a cookie's token stands for and returns it. One whose state is not the one that came
+// back stays: a link to the callback that somebody made up must not end a sign-in that is under way.
+func (s *SignIn) take(ctx context.Context, token, state string) (ceremony, error) {
+	if token == "" || state == "" {
+		return ceremony{}, &RefusedError{Reason: "no sign-in was begun in this browser"}
 	}
-	value, err := s.store.redis.GetDel(ctx, s.name(token)).Bytes()
+	c, err := s.ceremony(s.store.redis.Get(ctx, s.name(token)))
+	if err != nil {
+		return ceremony{}, err
+	}
+	if subtle.ConstantTimeCompare([]byte(state), []byte(c.State)) != 1 {
+		return ceremony{}, &RefusedError{Reason: "the state is not the one this browser began with"}
+	}
+	return s.ceremony(s.store.redis.GetDel(ctx, s.name(token))) // of two callbacks at once one gets it
+}
+
+func (*SignIn) ceremony(read *redis.StringCmd) (c ceremony, err error) {
+	value, err := read.Bytes()
 	if errors.Is(err, redis.Nil) {
 		return c, &RefusedError{Reason: "this sign-in is over or was never begun"}
 	}
@@ -126,41 +152,11 @@ func (s *SignIn) take(ctx context.Context, token string) (ceremony, error) {
 	return c, nil
 }
 
-// redeem exchanges the code and verifies the ID token: signature, issuer, audience, expiry (go-oidc) and nonce.
-func (s *SignIn) redeem(ctx context.Context, c ceremony, code string) (*oidc.IDToken, string, error) {
-	client, provider, err := s.client(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	answer, err := client.Exchange(oidc.ClientContext(ctx, s.http), code, oauth2.VerifierOption(c.Verifier))
-	if err != nil {
-		return nil, "", ofTokenEndpoint(err)
-	}
-	raw, _ := answer.Extra("id_token").(string)
-	keys := &watchedKeys{KeySet: provider.keys}
-	token, err := oidc.NewVerifier(provider.issuer, keys, &oidc.Config{
-		ClientID: s.provider.ClientID, Now: s.store.now, SupportedSigningAlgs: provider.algorithms,
-	}).Verify(ctx, raw)
-	if err != nil {
-		return nil, "", keys.explain(err)
-	}
-	if subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(c.Nonce)) != 1 {
-		return nil, "", &RefusedError{Reason: "the ID token's nonce is not ours"}
-	}
-	var claims struct {
-		Email string `json:"email"`
-	}
-	if err := token.Claims(&claims); err != nil {
-		return nil, "", &RefusedError{Reason: "the ID token's claims cannot be read"}
-	}
-	return token, claims.Email, nil
-}
-
 // account finds the person's account; the first sign-in makes it. Its name cannot be chosen by the person, so nobody
 // signs in to an account that an administrator made under that name.
-func (s *SignIn) account(ctx context.Context, identity *oidc.IDToken) (uuid.UUID, string, error) {
+func (s *SignIn) account(ctx context.Context, who person) (uuid.UUID, string, error) {
 	found, err := s.queries.AccountOfIdentity(ctx, sessionsdb.AccountOfIdentityParams{
-		Issuer: identity.Issuer, Subject: identity.Subject,
+		Issuer: who.issuer, Subject: who.subject,
 	})
 	if err == nil {
 		return found.ID, found.Name, nil
@@ -168,38 +164,18 @@ func (s *SignIn) account(ctx context.Context, identity *oidc.IDToken) (uuid.UUID
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return uuid.Nil, "", fmt.Errorf("read identity: %w", err)
 	}
-	name := accountName(identity.Issuer, identity.Subject)
+	name := accountName(who.issuer, who.subject)
 	account, err := s.accounts.EnsureAccount(ctx, name)
 	if err != nil {
 		return uuid.Nil, "", fmt.Errorf("make account: %w", err)
 	}
 	account, err = s.queries.LinkIdentity(ctx, sessionsdb.LinkIdentityParams{
-		Issuer: identity.Issuer, Subject: identity.Subject, AccountID: account,
+		Issuer: who.issuer, Subject: who.subject, AccountID: account,
 	})
 	if err != nil {
 		return uuid.Nil, "", fmt.Errorf("link identity: %w", err)
 	}
 	return account, name, nil
-}
-
-// client discovers the provider once, however many sign in at the same time; while it is away each sign-in tries anew.
-func (s *SignIn) client(ctx context.Context) (*oauth2.Config, *knownProvider, error) {
-	provider := s.discovered.Load()
-	if provider == nil {
-		found, err, _ := s.discovery.Do("", func() (any, error) {
-			// The provider's key set refreshes itself long after this request: it must not inherit its end.
-			return discover(oidc.ClientContext(context.WithoutCancel(ctx), s.http), s.provider.Issuer)
-		})
-		if err != nil {
-			return nil, nil, &ProviderError{Code: codeUnreachable, Err: err}
-		}
-		provider, _ = found.(*knownProvider)
-		s.discovered.Store(provider)
-	}
-	return &oauth2.Config{
-		ClientID: s.provider.ClientID, ClientSecret: s.provider.ClientSecret, RedirectURL: s.provider.RedirectURL,
-		Endpoint: provider.endpoint, Scopes: []string{oidc.ScopeOpenID, "email"},
-	}, provider, nil
 }
 
 func (s *SignIn) name(token string) string { return s.store.prefix + "sign-in:" + hashed(token) }

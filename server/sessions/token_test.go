@@ -38,6 +38,12 @@ func forge(change func(claims map[string]any)) func(*mockoidc.MockOIDC) error {
 				}
 				answer := httptest.NewRecorder()
 				next.ServeHTTP(answer, r)
+				if answer.Code != http.StatusOK {
+					w.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
+					w.WriteHeader(answer.Code)
+					_, _ = w.Write(answer.Body.Bytes())
+					return
+				}
 				body, err := resign(signer, answer.Body.Bytes(), change)
 				if err != nil {
 					http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -80,18 +86,36 @@ func resign(signer jose.Signer, answer []byte, change func(map[string]any)) ([]b
 	return json.Marshal(fields)
 }
 
+func audience(claims map[string]any) []any {
+	list, _ := claims["aud"].([]any)
+	return list
+}
+
+func toOthers(claims map[string]any) { claims["aud"] = append(audience(claims), "another service") }
+
 func TestEachClaimOfTheTokenMustHold(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(claims map[string]any)
 		refused bool
 	}{
-		"as it was":                {func(map[string]any) {}, false},
-		"for another audience":     {func(claims map[string]any) { claims["aud"] = "another service" }, true},
-		"by another issuer":        {func(claims map[string]any) { claims["iss"] = "https://issuer.example" }, true},
-		"with another's nonce":     {func(claims map[string]any) { claims["nonce"] = "forged" }, true},
-		"without a nonce":          {func(claims map[string]any) { delete(claims, "nonce") }, true},
-		"that has run out":         {func(claims map[string]any) { claims["exp"] = time.Now().Add(-time.Hour).Unix() }, true},
-		"that never runs out":      {func(claims map[string]any) { delete(claims, "exp") }, true},
+		"as it was":            {func(map[string]any) {}, false},
+		"for another audience": {func(claims map[string]any) { claims["aud"] = "another service" }, true},
+		"by another issuer":    {func(claims map[string]any) { claims["iss"] = "https://issuer.example" }, true},
+		"with another's nonce": {func(claims map[string]any) { claims["nonce"] = "forged" }, true},
+		"without a nonce":      {func(claims map[string]any) { delete(claims, "nonce") }, true},
+		"that has run out":     {func(claims map[string]any) { claims["exp"] = time.Now().Add(-time.Hour).Unix() }, true},
+		"that never runs out":  {func(claims map[string]any) { delete(claims, "exp") }, true},
+		"for others too":       {toOthers, true},
+		"for others too, issued to us": {func(claims map[string]any) {
+			toOthers(claims)
+			claims["azp"] = audience(claims)[0]
+		}, false},
+		"issued to another":        {func(claims map[string]any) { claims["azp"] = "another service" }, true},
+		"about nobody":             {func(claims map[string]any) { claims["sub"] = "" }, true},
+		"without a subject":        {func(claims map[string]any) { delete(claims, "sub") }, true},
+		"about no ASCII":           {func(claims map[string]any) { claims["sub"] = "ad\u00e4" }, true},
+		"about U+0000":             {func(claims map[string]any) { claims["sub"] = "ada\u0000" }, true},
+		"about too long a name":    {func(claims map[string]any) { claims["sub"] = strings.Repeat("s", 256) }, true},
 		"whose subject is no text": {func(claims map[string]any) { claims["sub"] = 7 }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +125,7 @@ func TestEachClaimOfTheTokenMustHold(t *testing.T) {
 				t.Fatal(err)
 			}
 			back := f.atProvider(t, address)
-			_, err = f.signIn.Complete(t.Context(), cookie, back.Get("state"), back.Get("code"))
+			_, err = f.signIn.Complete(t.Context(), cookie, callback(back))
 			refusal, refused := errors.AsType[*sessions.RefusedError](err)
 			if refused != c.refused || err != nil && !refused {
 				t.Errorf("got %v (refusal %v), want refused = %v", err, refusal, c.refused)

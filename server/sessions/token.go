@@ -1,0 +1,171 @@
+package sessions
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+)
+
+// userInfoTimeout bounds the request for what is for display only, and therefore is done without when it fails.
+const userInfoTimeout = 2 * time.Second
+
+// maxEmail is RFC 5321's limit in bytes (erratum 1690).
+const maxEmail = 254
+
+// person is who has signed in, as the provider knows them: subject is unique and never given away again at its issuer.
+type person struct{ issuer, subject, email string }
+
+// redeem exchanges the code for an ID token and verifies it.
+func (s *SignIn) redeem(ctx context.Context, client *oauth2.Config, provider *knownProvider, c ceremony, code string) (person, error) {
+	answer, err := provider.exchange(oidc.ClientContext(ctx, s.http), client, code, c.Verifier)
+	if err != nil {
+		return person{}, s.forget(provider, ofTokenEndpoint(err))
+	}
+	raw, _ := answer.Extra("id_token").(string)
+	if raw == "" {
+		return person{}, s.forget(provider, &ProviderError{Code: "no id_token", Err: errors.New("the token endpoint gave no ID token")})
+	}
+	token, claims, err := s.verify(ctx, provider, c, raw)
+	if err != nil {
+		return person{}, s.forget(provider, err)
+	}
+	if claims.Email == "" {
+		claims = s.userInfo(ctx, provider, answer, token.Subject)
+	}
+	return person{issuer: token.Issuer, subject: token.Subject, email: claims.verifiedEmail()}, nil
+}
+
+// verify does what OpenID Connect Core §3.1.3.7 asks for: signature, issuer, audience and expiry are go-oidc's work.
+func (s *SignIn) verify(ctx context.Context, provider *knownProvider, c ceremony, raw string) (*oidc.IDToken, claims, error) {
+	var read claims
+	keys := &watchedKeys{KeySet: provider.keys}
+	token, err := oidc.NewVerifier(provider.issuer, keys, &oidc.Config{
+		ClientID: s.provider.ClientID, Now: s.store.now, SupportedSigningAlgs: provider.algorithms,
+	}).Verify(ctx, raw)
+	if err != nil {
+		return nil, read, keys.explain(err)
+	}
+	if err := token.Claims(&read); err != nil {
+		return nil, read, &RefusedError{Reason: "the ID token's claims cannot be read"}
+	}
+	switch {
+	case subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(c.Nonce)) != 1:
+		return nil, read, &RefusedError{Reason: "the ID token's nonce is not ours"}
+	case !isSubject(token.Subject):
+		return nil, read, &RefusedError{Reason: "the ID token names nobody, or not as it must"}
+	case read.Party != "" && read.Party != s.provider.ClientID, read.Party == "" && len(token.Audience) > 1:
+		return nil, read, &RefusedError{Reason: "the ID token was issued to another service"}
+	}
+	return token, read, nil
+}
+
+// isSubject: 1 to 255 ASCII characters (OpenID Connect Core §2). Others could not be told apart with certainty: text that
+// is not UTF-8 is replaced when it is read.
+func isSubject(subject string) bool {
+	isOdd := func(r rune) bool { return r < ' ' || r > '~' }
+	return subject != "" && len(subject) <= 255 && !strings.ContainsFunc(subject, isOdd)
+}
+
+// claims are what is read of an ID token, or of the provider's UserInfo, beside what go-oidc reads.
+type claims struct {
+	Party string `json:"azp"`
+	Email string `json:"email"`
+	// Verified is a boolean; some providers write it as text.
+	Verified any `json:"email_verified"`
+}
+
+// verifiedEmail is the address, if the provider vouches for it and it can be shown.
+func (c claims) verifiedEmail() string {
+	vouched, _ := c.Verified.(bool)
+	if !vouched && c.Verified != "true" || len(c.Email) > maxEmail || !utf8.ValidString(c.Email) ||
+		strings.ContainsFunc(c.Email, unicode.IsControl) {
+		return ""
+	}
+	return c.Email
+}
+
+// userInfo asks for the e-mail address where the ID token has none: a provider need not put it there (OpenID Connect
+// Core §5.4). An answer about somebody else counts for nothing (§5.3.2).
+func (s *SignIn) userInfo(ctx context.Context, provider *knownProvider, answer *oauth2.Token, subject string) claims {
+	ctx, cancel := context.WithTimeout(oidc.ClientContext(ctx, s.http), userInfoTimeout)
+	defer cancel()
+	var read claims
+	info, err := provider.UserInfo(ctx, oauth2.StaticTokenSource(answer))
+	if err != nil || info.Subject != subject || info.Claims(&read) != nil {
+		return claims{}
+	}
+	return read
+}
+
+// forget returns err. If the provider is in trouble, what was discovered of it may be out of date: it is asked again.
+func (s *SignIn) forget(provider *knownProvider, err error) error {
+	if _, ok := errors.AsType[*ProviderError](err); ok {
+		s.discovered.CompareAndSwap(provider, nil)
+	}
+	return err
+}
+
+// watchedKeys keeps why a signature could not be verified, which go-oidc's verifier passes on as text only.
+type watchedKeys struct {
+	oidc.KeySet
+
+	err error
+}
+
+// VerifySignature is oidc.KeySet's.
+func (k *watchedKeys) VerifySignature(ctx context.Context, jwt string) ([]byte, error) {
+	payload, err := k.KeySet.VerifySignature(ctx, jwt)
+	k.err = err
+	return payload, err //nolint:wrapcheck // it is go-oidc that reads it
+}
+
+// explain tells keys that cannot be fetched from a token that does not hold. Of a remote key set's errors only the
+// former wraps another.
+func (k *watchedKeys) explain(err error) error {
+	if cause := errors.Unwrap(k.err); cause != nil {
+		return &ProviderError{Code: codeUnreachable, Err: cause}
+	}
+	if k.err != nil {
+		return &RefusedError{Reason: "the ID token's signature does not hold"}
+	}
+	if _, expired := errors.AsType[*oidc.TokenExpiredError](err); expired {
+		return &RefusedError{Reason: "the ID token has expired"}
+	}
+	return &RefusedError{Reason: "the ID token is malformed or its claims do not hold"}
+}
+
+// ofTokenEndpoint: only a code that is not taken (RFC 6749 §5.2, invalid_grant) is the person's failure.
+func ofTokenEndpoint(err error) error {
+	answer, answered := errors.AsType[*oauth2.RetrieveError](err)
+	switch {
+	case !answered:
+		return &ProviderError{Code: codeUnreachable, Err: err}
+	case answer.ErrorCode == "invalid_grant" && answer.Response.StatusCode < http.StatusInternalServerError:
+		return &RefusedError{Reason: "the provider does not take the code"}
+	case answer.ErrorCode == "":
+		return &ProviderError{Code: http.StatusText(answer.Response.StatusCode), Err: err}
+	default:
+		return &ProviderError{Code: knownCode(answer.ErrorCode), Err: err}
+	}
+}
+
+// knownCode is an error code that is safe to log: one of RFC 6749 or OpenID Connect, or that it is none of them.
+func knownCode(code string) string {
+	if slices.Contains([]string{
+		"access_denied", "account_selection_required", "consent_required", "interaction_required", "invalid_client",
+		"invalid_grant", "invalid_request", "invalid_scope", "login_required", "server_error", "temporarily_unavailable",
+		"unauthorized_client", "unsupported_grant_type", "unsupported_response_type",
+	}, code) {
+		return code
+	}
+	return "an unknown error code"
+}

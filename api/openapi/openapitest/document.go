@@ -36,10 +36,16 @@ type Location string
 // Child is the location of a member or element of what is at l.
 func (l Location) Child(names ...string) Location {
 	for _, name := range names {
-		l += Location("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name))
+		l += Location("/" + escape.Replace(name))
 	}
 	return l
 }
+
+// escape and unescape are those of JSON pointers (RFC 6901 §3).
+var (
+	escape   = strings.NewReplacer("~", "~0", "/", "~1")
+	unescape = strings.NewReplacer("~1", "/", "~0", "~")
+)
 
 // An Operation is one method of one path.
 type Operation struct {
@@ -169,7 +175,6 @@ func (d *Document) find(at Location) (map[string]any, bool) {
 
 func (d *Document) at(at Location) any {
 	var node any = d.root
-	unescape := strings.NewReplacer("~1", "/", "~0", "~")
 	for _, name := range strings.Split(string(at), "/")[1:] {
 		switch parent := node.(type) {
 		case map[string]any:

@@ -47,9 +47,9 @@ func (r *Recorder) Missing() []Pair {
 }
 
 // Survivors are the mutations of the document that no answer contradicts: what they touch is proven by none. Each pair
-// that was seen loses its status, and its body is required to have a field more; its own answers must contradict that.
-// In the bodies of successes also each object is required to have a field more, and each property gets another type;
-// where operations share a schema, an answer of any of them will do.
+// that was seen loses its status, and the body of a success is required to have a field more: the pair's own answers must
+// contradict that. The bodies of refusals and every object within a success are required to have a field more as well,
+// and each property of a success gets another type; where operations share a schema, an answer of any of them will do.
 func (r *Recorder) Survivors() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,10 +86,14 @@ func (r *Recorder) Survivors() []string {
 func (r *Recorder) contradicted(m mutation, pair Pair) bool {
 	mutated := r.Document.Replace(m.at, m.value(r.Document))
 	samples := slices.SortedFunc(slices.Values(r.seen[pair]), func(a, b Exchange) int { return len(b.Body) - len(a.Body) })
-	return slices.ContainsFunc(samples, func(e Exchange) bool {
-		_, err := mutated.Check(e)
-		return err != nil
-	})
+	return slices.ContainsFunc(samples, mutated.contradicts)
+}
+
+// contradicts is Check as far as mutations can matter to it: it leaves out the headers.
+func (d *Document) contradicts(e Exchange) bool {
+	operation, _ := d.Operation(e.Method, e.Target)
+	at, response, documented := d.Resolve(operation.at.Child("responses", itoa(e.Status)))
+	return !documented || d.checkBody(at, response, e) != nil
 }
 
 // A mutation is one of the changes below, at a location of the document.
@@ -126,13 +130,12 @@ func (d *Document) mutations(operation Operation, status int) (own, parts []muta
 		return own, nil
 	}
 	body := at.Child("content", "application/json", "schema")
-	if root, _, found := d.Resolve(body); found {
-		own = append(own, mutation{withMore, root.Child("required")})
+	root, _, _ := d.Resolve(body)
+	more := mutation{withMore, root.Child("required")}
+	if status >= 300 {
+		return own, []mutation{more}
 	}
-	if status < 300 {
-		parts = d.partsOf(body, make(map[Location]bool))
-	}
-	return own, parts
+	return append(own, more), d.partsOf(body, make(map[Location]bool))
 }
 
 // partsOf are the mutations of a schema and of what it holds, each location once.
@@ -195,7 +198,7 @@ func replace(node any, way []string, value any) any {
 	if len(way) == 0 {
 		return value
 	}
-	name := strings.NewReplacer("~1", "/", "~0", "~").Replace(way[0])
+	name := unescape.Replace(way[0])
 	switch node := node.(type) {
 	case map[string]any:
 		changed := maps.Clone(node)

@@ -46,6 +46,7 @@ type middleware func(route *route, next handler) handler
 func (s *Server) middlewares() []middleware {
 	return []middleware{
 		s.finishBody,      // a body that nobody read is passed over, or ends its connection
+		s.measureHead,     // HEAD tells the length of the body that it lacks
 		s.recoverPanic,    // nothing further in takes the process down
 		s.nameRequest,     // x-request-id stands on whatever is answered
 		s.observe,         // metrics, access log, span
@@ -102,6 +103,17 @@ func (s *Server) recoverPanic(route *route, next handler) handler {
 			}
 		}()
 		return next(ctx, r)
+	}
+}
+
+// measureHead tells of an empty body that it is empty: fasthttp tells the length of no other to HEAD.
+func (s *Server) measureHead(_ *route, next handler) handler {
+	return func(ctx context.Context, r *request) error {
+		err := next(ctx, r)
+		if response := &r.http.Response; r.http.IsHead() && len(response.Body()) == 0 && response.StatusCode() != fasthttp.StatusNotModified {
+			response.Header.SetContentLength(0)
+		}
+		return err
 	}
 }
 

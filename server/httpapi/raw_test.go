@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -205,63 +204,4 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 			t.Errorf("answer of %s where %s was due", got.header.Get("X-Request-Id"), id)
 		}
 	}
-}
-
-// FuzzServer sends any bytes over a socket: whatever comes back is HTTP that carries what every answer owes, and never
-// a fault of ours.
-func FuzzServer(f *testing.F) {
-	a := newAPI(f, options{network: "unix", config: httpapi.Config{ReadTimeout: 2 * time.Second}})
-	authorization := "Host: x\r\nAuthorization: Bearer " + a.key + "\r\n"
-	for _, seed := range []string{
-		"GET /v1/exam-prep/list?country=spain&country_code=br HTTP/1.1\r\n",
-		"GET " + examPath + "/overview HTTP/1.1\r\nIf-None-Match: *\r\nAccept-Encoding: br;q=0.3, gzip\r\n",
-		"HEAD " + examPath + "/mock-exams HTTP/1.0\r\nConnection: keep-alive\r\n",
-		"GET " + examPath + "/mock-exams/history?limit=5&offset=1&learner_id=%C3%A9 HTTP/1.1\r\nX-Forwarded-For: 1.2.3.4\r\n",
-		"OPTIONS * HTTP/1.1\r\n", "GET /v1/exam-prep/%zz/overview HTTP/1.1\r\n", "GET http://h/v1/exam-prep/list HTTP/1.1\r\n",
-	} {
-		f.Add([]byte(seed + authorization + "\r\n"))
-	}
-	for _, seed := range []struct{ path, body string }{
-		{"/mock-exams/open", `{"paper_id":"` + testPaper + `","question_limit":3,"learner_id":"x"}`},
-		{"/mock-exams/questions", `{"paper_id":"` + testPaper + `","question_offset":1e0}`},
-		{"/mock-exams/submit", `{"attempt_id":"0197a3a2-0000-7000-8000-000000000000","answers":{"1:1":"A"},"status":"abandoned"}`},
-	} {
-		f.Add([]byte("POST " + examPath + seed.path + " HTTP/1.1\r\n" + authorization +
-			"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" +
-			"5\r\n" + seed.body[:5] + "\r\n" + strconv.FormatInt(int64(len(seed.body)-5), 16) + "\r\n" + seed.body[5:] + "\r\n0\r\n\r\n"))
-	}
-	f.Fuzz(func(t *testing.T, sent []byte) {
-		conn := a.dial(t, "unix")
-		go func() {
-			_, _ = conn.Write(sent)
-			if half, ok := conn.(*net.UnixConn); ok {
-				_ = half.CloseWrite()
-			}
-		}()
-		received, err := io.ReadAll(conn)
-		if err != nil && len(received) == 0 {
-			t.Fatalf("no answer and no end: %v", err)
-		}
-		for reader := bufio.NewReader(bytes.NewReader(received)); ; {
-			got, err := http.ReadResponse(reader, nil)
-			if err != nil {
-				if errors.Is(err, io.ErrUnexpectedEOF) && reader.Buffered() == 0 {
-					return
-				}
-				t.Fatalf("not HTTP: %v: %q", err, received)
-			}
-			if got.StatusCode == http.StatusContinue {
-				continue
-			}
-			if got.StatusCode >= http.StatusInternalServerError {
-				t.Fatalf("%d for %q", got.StatusCode, sent)
-			}
-			body, _ := io.ReadAll(got.Body)
-			_ = got.Body.Close()
-			if bytes.Contains(sent, []byte("HEAD")) {
-				return // an answer without a body cannot be told from one with
-			}
-			checkAnswer(t, http.MethodGet, "", response{got.StatusCode, got.Header, string(body), got.Close})
-		}
-	})
 }

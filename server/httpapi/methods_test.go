@@ -1,0 +1,124 @@
+package httpapi
+
+import (
+	"context"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+)
+
+// TestEveryPathTellsItsMethods: each path answers the methods of its routes, HEAD with GET, and OPTIONS; any other method
+// is 405, and both tell exactly these in Allow.
+func TestEveryPathTellsItsMethods(t *testing.T) {
+	server, _ := newStandInServer(t)
+	methods := map[string][]string{}
+	for _, route := range server.routes() {
+		methods[route.path] = append(methods[route.path], route.method)
+		if route.method == fasthttp.MethodGet {
+			methods[route.path] = append(methods[route.path], fasthttp.MethodHead)
+		}
+	}
+	for path, answered := range methods {
+		allow := slices.Sorted(slices.Values(append(answered, fasthttp.MethodOptions)))
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "BREW", "get"} {
+			got := send(server, method, targetOf(route{path: path}, "service_0123abcd", ""), nil)
+			switch told := string(got.Header.Peek("Allow")); {
+			case method == fasthttp.MethodOptions:
+				if got.StatusCode() != fasthttp.StatusNoContent || told != strings.Join(allow, ", ") || len(got.Body()) > 0 {
+					t.Errorf("OPTIONS %s: %d, Allow %q, want %q", path, got.StatusCode(), told, allow)
+				}
+			case slices.Contains(allow, method):
+				if got.StatusCode() == fasthttp.StatusMethodNotAllowed || told != "" {
+					t.Errorf("%s %s: %d, Allow %q", method, path, got.StatusCode(), told)
+				}
+			case got.StatusCode() != fasthttp.StatusMethodNotAllowed || told != strings.Join(allow, ", "):
+				t.Errorf("%s %s: %d, Allow %q, want 405, %q", method, path, got.StatusCode(), told, allow)
+			}
+		}
+	}
+	all := map[string]bool{fasthttp.MethodOptions: true}
+	for _, answered := range methods {
+		for _, method := range answered {
+			all[method] = true
+		}
+	}
+	got := send(server, fasthttp.MethodOptions, "*", nil)
+	if told := string(got.Header.Peek("Allow")); told != strings.Join(slices.Sorted(maps.Keys(all)), ", ") {
+		t.Errorf("OPTIONS *: %q", told)
+	}
+}
+
+// TestHeadAnswersAsGetDoes: the same status and headers, Content-Length and ETag among them, and no body, on every path
+// that answers GET, whether it succeeds, is not modified, or fails.
+func TestHeadAnswersAsGetDoes(t *testing.T) {
+	server, _ := newStandInServer(t)
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx, listener) }()
+	t.Cleanup(func() { cancel(); <-served })
+	for _, route := range server.routes() {
+		if route.method != fasthttp.MethodGet {
+			continue
+		}
+		for _, c := range []struct {
+			segment, query string
+			header         http.Header
+		}{
+			{"service_0123abcd", "", nil},
+			{"missing", "", nil},
+			{"x", "limit=x&country=%ff&everywhere=x&from=x", nil},
+			{"x", "", http.Header{"Accept-Encoding": {"gzip"}}},
+			{"x", "", http.Header{"If-None-Match": {"*"}}},
+			{"x", "", http.Header{"If-None-Match": {"*"}, "Accept-Encoding": {"br"}}},
+		} {
+			target := "http://" + listener.Addr().String() + targetOf(route, c.segment, c.query)
+			get, head := exchange(t, http.MethodGet, target, c.header), exchange(t, http.MethodHead, target, c.header)
+			if get.status != head.status || !reflect.DeepEqual(get.header, head.header) || head.length != 0 {
+				t.Errorf("%s %v: HEAD answers %d %v, GET %d %v", target, c.header, head.status, head.header, get.status, get.header)
+			}
+		}
+	}
+}
+
+type exchanged struct {
+	status, length int
+	header         http.Header
+}
+
+// exchange sends a request, and leaves out of the answer what differs from one to the next.
+func exchange(t *testing.T, method, target string, header http.Header) exchanged {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, target, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps.Copy(request.Header, header)
+	transport := &http.Transport{DisableCompression: true, DisableKeepAlives: true}
+	got, err := transport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = got.Body.Close() }()
+	body, err := io.ReadAll(got.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"Date", "X-Request-Id"} {
+		if got.Header.Get(name) == "" {
+			t.Errorf("%s %s: no %s", method, target, name)
+		}
+		got.Header.Del(name)
+	}
+	return exchanged{got.StatusCode, len(body), got.Header}
+}

@@ -1,0 +1,144 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"testing"
+	"time"
+
+	"examprep.dev/server/httpapi"
+)
+
+// FuzzServer sends any bytes over a socket: whatever comes back is HTTP that carries what every answer owes, never a
+// fault of ours, and nothing is left behind. KEY in the bytes stands for the run's API key.
+func FuzzServer(f *testing.F) {
+	a := newAPI(f, options{network: "unix", config: httpapi.Config{ReadTimeout: 2 * time.Second, MaxBodyBytes: 1 << 16, MaxHeaderBytes: 4 << 10}})
+	for _, requests := range [][]hostileRequest{hostileRequestLines(), hostileTargets(), hostileHeaders(), hostileBodies()} {
+		for _, request := range requests {
+			if len(request.sent) < 8<<10 { // longer ones make slow ancestors
+				f.Add([]byte(request.sent))
+			}
+		}
+	}
+	for _, head := range []string{
+		"GET /v1/exam-prep/list?country=spain&country_code=br HTTP/1.1\r\n",
+		"GET " + examPath + "/overview HTTP/1.1\r\nIf-None-Match: *\r\nAccept-Encoding: br;q=0.3, gzip\r\n",
+		"HEAD " + examPath + "/mock-exams HTTP/1.0\r\nConnection: keep-alive\r\n",
+		"GET " + examPath + "/mock-exams/history?limit=5&offset=1&learner_id=%C3%A9 HTTP/1.1\r\nX-Forwarded-For: 1.2.3.4\r\n",
+		listLine + mine + "\r\n" + listLine,
+	} {
+		f.Add([]byte(head + mine + "\r\n"))
+	}
+	for path, body := range map[string]string{
+		"/open": `{"paper_id":"` + testPaper + `","question_limit":3,"learner_id":"x"}`, "/questions": `{"paper_id":"` + testPaper + `","question_offset":1e0}`,
+		"/submit": `{"attempt_id":"0197a3a2-0000-7000-8000-000000000000","answers":{"1:1":"A"},"status":"abandoned"}`,
+	} {
+		post := "POST " + examPath + "/mock-exams" + path + " HTTP/1.1\r\n" + mine
+		f.Add([]byte(post + withLength(body)))
+		f.Add([]byte(post + "Transfer-Encoding: chunked\r\n\r\n" + chunked(body)))
+	}
+	leaks := leakCheck{api: a}
+	f.Fuzz(func(t *testing.T, sent []byte) {
+		checkReceived(t, sent, a.exchange(t, bytes.ReplaceAll(sent, []byte("KEY"), []byte(a.key))))
+		leaks.after(t)
+	})
+}
+
+// exchange sends the bytes, says that this was all, and returns whatever comes back.
+func (a *api) exchange(t *testing.T, sent []byte) []byte {
+	t.Helper()
+	conn := a.dial(t, "unix")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = conn.Write(sent)
+		if half, ok := conn.(*net.UnixConn); ok {
+			_ = half.CloseWrite()
+		}
+	}()
+	received, err := io.ReadAll(conn)
+	if err != nil && len(received) == 0 && !errors.Is(err, net.ErrClosed) {
+		t.Fatalf("no answer and no end: %v", err)
+	}
+	_ = conn.Close()
+	<-done
+	return received
+}
+
+func checkReceived(t *testing.T, sent, received []byte) {
+	t.Helper()
+	for reader := bufio.NewReader(bytes.NewReader(received)); ; {
+		got, err := http.ReadResponse(reader, nil)
+		if err != nil {
+			if errors.Is(err, io.ErrUnexpectedEOF) && reader.Buffered() == 0 {
+				return
+			}
+			t.Fatalf("not HTTP: %v: %q", err, received)
+		}
+		if got.StatusCode == http.StatusContinue {
+			continue
+		}
+		if got.StatusCode >= http.StatusInternalServerError {
+			t.Fatalf("%d for %q", got.StatusCode, sent)
+		}
+		if bytes.Contains(sent, []byte("HEAD")) {
+			return // an answer without a body cannot be told from one with
+		}
+		body, err := io.ReadAll(got.Body)
+		if err != nil {
+			t.Fatalf("half an answer: %v: %q", err, received)
+		}
+		_ = got.Body.Close()
+		checkAnswer(t, http.MethodGet, "", response{got.StatusCode, got.Header, string(body), got.Close})
+	}
+}
+
+// A leakCheck holds goroutines and memory against what they were once everything had been used.
+type leakCheck struct {
+	api        *api
+	inputs     int
+	goroutines int
+	heap       uint64
+}
+
+const (
+	// leakEvery is how many inputs lie between two looks.
+	leakEvery = 2000
+	// leakGoroutines and leakHeap are what may come and go: workers of fasthttp, connections to Postgres, the document
+	// that compressions are kept of, what the fuzzer itself holds.
+	leakGoroutines = 32
+	leakHeap       = 32 << 20
+)
+
+// after counts an input, and fails the test when what it and those before it needed is not given back.
+func (l *leakCheck) after(t *testing.T) {
+	t.Helper()
+	if l.inputs++; l.inputs%leakEvery != 0 {
+		return
+	}
+	l.api.logs.reset()
+	heap := func() uint64 {
+		runtime.GC()
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		return stats.HeapAlloc
+	}
+	if l.inputs == leakEvery {
+		l.goroutines, l.heap = runtime.NumGoroutine(), heap()
+		return
+	}
+	eventually(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= l.goroutines+leakGoroutines })
+	eventually(t, "memory is given back", func() bool { return heap() <= l.heap+leakHeap })
+}
+
+// reset forgets what was logged.
+func (l *logBuffer) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.bytes.Reset()
+}

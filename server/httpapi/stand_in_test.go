@@ -1,0 +1,239 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"examprep.dev/server/attempts"
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/sessions"
+	"examprep.dev/server/webhooks"
+)
+
+// A standIn takes the place of everything behind the handlers. It says yes to whatever they let through, and complains
+// of what they should not have: that is how the decoding of every operation is tested as its handler uses it.
+type standIn struct {
+	Catalog
+	complaint atomic.Pointer[string]
+}
+
+// newStandInServer is a server of every route, on a stand-in.
+func newStandInServer(t testing.TB) (*Server, *standIn) {
+	t.Helper()
+	s := new(standIn)
+	return New(Config{}, Deps{
+		Gate: openGate{}, Catalog: s, Attempts: standInAttempts{s}, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+		Developer: &Developer{
+			SignIn: standInSignIn{s}, Sessions: standInSessions{}, Keys: standInKeys{standIn: s}, Webhooks: standInWebhooks{standIn: s},
+			Environment: "sandbox", SessionLifetime: time.Hour,
+		},
+	}), s
+}
+
+// complain records that a handler let through what it should not have.
+func (s *standIn) complain(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	s.complaint.Store(&text)
+}
+
+// text complains of a text that is not of least to most characters, or that PostgreSQL would not keep.
+func (s *standIn) text(name, value string, least, most int) {
+	if length := utf8.RuneCountInString(value); length < least || length > most || !utf8.ValidString(value) || strings.IndexByte(value, 0) >= 0 {
+		s.complain("%s is %q", name, value)
+	}
+}
+
+func (s *standIn) number(name string, value, least, most int) {
+	if value < least || value > most {
+		s.complain("%s is %d", name, value)
+	}
+}
+
+var standInDocument = catalog.Document{JSON: []byte(`{"exam_key":"x","padding":"` + strings.Repeat("patience ", 300) + `"}`), ETag: `"0123456789abcdef"`}
+
+func (s *standIn) Ready() bool               { return true }
+func (s *standIn) List() []catalog.ExamEntry { return nil }
+
+func (s *standIn) find(examKey string) (catalog.Document, bool) {
+	s.text("exam_key", examKey, 0, 1<<20)
+	return standInDocument, examKey != "missing"
+}
+func (s *standIn) Overview(examKey string) (catalog.Document, bool)  { return s.find(examKey) }
+func (s *standIn) Resources(examKey string) (catalog.Document, bool) { return s.find(examKey) }
+func (s *standIn) StudyPath(examKey string) (catalog.Document, bool) { return s.find(examKey) }
+func (s *standIn) Papers(examKey string) (catalog.Document, bool)    { return s.find(examKey) }
+
+type standInAttempts struct{ *standIn }
+
+func (s standInAttempts) page(req attempts.PageRequest) {
+	s.text("exam_key", req.ExamKey, 0, 1<<20)
+	s.text("paper_id", req.PaperID, minID, maxID)
+	s.text("learner_id", req.LearnerID, 0, maxLearnerID)
+	s.number("question_offset", req.Offset, 0, unbounded)
+	s.number("question_limit", req.Limit, 1, maxQuestionLimit)
+}
+
+func (s standInAttempts) Open(_ context.Context, _ keys.Identity, req attempts.OpenRequest) (attempts.Opened, error) {
+	s.page(attempts.PageRequest(req))
+	return attempts.Opened{PaperID: req.PaperID, State: attempts.StateInProgress}, nil
+}
+
+func (s standInAttempts) Page(_ context.Context, _ keys.Identity, req attempts.PageRequest) (attempts.Page, error) {
+	s.page(req)
+	return attempts.Page{}, nil
+}
+
+func (s standInAttempts) Submit(_ context.Context, _ keys.Identity, req attempts.SubmitRequest) (attempts.Result, error) {
+	s.text("attempt_id", req.AttemptID, minID, maxID)
+	s.text("learner_id", req.LearnerID, 0, maxLearnerID)
+	given := make(map[string]bool)
+	for _, answer := range req.Answers {
+		s.text("an answer's key", answer.Key, 0, 1<<20)
+		s.text("an answer", answer.Value, 0, 1<<20)
+		if given[answer.Key] {
+			s.complain("the answer %q is given twice", answer.Key)
+		}
+		given[answer.Key] = true
+	}
+	switch req.Status {
+	case attempts.StateSubmitted, attempts.StateExpired, attempts.StateAbandoned:
+	default:
+		s.complain("status is %q", req.Status)
+	}
+	return attempts.Result{AttemptID: req.AttemptID}, nil
+}
+
+func (s standInAttempts) History(_ context.Context, _ keys.Identity, req attempts.HistoryRequest) (attempts.History, error) {
+	s.text("learner_id", req.LearnerID, 0, maxLearnerID)
+	s.number("limit", req.Limit, 1, maxHistoryLimit)
+	s.number("offset", req.Offset, 0, unbounded)
+	return attempts.History{Attempts: []attempts.Summary{}}, nil
+}
+
+type standInSignIn struct{ *standIn }
+
+func (standInSignIn) Begin(context.Context) (string, string, error) {
+	return "https://provider.example/", "token", nil
+}
+
+func (standInSignIn) Complete(context.Context, string, sessions.Callback) (string, error) {
+	return "token", nil
+}
+
+// standInSessions takes anyone for signed in.
+type standInSessions struct{ Sessions }
+
+func (standInSessions) Lookup(context.Context, string) (sessions.Session, error) {
+	return sessions.Session{Account: "acme"}, nil
+}
+func (standInSessions) End(context.Context, string) error              { return nil }
+func (standInSessions) EndAll(context.Context, sessions.Session) error { return nil }
+
+type standInKeys struct {
+	*standIn
+	Keys
+}
+
+func (s standInKeys) Create(_ context.Context, want keys.NewKey) (keys.Issued, error) {
+	s.text("name", want.Name, 1, maxKeyName)
+	s.text("account", want.Account, 4, 4)
+	return keys.Issued{Name: want.Name}, nil
+}
+
+func (s standInKeys) Rotate(_ context.Context, prefix string, overlap time.Duration) (keys.Issued, error) {
+	s.prefix(prefix)
+	s.number("overlap_seconds", int(overlap/time.Second), 0, maxOverlapSeconds)
+	return keys.Issued{}, nil
+}
+
+func (s standInKeys) Revoke(_ context.Context, prefix string) error {
+	s.prefix(prefix)
+	return nil
+}
+
+func (s standInKeys) Get(_ context.Context, prefix string) (keys.Summary, error) {
+	s.prefix(prefix)
+	return keys.Summary{Account: "acme"}, nil
+}
+
+func (s standInKeys) Page(_ context.Context, _ uuid.UUID, before string, limit int) (keys.Page, error) {
+	if before != "" {
+		s.prefix(before)
+	}
+	s.number("limit", limit, 1, keys.MaxPage)
+	return keys.Page{}, nil
+}
+
+func (s standInKeys) Usage(_ context.Context, query keys.UsageQuery) ([]keys.DailyUsage, error) {
+	s.number("the span in days", int(query.To.Sub(query.From)/oneDay), 0, maxUsageDaysOfKey-1)
+	return nil, nil
+}
+
+func (s standInKeys) prefix(prefix string) {
+	if !keys.IsPrefix(prefix) {
+		s.complain("the prefix is %q", prefix)
+	}
+}
+
+type standInWebhooks struct {
+	*standIn
+	Webhooks
+}
+
+func (s standInWebhooks) Register(_ context.Context, r webhooks.Registration) (webhooks.Endpoint, string, error) {
+	s.endpoint(&r.URL, &r.Description, r.Events)
+	return webhooks.Endpoint{URL: r.URL, Events: r.Events, Description: r.Description}, "secret", nil
+}
+
+func (s standInWebhooks) Update(_ context.Context, _, id uuid.UUID, change webhooks.Change) (webhooks.Endpoint, error) {
+	s.endpoint(change.URL, change.Description, change.Events)
+	return webhooks.Endpoint{ID: id}, nil
+}
+
+func (s standInWebhooks) endpoint(url, description *string, events []webhooks.Kind) {
+	if url != nil {
+		s.text("url", *url, 1, maxWebhookURL)
+	}
+	if description != nil {
+		s.text("description", *description, 0, maxWebhookDescription)
+	}
+	s.number("events", len(events), 0, maxWebhookEvents)
+	for _, event := range events {
+		s.text("an event", string(event), 0, 1<<20)
+	}
+}
+
+func (s standInWebhooks) List(context.Context, uuid.UUID) ([]webhooks.Endpoint, error) {
+	return nil, nil
+}
+
+func (s standInWebhooks) Get(_ context.Context, _, id uuid.UUID) (webhooks.Endpoint, error) {
+	return webhooks.Endpoint{ID: id}, nil
+}
+func (s standInWebhooks) Delete(context.Context, uuid.UUID, uuid.UUID) error { return nil }
+func (s standInWebhooks) RotateSecret(context.Context, uuid.UUID, uuid.UUID) (string, error) {
+	return "secret", nil
+}
+
+func (s standInWebhooks) Test(context.Context, uuid.UUID, uuid.UUID, time.Time) (uuid.UUID, error) {
+	return uuid.Nil, nil
+}
+
+func (s standInWebhooks) Deliveries(_ context.Context, _, _ uuid.UUID, _ uuid.NullUUID, limit int) (webhooks.DeliveryPage, error) {
+	s.number("limit", limit, 1, webhooks.MaxDeliveryPage)
+	return webhooks.DeliveryPage{}, nil
+}
+
+func (s standInWebhooks) Redeliver(_ context.Context, _, _, delivery uuid.UUID) (uuid.UUID, error) {
+	return delivery, nil
+}

@@ -1,0 +1,360 @@
+package httpapi_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"examprep.dev/server/attempts"
+)
+
+// The tests here say what holds when submissions of one attempt meet: DESIGN §6, "second submit", and the first row of
+// DESIGN §10's table.
+
+const racers = 64
+
+// crowd is a number of clients, each on a connection of its own that stands already.
+type crowd struct {
+	api     *api
+	clients []*http.Client
+}
+
+func (a *api) crowd(size int) *crowd {
+	a.t.Helper()
+	c := &crowd{api: a}
+	for range size {
+		c.clients = append(c.clients, &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1, DisableCompression: true}})
+	}
+	a.t.Cleanup(func() {
+		for _, client := range c.clients {
+			client.CloseIdleConnections()
+		}
+	})
+	if err := c.atOnce(func(i int) error {
+		if _, err := c.call(i, http.MethodGet, "/v1/exam-prep/list", ""); err != nil {
+			return err
+		}
+		return nil
+	}); err != nil {
+		a.t.Fatal(err)
+	}
+	return c
+}
+
+// atOnce lets every client do something at the same moment.
+func (c *crowd) atOnce(do func(i int) error) error {
+	start := make(chan struct{})
+	var group errgroup.Group
+	for i := range c.clients {
+		group.Go(func() error {
+			<-start
+			return do(i)
+		})
+	}
+	close(start)
+	return group.Wait()
+}
+
+// call sends a request over the connection of one client. It may run on any goroutine.
+func (c *crowd) call(client int, method, path, body string) (response, error) {
+	request, err := http.NewRequestWithContext(c.api.t.Context(), method, "http://"+c.api.address+path, strings.NewReader(body))
+	if err != nil {
+		return response{}, err
+	}
+	request.Header.Set("Authorization", "Bearer "+c.api.key)
+	request.Header.Set("Content-Type", "application/json")
+	got, err := c.clients[client].Do(request)
+	if err != nil {
+		return response{}, err
+	}
+	defer func() { _ = got.Body.Close() }()
+	content, err := io.ReadAll(got.Body)
+	return response{status: got.StatusCode, header: got.Header, body: string(content), closes: got.Close}, err
+}
+
+// race submits an attempt from every client at once, with the body that is each client's, and returns the answers.
+func (c *crowd) race(body func(i int) string) []response {
+	c.api.t.Helper()
+	answers := make([]response, len(c.clients))
+	err := c.atOnce(func(i int) (err error) {
+		answers[i], err = c.call(i, http.MethodPost, examPath+"/mock-exams/submit", body(i))
+		return err
+	})
+	if err != nil {
+		c.api.t.Fatal(err)
+	}
+	for _, answer := range answers {
+		checkEnvelope(c.api.t, http.MethodPost, answer)
+	}
+	return answers
+}
+
+func submissionOf(id, letter string) string {
+	return fmt.Sprintf(`{"attempt_id":%q,"answers":{"1:1":%q,"2:2":"photosynthesis"}}`, id, letter)
+}
+
+// events counts what was told of an attempt, by kind.
+func (a *api) events(id string) map[string]int {
+	a.t.Helper()
+	rows, err := a.pool.Query(a.t.Context(),
+		"SELECT kind FROM webhook_events WHERE convert_from(body, 'UTF8')::jsonb -> 'data' ->> 'attempt_id' = $1", id)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	kinds, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	counts := map[string]int{}
+	for _, kind := range kinds {
+		counts[kind]++
+	}
+	return counts
+}
+
+// toldOnce checks that an attempt has its two events, or, when it was never submitted, none.
+func (a *api) toldOnce(id string, submitted bool) {
+	a.t.Helper()
+	want := 0
+	if submitted {
+		want = 1
+	}
+	if got := a.events(id); got["mock_attempt.submitted"] != want || got["mock_attempt.scored"] != want || len(got) != 2*want {
+		a.t.Errorf("attempt %s, submitted %v: events %v", id, submitted, got)
+	}
+}
+
+func TestOneAttemptFromSixtyFourConnectionsIsSubmittedOnce(t *testing.T) {
+	a := newAPI(t, options{})
+	c := a.crowd(racers)
+	for range 10 {
+		id := a.open()
+		answers := c.race(func(int) string { return submissionOf(id, "B") })
+		for _, answer := range answers {
+			if answer.status != http.StatusOK || answer.body != answers[0].body {
+				t.Fatalf("%d %s\nbeside %s", answer.status, answer.body, answers[0].body)
+			}
+		}
+		a.toldOnce(id, true)
+	}
+}
+
+func TestOfDifferentSubmissionsAtOnceOneWins(t *testing.T) {
+	a := newAPI(t, options{})
+	c := a.crowd(racers)
+	letters := []string{"A", "B", "C", ""}
+	for range 10 {
+		id := a.open()
+		answers := c.race(func(i int) string { return submissionOf(id, letters[i%len(letters)]) })
+		won, result := -1, ""
+		for i, answer := range answers {
+			switch {
+			case answer.status == http.StatusBadRequest && answer.code(t) == "attempt_already_submitted":
+			case answer.status != http.StatusOK:
+				t.Fatalf("%d %s", answer.status, answer.body)
+			case won < 0:
+				won, result = i%len(letters), answer.body
+			case i%len(letters) != won || answer.body != result:
+				t.Errorf("two winners:\n%s\n%s", result, answer.body)
+			}
+		}
+		for i, answer := range answers {
+			if (answer.status == http.StatusOK) != (i%len(letters) == won) {
+				t.Errorf("client %d of the winner's kind %d: %d %s", i, won, answer.status, answer.body)
+			}
+		}
+		a.toldOnce(id, true)
+	}
+}
+
+// TestSubmissionsThatMeetTheSweepAgree: whoever is first, everybody is told the same.
+func TestSubmissionsThatMeetTheSweepAgree(t *testing.T) {
+	a := newAPI(t, options{})
+	c := a.crowd(racers)
+	sweeper := attempts.NewSweeper(a.pool, time.Now, slog.New(slog.DiscardHandler))
+	outcomes := map[string]int{}
+	for round := range 60 {
+		id := a.open()
+		// From well before the end of the late window to well behind it, most of them close to it.
+		left := time.Duration(round-10) * time.Millisecond
+		if round == 0 {
+			left = time.Hour
+		}
+		if _, err := a.pool.Exec(t.Context(), "UPDATE attempts SET opened_at = opened_at - interval '2 days', expires_at = $2 WHERE id = $1",
+			id, time.Now().Add(left-24*time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		stop := make(chan struct{})
+		var sweeping errgroup.Group
+		sweeping.Go(func() error {
+			for {
+				if _, err := sweeper.Sweep(t.Context()); err != nil {
+					return err
+				}
+				select {
+				case <-stop:
+					return nil
+				default:
+				}
+			}
+		})
+		answers := c.race(func(int) string { return submissionOf(id, "B") })
+		close(stop)
+		if err := sweeping.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		for _, answer := range answers {
+			if answer.body != answers[0].body {
+				t.Fatalf("%d %s\nbeside %s", answer.status, answer.body, answers[0].body)
+			}
+		}
+		if code := answers[0].status; code != http.StatusOK && answers[0].code(t) != "attempt_closed" {
+			t.Fatalf("%d %s", code, answers[0].body)
+		}
+		outcomes[http.StatusText(answers[0].status)]++
+		a.toldOnce(id, answers[0].status == http.StatusOK)
+	}
+	if len(outcomes) != 2 {
+		t.Errorf("only one side ever won: %v", outcomes)
+	}
+}
+
+// TestASubmissionWhoseDatabaseConnectionBreaksIsWholeOrUntouched breaks all connections of the server to its database
+// again and again, at whatever moment it is. It is DESIGN §10's "API pod killed in a submit" from the other side: what
+// the server cannot finish, nobody finishes.
+func TestASubmissionWhoseDatabaseConnectionBreaksIsWholeOrUntouched(t *testing.T) {
+	a := newAPI(t, options{})
+	ids := make(chan string, 200)
+	for range cap(ids) {
+		ids <- a.open()
+	}
+	close(ids)
+	observer := a.observer()
+	c := a.crowd(4)
+	breaking, stop := context.WithCancel(t.Context())
+	var breaker errgroup.Group
+	breaker.Go(func() error { return observer.breakOthers(breaking) })
+	var mu sync.Mutex
+	seen := map[string]int{}
+	err := c.atOnce(func(i int) error {
+		for id := range ids {
+			answer, err := c.call(i, http.MethodPost, examPath+"/mock-exams/submit", submissionOf(id, "B"))
+			if err != nil {
+				return err
+			}
+			whole, err := observer.isWhole(t.Context(), id)
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			seen[fmt.Sprintf("%d, whole: %v", answer.status, whole)]++
+			mu.Unlock()
+			if answer.status == http.StatusServiceUnavailable && answer.header.Get("Retry-After") != "" {
+				continue
+			}
+			if answer.status != http.StatusOK || !whole {
+				return fmt.Errorf("attempt %s, whole: %v, was answered %d %s", id, whole, answer.status, answer.body)
+			}
+		}
+		return nil
+	})
+	stop()
+	if err := breaker.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(seen)
+	if broken, finished := seen["503, whole: false"]+seen["503, whole: true"], seen["200, whole: true"]; min(broken, finished) < 5 {
+		t.Errorf("too few were broken, or finished, to tell: %v", seen)
+	}
+	a.everySubmissionCanBeRetried()
+}
+
+// everySubmissionCanBeRetried sends every attempt's submission again, twice: now each succeeds, once.
+func (a *api) everySubmissionCanBeRetried() {
+	a.t.Helper()
+	a.pool.Reset() // else each connection that was broken would cost one more answer
+	rows, err := a.pool.Query(a.t.Context(), "SELECT id::text FROM attempts")
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	for _, id := range ids {
+		first := a.post(examPath+"/mock-exams/submit", submissionOf(id, "B"))
+		again := a.post(examPath+"/mock-exams/submit", submissionOf(id, "B"))
+		if first.status != http.StatusOK || again.body != first.body {
+			a.t.Errorf("attempt %s was answered %d %s, then %d %s", id, first.status, first.body, again.status, again.body)
+		}
+		a.toldOnce(id, true)
+	}
+}
+
+// observer looks at the server's database over connections that are not broken.
+type observer struct {
+	mu      sync.Mutex
+	looking *pgx.Conn
+	cutting *pgx.Conn
+}
+
+func (a *api) observer() *observer {
+	a.t.Helper()
+	connect := func() *pgx.Conn {
+		config := a.pool.Config().ConnConfig.Copy()
+		config.RuntimeParams["application_name"] = "observer"
+		conn, err := pgx.ConnectConfig(a.t.Context(), config)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		a.t.Cleanup(func() { _ = conn.Close(context.Background()) })
+		return conn
+	}
+	return &observer{looking: connect(), cutting: connect()}
+}
+
+// breakOthers ends the other connections to the database until its context ends. A number of random length between two
+// blows lets it strike at any moment of what the server does, and lets the server do something.
+func (o *observer) breakOthers(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if _, err := o.cutting.Exec(context.WithoutCancel(ctx), `SELECT pg_sleep(random() * 0.02), pg_terminate_backend(pid) FROM pg_stat_activity
+			WHERE datname = current_database() AND application_name <> 'observer' AND random() < 0.5`); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isWhole reports whether an attempt was submitted, with all that belongs to it. It fails when there is only a part.
+func (o *observer) isWhole(ctx context.Context, id string) (bool, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var state, scoring string
+	var answered, submitted, scored bool
+	var events int
+	if err := o.looking.QueryRow(ctx, `SELECT state, scoring_status, answers IS NOT NULL AND submission_digest IS NOT NULL, submitted_at IS NOT NULL,
+		score_hundredths IS NOT NULL, (SELECT count(*) FROM webhook_events WHERE convert_from(body, 'UTF8')::jsonb -> 'data' ->> 'attempt_id' = a.id::text)
+		FROM attempts a WHERE id = $1`, id).Scan(&state, &scoring, &answered, &submitted, &scored, &events); err != nil {
+		return false, err
+	}
+	switch got := fmt.Sprint(state, scoring, answered, submitted, scored, events); got {
+	case fmt.Sprint("submitted", "scored", true, true, true, 2):
+		return true, nil
+	case fmt.Sprint("in_progress", "pending", false, false, false, 0):
+		return false, nil
+	default:
+		return false, fmt.Errorf("attempt %s is neither whole nor untouched: %s", id, got)
+	}
+}

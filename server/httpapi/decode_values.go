@@ -31,11 +31,18 @@ func timestamp(target **time.Time) valueReader {
 	}
 }
 
-// parseTime is strict, as [time.Parse] is not: that takes an hour of one digit, or a comma before the fraction.
-func parseTime(text string) (at time.Time, isTime bool) {
-	err := at.UnmarshalText([]byte(text))
-	return at, err == nil
+// parseTime refuses what [time.Parse] lets through: an hour of one digit, a comma before the fraction, an offset of a day.
+func parseTime(text string) (time.Time, bool) {
+	at, err := time.Parse(time.RFC3339, text)
+	const hourEnds = len("2006-01-02T15")
+	if err != nil || text[hourEnds] != ':' || strings.Contains(text, ",") {
+		return time.Time{}, false
+	}
+	_, offset := at.Zone()
+	return at, offset > -secondsOfDay && offset < secondsOfDay
 }
+
+const secondsOfDay = 24 * 60 * 60
 
 // textList reads an array of at most strings. Of an empty one the target is empty, not nil.
 func textList(target *[]string, most int) valueReader {

@@ -1,0 +1,255 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/webhooks"
+)
+
+// arrival is a request as a receiver got it.
+type arrival struct {
+	header http.Header
+	body   []byte
+}
+
+// receive runs a receiver that answers by a status, and a worker that trusts it.
+func (c *console) receive(status int) (url string, arrivals <-chan arrival) {
+	c.test.Helper()
+	arrived := make(chan arrival, 64)
+	receiver := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.WriteHeader(status)
+		arrived <- arrival{r.Header.Clone(), body}
+	}))
+	c.test.Cleanup(receiver.Close)
+	client, prefix := redistest.New(c.test)
+	worker, err := webhooks.NewWorker(webhooks.WorkerConfig{
+		Prefix: prefix, AllowedRanges: loopback, RetryBase: time.Millisecond, SweepInterval: 50 * time.Millisecond,
+		CAPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw}),
+	}, c.pool, client, newKeyring(c.test))
+	if err != nil {
+		c.test.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(c.test.Context()))
+	done := make(chan error, 1)
+	go func() { done <- worker.Run(ctx) }()
+	c.test.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			c.test.Error(err)
+		}
+	})
+	return receiver.URL, arrived
+}
+
+func next(t *testing.T, arrivals <-chan arrival) arrival {
+	t.Helper()
+	deadline := time.NewTimer(waitFor)
+	defer deadline.Stop()
+	select {
+	case got := <-arrivals:
+		return got
+	case <-deadline.C:
+		t.Fatal("nothing arrived")
+		return arrival{}
+	}
+}
+
+// scored records n events of the account, as attempts do.
+func (c *console) scored(account uuid.UUID, n int) {
+	c.test.Helper()
+	for range n {
+		event, err := webhooks.NewEvent(webhooks.KindScored, uuid.NullUUID{UUID: account, Valid: true}, time.Now(),
+			webhooks.AttemptScored{AttemptID: uuid.NewString()})
+		if err != nil {
+			c.test.Fatal(err)
+		}
+		if _, err := c.pool.Exec(c.test.Context(), "SELECT webhook_record_event($1, $2, $3, $4)",
+			event.ID, string(event.Kind), event.Account, event.Body); err != nil {
+			c.test.Fatal(err)
+		}
+	}
+}
+
+// deliveries is a page of an endpoint's deliveries.
+func (b *browser) deliveries(hook, query string) []map[string]any {
+	b.t.Helper()
+	status, _, page := b.do(http.MethodGet, "/v1/developer/webhooks/"+hook+"/deliveries"+query, "")
+	if status != http.StatusOK {
+		b.t.Fatalf("deliveries: %d %v", status, page)
+	}
+	return listOf(page, "deliveries")
+}
+
+func TestARedeliveredEventArrivesWithTheSameBytes(t *testing.T) {
+	c := newConsole(t)
+	ada := c.signedIn("ada")
+	url, arrivals := c.receive(http.StatusOK)
+	hook := textOf(ada.make("/v1/developer/webhooks", fmt.Sprintf(`{"url":%q,"events":["mock_attempt.scored"]}`, url)), "id")
+	c.scored(c.account(ada), 1)
+	first := next(t, arrivals)
+	original := ada.deliveries(hook, "")[0]
+	path := "/v1/developer/webhooks/" + hook
+	status, _, started := ada.do(http.MethodPost, path+"/deliveries/"+textOf(original, "id")+"/redeliver", "")
+	if status != http.StatusAccepted || started["delivery_id"] == original["id"] {
+		t.Fatalf("redeliver: %d %v", status, started)
+	}
+	second := next(t, arrivals)
+	if !bytes.Equal(second.body, first.body) || second.header.Get("Webhook-Id") != first.header.Get("Webhook-Id") {
+		t.Errorf("delivered %s as %s, and again %s as %s", first.body, first.header.Get("Webhook-Id"), second.body, second.header.Get("Webhook-Id"))
+	}
+	if status, _, started = ada.do(http.MethodPost, path+"/test", ""); status != http.StatusAccepted {
+		t.Fatalf("test: %d %v", status, started)
+	}
+	if got := next(t, arrivals); !bytes.Contains(got.body, []byte(`"event":"webhook.test"`)) || !bytes.Contains(got.body, []byte(hook)) {
+		t.Errorf("the test event is %s", got.body)
+	}
+	eventually(t, "all three are delivered, and the webhook says when", func() bool {
+		list := ada.deliveries(hook, "")
+		_, _, shown := ada.do(http.MethodGet, path, "")
+		return len(list) == 3 && shown["last_success_at"] != nil && !slices.ContainsFunc(list, func(d map[string]any) bool {
+			return d["state"] != "delivered" || d["last_status"] != 200.0 || d["attempts"] != 1.0 || d["finished_at"] == nil ||
+				d["next_attempt_at"] != nil || d["last_failure"] != nil
+		})
+	})
+	list := ada.deliveries(hook, "")
+	if list[0]["id"] != started["delivery_id"] || list[0]["event"] != "webhook.test" || list[1]["event_id"] != list[2]["event_id"] ||
+		list[2]["event_id"] != first.header.Get("Webhook-Id") {
+		t.Errorf("listed %v", list)
+	}
+}
+
+func TestAFailedDeliveryTellsWhy(t *testing.T) {
+	c := newConsole(t)
+	ada := c.signedIn("ada")
+	url, arrivals := c.receive(http.StatusTeapot)
+	hook := textOf(ada.make("/v1/developer/webhooks", fmt.Sprintf(`{"url":%q,"events":["mock_attempt.scored"]}`, url)), "id")
+	c.scored(c.account(ada), 1)
+	next(t, arrivals)
+	eventually(t, "it has failed for good", func() bool {
+		d := ada.deliveries(hook, "")[0]
+		return d["state"] == "failed" && d["last_status"] == 418.0 && d["last_failure"] == "status" && d["attempts"] == 6.0
+	})
+	eventually(t, "the webhook says since when", func() bool {
+		_, _, shown := ada.do(http.MethodGet, "/v1/developer/webhooks/"+hook, "")
+		return shown["failing_since"] != nil
+	})
+}
+
+func TestDeliveriesAreWalkedCompletelyWhileMoreArrive(t *testing.T) {
+	c := newConsole(t)
+	ada := c.signedIn("ada")
+	account := c.account(ada)
+	hook := textOf(ada.make("/v1/developer/webhooks", newHook), "id")
+	c.scored(account, 120)
+	want := make([]string, 0, 120)
+	for _, page := range [][]map[string]any{ada.deliveries(hook, "?limit=100"), nil} {
+		if page == nil {
+			page = ada.deliveries(hook, "?limit=100&before="+want[99])
+		}
+		for _, d := range page {
+			want = append(want, textOf(d, "id"))
+		}
+	}
+	if sorted := slices.IsSortedFunc(want, func(a, b string) int { return strings.Compare(b, a) }); len(want) != 120 || !sorted {
+		t.Fatalf("%d deliveries, newest first: %v", len(want), sorted)
+	}
+	if half := ada.deliveries(hook, ""); len(half) != 50 {
+		t.Errorf("a page has %d, want 50", len(half))
+	}
+	var walked []string
+	for query, more := "?limit=7", true; more; {
+		_, _, page := ada.do(http.MethodGet, "/v1/developer/webhooks/"+hook+"/deliveries"+query, "")
+		for _, d := range listOf(page, "deliveries") {
+			walked = append(walked, textOf(d, "id"))
+		}
+		more, _ = page["has_more"].(bool)
+		query = "?limit=7&before=" + walked[len(walked)-1]
+		c.scored(account, 3)
+	}
+	if !slices.Equal(walked, want) {
+		t.Errorf("walked %d deliveries, want the %d that were there", len(walked), len(want))
+	}
+}
+
+func TestWhatIsAskedOfDeliveries(t *testing.T) {
+	c := newConsole(t)
+	ada := c.signedIn("ada")
+	mine, other := textOf(ada.make("/v1/developer/webhooks", newHook), "id"), textOf(ada.make("/v1/developer/webhooks", newHook), "id")
+	_, _, started := ada.do(http.MethodPost, "/v1/developer/webhooks/"+other+"/test", "")
+	for _, query := range []string{
+		"limit=0", "limit=101", "limit=ten", "limit=", "before=x", "before=", "before=%00", "before=" + uuid.NewString(), "before=" + uuid.Nil.String(),
+		"before=" + textOf(started, "delivery_id"),
+	} {
+		field, _, _ := strings.Cut(query, "=")
+		status, _, refused := ada.do(http.MethodGet, "/v1/developer/webhooks/"+mine+"/deliveries?"+query, "")
+		if status != http.StatusBadRequest || !names(refused, field) {
+			t.Errorf("%s: %d %v, want %s named", query, status, refused, field)
+		}
+	}
+	if status, _, page := ada.do(http.MethodGet, "/v1/developer/webhooks/"+mine+"/deliveries", ""); status != http.StatusOK ||
+		!reflect.DeepEqual(page, map[string]any{"deliveries": []any{}, "has_more": false}) {
+		t.Errorf("none: %d %v", status, page)
+	}
+}
+
+func TestADisabledWebhookIsSentNothing(t *testing.T) {
+	c := newConsole(t)
+	ada := c.signedIn("ada")
+	hook := textOf(ada.make("/v1/developer/webhooks", newHook), "id")
+	path := "/v1/developer/webhooks/" + hook
+	_, _, started := ada.do(http.MethodPost, path+"/test", "")
+	if status, _, off := ada.do(http.MethodPatch, path, `{"status":"disabled"}`); status != http.StatusOK {
+		t.Fatal(status, off)
+	}
+	for _, path := range []string{path + "/test", path + "/deliveries/" + textOf(started, "delivery_id") + "/redeliver"} {
+		if status, _, refused := ada.do(http.MethodPost, path, ""); status != http.StatusConflict || refused["error"] != "conflict" {
+			t.Errorf("%s: %d %v, want 409", path, status, refused)
+		}
+	}
+	if status, _, refused := ada.do(http.MethodPost, path+"/deliveries/"+uuid.NewString()+"/redeliver", ""); status != http.StatusNotFound {
+		t.Errorf("what is not there: %d %v, want 404", status, refused)
+	}
+	if list := ada.deliveries(hook, ""); len(list) != 1 || list[0]["state"] != "cancelled" {
+		t.Errorf("deliveries %v", list)
+	}
+}
+
+func TestAMovedWebhookShowsNothingOfItsFormerAccount(t *testing.T) {
+	c := newConsole(t)
+	ada, bob := c.signedIn("ada"), c.signedIn("bob")
+	want := webhooks.ManagedEndpoint{
+		Owner: "test/exams/moved", URL: "https://receiver.example.com/", Events: webhooks.Kinds(), Secret: webhooks.NewSecret(),
+		Account: uuid.NullUUID{UUID: c.account(ada), Valid: true},
+	}
+	adas := c.declare(want).ID.String()
+	c.scored(want.Account.UUID, 1)
+	delivery := textOf(ada.deliveries(adas, "")[0], "id")
+	want.Account.UUID = c.account(bob)
+	bobs := c.declare(want).ID.String()
+	if list := bob.deliveries(bobs, ""); len(list) != 0 {
+		t.Errorf("bob sees %v", list)
+	}
+	for _, hook := range []string{adas, bobs} {
+		if status, _, answer := bob.do(http.MethodPost, "/v1/developer/webhooks/"+hook+"/deliveries/"+delivery+"/redeliver", ""); status != http.StatusNotFound {
+			t.Errorf("bob resends by %s: %d %v, want 404", hook, status, answer)
+		}
+		if status, _, answer := ada.do(http.MethodGet, "/v1/developer/webhooks/"+hook, ""); status != http.StatusNotFound {
+			t.Errorf("ada sees %s: %d %v, want 404", hook, status, answer)
+		}
+	}
+}

@@ -1,0 +1,231 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"examprep.dev/server/keys"
+)
+
+func TestADeveloperManagesKeys(t *testing.T) {
+	c := newConsole(t)
+	ada := c.signedIn("ada")
+	if status, _, body := ada.do(http.MethodGet, "/v1/developer/session", ""); status != http.StatusOK || body["email"] != "ada@example.org" {
+		t.Fatalf("session: %d %v", status, body)
+	}
+	status, _, issued := ada.do(http.MethodPost, "/v1/developer/keys", `{"name":"ci"}`)
+	key, _ := issued["key"].(string)
+	if _, valid := keys.Parse([]byte(key)); status != http.StatusCreated || !valid || issued["environment"] != "sandbox" || issued["tier"] != "default" {
+		t.Fatalf("create: %d %v", status, issued)
+	}
+	withKey := func(key string) int {
+		caller := c.open()
+		caller.header.Set("Authorization", "Bearer "+key)
+		status, _, _ := caller.do(http.MethodGet, "/v1/exam-prep/list", "")
+		return status
+	}
+	if status := withKey(key); status != http.StatusOK {
+		t.Errorf("the new key: %d", status)
+	}
+	prefix, _ := issued["key_prefix"].(string)
+	status, _, listed := ada.do(http.MethodGet, "/v1/developer/keys", "")
+	if text, _ := json.Marshal(listed); status != http.StatusOK || !strings.Contains(string(text), prefix) || strings.Contains(string(text), key) {
+		t.Errorf("list: %d %s", status, text)
+	}
+	bob := c.signedIn("bob")
+	if status, _, _ := bob.do(http.MethodDelete, "/v1/developer/keys/"+prefix, ""); status != http.StatusNotFound {
+		t.Errorf("another's key: %d, want 404", status)
+	}
+	status, _, rotated := ada.do(http.MethodPost, "/v1/developer/keys/"+prefix+"/rotate", `{"overlap_seconds":60}`)
+	successor, _ := rotated["key"].(string)
+	if status != http.StatusCreated || withKey(key) != http.StatusOK || withKey(successor) != http.StatusOK {
+		t.Errorf("rotate: %d, old %d, new %d", status, withKey(key), withKey(successor))
+	}
+	if status, _, _ := ada.do(http.MethodDelete, "/v1/developer/keys/"+prefix, ""); status != http.StatusNoContent {
+		t.Errorf("revoke: %d", status)
+	}
+	if status := withKey(key); status != http.StatusUnauthorized {
+		t.Errorf("the revoked key: %d, want 401", status)
+	}
+}
+
+func TestARotationIsNotRepeatedAndNeedsNoBody(t *testing.T) {
+	c := newConsole(t)
+	ada := c.signedIn("ada")
+	rotate := func(prefix any, body string) (int, map[string]any) {
+		text, _ := prefix.(string)
+		status, _, answer := ada.do(http.MethodPost, "/v1/developer/keys/"+url.PathEscape(text)+"/rotate", body)
+		return status, answer
+	}
+	_, _, first := ada.do(http.MethodPost, "/v1/developer/keys", `{"name":"ci"}`)
+	status, second := rotate(first["key_prefix"], `{"overlap_seconds":60}`)
+	if _, uncertain := second["old_key_revoked"]; status != http.StatusCreated || second["expires_at"] != nil || uncertain {
+		t.Errorf("rotate: %d %v", status, second)
+	}
+	if status, answer := rotate(first["key_prefix"], `{"overlap_seconds":60}`); status != http.StatusConflict {
+		t.Errorf("again: %d %v, want 409", status, answer)
+	}
+	status, third := rotate(second["key_prefix"], `{}`)
+	if status != http.StatusCreated {
+		t.Errorf("a body without the field: %d %v, want 201", status, third)
+	}
+	if status, answer := rotate(third["key_prefix"], ""); status != http.StatusCreated {
+		t.Errorf("without a body: %d %v, want 201", status, answer)
+	}
+	for _, body := range []string{`{"overlap_seconds":86401}`, `{"overlap_seconds":-1}`, `{"overlap_seconds":null}`, `{"overlap_seconds":"60"}`} {
+		if status, answer := rotate(third["key_prefix"], body); status != http.StatusBadRequest || !names(answer, "overlap_seconds") {
+			t.Errorf("%s: %d %v, want 400", body, status, answer)
+		}
+	}
+	for _, prefix := range []string{"\xff\xfe", "service_", "service_0000000G", "SERVICE_00000000"} {
+		if status, answer := rotate(prefix, ""); status != http.StatusNotFound {
+			t.Errorf("%q: %d %v, want 404", prefix, status, answer)
+		}
+	}
+}
+
+func TestKeysComeInPagesAlsoWhereTheyAreOfOneInstant(t *testing.T) {
+	c := newConsole(t)
+	ada, bob := c.signedIn("ada"), c.signedIn("bob")
+	var want []string
+	for range 7 {
+		want = append(want, textOf(ada.make("/v1/developer/keys", `{"name":"k"}`), "key_prefix"))
+	}
+	bobs := textOf(bob.make("/v1/developer/keys", `{"name":"k"}`), "key_prefix")
+	if _, err := c.pool.Exec(t.Context(), "UPDATE api_keys SET created_at = now()"); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, body := ada.do(http.MethodDelete, "/v1/developer/keys/"+want[3], ""); status != http.StatusNoContent {
+		t.Fatal(status, body)
+	}
+	slices.Reverse(want) // their ids are UUIDv7
+	for _, limit := range []int{1, 3, 7, 100} {
+		var walked []string
+		for query, more := fmt.Sprintf("?limit=%d", limit), true; more; {
+			status, _, page := ada.do(http.MethodGet, "/v1/developer/keys"+query, "")
+			listed := listOf(page, "keys")
+			if status != http.StatusOK || len(listed) == 0 || len(listed) > limit {
+				t.Fatalf("limit %d: %d %v", limit, status, page)
+			}
+			for _, key := range listed {
+				walked = append(walked, textOf(key, "key_prefix"))
+			}
+			more, _ = page["has_more"].(bool)
+			query = fmt.Sprintf("?limit=%d&before=%s", limit, walked[len(walked)-1])
+		}
+		if !slices.Equal(walked, want) {
+			t.Errorf("limit %d: walked %v, want %v", limit, walked, want)
+		}
+	}
+	for query, field := range map[string]string{
+		"limit=0": "limit", "limit=101": "limit", "limit=x": "limit", "limit=1&limit=1": "limit", "limit=99999999999999999999": "limit",
+		"before=" + bobs: "before", "before=service_00000000": "before", "before=": "before", "before=%ff": "before", "before=%00": "before",
+	} {
+		if status, _, refused := ada.do(http.MethodGet, "/v1/developer/keys?"+query, ""); status != http.StatusBadRequest || !names(refused, field) {
+			t.Errorf("%s: %d %v, want %s named", query, status, refused, field)
+		}
+	}
+}
+
+func TestWhatIsAskedOfANewKey(t *testing.T) {
+	c := newConsole(t)
+	ada := c.signedIn("ada")
+	later := time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond)
+	for name, told := range map[string]string{
+		"an hour":               later.Format(time.RFC3339Nano),
+		"in another zone":       later.In(time.FixedZone("", 5*3600+1800)).Format(time.RFC3339Nano),
+		"finer than is kept":    later.Add(999 * time.Nanosecond).Format(time.RFC3339Nano),
+		"the last of all times": "9999-12-31T23:59:59.999999999Z",
+	} {
+		made := ada.make("/v1/developer/keys", `{"name":"k","expires_at":"`+told+`"}`)
+		want := later.Format(time.RFC3339Nano)
+		if name == "the last of all times" {
+			want = "9999-12-31T23:59:59.999999Z"
+		}
+		_, _, listed := ada.do(http.MethodGet, "/v1/developer/keys?limit=1", "")
+		if kept := listOf(listed, "keys")[0]; made["expires_at"] != want || kept["expires_at"] != want || kept["created_at"] != made["created_at"] {
+			t.Errorf("%s: made %v, kept %v, want %s", name, made, kept, want)
+		}
+	}
+	ada.make("/v1/developer/keys", `{"name":"`+strings.Repeat("é", 200)+`"}`)
+	for body, field := range map[string]string{
+		`{}`: "name", `{"name":""}`: "name", `{"name":null}`: "name", `{"name":"a\u0000b"}`: "name", `{"name":"a\u0007b"}`: "name",
+		`{"name":"` + strings.Repeat("é", 201) + `"}`:           "name",
+		`{"name":"k","expires_at":null}`:                        "expires_at",
+		`{"name":"k","expires_at":4102444800}`:                  "expires_at",
+		`{"name":"k","expires_at":"2020-01-01T00:00:00Z"}`:      "expires_at",
+		`{"name":"k","expires_at":"2099-01-01T1:00:00Z"}`:       "expires_at",
+		`{"name":"k","expires_at":"2099-01-01T01:00:00,5Z"}`:    "expires_at",
+		`{"name":"k","expires_at":"2099-01-01T01:00:00+24:00"}`: "expires_at",
+		`{"name":"k","expires_at":"2099-01-01 01:00:00Z"}`:      "expires_at",
+		`{"name":"k","expires_at":""}`:                          "expires_at",
+		`{"name":"k","expires_at":"2099-02-29T00:00:00Z"}`:      "expires_at",
+		`{"name":"k","expires_at":"9999-12-31T23:59:59-01:00"}`: "expires_at",
+	} {
+		if status, _, refused := ada.do(http.MethodPost, "/v1/developer/keys", body); status != http.StatusBadRequest || !names(refused, field) {
+			t.Errorf("%s: %d %v, want %s named", body, status, refused, field)
+		}
+	}
+	if status, _, refused := ada.do(http.MethodPost, "/v1/developer/keys", `{"name":"a","name":"b"}`); status != http.StatusBadRequest || refused["error"] != "invalid_json" {
+		t.Errorf("a name twice: %d %v", status, refused)
+	}
+}
+
+// plantKeys gives an account n more live keys.
+func (c *console) plantKeys(of *browser, n int) {
+	c.test.Helper()
+	if _, err := c.pool.Exec(c.test.Context(), `
+		INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
+		SELECT gen_random_uuid(), $1, $1, 'service_' || substr(encode(h, 'hex'), 1, 8), h
+		FROM (SELECT sha256(convert_to($1::uuid || ' ' || n, 'UTF8')) AS h FROM generate_series(1, $2::int) n) planted`,
+		c.account(of), n); err != nil {
+		c.test.Fatal(err)
+	}
+}
+
+func TestAnAccountHasSoManyLiveKeysHoweverManyAreCreatedAtOnce(t *testing.T) {
+	c := newConsole(t)
+	ada := c.signedIn("ada")
+	first := textOf(ada.make("/v1/developer/keys", `{"name":"k"}`), "key_prefix")
+	c.plantKeys(ada, keys.MaxLive-2)
+	var group sync.WaitGroup
+	var issued, refused atomic.Int32
+	begin := make(chan struct{})
+	for range 64 {
+		twin := c.open()
+		twin.cookies = maps.Clone(ada.cookies)
+		group.Go(func() {
+			<-begin
+			switch status, _, answer := twin.do(http.MethodPost, "/v1/developer/keys", `{"name":"k"}`); {
+			case status == http.StatusCreated:
+				issued.Add(1)
+			case status == http.StatusConflict && answer["error"] == "conflict":
+				refused.Add(1)
+			default:
+				t.Errorf("%d %v", status, answer)
+			}
+		})
+	}
+	close(begin)
+	group.Wait()
+	if issued.Load() != 1 || refused.Load() != 63 {
+		t.Errorf("%d were issued and %d refused, want 1 and 63", issued.Load(), refused.Load())
+	}
+	if status, _, rotated := ada.do(http.MethodPost, "/v1/developer/keys/"+first+"/rotate", `{"overlap_seconds":60}`); status != http.StatusCreated {
+		t.Errorf("rotation at the limit: %d %v", status, rotated)
+	}
+	if status, _, refused := ada.do(http.MethodPost, "/v1/developer/keys", `{"name":"k"}`); status != http.StatusConflict {
+		t.Errorf("after it: %d %v, want 409", status, refused)
+	}
+	bob := c.signedIn("bob")
+	bob.make("/v1/developer/keys", `{"name":"k"}`)
+}

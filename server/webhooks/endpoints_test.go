@@ -89,9 +89,12 @@ func TestAnothersEndpointIsNotThereAndAResourcesIsReadOnly(t *testing.T) {
 		}
 	}
 	for name, call := range map[string]func() error{
-		"test":       func() error { _, err := b.endpoints.Test(t.Context(), mine, made.ID, time.Now()); return err },
-		"deliveries": func() error { _, err := b.endpoints.Deliveries(t.Context(), mine, made.ID, uuid.NullUUID{}, 10); return err },
-		"redeliver":  func() error { _, err := b.endpoints.Redeliver(t.Context(), mine, made.ID, uuid.New()); return err },
+		"test": func() error { _, err := b.endpoints.Test(t.Context(), mine, made.ID, time.Now()); return err },
+		"deliveries": func() error {
+			_, err := b.endpoints.Deliveries(t.Context(), mine, made.ID, uuid.NullUUID{}, 10)
+			return err
+		},
+		"redeliver": func() error { _, err := b.endpoints.Redeliver(t.Context(), mine, made.ID, uuid.New()); return err },
 	} {
 		if err := call(); !is[*NotFoundError](err) {
 			t.Errorf("%s another's: got %v, want a NotFoundError", name, err)

@@ -42,10 +42,10 @@ func (s *Server) readBody(_ *route, next handler) handler {
 	}
 }
 
-// readBody leaves the body, of at most most bytes, in r.body and where fasthttp's Body finds it.
-func (r *request) readBody(most int) error {
+// readBody leaves the body, of limit bytes or fewer, in r.body and where fasthttp's Body finds it.
+func (r *request) readBody(limit int) error {
 	announced := r.http.Request.Header.ContentLength() // -1: in chunks
-	if announced > most {
+	if announced > limit {
 		return fasthttp.ErrBodyTooLarge
 	}
 	stream := r.http.Request.BodyStream()
@@ -54,7 +54,7 @@ func (r *request) readBody(most int) error {
 		n, err := stream.Read(r.body[len(r.body):cap(r.body)])
 		r.body = r.body[:len(r.body)+n]
 		switch {
-		case len(r.body) > most:
+		case len(r.body) > limit:
 			return fasthttp.ErrBodyTooLarge
 		case errors.Is(err, io.EOF):
 			// fasthttp ends the stream alike when the body is over and when the connection is.

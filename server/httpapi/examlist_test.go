@@ -123,12 +123,12 @@ func TestOrderingNeverFilters(t *testing.T) {
 		code := rapid.SampledFrom(slices.Sorted(maps.Keys(codes))).Draw(t, "code")
 		country := rapid.SampledFrom(slices.Sorted(maps.Keys(countries))).Draw(t, "country")
 		rank := func(i int) int {
-			switch place := places[drawn[i]]; {
-			case place == "":
+			switch places[drawn[i]] {
+			case "":
 				return 2
-			case place == codes[code]:
+			case codes[code]:
 				return 0
-			case place == countries[country]:
+			case countries[country]:
 				return 1
 			default:
 				return 2

@@ -127,8 +127,10 @@ func hostileHeaders() []hostileRequest {
 		kept("a value beyond ASCII", "a: \xe9"), kept("a name of two words", "a b: c"), kept("an expectation without a body", "Expect: 100-continue"), kept("an expectation of another kind", "Expect: 200-ok"),
 		kept("an upgrade to HTTP/2", "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA"), kept("a range", "Range: bytes=0-1"),
 		kept("an identity of no coding", "Accept-Encoding: ,;q=,gzip;;;"), kept("a trailer without chunks", "Trailer: a"), kept("cookies of noise", "Cookie: =;;=a;\"\\"),
-		{name: "closing, in capitals", sent: listLine + mine + "Connection: CLOSE\r\n\r\n", status: 200}, {name: "closing, in a list", sent: listLine + mine + "Connection: TE, close\r\n\r\n", status: 200},
-		{name: "HTTP/1.0", sent: "GET /v1/exam-prep/list HTTP/1.0\r\n" + mine + "\r\n", status: 200}, {name: "empty lines first", sent: "\r\n\r\n" + listLine + mine + "\r\n", status: 200, keeps: true},
+		{name: "closing, in capitals", sent: listLine + mine + "Connection: CLOSE\r\n\r\n", status: 200},
+		{name: "closing, in a list", sent: listLine + mine + "Connection: TE, close\r\n\r\n", status: 200},
+		{name: "HTTP/1.0", sent: "GET /v1/exam-prep/list HTTP/1.0\r\n" + mine + "\r\n", status: 200},
+		{name: "empty lines first", sent: "\r\n\r\n" + listLine + mine + "\r\n", status: 200, keeps: true},
 	}
 }
 
@@ -177,7 +179,8 @@ func hostileBodies() []hostileRequest {
 		kept("a length with zeros", "Content-Length: 0000000000000"+strconv.Itoa(len(openBody)), openBody, 200, ""), kept("chunks in capitals", "TRANSFER-ENCODING: CHUNKED", chunked(openBody), 200, ""),
 		kept("an extension of a chunk", chunks, strings.Replace(chunked(openBody), "\r\n", ";a=\"b\"\r\n", 1), 200, ""), kept("a trailer", chunks, strings.Replace(chunked(openBody), "\r\n0\r\n", "\r\n0\r\nx-checksum: 1\r\n", 1), 200, ""),
 		kept("no body", "Content-Length: 0", "", 400, "invalid_json"), kept("no length", "A: b", "", 400, "invalid_json"), kept("no chunks", chunks, "0\r\n\r\n", 400, "invalid_json"),
-		{name: "a body on a GET", sent: listLine + mine + withLength(openBody), status: 200, keeps: true}, {name: "a body on a 404", sent: "POST /nowhere HTTP/1.1\r\n" + mine + withLength(openBody), status: 404, code: "not_found", keeps: true},
+		{name: "a body on a GET", sent: listLine + mine + withLength(openBody), status: 200, keeps: true},
+		{name: "a body on a 404", sent: "POST /nowhere HTTP/1.1\r\n" + mine + withLength(openBody), status: 404, code: "not_found", keeps: true},
 		{name: "a body without a key", sent: openLine + "Host: x\r\nX-Request-Id: mine\r\n" + withLength(openBody), status: 401, code: "unauthorized", keeps: true},
 		{name: "chunks without a key", sent: openLine + "Host: x\r\nX-Request-Id: mine\r\n" + chunks + "\r\n\r\n" + chunked(openBody), status: 401, code: "unauthorized", keeps: true},
 		{name: "a long body without a key", sent: openLine + "Host: x\r\nX-Request-Id: mine\r\n" + withLength(strings.Repeat(" ", 70_000)), status: 401, code: "unauthorized"},
@@ -188,6 +191,7 @@ func hostileBodies() []hostileRequest {
 // TestHostileRequestsAreAnsweredOnce: whatever a client sends gets one well-formed answer that bears the client's own
 // request id, the connection lives on just where that is safe, and others are served as before.
 func TestHostileRequestsAreAnsweredOnce(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, options{config: httpapi.Config{MaxBodyBytes: 1 << 16, MaxHeaderBytes: 4 << 10, ReadTimeout: 2 * time.Second}})
 	for group, requests := range map[string][]hostileRequest{
 		"lines": hostileRequestLines(), "targets": hostileTargets(), "headers": hostileHeaders(), "bodies": hostileBodies(),

@@ -66,7 +66,12 @@ func TestHeadAnswersAsGetDoes(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ctx, listener) }()
-	t.Cleanup(func() { cancel(); <-served })
+	t.Cleanup(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
 	for _, route := range server.routes() {
 		if route.method != fasthttp.MethodGet {
 			continue

@@ -82,8 +82,12 @@ func checkDecoded(t *testing.T, route route, response *fasthttp.Response) {
 		return
 	}
 	var failure struct {
-		Error, Detail string
-		Errors        []struct{ Field, Detail string }
+		Error  string `json:"error"`
+		Detail string `json:"detail"`
+		Errors []struct {
+			Field  string `json:"field"`
+			Detail string `json:"detail"`
+		} `json:"errors"`
 	}
 	if err := json.Unmarshal(response.Body(), &failure); err != nil || failure.Error == "" || failure.Detail == "" {
 		t.Fatalf("%s answers %d %s", route.operation, status, response.Body())

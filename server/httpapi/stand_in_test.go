@@ -40,8 +40,8 @@ func newStandInServer(t testing.TB) (*Server, *standIn) {
 	}), s
 }
 
-// complain records that a handler let through what it should not have.
-func (s *standIn) complain(format string, args ...any) {
+// complainf records that a handler let through what it should not have.
+func (s *standIn) complainf(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	s.complaint.Store(&text)
 }
@@ -49,13 +49,13 @@ func (s *standIn) complain(format string, args ...any) {
 // text complains of a text that is not of least to most characters, or that PostgreSQL would not keep.
 func (s *standIn) text(name, value string, least, most int) {
 	if length := utf8.RuneCountInString(value); length < least || length > most || !utf8.ValidString(value) || strings.IndexByte(value, 0) >= 0 {
-		s.complain("%s is %q", name, value)
+		s.complainf("%s is %q", name, value)
 	}
 }
 
 func (s *standIn) number(name string, value, least, most int) {
 	if value < least || value > most {
-		s.complain("%s is %d", name, value)
+		s.complainf("%s is %d", name, value)
 	}
 }
 
@@ -101,14 +101,14 @@ func (s standInAttempts) Submit(_ context.Context, _ keys.Identity, req attempts
 		s.text("an answer's key", answer.Key, 0, 1<<20)
 		s.text("an answer", answer.Value, 0, 1<<20)
 		if given[answer.Key] {
-			s.complain("the answer %q is given twice", answer.Key)
+			s.complainf("the answer %q is given twice", answer.Key)
 		}
 		given[answer.Key] = true
 	}
 	switch req.Status {
 	case attempts.StateSubmitted, attempts.StateExpired, attempts.StateAbandoned:
 	default:
-		s.complain("status is %q", req.Status)
+		s.complainf("status is %q", req.Status)
 	}
 	return attempts.Result{AttemptID: req.AttemptID}, nil
 }
@@ -130,14 +130,16 @@ func (standInSignIn) Complete(context.Context, string, sessions.Callback) (strin
 	return "token", nil
 }
 
+func (standInSignIn) SignOut(context.Context, string, sessions.Session) error   { return nil }
+func (standInSignIn) SignOutEverywhere(context.Context, sessions.Session) error { return nil }
+
 // standInSessions takes anyone for signed in.
 type standInSessions struct{ Sessions }
 
 func (standInSessions) Lookup(context.Context, string) (sessions.Session, error) {
 	return sessions.Session{Account: "acme"}, nil
 }
-func (standInSessions) End(context.Context, string) error              { return nil }
-func (standInSessions) EndAll(context.Context, sessions.Session) error { return nil }
+func (standInSessions) End(context.Context, string) error { return nil }
 
 type standInKeys struct {
 	*standIn
@@ -175,13 +177,16 @@ func (s standInKeys) Page(_ context.Context, _ uuid.UUID, before string, limit i
 }
 
 func (s standInKeys) Usage(_ context.Context, query keys.UsageQuery) ([]keys.DailyUsage, error) {
+	if query.KeyPrefix != "" {
+		s.prefix(query.KeyPrefix)
+	}
 	s.number("the span in days", int(query.To.Sub(query.From)/oneDay), 0, maxUsageDaysOfKey-1)
 	return nil, nil
 }
 
 func (s standInKeys) prefix(prefix string) {
 	if !keys.IsPrefix(prefix) {
-		s.complain("the prefix is %q", prefix)
+		s.complainf("the prefix is %q", prefix)
 	}
 }
 

@@ -97,9 +97,8 @@ func (s *Server) beginSignIn(ctx context.Context, r *request) error {
 	return nil
 }
 
-// completeSignIn takes what the provider sent back. Its address holds a code: nothing that follows may tell it on.
+// completeSignIn takes what the provider sent back.
 func (s *Server) completeSignIn(ctx context.Context, r *request) error {
-	r.http.Response.Header.Set("Referrer-Policy", "no-referrer")
 	back, err := decodeCallback(r.http.URI().QueryString())
 	if err != nil {
 		return err
@@ -114,6 +113,7 @@ func (s *Server) completeSignIn(ctx context.Context, r *request) error {
 	}
 	setCookie(r.http, cookieSignIn, "", 0)
 	setCookie(r.http, cookieSession, token, s.developer.SessionLifetime)
+	hideAddress(r.http)
 	redirect(r.http, sessionPath)
 	return nil
 }
@@ -143,11 +143,15 @@ func (s *Server) ofSignIn(ctx context.Context, r *request, err error) error {
 	if refused.ByProvider {
 		detail = "You were not signed in at the provider."
 	}
+	hideAddress(r.http)
 	return &apiError{
 		status: fasthttp.StatusUnauthorized, code: codeUnauthorized, bySession: true,
 		detail: detail + " Begin again: GET /v1/developer/sign-in",
 	}
 }
+
+// hideAddress keeps what follows from being told the callback's address, which holds a code.
+func hideAddress(ctx *fasthttp.RequestCtx) { ctx.Response.Header.Set("Referrer-Policy", "no-referrer") }
 
 // getSession tells who is signed in.
 func (s *Server) getSession(_ context.Context, r *request, session sessions.Session) error {

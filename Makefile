@@ -50,9 +50,12 @@ test: ## Test against real servers that are brought up and taken down (PKG, TEST
 	@.dev/bin/dev test go test $(TESTFLAGS) $(PKG)
 
 .PHONY: lint
-lint: ## Lint with every linter that .golangci.yaml does not give a reason to switch off
+lint: ## Lint with every linter that .golangci.yaml does not give a reason to switch off, and the HTTP contract
 	$(call tool,lint,golangci-lint) run ./...
 	cd hack/kubernetes && $(call tool,lint,golangci-lint) run ./...
+	@mkdir -p .dev/bin
+	@$(GOBUILD) -buildvcs=false -o .dev/bin/dev ./hack/dev
+	.dev/bin/dev npm redocly lint --extends=recommended-strict api/openapi/openapi.yaml
 
 .PHONY: vulncheck
 vulncheck: ## Look for known vulnerabilities that the code reaches (needs vuln.go.dev)

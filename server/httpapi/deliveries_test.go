@@ -40,7 +40,7 @@ func (c *console) receive(status int) (url string, arrivals <-chan arrival) {
 	worker, err := webhooks.NewWorker(webhooks.WorkerConfig{
 		Prefix: prefix, AllowedRanges: loopback, RetryBase: time.Millisecond, SweepInterval: 50 * time.Millisecond,
 		CAPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw}),
-	}, c.pool, client, newKeyring(c.test))
+	}, c.pool, client, c.keyring)
 	if err != nil {
 		c.test.Fatal(err)
 	}

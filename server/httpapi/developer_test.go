@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"maps"
@@ -106,15 +107,20 @@ type console struct {
 	*api
 	test      *testing.T
 	provider  *mockoidc.MockOIDC
+	keyring   *webhooks.Keyring
 	endpoints *webhooks.Endpoints
 }
 
 func newConsole(t *testing.T) *console {
 	t.Helper()
-	c := &console{test: t, provider: newProvider(t)}
+	keyring, err := webhooks.ParseKeyring("console:" + base64.StdEncoding.EncodeToString(make([]byte, 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &console{test: t, provider: newProvider(t), keyring: keyring}
 	c.api = newAPI(t, options{developer: func(a *api) *httpapi.Developer {
 		developer := newDeveloper(a, c.provider)
-		c.endpoints = webhooks.NewEndpoints(a.pool, newKeyring(t), loopback)
+		c.endpoints = webhooks.NewEndpoints(a.pool, keyring, loopback)
 		developer.Webhooks = c.endpoints
 		return developer
 	}})

@@ -27,7 +27,7 @@ type Delivery struct {
 	// NextAttemptAt is when the next try is due, while the delivery is pending.
 	NextAttemptAt *time.Time
 	// LastStatus is the HTTP status of the last try; 0 when no answer came. LastFailure is the class of what went wrong:
-	// status, redirect, timeout, dns, tls, connection, refused_address; empty for none.
+	// status, redirect, timeout, dns, tls, connection, refused_address, url, cancelled, worker_lost; empty for none.
 	LastStatus  int
 	LastFailure string
 	CreatedAt   time.Time

@@ -4,11 +4,15 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"os/user"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"examprep.dev/server/audit"
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
@@ -85,8 +89,8 @@ func newKeysCreate() *cobra.Command {
 				at := time.Now().Add(expiresIn)
 				request.ExpiresAt = &at
 			}
-			return flags.withStore(cmd.Context(), func(store *keys.Store) error {
-				issued, err := store.Create(cmd.Context(), request)
+			return flags.withStore(cmd.Context(), func(ctx context.Context, store *keys.Store) error {
+				issued, err := store.Create(ctx, request)
 				if err != nil {
 					return err
 				}
@@ -112,8 +116,8 @@ func newKeysRevoke() *cobra.Command {
 		Short: "Revoke a key: when this command has ended no pod accepts it",
 		Args:  exactly("KEY_PREFIX"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return flags.withStore(cmd.Context(), func(store *keys.Store) error {
-				if err := store.Revoke(cmd.Context(), args[0]); err != nil {
+			return flags.withStore(cmd.Context(), func(ctx context.Context, store *keys.Store) error {
+				if err := store.Revoke(ctx, args[0]); err != nil {
 					return err
 				}
 				done := map[string]any{"key_prefix": args[0], "revoked": true}
@@ -135,8 +139,8 @@ func newKeysTier() *cobra.Command {
 		Short: "Put a key on a rate tier",
 		Args:  exactly("KEY_PREFIX", "TIER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return flags.withStore(cmd.Context(), func(store *keys.Store) error {
-				if err := store.SetTier(cmd.Context(), args[0], args[1]); err != nil {
+			return flags.withStore(cmd.Context(), func(ctx context.Context, store *keys.Store) error {
+				if err := store.SetTier(ctx, args[0], args[1]); err != nil {
 					return err
 				}
 				done := map[string]string{"key_prefix": args[0], "tier": args[1]}
@@ -159,8 +163,8 @@ func newKeysList() *cobra.Command {
 		Short: "List keys by prefix; the keys themselves are stored nowhere",
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return flags.withStore(cmd.Context(), func(store *keys.Store) error {
-				found, err := store.List(cmd.Context(), account)
+			return flags.withStore(cmd.Context(), func(ctx context.Context, store *keys.Store) error {
+				found, err := store.List(ctx, account)
 				if err != nil {
 					return err
 				}
@@ -200,8 +204,9 @@ func keyState(key keys.Summary) string {
 	}
 }
 
-// withStore opens the key store, with a gate that announces changes to the others and is never asked itself.
-func (f *keysFlags) withStore(ctx context.Context, use func(*keys.Store) error) error {
+// withStore opens the key store, with a gate that announces changes to the others and is never asked itself. Changes under
+// the context that it hands on are recorded as an administrator's.
+func (f *keysFlags) withStore(ctx context.Context, use func(context.Context, *keys.Store) error) error {
 	if err := require("database-url", f.databaseURL); err != nil {
 		return err
 	}
@@ -219,5 +224,19 @@ func (f *keysFlags) withStore(ctx context.Context, use func(*keys.Store) error) 
 	}
 	defer func() { _ = client.Close() }()
 	gates := gate.New(gate.Config{Prefix: f.redisPrefix}, client, keys.NewReader(pool))
-	return use(keys.NewStore(pool, gates))
+	return use(audit.WithActor(ctx, administrator()), keys.NewStore(pool, gates))
+}
+
+// administrator is whom the audit table names for this process: the operating system's user and the host. The number
+// stands where the user has no name, as in a container.
+func administrator() audit.Actor {
+	name := fmt.Sprintf("uid-%d", os.Getuid())
+	if known, err := user.LookupId(strconv.Itoa(os.Getuid())); err == nil {
+		name = known.Username
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return audit.Actor{Kind: audit.Administrator, Name: name + "@" + host}
 }

@@ -9,20 +9,22 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"examprep.dev/server/audit"
 	"examprep.dev/server/sessions"
 )
 
-// SignIn leads a developer through the OpenID Connect provider; *sessions.SignIn is one.
+// SignIn leads a developer through the OpenID Connect provider, and out again; *sessions.SignIn is one.
 type SignIn interface {
 	Begin(ctx context.Context) (address, token string, err error)
 	Complete(ctx context.Context, token string, back sessions.Callback) (string, error)
+	SignOut(ctx context.Context, token string, session sessions.Session) error
+	SignOutEverywhere(ctx context.Context, session sessions.Session) error
 }
 
 // Sessions knows who is signed in; *sessions.Store is one.
 type Sessions interface {
 	Lookup(ctx context.Context, token string) (sessions.Session, error)
 	End(ctx context.Context, token string) error
-	EndAll(ctx context.Context, session sessions.Session) error
 }
 
 // The cookies. The prefix makes browsers refuse them without Secure, with a Domain, or from a subdomain (RFC 6265bis).
@@ -50,7 +52,7 @@ func (s *Server) signedIn(next sessionHandler) handler {
 		if err != nil {
 			return err
 		}
-		return next(ctx, r, session)
+		return next(s.acting(ctx, r, audit.Person(session.Issuer, session.Subject)), r, session)
 	}
 }
 
@@ -103,7 +105,7 @@ func (s *Server) completeSignIn(ctx context.Context, r *request) error {
 	if err != nil {
 		return err
 	}
-	token, err := s.developer.SignIn.Complete(ctx, string(r.http.Request.Header.Cookie(cookieSignIn)), back)
+	token, err := s.developer.SignIn.Complete(s.acting(ctx, r, ""), string(r.http.Request.Header.Cookie(cookieSignIn)), back)
 	if err != nil {
 		return s.ofSignIn(ctx, r, err)
 	}
@@ -170,9 +172,9 @@ func (s *Server) deleteSession(ctx context.Context, r *request, session sessions
 		return err
 	}
 	if everywhere {
-		err = s.developer.Sessions.EndAll(ctx, session)
+		err = s.developer.SignIn.SignOutEverywhere(ctx, session)
 	} else {
-		err = s.developer.Sessions.End(ctx, string(r.http.Request.Header.Cookie(cookieSession)))
+		err = s.developer.SignIn.SignOut(ctx, string(r.http.Request.Header.Cookie(cookieSession)), session)
 	}
 	if err != nil {
 		return err

@@ -7,5 +7,8 @@
 // errors of Redis, Postgres or the provider when one of them is away. The provider is discovered at the first sign-in,
 // so an API pod starts without it.
 //
+// Who signs in and out is recorded (server/audit) before it takes effect, since Redis and Postgres have no transaction
+// together; a session that runs out, or gives way to a new sign-in, ends unrecorded.
+//
 // It must not import fasthttp: cookies and redirects are server/httpapi's.
 package sessions

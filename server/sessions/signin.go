@@ -17,6 +17,7 @@ import (
 	"golang.org/x/oauth2"
 	"golang.org/x/sync/singleflight"
 
+	"examprep.dev/server/audit"
 	"examprep.dev/server/postgres/sessionsdb"
 )
 
@@ -38,11 +39,12 @@ type Accounts interface {
 	EnsureAccount(ctx context.Context, name string) (uuid.UUID, error)
 }
 
-// SignIn leads a person through the provider and back.
+// SignIn leads a person through the provider and back, and out again.
 type SignIn struct {
 	provider Provider
 	accounts Accounts
 	store    *Store
+	db       sessionsdb.DBTX
 	queries  *sessionsdb.Queries
 
 	http       *http.Client
@@ -64,7 +66,7 @@ type Callback struct {
 // NewSignIn returns a sign-in that keeps its unfinished ceremonies beside the store's sessions.
 func NewSignIn(provider Provider, accounts Accounts, store *Store, db sessionsdb.DBTX) *SignIn {
 	return &SignIn{
-		provider: provider, accounts: accounts, store: store, queries: sessionsdb.New(db),
+		provider: provider, accounts: accounts, store: store, db: db, queries: sessionsdb.New(db),
 		http: newClient(),
 	}
 }
@@ -117,6 +119,9 @@ func (s *SignIn) Complete(ctx context.Context, token string, back Callback) (str
 	}
 	session := Session{Issuer: person.issuer, Subject: person.subject, Email: person.email}
 	if session.AccountID, session.Account, err = s.account(ctx, person); err != nil {
+		return "", err
+	}
+	if err := s.record(ctx, audit.SessionBegin, session); err != nil {
 		return "", err
 	}
 	return s.store.Create(ctx, session)

@@ -49,6 +49,12 @@ func checkAnswerBy(t testing.TB, check func(openapitest.Exchange) error, method,
 	}
 }
 
+// checkExchange is checkAnswer for what net/http knows of an exchange.
+func checkExchange(t testing.TB, got *http.Response, body []byte) {
+	t.Helper()
+	checkAnswer(t, got.Request.Method, got.Request.URL.RequestURI(), response{got.StatusCode, got.Header, string(body), got.Close})
+}
+
 // besideContract tells what the contract leaves out: a person's way in, and the documents about the interface itself.
 func besideContract(target string) bool {
 	path, _, _ := strings.Cut(target, "?")

@@ -55,8 +55,8 @@ type api struct {
 	address  string
 	// deps are what the server answers from; variant makes others of them.
 	deps httpapi.Deps
-	// redis is the gate's connection.
-	redis redis.UniversalClient
+	// redis is the gate's connection, sessions that of the developers' sessions where there are any.
+	redis, sessions redis.UniversalClient
 	// recorder keeps the answers of call, where a test wants them kept.
 	recorder *openapitest.Recorder
 	// key is of an account with an allowance that no test exhausts.

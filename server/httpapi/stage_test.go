@@ -3,6 +3,9 @@ package httpapi_test
 import (
 	"bytes"
 	"encoding/base64"
+	"net/http"
+	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,21 +31,98 @@ func newProvider(t testing.TB) *mockoidc.MockOIDC {
 	return provider
 }
 
+// newKeyring is what the test's signing secrets are encrypted with.
+func newKeyring(t testing.TB) *webhooks.Keyring {
+	t.Helper()
+	ring, err := webhooks.ParseKeyring("k:" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{1}, 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring
+}
+
 // newDeveloper is what the developer endpoints stand on, with that provider.
 func newDeveloper(a *api, provider *mockoidc.MockOIDC) *httpapi.Developer {
 	a.t.Helper()
-	ring, err := webhooks.ParseKeyring("k:" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{1}, 32)))
-	if err != nil {
-		a.t.Fatal(err)
-	}
 	client, prefix := redistest.New(a.t)
+	a.sessions = client
 	store := sessions.NewStore(client, prefix, time.Hour, sessionLifetime, time.Now)
 	return &httpapi.Developer{
 		SignIn: sessions.NewSignIn(sessions.Provider{
 			Issuer: provider.Issuer(), ClientID: provider.ClientID, ClientSecret: provider.ClientSecret,
 			RedirectURL: "http://127.0.0.1/v1/developer/callback",
 		}, a.keys, store, a.pool),
-		Sessions: store, Keys: a.keys, Webhooks: webhooks.NewEndpoints(a.pool, ring, nil),
+		Sessions: store, Keys: a.keys, Webhooks: webhooks.NewEndpoints(a.pool, newKeyring(a.t), nil),
 		Environment: "sandbox", SessionLifetime: sessionLifetime,
 	}
+}
+
+// stage is the API with all that its operations can meet: a signed-in person, and a provider to sign in at.
+type stage struct {
+	*api
+	provider *mockoidc.MockOIDC
+	// cookie is ada's session.
+	cookie string
+	// hook is a webhook of hers, and changing one that changes.
+	hook, changing string
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	s := &stage{provider: newProvider(t)}
+	s.api = newAPI(t, options{
+		exams:     exemplaryExams(),
+		developer: func(a *api) *httpapi.Developer { return newDeveloper(a, s.provider) },
+	})
+	return s
+}
+
+// beginSignIn goes to the provider as subject, and returns the request that completes the sign-in.
+func (s *stage) beginSignIn(subject string) request {
+	s.t.Helper()
+	s.provider.QueueUser(&mockoidc.MockUser{Subject: subject, Email: subject + "@example.org", EmailVerified: true})
+	begun := s.call(http.MethodGet, "/v1/developer/sign-in", "", map[string]string{"Authorization": ""})
+	ask, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, begun.header.Get("Location"), http.NoBody)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	answer, err := http.DefaultTransport.RoundTrip(ask)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	back, err := url.Parse(answer.Header.Get("Location"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return request{method: http.MethodGet, path: back.RequestURI(), header: map[string]string{
+		"Authorization": "", "Cookie": cookieOf(begun, "__Host-examprep_sign_in"),
+	}}
+}
+
+// signIn makes subject's session, and returns its cookie.
+func (s *stage) signIn(subject string) string {
+	s.t.Helper()
+	answer := s.send(s.beginSignIn(subject))
+	cookie := cookieOf(answer, "__Host-examprep_session")
+	if answer.status != http.StatusSeeOther || cookie == "" {
+		s.t.Fatalf("sign-in: %d %s", answer.status, answer.body)
+	}
+	return cookie
+}
+
+// cookieOf is the cookie that an answer sets, as it is sent back.
+func cookieOf(r response, name string) string {
+	for _, set := range r.header.Values("Set-Cookie") {
+		if pair, _, _ := strings.Cut(set, ";"); strings.HasPrefix(pair, name+"=") && pair != name+"=" {
+			return pair
+		}
+	}
+	return ""
+}
+
+// send sends a request by call.
+func (s *stage) send(r request) response {
+	s.t.Helper()
+	return s.call(r.method, r.path, r.body, r.header)
 }

@@ -1,0 +1,236 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"examprep.dev/api/openapi/openapitest"
+	"examprep.dev/server/gate"
+	"examprep.dev/server/httpapi"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/sessions"
+)
+
+// TestTheContractIsWhatTheServerDoes drives every operation through every status that the contract documents, and then
+// lets each part of the contract be wrong in turn: some answer must contradict it.
+func TestTheContractIsWhatTheServerDoes(t *testing.T) {
+	c := newContractRun(t)
+	operations := c.recorder.Document.Operations()
+	c.driveSlowClients(operations)
+	for _, o := range operations {
+		for _, status := range o.Statuses {
+			if drive, has := c.drivers[status]; has {
+				c.expect(o, status, drive(o))
+			} else if status < http.StatusBadRequest {
+				c.expect(o, status, c.send(c.request(o)))
+			}
+		}
+	}
+	c.driveTheRest()
+	c.driveOutages(operations)
+
+	for _, pair := range c.recorder.Missing() {
+		t.Errorf("%s is documented, but no request is answered so", pair)
+	}
+	for _, survivor := range c.recorder.Survivors() {
+		t.Errorf("the document could be wrong unseen: %s", survivor)
+	}
+}
+
+// contractRun is the servers that it takes to see every status.
+type contractRun struct {
+	*stage
+	// slow waits 200 ms for a request; broken answers from parts that fail; limited admits one request an hour from an
+	// address; signless has no sign-in.
+	slow, broken, limited, signless *api
+	// exhausted is a key whose allowance is used up.
+	exhausted string
+	// drivers make an operation answer a status. Where there is none, a good request does.
+	drivers map[int]func(o openapitest.Operation) response
+	// conflicts make an operation answer 409.
+	conflicts map[string]func() request
+}
+
+func newContractRun(t *testing.T) *contractRun {
+	t.Helper()
+	c := &contractRun{stage: newStage(t)}
+	c.recorder = &openapitest.Recorder{Document: document(t)}
+	c.cookie = c.signIn("ada")
+	c.hook = c.newWebhook(c.cookie)
+	c.slow = c.variant(httpapi.Config{ReadTimeout: 200 * time.Millisecond}, nil)
+	c.broken = c.variant(httpapi.Config{}, breakParts)
+	c.signless = c.variant(httpapi.Config{}, func(deps *httpapi.Deps) { deps.Developer = nil })
+	c.limited = c.variant(httpapi.Config{}, func(deps *httpapi.Deps) {
+		other := *c.api // its gate is its own
+		deps.Gate = other.newGate(gate.Config{Anonymous: keys.Tier{Name: "anonymous", Requests: 1, Period: time.Hour, Burst: 1}}, deps.Logger)
+	})
+	c.limited.call(http.MethodGet, "/v1/exam-prep/list", "", map[string]string{"Authorization": ""})
+	c.exhausted = c.newKey("slow", keys.TierSpec{Requests: 1, Period: time.Hour, Burst: 1})
+	c.call(http.MethodGet, "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer " + c.exhausted})
+	c.drivers = map[int]func(o openapitest.Operation) response{
+		http.StatusNotModified:                 c.drive304,
+		http.StatusBadRequest:                  c.raw("Host: a\r\nHost: b\r\n\r\n"),
+		http.StatusUnauthorized:                c.drive401,
+		http.StatusForbidden:                   c.drive403,
+		http.StatusNotFound:                    c.drive404,
+		http.StatusConflict:                    c.drive409,
+		http.StatusRequestEntityTooLarge:       c.raw("Host: a\r\nAuthorization: Bearer " + c.key + "\r\nContent-Type: application/json\r\nContent-Length: 1000000000\r\n\r\n{"),
+		http.StatusUnsupportedMediaType:        c.drive415,
+		http.StatusTooManyRequests:             c.drive429,
+		http.StatusRequestHeaderFieldsTooLarge: c.raw("Host: a\r\nX: " + strings.Repeat("x", 10_000) + "\r\n\r\n"),
+		http.StatusInternalServerError:         c.drive500,
+	}
+	c.conflicts = c.newConflicts()
+	return c
+}
+
+// broken has none of its methods: whoever calls one panics. Only what can fail by an error does so.
+type (
+	brokenCatalog  struct{ httpapi.Catalog }
+	brokenAttempts struct{ httpapi.Attempts }
+	brokenSignIn   struct{ httpapi.SignIn }
+	brokenSessions struct{ httpapi.Sessions }
+)
+
+func (brokenCatalog) Ready() bool { return true }
+
+func (brokenSessions) Lookup(context.Context, string) (sessions.Session, error) {
+	return sessions.Session{}, errors.New("broken")
+}
+
+func breakParts(deps *httpapi.Deps) {
+	developer := *deps.Developer
+	developer.SignIn, developer.Sessions = brokenSignIn{}, brokenSessions{}
+	deps.Catalog, deps.Attempts, deps.Developer = brokenCatalog{}, brokenAttempts{}, &developer
+}
+
+// expect fails the test unless it was answered with that status; that the answer fits the contract was checked before.
+func (c *contractRun) expect(o openapitest.Operation, status int, got response) {
+	c.t.Helper()
+	if got.status != status {
+		c.t.Errorf("%s is answered %d, want %d: %s", o.ID, got.status, status, got.body)
+	}
+}
+
+// raw returns a driver that sends the operation's request line and then rest, whatever that is.
+func (c *contractRun) raw(rest string) func(openapitest.Operation) response {
+	return func(o openapitest.Operation) response {
+		c.t.Helper()
+		return c.receive(o, c.start(c.api, o, rest))
+	}
+}
+
+// start sends the request line of an operation, and rest.
+func (c *contractRun) start(to *api, o openapitest.Operation, rest string) *bufio.Reader {
+	c.t.Helper()
+	conn := to.dial(c.t, "tcp")
+	if _, err := io.WriteString(conn, o.Method+" "+unknownNames.Replace(o.Path)+" HTTP/1.1\r\n"+rest); err != nil {
+		c.t.Fatal(err)
+	}
+	return bufio.NewReader(conn)
+}
+
+// receive reads the answer to what start has sent, and holds it against the contract.
+func (c *contractRun) receive(o openapitest.Operation, from *bufio.Reader) response {
+	c.t.Helper()
+	got := readResponse(c.t, from, o.Method)
+	checkAnswerBy(c.t, c.recorder.Check, o.Method, unknownNames.Replace(o.Path), got)
+	return got
+}
+
+// driveSlowClients begins a request of every operation that never comes to its end: 408.
+func (c *contractRun) driveSlowClients(operations []openapitest.Operation) {
+	c.t.Helper()
+	readers := make([]*bufio.Reader, len(operations))
+	for i, o := range operations {
+		readers[i] = c.start(c.slow, o, "Host: a\r\n")
+	}
+	for i, o := range operations {
+		c.expect(o, http.StatusRequestTimeout, c.receive(o, readers[i]))
+	}
+}
+
+func (c *contractRun) drive304(o openapitest.Operation) response {
+	r := c.request(o)
+	return c.send(r.with("If-None-Match", c.send(r).header.Get("ETag")))
+}
+
+func (c *contractRun) drive401(o openapitest.Operation) response {
+	r := c.request(o)
+	if o.ID == "completeSignIn" {
+		r.path = o.Path + "?code=forged&state=forged"
+	}
+	return c.send(r.with("Authorization", "").with("Cookie", ""))
+}
+
+func (c *contractRun) drive403(o openapitest.Operation) response {
+	return c.send(c.request(o).with("Sec-Fetch-Site", "cross-site"))
+}
+
+// drive404 names what does not exist. Operations that name nothing do not exist themselves where there is no sign-in.
+func (c *contractRun) drive404(o openapitest.Operation) response {
+	r := c.request(o)
+	if r.path = unknownNames.Replace(o.Path); r.path == o.Path {
+		return c.signless.call(r.method, r.path, r.body, r.header)
+	}
+	return c.send(r)
+}
+
+func (c *contractRun) drive409(o openapitest.Operation) response {
+	c.t.Helper()
+	make409, has := c.conflicts[o.ID]
+	if !has {
+		c.t.Errorf("nobody knows how %s conflicts", o.ID)
+		return response{}
+	}
+	r := make409()
+	r.method = o.Method
+	return c.send(r)
+}
+
+func (c *contractRun) drive415(o openapitest.Operation) response {
+	return c.send(c.request(o).with("Content-Type", "text/plain"))
+}
+
+// drive429 spends the allowance of a key, or of an address where none is needed.
+func (c *contractRun) drive429(o openapitest.Operation) response {
+	r := c.request(o)
+	if strings.HasPrefix(o.Path, "/v1/developer/") {
+		return c.limited.call(r.method, r.path, r.body, r.header)
+	}
+	return c.send(r.with("Authorization", "Bearer "+c.exhausted))
+}
+
+func (c *contractRun) drive500(o openapitest.Operation) response {
+	r := c.request(o)
+	return c.broken.call(r.method, r.path, r.body, r.header)
+}
+
+// driveOutages takes Postgres, Redis and the provider away: 503, with every request made ready before.
+func (c *contractRun) driveOutages(operations []openapitest.Operation) {
+	c.t.Helper()
+	requests := make([]request, len(operations))
+	for i, o := range operations {
+		requests[i] = c.request(o)
+	}
+	c.losePostgres()
+	for _, err := range []error{c.redis.Close(), c.sessions.Close(), c.provider.Shutdown()} {
+		if err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	for i, o := range operations {
+		got := c.send(requests[i])
+		c.expect(o, http.StatusServiceUnavailable, got)
+		if seconds, err := strconv.Atoi(got.header.Get("Retry-After")); err != nil || seconds < 1 {
+			c.t.Errorf("%s: Retry-After is %q", o.ID, got.header.Get("Retry-After"))
+		}
+	}
+}

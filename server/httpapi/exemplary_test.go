@@ -1,0 +1,120 @@
+package httpapi_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"examprep.dev/server/httpapi"
+	"examprep.dev/server/keys"
+)
+
+// newConflicts are requests that the state of what they name forbids, by operation.
+func (c *contractRun) newConflicts() map[string]func() request {
+	by := func(cookie, path, body string) request {
+		return request{path: path, body: body, header: map[string]string{
+			"Authorization": "", "Cookie": cookie, "Content-Type": "application/json",
+		}}
+	}
+	managed := func(rest, body string) func() request {
+		return func() request { return by(c.cookie, "/v1/developer/webhooks/"+c.newManagedWebhook()+rest, body) }
+	}
+	return map[string]func() request{
+		"createKey": func() request { // of an account that has as many as it may
+			cookie := c.signIn("collector")
+			c.exec(`INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
+				SELECT id, $1, id, 'service_' || lpad(to_hex(n), 8, '0'), sha256(id::text::bytea)
+				FROM (SELECT n, gen_random_uuid() AS id FROM generate_series(1, 1000) AS n) AS new`, c.accountOf(cookie))
+			return by(cookie, "/v1/developer/keys", `{"name":"one too many"}`)
+		},
+		"rotateKey": func() request { // of a key that is revoked
+			path := "/v1/developer/keys/" + c.newKeyPrefix(`{"name":"ci"}`)
+			c.developer(c.cookie, http.MethodDelete, path, "", "")
+			return by(c.cookie, path+"/rotate", "")
+		},
+		"createWebhook": func() request {
+			cookie := c.signIn("subscriber")
+			for range 50 {
+				c.newWebhook(cookie)
+			}
+			return by(cookie, "/v1/developer/webhooks", bodies["createWebhook"](c.stage))
+		},
+		"updateWebhook":       managed("", `{"description":"changed"}`),
+		"deleteWebhook":       managed("", ""),
+		"rotateWebhookSecret": managed("/rotate-secret", ""),
+		"testWebhook": func() request {
+			return by(c.cookie, "/v1/developer/webhooks/"+c.newDisabledWebhook()+"/test", "")
+		},
+		"redeliverWebhookDelivery": func() request {
+			hook := "/v1/developer/webhooks/" + c.newDisabledWebhook() + "/deliveries/"
+			list := c.call(http.MethodGet, strings.TrimSuffix(hook, "/"), "", map[string]string{"Authorization": "", "Cookie": c.cookie})
+			deliveries, _ := list.document(c.t)["deliveries"].([]any)
+			if len(deliveries) == 0 {
+				c.t.Fatalf("there is no delivery: %s", list.body)
+			}
+			first, _ := deliveries[0].(map[string]any)
+			id, _ := first["id"].(string)
+			return by(c.cookie, hook+id+"/redeliver", "")
+		},
+	}
+}
+
+// newDisabledWebhook is one of ada's that is turned off, and had a delivery before.
+func (c *contractRun) newDisabledWebhook() string {
+	c.t.Helper()
+	id := c.newWebhook(c.cookie)
+	c.developer(c.cookie, http.MethodPost, "/v1/developer/webhooks/"+id+"/test", "", "")
+	c.developer(c.cookie, http.MethodPatch, "/v1/developer/webhooks/"+id, `{"status":"disabled"}`, "")
+	return id
+}
+
+// driveTheRest asks for what a good request of an operation does not show, so that each documented property is seen.
+func (c *contractRun) driveTheRest() {
+	c.t.Helper()
+	const submit = examPath + "/mock-exams/submit"
+	late, given := c.open(), c.open()
+	c.exec(`UPDATE attempts SET opened_at = opened_at - interval '3 hours', expires_at = expires_at - interval '3 hours' WHERE id = $1`, late)
+	c.post(submit, `{"attempt_id":"`+late+`","answers":{"1:1":"B"}}`)
+	c.post(submit, `{"attempt_id":"`+given+`","answers":{},"status":"abandoned"}`)
+	c.get(examPath + "/mock-exams/history")
+
+	expiring := c.newKeyPrefix(`{"name":"ends","expires_at":"2999-01-01T00:00:00Z"}`)
+	c.exec(`UPDATE api_keys SET last_used_at = now(), revoked_at = now() WHERE prefix = $1`, expiring)
+	c.developer(c.cookie, http.MethodGet, "/v1/developer/keys", "", "")
+	c.rotateUntold(c.newKeyPrefix(`{"name":"ends","expires_at":"2999-01-01T00:00:00Z"}`))
+
+	c.newManagedWebhook()
+	c.exec(`UPDATE webhook_endpoints SET status = 'disabled', disabled_reason = 'for a test', failing_since = now(), last_success_at = now()
+		WHERE id = $1`, c.newWebhook(c.cookie))
+	c.developer(c.cookie, http.MethodGet, "/v1/developer/webhooks", "", "")
+
+	c.exec(`INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited)
+		SELECT id, (now() AT TIME ZONE 'UTC')::date, account_id, 7, 1 FROM api_keys WHERE prefix = $1`, expiring)
+	c.developer(c.cookie, http.MethodGet, "/v1/developer/usage", "", "")
+
+	done := c.newDelivery()
+	c.newDelivery()
+	c.exec(`UPDATE webhook_deliveries SET state = 'failed', attempt = 6, last_status = 500, last_error = 'status', finished_at = now()
+		WHERE id = $1`, done)
+	c.developer(c.cookie, http.MethodGet, "/v1/developer/webhooks/"+c.hook+"/deliveries", "", "")
+}
+
+// silentGate is a gate whose announcements never arrive.
+type silentGate struct{}
+
+func (silentGate) Announce(context.Context, ...keys.Record) error { return errors.New("not heard") }
+
+// rotateUntold rotates a key where no other pod can be told of it.
+func (c *contractRun) rotateUntold(prefix string) {
+	c.t.Helper()
+	untold := c.variant(httpapi.Config{}, func(deps *httpapi.Deps) {
+		developer := *deps.Developer
+		developer.Keys = keys.NewStore(c.pool, silentGate{})
+		deps.Developer = &developer
+	})
+	got := untold.call(http.MethodPost, "/v1/developer/keys/"+prefix+"/rotate", "", map[string]string{"Authorization": "", "Cookie": c.cookie})
+	if got.status != http.StatusCreated || !strings.Contains(got.body, `"old_key_revoked":false`) {
+		c.t.Errorf("a rotation that is not told: %d %s", got.status, got.body)
+	}
+}

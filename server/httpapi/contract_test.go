@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -41,6 +42,29 @@ func TestTheContractIsWhatTheServerDoes(t *testing.T) {
 	}
 	for _, survivor := range c.recorder.Survivors() {
 		t.Errorf("the document could be wrong unseen: %s", survivor)
+	}
+}
+
+// TestEveryRouteIsInTheContract compares the server's own table with the document, names included.
+func TestEveryRouteIsInTheContract(t *testing.T) {
+	var served, documented []httpapi.Route
+	for _, route := range httpapi.Routes(httpapi.Deps{Developer: &httpapi.Developer{}}) {
+		if !besideContract(route.Path) {
+			served = append(served, route)
+		}
+	}
+	for _, o := range document(t).Operations() {
+		documented = append(documented, httpapi.Route{Method: o.Method, Path: o.Path, Operation: o.ID})
+	}
+	for _, route := range served {
+		if !slices.Contains(documented, route) {
+			t.Errorf("%v is not in the document", route)
+		}
+	}
+	for _, route := range documented {
+		if !slices.Contains(served, route) {
+			t.Errorf("%v is not served", route)
+		}
 	}
 }
 

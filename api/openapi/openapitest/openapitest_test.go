@@ -1,6 +1,8 @@
 package openapitest_test
 
 import (
+	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,7 +20,9 @@ paths:
   /things/{id}:
     get:
       operationId: getThing
-      parameters: [{name: id, in: path, required: true, schema: {type: string}}]
+      parameters:
+        - {name: id, in: path, required: true, schema: {type: string}}
+        - {name: size, in: query, schema: {type: integer, minimum: 2, maximum: 5}}
       responses:
         "200":
           description: A thing.
@@ -37,6 +41,23 @@ paths:
       responses:
         "204":
           description: Gone.
+          headers: {x-request-id: {$ref: "#/components/headers/RequestID"}}
+    put:
+      operationId: putThing
+      parameters: [{name: id, in: path, required: true, schema: {type: string}}]
+      requestBody:
+        content:
+          application/json:
+            schema:
+              type: object
+              required: [name]
+              properties:
+                name: {type: string, minLength: 2, maxLength: 4}
+                kinds: {type: array, minItems: 1, maxItems: 2, uniqueItems: true, items: {type: string, enum: [a, b]}}
+                parts: {type: object, additionalProperties: {type: string, maxLength: 3}}
+      responses:
+        "204":
+          description: Taken.
           headers: {x-request-id: {$ref: "#/components/headers/RequestID"}}
   /things/all:
     get:
@@ -149,8 +170,8 @@ func TestAnswersAreCheckedByTheirOperation(t *testing.T) {
 		{"a refusal in text", "", "", 400, only("Content-Type", "text/plain"), `{"error":"bad_request"}`, " 0", "text/plain"},
 		{"a refusal that is no Error", "", "", 400, only(), `{"message":"bad_request"}`, " 0", "error"},
 		{"a success of nothing", "GET", "/nowhere", 200, only(), `{}`, " 0", "no such operation"},
-		{"another method", "PUT", "/v1/things/1", 405, only("Allow", "GET"), `{"error":"method_not_allowed"}`, " 0", ""},
-		{"another method, without Allow", "PUT", "/v1/things/1", 405, only(), `{"error":"method_not_allowed"}`, " 0", "Allow"},
+		{"another method", "PATCH", "/v1/things/1", 405, only("Allow", "GET"), `{"error":"method_not_allowed"}`, " 0", ""},
+		{"another method, without Allow", "PATCH", "/v1/things/1", 405, only(), `{"error":"method_not_allowed"}`, " 0", "Allow"},
 		{"OPTIONS", "OPTIONS", "/v1/things/1", 204, only("Allow", "GET", "Content-Type", ""), "", " 0", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -224,7 +245,7 @@ func TestWhatNoAnswerProvesIsTold(t *testing.T) {
 	for _, pair := range r.Missing() {
 		missing = append(missing, pair.String())
 	}
-	if want := []string{"listThings 200", "getThing 304", "getThing 404", "deleteThing 204"}; !slices.Equal(missing, want) {
+	if want := []string{"listThings 200", "getThing 304", "getThing 404", "putThing 204", "deleteThing 204"}; !slices.Equal(missing, want) {
 		t.Errorf("missing = %v, want %v", missing, want)
 	}
 	const properties = "getThing 200: /components/schemas/Thing/allOf/1/properties/"
@@ -235,5 +256,40 @@ func TestWhatNoAnswerProvesIsTold(t *testing.T) {
 	check(`{"name":"a","at":"2026-01-02T03:04:05Z","size":1,"free":{},"part":{"name":"b"}}`)
 	if got := r.Survivors(); len(got) > 0 {
 		t.Errorf("survivors = %q although everything was answered", got)
+	}
+}
+
+func TestFieldsAreTriedAtTheirLimits(t *testing.T) {
+	d := load(t, document)
+	trials := map[string]map[string]bool{}
+	for _, o := range d.Operations() {
+		for _, field := range d.Fields(o) {
+			tried, err := d.Trials(field)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := fmt.Sprintf("%s %s %v %v", o.ID, field.Name, field.InBody, field.Required)
+			trials[name] = map[string]bool{}
+			for _, trial := range tried {
+				trials[name][trial.Value] = trial.Allowed
+			}
+		}
+	}
+	if len(trials) != 4 {
+		t.Errorf("fields = %v", slices.Collect(maps.Keys(trials)))
+	}
+	for field, want := range map[string]map[string]bool{
+		"getThing size false false": {"1": false, "2": true, "5": true, "6": false, "x": false, "1.5": false, "": false},
+		"putThing name true true": {
+			`"a"`: false, `"aa"`: true, `"😀😀😀😀"`: true, `"😀😀😀😀😀"`: false, `"aaaaa"`: false, `7`: false, `null`: false, `[null]`: false,
+		},
+		"putThing kinds true false": {`[]`: false, `["a"]`: true, `["a","b"]`: true, `["a","a"]`: false, `["x"]`: false, `"x"`: false, `[null]`: false},
+		"putThing parts true false": {`{}`: true, `{"2:2":"aaa"}`: true, `{"2:2":"aaaa"}`: false, `{"2:2":7}`: false, `[]`: false},
+	} {
+		for value, allowed := range want {
+			if got, tried := trials[field][value]; !tried || got != allowed {
+				t.Errorf("%s: %s is tried: %v, allowed: %v, want %v", field, value, tried, got, allowed)
+			}
+		}
 	}
 }

@@ -27,6 +27,7 @@ type apiFlags struct {
 	namespaceSecret string
 	trustedProxies  []string
 	drainDelay      time.Duration
+	mostOfAddress   int
 	encryptionKeys  string
 	allowCIDRs      []string
 	provider        sessions.Provider
@@ -51,6 +52,8 @@ func newAPI() *cobra.Command {
 		"CIDR ranges of proxies whose X-Forwarded-For is believed")
 	cmd.Flags().DurationVar(&flags.drainDelay, "drain-delay", 0,
 		"how long to go on accepting after SIGTERM, while load balancers take note; part of the shutdown grace")
+	cmd.Flags().IntVar(&flags.mostOfAddress, "max-connections-per-address", 0,
+		"how many connections one client address may have, trusted proxies aside; 0: no limit, as behind a load balancer that is not trusted")
 	flags.registerSignIn(cmd)
 	return cmd
 }
@@ -112,7 +115,8 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 		return &usageError{fmt.Errorf("--drain-delay: leaves nothing of the shutdown grace of %s", flags.shutdownGrace)}
 	}
 	server := httpapi.New(httpapi.Config{
-		TrustedProxies: proxies, DrainDelay: flags.drainDelay, ShutdownGrace: flags.shutdownGrace - flags.drainDelay - cutTime,
+		TrustedProxies: proxies, MaxConnectionsPerAddress: flags.mostOfAddress,
+		DrainDelay: flags.drainDelay, ShutdownGrace: flags.shutdownGrace - flags.drainDelay - cutTime,
 	}, httpapi.Deps{
 		Gate: gates, Catalog: snapshot, Attempts: service, Developer: developer, Logger: p.logger, Registerer: p.registry, Tracer: p.tracing.Tracer(),
 	})

@@ -3,8 +3,10 @@ package httpapi
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +18,8 @@ const (
 	// would reset the connection and take the answer from under the client's nose.
 	lingerTime  = 2 * time.Second
 	lingerBytes = 4 << 20
+	// lingerStep is how much of that is read at a time.
+	lingerStep = 64 << 10
 	// keptHead bounds the copy of a request's beginning that an idle connection keeps room for.
 	keptHead = 1 << 10
 )
@@ -29,6 +33,8 @@ type conn struct {
 	refused atomic.Bool
 	// surplus says that it is one connection too many; it never changes.
 	surplus bool
+	// source is whose connections it is counted with, if any; it never changes.
+	source netip.Addr
 
 	// What follows belongs to the goroutine that serves the connection.
 
@@ -41,7 +47,12 @@ type conn struct {
 	served bool
 	// ended says that nothing more can be read.
 	ended bool
+	// read is how many bytes came since the last request's end.
+	read int
 }
+
+// errReadEnough is a request that has no end: a body within its bounds, but in chunks that consist of their frames.
+var errReadEnough = errors.New("the request is larger than any")
 
 // trackState is fasthttp's ConnState hook.
 func trackState(c net.Conn, state fasthttp.ConnState) {
@@ -50,20 +61,24 @@ func trackState(c net.Conn, state fasthttp.ConnState) {
 		return
 	}
 	own.busy.Store(state == fasthttp.StateActive)
-	switch state {
-	case fasthttp.StateActive:
+	if state == fasthttp.StateActive {
 		own.headless = own.served && len(own.head) == 0
-	case fasthttp.StateIdle:
-		own.served = true
+	}
+	if state == fasthttp.StateIdle {
+		own.served, own.read = true, 0
 		if own.head = own.head[:0]; cap(own.head) > keptHead {
 			own.head = nil
 		}
 	}
 }
 
-// Read is net.Conn's; it keeps the beginning of a request.
+// Read is net.Conn's; it keeps the beginning of a request, and ends with errReadEnough when that has no end.
 func (c *conn) Read(p []byte) (int, error) {
+	if c.read > c.listener.mostRead {
+		return 0, errReadEnough
+	}
 	n, err := c.Conn.Read(p)
+	c.read += n
 	if err != nil {
 		c.ended = true
 	}
@@ -153,8 +168,21 @@ func (c *conn) linger() {
 	if !ok || half.CloseWrite() != nil {
 		return
 	}
-	if c.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+	until := time.Now().Add(lingerTime)
+	if c.SetReadDeadline(until) != nil {
 		return
 	}
-	_, _ = io.CopyN(io.Discard, c.Conn, lingerBytes)
+	for range lingerBytes / lingerStep {
+		wait, ok := c.listener.lingering.reserve(lingerStep, time.Until(until))
+		if !ok {
+			return
+		}
+		if wait > 0 {
+			turn := time.NewTimer(wait)
+			<-turn.C
+		}
+		if _, err := io.CopyN(io.Discard, c.Conn, lingerStep); err != nil {
+			return
+		}
+	}
 }

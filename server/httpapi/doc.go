@@ -21,8 +21,9 @@
 //
 // Connections, header and body size, the time to read, to handle and to write a request are bounded by [Config]; one
 // that sends a byte a second is cut at the read time-out. Memory for a body is spent on clients whom the gate let pass,
-// and only as the body arrives. On shutdown the server finishes what is in hand within its
-// grace (listener.go says how connections end).
+// and only as the body arrives. A flood of refusals waits for its turn, while others are answered at once (pacing.go);
+// what is read of one request, or of a refused body, ends whatever is sent. On shutdown the server finishes what is in
+// hand within its grace (listener.go says how connections end).
 //
 // # Privacy
 //

@@ -63,7 +63,7 @@ func ofProtocol(err error) *apiError {
 	var headerTooLarge *fasthttp.ErrSmallBuffer
 	var network net.Error
 	switch {
-	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+	case errors.Is(err, fasthttp.ErrBodyTooLarge), errors.Is(err, errReadEnough):
 		return &apiError{status: fasthttp.StatusRequestEntityTooLarge, code: codePayloadTooLarge, detail: "The request body is too large."}
 	case errors.As(err, &headerTooLarge):
 		return &apiError{status: fasthttp.StatusRequestHeaderFieldsTooLarge, code: codeHeaderFieldTooLarge, detail: "Request line and headers are too large."}

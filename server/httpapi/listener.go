@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
+	"net/netip"
 	"sync"
 	"syscall"
 	"time"
@@ -32,6 +34,13 @@ type listener struct {
 	most int
 	// headBytes is how much of a request's beginning each connection keeps.
 	headBytes int
+	// mostRead bounds what is read of one request, frames and all.
+	mostRead int
+	// lingering paces what is read of refused bodies.
+	lingering *pacer
+	// mostOfOne bounds the connections of one client address, if it is not 0; those of trusted proxies are not counted.
+	mostOfOne int
+	trusted   []netip.Prefix
 	// refuse is the whole answer to one connection too many, given the request id that it presented, if any.
 	refuse func(presented []byte) []byte
 	// refused counts them.
@@ -39,6 +48,8 @@ type listener struct {
 
 	mu    sync.Mutex
 	conns map[*conn]struct{}
+	// byAddress counts those that mostOfOne bounds.
+	byAddress map[netip.Addr]int
 	// refusing is how many of conns are refused.
 	refusing int
 	// empty is closed when the last connection ends after the listener was closed.
@@ -49,7 +60,8 @@ type listener struct {
 func newListener(ctx context.Context, inner net.Listener, most, headBytes int, refuse func(presented []byte) []byte, refused func()) *listener {
 	return &listener{
 		Listener: inner, ctx: ctx, most: most, headBytes: headBytes, refuse: refuse, refused: refused,
-		conns: make(map[*conn]struct{}), empty: make(chan struct{}),
+		mostRead: math.MaxInt, lingering: newPacer(lingerPace, time.Now),
+		conns: make(map[*conn]struct{}), byAddress: make(map[netip.Addr]int), empty: make(chan struct{}),
 	}
 }
 
@@ -90,7 +102,8 @@ func (l *listener) Accept() (net.Conn, error) {
 func (l *listener) admit(inner net.Conn) (c *conn, admitted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	admitted = len(l.conns)-l.refusing < l.most
+	source := l.source(inner)
+	admitted = len(l.conns)-l.refusing < l.most && (!source.IsValid() || l.byAddress[source] < l.mostOfOne)
 	switch {
 	case admitted:
 	case l.refusing < mostRefusing:
@@ -99,6 +112,10 @@ func (l *listener) admit(inner net.Conn) (c *conn, admitted bool) {
 		return nil, false
 	}
 	c = &conn{Conn: inner, listener: l}
+	if admitted && source.IsValid() {
+		c.source = source
+		l.byAddress[source]++
+	}
 	c.refused.Store(!admitted)
 	c.surplus = !admitted
 	l.conns[c] = struct{}{}
@@ -128,6 +145,11 @@ func (l *listener) remove(c *conn) {
 	if c.surplus {
 		l.refusing--
 	}
+	if c.source.IsValid() {
+		if l.byAddress[c.source]--; l.byAddress[c.source] == 0 {
+			delete(l.byAddress, c.source)
+		}
+	}
 	if l.closed && len(l.conns) == 0 {
 		close(l.empty)
 	}
@@ -137,6 +159,26 @@ func (l *listener) open() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.conns)
+}
+
+// crowded reports whether half of all connections are taken.
+func (l *listener) crowded() bool { return l.open() >= l.most/2 }
+
+// source is the client whose connections are counted together, as the gate counts them: an IPv4 address, or the /64 of
+// an IPv6 address. It is the zero Addr where none are counted.
+func (l *listener) source(c net.Conn) netip.Addr {
+	if l.mostOfOne == 0 {
+		return netip.Addr{}
+	}
+	address := peerAddress(c.RemoteAddr())
+	if !address.IsValid() || trusts(l.trusted, address) {
+		return netip.Addr{}
+	}
+	if address.Is6() {
+		const network = 64
+		return netip.PrefixFrom(address, network).Masked().Addr()
+	}
+	return address
 }
 
 // expireIdle lets connections without a request in hand end at deadline. A request that reaches one of them before is

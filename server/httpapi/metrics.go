@@ -13,6 +13,7 @@ type metrics struct {
 	duration *prometheus.HistogramVec
 	inFlight prometheus.Gauge
 	refused  prometheus.Counter
+	held     prometheus.Counter
 	panics   prometheus.Counter
 }
 
@@ -31,11 +32,14 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "examprep_http_connections_refused_total", Help: "Connections refused because the limit was reached.",
 		}),
+		held: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "examprep_http_refusals_held_total", Help: "Refusals that waited for their turn in a flood of them.",
+		}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "examprep_http_panics_total", Help: "Handlers that panicked; each is a defect.",
 		}),
 	}
-	registerer.MustRegister(m.requests, m.duration, m.inFlight, m.refused, m.panics)
+	registerer.MustRegister(m.requests, m.duration, m.inFlight, m.refused, m.held, m.panics)
 	return m
 }
 

@@ -46,6 +46,7 @@ type middleware func(route *route, next handler) handler
 func (s *Server) middlewares() []middleware {
 	return []middleware{
 		s.finishBody,      // a body that nobody read is passed over, or ends its connection
+		s.holdRefusals,    // a flood of them waits for its turn
 		s.measureHead,     // HEAD tells the length of the body that it lacks
 		s.recoverPanic,    // nothing further in takes the process down
 		s.nameRequest,     // x-request-id stands on whatever is answered

@@ -54,6 +54,12 @@ type Config struct {
 	TrustedProxies []netip.Prefix
 	// MaxConnections are served at once (16384); one more is answered 503.
 	MaxConnections int
+	// MaxConnectionsPerAddress are served at once of one client address (an IPv4 address, or the /64 of an IPv6 one); one
+	// more is answered 503. Trusted proxies are not counted. None by default: behind a load balancer that is not trusted
+	// everybody has its address.
+	MaxConnectionsPerAddress int
+	// RefusalsPerSecond are answered at once (2000): 401 and 429 beyond it wait for their turn (pacing.go).
+	RefusalsPerSecond int
 	// MaxHeaderBytes bounds request line and headers together (8 KiB): 431.
 	MaxHeaderBytes int
 	// MaxBodyBytes bounds a request body (1 MiB): 413.
@@ -86,6 +92,7 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	number(&c.MaxConnections, 16<<10)
+	number(&c.RefusalsPerSecond, 2000)
 	number(&c.MaxHeaderBytes, 8<<10)
 	number(&c.MaxBodyBytes, 1<<20)
 	duration(&c.ReadTimeout, 15*time.Second)
@@ -126,6 +133,7 @@ type Server struct {
 	reference func() (*reference, error)
 	http      *fasthttp.Server
 	requests  sync.Pool
+	refusals  *pacer
 
 	// life is every request's context; it ends when the grace is over.
 	life     context.Context //nolint:containedctx // a server's own life, not a call's
@@ -141,6 +149,7 @@ func New(cfg Config, deps Deps) *Server {
 		metrics: newMetrics(deps.Registerer), list: newExamList(), compressions: newCompressions(),
 		reference: sync.OnceValues(loadReference),
 	}
+	s.refusals = newPacer(s.cfg.RefusalsPerSecond, time.Now)
 	s.life, s.end = context.WithCancel(context.Background())
 	s.http = &fasthttp.Server{
 		Handler:      s.newRouter().Handler,
@@ -177,6 +186,8 @@ func (l connectionLog) Printf(format string, args ...any) {
 }
 
 const (
+	// mostFrames is how many times its size a body may take on the wire: a byte in a chunk of its own takes six.
+	mostFrames = 8
 	// idleLinger is how long an idle connection is kept after the last accept: a request may be under way on it.
 	idleLinger = 100 * time.Millisecond
 	// drainInterval is how often connections are looked at while the server stops.
@@ -192,6 +203,8 @@ func (s *Server) Serve(ctx context.Context, inner net.Listener) error {
 	l := newListener(ctx, inner, s.cfg.MaxConnections, s.cfg.MaxHeaderBytes, func(presented []byte) []byte {
 		return rawResponse(unavailable(), appendRequestID(nil, presented), keys.Default())
 	}, s.metrics.refused.Inc)
+	l.mostRead = mostFrames*s.cfg.MaxBodyBytes + 2*s.cfg.MaxHeaderBytes
+	l.mostOfOne, l.trusted = s.cfg.MaxConnectionsPerAddress, s.cfg.TrustedProxies
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve(l) }()
 	select {

@@ -1,0 +1,144 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"examprep.dev/server/httpapi"
+)
+
+const guessedRequest = "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer guessed\r\n\r\n"
+
+// refusals sends one request with a bad key on each of so many connections at once, and returns how many of the answers
+// announce the end of their connection.
+func (a *api) refusals(connections int) (closing int) {
+	a.t.Helper()
+	conns := make([]net.Conn, connections)
+	for i := range conns {
+		conns[i] = a.dial(a.t, "tcp")
+	}
+	for _, conn := range conns {
+		if _, err := io.WriteString(conn, guessedRequest); err != nil {
+			a.t.Fatal(err)
+		}
+	}
+	for _, conn := range conns {
+		got := readResponse(a.t, bufio.NewReader(conn), http.MethodGet)
+		if got.status != http.StatusUnauthorized {
+			a.t.Errorf("a bad key is answered %d %s", got.status, got.body)
+		}
+		if got.closes {
+			closing++
+		}
+		_ = conn.Close()
+	}
+	return closing
+}
+
+// TestAFloodOfRefusalsWaits: one refusal a second, and one after a quiet second, is answered at once; one waits for its
+// turn; the others lose their connection. Whoever may pass notices nothing.
+func TestAFloodOfRefusalsWaits(t *testing.T) {
+	a := newAPI(t, options{config: httpapi.Config{RefusalsPerSecond: 1}})
+	if closing := a.refusals(10); closing < 6 {
+		t.Errorf("of ten connections that are refused at once %d are ended", closing)
+	}
+	if held := a.metric("examprep_http_refusals_held_total", nil); held < 7 {
+		t.Errorf("%v refusals waited", held)
+	}
+	held := a.metric("examprep_http_refusals_held_total", nil)
+	for range 20 {
+		if got := a.get("/v1/exam-prep/list"); got.status != http.StatusOK || got.closes {
+			t.Fatalf("a good key is answered %d", got.status)
+		}
+	}
+	if after := a.metric("examprep_http_refusals_held_total", nil); after != held {
+		t.Error("answers to a good key waited")
+	}
+}
+
+// TestHeldRefusalsLeaveConnectionsToOthers: when half of the connections are taken, refusals that find no turn end at
+// once.
+func TestHeldRefusalsLeaveConnectionsToOthers(t *testing.T) {
+	a := newAPI(t, options{config: httpapi.Config{RefusalsPerSecond: 1, MaxConnections: 12}})
+	if closing := a.refusals(10); closing < 6 {
+		t.Errorf("of ten connections that are refused at once %d are ended", closing)
+	}
+	if held := a.metric("examprep_http_refusals_held_total", nil); held > 6 {
+		t.Errorf("%v refusals held a connection, of 12 that there are", held)
+	}
+}
+
+func TestTrustedProxiesAreNotHeld(t *testing.T) {
+	a := newAPI(t, options{config: httpapi.Config{
+		RefusalsPerSecond: 1, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+	}})
+	if closing := a.refusals(10); closing != 0 {
+		t.Errorf("%d connections of a trusted proxy are ended", closing)
+	}
+	if held := a.metric("examprep_http_refusals_held_total", nil); held != 0 {
+		t.Errorf("%v refusals waited", held)
+	}
+}
+
+func TestOneAddressHasSoManyConnections(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		trusted []netip.Prefix
+		status  int
+	}{
+		{"a client", nil, http.StatusServiceUnavailable},
+		{"a trusted proxy", []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, http.StatusUnauthorized},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := newAPI(t, options{config: httpapi.Config{MaxConnectionsPerAddress: 2, TrustedProxies: c.trusted}})
+			ask := func() (net.Conn, int) {
+				conn := a.dial(t, "tcp")
+				if _, err := io.WriteString(conn, guessedRequest); err != nil {
+					t.Fatal(err)
+				}
+				return conn, readResponse(t, bufio.NewReader(conn), http.MethodGet).status
+			}
+			first, _ := ask()
+			_, _ = ask()
+			third, status := ask()
+			if status != c.status {
+				t.Errorf("the third connection is answered %d, want %d", status, c.status)
+			}
+			_, _ = first.Close(), third.Close()
+			eventually(t, "a place becomes free", func() bool {
+				next, status := ask()
+				_ = next.Close()
+				return status == http.StatusUnauthorized
+			})
+		})
+	}
+}
+
+// TestABodyOfFramesIsCut: a body may stay small for ever while what is sent does not.
+func TestABodyOfFramesIsCut(t *testing.T) {
+	a := newAPI(t, options{config: httpapi.Config{MaxBodyBytes: 1 << 10}})
+	conn := a.dial(t, "tcp")
+	if _, err := io.WriteString(conn, openLine+strings.ReplaceAll(mine, "KEY", a.key)+"Transfer-Encoding: chunked\r\n\r\n1;"); err != nil {
+		t.Fatal(err)
+	}
+	const most = 256
+	taken := make(chan int, 1)
+	go func() {
+		extension, n := []byte(strings.Repeat("a", 1<<20)), 0
+		for err := error(nil); err == nil && n < most; n++ {
+			_, err = conn.Write(extension)
+		}
+		taken <- n
+	}()
+	if got := readResponse(t, bufio.NewReader(conn), http.MethodPost); got.status != http.StatusRequestEntityTooLarge && got.status != http.StatusBadRequest {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if n := <-taken; n == most {
+		t.Errorf("%d MB of a chunk's extension were taken", n)
+	}
+}

@@ -1,0 +1,91 @@
+package httpapi
+
+import (
+	"errors"
+	"net"
+	"testing"
+	"time"
+)
+
+func TestPacerLetsASecondsWorthPassAtOnceAndTheRestInTurn(t *testing.T) {
+	now := time.Now()
+	p := newPacer(10, func() time.Time { return now })
+	reserve := func() (time.Duration, bool) { return p.reserve(1, 200*time.Millisecond) }
+	for n := range 11 { // the eleventh finds the second's worth just used up
+		if wait, ok := reserve(); wait != 0 || !ok {
+			t.Fatalf("%d: waits %s, %v", n, wait, ok)
+		}
+	}
+	for _, want := range []time.Duration{100 * time.Millisecond, 200 * time.Millisecond} {
+		if wait, ok := reserve(); wait != want || !ok {
+			t.Fatalf("waits %s, %v, want %s", wait, ok, want)
+		}
+	}
+	for range 3 { // what is turned down takes no turn
+		if _, ok := reserve(); ok {
+			t.Fatal("one waits longer than the longest")
+		}
+	}
+	now = now.Add(100 * time.Millisecond)
+	if wait, ok := reserve(); wait != 200*time.Millisecond || !ok {
+		t.Fatalf("a turn later: waits %s, %v", wait, ok)
+	}
+}
+
+// endless is a connection whose client never stops sending. It counts what is read.
+type endless struct {
+	net.Conn
+	read int
+}
+
+func (e *endless) Read(p []byte) (int, error) { e.read += len(p); return len(p), nil }
+
+func (e *endless) CloseWrite() error { return nil }
+
+func (e *endless) Close() error { return nil }
+
+func (e *endless) SetReadDeadline(time.Time) error { return nil }
+
+// TestReadingEndsWhateverIsSent: neither a request nor what follows its refusal is read for ever.
+func TestReadingEndsWhateverIsSent(t *testing.T) {
+	const most, piece = 1 << 20, 1 << 10
+	sender := &endless{}
+	l := newListener(t.Context(), nil, 1, 100, nil, nil)
+	l.mostRead, l.lingering = most, newPacer(lingerBytes, time.Now)
+	c := &conn{Conn: sender, listener: l}
+	buffer := make([]byte, piece)
+	var err error
+	for err == nil && sender.read <= 2*most {
+		_, err = c.Read(buffer)
+	}
+	if !errors.Is(err, errReadEnough) || sender.read > most+piece {
+		t.Errorf("%d bytes were read of one request: %v", sender.read, err)
+	}
+	sender.read = 0
+	c.refused.Store(true)
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if sender.read == 0 || sender.read > lingerBytes+lingerStep {
+		t.Errorf("%d bytes were read after the refusal", sender.read)
+	}
+}
+
+func TestLingeringIsPacedForAllConnectionsTogether(t *testing.T) {
+	now := time.Now()
+	l := newListener(t.Context(), nil, 1, 100, nil, nil)
+	l.lingering = newPacer(lingerStep, func() time.Time { return now })
+	total := 0
+	for range 50 {
+		sender := &endless{}
+		c := &conn{Conn: sender, listener: l}
+		c.refused.Store(true)
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		total += sender.read
+	}
+	if total > 4*lingerStep {
+		t.Errorf("%d bytes were read of 50 refused bodies, where %d are let in a second", total, lingerStep)
+	}
+}

@@ -1,10 +1,13 @@
 package webhooks
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -118,6 +121,37 @@ func TestAnAccountHasSoManyEndpoints(t *testing.T) {
 	}
 	if err := register(MaxEndpoints); !is[*LimitError](err) {
 		t.Errorf("got %v, want a LimitError", err)
+	}
+}
+
+func TestTheLimitOfEndpointsHoldsHoweverManyRegisterAtOnce(t *testing.T) {
+	b := newBench(t)
+	account := b.account(t)
+	if _, err := b.pool.Exec(t.Context(), `INSERT INTO webhook_endpoints (id, account_id, url, events)
+		SELECT gen_random_uuid(), $1, 'https://receiver.example.com', '{mock_attempt.scored}' FROM generate_series(1, $2::int)`,
+		account, MaxEndpoints-1); err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	var registered atomic.Int32
+	begin := make(chan struct{})
+	for range 16 {
+		group.Go(func() {
+			<-begin
+			_, _, err := b.endpoints.Register(context.WithoutCancel(t.Context()), Registration{
+				AccountID: account, URL: "https://receiver.example.com", Events: Kinds(),
+			})
+			if err == nil {
+				registered.Add(1)
+			} else if !is[*LimitError](err) {
+				t.Error(err)
+			}
+		})
+	}
+	close(begin)
+	group.Wait()
+	if registered.Load() != 1 {
+		t.Errorf("%d were registered, want 1", registered.Load())
 	}
 }
 

@@ -1,10 +1,14 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"testing"
 	"time"
 
@@ -65,6 +69,29 @@ func BenchmarkGetOverview(b *testing.B) {
 			if status := ctx.Response.StatusCode(); status != fasthttp.StatusOK {
 				b.Fatal(status)
 			}
+		})
+	}
+}
+
+// BenchmarkCompressQuestionPage is what compressing a page of twenty real questions would cost each request that wants
+// it, beside what the answer costs otherwise (BenchmarkGetOverview). It is why pages are not compressed; compress.go.
+func BenchmarkCompressQuestionPage(b *testing.B) {
+	data, err := os.ReadFile("../../../shared/data/jeebench/questions.jsonl")
+	if errors.Is(err, fs.ErrNotExist) {
+		b.Skip("../shared/data is not there")
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	page := bytes.Join(bytes.SplitN(data, []byte{'\n'}, maxQuestionLimit+1)[:maxQuestionLimit], []byte{','})
+	for _, coding := range codings() {
+		b.Run(string(coding), func(b *testing.B) {
+			var compressed []byte
+			b.SetBytes(int64(len(page)))
+			for b.Loop() {
+				compressed = compress(coding, page)
+			}
+			b.ReportMetric(float64(len(compressed))/float64(len(page)), "of-the-size")
 		})
 	}
 }

@@ -1,0 +1,160 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"examprep.dev/api/openapi/openapitest"
+	"examprep.dev/server/httpapi"
+)
+
+// TestTheLimitsAreTheContracts sends each field of each request at every limit that the contract names, just inside and
+// just outside: the first must not be refused for that field, the second must be, by its name. So a limit that is changed
+// in code or in the document alone is found.
+func TestTheLimitsAreTheContracts(t *testing.T) {
+	s := newStage(t)
+	s.api = s.variant(httpapi.Config{MaxHeaderBytes: 128 << 10}, nil) // room for parameters that are too long
+	s.cookie = s.signIn("ada")
+	s.hook = s.newWebhook(s.cookie)
+	d := document(t)
+	sent := 0
+	for _, o := range d.Operations() {
+		for _, field := range d.Fields(o) {
+			trials, err := d.Trials(field)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, trial := range append(trials, s.knownTrials(o, field)...) {
+				if exempt(o, field, trial) {
+					continue
+				}
+				sent++
+				s.try(o, field, trial)
+			}
+			s.tryWithout(o, field)
+		}
+	}
+	if sent < 300 {
+		t.Errorf("only %d values were tried: the document's limits are not found any more", sent)
+	}
+}
+
+// knownTrials are values that name something which is there, as the field must.
+func (s *stage) knownTrials(o openapitest.Operation, f openapitest.Field) []openapitest.Trial {
+	allowed := func(value string) []openapitest.Trial { return []openapitest.Trial{{Value: value, Allowed: true}} }
+	switch o.ID + " " + f.Name {
+	case "listKeys before", "getUsage key_prefix":
+		return allowed(s.newKeyPrefix(`{"name":"ci"}`))
+	case "listWebhookDeliveries before":
+		return allowed(s.newDelivery())
+	default:
+		return nil
+	}
+}
+
+// exempt tells the values that are judged by more than the schema can say.
+func exempt(o openapitest.Operation, f openapitest.Field, trial openapitest.Trial) bool {
+	switch o.ID + " " + f.Name {
+	case "submitMockAttempt answers": // a length in bytes, as the description says
+		return trial.Allowed && strings.ContainsAny(trial.Value, "é試😀")
+	case "getUsage from", "getUsage to": // together they span some days
+		return trial.Allowed && trial.Value != time.Now().UTC().Format(time.DateOnly)
+	default:
+		return false
+	}
+}
+
+// try sends a good request with one field changed.
+func (s *stage) try(o openapitest.Operation, f openapitest.Field, trial openapitest.Trial) {
+	s.t.Helper()
+	r := s.request(o)
+	if f.InBody {
+		r.body = withMember(s.t, r.body, f.Name, json.RawMessage(trial.Value))
+	} else {
+		r.path = withParameter(r.path, f.Name, trial.Value)
+	}
+	got := s.send(r)
+	named := namesField(got, f.Name)
+	switch {
+	case trial.Allowed && named:
+		s.t.Errorf("%s: %s may be %s, but: %s", o.ID, f.Name, short(trial.Value), got.body)
+	case trial.Allowed && got.status >= http.StatusInternalServerError:
+		s.t.Errorf("%s: %s = %s: %d %s", o.ID, f.Name, short(trial.Value), got.status, got.body)
+	case !trial.Allowed && (got.status != http.StatusBadRequest || !named):
+		s.t.Errorf("%s: %s must not be %s, but: %d %s", o.ID, f.Name, short(trial.Value), got.status, short(got.body))
+	}
+}
+
+// tryWithout leaves the field out.
+func (s *stage) tryWithout(o openapitest.Operation, f openapitest.Field) {
+	s.t.Helper()
+	r := s.request(o)
+	if f.InBody {
+		r.body = withMember(s.t, r.body, f.Name, nil)
+	}
+	got := s.send(r)
+	if refused := got.status == http.StatusBadRequest && namesField(got, f.Name); refused != f.Required {
+		s.t.Errorf("%s without %s (required: %v): %d %s", o.ID, f.Name, f.Required, got.status, short(got.body))
+	}
+}
+
+// withMember is a JSON object with another member; without it where the value is nil.
+func withMember(t testing.TB, object, name string, value json.RawMessage) string {
+	t.Helper()
+	members := map[string]json.RawMessage{}
+	if object != "" {
+		if err := json.Unmarshal([]byte(object), &members); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if value == nil {
+		delete(members, name)
+	} else {
+		maps.Copy(members, map[string]json.RawMessage{name: value})
+	}
+	changed, err := json.Marshal(members)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(changed)
+}
+
+// withParameter is a path with another query parameter.
+func withParameter(path, name, value string) string {
+	path, query, _ := strings.Cut(path, "?")
+	values, _ := url.ParseQuery(query)
+	values.Set(name, value)
+	return path + "?" + values.Encode()
+}
+
+// namesField reports whether a refusal names the field, or a part of it.
+func namesField(r response, name string) bool {
+	var refusal struct {
+		Errors []struct {
+			Field string `json:"field"`
+		} `json:"errors"`
+	}
+	if r.status != http.StatusBadRequest || json.Unmarshal([]byte(r.body), &refusal) != nil {
+		return false
+	}
+	for _, at := range refusal.Errors {
+		if at.Field == name || strings.HasPrefix(at.Field, name+".") || strings.HasPrefix(at.Field, name+"[") {
+			return true
+		}
+	}
+	return false
+}
+
+// short keeps messages readable.
+func short(text string) string {
+	const most = 100
+	if characters := []rune(text); len(characters) > most {
+		return string(characters[:most]) + "…"
+	}
+	return text
+}

@@ -19,11 +19,11 @@ func TestTheReferencePageShowsEveryOperation(t *testing.T) {
 		t.Skip("there is no chromium to show the page")
 	}
 	a := newAPI(t, options{})
-	profile, err := os.MkdirTemp("", "chromium")
+	profile, err := os.MkdirTemp("", "chromium") //nolint:usetesting // its processes may still write there, which t.TempDir would mind
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = os.RemoveAll(profile) }() // it may still be writing there: not t.TempDir, which would mind
+	defer func() { _ = os.RemoveAll(profile) }()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	show := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",

@@ -1,0 +1,183 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"examprep.dev/server/gate"
+	"examprep.dev/server/httpapi"
+	"examprep.dev/server/keys"
+)
+
+// usageNow is the time by the clock of these tests' developers: late on the last day of a leap year's February.
+var usageNow = time.Date(2028, 2, 29, 23, 59, 59, 0, time.UTC)
+
+// newUsageConsole is a console of an environment, whose requests meter counts once it is set.
+func newUsageConsole(t *testing.T, environment string, meter *atomic.Pointer[keys.Meter]) *console {
+	t.Helper()
+	c := &console{test: t, provider: newProvider(t)}
+	count := func(key uuid.UUID, admitted bool) {
+		if m := meter.Load(); m != nil {
+			m.Count(key, admitted)
+		}
+	}
+	c.api = newAPI(t, options{gate: gate.Config{Used: count}, developer: func(a *api) *httpapi.Developer {
+		developer := newDeveloper(a, c.provider)
+		developer.Environment, developer.Now = environment, func() time.Time { return usageNow }
+		return developer
+	}})
+	return c
+}
+
+// usage asks for the usage of the browser's account.
+func (b *browser) usage(query string) (int, map[string]any) {
+	b.t.Helper()
+	status, _, answer := b.do(http.MethodGet, "/v1/developer/usage"+query, "")
+	return status, answer
+}
+
+// setUsage writes what a key of the browser's was used on a day.
+func (c *console) setUsage(prefix, day string, requests, limited int) {
+	c.test.Helper()
+	if _, err := c.pool.Exec(c.test.Context(), `INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited)
+		SELECT id, $2::text::date, account_id, $3, $4 FROM api_keys WHERE prefix = $1`, prefix, day, requests, limited); err != nil {
+		c.test.Fatal(err)
+	}
+}
+
+func TestUsageIsWhatTheGateLetPassAndRefused(t *testing.T) {
+	for _, environment := range []string{"production", "sandbox"} {
+		t.Run(environment, func(t *testing.T) {
+			var metered atomic.Pointer[keys.Meter]
+			c := newUsageConsole(t, environment, &metered)
+			ada := c.signedIn("ada")
+			if err := c.keys.ApplyTier(t.Context(), keys.TierSpec{Name: "few", Requests: 5, Period: time.Hour}); err != nil {
+				t.Fatal(err)
+			}
+			made := ada.make("/v1/developer/keys", `{"name":"ci"}`)
+			key, prefix := textOf(made, "key"), textOf(made, "key_prefix")
+			if err := c.keys.SetTier(t.Context(), prefix, "few"); err != nil {
+				t.Fatal(err)
+			}
+			meter := keys.NewMeter(c.pool, keys.MeterConfig{Interval: time.Hour, Now: func() time.Time { return usageNow }})
+			metered.Store(meter)
+			statuses := map[int]int{}
+			for range 8 {
+				statuses[c.call(http.MethodGet, "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer " + key}).status]++
+			}
+			if err := meter.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if statuses[http.StatusOK] != 5 || statuses[http.StatusTooManyRequests] != 3 {
+				t.Fatalf("answers %v", statuses)
+			}
+			status, answer := ada.usage("")
+			billable := map[string]int{"production": 5, "sandbox": 0}[environment]
+			sums := fmt.Sprintf(`"requests":5,"rate_limited":3,"billable_requests":%d`, billable)
+			want := fmt.Sprintf(`{"environment":%q,"from":"2028-01-31","to":"2028-02-29","usage":[{"day":"2028-02-29","key_prefix":%q,%s}],"total":{%s}}`,
+				environment, prefix, sums, sums)
+			if got, _ := json.Marshal(answer); status != http.StatusOK || !sameJSON(string(got), want) {
+				t.Errorf("%d %s\nwant %s", status, got, want)
+			}
+		})
+	}
+}
+
+func TestUsageIsOrderedAndOfTheDaysAndKeysAskedFor(t *testing.T) {
+	c := newUsageConsole(t, "production", new(atomic.Pointer[keys.Meter]))
+	ada, bob := c.signedIn("ada"), c.signedIn("bob")
+	newPrefix := func(b *browser) string { return textOf(b.make("/v1/developer/keys", `{"name":"k"}`), "key_prefix") }
+	first, second := newPrefix(ada), newPrefix(ada)
+	if second < first {
+		first, second = second, first
+	}
+	bobs := newPrefix(bob)
+	c.setUsage(bobs, "2028-02-29", 1000, 1000)
+	c.setUsage(second, "2028-02-28", 2, 0)
+	c.setUsage(first, "2028-02-29", 30, 4)
+	c.setUsage(second, "2028-02-29", 500, 0)
+	c.setUsage(first, "2028-02-28", 7, 0)
+	c.setUsage(first, "2028-01-31", 11, 0)
+	c.setUsage(first, "2028-01-30", 13, 0)
+	c.setUsage(first, "2027-03-01", 17, 1)
+	rows := func(answer map[string]any) (list []string) {
+		for _, row := range listOf(answer, "usage") {
+			name := map[string]string{first: "first", second: "second"}[textOf(row, "key_prefix")]
+			list = append(list, fmt.Sprintf("%s %s %v/%v", textOf(row, "day"), name, row["requests"], row["rate_limited"]))
+		}
+		return list
+	}
+	for query, want := range map[string]struct {
+		rows  string
+		total string
+	}{
+		"":                                            {"[2028-01-31 first 11/0 2028-02-28 first 7/0 2028-02-28 second 2/0 2028-02-29 first 30/4 2028-02-29 second 500/0]", "550/4/550"},
+		"?from=2028-02-29":                            {"[2028-02-29 first 30/4 2028-02-29 second 500/0]", "530/4/530"},
+		"?to=2028-02-28":                              {"[2028-01-30 first 13/0 2028-01-31 first 11/0 2028-02-28 first 7/0 2028-02-28 second 2/0]", "33/0/33"},
+		"?from=2028-01-30&to=2028-01-30":              {"[2028-01-30 first 13/0]", "13/0/13"},
+		"?from=2028-01-30&to=2028-02-29":              {"[2028-01-30 first 13/0 2028-01-31 first 11/0 2028-02-28 first 7/0 2028-02-28 second 2/0 2028-02-29 first 30/4 2028-02-29 second 500/0]", "563/4/563"},
+		"?from=2027-03-01&key_prefix=" + first:        {"[2027-03-01 first 17/1 2028-01-30 first 13/0 2028-01-31 first 11/0 2028-02-28 first 7/0 2028-02-29 first 30/4]", "78/5/78"},
+		"?key_prefix=" + second:                       {"[2028-02-28 second 2/0 2028-02-29 second 500/0]", "502/0/502"},
+		"?from=1999-01-01&to=1999-01-31":              {"[]", "0/0/0"},
+		"?from=2028-03-01&to=2028-03-31&ignored=%zz":  {"[]", "0/0/0"},
+		"?from=9999-12-31&to=9999-12-31":              {"[]", "0/0/0"},
+		"?from=0000-01-01&to=0000-01-01":              {"[]", "0/0/0"},
+		"?%66rom=2028%2D02%2D28&to=2028-02-28&x=from": {"[2028-02-28 first 7/0 2028-02-28 second 2/0]", "9/0/9"},
+	} {
+		status, answer := ada.usage(query)
+		total, _ := answer["total"].(map[string]any)
+		sums := fmt.Sprintf("%v/%v/%v", total["requests"], total["rate_limited"], total["billable_requests"])
+		if got := fmt.Sprint(rows(answer)); status != http.StatusOK || got != want.rows || sums != want.total {
+			t.Errorf("%s: %d %s, total %s\nwant %s, total %s", query, status, got, sums, want.rows, want.total)
+		}
+	}
+}
+
+func TestWhatIsAskedOfUsage(t *testing.T) {
+	c := newUsageConsole(t, "sandbox", new(atomic.Pointer[keys.Meter]))
+	ada, bob := c.signedIn("ada"), c.signedIn("bob")
+	mine := textOf(ada.make("/v1/developer/keys", `{"name":"k"}`), "key_prefix")
+	bobs := textOf(bob.make("/v1/developer/keys", `{"name":"k"}`), "key_prefix")
+	for _, refused := range []struct{ query, field string }{
+		{"from=", "from"},
+		{"from=yesterday", "from"},
+		{"from=2028-2-1", "from"},
+		{"from=2028-02-30", "from"},
+		{"to=2027-02-29", "to"},
+		{"to=2028-02-01T00:00:00Z", "to"},
+		{"to=%ff", "to"},
+		{"to=" + url.QueryEscape("2028-02-01 "), "to"},
+		{"to=-2028-02-01", "to"},
+		{"from=2028-02-01&from=2028-02-01", "from"},
+		{"from=2028-02-02&to=2028-02-01", "from"},
+		{"from=2028-03-01", "from"},                                        // after today
+		{"from=2028-01-29", "from"},                                        // 32 days until today
+		{"from=2028-01-29&to=2028-02-29", "from"},                          // 32 days
+		{"from=2027-02-28&key_prefix=" + mine, "from"},                     // 367 days
+		{"from=2028-02-28&to=2028-02-29&key_prefix=" + bobs, "key_prefix"}, // another's
+		{"key_prefix=service_00000000", "key_prefix"},                      // nobody's
+		{"key_prefix=service_0000000g", "key_prefix"},                      // no prefix
+		{"key_prefix=", "key_prefix"},
+		{"key_prefix=%00", "key_prefix"},
+	} {
+		status, answer := ada.usage("?" + refused.query)
+		if status != http.StatusBadRequest || answer["error"] != "validation_failed" || !names(answer, refused.field) {
+			t.Errorf("%s: %d %v, want %s named", refused.query, status, answer, refused.field)
+		}
+	}
+	for _, taken := range []string{"from=2028-01-30", "from=2028-01-30&to=2028-02-29", "from=2027-03-01&key_prefix=" + mine} {
+		if status, answer := ada.usage("?" + taken); status != http.StatusOK {
+			t.Errorf("%s: %d %v", taken, status, answer)
+		}
+	}
+	if status, _ := c.open().usage(""); status != http.StatusUnauthorized {
+		t.Errorf("without a session: %d, want 401", status)
+	}
+}

@@ -268,7 +268,7 @@ func TestFieldsAreTriedAtTheirLimits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			name := fmt.Sprintf("%s %s %v %v", o.ID, field.Name, field.InBody, field.Required)
+			name := fmt.Sprintf("%s %s in body %v, required %v", o.ID, field.Name, field.InBody, field.Required)
 			trials[name] = map[string]bool{}
 			for _, trial := range tried {
 				trials[name][trial.Value] = trial.Allowed
@@ -279,12 +279,12 @@ func TestFieldsAreTriedAtTheirLimits(t *testing.T) {
 		t.Errorf("fields = %v", slices.Collect(maps.Keys(trials)))
 	}
 	for field, want := range map[string]map[string]bool{
-		"getThing size false false": {"1": false, "2": true, "5": true, "6": false, "x": false, "1.5": false, "": false},
-		"putThing name true true": {
+		"getThing size in body false, required false": {"1": false, "2": true, "5": true, "6": false, "x": false, "1.5": false, "": false},
+		"putThing name in body true, required true": {
 			`"a"`: false, `"aa"`: true, `"😀😀😀😀"`: true, `"😀😀😀😀😀"`: false, `"aaaaa"`: false, `7`: false, `null`: false, `[null]`: false,
 		},
-		"putThing kinds true false": {`[]`: false, `["a"]`: true, `["a","b"]`: true, `["a","a"]`: false, `["x"]`: false, `"x"`: false, `[null]`: false},
-		"putThing parts true false": {`{}`: true, `{"2:2":"aaa"}`: true, `{"2:2":"aaaa"}`: false, `{"2:2":7}`: false, `[]`: false},
+		"putThing kinds in body true, required false": {`[]`: false, `["a"]`: true, `["a","b"]`: true, `["a","a"]`: false, `["x"]`: false, `"x"`: false, `[null]`: false},
+		"putThing parts in body true, required false": {`{}`: true, `{"2:2":"aaa"}`: true, `{"2:2":"aaaa"}`: false, `{"2:2":7}`: false, `[]`: false},
 	} {
 		for value, allowed := range want {
 			if got, tried := trials[field][value]; !tried || got != allowed {

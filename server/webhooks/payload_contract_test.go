@@ -1,0 +1,222 @@
+package webhooks_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"examprep.dev/api/openapi"
+	"examprep.dev/api/openapi/openapitest"
+	"examprep.dev/server/attempts"
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/webhooks"
+)
+
+// TestDeliveriesAreWhatTheContractPromises lets everything happen that is told of, by the code that tells, and holds what
+// arrives against the contract: headers, and bodies down to their last field.
+func TestDeliveriesAreWhatTheContractPromises(t *testing.T) {
+	document, err := openapitest.Load(openapi.YAML())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := postgrestest.New(t)
+	keyring, err := webhooks.ParseKeyring("k:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	endpoints := webhooks.NewEndpoints(pool, keyring, loopback)
+	receiver, arrived := newSubscriber(t)
+	account := newAccount(t, pool)
+	endpoint, _, err := endpoints.Register(t.Context(), webhooks.Registration{AccountID: account, URL: receiver.URL, Events: webhooks.Kinds()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := endpoints.RotateSecret(t.Context(), account, endpoint.ID); err != nil { // from now on two secrets sign
+		t.Fatal(err)
+	}
+	work(t, pool, keyring, receiver, loopback)
+	written := letEverythingHappen(t, pool, account)
+	if _, err := endpoints.Test(t.Context(), account, endpoint.ID, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+
+	got := map[string][]taken{}
+	for range written + 1 {
+		select {
+		case one := <-arrived:
+			kind := one.kind(t)
+			got[kind] = append(got[kind], one)
+			if err := document.CheckWebhook(kind, one.header, one.body); err != nil {
+				t.Errorf("%v: %s", err, one.body)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatalf("only %v arrived", got)
+		}
+	}
+	for _, kind := range document.Webhooks() {
+		if len(got[kind]) == 0 {
+			t.Errorf("%s is documented, but nothing sends it", kind)
+		}
+		for _, survivor := range survivors(document, kind, got[kind]) {
+			t.Errorf("the document of %s could be wrong unseen: %s", kind, survivor)
+		}
+	}
+}
+
+// taken is a delivery as it arrived.
+type taken struct {
+	header http.Header
+	body   []byte
+}
+
+func (d taken) kind(t *testing.T) string {
+	t.Helper()
+	var body struct {
+		Event string `json:"event"`
+	}
+	if err := json.Unmarshal(d.body, &body); err != nil {
+		t.Fatal(err)
+	}
+	return body.Event
+}
+
+// newSubscriber is a receiver that takes everything.
+func newSubscriber(t *testing.T) (*httptest.Server, <-chan taken) {
+	t.Helper()
+	arrived := make(chan taken, 64)
+	receiver := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		arrived <- taken{r.Header.Clone(), body}
+	}))
+	t.Cleanup(receiver.Close)
+	return receiver, arrived
+}
+
+func newAccount(t *testing.T, pool *pgxpool.Pool) uuid.UUID {
+	t.Helper()
+	id, err := keys.NewStore(pool, nil).EnsureAccount(t.Context(), "subscriber")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// work runs a worker until the test ends.
+func work(t *testing.T, pool *pgxpool.Pool, keyring *webhooks.Keyring, receiver *httptest.Server, allowed []netip.Prefix) {
+	t.Helper()
+	client, prefix := redistest.New(t)
+	worker, err := webhooks.NewWorker(webhooks.WorkerConfig{
+		Prefix: prefix, AllowedRanges: allowed, SweepInterval: 50 * time.Millisecond,
+		CAPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw}),
+	}, pool, client, keyring)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- worker.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// letEverythingHappen publishes an exam, changes and withdraws it, and has attempts submitted in between: in time by a
+// learner, as expired by nobody in particular, and abandoned. It returns how many events the account is told of.
+func letEverythingHappen(t *testing.T, pool *pgxpool.Pool, account uuid.UUID) int {
+	t.Helper()
+	publisher := catalog.NewPublisher(pool, postgres.Sandbox, (*webhooks.Notifier)(nil))
+	claim := catalog.Claim{Cluster: "test", Namespace: "test", Name: "told"}
+	publish := func(exam catalog.Exam) {
+		t.Helper()
+		if _, err := publisher.Publish(t.Context(), claim, exam, catalog.Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exam := catalog.Exam{Key: "told", Name: "Told", DurationMinutes: 90, Papers: []catalog.Paper{{
+		ID: "told-2023", Year: 2023, Language: "en", Marking: &catalog.Marking{Correct: 1},
+		Provenance: catalog.Provenance{Publisher: "Board", SourceURL: "https://example.org/2023.pdf", License: "CC0-1.0"},
+		Questions: []catalog.Question{{
+			Section: 1, Number: 1, Prompt: "True?", Options: map[string]string{"A": "yes", "B": "no"},
+			Answer: catalog.Answer{Kind: catalog.AnswerChoice, Choices: []string{"A"}},
+		}},
+	}}}
+	publish(exam)
+	sit(t, pool, account, exam.Key, exam.Papers[0].ID)
+	exam.Name = "Told again"
+	publish(exam)
+	if err := publisher.Release(t.Context(), claim, exam.Key, true); err != nil {
+		t.Fatal(err)
+	}
+	const published, submittedAndScored = 3, 2 * 2 // abandoned attempts send nothing
+	return published + submittedAndScored
+}
+
+// sit opens and submits attempts on a paper.
+func sit(t *testing.T, pool *pgxpool.Pool, account uuid.UUID, examKey, paperID string) {
+	t.Helper()
+	snapshot, err := catalog.OpenSnapshot(t.Context(), pool, slog.New(slog.DiscardHandler), catalog.SnapshotConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service, err := attempts.NewService(attempts.Config{NamespaceSecret: []byte(strings.Repeat("n", 32))}, pool, snapshot, (*webhooks.Notifier)(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	who := keys.Identity{KeyID: uuid.New(), FamilyID: uuid.New(), AccountID: account}
+	for _, c := range []struct {
+		learner string
+		status  attempts.State
+		answers []attempts.Answer
+	}{
+		{"learner-1", attempts.StateSubmitted, []attempts.Answer{{Key: "1:1", Value: "A"}}},
+		{"", attempts.StateExpired, nil},
+		{"", attempts.StateAbandoned, nil},
+	} {
+		opened, err := service.Open(t.Context(), who, attempts.OpenRequest{ExamKey: examKey, PaperID: paperID, Limit: 1, LearnerID: c.learner})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := service.Submit(t.Context(), who, attempts.SubmitRequest{
+			ExamKey: examKey, AttemptID: opened.AttemptID, Status: c.status, Answers: c.answers, LearnerID: c.learner,
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// survivors are the mutations of a webhook's document that none of its deliveries contradicts: the body, or its data, with
+// a required field more.
+func survivors(document *openapitest.Document, kind string, deliveries []taken) []string {
+	body, _, _ := document.Resolve(openapitest.Location("").Child("webhooks", kind, "post", "requestBody", "content", "application/json", "schema"))
+	var left []string
+	for _, at := range []openapitest.Location{body, body.Child("properties", "data")} {
+		_, schema, _ := document.Resolve(at)
+		required, _ := schema["required"].([]any)
+		mutated := document.Replace(at.Child("required"), append(slices.Clone(required), "added_by_mutation"))
+		if !slices.ContainsFunc(deliveries, func(d taken) bool { return mutated.CheckWebhook(kind, d.header, d.body) != nil }) {
+			left = append(left, string(at))
+		}
+	}
+	return left
+}

@@ -1,0 +1,56 @@
+package command
+
+import (
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"examprep.dev/server/gate"
+	"examprep.dev/server/httpapi"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/sessions"
+	"examprep.dev/server/webhooks"
+)
+
+// registerSignIn adds the settings of the developer endpoints; without an issuer there are none.
+func (f *apiFlags) registerSignIn(cmd *cobra.Command) {
+	encryptionKeysFlag(cmd, &f.encryptionKeys)
+	set := cmd.Flags()
+	set.StringSliceVar(&f.allowCIDRs, "webhook-allow-cidr", nil, "ranges that webhook URLs may name although they are private")
+	set.StringVar(&f.provider.Issuer, "oidc-issuer", "", "OpenID Connect provider that developers sign in with; empty: no developer endpoints")
+	set.StringVar(&f.provider.ClientID, "oidc-client-id", "", "this service's id with the provider")
+	set.StringVar(&f.provider.ClientSecret, "oidc-client-secret", "", "this service's secret with the provider")
+	set.StringVar(&f.provider.RedirectURL, "oidc-redirect-url", "", "this service's /v1/developer/callback, as the provider knows it")
+	set.DurationVar(&f.sessionIdle, "session-idle", 2*time.Hour, "a session ends so long after its last use")
+	set.DurationVar(&f.sessionLifetime, "session-lifetime", 12*time.Hour, "a session ends so long after its beginning")
+}
+
+// newDeveloper wires the developer endpoints; nil without a provider.
+func newDeveloper(p *process, flags *apiFlags, client redis.UniversalClient, gates *gate.Gate) (*httpapi.Developer, error) {
+	if flags.provider.Issuer == "" {
+		return nil, nil //nolint:nilnil // no developer endpoints
+	}
+	for flag, value := range map[string]string{
+		"oidc-client-id": flags.provider.ClientID, "oidc-redirect-url": flags.provider.RedirectURL,
+	} {
+		if err := require(flag, value); err != nil {
+			return nil, err
+		}
+	}
+	keyring, err := parseKeyring(flags.encryptionKeys)
+	if err != nil {
+		return nil, err
+	}
+	allowed, err := parsePrefixes("webhook-allow-cidr", flags.allowCIDRs)
+	if err != nil {
+		return nil, err
+	}
+	store := keys.NewStore(p.pool, gates)
+	signedIn := sessions.NewStore(client, flags.redisPrefix, flags.sessionIdle, flags.sessionLifetime, time.Now)
+	return &httpapi.Developer{
+		SignIn: sessions.NewSignIn(flags.provider, store, signedIn, p.pool), Sessions: signedIn, Keys: store,
+		Webhooks:    webhooks.NewEndpoints(p.pool, keyring, allowed),
+		Environment: string(p.env), SessionLifetime: flags.sessionLifetime,
+	}, nil
+}

@@ -164,7 +164,9 @@ func syntaxError(err error) *apiError {
 			}
 		}
 		duplicate := invalidJSON(fmt.Sprintf("The name %q is given twice.", name))
-		duplicate.fields = []fieldError{{fieldPath(at.JSONPointer), "is given twice"}}
+		if path := fieldPath(at.JSONPointer); path != "" { // the empty name can be told, but names no field
+			duplicate.fields = []fieldError{{path, "is given twice"}}
+		}
 		return duplicate
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return invalidJSON("The body ends in the middle of JSON.")

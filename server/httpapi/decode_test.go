@@ -69,6 +69,7 @@ func TestBodiesAreReadExactly(t *testing.T) {
 		{"half a surrogate pair", `{"name":"\ud83d"}`, sampleBody{}, codeInvalidJSON, ""},
 		{"duplicate name", `{"name":"abc","name":"abc"}`, sampleBody{}, codeInvalidJSON, "name"},
 		{"duplicate name, escaped", `{"name":"abc","n\u0061me":"abc"}`, sampleBody{}, codeInvalidJSON, "name"},
+		{"duplicate empty name", `{"name":"abc","":1,"":1}`, sampleBody{}, codeInvalidJSON, ""},
 		{"duplicate unknown name", `{"name":"abc","x":{"y":{"z":1,"z":1}}}`, sampleBody{}, codeInvalidJSON, "x.y.z"},
 		{"duplicate answers", `{"name":"abc","answers":{},"answers":{}}`, sampleBody{}, codeInvalidJSON, "answers"},
 		{"duplicate answer", `{"name":"abc","answers":{"1:2":"A","1:2":"A"}}`, sampleBody{}, codeDuplicateAnswerKey, "answers.1:2"},

@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"runtime/pprof"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,6 +115,8 @@ const (
 	// that compressions are kept of, what the fuzzer itself holds.
 	leakGoroutines = 32
 	leakHeap       = 32 << 20
+	// leakSettles is how long they may take to go; the fuzzer gives an input ten seconds.
+	leakSettles = 5 * time.Second
 )
 
 // after counts an input, and fails the test when what it and those before it needed is not given back.
@@ -122,18 +126,31 @@ func (l *leakCheck) after(t *testing.T) {
 		return
 	}
 	l.api.logs.reset()
-	heap := func() uint64 {
-		runtime.GC()
-		var stats runtime.MemStats
-		runtime.ReadMemStats(&stats)
-		return stats.HeapAlloc
-	}
 	if l.inputs == leakEvery {
-		l.goroutines, l.heap = runtime.NumGoroutine(), heap()
+		l.goroutines, l.heap = runtime.NumGoroutine(), heapInUse()
 		return
 	}
-	eventually(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= l.goroutines+leakGoroutines })
-	eventually(t, "memory is given back", func() bool { return heap() <= l.heap+leakHeap })
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	deadline := time.NewTimer(leakSettles)
+	defer deadline.Stop()
+	for goroutines, heap := runtime.NumGoroutine(), heapInUse(); goroutines > l.goroutines+leakGoroutines || heap > l.heap+leakHeap; goroutines, heap = runtime.NumGoroutine(), heapInUse() {
+		select {
+		case <-look.C:
+		case <-deadline.C:
+			var profile strings.Builder
+			_ = pprof.Lookup("goroutine").WriteTo(&profile, 1)
+			t.Fatalf("after %d inputs: %d goroutines, %d at first; %d bytes, %d at first; %s", l.inputs, goroutines, l.goroutines, heap, l.heap, &profile)
+		}
+	}
+}
+
+// heapInUse is what nobody has given back.
+func heapInUse() uint64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
 }
 
 // reset forgets what was logged.

@@ -1,0 +1,233 @@
+package httpapi_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"examprep.dev/server/httpapi"
+	"examprep.dev/server/redisurl"
+	"examprep.dev/server/redisurl/redistest"
+)
+
+// unavailable checks that the answer says to come back in a moment.
+func unavailable(t *testing.T, what string, got response) {
+	t.Helper()
+	if got.status != http.StatusServiceUnavailable || got.code(t) != "service_unavailable" || got.header.Get("Retry-After") == "" {
+		t.Errorf("%s: %d %s, want 503", what, got.status, got.body)
+	}
+}
+
+func failing(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "out of order", http.StatusInternalServerError)
+}
+
+func saying(mediaType, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", mediaType)
+		_, _ = w.Write([]byte(body))
+	}
+}
+
+// hangingUp ends the connection without an answer.
+func hangingUp(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+
+func redirecting(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Location", "https://evil.example/")
+	w.WriteHeader(http.StatusTemporaryRedirect)
+}
+
+func endless(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	for r.Context().Err() == nil {
+		if _, err := w.Write([]byte(`                                                                `)); err != nil {
+			return
+		}
+	}
+}
+
+func TestASignInBeginsAgainWhenTheProviderIsBack(t *testing.T) {
+	p := newPremises(t, httpapi.Config{}, nil)
+	const discovery = "/openid-configuration"
+	for name, how := range map[string]misbehaviour{
+		"hangs up":          answering(discovery, hangingUp),
+		"fails":             answering(discovery, failing),
+		"redirects":         answering(discovery, redirecting),
+		"speaks HTML":       answering(discovery, saying("text/html", "<p>Sign in</p>")),
+		"says nothing":      answering(discovery, saying("application/json", "{}")),
+		"never stops":       answering(discovery, endless),
+		"is another":        rewriting(t, discovery, func(found map[string]any) { found["issuer"] = "https://issuer.example" }),
+		"has no keys":       rewriting(t, discovery, func(found map[string]any) { delete(found, "jwks_uri") }),
+		"has no endpoint":   rewriting(t, discovery, func(found map[string]any) { found["token_endpoint"] = "" }),
+		"names no address":  rewriting(t, discovery, func(found map[string]any) { found["authorization_endpoint"] = "javascript:alert(1)" }),
+		"mistakes the type": rewriting(t, discovery, func(found map[string]any) { found["jwks_uri"] = 7 }),
+	} {
+		behave := p.provider.misbehaves(t, how)
+		ada := p.visitor(t)
+		unavailable(t, "a provider that "+name, ada.get("/v1/developer/sign-in"))
+		unavailable(t, "a provider that "+name+", callback", ada.get(callbackPath+"?state=s&code=c"))
+		if ada.cookie(signInCookie) != "" {
+			t.Errorf("a provider that %s: a ceremony was begun", name)
+		}
+		behave()
+	}
+	p.visitor(t).signIn("ada")
+}
+
+func TestASignInEndsWellWhenTheProviderIsBack(t *testing.T) {
+	p := newPremises(t, httpapi.Config{}, nil)
+	for name, how := range map[string]misbehaviour{
+		"hangs up":                    answering("/token", hangingUp),
+		"fails":                       answering("/token", failing),
+		"redirects":                   answering("/token", redirecting),
+		"speaks HTML":                 answering("/token", saying("text/html", "<p>Sign in</p>")),
+		"gives no ID token":           rewriting(t, "/token", func(answer map[string]any) { delete(answer, "id_token") }),
+		"does not know us":            answering("/token", refusing(http.StatusUnauthorized, `{"error":"invalid_client"}`)),
+		"is overloaded":               answering("/token", refusing(http.StatusServiceUnavailable, `{"error":"temporarily_unavailable"}`)),
+		"hangs up before its keys":    answering("/jwks", hangingUp),
+		"fails to show its keys":      answering("/jwks", failing),
+		"shows something else":        answering("/jwks", saying("text/html", "<p>Keys</p>")),
+		"shows keys without an end":   answering("/jwks", endless),
+		"shows what is no set at all": answering("/jwks", saying("application/json", `{"keys":[{"kty":"RSA"`)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			ada := p.visitor(t)
+			back := ada.authenticate(ada.begin(), "ada")
+			behave := p.provider.misbehaves(t, how)
+			unavailable(t, "callback", ada.call(back))
+			if ada.cookie(sessionCookie) != "" {
+				t.Error("a session was gained")
+			}
+			behave()
+			ada.signIn("ada")
+			p.provider.rotateKeys() // so that the next has to fetch them
+		})
+	}
+}
+
+func refusing(status int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}
+}
+
+func TestASlowProviderHoldsNobodyUp(t *testing.T) {
+	p := newPremises(t, httpapi.Config{HandleTimeout: time.Second}, nil)
+	release := make(chan struct{})
+	slow := func(endpoint string) misbehaviour {
+		return func(w http.ResponseWriter, r *http.Request, provider http.Handler) {
+			if r.URL.Path == endpoint {
+				select {
+				case <-release:
+				case <-r.Context().Done():
+				}
+			}
+			provider.ServeHTTP(w, r)
+		}
+	}
+	ada := p.visitor(t)
+	behave := p.provider.misbehaves(t, slow("/.well-known/openid-configuration"))
+	unavailable(t, "discovery", ada.get("/v1/developer/sign-in"))
+	if ada.account() != "" {
+		t.Error("somebody is signed in")
+	}
+	behave()
+	close(release)
+	back := ada.begin()
+	for _, endpoint := range []string{"/token", "/jwks"} {
+		release = make(chan struct{})
+		callback := ada.authenticate(back, "ada")
+		behave := p.provider.misbehaves(t, slow(endpoint))
+		unavailable(t, endpoint, ada.call(callback))
+		behave()
+		close(release)
+		back = ada.begin()
+	}
+}
+
+func TestAnAddressThatCannotBeAskedForIsLeftOut(t *testing.T) {
+	p := newPremises(t, httpapi.Config{}, nil)
+	for name, how := range map[string]misbehaviour{
+		"fails":               answering("/me", failing),
+		"hangs up":            answering("/me", hangingUp),
+		"speaks of another":   rewriting(t, "/me", func(answer map[string]any) { answer["sub"] = "bob" }),
+		"vouches for nothing": rewriting(t, "/me", func(answer map[string]any) { delete(answer, "email_verified") }),
+		"has an odd one":      rewriting(t, "/me", func(answer map[string]any) { answer["email"] = "a\nb@example.org" }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			p.provider.misbehaves(t, how)
+			ada := p.visitor(t)
+			ada.signIn("ada")
+			if session := ada.get(sessionPath).document(t); session["account"] == "" || session["email"] != nil {
+				t.Errorf("%v", session)
+			}
+		})
+	}
+}
+
+// cuttable is a network whose connections can be cut, and kept from being made again.
+type cuttable struct {
+	mu    sync.Mutex
+	cut   bool
+	conns []net.Conn
+}
+
+func (c *cuttable) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cut {
+		return nil, errors.New("cut")
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err == nil {
+		c.conns = append(c.conns, conn)
+	}
+	return conn, err
+}
+
+func (c *cuttable) set(cut bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cut = cut
+	for _, conn := range c.conns {
+		_ = conn.Close()
+	}
+	c.conns = nil
+}
+
+func TestWithoutRedisNobodySignsInAndNobodyIsSignedOut(t *testing.T) {
+	var network cuttable
+	p := newPremises(t, httpapi.Config{}, func(p *premises) {
+		client, err := redisurl.Open(os.Getenv(redistest.ServerVariable), func(o *redis.UniversalOptions) { o.Dialer = network.dial })
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = client.Close() })
+		p.redis = client
+	})
+	ada, bob := p.visitor(t), p.visitor(t)
+	ada.signIn("ada")
+	back := bob.authenticate(bob.begin(), "bob")
+	network.set(true)
+	unavailable(t, "sign-in", p.visitor(t).get("/v1/developer/sign-in"))
+	unavailable(t, "callback", bob.call(back))
+	unavailable(t, "session", ada.get(sessionPath))
+	unavailable(t, "sign-out", ada.send(http.MethodDelete, sessionPath, "", nil))
+	unavailable(t, "a new key", ada.send(http.MethodPost, keysPath, `{"name":"ci"}`, nil))
+	network.set(false)
+	if got := bob.call(back); got.status != http.StatusSeeOther { // the same callback: nothing of it was used up
+		t.Errorf("callback afterwards: %d %s", got.status, got.body)
+	}
+	if ada.account() == "" || bob.account() == "" {
+		t.Error("a session was lost")
+	}
+}

@@ -1,0 +1,342 @@
+package httpapi_test
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"examprep.dev/server/httpapi"
+)
+
+// refused checks that a callback was refused and that its browser has gained nothing by it.
+func (v *visitor) refused(got response) {
+	v.t.Helper()
+	if got.status != http.StatusUnauthorized || got.code(v.t) != "unauthorized" || got.header.Get("WWW-Authenticate") != "" {
+		v.t.Errorf("%d %s, want 401", got.status, got.body)
+	}
+	if got.header.Get("Referrer-Policy") != "no-referrer" || got.header.Get("Cache-Control") != "no-store" {
+		v.t.Errorf("the callback may be kept or told on: %v", got.header)
+	}
+	if v.cookie(sessionCookie) != "" {
+		v.t.Error("a session was gained")
+	}
+}
+
+// lastReason is why the last sign-in was refused, as the log has it.
+func (p *premises) lastReason(t *testing.T) (reason string) {
+	t.Helper()
+	for line := range strings.Lines(p.logs.String()) {
+		var entry struct {
+			Message string `json:"msg"`
+			Reason  string `json:"reason"`
+		}
+		if err := json.Unmarshal([]byte(line), &entry); err == nil && entry.Message == "sign-in refused" {
+			reason = entry.Reason
+		}
+	}
+	return reason
+}
+
+func TestACallbackThatIsNotTheProvidersAnswerToThisBrowserIsRefused(t *testing.T) {
+	p := newPremises(t, httpapi.Config{}, nil)
+	const (
+		noState, noCode, noCeremony = "no sign-in was begun in this browser", "the answer holds no code", "this sign-in is over or was never begun"
+		otherState, otherCode       = "the state is not the one this browser began with", "the provider does not take the code"
+		otherProvider, otherNonce   = "the answer is another provider's", "the ID token's nonce is not ours"
+		notSignedIn, runOut         = "the provider did not sign the person in: invalid_request", "the ID token has expired"
+	)
+	for name, c := range map[string]struct {
+		reason  string
+		attempt func(v, ada *visitor) response
+	}{
+		"forged state": {otherState, func(v, _ *visitor) response {
+			return v.call(with(v.authenticate(v.begin(), "mallory"), "state", strings.Repeat("A", 43)))
+		}},
+		"no state": {noState, func(v, _ *visitor) response {
+			return v.call(with(v.authenticate(v.begin(), "mallory"), "state", ""))
+		}},
+		"made-up code": {otherCode, func(v, _ *visitor) response {
+			return v.call(with(v.authenticate(v.begin(), "mallory"), "code", "forged"))
+		}},
+		"no code": {noCode, func(v, _ *visitor) response {
+			return v.call(with(v.authenticate(v.begin(), "mallory"), "code", ""))
+		}},
+		"another issuer's answer": {otherProvider, func(v, _ *visitor) response {
+			return v.call(with(v.authenticate(v.begin(), "mallory"), "iss", "https://issuer.example"))
+		}},
+		"an answer that names no issuer": {otherProvider, func(v, _ *visitor) response {
+			return v.call(with(v.authenticate(v.begin(), "mallory"), "iss", ""))
+		}},
+		"forged nonce": {otherNonce, func(v, _ *visitor) response { // which the provider itself then signs
+			return v.call(v.authenticate(with(v.begin(), "nonce", "forged"), "mallory"))
+		}},
+		"another verifier": {otherCode, func(v, _ *visitor) response {
+			return v.call(v.authenticate(with(v.begin(), "code_challenge", strings.Repeat("A", 43)), "mallory"))
+		}},
+		"no verifier": {notSignedIn, func(v, _ *visitor) response {
+			bare := with(with(v.begin(), "code_challenge", ""), "code_challenge_method", "")
+			return v.call(v.authenticate(bare, "mallory"))
+		}},
+		"token that has run out": {runOut, func(v, _ *visitor) response {
+			back := v.authenticate(v.begin(), "mallory")
+			p.ahead.Store(int64(2 * time.Hour))
+			defer p.ahead.Store(0)
+			return v.call(back)
+		}},
+		"code that was used": {otherCode, func(v, ada *visitor) response {
+			used := ada.signIn("ada").Query().Get("code")
+			return v.call(with(v.authenticate(v.begin(), "mallory"), "code", used))
+		}},
+		"callback that was used": {noCeremony, func(v, ada *visitor) response {
+			back := ada.authenticate(ada.begin(), "ada")
+			v.plant(signInCookie, ada.cookie(signInCookie))
+			if got := ada.call(back); got.status != http.StatusSeeOther {
+				v.t.Errorf("the first time: %d", got.status)
+			}
+			return v.call(back)
+		}},
+		"callback of another browser": {noState, func(v, ada *visitor) response {
+			return v.call(ada.authenticate(ada.begin(), "ada"))
+		}},
+		"another's cookie, one's own answer": {otherState, func(v, ada *visitor) response {
+			ada.begin()
+			back := v.authenticate(v.begin(), "mallory")
+			v.plant(signInCookie, ada.cookie(signInCookie))
+			return v.call(back)
+		}},
+		"another's cookie and state, one's own code": {otherCode, func(v, ada *visitor) response {
+			state := ada.begin().Query().Get("state")
+			back := v.authenticate(v.begin(), "mallory")
+			v.plant(signInCookie, ada.cookie(signInCookie))
+			return v.call(with(back, "state", state))
+		}},
+		"one's own cookie, another's answer": {otherState, func(v, ada *visitor) response {
+			v.begin()
+			return v.call(ada.authenticate(ada.begin(), "ada"))
+		}},
+		"one's own cookie and state, another's code": {otherCode, func(v, ada *visitor) response {
+			state := v.begin().Query().Get("state")
+			return v.call(with(ada.authenticate(ada.begin(), "ada"), "state", state))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := p.visitor(t)
+			v.refused(c.attempt(v, p.visitor(t)))
+			if reason := p.lastReason(t); reason != c.reason {
+				t.Errorf("refused, but because %s", reason)
+			}
+		})
+	}
+	var mallory int
+	if err := p.pool.QueryRow(t.Context(), `SELECT count(*) FROM account_identities WHERE subject = 'mallory'`).Scan(&mallory); err != nil || mallory != 0 {
+		t.Errorf("%d accounts were made, %v", mallory, err)
+	}
+}
+
+func TestAMadeUpCallbackEndsNoSignInUnderWay(t *testing.T) {
+	p := newPremises(t, httpapi.Config{}, nil)
+	ada := p.visitor(t)
+	back := ada.authenticate(ada.begin(), "ada")
+	ada.refused(ada.get(callbackPath + "?state=forged&code=forged"))
+	if got := ada.call(back); got.status != http.StatusSeeOther {
+		t.Errorf("after a forged callback: %d %s", got.status, got.body)
+	}
+}
+
+func TestACallbackThatCannotBeReadIsABadRequest(t *testing.T) {
+	p := newPremises(t, httpapi.Config{}, nil)
+	for query, field := range map[string]string{
+		"state=" + strings.Repeat("s", 129):         "state",
+		"state=s&code=" + strings.Repeat("c", 4097): "code",
+		"state=s&iss=" + strings.Repeat("i", 1025):  "iss",
+		"state=s&error=" + strings.Repeat("e", 129): "error",
+		"state=s&state=t&code=c":                    "state",
+		"state=s&code=c&code=d":                     "code",
+		"state=%ff&code=c":                          "state",
+		"state=%zz&code=c":                          "state",
+		"state=s&code=%00":                          "code",
+	} {
+		ada := p.visitor(t)
+		ada.begin()
+		got := ada.get(callbackPath + "?" + query)
+		if got.status != http.StatusBadRequest || !names(got.document(t), field) {
+			t.Errorf("%.40s: %d %s, want %s named", query, got.status, got.body, field)
+		}
+	}
+	ada := p.visitor(t)
+	ada.begin()
+	if got := ada.get(callbackPath + "?code=" + strings.Repeat("c", 9<<10)); got.status != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("beyond all bounds: %d", got.status)
+	}
+}
+
+// forger is a provider that signs what it likes, with a key that it publishes beside its own.
+type forger struct {
+	p   *premises
+	own *rsa.PrivateKey
+	// published are the keys of the provider itself.
+	published jose.JSONWebKeySet
+}
+
+func newForger(p *premises) *forger {
+	p.t.Helper()
+	f := &forger{p: p}
+	var err error
+	if f.own, err = rsa.GenerateKey(rand.Reader, 2048); err != nil {
+		p.t.Fatal(err)
+	}
+	got, err := http.Get(p.provider.issuer + "/jwks")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer func() { _ = got.Body.Close() }()
+	if err := json.NewDecoder(got.Body).Decode(&f.published); err != nil || len(f.published.Keys) == 0 {
+		p.t.Fatalf("%d keys, %v", len(f.published.Keys), err)
+	}
+	return f
+}
+
+// forge has the provider hand out what sign makes of its token's claims.
+func (f *forger) forge(t *testing.T, sign func(claims map[string]any) string) {
+	t.Helper()
+	tokens := rewriting(t, "/token", func(answer map[string]any) {
+		token, _ := answer["id_token"].(string)
+		answer["id_token"] = sign(claimsOf(t, token))
+	})
+	keys := append(slices.Clone(f.published.Keys), jose.JSONWebKey{Key: f.own.Public(), KeyID: "forger", Algorithm: "RS256", Use: "sig"})
+	f.p.provider.misbehaves(t, func(w http.ResponseWriter, r *http.Request, provider http.Handler) {
+		if !strings.HasSuffix(r.URL.Path, "/jwks") {
+			tokens(w, r, provider)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: keys})
+	})
+}
+
+// signed is a token of those claims.
+func signed(t *testing.T, algorithm jose.SignatureAlgorithm, key any, keyID string, claims map[string]any) string {
+	t.Helper()
+	payload, err := json.Marshal(claims)
+	if err != nil {
+		t.Error(err)
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, new(jose.SignerOptions).WithHeader("kid", keyID))
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	token, err := signer.Sign(payload)
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	text, err := token.CompactSerialize()
+	if err != nil {
+		t.Error(err)
+	}
+	return text
+}
+
+func TestATokenThatDoesNotHoldIsRefused(t *testing.T) {
+	p := newPremises(t, httpapi.Config{}, nil)
+	f := newForger(p)
+	set := func(name string, value any) func(*testing.T, map[string]any) string {
+		return func(t *testing.T, claims map[string]any) string {
+			t.Helper()
+			claims[name] = value
+			return signed(t, jose.RS256, f.own, "forger", claims)
+		}
+	}
+	publicPEM, err := x509.MarshalPKIXPublicKey(f.own.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const (
+		otherClaims, signature, nonce = "the ID token is malformed or its claims do not hold", "the ID token's signature does not hold", "the ID token's nonce is not ours"
+		party, nobody, expired        = "the ID token was issued to another service", "the ID token names nobody, or not as it must", "the ID token has expired"
+	)
+	for name, c := range map[string]struct {
+		sign   func(t *testing.T, claims map[string]any) string
+		reason string // "" where it is accepted
+	}{
+		"as it was":        {set("as", "it was"), ""}, // so that the others are refused for what they change
+		"another audience": {set("aud", "another service"), otherClaims},
+		"more audiences":   {set("aud", []string{providerClient, "another service"}), party},
+		"another party":    {set("azp", "another service"), party},
+		"another issuer":   {set("iss", "https://issuer.example"), otherClaims},
+		"another nonce":    {set("nonce", "forged"), nonce},
+		"run out":          {set("exp", time.Now().Add(-time.Minute).Unix()), expired},
+		"about nobody":     {set("sub", ""), nobody},
+		"alg none": {func(t *testing.T, claims map[string]any) string {
+			t.Helper()
+			parts := strings.Split(set("as", "it was")(t, claims), ".")
+			return "eyJhbGciOiJub25lIn0." + parts[1] + "."
+		}, otherClaims},
+		"HS256 by the public key": {func(t *testing.T, claims map[string]any) string {
+			t.Helper()
+			secret := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: publicPEM})
+			return signed(t, jose.HS256, secret, "forger", claims)
+		}, otherClaims},
+		"HS256 by the client's secret": {func(t *testing.T, claims map[string]any) string {
+			t.Helper()
+			return signed(t, jose.HS256, []byte(providerSecret+providerSecret), "forger", claims)
+		}, otherClaims},
+		"a key that is not published": {func(t *testing.T, claims map[string]any) string {
+			t.Helper()
+			other, err := rsa.GenerateKey(rand.Reader, 2048)
+			if err != nil {
+				t.Error(err)
+			}
+			return signed(t, jose.RS256, other, "unknown", claims)
+		}, signature},
+		"a signature under another key's name": {func(t *testing.T, claims map[string]any) string {
+			t.Helper()
+			return signed(t, jose.RS256, f.own, f.published.Keys[0].KeyID, claims)
+		}, signature},
+		"no token at all": {func(*testing.T, map[string]any) string { return "not.a.token" }, otherClaims},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f.forge(t, func(claims map[string]any) string { return c.sign(t, claims) })
+			ada := p.visitor(t)
+			got := ada.call(ada.authenticate(ada.begin(), "ada"))
+			if c.reason == "" {
+				if got.status != http.StatusSeeOther || ada.account() == "" {
+					t.Errorf("%d %s, want it accepted", got.status, got.body)
+				}
+				return
+			}
+			ada.refused(got)
+			if reason := p.lastReason(t); reason != c.reason {
+				t.Errorf("refused, but because %s", reason)
+			}
+		})
+	}
+	if p.accounts() != 1 {
+		t.Errorf("%d accounts were made, want that of the one token that holds", p.accounts())
+	}
+}
+
+func TestACallbackLeadsNowhereElse(t *testing.T) {
+	p := newPremises(t, httpapi.Config{}, nil)
+	ada := p.visitor(t)
+	back := ada.authenticate(ada.begin(), "ada")
+	query := back.Query()
+	for _, name := range []string{"redirect_uri", "return_to", "next", "url", "target_link_uri"} {
+		query.Set(name, "https://evil.example/")
+	}
+	got := ada.call(&url.URL{Scheme: back.Scheme, Host: back.Host, Path: back.Path, RawQuery: query.Encode()})
+	if got.status != http.StatusSeeOther || got.header.Get("Location") != sessionPath {
+		t.Errorf("%d, to %q", got.status, got.header.Get("Location"))
+	}
+}

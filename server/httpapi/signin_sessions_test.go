@@ -1,0 +1,221 @@
+package httpapi_test
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"examprep.dev/server/httpapi"
+)
+
+// signOut ends the browser's session; with "?everywhere=true" all of its account's.
+func (v *visitor) signOut(query string) {
+	v.t.Helper()
+	if got := v.send(http.MethodDelete, sessionPath+query, "", nil); got.status != http.StatusNoContent {
+		v.t.Errorf("sign-out: %d %s", got.status, got.body)
+	}
+	if v.cookie(sessionCookie) != "" {
+		v.t.Error("the cookie stays after the sign-out")
+	}
+}
+
+// left is how long Redis keeps the only session.
+func (p *premises) left() time.Duration {
+	p.t.Helper()
+	names := p.sessionNames()
+	if len(names) != 1 {
+		p.t.Fatalf("%d sessions, want one", len(names))
+	}
+	return p.redis.PTTL(p.t.Context(), names[0]).Val()
+}
+
+func TestASessionThatNobodyUsesEnds(t *testing.T) {
+	p := newPremises(t, httpapi.Config{}, nil)
+	ada := p.visitor(t)
+	ada.signIn("ada")
+	name := p.sessionNames()[0]
+	if left := p.left(); left > sessionIdle || left < sessionIdle-waitFor {
+		t.Errorf("%s left, want %s", left, sessionIdle)
+	}
+	if strings.Contains(name, ada.cookie(sessionCookie)) {
+		t.Errorf("Redis holds the token itself: %s", name)
+	}
+	p.redis.PExpire(t.Context(), name, time.Minute)
+	ada.account()
+	if left := p.left(); left < sessionIdle-waitFor {
+		t.Errorf("%s left after a use, want %s", left, sessionIdle)
+	}
+	p.redis.PExpire(t.Context(), name, time.Millisecond)
+	eventually(t, "Redis forgets", func() bool { return len(p.sessionNames()) == 0 })
+	if whose := ada.account(); whose != "" {
+		t.Errorf("the session lives on, of %q", whose)
+	}
+}
+
+func TestASessionEndsInTheEndHoweverBusy(t *testing.T) {
+	p := newPremises(t, httpapi.Config{}, nil)
+	ada := p.visitor(t)
+	ada.signIn("ada")
+	for age := time.Duration(0); age < sessionLifetime-time.Minute; age += sessionIdle / 2 {
+		p.ahead.Store(int64(age))
+		if ada.account() == "" {
+			t.Fatalf("the session ended after %s", age)
+		}
+		if left, most := p.left(), min(sessionIdle, sessionLifetime-age); left > most {
+			t.Errorf("after %s Redis keeps it for %s, want at most %s", age, left, most)
+		}
+	}
+	p.ahead.Store(int64(sessionLifetime))
+	if whose := ada.account(); whose != "" {
+		t.Errorf("the session lives on, of %q", whose)
+	}
+	if got := ada.send(http.MethodPost, keysPath, `{"name":"late"}`, nil); got.status != http.StatusUnauthorized {
+		t.Errorf("a key is made: %d", got.status)
+	}
+}
+
+func TestASignOutEndsTheSessionOnTheServer(t *testing.T) {
+	p := newPremises(t, httpapi.Config{}, nil)
+	home, work := p.visitor(t), p.visitor(t)
+	home.signIn("ada")
+	work.signIn("ada")
+	kept := home.cookie(sessionCookie)
+	home.signOut("")
+	home.plant(sessionCookie, kept)
+	if whose := home.account(); whose != "" {
+		t.Errorf("a kept cookie is still good, of %q", whose)
+	}
+	if got := home.send(http.MethodDelete, sessionPath, "", nil); got.status != http.StatusUnauthorized {
+		t.Errorf("a second time: %d", got.status)
+	}
+	if work.account() == "" {
+		t.Error("the other session ended as well")
+	}
+}
+
+func TestASignOutEverywhereEndsAllSessionsOfTheAccountAlone(t *testing.T) {
+	p := newPremises(t, httpapi.Config{}, nil)
+	home, work, bob := p.visitor(t), p.visitor(t), p.visitor(t)
+	home.signIn("ada")
+	work.signIn("ada")
+	bob.signIn("bob")
+	home.signOut("?everywhere=true")
+	if work.account() != "" {
+		t.Error("a session lives on")
+	}
+	if bob.account() == "" {
+		t.Error("another's session ended")
+	}
+	work.signIn("ada")
+	if work.account() == "" {
+		t.Error("nobody can sign in any more")
+	}
+}
+
+func TestARequestThatArrivesInPartsIsJudgedByTheSessionAtItsEnd(t *testing.T) {
+	p := newPremises(t, httpapi.Config{}, nil)
+	home, work := p.visitor(t), p.visitor(t)
+	home.signIn("ada")
+	work.signIn("ada")
+	body, writer := io.Pipe()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.origin+keysPath, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	answered := make(chan int, 1)
+	go func() {
+		defer close(answered)
+		got, err := work.Do(request)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = got.Body.Close()
+		answered <- got.StatusCode
+	}()
+	if _, err := io.WriteString(writer, `{"name":`); err != nil { // it is under way: the client reads on only then
+		t.Fatal(err)
+	}
+	home.signOut("?everywhere=true")
+	if _, err := io.WriteString(writer, `"late"}`); err != nil {
+		t.Fatal(err)
+	}
+	_ = writer.Close()
+	if status := <-answered; status != http.StatusUnauthorized {
+		t.Errorf("%d, want 401", status)
+	}
+}
+
+// holdKeys keeps new keys from being written until release.
+func (p *premises) holdKeys(t *testing.T) (release func()) {
+	t.Helper()
+	tx, err := p.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `LOCK TABLE api_keys IN SHARE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	return func() { _ = tx.Rollback(t.Context()) }
+}
+
+func TestARequestInHandDoesNotBringItsSessionBack(t *testing.T) {
+	p := newPremises(t, httpapi.Config{}, nil)
+	home, work := p.visitor(t), p.visitor(t)
+	home.signIn("ada")
+	work.signIn("ada")
+	release := p.holdKeys(t)
+	answered := make(chan int, 1)
+	go func() { answered <- work.send(http.MethodPost, keysPath, `{"name":"in hand"}`, nil).status }()
+	eventually(t, "the request waits for the table", func() bool {
+		var waiting bool
+		err := p.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'api_keys'::regclass)`).Scan(&waiting)
+		return err == nil && waiting
+	})
+	home.signOut("?everywhere=true")
+	release()
+	if status := <-answered; status != http.StatusCreated {
+		t.Errorf("what had been let in: %d", status)
+	}
+	if work.account() != "" || len(p.sessionNames()) != 0 {
+		t.Error("the session came back")
+	}
+}
+
+func TestEverySessionIsFoundByTheNextSignOutEverywhere(t *testing.T) {
+	p := newPremises(t, httpapi.Config{}, nil)
+	const many = 8
+	var visitors [many]*visitor
+	var backs [many]*url.URL
+	for i := range many {
+		visitors[i] = p.visitor(t)
+		backs[i] = visitors[i].authenticate(visitors[i].begin(), "ada")
+	}
+	ada := p.visitor(t)
+	ada.signIn("ada")
+	var all sync.WaitGroup
+	for i, v := range visitors {
+		all.Go(func() {
+			if got := v.call(backs[i]); got.status != http.StatusSeeOther {
+				t.Errorf("callback: %d %s", got.status, got.body)
+			}
+		})
+	}
+	all.Go(func() { ada.signOut("?everywhere=true") })
+	all.Wait()
+	ada.signIn("ada")
+	ada.signOut("?everywhere=true")
+	for _, v := range visitors {
+		if v.account() != "" {
+			t.Error("a session was missed")
+		}
+	}
+	if names := p.sessionNames(); len(names) != 0 {
+		t.Errorf("Redis still holds %v", names)
+	}
+}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"examprep.dev/server/httpapi"
 )
 
@@ -179,11 +181,22 @@ func TestOneConnectionTooManyIsAnswered(t *testing.T) {
 		}
 		readResponse(t, bufio.NewReader(conn), http.MethodGet)
 	}
-	got := readResponse(t, bufio.NewReader(a.dial(t, "tcp")), http.MethodGet)
+	silent := readResponse(t, bufio.NewReader(a.dial(t, "tcp")), http.MethodGet)
+	if silent.status != http.StatusServiceUnavailable {
+		t.Errorf("who says nothing is answered %d", silent.status)
+	}
+	conn := a.dial(t, "tcp")
+	if _, err := io.WriteString(conn, listLine+mine+"\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	got := readResponse(t, bufio.NewReader(conn), http.MethodGet)
+	if got.header.Get("X-Request-Id") != "mine" {
+		t.Errorf("the refusal bears the id %s", got.header.Get("X-Request-Id"))
+	}
 	if got.status != http.StatusServiceUnavailable || got.code(t) != "service_unavailable" || got.header.Get("Retry-After") == "" {
 		t.Errorf("%d %s %v", got.status, got.body, got.header)
 	}
-	if refused := a.metric("examprep_http_connections_refused_total", nil); refused != 1 {
+	if refused := a.metric("examprep_http_connections_refused_total", nil); refused != 2 {
 		t.Errorf("%v refused connections are counted", refused)
 	}
 }
@@ -203,5 +216,20 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 		if got := readResponse(t, reader, http.MethodGet); got.header.Get("X-Request-Id") != id {
 			t.Errorf("answer of %s where %s was due", got.header.Get("X-Request-Id"), id)
 		}
+	}
+}
+
+// TestABrokenRequestInLineBearsNoOtherId: what follows in the packet of a good request is known by nothing but itself.
+func TestABrokenRequestInLineBearsNoOtherId(t *testing.T) {
+	a := newAPI(t, options{})
+	conn := a.dial(t, "tcp")
+	if _, err := io.WriteString(conn, listLine+mine+"\r\n"+"GET / SPDY/3\r\nX-Request-Id: theirs\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	reader := bufio.NewReader(conn)
+	readResponse(t, reader, http.MethodGet)
+	got := readResponse(t, reader, http.MethodGet)
+	if id := got.header.Get("X-Request-Id"); got.status != http.StatusBadRequest || !got.closes || uuid.Validate(id) != nil {
+		t.Errorf("%d with the id %s, closing: %v", got.status, id, got.closes)
 	}
 }

@@ -180,8 +180,20 @@ func New(cfg Config, deps Deps) *Server {
 // connectionLog takes fasthttp's complaints about connections. They are a client's or the network's doing.
 type connectionLog struct{ *slog.Logger }
 
-// Printf is fasthttp's Logger.
+// Printf is fasthttp's Logger. Its errors quote what could not be read, with the key and the learner that stand in it
+// (SecureErrorLogMessage leaves out some of that): of such an error only the type is told, of the network's all.
 func (l connectionLog) Printf(format string, args ...any) {
+	for i, arg := range args {
+		err, isError := arg.(error)
+		var network net.Error
+		switch {
+		case !isError:
+		case errors.As(err, &network):
+			args[i] = network
+		default:
+			args[i] = fmt.Sprintf("%T", err)
+		}
+	}
 	l.Debug("connection failed", "error", fmt.Sprintf(format, args...))
 }
 

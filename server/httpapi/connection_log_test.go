@@ -1,0 +1,38 @@
+package httpapi_test
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func TestTheLogQuotesNothingOfABrokenRequest(t *testing.T) {
+	a := newAPI(t, options{})
+	const secret = "Xq7-learner-or-key"
+	for _, raw := range []string{
+		"GET /v1/exam-prep/x?learner_id=" + secret + "\r\nAuthorization: Bearer " + secret + "\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: x\r\nBroken " + secret + "\r\n\r\n",
+		"GET /?" + secret + " HTTP/9.9\r\n\r\n",
+		secret + "\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: " + secret + "\r\n\r\n",
+	} {
+		connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", a.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(connection, raw); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, connection) // until the server has had enough
+		_ = connection.Close()
+	}
+	eventually(t, "a broken connection is logged", func() bool { return strings.Contains(a.logs.String(), "connection failed") })
+	if a.get("/v1/exam-prep/list").status != http.StatusOK {
+		t.Error("the server no longer answers")
+	}
+	if log := a.logs.String(); strings.Contains(log, secret) {
+		t.Errorf("the log quotes a request: %s", log)
+	}
+}

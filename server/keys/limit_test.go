@@ -8,8 +8,43 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"examprep.dev/server/keys"
 )
+
+// hold keeps new keys from being written until n who want to are waiting, each for that or for another of them; release
+// then lets them go. So all that do not wait for each other have counted before any is written.
+func hold(t *testing.T, pool *pgxpool.Pool, n int) (release func()) {
+	t.Helper()
+	watcher, err := pool.Acquire(t.Context()) // before they take all
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(watcher.Release)
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE api_keys IN SHARE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		eventually(t, "so many wait", func() bool {
+			var waiting int
+			if err := watcher.QueryRow(t.Context(),
+				"SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&waiting); err != nil {
+				t.Fatal(err)
+			}
+			return waiting >= n
+		})
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
 
 func TestTheLimitHoldsHoweverManyCreateAtOnce(t *testing.T) {
 	store, _, pool := newStore(t)
@@ -17,10 +52,9 @@ func TestTheLimitHoldsHoweverManyCreateAtOnce(t *testing.T) {
 	plant(t, pool, store, "other", 1)
 	var group sync.WaitGroup
 	var issued, refused atomic.Int32
-	begin := make(chan struct{})
+	release := hold(t, pool, 16) // the pool has room for them
 	for range 64 {
 		group.Go(func() {
-			<-begin
 			_, err := store.Create(context.WithoutCancel(t.Context()), keys.NewKey{Account: "acme", Most: keys.MaxLive})
 			var full *keys.LimitError
 			switch {
@@ -33,7 +67,7 @@ func TestTheLimitHoldsHoweverManyCreateAtOnce(t *testing.T) {
 			}
 		})
 	}
-	close(begin)
+	release()
 	group.Wait()
 	if issued.Load() != 1 || refused.Load() != 63 {
 		t.Errorf("%d were issued and %d refused, want 1 and 63", issued.Load(), refused.Load())
@@ -99,11 +133,13 @@ func TestTheLimitOfRotatedKeysHoldsHoweverManyRotateAtOnce(t *testing.T) {
 	}
 	var group sync.WaitGroup
 	var rotated atomic.Int32
-	begin := make(chan struct{})
-	for range 16 {
-		key := create(t, store, keys.NewKey{Account: "acme"})
+	rotating := make([]keys.Issued, 16)
+	for i := range rotating {
+		rotating[i] = create(t, store, keys.NewKey{Account: "acme"})
+	}
+	release := hold(t, pool, len(rotating))
+	for _, key := range rotating {
 		group.Go(func() {
-			<-begin
 			if _, err := store.Rotate(context.WithoutCancel(t.Context()), key.Prefix, time.Hour); err == nil {
 				rotated.Add(1)
 			} else if !errors.As(err, new(*keys.LimitError)) {
@@ -111,7 +147,7 @@ func TestTheLimitOfRotatedKeysHoldsHoweverManyRotateAtOnce(t *testing.T) {
 			}
 		})
 	}
-	close(begin)
+	release()
 	group.Wait()
 	if rotated.Load() != 1 {
 		t.Errorf("%d were rotated, want 1", rotated.Load())

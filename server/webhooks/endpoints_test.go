@@ -132,12 +132,18 @@ func TestTheLimitOfEndpointsHoldsHoweverManyRegisterAtOnce(t *testing.T) {
 		account, MaxEndpoints-1); err != nil {
 		t.Fatal(err)
 	}
+	holder, err := b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = holder.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := holder.Exec(t.Context(), "LOCK TABLE webhook_endpoints IN SHARE MODE"); err != nil { // all count before any writes
+		t.Fatal(err)
+	}
 	var group sync.WaitGroup
 	var registered atomic.Int32
-	begin := make(chan struct{})
 	for range 16 {
 		group.Go(func() {
-			<-begin
 			_, _, err := b.endpoints.Register(context.WithoutCancel(t.Context()), Registration{
 				AccountID: account, URL: "https://receiver.example.com", Events: Kinds(),
 			})
@@ -148,7 +154,10 @@ func TestTheLimitOfEndpointsHoldsHoweverManyRegisterAtOnce(t *testing.T) {
 			}
 		})
 	}
-	close(begin)
+	b.until(t, 16, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+	if err := holder.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	group.Wait()
 	if registered.Load() != 1 {
 		t.Errorf("%d were registered, want 1", registered.Load())

@@ -1,0 +1,303 @@
+package command
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/redisurl"
+	"examprep.dev/server/webhooks"
+)
+
+// learnerReferences are as distinctive as they are different in what encodings do to them.
+var learnerReferences = []string{
+	"kowalska-7f3a9c2e-anna-b81d55f0",
+	"b5d01c77+exam@anna-kowalska.example-9e21",
+	"Łukasiewicz-学生-🎓-Zoë-Őrség",
+	`quo"te\back/slash<tag>&amp-x7Z9-{}'`,
+	"470011988227733100",
+	strings.Repeat("Xq9", 53) + "Z", // as long as a reference may be
+	"50%41pct%2Fenc%zz-7c1f9",
+	"  sp4c3d out 61f0aa t41l  ",
+}
+
+const (
+	privateExam, privatePaper = "xx-private", "xx-private-2023"
+	examPath                  = "/v1/exam-prep/" + privateExam
+	// canary is what must be found where a learner reference must not: it proves that the search looks there.
+	canary = "canary-5e11f0"
+)
+
+var (
+	namespaceSecret = base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, 32))
+	encryptionKeys  = "test:" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{8}, 32))
+)
+
+// TestALearnerReferenceIsNowhere plays everything that a client can do with a learner reference, right and wrong,
+// against real processes, and then looks for it in all that they wrote, sent or keep.
+func TestALearnerReferenceIsNowhere(t *testing.T) {
+	s := newStage(t)
+	pool, err := postgres.Open(t.Context(), s.database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	publishPrivateExam(t, pool)
+	c := &client{stage: s, pool: pool, address: freeAddress(t), statuses: map[int]int{}}
+	keys := make([]string, len(learnerReferences))
+	for i := range keys {
+		keys[i] = s.newKey()
+	}
+	s.registerReceiver(pool)
+	api := s.start("api", "--listen", c.address)
+	for i, learner := range learnerReferences {
+		c.key, c.learner = keys[i], learner
+		c.behaves()
+		c.blunders()
+		c.blundersInHTTP()
+	}
+	c.meetsTrouble()
+	c.isLimited()
+	c.leavesAnAttempt()
+	worker := s.start("worker")
+	s.eventually("the worker closed the attempt", func() bool { return worker.output.has("closed overdue attempts") })
+	s.eventually("all events are delivered", func() bool { return count(t, pool, "webhook_deliveries WHERE state <> 'delivered'") == 0 })
+	for _, status := range []int{200, 400, 401, 404, 405, 413, 415, 429, 500, 503} {
+		if c.statuses[status] == 0 {
+			t.Errorf("no request was answered %d: %v", status, c.statuses)
+		}
+	}
+	places := map[string][]byte{"metrics of the api": s.scrape(api), "metrics of the worker": s.scrape(worker)}
+	api.stop()
+	worker.stop()
+	places["log of the api"], places["log of the worker"] = api.output.contents(), worker.output.contents()
+	places["traces"], places["deliveries"] = s.spans.contents(), s.deliveries.contents()
+	places["what was said to Postgres"], places["what was said to Redis"] = s.databaseTap.traffic.contents(), s.cacheTap.traffic.contents()
+	places["database dump"], places["statistics"] = s.dumpDatabase(), databaseStatistics(t, pool)
+	places["Redis"] = s.dumpRedis()
+	mustHoldCanaries(t, places, c.attempts)
+	for place, contents := range places {
+		for _, learner := range learnerReferences {
+			if found := search(contents, learner); found != "" {
+				t.Errorf("%s has %.40q %s", place, learner, found)
+			}
+		}
+	}
+}
+
+// mustHoldCanaries checks that each place holds what was put there, so that finding nothing else means something.
+func mustHoldCanaries(t *testing.T, places map[string][]byte, attempts []string) {
+	t.Helper()
+	attempt := attempts[0]
+	binary := uuid.MustParse(attempt)
+	for place, wanted := range map[string][]string{
+		"metrics of the api":        {`operation="submitMockAttempt"`},
+		"metrics of the worker":     {"examprep_webhook"},
+		"log of the api":            {canary, `"operation":"openMockPaper"`, `"status":500`, `"status":503`},
+		"log of the worker":         {"closed overdue attempts"},
+		"traces":                    {canary, "openMockPaper"},
+		"deliveries":                {attempt, "mock_attempt.scored", "mock_attempt.submitted"},
+		"what was said to Postgres": {string(binary[:]), privatePaper},
+		"what was said to Redis":    {"gate:"},
+		"database dump":             {attempt, canary, privatePaper},
+		"statistics":                {privatePaper},
+		"Redis":                     {canary + " string", canary + " field", canary + " value", canary + " element", canary + " member", canary + " scored", canary + " entry"},
+	} {
+		contents, ok := places[place]
+		for _, text := range wanted {
+			if !ok || !bytes.Contains(contents, []byte(text)) {
+				t.Errorf("%s (%d bytes) lacks %q: it was not looked into", place, len(contents), text)
+			}
+		}
+	}
+	if len(places) != 11 {
+		t.Errorf("%d places were searched", len(places))
+	}
+}
+
+func publishPrivateExam(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	exam := catalog.Exam{
+		Key: privateExam, Name: "Private exam", DurationMinutes: 90,
+		Papers: []catalog.Paper{{
+			ID: privatePaper, Title: "2023", Year: 2023,
+			Provenance: catalog.Provenance{Publisher: "Board", SourceURL: "https://example.org/2023.pdf", License: "CC0-1.0"},
+			Questions: []catalog.Question{{
+				Section: 1, Number: 1, Prompt: "?", Options: map[string]string{"A": "one", "B": "two"},
+				Answer: catalog.Answer{Kind: catalog.AnswerChoice, Choices: []string{"B"}},
+			}},
+		}},
+	}
+	publisher := catalog.NewPublisher(pool, postgres.Sandbox, (*webhooks.Notifier)(nil))
+	if _, err := publisher.Publish(t.Context(), catalog.Claim{Cluster: "test", Namespace: "test", Name: exam.Key}, exam, catalog.Options{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newKey issues a key of an account that all keys share; each is a family of its own.
+func (s *stage) newKey() string {
+	s.t.Helper()
+	var issued struct {
+		Key string `json:"key"`
+	}
+	if err := json.Unmarshal(s.run("keys", "create", "--account", canary, "-o", "json"), &issued); err != nil {
+		s.t.Fatal(err)
+	}
+	return issued.Key
+}
+
+func (s *stage) registerReceiver(pool *pgxpool.Pool) {
+	s.t.Helper()
+	keyring, err := webhooks.ParseKeyring(encryptionKeys)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var account uuid.UUID
+	if err := pool.QueryRow(s.t.Context(), "SELECT id FROM accounts WHERE name = $1", canary).Scan(&account); err != nil {
+		s.t.Fatal(err)
+	}
+	endpoints := webhooks.NewEndpoints(pool, keyring, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
+	if _, _, err := endpoints.Register(s.t.Context(), webhooks.Registration{
+		AccountID: account, URL: s.receiver.URL + "/hook", Events: []webhooks.Kind{webhooks.KindSubmitted, webhooks.KindScored},
+	}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func count(t *testing.T, pool *pgxpool.Pool, from string) (n int) {
+	t.Helper()
+	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM "+from).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// dumpDatabase is all of the database as pg_dump writes it.
+func (s *stage) dumpDatabase() []byte {
+	s.t.Helper()
+	program, err := exec.LookPath("pg_dump")
+	if err != nil {
+		installed, _ := filepath.Glob("/usr/lib/postgresql/*/bin/pg_dump")
+		if len(installed) == 0 {
+			s.t.Fatal("pg_dump, which comes with PostgreSQL, is needed")
+		}
+		program = installed[len(installed)-1]
+	}
+	dump, err := exec.CommandContext(s.t.Context(), program, "--dbname", s.database).Output()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return dump
+}
+
+// databaseStatistics is what PostgreSQL keeps beside the tables: samples of their values, and the statements that it
+// remembers.
+func databaseStatistics(t *testing.T, pool *pgxpool.Pool) []byte {
+	t.Helper()
+	if _, err := pool.Exec(t.Context(), "ANALYZE"); err != nil {
+		t.Fatal(err)
+	}
+	var all bytes.Buffer
+	views := []string{"pg_stats", "pg_stat_activity", "pg_prepared_statements"}
+	if count(t, pool, "pg_extension WHERE extname = 'pg_stat_statements'") > 0 {
+		views = append(views, "pg_stat_statements")
+	}
+	for _, view := range views {
+		rows, err := pool.Query(t.Context(), "SELECT v::text FROM "+view+" v")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rows.Next() {
+			var row string
+			if err := rows.Scan(&row); err != nil {
+				t.Fatal(err)
+			}
+			all.WriteString(row + "\n")
+		}
+		if err := rows.Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all.Bytes()
+}
+
+// dumpRedis is every key of the logical database with its value, and one of each type that was put there to be found.
+func (s *stage) dumpRedis() []byte {
+	s.t.Helper()
+	ctx := s.t.Context()
+	client, err := redisurl.Open(s.cache, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	for _, err := range []error{
+		client.Set(ctx, s.redisPrefix+"canary:string", canary+" string", 0).Err(),
+		client.HSet(ctx, s.redisPrefix+"canary:hash", canary+" field", canary+" value").Err(),
+		client.RPush(ctx, s.redisPrefix+"canary:list", canary+" element").Err(),
+		client.SAdd(ctx, s.redisPrefix+"canary:set", canary+" member").Err(),
+		client.ZAdd(ctx, s.redisPrefix+"canary:zset", redis.Z{Score: 1, Member: canary + " scored"}).Err(),
+		client.XAdd(ctx, &redis.XAddArgs{Stream: s.redisPrefix + "canary:stream", Values: []string{"entry", canary + " entry"}}).Err(),
+	} {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	var all bytes.Buffer
+	var ours []string
+	keys := client.Scan(ctx, 0, "*", 1000).Iterator()
+	for keys.Next(ctx) {
+		_, _ = fmt.Fprintln(&all, keys.Val(), s.valueOf(client, keys.Val()))
+		if strings.HasPrefix(keys.Val(), s.redisPrefix) {
+			ours = append(ours, keys.Val())
+		}
+	}
+	if err := keys.Err(); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := client.Del(ctx, ours...).Err(); err != nil {
+		s.t.Fatal(err)
+	}
+	return all.Bytes()
+}
+
+func (s *stage) valueOf(client redis.UniversalClient, key string) any {
+	s.t.Helper()
+	ctx := s.t.Context()
+	var value any
+	kind, err := client.Type(ctx, key).Result()
+	if err == nil {
+		switch kind {
+		case "string":
+			value, err = client.Get(ctx, key).Result()
+		case "hash":
+			value, err = client.HGetAll(ctx, key).Result()
+		case "list":
+			value, err = client.LRange(ctx, key, 0, -1).Result()
+		case "set":
+			value, err = client.SMembers(ctx, key).Result()
+		case "zset":
+			value, err = client.ZRange(ctx, key, 0, -1).Result()
+		case "stream":
+			value, err = client.XRange(ctx, key, "-", "+").Result()
+		case "none": // it expired
+		default:
+			s.t.Fatalf("%s is of type %s, which nobody looks into", key, kind)
+		}
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return value
+}

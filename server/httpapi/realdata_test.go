@@ -153,6 +153,7 @@ func (l realQuestion) question(t *testing.T) catalog.Question {
 		target = &answer.Number
 	case catalog.AnswerText:
 		target = &answer.Text
+	case catalog.AnswerChoices, catalog.AnswerAnnulled, catalog.AnswerUnmarkable: // several, or nothing
 	}
 	if len(l.Answer.Value) > 0 {
 		if err := json.Unmarshal(l.Answer.Value, target); err != nil {

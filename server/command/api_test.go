@@ -1,0 +1,94 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+)
+
+// apiPod is `examprep api` on an installation, on ports of its own.
+type apiPod struct {
+	address string
+	// stop ends it as SIGTERM does and returns what it returned.
+	stop func() error
+}
+
+func startAPI(t *testing.T, i *installation) *apiPod {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	log := &addressLog{found: make(chan string, 1)}
+	root := newRoot()
+	root.SetArgs(append([]string{
+		"api", "--environment", "sandbox", "--listen", "127.0.0.1:0", "--health-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
+		"--namespace-secret", base64.StdEncoding.EncodeToString(make([]byte, 32)),
+	}, i.flags...))
+	root.SetErr(log)
+	done := make(chan error, 1)
+	go func() { done <- root.ExecuteContext(ctx) }()
+	pod := &apiPod{stop: sync.OnceValue(func() error { cancel(); return <-done })}
+	t.Cleanup(func() { _ = pod.stop() })
+	select {
+	case pod.address = <-log.found:
+	case err := <-done:
+		done <- err
+		t.Fatalf("the API ended: %v", err)
+	case <-time.After(20 * time.Second):
+		t.Fatal("the API never served")
+	}
+	return pod
+}
+
+// addressLog looks through a process's log for the address that it serves at.
+type addressLog struct{ found chan string }
+
+func (l *addressLog) Write(p []byte) (int, error) {
+	for line := range bytes.Lines(p) {
+		var entry struct {
+			Msg     string `json:"msg"`
+			Address string `json:"address"`
+		}
+		if json.Unmarshal(line, &entry) == nil && entry.Msg == "serving" {
+			l.found <- entry.Address
+		}
+	}
+	return len(p), nil
+}
+
+func TestAnAPIPodWritesDownTheUseOfKeysWhenItStops(t *testing.T) {
+	i := newInstallation(t)
+	key, _ := i.execute(t, "keys", "create", "--account", "acme")["key"].(string)
+	pod := startAPI(t, i)
+	const requests = 7
+	for range requests {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+pod.address+"/v1/exam-prep/list", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+key)
+		answer, err := http.DefaultTransport.RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			t.Fatalf("status %d", answer.StatusCode)
+		}
+	}
+	if err := pod.stop(); err != nil {
+		t.Fatal(err)
+	}
+	var counted int64
+	var used bool
+	if err := i.pool.QueryRow(t.Context(), `SELECT u.requests, k.last_used_at IS NOT NULL
+		FROM key_usage u JOIN api_keys k ON k.id = u.key_id`).Scan(&counted, &used); err != nil {
+		t.Fatal(err)
+	}
+	if counted != requests || !used {
+		t.Errorf("%d requests counted of %d, last use noted: %v", counted, requests, used)
+	}
+}

@@ -30,10 +30,11 @@ type api struct {
 	base, key string
 	http      *http.Client
 	meter     *meter
+	contract  *contract
 }
 
-func newAPI(base, key string) *api {
-	return &api{base: base, key: key, meter: newMeter(), http: &http.Client{
+func newAPI(base, key string, contract *contract) *api {
+	return &api{base: base, key: key, meter: newMeter(), contract: contract, http: &http.Client{
 		Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 256, MaxIdleConns: 256},
 	}}
 }
@@ -110,6 +111,7 @@ func (a *api) send(ctx context.Context, op, method, path string, content []byte)
 		return nil, 0, nil, fmt.Errorf("%s: %w", op, err)
 	}
 	a.meter.record(op, resp.StatusCode, time.Since(began))
+	a.contract.answer(resp, answer)
 	return answer, resp.StatusCode, resp.Header, nil
 }
 

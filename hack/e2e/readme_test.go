@@ -26,7 +26,7 @@ func readmeAnswers(t *testing.T, s *stack) {
 		if opened := regexp.MustCompile(`"attempt_id":"([^"]+)"`).FindStringSubmatch(output); opened != nil {
 			attempt = opened[1]
 		}
-		if strings.Contains(output, `{"error":`) {
+		if refusal.MatchString(output) {
 			t.Errorf("%s\nanswers %q", command, output)
 		}
 	}
@@ -34,6 +34,9 @@ func readmeAnswers(t *testing.T, s *stack) {
 		t.Error("the README opens no attempt")
 	}
 }
+
+// refusal is an Error as a whole; those within the HTTP contract are its examples.
+var refusal = regexp.MustCompile(`(^|[^:\[,])\{"error":`)
 
 // readmeCommands returns the curl, kubectl and tail lines of the part that a newcomer types; a backslash joins lines.
 func readmeCommands(t *testing.T) []string {

@@ -14,7 +14,8 @@ import (
 
 // receiver reads what the stack's webhook receiver has written down.
 type receiver struct {
-	path string
+	path     string
+	contract *contract
 	// offset is how far the log has been read: whole lines only.
 	offset int64
 	// seen are the verified events so far; rejected counts deliveries whose signature was wrong.
@@ -73,8 +74,9 @@ func (r *receiver) read(t *testing.T) {
 func (r *receiver) take(t *testing.T, line []byte) {
 	t.Helper()
 	var delivery struct {
-		Body     string `json:"body"`
-		Verified bool   `json:"verified"`
+		Headers  map[string]string `json:"headers"`
+		Body     string            `json:"body"`
+		Verified bool              `json:"verified"`
 	}
 	decode(t, string(line), &delivery)
 	if !delivery.Verified {
@@ -86,6 +88,7 @@ func (r *receiver) take(t *testing.T, line []byte) {
 		Data  json.RawMessage `json:"data"`
 	}
 	decode(t, delivery.Body, &event)
+	r.contract.delivery(event.Event, delivery.Headers, delivery.Body)
 	if event.Event == "exam.content_updated" {
 		var update contentUpdated
 		decode(t, string(event.Data), &update)

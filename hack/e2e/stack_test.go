@@ -49,8 +49,9 @@ func connect(t *testing.T) *stack {
 	}
 	s.removeResources(t)
 	t.Cleanup(func() { s.removeResources(t) })
-	s.receiver = &receiver{path: s.env["RECEIVER_LOG"]}
-	s.api = newAPI(s.env["API_URL"], s.createKey(t))
+	contract := newContract(t)
+	s.receiver = &receiver{path: s.env["RECEIVER_LOG"], contract: contract}
+	s.api = newAPI(s.env["API_URL"], s.createKey(t), contract)
 	return s
 }
 

@@ -23,9 +23,7 @@ func (c *contractRun) newConflicts() map[string]func() request {
 	return map[string]func() request{
 		"createKey": func() request { // of an account that has as many as it may
 			cookie := c.signIn("collector")
-			c.exec(`INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
-				SELECT id, $1, id, 'service_' || lpad(to_hex(n), 8, '0'), sha256(id::text::bytea)
-				FROM (SELECT n, gen_random_uuid() AS id FROM generate_series(1, 1000) AS n) AS new`, c.accountOf(cookie))
+			c.insertKeys(cookie, 1000)
 			return by(cookie, "/v1/developer/keys", `{"name":"one too many"}`)
 		},
 		"rotateKey": func() request { // of a key that is revoked

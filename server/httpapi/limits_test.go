@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +43,56 @@ func TestTheLimitsAreTheContracts(t *testing.T) {
 	if sent < 300 {
 		t.Errorf("only %d values were tried: the document's limits are not found any more", sent)
 	}
+}
+
+// TestTheDefaultsAreTheContracts has more of everything that is listed than an answer shows by default: what is left out
+// is what the contract says it is then.
+func TestTheDefaultsAreTheContracts(t *testing.T) {
+	s := newStage(t)
+	s.cookie = s.signIn("ada")
+	s.hook = s.newWebhook(s.cookie)
+	for _, c := range []struct {
+		operation, field, list string
+		more                   func(n int)
+	}{
+		{"openMockPaper", "question_limit", "questions", func(int) {}}, // the paper has enough
+		{"getMockQuestionPage", "question_limit", "questions", func(int) {}},
+		{"listMockAttempts", "limit", "attempts", func(n int) { repeat(n, s.open) }},
+		{"listKeys", "limit", "keys", func(n int) { s.insertKeys(s.cookie, n) }},
+		{"listWebhookDeliveries", "limit", "deliveries", func(n int) { repeat(n, s.newDelivery) }},
+	} {
+		t.Run(c.operation, func(t *testing.T) {
+			o, field := findField(t, c.operation, c.field)
+			standard, err := strconv.Atoi(document(t).Default(field))
+			if err != nil {
+				t.Fatalf("%s of %s has no default", c.field, c.operation)
+			}
+			c.more(standard + 1)
+			list, _ := s.send(s.request(o)).document(t)[c.list].([]any)
+			if len(list) != standard {
+				t.Errorf("%d %s, want %d", len(list), c.list, standard)
+			}
+		})
+	}
+}
+
+func repeat[T any](n int, do func() T) {
+	for range n {
+		do()
+	}
+}
+
+func findField(t *testing.T, operation, name string) (openapitest.Operation, openapitest.Field) {
+	t.Helper()
+	for _, o := range document(t).Operations() {
+		for _, field := range document(t).Fields(o) {
+			if o.ID == operation && field.Name == name {
+				return o, field
+			}
+		}
+	}
+	t.Fatalf("the document has no %s of %s", name, operation)
+	return openapitest.Operation{}, openapitest.Field{}
 }
 
 // knownTrials are values that name something which is there, as the field must.

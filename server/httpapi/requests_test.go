@@ -144,6 +144,14 @@ func (s *stage) exec(statement string, arguments ...any) {
 	}
 }
 
+// insertKeys gives the person with that cookie n keys at once.
+func (s *stage) insertKeys(cookie string, n int) {
+	s.t.Helper()
+	s.exec(`INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
+		SELECT id, $1, id, 'service_' || lpad(to_hex(n), 8, '0'), sha256(id::text::bytea)
+		FROM (SELECT n, gen_random_uuid() AS id FROM generate_series(1, $2::int) AS n) AS new`, s.accountOf(cookie), n)
+}
+
 // exemplaryExams have every field that the contract knows of an exam.
 func exemplaryExams() []catalog.Exam {
 	exam := sampleExam(testExam)
@@ -160,5 +168,10 @@ func exemplaryExams() []catalog.Exam {
 		"week": 1, "title": "Begin", "section": "All", "topics": ["counting"], "activities": ["count"], "hours": 7.5,
 		"paper_ids": ["` + testPaper + `"], "milestone": "One can count.", "publishers_own": {}
 	}`)}
+	for number := 10; number < 20; number++ { // more than one page shows
+		exam.Papers[0].Questions = append(exam.Papers[0].Questions, catalog.Question{
+			Section: 2, SectionName: "Second", Number: number, Prompt: "Again?", Answer: catalog.Answer{Kind: catalog.AnswerText, Text: "yes"},
+		})
+	}
 	return []catalog.Exam{exam, sampleExam(otherExam)}
 }

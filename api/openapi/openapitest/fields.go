@@ -49,6 +49,20 @@ func (d *Document) Fields(o Operation) []Field {
 	return fields
 }
 
+// Default is what the document says of a field that is left out, as JSON; "" where it says nothing.
+func (d *Document) Default(f Field) string {
+	_, schema, _ := d.Resolve(f.schema)
+	value, has := schema["default"]
+	if !has {
+		return ""
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
 // A Trial is a value of a field, and whether the document allows it.
 type Trial struct {
 	// Value is JSON for a property of a body, and the text of a query parameter.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -373,15 +374,20 @@ func TestPagesStayWithinThePaper(t *testing.T) {
 	}
 }
 
-// slowShelf lets a submission wait between reading its attempt and writing it.
+// slowShelf lets the first submission wait between reading its attempt and writing it.
 type slowShelf struct {
 	*shelf
+	first          *sync.Once
 	entered, leave chan struct{}
 }
 
 func (s slowShelf) AnswerKey(ctx context.Context, exam string, digest catalog.Digest) (*catalog.AnswerKey, error) {
-	s.entered <- struct{}{}
-	<-s.leave
+	wait := false
+	s.first.Do(func() { wait = true })
+	if wait {
+		close(s.entered)
+		<-s.leave
+	}
 	return s.shelf.AnswerKey(ctx, exam, digest)
 }
 
@@ -390,20 +396,26 @@ func TestAnAttemptThatWasCalledClosedStaysClosed(t *testing.T) {
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)
 	opened := b.open(t, who, "ann")
-	slow := slowShelf{b.shelf, make(chan struct{}), make(chan struct{})}
+	slow := slowShelf{b.shelf, new(sync.Once), make(chan struct{}), make(chan struct{})}
 	b.papers = slow
+	leave := sync.OnceFunc(func() { close(slow.leave) })
+	defer leave()
 	b.advance(minutes*time.Minute + lateWindow)
-	var inTime errgroup.Group
-	inTime.Go(func() error {
+	inTime := make(chan error, 1)
+	go func() {
 		_, err := b.Submit(t.Context(), who, submission1(opened, "ann"))
-		return err
-	})
-	<-slow.entered
+		inTime <- err
+	}()
+	select {
+	case <-slow.entered:
+	case err := <-inTime:
+		t.Fatalf("answered without a look at the answer key: %v", err)
+	}
 	b.advance(time.Second)
 	_, err := b.Submit(t.Context(), who, submission1(opened, "ann"))
 	wantCode(t, err, CodeAttemptClosed)
-	close(slow.leave)
-	wantCode(t, inTime.Wait(), CodeAttemptClosed)
+	leave()
+	wantCode(t, <-inTime, CodeAttemptClosed)
 	if events := b.bodies(t, who.AccountID); len(events) != 0 {
 		t.Errorf("events: %v", events)
 	}

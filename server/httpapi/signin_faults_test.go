@@ -1,11 +1,13 @@
 package httpapi_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -39,17 +41,34 @@ func saying(mediaType, body string) http.HandlerFunc {
 // hangingUp ends the connection without an answer.
 func hangingUp(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
-func redirecting(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Location", "https://evil.example/")
-	w.WriteHeader(http.StatusTemporaryRedirect)
+// redirecting sends the caller of an endpoint elsewhere, where it would find what it looked for.
+func redirecting(endpoint string) misbehaviour {
+	return func(w http.ResponseWriter, r *http.Request, provider http.Handler) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, endpoint):
+			w.Header().Set("Location", r.URL.Path+"/elsewhere")
+			w.WriteHeader(http.StatusTemporaryRedirect)
+			return
+		case strings.HasSuffix(r.URL.Path, "/elsewhere"):
+			r.URL.Path = strings.TrimSuffix(r.URL.Path, "/elsewhere")
+		}
+		provider.ServeHTTP(w, r)
+	}
 }
 
-func endless(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	for r.Context().Err() == nil {
-		if _, err := w.Write([]byte(`                                                                `)); err != nil {
-			return
+// endless never stops answering while it is read. It fails the test if more is taken of it than any answer can hold.
+func endless(t testing.TB) http.HandlerFunc {
+	t.Helper()
+	const plenty = 64 << 20 // with all that sockets hold
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		spaces := bytes.Repeat([]byte{' '}, 64<<10)
+		for range plenty / len(spaces) {
+			if _, err := w.Write(spaces); err != nil {
+				return
+			}
 		}
+		t.Error("an endless answer was read on and on")
 	}
 }
 
@@ -59,10 +78,10 @@ func TestASignInBeginsAgainWhenTheProviderIsBack(t *testing.T) {
 	for name, how := range map[string]misbehaviour{
 		"hangs up":          answering(discovery, hangingUp),
 		"fails":             answering(discovery, failing),
-		"redirects":         answering(discovery, redirecting),
+		"redirects":         redirecting(discovery),
 		"speaks HTML":       answering(discovery, saying("text/html", "<p>Sign in</p>")),
 		"says nothing":      answering(discovery, saying("application/json", "{}")),
-		"never stops":       answering(discovery, endless),
+		"never stops":       answering(discovery, endless(t)),
 		"is another":        rewriting(t, discovery, func(found map[string]any) { found["issuer"] = "https://issuer.example" }),
 		"has no keys":       rewriting(t, discovery, func(found map[string]any) { delete(found, "jwks_uri") }),
 		"has no endpoint":   rewriting(t, discovery, func(found map[string]any) { found["token_endpoint"] = "" }),
@@ -86,7 +105,7 @@ func TestASignInEndsWellWhenTheProviderIsBack(t *testing.T) {
 	for name, how := range map[string]misbehaviour{
 		"hangs up":                    answering("/token", hangingUp),
 		"fails":                       answering("/token", failing),
-		"redirects":                   answering("/token", redirecting),
+		"redirects":                   redirecting("/token"),
 		"speaks HTML":                 answering("/token", saying("text/html", "<p>Sign in</p>")),
 		"gives no ID token":           rewriting(t, "/token", func(answer map[string]any) { delete(answer, "id_token") }),
 		"does not know us":            answering("/token", refusing(http.StatusUnauthorized, `{"error":"invalid_client"}`)),
@@ -94,7 +113,7 @@ func TestASignInEndsWellWhenTheProviderIsBack(t *testing.T) {
 		"hangs up before its keys":    answering("/jwks", hangingUp),
 		"fails to show its keys":      answering("/jwks", failing),
 		"shows something else":        answering("/jwks", saying("text/html", "<p>Keys</p>")),
-		"shows keys without an end":   answering("/jwks", endless),
+		"shows keys without an end":   answering("/jwks", endless(t)),
 		"shows what is no set at all": answering("/jwks", saying("application/json", `{"keys":[{"kty":"RSA"`)),
 	} {
 		t.Run(name, func(t *testing.T) {

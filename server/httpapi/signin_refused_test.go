@@ -327,6 +327,21 @@ func TestATokenThatDoesNotHoldIsRefused(t *testing.T) {
 	}
 }
 
+func TestAKeyThatTheProviderTookBackIsNotTrustedForLong(t *testing.T) {
+	p := newPremises(t, httpapi.Config{}, nil)
+	f := newForger(p)
+	sign := func(claims map[string]any) string { return signed(t, jose.RS256, f.own, "forger", claims) }
+	f.forge(t, sign)
+	p.visitor(t).signIn("ada")
+	p.provider.misbehaves(t, rewriting(t, "/token", func(answer map[string]any) { // while its keys are its own alone
+		token, _ := answer["id_token"].(string)
+		answer["id_token"] = sign(claimsOf(t, token))
+	}))
+	p.ahead.Store(int64(10 * time.Minute))
+	v := p.visitor(t)
+	v.refused(v.call(v.authenticate(v.begin(), "ada")))
+}
+
 func TestACallbackLeadsNowhereElse(t *testing.T) {
 	p := newPremises(t, httpapi.Config{}, nil)
 	ada := p.visitor(t)

@@ -184,7 +184,7 @@ func (p *play) round(client, round int) error {
 
 func TestAttemptsOfAKeyAreLinearizable(t *testing.T) {
 	a := newAPI(t, options{exams: []catalog.Exam{sampleExam("exam-one"), sampleExam("exam-two"), sampleExam("exam-three")}})
-	const clients, rounds = 6, 8
+	const clients, rounds = 4, 8
 	c := a.crowd(clients)
 	for _, exam := range []string{"exam-one", "exam-two", "exam-three"} {
 		p := &play{crowd: c, exam: exam, answers: map[string]string{}}

@@ -1,6 +1,6 @@
 // Command bench measures examprep against baselines that do the least that the same result can cost (make bench):
 //
-//	bench [-duration 5s] [-only gate,attempts,publish,history,webhooks] [-history-attempts 1000000]
+//	bench [-duration 5s] [-only gate,attempts,publish,history,hostile,webhooks] [-history-attempts 1000000]
 //
 // It brings up a PostgreSQL and a Redis of its own as `dev up` does (durable: fsync and an append-only file), builds
 // the program, and starts `examprep api` and `examprep worker` as processes beside the baselines' and its own, which is
@@ -27,6 +27,12 @@
 // minutes and 6 GB), and of a learner who has a tenth of those. Baseline: the same of a key with 1,000 attempts, from
 // another pod and another database of the same PostgreSQL, asked in turn. PostgreSQL has its default of 128 MB of shared
 // buffers, so that "any page" comes from the kernel's cache or from disk.
+//
+// hostile: a healthy client asks 300 times a second on a key of its own, by a schedule, while another process, niced to
+// 10, attacks from one address (the healthy client's own) or many: a byte a second, idle connections, bodies of 1 GB,
+// bodies that never end, bad keys. Baseline: the same client without the attack, in turns. Resident memory of the API is
+// printed before, at its peak (reset in the kernel for each turn) and after. "refused/s" is what the API took of what
+// was offered; the rest waited in its senders' sockets.
 //
 // webhooks: what one worker delivers of a backlog to four endpoints over HTTPS, each on a host (a loopback address) of
 // its own. Baseline: as many goroutines posting

@@ -19,6 +19,7 @@ import (
 const (
 	roleBare     = "bare"
 	roleReceiver = "receiver"
+	roleAttack   = "attack"
 )
 
 func main() {
@@ -38,6 +39,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if len(args) > 0 && args[0] == roleReceiver {
 		return serveReceiver(ctx, args[1:])
+	}
+	if len(args) > 0 && args[0] == roleAttack {
+		return runAttack(ctx, args[1:], out)
 	}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	duration := flags.Duration("duration", 5*time.Second, "how long each thing is measured")
@@ -66,6 +70,7 @@ func parts() []part {
 		{"attempts", measureAttempts},
 		{"publish", measurePublish},
 		{"history", measureHistory},
+		{"hostile", measureHostile},
 		{"webhooks", measureWebhooks},
 	}
 }

@@ -138,3 +138,14 @@ func (r *report) print(out io.Writer) error {
 	_, err := io.WriteString(out, text.String())
 	return err
 }
+
+// columns lays out rows whose cells are separated by bars.
+func columns(rows []string) string {
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(table, strings.ReplaceAll(row, "|", "\t"))
+	}
+	_ = table.Flush() // a strings.Builder takes everything
+	return strings.TrimRight(text.String(), "\n")
+}

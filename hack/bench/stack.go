@@ -50,6 +50,8 @@ type stack struct {
 	api string
 	// keys are the texts of the API keys; none until they were made.
 	keys []string
+	// metrics is where processes serve their metrics, by name.
+	metrics map[string]string
 	// historyAttempts is how many attempts the history part loads.
 	historyAttempts int64
 }
@@ -62,6 +64,7 @@ func openStack(ctx context.Context, say func(string, ...any)) (*stack, error) {
 	}
 	s := &stack{
 		dir: state.Dir(scratch), say: say, namespaceSecret: state.RandomBase64(32), encryptionKeys: "bench:" + state.RandomBase64(32),
+		metrics: map[string]string{},
 	}
 	if err := s.open(ctx); err != nil {
 		s.close()
@@ -191,6 +194,7 @@ func (s *stack) start(ctx context.Context, name, command string, more ...string)
 	if err != nil {
 		return err
 	}
+	s.metrics[name] = metrics
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	return s.supervisor.Start(ctx, process.Spec{

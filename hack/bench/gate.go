@@ -36,6 +36,10 @@ func measureGate(ctx context.Context, s *stack, duration time.Duration, r *repor
 	if err != nil {
 		return err
 	}
+	before, err := s.writingTransactions(ctx)
+	if err != nil {
+		return err
+	}
 	var api, plain, called, got sample
 	for range turns {
 		for _, turn := range []struct {
@@ -56,6 +60,12 @@ func measureGate(ctx context.Context, s *stack, duration time.Duration, r *repor
 			turn.total.add(measured)
 		}
 	}
+	after, err := s.writingTransactions(ctx)
+	if err != nil {
+		return err
+	}
+	r.notef("GET: %d transactions wrote to PostgreSQL during %d requests with %d keys: last use and usage are written in batches.",
+		after-before, api.operations, len(s.keys))
 	half := ours
 	half.rate = api.rate() / 2
 	relaxed, err := s.during(ctx, half, duration/2, processAPI, processRedis, processPostgres)
@@ -77,6 +87,12 @@ func measureGate(ctx context.Context, s *stack, duration time.Duration, r *repor
 	})
 	r.judge(verdict{what: "GET: p99 at half the rate", unit: " ms", target: 5, measured: relaxed.percentile(0.99).Seconds() * 1000})
 	return nil
+}
+
+// writingTransactions is how many transactions of this PostgreSQL ever wrote something: only those are numbered.
+func (s *stack) writingTransactions(ctx context.Context) (n int64, err error) {
+	err = s.pool.QueryRow(ctx, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint").Scan(&n)
+	return n, err
 }
 
 // overviewLoad asks for the same document with all keys in turn.

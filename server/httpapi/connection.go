@@ -18,8 +18,10 @@ const (
 	// would reset the connection and take the answer from under the client's nose.
 	lingerTime  = 2 * time.Second
 	lingerBytes = 4 << 20
-	// lingerStep is how much of that is read at a time.
-	lingerStep = 64 << 10
+	// lingerStart is how much of that is read first, lingerStep how much at a time in the end: most refused clients have
+	// nothing more to say, and take little of the pace that all share (pacing.go).
+	lingerStart = 2 << 10
+	lingerStep  = 64 << 10
 	// keptHead bounds the copy of a request's beginning that an idle connection keeps room for.
 	keptHead = 1 << 10
 )
@@ -172,8 +174,8 @@ func (c *conn) linger() {
 	if c.SetReadDeadline(until) != nil {
 		return
 	}
-	for range lingerBytes / lingerStep {
-		wait, ok := c.listener.lingering.reserve(lingerStep, time.Until(until))
+	for left, step := lingerBytes, lingerStart; left > 0; left, step = left-step, min(2*step, lingerStep) {
+		wait, ok := c.listener.lingering.reserve(step, time.Until(until))
 		if !ok {
 			return
 		}
@@ -181,7 +183,7 @@ func (c *conn) linger() {
 			turn := time.NewTimer(wait)
 			<-turn.C
 		}
-		if _, err := io.CopyN(io.Discard, c.Conn, lingerStep); err != nil {
+		if _, err := io.CopyN(io.Discard, c.Conn, int64(step)); err != nil {
 			return
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
@@ -17,8 +18,8 @@ import (
 )
 
 const (
-	// maxAnswerBytes bounds one answer; the longest that a machine can mark is a short text.
-	maxAnswerBytes = 4096
+	// maxAnswer bounds one answer, in characters; the longest that a machine can mark is a short text.
+	maxAnswer = 4096
 	// maxProblems bounds how many mistakes one error lists.
 	maxProblems = 20
 )
@@ -147,8 +148,8 @@ func refusal(mistakes []mistake) *Error {
 // normalise brings an answer into the one form that is compared, stored and shown, so that "c, a" and "AC", or "12.50"
 // and "12.5", are the same answer. It is idempotent. A blank answer is "", unanswered, for every kind of question.
 func normalise(q catalog.QuestionKey, value string) (string, *mistake) {
-	if len(value) > maxAnswerBytes {
-		return "", &mistake{code: CodeInvalidOption, detail: fmt.Sprintf("longer than %d bytes", maxAnswerBytes)}
+	if utf8.RuneCountInString(value) > maxAnswer {
+		return "", &mistake{code: CodeInvalidOption, detail: fmt.Sprintf("longer than %d characters", maxAnswer)}
 	}
 	value = tidy(value)
 	if value == "" {

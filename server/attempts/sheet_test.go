@@ -69,7 +69,7 @@ func TestAnAnswerThatCannotBeIsRefused(t *testing.T) {
 		{"not a number", paper.Keys[2], "NaN"},
 		{"too large for a number", paper.Keys[2], "1e999"},
 		{"a unit", paper.Keys[2], "12.5 m"},
-		{"too long", paper.Keys[3], strings.Repeat("x", maxAnswerBytes+1)},
+		{"too long", paper.Keys[3], strings.Repeat("x", maxAnswer+1)},
 		{"a letter that an annulled question never had", paper.Keys[4], "Z"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -208,7 +208,7 @@ func FuzzNormalise(f *testing.F) {
 			if !utf8.ValidString(once) || strings.ContainsRune(once, 0) {
 				t.Fatalf("%s: %q became %q", q.Answer.Kind, given, once)
 			}
-			if len(once) > maxAnswerBytes {
+			if utf8.RuneCountInString(once) > maxAnswer {
 				continue // folding made it longer than an answer may be; it is stored, never read again as input
 			}
 			twice, problem := normalise(q, once)

@@ -196,7 +196,7 @@ func (p *knownProvider) check(c ceremony, back Callback) error {
 	return nil
 }
 
-// maxAccountName is server/keys' limit in bytes.
+// maxAccountName is server/keys' limit in characters, kept here in bytes.
 const maxAccountName = 200
 
 // accountName is issuer#subject. A subject may have 255 characters: what does not fit, what names may not hold, and what

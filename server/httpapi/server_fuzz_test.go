@@ -19,7 +19,10 @@ import (
 // FuzzServer sends any bytes over a socket: whatever comes back is HTTP that carries what every answer owes, never a
 // fault of ours, and nothing is left behind. KEY in the bytes stands for the run's API key.
 func FuzzServer(f *testing.F) {
-	a := newAPI(f, options{network: "unix", config: httpapi.Config{ReadTimeout: 2 * time.Second, MaxBodyBytes: 1 << 16, MaxHeaderBytes: 4 << 10}})
+	a := newAPI(f, options{network: "unix", config: httpapi.Config{
+		ReadTimeout: 2 * time.Second, MaxBodyBytes: 1 << 16, MaxHeaderBytes: 4 << 10,
+		RefusalsPerSecond: 1 << 20, // a fuzzer is a flood of what is refused
+	}})
 	for _, requests := range [][]hostileRequest{hostileRequestLines(), hostileTargets(), hostileHeaders(), hostileBodies()} {
 		for _, request := range requests {
 			if len(request.sent) < 8<<10 { // longer ones make slow ancestors

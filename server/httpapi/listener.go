@@ -52,8 +52,8 @@ type listener struct {
 	byAddress map[netip.Addr]int
 	// refusing is how many of conns are refused.
 	refusing int
-	// empty is closed when the last connection ends after the listener was closed.
-	closed bool
+	// empty is closed when the last connection ends after seal.
+	sealed bool
 	empty  chan struct{}
 }
 
@@ -122,17 +122,15 @@ func (l *listener) admit(inner net.Conn) (c *conn, admitted bool) {
 	return c, admitted
 }
 
-// Close stops accepting. Connections live on; drained tells when the last one is gone.
-func (l *listener) Close() error {
+// seal says that Accept has returned for the last time; from then on empty tells when the last connection is gone. Close
+// cannot say it: a connection may be accepted while the listener is being closed.
+func (l *listener) seal() {
 	l.mu.Lock()
-	if !l.closed {
-		l.closed = true
-		if len(l.conns) == 0 {
-			close(l.empty)
-		}
+	defer l.mu.Unlock()
+	l.sealed = true
+	if len(l.conns) == 0 {
+		close(l.empty)
 	}
-	l.mu.Unlock()
-	return l.Listener.Close()
 }
 
 func (l *listener) remove(c *conn) {
@@ -150,7 +148,7 @@ func (l *listener) remove(c *conn) {
 			delete(l.byAddress, c.source)
 		}
 	}
-	if l.closed && len(l.conns) == 0 {
+	if l.sealed && len(l.conns) == 0 {
 		close(l.empty)
 	}
 }

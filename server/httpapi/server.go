@@ -240,6 +240,7 @@ func (s *Server) Serve(ctx context.Context, inner net.Listener) error {
 	if err := errors.Join(<-served, closeErr); err != nil {
 		s.logger.Warn("closing the listener failed", "error", err)
 	}
+	l.seal()
 	return s.drain(l)
 }
 

@@ -1,0 +1,122 @@
+package httpapi
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/gate"
+)
+
+const overviewRequest = "GET /v1/exam-prep/xx-sample/overview HTTP/1.1\r\nHost: x\r\n\r\n"
+
+// startServer serves one exam behind a gate until stop; served is what Serve returned.
+func startServer(t *testing.T, g Gate, inner net.Listener) (stop func(), served <-chan error) {
+	t.Helper()
+	server := New(Config{}, Deps{
+		Gate: g, Catalog: oneExam{document: catalog.Document{JSON: []byte(`{}`), ETag: `"0123456789abcdef"`}},
+		Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(ctx, inner) }()
+	return cancel, done
+}
+
+// lateListener accepts its one connection while it is being closed, and is closed when a request is in hand on it.
+type lateListener struct {
+	net.Listener
+	conn     net.Conn
+	accepted chan net.Conn
+	inHand   <-chan struct{}
+}
+
+func (l *lateListener) Accept() (net.Conn, error) {
+	if conn, more := <-l.accepted; more {
+		return conn, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (l *lateListener) Close() error {
+	l.accepted <- l.conn
+	close(l.accepted)
+	<-l.inHand
+	return nil
+}
+
+// holdingGate lets pass who asks, when it is told to.
+type holdingGate struct{ asked, release chan struct{} }
+
+func (g holdingGate) Check(ctx context.Context, authorization []byte, client netip.Addr) gate.Decision {
+	close(g.asked)
+	<-g.release
+	return openGate{}.Check(ctx, authorization, client)
+}
+
+// TestStoppingFinishesWhatIsAcceptedMeanwhile: a connection that is accepted while the listener closes is served like
+// those before it, and the server ends after it.
+func TestStoppingFinishesWhatIsAcceptedMeanwhile(t *testing.T) {
+	g := holdingGate{asked: make(chan struct{}), release: make(chan struct{})}
+	client, conn := net.Pipe()
+	t.Cleanup(func() { _ = client.Close() })
+	inner := &lateListener{conn: conn, accepted: make(chan net.Conn), inHand: g.asked}
+	stop, served := startServer(t, g, inner)
+	stop()
+	if _, err := io.WriteString(client, overviewRequest); err != nil {
+		t.Fatal(err)
+	}
+	<-g.asked
+	select {
+	case err := <-served:
+		t.Fatalf("the server left a request behind: %v", err)
+	default:
+	}
+	close(g.release)
+	answer, err := http.ReadResponse(bufio.NewReader(client), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if answer.StatusCode != http.StatusOK || !answer.Close {
+		t.Errorf("%s, closes its connection: %v", answer.Status, answer.Close)
+	}
+	if err := <-served; err != nil {
+		t.Errorf("stopping: %v", err)
+	}
+}
+
+// TestStoppingAmidConnecting: whenever connections come and go, each server stops once, with nothing left.
+func TestStoppingAmidConnecting(t *testing.T) {
+	const servers, clients = 100, 4
+	for range servers {
+		inner, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop, served := startServer(t, openGate{}, inner)
+		var connecting sync.WaitGroup
+		for range clients {
+			connecting.Go(func() {
+				if conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", inner.Addr().String()); err == nil {
+					_ = conn.Close()
+				}
+			})
+		}
+		stop()
+		if err := <-served; err != nil {
+			t.Fatalf("stopping: %v", err)
+		}
+		connecting.Wait()
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"net/netip"
 	"sync"
@@ -26,25 +25,31 @@ const (
 	acceptRetry = 50 * time.Millisecond
 )
 
-// listener hands connections to fasthttp and keeps account of them, because fasthttp's own shutdown cuts idle
-// connections without looking and leaves busy ones behind when its time is over.
-type listener struct {
-	net.Listener
-	ctx  context.Context //nolint:containedctx // ends the pause of Accept, which takes none
+// listenerConfig bounds a listener and its connections.
+type listenerConfig struct {
+	// most connections are served at once.
 	most int
+	// mostOfOne bounds the connections of one client address, if it is not 0; those of trusted proxies are not counted.
+	mostOfOne int
+	trusted   []netip.Prefix
 	// headBytes is how much of a request's beginning each connection keeps.
 	headBytes int
 	// mostRead bounds what is read of one request, frames and all.
 	mostRead int
 	// lingering paces what is read of refused bodies.
 	lingering *pacer
-	// mostOfOne bounds the connections of one client address, if it is not 0; those of trusted proxies are not counted.
-	mostOfOne int
-	trusted   []netip.Prefix
 	// refuse is the whole answer to one connection too many, given the request id that it presented, if any.
 	refuse func(presented []byte) []byte
 	// refused counts them.
 	refused func()
+}
+
+// listener hands connections to fasthttp and keeps account of them, because fasthttp's own shutdown cuts idle
+// connections without looking and leaves busy ones behind when its time is over.
+type listener struct {
+	net.Listener
+	listenerConfig
+	ctx context.Context //nolint:containedctx // ends the pause of Accept, which takes none
 
 	mu    sync.Mutex
 	conns map[*conn]struct{}
@@ -57,10 +62,9 @@ type listener struct {
 	empty  chan struct{}
 }
 
-func newListener(ctx context.Context, inner net.Listener, most, headBytes int, refuse func(presented []byte) []byte, refused func()) *listener {
+func newListener(ctx context.Context, inner net.Listener, cfg listenerConfig) *listener {
 	return &listener{
-		Listener: inner, ctx: ctx, most: most, headBytes: headBytes, refuse: refuse, refused: refused,
-		mostRead: math.MaxInt, lingering: newPacer(lingerPace, time.Now),
+		Listener: inner, listenerConfig: cfg, ctx: ctx,
 		conns: make(map[*conn]struct{}), byAddress: make(map[netip.Addr]int), empty: make(chan struct{}),
 	}
 }

@@ -96,6 +96,40 @@ func TestStoppingFinishesWhatIsAcceptedMeanwhile(t *testing.T) {
 	}
 }
 
+// TestListenerIsEmptyOnceItAcceptsNoMore: closed is not sealed.
+func TestListenerIsEmptyOnceItAcceptsNoMore(t *testing.T) {
+	inner, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newListener(t.Context(), inner, listenerConfig{most: 1})
+	comeAndGo := func() {
+		client, late := net.Pipe()
+		t.Cleanup(func() { _ = client.Close() })
+		c, admitted := l.admit(late)
+		if !admitted {
+			t.Fatal("not admitted")
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	comeAndGo()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		comeAndGo()
+		select {
+		case <-l.empty:
+			t.Fatal("empty while it may accept more")
+		default:
+		}
+	}
+	l.seal()
+	<-l.empty
+}
+
 // TestStoppingAmidConnecting: whenever connections come and go, each server stops once, with nothing left.
 func TestStoppingAmidConnecting(t *testing.T) {
 	const servers, clients = 100, 4

@@ -29,7 +29,7 @@ func TestAcceptOutlivesALackOfDescriptors(t *testing.T) {
 	inner := &failing{conn: server, failures: []error{
 		&net.OpError{Op: "accept", Err: syscall.EMFILE}, &net.OpError{Op: "accept", Err: syscall.ECONNABORTED},
 	}}
-	l := newListener(t.Context(), inner, 1, 0, nil, nil)
+	l := newListener(t.Context(), inner, listenerConfig{most: 1})
 	if _, err := l.Accept(); err != nil {
 		t.Fatalf("Accept gave up: %v", err)
 	}
@@ -37,7 +37,7 @@ func TestAcceptOutlivesALackOfDescriptors(t *testing.T) {
 
 func TestAcceptReportsABrokenListener(t *testing.T) {
 	broken := errors.New("broken")
-	l := newListener(t.Context(), &failing{failures: []error{broken}}, 1, 0, nil, nil)
+	l := newListener(t.Context(), &failing{failures: []error{broken}}, listenerConfig{most: 1})
 	if _, err := l.Accept(); !errors.Is(err, broken) {
 		t.Fatalf("error = %v", err)
 	}

@@ -50,8 +50,7 @@ func (e *endless) SetReadDeadline(time.Time) error { return nil }
 func TestReadingEndsWhateverIsSent(t *testing.T) {
 	const most, piece = 1 << 20, 1 << 10
 	sender := &endless{}
-	l := newListener(t.Context(), nil, 1, 100, nil, nil)
-	l.mostRead, l.lingering = most, newPacer(lingerBytes, time.Now)
+	l := newListener(t.Context(), nil, listenerConfig{headBytes: 100, mostRead: most, lingering: newPacer(lingerBytes, time.Now)})
 	c := &conn{Conn: sender, listener: l}
 	buffer := make([]byte, piece)
 	var err error
@@ -73,8 +72,7 @@ func TestReadingEndsWhateverIsSent(t *testing.T) {
 
 func TestLingeringIsPacedForAllConnectionsTogether(t *testing.T) {
 	now := time.Now()
-	l := newListener(t.Context(), nil, 1, 100, nil, nil)
-	l.lingering = newPacer(lingerStep, func() time.Time { return now })
+	l := newListener(t.Context(), nil, listenerConfig{lingering: newPacer(lingerStep, func() time.Time { return now })})
 	total := 0
 	for range 50 {
 		sender := &endless{}

@@ -212,11 +212,7 @@ const (
 // within the grace, and returns nil. It returns an error when the listener breaks or requests had to be cut.
 func (s *Server) Serve(ctx context.Context, inner net.Listener) error {
 	defer s.end()
-	l := newListener(ctx, inner, s.cfg.MaxConnections, s.cfg.MaxHeaderBytes, func(presented []byte) []byte {
-		return rawResponse(unavailable(), appendRequestID(nil, presented), keys.Default())
-	}, s.metrics.refused.Inc)
-	l.mostRead = mostFrames*s.cfg.MaxBodyBytes + 2*s.cfg.MaxHeaderBytes
-	l.mostOfOne, l.trusted = s.cfg.MaxConnectionsPerAddress, s.cfg.TrustedProxies
+	l := newListener(ctx, inner, s.listenerConfig())
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve(l) }()
 	select {
@@ -242,6 +238,18 @@ func (s *Server) Serve(ctx context.Context, inner net.Listener) error {
 	}
 	l.seal()
 	return s.drain(l)
+}
+
+func (s *Server) listenerConfig() listenerConfig {
+	return listenerConfig{
+		most: s.cfg.MaxConnections, mostOfOne: s.cfg.MaxConnectionsPerAddress, trusted: s.cfg.TrustedProxies,
+		headBytes: s.cfg.MaxHeaderBytes, mostRead: mostFrames*s.cfg.MaxBodyBytes + 2*s.cfg.MaxHeaderBytes,
+		lingering: newPacer(lingerPace, time.Now),
+		refuse: func(presented []byte) []byte {
+			return rawResponse(unavailable(), appendRequestID(nil, presented), keys.Default())
+		},
+		refused: s.metrics.refused.Inc,
+	}
 }
 
 // drain waits for the last connection to end, helping idle ones along, and cuts what is left after the grace.

@@ -45,6 +45,8 @@ type Decision struct {
 	Outcome Outcome
 	// Identity is set if Outcome is Allowed, and only then.
 	Identity keys.Identity
+	// OfKey says that the key is valid: what follows is its allowance, not that of the client's address.
+	OfKey bool
 	// Limit is the allowance (RateLimit-Limit); it is that of the address when the key is not valid.
 	Limit int
 	// Remaining is how many tokens are left after this request (RateLimit-Remaining).

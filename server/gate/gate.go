@@ -161,6 +161,7 @@ func (g *Gate) checkAddress(ctx context.Context, client netip.Addr, d *Decision)
 func (g *Gate) decide(s *subject, o *outcome, d *Decision) {
 	r := o.verdict.rate
 	requests := int(r.requests) * int(r.scale)
+	d.OfKey = !s.address
 	d.Limit = requests
 	d.Policy = Policy{Requests: requests, Window: time.Duration(r.period*float64(r.scale)) * time.Microsecond}
 	d.Remaining = int(max(o.verdict.level, 0) / r.period)

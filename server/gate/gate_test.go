@@ -111,7 +111,7 @@ func TestAKeyPassesUntilItsBucketIsEmpty(t *testing.T) {
 	key := h.create(t, "slow")
 	for i := range 3 {
 		d := h.gate.Check(t.Context(), bearer(key.Key), client)
-		if d.Outcome != gate.Allowed || d.Limit != 3 || d.Remaining != 2-i {
+		if d.Outcome != gate.Allowed || !d.OfKey || d.Limit != 3 || d.Remaining != 2-i {
 			t.Fatalf("request %d: got %+v", i, d)
 		}
 		if d.Policy != (gate.Policy{Requests: 3, Window: time.Hour}) {
@@ -119,10 +119,10 @@ func TestAKeyPassesUntilItsBucketIsEmpty(t *testing.T) {
 		}
 	}
 	d := h.gate.Check(t.Context(), bearer(key.Key), client)
-	if d.Outcome != gate.Limited || d.Remaining != 0 || d.RetryAfter < 19*time.Minute || d.RetryAfter > 20*time.Minute {
+	if d.Outcome != gate.Limited || !d.OfKey || d.Remaining != 0 || d.RetryAfter < 19*time.Minute || d.RetryAfter > 20*time.Minute {
 		t.Fatalf("got %+v", d)
 	}
-	if again := h.gate.Check(t.Context(), bearer(key.Key), client); again.Outcome != gate.Limited || again.RetryAfter > d.RetryAfter {
+	if again := h.gate.Check(t.Context(), bearer(key.Key), client); again.Outcome != gate.Limited || !again.OfKey || again.RetryAfter > d.RetryAfter {
 		t.Errorf("from memory: got %+v after %+v", again, d)
 	}
 }
@@ -157,11 +157,11 @@ func TestWithoutAValidKeyTheAddressIsLimited(t *testing.T) {
 			h := newHouse(t, func(c *gate.Config) { c.Anonymous = keys.Tier{Requests: 2, Period: time.Hour, Burst: 2} })
 			for i := range 2 {
 				d := h.gate.Check(t.Context(), []byte(authorization), client)
-				if d.Outcome != gate.Unauthorized || d.Limit != 2 || d.Remaining != 1-i {
+				if d.Outcome != gate.Unauthorized || d.OfKey || d.Limit != 2 || d.Remaining != 1-i {
 					t.Fatalf("request %d: got %+v", i, d)
 				}
 			}
-			if d := h.gate.Check(t.Context(), []byte(authorization), client); d.Outcome != gate.Limited || d.RetryAfter < time.Second {
+			if d := h.gate.Check(t.Context(), []byte(authorization), client); d.Outcome != gate.Limited || d.OfKey || d.RetryAfter < time.Second {
 				t.Fatalf("got %+v", d)
 			}
 			if d := h.gate.Check(t.Context(), []byte(authorization), netip.MustParseAddr("192.0.2.8")); d.Outcome != gate.Unauthorized {

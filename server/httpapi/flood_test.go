@@ -8,8 +8,10 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"examprep.dev/server/httpapi"
+	"examprep.dev/server/keys"
 )
 
 const guessedRequest = "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer guessed\r\n\r\n"
@@ -18,19 +20,25 @@ const guessedRequest = "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\nAuthorizat
 // announce the end of their connection.
 func (a *api) refusals(connections int) (closing int) {
 	a.t.Helper()
+	return a.flood(guessedRequest, http.StatusUnauthorized, connections)
+}
+
+// flood is refusals of any request.
+func (a *api) flood(request string, status, connections int) (closing int) {
+	a.t.Helper()
 	conns := make([]net.Conn, connections)
 	for i := range conns {
 		conns[i] = a.dial(a.t, "tcp")
 	}
 	for _, conn := range conns {
-		if _, err := io.WriteString(conn, guessedRequest); err != nil {
+		if _, err := io.WriteString(conn, request); err != nil {
 			a.t.Fatal(err)
 		}
 	}
 	for _, conn := range conns {
 		got := readResponse(a.t, bufio.NewReader(conn), http.MethodGet)
-		if got.status != http.StatusUnauthorized {
-			a.t.Errorf("a bad key is answered %d %s", got.status, got.body)
+		if got.status != status {
+			a.t.Errorf("%d %s, want %d", got.status, got.body, status)
 		}
 		if got.closes {
 			closing++
@@ -58,6 +66,36 @@ func TestAFloodOfRefusalsWaits(t *testing.T) {
 	}
 	if after := a.metric("examprep_http_refusals_held_total", nil); after != held {
 		t.Error("answers to a good key waited")
+	}
+}
+
+// TestOnlyStrangersAreHeld: who is known, or is not refused by the gate, never waits.
+func TestOnlyStrangersAreHeld(t *testing.T) {
+	a := newAPI(t, options{})
+	limited := a.newKey("slow", keys.TierSpec{Requests: 1, Period: time.Hour, Burst: 1})
+	if got := a.call(http.MethodGet, "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer " + limited}); got.status != http.StatusOK {
+		t.Fatalf("the key's only request: %d %s", got.status, got.body)
+	}
+	const host = " HTTP/1.1\r\nHost: x\r\n"
+	for _, c := range []struct {
+		name, request string
+		status        int
+		ends          bool // its connection ends for another reason
+	}{
+		{"a key without an allowance left", "GET /v1/exam-prep/list" + host + "Authorization: Bearer " + limited + "\r\n\r\n", http.StatusTooManyRequests, false},
+		{"an unknown path", "GET /nowhere" + host + "\r\n", http.StatusNotFound, false},
+		{"a method that is not answered", "DELETE /docs" + host + "\r\n", http.StatusMethodNotAllowed, false},
+		{"no HTTP", "nonsense\r\n\r\n", http.StatusBadRequest, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := a.variant(httpapi.Config{RefusalsPerSecond: 1}, nil)
+			if closing := a.flood(c.request, c.status, 10); closing != 0 && !c.ends {
+				t.Errorf("%d connections are ended", closing)
+			}
+			if held := a.metric("examprep_http_refusals_held_total", nil); held != 0 {
+				t.Errorf("%v refusals waited", held)
+			}
+		})
 	}
 }
 

@@ -33,7 +33,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 			Name: "examprep_http_connections_refused_total", Help: "Connections refused because the limit was reached.",
 		}),
 		held: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "examprep_http_refusals_held_total", Help: "Refusals that waited for their turn in a flood of them.",
+			Name: "examprep_http_refusals_held_total", Help: "Refusals without a valid key that waited for their turn in a flood of them.",
 		}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "examprep_http_panics_total", Help: "Handlers that panicked; each is a defect.",

@@ -27,6 +27,8 @@ type request struct {
 	idBuffer [maxRequestID]byte
 	// identity is whose key it is; set by the gate, the zero value on open routes.
 	identity keys.Identity
+	// ofKey says that the key is valid, though perhaps without an allowance left; set by the gate.
+	ofKey bool
 	// refusal is why the request is refused whatever it asks for: it could not be read, or only in two ways. Else nil.
 	refusal *apiError
 	// body is the buffer that readBody reads into.
@@ -214,6 +216,7 @@ func (s *Server) passGate(route *route, next handler) handler {
 	return func(ctx context.Context, r *request) error {
 		decision := s.gate.Check(ctx, r.http.Request.Header.Peek("Authorization"), clientAddress(r.http, s.cfg.TrustedProxies))
 		writeRateHeaders(&r.http.Response.Header, decision)
+		r.ofKey = decision.OfKey
 		if r.refusal != nil {
 			return r.refusal
 		}

@@ -44,17 +44,24 @@ func (p *pacer) reserve(n int, longest time.Duration) (wait time.Duration, ok bo
 	return max(wait, 0), true
 }
 
-// holdRefusals slows a flood of refusals down. A refusal costs its sender next to nothing and us most of what an answer
-// costs, so beyond [Config.RefusalsPerSecond] each waits for its turn, and with it whatever its connection would send
-// next. More than a second's worth does not wait: those are held a second and then lose their connection, at once when
-// half of all connections are taken, so that held ones never leave others without a place. Answers to those who may pass
-// are never held; nor is a trusted proxy, whose connections are other clients' too.
+// holdRefusals slows a flood of refusals down: of 401 and 429 without a valid key. They cost their sender next to nothing
+// and us most of what an answer costs, so beyond [Config.RefusalsPerSecond] each waits for its turn. More than a second's
+// worth does not wait: those are held a second and then lose their connection, at once when half of all connections are
+// taken, so that held ones never leave others without a place.
+//
+// There is one queue for all clients: who floods delays the refusals of others, never their answers. A request with a
+// valid key is not held, not even its 429; nor is any other refusal: 400, 404 and 405 where no key is asked for, HTTP that
+// cannot be read. Those are bounded by the allowance of their address alone.
+//
+// What is held is a connection. What was pipelined with a held refusal, before it or behind it, waits with it. Behind a
+// load balancer that is not one of [Config.TrustedProxies] it is the balancer's connections that are held and lost, and
+// whoever's requests it sends on them. The connections of a trusted proxy are never held: slowing down is its part then.
 func (s *Server) holdRefusals(_ *route, next handler) handler {
 	return func(ctx context.Context, r *request) error {
 		err := next(ctx, r)
 		switch r.http.Response.StatusCode() {
 		case fasthttp.StatusUnauthorized, fasthttp.StatusTooManyRequests:
-			if !trusts(s.cfg.TrustedProxies, peerAddress(r.http.RemoteAddr())) {
+			if !r.ofKey && !trusts(s.cfg.TrustedProxies, peerAddress(r.http.RemoteAddr())) {
 				s.hold(ctx, r.http)
 			}
 		}

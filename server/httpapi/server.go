@@ -50,7 +50,8 @@ type Attempts interface {
 
 // Config bounds a Server; zero values take the defaults.
 type Config struct {
-	// TrustedProxies are the networks whose X-Forwarded-For is believed. None by default.
+	// TrustedProxies are the networks whose X-Forwarded-For is believed, and whose connections are neither counted nor held
+	// (MaxConnectionsPerAddress, RefusalsPerSecond). None by default.
 	TrustedProxies []netip.Prefix
 	// MaxConnections are served at once (16384); one more is answered 503.
 	MaxConnections int
@@ -58,7 +59,8 @@ type Config struct {
 	// more is answered 503. Trusted proxies are not counted. None by default: behind a load balancer that is not trusted
 	// everybody has its address.
 	MaxConnectionsPerAddress int
-	// RefusalsPerSecond are answered at once (2000): 401 and 429 beyond it wait for their turn (pacing.go).
+	// RefusalsPerSecond are answered at once (2000): 401 and 429 without a valid key beyond it wait for their turn, and with
+	// them what else their connection bears (pacing.go). Trusted proxies do not wait; a load balancer that is not trusted does.
 	RefusalsPerSecond int
 	// MaxHeaderBytes bounds request line and headers together (8 KiB): 431.
 	MaxHeaderBytes int

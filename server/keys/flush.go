@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -12,55 +13,76 @@ import (
 	"examprep.dev/server/postgres/keysdb"
 )
 
-// writerRetention is how many days a writer is remembered that writes no more. A batch can be repeated as long.
-const writerRetention = 30
+const (
+	// flushRows bounds one statement of a flush, so that it is over in moments, and what is written stays written when
+	// the next fails.
+	flushRows = 1000
+	// maxTouches bounds the last uses that wait while they cannot be written.
+	maxTouches = meterShards * maxTallies
+	// writerRetention is how many days a writer is remembered that writes no more. A batch can be repeated as long.
+	writerRetention = 30
+)
 
-// batch is what was taken from the shards at one time. It does not change any more: it may be sent several times, and
-// only one of them counts.
-type batch struct {
-	usage keysdb.AddUsageParams
-	used  map[uuid.UUID]int64 // the last use of each key in µs since 1970
-}
+// batch is a part of what was taken from the shards at one time. It does not change any more: it may be sent several
+// times, and only one of them counts.
+type batch = keysdb.AddUsageParams
 
-// requests is how many are counted in b; none in nil.
-func (b *batch) requests() int64 {
-	if b == nil {
-		return 0
-	}
+// requests is how many are counted in batches.
+func requests(batches []batch) int64 {
 	var sum int64
-	for i := range b.usage.Keys {
-		sum += b.usage.Requests[i] + b.usage.RateLimited[i]
+	for _, b := range batches {
+		for i := range b.Keys {
+			sum += b.Requests[i] + b.RateLimited[i]
+		}
 	}
 	return sum
 }
 
-// Flush writes what was counted. After an error it is kept still, and the next flush writes it first.
+// Flush writes what was counted, and then when keys were last used. After an error what is not yet written is kept, and
+// the next flush goes on there.
 func (m *Meter) Flush(ctx context.Context) error {
 	m.flushing.Lock()
 	defer m.flushing.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
-	defer cancel()
+	err := m.flush(ctx)
+	if err != nil {
+		m.failures.Inc()
+	}
+	return err
+}
+
+func (m *Meter) flush(ctx context.Context) error {
+	if err := m.write(ctx); err != nil { // what the last flush left: only then is more taken, so what waits is bounded
+		return err
+	}
+	m.take()
 	if err := m.write(ctx); err != nil {
 		return err
 	}
-	m.batch = m.take()
-	return m.write(ctx)
+	return m.touch(ctx)
 }
 
-// take empties the shards into a batch with the next number; nil if there is nothing.
-func (m *Meter) take() *batch {
-	b := &batch{usage: keysdb.AddUsageParams{Writer: m.writer}, used: map[uuid.UUID]int64{}}
+// counted is a use as it was taken from a shard.
+type counted struct {
+	use
+	*tally
+}
+
+// take empties the shards into batches with the next numbers.
+func (m *Meter) take() {
+	var taken []counted
 	for i := range m.shards {
 		for u, t := range m.shards[i].take() {
-			b.add(u, t)
+			taken = append(taken, counted{u, t})
+			m.noteUse(u.key, t.lastUsed.Load())
 		}
 	}
-	if len(b.usage.Keys) == 0 {
-		return nil
+	slices.SortFunc(taken, func(a, b counted) int { // neighbours in the index share a statement
+		return cmp.Or(compareIDs(a.key, b.key), cmp.Compare(a.day, b.day))
+	})
+	for rows := range slices.Chunk(taken, flushRows) {
+		m.number++
+		m.batches = append(m.batches, newBatch(m.writer, m.number, rows))
 	}
-	m.number++
-	b.usage.Batch = m.number
-	return b
 }
 
 // take returns what the shard holds, which nobody counts in any more, and leaves it empty.
@@ -75,46 +97,67 @@ func (s *meterShard) take() map[use]*tally {
 	return taken
 }
 
-func (b *batch) add(u use, t *tally) {
-	b.usage.Keys = append(b.usage.Keys, u.key)
-	b.usage.Days = append(b.usage.Days, time.Unix(u.day*secondsOfDay, 0).UTC())
-	b.usage.Requests = append(b.usage.Requests, t.requests.Load())
-	b.usage.RateLimited = append(b.usage.RateLimited, t.rateLimited.Load())
-	if last := t.lastUsed.Load(); last > b.used[u.key] {
-		b.used[u.key] = last
+// noteUse keeps a last use, in µs since 1970 with 0 for none, until it is written. Where too many wait it is left out.
+func (m *Meter) noteUse(key uuid.UUID, at int64) {
+	if before, waits := m.used[key]; at > before && (waits || len(m.used) < maxTouches) {
+		m.used[key] = at
 	}
 }
 
-// write brings the batch to the database, if there is one. Whatever an error left behind there, doing it again is right:
-// usage is added once for each number, and a last use only moves forward.
+func newBatch(writer uuid.UUID, number int64, rows []counted) batch {
+	b := batch{Writer: writer, Batch: number}
+	for _, row := range rows {
+		b.Keys = append(b.Keys, row.key)
+		b.Days = append(b.Days, time.Unix(row.day*secondsOfDay, 0).UTC())
+		b.Requests = append(b.Requests, row.requests.Load())
+		b.RateLimited = append(b.RateLimited, row.rateLimited.Load())
+	}
+	return b
+}
+
+// write brings the batches to the database, in the order of their numbers: of a batch that was passed over nobody could
+// tell any more whether it is in. What an error left behind there does not matter, since a number is added once.
 func (m *Meter) write(ctx context.Context) error {
-	if m.batch == nil {
-		return nil
+	for len(m.batches) > 0 {
+		if err := m.add(ctx, m.batches[0]); err != nil {
+			return fmt.Errorf("add usage of keys: %w", err)
+		}
+		m.batches = slices.Delete(m.batches, 0, 1)
 	}
-	if _, err := m.queries.AddUsage(ctx, m.batch.usage); err != nil {
-		m.failures.Inc()
-		return fmt.Errorf("add usage of keys: %w", err)
-	}
-	if err := m.touch(ctx); err != nil {
-		m.failures.Inc()
-		return fmt.Errorf("note last use of keys: %w", err)
-	}
-	if m.batch.usage.Batch == 1 { // rows of writers are made by processes that begin, so that is when to look for old ones
-		_ = m.queries.PruneUsageWriters(ctx, writerRetention) // the next process does it else
-	}
-	m.batch = nil
 	return nil
 }
 
-// touch writes when keys were last used. One order makes it unlikely that flushes of two pods deadlock. The plan may still
-// take rows in another: then one of them fails, keeps what it gathered, and writes it the next time.
-func (m *Meter) touch(ctx context.Context) error {
-	if len(m.batch.used) == 0 {
-		return nil
+func (m *Meter) add(ctx context.Context, b batch) error {
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
+	if _, err := m.queries.AddUsage(ctx, b); err != nil {
+		return err
 	}
-	arg := keysdb.TouchKeysParams{Ids: slices.SortedFunc(maps.Keys(m.batch.used), compareIDs)}
-	for _, id := range arg.Ids {
-		arg.Used = append(arg.Used, time.UnixMicro(m.batch.used[id]))
+	if b.Batch == 1 { // rows of writers are made by processes that begin, so that is when to look for old ones
+		_ = m.queries.PruneUsageWriters(ctx, writerRetention) // the next process does it else
+	}
+	return nil
+}
+
+// touch writes when keys were last used. It comes after the usage, which is billed, and never holds that up.
+func (m *Meter) touch(ctx context.Context) error {
+	for ids := range slices.Chunk(slices.SortedFunc(maps.Keys(m.used), compareIDs), flushRows) {
+		if err := m.touchKeys(ctx, ids); err != nil {
+			return fmt.Errorf("note last use of keys: %w", err)
+		}
+		for _, id := range ids {
+			delete(m.used, id)
+		}
+	}
+	return nil
+}
+
+func (m *Meter) touchKeys(ctx context.Context, ids []uuid.UUID) error {
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
+	arg := keysdb.TouchKeysParams{Ids: ids}
+	for _, id := range ids {
+		arg.Used = append(arg.Used, time.UnixMicro(m.used[id]))
 	}
 	return m.queries.TouchKeys(ctx, arg)
 }

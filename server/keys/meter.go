@@ -20,8 +20,8 @@ const (
 	// days. When half of that is there it is written early.
 	maxTallies = 2048
 
-	// flushTimeout bounds one flush.
-	flushTimeout = 10 * time.Second
+	// statementTimeout bounds one statement of a flush.
+	statementTimeout = 10 * time.Second
 	// lastFlushTime bounds the tries of the last flush: the process is about to end.
 	lastFlushTime = 2 * time.Second
 	// lastFlushRetry is the pause between them.
@@ -56,8 +56,9 @@ type Meter struct {
 	// flushing is held by a flush; it guards what follows.
 	flushing sync.Mutex
 	writer   uuid.UUID
-	number   int64  // of the last batch
-	batch    *batch // on its way; nil if all that was taken is written
+	number   int64               // of the last batch
+	batches  []batch             // on their way; none if all that was taken is written
+	used     map[uuid.UUID]int64 // last uses that are not written yet, in µs since 1970
 }
 
 // meterShard is a part of the counts. Counting needs only the shared lock; the whole one is for a key's first use in an
@@ -96,6 +97,7 @@ func NewMeter(pool *pgxpool.Pool, cfg MeterConfig) *Meter {
 	}
 	m := &Meter{
 		queries: keysdb.New(pool), interval: cfg.Interval, now: cfg.Now, early: make(chan struct{}, 1), writer: uuid.New(),
+		used: map[uuid.UUID]int64{},
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "examprep_key_usage_flush_failures_total", Help: "Tries to write the usage of keys that failed; the counts are kept.",
 		}),
@@ -192,5 +194,6 @@ func (m *Meter) flushLast(ctx context.Context) {
 func (m *Meter) giveUp() {
 	m.flushing.Lock()
 	defer m.flushing.Unlock()
-	m.lost.Add(float64(m.batch.requests() + m.take().requests()))
+	m.take()
+	m.lost.Add(float64(requests(m.batches)))
 }

@@ -298,7 +298,7 @@ func TestAFloodOfKeysIsWrittenEarlyAndBounded(t *testing.T) {
 	go func() { done <- meter.Run(ctx) }()
 	eventually(t, "what is half full is written before the interval is over", func() bool {
 		var written bool
-		if err := pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM key_usage_writers WHERE batch = 1)").Scan(&written); err != nil {
+		if err := pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM key_usage_writers WHERE batch > 0)").Scan(&written); err != nil {
 			t.Fatal(err)
 		}
 		return written

@@ -691,9 +691,16 @@ func (q *Queries) TakeTierLock(ctx context.Context) error {
 }
 
 const touchKeys = `-- name: TouchKeys :exec
-UPDATE api_keys k SET last_used_at = u.at
-FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::timestamptz[]) AS at) u
-WHERE k.id = u.id AND (k.last_used_at IS NULL OR k.last_used_at < u.at)
+WITH free AS (
+    SELECT k.id, u.at
+    FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::timestamptz[]) AS at) u
+    JOIN api_keys k ON k.id = u.id
+    WHERE k.last_used_at IS NULL OR k.last_used_at < u.at
+    ORDER BY k.id
+    FOR NO KEY UPDATE OF k SKIP LOCKED
+)
+UPDATE api_keys k SET last_used_at = free.at FROM free
+WHERE k.id = free.id AND (k.last_used_at IS NULL OR k.last_used_at < free.at)
 `
 
 type TouchKeysParams struct {
@@ -701,6 +708,8 @@ type TouchKeysParams struct {
 	Used []time.Time
 }
 
+// A last use only moves forward. Nobody is waited for: a key that is being changed keeps its older last use, until the
+// next one.
 func (q *Queries) TouchKeys(ctx context.Context, arg TouchKeysParams) error {
 	_, err := q.db.Exec(ctx, touchKeys, arg.Ids, arg.Used)
 	return err

@@ -59,9 +59,18 @@ WHERE id = $1;
 UPDATE api_keys SET version = version + 1, tier = sqlc.narg('tier') WHERE prefix = $1 RETURNING id;
 
 -- name: TouchKeys :exec
-UPDATE api_keys k SET last_used_at = u.at
-FROM (SELECT unnest(sqlc.arg('ids')::uuid[]) AS id, unnest(sqlc.arg('used')::timestamptz[]) AS at) u
-WHERE k.id = u.id AND (k.last_used_at IS NULL OR k.last_used_at < u.at);
+-- A last use only moves forward. Nobody is waited for: a key that is being changed keeps its older last use, until the
+-- next one.
+WITH free AS (
+    SELECT k.id, u.at
+    FROM (SELECT unnest(sqlc.arg('ids')::uuid[]) AS id, unnest(sqlc.arg('used')::timestamptz[]) AS at) u
+    JOIN api_keys k ON k.id = u.id
+    WHERE k.last_used_at IS NULL OR k.last_used_at < u.at
+    ORDER BY k.id
+    FOR NO KEY UPDATE OF k SKIP LOCKED
+)
+UPDATE api_keys k SET last_used_at = free.at FROM free
+WHERE k.id = free.id AND (k.last_used_at IS NULL OR k.last_used_at < free.at);
 
 -- name: ListKeys :many
 SELECT k.id, k.prefix, k.name, a.name AS account, r.tier, k.created_at, k.expires_at, k.revoked_at, k.last_used_at

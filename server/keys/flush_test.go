@@ -1,0 +1,185 @@
+package keys_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"examprep.dev/server/keys"
+)
+
+// manyKeys is more than two batches of a flush hold.
+const manyKeys = 2500
+
+// makeKeys puts keys into the database and returns their ids in order.
+func makeKeys(t *testing.T, pool *pgxpool.Pool) []uuid.UUID {
+	t.Helper()
+	rows, err := pool.Query(t.Context(), `WITH account AS (INSERT INTO accounts (id, name) VALUES (gen_random_uuid(), 'many') RETURNING id),
+		made AS (INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
+			SELECT gen_random_uuid(), account.id, gen_random_uuid(), 'service_' || lpad(to_hex(i), 8, '0'), sha256(i::text::bytea)
+			FROM account, generate_series(1, $1) i RETURNING id)
+		SELECT id FROM made ORDER BY id`, manyKeys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
+// block runs a statement in a transaction that stays open until release.
+func block(t *testing.T, pool *pgxpool.Pool, statement string, args ...any) (release func()) {
+	t.Helper()
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	release = func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }
+	t.Cleanup(release)
+	if _, err := tx.Exec(t.Context(), statement, args...); err != nil {
+		t.Fatal(err)
+	}
+	return release
+}
+
+// blockUsage makes whoever writes a key's first usage of the day wait.
+func blockUsage(t *testing.T, pool *pgxpool.Pool, key uuid.UUID, day time.Time) (release func()) {
+	t.Helper()
+	return block(t, pool, `INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited)
+		VALUES ($1, $2, gen_random_uuid(), 0, 0)`, key, day)
+}
+
+// awaitWaiting waits until a statement in pool's database waits for another's transaction.
+func awaitWaiting(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	eventually(t, "a statement waits for a lock", func() bool {
+		var waits bool
+		if err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
+		return waits
+	})
+}
+
+// totals are the requests of all keys, and how many keys have some.
+func totals(t *testing.T, pool *pgxpool.Pool) (admitted, limited, used int64) {
+	t.Helper()
+	if err := pool.QueryRow(t.Context(), `SELECT coalesce(sum(requests), 0)::bigint, coalesce(sum(rate_limited), 0)::bigint,
+		count(*) FROM key_usage`).Scan(&admitted, &limited, &used); err != nil {
+		t.Fatal(err)
+	}
+	return admitted, limited, used
+}
+
+func TestAFlushWhoseTimeEndsHasGotSomewhereAndTheNextGoesOn(t *testing.T) {
+	_, _, pool := newStore(t)
+	ids := makeKeys(t, pool)
+	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	meter := newMeter(pool, c)
+	for _, id := range ids {
+		meter.Count(id, true)
+		meter.Count(id, false)
+	}
+	release := blockUsage(t, pool, ids[len(ids)-1], c.now())
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- meter.Flush(ctx) }()
+	awaitWaiting(t, pool)
+	cancel()
+	if err := <-ended; err == nil {
+		t.Fatal("the flush did not wait: the test proves nothing")
+	}
+	if admitted, limited, _ := totals(t, pool); admitted == 0 || admitted >= manyKeys || limited != admitted {
+		t.Errorf("half-way %d and %d of %d are written", admitted, limited, manyKeys)
+	}
+	release()
+	meter.Count(ids[0], true)
+	flush(t, meter)
+	if admitted, limited, used := totals(t, pool); admitted != manyKeys+1 || limited != manyKeys || used != manyKeys {
+		t.Errorf("at last %d and %d of %d keys, want %d and %d of %d", admitted, limited, used, manyKeys+1, manyKeys, manyKeys)
+	}
+	if n := touched(t, pool); n != manyKeys {
+		t.Errorf("the last use of %d keys is noted, want %d", n, manyKeys)
+	}
+}
+
+// touched is how many keys have a last use.
+func touched(t *testing.T, pool *pgxpool.Pool) (n int64) {
+	t.Helper()
+	if err := pool.QueryRow(t.Context(), "SELECT count(last_used_at) FROM api_keys").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestAKeyThatIsBeingChangedDoesNotHoldUpUsage(t *testing.T) {
+	_, _, pool := newStore(t)
+	ids := makeKeys(t, pool)
+	meter := newMeter(pool, newClock(time.Now()))
+	release := block(t, pool, "SELECT FROM api_keys WHERE id = $1 FOR UPDATE", ids[0])
+	for range 2 {
+		for _, id := range ids {
+			meter.Count(id, true)
+		}
+		flush(t, meter)
+	}
+	if admitted, _, used := totals(t, pool); admitted != 2*manyKeys || used != manyKeys {
+		t.Errorf("%d requests of %d keys are written, want %d of %d", admitted, used, 2*manyKeys, manyKeys)
+	}
+	if n := touched(t, pool); n != manyKeys-1 {
+		t.Errorf("the last use of %d keys is noted, want all but the one", n)
+	}
+	release()
+	meter.Count(ids[0], true)
+	flush(t, meter)
+	if n := touched(t, pool); n != manyKeys {
+		t.Errorf("once the key is free the last use of %d keys is noted, want %d", n, manyKeys)
+	}
+}
+
+func TestALastUseOnlyMovesForward(t *testing.T) {
+	store, _, pool := newStore(t)
+	key := create(t, store, keys.NewKey{})
+	id := idOf(t, store, key)
+	late := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	c := newClock(late)
+	meter := newMeter(pool, c)
+	meter.Count(id, true)
+	flush(t, meter)
+	c.set(late.Add(-time.Minute)) // another pod's clock
+	meter.Count(id, true)
+	flush(t, meter)
+	summary, err := store.Get(t.Context(), key.Prefix)
+	if err != nil || summary.LastUsedAt == nil || !summary.LastUsedAt.Equal(late) {
+		t.Errorf("got %+v, %v, want last used at %v", summary, err, late)
+	}
+}
+
+func TestTheLastFlushWritesWhatTimeAllowsAndCountsTheRestAsLost(t *testing.T) {
+	_, _, pool := newStore(t)
+	ids := makeKeys(t, pool)
+	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	registry := prometheus.NewRegistry()
+	meter := keys.NewMeter(pool, keys.MeterConfig{Interval: time.Hour, Now: c.now, Registerer: registry})
+	for _, id := range ids {
+		meter.Count(id, true)
+	}
+	blockUsage(t, pool, ids[len(ids)-1], c.now())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := meter.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	admitted, _, _ := totals(t, pool)
+	if lost := int64(metric(t, registry, "examprep_key_usage_lost_total")); admitted == 0 || lost == 0 || admitted+lost != manyKeys {
+		t.Errorf("%d are written, %d lost, of %d", admitted, lost, manyKeys)
+	}
+}

@@ -1,12 +1,9 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
-	"time"
 
 	"examprep.dev/server/attempts"
 )
@@ -130,20 +127,4 @@ func appendQuestions(dst []byte, opening string, questions [][]byte) []byte {
 		dst = append(dst, question...)
 	}
 	return append(dst, ']')
-}
-
-// appendTime writes a date-time as encoding/json does: RFC 3339 with as many digits as there are.
-func appendTime(dst []byte, t time.Time) []byte {
-	return append(t.AppendFormat(append(dst, '"'), time.RFC3339Nano), '"')
-}
-
-// encode is json.Marshal without the escapes that only matter inside HTML.
-func encode(v any) ([]byte, error) {
-	var buffer bytes.Buffer
-	encoder := json.NewEncoder(&buffer)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(buffer.Bytes(), []byte{'\n'}), nil
 }

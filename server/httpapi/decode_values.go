@@ -1,15 +1,10 @@
 package httpapi
 
 import (
-	"context"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/uuid"
-
-	"examprep.dev/server/keys"
 )
 
 // timestamp reads an RFC 3339 time.
@@ -86,61 +81,4 @@ func optionalText(target **string, least, most int) valueReader {
 		*target = &value
 		return problem, err
 	}
-}
-
-// parseUUID takes the one form that the interface writes, in either case.
-func parseUUID(text string) (uuid.UUID, bool) {
-	if len(text) != len(uuid.Nil.String()) {
-		return uuid.Nil, false
-	}
-	id, err := uuid.Parse(text)
-	return id, err == nil
-}
-
-func queryUUID(name string, target *uuid.NullUUID) queryField {
-	return queryField{name, func(value string) string {
-		if target.UUID, target.Valid = parseUUID(value); !target.Valid {
-			return "must be a UUID"
-		}
-		return ""
-	}}
-}
-
-func queryKeyPrefix(name string, target *string) queryField {
-	return queryField{name, func(value string) string {
-		if !keys.IsPrefix(value) {
-			return "must be the prefix of a key"
-		}
-		*target = value
-		return ""
-	}}
-}
-
-func queryBoolean(name string, target *bool) queryField {
-	return queryField{name, func(value string) string {
-		if value != "true" && value != "false" {
-			return "must be true or false"
-		}
-		*target = value == "true"
-		return ""
-	}}
-}
-
-// pathValue decodes a parameter of the path, once. It is a copy; what cannot be decoded is empty and names nothing.
-func pathValue(r *request, name string) string {
-	segment, _ := r.http.UserValue(name).(string)
-	decoded, err := url.PathUnescape(segment)
-	if err != nil {
-		return ""
-	}
-	return strings.Clone(decoded)
-}
-
-// pathID reads an id of the path; what is no UUID names nothing.
-func pathID(ctx context.Context, r *request, name string) (uuid.UUID, error) {
-	id, isID := parseUUID(pathValue(r, name))
-	if !isID {
-		return uuid.Nil, notFound(ctx, r)
-	}
-	return id, nil
 }

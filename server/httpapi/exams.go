@@ -2,10 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"net/url"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"examprep.dev/server/catalog"
 )
@@ -38,6 +34,11 @@ func (s *Server) getExamStudyPath(_ context.Context, r *request) error {
 	return s.examDocument(r, s.catalog.StudyPath)
 }
 
+// listMockPapers sends the catalogue of an exam's papers, by year.
+func (s *Server) listMockPapers(_ context.Context, r *request) error {
+	return s.examDocument(r, s.catalog.Papers)
+}
+
 // examDocument sends one of an exam's finished documents.
 func (s *Server) examDocument(r *request, find func(examKey string) (catalog.Document, bool)) error {
 	key, err := examKey(r)
@@ -50,23 +51,4 @@ func (s *Server) examDocument(r *request, find func(examKey string) (catalog.Doc
 	}
 	s.writeDocument(r.http, document)
 	return nil
-}
-
-// examKey decodes the path parameter, once. What cannot be an exam's key (broken encoding, control characters) names no
-// exam: the specification knows 404 for these paths and no 400. The key is a copy: caches keep it.
-func examKey(r *request) (string, error) {
-	segment, _ := r.http.UserValue("exam_key").(string)
-	if strings.IndexByte(segment, '%') < 0 {
-		segment = strings.Clone(segment)
-	} else {
-		decoded, err := url.PathUnescape(segment)
-		if err != nil {
-			return "", examNotFound()
-		}
-		segment = decoded
-	}
-	if !utf8.ValidString(segment) || strings.ContainsFunc(segment, unicode.IsControl) {
-		return "", examNotFound()
-	}
-	return segment, nil
 }

@@ -6,6 +6,10 @@ import (
 	"net/url"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"examprep.dev/server/keys"
 )
 
 // A queryField is a known query parameter. read returns what is wrong with its value, or "".
@@ -80,6 +84,35 @@ func queryCountryCode(name string, target *string) queryField {
 			return "must be two letters (ISO 3166-1 alpha-2)"
 		}
 		*target = value
+		return ""
+	}}
+}
+
+func queryUUID(name string, target *uuid.NullUUID) queryField {
+	return queryField{name, func(value string) string {
+		if target.UUID, target.Valid = parseUUID(value); !target.Valid {
+			return "must be a UUID"
+		}
+		return ""
+	}}
+}
+
+func queryKeyPrefix(name string, target *string) queryField {
+	return queryField{name, func(value string) string {
+		if !keys.IsPrefix(value) {
+			return "must be the prefix of a key"
+		}
+		*target = value
+		return ""
+	}}
+}
+
+func queryBoolean(name string, target *bool) queryField {
+	return queryField{name, func(value string) string {
+		if value != "true" && value != "false" {
+			return "must be true or false"
+		}
+		*target = value == "true"
 		return ""
 	}}
 }

@@ -1,6 +1,10 @@
 package httpapi
 
 import (
+	"bytes"
+	"encoding/json"
+	"time"
+
 	"github.com/valyala/fasthttp"
 
 	"examprep.dev/server/catalog"
@@ -11,6 +15,24 @@ func writeJSON(ctx *fasthttp.RequestCtx, body []byte) {
 	ctx.Response.Header.SetContentTypeBytes(mediaTypeJSON)
 	ctx.Response.Header.SetCanonical(headerCacheControl, cacheNothing)
 	ctx.Response.SetBodyRaw(body)
+}
+
+// writeValue sends v as JSON.
+func writeValue(ctx *fasthttp.RequestCtx, status int, v any) error {
+	body, err := encode(v)
+	if err != nil {
+		return err
+	}
+	writeJSON(ctx, body)
+	ctx.SetStatusCode(status)
+	return nil
+}
+
+// redirect sends the browser to address, to be read there.
+func redirect(ctx *fasthttp.RequestCtx, address string) {
+	ctx.Response.Header.Set("Location", address)
+	ctx.Response.Header.SetCanonical(headerCacheControl, cacheNothing)
+	ctx.SetStatusCode(fasthttp.StatusSeeOther)
 }
 
 // writeDocument sends a finished document of the catalogue, as it lies in the snapshot.
@@ -50,4 +72,20 @@ func (s *Server) writeRepresentation(ctx *fasthttp.RequestCtx, sent representati
 	}
 	header.SetContentTypeBytes(sent.mediaType)
 	ctx.Response.SetBodyRaw(sent.body)
+}
+
+// encode is json.Marshal without the escapes that only matter inside HTML.
+func encode(v any) ([]byte, error) {
+	var buffer bytes.Buffer
+	encoder := json.NewEncoder(&buffer)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(buffer.Bytes(), []byte{'\n'}), nil
+}
+
+// appendTime writes a date-time as encoding/json does: RFC 3339 with as many digits as there are.
+func appendTime(dst []byte, t time.Time) []byte {
+	return append(t.AppendFormat(append(dst, '"'), time.RFC3339Nano), '"')
 }

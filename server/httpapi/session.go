@@ -200,20 +200,3 @@ func setCookie(ctx *fasthttp.RequestCtx, name, value string, lifetime time.Durat
 	}
 	ctx.Response.Header.SetCookie(cookie)
 }
-
-func redirect(ctx *fasthttp.RequestCtx, address string) {
-	ctx.Response.Header.Set("Location", address)
-	ctx.Response.Header.SetCanonical(headerCacheControl, cacheNothing)
-	ctx.SetStatusCode(fasthttp.StatusSeeOther)
-}
-
-// writeValue sends v as JSON.
-func writeValue(ctx *fasthttp.RequestCtx, status int, v any) error {
-	body, err := encode(v)
-	if err != nil {
-		return err
-	}
-	writeJSON(ctx, body)
-	ctx.SetStatusCode(status)
-	return nil
-}

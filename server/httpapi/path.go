@@ -1,0 +1,58 @@
+package httpapi
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+)
+
+// examKey decodes the path parameter, once. What cannot be an exam's key (broken encoding, control characters) names no
+// exam: the specification knows 404 for these paths and no 400. The key is a copy: caches keep it.
+func examKey(r *request) (string, error) {
+	segment, _ := r.http.UserValue("exam_key").(string)
+	if strings.IndexByte(segment, '%') < 0 {
+		segment = strings.Clone(segment)
+	} else {
+		decoded, err := url.PathUnescape(segment)
+		if err != nil {
+			return "", examNotFound()
+		}
+		segment = decoded
+	}
+	if !utf8.ValidString(segment) || strings.ContainsFunc(segment, unicode.IsControl) {
+		return "", examNotFound()
+	}
+	return segment, nil
+}
+
+// pathValue decodes a parameter of the path, once. It is a copy; what cannot be decoded is empty and names nothing.
+func pathValue(r *request, name string) string {
+	segment, _ := r.http.UserValue(name).(string)
+	decoded, err := url.PathUnescape(segment)
+	if err != nil {
+		return ""
+	}
+	return strings.Clone(decoded)
+}
+
+// pathID reads an id of the path; what is no UUID names nothing.
+func pathID(ctx context.Context, r *request, name string) (uuid.UUID, error) {
+	id, isID := parseUUID(pathValue(r, name))
+	if !isID {
+		return uuid.Nil, notFound(ctx, r)
+	}
+	return id, nil
+}
+
+// parseUUID takes the one form that the interface writes, in either case.
+func parseUUID(text string) (uuid.UUID, bool) {
+	if len(text) != len(uuid.Nil.String()) {
+		return uuid.Nil, false
+	}
+	id, err := uuid.Parse(text)
+	return id, err == nil
+}

@@ -49,11 +49,11 @@ func newAPI() *cobra.Command {
 	namespaceSecretFlag(cmd, &flags.namespaceSecret)
 	cmd.Flags().StringVar(&flags.listen, "listen", ":8080", "address of the HTTP interface")
 	cmd.Flags().StringSliceVar(&flags.trustedProxies, "trusted-proxies", nil,
-		"CIDR ranges of proxies whose X-Forwarded-For is believed")
+		"CIDR ranges of proxies whose X-Forwarded-For is believed; a load balancer that is not named has its connections held in a flood of bad keys, one that is named never")
 	cmd.Flags().DurationVar(&flags.drainDelay, "drain-delay", 0,
 		"how long to go on accepting after SIGTERM, while load balancers take note; part of the shutdown grace")
 	cmd.Flags().IntVar(&flags.mostOfAddress, "max-connections-per-address", 0,
-		"how many connections one client address may have, trusted proxies aside; 0: no limit, as behind a load balancer that is not trusted")
+		"how many connections one client address (IPv6: /64) may have, trusted proxies aside; one more is answered 503; 0: no limit, as behind a load balancer that is not trusted")
 	flags.registerSignIn(cmd)
 	return cmd
 }

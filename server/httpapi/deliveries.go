@@ -47,7 +47,7 @@ func (s *Server) testWebhook(ctx context.Context, r *request, session sessions.S
 	if err != nil {
 		return err
 	}
-	delivery, err := s.developer.Webhooks.Test(ctx, session.AccountID, id, time.Now())
+	delivery, err := s.developer.Webhooks.Test(ctx, session.AccountID, id, s.developer.now())
 	if err != nil {
 		return ofDeveloper(err)
 	}

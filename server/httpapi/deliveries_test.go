@@ -11,11 +11,13 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
+	"examprep.dev/server/keys"
 	"examprep.dev/server/redisurl/redistest"
 	"examprep.dev/server/webhooks"
 )
@@ -251,5 +253,22 @@ func TestAMovedWebhookShowsNothingOfItsFormerAccount(t *testing.T) {
 		if status, _, answer := ada.do(http.MethodGet, "/v1/developer/webhooks/"+hook, ""); status != http.StatusNotFound {
 			t.Errorf("ada sees %s: %d %v, want 404", hook, status, answer)
 		}
+	}
+}
+
+func TestATestEventIsOfTheTimeByTheDevelopersClock(t *testing.T) {
+	c := newUsageConsole(t, "sandbox", new(atomic.Pointer[keys.Meter]))
+	ada := c.signedIn("ada")
+	hook := textOf(ada.make("/v1/developer/webhooks", newHook), "id")
+	if status, _, answer := ada.do(http.MethodPost, "/v1/developer/webhooks/"+hook+"/test", ""); status != http.StatusAccepted {
+		t.Fatalf("%d %v", status, answer)
+	}
+	var created int64
+	if err := c.pool.QueryRow(t.Context(), `SELECT (convert_from(body, 'UTF8')::jsonb->>'created')::bigint
+		FROM webhook_events WHERE kind = $1`, string(webhooks.KindTest)).Scan(&created); err != nil {
+		t.Fatal(err)
+	}
+	if created != usageNow.Unix() {
+		t.Errorf("created at %v, want %v", time.Unix(created, 0).UTC(), usageNow)
 	}
 }

@@ -22,6 +22,9 @@ const (
 
 const oneDay = 24 * time.Hour
 
+// firstDay is the earliest that is answered for, 0001-01-01: before it years are 0 or negative.
+func firstDay() time.Time { return time.Time{} }
+
 // counts are sums of requests.
 type counts struct {
 	Requests    int64 `json:"requests"`
@@ -56,6 +59,10 @@ func (s *Server) getUsage(ctx context.Context, r *request, session sessions.Sess
 	found, err := s.developer.Keys.Usage(ctx, query)
 	if _, unknown := errors.AsType[*keys.UnknownKeyError](err); unknown {
 		return validationFailed(fieldError{"key_prefix", "must be the prefix of a key of the account"})
+	}
+	if much, tooMuch := errors.AsType[*keys.TooMuchUsageError](err); tooMuch {
+		return validationFailed(fieldError{"from", fmt.Sprintf(
+			"and to span more than %d counts of a key and a day; ask for fewer days, or for one key_prefix", much.Most)})
 	}
 	if err != nil {
 		return err
@@ -94,6 +101,9 @@ func decodeUsageQuery(raw []byte, now time.Time) (keys.UsageQuery, error) {
 		return query, err
 	}
 	query.From, query.To = to.AddDate(0, 0, 1-defaultUsageDays), to
+	if query.From.Before(firstDay()) {
+		query.From = firstDay()
+	}
 	if from != nil {
 		query.From = *from
 	}
@@ -113,8 +123,8 @@ func decodeUsageQuery(raw []byte, now time.Time) (keys.UsageQuery, error) {
 func queryDay(name string, take func(time.Time)) queryField {
 	return queryField{name, func(value string) string {
 		day, err := time.Parse(time.DateOnly, value)
-		if err != nil {
-			return "must be a day, as YYYY-MM-DD"
+		if err != nil || day.Before(firstDay()) {
+			return "must be a day from 0001-01-01 on, as YYYY-MM-DD"
 		}
 		take(day)
 		return ""

@@ -128,7 +128,7 @@ func TestUsageIsOrderedAndOfTheDaysAndKeysAskedFor(t *testing.T) {
 		"?from=1999-01-01&to=1999-01-31":              {"[]", "0/0/0"},
 		"?from=2028-03-01&to=2028-03-31&ignored=%zz":  {"[]", "0/0/0"},
 		"?from=9999-12-31&to=9999-12-31":              {"[]", "0/0/0"},
-		"?from=0000-01-01&to=0000-01-01":              {"[]", "0/0/0"},
+		"?from=0001-01-01&to=0001-01-31":              {"[]", "0/0/0"},
 		"?%66rom=2028%2D02%2D28&to=2028-02-28&x=from": {"[2028-02-28 first 7/0 2028-02-28 second 2/0]", "9/0/9"},
 	} {
 		status, answer := ada.usage(query)
@@ -155,6 +155,9 @@ func TestWhatIsAskedOfUsage(t *testing.T) {
 		{"to=%ff", "to"},
 		{"to=" + url.QueryEscape("2028-02-01 "), "to"},
 		{"to=-2028-02-01", "to"},
+		{"to=0000-01-10", "to"}, // the default of from would have a negative year
+		{"to=0000-12-31", "to"},
+		{"from=0000-12-31&to=0001-01-01", "from"},
 		{"from=2028-02-01&from=2028-02-01", "from"},
 		{"from=2028-02-02&to=2028-02-01", "from"},
 		{"from=2028-03-01", "from"},                                        // after today
@@ -179,5 +182,41 @@ func TestWhatIsAskedOfUsage(t *testing.T) {
 	}
 	if status, _ := c.open().usage(""); status != http.StatusUnauthorized {
 		t.Errorf("without a session: %d, want 401", status)
+	}
+}
+
+func TestNoDayBeforeTheFirstIsAnswered(t *testing.T) {
+	c := newUsageConsole(t, "production", new(atomic.Pointer[keys.Meter]))
+	status, answer := c.signedIn("ada").usage("?to=0001-01-10")
+	if from, to := textOf(answer, "from"), textOf(answer, "to"); status != http.StatusOK || from != "0001-01-01" || to != "0001-01-10" {
+		t.Errorf("%d, from %s to %s", status, from, to)
+	}
+}
+
+func TestMoreUsageThanOneAnswerHoldsIsRefused(t *testing.T) {
+	c := newUsageConsole(t, "production", new(atomic.Pointer[keys.Meter]))
+	ada := c.signedIn("ada")
+	prefix := textOf(ada.make("/v1/developer/keys", `{"name":"k"}`), "key_prefix")
+	const days = 10
+	if _, err := c.pool.Exec(t.Context(), `WITH many AS (INSERT INTO api_keys (id, account_id, family_id, prefix, hash, revoked_at)
+		SELECT gen_random_uuid(), $1::uuid, gen_random_uuid(), 'service_' || lpad(to_hex(i), 8, '0'), sha256(i::text::bytea), now()
+		FROM generate_series(1, $2) i RETURNING id, account_id)
+		INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited)
+		SELECT id, date '2028-02-01' + day, account_id, 1, 0 FROM many, generate_series(1, $3) day`,
+		c.account(ada), keys.MaxUsage/days, days); err != nil {
+		t.Fatal(err)
+	}
+	status, answer := ada.usage("")
+	if rows := len(listOf(answer, "usage")); status != http.StatusOK || rows != keys.MaxUsage {
+		t.Fatalf("as much as an answer holds: %d, %d rows", status, rows)
+	}
+	c.setUsage(prefix, "2028-02-29", 1, 0)
+	if status, answer = ada.usage(""); status != http.StatusBadRequest || answer["error"] != "validation_failed" || !names(answer, "from") {
+		t.Errorf("one row more: %d, %v", status, answer["errors"])
+	}
+	for _, fewer := range []string{"?from=2028-02-03", "?key_prefix=" + prefix} {
+		if status, _ := ada.usage(fewer); status != http.StatusOK {
+			t.Errorf("%s: %d", fewer, status)
+		}
 	}
 }

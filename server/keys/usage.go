@@ -12,6 +12,9 @@ import (
 	"examprep.dev/server/postgres/keysdb"
 )
 
+// MaxUsage is how many [DailyUsage] one call returns.
+const MaxUsage = 50_000
+
 // UsageQuery asks for an account's usage.
 type UsageQuery struct {
 	Account uuid.UUID
@@ -30,16 +33,20 @@ type DailyUsage struct {
 }
 
 // Usage returns the account's usage by day, then prefix, without the days on which a key was not used. What the API pods
-// counted in the last interval may be missing still. A prefix that is not the account's is an *UnknownKeyError.
+// counted in the last interval may be missing still. A prefix that is not the account's is an *UnknownKeyError, more than
+// [MaxUsage] a *TooMuchUsageError.
 func (s *Store) Usage(ctx context.Context, query UsageQuery) ([]DailyUsage, error) {
 	if query.KeyPrefix != "" {
 		return s.usageOfKey(ctx, query)
 	}
 	rows, err := s.queries.UsageOfAccount(ctx, keysdb.UsageOfAccountParams{
-		AccountID: query.Account, First: query.From, Last: query.To,
+		AccountID: query.Account, First: query.From, Last: query.To, Most: MaxUsage + 1,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read usage: %w", err)
+	}
+	if len(rows) > MaxUsage {
+		return nil, &TooMuchUsageError{Most: MaxUsage}
 	}
 	list := make([]DailyUsage, len(rows))
 	for i, row := range rows {

@@ -88,8 +88,10 @@ func (q *Queries) PruneUsageWriters(ctx context.Context, days int32) error {
 
 const usageOfAccount = `-- name: UsageOfAccount :many
 SELECT u.day, k.prefix, u.requests, u.rate_limited
-FROM key_usage u JOIN api_keys k ON k.id = u.key_id
-WHERE u.account_id = $1 AND u.day BETWEEN $2 AND $3
+FROM (SELECT a.key_id, a.day, a.requests, a.rate_limited FROM key_usage a
+      WHERE a.account_id = $1 AND a.day BETWEEN $2 AND $3
+      LIMIT $4::int) u
+JOIN api_keys k ON k.id = u.key_id
 ORDER BY u.day, k.prefix
 `
 
@@ -97,6 +99,7 @@ type UsageOfAccountParams struct {
 	AccountID uuid.UUID
 	First     time.Time
 	Last      time.Time
+	Most      int32
 }
 
 type UsageOfAccountRow struct {
@@ -106,8 +109,14 @@ type UsageOfAccountRow struct {
 	RateLimited int64
 }
 
+// Of more rows than most any are returned: who gets that many may ask for most and one, and use none of them.
 func (q *Queries) UsageOfAccount(ctx context.Context, arg UsageOfAccountParams) ([]UsageOfAccountRow, error) {
-	rows, err := q.db.Query(ctx, usageOfAccount, arg.AccountID, arg.First, arg.Last)
+	rows, err := q.db.Query(ctx, usageOfAccount,
+		arg.AccountID,
+		arg.First,
+		arg.Last,
+		arg.Most,
+	)
 	if err != nil {
 		return nil, err
 	}

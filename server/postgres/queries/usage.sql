@@ -27,9 +27,12 @@ DELETE FROM key_usage_writers WHERE id IN (
     FOR UPDATE SKIP LOCKED);
 
 -- name: UsageOfAccount :many
+-- Of more rows than most any are returned: who gets that many may ask for most and one, and use none of them.
 SELECT u.day, k.prefix, u.requests, u.rate_limited
-FROM key_usage u JOIN api_keys k ON k.id = u.key_id
-WHERE u.account_id = @account_id AND u.day BETWEEN @first AND @last
+FROM (SELECT a.key_id, a.day, a.requests, a.rate_limited FROM key_usage a
+      WHERE a.account_id = @account_id AND a.day BETWEEN @first AND @last
+      LIMIT @most::int) u
+JOIN api_keys k ON k.id = u.key_id
 ORDER BY u.day, k.prefix;
 
 -- name: KeyOfAccount :one

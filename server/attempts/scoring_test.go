@@ -113,6 +113,18 @@ func TestScaledIsTheHighestRowReached(t *testing.T) {
 	}
 }
 
+func TestTheLabelIsThatOfTheFirstBandThatHoldsTheValue(t *testing.T) {
+	bands := []catalog.Band{{Label: "high", Min: 300, Max: 400}, {Label: "middle", Min: 200, Max: 300}, {Label: "low", Min: 0, Max: 150}}
+	for value, want := range map[float64]*string{
+		-1: nil, 0: new("low"), 150: new("low"), 175: nil, 200: new("middle"), 300: new("high"), 400: new("high"), 401: nil,
+	} {
+		scaled := scale(catalog.Scoring{Conversion: []catalog.Conversion{{Scaled: value}}, Bands: bands}, 0)
+		if got := toJSON(t, scaled.Label); got != toJSON(t, want) {
+			t.Errorf("%v: got %s, want %s", value, got, toJSON(t, want))
+		}
+	}
+}
+
 func TestFeedbackOfAQuestion(t *testing.T) {
 	key := everyKind()
 	got := newSheet(&key).grade([]string{"A", "ACD", "", "photo synthesis", "B", "an essay"})
@@ -131,6 +143,22 @@ func TestFeedbackOfAQuestion(t *testing.T) {
 	want := `[{"name":null,"raw_score":2,"max_score":6,"percentage":33.33},{"name":"Two","raw_score":6,"max_score":9,"percentage":66.67}]`
 	if have := toJSON(t, got.Sections); have != want {
 		t.Errorf("sections:\n got %s\nwant %s", have, want)
+	}
+}
+
+func TestTheKeysTextIsFoldedAsAnswersAre(t *testing.T) {
+	for key, given := range map[string]string{
+		"Photo  Synthesis": "photo synthesis", " photo\u00a0synthesis\t": "Photo Synthesis", "photo synthesis": "PHOTO\n SYNTHESIS",
+		"Straße": "STRASSE", "strasse": "straße", "cr\u00e8me": "CRE\u0300ME", "cre\u0300me": "cr\u00e8me",
+	} {
+		q := catalog.QuestionKey{Answer: catalog.Answer{Kind: catalog.AnswerText, Text: key}}
+		answer, problem := normalise(q, given)
+		if problem != nil || !right(q, answer) {
+			t.Errorf("%q is not right where the key is %q: %v", given, key, problem)
+		}
+		if right(q, answer+"s") {
+			t.Errorf("%q with an s is right where the key is %q", given, key)
+		}
 	}
 }
 

@@ -163,6 +163,12 @@ func TestASignInCanBeCompletedOnce(t *testing.T) {
 	if _, err := f.signIn.Complete(t.Context(), cookie, callback(back)); err != nil {
 		t.Fatal(err)
 	}
+	// The provider would refuse the code as well: it is the ceremony that must be gone.
+	names, err := f.redis.Keys(t.Context(), f.prefix+"sign-in:*").Result()
+	must(t, err)
+	if len(names) != 0 {
+		t.Errorf("Redis still holds %v", names)
+	}
 	_, err = f.signIn.Complete(t.Context(), cookie, callback(back))
 	if _, ok := errors.AsType[*sessions.RefusedError](err); !ok {
 		t.Fatalf("replay: got %v, want a RefusedError", err)

@@ -96,7 +96,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 		return &usageError{err}
 	}
 	defer func() { _ = gateClient.Close() }()
-	sessionClient, err := redisurl.Open(flags.redisURL, nil)
+	sessionClient, err := redisurl.Open(flags.redisURL, sessions.ClientOptions)
 	if err != nil {
 		return &usageError{err}
 	}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -26,6 +27,17 @@ func (f *apiFlags) registerSignIn(cmd *cobra.Command) {
 	set.DurationVar(&f.sessionLifetime, "session-lifetime", 12*time.Hour, "a session ends so long after its beginning")
 }
 
+// checkSessionTimes refuses times that no session could be used for: cookies count whole seconds.
+func checkSessionTimes(idle, lifetime time.Duration) error {
+	switch {
+	case idle < time.Second:
+		return &usageError{fmt.Errorf("--session-idle: %s is less than a second", idle)}
+	case lifetime < idle:
+		return &usageError{fmt.Errorf("--session-lifetime: %s is less than --session-idle, %s", lifetime, idle)}
+	}
+	return nil
+}
+
 // newDeveloper wires the developer endpoints; nil without a provider.
 func newDeveloper(p *process, flags *apiFlags, client redis.UniversalClient, gates *gate.Gate) (*httpapi.Developer, error) {
 	if flags.provider.Issuer == "" {
@@ -37,6 +49,9 @@ func newDeveloper(p *process, flags *apiFlags, client redis.UniversalClient, gat
 		if err := require(flag, value); err != nil {
 			return nil, err
 		}
+	}
+	if err := checkSessionTimes(flags.sessionIdle, flags.sessionLifetime); err != nil {
+		return nil, err
 	}
 	keyring, err := parseKeyring(flags.encryptionKeys)
 	if err != nil {

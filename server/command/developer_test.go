@@ -1,0 +1,38 @@
+package command
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSessionTimesThatNoSessionCouldBeUsedForAreRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		idle, lifetime time.Duration
+		mistake        string // the flag; "" where there is none
+	}{
+		"usual":                {2 * time.Hour, 12 * time.Hour, ""},
+		"the least":            {time.Second, time.Second, ""},
+		"no idle time":         {0, time.Hour, "--session-idle"},
+		"negative idle time":   {-1, time.Hour, "--session-idle"},
+		"less than a second":   {time.Second - 1, time.Hour, "--session-idle"},
+		"no lifetime":          {time.Hour, 0, "--session-lifetime"},
+		"lifetime below idle":  {time.Hour, time.Hour - 1, "--session-lifetime"},
+		"a lifetime below all": {time.Second, -time.Second, "--session-lifetime"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			flags := &apiFlags{sessionIdle: c.idle, sessionLifetime: c.lifetime}
+			flags.provider.Issuer, flags.provider.ClientID, flags.provider.RedirectURL = "https://issuer.example", "c", "https://api.example"
+			flags.encryptionKeys = "not a keyring" // the next setting that is looked at
+			_, err := newDeveloper(nil, flags, nil, nil)
+			var usage *usageError
+			if !errors.As(err, &usage) {
+				t.Fatalf("got %v, want a usageError", err)
+			}
+			if named := strings.HasPrefix(err.Error(), "--session-"); named != (c.mistake != "") || !strings.HasPrefix(err.Error(), c.mistake) {
+				t.Errorf("got %q, want %q named", err, c.mistake)
+			}
+		})
+	}
+}

@@ -31,12 +31,15 @@ func Away(err error) bool {
 	}
 }
 
+// lockNotAvailable is the SQLSTATE of a wait for a lock that took too long.
+const lockNotAvailable = "55P03"
+
 // serverTrouble knows the SQLSTATEs of a server in trouble: connection exceptions (08), insufficient resources (53) and
 // operator intervention (57, a shutdown or a cancelled statement); a server that became a standby; and a transaction
 // that lost against another one.
 func serverTrouble(sqlState string) bool {
 	switch sqlState {
-	case "25006" /* read only */, "40001" /* serialization */, "40P01" /* deadlock */, "55P03" /* lock not available */ :
+	case "25006" /* read only */, "40001" /* serialization */, "40P01" /* deadlock */, lockNotAvailable:
 		return true
 	}
 	return strings.HasPrefix(sqlState, "08") || strings.HasPrefix(sqlState, "53") || strings.HasPrefix(sqlState, "57")

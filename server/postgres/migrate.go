@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
@@ -42,20 +44,51 @@ func (e *EnvironmentError) Error() string {
 	return fmt.Sprintf("this process runs as %s, the database belongs to %s", e.Process, e.Database)
 }
 
+const (
+	// lockTimeout bounds how long a transactional migration waits for a table's lock: whoever uses the table meanwhile
+	// waits behind it.
+	lockTimeout = 2 * time.Second
+	// lockTries is how often a migration whose wait for a lock was over is tried, lockPause apart.
+	lockTries = 60
+	lockPause = time.Second
+)
+
 // Migrate applies what is missing, forward only, and stamps env. It is safe to run twice and from several pods at once:
-// a session lock lets one work while the others wait.
+// a session lock lets one work while the others wait. A migration gives way to who holds the lock of a table that it
+// needs, and is tried again for some minutes; it also can be run again after any failure.
 func Migrate(ctx context.Context, url string, env Environment) error {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
 		return &URLError{err}
 	}
-	db := stdlib.OpenDB(*cfg)
+	for try := 1; ; try++ {
+		err = migrateOnce(ctx, cfg, env)
+		var refusal *pgconn.PgError
+		if !errors.As(err, &refusal) || refusal.Code != lockNotAvailable || try == lockTries {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(lockPause):
+		}
+	}
+}
+
+// migrateOnce migrates over connections of its own: settings that a migration left behind end with them.
+func migrateOnce(ctx context.Context, cfg *pgx.ConnConfig, env Environment) error {
+	db := stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, fmt.Sprintf("SET lock_timeout = %d", lockTimeout.Milliseconds()))
+		return err
+	}))
 	defer func() { _ = db.Close() }()
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return fmt.Errorf("embedded migrations: %w", err)
 	}
-	locker, err := lock.NewPostgresSessionLocker()
+	// It asks once a second, and never waits inside the server: what CREATE INDEX CONCURRENTLY waits for are the
+	// transactions of others, and a waiting one would be among them.
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
 	if err != nil {
 		return fmt.Errorf("migration lock: %w", err)
 	}

@@ -36,13 +36,30 @@ func New(t testing.TB) *pgxpool.Pool {
 // URL returns the address of a fresh, migrated sandbox database, dropped when the test ends.
 func URL(t testing.TB) string {
 	t.Helper()
+	server := serverURL(t)
+	return create(t, server, " TEMPLATE "+ensureTemplate(t, server))
+}
+
+// Empty returns the address of a fresh database that nobody has migrated, dropped when the test ends.
+func Empty(t testing.TB) string {
+	t.Helper()
+	return create(t, serverURL(t), "")
+}
+
+func serverURL(t testing.TB) string {
+	t.Helper()
 	server := os.Getenv(ServerVariable)
 	if server == "" {
 		t.Fatalf("%s is not set: run the tests by `make test` (PKG=./server/... for a part of them)", ServerVariable)
 	}
+	return server
+}
+
+// create makes a database, with more of the statement, and returns its address.
+func create(t testing.TB, server, more string) string {
+	t.Helper()
 	name := "test_" + strings.ReplaceAll(uuid.NewString(), "-", "")
-	template := ensureTemplate(t, server)
-	exec(t, server, fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s", name, template))
+	exec(t, server, "CREATE DATABASE "+name+more)
 	t.Cleanup(func() { exec(t, server, fmt.Sprintf("DROP DATABASE IF EXISTS %s WITH (FORCE)", name)) })
 	return withDatabase(t, server, name)
 }

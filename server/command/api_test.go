@@ -5,10 +5,15 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"examprep.dev/server/postgres"
 )
 
 // apiPod is `examprep api` on an installation, on ports of its own.
@@ -90,5 +95,22 @@ func TestAnAPIPodWritesDownTheUseOfKeysWhenItStops(t *testing.T) {
 	}
 	if counted != requests || !used {
 		t.Errorf("%d requests counted of %d, last use noted: %v", counted, requests, used)
+	}
+}
+
+// TestAProcessRefusesASchemaThatIsTooOld starts each on a database whose last migration is missing.
+func TestAProcessRefusesASchemaThatIsTooOld(t *testing.T) {
+	i := newInstallation(t)
+	if _, err := i.pool.Exec(t.Context(), "DELETE FROM goose_db_version WHERE version_id = (SELECT max(version_id) FROM goose_db_version)"); err != nil {
+		t.Fatal(err)
+	}
+	for _, process := range []string{"api", "worker", "operator"} {
+		root := newRoot()
+		root.SetArgs(append([]string{process, "--environment", "sandbox"}, i.flags...))
+		root.SetErr(io.Discard)
+		err := root.ExecuteContext(t.Context())
+		if _, outdated := errors.AsType[*postgres.SchemaError](err); !outdated || !strings.Contains(err.Error(), "examprep migrate") {
+			t.Errorf("%s: got %v, want a SchemaError that says what to do", process, err)
+		}
 	}
 }

@@ -92,19 +92,21 @@ func (p *process) servers(ready telemetry.Ready, more ...prometheus.Gatherer) []
 const databaseRetry = time.Second
 
 // openDatabase waits until the database answers, so that pods and their database may start in any order. A database of
-// the other environment, or one that was never migrated, ends the wait: only a person can mend that.
+// the other environment, or one that was never migrated or not for this version, ends the wait: only a person can mend
+// that.
 func openDatabase(ctx context.Context, url string, env postgres.Environment, logger *slog.Logger) (*pgxpool.Pool, error) {
 	for {
 		pool, err := postgres.Open(ctx, url)
 		if err == nil {
-			if err = postgres.CheckEnvironment(ctx, pool, env); err == nil {
+			if err = checkDatabase(ctx, pool, env); err == nil {
 				return pool, nil
 			}
 			pool.Close()
 		}
 		var mismatch *postgres.EnvironmentError
+		var outdated *postgres.SchemaError
 		var malformed *postgres.URLError
-		if errors.As(err, &mismatch) || errors.As(err, &malformed) {
+		if errors.As(err, &mismatch) || errors.As(err, &outdated) || errors.As(err, &malformed) {
 			return nil, err
 		}
 		logger.Warn("waiting for the database", "error", err)
@@ -114,6 +116,13 @@ func openDatabase(ctx context.Context, url string, env postgres.Environment, log
 		case <-time.After(databaseRetry):
 		}
 	}
+}
+
+func checkDatabase(ctx context.Context, pool *pgxpool.Pool, env postgres.Environment) error {
+	if err := postgres.CheckEnvironment(ctx, pool, env); err != nil {
+		return err
+	}
+	return postgres.CheckSchema(ctx, pool)
 }
 
 // redisLog takes what go-redis would print by itself: failed dials and the like, which its callers report already.

@@ -3,7 +3,9 @@ package audit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 
@@ -118,18 +120,96 @@ func TestRecordsCannotBeChanged(t *testing.T) {
 	}
 }
 
-func TestAnAdministratorPrunesOnPurpose(t *testing.T) {
+// recipe is the SQL of the package comment from one line to another.
+func recipe(t *testing.T, from, to string) string {
+	t.Helper()
+	text, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, begins := strings.Cut(string(text), "//\t"+from)
+	between, _, ends := strings.Cut(rest, to+"\n")
+	if !begins || !ends {
+		t.Fatalf("the package comment has no %s … %s", from, to)
+	}
+	return from + strings.ReplaceAll(between, "//\t", "") + to
+}
+
+func TestAnOwnerPrunesOnPurpose(t *testing.T) {
 	pool := postgrestest.New(t)
 	record(audit.WithActor(t.Context(), actor()), t, pool)
-	_, err := pool.Exec(t.Context(), `BEGIN;
-		ALTER TABLE audit_log DISABLE TRIGGER audit_log_append_only;
-		DELETE FROM audit_log WHERE at < now() + interval '1 second';
-		ALTER TABLE audit_log ENABLE ALWAYS TRIGGER audit_log_append_only;
-		COMMIT;`, pgx.QueryExecModeSimpleProtocol)
-	if err != nil || count(t, pool) != 0 {
-		t.Fatalf("as the package comment says: %d left, %v", count(t, pool), err)
+	const old, slice = 5001, 5000
+	if _, err := pool.Exec(t.Context(), `INSERT INTO audit_log (id, at, account_id, actor_kind, actor, action, target, request_id)
+		SELECT gen_random_uuid(), now() - interval '8 years', gen_random_uuid(), 'developer', 'ada', 'key.revoke', '', ''
+		FROM generate_series(1, $1)`, old); err != nil {
+		t.Fatal(err)
+	}
+	prune := recipe(t, "BEGIN;", "COMMIT;")
+	for _, left := range []int{1 + old - slice, 1, 1} {
+		if _, err := pool.Exec(t.Context(), prune, pgx.QueryExecModeSimpleProtocol); err != nil || count(t, pool) != left {
+			t.Fatalf("as the package comment says: %d left, want %d, %v", count(t, pool), left, err)
+		}
 	}
 	if _, err := pool.Exec(t.Context(), "DELETE FROM audit_log"); err == nil {
 		t.Error("after that, records can be deleted")
+	}
+}
+
+func TestWhoPrunesWaitsForNobodyLong(t *testing.T) {
+	pool := postgrestest.New(t)
+	action, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = action.Rollback(context.WithoutCancel(t.Context())) }()
+	if err := audit.Record(audit.WithActor(t.Context(), actor()), action, audit.Entry{Account: uuid.New(), Action: audit.KeyRevoke}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = pool.Exec(t.Context(), recipe(t, "BEGIN;", "COMMIT;"), pgx.QueryExecModeSimpleProtocol)
+	var refusal *pgconn.PgError
+	if !errors.As(err, &refusal) || refusal.Code != "55P03" {
+		t.Errorf("got %v, want that the lock was not available", err)
+	}
+}
+
+// TestARoleThatOwnsNothingOnlyAppends follows the package comment with a role for the processes.
+func TestARoleThatOwnsNothingOnlyAppends(t *testing.T) {
+	pool := postgrestest.New(t)
+	role := "app_" + strings.ReplaceAll(uuid.NewString(), "-", "")
+	grants := strings.ReplaceAll(recipe(t, "GRANT", "REVOKE UPDATE, DELETE ON audit_log FROM examprep_app;"), "examprep_app", role)
+	if _, err := pool.Exec(t.Context(), "CREATE ROLE "+role+";"+grants, pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := pool.Exec(context.WithoutCancel(t.Context()), fmt.Sprintf("DROP OWNED BY %s; DROP ROLE %s", role, role), pgx.QueryExecModeSimpleProtocol); err != nil {
+			t.Error(err)
+		}
+	})
+	as := func(do func(context.Context, pgx.Tx) error) error {
+		ctx := audit.WithActor(t.Context(), actor())
+		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, "SET LOCAL ROLE "+role); err != nil {
+				t.Fatal(err)
+			}
+			return do(ctx, tx)
+		})
+	}
+	if err := as(func(ctx context.Context, tx pgx.Tx) error {
+		return audit.Record(ctx, tx, audit.Entry{Account: uuid.New(), Action: audit.KeyRevoke})
+	}); err != nil || count(t, pool) != 1 {
+		t.Errorf("%d records, %v", count(t, pool), err)
+	}
+	for _, statement := range []string{
+		"ALTER TABLE audit_log DISABLE TRIGGER audit_log_append_only",
+		"DROP TABLE audit_log",
+		"DELETE FROM audit_log",
+		"UPDATE audit_log SET actor = 'nobody'",
+		"TRUNCATE audit_log",
+	} {
+		err := as(func(ctx context.Context, tx pgx.Tx) error { _, err := tx.Exec(ctx, statement); return err })
+		var refusal *pgconn.PgError
+		if !errors.As(err, &refusal) || strings.Contains(refusal.Message, "append-only") {
+			t.Errorf("%s: got %v, want that the role may not", statement, err)
+		}
 	}
 }

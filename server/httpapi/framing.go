@@ -9,7 +9,8 @@ import (
 
 // refuseAmbiguous refuses what fasthttp reads in one way and somebody in front of it may have read in another (RFC 9112
 // §2.2, §3.2, §5, §6): a body with two lengths or of an unknown coding, a bare line feed, a folded line, a target of
-// another form. Its connection ends, so nothing is smuggled in behind it.
+// another form. Its connection ends, so nothing is smuggled in behind it. So does the connection of every request in
+// chunks: fasthttp ends their trailer at a bare line feed too, and shows nobody how it was written.
 func (s *Server) refuseAmbiguous(_ *route, next handler) handler {
 	return func(ctx context.Context, r *request) error {
 		problem, closes := readFraming(&r.http.Request.Header)
@@ -29,8 +30,8 @@ func badRequest(detail string) *apiError {
 	return &apiError{status: fasthttp.StatusBadRequest, code: codeBadRequest, detail: detail}
 }
 
-// readFraming says what is ambiguous about a request, "" for nothing, and whether its sender wants the connection closed:
-// fasthttp understands that in small letters only.
+// readFraming says what is ambiguous about a request, "" for nothing, and whether its connection ends with it: because
+// it came in chunks, or because its sender wants so, which fasthttp understands in small letters only.
 func readFraming(header *fasthttp.RequestHeader) (problem string, closes bool) {
 	target := header.RequestURI()
 	switch protocol := header.Protocol(); {
@@ -77,7 +78,7 @@ func readLines(lines []byte) (problem string, closes bool) {
 	if length && coding {
 		return "Content-Length and Transfer-Encoding exclude each other.", true
 	}
-	return "", closes
+	return "", closes || coding
 }
 
 // isField reports whether a header line is of the field name.

@@ -35,6 +35,8 @@ const (
 	// mine are the headers of an honest client; KEY is its key.
 	mine     = "Host: x\r\nX-Request-Id: mine\r\nAuthorization: Bearer KEY\r\nContent-Type: application/json\r\n"
 	openBody = `{"paper_id":"` + testPaper + `"}`
+	// smuggled is what is a request to us, and may be the rest of a body to somebody in front.
+	smuggled = listLine + "Host: x\r\nX-Request-Id: smuggled\r\n\r\n"
 )
 
 // chunked is a body of one chunk.
@@ -176,13 +178,15 @@ func hostileBodies() []hostileRequest {
 		cut("chunks cut off in a size", chunks, "5"), cut("chunks cut off in a chunk", chunks, "5\r\n{"), cut("chunks cut off between two", chunks, chunked(openBody)[:len(chunked(openBody))-5]),
 		cut("chunks cut off in the trailer", chunks, "2\r\n{}\r\n0\r\n"),
 
-		kept("a length with zeros", "Content-Length: 0000000000000"+strconv.Itoa(len(openBody)), openBody, 200, ""), kept("chunks in capitals", "TRANSFER-ENCODING: CHUNKED", chunked(openBody), 200, ""),
-		kept("an extension of a chunk", chunks, strings.Replace(chunked(openBody), "\r\n", ";a=\"b\"\r\n", 1), 200, ""), kept("a trailer", chunks, strings.Replace(chunked(openBody), "\r\n0\r\n", "\r\n0\r\nx-checksum: 1\r\n", 1), 200, ""),
-		kept("no body", "Content-Length: 0", "", 400, "invalid_json"), kept("no length", "A: b", "", 400, "invalid_json"), kept("no chunks", chunks, "0\r\n\r\n", 400, "invalid_json"),
+		kept("a length with zeros", "Content-Length: 0000000000000"+strconv.Itoa(len(openBody)), openBody, 200, ""), framed("chunks in capitals", "TRANSFER-ENCODING: CHUNKED", chunked(openBody), 200, ""),
+		framed("an extension of a chunk", chunks, strings.Replace(chunked(openBody), "\r\n", ";a=\"b\"\r\n", 1), 200, ""), framed("a trailer", chunks, strings.Replace(chunked(openBody), "\r\n0\r\n", "\r\n0\r\nx-checksum: 1\r\n", 1), 200, ""),
+		kept("no body", "Content-Length: 0", "", 400, "invalid_json"), kept("no length", "A: b", "", 400, "invalid_json"), framed("no chunks", chunks, "0\r\n\r\n", 400, "invalid_json"),
+		framed("a trailer that ends in a bare line feed", chunks, strings.Replace(chunked(openBody), "\r\n0\r\n\r\n", "\r\n0\r\n\n", 1)+smuggled, 200, ""),
+		framed("a trailer's line that ends in a bare line feed", chunks, strings.Replace(chunked(openBody), "\r\n0\r\n", "\r\n0\r\nfoo: bar\n", 1)+smuggled, 200, ""),
 		{name: "a body on a GET", sent: listLine + mine + withLength(openBody), status: 200, keeps: true},
 		{name: "a body on a 404", sent: "POST /nowhere HTTP/1.1\r\n" + mine + withLength(openBody), status: 404, code: "not_found", keeps: true},
 		{name: "a body without a key", sent: openLine + "Host: x\r\nX-Request-Id: mine\r\n" + withLength(openBody), status: 401, code: "unauthorized", keeps: true},
-		{name: "chunks without a key", sent: openLine + "Host: x\r\nX-Request-Id: mine\r\n" + chunks + "\r\n\r\n" + chunked(openBody), status: 401, code: "unauthorized", keeps: true},
+		{name: "chunks without a key", sent: openLine + "Host: x\r\nX-Request-Id: mine\r\n" + chunks + "\r\n\r\n" + chunked(openBody), status: 401, code: "unauthorized"},
 		{name: "a long body without a key", sent: openLine + "Host: x\r\nX-Request-Id: mine\r\n" + withLength(strings.Repeat(" ", 70_000)), status: 401, code: "unauthorized"},
 		{name: "long chunks without a key", sent: openLine + "Host: x\r\nX-Request-Id: mine\r\n" + chunks + "\r\n\r\n" + strings.Repeat("fff\r\n"+strings.Repeat(" ", 4095)+"\r\n", 20), status: 401, code: "unauthorized"},
 	}

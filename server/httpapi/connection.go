@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -22,15 +23,14 @@ const (
 	// nothing more to say, and take little of the pace that all share (pacing.go).
 	lingerStart = 2 << 10
 	lingerStep  = 64 << 10
-	// keptHead bounds the copy of a request's beginning that an idle connection keeps room for.
-	keptHead = 1 << 10
 )
 
 // conn is a connection that knows whether a request is in hand, and how it began.
 type conn struct {
 	net.Conn
 	listener *listener
-	busy     atomic.Bool
+	// busy says that a request is in hand, if only its first byte. A connection is not busy before that.
+	busy atomic.Bool
 	// refused is set when the client may still be sending what nobody will read.
 	refused atomic.Bool
 	// surplus says that it is one connection too many; it never changes.
@@ -40,65 +40,116 @@ type conn struct {
 
 	// What follows belongs to the goroutine that serves the connection.
 
-	// head is what was read since the last request's end, up to listener.headBytes. fasthttp forgets the headers of a
-	// request that it cannot read; their copy still says whose it was.
-	head []byte
+	// head is what was read since the last request's end, up to listener.headBytes, until the request is heard; nil for
+	// nothing. fasthttp forgets the headers of a request that it cannot read; their copy still says whose it was.
+	head *[]byte
+	// heard says that head is needed no more.
+	heard bool
 	// headless says that head is not the beginning of the request in hand: that came along with the one before.
 	headless bool
 	// served says that a request was answered on this connection.
 	served bool
-	// ended says that nothing more can be read.
-	ended bool
+	// failure is why nothing more can be read.
+	failure error
 	// read is how many bytes came since the last request's end.
 	read int
 }
 
-// errReadEnough is a request that has no end: a body within its bounds, but in chunks that consist of their frames.
-var errReadEnough = errors.New("the request is larger than any")
+var (
+	// errReadEnough is a request that has no end: a body within its bounds, but in chunks that consist of their frames.
+	errReadEnough = errors.New("the request is larger than any")
+	// errNotHere is the rest of a body that nobody waits for.
+	errNotHere = errors.New("the rest of the request body has not come")
+)
 
-// trackState is fasthttp's ConnState hook.
+// trackState is fasthttp's ConnState hook. fasthttp calls a new connection active before it has said anything; then it
+// becomes busy with its first byte.
 func trackState(c net.Conn, state fasthttp.ConnState) {
 	own, ok := c.(*conn)
 	if !ok {
 		return
 	}
-	own.busy.Store(state == fasthttp.StateActive)
-	if state == fasthttp.StateActive {
-		own.headless = own.served && len(own.head) == 0
-	}
-	if state == fasthttp.StateIdle {
-		own.served, own.read = true, 0
-		if own.head = own.head[:0]; cap(own.head) > keptHead {
-			own.head = nil
+	switch state {
+	case fasthttp.StateActive:
+		if own.served { // the request may have come along with the one before, unread by Read
+			own.busy.Store(true)
+			own.headless = own.head == nil
 		}
+	case fasthttp.StateIdle:
+		own.busy.Store(false)
+		own.served, own.heard, own.read = true, false, 0
+		own.dropHead()
 	}
 }
 
-// Read is net.Conn's; it keeps the beginning of a request, and ends with errReadEnough when that has no end.
+// Read is net.Conn's; it keeps the beginning of a request, and ends with errReadEnough when that has no end. Of a
+// connection that never said anything the time-out is its end: there is nothing to answer.
 func (c *conn) Read(p []byte) (int, error) {
-	if c.read > c.listener.mostRead {
-		return 0, errReadEnough
+	if c.failure == nil && c.read > c.listener.mostRead {
+		c.failure = errReadEnough
+	}
+	if c.failure != nil {
+		return 0, c.failure
 	}
 	n, err := c.Conn.Read(p)
+	if n > 0 && !c.busy.Load() {
+		c.begin()
+	}
 	c.read += n
 	if err != nil {
-		c.ended = true
+		if !c.served && c.read == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+			err = io.EOF
+		}
+		c.failure = err
 	}
-	if room := c.listener.headBytes - len(c.head); room > 0 {
-		c.head = append(c.head, p[:min(n, room)]...)
+	if !c.heard && n > 0 {
+		c.keepHead(p[:n])
 	}
 	return n, err
+}
+
+// begin notes the first byte of a request. fasthttp has set the time limit of a connection's first request before that,
+// and a server that stops may have shortened it since.
+func (c *conn) begin() {
+	c.busy.Store(true)
+	if limit := c.listener.readTimeout; limit > 0 && !c.served && !c.surplus {
+		_ = c.SetReadDeadline(time.Now().Add(limit))
+	}
+}
+
+func (c *conn) keepHead(read []byte) {
+	if c.head == nil {
+		c.head = c.listener.takeHead()
+	}
+	room := c.listener.headBytes - len(*c.head)
+	*c.head = append(*c.head, read[:min(len(read), max(room, 0))]...)
+}
+
+// dropHead gives the head's buffer to other connections.
+func (c *conn) dropHead() {
+	if c.head != nil {
+		c.listener.giveHead(c.head)
+		c.head = nil
+	}
+}
+
+// beginning is head, nil for nothing.
+func (c *conn) beginning() []byte {
+	if c.head == nil {
+		return nil
+	}
+	return *c.head
 }
 
 // turnAway answers one connection too many. It hears the request's headers first, for a moment: they may bear an id.
 func (c *conn) turnAway() {
 	if c.SetDeadline(time.Now().Add(refusalTime)) == nil {
 		var buffer [1 << 10]byte
-		for !c.ended && len(c.head) < c.listener.headBytes && !bytes.Contains(c.head, headEnd) {
+		for c.failure == nil && len(c.beginning()) < c.listener.headBytes && !bytes.Contains(c.beginning(), headEnd) {
 			_, _ = c.Read(buffer[:])
 		}
 		_ = c.SetWriteDeadline(time.Now().Add(refusalTime))
-		_, _ = c.Write(c.listener.refuse(requestIDLine(c.head)))
+		_, _ = c.Write(c.listener.refuse(requestIDLine(c.beginning())))
 	}
 	_ = c.Close()
 }
@@ -106,10 +157,35 @@ func (c *conn) turnAway() {
 // headEnd ends a request's headers.
 var headEnd = []byte("\r\n\r\n")
 
-// connectionEnded reports whether nothing more can be read of the request's connection.
-func connectionEnded(ctx *fasthttp.RequestCtx) bool {
+// readFailure is why nothing more can be read of the request's connection; nil: it can.
+func readFailure(ctx *fasthttp.RequestCtx) error {
+	if own, ok := ctx.Conn().(*conn); ok {
+		return own.failure
+	}
+	return nil
+}
+
+// forgetHead says that the request's beginning is needed no more: its headers were read.
+func forgetHead(ctx *fasthttp.RequestCtx) {
+	if own, ok := ctx.Conn().(*conn); ok {
+		own.heard = true
+		own.dropHead()
+	}
+}
+
+// passOver reads the stream to its end if all of it has been read from the connection already, and reports whether it
+// was.
+func passOver(ctx *fasthttp.RequestCtx, stream io.Reader) bool {
 	own, ok := ctx.Conn().(*conn)
-	return ok && own.ended
+	if !ok || own.failure != nil {
+		return false
+	}
+	own.failure = errNotHere
+	if _, err := io.Copy(io.Discard, stream); err != nil {
+		return false
+	}
+	own.failure = nil
+	return true
 }
 
 // refuseRest says that the client may be sending what nobody will read.
@@ -128,13 +204,14 @@ func recall(ctx *fasthttp.RequestCtx) {
 	if !ok || own.headless || len(header.RawHeaders()) > 0 {
 		return
 	}
-	if header.Read(bufio.NewReaderSize(bytes.NewReader(own.head), len(own.head)+1)) == nil {
+	head := own.beginning()
+	if header.Read(bufio.NewReaderSize(bytes.NewReader(head), len(head)+1)) == nil {
 		return
 	}
-	if bytes.HasPrefix(bytes.TrimLeft(own.head, "\r\n"), []byte(fasthttp.MethodHead+" ")) {
+	if bytes.HasPrefix(bytes.TrimLeft(head, "\r\n"), []byte(fasthttp.MethodHead+" ")) {
 		header.SetMethod(fasthttp.MethodHead)
 	}
-	header.SetBytesKV(headerRequestID, requestIDLine(own.head))
+	header.SetBytesKV(headerRequestID, requestIDLine(head))
 }
 
 // requestIDLine finds the value of the first x-request-id in the lines of a request that need not be whole nor well
@@ -157,6 +234,7 @@ func requestIDLine(head []byte) []byte {
 
 // Close ends the connection; a refused client's last bytes are read first, within bounds.
 func (c *conn) Close() error {
+	c.dropHead()
 	if c.refused.Load() {
 		c.linger()
 	}

@@ -39,30 +39,27 @@ func (s *Server) developerRoutes() []route {
 	if s.developer == nil {
 		return nil
 	}
-	const (
-		get, post, patch, del = fasthttp.MethodGet, fasthttp.MethodPost, fasthttp.MethodPatch, fasthttp.MethodDelete
-		waits                 = true
-	)
+	const get, post, patch, del = fasthttp.MethodGet, fasthttp.MethodPost, fasthttp.MethodPatch, fasthttp.MethodDelete
 	return []route{
-		{get, "/", "openConsole", accessOpen, !waits, openConsole},
-		{get, "/v1/developer/sign-in", "beginSignIn", accessOpen, waits, s.beginSignIn},
-		{get, "/v1/developer/callback", "completeSignIn", accessOpen, waits, s.completeSignIn},
-		{get, sessionPath, "getSession", accessOpen, waits, s.signedIn(s.getSession)},
-		{del, sessionPath, "deleteSession", accessOpen, waits, s.signedIn(s.deleteSession)},
-		{post, "/v1/developer/keys", "createKey", accessOpen, waits, s.signedIn(s.createKey)},
-		{get, "/v1/developer/keys", "listKeys", accessOpen, waits, s.signedIn(s.listKeys)},
-		{del, "/v1/developer/keys/{key_prefix}", "revokeKey", accessOpen, waits, s.signedIn(s.revokeKey)},
-		{post, "/v1/developer/keys/{key_prefix}/rotate", "rotateKey", accessOpen, waits, s.signedIn(s.rotateKey)},
-		{post, "/v1/developer/webhooks", "createWebhook", accessOpen, waits, s.signedIn(s.createWebhook)},
-		{get, "/v1/developer/webhooks", "listWebhooks", accessOpen, waits, s.signedIn(s.listWebhooks)},
-		{get, "/v1/developer/webhooks/{id}", "getWebhook", accessOpen, waits, s.signedIn(s.getWebhook)},
-		{patch, "/v1/developer/webhooks/{id}", "updateWebhook", accessOpen, waits, s.signedIn(s.updateWebhook)},
-		{del, "/v1/developer/webhooks/{id}", "deleteWebhook", accessOpen, waits, s.signedIn(s.deleteWebhook)},
-		{post, "/v1/developer/webhooks/{id}/rotate-secret", "rotateWebhookSecret", accessOpen, waits, s.signedIn(s.rotateWebhookSecret)},
-		{post, "/v1/developer/webhooks/{id}/test", "testWebhook", accessOpen, waits, s.signedIn(s.testWebhook)},
-		{get, "/v1/developer/webhooks/{id}/deliveries", "listWebhookDeliveries", accessOpen, waits, s.signedIn(s.listWebhookDeliveries)},
-		{post, "/v1/developer/webhooks/{id}/deliveries/{delivery_id}/redeliver", "redeliverWebhookDelivery", accessOpen, waits, s.signedIn(s.redeliverWebhookDelivery)},
-		{get, "/v1/developer/usage", "getUsage", accessOpen, waits, s.signedIn(s.getUsage)},
+		{get, "/", "openConsole", accessOpen, needNothing, openConsole},
+		{get, "/v1/developer/sign-in", "beginSignIn", accessOpen, needTime, s.beginSignIn},
+		{get, "/v1/developer/callback", "completeSignIn", accessOpen, needTime, s.completeSignIn},
+		{get, sessionPath, "getSession", accessSession, needTime, signedIn(s.getSession)},
+		{del, sessionPath, "deleteSession", accessSession, needTime, signedIn(s.deleteSession)},
+		{post, "/v1/developer/keys", "createKey", accessSession, needBody, signedIn(s.createKey)},
+		{get, "/v1/developer/keys", "listKeys", accessSession, needTime, signedIn(s.listKeys)},
+		{del, "/v1/developer/keys/{key_prefix}", "revokeKey", accessSession, needTime, signedIn(s.revokeKey)},
+		{post, "/v1/developer/keys/{key_prefix}/rotate", "rotateKey", accessSession, needBody, signedIn(s.rotateKey)},
+		{post, "/v1/developer/webhooks", "createWebhook", accessSession, needBody, signedIn(s.createWebhook)},
+		{get, "/v1/developer/webhooks", "listWebhooks", accessSession, needTime, signedIn(s.listWebhooks)},
+		{get, "/v1/developer/webhooks/{id}", "getWebhook", accessSession, needTime, signedIn(s.getWebhook)},
+		{patch, "/v1/developer/webhooks/{id}", "updateWebhook", accessSession, needBody, signedIn(s.updateWebhook)},
+		{del, "/v1/developer/webhooks/{id}", "deleteWebhook", accessSession, needTime, signedIn(s.deleteWebhook)},
+		{post, "/v1/developer/webhooks/{id}/rotate-secret", "rotateWebhookSecret", accessSession, needTime, signedIn(s.rotateWebhookSecret)},
+		{post, "/v1/developer/webhooks/{id}/test", "testWebhook", accessSession, needTime, signedIn(s.testWebhook)},
+		{get, "/v1/developer/webhooks/{id}/deliveries", "listWebhookDeliveries", accessSession, needTime, signedIn(s.listWebhookDeliveries)},
+		{post, "/v1/developer/webhooks/{id}/deliveries/{delivery_id}/redeliver", "redeliverWebhookDelivery", accessSession, needTime, signedIn(s.redeliverWebhookDelivery)},
+		{get, "/v1/developer/usage", "getUsage", accessSession, needTime, signedIn(s.getUsage)},
 	}
 }
 

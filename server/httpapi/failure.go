@@ -69,6 +69,8 @@ func ofProtocol(err error) *apiError {
 		return &apiError{status: fasthttp.StatusRequestHeaderFieldsTooLarge, code: codeHeaderFieldTooLarge, detail: "Request line and headers are too large."}
 	case errors.As(err, &network) && network.Timeout():
 		return &apiError{status: fasthttp.StatusRequestTimeout, code: codeRequestTimeout, detail: "The request did not arrive in time."}
+	case errors.Is(err, errNoBodyMemory):
+		return unavailable()
 	case errors.Is(err, errBodyCut), errors.Is(err, io.ErrUnexpectedEOF):
 		return badRequest("The request broke off.")
 	default:

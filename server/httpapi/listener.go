@@ -36,6 +36,8 @@ type listenerConfig struct {
 	headBytes int
 	// mostRead bounds what is read of one request, frames and all.
 	mostRead int
+	// readTimeout is for a request from its first byte to its last, if it is not 0.
+	readTimeout time.Duration
 	// lingering paces what is read of refused bodies.
 	lingering *pacer
 	// refuse is the whole answer to one connection too many, given the request id that it presented, if any.
@@ -50,6 +52,8 @@ type listener struct {
 	net.Listener
 	listenerConfig
 	ctx context.Context //nolint:containedctx // ends the pause of Accept, which takes none
+	// heads are buffers of headBytes, for connections with a request under way: idle ones have none.
+	heads sync.Pool
 
 	mu    sync.Mutex
 	conns map[*conn]struct{}
@@ -155,6 +159,19 @@ func (l *listener) remove(c *conn) {
 	if l.sealed && len(l.conns) == 0 {
 		close(l.empty)
 	}
+}
+
+func (l *listener) takeHead() *[]byte {
+	if head, ok := l.heads.Get().(*[]byte); ok {
+		return head
+	}
+	head := make([]byte, 0, l.headBytes)
+	return &head
+}
+
+func (l *listener) giveHead(head *[]byte) {
+	*head = (*head)[:0]
+	l.heads.Put(head)
 }
 
 func (l *listener) open() int {

@@ -17,7 +17,7 @@ type metrics struct {
 	panics   prometheus.Counter
 }
 
-func newMetrics(registerer prometheus.Registerer) *metrics {
+func newMetrics(registerer prometheus.Registerer, bodies *bodyMemory) *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "examprep_http_requests_total", Help: "Answered requests by operation and class of status.",
@@ -39,7 +39,10 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 			Name: "examprep_http_panics_total", Help: "Handlers that panicked; each is a defect.",
 		}),
 	}
-	registerer.MustRegister(m.requests, m.duration, m.inFlight, m.refused, m.held, m.panics)
+	registerer.MustRegister(m.requests, m.duration, m.inFlight, m.refused, m.held, m.panics,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "examprep_http_body_memory_bytes", Help: "Memory that request bodies are held in.",
+		}, func() float64 { return float64(bodies.held.Load()) }))
 	return m
 }
 

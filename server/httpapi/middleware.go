@@ -17,6 +17,7 @@ import (
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/sessions"
 )
 
 // A request is one exchange. It lives as long as its handler.
@@ -29,6 +30,8 @@ type request struct {
 	identity keys.Identity
 	// ofKey says that the key is valid, though perhaps without an allowance left; set by the gate.
 	ofKey bool
+	// session is who is signed in, on a developer's routes.
+	session sessions.Session
 	// refusal is why the request is refused whatever it asks for: it could not be read, or only in two ways. Else nil.
 	refusal *apiError
 	// body is the buffer that readBody reads into.
@@ -47,7 +50,7 @@ type middleware func(route *route, next handler) handler
 // read, too.
 func (s *Server) middlewares() []middleware {
 	return []middleware{
-		s.finishBody,      // a body that nobody read is passed over, or ends its connection
+		s.finishBody,      // a body that nobody read is passed over where it is here, else ends its connection
 		s.holdRefusals,    // a flood of them waits for its turn
 		s.measureHead,     // HEAD tells the length of the body that it lacks
 		s.recoverPanic,    // nothing further in takes the process down
@@ -56,7 +59,10 @@ func (s *Server) middlewares() []middleware {
 		s.answerErrors,    // an error becomes its status and Error body
 		s.refuseAmbiguous, // what others may read otherwise ends its connection
 		s.passGate,        // who is it, and may it pass
-		s.readBody,        // only now: memory is for those who may pass
+		s.boundBody,       // what is announced as too large is not waited for
+		s.passSession,     // on a developer's routes: who is signed in
+		s.readBody,        // only now, and where it is wanted: memory is for those who may pass
+		s.confirmSession,  // and still is, when the body has come
 		s.needCatalog,     // before its first load nothing is known, so nothing is "not found"
 		s.limitTime,       // the deadline of what has to wait
 	}
@@ -214,7 +220,7 @@ func (s *Server) answerErrors(route *route, next handler) handler {
 // told its allowance, and charged, all the same.
 func (s *Server) passGate(route *route, next handler) handler {
 	return func(ctx context.Context, r *request) error {
-		decision := s.gate.Check(ctx, r.http.Request.Header.Peek("Authorization"), clientAddress(r.http, s.cfg.TrustedProxies))
+		decision := s.askGate(ctx, r.http)
 		writeRateHeaders(&r.http.Response.Header, decision)
 		r.ofKey = decision.OfKey
 		if r.refusal != nil {
@@ -244,7 +250,7 @@ func (s *Server) needCatalog(route *route, next handler) handler {
 // limitTime bounds the work on a request that may have to wait; the others are spared the timer. The gate, which comes
 // before, has a time limit of its own.
 func (s *Server) limitTime(route *route, next handler) handler {
-	if !route.waits {
+	if route.needs < needTime {
 		return next
 	}
 	return func(ctx context.Context, r *request) error {
@@ -264,7 +270,7 @@ func admit(access access, decision gate.Decision) error {
 			status: fasthttp.StatusTooManyRequests, code: codeRateLimited, detail: "API rate limit exceeded.",
 			retryAfter: max(wholeSeconds(decision.RetryAfter), 1),
 		}
-	case decision.Outcome == gate.Unauthorized && access == accessOpen:
+	case decision.Outcome == gate.Unauthorized && access != accessKey:
 		return nil // limited by its address, but known to nobody
 	case decision.Outcome == gate.Unauthorized:
 		return &apiError{status: fasthttp.StatusUnauthorized, code: codeUnauthorized, detail: "Invalid API key"}

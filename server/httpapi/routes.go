@@ -16,6 +16,20 @@ const (
 	accessKey access = iota
 	// accessOpen needs none; requests count against the client's address.
 	accessOpen
+	// accessSession needs a developer's session cookie; requests count against the client's address.
+	accessSession
+)
+
+// need is what an operation's handler takes beyond the head of its request.
+type need int
+
+const (
+	// needNothing answers from memory.
+	needNothing need = iota
+	// needTime waits for a database, and so has a deadline.
+	needTime
+	// needBody does too, once the request's body was read. Nobody else's body is.
+	needBody
 )
 
 // A route is one operation: of the specification's part 4, or for developers (parts 5 and 6).
@@ -26,9 +40,8 @@ type route struct {
 	// operation is the operation's name in the specification, in metrics, logs and traces.
 	operation string
 	access    access
-	// waits tells that the handler waits for a database, and so needs a deadline.
-	waits  bool
-	handle handler
+	needs     need
+	handle    handler
 }
 
 // examPaths is what the paths that read the catalogue begin with.
@@ -36,23 +49,20 @@ const examPaths = "/v1/exam-prep/"
 
 // routes is the whole interface. Every GET answers HEAD as well, every path OPTIONS.
 func (s *Server) routes() []route {
-	const (
-		get, post = fasthttp.MethodGet, fasthttp.MethodPost
-		waits     = true
-	)
+	const get, post = fasthttp.MethodGet, fasthttp.MethodPost
 	return append([]route{
-		{get, "/v1/exam-prep/list", "listExams", accessKey, !waits, s.listExams},
-		{get, "/v1/exam-prep/{exam_key}/overview", "getExamOverview", accessKey, !waits, s.getExamOverview},
-		{get, "/v1/exam-prep/{exam_key}/resources", "getExamResources", accessKey, !waits, s.getExamResources},
-		{get, "/v1/exam-prep/{exam_key}/study-path", "getExamStudyPath", accessKey, !waits, s.getExamStudyPath},
-		{get, "/v1/exam-prep/{exam_key}/mock-exams", "listMockPapers", accessKey, !waits, s.listMockPapers},
-		{post, "/v1/exam-prep/{exam_key}/mock-exams/open", "openMockPaper", accessKey, waits, s.openMockPaper},
-		{post, "/v1/exam-prep/{exam_key}/mock-exams/questions", "getMockQuestionPage", accessKey, waits, s.getMockQuestionPage},
-		{post, "/v1/exam-prep/{exam_key}/mock-exams/submit", "submitMockAttempt", accessKey, waits, s.submitMockAttempt},
-		{get, "/v1/exam-prep/{exam_key}/mock-exams/history", "listMockAttempts", accessKey, waits, s.listMockAttempts},
-		{get, "/v1/openapi.json", "getOpenAPI", accessOpen, !waits, s.getOpenAPI},
-		{get, "/docs", "getDocs", accessOpen, !waits, s.getDocs},
-		{get, "/docs/{asset}", "getDocs", accessOpen, !waits, s.getDocsAsset},
+		{get, "/v1/exam-prep/list", "listExams", accessKey, needNothing, s.listExams},
+		{get, "/v1/exam-prep/{exam_key}/overview", "getExamOverview", accessKey, needNothing, s.getExamOverview},
+		{get, "/v1/exam-prep/{exam_key}/resources", "getExamResources", accessKey, needNothing, s.getExamResources},
+		{get, "/v1/exam-prep/{exam_key}/study-path", "getExamStudyPath", accessKey, needNothing, s.getExamStudyPath},
+		{get, "/v1/exam-prep/{exam_key}/mock-exams", "listMockPapers", accessKey, needNothing, s.listMockPapers},
+		{post, "/v1/exam-prep/{exam_key}/mock-exams/open", "openMockPaper", accessKey, needBody, s.openMockPaper},
+		{post, "/v1/exam-prep/{exam_key}/mock-exams/questions", "getMockQuestionPage", accessKey, needBody, s.getMockQuestionPage},
+		{post, "/v1/exam-prep/{exam_key}/mock-exams/submit", "submitMockAttempt", accessKey, needBody, s.submitMockAttempt},
+		{get, "/v1/exam-prep/{exam_key}/mock-exams/history", "listMockAttempts", accessKey, needTime, s.listMockAttempts},
+		{get, "/v1/openapi.json", "getOpenAPI", accessOpen, needNothing, s.getOpenAPI},
+		{get, "/docs", "getDocs", accessOpen, needNothing, s.getDocs},
+		{get, "/docs/{asset}", "getDocs", accessOpen, needNothing, s.getDocsAsset},
 	}, s.developerRoutes()...)
 }
 

@@ -66,6 +66,8 @@ type Config struct {
 	MaxHeaderBytes int
 	// MaxBodyBytes bounds a request body (1 MiB): 413.
 	MaxBodyBytes int
+	// MaxBodyMemory bounds the bodies of all requests together that are in memory at one time, in bytes (256 MiB): 503.
+	MaxBodyMemory int
 	// ReadTimeout is for a whole request, from its first byte to its last (15 s): 408.
 	ReadTimeout time.Duration
 	// HandleTimeout is for the work on a request (10 s): 503.
@@ -97,6 +99,7 @@ func (c Config) withDefaults() Config {
 	number(&c.RefusalsPerSecond, 2000)
 	number(&c.MaxHeaderBytes, 8<<10)
 	number(&c.MaxBodyBytes, 1<<20)
+	number(&c.MaxBodyMemory, 256<<20)
 	duration(&c.ReadTimeout, 15*time.Second)
 	duration(&c.HandleTimeout, 10*time.Second)
 	duration(&c.WriteTimeout, 30*time.Second)
@@ -136,6 +139,7 @@ type Server struct {
 	http      *fasthttp.Server
 	requests  sync.Pool
 	refusals  *pacer
+	bodies    *bodyMemory
 
 	// life is every request's context; it ends when the grace is over.
 	life     context.Context //nolint:containedctx // a server's own life, not a call's
@@ -148,9 +152,11 @@ func New(cfg Config, deps Deps) *Server {
 	s := &Server{
 		cfg: cfg.withDefaults(), gate: deps.Gate, catalog: deps.Catalog, attempts: deps.Attempts,
 		developer: deps.Developer, logger: deps.Logger, tracer: deps.Tracer,
-		metrics: newMetrics(deps.Registerer), list: newExamList(), compressions: newCompressions(),
+		list: newExamList(), compressions: newCompressions(),
 		reference: sync.OnceValues(loadReference),
 	}
+	s.bodies = &bodyMemory{most: int64(s.cfg.MaxBodyMemory)}
+	s.metrics = newMetrics(deps.Registerer, s.bodies)
 	s.refusals = newPacer(s.cfg.RefusalsPerSecond, time.Now)
 	s.life, s.end = context.WithCancel(context.Background())
 	s.http = &fasthttp.Server{
@@ -166,7 +172,7 @@ func New(cfg Config, deps Deps) *Server {
 		StreamRequestBody:  true, // readBody reads bodies
 		MaxRequestBodySize: 1,    // and all but the first byte of them
 		HeaderReceived:     readHeader,
-		ExpectHandler:      s.newExpectHandler(),
+		ExpectHandler:      s.answerExpectation,
 		// The listener refuses first, in JSON; fasthttp's own refusal is plain text. A worker is still counted for a
 		// moment after its connection was closed, hence the room.
 		Concurrency: 2*s.cfg.MaxConnections + 1,
@@ -246,7 +252,7 @@ func (s *Server) listenerConfig() listenerConfig {
 	return listenerConfig{
 		most: s.cfg.MaxConnections, mostOfOne: s.cfg.MaxConnectionsPerAddress, trusted: s.cfg.TrustedProxies,
 		headBytes: s.cfg.MaxHeaderBytes, mostRead: mostFrames*s.cfg.MaxBodyBytes + 2*s.cfg.MaxHeaderBytes,
-		lingering: newPacer(lingerPace, time.Now),
+		readTimeout: s.cfg.ReadTimeout, lingering: newPacer(lingerPace, time.Now),
 		refuse: func(presented []byte) []byte {
 			return rawResponse(unavailable(), appendRequestID(nil, presented), keys.Default())
 		},

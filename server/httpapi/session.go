@@ -39,21 +39,46 @@ const sessionPath = "/v1/developer/session"
 // A sessionHandler answers a request of a signed-in developer.
 type sessionHandler func(ctx context.Context, r *request, session sessions.Session) error
 
-// signedIn admits whom the session cookie names, and refuses what another site's page sends along with it.
-func (s *Server) signedIn(next sessionHandler) handler {
+// signedIn hands over the session that passSession found.
+func signedIn(next sessionHandler) handler {
+	return func(ctx context.Context, r *request) error { return next(ctx, r, r.session) }
+}
+
+// passSession admits to a developer's routes whom the session cookie names, and refuses what another site's page sends
+// along with it.
+func (s *Server) passSession(route *route, next handler) handler {
+	if route.access != accessSession {
+		return next
+	}
 	return func(ctx context.Context, r *request) error {
 		if err := checkOrigin(r.http); err != nil {
 			return err
 		}
-		session, err := s.developer.Sessions.Lookup(ctx, string(r.http.Request.Header.Cookie(cookieSession)))
+		session, err := s.lookUpSession(ctx, string(r.http.Request.Header.Cookie(cookieSession)))
 		if _, ok := errors.AsType[*sessions.NoSessionError](err); ok {
 			return &apiError{status: fasthttp.StatusUnauthorized, code: codeUnauthorized, bySession: true, detail: "Sign in first: GET /v1/developer/sign-in"}
 		}
 		if err != nil {
 			return err
 		}
-		return next(s.acting(ctx, r, audit.Person(session.Issuer, session.Subject)), r, session)
+		r.session = session
+		return next(s.acting(ctx, r, audit.Person(session.Issuer, session.Subject)), r)
 	}
+}
+
+// confirmSession asks again where a body had to come first: the session may have ended meanwhile.
+func (s *Server) confirmSession(route *route, next handler) handler {
+	if route.needs < needBody {
+		return next
+	}
+	return s.passSession(route, next)
+}
+
+// lookUpSession has a time limit of its own: the handler's begins when its body was read.
+func (s *Server) lookUpSession(ctx context.Context, token string) (sessions.Session, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.HandleTimeout)
+	defer cancel()
+	return s.developer.Sessions.Lookup(ctx, token)
 }
 
 // checkOrigin refuses state-changing requests from another origin. Browsers say where a request comes from: by

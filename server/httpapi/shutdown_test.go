@@ -79,6 +79,34 @@ func TestStoppingFinishesWhatIsInHand(t *testing.T) {
 	}
 }
 
+// TestSilentConnectionsDoNotDelayTheStop: who has said nothing yet has no request in hand. Nothing is answered, and nobody
+// is charged.
+func TestSilentConnectionsDoNotDelayTheStop(t *testing.T) {
+	a := newAPI(t, options{config: httpapi.Config{ReadTimeout: unhurried, ShutdownGrace: unhurried}})
+	silent := a.dial(t, "tcp")
+	if got := a.get("/v1/exam-prep/list"); got.status != http.StatusOK { // accepted later, so both are by now
+		t.Fatal(got.status)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- a.stop() }()
+	if said, err := io.ReadAll(silent); len(said) > 0 || err != nil {
+		t.Errorf("a silent connection ends with %q, %v", said, err)
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("stopping: %v", err)
+	}
+	if charged := a.metric("examprep_http_requests_total", map[string]string{"operation": "unreadable", "status": "4xx"}); charged != 0 {
+		t.Errorf("%v requests were charged", charged)
+	}
+}
+
+func TestSilentConnectionsEndUnanswered(t *testing.T) {
+	a := newAPI(t, options{config: httpapi.Config{ReadTimeout: 50 * time.Millisecond}})
+	if said, err := io.ReadAll(a.dial(t, "tcp")); len(said) > 0 || err != nil {
+		t.Errorf("a silent connection ends with %q, %v", said, err)
+	}
+}
+
 func TestStoppingCutsWhatOutlastsTheGrace(t *testing.T) {
 	a := newAPI(t, options{config: httpapi.Config{ShutdownGrace: 50 * time.Millisecond}})
 	release := a.holdAttempts()

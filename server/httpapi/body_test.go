@@ -1,0 +1,173 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"examprep.dev/server/httpapi"
+	"examprep.dev/server/keys"
+)
+
+// unhurried is a read time-out that no test waits for: what is answered before it did not wait for the request's end.
+const unhurried = 10 * time.Minute
+
+// TestABodyIsReadForThoseWhoMayPassAlone: there is no memory for any body here, and none comes to its end. Whoever is
+// refused, or asks for what takes no body, is answered as without one, at once, and then the connection ends.
+func TestABodyIsReadForThoseWhoMayPassAlone(t *testing.T) {
+	s := newStage(t)
+	a := s.variant(httpapi.Config{MaxBodyMemory: 1, ReadTimeout: unhurried}, nil)
+	const (
+		length = "Content-Length: 1048576\r\n\r\n"
+		chunks = "Transfer-Encoding: chunked\r\n\r\nfffff\r\n"
+	)
+	good := strings.ReplaceAll(mine, "KEY", a.key)
+	bad := strings.ReplaceAll(mine, "KEY", "guessed")
+	for _, c := range []struct {
+		name, head string
+		status     int
+	}{
+		{"an unknown route", "POST /nowhere HTTP/1.1\r\nHost: x\r\n", http.StatusNotFound},
+		{"an unknown route beside the exams", "POST /v1/exam-prep/nowhere HTTP/1.1\r\n" + bad, http.StatusUnauthorized},
+		{"an unknown method", "PUT /docs HTTP/1.1\r\nHost: x\r\n", http.StatusMethodNotAllowed},
+		{"a page", "GET /docs/nowhere HTTP/1.1\r\nHost: x\r\n", http.StatusNotFound},
+		{"options", "OPTIONS * HTTP/1.1\r\nHost: x\r\n", http.StatusNoContent},
+		{"a list", listLine + good, http.StatusOK},
+		{"no session", "POST /v1/developer/keys HTTP/1.1\r\nHost: x\r\n", http.StatusUnauthorized},
+		{"no session for an optional body", "POST /v1/developer/keys/abc/rotate HTTP/1.1\r\nHost: x\r\n", http.StatusUnauthorized},
+		{"another origin", "POST /v1/developer/keys HTTP/1.1\r\nHost: x\r\nSec-Fetch-Site: cross-site\r\n", http.StatusForbidden},
+		{"a bad key", openLine + bad, http.StatusUnauthorized},
+		{"a good key", openLine + good, http.StatusServiceUnavailable},
+	} {
+		for _, framing := range []string{length, chunks} {
+			t.Run(c.name+", "+framing[:7], func(t *testing.T) {
+				conn := a.dial(t, "tcp")
+				if _, err := io.WriteString(conn, c.head+framing+strings.Repeat(" ", 100_000)); err != nil {
+					t.Fatal(err)
+				}
+				got := readResponse(t, bufio.NewReader(conn), http.MethodGet)
+				if got.status != c.status || !got.closes {
+					t.Errorf("%d %s, closing: %v; want %d", got.status, short(got.body), got.closes, c.status)
+				}
+				if unavailable := got.status == http.StatusServiceUnavailable; unavailable != (got.header.Get("Retry-After") != "") {
+					t.Errorf("%d with Retry-After %q", got.status, got.header.Get("Retry-After"))
+				}
+			})
+		}
+	}
+	if held := a.metric("examprep_http_body_memory_bytes", nil); held != 0 {
+		t.Errorf("%v bytes of bodies are held in the end", held)
+	}
+}
+
+// TestBodiesShareTheirMemory: while one body holds all that there is, the next finds none, and then there is some again.
+func TestBodiesShareTheirMemory(t *testing.T) {
+	const most = 1040 // a body of 1000 bytes and one more, and not the 47 of openBody
+	a := newAPI(t, options{config: httpapi.Config{MaxBodyMemory: most, ReadTimeout: unhurried}})
+	held := func() float64 { return a.metric("examprep_http_body_memory_bytes", nil) }
+	holder := a.dial(t, "tcp")
+	if _, err := io.WriteString(holder, openLine+strings.ReplaceAll(mine, "KEY", a.key)+"Content-Length: 1000\r\n\r\n{"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a body is held", func() bool { return held() == 1001 })
+	body := openBody + strings.Repeat(" ", 100)
+	got := a.post(examPath+"/mock-exams/open", body)
+	if got.status != http.StatusServiceUnavailable || got.code(t) != "service_unavailable" || got.header.Get("Retry-After") == "" || !got.closes {
+		t.Errorf("where no memory is left: %d %s %v", got.status, got.body, got.header)
+	}
+	if list := a.get("/v1/exam-prep/list"); list.status != http.StatusOK {
+		t.Errorf("what takes no body: %d", list.status)
+	}
+	_ = holder.Close()
+	eventually(t, "the body is given up", func() bool { return held() == 0 })
+	if got := a.post(examPath+"/mock-exams/open", body); got.status != http.StatusOK {
+		t.Errorf("where there is memory again: %d %s", got.status, got.body)
+	}
+	eventually(t, "the body is given up after its answer", func() bool { return held() == 0 })
+}
+
+// TestATimeoutInChunksIsATimeout: wherever in a chunk's frame a client stops, it is told that it was too slow, and by
+// its id; who may not pass is not waited for.
+func TestATimeoutInChunksIsATimeout(t *testing.T) {
+	a := newAPI(t, options{config: httpapi.Config{ReadTimeout: 100 * time.Millisecond}})
+	for _, body := range []string{"", "5", "5;a", "5\r", "5\r\n", "5\r\nhel", "5\r\nhello", "5\r\nhello\r", "5\r\nhello\r\n", "5\r\nhello\r\n0", "5\r\nhello\r\n0\r\n", "5\r\nhello\r\n0\r\na: b"} {
+		t.Run(body, func(t *testing.T) {
+			conn := a.dial(t, "tcp")
+			if _, err := io.WriteString(conn, openLine+strings.ReplaceAll(mine, "KEY", a.key)+"Transfer-Encoding: chunked\r\n\r\n"+body); err != nil {
+				t.Fatal(err)
+			}
+			got := readResponse(t, bufio.NewReader(conn), http.MethodPost)
+			if got.status != http.StatusRequestTimeout || got.header.Get("X-Request-Id") != "mine" || !got.closes {
+				t.Errorf("%d %s %v", got.status, got.body, got.header)
+			}
+		})
+	}
+}
+
+// TestWhoAsksToGoOnIsAnsweredByTheGateFirst: whatever a request expects, it is refused for the same reasons in the same
+// order, and only who may pass is told to go on.
+func TestWhoAsksToGoOnIsAnsweredByTheGateFirst(t *testing.T) {
+	a := newAPI(t, options{config: httpapi.Config{ReadTimeout: unhurried}})
+	good := strings.ReplaceAll(mine, "KEY", a.key)
+	bad := strings.ReplaceAll(mine, "KEY", "guessed")
+	for _, c := range []struct {
+		name, head string
+		length     string
+		status     int
+	}{
+		{"a bad key and a long body", openLine + bad, "2000000", http.StatusUnauthorized},
+		{"a bad key", openLine + bad, "20", http.StatusUnauthorized},
+		{"a good key and a long body", openLine + good, "2000000", http.StatusRequestEntityTooLarge},
+		{"a good key", openLine + good, "20", http.StatusContinue},
+	} {
+		for _, expect := range []string{"Expect: 100-continue\r\n", "expect: 100-CONTINUE\r\n"} {
+			t.Run(c.name, func(t *testing.T) {
+				conn := a.dial(t, "tcp")
+				if _, err := io.WriteString(conn, c.head+expect+"Content-Length: "+c.length+"\r\n\r\n"); err != nil {
+					t.Fatal(err)
+				}
+				reader := bufio.NewReader(conn)
+				got, err := http.ReadResponse(reader, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = got.Body.Close()
+				if got.StatusCode != c.status {
+					t.Errorf("%d, want %d", got.StatusCode, c.status)
+				}
+			})
+		}
+	}
+	if got := a.get("/v1/exam-prep/list"); got.status != http.StatusOK {
+		t.Errorf("a good request afterwards: %d", got.status)
+	}
+}
+
+// TestAskingToGoOnCostsOneRequest: the gate is asked once, though it decides before the body comes.
+func TestAskingToGoOnCostsOneRequest(t *testing.T) {
+	a := newAPI(t, options{})
+	key := a.newKey("told", keys.TierSpec{Requests: 120, Period: time.Hour})
+	conn := a.dial(t, "tcp")
+	reader := bufio.NewReader(conn)
+	for _, remaining := range []string{"119", "118"} {
+		if _, err := io.WriteString(conn, openLine+strings.ReplaceAll(mine, "KEY", key)+"Expect: 100-continue\r\nContent-Length: "+strconv.Itoa(len(openBody))+"\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		interim, err := http.ReadResponse(reader, nil)
+		if err != nil || interim.StatusCode != http.StatusContinue {
+			t.Fatalf("%v, %v", interim, err)
+		}
+		_ = interim.Body.Close()
+		if _, err := io.WriteString(conn, openBody); err != nil {
+			t.Fatal(err)
+		}
+		got := readResponse(t, reader, http.MethodPost)
+		if got.status != http.StatusOK || got.closes || got.header.Get("RateLimit-Remaining") != remaining {
+			t.Errorf("%d %s %v, want %s left", got.status, got.body, got.header, remaining)
+		}
+	}
+}

@@ -8,7 +8,8 @@
 // too slow, one connection too many), for unknown routes and for panics. The id is the caller's wherever it can be told:
 // fasthttp forgets the headers of what it cannot read, so a connection keeps the beginning of its request (connection.go),
 // and bodies are read behind the gate, by this package (body.go). One case is left: a request that came in the same
-// packet as the one before it and whose headers are broken is answered with a new id.
+// packet as the one before it is answered with a new id if its headers are broken, or if the first byte of its body never
+// comes; that one byte fasthttp waits for itself.
 //
 // # How it fails
 //
@@ -20,10 +21,11 @@
 // # Bounds
 //
 // Connections, header and body size, the time to read, to handle and to write a request are bounded by [Config]; one
-// that sends a byte a second is cut at the read time-out. Memory for a body is spent on clients whom the gate let pass,
-// and only as the body arrives. A flood of refusals waits for its turn, while others are answered at once (pacing.go);
-// what is read of one request, or of a refused body, ends whatever is sent. On shutdown the server finishes what is in
-// hand within its grace (listener.go says how connections end).
+// that sends a byte a second is cut at the read time-out. Memory for a body is spent where a body is wanted, on clients
+// whom the gate and the session let pass, only as the body arrives, and within one bound for all of them; nobody else's is
+// waited for. A flood of refusals waits for its turn, while others are answered at once (pacing.go); what is read of one
+// request, or of a refused body, ends whatever is sent. On shutdown the server finishes what is in hand within its grace
+// (server.go waits for it, connection.go ends the connections); a connection that has said nothing has nothing in hand.
 //
 // # Privacy
 //
@@ -31,6 +33,7 @@
 // name in routes.go. fasthttp recycles a request's memory when its handler returns, so what outlives the handler is
 // copied.
 //
-// It imports the gate, the catalogue and the attempts for their types alone and sees them through the interfaces of
-// server.go; it never imports controllers, nor a database.
+// It imports the gate, the catalogue, the attempts, keys, sessions, webhooks, audit and postgres for their types and
+// errors, and sees what works behind them through the interfaces of server.go and of each resource; it never imports
+// controllers, nor a database's driver.
 package httpapi

@@ -115,7 +115,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	gates := gate.New(gate.Config{
 		Prefix: flags.redisPrefix, Used: meter.Count, Registerer: p.registry, Logger: p.logger,
 	}, gateClient, keys.NewReader(p.pool))
-	developer, err := newDeveloper(p, flags, sessionClient, gates)
+	developer, err := newDeveloper(p, flags, settings.secret, sessionClient, gates)
 	if err != nil {
 		return err
 	}

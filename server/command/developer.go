@@ -39,7 +39,7 @@ func checkSessionTimes(idle, lifetime time.Duration) error {
 }
 
 // newDeveloper wires the developer endpoints; nil without a provider.
-func newDeveloper(p *process, flags *apiFlags, client redis.UniversalClient, gates *gate.Gate) (*httpapi.Developer, error) {
+func newDeveloper(p *process, flags *apiFlags, secret []byte, client redis.UniversalClient, gates *gate.Gate) (*httpapi.Developer, error) {
 	if flags.provider.Issuer == "" {
 		return nil, nil //nolint:nilnil // no developer endpoints
 	}
@@ -64,7 +64,7 @@ func newDeveloper(p *process, flags *apiFlags, client redis.UniversalClient, gat
 	store := keys.NewStore(p.pool, gates)
 	signedIn := sessions.NewStore(client, flags.redisPrefix, flags.sessionIdle, flags.sessionLifetime, time.Now)
 	return &httpapi.Developer{
-		SignIn: sessions.NewSignIn(flags.provider, store, signedIn, p.pool), Sessions: signedIn, Keys: store,
+		SignIn: sessions.NewSignIn(flags.provider, secret, store, signedIn, p.pool), Sessions: signedIn, Keys: store,
 		Webhooks:    webhooks.NewEndpoints(p.pool, keyring, allowed),
 		Environment: string(p.env), SessionLifetime: flags.sessionLifetime,
 	}, nil

@@ -237,16 +237,20 @@ func TestWithoutRedisNobodySignsInAndNobodyIsSignedOut(t *testing.T) {
 	ada.signIn("ada")
 	back := bob.authenticate(bob.begin(), "bob")
 	network.set(true)
-	unavailable(t, "sign-in", p.visitor(t).get("/v1/developer/sign-in"))
+	carol := p.visitor(t)
+	carols := carol.authenticate(carol.begin(), "carol") // which takes up nothing there
 	unavailable(t, "callback", bob.call(back))
+	unavailable(t, "callback of a sign-in begun meanwhile", carol.call(carols))
 	unavailable(t, "session", ada.get(sessionPath))
 	unavailable(t, "sign-out", ada.send(http.MethodDelete, sessionPath, "", nil))
 	unavailable(t, "a new key", ada.send(http.MethodPost, keysPath, `{"name":"ci"}`, nil))
 	network.set(false)
-	if got := bob.call(back); got.status != http.StatusSeeOther { // the same callback: nothing of it was used up
-		t.Errorf("callback afterwards: %d %s", got.status, got.body)
+	for name, got := range map[string]response{"bob": bob.call(back), "carol": carol.call(carols)} {
+		if got.status != http.StatusSeeOther { // the same callback: nothing of it was used up
+			t.Errorf("callback of %s afterwards: %d %s", name, got.status, got.body)
+		}
 	}
-	if ada.account() == "" || bob.account() == "" {
+	if ada.account() == "" || bob.account() == "" || carol.account() == "" {
 		t.Error("a session was lost")
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"examprep.dev/server/httpapi"
+	"examprep.dev/server/sessions"
 )
 
 // refused checks that a callback was refused and that its browser has gained nothing by it.
@@ -53,7 +54,7 @@ func TestACallbackThatIsNotTheProvidersAnswerToThisBrowserIsRefused(t *testing.T
 		noState, noCode, noCeremony = "no sign-in was begun in this browser", "the answer holds no code", "this sign-in is over or was never begun"
 		otherState, otherCode       = "the state is not the one this browser began with", "the provider does not take the code"
 		otherProvider, otherNonce   = "the answer is another provider's", "the ID token's nonce is not ours"
-		notSignedIn, runOut         = "the provider did not sign the person in: invalid_request", "the ID token has expired"
+		notSignedIn                 = "the provider did not sign the person in: invalid_request"
 	)
 	for name, c := range map[string]struct {
 		reason  string
@@ -87,9 +88,9 @@ func TestACallbackThatIsNotTheProvidersAnswerToThisBrowserIsRefused(t *testing.T
 			bare := with(with(v.begin(), "code_challenge", ""), "code_challenge_method", "")
 			return v.call(v.authenticate(bare, "mallory"))
 		}},
-		"token that has run out": {runOut, func(v, _ *visitor) response {
+		"callback that comes too late": {noCeremony, func(v, _ *visitor) response {
 			back := v.authenticate(v.begin(), "mallory")
-			p.ahead.Store(int64(2 * time.Hour))
+			p.ahead.Store(int64(sessions.SignInTimeout))
 			defer p.ahead.Store(0)
 			return v.call(back)
 		}},

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"bytes"
 	"html"
 	"io"
 	"net/http"
@@ -66,7 +67,7 @@ func newPremises(t testing.TB, config httpapi.Config, adjust func(p *premises)) 
 		return &httpapi.Developer{
 			SignIn: sessions.NewSignIn(sessions.Provider{
 				Issuer: p.provider.issuer, ClientID: providerClient, ClientSecret: providerSecret, RedirectURL: p.origin + callbackPath,
-			}, a.keys, store, a.pool),
+			}, bytes.Repeat([]byte{2}, 32), a.keys, store, a.pool),
 			Sessions: store, Keys: a.keys, Webhooks: webhooks.NewEndpoints(a.pool, newKeyring(t), nil),
 			Environment: "sandbox", SessionLifetime: sessionLifetime,
 		}

@@ -51,7 +51,7 @@ func newDeveloper(a *api, provider *mockoidc.MockOIDC) *httpapi.Developer {
 		SignIn: sessions.NewSignIn(sessions.Provider{
 			Issuer: provider.Issuer(), ClientID: provider.ClientID, ClientSecret: provider.ClientSecret,
 			RedirectURL: "http://127.0.0.1/v1/developer/callback",
-		}, a.keys, store, a.pool),
+		}, bytes.Repeat([]byte{2}, 32), a.keys, store, a.pool),
 		Sessions: store, Keys: a.keys, Webhooks: webhooks.NewEndpoints(a.pool, newKeyring(a.t), nil),
 		Environment: "sandbox", SessionLifetime: sessionLifetime,
 	}

@@ -17,7 +17,9 @@ import (
 )
 
 // missingNode is what a cluster's client meets while a node is away: only the other nodes' commands run.
-type missingNode struct{ has func(command, name string) bool }
+type missingNode struct {
+	has func(command, name string) bool
+}
 
 var errNodeAway = errors.New("the node is away")
 
@@ -158,8 +160,7 @@ func TestARequestsDeadlineEndsTheWaitForRedis(t *testing.T) {
 	}()
 	select {
 	case err := <-failed:
-		var unavailable *sessions.UnavailableError
-		if !errors.As(err, &unavailable) {
+		if _, ok := errors.AsType[*sessions.UnavailableError](err); !ok {
 			t.Errorf("got %v, want an UnavailableError", err)
 		}
 	case <-time.After(waitFor):

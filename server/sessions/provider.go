@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -27,6 +28,10 @@ const (
 	// discoveryLife is how long its configuration and its keys are believed: then they are read again, so that a key
 	// that it took back is not accepted for longer.
 	discoveryLife = 10 * time.Minute
+	// discoveryBound is how long they are believed at the most, where they cannot be read again.
+	discoveryBound = time.Hour
+	// refreshPause is how long nobody tries to read them again after it failed.
+	refreshPause = time.Minute
 )
 
 const codeUnreachable = "unreachable"
@@ -43,6 +48,8 @@ type knownProvider struct {
 	// saysIssuer tells that each of its callbacks names it (RFC 9207).
 	saysIssuer   bool
 	discoveredAt time.Time
+	// doubted tells that it has been in trouble since.
+	doubted atomic.Bool
 }
 
 // newClient is what the provider is asked with. It follows no redirect, which could carry a code and the client's secret
@@ -70,16 +77,17 @@ func (b boundedAnswers) RoundTrip(request *http.Request) (*http.Response, error)
 	return response, err //nolint:wrapcheck // the client's own error
 }
 
-// client discovers the provider once for as long as that holds, however many sign in at the same time; while it is away
-// each sign-in tries anew, and what was known of it goes on to serve.
+// client discovers the provider once for as long as that holds, however many sign in at the same time. While it is away
+// each sign-in tries anew; if it was known before, one in a refreshPause does, and the others go by what was known.
 func (s *SignIn) client(ctx context.Context) (*oauth2.Config, *knownProvider, error) {
-	provider := s.discovered.Load()
-	if provider == nil || s.store.now().Sub(provider.discoveredAt) >= discoveryLife {
+	provider, now := s.discovered.Load(), s.store.now()
+	known := provider != nil && now.Sub(provider.discoveredAt) < discoveryBound
+	if !known || provider.isDue(now) && s.mayRefresh(now) {
 		found, err := s.discover(ctx)
-		if err == nil {
+		switch {
+		case err == nil:
 			provider = found
-		}
-		if provider == nil {
+		case !known:
 			return nil, nil, &ProviderError{Code: codeUnreachable, Err: err}
 		}
 	}
@@ -87,6 +95,16 @@ func (s *SignIn) client(ctx context.Context) (*oauth2.Config, *knownProvider, er
 		ClientID: s.provider.ClientID, ClientSecret: s.provider.ClientSecret, RedirectURL: s.provider.RedirectURL,
 		Endpoint: provider.endpoint, Scopes: []string{oidc.ScopeOpenID, "email"},
 	}, provider, nil
+}
+
+func (p *knownProvider) isDue(now time.Time) bool {
+	return p.doubted.Load() || now.Sub(p.discoveredAt) >= discoveryLife
+}
+
+// mayRefresh tells one caller that it is time to ask a known provider again, and the others that it is not.
+func (s *SignIn) mayRefresh(now time.Time) bool {
+	next := s.nextRefresh.Load()
+	return now.UnixNano() >= next && s.nextRefresh.CompareAndSwap(next, now.Add(refreshPause).UnixNano())
 }
 
 // discover asks the provider, once for all who wait for it, each as long as their own time lasts.
@@ -100,6 +118,7 @@ func (s *SignIn) discover(ctx context.Context) (*knownProvider, error) {
 		}
 		found.discoveredAt = s.store.now()
 		s.discovered.Store(found)
+		s.nextRefresh.Store(0)
 		return found, nil
 	})
 	select {

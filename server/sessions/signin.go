@@ -2,8 +2,6 @@ package sessions
 
 import (
 	"context"
-	"crypto/subtle"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,7 +11,6 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/redis/go-redis/v9"
 	"golang.org/x/oauth2"
 	"golang.org/x/sync/singleflight"
 
@@ -42,6 +39,7 @@ type Accounts interface {
 // SignIn leads a person through the provider and back, and out again.
 type SignIn struct {
 	provider Provider
+	secret   []byte
 	accounts Accounts
 	store    *Store
 	db       sessionsdb.DBTX
@@ -50,6 +48,8 @@ type SignIn struct {
 	http       *http.Client
 	discovery  singleflight.Group
 	discovered atomic.Pointer[knownProvider]
+	// nextRefresh is when a known provider may be asked again, in Unix nanoseconds.
+	nextRefresh atomic.Int64
 }
 
 // Callback is what the provider sent back through the browser, or what somebody made up.
@@ -63,20 +63,13 @@ type Callback struct {
 	Error string
 }
 
-// NewSignIn returns a sign-in that keeps its unfinished ceremonies beside the store's sessions.
-func NewSignIn(provider Provider, accounts Accounts, store *Store, db sessionsdb.DBTX) *SignIn {
+// NewSignIn returns a sign-in that marks its ceremonies used beside the store's sessions. Secret, of at least 32 bytes, is
+// what their keys are derived from: with the same one any pod completes what another has begun.
+func NewSignIn(provider Provider, secret []byte, accounts Accounts, store *Store, db sessionsdb.DBTX) *SignIn {
 	return &SignIn{
-		provider: provider, accounts: accounts, store: store, db: db, queries: sessionsdb.New(db),
+		provider: provider, secret: secret, accounts: accounts, store: store, db: db, queries: sessionsdb.New(db),
 		http: newClient(),
 	}
-}
-
-// ceremony is what must come back unchanged from the provider, and which provider it was: another's answer is none.
-type ceremony struct {
-	Issuer   string `json:"issuer"`
-	State    string `json:"state"`
-	Nonce    string `json:"nonce"`
-	Verifier string `json:"verifier"`
 }
 
 // Begin returns the provider's address to redirect to, and the token of a short-lived cookie that ties the ceremony to
@@ -86,28 +79,29 @@ func (s *SignIn) Begin(ctx context.Context) (address, token string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	c := ceremony{Issuer: s.provider.Issuer, State: newToken(), Nonce: newToken(), Verifier: oauth2.GenerateVerifier()}
-	value, err := json.Marshal(c)
-	if err != nil {
-		return "", "", fmt.Errorf("encode sign-in: %w", err)
-	}
-	token = newToken()
-	if err := s.store.redis.Set(ctx, s.name(token), value, SignInTimeout).Err(); err != nil {
-		return "", "", &UnavailableError{"store sign-in", err}
+	c := s.newCeremony()
+	if token, err = s.seal(c); err != nil {
+		return "", "", err
 	}
 	return client.AuthCodeURL(c.State, oidc.Nonce(c.Nonce), oauth2.S256ChallengeOption(c.Verifier)), token, nil
 }
 
 // Complete takes what the provider sent back and returns the token of a new session. A ceremony can be completed once.
-// The provider is discovered first: while it is away the ceremony stays what it was, and the same callback may be tried
-// again.
+// All that it takes is asked first: while the provider, Postgres or Redis is away the ceremony stays what it was, and the
+// same callback may be tried again.
 func (s *SignIn) Complete(ctx context.Context, token string, back Callback) (string, error) {
 	client, provider, err := s.client(ctx)
 	if err != nil {
 		return "", err
 	}
-	c, err := s.take(ctx, token, back.State)
+	c, err := s.open(token, back.State)
 	if err != nil {
+		return "", err
+	}
+	if err := s.queries.CheckWritable(ctx); err != nil {
+		return "", fmt.Errorf("reach accounts: %w", err)
+	}
+	if err := s.use(ctx, c); err != nil {
 		return "", err
 	}
 	if err := provider.check(c, back); err != nil {
@@ -125,36 +119,6 @@ func (s *SignIn) Complete(ctx context.Context, token string, back Callback) (str
 		return "", err
 	}
 	return s.store.Create(ctx, session)
-}
-
-// take removes the ceremony that a cookie's token stands for and returns it. One whose state is not the one that came
-// back stays: a link to the callback that somebody made up must not end a sign-in that is under way.
-func (s *SignIn) take(ctx context.Context, token, state string) (ceremony, error) {
-	if token == "" || state == "" {
-		return ceremony{}, &RefusedError{Reason: "no sign-in was begun in this browser"}
-	}
-	c, err := s.ceremony(s.store.redis.Get(ctx, s.name(token)))
-	if err != nil {
-		return ceremony{}, err
-	}
-	if subtle.ConstantTimeCompare([]byte(state), []byte(c.State)) != 1 {
-		return ceremony{}, &RefusedError{Reason: "the state is not the one this browser began with"}
-	}
-	return s.ceremony(s.store.redis.GetDel(ctx, s.name(token))) // of two callbacks at once one gets it
-}
-
-func (*SignIn) ceremony(read *redis.StringCmd) (c ceremony, err error) {
-	value, err := read.Bytes()
-	if errors.Is(err, redis.Nil) {
-		return c, &RefusedError{Reason: "this sign-in is over or was never begun"}
-	}
-	if err != nil {
-		return c, &UnavailableError{"read sign-in", err}
-	}
-	if err := json.Unmarshal(value, &c); err != nil {
-		return c, fmt.Errorf("decode sign-in: %w", err)
-	}
-	return c, nil
 }
 
 // account finds the person's account; the first sign-in makes it. Its name cannot be chosen by the person, so nobody
@@ -182,5 +146,3 @@ func (s *SignIn) account(ctx context.Context, who person) (uuid.UUID, string, er
 	}
 	return account, name, nil
 }
-
-func (s *SignIn) name(token string) string { return s.store.prefix + "sign-in:" + hashed(token) }

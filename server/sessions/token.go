@@ -28,20 +28,21 @@ type person struct{ issuer, subject, email string }
 func (s *SignIn) redeem(ctx context.Context, client *oauth2.Config, provider *knownProvider, c ceremony, code string) (person, error) {
 	answer, err := provider.exchange(oidc.ClientContext(ctx, s.http), client, code, c.Verifier)
 	if err != nil {
-		return person{}, s.forget(provider, ofTokenEndpoint(err))
+		return person{}, provider.doubt(ofTokenEndpoint(err))
 	}
 	raw, _ := answer.Extra("id_token").(string)
 	if raw == "" {
-		return person{}, s.forget(provider, &ProviderError{Code: "no id_token", Err: errors.New("the token endpoint gave no ID token")})
+		return person{}, provider.doubt(&ProviderError{Code: "no id_token", Err: errors.New("the token endpoint gave no ID token")})
 	}
 	token, claims, err := s.verify(ctx, provider, c, raw)
 	if err != nil {
-		return person{}, s.forget(provider, err)
+		return person{}, provider.doubt(err)
 	}
 	if claims.Email == "" {
 		claims = s.userInfo(ctx, provider, answer, token.Subject)
 	}
-	return person{issuer: token.Issuer, subject: token.Subject, email: claims.verifiedEmail()}, nil
+	// Not the token's issuer: go-oidc takes one provider's by two names, and an identity must have one.
+	return person{issuer: provider.issuer, subject: token.Subject, email: claims.verifiedEmail()}, nil
 }
 
 // verify does what OpenID Connect Core §3.1.3.7 asks for: signature, issuer, audience and expiry are go-oidc's work.
@@ -106,10 +107,10 @@ func (s *SignIn) userInfo(ctx context.Context, provider *knownProvider, answer *
 	return read
 }
 
-// forget returns err. If the provider is in trouble, what was discovered of it may be out of date: it is asked again.
-func (s *SignIn) forget(provider *knownProvider, err error) error {
+// doubt returns err. If the provider is in trouble, what was discovered of it may be out of date: it is asked again.
+func (p *knownProvider) doubt(err error) error {
 	if _, ok := errors.AsType[*ProviderError](err); ok {
-		s.discovered.CompareAndSwap(provider, nil)
+		p.doubted.Store(true)
 	}
 	return err
 }

@@ -32,6 +32,16 @@ func (q *Queries) AccountOfIdentity(ctx context.Context, arg AccountOfIdentityPa
 	return i, err
 }
 
+const checkWritable = `-- name: CheckWritable :exec
+SELECT FROM account_identities WHERE false FOR UPDATE
+`
+
+// Fails where the tables cannot be written: on a standby as well.
+func (q *Queries) CheckWritable(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, checkWritable)
+	return err
+}
+
 const linkIdentity = `-- name: LinkIdentity :one
 INSERT INTO account_identities (issuer, subject, account_id) VALUES ($1, $2, $3)
 ON CONFLICT (issuer, subject) DO UPDATE SET issuer = excluded.issuer

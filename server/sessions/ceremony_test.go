@@ -1,0 +1,186 @@
+package sessions_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/sessions"
+)
+
+// returned begins a sign-in and goes to the provider with it.
+func (f *fixture) returned(t *testing.T) (cookie string, back sessions.Callback) {
+	t.Helper()
+	address, cookie, err := f.signIn.Begin(t.Context())
+	must(t, err)
+	return cookie, callback(f.atProvider(t, address))
+}
+
+func refused(t *testing.T, what string, err error) {
+	t.Helper()
+	if _, ok := errors.AsType[*sessions.RefusedError](err); !ok {
+		t.Errorf("%s: got %v, want a RefusedError", what, err)
+	}
+}
+
+func TestASignInThatIsOnlyBegunTakesUpNoRoom(t *testing.T) {
+	f := newFixture(t)
+	cookie, back := f.returned(t)
+	names := func() []string {
+		names, err := f.redis.Keys(t.Context(), f.prefix+"*").Result()
+		must(t, err)
+		return names
+	}
+	if left := names(); len(left) != 0 {
+		t.Errorf("Redis holds %v", left)
+	}
+	_, err := f.signIn.Complete(t.Context(), cookie, back)
+	must(t, err)
+	for _, name := range names() {
+		if left := f.redis.PTTL(t.Context(), name).Val(); left <= 0 {
+			t.Errorf("%s stays for ever", name)
+		}
+	}
+}
+
+func TestAnotherPodCompletesWhatOneHasBegunAndNoneDoesTwice(t *testing.T) {
+	f := newFixture(t)
+	cookie, back := f.returned(t)
+	_, err := f.pod("another secret of at least thirty-two bytes", f.pool).Complete(t.Context(), cookie, back)
+	refused(t, "another secret", err)
+	_, err = f.pod(secret, f.pool).Complete(t.Context(), cookie, back)
+	must(t, err)
+	_, err = f.signIn.Complete(t.Context(), cookie, back)
+	refused(t, "a second time", err)
+}
+
+func TestATamperedCeremonyIsRefused(t *testing.T) {
+	f := newFixture(t)
+	cookie, back := f.returned(t)
+	sealed, err := base64.RawURLEncoding.DecodeString(cookie)
+	must(t, err)
+	for i := range sealed {
+		sealed[i] ^= 1
+		_, err := f.signIn.Complete(t.Context(), base64.RawURLEncoding.EncodeToString(sealed), back)
+		refused(t, "another byte", err)
+		sealed[i] ^= 1
+		_, err = f.signIn.Complete(t.Context(), base64.RawURLEncoding.EncodeToString(sealed[:i]), back)
+		refused(t, "cut off", err)
+	}
+	_, err = f.signIn.Complete(t.Context(), cookie, back)
+	must(t, err)
+}
+
+func TestASignInMayTakeItsTimeAndNoLonger(t *testing.T) {
+	f := newFixture(t)
+	begun := *f.clock
+	cookie, back := f.returned(t)
+	*f.clock = begun.Add(sessions.SignInTimeout)
+	_, err := f.signIn.Complete(t.Context(), cookie, back)
+	refused(t, "too late", err)
+	*f.clock = begun.Add(sessions.SignInTimeout - time.Minute)
+	_, err = f.signIn.Complete(t.Context(), cookie, back)
+	must(t, err)
+}
+
+func TestACallbackThatFindsPostgresAwayMayBeTriedAgain(t *testing.T) {
+	f := newFixture(t)
+	var away atomic.Bool
+	config := f.pool.Config()
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if away.Load() {
+			return nil, errors.New("no way there")
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	must(t, err)
+	t.Cleanup(pool.Close)
+	signIn := f.pod(secret, pool)
+	cookie, back := f.returned(t)
+
+	away.Store(true)
+	pool.Reset()
+	if _, err := signIn.Complete(t.Context(), cookie, back); !postgres.Away(err) {
+		t.Fatalf("got %v, want Postgres away", err)
+	}
+	away.Store(false)
+	readOnly(t, f.pool, "on")
+	pool.Reset()
+	if _, err := signIn.Complete(t.Context(), cookie, back); !postgres.Away(err) {
+		t.Fatalf("on a standby: got %v, want Postgres away", err)
+	}
+	readOnly(t, f.pool, "off")
+	pool.Reset()
+	_, err = signIn.Complete(t.Context(), cookie, back)
+	must(t, err)
+}
+
+// readOnly makes the database's later connections those of a standby, or not.
+func readOnly(t *testing.T, pool *pgxpool.Pool, value string) {
+	t.Helper()
+	_, err := pool.Exec(t.Context(), `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = `+value+`', current_database()); END $$`)
+	must(t, err)
+}
+
+func TestAKnownProviderThatIsAwayIsAskedByFew(t *testing.T) {
+	f := newFixture(t)
+	var (
+		asked  atomic.Int32
+		away   atomic.Bool
+		issuer string
+	)
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		if away.Load() {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"issuer":"` + issuer + `","authorization_endpoint":"` + issuer + `/a","token_endpoint":"` + issuer +
+			`/t","jwks_uri":"` + issuer + `/k","id_token_signing_alg_values_supported":["RS256"]}`))
+	}))
+	t.Cleanup(provider.Close)
+	issuer = provider.URL
+	signIn := sessions.NewSignIn(sessions.Provider{Issuer: issuer, ClientID: "c", RedirectURL: redirectURL}, []byte(secret),
+		accounts{f.pool}, f.store, f.pool)
+	begun := *f.clock
+	for _, step := range []struct {
+		after time.Duration
+		away  bool
+		asked int32 // in all, after three sign-ins
+		fails bool
+	}{
+		{0, false, 1, false},
+		{9 * time.Minute, true, 1, false},
+		{10 * time.Minute, true, 2, false}, // one of them asks
+		{10*time.Minute + 59*time.Second, true, 2, false},
+		{11 * time.Minute, true, 3, false},
+		{59 * time.Minute, true, 4, false},
+		{time.Hour, true, 7, true}, // what was known is too old to go by
+		{time.Hour, false, 8, false},
+		{69 * time.Minute, false, 8, false},
+		{70 * time.Minute, false, 9, false},
+	} {
+		*f.clock = begun.Add(step.after)
+		away.Store(step.away)
+		for range 3 {
+			_, _, err := signIn.Begin(t.Context())
+			if _, failed := errors.AsType[*sessions.ProviderError](err); failed != step.fails || err != nil && !failed {
+				t.Errorf("after %s: %v", step.after, err)
+			}
+		}
+		if n := asked.Load(); n != step.asked {
+			t.Errorf("after %s: asked %d times, want %d", step.after, n, step.asked)
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package sessions
+
+import (
+	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-jose/go-jose/v4"
+	"golang.org/x/oauth2"
+)
+
+// go-oidc takes the tokens of this one provider by two names of it. The test is of the inside, since nobody else can
+// have its address.
+func TestAPersonHasOneIdentityByWhateverNameTheProviderGoes(t *testing.T) {
+	const issuer, short = "https://accounts.google.com", "accounts.google.com"
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: key}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{issuer, short} {
+		claims, err := json.Marshal(map[string]any{
+			"iss": name, "sub": "ada", "aud": "client", "nonce": "nonce", "exp": time.Now().Add(time.Hour).Unix(),
+			"email": "ada@example.org",
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		signed, err := signer.Sign(claims)
+		if err != nil {
+			t.Fatal(err)
+		}
+		token, err := signed.CompactSerialize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(map[string]string{"access_token": "a", "token_type": "Bearer", "id_token": token})
+		}))
+		t.Cleanup(endpoint.Close)
+		provider := &knownProvider{
+			issuer: issuer, keys: &oidc.StaticKeySet{PublicKeys: []crypto.PublicKey{key.Public()}},
+			algorithms: []string{oidc.RS256}, authStyles: []oauth2.AuthStyle{oauth2.AuthStyleInParams},
+		}
+		signIn := NewSignIn(Provider{Issuer: issuer, ClientID: "client"}, nil, nil, NewStore(nil, "", time.Hour, time.Hour, time.Now), nil)
+		client := &oauth2.Config{ClientID: "client", Endpoint: oauth2.Endpoint{TokenURL: endpoint.URL}}
+		who, err := signIn.redeem(t.Context(), client, provider, ceremony{Nonce: "nonce"}, "code")
+		if err != nil || who.issuer != issuer || who.subject != "ada" {
+			t.Errorf("as %s: %+v, %v", name, who, err)
+		}
+	}
+}

@@ -69,13 +69,11 @@ func trackState(c net.Conn, state fasthttp.ConnState) {
 	if !ok {
 		return
 	}
-	switch state {
-	case fasthttp.StateActive:
-		if own.served { // the request may have come along with the one before, unread by Read
-			own.busy.Store(true)
-			own.headless = own.head == nil
-		}
-	case fasthttp.StateIdle:
+	if state == fasthttp.StateActive && own.served { // its request may have come along with the one before, unseen by Read
+		own.busy.Store(true)
+		own.headless = own.head == nil
+	}
+	if state == fasthttp.StateIdle {
 		own.busy.Store(false)
 		own.served, own.heard, own.read = true, false, 0
 		own.dropHead()

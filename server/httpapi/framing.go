@@ -69,7 +69,7 @@ func readLines(lines []byte) (problem string, closes bool) {
 			if !isField(line, fasthttp.HeaderTransferEncoding) {
 				continue
 			}
-			coding = true
+			coding, closes = true, true
 			if !equalFold(bytes.Trim(line[len("Transfer-Encoding:"):], " \t"), "chunked") {
 				return "The only Transfer-Encoding that is read is chunked.", true
 			}
@@ -78,7 +78,7 @@ func readLines(lines []byte) (problem string, closes bool) {
 	if length && coding {
 		return "Content-Length and Transfer-Encoding exclude each other.", true
 	}
-	return "", closes || coding
+	return "", closes
 }
 
 // isField reports whether a header line is of the field name.

@@ -54,7 +54,12 @@ func benchmarkConnection(b *testing.B, sent []byte) {
 	ctx, cancel := context.WithCancel(b.Context())
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ctx, wire) }()
-	defer func() { cancel(); <-served }()
+	defer func() {
+		cancel()
+		if err := <-served; err != nil {
+			b.Error(err)
+		}
+	}()
 	client, err := wire.Dial()
 	if err != nil {
 		b.Fatal(err)

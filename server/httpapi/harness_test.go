@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,6 +58,8 @@ type api struct {
 	deps httpapi.Deps
 	// redis is the gate's connection, sessions that of the developers' sessions where there are any.
 	redis, sessions redis.UniversalClient
+	// ahead is how far the sessions' clock is ahead, in nanoseconds.
+	ahead *atomic.Int64
 	// recorder keeps the answers of call, where a test wants them kept.
 	recorder *openapitest.Recorder
 	// key is of an account with an allowance that no test exhausts.
@@ -78,7 +81,7 @@ type options struct {
 // newAPI starts everything; it ends with the test.
 func newAPI(t testing.TB, o options) *api {
 	t.Helper()
-	a := &api{t: t, pool: postgrestest.New(t), registry: prometheus.NewRegistry(), logs: new(logBuffer)}
+	a := &api{t: t, ahead: new(atomic.Int64), pool: postgrestest.New(t), registry: prometheus.NewRegistry(), logs: new(logBuffer)}
 	logger := slog.New(slog.NewJSONHandler(a.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	if o.exams == nil {
 		o.exams = []catalog.Exam{sampleExam(testExam), sampleExam(otherExam)}

@@ -46,7 +46,9 @@ func newDeveloper(a *api, provider *mockoidc.MockOIDC) *httpapi.Developer {
 	a.t.Helper()
 	client, prefix := redistest.New(a.t)
 	a.sessions = client
-	store := sessions.NewStore(client, prefix, time.Hour, sessionLifetime, time.Now)
+	store := sessions.NewStore(client, prefix, time.Hour, sessionLifetime, func() time.Time {
+		return time.Now().Add(time.Duration(a.ahead.Load()))
+	})
 	return &httpapi.Developer{
 		SignIn: sessions.NewSignIn(sessions.Provider{
 			Issuer: provider.Issuer(), ClientID: provider.ClientID, ClientSecret: provider.ClientSecret,

@@ -142,19 +142,3 @@ func run(t *testing.T, s *Snapshot) {
 		}
 	})
 }
-
-// eventually polls until holds, at most for patience.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-deadline.C:
-			t.Fatalf("in vain waited for: %s", what)
-		case <-tick.C:
-		}
-	}
-}

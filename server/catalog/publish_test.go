@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/postgres/postgrestest"
 )
 
 func TestWhatIsPublishedIsServedAndNotWrittenTwice(t *testing.T) {
@@ -392,7 +393,7 @@ func TestAKilledPublishLeavesTheOldRevisionWhole(t *testing.T) {
 				_, err := b.publisher.Publish(ctx, owner, next, Options{})
 				failed <- err
 			}()
-			eventually(t, "the publish to wait for the lock", func() bool {
+			postgrestest.Eventually(t, "the publish to wait for the lock", func() bool {
 				return b.count(t, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
 			})
 			kill(t, b, cancel)

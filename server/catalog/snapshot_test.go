@@ -19,6 +19,7 @@ import (
 
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/catalogdb"
+	"examprep.dev/server/postgres/postgrestest"
 )
 
 func queries(b *bench) *catalogdb.Queries { return catalogdb.New(b.pool) }
@@ -256,17 +257,17 @@ func TestANewRevisionIsHeard(t *testing.T) {
 	b := newBench(t, postgres.Sandbox)
 	s := b.snapshot(t, SnapshotConfig{}) // polls once an hour: what arrives was heard
 	run(t, s)
-	eventually(t, "the listener", func() bool { return listeners(t, b) == 1 })
+	postgrestest.Eventually(t, "the listener", func() bool { return listeners(t, b) == 1 })
 	exam := clone(sampleExam())
 	for revision := range 3 {
 		exam.Name = fmt.Sprintf("Revision %d", revision)
 		b.publish(t, exam)
-		eventually(t, exam.Name, func() bool { return strings.Contains(nameOf(s, exam.Key), exam.Name) })
+		postgrestest.Eventually(t, exam.Name, func() bool { return strings.Contains(nameOf(s, exam.Key), exam.Name) })
 	}
 	if err := b.publisher.Release(t.Context(), owner, exam.Key, true); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the withdrawal", func() bool { return nameOf(s, exam.Key) == "" })
+	postgrestest.Eventually(t, "the withdrawal", func() bool { return nameOf(s, exam.Key) == "" })
 }
 
 func nameOf(s *Snapshot, examKey string) string {
@@ -284,12 +285,12 @@ func TestTheListenerComesBackAndCatchesUp(t *testing.T) {
 	s := b.snapshot(t, SnapshotConfig{})
 	run(t, s)
 	for round := range 3 {
-		eventually(t, "the listener", func() bool { return listeners(t, b) == 1 })
+		postgrestest.Eventually(t, "the listener", func() bool { return listeners(t, b) == 1 })
 		b.exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1", listenerName)
 		exam := sampleExam()
 		exam.Name = fmt.Sprintf("Round %d", round)
 		b.publish(t, exam) // perhaps while nobody listens
-		eventually(t, exam.Name, func() bool { return strings.Contains(nameOf(s, exam.Key), exam.Name) })
+		postgrestest.Eventually(t, exam.Name, func() bool { return strings.Contains(nameOf(s, exam.Key), exam.Name) })
 	}
 }
 
@@ -301,11 +302,11 @@ func TestThePollFindsWhatWasNotHeard(t *testing.T) {
 	go func() { s.follow(ctx); close(done) }() // without the listener
 	defer func() { cancel(); <-done }()
 	b.publish(t, sampleExam())
-	eventually(t, "the exam", func() bool { return nameOf(s, "xx-sample") != "" })
+	postgrestest.Eventually(t, "the exam", func() bool { return nameOf(s, "xx-sample") != "" })
 	b.exec(t, "UPDATE exams SET withdrawn = true")
-	eventually(t, "the withdrawal", func() bool { return nameOf(s, "xx-sample") == "" })
+	postgrestest.Eventually(t, "the withdrawal", func() bool { return nameOf(s, "xx-sample") == "" })
 	b.exec(t, "DELETE FROM exam_revision_papers; DELETE FROM exam_revisions; DELETE FROM paper_revisions; DELETE FROM exams")
-	eventually(t, "the exam to be forgotten", func() bool { return len(s.current.Load().exams) == 0 })
+	postgrestest.Eventually(t, "the exam to be forgotten", func() bool { return len(s.current.Load().exams) == 0 })
 }
 
 func TestServesWhatItHasWhilePostgresIsAway(t *testing.T) {
@@ -347,15 +348,15 @@ func TestServesWhatItHasWhilePostgresIsAway(t *testing.T) {
 	}
 
 	comeBack()
-	eventually(t, "the uncached paper", func() bool {
+	postgrestest.Eventually(t, "the uncached paper", func() bool {
 		_, err := s.Paper(t.Context(), exam.Key, "xx-sample-2024")
 		return err == nil
 	})
-	eventually(t, "the late pod", late.Ready)
+	postgrestest.Eventually(t, "the late pod", late.Ready)
 	checkServed(t.Context(), t, late, exam, published)
 	exam.Name = "After the outage"
 	b.publish(t, exam)
-	eventually(t, "the new revision", func() bool { return strings.Contains(nameOf(s, exam.Key), exam.Name) })
+	postgrestest.Eventually(t, "the new revision", func() bool { return strings.Contains(nameOf(s, exam.Key), exam.Name) })
 }
 
 // takeAway makes the database refuse every connection, old and new, until the returned function is called.
@@ -432,7 +433,7 @@ func TestALoadOutlivesTheRequestThatBeganIt(t *testing.T) {
 		outcome <- err
 	}
 	go get(hasty, failed)
-	eventually(t, "the load to wait", func() bool {
+	postgrestest.Eventually(t, "the load to wait", func() bool {
 		return b.count(t, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
 	})
 	go get(t.Context(), loaded)

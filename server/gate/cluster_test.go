@@ -8,6 +8,7 @@ import (
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres/postgrestest"
 )
 
 // newCluster starts a Cluster of two masters and returns a gate's client of it.
@@ -27,7 +28,7 @@ func newCluster(t *testing.T) redis.UniversalClient {
 		}
 	}
 	for _, node := range []*redis.Client{a, b} {
-		eventually(t, "the cluster is whole", func() bool {
+		postgrestest.Eventually(t, "the cluster is whole", func() bool {
 			shards, err := node.ClusterShards(t.Context()).Result()
 			info := node.ClusterInfo(t.Context()).Val()
 			return err == nil && len(shards) == 2 && len(info) > 16 && info[:16] == "cluster_state:ok"

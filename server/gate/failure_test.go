@@ -12,6 +12,7 @@ import (
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres/postgrestest"
 )
 
 func allowed(g *gate.Gate, key keys.Issued) bool {
@@ -53,7 +54,7 @@ func TestWithoutRedisKeysAreCheckedInPostgresAndItRecoversByItself(t *testing.T)
 		t.Errorf("revoked without Redis: got %+v", d)
 	}
 	own.start()
-	eventually(t, "the gate uses Redis again", func() bool { return degraded(t, registry) == 0 })
+	postgrestest.Eventually(t, "the gate uses Redis again", func() bool { return degraded(t, registry) == 0 })
 	if d := h.gate.Check(t.Context(), bearer(doomed.Key), client); d.Outcome != gate.Unauthorized {
 		t.Errorf("revoked, after recovery: got %+v", d)
 	}
@@ -199,7 +200,7 @@ func TestAReplicaThatLacksTheTombstoneResurrectsNothing(t *testing.T) {
 			t.Fatal("resurrected")
 		}
 	}
-	eventually(t, "the gate believes the promoted server", func() bool { return allowed(h.gate, other) })
+	postgrestest.Eventually(t, "the gate believes the promoted server", func() bool { return allowed(h.gate, other) })
 	if allowed(h.gate, key) {
 		t.Fatal("resurrected in the new term")
 	}
@@ -262,12 +263,12 @@ func TestAnUnannouncedChangeIsAnnouncedByAnyPod(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	run(t, h.newGate(nil))
-	eventually(t, "the key is refused", func() bool { return !allowed(h.gate, key) })
+	postgrestest.Eventually(t, "the key is refused", func() bool { return !allowed(h.gate, key) })
 	pending, err := keys.NewReader(h.pool).Pending(t.Context(), uuid.Nil, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the change is marked", func() bool {
+	postgrestest.Eventually(t, "the change is marked", func() bool {
 		pending, err = keys.NewReader(h.pool).Pending(t.Context(), uuid.Nil, 10)
 		return err == nil && len(pending) == 0
 	})
@@ -288,7 +289,7 @@ func replicate(t *testing.T, master, replica *server) {
 	}
 	source := master.admin()
 	defer func() { _ = source.Close() }()
-	eventually(t, "the replica has all", func() bool {
+	postgrestest.Eventually(t, "the replica has all", func() bool {
 		return source.Do(t.Context(), "wait", 1, 10).Val() == int64(1) && admin.DBSize(t.Context()).Val() == source.DBSize(t.Context()).Val()
 	})
 }

@@ -89,22 +89,6 @@ func run(t testing.TB, g *gate.Gate) {
 	})
 }
 
-// eventually polls until ok says so, and fails the test after a generous time.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	deadline := time.NewTimer(20 * time.Second)
-	defer deadline.Stop()
-	for !ok() {
-		select {
-		case <-ticker.C:
-		case <-deadline.C:
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
-
 func TestAKeyPassesUntilItsBucketIsEmpty(t *testing.T) {
 	h := newHouse(t, nil)
 	h.tier(t, keys.TierSpec{Name: "slow", Requests: 3, Period: time.Hour})
@@ -217,7 +201,7 @@ func TestAnExpiredKeyIsRefused(t *testing.T) {
 	if _, err := h.store.Rotate(t.Context(), key.Prefix, time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the key expires", func() bool {
+	postgrestest.Eventually(t, "the key expires", func() bool {
 		return h.gate.Check(t.Context(), bearer(key.Key), client).Outcome == gate.Unauthorized
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/server/gate"
+	"examprep.dev/server/postgres/postgrestest"
 )
 
 // server is a Redis of the test's own, to be killed, paused and restarted.
@@ -47,7 +48,7 @@ func (s *server) start() {
 	}
 	admin := s.admin()
 	defer func() { _ = admin.Close() }()
-	eventually(s.t, "redis-server answers", func() bool { return admin.Ping(context.Background()).Err() == nil })
+	postgrestest.Eventually(s.t, "redis-server answers", func() bool { return admin.Ping(context.Background()).Err() == nil })
 }
 
 func (s *server) kill() {

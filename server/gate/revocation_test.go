@@ -9,6 +9,7 @@ import (
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres/postgrestest"
 )
 
 // epoch is one key's life: created, used by everybody, revoked, answered.
@@ -63,7 +64,7 @@ func TestNoRequestPassesAfterARevocationIsAnswered(t *testing.T) {
 	passed, wrong, wait := hammer(pods, &present, stop, 32)
 	for range 150 {
 		before := passed.Load()
-		eventually(t, "the key is used", func() bool { return passed.Load() > before+20 })
+		postgrestest.Eventually(t, "the key is used", func() bool { return passed.Load() > before+20 })
 		if err := h.store.Revoke(t.Context(), key.Prefix); err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +110,7 @@ func TestRevocationHoldsWhileRedisIsPausedKilledAndReplaced(t *testing.T) {
 	}
 	for i := range 26 {
 		before := passed.Load()
-		eventually(t, "the key is used", func() bool { return passed.Load() > before+20 })
+		postgrestest.Eventually(t, "the key is used", func() bool { return passed.Load() > before+20 })
 		if accident := accidents[i]; accident != nil {
 			accident()
 		}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"examprep.dev/server/postgres/postgrestest"
 )
 
 func TestTheLogQuotesNothingOfABrokenRequest(t *testing.T) {
@@ -28,7 +30,7 @@ func TestTheLogQuotesNothingOfABrokenRequest(t *testing.T) {
 		_, _ = io.Copy(io.Discard, connection) // until the server has had enough
 		_ = connection.Close()
 	}
-	eventually(t, "a broken connection is logged", func() bool { return strings.Contains(a.logs.String(), "connection failed") })
+	postgrestest.Eventually(t, "a broken connection is logged", func() bool { return strings.Contains(a.logs.String(), "connection failed") })
 	if a.get("/v1/exam-prep/list").status != http.StatusOK {
 		t.Error("the server no longer answers")
 	}

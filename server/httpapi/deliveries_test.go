@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres/postgrestest"
 	"examprep.dev/server/redisurl/redistest"
 	"examprep.dev/server/webhooks"
 )
@@ -120,7 +121,7 @@ func TestARedeliveredEventArrivesWithTheSameBytes(t *testing.T) {
 	if got := next(t, arrivals); !bytes.Contains(got.body, []byte(`"event":"webhook.test"`)) || !bytes.Contains(got.body, []byte(hook)) {
 		t.Errorf("the test event is %s", got.body)
 	}
-	eventually(t, "all three are delivered, and the webhook says when", func() bool {
+	postgrestest.Eventually(t, "all three are delivered, and the webhook says when", func() bool {
 		list := ada.deliveries(hook, "")
 		_, _, shown := ada.do(http.MethodGet, path, "")
 		return len(list) == 3 && shown["last_success_at"] != nil && !slices.ContainsFunc(list, func(d map[string]any) bool {
@@ -142,11 +143,11 @@ func TestAFailedDeliveryTellsWhy(t *testing.T) {
 	hook := textOf(ada.make("/v1/developer/webhooks", fmt.Sprintf(`{"url":%q,"events":["mock_attempt.scored"]}`, url)), "id")
 	c.scored(c.account(ada), 1)
 	next(t, arrivals)
-	eventually(t, "it has failed for good", func() bool {
+	postgrestest.Eventually(t, "it has failed for good", func() bool {
 		d := ada.deliveries(hook, "")[0]
 		return d["state"] == "failed" && d["last_status"] == 418.0 && d["last_failure"] == "status" && d["attempts"] == 6.0
 	})
-	eventually(t, "the webhook says since when", func() bool {
+	postgrestest.Eventually(t, "the webhook says since when", func() bool {
 		_, _, shown := ada.do(http.MethodGet, "/v1/developer/webhooks/"+hook, "")
 		return shown["failing_since"] != nil
 	})

@@ -12,6 +12,7 @@ import (
 
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres/postgrestest"
 )
 
 const guessedRequest = "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer guessed\r\n\r\n"
@@ -148,7 +149,7 @@ func TestOneAddressHasSoManyConnections(t *testing.T) {
 				t.Errorf("the third connection is answered %d, want %d", status, c.status)
 			}
 			_, _ = first.Close(), third.Close()
-			eventually(t, "a place becomes free", func() bool {
+			postgrestest.Eventually(t, "a place becomes free", func() bool {
 				next, status := ask()
 				_ = next.Close()
 				return status == http.StatusUnauthorized

@@ -309,22 +309,6 @@ func (r response) code(t testing.TB) string {
 	return code
 }
 
-// eventually waits for condition to hold.
-func eventually(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	look := time.NewTicker(5 * time.Millisecond)
-	defer look.Stop()
-	deadline := time.NewTimer(waitFor)
-	defer deadline.Stop()
-	for !condition() {
-		select {
-		case <-look.C:
-		case <-deadline.C:
-			t.Fatalf("never happened: %s", what)
-		}
-	}
-}
-
 // metric is the value of a counter or gauge whose labels are as given.
 func (a *api) metric(name string, labels map[string]string) float64 {
 	families, err := a.registry.Gather()

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"examprep.dev/server/httpapi"
+	"examprep.dev/server/postgres/postgrestest"
 )
 
 // holdAttempts locks the table of attempts, so that an open waits, until release.
@@ -40,7 +41,7 @@ func (a *api) sendOpen(t *testing.T) *bufio.Reader {
 	if _, err := io.WriteString(conn, request); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the request is in hand", func() bool { return a.metric("examprep_http_requests_in_flight", nil) == 1 })
+	postgrestest.Eventually(t, "the request is in hand", func() bool { return a.metric("examprep_http_requests_in_flight", nil) == 1 })
 	return bufio.NewReader(conn)
 }
 
@@ -124,7 +125,7 @@ func TestRequestsAreAcceptedWhileLoadBalancersTakeNote(t *testing.T) {
 	a := newAPI(t, options{config: httpapi.Config{DrainDelay: 300 * time.Millisecond}})
 	stopped := make(chan error, 1)
 	go func() { stopped <- a.stop() }()
-	eventually(t, "answers close their connections", func() bool {
+	postgrestest.Eventually(t, "answers close their connections", func() bool {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", a.address)
 		if err != nil {
 			t.Fatalf("not accepted: %v", err)

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -48,18 +49,24 @@ func (p *premises) lastReason(t *testing.T) (reason string) {
 	return reason
 }
 
-func TestACallbackThatIsNotTheProvidersAnswerToThisBrowserIsRefused(t *testing.T) {
-	p := newPremises(t, httpapi.Config{}, nil)
-	const (
-		noState, noCode, noCeremony = "no sign-in was begun in this browser", "the answer holds no code", "this sign-in is over or was never begun"
-		otherState, otherCode       = "the state is not the one this browser began with", "the provider does not take the code"
-		otherProvider, otherNonce   = "the answer is another provider's", "the ID token's nonce is not ours"
-		notSignedIn                 = "the provider did not sign the person in: invalid_request"
-	)
-	for name, c := range map[string]struct {
-		reason  string
-		attempt func(v, ada *visitor) response
-	}{
+// The reasons that are logged of callbacks that are refused.
+const (
+	noState, noCode, noCeremony = "no sign-in was begun in this browser", "the answer holds no code", "this sign-in is over or was never begun"
+	otherState, otherCode       = "the state is not the one this browser began with", "the provider does not take the code"
+	otherProvider, otherNonce   = "the answer is another provider's", "the ID token's nonce is not ours"
+	notSignedIn                 = "the provider did not sign the person in: invalid_request"
+)
+
+// wrongCallback is a way to come back from the provider that must not sign anybody in, and the reason that is logged.
+// v is the browser that tries, ada another.
+type wrongCallback struct {
+	reason  string
+	attempt func(v, ada *visitor) response
+}
+
+// forgedCallbacks answer what this browser began, but not as the provider did.
+func (p *premises) forgedCallbacks() map[string]wrongCallback {
+	return map[string]wrongCallback{
 		"forged state": {otherState, func(v, _ *visitor) response {
 			return v.call(with(v.authenticate(v.begin(), "mallory"), "state", strings.Repeat("A", 43)))
 		}},
@@ -94,6 +101,12 @@ func TestACallbackThatIsNotTheProvidersAnswerToThisBrowserIsRefused(t *testing.T
 			defer p.ahead.Store(0)
 			return v.call(back)
 		}},
+	}
+}
+
+// stolenCallbacks take something of another browser, or of another time.
+func stolenCallbacks() map[string]wrongCallback {
+	return map[string]wrongCallback{
 		"code that was used": {otherCode, func(v, ada *visitor) response {
 			used := ada.signIn("ada").Query().Get("code")
 			return v.call(with(v.authenticate(v.begin(), "mallory"), "code", used))
@@ -129,7 +142,14 @@ func TestACallbackThatIsNotTheProvidersAnswerToThisBrowserIsRefused(t *testing.T
 			state := v.begin().Query().Get("state")
 			return v.call(with(ada.authenticate(ada.begin(), "ada"), "state", state))
 		}},
-	} {
+	}
+}
+
+func TestACallbackThatIsNotTheProvidersAnswerToThisBrowserIsRefused(t *testing.T) {
+	p := newPremises(t, httpapi.Config{}, nil)
+	callbacks := p.forgedCallbacks()
+	maps.Copy(callbacks, stolenCallbacks())
+	for name, c := range callbacks {
 		t.Run(name, func(t *testing.T) {
 			v := p.visitor(t)
 			v.refused(c.attempt(v, p.visitor(t)))
@@ -249,9 +269,16 @@ func signed(t *testing.T, algorithm jose.SignatureAlgorithm, key any, keyID stri
 	return text
 }
 
-func TestATokenThatDoesNotHoldIsRefused(t *testing.T) {
-	p := newPremises(t, httpapi.Config{}, nil)
-	f := newForger(p)
+// wrongToken is how an ID token is made of the provider's claims, and the reason that is logged of its refusal; "" where
+// it is accepted.
+type wrongToken struct {
+	sign   func(t *testing.T, claims map[string]any) string
+	reason string
+}
+
+// wrongTokens are tokens that do not hold, but for one.
+func (f *forger) wrongTokens(t *testing.T) map[string]wrongToken {
+	t.Helper()
 	set := func(name string, value any) func(*testing.T, map[string]any) string {
 		return func(t *testing.T, claims map[string]any) string {
 			t.Helper()
@@ -267,10 +294,7 @@ func TestATokenThatDoesNotHoldIsRefused(t *testing.T) {
 		otherClaims, signature, nonce = "the ID token is malformed or its claims do not hold", "the ID token's signature does not hold", "the ID token's nonce is not ours"
 		party, nobody, expired        = "the ID token was issued to another service", "the ID token names nobody, or not as it must", "the ID token has expired"
 	)
-	for name, c := range map[string]struct {
-		sign   func(t *testing.T, claims map[string]any) string
-		reason string // "" where it is accepted
-	}{
+	return map[string]wrongToken{
 		"as it was":        {set("as", "it was"), ""}, // so that the others are refused for what they change
 		"another audience": {set("aud", "another service"), otherClaims},
 		"more audiences":   {set("aud", []string{providerClient, "another service"}), party},
@@ -306,7 +330,13 @@ func TestATokenThatDoesNotHoldIsRefused(t *testing.T) {
 			return signed(t, jose.RS256, f.own, f.published.Keys[0].KeyID, claims)
 		}, signature},
 		"no token at all": {func(*testing.T, map[string]any) string { return "not.a.token" }, otherClaims},
-	} {
+	}
+}
+
+func TestATokenThatDoesNotHoldIsRefused(t *testing.T) {
+	p := newPremises(t, httpapi.Config{}, nil)
+	f := newForger(p)
+	for name, c := range f.wrongTokens(t) {
 		t.Run(name, func(t *testing.T) {
 			f.forge(t, func(claims map[string]any) string { return c.sign(t, claims) })
 			ada := p.visitor(t)

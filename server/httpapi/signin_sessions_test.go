@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"examprep.dev/server/httpapi"
+	"examprep.dev/server/postgres/postgrestest"
 )
 
 // signOut ends the browser's session; with "?everywhere=true" all of its account's.
@@ -50,7 +51,7 @@ func TestASessionThatNobodyUsesEnds(t *testing.T) {
 		t.Errorf("%s left after a use, want %s", left, sessionIdle)
 	}
 	p.redis.PExpire(t.Context(), name, time.Millisecond)
-	eventually(t, "Redis forgets", func() bool { return len(p.sessionNames()) == 0 })
+	postgrestest.Eventually(t, "Redis forgets", func() bool { return len(p.sessionNames()) == 0 })
 	if whose := ada.account(); whose != "" {
 		t.Errorf("the session lives on, of %q", whose)
 	}
@@ -172,7 +173,7 @@ func TestARequestInHandDoesNotBringItsSessionBack(t *testing.T) {
 	release := p.holdKeys(t)
 	answered := make(chan int, 1)
 	go func() { answered <- work.send(http.MethodPost, keysPath, `{"name":"in hand"}`, nil).status }()
-	eventually(t, "the request waits for the table", func() bool {
+	postgrestest.Eventually(t, "the request waits for the table", func() bool {
 		var waiting bool
 		err := p.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'api_keys'::regclass)`).Scan(&waiting)
 		return err == nil && waiting

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres/postgrestest"
 )
 
 // manyKeys is more than two batches of a flush hold.
@@ -59,7 +60,7 @@ func blockUsage(t *testing.T, pool *pgxpool.Pool, key uuid.UUID, day time.Time) 
 // awaitWaiting waits until a statement in pool's database waits for another's transaction.
 func awaitWaiting(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	eventually(t, "a statement waits for a lock", func() bool {
+	postgrestest.Eventually(t, "a statement waits for a lock", func() bool {
 		var waits bool
 		if err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
 			WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waits); err != nil {

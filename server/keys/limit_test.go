@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres/postgrestest"
 )
 
 // hold keeps new keys from being written until n who want to are waiting, each for that or for another of them; release
@@ -32,7 +33,7 @@ func hold(t *testing.T, pool *pgxpool.Pool, n int) (release func()) {
 	}
 	return func() {
 		t.Helper()
-		eventually(t, "so many wait", func() bool {
+		postgrestest.Eventually(t, "so many wait", func() bool {
 			var waiting int
 			if err := watcher.QueryRow(t.Context(),
 				"SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&waiting); err != nil {

@@ -129,12 +129,12 @@ func TestCountsAreExact(t *testing.T) {
 			})
 		}
 	}
-	outage(t, pool, func() { eventually(t, "a flush fails", func() bool { return failed.Load() > 0 }) })
+	outage(t, pool, func() { postgrestest.Eventually(t, "a flush fails", func() bool { return failed.Load() > 0 }) })
 	counting.Wait()
 	close(counted)
 	flushing.Wait()
 	for _, pod := range pods {
-		eventually(t, "the database is back", func() bool { return pod.Flush(t.Context()) == nil })
+		postgrestest.Eventually(t, "the database is back", func() bool { return pod.Flush(t.Context()) == nil })
 	}
 	var sum [2]int64
 	for _, id := range ids {
@@ -168,22 +168,6 @@ func outage(t *testing.T, pool *pgxpool.Pool, do func()) {
 	allow("true")
 }
 
-// eventually waits for condition to hold.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	look := time.NewTicker(5 * time.Millisecond)
-	defer look.Stop()
-	deadline := time.NewTimer(20 * time.Second)
-	defer deadline.Stop()
-	for !condition() {
-		select {
-		case <-look.C:
-		case <-deadline.C:
-			t.Fatalf("never happened: %s", what)
-		}
-	}
-}
-
 // TestACommitWhoseAnswerIsLostIsCountedOnce has the database commit a flush whose connection breaks before the answer.
 func TestACommitWhoseAnswerIsLostIsCountedOnce(t *testing.T) {
 	store, _, direct := newStore(t)
@@ -205,7 +189,7 @@ func TestACommitWhoseAnswerIsLostIsCountedOnce(t *testing.T) {
 	meter.Count(id, false)
 	failed := make(chan error)
 	go func() { failed <- meter.Flush(context.WithoutCancel(t.Context())) }()
-	eventually(t, "the database has committed", func() bool { return usage(t, direct, id) == [2]int64{2, 1} })
+	postgrestest.Eventually(t, "the database has committed", func() bool { return usage(t, direct, id) == [2]int64{2, 1} })
 	line.cut()
 	if err := <-failed; err == nil {
 		t.Fatal("the flush has its answer: the test proves nothing")
@@ -296,7 +280,7 @@ func TestAFloodOfKeysIsWrittenEarlyAndBounded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- meter.Run(ctx) }()
-	eventually(t, "what is half full is written before the interval is over", func() bool {
+	postgrestest.Eventually(t, "what is half full is written before the interval is over", func() bool {
 		var written bool
 		if err := pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM key_usage_writers WHERE batch > 0)").Scan(&written); err != nil {
 			t.Fatal(err)

@@ -89,22 +89,6 @@ func waiting(t *testing.T, pool *pgxpool.Pool) (pid int) {
 	return pid
 }
 
-// eventually waits for condition to hold.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	look := time.NewTicker(5 * time.Millisecond)
-	defer look.Stop()
-	deadline := time.NewTimer(30 * time.Second)
-	defer deadline.Stop()
-	for !condition() {
-		select {
-		case <-look.C:
-		case <-deadline.C:
-			t.Fatalf("never happened: %s", what)
-		}
-	}
-}
-
 // TestAnIndexOnATableInUseIsBuiltBesideItsWriters ends a migration that waits for a writer, and runs it once more.
 func TestAnIndexOnATableInUseIsBuiltBesideItsWriters(t *testing.T) {
 	url := postgrestest.URL(t)
@@ -115,7 +99,7 @@ func TestAnIndexOnATableInUseIsBuiltBesideItsWriters(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- postgres.Migrate(ctx, url, postgres.Sandbox) }()
-	eventually(t, "the migration waits", func() bool { return waiting(t, pool) != 0 })
+	postgrestest.Eventually(t, "the migration waits", func() bool { return waiting(t, pool) != 0 })
 	if err := begin(t, pool, write).Rollback(t.Context()); err != nil {
 		t.Errorf("another writer, meanwhile: %v", err)
 	}
@@ -123,7 +107,7 @@ func TestAnIndexOnATableInUseIsBuiltBesideItsWriters(t *testing.T) {
 	if err := <-ended; err == nil {
 		t.Fatal("the migration did not wait: the test proves nothing")
 	}
-	eventually(t, "the server has noticed", func() bool { return waiting(t, pool) == 0 })
+	postgrestest.Eventually(t, "the server has noticed", func() bool { return waiting(t, pool) == 0 })
 	if err := writer.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -148,8 +132,8 @@ func TestAMigrationGivesWayToWhoHoldsALock(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- postgres.Migrate(t.Context(), url, postgres.Sandbox) }()
 	var first int
-	eventually(t, "the migration waits", func() bool { first = waiting(t, pool); return first != 0 })
-	eventually(t, "another try waits", func() bool { pid := waiting(t, pool); return pid != 0 && pid != first })
+	postgrestest.Eventually(t, "the migration waits", func() bool { first = waiting(t, pool); return first != 0 })
+	postgrestest.Eventually(t, "another try waits", func() bool { pid := waiting(t, pool); return pid != 0 && pid != first })
 	if err := holder.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"examprep.dev/api/client"
+	"examprep.dev/server/postgres/postgrestest"
 )
 
 func (b *bench) account(t *testing.T) uuid.UUID {
@@ -308,5 +309,5 @@ func TestADeliveryWhoseTriesAllDiedWithTheirWorkersFails(t *testing.T) {
 	w := b.worker(t)
 	run(t, w.Run)
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND last_error = 'worker_lost'")
-	eventually(t, "it is counted", func() bool { return testutil.ToFloat64(w.metrics.lost) == 1 })
+	postgrestest.Eventually(t, "it is counted", func() bool { return testutil.ToFloat64(w.metrics.lost) == 1 })
 }

@@ -27,21 +27,6 @@ import (
 	"examprep.dev/server/redisurl/redistest"
 )
 
-// eventually polls until holds says so.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	deadline := time.After(patience)
-	for !holds() {
-		select {
-		case <-ticker.C:
-		case <-deadline:
-			t.Fatalf("never came true: %s", what)
-		}
-	}
-}
-
 // collect receives until all of the events have arrived, however often.
 func (r *receiver) collect(t *testing.T, events []Event) (duplicates int) {
 	t.Helper()
@@ -89,7 +74,7 @@ func (p *privateRedis) start(t *testing.T) {
 	}
 	probe := redis.NewClient(&redis.Options{Addr: p.address})
 	defer func() { _ = probe.Close() }()
-	eventually(t, "redis-server answers", func() bool { return probe.Ping(t.Context()).Err() == nil })
+	postgrestest.Eventually(t, "redis-server answers", func() bool { return probe.Ping(t.Context()).Err() == nil })
 }
 
 func (p *privateRedis) kill() {
@@ -231,7 +216,7 @@ func TestAnOutcomeOutlivesPostgresBeingAway(t *testing.T) {
 	<-entered
 	restore := b.cutOff(t)
 	close(release)
-	eventually(t, "the try has ended", func() bool { return w.lanes.idle() })
+	postgrestest.Eventually(t, "the try has ended", func() bool { return w.lanes.idle() })
 	restore()
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered' AND attempt = 1")
 	b.happen(t, 2)
@@ -262,7 +247,7 @@ func (b *bench) cutOff(t *testing.T) (restore func()) {
 		t.Helper()
 		execute("ALTER DATABASE " + name + " ALLOW_CONNECTIONS true")
 		// The test's own statements use the pool too, and do not try twice.
-		eventually(t, "the pool has only live connections", func() bool { b.pool.Reset(); return b.pool.Ping(t.Context()) == nil })
+		postgrestest.Eventually(t, "the pool has only live connections", func() bool { b.pool.Reset(); return b.pool.Ping(t.Context()) == nil })
 	}
 }
 
@@ -319,7 +304,7 @@ func TestAWorkerThatStopsHandsOverWhatItHasNotBegun(t *testing.T) {
 	for n := range cap(events) {
 		events = append(events, b.happen(t, n))
 	}
-	eventually(t, "the first worker holds them all", func() bool {
+	postgrestest.Eventually(t, "the first worker holds them all", func() bool {
 		return len(r.arrived) == firstWindow && first.lanes.backlog() == len(events)-firstWindow
 	})
 	stop()

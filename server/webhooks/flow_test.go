@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
+
+	"examprep.dev/server/postgres/postgrestest"
 )
 
 // fill makes n events for one endpoint, due at once, in one statement.
@@ -58,7 +60,7 @@ func TestBacklogsOfManyHangingReceiversDelayNobodyElse(t *testing.T) {
 	w := b.worker(t, hanging, healthy)
 	w.cfg.Timeout, w.sender.client.Timeout = 4*patience, 4*patience
 	run(t, w.Run)
-	eventually(t, "their backlogs wait in the lanes", func() bool { return w.lanes.backlog() > streamDepth })
+	postgrestest.Eventually(t, "their backlogs wait in the lanes", func() bool { return w.lanes.backlog() > streamDepth })
 	b.fill(t, good.ID, 1)
 	healthy.next(t)
 }

@@ -125,3 +125,27 @@ func withDatabase(t testing.TB, server, name string) string {
 	u.Path = "/" + name
 	return u.String()
 }
+
+const (
+	// look is how often Eventually looks.
+	look = 5 * time.Millisecond
+	// patience bounds its wait, which is never waited out when all is well.
+	patience = 30 * time.Second
+)
+
+// Eventually waits until condition holds. It is for what another process or goroutine does in its own time and gives no
+// signal of; what is what is waited for, told when it never happens.
+func Eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(look)
+	defer ticker.Stop()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	for !condition() {
+		select {
+		case <-ticker.C:
+		case <-deadline.C:
+			t.Fatalf("never happened: %s", what)
+		}
+	}
+}

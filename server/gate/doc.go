@@ -9,8 +9,8 @@
 // writes nothing. Requests of one pod are gathered ([batcher]) into script calls, one or two at a time; those of the same
 // key are one ask of n tokens, of which the first g requests get one each. A denial is remembered in the pod until the
 // next token is due, at most 500 ms; an allowance never is. Without a valid key the client's address has a bucket, so
-// that rate headers stand on every answer and guessing is slow; and an address that asked for too many keys that do not
-// exist has none looked up in PostgreSQL for a while.
+// that rate headers stand on every answer and guessing is slow; and how often a pod looks in PostgreSQL for keys that do
+// not exist is bounded ([guesses]), for each address and for all of them.
 //
 // # Why no race resurrects a key
 //

@@ -62,6 +62,55 @@ func TestAFloodOfUnknownKeysIsNotLookedUp(t *testing.T) {
 	}
 }
 
+// TestAFloodFromManyAddressesIsNotLookedUp: all addresses together have 200 wrong guesses looked up at once. After that,
+// while no time passes, each new address has one, and those who guessed before none; a clean address has its key loaded.
+func TestAFloodFromManyAddressesIsNotLookedUp(t *testing.T) {
+	const addresses, rounds, together = 250, 4, 200
+	h := newHouse(t, nil)
+	loader, start := &countingLoader{Reader: keys.NewReader(h.pool)}, time.Now()
+	var passed atomic.Int64
+	now := func() time.Time { return start.Add(time.Duration(passed.Load())) }
+	g := gate.New(gate.Config{Prefix: h.prefix, Now: now}, h.rdb, loader)
+	address := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{198, 51, byte(n >> 8), byte(n)}) }
+	next := 0
+	flood := func(rounds int) int64 {
+		before := loader.keys.Load()
+		for range rounds {
+			for n := range addresses {
+				next++
+				d := g.Check(t.Context(), bearer(wellFormed(next)), address(n))
+				if d.Outcome != gate.Unauthorized && d.Outcome != gate.Limited {
+					t.Fatalf("an unknown key: %+v", d)
+				}
+			}
+		}
+		return loader.keys.Load() - before
+	}
+	// The first round has a guess of each address looked up, the first 200 by the common allowance.
+	if looked := flood(rounds); looked != addresses {
+		t.Errorf("%d of %d unknown keys were looked up, want %d", looked, rounds*addresses, addresses)
+	}
+	cold, late := h.create(t, ""), h.create(t, "")
+	if d := g.Check(t.Context(), bearer(cold.Key), netip.MustParseAddr("192.0.2.200")); d.Outcome != gate.Allowed {
+		t.Errorf("a key that must be looked up, from a clean address: %+v", d)
+	}
+	if d := g.Check(t.Context(), bearer(late.Key), address(1)); d.Outcome == gate.Allowed {
+		t.Error("an address of the flood has a key looked up")
+	}
+	// A second brings 50 guesses for all of them, and half a minute a clean record to each.
+	passed.Add(int64(time.Second))
+	if looked := flood(1); looked < 50 || looked > 51 {
+		t.Errorf("%d unknown keys were looked up a second later, want 50", looked)
+	}
+	passed.Add(int64(31 * time.Second))
+	if d := g.Check(t.Context(), bearer(late.Key), address(1)); d.Outcome != gate.Allowed {
+		t.Errorf("after the flood, from one of its addresses: %+v", d)
+	}
+	if looked := flood(rounds); looked < together || looked > addresses {
+		t.Errorf("%d unknown keys were looked up after a pause, want %d to %d", looked, together, addresses)
+	}
+}
+
 // TestMalformedKeysCostNoLookUp: the check within a key's text spares both stores.
 func TestMalformedKeysCostNoLookUp(t *testing.T) {
 	h := newHouse(t, nil)

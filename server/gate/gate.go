@@ -39,7 +39,7 @@ type Gate struct {
 	loads     singleflight.Group
 	denials   *denials
 	shares    *shares
-	guesses   *shares // of addresses, for keys that turned out not to exist
+	guesses   *guesses
 	scratch   sync.Pool
 	anonymous anonymous
 	metrics   *metrics
@@ -57,7 +57,7 @@ func New(cfg Config, rdb redis.UniversalClient, loader Loader) *Gate {
 	cfg = cfg.withDefaults()
 	g := &Gate{
 		cfg: cfg, rdb: rdb, loader: loader, pod: uuid.NewString(),
-		denials: newDenials(), shares: newShares(), guesses: newShares(), metrics: newMetrics(cfg.Registerer),
+		denials: newDenials(), shares: newShares(), guesses: newGuesses(), metrics: newMetrics(cfg.Registerer),
 	}
 	_, g.cluster = rdb.(*redis.ClusterClient)
 	r := rateOf(cfg.Anonymous)
@@ -82,10 +82,6 @@ func (g *Gate) Check(ctx context.Context, authorization []byte, client netip.Add
 	g.metrics.decided(d.Outcome)
 	return d
 }
-
-// guessing is how often one address may make one pod look for a key that does not exist: twice a second, 20 at once.
-// Keys that exist do not count, so whoever shares an address with a flood of revoked keys still has new ones loaded.
-func guessing() rate { return rate{period: 500_000, requests: 1, burst: 20, scale: 1} }
 
 // bearer returns the token of a Bearer credential, nil if it is none.
 func bearer(authorization []byte) []byte {
@@ -119,7 +115,7 @@ func (g *Gate) checkKey(ctx context.Context, hash keys.Hash, client netip.Addr, 
 			return
 		}
 		address := addressSubject(client)
-		if g.guesses.empty(&address, guessing(), g.cfg.Now()) {
+		if g.guesses.spent(&address, g.cfg.Now()) {
 			g.checkAddress(ctx, client, d)
 			return
 		}
@@ -128,8 +124,7 @@ func (g *Gate) checkKey(ctx context.Context, hash keys.Hash, client netip.Addr, 
 			g.checkDegraded(ctx, &s, client, err, d)
 			return
 		case loaded == loadAbsent:
-			var taken outcome
-			g.guesses.take(&address, guessing(), g.cfg.Now(), &taken)
+			g.guesses.wrong(&address, g.cfg.Now())
 			g.checkAddress(ctx, client, d)
 			return
 		}

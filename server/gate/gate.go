@@ -117,6 +117,7 @@ func (g *Gate) checkKey(ctx context.Context, hash keys.Hash, client netip.Addr, 
 		address := addressSubject(client)
 		if g.guesses.spent(&address, g.cfg.Now()) {
 			g.checkAddress(ctx, client, d)
+			d.notLookedUp()
 			return
 		}
 		switch loaded, err := g.load(ctx, hash); {
@@ -174,6 +175,13 @@ func (g *Gate) decide(s *subject, o *outcome, d *Decision) {
 	}
 	if !s.address {
 		g.cfg.Used(o.verdict.identity.KeyID, o.allowed)
+	}
+}
+
+// notLookedUp makes a refusal a limit: nobody looked whether the key is good, so that it is not is not for us to say.
+func (d *Decision) notLookedUp() {
+	if d.Outcome == Unauthorized {
+		d.Outcome, d.Remaining, d.RetryAfter = Limited, 0, time.Second
 	}
 }
 

@@ -19,8 +19,8 @@ func everyone() *subject { return &subject{} }
 // ofAddress is how often one address may be wrong: twice a second, 20 at once.
 func ofAddress() rate { return rate{period: 500_000, requests: 1, burst: 20, scale: 1} }
 
-// ofEveryone is how often all of them may be: 50 times a second, 200 at once.
-func ofEveryone() rate { return rate{period: 20_000, requests: 1, burst: 200, scale: 1} }
+// ofEveryone is how often all of them may be: 20 times a second, 50 at once.
+func ofEveryone() rate { return rate{period: 50_000, requests: 1, burst: 50, scale: 1} }
 
 // suspicion is how long a wrong guess is held against an address: 30 s.
 func suspicion() rate { return rate{period: 30_000_000, requests: 1, burst: 1, scale: 1} }

@@ -1,41 +1,12 @@
 package controllers
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-
 	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/postgres/postgrestest"
 )
-
-// cutOff makes the test's database refuse everybody, as one that is being failed over does, until restore is called.
-func (in *installation) cutOff() (restore func()) {
-	in.t.Helper()
-	config := in.pool.Config().ConnConfig.Copy()
-	database := config.Database
-	config.Database, config.Tracer = "postgres", nil
-	admin, err := pgx.ConnectConfig(in.t.Context(), config)
-	if err != nil {
-		in.t.Fatal(err)
-	}
-	run := func(statement string, args ...any) {
-		in.t.Helper()
-		if _, err := admin.Exec(in.t.Context(), statement, args...); err != nil {
-			in.t.Fatal(err)
-		}
-	}
-	run(fmt.Sprintf("ALTER DATABASE %s ALLOW_CONNECTIONS false", database))
-	run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", database)
-	return func() {
-		in.t.Helper()
-		run(fmt.Sprintf("ALTER DATABASE %s ALLOW_CONNECTIONS true", database))
-		if err := admin.Close(in.t.Context()); err != nil {
-			in.t.Error(err)
-		}
-	}
-}
 
 func TestOperatorRecoversFromADatabaseThatWasAway(t *testing.T) {
 	t.Parallel()
@@ -47,7 +18,7 @@ func TestOperatorRecoversFromADatabaseThatWasAway(t *testing.T) {
 	in.ready(changed)
 	in.ready(deleted)
 
-	restore := in.cutOff()
+	restore := postgrestest.CutOff(t, in.pool)
 	edit(in, changed, func(c *v1alpha1.ExamContent) { c.Spec.Name = "Renamed" })
 	in.remove(deleted)
 	message := in.until(changed, v1alpha1.ConditionReady, "False", v1alpha1.ReasonBackendUnavailable)

@@ -7,14 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"pgregory.net/rapid"
 
 	"examprep.dev/server/postgres"
@@ -324,7 +322,7 @@ func TestServesWhatItHasWhilePostgresIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	comeBack := takeAway(t, b)
+	restore := postgrestest.CutOff(t, b.pool)
 	if again, err := s.Paper(t.Context(), exam.Key, "xx-sample-2023"); err != nil || again != cached {
 		t.Errorf("the cached paper: %v", err)
 	}
@@ -347,7 +345,7 @@ func TestServesWhatItHasWhilePostgresIsAway(t *testing.T) {
 		t.Errorf("a pod that never loaded: ready %v, %v", late.Ready(), err)
 	}
 
-	comeBack()
+	restore()
 	postgrestest.Eventually(t, "the uncached paper", func() bool {
 		_, err := s.Paper(t.Context(), exam.Key, "xx-sample-2024")
 		return err == nil
@@ -357,40 +355,6 @@ func TestServesWhatItHasWhilePostgresIsAway(t *testing.T) {
 	exam.Name = "After the outage"
 	b.publish(t, exam)
 	postgrestest.Eventually(t, "the new revision", func() bool { return strings.Contains(nameOf(s, exam.Key), exam.Name) })
-}
-
-// takeAway makes the database refuse every connection, old and new, until the returned function is called.
-func takeAway(t *testing.T, b *bench) func() {
-	t.Helper()
-	cfg := b.pool.Config().ConnConfig
-	name := cfg.Database
-	server, err := url.Parse(b.pool.Config().ConnString())
-	if err != nil {
-		t.Fatal(err)
-	}
-	server.Path = "/postgres"
-	admin, err := pgx.Connect(t.Context(), server.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	allow := func(yes bool) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
-		defer cancel()
-		if _, err := admin.Exec(ctx, fmt.Sprintf("ALTER DATABASE %s ALLOW_CONNECTIONS %v", pgx.Identifier{name}.Sanitize(), yes)); err != nil {
-			t.Error(err)
-		}
-	}
-	t.Cleanup(func() {
-		allow(true)
-		if err := admin.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
-	allow(false)
-	if _, err := admin.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name); err != nil {
-		t.Fatal(err)
-	}
-	return func() { allow(true) }
 }
 
 func TestAPaperIsLoadedOnceHoweverManyAsk(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"examprep.dev/server/gate"
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres/postgrestest"
 	"examprep.dev/server/sessions"
 )
 
@@ -244,7 +245,7 @@ func (c *contractRun) driveOutages(operations []openapitest.Operation) {
 	for i, o := range operations {
 		requests[i] = c.request(o)
 	}
-	c.losePostgres()
+	postgrestest.CutOff(c.t, c.pool)
 	for _, err := range []error{c.redis.Close(), c.sessions.Close(), c.provider.Shutdown()} {
 		if err != nil {
 			c.t.Fatal(err)

@@ -1,9 +1,7 @@
 package httpapi_test
 
 import (
-	"context"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
@@ -222,7 +219,7 @@ func TestGuessingIsLimitedByAddress(t *testing.T) {
 func TestPostgresAwayIsUnavailable(t *testing.T) {
 	a := newAPI(t, options{})
 	id := a.open()
-	a.losePostgres()
+	postgrestest.CutOff(t, a.pool)
 	for _, c := range []struct{ method, path, body string }{
 		{"GET", examPath + "/mock-exams/history", ""},
 		{"POST", examPath + "/mock-exams/open", `{"paper_id":"` + testPaper + `"}`},
@@ -237,23 +234,6 @@ func TestPostgresAwayIsUnavailable(t *testing.T) {
 		if got := a.get(path); got.status != http.StatusOK {
 			t.Errorf("%s, which is in memory: %d %s", path, got.status, got.body)
 		}
-	}
-}
-
-// losePostgres ends the connections to the test's database and lets no new one in.
-func (a *api) losePostgres() {
-	a.t.Helper()
-	server, err := pgx.Connect(a.t.Context(), os.Getenv(postgrestest.ServerVariable))
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	defer func() { _ = server.Close(context.WithoutCancel(a.t.Context())) }()
-	name := a.pool.Config().ConnConfig.Database
-	if _, err := server.Exec(a.t.Context(), "ALTER DATABASE "+pgx.Identifier{name}.Sanitize()+" ALLOW_CONNECTIONS false"); err != nil {
-		a.t.Fatal(err)
-	}
-	if _, err := server.Exec(a.t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name); err != nil {
-		a.t.Fatal(err)
 	}
 }
 

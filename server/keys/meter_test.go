@@ -3,7 +3,6 @@ package keys_test
 import (
 	"context"
 	"net/url"
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -129,12 +128,14 @@ func TestCountsAreExact(t *testing.T) {
 			})
 		}
 	}
-	outage(t, pool, func() { postgrestest.Eventually(t, "a flush fails", func() bool { return failed.Load() > 0 }) })
+	restore := postgrestest.CutOff(t, pool)
+	postgrestest.Eventually(t, "a flush fails", func() bool { return failed.Load() > 0 })
+	restore()
 	counting.Wait()
 	close(counted)
 	flushing.Wait()
 	for _, pod := range pods {
-		postgrestest.Eventually(t, "the database is back", func() bool { return pod.Flush(t.Context()) == nil })
+		flush(t, pod)
 	}
 	var sum [2]int64
 	for _, id := range ids {
@@ -144,28 +145,6 @@ func TestCountsAreExact(t *testing.T) {
 	if limited := int64(2 * goroutines * rounds / 3); sum != [2]int64{2 * limited, limited} {
 		t.Errorf("usage = %v, want %v", sum, [2]int64{2 * limited, limited})
 	}
-}
-
-// outage ends all connections to pool's database, lets no new one in during do, and then again.
-func outage(t *testing.T, pool *pgxpool.Pool, do func()) {
-	t.Helper()
-	server, err := pgx.Connect(t.Context(), os.Getenv(postgrestest.ServerVariable))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = server.Close(context.WithoutCancel(t.Context())) }()
-	name := pool.Config().ConnConfig.Database
-	allow := func(yes string) {
-		if _, err := server.Exec(t.Context(), "ALTER DATABASE "+pgx.Identifier{name}.Sanitize()+" ALLOW_CONNECTIONS "+yes); err != nil {
-			t.Fatal(err)
-		}
-	}
-	allow("false")
-	if _, err := server.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name); err != nil {
-		t.Fatal(err)
-	}
-	do()
-	allow("true")
 }
 
 // TestACommitWhoseAnswerIsLostIsCountedOnce has the database commit a flush whose connection breaks before the answer.
@@ -318,11 +297,10 @@ func TestWhatCannotBeWrittenAtTheEndIsCountedAsLost(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	outage(t, pool, func() {
-		if err := meter.Run(ctx); err != nil {
-			t.Error(err)
-		}
-	})
+	postgrestest.CutOff(t, pool)
+	if err := meter.Run(ctx); err != nil {
+		t.Error(err)
+	}
 	if lost, failures := metric(t, registry, "examprep_key_usage_lost_total"), metric(t, registry, "examprep_key_usage_flush_failures_total"); lost != 3 || failures < 2 {
 		t.Errorf("%v lost after %v failures, want 3 after several", lost, failures)
 	}

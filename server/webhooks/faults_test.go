@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/api/client"
@@ -214,7 +213,7 @@ func TestAnOutcomeOutlivesPostgresBeingAway(t *testing.T) {
 	run(t, w.Run)
 	b.happen(t, 1)
 	<-entered
-	restore := b.cutOff(t)
+	restore := postgrestest.CutOff(t, b.pool)
 	close(release)
 	postgrestest.Eventually(t, "the try has ended", func() bool { return w.lanes.idle() })
 	restore()
@@ -223,31 +222,6 @@ func TestAnOutcomeOutlivesPostgresBeingAway(t *testing.T) {
 	b.until(t, 2, inState, "delivered")
 	if n := len(r.arrived); n != 2 {
 		t.Errorf("%d requests for two events", n)
-	}
-}
-
-// cutOff takes the test's database away from everybody, until restore.
-func (b *bench) cutOff(t *testing.T) (restore func()) {
-	t.Helper()
-	name := b.pool.Config().ConnConfig.Database
-	admin, err := pgx.Connect(t.Context(), os.Getenv(postgrestest.ServerVariable))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = admin.Close(context.WithoutCancel(t.Context())) })
-	execute := func(statement string) {
-		t.Helper()
-		if _, err := admin.Exec(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
-	}
-	execute("ALTER DATABASE " + name + " ALLOW_CONNECTIONS false")
-	execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '" + name + "'")
-	return func() {
-		t.Helper()
-		execute("ALTER DATABASE " + name + " ALLOW_CONNECTIONS true")
-		// The test's own statements use the pool too, and do not try twice.
-		postgrestest.Eventually(t, "the pool has only live connections", func() bool { b.pool.Reset(); return b.pool.Ping(t.Context()) == nil })
 	}
 }
 

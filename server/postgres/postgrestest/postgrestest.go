@@ -149,3 +149,52 @@ func Eventually(t testing.TB, what string, condition func() bool) {
 		}
 	}
 }
+
+// CutOff takes the test's database away from everybody, as a failover does: when it returns, all connections have ended
+// and no new one is let in. Restore lets them in again and leaves pool without a connection that was ended, so that
+// the test's own statements, which do not try twice, may use it. A test that ends before need not restore.
+func CutOff(t testing.TB, pool *pgxpool.Pool) (restore func()) {
+	t.Helper()
+	ctx := t.Context()
+	admin, err := pgx.Connect(ctx, serverURL(t))
+	if err != nil {
+		t.Fatalf("reach test database server: %v", err)
+	}
+	t.Cleanup(func() { _ = admin.Close(context.WithoutCancel(ctx)) })
+	name := pool.Config().ConnConfig.Database
+	allow := func(yes string) {
+		t.Helper()
+		if _, err := admin.Exec(ctx, "ALTER DATABASE "+pgx.Identifier{name}.Sanitize()+" ALLOW_CONNECTIONS "+yes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	none := func(query string, args ...any) bool {
+		t.Helper()
+		var count int
+		if err := admin.QueryRow(ctx, query, args...).Scan(&count); err != nil {
+			t.Fatal(err)
+		}
+		return count == 0
+	}
+	allow("false")
+	// A backend that was starting may have been let in, and is not in pg_stat_activity until it has started. Until then
+	// it holds a lock on its database.
+	var starting []int32
+	if err := admin.QueryRow(ctx, "SELECT coalesce(array_agg(pid), '{}') FROM pg_locks WHERE "+ofDatabase, name).Scan(&starting); err != nil {
+		t.Fatal(err)
+	}
+	Eventually(t, "the connections that were starting have started", func() bool {
+		return none("SELECT count(*) FROM pg_locks WHERE "+ofDatabase+" AND pid = ANY ($2)", name, starting)
+	})
+	Eventually(t, "the connections have ended", func() bool {
+		return none("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = $1", name)
+	})
+	return func() {
+		t.Helper()
+		allow("true")
+		pool.Reset()
+	}
+}
+
+// ofDatabase selects the locks on the database $1 itself.
+const ofDatabase = "locktype = 'object' AND classid = 'pg_database'::regclass AND objid = (SELECT oid FROM pg_database WHERE datname = $1)"

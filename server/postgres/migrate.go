@@ -77,29 +77,42 @@ func Migrate(ctx context.Context, url string, env Environment) error {
 
 // migrateOnce migrates over connections of its own: settings that a migration left behind end with them.
 func migrateOnce(ctx context.Context, cfg *pgx.ConnConfig, env Environment) error {
-	db := stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, fmt.Sprintf("SET lock_timeout = %d", lockTimeout.Milliseconds()))
-		return err
-	}))
+	db := openOwn(cfg)
 	defer func() { _ = db.Close() }()
-	files, err := fs.Sub(migrations, "migrations")
+	provider, err := newProvider(db)
 	if err != nil {
-		return fmt.Errorf("embedded migrations: %w", err)
-	}
-	// It asks once a second, and never waits inside the server: what CREATE INDEX CONCURRENTLY waits for are the
-	// transactions of others, and a waiting one would be among them.
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
-	if err != nil {
-		return fmt.Errorf("migration lock: %w", err)
-	}
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithSessionLocker(locker))
-	if err != nil {
-		return fmt.Errorf("prepare migrations: %w", err)
+		return err
 	}
 	if _, err := provider.Up(ctx); err != nil {
 		return fmt.Errorf("apply migrations: %w", err)
 	}
 	return stamp(ctx, db, env)
+}
+
+// openOwn returns connections whose statements wait for a lock no longer than lockTimeout.
+func openOwn(cfg *pgx.ConnConfig) *sql.DB {
+	return stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, fmt.Sprintf("SET lock_timeout = %d", lockTimeout.Milliseconds()))
+		return err
+	}))
+}
+
+func newProvider(db *sql.DB) (*goose.Provider, error) {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return nil, fmt.Errorf("embedded migrations: %w", err)
+	}
+	// It asks once a second, and never waits inside the server: what CREATE INDEX CONCURRENTLY waits for are the
+	// transactions of others, and a waiting one would be among them.
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
+	if err != nil {
+		return nil, fmt.Errorf("migration lock: %w", err)
+	}
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithSessionLocker(locker))
+	if err != nil {
+		return nil, fmt.Errorf("prepare migrations: %w", err)
+	}
+	return provider, nil
 }
 
 func stamp(ctx context.Context, db *sql.DB, env Environment) error {

@@ -52,15 +52,14 @@ func valid(t *testing.T, pool *pgxpool.Pool, index string) bool {
 	return is
 }
 
-// unmigrate takes a database back to before a migration of an index.
-func unmigrate(t *testing.T, pool *pgxpool.Pool, version int, index string) {
+// migrated returns a database with the migrations up to one of them.
+func migrated(t *testing.T, version int64) (url string, pool *pgxpool.Pool) {
 	t.Helper()
-	if _, err := pool.Exec(t.Context(), "DELETE FROM goose_db_version WHERE version_id >= $1", version); err != nil {
+	url = postgrestest.Empty(t)
+	if err := postgres.MigrateTo(t.Context(), url, version); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pool.Exec(t.Context(), "DROP INDEX "+index); err != nil {
-		t.Fatal(err)
-	}
+	return url, connect(t, url)
 }
 
 // begin runs a statement in a transaction that stays open.
@@ -91,9 +90,7 @@ func waiting(t *testing.T, pool *pgxpool.Pool) (pid int) {
 
 // TestAnIndexOnATableInUseIsBuiltBesideItsWriters ends a migration that waits for a writer, and runs it once more.
 func TestAnIndexOnATableInUseIsBuiltBesideItsWriters(t *testing.T) {
-	url := postgrestest.URL(t)
-	pool := connect(t, url)
-	unmigrate(t, pool, 9, "api_keys_live")
+	url, pool := migrated(t, 8)
 	const write = "UPDATE api_keys SET name = name"
 	writer := begin(t, pool, write)
 	ctx, cancel := context.WithCancel(t.Context())

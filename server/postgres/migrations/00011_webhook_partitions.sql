@@ -1,0 +1,112 @@
+-- +goose NO TRANSACTION
+-- +goose Up
+-- Events, deliveries and tries are kept in partitions of whole weeks by id, so that what is old goes by dropping a table
+-- (server/webhooks/retention.go, which also makes the next ones). What was there becomes the first partition: 00010 has
+-- proved what ATTACH would otherwise read the whole table for, under a lock. One table at a time, each in a transaction of
+-- a few milliseconds; where the lock is not to be had it gives way and is tried again (Migrate). A statement that waited
+-- meanwhile finds the new table by its name.
+SET lock_timeout = '500ms';
+
+-- +goose StatementBegin
+DO $$
+DECLARE
+    bound text;
+BEGIN
+    IF (SELECT relkind FROM pg_class WHERE oid = 'webhook_events'::regclass) = 'p' THEN
+        RETURN; -- an earlier run came this far
+    END IF;
+    LOCK TABLE webhook_events IN ACCESS EXCLUSIVE MODE;
+    SELECT substring(pg_get_constraintdef(oid) FROM '[0-9a-f]{8}-[0-9a-f-]{27}') INTO STRICT bound
+    FROM pg_constraint WHERE conrelid = 'webhook_events'::regclass AND conname = 'webhook_events_until';
+    ALTER TABLE webhook_events RENAME TO webhook_events_first;
+    ALTER INDEX webhook_events_pkey RENAME TO webhook_events_first_pkey;
+    CREATE TABLE webhook_events (
+        id         uuid PRIMARY KEY,
+        kind       text NOT NULL,
+        account_id uuid,
+        body       bytea NOT NULL,
+        created_at timestamptz NOT NULL DEFAULT now()
+    ) PARTITION BY RANGE (id);
+    EXECUTE format('ALTER TABLE webhook_events ATTACH PARTITION webhook_events_first FOR VALUES FROM (MINVALUE) TO (%L)', bound);
+    ALTER TABLE webhook_events_first DROP CONSTRAINT webhook_events_until;
+    -- No insert ever fails for want of a partition.
+    CREATE TABLE webhook_events_default PARTITION OF webhook_events DEFAULT;
+END
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+DO $$
+DECLARE
+    bound text;
+BEGIN
+    IF (SELECT relkind FROM pg_class WHERE oid = 'webhook_deliveries'::regclass) = 'p' THEN
+        RETURN;
+    END IF;
+    LOCK TABLE webhook_deliveries IN ACCESS EXCLUSIVE MODE;
+    SELECT substring(pg_get_constraintdef(oid) FROM '[0-9a-f]{8}-[0-9a-f-]{27}') INTO STRICT bound
+    FROM pg_constraint WHERE conrelid = 'webhook_deliveries'::regclass AND conname = 'webhook_deliveries_until';
+    ALTER TABLE webhook_deliveries RENAME TO webhook_deliveries_first;
+    ALTER INDEX webhook_deliveries_pkey RENAME TO webhook_deliveries_first_pkey;
+    ALTER INDEX webhook_deliveries_due RENAME TO webhook_deliveries_first_due;
+    ALTER INDEX webhook_deliveries_backlog RENAME TO webhook_deliveries_first_backlog;
+    ALTER INDEX webhook_deliveries_by_endpoint RENAME TO webhook_deliveries_first_by_endpoint;
+    ALTER INDEX webhook_deliveries_by_hand RENAME TO webhook_deliveries_first_by_hand;
+    CREATE TABLE webhook_deliveries (
+        id              uuid PRIMARY KEY,
+        event_id        uuid NOT NULL,
+        endpoint_id     uuid NOT NULL,
+        state           text NOT NULL DEFAULT 'pending'
+            CONSTRAINT webhook_deliveries_state_check CHECK (state IN ('pending', 'delivered', 'failed', 'cancelled')),
+        attempt         integer NOT NULL DEFAULT 0,
+        next_attempt_at timestamptz NOT NULL DEFAULT now(),
+        relay_at        timestamptz NOT NULL DEFAULT now(),
+        lease           uuid,
+        lease_until     timestamptz,
+        last_status     integer,
+        last_error      text NOT NULL DEFAULT '',
+        created_at      timestamptz NOT NULL DEFAULT now(),
+        finished_at     timestamptz,
+        lost            integer NOT NULL DEFAULT 0,
+        by_hand         boolean NOT NULL DEFAULT false
+    ) PARTITION BY RANGE (id);
+    CREATE INDEX webhook_deliveries_due ON webhook_deliveries (relay_at) WHERE state = 'pending';
+    CREATE INDEX webhook_deliveries_backlog ON webhook_deliveries (endpoint_id, created_at) WHERE state = 'pending';
+    CREATE INDEX webhook_deliveries_by_endpoint ON webhook_deliveries (endpoint_id, id DESC);
+    CREATE INDEX webhook_deliveries_by_hand ON webhook_deliveries (endpoint_id) WHERE state = 'pending' AND by_hand;
+    -- Its indexes become parts of these.
+    EXECUTE format('ALTER TABLE webhook_deliveries ATTACH PARTITION webhook_deliveries_first FOR VALUES FROM (MINVALUE) TO (%L)', bound);
+    ALTER TABLE webhook_deliveries_first DROP CONSTRAINT webhook_deliveries_until;
+    CREATE TABLE webhook_deliveries_default PARTITION OF webhook_deliveries DEFAULT
+        WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+END
+$$;
+-- +goose StatementEnd
+
+-- What came of each try: written by the statement that writes the try's outcome to its delivery.
+CREATE TABLE IF NOT EXISTS webhook_tries (
+    delivery_id uuid NOT NULL,
+    -- 1 for the first; where a worker was lost before it told of its try, the row says so (failure worker_lost).
+    attempt     integer NOT NULL,
+    began_at    timestamptz NOT NULL,
+    duration_ms integer NOT NULL,
+    -- The HTTP status; NULL when no answer came.
+    status      integer,
+    -- The class of what went wrong; '' for a delivery.
+    failure     text NOT NULL DEFAULT '',
+    -- The first bytes of the answer, bounded and cleaned.
+    answer      text NOT NULL DEFAULT '',
+    PRIMARY KEY (delivery_id, attempt)
+) PARTITION BY RANGE (delivery_id);
+CREATE TABLE IF NOT EXISTS webhook_tries_default PARTITION OF webhook_tries DEFAULT;
+-- +goose StatementBegin
+DO $$
+BEGIN
+    IF to_regclass('webhook_tries_first') IS NULL THEN
+        EXECUTE 'CREATE TABLE webhook_tries_first PARTITION OF webhook_tries '
+            || (SELECT pg_get_expr(relpartbound, oid) FROM pg_class WHERE oid = 'webhook_deliveries_first'::regclass);
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+SET lock_timeout = '2s'; -- as server/postgres/migrate.go has it

@@ -147,10 +147,41 @@ func TestAFailedDeliveryTellsWhy(t *testing.T) {
 		d := ada.deliveries(hook, "")[0]
 		return d["state"] == "failed" && d["last_status"] == 418.0 && d["last_failure"] == "status" && d["attempts"] == 6.0
 	})
+	var shown map[string]any
 	postgrestest.Eventually(t, "the webhook says since when", func() bool {
-		_, _, shown := ada.do(http.MethodGet, "/v1/developer/webhooks/"+hook, "")
+		_, _, shown = ada.do(http.MethodGet, "/v1/developer/webhooks/"+hook, "")
 		return shown["failing_since"] != nil
 	})
+	since, disables := timeOf(t, shown, "failing_since"), timeOf(t, shown, "disables_at")
+	if !disables.Equal(since.Add(5*24*time.Hour)) || shown["last_status"] != 418.0 || shown["last_success_at"] != nil {
+		t.Errorf("the webhook is %v", shown)
+	}
+}
+
+func timeOf(t *testing.T, document map[string]any, field string) time.Time {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339Nano, textOf(document, field))
+	if err != nil {
+		t.Fatalf("%s of %v: %v", field, document, err)
+	}
+	return at
+}
+
+func TestAWebhookWhoseReceiverIsGoneIsNotAboutToBeDisabled(t *testing.T) {
+	c := newConsole(t)
+	ada := c.signedIn("ada")
+	url, arrivals := c.receive(http.StatusGone)
+	hook := textOf(ada.make("/v1/developer/webhooks", fmt.Sprintf(`{"url":%q,"events":["mock_attempt.scored"]}`, url)), "id")
+	c.scored(c.account(ada), 1)
+	next(t, arrivals)
+	var shown map[string]any
+	postgrestest.Eventually(t, "it is disabled and tells its health", func() bool {
+		_, _, shown = ada.do(http.MethodGet, "/v1/developer/webhooks/"+hook, "")
+		return shown["status"] == "disabled" && shown["failing_since"] != nil
+	})
+	if shown["disabled_reason"] == nil || shown["disables_at"] != nil || shown["last_status"] != 410.0 {
+		t.Errorf("the webhook is %v", shown)
+	}
 }
 
 func TestDeliveriesAreWalkedCompletelyWhileMoreArrive(t *testing.T) {

@@ -83,8 +83,8 @@ func (c *contractRun) driveTheRest() {
 	c.rotateUntold(c.newKeyPrefix(`{"name":"ends","expires_at":"2999-01-01T00:00:00Z"}`))
 
 	c.newManagedWebhook()
-	c.exec(`UPDATE webhook_endpoints SET status = 'disabled', disabled_reason = 'for a test', failing_since = now(), last_success_at = now()
-		WHERE id = $1`, c.newWebhook(c.cookie))
+	c.exec(`UPDATE webhook_endpoints SET status = 'disabled', disabled_reason = 'for a test' WHERE id = $1`, c.newWebhook(c.cookie))
+	c.exec(`UPDATE webhook_endpoints SET failing_since = now(), last_status = 500, last_success_at = now() WHERE id = $1`, c.newWebhook(c.cookie))
 	c.developer(c.cookie, http.MethodGet, "/v1/developer/webhooks", "", "")
 
 	c.exec(`INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited)

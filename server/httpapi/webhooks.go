@@ -38,6 +38,8 @@ type shownWebhook struct {
 	Status         string          `json:"status"`
 	DisabledReason string          `json:"disabled_reason,omitempty"`
 	FailingSince   *time.Time      `json:"failing_since,omitempty"`
+	DisablesAt     *time.Time      `json:"disables_at,omitempty"`
+	LastStatus     int             `json:"last_status,omitempty"`
 	LastSuccessAt  *time.Time      `json:"last_success_at,omitempty"`
 	ManagedBy      string          `json:"managed_by,omitempty"`
 	CreatedAt      time.Time       `json:"created_at"`
@@ -46,8 +48,8 @@ type shownWebhook struct {
 func newShownWebhook(e webhooks.Endpoint) shownWebhook {
 	return shownWebhook{
 		ID: e.ID, URL: e.URL, Events: e.Events, Description: e.Description, Status: e.Status,
-		DisabledReason: e.DisabledReason, FailingSince: utc(e.FailingSince), LastSuccessAt: utc(e.LastSuccessAt),
-		ManagedBy: e.ManagedBy, CreatedAt: e.CreatedAt.UTC(),
+		DisabledReason: e.DisabledReason, FailingSince: utc(e.FailingSince), DisablesAt: utc(e.DisablesAt),
+		LastStatus: e.LastStatus, LastSuccessAt: utc(e.LastSuccessAt), ManagedBy: e.ManagedBy, CreatedAt: e.CreatedAt.UTC(),
 	}
 }
 

@@ -89,10 +89,7 @@ func (e *Endpoints) isDelivery(ctx context.Context, account, endpoint, id uuid.U
 func deliveryOf(row webhooksdb.DeliveriesOfEndpointRow) Delivery {
 	delivery := Delivery{
 		ID: row.ID, EventID: row.EventID, Kind: Kind(row.Kind), State: row.State, Attempts: int(row.Attempt),
-		LastFailure: row.LastError, CreatedAt: row.CreatedAt, FinishedAt: row.FinishedAt,
-	}
-	if row.LastStatus != nil {
-		delivery.LastStatus = int(*row.LastStatus)
+		LastStatus: statusOf(row.LastStatus), LastFailure: row.LastError, CreatedAt: row.CreatedAt, FinishedAt: row.FinishedAt,
 	}
 	if row.State == "pending" {
 		delivery.NextAttemptAt = &row.NextAttemptAt

@@ -49,10 +49,16 @@ type Endpoint struct {
 	Status         string
 	DisabledReason string
 	// ManagedBy is the cluster/namespace/name of the resource that declares it; empty for those registered over HTTP.
-	ManagedBy     string
-	CreatedAt     time.Time
-	FailingSince  *time.Time
+	ManagedBy string
+	CreatedAt time.Time
+	// FailingSince is when failures began without a success since; nil while deliveries succeed.
+	FailingSince *time.Time
+	// LastStatus is the HTTP status of the last try; 0 when no answer came or nothing was tried.
+	LastStatus    int
 	LastSuccessAt *time.Time
+	// DisablesAt is from when on another failure disables the endpoint, unless a delivery succeeds; nil while none fails,
+	// and once it is disabled.
+	DisablesAt *time.Time
 }
 
 // Registration asks for an endpoint.
@@ -377,7 +383,8 @@ func endpointOf(row webhooksdb.WebhookEndpoint) Endpoint {
 	endpoint := Endpoint{
 		ID: row.ID, AccountID: row.AccountID, URL: row.Url, Description: row.Description, Status: row.Status,
 		DisabledReason: row.DisabledReason, CreatedAt: row.CreatedAt, FailingSince: row.FailingSince,
-		LastSuccessAt: row.LastSuccessAt, Events: kinds(row.Events),
+		LastStatus: statusOf(row.LastStatus), LastSuccessAt: row.LastSuccessAt,
+		DisablesAt: disablesAt(row.Status, row.FailingSince), Events: kinds(row.Events),
 	}
 	if row.ManagedBy != nil {
 		endpoint.ManagedBy = *row.ManagedBy

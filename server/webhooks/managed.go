@@ -216,6 +216,8 @@ type Health struct {
 	// LastStatus is the HTTP status of the last try; 0 when no answer came or nothing was tried.
 	LastStatus    int
 	LastSuccessAt *time.Time
+	// DisablesAt is from when on another failure disables the endpoint; nil as in Endpoint.
+	DisablesAt *time.Time
 	// Backlog is how many deliveries are pending; OldestUndelivered when the oldest was caused, nil for none.
 	Backlog           int64
 	OldestUndelivered *time.Time
@@ -232,10 +234,8 @@ func (e *Endpoints) Health(ctx context.Context, owner string) (Health, error) {
 	}
 	health := Health{
 		ID: row.ID, Status: row.Status, DisabledReason: row.DisabledReason, FailingSince: row.FailingSince,
-		LastSuccessAt: row.LastSuccessAt, Backlog: row.Backlog,
-	}
-	if row.LastStatus != nil {
-		health.LastStatus = int(*row.LastStatus)
+		LastStatus: statusOf(row.LastStatus), LastSuccessAt: row.LastSuccessAt,
+		DisablesAt: disablesAt(row.Status, row.FailingSince), Backlog: row.Backlog,
 	}
 	if row.Backlog > 0 {
 		health.OldestUndelivered = &row.Oldest

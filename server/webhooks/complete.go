@@ -55,12 +55,10 @@ func (w *Worker) flush(ctx context.Context, batch []result) {
 	store := context.WithoutCancel(ctx)
 	var stopping time.Time
 	for {
-		err := w.writeDown(store, batch)
-		if err == nil {
+		if !w.trouble(ctx, "writing outcomes down", w.writeDown(store, batch)) {
 			w.noteHealth(store, batch)
 			return
 		}
-		w.cfg.Logger.Warn("writing outcomes down failed; trying again", "error", err)
 		if ctx.Err() != nil && stopping.IsZero() {
 			stopping = w.cfg.Now()
 		}
@@ -148,9 +146,7 @@ func (w *Worker) noteHealth(ctx context.Context, batch []result) {
 	if err == nil && len(failing) > 0 {
 		err = w.disableFailing(statement, failing)
 	}
-	if err != nil {
-		w.trouble(ctx, "noting the health of endpoints", err)
-	}
+	w.trouble(ctx, "noting the health of endpoints", err)
 }
 
 // disableFailing disables those of the endpoints that have failed for too long.
@@ -202,10 +198,7 @@ func (w *Worker) disable(ctx context.Context, endpoint uuid.UUID, seen time.Time
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	n, err := w.queries.DisableEndpoint(ctx, webhooksdb.DisableEndpointParams{ID: endpoint, Reason: reasonGone, Seen: seen})
-	switch {
-	case err != nil:
-		w.trouble(ctx, "disabling an endpoint", err)
-	case n > 0:
+	if !w.trouble(ctx, "disabling an endpoint", err) && n > 0 {
 		w.cfg.Logger.Warn("webhook endpoint disabled", "endpoint", endpoint, "reason", reasonGone)
 		w.abandonBacklog(endpoint)
 	}
@@ -230,9 +223,7 @@ func (w *Worker) cancelBacklogs(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case endpoint := <-w.abandoned:
-			if err := w.cancelBacklog(ctx, endpoint); err != nil {
-				w.trouble(ctx, "cancelling the backlog of an endpoint", err)
-			}
+			w.trouble(ctx, "cancelling the backlog of an endpoint", w.cancelBacklog(ctx, endpoint))
 		}
 	}
 }

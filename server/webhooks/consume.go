@@ -33,8 +33,7 @@ func (w *Worker) consume(ctx context.Context) {
 			continue
 		}
 		hints, err := w.stream.read(ctx, readBatch, readWait)
-		if err != nil {
-			w.trouble(ctx, "reading the stream", err)
+		if w.trouble(ctx, "reading the stream", err) {
 			pause(ctx, retryPause)
 			continue
 		}
@@ -46,9 +45,7 @@ func (w *Worker) consume(ctx context.Context) {
 func (w *Worker) reclaim(ctx context.Context) {
 	for pause(ctx, claimIdle/2) {
 		hints, err := w.stream.claim(ctx, readBatch)
-		if err != nil {
-			w.trouble(ctx, "claiming from the stream", err)
-		}
+		w.trouble(ctx, "claiming from the stream", err)
 		w.sort(ctx, hints)
 	}
 }
@@ -74,18 +71,14 @@ func (w *Worker) sort(ctx context.Context, hints []hint) {
 	defer cancel()
 	w.metrics.parked.Add(float64(len(parked)))
 	w.putOff(store, parked, delays)
-	if err := w.stream.done(store, dropped); err != nil {
-		w.trouble(ctx, "acknowledging hints", err)
-	}
+	w.trouble(ctx, "acknowledging hints", w.stream.done(store, dropped))
 }
 
 func (w *Worker) putOff(ctx context.Context, ids []uuid.UUID, delays []float64) {
 	if len(ids) == 0 {
 		return
 	}
-	if err := w.queries.Unclaim(ctx, webhooksdb.UnclaimParams{Ids: ids, Delays: delays}); err != nil {
-		w.trouble(ctx, "putting deliveries off", err)
-	}
+	w.trouble(ctx, "putting deliveries off", w.queries.Unclaim(ctx, webhooksdb.UnclaimParams{Ids: ids, Delays: delays}))
 }
 
 // dispatch begins tries for what the lanes let pass.
@@ -112,9 +105,7 @@ func (w *Worker) giveBack(ctx context.Context) {
 		ids[i] = h.delivery
 	}
 	w.putOff(store, ids, make([]float64, len(ids)))
-	if err := w.stream.done(store, rest); err != nil {
-		w.trouble(ctx, "acknowledging hints", err)
-	}
+	w.trouble(ctx, "acknowledging hints", w.stream.done(store, rest))
 	if len(rest) > 0 {
 		_, _ = w.pool.Exec(store, "NOTIFY "+outboxChannel) // the others need not wait for their sweep
 	}
@@ -133,8 +124,7 @@ func (w *Worker) begin(ctx context.Context, hints []hint) {
 	leased, err := w.queries.Lease(store, webhooksdb.LeaseParams{
 		Ids: ids, Lease: w.lease, TermSeconds: w.term().Seconds(), MaxAttempts: maxAttempts,
 	})
-	if err != nil {
-		w.trouble(ctx, "leasing deliveries", err)
+	if w.trouble(ctx, "leasing deliveries", err) {
 		w.lanes.requeue(hints)
 		pause(ctx, retryPause)
 		return
@@ -167,21 +157,16 @@ func (w *Worker) tidy(ctx context.Context, hints []hint, refused map[uuid.UUID]u
 		for id := range refused {
 			ids = append(ids, id)
 		}
-		if _, err := w.queries.CancelOrphans(ctx, ids); err != nil {
-			w.trouble(ctx, "cancelling deliveries of endpoints that are gone", err)
-		}
+		_, err := w.queries.CancelOrphans(ctx, ids)
+		w.trouble(ctx, "cancelling deliveries of endpoints that are gone", err)
 		lost, err := w.queries.FailExhausted(ctx, webhooksdb.FailExhaustedParams{Ids: ids, MaxAttempts: maxAttempts})
-		if err != nil {
-			w.trouble(ctx, "giving up lost deliveries", err)
-		}
+		w.trouble(ctx, "giving up lost deliveries", err)
 		if lost > 0 {
 			w.metrics.lost.Add(float64(lost))
 			w.cfg.Logger.WarnContext(ctx, "deliveries failed whose last try was lost with its worker", "count", lost)
 		}
 	}
-	if err := w.stream.done(ctx, hints); err != nil {
-		w.trouble(ctx, "acknowledging hints", err)
-	}
+	w.trouble(ctx, "acknowledging hints", w.stream.done(ctx, hints))
 }
 
 // try makes one try and hands its outcome to the flusher. It is not cut short when the worker stops: its time-out is.
@@ -213,9 +198,7 @@ func (w *Worker) try(ctx context.Context, row webhooksdb.LeaseRow, lane uuid.UUI
 func (w *Worker) unlease(ctx context.Context, row webhooksdb.LeaseRow) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	if err := w.queries.Unlease(ctx, webhooksdb.UnleaseParams{
+	w.trouble(ctx, "giving a delivery back", w.queries.Unlease(ctx, webhooksdb.UnleaseParams{
 		Ids: []uuid.UUID{row.ID}, Attempts: []int32{row.Attempt}, Lease: w.lease, DelaySeconds: unreadablePause.Seconds(),
-	}); err != nil {
-		w.trouble(ctx, "giving a delivery back", err)
-	}
+	}))
 }

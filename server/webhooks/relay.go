@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/postgres/webhooksdb"
 )
@@ -54,8 +53,7 @@ func (w *Worker) relayDue(ctx context.Context) (full bool) {
 	for ctx.Err() == nil {
 		// Redis is asked first: while it is away no row is touched.
 		depth, err := w.stream.depth(ctx)
-		if err != nil {
-			w.trouble(ctx, "asking Redis for the depth of the stream", err)
+		if w.trouble(ctx, "asking Redis for the depth of the stream", err) {
 			return false
 		}
 		batch := min(relayBatch, streamDepth-depth)
@@ -63,8 +61,7 @@ func (w *Worker) relayDue(ctx context.Context) (full bool) {
 			return true
 		}
 		rows, err := w.claim(ctx, batch)
-		if err != nil {
-			w.trouble(ctx, "claiming due deliveries", err)
+		if w.trouble(ctx, "claiming due deliveries", err) {
 			return false
 		}
 		if len(rows) > 0 && !w.hand(ctx, rows) {
@@ -98,37 +95,31 @@ func (w *Worker) hand(ctx context.Context, rows []webhooksdb.ClaimDueRow) bool {
 	// Finished even while the worker stops: what was claimed is for others to deliver.
 	store, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	err := w.stream.add(store, hints)
-	if err == nil {
+	if !w.trouble(ctx, "relaying deliveries to Redis", w.stream.add(store, hints)) {
 		return true
 	}
-	w.trouble(ctx, "relaying deliveries to Redis", err)
 	restore, done := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer done()
-	if err := w.queries.Unclaim(restore, webhooksdb.UnclaimParams{
+	w.trouble(ctx, "giving deliveries back", w.queries.Unclaim(restore, webhooksdb.UnclaimParams{
 		Ids: ids, Delays: slices.Repeat([]float64{retryPause.Seconds()}, len(ids)),
-	}); err != nil {
-		w.trouble(ctx, "giving deliveries back", err)
-	}
+	}))
 	return false
 }
 
 // listen turns notifications into wake-ups, on a connection of its own that it renews when it breaks.
 func (w *Worker) listen(ctx context.Context, wake chan<- struct{}) {
 	for ctx.Err() == nil {
-		if err := listenOnce(ctx, w.pool, wake); err != nil {
-			w.trouble(ctx, "listening for events", err)
-		}
+		w.trouble(ctx, "listening for events", w.listenOnce(ctx, wake))
 		if !pause(ctx, retryPause) {
 			return
 		}
 	}
 }
 
-func listenOnce(ctx context.Context, pool *pgxpool.Pool, wake chan<- struct{}) error {
+func (w *Worker) listenOnce(ctx context.Context, wake chan<- struct{}) error {
 	opening, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	borrowed, err := pool.Acquire(opening)
+	borrowed, err := w.pool.Acquire(opening)
 	if err != nil {
 		return err //nolint:wrapcheck // the caller says what it was doing
 	}
@@ -141,6 +132,7 @@ func listenOnce(ctx context.Context, pool *pgxpool.Pool, wake chan<- struct{}) e
 	if _, err := conn.Exec(opening, "LISTEN "+outboxChannel); err != nil {
 		return err //nolint:wrapcheck // the caller says what it was doing
 	}
+	w.trouble(ctx, "listening for events", nil) // it works, though it never returns saying so
 	for {
 		select {
 		case wake <- struct{}{}: // first for what was written before LISTEN

@@ -26,9 +26,7 @@ const backlogBound = 100_000
 func (w *Worker) watch(ctx context.Context) {
 	warned := make(map[uuid.UUID]time.Time)
 	for {
-		if err := w.watchOnce(ctx, warned); err != nil {
-			w.trouble(ctx, "watching the backlog", err)
-		}
+		w.trouble(ctx, "watching the backlog", w.watchOnce(ctx, warned))
 		if !pause(ctx, watchInterval) {
 			return
 		}

@@ -86,6 +86,7 @@ type Worker struct {
 	lanes   *lanes
 	secrets *secretCache
 	metrics *workerMetrics
+	outages *outages
 	// lease is this worker's name on the rows that it has in hand.
 	lease uuid.UUID
 	// results is where finished tries wait for their common statement.
@@ -109,7 +110,7 @@ func NewWorker(cfg WorkerConfig, pool *pgxpool.Pool, client redis.UniversalClien
 		stream: newStream(client, cfg.Prefix), sender: sender, lanes: newLanes(cfg.Concurrency, cfg.Now),
 		secrets: newSecretCache(queries, keyring, cfg.Now), lease: uuid.New(),
 		results: make(chan result, cfg.Concurrency), noted: make(notes),
-		abandoned: make(chan uuid.UUID, maxAbandoned),
+		abandoned: make(chan uuid.UUID, maxAbandoned), outages: newOutages(cfg.Logger, cfg.Now),
 	}
 	w.metrics = newWorkerMetrics(cfg.Registerer)
 	return w, nil
@@ -151,9 +152,14 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// trouble logs what did not work because a store is away, unless it is only that the worker stops.
-func (w *Worker) trouble(ctx context.Context, doing string, err error) {
-	if ctx.Err() == nil {
-		w.cfg.Logger.WarnContext(ctx, "a store did not answer; trying again", "doing", doing, "error", err)
+// trouble takes what came of asking a store and reports whether it is an error. Only the first of a row of errors is
+// logged, and that they are over; none when it is only that the worker stops.
+func (w *Worker) trouble(ctx context.Context, doing string, err error) bool {
+	switch {
+	case err == nil:
+		w.outages.worked(ctx, doing)
+	case ctx.Err() == nil:
+		w.outages.failed(ctx, doing, err)
 	}
+	return err != nil
 }

@@ -1,0 +1,43 @@
+package webhooks
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+)
+
+func TestAnOutageIsToldOnceWhenItBeginsAndOnceWhenItIsOver(t *testing.T) {
+	var log bytes.Buffer
+	now := time.Unix(0, 0)
+	o := newOutages(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	})), func() time.Time { return now })
+	refused := errors.New("refused")
+
+	o.worked(t.Context(), "reading")
+	for range 1000 {
+		o.failed(t.Context(), "reading", refused)
+		now = now.Add(time.Second)
+	}
+	o.failed(t.Context(), "writing", refused)
+	now = now.Add(time.Minute)
+	o.worked(t.Context(), "reading")
+	o.worked(t.Context(), "reading")
+	o.failed(t.Context(), "reading", refused)
+
+	const want = `level=WARN msg="a store did not answer; trying until it does" doing=reading error=refused
+level=WARN msg="a store did not answer; trying until it does" doing=writing error=refused
+level=INFO msg="a store answers again" doing=reading away=17m40s failures=1000
+level=WARN msg="a store did not answer; trying until it does" doing=reading error=refused
+`
+	if got := log.String(); got != want {
+		t.Errorf("logged\n%s\nwant\n%s", got, want)
+	}
+}

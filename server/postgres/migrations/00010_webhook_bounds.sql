@@ -15,9 +15,13 @@ $$;
 
 -- lost: how many of the tries begun were lost with the worker that began them; they are not held against the delivery.
 -- by_hand: asked for by somebody (a test, a redelivery); how many of those may be pending is limited.
+-- repeats: the first delivery of the event to this endpoint; NULL for that one itself.
+-- repeated: it came to its end before a later delivery of the event was made, and is that one's concern since.
 ALTER TABLE webhook_deliveries
     ADD COLUMN IF NOT EXISTS lost integer NOT NULL DEFAULT 0,
-    ADD COLUMN IF NOT EXISTS by_hand boolean NOT NULL DEFAULT false;
+    ADD COLUMN IF NOT EXISTS by_hand boolean NOT NULL DEFAULT false,
+    ADD COLUMN IF NOT EXISTS repeats uuid,
+    ADD COLUMN IF NOT EXISTS repeated boolean NOT NULL DEFAULT false;
 
 -- The first partition ends with a whole week, two to three weeks from now: the migrations have that long to come to their
 -- end before an insert would be refused. An earlier run's bound is replaced.
@@ -48,4 +52,10 @@ ALTER TABLE webhook_events VALIDATE CONSTRAINT webhook_events_until;
 ALTER TABLE webhook_deliveries VALIDATE CONSTRAINT webhook_deliveries_until;
 DROP INDEX CONCURRENTLY IF EXISTS webhook_deliveries_by_hand;
 CREATE INDEX CONCURRENTLY webhook_deliveries_by_hand ON webhook_deliveries (endpoint_id) WHERE state = 'pending' AND by_hand;
+DROP INDEX CONCURRENTLY IF EXISTS webhook_deliveries_repeats;
+CREATE INDEX CONCURRENTLY webhook_deliveries_repeats ON webhook_deliveries (repeats) WHERE repeats IS NOT NULL;
+-- What a recovery looks for; a delivery that arrives is never in it.
+DROP INDEX CONCURRENTLY IF EXISTS webhook_deliveries_missed;
+CREATE INDEX CONCURRENTLY webhook_deliveries_missed ON webhook_deliveries (endpoint_id, finished_at, id)
+    WHERE state IN ('failed', 'cancelled') AND NOT repeated;
 SET lock_timeout = '2s'; -- as server/postgres/migrate.go has it

@@ -52,6 +52,8 @@ BEGIN
     ALTER INDEX webhook_deliveries_backlog RENAME TO webhook_deliveries_first_backlog;
     ALTER INDEX webhook_deliveries_by_endpoint RENAME TO webhook_deliveries_first_by_endpoint;
     ALTER INDEX webhook_deliveries_by_hand RENAME TO webhook_deliveries_first_by_hand;
+    ALTER INDEX webhook_deliveries_repeats RENAME TO webhook_deliveries_first_repeats;
+    ALTER INDEX webhook_deliveries_missed RENAME TO webhook_deliveries_first_missed;
     CREATE TABLE webhook_deliveries (
         id              uuid PRIMARY KEY,
         event_id        uuid NOT NULL,
@@ -68,12 +70,17 @@ BEGIN
         created_at      timestamptz NOT NULL DEFAULT now(),
         finished_at     timestamptz,
         lost            integer NOT NULL DEFAULT 0,
-        by_hand         boolean NOT NULL DEFAULT false
+        by_hand         boolean NOT NULL DEFAULT false,
+        repeats         uuid,
+        repeated        boolean NOT NULL DEFAULT false
     ) PARTITION BY RANGE (id);
     CREATE INDEX webhook_deliveries_due ON webhook_deliveries (relay_at) WHERE state = 'pending';
     CREATE INDEX webhook_deliveries_backlog ON webhook_deliveries (endpoint_id, created_at) WHERE state = 'pending';
     CREATE INDEX webhook_deliveries_by_endpoint ON webhook_deliveries (endpoint_id, id DESC);
     CREATE INDEX webhook_deliveries_by_hand ON webhook_deliveries (endpoint_id) WHERE state = 'pending' AND by_hand;
+    CREATE INDEX webhook_deliveries_repeats ON webhook_deliveries (repeats) WHERE repeats IS NOT NULL;
+    CREATE INDEX webhook_deliveries_missed ON webhook_deliveries (endpoint_id, finished_at, id)
+        WHERE state IN ('failed', 'cancelled') AND NOT repeated;
     -- Its indexes become parts of these.
     EXECUTE format('ALTER TABLE webhook_deliveries ATTACH PARTITION webhook_deliveries_first FOR VALUES FROM (MINVALUE) TO (%L)', bound);
     ALTER TABLE webhook_deliveries_first DROP CONSTRAINT webhook_deliveries_until;

@@ -105,7 +105,7 @@ func TestCountsAreExact(t *testing.T) {
 	c := newClock(time.Now())
 	pods := []*keys.Meter{newMeter(pool, c), newMeter(pool, c)}
 	var counting, flushing sync.WaitGroup
-	counted := make(chan struct{})
+	away, counted := make(chan struct{}), make(chan struct{})
 	var failed atomic.Int64
 	for _, pod := range pods {
 		flushing.Go(func() {
@@ -123,12 +123,16 @@ func TestCountsAreExact(t *testing.T) {
 		for g := range goroutines {
 			counting.Go(func() {
 				for i := range rounds {
+					if i == rounds/2 {
+						<-away // else all may be written before
+					}
 					pod.Count(ids[(g+i)%len(ids)], i%3 != 0)
 				}
 			})
 		}
 	}
 	restore := postgrestest.CutOff(t, pool)
+	close(away)
 	postgrestest.Eventually(t, "a flush fails", func() bool { return failed.Load() > 0 })
 	restore()
 	counting.Wait()

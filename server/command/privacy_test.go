@@ -17,6 +17,7 @@ import (
 
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/postgres/postgrestest"
 	"examprep.dev/server/redisurl"
 	"examprep.dev/server/webhooks"
 )
@@ -55,7 +56,7 @@ func TestALearnerReferenceIsNowhere(t *testing.T) {
 	}
 	t.Cleanup(pool.Close)
 	publishPrivateExam(t, pool)
-	c := &client{stage: s, pool: pool, address: freeAddress(t), statuses: map[int]int{}}
+	c := &client{stage: s, pool: pool, address: postgrestest.FreeAddress(t), statuses: map[int]int{}}
 	keys := make([]string, len(learnerReferences))
 	for i := range keys {
 		keys[i] = s.newKey()

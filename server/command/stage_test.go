@@ -176,7 +176,7 @@ type pod struct {
 // start starts a process and waits until it is ready.
 func (s *stage) start(args ...string) *pod {
 	s.t.Helper()
-	p := &pod{output: new(record), health: freeAddress(s.t), metrics: freeAddress(s.t)}
+	p := &pod{output: new(record), health: postgrestest.FreeAddress(s.t), metrics: postgrestest.FreeAddress(s.t)}
 	command := exec.CommandContext(s.t.Context(), os.Args[0], args...)
 	command.Env = append(os.Environ(), s.environment...)
 	command.Env = append(command.Env, "EXAMPREP_HEALTH_LISTEN="+p.health, "EXAMPREP_METRICS_LISTEN="+p.metrics)
@@ -233,17 +233,6 @@ func (s *stage) eventually(what string, condition func() bool) {
 			s.t.Fatalf("never happened: %s", what)
 		}
 	}
-}
-
-// freeAddress is a loopback address that was free a moment ago.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
 }
 
 // tap stands between the processes and a server, and records every byte of both directions.

@@ -35,7 +35,7 @@ func newCluster(t *testing.T) redis.UniversalClient {
 		})
 	}
 	options := &redis.UniversalOptions{Addrs: []string{first.address()}, IsClusterMode: true}
-	gate.ClientOptions(options)
+	patientOptions(options)
 	rdb := redis.NewUniversalClient(options)
 	t.Cleanup(func() { _ = rdb.Close() })
 	return rdb

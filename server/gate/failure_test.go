@@ -3,6 +3,7 @@ package gate_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,14 +101,19 @@ func TestWithBothStoresAwayTheGateIsUnavailable(t *testing.T) {
 }
 
 func TestWithoutPostgresKnownKeysPass(t *testing.T) {
-	h := newHouse(t, func(c *gate.Config) { c.Trust = 100 * time.Millisecond })
+	const trust = time.Hour
+	var passed atomic.Int64
+	h := newHouse(t, func(c *gate.Config) {
+		start := time.Now()
+		c.Trust, c.Now = trust, func() time.Time { return start.Add(time.Duration(passed.Load())) }
+	})
 	key, cold := h.create(t, ""), h.create(t, "")
 	if !allowed(h.gate, key) {
 		t.Fatal("refused")
 	}
 	h.pool.Close()
 	for range 3 { // trust runs out meanwhile
-		tick(t, 60*time.Millisecond)
+		passed.Add(int64(trust * 2 / 3))
 		if !allowed(h.gate, key) {
 			t.Error("a known key is refused")
 		}
@@ -115,14 +121,6 @@ func TestWithoutPostgresKnownKeysPass(t *testing.T) {
 	if d := h.gate.Check(t.Context(), bearer(cold.Key), client); d.Outcome != gate.Unavailable {
 		t.Errorf("a key that must be loaded: got %+v", d)
 	}
-}
-
-// tick lets time pass that the test is about.
-func tick(t testing.TB, d time.Duration) {
-	t.Helper()
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	<-timer.C
 }
 
 // blockingLoader is the real reader, but stops between reading keys and returning them.
@@ -145,7 +143,7 @@ func TestALoaderThatReadBeforeTheRevocationCannotResurrectTheKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newHouse(t, nil)
 			loader := &blockingLoader{Reader: keys.NewReader(h.pool), read: make(chan struct{}), proceed: make(chan struct{})}
-			slow := gate.New(gate.Config{Prefix: h.prefix, Timeout: time.Minute}, h.rdb, loader)
+			slow := gate.New(patient(gate.Config{Prefix: h.prefix}), h.rdb, loader)
 			key := h.create(t, "")
 			outcome := make(chan gate.Outcome)
 			go func() { outcome <- slow.Check(context.Background(), bearer(key.Key), client).Outcome }()
@@ -217,7 +215,7 @@ func TestAPodLeftOnADeposedMasterRefusesWhatIsRevoked(t *testing.T) {
 	}
 	replicate(t, first, second)
 	promote(t, second)
-	moved := gate.New(gate.Config{Prefix: "p:"}, clientOf(t, second), keys.NewReader(h.pool))
+	moved := gate.New(patient(gate.Config{Prefix: "p:"}), clientOf(t, second), keys.NewReader(h.pool))
 	if err := keys.NewStore(h.pool, moved).Revoke(t.Context(), key.Prefix); err != nil {
 		t.Fatal(err)
 	}

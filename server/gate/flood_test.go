@@ -38,7 +38,7 @@ func wellFormed(n int) string {
 func TestAFloodOfUnknownKeysIsNotLookedUp(t *testing.T) {
 	h := newHouse(t, nil)
 	loader, now := &countingLoader{Reader: keys.NewReader(h.pool)}, time.Now()
-	g := gate.New(gate.Config{Prefix: h.prefix, Now: func() time.Time { return now }}, h.rdb, loader)
+	g := gate.New(patient(gate.Config{Prefix: h.prefix, Now: func() time.Time { return now }}), h.rdb, loader)
 	known, cold := h.create(t, ""), h.create(t, "")
 	if !allowed(g, known) {
 		t.Fatal("a good key is refused")
@@ -71,7 +71,7 @@ func TestAFloodFromManyAddressesIsNotLookedUp(t *testing.T) {
 	loader, start := &countingLoader{Reader: keys.NewReader(h.pool)}, time.Now()
 	var passed atomic.Int64
 	now := func() time.Time { return start.Add(time.Duration(passed.Load())) }
-	g := gate.New(gate.Config{Prefix: h.prefix, Now: now}, h.rdb, loader)
+	g := gate.New(patient(gate.Config{Prefix: h.prefix, Now: now}), h.rdb, loader)
 	address := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{198, 51, byte(n >> 8), byte(n)}) }
 	next := 0
 	flood := func(rounds int) int64 {
@@ -116,7 +116,7 @@ func TestAFloodFromManyAddressesIsNotLookedUp(t *testing.T) {
 func TestMalformedKeysCostNoLookUp(t *testing.T) {
 	h := newHouse(t, nil)
 	loader := &countingLoader{Reader: keys.NewReader(h.pool)}
-	g := gate.New(gate.Config{Prefix: h.prefix}, h.rdb, loader)
+	g := gate.New(patient(gate.Config{Prefix: h.prefix}), h.rdb, loader)
 	for n := range 300 {
 		text := []byte(wellFormed(n))
 		text[len(text)-1] ^= 1

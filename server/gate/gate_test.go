@@ -19,6 +19,20 @@ import (
 
 var client = netip.MustParseAddr("192.0.2.7")
 
+// patience is how long a gate under test waits for a store: a busy machine is no outage, and a store that is really gone
+// refuses at once. Tests whose store falls silent use the gate's own time-outs.
+const patience = 20 * time.Second
+
+func patient(c gate.Config) gate.Config {
+	c.Timeout, c.CallTimeout = patience, patience
+	return c
+}
+
+func patientOptions(o *redis.UniversalOptions) {
+	gate.ClientOptions(o)
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patience, patience, patience, patience
+}
+
 // house is one installation: a database, a Redis, a store that announces through a gate of its own, as the API does.
 type house struct {
 	pool   *pgxpool.Pool
@@ -31,7 +45,7 @@ type house struct {
 func newHouse(t testing.TB, adjust func(*gate.Config)) *house {
 	t.Helper()
 	_, prefix := redistest.New(t)
-	rdb, err := redisurl.Open(os.Getenv(redistest.ServerVariable), gate.ClientOptions)
+	rdb, err := redisurl.Open(os.Getenv(redistest.ServerVariable), patientOptions)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +63,7 @@ func newHouseOn(t testing.TB, rdb redis.UniversalClient, prefix string, adjust f
 
 // newGate returns another pod's gate on the same installation.
 func (h *house) newGate(adjust func(*gate.Config)) *gate.Gate {
-	cfg := gate.Config{Prefix: h.prefix}
+	cfg := patient(gate.Config{Prefix: h.prefix})
 	if adjust != nil {
 		adjust(&cfg)
 	}

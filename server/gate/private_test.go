@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"examprep.dev/server/gate"
 	"examprep.dev/server/postgres/postgrestest"
 )
 
@@ -25,18 +24,24 @@ type server struct {
 
 func startServer(t testing.TB, arguments ...string) *server {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	_ = listener.Close()
+	var port string
+	postgrestest.Eventually(t, "two ports are free", func() bool {
+		_, port, _ = net.SplitHostPort(postgrestest.FreeAddress(t))
+		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:"+busPort(port))
+		return err == nil && listener.Close() == nil
+	})
 	s := &server{t: t, port: port, args: append([]string{
 		"--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "", "--repl-diskless-sync-delay", "0",
 	}, arguments...)}
 	s.start()
 	t.Cleanup(s.kill)
 	return s
+}
+
+// busPort is where a Cluster's node at port talks to the others.
+func busPort(port string) string {
+	number, _ := strconv.Atoi(port)
+	return strconv.Itoa(number + 10_000)
 }
 
 // start starts the server on its port with the data that it last saved, and waits until it answers.
@@ -80,8 +85,13 @@ func (r *route) to(s *server) { r.port.Store(s.number()) }
 // client returns a gate's client along the route.
 func (r *route) client(t testing.TB) redis.UniversalClient {
 	t.Helper()
+	return r.clientWith(t, patientOptions)
+}
+
+func (r *route) clientWith(t testing.TB, adjust func(*redis.UniversalOptions)) redis.UniversalClient {
+	t.Helper()
 	options := &redis.UniversalOptions{Addrs: []string{"redis.test:6379"}}
-	gate.ClientOptions(options)
+	adjust(options)
 	options.Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
 		address := net.JoinHostPort("127.0.0.1", strconv.FormatInt(r.port.Load(), 10))
 		return (&net.Dialer{Timeout: options.DialTimeout}).DialContext(ctx, network, address)

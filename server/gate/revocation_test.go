@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres/postgrestest"
@@ -83,10 +85,11 @@ func TestRevocationHoldsWhileRedisIsPausedKilledAndReplaced(t *testing.T) {
 	first, second := startServer(t), startServer(t)
 	var r route
 	r.to(first)
-	h := newHouseOn(t, r.client(t), "p:", nil)
+	hasty := func() redis.UniversalClient { return r.clientWith(t, gate.ClientOptions) }
+	h := newHouseOn(t, hasty(), "p:", func(c *gate.Config) { c.Timeout, c.CallTimeout = 0, 0 })
 	pods := []*gate.Gate{h.gate}
 	for range 3 {
-		pods = append(pods, gate.New(gate.Config{Prefix: "p:"}, r.client(t), keys.NewReader(h.pool)))
+		pods = append(pods, gate.New(gate.Config{Prefix: "p:"}, hasty(), keys.NewReader(h.pool)))
 	}
 	for _, pod := range pods {
 		run(t, pod)

@@ -51,12 +51,7 @@ type privateRedis struct {
 
 func startRedis(t *testing.T) *privateRedis {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &privateRedis{address: listener.Addr().String()}
-	_ = listener.Close()
+	server := &privateRedis{address: postgrestest.FreeAddress(t)}
 	server.start(t)
 	t.Cleanup(func() { server.kill() })
 	return server

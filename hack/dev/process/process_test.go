@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"examprep.dev/hack/dev/process"
+	"examprep.dev/hack/dev/state"
 )
 
 // The children of these tests are this test binary itself, which behaves as CHILD says.
@@ -229,12 +230,15 @@ func dial(address string) func(context.Context) error {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	ports, err := state.Dir(t.TempDir()).OpenPorts()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	address, err := ports.Address(t.Context(), "child")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address
 }
 
 // readPID is the process id in a pid file, 0 while there is none.

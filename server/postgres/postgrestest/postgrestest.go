@@ -6,8 +6,11 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"math/rand/v2"
+	"net"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -198,3 +201,20 @@ func CutOff(t testing.TB, pool *pgxpool.Pool) (restore func()) {
 
 // ofDatabase selects the locks on the database $1 itself.
 const ofDatabase = "locktype = 'object' AND classid = 'pg_database'::regclass AND objid = (SELECT oid FROM pg_database WHERE datname = $1)"
+
+// Ports below the range that systems give away by themselves, to outgoing connections and to listeners on port 0; those
+// of hack/dev begin where these end.
+const lowestPort, highestPort = 10000, 20000
+
+// FreeAddress returns a loopback address for a server of the test's own. Other tests do not get its port meanwhile, also
+// not while the server is down to be started again.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	var address string
+	Eventually(t, "a port is free", func() bool {
+		address = net.JoinHostPort("127.0.0.1", strconv.Itoa(lowestPort+rand.IntN(highestPort-lowestPort)))
+		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+		return err == nil && listener.Close() == nil
+	})
+	return address
+}

@@ -7,10 +7,10 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -41,6 +41,8 @@ type outcome struct {
 	// failure is a short class of what went wrong, without anything the receiver sent; "" for a delivery.
 	failure    string
 	retryAfter time.Duration
+	// answer is how the receiver's answer begins, bounded and cleaned (cleanAnswer).
+	answer string
 }
 
 func (o outcome) delivered() bool { return o.failure == "" }
@@ -48,6 +50,7 @@ func (o outcome) delivered() bool { return o.failure == "" }
 // sender posts over HTTPS. It follows no redirect, asks no proxy, and dials no address that the guard refuses.
 type sender struct {
 	client *http.Client
+	dialer *net.Dialer // all connections are its
 	now    func() time.Time
 }
 
@@ -61,7 +64,7 @@ func newSender(allowed []netip.Prefix, caPEM []byte, timeout time.Duration, now 
 		return nil, errors.New("the webhook CA file holds no PEM certificate")
 	}
 	dialer := &net.Dialer{Timeout: timeout, Control: newGuard(allowed).control}
-	return &sender{now: now, client: &http.Client{
+	return &sender{now: now, dialer: dialer, client: &http.Client{
 		Timeout:       timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
@@ -97,14 +100,16 @@ func (s *sender) send(ctx context.Context, p post) outcome {
 	header.Set("Content-Type", "application/json")
 	header.Set("User-Agent", userAgent)
 	header.Set("Webhook-Id", p.eventID.String())
-	header[SignatureHeader] = []string{Sign(p.secrets, s.now(), p.body)}
+	signature := Sign(p.secrets, s.now(), p.body)
+	header[SignatureHeader] = []string{signature}
 	answer, err := s.client.Do(request)
 	if err != nil {
 		return outcome{failure: classify(err)}
 	}
 	defer func() { _ = answer.Body.Close() }()
 	result := outcome{status: answer.StatusCode, retryAfter: retryAfter(answer.Header, s.now())}
-	_, err = io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer))
+	start, err := readAnswer(answer)
+	result.answer = cleanAnswer(start, sharedSecrets(p.secrets, signature))
 	switch {
 	case answer.StatusCode >= 300 && answer.StatusCode < 400:
 		result.failure = "redirect"
@@ -132,7 +137,7 @@ func classify(err error) string {
 		return "timeout"
 	case errors.As(err, &name):
 		return "dns"
-	case errors.As(err, &certificate), errors.As(err, &record):
+	case errors.As(err, &certificate), errors.As(err, &record), strings.Contains(err.Error(), "tls: "): // alerts have no type
 		return "tls"
 	default:
 		return "connection"

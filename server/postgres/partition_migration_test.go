@@ -51,8 +51,8 @@ func record(ctx context.Context, pool *pgxpool.Pool, recorded *atomic.Int64) err
 // deliver does what a worker did, until ctx has ended and nothing is left to do.
 func deliver(ctx context.Context, pool *pgxpool.Pool, delivered *atomic.Int64) error {
 	work := context.WithoutCancel(ctx)
-	for last := false; ; {
-		last = ctx.Err() != nil
+	for {
+		last := ctx.Err() != nil
 		var ids []uuid.UUID
 		lease := uuid.New()
 		if err := pool.QueryRow(work, leaseBefore, lease).Scan(&ids); err != nil {

@@ -22,7 +22,9 @@ const (
 
 // A result is a try that has ended.
 type result struct {
-	row webhooksdb.LeaseRow
+	row   webhooksdb.LeaseRow
+	began time.Time
+	took  time.Duration
 	outcome
 }
 
@@ -80,11 +82,23 @@ func (w *Worker) writeDown(ctx context.Context, batch []result) error {
 		arg.Statuses = append(arg.Statuses, int32(r.status))
 		arg.Errors = append(arg.Errors, r.failure)
 		arg.Delays = append(arg.Delays, delay.Seconds())
+		arg.Began = append(arg.Began, r.began)
+		arg.Millis = append(arg.Millis, millis(r.took))
+		arg.Answers = append(arg.Answers, r.answer)
 	}
 	statement, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	written, err := w.queries.Complete(statement, arg)
 	if err != nil {
+		return err //nolint:wrapcheck // the caller says what it was doing
+	}
+	if len(written) == len(batch) {
+		return nil
+	}
+	if err := w.queries.TellLate(statement, webhooksdb.TellLateParams{
+		Ids: arg.Ids, Attempts: arg.Attempts, Statuses: arg.Statuses, Errors: arg.Errors, Began: arg.Began,
+		Millis: arg.Millis, Answers: arg.Answers,
+	}); err != nil {
 		return err //nolint:wrapcheck // the caller says what it was doing
 	}
 	w.metrics.fenced.Add(float64(len(batch) - len(written)))
@@ -99,11 +113,17 @@ func (w *Worker) next(r result) (state string, delay time.Duration) {
 	if r.status == http.StatusGone {
 		return "failed", 0
 	}
-	delay, again := retryDelay(w.cfg.RetryBase, int(r.row.Attempt), r.retryAfter)
+	// Of the tries begun, those count whose outcome is known.
+	delay, again := retryDelay(w.cfg.RetryBase, int(r.row.Attempt-r.row.Lost), r.retryAfter)
 	if !again {
 		return "failed", 0
 	}
 	return "pending", delay
+}
+
+// millis is a try's duration as it is stored: a clock that was set back meanwhile makes it no less than nothing.
+func millis(took time.Duration) int32 {
+	return int32(min(max(took, 0), time.Hour) / time.Millisecond)
 }
 
 // noteHealth keeps the endpoints' record: one row an endpoint, and only what is new. A receiver that says it is gone is

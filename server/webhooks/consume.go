@@ -23,6 +23,9 @@ const (
 	unreadablePause = 30 * time.Second
 	// maxAttempts is the first try and its retries.
 	maxAttempts = 1 + maxRetries
+	// maxLost is how many tries of a delivery may be lost with their workers. They are not held against it; at so many it
+	// may be what ends the workers.
+	maxLost = 50
 )
 
 // consume sorts hints from the stream into lanes.
@@ -122,7 +125,7 @@ func (w *Worker) begin(ctx context.Context, hints []hint) {
 		ids[i] = h.delivery
 	}
 	leased, err := w.queries.Lease(store, webhooksdb.LeaseParams{
-		Ids: ids, Lease: w.lease, TermSeconds: w.term().Seconds(), MaxAttempts: maxAttempts,
+		Ids: ids, Lease: w.lease, TermSeconds: w.term().Seconds(), MaxAttempts: maxAttempts, MaxLost: maxLost,
 	})
 	if w.trouble(ctx, "leasing deliveries", err) {
 		w.lanes.requeue(hints)
@@ -137,6 +140,9 @@ func (w *Worker) begin(ctx context.Context, hints []hint) {
 		refused[h.delivery] = h.endpoint
 	}
 	for _, row := range leased {
+		if row.TakenOver {
+			w.metrics.lost.Inc()
+		}
 		lane := refused[row.ID]
 		delete(refused, row.ID)
 		w.tries.Go(func() { w.try(context.WithoutCancel(ctx), row, lane) })
@@ -159,11 +165,13 @@ func (w *Worker) tidy(ctx context.Context, hints []hint, refused map[uuid.UUID]u
 		}
 		_, err := w.queries.CancelOrphans(ctx, ids)
 		w.trouble(ctx, "cancelling deliveries of endpoints that are gone", err)
-		lost, err := w.queries.FailExhausted(ctx, webhooksdb.FailExhaustedParams{Ids: ids, MaxAttempts: maxAttempts})
+		failed, err := w.queries.FailLost(ctx, webhooksdb.FailLostParams{
+			Ids: ids, MaxLost: maxLost, MaxAttempts: maxAttempts,
+		})
 		w.trouble(ctx, "giving up lost deliveries", err)
-		if lost > 0 {
-			w.metrics.lost.Add(float64(lost))
-			w.cfg.Logger.WarnContext(ctx, "deliveries failed whose last try was lost with its worker", "count", lost)
+		if failed > 0 {
+			w.metrics.lost.Add(float64(failed))
+			w.cfg.Logger.WarnContext(ctx, "deliveries failed that lost too many workers", "count", failed, "most", maxLost)
 		}
 	}
 	w.trouble(ctx, "acknowledging hints", w.stream.done(ctx, hints))
@@ -190,7 +198,7 @@ func (w *Worker) try(ctx context.Context, row webhooksdb.LeaseRow, lane uuid.UUI
 	w.metrics.tried(came, ended.Sub(began), ended.Sub(row.CreatedAt))
 	w.cfg.Logger.Debug("webhook try", "delivery", row.ID, "endpoint", row.EndpointID, "event", row.EventID,
 		"attempt", row.Attempt, "status", came.status, "failure", came.failure, "took", ended.Sub(began))
-	w.results <- result{row: row, outcome: came}
+	w.results <- result{row: row, began: began, took: ended.Sub(began), outcome: came}
 }
 
 // unlease gives a try back that never began: that a secret cannot be read is our fault, and costs the receiver none of

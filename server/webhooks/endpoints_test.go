@@ -12,10 +12,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"examprep.dev/api/client"
-	"examprep.dev/server/postgres/postgrestest"
 )
 
 func (b *bench) account(t *testing.T) uuid.UUID {
@@ -296,18 +294,4 @@ func TestARotationIsTheWayOutOfALostEncryptionKey(t *testing.T) {
 		b.fill(t, endpoint, 1)
 		r.next(t)
 	}
-}
-
-func TestADeliveryWhoseTriesAllDiedWithTheirWorkersFails(t *testing.T) {
-	b := newBench(t)
-	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
-	b.fill(t, endpoint.ID, 1)
-	if _, err := b.pool.Exec(t.Context(), `UPDATE webhook_deliveries SET attempt = $1, lease = gen_random_uuid(),
-		lease_until = now() - interval '1 second'`, maxAttempts); err != nil {
-		t.Fatal(err)
-	}
-	w := b.worker(t)
-	run(t, w.Run)
-	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND last_error = 'worker_lost'")
-	postgrestest.Eventually(t, "it is counted", func() bool { return testutil.ToFloat64(w.metrics.lost) == 1 })
 }

@@ -225,7 +225,7 @@ func newWorkerMetrics(registerer prometheus.Registerer) *workerMetrics {
 		}),
 		lost: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "examprep_webhook_lost_tries_total",
-			Help: "Deliveries given up because the worker that began their last try never told of it.",
+			Help: "Tries whose worker never told of them; their deliveries were tried again, and that was not held against them.",
 		}),
 		backlog: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "examprep_webhook_backlog",

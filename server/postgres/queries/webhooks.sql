@@ -27,12 +27,15 @@ DELETE FROM webhook_endpoints WHERE id = @id;
 -- name: CancelPending :execrows
 -- So many of the deliveries to an endpoint that is no longer enabled, or gone. The rest is refused a lease, and cancelled
 -- then. So are rows that another statement holds: with no one waiting for a row, statements of many cannot deadlock.
-UPDATE webhook_deliveries SET state = 'cancelled', lease = NULL, lease_until = NULL, finished_at = now()
-WHERE id IN (
+WITH pending AS MATERIALIZED (
     SELECT d.id FROM webhook_deliveries d
     WHERE d.endpoint_id = @endpoint_id AND d.state = 'pending'
       AND NOT EXISTS (SELECT FROM webhook_endpoints e WHERE e.id = @endpoint_id AND e.status = 'enabled')
-    LIMIT @chunk FOR UPDATE OF d SKIP LOCKED);
+    LIMIT @chunk FOR UPDATE OF d SKIP LOCKED
+)
+UPDATE webhook_deliveries d SET state = 'cancelled', lease = NULL, lease_until = NULL, finished_at = now()
+WHERE d.id = ANY (ARRAY(SELECT id FROM pending))
+  AND d.id >= (SELECT id FROM pending ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM pending ORDER BY id DESC LIMIT 1);
 
 -- name: ManagedEndpoint :one
 SELECT * FROM webhook_endpoints WHERE managed_by = @managed_by::text;
@@ -81,44 +84,76 @@ SELECT e.id, e.status, e.disabled_reason, e.failing_since, e.last_status, e.last
        coalesce((SELECT min(d.created_at) FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.state = 'pending'), to_timestamp(0))::timestamptz AS oldest
 FROM webhook_endpoints e WHERE e.managed_by = @managed_by::text;
 
+-- Statements that are given ids say them twice more, as a list and as a range. By the range those partitions that hold
+-- none of them are passed over when the statement begins; by the list the others are searched by index, whatever the
+-- planner, which knows little of such tables, thinks of how many rows there are.
+
 -- name: ClaimDue :many
 -- The relay's bite: rows that nobody has in hand. They come up again after the hold unless somebody leases them.
+WITH due AS MATERIALIZED (
+    SELECT p.id FROM webhook_deliveries p WHERE p.state = 'pending' AND p.relay_at <= now()
+    ORDER BY p.relay_at LIMIT @batch FOR UPDATE SKIP LOCKED
+)
 UPDATE webhook_deliveries d SET relay_at = now() + make_interval(secs => @hold_seconds::float8)
-WHERE d.id IN (
-    SELECT due.id FROM webhook_deliveries due WHERE due.state = 'pending' AND due.relay_at <= now()
-    ORDER BY due.relay_at LIMIT @batch FOR UPDATE SKIP LOCKED)
+WHERE d.id = ANY (ARRAY(SELECT id FROM due))
+  AND d.id >= (SELECT id FROM due ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM due ORDER BY id DESC LIMIT 1)
 RETURNING d.id, d.endpoint_id;
 
 -- name: Unclaim :exec
 -- Puts rows off that nobody has in hand: each by its own delay, and never to before its retry is due.
-WITH put AS (
+WITH put AS MATERIALIZED (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@delays::float8[]) AS delay
-), idle AS (
-    SELECT d.id, put.delay FROM webhook_deliveries d JOIN put ON put.id = d.id
-    WHERE d.state = 'pending' AND (d.lease_until IS NULL OR d.lease_until <= now())
+), idle AS MATERIALIZED (
+    SELECT d.id FROM webhook_deliveries d
+    WHERE d.id = ANY (@ids::uuid[])
+      AND d.id >= (SELECT id FROM put ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM put ORDER BY id DESC LIMIT 1)
+      AND d.state = 'pending' AND (d.lease_until IS NULL OR d.lease_until <= now())
     FOR UPDATE OF d SKIP LOCKED
 )
 UPDATE webhook_deliveries d
-SET relay_at = greatest(d.next_attempt_at, now() + make_interval(secs => idle.delay)) FROM idle WHERE d.id = idle.id;
+SET relay_at = greatest(d.next_attempt_at, now() + make_interval(secs => put.delay)) FROM put
+WHERE d.id = put.id AND d.id = ANY (ARRAY(SELECT id FROM idle))
+  AND d.id >= (SELECT id FROM idle ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM idle ORDER BY id DESC LIMIT 1);
 
 -- name: Lease :many
--- A row that another worker is leasing is skipped. relay_at usually lies beyond the lease already: then no index
--- changes, and the row's new version stays on its page.
-WITH idle AS (
-    SELECT d.id FROM webhook_deliveries d
-    WHERE d.id = ANY (@ids::uuid[]) AND d.state = 'pending' AND d.next_attempt_at <= now()
-      AND (d.lease_until IS NULL OR d.lease_until <= now()) AND d.attempt < @max_attempts::int
+-- A row that another worker is leasing is skipped. One whose lease ran out was lost with its worker: the try is logged as
+-- that, and not held against the delivery. relay_at usually lies beyond the lease already: then no index changes, and the
+-- row's new version stays on its page. A row whose event is gone is refused.
+WITH asked AS MATERIALIZED (
+    SELECT unnest(@ids::uuid[]) AS id
+), idle AS MATERIALIZED (
+    SELECT d.id, d.event_id, d.lease IS NOT NULL AS taken_over, d.lease_until FROM webhook_deliveries d
+    WHERE d.id = ANY (@ids::uuid[])
+      AND d.id >= (SELECT id FROM asked ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM asked ORDER BY id DESC LIMIT 1)
+      AND d.state = 'pending' AND d.next_attempt_at <= now()
+      AND (d.lease_until IS NULL OR d.lease_until <= now())
+      AND d.attempt - d.lost - (d.lease IS NOT NULL)::int < @max_attempts::int
+      AND d.lost + (d.lease IS NOT NULL)::int < @max_lost::int
     FOR UPDATE SKIP LOCKED
+), told AS MATERIALIZED (
+    SELECT ev.id, ev.body FROM webhook_events ev
+    WHERE ev.id = ANY (ARRAY(SELECT event_id FROM idle))
+      AND ev.id >= (SELECT event_id FROM idle ORDER BY event_id LIMIT 1)
+      AND ev.id <= (SELECT event_id FROM idle ORDER BY event_id DESC LIMIT 1)
 ), leased AS (
     UPDATE webhook_deliveries d
-    SET attempt = d.attempt + 1, lease = @lease::uuid,
+    SET attempt = d.attempt + 1, lost = d.lost + idle.taken_over::int, lease = @lease::uuid,
         lease_until = now() + make_interval(secs => @term_seconds::float8),
         relay_at = greatest(d.relay_at, now() + make_interval(secs => @term_seconds::float8))
-    FROM idle, webhook_endpoints e
-    WHERE d.id = idle.id AND e.id = d.endpoint_id AND e.status = 'enabled'
-    RETURNING d.id, d.attempt, d.event_id, d.endpoint_id, d.created_at, e.url, e.updated_at)
-SELECT l.id, l.attempt, l.event_id, l.endpoint_id, l.created_at, l.url, l.updated_at, ev.body
-FROM leased l JOIN webhook_events ev ON ev.id = l.event_id;
+    FROM idle JOIN told ON told.id = idle.event_id, webhook_endpoints e
+    WHERE d.id = idle.id AND d.id = ANY (ARRAY(SELECT id FROM idle))
+      AND d.id >= (SELECT id FROM idle ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM idle ORDER BY id DESC LIMIT 1)
+      AND e.id = d.endpoint_id AND e.status = 'enabled'
+    RETURNING d.id, d.attempt, d.lost, d.event_id, d.endpoint_id, d.created_at, e.url, e.updated_at, told.body,
+        idle.taken_over, idle.lease_until AS lost_until
+), log AS (
+    INSERT INTO webhook_tries (delivery_id, attempt, began_at, duration_ms, failure)
+    SELECT l.id, l.attempt - 1, l.lost_until - make_interval(secs => @term_seconds::float8), 0, 'worker_lost'
+    FROM leased l WHERE l.taken_over
+    ON CONFLICT (delivery_id, attempt) DO NOTHING)
+SELECT l.id, l.attempt, l.lost, l.event_id, l.endpoint_id, l.created_at, l.url, l.updated_at, l.body,
+    l.taken_over::bool AS taken_over
+FROM leased l;
 
 -- name: Unlease :exec
 -- A try that never began: the attempt is given back. Fenced like a completion.
@@ -126,19 +161,49 @@ UPDATE webhook_deliveries d
 SET attempt = d.attempt - 1, lease = NULL, lease_until = NULL,
     relay_at = now() + make_interval(secs => @delay_seconds::float8)
 FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@attempts::int[]) AS attempt) u
-WHERE d.id = u.id AND d.attempt = u.attempt AND d.lease = @lease::uuid AND d.state = 'pending';
+WHERE d.id = u.id AND d.id = ANY (@ids::uuid[])
+  AND d.attempt = u.attempt AND d.lease = @lease::uuid AND d.state = 'pending';
 
 -- name: Complete :many
--- The fence: a worker whose lease has passed to another changes nothing.
+-- The fence: a worker whose lease has passed to another changes nothing of the delivery. Its try is logged all the same,
+-- for it was made.
+WITH u AS MATERIALIZED (
+    SELECT unnest(@ids::uuid[]) AS id, unnest(@attempts::int[]) AS attempt, unnest(@states::text[]) AS state,
+           unnest(@statuses::int[]) AS status, unnest(@errors::text[]) AS error, unnest(@delays::float8[]) AS delay,
+           unnest(@began::timestamptz[]) AS began, unnest(@millis::int[]) AS millis, unnest(@answers::text[]) AS answer
+), log AS (
+    INSERT INTO webhook_tries (delivery_id, attempt, began_at, duration_ms, status, failure, answer)
+    SELECT u.id, u.attempt, u.began, u.millis, nullif(u.status, 0), u.error, u.answer FROM u
+    ON CONFLICT (delivery_id, attempt) DO NOTHING
+)
 UPDATE webhook_deliveries d
 SET state = u.state, last_status = nullif(u.status, 0), last_error = u.error, lease = NULL, lease_until = NULL,
     next_attempt_at = CASE WHEN u.state = 'pending' THEN now() + make_interval(secs => u.delay) ELSE d.next_attempt_at END,
     relay_at = CASE WHEN u.state = 'pending' THEN now() + make_interval(secs => u.delay) ELSE d.relay_at END,
     finished_at = CASE WHEN u.state = 'pending' THEN NULL ELSE now() END
-FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@attempts::int[]) AS attempt, unnest(@states::text[]) AS state,
-             unnest(@statuses::int[]) AS status, unnest(@errors::text[]) AS error, unnest(@delays::float8[]) AS delay) u
-WHERE d.id = u.id AND d.attempt = u.attempt AND d.lease = @lease::uuid AND d.state = 'pending'
+FROM u
+WHERE d.id = u.id AND d.id = ANY (@ids::uuid[])
+  AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
+  AND d.attempt = u.attempt AND d.lease = @lease::uuid AND d.state = 'pending'
 RETURNING d.id;
+
+-- name: TellLate :exec
+-- Outcomes that came after their leases had passed on: they take the place of what was logged of their tries as lost, and
+-- these tries count again.
+WITH u AS MATERIALIZED (
+    SELECT unnest(@ids::uuid[]) AS id, unnest(@attempts::int[]) AS attempt, unnest(@statuses::int[]) AS status,
+           unnest(@errors::text[]) AS error, unnest(@began::timestamptz[]) AS began, unnest(@millis::int[]) AS millis,
+           unnest(@answers::text[]) AS answer
+), late AS (
+    UPDATE webhook_tries t
+    SET began_at = u.began, duration_ms = u.millis, status = nullif(u.status, 0), failure = u.error, answer = u.answer
+    FROM u
+    WHERE t.delivery_id = u.id AND t.delivery_id = ANY (@ids::uuid[]) AND t.attempt = u.attempt AND t.failure = 'worker_lost'
+    RETURNING t.delivery_id
+)
+UPDATE webhook_deliveries d SET lost = d.lost - 1
+FROM late
+WHERE d.id = late.delivery_id AND d.id = ANY (@ids::uuid[]) AND d.state = 'pending' AND d.lost > 0;
 
 -- name: NoteHealth :exec
 -- One row per endpoint, and only when it says something new. A row that another worker is writing is left to it: what
@@ -185,23 +250,31 @@ FROM (SELECT d.next_attempt_at FROM webhook_deliveries d WHERE d.state = 'pendin
 
 -- name: CancelOrphans :execrows
 -- Deliveries whose endpoint was deleted or disabled while their event was being written, or while a worker that died
--- had them.
-UPDATE webhook_deliveries SET state = 'cancelled', lease = NULL, lease_until = NULL, finished_at = now()
-WHERE id IN (
+-- had them; and those whose event is gone with its time.
+WITH orphans AS MATERIALIZED (
     SELECT d.id FROM webhook_deliveries d
     WHERE d.id = ANY (@ids::uuid[]) AND d.state = 'pending' AND (d.lease_until IS NULL OR d.lease_until <= now())
-      AND NOT EXISTS (SELECT FROM webhook_endpoints e WHERE e.id = d.endpoint_id AND e.status = 'enabled')
-    FOR UPDATE OF d SKIP LOCKED);
+      AND (NOT EXISTS (SELECT FROM webhook_endpoints e WHERE e.id = d.endpoint_id AND e.status = 'enabled')
+        OR NOT EXISTS (SELECT FROM webhook_events ev WHERE ev.id = d.event_id))
+    FOR UPDATE OF d SKIP LOCKED
+)
+UPDATE webhook_deliveries d SET state = 'cancelled', lease = NULL, lease_until = NULL, finished_at = now()
+WHERE d.id = ANY (ARRAY(SELECT id FROM orphans));
 
--- name: FailExhausted :execrows
--- Deliveries whose last try was begun by a worker that never came back to tell of it.
-UPDATE webhook_deliveries
-SET state = 'failed', last_error = 'worker_lost', lease = NULL, lease_until = NULL, finished_at = now()
-WHERE id IN (
+-- name: FailLost :execrows
+-- Deliveries that have lost so many workers that it may be their doing, or have no try left.
+WITH hopeless AS MATERIALIZED (
     SELECT d.id FROM webhook_deliveries d
-    WHERE d.id = ANY (@ids::uuid[]) AND d.state = 'pending' AND d.attempt >= @max_attempts::int
+    WHERE d.id = ANY (@ids::uuid[]) AND d.state = 'pending'
       AND (d.lease_until IS NULL OR d.lease_until <= now())
-    FOR UPDATE SKIP LOCKED);
+      AND (d.lost + (d.lease IS NOT NULL)::int >= @max_lost::int
+        OR d.attempt - d.lost - (d.lease IS NOT NULL)::int >= @max_attempts::int)
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE webhook_deliveries d
+SET state = 'failed', last_error = 'worker_lost', lost = d.lost + (d.lease IS NOT NULL)::int, lease = NULL,
+    lease_until = NULL, finished_at = now()
+WHERE d.id = ANY (ARRAY(SELECT id FROM hopeless));
 
 -- name: CountEndpoints :one
 SELECT count(*) FROM webhook_endpoints WHERE account_id = @account_id::uuid AND managed_by IS NULL;
@@ -227,18 +300,23 @@ SELECT EXISTS (
 
 -- name: Redeliver :one
 -- The event goes out once more, as a delivery of its own with tries of its own.
-INSERT INTO webhook_deliveries (id, event_id, endpoint_id)
-SELECT webhook_new_id(), d.event_id, d.endpoint_id
+INSERT INTO webhook_deliveries (id, event_id, endpoint_id, by_hand)
+SELECT webhook_new_id(), d.event_id, d.endpoint_id, true
 FROM webhook_deliveries d JOIN webhook_events ev ON ev.id = d.event_id
 WHERE d.id = @delivery_id AND d.endpoint_id = @endpoint_id
   AND (ev.account_id IS NULL OR ev.account_id = @account_id::uuid)
 RETURNING id;
+
+-- name: CountByHand :one
+-- How many deliveries that somebody asked for are pending, counted up to most.
+SELECT count(*) FROM (
+    SELECT FROM webhook_deliveries d WHERE d.endpoint_id = @endpoint_id AND d.state = 'pending' AND d.by_hand LIMIT @most) p;
 
 -- name: RecordForEndpoint :one
 -- An event for one endpoint alone, whatever it subscribed to.
 WITH event AS (
     INSERT INTO webhook_events (id, kind, account_id, body) VALUES (@event_id, @kind, @account_id, @body) RETURNING id
 )
-INSERT INTO webhook_deliveries (id, event_id, endpoint_id)
-SELECT webhook_new_id(), event.id, @endpoint_id::uuid FROM event
+INSERT INTO webhook_deliveries (id, event_id, endpoint_id, by_hand)
+SELECT webhook_new_id(), event.id, @endpoint_id::uuid, true FROM event
 RETURNING id;

@@ -35,16 +35,19 @@ func (q *Queries) Backlog(ctx context.Context, bound int32) (BacklogRow, error) 
 }
 
 const cancelOrphans = `-- name: CancelOrphans :execrows
-UPDATE webhook_deliveries SET state = 'cancelled', lease = NULL, lease_until = NULL, finished_at = now()
-WHERE id IN (
+WITH orphans AS MATERIALIZED (
     SELECT d.id FROM webhook_deliveries d
     WHERE d.id = ANY ($1::uuid[]) AND d.state = 'pending' AND (d.lease_until IS NULL OR d.lease_until <= now())
-      AND NOT EXISTS (SELECT FROM webhook_endpoints e WHERE e.id = d.endpoint_id AND e.status = 'enabled')
-    FOR UPDATE OF d SKIP LOCKED)
+      AND (NOT EXISTS (SELECT FROM webhook_endpoints e WHERE e.id = d.endpoint_id AND e.status = 'enabled')
+        OR NOT EXISTS (SELECT FROM webhook_events ev WHERE ev.id = d.event_id))
+    FOR UPDATE OF d SKIP LOCKED
+)
+UPDATE webhook_deliveries d SET state = 'cancelled', lease = NULL, lease_until = NULL, finished_at = now()
+WHERE d.id = ANY (ARRAY(SELECT id FROM orphans))
 `
 
 // Deliveries whose endpoint was deleted or disabled while their event was being written, or while a worker that died
-// had them.
+// had them; and those whose event is gone with its time.
 func (q *Queries) CancelOrphans(ctx context.Context, ids []uuid.UUID) (int64, error) {
 	result, err := q.db.Exec(ctx, cancelOrphans, ids)
 	if err != nil {
@@ -54,12 +57,15 @@ func (q *Queries) CancelOrphans(ctx context.Context, ids []uuid.UUID) (int64, er
 }
 
 const cancelPending = `-- name: CancelPending :execrows
-UPDATE webhook_deliveries SET state = 'cancelled', lease = NULL, lease_until = NULL, finished_at = now()
-WHERE id IN (
+WITH pending AS MATERIALIZED (
     SELECT d.id FROM webhook_deliveries d
     WHERE d.endpoint_id = $1 AND d.state = 'pending'
       AND NOT EXISTS (SELECT FROM webhook_endpoints e WHERE e.id = $1 AND e.status = 'enabled')
-    LIMIT $2 FOR UPDATE OF d SKIP LOCKED)
+    LIMIT $2 FOR UPDATE OF d SKIP LOCKED
+)
+UPDATE webhook_deliveries d SET state = 'cancelled', lease = NULL, lease_until = NULL, finished_at = now()
+WHERE d.id = ANY (ARRAY(SELECT id FROM pending))
+  AND d.id >= (SELECT id FROM pending ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM pending ORDER BY id DESC LIMIT 1)
 `
 
 type CancelPendingParams struct {
@@ -125,10 +131,14 @@ func (q *Queries) ChangeEndpoint(ctx context.Context, arg ChangeEndpointParams) 
 }
 
 const claimDue = `-- name: ClaimDue :many
+
+WITH due AS MATERIALIZED (
+    SELECT p.id FROM webhook_deliveries p WHERE p.state = 'pending' AND p.relay_at <= now()
+    ORDER BY p.relay_at LIMIT $2 FOR UPDATE SKIP LOCKED
+)
 UPDATE webhook_deliveries d SET relay_at = now() + make_interval(secs => $1::float8)
-WHERE d.id IN (
-    SELECT due.id FROM webhook_deliveries due WHERE due.state = 'pending' AND due.relay_at <= now()
-    ORDER BY due.relay_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+WHERE d.id = ANY (ARRAY(SELECT id FROM due))
+  AND d.id >= (SELECT id FROM due ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM due ORDER BY id DESC LIMIT 1)
 RETURNING d.id, d.endpoint_id
 `
 
@@ -142,6 +152,9 @@ type ClaimDueRow struct {
 	EndpointID uuid.UUID
 }
 
+// Statements that are given ids say them twice more, as a list and as a range. By the range those partitions that hold
+// none of them are passed over when the statement begins; by the list the others are searched by index, whatever the
+// planner, which knows little of such tables, thinks of how many rows there are.
 // The relay's bite: rows that nobody has in hand. They come up again after the hold unless somebody leases them.
 func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueRow, error) {
 	rows, err := q.db.Query(ctx, claimDue, arg.HoldSeconds, arg.Batch)
@@ -164,37 +177,54 @@ func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueR
 }
 
 const complete = `-- name: Complete :many
+WITH u AS MATERIALIZED (
+    SELECT unnest($1::uuid[]) AS id, unnest($3::int[]) AS attempt, unnest($4::text[]) AS state,
+           unnest($5::int[]) AS status, unnest($6::text[]) AS error, unnest($7::float8[]) AS delay,
+           unnest($8::timestamptz[]) AS began, unnest($9::int[]) AS millis, unnest($10::text[]) AS answer
+), log AS (
+    INSERT INTO webhook_tries (delivery_id, attempt, began_at, duration_ms, status, failure, answer)
+    SELECT u.id, u.attempt, u.began, u.millis, nullif(u.status, 0), u.error, u.answer FROM u
+    ON CONFLICT (delivery_id, attempt) DO NOTHING
+)
 UPDATE webhook_deliveries d
 SET state = u.state, last_status = nullif(u.status, 0), last_error = u.error, lease = NULL, lease_until = NULL,
     next_attempt_at = CASE WHEN u.state = 'pending' THEN now() + make_interval(secs => u.delay) ELSE d.next_attempt_at END,
     relay_at = CASE WHEN u.state = 'pending' THEN now() + make_interval(secs => u.delay) ELSE d.relay_at END,
     finished_at = CASE WHEN u.state = 'pending' THEN NULL ELSE now() END
-FROM (SELECT unnest($2::uuid[]) AS id, unnest($3::int[]) AS attempt, unnest($4::text[]) AS state,
-             unnest($5::int[]) AS status, unnest($6::text[]) AS error, unnest($7::float8[]) AS delay) u
-WHERE d.id = u.id AND d.attempt = u.attempt AND d.lease = $1::uuid AND d.state = 'pending'
+FROM u
+WHERE d.id = u.id AND d.id = ANY ($1::uuid[])
+  AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
+  AND d.attempt = u.attempt AND d.lease = $2::uuid AND d.state = 'pending'
 RETURNING d.id
 `
 
 type CompleteParams struct {
-	Lease    uuid.UUID
 	Ids      []uuid.UUID
+	Lease    uuid.UUID
 	Attempts []int32
 	States   []string
 	Statuses []int32
 	Errors   []string
 	Delays   []float64
+	Began    []time.Time
+	Millis   []int32
+	Answers  []string
 }
 
-// The fence: a worker whose lease has passed to another changes nothing.
+// The fence: a worker whose lease has passed to another changes nothing of the delivery. Its try is logged all the same,
+// for it was made.
 func (q *Queries) Complete(ctx context.Context, arg CompleteParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, complete,
-		arg.Lease,
 		arg.Ids,
+		arg.Lease,
 		arg.Attempts,
 		arg.States,
 		arg.Statuses,
 		arg.Errors,
 		arg.Delays,
+		arg.Began,
+		arg.Millis,
+		arg.Answers,
 	)
 	if err != nil {
 		return nil, err
@@ -212,6 +242,24 @@ func (q *Queries) Complete(ctx context.Context, arg CompleteParams) ([]uuid.UUID
 		return nil, err
 	}
 	return items, nil
+}
+
+const countByHand = `-- name: CountByHand :one
+SELECT count(*) FROM (
+    SELECT FROM webhook_deliveries d WHERE d.endpoint_id = $1 AND d.state = 'pending' AND d.by_hand LIMIT $2) p
+`
+
+type CountByHandParams struct {
+	EndpointID uuid.UUID
+	Most       int32
+}
+
+// How many deliveries that somebody asked for are pending, counted up to most.
+func (q *Queries) CountByHand(ctx context.Context, arg CountByHandParams) (int64, error) {
+	row := q.db.QueryRow(ctx, countByHand, arg.EndpointID, arg.Most)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
 const countEndpoints = `-- name: CountEndpoints :one
@@ -447,24 +495,30 @@ func (q *Queries) ExpireSecrets(ctx context.Context, arg ExpireSecretsParams) er
 	return err
 }
 
-const failExhausted = `-- name: FailExhausted :execrows
-UPDATE webhook_deliveries
-SET state = 'failed', last_error = 'worker_lost', lease = NULL, lease_until = NULL, finished_at = now()
-WHERE id IN (
+const failLost = `-- name: FailLost :execrows
+WITH hopeless AS MATERIALIZED (
     SELECT d.id FROM webhook_deliveries d
-    WHERE d.id = ANY ($1::uuid[]) AND d.state = 'pending' AND d.attempt >= $2::int
+    WHERE d.id = ANY ($1::uuid[]) AND d.state = 'pending'
       AND (d.lease_until IS NULL OR d.lease_until <= now())
-    FOR UPDATE SKIP LOCKED)
+      AND (d.lost + (d.lease IS NOT NULL)::int >= $2::int
+        OR d.attempt - d.lost - (d.lease IS NOT NULL)::int >= $3::int)
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE webhook_deliveries d
+SET state = 'failed', last_error = 'worker_lost', lost = d.lost + (d.lease IS NOT NULL)::int, lease = NULL,
+    lease_until = NULL, finished_at = now()
+WHERE d.id = ANY (ARRAY(SELECT id FROM hopeless))
 `
 
-type FailExhaustedParams struct {
+type FailLostParams struct {
 	Ids         []uuid.UUID
+	MaxLost     int32
 	MaxAttempts int32
 }
 
-// Deliveries whose last try was begun by a worker that never came back to tell of it.
-func (q *Queries) FailExhausted(ctx context.Context, arg FailExhaustedParams) (int64, error) {
-	result, err := q.db.Exec(ctx, failExhausted, arg.Ids, arg.MaxAttempts)
+// Deliveries that have lost so many workers that it may be their doing, or have no try left.
+func (q *Queries) FailLost(ctx context.Context, arg FailLostParams) (int64, error) {
+	result, err := q.db.Exec(ctx, failLost, arg.Ids, arg.MaxLost, arg.MaxAttempts)
 	if err != nil {
 		return 0, err
 	}
@@ -654,26 +708,47 @@ func (q *Queries) InsertSecret(ctx context.Context, arg InsertSecretParams) erro
 }
 
 const lease = `-- name: Lease :many
-WITH idle AS (
-    SELECT d.id FROM webhook_deliveries d
-    WHERE d.id = ANY ($1::uuid[]) AND d.state = 'pending' AND d.next_attempt_at <= now()
-      AND (d.lease_until IS NULL OR d.lease_until <= now()) AND d.attempt < $2::int
+WITH asked AS MATERIALIZED (
+    SELECT unnest($1::uuid[]) AS id
+), idle AS MATERIALIZED (
+    SELECT d.id, d.event_id, d.lease IS NOT NULL AS taken_over, d.lease_until FROM webhook_deliveries d
+    WHERE d.id = ANY ($1::uuid[])
+      AND d.id >= (SELECT id FROM asked ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM asked ORDER BY id DESC LIMIT 1)
+      AND d.state = 'pending' AND d.next_attempt_at <= now()
+      AND (d.lease_until IS NULL OR d.lease_until <= now())
+      AND d.attempt - d.lost - (d.lease IS NOT NULL)::int < $2::int
+      AND d.lost + (d.lease IS NOT NULL)::int < $3::int
     FOR UPDATE SKIP LOCKED
+), told AS MATERIALIZED (
+    SELECT ev.id, ev.body FROM webhook_events ev
+    WHERE ev.id = ANY (ARRAY(SELECT event_id FROM idle))
+      AND ev.id >= (SELECT event_id FROM idle ORDER BY event_id LIMIT 1)
+      AND ev.id <= (SELECT event_id FROM idle ORDER BY event_id DESC LIMIT 1)
 ), leased AS (
     UPDATE webhook_deliveries d
-    SET attempt = d.attempt + 1, lease = $3::uuid,
-        lease_until = now() + make_interval(secs => $4::float8),
-        relay_at = greatest(d.relay_at, now() + make_interval(secs => $4::float8))
-    FROM idle, webhook_endpoints e
-    WHERE d.id = idle.id AND e.id = d.endpoint_id AND e.status = 'enabled'
-    RETURNING d.id, d.attempt, d.event_id, d.endpoint_id, d.created_at, e.url, e.updated_at)
-SELECT l.id, l.attempt, l.event_id, l.endpoint_id, l.created_at, l.url, l.updated_at, ev.body
-FROM leased l JOIN webhook_events ev ON ev.id = l.event_id
+    SET attempt = d.attempt + 1, lost = d.lost + idle.taken_over::int, lease = $4::uuid,
+        lease_until = now() + make_interval(secs => $5::float8),
+        relay_at = greatest(d.relay_at, now() + make_interval(secs => $5::float8))
+    FROM idle JOIN told ON told.id = idle.event_id, webhook_endpoints e
+    WHERE d.id = idle.id AND d.id = ANY (ARRAY(SELECT id FROM idle))
+      AND d.id >= (SELECT id FROM idle ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM idle ORDER BY id DESC LIMIT 1)
+      AND e.id = d.endpoint_id AND e.status = 'enabled'
+    RETURNING d.id, d.attempt, d.lost, d.event_id, d.endpoint_id, d.created_at, e.url, e.updated_at, told.body,
+        idle.taken_over, idle.lease_until AS lost_until
+), log AS (
+    INSERT INTO webhook_tries (delivery_id, attempt, began_at, duration_ms, failure)
+    SELECT l.id, l.attempt - 1, l.lost_until - make_interval(secs => $5::float8), 0, 'worker_lost'
+    FROM leased l WHERE l.taken_over
+    ON CONFLICT (delivery_id, attempt) DO NOTHING)
+SELECT l.id, l.attempt, l.lost, l.event_id, l.endpoint_id, l.created_at, l.url, l.updated_at, l.body,
+    l.taken_over::bool AS taken_over
+FROM leased l
 `
 
 type LeaseParams struct {
 	Ids         []uuid.UUID
 	MaxAttempts int32
+	MaxLost     int32
 	Lease       uuid.UUID
 	TermSeconds float64
 }
@@ -681,20 +756,24 @@ type LeaseParams struct {
 type LeaseRow struct {
 	ID         uuid.UUID
 	Attempt    int32
+	Lost       int32
 	EventID    uuid.UUID
 	EndpointID uuid.UUID
 	CreatedAt  time.Time
 	Url        string
 	UpdatedAt  time.Time
 	Body       []byte
+	TakenOver  bool
 }
 
-// A row that another worker is leasing is skipped. relay_at usually lies beyond the lease already: then no index
-// changes, and the row's new version stays on its page.
+// A row that another worker is leasing is skipped. One whose lease ran out was lost with its worker: the try is logged as
+// that, and not held against the delivery. relay_at usually lies beyond the lease already: then no index changes, and the
+// row's new version stays on its page. A row whose event is gone is refused.
 func (q *Queries) Lease(ctx context.Context, arg LeaseParams) ([]LeaseRow, error) {
 	rows, err := q.db.Query(ctx, lease,
 		arg.Ids,
 		arg.MaxAttempts,
+		arg.MaxLost,
 		arg.Lease,
 		arg.TermSeconds,
 	)
@@ -708,12 +787,14 @@ func (q *Queries) Lease(ctx context.Context, arg LeaseParams) ([]LeaseRow, error
 		if err := rows.Scan(
 			&i.ID,
 			&i.Attempt,
+			&i.Lost,
 			&i.EventID,
 			&i.EndpointID,
 			&i.CreatedAt,
 			&i.Url,
 			&i.UpdatedAt,
 			&i.Body,
+			&i.TakenOver,
 		); err != nil {
 			return nil, err
 		}
@@ -848,8 +929,8 @@ const recordForEndpoint = `-- name: RecordForEndpoint :one
 WITH event AS (
     INSERT INTO webhook_events (id, kind, account_id, body) VALUES ($2, $3, $4, $5) RETURNING id
 )
-INSERT INTO webhook_deliveries (id, event_id, endpoint_id)
-SELECT webhook_new_id(), event.id, $1::uuid FROM event
+INSERT INTO webhook_deliveries (id, event_id, endpoint_id, by_hand)
+SELECT webhook_new_id(), event.id, $1::uuid, true FROM event
 RETURNING id
 `
 
@@ -876,8 +957,8 @@ func (q *Queries) RecordForEndpoint(ctx context.Context, arg RecordForEndpointPa
 }
 
 const redeliver = `-- name: Redeliver :one
-INSERT INTO webhook_deliveries (id, event_id, endpoint_id)
-SELECT webhook_new_id(), d.event_id, d.endpoint_id
+INSERT INTO webhook_deliveries (id, event_id, endpoint_id, by_hand)
+SELECT webhook_new_id(), d.event_id, d.endpoint_id, true
 FROM webhook_deliveries d JOIN webhook_events ev ON ev.id = d.event_id
 WHERE d.id = $1 AND d.endpoint_id = $2
   AND (ev.account_id IS NULL OR ev.account_id = $3::uuid)
@@ -1002,6 +1083,48 @@ func (q *Queries) SecretsUnderOtherKeys(ctx context.Context, arg SecretsUnderOth
 	return items, nil
 }
 
+const tellLate = `-- name: TellLate :exec
+WITH u AS MATERIALIZED (
+    SELECT unnest($1::uuid[]) AS id, unnest($2::int[]) AS attempt, unnest($3::int[]) AS status,
+           unnest($4::text[]) AS error, unnest($5::timestamptz[]) AS began, unnest($6::int[]) AS millis,
+           unnest($7::text[]) AS answer
+), late AS (
+    UPDATE webhook_tries t
+    SET began_at = u.began, duration_ms = u.millis, status = nullif(u.status, 0), failure = u.error, answer = u.answer
+    FROM u
+    WHERE t.delivery_id = u.id AND t.delivery_id = ANY ($1::uuid[]) AND t.attempt = u.attempt AND t.failure = 'worker_lost'
+    RETURNING t.delivery_id
+)
+UPDATE webhook_deliveries d SET lost = d.lost - 1
+FROM late
+WHERE d.id = late.delivery_id AND d.id = ANY ($1::uuid[]) AND d.state = 'pending' AND d.lost > 0
+`
+
+type TellLateParams struct {
+	Ids      []uuid.UUID
+	Attempts []int32
+	Statuses []int32
+	Errors   []string
+	Began    []time.Time
+	Millis   []int32
+	Answers  []string
+}
+
+// Outcomes that came after their leases had passed on: they take the place of what was logged of their tries as lost, and
+// these tries count again.
+func (q *Queries) TellLate(ctx context.Context, arg TellLateParams) error {
+	_, err := q.db.Exec(ctx, tellLate,
+		arg.Ids,
+		arg.Attempts,
+		arg.Statuses,
+		arg.Errors,
+		arg.Began,
+		arg.Millis,
+		arg.Answers,
+	)
+	return err
+}
+
 const touchEndpoint = `-- name: TouchEndpoint :exec
 UPDATE webhook_endpoints SET updated_at = now() WHERE id = $1
 `
@@ -1012,15 +1135,19 @@ func (q *Queries) TouchEndpoint(ctx context.Context, id uuid.UUID) error {
 }
 
 const unclaim = `-- name: Unclaim :exec
-WITH put AS (
+WITH put AS MATERIALIZED (
     SELECT unnest($1::uuid[]) AS id, unnest($2::float8[]) AS delay
-), idle AS (
-    SELECT d.id, put.delay FROM webhook_deliveries d JOIN put ON put.id = d.id
-    WHERE d.state = 'pending' AND (d.lease_until IS NULL OR d.lease_until <= now())
+), idle AS MATERIALIZED (
+    SELECT d.id FROM webhook_deliveries d
+    WHERE d.id = ANY ($1::uuid[])
+      AND d.id >= (SELECT id FROM put ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM put ORDER BY id DESC LIMIT 1)
+      AND d.state = 'pending' AND (d.lease_until IS NULL OR d.lease_until <= now())
     FOR UPDATE OF d SKIP LOCKED
 )
 UPDATE webhook_deliveries d
-SET relay_at = greatest(d.next_attempt_at, now() + make_interval(secs => idle.delay)) FROM idle WHERE d.id = idle.id
+SET relay_at = greatest(d.next_attempt_at, now() + make_interval(secs => put.delay)) FROM put
+WHERE d.id = put.id AND d.id = ANY (ARRAY(SELECT id FROM idle))
+  AND d.id >= (SELECT id FROM idle ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM idle ORDER BY id DESC LIMIT 1)
 `
 
 type UnclaimParams struct {
@@ -1038,14 +1165,15 @@ const unlease = `-- name: Unlease :exec
 UPDATE webhook_deliveries d
 SET attempt = d.attempt - 1, lease = NULL, lease_until = NULL,
     relay_at = now() + make_interval(secs => $1::float8)
-FROM (SELECT unnest($3::uuid[]) AS id, unnest($4::int[]) AS attempt) u
-WHERE d.id = u.id AND d.attempt = u.attempt AND d.lease = $2::uuid AND d.state = 'pending'
+FROM (SELECT unnest($2::uuid[]) AS id, unnest($4::int[]) AS attempt) u
+WHERE d.id = u.id AND d.id = ANY ($2::uuid[])
+  AND d.attempt = u.attempt AND d.lease = $3::uuid AND d.state = 'pending'
 `
 
 type UnleaseParams struct {
 	DelaySeconds float64
-	Lease        uuid.UUID
 	Ids          []uuid.UUID
+	Lease        uuid.UUID
 	Attempts     []int32
 }
 
@@ -1053,8 +1181,8 @@ type UnleaseParams struct {
 func (q *Queries) Unlease(ctx context.Context, arg UnleaseParams) error {
 	_, err := q.db.Exec(ctx, unlease,
 		arg.DelaySeconds,
-		arg.Lease,
 		arg.Ids,
+		arg.Lease,
 		arg.Attempts,
 	)
 	return err

@@ -1,0 +1,126 @@
+package webhooks
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/postgres/webhooksdb"
+)
+
+// crash leaves all deliveries as workers do that are killed in the midst of so many tries, one after the other.
+func (b *bench) crash(t *testing.T, times int) {
+	t.Helper()
+	for range times {
+		leased, err := webhooksdb.New(b.pool).Lease(t.Context(), webhooksdb.LeaseParams{
+			Ids: b.ids(t), Lease: uuid.New(), TermSeconds: 1, MaxAttempts: maxAttempts, MaxLost: maxLost,
+		})
+		if err != nil || len(leased) == 0 {
+			t.Fatalf("leased %d, error %v", len(leased), err)
+		}
+		if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_deliveries SET lease_until = now(), relay_at = now() WHERE lease IS NOT NULL"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// ids are those of all deliveries, oldest first.
+func (b *bench) ids(t *testing.T) (ids []uuid.UUID) {
+	t.Helper()
+	if err := b.pool.QueryRow(t.Context(), "SELECT coalesce(array_agg(id ORDER BY id), '{}') FROM webhook_deliveries").Scan(&ids); err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
+// failures are the classes of failure of a delivery's tries, in their order.
+func (b *bench) failures(t *testing.T, delivery uuid.UUID) (failures []string) {
+	t.Helper()
+	if err := b.pool.QueryRow(t.Context(), "SELECT coalesce(array_agg(failure ORDER BY attempt), '{}') FROM webhook_tries WHERE delivery_id = $1",
+		delivery).Scan(&failures); err != nil {
+		t.Fatal(err)
+	}
+	return failures
+}
+
+func TestTriesLostWithTheirWorkersAreForgivenAndLogged(t *testing.T) {
+	b := newBench(t)
+	r := newReceiver(t, nil)
+	_, endpoint := b.endpoint(t, r.URL)
+	b.fill(t, endpoint.ID, 1)
+	b.crash(t, 2*maxAttempts)
+	w := b.worker(t, r)
+	run(t, w.Run)
+	r.next(t)
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered' AND attempt = $1 AND lost = $2", 2*maxAttempts+1, 2*maxAttempts)
+	want := append(slices.Repeat([]string{"worker_lost"}, 2*maxAttempts), "")
+	if got := b.failures(t, b.ids(t)[0]); !slices.Equal(got, want) {
+		t.Errorf("the log tells of %q, want %q", got, want)
+	}
+	postgrestest.Eventually(t, "the last one is counted", func() bool { return testutil.ToFloat64(w.metrics.lost) == 1 })
+}
+
+func TestADeliveryThatLosesTooManyWorkersFails(t *testing.T) {
+	b := newBench(t)
+	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
+	b.fill(t, endpoint.ID, 1)
+	b.crash(t, maxLost)
+	run(t, b.worker(t).Run)
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND last_error = 'worker_lost' AND lost = $1", maxLost)
+}
+
+func TestLostTriesGiveNoRetryBeyondThoseOfTheSchedule(t *testing.T) {
+	b := newBench(t)
+	r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	_, endpoint := b.endpoint(t, r.URL)
+	b.fill(t, endpoint.ID, 1)
+	b.crash(t, 3)
+	run(t, b.worker(t, r).Run)
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND attempt = $1 AND lost = 3", maxAttempts+3)
+	for range maxAttempts {
+		r.next(t)
+	}
+	select {
+	case <-r.arrived:
+		t.Errorf("a try beyond the %dth", maxAttempts)
+	default:
+	}
+}
+
+// TestATryIsLoggedWhoeverHasItsDeliveryNow writes the outcome of a try down whose lease has passed to another worker: it
+// was made, and takes the place of what the other one logged of it. The delivery is the other one's.
+func TestATryIsLoggedWhoeverHasItsDeliveryNow(t *testing.T) {
+	b := newBench(t)
+	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
+	b.fill(t, endpoint.ID, 1)
+	w := b.worker(t)
+	leased, err := w.queries.Lease(t.Context(), webhooksdb.LeaseParams{
+		Ids: b.ids(t), Lease: w.lease, TermSeconds: 0, MaxAttempts: maxAttempts, MaxLost: maxLost,
+	})
+	if err != nil || len(leased) != 1 {
+		t.Fatalf("leased %d, error %v", len(leased), err)
+	}
+	b.crash(t, 1)
+	delivery := leased[0].ID
+	if got := b.failures(t, delivery); !slices.Equal(got, []string{"worker_lost"}) {
+		t.Fatalf("the log tells of %q", got)
+	}
+	late := result{row: leased[0], began: time.Now(), took: 20 * time.Millisecond, outcome: outcome{status: 502, failure: "status", answer: "no"}}
+	for range 2 { // the flusher writes again what it got no answer for
+		if err := w.writeDown(context.Background(), []result{late}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'pending' AND attempt = 2 AND lost = 0 AND last_status IS NULL")
+	b.until(t, 1, `SELECT count(*) FROM webhook_tries WHERE delivery_id = $1 AND attempt = 1 AND failure = 'status' AND status = 502
+		AND answer = 'no' AND duration_ms = 20`, delivery)
+	if fenced := testutil.ToFloat64(w.metrics.fenced); fenced != 2 {
+		t.Errorf("%v outcomes were fenced off, want 2", fenced)
+	}
+}

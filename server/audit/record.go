@@ -26,6 +26,7 @@ const (
 	WebhookRotateSecret Action = "webhook.rotate_secret" //nolint:gosec // the name of an action
 	WebhookTest         Action = "webhook.test"
 	WebhookRedeliver    Action = "webhook.redeliver"
+	WebhookRecover      Action = "webhook.recover"
 	SessionBegin        Action = "session.begin"
 	SessionEnd          Action = "session.end"
 	SessionEndAll       Action = "session.end_all"

@@ -103,7 +103,7 @@ func deliveryOf(row webhooksdb.DeliveriesOfEndpointRow) Delivery {
 func (e *Endpoints) Redeliver(ctx context.Context, account, endpoint, delivery uuid.UUID) (uuid.UUID, error) {
 	again := audit.Entry{Action: audit.WebhookRedeliver, Detail: map[string]any{"redelivered": delivery}}
 	return e.send(ctx, account, endpoint, again, func(q *webhooksdb.Queries) (uuid.UUID, error) {
-		id, err := q.Redeliver(ctx, webhooksdb.RedeliverParams{DeliveryID: delivery, EndpointID: endpoint, AccountID: account})
+		id, err := q.SendAgain(ctx, webhooksdb.SendAgainParams{DeliveryID: delivery, EndpointID: endpoint, AccountID: account})
 		if errors.Is(err, pgx.ErrNoRows) {
 			return uuid.Nil, &NotFoundError{ID: delivery.String()}
 		}

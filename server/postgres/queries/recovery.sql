@@ -1,0 +1,71 @@
+-- What became of an endpoint's deliveries, and sending again what did not arrive.
+
+-- name: DeliveryOfEndpoint :one
+-- As DeliveriesOfEndpoint shows it.
+SELECT d.id, d.event_id, ev.kind, d.state, d.attempt, d.next_attempt_at, d.last_status, d.last_error, d.created_at,
+       d.finished_at
+FROM webhook_deliveries d JOIN webhook_events ev ON ev.id = d.event_id
+WHERE d.id = @delivery_id AND d.endpoint_id = @endpoint_id
+  AND (ev.account_id IS NULL OR ev.account_id = @account_id::uuid);
+
+-- name: TriesOfDelivery :many
+SELECT attempt, began_at, duration_ms, status, failure, answer FROM webhook_tries
+WHERE delivery_id = @delivery_id ORDER BY attempt;
+
+-- name: LockRecovery :one
+-- Recoveries of one endpoint wait for each other, so that the second sees what the first has sent. Returns the time by the
+-- clock that finished_at is taken from.
+SELECT clock_timestamp()::timestamptz AS now
+FROM (SELECT pg_advisory_xact_lock(hashtextextended('webhook recovery ' || (@endpoint_id::uuid)::text, 0))) AS locked;
+
+-- name: SendMissedAgain :one
+-- Sends the events again whose last delivery to the endpoint came to a bad end since a moment, the earliest end first,
+-- unless another delivery of the event is pending or has arrived since that moment. The deliveries of one event to one
+-- endpoint are the first and those that repeat it. What is sent again leaves the index that is walked here: the next call
+-- begins where this one ended. One more than most is looked for (page), to tell whether it is worth another call. OFFSET 0
+-- keeps what is asked of each row a look-up by index, never a join that would read a whole table.
+WITH missed AS MATERIALIZED (
+    SELECT d.id, d.event_id, coalesce(d.repeats, d.id) AS first_id, d.finished_at
+    FROM webhook_deliveries d
+    WHERE d.endpoint_id = @endpoint_id AND d.state IN ('failed', 'cancelled') AND NOT d.repeated
+      AND d.finished_at >= @since::timestamptz
+      AND EXISTS (
+          SELECT FROM webhook_events ev
+          WHERE ev.id = d.event_id AND (ev.account_id IS NULL OR ev.account_id = @account_id::uuid) OFFSET 0)
+      AND NOT EXISTS (
+          SELECT FROM webhook_deliveries f
+          WHERE f.id = d.repeats AND (f.state = 'pending' OR f.state = 'delivered' AND f.finished_at >= @since::timestamptz)
+          OFFSET 0)
+      AND NOT EXISTS (
+          SELECT FROM webhook_deliveries r
+          WHERE r.repeats = coalesce(d.repeats, d.id) AND r.id <> d.id
+            AND (r.id > d.id OR r.state = 'pending' OR r.state = 'delivered' AND r.finished_at >= @since::timestamptz)
+          OFFSET 0)
+    ORDER BY d.finished_at, d.id LIMIT @page
+), chosen AS MATERIALIZED (
+    SELECT id, event_id, first_id FROM missed ORDER BY finished_at, id LIMIT @most
+), marked AS (
+    UPDATE webhook_deliveries d SET repeated = true
+    WHERE d.id = ANY (ARRAY(SELECT id FROM chosen))
+      AND d.id >= (SELECT id FROM chosen ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM chosen ORDER BY id DESC LIMIT 1)
+), sent AS (
+    INSERT INTO webhook_deliveries (id, event_id, endpoint_id, repeats)
+    SELECT webhook_new_id(), event_id, @endpoint_id::uuid, first_id FROM chosen
+    RETURNING id
+)
+SELECT (SELECT count(*) FROM sent) AS deliveries, (SELECT count(*) FROM missed) AS missed;
+
+-- name: SendAgain :one
+-- The event of a delivery goes out once more, as a delivery of its own with tries of its own.
+WITH asked AS MATERIALIZED (
+    SELECT d.id, d.event_id, coalesce(d.repeats, d.id) AS first_id
+    FROM webhook_deliveries d JOIN webhook_events ev ON ev.id = d.event_id
+    WHERE d.id = @delivery_id AND d.endpoint_id = @endpoint_id
+      AND (ev.account_id IS NULL OR ev.account_id = @account_id::uuid)
+), marked AS (
+    UPDATE webhook_deliveries d SET repeated = true
+    WHERE d.id = @delivery_id AND d.state IN ('failed', 'cancelled') AND EXISTS (SELECT FROM asked)
+)
+INSERT INTO webhook_deliveries (id, event_id, endpoint_id, repeats, by_hand)
+SELECT webhook_new_id(), event_id, @endpoint_id::uuid, first_id, true FROM asked
+RETURNING id;

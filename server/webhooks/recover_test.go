@@ -1,0 +1,263 @@
+package webhooks
+
+import (
+	"errors"
+	"net/http"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// registered is an endpoint of an account, with nothing at work.
+func (b *bench) registered(t *testing.T, url string) (account uuid.UUID, endpoint Endpoint) {
+	t.Helper()
+	account = b.account(t)
+	endpoint, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: url, Events: Kinds()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return account, endpoint
+}
+
+// made are the ids of all deliveries, oldest first.
+func (b *bench) made(t *testing.T) (ids []uuid.UUID) {
+	t.Helper()
+	if err := b.pool.QueryRow(t.Context(), "SELECT array_agg(id ORDER BY created_at, id) FROM webhook_deliveries").Scan(&ids); err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
+// end brings a delivery to a state, as of some time ago; pending deliveries have no end.
+func (b *bench) end(t *testing.T, delivery uuid.UUID, state string, ago time.Duration) {
+	t.Helper()
+	if _, err := b.pool.Exec(t.Context(), `UPDATE webhook_deliveries
+		SET state = $2, finished_at = CASE WHEN $2 <> 'pending' THEN now() - make_interval(secs => $3::float8) END WHERE id = $1`,
+		delivery, state, ago.Seconds()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bench) recover(t *testing.T, account, endpoint uuid.UUID, ago time.Duration) Recovery {
+	t.Helper()
+	recovery, err := b.endpoints.Recover(t.Context(), account, endpoint, time.Now().Add(-ago))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return recovery
+}
+
+// A delivery of an event in what a recovery finds: the state it came to, and how long ago.
+type ended struct {
+	state string
+	ago   time.Duration
+}
+
+// The first delivery of an event is the event's own, each further one a redelivery of it, asked for while it is pending.
+func TestARecoverySendsWhatDidNotArrive(t *testing.T) {
+	const before, since, after = 3 * time.Hour, 2 * time.Hour, time.Hour
+	for name, c := range map[string]struct {
+		deliveries []ended
+		sent       bool
+	}{
+		"failed":                                     {[]ended{{"failed", after}}, true},
+		"cancelled":                                  {[]ended{{"cancelled", after}}, true},
+		"failed before":                              {[]ended{{"failed", before}}, false},
+		"delivered":                                  {[]ended{{"delivered", after}}, false},
+		"pending":                                    {[]ended{{"pending", 0}}, false},
+		"failed, and pending again":                  {[]ended{{"failed", after}, {"pending", 0}}, false},
+		"failed, and delivered again":                {[]ended{{"failed", after}, {"delivered", after}}, false},
+		"failed twice":                               {[]ended{{"failed", after}, {"failed", after}}, true},
+		"failed before, and again since":             {[]ended{{"failed", before}, {"cancelled", after}}, true},
+		"delivered before, and failed again":         {[]ended{{"delivered", before}, {"failed", after}}, true},
+		"delivered since, and failed again":          {[]ended{{"delivered", after}, {"failed", after}}, false},
+		"pending still, and failed again":            {[]ended{{"pending", 0}, {"failed", after}}, false},
+		"failed, failed again, and delivered":        {[]ended{{"failed", after}, {"failed", after}, {"delivered", after}}, false},
+		"failed, delivered, and failed again":        {[]ended{{"failed", after}, {"delivered", after}, {"failed", after}}, false},
+		"failed, delivered before, and failed again": {[]ended{{"failed", after}, {"delivered", before}, {"failed", after}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			account, endpoint := b.registered(t, "https://receiver.example.com/")
+			event := b.scoredBy(t, account)
+			first := b.made(t)[0]
+			for range c.deliveries[1:] {
+				if _, err := b.endpoints.Redeliver(t.Context(), account, endpoint.ID, first); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i, id := range b.made(t) {
+				b.end(t, id, c.deliveries[i].state, c.deliveries[i].ago)
+			}
+			want := 0
+			if c.sent {
+				want = 1
+			}
+			if got := b.recover(t, account, endpoint.ID, since); got != (Recovery{Deliveries: want}) {
+				t.Errorf("recovered %+v, want %d", got, want)
+			}
+			b.until(t, len(c.deliveries)+want, "SELECT count(*) FROM webhook_deliveries WHERE event_id = $1", event.ID)
+			if got := b.recover(t, account, endpoint.ID, since); got != (Recovery{}) {
+				t.Errorf("recovered again: %+v", got)
+			}
+		})
+	}
+}
+
+func TestARecoveryThatFailsIsRecoveredAnew(t *testing.T) {
+	b := newBench(t)
+	account, endpoint := b.registered(t, "https://receiver.example.com/")
+	b.scoredBy(t, account)
+	for round := range 3 {
+		ids := b.made(t)
+		b.end(t, ids[len(ids)-1], "failed", time.Minute)
+		if got := b.recover(t, account, endpoint.ID, time.Hour); got.Deliveries != 1 {
+			t.Errorf("round %d: recovered %+v, want 1", round, got)
+		}
+	}
+	if _, err := b.endpoints.Redeliver(t.Context(), account, endpoint.ID, b.made(t)[0]); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range b.made(t) {
+		b.end(t, id, "failed", time.Minute)
+	}
+	if got := b.recover(t, account, endpoint.ID, time.Hour); got.Deliveries != 1 {
+		t.Errorf("of one event that failed five times %+v is sent, want 1", got)
+	}
+}
+
+// missed leaves n events of an account whose delivery to the endpoint failed a minute ago.
+func (b *bench) missed(t *testing.T, account, endpoint uuid.UUID, n int) {
+	t.Helper()
+	if _, err := b.pool.Exec(t.Context(), `WITH event AS (
+			INSERT INTO webhook_events (id, kind, account_id, body) SELECT webhook_new_id(), $1, $2, '{}' FROM generate_series(1, $4::int) RETURNING id)
+		INSERT INTO webhook_deliveries (id, event_id, endpoint_id, state, finished_at)
+		SELECT webhook_new_id(), id, $3, 'failed', now() - interval '1 minute' FROM event`, string(KindScored), account, endpoint, n); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRecoveriesAtOnceSendNothingTwice(t *testing.T) {
+	b := newBench(t)
+	account, endpoint := b.registered(t, "https://receiver.example.com/")
+	const missed = 2*MaxRecovery + 500
+	b.missed(t, account, endpoint.ID, missed)
+	since := time.Now().Add(-time.Hour)
+	found := make([]Recovery, 6)
+	var calls sync.WaitGroup
+	for i := range found {
+		calls.Go(func() {
+			var err error
+			if found[i], err = b.endpoints.Recover(t.Context(), account, endpoint.ID, since); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	calls.Wait()
+	slices.SortFunc(found, func(a, b Recovery) int { return b.Deliveries - a.Deliveries })
+	if want := []Recovery{{MaxRecovery, true}, {MaxRecovery, true}, {500, false}, {}, {}, {}}; !slices.Equal(found, want) {
+		t.Errorf("recovered %+v, want %+v", found, want)
+	}
+	b.until(t, missed, inState, "pending")
+	b.until(t, missed, "SELECT count(DISTINCT event_id) FROM webhook_deliveries WHERE state = 'pending'")
+}
+
+func TestARecoverySeesNothingOfOthers(t *testing.T) {
+	b := newBench(t)
+	ada, adas := b.registered(t, "https://receiver.example.com/")
+	bob, bobs := b.registered(t, "https://receiver.example.com/")
+	b.missed(t, ada, adas.ID, 1)
+	b.missed(t, bob, adas.ID, 1) // as if the endpoint had been bob's
+	b.missed(t, bob, bobs.ID, 1)
+	if _, err := b.endpoints.Recover(t.Context(), bob, adas.ID, time.Now().Add(-time.Hour)); !is[*NotFoundError](err) {
+		t.Errorf("of another's endpoint: got %v, want a NotFoundError", err)
+	}
+	if got := b.recover(t, ada, adas.ID, time.Hour); got.Deliveries != 1 {
+		t.Errorf("recovered %+v, want ada's own", got)
+	}
+	if got := b.recover(t, ada, adas.ID, time.Hour); got.Deliveries != 0 {
+		t.Errorf("recovered again %+v", got)
+	}
+}
+
+func TestARecoveryIsRefusedWhereItMakesNoSense(t *testing.T) {
+	b := newBench(t)
+	account, endpoint := b.registered(t, "https://receiver.example.com/")
+	b.missed(t, account, endpoint.ID, 1)
+	for name, since := range map[string]time.Time{
+		"to come": time.Now().Add(time.Hour), "long ago": time.Now().Add(-RecoveryWindow - time.Hour), "never": {},
+	} {
+		_, err := b.endpoints.Recover(t.Context(), account, endpoint.ID, since)
+		if invalid, ok := errors.AsType[*ValidationError](err); !ok || invalid.Field != "since" {
+			t.Errorf("%s: got %v, want a ValidationError of since", name, err)
+		}
+	}
+	if _, err := b.endpoints.Recover(t.Context(), account, uuid.New(), time.Now().Add(-time.Hour)); !is[*NotFoundError](err) {
+		t.Errorf("of no endpoint: got %v, want a NotFoundError", err)
+	}
+	if _, err := b.endpoints.Update(t.Context(), account, endpoint.ID, Change{Enabled: new(false)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.endpoints.Recover(t.Context(), account, endpoint.ID, time.Now().Add(-time.Hour)); !is[*DisabledError](err) {
+		t.Errorf("of a disabled endpoint: got %v, want a DisabledError", err)
+	}
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries")
+}
+
+// What the receiver's owner does after an outage: mend it, enable the endpoint, recover.
+func TestWhatAnOutageCancelledArrivesByARecovery(t *testing.T) {
+	b := newBench(t)
+	r := newReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+		if n == 1 {
+			w.WriteHeader(http.StatusGone)
+		}
+	})
+	account, endpoint := b.registered(t, r.URL)
+	began := time.Now().Add(-time.Minute)
+	events := []string{b.scoredBy(t, account).ID.String()}
+	stop := run(t, b.worker(t, r).Run)
+	r.next(t)
+	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE status = 'disabled'")
+	stop()
+	if _, err := b.endpoints.Update(t.Context(), account, endpoint.ID, Change{Enabled: new(true)}); err != nil {
+		t.Fatal(err)
+	}
+	events = append(events, b.scoredBy(t, account).ID.String())
+	b.end(t, b.made(t)[1], "cancelled", 0)
+	recovery, err := b.endpoints.Recover(acting(t), account, endpoint.ID, began)
+	if err != nil || recovery != (Recovery{Deliveries: 2}) {
+		t.Fatalf("recovered %+v, %v, want 2", recovery, err)
+	}
+	run(t, b.worker(t, r).Run)
+	arrived := []string{r.next(t).header.Get("Webhook-Id"), r.next(t).header.Get("Webhook-Id")}
+	slices.Sort(arrived)
+	if slices.Sort(events); !slices.Equal(arrived, events) {
+		t.Errorf("arrived %v, want %v", arrived, events)
+	}
+	b.until(t, 0, inState, "pending")
+	actions, details := b.recorded(t, account, endpoint.ID)
+	want := map[string]any{"since": began.UTC().Format(time.RFC3339Nano), "deliveries": 2.0, "more": false}
+	if !slices.Equal(actions, []string{"webhook.recover"}) || !reflect.DeepEqual(details[0], want) {
+		t.Errorf("recorded %v %v, want %v", actions, details, want)
+	}
+}
+
+func TestADeclaredEndpointIsRecoveredToo(t *testing.T) {
+	b := newBench(t)
+	account := b.account(t)
+	endpoint, err := b.endpoints.ApplyManaged(t.Context(), ManagedEndpoint{
+		Owner: "c/ns/n", URL: "https://receiver.example.com/", Events: Kinds(), Secret: NewSecret(),
+		Account: uuid.NullUUID{UUID: account, Valid: true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.missed(t, account, endpoint.ID, 1)
+	if got := b.recover(t, account, endpoint.ID, time.Hour); got.Deliveries != 1 {
+		t.Errorf("recovered %+v, want 1", got)
+	}
+}

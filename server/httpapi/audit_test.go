@@ -50,6 +50,7 @@ var actions = map[string]struct{ action, target, body string }{
 	"rotateWebhookSecret":      {"webhook.rotate_secret", "id", ""},
 	"testWebhook":              {"webhook.test", "id", ""},
 	"redeliverWebhookDelivery": {"webhook.redeliver", "id", ""},
+	"recoverWebhook":           {"webhook.recover", "id", bodyFor(http.MethodPost)},
 	"deleteSession":            {"session.end", "", ""},
 }
 

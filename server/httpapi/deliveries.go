@@ -16,7 +16,9 @@ import (
 type Deliveries interface {
 	Test(ctx context.Context, account, endpoint uuid.UUID, now time.Time) (uuid.UUID, error)
 	Deliveries(ctx context.Context, account, endpoint uuid.UUID, before uuid.NullUUID, limit int) (webhooks.DeliveryPage, error)
+	Delivery(ctx context.Context, account, endpoint, delivery uuid.UUID) (webhooks.DeliveryDetail, error)
 	Redeliver(ctx context.Context, account, endpoint, delivery uuid.UUID) (uuid.UUID, error)
+	Recover(ctx context.Context, account, endpoint uuid.UUID, since time.Time) (webhooks.Recovery, error)
 }
 
 const defaultDeliveryPage = 50
@@ -39,6 +41,16 @@ func newShownDelivery(d webhooks.Delivery) shownDelivery {
 		ID: d.ID, EventID: d.EventID, Event: d.Kind, State: d.State, Attempts: d.Attempts, NextAttemptAt: utc(d.NextAttemptAt),
 		LastStatus: d.LastStatus, LastFailure: d.LastFailure, CreatedAt: d.CreatedAt.UTC(), FinishedAt: utc(d.FinishedAt),
 	}
+}
+
+// shownTry is one request to a receiver, and what came of it.
+type shownTry struct {
+	Attempt    int       `json:"attempt"`
+	BeganAt    time.Time `json:"began_at"`
+	DurationMS int64     `json:"duration_ms"`
+	Status     int       `json:"status,omitempty"`
+	Failure    string    `json:"failure,omitempty"`
+	Answer     string    `json:"answer,omitempty"`
 }
 
 // testWebhook sends a test event to an endpoint.
@@ -81,13 +93,41 @@ func (s *Server) listWebhookDeliveries(ctx context.Context, r *request, session 
 	}{list, page.More})
 }
 
-// redeliverWebhookDelivery sends the event of a delivery once more.
-func (s *Server) redeliverWebhookDelivery(ctx context.Context, r *request, session sessions.Session) error {
-	endpoint, err := pathID(ctx, r, "id")
+// getWebhookDelivery shows one delivery with its tries.
+func (s *Server) getWebhookDelivery(ctx context.Context, r *request, session sessions.Session) error {
+	endpoint, delivery, err := deliveryIDs(ctx, r)
 	if err != nil {
 		return err
 	}
-	delivery, err := pathID(ctx, r, "delivery_id")
+	detail, err := s.developer.Webhooks.Delivery(ctx, session.AccountID, endpoint, delivery)
+	if err != nil {
+		return ofDeveloper(err)
+	}
+	tries := make([]shownTry, len(detail.Tries))
+	for i, try := range detail.Tries {
+		tries[i] = shownTry{
+			Attempt: try.Attempt, BeganAt: try.BeganAt.UTC(), DurationMS: try.Duration.Milliseconds(),
+			Status: try.Status, Failure: try.Failure, Answer: try.Answer,
+		}
+	}
+	return writeValue(r.http, fasthttp.StatusOK, struct {
+		shownDelivery
+		Tries []shownTry `json:"tries"`
+	}{newShownDelivery(detail.Delivery), tries})
+}
+
+// deliveryIDs reads the endpoint and the delivery that a path names.
+func deliveryIDs(ctx context.Context, r *request) (endpoint, delivery uuid.UUID, err error) {
+	if endpoint, err = pathID(ctx, r, "id"); err != nil {
+		return uuid.Nil, uuid.Nil, err
+	}
+	delivery, err = pathID(ctx, r, "delivery_id")
+	return endpoint, delivery, err
+}
+
+// redeliverWebhookDelivery sends the event of a delivery once more.
+func (s *Server) redeliverWebhookDelivery(ctx context.Context, r *request, session sessions.Session) error {
+	endpoint, delivery, err := deliveryIDs(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -96,6 +136,26 @@ func (s *Server) redeliverWebhookDelivery(ctx context.Context, r *request, sessi
 		return ofDeveloper(err)
 	}
 	return writeStarted(r.http, started)
+}
+
+// recoverWebhook sends again what did not arrive since a moment.
+func (s *Server) recoverWebhook(ctx context.Context, r *request, session sessions.Session) error {
+	var since *time.Time
+	if err := decodeBody(r.http, bodyField{"since", true, timestamp(&since)}); err != nil {
+		return err
+	}
+	endpoint, err := pathID(ctx, r, "id")
+	if err != nil {
+		return err
+	}
+	recovery, err := s.developer.Webhooks.Recover(ctx, session.AccountID, endpoint, *since)
+	if err != nil {
+		return ofDeveloper(err)
+	}
+	return writeValue(r.http, fasthttp.StatusAccepted, struct {
+		Deliveries int  `json:"deliveries"`
+		More       bool `json:"more"`
+	}{recovery.Deliveries, recovery.More})
 }
 
 // writeStarted tells of a delivery that is on its way.

@@ -58,6 +58,8 @@ func (s *Server) developerRoutes() []route {
 		{post, "/v1/developer/webhooks/{id}/rotate-secret", "rotateWebhookSecret", accessSession, needTime, signedIn(s.rotateWebhookSecret)},
 		{post, "/v1/developer/webhooks/{id}/test", "testWebhook", accessSession, needTime, signedIn(s.testWebhook)},
 		{get, "/v1/developer/webhooks/{id}/deliveries", "listWebhookDeliveries", accessSession, needTime, signedIn(s.listWebhookDeliveries)},
+		{post, "/v1/developer/webhooks/{id}/recover", "recoverWebhook", accessSession, needBody, signedIn(s.recoverWebhook)},
+		{get, "/v1/developer/webhooks/{id}/deliveries/{delivery_id}", "getWebhookDelivery", accessSession, needTime, signedIn(s.getWebhookDelivery)},
 		{post, "/v1/developer/webhooks/{id}/deliveries/{delivery_id}/redeliver", "redeliverWebhookDelivery", accessSession, needTime, signedIn(s.redeliverWebhookDelivery)},
 		{get, "/v1/developer/usage", "getUsage", accessSession, needTime, signedIn(s.getUsage)},
 	}

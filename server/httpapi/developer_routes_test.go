@@ -1,11 +1,13 @@
 package httpapi_test
 
 import (
+	"fmt"
 	"net/http"
 	"reflect"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -38,12 +40,17 @@ func fill(t *testing.T, path string, values map[string]string) string {
 	})
 }
 
-// bodyFor is what every operation takes that needs no more.
+// bodyFor is what every operation takes that needs no more; those that know no since ignore it.
 func bodyFor(method string) string {
 	if method == http.MethodPost || method == http.MethodPatch {
-		return "{}"
+		return sinceAnHour()
 	}
 	return ""
+}
+
+// sinceAnHour is the body of a recovery.
+func sinceAnHour() string {
+	return fmt.Sprintf(`{"since":%q}`, time.Now().Add(-time.Hour).Format(time.RFC3339))
 }
 
 // belongings makes one of everything that has an id, and returns the ids by the names that paths have for them.

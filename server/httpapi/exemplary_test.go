@@ -44,6 +44,9 @@ func (c *contractRun) newConflicts() map[string]func() request {
 		"testWebhook": func() request {
 			return by(c.cookie, "/v1/developer/webhooks/"+c.newDisabledWebhook()+"/test", "")
 		},
+		"recoverWebhook": func() request {
+			return by(c.cookie, "/v1/developer/webhooks/"+c.newDisabledWebhook()+"/recover", sinceAnHour())
+		},
 		"redeliverWebhookDelivery": func() request {
 			hook := "/v1/developer/webhooks/" + c.newDisabledWebhook() + "/deliveries/"
 			list := c.call(http.MethodGet, strings.TrimSuffix(hook, "/"), "", map[string]string{"Authorization": "", "Cookie": c.cookie})
@@ -96,6 +99,11 @@ func (c *contractRun) driveTheRest() {
 	c.exec(`UPDATE webhook_deliveries SET state = 'failed', attempt = 6, last_status = 500, last_error = 'status', finished_at = now()
 		WHERE id = $1`, done)
 	c.developer(c.cookie, http.MethodGet, "/v1/developer/webhooks/"+c.hook+"/deliveries", "", "")
+
+	c.exec(`INSERT INTO webhook_tries (delivery_id, attempt, began_at, duration_ms, status, failure, answer)
+		VALUES ($1, 6, now(), 12, 500, 'status', 'broken')`, done)
+	c.developer(c.cookie, http.MethodGet, "/v1/developer/webhooks/"+c.hook+"/deliveries/"+done, "", "")
+	c.developer(c.cookie, http.MethodGet, "/v1/developer/webhooks/"+c.hook+"/deliveries/"+c.newDelivery(), "", "")
 }
 
 // silentGate is a gate whose announcements never arrive.

@@ -39,6 +39,7 @@ var bodies = map[string]func(s *stage) string{
 	"rotateKey":           func(*stage) string { return `{"overlap_seconds":60}` },
 	"createWebhook":       func(*stage) string { return `{"url":"https://example.com/","events":["mock_attempt.scored"]}` },
 	"updateWebhook":       func(*stage) string { return `{"description":"changed"}` },
+	"recoverWebhook":      func(*stage) string { return sinceAnHour() },
 }
 
 // request is one that the operation answers with success, by ada where it is the developers'. What it changes is fresh.

@@ -97,11 +97,8 @@ func TestATimeoutInChunksIsATimeout(t *testing.T) {
 	a := newAPI(t, options{config: httpapi.Config{ReadTimeout: 100 * time.Millisecond}})
 	for _, body := range []string{"", "5", "5;a", "5\r", "5\r\n", "5\r\nhel", "5\r\nhello", "5\r\nhello\r", "5\r\nhello\r\n", "5\r\nhello\r\n0", "5\r\nhello\r\n0\r\n", "5\r\nhello\r\n0\r\na: b"} {
 		t.Run(body, func(t *testing.T) {
-			conn := a.dial(t, "tcp")
-			if _, err := io.WriteString(conn, openLine+strings.ReplaceAll(mine, "KEY", a.key)+"Transfer-Encoding: chunked\r\n\r\n"+body); err != nil {
-				t.Fatal(err)
-			}
-			got := readResponse(t, bufio.NewReader(conn), http.MethodPost)
+			begun := openLine + strings.ReplaceAll(mine, "KEY", a.key) + "Transfer-Encoding: chunked\r\n\r\n" + body
+			got := readResponse(t, a.ask(t, begun, keepQuiet), http.MethodPost)
 			if got.status != http.StatusRequestTimeout || got.header.Get("X-Request-Id") != "mine" || !got.closes {
 				t.Errorf("%d %s %v", got.status, got.body, got.header)
 			}

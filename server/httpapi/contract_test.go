@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -72,7 +71,7 @@ func TestEveryRouteIsInTheContract(t *testing.T) {
 // contractRun is the servers that it takes to see every status.
 type contractRun struct {
 	*stage
-	// slow waits 200 ms for a request; broken answers from parts that fail; limited admits one request an hour from an
+	// slow waits 50 ms for a request; broken answers from parts that fail; limited admits one request an hour from an
 	// address; signless has no sign-in.
 	slow, broken, limited, signless *api
 	// exhausted is a key whose allowance is used up.
@@ -89,7 +88,7 @@ func newContractRun(t *testing.T) *contractRun {
 	c.recorder = &openapitest.Recorder{Document: document(t)}
 	c.cookie = c.signIn("ada")
 	c.hook = c.newWebhook(c.cookie)
-	c.slow = c.variant(httpapi.Config{ReadTimeout: 200 * time.Millisecond}, nil)
+	c.slow = c.variant(httpapi.Config{ReadTimeout: 50 * time.Millisecond}, nil)
 	c.broken = c.variant(httpapi.Config{}, breakParts)
 	c.signless = c.variant(httpapi.Config{}, func(deps *httpapi.Deps) { deps.Developer = nil })
 	c.limited = c.variant(httpapi.Config{}, func(deps *httpapi.Deps) {
@@ -148,21 +147,16 @@ func (c *contractRun) expect(o openapitest.Operation, status int, got response) 
 func (c *contractRun) raw(rest string) func(openapitest.Operation) response {
 	return func(o openapitest.Operation) response {
 		c.t.Helper()
-		return c.receive(o, c.start(c.api, o, rest))
+		return c.receive(o, c.ask(c.t, requestLine(o)+rest, keepQuiet))
 	}
 }
 
-// start sends the request line of an operation, and rest.
-func (c *contractRun) start(to *api, o openapitest.Operation, rest string) *bufio.Reader {
-	c.t.Helper()
-	conn := to.dial(c.t, "tcp")
-	if _, err := io.WriteString(conn, o.Method+" "+unknownNames.Replace(o.Path)+" HTTP/1.1\r\n"+rest); err != nil {
-		c.t.Fatal(err)
-	}
-	return bufio.NewReader(conn)
+// requestLine is of an operation that names nothing.
+func requestLine(o openapitest.Operation) string {
+	return o.Method + " " + unknownNames.Replace(o.Path) + " HTTP/1.1\r\n"
 }
 
-// receive reads the answer to what start has sent, and holds it against the contract.
+// receive reads the answer to a request that was sent by hand, and holds it against the contract.
 func (c *contractRun) receive(o openapitest.Operation, from *bufio.Reader) response {
 	c.t.Helper()
 	got := readResponse(c.t, from, o.Method)
@@ -173,12 +167,8 @@ func (c *contractRun) receive(o openapitest.Operation, from *bufio.Reader) respo
 // driveSlowClients begins a request of every operation that never comes to its end: 408.
 func (c *contractRun) driveSlowClients(operations []openapitest.Operation) {
 	c.t.Helper()
-	readers := make([]*bufio.Reader, len(operations))
-	for i, o := range operations {
-		readers[i] = c.start(c.slow, o, "Host: a\r\n")
-	}
-	for i, o := range operations {
-		c.expect(o, http.StatusRequestTimeout, c.receive(o, readers[i]))
+	for _, o := range operations {
+		c.expect(o, http.StatusRequestTimeout, c.receive(o, c.slow.ask(c.t, requestLine(o)+"Host: a\r\n", keepQuiet)))
 	}
 }
 

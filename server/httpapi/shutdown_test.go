@@ -122,9 +122,9 @@ func TestStoppingCutsWhatOutlastsTheGrace(t *testing.T) {
 }
 
 func TestRequestsAreAcceptedWhileLoadBalancersTakeNote(t *testing.T) {
-	a := newAPI(t, options{config: httpapi.Config{DrainDelay: 300 * time.Millisecond}})
-	stopped := make(chan error, 1)
-	go func() { stopped <- a.stop() }()
+	a := newAPI(t, options{config: httpapi.Config{DrainDelay: unhurried}})
+	t.Cleanup(func() { _ = a.listener.Close() }) // which ends the delay
+	go func() { _ = a.stop() }()
 	postgrestest.Eventually(t, "answers close their connections", func() bool {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", a.address)
 		if err != nil {
@@ -136,7 +136,8 @@ func TestRequestsAreAcceptedWhileLoadBalancersTakeNote(t *testing.T) {
 		}
 		return readResponse(t, bufio.NewReader(conn), http.MethodGet).closes
 	})
-	if err := <-stopped; err != nil {
+	brief := a.variant(httpapi.Config{DrainDelay: 50 * time.Millisecond}, nil)
+	if err := brief.stop(); err != nil {
 		t.Errorf("stopping: %v", err)
 	}
 }

@@ -36,8 +36,9 @@ const (
 type premises struct {
 	*api
 	provider *certifiedProvider
-	// origin is where browsers reach the API.
+	// origin is where browsers reach the API, behind where it really is.
 	origin string
+	behind atomic.Pointer[string]
 	redis  redis.UniversalClient
 	prefix string
 	// ahead is how far the API's clock is, as a time.Duration.
@@ -49,9 +50,8 @@ type premises struct {
 func newPremises(t testing.TB, config httpapi.Config, adjust func(p *premises)) *premises {
 	t.Helper()
 	p := new(premises)
-	var behind atomic.Pointer[string]
 	front := httptest.NewTLSServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", *behind.Load(), r.In.Host
+		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", *p.behind.Load(), r.In.Host
 		r.Out.URL.RawQuery = r.In.URL.RawQuery // however broken
 	}})
 	t.Cleanup(front.Close)
@@ -72,7 +72,7 @@ func newPremises(t testing.TB, config httpapi.Config, adjust func(p *premises)) 
 			Environment: "sandbox", SessionLifetime: sessionLifetime,
 		}
 	}})
-	behind.Store(&p.address)
+	p.behind.Store(&p.address)
 	return p
 }
 

@@ -64,11 +64,15 @@ func (g *guard) check(address netip.Addr) error {
 	return nil
 }
 
-// control is a net.Dialer's Control: it sees the address that is really dialled, whatever the name resolved to before.
+// control is a net.Dialer's Control: it sees each address that is really dialled, whatever the name resolved to before.
+// Of a name with addresses of both kinds the private ones are passed over, and the delivery goes to a public one.
 func (g *guard) control(_, address string, _ syscall.RawConn) error {
 	host, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return &AddressError{Address: address, Range: "not an IP address"}
+	}
+	if zone := host.Addr().Zone(); zone != "" {
+		return &AddressError{Address: address, Range: "of the network interface " + zone}
 	}
 	return g.check(host.Addr())
 }

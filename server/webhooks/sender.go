@@ -65,8 +65,7 @@ func newSender(allowed []netip.Prefix, caPEM []byte, timeout time.Duration, now 
 	}
 	dialer := &net.Dialer{Timeout: timeout, Control: newGuard(allowed).control}
 	return &sender{now: now, dialer: dialer, client: &http.Client{
-		Timeout:       timeout,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Timeout: timeout,
 		Transport: &http.Transport{
 			DialContext: dialer.DialContext,
 			TLSClientConfig: &tls.Config{
@@ -92,8 +91,10 @@ func onlyHTTP1() *http.Protocols {
 
 // send makes one try. The one deadline covers connecting, headers and body.
 func (s *sender) send(ctx context.Context, p post) outcome {
+	ctx, cancel := context.WithTimeout(ctx, s.client.Timeout)
+	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, bytes.NewReader(p.body))
-	if err != nil {
+	if err != nil || request.URL.Scheme != "https" {
 		return outcome{failure: "url"}
 	}
 	header := request.Header
@@ -102,7 +103,7 @@ func (s *sender) send(ctx context.Context, p post) outcome {
 	header.Set("Webhook-Id", p.eventID.String())
 	signature := Sign(p.secrets, s.now(), p.body)
 	header[SignatureHeader] = []string{signature}
-	answer, err := s.client.Do(request)
+	answer, err := s.client.Transport.RoundTrip(request) // Do would read the Location of a redirect, if not follow it
 	if err != nil {
 		return outcome{failure: classify(err)}
 	}

@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -73,6 +74,8 @@ type scope struct {
 	// action is what the reconcile did, as events say it. Events of one reason and action within some minutes are one
 	// event with a count; what must be told apart needs an action of its own.
 	action string
+	// alarms are reasons of owned conditions of which an event tells when they come, whatever becomes of Ready.
+	alarms []string
 	// suspended is set by the step that finds spec.suspend and stops.
 	suspended bool
 	// gone is set when the finalizer was removed: there is no status to write any more.
@@ -184,9 +187,10 @@ func (s *scope) put(condition metav1.Condition) {
 	meta.SetStatusCondition(s.status.conditions, condition)
 }
 
-// tell records an event when Ready changed in status, reason or message, and only then: a resource that stays as it is
-// stays silent.
+// tell records an event when Ready changed in status, reason or message, or an alarm came, and only then: a resource that
+// stays as it is stays silent.
 func (s *scope) tell(recorder events.EventRecorder) {
+	s.alarm(recorder)
 	old := meta.FindStatusCondition(s.before, v1alpha1.ConditionReady)
 	now := meta.FindStatusCondition(*s.status.conditions, v1alpha1.ConditionReady)
 	if now == nil || old != nil && old.Status == now.Status && old.Reason == now.Reason && old.Message == now.Message {
@@ -197,6 +201,18 @@ func (s *scope) tell(recorder events.EventRecorder) {
 		kind = corev1.EventTypeWarning
 	}
 	recorder.Eventf(s.object, nil, kind, now.Reason, s.action, "%s", shorten(now.Message, maxEventNote))
+}
+
+// alarm records an event for each owned condition that has come to a reason among the alarms.
+func (s *scope) alarm(recorder events.EventRecorder) {
+	for _, condition := range s.owned {
+		old := meta.FindStatusCondition(s.before, condition)
+		now := meta.FindStatusCondition(*s.status.conditions, condition)
+		if now == nil || !slices.Contains(s.alarms, now.Reason) || old != nil && old.Reason == now.Reason {
+			continue
+		}
+		recorder.Eventf(s.object, nil, corev1.EventTypeWarning, now.Reason, s.action, "%s", shorten(now.Message, maxEventNote))
+	}
 }
 
 // shorten cuts text to at most limit bytes, at a character.

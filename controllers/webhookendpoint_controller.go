@@ -80,6 +80,7 @@ func (r *WebhookEndpointReconciler) Reconcile(ctx context.Context, req ctrl.Requ
 		managedBy: r.managedBy(endpoint),
 	}
 	s.interval = healthInterval
+	s.alarms = []string{v1alpha1.ReasonFailingLong}
 	if endpoint.Status.URL != "" {
 		s.standing = "; deliveries go on to " + endpoint.Status.URL
 	}
@@ -107,6 +108,9 @@ func webhookEndpointStatus(endpoint *v1alpha1.WebhookEndpoint) runtime.ApplyConf
 	}
 	if from.FailingSince != nil {
 		status.WithFailingSince(*from.FailingSince)
+	}
+	if from.DisablesAt != nil {
+		status.WithDisablesAt(*from.DisablesAt)
 	}
 	if from.LastStatus != 0 {
 		status.WithLastStatus(from.LastStatus)

@@ -104,6 +104,7 @@ func (r *WebhookEndpointReconciler) observe(ctx context.Context, s *endpointScop
 	}
 	status := &s.endpoint.Status
 	status.FailingSince = timestamp(health.FailingSince)
+	status.DisablesAt = timestamp(health.DisablesAt)
 	status.LastStatus = int32(health.LastStatus)
 	status.Backlog, status.OldestUndelivered = 0, nil
 	if oldest := health.OldestUndelivered; oldest != nil && s.now().Sub(*oldest) >= backlogGrace {
@@ -117,13 +118,24 @@ func (r *WebhookEndpointReconciler) observe(ctx context.Context, s *endpointScop
 		return stop, stalled(v1alpha1.ConditionDelivering, v1alpha1.ReasonDisabled, fmt.Errorf(
 			"disabled: %s; mend the receiver, then set spec.suspend and remove it again, or change spec.url", health.DisabledReason))
 	case health.FailingSince != nil:
-		s.decide(v1alpha1.ConditionDelivering, metav1.ConditionFalse, v1alpha1.ReasonFailing, failing(health.LastStatus))
+		s.fails(health)
 	case health.LastSuccessAt == nil:
 		s.decide(v1alpha1.ConditionDelivering, metav1.ConditionUnknown, v1alpha1.ReasonNoDeliveries, "nothing was delivered yet")
 	default:
 		s.pass(v1alpha1.ConditionDelivering, v1alpha1.ReasonDelivering, "deliveries succeed")
 	}
 	return stop, nil
+}
+
+// fails decides what is said of an endpoint on its way to being disabled: its owner is warned while there is time.
+func (s *endpointScope) fails(health webhooks.Health) {
+	reason, message := v1alpha1.ReasonFailing, failing(health.LastStatus)
+	if disables := health.DisablesAt; disables != nil && disables.Sub(s.now()) < webhooks.DisableAfter/2 {
+		reason = v1alpha1.ReasonFailingLong
+		message += fmt.Sprintf("; the endpoint will be disabled by the next failure from %s on unless a delivery succeeds",
+			disables.UTC().Format(time.RFC3339))
+	}
+	s.decide(v1alpha1.ConditionDelivering, metav1.ConditionFalse, reason, message)
 }
 
 func failing(lastStatus int) string {

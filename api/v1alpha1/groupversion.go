@@ -91,6 +91,8 @@ const (
 	ReasonNoDeliveries = "NoDeliveries"
 	// ReasonFailing: deliveries fail and are tried again.
 	ReasonFailing = "Failing"
+	// ReasonFailingLong: deliveries have failed for more than half of the time after which the endpoint is disabled.
+	ReasonFailingLong = "FailingLong"
 	// ReasonDisabled: the endpoint was disabled because its receiver failed for too long or said that it is gone.
 	ReasonDisabled = "Disabled"
 )

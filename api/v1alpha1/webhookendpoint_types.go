@@ -108,6 +108,12 @@ type WebhookEndpointStatus struct {
 	// +optional
 	FailingSince *metav1.Time `json:"failingSince,omitempty"`
 
+	// DisablesAt is from when on another failure disables the endpoint, unless a delivery succeeds; absent while
+	// deliveries succeed, and once it is disabled. A Warning event tells of it when half of the time is over.
+	//
+	// +optional
+	DisablesAt *metav1.Time `json:"disablesAt,omitempty"`
+
 	// LastStatus is the HTTP status of the last try; absent before the first, and when no answer came.
 	//
 	// +optional
@@ -142,7 +148,9 @@ type WebhookEndpointStatus struct {
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the endpoint is registered as declared"
 // +kubebuilder:printcolumn:name="Delivering",type=string,JSONPath=`.status.conditions[?(@.type=="Delivering")].status`,description="Whether deliveries succeed"
 // +kubebuilder:printcolumn:name="Backlog",type=integer,JSONPath=`.status.backlog`,description="Pending deliveries"
+// +kubebuilder:printcolumn:name="Oldest",type=date,JSONPath=`.status.oldestUndelivered`,priority=1,description="Since when the oldest pending delivery waits"
 // +kubebuilder:printcolumn:name="Failing since",type=date,JSONPath=`.status.failingSince`,priority=1,description="Since when deliveries fail"
+// +kubebuilder:printcolumn:name="Disables at",type=string,JSONPath=`.status.disablesAt`,priority=1,description="From when on another failure disables the endpoint"
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What the operator says"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type WebhookEndpoint struct {

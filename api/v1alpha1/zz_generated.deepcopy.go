@@ -657,6 +657,10 @@ func (in *WebhookEndpointStatus) DeepCopyInto(out *WebhookEndpointStatus) {
 		in, out := &in.FailingSince, &out.FailingSince
 		*out = (*in).DeepCopy()
 	}
+	if in.DisablesAt != nil {
+		in, out := &in.DisablesAt, &out.DisablesAt
+		*out = (*in).DeepCopy()
+	}
 	if in.OldestUndelivered != nil {
 		in, out := &in.OldestUndelivered, &out.OldestUndelivered
 		*out = (*in).DeepCopy()

@@ -524,6 +524,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
+    - name: disablesAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: failingSince
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time

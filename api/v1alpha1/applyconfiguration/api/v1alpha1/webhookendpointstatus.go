@@ -25,6 +25,9 @@ type WebhookEndpointStatusApplyConfiguration struct {
 	SigningSecret *string `json:"signingSecret,omitempty"`
 	// FailingSince is when deliveries began to fail without a success since; absent while they succeed.
 	FailingSince *metav1.Time `json:"failingSince,omitempty"`
+	// DisablesAt is from when on another failure disables the endpoint, unless a delivery succeeds; absent while
+	// deliveries succeed, and once it is disabled. A Warning event tells of it when half of the time is over.
+	DisablesAt *metav1.Time `json:"disablesAt,omitempty"`
 	// LastStatus is the HTTP status of the last try; absent before the first, and when no answer came.
 	LastStatus *int32 `json:"lastStatus,omitempty"`
 	// Backlog is how many deliveries are pending, once the oldest has been for a minute. Like all of the delivery health
@@ -92,6 +95,14 @@ func (b *WebhookEndpointStatusApplyConfiguration) WithSigningSecret(value string
 // If called multiple times, the FailingSince field is set to the value of the last call.
 func (b *WebhookEndpointStatusApplyConfiguration) WithFailingSince(value metav1.Time) *WebhookEndpointStatusApplyConfiguration {
 	b.FailingSince = &value
+	return b
+}
+
+// WithDisablesAt sets the DisablesAt field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DisablesAt field is set to the value of the last call.
+func (b *WebhookEndpointStatusApplyConfiguration) WithDisablesAt(value metav1.Time) *WebhookEndpointStatusApplyConfiguration {
+	b.DisablesAt = &value
 	return b
 }
 

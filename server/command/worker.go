@@ -20,6 +20,7 @@ type workerFlags struct {
 	encryptionKeys string
 	allowCIDRs     []string
 	caFile         string
+	retention      time.Duration
 }
 
 func newWorker() *cobra.Command {
@@ -37,6 +38,8 @@ func newWorker() *cobra.Command {
 	cmd.Flags().StringSliceVar(&flags.allowCIDRs, "webhook-allow-cidr", nil,
 		"ranges that webhooks may reach although they are private, loopback or otherwise refused")
 	cmd.Flags().StringVar(&flags.caFile, "webhook-ca-file", "", "PEM file of certificate authorities trusted beside the system's")
+	cmd.Flags().DurationVar(&flags.retention, "webhook-retention", webhooks.DefaultRetention,
+		"how long events, deliveries and their tries are kept, at least 24h; they go by whole weeks")
 	return cmd
 }
 
@@ -48,6 +51,9 @@ func runWorker(ctx context.Context, p *process, flags *workerFlags) error {
 	keyring, err := parseKeyring(flags.encryptionKeys)
 	if err != nil {
 		return err
+	}
+	if flags.retention < webhooks.MinRetention {
+		return &usageError{fmt.Errorf("--webhook-retention: must be at least %s", webhooks.MinRetention)}
 	}
 	allowed, err := parsePrefixes("webhook-allow-cidr", flags.allowCIDRs)
 	if err != nil {
@@ -66,6 +72,7 @@ func runWorker(ctx context.Context, p *process, flags *workerFlags) error {
 	defer func() { _ = redisClient.Close() }()
 	worker, err := webhooks.NewWorker(webhooks.WorkerConfig{
 		Prefix: flags.redisPrefix, AllowedRanges: allowed, CAPEM: authorities, Registerer: p.registry, Logger: p.logger,
+		Retention: flags.retention,
 	}, p.pool, redisClient, keyring)
 	if err != nil {
 		return &usageError{err}

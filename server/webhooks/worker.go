@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"sync"
@@ -46,9 +47,12 @@ type WorkerConfig struct {
 	LeaseMargin time.Duration
 	// DisableAfter is how long an endpoint may fail without a success before it is disabled (5 days).
 	DisableAfter time.Duration
-	Registerer   prometheus.Registerer
-	Logger       *slog.Logger
-	Now          func() time.Time
+	// Retention is how long events, deliveries and tries are kept at least (DefaultRetention; MinRetention or more). They
+	// go by whole weeks.
+	Retention  time.Duration
+	Registerer prometheus.Registerer
+	Logger     *slog.Logger
+	Now        func() time.Time
 }
 
 func (c WorkerConfig) withDefaults() WorkerConfig {
@@ -64,7 +68,8 @@ func (c WorkerConfig) withDefaults() WorkerConfig {
 	duration(&c.RetryBase, defaultRetryBase)
 	duration(&c.SweepInterval, time.Second)
 	duration(&c.LeaseMargin, leaseMargin)
-	duration(&c.DisableAfter, 5*24*time.Hour)
+	duration(&c.DisableAfter, DisableAfter)
+	duration(&c.Retention, DefaultRetention)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -86,6 +91,7 @@ type Worker struct {
 	lanes   *lanes
 	secrets *secretCache
 	metrics *workerMetrics
+	keeper  *keeper
 	outages *outages
 	// lease is this worker's name on the rows that it has in hand.
 	lease uuid.UUID
@@ -100,6 +106,9 @@ type Worker struct {
 // NewWorker returns a worker. Its Redis client should be its own: blocking reads occupy connections.
 func NewWorker(cfg WorkerConfig, pool *pgxpool.Pool, client redis.UniversalClient, keyring *Keyring) (*Worker, error) {
 	cfg = cfg.withDefaults()
+	if cfg.Retention < MinRetention {
+		return nil, &ValidationError{Field: "retention", Detail: fmt.Sprintf("must be at least %s", MinRetention)}
+	}
 	sender, err := newSender(cfg.AllowedRanges, cfg.CAPEM, cfg.Timeout, cfg.Now)
 	if err != nil {
 		return nil, err
@@ -113,6 +122,7 @@ func NewWorker(cfg WorkerConfig, pool *pgxpool.Pool, client redis.UniversalClien
 		abandoned: make(chan uuid.UUID, maxAbandoned), outages: newOutages(cfg.Logger, cfg.Now),
 	}
 	w.metrics = newWorkerMetrics(cfg.Registerer)
+	w.keeper = newKeeper(pool, cfg.Retention, cfg.Registerer, cfg.Logger)
 	return w, nil
 }
 
@@ -126,6 +136,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	intake.Go(func() { w.reclaim(ctx) })
 	intake.Go(func() { w.watch(ctx) })
 	intake.Go(func() { w.cancelBacklogs(ctx) })
+	intake.Go(func() { w.retain(ctx) })
 	flusher.Go(func() { w.flushResults(ctx) })
 	intake.Wait()
 	w.giveBack(ctx)

@@ -17,7 +17,7 @@ SELECT count(*) FILTER (WHERE p.next_attempt_at <= now()) AS due,
        count(*) FILTER (WHERE p.next_attempt_at > now()) AS waiting,
        coalesce(extract(epoch FROM now() - min(p.next_attempt_at) FILTER (WHERE p.next_attempt_at <= now())), 0)::float8
            AS oldest_due_seconds
-FROM (SELECT d.next_attempt_at FROM webhook_deliveries d WHERE d.state = 'pending' LIMIT $1) p
+FROM (SELECT d.next_attempt_at FROM webhook_deliveries d WHERE d.state = 'pending' ORDER BY d.relay_at LIMIT $1) p
 `
 
 type BacklogRow struct {
@@ -26,7 +26,8 @@ type BacklogRow struct {
 	OldestDueSeconds float64
 }
 
-// At most bound rows are looked at: measuring a long backlog must not add to it.
+// At most bound rows are looked at: measuring a long backlog must not add to it. They are those that nobody has had in
+// hand for longest, so that the oldest one is among them, or has been taken in hand since.
 func (q *Queries) Backlog(ctx context.Context, bound int32) (BacklogRow, error) {
 	row := q.db.QueryRow(ctx, backlog, bound)
 	var i BacklogRow
@@ -152,9 +153,10 @@ type ClaimDueRow struct {
 	EndpointID uuid.UUID
 }
 
-// Statements that are given ids say them twice more, as a list and as a range. By the range those partitions that hold
-// none of them are passed over when the statement begins; by the list the others are searched by index, whatever the
-// planner, which knows little of such tables, thinks of how many rows there are.
+// The planner knows little of partitioned tables, and their statements must not depend on what it guesses. So rows are
+// looked up by a list of ids, which is a search by index whatever else it thinks; a lower bound (from a sub-select: it is
+// known when the statement begins) passes over the partitions that are too old to hold one of them; events are looked up
+// row by row, by a sub-select of their own; and generate_series makes a list of outcomes look long enough to be hashed.
 // The relay's bite: rows that nobody has in hand. They come up again after the hold unless somebody leases them.
 func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueRow, error) {
 	rows, err := q.db.Query(ctx, claimDue, arg.HoldSeconds, arg.Batch)
@@ -180,7 +182,8 @@ const complete = `-- name: Complete :many
 WITH u AS MATERIALIZED (
     SELECT unnest($1::uuid[]) AS id, unnest($3::int[]) AS attempt, unnest($4::text[]) AS state,
            unnest($5::int[]) AS status, unnest($6::text[]) AS error, unnest($7::float8[]) AS delay,
-           unnest($8::timestamptz[]) AS began, unnest($9::int[]) AS millis, unnest($10::text[]) AS answer
+           unnest($8::timestamptz[]) AS began, unnest($9::int[]) AS millis, unnest($10::text[]) AS answer,
+           generate_series(1, cardinality($1::uuid[]))
 ), log AS (
     INSERT INTO webhook_tries (delivery_id, attempt, began_at, duration_ms, status, failure, answer)
     SELECT u.id, u.attempt, u.began, u.millis, nullif(u.status, 0), u.error, u.answer FROM u
@@ -192,9 +195,8 @@ SET state = u.state, last_status = nullif(u.status, 0), last_error = u.error, le
     relay_at = CASE WHEN u.state = 'pending' THEN now() + make_interval(secs => u.delay) ELSE d.relay_at END,
     finished_at = CASE WHEN u.state = 'pending' THEN NULL ELSE now() END
 FROM u
-WHERE d.id = u.id AND d.id = ANY ($1::uuid[])
-  AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
-  AND d.attempt = u.attempt AND d.lease = $2::uuid AND d.state = 'pending'
+WHERE d.id = u.id AND d.id = ANY ($1::uuid[]) AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1)
+  AND CASE WHEN d.attempt = u.attempt AND d.lease = $2::uuid THEN d.state = 'pending' ELSE false END
 RETURNING d.id
 `
 
@@ -212,7 +214,7 @@ type CompleteParams struct {
 }
 
 // The fence: a worker whose lease has passed to another changes nothing of the delivery. Its try is logged all the same,
-// for it was made.
+// for it was made. CASE keeps the planner from thinking that the fence lets nearly none pass.
 func (q *Queries) Complete(ctx context.Context, arg CompleteParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, complete,
 		arg.Ids,
@@ -579,10 +581,16 @@ func (q *Queries) HasDelivery(ctx context.Context, arg HasDeliveryParams) (bool,
 
 const healthOfManaged = `-- name: HealthOfManaged :one
 SELECT e.id, e.status, e.disabled_reason, e.failing_since, e.last_status, e.last_success_at,
-       (SELECT count(*) FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.state = 'pending') AS backlog,
+       (SELECT count(*) FROM (
+           SELECT FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.state = 'pending' LIMIT $1) p) AS backlog,
        coalesce((SELECT min(d.created_at) FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.state = 'pending'), to_timestamp(0))::timestamptz AS oldest
-FROM webhook_endpoints e WHERE e.managed_by = $1::text
+FROM webhook_endpoints e WHERE e.managed_by = $2::text
 `
+
+type HealthOfManagedParams struct {
+	Bound     int32
+	ManagedBy string
+}
 
 type HealthOfManagedRow struct {
 	ID             uuid.UUID
@@ -595,8 +603,9 @@ type HealthOfManagedRow struct {
 	Oldest         time.Time
 }
 
-func (q *Queries) HealthOfManaged(ctx context.Context, managedBy string) (HealthOfManagedRow, error) {
-	row := q.db.QueryRow(ctx, healthOfManaged, managedBy)
+// Of a long backlog bound rows are counted.
+func (q *Queries) HealthOfManaged(ctx context.Context, arg HealthOfManagedParams) (HealthOfManagedRow, error) {
+	row := q.db.QueryRow(ctx, healthOfManaged, arg.Bound, arg.ManagedBy)
 	var i HealthOfManagedRow
 	err := row.Scan(
 		&i.ID,
@@ -711,37 +720,33 @@ const lease = `-- name: Lease :many
 WITH asked AS MATERIALIZED (
     SELECT unnest($1::uuid[]) AS id
 ), idle AS MATERIALIZED (
-    SELECT d.id, d.event_id, d.lease IS NOT NULL AS taken_over, d.lease_until FROM webhook_deliveries d
-    WHERE d.id = ANY ($1::uuid[])
-      AND d.id >= (SELECT id FROM asked ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM asked ORDER BY id DESC LIMIT 1)
+    SELECT d.id, d.lease IS NOT NULL AS taken_over, d.lease_until FROM webhook_deliveries d
+    WHERE d.id = ANY ($1::uuid[]) AND d.id >= (SELECT id FROM asked ORDER BY id LIMIT 1)
       AND d.state = 'pending' AND d.next_attempt_at <= now()
       AND (d.lease_until IS NULL OR d.lease_until <= now())
       AND d.attempt - d.lost - (d.lease IS NOT NULL)::int < $2::int
       AND d.lost + (d.lease IS NOT NULL)::int < $3::int
-    FOR UPDATE SKIP LOCKED
-), told AS MATERIALIZED (
-    SELECT ev.id, ev.body FROM webhook_events ev
-    WHERE ev.id = ANY (ARRAY(SELECT event_id FROM idle))
-      AND ev.id >= (SELECT event_id FROM idle ORDER BY event_id LIMIT 1)
-      AND ev.id <= (SELECT event_id FROM idle ORDER BY event_id DESC LIMIT 1)
+      AND EXISTS (SELECT FROM webhook_events ev WHERE ev.id = d.event_id OFFSET 0)
+    FOR UPDATE OF d SKIP LOCKED
+), lost AS MATERIALIZED (
+    SELECT id, lease_until FROM idle WHERE taken_over
 ), leased AS (
     UPDATE webhook_deliveries d
-    SET attempt = d.attempt + 1, lost = d.lost + idle.taken_over::int, lease = $4::uuid,
+    SET attempt = d.attempt + 1, lost = d.lost + (d.lease IS NOT NULL)::int, lease = $4::uuid,
         lease_until = now() + make_interval(secs => $5::float8),
         relay_at = greatest(d.relay_at, now() + make_interval(secs => $5::float8))
-    FROM idle JOIN told ON told.id = idle.event_id, webhook_endpoints e
-    WHERE d.id = idle.id AND d.id = ANY (ARRAY(SELECT id FROM idle))
-      AND d.id >= (SELECT id FROM idle ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM idle ORDER BY id DESC LIMIT 1)
+    FROM webhook_endpoints e
+    WHERE d.id = ANY (ARRAY(SELECT id FROM idle)) AND d.id >= (SELECT id FROM idle ORDER BY id LIMIT 1)
       AND e.id = d.endpoint_id AND e.status = 'enabled'
-    RETURNING d.id, d.attempt, d.lost, d.event_id, d.endpoint_id, d.created_at, e.url, e.updated_at, told.body,
-        idle.taken_over, idle.lease_until AS lost_until
+    RETURNING d.id, d.attempt, d.lost, d.event_id, d.endpoint_id, d.created_at, e.url, e.updated_at
 ), log AS (
     INSERT INTO webhook_tries (delivery_id, attempt, began_at, duration_ms, failure)
-    SELECT l.id, l.attempt - 1, l.lost_until - make_interval(secs => $5::float8), 0, 'worker_lost'
-    FROM leased l WHERE l.taken_over
+    SELECT l.id, l.attempt - 1, lost.lease_until - make_interval(secs => $5::float8), 0, 'worker_lost'
+    FROM lost JOIN leased l ON l.id = lost.id
     ON CONFLICT (delivery_id, attempt) DO NOTHING)
-SELECT l.id, l.attempt, l.lost, l.event_id, l.endpoint_id, l.created_at, l.url, l.updated_at, l.body,
-    l.taken_over::bool AS taken_over
+SELECT l.id, l.attempt, l.lost, l.event_id, l.endpoint_id, l.created_at, l.url, l.updated_at,
+    (SELECT ev.body FROM webhook_events ev WHERE ev.id = l.event_id)::bytea AS body,
+    EXISTS (SELECT FROM lost WHERE lost.id = l.id) AS taken_over
 FROM leased l
 `
 
@@ -956,29 +961,6 @@ func (q *Queries) RecordForEndpoint(ctx context.Context, arg RecordForEndpointPa
 	return id, err
 }
 
-const redeliver = `-- name: Redeliver :one
-INSERT INTO webhook_deliveries (id, event_id, endpoint_id, by_hand)
-SELECT webhook_new_id(), d.event_id, d.endpoint_id, true
-FROM webhook_deliveries d JOIN webhook_events ev ON ev.id = d.event_id
-WHERE d.id = $1 AND d.endpoint_id = $2
-  AND (ev.account_id IS NULL OR ev.account_id = $3::uuid)
-RETURNING id
-`
-
-type RedeliverParams struct {
-	DeliveryID uuid.UUID
-	EndpointID uuid.UUID
-	AccountID  uuid.UUID
-}
-
-// The event goes out once more, as a delivery of its own with tries of its own.
-func (q *Queries) Redeliver(ctx context.Context, arg RedeliverParams) (uuid.UUID, error) {
-	row := q.db.QueryRow(ctx, redeliver, arg.DeliveryID, arg.EndpointID, arg.AccountID)
-	var id uuid.UUID
-	err := row.Scan(&id)
-	return id, err
-}
-
 const removeEndpoint = `-- name: RemoveEndpoint :exec
 DELETE FROM webhook_endpoints WHERE id = $1
 `
@@ -1136,18 +1118,16 @@ func (q *Queries) TouchEndpoint(ctx context.Context, id uuid.UUID) error {
 
 const unclaim = `-- name: Unclaim :exec
 WITH put AS MATERIALIZED (
-    SELECT unnest($1::uuid[]) AS id, unnest($2::float8[]) AS delay
+    SELECT unnest($1::uuid[]) AS id, unnest($2::float8[]) AS delay, generate_series(1, cardinality($1::uuid[]))
 ), idle AS MATERIALIZED (
     SELECT d.id FROM webhook_deliveries d
-    WHERE d.id = ANY ($1::uuid[])
-      AND d.id >= (SELECT id FROM put ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM put ORDER BY id DESC LIMIT 1)
+    WHERE d.id = ANY ($1::uuid[]) AND d.id >= (SELECT id FROM put ORDER BY id LIMIT 1)
       AND d.state = 'pending' AND (d.lease_until IS NULL OR d.lease_until <= now())
     FOR UPDATE OF d SKIP LOCKED
 )
 UPDATE webhook_deliveries d
 SET relay_at = greatest(d.next_attempt_at, now() + make_interval(secs => put.delay)) FROM put
-WHERE d.id = put.id AND d.id = ANY (ARRAY(SELECT id FROM idle))
-  AND d.id >= (SELECT id FROM idle ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM idle ORDER BY id DESC LIMIT 1)
+WHERE d.id = put.id AND d.id = ANY (ARRAY(SELECT id FROM idle)) AND d.id >= (SELECT id FROM idle ORDER BY id LIMIT 1)
 `
 
 type UnclaimParams struct {

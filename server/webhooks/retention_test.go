@@ -1,0 +1,249 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"golang.org/x/sync/errgroup"
+)
+
+// keeper returns one whose time is the test's.
+func (b *bench) keeper(now time.Time) *keeper {
+	k := newKeeper(b.pool, DefaultRetention, nil, slog.New(slog.DiscardHandler))
+	k.now = func(context.Context) (time.Time, error) { return now, nil }
+	return k
+}
+
+// of are the names of the partitions of a kind, oldest first.
+func of(t *testing.T, k *keeper, kind string) (names []string) {
+	t.Helper()
+	partitions, err := k.partitions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range partitions {
+		if p.Kind == kind {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+func (b *bench) exec(t *testing.T, statement string, args ...any) {
+	t.Helper()
+	if _, err := b.pool.Exec(t.Context(), statement, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// told writes an event, its delivery and the try of it, all of a moment.
+func (b *bench) told(t *testing.T, at time.Time, state string) {
+	t.Helper()
+	b.exec(t, "INSERT INTO webhook_events (id, kind, body) VALUES ($1, 'mock_attempt.scored', '{}')", firstID(at))
+	b.exec(t, "INSERT INTO webhook_deliveries (id, event_id, endpoint_id, state) VALUES ($1, $1, gen_random_uuid(), $2)", firstID(at), state)
+	b.exec(t, "INSERT INTO webhook_tries (delivery_id, attempt, began_at, duration_ms) VALUES ($1, 1, $2, 1)", firstID(at), at)
+}
+
+// rows counts what is kept of a moment, in all three tables.
+func (b *bench) rows(t *testing.T, at time.Time) (n int) {
+	t.Helper()
+	if err := b.pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM webhook_events WHERE id = $1)
+		+ (SELECT count(*) FROM webhook_deliveries WHERE id = $1) + (SELECT count(*) FROM webhook_tries WHERE delivery_id = $1)`,
+		firstID(at)).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func keep(t *testing.T, k *keeper) {
+	t.Helper()
+	if err := k.once(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPartitionsComeBeforeTheirTimeAndGoAfterIt(t *testing.T) {
+	b := newBench(t)
+	start := weekOf(time.Now()).Add(20 * partitionWeek) // beyond what the migration made
+	keep(t, b.keeper(start))
+	inFirst, inLast := start.Add(time.Hour), start.Add((weeksAhead+1)*partitionWeek-time.Millisecond)
+	b.told(t, inFirst, "delivered")
+	b.told(t, inLast, "failed")
+	b.until(t, 0, "SELECT (SELECT count(*) FROM webhook_events_default) + (SELECT count(*) FROM webhook_deliveries_default) + (SELECT count(*) FROM webhook_tries_default)")
+
+	end := start.Add(partitionWeek + DefaultRetention)
+	keep(t, b.keeper(end.Add(-time.Millisecond)))
+	if n := b.rows(t, inFirst); n != 3 {
+		t.Errorf("%d of 3 rows are kept to the end of their time", n)
+	}
+	k := b.keeper(end)
+	keep(t, k)
+	if n := b.rows(t, inFirst); n != 0 {
+		t.Errorf("%d of 3 rows are kept beyond their time", n)
+	}
+	if n := b.rows(t, inLast); n != 3 {
+		t.Errorf("%d of 3 rows are left of a later week", n)
+	}
+	for _, kind := range partitionKinds() {
+		names := of(t, k, kind)
+		first := "webhook_" + kind + "_" + start.Add(partitionWeek).Format("20060102")
+		if names[0] != first || !strings.HasSuffix(names[len(names)-1], "_default") {
+			t.Errorf("%s are in %q, want them from %s on", kind, names, first)
+		}
+	}
+	b.until(t, 0, "SELECT count(*) FROM pg_class WHERE relname ~ '^webhook_(events|deliveries|tries)_(first|[0-9]{8})$' AND NOT relispartition")
+}
+
+func TestAPartitionWithAPendingDeliveryStays(t *testing.T) {
+	b := newBench(t)
+	start := weekOf(time.Now()).Add(20 * partitionWeek)
+	keep(t, b.keeper(start))
+	b.told(t, start, "pending")
+	k := b.keeper(start.Add(partitionWeek + DefaultRetention))
+	keep(t, k)
+	if n := b.rows(t, start); n != 3 {
+		t.Errorf("%d of 3 rows are kept", n)
+	}
+	if kept := testutil.ToFloat64(k.metrics.kept); kept != 1 {
+		t.Errorf("%v partitions are said to be kept, want 1", kept)
+	}
+	b.exec(t, "UPDATE webhook_deliveries SET state = 'delivered' WHERE id = $1", firstID(start))
+	keep(t, k)
+	if n := b.rows(t, start); n != 0 {
+		t.Errorf("%d rows are left", n)
+	}
+}
+
+func TestAnOldEventThatIsSentOnceMoreStaysUntilItHasArrived(t *testing.T) {
+	b := newBench(t)
+	start := weekOf(time.Now()).Add(20 * partitionWeek)
+	keep(t, b.keeper(start))
+	b.told(t, start, "failed")
+	b.exec(t, "INSERT INTO webhook_deliveries (id, event_id, endpoint_id, by_hand) VALUES (webhook_new_id(), $1, gen_random_uuid(), true)", firstID(start))
+	k := b.keeper(start.Add(partitionWeek + DefaultRetention))
+	keep(t, k)
+	b.until(t, 1, "SELECT count(*) FROM webhook_events WHERE id = $1", firstID(start))
+	b.exec(t, "UPDATE webhook_deliveries SET state = 'delivered'")
+	keep(t, k)
+	b.until(t, 0, "SELECT count(*) FROM webhook_events")
+}
+
+func TestWhatIsInNoPartitionOfItsTimeMovesThereOrGoesWhenItIsOld(t *testing.T) {
+	b := newBench(t)
+	now := weekOf(time.Now()).Add(20 * partitionWeek)
+	b.told(t, now, "pending")
+	old := now.Add(-DefaultRetention - time.Millisecond)
+	b.told(t, old, "delivered")
+	b.told(t, old.Add(-time.Hour), "pending")
+	b.until(t, 3, "SELECT count(*) FROM webhook_deliveries_default")
+	keep(t, b.keeper(now))
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries_default")
+	for at, want := range map[time.Time]int{now: 3, old: 0, old.Add(-time.Hour): 3} {
+		if n := b.rows(t, at); n != want {
+			t.Errorf("%d rows are left of %s, want %d", n, at, want)
+		}
+	}
+}
+
+// TestKeepersDoNotCollideAndNoEventIsRefusedMeanwhile lets time pass under several keepers at once, while events are
+// recorded that belong to whatever time it is.
+func TestKeepersDoNotCollideAndNoEventIsRefusedMeanwhile(t *testing.T) {
+	b := newBench(t)
+	b.endpoint(t, "https://127.0.0.1:1/")
+	begin := weekOf(time.Now())
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var others errgroup.Group
+	recorded := 0
+	others.Go(func() error {
+		for ctx.Err() == nil {
+			if _, err := b.pool.Exec(context.WithoutCancel(ctx), "SELECT webhook_record_event(webhook_new_id(), 'mock_attempt.scored', NULL, '{}')"); err != nil {
+				return err
+			}
+			recorded++
+		}
+		return nil
+	})
+	var keepers errgroup.Group
+	for range 3 {
+		keepers.Go(func() error {
+			for week := range 4 {
+				if err := b.keeper(begin.Add(time.Duration(week) * partitionWeek)).insist(t.Context()); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := keepers.Wait(); err != nil {
+		t.Errorf("a keeper: %v", err)
+	}
+	stop()
+	if err := others.Wait(); err != nil {
+		t.Errorf("recording an event: %v", err)
+	}
+	b.until(t, recorded, "SELECT count(*) FROM webhook_events")
+	b.until(t, recorded, "SELECT count(*) FROM webhook_deliveries")
+	for _, kind := range partitionKinds() {
+		names := of(t, b.keeper(begin), kind)
+		if last := "webhook_" + kind + "_" + begin.Add((3+weeksAhead)*partitionWeek).Format("20060102"); !slices.Contains(names, last) {
+			t.Errorf("%s are in %q, without %s", kind, names, last)
+		}
+	}
+}
+
+// insist tries again what another one's lock was in the way of.
+func (k *keeper) insist(ctx context.Context) error {
+	for {
+		err := k.once(ctx)
+		if err == nil || !strings.Contains(err.Error(), "55P03") {
+			return err
+		}
+	}
+}
+
+func TestALockThatSomebodyHasDelaysNobodyButTheKeeper(t *testing.T) {
+	b := newBench(t)
+	dump, err := b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = dump.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := dump.Exec(t.Context(), "LOCK TABLE webhook_events, webhook_deliveries IN ACCESS SHARE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	now := weekOf(time.Now()).Add(20 * partitionWeek)
+	if err := b.keeper(now).once(t.Context()); err == nil {
+		t.Error("the keeper is said to have done what it could not")
+	}
+	b.exec(t, "SELECT webhook_record_event($1, 'mock_attempt.scored', NULL, '{}')", firstID(now))
+	if err := dump.Commit(t.Context()); err != nil && !errors.Is(err, pgx.ErrTxClosed) {
+		t.Fatal(err)
+	}
+	keep(t, b.keeper(now))
+	b.until(t, 0, "SELECT count(*) FROM webhook_events_default")
+}
+
+func TestAWorkerRefusesARetentionThatIsTooShort(t *testing.T) {
+	var invalid *ValidationError
+	if _, err := NewWorker(WorkerConfig{Retention: MinRetention - 1}, nil, nil, nil); !errors.As(err, &invalid) || invalid.Field != "retention" {
+		t.Errorf("got %v, want a ValidationError of retention", err)
+	}
+}
+
+func TestTheFirstIDOfAMomentIsTheDatabases(t *testing.T) {
+	b := newBench(t)
+	at := time.Now().Truncate(time.Millisecond)
+	var id uuid.UUID
+	if err := b.pool.QueryRow(t.Context(), "SELECT webhook_id_at($1)", at).Scan(&id); err != nil || id != firstID(at) {
+		t.Errorf("got %s and %v, want %s", id, err, firstID(at))
+	}
+}

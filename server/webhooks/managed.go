@@ -218,14 +218,14 @@ type Health struct {
 	LastSuccessAt *time.Time
 	// DisablesAt is from when on another failure disables the endpoint; nil as in Endpoint.
 	DisablesAt *time.Time
-	// Backlog is how many deliveries are pending; OldestUndelivered when the oldest was caused, nil for none.
+	// Backlog is how many deliveries are pending, counted up to 100,000; OldestUndelivered when the oldest was caused, nil for none.
 	Backlog           int64
 	OldestUndelivered *time.Time
 }
 
 // Health returns the delivery health of a resource's endpoint, or *NotFoundError.
 func (e *Endpoints) Health(ctx context.Context, owner string) (Health, error) {
-	row, err := e.queries.HealthOfManaged(ctx, owner)
+	row, err := e.queries.HealthOfManaged(ctx, webhooksdb.HealthOfManagedParams{ManagedBy: owner, Bound: backlogBound})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Health{}, &NotFoundError{ID: owner}
 	}

@@ -119,8 +119,8 @@ type WebhookEndpointStatus struct {
 	// +optional
 	LastStatus int32 `json:"lastStatus,omitempty"`
 
-	// Backlog is how many deliveries are pending, once the oldest has been for a minute. Like all of the delivery health
-	// it is brought up to date at a slow interval.
+	// Backlog is how many deliveries are pending, once the oldest has been for a minute, counted up to 100,000. Like all
+	// of the delivery health it is brought up to date at a slow interval.
 	//
 	// +optional
 	Backlog int64 `json:"backlog,omitempty"`

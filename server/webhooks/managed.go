@@ -218,7 +218,8 @@ type Health struct {
 	LastSuccessAt *time.Time
 	// DisablesAt is from when on another failure disables the endpoint; nil as in Endpoint.
 	DisablesAt *time.Time
-	// Backlog is how many deliveries are pending, counted up to 100,000; OldestUndelivered when the oldest was caused, nil for none.
+	// Backlog is how many deliveries are pending, counted up to 100,000; OldestUndelivered when the oldest was caused, nil
+	// for none.
 	Backlog           int64
 	OldestUndelivered *time.Time
 }

@@ -236,7 +236,9 @@ func newWorkerMetrics(registerer prometheus.Registerer) *workerMetrics {
 			Help: "Endpoints that have failed for more than half of the time after which they are disabled.",
 		}),
 		oldestDue: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "examprep_webhook_oldest_due_seconds", Help: "How long the delivery that is overdue longest has been due.",
+			Name: "examprep_webhook_oldest_due_seconds",
+			Help: "How long the delivery that is overdue longest has been due, of all workers' deliveries, measured every 15 " +
+				"seconds. Scale by its maximum over the workers.",
 		}),
 	}
 	if registerer != nil {

@@ -30,8 +30,8 @@ type WebhookEndpointStatusApplyConfiguration struct {
 	DisablesAt *metav1.Time `json:"disablesAt,omitempty"`
 	// LastStatus is the HTTP status of the last try; absent before the first, and when no answer came.
 	LastStatus *int32 `json:"lastStatus,omitempty"`
-	// Backlog is how many deliveries are pending, once the oldest has been for a minute. Like all of the delivery health
-	// it is brought up to date at a slow interval.
+	// Backlog is how many deliveries are pending, once the oldest has been for a minute, counted up to 100,000. Like all
+	// of the delivery health it is brought up to date at a slow interval.
 	Backlog *int64 `json:"backlog,omitempty"`
 	// OldestUndelivered is when the oldest pending delivery was caused; absent without a backlog.
 	OldestUndelivered *metav1.Time `json:"oldestUndelivered,omitempty"`

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unicode"
 
 	"examprep.dev/api/client"
 )
@@ -26,19 +27,35 @@ import (
 const maxBody = 1 << 20
 
 func main() {
-	listen := flag.String("listen", "127.0.0.1:8443", "loopback address to serve HTTPS on")
-	logFile := flag.String("log", "receiver.jsonl", "file to append deliveries to")
-	certDir := flag.String("cert-dir", ".", "folder of ca.pem, cert.pem and key.pem; made when missing")
-	secretFile := flag.String("secret-file", "", "file of signing secrets, one a line")
-	delay := flag.Duration("delay", 0, "wait before each answer")
-	fail := flag.Int("fail", 0, "answer this many deliveries with 500 first")
+	listen := flag.String("listen", "127.0.0.1:8443", "loopback `address` to serve HTTPS on")
+	logFile := flag.String("log", "receiver.jsonl", "`file` to append deliveries to, a line of JSON each")
+	certDir := flag.String("cert-dir", ".", "`folder` of ca.pem, cert.pem and key.pem; made when missing")
+	secretFile := flag.String("secret-file", "", "`file` of signing secrets, one a line, read at each delivery; without one nothing verifies")
+	delay := flag.Duration("delay", 0, "`time` to wait before each answer")
+	fail := flag.Int("fail", 0, "answer this `many` deliveries with 500 first")
+	flag.Usage = usage
 	flag.Parse()
+	if flag.NArg() > 0 {
+		usage()
+		log.Fatalf("unexpected argument %q", flag.Arg(0))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	err := run(ctx, *listen, *logFile, *certDir, &receiver{secretFile: *secretFile, delay: *delay, fail: *fail, now: time.Now})
+	err := run(ctx, *listen, *logFile, *certDir, &receiver{
+		secretFile: *secretFile, delay: *delay, fail: *fail, now: time.Now, show: os.Stdout,
+	})
 	stop()
 	if err != nil {
 		log.Fatal(err)
 	}
+}
+
+func usage() {
+	fmt.Fprint(flag.CommandLine.Output(), `receiver takes webhook deliveries over HTTPS on loopback, verifies and prints each, and appends it to a file.
+It answers 200 to what verifies and 400 to the rest. Give the worker --webhook-ca-file CERT-DIR/ca.pem and
+--webhook-allow-cidr 127.0.0.0/8 to let it deliver here. README.md beside it tells what arrives.
+
+`)
+	flag.PrintDefaults()
 }
 
 func run(ctx context.Context, listen, logFile, certDir string, r *receiver) error {
@@ -88,6 +105,7 @@ type receiver struct {
 	mu   sync.Mutex
 	fail int
 	log  io.Writer
+	show io.Writer // for whoever watches; nil: nobody
 }
 
 // entry is one line of the log.
@@ -145,7 +163,42 @@ func (r *receiver) write(e *entry) error {
 	if _, err := r.log.Write(append(line, '\n')); err != nil {
 		return fmt.Errorf("write delivery down: %w", err)
 	}
+	if r.show != nil {
+		fmt.Fprintln(r.show, e.summary())
+	}
 	return nil
+}
+
+// summary is the delivery in a line.
+func (e *entry) summary() string {
+	var body struct {
+		Event string          `json:"event"`
+		Data  json.RawMessage `json:"data"`
+	}
+	verdict := "verified"
+	if e.Refused != "" {
+		verdict = "refused (" + e.Refused + ")"
+	}
+	if json.Unmarshal([]byte(e.Body), &body) != nil {
+		body.Event = "no JSON"
+	}
+	return printable(fmt.Sprintf("%s  %d  %s  %s  id %s  data %s", e.ReceivedAt.Format(time.RFC3339), e.Status, verdict,
+		body.Event, e.Headers["Webhook-Id"], body.Data))
+}
+
+// printable is text in one short line that does nothing to a terminal.
+func printable(text string) string {
+	const longest = 300
+	shown := []rune(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text))
+	if len(shown) > longest {
+		return string(shown[:longest]) + "…"
+	}
+	return string(shown)
 }
 
 func (r *receiver) verify(header string, body []byte) error {

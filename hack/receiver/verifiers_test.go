@@ -1,0 +1,213 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stripe/stripe-go/v83/webhook"
+
+	"examprep.dev/api/client"
+	"examprep.dev/server/webhooks"
+)
+
+// packagesVariable names the variable that says where the packages of hack/npm are; `make test` sets it.
+const packagesVariable = "EXAMPREP_TEST_NPM"
+
+// A verification is a delivery as it reached a receiver, and whether it may be believed.
+type verification struct {
+	Name     string `json:"name"`
+	Header   string `json:"header"`
+	Body     []byte `json:"body"`
+	Secret   string `json:"secret"`
+	believed bool
+	// stripeBelieves: Stripe's verifiers take a timestamp from the future, and read headers less strictly.
+	stripeBelieves bool
+	// stripeDiffer: they do not agree among themselves.
+	stripeDiffer bool
+}
+
+// signature is v1 as the specification says it, not as the product makes it.
+func signature(secret string, at int64, body []byte) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	_, _ = fmt.Fprintf(mac, "%d.%s", at, body)
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// verifications are all cases, of deliveries that are sent now.
+func verifications(now time.Time) []verification {
+	secret, old := webhooks.NewSecret(), webhooks.NewSecret()
+	body := []byte(`{"event":"mock_attempt.scored","created":1767225600,"data":{"attempt_id":"a-1","score":61.5,"note":"é试\\u0000"},"id":"x"}`)
+	at := now.Unix()
+	sign := func(at int64) string { return signature(secret, at, body) }
+	right := webhooks.Sign([]string{secret}, now, body)
+	both := webhooks.Sign([]string{secret, old}, now, body)
+	stamp := fmt.Sprintf("t=%d", at)
+	other := strings.Repeat("0", 64)
+	good := func(name, header string, body []byte, secret string) verification {
+		return verification{Name: name, Header: header, Body: body, Secret: secret, believed: true, stripeBelieves: true}
+	}
+	bad := func(name, header string, body []byte, secret string) verification {
+		return verification{Name: name, Header: header, Body: body, Secret: secret}
+	}
+	lax := func(v verification) verification { v.stripeBelieves = true; return v }
+	differ := func(v verification) verification { v.stripeDiffer = true; return v }
+	signed := func(name string, body []byte) verification {
+		return good(name, webhooks.Sign([]string{secret}, now, body), body, secret)
+	}
+	return []verification{
+		good("as it was sent", right, body, secret),
+		good("during a rotation, by the new secret", both, body, secret),
+		good("during a rotation, by the old secret", both, body, old),
+		good("200 seconds old", webhooks.Sign([]string{secret}, now.Add(-200*time.Second), body), body, secret),
+		good("from a clock 200 seconds ahead", webhooks.Sign([]string{secret}, now.Add(200*time.Second), body), body, secret),
+		good("another scheme behind it", right+",v0="+other, body, secret),
+		good("another scheme before it", stamp+",v0="+other+",v2=x,v1="+sign(at), body, secret),
+		good("a signature by another before it", stamp+",v1="+other+",v1="+sign(at), body, secret),
+		good("the timestamp behind it", "v1="+sign(at)+","+stamp, body, secret),
+		differ(good("digits in upper case", stamp+",v1="+strings.ToUpper(sign(at)), body, secret)),
+		signed("line ends at its end", []byte("{}\r\n\n")),
+		signed("a NUL in it", []byte("{\"a\":\"\x00\"}")),
+		differ(signed("no UTF-8", []byte("{\"a\":\"\xff\xfe\"}"))),
+		differ(signed("nothing in it", []byte{})),
+		bad("the body changed", right, append([]byte(" "), body...), secret),
+		bad("the body cut short", right, body[:len(body)-1], secret),
+		bad("a line end behind the body", right, append(bytes.Clone(body), '\n'), secret),
+		bad("the body formatted anew", right, bytes.ReplaceAll(body, []byte(":"), []byte(": ")), secret),
+		bad("during a rotation, the body changed", both, append([]byte(" "), body...), old),
+		bad("another secret", right, body, old),
+		bad("during a rotation, another secret", both, body, webhooks.NewSecret()),
+		bad("the secret without its mark", right, body, strings.TrimPrefix(secret, "whsec_")),
+		bad("the timestamp changed", strings.Replace(right, stamp, fmt.Sprintf("t=%d", at+1), 1), body, secret),
+		bad("the timestamp of an old one changed to now", stamp+",v1="+sign(at-3600), body, secret),
+		bad("during a rotation, the timestamp changed", strings.Replace(both, stamp, fmt.Sprintf("t=%d", at-1), 1), body, old),
+		bad("400 seconds old", webhooks.Sign([]string{secret}, now.Add(-400*time.Second), body), body, secret),
+		lax(bad("from a clock 400 seconds ahead", webhooks.Sign([]string{secret}, now.Add(400*time.Second), body), body, secret)),
+		bad("during a rotation, an hour old", webhooks.Sign([]string{secret, old}, now.Add(-time.Hour), body), body, old),
+		bad("no header", "", body, secret),
+		bad("no signature", stamp, body, secret),
+		bad("no timestamp", "v1="+sign(at), body, secret),
+		bad("another scheme alone", stamp+",v0="+sign(at), body, secret),
+		bad("a signature cut short", right[:len(right)-2], body, secret),
+		bad("a signature with a digit more", right+"0", body, secret),
+		bad("a signature that is no hexadecimal", stamp+",v1="+strings.Repeat("z", 64), body, secret),
+		bad("an empty signature", stamp+",v1=", body, secret),
+		bad("a timestamp that is no number", "t=now,v1="+sign(at), body, secret),
+		differ(bad("a timestamp with a sign", fmt.Sprintf("t=+%d,v1=%s", at, sign(at)), body, secret)),
+		differ(bad("a timestamp with a fraction", fmt.Sprintf("t=%d.0,v1=%s", at, sign(at)), body, secret)),
+		bad("an empty timestamp", "t=,v1="+sign(at), body, secret),
+		bad("a negative timestamp", fmt.Sprintf("t=-%d,v1=%s", at, sign(at)), body, secret),
+		bad("a timestamp of the far future, overflowing", "t=99999999999999999999999999,v1="+sign(at), body, secret),
+		differ(bad("two timestamps", "t=1,"+right, body, secret)),
+		bad("a space behind the comma", strings.Replace(right, ",", ", ", 1), body, secret),
+		differ(bad("an element without a value", right+",v0", body, secret)),
+		bad("other separators", strings.ReplaceAll(right, ",", ";"), body, secret),
+		lax(bad("a header of 5,000 bytes", right+",v9="+strings.Repeat("0", 5000), body, secret)),
+	}
+}
+
+// node is the Node that hack/npm pins.
+func node(t *testing.T) (program, packages string) {
+	t.Helper()
+	packages = os.Getenv(packagesVariable)
+	if packages == "" {
+		t.Skipf("%s is not set: no Node; run the tests by `make test` (PKG=./hack/receiver for a part of them)", packagesVariable)
+	}
+	return filepath.Join(packages, "bin", "node"), packages
+}
+
+func TestTheDocumentedVerifiersAgree(t *testing.T) {
+	for name, program := range map[string]string{"verify.py": "python3", "verify.mjs": "node", "verify.sh": "openssl"} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join("verify", name)
+			var command []string
+			switch path, err := exec.LookPath(program); {
+			case program == "node":
+				path, _ := node(t)
+				command = []string{path, file}
+			case err != nil:
+				t.Skipf("there is no %s here", program)
+			case program == "openssl":
+				command = []string{"sh", file}
+			default:
+				command = []string{path, file}
+			}
+			for _, v := range verifications(time.Now()) {
+				cmd := exec.CommandContext(t.Context(), command[0], append(command[1:], v.Header)...)
+				cmd.Env = append(os.Environ(), "WEBHOOK_SECRET="+v.Secret)
+				cmd.Stdin = bytes.NewReader(v.Body)
+				out, err := cmd.CombinedOutput()
+				checkVerdict(t, v, strings.TrimSpace(string(out)), err)
+			}
+		})
+	}
+	t.Run("Go", func(t *testing.T) {
+		for _, v := range verifications(time.Now()) {
+			err := client.Verify(v.Header, v.Body, v.Secret, time.Now(), client.Tolerance)
+			if (err == nil) != v.believed {
+				t.Errorf("%s: %v, want believed: %v", v.Name, err, v.believed)
+			}
+		}
+	})
+}
+
+// checkVerdict holds a program's end and last words against what a case should come to.
+func checkVerdict(t *testing.T, v verification, said string, err error) {
+	t.Helper()
+	var exit *exec.ExitError
+	switch {
+	case v.believed && (err != nil || said != "verified"):
+		t.Errorf("%s: %v, %q, want verified", v.Name, err, said)
+	case !v.believed && (!errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.HasPrefix(said, "refused: ")):
+		t.Errorf("%s: %v, %q, want refused", v.Name, err, said)
+	}
+}
+
+func TestStripesVerifierForGoAgrees(t *testing.T) {
+	for _, v := range verifications(time.Now()) {
+		err := webhook.ValidatePayloadWithTolerance(v.Body, v.Header, v.Secret, client.Tolerance)
+		if !v.stripeDiffer && (err == nil) != v.stripeBelieves {
+			t.Errorf("%s: %v, want believed: %v", v.Name, err, v.stripeBelieves)
+		}
+	}
+}
+
+func TestStripesVerifierForJavaScriptAgrees(t *testing.T) {
+	program, packages := node(t)
+	cases := verifications(time.Now())
+	var input bytes.Buffer
+	lines := json.NewEncoder(&input)
+	for _, v := range cases {
+		if err := lines.Encode(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), program, filepath.Join("testdata", "stripe.mjs"), packages)
+	cmd.Stdin = &input
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, complaints.String())
+	}
+	verdicts := bufio.NewScanner(bytes.NewReader(out))
+	for _, v := range cases {
+		if !verdicts.Scan() {
+			t.Fatalf("%s: no verdict", v.Name)
+		}
+		if believed := verdicts.Text() == "true"; !v.stripeDiffer && believed != v.stripeBelieves {
+			t.Errorf("%s: believed: %v, want %v", v.Name, believed, v.stripeBelieves)
+		}
+	}
+}

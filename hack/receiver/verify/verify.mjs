@@ -1,0 +1,42 @@
+// Verify a webhook delivery: node verify.mjs HEADER < BODY, with the signing secret in WEBHOOK_SECRET.
+// Ends with status 0 when the delivery may be believed, else with 1 and the reason.
+
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { pathToFileURL } from 'node:url';
+
+// verify throws unless header (Service-Signature) signs exactly body: a Buffer of the raw bytes before any parsing.
+export function verify(header, body, secret, tolerance = 300) {
+  let timestamp;
+  const signatures = [];
+  if (header.length > 4096) throw new Error('header too long');
+  for (const element of header.split(',')) {
+    const equals = element.indexOf('=');
+    if (equals < 0) throw new Error('malformed header');
+    const name = element.slice(0, equals);
+    const value = element.slice(equals + 1);
+    if (name === 't') {
+      if (timestamp !== undefined || !/^(0|[1-9][0-9]{0,17})$/.test(value)) throw new Error('malformed timestamp');
+      timestamp = value;
+    } else if (name === 'v1' && /^[0-9A-Fa-f]{64}$/.test(value)) {
+      signatures.push(Buffer.from(value, 'hex')); // other schemes may stand beside v1
+    }
+  }
+  if (timestamp === undefined) throw new Error('no timestamp');
+  if (Math.abs(Date.now() / 1000 - Number(timestamp)) > tolerance) throw new Error('timestamp too far from now');
+  const expected = createHmac('sha256', secret).update(`${timestamp}.`).update(body).digest();
+  // While a secret is rotated there are two signatures: one that fits is enough.
+  if (!signatures.some((signature) => timingSafeEqual(expected, signature))) {
+    throw new Error('no signature is by this secret over this body');
+  }
+}
+
+if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  try {
+    verify(process.argv[2], readFileSync(0), process.env.WEBHOOK_SECRET);
+    console.log('verified');
+  } catch (refused) {
+    console.error(`refused: ${refused.message}`);
+    process.exitCode = 1;
+  }
+}

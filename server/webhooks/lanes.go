@@ -19,22 +19,26 @@ const (
 	fairShare = 8
 	// doubtfulShare bounds the places of all endpoints whose last try failed, or that were not tried yet, together.
 	doubtfulShare = 2
-	// maxLane bounds the hints that wait in one lane, maxDoubtfulLane those of an endpoint whose last try failed. Hints
-	// are ids: a long queue costs little, and a burst for one endpoint need not go back to Postgres.
+	// maxLane bounds the hints that wait in one lane, maxDoubtfulLane those of an endpoint whose last try failed,
+	// maxUntriedLane those of one of which no outcome is known yet: it may answer in a moment, or hang. Hints are ids: a
+	// long queue costs little, and a burst for one endpoint need not go back to Postgres.
 	maxLane         = 16_384
 	maxDoubtfulLane = 64
+	maxUntriedLane  = 512
 	// crowdedAt is how many hints may wait in all lanes before each is kept short, maxCrowdedLane how many a lane of a
 	// receiver that answers holds then; from packedAt on endpoints in doubt hold none.
 	crowdedAt      = maxQueued / 4
 	maxCrowdedLane = 1024
 	packedAt       = maxQueued / 2
-	// maxLaneWait bounds a queue by the time that it needs: what would wait longer waits in Postgres.
-	maxLaneWait = 5 * time.Second
-	// firstPace is the guess at how long a try takes before one has been made.
-	firstPace = 20 * time.Millisecond
-	// minPark and maxPark bound how long a delivery that found its lane full is put off.
-	minPark = 50 * time.Millisecond
-	maxPark = time.Minute
+	// maxLaneWait bounds a queue by the time that it needs: what would wait longer waits in Postgres, where it is for
+	// whichever worker has room for it first.
+	maxLaneWait = 2 * time.Second
+	// minPark and maxPark bound how long a delivery that found its lane full is put off, parkStep is how much longer each
+	// one is than the one before. They are recalled as soon as their lane has room (recall.go): what comes back by itself
+	// comes back in case nobody recalls it, and no faster than the stores hardly feel.
+	minPark  = 45 * time.Second
+	maxPark  = time.Hour
+	parkStep = 4 * time.Millisecond
 )
 
 // lanes hold, for each endpoint, which hints wait and how many tries may be in flight: twice as many with each round of
@@ -47,6 +51,12 @@ type lanes struct {
 	mu   sync.Mutex
 	byID map[uuid.UUID]*lane
 	turn []*lane // lanes with something queued, in the order of their turns
+	// behind are the lanes of endpoints of whose deliveries some may be put off, by whatever worker; caughtUp are those of
+	// which none are any more.
+	behind   map[uuid.UUID]*lane
+	caughtUp []uuid.UUID
+	// leastPark is the shortest that a delivery is put off.
+	leastPark time.Duration
 	// places is how many tries may be in flight, inFlight how many are, doubtful how many of them are to endpoints in
 	// doubt.
 	places, inFlight, doubtful int
@@ -66,14 +76,18 @@ type lane struct {
 	pace   time.Duration
 	// cutAt is when the window was last halved: tries that were under way then have had their say.
 	cutAt time.Time
-	// slot is when the delivery that was put off last comes back; the next one comes a little later.
-	slot time.Time
+	// slot is when the delivery that was put off last comes back; the next one comes a little later. after is how far
+	// recalls have read.
+	slot, after time.Time
 	// heard is when a hint or an outcome last came.
 	heard time.Time
 }
 
 func newLanes(places int, now func() time.Time) *lanes {
-	return &lanes{now: now, places: places, byID: make(map[uuid.UUID]*lane), ready: make(chan struct{}, 1)}
+	return &lanes{
+		now: now, places: places, leastPark: minPark, byID: make(map[uuid.UUID]*lane), behind: make(map[uuid.UUID]*lane),
+		ready: make(chan struct{}, 1),
+	}
 }
 
 func (l *lanes) signal() {
@@ -83,16 +97,22 @@ func (l *lanes) signal() {
 	}
 }
 
+// lane returns an endpoint's lane. The caller holds the lock.
+func (l *lanes) lane(endpoint uuid.UUID) *lane {
+	own := l.byID[endpoint]
+	if own == nil {
+		own = &lane{endpoint: endpoint, size: firstWindow, slowStart: true, heard: l.now()}
+		l.byID[endpoint] = own
+	}
+	return own
+}
+
 // push queues a hint. When its lane is full it returns how long to put the delivery off: each one a little longer than
-// the one before, as fast as the receiver takes them.
+// the one before.
 func (l *lanes) push(h hint) (park time.Duration, queued bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	own := l.byID[h.endpoint]
-	if own == nil {
-		own = &lane{endpoint: h.endpoint, size: firstWindow, slowStart: true, pace: firstPace}
-		l.byID[h.endpoint] = own
-	}
+	own := l.lane(h.endpoint)
 	own.heard = l.now()
 	if len(own.queue) >= own.room(l.queued) {
 		return l.park(own), false
@@ -116,6 +136,8 @@ func (own *lane) room(queued int) int {
 		return firstWindow // enough to find out whether it answers
 	case own.tried:
 		most = maxDoubtfulLane
+	default:
+		most = maxUntriedLane
 	}
 	if own.pace <= 0 || !own.tried {
 		return most
@@ -131,19 +153,20 @@ func (l *lanes) enqueue(own *lane, h hint) {
 	l.queued++
 }
 
-// park gives out the next slot of a full lane. Beyond maxPark they would be guesses: those are spread.
+// park gives out the next slot of a full lane. Beyond maxPark they are spread.
 func (l *lanes) park(own *lane) time.Duration {
+	l.behind[own.endpoint] = own
 	now := l.now()
-	step := own.pace / time.Duration(own.size)
-	if first := now.Add(step * time.Duration(len(own.queue))); own.slot.Before(first) {
+	if first := now.Add(l.leastPark); own.slot.Before(first) {
 		own.slot = first
 	}
-	own.slot = own.slot.Add(step)
-	if park := own.slot.Sub(now); park <= maxPark {
-		return max(park, minPark)
+	own.slot = own.slot.Add(parkStep)
+	most := max(maxPark, 2*l.leastPark)
+	if park := own.slot.Sub(now); park <= most {
+		return park
 	}
-	own.slot = now.Add(maxPark)
-	return maxPark/2 + rand.N(maxPark/2)
+	own.slot = now.Add(most)
+	return most/2 + rand.N(most/2)
 }
 
 // take removes up to most hints whose lanes have room in their windows, one lane after the other, and counts them as in
@@ -278,7 +301,7 @@ func (l *lanes) forget(before time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for id, own := range l.byID {
-		if own.inFlight == 0 && len(own.queue) == 0 && own.heard.Before(before) {
+		if l.behind[id] == nil && own.inFlight == 0 && len(own.queue) == 0 && own.heard.Before(before) {
 			delete(l.byID, id)
 		}
 	}

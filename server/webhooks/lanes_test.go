@@ -15,10 +15,11 @@ type laneModel struct {
 	endpoints []uuid.UUID
 	accepted  map[uuid.UUID]bool // by delivery: taken yet
 	flying    []hint
+	parked    map[uuid.UUID]int // put off, by endpoint
 }
 
 func newLaneModel(places int) *laneModel {
-	m := &laneModel{now: time.Unix(1767225600, 0), accepted: make(map[uuid.UUID]bool)}
+	m := &laneModel{now: time.Unix(1767225600, 0), accepted: make(map[uuid.UUID]bool), parked: make(map[uuid.UUID]int)}
 	m.lanes = newLanes(places, func() time.Time { return m.now })
 	for range 5 {
 		m.endpoints = append(m.endpoints, uuid.New())
@@ -45,6 +46,29 @@ func (m *laneModel) check(t *rapid.T) {
 	if inFlight > m.lanes.places {
 		t.Fatalf("%d in flight, %d places", inFlight, m.lanes.places)
 	}
+	for endpoint, n := range m.parked {
+		if n > 0 && m.lanes.behind[endpoint] == nil {
+			t.Fatalf("%d deliveries were put off and forgotten", n)
+		}
+	}
+}
+
+// recall does for one lane what recall and sort do, with a store that holds what was put off.
+func (m *laneModel) recall(t *rapid.T, wish appetite) {
+	found := min(wish.room, m.parked[wish.endpoint])
+	after := wish.after
+	if found > 0 {
+		after = m.now
+	}
+	m.lanes.recalled(wish, found == wish.room, after)
+	for range found {
+		h := hint{delivery: uuid.New(), endpoint: wish.endpoint}
+		if _, queued := m.lanes.push(h); !queued {
+			t.Fatalf("a lane that has room for %d does not take %d", wish.room, found)
+		}
+		m.accepted[h.delivery] = false
+		m.parked[wish.endpoint]--
+	}
 }
 
 func (m *laneModel) land(t *rapid.T) hint {
@@ -65,6 +89,13 @@ func TestLanesLoseNothingAndKeepTheirBounds(t *testing.T) {
 					m.accepted[h.delivery] = false
 				case park < minPark || park > maxPark:
 					t.Fatalf("put off by %s", park)
+				default:
+					m.parked[h.endpoint]++
+				}
+			},
+			"recall": func(t *rapid.T) {
+				for _, wish := range m.lanes.hungry() {
+					m.recall(t, wish)
 				}
 			},
 			"take": func(t *rapid.T) {
@@ -153,7 +184,7 @@ func TestAWindowIsHalvedOnceForTriesThatFailTogether(t *testing.T) {
 	}
 }
 
-func TestAFullLanePutsDeliveriesOffAtItsReceiversPace(t *testing.T) {
+func TestAFullLanePutsDeliveriesOffOneAfterTheOther(t *testing.T) {
 	now := time.Unix(1767225600, 0)
 	l, endpoint := newLanes(1024, func() time.Time { return now }), uuid.New()
 	push := func() (time.Duration, bool) { return l.push(hint{delivery: uuid.New(), endpoint: endpoint}) }
@@ -174,9 +205,50 @@ func TestAFullLanePutsDeliveriesOffAtItsReceiversPace(t *testing.T) {
 		}
 		last = park
 	}
-	for range 100_000 {
+	for range 2 * int(maxPark/parkStep) {
 		if park, _ := push(); park > maxPark {
 			t.Fatalf("put off by %s, at most %s", park, maxPark)
 		}
+	}
+}
+
+func TestALaneOfWhichNothingIsKnownHoldsLittle(t *testing.T) {
+	now := time.Unix(1767225600, 0)
+	l, endpoint := newLanes(1024, func() time.Time { return now }), uuid.New()
+	for n := range 2 * maxUntriedLane {
+		if _, queued := l.push(hint{delivery: uuid.New(), endpoint: endpoint}); queued != (n < maxUntriedLane) {
+			t.Fatalf("hint %d queued: %t, want %d in all", n+1, queued, maxUntriedLane)
+		}
+	}
+	if wishes := l.hungry(); len(wishes) != 0 {
+		t.Fatalf("a lane that is full asks for %d more", wishes[0].room)
+	}
+}
+
+func TestALaneThatProvesItselfRecallsWhatWasPutOff(t *testing.T) {
+	l, endpoint, now := grown(t, 32)
+	room := l.byID[endpoint].room(0)
+	for range room + 1 {
+		l.push(hint{delivery: uuid.New(), endpoint: endpoint})
+	}
+	if behind, _ := l.changes(); len(behind) != 1 || behind[0] != endpoint {
+		t.Fatalf("tells of %v, want the endpoint", behind)
+	}
+	l.drain()
+	wishes := l.hungry()
+	if len(wishes) != 1 || wishes[0].endpoint != endpoint || wishes[0].room != room {
+		t.Fatalf("asks for %+v, want room for %d", wishes, room)
+	}
+	l.recalled(wishes[0], false, now)
+	if wishes = l.hungry(); len(wishes) != 1 || !wishes[0].after.IsZero() {
+		t.Fatalf("asks for %+v, want to begin anew after the last", wishes)
+	}
+	l.recalled(wishes[0], false, time.Time{})
+	if behind, caughtUp := l.changes(); len(l.hungry()) != 0 || len(behind) != 0 || len(caughtUp) != 1 {
+		t.Fatalf("tells of %v and %v, and is hungry for %v, when nothing is put off", behind, caughtUp, l.hungry())
+	}
+	l.setBehind([]uuid.UUID{endpoint})
+	if len(l.hungry()) != 1 {
+		t.Fatal("does not ask for what another worker put off")
 	}
 }

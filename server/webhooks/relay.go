@@ -80,7 +80,7 @@ func (w *Worker) claim(ctx context.Context, batch int) ([]webhooksdb.ClaimDueRow
 	statement, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	return w.queries.ClaimDue(statement, webhooksdb.ClaimDueParams{
-		HoldSeconds: (w.term() + relaySlack).Seconds(), Batch: int32(batch),
+		HoldSeconds: w.holdTime().Seconds(), Batch: int32(batch),
 	})
 }
 

@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// streamName and groupName follow the Redis prefix.
+	// streamName, behindName and groupName follow the Redis prefix.
 	streamName = "webhooks:deliveries"
+	behindName = "webhooks:behind"
 	groupName  = "workers"
 	// maxStream bounds the stream, roughly: more is not lost but comes back by the sweep.
 	maxStream = 100_000
@@ -24,7 +25,7 @@ const (
 	claimIdle = 30 * time.Second
 )
 
-// A hint is a stream message: which delivery is due, and for whom.
+// A hint is a stream message: which delivery is due, and for whom. One that was recalled has no message.
 type hint struct {
 	message            string
 	delivery, endpoint uuid.UUID
@@ -34,11 +35,12 @@ type hint struct {
 type stream struct {
 	redis    redis.UniversalClient
 	name     string
+	behind   string
 	consumer string
 }
 
 func newStream(client redis.UniversalClient, prefix string) *stream {
-	return &stream{redis: client, name: prefix + streamName, consumer: uuid.NewString()}
+	return &stream{redis: client, name: prefix + streamName, behind: prefix + behindName, consumer: uuid.NewString()}
 }
 
 func (s *stream) add(ctx context.Context, hints []hint) error {
@@ -60,22 +62,22 @@ func (s *stream) add(ctx context.Context, hints []hint) error {
 // depth is how many hints no worker has taken. What workers hold is not counted: hints that wait in a lane for a
 // receiver that hangs, or that a killed worker left behind, must not keep the relays from what is for others.
 func (s *stream) depth(ctx context.Context) (int, error) {
-	all, err := s.redis.XLen(ctx, s.name).Result()
-	if err != nil {
-		return 0, fmt.Errorf("measure stream: %w", err)
-	}
-	if all == 0 {
-		return 0, nil
-	}
-	held, err := s.redis.XPending(ctx, s.name, groupName).Result()
-	if isNoGroup(err) {
-		return int(all), nil
-	}
-	if err != nil {
+	var all *redis.IntCmd
+	var held *redis.XPendingCmd
+	_, err := s.redis.Pipelined(ctx, func(p redis.Pipeliner) error { // one round trip: an event waits for it
+		all, held = p.XLen(ctx, s.name), p.XPending(ctx, s.name, groupName)
+		return nil
+	})
+	switch {
+	case all.Err() != nil:
+		return 0, fmt.Errorf("measure stream: %w", all.Err())
+	case isNoGroup(held.Err()):
+		return int(all.Val()), nil
+	case err != nil:
 		return 0, fmt.Errorf("measure what workers hold: %w", err)
 	}
 	// A held hint may have been trimmed away already.
-	return int(max(all-held.Count, 0)), nil
+	return int(max(all.Val()-held.Val().Count, 0)), nil
 }
 
 // read waits up to wait for at most count hints. A group that vanished (a flush, a fail-over) is made again.
@@ -127,12 +129,14 @@ func (s *stream) claim(ctx context.Context, count int) ([]hint, error) {
 
 // done removes hints: acknowledged, they would still lie in the stream.
 func (s *stream) done(ctx context.Context, hints []hint) error {
-	if len(hints) == 0 {
-		return nil
+	ids := make([]string, 0, len(hints))
+	for _, h := range hints {
+		if h.message != "" {
+			ids = append(ids, h.message)
+		}
 	}
-	ids := make([]string, len(hints))
-	for i, h := range hints {
-		ids[i] = h.message
+	if len(ids) == 0 {
+		return nil
 	}
 	_, err := s.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		p.XAck(ctx, s.name, groupName, ids...)
@@ -143,6 +147,44 @@ func (s *stream) done(ctx context.Context, hints []hint) error {
 		return fmt.Errorf("acknowledge: %w", err)
 	}
 	return nil
+}
+
+// behindMemory is how long it is remembered whose deliveries were put off: longer than any is.
+const behindMemory = 2 * maxPark
+
+// shareBehind tells of endpoints whose deliveries were put off, and of those of which none are any more, and returns all
+// of the former that any worker told of. Lost, it costs time and nothing else: what was put off comes back by itself.
+func (s *stream) shareBehind(ctx context.Context, behind, caughtUp []uuid.UUID) ([]uuid.UUID, error) {
+	var members *redis.StringSliceCmd
+	_, err := s.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		if len(caughtUp) > 0 {
+			p.SRem(ctx, s.behind, membersOf(caughtUp)...)
+		}
+		if len(behind) > 0 {
+			p.SAdd(ctx, s.behind, membersOf(behind)...)
+			p.Expire(ctx, s.behind, behindMemory)
+		}
+		members = p.SMembers(ctx, s.behind)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("share what was put off: %w", err)
+	}
+	var all []uuid.UUID
+	for _, member := range members.Val() {
+		if id := idOf(member); id != uuid.Nil {
+			all = append(all, id)
+		}
+	}
+	return all, nil
+}
+
+func membersOf(ids []uuid.UUID) []any {
+	members := make([]any, len(ids))
+	for i, id := range ids {
+		members[i] = id[:]
+	}
+	return members
 }
 
 // leave forgets this worker unless it still holds hints: forgotten with it they would lie in the stream as if nobody had

@@ -121,6 +121,7 @@ func NewWorker(cfg WorkerConfig, pool *pgxpool.Pool, client redis.UniversalClien
 		results: make(chan result, cfg.Concurrency), noted: make(notes),
 		abandoned: make(chan uuid.UUID, maxAbandoned), outages: newOutages(cfg.Logger, cfg.Now),
 	}
+	w.lanes.leastPark = max(minPark, w.holdTime()+relaySlack) // beyond what is in a worker's hands
 	w.metrics = newWorkerMetrics(cfg.Registerer)
 	w.keeper = newKeeper(pool, cfg.Retention, cfg.Registerer, cfg.Logger)
 	return w, nil
@@ -134,6 +135,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	intake.Go(func() { w.consume(ctx) })
 	intake.Go(func() { w.dispatch(ctx) })
 	intake.Go(func() { w.reclaim(ctx) })
+	intake.Go(func() { w.recall(ctx) })
 	intake.Go(func() { w.watch(ctx) })
 	intake.Go(func() { w.cancelBacklogs(ctx) })
 	intake.Go(func() { w.retain(ctx) })

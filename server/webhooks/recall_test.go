@@ -1,0 +1,63 @@
+package webhooks
+
+import (
+	"net/http"
+	"testing"
+
+	"examprep.dev/server/postgres/postgrestest"
+)
+
+// Left alone, what was put off would come back later than these tests wait.
+
+func TestWhatWasPutOffIsRecalledWhenItsReceiverAnswers(t *testing.T) {
+	b := newBench(t)
+	release := make(chan struct{})
+	r := newReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
+	_, endpoint := b.endpoint(t, r.URL)
+	const events = 3 * maxUntriedLane
+	b.fill(t, endpoint.ID, events)
+	w := b.worker(t, r)
+	w.patient()
+	run(t, w.Run)
+	b.until(t, events-maxUntriedLane-firstWindow, putOff)
+	close(release)
+	b.until(t, events, inState, "delivered")
+	if n := len(r.arrived); n != events {
+		t.Errorf("%d requests for %d events", n, events)
+	}
+}
+
+func TestWhatOneWorkerPutOffIsRecalledByAnother(t *testing.T) {
+	b := newBench(t)
+	release := make(chan struct{})
+	r := newReceiver(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
+		if n <= firstWindow {
+			<-release
+		}
+	})
+	_, endpoint := b.endpoint(t, r.URL)
+	const events = 2 * maxUntriedLane
+	b.fill(t, endpoint.ID, events)
+	first, second := b.worker(t, r), b.worker(t, r)
+	first.patient()
+	second.patient()
+	run(t, first.Run)
+	b.until(t, events-maxUntriedLane-firstWindow, putOff)
+	postgrestest.Eventually(t, "the first worker has told of it", func() bool {
+		behind, err := first.stream.shareBehind(t.Context(), nil, nil)
+		return err == nil && len(behind) == 1
+	})
+	run(t, second.Run)
+	b.until(t, events-maxUntriedLane-firstWindow, inState, "delivered") // the first still has the others
+	close(release)
+	b.until(t, events, inState, "delivered")
+}
+
+// patient lets receivers think for longer than these tests wait.
+func (w *Worker) patient() {
+	w.cfg.Timeout, w.sender.client.Timeout = 2*patience, 2*patience
+	w.lanes.leastPark = 2 * w.holdTime()
+}
+
+// putOff counts what is in no worker's hands.
+const putOff = "SELECT count(*) FROM webhook_deliveries WHERE state = 'pending' AND relay_at > now() + interval '100 seconds'"

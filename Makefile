@@ -14,6 +14,8 @@ PKG ?= ./...
 TESTFLAGS ?= -race
 # How many random histories of attempts make soak plays.
 HISTORIES ?= 100000
+# How many webhook events make soak records while everything that can fail does.
+EVENTS ?= 100000
 # How long each fuzz target runs.
 FUZZTIME ?= 20s
 E2EFLAGS ?=
@@ -68,11 +70,13 @@ fuzz: ## Run each fuzz target for FUZZTIME
 	@.dev/bin/dev test hack/dev/fuzz.sh $(FUZZTIME) $(PKG)
 
 .PHONY: soak
-soak: ## Play HISTORIES random histories of attempts against their model, and count the transitions met
+soak: ## Play HISTORIES histories of attempts against their model; deliver EVENTS webhook events whatever fails
 	@mkdir -p .dev/bin
 	@$(GOBUILD) -buildvcs=false -o .dev/bin/dev ./hack/dev
 	@.dev/bin/dev test go test -count 1 -timeout 4h -v -run '^TestRandomHistoriesAgreeWithTheModel$$' ./server/attempts \
 		-rapid.checks=$$(( ($(HISTORIES) + 3) / 4 )) # in each of the test's four workers
+	@WEBHOOKS_TEST_EVENTS=$(EVENTS) .dev/bin/dev test go test -count 1 -timeout 4h -v \
+		-run '^TestEveryEventArrivesWhateverFails$$' ./server/webhooks # WEBHOOKS_TEST_SEED=… plays a schedule again
 
 .PHONY: e2e
 e2e: build ## Prove the whole way on a running make dev (E2EFLAGS, such as -duration 10s)

@@ -3,13 +3,16 @@ package webhooks
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -140,19 +143,29 @@ func workUntilKilled() {
 			os.Exit(1)
 		}
 	}
-	ctx := context.Background()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	pool, err := postgres.Open(ctx, os.Getenv(workerDatabase))
 	fail(err)
-	connection, err := redisurl.Open(os.Getenv(redistest.ServerVariable), nil)
+	connection, err := redisurl.Open(os.Getenv(redistest.ServerVariable), func(o *redis.UniversalOptions) { o.MaxRetries = -1 })
 	fail(err)
 	ring, err := ParseKeyring(testKeys)
 	fail(err)
-	w, err := NewWorker(WorkerConfig{
+	cfg := WorkerConfig{
 		Prefix: os.Getenv(workerPrefix), AllowedRanges: loopback, CAPEM: []byte(os.Getenv(workerCA)),
 		Timeout: 3 * time.Second, LeaseMargin: time.Second,
-	}, pool, connection, ring)
+	}
+	if text := os.Getenv(workerPace); text != "" {
+		var p pace
+		fail(json.Unmarshal([]byte(text), &p))
+		p.set(&cfg)
+		cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
+		go liveOnStdin()
+	}
+	w, err := NewWorker(cfg, pool, connection, ring)
 	fail(err)
 	fail(w.Run(ctx))
+	stop()
+	os.Exit(0)
 }
 
 func TestAWorkerProcessThatIsKilledMidDeliveryIsReplaced(t *testing.T) {

@@ -29,7 +29,7 @@ func makeCertificate(dir string, now time.Time) (certificate, error) {
 		return made, fmt.Errorf("make a certificate: %w", err)
 	}
 	var addresses []net.IP
-	for i := range endpoints {
+	for i := range hosts {
 		addresses = append(addresses, net.ParseIP(endpointHost(i)))
 	}
 	template := &x509.Certificate{

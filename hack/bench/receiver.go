@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,57 +19,59 @@ import (
 
 // The paths of the receiver; POSTs to any other are deliveries.
 const (
-	pathCount    = "/count"    // how many deliveries came, and over how many connections
+	pathCount    = "/count"    // how many deliveries came
 	pathReceipts = "/receipts" // when each event came, since recording began
 	pathRecord   = "/record"   // begins recording anew
-	pathHang     = "/hang"     // deliveries to pathHanging get no answer
-	pathRelease  = "/release"  // ... until now
-	pathHanging  = "/endpoint/0"
+	pathEnough   = "/enough"   // ends recording
+	pathRelease  = "/release"  // lets go of whoever hangs
 )
 
-// receiver takes deliveries, and counts them.
+// Behaviours of an endpoint, by the first part of its path. Nobody listens where behaviourClosed is sent to.
+const (
+	behaviourGood    = "good"
+	behaviourSlow    = "slow"  // answers after slowAnswer
+	behaviourHanging = "hang"  // never answers
+	behaviourBroken  = "error" // answers 500
+	behaviourClosed  = "closed"
+	behaviourDrip    = "drip"  // answers 200 and a byte a second
+	behaviourFlood   = "flood" // answers 200 and 1 GB
+)
+
+const (
+	// slowAnswer is how long a slow endpoint thinks.
+	slowAnswer = 200 * time.Millisecond
+	// floodSize is what behaviourFlood sends.
+	floodSize = 1 << 30
+	// hosts is how many loopback addresses the receiver listens at; at the next one nobody does.
+	hosts = 24
+)
+
+// receiver takes deliveries, and counts those that it answers well.
 type receiver struct {
 	count     atomic.Int64
-	opened    atomic.Int64 // connections
 	recording atomic.Bool
 
 	mu sync.Mutex
 	// receipts holds when an event came first, in ns since the epoch, by event id.
 	receipts map[string]int64
-	// hanging is closed when those that hang are released; nil when nothing hangs.
-	hanging chan struct{}
+	// release is closed when those that hang are let go.
+	release chan struct{}
 }
 
-// serveReceiver is the receiver of webhooks; it listens on the port of an address, at the host of every endpoint. Its arguments are an address and the files of certificate and key.
+// serveReceiver is the receiver of webhooks; it listens on the port of an address, at the host of every endpoint. Its
+// arguments are an address and the files of certificate and key.
 func serveReceiver(ctx context.Context, args []string) error {
 	if len(args) != 3 {
 		return fmt.Errorf("%s wants an address, a certificate and its key", roleReceiver)
 	}
-	r := &receiver{}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", func(http.ResponseWriter, *http.Request) {})
-	mux.HandleFunc("GET "+pathCount, func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, r.count.Load(), " ", r.opened.Load())
-	})
-	mux.HandleFunc("GET "+pathReceipts, r.sendReceipts)
-	mux.HandleFunc("PUT "+pathRecord, func(http.ResponseWriter, *http.Request) { r.record() })
-	mux.HandleFunc("PUT "+pathHang, func(http.ResponseWriter, *http.Request) { r.setHanging(make(chan struct{})) })
-	mux.HandleFunc("PUT "+pathRelease, func(http.ResponseWriter, *http.Request) { r.setHanging(nil) })
-	mux.HandleFunc("POST /", r.take)
-	server := &http.Server{
-		Handler: mux, ReadHeaderTimeout: answerTime,
-		ConnState: func(_ net.Conn, state http.ConnState) {
-			if state == http.StateNew {
-				r.opened.Add(1)
-			}
-		},
-	}
+	r := &receiver{release: make(chan struct{})}
+	server := &http.Server{Handler: r.routes(), ReadHeaderTimeout: answerTime}
 	_, port, err := net.SplitHostPort(args[0])
 	if err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	for i := range endpoints {
+	for i := range hosts {
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(endpointHost(i), port))
 		if err != nil {
 			return errors.Join(err, server.Close())
@@ -84,24 +88,84 @@ func serveReceiver(ctx context.Context, args []string) error {
 	return group.Wait()
 }
 
+func (r *receiver) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("GET "+pathCount, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, r.count.Load()) })
+	mux.HandleFunc("GET "+pathReceipts, r.sendReceipts)
+	mux.HandleFunc("PUT "+pathRecord, func(http.ResponseWriter, *http.Request) { r.record() })
+	mux.HandleFunc("PUT "+pathEnough, func(http.ResponseWriter, *http.Request) { r.recording.Store(false) })
+	mux.HandleFunc("PUT "+pathRelease, func(http.ResponseWriter, *http.Request) { r.letGo() })
+	mux.HandleFunc("POST /", r.take)
+	return mux
+}
+
 // endpointHost is the loopback address of an endpoint, counted from 0: each has a host of its own, since clients keep
 // connections by host.
 func endpointHost(i int) string { return fmt.Sprintf("127.0.0.%d", i+1) }
 
-func (r *receiver) take(_ http.ResponseWriter, request *http.Request) {
+func (r *receiver) take(w http.ResponseWriter, request *http.Request) {
 	_, _ = io.Copy(io.Discard, request.Body) // what is cut short comes again
-	if request.URL.Path == pathHanging {
-		if hanging := r.whatHangs(); hanging != nil {
-			select {
-			case <-hanging:
-			case <-request.Context().Done():
-				return
-			}
+	behaviour, _, _ := strings.Cut(strings.TrimPrefix(request.URL.Path, "/"), "/")
+	switch behaviour {
+	case behaviourHanging:
+		r.hang(request, 0)
+	case behaviourBroken:
+		w.WriteHeader(http.StatusInternalServerError)
+	case behaviourDrip:
+		drip(w, request)
+	case behaviourFlood:
+		flood(w)
+	case behaviourSlow:
+		r.hang(request, slowAnswer)
+		fallthrough
+	default:
+		r.count.Add(1)
+		if r.recording.Load() {
+			r.note(request.Header.Get("webhook-id"), time.Now())
 		}
 	}
-	r.count.Add(1)
-	if r.recording.Load() {
-		r.note(request.Header.Get("webhook-id"), time.Now())
+}
+
+// hang waits for so long (0: for ever), until who asks has gone, or until all are let go.
+func (r *receiver) hang(request *http.Request, most time.Duration) {
+	r.mu.Lock()
+	release := r.release
+	r.mu.Unlock()
+	var over <-chan time.Time
+	if most > 0 {
+		over = time.After(most)
+	}
+	select {
+	case <-over:
+	case <-release:
+	case <-request.Context().Done():
+	}
+}
+
+// drip answers a byte a second for longer than anyone waits.
+func drip(w http.ResponseWriter, request *http.Request) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	control := http.NewResponseController(w)
+	for range int(answerTime/time.Second) * 4 {
+		if _, err := w.Write([]byte{'.'}); err != nil || control.Flush() != nil {
+			return
+		}
+		select {
+		case <-request.Context().Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func flood(w http.ResponseWriter) {
+	chunk := make([]byte, 1<<20)
+	for range floodSize / len(chunk) {
+		if _, err := w.Write(chunk); err != nil {
+			return // who asks has seen enough
+		}
 	}
 }
 
@@ -128,19 +192,11 @@ func (r *receiver) sendReceipts(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-func (r *receiver) whatHangs() <-chan struct{} {
+func (r *receiver) letGo() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.hanging
-}
-
-func (r *receiver) setHanging(hanging chan struct{}) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.hanging != nil {
-		close(r.hanging)
-	}
-	r.hanging = hanging
+	close(r.release)
+	r.release = make(chan struct{})
 }
 
 // remote is the receiver as this process sees it.
@@ -151,8 +207,12 @@ type remote struct {
 }
 
 // endpoint is the URL of an endpoint, counted from 0.
-func (r *remote) endpoint(i int) string {
-	return fmt.Sprintf("https://%s/endpoint/%d", net.JoinHostPort(endpointHost(i), r.port), i)
+func (r *remote) endpoint(behaviour string, i int) string {
+	host := endpointHost(i)
+	if behaviour == behaviourClosed {
+		host = endpointHost(hosts)
+	}
+	return fmt.Sprintf("https://%s/%s/%d", net.JoinHostPort(host, r.port), behaviour, i)
 }
 
 // startReceiver runs a receiver until the stack is closed.
@@ -172,19 +232,17 @@ func (r *remote) tell(ctx context.Context, path string) error {
 	return err
 }
 
-// counts is what came so far.
-type counts struct{ deliveries, connections int }
-
-func (r *remote) count(ctx context.Context) (counts, error) {
+// count is how many deliveries came so far.
+func (r *remote) count(ctx context.Context) (int, error) {
 	text, err := fetch(ctx, r.client, http.MethodGet, r.url+pathCount)
 	if err != nil {
-		return counts{}, err
+		return 0, err
 	}
-	var c counts
-	if _, err := fmt.Sscan(string(text), &c.deliveries, &c.connections); err != nil {
-		return c, fmt.Errorf("the receiver's counts %q: %w", text, err)
+	count, err := strconv.Atoi(string(text))
+	if err != nil {
+		return 0, fmt.Errorf("the receiver's count: %w", err)
 	}
-	return c, nil
+	return count, nil
 }
 
 func (r *remote) receipts(ctx context.Context) (map[string]int64, error) {

@@ -186,6 +186,11 @@ func loopback() netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{1
 // start runs one of the program's servers, as a process of that name, until the stack is closed, and returns when it is
 // ready.
 func (s *stack) start(ctx context.Context, name, command string, more ...string) error {
+	return s.startUnder(ctx, s.supervisor, name, command, more...)
+}
+
+// startUnder is start, until that supervisor is stopped.
+func (s *stack) startUnder(ctx context.Context, supervisor *process.Supervisor, name, command string, more ...string) error {
 	health, err := s.ports.Address(ctx, name+"-health")
 	if err != nil {
 		return err
@@ -197,7 +202,7 @@ func (s *stack) start(ctx context.Context, name, command string, more ...string)
 	s.metrics[name] = metrics
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	return s.supervisor.Start(ctx, process.Spec{
+	return supervisor.Start(ctx, process.Spec{
 		Name: name, Path: s.binary, Args: []string{command}, Dir: string(s.dir),
 		Env:   append(append(s.settings(), "EXAMPREP_HEALTH_LISTEN="+health, "EXAMPREP_METRICS_LISTEN="+metrics), more...),
 		Ready: func(ctx context.Context) error { return answers(ctx, http.DefaultClient, "http://"+health+"/readyz") },

@@ -4,144 +4,184 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 
+	"examprep.dev/hack/dev/process"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/webhooks"
 )
 
 const (
-	// backlogEndpoints share a backlog: with a worker's window of 64 each they fill its 256 places.
+	// backlogEndpoints share each backlog.
 	backlogEndpoints = 4
-	// backlogRate is how many deliveries a worker could make at most, per second; so much backlog is prepared.
-	backlogRate = 8000
+	// webhookTurns is how often things that are weighed against each other take turns. It is odd, for the median.
+	webhookTurns = 5
+	// backlogRate is what a backlog is sized by: so many deliveries for each second of its turn.
+	backlogRate = 2500
 	// countEvery is how often the receiver's count is looked at.
 	countEvery = 20 * time.Millisecond
+	// drainTime is how long a backlog may take on the slowest machine.
+	drainTime = 2 * time.Minute
 )
 
-// measureWebhooks compares what one worker delivers with a loop that only posts, then measures how long events take.
+// measureWebhooks measures workers: their rate, how long events take, what bad receivers do to the others, what waiting
+// deliveries cost, and how workers add up.
 func measureWebhooks(ctx context.Context, s *stack, duration time.Duration, r *report) error {
 	receiver, err := s.startReceiver(ctx)
 	if err != nil {
 		return err
 	}
-	w, err := s.newOutbox(receiver)
+	o, err := s.newOutbox(receiver, s.pool, s.databaseURL, processWorker)
 	if err != nil {
 		return err
 	}
-	posts, err := w.newPosts()
-	if err != nil {
+	if err := o.startWorker(ctx); err != nil {
 		return err
 	}
-	bare, err := posts.measure(ctx, duration/2)
-	if err != nil {
-		return err
+	defer o.stopWorker()
+	for _, measure := range []func(context.Context, time.Duration, *report) error{
+		o.measureRate, o.measureIsolation, o.measureWaiting, o.measureScaling,
+	} {
+		if err := measure(ctx, duration, r); err != nil {
+			return err
+		}
 	}
-	delivered, err := w.deliverBacklog(ctx, duration, r)
-	if err != nil {
-		return err
-	}
-	after, err := posts.measure(ctx, duration/2) // around the worker's turn: the machine drifts
-	if err != nil {
-		return err
-	}
-	bare.add(after)
-	r.row("deliveries of a backlog, one worker", &delivered)
-	r.row(fmt.Sprintf("  the same signed POSTs, %d at once, nothing else", backlogEndpoints*windowSize), &bare)
-	r.judge(verdict{what: "webhooks: rate / that of bare POSTs", unit: "×", target: 0.4, least: true, measured: delivered.rate() / bare.rate()})
-	return w.measureLatency(ctx, duration, r)
+	return nil
 }
 
-// outbox writes events as the product does, for endpoints of the receiver.
+// outbox writes events as the product does, for endpoints of the receiver, and has a worker.
 type outbox struct {
-	stack     *stack
-	receiver  *remote
-	accounts  *keys.Store
-	endpoints *webhooks.Endpoints
+	stack       *stack
+	receiver    *remote
+	pool        *pgxpool.Pool
+	databaseURL string
+	accounts    *keys.Store
+	endpoints   *webhooks.Endpoints
+	// worker is the name of its process; supervisor runs it.
+	worker     string
+	supervisor *process.Supervisor
 }
 
-func (s *stack) newOutbox(receiver *remote) (*outbox, error) {
+func (s *stack) newOutbox(receiver *remote, pool *pgxpool.Pool, databaseURL, worker string) (*outbox, error) {
 	keyring, err := webhooks.ParseKeyring(s.encryptionKeys)
 	if err != nil {
 		return nil, err
 	}
 	return &outbox{
-		stack: s, receiver: receiver, accounts: keys.NewStore(s.pool, silent{}),
-		endpoints: webhooks.NewEndpoints(s.pool, keyring, []netip.Prefix{loopback()}),
+		stack: s, receiver: receiver, pool: pool, databaseURL: databaseURL, accounts: keys.NewStore(pool, silent{}),
+		endpoints: webhooks.NewEndpoints(pool, keyring, []netip.Prefix{loopback()}), worker: worker,
 	}, nil
 }
 
-// subscribe registers one of the receiver's endpoints for an account.
-func (o *outbox) subscribe(ctx context.Context, account string, number int) (owner, endpoint uuid.UUID, err error) {
+// startWorker runs a worker on the outbox's database, under a supervisor of its own so that it can be stopped alone.
+func (o *outbox) startWorker(ctx context.Context) error {
+	supervisor, err := process.New(o.stack.dir.Path("log"), o.stack.dir.Path("pids"), o.stack.say)
+	if err != nil {
+		return err
+	}
+	o.supervisor = supervisor
+	return o.stack.startUnder(ctx, supervisor, o.worker, "worker", "DATABASE_URL="+o.databaseURL,
+		"EXAMPREP_REDIS_PREFIX="+o.databaseName()+":")
+}
+
+// databaseName is what tells the outbox's names in Redis from those of another.
+func (o *outbox) databaseName() string { return o.pool.Config().ConnConfig.Database }
+
+// stopWorker lets the worker finish what it has in hand.
+func (o *outbox) stopWorker() {
+	if o.supervisor != nil {
+		o.supervisor.Stop()
+	}
+}
+
+// subscribe registers a receiver's URL for an account.
+func (o *outbox) subscribe(ctx context.Context, account, url string) (owner, endpoint uuid.UUID, err error) {
 	if owner, err = o.accounts.EnsureAccount(ctx, account); err != nil {
 		return owner, endpoint, err
 	}
 	registered, _, err := o.endpoints.Register(ctx, webhooks.Registration{
-		AccountID: owner, URL: o.receiver.endpoint(number), Events: []webhooks.Kind{webhooks.KindScored},
+		AccountID: owner, URL: url, Events: []webhooks.Kind{webhooks.KindScored},
 	})
 	return owner, registered.ID, err
 }
 
-// deliverBacklog writes a backlog, starts a worker, and measures it in its stride. What is left then is cancelled.
-func (o *outbox) deliverBacklog(ctx context.Context, duration time.Duration, r *report) (sample, error) {
-	var owner uuid.UUID
-	var endpoints []uuid.UUID
-	for i := range backlogEndpoints {
-		account, endpoint, err := o.subscribe(ctx, "bench-backlog", i)
-		if err != nil {
-			return sample{}, err
-		}
-		owner, endpoints = account, append(endpoints, endpoint)
-	}
-	total := int(duration.Seconds()+2) * backlogRate
-	if err := o.fill(ctx, owner, total/backlogEndpoints); err != nil {
-		return sample{}, err
-	}
-	o.stack.say("%d deliveries wait", total)
-	s, err := o.stride(ctx, total, duration, r)
-	if err != nil {
-		return s, err
-	}
-	for _, endpoint := range endpoints {
-		if err := o.endpoints.Delete(ctx, owner, endpoint); err != nil {
-			return s, err
+// subscribeBacklog registers endpoints that share an account's events.
+func (o *outbox) subscribeBacklog(ctx context.Context, account, behaviour string, count int) (owner uuid.UUID, err error) {
+	for i := range count {
+		if owner, _, err = o.subscribe(ctx, account, o.receiver.endpoint(behaviour, i)); err != nil {
+			return owner, err
 		}
 	}
-	return s, nil
+	return owner, nil
 }
 
-// stride starts a worker on a backlog and measures it for a while, or until little is left.
-func (o *outbox) stride(ctx context.Context, backlog int, duration time.Duration, r *report) (sample, error) {
+// turn is one backlog that is worked off.
+type turn struct {
+	// owner has so many endpoints; events is how many each of them gets.
+	owner             uuid.UUID
+	endpoints, events int
+	// workers are the processes that work it off.
+	workers []string
+}
+
+// work writes a backlog, all of it visible at once, and measures how it is worked off, but for its beginning and its
+// end: windows open, and the last ones wait for nobody.
+func (o *outbox) work(ctx context.Context, t turn) (sample, error) {
 	before, err := o.receiver.count(ctx)
 	if err != nil {
 		return sample{}, err
 	}
-	if err := o.stack.start(ctx, processWorker, "worker"); err != nil {
+	total := t.endpoints * t.events
+	if err := o.fill(ctx, t.owner, t.events); err != nil {
 		return sample{}, err
 	}
-	// Its windows begin small.
-	first, err := o.await(ctx, before.deliveries+backlog/20, startTime)
+	first, err := o.await(ctx, before+total/5)
 	if err != nil {
 		return sample{}, err
 	}
-	w, err := o.stack.watchWithClient(processWorker, processPostgres, processRedis, roleReceiver)
+	w, err := o.stack.watchWithClient(append([]string{processPostgres, processRedis, roleReceiver}, t.workers...)...)
 	if err != nil {
 		return sample{}, err
 	}
-	last, err := o.await(ctx, before.deliveries+backlog*19/20, duration)
+	last, err := o.await(ctx, before+total*19/20)
 	if err != nil {
 		return sample{}, err
 	}
 	s, err := w.stop()
-	s.operations = last.deliveries - first.deliveries
-	r.notef("The worker opened %d connections for %d deliveries.", last.connections-first.connections, s.operations)
+	s.operations = last - first
+	s.cpu = merged(s.cpu, t.workers)
+	if err == nil {
+		_, err = o.await(ctx, before+total)
+	}
 	return s, err
 }
 
-// fill writes so many events of an account, as the product's statements do: through the outbox's function.
+// merged puts all workers' time down to one, before the others.
+func merged(all []spent, workers []string) []spent {
+	own := spent{process: processWorker}
+	var others []spent
+	for _, one := range all {
+		if slices.Contains(workers, one.process) {
+			own.cpu += one.cpu
+			continue
+		}
+		others = append(others, one)
+	}
+	return append([]spent{own}, others...)
+}
+
+// fill writes so many events of an account in one transaction, as the product's statements do: through the outbox's
+// function.
 func (o *outbox) fill(ctx context.Context, owner uuid.UUID, count int) error {
+	tx, err := o.pool.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // nothing, once it is committed
 	const batch = 2000
 	for count > 0 {
 		var ids []uuid.UUID
@@ -155,27 +195,28 @@ func (o *outbox) fill(ctx context.Context, owner uuid.UUID, count int) error {
 		}
 		const statement = `SELECT sum(webhook_record_event(e.id, $3, $4, e.body))
 			FROM ROWS FROM (unnest($1::uuid[]), unnest($2::bytea[])) AS e (id, body)`
-		if _, err := o.stack.pool.Exec(ctx, statement, ids, bodies, webhooks.KindScored, owner); err != nil {
+		if _, err := tx.Exec(ctx, statement, ids, bodies, webhooks.KindScored, owner); err != nil {
 			return fmt.Errorf("write events: %w", err)
 		}
 		count -= len(ids)
 	}
-	return nil
+	return tx.Commit(ctx) // the sweep finds them
 }
 
-// await waits until the receiver has counted so many deliveries, or a time has passed, and returns the counts.
-func (o *outbox) await(ctx context.Context, deliveries int, limit time.Duration) (counts, error) {
+// await waits until the receiver has counted so many deliveries, and returns the counts.
+func (o *outbox) await(ctx context.Context, deliveries int) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, drainTime)
+	defer cancel()
 	ticker := time.NewTicker(countEvery)
 	defer ticker.Stop()
-	until := time.Now().Add(limit)
 	for {
 		now, err := o.receiver.count(ctx)
-		if err != nil || now.deliveries >= deliveries || time.Now().After(until) {
+		if err != nil || now >= deliveries {
 			return now, err
 		}
 		select {
 		case <-ctx.Done():
-			return now, context.Cause(ctx)
+			return now, fmt.Errorf("%d of %d deliveries came: %w", now, deliveries, context.Cause(ctx))
 		case <-ticker.C:
 		}
 	}

@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -183,9 +184,8 @@ func (w *Worker) try(ctx context.Context, row webhooksdb.LeaseRow, lane uuid.UUI
 	defer w.metrics.inFlight.Dec()
 	secrets, err := w.secrets.get(ctx, row.EndpointID, row.UpdatedAt)
 	if err != nil {
-		w.cfg.Logger.Error("signing secret cannot be read", "endpoint", row.EndpointID, "error", err)
 		w.lanes.abandon(lane)
-		w.unlease(ctx, row)
+		w.unlease(ctx, row, w.unreadable(row.EndpointID, err))
 		return
 	}
 	// The receiver's time begins here: reading secrets is on us.
@@ -201,12 +201,22 @@ func (w *Worker) try(ctx context.Context, row webhooksdb.LeaseRow, lane uuid.UUI
 	w.results <- result{row: row, began: began, took: ended.Sub(began), outcome: came}
 }
 
+// unreadable tells of a secret that cannot be read, and returns how long to leave its deliveries: PostgreSQL, whose
+// absence is told already, is expected back sooner than a key.
+func (w *Worker) unreadable(endpoint uuid.UUID, err error) time.Duration {
+	if _, away := errors.AsType[*unreachedError](err); away {
+		return retryPause
+	}
+	w.cfg.Logger.Error("signing secret cannot be read", "endpoint", endpoint, "error", err)
+	return unreadablePause
+}
+
 // unlease gives a try back that never began: that a secret cannot be read is our fault, and costs the receiver none of
 // its tries.
-func (w *Worker) unlease(ctx context.Context, row webhooksdb.LeaseRow) {
+func (w *Worker) unlease(ctx context.Context, row webhooksdb.LeaseRow, delay time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	w.trouble(ctx, "giving a delivery back", w.queries.Unlease(ctx, webhooksdb.UnleaseParams{
-		Ids: []uuid.UUID{row.ID}, Attempts: []int32{row.Attempt}, Lease: w.lease, DelaySeconds: unreadablePause.Seconds(),
+		Ids: []uuid.UUID{row.ID}, Attempts: []int32{row.Attempt}, Lease: w.lease, DelaySeconds: delay.Seconds(),
 	}))
 }

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"testing"
 	"time"
+
+	"examprep.dev/server/postgres/postgrestest"
 )
 
 func TestAnOutageIsToldOnceWhenItBeginsAndOnceWhenItIsOver(t *testing.T) {
@@ -39,5 +41,20 @@ level=WARN msg="a store did not answer; trying until it does" doing=reading erro
 `
 	if got := log.String(); got != want {
 		t.Errorf("logged\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestASecretThatPostgresCouldNotBeAskedForWaitsForNoKey(t *testing.T) {
+	b := newBench(t)
+	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
+	w := b.worker(t)
+	restore := postgrestest.CutOff(t, b.pool)
+	_, err := w.secrets.get(t.Context(), endpoint.ID, endpoint.CreatedAt)
+	if delay := w.unreadable(endpoint.ID, err); err == nil || delay != retryPause {
+		t.Errorf("waits %s after %v", delay, err)
+	}
+	restore()
+	if _, err := w.secrets.get(t.Context(), endpoint.ID, endpoint.CreatedAt); err != nil {
+		t.Error(err)
 	}
 }

@@ -88,7 +88,7 @@ func (s *stream) read(ctx context.Context, count int, wait time.Duration) ([]hin
 	switch {
 	case errors.Is(err, redis.Nil):
 		return nil, nil
-	case isNoGroup(err):
+	case isNoGroup(err), redis.HasErrorPrefix(err, "UNBLOCKED"): // the latter: it vanished while we waited
 		return nil, s.ensureGroup(ctx)
 	case err != nil:
 		return nil, fmt.Errorf("read stream: %w", err)

@@ -118,6 +118,8 @@ type secretCache struct {
 
 	mu   sync.Mutex
 	byID map[uuid.UUID]cachedSecrets
+	// told hears what came of each question to the store.
+	told func(context.Context, error)
 	// reads lets all tries to an endpoint wait for the same read.
 	reads singleflight.Group
 }
@@ -128,8 +130,16 @@ type cachedSecrets struct {
 	secrets []string
 }
 
-func newSecretCache(queries *webhooksdb.Queries, keyring *Keyring, now func() time.Time) *secretCache {
-	return &secretCache{queries: queries, keyring: keyring, now: now, byID: make(map[uuid.UUID]cachedSecrets)}
+// unreachedError says that the store did not answer: nothing is known of the secret.
+type unreachedError struct{ err error }
+
+func (e *unreachedError) Error() string { return "read signing secrets: " + e.err.Error() }
+func (e *unreachedError) Unwrap() error { return e.err }
+
+func newSecretCache(
+	queries *webhooksdb.Queries, keyring *Keyring, now func() time.Time, told func(context.Context, error),
+) *secretCache {
+	return &secretCache{queries: queries, keyring: keyring, now: now, told: told, byID: make(map[uuid.UUID]cachedSecrets)}
 }
 
 // get returns the secrets that sign for an endpoint now, the newest first. It takes at most storeTimeout.
@@ -162,8 +172,9 @@ func (c *secretCache) get(ctx context.Context, endpoint uuid.UUID, updatedAt tim
 // so that a rotation is the way out of a lost encryption key.
 func (c *secretCache) read(ctx context.Context, endpoint uuid.UUID) ([]string, error) {
 	rows, err := c.queries.SecretsOfEndpoint(ctx, endpoint)
+	c.told(ctx, err)
 	if err != nil {
-		return nil, fmt.Errorf("read signing secrets: %w", err)
+		return nil, &unreachedError{err}
 	}
 	if len(rows) == 0 {
 		return nil, &NotFoundError{ID: endpoint.String()}

@@ -117,11 +117,14 @@ func NewWorker(cfg WorkerConfig, pool *pgxpool.Pool, client redis.UniversalClien
 	w := &Worker{
 		cfg: cfg, pool: pool, queries: queries, keyring: keyring,
 		stream: newStream(client, cfg.Prefix), sender: sender, lanes: newLanes(cfg.Concurrency, cfg.Now),
-		secrets: newSecretCache(queries, keyring, cfg.Now), lease: uuid.New(),
+		lease:   uuid.New(),
 		results: make(chan result, cfg.Concurrency), noted: make(notes),
 		abandoned: make(chan uuid.UUID, maxAbandoned), outages: newOutages(cfg.Logger, cfg.Now),
 	}
 	w.lanes.leastPark = max(minPark, w.holdTime()+relaySlack) // beyond what is in a worker's hands
+	w.secrets = newSecretCache(queries, keyring, cfg.Now, func(ctx context.Context, err error) {
+		w.trouble(ctx, "reading signing secrets", err)
+	})
 	w.metrics = newWorkerMetrics(cfg.Registerer)
 	w.keeper = newKeeper(pool, cfg.Retention, cfg.Registerer, cfg.Logger)
 	return w, nil

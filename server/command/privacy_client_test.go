@@ -3,6 +3,7 @@ package command
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -218,11 +219,19 @@ func (c *client) blundersInHTTP() {
 func (c *client) meetsTrouble() {
 	c.t.Helper()
 	id := c.open()
+	until := func(status int, method, path, body string) {
+		c.t.Helper()
+		c.eventually(fmt.Sprintf("%s is answered %d", path, status), func() bool {
+			got, _ := c.send(method, path, body, nil)
+			return got == status
+		})
+	}
+	// A connection that broke is met by one request more, now or later.
 	ask := func(status int) {
 		c.t.Helper()
-		c.must(status, "POST", examPath+"/mock-exams/open", c.fields(map[string]any{"paper_id": privatePaper}))
-		c.must(status, "POST", examPath+"/mock-exams/submit", c.submission(id, "B"))
-		c.must(status, "GET", examPath+"/mock-exams/history?learner_id="+url.QueryEscape(c.learner), "")
+		until(status, "POST", examPath+"/mock-exams/open", c.fields(map[string]any{"paper_id": privatePaper}))
+		until(status, "POST", examPath+"/mock-exams/submit", c.submission(id, "B"))
+		until(status, "GET", examPath+"/mock-exams/history?learner_id="+url.QueryEscape(c.learner), "")
 	}
 	rename := func(from, to string) {
 		c.t.Helper()
@@ -238,10 +247,7 @@ func (c *client) meetsTrouble() {
 	c.databaseTap.cut(true)
 	ask(http.StatusServiceUnavailable)
 	c.databaseTap.cut(false)
-	c.eventually("Postgres is found again", func() bool {
-		status, _ := c.send("GET", examPath+"/mock-exams/history?learner_id="+url.QueryEscape(c.learner), "", nil)
-		return status == http.StatusOK
-	})
+	ask(http.StatusOK)
 	c.cacheTap.cut(true)
 	ask(http.StatusOK)
 	c.cacheTap.cut(false)

@@ -109,6 +109,8 @@ func ofWebhooks(err error) error {
 		refused := conflict("The webhook is declared by a resource of the cluster; change it there.")
 		refused.managedBy = managed.Owner
 		return refused
+	case errors.As(err, &full) && full.ByHand:
+		return conflict(fmt.Sprintf("%d tests and redeliveries of the webhook are pending, and no more are allowed; wait until some have ended.", full.Most))
 	case errors.As(err, &full):
 		return conflict(fmt.Sprintf("The account has %d webhooks, and no more are allowed; delete one first.", full.Most))
 	case errors.As(err, &disabled):

@@ -13,8 +13,12 @@ import (
 	"examprep.dev/server/postgres/webhooksdb"
 )
 
-// MaxDeliveryPage is the most deliveries that Deliveries returns at once.
-const MaxDeliveryPage = 100
+const (
+	// MaxDeliveryPage is the most deliveries that Deliveries returns at once.
+	MaxDeliveryPage = 100
+	// MaxByHand is how many tests and redeliveries to an endpoint may be pending.
+	MaxByHand = 1000
+)
 
 // Delivery is an event on its way to an endpoint, or at its end.
 type Delivery struct {
@@ -99,7 +103,7 @@ func deliveryOf(row webhooksdb.DeliveriesOfEndpointRow) Delivery {
 
 // Redeliver sends the event of a delivery once more, with tries of its own, and returns the new delivery's id. The body
 // and its id are the same: a receiver that has it already sees that. A *DisabledError says that nothing is sent to the
-// endpoint.
+// endpoint, a *LimitError that MaxByHand wait for it already.
 func (e *Endpoints) Redeliver(ctx context.Context, account, endpoint, delivery uuid.UUID) (uuid.UUID, error) {
 	again := audit.Entry{Action: audit.WebhookRedeliver, Detail: map[string]any{"redelivered": delivery}}
 	return e.send(ctx, account, endpoint, again, func(q *webhooksdb.Queries) (uuid.UUID, error) {
@@ -112,7 +116,7 @@ func (e *Endpoints) Redeliver(ctx context.Context, account, endpoint, delivery u
 }
 
 // Test sends an event of KindTest to an endpoint, whatever it subscribed to, and returns the delivery's id. A
-// *DisabledError says that nothing is sent to the endpoint.
+// *DisabledError says that nothing is sent to the endpoint, a *LimitError that MaxByHand wait for it already.
 func (e *Endpoints) Test(ctx context.Context, account, endpoint uuid.UUID, now time.Time) (uuid.UUID, error) {
 	event, err := NewEvent(KindTest, uuid.NullUUID{UUID: account, Valid: true}, now, TestSent{EndpointID: endpoint})
 	if err != nil {
@@ -148,6 +152,9 @@ func (e *Endpoints) send(
 		if row.Status != StatusEnabled {
 			return &DisabledError{Reason: row.DisabledReason}
 		}
+		if err := roomForOneByHand(ctx, q, endpoint); err != nil {
+			return err
+		}
 		entry.Account, entry.Target = account, endpoint.String()
 		entry.Detail["delivery_id"] = id
 		return audit.Record(ctx, tx, entry)
@@ -157,6 +164,19 @@ func (e *Endpoints) send(
 	}
 	e.wake(ctx)
 	return id, nil
+}
+
+// roomForOneByHand refuses the delivery that was just written when too many are pending beside it. Those who ask at the
+// same time do not see each other: they may pass the limit by as many as they are.
+func roomForOneByHand(ctx context.Context, q *webhooksdb.Queries, endpoint uuid.UUID) error {
+	pending, err := q.CountByHand(ctx, webhooksdb.CountByHandParams{EndpointID: endpoint, Most: MaxByHand + 1})
+	if err != nil {
+		return err
+	}
+	if pending > MaxByHand {
+		return &LimitError{Most: MaxByHand, ByHand: true}
+	}
+	return nil
 }
 
 // wake tells the relays; that it fails only means that their sweep comes first.

@@ -8,11 +8,25 @@
 //
 // How it fails. Postgres is the truth and Redis only a hint of where work is: a stream that was flushed, a group that
 // vanished, a worker that was killed, a notification that was lost each cost time, never an event, because the sweep
-// finds every due row that nobody holds. Delivery is at least once, within six tries, with one exception: a try counts
-// from its lease, so a delivery whose worker was killed during each of the six, before or after the request went out,
-// ends as failed with the error worker_lost (examprep_webhook_lost_tries_total); its owner may have it redelivered. While Redis or Postgres is away the worker waits
+// finds every due row that nobody holds. Delivery is at least once, within six tries whose outcome is known. A try counts
+// from its lease; one whose lease ran out was lost with its worker: it is logged as that (worker_lost,
+// examprep_webhook_lost_tries_total) and not held against the delivery, until 50 of them make it look as if it were what
+// ends the workers. An outcome that is told after all takes its place in the log and counts again. The log is of what was
+// done, so the fence, which keeps a worker whose lease has passed on from changing the delivery, does not keep its try
+// out. It is written by the statement that writes the outcome down. While Redis or Postgres is away the worker waits
 // and resumes by itself. A receiver that hangs, lies, redirects or floods costs only its own deliveries time: each
 // endpoint has a window of deliveries in flight that shrinks with failures.
+//
+// How long it is kept. Events, deliveries and tries are in partitions of whole weeks by id: ids are UUIDv7, so a range of
+// ids is a range of time. Any worker makes those of the next four weeks, and drops those that are wholly older than the
+// retention, so rows live up to a week longer: deliveries first, never a partition with one that is pending, then their
+// tries and events. A default partition takes what no other does, so that no insert ever fails; it is swept of what is
+// old. Dropping a partition takes a lock on its whole table for a moment, and gives way where it is not to be had:
+// examprep_webhook_retention_errors_total counts that, and a minute later it is tried again. What a worker does to
+// partitions goes by the database's clock. Beside a default partition PostgreSQL detaches none CONCURRENTLY.
+//
+// Statements that are given ids must say so in a way that leaves the planner no choice (queries/webhooks.sql): a table of
+// partitions has no statistics as a whole, and it would guess.
 //
 // Whose deliveries. An account sees and resends only deliveries of its own events, and of events that are everyone's,
 // whatever endpoint they went to. An endpoint of a resource that is moved to another account becomes a new endpoint: what

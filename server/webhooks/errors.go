@@ -19,10 +19,17 @@ type ManagedError struct{ Owner string }
 
 func (e *ManagedError) Error() string { return "the endpoint is declared by " + e.Owner }
 
-// LimitError says that an account has as many endpoints as it may register. Nothing was changed.
-type LimitError struct{ Most int }
+// LimitError says that there are as many as may be: of an account's endpoints, or (ByHand) of the deliveries to an
+// endpoint that somebody asked for and that are pending. Nothing was changed.
+type LimitError struct {
+	Most   int
+	ByHand bool
+}
 
 func (e *LimitError) Error() string {
+	if e.ByHand {
+		return fmt.Sprintf("%d tests and redeliveries to the endpoint are pending already, and no more are allowed", e.Most)
+	}
 	return fmt.Sprintf("the account has %d endpoints already, and no more are allowed", e.Most)
 }
 

@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"testing"
@@ -122,5 +123,32 @@ func TestATryIsLoggedWhoeverHasItsDeliveryNow(t *testing.T) {
 		AND answer = 'no' AND duration_ms = 20`, delivery)
 	if fenced := testutil.ToFloat64(w.metrics.fenced); fenced != 2 {
 		t.Errorf("%v outcomes were fenced off, want 2", fenced)
+	}
+}
+
+func TestDeliveriesAskedForByHandAreLimited(t *testing.T) {
+	b := newBench(t)
+	account := b.account(t)
+	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: "https://example.com/", Events: []Kind{KindScored}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := b.endpoints.Test(t.Context(), account, made.ID, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.exec(t, `INSERT INTO webhook_deliveries (id, event_id, endpoint_id, by_hand)
+		SELECT webhook_new_id(), event_id, endpoint_id, true FROM webhook_deliveries, generate_series(2, $1)`, MaxByHand)
+	var full *LimitError
+	if _, err := b.endpoints.Test(t.Context(), account, made.ID, time.Now()); !errors.As(err, &full) || !full.ByHand || full.Most != MaxByHand {
+		t.Errorf("a test beyond the limit: got %v, want a LimitError", err)
+	}
+	if _, err := b.endpoints.Redeliver(t.Context(), account, made.ID, first); !errors.As(err, &full) {
+		t.Errorf("a redelivery beyond the limit: got %v, want a LimitError", err)
+	}
+	b.until(t, MaxByHand, "SELECT count(*) FROM webhook_deliveries")
+	b.exec(t, "UPDATE webhook_deliveries SET state = 'delivered' WHERE id = $1", first)
+	if _, err := b.endpoints.Redeliver(t.Context(), account, made.ID, first); err != nil {
+		t.Errorf("when one has ended: %v", err)
 	}
 }

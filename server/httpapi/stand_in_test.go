@@ -239,6 +239,14 @@ func (s standInWebhooks) Deliveries(_ context.Context, _, _ uuid.UUID, _ uuid.Nu
 	return webhooks.DeliveryPage{}, nil
 }
 
+func (s standInWebhooks) Delivery(_ context.Context, _, _, delivery uuid.UUID) (webhooks.DeliveryDetail, error) {
+	return webhooks.DeliveryDetail{Delivery: webhooks.Delivery{ID: delivery}}, nil
+}
+
+func (s standInWebhooks) Recover(context.Context, uuid.UUID, uuid.UUID, time.Time) (webhooks.Recovery, error) {
+	return webhooks.Recovery{}, nil
+}
+
 func (s standInWebhooks) Redeliver(_ context.Context, _, _, delivery uuid.UUID) (uuid.UUID, error) {
 	return delivery, nil
 }

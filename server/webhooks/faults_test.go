@@ -246,14 +246,18 @@ func TestManyHangingReceiversDelayNobodyElse(t *testing.T) {
 	hanging := newReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
 	defer close(release)
 	healthy := newReceiver(t, nil)
-	for n := range 60 {
-		b.endpoint(t, fmt.Sprintf("%s/%d", hanging.URL, n))
-	}
 	b.endpoint(t, healthy.URL)
 	w := b.worker(t, hanging, healthy)
 	w.sender.client.Timeout, w.cfg.Timeout = 2*patience, 2*patience
 	w.lanes = newLanes(256, time.Now) // 60 receivers could hold them all 15 times over
 	run(t, w.Run)
+	// Many handshakes at once take a busy machine seconds, and a receiver that is met among them is taken to be so slow.
+	b.happen(t, 0)
+	healthy.next(t)
+	b.until(t, 1, inState, "delivered")
+	for n := range 60 {
+		b.endpoint(t, fmt.Sprintf("%s/%d", hanging.URL, n))
+	}
 	events := make([]Event, 0, 50)
 	for n := range cap(events) {
 		events = append(events, b.happen(t, n))
@@ -261,8 +265,9 @@ func TestManyHangingReceiversDelayNobodyElse(t *testing.T) {
 	if duplicates := healthy.collect(t, events); duplicates > 0 {
 		t.Errorf("%d duplicates", duplicates)
 	}
-	if n := len(hanging.arrived); n == 0 || n > 60*firstWindow {
-		t.Errorf("%d tries hang, want 1 to %d", n, 60*firstWindow)
+	postgrestest.Eventually(t, "a try hangs", func() bool { return len(hanging.arrived) > 0 })
+	if n := len(hanging.arrived); n > 60*firstWindow {
+		t.Errorf("%d tries hang, want at most %d", n, 60*firstWindow)
 	}
 }
 

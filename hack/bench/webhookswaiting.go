@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -36,7 +37,7 @@ type waiting struct {
 }
 
 // measureWaiting compares the cost of a delivery while many wait with its cost while few do. Two workers, each on a
-// database of its own in the same PostgreSQL, are given the same in turn.
+// database of its own in the same PostgreSQL, are given the same in turn, and halted while it is the other's.
 func (o *outbox) measureWaiting(ctx context.Context, duration time.Duration, r *report) error {
 	few, err := o.openWaiting(ctx, fewWaiting, duration)
 	if err != nil {
@@ -70,11 +71,11 @@ func compareWaiting(ctx context.Context, what string, few, many *waiting, r *rep
 	few.sum, many.sum = sample{}, sample{}
 	var costs, rates []float64
 	for n := range waitingTurns + 1 {
-		small, err := few.work(ctx, few.turn)
+		small, err := few.workAlone(ctx, many)
 		if err != nil {
 			return err
 		}
-		large, err := many.work(ctx, many.turn)
+		large, err := many.workAlone(ctx, few)
 		if err != nil {
 			return err
 		}
@@ -97,6 +98,22 @@ func compareWaiting(ctx context.Context, what string, few, many *waiting, r *rep
 		unit: "×", target: 0.8, least: true, measured: middle(rates),
 	})
 	return nil
+}
+
+// workAlone works a turn off while the other's worker stands still: what it does for its own waiting deliveries would be
+// counted here, since both have the same PostgreSQL and Redis.
+func (w *waiting) workAlone(ctx context.Context, other *waiting) (sample, error) {
+	processes, err := w.stack.watched(other.worker)
+	if err != nil {
+		return sample{}, err
+	}
+	for _, p := range processes {
+		if err := syscall.Kill(p.pid, syscall.SIGSTOP); err != nil {
+			return sample{}, fmt.Errorf("halt %s: %w", other.worker, err)
+		}
+		defer func() { _ = syscall.Kill(p.pid, syscall.SIGCONT) }()
+	}
+	return w.work(ctx, w.turn)
 }
 
 // openWaiting makes a database with a worker of its own, and endpoints for what is measured.

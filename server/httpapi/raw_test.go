@@ -31,8 +31,8 @@ func (a *api) dial(t testing.TB, network string) net.Conn {
 	return conn
 }
 
-// ask sends text on a connection of its own, does more while it waits, and returns where the answer comes. It begins anew where this process was
-// held up for so long that the server's read time-out ended a connection that had said nothing yet.
+// ask sends text on a connection of its own, does more while it waits, and returns where the answer comes. It begins anew
+// where this process was held up for so long that the server's read time-out ended a connection that had said nothing yet.
 func (a *api) ask(t testing.TB, text string, meanwhile func(conn net.Conn)) (answer *bufio.Reader) {
 	t.Helper()
 	postgrestest.Eventually(t, "a request begins in time", func() bool {

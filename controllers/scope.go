@@ -157,6 +157,9 @@ func (s *scope) finish(ready metav1.ConditionStatus, reason, message, also strin
 	*s.status.observedGeneration = s.object.GetGeneration()
 	for _, condition := range s.owned {
 		decided, ok := s.decided[condition]
+		if old := meta.FindStatusCondition(s.before, condition); !ok && old != nil && slices.Contains(s.alarms, old.Reason) {
+			continue // it stands until it is looked at again, or each failed reconcile would make the alarm come anew
+		}
 		if !ok {
 			decided = metav1.Condition{
 				Type: condition, Status: metav1.ConditionUnknown, Reason: reason, Message: "not checked: see Ready",

@@ -136,6 +136,34 @@ func TestEventsAreToldOnTransitionsOnly(t *testing.T) {
 	}
 }
 
+func TestAnAlarmIsToldOnceWhateverFailsMeanwhile(t *testing.T) {
+	t.Parallel()
+	recorder := events.NewFakeRecorder(10)
+	_, tier := tierAt(time.Now())
+	reconcile := func(failure error) {
+		s := newScope(tier, commonStatus{
+			conditions:         &tier.Status.Conditions,
+			observedGeneration: &tier.Status.ObservedGeneration,
+			lastHandled:        &tier.Status.LastHandledReconcileAt,
+		}, time.Now, "Apply", v1alpha1.ConditionDelivering)
+		s.alarms, s.ready = []string{v1alpha1.ReasonFailingLong}, "as it was"
+		if failure == nil {
+			s.decide(v1alpha1.ConditionDelivering, metav1.ConditionFalse, v1alpha1.ReasonFailingLong, "soon disabled")
+		}
+		_, _ = s.conclude(failure)
+		s.alarm(recorder)
+	}
+	reconcile(nil)
+	reconcile(errors.New("the database is away"))
+	if stands := meta.FindStatusCondition(tier.Status.Conditions, v1alpha1.ConditionDelivering); stands.Reason != v1alpha1.ReasonFailingLong {
+		t.Errorf("meanwhile: %+v, want the alarm to stand", stands)
+	}
+	reconcile(nil)
+	if told := len(recorder.Events); told != 1 {
+		t.Errorf("%d events, want 1", told)
+	}
+}
+
 func TestReferencesThatMayComeRightAreWaitedFor(t *testing.T) {
 	t.Parallel()
 	missing := &manifest.ChunkMissingError{Field: "spec.papers[0].questionsFrom[0]", Namespace: "n", Name: "c"}

@@ -102,6 +102,7 @@ func ofWebhooks(err error) error {
 	var managed *webhooks.ManagedError
 	var full *webhooks.LimitError
 	var disabled *webhooks.DisabledError
+	var busy *webhooks.BusyError
 	switch {
 	case errors.As(err, &unknown):
 		return noSuchResource()
@@ -113,6 +114,8 @@ func ofWebhooks(err error) error {
 		return conflict(fmt.Sprintf("%d tests and redeliveries of the webhook are pending, and no more are allowed; wait until some have ended.", full.Most))
 	case errors.As(err, &full):
 		return conflict(fmt.Sprintf("The account has %d webhooks, and no more are allowed; delete one first.", full.Most))
+	case errors.As(err, &busy):
+		return conflict("Deliveries of the webhook are being sent again by another request; ask once more when it has ended.")
 	case errors.As(err, &disabled):
 		return conflict("The webhook is disabled, and nothing is sent to it: " + disabled.Reason + ".")
 	case errors.As(err, &invalid):

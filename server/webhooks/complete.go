@@ -73,7 +73,7 @@ func (w *Worker) flush(ctx context.Context, batch []result) {
 }
 
 func (w *Worker) writeDown(ctx context.Context, batch []result) error {
-	arg := webhooksdb.CompleteParams{Lease: w.lease}
+	arg := webhooksdb.CompleteParams{Lease: w.lease, MaxAttempts: maxAttempts}
 	for _, r := range batch {
 		state, delay := w.next(r)
 		arg.Ids = append(arg.Ids, r.row.ID)
@@ -97,7 +97,7 @@ func (w *Worker) writeDown(ctx context.Context, batch []result) error {
 	}
 	if err := w.queries.TellLate(statement, webhooksdb.TellLateParams{
 		Ids: arg.Ids, Attempts: arg.Attempts, Statuses: arg.Statuses, Errors: arg.Errors, Began: arg.Began,
-		Millis: arg.Millis, Answers: arg.Answers,
+		Millis: arg.Millis, Answers: arg.Answers, MaxAttempts: maxAttempts,
 	}); err != nil {
 		return err //nolint:wrapcheck // the caller says what it was doing
 	}
@@ -144,6 +144,7 @@ func (w *Worker) noteHealth(ctx context.Context, batch []result) {
 	for endpoint, seen := range gone {
 		w.disable(ctx, endpoint, seen)
 	}
+	w.noted.settle(last)
 	var arg webhooksdb.NoteHealthParams
 	var failing []uuid.UUID
 	for id, came := range last {
@@ -162,7 +163,11 @@ func (w *Worker) noteHealth(ctx context.Context, batch []result) {
 	}
 	statement, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	err := w.queries.NoteHealth(statement, arg)
+	left, err := w.queries.NoteHealth(statement, arg)
+	if err != nil {
+		left = arg.Ids
+	}
+	w.noted.owe(left)
 	if err == nil && len(failing) > 0 {
 		err = w.disableFailing(statement, failing)
 	}
@@ -193,7 +198,13 @@ const (
 
 // notes remember what was last written of each endpoint's health, so that the usual outcome costs no statement. Only the
 // flusher uses them.
-type notes map[uuid.UUID]note
+type notes struct {
+	last map[uuid.UUID]note
+	// owed are successes that could not be written: failures to come must not make up for them.
+	owed map[uuid.UUID]outcome
+}
+
+func newNotes() notes { return notes{make(map[uuid.UUID]note), make(map[uuid.UUID]outcome)} }
 
 type note struct {
 	outcome
@@ -202,15 +213,35 @@ type note struct {
 
 // news reports whether an outcome is to be written, and remembers it.
 func (n notes) news(endpoint uuid.UUID, came outcome, now time.Time) bool {
-	before, known := n[endpoint]
+	before, known := n.last[endpoint]
 	if known && before.delivered() == came.delivered() && before.status == came.status && now.Sub(before.at) < noteInterval {
 		return false
 	}
-	if len(n) >= maxNotes {
-		clear(n)
+	if len(n.last) >= maxNotes {
+		clear(n.last)
 	}
-	n[endpoint] = note{came, now}
+	n.last[endpoint] = note{came, now}
 	return true
+}
+
+// owe takes back what was remembered of endpoints of which it could not be written.
+func (n notes) owe(endpoints []uuid.UUID) {
+	for _, id := range endpoints {
+		if before, known := n.last[id]; known && before.delivered() && len(n.owed) < maxNotes {
+			n.owed[id] = before.outcome
+		}
+		delete(n.last, id)
+	}
+}
+
+// settle adds the successes that are owed to the outcomes that are to be noted; a success goes before failures.
+func (n notes) settle(last map[uuid.UUID]outcome) {
+	for id, came := range n.owed {
+		if later, known := last[id]; !known || !later.delivered() {
+			last[id] = came
+		}
+	}
+	clear(n.owed)
 }
 
 // disable turns an endpoint off that said it is gone, if it is still as it was seen when the try was leased.

@@ -1,8 +1,10 @@
 package webhooks
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -164,8 +166,12 @@ func (w *Worker) tidy(ctx context.Context, hints []hint, refused map[uuid.UUID]u
 		for id := range refused {
 			ids = append(ids, id)
 		}
-		_, err := w.queries.CancelOrphans(ctx, ids)
+		gone, err := w.queries.CancelOrphans(ctx, ids)
 		w.trouble(ctx, "cancelling deliveries of endpoints that are gone", err)
+		slices.SortFunc(gone, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+		for _, endpoint := range slices.Compact(gone) {
+			w.abandonBacklog(endpoint) // the rest need not be refused one by one
+		}
 		failed, err := w.queries.FailLost(ctx, webhooksdb.FailLostParams{
 			Ids: ids, MaxLost: maxLost, MaxAttempts: maxAttempts,
 		})

@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,10 +104,14 @@ func deliveryOf(row webhooksdb.DeliveriesOfEndpointRow) Delivery {
 
 // Redeliver sends the event of a delivery once more, with tries of its own, and returns the new delivery's id. The body
 // and its id are the same: a receiver that has it already sees that. A *DisabledError says that nothing is sent to the
-// endpoint, a *LimitError that MaxByHand wait for it already.
+// endpoint, a *LimitError that MaxByHand wait for it already, a *BusyError that a recovery is under way, which may send
+// the event.
 func (e *Endpoints) Redeliver(ctx context.Context, account, endpoint, delivery uuid.UUID) (uuid.UUID, error) {
 	again := audit.Entry{Action: audit.WebhookRedeliver, Detail: map[string]any{"redelivered": delivery}}
 	return e.send(ctx, account, endpoint, again, func(q *webhooksdb.Queries) (uuid.UUID, error) {
+		if free, err := q.LockRedelivery(ctx, endpoint); err != nil || !free {
+			return uuid.Nil, cmp.Or[error](err, &BusyError{})
+		}
 		id, err := q.SendAgain(ctx, webhooksdb.SendAgainParams{DeliveryID: delivery, EndpointID: endpoint, AccountID: account})
 		if errors.Is(err, pgx.ErrNoRows) {
 			return uuid.Nil, &NotFoundError{ID: delivery.String()}

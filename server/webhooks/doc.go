@@ -32,8 +32,8 @@
 // whatever endpoint they went to. An endpoint of a resource that is moved to another account becomes a new endpoint: what
 // is pending for the former account's receiver never reaches the next one's.
 //
-// Mistakes of a caller are *ValidationError, *NotFoundError, *ManagedError, *LimitError and *DisabledError; all else is
-// pgx's or go-redis's error, wrapped. Secrets, bodies and learners are never logged.
+// Mistakes of a caller are *ValidationError, *NotFoundError, *ManagedError, *LimitError, *BusyError and *DisabledError; all
+// else is pgx's or go-redis's error, wrapped. Secrets, bodies and learners are never logged.
 //
 // It imports neither an HTTP server framework nor anything of Kubernetes, and no other domain package but audit: who
 // changes an endpoint is recorded in the transaction that does it.

@@ -33,6 +33,12 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("the account has %d endpoints already, and no more are allowed", e.Most)
 }
 
+// BusyError says that the endpoint's deliveries are being sent again by another request at this moment. Nothing was
+// changed; a little later it can be.
+type BusyError struct{}
+
+func (e *BusyError) Error() string { return "deliveries to the endpoint are being sent again already" }
+
 // DisabledError says that nothing is sent to an endpoint, and why it was turned off.
 type DisabledError struct{ Reason string }
 

@@ -77,8 +77,8 @@ type lane struct {
 	// cutAt is when the window was last halved: tries that were under way then have had their say.
 	cutAt time.Time
 	// slot is when the delivery that was put off last comes back; the next one comes a little later. after is how far
-	// recalls have read.
-	slot, after time.Time
+	// recalls have read; they do not begin anew before restsUntil.
+	slot, after, restsUntil time.Time
 	// heard is when a hint or an outcome last came.
 	heard time.Time
 }

@@ -252,3 +252,25 @@ func TestALaneThatProvesItselfRecallsWhatWasPutOff(t *testing.T) {
 		t.Fatal("does not ask for what another worker put off")
 	}
 }
+
+func TestALaneIsNotReadAnewAtOnceAfterALongRead(t *testing.T) {
+	now := time.Unix(1767225600, 0)
+	l, endpoint := newLanes(8, func() time.Time { return now }), uuid.New()
+	l.setBehind([]uuid.UUID{endpoint})
+	wish := l.hungry()[0]
+	l.rest(endpoint, time.Second)
+	l.recalled(wish, false, time.Time{}) // nothing is put off
+	l.setBehind([]uuid.UUID{endpoint})   // and now something is
+	if wishes := l.hungry(); len(wishes) != 0 {
+		t.Errorf("reads anew at once: %+v", wishes)
+	}
+	now = now.Add(restFactor * time.Second)
+	if wishes := l.hungry(); len(wishes) != 1 {
+		t.Fatalf("%d lanes to read after the rest, want 1", len(wishes))
+	}
+	l.rest(endpoint, time.Second)
+	l.recalled(wish, true, now) // it goes on where it is
+	if wishes := l.hungry(); len(wishes) != 1 || !wishes[0].after.Equal(now) {
+		t.Errorf("does not read on: %+v", wishes)
+	}
+}

@@ -18,6 +18,10 @@ const (
 	shareInterval  = time.Second
 	// recallBatch is how many deliveries one statement brings back.
 	recallBatch = 1000
+	// restFactor is how much longer a lane rests before it is read from its beginning again than its last read took, so
+	// that walking past what waits for retries takes little of PostgreSQL's time; maxRest bounds it.
+	restFactor = 20
+	maxRest    = 30 * time.Second
 )
 
 // recall brings back what was put off because its lane was full, as soon as there is room for it: what is put off comes
@@ -51,10 +55,11 @@ func (w *Worker) share(ctx context.Context) {
 func (w *Worker) recallFor(ctx context.Context, wish appetite) {
 	statement, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	batch := min(wish.room, recallBatch)
+	batch, began := min(wish.room, recallBatch), w.cfg.Now()
 	rows, err := w.queries.Recall(statement, webhooksdb.RecallParams{
 		EndpointID: wish.endpoint, After: wish.after, HoldSeconds: w.holdTime().Seconds(), Batch: int32(batch),
 	})
+	w.lanes.rest(wish.endpoint, w.cfg.Now().Sub(began))
 	if w.trouble(ctx, "recalling deliveries", err) {
 		return
 	}
@@ -90,11 +95,23 @@ func (l *lanes) hungry() []appetite {
 	}
 	var found []appetite
 	for _, own := range l.behind {
+		if own.after.IsZero() && l.now().Before(own.restsUntil) {
+			continue
+		}
 		if room := own.room(l.queued) - len(own.queue); room > len(own.queue) {
 			found = append(found, appetite{endpoint: own.endpoint, room: room, after: own.after})
 		}
 	}
 	return found
+}
+
+// rest keeps a lane from being read from its beginning again too soon after a read that took so long.
+func (l *lanes) rest(endpoint uuid.UUID, took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if own := l.behind[endpoint]; own != nil {
+		own.restsUntil = l.now().Add(min(restFactor*took, maxRest))
+	}
 }
 
 // recalled notes what a recall found: when there was no more, the next one begins anew; when that finds nothing either,

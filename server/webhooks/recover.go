@@ -16,7 +16,9 @@ import (
 const (
 	// MaxRecovery is how many deliveries one call of Recover makes.
 	MaxRecovery = 1000
-	// RecoveryWindow is how far back Recover goes: as long as deliveries are kept where nothing else is set.
+	// RecoveryWindow is how far back Recover goes, as long as deliveries are kept where nothing else is set. It does not
+	// follow the workers' retention, which the API does not know: where that is shorter, what is gone is not found; where
+	// it is longer, what is older is sent by Redeliver only.
 	RecoveryWindow = 30 * 24 * time.Hour
 )
 
@@ -35,7 +37,7 @@ type Recovery struct {
 // same as before, as with Redeliver.
 //
 // A moment to come, or before RecoveryWindow, is a *ValidationError; a *DisabledError says that nothing is sent to the
-// endpoint.
+// endpoint, a *BusyError that another recovery of it, or a redelivery, is under way.
 func (e *Endpoints) Recover(ctx context.Context, account, endpoint uuid.UUID, since time.Time) (Recovery, error) {
 	var recovery Recovery
 	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
@@ -64,8 +66,8 @@ func (e *Endpoints) Recover(ctx context.Context, account, endpoint uuid.UUID, si
 	return recovery, nil
 }
 
-// recoverable refuses what cannot be recovered, and makes other recoveries of the endpoint wait for the transaction. The
-// endpoint's row is not locked, as in send.
+// recoverable refuses what cannot be recovered, and keeps other recoveries of the endpoint out until the transaction ends.
+// The endpoint's row is not locked, as in send.
 func recoverable(ctx context.Context, q *webhooksdb.Queries, account, endpoint uuid.UUID, since time.Time) error {
 	row, err := q.EndpointOfAccount(ctx, webhooksdb.EndpointOfAccountParams{ID: endpoint, AccountID: account})
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -74,17 +76,19 @@ func recoverable(ctx context.Context, q *webhooksdb.Queries, account, endpoint u
 	if err != nil {
 		return err //nolint:wrapcheck // the caller says what it was doing
 	}
-	now, err := q.LockRecovery(ctx, endpoint)
+	recovery, err := q.LockRecovery(ctx, endpoint)
 	switch {
 	case err != nil:
 		return err //nolint:wrapcheck // the caller says what it was doing
-	case since.After(now):
+	case since.After(recovery.Now):
 		return &ValidationError{Field: "since", Detail: "must not be in the future"}
-	case since.Before(now.Add(-RecoveryWindow)):
+	case since.Before(recovery.Now.Add(-RecoveryWindow)):
 		days := int(RecoveryWindow / (24 * time.Hour))
 		return &ValidationError{Field: "since", Detail: fmt.Sprintf("must be within the last %d days", days)}
 	case row.Status != StatusEnabled:
 		return &DisabledError{Reason: row.DisabledReason}
+	case !recovery.Locked:
+		return &BusyError{}
 	}
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"examprep.dev/server/postgres/webhooksdb"
 )
 
 // registered is an endpoint of an account, with nothing at work.
@@ -152,7 +154,10 @@ func TestRecoveriesAtOnceSendNothingTwice(t *testing.T) {
 	for i := range found {
 		calls.Go(func() {
 			var err error
-			if found[i], err = b.endpoints.Recover(t.Context(), account, endpoint.ID, since); err != nil {
+			for found[i], err = b.endpoints.Recover(t.Context(), account, endpoint.ID, since); is[*BusyError](err); {
+				found[i], err = b.endpoints.Recover(t.Context(), account, endpoint.ID, since)
+			}
+			if err != nil {
 				t.Error(err)
 			}
 		})
@@ -164,6 +169,50 @@ func TestRecoveriesAtOnceSendNothingTwice(t *testing.T) {
 	}
 	b.until(t, missed, inState, "pending")
 	b.until(t, missed, "SELECT count(DISTINCT event_id) FROM webhook_deliveries WHERE state = 'pending'")
+}
+
+// TestNobodyWaitsForARecovery holds what a recovery holds, then what a redelivery holds: requests that wait for it would
+// keep connections from others, requests that did not care would send an event twice.
+func TestNobodyWaitsForARecovery(t *testing.T) {
+	b := newBench(t)
+	account, endpoint := b.registered(t, "https://receiver.example.com/")
+	b.missed(t, account, endpoint.ID, 1)
+	missed, since := b.made(t)[0], time.Now().Add(-time.Hour)
+	held := func(lock func(*webhooksdb.Queries)) (release func()) {
+		tx, err := b.pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		lock(webhooksdb.New(tx))
+		return func() { _ = tx.Rollback(t.Context()) }
+	}
+	release := held(func(q *webhooksdb.Queries) {
+		if got, err := q.LockRecovery(t.Context(), endpoint.ID); err != nil || !got.Locked {
+			t.Fatalf("locked %v, error %v", got.Locked, err)
+		}
+	})
+	if _, err := b.endpoints.Recover(t.Context(), account, endpoint.ID, since); !is[*BusyError](err) {
+		t.Errorf("a recovery beside another: got %v, want a BusyError", err)
+	}
+	if _, err := b.endpoints.Redeliver(t.Context(), account, endpoint.ID, missed); !is[*BusyError](err) {
+		t.Errorf("a redelivery beside a recovery: got %v, want a BusyError", err)
+	}
+	release()
+	release = held(func(q *webhooksdb.Queries) {
+		if locked, err := q.LockRedelivery(t.Context(), endpoint.ID); err != nil || !locked {
+			t.Fatalf("locked %v, error %v", locked, err)
+		}
+	})
+	if _, err := b.endpoints.Recover(t.Context(), account, endpoint.ID, since); !is[*BusyError](err) {
+		t.Errorf("a recovery beside a redelivery: got %v, want a BusyError", err)
+	}
+	if _, err := b.endpoints.Redeliver(t.Context(), account, endpoint.ID, missed); err != nil {
+		t.Errorf("a redelivery beside another: %v", err)
+	}
+	release()
+	if got := b.recover(t, account, endpoint.ID, time.Hour); got != (Recovery{}) {
+		t.Errorf("recovered %+v beside a redelivery that is pending", got)
+	}
 }
 
 func TestARecoverySeesNothingOfOthers(t *testing.T) {

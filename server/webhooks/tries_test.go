@@ -126,6 +126,104 @@ func TestATryIsLoggedWhoeverHasItsDeliveryNow(t *testing.T) {
 	}
 }
 
+// lease takes a delivery in hand for a worker, with a lease that is over at once, and returns the try.
+func (b *bench) lease(t *testing.T, w *Worker) result {
+	t.Helper()
+	leased, err := w.queries.Lease(t.Context(), webhooksdb.LeaseParams{
+		Ids: b.ids(t), Lease: w.lease, TermSeconds: 0, MaxAttempts: maxAttempts, MaxLost: maxLost,
+	})
+	if err != nil || len(leased) != 1 {
+		t.Fatalf("leased %d, error %v", len(leased), err)
+	}
+	return result{row: leased[0], began: time.Now(), outcome: outcome{status: 502, failure: "status"}}
+}
+
+func writeDown(t *testing.T, w *Worker, results ...result) {
+	t.Helper()
+	if err := w.writeDown(t.Context(), results); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEachOutcomeThatCameLateCounts(t *testing.T) {
+	b := newBench(t)
+	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
+	b.fill(t, endpoint.ID, 1)
+	slow, holder := b.worker(t), b.worker(t)
+	late := []result{b.lease(t, slow), b.lease(t, slow)}
+	b.lease(t, holder)
+	writeDown(t, slow, late...)
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'pending' AND attempt = 3 AND lost = 0 AND lease = $1", holder.lease)
+}
+
+func TestASuccessThatCameLateEndsItsDelivery(t *testing.T) {
+	b := newBench(t)
+	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
+	b.fill(t, endpoint.ID, 1)
+	slow, holder := b.worker(t), b.worker(t)
+	late, now := b.lease(t, slow), b.lease(t, holder)
+	late.outcome = outcome{status: 204}
+	writeDown(t, slow, late)
+	const arrived = `SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered' AND last_status = 204 AND last_error = ''
+		AND lease IS NULL AND finished_at IS NOT NULL`
+	b.until(t, 1, arrived)
+	writeDown(t, holder, now)
+	b.until(t, 1, arrived)
+	if got := b.failures(t, now.row.ID); !slices.Equal(got, []string{"", "status"}) {
+		t.Errorf("the log tells of %q", got)
+	}
+}
+
+// TestTriesThatCameLateAreTheLastOnesToo has an outcome come late of a delivery whose last try is under way, or was made:
+// it ends as its last try did, not as lost with a worker, and at once.
+func TestTriesThatCameLateAreTheLastOnesToo(t *testing.T) {
+	for name, holderFirst := range map[string]bool{"while another has it": false, "when another has tried it": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
+			b.fill(t, endpoint.ID, 1)
+			b.exec(t, "UPDATE webhook_deliveries SET attempt = $1", maxAttempts-2)
+			slow, holder := b.worker(t), b.worker(t)
+			late, last := b.lease(t, slow), b.lease(t, holder)
+			if holderFirst {
+				writeDown(t, holder, last)
+				b.until(t, 1, inState, "pending")
+				writeDown(t, slow, late)
+			} else {
+				writeDown(t, slow, late)
+				writeDown(t, holder, last)
+			}
+			b.until(t, 1, `SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND attempt = $1 AND lost = 0
+				AND last_error = 'status' AND last_status = 502 AND finished_at IS NOT NULL`, maxAttempts)
+		})
+	}
+}
+
+// TestASuccessIsNotedThoughSomebodyHeldTheEndpoint: else failures to come could disable it.
+func TestASuccessIsNotedThoughSomebodyHeldTheEndpoint(t *testing.T) {
+	b := newBench(t)
+	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
+	b.exec(t, "UPDATE webhook_endpoints SET failing_since = now() - interval '4 days'")
+	w := b.worker(t)
+	tx, err := b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "SELECT FROM webhook_endpoints FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	row := webhooksdb.LeaseRow{EndpointID: endpoint.ID}
+	w.noteHealth(t.Context(), []result{{row: row, outcome: outcome{status: 200}}})
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	failed := result{row: row, outcome: outcome{status: 500, failure: "status"}}
+	w.noteHealth(t.Context(), []result{failed})
+	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE failing_since IS NULL AND last_success_at IS NOT NULL AND last_status = 200")
+	w.noteHealth(t.Context(), []result{failed})
+	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE failing_since > now() - interval '1 hour' AND last_status = 500")
+}
+
 func TestDeliveriesAskedForByHandAreLimited(t *testing.T) {
 	b := newBench(t)
 	account := b.account(t)

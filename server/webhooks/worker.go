@@ -118,7 +118,7 @@ func NewWorker(cfg WorkerConfig, pool *pgxpool.Pool, client redis.UniversalClien
 		cfg: cfg, pool: pool, queries: queries, keyring: keyring,
 		stream: newStream(client, cfg.Prefix), sender: sender, lanes: newLanes(cfg.Concurrency, cfg.Now),
 		lease:   uuid.New(),
-		results: make(chan result, cfg.Concurrency), noted: make(notes),
+		results: make(chan result, cfg.Concurrency), noted: newNotes(),
 		abandoned: make(chan uuid.UUID, maxAbandoned), outages: newOutages(cfg.Logger, cfg.Now),
 	}
 	w.lanes.leastPark = max(minPark, w.holdTime()+relaySlack) // beyond what is in a worker's hands

@@ -13,10 +13,14 @@ SELECT attempt, began_at, duration_ms, status, failure, answer FROM webhook_trie
 WHERE delivery_id = @delivery_id ORDER BY attempt;
 
 -- name: LockRecovery :one
--- Recoveries of one endpoint wait for each other, so that the second sees what the first has sent. Returns the time by the
--- clock that finished_at is taken from.
-SELECT clock_timestamp()::timestamptz AS now
-FROM (SELECT pg_advisory_xact_lock(hashtextextended('webhook recovery ' || (@endpoint_id::uuid)::text, 0))) AS locked;
+-- One recovery of an endpoint at a time, and none beside a redelivery: each sees what the one before has sent. Nobody
+-- waits for it in a connection. Returns the time by the clock that finished_at is taken from.
+SELECT pg_try_advisory_xact_lock(hashtextextended('webhook recovery ' || (@endpoint_id::uuid)::text, 0))::boolean AS locked,
+       clock_timestamp()::timestamptz AS now;
+
+-- name: LockRedelivery :one
+-- Redeliveries keep recoveries of the endpoint out, and not each other.
+SELECT pg_try_advisory_xact_lock_shared(hashtextextended('webhook recovery ' || (@endpoint_id::uuid)::text, 0))::boolean AS locked;
 
 -- name: SendMissedAgain :one
 -- Sends the events again whose last delivery to the endpoint came to a bad end since a moment, the earliest end first,

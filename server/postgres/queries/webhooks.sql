@@ -163,7 +163,8 @@ WHERE d.id = u.id AND d.id = ANY (@ids::uuid[])
 
 -- name: Complete :many
 -- The fence: a worker whose lease has passed to another changes nothing of the delivery. Its try is logged all the same,
--- for it was made. CASE keeps the planner from thinking that the fence lets nearly none pass.
+-- for it was made. CASE keeps the planner from thinking that the fence lets nearly none pass. Whether a try is left is
+-- asked of the row: since it was leased, an outcome that came late may have made a lost try count (TellLate).
 WITH u AS MATERIALIZED (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@attempts::int[]) AS attempt, unnest(@states::text[]) AS state,
            unnest(@statuses::int[]) AS status, unnest(@errors::text[]) AS error, unnest(@delays::float8[]) AS delay,
@@ -175,10 +176,11 @@ WITH u AS MATERIALIZED (
     ON CONFLICT (delivery_id, attempt) DO NOTHING
 )
 UPDATE webhook_deliveries d
-SET state = u.state, last_status = nullif(u.status, 0), last_error = u.error, lease = NULL, lease_until = NULL,
+SET state = CASE WHEN u.state = 'pending' AND d.attempt - d.lost >= @max_attempts::int THEN 'failed' ELSE u.state END,
+    last_status = nullif(u.status, 0), last_error = u.error, lease = NULL, lease_until = NULL,
     next_attempt_at = CASE WHEN u.state = 'pending' THEN now() + make_interval(secs => u.delay) ELSE d.next_attempt_at END,
     relay_at = CASE WHEN u.state = 'pending' THEN now() + make_interval(secs => u.delay) ELSE d.relay_at END,
-    finished_at = CASE WHEN u.state = 'pending' THEN NULL ELSE now() END
+    finished_at = CASE WHEN u.state = 'pending' AND d.attempt - d.lost < @max_attempts::int THEN NULL ELSE now() END
 FROM u
 WHERE d.id = u.id AND d.id = ANY (@ids::uuid[]) AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1)
   AND CASE WHEN d.attempt = u.attempt AND d.lease = @lease::uuid THEN d.state = 'pending' ELSE false END
@@ -186,7 +188,8 @@ RETURNING d.id;
 
 -- name: TellLate :exec
 -- Outcomes that came after their leases had passed on: they take the place of what was logged of their tries as lost, and
--- these tries count again.
+-- these tries count again. Where one of them succeeded the event has arrived, whoever has the delivery now; where nobody
+-- has it and they were its last, it has failed as it had failed last.
 WITH u AS MATERIALIZED (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@attempts::int[]) AS attempt, unnest(@statuses::int[]) AS status,
            unnest(@errors::text[]) AS error, unnest(@began::timestamptz[]) AS began, unnest(@millis::int[]) AS millis,
@@ -196,28 +199,44 @@ WITH u AS MATERIALIZED (
     SET began_at = u.began, duration_ms = u.millis, status = nullif(u.status, 0), failure = u.error, answer = u.answer
     FROM u
     WHERE t.delivery_id = u.id AND t.delivery_id = ANY (@ids::uuid[]) AND t.attempt = u.attempt AND t.failure = 'worker_lost'
-    RETURNING t.delivery_id
+    RETURNING t.delivery_id, t.status, t.failure
+), known AS (
+    SELECT delivery_id, count(*)::int AS tries, bool_or(failure = '') AS arrived, max(status) FILTER (WHERE failure = '') AS status
+    FROM late GROUP BY delivery_id
 )
-UPDATE webhook_deliveries d SET lost = d.lost - 1
-FROM late
-WHERE d.id = late.delivery_id AND d.id = ANY (@ids::uuid[]) AND d.state = 'pending' AND d.lost > 0;
+UPDATE webhook_deliveries d
+SET lost = greatest(d.lost - k.tries, 0),
+    state = CASE WHEN k.arrived THEN 'delivered'
+                 WHEN d.lease IS NULL AND d.attempt - greatest(d.lost - k.tries, 0) >= @max_attempts::int THEN 'failed'
+                 ELSE 'pending' END,
+    finished_at = CASE WHEN k.arrived OR d.lease IS NULL AND d.attempt - greatest(d.lost - k.tries, 0) >= @max_attempts::int
+                       THEN now() END,
+    last_status = CASE WHEN k.arrived THEN k.status ELSE d.last_status END,
+    last_error = CASE WHEN k.arrived THEN '' ELSE d.last_error END,
+    lease = CASE WHEN NOT k.arrived THEN d.lease END,
+    lease_until = CASE WHEN NOT k.arrived THEN d.lease_until END
+FROM known k
+WHERE d.id = k.delivery_id AND d.id = ANY (@ids::uuid[]) AND d.state = 'pending';
 
--- name: NoteHealth :exec
--- One row per endpoint, and only when it says something new. A row that another worker is writing is left to it: what
--- is not noted now is noted with the next outcome.
+-- name: NoteHealth :many
+-- One row per endpoint, and only when it says something new. A row that somebody else is writing is left alone: returns
+-- those of which there was something to note and it was not.
 WITH news AS (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@oks::bool[]) AS ok, unnest(@statuses::int[]) AS status
-), due AS (
+), new AS MATERIALIZED (
     SELECT e.id, news.ok, news.status FROM webhook_endpoints e JOIN news ON news.id = e.id
     WHERE news.ok AND (e.failing_since IS NOT NULL OR e.last_success_at IS NULL OR e.last_success_at < now() - interval '30 seconds')
        OR NOT news.ok AND (e.failing_since IS NULL OR e.last_status IS DISTINCT FROM nullif(news.status, 0))
-    FOR UPDATE OF e SKIP LOCKED
+), due AS MATERIALIZED (
+    SELECT e.id FROM webhook_endpoints e WHERE e.id = ANY (ARRAY(SELECT id FROM new)) FOR UPDATE OF e SKIP LOCKED
+), noted AS (
+    UPDATE webhook_endpoints e
+    SET last_status = nullif(new.status, 0),
+        last_success_at = CASE WHEN new.ok THEN now() ELSE e.last_success_at END,
+        failing_since = CASE WHEN new.ok THEN NULL ELSE coalesce(e.failing_since, now()) END
+    FROM new WHERE e.id = new.id AND e.id = ANY (ARRAY(SELECT id FROM due))
 )
-UPDATE webhook_endpoints e
-SET last_status = nullif(due.status, 0),
-    last_success_at = CASE WHEN due.ok THEN now() ELSE e.last_success_at END,
-    failing_since = CASE WHEN due.ok THEN NULL ELSE coalesce(e.failing_since, now()) END
-FROM due WHERE e.id = due.id;
+SELECT new.id FROM new WHERE new.id NOT IN (SELECT id FROM due);
 
 -- name: DisableEndpoint :execrows
 -- The answer of a receiver that the endpoint no longer names, or was enabled again since, says nothing about it.
@@ -246,9 +265,9 @@ SELECT count(*) FILTER (WHERE p.next_attempt_at <= now()) AS due,
            AS oldest_due_seconds
 FROM (SELECT d.next_attempt_at FROM webhook_deliveries d WHERE d.state = 'pending' ORDER BY d.relay_at LIMIT @bound) p;
 
--- name: CancelOrphans :execrows
+-- name: CancelOrphans :many
 -- Deliveries whose endpoint was deleted or disabled while their event was being written, or while a worker that died
--- had them; and those whose event is gone with its time.
+-- had them; and those whose event is gone with its time. Returns the endpoints: more may be pending for them.
 WITH orphans AS MATERIALIZED (
     SELECT d.id FROM webhook_deliveries d
     WHERE d.id = ANY (@ids::uuid[]) AND d.state = 'pending' AND (d.lease_until IS NULL OR d.lease_until <= now())
@@ -257,10 +276,12 @@ WITH orphans AS MATERIALIZED (
     FOR UPDATE OF d SKIP LOCKED
 )
 UPDATE webhook_deliveries d SET state = 'cancelled', lease = NULL, lease_until = NULL, finished_at = now()
-WHERE d.id = ANY (ARRAY(SELECT id FROM orphans));
+WHERE d.id = ANY (ARRAY(SELECT id FROM orphans))
+RETURNING d.endpoint_id;
 
 -- name: FailLost :execrows
--- Deliveries that have lost so many workers that it may be their doing, or have no try left.
+-- Deliveries that have lost so many workers that it may be their doing, or have no try left. One that nobody had in hand
+-- ends as its last try did.
 WITH hopeless AS MATERIALIZED (
     SELECT d.id FROM webhook_deliveries d
     WHERE d.id = ANY (@ids::uuid[]) AND d.state = 'pending'
@@ -270,8 +291,9 @@ WITH hopeless AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 )
 UPDATE webhook_deliveries d
-SET state = 'failed', last_error = 'worker_lost', lost = d.lost + (d.lease IS NOT NULL)::int, lease = NULL,
-    lease_until = NULL, finished_at = now()
+SET state = 'failed', lost = d.lost + (d.lease IS NOT NULL)::int,
+    last_error = CASE WHEN d.lease IS NULL AND d.last_error <> '' THEN d.last_error ELSE 'worker_lost' END,
+    lease = NULL, lease_until = NULL, finished_at = now()
 WHERE d.id = ANY (ARRAY(SELECT id FROM hopeless));
 
 -- name: CountEndpoints :one

@@ -61,17 +61,34 @@ func (q *Queries) DeliveryOfEndpoint(ctx context.Context, arg DeliveryOfEndpoint
 }
 
 const lockRecovery = `-- name: LockRecovery :one
-SELECT clock_timestamp()::timestamptz AS now
-FROM (SELECT pg_advisory_xact_lock(hashtextextended('webhook recovery ' || ($1::uuid)::text, 0))) AS locked
+SELECT pg_try_advisory_xact_lock(hashtextextended('webhook recovery ' || ($1::uuid)::text, 0))::boolean AS locked,
+       clock_timestamp()::timestamptz AS now
 `
 
-// Recoveries of one endpoint wait for each other, so that the second sees what the first has sent. Returns the time by the
-// clock that finished_at is taken from.
-func (q *Queries) LockRecovery(ctx context.Context, endpointID uuid.UUID) (time.Time, error) {
+type LockRecoveryRow struct {
+	Locked bool
+	Now    time.Time
+}
+
+// One recovery of an endpoint at a time, and none beside a redelivery: each sees what the one before has sent. Nobody
+// waits for it in a connection. Returns the time by the clock that finished_at is taken from.
+func (q *Queries) LockRecovery(ctx context.Context, endpointID uuid.UUID) (LockRecoveryRow, error) {
 	row := q.db.QueryRow(ctx, lockRecovery, endpointID)
-	var now time.Time
-	err := row.Scan(&now)
-	return now, err
+	var i LockRecoveryRow
+	err := row.Scan(&i.Locked, &i.Now)
+	return i, err
+}
+
+const lockRedelivery = `-- name: LockRedelivery :one
+SELECT pg_try_advisory_xact_lock_shared(hashtextextended('webhook recovery ' || ($1::uuid)::text, 0))::boolean AS locked
+`
+
+// Redeliveries keep recoveries of the endpoint out, and not each other.
+func (q *Queries) LockRedelivery(ctx context.Context, endpointID uuid.UUID) (bool, error) {
+	row := q.db.QueryRow(ctx, lockRedelivery, endpointID)
+	var locked bool
+	err := row.Scan(&locked)
+	return locked, err
 }
 
 const sendAgain = `-- name: SendAgain :one

@@ -35,7 +35,7 @@ func (q *Queries) Backlog(ctx context.Context, bound int32) (BacklogRow, error) 
 	return i, err
 }
 
-const cancelOrphans = `-- name: CancelOrphans :execrows
+const cancelOrphans = `-- name: CancelOrphans :many
 WITH orphans AS MATERIALIZED (
     SELECT d.id FROM webhook_deliveries d
     WHERE d.id = ANY ($1::uuid[]) AND d.state = 'pending' AND (d.lease_until IS NULL OR d.lease_until <= now())
@@ -45,16 +45,29 @@ WITH orphans AS MATERIALIZED (
 )
 UPDATE webhook_deliveries d SET state = 'cancelled', lease = NULL, lease_until = NULL, finished_at = now()
 WHERE d.id = ANY (ARRAY(SELECT id FROM orphans))
+RETURNING d.endpoint_id
 `
 
 // Deliveries whose endpoint was deleted or disabled while their event was being written, or while a worker that died
-// had them; and those whose event is gone with its time.
-func (q *Queries) CancelOrphans(ctx context.Context, ids []uuid.UUID) (int64, error) {
-	result, err := q.db.Exec(ctx, cancelOrphans, ids)
+// had them; and those whose event is gone with its time. Returns the endpoints: more may be pending for them.
+func (q *Queries) CancelOrphans(ctx context.Context, ids []uuid.UUID) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, cancelOrphans, ids)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return result.RowsAffected(), nil
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var endpoint_id uuid.UUID
+		if err := rows.Scan(&endpoint_id); err != nil {
+			return nil, err
+		}
+		items = append(items, endpoint_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const cancelPending = `-- name: CancelPending :execrows
@@ -180,43 +193,47 @@ func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueR
 
 const complete = `-- name: Complete :many
 WITH u AS MATERIALIZED (
-    SELECT unnest($1::uuid[]) AS id, unnest($3::int[]) AS attempt, unnest($4::text[]) AS state,
-           unnest($5::int[]) AS status, unnest($6::text[]) AS error, unnest($7::float8[]) AS delay,
-           unnest($8::timestamptz[]) AS began, unnest($9::int[]) AS millis, unnest($10::text[]) AS answer,
-           generate_series(1, cardinality($1::uuid[]))
+    SELECT unnest($2::uuid[]) AS id, unnest($4::int[]) AS attempt, unnest($5::text[]) AS state,
+           unnest($6::int[]) AS status, unnest($7::text[]) AS error, unnest($8::float8[]) AS delay,
+           unnest($9::timestamptz[]) AS began, unnest($10::int[]) AS millis, unnest($11::text[]) AS answer,
+           generate_series(1, cardinality($2::uuid[]))
 ), log AS (
     INSERT INTO webhook_tries (delivery_id, attempt, began_at, duration_ms, status, failure, answer)
     SELECT u.id, u.attempt, u.began, u.millis, nullif(u.status, 0), u.error, u.answer FROM u
     ON CONFLICT (delivery_id, attempt) DO NOTHING
 )
 UPDATE webhook_deliveries d
-SET state = u.state, last_status = nullif(u.status, 0), last_error = u.error, lease = NULL, lease_until = NULL,
+SET state = CASE WHEN u.state = 'pending' AND d.attempt - d.lost >= $1::int THEN 'failed' ELSE u.state END,
+    last_status = nullif(u.status, 0), last_error = u.error, lease = NULL, lease_until = NULL,
     next_attempt_at = CASE WHEN u.state = 'pending' THEN now() + make_interval(secs => u.delay) ELSE d.next_attempt_at END,
     relay_at = CASE WHEN u.state = 'pending' THEN now() + make_interval(secs => u.delay) ELSE d.relay_at END,
-    finished_at = CASE WHEN u.state = 'pending' THEN NULL ELSE now() END
+    finished_at = CASE WHEN u.state = 'pending' AND d.attempt - d.lost < $1::int THEN NULL ELSE now() END
 FROM u
-WHERE d.id = u.id AND d.id = ANY ($1::uuid[]) AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1)
-  AND CASE WHEN d.attempt = u.attempt AND d.lease = $2::uuid THEN d.state = 'pending' ELSE false END
+WHERE d.id = u.id AND d.id = ANY ($2::uuid[]) AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1)
+  AND CASE WHEN d.attempt = u.attempt AND d.lease = $3::uuid THEN d.state = 'pending' ELSE false END
 RETURNING d.id
 `
 
 type CompleteParams struct {
-	Ids      []uuid.UUID
-	Lease    uuid.UUID
-	Attempts []int32
-	States   []string
-	Statuses []int32
-	Errors   []string
-	Delays   []float64
-	Began    []time.Time
-	Millis   []int32
-	Answers  []string
+	MaxAttempts int32
+	Ids         []uuid.UUID
+	Lease       uuid.UUID
+	Attempts    []int32
+	States      []string
+	Statuses    []int32
+	Errors      []string
+	Delays      []float64
+	Began       []time.Time
+	Millis      []int32
+	Answers     []string
 }
 
 // The fence: a worker whose lease has passed to another changes nothing of the delivery. Its try is logged all the same,
-// for it was made. CASE keeps the planner from thinking that the fence lets nearly none pass.
+// for it was made. CASE keeps the planner from thinking that the fence lets nearly none pass. Whether a try is left is
+// asked of the row: since it was leased, an outcome that came late may have made a lost try count (TellLate).
 func (q *Queries) Complete(ctx context.Context, arg CompleteParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, complete,
+		arg.MaxAttempts,
 		arg.Ids,
 		arg.Lease,
 		arg.Attempts,
@@ -507,8 +524,9 @@ WITH hopeless AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 )
 UPDATE webhook_deliveries d
-SET state = 'failed', last_error = 'worker_lost', lost = d.lost + (d.lease IS NOT NULL)::int, lease = NULL,
-    lease_until = NULL, finished_at = now()
+SET state = 'failed', lost = d.lost + (d.lease IS NOT NULL)::int,
+    last_error = CASE WHEN d.lease IS NULL AND d.last_error <> '' THEN d.last_error ELSE 'worker_lost' END,
+    lease = NULL, lease_until = NULL, finished_at = now()
 WHERE d.id = ANY (ARRAY(SELECT id FROM hopeless))
 `
 
@@ -518,7 +536,8 @@ type FailLostParams struct {
 	MaxAttempts int32
 }
 
-// Deliveries that have lost so many workers that it may be their doing, or have no try left.
+// Deliveries that have lost so many workers that it may be their doing, or have no try left. One that nobody had in hand
+// ends as its last try did.
 func (q *Queries) FailLost(ctx context.Context, arg FailLostParams) (int64, error) {
 	result, err := q.db.Exec(ctx, failLost, arg.Ids, arg.MaxLost, arg.MaxAttempts)
 	if err != nil {
@@ -901,20 +920,23 @@ func (q *Queries) ManagedEndpoint(ctx context.Context, managedBy string) (Webhoo
 	return i, err
 }
 
-const noteHealth = `-- name: NoteHealth :exec
+const noteHealth = `-- name: NoteHealth :many
 WITH news AS (
     SELECT unnest($1::uuid[]) AS id, unnest($2::bool[]) AS ok, unnest($3::int[]) AS status
-), due AS (
+), new AS MATERIALIZED (
     SELECT e.id, news.ok, news.status FROM webhook_endpoints e JOIN news ON news.id = e.id
     WHERE news.ok AND (e.failing_since IS NOT NULL OR e.last_success_at IS NULL OR e.last_success_at < now() - interval '30 seconds')
        OR NOT news.ok AND (e.failing_since IS NULL OR e.last_status IS DISTINCT FROM nullif(news.status, 0))
-    FOR UPDATE OF e SKIP LOCKED
+), due AS MATERIALIZED (
+    SELECT e.id FROM webhook_endpoints e WHERE e.id = ANY (ARRAY(SELECT id FROM new)) FOR UPDATE OF e SKIP LOCKED
+), noted AS (
+    UPDATE webhook_endpoints e
+    SET last_status = nullif(new.status, 0),
+        last_success_at = CASE WHEN new.ok THEN now() ELSE e.last_success_at END,
+        failing_since = CASE WHEN new.ok THEN NULL ELSE coalesce(e.failing_since, now()) END
+    FROM new WHERE e.id = new.id AND e.id = ANY (ARRAY(SELECT id FROM due))
 )
-UPDATE webhook_endpoints e
-SET last_status = nullif(due.status, 0),
-    last_success_at = CASE WHEN due.ok THEN now() ELSE e.last_success_at END,
-    failing_since = CASE WHEN due.ok THEN NULL ELSE coalesce(e.failing_since, now()) END
-FROM due WHERE e.id = due.id
+SELECT new.id FROM new WHERE new.id NOT IN (SELECT id FROM due)
 `
 
 type NoteHealthParams struct {
@@ -923,11 +945,26 @@ type NoteHealthParams struct {
 	Statuses []int32
 }
 
-// One row per endpoint, and only when it says something new. A row that another worker is writing is left to it: what
-// is not noted now is noted with the next outcome.
-func (q *Queries) NoteHealth(ctx context.Context, arg NoteHealthParams) error {
-	_, err := q.db.Exec(ctx, noteHealth, arg.Ids, arg.Oks, arg.Statuses)
-	return err
+// One row per endpoint, and only when it says something new. A row that somebody else is writing is left alone: returns
+// those of which there was something to note and it was not.
+func (q *Queries) NoteHealth(ctx context.Context, arg NoteHealthParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, noteHealth, arg.Ids, arg.Oks, arg.Statuses)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const recordForEndpoint = `-- name: RecordForEndpoint :one
@@ -1067,35 +1104,51 @@ func (q *Queries) SecretsUnderOtherKeys(ctx context.Context, arg SecretsUnderOth
 
 const tellLate = `-- name: TellLate :exec
 WITH u AS MATERIALIZED (
-    SELECT unnest($1::uuid[]) AS id, unnest($2::int[]) AS attempt, unnest($3::int[]) AS status,
-           unnest($4::text[]) AS error, unnest($5::timestamptz[]) AS began, unnest($6::int[]) AS millis,
-           unnest($7::text[]) AS answer
+    SELECT unnest($2::uuid[]) AS id, unnest($3::int[]) AS attempt, unnest($4::int[]) AS status,
+           unnest($5::text[]) AS error, unnest($6::timestamptz[]) AS began, unnest($7::int[]) AS millis,
+           unnest($8::text[]) AS answer
 ), late AS (
     UPDATE webhook_tries t
     SET began_at = u.began, duration_ms = u.millis, status = nullif(u.status, 0), failure = u.error, answer = u.answer
     FROM u
-    WHERE t.delivery_id = u.id AND t.delivery_id = ANY ($1::uuid[]) AND t.attempt = u.attempt AND t.failure = 'worker_lost'
-    RETURNING t.delivery_id
+    WHERE t.delivery_id = u.id AND t.delivery_id = ANY ($2::uuid[]) AND t.attempt = u.attempt AND t.failure = 'worker_lost'
+    RETURNING t.delivery_id, t.status, t.failure
+), known AS (
+    SELECT delivery_id, count(*)::int AS tries, bool_or(failure = '') AS arrived, max(status) FILTER (WHERE failure = '') AS status
+    FROM late GROUP BY delivery_id
 )
-UPDATE webhook_deliveries d SET lost = d.lost - 1
-FROM late
-WHERE d.id = late.delivery_id AND d.id = ANY ($1::uuid[]) AND d.state = 'pending' AND d.lost > 0
+UPDATE webhook_deliveries d
+SET lost = greatest(d.lost - k.tries, 0),
+    state = CASE WHEN k.arrived THEN 'delivered'
+                 WHEN d.lease IS NULL AND d.attempt - greatest(d.lost - k.tries, 0) >= $1::int THEN 'failed'
+                 ELSE 'pending' END,
+    finished_at = CASE WHEN k.arrived OR d.lease IS NULL AND d.attempt - greatest(d.lost - k.tries, 0) >= $1::int
+                       THEN now() END,
+    last_status = CASE WHEN k.arrived THEN k.status ELSE d.last_status END,
+    last_error = CASE WHEN k.arrived THEN '' ELSE d.last_error END,
+    lease = CASE WHEN NOT k.arrived THEN d.lease END,
+    lease_until = CASE WHEN NOT k.arrived THEN d.lease_until END
+FROM known k
+WHERE d.id = k.delivery_id AND d.id = ANY ($2::uuid[]) AND d.state = 'pending'
 `
 
 type TellLateParams struct {
-	Ids      []uuid.UUID
-	Attempts []int32
-	Statuses []int32
-	Errors   []string
-	Began    []time.Time
-	Millis   []int32
-	Answers  []string
+	MaxAttempts int32
+	Ids         []uuid.UUID
+	Attempts    []int32
+	Statuses    []int32
+	Errors      []string
+	Began       []time.Time
+	Millis      []int32
+	Answers     []string
 }
 
 // Outcomes that came after their leases had passed on: they take the place of what was logged of their tries as lost, and
-// these tries count again.
+// these tries count again. Where one of them succeeded the event has arrived, whoever has the delivery now; where nobody
+// has it and they were its last, it has failed as it had failed last.
 func (q *Queries) TellLate(ctx context.Context, arg TellLateParams) error {
 	_, err := q.db.Exec(ctx, tellLate,
+		arg.MaxAttempts,
 		arg.Ids,
 		arg.Attempts,
 		arg.Statuses,

@@ -1,7 +1,9 @@
 package webhooks
 
 import (
+	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"io"
 	"net/http"
 	"regexp"
@@ -54,7 +56,6 @@ const (
 // cleanAnswer makes the start of an answer fit to be kept and shown: at most maxKeptAnswer bytes of valid UTF-8 in one
 // line, without control and formatting characters, and without secrets: neither what looks like one nor any piece of
 // those that the receiver shares with us, in upper or lower case, however it is broken up by other characters.
-// Encodings of a secret are not looked for.
 func cleanAnswer(start []byte, shared []string) string {
 	text := legible(start)
 	if len(text) < minFragment {
@@ -64,6 +65,9 @@ func cleanAnswer(start []byte, shared []string) string {
 	hideShapes(hidden, text)
 	hideRuns(hidden, text, maxHexRun, isHex)
 	hideRuns(hidden, text, maxTokenRun, isToken)
+	if len(start) >= answerWindow {
+		hideCutRun(hidden, text)
+	}
 	hideFragments(hidden, text, shared, isLetterOrDigit)
 	hideFragments(hidden, text, shared, func(byte) bool { return true })
 	return strings.TrimSpace(render(text, hidden))
@@ -92,6 +96,17 @@ func hideRuns(hidden []bool, text string, longest int, such func(byte) bool) {
 			hide(hidden[begin:i])
 		}
 		begin = i + 1
+	}
+}
+
+// hideCutRun hides a token at the window's edge: how long it is nobody knows.
+func hideCutRun(hidden []bool, text string) {
+	begin := len(text)
+	for begin > 0 && isToken(text[begin-1]) {
+		begin--
+	}
+	if len(text)-begin >= minFragment {
+		hide(hidden[begin:])
 	}
 }
 
@@ -187,8 +202,12 @@ func render(text string, hidden []bool) string {
 }
 
 // readAnswer reads an answer's body as far as it is read at all, and returns how it begins. What is compressed is not
-// kept: nobody asked for it, and what is in it cannot be seen.
+// kept: nobody asked for it, and what is in it cannot be seen. What follows 101 is no body but the connection itself, on
+// which no deadline holds any more: nothing is read.
 func readAnswer(answer *http.Response) (start []byte, err error) {
+	if answer.StatusCode == http.StatusSwitchingProtocols {
+		return nil, nil
+	}
 	var first window
 	body := io.LimitReader(answer.Body, maxAnswer)
 	if answer.ContentLength != 0 && answer.Header.Get("Content-Encoding") == "" {
@@ -206,9 +225,16 @@ func (w *window) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// sharedSecrets are the texts that a receiver and we alone know: its signing secrets, and the signatures of this try.
+// sharedSecrets are the texts that a receiver and we alone know: its signing secrets, also in the encodings in which a
+// receiver may show them, and the signatures of this try.
 func sharedSecrets(secrets []string, signature string) []string {
-	shared := append([]string(nil), secrets...)
+	shared := slices.Clone(secrets)
+	for _, secret := range secrets {
+		shared = append(shared, hex.EncodeToString([]byte(secret)), base64.RawStdEncoding.EncodeToString([]byte(secret)),
+			// Behind one or two other bytes, without the characters that depend on them.
+			base64.RawStdEncoding.EncodeToString([]byte("-" + secret))[2:],
+			base64.RawStdEncoding.EncodeToString([]byte("--" + secret))[3:])
+	}
 	for element := range strings.SplitSeq(signature, ",") {
 		if value, ok := strings.CutPrefix(element, "v1="); ok {
 			shared = append(shared, value)

@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"bufio"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -21,6 +22,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"examprep.dev/server/postgres/postgrestest"
 )
 
 // rudeServer answers each connection by hand, after the request was read, and counts what it could write.
@@ -28,6 +31,8 @@ type rudeServer struct {
 	url       string
 	authority []byte
 	written   atomic.Int64
+	// left counts the connections without a handshake that the other side closed.
+	left atomic.Int64
 }
 
 func newRudeServer(t *testing.T, silentTLS bool, answer func(w *counted) error) *rudeServer {
@@ -54,7 +59,9 @@ func newRudeServer(t *testing.T, silentTLS bool, answer func(w *counted) error) 
 			work.Go(func() {
 				defer func() { _ = conn.Close() }()
 				if silentTLS {
-					<-stop
+					defer context.AfterFunc(t.Context(), func() { _ = conn.Close() })()
+					_, _ = io.Copy(io.Discard, conn)
+					s.left.Add(1)
 					return
 				}
 				request, err := http.ReadRequest(bufio.NewReader(conn))
@@ -156,7 +163,7 @@ func TestARudeReceiverCostsBoundedTimeAndBytes(t *testing.T) {
 		"does not speak HTTP":                {once("220 mail.example.com ESMTP\r\n"), "connection", 0, false},
 		"speaks HTTP/2 unasked":              {once("\x00\x00\x12\x04\x00\x00\x00\x00\x00"), "connection", 0, false},
 		"sends two lengths":                  {once(ok + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nxx"), "connection", 0, false},
-		"changes protocols":                  {once("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"), "status", 101, false},
+		"changes protocols":                  {silent("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"), "status", 101, false},
 		"answers twice":                      {once(ok + "Content-Length: 0\r\n\r\n" + "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"), "", 200, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -189,6 +196,7 @@ func TestARudeReceiverCostsBoundedTimeAndBytes(t *testing.T) {
 		if came := s.send(t.Context(), post{url: server.url, eventID: uuid.New()}); came.failure != "timeout" {
 			t.Errorf("came to %+v", came)
 		}
+		postgrestest.Eventually(t, "the connection is closed", func() bool { return server.left.Load() == 1 })
 	})
 }
 

@@ -39,6 +39,7 @@ func TestRetryAfterIsReadWithinBounds(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for value, want := range map[string]time.Duration{
 		"": 0, "7": 7 * time.Second, "-3": 0, "soon": 0, "99999999": maxRetryAfter,
+		"9223372036854775808": maxRetryAfter, "99999999999999999999999": maxRetryAfter, "-9223372036854775809": 0,
 		now.Add(time.Minute).Format(http.TimeFormat):  time.Minute,
 		now.Add(-time.Minute).Format(http.TimeFormat): 0,
 	} {

@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"errors"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -39,7 +40,7 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 	if value == "" {
 		return 0
 	}
-	if seconds, err := strconv.Atoi(value); err == nil {
+	if seconds, err := strconv.Atoi(value); err == nil || errors.Is(err, strconv.ErrRange) { // then the nearest there is
 		return time.Duration(max(0, min(seconds, int(maxRetryAfter/time.Second)))) * time.Second
 	}
 	if at, err := http.ParseTime(value); err == nil {

@@ -79,6 +79,8 @@ func newSender(allowed []netip.Prefix, caPEM []byte, timeout time.Duration, now 
 			MaxIdleConns:           8 * maxWindow,
 			IdleConnTimeout:        time.Minute,
 			MaxResponseHeaderBytes: maxAnswerHeader,
+			// A dial outlives the try that asked for it, whose deadline therefore ends no handshake.
+			TLSHandshakeTimeout: timeout,
 		},
 	}}, nil
 }

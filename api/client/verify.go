@@ -37,6 +37,8 @@ const (
 	StaleTimestamp SignatureReason = "stale_timestamp"
 	// WrongSignature: none of the signatures is by this secret over this body.
 	WrongSignature SignatureReason = "wrong_signature"
+	// NoSecret: the receiver has no secret to verify by; anybody could sign with an empty one.
+	NoSecret SignatureReason = "no_secret"
 )
 
 func (e *SignatureError) Error() string {
@@ -47,6 +49,9 @@ func (e *SignatureError) Error() string {
 // request body before any parsing; secret is the whole text shown at registration, whsec_ included. While a secret is
 // rotated a delivery carries a signature by each: one that fits is enough.
 func Verify(header string, body []byte, secret string, now time.Time, tolerance time.Duration) error {
+	if secret == "" {
+		return &SignatureError{NoSecret, "the secret is empty"}
+	}
 	at, signatures, err := parseSignature(header)
 	if err != nil {
 		return err

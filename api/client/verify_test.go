@@ -44,6 +44,7 @@ func TestADeliveryIsBelievedOnlyWhenAllOfItHolds(t *testing.T) {
 		"timestamp changed":           {strings.Replace(right, "t=1767225600", "t=1767225601", 1), body, secret, signedAt, client.WrongSignature},
 		"body changed":                {right, body + " ", secret, signedAt, client.WrongSignature},
 		"another secret":              {right, body, "whsec_other", signedAt, client.WrongSignature},
+		"no secret":                   {"t=1767225600,v1=" + sign("", body, signedAt), body, "", signedAt, client.NoSecret},
 		"signature cut short":         {right[:len(right)-2], body, secret, signedAt, client.WrongSignature},
 		"no signature":                {"t=1767225600", body, secret, signedAt, client.WrongSignature},
 		"empty":                       {"", body, secret, signedAt, client.MalformedHeader},

@@ -9,6 +9,7 @@ import { pathToFileURL } from 'node:url';
 export function verify(header, body, secret, tolerance = 300) {
   let timestamp;
   const signatures = [];
+  if (!secret) throw new Error('no secret');
   if (header.length > 4096) throw new Error('header too long');
   for (const element of header.split(',')) {
     const equals = element.indexOf('=');

@@ -8,6 +8,7 @@ LC_ALL=C
 export LC_ALL
 refuse() { echo "refused: $1" >&2; exit 1; }
 
+[ -n "${WEBHOOK_SECRET:-}" ] || refuse 'no secret'
 header=$1
 [ "${#header}" -le 4096 ] || refuse 'header too long'
 timestamp='' signatures=''
@@ -37,11 +38,14 @@ expected=$({ printf '%s.' "$timestamp"; cat; } | hmac "$WEBHOOK_SECRET")
 
 # What is compared are hashes under a key made up on the spot, so the time it takes tells nothing of the signature.
 # While a secret is rotated there are two signatures: one that fits is enough.
-key=$(openssl rand -hex 32)
+key=$(openssl rand -hex 32) || refuse 'openssl failed'
+[ "${#key}" -eq 64 ] || refuse 'openssl failed'
+want=$(printf %s "$expected" | hmac "$key")
+[ "${#want}" -eq 64 ] || refuse 'openssl failed'
 set -f
 for signature in $signatures; do
   signature=$(printf %s "$signature" | tr A-F a-f)
-  if [ "$(printf %s "$signature" | hmac "$key")" = "$(printf %s "$expected" | hmac "$key")" ]; then
+  if [ "$(printf %s "$signature" | hmac "$key")" = "$want" ]; then
     echo verified
     exit 0
   fi

@@ -44,6 +44,18 @@ func (h *history) of(id uuid.UUID) *happening {
 	return h.byID[id]
 }
 
+// before are the events that were known to be committed before a moment.
+func (h *history) before(moment time.Time) (events []*happening) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, event := range h.byID {
+		if !event.committed.IsZero() && event.committed.Before(moment) {
+			events = append(events, event)
+		}
+	}
+	return events
+}
+
 // course is how far the run has come, in events committed. Nothing in it is timed: faults come at points of the course,
 // and those who record do not run ahead of them.
 type course struct {

@@ -63,6 +63,8 @@ type target struct {
 	mu sync.Mutex
 	// since is when it was enabled last, ended when it was deleted or disabled for good.
 	since, ended time.Time
+	// settled is when the events were committed, at the latest, that must have arrived before it was deleted or disabled.
+	settled time.Time
 	// off is the time within which it was disabled.
 	off     [2]time.Time
 	arrived map[uuid.UUID]*arrival
@@ -79,6 +81,14 @@ type arrival struct {
 
 func (to *target) wants(h *happening) bool {
 	return slices.Contains(to.kinds, h.Kind) && (!to.account.Valid || !h.Account.Valid || to.account == h.Account)
+}
+
+// acknowledged reports whether an event arrived.
+func (to *target) acknowledged(id uuid.UUID) bool {
+	to.mu.Lock()
+	defer to.mu.Unlock()
+	came := to.arrived[id]
+	return came != nil && came.acknowledged > 0
 }
 
 // end says that from now on no new try may be made.

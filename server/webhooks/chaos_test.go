@@ -250,16 +250,22 @@ func (s *stage) changeEndpoints(ctx context.Context) error {
 			return err
 		})
 	}
+	mark := func(to *target) func() error { return func() error { to.settled = time.Now(); return nil } }
 	for _, change := range []struct {
 		percent int
 		do      func() error
 	}{
+		{10, mark(s.off)},
 		{20, func() error {
+			if err := s.settled(ctx, s.off); err != nil {
+				return err
+			}
 			err := suspend(s.off, true)
 			s.off.off[0] = time.Now()
 			return err
 		}},
-		{33, func() error { return remove(s.deleted) }},
+		{21, mark(s.deleted)},
+		{33, func() error { return errors.Join(s.settled(ctx, s.deleted), remove(s.deleted)) }},
 		{45, func() error {
 			s.off.off[1] = time.Now()
 			err := suspend(s.off, false)
@@ -267,7 +273,8 @@ func (s *stage) changeEndpoints(ctx context.Context) error {
 			return err
 		}},
 		{50, func() error { return s.register(ctx, s.late) }},
-		{66, func() error { return remove(s.withdrawn) }},
+		{55, mark(s.withdrawn)},
+		{66, func() error { return errors.Join(s.settled(ctx, s.withdrawn), remove(s.withdrawn)) }},
 	} {
 		if !s.course.reach(ctx, s.course.goal*change.percent/100) {
 			return ctx.Err()
@@ -277,6 +284,19 @@ func (s *stage) changeEndpoints(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// settled waits, while an endpoint is there still, for the events that happened up to its mark: those that come later may
+// be pending when it goes, and end with it.
+func (s *stage) settled(ctx context.Context, to *target) error {
+	return until(ctx, fmt.Sprintf("endpoint %d has what happened before its end", to.index), func(context.Context) error {
+		for _, event := range s.history.before(to.settled) {
+			if to.wants(event) && !to.acknowledged(event.ID) {
+				return fmt.Errorf("event %s never arrived", event.ID)
+			}
+		}
+		return nil
+	})
 }
 
 // seeItGone waits until the endpoint whose receiver says 410 is seen to be disabled.
@@ -297,9 +317,12 @@ func (s *stage) seeItGone(ctx context.Context) error {
 	return err
 }
 
-// wanted reports whether an event must have arrived: its endpoint was there before and stayed.
+// wanted reports whether an event must have arrived: its endpoint was there before and stayed, or stayed for as long as it
+// took those events to arrive.
 func wanted(to *target, event *happening) bool {
-	return to.ended.IsZero() && to.wants(event) && event.began.After(to.since)
+	stayed := to.ended.IsZero() && event.began.After(to.since)
+	settled := !event.committed.IsZero() && event.committed.Before(to.settled)
+	return to.wants(event) && (stayed || settled)
 }
 
 // unwanted reports whether an event must not have arrived: it happened while the endpoint was off.

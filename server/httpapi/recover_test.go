@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/postgres/webhooksdb"
 	"examprep.dev/server/webhooks"
 )
 
@@ -50,6 +51,29 @@ func TestAFailedDeliveryShowsItsTriesAndIsRecovered(t *testing.T) {
 	}
 	if list := ada.deliveries(hook, ""); len(list) != 2 || list[0]["event_id"] != listed["event_id"] {
 		t.Errorf("listed %v", list)
+	}
+}
+
+func TestARecoveryBesideAnotherIsAConflict(t *testing.T) {
+	c := newConsole(t)
+	ada := c.signedIn("ada")
+	hook := textOf(ada.make("/v1/developer/webhooks", newHook), "id")
+	other, err := c.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := webhooksdb.New(other).LockRecovery(t.Context(), uuid.MustParse(hook)); err != nil || !got.Locked {
+		t.Fatalf("locked %v, error %v", got.Locked, err)
+	}
+	path := "/v1/developer/webhooks/" + hook + "/recover"
+	if status, _, refused := ada.do(http.MethodPost, path, sinceAnHour()); status != http.StatusConflict || refused["error"] != "conflict" {
+		t.Errorf("beside another: %d %v, want 409", status, refused)
+	}
+	if err := other.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, answer := ada.do(http.MethodPost, path, sinceAnHour()); status != http.StatusAccepted {
+		t.Errorf("after it: %d %v, want 202", status, answer)
 	}
 }
 

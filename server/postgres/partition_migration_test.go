@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 
@@ -143,9 +144,84 @@ func TestAnInterruptedPartitioningIsFinished(t *testing.T) {
 	if err := postgres.Migrate(t.Context(), url, postgres.Sandbox); err != nil {
 		t.Fatal(err)
 	}
-	for _, index := range []string{"webhook_deliveries_pkey", "webhook_deliveries_due", "webhook_deliveries_by_hand", "webhook_tries_pkey"} {
+	for _, index := range []string{"webhook_deliveries_pkey", "webhook_deliveries_due", "webhook_deliveries_by_hand", "webhook_deliveries_again", "webhook_tries_pkey"} {
 		if !valid(t, pool, index) {
 			t.Errorf("%s is not valid", index)
 		}
 	}
+}
+
+// TestAPartitioningThatWasGivenUpRefusesNothingWhenItIsRunAgain leaves the bounds that an abandoned run would have left,
+// long past, in a table that went on being written to until they refused it.
+func TestAPartitioningThatWasGivenUpRefusesNothingWhenItIsRunAgain(t *testing.T) {
+	url, pool := migrated(t, 10)
+	for _, table := range []string{"webhook_events", "webhook_deliveries"} {
+		if _, err := pool.Exec(t.Context(), fmt.Sprintf(`DO $$ BEGIN EXECUTE format(
+			'ALTER TABLE %[1]s ADD CONSTRAINT %[1]s_until CHECK (id < %%L::uuid)', webhook_id_at(now() - interval '1 hour')); END $$`, table)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const event = "SELECT webhook_record_event(webhook_new_id(), 'mock_attempt.scored', NULL, '{}')"
+	if _, err := pool.Exec(t.Context(), event); err == nil {
+		t.Fatal("the bound refuses nothing: the test proves nothing")
+	}
+	if err := postgres.Migrate(t.Context(), url, postgres.Sandbox); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Exec(t.Context(), event); err != nil {
+		t.Error(err)
+	}
+	var short int
+	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM webhook_partitions
+		WHERE name ~ '_first$' AND upper <= webhook_id_at(now() + interval '7 days')`).Scan(&short); err != nil {
+		t.Fatal(err)
+	}
+	if short != 0 {
+		t.Errorf("%d of the first partitions end within a week", short)
+	}
+}
+
+// TestNothingIsRefusedBetweenTheMigrations: whatever waits long comes before a bound does.
+func TestNothingIsRefusedBetweenTheMigrations(t *testing.T) {
+	_, pool := migrated(t, 10)
+	var bounds int
+	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_constraint WHERE conname ~ '^webhook_.*_until$'").Scan(&bounds); err != nil || bounds != 0 {
+		t.Errorf("%d bounds, %v", bounds, err)
+	}
+}
+
+// TestThePartitioningWaitsForAVacuumAsLongAsItTakesToCancelIt holds the lock that a vacuum holds. PostgreSQL looks for an
+// autovacuum to cancel when somebody has waited for deadlock_timeout, and writers must not wait meanwhile.
+func TestThePartitioningWaitsForAVacuumAsLongAsItTakesToCancelIt(t *testing.T) {
+	for before, table := range map[int64]string{9: "webhook_deliveries", 10: "webhook_events"} {
+		t.Run(table, func(t *testing.T) {
+			url, pool := migrated(t, before)
+			vacuum := begin(t, pool, "LOCK TABLE "+table+" IN SHARE UPDATE EXCLUSIVE MODE")
+			ended := make(chan error)
+			go func() { ended <- postgres.Migrate(t.Context(), url, postgres.Sandbox) }()
+			postgrestest.Eventually(t, "it has waited for long enough", func() bool { return waitsLong(t, pool, table) })
+			if err := begin(t, pool, "UPDATE "+table+" SET id = id").Rollback(t.Context()); err != nil {
+				t.Errorf("a writer, meanwhile: %v", err)
+			}
+			if waitsFor(t, pool, table) {
+				t.Error("it waits to have the table alone: so do all others")
+			}
+			if err := vacuum.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-ended; err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// waitsLong reports whether somebody has waited for a table for longer than deadlock_timeout.
+func waitsLong(t *testing.T, pool *pgxpool.Pool, table string) (waits bool) {
+	t.Helper()
+	if err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = $1::regclass AND NOT granted
+		AND clock_timestamp() - waitstart > current_setting('deadlock_timeout')::interval)`, table).Scan(&waits); err != nil {
+		t.Fatal(err)
+	}
+	return waits
 }

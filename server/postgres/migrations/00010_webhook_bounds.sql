@@ -1,9 +1,8 @@
 -- +goose NO TRANSACTION
 -- +goose Up
--- Makes webhook_events and webhook_deliveries ready to become the first partitions of the tables that 00011 puts in their
--- place, while both are written to: all that needs a strong lock is done in a moment, or gives way and is tried again
--- (Migrate); all that takes long takes no lock that a writer minds. Each step may be run again.
-SET lock_timeout = '500ms';
+-- Makes webhook_deliveries ready to become the first partition of the table that 00011 puts in its place, while it is
+-- written to: all that needs a strong lock is done in a moment, or gives way and is tried again (Migrate); all that takes
+-- long takes no lock that a writer minds. Each step may be run again.
 
 -- webhook_id_at is the least id (UUIDv7) of a moment: a range of ids is a range of time.
 -- +goose StatementBegin
@@ -17,39 +16,23 @@ $$;
 -- by_hand: asked for by somebody (a test, a redelivery); how many of those may be pending is limited.
 -- repeats: the first delivery of the event to this endpoint; NULL for that one itself.
 -- repeated: it came to its end before a later delivery of the event was made, and is that one's concern since.
+--
+-- One transaction. The first lock is one that no reader or writer waits for, but a vacuum at work minds it: PostgreSQL
+-- cancels an autovacuum for who has waited as long as deadlock_timeout (1 s), never for who gives up before. So the strong
+-- lock, which everybody waits behind, may be given up soon.
+-- +goose StatementBegin
+SET LOCAL lock_timeout = '10s';
+LOCK TABLE webhook_deliveries IN SHARE UPDATE EXCLUSIVE MODE;
+SET LOCAL lock_timeout = '500ms';
 ALTER TABLE webhook_deliveries
     ADD COLUMN IF NOT EXISTS lost integer NOT NULL DEFAULT 0,
     ADD COLUMN IF NOT EXISTS by_hand boolean NOT NULL DEFAULT false,
     ADD COLUMN IF NOT EXISTS repeats uuid,
     ADD COLUMN IF NOT EXISTS repeated boolean NOT NULL DEFAULT false;
-
--- The first partition ends with a whole week, two to three weeks from now: the migrations have that long to come to their
--- end before an insert would be refused. An earlier run's bound is replaced.
--- +goose StatementBegin
-DO $$
-DECLARE
-    bound uuid := webhook_id_at(to_timestamp(ceil((extract(epoch FROM now()) + 14 * 86400) / 604800) * 604800));
-BEGIN
-    EXECUTE format('ALTER TABLE webhook_events DROP CONSTRAINT IF EXISTS webhook_events_until,
-        ADD CONSTRAINT webhook_events_until CHECK (id < %L::uuid) NOT VALID', bound);
-END
-$$;
--- +goose StatementEnd
--- +goose StatementBegin
-DO $$
-DECLARE
-    bound uuid := webhook_id_at(to_timestamp(ceil((extract(epoch FROM now()) + 14 * 86400) / 604800) * 604800));
-BEGIN
-    EXECUTE format('ALTER TABLE webhook_deliveries DROP CONSTRAINT IF EXISTS webhook_deliveries_until,
-        ADD CONSTRAINT webhook_deliveries_until CHECK (id < %L::uuid) NOT VALID', bound);
-END
-$$;
 -- +goose StatementEnd
 
 -- From here on waiting hurts nobody.
 SET lock_timeout = 0;
-ALTER TABLE webhook_events VALIDATE CONSTRAINT webhook_events_until;
-ALTER TABLE webhook_deliveries VALIDATE CONSTRAINT webhook_deliveries_until;
 DROP INDEX CONCURRENTLY IF EXISTS webhook_deliveries_by_hand;
 CREATE INDEX CONCURRENTLY webhook_deliveries_by_hand ON webhook_deliveries (endpoint_id) WHERE state = 'pending' AND by_hand;
 DROP INDEX CONCURRENTLY IF EXISTS webhook_deliveries_repeats;
@@ -58,4 +41,8 @@ CREATE INDEX CONCURRENTLY webhook_deliveries_repeats ON webhook_deliveries (repe
 DROP INDEX CONCURRENTLY IF EXISTS webhook_deliveries_missed;
 CREATE INDEX CONCURRENTLY webhook_deliveries_missed ON webhook_deliveries (endpoint_id, finished_at, id)
     WHERE state IN ('failed', 'cancelled') AND NOT repeated;
+-- What retention looks for under a lock: an old event that is being sent once more.
+DROP INDEX CONCURRENTLY IF EXISTS webhook_deliveries_again;
+CREATE INDEX CONCURRENTLY webhook_deliveries_again ON webhook_deliveries (event_id)
+    WHERE state = 'pending' AND (by_hand OR repeats IS NOT NULL);
 SET lock_timeout = '2s'; -- as server/postgres/migrate.go has it

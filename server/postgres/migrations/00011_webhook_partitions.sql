@@ -1,23 +1,85 @@
 -- +goose NO TRANSACTION
 -- +goose Up
 -- Events, deliveries and tries are kept in partitions of whole weeks by id, so that what is old goes by dropping a table
--- (server/webhooks/retention.go, which also makes the next ones). What was there becomes the first partition: 00010 has
--- proved what ATTACH would otherwise read the whole table for, under a lock. One table at a time, each in a transaction of
--- a few milliseconds; where the lock is not to be had it gives way and is tried again (Migrate). A statement that waited
--- meanwhile finds the new table by its name.
-SET lock_timeout = '500ms';
+-- (server/webhooks/retention.go, which also makes the next ones). What was there becomes the first partition, one table at a
+-- time: a constraint says where it ends; that is proved beside readers and writers, for ATTACH would read the whole table
+-- under a lock; then the tables change places in a transaction of a few milliseconds. Where a lock is not to be had it gives
+-- way and is tried again (Migrate). A statement that waited meanwhile finds the new table by its name.
 
+-- webhook_table_until is where the constraint of a table ends it; NULL where there is none.
+-- +goose StatementBegin
+CREATE OR REPLACE FUNCTION webhook_table_until(a_table text) RETURNS uuid
+LANGUAGE sql STABLE AS $$
+    SELECT substring(pg_get_constraintdef(oid) FROM '[0-9a-f]{8}-[0-9a-f-]{27}')::uuid FROM pg_constraint
+    WHERE conrelid = a_table::regclass AND conname = a_table || '_until'
+$$;
+-- +goose StatementEnd
+
+-- webhook_lock_alone locks a table for the caller alone, in a moment or not at all. The first lock is one that no reader or
+-- writer waits for, but a vacuum at work minds it: PostgreSQL cancels an autovacuum for who has waited as long as
+-- deadlock_timeout (1 s), never for who gives up before.
+-- +goose StatementBegin
+CREATE OR REPLACE FUNCTION webhook_lock_alone(a_table text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('lock_timeout', '10s', true);
+    EXECUTE format('LOCK TABLE %I IN SHARE UPDATE EXCLUSIVE MODE', a_table);
+    PERFORM set_config('lock_timeout', '500ms', true);
+    EXECUTE format('LOCK TABLE %I IN ACCESS EXCLUSIVE MODE', a_table);
+END
+$$;
+-- +goose StatementEnd
+
+-- webhook_end_table says that a table ends with a whole week, two to three weeks from now: an insert beyond would be
+-- refused until the table is a partition. So a run that finds the bound of one that was given up, less than a week off or
+-- past, moves it. The tables that are partitioned already are left alone.
+-- +goose StatementBegin
+CREATE OR REPLACE FUNCTION webhook_end_table(a_table text) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    bound uuid := webhook_id_at(to_timestamp(ceil((extract(epoch FROM now()) + 14 * 86400) / 604800) * 604800));
+BEGIN
+    IF (SELECT relkind FROM pg_class WHERE oid = a_table::regclass) = 'p'
+        OR webhook_table_until(a_table) > webhook_id_at(now() + interval '7 days')
+    THEN
+        RETURN;
+    END IF;
+    PERFORM webhook_lock_alone(a_table);
+    EXECUTE format('ALTER TABLE %I DROP CONSTRAINT IF EXISTS %I, ADD CONSTRAINT %I CHECK (id < %L::uuid) NOT VALID',
+        a_table, a_table || '_until', a_table || '_until', bound);
+END
+$$;
+-- +goose StatementEnd
+
+-- webhook_prove_table reads the whole table, once.
+-- +goose StatementBegin
+CREATE OR REPLACE FUNCTION webhook_prove_table(a_table text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF (SELECT relkind FROM pg_class WHERE oid = a_table::regclass) <> 'p' THEN
+        PERFORM set_config('lock_timeout', '0', true); -- waiting hurts nobody
+        EXECUTE format('ALTER TABLE %I VALIDATE CONSTRAINT %I', a_table, a_table || '_until');
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+DO $$ BEGIN PERFORM webhook_end_table('webhook_events'); END $$;
+-- +goose StatementEnd
+-- +goose StatementBegin
+DO $$ BEGIN PERFORM webhook_prove_table('webhook_events'); END $$;
+-- +goose StatementEnd
 -- +goose StatementBegin
 DO $$
 DECLARE
-    bound text;
+    bound uuid;
 BEGIN
     IF (SELECT relkind FROM pg_class WHERE oid = 'webhook_events'::regclass) = 'p' THEN
         RETURN; -- an earlier run came this far
     END IF;
-    LOCK TABLE webhook_events IN ACCESS EXCLUSIVE MODE;
-    SELECT substring(pg_get_constraintdef(oid) FROM '[0-9a-f]{8}-[0-9a-f-]{27}') INTO STRICT bound
-    FROM pg_constraint WHERE conrelid = 'webhook_events'::regclass AND conname = 'webhook_events_until';
+    PERFORM webhook_lock_alone('webhook_events');
+    bound := webhook_table_until('webhook_events');
     ALTER TABLE webhook_events RENAME TO webhook_events_first;
     ALTER INDEX webhook_events_pkey RENAME TO webhook_events_first_pkey;
     CREATE TABLE webhook_events (
@@ -36,16 +98,21 @@ $$;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
+DO $$ BEGIN PERFORM webhook_end_table('webhook_deliveries'); END $$;
+-- +goose StatementEnd
+-- +goose StatementBegin
+DO $$ BEGIN PERFORM webhook_prove_table('webhook_deliveries'); END $$;
+-- +goose StatementEnd
+-- +goose StatementBegin
 DO $$
 DECLARE
-    bound text;
+    bound uuid;
 BEGIN
     IF (SELECT relkind FROM pg_class WHERE oid = 'webhook_deliveries'::regclass) = 'p' THEN
         RETURN;
     END IF;
-    LOCK TABLE webhook_deliveries IN ACCESS EXCLUSIVE MODE;
-    SELECT substring(pg_get_constraintdef(oid) FROM '[0-9a-f]{8}-[0-9a-f-]{27}') INTO STRICT bound
-    FROM pg_constraint WHERE conrelid = 'webhook_deliveries'::regclass AND conname = 'webhook_deliveries_until';
+    PERFORM webhook_lock_alone('webhook_deliveries');
+    bound := webhook_table_until('webhook_deliveries');
     ALTER TABLE webhook_deliveries RENAME TO webhook_deliveries_first;
     ALTER INDEX webhook_deliveries_pkey RENAME TO webhook_deliveries_first_pkey;
     ALTER INDEX webhook_deliveries_due RENAME TO webhook_deliveries_first_due;
@@ -54,6 +121,7 @@ BEGIN
     ALTER INDEX webhook_deliveries_by_hand RENAME TO webhook_deliveries_first_by_hand;
     ALTER INDEX webhook_deliveries_repeats RENAME TO webhook_deliveries_first_repeats;
     ALTER INDEX webhook_deliveries_missed RENAME TO webhook_deliveries_first_missed;
+    ALTER INDEX webhook_deliveries_again RENAME TO webhook_deliveries_first_again;
     CREATE TABLE webhook_deliveries (
         id              uuid PRIMARY KEY,
         event_id        uuid NOT NULL,
@@ -81,6 +149,8 @@ BEGIN
     CREATE INDEX webhook_deliveries_repeats ON webhook_deliveries (repeats) WHERE repeats IS NOT NULL;
     CREATE INDEX webhook_deliveries_missed ON webhook_deliveries (endpoint_id, finished_at, id)
         WHERE state IN ('failed', 'cancelled') AND NOT repeated;
+    CREATE INDEX webhook_deliveries_again ON webhook_deliveries (event_id)
+        WHERE state = 'pending' AND (by_hand OR repeats IS NOT NULL);
     -- Its indexes become parts of these.
     EXECUTE format('ALTER TABLE webhook_deliveries ATTACH PARTITION webhook_deliveries_first FOR VALUES FROM (MINVALUE) TO (%L)', bound);
     ALTER TABLE webhook_deliveries_first DROP CONSTRAINT webhook_deliveries_until;
@@ -89,6 +159,8 @@ BEGIN
 END
 $$;
 -- +goose StatementEnd
+
+DROP FUNCTION webhook_prove_table(text), webhook_end_table(text), webhook_lock_alone(text), webhook_table_until(text);
 
 -- What came of each try: written by the statement that writes the try's outcome to its delivery.
 CREATE TABLE IF NOT EXISTS webhook_tries (
@@ -116,4 +188,3 @@ BEGIN
 END
 $$;
 -- +goose StatementEnd
-SET lock_timeout = '2s'; -- as server/postgres/migrate.go has it

@@ -31,7 +31,11 @@ const (
 	// lock of a table that somebody has.
 	keepInterval = 10 * time.Minute
 	keepAgain    = time.Minute
-	// keepTimeout bounds one step, sweepChunk the rows of each default partition that one step deletes.
+	// pendingLeast is how long after its event a delivery may be pending, pendingGrace how much longer than anything else is
+	// kept: for so long, somebody can see that a partition is kept for it, and find the key of the endpoint's secret.
+	pendingLeast = DefaultRetention
+	pendingGrace = partitionWeek
+	// keepTimeout bounds one step, sweepChunk the rows of each default partition that one step deletes or ends.
 	keepTimeout = time.Minute
 	sweepChunk  = 1000
 )
@@ -56,12 +60,15 @@ type keeper struct {
 	now     func(context.Context) (time.Time, error)
 	logger  *slog.Logger
 	metrics *keeperMetrics
+	// crowded are the partitions that it told cannot be made.
+	crowded map[string]bool
 }
 
 func newKeeper(pool *pgxpool.Pool, keep time.Duration, registerer prometheus.Registerer, logger *slog.Logger) *keeper {
 	queries := webhooksdb.New(pool)
 	return &keeper{
 		pool: pool, queries: queries, keep: keep, now: queries.DatabaseTime, logger: logger, metrics: newKeeperMetrics(registerer),
+		crowded: make(map[string]bool),
 	}
 }
 
@@ -82,11 +89,13 @@ func (w *Worker) retain(ctx context.Context) {
 
 // once does what is to be done now. That a step fails keeps none of the others from being done.
 func (k *keeper) once(ctx context.Context) error {
-	now, err := k.now(ctx)
+	asking, cancel := context.WithTimeout(ctx, keepTimeout)
+	now, err := k.now(asking)
+	cancel()
 	if err != nil {
 		return fmt.Errorf("ask for the time: %w", err)
 	}
-	errs := []error{k.add(ctx, now), k.retire(ctx, now.Add(-k.keep)), k.sweep(ctx, now.Add(-k.keep))}
+	errs := []error{k.add(ctx, now), k.retire(ctx, now), k.sweep(ctx, now.Add(-k.keep))}
 	partitions, err := k.partitions(ctx)
 	k.metrics.partitions.Set(float64(len(partitions)))
 	return errors.Join(append(errs, err)...)
@@ -145,33 +154,43 @@ func covered(partitions []partition, kind string, week time.Time) bool {
 func (k *keeper) addWeek(ctx context.Context, kind string, week time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
 	defer cancel()
-	added, err := k.queries.AddPartition(ctx, webhooksdb.AddPartitionParams{Kind: kind, Starts: week, Ends: week.Add(partitionWeek)})
-	if err != nil {
-		return fmt.Errorf("add the partition of %s of %s: %w", kind, week.Format(time.DateOnly), err)
-	}
-	if added {
-		k.logger.InfoContext(ctx, "webhook partition added", "of", kind, "week", week.Format(time.DateOnly))
+	outcome, err := k.queries.AddPartition(ctx, webhooksdb.AddPartitionParams{Kind: kind, Starts: week, Ends: week.Add(partitionWeek)})
+	name := kind + " " + week.Format(time.DateOnly)
+	switch {
+	case err != nil:
+		return fmt.Errorf("add the partition of %s: %w", name, err)
+	case outcome == "added":
+		k.logger.InfoContext(ctx, "webhook partition added", "partition", name)
+	case outcome == "crowded" && !k.crowded[name]:
+		k.crowded[name] = true
+		k.logger.WarnContext(ctx, "the default partition holds too much of a week to move it to a partition of its own; "+
+			"it stays there until it is old", "partition", name)
 	}
 	return nil
 }
 
-// retire drops the partitions that hold nothing younger than a moment and nothing that is needed still.
-func (k *keeper) retire(ctx context.Context, before time.Time) error {
+// retire drops the partitions that hold nothing of the retention and nothing that is needed still.
+func (k *keeper) retire(ctx context.Context, now time.Time) error {
 	partitions, err := k.partitions(ctx)
 	if err != nil {
 		return err
 	}
-	var errs []error
+	errs := []error{k.endPending(ctx, "webhook_deliveries_default", now)}
 	kept := 0
-	bound := firstID(before)
+	bound := firstID(now.Add(-k.keep))
 	for _, kind := range partitionKinds() {
 		for _, p := range partitions {
 			if p.Kind != kind || !p.Upper.Valid || bytes.Compare(p.Upper.UUID[:], bound[:]) > 0 {
 				continue
 			}
 			pending, err := k.retireOne(ctx, p)
+			if pending && p.Kind == "deliveries" {
+				errs = append(errs, k.endPending(ctx, p.Name, now))
+				pending, err = k.retireOne(ctx, p)
+			}
 			if pending {
 				kept++
+				k.logger.WarnContext(ctx, "an old webhook partition is kept for deliveries that are pending", "partition", p.Name)
 			}
 			errs = append(errs, err)
 		}
@@ -185,17 +204,33 @@ func (k *keeper) retire(ctx context.Context, before time.Time) error {
 	return errors.Join(errs...)
 }
 
+// endPending fails deliveries of a partition that have been pending for too long: they would be for ever, as one whose
+// signing secret no worker can read.
+func (k *keeper) endPending(ctx context.Context, name string, now time.Time) error {
+	bound := firstID(now.Add(-max(k.keep, pendingLeast) - pendingGrace))
+	for {
+		statement, cancel := context.WithTimeout(ctx, keepTimeout)
+		ended, err := k.queries.EndPending(statement, webhooksdb.EndPendingParams{Name: name, Bound: bound, Most: sweepChunk})
+		cancel()
+		if err != nil {
+			return fmt.Errorf("end what is pending in %s: %w", name, err)
+		}
+		if ended == 0 {
+			return nil
+		}
+		k.logger.WarnContext(ctx, "webhook deliveries failed that were pending for too long", "partition", name, "count", ended)
+	}
+}
+
 // retireOne detaches a partition, and reports whether it stays for deliveries that are pending.
 func (k *keeper) retireOne(ctx context.Context, p partition) (pending bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
 	defer cancel()
 	outcome, err := k.queries.RetirePartition(ctx, webhooksdb.RetirePartitionParams{Kind: p.Kind, Name: p.Name})
-	switch {
-	case err != nil:
+	if err != nil {
 		return false, fmt.Errorf("retire %s: %w", p.Name, err)
-	case outcome == "pending":
-		k.logger.WarnContext(ctx, "an old webhook partition is kept for deliveries that are pending", "partition", p.Name)
-	case outcome == "retired":
+	}
+	if outcome == "retired" {
 		k.logger.InfoContext(ctx, "webhook partition retired", "partition", p.Name)
 	}
 	return outcome == "pending", nil

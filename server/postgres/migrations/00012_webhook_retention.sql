@@ -1,6 +1,6 @@
 -- +goose Up
--- What retention does to partitions (server/webhooks/retention.go calls it). All of it waits for a lock only for a moment:
--- whoever uses the tables waits behind it. Who does not get it tries again later; nothing is urgent here.
+-- What retention does to partitions (server/webhooks/retention.go calls it). All of it waits only for a moment for a lock
+-- that others wait behind. Who does not get it tries again later; nothing is urgent here.
 
 -- The partitions of events, deliveries and tries: ids from lower (NULL: from the least) to before upper; the default
 -- partition, which takes what no other does, has neither.
@@ -25,11 +25,24 @@ LANGUAGE sql VOLATILE AS $$
 $$;
 -- +goose StatementEnd
 
--- webhook_add_partition makes the partition of a kind from one moment to another, unless a part of that time has one, and
--- reports whether it did. The table is made by itself and attached: that leaves the others to their readers and writers,
--- but for the default partition. What that holds of the time moves along, if it is not too much to keep a lock for.
+-- webhook_disturb_vacuum comes before a strong lock on a table. What it locks no reader or writer waits for, but a vacuum at
+-- work minds it: PostgreSQL cancels an autovacuum for who has waited as long as deadlock_timeout (1 s), never for who gives
+-- up before, as the strong lock does.
 -- +goose StatementBegin
-CREATE FUNCTION webhook_add_partition(a_kind text, a_start timestamptz, an_end timestamptz) RETURNS boolean
+CREATE FUNCTION webhook_disturb_vacuum(a_table text) RETURNS void
+LANGUAGE plpgsql SET lock_timeout = '10s' AS $$
+BEGIN
+    EXECUTE format('LOCK TABLE ONLY %I IN SHARE UPDATE EXCLUSIVE MODE', a_table);
+END
+$$;
+-- +goose StatementEnd
+
+-- webhook_add_partition makes the partition of a kind from one moment to another, and says 'added'; 'busy', where a part of
+-- that time has one, or another worker is at it; 'crowded', where the default partition holds more of the time than can
+-- move along under a lock: it stays there. The table is made by itself and attached: that leaves the others to their
+-- readers and writers, but for the default partition.
+-- +goose StatementBegin
+CREATE FUNCTION webhook_add_partition(a_kind text, a_start timestamptz, an_end timestamptz) RETURNS text
 LANGUAGE plpgsql SET lock_timeout = '200ms' AS $$
 DECLARE
     least uuid := webhook_id_at(a_start);
@@ -40,34 +53,71 @@ DECLARE
     key text := CASE a_kind WHEN 'tries' THEN 'delivery_id' ELSE 'id' END;
     storage text := CASE a_kind WHEN 'deliveries'
         THEN 'WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0)' ELSE '' END;
-    strays bigint;
-    most CONSTANT bigint := 10000;
+    crowd text;
+    crowded boolean;
 BEGIN
     IF NOT webhook_one_keeper() OR EXISTS (
         SELECT FROM webhook_partitions p WHERE p.kind = a_kind AND p.upper > least AND (p.lower IS NULL OR p.lower < bound))
     THEN
-        RETURN false;
+        RETURN 'busy';
+    END IF;
+    crowd := format('SELECT count(*) > 10000 FROM (SELECT FROM %I WHERE %I >= %L AND %I < %L LIMIT 10001) s',
+        fallback, key, least, key, bound);
+    EXECUTE crowd INTO crowded;
+    IF crowded THEN
+        RETURN 'crowded';
     END IF;
     EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS) %s', child, parent, storage);
-    EXECUTE format('LOCK TABLE ONLY %I IN SHARE UPDATE EXCLUSIVE MODE', parent);
+    PERFORM webhook_disturb_vacuum(fallback);
+    -- An insert that was on its way to the default partition already would be refused there. So those of a week that has
+    -- begun (nearly: clocks differ) are kept out; of one to come there are none.
+    EXECUTE format('LOCK TABLE ONLY %I IN %s MODE', parent, CASE WHEN a_start < clock_timestamp() + interval '1 day'
+        THEN 'SHARE ROW EXCLUSIVE' ELSE 'SHARE UPDATE EXCLUSIVE' END);
     EXECUTE format('LOCK TABLE %I IN ACCESS EXCLUSIVE MODE', fallback);
-    EXECUTE format('SELECT count(*) FROM (SELECT FROM %I WHERE %I >= %L AND %I < %L LIMIT %s) s',
-        fallback, key, least, key, bound, most + 1) INTO strays;
-    IF strays > most THEN
-        RAISE EXCEPTION '% holds more than % rows of the week of %: they stay there until they are old', fallback, most, a_start;
+    EXECUTE crowd INTO crowded;
+    IF crowded THEN
+        EXECUTE format('DROP TABLE %I', child);
+        RETURN 'crowded';
     END IF;
     EXECUTE format('WITH strays AS (DELETE FROM %I WHERE %I >= %L AND %I < %L RETURNING *) INSERT INTO %I SELECT * FROM strays',
         fallback, key, least, key, bound, child);
     EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, child, least, bound);
-    RETURN true;
+    RETURN 'added';
 END
 $$;
 -- +goose StatementEnd
 
--- webhook_retire_partition detaches a partition, and says 'retired'. It stays as long as deliveries need it: 'pending',
--- where it holds one or the event of one; 'needed', where deliveries of its time are kept still; 'busy', while another
--- worker is at it. A partition is never detached CONCURRENTLY, for PostgreSQL does not beside a default partition: the lock
--- on the whole table is held for the moment that it takes.
+-- webhook_end_pending fails what is pending in a partition of deliveries with ids before a bound, most rows, and says how
+-- many it failed: only what workers have looked at lately and nobody has in hand. So one that can never be sent (its
+-- secret's key is lost) ends, but none that waits for workers that were away.
+-- +goose StatementBegin
+CREATE FUNCTION webhook_end_pending(a_name text, bound uuid, most integer) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    ended bigint;
+BEGIN
+    IF NOT webhook_one_keeper()
+        OR NOT EXISTS (SELECT FROM webhook_partitions p WHERE p.kind = 'deliveries' AND p.name = a_name)
+    THEN
+        RETURN 0;
+    END IF;
+    EXECUTE format('UPDATE %I SET state = ''failed'', lease = NULL, lease_until = NULL, finished_at = now(),
+            last_error = CASE WHEN last_error = '''' THEN ''cancelled'' ELSE last_error END
+        WHERE id = ANY (ARRAY(
+            SELECT d.id FROM %I d
+            WHERE d.state = ''pending'' AND d.id < $1 AND d.relay_at > now() - interval ''1 hour''
+              AND (d.lease_until IS NULL OR d.lease_until <= now())
+            LIMIT $2 FOR UPDATE SKIP LOCKED))', a_name, a_name) USING bound, most;
+    GET DIAGNOSTICS ended = ROW_COUNT;
+    RETURN ended;
+END
+$$;
+-- +goose StatementEnd
+
+-- webhook_retire_partition detaches a partition, renames it for webhook_drop_retired, and says 'retired'. It stays as long as
+-- deliveries need it: 'pending', where it holds one or the event of one; 'needed', where deliveries of its time are kept
+-- still; 'busy', while another worker is at it. A partition is never detached CONCURRENTLY, for PostgreSQL does not beside a
+-- default partition: the lock on the whole table is held for the moment that it takes.
 -- +goose StatementBegin
 CREATE FUNCTION webhook_retire_partition(a_kind text, a_name text) RETURNS text
 LANGUAGE plpgsql SET lock_timeout = '200ms' AS $$
@@ -100,42 +150,43 @@ BEGIN
     IF pending THEN
         RETURN 'pending';
     END IF;
+    PERFORM webhook_disturb_vacuum(a_name), webhook_disturb_vacuum(parent || '_default');
     EXECUTE format('LOCK TABLE ONLY %I IN ACCESS EXCLUSIVE MODE', parent);
-    -- Meanwhile somebody may have had an old event sent once more.
-    IF a_kind = 'events' AND (EXISTS (
+    -- Meanwhile somebody may have had an old event sent once more. There is an index of just these.
+    IF a_kind = 'events' AND EXISTS (
         SELECT FROM webhook_deliveries d
-        WHERE d.state = 'pending' AND d.by_hand AND d.event_id < old.upper AND (old.lower IS NULL OR d.event_id >= old.lower))
-      OR EXISTS (
-        SELECT FROM webhook_deliveries d
-        WHERE d.state = 'pending' AND d.repeats IS NOT NULL AND d.event_id < old.upper
-          AND (old.lower IS NULL OR d.event_id >= old.lower)))
+        WHERE d.state = 'pending' AND (d.by_hand OR d.repeats IS NOT NULL)
+          AND d.event_id < old.upper AND d.event_id >= coalesce(old.lower, '00000000-0000-0000-0000-000000000000'))
     THEN
         RETURN 'pending';
     END IF;
     EXECUTE format('ALTER TABLE %I DETACH PARTITION %I', parent, a_name);
+    EXECUTE format('ALTER TABLE %I RENAME TO %I', a_name, a_name || '_retired');
     RETURN 'retired';
 END
 $$;
 -- +goose StatementEnd
 
--- webhook_drop_retired drops the tables that were partitions, and says how many.
+-- webhook_drop_retired drops the tables that webhook_retire_partition detached, and says how many. What somebody else has
+-- detached, or not attached yet, is no concern of it.
 -- +goose StatementBegin
 CREATE FUNCTION webhook_drop_retired() RETURNS bigint
 LANGUAGE plpgsql SET lock_timeout = '200ms' AS $$
 DECLARE
-    retired regclass;
+    retired text;
     dropped bigint := 0;
 BEGIN
     IF NOT webhook_one_keeper() THEN
         RETURN 0;
     END IF;
     FOR retired IN
-        SELECT c.oid::regclass FROM pg_class c
-        WHERE c.relkind = 'r' AND c.relname ~ '^webhook_(events|deliveries|tries)_([0-9]{8}|first)$'
+        SELECT c.relname FROM pg_class c
+        WHERE c.relkind = 'r' AND c.relname ~ '^webhook_(events|deliveries|tries)_([0-9]{8}|first)_retired$'
           AND c.relnamespace = (SELECT p.relnamespace FROM pg_class p WHERE p.oid = 'webhook_events'::regclass)
           AND NOT c.relispartition
     LOOP
-        EXECUTE format('DROP TABLE %s', retired);
+        PERFORM webhook_disturb_vacuum(retired);
+        EXECUTE format('DROP TABLE %I', retired);
         dropped := dropped + 1;
     END LOOP;
     RETURN dropped;

@@ -4,7 +4,10 @@
 SELECT clock_timestamp()::timestamptz;
 
 -- name: AddPartition :one
-SELECT webhook_add_partition(@kind::text, @starts::timestamptz, @ends::timestamptz)::bool;
+SELECT webhook_add_partition(@kind::text, @starts::timestamptz, @ends::timestamptz)::text;
+
+-- name: EndPending :one
+SELECT webhook_end_pending(@name::text, @bound::uuid, @most::int)::bigint;
 
 -- name: RetirePartition :one
 SELECT webhook_retire_partition(@kind::text, @name::text)::text;

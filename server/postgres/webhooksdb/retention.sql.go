@@ -13,7 +13,7 @@ import (
 )
 
 const addPartition = `-- name: AddPartition :one
-SELECT webhook_add_partition($1::text, $2::timestamptz, $3::timestamptz)::bool
+SELECT webhook_add_partition($1::text, $2::timestamptz, $3::timestamptz)::text
 `
 
 type AddPartitionParams struct {
@@ -22,9 +22,9 @@ type AddPartitionParams struct {
 	Ends   time.Time
 }
 
-func (q *Queries) AddPartition(ctx context.Context, arg AddPartitionParams) (bool, error) {
+func (q *Queries) AddPartition(ctx context.Context, arg AddPartitionParams) (string, error) {
 	row := q.db.QueryRow(ctx, addPartition, arg.Kind, arg.Starts, arg.Ends)
-	var column_1 bool
+	var column_1 string
 	err := row.Scan(&column_1)
 	return column_1, err
 }
@@ -48,6 +48,23 @@ SELECT webhook_drop_retired()::bigint
 
 func (q *Queries) DropRetired(ctx context.Context) (int64, error) {
 	row := q.db.QueryRow(ctx, dropRetired)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
+const endPending = `-- name: EndPending :one
+SELECT webhook_end_pending($1::text, $2::uuid, $3::int)::bigint
+`
+
+type EndPendingParams struct {
+	Name  string
+	Bound uuid.UUID
+	Most  int32
+}
+
+func (q *Queries) EndPending(ctx context.Context, arg EndPendingParams) (int64, error) {
+	row := q.db.QueryRow(ctx, endPending, arg.Name, arg.Bound, arg.Most)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err

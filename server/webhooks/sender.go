@@ -120,6 +120,10 @@ func (s *sender) send(ctx context.Context, p post) outcome {
 		result.failure = "status"
 	case err != nil:
 		result.failure = classify(err) // a 2xx whose body never ends within the deadline acknowledges nothing
+	case ctx.Err() != nil:
+		// Hanging up makes some receivers end their request as if all were well, and net/http hands out an answer that
+		// comes before the connection is quite gone. It is late, and may say nothing of whether the event was taken in.
+		result.failure = classify(ctx.Err())
 	}
 	return result
 }

@@ -2,9 +2,12 @@ package webhooks
 
 import (
 	"encoding/pem"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // senderTo returns a sender that trusts a server's certificate and may go to all of IPv4's loopback.
@@ -16,4 +19,25 @@ func senderTo(t testing.TB, server *httptest.Server) *sender {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// belated answers 200 when the try's time is over: what net/http hands out when a receiver answers that it was hung up on,
+// and its answer overtakes the end of the connection.
+type belated struct{}
+
+func (belated) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+}
+
+func TestAnAnswerAfterTheTimeIsNoAcknowledgement(t *testing.T) {
+	s, err := newSender(nil, nil, 20*time.Millisecond, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.client.Transport = belated{}
+	came := s.send(t.Context(), post{url: "https://receiver.example/", eventID: uuid.New(), body: []byte("{}")})
+	if came.delivered() || came.failure != "timeout" {
+		t.Errorf("outcome %+v, want a time-out", came)
+	}
 }

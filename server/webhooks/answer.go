@@ -136,14 +136,17 @@ func legible(raw []byte) string {
 // hideFragments hides each piece of a secret, with whatever stands within it, where text and secrets are compared by
 // those of their bytes that matter.
 func hideFragments(hidden []bool, text string, secrets []string, matters func(byte) bool) {
+	reduced, origin := reduce(text, matters)
+	if len(reduced) < minFragment {
+		return
+	}
 	fragments := make(map[uint64]struct{}, 64*len(secrets))
 	for _, secret := range secrets {
-		reduced, _ := reduce(legible([]byte(secret)), matters)
-		for i := 0; i+minFragment <= len(reduced); i++ {
-			fragments[binary.NativeEndian.Uint64(reduced[i:])] = struct{}{}
+		known, _ := reduce(legible([]byte(secret)), matters)
+		for i := 0; i+minFragment <= len(known); i++ {
+			fragments[binary.NativeEndian.Uint64(known[i:])] = struct{}{}
 		}
 	}
-	reduced, origin := reduce(text, matters)
 	for i := 0; i+minFragment <= len(reduced); i++ {
 		if _, found := fragments[binary.NativeEndian.Uint64(reduced[i:])]; found {
 			hide(hidden[origin[i] : origin[i+minFragment-1]+1])

@@ -249,3 +249,17 @@ func TestTheFirstIDOfAMomentIsTheDatabases(t *testing.T) {
 		t.Errorf("got %s and %v, want %s", id, err, firstID(at))
 	}
 }
+
+func TestTheTimeIsNotWaitedForWithoutEnd(t *testing.T) {
+	k := newKeeper(nil, DefaultRetention, nil, slog.New(slog.DiscardHandler))
+	away := errors.New("PostgreSQL is away")
+	k.now = func(ctx context.Context) (time.Time, error) {
+		if _, bounded := ctx.Deadline(); !bounded {
+			t.Error("nothing bounds the question")
+		}
+		return time.Time{}, away
+	}
+	if err := k.once(t.Context()); !errors.Is(err, away) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -20,9 +20,10 @@
 // How long it is kept. Events, deliveries and tries are in partitions of whole weeks by id: ids are UUIDv7, so a range of
 // ids is a range of time. Any worker makes those of the next four weeks, and drops those that are wholly older than the
 // retention, so rows live up to a week longer: deliveries first, never a partition with one that is pending, then their
-// tries and events. A default partition takes what no other does, so that no insert ever fails; it is swept of what is
-// old. Dropping a partition takes a lock on its whole table for a moment, and gives way where it is not to be had:
-// examprep_webhook_retention_errors_total counts that, and a minute later it is tried again. What a worker does to
+// tries and events. What is pending still a week after that, and 37 days at least, can never be sent (nobody has the key of
+// the endpoint's secret): it fails. A default partition takes what no other does, so that no insert ever fails; it is swept
+// of what is old. Dropping a partition takes a lock on its whole table for a moment, and gives way where it is not to be
+// had: examprep_webhook_retention_errors_total counts that, and a minute later it is tried again. What a worker does to
 // partitions goes by the database's clock. Beside a default partition PostgreSQL detaches none CONCURRENTLY.
 //
 // Statements that are given ids must say so in a way that leaves the planner no choice (queries/webhooks.sql): a table of

@@ -130,19 +130,20 @@ func millis(took time.Duration) int32 {
 // believed at once; one that has failed for too long is disabled when it fails again.
 func (w *Worker) noteHealth(ctx context.Context, batch []result) {
 	last := make(map[uuid.UUID]outcome, len(batch))
-	gone := make(map[uuid.UUID]time.Time)
 	for _, r := range batch {
 		if before, known := last[r.row.EndpointID]; !known || !before.delivered() {
 			last[r.row.EndpointID] = r.outcome
 		}
 		if r.status == http.StatusGone {
-			if seen := gone[r.row.EndpointID]; seen.Before(r.row.UpdatedAt) {
-				gone[r.row.EndpointID] = r.row.UpdatedAt
+			if seen := w.gone[r.row.EndpointID]; seen.Before(r.row.UpdatedAt) {
+				w.gone[r.row.EndpointID] = r.row.UpdatedAt
 			}
 		}
 	}
-	for endpoint, seen := range gone {
-		w.disable(ctx, endpoint, seen)
+	for endpoint, seen := range w.gone {
+		if w.disable(ctx, endpoint, seen) {
+			delete(w.gone, endpoint)
+		}
 	}
 	w.noted.settle(last)
 	var arg webhooksdb.NoteHealthParams
@@ -244,15 +245,20 @@ func (n notes) settle(last map[uuid.UUID]outcome) {
 	clear(n.owed)
 }
 
-// disable turns an endpoint off that said it is gone, if it is still as it was seen when the try was leased.
-func (w *Worker) disable(ctx context.Context, endpoint uuid.UUID, seen time.Time) {
+// disable turns an endpoint off that said it is gone, if it is still as it was seen when the try was leased, and reports
+// whether the database has answered.
+func (w *Worker) disable(ctx context.Context, endpoint uuid.UUID, seen time.Time) bool {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	n, err := w.queries.DisableEndpoint(ctx, webhooksdb.DisableEndpointParams{ID: endpoint, Reason: reasonGone, Seen: seen})
-	if !w.trouble(ctx, "disabling an endpoint", err) && n > 0 {
+	if w.trouble(ctx, "disabling an endpoint", err) {
+		return false
+	}
+	if n > 0 {
 		w.cfg.Logger.Warn("webhook endpoint disabled", "endpoint", endpoint, "reason", reasonGone)
 		w.abandonBacklog(endpoint)
 	}
+	return true
 }
 
 // maxAbandoned is how many endpoints may wait for their backlog to be cancelled.

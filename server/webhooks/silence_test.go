@@ -3,11 +3,14 @@ package webhooks
 import (
 	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"sync"
 	"testing"
 
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/postgres/webhooksdb"
 )
 
 // silencer stands before Postgres. Connections that were there when it fell silent stay open and carry nothing any
@@ -122,4 +125,20 @@ func TestRelayingGoesOnAfterPostgresConnectionsWentSilent(t *testing.T) {
 	b.fill(t, endpoint.ID, 1)
 	r.next(t)
 	b.until(t, 2, inState, "delivered")
+}
+
+func TestAReceiverThatIsGoneIsDisabledWhenTheDatabaseIsBack(t *testing.T) {
+	b := newBench(t)
+	r := newReceiver(t, nil)
+	_, endpoint := b.endpoint(t, r.URL)
+	w := b.worker(t, r)
+	gone := result{row: webhooksdb.LeaseRow{EndpointID: endpoint.ID}, outcome: outcome{status: http.StatusGone, failure: "status"}}
+	if err := b.pool.QueryRow(t.Context(), "SELECT updated_at FROM webhook_endpoints").Scan(&gone.row.UpdatedAt); err != nil {
+		t.Fatal(err)
+	}
+	restore := postgrestest.CutOff(t, b.pool)
+	w.noteHealth(t.Context(), []result{gone})
+	restore()
+	w.noteHealth(t.Context(), nil) // with the next outcome, whosever it is
+	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE id = $1 AND status = 'disabled'", endpoint.ID)
 }

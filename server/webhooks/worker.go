@@ -98,6 +98,9 @@ type Worker struct {
 	// results is where finished tries wait for their common statement.
 	results chan result
 	noted   notes
+	// gone are endpoints whose receivers said that they are, as they were seen then, until they are disabled. Only the
+	// flusher uses it.
+	gone map[uuid.UUID]time.Time
 	// abandoned are disabled endpoints whose backlog is to be cancelled.
 	abandoned chan uuid.UUID
 	tries     sync.WaitGroup
@@ -118,7 +121,7 @@ func NewWorker(cfg WorkerConfig, pool *pgxpool.Pool, client redis.UniversalClien
 		cfg: cfg, pool: pool, queries: queries, keyring: keyring,
 		stream: newStream(client, cfg.Prefix), sender: sender, lanes: newLanes(cfg.Concurrency, cfg.Now),
 		lease:   uuid.New(),
-		results: make(chan result, cfg.Concurrency), noted: newNotes(),
+		results: make(chan result, cfg.Concurrency), noted: newNotes(), gone: make(map[uuid.UUID]time.Time),
 		abandoned: make(chan uuid.UUID, maxAbandoned), outages: newOutages(cfg.Logger, cfg.Now),
 	}
 	w.lanes.leastPark = max(minPark, w.holdTime()+relaySlack) // beyond what is in a worker's hands

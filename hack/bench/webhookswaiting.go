@@ -107,12 +107,11 @@ func (w *waiting) workAlone(ctx context.Context, other *waiting) (sample, error)
 	if err != nil {
 		return sample{}, err
 	}
-	for _, p := range processes {
-		if err := syscall.Kill(p.pid, syscall.SIGSTOP); err != nil {
-			return sample{}, fmt.Errorf("halt %s: %w", other.worker, err)
-		}
-		defer func() { _ = syscall.Kill(p.pid, syscall.SIGCONT) }()
+	pid := processes[0].pid
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		return sample{}, fmt.Errorf("halt %s: %w", other.worker, err)
 	}
+	defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }()
 	return w.work(ctx, w.turn)
 }
 

@@ -11,7 +11,7 @@ MODULES := . hack/codegen hack/kubernetes hack/lint
 
 # Packages to test, and flags for go test: make test PKG=./server/gate/... TESTFLAGS='-race -run Tier'
 PKG ?= ./...
-TESTFLAGS ?= -race
+TESTFLAGS ?= -race -timeout 30m
 # How many random histories of attempts make soak plays.
 HISTORIES ?= 100000
 # How many webhook events make soak records while everything that can fail does.

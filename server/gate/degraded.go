@@ -78,6 +78,13 @@ func (s *shares) take(who *subject, r rate, now time.Time, o *outcome) {
 	o.verdict.level = r.period - (r.period-b.level)*float64(s.pods)
 }
 
+// giveBack undoes a take that was allowed.
+func (s *shares) giveBack(who *subject, r rate, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refilled(who, r, now).level += r.period
+}
+
 // empty says whether take would be refused.
 func (s *shares) empty(who *subject, r rate, now time.Time) bool {
 	s.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -109,6 +110,32 @@ func TestAFloodFromManyAddressesIsNotLookedUp(t *testing.T) {
 	}
 	if looked := flood(rounds); looked < together || looked > addresses {
 		t.Errorf("%d unknown keys were looked up after a pause, want %d to %d", looked, together, addresses)
+	}
+}
+
+// TestGuessesThatBeginTogetherKeepTheBound: 200 at once from addresses that guessed wrong before, which the common allowance
+// of 50, less the 8 it took to come under suspicion, bounds.
+func TestGuessesThatBeginTogetherKeepTheBound(t *testing.T) {
+	const addresses, together = 8, 200
+	h := newHouse(t, nil)
+	loader, now := &countingLoader{Reader: keys.NewReader(h.pool)}, time.Now()
+	g := gate.New(patient(gate.Config{Prefix: h.prefix, Now: func() time.Time { return now }}), h.rdb, loader)
+	address := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{198, 51, 100, byte(n % addresses)}) }
+	for n := range addresses {
+		g.Check(t.Context(), bearer(wellFormed(n)), address(n))
+	}
+	start := make(chan struct{})
+	var guessing sync.WaitGroup
+	for n := range together {
+		guessing.Go(func() {
+			<-start
+			g.Check(t.Context(), bearer(wellFormed(addresses+n)), address(n))
+		})
+	}
+	close(start)
+	guessing.Wait()
+	if looked := loader.keys.Load(); looked != 50 {
+		t.Errorf("%d unknown keys were looked up, want 50", looked)
 	}
 }
 

@@ -115,18 +115,21 @@ func (g *Gate) checkKey(ctx context.Context, hash keys.Hash, client netip.Addr, 
 			return
 		}
 		address := addressSubject(client)
-		if g.guesses.spent(&address, g.cfg.Now()) {
+		reserved, ok := g.guesses.begin(&address, g.cfg.Now())
+		if !ok {
 			g.checkAddress(ctx, client, d)
 			d.notLookedUp()
 			return
 		}
-		switch loaded, err := g.load(ctx, hash); {
-		case err != nil:
-			g.checkDegraded(ctx, &s, client, err, d)
-			return
-		case loaded == loadAbsent:
-			g.guesses.wrong(&address, g.cfg.Now())
+		loaded, err := g.load(ctx, hash)
+		if err == nil && loaded == loadAbsent {
+			g.guesses.wrong(&address, reserved, g.cfg.Now())
 			g.checkAddress(ctx, client, d)
+			return
+		}
+		g.guesses.right(reserved, g.cfg.Now())
+		if err != nil {
+			g.checkDegraded(ctx, &s, client, err, d)
 			return
 		}
 	}

@@ -25,16 +25,33 @@ func ofEveryone() rate { return rate{period: 50_000, requests: 1, burst: 50, sca
 // suspicion is how long a wrong guess is held against an address: 30 s.
 func suspicion() rate { return rate{period: 30_000_000, requests: 1, burst: 1, scale: 1} }
 
-// spent says whether address may not have a key looked for now.
-func (g *guesses) spent(address *subject, now time.Time) bool {
-	return g.addresses.empty(address, ofAddress(), now) ||
-		g.addresses.empty(everyone(), ofEveryone(), now) && g.suspects.empty(address, suspicion(), now)
+// begin says whether address may have a key looked for now. Of an address that guessed wrong of late the look-up is counted
+// at once, as reserved says, or those that begin together would slip past the bound.
+func (g *guesses) begin(address *subject, now time.Time) (reserved, ok bool) {
+	switch {
+	case g.addresses.empty(address, ofAddress(), now):
+		return false, false
+	case !g.suspects.empty(address, suspicion(), now):
+		return false, true
+	}
+	var taken outcome
+	g.addresses.take(everyone(), ofEveryone(), now, &taken)
+	return taken.allowed, taken.allowed
 }
 
 // wrong notes that address had a key looked for that does not exist.
-func (g *guesses) wrong(address *subject, now time.Time) {
+func (g *guesses) wrong(address *subject, reserved bool, now time.Time) {
 	var taken outcome
 	g.addresses.take(address, ofAddress(), now, &taken)
-	g.addresses.take(everyone(), ofEveryone(), now, &taken)
 	g.suspects.take(address, suspicion(), now, &taken)
+	if !reserved {
+		g.addresses.take(everyone(), ofEveryone(), now, &taken)
+	}
+}
+
+// right gives back what was reserved for a key that exists, or that could not be looked for.
+func (g *guesses) right(reserved bool, now time.Time) {
+	if reserved {
+		g.addresses.giveBack(everyone(), ofEveryone(), now)
+	}
 }

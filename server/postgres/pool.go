@@ -6,7 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 )
 
 // URLError says that a database URL cannot be read; it holds no password.
@@ -19,9 +21,12 @@ func (e *URLError) Unwrap() error { return e.err }
 // together share one flush of the log: pgx's own default of 4 on a small machine leaves nothing to share.
 const defaultMaxConns = 20
 
+// A Setting is a run-time parameter of the server, for each connection of a pool.
+type Setting struct{ Name, Value string }
+
 // Open connects a pool and checks that the server answers. Settings in url (pool_max_conns and the like) win over the
-// defaults here.
-func Open(ctx context.Context, url string) (*pgxpool.Pool, error) {
+// defaults here; those in session are made on each new connection.
+func Open(ctx context.Context, url string, session ...Setting) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, &URLError{err}
@@ -35,6 +40,7 @@ func Open(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	if !strings.Contains(url, "pool_max_conns") {
 		cfg.MaxConns = max(defaultMaxConns, cfg.MaxConns)
 	}
+	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return prepare(ctx, conn, session) }
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open database pool: %w", err)
@@ -44,4 +50,23 @@ func Open(ctx context.Context, url string) (*pgxpool.Pool, error) {
 		return nil, fmt.Errorf("reach database: %w", err)
 	}
 	return pool, nil
+}
+
+// prepare makes a new connection ready. Its settings are not sent as parameters of the connection itself, which a pooler
+// between us and the server would refuse.
+func prepare(ctx context.Context, conn *pgx.Conn, session []Setting) error {
+	// Otherwise each UUID of each list goes through text and database/sql's interfaces, which takes a worker longer than
+	// all the rest of a statement.
+	pgxuuid.Register(conn.TypeMap())
+	if len(session) == 0 {
+		return nil
+	}
+	var batch pgx.Batch
+	for _, s := range session {
+		batch.Queue("SELECT set_config($1, $2, false)", s.Name, s.Value)
+	}
+	if err := conn.SendBatch(ctx, &batch).Close(); err != nil {
+		return fmt.Errorf("set up a connection: %w", err)
+	}
+	return nil
 }

@@ -26,9 +26,9 @@ import (
 const ServerVariable = "EXAMPREP_TEST_DATABASE_URL"
 
 // New returns a pool on a fresh, migrated sandbox database, dropped when the test ends.
-func New(t testing.TB) *pgxpool.Pool {
+func New(t testing.TB, session ...postgres.Setting) *pgxpool.Pool {
 	t.Helper()
-	pool, err := postgres.Open(t.Context(), URL(t))
+	pool, err := postgres.Open(t.Context(), URL(t), session...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,10 +28,11 @@ type process struct {
 	pool     *pgxpool.Pool
 }
 
-// open runs a process on what every process stands on, and closes that behind it.
-func (f *processFlags) open(cmd *cobra.Command, name string, run func(context.Context, *process) error) error {
+// open runs a process on what every process stands on, its database's connections set as session says, and closes that
+// behind it.
+func (f *processFlags) open(cmd *cobra.Command, name string, run func(context.Context, *process) error, session ...postgres.Setting) error {
 	ctx := cmd.Context()
-	p, err := openProcess(ctx, name, f, cmd.ErrOrStderr())
+	p, err := openProcess(ctx, name, f, cmd.ErrOrStderr(), session...)
 	if err != nil {
 		return err
 	}
@@ -41,7 +42,7 @@ func (f *processFlags) open(cmd *cobra.Command, name string, run func(context.Co
 
 // openProcess checks the shared settings, sets up logs, metrics and traces, and waits for a database of the right
 // environment. Close what it returns.
-func openProcess(ctx context.Context, name string, flags *processFlags, stderr io.Writer) (*process, error) {
+func openProcess(ctx context.Context, name string, flags *processFlags, stderr io.Writer, session ...postgres.Setting) (*process, error) {
 	env, err := parseEnvironment(flags.environment)
 	if err != nil {
 		return nil, err
@@ -59,7 +60,7 @@ func openProcess(ctx context.Context, name string, flags *processFlags, stderr i
 	if err != nil {
 		return nil, err
 	}
-	pool, err := openDatabase(ctx, flags.databaseURL, env, logger)
+	pool, err := openDatabase(ctx, flags.databaseURL, env, logger, session...)
 	if err != nil {
 		return nil, errors.Join(err, tracing.Shutdown(context.WithoutCancel(ctx)))
 	}
@@ -94,9 +95,11 @@ const databaseRetry = time.Second
 // openDatabase waits until the database answers, so that pods and their database may start in any order. A database of
 // the other environment, or one that was never migrated or not for this version, ends the wait: only a person can mend
 // that.
-func openDatabase(ctx context.Context, url string, env postgres.Environment, logger *slog.Logger) (*pgxpool.Pool, error) {
+func openDatabase(
+	ctx context.Context, url string, env postgres.Environment, logger *slog.Logger, session ...postgres.Setting,
+) (*pgxpool.Pool, error) {
 	for {
-		pool, err := postgres.Open(ctx, url)
+		pool, err := postgres.Open(ctx, url, session...)
 		if err == nil {
 			if err = checkDatabase(ctx, pool, env); err == nil {
 				return pool, nil

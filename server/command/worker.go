@@ -30,7 +30,8 @@ func newWorker() *cobra.Command {
 		Short: "Deliver webhooks and close attempts whose time is over",
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return flags.open(cmd, "worker", func(ctx context.Context, p *process) error { return runWorker(ctx, p, &flags) })
+			return flags.open(cmd, "worker", func(ctx context.Context, p *process) error { return runWorker(ctx, p, &flags) },
+				webhooks.PlannerSettings()...)
 		},
 	}
 	flags.register(cmd)

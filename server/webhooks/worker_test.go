@@ -99,7 +99,7 @@ type bench struct {
 func newBench(t testing.TB) *bench {
 	t.Helper()
 	client, prefix := redistest.New(t)
-	b := &bench{pool: postgrestest.New(t), redis: client, prefix: prefix, keyring: testKeyring(t)}
+	b := &bench{pool: postgrestest.New(t, PlannerSettings()...), redis: client, prefix: prefix, keyring: testKeyring(t)}
 	b.endpoints = NewEndpoints(b.pool, b.keyring, loopback)
 	b.notifier = NewNotifier(b.pool)
 	run(t, b.notifier.Run)
@@ -397,7 +397,7 @@ func TestAHangingReceiverDelaysNobodyElse(t *testing.T) {
 	b.endpoint(t, hanging.URL)
 	b.endpoint(t, healthy.URL)
 	w := b.worker(t, hanging, healthy)
-	w.cfg.Timeout, w.sender.client.Timeout = 2*patience, 2*patience
+	w.cfg.Timeout, w.sender.timeout = 2*patience, 2*patience
 	run(t, w.Run)
 	const events = 100
 	for n := range events {

@@ -38,7 +38,8 @@ func (q *Queries) Backlog(ctx context.Context, bound int32) (BacklogRow, error) 
 const cancelOrphans = `-- name: CancelOrphans :many
 WITH orphans AS MATERIALIZED (
     SELECT d.id FROM webhook_deliveries d
-    WHERE d.id = ANY ($1::uuid[]) AND d.state = 'pending' AND (d.lease_until IS NULL OR d.lease_until <= now())
+    WHERE d.id = ANY ($1::uuid[])
+      AND CASE WHEN d.state = 'pending' THEN d.lease_until IS NULL OR d.lease_until <= now() ELSE false END
       AND (NOT EXISTS (SELECT FROM webhook_endpoints e WHERE e.id = d.endpoint_id AND e.status = 'enabled')
         OR NOT EXISTS (SELECT FROM webhook_events ev WHERE ev.id = d.event_id))
     FOR UPDATE OF d SKIP LOCKED
@@ -166,10 +167,13 @@ type ClaimDueRow struct {
 	EndpointID uuid.UUID
 }
 
-// The planner knows little of partitioned tables, and their statements must not depend on what it guesses. So rows are
-// looked up by a list of ids, which is a search by index whatever else it thinks; a lower bound (from a sub-select: it is
-// known when the statement begins) passes over the partitions that are too old to hold one of them; events are looked up
-// row by row, by a sub-select of their own; and generate_series makes a list of outcomes look long enough to be hashed.
+// The planner knows little of partitioned tables and nothing of queues: what its statistics say of rows that are pending is
+// long past. Statements here must not depend on what it guesses (nor do they where workers' sessions are set as
+// PlannerSettings says). So rows are looked up by a list of ids, which is a search by index whatever else it thinks; their
+// bounds (from sub-selects: they are known when the statement begins) pass over the partitions that cannot hold one of
+// them; what must be true of them stands in a CASE, for a state that is asked for in the open would let it read a partial
+// index of all that is pending and look for the ids there; events are looked up row by row, by a sub-select of their own;
+// and generate_series makes a list of outcomes look long enough to be hashed.
 // The relay's bite: rows that nobody has in hand. They come up again after the hold unless somebody leases them.
 func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueRow, error) {
 	rows, err := q.db.Query(ctx, claimDue, arg.HoldSeconds, arg.Batch)
@@ -196,7 +200,7 @@ WITH u AS MATERIALIZED (
     SELECT unnest($2::uuid[]) AS id, unnest($4::int[]) AS attempt, unnest($5::text[]) AS state,
            unnest($6::int[]) AS status, unnest($7::text[]) AS error, unnest($8::float8[]) AS delay,
            unnest($9::timestamptz[]) AS began, unnest($10::int[]) AS millis, unnest($11::text[]) AS answer,
-           generate_series(1, cardinality($2::uuid[]))
+           $12::float8 AS least, $13::float8 AS factor, generate_series(1, cardinality($2::uuid[]))
 ), log AS (
     INSERT INTO webhook_tries (delivery_id, attempt, began_at, duration_ms, status, failure, answer)
     SELECT u.id, u.attempt, u.began, u.millis, nullif(u.status, 0), u.error, u.answer FROM u
@@ -205,11 +209,16 @@ WITH u AS MATERIALIZED (
 UPDATE webhook_deliveries d
 SET state = CASE WHEN u.state = 'pending' AND d.attempt - d.lost >= $1::int THEN 'failed' ELSE u.state END,
     last_status = nullif(u.status, 0), last_error = u.error, lease = NULL, lease_until = NULL,
-    next_attempt_at = CASE WHEN u.state = 'pending' THEN now() + make_interval(secs => u.delay) ELSE d.next_attempt_at END,
-    relay_at = CASE WHEN u.state = 'pending' THEN now() + make_interval(secs => u.delay) ELSE d.relay_at END,
+    next_attempt_at = CASE WHEN u.state = 'pending'
+        THEN now() + make_interval(secs => greatest(u.delay, u.least * power(u.factor, d.attempt - d.lost - 1)))
+        ELSE d.next_attempt_at END,
+    relay_at = CASE WHEN u.state = 'pending'
+        THEN now() + make_interval(secs => greatest(u.delay, u.least * power(u.factor, d.attempt - d.lost - 1)))
+        ELSE d.relay_at END,
     finished_at = CASE WHEN u.state = 'pending' AND d.attempt - d.lost < $1::int THEN NULL ELSE now() END
 FROM u
-WHERE d.id = u.id AND d.id = ANY ($2::uuid[]) AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1)
+WHERE d.id = u.id AND d.id = ANY ($2::uuid[])
+  AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
   AND CASE WHEN d.attempt = u.attempt AND d.lease = $3::uuid THEN d.state = 'pending' ELSE false END
 RETURNING d.id
 `
@@ -226,11 +235,14 @@ type CompleteParams struct {
 	Began       []time.Time
 	Millis      []int32
 	Answers     []string
+	LeastDelay  float64
+	Factor      float64
 }
 
 // The fence: a worker whose lease has passed to another changes nothing of the delivery. Its try is logged all the same,
-// for it was made. CASE keeps the planner from thinking that the fence lets nearly none pass. Whether a try is left is
-// asked of the row: since it was leased, an outcome that came late may have made a lost try count (TellLate).
+// for it was made. Whether a try is left,
+// and how long the wait for it is at least, is asked of the row: since it was leased, an outcome that came late may have
+// made a lost try count (TellLate).
 func (q *Queries) Complete(ctx context.Context, arg CompleteParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, complete,
 		arg.MaxAttempts,
@@ -244,6 +256,8 @@ func (q *Queries) Complete(ctx context.Context, arg CompleteParams) ([]uuid.UUID
 		arg.Began,
 		arg.Millis,
 		arg.Answers,
+		arg.LeastDelay,
+		arg.Factor,
 	)
 	if err != nil {
 		return nil, err
@@ -517,10 +531,11 @@ func (q *Queries) ExpireSecrets(ctx context.Context, arg ExpireSecretsParams) er
 const failLost = `-- name: FailLost :execrows
 WITH hopeless AS MATERIALIZED (
     SELECT d.id FROM webhook_deliveries d
-    WHERE d.id = ANY ($1::uuid[]) AND d.state = 'pending'
-      AND (d.lease_until IS NULL OR d.lease_until <= now())
-      AND (d.lost + (d.lease IS NOT NULL)::int >= $2::int
-        OR d.attempt - d.lost - (d.lease IS NOT NULL)::int >= $3::int)
+    WHERE d.id = ANY ($1::uuid[])
+      AND CASE WHEN d.state = 'pending' AND (d.lease_until IS NULL OR d.lease_until <= now())
+          THEN d.lost + (d.lease IS NOT NULL)::int >= $2::int
+            OR d.attempt - d.lost - (d.lease IS NOT NULL)::int >= $3::int
+          ELSE false END
     FOR UPDATE SKIP LOCKED
 )
 UPDATE webhook_deliveries d
@@ -740,11 +755,12 @@ WITH asked AS MATERIALIZED (
     SELECT unnest($1::uuid[]) AS id
 ), idle AS MATERIALIZED (
     SELECT d.id, d.lease IS NOT NULL AS taken_over, d.lease_until FROM webhook_deliveries d
-    WHERE d.id = ANY ($1::uuid[]) AND d.id >= (SELECT id FROM asked ORDER BY id LIMIT 1)
-      AND d.state = 'pending' AND d.next_attempt_at <= now()
-      AND (d.lease_until IS NULL OR d.lease_until <= now())
-      AND d.attempt - d.lost - (d.lease IS NOT NULL)::int < $2::int
-      AND d.lost + (d.lease IS NOT NULL)::int < $3::int
+    WHERE d.id = ANY ($1::uuid[])
+      AND d.id >= (SELECT id FROM asked ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM asked ORDER BY id DESC LIMIT 1)
+      AND CASE WHEN d.state = 'pending' AND d.next_attempt_at <= now() AND (d.lease_until IS NULL OR d.lease_until <= now())
+          THEN d.attempt - d.lost - (d.lease IS NOT NULL)::int < $2::int
+           AND d.lost + (d.lease IS NOT NULL)::int < $3::int
+          ELSE false END
       AND EXISTS (SELECT FROM webhook_events ev WHERE ev.id = d.event_id OFFSET 0)
     FOR UPDATE OF d SKIP LOCKED
 ), lost AS MATERIALIZED (
@@ -755,7 +771,8 @@ WITH asked AS MATERIALIZED (
         lease_until = now() + make_interval(secs => $5::float8),
         relay_at = greatest(d.relay_at, now() + make_interval(secs => $5::float8))
     FROM webhook_endpoints e
-    WHERE d.id = ANY (ARRAY(SELECT id FROM idle)) AND d.id >= (SELECT id FROM idle ORDER BY id LIMIT 1)
+    WHERE d.id = ANY (ARRAY(SELECT id FROM idle))
+      AND d.id >= (SELECT id FROM idle ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM idle ORDER BY id DESC LIMIT 1)
       AND e.id = d.endpoint_id AND e.status = 'enabled'
     RETURNING d.id, d.attempt, d.lost, d.event_id, d.endpoint_id, d.created_at, e.url, e.updated_at
 ), log AS (
@@ -1129,7 +1146,7 @@ SET lost = greatest(d.lost - k.tries, 0),
     lease = CASE WHEN NOT k.arrived THEN d.lease END,
     lease_until = CASE WHEN NOT k.arrived THEN d.lease_until END
 FROM known k
-WHERE d.id = k.delivery_id AND d.id = ANY ($2::uuid[]) AND d.state = 'pending'
+WHERE d.id = k.delivery_id AND d.id = ANY ($2::uuid[]) AND CASE WHEN d.state = 'pending' THEN true ELSE false END
 `
 
 type TellLateParams struct {
@@ -1174,13 +1191,15 @@ WITH put AS MATERIALIZED (
     SELECT unnest($1::uuid[]) AS id, unnest($2::float8[]) AS delay, generate_series(1, cardinality($1::uuid[]))
 ), idle AS MATERIALIZED (
     SELECT d.id FROM webhook_deliveries d
-    WHERE d.id = ANY ($1::uuid[]) AND d.id >= (SELECT id FROM put ORDER BY id LIMIT 1)
-      AND d.state = 'pending' AND (d.lease_until IS NULL OR d.lease_until <= now())
+    WHERE d.id = ANY ($1::uuid[])
+      AND d.id >= (SELECT id FROM put ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM put ORDER BY id DESC LIMIT 1)
+      AND CASE WHEN d.state = 'pending' THEN d.lease_until IS NULL OR d.lease_until <= now() ELSE false END
     FOR UPDATE OF d SKIP LOCKED
 )
 UPDATE webhook_deliveries d
 SET relay_at = greatest(d.next_attempt_at, now() + make_interval(secs => put.delay)) FROM put
-WHERE d.id = put.id AND d.id = ANY (ARRAY(SELECT id FROM idle)) AND d.id >= (SELECT id FROM idle ORDER BY id LIMIT 1)
+WHERE d.id = put.id AND d.id = ANY (ARRAY(SELECT id FROM idle))
+  AND d.id >= (SELECT id FROM idle ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM idle ORDER BY id DESC LIMIT 1)
 `
 
 type UnclaimParams struct {
@@ -1200,7 +1219,7 @@ SET attempt = d.attempt - 1, lease = NULL, lease_until = NULL,
     relay_at = now() + make_interval(secs => $1::float8)
 FROM (SELECT unnest($2::uuid[]) AS id, unnest($4::int[]) AS attempt) u
 WHERE d.id = u.id AND d.id = ANY ($2::uuid[])
-  AND d.attempt = u.attempt AND d.lease = $3::uuid AND d.state = 'pending'
+  AND CASE WHEN d.attempt = u.attempt AND d.lease = $3::uuid THEN d.state = 'pending' ELSE false END
 `
 
 type UnleaseParams struct {

@@ -1,0 +1,91 @@
+package webhooks
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"examprep.dev/server/postgres/webhooksdb"
+)
+
+// A table whose statistics were taken when nothing was pending, and in which very much has become pending since: that is
+// what a queue's statistics are worth, and when a plan that reads all that is pending hurts.
+func TestABatchReadsNoMoreThanItsRowsHoweverManyArePending(t *testing.T) {
+	const rows, batch = 5000, 10
+	b := newBench(t)
+	_, endpoint := b.endpoint(t, "https://receiver.example")
+	b.fill(t, endpoint.ID, rows)
+	b.exec(t, "UPDATE webhook_deliveries SET state = 'delivered'")
+	b.exec(t, "ANALYZE")
+	b.fill(t, endpoint.ID, rows)
+	var pending []uuid.UUID
+	if err := b.pool.QueryRow(t.Context(), `SELECT array_agg(id) FROM (
+		SELECT id FROM webhook_deliveries WHERE state = 'pending' ORDER BY random() LIMIT $1) p`, batch).Scan(&pending); err != nil {
+		t.Fatal(err)
+	}
+	lease := uuid.New()
+	statements := []struct {
+		name string
+		run  func(*webhooksdb.Queries) (rows int, err error)
+	}{
+		{"ClaimDue", func(q *webhooksdb.Queries) (int, error) {
+			claimed, err := q.ClaimDue(t.Context(), webhooksdb.ClaimDueParams{HoldSeconds: 60, Batch: batch})
+			return len(claimed), err
+		}},
+		{"Lease", func(q *webhooksdb.Queries) (int, error) {
+			leased, err := q.Lease(t.Context(), webhooksdb.LeaseParams{
+				Ids: pending, Lease: lease, TermSeconds: 30, MaxAttempts: maxAttempts, MaxLost: maxLost,
+			})
+			return len(leased), err
+		}},
+		{"Complete", func(q *webhooksdb.Queries) (int, error) {
+			arg := webhooksdb.CompleteParams{Lease: lease, Ids: pending, MaxAttempts: maxAttempts}
+			for range pending {
+				arg.Attempts, arg.States, arg.Statuses = append(arg.Attempts, 1), append(arg.States, "pending"), append(arg.Statuses, 500)
+				arg.Errors, arg.Delays, arg.Began = append(arg.Errors, "status"), append(arg.Delays, 0), append(arg.Began, endpoint.CreatedAt)
+				arg.Millis, arg.Answers = append(arg.Millis, 1), append(arg.Answers, "")
+			}
+			done, err := q.Complete(t.Context(), arg)
+			return len(done), err
+		}},
+		{"Unclaim", func(q *webhooksdb.Queries) (int, error) {
+			return batch, q.Unclaim(t.Context(), webhooksdb.UnclaimParams{Ids: pending, Delays: make([]float64, batch)})
+		}},
+		{"CancelOrphans", func(q *webhooksdb.Queries) (int, error) {
+			gone, err := q.CancelOrphans(t.Context(), pending)
+			return batch + len(gone), err
+		}},
+		{"FailLost", func(q *webhooksdb.Queries) (int, error) {
+			failed, err := q.FailLost(t.Context(), webhooksdb.FailLostParams{Ids: pending, MaxLost: maxLost, MaxAttempts: maxAttempts})
+			return batch + int(failed), err
+		}},
+	}
+	for _, s := range statements {
+		tx, err := b.pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := rowsRead(t, tx)
+		got, err := s.run(webhooksdb.New(tx))
+		if err != nil || got != batch {
+			t.Errorf("%s: %d rows and %v, want %d", s.name, got, err, batch)
+		}
+		if read, most := rowsRead(t, tx)-before, 10*batch; read < batch || read > most {
+			t.Errorf("%s read %d rows for %d, want at most %d", s.name, read, batch, most)
+		}
+		if err := tx.Commit(t.Context()); err != nil {
+			t.Fatalf("%s: %v", s.name, err)
+		}
+	}
+}
+
+// rowsRead is how many rows of deliveries a transaction's session has read and not told of yet.
+func rowsRead(t *testing.T, tx pgx.Tx) (n int) {
+	t.Helper()
+	if err := tx.QueryRow(t.Context(), `SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::int
+		FROM pg_stat_xact_user_tables WHERE relname LIKE 'webhook_deliveries%'`).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

@@ -215,7 +215,7 @@ func TestOfManyAddressesOnlyAPublicOneIsConnectedTo(t *testing.T) {
 	}), standsForPublic, authority)
 	for _, name := range []string{"first", "last", "middle", "alias"} {
 		t.Run(name, func(t *testing.T) {
-			l.client.CloseIdleConnections()
+			(&http.Client{Transport: l.transport}).CloseIdleConnections()
 			came := l.send(t.Context(), post{url: "https://" + name + ".example.com:" + port, eventID: uuid.New(), body: []byte("{}")})
 			if !came.delivered() {
 				t.Errorf("came to %+v", came)
@@ -238,7 +238,7 @@ func TestANameThatTurnsInwardsIsRefusedAtTheNextConnection(t *testing.T) {
 				if came.failure != want {
 					t.Errorf("try %d came to %+v, want %q", turn+1, came, want)
 				}
-				l.client.CloseIdleConnections()
+				(&http.Client{Transport: l.transport}).CloseIdleConnections()
 			}
 			l.checkConnections(t, "127.0.0.2", "127.0.0.2")
 			l.checkUntouched(t)

@@ -127,7 +127,7 @@ func (w *Worker) begin(ctx context.Context, hints []hint) {
 	for i, h := range hints {
 		ids[i] = h.delivery
 	}
-	leased, err := w.queries.Lease(store, webhooksdb.LeaseParams{
+	rows, err := w.queries.Lease(store, webhooksdb.LeaseParams{
 		Ids: ids, Lease: w.lease, TermSeconds: w.term().Seconds(), MaxAttempts: maxAttempts, MaxLost: maxLost,
 	})
 	if w.trouble(ctx, "leasing deliveries", err) {
@@ -142,18 +142,39 @@ func (w *Worker) begin(ctx context.Context, hints []hint) {
 		}
 		refused[h.delivery] = h.endpoint
 	}
-	for _, row := range leased {
+	for _, row := range rows {
 		if row.TakenOver {
 			w.metrics.lost.Inc()
 		}
 		lane := refused[row.ID]
 		delete(refused, row.ID)
-		w.tries.Go(func() { w.try(context.WithoutCancel(ctx), row, lane) })
+		w.start(ctx, leased{row, lane})
 	}
 	for _, lane := range refused {
 		w.lanes.abandon(lane)
 	}
 	w.tidy(store, hints, refused)
+}
+
+// A leased delivery, and the lane that it came through.
+type leased struct {
+	row  webhooksdb.LeaseRow
+	lane uuid.UUID
+}
+
+// start gives a delivery to a goroutine that has ended another's try, or starts one: their stacks have grown to what a try
+// needs. There are never more than tries that were in flight at once.
+func (w *Worker) start(ctx context.Context, next leased) {
+	select {
+	case w.handed <- next:
+	default:
+		w.triers.Go(func() {
+			w.try(context.WithoutCancel(ctx), next.row, next.lane)
+			for next := range w.handed {
+				w.try(context.WithoutCancel(ctx), next.row, next.lane)
+			}
+		})
+	}
 }
 
 // term is how long a lease lasts.

@@ -248,7 +248,7 @@ func TestManyHangingReceiversDelayNobodyElse(t *testing.T) {
 	healthy := newReceiver(t, nil)
 	b.endpoint(t, healthy.URL)
 	w := b.worker(t, hanging, healthy)
-	w.sender.client.Timeout, w.cfg.Timeout = 2*patience, 2*patience
+	w.sender.timeout, w.cfg.Timeout = 2*patience, 2*patience
 	w.lanes = newLanes(256, time.Now) // 60 receivers could hold them all 15 times over
 	run(t, w.Run)
 	// Many handshakes at once take a busy machine seconds, and a receiver that is met among them is taken to be so slow.
@@ -282,7 +282,7 @@ func TestAWorkerThatStopsHandsOverWhatItHasNotBegun(t *testing.T) {
 	b.endpoint(t, r.URL)
 	first, second := b.worker(t, r), b.worker(t, r)
 	for _, w := range []*Worker{first, second} {
-		w.sender.client.Timeout, w.cfg.Timeout = 2*patience, 2*patience // left alone, rows would outlast the test's patience
+		w.sender.timeout, w.cfg.Timeout = 2*patience, 2*patience // left alone, rows would outlast the test's patience
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stopped := make(chan error, 1)

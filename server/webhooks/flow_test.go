@@ -58,7 +58,7 @@ func TestBacklogsOfManyHangingReceiversDelayNobodyElse(t *testing.T) {
 		b.fill(t, bad.ID, each)
 	}
 	w := b.worker(t, hanging, healthy)
-	w.cfg.Timeout, w.sender.client.Timeout = 4*patience, 4*patience
+	w.cfg.Timeout, w.sender.timeout = 4*patience, 4*patience
 	run(t, w.Run)
 	postgrestest.Eventually(t, "their backlogs wait in the lanes", func() bool { return w.lanes.backlog() > streamDepth })
 	b.fill(t, good.ID, 1)

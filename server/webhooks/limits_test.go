@@ -174,13 +174,13 @@ func TestARudeReceiverCostsBoundedTimeAndBytes(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.hangs {
-				s.client.Timeout = 2 * time.Second // long enough for a busy machine to get as far
+				s.timeout = 2 * time.Second // long enough for a busy machine to get as far
 			}
 			came := s.send(t.Context(), post{url: server.url, eventID: uuid.New(), body: []byte("{}")})
 			if came.failure != c.failure || came.status != c.status {
 				t.Errorf("came to %+v, want %q and %d", came, c.failure, c.status)
 			}
-			s.client.CloseIdleConnections()
+			(&http.Client{Transport: s.transport}).CloseIdleConnections()
 			if n := server.written.Load(); n > 64<<20 {
 				t.Errorf("%d bytes were taken", n)
 			}

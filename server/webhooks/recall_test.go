@@ -55,7 +55,7 @@ func TestWhatOneWorkerPutOffIsRecalledByAnother(t *testing.T) {
 
 // patient lets receivers think for longer than these tests wait.
 func (w *Worker) patient() {
-	w.cfg.Timeout, w.sender.client.Timeout = 2*patience, 2*patience
+	w.cfg.Timeout, w.sender.timeout = 2*patience, 2*patience
 	w.lanes.leastPark = 2 * w.holdTime()
 }
 

@@ -49,9 +49,10 @@ func (o outcome) delivered() bool { return o.failure == "" }
 
 // sender posts over HTTPS. It follows no redirect, asks no proxy, and dials no address that the guard refuses.
 type sender struct {
-	client *http.Client
-	dialer *net.Dialer // all connections are its
-	now    func() time.Time
+	transport http.RoundTripper // not a client, which would read the Location of a redirect, if not follow it
+	timeout   time.Duration
+	dialer    *net.Dialer // all connections are its
+	now       func() time.Time
 }
 
 // newSender returns a sender that trusts the system's authorities and those in caPEM, if any.
@@ -64,24 +65,21 @@ func newSender(allowed []netip.Prefix, caPEM []byte, timeout time.Duration, now 
 		return nil, errors.New("the webhook CA file holds no PEM certificate")
 	}
 	dialer := &net.Dialer{Timeout: timeout, Control: newGuard(allowed).control}
-	return &sender{now: now, dialer: dialer, client: &http.Client{
-		Timeout: timeout,
-		Transport: &http.Transport{
-			DialContext: dialer.DialContext,
-			TLSClientConfig: &tls.Config{
-				RootCAs: roots, MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(1024),
-			},
-			// HTTP/1.1: a connection for each try in flight. On one HTTP/2 connection a receiver's tries would share
-			// their fate, and a connection that died silently would take the next ones with it.
-			Protocols:              onlyHTTP1(),
-			DisableCompression:     true,
-			MaxIdleConnsPerHost:    2 * maxWindow, // several endpoints may share a host
-			MaxIdleConns:           8 * maxWindow,
-			IdleConnTimeout:        time.Minute,
-			MaxResponseHeaderBytes: maxAnswerHeader,
-			// A dial outlives the try that asked for it, whose deadline therefore ends no handshake.
-			TLSHandshakeTimeout: timeout,
+	return &sender{now: now, dialer: dialer, timeout: timeout, transport: &http.Transport{
+		DialContext: dialer.DialContext,
+		TLSClientConfig: &tls.Config{
+			RootCAs: roots, MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(1024),
 		},
+		// HTTP/1.1: a connection for each try in flight. On one HTTP/2 connection a receiver's tries would share their
+		// fate, and a connection that died silently would take the next ones with it.
+		Protocols:              onlyHTTP1(),
+		DisableCompression:     true,
+		MaxIdleConnsPerHost:    2 * maxWindow, // several endpoints may share a host
+		MaxIdleConns:           8 * maxWindow,
+		IdleConnTimeout:        time.Minute,
+		MaxResponseHeaderBytes: maxAnswerHeader,
+		// A dial outlives the try that asked for it, whose deadline therefore ends no handshake.
+		TLSHandshakeTimeout: timeout,
 	}}, nil
 }
 
@@ -93,7 +91,7 @@ func onlyHTTP1() *http.Protocols {
 
 // send makes one try. The one deadline covers connecting, headers and body.
 func (s *sender) send(ctx context.Context, p post) outcome {
-	ctx, cancel := context.WithTimeout(ctx, s.client.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, bytes.NewReader(p.body))
 	if err != nil || request.URL.Scheme != "https" {
@@ -105,14 +103,18 @@ func (s *sender) send(ctx context.Context, p post) outcome {
 	header.Set("Webhook-Id", p.eventID.String())
 	signature := Sign(p.secrets, s.now(), p.body)
 	header[SignatureHeader] = []string{signature}
-	answer, err := s.client.Transport.RoundTrip(request) // Do would read the Location of a redirect, if not follow it
+	answer, err := s.transport.RoundTrip(request)
 	if err != nil {
 		return outcome{failure: classify(err)}
 	}
 	defer func() { _ = answer.Body.Close() }()
 	result := outcome{status: answer.StatusCode, retryAfter: retryAfter(answer.Header, s.now())}
 	start, err := readAnswer(answer)
-	result.answer = cleanAnswer(start, sharedSecrets(p.secrets, signature))
+	var shared []string
+	if len(start) >= minFragment { // a shorter one holds no piece of them
+		shared = sharedSecrets(p.secrets, signature)
+	}
+	result.answer = cleanAnswer(start, shared)
 	switch {
 	case answer.StatusCode >= 300 && answer.StatusCode < 400:
 		result.failure = "redirect"

@@ -35,7 +35,7 @@ func TestAnAnswerAfterTheTimeIsNoAcknowledgement(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.client.Transport = belated{}
+	s.transport = belated{}
 	came := s.send(t.Context(), post{url: "https://receiver.example/", eventID: uuid.New(), body: []byte("{}")})
 	if came.delivered() || came.failure != "timeout" {
 		t.Errorf("outcome %+v, want a time-out", came)

@@ -103,7 +103,9 @@ type Worker struct {
 	gone map[uuid.UUID]time.Time
 	// abandoned are disabled endpoints whose backlog is to be cancelled.
 	abandoned chan uuid.UUID
-	tries     sync.WaitGroup
+	// triers make the tries; handed is how one that has ended a try gets the next.
+	triers sync.WaitGroup
+	handed chan leased
 }
 
 // NewWorker returns a worker. Its Redis client should be its own: blocking reads occupy connections.
@@ -122,7 +124,7 @@ func NewWorker(cfg WorkerConfig, pool *pgxpool.Pool, client redis.UniversalClien
 		stream: newStream(client, cfg.Prefix), sender: sender, lanes: newLanes(cfg.Concurrency, cfg.Now),
 		lease:   uuid.New(),
 		results: make(chan result, cfg.Concurrency), noted: newNotes(), gone: make(map[uuid.UUID]time.Time),
-		abandoned: make(chan uuid.UUID, maxAbandoned), outages: newOutages(cfg.Logger, cfg.Now),
+		abandoned: make(chan uuid.UUID, maxAbandoned), handed: make(chan leased), outages: newOutages(cfg.Logger, cfg.Now),
 	}
 	w.lanes.leastPark = max(minPark, w.holdTime()+relaySlack) // beyond what is in a worker's hands
 	w.secrets = newSecretCache(queries, keyring, cfg.Now, func(ctx context.Context, err error) {
@@ -148,7 +150,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	flusher.Go(func() { w.flushResults(ctx) })
 	intake.Wait()
 	w.giveBack(ctx)
-	w.tries.Wait()
+	close(w.handed)
+	w.triers.Wait()
 	close(w.results)
 	flusher.Wait()
 	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)

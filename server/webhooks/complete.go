@@ -31,6 +31,7 @@ type result struct {
 // flushResults writes outcomes down, many at a time, until the channel is closed and empty.
 func (w *Worker) flushResults(ctx context.Context) {
 	batch := make([]result, 0, flushBatch)
+	var stopping time.Time
 	for first := range w.results {
 		batch = append(batch[:0], first)
 		gap := time.NewTimer(flushGap)
@@ -47,24 +48,24 @@ func (w *Worker) flushResults(ctx context.Context) {
 			}
 		}
 		gap.Stop()
-		w.flush(ctx, batch)
+		w.flush(ctx, batch, &stopping)
 	}
 }
 
 // flush writes one batch, however long Postgres is away: an outcome stays good until another worker takes the lease
-// over, and then the fence refuses it. A worker that stops tries for as long as a lease outlasts its try.
-func (w *Worker) flush(ctx context.Context, batch []result) {
+// over, and then the fence refuses it. A worker that stops tries, for all that it has left, as long as a lease outlasts
+// its try; stopping is since when, once it has failed.
+func (w *Worker) flush(ctx context.Context, batch []result, stopping *time.Time) {
 	store := context.WithoutCancel(ctx)
-	var stopping time.Time
 	for {
 		if !w.trouble(ctx, "writing outcomes down", w.writeDown(store, batch)) {
 			w.noteHealth(store, batch)
 			return
 		}
 		if ctx.Err() != nil && stopping.IsZero() {
-			stopping = w.cfg.Now()
+			*stopping = w.cfg.Now()
 		}
-		if !stopping.IsZero() && w.cfg.Now().Sub(stopping) > w.cfg.LeaseMargin {
+		if !stopping.IsZero() && w.cfg.Now().Sub(*stopping) > w.cfg.LeaseMargin {
 			w.cfg.Logger.Error("outcomes were not written down; their deliveries will be tried again", "count", len(batch))
 			return
 		}
@@ -73,7 +74,10 @@ func (w *Worker) flush(ctx context.Context, batch []result) {
 }
 
 func (w *Worker) writeDown(ctx context.Context, batch []result) error {
-	arg := webhooksdb.CompleteParams{Lease: w.lease, MaxAttempts: maxAttempts}
+	arg := webhooksdb.CompleteParams{
+		Lease: w.lease, MaxAttempts: maxAttempts,
+		LeastDelay: (1 - retryJitter) * w.cfg.RetryBase.Seconds(), Factor: retryFactor,
+	}
 	for _, r := range batch {
 		state, delay := w.next(r)
 		arg.Ids = append(arg.Ids, r.row.ID)

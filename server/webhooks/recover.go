@@ -19,7 +19,7 @@ const (
 	// RecoveryWindow is how far back Recover goes, as long as deliveries are kept where nothing else is set. It does not
 	// follow the workers' retention, which the API does not know: where that is shorter, what is gone is not found; where
 	// it is longer, what is older is sent by Redeliver only.
-	RecoveryWindow = 30 * 24 * time.Hour
+	RecoveryWindow = DefaultRetention
 )
 
 // Recovery is what one call of Recover did.

@@ -150,10 +150,15 @@ func TestEachOutcomeThatCameLateCounts(t *testing.T) {
 	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
 	b.fill(t, endpoint.ID, 1)
 	slow, holder := b.worker(t), b.worker(t)
+	holder.cfg.RetryBase = time.Minute
 	late := []result{b.lease(t, slow), b.lease(t, slow)}
-	b.lease(t, holder)
+	now := b.lease(t, holder)
 	writeDown(t, slow, late...)
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'pending' AND attempt = 3 AND lost = 0 AND lease = $1", holder.lease)
+	// When it was leased its third try was its first that counted; the wait is the one after a third.
+	writeDown(t, holder, now)
+	b.until(t, 1, `SELECT count(*) FROM webhook_deliveries WHERE state = 'pending' AND lease IS NULL AND next_attempt_at = relay_at
+		AND next_attempt_at > now() + interval '19 minutes'`)
 }
 
 func TestASuccessThatCameLateEndsItsDelivery(t *testing.T) {

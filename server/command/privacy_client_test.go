@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"examprep.dev/server/postgres/postgrestest"
 )
 
 // client is one that has a learner, and uses its reference in every way there is.
@@ -221,7 +223,7 @@ func (c *client) meetsTrouble() {
 	id := c.open()
 	until := func(status int, method, path, body string) {
 		c.t.Helper()
-		c.eventually(fmt.Sprintf("%s is answered %d", path, status), func() bool {
+		postgrestest.Eventually(c.t, fmt.Sprintf("%s is answered %d", path, status), func() bool {
 			got, _ := c.send(method, path, body, nil)
 			return got == status
 		})
@@ -256,7 +258,7 @@ func (c *client) meetsTrouble() {
 // isLimited asks until it is refused.
 func (c *client) isLimited() {
 	c.t.Helper()
-	c.eventually("the key's allowance is used up", func() bool {
+	postgrestest.Eventually(c.t, "the key's allowance is used up", func() bool {
 		status, _ := c.send("GET", examPath+"/mock-exams/history?learner_id="+url.QueryEscape(c.learner), "", nil)
 		return status == http.StatusTooManyRequests
 	})

@@ -74,8 +74,10 @@ func TestALearnerReferenceIsNowhere(t *testing.T) {
 	c.isLimited()
 	c.leavesAnAttempt()
 	worker := s.start("worker")
-	s.eventually("the worker closed the attempt", func() bool { return worker.output.has("closed overdue attempts") })
-	s.eventually("all events are delivered", func() bool { return count(t, pool, "webhook_deliveries WHERE state <> 'delivered'") == 0 })
+	postgrestest.Eventually(t, "the worker closed the attempt", func() bool {
+		return bytes.Contains(worker.output.Bytes(), []byte("closed overdue attempts"))
+	})
+	postgrestest.Eventually(t, "all events are delivered", func() bool { return count(t, pool, "webhook_deliveries WHERE state <> 'delivered'") == 0 })
 	for _, status := range []int{200, 400, 401, 404, 405, 413, 415, 429, 500, 503} {
 		if c.statuses[status] == 0 {
 			t.Errorf("no request was answered %d: %v", status, c.statuses)
@@ -84,9 +86,9 @@ func TestALearnerReferenceIsNowhere(t *testing.T) {
 	places := map[string][]byte{"metrics of the api": s.scrape(api), "metrics of the worker": s.scrape(worker)}
 	api.stop()
 	worker.stop()
-	places["log of the api"], places["log of the worker"] = api.output.contents(), worker.output.contents()
-	places["traces"], places["deliveries"] = s.spans.contents(), s.deliveries.contents()
-	places["what was said to Postgres"], places["what was said to Redis"] = s.databaseTap.traffic.contents(), s.cacheTap.traffic.contents()
+	places["log of the api"], places["log of the worker"] = api.output.Bytes(), worker.output.Bytes()
+	places["traces"], places["deliveries"] = s.spans.Bytes(), s.deliveries.Bytes()
+	places["what was said to Postgres"], places["what was said to Redis"] = s.databaseTap.traffic.Bytes(), s.cacheTap.traffic.Bytes()
 	places["database dump"], places["statistics"] = s.dumpDatabase(), databaseStatistics(t, pool)
 	places["Redis"] = s.dumpRedis()
 	mustHoldCanaries(t, places, c.attempts)

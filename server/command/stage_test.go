@@ -18,12 +18,12 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/recordtest"
 	"examprep.dev/server/redisurl/redistest"
 )
 
@@ -37,26 +37,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// record keeps what was written to it, by any goroutine.
-type record struct {
-	mu    sync.Mutex
-	bytes bytes.Buffer
-}
-
-func (r *record) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.bytes.Write(p)
-}
-
-func (r *record) contents() []byte {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return bytes.Clone(r.bytes.Bytes())
-}
-
-func (r *record) has(text string) bool { return bytes.Contains(r.contents(), []byte(text)) }
-
 // stage is where real processes run: everything that leaves them is on record.
 type stage struct {
 	t *testing.T
@@ -64,17 +44,14 @@ type stage struct {
 	database, cache       string
 	databaseTap, cacheTap *tap
 	redisPrefix           string
-	spans, deliveries     *record
+	spans, deliveries     *recordtest.Record
 	receiver              *httptest.Server
 	environment           []string
 }
 
-// waitFor bounds every wait for something to happen; it is never waited out when all is well.
-const waitFor = 30 * time.Second
-
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{t: t, database: postgrestest.URL(t), spans: new(record), deliveries: new(record)}
+	s := &stage{t: t, database: postgrestest.URL(t), spans: new(recordtest.Record), deliveries: new(recordtest.Record)}
 	s.tapDatabase()
 	s.tapCache()
 	collector := httptest.NewServer(keepEverything(s.spans))
@@ -94,7 +71,7 @@ func newStage(t *testing.T) *stage {
 }
 
 // keepEverything is a handler that records requests, line, headers and body, and is content with all of them.
-func keepEverything(r *record) http.Handler {
+func keepEverything(r *recordtest.Record) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		var whole bytes.Buffer
 		_, _ = fmt.Fprintf(&whole, "%s %s\n", request.Method, request.RequestURI)
@@ -166,7 +143,7 @@ func (s *stage) run(args ...string) []byte {
 
 // pod is a process that runs until it is stopped.
 type pod struct {
-	output  *record
+	output  *recordtest.Record
 	health  string
 	metrics string
 	// stop asks the process to end, and waits until it has.
@@ -176,7 +153,7 @@ type pod struct {
 // start starts a process and waits until it is ready.
 func (s *stage) start(args ...string) *pod {
 	s.t.Helper()
-	p := &pod{output: new(record), health: postgrestest.FreeAddress(s.t), metrics: postgrestest.FreeAddress(s.t)}
+	p := &pod{output: new(recordtest.Record), health: postgrestest.FreeAddress(s.t), metrics: postgrestest.FreeAddress(s.t)}
 	command := exec.CommandContext(s.t.Context(), os.Args[0], args...)
 	command.Env = append(os.Environ(), s.environment...)
 	command.Env = append(command.Env, "EXAMPREP_HEALTH_LISTEN="+p.health, "EXAMPREP_METRICS_LISTEN="+p.metrics)
@@ -189,11 +166,11 @@ func (s *stage) start(args ...string) *pod {
 	p.stop = sync.OnceFunc(func() {
 		_ = command.Process.Signal(syscall.SIGTERM)
 		if err := <-ended; err != nil {
-			s.t.Errorf("examprep %v: %v\n%s", args, err, p.output.contents())
+			s.t.Errorf("examprep %v: %v\n%s", args, err, p.output.Bytes())
 		}
 	})
 	s.t.Cleanup(p.stop)
-	s.eventually(args[0]+" is ready", func() bool {
+	postgrestest.Eventually(s.t, args[0]+" is ready", func() bool {
 		answer, err := http.Get("http://" + p.health + "/readyz")
 		if err != nil {
 			return false
@@ -219,26 +196,10 @@ func (s *stage) scrape(p *pod) []byte {
 	return text
 }
 
-// eventually waits for condition to hold.
-func (s *stage) eventually(what string, condition func() bool) {
-	s.t.Helper()
-	look := time.NewTicker(10 * time.Millisecond)
-	defer look.Stop()
-	deadline := time.NewTimer(waitFor)
-	defer deadline.Stop()
-	for !condition() {
-		select {
-		case <-look.C:
-		case <-deadline.C:
-			s.t.Fatalf("never happened: %s", what)
-		}
-	}
-}
-
 // tap stands between the processes and a server, and records every byte of both directions.
 type tap struct {
 	listener net.Listener
-	traffic  record
+	traffic  recordtest.Record
 	mu       sync.Mutex
 	// open are the connections; closed tells that no new one is let through.
 	open   map[net.Conn]struct{}

@@ -32,6 +32,7 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/recordtest"
 	"examprep.dev/server/redisurl"
 	"examprep.dev/server/redisurl/redistest"
 	"examprep.dev/server/webhooks"
@@ -52,7 +53,7 @@ type api struct {
 	keys     *keys.Store
 	catalog  *catalog.Snapshot
 	registry *prometheus.Registry
-	logs     *logBuffer
+	logs     *recordtest.Record
 	listener net.Listener
 	address  string
 	// deps are what the server answers from; variant makes others of them.
@@ -82,7 +83,7 @@ type options struct {
 // newAPI starts everything; it ends with the test.
 func newAPI(t testing.TB, o options) *api {
 	t.Helper()
-	a := &api{t: t, ahead: new(atomic.Int64), pool: postgrestest.New(t), registry: prometheus.NewRegistry(), logs: new(logBuffer)}
+	a := &api{t: t, ahead: new(atomic.Int64), pool: postgrestest.New(t), registry: prometheus.NewRegistry(), logs: new(recordtest.Record)}
 	logger := slog.New(slog.NewJSONHandler(a.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	if o.exams == nil {
 		o.exams = []catalog.Exam{sampleExam(testExam), sampleExam(otherExam)}
@@ -185,24 +186,6 @@ func (a *api) serve(server *httpapi.Server, network string) {
 	go func() { done <- server.Serve(ctx, listener) }()
 	a.stop = sync.OnceValue(func() error { cancel(); return <-done })
 	a.t.Cleanup(func() { _ = a.stop() })
-}
-
-// logBuffer is a log that can be read while it is written.
-type logBuffer struct {
-	mu    sync.Mutex
-	bytes bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.bytes.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.bytes.String()
 }
 
 // response is an answer, read whole.

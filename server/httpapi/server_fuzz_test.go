@@ -129,7 +129,7 @@ func (l *leakCheck) after(t *testing.T) {
 	if l.inputs++; l.inputs%leakEvery != 0 {
 		return
 	}
-	l.api.logs.reset()
+	l.api.logs.Reset()
 	if l.inputs == leakEvery {
 		l.goroutines, l.heap = runtime.NumGoroutine(), heapInUse()
 		return
@@ -155,11 +155,4 @@ func heapInUse() uint64 {
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return stats.HeapAlloc
-}
-
-// reset forgets what was logged.
-func (l *logBuffer) reset() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.bytes.Reset()
 }

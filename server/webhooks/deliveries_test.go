@@ -57,11 +57,7 @@ func (b *bench) scoredBy(t *testing.T, account uuid.UUID) Event {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.pool.Exec(t.Context(), "SELECT webhook_record_event($1, $2, $3, $4)",
-		event.ID, string(event.Kind), event.Account, event.Body); err != nil {
-		t.Fatal(err)
-	}
-	b.notifier.Notify()
+	b.record(t, event)
 	return event
 }
 

@@ -151,7 +151,7 @@ func (b *bench) endpoint(t testing.TB, url string) (ManagedEndpoint, Endpoint) {
 	return want, endpoint
 }
 
-// happen records an event as every caller does: through the SQL function, then a notification.
+// happen records an event of no account.
 func (b *bench) happen(t *testing.T, n int) Event {
 	t.Helper()
 	event, err := NewEvent(KindContentUpdated, uuid.NullUUID{}, time.Now(), ContentUpdated{
@@ -160,12 +160,18 @@ func (b *bench) happen(t *testing.T, n int) Event {
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.record(t, event)
+	return event
+}
+
+// record records an event as every caller does: through the SQL function, then a notification.
+func (b *bench) record(t *testing.T, event Event) {
+	t.Helper()
 	if _, err := b.pool.Exec(t.Context(), "SELECT webhook_record_event($1, $2, $3, $4)",
 		event.ID, string(event.Kind), event.Account, event.Body); err != nil {
 		t.Fatal(err)
 	}
 	b.notifier.Notify()
-	return event
 }
 
 // until polls a count until it is want.

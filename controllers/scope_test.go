@@ -33,20 +33,23 @@ func tierAt(now time.Time) (*scope, *v1alpha1.RateTier) {
 	return &s, tier
 }
 
+// outcome is how a reconciliation goes, and what becomes of it.
+type outcome struct {
+	name    string
+	failure error
+	prepare func(*scope)
+	// want maps the conditions to status and reason; the rest must be absent.
+	want   map[string]string
+	again  time.Duration
+	passes bool // the error is returned
+}
+
 func TestOutcomesBecomeConditions(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	broken := errors.New("it is broken")
 	trouble := errors.New("password is hunter2")
-	for _, test := range []struct {
-		name    string
-		failure error
-		prepare func(*scope)
-		// want maps the conditions to status and reason; the rest must be absent.
-		want   map[string]string
-		again  time.Duration
-		passes bool // the error is returned
-	}{
+	for _, test := range []outcome{
 		{
 			name: "all is well",
 			prepare: func(s *scope) {
@@ -82,34 +85,40 @@ func TestOutcomesBecomeConditions(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			s, tier := tierAt(now)
-			if test.prepare != nil {
-				test.prepare(s)
-			}
-			result, err := s.conclude(test.failure)
-			if (err != nil) != test.passes {
-				t.Errorf("error: %v", err)
-			}
-			if result.RequeueAfter < test.again || result.RequeueAfter > test.again+test.again/10 {
-				t.Errorf("again after %s, want %s or a little more", result.RequeueAfter, test.again)
-			}
-			checkConditions(t, test.name, tier.Generation, tier.Status.ObservedGeneration, tier.Status.Conditions)
-			for _, condition := range tier.Status.Conditions {
-				if got := string(condition.Status) + " " + condition.Reason; got != test.want[condition.Type] {
-					t.Errorf("%s is %s, want %q", condition.Type, got, test.want[condition.Type])
-				}
-				if strings.Contains(condition.Message, "hunter2") {
-					t.Errorf("%s tells tenants the operator's secrets: %s", condition.Type, condition.Message)
-				}
-			}
-			if len(tier.Status.Conditions) != len(test.want) {
-				t.Errorf("conditions: %+v, want %v", tier.Status.Conditions, test.want)
-			}
-			ready := meta.FindStatusCondition(tier.Status.Conditions, v1alpha1.ConditionReady)
-			if changed := ready.Status != metav1.ConditionTrue; changed != ready.LastTransitionTime.Time.Equal(now) {
-				t.Errorf("Ready is %s since %s", ready.Status, ready.LastTransitionTime)
-			}
+			test.check(t, now)
 		})
+	}
+}
+
+// check lets the reconciliation end at now.
+func (test outcome) check(t *testing.T, now time.Time) {
+	t.Helper()
+	s, tier := tierAt(now)
+	if test.prepare != nil {
+		test.prepare(s)
+	}
+	result, err := s.conclude(test.failure)
+	if (err != nil) != test.passes {
+		t.Errorf("error: %v", err)
+	}
+	if result.RequeueAfter < test.again || result.RequeueAfter > test.again+test.again/10 {
+		t.Errorf("again after %s, want %s or a little more", result.RequeueAfter, test.again)
+	}
+	checkConditions(t, test.name, tier.Generation, tier.Status.ObservedGeneration, tier.Status.Conditions)
+	for _, condition := range tier.Status.Conditions {
+		if got := string(condition.Status) + " " + condition.Reason; got != test.want[condition.Type] {
+			t.Errorf("%s is %s, want %q", condition.Type, got, test.want[condition.Type])
+		}
+		if strings.Contains(condition.Message, "hunter2") {
+			t.Errorf("%s tells tenants the operator's secrets: %s", condition.Type, condition.Message)
+		}
+	}
+	if len(tier.Status.Conditions) != len(test.want) {
+		t.Errorf("conditions: %+v, want %v", tier.Status.Conditions, test.want)
+	}
+	ready := meta.FindStatusCondition(tier.Status.Conditions, v1alpha1.ConditionReady)
+	if changed := ready.Status != metav1.ConditionTrue; changed != ready.LastTransitionTime.Time.Equal(now) {
+		t.Errorf("Ready is %s since %s", ready.Status, ready.LastTransitionTime)
 	}
 }
 

@@ -82,25 +82,31 @@ func TestDigestWriteChangesNothingButTheSeal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			file := writeExam(t, "exam.yaml", test.text)
-			seal, text, err := digestFile(t, file, test.options)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if text != test.want {
-				t.Errorf("have:\n%s\nwant:\n%s", text, test.want)
-			}
-			if !seal.Written || !seal.Matches {
-				t.Errorf("have %+v", seal)
-			}
-			if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o640 {
-				t.Errorf("permissions became %v, %v", info.Mode(), err)
-			}
-			again, unchanged, err := digestFile(t, file, test.options)
-			if err != nil || again.Written || !again.Matches || unchanged != text {
-				t.Errorf("a second time: %+v, %v", again, err)
-			}
+			checkDigestWrite(t, test.text, test.want, test.options)
 		})
+	}
+}
+
+// checkDigestWrite writes the seal of text into a file, twice, and expects want, with the file's permissions as they were.
+func checkDigestWrite(t *testing.T, text, want string, options DigestOptions) {
+	t.Helper()
+	file := writeExam(t, "exam.yaml", text)
+	seal, written, err := digestFile(t, file, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if written != want {
+		t.Errorf("have:\n%s\nwant:\n%s", written, want)
+	}
+	if !seal.Written || !seal.Matches {
+		t.Errorf("have %+v", seal)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("permissions became %v, %v", info.Mode(), err)
+	}
+	again, unchanged, err := digestFile(t, file, options)
+	if err != nil || again.Written || !again.Matches || unchanged != written {
+		t.Errorf("a second time: %+v, %v", again, err)
 	}
 }
 

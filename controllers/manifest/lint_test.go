@@ -82,14 +82,35 @@ func lintText(t *testing.T, text string) []string {
 	return lines
 }
 
+// lintCase is a file, in which new may take the place of old, and what lint finds in it.
+type lintCase struct {
+	text, old, new string
+	want           []string
+}
+
+func checkLint(t *testing.T, cases map[string]lintCase) {
+	t.Helper()
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := test.text
+			if test.old != "" {
+				text = strings.Replace(text, test.old, test.new, 1)
+				if text == test.text {
+					t.Fatalf("the case changes nothing: %q", test.old)
+				}
+			}
+			if have := lintText(t, text); !slices.Equal(have, test.want) {
+				t.Errorf("have:\n%s\nwant:\n%s", strings.Join(have, "\n"), strings.Join(test.want, "\n"))
+			}
+		})
+	}
+}
+
 func TestLintNamesFileLineAndField(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		text, old, new string
-		want           []string
-	}{
-		"nothing wrong":           {text: goodExam},
-		"nothing wrong in chunks": {text: chunkedExam()},
+	checkLint(t, map[string]lintCase{
+		"nothing wrong": {text: goodExam},
 		"syntax": {
 			text: goodExam, old: "name: MIR\n", new: "name: [MIR\n",
 			want: []string{`exam.yaml:7: did not find expected ',' or ']'`},
@@ -124,6 +145,17 @@ func TestLintNamesFileLineAndField(t *testing.T) {
 			text: goodExam, old: "  name: MIR\n", new: "  name:\n",
 			want: []string{"exam.yaml:7:3: spec.name: is null; leave the field out instead"},
 		},
+		"a misspelt group": {
+			text: goodExam, old: "examprep.dev/v1alpha1", new: "examprep.dev/v1alpha2",
+			want: []string{"exam.yaml:1:1: apiVersion: must be examprep.dev/v1alpha1, is examprep.dev/v1alpha2"},
+		},
+		"nothing to check": {text: "a: 1\n", want: []string{".: no resource of examprep.dev/v1alpha1 found in 1 files"}},
+	})
+}
+
+func TestLintHoldsAnExamAgainstTheRules(t *testing.T) {
+	t.Parallel()
+	checkLint(t, map[string]lintCase{
 		"a letter that is not offered": {
 			text: goodExam, old: "{choice: A}", new: "{choice: C}",
 			want: []string{`exam.yaml:21:20: spec.papers[0].questions[0].answer.choice: "C" is not among the options`},
@@ -148,6 +180,22 @@ func TestLintNamesFileLineAndField(t *testing.T) {
 			text: goodExam, old: "  countryCode: ES\n", new: "  resyncInterval: soon\n",
 			want: []string{`exam.yaml:8:3: spec.resyncInterval: time: invalid duration "soon"`},
 		},
+		"more questions than may be inline": {
+			text: goodExam, old: "        - number: 2\n", new: manyQuestions(v1alpha1.MaxInlineQuestions) + "        - number: 2\n",
+			want: []string{fmt.Sprintf("exam.yaml:17:7: spec.papers[0].questions: has %d questions; inline there may be %d: use questionsFrom",
+				v1alpha1.MaxInlineQuestions+2, v1alpha1.MaxInlineQuestions)},
+		},
+		"an exam key twice": {
+			text: goodExam + "---\n" + strings.Replace(goodExam, "name: es-mir", "name: other", 1),
+			want: []string{"exam.yaml:31:3: spec.examKey: exam es-mir is declared already in exam.yaml:6"},
+		},
+	})
+}
+
+func TestLintReadsTheQuestionsOfConfigMaps(t *testing.T) {
+	t.Parallel()
+	checkLint(t, map[string]lintCase{
+		"nothing wrong in chunks": {text: chunkedExam()},
 		"missing key": {
 			text: chunkedExam(), old: "key: q.jsonl", new: "key: p.jsonl",
 			want: []string{"exam.yaml:18:11: spec.papers[0].questionsFrom[0]: ConfigMap default/chunk has no key p.jsonl"},
@@ -173,18 +221,23 @@ func TestLintNamesFileLineAndField(t *testing.T) {
 			want: []string{"exam.yaml:19:11: spec.papers[0].questionsFrom[0].digest: the chunk's digest is " +
 				"sha256:dcd285c7784c9624661cbc97be635f2ea53637aaa39b24522ad58033e562b46d, declared is sha256:" + strings.Repeat("0", 64)},
 		},
-		"an exam key twice": {
-			text: goodExam + "---\n" + strings.Replace(goodExam, "name: es-mir", "name: other", 1),
-			want: []string{"exam.yaml:31:3: spec.examKey: exam es-mir is declared already in exam.yaml:6"},
+		"a ConfigMap twice": {
+			text: chunkedExam() + goodChunk,
+			want: []string{"exam.yaml:34:3: metadata.name: ConfigMap default/chunk is declared already in exam.yaml:20"},
 		},
+		"a ConfigMap of somebody else twice": {
+			text: goodExam + strings.Repeat("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n", 2),
+		},
+	})
+}
+
+func TestLintKnowsTheKindsOfTheGroup(t *testing.T) {
+	t.Parallel()
+	checkLint(t, map[string]lintCase{
 		"a kind that is not ours": {text: goodExam + "---\nkind: Secret\napiVersion: v1\ndata: {a: 1}\n"},
 		"an unknown kind of the group": {
 			text: goodExam + "---\nkind: ExamContents\napiVersion: examprep.dev/v1alpha1\n",
 			want: []string{`exam.yaml:26:1: kind: unknown kind "ExamContents" in examprep.dev/v1alpha1: known are ExamContent, RateTier and WebhookEndpoint`},
-		},
-		"a misspelt group": {
-			text: goodExam, old: "examprep.dev/v1alpha1", new: "examprep.dev/v1alpha2",
-			want: []string{"exam.yaml:1:1: apiVersion: must be examprep.dev/v1alpha1, is examprep.dev/v1alpha2"},
 		},
 		"a webhook": {
 			text: "apiVersion: examprep.dev/v1alpha1\nkind: WebhookEndpoint\nmetadata: {name: a}\nspec:\n  url: http://example.com\n  events: [mock_attempt.scored, mock_attempt.done]\n",
@@ -201,32 +254,5 @@ func TestLintNamesFileLineAndField(t *testing.T) {
 				"exam.yaml:6:3: spec.period: must be at most 24h0m0s",
 			},
 		},
-		"more questions than may be inline": {
-			text: goodExam, old: "        - number: 2\n", new: manyQuestions(v1alpha1.MaxInlineQuestions) + "        - number: 2\n",
-			want: []string{fmt.Sprintf("exam.yaml:17:7: spec.papers[0].questions: has %d questions; inline there may be %d: use questionsFrom",
-				v1alpha1.MaxInlineQuestions+2, v1alpha1.MaxInlineQuestions)},
-		},
-		"a ConfigMap twice": {
-			text: chunkedExam() + goodChunk,
-			want: []string{"exam.yaml:34:3: metadata.name: ConfigMap default/chunk is declared already in exam.yaml:20"},
-		},
-		"a ConfigMap of somebody else twice": {
-			text: goodExam + strings.Repeat("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n", 2),
-		},
-		"nothing to check": {text: "a: 1\n", want: []string{".: no resource of examprep.dev/v1alpha1 found in 1 files"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			text := test.text
-			if test.old != "" {
-				text = strings.Replace(text, test.old, test.new, 1)
-				if text == test.text {
-					t.Fatalf("the case changes nothing: %q", test.old)
-				}
-			}
-			if have := lintText(t, text); !slices.Equal(have, test.want) {
-				t.Errorf("have:\n%s\nwant:\n%s", strings.Join(have, "\n"), strings.Join(test.want, "\n"))
-			}
-		})
-	}
+	})
 }

@@ -45,6 +45,18 @@ func signature(secret string, at int64, body []byte) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
+func good(name, header string, body []byte, secret string) verification {
+	return verification{Name: name, Header: header, Body: body, Secret: secret, believed: true, stripeBelieves: true}
+}
+
+func bad(name, header string, body []byte, secret string) verification {
+	return verification{Name: name, Header: header, Body: body, Secret: secret}
+}
+
+func lax(v verification) verification { v.stripeBelieves = true; return v }
+
+func differ(v verification) verification { v.stripeDiffer = true; return v }
+
 // verifications are all cases, of deliveries that are sent now.
 func verifications(now time.Time) []verification {
 	secret, old := webhooks.NewSecret(), webhooks.NewSecret()
@@ -55,14 +67,6 @@ func verifications(now time.Time) []verification {
 	both := webhooks.Sign([]string{secret, old}, now, body)
 	stamp := fmt.Sprintf("t=%d", at)
 	other := strings.Repeat("0", 64)
-	good := func(name, header string, body []byte, secret string) verification {
-		return verification{Name: name, Header: header, Body: body, Secret: secret, believed: true, stripeBelieves: true}
-	}
-	bad := func(name, header string, body []byte, secret string) verification {
-		return verification{Name: name, Header: header, Body: body, Secret: secret}
-	}
-	lax := func(v verification) verification { v.stripeBelieves = true; return v }
-	differ := func(v verification) verification { v.stripeDiffer = true; return v }
 	signed := func(name string, body []byte) verification {
 		return good(name, webhooks.Sign([]string{secret}, now, body), body, secret)
 	}

@@ -21,15 +21,33 @@ func TestAnyGeneratedExamIsValid(t *testing.T) {
 	}
 }
 
-func TestEachRuleNamesItsField(t *testing.T) {
-	paper := func(change func(*Paper)) func(*Exam) { return func(e *Exam) { change(&e.Papers[0]) } }
-	question := func(i int, change func(*Question)) func(*Exam) {
-		return func(e *Exam) { change(&e.Papers[0].Questions[i]) }
+// breach is one change that breaks one rule, and the field that is named.
+type breach struct {
+	field  string
+	change func(*Exam)
+}
+
+func checkBreaches(t *testing.T, breaches []breach) {
+	t.Helper()
+	for _, test := range breaches {
+		exam := clone(sampleExam())
+		test.change(&exam)
+		var invalid *ValidationError
+		if err := Validate(exam); !errors.As(err, &invalid) {
+			t.Errorf("%s: got %v, want a ValidationError", test.field, err)
+			continue
+		}
+		if len(invalid.Problems) != 1 || invalid.Problems[0].Field != test.field {
+			t.Errorf("problems = %v, want one of %s", invalid.Problems, test.field)
+		}
+		if strings.Contains(invalid.Problems[0].Detail, "%!") {
+			t.Errorf("%s: detail = %q", test.field, invalid.Problems[0].Detail)
+		}
 	}
-	for _, test := range []struct {
-		field  string
-		change func(*Exam)
-	}{
+}
+
+func TestEachRuleOfAnExamNamesItsField(t *testing.T) {
+	checkBreaches(t, []breach{
 		{"examKey", func(e *Exam) { e.Key = "" }},
 		{"examKey", func(e *Exam) { e.Key = "Es-Mir" }},
 		{"examKey", func(e *Exam) { e.Key = "es--mir" }},
@@ -55,6 +73,12 @@ func TestEachRuleNamesItsField(t *testing.T) {
 		{"studyPath.hoursTotal", func(e *Exam) { e.StudyPath.HoursTotal = math.NaN() }},
 		{"studyPath.steps[0]", func(e *Exam) { e.StudyPath.Steps = []json.RawMessage{[]byte(`[]`)} }},
 		{"papers[1].paperID", func(e *Exam) { e.Papers = append(e.Papers, e.Papers[0]) }},
+	})
+}
+
+func TestEachRuleOfAPaperNamesItsField(t *testing.T) {
+	paper := func(change func(*Paper)) func(*Exam) { return func(e *Exam) { change(&e.Papers[0]) } }
+	checkBreaches(t, []breach{
 		{"papers[0].paperID", paper(func(p *Paper) { p.ID = "short" })},
 		{"papers[0].paperID", paper(func(p *Paper) { p.ID = strings.Repeat("a", 161) })},
 		{"papers[0].paperID", paper(func(p *Paper) { p.ID = "with space" })},
@@ -77,6 +101,14 @@ func TestEachRuleNamesItsField(t *testing.T) {
 		{"papers[0].verification.at", paper(func(p *Paper) { p.Verification = &Verification{By: "a", At: "31.1.", Digest: Digest{}.String()} })},
 		{"papers[0].verification.digest", paper(func(p *Paper) { p.Verification = &Verification{By: "a", At: "2026-01-31T10:00:00Z"} })},
 		{"papers[0].questions", paper(func(p *Paper) { p.Questions = nil })},
+	})
+}
+
+func TestEachRuleOfAQuestionNamesItsField(t *testing.T) {
+	question := func(i int, change func(*Question)) func(*Exam) {
+		return func(e *Exam) { change(&e.Papers[0].Questions[i]) }
+	}
+	checkBreaches(t, []breach{
 		{"papers[0].questions[1].number", question(1, func(q *Question) { q.Number = 1 })},
 		{"papers[0].questions[0].section", question(0, func(q *Question) { q.Section = 0 })},
 		{"papers[0].questions[0].number", question(0, func(q *Question) { q.Number = -1 })},
@@ -98,21 +130,7 @@ func TestEachRuleNamesItsField(t *testing.T) {
 		{"papers[0].questions[0].explanation", question(0, func(q *Question) { q.Explanation = "\xff" })},
 		{"papers[0].questions[0].page", question(0, func(q *Question) { q.Page = -1 })},
 		{"papers[0].questions[0].topic", question(0, func(q *Question) { q.Topic = "\x00" })},
-	} {
-		exam := clone(sampleExam())
-		test.change(&exam)
-		var invalid *ValidationError
-		if err := Validate(exam); !errors.As(err, &invalid) {
-			t.Errorf("%s: got %v, want a ValidationError", test.field, err)
-			continue
-		}
-		if len(invalid.Problems) != 1 || invalid.Problems[0].Field != test.field {
-			t.Errorf("problems = %v, want one of %s", invalid.Problems, test.field)
-		}
-		if strings.Contains(invalid.Problems[0].Detail, "%!") {
-			t.Errorf("%s: detail = %q", test.field, invalid.Problems[0].Detail)
-		}
-	}
+	})
 }
 
 func TestAllProblemsAreToldUpToABound(t *testing.T) {

@@ -30,86 +30,51 @@ func (b *sampleBody) fields() []bodyField {
 }
 
 func TestBodiesAreReadExactly(t *testing.T) {
-	deep := strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth)
 	for _, c := range []struct {
 		name, body string
 		want       sampleBody
-		code       string // "" for success
-		field      string // the first that is named
 	}{
 		{
 			"all fields", `{"name":"abc","count":3,"status":"expired","answers":{"1:2":"B","1":""}}`,
 			sampleBody{"abc", 3, "expired", []attempts.Answer{{Key: "1:2", Value: "B"}, {Key: "1", Value: ""}}},
-			"", "",
 		},
 		{
 			"answers keep their order", `{"name":"abc","answers":{"9":"a","1":"b","5":"c"}}`,
 			sampleBody{Name: "abc", Answers: []attempts.Answer{{Key: "9", Value: "a"}, {Key: "1", Value: "b"}, {Key: "5", Value: "c"}}},
-			"", "",
 		},
-		{"escapes", `{"name":"\u00e9\ud83d\ude00"}`, sampleBody{Name: "é😀"}, "", ""},
-		{"an escaped name", `{"n\u0061me":"abc"}`, sampleBody{Name: "abc"}, "", ""},
-		{"characters are counted, not bytes", `{"name":"ééééé"}`, sampleBody{Name: "ééééé"}, "", ""},
-		{"white space", " \n{ \"name\" : \"abc\" }\t\r\n", sampleBody{Name: "abc"}, "", ""},
-		{"unknown fields", `{"name":"abc","more":{"a":[1,{"b":null}]},"x":1e999}`, sampleBody{Name: "abc"}, "", ""},
-		{"an integer in another spelling", `{"name":"abc","count":1.0e1}`, sampleBody{Name: "abc", Count: 10}, "", ""},
-		{"minus nothing", `{"name":"abc","count":-0}`, sampleBody{Name: "abc"}, "", ""},
-
-		{"empty", ``, sampleBody{}, codeInvalidJSON, ""},
-		{"white space only", "  \n", sampleBody{}, codeInvalidJSON, ""},
-		{"cut off", `{"name":"ab`, sampleBody{}, codeInvalidJSON, ""},
-		{"not closed", `{"name":"abc"`, sampleBody{}, codeInvalidJSON, ""},
-		{"trailing comma", `{"name":"abc",}`, sampleBody{}, codeInvalidJSON, ""},
-		{"trailing bytes", `{"name":"abc"}x`, sampleBody{}, codeInvalidJSON, ""},
-		{"two values", `{"name":"abc"}{"name":"abc"}`, sampleBody{}, codeInvalidJSON, ""},
-		{"trailing NUL", "{\"name\":\"abc\"}\x00", sampleBody{}, codeInvalidJSON, ""},
-		{"byte order mark", "\ufeff{\"name\":\"abc\"}", sampleBody{}, codeInvalidJSON, ""},
-		{"invalid UTF-8", "{\"name\":\"ab\xff\"}", sampleBody{}, codeInvalidJSON, ""},
-		{"invalid UTF-8 in an unknown field", "{\"name\":\"abc\",\"x\":\"\xc3\"}", sampleBody{}, codeInvalidJSON, ""},
-		{"half a surrogate pair", `{"name":"\ud83d"}`, sampleBody{}, codeInvalidJSON, ""},
-		{"duplicate name", `{"name":"abc","name":"abc"}`, sampleBody{}, codeInvalidJSON, "name"},
-		{"duplicate name, escaped", `{"name":"abc","n\u0061me":"abc"}`, sampleBody{}, codeInvalidJSON, "name"},
-		{"duplicate empty name", `{"name":"abc","":1,"":1}`, sampleBody{}, codeInvalidJSON, ""},
-		{"duplicate unknown name", `{"name":"abc","x":{"y":{"z":1,"z":1}}}`, sampleBody{}, codeInvalidJSON, "x.y.z"},
-		{"duplicate answers", `{"name":"abc","answers":{},"answers":{}}`, sampleBody{}, codeInvalidJSON, "answers"},
-		{"duplicate answer", `{"name":"abc","answers":{"1:2":"A","1:2":"A"}}`, sampleBody{}, codeDuplicateAnswerKey, "answers.1:2"},
-		{"nested too deep", `{"name":"abc","x":` + deep + `}`, sampleBody{}, codeInvalidJSON, ""},
-		{"single quotes", `{'name':'abc'}`, sampleBody{}, codeInvalidJSON, ""},
-		{"NaN", `{"name":"abc","count":NaN}`, sampleBody{}, codeInvalidJSON, ""},
-		{"leading zero", `{"name":"abc","count":01}`, sampleBody{}, codeInvalidJSON, ""},
-		{"control character", "{\"name\":\"a\nc\"}", sampleBody{}, codeInvalidJSON, ""},
-
-		{"an array", `["name"]`, sampleBody{}, codeValidationFailed, ""},
-		{"null", `null`, sampleBody{}, codeValidationFailed, ""},
-		{"missing", `{}`, sampleBody{}, codeValidationFailed, "name"},
-		{"null is no string", `{"name":null}`, sampleBody{}, codeValidationFailed, "name"},
-		{"a number is no string", `{"name":123}`, sampleBody{}, codeValidationFailed, "name"},
-		{"too short", `{"name":"a"}`, sampleBody{}, codeValidationFailed, "name"},
-		{"too long", `{"name":"abcdef"}`, sampleBody{}, codeValidationFailed, "name"},
-		{"U+0000", `{"name":"a\u0000b"}`, sampleBody{}, codeValidationFailed, "name"},
-		{"a string is no integer", `{"name":"abc","count":"3"}`, sampleBody{}, codeValidationFailed, "count"},
-		{"a fraction", `{"name":"abc","count":1.5}`, sampleBody{}, codeValidationFailed, "count"},
-		{"too small", `{"name":"abc","count":-1}`, sampleBody{}, codeValidationFailed, "count"},
-		{"too large", `{"name":"abc","count":21}`, sampleBody{}, codeValidationFailed, "count"},
-		{"huge", `{"name":"abc","count":99999999999999999999}`, sampleBody{}, codeValidationFailed, "count"},
-		{"beyond every float", `{"name":"abc","count":1e999}`, sampleBody{}, codeValidationFailed, "count"},
-		{"not one of", `{"name":"abc","status":"done"}`, sampleBody{}, codeValidationFailed, "status"},
-		{"answers as a list", `{"name":"abc","answers":["A"]}`, sampleBody{}, codeValidationFailed, "answers"},
-		{"an answer that is no string", `{"name":"abc","answers":{"1":["A"],"2":"B"}}`, sampleBody{}, codeValidationFailed, "answers"},
-		{"an answer with U+0000", `{"name":"abc","answers":{"1":"\u0000"}}`, sampleBody{}, codeValidationFailed, "answers"},
+		{"escapes", `{"name":"\u00e9\ud83d\ude00"}`, sampleBody{Name: "é😀"}},
+		{"an escaped name", `{"n\u0061me":"abc"}`, sampleBody{Name: "abc"}},
+		{"characters are counted, not bytes", `{"name":"ééééé"}`, sampleBody{Name: "ééééé"}},
+		{"white space", " \n{ \"name\" : \"abc\" }\t\r\n", sampleBody{Name: "abc"}},
+		{"unknown fields", `{"name":"abc","more":{"a":[1,{"b":null}]},"x":1e999}`, sampleBody{Name: "abc"}},
+		{"an integer in another spelling", `{"name":"abc","count":1.0e1}`, sampleBody{Name: "abc", Count: 10}},
+		{"minus nothing", `{"name":"abc","count":-0}`, sampleBody{Name: "abc"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got sampleBody
-			err := decodeObject([]byte(c.body), got.fields())
-			if c.code == "" {
-				if err != nil {
-					t.Fatalf("refused: %v", err)
-				}
-				if !reflect.DeepEqual(got, c.want) {
-					t.Errorf("read %+v, want %+v", got, c.want)
-				}
-				return
+			if err := decodeObject([]byte(c.body), got.fields()); err != nil {
+				t.Fatalf("refused: %v", err)
 			}
+			if !reflect.DeepEqual(got, c.want) {
+				t.Errorf("read %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+// badBody is a body that is refused.
+type badBody struct {
+	name, body string
+	code       string
+	field      string // the first that is named, if the case is about that
+}
+
+func checkBadBodies(t *testing.T, bodies []badBody) {
+	t.Helper()
+	for _, c := range bodies {
+		t.Run(c.name, func(t *testing.T) {
+			var got sampleBody
+			err := decodeObject([]byte(c.body), got.fields())
 			var refusal *apiError
 			if !errors.As(err, &refusal) || refusal.code != c.code || refusal.status != fasthttp.StatusBadRequest {
 				t.Fatalf("error = %v, want %s", err, c.code)
@@ -122,6 +87,58 @@ func TestBodiesAreReadExactly(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestBodiesThatAreNotJSONAreRefused(t *testing.T) {
+	deep := strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth)
+	checkBadBodies(t, []badBody{
+		{"empty", ``, codeInvalidJSON, ""},
+		{"white space only", "  \n", codeInvalidJSON, ""},
+		{"cut off", `{"name":"ab`, codeInvalidJSON, ""},
+		{"not closed", `{"name":"abc"`, codeInvalidJSON, ""},
+		{"trailing comma", `{"name":"abc",}`, codeInvalidJSON, ""},
+		{"trailing bytes", `{"name":"abc"}x`, codeInvalidJSON, ""},
+		{"two values", `{"name":"abc"}{"name":"abc"}`, codeInvalidJSON, ""},
+		{"trailing NUL", "{\"name\":\"abc\"}\x00", codeInvalidJSON, ""},
+		{"byte order mark", "\ufeff{\"name\":\"abc\"}", codeInvalidJSON, ""},
+		{"invalid UTF-8", "{\"name\":\"ab\xff\"}", codeInvalidJSON, ""},
+		{"invalid UTF-8 in an unknown field", "{\"name\":\"abc\",\"x\":\"\xc3\"}", codeInvalidJSON, ""},
+		{"half a surrogate pair", `{"name":"\ud83d"}`, codeInvalidJSON, ""},
+		{"duplicate name", `{"name":"abc","name":"abc"}`, codeInvalidJSON, "name"},
+		{"duplicate name, escaped", `{"name":"abc","n\u0061me":"abc"}`, codeInvalidJSON, "name"},
+		{"duplicate empty name", `{"name":"abc","":1,"":1}`, codeInvalidJSON, ""},
+		{"duplicate unknown name", `{"name":"abc","x":{"y":{"z":1,"z":1}}}`, codeInvalidJSON, "x.y.z"},
+		{"duplicate answers", `{"name":"abc","answers":{},"answers":{}}`, codeInvalidJSON, "answers"},
+		{"duplicate answer", `{"name":"abc","answers":{"1:2":"A","1:2":"A"}}`, codeDuplicateAnswerKey, "answers.1:2"},
+		{"nested too deep", `{"name":"abc","x":` + deep + `}`, codeInvalidJSON, ""},
+		{"single quotes", `{'name':'abc'}`, codeInvalidJSON, ""},
+		{"NaN", `{"name":"abc","count":NaN}`, codeInvalidJSON, ""},
+		{"leading zero", `{"name":"abc","count":01}`, codeInvalidJSON, ""},
+		{"control character", "{\"name\":\"a\nc\"}", codeInvalidJSON, ""},
+	})
+}
+
+func TestBodiesWithAnotherContentAreRefused(t *testing.T) {
+	checkBadBodies(t, []badBody{
+		{"an array", `["name"]`, codeValidationFailed, ""},
+		{"null", `null`, codeValidationFailed, ""},
+		{"missing", `{}`, codeValidationFailed, "name"},
+		{"null is no string", `{"name":null}`, codeValidationFailed, "name"},
+		{"a number is no string", `{"name":123}`, codeValidationFailed, "name"},
+		{"too short", `{"name":"a"}`, codeValidationFailed, "name"},
+		{"too long", `{"name":"abcdef"}`, codeValidationFailed, "name"},
+		{"U+0000", `{"name":"a\u0000b"}`, codeValidationFailed, "name"},
+		{"a string is no integer", `{"name":"abc","count":"3"}`, codeValidationFailed, "count"},
+		{"a fraction", `{"name":"abc","count":1.5}`, codeValidationFailed, "count"},
+		{"too small", `{"name":"abc","count":-1}`, codeValidationFailed, "count"},
+		{"too large", `{"name":"abc","count":21}`, codeValidationFailed, "count"},
+		{"huge", `{"name":"abc","count":99999999999999999999}`, codeValidationFailed, "count"},
+		{"beyond every float", `{"name":"abc","count":1e999}`, codeValidationFailed, "count"},
+		{"not one of", `{"name":"abc","status":"done"}`, codeValidationFailed, "status"},
+		{"answers as a list", `{"name":"abc","answers":["A"]}`, codeValidationFailed, "answers"},
+		{"an answer that is no string", `{"name":"abc","answers":{"1":["A"],"2":"B"}}`, codeValidationFailed, "answers"},
+		{"an answer with U+0000", `{"name":"abc","answers":{"1":"\u0000"}}`, codeValidationFailed, "answers"},
+	})
 }
 
 func TestEveryFieldAtFaultIsNamed(t *testing.T) {

@@ -84,16 +84,41 @@ func TestEveryOperationAnswersItsStatuses(t *testing.T) {
 // unissuedKey has a right checksum: CRC32 of "service_" and forty zeros.
 const unissuedKey = "service_00000000000000000000000000000000000000005176df86"
 
-func TestRefusalsNameWhatIsWrong(t *testing.T) {
+// refusedRequest is a request and the refusal that answers it; %ATTEMPT% in its body is an open attempt.
+type refusedRequest struct {
+	name, method, path, body string
+	header                   map[string]string
+	status                   int
+	code, field              string
+}
+
+func checkRefusals(t *testing.T, requests []refusedRequest) {
+	t.Helper()
 	a := newAPI(t, options{})
+	for _, c := range requests {
+		t.Run(c.name, func(t *testing.T) {
+			body := c.body
+			if strings.Contains(body, "%ATTEMPT%") {
+				body = strings.ReplaceAll(body, "%ATTEMPT%", a.open())
+			}
+			got := a.call(c.method, c.path, body, c.header)
+			if got.status != c.status || got.code(t) != c.code {
+				t.Fatalf("%d %s, want %d %s", got.status, got.body, c.status, c.code)
+			}
+			if c.field != "" && !strings.Contains(got.body, `"field":"`+c.field+`"`) {
+				t.Errorf("%s is not named: %s", c.field, got.body)
+			}
+			if got.header.Get("Cache-Control") != "no-store" || got.header.Get("ETag") != "" {
+				t.Errorf("a refusal can be cached: %v", got.header)
+			}
+		})
+	}
+}
+
+func TestRefusalsNameWhatIsWrong(t *testing.T) {
 	const open, page, submit, history = examPath + "/mock-exams/open", examPath + "/mock-exams/questions", examPath + "/mock-exams/submit", examPath + "/mock-exams/history"
 	long := strings.Repeat("é", 161)
-	for _, c := range []struct {
-		name, method, path, body string
-		header                   map[string]string
-		status                   int
-		code, field              string
-	}{
+	checkRefusals(t, []refusedRequest{
 		{"no body", "POST", open, "", nil, 400, "invalid_json", ""},
 		{"not JSON", "POST", open, "paper_id=1", nil, 400, "invalid_json", ""},
 		{"duplicate key", "POST", open, `{"paper_id":"abcdef","paper_id":"abcdef"}`, nil, 400, "invalid_json", "paper_id"},
@@ -122,7 +147,12 @@ func TestRefusalsNameWhatIsWrong(t *testing.T) {
 		{"negative offset", "GET", history + "?offset=-1", "", nil, 400, "validation_failed", "offset"},
 		{"learner too long", "GET", history + "?learner_id=" + strings.Repeat("a", 161), "", nil, 400, "validation_failed", "learner_id"},
 		{"country code", "GET", "/v1/exam-prep/list?country_code=ESP", "", nil, 400, "validation_failed", "country_code"},
+	})
+}
 
+func TestRefusalsOfWhatIsNotServedBearItsStatus(t *testing.T) {
+	const open, page, submit = examPath + "/mock-exams/open", examPath + "/mock-exams/questions", examPath + "/mock-exams/submit"
+	checkRefusals(t, []refusedRequest{
 		{"unknown paper", "POST", open, `{"paper_id":"no-such-paper"}`, nil, 404, "paper_not_found", ""},
 		{"a paper of another exam", "POST", page, `{"paper_id":"` + otherExam + `-2023"}`, nil, 404, "paper_not_found", ""},
 		{"unknown attempt", "POST", submit, `{"attempt_id":"` + uuid.NewString() + `","answers":{}}`, nil, 404, "attempt_not_found", ""},
@@ -140,24 +170,7 @@ func TestRefusalsNameWhatIsWrong(t *testing.T) {
 		{"a form", "POST", open, "{}", map[string]string{"Content-Type": "application/x-www-form-urlencoded"}, 415, "unsupported_media_type", ""},
 		{"another charset", "POST", open, "{}", map[string]string{"Content-Type": "application/json; charset=utf-16"}, 415, "unsupported_media_type", ""},
 		{"compressed", "POST", open, "{}", map[string]string{"Content-Encoding": "gzip"}, 415, "unsupported_media_type", ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			body := c.body
-			if strings.Contains(body, "%ATTEMPT%") {
-				body = strings.ReplaceAll(body, "%ATTEMPT%", a.open())
-			}
-			got := a.call(c.method, c.path, body, c.header)
-			if got.status != c.status || got.code(t) != c.code {
-				t.Fatalf("%d %s, want %d %s", got.status, got.body, c.status, c.code)
-			}
-			if c.field != "" && !strings.Contains(got.body, `"field":"`+c.field+`"`) {
-				t.Errorf("%s is not named: %s", c.field, got.body)
-			}
-			if got.header.Get("Cache-Control") != "no-store" || got.header.Get("ETag") != "" {
-				t.Errorf("a refusal can be cached: %v", got.header)
-			}
-		})
-	}
+	})
 }
 
 func TestBodiesUpToTheLimitAreRead(t *testing.T) {

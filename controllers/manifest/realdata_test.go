@@ -1,8 +1,6 @@
 package manifest
 
 import (
-	"bufio"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -18,24 +16,10 @@ import (
 
 	"examprep.dev/controllers/clustertest"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/catalogtest"
 )
 
 func TestMain(m *testing.M) { clustertest.Main(m) }
-
-// dataFolder holds sets of real exam papers beside a checkout; without it there is nothing to compare with.
-const dataFolder = "../../../shared/data"
-
-func dataSets(t *testing.T) []string {
-	t.Helper()
-	sets, err := filepath.Glob(filepath.Join(dataFolder, "*", "exams.json"))
-	if err != nil || len(sets) == 0 {
-		t.Skipf("no sets of exam papers in %s", dataFolder)
-	}
-	for i, set := range sets {
-		sets[i] = filepath.Dir(set)
-	}
-	return sets
-}
 
 // buildTime is when the imports of these tests are sealed.
 var buildTime = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
@@ -61,7 +45,7 @@ func load(t *testing.T, paths ...string) *Bundle {
 
 func TestImportOfRealPapers(t *testing.T) {
 	t.Parallel()
-	for _, set := range dataSets(t) {
+	for _, set := range catalogtest.Sets(t) {
 		t.Run(filepath.Base(set), func(t *testing.T) {
 			t.Parallel()
 			out := t.TempDir()
@@ -163,24 +147,10 @@ const kustomizeVersion = "kustomize.config.k8s.io/v1beta1"
 // independentRead reads questions without this package's types.
 func independentRead(t *testing.T, set string) map[string][]map[string]any {
 	t.Helper()
-	file, err := os.Open(filepath.Join(set, "questions.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }()
 	papers := make(map[string][]map[string]any)
-	scanner := bufio.NewScanner(file)
-	scanner.Buffer(nil, 1<<20)
-	for scanner.Scan() {
-		var question map[string]any
-		if err := json.Unmarshal(scanner.Bytes(), &question); err != nil {
-			t.Fatal(err)
-		}
+	for _, question := range catalogtest.Lines[map[string]any](t, filepath.Join(set, "questions.jsonl")) {
 		id, _ := question["paper_id"].(string)
 		papers[id] = append(papers[id], question)
-	}
-	if err := scanner.Err(); err != nil {
-		t.Fatal(err)
 	}
 	return papers
 }
@@ -245,8 +215,8 @@ func neutralView(paperID string, question catalog.Question) map[string]any {
 
 func TestImportIsDeterministic(t *testing.T) {
 	t.Parallel()
-	set := dataSets(t)[0]
-	for _, other := range dataSets(t) {
+	set := catalogtest.Sets(t)[0]
+	for _, other := range catalogtest.Sets(t) {
 		if filepath.Base(other) == "jeebench" {
 			set = other // the smallest
 		}

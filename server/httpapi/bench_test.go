@@ -3,12 +3,11 @@ package httpapi
 import (
 	"bytes"
 	"context"
-	"errors"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/gate"
 )
 
@@ -76,10 +76,7 @@ func BenchmarkGetOverview(b *testing.B) {
 // BenchmarkCompressQuestionPage is what compressing a page of twenty real questions would cost each request that wants
 // it, beside what the answer costs otherwise (BenchmarkGetOverview). It is why pages are not compressed; compress.go.
 func BenchmarkCompressQuestionPage(b *testing.B) {
-	data, err := os.ReadFile("../../../shared/data/jeebench/questions.jsonl")
-	if errors.Is(err, fs.ErrNotExist) {
-		b.Skip("../shared/data is not there")
-	}
+	data, err := os.ReadFile(filepath.Join(catalogtest.Folder(b), "jeebench", "questions.jsonl"))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,36 +1,20 @@
 package httpapi_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
-	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/catalogtest"
 )
-
-// realData lies beside the repository where it is there at all.
-const realData = "../../../shared/data"
 
 // TestRealPapersAreWhatTheContractPromises publishes every real paper there is, reads all that is served of them, and sits
 // each once; call holds every answer against the contract.
 func TestRealPapersAreWhatTheContractPromises(t *testing.T) {
-	sets, err := filepath.Glob(filepath.Join(realData, "*", "exams.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(sets) == 0 {
-		t.Skip("the real papers are not on this machine: ", realData)
-	}
-	var exams []catalog.Exam
-	for _, set := range sets {
-		exams = append(exams, readRealExams(t, filepath.Dir(set))...)
-	}
+	exams := catalogtest.Exams(t)
 	a := newAPI(t, options{exams: exams})
 	a.mustGet("/v1/exam-prep/list")
 	papers, questions := 0, 0
@@ -45,8 +29,8 @@ func TestRealPapersAreWhatTheContractPromises(t *testing.T) {
 		}
 		a.mustGet(path + "/mock-exams/history?limit=50")
 	}
-	if papers != 81 || questions != 13_532 {
-		t.Errorf("%d papers with %d questions were served, want 81 with 13532", papers, questions)
+	if papers != catalogtest.Papers || questions != catalogtest.Questions {
+		t.Errorf("%d papers with %d questions were served, want %d with %d", papers, questions, catalogtest.Papers, catalogtest.Questions)
 	}
 }
 
@@ -84,108 +68,4 @@ func (a *api) sit(path, paper string) int {
 			return seen
 		}
 	}
-}
-
-// realPaper and realQuestion are lines of papers.jsonl and questions.jsonl.
-type realPaper struct {
-	ExamKey    string             `json:"exam_key"`
-	ID         string             `json:"paper_id"`
-	Title      string             `json:"title"`
-	Subject    string             `json:"subject"`
-	Year       int                `json:"year"`
-	Minutes    int                `json:"duration_min"`
-	Marking    catalog.Marking    `json:"marking"`
-	Language   string             `json:"language"`
-	Provenance catalog.Provenance `json:"provenance"`
-}
-
-type realQuestion struct {
-	PaperID     string            `json:"paper_id"`
-	Section     int               `json:"section"`
-	SectionName string            `json:"section_name"`
-	Number      int               `json:"number"`
-	Prompt      string            `json:"prompt"`
-	Options     map[string]string `json:"options"`
-	Answer      struct {
-		Kind      catalog.AnswerKind `json:"kind"`
-		Value     json.RawMessage    `json:"value"`
-		Tolerance float64            `json:"tolerance"`
-	} `json:"answer"`
-	Explanation string `json:"explanation"`
-	HasVisual   bool   `json:"has_visual"`
-	Topic       string `json:"topic"`
-}
-
-// readRealExams reads one set.
-func readRealExams(t *testing.T, folder string) []catalog.Exam {
-	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(folder, "exams.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var exams []catalog.Exam
-	if err := json.Unmarshal(raw, &exams); err != nil {
-		t.Fatal(err)
-	}
-	questions := map[string][]catalog.Question{}
-	for _, line := range readLines[realQuestion](t, filepath.Join(folder, "questions.jsonl")) {
-		questions[line.PaperID] = append(questions[line.PaperID], line.question(t))
-	}
-	for _, line := range readLines[realPaper](t, filepath.Join(folder, "papers.jsonl")) {
-		i := slices.IndexFunc(exams, func(e catalog.Exam) bool { return e.Key == line.ExamKey })
-		exams[i].Papers = append(exams[i].Papers, catalog.Paper{
-			ID: line.ID, Title: line.Title, Subject: line.Subject, Year: line.Year, DurationMinutes: line.Minutes,
-			Language: line.Language, Marking: &line.Marking, Provenance: line.Provenance, Questions: questions[line.ID],
-		})
-	}
-	return exams
-}
-
-func (l realQuestion) question(t *testing.T) catalog.Question {
-	t.Helper()
-	answer := catalog.Answer{Kind: l.Answer.Kind, Tolerance: l.Answer.Tolerance}
-	target := any(&answer.Choices)
-	switch answer.Kind {
-	case catalog.AnswerChoice:
-		answer.Choices = make([]string, 1)
-		target = &answer.Choices[0]
-	case catalog.AnswerNumeric:
-		target = &answer.Number
-	case catalog.AnswerText:
-		target = &answer.Text
-	case catalog.AnswerChoices, catalog.AnswerAnnulled, catalog.AnswerUnmarkable: // several, or nothing
-	}
-	if len(l.Answer.Value) > 0 {
-		if err := json.Unmarshal(l.Answer.Value, target); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return catalog.Question{
-		Section: l.Section, SectionName: l.SectionName, Number: l.Number, Prompt: l.Prompt, Options: l.Options,
-		Answer: answer, Explanation: l.Explanation, HasVisual: l.HasVisual, Topic: l.Topic,
-	}
-}
-
-// readLines reads a file of JSON Lines.
-func readLines[T any](t *testing.T, path string) []T {
-	t.Helper()
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }()
-	var all []T
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var line T
-		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			t.Fatalf("%s: %v", path, err)
-		}
-		all = append(all, line)
-	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return all
 }

@@ -1,0 +1,167 @@
+// Package catalogtest reads the real exam papers that lie beside a checkout, in ../shared/data, for tests that go through
+// all of them. A test skips where they are not.
+package catalogtest
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"examprep.dev/server/catalog"
+)
+
+const (
+	// Papers is how many there are in all sets.
+	Papers = 81
+	// Questions is how many these have.
+	Questions = 13_532
+)
+
+// Folder is where the sets lie, each in a folder of its own, as seen from a package two folders below the project.
+func Folder(t testing.TB) string {
+	t.Helper()
+	const folder = "../../../shared/data"
+	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
+		t.Skip("the real papers are not on this machine: ", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+// Sets are the folders of all sets.
+func Sets(t testing.TB) []string {
+	t.Helper()
+	folder := Folder(t)
+	sets, err := filepath.Glob(filepath.Join(folder, "*", "exams.json"))
+	if err != nil || len(sets) == 0 {
+		t.Fatalf("there are no sets in %s: %v", folder, err)
+	}
+	for i, set := range sets {
+		sets[i] = filepath.Dir(set)
+	}
+	return sets
+}
+
+// Exams reads the exams of all sets, with their papers.
+func Exams(t testing.TB) []catalog.Exam {
+	t.Helper()
+	var exams []catalog.Exam
+	for _, set := range Sets(t) {
+		exams = append(exams, read(t, set)...)
+	}
+	return exams
+}
+
+func read(t testing.TB, set string) []catalog.Exam {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(set, "exams.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var exams []catalog.Exam
+	if err := json.Unmarshal(raw, &exams); err != nil {
+		t.Fatal(err)
+	}
+	questions := map[string][]catalog.Question{}
+	for _, line := range Lines[questionLine](t, filepath.Join(set, "questions.jsonl")) {
+		questions[line.PaperID] = append(questions[line.PaperID], line.question(t))
+	}
+	for _, line := range Lines[paperLine](t, filepath.Join(set, "papers.jsonl")) {
+		i := slices.IndexFunc(exams, func(e catalog.Exam) bool { return e.Key == line.ExamKey })
+		if i < 0 {
+			t.Fatalf("%s: paper %s is of exam %s, which is not there", set, line.ID, line.ExamKey)
+		}
+		exams[i].Papers = append(exams[i].Papers, catalog.Paper{
+			ID: line.ID, Title: line.Title, Subject: line.Subject, Year: line.Year, DurationMinutes: line.Minutes,
+			Language: line.Language, Marking: &line.Marking, Provenance: line.Provenance, Questions: questions[line.ID],
+		})
+	}
+	return exams
+}
+
+// paperLine is a line of papers.jsonl.
+type paperLine struct {
+	ExamKey    string             `json:"exam_key"`
+	ID         string             `json:"paper_id"`
+	Title      string             `json:"title"`
+	Subject    string             `json:"subject"`
+	Year       int                `json:"year"`
+	Minutes    int                `json:"duration_min"`
+	Marking    catalog.Marking    `json:"marking"`
+	Language   string             `json:"language"`
+	Provenance catalog.Provenance `json:"provenance"`
+}
+
+// questionLine is a line of questions.jsonl.
+type questionLine struct {
+	PaperID     string            `json:"paper_id"`
+	Section     int               `json:"section"`
+	SectionName string            `json:"section_name"`
+	Number      int               `json:"number"`
+	Prompt      string            `json:"prompt"`
+	Options     map[string]string `json:"options"`
+	Answer      struct {
+		Kind      catalog.AnswerKind `json:"kind"`
+		Value     json.RawMessage    `json:"value"`
+		Tolerance float64            `json:"tolerance"`
+	} `json:"answer"`
+	Explanation string `json:"explanation"`
+	Page        int    `json:"page"`
+	HasVisual   bool   `json:"has_visual"`
+	Topic       string `json:"topic"`
+}
+
+func (l questionLine) question(t testing.TB) catalog.Question {
+	t.Helper()
+	answer := catalog.Answer{Kind: l.Answer.Kind, Tolerance: l.Answer.Tolerance}
+	var err error
+	switch answer.Kind {
+	case catalog.AnswerChoice:
+		answer.Choices = make([]string, 1)
+		err = json.Unmarshal(l.Answer.Value, &answer.Choices[0])
+	case catalog.AnswerChoices:
+		err = json.Unmarshal(l.Answer.Value, &answer.Choices)
+	case catalog.AnswerNumeric:
+		err = json.Unmarshal(l.Answer.Value, &answer.Number)
+	case catalog.AnswerText:
+		err = json.Unmarshal(l.Answer.Value, &answer.Text)
+	case catalog.AnswerAnnulled, catalog.AnswerUnmarkable: // no value
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return catalog.Question{
+		Section: l.Section, SectionName: l.SectionName, Number: l.Number, Prompt: l.Prompt, Options: l.Options, Answer: answer,
+		Explanation: l.Explanation, Page: l.Page, HasVisual: l.HasVisual, Topic: l.Topic,
+	}
+}
+
+// Lines reads a file of JSON Lines.
+func Lines[T any](t testing.TB, path string) []T {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	var all []T
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var line T
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		all = append(all, line)
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}

@@ -3,14 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -77,7 +75,7 @@ func (s *stack) open(ctx context.Context) (err error) {
 	if err := os.Chmod(string(s.dir), 0o755); err != nil { // PostgreSQL may run as another user
 		return fmt.Errorf("open a directory to PostgreSQL: %w", err)
 	}
-	if s.root, err = projectRoot(); err != nil {
+	if s.root, err = state.ProjectRoot(); err != nil {
 		return err
 	}
 	if s.self, err = os.Executable(); err != nil {
@@ -304,23 +302,4 @@ func fetch(ctx context.Context, client *http.Client, method, url string) ([]byte
 		err = fmt.Errorf("%s %s: %s", method, url, response.Status)
 	}
 	return body, err
-}
-
-// projectRoot is the directory of the project's go.mod, at or above the working directory.
-func projectRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("find the project: %w", err)
-	}
-	for {
-		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if err == nil && strings.HasPrefix(string(text), "module examprep.dev\n") {
-			return dir, nil
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", errors.New("run it inside the project")
-		}
-		dir = parent
-	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +13,25 @@ import (
 
 	"examprep.dev/hack/dev/state"
 )
+
+func run(ctx context.Context, args []string) error {
+	root, err := state.ProjectRoot()
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(args) == 1 && args[0] == "up":
+		return up(ctx, root, newConsole(os.Stdout))
+	case len(args) == 1 && args[0] == "down":
+		return down(ctx, root, os.Stdout)
+	case len(args) > 1 && args[0] == "test":
+		return runTests(ctx, root, args[1:], newConsole(os.Stderr))
+	case len(args) > 1 && args[0] == "npm":
+		return runNPM(ctx, root, args[1:], newConsole(os.Stderr))
+	default:
+		return errors.New("usage: dev up | dev down | dev test COMMAND… | dev npm PROGRAM…")
+	}
+}
 
 // background is the scheduling priority of work that must not get in the way of what already serves.
 const background = 10

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"examprep.dev/hack/dev/controlplane"
-	"examprep.dev/hack/dev/process"
+	"examprep.dev/hack/dev/devtest"
 	"examprep.dev/hack/dev/state"
 )
 
@@ -32,7 +32,7 @@ func TestAControlPlaneServesItsUsersAndKeepsWhatTheyMade(t *testing.T) {
 		return string(out), err
 	}
 
-	s := supervisor(t, dir)
+	s := devtest.Supervisor(t, dir)
 	plane, err := controlplane.Start(t.Context(), s, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestAControlPlaneServesItsUsersAndKeepsWhatTheyMade(t *testing.T) {
 	// The second start is on the same data with the same authority: a kubeconfig from before goes on working. A port
 	// that was taken meanwhile does not matter.
 	cfg.EtcdPeer = address(t, ports, "peer-moved")
-	if _, err := controlplane.Start(t.Context(), supervisor(t, dir), cfg); err != nil {
+	if _, err := controlplane.Start(t.Context(), devtest.Supervisor(t, dir), cfg); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := kubectl(admin, "get", "configmap", "kept"); err != nil {
@@ -65,16 +65,6 @@ func address(t *testing.T, ports *state.Ports, name string) string {
 		t.Fatal(err)
 	}
 	return got
-}
-
-func supervisor(t *testing.T, dir string) *process.Supervisor {
-	t.Helper()
-	s, err := process.New(filepath.Join(dir, "log"), filepath.Join(dir, "pids"), t.Logf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Stop)
-	return s
 }
 
 func writeConfig(t *testing.T, dir, name string, issue func() ([]byte, error)) string {

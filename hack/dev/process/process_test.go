@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"examprep.dev/hack/dev/devtest"
 	"examprep.dev/hack/dev/process"
-	"examprep.dev/hack/dev/state"
 )
 
 // The children of these tests are this test binary itself, which behaves as CHILD says.
@@ -55,7 +55,7 @@ func listen() {
 
 func TestAChildIsReadyWhenItAnswersAndGoneAfterStop(t *testing.T) {
 	s, pids, _ := newSupervisor(t)
-	address := freeAddress(t)
+	address := devtest.FreeAddress(t)
 	start(t, s, listener("api", address))
 	pid := readPID(t, pids, "api")
 	s.Stop()
@@ -69,7 +69,7 @@ func TestAChildIsReadyWhenItAnswersAndGoneAfterStop(t *testing.T) {
 
 func TestAKilledChildIsReportedAndStartedAgain(t *testing.T) {
 	s, pids, reports := newSupervisor(t)
-	address := freeAddress(t)
+	address := devtest.FreeAddress(t)
 	start(t, s, listener("worker", address))
 	before := readPID(t, pids, "worker")
 	if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
@@ -86,7 +86,7 @@ func TestAKilledChildIsReportedAndStartedAgain(t *testing.T) {
 
 func TestAChildThatEndsBeforeItIsReadyIsAnErrorWithItsLastWords(t *testing.T) {
 	s, _, _ := newSupervisor(t)
-	spec := listener("api", freeAddress(t))
+	spec := listener("api", devtest.FreeAddress(t))
 	spec.Env = []string{"CHILD=fail"}
 	err := s.Start(t.Context(), spec)
 	var exited *process.ExitedError
@@ -100,7 +100,7 @@ func TestAChildThatEndsBeforeItIsReadyIsAnErrorWithItsLastWords(t *testing.T) {
 
 func TestAStoreThatKeepsDyingFailsTheSupervisor(t *testing.T) {
 	s, pids, _ := newSupervisor(t)
-	address := freeAddress(t)
+	address := devtest.FreeAddress(t)
 	spec := listener("postgres", address)
 	spec.Store = true
 	start(t, s, spec)
@@ -124,7 +124,7 @@ func TestAStoreThatKeepsDyingFailsTheSupervisor(t *testing.T) {
 
 func TestAChildThatIgnoresTheSignalIsKilledWhenTheGraceIsOver(t *testing.T) {
 	s, pids, reports := newSupervisor(t)
-	spec := listener("stubborn", freeAddress(t))
+	spec := listener("stubborn", devtest.FreeAddress(t))
 	spec.Env = append(spec.Env, "CHILD=stubborn")
 	spec.Grace = time.Millisecond
 	start(t, s, spec)
@@ -140,7 +140,7 @@ func TestAChildThatIgnoresTheSignalIsKilledWhenTheGraceIsOver(t *testing.T) {
 
 func TestWaitingForReadyEndsWithTheContext(t *testing.T) {
 	s, pids, _ := newSupervisor(t)
-	spec := listener("deaf", freeAddress(t))
+	spec := listener("deaf", devtest.FreeAddress(t))
 	asked := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	spec.Ready = func(context.Context) error {
@@ -176,7 +176,7 @@ func supervise() {
 }
 
 func TestChildrenDieWithAKilledSupervisor(t *testing.T) {
-	dir, address := t.TempDir(), freeAddress(t)
+	dir, address := t.TempDir(), devtest.FreeAddress(t)
 	supervisor := exec.CommandContext(t.Context(), os.Args[0])
 	supervisor.Env = append(os.Environ(), "CHILD=supervise", "DIR="+dir, "ADDRESS="+address)
 	if err := supervisor.Start(); err != nil {
@@ -226,19 +226,6 @@ func dial(address string) func(context.Context) error {
 		}
 		return conn.Close()
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	ports, err := state.Dir(t.TempDir()).OpenPorts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	address, err := ports.Address(t.Context(), "child")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return address
 }
 
 // readPID is the process id in a pid file, 0 while there is none.

@@ -3,7 +3,6 @@ package servers
 import (
 	"context"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,8 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"examprep.dev/hack/dev/process"
-	"examprep.dev/hack/dev/state"
+	"examprep.dev/hack/dev/devtest"
 )
 
 func TestPostgresStartsServesKeepsItsDataAndStops(t *testing.T) {
@@ -20,9 +18,9 @@ func TestPostgresStartsServesKeepsItsDataAndStops(t *testing.T) {
 		t.Skip("PostgreSQL is not installed")
 	}
 	dir := scratch(t)
-	cfg := PostgresConfig{Data: filepath.Join(dir, "data"), Address: freeAddress(t), Password: "it's a p@ss/word", Database: "examprep"}
+	cfg := PostgresConfig{Data: filepath.Join(dir, "data"), Address: devtest.FreeAddress(t), Password: "it's a p@ss/word", Database: "examprep"}
 
-	s := supervisor(t, dir)
+	s := devtest.Supervisor(t, dir)
 	url, err := StartPostgres(t.Context(), s, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +31,7 @@ func TestPostgresStartsServesKeepsItsDataAndStops(t *testing.T) {
 		t.Fatal("PostgreSQL still answers after Stop")
 	}
 
-	s = supervisor(t, dir)
+	s = devtest.Supervisor(t, dir)
 	if url, err = StartPostgres(t.Context(), s, cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -48,8 +46,8 @@ func TestRedisStartsServesKeepsItsDataAndStops(t *testing.T) {
 		t.Skip("Redis is not installed")
 	}
 	dir := scratch(t)
-	cfg := RedisConfig{Data: filepath.Join(dir, "data"), Address: freeAddress(t), Password: "secret"}
-	s := supervisor(t, dir)
+	cfg := RedisConfig{Data: filepath.Join(dir, "data"), Address: devtest.FreeAddress(t), Password: "secret"}
+	s := devtest.Supervisor(t, dir)
 	url, err := StartRedis(t.Context(), s, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +62,7 @@ func TestRedisStartsServesKeepsItsDataAndStops(t *testing.T) {
 	if err := ping(t.Context(), cfg); err == nil {
 		t.Error("Redis still answers after Stop")
 	}
-	if _, err := StartRedis(t.Context(), supervisor(t, dir), cfg); err != nil {
+	if _, err := StartRedis(t.Context(), devtest.Supervisor(t, dir), cfg); err != nil {
 		t.Errorf("second start: %v", err)
 	}
 }
@@ -131,32 +129,6 @@ func scratch(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return dir
-}
-
-func supervisor(t *testing.T, dir string) *process.Supervisor {
-	t.Helper()
-	s, err := process.New(filepath.Join(dir, "log"), filepath.Join(dir, "pids"), t.Logf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Stop)
-	return s
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	ports, err := state.Dir(t.TempDir()).OpenPorts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	address, err := ports.Address(t.Context(), t.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := net.SplitHostPort(address); err != nil {
-		t.Fatal(err)
-	}
-	return address
 }
 
 func execute(t *testing.T, url, statement string) {

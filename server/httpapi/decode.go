@@ -182,6 +182,11 @@ func fieldPath(pointer jsontext.Pointer) string {
 
 // text reads a string of least to most characters.
 func text(target *string, least, most int) valueReader {
+	return stringTo(target, func(value string) string { return checkLength(value, least, most) })
+}
+
+// stringTo reads a string; check returns what is wrong with it, or "".
+func stringTo(target *string, check func(value string) string) valueReader {
 	return func(d *jsontext.Decoder) (string, error) {
 		if d.PeekKind() != '"' {
 			return skipWrong(d, "must be a string")
@@ -191,7 +196,7 @@ func text(target *string, least, most int) valueReader {
 			return "", err
 		}
 		*target = token.String()
-		return checkLength(*target, least, most), nil
+		return check(*target), nil
 	}
 }
 
@@ -213,19 +218,12 @@ func checkLength(value string, least, most int) string {
 
 // oneOf reads one of a few strings.
 func oneOf(target *string, values ...string) valueReader {
-	return func(d *jsontext.Decoder) (string, error) {
-		if d.PeekKind() != '"' {
-			return skipWrong(d, "must be a string")
+	return stringTo(target, func(value string) string {
+		if !slices.Contains(values, value) {
+			return "must be one of " + strings.Join(values, ", ")
 		}
-		token, err := d.ReadToken()
-		if err != nil {
-			return "", err
-		}
-		if *target = token.String(); !slices.Contains(values, *target) {
-			return "must be one of " + strings.Join(values, ", "), nil
-		}
-		return "", nil
-	}
+		return ""
+	})
 }
 
 // integer reads an integer of least to most. What counts is the number, not its spelling: 1.0 and 1e1 are integers, as

@@ -36,6 +36,9 @@ func measureGate(ctx context.Context, s *stack, duration time.Duration, r *repor
 	if err != nil {
 		return err
 	}
+	if err := script.judgeMemory(ctx, r); err != nil {
+		return err
+	}
 	before, err := s.writingTransactions(ctx)
 	if err != nil {
 		return err

@@ -22,16 +22,25 @@ import (
 const (
 	// keysPerCall is how many keys a call of the script carries, and how many GETs a pipeline.
 	keysPerCall = 16
-	// recordPrefix begins the names of the gate's records under the default prefix; ours end in 12 digits, since that is
-	// what redis-benchmark puts in the place of its placeholder.
-	recordPrefix = "examprep:gate:{"
-	ownName      = recordPrefix + "00}:benchmark-record---:"
-	placeholder  = "__rand_int__"
+	// recordsName is where the gate keeps its records, on a single server and under the default prefix; ours are in a
+	// hash beside it, and for GET each under a name of its own.
+	recordsName = "examprep:gate:{keys}"
+	ownRecords  = recordsName + ":benchmark"
+	ownName     = ownRecords + ":"
+	// ownField begins our fields, which are as long as the gate's: they end in 12 digits, since that is what
+	// redis-benchmark puts in the place of its placeholder.
+	ownField    = "benchmark-"
+	fieldHeader = "\xb6" // of a string of 22 bytes in MessagePack
+	placeholder = "__rand_int__"
+	// recordSize is what the gate has of a valid key, and termAt where in it the term is.
+	recordSize, termAt = 104, 16
 	// ownTerm stands where a record says in which term it was verified: eight bytes without a zero, as a command line
 	// needs them.
 	ownTerm = "bench-01"
 	// redisClients is redis-benchmark's own default.
 	redisClients = 50
+	// manyKeys is how many keys' memory is measured, and memoryTarget how many bytes each may take.
+	manyKeys, memoryTarget = 1_000_000, 300
 )
 
 // scriptLoad calls the gate's script without a gate, by redis-benchmark, or by a loop of this program where there is none.
@@ -40,6 +49,7 @@ type scriptLoad struct {
 	// benchmark is redis-benchmark's path; "" without it.
 	benchmark string
 	sha       string
+	record    string // like the gate's, but of our term
 	// redis-benchmark of version 7 misreads a URL without a user.
 	host, port, password string
 }
@@ -63,14 +73,15 @@ func (s *stack) newScriptLoad(ctx context.Context) (*scriptLoad, error) {
 	if l.sha, err = s.redis.ScriptLoad(ctx, string(text)).Result(); err != nil {
 		return nil, fmt.Errorf("load the gate's script: %w", err)
 	}
-	record, err := l.someRecord(ctx)
-	if err != nil {
+	if l.record, err = l.someRecord(ctx); err != nil {
 		return nil, err
 	}
 	pipe := s.redis.Pipeline()
 	for i := range keyCount {
-		pipe.Set(ctx, fmt.Sprintf("%s%012d", ownName, i), ownTerm+record[len(ownTerm):], time.Hour)
+		pipe.HSet(ctx, ownRecords, fmt.Sprintf("%s%012d", ownField, i), l.record)
+		pipe.Set(ctx, fmt.Sprintf("%s%012d", ownName, i), l.record, time.Hour)
 	}
+	pipe.Expire(ctx, ownRecords, time.Hour)
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, fmt.Errorf("make records: %w", err)
 	}
@@ -78,36 +89,65 @@ func (s *stack) newScriptLoad(ctx context.Context) (*scriptLoad, error) {
 	return l, err
 }
 
-// someRecord returns a record that the API has put into Redis.
+// someRecord returns a record that the API has put into Redis, with our term.
 func (l *scriptLoad) someRecord(ctx context.Context) (string, error) {
-	const keyRecord = 107 // bytes; a client address's record is shorter
-	names := l.stack.redis.Scan(ctx, 0, recordPrefix+"*", 100).Iterator()
-	for names.Next(ctx) {
-		record, err := l.stack.redis.Get(ctx, names.Val()).Result()
-		if err == nil && len(record) == keyRecord {
-			return record, nil
+	entries := l.stack.redis.HScan(ctx, recordsName, 0, "", 100).Iterator()
+	for entries.Next(ctx) { // fields and values in turn
+		if record := entries.Val(); len(record) == recordSize {
+			return record[:termAt] + ownTerm + record[termAt+len(ownTerm):], nil
 		}
 	}
-	return "", errors.Join(errors.New("the API has put no key's record into Redis"), names.Err())
+	return "", errors.Join(errors.New("the API has put no key's record into Redis"), entries.Err())
+}
+
+// judgeMemory measures what a million records take in Redis.
+func (l *scriptLoad) judgeMemory(ctx context.Context, r *report) error {
+	const name, batch = ownRecords + ":many", 1000
+	client := l.stack.redis
+	before, err := l.stats(ctx, "memory", "used_memory:")
+	if err != nil {
+		return err
+	}
+	defer client.Unlink(context.WithoutCancel(ctx), name)
+	for first := 0; first < manyKeys; first += batch {
+		entries := make([]string, 0, 2*batch)
+		for i := first; i < first+batch; i++ {
+			entries = append(entries, fmt.Sprintf("%s%012d", ownField, i), l.record)
+		}
+		if err := client.HSet(ctx, name, entries).Err(); err != nil {
+			return fmt.Errorf("make %d records: %w", manyKeys, err)
+		}
+	}
+	after, err := l.stats(ctx, "memory", "used_memory:")
+	if err != nil {
+		return err
+	}
+	r.judge(verdict{
+		what: fmt.Sprintf("gate: Redis' memory per key at %d keys", manyKeys), unit: " bytes", target: memoryTarget,
+		measured: float64(after-before) / manyKeys,
+	})
+	return nil
 }
 
 // try makes sure that the script takes our records for verified keys and grants what is asked.
 func (l *scriptLoad) try(ctx context.Context) error {
-	var names []string
-	for i := range keysPerCall {
-		names = append(names, fmt.Sprintf("%s%012d", ownName, i))
+	fields := l.arguments()
+	for n := range keysPerCall {
+		fields[0] = strings.Replace(fields[0], placeholder, fmt.Sprintf("%012d", n), 1)
 	}
-	answer, err := l.stack.redis.EvalSha(ctx, l.sha, names, "c", ownTerm, asks()).Text()
-	const active = "\x01"
-	if err != nil || !strings.HasPrefix(answer, active+asks()[:2]) {
+	answer, err := l.stack.redis.EvalSha(ctx, l.sha, []string{ownRecords}, "c", ownTerm, fields[0], fields[1]).Text()
+	// The records, then two bytes for each key: what was granted.
+	if err != nil || len(answer) != keysPerCall*(recordSize+2) || !strings.HasSuffix(answer, fields[1]) {
 		return fmt.Errorf("the gate's script does not grant: answer %q, %w", answer, err)
 	}
 	return nil
 }
 
-// asks is 257 tokens for each key of a call: for the script it is the same as one, and redis-benchmark cannot send the
-// byte 0 that one has in it.
-func asks() string { return strings.Repeat("\x01\x01", keysPerCall) }
+// arguments are what the script reads about the keys of a call: the fields, and 257 tokens for each. For the script that is
+// the same as one, and redis-benchmark cannot send the byte 0 that one has in it.
+func (l *scriptLoad) arguments() []string {
+	return []string{strings.Repeat(fieldHeader+ownField+placeholder, keysPerCall), strings.Repeat("\x01\x01", keysPerCall)}
+}
 
 func (l *scriptLoad) by() string {
 	if l.benchmark == "" {
@@ -118,11 +158,7 @@ func (l *scriptLoad) by() string {
 
 // call runs the script on random records, keysPerCall at a time; an operation is one key.
 func (l *scriptLoad) call(ctx context.Context, duration time.Duration) (sample, error) {
-	args := []string{"evalsha", l.sha, strconv.Itoa(keysPerCall)}
-	for range keysPerCall {
-		args = append(args, ownName+placeholder)
-	}
-	args = append(args, "c", ownTerm, asks())
+	args := append([]string{"evalsha", l.sha, "1", ownRecords, "c", ownTerm}, l.arguments()...)
 	s, err := l.run(ctx, duration, "evalsha", nil, args)
 	s.operations *= keysPerCall
 	return s, err
@@ -213,17 +249,22 @@ func (l *scriptLoad) observe(ctx context.Context, duration time.Duration, comman
 
 // calls is how often Redis has run a command.
 func (l *scriptLoad) calls(ctx context.Context, command string) (int, error) {
-	text, err := l.stack.redis.Info(ctx, "commandstats").Result()
+	return l.stats(ctx, "commandstats", "cmdstat_"+command+":calls=")
+}
+
+// stats returns the number that follows prefix in a section of Redis' own account, 0 if it is not there.
+func (l *scriptLoad) stats(ctx context.Context, section, prefix string) (int, error) {
+	text, err := l.stack.redis.Info(ctx, section).Result()
 	if err != nil {
-		return 0, fmt.Errorf("ask Redis for its counts: %w", err)
+		return 0, fmt.Errorf("ask Redis for its account: %w", err)
 	}
 	for line := range strings.Lines(text) {
-		if rest, found := strings.CutPrefix(line, "cmdstat_"+command+":calls="); found {
-			count, _, _ := strings.Cut(rest, ",")
+		if rest, found := strings.CutPrefix(line, prefix); found {
+			count, _, _ := strings.Cut(strings.TrimSpace(rest), ",")
 			return strconv.Atoi(count)
 		}
 	}
-	return 0, nil // never called
+	return 0, nil // a command that was never called
 }
 
 // loop is redis-benchmark's work done by this program: as many connections, one call or pipeline at a time on each.
@@ -253,9 +294,9 @@ func (l *scriptLoad) repeat(ctx context.Context, client redis.UniversalClient, n
 		for range commands {
 			var command []any
 			for _, arg := range args {
-				if name, found := strings.CutSuffix(arg, placeholder); found {
+				for strings.Contains(arg, placeholder) {
 					n += 7919
-					arg = fmt.Sprintf("%s%012d", name, n%keyCount)
+					arg = strings.Replace(arg, placeholder, fmt.Sprintf("%012d", n%keyCount), 1)
 				}
 				command = append(command, arg)
 			}

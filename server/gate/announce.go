@@ -60,25 +60,17 @@ func (g *Gate) announceOnce(ctx context.Context, records []keys.Record) error {
 
 // write puts records and tombstones on the server of t.
 func (g *Gate) write(ctx context.Context, t *trust, records []keys.Record) error {
-	groups := map[byte][]keys.Record{}
+	groups := map[string][]keys.Record{}
 	for _, record := range records {
-		s := subject{id: record.Hash}
-		group := byte(0)
-		if g.cluster {
-			group = s.tag()
-		}
-		groups[group] = append(groups[group], record)
+		name := g.recordsOf(&subject{id: record.Hash})
+		groups[name] = append(groups[name], record)
 	}
 	pipe := g.rdb.Pipeline()
-	for _, group := range groups {
-		args := []any{"evalsha", t.sha, len(group)}
+	for name, group := range groups {
+		args := []any{"evalsha", t.sha, 1, name, "a", t.term, len(group)}
 		for _, record := range group {
 			s := subject{id: record.Hash}
-			args = append(args, string(s.appendName(nil, g.cfg.Prefix)))
-		}
-		args = append(args, "a", t.term)
-		for _, record := range group {
-			args = append(args, versionBytes(record.Version), staticBytes(record))
+			args = append(args, s.field(), versionBytes(record.Version), staticBytes(record))
 		}
 		pipe.Do(ctx, args...)
 	}

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"encoding/binary"
 	"slices"
 	"unsafe"
 
@@ -49,52 +50,72 @@ func (g *Gate) callScript(ctx context.Context, t *trust, asks []*ask) error {
 	}
 	scratch, _ := g.scratch.Get().(*scratch)
 	defer g.scratch.Put(scratch)
-	reply, err := g.call(ctx, scratch, t, asks)
+	cmd := redis.NewCmd(ctx, g.arguments(scratch, t, &g.records[0], asks)...)
+	_ = g.rdb.Process(ctx, cmd)
+	reply, err := cmd.Text()
 	if err != nil {
 		return err
 	}
 	return readVerdicts(reply, asks)
 }
 
-// call sends one script call. Its arguments live in scratch: names are pointers into it, which spares an allocation
-// each.
-func (g *Gate) call(ctx context.Context, sc *scratch, t *trust, asks []*ask) (string, error) {
-	sc.args = append(sc.args[:0], "evalsha", &t.sha, len(asks))
-	sc.names, sc.text, sc.asks = sc.names[:0], sc.text[:0], sc.asks[:0]
-	size := len(g.cfg.Prefix) + nameSize
-	sc.text = slices.Grow(sc.text, size*len(asks))
-	sc.names = slices.Grow(sc.names, len(asks))
+// arguments makes the arguments of one script call about asks whose records are in one hash. They live in sc: strings are
+// pointers into it, which spares an allocation each; but of records, the client on a Cluster reads the slot, and does not
+// follow pointers.
+func (g *Gate) arguments(sc *scratch, t *trust, records any, asks []*ask) []any {
+	sc.fields, sc.counts, sc.names, sc.counted = sc.fields[:0], sc.counts[:0], sc.names[:0], sc.counted[:0]
+	addresses := 0
 	for _, a := range asks {
-		start := len(sc.text)
-		sc.text = a.subject.appendName(sc.text, g.cfg.Prefix)
-		name := sc.text[start:]
-		sc.names = append(sc.names, unsafe.String(unsafe.SliceData(name), len(name))) //nolint:gosec // text is not written to again before the call ends
-		sc.args = append(sc.args, &sc.names[len(sc.names)-1])
-		sc.asks = appendAsk(sc.asks, a)
+		if a.subject.address {
+			sc.names = a.subject.appendName(sc.names, g.cfg.Prefix)
+			sc.counted = appendCount(sc.counted, a.n)
+			addresses++
+			continue
+		}
+		const shortString = 0xa0 // of MessagePack, plus the length
+		sc.fields = append(append(sc.fields, shortString|fieldSize), a.subject.id[:fieldSize]...)
+		sc.counts = appendCount(sc.counts, a.n)
 	}
-	sc.args = append(sc.args, "c", &t.term, sc.asks)
-	sc.args = append(sc.args, g.anonymous.args[:]...)
-	cmd := redis.NewCmd(ctx, sc.args...)
-	_ = g.rdb.Process(ctx, cmd)
-	return cmd.Text()
+	sc.args = append(sc.args[:0], "evalsha", &t.sha, 1+addresses, records)
+	sc.texts = slices.Grow(sc.texts[:0], addresses+3)
+	size := len(g.cfg.Prefix) + nameSize
+	for i := range addresses {
+		sc.text(sc.names[i*size : (i+1)*size])
+	}
+	sc.args = append(sc.args, "c", &t.term)
+	sc.text(sc.fields)
+	sc.text(sc.counts)
+	if addresses > 0 {
+		sc.text(sc.counted)
+		sc.args = append(sc.args, g.anonymous.args[:]...)
+	}
+	return sc.args
 }
 
-// nameSize is what a record's name has beside the prefix.
-const nameSize = len("gate:{00}:") + 32
-
-// appendAsk appends what the script reads about one name: the tokens asked for, and whether it is an address.
-func appendAsk(to []byte, a *ask) []byte {
-	n := min(a.n, 1<<15-1)
-	high := byte(n >> 8)
-	if a.subject.address {
-		high |= 128
-	}
-	return append(to, high, byte(n))
+// scratch is the memory of one script call.
+type scratch struct {
+	args    []any
+	texts   []string // what args point to
+	fields  []byte
+	counts  []byte
+	names   []byte // of addresses
+	counted []byte // the tokens asked of them
 }
 
-// callCluster groups asks by slot and sends one call for each group.
+// text appends an argument that is not written to again before the call ends.
+func (sc *scratch) text(of []byte) {
+	sc.texts = append(sc.texts, unsafe.String(unsafe.SliceData(of), len(of))) //nolint:gosec // as said
+	sc.args = append(sc.args, &sc.texts[len(sc.texts)-1])
+}
+
+// appendCount appends how many tokens are asked for, as the script reads it.
+func appendCount(to []byte, n int) []byte {
+	return binary.BigEndian.AppendUint16(to, uint16(min(n, mostTokens)))
+}
+
+// callCluster groups asks by slot and sends one call for each group, all in one pipeline.
 func (g *Gate) callCluster(ctx context.Context, t *trust, asks []*ask) error {
-	var groups [256][]*ask
+	var groups [clusterHashes][]*ask
 	for _, a := range asks {
 		tag := a.subject.tag()
 		groups[tag] = append(groups[tag], a)
@@ -102,19 +123,11 @@ func (g *Gate) callCluster(ctx context.Context, t *trust, asks []*ask) error {
 	pipe := g.rdb.Pipeline()
 	var cmds []*redis.Cmd
 	var sent [][]*ask
-	for _, group := range &groups {
+	for tag, group := range &groups {
 		if len(group) == 0 {
 			continue
 		}
-		args := []any{"evalsha", t.sha, len(group)}
-		var counts []byte
-		for _, a := range group {
-			args = append(args, string(a.subject.appendName(nil, g.cfg.Prefix)))
-			counts = appendAsk(counts, a)
-		}
-		args = append(args, "c", t.term, counts)
-		args = append(args, g.anonymous.args[:]...)
-		cmds = append(cmds, pipe.Do(ctx, args...))
+		cmds = append(cmds, pipe.Do(ctx, g.arguments(&scratch{}, t, g.records[tag], group)...))
 		sent = append(sent, group)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
@@ -128,19 +141,6 @@ func (g *Gate) callCluster(ctx context.Context, t *trust, asks []*ask) error {
 		if err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-func readVerdicts(reply string, asks []*ask) error {
-	var err error
-	for _, a := range asks {
-		if reply, err = readVerdict(reply, &a.outcome.verdict); err != nil {
-			return err
-		}
-	}
-	if reply != "" {
-		return &malformedReplyError{left: len(reply)}
 	}
 	return nil
 }

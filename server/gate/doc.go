@@ -17,10 +17,11 @@
 // PostgreSQL is the truth: a key's version rises in the transaction that changes it. Redis holds records: what was
 // verified of a key, and its bucket. Three things make a record count.
 //
-// A ticket for each load. A pod that finds no verified record first puts a ticket there, then reads PostgreSQL, then
-// writes the record only if the ticket is still in place. An announcement replaces or removes the ticket. So a load that
+// A ticket for each load: a random number. A pod that finds no verified record first puts a ticket there (or takes part
+// in the load whose ticket is there already: it reads after that was put as well), then reads PostgreSQL, then writes the
+// record only if the ticket is still in place. An announcement replaces or removes the ticket. So a load that
 // read before a change was committed cannot write after it was announced, however long it slept; and should the
-// tombstone expire or be evicted meanwhile, the ticket is not there either. Tombstones therefore need not outlive
+// tombstone be swept or lost meanwhile, the ticket is not there either. Tombstones therefore need not outlive
 // anything: they spare loads. Neither clocks nor times to live enter into the argument. Announcements among themselves
 // are ordered by version; revocation is final and always written; an active record that is announced replaces only a
 // verified one, and over anything else merely takes the ticket away.
@@ -49,6 +50,31 @@
 // since an outage of PostgreSQL must not refuse every request. Only if, at once, the revoking pod cannot reach Redis, a
 // pod that serves cannot reach PostgreSQL, and no pod reaches both, does that pod accept the key until either heals.
 //
+// # Where it is kept
+//
+// Records are the fields of one hash, or on a Cluster of 256, one for each tag. A call from a script is as dear as a GET
+// from outside, so a batch is one HMGET and one HSET, which writes the buckets that something was taken from; the whole is
+// about 3 times a GET for each key, where a name and a write for each were 4 to 5. A record is 104 bytes and takes about
+// 190 of memory. The key's identity is among them: each string that a script makes costs about the same
+// at 56 bytes as at 104, so that to leave it out would save a tenth, and a pod that remembered identities would need an
+// argument of its own. The pods' layout and the number of hashes are part of the server's identity that a term is about:
+// pods that keep records elsewhere do not see each other's announcements, so to each other they are on different servers.
+//
+// A field has no time to live. Instead each entry says when it was written, and a sweep deletes what is past: records an
+// hour after their bucket was full again, tombstones after ten minutes, tickets, and what was not in PostgreSQL, after
+// ten seconds. For the argument above it is one more way to lose an entry, such as eviction: what is gone is loaded
+// again, a load whose ticket is gone does not count, a bucket that is gone was full. Finding an entry past and deleting it
+// are one run of the script, so nothing can be written in between. That an entry is past means nothing to anybody else:
+// a record is believed, a ticket honoured, and both are replaced by announcements, for as long as they are there, or a
+// clock set back would bring to life what an announcement had passed over. Only that a key was not in PostgreSQL counts no
+// longer than ten seconds, since creating a key is not announced. Each pod's beat looks at about 256 entries (half a
+// millisecond; HSCAN bounds it, whatever the hash holds), and at up to 32 times as many while a tenth of them are past:
+// a million of them are gone in a minute, a pod deletes more than it can load, and at most a tenth of the hash is
+// garbage for long. Nothing ever reads or deletes a whole hash, but a hash that no pod has swept for a week expires.
+//
+// Buckets of addresses do have names and times to live of their own (a second, once they are full again): a flood makes
+// them faster than anything else, from addresses that never come back, and Redis expires them better than a sweep could.
+//
 // # When something is away
 //
 // Redis away, slow, or not to be believed: the key is read from PostgreSQL, never from memory, at each request (requests
@@ -59,8 +85,11 @@
 // away: Unavailable, with RetryAfter. More requests than the queue holds: Unavailable at once. Redis emptied: every
 // record is loaded again; buckets begin full.
 //
-// Redis must keep what it is given (maxmemory-policy noeviction, which the streams need as well): an evicted record is
-// only loaded again, but its bucket begins full. The client must not retry by itself ([ClientOptions]).
+// Redis must keep what it is given (maxmemory-policy noeviction, which the streams need as well): another policy evicts a
+// hash as a whole, which is what emptying Redis is, above. A Redis that is full refuses to take tokens, which is a Redis
+// away; it is swept all the same, since that only deletes. Lists that stand for small hashes must stay small
+// (hash-max-listpack-value below 104, as it is by default), or a look-up would go through them. The client must not retry
+// by itself ([ClientOptions]).
 //
 // It imports keys, go-redis and the Prometheus client; it must never import HTTP, Kubernetes or another domain.
 package gate

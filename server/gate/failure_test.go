@@ -3,6 +3,8 @@ package gate_test
 import (
 	"context"
 	"errors"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
@@ -270,6 +273,58 @@ func TestAnUnannouncedChangeIsAnnouncedByAnyPod(t *testing.T) {
 		pending, err = keys.NewReader(h.pool).Pending(t.Context(), uuid.Nil, 10)
 		return err == nil && len(pending) == 0
 	})
+}
+
+// TestPodsThatKeepRecordsOtherwiseDoNotMissARevocation has one server taken for a single one by the pod that revokes, and
+// for a Cluster of one by the pod that serves: they write to different hashes.
+func TestPodsThatKeepRecordsOtherwiseDoNotMissARevocation(t *testing.T) {
+	own := startServer(t, "--cluster-enabled", "yes")
+	admin := own.admin()
+	defer func() { _ = admin.Close() }()
+	if err := admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
+		t.Fatal(err)
+	}
+	postgrestest.Eventually(t, "the cluster is whole", func() bool {
+		return strings.HasPrefix(admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
+	})
+	options := &redis.UniversalOptions{Addrs: []string{own.address()}, IsClusterMode: true}
+	patientOptions(options)
+	cluster := redis.NewUniversalClient(options)
+	t.Cleanup(func() { _ = cluster.Close() })
+	h := newHouseOn(t, cluster, "p:", nil)
+	key := h.create(t, "")
+	if !allowed(h.gate, key) {
+		t.Fatal("refused")
+	}
+	single := gate.New(patient(gate.Config{Prefix: "p:"}), clientOf(t, own), keys.NewReader(h.pool))
+	if err := keys.NewStore(h.pool, single).Revoke(t.Context(), key.Prefix); err != nil {
+		t.Fatal(err)
+	}
+	if allowed(h.gate, key) {
+		t.Error("the pod that takes it for a Cluster lets the key pass")
+	}
+}
+
+// TestAFullRedisIsSwept: it refuses whatever takes memory, but not what gives some back.
+func TestAFullRedisIsSwept(t *testing.T) {
+	const past = 3000
+	own := startServer(t)
+	h := newHouseOn(t, clientOf(t, own), "p:", nil)
+	admin := own.admin()
+	defer func() { _ = admin.Close() }()
+	for i := range past { // entries of nothing verified, from 1970
+		if err := admin.HSet(t.Context(), "p:gate:{keys}", "past"+strconv.Itoa(i), strings.Repeat("\x00", 24)).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := admin.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.Set(t.Context(), "more", 1, 0).Err(); err == nil {
+		t.Fatal("Redis is not full")
+	}
+	run(t, h.gate)
+	postgrestest.Eventually(t, "the hash is empty", func() bool { return admin.HLen(t.Context(), "p:gate:{keys}").Val() == 0 })
 }
 
 type announcer func(context.Context, ...keys.Record) error

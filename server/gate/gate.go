@@ -30,7 +30,8 @@ type Gate struct {
 	rdb     redis.UniversalClient
 	cluster bool
 	loader  Loader
-	pod     string // this pod's name among those alive
+	pod     string   // this pod's name among those alive
+	records []string // the names of the hashes of records: one, or on a Cluster one for each tag
 
 	trust     atomic.Pointer[trust]
 	breaker   breaker
@@ -40,9 +41,18 @@ type Gate struct {
 	denials   *denials
 	shares    *shares
 	guesses   *guesses
+	sweeper   sweeper
 	scratch   sync.Pool
 	anonymous anonymous
 	metrics   *metrics
+}
+
+// recordsOf returns the name of the hash that has the entry of a key.
+func (g *Gate) recordsOf(s *subject) string {
+	if !g.cluster {
+		return g.records[0]
+	}
+	return g.records[s.tag()]
 }
 
 // anonymous is the tier of addresses, ready for the script.
@@ -60,6 +70,7 @@ func New(cfg Config, rdb redis.UniversalClient, loader Loader) *Gate {
 		denials: newDenials(), shares: newShares(), guesses: newGuesses(), metrics: newMetrics(cfg.Registerer),
 	}
 	_, g.cluster = rdb.(*redis.ClusterClient)
+	g.records = recordsNames(cfg.Prefix, g.cluster)
 	r := rateOf(cfg.Anonymous)
 	g.anonymous = anonymous{rate: r, args: [3]any{r.period, r.requests, r.burst}}
 	g.breaker.state = g.metrics.breaker.Set
@@ -196,12 +207,4 @@ func unavailable(d *Decision) {
 // wholeSeconds rounds up.
 func wholeSeconds(d time.Duration) time.Duration {
 	return (d + time.Second - 1).Truncate(time.Second)
-}
-
-// scratch is the memory of one script call.
-type scratch struct {
-	args  []any
-	names []string
-	text  []byte
-	asks  []byte
 }

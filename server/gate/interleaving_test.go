@@ -70,14 +70,31 @@ func accident() []func(*world) {
 func failover() []func(*world) {
 	var held string
 	return []func(*world){
-		func(w *world) { held = w.redis.rdb.Get(w.t.Context(), w.redis.name).Val() },
+		func(w *world) { held = w.redis.held() },
 		func(w *world) {
 			w.redis.rdb.Del(w.t.Context(), w.redis.name)
 			if held != "" {
-				w.redis.rdb.Set(w.t.Context(), w.redis.name, held, time.Hour)
+				w.redis.rdb.HSet(w.t.Context(), w.redis.name, w.redis.key.field(), held)
 			}
 			w.redis.term = termBytes(2)
 		},
+	}
+}
+
+// sweeping has so much time pass that everything is past, and deletes it. Then the clock is set back: what was past would
+// not be any more.
+func sweeping() []func(*world) {
+	return []func(*world){
+		func(w *world) { w.redis.now += 2 * time.Hour.Microseconds(); w.redis.sweep(w.t) },
+		func(w *world) { w.redis.now -= 2 * time.Hour.Microseconds() },
+	}
+}
+
+// ageing is sweeping without the sweep: what is past stays there, and comes back with the clock.
+func ageing() []func(*world) {
+	return []func(*world){
+		func(w *world) { w.redis.now += 2 * time.Hour.Microseconds() },
+		func(w *world) { w.redis.now -= 2 * time.Hour.Microseconds() },
 	}
 }
 
@@ -90,16 +107,14 @@ func TestNoInterleavingResurrectsAKey(t *testing.T) {
 		"loader and tier change": func() [][]func(*world) { return [][]func(*world){loader(0), tierer(), revoker()} },
 		"and the record lost":    func() [][]func(*world) { return [][]func(*world){loader(0), tierer(), revoker(), accident()} },
 		"failover and loader":    func() [][]func(*world) { return [][]func(*world){loader(0), tierer(), revoker(), failover()} },
+		"and the sweep":          func() [][]func(*world) { return [][]func(*world){loader(0), tierer(), revoker(), sweeping()[:1]} },
+		"loader and the clock":   func() [][]func(*world) { return [][]func(*world){loader(0), revoker(), ageing()} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			lengths := make([]int, 0)
-			for _, actor := range actors() {
-				lengths = append(lengths, len(actor))
-			}
-			schedules := interleavings(lengths)
+			schedules := interleavings(lengthsOf(actors()))
 			for i, schedule := range schedules {
 				runSchedule(t, c, actors(), schedule, true) // starting with the key in Redis
-				if name != "failover and loader" || i%5 == 0 {
+				if len(schedules) < 5000 || i%5 == 0 {
 					runSchedule(t, c, actors(), schedule, false) // and without
 				}
 			}
@@ -110,12 +125,7 @@ func TestNoInterleavingResurrectsAKey(t *testing.T) {
 
 func runSchedule(t *testing.T, c *scriptClient, actors [][]func(*world), schedule []int, known bool) {
 	t.Helper()
-	c.rdb.Del(t.Context(), c.name)
-	c.term = termBytes(1)
-	w := &world{t: t, redis: c, version: 1, base: someRecord(keys.Tier{Requests: 10, Period: time.Minute, Burst: 10})}
-	if known {
-		c.put(t, c.ticket(t), w.base)
-	}
+	w := newWorld(t, c, known)
 	next := make([]int, len(actors))
 	for at, actor := range schedule {
 		c.now++
@@ -143,21 +153,59 @@ func TestNoInterleavingLosesATierChange(t *testing.T) {
 			func(w *world) { w.redis.announce(w.t, w.read()); w.answered = true },
 		}
 	}
-	for _, schedule := range interleavings([]int{3, 3, 2, 1}) {
-		c.rdb.Del(t.Context(), c.name)
-		w := &world{t: t, redis: c, version: 1, base: someRecord(keys.Tier{Requests: 10, Period: time.Minute, Burst: 10})}
-		actors := [][]func(*world){loader(0), loader(1), change(), accident()}
-		next := make([]int, len(actors))
-		for at, actor := range schedule {
-			c.now++
-			actors[actor][next[actor]](w)
-			next[actor]++
-			v := c.check(t, 1)
-			if w.answered && v.status == statusActive && v.rate.requests*v.rate.scale != 11 {
-				t.Fatalf("old tier after the change: schedule %v, step %d", schedule, at)
+	for name, actors := range map[string]func() [][]func(*world){
+		"two loaders, and the record lost": func() [][]func(*world) { return [][]func(*world){loader(0), loader(1), change(), accident()} },
+		"and the sweep":                    func() [][]func(*world) { return [][]func(*world){loader(0), change(), sweeping(), accident()} },
+		"and the clock":                    func() [][]func(*world) { return [][]func(*world){loader(0), change(), ageing(), accident()} },
+		"and a failover":                   func() [][]func(*world) { return [][]func(*world){loader(0), change(), failover()} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			schedules := interleavings(lengthsOf(actors()))
+			for _, schedule := range schedules {
+				for _, known := range []bool{false, true} {
+					runTierChange(t, c, actors(), schedule, known, 1)
+					if len(schedules) < 2000 { // a check for no token writes nothing: what is past stays past
+						runTierChange(t, c, actors(), schedule, known, 0)
+					}
+				}
 			}
+		})
+	}
+}
+
+func runTierChange(t *testing.T, c *scriptClient, actors [][]func(*world), schedule []int, known bool, tokens int) {
+	t.Helper()
+	w := newWorld(t, c, known)
+	next := make([]int, len(actors))
+	for at, actor := range schedule {
+		c.now++
+		actors[actor][next[actor]](w)
+		next[actor]++
+		v := c.check(t, tokens)
+		if w.answered && v.status == statusActive && v.rate.requests*v.rate.scale != 11 {
+			t.Fatalf("old tier after the change: schedule %v, step %d", schedule, at)
 		}
 	}
+}
+
+// newWorld begins with an empty Redis, or with the key in it.
+func newWorld(t *testing.T, c *scriptClient, known bool) *world {
+	t.Helper()
+	c.rdb.Del(t.Context(), c.name)
+	c.term = termBytes(1)
+	w := &world{t: t, redis: c, version: 1, base: someRecord(keys.Tier{Requests: 10, Period: time.Minute, Burst: 10})}
+	if known {
+		c.put(t, c.ticket(t), w.base)
+	}
+	return w
+}
+
+func lengthsOf(actors [][]func(*world)) []int {
+	lengths := make([]int, 0, len(actors))
+	for _, actor := range actors {
+		lengths = append(lengths, len(actor))
+	}
+	return lengths
 }
 
 // interleavings returns every order of the steps of actors with so many steps each.

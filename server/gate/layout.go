@@ -6,46 +6,65 @@ import (
 	"math"
 	"net/netip"
 	"time"
-	"unsafe"
-
-	"github.com/google/uuid"
 
 	"examprep.dev/server/keys"
 )
 
-// The value of a key's record in Redis, 107 bytes. Numbers are little-endian unless noted; doubles hold whole numbers.
+// The entry of a key in the hash of records: its field is the first 22 bytes of the key's hash, its value 104 bytes.
+// Numbers are little-endian unless noted; doubles hold whole numbers.
 //
-//	 0  8  the term in which the rest was verified (big-endian); or the ticket of a load under way, first byte 255; or
+//	 0  8  when the bucket was last written: µs of Redis TIME, double
+//	 8  8  the bucket's contents in 1/period tokens, double
+//	16  8  the term in which the rest was verified (big-endian); or the ticket of a load under way, first byte 255; or
 //	       zeros: neither
-//	 8  4  version, big-endian
-//	12  8  when the bucket was last written: µs of Redis TIME, double
-//	20  8  the bucket's contents in 1/period tokens, double
-//	28  4  when the record's time to live ends: seconds
-//	32  1  status: 1 active, 3 revoked, 4 not in PostgreSQL; the latter two end here
-//	33  6  expiry: ms since the epoch, 0 for never
-//	39  8  period: µs, in lowest terms with requests, double
-//	47  4  requests, in lowest terms
-//	51  4  burst
-//	55  4  what requests and period were divided by
-//	59 48  key id, family id, account id
+//	24  4  version, big-endian
+//	28  8  period: µs, in lowest terms with requests, double
+//	36  4  requests, in lowest terms
+//	40  4  burst
+//	44  8  expiry: µs since the epoch, double; 2^53 for never
+//	52  4  what requests and period were divided by
+//	56 48  key id, family id, account id
 //
-// A ticket alone (8 bytes) stands for a record that is being loaded. An address has 16 bytes: when, and contents.
-// From byte 32 on the record is static: it changes with the version only.
+// From byte 28 on it is static: it changes with the version only. Of a key that is revoked or not in PostgreSQL, one byte
+// stands there instead, the status. A ticket that stands for no record ends at byte 24. An address has 16 bytes, under a
+// name of its own: when, and contents.
+//
+// 22 bytes are more than a key has that is random (20), so no two keys that anybody was issued share a field, nor can a
+// key be made up that shares one; and they are as much as costs Redis no more than 16 do.
 const (
 	statusActive  = 1
 	statusRevoked = 3
 	statusAbsent  = 4
 
-	staticSize  = 75
-	grantedSize = 1 + 2 + 8          // status, granted, contents
-	policySize  = 8 + 4 + 4 + 4 + 48 // from period on
+	// recordsLayout is part of a server's identity (see [Gate.identify]), as is how many hashes there are: who reads or
+	// writes records otherwise works in another term. Raise it with any change of the above.
+	recordsLayout = 2
+
+	fieldSize   = 22
+	staticStart = 28
+	staticSize  = 76
+	recordSize  = staticStart + staticSize
+	grantSize   = 2     // of a key
+	bucketSize  = 2 + 8 // granted and contents, of an address
 	termSize    = 8
+	versionSize = 4
+
+	never = 1 << 53
 )
 
-// What the check operation answers for a key, beside the statuses above.
+// What a verdict says of a key beside the statuses above.
 const (
 	answerUnverified = 0
 	answerAddress    = 2
+)
+
+// What the check operation answers in the place of how many tokens it granted.
+const (
+	grantAbsent     = 65533
+	grantRevoked    = 65534
+	grantUnverified = 65535
+	// mostTokens is what one ask may ask for.
+	mostTokens = 1<<15 - 1
 )
 
 // subject is whose bucket is asked: a key's, by its hash, or a client address's, by 16 bytes.
@@ -67,7 +86,11 @@ func addressSubject(client netip.Addr) subject {
 	return s
 }
 
-// tag is the part of the name that decides the Cluster slot: 256 groups, spread evenly.
+// clusterHashes is how many hashes the records are spread over on a Cluster: a tag each, so that slots and masters share
+// them evenly. Elsewhere there is one, since a call costs least where it finds all its records in one place.
+const clusterHashes = 256
+
+// tag is the part of the name that decides the Cluster slot.
 func (s *subject) tag() byte {
 	if !s.address {
 		return s.id[0]
@@ -79,21 +102,34 @@ func (s *subject) tag() byte {
 	return fold
 }
 
-// appendName appends the Redis name: the hash as it is, not in digits, which saves 32 bytes a key and the time to hash
-// and compare them.
+// field is where a key's entry is in its hash.
+func (s *subject) field() string { return string(s.id[:fieldSize]) }
+
+// recordsNames returns the names of the hashes of records.
+func recordsNames(prefix string, cluster bool) []string {
+	if !cluster {
+		return []string{prefix + "gate:{keys}"}
+	}
+	names := make([]string, clusterHashes)
+	for tag := range names {
+		names[tag] = fmt.Sprintf("%sgate:{%02x}", prefix, tag)
+	}
+	return names
+}
+
+// appendName appends the name of an address's bucket.
 func (s *subject) appendName(to []byte, prefix string) []byte {
 	const digits = "0123456789abcdef"
 	tag := s.tag()
 	to = append(to, prefix...)
 	to = append(to, "gate:{"...)
 	to = append(to, digits[tag>>4], digits[tag&15])
-	to = append(to, "}:"...)
-	if s.address {
-		to = append(to, "a:"...)
-		return append(to, s.id[:16]...)
-	}
-	return append(to, s.id[:]...)
+	to = append(to, "}:a:"...)
+	return append(to, s.id[:16]...)
 }
+
+// nameSize is what appendName appends beside the prefix.
+const nameSize = len("gate:{00}:a:") + 16
 
 // rate is a tier in the bucket's units.
 type rate struct {
@@ -128,17 +164,15 @@ func staticBytes(record keys.Record) []byte {
 		return []byte{statusRevoked}
 	}
 	r := rateOf(record.Tier)
-	to := append(make([]byte, 0, staticSize), statusActive)
-	var expires uint64
+	expires := float64(never)
 	if !record.ExpiresAt.IsZero() {
-		expires = uint64(max(record.ExpiresAt.UnixMilli(), 1))
+		expires = float64(min(max(record.ExpiresAt.UnixMicro(), 1), never))
 	}
-	var wide [8]byte
-	binary.LittleEndian.PutUint64(wide[:], expires)
-	to = append(to, wide[:6]...)
+	to := make([]byte, 0, staticSize)
 	to = binary.LittleEndian.AppendUint64(to, math.Float64bits(r.period))
 	to = binary.LittleEndian.AppendUint32(to, r.requests)
 	to = binary.LittleEndian.AppendUint32(to, r.burst)
+	to = binary.LittleEndian.AppendUint64(to, math.Float64bits(expires))
 	to = binary.LittleEndian.AppendUint32(to, r.scale)
 	to = append(to, record.KeyID[:]...)
 	to = append(to, record.FamilyID[:]...)
@@ -158,45 +192,4 @@ type verdict struct {
 	level    float64 // the bucket's contents after what was granted
 	rate     rate
 	identity keys.Identity
-}
-
-// malformedReplyError says that the script answered what it never answers.
-type malformedReplyError struct{ left int }
-
-func (e *malformedReplyError) Error() string {
-	return fmt.Sprintf("gate script: malformed reply, %d bytes before its end", e.left)
-}
-
-// readVerdict takes the first verdict off a reply of the check operation.
-func readVerdict(reply string, v *verdict) (rest string, err error) {
-	if reply == "" {
-		return "", &malformedReplyError{}
-	}
-	v.status = reply[0]
-	if v.status != statusActive && v.status != answerAddress {
-		return reply[1:], nil
-	}
-	need := grantedSize
-	if v.status == statusActive {
-		need += policySize
-	}
-	if len(reply) < need {
-		return "", &malformedReplyError{left: len(reply)}
-	}
-	raw := unsafe.Slice(unsafe.StringData(reply), need) //nolint:gosec // only read, below
-	v.granted = int(binary.LittleEndian.Uint16(raw[1:]))
-	v.level = math.Float64frombits(binary.LittleEndian.Uint64(raw[3:]))
-	if v.status == statusActive {
-		raw = raw[grantedSize:]
-		v.rate = rate{
-			period:   math.Float64frombits(binary.LittleEndian.Uint64(raw)),
-			requests: binary.LittleEndian.Uint32(raw[8:]),
-			burst:    binary.LittleEndian.Uint32(raw[12:]),
-			scale:    binary.LittleEndian.Uint32(raw[16:]),
-		}
-		v.identity = keys.Identity{
-			KeyID: uuid.UUID(raw[20:36]), FamilyID: uuid.UUID(raw[36:52]), AccountID: uuid.UUID(raw[52:68]),
-		}
-	}
-	return reply[need:], nil
 }

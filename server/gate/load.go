@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 
 	"github.com/google/uuid"
@@ -54,8 +55,8 @@ func (g *Gate) loadOnce(ctx context.Context, hash keys.Hash) (loadOutcome, error
 		return loadFailed, err
 	}
 	s := subject{id: hash}
-	name := string(s.appendName(nil, g.cfg.Prefix))
-	ticket, err := g.rdb.Do(ctx, "evalsha", t.sha, 1, name, "t", t.term).Text()
+	records, field := g.recordsOf(&s), s.field()
+	ticket, err := g.rdb.Do(ctx, "evalsha", t.sha, 1, records, "t", t.term, field, newTicket()).Text()
 	if err != nil {
 		return loadFailed, g.failed(ctx, t, err)
 	}
@@ -72,7 +73,7 @@ func (g *Gate) loadOnce(ctx context.Context, hash keys.Hash) (loadOutcome, error
 	if found.record != nil {
 		version, static = versionBytes(found.record.Version), staticBytes(*found.record)
 	}
-	if err := g.rdb.Do(ctx, "evalsha", t.sha, 1, name, "p", t.term, ticket, version, static).Err(); err != nil {
+	if err := g.rdb.Do(ctx, "evalsha", t.sha, 1, records, "p", t.term, field, ticket, version, static).Err(); err != nil {
 		return loadFailed, g.failed(ctx, t, err)
 	}
 	// A put that was refused is no failure: something newer is there, or will be loaded when it is asked for.
@@ -80,6 +81,15 @@ func (g *Gate) loadOnce(ctx context.Context, hash keys.Hash) (loadOutcome, error
 		return loadAbsent, nil
 	}
 	return loadStored, nil
+}
+
+// newTicket returns a ticket that no load had before, neither of this pod nor of another: whether a put is in time is
+// decided by the ticket alone, not by clocks.
+func newTicket() []byte {
+	ticket := make([]byte, termSize)
+	_, _ = rand.Read(ticket) // never fails
+	ticket[0] = 255
+	return ticket
 }
 
 // failed draws the consequence of a failed call, unless it was the caller who ran out of time.

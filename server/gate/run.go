@@ -8,14 +8,15 @@ import (
 // renewals is how often trust is renewed within its time: one that fails leaves room for another.
 const renewals = 4
 
-// Run compares notes with PostgreSQL ahead of time, announces what others left unannounced, tells the other pods that
-// this one is alive, and probes a Redis that failed, until ctx ends. A gate works without it, for programs that only
+// Run compares notes with PostgreSQL ahead of time, announces what others left unannounced, deletes what is past from
+// Redis, tells the other pods that this one is alive, and probes a Redis that failed, until ctx ends. A gate works without it, for programs that only
 // announce; but then each use after a pause pays for the comparison. It always returns nil.
 func (g *Gate) Run(ctx context.Context) error {
 	ticker := time.NewTicker(g.cfg.Trust / renewals)
 	defer ticker.Stop()
 	for {
 		g.renew(ctx)
+		g.sweep(ctx) // before what writes: a full Redis takes deletions only
 		g.heartbeat(ctx, "h")
 		g.metrics.tick(g.cfg.Now(), g.trust.Load().valid(g.cfg.Now()))
 		select {

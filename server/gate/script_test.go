@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"encoding/binary"
 	"math/big"
 	"strings"
 	"testing"
@@ -31,20 +30,25 @@ type scriptClient struct {
 	rdb    redis.UniversalClient
 	script *redis.Script
 	term   string
-	name   string
+	name   string // of the hash of records
+	key    subject
 	now    int64 // µs
 }
 
 func newScriptClient(t testing.TB) *scriptClient {
 	t.Helper()
 	rdb, prefix := redistest.New(t)
-	return &scriptClient{rdb: rdb, script: clockedScript(t), term: termBytes(1), name: prefix + "key", now: 1_700_000_000_000_000}
+	return &scriptClient{rdb: rdb, script: clockedScript(t), term: termBytes(1), name: prefix + "gate:{keys}", now: 1_700_000_000_000_000}
 }
 
 func (c *scriptClient) do(t interface{ Fatal(args ...any) }, operation string, args ...any) *redis.Cmd {
+	return c.doOn(t, []string{c.name}, operation, args...)
+}
+
+func (c *scriptClient) doOn(t interface{ Fatal(args ...any) }, names []string, operation string, args ...any) *redis.Cmd {
 	argv := append([]any{operation, c.term}, args...)
 	argv = append(argv, c.now/1_000_000, c.now%1_000_000)
-	cmd := c.script.Run(context.Background(), c.rdb, []string{c.name}, argv...)
+	cmd := c.script.Run(context.Background(), c.rdb, names, argv...)
 	if cmd.Err() != nil {
 		t.Fatal(cmd.Err())
 	}
@@ -52,26 +56,66 @@ func (c *scriptClient) do(t interface{ Fatal(args ...any) }, operation string, a
 }
 
 func (c *scriptClient) ticket(t interface{ Fatal(args ...any) }) string {
-	ticket, _ := c.do(t, "t").Text()
+	ticket, _ := c.do(t, "t", c.key.field(), newTicket()).Text()
 	return ticket
 }
 
 func (c *scriptClient) put(t interface{ Fatal(args ...any) }, ticket string, record keys.Record) bool {
-	stored, _ := c.do(t, "p", ticket, versionBytes(record.Version), staticBytes(record)).Bool()
+	stored, _ := c.do(t, "p", c.key.field(), ticket, versionBytes(record.Version), staticBytes(record)).Bool()
 	return stored
 }
 
 func (c *scriptClient) announce(t interface{ Fatal(args ...any) }, record keys.Record) {
-	c.do(t, "a", versionBytes(record.Version), staticBytes(record))
+	c.do(t, "a", 1, c.key.field(), versionBytes(record.Version), staticBytes(record))
 }
 
 func (c *scriptClient) check(t interface{ Fatal(args ...any) }, n int) verdict {
-	reply, _ := c.do(t, "c", binary.BigEndian.AppendUint16(nil, uint16(n)), 1, 1, 1).Text()
-	var v verdict
-	if rest, err := readVerdict(reply, &v); err != nil || rest != "" {
-		t.Fatal("reply", []byte(reply), err)
+	a := &ask{subject: c.key, n: n}
+	c.checkMany(t, a)
+	return a.outcome.verdict
+}
+
+// checkMany asks about several subjects in one call, as a gate does. Addresses have one token a second, and two at once.
+func (c *scriptClient) checkMany(t interface{ Fatal(args ...any) }, asks ...*ask) {
+	g := &Gate{cfg: Config{Prefix: c.name}, anonymous: anonymous{args: [3]any{1_000_000, 1, 2}}}
+	args := g.arguments(&scratch{}, &trust{}, c.name, asks)
+	const first = 3 // evalsha, its name and the number of names stand before
+	names := []string{c.name}
+	for _, name := range args[first+1:] {
+		if name == "c" {
+			break
+		}
+		text, _ := name.(*string)
+		names = append(names, *text)
 	}
-	return v
+	reply, _ := c.doOn(t, names, "c", args[first+len(names)+2:]...).Text()
+	if err := readVerdicts(reply, asks); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// held is what Redis has of the key.
+func (c *scriptClient) held() string {
+	return c.rdb.HGet(context.Background(), c.name, c.key.field()).Val()
+}
+
+// sweep goes once over all entries, and returns how many it deleted.
+func (c *scriptClient) sweep(t interface{ Fatal(args ...any) }) (deleted int64) {
+	var cursor uint64
+	for {
+		reply, err := c.do(t, "s", cursor, sweepCount).Slice()
+		if err != nil {
+			t.Fatal(err)
+		}
+		next, _, n, err := readSweep(reply)
+		if err != nil {
+			t.Fatal(err)
+		}
+		deleted += n
+		if cursor = next; cursor == 0 {
+			return deleted
+		}
+	}
 }
 
 func someRecord(tier keys.Tier) keys.Record {
@@ -209,4 +253,105 @@ func TestAnOlderVersionNeverReplacesANewer(t *testing.T) {
 	if got := c.check(t, 1); int(got.rate.requests*got.rate.scale) != 10 {
 		t.Errorf("got %+v", got.rate)
 	}
+}
+
+// TestABatchAnswersEachAskAsItWouldAlone mixes keys of every kind and addresses in any order.
+func TestABatchAnswersEachAskAsItWouldAlone(t *testing.T) {
+	c := newScriptClient(t)
+	prepare := func() {
+		c.rdb.Del(t.Context(), c.name)
+		for i := range byte(6) {
+			c.key.id[0] = i
+			record := someRecord(keys.Tier{Requests: 10, Period: time.Minute, Burst: int(i) + 1})
+			record.Identity = keys.Identity{KeyID: uuid.UUID{i}, FamilyID: uuid.UUID{i, 1}, AccountID: uuid.UUID{i, 2}}
+			switch i {
+			case 0: // unknown
+			case 1:
+				record.Revoked = true
+				c.announce(t, record)
+			case 2:
+				c.do(t, "p", c.key.field(), c.ticket(t), versionBytes(0), []byte{statusAbsent})
+			case 3:
+				record.ExpiresAt = time.UnixMicro(c.now)
+				fallthrough
+			default:
+				c.put(t, c.ticket(t), record)
+			}
+		}
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		c.now += time.Hour.Microseconds() // the addresses' buckets are full again
+		order := rapid.Permutation([]byte{0, 1, 2, 3, 4, 5, 100, 101}).Draw(rt, "order")
+		order = order[:rapid.IntRange(1, len(order)).Draw(rt, "asks")]
+		var together, alone []*ask
+		for _, id := range order {
+			a := ask{n: rapid.IntRange(1, 7).Draw(rt, "n")}
+			a.subject.address = id >= 100
+			a.subject.id[0] = id
+			twin := a
+			together, alone = append(together, &a), append(alone, &twin)
+		}
+		prepare()
+		c.checkMany(rt, together...)
+		c.now += time.Hour.Microseconds()
+		prepare()
+		for i, a := range alone {
+			c.checkMany(rt, a)
+			if got, want := together[i].outcome.verdict, a.outcome.verdict; got != want {
+				rt.Fatalf("subject %d: together %+v, alone %+v", order[i], got, want)
+			}
+		}
+	})
+}
+
+func TestACallIsMadeAndReadWithoutAllocations(t *testing.T) {
+	g := &Gate{cfg: Config{Prefix: "p:"}, records: []string{"hash"}}
+	var asks []*ask
+	for i := range byte(16) {
+		a := &ask{n: 1}
+		a.subject.id[0], a.subject.address = i, i == 7
+		asks = append(asks, a)
+	}
+	reply := strings.Repeat("r", 15*recordSize) + strings.Repeat("\x01\x00", 15) + strings.Repeat("b", bucketSize)
+	sc, tr := &scratch{}, &trust{}
+	if n := testing.AllocsPerRun(100, func() {
+		g.arguments(sc, tr, &g.records[0], asks)
+		if err := readVerdicts(reply, asks); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func FuzzReadVerdicts(f *testing.F) {
+	record := strings.Repeat("r", recordSize)
+	f.Add("", uint8(0), uint8(0))
+	f.Add(record+"\x01\x00", uint8(1), uint8(0))
+	f.Add(record+"\xff\xff\x01\x00"+strings.Repeat("b", bucketSize), uint8(2), uint8(1))
+	f.Add(record+record+"\x01\x00", uint8(1), uint8(0))
+	f.Fuzz(func(t *testing.T, reply string, keyed, addresses uint8) {
+		asks := make([]*ask, int(keyed)+int(addresses))
+		for i := range asks {
+			asks[i] = &ask{subject: subject{address: i >= int(keyed)}}
+		}
+		if readVerdicts(reply, asks) != nil {
+			return
+		}
+		size := int(keyed)*grantSize + int(addresses)*bucketSize
+		for _, a := range asks {
+			v := a.outcome.verdict
+			switch {
+			case a.subject.address != (v.status == answerAddress):
+				t.Errorf("address %v: status %d", a.subject.address, v.status)
+			case v.status == statusActive:
+				size += recordSize
+			case v.status != answerAddress && (v.granted != 0 || v.identity != keys.Identity{}):
+				t.Errorf("status %d with %+v", v.status, v)
+			}
+		}
+		if size != len(reply) {
+			t.Errorf("took a reply of %d bytes for one of %d", len(reply), size)
+		}
+	})
 }

@@ -269,7 +269,9 @@ func (g *Gate) announcePending(ctx context.Context, t *trust) error {
 	}
 }
 
-// identify asks every master who it is and loads the script there, each on one connection.
+// identify asks every master who it is and loads the script there, each on one connection. How this pod keeps records is
+// part of the answer: pods that keep them otherwise, such as a Cluster's on a server that others take for a single one, do
+// not see each other's announcements, so to each other they are on different servers, of which one counts.
 func (g *Gate) identify(ctx context.Context) (server, sha string, err error) {
 	masters, err := g.masters(ctx)
 	if err != nil {
@@ -292,7 +294,8 @@ func (g *Gate) identify(ctx context.Context) (server, sha string, err error) {
 		identities = append(identities, identity)
 	}
 	slices.Sort(identities)
-	sum := sha256.Sum256([]byte(strings.Join(identities, "\n")))
+	layout := fmt.Sprintf("records %d in %d\n", recordsLayout, len(g.records))
+	sum := sha256.Sum256([]byte(layout + strings.Join(identities, "\n")))
 	server = hex.EncodeToString(sum[:16])
 	text := "-- server " + server + "\n" + script
 	name := sha1.Sum([]byte(text)) //nolint:gosec // Redis's own choice

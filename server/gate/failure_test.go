@@ -337,7 +337,7 @@ func replicate(t *testing.T, master, replica *server) {
 	t.Helper()
 	admin := replica.admin()
 	defer func() { _ = admin.Close() }()
-	if err := admin.ReplicaOf(t.Context(), "127.0.0.1", master.port).Err(); err != nil {
+	if err := admin.ReplicaOf(t.Context(), "127.0.0.1", master.Port()).Err(); err != nil {
 		t.Fatal(err)
 	}
 	source := master.admin()

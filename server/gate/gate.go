@@ -183,9 +183,10 @@ func (g *Gate) decide(s *subject, o *outcome, d *Decision) {
 		d.Outcome, d.Identity = Allowed, o.verdict.identity
 	default:
 		d.Outcome, d.Remaining = Limited, 0
-		wait := r.until(r.period - o.verdict.level)
-		d.RetryAfter = max(wholeSeconds(wait), time.Second)
-		g.denials.remember(s, g.cfg.Now(), wait, o.verdict.identity.KeyID, d)
+		d.RetryAfter = max(wholeSeconds(r.until(r.period-o.verdict.level)), time.Second)
+	}
+	if o.verdict.level < r.period {
+		g.denials.remember(s, g.cfg.Now(), r, o.verdict.level, o.verdict.identity.KeyID, *d)
 	}
 	if !s.address {
 		g.cfg.Used(o.verdict.identity.KeyID, o.allowed)

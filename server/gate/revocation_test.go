@@ -14,6 +14,9 @@ import (
 	"examprep.dev/server/postgres/postgrestest"
 )
 
+// revocationsVariable says how many keys are created, used and revoked.
+const revocationsVariable = "GATE_TEST_REVOCATIONS"
+
 // epoch is one key's life: created, used by everybody, revoked, answered.
 type epoch struct {
 	header   []byte
@@ -63,8 +66,8 @@ func TestNoRequestPassesAfterARevocationIsAnswered(t *testing.T) {
 	key := h.create(t, "endless")
 	present.Store(&epoch{header: bearer(key.Key)})
 	stop := make(chan struct{})
-	passed, wrong, wait := hammer(pods, &present, stop, 32)
-	for range 150 {
+	passed, wrong, wait := hammer(pods, &present, stop, 64)
+	for range size(t, revocationsVariable, 50) {
 		before := passed.Load()
 		postgrestest.Eventually(t, "the key is used", func() bool { return passed.Load() > before+20 })
 		if err := h.store.Revoke(t.Context(), key.Prefix); err != nil {

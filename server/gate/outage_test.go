@@ -1,0 +1,103 @@
+package gate_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"examprep.dev/server/gate"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres/postgrestest"
+)
+
+// TestAFailedCallIsChargedOnceAtMost: whether a call that was sent took a token nobody knows when no answer comes. It is
+// not sent again.
+func TestAFailedCallIsChargedOnceAtMost(t *testing.T) {
+	own := startServer(t)
+	var r route
+	r.to(own)
+	registry := prometheus.NewRegistry()
+	h := newHouseOn(t, r.clientWith(t, gate.ClientOptions), "p:", func(c *gate.Config) {
+		c.Timeout, c.CallTimeout, c.Registerer = 0, 0, registry
+	})
+	h.tier(t, keys.TierSpec{Name: "thirty", Requests: 30, Period: time.Hour})
+	h.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
+	key, probe := h.create(t, "thirty"), h.create(t, "endless")
+	postgrestest.Eventually(t, "the key is known", func() bool {
+		return allowed(h.gate, key) && degraded(t, registry) == 0
+	})
+	before := h.gate.Check(t.Context(), bearer(key.Key), client)
+	for range 5 {
+		own.pause()
+		if d := h.gate.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Allowed {
+			t.Fatalf("without an answer from Redis: %+v", d)
+		}
+		own.resume() // it reads on where it stopped
+		postgrestest.Eventually(t, "Redis is believed again", func() bool { return believes(t, h.gate, probe.Key, registry) })
+	}
+	after := h.gate.Check(t.Context(), bearer(key.Key), client)
+	if charged := before.Remaining - after.Remaining - 1; after.Outcome != gate.Allowed || charged > 5 {
+		t.Errorf("five requests were charged %d tokens", charged)
+	}
+}
+
+// TestAnOutageGivesAKeyNoMoreThanItsShares: requests of one key are under way on four pods while Redis leaves and comes
+// back, with its log. Whatever became of them, the key had its bucket and each pod's share of another, once.
+func TestAnOutageGivesAKeyNoMoreThanItsShares(t *testing.T) {
+	own := startServer(t, "--appendonly", "yes", "--appendfsync", "always")
+	h := newHouseOn(t, clientOf(t, own), "p:", nil)
+	pods, registries, _ := wrongClocks(h)
+	for _, pod := range pods {
+		run(t, pod)
+	}
+	knowEachOther(t, own, len(pods))
+	h.tier(t, keys.TierSpec{Name: "closed", Requests: 100, Period: 700 * time.Hour})
+	h.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
+	key, probe := h.create(t, "closed"), h.create(t, "endless")
+	total := make(chan int)
+	stop := make(chan struct{})
+	const clients = 16
+	for i := range clients {
+		go func() {
+			passed := 0
+			for pod := pods[i%len(pods)]; ; {
+				select {
+				case <-stop:
+					total <- passed
+					return
+				default:
+				}
+				if allowed(pod, probe) && allowed(pod, key) {
+					passed++
+				}
+			}
+		}()
+	}
+	for range 3 {
+		own.kill()
+		own.start()
+		for i := range pods {
+			postgrestest.Eventually(t, "the pod believes Redis again", func() bool { return degraded(t, registries[i]) == 0 })
+		}
+	}
+	close(stop)
+	passed := 0
+	for range clients {
+		passed += <-total
+	}
+	if passed > 200 {
+		t.Errorf("%d passed of a bucket of 100 and four shares of 25", passed)
+	}
+	if passed < 100-clients {
+		t.Errorf("only %d passed of a bucket of 100, and of those no more than %d were under way", passed, clients)
+	}
+}
+
+// knowEachOther returns when so many pods that run, and do nothing else, have heard how many they are: each beats at
+// least once in as many calls as all of them make in three rounds.
+func knowEachOther(t *testing.T, on *server, pods int) {
+	t.Helper()
+	start := on.Calls("evalsha")
+	postgrestest.Eventually(t, "the pods know of each other", func() bool { return on.Calls("evalsha") >= start+int64(3*pods) })
+}

@@ -77,10 +77,20 @@ type Term struct {
 	Age time.Duration
 }
 
+// keepTerms is how long a term is remembered after a gate last asked about its server; see [Reader.Term].
+const keepTerms = 7 * 24 * time.Hour
+
 // Term returns the term of a Redis server, named by an identity that it keeps until it restarts or is failed over. A
 // server that was never seen before begins a term of its own: it is what a fail-over or a restart brought up. A server
 // of an earlier term does not come back (its memory ends where the later term began) unless nobody has confirmed the
 // later one for some seconds; it then begins a new term, in which everything is verified afresh.
+//
+// When a term begins, those about whose server nobody has asked for a week are forgotten. An identity never comes twice
+// and a gate asks about the server that it uses several times a second, so nobody uses such a server any more, unless
+// that gate has not reached PostgreSQL for a week either. Should it come back, its server begins a term as one never seen
+// before would: the gates then dispute over two servers until one is gone, but nothing is believed that should not be,
+// because a record counts in the term of its verification only, and numbers of terms rise for ever: the last is never
+// forgotten.
 func (r *Reader) Term(ctx context.Context, server string) (Term, error) {
 	for {
 		last, err := r.queries.LastTerm(ctx)
@@ -105,7 +115,9 @@ func (r *Reader) Term(ctx context.Context, server string) (Term, error) {
 				return Term{Number: last.Term}, nil
 			}
 		}
-		if _, err := r.queries.StartTerm(ctx, keysdb.StartTermParams{Term: last.Term + 1, Server: server}); err != nil {
+		if _, err := r.queries.StartTerm(ctx, keysdb.StartTermParams{
+			Term: last.Term + 1, Server: server, KeepUs: keepTerms.Microseconds(),
+		}); err != nil {
 			return Term{}, fmt.Errorf("start gate term: %w", err)
 		}
 	}

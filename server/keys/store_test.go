@@ -349,13 +349,18 @@ func TestApplyingTheSameTierAgainWritesNothing(t *testing.T) {
 	store, announced, _ := newStore(t)
 	key := create(t, store, keys.NewKey{})
 	spec := keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second, Accounts: []string{"b", "acme"}}
+	var told []keys.Record
 	for range 3 {
 		if err := store.ApplyTier(t.Context(), spec); err != nil {
 			t.Fatal(err)
 		}
 		spec.Accounts = []string{"acme", "b"} // order means nothing
+		told = append(told, announced.take()...)
+		if err := store.MarkAnnounced(t.Context(), told); err != nil { // as the gate does
+			t.Fatal(err)
+		}
 	}
-	if got := load(t, store, key.Key); got.Version != 2 || len(announced.take()) != 1 {
+	if got := load(t, store, key.Key); got.Version != 2 || len(told) != 1 {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -408,5 +413,74 @@ func TestOneTermBeginsHoweverManyFindTheServer(t *testing.T) {
 		if n != 1 {
 			t.Fatalf("got %v", numbers)
 		}
+	}
+}
+
+func TestTermsThatNobodyAsksAboutAreForgotten(t *testing.T) {
+	store, _, pool := newStore(t)
+	term := func(server string) keys.Term {
+		t.Helper()
+		got, err := store.Term(t.Context(), server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	age := func(server, by string) {
+		t.Helper()
+		tag, err := pool.Exec(t.Context(), "UPDATE gate_terms SET confirmed_at = now() - $2::interval WHERE server = $1", server, by)
+		if err != nil || tag.RowsAffected() != 1 {
+			t.Fatalf("%v, %v", tag, err)
+		}
+	}
+	remembered := func() (servers []string) {
+		t.Helper()
+		err := pool.QueryRow(t.Context(), "SELECT array_agg(server ORDER BY term) FROM gate_terms").Scan(&servers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return servers
+	}
+	for _, server := range []string{"forgotten", "deposed, and still used", "recent", "present"} {
+		term(server)
+	}
+	age("forgotten", "8 days")
+	age("deposed, and still used", "8 days")
+	age("recent", "6 days")
+	if got := term("deposed, and still used"); got.Current {
+		t.Errorf("a deposed server is taken for the one that counts: %+v", got)
+	}
+	if got := term("next"); got.Number != 5 || !got.Current {
+		t.Errorf("a new server: %+v", got)
+	}
+	if got, want := remembered(), []string{"deposed, and still used", "recent", "present", "next"}; !slices.Equal(got, want) {
+		t.Errorf("remembered: %q, want %q", got, want)
+	}
+	age("next", "8 days") // everybody was away
+	if got := term("after a long pause"); got.Number != 6 || !got.Current {
+		t.Errorf("after a long pause: %+v", got)
+	}
+	if got := term("one more"); got.Number != 7 || !got.Current {
+		t.Errorf("numbers rise, whatever was forgotten: %+v", got)
+	}
+}
+
+func TestATierThatWasNotAnnouncedIsAnnouncedWhenItIsAppliedAgain(t *testing.T) {
+	store, announced, _ := newStore(t)
+	key := create(t, store, keys.NewKey{})
+	spec := keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second, Accounts: []string{"acme"}}
+	announced.err = errors.New("no gate can be told")
+	for range 2 { // the second time it is there already
+		if err := store.ApplyTier(t.Context(), spec); !errors.As(err, new(*keys.NotAnnouncedError)) {
+			t.Fatalf("got %v, want a NotAnnouncedError", err)
+		}
+	}
+	announced.take()
+	announced.err = nil
+	if err := store.ApplyTier(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := announced.take(), load(t, store, key.Key); len(got) != 1 || got[0].Version != want.Version || want.Version != 2 {
+		t.Errorf("announced %+v, the key is %+v", got, want)
 	}
 }

@@ -20,8 +20,9 @@ const (
 	// maxBucket keeps the bucket's contents exact in a double: burst × period (µs), after both requests and period were
 	// divided by what they have in common.
 	maxBucket = 1 << 50
-	// announceChunk is how many keys one announcement carries.
-	announceChunk = 500
+	// announceChunk is how many keys one announcement carries. Without Redis each takes seconds, however many keys it
+	// has; with Redis it is to be over before a pod must renew its trust.
+	announceChunk = 5_000
 )
 
 // TierSpec declares a tier, as a RateTier resource does.
@@ -48,8 +49,9 @@ func (t Tier) Reduce() (requests, periodMicros int64) {
 	return requests / a, periodMicros / a
 }
 
-// ApplyTier makes the tier be as declared, and announces every key whose allowance that may change. Nothing changes and
-// nothing is written when it is so already (one SELECT).
+// ApplyTier makes the tier be as declared, and announces every key whose allowance that may change: when it returns nil,
+// every gate applies it. Nothing changes and nothing is written when it is so already (one SELECT); but what an earlier
+// call left unannounced is announced then.
 func (s *Store) ApplyTier(ctx context.Context, spec TierSpec) error {
 	if spec.Burst == 0 {
 		spec.Burst = spec.Requests
@@ -58,7 +60,10 @@ func (s *Store) ApplyTier(ctx context.Context, spec TierSpec) error {
 		return err
 	}
 	spec.KeyPrefixes, spec.Accounts = canonical(spec.KeyPrefixes), canonical(spec.Accounts)
-	if row, err := s.queries.GetTier(ctx, spec.Name); err == nil && same(row, spec) {
+	if row, err := s.queries.TierInEffect(ctx, spec.Name); err == nil && same(row.RateTier, spec) {
+		if row.Pending {
+			return s.announcePending(ctx)
+		}
 		return nil
 	}
 	return s.changeTier(ctx, spec.Name, spec.ManagedBy, func(q *keysdb.Queries) error {

@@ -360,9 +360,14 @@ func (q *Queries) LockKey(ctx context.Context, prefix string) (LockKeyRow, error
 }
 
 const markAnnounced = `-- name: MarkAnnounced :exec
-UPDATE api_keys k SET announced_version = u.version
-FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::bigint[]) AS version) u
-WHERE k.id = u.id AND k.announced_version < u.version
+WITH free AS (
+    SELECT k.id, u.version
+    FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::bigint[]) AS version) u
+    JOIN api_keys k ON k.id = u.id
+    WHERE k.announced_version < u.version
+    FOR NO KEY UPDATE OF k SKIP LOCKED
+)
+UPDATE api_keys k SET announced_version = free.version FROM free WHERE k.id = free.id AND k.announced_version < free.version
 `
 
 type MarkAnnouncedParams struct {
@@ -370,6 +375,7 @@ type MarkAnnouncedParams struct {
 	Versions []int64
 }
 
+// Nobody is waited for: a key that is being changed or marked by another stays as it is, and is announced again.
 func (q *Queries) MarkAnnounced(ctx context.Context, arg MarkAnnouncedParams) error {
 	_, err := q.db.Exec(ctx, markAnnounced, arg.Ids, arg.Versions)
 	return err
@@ -626,9 +632,14 @@ func (q *Queries) RevokeKey(ctx context.Context, prefix string) (uuid.UUID, erro
 }
 
 const serverHadTerm = `-- name: ServerHadTerm :one
-SELECT EXISTS (SELECT FROM gate_terms WHERE server = $1)
+WITH asked AS (
+    UPDATE gate_terms u SET confirmed_at = clock_timestamp()
+    WHERE u.server = $1 AND u.confirmed_at < clock_timestamp() - interval '1 hour'
+)
+SELECT EXISTS (SELECT FROM gate_terms g WHERE g.server = $1)
 `
 
+// Whether a server had a term. That somebody asks keeps the row from being forgotten.
 func (q *Queries) ServerHadTerm(ctx context.Context, server string) (bool, error) {
 	row := q.db.QueryRow(ctx, serverHadTerm, server)
 	var exists bool
@@ -663,17 +674,23 @@ func (q *Queries) ShareTierLock(ctx context.Context) error {
 }
 
 const startTerm = `-- name: StartTerm :execrows
+WITH forgotten AS (
+    DELETE FROM gate_terms d
+    WHERE d.term < $1 AND d.confirmed_at < clock_timestamp() - $3::bigint * interval '1 microsecond'
+)
 INSERT INTO gate_terms (term, server) VALUES ($1, $2) ON CONFLICT DO NOTHING
 `
 
 type StartTermParams struct {
 	Term   int64
 	Server string
+	KeepUs int64
 }
 
-// Nothing is inserted when another process started that term first.
+// Nothing is inserted when another process started that term first. Terms about which nobody has asked for so long are
+// forgotten; that of the greatest number stays in any case, it is this one.
 func (q *Queries) StartTerm(ctx context.Context, arg StartTermParams) (int64, error) {
-	result, err := q.db.Exec(ctx, startTerm, arg.Term, arg.Server)
+	result, err := q.db.Exec(ctx, startTerm, arg.Term, arg.Server, arg.KeepUs)
 	if err != nil {
 		return 0, err
 	}
@@ -688,6 +705,35 @@ SELECT pg_advisory_xact_lock(hashtextextended('examprep.rate_tiers', 0))
 func (q *Queries) TakeTierLock(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, takeTierLock)
 	return err
+}
+
+const tierInEffect = `-- name: TierInEffect :one
+SELECT t.name, t.requests, t.period_us, t.burst, t.key_prefixes, t.accounts, t.managed_by, t.updated_at, EXISTS (SELECT FROM api_keys k WHERE k.announced_version < k.version) AS pending
+FROM rate_tiers t
+WHERE t.name = $1
+`
+
+type TierInEffectRow struct {
+	RateTier RateTier
+	Pending  bool
+}
+
+// A tier, and whether some key (perhaps one of it) is not known to have been announced.
+func (q *Queries) TierInEffect(ctx context.Context, name string) (TierInEffectRow, error) {
+	row := q.db.QueryRow(ctx, tierInEffect, name)
+	var i TierInEffectRow
+	err := row.Scan(
+		&i.RateTier.Name,
+		&i.RateTier.Requests,
+		&i.RateTier.PeriodUs,
+		&i.RateTier.Burst,
+		&i.RateTier.KeyPrefixes,
+		&i.RateTier.Accounts,
+		&i.RateTier.ManagedBy,
+		&i.RateTier.UpdatedAt,
+		&i.Pending,
+	)
+	return i, err
 }
 
 const touchKeys = `-- name: TouchKeys :exec

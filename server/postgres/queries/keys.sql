@@ -115,9 +115,15 @@ ORDER BY id
 LIMIT sqlc.arg('count');
 
 -- name: MarkAnnounced :exec
-UPDATE api_keys k SET announced_version = u.version
-FROM (SELECT unnest(sqlc.arg('ids')::uuid[]) AS id, unnest(sqlc.arg('versions')::bigint[]) AS version) u
-WHERE k.id = u.id AND k.announced_version < u.version;
+-- Nobody is waited for: a key that is being changed or marked by another stays as it is, and is announced again.
+WITH free AS (
+    SELECT k.id, u.version
+    FROM (SELECT unnest(sqlc.arg('ids')::uuid[]) AS id, unnest(sqlc.arg('versions')::bigint[]) AS version) u
+    JOIN api_keys k ON k.id = u.id
+    WHERE k.announced_version < u.version
+    FOR NO KEY UPDATE OF k SKIP LOCKED
+)
+UPDATE api_keys k SET announced_version = free.version FROM free WHERE k.id = free.id AND k.announced_version < free.version;
 
 -- name: RaiseKeysOnTier :exec
 -- Every key to which the tier applies at this moment.
@@ -126,6 +132,12 @@ WHERE id IN (SELECT r.id FROM api_key_records r WHERE r.tier = $1);
 
 -- name: GetTier :one
 SELECT * FROM rate_tiers WHERE name = $1;
+
+-- name: TierInEffect :one
+-- A tier, and whether some key (perhaps one of it) is not known to have been announced.
+SELECT sqlc.embed(t), EXISTS (SELECT FROM api_keys k WHERE k.announced_version < k.version) AS pending
+FROM rate_tiers t
+WHERE t.name = $1;
 
 -- name: ListTiers :many
 SELECT * FROM rate_tiers ORDER BY name;
@@ -153,11 +165,21 @@ ORDER BY term DESC
 LIMIT 1;
 
 -- name: ServerHadTerm :one
-SELECT EXISTS (SELECT FROM gate_terms WHERE server = $1);
+-- Whether a server had a term. That somebody asks keeps the row from being forgotten.
+WITH asked AS (
+    UPDATE gate_terms u SET confirmed_at = clock_timestamp()
+    WHERE u.server = $1 AND u.confirmed_at < clock_timestamp() - interval '1 hour'
+)
+SELECT EXISTS (SELECT FROM gate_terms g WHERE g.server = $1);
 
 -- name: ConfirmTerm :exec
 UPDATE gate_terms SET confirmed_at = clock_timestamp() WHERE term = $1;
 
 -- name: StartTerm :execrows
--- Nothing is inserted when another process started that term first.
-INSERT INTO gate_terms (term, server) VALUES ($1, $2) ON CONFLICT DO NOTHING;
+-- Nothing is inserted when another process started that term first. Terms about which nobody has asked for so long are
+-- forgotten; that of the greatest number stays in any case, it is this one.
+WITH forgotten AS (
+    DELETE FROM gate_terms d
+    WHERE d.term < sqlc.arg('term') AND d.confirmed_at < clock_timestamp() - sqlc.arg('keep_us')::bigint * interval '1 microsecond'
+)
+INSERT INTO gate_terms (term, server) VALUES (sqlc.arg('term'), sqlc.arg('server')) ON CONFLICT DO NOTHING;

@@ -2,10 +2,14 @@ package gate
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"examprep.dev/server/keys"
 )
+
+// writeChunk is how many keys are announced in one script call, which must not hold up others for long.
+const writeChunk = 500
 
 // retryPause is how long an announcement waits between tries.
 const retryPause = 50 * time.Millisecond
@@ -60,6 +64,15 @@ func (g *Gate) announceOnce(ctx context.Context, records []keys.Record) error {
 
 // write puts records and tombstones on the server of t.
 func (g *Gate) write(ctx context.Context, t *trust, records []keys.Record) error {
+	for chunk := range slices.Chunk(records, writeChunk) {
+		if err := g.writeSome(ctx, t, chunk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *Gate) writeSome(ctx context.Context, t *trust, records []keys.Record) error {
 	groups := map[string][]keys.Record{}
 	for _, record := range records {
 		name := g.recordsOf(&subject{id: record.Hash})

@@ -165,6 +165,7 @@ func (g *Gate) compareNotes(ctx context.Context) (*trust, error) {
 	old := g.trust.Load()
 	t, err := g.agree(ctx, old, g.cfg.Now())
 	var postgres *postgresError
+	var behind *behindError
 	switch {
 	case err == nil:
 		g.breaker.reset()
@@ -172,6 +173,8 @@ func (g *Gate) compareNotes(ctx context.Context) (*trust, error) {
 			g.cfg.Logger.Info("gate: Redis is believed", "server", t.server)
 		}
 		g.metrics.setDegraded(false)
+	case errors.As(err, &behind) && old.valid(g.cfg.Now()):
+		t = old // as long as it lasts: the next comparison goes on where this one stopped
 	case errors.As(err, &postgres) && old != nil:
 		if !old.blind {
 			g.cfg.Logger.Warn("gate: PostgreSQL cannot be asked; Redis is believed as it stands", "error", err)
@@ -246,7 +249,14 @@ func (g *Gate) agreeTerm(ctx context.Context, t *trust) error {
 	return nil
 }
 
-// announcePending announces to the server of t whatever PostgreSQL says was not announced.
+// behindError says that so many changes are to be announced that it takes more than one comparison of notes. Until all
+// are, trust is not renewed: a pod that did so would break the promise of [Gate.Announce].
+type behindError struct{}
+
+func (*behindError) Error() string { return "gate: there is more to announce than time" }
+
+// announcePending announces to the server of t whatever PostgreSQL says was not announced. It stops before the trust that
+// is to be renewed ends, since requests wait for it then; what is left is announced by others or by the next comparison.
 func (g *Gate) announcePending(ctx context.Context, t *trust) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -266,6 +276,9 @@ func (g *Gate) announcePending(ctx context.Context, t *trust) error {
 			return &postgresError{err}
 		}
 		after = records[len(records)-1].KeyID
+		if len(records) == pendingChunk && g.cfg.Now().Sub(t.since) > g.cfg.Trust/renewals {
+			return &behindError{}
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -9,8 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/redisurl/redistest"
 )
 
 func sampleTier(name string, requests int32) *v1alpha1.RateTier {
@@ -115,5 +118,53 @@ func TestTierThatCannotBeCountedExactlyIsRefusedByItsField(t *testing.T) {
 	in.create(tier)
 	if message := in.until(tier, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonInvalid); !strings.HasPrefix(message, "spec.burst: ") {
 		t.Errorf("message %q", message)
+	}
+}
+
+// TestABusyKeyHasTheTierOnceItIsReady: from the moment a RateTier is Ready, or gone, each request is told so. Of those that
+// name an account the first by name counts, one that names the key counts more, and without any the default does.
+func TestABusyKeyHasTheTierOnceItIsReady(t *testing.T) {
+	t.Parallel()
+	in := install(t, postgres.Sandbox, 1)
+	rdb, prefix := redistest.New(t)
+	newGate := func() *gate.Gate {
+		return gate.New(gate.Config{Prefix: prefix, Timeout: patience, CallTimeout: patience}, rdb, keys.NewReader(in.pool))
+	}
+	store := keys.NewStore(in.pool, newGate()) // the operator's own
+	in.deps.Tiers = store
+	in.operate()
+	key, err := store.Create(t.Context(), keys.NewKey{Account: "acme"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := newGate()
+	check := func(when string, limit int) {
+		t.Helper()
+		d := pod.Check(t.Context(), []byte("Bearer "+key.Key), netip.MustParseAddr("192.0.2.7"))
+		if d.Outcome != gate.Allowed || d.Limit != limit {
+			t.Errorf("%s: %+v, want the limit %d", when, d, limit)
+		}
+	}
+	check("without a tier", 120)
+	second, first, direct := sampleTier("m-account", 600), sampleTier("a-account", 700), sampleTier("z-key", 800)
+	direct.Spec.Accounts, direct.Spec.KeyPrefixes = nil, []string{key.Prefix}
+	for _, step := range []struct {
+		tier  *v1alpha1.RateTier
+		limit int
+	}{{second, 600}, {first, 700}, {direct, 800}} {
+		in.create(step.tier)
+		in.ready(step.tier)
+		check(step.tier.Name+" is ready", step.limit)
+	}
+	edit(in, direct, func(r *v1alpha1.RateTier) { r.Spec.Requests = 900 })
+	in.ready(direct)
+	check("z-key is changed", 900)
+	for _, step := range []struct {
+		tier  *v1alpha1.RateTier
+		limit int
+	}{{direct, 700}, {first, 600}, {second, 120}} {
+		in.remove(step.tier)
+		in.gone(step.tier)
+		check(step.tier.Name+" is gone", step.limit)
 	}
 }

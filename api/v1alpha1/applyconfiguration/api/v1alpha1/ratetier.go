@@ -18,6 +18,10 @@ import (
 //
 // The tier is known by the resource's name. The tier named default (120 requests per 60s unless declared otherwise)
 // holds for everyone who has no other. A change reaches a busy key within a second.
+//
+// Where several tiers name a key, one rule decides: the tier that the key was given itself (examprep keys tier), else the
+// one that names its prefix, else the one that names its account, else default; among several of a kind, the first by
+// name. When a tier is deleted, its keys have what this rule gives them without it.
 type RateTierApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

@@ -16,6 +16,8 @@ TESTFLAGS ?= -race -timeout 30m
 HISTORIES ?= 100000
 # How many webhook events make soak records while everything that can fail does.
 EVENTS ?= 100000
+# How many keys make soak revokes while they are used and Redis fails.
+REVOCATIONS ?= 1000
 # How long each fuzz target runs.
 FUZZTIME ?= 20s
 E2EFLAGS ?=
@@ -70,13 +72,17 @@ fuzz: ## Run each fuzz target for FUZZTIME
 	@.dev/bin/dev test hack/dev/fuzz.sh $(FUZZTIME) $(PKG)
 
 .PHONY: soak
-soak: ## Play HISTORIES histories of attempts against their model; deliver EVENTS webhook events whatever fails
+soak: ## Play HISTORIES histories of attempts against their model; deliver EVENTS webhook events, revoke REVOCATIONS keys whatever fails
 	@mkdir -p .dev/bin
 	@$(GOBUILD) -buildvcs=false -o .dev/bin/dev ./hack/dev
 	@.dev/bin/dev test go test -count 1 -timeout 4h -v -run '^TestRandomHistoriesAgreeWithTheModel$$' ./server/attempts \
 		-rapid.checks=$$(( ($(HISTORIES) + 3) / 4 )) # in each of the test's four workers
 	@WEBHOOKS_TEST_EVENTS=$(EVENTS) .dev/bin/dev test go test -count 1 -timeout 4h -v \
 		-run '^TestEveryEventArrivesWhateverFails$$' ./server/webhooks # WEBHOOKS_TEST_SEED=… plays a schedule again
+	@GATE_TEST_REVOCATIONS=$(REVOCATIONS) GATE_TEST_LIVES=100 GATE_TEST_KEYS=100000 .dev/bin/dev test go test -count 1 -timeout 4h -v \
+		-run '^(TestNoRequestPassesAfter|TestBucketsOutlive|TestATierOfManyKeys)' ./server/gate
+	@.dev/bin/dev test go test -count 1 -timeout 4h -v -run '^TestGrantsAreThoseOfAContinuousBucket' ./server/gate -rapid.checks=20000
+	@GATE_TEST_AWAY=60s .dev/bin/dev test go test -count 1 -timeout 1h -v -run '^TestRedisAwayUnderLoad' ./server/httpapi
 
 .PHONY: e2e
 e2e: build ## Prove the whole way on a running make dev (E2EFLAGS, such as -duration 10s)

@@ -1,0 +1,321 @@
+package httpapi_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"examprep.dev/server/gate"
+	"examprep.dev/server/httpapi"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/redisurl"
+	"examprep.dev/server/redisurl/redistest"
+)
+
+const (
+	// awayVariable says how long Redis is away (make soak: 60 s).
+	awayVariable = "GATE_TEST_AWAY"
+	// outageClients send at once, half of them to each of the pods.
+	outageClients, outagePods = 16, 2
+)
+
+// answered is one request of a load.
+type answered struct {
+	key          string
+	pod          int
+	begun, ended time.Time
+	status       int
+}
+
+// outage is two pods that serve real HTTP from one Redis of their own, under load.
+type outage struct {
+	*api
+	redis    *redistest.Server
+	pods     []*api
+	store    *keys.Store
+	stopLoad chan struct{}
+	loading  sync.WaitGroup
+
+	mu  sync.Mutex
+	log []answered
+}
+
+// newOutage starts everything; a pod gives Redis timeout for a call (0: as in production).
+func newOutage(t *testing.T, timeout time.Duration) *outage {
+	t.Helper()
+	o := &outage{
+		api: newAPI(t, options{}), stopLoad: make(chan struct{}),
+		redis: redistest.StartServer(t, "--appendonly", "yes", "--appendfsync", "always"), // its buckets outlive it
+	}
+	for range outagePods {
+		pod := o.variant(httpapi.Config{}, func(deps *httpapi.Deps) {
+			g := o.podGate(deps.Registerer, timeout)
+			deps.Gate = g
+			if o.store == nil {
+				o.store = keys.NewStore(o.pool, g)
+			}
+		})
+		o.pods = append(o.pods, pod)
+	}
+	// Each pod beats four times a second, and nothing else calls the script yet: after so many calls each has heard of
+	// the other.
+	start := o.redis.Calls("evalsha")
+	postgrestest.Eventually(t, "the pods know of each other", func() bool { return o.redis.Calls("evalsha") > start+12 })
+	return o
+}
+
+// podGate is the gate of one pod.
+func (o *outage) podGate(registerer prometheus.Registerer, timeout time.Duration) *gate.Gate {
+	o.t.Helper()
+	rdb, err := redisurl.Open("redis://"+o.redis.Address()+"/0", func(c *redis.UniversalOptions) {
+		gate.ClientOptions(c)
+		if timeout > 0 {
+			c.DialTimeout, c.ReadTimeout, c.WriteTimeout, c.PoolTimeout = timeout, timeout, timeout, timeout
+		}
+	})
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	cfg := gate.Config{Prefix: "p:", Trust: time.Second, Timeout: timeout, CallTimeout: timeout, Registerer: registerer}
+	g := gate.New(cfg, rdb, keys.NewReader(o.pool))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = g.Run(ctx) }()
+	o.t.Cleanup(func() { cancel(); <-done; _ = rdb.Close() })
+	return g
+}
+
+// issue makes a key with a tier of its own.
+func (o *outage) issue(name string, tier keys.TierSpec) keys.Issued {
+	o.t.Helper()
+	tier.Name = name
+	if err := o.store.ApplyTier(o.t.Context(), tier); err != nil {
+		o.t.Fatal(err)
+	}
+	issued, err := o.store.Create(o.t.Context(), keys.NewKey{Account: name, Tier: name})
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return issued
+}
+
+// ask sends one request to a pod.
+func (o *outage) ask(client *http.Client, pod int, key string) (answered, http.Header, error) {
+	a := answered{key: key, pod: pod, begun: time.Now()}
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+o.pods[pod].address+"/v1/exam-prep/list", http.NoBody)
+	if err != nil {
+		return a, nil, err
+	}
+	request.Header.Set("Authorization", "Bearer "+key)
+	got, err := client.Do(request)
+	if err != nil {
+		return a, nil, fmt.Errorf("pod %d: %w", pod, err)
+	}
+	defer func() { _ = got.Body.Close() }()
+	_, err = io.Copy(io.Discard, got.Body)
+	a.ended, a.status = time.Now(), got.StatusCode
+	return a, got.Header, err
+}
+
+// load has the clients send without a pause, each the keys in turn.
+func (o *outage) load(issued ...keys.Issued) {
+	for i := range outageClients {
+		o.loading.Go(func() {
+			client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}
+			defer client.CloseIdleConnections()
+			for n := 0; ; n++ {
+				select {
+				case <-o.stopLoad:
+					return
+				default:
+				}
+				a, _, err := o.ask(client, i%outagePods, issued[n%len(issued)].Key)
+				if err != nil {
+					o.t.Error(err) // a pod answers, whatever is away
+					return
+				}
+				o.mu.Lock()
+				o.log = append(o.log, a)
+				o.mu.Unlock()
+			}
+		})
+	}
+}
+
+// drain ends the load and returns all that was answered.
+func (o *outage) drain() []answered {
+	close(o.stopLoad)
+	o.loading.Wait()
+	return o.log
+}
+
+// count is how many answers there are that match.
+func count(log []answered, match func(a answered) bool) (n int) {
+	for _, a := range log {
+		if match(a) {
+			n++
+		}
+	}
+	return n
+}
+
+// answers returns when so many more requests were answered.
+func (o *outage) answers(n int) {
+	o.t.Helper()
+	total := func() int {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return len(o.log)
+	}
+	before := total()
+	postgrestest.Eventually(o.t, "requests are answered", func() bool { return total() > before+n })
+}
+
+func (o *outage) degraded(yes float64) {
+	o.t.Helper()
+	for _, pod := range o.pods {
+		postgrestest.Eventually(o.t, fmt.Sprintf("the pod says degraded = %v", yes), func() bool {
+			return pod.metric("examprep_gate_degraded", nil) == yes
+		})
+	}
+}
+
+// pass returns when d has passed; d is not measured by, it is what the test is about.
+func pass(d time.Duration) { <-time.After(d) }
+
+// TestRedisAwayUnderLoadCostsNoRequestAndNoLimit takes Redis away from two pods under load, and brings it back.
+func TestRedisAwayUnderLoadCostsNoRequestAndNoLimit(t *testing.T) {
+	away := 2 * time.Second
+	if text := os.Getenv(awayVariable); text != "" {
+		var err error
+		if away, err = time.ParseDuration(text); err != nil {
+			t.Fatalf("%s: %v", awayVariable, err)
+		}
+	}
+	for name, c := range map[string]struct {
+		leave, back func(*redistest.Server)
+		timeout     time.Duration
+	}{
+		"killed":      {(*redistest.Server).Kill, (*redistest.Server).Start, waitFor}, // who is gone refuses at once
+		"falls quiet": {(*redistest.Server).Pause, (*redistest.Server).Resume, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOutage(t, c.timeout)
+			busy := keys.TierSpec{Requests: 60, Period: time.Second, Burst: 30}
+			busyKey := o.issue("busy", busy)
+			closed := o.issue("closed", keys.TierSpec{Requests: 20, Period: time.Hour})
+			calm := o.issue("calm", keys.TierSpec{Requests: 1_000_000, Period: time.Second})
+			doomed := o.issue("doomed", keys.TierSpec{Requests: 1_000_000, Period: time.Second})
+			if taken := o.takeAll(closed.Key, 8); taken != 8 {
+				t.Fatalf("%d of the first 8 passed", taken)
+			}
+			begin := time.Now()
+			o.load(busyKey, calm, doomed)
+			o.answers(200)
+
+			leaving := time.Now()
+			c.leave(o.redis)
+			left := time.Now()
+			o.degraded(1)
+			o.answers(200)
+			if taken := o.takeAll(closed.Key, 60); taken != 20 {
+				t.Errorf("the pods' shares of a bucket of 20 were %d", taken)
+			}
+			if err := o.store.Revoke(t.Context(), doomed.Prefix); err != nil {
+				t.Errorf("revoke: %v", err)
+			}
+			revoked := time.Now()
+			pass(max(away-time.Since(left), 0))
+			back := time.Now()
+			c.back(o.redis)
+			o.degraded(0)
+			recovered := time.Now()
+			o.answers(200)
+			log := o.drain()
+
+			o.judgeFailures(log, leaving, back, recovered)
+			o.judgeShares(log, busy, busyKey.Key, left, back)
+			seconds := func(from, to time.Time) float64 { return to.Sub(from).Seconds() * float64(busy.Requests) }
+			most := float64(2*busy.Burst) + seconds(begin, time.Now()) + seconds(leaving, recovered)
+			if n := count(log, func(a answered) bool { return a.key == busyKey.Key && a.status == http.StatusOK }); float64(n) > most {
+				t.Errorf("%d passed in all, of a bucket and shares of %v", n, most)
+			}
+			if n := count(log, func(a answered) bool {
+				return a.key == doomed.Key && a.begun.After(revoked) && a.status == http.StatusOK
+			}); n > 0 {
+				t.Errorf("%d passed after the revocation was answered", n)
+			}
+			// Nothing of this key was under way at either edge: what it took before is all that it is charged with.
+			if taken := o.takeAll(closed.Key, 40); taken != 12 {
+				t.Errorf("%d passed of the 12 that Redis had left", taken)
+			}
+		})
+	}
+}
+
+// judgeFailures: a request may fail where it was under way when Redis left or came back, one of each client, and one more
+// of each that came before its pod noticed.
+func (o *outage) judgeFailures(log []answered, leaving, back, recovered time.Time) {
+	o.t.Helper()
+	failed := func(from, to time.Time) int {
+		return count(log, func(a answered) bool { return a.status >= 500 && !a.ended.Before(from) && a.begun.Before(to) })
+	}
+	all := count(log, func(a answered) bool { return a.status >= 500 })
+	o.t.Logf("%d answers, %d of them failures", len(log), all)
+	for edge, n := range map[string]int{"left": failed(leaving, back), "came back": failed(back, recovered)} {
+		if n > 2*outageClients {
+			o.t.Errorf("%d of %d requests failed when Redis %s", n, len(log), edge)
+		}
+	}
+	if n := failed(recovered, time.Now()); n > outageClients || all > 4*outageClients {
+		o.t.Errorf("%d failures, %d of them after the recovery", all, n)
+	}
+}
+
+// judgeShares: what a pod let pass while Redis was away is its share of the bucket and of what flowed into it.
+func (o *outage) judgeShares(log []answered, tier keys.TierSpec, key string, left, back time.Time) {
+	o.t.Helper()
+	most := (float64(tier.Burst) + float64(tier.Requests)*back.Sub(left).Seconds()) / outagePods
+	for pod := range o.pods {
+		n := count(log, func(a answered) bool {
+			return a.key == key && a.pod == pod && a.status == http.StatusOK && a.begun.After(left) && a.ended.Before(back)
+		})
+		if float64(n) > most || float64(n) < most/4 {
+			o.t.Errorf("pod %d let %d pass without Redis; its share was %v", pod, n, most)
+		}
+	}
+}
+
+// takeAll asks for so many with a key, on the pods in turn, and returns how many passed.
+func (o *outage) takeAll(key string, n int) (passed int) {
+	o.t.Helper()
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	for i := range n {
+		a, header, err := o.ask(client, i%outagePods, key)
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		switch a.status {
+		case http.StatusOK:
+			passed++
+		case http.StatusTooManyRequests:
+			if wait, _ := strconv.Atoi(header.Get("Retry-After")); wait < 1 {
+				o.t.Errorf("429 with Retry-After %q", header.Get("Retry-After"))
+			}
+		default:
+			o.t.Errorf("request %d: %d", i, a.status)
+		}
+	}
+	return passed
+}

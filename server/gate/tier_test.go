@@ -141,8 +141,8 @@ func TestATierOfManyKeysIsEverywhereWithTheAnswer(t *testing.T) {
 	key := h.create(t, "")
 	n := size(t, manyVariable, 6_000)
 	if _, err := h.pool.Exec(t.Context(), `
-		INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
-		SELECT gen_random_uuid(), a.id, a.id, 'service_' || n, sha256(convert_to(n::text, 'UTF8'))
+		INSERT INTO api_keys (id, account_id, prefix, family_id, hash)
+		SELECT gen_random_uuid(), a.id, 'service_' || n, a.id, sha256(convert_to(n::text, 'UTF8'))
 		FROM accounts a, generate_series(1, $1::int) n WHERE a.name = 'acme'`, n); err != nil {
 		t.Fatal(err)
 	}
@@ -172,8 +172,8 @@ func TestATierOfManyKeysWaitsOnceWithoutRedis(t *testing.T) {
 	h := newHouseOn(t, clientOf(t, own), "p:", func(c *gate.Config) { c.Trust = 100 * time.Millisecond })
 	h.create(t, "")
 	if _, err := h.pool.Exec(t.Context(), `
-		INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
-		SELECT gen_random_uuid(), a.id, a.id, 'service_' || n, sha256(convert_to(n::text, 'UTF8'))
+		INSERT INTO api_keys (id, account_id, prefix, family_id, hash)
+		SELECT gen_random_uuid(), a.id, 'service_' || n, a.id, sha256(convert_to(n::text, 'UTF8'))
 		FROM accounts a, generate_series(1, 3000) n WHERE a.name = 'acme'`); err != nil {
 		t.Fatal(err)
 	}

@@ -77,7 +77,7 @@ func freePort(t testing.TB) string {
 // Start starts the server on its port with the data that it last saved, and waits until it answers.
 func (s *Server) Start() {
 	s.t.Helper()
-	s.cmd = exec.CommandContext(context.WithoutCancel(s.t.Context()), "redis-server", s.args...) //nolint:gosec // the tests' own arguments
+	s.cmd = exec.CommandContext(context.WithoutCancel(s.t.Context()), "redis-server", s.args...)
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatalf("start redis-server: %v", err)
 	}

@@ -2,16 +2,27 @@ package gate
 
 import (
 	"context"
+	"encoding/binary"
+	"runtime"
+	"slices"
 	"sync"
 	"time"
 
 	"examprep.dev/server/keys"
 )
 
+// mostYields bounds how often the leader of a batch lets others go first. Each time it costs less than a system call
+// saves, and it ends at the first in vain.
+const mostYields = 4
+
 // batcher gathers requests into batches and runs a few of them at a time. Requests for the same subject that wait
-// together are one ask. There is no goroutine of its own: a request that finds a free place runs its batch at once; one
-// that does not waits in the next batch, and when a place becomes free, one of those who wait is woken to run it. So
-// each request is woken once, batches grow exactly while the store is busy, and nothing needs to be stopped.
+// together are one ask. There is no goroutine of its own: a request that finds a free place leads its batch; one that
+// does not waits in the next batch, and when a place becomes free, one of those who wait is woken to lead it. So each
+// request is woken once, batches grow exactly while the store is busy, and nothing needs to be stopped.
+//
+// A leader first lets every goroutine run that is ready to, and takes along those of them that ask. Network pollers wake
+// goroutines by the dozen, and answers to one batch come back as one: without that the first of each such group would go
+// alone. No clock is involved, so where nobody else is ready nothing is waited for.
 type batcher struct {
 	size    int           // asks in a batch
 	queue   int           // requests waiting or under way
@@ -22,7 +33,7 @@ type batcher struct {
 	mu      sync.Mutex
 	free    int      // batches that may still start
 	waiting int      // requests inside
-	open    []*batch // in order; the last takes new asks
+	open    []*batch // in order; the last takes new asks. The first ones may have leaders already
 	opened  uint64   // batches ever opened
 
 	waiters sync.Pool
@@ -32,7 +43,9 @@ type batcher struct {
 type batch struct {
 	number uint64 // unique, also when the batch is used again
 	opened time.Time
-	index  map[subject]*ask
+	led    bool     // somebody is about to run it
+	joined int      // requests that ever came in
+	marks  []uint64 // of the asks' subjects, in the same order
 	asks   []*ask
 	spare  []*ask
 }
@@ -69,7 +82,7 @@ type waiter struct {
 func newBatcher(inFlight, size, queue int, timeout time.Duration, now func() time.Time, run func([]*ask)) *batcher {
 	b := &batcher{size: size, queue: queue, timeout: timeout, now: now, run: run, free: inFlight}
 	b.waiters.New = func() any { return &waiter{wake: make(chan struct{}, 1)} }
-	b.batches.New = func() any { return &batch{index: make(map[subject]*ask, size)} }
+	b.batches.New = func() any { return &batch{marks: make([]uint64, 0, size)} }
 	return b
 }
 
@@ -116,11 +129,9 @@ func (b *batcher) enter(s *subject) (*waiter, *batch, error) {
 	}
 	b.waiting++
 	current := b.current()
-	a := current.index[*s]
-	if a == nil {
-		a = current.add(s)
-	}
+	a := current.ask(s)
 	a.n++
+	current.joined++
 	w.next, w.batch, w.ask, w.gone = nil, current.number, a, false
 	if a.last == nil {
 		a.first = w
@@ -128,11 +139,12 @@ func (b *batcher) enter(s *subject) (*waiter, *batch, error) {
 		a.last.next = w
 	}
 	a.last = w
-	if b.free == 0 {
+	if b.free == 0 || current.led {
 		return w, nil, nil
 	}
 	b.free--
-	return w, b.take(), nil
+	current.led = true
+	return w, current, nil
 }
 
 // current returns the batch that takes new asks.
@@ -147,7 +159,15 @@ func (b *batcher) current() *batch {
 	return fresh
 }
 
-func (c *batch) add(s *subject) *ask {
+// ask finds or adds the ask of a subject. Batches are so small that looking at all marks is faster than a
+// map, which would have to be emptied each time.
+func (c *batch) ask(s *subject) *ask {
+	mark := s.mark()
+	for i, other := range c.marks {
+		if other == mark && c.asks[i].subject == *s {
+			return c.asks[i]
+		}
+	}
 	var a *ask
 	if n := len(c.spare); n > 0 {
 		a, c.spare = c.spare[n-1], c.spare[:n-1]
@@ -155,20 +175,42 @@ func (c *batch) add(s *subject) *ask {
 		a = &ask{}
 	}
 	*a = ask{subject: *s}
-	c.index[*s] = a
+	c.marks = append(c.marks, mark)
 	c.asks = append(c.asks, a)
 	return a
 }
 
-// take removes the first open batch: nobody joins it any more.
-func (b *batcher) take() *batch {
-	taken := b.open[0]
-	b.open = append(b.open[:0], b.open[1:]...)
-	return taken
+// mark is eight bytes that hardly two subjects share.
+func (s *subject) mark() uint64 {
+	return binary.NativeEndian.Uint64(s.id[:8]) ^ binary.NativeEndian.Uint64(s.id[8:16])
+}
+
+// gather lets others join a batch, until none does, and closes it.
+func (b *batcher) gather(led *batch) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for range mostYields {
+		before := led.joined
+		b.mu.Unlock()
+		runtime.Gosched()
+		b.mu.Lock()
+		if led.joined == before {
+			break
+		}
+	}
+	b.close(led)
+}
+
+// close removes an open batch: nobody joins it any more.
+func (b *batcher) close(c *batch) {
+	at := slices.Index(b.open, c)
+	b.open = slices.Delete(b.open, at, at+1)
+	c.led, c.joined = false, 0
 }
 
 // lead runs a batch, passes its place on, and hands out what came of it.
 func (b *batcher) lead(taken *batch) {
+	b.gather(taken)
 	asks := taken.asks
 	if b.now().Sub(taken.opened) > b.timeout {
 		for _, a := range asks {
@@ -188,29 +230,40 @@ func (b *batcher) lead(taken *batch) {
 	for _, a := range asks {
 		a.distribute()
 	}
-	clear(taken.index)
 	taken.spare = append(taken.spare, taken.asks...)
 	clear(taken.asks)
-	taken.asks = taken.asks[:0]
+	taken.asks, taken.marks = taken.asks[:0], taken.marks[:0]
 	b.batches.Put(taken)
 }
 
 // passOn gives the caller's place to a request of the next batch, or back.
 func (b *batcher) passOn() {
-	for len(b.open) > 0 {
-		next := b.take()
-		for _, a := range next.asks {
-			for w := a.first; w != nil; w = w.next {
-				if !w.gone {
-					w.lead = next
-					w.wake <- struct{}{}
-					return
-				}
-			}
+	for at := 0; at < len(b.open); {
+		next := b.open[at]
+		if next.led {
+			at++
+			continue
 		}
-		// Everybody left: nobody is there to run it, and nobody needs it.
+		if w := next.anybody(); w != nil {
+			next.led, w.lead = true, next
+			w.wake <- struct{}{}
+			return
+		}
+		b.close(next) // everybody left: nobody is there to run it, and nobody needs it
 	}
 	b.free++
+}
+
+// anybody returns a request that still waits for the batch, nil if none does.
+func (c *batch) anybody() *waiter {
+	for _, a := range c.asks {
+		for w := a.first; w != nil; w = w.next {
+			if !w.gone {
+				return w
+			}
+		}
+	}
+	return nil
 }
 
 // abandon takes w out and says so; it cannot when w has just been woken to run a batch for others.

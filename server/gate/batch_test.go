@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -71,15 +72,75 @@ func TestRequestsForOneKeyThatWaitTogetherAreOneAsk(t *testing.T) {
 	})
 }
 
+// TestWhoComesBeforeABatchIsRunGoesAlong has requests come between the moment at which a batch finds its leader and that
+// at which the leader runs it.
+func TestWhoComesBeforeABatchIsRunGoesAlong(t *testing.T) {
+	var calls [][]int
+	b := newBatcher(2, 3, 100, time.Minute, time.Now, func(asks []*ask) {
+		var call []int
+		for _, a := range asks {
+			call = append(call, a.n)
+			a.outcome.verdict = verdict{status: statusActive, granted: a.n, rate: rate{period: 1}}
+		}
+		calls = append(calls, call)
+	})
+	var waiters []*waiter
+	var led []*batch
+	for _, key := range []byte{1, 2, 1, 3, 4, 3} { // four keys, where a batch takes three
+		w, lead, err := b.enter(numbered(key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		waiters = append(waiters, w)
+		if lead != nil {
+			led = append(led, lead)
+		}
+	}
+	if len(led) != 2 {
+		t.Fatalf("%d batches were led, want one and what it had no room for", len(led))
+	}
+	for _, batch := range led {
+		b.lead(batch)
+	}
+	if want := [][]int{{2, 1, 1}, {1, 1}}; !slices.EqualFunc(calls, want, slices.Equal[[]int]) {
+		t.Errorf("calls for %v, want %v", calls, want)
+	}
+	for i, w := range waiters {
+		if <-w.wake; w.lead != nil || !w.outcome.allowed {
+			t.Errorf("request %d: got %+v", i, w.outcome)
+		}
+	}
+	if b.free != 2 || b.waiting != 0 || len(b.open) != 0 {
+		t.Errorf("left over: free %d, waiting %d, open %d", b.free, b.waiting, len(b.open))
+	}
+}
+
+// TestSubjectsThatLookAlikeAreAskedApart: a batch tells subjects apart by more than their marks.
+func TestSubjectsThatLookAlikeAreAskedApart(t *testing.T) {
+	one, other := numbered(7), &subject{}
+	other.id[8] = 7
+	address := *one
+	address.address = true
+	if one.mark() != other.mark() || one.mark() != address.mark() {
+		t.Fatal("they do not look alike")
+	}
+	var c batch
+	asks := map[*ask]bool{c.ask(one): true, c.ask(other): true, c.ask(&address): true}
+	if len(asks) != 3 || c.ask(one) != c.asks[0] || c.ask(other) != c.asks[1] || c.ask(&address) != c.asks[2] {
+		t.Errorf("got %d asks", len(asks))
+	}
+}
+
 func TestAFullQueueRefusesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newValve()
 		b := newBatcher(1, 4, 3, time.Minute, time.Now, v.run)
 		var group sync.WaitGroup
-		for i := range 3 {
-			group.Go(func() { b.do(t.Context(), numbered(byte(i)), &outcome{}) })
-		}
+		ask := func(n byte) { group.Go(func() { b.do(t.Context(), numbered(n), &outcome{}) }) }
+		ask(0)
 		<-v.calls
+		ask(1)
+		ask(2)
 		synctest.Wait()
 		var o outcome
 		if b.do(t.Context(), numbered(9), &o); !errors.Is(o.err, errOverloaded) {

@@ -35,8 +35,12 @@ type conn struct {
 	refused atomic.Bool
 	// surplus says that it is one connection too many; it never changes.
 	surplus bool
+	// peer is the address at the other end, as peerAddress has it; it never changes.
+	peer netip.Addr
 	// source is whose connections it is counted with, if any; it never changes.
 	source netip.Addr
+	// shortened says that somebody else has changed the read deadline.
+	shortened atomic.Bool
 
 	// What follows belongs to the goroutine that serves the connection.
 
@@ -53,6 +57,8 @@ type conn struct {
 	failure error
 	// read is how many bytes came since the last request's end.
 	read int
+	// readBy is the deadline of the next Read; readSet and writeSet are the deadlines that the inner connection has.
+	readBy, readSet, writeSet time.Time
 }
 
 var (
@@ -89,6 +95,10 @@ func (c *conn) Read(p []byte) (int, error) {
 	if c.failure != nil {
 		return 0, c.failure
 	}
+	if err := c.limitRead(); err != nil {
+		c.failure = err
+		return 0, err
+	}
 	n, err := c.Conn.Read(p)
 	if n > 0 && !c.busy.Load() {
 		c.begin()
@@ -106,12 +116,45 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// SetReadDeadline is net.Conn's, for the goroutine that serves the connection; it takes effect with the next Read. fasthttp
+// sets three deadlines a request and reads mostly once: setting none but those that matter spares most of a request's
+// timers.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.readBy = t
+	return nil
+}
+
+// limitRead sets the deadline of a Read, unless the one that is set will do.
+func (c *conn) limitRead() error {
+	if !c.shortened.Load() && c.listener.willDo(c.readSet, c.readBy) {
+		return nil
+	}
+	c.shortened.Store(false)
+	c.readSet = c.readBy
+	return c.Conn.SetReadDeadline(c.readBy)
+}
+
+// SetWriteDeadline is net.Conn's; it leaves a deadline that will do.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	if c.listener.willDo(c.writeSet, t) {
+		return nil
+	}
+	c.writeSet = t
+	return c.Conn.SetWriteDeadline(t)
+}
+
+// expire ends the wait of an idle connection at t. Any goroutine may call it.
+func (c *conn) expire(t time.Time) {
+	_ = c.Conn.SetReadDeadline(t)
+	c.shortened.Store(true)
+}
+
 // begin notes the first byte of a request. fasthttp has set the time limit of a connection's first request before that,
 // and a server that stops may have shortened it since.
 func (c *conn) begin() {
 	c.busy.Store(true)
 	if limit := c.listener.readTimeout; limit > 0 && !c.served && !c.surplus {
-		_ = c.SetReadDeadline(time.Now().Add(limit))
+		c.readBy = time.Now().Add(limit)
 	}
 }
 
@@ -141,12 +184,12 @@ func (c *conn) beginning() []byte {
 
 // turnAway answers one connection too many. It hears the request's headers first, for a moment: they may bear an id.
 func (c *conn) turnAway() {
-	if c.SetDeadline(time.Now().Add(refusalTime)) == nil {
-		var buffer [1 << 10]byte
-		for c.failure == nil && len(c.beginning()) < c.listener.headBytes && !bytes.Contains(c.beginning(), headEnd) {
-			_, _ = c.Read(buffer[:])
-		}
-		_ = c.SetWriteDeadline(time.Now().Add(refusalTime))
+	_ = c.SetReadDeadline(time.Now().Add(refusalTime)) // it is the next Read that may fail
+	var buffer [1 << 10]byte
+	for c.failure == nil && len(c.beginning()) < c.listener.headBytes && !bytes.Contains(c.beginning(), headEnd) {
+		_, _ = c.Read(buffer[:])
+	}
+	if c.SetWriteDeadline(time.Now().Add(refusalTime)) == nil {
 		_, _ = c.Write(c.listener.refuse(requestIDLine(c.beginning())))
 	}
 	_ = c.Close()
@@ -247,7 +290,7 @@ func (c *conn) linger() {
 		return
 	}
 	until := time.Now().Add(lingerTime)
-	if c.SetReadDeadline(until) != nil {
+	if c.Conn.SetReadDeadline(until) != nil {
 		return
 	}
 	for left, step := lingerBytes, lingerStart; left > 0; left, step = left-step, min(2*step, lingerStep) {

@@ -2,9 +2,13 @@ package httpapi
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/valyala/fasthttp"
@@ -17,12 +21,28 @@ func appendRequestID(dst, presented []byte) []byte {
 	if validRequestID(presented) {
 		return append(dst, presented...)
 	}
-	id, err := uuid.NewV7()
-	if err != nil {
-		return append(dst, "unknown"...) // unreachable: crypto/rand ends the process before it fails
+	return appendUUID(dst, newRequestID(time.Now()))
+}
+
+// newRequestID makes a UUIDv7 (RFC 9562 §5.7). It has to be unique, not secret, and so its randomness may come from the
+// runtime's own generator, which the system's seeds: it asks for no lock and no system call.
+func newRequestID(now time.Time) (id uuid.UUID) {
+	const version, variant = 7 << 12, 1 << 63
+	random := rand.Uint64()
+	binary.BigEndian.PutUint64(id[:], uint64(now.UnixMilli())<<16|version|random>>52)
+	binary.BigEndian.PutUint64(id[8:], variant|rand.Uint64()>>2)
+	return id
+}
+
+// appendUUID appends a UUID's text.
+func appendUUID(dst []byte, id uuid.UUID) []byte {
+	for i, part := range [...][]byte{id[:4], id[4:6], id[6:8], id[8:10], id[10:]} {
+		if i > 0 {
+			dst = append(dst, '-')
+		}
+		dst = hex.AppendEncode(dst, part)
 	}
-	text, _ := id.MarshalText()
-	return append(dst, text...)
+	return dst
 }
 
 func validRequestID(id []byte) bool {
@@ -41,7 +61,7 @@ func validRequestID(id []byte) bool {
 // proxy, the rightmost address of X-Forwarded-For that is not one. What a client itself wrote stands further left and is
 // never believed.
 func clientAddress(ctx *fasthttp.RequestCtx, trusted []netip.Prefix) netip.Addr {
-	address := peerAddress(ctx.RemoteAddr())
+	address := peerOf(ctx)
 	if !trusts(trusted, address) {
 		return address
 	}
@@ -61,6 +81,14 @@ func clientAddress(ctx *fasthttp.RequestCtx, trusted []netip.Prefix) netip.Addr 
 		}
 	}
 	return address
+}
+
+// peerOf is the address of the connection that a request came on.
+func peerOf(ctx *fasthttp.RequestCtx) netip.Addr {
+	if own, ok := ctx.Conn().(*conn); ok {
+		return own.peer
+	}
+	return peerAddress(ctx.RemoteAddr())
 }
 
 // peerAddress is the zero Addr for peers without an IP address (a Unix socket).

@@ -38,6 +38,8 @@ type listenerConfig struct {
 	mostRead int
 	// readTimeout is for a request from its first byte to its last, if it is not 0.
 	readTimeout time.Duration
+	// slack is how much earlier than asked a time limit may end.
+	slack time.Duration
 	// lingering paces what is read of refused bodies.
 	lingering *pacer
 	// refuse is the whole answer to one connection too many, given the request id that it presented, if any.
@@ -110,7 +112,8 @@ func (l *listener) Accept() (net.Conn, error) {
 func (l *listener) admit(inner net.Conn) (c *conn, admitted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	source := l.source(inner)
+	peer := peerAddress(inner.RemoteAddr())
+	source := l.source(peer)
 	admitted = len(l.conns)-l.refusing < l.most && (!source.IsValid() || l.byAddress[source] < l.mostOfOne)
 	switch {
 	case admitted:
@@ -119,7 +122,7 @@ func (l *listener) admit(inner net.Conn) (c *conn, admitted bool) {
 	default:
 		return nil, false
 	}
-	c = &conn{Conn: inner, listener: l}
+	c = &conn{Conn: inner, listener: l, peer: peer}
 	if admitted && source.IsValid() {
 		c.source = source
 		l.byAddress[source]++
@@ -185,11 +188,10 @@ func (l *listener) crowded() bool { return l.open() >= l.most/2 }
 
 // source is the client whose connections are counted together, as the gate counts them: an IPv4 address, or the /64 of
 // an IPv6 address. It is the zero Addr where none are counted.
-func (l *listener) source(c net.Conn) netip.Addr {
+func (l *listener) source(address netip.Addr) netip.Addr {
 	if l.mostOfOne == 0 {
 		return netip.Addr{}
 	}
-	address := peerAddress(c.RemoteAddr())
 	if !address.IsValid() || trusts(l.trusted, address) {
 		return netip.Addr{}
 	}
@@ -200,6 +202,12 @@ func (l *listener) source(c net.Conn) netip.Addr {
 	return address
 }
 
+// willDo reports whether a deadline that is set stands for the one that is asked for: it is no later, and hardly earlier.
+func (l *listener) willDo(set, asked time.Time) bool {
+	late := asked.Sub(set)
+	return late >= 0 && late <= l.slack
+}
+
 // expireIdle lets connections without a request in hand end at deadline. A request that reaches one of them before is
 // still read, because fasthttp sets a new deadline with its first byte.
 func (l *listener) expireIdle(deadline time.Time) {
@@ -207,7 +215,7 @@ func (l *listener) expireIdle(deadline time.Time) {
 	defer l.mu.Unlock()
 	for c := range l.conns {
 		if !c.busy.Load() {
-			_ = c.SetReadDeadline(deadline)
+			c.expire(deadline)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func (s *Server) holdRefusals(_ *route, next handler) handler {
 		err := next(ctx, r)
 		switch r.http.Response.StatusCode() {
 		case fasthttp.StatusUnauthorized, fasthttp.StatusTooManyRequests:
-			if !r.ofKey && !trusts(s.cfg.TrustedProxies, peerAddress(r.http.RemoteAddr())) {
+			if !r.ofKey && !trusts(s.cfg.TrustedProxies, peerOf(r.http)) {
 				s.hold(ctx, r.http)
 			}
 		}

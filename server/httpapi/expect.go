@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/valyala/fasthttp"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 
 	"examprep.dev/server/gate"
 )
@@ -55,5 +57,20 @@ func (s *Server) askGate(ctx context.Context, http *fasthttp.RequestCtx) gate.De
 	if decision, decided := http.UserValue(decisionKey{}).(gate.Decision); decided {
 		return decision
 	}
-	return s.gate.Check(ctx, http.Request.Header.Peek("Authorization"), clientAddress(http, s.cfg.TrustedProxies))
+	ctx, span := s.startGateSpan(ctx)
+	decision := s.gate.Check(ctx, http.Request.Header.Peek("Authorization"), clientAddress(http, s.cfg.TrustedProxies))
+	if span != nil {
+		span.SetAttributes(attribute.String("examprep.gate.outcome", decision.Outcome.String()), attribute.Bool("examprep.gate.of_key", decision.OfKey))
+		span.End()
+	}
+	return decision
+}
+
+// startGateSpan begins a span of the gate's decision, which is the wait for Redis, if the request is sampled; else none,
+// at no cost.
+func (s *Server) startGateSpan(ctx context.Context) (context.Context, trace.Span) {
+	if s.tracer == nil || !trace.SpanContextFromContext(ctx).IsSampled() {
+		return ctx, nil
+	}
+	return s.tracer.Start(ctx, "gate") //nolint:spancheck // askGate ends it
 }

@@ -1,0 +1,42 @@
+package gate
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// TestEveryMetricIsThereFromTheStart, so that a rate over it is never empty.
+func TestEveryMetricIsThereFromTheStart(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	newMetrics(registry)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string][]string{}
+	for _, family := range families {
+		values := []string{}
+		for _, series := range family.GetMetric() {
+			for _, label := range series.GetLabel() {
+				values = append(values, label.GetValue())
+			}
+		}
+		there[family.GetName()] = values
+	}
+	for name, labels := range map[string][]string{
+		"examprep_gate_decisions_total":         {"allowed", "limited", "unauthorized", "unavailable"},
+		"examprep_gate_loads_total":             {"absent", "error", "found", "revoked"},
+		"examprep_gate_denial_cache_hits_total": {},
+		"examprep_gate_batch_keys":              {},
+		"examprep_gate_script_seconds":          {},
+		"examprep_gate_breaker_state":           {},
+		"examprep_gate_degraded":                {},
+		"examprep_gate_degraded_seconds_total":  {},
+	} {
+		if got, ok := there[name]; !ok || !slices.Equal(got, labels) {
+			t.Errorf("%s: there %v, with labels %v, want %v", name, ok, got, labels)
+		}
+	}
+}

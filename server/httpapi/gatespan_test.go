@@ -1,0 +1,76 @@
+package httpapi
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/valyala/fasthttp"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"examprep.dev/server/catalog"
+)
+
+const spanKey = "service_00000000000000000000000000000000000000005176df86"
+
+// tracedRequest sends one request through a server whose tracer samples so, and returns the spans.
+func tracedRequest(t *testing.T, sampler sdktrace.Sampler) tracetest.SpanStubs {
+	t.Helper()
+	spans := tracetest.NewInMemoryExporter()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans), sdktrace.WithSampler(sampler))
+	server := New(Config{}, Deps{
+		Gate: openGate{}, Catalog: oneExam{document: catalog.Document{JSON: make([]byte, 4096), ETag: `"0123456789abcdef"`}},
+		Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Tracer: provider.Tracer("test"),
+	})
+	var request fasthttp.Request
+	request.SetRequestURI("http://localhost/v1/exam-prep/xx-sample/overview")
+	request.Header.Set("Authorization", "Bearer "+spanKey)
+	var ctx fasthttp.RequestCtx
+	ctx.Init(&request, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, nil)
+	server.http.Handler(&ctx)
+	if status := ctx.Response.StatusCode(); status != fasthttp.StatusOK {
+		t.Fatalf("status %d", status)
+	}
+	return spans.GetSpans()
+}
+
+func TestASampledRequestTellsTheGatesDecisionAndNotTheKey(t *testing.T) {
+	spans := tracedRequest(t, sdktrace.AlwaysSample())
+	if len(spans) != 2 || spans[0].Name != "gate" || spans[0].Parent.SpanID() != spans[1].SpanContext.SpanID() {
+		t.Fatalf("spans: %+v", spans)
+	}
+	attributes := map[string]string{}
+	for _, a := range spans[0].Attributes {
+		attributes[string(a.Key)] = a.Value.String()
+	}
+	if attributes["examprep.gate.outcome"] != "allowed" {
+		t.Errorf("attributes: %v", attributes)
+	}
+	if text := fmt.Sprintf("%+v", spans); strings.Contains(text, spanKey[len("service_"):]) {
+		t.Errorf("the key stands in a span: %s", text)
+	}
+}
+
+func TestARequestThatIsNotSampledMakesNoSpan(t *testing.T) {
+	if spans := tracedRequest(t, sdktrace.NeverSample()); len(spans) != 0 {
+		t.Errorf("spans: %+v", spans)
+	}
+}
+
+func TestTheGatesSpanCostsNothingWhereItIsNotSampled(t *testing.T) {
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample()))
+	s := &Server{tracer: provider.Tracer("test")}
+	ctx, unsampled := s.tracer.Start(t.Context(), "request")
+	defer unsampled.End()
+	if n := testing.AllocsPerRun(100, func() {
+		if _, span := s.startGateSpan(ctx); span != nil {
+			t.Error("there is a span")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

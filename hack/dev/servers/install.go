@@ -58,6 +58,17 @@ func NPM() Need {
 	return Need{"npm", []string{"npm"}, func() bool { return Look("npm") != "" && Look("node") != "" }}
 }
 
+// NginxModules is where Debian's nginx has its modules.
+const NginxModules = "/usr/lib/nginx/modules"
+
+// NginxLua is the need of nginx with its lua module.
+func NginxLua() Need {
+	return Need{"nginx with lua", []string{"nginx", "libnginx-mod-http-lua"}, func() bool {
+		_, err := os.Stat(filepath.Join(NginxModules, "ngx_http_lua_module.so"))
+		return err == nil && Look("nginx") != ""
+	}}
+}
+
 //go:embed install.sh
 var installScript string
 

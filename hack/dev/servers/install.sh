@@ -27,6 +27,6 @@ apt-get install -y -q --no-install-recommends -o Dpkg::Options::=--force-confold
 # Nor at the next boot, where this very run brought the service.
 if [ -d /run/systemd/system ]; then
     for unit in "$@"; do
-        case "$unit" in redis-server) systemctl disable "$unit" >/dev/null 2>&1 || true ;; esac
+        case "$unit" in redis-server | nginx) systemctl disable "$unit" >/dev/null 2>&1 || true ;; esac
     done
 fi

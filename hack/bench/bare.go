@@ -4,19 +4,24 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
+	"golang.org/x/sync/errgroup"
+
+	"examprep.dev/server/telemetry"
 )
 
 // serveBare is the baseline of the gate's measurement: a fasthttp server that answers everything with the same header
-// lines and body. Its arguments are an address and a file with both, an empty line between them.
+// lines and body. Its arguments are an address, a file with both, an empty line between them, and an address that tells
+// the figures of its runtime.
 func serveBare(ctx context.Context, args []string) error {
-	if len(args) != 2 {
-		return fmt.Errorf("%s wants an address and a file", roleBare)
+	if len(args) != 3 {
+		return fmt.Errorf("%s wants an address, a file and an address", roleBare)
 	}
 	text, err := os.ReadFile(args[1])
 	if err != nil {
@@ -49,19 +54,25 @@ func serveBare(ctx context.Context, args []string) error {
 			ctx.Response.SetBodyRaw(body)
 		},
 	}
+	figures, err := new(net.ListenConfig).Listen(ctx, "tcp", args[2])
+	if err != nil {
+		return err
+	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", args[0])
 	if err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return telemetry.NewMetricsServer(args[2], telemetry.NewRegistry(), slog.New(slog.DiscardHandler)).ServeListener(ctx, figures)
+	})
+	group.Go(func() error { return server.Serve(listener) })
+	group.Go(func() error {
+		<-ctx.Done()
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		_ = server.ShutdownWithContext(stopping) // what is still connected is ours
 		return nil
-	}
+	})
+	return group.Wait()
 }

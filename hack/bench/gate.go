@@ -1,37 +1,33 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
-	"strings"
+	"slices"
 	"time"
 )
-
-// turns is how often the things that are compared take turns.
-const turns = 3
 
 // processBare is the baseline's server.
 const processBare = roleBare
 
+// overviewPath is the document that the gate's measurements ask for.
+const overviewPath = "/v1/exam-prep/" + examKey + "/overview"
+
 // measureGate compares an authenticated, rate-limited GET with a bare server plus the bare script.
 func measureGate(ctx context.Context, s *stack, duration time.Duration, r *report) error {
-	if err := s.prepareAPI(ctx); err != nil {
-		return err
-	}
-	path := "/v1/exam-prep/" + examKey + "/overview"
-	ours := s.overviewLoad(s.api, path)
-	// Long enough for every key's record to be in Redis.
-	if _, _, err := ours.drive(ctx, max(time.Second, duration/5)); err != nil {
-		return err
-	}
-	address, size, err := s.startBare(ctx, path)
+	ours, err := s.warmOverviews(ctx, duration)
 	if err != nil {
 		return err
 	}
-	bare := s.overviewLoad(address, path)
+	address, size, err := s.startBare(ctx)
+	if err != nil {
+		return err
+	}
+	bare := s.overviewLoad(address)
 	script, err := s.newScriptLoad(ctx)
 	if err != nil {
 		return err
@@ -43,53 +39,67 @@ func measureGate(ctx context.Context, s *stack, duration time.Duration, r *repor
 	if err != nil {
 		return err
 	}
-	var api, plain, called, got sample
-	for range turns {
-		for _, turn := range []struct {
-			total *sample
-			run   func() (sample, error)
-		}{
-			{&api, func() (sample, error) {
-				return s.during(ctx, ours, duration/turns, processAPI, processRedis, processPostgres)
-			}},
-			{&plain, func() (sample, error) { return s.during(ctx, bare, duration/turns, processBare) }},
-			{&called, func() (sample, error) { return script.call(ctx, duration/turns) }},
-			{&got, func() (sample, error) { return script.get(ctx, duration/turns) }},
-		} {
-			measured, err := turn.run()
-			if err != nil {
-				return err
-			}
-			turn.total.add(measured)
-		}
+	turn := turnTime(duration)
+	var allocated, allocatedBare float64
+	api := &contender{run: func(ctx context.Context) (sample, error) {
+		return s.allocating(ctx, processAPI, &allocated, func() (sample, error) {
+			return s.during(ctx, ours, turn, processAPI, processRedis, processPostgres)
+		})
+	}}
+	plain := &contender{run: func(ctx context.Context) (sample, error) {
+		return s.allocating(ctx, processBare, &allocatedBare, func() (sample, error) {
+			return s.during(ctx, bare, turn, processBare)
+		})
+	}}
+	called := &contender{run: func(ctx context.Context) (sample, error) { return script.call(ctx, turn) }}
+	got := &contender{run: func(ctx context.Context) (sample, error) { return script.get(ctx, turn) }}
+	if err := takeTurns(ctx, api, plain, called, got); err != nil {
+		return err
 	}
 	after, err := s.writingTransactions(ctx)
 	if err != nil {
 		return err
 	}
-	r.notef("GET: %d transactions wrote to PostgreSQL during %d requests with %d keys: last use and usage are written in batches.",
-		after-before, api.operations, len(s.keys))
 	half := ours
-	half.rate = api.rate() / 2
-	relaxed, err := s.during(ctx, half, duration/2, processAPI, processRedis, processPostgres)
+	half.rate = api.turns.median((*sample).rate) / 2
+	relaxed, err := s.during(ctx, half, turn, processAPI, processRedis, processPostgres)
 	if err != nil {
 		return err
 	}
-	r.row(fmt.Sprintf("GET overview of %d bytes", size), &api)
+	r.medians(fmt.Sprintf("GET overview of %d bytes", size), api.turns)
 	r.row("  the same at half the rate", &relaxed)
-	r.row("  bare fasthttp, the same bytes", &plain)
-	r.row(fmt.Sprintf("  keys in the script, %d a call, by %s", keysPerCall, script.by()), &called)
-	r.row(fmt.Sprintf("  GET of a record, %d in a pipeline", keysPerCall), &got)
-	r.judge(verdict{
-		what: "GET: CPU of API + Redis / (bare fasthttp + script)", unit: "×", target: 1.3,
-		measured: api.micros(processAPI, processRedis) / (plain.micros(processBare) + called.micros(processRedis)),
-	})
-	r.judge(verdict{
-		what: "script: Redis' CPU per key / that of a GET", unit: "×", target: 4,
-		measured: called.micros(processRedis) / got.micros(processRedis),
-	})
+	r.medians("  bare fasthttp, the same bytes", plain.turns)
+	r.medians(fmt.Sprintf("  keys in the script, %d a call, by %s", keysPerCall, script.by()), called.turns)
+	r.medians(fmt.Sprintf("  GET of a record, %d in a pipeline", keysPerCall), got.turns)
+	judgeGate(r, api.turns, plain.turns, called.turns, got.turns)
 	r.judge(verdict{what: "GET: p99 at half the rate", unit: " ms", target: 5, measured: relaxed.percentile(0.99).Seconds() * 1000})
+	each, eachBare := allocated/float64(api.turns.operations()), allocatedBare/float64(plain.turns.operations())
+	r.notef("GET: the API's process made %.2f allocations per request, that of bare fasthttp %.2f: %.2f more.", each, eachBare, each-eachBare)
+	r.notef("GET: %d transactions wrote to PostgreSQL during %d requests with %d keys: last use and usage are written in batches.",
+		after-before, api.turns.operations(), len(s.keys))
 	return nil
+}
+
+// judgeGate weighs CPU against CPU, turn by turn.
+func judgeGate(r *report, api, plain, called, got series) {
+	whole, script := make([]float64, gateTurns), make([]float64, gateTurns)
+	for i := range gateTurns {
+		key := called[i].micros(processRedis)
+		whole[i] = api[i].micros(processAPI, processRedis) / (plain[i].micros(processBare) + key)
+		script[i] = key / got[i].micros(processRedis)
+	}
+	r.judge(verdict{what: "GET: CPU of API + Redis / (bare fasthttp + script)", unit: "×", target: 1.3, measured: median(whole)})
+	r.judge(verdict{what: "script: Redis' CPU per key / that of a GET", unit: "×", target: 4, measured: median(script)})
+}
+
+// warmOverviews starts the API and has every key's record in Redis.
+func (s *stack) warmOverviews(ctx context.Context, duration time.Duration) (load, error) {
+	if err := s.prepareAPI(ctx); err != nil {
+		return load{}, err
+	}
+	ours := s.overviewLoad(s.api)
+	_, _, err := ours.drive(ctx, max(time.Second, duration/5))
+	return ours, err
 }
 
 // writingTransactions is how many transactions of this PostgreSQL ever wrote something: only those are numbered.
@@ -99,10 +109,10 @@ func (s *stack) writingTransactions(ctx context.Context) (n int64, err error) {
 }
 
 // overviewLoad asks for the same document with all keys in turn.
-func (s *stack) overviewLoad(address, path string) load {
+func (s *stack) overviewLoad(address string) load {
 	requests := make([][]byte, len(s.keys))
 	for i, key := range s.keys {
-		requests[i] = getRequest(address, path, key)
+		requests[i] = getRequest(address, overviewPath, key)
 	}
 	// A step that has no divisor in common with the number of keys: connections do not meet at the same keys.
 	const step = 7919
@@ -111,40 +121,63 @@ func (s *stack) overviewLoad(address, path string) load {
 	}}
 }
 
-// startBare starts a server that sends what the API sends: one answer's header lines and body.
-func (s *stack) startBare(ctx context.Context, path string) (address string, size int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, startTime)
+// An answer is what a server sends: its header and body.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// ask asks a server for the overview, with that key.
+func ask(ctx context.Context, address, key string) (answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.api+path, http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+overviewPath, http.NoBody)
 	if err != nil {
-		return "", 0, err
+		return answer{}, err
 	}
-	request.Header.Set("Authorization", "Bearer "+s.keys[0])
+	request.Header.Set("Authorization", "Bearer "+key)
 	request.Header.Set("Accept-Encoding", "identity")
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return "", 0, err
+		return answer{}, err
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
+	return answer{response.StatusCode, response.Header, body}, err
+}
+
+// saveAnswer asks the API once and leaves the answer in a file: header lines, an empty line, the body.
+func (s *stack) saveAnswer(ctx context.Context) (file string, saved answer, err error) {
+	saved, err = ask(ctx, s.api, s.keys[0])
+	if err != nil {
+		return "", saved, err
+	}
+	if saved.status != http.StatusOK {
+		return "", saved, &statusError{saved.status, string(saved.body)}
+	}
+	var text bytes.Buffer
+	for _, name := range slices.Sorted(maps.Keys(saved.header)) {
+		for _, value := range saved.header[name] {
+			fmt.Fprintf(&text, "%s: %s\n", name, value)
+		}
+	}
+	fmt.Fprintln(&text)
+	text.Write(saved.body)
+	return s.dir.Path("answer"), saved, s.dir.WriteFile("answer", text.Bytes(), 0o644)
+}
+
+// startBare starts a server that sends what the API sends: one answer's header lines and body.
+func (s *stack) startBare(ctx context.Context) (address string, size int, err error) {
+	file, saved, err := s.saveAnswer(ctx)
 	if err != nil {
 		return "", 0, err
 	}
-	if response.StatusCode != http.StatusOK {
-		return "", 0, &statusError{response.StatusCode, string(body)}
-	}
-	var head strings.Builder
-	lines := bufio.NewWriter(&head)
-	for name, values := range response.Header {
-		for _, value := range values {
-			fmt.Fprintf(lines, "%s: %s\n", name, value)
-		}
-	}
-	fmt.Fprintln(lines)
-	_ = lines.Flush() // a strings.Builder takes everything
-	if err := s.dir.WriteFile("answer", append([]byte(head.String()), body...), 0o644); err != nil {
+	metrics, err := s.ports.Address(ctx, roleBare+"-metrics")
+	if err != nil {
 		return "", 0, err
 	}
-	address, err = s.startRole(ctx, roleBare, "http", http.DefaultClient, s.dir.Path("answer"))
-	return address, len(body), err
+	s.metrics[processBare] = metrics
+	address, err = s.startRole(ctx, roleBare, "http", http.DefaultClient, file, metrics)
+	return address, len(saved.body), err
 }

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,6 +23,8 @@ const (
 	attackNice = 10
 	// hostileTurns is how often attack and quiet take turns. It is odd, for the median.
 	hostileTurns = 5
+	// hostileParts is which part of the duration a turn takes.
+	hostileParts = 3
 	// settleTime is how long the server is left alone after an attack, before its memory is read and the next begins.
 	settleTime = time.Second
 	// mostMemory, in MB, is what a pod may take whatever is done to it.
@@ -64,7 +65,7 @@ func measureHostile(ctx context.Context, s *stack, duration time.Duration, r *re
 		return err
 	}
 	raiseFileLimit()
-	healthy := s.overviewLoad(s.api, "/v1/exam-prep/"+examKey+"/overview")
+	healthy := s.overviewLoad(s.api)
 	healthy.rate = healthyRate
 	if _, _, err := healthy.drive(ctx, time.Second); err != nil {
 		return err
@@ -74,7 +75,7 @@ func measureHostile(ctx context.Context, s *stack, duration time.Duration, r *re
 		s.say("%s", h.name)
 		h.order.Target, h.order.Key = s.api, s.keys[1]
 		for range hostileTurns {
-			if err := h.turn(ctx, s, healthy, duration/turns); err != nil {
+			if err := h.turn(ctx, s, healthy, duration/hostileParts); err != nil {
 				return fmt.Errorf("%s: %w", strings.TrimSpace(h.name), err)
 			}
 		}
@@ -148,9 +149,6 @@ func (h *hostile) report(r *report) {
 	})
 	r.judge(verdict{what: name + ": peak memory of the API", unit: " MB", target: mostMemory, measured: h.peak})
 }
-
-// median is of an odd number of durations: one turn in which the machine stood still does not decide.
-func median(all []time.Duration) time.Duration { return slices.Sorted(slices.Values(all))[len(all)/2] }
 
 func (h *hostile) line() string {
 	each := func(n float64) string { return fmt.Sprintf("%.0f", n/h.beside.elapsed.Seconds()) }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -30,6 +31,18 @@ type load struct {
 	answer func(connection, n int, body []byte) error
 	// rate, if not 0, is how many requests/s are sent in all, by a schedule; latency counts from the scheduled time.
 	rate float64
+	// clients is how many connections there are; 0 for the usual number.
+	clients int
+	// limited counts the answers 429, which then are as good as others; nil: they are not.
+	limited *atomic.Int64
+}
+
+// width is how many connections there are.
+func (l load) width() int {
+	if l.clients == 0 {
+		return connections
+	}
+	return l.clients
 }
 
 // drive asks for a duration, or until there is no more to ask. Any answer but 200 ends it with an error.
@@ -37,7 +50,7 @@ func (l load) drive(ctx context.Context, duration time.Duration) (operations int
 	ctx, cancel := context.WithTimeout(ctx, duration+answerTime)
 	defer cancel()
 	began := time.Now()
-	runs := make([]client, connections)
+	runs := make([]client, l.width())
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range runs {
 		runs[i] = client{load: l, number: i, began: began, until: began.Add(duration)}
@@ -100,7 +113,7 @@ func (c *client) run(ctx context.Context) error {
 
 // due is when the nth request of this connection is to be sent: connections take turns.
 func (c *client) due(n int) time.Time {
-	place := float64(n*connections + c.number)
+	place := float64(n*c.width() + c.number)
 	return c.began.Add(time.Duration(place / c.rate * float64(time.Second)))
 }
 
@@ -124,7 +137,11 @@ func (c *client) read(reader *bufio.Reader, n int) error {
 	if err != nil {
 		return fmt.Errorf("read answer: %w", err)
 	}
-	if c.answer == nil && status == 200 {
+	limited := status == 429 && c.limited != nil
+	if limited {
+		c.limited.Add(1)
+	}
+	if limited || c.answer == nil && status == 200 {
 		_, err := reader.Discard(length)
 		return err
 	}
@@ -146,7 +163,7 @@ type statusError struct {
 
 func (e *statusError) Error() string { return fmt.Sprintf("answer %d: %s", e.status, e.body) }
 
-// readHead reads an answer's head. Both servers are fasthttp: names are canonical and bodies have a length.
+// readHead reads an answer's head. All servers here write names canonically and tell the length of bodies.
 func readHead(reader *bufio.Reader) (status, length int, err error) {
 	line, err := reader.ReadSlice('\n')
 	if err != nil {

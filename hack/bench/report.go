@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -60,6 +61,9 @@ func (s *sample) percentile(share float64) time.Duration {
 	sorted := slices.Sorted(slices.Values(s.latencies))
 	return sorted[min(len(sorted)-1, int(share*float64(len(sorted))))]
 }
+
+// median is of an odd number of figures: one turn in which the machine stood still does not decide.
+func median[T cmp.Ordered](all []T) T { return slices.Sorted(slices.Values(all))[len(all)/2] }
 
 // verdict compares a measured value with its target.
 type verdict struct {

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// gateTurns is how often the things that are compared take turns. It is odd, for the median.
+const gateTurns = 5
+
+// turnTime is what a turn takes where gateTurns of them are compared.
+func turnTime(duration time.Duration) time.Duration { return duration / 2 }
+
+// series is what was measured of one thing, turn by turn.
+type series []sample
+
+// median is of a figure over the turns.
+func (s series) median(figure func(*sample) float64) float64 {
+	all := make([]float64, len(s))
+	for i := range s {
+		all[i] = figure(&s[i])
+	}
+	return median(all)
+}
+
+// operations is of all turns.
+func (s series) operations() (n int) {
+	for i := range s {
+		n += s[i].operations
+	}
+	return n
+}
+
+// ratio is the median of the turns' ratios: what is compared was measured one after the other, on the machine as it was
+// just then.
+func ratio(over, under series, figure func(*sample) float64) float64 {
+	all := make([]float64, len(over))
+	for i := range all {
+		all[i] = figure(&over[i]) / figure(&under[i])
+	}
+	return median(all)
+}
+
+// percentileOf is the figure of a percentile, in ms.
+func percentileOf(share float64) func(*sample) float64 {
+	return func(s *sample) float64 { return s.percentile(share).Seconds() * 1000 }
+}
+
+// medians adds a row with the median turn's figures.
+func (r *report) medians(name string, s series) {
+	var costs []string
+	for _, p := range s[0].cpu {
+		micros := s.median(func(one *sample) float64 { return one.micros(p.process) })
+		costs = append(costs, fmt.Sprintf("%s %.1f", p.process, micros))
+	}
+	brief := func(ms float64) string { return brief(time.Duration(ms * float64(time.Millisecond))) }
+	r.rows = append(r.rows, []string{
+		name, fmt.Sprintf("%.0f", s.median((*sample).rate)),
+		brief(s.median(percentileOf(0.5))), brief(s.median(percentileOf(0.99))), strings.Join(costs, " + "),
+	})
+}
+
+// contender is one of the things that take turns.
+type contender struct {
+	run   func(context.Context) (sample, error)
+	turns series
+}
+
+// takeTurns measures each contender gateTurns times. Who comes first in a turn changes, so that none always follows the
+// same other.
+func takeTurns(ctx context.Context, contenders ...*contender) error {
+	for turn := range gateTurns {
+		for i := range contenders {
+			c := contenders[(turn+i)%len(contenders)]
+			measured, err := c.run(ctx)
+			if err != nil {
+				return err
+			}
+			c.turns = append(c.turns, measured)
+		}
+	}
+	return nil
+}

@@ -7,7 +7,7 @@ SHELL := /bin/bash
 
 # The same flags everywhere, hack/kubernetes included: each package is compiled once for all.
 GOBUILD := CGO_ENABLED=0 go build -trimpath
-MODULES := . hack/codegen hack/kubernetes hack/lint
+MODULES := . hack/bench/fiber hack/codegen hack/kubernetes hack/lint
 
 # Packages to test, and flags for go test: make test PKG=./server/gate/... TESTFLAGS='-race -run Tier'
 PKG ?= ./...
@@ -57,6 +57,7 @@ test: ## Test against real servers that are brought up and taken down (PKG, TEST
 lint: ## Lint with every linter that .golangci.yaml does not give a reason to switch off, and the HTTP contract
 	$(call tool,lint,golangci-lint) run ./...
 	cd hack/kubernetes && $(call tool,lint,golangci-lint) run ./...
+	cd hack/bench/fiber && $(call tool,lint,golangci-lint) run ./...
 	@mkdir -p .dev/bin
 	@$(GOBUILD) -buildvcs=false -o .dev/bin/dev ./hack/dev
 	.dev/bin/dev npm redocly lint --extends=recommended-strict api/openapi/openapi.yaml
@@ -89,7 +90,7 @@ e2e: build ## Prove the whole way on a running make dev (E2EFLAGS, such as -dura
 	go test -tags e2e -count 1 -timeout 30m -v ./hack/e2e -args $(E2EFLAGS)
 
 .PHONY: bench
-bench: ## Measure against the baselines (BENCHFLAGS='-duration 5s -only gate')
+bench: ## Measure against the baselines (BENCHFLAGS='-duration 5s -only gate,rivals'; -help lists all)
 	go run -trimpath ./hack/bench $(BENCHFLAGS)
 
 ##@ Generate

@@ -1,6 +1,7 @@
 // Command bench measures examprep against baselines that do the least that the same result can cost (make bench):
 //
-//	bench [-duration 5s] [-only gate,attempts,publish,history,hostile,webhooks] [-history-attempts 1000000]
+//	bench [-duration 5s] [-only gate,rivals,attempts,publish,history,hostile,webhooks]
+//	      [-history-attempts 1000000]
 //
 // It brings up a PostgreSQL and a Redis of its own as `dev up` does (durable: fsync and an append-only file), builds
 // the program, and starts `examprep api` and `examprep worker` as processes beside the baselines' and its own, which is
@@ -14,7 +15,21 @@
 // Baseline: a fasthttp server that sends the same bytes and headers and knows nothing, plus the gate's script, called by
 // redis-benchmark with 16 keys a call on records like the gate's own. The script is also compared with a GET of the same
 // records, 16 in a pipeline. Latency is measured again at half the rate, by a schedule: a request that had to wait for
-// its connection has waited.
+// its connection has waited. Allocations are those of the whole process, as its runtime counts them, beside bare
+// fasthttp's. In this part and the next, there are 5 turns of half the duration each; figures are the
+// median turn's, ratios the median of the turns' ratios.
+//
+// rivals: the same GET, keys and connections, answered by others that check the key and limit it, in turns:
+//   - nginx + lua (Debian's packages, installed if need be), a worker a core: the key's form and hash, then the gate's own
+//     script by EVALSHA, one call a request over kept connections, on the records that the API has put into Redis.
+//     hack/bench/nginx has the code.
+//   - fiber + github.com/go-redis/redis_rate: the key's form and hash, a GET of its record (or, in a row that has no
+//     target, its record from memory: revocation would then not be immediate), then redis_rate. hack/bench/fiber has the
+//     code, in a module of its own.
+//
+// Before anything is measured each is asked: the API's bytes and headers with a good key, 401 with bad ones, 429 with one
+// that is used up. It fails loudly where one does otherwise; where something cannot be installed or downloaded, it says
+// which comparison it leaves out and why.
 //
 // attempts: open, then submit, by 64 connections. Baseline: pgbench with as many, running the product's own statements
 // (cut out of server/postgres/queries) as often as the API did, without the API around them. The tables are analysed
@@ -46,8 +61,7 @@
 //   - 1, 2 and 4 workers, in turns: with a backlog that needs all cores, where only its cost can tell of their number, and
 //     with a receiver that takes 200 ms, where each worker adds what it may have in flight.
 //
-// Not measured here: growth of anything but history, ExamContents through a control plane, and other gateways (nginx
-// with lua, fiber).
+// Not measured here: growth of anything but history, and ExamContents through a control plane.
 //
 // It fails when something does not start or answers wrongly, never because of a ratio. It imports the product's packages
 // to prepare data and to publish; the product must never import it.

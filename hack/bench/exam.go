@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -112,4 +113,10 @@ func (s *stack) prepareAPI(ctx context.Context) error {
 		return err
 	}
 	return s.startAPI(ctx)
+}
+
+// forgeKey makes a key's text: the first eight digits are the number's, so that no two have the same prefix.
+func forgeKey(number uint32, random [2]uint64) string {
+	body := fmt.Sprintf("%s%08x%016x%016x", keys.Scheme, number, random[0], random[1])
+	return fmt.Sprintf("%s%08x", body, crc32.ChecksumIEEE([]byte(body)))
 }

@@ -67,6 +67,7 @@ type part struct {
 func parts() []part {
 	return []part{
 		{"gate", measureGate},
+		{"rivals", measureRivals},
 		{"attempts", measureAttempts},
 		{"publish", measurePublish},
 		{"history", measureHistory},

@@ -252,7 +252,7 @@ func (s *stack) watched(names ...string) ([]watched, error) {
 		if err != nil {
 			return nil, fmt.Errorf("find process %s: %w", name, err)
 		}
-		list = append(list, watched{name: name, pid: pid, tree: name == processPostgres})
+		list = append(list, watched{name: name, pid: pid, tree: name == processPostgres || name == processNginx})
 	}
 	return list, nil
 }

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"examprep.dev/hack/dev/process"
+	"examprep.dev/server/keys"
+)
+
+// processFiber is fiber with the records of keys in Redis, processFiberMemory the same with them in its memory.
+const (
+	processFiber       = "fiber"
+	processFiberMemory = "fiber-memory"
+)
+
+// buildFiber compiles the program of hack/bench/fiber, which is a module of its own.
+func (s *stack) buildFiber(ctx context.Context) error {
+	s.say("building hack/bench/fiber")
+	fetching, cancel := context.WithTimeout(ctx, installTime)
+	defer cancel()
+	for _, step := range []struct {
+		args    []string
+		missing bool // that this fails means that something is not to be had here
+	}{
+		{[]string{"mod", "download"}, true},
+		{[]string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", s.dir.Path("bin", processFiber), "."}, false},
+	} {
+		cmd := exec.CommandContext(fetching, "go", step.args...)
+		cmd.Dir = filepath.Join(s.root, "hack", "bench", "fiber")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly")
+		out, err := cmd.CombinedOutput()
+		if err != nil && step.missing && ctx.Err() == nil {
+			return &skippedError{fmt.Errorf("go mod download: %w: %s", err, out)}
+		}
+		if err != nil {
+			return fmt.Errorf("build hack/bench/fiber: %w\n%s", err, out)
+		}
+	}
+	return nil
+}
+
+// startFiber runs it as a process of that name in front of the document in a file, and returns where it listens.
+func (s *stack) startFiber(ctx context.Context, name, file string, options ...string) (string, error) {
+	address, err := s.ports.Address(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	return address, s.supervisor.Start(ctx, process.Spec{
+		Name: name, Path: s.dir.Path("bin", processFiber), Args: append(options, address, file), Env: []string{"REDIS_URL=" + s.redisURL},
+		Ready: func(ctx context.Context) error { // it refuses whom it does not know
+			got, err := ask(ctx, address, "")
+			if err == nil && got.status != http.StatusUnauthorized {
+				err = &statusError{got.status, string(got.body)}
+			}
+			return err
+		},
+	})
+}
+
+// tellFiber writes the records that it reads of keys.
+func (s *stack) tellFiber(ctx context.Context, record string, texts ...string) error {
+	pipe := s.redis.Pipeline()
+	for _, text := range texts {
+		hash, ok := keys.Parse([]byte(text))
+		if !ok {
+			return fmt.Errorf("a key of ours has not the form of one")
+		}
+		pipe.Set(ctx, "bench:fiber:"+hex.EncodeToString(hash[:]), record, 0)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("write records for fiber: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"embed"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"text/template"
+
+	"github.com/redis/go-redis/v9"
+
+	"examprep.dev/hack/dev/process"
+	"examprep.dev/hack/dev/servers"
+)
+
+// processNginx is nginx, its workers included.
+const processNginx = "nginx"
+
+//go:embed nginx
+var nginxFiles embed.FS
+
+// nginxSettings fill in nginx's configuration.
+type nginxSettings struct {
+	Dir, Address, Modules, User, ContentType string
+	Workers                                  int
+	Headers                                  []string
+}
+
+// startNginx runs nginx with lua in front of the document, and returns where it listens.
+func (s *stack) startNginx(ctx context.Context, document answer) (string, error) {
+	installing, cancel := context.WithTimeout(ctx, installTime)
+	defer cancel()
+	if err := servers.Install(installing, os.Stderr, servers.NginxLua()); err != nil {
+		return "", &skippedError{err}
+	}
+	address, err := s.ports.Address(ctx, processNginx)
+	if err != nil {
+		return "", err
+	}
+	dir := s.dir.Path("nginx")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	settings := nginxSettings{
+		Dir: dir, Address: address, Modules: servers.NginxModules, Workers: runtime.NumCPU(),
+		ContentType: document.header.Get("Content-Type"), Headers: constantHeaders(document.header),
+	}
+	if os.Geteuid() == 0 {
+		settings.User = "user nobody nogroup;"
+	}
+	if err := s.writeNginx(ctx, dir, settings, document.body); err != nil {
+		return "", err
+	}
+	ctx, cancel = context.WithTimeout(ctx, startTime)
+	defer cancel()
+	return address, s.supervisor.Start(ctx, process.Spec{
+		Name: processNginx, Path: servers.Look("nginx"), Args: []string{"-c", filepath.Join(dir, "nginx.conf"), "-e", "stderr"},
+		Ready: func(ctx context.Context) error { // it refuses whom it does not know
+			got, err := ask(ctx, address, "")
+			if err == nil && got.status != http.StatusUnauthorized {
+				err = &statusError{got.status, string(got.body)}
+			}
+			return err
+		},
+	})
+}
+
+// writeNginx writes what nginx reads. The password of Redis is in it.
+func (s *stack) writeNginx(ctx context.Context, dir string, settings nginxSettings, body []byte) error {
+	text, err := template.ParseFS(nginxFiles, "nginx/nginx.conf")
+	if err != nil {
+		return err
+	}
+	var conf strings.Builder
+	if err := text.Execute(&conf, settings); err != nil {
+		return err
+	}
+	gate, err := nginxFiles.ReadFile("nginx/gate.lua")
+	if err != nil {
+		return err
+	}
+	lua, err := s.luaSettings(ctx, body)
+	if err != nil {
+		return err
+	}
+	for name, content := range map[string]string{"nginx.conf": conf.String(), "gate.lua": string(gate), "settings.lua": lua} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// luaSettings is what the lua code has to know of this run: where Redis is, how the gate's script is called there, and
+// the document.
+func (s *stack) luaSettings(ctx context.Context, body []byte) (string, error) {
+	at, err := redis.ParseURL(s.redisURL)
+	if err != nil {
+		return "", err
+	}
+	host, port, err := net.SplitHostPort(at.Addr)
+	if err != nil {
+		return "", err
+	}
+	script, err := s.newScriptLoad(ctx)
+	if err != nil {
+		return "", err
+	}
+	var number int64
+	if err := s.pool.QueryRow(ctx, "SELECT max(term) FROM gate_terms").Scan(&number); err != nil {
+		return "", fmt.Errorf("read the gate's term: %w", err)
+	}
+	term := string(binary.BigEndian.AppendUint64(nil, uint64(number)))
+	return fmt.Sprintf("return { host = %s, port = %s, password = %s, sha = %s, term = %s, prefix = %s, body = %s }\n",
+		luaString(host), port, luaString(at.Password), luaString(script.sha), luaString(term), luaString("examprep:"),
+		luaString(string(body))), nil
+}
+
+// luaString is a literal of any bytes.
+func luaString(text string) string {
+	literal := []byte{'"'}
+	for _, b := range []byte(text) {
+		literal = append(literal, '\\')
+		literal = append(literal, fmt.Sprintf("%03d", b)...)
+	}
+	return string(append(literal, '"'))
+}
+
+// constantHeaders are those that every answer has alike, as nginx writes them.
+func constantHeaders(header http.Header) []string {
+	var lines []string
+	for name, values := range header {
+		switch strings.ToLower(name) {
+		case "content-length", "content-type", "date", "x-request-id", "ratelimit-limit", "ratelimit-remaining", "ratelimit-reset", "ratelimit-policy":
+			continue // made anew for each answer, or by the server itself
+		}
+		for _, value := range values {
+			lines = append(lines, name+" "+strconv.Quote(value))
+		}
+	}
+	return lines
+}

@@ -1,6 +1,6 @@
 // Command bench measures examprep against baselines that do the least that the same result can cost (make bench):
 //
-//	bench [-duration 5s] [-only gate,rivals,attempts,publish,history,hostile,webhooks]
+//	bench [-duration 5s] [-only gate,rivals,fairness,attempts,publish,history,hostile,webhooks]
 //	      [-history-attempts 1000000]
 //
 // It brings up a PostgreSQL and a Redis of its own as `dev up` does (durable: fsync and an append-only file), builds
@@ -30,6 +30,11 @@
 // Before anything is measured each is asked: the API's bytes and headers with a good key, 401 with bad ones, 429 with one
 // that is used up. It fails loudly where one does otherwise; where something cannot be installed or downloaded, it says
 // which comparison it leaves out and why.
+//
+// fairness: 1,000 keys within their limits ask 4,000 times a second, by a schedule, alone and beside a key that sends 50
+// times its limit over 8 connections of its own, in turns: of 120 a minute, and for information of 100 a second. Redis'
+// script calls are counted (INFO commandstats) while only that key sends, less those of an idle pod; and while a key that
+// is used up asks as fast as it gets answers.
 //
 // attempts: open, then submit, by 64 connections. Baseline: pgbench with as many, running the product's own statements
 // (cut out of server/postgres/queries) as often as the API did, without the API around them. The tables are analysed

@@ -68,6 +68,7 @@ func parts() []part {
 	return []part{
 		{"gate", measureGate},
 		{"rivals", measureRivals},
+		{"fairness", measureFairness},
 		{"attempts", measureAttempts},
 		{"publish", measurePublish},
 		{"history", measureHistory},

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"examprep.dev/server/keys"
+)
+
+const (
+	// fairRate is how many requests/s those ask in all who keep to their limits: a fraction of what the pod can do, so
+	// that what they wait for is what is done to them.
+	fairRate = 4000
+	// excess is how many times its limit a key sends, over connections of its own.
+	excess       = 50
+	greedClients = 8
+	// busyTier is one whose limit, exceeded so, is a load by itself.
+	busyTier     = "bench-busy"
+	busyRequests = 100
+	// idleTime is the least for which Redis' calls are counted: few are expected.
+	idleTime = 5 * time.Second
+)
+
+// greed is a key that sends more than it may.
+type greed struct {
+	limit string  // in words
+	rate  float64 // what it sends a second
+	load  load
+	// calls are Redis' script calls a second while only it sends, less those of an idle pod.
+	calls float64
+	sent  atomic.Int64
+	// limited counts the answers 429.
+	limited atomic.Int64
+
+	beside contender
+}
+
+// measureFairness asks with many keys within their limits, alone and beside a key that exceeds its own, in turns; then
+// it looks at what denials cost.
+func measureFairness(ctx context.Context, s *stack, duration time.Duration, r *report) error {
+	others, err := s.warmOverviews(ctx, duration)
+	if err != nil {
+		return err
+	}
+	others.rate = fairRate
+	greedy, err := s.makeGreedy(ctx)
+	if err != nil {
+		return err
+	}
+	turn := turnTime(duration)
+	quiet := &contender{run: func(ctx context.Context) (sample, error) {
+		return s.during(ctx, others, turn, processAPI, processRedis, processPostgres)
+	}}
+	contenders := []*contender{quiet}
+	for _, g := range greedy {
+		g.beside.run = func(ctx context.Context) (sample, error) { return s.besideGreed(ctx, others, g, turn) }
+		contenders = append(contenders, &g.beside)
+	}
+	if err := takeTurns(ctx, contenders...); err != nil {
+		return err
+	}
+	r.medians(fmt.Sprintf("%d keys within their limits, %d/s in all", keyCount, fairRate), quiet.turns)
+	for _, g := range greedy {
+		r.medians(fmt.Sprintf("  beside a key at %d× its %s", excess, g.limit), g.beside.turns)
+	}
+	idle, err := s.countScripts(ctx, max(duration, idleTime), nil)
+	if err != nil {
+		return err
+	}
+	for _, g := range greedy {
+		with, err := s.countScripts(ctx, max(duration, idleTime), g)
+		if err != nil {
+			return err
+		}
+		g.calls = with - idle
+	}
+	judged := greedy[0]
+	r.judge(verdict{
+		what: fmt.Sprintf("a key at %d× its limit: p99 of others beside it / without", excess), unit: "×", target: 1.2,
+		measured: ratio(judged.beside.turns, quiet.turns, percentileOf(0.99)),
+	})
+	r.judge(verdict{
+		what: fmt.Sprintf("a key at %d× its limit: Redis' script calls/s for it alone", excess), unit: "", target: 3, measured: judged.calls,
+	})
+	for _, g := range greedy {
+		r.notef("A key at %d× its %s sent %d requests, of which %d were denied; p99 of others: %.2f×; Redis' script calls for it alone: %.1f/s, beside %.1f/s of an idle pod.",
+			excess, g.limit, g.sent.Load(), g.limited.Load(), ratio(g.beside.turns, quiet.turns, percentileOf(0.99)), g.calls, idle)
+	}
+	return s.measureDenials(ctx, judged, idle, duration, r)
+}
+
+// makeGreedy makes the keys that exceed their limits, and has them use up what they may send at once.
+func (s *stack) makeGreedy(ctx context.Context) ([]*greed, error) {
+	store := keys.NewStore(s.pool, silent{})
+	if err := store.ApplyTier(ctx, keys.TierSpec{Name: busyTier, Requests: busyRequests, Period: time.Second}); err != nil {
+		return nil, err
+	}
+	usual := keys.Default()
+	greedy := []*greed{
+		{limit: "limit of 120 a minute", rate: excess * float64(usual.Requests) / usual.Period.Seconds()},
+		{limit: "limit of 100 a second", rate: excess * busyRequests},
+	}
+	for i, name := range []string{keys.DefaultTier, busyTier} {
+		issued, err := store.Create(ctx, keys.NewKey{Account: account, Tier: name})
+		if err != nil {
+			return nil, err
+		}
+		request := getRequest(s.api, overviewPath, issued.Key)
+		g := greedy[i]
+		g.load = load{address: s.api, clients: greedClients, limited: &g.limited, request: func(int, int) []byte { return request }}
+		if err := g.drain(ctx); err != nil {
+			return nil, err
+		}
+		g.load.rate = g.rate
+	}
+	return greedy, nil
+}
+
+// drain uses up what the key may send at once: while it was silent it gained some.
+func (g *greed) drain(ctx context.Context) error {
+	const drainTime = time.Second
+	all := g.load
+	var limited atomic.Int64
+	all.rate, all.limited = 0, &limited
+	if _, _, err := all.drive(ctx, drainTime); err != nil {
+		return err
+	}
+	if limited.Load() == 0 {
+		return fmt.Errorf("a key with a %s was not denied within %s", g.limit, drainTime)
+	}
+	return nil
+}
+
+// send lets the key send for a while.
+func (g *greed) send(ctx context.Context, duration time.Duration) error {
+	sent, _, err := g.load.drive(ctx, duration)
+	g.sent.Add(int64(sent))
+	return err
+}
+
+// besideGreed measures others while the key sends.
+func (s *stack) besideGreed(ctx context.Context, others load, g *greed, duration time.Duration) (measured sample, err error) {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return g.send(ctx, duration) })
+	group.Go(func() (err error) {
+		measured, err = s.during(ctx, others, duration, processAPI, processRedis, processPostgres)
+		return err
+	})
+	return measured, group.Wait()
+}
+
+// countScripts is how many script calls a second Redis gets while only that key sends, or nobody.
+func (s *stack) countScripts(ctx context.Context, duration time.Duration, g *greed) (float64, error) {
+	if g != nil {
+		if err := g.drain(ctx); err != nil {
+			return 0, err
+		}
+	}
+	before, err := s.countCalls(ctx)
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	if g != nil {
+		err = g.send(ctx, duration)
+	} else if !wait(ctx, time.NewTimer(duration), duration) {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return 0, err
+	}
+	elapsed := time.Since(began)
+	after, err := s.countCalls(ctx)
+	return float64(after.scripts()-before.scripts()) / elapsed.Seconds(), err
+}
+
+// measureDenials asks with a key that is used up, as fast as it gets answers.
+func (s *stack) measureDenials(ctx context.Context, g *greed, idle float64, duration time.Duration, r *report) error {
+	storm := g.load
+	storm.rate, storm.clients = 0, connections
+	if err := g.drain(ctx); err != nil {
+		return err
+	}
+	before, err := s.countCalls(ctx)
+	if err != nil {
+		return err
+	}
+	g.limited.Store(0)
+	measured, err := s.during(ctx, storm, duration, processAPI, processRedis, processPostgres)
+	if err != nil {
+		return err
+	}
+	after, err := s.countCalls(ctx)
+	if err != nil {
+		return err
+	}
+	denied := float64(g.limited.Load())
+	caused := float64(after.scripts()-before.scripts()) - idle*measured.elapsed.Seconds()
+	r.row("429 to a key that is used up", &measured)
+	r.judge(verdict{what: "a denied request: Redis' script calls per 1,000", unit: "", target: 1, measured: max(0, caused) / denied * 1000})
+	r.notef("Of %d requests with a key that is used up %.0f were denied; Redis ran %d scripts meanwhile, %.0f of them as for an idle pod, and %d commands in all, theirs included.",
+		measured.operations, denied, after.scripts()-before.scripts(), idle*measured.elapsed.Seconds(), after.total()-before.total())
+	return nil
+}

@@ -90,7 +90,7 @@ e2e: build ## Prove the whole way on a running make dev (E2EFLAGS, such as -dura
 	go test -tags e2e -count 1 -timeout 30m -v ./hack/e2e -args $(E2EFLAGS)
 
 .PHONY: bench
-bench: ## Measure against the baselines (BENCHFLAGS='-duration 5s -only gate,rivals,fairness'; -help lists all)
+bench: ## Measure against the baselines (BENCHFLAGS='-duration 5s -only gate,rivals,fairness,keys'; -help lists all)
 	go run -trimpath ./hack/bench $(BENCHFLAGS)
 
 ##@ Generate

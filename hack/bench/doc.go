@@ -1,7 +1,7 @@
 // Command bench measures examprep against baselines that do the least that the same result can cost (make bench):
 //
-//	bench [-duration 5s] [-only gate,rivals,fairness,attempts,publish,history,hostile,webhooks]
-//	      [-history-attempts 1000000]
+//	bench [-duration 5s] [-only gate,rivals,fairness,attempts,publish,history,hostile,keys,webhooks]
+//	      [-history-attempts 1000000] [-keys 1000000]
 //
 // It brings up a PostgreSQL and a Redis of its own as `dev up` does (durable: fsync and an append-only file), builds
 // the program, and starts `examprep api` and `examprep worker` as processes beside the baselines' and its own, which is
@@ -16,7 +16,7 @@
 // redis-benchmark with 16 keys a call on records like the gate's own. The script is also compared with a GET of the same
 // records, 16 in a pipeline. Latency is measured again at half the rate, by a schedule: a request that had to wait for
 // its connection has waited. Allocations are those of the whole process, as its runtime counts them, beside bare
-// fasthttp's. In this part and the next, there are 5 turns of half the duration each; figures are the
+// fasthttp's. In this part and the next two, and in keys, there are 5 turns of half the duration each; figures are the
 // median turn's, ratios the median of the turns' ratios.
 //
 // rivals: the same GET, keys and connections, answered by others that check the key and limit it, in turns:
@@ -35,6 +35,10 @@
 // times its limit over 8 connections of its own, in turns: of 120 a minute, and for information of 100 a second. Redis'
 // script calls are counted (INFO commandstats) while only that key sends, less those of an idle pod; and while a key that
 // is used up asks as fast as it gets answers.
+//
+// keys: GET with 10⁶ keys (or as many as -keys says), Zipf-distributed (1.01), in turns with the same over 1,000 keys and
+// with 1,000 keys one after the other. The keys are copied into PostgreSQL and used once each, through another pod that
+// is then stopped (minutes); Redis' used_memory before and after tells what a key takes.
 //
 // attempts: open, then submit, by 64 connections. Baseline: pgbench with as many, running the product's own statements
 // (cut out of server/postgres/queries) as often as the API did, without the API around them. The tables are analysed
@@ -66,7 +70,7 @@
 //   - 1, 2 and 4 workers, in turns: with a backlog that needs all cores, where only its cost can tell of their number, and
 //     with a receiver that takes 200 ms, where each worker adds what it may have in flight.
 //
-// Not measured here: growth of anything but history, and ExamContents through a control plane.
+// Not measured here: growth of anything but history and keys, and ExamContents through a control plane.
 //
 // It fails when something does not start or answers wrongly, never because of a ratio. It imports the product's packages
 // to prepare data and to publish; the product must never import it.

@@ -47,14 +47,26 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	duration := flags.Duration("duration", 5*time.Second, "how long each thing is measured")
 	only := flags.String("only", "", "which parts to run, separated by commas: "+strings.Join(partNames(), ", ")+" (all)")
 	attempts := flags.Int64("history-attempts", 1_000_000, "how many attempts the history part loads; 10000000 takes minutes and 6 GB")
+	manyKeys := flags.Int("keys", 1_000_000, "how many keys the keys part makes")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if *manyKeys < keyCount {
+		return fmt.Errorf("-keys: %d is less than the %d that it is compared with", *manyKeys, keyCount)
 	}
 	chosen, err := choose(*only)
 	if err != nil {
 		return err
 	}
-	return measure(ctx, *duration, *attempts, chosen, out)
+	return measure(ctx, *duration, sizes{*attempts, *manyKeys}, chosen, out)
+}
+
+// sizes are how much of something a part makes.
+type sizes struct {
+	// historyAttempts is how many attempts the history part loads.
+	historyAttempts int64
+	// manyKeys is how many keys the keys part makes.
+	manyKeys int
 }
 
 // A part is one measurement; it adds what it found to the report.
@@ -73,6 +85,7 @@ func parts() []part {
 		{"publish", measurePublish},
 		{"history", measureHistory},
 		{"hostile", measureHostile},
+		{"keys", measureManyKeys},
 		{"webhooks", measureWebhooks},
 	}
 }
@@ -100,7 +113,7 @@ func choose(only string) ([]part, error) {
 
 // measure brings everything up, runs the parts, and prints what they found. Parts that ran are printed even if a later
 // one fails.
-func measure(ctx context.Context, duration time.Duration, historyAttempts int64, chosen []part, out io.Writer) (err error) {
+func measure(ctx context.Context, duration time.Duration, much sizes, chosen []part, out io.Writer) (err error) {
 	began := time.Now()
 	say := func(format string, args ...any) {
 		fmt.Fprintf(os.Stderr, "[%6.1fs] %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
@@ -111,7 +124,7 @@ func measure(ctx context.Context, duration time.Duration, historyAttempts int64,
 		return err
 	}
 	defer stack.close()
-	stack.historyAttempts = historyAttempts
+	stack.sizes = much
 	r := &report{title: fmt.Sprintf("%s %s/%s, %d processors, load before: %s, %s each", runtime.Version(), runtime.GOOS, runtime.GOARCH,
 		runtime.NumCPU(), strings.Join(strings.Fields(string(load))[:min(3, len(strings.Fields(string(load))))], " "), duration)}
 	defer func() {

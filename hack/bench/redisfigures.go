@@ -7,6 +7,20 @@ import (
 	"strings"
 )
 
+// redisInfo reads one whole number of what Redis tells of itself.
+func (s *stack) redisInfo(ctx context.Context, section, field string) (int64, error) {
+	text, err := s.redis.Info(ctx, section).Result()
+	if err != nil {
+		return 0, fmt.Errorf("ask Redis for its figures: %w", err)
+	}
+	for line := range strings.Lines(text) {
+		if value, found := strings.CutPrefix(line, field+":"); found {
+			return strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("no %s among the figures of Redis", field)
+}
+
 // redisCalls are the commands that clients have sent to Redis, by name. What a script calls counts as well.
 type redisCalls map[string]int64
 

@@ -50,8 +50,8 @@ type stack struct {
 	keys []string
 	// metrics is where processes serve their metrics, by name.
 	metrics map[string]string
-	// historyAttempts is how many attempts the history part loads.
-	historyAttempts int64
+
+	sizes
 }
 
 // openStack starts the stores, migrates, and builds the program. Close what it returns.

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"examprep.dev/hack/dev/process"
+	"examprep.dev/server/keys"
+)
+
+const (
+	// zipfExponent is that of the usual benchmarks of key-value stores, as near to 1 as math/rand draws.
+	zipfExponent = 1.01
+	// draws is how many requests there are until the same keys come again.
+	draws = 1 << 20
+	// touchClients bring the keys into Redis: more of them make larger reads of PostgreSQL.
+	touchClients = 512
+	// rewriteTime bounds how long Redis takes to write its file anew.
+	rewriteTime = 2 * time.Minute
+	// keyBytes is what a key may take in Redis.
+	keyBytes = 300
+)
+
+// keySet is the texts of keys, end to end: a million strings apart would cost the load generator what is not the
+// server's.
+type keySet struct {
+	host string
+	text []byte
+}
+
+func (k keySet) count() int { return len(k.text) / keys.Length }
+
+// requests returns a load that asks with the key that which names. Each connection has a buffer of its own.
+func (k keySet) requests(clients int, which func(connection, n int) (key int, more bool)) load {
+	whole := getRequest(k.host, overviewPath, string(k.text[:keys.Length]))
+	at := bytes.Index(whole, k.text[:keys.Length])
+	buffers := make([][]byte, clients)
+	for i := range buffers {
+		buffers[i] = bytes.Clone(whole)
+	}
+	return load{address: k.host, clients: clients, request: func(connection, n int) []byte {
+		key, more := which(connection, n)
+		if !more {
+			return nil
+		}
+		copy(buffers[connection][at:], k.text[key*keys.Length:][:keys.Length])
+		return buffers[connection]
+	}}
+}
+
+// zipf asks with keys drawn in advance; connections begin at different places among the draws.
+func (k keySet) zipf() load {
+	draw := rand.NewZipf(rand.New(rand.NewPCG(5, 0)), zipfExponent, 1, uint64(k.count()-1))
+	drawn := make([]uint32, draws)
+	for i := range drawn {
+		drawn[i] = uint32(draw.Uint64())
+	}
+	return k.requests(connections, func(connection, n int) (int, bool) {
+		return int(drawn[(connection*(draws/connections)+n)%draws]), true
+	})
+}
+
+// once asks with each key once.
+func (k keySet) once() load {
+	return k.requests(touchClients, func(connection, n int) (int, bool) {
+		key := n*touchClients + connection
+		return key, key < k.count()
+	})
+}
+
+// measureManyKeys compares traffic over many keys, Zipf-distributed, with the same over the usual number, in turns.
+func measureManyKeys(ctx context.Context, s *stack, duration time.Duration, r *report) error {
+	usual, err := s.warmOverviews(ctx, duration)
+	if err != nil {
+		return err
+	}
+	s.say("making %d keys", s.manyKeys)
+	many, err := s.insertKeys(ctx, s.manyKeys)
+	if err != nil {
+		return err
+	}
+	s.say("using each once")
+	each, err := s.touch(ctx, many)
+	if err != nil {
+		return err
+	}
+	few := keySet{host: s.api, text: []byte(strings.Join(s.keys, ""))}
+	turn := turnTime(duration)
+	run := func(l load) *contender {
+		return &contender{run: func(ctx context.Context) (sample, error) {
+			return s.during(ctx, l, turn, processAPI, processRedis, processPostgres)
+		}}
+	}
+	wide, narrow, even := run(many.zipf()), run(few.zipf()), run(usual)
+	for _, warm := range []*contender{wide, narrow} {
+		if _, err := warm.run(ctx); err != nil {
+			return err
+		}
+	}
+	if err := takeTurns(ctx, wide, narrow, even); err != nil {
+		return err
+	}
+	r.medians(fmt.Sprintf("GET overview with %d keys, Zipf-distributed", s.manyKeys), wide.turns)
+	r.medians(fmt.Sprintf("  with %d keys, Zipf-distributed", keyCount), narrow.turns)
+	r.medians(fmt.Sprintf("  with %d keys, one after the other", keyCount), even.turns)
+	r.judge(verdict{what: fmt.Sprintf("%d keys: Redis' memory per key", s.manyKeys), unit: " bytes", target: keyBytes, measured: each})
+	for _, other := range []struct {
+		name  string
+		turns series
+	}{{"", narrow.turns}, {", one after the other", even.turns}} {
+		r.judge(verdict{
+			what: fmt.Sprintf("%d keys: requests/s / those with %d%s", s.manyKeys, keyCount, other.name), unit: "×", target: 0.85, least: true,
+			measured: ratio(wide.turns, other.turns, (*sample).rate),
+		})
+	}
+	return nil
+}
+
+// insertKeys copies keys into PostgreSQL: creating each through the store would take an hour.
+func (s *stack) insertKeys(ctx context.Context, count int) (keySet, error) {
+	owner, err := keys.NewStore(s.pool, silent{}).EnsureAccount(ctx, account)
+	if err != nil {
+		return keySet{}, err
+	}
+	rows, err := s.pool.Query(ctx, "SELECT prefix FROM api_keys")
+	if err != nil {
+		return keySet{}, err
+	}
+	taken, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return keySet{}, err
+	}
+	set := keySet{host: s.api, text: make([]byte, 0, count*keys.Length)}
+	chance := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	number := chance.Uint32()
+	next := func() ([]any, error) {
+		if set.count() == count {
+			return nil, nil
+		}
+		var text string
+		for taking := true; taking; {
+			number += 0x9E3779B1 // odd: all numbers come before one comes again, and neighbours lie far apart
+			text = forgeKey(number, [2]uint64{chance.Uint64(), chance.Uint64()})
+			taking = slices.Contains(taken, text[:keys.PrefixLength])
+		}
+		hash, ok := keys.Parse([]byte(text))
+		if !ok {
+			return nil, errors.New("a key that was made has not the form of one")
+		}
+		set.text = append(set.text, text...)
+		id := uuid.Must(uuid.NewV7())
+		return []any{id, owner, id, text[:keys.PrefixLength], hash[:], tier}, nil
+	}
+	columns := []string{"id", "account_id", "family_id", "prefix", "hash", "tier"}
+	if _, err := s.pool.CopyFrom(ctx, pgx.Identifier{"api_keys"}, columns, pgx.CopyFromFunc(next)); err != nil {
+		return keySet{}, fmt.Errorf("copy keys: %w", err)
+	}
+	for _, statement := range []string{"VACUUM (ANALYZE) api_keys", "CHECKPOINT"} { // now, not while something is measured
+		if _, err := s.pool.Exec(ctx, statement); err != nil {
+			return keySet{}, err
+		}
+	}
+	return set, nil
+}
+
+// touch uses each key once, on a pod that is then stopped, and returns what a key takes in Redis.
+func (s *stack) touch(ctx context.Context, set keySet) (bytesPerKey float64, err error) {
+	before, err := s.redisInfo(ctx, "memory", "used_memory")
+	if err != nil {
+		return 0, err
+	}
+	supervisor, err := process.New(s.dir.Path("log"), s.dir.Path("pids"), s.say)
+	if err != nil {
+		return 0, err
+	}
+	defer supervisor.Stop()
+	const name = "toucher"
+	if set.host, err = s.ports.Address(ctx, name); err != nil {
+		return 0, err
+	}
+	if err := s.startUnder(ctx, supervisor, name, "api", "EXAMPREP_LISTEN="+set.host); err != nil {
+		return 0, err
+	}
+	touched, _, err := set.once().drive(ctx, time.Hour)
+	if err != nil {
+		return 0, err
+	}
+	loaded, err := s.figure(ctx, name, `examprep_gate_loads_total{result="found"}`)
+	if err != nil {
+		return 0, err
+	}
+	if touched != set.count() || int(loaded) < touched {
+		return 0, fmt.Errorf("of %d keys %d were used, and %.0f brought into Redis", set.count(), touched, loaded)
+	}
+	supervisor.Stop()
+	if err := s.rewriteRedis(ctx); err != nil {
+		return 0, err
+	}
+	after, err := s.redisInfo(ctx, "memory", "used_memory")
+	return float64(after-before) / float64(touched), err
+}
+
+// rewriteRedis has Redis write its file anew, now and not while something is measured, and waits for that.
+func (s *stack) rewriteRedis(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, rewriteTime)
+	defer cancel()
+	_ = s.redis.BgRewriteAOF(ctx).Err() // it may be doing so already
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		running, err := s.redisInfo(ctx, "persistence", "aof_rewrite_in_progress")
+		if err != nil {
+			return err
+		}
+		scheduled, err := s.redisInfo(ctx, "persistence", "aof_rewrite_scheduled")
+		if err != nil {
+			return err
+		}
+		if running+scheduled == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for Redis to write its file: %w", context.Cause(ctx))
+		case <-ticker.C:
+		}
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
@@ -57,15 +56,21 @@ func (k keySet) requests(clients int, which func(connection, n int) (key int, mo
 	}}
 }
 
-// zipf asks with keys drawn in advance; connections begin at different places among the draws.
+// zipf asks with keys drawn in advance; connections begin at different places among the draws, and go on from turn to
+// turn where they were.
 func (k keySet) zipf() load {
 	draw := rand.NewZipf(rand.New(rand.NewPCG(5, 0)), zipfExponent, 1, uint64(k.count()-1))
 	drawn := make([]uint32, draws)
 	for i := range drawn {
 		drawn[i] = uint32(draw.Uint64())
 	}
-	return k.requests(connections, func(connection, n int) (int, bool) {
-		return int(drawn[(connection*(draws/connections)+n)%draws]), true
+	places := make([]int, connections)
+	for i := range places {
+		places[i] = i * (draws / connections)
+	}
+	return k.requests(connections, func(connection, _ int) (int, bool) {
+		places[connection] = (places[connection] + 1) % draws
+		return int(drawn[places[connection]]), true
 	})
 }
 
@@ -135,9 +140,13 @@ func (s *stack) insertKeys(ctx context.Context, count int) (keySet, error) {
 	if err != nil {
 		return keySet{}, err
 	}
-	taken, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	there, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		return keySet{}, err
+	}
+	taken := make(map[string]bool, len(there))
+	for _, prefix := range there {
+		taken[prefix] = true
 	}
 	set := keySet{host: s.api, text: make([]byte, 0, count*keys.Length)}
 	chance := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
@@ -150,7 +159,7 @@ func (s *stack) insertKeys(ctx context.Context, count int) (keySet, error) {
 		for taking := true; taking; {
 			number += 0x9E3779B1 // odd: all numbers come before one comes again, and neighbours lie far apart
 			text = forgeKey(number, [2]uint64{chance.Uint64(), chance.Uint64()})
-			taking = slices.Contains(taken, text[:keys.PrefixLength])
+			taking = taken[text[:keys.PrefixLength]]
 		}
 		hash, ok := keys.Parse([]byte(text))
 		if !ok {

@@ -27,17 +27,30 @@ func (s *stack) countAllocations(ctx context.Context, process string) (float64, 
 	return s.figure(ctx, process, "go_memstats_mallocs_total")
 }
 
-// allocating runs a turn and adds what the process allocated meanwhile to total.
-func (s *stack) allocating(ctx context.Context, process string, total *float64, turn func() (sample, error)) (sample, error) {
-	before, err := s.countAllocations(ctx, process)
+// allocator takes turns, and counts what a process allocates in them.
+type allocator struct {
+	stack   *stack
+	process string
+	turn    func(context.Context) (sample, error)
+
+	objects    float64
+	operations int
+}
+
+func (a *allocator) run(ctx context.Context) (sample, error) {
+	before, err := a.stack.countAllocations(ctx, a.process)
 	if err != nil {
 		return sample{}, err
 	}
-	measured, err := turn()
+	measured, err := a.turn(ctx)
 	if err != nil {
 		return sample{}, err
 	}
-	after, err := s.countAllocations(ctx, process)
-	*total += after - before
+	after, err := a.stack.countAllocations(ctx, a.process)
+	a.objects += after - before
+	a.operations += measured.operations
 	return measured, err
 }
+
+// each is per operation.
+func (a *allocator) each() float64 { return a.objects / float64(max(a.operations, 1)) }

@@ -63,10 +63,6 @@ func measureFairness(ctx context.Context, s *stack, duration time.Duration, r *r
 	if err := takeTurns(ctx, contenders...); err != nil {
 		return err
 	}
-	r.medians(fmt.Sprintf("%d keys within their limits, %d/s in all", keyCount, fairRate), quiet.turns)
-	for _, g := range greedy {
-		r.medians(fmt.Sprintf("  beside a key at %d× its %s", excess, g.limit), g.beside.turns)
-	}
 	idle, err := s.countScripts(ctx, max(duration, idleTime), nil)
 	if err != nil {
 		return err
@@ -78,19 +74,28 @@ func measureFairness(ctx context.Context, s *stack, duration time.Duration, r *r
 		}
 		g.calls = with - idle
 	}
+	reportFairness(r, quiet.turns, greedy, idle)
+	return s.measureDenials(ctx, greedy[0], idle, duration, r)
+}
+
+// reportFairness judges the first of the greedy, and tells of all.
+func reportFairness(r *report, quiet series, greedy []*greed, idle float64) {
+	r.medians(fmt.Sprintf("%d keys within their limits, %d/s in all", keyCount, fairRate), quiet)
+	for _, g := range greedy {
+		r.medians(fmt.Sprintf("  beside a key at %d× its %s", excess, g.limit), g.beside.turns)
+	}
 	judged := greedy[0]
 	r.judge(verdict{
 		what: fmt.Sprintf("a key at %d× its limit: p99 of others beside it / without", excess), unit: "×", target: 1.2,
-		measured: ratio(judged.beside.turns, quiet.turns, percentileOf(0.99)),
+		measured: ratio(judged.beside.turns, quiet, percentileOf(0.99)),
 	})
 	r.judge(verdict{
 		what: fmt.Sprintf("a key at %d× its limit: Redis' script calls/s for it alone", excess), unit: "", target: 3, measured: judged.calls,
 	})
 	for _, g := range greedy {
 		r.notef("A key at %d× its %s sent %d requests, of which %d were denied; p99 of others: %.2f×; Redis' script calls for it alone: %.1f/s, beside %.1f/s of an idle pod.",
-			excess, g.limit, g.sent.Load(), g.limited.Load(), ratio(g.beside.turns, quiet.turns, percentileOf(0.99)), g.calls, idle)
+			excess, g.limit, g.sent.Load(), g.limited.Load(), ratio(g.beside.turns, quiet, percentileOf(0.99)), g.calls, idle)
 	}
-	return s.measureDenials(ctx, judged, idle, duration, r)
 }
 
 // makeGreedy makes the keys that exceed their limits, and has them use up what they may send at once.

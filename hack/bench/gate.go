@@ -40,20 +40,16 @@ func measureGate(ctx context.Context, s *stack, duration time.Duration, r *repor
 		return err
 	}
 	turn := turnTime(duration)
-	var allocated, allocatedBare float64
-	api := &contender{run: func(ctx context.Context) (sample, error) {
-		return s.allocating(ctx, processAPI, &allocated, func() (sample, error) {
-			return s.during(ctx, ours, turn, processAPI, processRedis, processPostgres)
-		})
+	api := &allocator{stack: s, process: processAPI, turn: func(ctx context.Context) (sample, error) {
+		return s.during(ctx, ours, turn, processAPI, processRedis, processPostgres)
 	}}
-	plain := &contender{run: func(ctx context.Context) (sample, error) {
-		return s.allocating(ctx, processBare, &allocatedBare, func() (sample, error) {
-			return s.during(ctx, bare, turn, processBare)
-		})
+	plain := &allocator{stack: s, process: processBare, turn: func(ctx context.Context) (sample, error) {
+		return s.during(ctx, bare, turn, processBare)
 	}}
+	first, second := &contender{run: api.run}, &contender{run: plain.run}
 	called := &contender{run: func(ctx context.Context) (sample, error) { return script.call(ctx, turn) }}
 	got := &contender{run: func(ctx context.Context) (sample, error) { return script.get(ctx, turn) }}
-	if err := takeTurns(ctx, api, plain, called, got); err != nil {
+	if err := takeTurns(ctx, first, second, called, got); err != nil {
 		return err
 	}
 	after, err := s.writingTransactions(ctx)
@@ -61,22 +57,22 @@ func measureGate(ctx context.Context, s *stack, duration time.Duration, r *repor
 		return err
 	}
 	half := ours
-	half.rate = api.turns.median((*sample).rate) / 2
+	half.rate = first.turns.median((*sample).rate) / 2
 	relaxed, err := s.during(ctx, half, turn, processAPI, processRedis, processPostgres)
 	if err != nil {
 		return err
 	}
-	r.medians(fmt.Sprintf("GET overview of %d bytes", size), api.turns)
+	r.medians(fmt.Sprintf("GET overview of %d bytes", size), first.turns)
 	r.row("  the same at half the rate", &relaxed)
-	r.medians("  bare fasthttp, the same bytes", plain.turns)
+	r.medians("  bare fasthttp, the same bytes", second.turns)
 	r.medians(fmt.Sprintf("  keys in the script, %d a call, by %s", keysPerCall, script.by()), called.turns)
 	r.medians(fmt.Sprintf("  GET of a record, %d in a pipeline", keysPerCall), got.turns)
-	judgeGate(r, api.turns, plain.turns, called.turns, got.turns)
+	judgeGate(r, first.turns, second.turns, called.turns, got.turns)
 	r.judge(verdict{what: "GET: p99 at half the rate", unit: " ms", target: 5, measured: relaxed.percentile(0.99).Seconds() * 1000})
-	each, eachBare := allocated/float64(api.turns.operations()), allocatedBare/float64(plain.turns.operations())
-	r.notef("GET: the API's process made %.2f allocations per request, that of bare fasthttp %.2f: %.2f more.", each, eachBare, each-eachBare)
+	r.notef("GET: the API's process made %.2f allocations per request, that of bare fasthttp %.2f: %.2f more.",
+		api.each(), plain.each(), api.each()-plain.each())
 	r.notef("GET: %d transactions wrote to PostgreSQL during %d requests with %d keys: last use and usage are written in batches.",
-		after-before, api.turns.operations(), len(s.keys))
+		after-before, first.turns.operations(), len(s.keys))
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"examprep.dev/server/keys"
@@ -51,20 +52,22 @@ func measureRivals(ctx context.Context, s *stack, duration time.Duration, r *rep
 	if err != nil {
 		return err
 	}
+	built := sync.OnceValue(func() error { return s.buildFiber(ctx) })
+	fiber := func(name string, options ...string) func(context.Context) (string, error) {
+		return func(ctx context.Context) (string, error) {
+			if err := built(); err != nil {
+				return "", err
+			}
+			return s.startFiber(ctx, name, file, options...)
+		}
+	}
 	field := []*rival{
 		{name: "GET overview", process: processAPI, start: func(context.Context) (string, error) { return s.api, nil }},
 		{name: "  nginx + lua, the same script, a call a request", process: processNginx, target: 2, start: func(ctx context.Context) (string, error) {
 			return s.startNginx(ctx, document)
 		}},
-		{name: "  fiber + key's record by GET + redis_rate", process: processFiber, target: 2.5, start: func(ctx context.Context) (string, error) {
-			if err := s.buildFiber(ctx); err != nil {
-				return "", err
-			}
-			return s.startFiber(ctx, processFiber, file)
-		}},
-		{name: "  the same, keys' records in its memory", process: processFiberMemory, start: func(ctx context.Context) (string, error) {
-			return s.startFiber(ctx, processFiberMemory, file, "-remember")
-		}},
+		{name: "  fiber + key's record by GET + redis_rate", process: processFiber, target: 2.5, start: fiber(processFiber)},
+		{name: "  the same, keys' records in its memory", process: processFiberMemory, start: fiber(processFiberMemory, "-remember")},
 	}
 	racing, err := s.line(ctx, field, ours, document, turnTime(duration), r)
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -116,7 +117,7 @@ func (s *stack) makeGreedy(ctx context.Context) ([]*greed, error) {
 		}
 		request := getRequest(s.api, overviewPath, issued.Key)
 		g := greedy[i]
-		g.load = load{address: s.api, clients: greedClients, limited: &g.limited, request: func(int, int) []byte { return request }}
+		g.load = load{address: s.api, clients: greedClients, refusal: http.StatusTooManyRequests, refused: &g.limited, request: func(int, int) []byte { return request }}
 		if err := g.drain(ctx); err != nil {
 			return nil, err
 		}
@@ -130,7 +131,7 @@ func (g *greed) drain(ctx context.Context) error {
 	const drainTime = time.Second
 	all := g.load
 	var limited atomic.Int64
-	all.rate, all.limited = 0, &limited
+	all.rate, all.refused = 0, &limited
 	if _, _, err := all.drive(ctx, drainTime); err != nil {
 		return err
 	}

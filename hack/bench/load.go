@@ -33,8 +33,9 @@ type load struct {
 	rate float64
 	// clients is how many connections there are; 0 for the usual number.
 	clients int
-	// limited counts the answers 429, which then are as good as others; nil: they are not.
-	limited *atomic.Int64
+	// refusal is a status that is as good as 200; refused counts its answers. 0: none is.
+	refusal int
+	refused *atomic.Int64
 }
 
 // width is how many connections there are.
@@ -137,11 +138,11 @@ func (c *client) read(reader *bufio.Reader, n int) error {
 	if err != nil {
 		return fmt.Errorf("read answer: %w", err)
 	}
-	limited := status == 429 && c.limited != nil
-	if limited {
-		c.limited.Add(1)
+	refused := status == c.refusal
+	if refused {
+		c.refused.Add(1)
 	}
-	if limited || c.answer == nil && status == 200 {
+	if refused || c.answer == nil && status == 200 {
 		_, err := reader.Discard(length)
 		return err
 	}

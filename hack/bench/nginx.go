@@ -118,8 +118,8 @@ func (s *stack) luaSettings(ctx context.Context, body []byte) (string, error) {
 		return "", fmt.Errorf("read the gate's term: %w", err)
 	}
 	term := string(binary.BigEndian.AppendUint64(nil, uint64(number)))
-	return fmt.Sprintf("return { host = %s, port = %s, password = %s, sha = %s, term = %s, prefix = %s, body = %s }\n",
-		luaString(host), port, luaString(at.Password), luaString(script.sha), luaString(term), luaString("examprep:"),
+	return fmt.Sprintf("return { host = %s, port = %s, password = %s, sha = %s, term = %s, records = %s, body = %s }\n",
+		luaString(host), port, luaString(at.Password), luaString(script.sha), luaString(term), luaString(recordsName),
 		luaString(string(body))), nil
 }
 

@@ -11,13 +11,14 @@ int SHA256_Update(bench_sha256 *c, const void *data, size_t len);
 int SHA256_Final(unsigned char *digest, bench_sha256 *c);
 int prctl(int option, unsigned long signal);
 typedef struct __attribute__((packed)) {
-    uint8_t status; uint16_t granted; double level;
-    double period; uint32_t requests, burst, scale;
+    double at, level; char term[8]; uint32_t version;
+    double period; uint32_t requests, burst; double expires; uint32_t scale; char ids[48];
+    uint16_t granted;
 } bench_verdict;
 ]]
 
 local C, ffi_string, cast = ffi.C, ffi.string, ffi.cast
-local sub, find, byte, format = string.sub, string.find, string.byte, string.format
+local sub, find = string.sub, string.find
 local floor, ceil, max = math.floor, math.ceil, math.max
 local crc32, tcp = ngx.crc32_short, ngx.socket.tcp
 local state, digest = ffi.new('bench_sha256'), ffi.new('unsigned char[32]')
@@ -47,11 +48,11 @@ local function word(text)
     return '$' .. #text .. '\r\n' .. text .. '\r\n'
 end
 
--- The call for one key. All but the name is the same each time, and so is the name's length.
-local name_size = #settings.prefix + #'gate:{00}:' + 32
-local head = '*7\r\n' .. word('EVALSHA') .. word(settings.sha) .. word('1') ..
-    '$' .. name_size .. '\r\n' .. settings.prefix .. 'gate:{'
-local tail = '\r\n' .. word('c') .. word(settings.term) .. word('\0\1')
+-- The call for one key. All but the field is the same each time: the first 22 bytes of the key's hash, as MessagePack has
+-- a string of that length.
+local head = '*8\r\n' .. word('EVALSHA') .. word(settings.sha) .. word('1') .. word(settings.records) .. word('c') ..
+    word(settings.term) .. '$23\r\n\182'
+local tail = '\r\n' .. word('\0\1')
 
 -- Calls the script for a key's hash, and returns what it says, or nil and why.
 local function ask(hash)
@@ -64,7 +65,7 @@ local function ask(hash)
         local greeting = socket:receive()
         if greeting ~= '+OK' then return nil, greeting end
     end
-    ok, problem = socket:send { head, format('%02x', byte(hash)), '}:', hash, tail }
+    ok, problem = socket:send { head, sub(hash, 1, 22), tail }
     if not ok then return nil, problem end
     local line
     line, problem = socket:receive()
@@ -80,7 +81,7 @@ end
 
 -- What the script says of one key: nil if the key is not good; else its tokens and its tier.
 local function verdict(reply)
-    if byte(reply) ~= 1 or #reply < verdict_size then return nil end
+    if #reply ~= verdict_size + 2 then return nil end -- and the end of the line
     return cast(verdict_type, reply)
 end
 

@@ -291,14 +291,32 @@ func TestABatchAnswersEachAskAsItWouldAlone(t *testing.T) {
 			twin := a
 			together, alone = append(together, &a), append(alone, &twin)
 		}
+		again := func() []*ask { // what is left
+			var left []*ask
+			for id := range byte(6) {
+				a := &ask{n: 9}
+				a.subject.id[0] = id
+				left = append(left, a)
+			}
+			c.checkMany(rt, left...)
+			return left
+		}
 		prepare()
 		c.checkMany(rt, together...)
+		together = append(together, again()...)
 		c.now += time.Hour.Microseconds()
 		prepare()
-		for i, a := range alone {
+		for _, a := range alone {
 			c.checkMany(rt, a)
+		}
+		alone = append(alone, again()...)
+		statuses := []byte{answerUnverified, statusRevoked, statusAbsent, statusRevoked, statusActive, statusActive}
+		for i, a := range alone {
+			if id := a.subject.id[0]; !a.subject.address && a.outcome.verdict.status != statuses[id] {
+				rt.Fatalf("subject %d: %+v", id, a.outcome.verdict)
+			}
 			if got, want := together[i].outcome.verdict, a.outcome.verdict; got != want {
-				rt.Fatalf("subject %d: together %+v, alone %+v", order[i], got, want)
+				rt.Fatalf("subject %d: together %+v, alone %+v", a.subject.id[0], got, want)
 			}
 		}
 	})

@@ -256,7 +256,12 @@ func TestRedisAwayUnderLoadCostsNoRequestAndNoLimit(t *testing.T) {
 				t.Errorf("%d passed after the revocation was answered", n)
 			}
 			// Nothing of this key was under way at either edge: what it took before is all that it is charged with.
-			if taken := o.takeAll(closed.Key, 40); taken != 12 {
+			taken := 0
+			for range 8 { // a pod that remembers a denial lets one ask, and the others a moment later
+				taken += o.takeAll(closed.Key, 6)
+				pass(50 * time.Millisecond)
+			}
+			if taken != 12 {
 				t.Errorf("%d passed of the 12 that Redis had left", taken)
 			}
 		})

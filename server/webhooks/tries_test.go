@@ -161,6 +161,23 @@ func TestEachOutcomeThatCameLateCounts(t *testing.T) {
 		AND next_attempt_at > now() + interval '19 minutes'`)
 }
 
+// TestManyTriesThatCameLateHoldUpNothing: a wait for so many tries would be longer than time is.
+func TestManyTriesThatCameLateHoldUpNothing(t *testing.T) {
+	b := newBench(t)
+	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
+	b.fill(t, endpoint.ID, 1)
+	slow, holder := b.worker(t), b.worker(t)
+	holder.cfg.RetryBase = defaultRetryBase
+	var late []result
+	for range maxLost / 2 {
+		late = append(late, b.lease(t, slow))
+	}
+	now := b.lease(t, holder)
+	writeDown(t, slow, late...)
+	writeDown(t, holder, now)
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND lost = 0 AND attempt = $1", maxLost/2+1)
+}
+
 func TestASuccessThatCameLateEndsItsDelivery(t *testing.T) {
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")

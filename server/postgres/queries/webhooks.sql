@@ -177,22 +177,23 @@ WITH u AS MATERIALIZED (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@attempts::int[]) AS attempt, unnest(@states::text[]) AS state,
            unnest(@statuses::int[]) AS status, unnest(@errors::text[]) AS error, unnest(@delays::float8[]) AS delay,
            unnest(@began::timestamptz[]) AS began, unnest(@millis::int[]) AS millis, unnest(@answers::text[]) AS answer,
-           @least_delay::float8 AS least, @factor::float8 AS factor, generate_series(1, cardinality(@ids::uuid[]))
+           @least_delay::float8 AS least, @factor::float8 AS factor, @max_attempts::int AS most,
+           generate_series(1, cardinality(@ids::uuid[]))
 ), log AS (
     INSERT INTO webhook_tries (delivery_id, attempt, began_at, duration_ms, status, failure, answer)
     SELECT u.id, u.attempt, u.began, u.millis, nullif(u.status, 0), u.error, u.answer FROM u
     ON CONFLICT (delivery_id, attempt) DO NOTHING
 )
 UPDATE webhook_deliveries d
-SET state = CASE WHEN u.state = 'pending' AND d.attempt - d.lost >= @max_attempts::int THEN 'failed' ELSE u.state END,
+SET state = CASE WHEN u.state = 'pending' AND d.attempt - d.lost >= u.most THEN 'failed' ELSE u.state END,
     last_status = nullif(u.status, 0), last_error = u.error, lease = NULL, lease_until = NULL,
     next_attempt_at = CASE WHEN u.state = 'pending'
-        THEN now() + make_interval(secs => greatest(u.delay, u.least * power(u.factor, d.attempt - d.lost - 1)))
+        THEN now() + make_interval(secs => greatest(u.delay, u.least * power(u.factor, least(d.attempt - d.lost, u.most) - 1)))
         ELSE d.next_attempt_at END,
     relay_at = CASE WHEN u.state = 'pending'
-        THEN now() + make_interval(secs => greatest(u.delay, u.least * power(u.factor, d.attempt - d.lost - 1)))
+        THEN now() + make_interval(secs => greatest(u.delay, u.least * power(u.factor, least(d.attempt - d.lost, u.most) - 1)))
         ELSE d.relay_at END,
-    finished_at = CASE WHEN u.state = 'pending' AND d.attempt - d.lost < @max_attempts::int THEN NULL ELSE now() END
+    finished_at = CASE WHEN u.state = 'pending' AND d.attempt - d.lost < u.most THEN NULL ELSE now() END
 FROM u
 WHERE d.id = u.id AND d.id = ANY (@ids::uuid[])
   AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)

@@ -197,34 +197,34 @@ func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueR
 
 const complete = `-- name: Complete :many
 WITH u AS MATERIALIZED (
-    SELECT unnest($2::uuid[]) AS id, unnest($4::int[]) AS attempt, unnest($5::text[]) AS state,
-           unnest($6::int[]) AS status, unnest($7::text[]) AS error, unnest($8::float8[]) AS delay,
-           unnest($9::timestamptz[]) AS began, unnest($10::int[]) AS millis, unnest($11::text[]) AS answer,
-           $12::float8 AS least, $13::float8 AS factor, generate_series(1, cardinality($2::uuid[]))
+    SELECT unnest($1::uuid[]) AS id, unnest($3::int[]) AS attempt, unnest($4::text[]) AS state,
+           unnest($5::int[]) AS status, unnest($6::text[]) AS error, unnest($7::float8[]) AS delay,
+           unnest($8::timestamptz[]) AS began, unnest($9::int[]) AS millis, unnest($10::text[]) AS answer,
+           $11::float8 AS least, $12::float8 AS factor, $13::int AS most,
+           generate_series(1, cardinality($1::uuid[]))
 ), log AS (
     INSERT INTO webhook_tries (delivery_id, attempt, began_at, duration_ms, status, failure, answer)
     SELECT u.id, u.attempt, u.began, u.millis, nullif(u.status, 0), u.error, u.answer FROM u
     ON CONFLICT (delivery_id, attempt) DO NOTHING
 )
 UPDATE webhook_deliveries d
-SET state = CASE WHEN u.state = 'pending' AND d.attempt - d.lost >= $1::int THEN 'failed' ELSE u.state END,
+SET state = CASE WHEN u.state = 'pending' AND d.attempt - d.lost >= u.most THEN 'failed' ELSE u.state END,
     last_status = nullif(u.status, 0), last_error = u.error, lease = NULL, lease_until = NULL,
     next_attempt_at = CASE WHEN u.state = 'pending'
-        THEN now() + make_interval(secs => greatest(u.delay, u.least * power(u.factor, d.attempt - d.lost - 1)))
+        THEN now() + make_interval(secs => greatest(u.delay, u.least * power(u.factor, least(d.attempt - d.lost, u.most) - 1)))
         ELSE d.next_attempt_at END,
     relay_at = CASE WHEN u.state = 'pending'
-        THEN now() + make_interval(secs => greatest(u.delay, u.least * power(u.factor, d.attempt - d.lost - 1)))
+        THEN now() + make_interval(secs => greatest(u.delay, u.least * power(u.factor, least(d.attempt - d.lost, u.most) - 1)))
         ELSE d.relay_at END,
-    finished_at = CASE WHEN u.state = 'pending' AND d.attempt - d.lost < $1::int THEN NULL ELSE now() END
+    finished_at = CASE WHEN u.state = 'pending' AND d.attempt - d.lost < u.most THEN NULL ELSE now() END
 FROM u
-WHERE d.id = u.id AND d.id = ANY ($2::uuid[])
+WHERE d.id = u.id AND d.id = ANY ($1::uuid[])
   AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
-  AND CASE WHEN d.attempt = u.attempt AND d.lease = $3::uuid THEN d.state = 'pending' ELSE false END
+  AND CASE WHEN d.attempt = u.attempt AND d.lease = $2::uuid THEN d.state = 'pending' ELSE false END
 RETURNING d.id
 `
 
 type CompleteParams struct {
-	MaxAttempts int32
 	Ids         []uuid.UUID
 	Lease       uuid.UUID
 	Attempts    []int32
@@ -237,6 +237,7 @@ type CompleteParams struct {
 	Answers     []string
 	LeastDelay  float64
 	Factor      float64
+	MaxAttempts int32
 }
 
 // The fence: a worker whose lease has passed to another changes nothing of the delivery. Its try is logged all the same,
@@ -245,7 +246,6 @@ type CompleteParams struct {
 // made a lost try count (TellLate).
 func (q *Queries) Complete(ctx context.Context, arg CompleteParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, complete,
-		arg.MaxAttempts,
 		arg.Ids,
 		arg.Lease,
 		arg.Attempts,
@@ -258,6 +258,7 @@ func (q *Queries) Complete(ctx context.Context, arg CompleteParams) ([]uuid.UUID
 		arg.Answers,
 		arg.LeastDelay,
 		arg.Factor,
+		arg.MaxAttempts,
 	)
 	if err != nil {
 		return nil, err

@@ -52,8 +52,9 @@ func Open(ctx context.Context, url string, session ...Setting) (*pgxpool.Pool, e
 	return pool, nil
 }
 
-// prepare makes a new connection ready. Its settings are not sent as parameters of the connection itself, which a pooler
-// between us and the server would refuse.
+// prepare makes a new connection ready, within the time that connecting may take. Its settings are not sent as parameters
+// of the connection itself, which a pooler between us and the server would refuse; one that gives each transaction another
+// connection cannot serve us anyhow, who LISTEN.
 func prepare(ctx context.Context, conn *pgx.Conn, session []Setting) error {
 	// Otherwise each UUID of each list goes through text and database/sql's interfaces, which takes a worker longer than
 	// all the rest of a statement.
@@ -61,6 +62,8 @@ func prepare(ctx context.Context, conn *pgx.Conn, session []Setting) error {
 	if len(session) == 0 {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, conn.Config().ConnectTimeout) // a pool asks for connections without a deadline
+	defer cancel()
 	var batch pgx.Batch
 	for _, s := range session {
 		batch.Queue("SELECT set_config($1, $2, false)", s.Name, s.Value)

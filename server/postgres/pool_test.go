@@ -1,14 +1,21 @@
 package postgres_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
+	"net"
+	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"examprep.dev/server/postgres"
@@ -49,6 +56,88 @@ func TestEachConnectionOfAPoolHasItsSettings(t *testing.T) {
 		t.Error("a setting that the server refuses was let pass")
 	}
 }
+
+// TestAConnectionThatGoesSilentBeforeItIsReadyIsGivenUp: pools make connections without a deadline, and one that never gets
+// ready would hold its place for good.
+func TestAConnectionThatGoesSilentBeforeItIsReadyIsGivenUp(t *testing.T) {
+	address, err := url.Parse(postgrestest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := pgx.ParseConfig(address.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	front, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	network, server := pgconn.NetworkAddress(config.Host, config.Port)
+	hungUp := make(chan error, 1)
+	go func() { hungUp <- muteAfterStart(front, network, server) }()
+	address.Host = front.Addr().String()
+	query := address.Query()
+	query.Set("connect_timeout", "1")
+	query.Set("sslmode", "disable")
+	address.RawQuery = query.Encode()
+	givenUp := make(chan error, 1)
+	go func() {
+		_, err := postgres.Open(t.Context(), address.String(), postgres.Setting{Name: "jit", Value: "off"})
+		givenUp <- err
+	}()
+	select {
+	case err := <-givenUp:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want it to say that time was up", err)
+		}
+	case err := <-hungUp:
+		t.Errorf("the client hung up: %v", err)
+	case <-time.After(30 * time.Second):
+		t.Error("the connection is waited for still")
+	}
+}
+
+// muteAfterStart is a server for one client, who signs in, and is answered nothing more. It returns when the client has
+// hung up.
+func muteAfterStart(front net.Listener, network, server string) error {
+	client, err := front.Accept()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	_ = front.Close() // nor will it hear of a statement that is to be cancelled
+	back, err := net.Dial(network, server)
+	if err != nil {
+		return err
+	}
+	defer back.Close()
+	hungUp := make(chan error, 1)
+	var mute atomic.Bool
+	go func() {
+		_, err := io.Copy(writer(func(p []byte) (int, error) {
+			if mute.Load() {
+				return len(p), nil
+			}
+			return back.Write(p)
+		}), client)
+		hungUp <- err
+	}()
+	for message := make([]byte, 4096); !mute.Load(); {
+		n, err := back.Read(message)
+		if err != nil {
+			return err
+		}
+		mute.Store(bytes.HasSuffix(message[:n], []byte{'Z', 0, 0, 0, 5, 'I'})) // ReadyForQuery ends the start
+		if _, err := client.Write(message[:n]); err != nil {
+			return err
+		}
+	}
+	return <-hungUp
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(p []byte) (int, error) { return w(p) }
 
 func TestAListOfUUIDsGoesInBinary(t *testing.T) {
 	pool := postgrestest.New(t)

@@ -12,6 +12,10 @@ import (
 
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/postgres/attemptsdb"
+	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/webhooks"
 )
 
 func TestTheSweepClosesInBatches(t *testing.T) {
@@ -56,6 +60,39 @@ func TestTheSweepClosesInBatches(t *testing.T) {
 	}
 	_, err := b.Submit(t.Context(), who, submission1(old, ""))
 	wantCode(t, err, CodeAttemptClosed)
+}
+
+// TestTheSweepReadsNoMoreThanItCloses: on a worker's connections, where plans are made without a look at the tables.
+func TestTheSweepReadsNoMoreThanItCloses(t *testing.T) {
+	b := newBench(t)
+	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	b.open(t, b.someone(t), "")
+	const batch = 10
+	if _, err := b.pool.Exec(t.Context(), `INSERT INTO attempts (id, account_id, family_id, key_id, exam_key, paper_id,
+		paper_digest, key_seq, question_count, opened_at, expires_at)
+		SELECT gen_random_uuid(), account_id, family_id, key_id, exam_key, paper_id, paper_digest, key_seq + n, question_count,
+		opened_at, expires_at FROM attempts, generate_series(1, $1) n`, 500*batch); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.pool.Exec(t.Context(), "ANALYZE attempts"); err != nil {
+		t.Fatal(err)
+	}
+	pool, err := postgres.Open(t.Context(), b.pool.Config().ConnString(), webhooks.PlannerSettings()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	before := postgrestest.RowsRead(t, tx, "attempts")
+	now := b.time.Load().Add(365 * 24 * time.Hour)
+	closed, err := attemptsdb.New(tx).CloseOverdue(t.Context(), attemptsdb.CloseOverdueParams{ClosedAt: &now, Cutoff: &now, Batch: batch})
+	if read := postgrestest.RowsRead(t, tx, "attempts") - before; err != nil || closed != batch || read > 10*batch {
+		t.Errorf("closed %d and %v, reading %d rows; want %d, reading at most %d", closed, err, read, batch, 10*batch)
+	}
 }
 
 func TestHistoryPages(t *testing.T) {

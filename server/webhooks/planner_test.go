@@ -1,11 +1,13 @@
 package webhooks
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
+	"examprep.dev/server/postgres/postgrestest"
 	"examprep.dev/server/postgres/webhooksdb"
 )
 
@@ -43,7 +45,7 @@ func TestABatchReadsNoMoreThanItsRowsHoweverManyArePending(t *testing.T) {
 			arg := webhooksdb.CompleteParams{Lease: lease, Ids: pending, MaxAttempts: maxAttempts}
 			for range pending {
 				arg.Attempts, arg.States, arg.Statuses = append(arg.Attempts, 1), append(arg.States, "pending"), append(arg.Statuses, 500)
-				arg.Errors, arg.Delays, arg.Began = append(arg.Errors, "status"), append(arg.Delays, 0), append(arg.Began, endpoint.CreatedAt)
+				arg.Errors, arg.Delays, arg.Began = append(arg.Errors, "worker_lost"), append(arg.Delays, 0), append(arg.Began, endpoint.CreatedAt)
 				arg.Millis, arg.Answers = append(arg.Millis, 1), append(arg.Answers, "")
 			}
 			done, err := q.Complete(t.Context(), arg)
@@ -51,6 +53,13 @@ func TestABatchReadsNoMoreThanItsRowsHoweverManyArePending(t *testing.T) {
 		}},
 		{"Unclaim", func(q *webhooksdb.Queries) (int, error) {
 			return batch, q.Unclaim(t.Context(), webhooksdb.UnclaimParams{Ids: pending, Delays: make([]float64, batch)})
+		}},
+		{"TellLate", func(q *webhooksdb.Queries) (int, error) {
+			return batch, q.TellLate(t.Context(), webhooksdb.TellLateParams{
+				Ids: pending, Attempts: slices.Repeat([]int32{1}, batch), Statuses: make([]int32, batch), Errors: make([]string, batch),
+				Began: slices.Repeat([]time.Time{endpoint.CreatedAt}, batch), Millis: make([]int32, batch), Answers: make([]string, batch),
+				MaxAttempts: maxAttempts,
+			})
 		}},
 		{"CancelOrphans", func(q *webhooksdb.Queries) (int, error) {
 			gone, err := q.CancelOrphans(t.Context(), pending)
@@ -66,26 +75,16 @@ func TestABatchReadsNoMoreThanItsRowsHoweverManyArePending(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		before := rowsRead(t, tx)
+		before := postgrestest.RowsRead(t, tx, "webhook_deliveries")
 		got, err := s.run(webhooksdb.New(tx))
 		if err != nil || got != batch {
 			t.Errorf("%s: %d rows and %v, want %d", s.name, got, err, batch)
 		}
-		if read, most := rowsRead(t, tx)-before, 10*batch; read < batch || read > most {
+		if read, most := postgrestest.RowsRead(t, tx, "webhook_deliveries")-before, 10*batch; read < batch || read > most {
 			t.Errorf("%s read %d rows for %d, want at most %d", s.name, read, batch, most)
 		}
 		if err := tx.Commit(t.Context()); err != nil {
 			t.Fatalf("%s: %v", s.name, err)
 		}
 	}
-}
-
-// rowsRead is how many rows of deliveries a transaction's session has read and not told of yet.
-func rowsRead(t *testing.T, tx pgx.Tx) (n int) {
-	t.Helper()
-	if err := tx.QueryRow(t.Context(), `SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::int
-		FROM pg_stat_xact_user_tables WHERE relname LIKE 'webhook_deliveries%'`).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
 }

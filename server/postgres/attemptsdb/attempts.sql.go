@@ -73,15 +73,16 @@ func (q *Queries) CloseAttempt(ctx context.Context, arg CloseAttemptParams) (Clo
 }
 
 const closeOverdue = `-- name: CloseOverdue :execrows
-UPDATE attempts
-SET state = 'expired', scoring_status = 'not_scored', closed_at = $1
-WHERE id IN (
-    SELECT overdue.id FROM attempts overdue
-    WHERE overdue.state = 'in_progress' AND overdue.expires_at < $2
-    ORDER BY overdue.expires_at
+WITH overdue AS MATERIALIZED (
+    SELECT a.id FROM attempts a
+    WHERE a.state = 'in_progress' AND a.expires_at < $2
+    ORDER BY a.expires_at
     LIMIT $3
     FOR UPDATE SKIP LOCKED
 )
+UPDATE attempts
+SET state = 'expired', scoring_status = 'not_scored', closed_at = $1
+WHERE id = ANY (ARRAY(SELECT overdue.id FROM overdue))
 `
 
 type CloseOverdueParams struct {
@@ -91,6 +92,7 @@ type CloseOverdueParams struct {
 }
 
 // SKIP LOCKED: two workers share the sweep, and a submission that is under way is left to itself.
+// The rows are looked up by a list of ids, which is a search by index whatever the planner thinks of their number.
 func (q *Queries) CloseOverdue(ctx context.Context, arg CloseOverdueParams) (int64, error) {
 	result, err := q.db.Exec(ctx, closeOverdue, arg.ClosedAt, arg.Cutoff, arg.Batch)
 	if err != nil {

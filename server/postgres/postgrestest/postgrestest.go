@@ -153,6 +153,18 @@ func Eventually(t testing.TB, what string, condition func() bool) {
 	}
 }
 
+// RowsRead is how many rows of a table and its partitions a transaction's session has read and not told the server's
+// statistics of yet: what a statement read is the difference.
+func RowsRead(t testing.TB, tx pgx.Tx, table string) (n int) {
+	t.Helper()
+	if err := tx.QueryRow(t.Context(), `SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::int
+		FROM pg_stat_xact_user_tables WHERE relid IN (SELECT $1::regclass UNION ALL SELECT relid FROM pg_partition_tree($1::regclass))`,
+		table).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // CutOff takes the test's database away from everybody, as a failover does: when it returns, all connections have ended
 // and no new one is let in. Restore lets them in again and leaves pool without a connection that was ended, so that
 // the test's own statements, which do not try twice, may use it. A test that ends before need not restore.

@@ -96,12 +96,14 @@ WHERE id = sqlc.arg(id) AND state = 'in_progress';
 
 -- name: CloseOverdue :execrows
 -- SKIP LOCKED: two workers share the sweep, and a submission that is under way is left to itself.
-UPDATE attempts
-SET state = 'expired', scoring_status = 'not_scored', closed_at = sqlc.arg(closed_at)
-WHERE id IN (
-    SELECT overdue.id FROM attempts overdue
-    WHERE overdue.state = 'in_progress' AND overdue.expires_at < sqlc.arg(cutoff)
-    ORDER BY overdue.expires_at
+-- The rows are looked up by a list of ids, which is a search by index whatever the planner thinks of their number.
+WITH overdue AS MATERIALIZED (
+    SELECT a.id FROM attempts a
+    WHERE a.state = 'in_progress' AND a.expires_at < sqlc.arg(cutoff)
+    ORDER BY a.expires_at
     LIMIT sqlc.arg(batch)
     FOR UPDATE SKIP LOCKED
-);
+)
+UPDATE attempts
+SET state = 'expired', scoring_status = 'not_scored', closed_at = sqlc.arg(closed_at)
+WHERE id = ANY (ARRAY(SELECT overdue.id FROM overdue));

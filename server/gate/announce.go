@@ -49,8 +49,7 @@ func (g *Gate) announceOnce(ctx context.Context, records []keys.Record) error {
 		return err
 	}
 	if err := g.write(ctx, t, records); err != nil {
-		g.distrust(t, err)
-		return err
+		return g.failed(ctx, t, err)
 	}
 	now := g.cfg.Now()
 	switch {

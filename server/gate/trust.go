@@ -173,8 +173,8 @@ func (g *Gate) compareNotes(ctx context.Context) (*trust, error) {
 			g.cfg.Logger.Info("gate: Redis is believed", "server", t.server)
 		}
 		g.metrics.setDegraded(false)
-	case errors.As(err, &behind) && old.valid(g.cfg.Now()):
-		t = old // as long as it lasts: the next comparison goes on where this one stopped
+	case errors.As(err, &behind) && old.valid(g.cfg.Now()) && !old.blind:
+		t = old // for as long as it lasts; blind trust would last for ever, though PostgreSQL is back
 	case errors.As(err, &postgres) && old != nil:
 		if !old.blind {
 			g.cfg.Logger.Warn("gate: PostgreSQL cannot be asked; Redis is believed as it stands", "error", err)
@@ -249,8 +249,9 @@ func (g *Gate) agreeTerm(ctx context.Context, t *trust) error {
 	return nil
 }
 
-// behindError says that so many changes are to be announced that it takes more than one comparison of notes. Until all
-// are, trust is not renewed: a pod that did so would break the promise of [Gate.Announce].
+// behindError says that so many changes are to be announced, or PostgreSQL tells of them so slowly, that it takes more
+// than one comparison of notes. Until all are, trust is not renewed: a pod that did so would break the promise of
+// [Gate.Announce]. Nor is it blind: PostgreSQL, which has just told the term, is there.
 type behindError struct{}
 
 func (*behindError) Error() string { return "gate: there is more to announce than time" }
@@ -264,7 +265,7 @@ func (g *Gate) announcePending(ctx context.Context, t *trust) error {
 	for {
 		records, err := g.loader.Pending(ctx, after, pendingChunk)
 		if err != nil {
-			return &postgresError{err}
+			return slowOrAway(ctx, err)
 		}
 		if len(records) == 0 {
 			return nil
@@ -273,13 +274,21 @@ func (g *Gate) announcePending(ctx context.Context, t *trust) error {
 			return err
 		}
 		if err := g.loader.MarkAnnounced(ctx, records); err != nil {
-			return &postgresError{err}
+			return slowOrAway(ctx, err)
 		}
 		after = records[len(records)-1].KeyID
 		if len(records) == pendingChunk && g.cfg.Now().Sub(t.since) > g.cfg.Trust/renewals {
 			return &behindError{}
 		}
 	}
+}
+
+// slowOrAway tells a PostgreSQL that took longer than ctx allowed from one that cannot be asked.
+func slowOrAway(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return &behindError{}
+	}
+	return &postgresError{err}
 }
 
 // identify asks every master who it is and loads the script there, each on one connection. How this pod keeps records is

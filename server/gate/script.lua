@@ -72,13 +72,14 @@ if ARGV[1] == 'c' then
     local cap = ARGV[8] * period
     for i = 1, #buckets do
       local high, low = byte(ARGV[5], 2 * i - 1, 2 * i)
-      local level = cap
+      local level, elapsed = cap, 0
       if buckets[i] then
         local at, left = unpack_('<dd', buckets[i])
-        level = refill(now - at, left, requests, cap)
+        elapsed = now - at
+        level = refill(elapsed, left, requests, cap)
       end
       local granted = math.min(high * 256 + low, math.floor(level / period))
-      if granted > 0 then
+      if granted > 0 or elapsed < 0 then
         level = level - granted * period
         call('SET', KEYS[i + 1], pack('<dd', now, level), 'PX', math.ceil((cap - level) / requests / 1000) + 1000)
       end

@@ -484,3 +484,27 @@ func TestATierThatWasNotAnnouncedIsAnnouncedWhenItIsAppliedAgain(t *testing.T) {
 		t.Errorf("announced %+v, the key is %+v", got, want)
 	}
 }
+
+func TestATierChangeRaisesEachLiveKeyOnce(t *testing.T) {
+	store, announced, pool := newStore(t)
+	live, revoked, over := create(t, store, keys.NewKey{}), create(t, store, keys.NewKey{}), create(t, store, keys.NewKey{})
+	if err := store.Revoke(t.Context(), revoked.Prefix); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Exec(t.Context(), "UPDATE api_keys SET expires_at = now() - interval '1 day' WHERE prefix = $1", over.Prefix); err != nil {
+		t.Fatal(err)
+	}
+	before := make(map[string]int64)
+	for _, key := range []keys.Issued{live, revoked, over} {
+		before[key.Key] = load(t, store, key.Key).Version
+	}
+	announced.take()
+	if err := store.ApplyTier(t.Context(), keys.TierSpec{Name: keys.DefaultTier, Requests: 7, Period: time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	for key, more := range map[string]int64{live.Key: 1, revoked.Key: 0, over.Key: 0} {
+		if got := load(t, store, key).Version - before[key]; got != more {
+			t.Errorf("version rose by %d, want %d", got, more)
+		}
+	}
+}

@@ -526,11 +526,13 @@ func (q *Queries) PutTier(ctx context.Context, arg PutTierParams) error {
 }
 
 const raiseKeysOnTier = `-- name: RaiseKeysOnTier :exec
-UPDATE api_keys SET version = version + 1
-WHERE id IN (SELECT r.id FROM api_key_records r WHERE r.tier = $1)
+UPDATE api_keys k SET version = k.version + 1
+WHERE k.id IN (SELECT r.id FROM api_key_records r WHERE r.tier = $1)
+  AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now()) AND k.xmin <> pg_current_xact_id()::xid
 `
 
-// Every key to which the tier applies at this moment.
+// Every key to which the tier applies at this moment, but for those that this transaction has raised already, and those
+// that are over: to announce them would leave a tombstone in Redis for every key that ever was.
 func (q *Queries) RaiseKeysOnTier(ctx context.Context, tier string) error {
 	_, err := q.db.Exec(ctx, raiseKeysOnTier, tier)
 	return err

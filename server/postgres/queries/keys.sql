@@ -126,9 +126,11 @@ WITH free AS (
 UPDATE api_keys k SET announced_version = free.version FROM free WHERE k.id = free.id AND k.announced_version < free.version;
 
 -- name: RaiseKeysOnTier :exec
--- Every key to which the tier applies at this moment.
-UPDATE api_keys SET version = version + 1
-WHERE id IN (SELECT r.id FROM api_key_records r WHERE r.tier = $1);
+-- Every key to which the tier applies at this moment, but for those that this transaction has raised already, and those
+-- that are over: to announce them would leave a tombstone in Redis for every key that ever was.
+UPDATE api_keys k SET version = k.version + 1
+WHERE k.id IN (SELECT r.id FROM api_key_records r WHERE r.tier = $1)
+  AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now()) AND k.xmin <> pg_current_xact_id()::xid;
 
 -- name: GetTier :one
 SELECT * FROM rate_tiers WHERE name = $1;

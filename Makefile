@@ -89,6 +89,10 @@ soak: ## Play HISTORIES histories of attempts against their model; deliver EVENT
 e2e: build ## Prove the whole way on a running make dev (E2EFLAGS, such as -duration 10s)
 	go test -tags e2e -count 1 -timeout 30m -v ./hack/e2e -args $(E2EFLAGS)
 
+.PHONY: pgo
+pgo: ## Record default.pgo, by which the compiler optimises the program, anew (on a quiet machine, before a release)
+	go run -trimpath ./hack/bench -only profile -duration 60s
+
 .PHONY: bench
 bench: ## Measure against the baselines (BENCHFLAGS='-duration 5s -only gate,rivals,fairness,keys'; -help lists all)
 	go run -trimpath ./hack/bench $(BENCHFLAGS)

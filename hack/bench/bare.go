@@ -46,6 +46,7 @@ func serveBare(ctx context.Context, args []string) error {
 	}
 	server := &fasthttp.Server{
 		NoDefaultServerHeader: true, NoDefaultContentType: true,
+		WriteBufferSize: 8 << 10, // as the API: head and body leave in one system call
 		Handler: func(ctx *fasthttp.RequestCtx) {
 			for _, line := range lines {
 				ctx.Response.Header.SetCanonical(line.name, line.value)
@@ -64,7 +65,7 @@ func serveBare(ctx context.Context, args []string) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return telemetry.NewMetricsServer(args[2], telemetry.NewRegistry(), slog.New(slog.DiscardHandler)).ServeListener(ctx, figures)
+		return telemetry.NewMetricsServer(args[2], telemetry.NewRegistry(), false, slog.New(slog.DiscardHandler)).ServeListener(ctx, figures)
 	})
 	group.Go(func() error { return server.Serve(listener) })
 	group.Go(func() error {

@@ -70,6 +70,9 @@
 //   - 1, 2 and 4 workers, in turns: with a backlog that needs all cores, where only its cost can tell of their number, and
 //     with a receiver that takes 200 ms, where each worker adds what it may have in flight.
 //
+// profile, where -only names it: the API under the gate's load for so long, whose CPU profile is written to default.pgo
+// (make pgo) for the compiler of make build.
+//
 // Not measured here: growth of anything but history and keys, and ExamContents through a control plane.
 //
 // It fails when something does not start or answers wrongly, never because of a ratio. It imports the product's packages

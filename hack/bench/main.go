@@ -45,9 +45,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	duration := flags.Duration("duration", 5*time.Second, "how long each thing is measured")
-	only := flags.String("only", "", "which parts to run, separated by commas: "+strings.Join(partNames(), ", ")+" (all)")
+	only := flags.String("only", "", "which parts to run, separated by commas: "+strings.Join(partNames(), ", ")+" (all but profile)")
 	attempts := flags.Int64("history-attempts", 1_000_000, "how many attempts the history part loads; 10000000 takes minutes and 6 GB")
 	manyKeys := flags.Int("keys", 1_000_000, "how many keys the keys part makes")
+	profile := flags.String("profile", "default.pgo", "where the profile part writes")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -58,35 +59,40 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return measure(ctx, *duration, sizes{*attempts, *manyKeys}, chosen, out)
+	return measure(ctx, *duration, sizes{*attempts, *manyKeys, *profile}, chosen, out)
 }
 
-// sizes are how much of something a part makes.
+// sizes are how much of something a part makes, and where.
 type sizes struct {
 	// historyAttempts is how many attempts the history part loads.
 	historyAttempts int64
 	// manyKeys is how many keys the keys part makes.
 	manyKeys int
+	// profile is the file that the profile part writes.
+	profile string
 }
 
 // A part is one measurement; it adds what it found to the report.
 type part struct {
 	name string
-	run  func(ctx context.Context, s *stack, duration time.Duration, r *report) error
+	// onlyAsked parts run where -only names them.
+	onlyAsked bool
+	run       func(ctx context.Context, s *stack, duration time.Duration, r *report) error
 }
 
 // parts in the order in which they run: the worker, once started, is busy with what the others write.
 func parts() []part {
 	return []part{
-		{"gate", measureGate},
-		{"rivals", measureRivals},
-		{"fairness", measureFairness},
-		{"attempts", measureAttempts},
-		{"publish", measurePublish},
-		{"history", measureHistory},
-		{"hostile", measureHostile},
-		{"keys", measureManyKeys},
-		{"webhooks", measureWebhooks},
+		{name: "gate", run: measureGate},
+		{name: "rivals", run: measureRivals},
+		{name: "fairness", run: measureFairness},
+		{name: "attempts", run: measureAttempts},
+		{name: "publish", run: measurePublish},
+		{name: "history", run: measureHistory},
+		{name: "hostile", run: measureHostile},
+		{name: "keys", run: measureManyKeys},
+		{name: "webhooks", run: measureWebhooks},
+		{name: "profile", onlyAsked: true, run: recordProfile},
 	}
 }
 
@@ -100,7 +106,7 @@ func partNames() []string {
 
 func choose(only string) ([]part, error) {
 	if only == "" {
-		return parts(), nil
+		return slices.DeleteFunc(parts(), func(p part) bool { return p.onlyAsked }), nil
 	}
 	wanted := strings.Split(only, ",")
 	for _, name := range wanted {

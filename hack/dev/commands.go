@@ -36,10 +36,11 @@ func run(ctx context.Context, args []string) error {
 // background is the scheduling priority of work that must not get in the way of what already serves.
 const background = 10
 
-// build compiles packages of the project with the flags that hack/kubernetes uses too, so that each is compiled once.
+// build compiles packages of the project with the flags that hack/kubernetes uses too, so that each is compiled once;
+// without default.pgo, for which all of them would be compiled anew.
 func (e *environment) build(ctx context.Context, out, pkg string) error {
 	var progress lineCounter
-	cmd := exec.CommandContext(ctx, "go", "build", "-v", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", out, pkg)
+	cmd := exec.CommandContext(ctx, "go", "build", "-v", "-pgo=off", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", out, pkg)
 	cmd.Dir = e.root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	cmd.Stdout, cmd.Stderr = &progress, &progress

@@ -39,6 +39,7 @@ type processFlags struct {
 	healthListen, metricsListen        string
 	logLevel                           string
 	shutdownGrace                      time.Duration
+	pprof                              bool
 }
 
 func (f *processFlags) register(cmd *cobra.Command) {
@@ -49,6 +50,7 @@ func (f *processFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.redisPrefix, "redis-prefix", "examprep:", "what every name in Redis begins with")
 	flags.StringVar(&f.healthListen, "health-listen", ":8081", "address of /healthz and /readyz")
 	flags.StringVar(&f.metricsListen, "metrics-listen", ":9090", "address of /metrics")
+	flags.BoolVar(&f.pprof, "pprof", false, "serve Go's profiles under /debug/pprof/ at the address of /metrics")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.DurationVar(&f.shutdownGrace, "shutdown-grace", 25*time.Second, "how long to finish what is in hand after SIGTERM")
 }

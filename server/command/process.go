@@ -85,7 +85,7 @@ func (p *process) servers(ready telemetry.Ready, more ...prometheus.Gatherer) []
 	gatherers := append(prometheus.Gatherers{p.registry}, more...)
 	return []part{
 		{"health", telemetry.NewHealthServer(p.flags.healthListen, ready, p.logger).Serve},
-		{"metrics", telemetry.NewMetricsServer(p.flags.metricsListen, gatherers, p.logger).Serve},
+		{"metrics", telemetry.NewMetricsServer(p.flags.metricsListen, gatherers, p.flags.pprof, p.logger).Serve},
 	}
 }
 

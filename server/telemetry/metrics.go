@@ -3,6 +3,7 @@ package telemetry
 import (
 	"log/slog"
 	"net/http"
+	"net/http/pprof" // it registers itself on the default mux as well, which nobody serves
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -20,13 +21,20 @@ func NewRegistry() *prometheus.Registry {
 	return registry
 }
 
-// NewMetricsServer serves gatherer under /metrics. A collector that fails is logged and left out; the others are served.
-func NewMetricsServer(address string, gatherer prometheus.Gatherer, logger *slog.Logger) *Server {
+// NewMetricsServer serves gatherer under /metrics, and where profiles is set Go's profiles under /debug/pprof/. A collector
+// that fails is logged and left out; the others are served.
+func NewMetricsServer(address string, gatherer prometheus.Gatherer, profiles bool, logger *slog.Logger) *Server {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelError),
 		ErrorHandling:     promhttp.ContinueOnError,
 		EnableOpenMetrics: true,
 	}))
+	if profiles {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index) // it serves the others by name, too
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	}
 	return newServer("metrics", address, mux, logger)
 }

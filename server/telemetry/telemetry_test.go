@@ -107,7 +107,7 @@ func TestMetricsServeWhatIsRegistered(t *testing.T) {
 	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "examprep_test_total", Help: "A test."})
 	registry.MustRegister(counter)
 	counter.Add(3)
-	url, stop := serve(t, telemetry.NewMetricsServer("", registry, slog.New(slog.DiscardHandler)).ServeListener)
+	url, stop := serve(t, telemetry.NewMetricsServer("", registry, false, slog.New(slog.DiscardHandler)).ServeListener)
 	status, body := get(t, url+"/metrics")
 	if status != http.StatusOK {
 		t.Fatalf("status = %d", status)
@@ -122,13 +122,28 @@ func TestMetricsServeWhatIsRegistered(t *testing.T) {
 	}
 }
 
+func TestProfilesAreServedOnlyWhereTheyAreAskedFor(t *testing.T) {
+	for profiles, want := range map[bool]int{true: http.StatusOK, false: http.StatusNotFound} {
+		server := telemetry.NewMetricsServer("", prometheus.NewRegistry(), profiles, slog.New(slog.DiscardHandler))
+		url, stop := serve(t, server.ServeListener)
+		for _, path := range []string{"/debug/pprof/", "/debug/pprof/goroutine?debug=1", "/debug/pprof/symbol"} {
+			if status, _ := get(t, url+path); status != want {
+				t.Errorf("profiles %t: %s answers %d, want %d", profiles, path, status, want)
+			}
+		}
+		if err := stop(); err != nil {
+			t.Errorf("stopping: %v", err)
+		}
+	}
+}
+
 func TestServeNamesAPortThatIsTaken(t *testing.T) {
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = taken.Close() }()
-	server := telemetry.NewMetricsServer(taken.Addr().String(), prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	server := telemetry.NewMetricsServer(taken.Addr().String(), prometheus.NewRegistry(), false, slog.New(slog.DiscardHandler))
 	if err := server.Serve(t.Context()); err == nil || !strings.Contains(err.Error(), "metrics server") {
 		t.Errorf("error = %v", err)
 	}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// recordProfile writes a profile of the API under the gate's load to where -profile says, for the compiler to optimise by
+// (make pgo). It is not among the parts that run unasked: it measures nothing.
+func recordProfile(ctx context.Context, s *stack, duration time.Duration, r *report) error {
+	if err := s.prepareAPI(ctx); err != nil {
+		return err
+	}
+	address, err := s.startPod(ctx, "api-profiled", "EXAMPREP_PPROF=true")
+	if err != nil {
+		return err
+	}
+	load := s.overviewLoad(address)
+	if _, _, err := load.drive(ctx, time.Second); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		_, _, err := load.drive(ctx, duration+time.Second)
+		return err
+	})
+	group.Go(func() error {
+		url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", s.metrics["api-profiled"], max(1, int(duration.Seconds())))
+		return download(ctx, url, s.profile)
+	})
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	r.notef("%s is a profile of %s of the API under the gate's load.", s.profile, duration)
+	return nil
+}
+
+// download writes what a URL answers to a file, all of it or nothing.
+func download(ctx context.Context, url, name string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return &statusError{response.StatusCode, string(body)}
+	}
+	return os.WriteFile(name, body, 0o644)
+}

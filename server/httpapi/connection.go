@@ -57,6 +57,8 @@ type conn struct {
 	failure error
 	// read is how many bytes came since the last request's end.
 	read int
+	// timed says that the write deadline was set since the last Read and the last request's end.
+	timed bool
 	// readBy is the deadline of the next Read; readSet and writeSet are the deadlines that the inner connection has.
 	readBy, readSet, writeSet time.Time
 }
@@ -82,6 +84,7 @@ func trackState(c net.Conn, state fasthttp.ConnState) {
 	if state == fasthttp.StateIdle {
 		own.busy.Store(false)
 		own.served, own.heard, own.read = true, false, 0
+		own.timed = false
 		own.dropHead()
 	}
 }
@@ -89,6 +92,7 @@ func trackState(c net.Conn, state fasthttp.ConnState) {
 // Read is net.Conn's; it keeps the beginning of a request, and ends with errReadEnough when that has no end. Of a
 // connection that never said anything the time-out is its end: there is nothing to answer.
 func (c *conn) Read(p []byte) (int, error) {
+	c.timed = false
 	if c.failure == nil && c.read > c.listener.mostRead {
 		c.failure = errReadEnough
 	}
@@ -134,8 +138,21 @@ func (c *conn) limitRead() error {
 	return c.Conn.SetReadDeadline(c.readBy)
 }
 
+// Write is net.Conn's. fasthttp sets a deadline before a handler's answer only, not before "100 Continue" nor before the
+// refusal of what it cannot read: those would have what is left of an earlier answer's time, which is nothing on a
+// connection that was idle for longer. What is written after a Read or another request has a time limit of its own.
+func (c *conn) Write(p []byte) (int, error) {
+	if limit := c.listener.writeTimeout; limit > 0 && !c.timed {
+		if err := c.SetWriteDeadline(time.Now().Add(limit)); err != nil {
+			return 0, err
+		}
+	}
+	return c.Conn.Write(p)
+}
+
 // SetWriteDeadline is net.Conn's; it leaves a deadline that will do.
 func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.timed = true
 	if c.listener.willDo(c.writeSet, t) {
 		return nil
 	}

@@ -1,10 +1,14 @@
 package httpapi
 
 import (
+	"bufio"
+	"io"
 	"net"
+	"net/http"
 	"testing"
 	"time"
 
+	"github.com/valyala/fasthttp"
 	"pgregory.net/rapid"
 )
 
@@ -16,6 +20,8 @@ type recorder struct {
 }
 
 func (r *recorder) Read([]byte) (int, error) { return 0, nil }
+
+func (r *recorder) Write(p []byte) (int, error) { return len(p), nil }
 
 func (r *recorder) SetReadDeadline(t time.Time) error {
 	r.read = t
@@ -91,5 +97,112 @@ func TestRequestsInQuickSuccessionSetNoDeadlines(t *testing.T) {
 	}
 	if inner.sets != 2 {
 		t.Errorf("deadlines were set %d times, want once for reading and once for writing", inner.sets)
+	}
+}
+
+// TestEveryAnswerHasATimeOfItsOwn: an answer that fasthttp writes without setting a deadline is not cut by the deadline of
+// the answer before it.
+func TestEveryAnswerHasATimeOfItsOwn(t *testing.T) {
+	t.Parallel()
+	const limit = time.Second
+	inner, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, served := startServer(t, Config{WriteTimeout: limit, ReadTimeout: 2 * limit}, openGate{}, inner)
+	t.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Errorf("stopping: %v", err)
+		}
+	})
+	const asking = "POST /v1/exam-prep/xx-sample/mock-exams/open HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" +
+		"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n"
+	for _, c := range []struct {
+		name, second string
+		// late tells that the second request is sent when the first answer's time is over.
+		late   bool
+		status []int
+	}{
+		{"asks to go on", asking, true, []int{http.StatusContinue}},
+		{"cannot be read", "GET / SPDY/3\r\nHost: x\r\n\r\n", true, []int{http.StatusBadRequest}},
+		{"does not end", "GET / HT", false, []int{http.StatusRequestTimeout}},
+		{"asks to go on, and does not", asking, false, []int{http.StatusContinue, http.StatusRequestTimeout}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", inner.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			answers := bufio.NewReader(conn)
+			askOn(t, conn, answers, overviewRequest, http.StatusOK)
+			if c.late {
+				over := time.NewTimer(limit + limit/4) // its deadline was set before it came
+				<-over.C
+			}
+			askOn(t, conn, answers, c.second, c.status...)
+		})
+	}
+}
+
+// askOn sends a request and reads as many answers as statuses are wanted.
+func askOn(t *testing.T, conn net.Conn, answers *bufio.Reader, request string, statuses ...int) {
+	t.Helper()
+	if _, err := io.WriteString(conn, request); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range statuses {
+		got, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			t.Fatalf("no answer, want %d: %v", want, err)
+		}
+		_, err = io.Copy(io.Discard, got.Body)
+		_ = got.Body.Close()
+		if err != nil || got.StatusCode != want {
+			t.Fatalf("%s, %v, want %d", got.Status, err, want)
+		}
+	}
+}
+
+// TestTheWritesOfOneAnswerShareItsTime, and what comes after a Read or a request's end has its own.
+func TestTheWritesOfOneAnswerShareItsTime(t *testing.T) {
+	inner := &recorder{}
+	c := &conn{Conn: inner, listener: &listener{listenerConfig: listenerConfig{writeTimeout: time.Hour}}}
+	part := []byte("x")
+	write := func() time.Time {
+		if _, err := c.Write(part); err != nil {
+			t.Fatal(err)
+		}
+		return inner.write
+	}
+	first := write()
+	if first.IsZero() {
+		t.Fatal("a write has no end")
+	}
+	if again := write(); !again.Equal(first) {
+		t.Errorf("the second part of an answer gets %s more", again.Sub(first))
+	}
+	asked := time.Unix(1_700_000_000, 0)
+	if err := c.SetWriteDeadline(asked); err != nil {
+		t.Fatal(err)
+	}
+	if got := write(); !got.Equal(asked) {
+		t.Errorf("an answer ends at %s, asked for was %s", got, asked)
+	}
+	for what, step := range map[string]func(){
+		"a Read":          func() { _, _ = c.Read(nil) },
+		"a request's end": func() { trackState(c, fasthttp.StateIdle) },
+	} {
+		if err := c.SetWriteDeadline(asked); err != nil {
+			t.Fatal(err)
+		}
+		if step(); !write().After(asked) {
+			t.Errorf("after %s the deadline is still the one from before", what)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { trackState(c, fasthttp.StateIdle); write() }); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }

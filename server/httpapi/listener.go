@@ -38,6 +38,8 @@ type listenerConfig struct {
 	mostRead int
 	// readTimeout is for a request from its first byte to its last, if it is not 0.
 	readTimeout time.Duration
+	// writeTimeout is for what is written without a deadline of its own, if it is not 0.
+	writeTimeout time.Duration
 	// slack is how much earlier than asked a time limit may end.
 	slack time.Duration
 	// lingering paces what is read of refused bodies.

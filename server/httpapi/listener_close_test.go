@@ -20,9 +20,9 @@ import (
 const overviewRequest = "GET /v1/exam-prep/xx-sample/overview HTTP/1.1\r\nHost: x\r\n\r\n"
 
 // startServer serves one exam behind a gate until stop; served is what Serve returned.
-func startServer(t *testing.T, g Gate, inner net.Listener) (stop func(), served <-chan error) {
+func startServer(t *testing.T, cfg Config, g Gate, inner net.Listener) (stop func(), served <-chan error) {
 	t.Helper()
-	server := New(Config{}, Deps{
+	server := New(cfg, Deps{
 		Gate: g, Catalog: oneExam{document: catalog.Document{JSON: []byte(`{}`), ETag: `"0123456789abcdef"`}},
 		Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 	})
@@ -71,7 +71,7 @@ func TestStoppingFinishesWhatIsAcceptedMeanwhile(t *testing.T) {
 	client, conn := net.Pipe()
 	t.Cleanup(func() { _ = client.Close() })
 	inner := &lateListener{conn: conn, accepted: make(chan net.Conn), inHand: g.asked}
-	stop, served := startServer(t, g, inner)
+	stop, served := startServer(t, Config{}, g, inner)
 	stop()
 	if _, err := io.WriteString(client, overviewRequest); err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func TestStoppingAmidConnecting(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stop, served := startServer(t, openGate{}, inner)
+		stop, served := startServer(t, Config{}, openGate{}, inner)
 		var connecting sync.WaitGroup
 		for range clients {
 			connecting.Go(func() {

@@ -260,7 +260,8 @@ func (s *Server) listenerConfig() listenerConfig {
 	return listenerConfig{
 		most: s.cfg.MaxConnections, mostOfOne: s.cfg.MaxConnectionsPerAddress, trusted: s.cfg.TrustedProxies,
 		headBytes: s.cfg.MaxHeaderBytes, mostRead: mostFrames*s.cfg.MaxBodyBytes + 2*s.cfg.MaxHeaderBytes,
-		readTimeout: s.cfg.ReadTimeout, slack: min(s.cfg.ReadTimeout, s.cfg.WriteTimeout, s.cfg.IdleTimeout, mostSlack*timeSlack) / timeSlack,
+		readTimeout: s.cfg.ReadTimeout, writeTimeout: s.cfg.WriteTimeout,
+		slack:     min(s.cfg.ReadTimeout, s.cfg.WriteTimeout, s.cfg.IdleTimeout, mostSlack*timeSlack) / timeSlack,
 		lingering: newPacer(lingerPace, time.Now),
 		refuse: func(presented []byte) []byte {
 			return rawResponse(unavailable(), appendRequestID(nil, presented), keys.Default())

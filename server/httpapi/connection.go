@@ -120,6 +120,11 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// SetDeadline is net.Conn's: SetReadDeadline and SetWriteDeadline, which keep account of what is set.
+func (c *conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
 // SetReadDeadline is net.Conn's, for the goroutine that serves the connection; it takes effect with the next Read. fasthttp
 // sets three deadlines a request and reads mostly once: setting none but those that matter spares most of a request's
 // timers.

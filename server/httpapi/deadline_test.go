@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -22,6 +23,10 @@ type recorder struct {
 func (r *recorder) Read([]byte) (int, error) { return 0, nil }
 
 func (r *recorder) Write(p []byte) (int, error) { return len(p), nil }
+
+func (r *recorder) SetDeadline(t time.Time) error {
+	return errors.Join(r.SetReadDeadline(t), r.SetWriteDeadline(t))
+}
 
 func (r *recorder) SetReadDeadline(t time.Time) error {
 	r.read = t
@@ -51,7 +56,7 @@ func TestADeadlineIsNeverLateAndHardlyEarly(t *testing.T) {
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 3000).Draw(t, "passed")) * time.Millisecond)
 			asked := now.Add(time.Duration(rapid.SampledFrom([]int{1, 15, 16, 75}).Draw(t, "limit")) * time.Second)
-			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			switch rapid.IntRange(0, 4).Draw(t, "step") {
 			case 0:
 				_ = c.SetReadDeadline(asked)
 			case 1:
@@ -66,6 +71,11 @@ func TestADeadlineIsNeverLateAndHardlyEarly(t *testing.T) {
 				if !inner.read.Equal(now) {
 					t.Fatal("expire does not take effect at once")
 				}
+			case 4:
+				_ = c.SetDeadline(asked)
+				_, _ = c.Read(nil)
+				within("read", inner.read, asked)
+				within("write", inner.write, asked)
 			}
 		}
 	})

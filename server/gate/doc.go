@@ -8,9 +8,10 @@
 // its division. The time is Redis's own. A clock that goes back brings nothing and costs nothing. A denied request
 // writes nothing. Requests of one pod are gathered ([batcher]) into script calls, one or two at a time; those of the same
 // key are one ask of n tokens, of which the first g requests get one each. A denial is remembered in the pod until the
-// next token is due, at most 500 ms; an allowance never is. Without a valid key the client's address has a bucket, so
-// that rate headers stand on every answer and guessing is slow; and how often a pod looks in PostgreSQL for keys that do
-// not exist is bounded ([guesses]), for each address and for all of them.
+// next token is due, at most 500 ms; then one request asks, and the others are refused until it has its answer, at most
+// 25 ms ([denials]). An allowance is never remembered. Without a valid key the client's address has a bucket, so that
+// rate headers stand on every answer and guessing is slow; and how often a pod looks in PostgreSQL for keys that do not
+// exist is bounded ([guesses]), for each address and for all of them.
 //
 // # Why no race resurrects a key
 //

@@ -106,10 +106,14 @@ func bearer(authorization []byte) []byte {
 // checkKey decides about a request whose key has the right form.
 func (g *Gate) checkKey(ctx context.Context, hash keys.Hash, client netip.Addr, d *Decision) {
 	s := subject{id: hash}
-	if key, denied := g.denials.find(&s, g.cfg.Now(), d); denied {
+	switch key, standing := g.denials.find(&s, g.cfg.Now(), d); standing {
+	case denied:
 		g.metrics.denialHits.Inc()
 		g.cfg.Used(key, false)
 		return
+	case unknown:
+	case claimed:
+		defer g.denials.answered(&s, d)
 	}
 	var o outcome
 	for range loadTries {
@@ -150,9 +154,13 @@ func (g *Gate) checkKey(ctx context.Context, hash keys.Hash, client netip.Addr, 
 // checkAddress decides about a request without a valid key.
 func (g *Gate) checkAddress(ctx context.Context, client netip.Addr, d *Decision) {
 	s := addressSubject(client)
-	if _, denied := g.denials.find(&s, g.cfg.Now(), d); denied {
+	switch _, standing := g.denials.find(&s, g.cfg.Now(), d); standing {
+	case denied:
 		g.metrics.denialHits.Inc()
 		return
+	case unknown:
+	case claimed:
+		defer g.denials.answered(&s, d)
 	}
 	var o outcome
 	g.redis.do(ctx, &s, &o)

@@ -28,6 +28,7 @@ type batcher struct {
 	queue   int           // requests waiting or under way
 	timeout time.Duration // a batch that waited longer is not worth running
 	now     func() time.Time
+	yield   func() // lets every goroutine run that is ready to
 	run     func([]*ask)
 
 	mu      sync.Mutex
@@ -80,7 +81,7 @@ type waiter struct {
 }
 
 func newBatcher(inFlight, size, queue int, timeout time.Duration, now func() time.Time, run func([]*ask)) *batcher {
-	b := &batcher{size: size, queue: queue, timeout: timeout, now: now, run: run, free: inFlight}
+	b := &batcher{size: size, queue: queue, timeout: timeout, now: now, yield: runtime.Gosched, run: run, free: inFlight}
 	b.waiters.New = func() any { return &waiter{wake: make(chan struct{}, 1)} }
 	b.batches.New = func() any { return &batch{marks: make([]uint64, 0, size)} }
 	return b
@@ -185,14 +186,17 @@ func (s *subject) mark() uint64 {
 	return binary.NativeEndian.Uint64(s.id[:8]) ^ binary.NativeEndian.Uint64(s.id[8:16])
 }
 
-// gather lets others join a batch, until none does, and closes it.
+// gather lets others join a batch, until none does or it is full (who comes then opens another), and closes it.
 func (b *batcher) gather(led *batch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for range mostYields {
+		if len(led.asks) >= b.size {
+			break
+		}
 		before := led.joined
 		b.mu.Unlock()
-		runtime.Gosched()
+		b.yield()
 		b.mu.Lock()
 		if led.joined == before {
 			break

@@ -115,6 +115,49 @@ func TestWhoComesBeforeABatchIsRunGoesAlong(t *testing.T) {
 	}
 }
 
+// TestALeaderLetsOthersJoinWhileAnyDoAndThereIsRoom has a number of other keys come whenever the leader yields.
+func TestALeaderLetsOthersJoinWhileAnyDoAndThereIsRoom(t *testing.T) {
+	for name, c := range map[string]struct {
+		size   int
+		come   []int // at the leader's first yield, its second, ...
+		yields int
+		asks   int
+	}{
+		"nobody is ready":        {size: 16, yields: 1, asks: 1},
+		"a few are":              {size: 16, come: []int{3}, yields: 2, asks: 4},
+		"more become ready":      {size: 16, come: []int{3, 2}, yields: 3, asks: 6},
+		"there is no end to it":  {size: 16, come: []int{1, 1, 1, 1, 1, 1, 1}, yields: mostYields, asks: 1 + mostYields},
+		"they fill it":           {size: 4, come: []int{3, 2}, yields: 1, asks: 4},
+		"they more than fill it": {size: 4, come: []int{5, 2}, yields: 1, asks: 4},
+		"there is only one":      {size: 1, come: []int{3}, yields: 0, asks: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked, yields, key := 0, 0, byte(0)
+			b := newBatcher(1, c.size, 100, time.Minute, time.Now, func(asks []*ask) { asked = len(asks) })
+			enter := func() *batch {
+				key++
+				_, lead, err := b.enter(numbered(key))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return lead
+			}
+			b.yield = func() {
+				if yields < len(c.come) {
+					for range c.come[yields] {
+						enter()
+					}
+				}
+				yields++
+			}
+			b.lead(enter())
+			if yields != c.yields || asked != c.asks {
+				t.Errorf("%d yields, %d asks; want %d and %d", yields, asked, c.yields, c.asks)
+			}
+		})
+	}
+}
+
 // TestSubjectsThatLookAlikeAreAskedApart: a batch tells subjects apart by more than their marks.
 func TestSubjectsThatLookAlikeAreAskedApart(t *testing.T) {
 	one, other := numbered(7), &subject{}

@@ -140,12 +140,7 @@ func TestATierOfManyKeysIsEverywhereWithTheAnswer(t *testing.T) {
 	h.tier(t, keys.TierSpec{Name: keys.DefaultTier, Requests: 1_000_000, Period: time.Second})
 	key := h.create(t, "")
 	n := size(t, manyVariable, 6_000)
-	if _, err := h.pool.Exec(t.Context(), `
-		INSERT INTO api_keys (id, account_id, prefix, family_id, hash)
-		SELECT gen_random_uuid(), a.id, 'service_' || n, a.id, sha256(convert_to(n::text, 'UTF8'))
-		FROM accounts a, generate_series(1, $1::int) n WHERE a.name = 'acme'`, n); err != nil {
-		t.Fatal(err)
-	}
+	h.createMany(t, n, 1)
 	var s seen
 	stop := make(chan struct{})
 	wait := s.watch(pods, 4, bearer(key.Key), stop)
@@ -171,12 +166,7 @@ func TestATierOfManyKeysWaitsOnceWithoutRedis(t *testing.T) {
 	own := startServer(t)
 	h := newHouseOn(t, clientOf(t, own), "p:", func(c *gate.Config) { c.Trust = 100 * time.Millisecond })
 	h.create(t, "")
-	if _, err := h.pool.Exec(t.Context(), `
-		INSERT INTO api_keys (id, account_id, prefix, family_id, hash)
-		SELECT gen_random_uuid(), a.id, 'service_' || n, a.id, sha256(convert_to(n::text, 'UTF8'))
-		FROM accounts a, generate_series(1, 3000) n WHERE a.name = 'acme'`); err != nil {
-		t.Fatal(err)
-	}
+	h.createMany(t, 3000, 1)
 	own.kill()
 	var announcements atomic.Int64
 	counting := announcer(func(ctx context.Context, records ...keys.Record) error {

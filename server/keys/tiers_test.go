@@ -1,0 +1,163 @@
+package keys_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"examprep.dev/server/keys"
+)
+
+func TestOverlappingTiersResolveByOneRule(t *testing.T) {
+	store, announced, _ := newStore(t)
+	key := create(t, store, keys.NewKey{})
+	other := create(t, store, keys.NewKey{Account: "umbrella"})
+	tier := func(name string, requests int, spec keys.TierSpec) func() error {
+		spec.Name, spec.Requests, spec.Period = name, requests, time.Second
+		return func() error { return store.ApplyTier(t.Context(), spec) }
+	}
+	remove := func(name string) func() error { return func() error { return store.DeleteTier(t.Context(), name, "") } }
+	for _, step := range []struct {
+		name string
+		do   func() error
+		want string
+	}{
+		{"account", tier("m-account", 1, keys.TierSpec{Accounts: []string{"acme", "acme"}}), "m-account"},
+		{"account, later name", tier("n-account", 1, keys.TierSpec{Accounts: []string{"acme"}}), "m-account"},
+		{"account, earlier name", tier("a-account", 1, keys.TierSpec{Accounts: []string{"acme"}}), "a-account"},
+		{"prefix", tier("z-prefix", 1, keys.TierSpec{KeyPrefixes: []string{key.Prefix}}), "z-prefix"},
+		{"prefix, earlier name", tier("y-prefix", 1, keys.TierSpec{KeyPrefixes: []string{key.Prefix}}), "y-prefix"},
+		{"own tier", func() error { return store.SetTier(t.Context(), key.Prefix, "n-account") }, "n-account"},
+		{"own tier deleted", remove("n-account"), "y-prefix"},
+		{"tier no longer names the key", tier("y-prefix", 1, keys.TierSpec{}), "z-prefix"},
+		{"prefix deleted", remove("z-prefix"), "a-account"},
+		{"account deleted", remove("a-account"), "m-account"},
+		{"last deleted", remove("m-account"), keys.DefaultTier},
+		{"nothing there to delete", remove("m-account"), keys.DefaultTier},
+	} {
+		before := load(t, store, key.Key)
+		announced.take()
+		if err := step.do(); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		after, told := load(t, store, key.Key), announced.take()
+		if after.Tier.Name != step.want {
+			t.Errorf("%s: got %s, want %s", step.name, after.Tier.Name, step.want)
+		}
+		if before.Tier != after.Tier && after.Version <= before.Version {
+			t.Errorf("%s: version %d after %d", step.name, after.Version, before.Version)
+		}
+		if before.Tier != after.Tier && !slices.ContainsFunc(told, func(r keys.Record) bool { return r.KeyID == after.KeyID && r.Version == after.Version }) {
+			t.Errorf("%s: not announced", step.name)
+		}
+		// The board never marks what it was told: do it, as the gate does.
+		if err := store.MarkAnnounced(t.Context(), told); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := load(t, store, other.Key); got.Tier != keys.Default() || got.Version != 1 {
+		t.Errorf("a key that no tier names: got %+v", got)
+	}
+}
+
+func TestATierBelongsToItsManager(t *testing.T) {
+	store, _, _ := newStore(t)
+	spec := keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second, ManagedBy: "c/ns/gold"}
+	if err := store.ApplyTier(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	var managed *keys.ManagedTierError
+	stranger := spec
+	stranger.ManagedBy = "c/other/gold"
+	if err := store.ApplyTier(t.Context(), stranger); !errors.As(err, &managed) || managed.Owner != "c/ns/gold" {
+		t.Errorf("got %v", err)
+	}
+	if err := store.DeleteTier(t.Context(), "gold", stranger.ManagedBy); !errors.As(err, &managed) {
+		t.Errorf("got %v", err)
+	}
+	if err := store.DeleteTier(t.Context(), "gold", spec.ManagedBy); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheDefaultTierCanBeChangedAndComesBack(t *testing.T) {
+	store, announced, _ := newStore(t)
+	key := create(t, store, keys.NewKey{})
+	if err := store.ApplyTier(t.Context(), keys.TierSpec{Name: keys.DefaultTier, Requests: 5, Period: time.Second, ManagedBy: "m"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := load(t, store, key.Key); got.Tier.Requests != 5 || got.Tier.Burst != 5 || len(announced.take()) != 1 {
+		t.Errorf("got %+v", got)
+	}
+	if err := store.DeleteTier(t.Context(), keys.DefaultTier, "m"); err != nil {
+		t.Fatal(err)
+	}
+	if got := load(t, store, key.Key); got.Tier != keys.Default() {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestApplyingTheSameTierAgainWritesNothing(t *testing.T) {
+	store, announced, _ := newStore(t)
+	key := create(t, store, keys.NewKey{})
+	spec := keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second, Accounts: []string{"b", "acme"}}
+	var told []keys.Record
+	for range 3 {
+		if err := store.ApplyTier(t.Context(), spec); err != nil {
+			t.Fatal(err)
+		}
+		spec.Accounts = []string{"acme", "b"} // order means nothing
+		told = append(told, announced.take()...)
+		if err := store.MarkAnnounced(t.Context(), told); err != nil { // as the gate does
+			t.Fatal(err)
+		}
+	}
+	if got := load(t, store, key.Key); got.Version != 2 || len(told) != 1 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestATierThatWasNotAnnouncedIsAnnouncedWhenItIsAppliedAgain(t *testing.T) {
+	store, announced, _ := newStore(t)
+	key := create(t, store, keys.NewKey{})
+	spec := keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second, Accounts: []string{"acme"}}
+	announced.err = errors.New("no gate can be told")
+	for range 2 { // the second time it is there already
+		if err := store.ApplyTier(t.Context(), spec); !errors.As(err, new(*keys.NotAnnouncedError)) {
+			t.Fatalf("got %v, want a NotAnnouncedError", err)
+		}
+	}
+	announced.take()
+	announced.err = nil
+	if err := store.ApplyTier(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := announced.take(), load(t, store, key.Key); len(got) != 1 || got[0].Version != want.Version || want.Version != 2 {
+		t.Errorf("announced %+v, the key is %+v", got, want)
+	}
+}
+
+func TestATierChangeRaisesEachLiveKeyOnce(t *testing.T) {
+	store, announced, pool := newStore(t)
+	live, revoked, over := create(t, store, keys.NewKey{}), create(t, store, keys.NewKey{}), create(t, store, keys.NewKey{})
+	if err := store.Revoke(t.Context(), revoked.Prefix); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Exec(t.Context(), "UPDATE api_keys SET expires_at = now() - interval '1 day' WHERE prefix = $1", over.Prefix); err != nil {
+		t.Fatal(err)
+	}
+	before := make(map[string]int64)
+	for _, key := range []keys.Issued{live, revoked, over} {
+		before[key.Key] = load(t, store, key.Key).Version
+	}
+	announced.take()
+	if err := store.ApplyTier(t.Context(), keys.TierSpec{Name: keys.DefaultTier, Requests: 7, Period: time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	for key, more := range map[string]int64{live.Key: 1, revoked.Key: 0, over.Key: 0} {
+		if got := load(t, store, key).Version - before[key]; got != more {
+			t.Errorf("version rose by %d, want %d", got, more)
+		}
+	}
+}

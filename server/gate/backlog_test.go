@@ -57,13 +57,7 @@ func TestABlindPodThatIsBehindBelievesNothing(t *testing.T) {
 	}
 	loader.away.Store(true)
 	postgrestest.Eventually(t, "the pod has missed PostgreSQL", func() bool { return loader.terms.Load() > 1 })
-	if _, err := h.pool.Exec(t.Context(), `
-		INSERT INTO api_keys (id, account_id, prefix, family_id, hash, version)
-		SELECT ('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, a.id, 'service_' || n, a.id,
-			sha256(convert_to(n::text, 'UTF8')), 2
-		FROM accounts a, generate_series(1, 10000) n WHERE a.name = 'acme'`); err != nil {
-		t.Fatal(err)
-	}
+	h.createMany(t, 10_000, 2)
 	loader.away.Store(false)
 	postgrestest.Eventually(t, "the pod is behind", func() bool { return loader.pages.Load() > 1 })
 	gone := startServer(t)

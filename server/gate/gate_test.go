@@ -79,6 +79,19 @@ func (h *house) create(t testing.TB, tier string) keys.Issued {
 	return issued
 }
 
+// createMany adds n keys to the account that create made, with ids in order and the given version: a large installation
+// in one statement.
+func (h *house) createMany(t testing.TB, n, version int) {
+	t.Helper()
+	if _, err := h.pool.Exec(t.Context(), `
+		INSERT INTO api_keys (id, account_id, prefix, family_id, hash, version)
+		SELECT ('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, a.id, 'service_' || n, a.id,
+			sha256(convert_to(n::text, 'UTF8')), $2
+		FROM accounts a, generate_series(1, $1::int) n WHERE a.name = 'acme'`, n, version); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (h *house) tier(t testing.TB, spec keys.TierSpec) {
 	t.Helper()
 	if err := h.store.ApplyTier(t.Context(), spec); err != nil {

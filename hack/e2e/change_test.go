@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"examprep.dev/hack/e2e/crowdtest"
 )
 
 // soon is how quickly a change must be served, from the end of kubectl apply.
@@ -16,8 +18,8 @@ const soon = 2 * time.Second
 
 // changeIsServedSoon re-applies the small fixture with another prompt, and the largest exam with another name, and
 // measures until the API serves the change; then the event must arrive.
-func changeIsServedSoon(t *testing.T, s *stack, papers []*paper) {
-	s.receiver.forget(t)
+func changeIsServedSoon(t *testing.T, s *stack, papers []*crowdtest.Paper) {
+	s.receiver.Forget(t)
 	right := readFixture(t)
 	s.applyReady(t, right)
 	t.Run("a question of a small exam", func(t *testing.T) {
@@ -52,7 +54,7 @@ func changeIsServedSoon(t *testing.T, s *stack, papers []*paper) {
 				s.kubectl(t, "", "patch", "examcontent", resource.Metadata.Name, "-n", namespace, "--type=merge", "-p", string(patch))
 			}, func() bool {
 				var overview []byte
-				err := s.api.call(t.Context(), opOverview, http.MethodGet, exams(exam, "/overview"), nil, &overview)
+				err := s.api.Call(t.Context(), crowdtest.OpOverview, http.MethodGet, crowdtest.Path(exam, "/overview"), nil, &overview)
 				return err == nil && strings.Contains(string(overview), name)
 			})
 			return
@@ -67,7 +69,7 @@ func (s *stack) measure(t *testing.T, exam string, change func(), served func() 
 	if served() {
 		t.Fatal("the change is served before it was made")
 	}
-	s.receiver.forget(t)
+	s.receiver.Forget(t)
 	began := time.Now()
 	change()
 	applied := time.Now()
@@ -79,14 +81,14 @@ func (s *stack) measure(t *testing.T, exam string, change func(), served func() 
 		t.Errorf("served after %s, want %s at most", took, soon)
 	}
 	arrived := eventually(t, time.Minute, "exam.content_updated of "+exam, func() bool {
-		s.receiver.read(t)
-		return slices.ContainsFunc(s.receiver.updates, func(u contentUpdated) bool { return u.ExamKey == exam })
+		s.receiver.Read(t)
+		return slices.ContainsFunc(s.receiver.Updates, func(u crowdtest.ContentUpdated) bool { return u.ExamKey == exam })
 	})
 	t.Logf("%s: exam.content_updated arrived %s later", exam, arrived.Round(time.Millisecond))
 }
 
 // largest returns the exam with the most questions.
-func largest(papers []*paper) string {
+func largest(papers []*crowdtest.Paper) string {
 	counts := map[string]int{}
 	best := ""
 	for _, p := range papers {

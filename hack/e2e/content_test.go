@@ -8,11 +8,13 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"examprep.dev/hack/e2e/crowdtest"
 )
 
 // contentBecomesReady imports and seals the sets, applies them with kubectl, and finds every exam Ready and listed with
 // all of its papers.
-func contentBecomesReady(t *testing.T, s *stack, papers []*paper) {
+func contentBecomesReady(t *testing.T, s *stack, papers []*crowdtest.Paper) {
 	out := t.TempDir()
 	for _, set := range dataSets {
 		s.examprep(t, "content", "import", "--format", "jsonl", "--from", filepath.Join(*dataDir, set),
@@ -26,7 +28,7 @@ func contentBecomesReady(t *testing.T, s *stack, papers []*paper) {
 	t.Logf("applied %d papers in %s; all Ready %s later", len(papers), applied.Sub(began).Round(time.Millisecond),
 		time.Since(applied).Round(time.Millisecond))
 
-	byExam := map[string][]*paper{}
+	byExam := map[string][]*crowdtest.Paper{}
 	for _, p := range papers {
 		byExam[p.Exam] = append(byExam[p.Exam], p)
 	}
@@ -43,7 +45,7 @@ type paperLine struct {
 	Count int    `json:"question_count"`
 }
 
-func paperLines(papers []*paper) []paperLine {
+func paperLines(papers []*crowdtest.Paper) []paperLine {
 	var lines []paperLine
 	for _, p := range papers {
 		lines = append(lines, paperLine{p.ID, len(p.Questions)})
@@ -70,7 +72,7 @@ func (s *stack) catalogue(t *testing.T, exam string) []paperLine {
 			Papers []paperLine `json:"papers"`
 		} `json:"years"`
 	}
-	if err := s.api.call(t.Context(), opCatalog, http.MethodGet, exams(exam, "/mock-exams"), nil, &catalog); err != nil {
+	if err := s.api.Call(t.Context(), crowdtest.OpCatalog, http.MethodGet, crowdtest.Path(exam, "/mock-exams"), nil, &catalog); err != nil {
 		return nil
 	}
 	var lines []paperLine

@@ -6,6 +6,8 @@ import (
 	"flag"
 	"testing"
 	"time"
+
+	"examprep.dev/hack/e2e/crowdtest"
 )
 
 var (
@@ -21,7 +23,7 @@ var dataSets = []string{"head-qa-es", "oab-exams", "jeebench"}
 // TestEndToEnd is the table of contents. The proofs build on one another: what cannot be applied cannot be served.
 func TestEndToEnd(t *testing.T) {
 	s := connect(t)
-	papers := readPapers(t, *dataDir, dataSets)
+	papers := crowdtest.ReadPapers(t, *dataDir, dataSets)
 	// No commas in names: they become folders, and kubectl takes a comma for the end of one.
 	step := func(name string, proof func(*testing.T)) {
 		if !t.Run(name, proof) {

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"examprep.dev/hack/e2e/crowdtest"
 )
 
 const (
@@ -31,8 +33,8 @@ const (
 type stack struct {
 	env         map[string]string
 	kubectlPath string
-	api         *api
-	receiver    *receiver
+	api         *crowdtest.API
+	receiver    *crowdtest.Receiver
 }
 
 // connect reads .dev/env, empties the namespaces, makes a key on a raised tier, and takes all of it away at the end.
@@ -49,9 +51,9 @@ func connect(t *testing.T) *stack {
 	}
 	s.removeResources(t)
 	t.Cleanup(func() { s.removeResources(t) })
-	contract := newContract(t)
-	s.receiver = &receiver{path: s.env["RECEIVER_LOG"], contract: contract}
-	s.api = newAPI(s.env["API_URL"], s.createKey(t), contract)
+	contract := crowdtest.NewContract(t)
+	s.receiver = crowdtest.NewReceiver(crowdtest.FileLog(s.env["RECEIVER_LOG"]), contract)
+	s.api = crowdtest.NewAPI(s.env["API_URL"], s.createKey(t), contract)
 	return s
 }
 

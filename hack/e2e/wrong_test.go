@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"examprep.dev/hack/e2e/crowdtest"
 )
 
 // fixture is the exam that wrong and changed resources are variants of.
@@ -161,13 +163,13 @@ func (s *stack) served(t *testing.T) string {
 	t.Helper()
 	var overview, catalogue []byte
 	for path, into := range map[string]*[]byte{"/overview": &overview, "/mock-exams": &catalogue} {
-		if err := s.api.call(t.Context(), opOverview, http.MethodGet, exams(fixture, path), nil, into); err != nil {
+		if err := s.api.Call(t.Context(), crowdtest.OpOverview, http.MethodGet, crowdtest.Path(fixture, path), nil, into); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var questions []byte
-	if err := s.api.call(t.Context(), opPage, http.MethodPost, exams(fixture, "/mock-exams/questions"),
-		map[string]any{"paper_id": fixture + "-2020", "question_limit": pageSize}, &questions); err != nil {
+	if err := s.api.Call(t.Context(), crowdtest.OpPage, http.MethodPost, crowdtest.Path(fixture, "/mock-exams/questions"),
+		map[string]any{"paper_id": fixture + "-2020", "question_limit": crowdtest.PageSize}, &questions); err != nil {
 		t.Fatal(err)
 	}
 	return strings.Join([]string{string(overview), string(catalogue), string(questions)}, "\n")

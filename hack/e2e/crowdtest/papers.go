@@ -1,6 +1,4 @@
-//go:build e2e
-
-package e2e
+package crowdtest
 
 import (
 	"bufio"
@@ -13,25 +11,26 @@ import (
 	"testing"
 )
 
-// paper is a paper as the data sets have it, with its questions in the file's order.
-type paper struct {
+// Paper is a paper as the data sets have it, with its questions in the file's order.
+type Paper struct {
 	Set     string  `json:"-"`
 	Exam    string  `json:"exam_key"`
 	ID      string  `json:"paper_id"`
-	Marking marking `json:"marking"`
+	Marking Marking `json:"marking"`
 	// QuestionCount is the set's own count; it is checked.
 	QuestionCount int        `json:"question_count"`
-	Questions     []question `json:"-"`
+	Questions     []Question `json:"-"`
 }
 
-// marking keeps numbers as they were written.
-type marking struct {
+// Marking keeps numbers as they were written.
+type Marking struct {
 	Correct    json.Number `json:"correct"`
 	Incorrect  json.Number `json:"incorrect"`
 	Unanswered json.Number `json:"unanswered"`
 }
 
-type question struct {
+// Question is a question as the data sets have it.
+type Question struct {
 	Paper     string            `json:"paper_id"`
 	Section   int               `json:"section"`
 	Number    int               `json:"number"`
@@ -45,25 +44,26 @@ type question struct {
 	} `json:"answer"`
 }
 
-func (q question) answerID() string { return strconv.Itoa(q.Section) + ":" + strconv.Itoa(q.Number) }
+// AnswerID is the question's key in a submission.
+func (q Question) AnswerID() string { return strconv.Itoa(q.Section) + ":" + strconv.Itoa(q.Number) }
 
-func (q question) letters() []string { return slices.Sorted(maps.Keys(q.Options)) }
+func (q Question) letters() []string { return slices.Sorted(maps.Keys(q.Options)) }
 
-// readPapers reads all papers of the sets, in the files' order.
-func readPapers(t *testing.T, dir string, sets []string) []*paper {
+// ReadPapers reads all papers of the sets, in the files' order.
+func ReadPapers(t *testing.T, dir string, sets []string) []*Paper {
 	t.Helper()
-	var papers []*paper
+	var papers []*Paper
 	for _, set := range sets {
-		byID := map[string]*paper{}
+		byID := map[string]*Paper{}
 		eachLine(t, filepath.Join(dir, set, "papers.jsonl"), func(line []byte) {
-			p := &paper{Set: set}
-			decode(t, string(line), p)
+			p := &Paper{Set: set}
+			decode(t, line, p)
 			byID[p.ID] = p
 			papers = append(papers, p)
 		})
 		eachLine(t, filepath.Join(dir, set, "questions.jsonl"), func(line []byte) {
-			var q question
-			decode(t, string(line), &q)
+			var q Question
+			decode(t, line, &q)
 			byID[q.Paper].Questions = append(byID[q.Paper].Questions, q)
 		})
 	}

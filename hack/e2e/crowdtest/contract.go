@@ -1,6 +1,4 @@
-//go:build e2e
-
-package e2e
+package crowdtest
 
 import (
 	"net/http"
@@ -11,9 +9,9 @@ import (
 	"examprep.dev/api/openapi/openapitest"
 )
 
-// contract holds what is answered and delivered against the HTTP contract. Clients run on goroutines of their own, so it
+// Contract holds what is answered and delivered against the HTTP contract. Clients run on goroutines of their own, so it
 // keeps what it finds for the end.
-type contract struct {
+type Contract struct {
 	document *openapitest.Document
 
 	mu     sync.Mutex
@@ -24,14 +22,14 @@ type contract struct {
 // maxFaults is how many faults are kept; the others are counted.
 const maxFaults = 20
 
-// newContract reads the contract, and fails the test at its end if something broke it.
-func newContract(t *testing.T) *contract {
+// NewContract reads the contract, and fails the test at its end if something broke it.
+func NewContract(t *testing.T) *Contract {
 	t.Helper()
 	document, err := openapitest.Load(openapi.YAML())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &contract{document: document}
+	c := &Contract{document: document}
 	t.Cleanup(func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -46,7 +44,7 @@ func newContract(t *testing.T) *contract {
 }
 
 // answer checks an answer. The client has undone its Content-Encoding.
-func (c *contract) answer(got *http.Response, body []byte) {
+func (c *Contract) answer(got *http.Response, body []byte) {
 	_, err := c.document.Check(openapitest.Exchange{
 		Method: got.Request.Method, Target: got.Request.URL.RequestURI(), Status: got.StatusCode, Header: got.Header, Body: body,
 	})
@@ -54,7 +52,7 @@ func (c *contract) answer(got *http.Response, body []byte) {
 }
 
 // delivery checks a webhook as it arrived.
-func (c *contract) delivery(kind string, headers map[string]string, body string) {
+func (c *Contract) delivery(kind string, headers map[string]string, body string) {
 	header := http.Header{}
 	for name, value := range headers {
 		header.Set(name, value)
@@ -62,7 +60,7 @@ func (c *contract) delivery(kind string, headers map[string]string, body string)
 	c.keep(c.document.CheckWebhook(kind, header, []byte(body)))
 }
 
-func (c *contract) keep(fault error) {
+func (c *Contract) keep(fault error) {
 	if fault == nil {
 		return
 	}

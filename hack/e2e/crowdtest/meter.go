@@ -1,10 +1,9 @@
-//go:build e2e
-
-package e2e
+package crowdtest
 
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -12,22 +11,28 @@ import (
 	"time"
 )
 
-// meter counts requests and keeps how long each took.
-type meter struct {
+// Meter counts requests and keeps how long each took.
+type Meter struct {
 	mu    sync.Mutex
 	began time.Time
 	ops   map[string]*opMeter
+	// failures describe the first requests that were not answered 200.
+	failures []string
 }
+
+// maxFailures is how many failed requests are described.
+const maxFailures = 10
 
 type opMeter struct {
 	took     []time.Duration
 	statuses map[int]int
 }
 
-func newMeter() *meter { return &meter{began: time.Now(), ops: map[string]*opMeter{}} }
+// NewMeter returns a meter that begins now.
+func NewMeter() *Meter { return &Meter{began: time.Now(), ops: map[string]*opMeter{}} }
 
-// record counts one answer; status 0 is none.
-func (m *meter) record(op string, status int, took time.Duration) {
+// record counts one answer; status 0 is none, and then failure says why.
+func (m *Meter) record(op string, status int, took time.Duration, failure error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.ops[op] == nil {
@@ -35,10 +40,19 @@ func (m *meter) record(op string, status int, took time.Duration) {
 	}
 	m.ops[op].took = append(m.ops[op].took, took)
 	m.ops[op].statuses[status]++
+	if status != http.StatusOK && len(m.failures) < maxFailures {
+		m.failures = append(m.failures, fmt.Sprintf("%s after %s, at %s: %d %v",
+			op, took.Round(time.Millisecond), time.Now().UTC().Format("15:04:05.000"), status, failure))
+	}
 }
 
-// count adds up the answers whose status satisfies want.
-func (m *meter) count(want func(status int) bool) int {
+// Failed counts the requests that were not answered 200.
+func (m *Meter) Failed() int {
+	return m.Count(func(status int) bool { return status != http.StatusOK })
+}
+
+// Count adds up the answers whose status satisfies want.
+func (m *Meter) Count(want func(status int) bool) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	total := 0
@@ -53,7 +67,7 @@ func (m *meter) count(want func(status int) bool) int {
 }
 
 // String is a table: requests/s and latencies per endpoint.
-func (m *meter) String() string {
+func (m *Meter) String() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	seconds := time.Since(m.began).Seconds()
@@ -70,5 +84,8 @@ func (m *meter) String() string {
 			name, len(sorted), float64(len(sorted))/seconds, at(0.5), at(0.99), at(1), op.statuses)
 	}
 	_ = table.Flush()
+	for _, failure := range m.failures {
+		_, _ = fmt.Fprintln(&text, failure)
+	}
 	return text.String()
 }

@@ -1,6 +1,4 @@
-//go:build e2e
-
-package e2e
+package crowdtest
 
 import (
 	"encoding/json"
@@ -10,37 +8,40 @@ import (
 	"strings"
 )
 
-// sheet is a filled-in answer sheet and what it must be worth.
-type sheet struct {
+// Sheet is a filled-in answer sheet and what it must be worth.
+type Sheet struct {
 	Answers map[string]string
 	// Raw and Max are marks; Score is the percentage as it must be printed.
 	Raw, Max *big.Rat
 	Score    string
 }
 
-// How a question is answered.
-type answering int
+// Answering is how a question is answered.
+type Answering int
 
 const (
-	rightly answering = iota
-	not
-	anyhow
+	// Rightly answers every question right.
+	Rightly Answering = iota
+	// Not leaves every question out.
+	Not
+	// Anyhow answers right, wrong or not at all, by chance.
+	Anyhow
 )
 
-// fill answers every question of a paper in one way, and computes the score from the input alone: correct and incorrect
+// Fill answers every question of a paper in one way, and computes the score from the input alone: correct and incorrect
 // marks as the paper says, annulled questions right for everyone, the percentage floored at 0 and rounded half up to two
 // decimals.
-func fill(p *paper, how answering, chance *rand.Rand) sheet {
-	s := sheet{Answers: map[string]string{}, Raw: new(big.Rat), Max: new(big.Rat)}
-	correct, incorrect, unanswered := number(p.Marking.Correct), number(p.Marking.Incorrect), number(p.Marking.Unanswered)
+func Fill(p *Paper, how Answering, chance *rand.Rand) Sheet {
+	s := Sheet{Answers: map[string]string{}, Raw: new(big.Rat), Max: new(big.Rat)}
+	correct, incorrect, unanswered := Number(p.Marking.Correct), Number(p.Marking.Incorrect), Number(p.Marking.Unanswered)
 	for _, q := range p.Questions {
 		way := how
-		if how == anyhow {
-			way = []answering{rightly, not, anyhow, anyhow}[chance.IntN(4)]
+		if how == Anyhow {
+			way = []Answering{Rightly, Not, Anyhow, Anyhow}[chance.IntN(4)]
 		}
 		given, isRight := answer(q, way, chance)
 		if given != "" {
-			s.Answers[q.answerID()] = given
+			s.Answers[q.AnswerID()] = given
 		}
 		earned := incorrect
 		switch {
@@ -57,8 +58,8 @@ func fill(p *paper, how answering, chance *rand.Rand) sheet {
 }
 
 // answer gives an answer to one question and says whether it is right.
-func answer(q question, how answering, chance *rand.Rand) (given string, isRight bool) {
-	if how == not {
+func answer(q Question, how Answering, chance *rand.Rand) (given string, isRight bool) {
+	if how == Not {
 		return "", false
 	}
 	switch q.Answer.Kind {
@@ -66,7 +67,7 @@ func answer(q question, how answering, chance *rand.Rand) (given string, isRight
 		var key string
 		mustDecode(q.Answer.Value, &key)
 		given = key
-		if how == anyhow {
+		if how == Anyhow {
 			given = pick(q.letters(), chance)
 		}
 		return given, given == key
@@ -74,7 +75,7 @@ func answer(q question, how answering, chance *rand.Rand) (given string, isRight
 		var key []string
 		mustDecode(q.Answer.Value, &key)
 		chosen := slices.Clone(key)
-		if how == anyhow {
+		if how == Anyhow {
 			chosen = slices.DeleteFunc(q.letters(), func(string) bool { return chance.IntN(2) == 0 })
 		}
 		isRight = slices.Equal(slices.Sorted(slices.Values(chosen)), slices.Sorted(slices.Values(key)))
@@ -93,17 +94,17 @@ func answer(q question, how answering, chance *rand.Rand) (given string, isRight
 }
 
 // answerNumber answers on, within and beyond the tolerance.
-func answerNumber(q question, how answering, chance *rand.Rand) (given string, isRight bool) {
+func answerNumber(q Question, how Answering, chance *rand.Rand) (given string, isRight bool) {
 	const decimals = 12
 	var key json.Number
 	mustDecode(q.Answer.Value, &key)
 	tolerance := new(big.Rat)
 	if q.Answer.Tolerance != nil {
-		tolerance = number(*q.Answer.Tolerance)
+		tolerance = Number(*q.Answer.Tolerance)
 	}
 	off := new(big.Rat)
 	isRight = true
-	if how == anyhow {
+	if how == Anyhow {
 		switch chance.IntN(4) {
 		case 0: // on the upper edge
 			off.Set(tolerance)
@@ -115,7 +116,7 @@ func answerNumber(q question, how answering, chance *rand.Rand) (given string, i
 		default:
 		}
 	}
-	return new(big.Rat).Add(number(key), off).FloatString(decimals), isRight
+	return new(big.Rat).Add(Number(key), off).FloatString(decimals), isRight
 }
 
 func pick(letters []string, chance *rand.Rand) string { return letters[chance.IntN(len(letters))] }
@@ -132,8 +133,8 @@ func percentage(raw, maximum *big.Rat) string {
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
-// number reads a JSON number exactly.
-func number(n json.Number) *big.Rat {
+// Number reads a JSON number exactly.
+func Number(n json.Number) *big.Rat {
 	r, ok := new(big.Rat).SetString(n.String())
 	if !ok {
 		panic("not a number: " + n.String())

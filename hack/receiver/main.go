@@ -27,11 +27,12 @@ import (
 const maxBody = 1 << 20
 
 func main() {
-	listen := flag.String("listen", "127.0.0.1:8443", "loopback `address` to serve HTTPS on")
+	listen := flag.String("listen", "127.0.0.1:8443", "`address` to serve HTTPS on")
 	logFile := flag.String("log", "receiver.jsonl", "`file` to append deliveries to, a line of JSON each")
 	certDir := flag.String("cert-dir", ".", "`folder` of ca.pem, cert.pem and key.pem; made when missing")
 	secretFile := flag.String("secret-file", "", "`file` of signing secrets, one a line, read at each delivery; without one nothing verifies")
 	delay := flag.Duration("delay", 0, "`time` to wait before each answer")
+	serveLog := flag.Bool("serve-log", false, "serve the log at GET /log, in part by Range, to whoever cannot reach the file")
 	fail := flag.Int("fail", 0, "answer this `many` deliveries with 500 first")
 	flag.Usage = usage
 	flag.Parse()
@@ -41,7 +42,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	err := run(ctx, *listen, *logFile, *certDir, &receiver{
-		secretFile: *secretFile, delay: *delay, fail: *fail, now: time.Now, show: os.Stdout,
+		secretFile: *secretFile, delay: *delay, fail: *fail, serveLog: *serveLog, now: time.Now, show: os.Stdout,
 	})
 	stop()
 	if err != nil {
@@ -68,7 +69,7 @@ func run(ctx context.Context, listen, logFile, certDir string, r *receiver) erro
 		return fmt.Errorf("open log: %w", err)
 	}
 	defer func() { _ = file.Close() }()
-	r.log = file
+	r.log, r.logFile = file, logFile
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
@@ -100,6 +101,8 @@ func run(ctx context.Context, listen, logFile, certDir string, r *receiver) erro
 type receiver struct {
 	secretFile string
 	delay      time.Duration
+	serveLog   bool
+	logFile    string // what log appends to
 	now        func() time.Time
 
 	mu   sync.Mutex
@@ -120,6 +123,10 @@ type entry struct {
 }
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	if r.serveLog && request.Method == http.MethodGet && request.URL.Path == "/log" {
+		http.ServeFile(w, request, r.logFile)
+		return
+	}
 	if request.Method != http.MethodPost {
 		http.Error(w, "deliveries are POSTs", http.StatusMethodNotAllowed)
 		return

@@ -95,3 +95,31 @@ func TestTheCertificateIsMadeOnceAndTrustedByItsAuthority(t *testing.T) {
 	}
 	_ = answer.Body.Close()
 }
+
+func TestTheLogIsServedFromAnOffsetToWhoeverAsksForIt(t *testing.T) {
+	logFile := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(logFile, []byte("first\nsecond\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, offset string
+		serveLog     bool
+		status       int
+		body         string
+	}{
+		{"from its beginning", "0", true, http.StatusPartialContent, "first\nsecond\n"},
+		{"from a line", "6", true, http.StatusPartialContent, "second\n"},
+		{"from its end", "13", true, http.StatusRequestedRangeNotSatisfiable, ""},
+		{"not unless it is told to", "0", false, http.StatusMethodNotAllowed, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/log", http.NoBody)
+			request.Header.Set("Range", "bytes="+c.offset+"-")
+			answer := httptest.NewRecorder()
+			(&receiver{serveLog: c.serveLog, logFile: logFile}).ServeHTTP(answer, request)
+			if answer.Code != c.status || c.body != "" && answer.Body.String() != c.body {
+				t.Errorf("%d %q, want %d %q", answer.Code, answer.Body, c.status, c.body)
+			}
+		})
+	}
+}

@@ -7,7 +7,11 @@ SHELL := /bin/bash
 
 # The same flags everywhere, hack/kubernetes included: each package is compiled once for all.
 GOBUILD := CGO_ENABLED=0 go build -trimpath
-MODULES := . hack/bench/fiber hack/codegen hack/kubernetes hack/lint
+MODULES := . hack/bench/fiber hack/chart hack/chart/score hack/codegen hack/image hack/kubernetes hack/lint
+
+# The image that make image writes: its version (from git unless given) and platforms, such as linux/amd64,linux/arm64.
+VERSION ?=
+PLATFORMS ?= linux/amd64
 
 # Packages to test, and flags for go test: make test PKG=./server/gate/... TESTFLAGS='-race -run Tier'
 PKG ?= ./...
@@ -44,6 +48,12 @@ dev-down: ## Stop what make dev started
 build: ## Build bin/examprep
 	$(GOBUILD) -ldflags "-s -w" -o bin/examprep .
 
+.PHONY: image
+image: ## Build the image without a container engine: dist/examprep.tar and the list of what is in it (VERSION, PLATFORMS)
+	@mkdir -p .dev/bin
+	@cd hack/image && $(GOBUILD) -buildvcs=false -o $(CURDIR)/.dev/bin/image .
+	@.dev/bin/image -o dist/examprep.tar -platform $(PLATFORMS) $(if $(VERSION),-version $(VERSION))
+
 ##@ Check
 
 .PHONY: test
@@ -58,6 +68,7 @@ lint: ## Lint with every linter that .golangci.yaml does not give a reason to sw
 	$(call tool,lint,golangci-lint) run ./...
 	cd hack/kubernetes && $(call tool,lint,golangci-lint) run ./...
 	cd hack/bench/fiber && $(call tool,lint,golangci-lint) run ./...
+	cd hack/image && $(call tool,lint,golangci-lint) run ./...
 	@mkdir -p .dev/bin
 	@$(GOBUILD) -buildvcs=false -o .dev/bin/dev ./hack/dev
 	.dev/bin/dev npm redocly lint --extends=recommended-strict api/openapi/openapi.yaml

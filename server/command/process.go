@@ -136,8 +136,15 @@ func (l redisLog) Printf(ctx context.Context, format string, args ...any) {
 	l.DebugContext(ctx, "redis client", "message", fmt.Sprintf(format, args...))
 }
 
-// version is the module's version as the Go toolchain stamped it, "(devel)" for a build from a checkout.
+// stamped is the version that the image's build sets by the linker; nothing else writes it.
+var stamped string
+
+// version is what the build stamped, else the module's version as the Go toolchain wrote it, "(devel)" for a build from
+// a checkout without git.
 func version() string {
+	if stamped != "" {
+		return stamped
+	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return info.Main.Version
 	}

@@ -1,0 +1,2 @@
+// Package chart pins the programs that check charts/examprep.
+package chart

@@ -51,7 +51,7 @@ func newRoot() *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(newAPI(), newWorker(), newOperator(), newMigrate(), newKeys(), newContent())
+	root.AddCommand(newAPI(), newWorker(), newOperator(), newMigrate(), newKeys(), newContent(), newCheck())
 	describeVariables(root)
 	return root
 }

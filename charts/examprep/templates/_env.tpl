@@ -1,0 +1,124 @@
+{{/* A variable from a Secret: (dict "name" … "from" {secretName, key}) */}}
+{{- define "examprep.secretVariable" -}}
+- name: {{ .name }}
+  valueFrom:
+    secretKeyRef:
+      name: {{ .from.secretName }}
+      key: {{ .from.key }}
+{{- end }}
+
+{{/* What every process that stays is told. */}}
+{{- define "examprep.processVariables" -}}
+{{- $section := get .root.Values .component }}
+{{- with .root.Values }}
+{{ include "examprep.secretVariable" (dict "name" "DATABASE_URL" "from" .database) }}
+{{ include "examprep.secretVariable" (dict "name" "REDIS_URL" "from" .redis) }}
+- name: EXAMPREP_ENVIRONMENT
+  value: {{ .environment }}
+- name: EXAMPREP_REDIS_PREFIX
+  value: {{ include "examprep.redisPrefix" $.root | quote }}
+- name: EXAMPREP_LOG_LEVEL
+  value: {{ .logLevel }}
+- name: EXAMPREP_SHUTDOWN_GRACE
+  value: {{ int $section.shutdownGraceSeconds }}s
+{{- if .pprof }}
+- name: EXAMPREP_PPROF
+  value: "true"
+{{- end }}
+{{- with .webhooks.allowCIDRs }}
+- name: EXAMPREP_WEBHOOK_ALLOW_CIDR
+  value: {{ join "," . | quote }}
+{{- end }}
+{{- if .encryptionKeys.secretName }}
+{{ include "examprep.secretVariable" (dict "name" "EXAMPREP_ENCRYPTION_KEYS" "from" .encryptionKeys) }}
+{{- end }}
+{{- if ($section.resources.limits).memory }}
+# Go collects harder before the kernel kills.
+- name: GOMEMLIMIT
+  valueFrom:
+    resourceFieldRef:
+      containerName: {{ $.component }}
+      resource: limits.memory
+{{- end }}
+{{- with .tracing }}
+{{- if .endpoint }}
+- name: OTEL_EXPORTER_OTLP_ENDPOINT
+  value: {{ .endpoint | quote }}
+- name: OTEL_EXPORTER_OTLP_PROTOCOL
+  value: {{ .protocol }}
+- name: OTEL_TRACES_SAMPLER
+  value: {{ .sampler }}
+- name: OTEL_TRACES_SAMPLER_ARG
+  value: {{ .samplerArg | quote }}
+- name: POD_NAME
+  valueFrom: {fieldRef: {fieldPath: metadata.name}}
+- name: OTEL_RESOURCE_ATTRIBUTES
+  value: deployment.environment.name={{ $.root.Values.environment }},k8s.namespace.name={{ $.root.Release.Namespace }},k8s.pod.name=$(POD_NAME)
+{{- if .headersSecret.secretName }}
+{{ include "examprep.secretVariable" (dict "name" "OTEL_EXPORTER_OTLP_HEADERS" "from" .headersSecret) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "examprep.apiVariables" -}}
+{{- include "examprep.processVariables" . }}
+{{- with .root.Values }}
+{{ include "examprep.secretVariable" (dict "name" "EXAMPREP_NAMESPACE_SECRET" "from" .namespaceSecret) }}
+- name: EXAMPREP_DRAIN_DELAY
+  value: {{ int .api.drainDelaySeconds }}s
+{{- with .api.trustedProxies }}
+- name: EXAMPREP_TRUSTED_PROXIES
+  value: {{ join "," . | quote }}
+{{- end }}
+{{- if .api.maxConnectionsPerAddress }}
+- name: EXAMPREP_MAX_CONNECTIONS_PER_ADDRESS
+  value: {{ int .api.maxConnectionsPerAddress | quote }}
+{{- end }}
+{{- with .oidc }}
+{{- if .issuer }}
+- name: EXAMPREP_OIDC_ISSUER
+  value: {{ .issuer | quote }}
+- name: EXAMPREP_OIDC_CLIENT_ID
+  value: {{ required "oidc.clientID is required with oidc.issuer" .clientID | quote }}
+- name: EXAMPREP_OIDC_REDIRECT_URL
+  value: {{ required "oidc.redirectURL is required with oidc.issuer" .redirectURL | quote }}
+{{- if .clientSecret.secretName }}
+{{ include "examprep.secretVariable" (dict "name" "EXAMPREP_OIDC_CLIENT_SECRET" "from" .clientSecret) }}
+{{- end }}
+- name: EXAMPREP_SESSION_IDLE
+  value: {{ $.root.Values.api.session.idle }}
+- name: EXAMPREP_SESSION_LIFETIME
+  value: {{ $.root.Values.api.session.lifetime }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "examprep.workerVariables" -}}
+{{- include "examprep.processVariables" . }}
+- name: EXAMPREP_WEBHOOK_RETENTION
+  value: {{ .root.Values.webhooks.retention }}
+{{- end }}
+
+{{- define "examprep.operatorVariables" -}}
+{{- include "examprep.processVariables" . }}
+{{- with .root.Values.operator }}
+- name: EXAMPREP_CLUSTER_NAME
+  value: {{ .clusterName | quote }}
+{{- with .watchNamespaces }}
+- name: EXAMPREP_WATCH_NAMESPACES
+  value: {{ join "," . | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* migrate may use an owner's credentials, which no process that stays needs. */}}
+{{- define "examprep.migrateVariables" -}}
+{{- with .root.Values }}
+{{ include "examprep.secretVariable" (dict "name" "DATABASE_URL" "from" (ternary .migrate.database .database (ne .migrate.database.secretName ""))) }}
+- name: EXAMPREP_ENVIRONMENT
+  value: {{ .environment }}
+{{- end }}
+{{- end }}

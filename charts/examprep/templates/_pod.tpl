@@ -1,0 +1,167 @@
+{{/* A Deployment of one component: (dict "root" $ "component" "api" "ports" […]) */}}
+{{- define "examprep.deployment" -}}
+{{- $root := .root }}
+{{- $section := get $root.Values .component }}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  {{- include "examprep.metadata" (dict "root" $root "component" .component "name" (include "examprep.componentName" .)) | nindent 2 }}
+spec:
+  {{- if not ($section.autoscaling).enabled }}
+  replicas: {{ int $section.replicas }}
+  {{- end }}
+  revisionHistoryLimit: 5
+  selector:
+    matchLabels:
+      {{- include "examprep.selectorLabels" . | nindent 6 }}
+  strategy:
+    {{- toYaml $section.strategy | nindent 4 }}
+  template:
+    metadata:
+      labels:
+        {{- include "examprep.podLabels" . | nindent 8 }}
+      annotations:
+        kubectl.kubernetes.io/default-container: {{ .component }}
+        {{- with $section.podAnnotations }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+    spec:
+      {{- include "examprep.podSpec" . | trim | nindent 6 }}
+{{- end }}
+
+{{- define "examprep.podSpec" -}}
+{{- $root := .root }}
+{{- $section := get $root.Values .component }}
+serviceAccountName: {{ include "examprep.serviceAccountName" . }}
+automountServiceAccountToken: {{ eq .component "operator" }}
+# Service variables of the namespace would be read as settings.
+enableServiceLinks: false
+# The process ends by itself within its grace; the rest is for the kubelet.
+terminationGracePeriodSeconds: {{ add (int $section.shutdownGraceSeconds) 5 }}
+{{ include "examprep.placement" . | trim }}
+{{- with $section.topologySpreadConstraints }}
+topologySpreadConstraints:
+{{- range . }}
+-
+  {{- toYaml . | nindent 2 }}
+  labelSelector:
+    matchLabels:
+      {{- include "examprep.selectorLabels" $ | nindent 6 }}
+  matchLabelKeys: [pod-template-hash]
+{{- end }}
+{{- end }}
+{{- if eq $root.Values.migrate.mode "initContainer" }}
+initContainers:
+- name: migrate
+  args: [migrate]
+  env:
+    {{- include "examprep.migrateVariables" . | trim | nindent 4 }}
+  {{- include "examprep.containerCommons" (dict "root" $root "component" "migrate") | nindent 2 }}
+{{- end }}
+containers:
+- name: {{ .component }}
+  args:
+  - {{ .component }}
+  {{- with $section.extraArgs }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+  env:
+    {{- include (printf "examprep.%sVariables" .component) . | trim | nindent 4 }}
+    {{- with $section.extraEnv }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- with $section.extraEnvFrom }}
+  envFrom:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  ports:
+  {{- if eq .component "api" }}
+  - {name: http, containerPort: 8080}
+  {{- end }}
+  - {name: health, containerPort: 8081}
+  - {name: metrics, containerPort: 9090}
+  {{- range $probe, $path := dict "startupProbe" "/healthz" "livenessProbe" "/healthz" "readinessProbe" "/readyz" }}
+  {{ $probe }}:
+    httpGet: {path: {{ $path }}, port: health}
+    {{- toYaml (get $section $probe) | nindent 4 }}
+  {{- end }}
+  {{- include "examprep.containerCommons" . | nindent 2 }}
+{{- include "examprep.volumes" . }}
+{{- end }}
+
+{{/* What all containers have: image, rights, resources, mounts. */}}
+{{- define "examprep.containerCommons" -}}
+{{- $section := get .root.Values .component -}}
+image: {{ include "examprep.image" .root }}
+imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+resources:
+  {{- toYaml $section.resources | nindent 2 }}
+securityContext:
+  {{- toYaml .root.Values.containerSecurityContext | nindent 2 }}
+{{- $bundle := .root.Values.caBundle }}
+{{- if or $section.extraVolumeMounts $bundle.configMapName $bundle.secretName }}
+volumeMounts:
+{{- if or $bundle.configMapName $bundle.secretName }}
+# Go reads this folder besides the image's own roots.
+- {name: ca-bundle, mountPath: /etc/pki/tls/certs, readOnly: true}
+{{- end }}
+{{- with $section.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "examprep.volumes" -}}
+{{- $extra := (get .root.Values .component).extraVolumes }}
+{{- if and (ne .component "migrate") (eq .root.Values.migrate.mode "initContainer") }}
+{{- $extra = concat $extra .root.Values.migrate.extraVolumes }}
+{{- end }}
+{{- $bundle := .root.Values.caBundle }}
+{{- if and $bundle.configMapName $bundle.secretName }}
+{{- fail "caBundle: name a ConfigMap or a Secret, not both" }}
+{{- end }}
+{{- if or $extra $bundle.configMapName $bundle.secretName }}
+volumes:
+{{- with $bundle.configMapName }}
+- name: ca-bundle
+  configMap:
+    name: {{ . }}
+    items: [{key: {{ $bundle.key }}, path: extra.crt}]
+{{- end }}
+{{- with $bundle.secretName }}
+- name: ca-bundle
+  secret:
+    secretName: {{ . }}
+    items: [{key: {{ $bundle.key }}, path: extra.crt}]
+{{- end }}
+{{- with $extra }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Where a pod runs, as whom, and how it gets its image. */}}
+{{- define "examprep.placement" -}}
+{{- $section := get .root.Values .component }}
+securityContext:
+  {{- toYaml .root.Values.podSecurityContext | nindent 2 }}
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with include "examprep.priorityClassName" . }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with $section.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $section.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $section.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}

@@ -14,6 +14,12 @@
 // commit and announcement loses nothing. If the caller's time runs out between the two, the change is still durable and
 // the error is [*NotAnnouncedError].
 //
+// A change of a tier may concern every key there is. Its transaction therefore lists the keys to which the tier applied
+// before and those to which it applies after (key_raises); their versions are raised after it, a chunk at a time, and
+// each chunk is announced before the next is raised. A revocation waits for none of that, no gate ever has more than a
+// chunk to catch up with, and a process that dies in between leaves the list to whoever applies a tier next. Meanwhile a
+// key has its old allowance or its new one.
+//
 // How use is counted. Each API pod has a [Meter] that counts the requests of each key by UTC day, those that the gate let
 // pass and those that it refused for the rate, and keeps when the key was last used. It writes both once an interval,
 // and when it stops: nothing is written per request. It writes in batches of a thousand rows, so that a flush which takes

@@ -95,7 +95,7 @@ func (s *Store) Create(ctx context.Context, want NewKey) (Issued, error) {
 	want.ExpiresAt = exact(want.ExpiresAt)
 	var issued Issued
 	err := s.retryPrefix(func() error {
-		return s.transact(ctx, func(q *keysdb.Queries) (audit.Entry, error) {
+		return s.transactOnTiers(ctx, func(q *keysdb.Queries) (audit.Entry, error) {
 			account, err := q.EnsureAccount(ctx, keysdb.EnsureAccountParams{ID: uuid.Must(uuid.NewV7()), Name: want.Account})
 			if err != nil {
 				return audit.Entry{}, fmt.Errorf("ensure account: %w", err)
@@ -129,7 +129,7 @@ func (s *Store) Rotate(ctx context.Context, prefix string, overlap time.Duration
 	var issued Issued
 	var old keysdb.LockKeyRow
 	err := s.retryPrefix(func() error {
-		return s.transact(ctx, func(q *keysdb.Queries) (audit.Entry, error) {
+		return s.transactOnTiers(ctx, func(q *keysdb.Queries) (audit.Entry, error) {
 			var err error
 			if old, err = q.LockKey(ctx, prefix); err != nil {
 				return audit.Entry{}, unknownKey(err, prefix)
@@ -177,7 +177,7 @@ func retire(ctx context.Context, q *keysdb.Queries, id uuid.UUID, prefix string,
 // Revoke ends the key of that prefix. When it returns nil, no gate accepts the key any more. Revoking twice is no
 // mistake: the second call makes certain what the first may have left uncertain (*NotAnnouncedError).
 func (s *Store) Revoke(ctx context.Context, prefix string) error {
-	return s.change(ctx, prefix, func(q *keysdb.Queries, old keysdb.LockKeyRow) (audit.Entry, error) {
+	return s.change(ctx, s.transact, prefix, func(q *keysdb.Queries, old keysdb.LockKeyRow) (audit.Entry, error) {
 		_, err := q.RevokeKey(ctx, prefix)
 		return audit.Entry{Action: audit.KeyRevoke, Detail: map[string]any{"repeated": old.RevokedAt != nil}}, err
 	})
@@ -185,7 +185,7 @@ func (s *Store) Revoke(ctx context.Context, prefix string) error {
 
 // SetTier gives a key a tier of its own, or with an empty name takes it away. When it returns nil, every gate applies it.
 func (s *Store) SetTier(ctx context.Context, prefix, tier string) error {
-	return s.change(ctx, prefix, func(q *keysdb.Queries, old keysdb.LockKeyRow) (audit.Entry, error) {
+	return s.change(ctx, s.transactOnTiers, prefix, func(q *keysdb.Queries, old keysdb.LockKeyRow) (audit.Entry, error) {
 		_, err := q.SetKeyTier(ctx, keysdb.SetKeyTierParams{Prefix: prefix, Tier: optional(tier)})
 		detail := map[string]any{"tier": optional(tier), "was": old.Tier}
 		return audit.Entry{Action: audit.KeySetTier, Detail: detail}, unknownTier(err, tier)
@@ -217,10 +217,11 @@ func insert(ctx context.Context, q *keysdb.Queries, arg keysdb.InsertKeyParams) 
 
 // change runs one statement on the key of that prefix, commits, and announces.
 func (s *Store) change(
-	ctx context.Context, prefix string, statement func(*keysdb.Queries, keysdb.LockKeyRow) (audit.Entry, error),
+	ctx context.Context, transact transaction, prefix string,
+	statement func(*keysdb.Queries, keysdb.LockKeyRow) (audit.Entry, error),
 ) error {
 	var old keysdb.LockKeyRow
-	err := s.transact(ctx, func(q *keysdb.Queries) (audit.Entry, error) {
+	err := transact(ctx, func(q *keysdb.Queries) (audit.Entry, error) {
 		var err error
 		if old, err = q.LockKey(ctx, prefix); err != nil {
 			return audit.Entry{}, unknownKey(err, prefix)
@@ -257,14 +258,23 @@ func (s *Store) announceKey(ctx context.Context, id uuid.UUID) error {
 	return nil
 }
 
-// transact runs do in a transaction that no tier change overlaps, and records what it did there.
+// transaction is [Store.transact] or [Store.transactOnTiers].
+type transaction func(ctx context.Context, do func(*keysdb.Queries) (audit.Entry, error)) error
+
+// transactOnTiers is transact for what no tier change may overlap. A revocation does not wait for one.
+func (s *Store) transactOnTiers(ctx context.Context, do func(*keysdb.Queries) (audit.Entry, error)) error {
+	return s.transact(ctx, func(q *keysdb.Queries) (audit.Entry, error) {
+		if err := q.ShareTierLock(ctx); err != nil {
+			return audit.Entry{}, fmt.Errorf("lock tiers: %w", err)
+		}
+		return do(q)
+	})
+}
+
+// transact runs do in a transaction, and records what it did there.
 func (s *Store) transact(ctx context.Context, do func(*keysdb.Queries) (audit.Entry, error)) error {
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		q := s.queries.WithTx(tx)
-		if err := q.ShareTierLock(ctx); err != nil {
-			return fmt.Errorf("lock tiers: %w", err)
-		}
-		entry, err := do(q)
+		entry, err := do(s.queries.WithTx(tx))
 		if err != nil {
 			return err
 		}

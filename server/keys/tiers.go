@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"examprep.dev/server/postgres/keysdb"
@@ -20,9 +19,6 @@ const (
 	// maxBucket keeps the bucket's contents exact in a double: burst × period (µs), after both requests and period were
 	// divided by what they have in common.
 	maxBucket = 1 << 50
-	// announceChunk is how many keys one announcement carries. Without Redis each takes seconds, however many keys it
-	// has; with Redis it is to be over before a pod must renew its trust.
-	announceChunk = 5_000
 )
 
 // TierSpec declares a tier, as a RateTier resource does.
@@ -62,7 +58,7 @@ func (s *Store) ApplyTier(ctx context.Context, spec TierSpec) error {
 	spec.KeyPrefixes, spec.Accounts = canonical(spec.KeyPrefixes), canonical(spec.Accounts)
 	if row, err := s.queries.TierInEffect(ctx, spec.Name); err == nil && same(row.RateTier, spec) {
 		if row.Pending {
-			return s.announcePending(ctx)
+			return s.raise(ctx)
 		}
 		return nil
 	}
@@ -122,8 +118,8 @@ func (s *Store) Tiers(ctx context.Context) ([]TierSpec, error) {
 	return list, nil
 }
 
-// changeTier raises the version of every key to which the tier applies before the change or after it, commits, and
-// announces them.
+// changeTier lists every key to which the tier applies before the change or after it, commits, and raises and announces
+// them.
 func (s *Store) changeTier(ctx context.Context, name, manager string, change func(*keysdb.Queries) error) error {
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		q := s.queries.WithTx(tx)
@@ -137,40 +133,21 @@ func (s *Store) changeTier(ctx context.Context, name, manager string, change fun
 		if row.ManagedBy != nil && *row.ManagedBy != manager {
 			return &ManagedTierError{Tier: name, Owner: *row.ManagedBy}
 		}
-		if err := q.RaiseKeysOnTier(ctx, name); err != nil {
-			return fmt.Errorf("raise keys before: %w", err)
+		if err := q.ListKeysOnTier(ctx, name); err != nil {
+			return fmt.Errorf("list keys before: %w", err)
 		}
 		if err := change(q); err != nil {
 			return err
 		}
-		if err := q.RaiseKeysOnTier(ctx, name); err != nil {
-			return fmt.Errorf("raise keys after: %w", err)
+		if err := q.ListKeysOnTier(ctx, name); err != nil {
+			return fmt.Errorf("list keys after: %w", err)
 		}
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("change tier %q: %w", name, err)
 	}
-	return s.announcePending(ctx)
-}
-
-// announcePending announces what is unannounced, whoever left it: a superset of what the caller changed.
-func (s *Store) announcePending(ctx context.Context) error {
-	start, count, after := time.Now(), 0, uuid.Nil
-	for {
-		records, err := s.Pending(ctx, after, announceChunk)
-		if err == nil && len(records) > 0 {
-			count += len(records)
-			after = records[len(records)-1].KeyID
-			err = s.gate.Announce(ctx, records...)
-		}
-		if err != nil {
-			return &NotAnnouncedError{Keys: max(count, 1), Waited: time.Since(start), Err: err}
-		}
-		if len(records) < announceChunk {
-			return nil
-		}
-	}
+	return s.raise(ctx)
 }
 
 func checkTier(spec TierSpec) error {

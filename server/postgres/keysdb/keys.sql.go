@@ -276,6 +276,21 @@ func (q *Queries) ListKeys(ctx context.Context, account string) ([]ListKeysRow, 
 	return items, nil
 }
 
+const listKeysOnTier = `-- name: ListKeysOnTier :exec
+INSERT INTO key_raises (key_id)
+SELECT r.id FROM api_key_records r JOIN api_keys k ON k.id = r.id
+WHERE r.tier = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())
+ON CONFLICT DO NOTHING
+`
+
+// Puts every key to which the tier applies at this moment on the list of those to raise; but not those that are over: to
+// announce them would leave a tombstone in Redis for every key that ever was. Whoever empties the list waits for the tier
+// lock, so what is on it already stays until this transaction is over.
+func (q *Queries) ListKeysOnTier(ctx context.Context, tier string) error {
+	_, err := q.db.Exec(ctx, listKeysOnTier, tier)
+	return err
+}
+
 const listTiers = `-- name: ListTiers :many
 SELECT name, requests, period_us, burst, key_prefixes, accounts, managed_by, updated_at FROM rate_tiers ORDER BY name
 `
@@ -525,17 +540,51 @@ func (q *Queries) PutTier(ctx context.Context, arg PutTierParams) error {
 	return err
 }
 
-const raiseKeysOnTier = `-- name: RaiseKeysOnTier :exec
-UPDATE api_keys k SET version = k.version + 1
-WHERE k.id IN (SELECT r.id FROM api_key_records r WHERE r.tier = $1)
-  AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now()) AND k.xmin <> pg_current_xact_id()::xid
+const raiseListedKeys = `-- name: RaiseListedKeys :many
+WITH span AS (
+    SELECT l.key_id FROM key_raises l WHERE l.key_id > $1 ORDER BY l.key_id LIMIT $2
+), free AS (
+    SELECT k.id FROM api_keys k WHERE k.id = ANY (ARRAY(SELECT s.key_id FROM span s))
+    ORDER BY k.id
+    FOR NO KEY UPDATE SKIP LOCKED
+), raised AS (
+    UPDATE api_keys k SET version = k.version + 1 WHERE k.id = ANY (ARRAY(SELECT f.id FROM free f))
+), taken AS (
+    DELETE FROM key_raises l WHERE l.key_id = ANY (ARRAY(SELECT f.id FROM free f))
+)
+SELECT s.key_id, EXISTS (SELECT FROM free f WHERE f.id = s.key_id) AS raised FROM span s ORDER BY s.key_id
 `
 
-// Every key to which the tier applies at this moment, but for those that this transaction has raised already, and those
-// that are over: to announce them would leave a tombstone in Redis for every key that ever was.
-func (q *Queries) RaiseKeysOnTier(ctx context.Context, tier string) error {
-	_, err := q.db.Exec(ctx, raiseKeysOnTier, tier)
-	return err
+type RaiseListedKeysParams struct {
+	After uuid.UUID
+	Most  int32
+}
+
+type RaiseListedKeysRow struct {
+	KeyID  uuid.UUID
+	Raised bool
+}
+
+// Raises the listed keys of a range of ids that nobody else holds, takes them off the list, and tells the whole range: by
+// index alone, whatever the planner believes about a list that was empty a moment ago.
+func (q *Queries) RaiseListedKeys(ctx context.Context, arg RaiseListedKeysParams) ([]RaiseListedKeysRow, error) {
+	rows, err := q.db.Query(ctx, raiseListedKeys, arg.After, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RaiseListedKeysRow
+	for rows.Next() {
+		var i RaiseListedKeysRow
+		if err := rows.Scan(&i.KeyID, &i.Raised); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const recordByID = `-- name: RecordByID :one
@@ -569,6 +618,44 @@ SELECT id, family_id, account_id, hash, prefix, version, announced_version, revo
 
 func (q *Queries) RecordsByHash(ctx context.Context, hashes [][]byte) ([]ApiKeyRecord, error) {
 	rows, err := q.db.Query(ctx, recordsByHash, hashes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ApiKeyRecord
+	for rows.Next() {
+		var i ApiKeyRecord
+		if err := rows.Scan(
+			&i.ID,
+			&i.FamilyID,
+			&i.AccountID,
+			&i.Hash,
+			&i.Prefix,
+			&i.Version,
+			&i.AnnouncedVersion,
+			&i.Revoked,
+			&i.ExpiresAt,
+			&i.Tier,
+			&i.Requests,
+			&i.PeriodUs,
+			&i.Burst,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const recordsByIDs = `-- name: RecordsByIDs :many
+SELECT id, family_id, account_id, hash, prefix, version, announced_version, revoked, expires_at, tier, requests, period_us, burst FROM api_key_records WHERE id = ANY ($1::uuid[])
+`
+
+func (q *Queries) RecordsByIDs(ctx context.Context, ids []uuid.UUID) ([]ApiKeyRecord, error) {
+	rows, err := q.db.Query(ctx, recordsByIDs, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -669,7 +756,8 @@ const shareTierLock = `-- name: ShareTierLock :exec
 SELECT pg_advisory_xact_lock_shared(hashtextextended('examprep.rate_tiers', 0))
 `
 
-// Held by whoever changes one key: a tier is never applied between a key's creation and its becoming visible.
+// Held by whoever creates a key or gives it a tier, so that a change of tiers, which lists the keys that it concerns,
+// misses none; and by whoever raises those.
 func (q *Queries) ShareTierLock(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, shareTierLock)
 	return err
@@ -710,7 +798,8 @@ func (q *Queries) TakeTierLock(ctx context.Context) error {
 }
 
 const tierInEffect = `-- name: TierInEffect :one
-SELECT t.name, t.requests, t.period_us, t.burst, t.key_prefixes, t.accounts, t.managed_by, t.updated_at, EXISTS (SELECT FROM api_keys k WHERE k.announced_version < k.version) AS pending
+SELECT t.name, t.requests, t.period_us, t.burst, t.key_prefixes, t.accounts, t.managed_by, t.updated_at, (EXISTS (SELECT FROM api_keys k WHERE k.announced_version < k.version)
+    OR EXISTS (SELECT FROM key_raises))::boolean AS pending
 FROM rate_tiers t
 WHERE t.name = $1
 `
@@ -720,7 +809,7 @@ type TierInEffectRow struct {
 	Pending  bool
 }
 
-// A tier, and whether some key (perhaps one of it) is not known to have been announced.
+// A tier, and whether some key (perhaps one of it) is yet to be raised, or not known to have been announced.
 func (q *Queries) TierInEffect(ctx context.Context, name string) (TierInEffectRow, error) {
 	row := q.db.QueryRow(ctx, tierInEffect, name)
 	var i TierInEffectRow
@@ -761,6 +850,18 @@ type TouchKeysParams struct {
 func (q *Queries) TouchKeys(ctx context.Context, arg TouchKeysParams) error {
 	_, err := q.db.Exec(ctx, touchKeys, arg.Ids, arg.Used)
 	return err
+}
+
+const tryRaiseLock = `-- name: TryRaiseLock :one
+SELECT pg_try_advisory_xact_lock(hashtextextended('examprep.key_raises', 0))
+`
+
+// Held by whoever raises listed keys, until they are announced.
+func (q *Queries) TryRaiseLock(ctx context.Context) (bool, error) {
+	row := q.db.QueryRow(ctx, tryRaiseLock)
+	var pg_try_advisory_xact_lock bool
+	err := row.Scan(&pg_try_advisory_xact_lock)
+	return pg_try_advisory_xact_lock, err
 }
 
 const unassignTier = `-- name: UnassignTier :exec

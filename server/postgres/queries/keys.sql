@@ -1,5 +1,6 @@
 -- name: ShareTierLock :exec
--- Held by whoever changes one key: a tier is never applied between a key's creation and its becoming visible.
+-- Held by whoever creates a key or gives it a tier, so that a change of tiers, which lists the keys that it concerns,
+-- misses none; and by whoever raises those.
 SELECT pg_advisory_xact_lock_shared(hashtextextended('examprep.rate_tiers', 0));
 
 -- name: TakeTierLock :exec
@@ -105,6 +106,9 @@ WHERE k.prefix = $1;
 -- name: RecordByID :one
 SELECT * FROM api_key_records WHERE id = $1;
 
+-- name: RecordsByIDs :many
+SELECT * FROM api_key_records WHERE id = ANY (sqlc.arg('ids')::uuid[]);
+
 -- name: RecordsByHash :many
 SELECT * FROM api_key_records WHERE hash = ANY (sqlc.arg('hashes')::bytea[]);
 
@@ -125,19 +129,42 @@ WITH free AS (
 )
 UPDATE api_keys k SET announced_version = free.version FROM free WHERE k.id = free.id AND k.announced_version < free.version;
 
--- name: RaiseKeysOnTier :exec
--- Every key to which the tier applies at this moment, but for those that this transaction has raised already, and those
--- that are over: to announce them would leave a tombstone in Redis for every key that ever was.
-UPDATE api_keys k SET version = k.version + 1
-WHERE k.id IN (SELECT r.id FROM api_key_records r WHERE r.tier = $1)
-  AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now()) AND k.xmin <> pg_current_xact_id()::xid;
+-- name: ListKeysOnTier :exec
+-- Puts every key to which the tier applies at this moment on the list of those to raise; but not those that are over: to
+-- announce them would leave a tombstone in Redis for every key that ever was. Whoever empties the list waits for the tier
+-- lock, so what is on it already stays until this transaction is over.
+INSERT INTO key_raises (key_id)
+SELECT r.id FROM api_key_records r JOIN api_keys k ON k.id = r.id
+WHERE r.tier = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())
+ON CONFLICT DO NOTHING;
+
+-- name: RaiseListedKeys :many
+-- Raises the listed keys of a range of ids that nobody else holds, takes them off the list, and tells the whole range: by
+-- index alone, whatever the planner believes about a list that was empty a moment ago.
+WITH span AS (
+    SELECT l.key_id FROM key_raises l WHERE l.key_id > sqlc.arg('after') ORDER BY l.key_id LIMIT sqlc.arg('most')
+), free AS (
+    SELECT k.id FROM api_keys k WHERE k.id = ANY (ARRAY(SELECT s.key_id FROM span s))
+    ORDER BY k.id
+    FOR NO KEY UPDATE SKIP LOCKED
+), raised AS (
+    UPDATE api_keys k SET version = k.version + 1 WHERE k.id = ANY (ARRAY(SELECT f.id FROM free f))
+), taken AS (
+    DELETE FROM key_raises l WHERE l.key_id = ANY (ARRAY(SELECT f.id FROM free f))
+)
+SELECT s.key_id, EXISTS (SELECT FROM free f WHERE f.id = s.key_id) AS raised FROM span s ORDER BY s.key_id;
+
+-- name: TryRaiseLock :one
+-- Held by whoever raises listed keys, until they are announced.
+SELECT pg_try_advisory_xact_lock(hashtextextended('examprep.key_raises', 0));
 
 -- name: GetTier :one
 SELECT * FROM rate_tiers WHERE name = $1;
 
 -- name: TierInEffect :one
--- A tier, and whether some key (perhaps one of it) is not known to have been announced.
-SELECT sqlc.embed(t), EXISTS (SELECT FROM api_keys k WHERE k.announced_version < k.version) AS pending
+-- A tier, and whether some key (perhaps one of it) is yet to be raised, or not known to have been announced.
+SELECT sqlc.embed(t), (EXISTS (SELECT FROM api_keys k WHERE k.announced_version < k.version)
+    OR EXISTS (SELECT FROM key_raises))::boolean AS pending
 FROM rate_tiers t
 WHERE t.name = $1;
 

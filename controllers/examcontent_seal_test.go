@@ -59,6 +59,11 @@ func TestProductionRefusesAChangeThatTheSealDoesNotCover(t *testing.T) {
 		t.Errorf("revision %d is published", content.Status.Revision)
 	}
 
+	in.eventually("tell of it without the answers", func() (bool, string) {
+		note := in.event(content, "Warning", v1alpha1.ReasonSealMismatch)
+		return strings.Contains(note, "condition Published says what has changed") && !strings.Contains(note, "→"), note
+	})
+
 	edit(in, content, func(c *v1alpha1.ExamContent) { seal(t, c) })
 	in.ready(content)
 	if content.Status.Revision != 2 {

@@ -44,6 +44,7 @@ func newExamScope(content *v1alpha1.ExamContent, claim catalog.Claim, now func()
 		claim:   claim,
 		chunks:  &liveChunks{live: live},
 	}
+	s.occasional = []string{v1alpha1.ConditionRepaired}
 	s.interval = defaultResyncInterval
 	if content.Spec.ResyncInterval != nil {
 		s.interval = content.Spec.ResyncInterval.Duration
@@ -106,8 +107,8 @@ func (s *examScope) resolved() string {
 	if len(s.chunks.unlabelled) == 0 {
 		return "all references were found"
 	}
-	return fmt.Sprintf("all references were found; label ConfigMap %s with %s=true, or changes to it are noticed at the next resync only",
-		strings.Join(s.chunks.unlabelled, ", "), v1alpha1.ContentLabel)
+	return fmt.Sprintf("all references were found; label ConfigMap %s with %s=true, or changes to it are noticed at the next resync only (every %s)",
+		strings.Join(s.chunks.unlabelled, ", "), v1alpha1.ContentLabel, s.interval)
 }
 
 // explainReference tells references that may come right by themselves, because the rest of a commit is still on its
@@ -144,6 +145,9 @@ func (r *ExamContentReconciler) publish(ctx context.Context, s *examScope) (next
 	if pin := s.content.Spec.Revision; pin != nil {
 		options.Pin = *pin
 	}
+	if at := s.content.Status.PublishedAt; at != nil {
+		options.Remembered = catalog.Remembered{Revision: s.content.Status.Revision, PublishedAt: at.Time}
+	}
 	published, err := r.publisher.Publish(ctx, s.claim, s.exam, options)
 	if err != nil {
 		return stop, s.explainRefusal(err)
@@ -159,6 +163,7 @@ func (s *examScope) explainRefusal(err error) error {
 		conflict *catalog.ClaimConflictError
 		seal     *catalog.SealError
 		pin      *catalog.RevisionNotFoundError
+		damaged  *catalog.DamagedError
 		invalid  *catalog.ValidationError
 	)
 	switch {
@@ -172,11 +177,17 @@ func (s *examScope) explainRefusal(err error) error {
 		return blocked
 	case errors.As(err, &seal):
 		s.pass(v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted, "valid, and exam key "+s.content.Spec.ExamKey+" is this resource's")
-		text := fmt.Sprintf("spec.papers[%d].verification: %v", s.paperIndex(seal.PaperID), seal)
-		return stalled(v1alpha1.ConditionPublished, v1alpha1.ReasonSealMismatch, &described{text, err})
+		field := fmt.Sprintf("spec.papers[%d].verification", s.paperIndex(seal.PaperID))
+		refused := stalled(v1alpha1.ConditionPublished, v1alpha1.ReasonSealMismatch, &described{fmt.Sprintf("%s: %v", field, seal), err})
+		refused.Note = fmt.Sprintf("%s: paper %s is not sealed as it is; condition Published says what has changed", field, seal.PaperID)
+		return refused
 	case errors.As(err, &pin):
 		return stalled(v1alpha1.ConditionPublished, v1alpha1.ReasonRevisionNotFound, &described{
 			fmt.Sprintf("spec.revision: revision %d is not kept (any more): choose one of the last, or remove the pin", pin.Revision), err,
+		})
+	case errors.As(err, &damaged):
+		return stalled(v1alpha1.ConditionPublished, v1alpha1.ReasonDrifted, &described{
+			fmt.Sprintf("spec.revision: %v: choose another revision, or remove the pin to publish what is declared", damaged), err,
 		})
 	case errors.As(err, &invalid):
 		return stalled(v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalid, &described{"spec: " + invalid.Error(), err})
@@ -200,10 +211,8 @@ func (s *examScope) forget() {
 // record writes down what is published.
 func (s *examScope) record(published catalog.Publication) {
 	status := &s.content.Status
-	if status.Revision != published.Revision || status.PublishedAt == nil {
-		at := metav1.NewTime(s.now().Truncate(time.Second))
-		status.PublishedAt = &at
-	}
+	at := metav1.NewTime(published.PublishedAt.Truncate(time.Second))
+	status.PublishedAt = &at
 	status.Revision, status.PublishedDigest = published.Revision, published.Digest.String()
 	status.Papers = s.publishedPapers(published)
 	status.PaperCount, status.QuestionCount = int32(len(status.Papers)), 0
@@ -213,31 +222,28 @@ func (s *examScope) record(published catalog.Publication) {
 	reason, text := v1alpha1.ReasonPublished, fmt.Sprintf("revision %d is published: %d papers, %d questions",
 		status.Revision, status.PaperCount, status.QuestionCount)
 	if pin := s.content.Spec.Revision; pin != nil {
-		reason, text = v1alpha1.ReasonPinned, fmt.Sprintf("revision %d is published with the content of revision %d, as spec.revision asks: %d papers",
-			status.Revision, *pin, status.PaperCount)
+		reason, text = v1alpha1.ReasonPinned, fmt.Sprintf("revision %d is published with the content of revision %d, as spec.revision asks: %d papers, %d questions",
+			status.Revision, *pin, status.PaperCount, status.QuestionCount)
 	}
 	s.pass(v1alpha1.ConditionPublished, reason, text)
+	if repaired := published.Repaired; repaired != nil {
+		const found = "%s: what is published was found changed in the database, and was put right: %s"
+		at := repaired.At.UTC().Format(time.RFC3339)
+		s.pass(v1alpha1.ConditionRepaired, v1alpha1.ReasonDriftRepaired, fmt.Sprintf(found, at, repaired))
+		s.notes[v1alpha1.ConditionRepaired] = fmt.Sprintf(found, at, repaired.Places())
+	}
 	s.ready = text
 	s.action = fmt.Sprintf("PublishRevision%d", status.Revision)
 }
 
 // publishedPapers lists the published papers in the spec's order; those that only a pinned revision has follow by ID.
 func (s *examScope) publishedPapers(published catalog.Publication) []v1alpha1.PublishedPaper {
-	questions := make(map[string]int, len(published.PaperDigests))
-	for _, paper := range s.content.Status.Papers {
-		if published.PaperDigests[paper.PaperID].String() == paper.Digest {
-			questions[paper.PaperID] = int(paper.QuestionCount)
-		}
-	}
-	for i := range s.exam.Papers {
-		questions[s.exam.Papers[i].ID] = len(s.exam.Papers[i].Questions)
-	}
 	papers := make([]v1alpha1.PublishedPaper, 0, len(published.PaperDigests))
 	for id, digest := range published.PaperDigests {
 		papers = append(papers, v1alpha1.PublishedPaper{
 			PaperID:       id,
 			Digest:        digest.String(),
-			QuestionCount: int32(questions[id]),
+			QuestionCount: int32(published.QuestionCounts[id]),
 			Sealed:        !slices.Contains(published.Unsealed, id),
 		})
 	}

@@ -16,7 +16,10 @@ type blockedError struct {
 	Stalled bool
 	// RetryAfter is when to look again although nothing was seen to change; 0: at the next resync.
 	RetryAfter time.Duration
-	Err        error
+	// Note is what events say in place of Err, which may show answers; empty: Err may be shown. Conditions are for authors,
+	// events travel further.
+	Note string
+	Err  error
 }
 
 func (e *blockedError) Error() string { return e.Err.Error() }

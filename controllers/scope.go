@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -61,6 +62,11 @@ type scope struct {
 	status commonStatus
 	// owned are the kind's condition types beside Ready, Reconciling and Stalled, in the order in which they are decided.
 	owned []string
+	// occasional are condition types that are there only when a step decided them: a reconcile that succeeds without doing so
+	// removes them, one that fails leaves them. An event tells of each that comes or changes.
+	occasional []string
+	// notes are what events say of a condition type in place of its message, which may show answers.
+	notes map[string]string
 	// before are the conditions as they were read.
 	before []metav1.Condition
 	// decided are the owned conditions that a step of this reconcile has set.
@@ -98,6 +104,7 @@ func newScope(object client.Object, status commonStatus, now func() time.Time, a
 		action:  action,
 		before:  append([]metav1.Condition(nil), *status.conditions...),
 		decided: make(map[string]metav1.Condition, len(owned)),
+		notes:   make(map[string]string),
 		now:     now,
 	}
 }
@@ -130,6 +137,9 @@ func (s *scope) conclude(failure error) (ctrl.Result, error) {
 		*s.status.lastHandled = s.object.GetAnnotations()[v1alpha1.ReconcileRequestAnnotation]
 		message := blocked.Err.Error() + s.standing
 		s.decide(blocked.Condition, metav1.ConditionFalse, blocked.Reason, message)
+		if blocked.Note != "" {
+			s.notes[v1alpha1.ConditionReady] = blocked.Note + s.standing
+		}
 		also := v1alpha1.ConditionReconciling
 		if blocked.Stalled {
 			also = v1alpha1.ConditionStalled
@@ -146,10 +156,10 @@ func (s *scope) conclude(failure error) (ctrl.Result, error) {
 	}
 }
 
-// again asks for a reconcile after about d, behind everything that somebody waits for.
+// again asks for a reconcile after d at the latest, and not much before, behind everything that somebody waits for.
 func (s *scope) again(d time.Duration) ctrl.Result {
 	low := handler.LowPriority
-	return ctrl.Result{RequeueAfter: wait.Jitter(d, 0.1), Priority: &low}
+	return ctrl.Result{RequeueAfter: wait.Jitter(d-d/10, 0.1), Priority: &low}
 }
 
 // finish writes the conditions into the status. also is Reconciling, Stalled or empty.
@@ -167,6 +177,7 @@ func (s *scope) finish(ready metav1.ConditionStatus, reason, message, also strin
 		}
 		s.put(decided)
 	}
+	s.putOccasional(ready == metav1.ConditionTrue)
 	s.put(metav1.Condition{Type: v1alpha1.ConditionReady, Status: ready, Reason: reason, Message: message})
 	for _, condition := range []string{v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled} {
 		if condition == also {
@@ -177,6 +188,21 @@ func (s *scope) finish(ready metav1.ConditionStatus, reason, message, also strin
 			s.put(metav1.Condition{Type: condition, Status: metav1.ConditionTrue, Reason: why, Message: message})
 		} else {
 			meta.RemoveStatusCondition(s.status.conditions, condition)
+		}
+	}
+}
+
+func (s *scope) putOccasional(all bool) {
+	for _, condition := range s.occasional {
+		decided, ok := s.decided[condition]
+		old := meta.FindStatusCondition(s.before, condition)
+		switch {
+		case ok:
+			s.put(decided)
+		case all:
+			meta.RemoveStatusCondition(s.status.conditions, condition)
+		case old != nil:
+			s.put(*old)
 		}
 	}
 }
@@ -194,6 +220,7 @@ func (s *scope) put(condition metav1.Condition) {
 // stays as it is stays silent.
 func (s *scope) tell(recorder events.EventRecorder) {
 	s.alarm(recorder)
+	s.tellOccasional(recorder)
 	old := meta.FindStatusCondition(s.before, v1alpha1.ConditionReady)
 	now := meta.FindStatusCondition(*s.status.conditions, v1alpha1.ConditionReady)
 	if now == nil || old != nil && old.Status == now.Status && old.Reason == now.Reason && old.Message == now.Message {
@@ -203,7 +230,22 @@ func (s *scope) tell(recorder events.EventRecorder) {
 	if now.Status != metav1.ConditionTrue && now.Reason != v1alpha1.ReasonSuspended {
 		kind = corev1.EventTypeWarning
 	}
-	recorder.Eventf(s.object, nil, kind, now.Reason, s.action, "%s", shorten(now.Message, maxEventNote))
+	s.record(recorder, kind, now)
+}
+
+func (s *scope) record(recorder events.EventRecorder, kind string, condition *metav1.Condition) {
+	note := cmp.Or(s.notes[condition.Type], condition.Message)
+	recorder.Eventf(s.object, nil, kind, condition.Reason, s.action, "%s", shorten(note, maxEventNote))
+}
+
+func (s *scope) tellOccasional(recorder events.EventRecorder) {
+	for _, condition := range s.occasional {
+		old := meta.FindStatusCondition(s.before, condition)
+		now := meta.FindStatusCondition(*s.status.conditions, condition)
+		if now != nil && (old == nil || old.Message != now.Message) {
+			s.record(recorder, corev1.EventTypeWarning, now)
+		}
+	}
 }
 
 // alarm records an event for each owned condition that has come to a reason among the alarms.
@@ -214,7 +256,7 @@ func (s *scope) alarm(recorder events.EventRecorder) {
 		if now == nil || !slices.Contains(s.alarms, now.Reason) || old != nil && old.Reason == now.Reason {
 			continue
 		}
-		recorder.Eventf(s.object, nil, corev1.EventTypeWarning, now.Reason, s.action, "%s", shorten(now.Message, maxEventNote))
+		s.record(recorder, corev1.EventTypeWarning, now)
 	}
 }
 

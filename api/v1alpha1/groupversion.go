@@ -49,6 +49,9 @@ const (
 	ConditionResolvedRefs = "ResolvedRefs"
 	// ConditionPublished says whether the declared content is the published revision.
 	ConditionPublished = "Published"
+	// ConditionRepaired says that the published revision was found changed in the database, and was put right: by whom is not
+	// known. It is there only when that happened, until the next revision.
+	ConditionRepaired = "Repaired"
 	// ConditionDelivering says whether deliveries of a webhook endpoint succeed.
 	ConditionDelivering = "Delivering"
 )
@@ -83,6 +86,10 @@ const (
 	ReasonSealMismatch = "SealMismatch"
 	// ReasonRevisionNotFound: spec.revision names a revision that is not kept (any more).
 	ReasonRevisionNotFound = "RevisionNotFound"
+	// ReasonDriftRepaired: what somebody changed in the database is as declared again.
+	ReasonDriftRepaired = "DriftRepaired"
+	// ReasonDrifted: content that spec.revision asks for was changed in the database, and nobody declares it any more.
+	ReasonDrifted = "Drifted"
 	// ReasonBackendUnavailable: the database could not be reached or refused; it is tried again.
 	ReasonBackendUnavailable = "BackendUnavailable"
 	// ReasonDelivering: the last deliveries succeeded.

@@ -30,6 +30,13 @@ type state struct {
 	revision  int64
 	digest    Digest
 	withdrawn bool
+
+	// What follows is known only where it was asked for (Publisher.state).
+
+	// intact: what is stored of the published revision is what was written.
+	intact      bool
+	publishedAt time.Time
+	repaired    *Repair
 }
 
 func newState(cluster, namespace, name *string, revision int64, digest []byte, withdrawn bool) state {
@@ -65,7 +72,29 @@ func (p *Publisher) state(ctx context.Context, examKey string) (state, error) {
 	case err != nil:
 		return state{}, fmt.Errorf("read exam %s: %w", examKey, err)
 	}
-	return newState(row.ClaimCluster, row.ClaimNamespace, row.ClaimName, row.Revision, row.Digest, row.Withdrawn), nil
+	return newState(row.ClaimCluster, row.ClaimNamespace, row.ClaimName, row.Revision, row.Digest, row.Withdrawn).
+		describe(row.Intact, row.PublishedAt, row.RepairedAt, row.RepairedChanges)
+}
+
+// describe adds what one SELECT tells of the published revision beside whose it is.
+func (s state) describe(intact bool, publishedAt, repairedAt *time.Time, changes []byte) (state, error) {
+	s.intact = intact
+	if publishedAt != nil {
+		s.publishedAt = publishedAt.UTC()
+	}
+	if repairedAt == nil {
+		return s, nil
+	}
+	repaired, err := newRepair(repairedAt.UTC(), changes)
+	s.repaired = repaired
+	return s, err
+}
+
+// publication tells of c as published by this state.
+func (s state) publication(c *content) Publication {
+	published := c.publication(s.revision, false)
+	published.PublishedAt, published.Repaired = s.publishedAt, s.repaired
+	return published
 }
 
 // lock makes sure that the exam's row exists and holds it until the transaction ends: publishers of one exam take turns.
@@ -159,7 +188,7 @@ func tellWithdrawn(ctx context.Context, q *catalogdb.Queries, examKey string, re
 	if err != nil {
 		return err
 	}
-	return q.TellWithdrawn(ctx, catalogdb.TellWithdrawnParams{
+	return q.Tell(ctx, catalogdb.TellParams{
 		EventID: event.ID, EventKind: string(event.Kind), EventBody: event.Body, ExamKey: examKey,
 	})
 }

@@ -19,7 +19,8 @@ type paperRef struct {
 	Digest       Digest        `json:"digest"`
 	Verification *Verification `json:"verification,omitempty"`
 	// Sealed says that Verification carries the paper's seal digest.
-	Sealed bool `json:"-"`
+	Sealed    bool `json:"-"`
+	Questions int  `json:"-"`
 	// Seal and Title are known of drafts and of loaded revisions; a pin does without.
 	Seal  Digest `json:"-"`
 	Title string `json:"-"`
@@ -82,7 +83,7 @@ func reference(exam Exam, paper *Paper, scoring Scoring) (paperRef, error) {
 	}
 	return paperRef{
 		PaperID: paper.ID, Digest: digest, Verification: paper.Verification, Sealed: paper.sealedAs(seal), Seal: seal,
-		Title: paper.Title,
+		Title: paper.Title, Questions: len(paper.Questions),
 	}, nil
 }
 
@@ -95,9 +96,10 @@ func effectiveDuration(exam Exam, paper *Paper) int {
 func (c *content) publication(revision int64, changed bool) Publication {
 	published := Publication{
 		Revision: revision, Changed: changed, Digest: c.digest, PaperDigests: make(map[string]Digest, len(c.papers)),
+		QuestionCounts: make(map[string]int, len(c.papers)),
 	}
 	for _, paper := range c.papers {
-		published.PaperDigests[paper.PaperID] = paper.Digest
+		published.PaperDigests[paper.PaperID], published.QuestionCounts[paper.PaperID] = paper.Digest, paper.Questions
 		if !paper.Sealed {
 			published.Unsealed = append(published.Unsealed, paper.PaperID)
 		}

@@ -29,6 +29,20 @@ type Change struct {
 
 // String prints the change for a terminal, in one line.
 func (c Change) String() string {
+	switch {
+	case c.Old == "" && c.New == "":
+		return c.Place()
+	case c.Kind == Changed:
+		return fmt.Sprintf("%s: %s → %s", c.where(), c.Old, c.New)
+	default:
+		return c.Place() + ": " + c.Old + c.New // one of the two
+	}
+}
+
+// Place prints where the change is and of what kind, and nothing of the values: no answer can be in it.
+func (c Change) Place() string { return c.where() + " " + string(c.Kind) }
+
+func (c Change) where() string {
 	where := "exam"
 	if c.PaperID != "" {
 		where = "paper " + c.PaperID
@@ -39,12 +53,5 @@ func (c Change) String() string {
 	if c.Field != "" {
 		where += " " + c.Field
 	}
-	switch c.Kind {
-	case Added:
-		return fmt.Sprintf("%s added: %s", where, c.New)
-	case Removed:
-		return fmt.Sprintf("%s removed: %s", where, c.Old)
-	default:
-		return fmt.Sprintf("%s: %s → %s", where, c.Old, c.New)
-	}
+	return where
 }

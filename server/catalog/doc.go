@@ -11,6 +11,24 @@
 // history stays a log of what was served when, a reader may trust the higher number, and the pinned revision's papers
 // are shared, not copied, so that a roll-back moves no question.
 //
+// # Drift
+//
+// What somebody edits in the database, behind digests that stay as they are, is found by the same SELECT that finds
+// nothing to publish. Each immutable row keeps a fingerprint, a SHA-256 that PostgreSQL computed as it wrote it; the
+// SELECT has it compute the fingerprints of the published revision anew and compares them. That costs the server the
+// reading and hashing of one exam's rows (well under a millisecond for five papers of forty questions, far less than
+// fetching and validating the declaration costs the operator) and sends one boolean. Triggers would make it cheaper still
+// and were left out: whoever edits a database by hand, restores a part of it or disables triggers for a moment goes past
+// them. Having the rows sent, to hash them here, would cost a hundred times the traffic for the same answer.
+//
+// Only what differs is read and compared with the declaration, to tell which paper, question and field it was, and is
+// restored in one transaction under its digest: attempts that point at the revision are scored by it as before. The number
+// of the revision stays; exams.repairs counts, and the pods, who cache by digest and by that number, read anew. The
+// repair's own exam.content_updated event is in the transaction, because what is served has changed. A pointer that was
+// moved, or an exam that is gone, is published anew under a number above every one that was used. A Repair stays with the
+// revision, so that an operator which is stopped before it told of it tells later. What nobody declares any more, under a
+// pin, cannot be restored: *DamagedError.
+//
 // # Reading
 //
 // A Snapshot keeps every exam's documents as finished JSON and the papers that are asked for in a cache bounded by
@@ -19,9 +37,9 @@
 //
 // # How it fails
 //
-// *ValidationError, *ClaimConflictError, *SealError, *RevisionNotFoundError (writing) and *NotFoundError,
+// *ValidationError, *ClaimConflictError, *SealError, *RevisionNotFoundError, *DamagedError (writing) and *NotFoundError,
 // *UnavailableError (reading); everything else is an error of Postgres, wrapped.
 //
-// It owns the tables of migration 00003 and must never import fasthttp, controller-runtime or k8s.io packages, nor the
+// It owns the tables of migrations 00003 and 00014 and must never import fasthttp, controller-runtime or k8s.io packages, nor the
 // packages keys, gate and attempts.
 package catalog

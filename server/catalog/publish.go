@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/catalogdb"
-	"examprep.dev/server/webhooks"
 )
 
 const (
@@ -38,6 +36,15 @@ type Options struct {
 	// HistoryLimit is how many revisions are kept, the published one included; 0 keeps all. Revisions superseded within
 	// the last hour, and papers that an attempt has opened, are kept whatever the limit.
 	HistoryLimit int
+	// Remembered is what the caller was told when it published last. Without it less of what somebody did in the database
+	// can be told or put right: a lost claim, a changed time of publication, an exam that is not there any more.
+	Remembered Remembered
+}
+
+// Remembered is what an owner keeps of its last Publication; zero when it has none.
+type Remembered struct {
+	Revision    int64
+	PublishedAt time.Time
 }
 
 // Publication tells what is published after a Publish.
@@ -47,8 +54,14 @@ type Publication struct {
 	Changed bool
 	// Digest identifies the exam's content; equal content has equal digests.
 	Digest Digest
-	// PaperDigests maps each published paper's ID to its revision.
-	PaperDigests map[string]Digest
+	// PaperDigests maps each published paper's ID to its revision, QuestionCounts to how many questions that has.
+	PaperDigests   map[string]Digest
+	QuestionCounts map[string]int
+	// PublishedAt is when Revision was published.
+	PublishedAt time.Time
+	// Repaired tells how what is published was last found changed in the database, and put right, since it was published;
+	// nil when it was not.
+	Repaired *Repair
 	// Unsealed lists, sorted, the papers that are published without a matching verification seal; sandbox only.
 	Unsealed []string
 }
@@ -91,8 +104,8 @@ func (p *Publisher) Publish(ctx context.Context, claim Claim, exam Exam, options
 	if err := current.admit(exam.Key, claim, options.Adopt); err != nil {
 		return Publication{}, err
 	}
-	if current.ownedBy(claim) && current.serves(next.digest) {
-		return next.publication(current.revision, false), nil
+	if current.ownedBy(claim) && current.serves(next.digest) && current.intact {
+		return current.publication(&next.content), nil
 	}
 	if refusal, err := p.refuseUnsealed(ctx, next, current); err != nil {
 		return Publication{}, err
@@ -102,7 +115,7 @@ func (p *Publisher) Publish(ctx context.Context, claim Claim, exam Exam, options
 		}
 		return Publication{}, refusal
 	}
-	return p.flip(ctx, claim, &next.content, next.stage, options)
+	return p.flip(ctx, claim, &next.content, next, options)
 }
 
 // restore publishes the content of revision options.Pin.
@@ -115,7 +128,11 @@ func (p *Publisher) restore(ctx context.Context, claim Claim, examKey string, op
 	if err != nil {
 		return Publication{}, fmt.Errorf("read exam %s: %w", examKey, err)
 	}
-	current := newState(row.ClaimCluster, row.ClaimNamespace, row.ClaimName, row.Revision, row.Digest, row.Withdrawn)
+	current, err := newState(row.ClaimCluster, row.ClaimNamespace, row.ClaimName, row.Revision, row.Digest, row.Withdrawn).
+		describe(row.Intact, row.PublishedAt, row.RepairedAt, row.RepairedChanges)
+	if err != nil {
+		return Publication{}, err
+	}
 	if err := current.admit(examKey, claim, options.Adopt); err != nil {
 		return Publication{}, err
 	}
@@ -123,15 +140,14 @@ func (p *Publisher) restore(ctx context.Context, claim Claim, examKey string, op
 		return Publication{}, missing
 	}
 	pinned, err := pinnedContent(row)
-	if err != nil {
-		return Publication{}, fmt.Errorf("revision %d of exam %s: %w", options.Pin, examKey, err)
+	if err != nil || !row.PinnedIntact {
+		return Publication{}, &DamagedError{ExamKey: examKey, Revision: options.Pin}
 	}
-	if current.ownedBy(claim) && current.serves(pinned.digest) {
-		return pinned.publication(current.revision, false), nil
+	if current.ownedBy(claim) && current.serves(pinned.digest) && current.intact {
+		return current.publication(pinned), nil
 	}
 	// The papers are staged already, and every seal was checked when the revision was published here.
-	nothing := func(context.Context, *catalogdb.Queries) error { return nil }
-	return p.flip(ctx, claim, pinned, nothing, options)
+	return p.flip(ctx, claim, pinned, nil, options)
 }
 
 func pinnedContent(row catalogdb.PinnedStateRow) (*content, error) {
@@ -142,7 +158,7 @@ func pinnedContent(row catalogdb.PinnedStateRow) (*content, error) {
 	}
 	for i, id := range row.PaperIds {
 		paper := &pinned.papers[i]
-		paper.PaperID, paper.Sealed = id, row.PaperSealed[i]
+		paper.PaperID, paper.Sealed, paper.Questions = id, row.PaperSealed[i], int(row.PaperCounts[i])
 		copy(paper.Digest[:], row.PaperDigests[i])
 		if err := json.Unmarshal([]byte(row.PaperVerifications[i]), &paper.Verification); err != nil {
 			return nil, err
@@ -151,31 +167,29 @@ func pinnedContent(row catalogdb.PinnedStateRow) (*content, error) {
 	return pinned, nil
 }
 
-// flip is the transaction: claim, papers, revision, pointer, event, notification, pruning. stage brings the papers that
-// the content refers to.
-func (p *Publisher) flip(
-	ctx context.Context, claim Claim, next *content, stage func(context.Context, *catalogdb.Queries) error, options Options,
-) (Publication, error) {
+// flip is the transaction: claim, papers, revision, pointer, event, notification, pruning; or the repair of what is
+// published already. source brings the papers that next refers to; nil for a pin, whose papers are stored.
+func (p *Publisher) flip(ctx context.Context, claim Claim, next *content, source *draft, options Options) (Publication, error) {
 	key := next.exam.Key
 	var published Publication
+	told := false
 	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		q := catalogdb.New(tx)
 		current, err := lock(ctx, q, key, claim, options.Adopt)
 		if err != nil {
 			return err
 		}
-		if current.serves(next.digest) { // another publisher came first, or only the claim is new
-			published = next.publication(current.revision, false)
-			if current.ownedBy(claim) {
-				return nil
-			}
-			return moveClaim(ctx, q, key, claim)
-		}
-		published = next.publication(current.revision+1, true)
-		if err := stage(ctx, q); err != nil {
+		found, err := inspect(ctx, q, key, current.revision)
+		if err != nil {
 			return err
 		}
-		if err := p.point(ctx, q, claim, next, current, options.Pin); err != nil {
+		change := &change{claim: claim, next: next, source: source, options: options, current: current, found: found, at: p.now().UTC().Truncate(time.Microsecond)}
+		if found.carries(next.digest, current) { // another publisher came first, only the claim is new, or somebody meddled
+			published, told, err = change.mend(ctx, q)
+			return err
+		}
+		told = true
+		if published, err = change.publish(ctx, q); err != nil {
 			return err
 		}
 		return p.prune(ctx, q, key, published.Revision, options.HistoryLimit)
@@ -183,13 +197,13 @@ func (p *Publisher) flip(
 	if err != nil {
 		return Publication{}, fmt.Errorf("publish exam %s: %w", key, err)
 	}
-	if published.Changed {
+	if told {
 		p.notifier.Notify()
 	}
 	return published, nil
 }
 
-// stage inserts the papers that Postgres does not have yet, in batches.
+// stage inserts the papers that Postgres does not have yet, or not as they were written, in batches.
 func (d *draft) stage(ctx context.Context, q *catalogdb.Queries) error {
 	digests := make([][]byte, len(d.papers))
 	for i := range d.papers {
@@ -235,47 +249,6 @@ func send(ctx context.Context, q *catalogdb.Queries, batch []catalogdb.StagePape
 		}
 	})
 	return failed
-}
-
-// point makes next the published revision and writes the event.
-func (p *Publisher) point(ctx context.Context, q *catalogdb.Queries, claim Claim, next *content, current state, pin int64) error {
-	var previous *content
-	if current.revision > 0 && !current.withdrawn {
-		var err error
-		if previous, err = loadContent(ctx, q, next.exam.Key, current.revision); err != nil {
-			return err
-		}
-	}
-	at, revision := p.now().UTC(), current.revision+1
-	data := refreshed(previous, next, next.exam.Key, revision)
-	data.UpdatedAt = at
-	event, err := webhooks.NewEvent(webhooks.KindContentUpdated, uuid.NullUUID{}, at, data)
-	if err != nil {
-		return err
-	}
-	row := catalogdb.FlipExamParams{
-		ExamKey: next.exam.Key, Revision: revision, Digest: next.digest[:], Document: next.document, At: at,
-		Cluster: claim.Cluster, Namespace: claim.Namespace, Name: claim.Name,
-		EventID: event.ID, EventKind: string(event.Kind), EventBody: event.Body,
-	}
-	if pin > 0 {
-		row.RestoredFrom = &pin
-	}
-	for i := range next.papers {
-		paper := &next.papers[i]
-		verification, err := encode(paper.Verification)
-		if err != nil {
-			return err
-		}
-		row.PaperIds = append(row.PaperIds, paper.PaperID)
-		row.PaperDigests = append(row.PaperDigests, paper.Digest[:])
-		row.PaperSealed = append(row.PaperSealed, paper.Sealed)
-		row.PaperVerifications = append(row.PaperVerifications, string(verification))
-	}
-	if err := q.FlipExam(ctx, row); err != nil {
-		return fmt.Errorf("flip to revision %d: %w", revision, err)
-	}
-	return nil
 }
 
 // prune drops what the history limit leaves behind: revisions first, then the papers that nothing refers to any more.

@@ -270,7 +270,7 @@ func TestAPinBringsBackAnEarlierRevision(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := first
-	want.Revision = 3
+	want.Revision, want.PublishedAt = 3, restored.PublishedAt
 	if !reflect.DeepEqual(restored, want) {
 		t.Errorf("restored %+v, want %+v", restored, want)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -14,43 +15,93 @@ import (
 
 func isNoRows(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
 
-// loadContent reads a revision as it was published.
-func loadContent(ctx context.Context, q *catalogdb.Queries, examKey string, revision int64) (*content, error) {
-	document, err := q.RevisionDocument(ctx, catalogdb.RevisionDocumentParams{ExamKey: examKey, Revision: revision})
+// stored is what is there of a published revision, be it as it was written or not.
+type stored struct {
+	// content is what can be read of it; nil when nothing can.
+	content *content
+	// newest is the exam's newest revision; more than the published one when somebody moved the pointer.
+	newest int64
+	// digest, publishedAt and intact are of the revision's own rows; intact is false for rows that are not there.
+	digest      Digest
+	publishedAt time.Time
+	intact      bool
+	// fingerprinted is false of rows that an earlier release wrote: they count as changed only where they read otherwise.
+	fingerprinted bool
+	// damaged are the digests of papers that are not what was written; true: the row has a fingerprint.
+	damaged map[Digest]bool
+}
+
+// inspect reads a revision as it is stored. What somebody made of it is no error.
+func inspect(ctx context.Context, q *catalogdb.Queries, examKey string, revision int64) (*stored, error) {
+	row, err := q.StoredRevision(ctx, catalogdb.StoredRevisionParams{ExamKey: examKey, Revision: revision})
 	if err != nil {
 		return nil, fmt.Errorf("read revision %d of exam %s: %w", revision, examKey, err)
 	}
-	c := &content{document: document}
-	if err := json.Unmarshal(document, &c.exam); err != nil {
-		return nil, fmt.Errorf("revision %d of exam %s: %w", revision, examKey, err)
+	s := &stored{
+		newest: row.Newest, intact: row.Intact, fingerprinted: row.Fingerprinted || row.Document == nil, damaged: map[Digest]bool{},
+	}
+	copy(s.digest[:], row.Digest)
+	if row.CreatedAt != nil {
+		s.publishedAt = row.CreatedAt.UTC()
+	}
+	c := &content{document: row.Document, digest: s.digest}
+	if row.Document != nil && json.Unmarshal(row.Document, &c.exam) == nil {
+		s.content = c
+	}
+	if revision == 0 {
+		return s, nil
 	}
 	rows, err := q.RevisionPapers(ctx, catalogdb.RevisionPapersParams{ExamKey: examKey, Revision: revision})
 	if err != nil {
 		return nil, fmt.Errorf("read papers of revision %d of exam %s: %w", revision, examKey, err)
 	}
 	for _, row := range rows {
-		paper := paperRef{PaperID: row.PaperID, Title: row.Title, Sealed: row.Sealed}
-		copy(paper.Digest[:], row.Digest)
-		copy(paper.Seal[:], row.SealDigest)
-		if row.Verification != nil {
-			if err := json.Unmarshal(row.Verification, &paper.Verification); err != nil {
-				return nil, fmt.Errorf("verification of paper %s: %w", row.PaperID, err)
-			}
+		ref := newPaperRef(row)
+		c.papers = append(c.papers, ref)
+		if !row.Intact {
+			s.damaged[ref.Digest] = row.Fingerprinted
 		}
-		c.papers = append(c.papers, paper)
 	}
-	return c, nil
+	return s, nil
 }
 
-// loadPaper reads a published paper with its answers.
+func newPaperRef(row catalogdb.RevisionPapersRow) paperRef {
+	ref := paperRef{PaperID: row.PaperID, Sealed: row.Sealed}
+	copy(ref.Digest[:], row.Digest)
+	copy(ref.Seal[:], row.SealDigest)
+	if row.Title != nil {
+		ref.Title = *row.Title
+	}
+	if row.QuestionCount != nil {
+		ref.Questions = int(*row.QuestionCount)
+	}
+	if row.Verification != nil && json.Unmarshal(row.Verification, &ref.Verification) != nil {
+		ref.Verification = &Verification{} // whatever it is, it differs from what is declared
+	}
+	return ref
+}
+
+// readable is what can be read of a published revision; empty when nothing can.
+func readable(ctx context.Context, q *catalogdb.Queries, examKey string, revision int64) (*content, error) {
+	s, err := inspect(ctx, q, examKey, revision)
+	if err != nil || s.content == nil {
+		return &content{}, err
+	}
+	return s.content, nil
+}
+
+// loadPaper reads a published paper with its answers; nil when what is stored cannot be read.
 func loadPaper(ctx context.Context, q *catalogdb.Queries, examKey string, ref paperRef) (*Paper, error) {
 	row, err := q.WholePaper(ctx, catalogdb.WholePaperParams{ExamKey: examKey, Digest: ref.Digest[:]})
+	if isNoRows(err) {
+		return nil, nil //nolint:nilnil // somebody removed it: it differs from any other
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read paper %s: %w", ref.PaperID, err)
 	}
 	paper, err := wholePaper(row)
 	if err != nil {
-		return nil, err
+		return nil, nil //nolint:nilerr,nilnil // somebody changed it: it differs from any other
 	}
 	paper.Verification = ref.Verification
 	return paper, nil
@@ -87,7 +138,7 @@ func (p *Publisher) refuseUnsealed(ctx context.Context, next *draft, current sta
 func (p *Publisher) changesOf(ctx context.Context, examKey string, paper *Paper, current state) ([]Change, error) {
 	if current.revision > 0 {
 		q := catalogdb.New(p.pool)
-		published, err := loadContent(ctx, q, examKey, current.revision)
+		published, err := readable(ctx, q, examKey, current.revision)
 		if err != nil {
 			return nil, err
 		}
@@ -124,7 +175,7 @@ func (p *Publisher) Diff(ctx context.Context, exam Exam) ([]Change, error) {
 	}
 	q, published := catalogdb.New(p.pool), &content{}
 	if current.revision > 0 && !current.withdrawn {
-		if published, err = loadContent(ctx, q, exam.Key, current.revision); err != nil {
+		if published, err = readable(ctx, q, exam.Key, current.revision); err != nil {
 			return nil, err
 		}
 	}

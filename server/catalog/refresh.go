@@ -144,7 +144,7 @@ func (s *Snapshot) changed(ctx context.Context, exams map[string]*examView) ([]s
 	for _, state := range states {
 		exist[state.ExamKey] = true
 		known := exams[state.ExamKey]
-		if known == nil || known.revision != state.Revision || known.withdrawn != state.Withdrawn {
+		if known == nil || known.state != (examState{state.Revision, state.Withdrawn, state.Repairs}) {
 			keys = append(keys, state.ExamKey)
 		}
 	}
@@ -179,7 +179,7 @@ func (s *Snapshot) load(ctx context.Context, exams map[string]*examView, keys []
 	}
 	for _, row := range rows {
 		if row.Withdrawn {
-			exams[row.ExamKey] = &examView{revision: row.Revision, withdrawn: true}
+			exams[row.ExamKey] = &examView{state: examState{row.Revision, true, row.Repairs}}
 			continue
 		}
 		exam, err := render(row, byExam[row.ExamKey])
@@ -194,7 +194,7 @@ func (s *Snapshot) load(ctx context.Context, exams map[string]*examView, keys []
 func newView(exams map[string]*examView) *view {
 	v := &view{exams: exams, list: make([]ExamEntry, 0, len(exams))}
 	for _, exam := range exams {
-		if !exam.withdrawn {
+		if !exam.state.withdrawn {
 			v.list = append(v.list, exam.entry)
 		}
 	}

@@ -80,7 +80,7 @@ func render(row catalogdb.CatalogExamsRow, papers []catalogdb.CatalogPapersRow) 
 		return nil, err
 	}
 	view := &examView{
-		revision: row.Revision,
+		state: examState{revision: row.Revision, repairs: row.Repairs},
 		entry: ExamEntry{
 			Key: exam.Key, Name: exam.Name, Country: exam.Country, CountryCode: exam.CountryCode, JSON: listed,
 		},

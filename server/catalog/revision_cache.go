@@ -13,10 +13,13 @@ import (
 	"examprep.dev/server/postgres/catalogdb"
 )
 
-// revisionID names a paper's revision; what it names never changes, so that a cache of them never goes stale.
+// revisionID names a paper's revision; what it names never changes, so that a cache of them never goes stale. Should
+// somebody change it in the database all the same, and the operator put it right, the exam's repairs are one more: who
+// read it before, or is reading it still, has it under another name.
 type revisionID struct {
 	examKey string
 	digest  Digest
+	repairs int64
 }
 
 // revisionCache keeps what was loaded for revisions, up to a number of bytes. However many ask for one that is missing,
@@ -54,7 +57,7 @@ func (c *revisionCache[V]) get(ctx context.Context, id revisionID) (V, error) {
 		return entry.value, nil
 	}
 	var none V
-	flight := c.flights.DoChan(id.examKey+"\x00"+string(id.digest[:]), func() (any, error) { return c.fill(ctx, id) })
+	flight := c.flights.DoChan(fmt.Sprintf("%s\x00%s%d", id.examKey, id.digest[:], id.repairs), func() (any, error) { return c.fill(ctx, id) })
 	select {
 	case <-ctx.Done():
 		return none, &UnavailableError{Err: ctx.Err()}

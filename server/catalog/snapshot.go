@@ -68,13 +68,21 @@ type view struct {
 
 // examView is one exam's published revision, rendered.
 type examView struct {
-	revision int64
-	// withdrawn exams are known but not served: what follows is empty then.
-	withdrawn bool
+	state examState
+
+	// Of withdrawn exams, which are known but not served, what follows is empty.
 
 	entry                                ExamEntry
 	overview, resources, studyPath, list Document
 	papers                               map[string]paperView
+}
+
+// examState is what tells an exam that must be read anew from one that is known.
+type examState struct {
+	revision  int64
+	withdrawn bool
+	// repairs counts how often stored content was put right, behind digests that stayed the same.
+	repairs int64
 }
 
 type paperView struct {
@@ -184,12 +192,12 @@ func (s *Snapshot) Paper(ctx context.Context, examKey, paperID string) (*PaperRe
 // Revision returns a paper's revision by its digest, published still or not. It fails with *NotFoundError or
 // *UnavailableError.
 func (s *Snapshot) Revision(ctx context.Context, examKey string, digest Digest) (*PaperRevision, error) {
-	return s.papers.get(ctx, revisionID{examKey, digest})
+	return s.papers.get(ctx, revisionID{examKey, digest, s.repairs(examKey)})
 }
 
 // AnswerKey returns what a paper's revision is scored by. It fails with *NotFoundError or *UnavailableError.
 func (s *Snapshot) AnswerKey(ctx context.Context, examKey string, digest Digest) (*AnswerKey, error) {
-	return s.keys.get(ctx, revisionID{examKey, digest})
+	return s.keys.get(ctx, revisionID{examKey, digest, s.repairs(examKey)})
 }
 
 // Republished reports whether an attempt may point at another revision of the paper than the published one. It is false
@@ -204,6 +212,14 @@ func (s *Snapshot) Republished(examKey, paperID string) bool {
 	return !ok || paper.republished
 }
 
+// repairs is how often the exam's content was put right, as far as is known.
+func (s *Snapshot) repairs(examKey string) int64 {
+	if v := s.current.Load(); v != nil && v.exams[examKey] != nil {
+		return v.exams[examKey].state.repairs
+	}
+	return 0
+}
+
 // served returns nil for an exam that is unknown or withdrawn.
 func (s *Snapshot) served(examKey string) *examView {
 	v := s.current.Load()
@@ -211,7 +227,7 @@ func (s *Snapshot) served(examKey string) *examView {
 		return nil
 	}
 	exam := v.exams[examKey]
-	if exam == nil || exam.withdrawn {
+	if exam == nil || exam.state.withdrawn {
 		return nil
 	}
 	return exam

@@ -28,7 +28,7 @@ func refOf(t *testing.T, b *bench, examKey, paperID string) paperRef {
 	if err != nil {
 		t.Fatal(err)
 	}
-	content, err := loadContent(t.Context(), queries(b), examKey, current.revision)
+	content, err := readable(t.Context(), queries(b), examKey, current.revision)
 	if err != nil {
 		t.Fatal(err)
 	}

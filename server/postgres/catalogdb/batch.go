@@ -19,13 +19,19 @@ var (
 const stagePaper = `-- name: StagePaper :batchexec
 WITH staged AS (
     INSERT INTO paper_revisions (exam_key, digest, paper_id, seal_digest, title, subject, year, duration_minutes,
-                                 question_count, metadata, questions)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-    ON CONFLICT DO NOTHING
+                                 question_count, metadata, questions, fingerprint)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
+            catalog_paper_fingerprint($3, $4, $5, $6, $7, $8, $9, $10, $11, $12::json))
+    ON CONFLICT (exam_key, digest) DO UPDATE
+    SET paper_id = excluded.paper_id, seal_digest = excluded.seal_digest, title = excluded.title,
+        subject = excluded.subject, year = excluded.year, duration_minutes = excluded.duration_minutes,
+        question_count = excluded.question_count, metadata = excluded.metadata, questions = excluded.questions,
+        fingerprint = excluded.fingerprint
     RETURNING exam_key, digest
 )
 INSERT INTO paper_answer_keys (exam_key, digest, answer_key)
 SELECT exam_key, digest, $12::json FROM staged
+ON CONFLICT (exam_key, digest) DO UPDATE SET answer_key = excluded.answer_key
 `
 
 type StagePaperBatchResults struct {
@@ -49,6 +55,7 @@ type StagePaperParams struct {
 	AnswerKey       []byte
 }
 
+// A paper that is stored already, and comes here all the same, is not what its digest says: it is put right.
 func (q *Queries) StagePaper(ctx context.Context, arg []StagePaperParams) *StagePaperBatchResults {
 	batch := &pgx.Batch{}
 	for _, a := range arg {

@@ -13,7 +13,7 @@ import (
 )
 
 const catalogExams = `-- name: CatalogExams :many
-SELECT e.exam_key, e.revision, e.withdrawn, r.document
+SELECT e.exam_key, e.revision, e.withdrawn, e.repairs, r.document
 FROM exams e
 JOIN exam_revisions r ON r.exam_key = e.exam_key AND r.revision = e.revision
 WHERE e.exam_key = ANY ($1::text[])
@@ -23,6 +23,7 @@ type CatalogExamsRow struct {
 	ExamKey   string
 	Revision  int64
 	Withdrawn bool
+	Repairs   int64
 	Document  []byte
 }
 
@@ -39,6 +40,7 @@ func (q *Queries) CatalogExams(ctx context.Context, examKeys []string) ([]Catalo
 			&i.ExamKey,
 			&i.Revision,
 			&i.Withdrawn,
+			&i.Repairs,
 			&i.Document,
 		); err != nil {
 			return nil, err
@@ -109,13 +111,14 @@ func (q *Queries) CatalogPapers(ctx context.Context, arg CatalogPapersParams) ([
 }
 
 const catalogStates = `-- name: CatalogStates :many
-SELECT exam_key, revision, withdrawn FROM exams WHERE revision > 0
+SELECT exam_key, revision, withdrawn, repairs FROM exams WHERE revision > 0
 `
 
 type CatalogStatesRow struct {
 	ExamKey   string
 	Revision  int64
 	Withdrawn bool
+	Repairs   int64
 }
 
 func (q *Queries) CatalogStates(ctx context.Context) ([]CatalogStatesRow, error) {
@@ -127,7 +130,12 @@ func (q *Queries) CatalogStates(ctx context.Context) ([]CatalogStatesRow, error)
 	var items []CatalogStatesRow
 	for rows.Next() {
 		var i CatalogStatesRow
-		if err := rows.Scan(&i.ExamKey, &i.Revision, &i.Withdrawn); err != nil {
+		if err := rows.Scan(
+			&i.ExamKey,
+			&i.Revision,
+			&i.Withdrawn,
+			&i.Repairs,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -139,19 +147,44 @@ func (q *Queries) CatalogStates(ctx context.Context) ([]CatalogStatesRow, error)
 }
 
 const examState = `-- name: ExamState :one
-SELECT claim_cluster, claim_namespace, claim_name, revision, digest, withdrawn FROM exams WHERE exam_key = $1
+SELECT e.claim_cluster, e.claim_namespace, e.claim_name, e.revision, e.digest, e.withdrawn,
+       r.created_at AS published_at,
+       coalesce(r.digest = e.digest AND papers.intact
+           AND r.fingerprint = catalog_revision_fingerprint(r.digest, r.document, r.created_at, papers.lines)
+           AND NOT EXISTS (SELECT FROM exam_revisions n WHERE n.exam_key = e.exam_key AND n.revision > e.revision),
+           false)::boolean AS intact,
+       repaired.at AS repaired_at, repaired.changes AS repaired_changes
+FROM exams e
+LEFT JOIN exam_revisions r ON r.exam_key = e.exam_key AND r.revision = e.revision
+LEFT JOIN exam_repairs repaired ON repaired.exam_key = e.exam_key AND repaired.revision = e.revision
+CROSS JOIN LATERAL (
+    SELECT coalesce(string_agg(catalog_paper_line(x.paper_id, x.digest, x.sealed, x.verification), ','
+                               ORDER BY x.paper_id COLLATE "C"), '') AS lines,
+           coalesce(bool_and(coalesce(p.fingerprint = catalog_paper_fingerprint(p.paper_id, p.seal_digest, p.title, p.subject,
+               p.year, p.duration_minutes, p.question_count, p.metadata, p.questions, k.answer_key), false)), true) AS intact
+    FROM exam_revision_papers x
+    LEFT JOIN paper_revisions p ON p.exam_key = x.exam_key AND p.digest = x.digest
+    LEFT JOIN paper_answer_keys k ON k.exam_key = p.exam_key AND k.digest = p.digest
+    WHERE x.exam_key = e.exam_key AND x.revision = e.revision
+) papers
+WHERE e.exam_key = $1
 `
 
 type ExamStateRow struct {
-	ClaimCluster   *string
-	ClaimNamespace *string
-	ClaimName      *string
-	Revision       int64
-	Digest         []byte
-	Withdrawn      bool
+	ClaimCluster    *string
+	ClaimNamespace  *string
+	ClaimName       *string
+	Revision        int64
+	Digest          []byte
+	Withdrawn       bool
+	PublishedAt     *time.Time
+	Intact          bool
+	RepairedAt      *time.Time
+	RepairedChanges []byte
 }
 
-// The one SELECT of a publish that finds nothing to do.
+// The one SELECT of a publish that finds nothing to do. intact: what is stored of the published revision is, to the byte,
+// what was written, and the pointer stands on the newest revision.
 func (q *Queries) ExamState(ctx context.Context, examKey string) (ExamStateRow, error) {
 	row := q.db.QueryRow(ctx, examState, examKey)
 	var i ExamStateRow
@@ -162,26 +195,34 @@ func (q *Queries) ExamState(ctx context.Context, examKey string) (ExamStateRow, 
 		&i.Revision,
 		&i.Digest,
 		&i.Withdrawn,
+		&i.PublishedAt,
+		&i.Intact,
+		&i.RepairedAt,
+		&i.RepairedChanges,
 	)
 	return i, err
 }
 
 const flipExam = `-- name: FlipExam :exec
-WITH revised AS (
-    INSERT INTO exam_revisions (exam_key, revision, digest, document, restored_from, created_at)
-    VALUES ($4, $5, $6, $7, $8,
-            $9)
+WITH listed AS (
+    SELECT unnest($5::text[]) AS paper_id, unnest($6::bytea[]) AS digest,
+           unnest($7::boolean[]) AS sealed,
+           nullif(unnest($8::text[]), 'null')::json AS verification
+), revised AS (
+    INSERT INTO exam_revisions (exam_key, revision, digest, document, restored_from, created_at, fingerprint)
+    SELECT $4, $9, $10::bytea, $11::json,
+           $12, $13::timestamptz,
+           catalog_revision_fingerprint($10::bytea, $11::json, $13::timestamptz, (
+               SELECT coalesce(string_agg(catalog_paper_line(l.paper_id, l.digest, l.sealed, l.verification), ','
+                                          ORDER BY l.paper_id COLLATE "C"), '') FROM listed l))
     RETURNING exam_key, revision
 ), papers AS (
     INSERT INTO exam_revision_papers (exam_key, revision, paper_id, digest, sealed, verification)
-    SELECT revised.exam_key, revised.revision, p.paper_id, p.digest, p.sealed, nullif(p.verification, 'null')::json
-    FROM revised, (SELECT unnest($10::text[]) AS paper_id,
-                          unnest($11::bytea[]) AS digest,
-                          unnest($12::boolean[]) AS sealed,
-                          unnest($13::text[]) AS verification) p
+    SELECT revised.exam_key, revised.revision, l.paper_id, l.digest, l.sealed, l.verification
+    FROM revised, listed l
 ), flipped AS (
     UPDATE exams
-    SET revision = $5, digest = $6, withdrawn = false, updated_at = $9,
+    SET revision = $9, digest = $10, withdrawn = false, updated_at = $13,
         claim_cluster = $14::text, claim_namespace = $15::text,
         claim_name = $16::text
     WHERE exams.exam_key = $4
@@ -195,15 +236,15 @@ type FlipExamParams struct {
 	EventKind          string
 	EventBody          []byte
 	ExamKey            string
+	PaperIds           []string
+	PaperDigests       [][]byte
+	PaperSealed        []bool
+	PaperVerifications []string
 	Revision           int64
 	Digest             []byte
 	Document           []byte
 	RestoredFrom       *int64
 	At                 time.Time
-	PaperIds           []string
-	PaperDigests       [][]byte
-	PaperSealed        []bool
-	PaperVerifications []string
 	Cluster            string
 	Namespace          string
 	Name               string
@@ -217,15 +258,15 @@ func (q *Queries) FlipExam(ctx context.Context, arg FlipExamParams) error {
 		arg.EventKind,
 		arg.EventBody,
 		arg.ExamKey,
+		arg.PaperIds,
+		arg.PaperDigests,
+		arg.PaperSealed,
+		arg.PaperVerifications,
 		arg.Revision,
 		arg.Digest,
 		arg.Document,
 		arg.RestoredFrom,
 		arg.At,
-		arg.PaperIds,
-		arg.PaperDigests,
-		arg.PaperSealed,
-		arg.PaperVerifications,
 		arg.Cluster,
 		arg.Namespace,
 		arg.Name,
@@ -287,6 +328,82 @@ func (q *Queries) LockExam(ctx context.Context, examKey string) (LockExamRow, er
 	return i, err
 }
 
+const markPapers = `-- name: MarkPapers :exec
+UPDATE paper_revisions p
+SET fingerprint = catalog_paper_fingerprint(p.paper_id, p.seal_digest, p.title, p.subject, p.year, p.duration_minutes,
+                                            p.question_count, p.metadata, p.questions, k.answer_key)
+FROM paper_answer_keys k
+WHERE k.exam_key = p.exam_key AND k.digest = p.digest
+  AND p.exam_key = $1 AND p.digest = ANY ($2::bytea[]) AND p.fingerprint IS NULL
+`
+
+type MarkPapersParams struct {
+	ExamKey string
+	Digests [][]byte
+}
+
+// Gives a fingerprint to papers that a release stored which gave none.
+func (q *Queries) MarkPapers(ctx context.Context, arg MarkPapersParams) error {
+	_, err := q.db.Exec(ctx, markPapers, arg.ExamKey, arg.Digests)
+	return err
+}
+
+const mendRevision = `-- name: MendRevision :exec
+WITH listed AS (
+    SELECT unnest($3::text[]) AS paper_id, unnest($4::bytea[]) AS digest,
+           unnest($5::boolean[]) AS sealed,
+           nullif(unnest($6::text[]), 'null')::json AS verification
+), strays AS (
+    DELETE FROM exam_revision_papers s
+    WHERE s.exam_key = $2 AND s.revision = $7
+      AND s.paper_id <> ALL ($3::text[])
+), revised AS (
+    INSERT INTO exam_revisions (exam_key, revision, digest, document, created_at, fingerprint)
+    SELECT $2, $7, $1::bytea, $8::json,
+           $9::timestamptz,
+           catalog_revision_fingerprint($1::bytea, $8::json, $9::timestamptz, (
+               SELECT coalesce(string_agg(catalog_paper_line(l.paper_id, l.digest, l.sealed, l.verification), ','
+                                          ORDER BY l.paper_id COLLATE "C"), '') FROM listed l))
+    ON CONFLICT (exam_key, revision) DO UPDATE
+    SET digest = excluded.digest, document = excluded.document, created_at = excluded.created_at,
+        fingerprint = excluded.fingerprint
+), papers AS (
+    INSERT INTO exam_revision_papers (exam_key, revision, paper_id, digest, sealed, verification)
+    SELECT $2, $7, l.paper_id, l.digest, l.sealed, l.verification FROM listed l
+    ON CONFLICT (exam_key, revision, paper_id) DO UPDATE
+    SET digest = excluded.digest, sealed = excluded.sealed, verification = excluded.verification
+)
+UPDATE exams SET digest = $1::bytea WHERE exams.exam_key = $2
+`
+
+type MendRevisionParams struct {
+	Digest             []byte
+	ExamKey            string
+	PaperIds           []string
+	PaperDigests       [][]byte
+	PaperSealed        []bool
+	PaperVerifications []string
+	Revision           int64
+	Document           []byte
+	At                 time.Time
+}
+
+// Puts the rows of the published revision back to what its digest says. Its papers are put right before.
+func (q *Queries) MendRevision(ctx context.Context, arg MendRevisionParams) error {
+	_, err := q.db.Exec(ctx, mendRevision,
+		arg.Digest,
+		arg.ExamKey,
+		arg.PaperIds,
+		arg.PaperDigests,
+		arg.PaperSealed,
+		arg.PaperVerifications,
+		arg.Revision,
+		arg.Document,
+		arg.At,
+	)
+	return err
+}
+
 const moveClaim = `-- name: MoveClaim :exec
 UPDATE exams SET claim_cluster = $2, claim_namespace = $3, claim_name = $4 WHERE exam_key = $1
 `
@@ -304,6 +421,33 @@ func (q *Queries) MoveClaim(ctx context.Context, arg MoveClaimParams) error {
 		arg.ClaimCluster,
 		arg.ClaimNamespace,
 		arg.ClaimName,
+	)
+	return err
+}
+
+const noteRepair = `-- name: NoteRepair :exec
+WITH counted AS (
+    UPDATE exams SET repairs = repairs + 1 WHERE exams.exam_key = $1
+)
+INSERT INTO exam_repairs (exam_key, revision, at, changes)
+VALUES ($1, $2, $3, $4)
+ON CONFLICT (exam_key) DO UPDATE SET revision = excluded.revision, at = excluded.at, changes = excluded.changes
+`
+
+type NoteRepairParams struct {
+	ExamKey  string
+	Revision int64
+	At       time.Time
+	Changes  []byte
+}
+
+// The caches of the pods are told apart by exams.repairs, which is why it comes in the repair's transaction.
+func (q *Queries) NoteRepair(ctx context.Context, arg NoteRepairParams) error {
+	_, err := q.db.Exec(ctx, noteRepair,
+		arg.ExamKey,
+		arg.Revision,
+		arg.At,
+		arg.Changes,
 	)
 	return err
 }
@@ -348,17 +492,43 @@ func (q *Queries) PaperRevision(ctx context.Context, arg PaperRevisionParams) (P
 
 const pinnedState = `-- name: PinnedState :one
 SELECT e.claim_cluster, e.claim_namespace, e.claim_name, e.revision, e.digest, e.withdrawn,
+       r.created_at AS published_at,
+       coalesce(r.digest = e.digest AND current.intact
+           AND r.fingerprint = catalog_revision_fingerprint(r.digest, r.document, r.created_at, current.lines)
+           AND NOT EXISTS (SELECT FROM exam_revisions n WHERE n.exam_key = e.exam_key AND n.revision > e.revision),
+           false)::boolean AS intact,
+       repaired.at AS repaired_at, repaired.changes AS repaired_changes,
        p.digest AS pinned_digest, p.document AS pinned_document,
+       coalesce(p.fingerprint IS NULL
+           OR p.fingerprint = catalog_revision_fingerprint(p.digest, p.document, p.created_at, papers.lines),
+           false)::boolean AS pinned_intact,
        papers.ids::text[] AS paper_ids, papers.digests::bytea[] AS paper_digests,
-       papers.sealed::boolean[] AS paper_sealed, papers.verifications::text[] AS paper_verifications
+       papers.sealed::boolean[] AS paper_sealed, papers.verifications::text[] AS paper_verifications,
+       papers.counts::integer[] AS paper_counts
 FROM exams e
+LEFT JOIN exam_revisions r ON r.exam_key = e.exam_key AND r.revision = e.revision
 LEFT JOIN exam_revisions p ON p.exam_key = e.exam_key AND p.revision = $1
+LEFT JOIN exam_repairs repaired ON repaired.exam_key = e.exam_key AND repaired.revision = e.revision
+CROSS JOIN LATERAL (
+    SELECT coalesce(string_agg(catalog_paper_line(x.paper_id, x.digest, x.sealed, x.verification), ','
+                               ORDER BY x.paper_id COLLATE "C"), '') AS lines,
+           coalesce(bool_and(coalesce(o.fingerprint = catalog_paper_fingerprint(o.paper_id, o.seal_digest, o.title, o.subject,
+               o.year, o.duration_minutes, o.question_count, o.metadata, o.questions, k.answer_key), false)), true) AS intact
+    FROM exam_revision_papers x
+    LEFT JOIN paper_revisions o ON o.exam_key = x.exam_key AND o.digest = x.digest
+    LEFT JOIN paper_answer_keys k ON k.exam_key = o.exam_key AND k.digest = o.digest
+    WHERE x.exam_key = e.exam_key AND x.revision = e.revision
+) current
 CROSS JOIN LATERAL (
     SELECT coalesce(array_agg(x.paper_id ORDER BY x.paper_id), '{}') AS ids,
            coalesce(array_agg(x.digest ORDER BY x.paper_id), '{}') AS digests,
            coalesce(array_agg(x.sealed ORDER BY x.paper_id), '{}') AS sealed,
-           coalesce(array_agg(coalesce(x.verification::text, 'null') ORDER BY x.paper_id), '{}') AS verifications
+           coalesce(array_agg(coalesce(x.verification::text, 'null') ORDER BY x.paper_id), '{}') AS verifications,
+           coalesce(array_agg(coalesce(q.question_count, 0) ORDER BY x.paper_id), '{}') AS counts,
+           coalesce(string_agg(catalog_paper_line(x.paper_id, x.digest, x.sealed, x.verification), ','
+                               ORDER BY x.paper_id COLLATE "C"), '') AS lines
     FROM exam_revision_papers x
+    LEFT JOIN paper_revisions q ON q.exam_key = x.exam_key AND q.digest = x.digest
     WHERE x.exam_key = e.exam_key AND x.revision = $1
 ) papers
 WHERE e.exam_key = $2
@@ -376,15 +546,22 @@ type PinnedStateRow struct {
 	Revision           int64
 	Digest             []byte
 	Withdrawn          bool
+	PublishedAt        *time.Time
+	Intact             bool
+	RepairedAt         *time.Time
+	RepairedChanges    []byte
 	PinnedDigest       []byte
 	PinnedDocument     []byte
+	PinnedIntact       bool
 	PaperIds           []string
 	PaperDigests       [][]byte
 	PaperSealed        []bool
 	PaperVerifications []string
+	PaperCounts        []int32
 }
 
-// ExamState for a pin: also the pinned revision, if there is one, and its papers.
+// ExamState for a pin: also the pinned revision, if there is one, and its papers. pinned_intact: its own rows are what was
+// written; whether its papers are, is looked at where it is published.
 func (q *Queries) PinnedState(ctx context.Context, arg PinnedStateParams) (PinnedStateRow, error) {
 	row := q.db.QueryRow(ctx, pinnedState, arg.Pin, arg.ExamKey)
 	var i PinnedStateRow
@@ -395,12 +572,18 @@ func (q *Queries) PinnedState(ctx context.Context, arg PinnedStateParams) (Pinne
 		&i.Revision,
 		&i.Digest,
 		&i.Withdrawn,
+		&i.PublishedAt,
+		&i.Intact,
+		&i.RepairedAt,
+		&i.RepairedChanges,
 		&i.PinnedDigest,
 		&i.PinnedDocument,
+		&i.PinnedIntact,
 		&i.PaperIds,
 		&i.PaperDigests,
 		&i.PaperSealed,
 		&i.PaperVerifications,
+		&i.PaperCounts,
 	)
 	return i, err
 }
@@ -459,26 +642,14 @@ func (q *Queries) ReleaseClaim(ctx context.Context, arg ReleaseClaimParams) erro
 	return err
 }
 
-const revisionDocument = `-- name: RevisionDocument :one
-SELECT document FROM exam_revisions WHERE exam_key = $1 AND revision = $2
-`
-
-type RevisionDocumentParams struct {
-	ExamKey  string
-	Revision int64
-}
-
-func (q *Queries) RevisionDocument(ctx context.Context, arg RevisionDocumentParams) ([]byte, error) {
-	row := q.db.QueryRow(ctx, revisionDocument, arg.ExamKey, arg.Revision)
-	var document []byte
-	err := row.Scan(&document)
-	return document, err
-}
-
 const revisionPapers = `-- name: RevisionPapers :many
-SELECT x.paper_id, x.digest, p.title, p.seal_digest, x.sealed, x.verification
+SELECT x.paper_id, x.digest, p.title, p.seal_digest, x.sealed, x.verification, p.question_count,
+       (p.fingerprint IS NOT NULL)::boolean AS fingerprinted,
+       coalesce(p.fingerprint = catalog_paper_fingerprint(p.paper_id, p.seal_digest, p.title, p.subject, p.year,
+           p.duration_minutes, p.question_count, p.metadata, p.questions, k.answer_key), false)::boolean AS intact
 FROM exam_revision_papers x
-JOIN paper_revisions p ON p.exam_key = x.exam_key AND p.digest = x.digest
+LEFT JOIN paper_revisions p ON p.exam_key = x.exam_key AND p.digest = x.digest
+LEFT JOIN paper_answer_keys k ON k.exam_key = p.exam_key AND k.digest = p.digest
 WHERE x.exam_key = $1 AND x.revision = $2
 ORDER BY x.paper_id
 `
@@ -489,12 +660,15 @@ type RevisionPapersParams struct {
 }
 
 type RevisionPapersRow struct {
-	PaperID      string
-	Digest       []byte
-	Title        string
-	SealDigest   []byte
-	Sealed       bool
-	Verification []byte
+	PaperID       string
+	Digest        []byte
+	Title         *string
+	SealDigest    []byte
+	Sealed        bool
+	Verification  []byte
+	QuestionCount *int32
+	Fingerprinted bool
+	Intact        bool
 }
 
 func (q *Queries) RevisionPapers(ctx context.Context, arg RevisionPapersParams) ([]RevisionPapersRow, error) {
@@ -513,6 +687,9 @@ func (q *Queries) RevisionPapers(ctx context.Context, arg RevisionPapersParams) 
 			&i.SealDigest,
 			&i.Sealed,
 			&i.Verification,
+			&i.QuestionCount,
+			&i.Fingerprinted,
+			&i.Intact,
 		); err != nil {
 			return nil, err
 		}
@@ -525,7 +702,12 @@ func (q *Queries) RevisionPapers(ctx context.Context, arg RevisionPapersParams) 
 }
 
 const stagedPapers = `-- name: StagedPapers :many
-SELECT digest FROM paper_revisions WHERE exam_key = $1 AND digest = ANY ($2::bytea[])
+SELECT p.digest
+FROM paper_revisions p
+JOIN paper_answer_keys k ON k.exam_key = p.exam_key AND k.digest = p.digest
+WHERE p.exam_key = $1 AND p.digest = ANY ($2::bytea[])
+  AND p.fingerprint = catalog_paper_fingerprint(p.paper_id, p.seal_digest, p.title, p.subject, p.year, p.duration_minutes,
+                                                p.question_count, p.metadata, p.questions, k.answer_key)
 `
 
 type StagedPapersParams struct {
@@ -533,6 +715,7 @@ type StagedPapersParams struct {
 	Digests [][]byte
 }
 
+// Those of some papers that are stored, and are what was written.
 func (q *Queries) StagedPapers(ctx context.Context, arg StagedPapersParams) ([][]byte, error) {
 	rows, err := q.db.Query(ctx, stagedPapers, arg.ExamKey, arg.Digests)
 	if err != nil {
@@ -553,20 +736,106 @@ func (q *Queries) StagedPapers(ctx context.Context, arg StagedPapersParams) ([][
 	return items, nil
 }
 
-const tellWithdrawn = `-- name: TellWithdrawn :exec
+const storedPaper = `-- name: StoredPaper :one
+SELECT p.paper_id, p.seal_digest, p.title, p.subject, p.year, p.duration_minutes, p.question_count, p.metadata, p.questions,
+       k.answer_key
+FROM paper_revisions p
+LEFT JOIN paper_answer_keys k ON k.exam_key = p.exam_key AND k.digest = p.digest
+WHERE p.exam_key = $1 AND p.digest = $2
+`
+
+type StoredPaperParams struct {
+	ExamKey string
+	Digest  []byte
+}
+
+type StoredPaperRow struct {
+	PaperID         string
+	SealDigest      []byte
+	Title           string
+	Subject         string
+	Year            int32
+	DurationMinutes int32
+	QuestionCount   int32
+	Metadata        []byte
+	Questions       []byte
+	AnswerKey       []byte
+}
+
+// All that is stored of a paper, to tell how it differs from what it should be.
+func (q *Queries) StoredPaper(ctx context.Context, arg StoredPaperParams) (StoredPaperRow, error) {
+	row := q.db.QueryRow(ctx, storedPaper, arg.ExamKey, arg.Digest)
+	var i StoredPaperRow
+	err := row.Scan(
+		&i.PaperID,
+		&i.SealDigest,
+		&i.Title,
+		&i.Subject,
+		&i.Year,
+		&i.DurationMinutes,
+		&i.QuestionCount,
+		&i.Metadata,
+		&i.Questions,
+		&i.AnswerKey,
+	)
+	return i, err
+}
+
+const storedRevision = `-- name: StoredRevision :one
+SELECT coalesce((SELECT max(n.revision) FROM exam_revisions n WHERE n.exam_key = wanted.exam_key), 0)::bigint AS newest,
+       r.digest, r.document, r.created_at,
+       (r.fingerprint IS NOT NULL)::boolean AS fingerprinted,
+       coalesce(r.fingerprint = catalog_revision_fingerprint(r.digest, r.document, r.created_at, (
+           SELECT coalesce(string_agg(catalog_paper_line(x.paper_id, x.digest, x.sealed, x.verification), ','
+                                      ORDER BY x.paper_id COLLATE "C"), '')
+           FROM exam_revision_papers x WHERE x.exam_key = r.exam_key AND x.revision = r.revision)), false)::boolean AS intact
+FROM (SELECT $1::text AS exam_key, $2::bigint AS revision) wanted
+LEFT JOIN exam_revisions r ON r.exam_key = wanted.exam_key AND r.revision = wanted.revision
+`
+
+type StoredRevisionParams struct {
+	ExamKey  string
+	Revision int64
+}
+
+type StoredRevisionRow struct {
+	Newest        int64
+	Digest        []byte
+	Document      []byte
+	CreatedAt     *time.Time
+	Fingerprinted bool
+	Intact        bool
+}
+
+// A revision, if it is there, and the newest there is.
+func (q *Queries) StoredRevision(ctx context.Context, arg StoredRevisionParams) (StoredRevisionRow, error) {
+	row := q.db.QueryRow(ctx, storedRevision, arg.ExamKey, arg.Revision)
+	var i StoredRevisionRow
+	err := row.Scan(
+		&i.Newest,
+		&i.Digest,
+		&i.Document,
+		&i.CreatedAt,
+		&i.Fingerprinted,
+		&i.Intact,
+	)
+	return i, err
+}
+
+const tell = `-- name: Tell :exec
 SELECT webhook_record_event($1::uuid, $2::text, NULL, $3::bytea),
        pg_notify('examprep_catalog', $4::text)
 `
 
-type TellWithdrawnParams struct {
+type TellParams struct {
 	EventID   uuid.UUID
 	EventKind string
 	EventBody []byte
 	ExamKey   string
 }
 
-func (q *Queries) TellWithdrawn(ctx context.Context, arg TellWithdrawnParams) error {
-	_, err := q.db.Exec(ctx, tellWithdrawn,
+func (q *Queries) Tell(ctx context.Context, arg TellParams) error {
+	_, err := q.db.Exec(ctx, tell,
 		arg.EventID,
 		arg.EventKind,
 		arg.EventBody,

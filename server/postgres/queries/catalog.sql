@@ -1,21 +1,69 @@
 -- name: ExamState :one
--- The one SELECT of a publish that finds nothing to do.
-SELECT claim_cluster, claim_namespace, claim_name, revision, digest, withdrawn FROM exams WHERE exam_key = $1;
+-- The one SELECT of a publish that finds nothing to do. intact: what is stored of the published revision is, to the byte,
+-- what was written, and the pointer stands on the newest revision.
+SELECT e.claim_cluster, e.claim_namespace, e.claim_name, e.revision, e.digest, e.withdrawn,
+       r.created_at AS published_at,
+       coalesce(r.digest = e.digest AND papers.intact
+           AND r.fingerprint = catalog_revision_fingerprint(r.digest, r.document, r.created_at, papers.lines)
+           AND NOT EXISTS (SELECT FROM exam_revisions n WHERE n.exam_key = e.exam_key AND n.revision > e.revision),
+           false)::boolean AS intact,
+       repaired.at AS repaired_at, repaired.changes AS repaired_changes
+FROM exams e
+LEFT JOIN exam_revisions r ON r.exam_key = e.exam_key AND r.revision = e.revision
+LEFT JOIN exam_repairs repaired ON repaired.exam_key = e.exam_key AND repaired.revision = e.revision
+CROSS JOIN LATERAL (
+    SELECT coalesce(string_agg(catalog_paper_line(x.paper_id, x.digest, x.sealed, x.verification), ','
+                               ORDER BY x.paper_id COLLATE "C"), '') AS lines,
+           coalesce(bool_and(coalesce(p.fingerprint = catalog_paper_fingerprint(p.paper_id, p.seal_digest, p.title, p.subject,
+               p.year, p.duration_minutes, p.question_count, p.metadata, p.questions, k.answer_key), false)), true) AS intact
+    FROM exam_revision_papers x
+    LEFT JOIN paper_revisions p ON p.exam_key = x.exam_key AND p.digest = x.digest
+    LEFT JOIN paper_answer_keys k ON k.exam_key = p.exam_key AND k.digest = p.digest
+    WHERE x.exam_key = e.exam_key AND x.revision = e.revision
+) papers
+WHERE e.exam_key = $1;
 
 -- name: PinnedState :one
--- ExamState for a pin: also the pinned revision, if there is one, and its papers.
+-- ExamState for a pin: also the pinned revision, if there is one, and its papers. pinned_intact: its own rows are what was
+-- written; whether its papers are, is looked at where it is published.
 SELECT e.claim_cluster, e.claim_namespace, e.claim_name, e.revision, e.digest, e.withdrawn,
+       r.created_at AS published_at,
+       coalesce(r.digest = e.digest AND current.intact
+           AND r.fingerprint = catalog_revision_fingerprint(r.digest, r.document, r.created_at, current.lines)
+           AND NOT EXISTS (SELECT FROM exam_revisions n WHERE n.exam_key = e.exam_key AND n.revision > e.revision),
+           false)::boolean AS intact,
+       repaired.at AS repaired_at, repaired.changes AS repaired_changes,
        p.digest AS pinned_digest, p.document AS pinned_document,
+       coalesce(p.fingerprint IS NULL
+           OR p.fingerprint = catalog_revision_fingerprint(p.digest, p.document, p.created_at, papers.lines),
+           false)::boolean AS pinned_intact,
        papers.ids::text[] AS paper_ids, papers.digests::bytea[] AS paper_digests,
-       papers.sealed::boolean[] AS paper_sealed, papers.verifications::text[] AS paper_verifications
+       papers.sealed::boolean[] AS paper_sealed, papers.verifications::text[] AS paper_verifications,
+       papers.counts::integer[] AS paper_counts
 FROM exams e
+LEFT JOIN exam_revisions r ON r.exam_key = e.exam_key AND r.revision = e.revision
 LEFT JOIN exam_revisions p ON p.exam_key = e.exam_key AND p.revision = sqlc.arg(pin)
+LEFT JOIN exam_repairs repaired ON repaired.exam_key = e.exam_key AND repaired.revision = e.revision
+CROSS JOIN LATERAL (
+    SELECT coalesce(string_agg(catalog_paper_line(x.paper_id, x.digest, x.sealed, x.verification), ','
+                               ORDER BY x.paper_id COLLATE "C"), '') AS lines,
+           coalesce(bool_and(coalesce(o.fingerprint = catalog_paper_fingerprint(o.paper_id, o.seal_digest, o.title, o.subject,
+               o.year, o.duration_minutes, o.question_count, o.metadata, o.questions, k.answer_key), false)), true) AS intact
+    FROM exam_revision_papers x
+    LEFT JOIN paper_revisions o ON o.exam_key = x.exam_key AND o.digest = x.digest
+    LEFT JOIN paper_answer_keys k ON k.exam_key = o.exam_key AND k.digest = o.digest
+    WHERE x.exam_key = e.exam_key AND x.revision = e.revision
+) current
 CROSS JOIN LATERAL (
     SELECT coalesce(array_agg(x.paper_id ORDER BY x.paper_id), '{}') AS ids,
            coalesce(array_agg(x.digest ORDER BY x.paper_id), '{}') AS digests,
            coalesce(array_agg(x.sealed ORDER BY x.paper_id), '{}') AS sealed,
-           coalesce(array_agg(coalesce(x.verification::text, 'null') ORDER BY x.paper_id), '{}') AS verifications
+           coalesce(array_agg(coalesce(x.verification::text, 'null') ORDER BY x.paper_id), '{}') AS verifications,
+           coalesce(array_agg(coalesce(q.question_count, 0) ORDER BY x.paper_id), '{}') AS counts,
+           coalesce(string_agg(catalog_paper_line(x.paper_id, x.digest, x.sealed, x.verification), ','
+                               ORDER BY x.paper_id COLLATE "C"), '') AS lines
     FROM exam_revision_papers x
+    LEFT JOIN paper_revisions q ON q.exam_key = x.exam_key AND q.digest = x.digest
     WHERE x.exam_key = e.exam_key AND x.revision = sqlc.arg(pin)
 ) papers
 WHERE e.exam_key = sqlc.arg(exam_key);
@@ -43,34 +91,60 @@ SET claim_cluster = NULL, claim_namespace = NULL, claim_name = NULL,
 WHERE exam_key = sqlc.arg(exam_key);
 
 -- name: StagedPapers :many
-SELECT digest FROM paper_revisions WHERE exam_key = $1 AND digest = ANY (sqlc.arg(digests)::bytea[]);
+-- Those of some papers that are stored, and are what was written.
+SELECT p.digest
+FROM paper_revisions p
+JOIN paper_answer_keys k ON k.exam_key = p.exam_key AND k.digest = p.digest
+WHERE p.exam_key = $1 AND p.digest = ANY (sqlc.arg(digests)::bytea[])
+  AND p.fingerprint = catalog_paper_fingerprint(p.paper_id, p.seal_digest, p.title, p.subject, p.year, p.duration_minutes,
+                                                p.question_count, p.metadata, p.questions, k.answer_key);
 
 -- name: StagePaper :batchexec
+-- A paper that is stored already, and comes here all the same, is not what its digest says: it is put right.
 WITH staged AS (
     INSERT INTO paper_revisions (exam_key, digest, paper_id, seal_digest, title, subject, year, duration_minutes,
-                                 question_count, metadata, questions)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-    ON CONFLICT DO NOTHING
+                                 question_count, metadata, questions, fingerprint)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
+            catalog_paper_fingerprint($3, $4, $5, $6, $7, $8, $9, $10, $11, sqlc.arg(answer_key)::json))
+    ON CONFLICT (exam_key, digest) DO UPDATE
+    SET paper_id = excluded.paper_id, seal_digest = excluded.seal_digest, title = excluded.title,
+        subject = excluded.subject, year = excluded.year, duration_minutes = excluded.duration_minutes,
+        question_count = excluded.question_count, metadata = excluded.metadata, questions = excluded.questions,
+        fingerprint = excluded.fingerprint
     RETURNING exam_key, digest
 )
 INSERT INTO paper_answer_keys (exam_key, digest, answer_key)
-SELECT exam_key, digest, sqlc.arg(answer_key)::json FROM staged;
+SELECT exam_key, digest, sqlc.arg(answer_key)::json FROM staged
+ON CONFLICT (exam_key, digest) DO UPDATE SET answer_key = excluded.answer_key;
+
+-- name: MarkPapers :exec
+-- Gives a fingerprint to papers that a release stored which gave none.
+UPDATE paper_revisions p
+SET fingerprint = catalog_paper_fingerprint(p.paper_id, p.seal_digest, p.title, p.subject, p.year, p.duration_minutes,
+                                            p.question_count, p.metadata, p.questions, k.answer_key)
+FROM paper_answer_keys k
+WHERE k.exam_key = p.exam_key AND k.digest = p.digest
+  AND p.exam_key = sqlc.arg(exam_key) AND p.digest = ANY (sqlc.arg(digests)::bytea[]) AND p.fingerprint IS NULL;
 
 -- name: FlipExam :exec
 -- Everything that makes a staged revision the published one, in one round trip: revision, papers, pointer, claim,
 -- event, and the word to the API pods.
-WITH revised AS (
-    INSERT INTO exam_revisions (exam_key, revision, digest, document, restored_from, created_at)
-    VALUES (sqlc.arg(exam_key), sqlc.arg(revision), sqlc.arg(digest), sqlc.arg(document), sqlc.narg(restored_from),
-            sqlc.arg(at))
+WITH listed AS (
+    SELECT unnest(sqlc.arg(paper_ids)::text[]) AS paper_id, unnest(sqlc.arg(paper_digests)::bytea[]) AS digest,
+           unnest(sqlc.arg(paper_sealed)::boolean[]) AS sealed,
+           nullif(unnest(sqlc.arg(paper_verifications)::text[]), 'null')::json AS verification
+), revised AS (
+    INSERT INTO exam_revisions (exam_key, revision, digest, document, restored_from, created_at, fingerprint)
+    SELECT sqlc.arg(exam_key), sqlc.arg(revision), sqlc.arg(digest)::bytea, sqlc.arg(document)::json,
+           sqlc.narg(restored_from), sqlc.arg(at)::timestamptz,
+           catalog_revision_fingerprint(sqlc.arg(digest)::bytea, sqlc.arg(document)::json, sqlc.arg(at)::timestamptz, (
+               SELECT coalesce(string_agg(catalog_paper_line(l.paper_id, l.digest, l.sealed, l.verification), ','
+                                          ORDER BY l.paper_id COLLATE "C"), '') FROM listed l))
     RETURNING exam_key, revision
 ), papers AS (
     INSERT INTO exam_revision_papers (exam_key, revision, paper_id, digest, sealed, verification)
-    SELECT revised.exam_key, revised.revision, p.paper_id, p.digest, p.sealed, nullif(p.verification, 'null')::json
-    FROM revised, (SELECT unnest(sqlc.arg(paper_ids)::text[]) AS paper_id,
-                          unnest(sqlc.arg(paper_digests)::bytea[]) AS digest,
-                          unnest(sqlc.arg(paper_sealed)::boolean[]) AS sealed,
-                          unnest(sqlc.arg(paper_verifications)::text[]) AS verification) p
+    SELECT revised.exam_key, revised.revision, l.paper_id, l.digest, l.sealed, l.verification
+    FROM revised, listed l
 ), flipped AS (
     UPDATE exams
     SET revision = sqlc.arg(revision), digest = sqlc.arg(digest), withdrawn = false, updated_at = sqlc.arg(at),
@@ -81,7 +155,44 @@ WITH revised AS (
 SELECT webhook_record_event(sqlc.arg(event_id)::uuid, sqlc.arg(event_kind)::text, NULL, sqlc.arg(event_body)::bytea),
        pg_notify('examprep_catalog', sqlc.arg(exam_key)::text);
 
--- name: TellWithdrawn :exec
+-- name: MendRevision :exec
+-- Puts the rows of the published revision back to what its digest says. Its papers are put right before.
+WITH listed AS (
+    SELECT unnest(sqlc.arg(paper_ids)::text[]) AS paper_id, unnest(sqlc.arg(paper_digests)::bytea[]) AS digest,
+           unnest(sqlc.arg(paper_sealed)::boolean[]) AS sealed,
+           nullif(unnest(sqlc.arg(paper_verifications)::text[]), 'null')::json AS verification
+), strays AS (
+    DELETE FROM exam_revision_papers s
+    WHERE s.exam_key = sqlc.arg(exam_key) AND s.revision = sqlc.arg(revision)
+      AND s.paper_id <> ALL (sqlc.arg(paper_ids)::text[])
+), revised AS (
+    INSERT INTO exam_revisions (exam_key, revision, digest, document, created_at, fingerprint)
+    SELECT sqlc.arg(exam_key), sqlc.arg(revision), sqlc.arg(digest)::bytea, sqlc.arg(document)::json,
+           sqlc.arg(at)::timestamptz,
+           catalog_revision_fingerprint(sqlc.arg(digest)::bytea, sqlc.arg(document)::json, sqlc.arg(at)::timestamptz, (
+               SELECT coalesce(string_agg(catalog_paper_line(l.paper_id, l.digest, l.sealed, l.verification), ','
+                                          ORDER BY l.paper_id COLLATE "C"), '') FROM listed l))
+    ON CONFLICT (exam_key, revision) DO UPDATE
+    SET digest = excluded.digest, document = excluded.document, created_at = excluded.created_at,
+        fingerprint = excluded.fingerprint
+), papers AS (
+    INSERT INTO exam_revision_papers (exam_key, revision, paper_id, digest, sealed, verification)
+    SELECT sqlc.arg(exam_key), sqlc.arg(revision), l.paper_id, l.digest, l.sealed, l.verification FROM listed l
+    ON CONFLICT (exam_key, revision, paper_id) DO UPDATE
+    SET digest = excluded.digest, sealed = excluded.sealed, verification = excluded.verification
+)
+UPDATE exams SET digest = sqlc.arg(digest)::bytea WHERE exams.exam_key = sqlc.arg(exam_key);
+
+-- name: NoteRepair :exec
+-- The caches of the pods are told apart by exams.repairs, which is why it comes in the repair's transaction.
+WITH counted AS (
+    UPDATE exams SET repairs = repairs + 1 WHERE exams.exam_key = sqlc.arg(exam_key)
+)
+INSERT INTO exam_repairs (exam_key, revision, at, changes)
+VALUES (sqlc.arg(exam_key), sqlc.arg(revision), sqlc.arg(at), sqlc.arg(changes))
+ON CONFLICT (exam_key) DO UPDATE SET revision = excluded.revision, at = excluded.at, changes = excluded.changes;
+
+-- name: Tell :exec
 SELECT webhook_record_event(sqlc.arg(event_id)::uuid, sqlc.arg(event_kind)::text, NULL, sqlc.arg(event_body)::bytea),
        pg_notify('examprep_catalog', sqlc.arg(exam_key)::text);
 
@@ -102,15 +213,36 @@ WHERE p.exam_key = sqlc.arg(exam_key)
   AND NOT EXISTS (SELECT FROM exam_revision_papers x WHERE x.exam_key = p.exam_key AND x.digest = p.digest)
   AND NOT EXISTS (SELECT FROM attempts a WHERE a.exam_key = p.exam_key AND a.paper_digest = p.digest);
 
--- name: RevisionDocument :one
-SELECT document FROM exam_revisions WHERE exam_key = $1 AND revision = $2;
+-- name: StoredRevision :one
+-- A revision, if it is there, and the newest there is.
+SELECT coalesce((SELECT max(n.revision) FROM exam_revisions n WHERE n.exam_key = wanted.exam_key), 0)::bigint AS newest,
+       r.digest, r.document, r.created_at,
+       (r.fingerprint IS NOT NULL)::boolean AS fingerprinted,
+       coalesce(r.fingerprint = catalog_revision_fingerprint(r.digest, r.document, r.created_at, (
+           SELECT coalesce(string_agg(catalog_paper_line(x.paper_id, x.digest, x.sealed, x.verification), ','
+                                      ORDER BY x.paper_id COLLATE "C"), '')
+           FROM exam_revision_papers x WHERE x.exam_key = r.exam_key AND x.revision = r.revision)), false)::boolean AS intact
+FROM (SELECT sqlc.arg(exam_key)::text AS exam_key, sqlc.arg(revision)::bigint AS revision) wanted
+LEFT JOIN exam_revisions r ON r.exam_key = wanted.exam_key AND r.revision = wanted.revision;
 
 -- name: RevisionPapers :many
-SELECT x.paper_id, x.digest, p.title, p.seal_digest, x.sealed, x.verification
+SELECT x.paper_id, x.digest, p.title, p.seal_digest, x.sealed, x.verification, p.question_count,
+       (p.fingerprint IS NOT NULL)::boolean AS fingerprinted,
+       coalesce(p.fingerprint = catalog_paper_fingerprint(p.paper_id, p.seal_digest, p.title, p.subject, p.year,
+           p.duration_minutes, p.question_count, p.metadata, p.questions, k.answer_key), false)::boolean AS intact
 FROM exam_revision_papers x
-JOIN paper_revisions p ON p.exam_key = x.exam_key AND p.digest = x.digest
+LEFT JOIN paper_revisions p ON p.exam_key = x.exam_key AND p.digest = x.digest
+LEFT JOIN paper_answer_keys k ON k.exam_key = p.exam_key AND k.digest = p.digest
 WHERE x.exam_key = $1 AND x.revision = $2
 ORDER BY x.paper_id;
+
+-- name: StoredPaper :one
+-- All that is stored of a paper, to tell how it differs from what it should be.
+SELECT p.paper_id, p.seal_digest, p.title, p.subject, p.year, p.duration_minutes, p.question_count, p.metadata, p.questions,
+       k.answer_key
+FROM paper_revisions p
+LEFT JOIN paper_answer_keys k ON k.exam_key = p.exam_key AND k.digest = p.digest
+WHERE p.exam_key = $1 AND p.digest = $2;
 
 -- name: WholePaper :one
 -- A paper with its answers: for its owner (diff), never for a request.
@@ -120,10 +252,10 @@ JOIN paper_answer_keys k ON k.exam_key = p.exam_key AND k.digest = p.digest
 WHERE p.exam_key = $1 AND p.digest = $2;
 
 -- name: CatalogStates :many
-SELECT exam_key, revision, withdrawn FROM exams WHERE revision > 0;
+SELECT exam_key, revision, withdrawn, repairs FROM exams WHERE revision > 0;
 
 -- name: CatalogExams :many
-SELECT e.exam_key, e.revision, e.withdrawn, r.document
+SELECT e.exam_key, e.revision, e.withdrawn, e.repairs, r.document
 FROM exams e
 JOIN exam_revisions r ON r.exam_key = e.exam_key AND r.revision = e.revision
 WHERE e.exam_key = ANY (sqlc.arg(exam_keys)::text[]);

@@ -1,0 +1,199 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"examprep.dev/server/postgres/catalogdb"
+	"examprep.dev/server/webhooks"
+)
+
+// change is what one transaction makes of an exam that it has locked.
+type change struct {
+	claim Claim
+	next  *content
+	// source has the papers of next; nil for a pin, whose papers are stored.
+	source  *draft
+	options Options
+	current state
+	found   *stored
+	at      time.Time
+}
+
+// carries reports whether the published revision is that of digest, whatever became of its rows.
+func (s *stored) carries(digest Digest, current state) bool {
+	return current.revision > 0 && !current.withdrawn && s.newest <= current.revision &&
+		(current.digest == digest || s.digest == digest)
+}
+
+// publish makes next the published revision, under a new number, and writes the event.
+func (c *change) publish(ctx context.Context, q *catalogdb.Queries) (Publication, error) {
+	drift, err := c.displaced(ctx, q)
+	if err != nil {
+		return Publication{}, err
+	}
+	if err := c.stagePapers(ctx, q); err != nil {
+		return Publication{}, err
+	}
+	// A number that was used, be it of a revision that somebody removed, is never used for other content.
+	published := c.next.publication(max(c.current.revision, c.found.newest, c.options.Remembered.Revision)+1, true)
+	published.PublishedAt = c.at
+	previous := c.found.content
+	if c.current.withdrawn {
+		previous = nil
+	}
+	event, err := c.event(refreshed(previous, c.next, c.next.exam.Key, published.Revision))
+	if err != nil {
+		return Publication{}, err
+	}
+	row := catalogdb.FlipExamParams{
+		ExamKey: c.next.exam.Key, Revision: published.Revision, Digest: c.next.digest[:], Document: c.next.document, At: c.at,
+		Cluster: c.claim.Cluster, Namespace: c.claim.Namespace, Name: c.claim.Name,
+		EventID: event.ID, EventKind: string(event.Kind), EventBody: event.Body,
+	}
+	if c.options.Pin > 0 {
+		row.RestoredFrom = &c.options.Pin
+	}
+	if row.PaperIds, row.PaperDigests, row.PaperSealed, row.PaperVerifications, err = c.next.lists(); err != nil {
+		return Publication{}, err
+	}
+	if err := q.FlipExam(ctx, row); err != nil {
+		return Publication{}, fmt.Errorf("flip to revision %d: %w", published.Revision, err)
+	}
+	published.Repaired, err = c.note(ctx, q, published.Revision, drift)
+	return published, err
+}
+
+// mend finds the published revision to be that of next and puts right what is not as it was written; told says that it
+// wrote an event. A claim that is new moves.
+func (c *change) mend(ctx context.Context, q *catalogdb.Queries) (published Publication, told bool, err error) {
+	published = c.next.publication(c.current.revision, false)
+	published.PublishedAt = c.found.publishedAt
+	drift, papers, err := c.damage(ctx, q)
+	if err != nil {
+		return Publication{}, false, err
+	}
+	if err := c.stagePapers(ctx, q); err != nil {
+		return Publication{}, false, err
+	}
+	if !c.found.intact || c.current.digest != c.next.digest {
+		published.PublishedAt = c.publishedAt()
+		if err := c.mendRevision(ctx, q, published.PublishedAt); err != nil {
+			return Publication{}, false, err
+		}
+	}
+	if published.Repaired, err = c.note(ctx, q, published.Revision, drift); err != nil {
+		return Publication{}, false, err
+	}
+	if told, err = c.tell(ctx, q, drift, papers); err != nil || c.current.ownedBy(c.claim) {
+		return published, told, err
+	}
+	return published, told, moveClaim(ctx, q, c.next.exam.Key, c.claim)
+}
+
+// stagePapers brings the papers that are not stored as they were written. A pin has none to bring.
+func (c *change) stagePapers(ctx context.Context, q *catalogdb.Queries) error {
+	if c.source != nil {
+		return c.source.stage(ctx, q)
+	}
+	rows, err := q.RevisionPapers(ctx, catalogdb.RevisionPapersParams{ExamKey: c.next.exam.Key, Revision: c.options.Pin})
+	if err != nil {
+		return fmt.Errorf("read papers of revision %d: %w", c.options.Pin, err)
+	}
+	lost := &DamagedError{ExamKey: c.next.exam.Key, Revision: c.options.Pin}
+	var unmarked [][]byte
+	for _, row := range rows {
+		switch {
+		case row.Intact:
+		case row.Fingerprinted || row.Title == nil:
+			lost.Papers = append(lost.Papers, row.PaperID)
+		default:
+			unmarked = append(unmarked, row.Digest)
+		}
+	}
+	if len(lost.Papers) > 0 {
+		return lost
+	}
+	return markPapers(ctx, q, c.next.exam.Key, unmarked)
+}
+
+// markPapers gives a fingerprint to papers that an earlier release stored.
+func markPapers(ctx context.Context, q *catalogdb.Queries, examKey string, digests [][]byte) error {
+	if len(digests) == 0 {
+		return nil
+	}
+	if err := q.MarkPapers(ctx, catalogdb.MarkPapersParams{ExamKey: examKey, Digests: digests}); err != nil {
+		return fmt.Errorf("mark papers: %w", err)
+	}
+	return nil
+}
+
+func (c *change) mendRevision(ctx context.Context, q *catalogdb.Queries, publishedAt time.Time) error {
+	row := catalogdb.MendRevisionParams{
+		ExamKey: c.next.exam.Key, Revision: c.current.revision, Digest: c.next.digest[:], Document: c.next.document, At: publishedAt,
+	}
+	var err error
+	if row.PaperIds, row.PaperDigests, row.PaperSealed, row.PaperVerifications, err = c.next.lists(); err != nil {
+		return err
+	}
+	if err := q.MendRevision(ctx, row); err != nil {
+		return fmt.Errorf("put revision %d right: %w", c.current.revision, err)
+	}
+	return nil
+}
+
+// publishedAt is when the published revision was published: what its row says, unless the owner remembers another time.
+func (c *change) publishedAt() time.Time {
+	remembered := c.options.Remembered
+	switch at := c.found.publishedAt; {
+	case remembered.Revision == c.current.revision && !remembered.PublishedAt.IsZero() &&
+		at.Truncate(time.Second).Compare(remembered.PublishedAt.Truncate(time.Second)) != 0:
+		return remembered.PublishedAt
+	case at.IsZero():
+		return c.at
+	default:
+		return at
+	}
+}
+
+// tell writes the event of a repair: what was served in between, or would have been, is another thing than what is served
+// now, though the revision is the same.
+func (c *change) tell(ctx context.Context, q *catalogdb.Queries, drift []Change, papers []string) (bool, error) {
+	data := withPapers(refreshed(c.found.content, c.next, c.next.exam.Key, c.current.revision), papers)
+	if len(drift) == 0 || len(data.Changes) == 0 {
+		return false, nil
+	}
+	event, err := c.event(data)
+	if err != nil {
+		return false, err
+	}
+	err = q.Tell(ctx, catalogdb.TellParams{
+		EventID: event.ID, EventKind: string(event.Kind), EventBody: event.Body, ExamKey: c.next.exam.Key,
+	})
+	if err != nil {
+		return false, fmt.Errorf("tell of the repair: %w", err)
+	}
+	return true, nil
+}
+
+func (c *change) event(data webhooks.ContentUpdated) (webhooks.Event, error) {
+	data.UpdatedAt = c.at
+	return webhooks.NewEvent(webhooks.KindContentUpdated, uuid.NullUUID{}, c.at, data)
+}
+
+// lists are the papers as the statements take them.
+func (c *content) lists() (ids []string, digests [][]byte, sealed []bool, verifications []string, err error) {
+	for i := range c.papers {
+		paper := &c.papers[i]
+		verification, err := encode(paper.Verification)
+		if err != nil {
+			return nil, nil, nil, nil, err
+		}
+		ids, digests = append(ids, paper.PaperID), append(digests, paper.Digest[:])
+		sealed, verifications = append(sealed, paper.Sealed), append(verifications, string(verification))
+	}
+	return ids, digests, sealed, verifications, nil
+}

@@ -1,0 +1,272 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"examprep.dev/server/postgres/catalogdb"
+	"examprep.dev/server/webhooks"
+)
+
+// maxRepairChanges is how many changes a Repair lists: it is kept in one row, and nobody reads more.
+const maxRepairChanges = 50
+
+// Repair tells of what somebody changed in the database, and that it was put right.
+type Repair struct {
+	At time.Time `json:"-"`
+	// Changes lead from what was found to what is declared. They may show answers: they are for the exam's owner.
+	Changes []Change `json:"changes"`
+	// More is how many further changes there were.
+	More int `json:"more,omitempty"`
+}
+
+func newRepair(at time.Time, raw []byte) (*Repair, error) {
+	r := &Repair{At: at}
+	if err := json.Unmarshal(raw, r); err != nil {
+		return nil, fmt.Errorf("changes of a repair: %w", err)
+	}
+	return r, nil
+}
+
+// String lists the first changes with their values.
+func (r *Repair) String() string { return r.list(Change.String) }
+
+// Places lists the first changes without any value: for places that others than the exam's owner look at.
+func (r *Repair) Places() string { return r.list(Change.Place) }
+
+func (r *Repair) list(text func(Change) string) string {
+	const shown = 5
+	var b bytes.Buffer
+	for i, change := range r.Changes {
+		if i == shown {
+			break
+		}
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(text(change))
+	}
+	if more := len(r.Changes) + r.More - shown; more > 0 {
+		fmt.Fprintf(&b, "; and %d more changes", more)
+	}
+	return b.String()
+}
+
+// DamagedError says that somebody changed, in the database, content that a pin asks for. Nobody declares it (any more), so
+// that it cannot be put right; it is not published anew, and what is served stays as it is.
+type DamagedError struct {
+	ExamKey  string
+	Revision int64
+	// Papers are the IDs of the changed papers; empty when the revision's own rows were changed.
+	Papers []string
+}
+
+func (e *DamagedError) Error() string {
+	if len(e.Papers) == 0 {
+		return fmt.Sprintf("revision %d of exam %s was changed in the database", e.Revision, e.ExamKey)
+	}
+	return fmt.Sprintf("revision %d of exam %s: the stored content of these papers was changed in the database: %.500s",
+		e.Revision, e.ExamKey, fmt.Sprint(e.Papers))
+}
+
+// note writes down what was put right, if anything was.
+func (c *change) note(ctx context.Context, q *catalogdb.Queries, revision int64, drift []Change) (*Repair, error) {
+	if len(drift) == 0 {
+		return nil, nil //nolint:nilnil // nothing to tell of
+	}
+	repair := &Repair{At: c.at, Changes: drift[:min(len(drift), maxRepairChanges)]}
+	repair.More = len(drift) - len(repair.Changes)
+	raw, err := encode(repair)
+	if err != nil {
+		return nil, err
+	}
+	row := catalogdb.NoteRepairParams{ExamKey: c.next.exam.Key, Revision: revision, At: c.at, Changes: raw}
+	if err := q.NoteRepair(ctx, row); err != nil {
+		return nil, fmt.Errorf("note the repair: %w", err)
+	}
+	return repair, nil
+}
+
+// displaced tells what somebody did to the published revision that another takes the place of now.
+func (c *change) displaced(ctx context.Context, q *catalogdb.Queries) ([]Change, error) {
+	var drift []Change
+	known := max(c.found.newest, c.options.Remembered.Revision)
+	switch {
+	case c.current.revision < known && (c.found.newest > c.current.revision || c.options.Remembered.Revision > 0):
+		drift = append(drift, Change{
+			Kind: Changed, Field: "published revision", Old: strconv.FormatInt(c.current.revision, 10), New: strconv.FormatInt(known, 10),
+		})
+	case c.current.withdrawn && c.current.ownedBy(c.claim):
+		drift = append(drift, Change{Kind: Changed, Field: "withdrawn", Old: "true", New: "false"})
+	case c.current.revision > 0 && !c.found.intact && c.found.fingerprinted:
+		drift = append(drift, Change{Kind: Changed, Field: fmt.Sprintf("revision %d as stored", c.current.revision)})
+	}
+	papers, _, err := c.damagedPapers(ctx, q)
+	return append(drift, papers...), err
+}
+
+// damage tells how what is stored of the published revision differs from what was written, and which papers it concerns.
+func (c *change) damage(ctx context.Context, q *catalogdb.Queries) (drift []Change, papers []string, err error) {
+	d := &comparison{}
+	d.field("published digest", c.current.digest.String(), c.next.digest.String())
+	drift = d.changes
+	if !c.found.intact {
+		changes := c.damagedRevision()
+		if len(changes) == 0 && c.found.fingerprinted && len(drift) == 0 {
+			changes = []Change{{Kind: Changed, Field: fmt.Sprintf("revision %d as stored", c.current.revision)}}
+		}
+		drift = append(drift, changes...)
+	}
+	changes, papers, err := c.damagedPapers(ctx, q)
+	return append(drift, changes...), papers, err
+}
+
+// damagedRevision compares the revision's own rows.
+func (c *change) damagedRevision() []Change {
+	if c.found.content == nil {
+		return []Change{{Kind: Removed, Field: fmt.Sprintf("revision %d", c.current.revision), Old: "its row, or what it said"}}
+	}
+	changes := compareExams(c.found.content.exam, c.next.exam)
+	before := make(map[string]paperRef, len(c.found.content.papers))
+	for _, ref := range c.found.content.papers {
+		before[ref.PaperID] = ref
+	}
+	for _, next := range c.next.papers {
+		old, existed := before[next.PaperID]
+		if delete(before, next.PaperID); !existed {
+			changes = append(changes, Change{Kind: Added, PaperID: next.PaperID, New: "was missing in the revision"})
+			continue
+		}
+		d := &comparison{paperID: next.PaperID}
+		d.field("digest", old.Digest.String(), next.Digest.String())
+		d.field("sealed", yes(old.Sealed), yes(next.Sealed))
+		d.field("verification", canonicalText(old.Verification), canonicalText(next.Verification))
+		changes = append(changes, d.changes...)
+	}
+	for _, ref := range c.found.content.papers { // in order
+		if _, stray := before[ref.PaperID]; stray {
+			changes = append(changes, Change{Kind: Removed, PaperID: ref.PaperID, Old: "was no paper of the revision"})
+		}
+	}
+	if at, right := c.found.publishedAt, c.publishedAt(); !at.Equal(right) {
+		changes = append(changes, Change{
+			Kind: Changed, Field: "publishedAt", Old: at.UTC().Format(time.RFC3339), New: right.UTC().Format(time.RFC3339),
+		})
+	}
+	return changes
+}
+
+// damagedPapers compares the papers that are not stored as they were written with what next says of them. Those that only
+// lack a fingerprint get one.
+func (c *change) damagedPapers(ctx context.Context, q *catalogdb.Queries) (drift []Change, papers []string, err error) {
+	if c.source == nil || len(c.found.damaged) == 0 {
+		return nil, nil, nil
+	}
+	var unmarked [][]byte
+	for i := range c.next.papers {
+		ref := &c.next.papers[i]
+		fingerprinted, damaged := c.found.damaged[ref.Digest]
+		if !damaged {
+			continue
+		}
+		changes, err := c.damagedPaper(ctx, q, i, fingerprinted)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case len(changes) > 0:
+			drift, papers = append(drift, changes...), append(papers, ref.PaperID)
+		default:
+			unmarked = append(unmarked, ref.Digest[:])
+		}
+	}
+	return drift, papers, markPapers(ctx, q, c.next.exam.Key, unmarked)
+}
+
+func (c *change) damagedPaper(ctx context.Context, q *catalogdb.Queries, i int, fingerprinted bool) ([]Change, error) {
+	ref, paper := &c.next.papers[i], &c.source.sources[i]
+	want, err := c.source.row(i)
+	if err != nil {
+		return nil, err
+	}
+	row, err := q.StoredPaper(ctx, catalogdb.StoredPaperParams{ExamKey: c.next.exam.Key, Digest: ref.Digest[:]})
+	if isNoRows(err) {
+		return []Change{{Kind: Added, PaperID: ref.PaperID, New: "was not stored any more"}}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read paper %s: %w", ref.PaperID, err)
+	}
+	changes := compareRows(row, want)
+	old, err := wholePaper(catalogdb.WholePaperRow{
+		PaperID: row.PaperID, Title: row.Title, Subject: row.Subject, Year: row.Year,
+		Metadata: row.Metadata, Questions: row.Questions, AnswerKey: row.AnswerKey,
+	})
+	if err == nil {
+		old.Verification = paper.Verification // the exam's revision has it
+		changes = append(comparePapers(old, paper), changes...)
+	}
+	if len(changes) == 0 && (fingerprinted || err != nil) {
+		changes = compareStored(ref.PaperID, row, want)
+	}
+	return changes, nil
+}
+
+// compareRows tells the differences of columns that no field of a paper shows.
+func compareRows(row catalogdb.StoredPaperRow, want catalogdb.StagePaperParams) []Change {
+	d := &comparison{paperID: want.PaperID}
+	d.field("paperID", row.PaperID, want.PaperID)
+	d.integer("questionCount", int(row.QuestionCount), int(want.QuestionCount))
+	d.integer("time limit", int(row.DurationMinutes), int(want.DurationMinutes))
+	d.field("seal digest", fmt.Sprintf("%x", row.SealDigest), fmt.Sprintf("%x", want.SealDigest))
+	d.field("scoring of the answer key", scoringOf(row.AnswerKey), scoringOf(want.AnswerKey))
+	return d.changes
+}
+
+// scoringOf is an answer key without its answers; empty when it cannot be read.
+func scoringOf(raw []byte) string {
+	var key AnswerKey
+	if json.Unmarshal(raw, &key) != nil {
+		return ""
+	}
+	key.Keys = nil
+	return canonicalText(key)
+}
+
+// compareStored says which documents differ, where their content cannot be compared, or reads the same.
+func compareStored(paperID string, row catalogdb.StoredPaperRow, want catalogdb.StagePaperParams) []Change {
+	var changes []Change
+	for _, document := range []struct {
+		name      string
+		old, next []byte
+	}{
+		{"metadata", row.Metadata, want.Metadata},
+		{"questions", row.Questions, want.Questions},
+		{"answer key", row.AnswerKey, want.AnswerKey},
+	} {
+		if !bytes.Equal(document.old, document.next) {
+			changes = append(changes, Change{Kind: Changed, PaperID: paperID, Field: document.name + " as stored"})
+		}
+	}
+	if len(changes) == 0 {
+		changes = []Change{{Kind: Changed, PaperID: paperID, Field: "fingerprint"}}
+	}
+	return changes
+}
+
+// withPapers adds papers to what an event tells of.
+func withPapers(data webhooks.ContentUpdated, papers []string) webhooks.ContentUpdated {
+	if len(papers) == 0 {
+		return data
+	}
+	data.PaperIDs = append(data.PaperIDs, papers...)
+	slices.Sort(data.PaperIDs)
+	data.PaperIDs = slices.Compact(data.PaperIDs)
+	if !slices.Contains(data.Changes, changedPapers) {
+		data.Changes = append(data.Changes, changedPapers)
+	}
+	return data
+}

@@ -1,0 +1,267 @@
+package catalog
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/postgres/postgrestest"
+)
+
+// drift is something that somebody does to the database, and what the repair says of it.
+type drift struct {
+	name, statement string
+	// places must be in what the repair tells without values.
+	places string
+	// events is how many exam.content_updated events the repair causes, anew whether it makes a new revision.
+	events int
+	anew   bool
+}
+
+const driftedPaper = "paper xx-sample-2023 "
+
+// drifts are against an exam at revision 2 with the papers xx-sample-2022 and xx-sample-2023.
+func drifts() []drift {
+	const (
+		paper = " WHERE paper_id = 'xx-sample-2023'"
+		keys  = " WHERE digest IN (SELECT digest FROM paper_revisions" + paper + ")"
+		now   = " WHERE revision = 2"
+	)
+	key := func(old, next string) string {
+		return "UPDATE paper_answer_keys SET answer_key = replace(answer_key::text, '" + old + "', '" + next + "')::json" + keys
+	}
+	questions := func(old, next string) string {
+		return "UPDATE paper_revisions SET questions = replace(questions::text, '" + old + "', '" + next + "')::json" + paper
+	}
+	document := func(old, next string) string {
+		return "UPDATE exam_revisions SET document = replace(document::text, '" + old + "', '" + next + "')::json" + now
+	}
+	return []drift{
+		{"answer", key(`["B"]`, `["C"]`), driftedPaper + "question 1:1 answer changed", 1, false},
+		{"explanation", key("Count.", "Guess."), driftedPaper + "question 1:1 explanation changed", 1, false},
+		{"marking of the key", key(`"correct":3`, `"correct":9`), driftedPaper + "scoring of the answer key changed", 1, false},
+		{"answer key without an answer", key(`"questions":[`, `"question":[`), driftedPaper + "answer key as stored changed", 1, false},
+		{"deleted answer key", "DELETE FROM paper_answer_keys" + keys, driftedPaper, 1, false},
+		{"prompt", questions("1 + 1", "1 + 2"), driftedPaper + "question 1:1 prompt changed", 1, false},
+		{"option", questions(`"one"`, `"uno"`), driftedPaper + "question 1:1 options.A changed", 1, false},
+		{"number of a stored question", questions(`"number":4`, `"number":9`), driftedPaper + "questions as stored changed", 1, false},
+		{"space in the stored text", questions("[{", "[ {"), driftedPaper + "questions as stored changed", 1, false},
+		{"deleted question", "UPDATE paper_revisions SET questions = (questions::jsonb - 0)::json" + paper, driftedPaper + "questions as stored changed", 1, false},
+		{"questions of another shape", "UPDATE paper_revisions SET questions = '7'" + paper, driftedPaper + "questions as stored changed", 1, false},
+		{"count", "UPDATE paper_revisions SET question_count = 99" + paper, driftedPaper + "questionCount changed", 1, false},
+		{"title", "UPDATE paper_revisions SET title = 'Sampled'" + paper, driftedPaper + "title changed", 1, false},
+		{"year", "UPDATE paper_revisions SET year = 1999" + paper, driftedPaper + "year changed", 1, false},
+		{"time limit", "UPDATE paper_revisions SET duration_minutes = 1" + paper, driftedPaper + "time limit changed", 1, false},
+		{"seal digest", "UPDATE paper_revisions SET seal_digest = sha256('')" + paper, driftedPaper + "seal digest changed", 1, false},
+		{"paper under another ID", "UPDATE paper_revisions SET paper_id = 'xx-other'" + paper, driftedPaper + "paperID changed", 1, false},
+		{"license", "UPDATE paper_revisions SET metadata = replace(metadata::text, 'CC0', 'MIT')::json" + paper, driftedPaper + "provenance.license changed", 1, false},
+		{"fingerprint", "UPDATE paper_revisions SET fingerprint = sha256('')" + paper, driftedPaper + "fingerprint changed", 1, false},
+		{"paper left out", "DELETE FROM exam_revision_papers" + paper + " AND revision = 2", driftedPaper + "added", 1, false},
+		{"deleted paper", "DELETE FROM exam_revision_papers" + paper + "; DELETE FROM paper_revisions" + paper, driftedPaper + "added", 1, false},
+		{"stray paper", "INSERT INTO exam_revision_papers SELECT exam_key, 2, 'xx-stray', digest, true, NULL FROM paper_revisions" + paper, "paper xx-stray removed", 1, false},
+		{"lost seal", "UPDATE exam_revision_papers SET sealed = false, verification = NULL" + paper + " AND revision = 2", driftedPaper + "sealed added", 1, false},
+		{"overview", document("Second name", "Nickname"), "exam name changed", 1, false},
+		{"resources", document("https://example.org/", "https://example.com/"), "exam resources.officialSites[0] changed", 1, false},
+		{"study path", document("Begin", "End"), "exam studyPath.steps[0] changed", 1, false},
+		{"document of another shape", "UPDATE exam_revisions SET document = '[]'" + now, "exam revision 2 removed", 1, false},
+		{"deleted revision", "DELETE FROM exam_revisions" + now, "exam revision 2 removed", 1, false},
+		{"time of publication", "UPDATE exam_revisions SET created_at = '2001-01-01'" + now, "exam publishedAt changed", 0, false},
+		{"digest of the pointer", "UPDATE exams SET digest = sha256('')", "exam published digest changed", 0, false},
+		{"pointer moved back", "UPDATE exams SET (revision, digest) = (SELECT revision, digest FROM exam_revisions WHERE revision = 1)", "exam published revision changed", 1, true},
+		{"pointer to nothing", "UPDATE exams SET revision = 0, digest = NULL", "exam published revision changed", 1, true},
+		{"withdrawn by hand", "UPDATE exams SET withdrawn = true", "exam withdrawn changed", 1, true},
+		{"deleted exam", "DELETE FROM exam_revisions; DELETE FROM paper_revisions; DELETE FROM exams", "exam published revision changed", 1, true},
+	}
+}
+
+// driftBench is an exam at revision 2, and what it is published as.
+func driftBench(t *testing.T) (b *bench, exam Exam, published Publication) {
+	t.Helper()
+	b = newBench(t, postgres.Production)
+	b.subscribe(t)
+	exam = clone(sampleExam())
+	exam.Papers = append(exam.Papers, samplePaper("xx-sample-2022"))
+	exam = seal(t, exam)
+	b.publish(t, exam)
+	exam.Name = "Second name"
+	published = b.publish(t, exam)
+	return b, exam, published
+}
+
+// contents are all rows of the exam's content.
+func contents(t *testing.T, b *bench) string {
+	t.Helper()
+	var rows string
+	err := b.pool.QueryRow(t.Context(), `SELECT concat_ws(E'\n',
+		(SELECT string_agg(r::text, E'\n' ORDER BY revision) FROM exam_revisions r),
+		(SELECT string_agg(x::text, E'\n' ORDER BY revision, paper_id) FROM exam_revision_papers x WHERE revision = 2),
+		(SELECT string_agg((to_jsonb(p) - 'created_at')::text, E'\n' ORDER BY digest) FROM paper_revisions p),
+		(SELECT string_agg(k::text, E'\n' ORDER BY digest) FROM paper_answer_keys k))`).Scan(&rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+func TestWhatSomebodyChangesInTheDatabaseIsFoundToldAndPutRight(t *testing.T) {
+	t.Parallel()
+	for _, test := range drifts() {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			b, exam, published := driftBench(t)
+			if audited, err := Audit(t.Context(), b.pool, exam.Key); err != nil || audited.Digest != published.Digest {
+				t.Fatalf("%+v, %v", audited, err)
+			}
+			before, events := contents(t, b), len(b.events(t))
+			b.exec(t, test.statement)
+			options := Options{Remembered: Remembered{Revision: published.Revision, PublishedAt: published.PublishedAt}}
+			again, err := b.publisher.Publish(t.Context(), owner, exam, options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again.Changed != test.anew || again.Repaired == nil || !strings.Contains(again.Repaired.Places(), test.places) {
+				t.Errorf("changed %v, repaired %+v, want %q", again.Changed, again.Repaired, test.places)
+			}
+			if got := len(b.events(t)) - events; got != test.events {
+				t.Errorf("%d events, want %d", got, test.events)
+			}
+			if after := contents(t, b); !test.anew && after != before {
+				t.Errorf("stored before:\n%s\nand after:\n%s", before, after)
+			}
+			checkServed(t.Context(), t, b.snapshot(t, SnapshotConfig{}), exam, again)
+			if audited, err := Audit(t.Context(), b.pool, exam.Key); err != nil || audited.Digest != published.Digest {
+				t.Errorf("%+v, %v", audited, err)
+			}
+
+			b.statements.Store(0)
+			settled, err := b.publisher.Publish(t.Context(), owner, exam, options)
+			again.Changed = false
+			if err != nil || !reflect.DeepEqual(settled, again) || b.statements.Load() != 1 {
+				t.Errorf("then %+v (%v) with %d statements, want %+v with 1", settled, err, b.statements.Load(), again)
+			}
+		})
+	}
+}
+
+func TestAWrongAnswerKeyThatIsServedIsCorrectedOnARunningSnapshot(t *testing.T) {
+	t.Parallel()
+	b, exam, published := driftBench(t)
+	const paperID = "xx-sample-2023"
+	digest := published.PaperDigests[paperID]
+	right, err := b.snapshot(t, SnapshotConfig{}).AnswerKey(t.Context(), exam.Key, digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tampered := range drifts()[:7] {
+		b.exec(t, tampered.statement)
+	}
+	b.exec(t, "INSERT INTO paper_answer_keys SELECT exam_key, digest, $1 FROM paper_revisions WHERE paper_id = $2", `{"questions":[]}`, paperID)
+	b.exec(t, "UPDATE exam_revisions SET document = replace(document::text, 'Second name', 'Nickname')::json")
+	s := b.snapshot(t, SnapshotConfig{})
+	run(t, s)
+	read := func() (prompt string, keys []QuestionKey, overview string) {
+		t.Helper()
+		paper, err := s.Paper(t.Context(), exam.Key, paperID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := s.AnswerKey(t.Context(), exam.Key, digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		document, _ := s.Overview(exam.Key)
+		return string(paper.Questions[0]), key.Keys, string(document.JSON)
+	}
+	if prompt, keys, overview := read(); !strings.Contains(prompt, "1 + 2") || len(keys) != 0 || !strings.Contains(overview, "Nickname") {
+		t.Fatalf("served before the repair: %s, %v, %s", prompt, keys, overview)
+	}
+	b.publish(t, exam)
+	postgrestest.Eventually(t, "the running snapshot serves what is declared", func() bool {
+		prompt, keys, overview := read()
+		return strings.Contains(prompt, "1 + 1") && reflect.DeepEqual(keys, right.Keys) && strings.Contains(overview, "Second name")
+	})
+}
+
+func TestAChangedPaperIsPutRightBeforeAnotherRevisionTakesItOver(t *testing.T) {
+	t.Parallel()
+	b, exam, _ := driftBench(t)
+	b.exec(t, drifts()[0].statement)
+	exam.Name = "Third name"
+	published := b.publish(t, exam)
+	if !published.Changed || published.Repaired == nil || !strings.Contains(published.Repaired.String(), "question 1:1 answer: C → B") {
+		t.Errorf("published %+v, repaired %v", published, published.Repaired)
+	}
+	checkServed(t.Context(), t, b.snapshot(t, SnapshotConfig{}), exam, published)
+}
+
+func TestRowsOfAnEarlierReleaseAreNoDrift(t *testing.T) {
+	t.Parallel()
+	for _, pin := range []int64{0, 1} {
+		b, exam, _ := driftBench(t)
+		if pin > 0 {
+			if _, err := b.publisher.Publish(t.Context(), owner, exam, Options{Pin: pin}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		events := len(b.events(t))
+		b.exec(t, "UPDATE exam_revisions SET fingerprint = NULL; UPDATE paper_revisions SET fingerprint = NULL")
+		for _, statements := range []int64{0, 1} {
+			b.statements.Store(0)
+			again, err := b.publisher.Publish(t.Context(), owner, exam, Options{Pin: pin})
+			if err != nil || again.Changed || again.Repaired != nil {
+				t.Errorf("pin %d: %+v, %v", pin, again, err)
+			}
+			if n := b.statements.Load(); statements > 0 && n != statements {
+				t.Errorf("pin %d: %d statements once the rows have fingerprints, want %d", pin, n, statements)
+			}
+		}
+		if n := len(b.events(t)) - events; n != 0 {
+			t.Errorf("pin %d: %d events", pin, n)
+		}
+	}
+}
+
+func TestAPinToContentThatWasChangedIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ name, statement, want string }{
+		{"paper", drifts()[0].statement, "xx-sample-2023"},
+		{"revision", "UPDATE exam_revisions SET document = replace(document::text, 'Sample exam', 'Nickname')::json", "revision 1"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			b, exam, _ := driftBench(t)
+			b.exec(t, test.statement)
+			var damaged *DamagedError
+			_, err := b.publisher.Publish(t.Context(), owner, exam, Options{Pin: 1})
+			if !errors.As(err, &damaged) || !strings.Contains(err.Error(), test.want) {
+				t.Fatalf("published: %v", err)
+			}
+			if n := b.count(t, "SELECT revision FROM exams"); n != 2 {
+				t.Errorf("revision %d is published", n)
+			}
+		})
+	}
+}
+
+func TestPlacesOfARepairShowNoAnswer(t *testing.T) {
+	t.Parallel()
+	old, next := samplePaper("xx"), samplePaper("xx")
+	next.Questions[0].Answer.Choices, next.Questions[3].Answer.Text = []string{"C"}, "chlorophyll"
+	next.Questions = append(next.Questions, Question{Section: 9, Number: 9, Answer: Answer{Kind: AnswerText, Text: "secret"}})
+	repair := &Repair{Changes: comparePapers(&old, &next), More: 7}
+	raw, err := json.Marshal(repair)
+	if err != nil || !strings.Contains(string(raw), "secret") {
+		t.Fatalf("the changes do not hold the answers: %s, %v", raw, err)
+	}
+	for _, answer := range []string{"secret", "chlorophyll", "photosynthesis", "→"} {
+		if strings.Contains(repair.Places(), answer) {
+			t.Errorf("%q shows %q", repair.Places(), answer)
+		}
+	}
+	if !strings.HasSuffix(repair.String(), "; and 5 more changes") {
+		t.Errorf("%q", repair.String())
+	}
+}

@@ -57,7 +57,7 @@ type ExamContentSpec struct {
 	// +optional
 	CountryCode string `json:"countryCode,omitempty"`
 
-	// DurationMinutes is the time limit of the whole exam. An attempt at a paper without a duration of its own has this
+	// DurationMinutes is the time limit of the whole exam in minutes, at most 10080 (a week). An attempt at a paper without a duration of its own has this
 	// one; with neither, the attempt has no time limit.
 	//
 	// +kubebuilder:validation:Minimum=1
@@ -152,28 +152,34 @@ type Section struct {
 	// +required
 	Name string `json:"name"`
 
-	// DurationMinutes is the section's own time limit, where the specification gives one.
+	// DurationMinutes is the section's own time limit in minutes, where the specification gives one.
 	//
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10080
 	// +optional
 	DurationMinutes int32 `json:"durationMinutes,omitempty"`
 
 	// Questions is the number of questions of the section.
 	//
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
 	// +optional
 	Questions int32 `json:"questions,omitempty"`
 
 	// QuestionTypes names the kinds of question, for example "multiple choice".
 	//
 	// +kubebuilder:validation:MaxItems=50
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=300
 	// +listType=atomic
 	// +optional
 	QuestionTypes []string `json:"questionTypes,omitempty"`
 
-	// Skills names what the section tests.
+	// Skills names what the section tests, for example "reading".
 	//
 	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=300
 	// +listType=atomic
 	// +optional
 	Skills []string `json:"skills,omitempty"`
@@ -225,6 +231,7 @@ type StudyPath struct {
 	// HoursTotal is how many hours of study the path adds up to.
 	//
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
 	// +optional
 	HoursTotal float64 `json:"hoursTotal,omitempty"`
 
@@ -241,7 +248,7 @@ type StudyPath struct {
 
 // ExamContentStatus is what the operator last saw and did.
 type ExamContentStatus struct {
-	// ObservedGeneration is the metadata.generation that this status tells of.
+	// ObservedGeneration is the metadata.generation that this status tells of; -1 until the operator has seen the resource.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -292,6 +299,11 @@ type ExamContentStatus struct {
 	//
 	// +optional
 	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
+
+	// Shard names the operator that wrote this status, where several share the work (--shard-name).
+	//
+	// +optional
+	Shard string `json:"shard,omitempty"`
 }
 
 // PublishedPaper is a paper of the published revision.
@@ -345,6 +357,7 @@ type ExamContent struct {
 
 	// Status is written by the operator.
 	//
+	// +kubebuilder:default:={"observedGeneration":-1}
 	// +optional
 	Status ExamContentStatus `json:"status,omitempty"`
 }

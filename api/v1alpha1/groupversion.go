@@ -33,6 +33,21 @@ const (
 	// ReconcileRequestAnnotation asks for a reconcile now: any new value does it, a timestamp by custom. The value that
 	// was handled last is in status.lastHandledReconcileAt.
 	ReconcileRequestAnnotation = "reconcile.examprep.dev/requestedAt"
+	// RotateRequestAnnotation on a WebhookEndpoint asks for a new signing secret in place of the one that the operator
+	// generated: any new value does it, a timestamp by custom. For 24 hours both secrets sign. The value that was handled
+	// last is in status.lastHandledRotateAt.
+	RotateRequestAnnotation = "rotate.examprep.dev/requestedAt"
+	// RotateHandledAnnotation on a generated Secret is the request that it was written for. It is written with the secret
+	// itself, so that a request is never handled twice, whatever is lost in between.
+	RotateHandledAnnotation = "rotate.examprep.dev/handledAt"
+	// WebhookAccountsAnnotation on a Namespace lists, one a line, the accounts whose attempts WebhookEndpoints in it may be
+	// told of, where the operator is run with --restrict-webhook-accounts; [AllAccounts] for everyone's. It is for whoever
+	// runs the platform to set: the cluster's own admin, edit and view roles let nobody change a Namespace.
+	WebhookAccountsAnnotation = "examprep.dev/webhook-accounts"
+	// AllAccounts, as a line of [WebhookAccountsAnnotation], allows every account, and endpoints without one.
+	AllAccounts = "*"
+	// ShardLabel is the label by which resources are customarily spread over operators (--shard-selector).
+	ShardLabel = "examprep.dev/shard"
 )
 
 // Condition types. Ready is always there; Reconciling and Stalled only while True, as kstatus reads them.
@@ -72,6 +87,10 @@ const (
 	ReasonExamKeyConflict = "ExamKeyConflict"
 	// ReasonNameConflict: another resource owns the name that this one would take outside the cluster.
 	ReasonNameConflict = "NameConflict"
+	// ReasonAccountNotAllowed: the namespace may not be told of the attempts of spec.account, or of everyone's.
+	ReasonAccountNotAllowed = "AccountNotAllowed"
+	// ReasonSecretRotated, of events: a generated signing secret was replaced on request.
+	ReasonSecretRotated = "SecretRotated"
 	// ReasonResolved: all references were found.
 	ReasonResolved = "Resolved"
 	// ReasonRefNotFound: a referenced object, or a key in it, is not there.

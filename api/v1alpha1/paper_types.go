@@ -36,7 +36,7 @@ type Paper struct {
 	// +required
 	Year int32 `json:"year"`
 
-	// DurationMinutes is the paper's time limit; without one the exam's holds.
+	// DurationMinutes is the paper's time limit in minutes, at most 10080 (a week); without one the exam's holds.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10080
@@ -89,8 +89,10 @@ type Paper struct {
 }
 
 // Marking is what one answer earns, in marks.
+//
+// +kubebuilder:validation:XValidation:rule="self.unanswered <= self.correct",message="unanswered must not earn more than a right answer: leave it out for 0",fieldPath=".unanswered"
 type Marking struct {
-	// Correct is what a right answer earns.
+	// Correct is what a right answer earns, in marks: more than 0, at most 1000, at most 6 decimals.
 	//
 	// +kubebuilder:validation:ExclusiveMinimum=true
 	// +kubebuilder:validation:Minimum=0
@@ -98,7 +100,8 @@ type Marking struct {
 	// +required
 	Correct float64 `json:"correct"`
 
-	// Incorrect is what a wrong answer earns: 0, or less where the exam has negative marking.
+	// Incorrect is what a wrong answer earns, in marks: 0 (the default), or less where the exam has negative marking, for
+	// example -0.25.
 	//
 	// +kubebuilder:default=0
 	// +kubebuilder:validation:Minimum=-1000
@@ -106,7 +109,7 @@ type Marking struct {
 	// +optional
 	Incorrect float64 `json:"incorrect"`
 
-	// Unanswered is what no answer earns.
+	// Unanswered is what no answer earns, in marks: 0 (the default), and never more than a right answer.
 	//
 	// +kubebuilder:default=0
 	// +kubebuilder:validation:Minimum=-1000
@@ -195,13 +198,15 @@ type ConfigMapKeyRef struct {
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +required
 	Name string `json:"name"`
 
-	// Key in its data or binaryData.
+	// Key in its data or binaryData, for example part-0.json.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
 	// +required
 	Key string `json:"key"`
 }
@@ -260,9 +265,10 @@ type Question struct {
 	// +optional
 	Explanation string `json:"explanation,omitempty"`
 
-	// Page is where the question stands in the source document.
+	// Page is where the question stands in the source document, counted from 1.
 	//
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
 	// +optional
 	Page int32 `json:"page,omitempty"`
 

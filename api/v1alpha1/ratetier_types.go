@@ -50,7 +50,7 @@ type RateTierSpec struct {
 
 // RateTierStatus is what the operator last saw and did.
 type RateTierStatus struct {
-	// ObservedGeneration is the metadata.generation that this status tells of.
+	// ObservedGeneration is the metadata.generation that this status tells of; -1 until the operator has seen the resource.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -67,6 +67,11 @@ type RateTierStatus struct {
 	//
 	// +optional
 	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
+
+	// Shard names the operator that wrote this status, where several share the work (--shard-name).
+	//
+	// +optional
+	Shard string `json:"shard,omitempty"`
 }
 
 // RateTier raises or lowers the rate limit of accounts or single keys.
@@ -98,6 +103,7 @@ type RateTier struct {
 
 	// Status is written by the operator.
 	//
+	// +kubebuilder:default:={"observedGeneration":-1}
 	// +optional
 	Status RateTierStatus `json:"status,omitempty"`
 }

@@ -35,16 +35,20 @@ type WebhookEndpointSpec struct {
 	Description string `json:"description,omitempty"`
 
 	// Account names the account whose attempts are told of. Left out: everyone's. One of that name is made if there is
-	// none, so that the endpoint may be declared before the first key (`examprep keys create --account`).
+	// none, so that the endpoint may be declared before the first key (`examprep keys create --account`). Where whoever runs
+	// the platform restricts it, it must be one of those that the namespace's annotation examprep.dev/webhook-accounts lists.
 	//
 	// +kubebuilder:validation:MaxLength=200
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[^\\\\p{Cc}]*$')",message="account must not hold control characters, such as a line end or a tab"
 	// +optional
 	Account string `json:"account,omitempty"`
 
 	// SigningSecretRef names a Secret of this namespace and the key in it that hold the signing secret, at least 24
 	// characters; a line end behind it does not count. Left out: the operator generates one and writes it to the Secret
 	// <name>-signing-secret, key "secret", which the resource owns. After a change the old secret signs beside the new
-	// one for 24 hours.
+	// one for 24 hours. To rotate a generated one, give the resource the annotation rotate.examprep.dev/requestedAt with a
+	// value that it did not have before, such as the time; to rotate one of your own, change the Secret: it is looked at
+	// every minute.
 	//
 	// +optional
 	SigningSecretRef *SecretKeyRef `json:"signingSecretRef,omitempty"`
@@ -61,21 +65,23 @@ type SecretKeyRef struct {
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +required
 	Name string `json:"name"`
 
-	// Key in its data.
+	// Key in its data. Default secret.
 	//
 	// +kubebuilder:default=secret
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
 	// +optional
 	Key string `json:"key,omitempty"`
 }
 
 // WebhookEndpointStatus is what the operator last saw and did.
 type WebhookEndpointStatus struct {
-	// ObservedGeneration is the metadata.generation that this status tells of.
+	// ObservedGeneration is the metadata.generation that this status tells of; -1 until the operator has seen the resource.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -134,6 +140,17 @@ type WebhookEndpointStatus struct {
 	//
 	// +optional
 	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
+
+	// LastHandledRotateAt is the last value of the annotation rotate.examprep.dev/requestedAt for which a new signing
+	// secret is in effect.
+	//
+	// +optional
+	LastHandledRotateAt string `json:"lastHandledRotateAt,omitempty"`
+
+	// Shard names the operator that wrote this status, where several share the work (--shard-name).
+	//
+	// +optional
+	Shard string `json:"shard,omitempty"`
 }
 
 // WebhookEndpoint registers an HTTPS receiver of signed events.
@@ -164,6 +181,7 @@ type WebhookEndpoint struct {
 
 	// Status is written by the operator.
 	//
+	// +kubebuilder:default:={"observedGeneration":-1}
 	// +optional
 	Status WebhookEndpointStatus `json:"status,omitempty"`
 }

@@ -82,6 +82,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: status
       type:
         namedType: dev.examprep.api.v1alpha1.ExamContentStatus
+      default:
+        observedGeneration: -1
 - name: dev.examprep.api.v1alpha1.ExamContentSpec
   map:
     fields:
@@ -187,6 +189,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: revision
       type:
         scalar: numeric
+    - name: shard
+      type:
+        scalar: string
 - name: dev.examprep.api.v1alpha1.Link
   map:
     fields:
@@ -350,6 +355,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: status
       type:
         namedType: dev.examprep.api.v1alpha1.RateTierStatus
+      default:
+        observedGeneration: -1
 - name: dev.examprep.api.v1alpha1.RateTierSpec
   map:
     fields:
@@ -392,6 +399,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
+    - name: shard
+      type:
+        scalar: string
 - name: dev.examprep.api.v1alpha1.Resources
   map:
     fields:
@@ -486,6 +496,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: status
       type:
         namedType: dev.examprep.api.v1alpha1.WebhookEndpointStatus
+      default:
+        observedGeneration: -1
 - name: dev.examprep.api.v1alpha1.WebhookEndpointSpec
   map:
     fields:
@@ -536,6 +548,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: lastHandledReconcileAt
       type:
         scalar: string
+    - name: lastHandledRotateAt
+      type:
+        scalar: string
     - name: lastStatus
       type:
         scalar: numeric
@@ -545,6 +560,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: oldestUndelivered
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: shard
+      type:
+        scalar: string
     - name: signingSecret
       type:
         scalar: string

@@ -9,7 +9,7 @@ package v1alpha1
 type ConfigMapKeyRefApplyConfiguration struct {
 	// Name of the ConfigMap.
 	Name *string `json:"name,omitempty"`
-	// Key in its data or binaryData.
+	// Key in its data or binaryData, for example part-0.json.
 	Key *string `json:"key,omitempty"`
 }
 

@@ -25,7 +25,7 @@ type ExamContentSpecApplyConfiguration struct {
 	Country *string `json:"country,omitempty"`
 	// CountryCode is the country's ISO 3166-1 alpha-2 code, in capitals.
 	CountryCode *string `json:"countryCode,omitempty"`
-	// DurationMinutes is the time limit of the whole exam. An attempt at a paper without a duration of its own has this
+	// DurationMinutes is the time limit of the whole exam in minutes, at most 10080 (a week). An attempt at a paper without a duration of its own has this
 	// one; with neither, the attempt has no time limit.
 	DurationMinutes *int32 `json:"durationMinutes,omitempty"`
 	// Sections are the parts of the exam's official specification, in order.

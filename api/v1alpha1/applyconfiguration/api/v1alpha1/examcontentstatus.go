@@ -12,7 +12,7 @@ import (
 //
 // ExamContentStatus is what the operator last saw and did.
 type ExamContentStatusApplyConfiguration struct {
-	// ObservedGeneration is the metadata.generation that this status tells of.
+	// ObservedGeneration is the metadata.generation that this status tells of; -1 until the operator has seen the resource.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// Conditions: Ready (what is declared is what is served), Accepted (valid, and the key is this resource's),
 	// ResolvedRefs (all chunks found and as their digests say), Published (the revision is out); Reconciling and
@@ -32,6 +32,8 @@ type ExamContentStatusApplyConfiguration struct {
 	Papers []PublishedPaperApplyConfiguration `json:"papers,omitempty"`
 	// LastHandledReconcileAt is the last value of the annotation reconcile.examprep.dev/requestedAt that was acted on.
 	LastHandledReconcileAt *string `json:"lastHandledReconcileAt,omitempty"`
+	// Shard names the operator that wrote this status, where several share the work (--shard-name).
+	Shard *string `json:"shard,omitempty"`
 }
 
 // ExamContentStatusApplyConfiguration constructs a declarative configuration of the ExamContentStatus type for use with
@@ -119,5 +121,13 @@ func (b *ExamContentStatusApplyConfiguration) WithPapers(values ...*PublishedPap
 // If called multiple times, the LastHandledReconcileAt field is set to the value of the last call.
 func (b *ExamContentStatusApplyConfiguration) WithLastHandledReconcileAt(value string) *ExamContentStatusApplyConfiguration {
 	b.LastHandledReconcileAt = &value
+	return b
+}
+
+// WithShard sets the Shard field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Shard field is set to the value of the last call.
+func (b *ExamContentStatusApplyConfiguration) WithShard(value string) *ExamContentStatusApplyConfiguration {
+	b.Shard = &value
 	return b
 }

@@ -7,11 +7,12 @@ package v1alpha1
 //
 // Marking is what one answer earns, in marks.
 type MarkingApplyConfiguration struct {
-	// Correct is what a right answer earns.
+	// Correct is what a right answer earns, in marks: more than 0, at most 1000, at most 6 decimals.
 	Correct *float64 `json:"correct,omitempty"`
-	// Incorrect is what a wrong answer earns: 0, or less where the exam has negative marking.
+	// Incorrect is what a wrong answer earns, in marks: 0 (the default), or less where the exam has negative marking, for
+	// example -0.25.
 	Incorrect *float64 `json:"incorrect,omitempty"`
-	// Unanswered is what no answer earns.
+	// Unanswered is what no answer earns, in marks: 0 (the default), and never more than a right answer.
 	Unanswered *float64 `json:"unanswered,omitempty"`
 }
 

@@ -15,7 +15,7 @@ type PaperApplyConfiguration struct {
 	Subject *string `json:"subject,omitempty"`
 	// Year is when the paper was sat; the catalogue groups papers by it.
 	Year *int32 `json:"year,omitempty"`
-	// DurationMinutes is the paper's time limit; without one the exam's holds.
+	// DurationMinutes is the paper's time limit in minutes, at most 10080 (a week); without one the exam's holds.
 	DurationMinutes *int32 `json:"durationMinutes,omitempty"`
 	// Language is the BCP 47 tag of the paper's language, for example es or pt-BR.
 	Language *string `json:"language,omitempty"`

@@ -21,7 +21,7 @@ type QuestionApplyConfiguration struct {
 	Answer *AnswerApplyConfiguration `json:"answer,omitempty"`
 	// Explanation is the publisher's own; it is never generated. Left out: learners see none.
 	Explanation *string `json:"explanation,omitempty"`
-	// Page is where the question stands in the source document.
+	// Page is where the question stands in the source document, counted from 1.
 	Page *int32 `json:"page,omitempty"`
 	// HasVisual says that the question refers to a figure or diagram.
 	HasVisual *bool `json:"hasVisual,omitempty"`

@@ -11,13 +11,15 @@ import (
 //
 // RateTierStatus is what the operator last saw and did.
 type RateTierStatusApplyConfiguration struct {
-	// ObservedGeneration is the metadata.generation that this status tells of.
+	// ObservedGeneration is the metadata.generation that this status tells of; -1 until the operator has seen the resource.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// Conditions: Ready (the tier is in effect), Accepted (valid, and the name is this resource's); Reconciling and
 	// Stalled only while True.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// LastHandledReconcileAt is the last value of the annotation reconcile.examprep.dev/requestedAt that was acted on.
 	LastHandledReconcileAt *string `json:"lastHandledReconcileAt,omitempty"`
+	// Shard names the operator that wrote this status, where several share the work (--shard-name).
+	Shard *string `json:"shard,omitempty"`
 }
 
 // RateTierStatusApplyConfiguration constructs a declarative configuration of the RateTierStatus type for use with
@@ -52,5 +54,13 @@ func (b *RateTierStatusApplyConfiguration) WithConditions(values ...*v1.Conditio
 // If called multiple times, the LastHandledReconcileAt field is set to the value of the last call.
 func (b *RateTierStatusApplyConfiguration) WithLastHandledReconcileAt(value string) *RateTierStatusApplyConfiguration {
 	b.LastHandledReconcileAt = &value
+	return b
+}
+
+// WithShard sets the Shard field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Shard field is set to the value of the last call.
+func (b *RateTierStatusApplyConfiguration) WithShard(value string) *RateTierStatusApplyConfiguration {
+	b.Shard = &value
 	return b
 }

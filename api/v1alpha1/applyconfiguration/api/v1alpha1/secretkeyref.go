@@ -9,7 +9,7 @@ package v1alpha1
 type SecretKeyRefApplyConfiguration struct {
 	// Name of the Secret.
 	Name *string `json:"name,omitempty"`
-	// Key in its data.
+	// Key in its data. Default secret.
 	Key *string `json:"key,omitempty"`
 }
 

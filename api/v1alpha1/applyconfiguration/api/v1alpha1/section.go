@@ -9,13 +9,13 @@ package v1alpha1
 type SectionApplyConfiguration struct {
 	// Name is the section's title.
 	Name *string `json:"name,omitempty"`
-	// DurationMinutes is the section's own time limit, where the specification gives one.
+	// DurationMinutes is the section's own time limit in minutes, where the specification gives one.
 	DurationMinutes *int32 `json:"durationMinutes,omitempty"`
 	// Questions is the number of questions of the section.
 	Questions *int32 `json:"questions,omitempty"`
 	// QuestionTypes names the kinds of question, for example "multiple choice".
 	QuestionTypes []string `json:"questionTypes,omitempty"`
-	// Skills names what the section tests.
+	// Skills names what the section tests, for example "reading".
 	Skills []string `json:"skills,omitempty"`
 }
 

@@ -19,12 +19,15 @@ type WebhookEndpointSpecApplyConfiguration struct {
 	// Description is free text for people.
 	Description *string `json:"description,omitempty"`
 	// Account names the account whose attempts are told of. Left out: everyone's. One of that name is made if there is
-	// none, so that the endpoint may be declared before the first key (`examprep keys create --account`).
+	// none, so that the endpoint may be declared before the first key (`examprep keys create --account`). Where whoever runs
+	// the platform restricts it, it must be one of those that the namespace's annotation examprep.dev/webhook-accounts lists.
 	Account *string `json:"account,omitempty"`
 	// SigningSecretRef names a Secret of this namespace and the key in it that hold the signing secret, at least 24
 	// characters; a line end behind it does not count. Left out: the operator generates one and writes it to the Secret
 	// <name>-signing-secret, key "secret", which the resource owns. After a change the old secret signs beside the new
-	// one for 24 hours.
+	// one for 24 hours. To rotate a generated one, give the resource the annotation rotate.examprep.dev/requestedAt with a
+	// value that it did not have before, such as the time; to rotate one of your own, change the Secret: it is looked at
+	// every minute.
 	SigningSecretRef *SecretKeyRefApplyConfiguration `json:"signingSecretRef,omitempty"`
 	// Suspend stops deliveries: events that happen meanwhile are not delivered later.
 	Suspend *bool `json:"suspend,omitempty"`

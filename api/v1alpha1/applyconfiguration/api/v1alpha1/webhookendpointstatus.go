@@ -12,7 +12,7 @@ import (
 //
 // WebhookEndpointStatus is what the operator last saw and did.
 type WebhookEndpointStatusApplyConfiguration struct {
-	// ObservedGeneration is the metadata.generation that this status tells of.
+	// ObservedGeneration is the metadata.generation that this status tells of; -1 until the operator has seen the resource.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// Conditions: Ready (the endpoint is registered as declared), Accepted (valid), ResolvedRefs (account and secret
 	// found), Delivering (deliveries succeed); Reconciling and Stalled only while True.
@@ -37,6 +37,11 @@ type WebhookEndpointStatusApplyConfiguration struct {
 	OldestUndelivered *metav1.Time `json:"oldestUndelivered,omitempty"`
 	// LastHandledReconcileAt is the last value of the annotation reconcile.examprep.dev/requestedAt that was acted on.
 	LastHandledReconcileAt *string `json:"lastHandledReconcileAt,omitempty"`
+	// LastHandledRotateAt is the last value of the annotation rotate.examprep.dev/requestedAt for which a new signing
+	// secret is in effect.
+	LastHandledRotateAt *string `json:"lastHandledRotateAt,omitempty"`
+	// Shard names the operator that wrote this status, where several share the work (--shard-name).
+	Shard *string `json:"shard,omitempty"`
 }
 
 // WebhookEndpointStatusApplyConfiguration constructs a declarative configuration of the WebhookEndpointStatus type for use with
@@ -135,5 +140,21 @@ func (b *WebhookEndpointStatusApplyConfiguration) WithOldestUndelivered(value me
 // If called multiple times, the LastHandledReconcileAt field is set to the value of the last call.
 func (b *WebhookEndpointStatusApplyConfiguration) WithLastHandledReconcileAt(value string) *WebhookEndpointStatusApplyConfiguration {
 	b.LastHandledReconcileAt = &value
+	return b
+}
+
+// WithLastHandledRotateAt sets the LastHandledRotateAt field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastHandledRotateAt field is set to the value of the last call.
+func (b *WebhookEndpointStatusApplyConfiguration) WithLastHandledRotateAt(value string) *WebhookEndpointStatusApplyConfiguration {
+	b.LastHandledRotateAt = &value
+	return b
+}
+
+// WithShard sets the Shard field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Shard field is set to the value of the last call.
+func (b *WebhookEndpointStatusApplyConfiguration) WithShard(value string) *WebhookEndpointStatusApplyConfiguration {
+	b.Shard = &value
 	return b
 }

@@ -6,7 +6,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"examprep.dev/api/v1alpha1"
 	ac "examprep.dev/api/v1alpha1/applyconfiguration/api/v1alpha1"
@@ -33,15 +32,15 @@ type ExamContentReconciler struct {
 }
 
 // +kubebuilder:rbac:groups=examprep.dev,resources=examcontents,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=examprep.dev,resources=examcontents/status,verbs=get;patch
+// +kubebuilder:rbac:groups=examprep.dev,resources=examcontents/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
 
 // Reconcile brings what is served in line with one ExamContent.
 func (r *ExamContentReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	content := &v1alpha1.ExamContent{}
-	if err := r.live.Get(ctx, req.NamespacedName, content); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	if found, err := r.read(ctx, req.NamespacedName, content); !found {
+		return ctrl.Result{}, err
 	}
 	s := newExamScope(content, r.claim(content), r.now, r.live)
 	before := content.Status.DeepCopy()
@@ -78,6 +77,9 @@ func examContentStatus(content *v1alpha1.ExamContent) runtime.ApplyConfiguration
 	}
 	if from.LastHandledReconcileAt != "" {
 		status.WithLastHandledReconcileAt(from.LastHandledReconcileAt)
+	}
+	if from.Shard != "" {
+		status.WithShard(from.Shard)
 	}
 	for _, paper := range from.Papers {
 		status.WithPapers(ac.PublishedPaper().

@@ -39,6 +39,7 @@ func newExamScope(content *v1alpha1.ExamContent, claim catalog.Claim, now func()
 			conditions:         &content.Status.Conditions,
 			observedGeneration: &content.Status.ObservedGeneration,
 			lastHandled:        &content.Status.LastHandledReconcileAt,
+			shard:              &content.Status.Shard,
 		}, now, "Publish", examContentConditions()...),
 		content: content,
 		claim:   claim,

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"examprep.dev/api/v1alpha1"
+	ac "examprep.dev/api/v1alpha1/applyconfiguration/api/v1alpha1"
 )
 
 // fieldOwner is the operator's name in managed fields and in events.
@@ -30,6 +31,8 @@ const (
 	conflictRetry = time.Minute
 	// statusTimeout bounds the write of a status, which is made even when the reconcile itself has run out of time.
 	statusTimeout = 15 * time.Second
+	// handoverLook is when a resource that another shard had is looked at again: what that shard had begun has ended.
+	handoverLook = reconcileTimeout + statusTimeout
 )
 
 // frame is what the reconcilers have in common.
@@ -41,6 +44,7 @@ type frame struct {
 	recorder events.EventRecorder
 	now      func() time.Time
 	cluster  string
+	shard    Shard
 }
 
 // end closes every reconcile: conditions, then one status apply if anything changed, then the event. unchanged compares
@@ -52,12 +56,18 @@ func (f *frame) end(
 		return ctrl.Result{}, failure // somebody else wrote meanwhile, or the operator stops: nothing to tell anybody
 	}
 	result, failure := s.conclude(failure)
+	if failure == nil {
+		result = f.takeOver(s, result)
+	}
 	if s.gone || unchanged() {
 		return result, failure
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statusTimeout)
 	defer cancel()
-	err := f.client.Status().Apply(ctx, apply(), client.FieldOwner(fieldOwner), client.ForceOwnership)
+	err := f.applyStatus(ctx, s.object, apply())
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{}, err // changed meanwhile, perhaps handed to another shard: read it again
+	}
 	if apierrors.IsNotFound(err) {
 		return ctrl.Result{}, failure // deleted meanwhile, by somebody who removed the finalizer
 	}
@@ -66,6 +76,22 @@ func (f *frame) end(
 	}
 	s.tell(f.recorder)
 	return result, failure
+}
+
+// applyStatus writes a status. Where several operators share the work, it is refused as a conflict if the resource was
+// changed since it was read: it may be another operator's now.
+func (f *frame) applyStatus(ctx context.Context, object client.Object, status runtime.ApplyConfiguration) error {
+	if !f.shard.all() {
+		switch status := status.(type) {
+		case *ac.ExamContentApplyConfiguration:
+			status.WithResourceVersion(object.GetResourceVersion())
+		case *ac.WebhookEndpointApplyConfiguration:
+			status.WithResourceVersion(object.GetResourceVersion())
+		case *ac.RateTierApplyConfiguration:
+			status.WithResourceVersion(object.GetResourceVersion())
+		}
+	}
+	return f.client.Status().Apply(ctx, status, client.FieldOwner(fieldOwner), client.ForceOwnership)
 }
 
 // ensureFinalizer adds the finalizer before anything is done that a deletion must undo.

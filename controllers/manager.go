@@ -42,8 +42,11 @@ type Options struct {
 	LeaderElection bool
 	// LeaderElectionNamespace is where the lease lives; empty: the namespace of the operator's own pod.
 	LeaderElectionNamespace string
-	// LeaderElectionID is the lease's name; empty: examprep-operator.examprep.dev.
+	// LeaderElectionID is the lease's name; empty: examprep-operator.examprep.dev, and examprep-operator-<name>.examprep.dev
+	// for a shard that has a name.
 	LeaderElectionID string
+	// Shard limits the operator to a part of the resources; the zero value is all of them. Deps has the same.
+	Shard Shard
 	// MetricsAddress is where controller-runtime serves its metrics; empty: nowhere, for a process that serves the
 	// registry sigs.k8s.io/controller-runtime/pkg/metrics.Registry itself.
 	MetricsAddress string
@@ -102,7 +105,7 @@ func (o Options) manager(scheme *runtime.Scheme) ctrl.Options {
 		Metrics:                       metricsserver.Options{BindAddress: cmp.Or(o.MetricsAddress, "0")},
 		HealthProbeBindAddress:        cmp.Or(o.HealthAddress, "0"),
 		LeaderElection:                o.LeaderElection,
-		LeaderElectionID:              cmp.Or(o.LeaderElectionID, defaultLeaseName),
+		LeaderElectionID:              cmp.Or(o.LeaderElectionID, o.Shard.leaseName()),
 		LeaderElectionNamespace:       o.LeaderElectionNamespace,
 		LeaderElectionReleaseOnCancel: true, // the process ends when the manager does
 		GracefulShutdownTimeout:       &grace,
@@ -123,8 +126,10 @@ func (o Options) cache() cache.Options {
 	options := cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&v1alpha1.ExamContent{}: {Transform: examSkeleton},
-			&corev1.ConfigMap{}:     {Label: labels.SelectorFromSet(labels.Set{v1alpha1.ContentLabel: "true"})},
+			&v1alpha1.ExamContent{}:     {Transform: examSkeleton, Label: o.Shard.selector()},
+			&v1alpha1.WebhookEndpoint{}: {Label: o.Shard.selector()},
+			&v1alpha1.RateTier{}:        {Label: o.Shard.selector()},
+			&corev1.ConfigMap{}:         {Label: labels.SelectorFromSet(labels.Set{v1alpha1.ContentLabel: "true"})},
 		},
 	}
 	if len(o.WatchNamespaces) > 0 {

@@ -40,21 +40,35 @@ type installation struct {
 	deps Deps
 	// options are the manager's, beside those that operate sets.
 	options Options
-	spaces  []string
+	// config is the operator's way to the API server; nil: that of clustertest's user with the operator's role.
+	config *rest.Config
+	spaces []string
+	// everywhere lets the operator watch all namespaces, not the test's alone.
+	everywhere bool
 	// writes counts the operator's requests to the API server that change something, statements those to Postgres.
 	writes, statements atomic.Int64
 	// stop ends the running operator and waits for it; operate sets it.
 	stop func()
+	// restore gives the database back to a test that has cut it off.
+	restore func()
 }
 
 // install prepares a database and n namespaces; operate starts the operator.
 func install(t *testing.T, environment postgres.Environment, n int) *installation {
 	t.Helper()
 	in := &installation{t: t, kube: clustertest.Client(t)}
-	in.pool = in.openPool(postgrestest.URL(t))
 	for range n {
 		in.spaces = append(in.spaces, clustertest.Namespace(t))
 	}
+	in.serve(environment)
+	return in
+}
+
+// serve prepares the database and what the operator calls.
+func (in *installation) serve(environment postgres.Environment) {
+	t := in.t
+	t.Helper()
+	in.pool = in.openPool(postgrestest.URL(t))
 	var outbox *webhooks.Notifier // nil: the sweep finds what is in the outbox
 	in.deps = Deps{
 		ClusterName: "test",
@@ -64,7 +78,6 @@ func install(t *testing.T, environment postgres.Environment, n int) *installatio
 		Endpoints:   webhooks.NewEndpoints(in.pool, testKeyring(t), loopback()),
 	}
 	t.Cleanup(in.checkInvariants)
-	return in
 }
 
 // operating is install with the operator running.
@@ -111,6 +124,9 @@ func (in *installation) operate() {
 	config := in.countedConfig()
 	options := in.options
 	options.WatchNamespaces, options.AllowSameNames, options.ShutdownGrace = in.spaces, true, patience
+	if in.everywhere {
+		options.WatchNamespaces = nil
+	}
 	if os.Getenv("EXAMPREP_TEST_LOG") != "" {
 		options.Logger = slog.New(slog.NewTextHandler(in.t.Output(), nil))
 	}
@@ -144,7 +160,11 @@ func (in *installation) operate() {
 
 // countedConfig is the operator's way to the API server, with writes counted.
 func (in *installation) countedConfig() *rest.Config {
-	config := clustertest.OperatorConfig(in.t)
+	config := in.config
+	if config == nil {
+		config = clustertest.OperatorConfig(in.t)
+	}
+	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return writeCounter{next, &in.writes} })
 	return config
 }

@@ -50,19 +50,20 @@ type tierScope struct {
 }
 
 // +kubebuilder:rbac:groups=examprep.dev,resources=ratetiers,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=examprep.dev,resources=ratetiers/status,verbs=get;patch
+// +kubebuilder:rbac:groups=examprep.dev,resources=ratetiers/status,verbs=patch
 
 // Reconcile brings one rate tier in line with its resource.
 func (r *RateTierReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	tier := &v1alpha1.RateTier{}
-	if err := r.live.Get(ctx, req.NamespacedName, tier); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	if found, err := r.read(ctx, req.NamespacedName, tier); !found {
+		return ctrl.Result{}, err
 	}
 	s := &tierScope{
 		scope: newScope(tier, commonStatus{
 			conditions:         &tier.Status.Conditions,
 			observedGeneration: &tier.Status.ObservedGeneration,
 			lastHandled:        &tier.Status.LastHandledReconcileAt,
+			shard:              &tier.Status.Shard,
 		}, r.now, "ApplyTier", v1alpha1.ConditionAccepted),
 		tier:      tier,
 		managedBy: r.managedBy(tier),
@@ -150,6 +151,9 @@ func rateTierStatus(tier *v1alpha1.RateTier) runtime.ApplyConfiguration {
 		WithConditions(conditionsFor(from.Conditions)...)
 	if from.LastHandledReconcileAt != "" {
 		status.WithLastHandledReconcileAt(from.LastHandledReconcileAt)
+	}
+	if from.Shard != "" {
+		status.WithShard(from.Shard)
 	}
 	return ac.RateTier(tier.Name, tier.Namespace).WithUID(tier.UID).WithStatus(status)
 }

@@ -94,6 +94,7 @@ type commonStatus struct {
 	conditions         *[]metav1.Condition
 	observedGeneration *int64
 	lastHandled        *string
+	shard              *string
 }
 
 func newScope(object client.Object, status commonStatus, now func() time.Time, action string, owned ...string) scope {

@@ -28,6 +28,7 @@ func tierAt(now time.Time) (*scope, *v1alpha1.RateTier) {
 		conditions:         &tier.Status.Conditions,
 		observedGeneration: &tier.Status.ObservedGeneration,
 		lastHandled:        &tier.Status.LastHandledReconcileAt,
+		shard:              &tier.Status.Shard,
 	}, func() time.Time { return now }, "ApplyTier", v1alpha1.ConditionAccepted)
 	s.interval = tierResync
 	return &s, tier
@@ -154,6 +155,7 @@ func TestAnAlarmIsToldOnceWhateverFailsMeanwhile(t *testing.T) {
 			conditions:         &tier.Status.Conditions,
 			observedGeneration: &tier.Status.ObservedGeneration,
 			lastHandled:        &tier.Status.LastHandledReconcileAt,
+			shard:              &tier.Status.Shard,
 		}, time.Now, "Apply", v1alpha1.ConditionDelivering)
 		s.alarms, s.ready = []string{v1alpha1.ReasonFailingLong}, "as it was"
 		if failure == nil {

@@ -31,6 +31,11 @@ type Deps struct {
 	Endpoints   Endpoints
 	Accounts    Accounts
 	Tiers       Tiers
+	// RestrictWebhookAccounts lets endpoints hear only of the accounts that their namespace's annotation
+	// examprep.dev/webhook-accounts lists; without it an endpoint may name any account, or none and hear of everyone's.
+	RestrictWebhookAccounts bool
+	// Shard is the same as in [Options].
+	Shard Shard
 	// Now is the clock of timestamps in statuses; nil: time.Now.
 	Now func() time.Time
 }
@@ -66,6 +71,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		recorder: mgr.GetEventRecorder(fieldOwner),
 		now:      deps.clock(),
 		cluster:  deps.ClusterName,
+		shard:    deps.Shard,
 	}
 	if base.cluster == "" {
 		base.cluster = DefaultClusterName
@@ -75,7 +81,9 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 	}
 	return errors.Join(
 		setupExamContent(mgr, &ExamContentReconciler{frame: base, publisher: deps.Publisher}),
-		setupWebhookEndpoint(mgr, &WebhookEndpointReconciler{frame: base, endpoints: deps.Endpoints, accounts: deps.Accounts}),
+		setupWebhookEndpoint(mgr, &WebhookEndpointReconciler{
+			frame: base, endpoints: deps.Endpoints, accounts: deps.Accounts, restrictAccounts: deps.RestrictWebhookAccounts,
+		}),
 		setupRateTier(mgr, &RateTierReconciler{frame: base, tiers: deps.Tiers}),
 	)
 }
@@ -179,15 +187,16 @@ func (f *frame) requests(ctx context.Context, list client.ObjectList, cause clie
 }
 
 // asked lets through what asks for a reconcile: a new resource, a changed spec, a deletion (both raise the generation)
-// and a new value of the annotation. The operator's own writes, to status and finalizers, do not come back to it; and
+// and a new value of an annotation that asks for something. The operator's own writes, to status and finalizers, do not come back to it; and
 // of what is gone the finalizer took care.
 func asked() predicate.Predicate {
 	return predicate.Funcs{
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			const name = v1alpha1.ReconcileRequestAnnotation
+			before, after := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
 			return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
-				e.ObjectOld.GetAnnotations()[name] != e.ObjectNew.GetAnnotations()[name]
+				before[v1alpha1.ReconcileRequestAnnotation] != after[v1alpha1.ReconcileRequestAnnotation] ||
+				before[v1alpha1.RotateRequestAnnotation] != after[v1alpha1.RotateRequestAnnotation]
 		},
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/webhooks"
@@ -24,13 +25,23 @@ const (
 	minSecretBytes = 24
 )
 
-// signingSecret returns the endpoint's signing secret and the name of the Secret that holds it: the referenced one, else
-// one that the operator generates and the resource owns. Failures that the owner can mend are blockedErrors.
-func (r *WebhookEndpointReconciler) signingSecret(ctx context.Context, endpoint *v1alpha1.WebhookEndpoint) (value, name string, err error) {
-	ref := endpoint.Spec.SigningSecretRef
-	if ref == nil {
-		return r.generatedSecret(ctx, endpoint)
+// findSecret finds the endpoint's signing secret and returns the name of the Secret that holds it: the referenced one,
+// else one that the operator generates and the resource owns. Failures that the owner can mend are blockedErrors.
+func (r *WebhookEndpointReconciler) findSecret(ctx context.Context, s *endpointScope) (name string, err error) {
+	if s.endpoint.Spec.SigningSecretRef != nil {
+		s.secret, name, err = r.referencedSecret(ctx, s.endpoint)
+		return name, err
 	}
+	secret, err := r.generatedSecret(ctx, s.endpoint)
+	if err != nil {
+		return "", err
+	}
+	s.secret, s.rotated = string(secret.Data[generatedKey]), secret.Annotations[v1alpha1.RotateHandledAnnotation]
+	return secret.Name, nil
+}
+
+func (r *WebhookEndpointReconciler) referencedSecret(ctx context.Context, endpoint *v1alpha1.WebhookEndpoint) (value, name string, err error) {
+	ref := endpoint.Spec.SigningSecretRef
 	key := ref.Key
 	if key == "" {
 		key = generatedKey
@@ -58,28 +69,52 @@ func (r *WebhookEndpointReconciler) signingSecret(ctx context.Context, endpoint 
 	return string(raw), ref.Name, nil
 }
 
-// generatedSecret reads the Secret that the operator wrote, or writes it. A Secret of that name that somebody else made
-// is left alone.
-func (r *WebhookEndpointReconciler) generatedSecret(ctx context.Context, endpoint *v1alpha1.WebhookEndpoint) (value, name string, err error) {
-	name = endpoint.Name + generatedSuffix
+// generatedSecret reads the Secret that the operator wrote, or writes it, anew where that is asked for. A Secret of that
+// name that somebody else made is left alone.
+func (r *WebhookEndpointReconciler) generatedSecret(ctx context.Context, endpoint *v1alpha1.WebhookEndpoint) (*corev1.Secret, error) {
+	name := endpoint.Name + generatedSuffix
 	secret := &corev1.Secret{}
-	err = r.live.Get(ctx, types.NamespacedName{Namespace: endpoint.Namespace, Name: name}, secret)
+	err := r.live.Get(ctx, types.NamespacedName{Namespace: endpoint.Namespace, Name: name}, secret)
 	if apierrors.IsNotFound(err) {
 		secret, err = r.generate(ctx, endpoint, name)
 	}
 	if err != nil {
-		return "", "", fmt.Errorf("generated Secret %s/%s: %w", endpoint.Namespace, name, err)
+		return nil, fmt.Errorf("generated Secret %s/%s: %w", endpoint.Namespace, name, err)
 	}
 	if !metav1.IsControlledBy(secret, endpoint) {
-		return "", "", waiting(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonRefInvalid,
+		return nil, waiting(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonRefInvalid,
 			fmt.Errorf("Secret %s/%s is there but is not this resource's: name it in spec.signingSecretRef, or delete it to have one generated", //nolint:staticcheck // begins with a kind
 				endpoint.Namespace, name))
 	}
+	if asked := endpoint.Annotations[v1alpha1.RotateRequestAnnotation]; asked != "" && asked != secret.Annotations[v1alpha1.RotateHandledAnnotation] {
+		if err := r.rotate(ctx, endpoint, secret, asked); err != nil {
+			return nil, fmt.Errorf("generated Secret %s/%s: %w", endpoint.Namespace, name, err)
+		}
+	}
 	if len(secret.Data[generatedKey]) < minSecretBytes {
-		return "", "", waiting(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonRefInvalid,
+		return nil, waiting(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonRefInvalid,
 			fmt.Errorf("key %s of Secret %s/%s was emptied: delete the Secret to have a new one generated", generatedKey, endpoint.Namespace, name))
 	}
-	return string(secret.Data[generatedKey]), name, nil
+	return secret, nil
+}
+
+// rotate puts a new secret into the Secret, and with it the request that it answers: one write, so that a request is
+// answered once, whatever fails in between. The endpoint's own rotation, with both secrets signing, follows from the
+// Secret's being different.
+func (r *WebhookEndpointReconciler) rotate(ctx context.Context, endpoint *v1alpha1.WebhookEndpoint, secret *corev1.Secret, asked string) error {
+	base := secret.DeepCopy()
+	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, v1alpha1.RotateHandledAnnotation, asked)
+	if secret.Data == nil {
+		secret.Data = make(map[string][]byte, 1)
+	}
+	secret.Data[generatedKey] = []byte(webhooks.NewSecret())
+	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
+	if err := r.client.Patch(ctx, secret, patch, client.FieldOwner(fieldOwner)); err != nil {
+		return fmt.Errorf("rotate: %w", err)
+	}
+	r.recorder.Eventf(endpoint, secret, corev1.EventTypeNormal, v1alpha1.ReasonSecretRotated, "Rotate",
+		"Secret %s has a new signing secret; the one before signs beside it for 24 hours", secret.Name)
+	return nil
 }
 
 func (r *WebhookEndpointReconciler) generate(ctx context.Context, endpoint *v1alpha1.WebhookEndpoint, name string) (*corev1.Secret, error) {
@@ -92,7 +127,12 @@ func (r *WebhookEndpointReconciler) generate(ctx context.Context, endpoint *v1al
 		Type: corev1.SecretTypeOpaque,
 		Data: map[string][]byte{generatedKey: []byte(webhooks.NewSecret())},
 	}
-	if err := ctrl.SetControllerReference(endpoint, secret, r.client.Scheme()); err != nil {
+	if asked := endpoint.Annotations[v1alpha1.RotateRequestAnnotation]; asked != "" {
+		secret.Annotations = map[string]string{v1alpha1.RotateHandledAnnotation: asked}
+	}
+	// Blocking the endpoint's deletion would serve nobody, and would take the right to update its finalizers.
+	err := ctrl.SetControllerReference(endpoint, secret, r.client.Scheme(), controllerutil.WithBlockOwnerDeletion(false))
+	if err != nil {
 		return nil, fmt.Errorf("own it: %w", err)
 	}
 	if err := r.client.Create(ctx, secret, client.FieldOwner(fieldOwner)); err != nil {

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"examprep.dev/api/v1alpha1"
 	ac "examprep.dev/api/v1alpha1/applyconfiguration/api/v1alpha1"
@@ -46,6 +45,8 @@ type WebhookEndpointReconciler struct {
 	frame
 	endpoints Endpoints
 	accounts  Accounts
+	// restrictAccounts makes each namespace hear only of the accounts that its annotation lists.
+	restrictAccounts bool
 }
 
 // endpointScope is what one reconcile of one WebhookEndpoint knows.
@@ -57,24 +58,27 @@ type endpointScope struct {
 	// account and secret are known from the step that resolves them on. account is invalid for everyone's events.
 	account uuid.NullUUID
 	secret  string
+	// rotated is the request for rotation that the secret answers; empty for none, and for a referenced Secret.
+	rotated string
 }
 
 // +kubebuilder:rbac:groups=examprep.dev,resources=webhookendpoints,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=examprep.dev,resources=webhookendpoints/status,verbs=get;patch
-// +kubebuilder:rbac:groups=examprep.dev,resources=webhookendpoints/finalizers,verbs=update
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create
+// +kubebuilder:rbac:groups=examprep.dev,resources=webhookendpoints/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;patch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 
 // Reconcile brings one registered endpoint in line with its resource.
 func (r *WebhookEndpointReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	endpoint := &v1alpha1.WebhookEndpoint{}
-	if err := r.live.Get(ctx, req.NamespacedName, endpoint); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	if found, err := r.read(ctx, req.NamespacedName, endpoint); !found {
+		return ctrl.Result{}, err
 	}
 	s := &endpointScope{
 		scope: newScope(endpoint, commonStatus{
 			conditions:         &endpoint.Status.Conditions,
 			observedGeneration: &endpoint.Status.ObservedGeneration,
 			lastHandled:        &endpoint.Status.LastHandledReconcileAt,
+			shard:              &endpoint.Status.Shard,
 		}, r.now, "Register", webhookEndpointConditions()...),
 		endpoint:  endpoint,
 		managedBy: r.managedBy(endpoint),
@@ -88,6 +92,7 @@ func (r *WebhookEndpointReconciler) Reconcile(ctx context.Context, req ctrl.Requ
 	failure := runSteps(ctx, s, []step[*endpointScope]{
 		{"delete the endpoint", r.delete},
 		{"add the finalizer", r.finalize},
+		{"ask whether the namespace may hear of the account", r.permit},
 		{"resolve account and secret", r.resolve},
 		{"register", r.register},
 		{"observe the deliveries", r.observe},
@@ -120,6 +125,12 @@ func webhookEndpointStatus(endpoint *v1alpha1.WebhookEndpoint) runtime.ApplyConf
 	}
 	if from.LastHandledReconcileAt != "" {
 		status.WithLastHandledReconcileAt(from.LastHandledReconcileAt)
+	}
+	if from.LastHandledRotateAt != "" {
+		status.WithLastHandledRotateAt(from.LastHandledRotateAt)
+	}
+	if from.Shard != "" {
+		status.WithShard(from.Shard)
 	}
 	return ac.WebhookEndpoint(endpoint.Name, endpoint.Namespace).WithUID(endpoint.UID).WithStatus(status)
 }

@@ -43,7 +43,7 @@ func (r *WebhookEndpointReconciler) finalize(ctx context.Context, s *endpointSco
 
 // resolve finds the account and the signing secret.
 func (r *WebhookEndpointReconciler) resolve(ctx context.Context, s *endpointScope) (next, error) {
-	secret, name, err := r.signingSecret(ctx, s.endpoint)
+	name, err := r.findSecret(ctx, s)
 	if err != nil {
 		return stop, err
 	}
@@ -57,10 +57,18 @@ func (r *WebhookEndpointReconciler) resolve(ctx context.Context, s *endpointScop
 		}
 		s.account = uuid.NullUUID{UUID: id, Valid: true}
 	}
-	s.secret = secret
 	s.endpoint.Status.SigningSecret = name
-	s.pass(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonResolved, "the signing secret is that of Secret "+name)
+	s.pass(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonResolved, s.resolved(name))
 	return goOn, nil
+}
+
+// resolved words the condition; somebody who asks for what cannot be done here is told how to do it.
+func (s *endpointScope) resolved(name string) string {
+	text := "the signing secret is that of Secret " + name
+	if s.endpoint.Spec.SigningSecretRef != nil && s.endpoint.Annotations[v1alpha1.RotateRequestAnnotation] != "" {
+		text += "; " + v1alpha1.RotateRequestAnnotation + " is for generated Secrets: to rotate this one, change what is in it"
+	}
+	return text
 }
 
 // register makes the registered endpoint what is declared, or finds that it is.
@@ -81,6 +89,9 @@ func (r *WebhookEndpointReconciler) register(ctx context.Context, s *endpointSco
 		return stop, err
 	}
 	s.endpoint.Status.ID, s.endpoint.Status.URL = registered.ID.String(), registered.URL
+	if s.rotated != "" {
+		s.endpoint.Status.LastHandledRotateAt = s.rotated
+	}
 	s.pass(v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted, "valid")
 	s.ready = "registered for " + whose(spec.Account)
 	if spec.Suspend {

@@ -7,7 +7,6 @@ package clustertest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -171,18 +170,8 @@ func install(config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	files, err := filepath.Glob(filepath.Join(root(), "config", "crd", "bases", "*.yaml"))
-	if err != nil || len(files) == 0 {
-		return errors.Join(err, errors.New("found no CRDs in config/crd/bases"))
-	}
-	for _, file := range files {
-		crd, err := apply(ctx, c, file)
-		if err == nil {
-			err = established(ctx, c, crd.GetName())
-		}
-		if err != nil {
-			return fmt.Errorf("install %s: %w", filepath.Base(file), err)
-		}
+	if err := installCRDs(ctx, c, "config/crd/bases"); err != nil {
+		return err
 	}
 	role, err := apply(ctx, c, filepath.Join(root(), "config", "rbac", "role.yaml"))
 	if err != nil {

@@ -18,5 +18,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
     output:crd:dir=config/crd/bases \
     output:applyconfiguration:dir=api/v1alpha1/applyconfiguration
 "$CONTROLLER_GEN" rbac:roleName=examprep-operator paths=./controllers output:rbac:dir=config/rbac
+# The same rules for an operator that is limited to listed namespaces.
+sed 's/^kind: ClusterRole$/kind: Role/' config/rbac/role.yaml >config/namespaced/role.yaml
 
 (cd server/postgres && "$SQLC" generate)

@@ -12,6 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/gate"
@@ -27,6 +28,9 @@ type operatorFlags struct {
 	kubeconfig      string
 	clusterName     string
 	watchNamespaces []string
+	shardName       string
+	shardSelector   string
+	restrict        bool
 	leaderElect     bool
 	leaderNamespace string
 	allowCIDRs      []string
@@ -48,6 +52,10 @@ func newOperator() *cobra.Command {
 	set := cmd.Flags()
 	set.StringVar(&flags.kubeconfig, "kubeconfig", "", "how to reach the API server; empty: the pod's own account")
 	set.StringSliceVar(&flags.watchNamespaces, "watch-namespaces", nil, "only these namespaces; empty: all")
+	set.StringVar(&flags.shardSelector, "shard-selector", "", "only resources with these labels, such as examprep.dev/shard=a; empty: all")
+	set.StringVar(&flags.shardName, "shard-name", "", "name of this shard, part of its lease's; empty: the shard that takes the rest")
+	set.BoolVar(&flags.restrict, "restrict-webhook-accounts", false,
+		"webhook endpoints hear only of accounts that their namespace's annotation "+v1alpha1.WebhookAccountsAnnotation+" lists")
 	set.BoolVar(&flags.leaderElect, "leader-elect", true, "agree with other replicas on one that works")
 	set.StringVar(&flags.leaderNamespace, "leader-namespace", "", "where the lease lives; empty: the pod's namespace")
 	set.StringSliceVar(&flags.allowCIDRs, "webhook-allow-cidr", nil, "ranges that webhook URLs may name although they are private")
@@ -67,6 +75,10 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 	if err != nil {
 		return err
 	}
+	shard, err := controllers.ParseShard(flags.shardName, flags.shardSelector)
+	if err != nil {
+		return &usageError{fmt.Errorf("--shard-name, --shard-selector: %w", err)}
+	}
 	cluster, err := clientcmd.BuildConfigFromFlags("", flags.kubeconfig)
 	if err != nil {
 		return &usageError{fmt.Errorf("--kubeconfig: %w", err)}
@@ -80,7 +92,7 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 	ctrl.SetLogger(logr.FromSlogHandler(p.logger.Handler()))
 	manager, err := controllers.NewManager(cluster, controllers.Options{
 		WatchNamespaces: flags.watchNamespaces, LeaderElection: flags.leaderElect,
-		LeaderElectionNamespace: flags.leaderNamespace, Logger: p.logger,
+		LeaderElectionNamespace: flags.leaderNamespace, Logger: p.logger, Shard: shard,
 		ShutdownGrace: max(flags.shutdownGrace-cutTime, flags.shutdownGrace/2), // the back parts need the rest
 	})
 	if err != nil {
@@ -92,6 +104,7 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 	err = controllers.Setup(manager, controllers.Deps{
 		ClusterName: flags.clusterName, Publisher: catalog.NewPublisher(p.pool, p.env, notifier), Tiers: store,
 		Accounts: store, Endpoints: webhooks.NewEndpoints(p.pool, keyring, allowed),
+		RestrictWebhookAccounts: flags.restrict, Shard: shard,
 	})
 	if err != nil {
 		return err

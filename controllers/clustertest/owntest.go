@@ -1,0 +1,154 @@
+package clustertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+)
+
+// Start brings up an API server of the test's own, without CRDs, for what would disturb others: other CRDs, an audit log.
+// flags are the API server's beside those that every one has. It stops at the end of the test.
+func Start(t testing.TB, flags map[string]string) *rest.Config {
+	t.Helper()
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		t.Fatal("KUBEBUILDER_ASSETS is not set (run the tests by `make test`)")
+	}
+	environment := &envtest.Environment{}
+	arguments := environment.ControlPlane.GetAPIServer().Configure()
+	for name, value := range flags {
+		arguments.Set(name, value)
+	}
+	config, err := environment.Start()
+	if err != nil {
+		t.Fatalf("start API server: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := environment.Stop(); err != nil {
+			t.Errorf("stop API server: %v", err)
+		}
+	})
+	config.QPS = -1
+	return config
+}
+
+// ClientOf returns a client of an API server that Start brought up; it reads past every cache.
+func ClientOf(t testing.TB, config *rest.Config) client.Client {
+	t.Helper()
+	c, err := newClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// InstallCRDs applies the CRDs of a folder, relative to the module's, and waits until their kinds are served.
+func InstallCRDs(t testing.TB, config *rest.Config, folder string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), installTimeout)
+	defer cancel()
+	if err := installCRDs(ctx, ClientOf(t, config), folder); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func installCRDs(ctx context.Context, c client.Client, folder string) error {
+	files, err := filepath.Glob(filepath.Join(root(), filepath.FromSlash(folder), "*.yaml"))
+	if err != nil || len(files) == 0 {
+		return errors.Join(err, fmt.Errorf("found no CRDs in %s", folder))
+	}
+	for _, file := range files {
+		crd, err := apply(ctx, c, file)
+		if err == nil {
+			err = established(ctx, c, crd.GetName())
+		}
+		if err != nil {
+			return fmt.Errorf("install %s: %w", filepath.Base(file), err)
+		}
+	}
+	return nil
+}
+
+// Rules reads the rules of a role in config/rbac.
+func Rules(t testing.TB, file string) []rbacv1.PolicyRule {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root(), "config", "rbac", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	role := &rbacv1.ClusterRole{} // a Role has the same fields, but for one that both leave out
+	if err := yaml.Unmarshal(text, role); err != nil {
+		t.Fatal(err)
+	}
+	if len(role.Rules) == 0 {
+		t.Fatalf("%s has no rules", file)
+	}
+	return role.Rules
+}
+
+// Grant gives a user rules in one namespace and nowhere else.
+func Grant(t testing.TB, c client.Client, namespace, user string, rules []rbacv1.PolicyRule) {
+	t.Helper()
+	role := &rbacv1.Role{Rules: rules}
+	role.Namespace, role.GenerateName = namespace, "granted-"
+	if err := c.Create(t.Context(), role); err != nil {
+		t.Fatalf("create Role: %v", err)
+	}
+	binding := &rbacv1.RoleBinding{
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}
+	binding.Namespace, binding.Name = namespace, role.Name
+	if err := c.Create(t.Context(), binding); err != nil {
+		t.Fatalf("bind Role: %v", err)
+	}
+}
+
+// As returns a way to the same API server as another user, who has no rights but those that Grant gives and those of
+// everybody.
+func As(config *rest.Config, user string) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user}
+	return config
+}
+
+// CanI asks the API server as `kubectl auth can-i` does: may whoever config is verb the resource (kind/subresource, with
+// its group: examcontents.examprep.dev/status) in the namespace?
+func CanI(t testing.TB, config *rest.Config, namespace, verb, resource string) bool {
+	t.Helper()
+	resource, subresource, _ := strings.Cut(resource, "/")
+	resource, group, _ := strings.Cut(resource, ".")
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: namespace, Verb: verb, Group: group, Resource: resource, Subresource: subresource,
+		},
+	}}
+	if err := ClientOf(t, config).Create(t.Context(), review); err != nil {
+		t.Fatalf("ask for the right to %s %s: %v", verb, resource, err)
+	}
+	return review.Status.Allowed
+}
+
+// Labels reads the labels of a role in config/rbac.
+func Labels(t testing.TB, file string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root(), "config", "rbac", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	role := &rbacv1.ClusterRole{}
+	if err := yaml.Unmarshal(text, role); err != nil {
+		t.Fatal(err)
+	}
+	return role.Labels
+}

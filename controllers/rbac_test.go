@@ -1,0 +1,227 @@
+package controllers
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"examprep.dev/api/v1alpha1"
+	"examprep.dev/controllers/clustertest"
+	"examprep.dev/server/postgres"
+)
+
+// auditPolicy logs who asked for what, and nothing of what was in it.
+const auditPolicy = `
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+- level: Metadata
+`
+
+// serviceAccount is who the deployed operator is to the API server.
+const serviceAccount = "system:serviceaccount:examprep-system:examprep-operator"
+
+// systemNamespace is where the operator itself lives.
+const systemNamespace = "examprep-system"
+
+// right is one verb on one kind of one group, with its subresource; in the operator's own namespace or elsewhere.
+type right struct {
+	verb, group, resource string
+	own                   bool
+}
+
+// auditEvent is what the test needs of a line of the audit log.
+type auditEvent struct {
+	Verb             string `json:"verb"`
+	ImpersonatedUser struct {
+		Username string `json:"username"`
+	} `json:"impersonatedUser"`
+	ObjectRef *struct {
+		APIGroup    string `json:"apiGroup"`
+		Namespace   string `json:"namespace"`
+		Resource    string `json:"resource"`
+		Subresource string `json:"subresource"`
+	} `json:"objectRef"`
+	ResponseStatus struct {
+		Code int `json:"code"`
+	} `json:"responseStatus"`
+}
+
+// audited reads what the operator asked the API server for.
+func audited(t *testing.T, log string) (used map[right]int) {
+	t.Helper()
+	file, err := os.Open(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	used = map[right]int{}
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var event auditEvent
+		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
+			t.Fatal(err)
+		}
+		if event.ImpersonatedUser.Username != serviceAccount || event.ObjectRef == nil {
+			continue
+		}
+		resource := event.ObjectRef.Resource
+		if event.ObjectRef.Subresource != "" {
+			resource += "/" + event.ObjectRef.Subresource
+		}
+		asked := right{event.Verb, event.ObjectRef.APIGroup, resource, event.ObjectRef.Namespace == systemNamespace}
+		if event.ResponseStatus.Code == http.StatusForbidden {
+			t.Errorf("refused: %+v", asked)
+		}
+		used[asked]++
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return used
+}
+
+func rightsOf(rules []rbacv1.PolicyRule, own bool) []right {
+	var rights []right
+	for _, rule := range rules {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					rights = append(rights, right{verb, group, resource, own})
+				}
+			}
+		}
+	}
+	return rights
+}
+
+// auditedInstallation is an installation on an API server of its own, with an audit log, where the operator is the
+// deployed service account with config/rbac's roles and no more.
+func auditedInstallation(t *testing.T) (in *installation, log string) {
+	t.Helper()
+	folder := t.TempDir()
+	log, policy := filepath.Join(folder, "audit.log"), filepath.Join(folder, "policy.yaml")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config := clustertest.Start(t, map[string]string{
+		"audit-policy-file": policy, "audit-log-path": log, "audit-log-mode": "blocking",
+		// Refuses an owner reference that blocks the owner's deletion unless its finalizers may be updated.
+		"enable-admission-plugins": "OwnerReferencesPermissionEnforcement",
+		// Reflectors list only where the API server does not stream lists, as older ones do not.
+		"feature-gates": "WatchList=false",
+	})
+	clustertest.InstallCRDs(t, config, "config/crd/bases")
+	in = &installation{t: t, kube: clustertest.ClientOf(t, config), config: clustertest.As(config, serviceAccount)}
+	in.namespace("exams")
+	in.namespace(systemNamespace)
+	in.bindDeployedRoles()
+	in.serve(postgres.Sandbox)
+	return in, log
+}
+
+// namespace makes one of that name, which the operator watches.
+func (in *installation) namespace(name string) {
+	in.t.Helper()
+	namespace := &corev1.Namespace{}
+	namespace.Name = name
+	if err := in.kube.Create(in.t.Context(), namespace); err != nil {
+		in.t.Fatal(err)
+	}
+	in.spaces = append(in.spaces, name)
+}
+
+// bindDeployedRoles gives the service account what config/rbac does.
+func (in *installation) bindDeployedRoles() {
+	in.t.Helper()
+	clustertest.Grant(in.t, in.kube, systemNamespace, serviceAccount, clustertest.Rules(in.t, "leader_election_role.yaml"))
+	role := &rbacv1.ClusterRole{Rules: clustertest.Rules(in.t, "role.yaml")}
+	role.Name = "examprep-operator"
+	binding := &rbacv1.ClusterRoleBinding{
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: serviceAccount}},
+	}
+	binding.Name = role.Name
+	for _, object := range []client.Object{role, binding} {
+		if err := in.kube.Create(in.t.Context(), object); err != nil {
+			in.t.Fatal(err)
+		}
+	}
+}
+
+// TestTheOperatorHasTheRightsItUsesAndNoOthers lets the operator do all that it does, by the deployed roles alone, and
+// reads from the API server's audit log what it asked for: nothing was refused, and no right of the roles went unused.
+func TestTheOperatorHasTheRightsItUsesAndNoOthers(t *testing.T) {
+	t.Parallel()
+	in, log := auditedInstallation(t)
+	in.deps.RestrictWebhookAccounts = true
+	in.options.LeaderElection, in.options.LeaderElectionNamespace = true, systemNamespace
+	in.everywhere = true
+	in.allow("acme")
+	in.operate()
+	in.exercise()
+	in.stop()
+
+	used := audited(t, log)
+	if len(used) == 0 {
+		t.Fatal("the audit log tells of nothing")
+	}
+	held := slices.Concat(rightsOf(clustertest.Rules(t, "role.yaml"), false), rightsOf(clustertest.Rules(t, "leader_election_role.yaml"), true))
+	for _, one := range held {
+		if used[one] == 0 {
+			t.Errorf("held and not needed: %s %s in group %q", one.verb, one.resource, one.group)
+		}
+	}
+	for one, times := range used {
+		if !slices.Contains(held, one) && one.group != "authentication.k8s.io" {
+			t.Errorf("used %d times by other roles than ours: %+v", times, one)
+		}
+	}
+}
+
+// exercise makes the operator do each thing that it does to the API server.
+func (in *installation) exercise() {
+	in.t.Helper()
+	text, digest := chunk(in.t, 1, 3)
+	content := sampleContent("sample", sampleKey(in.t))
+	content.Spec.Papers = append(content.Spec.Papers, chunkedPaper(content.Spec.ExamKey+"-2024", "questions", digest))
+	in.create(content)
+	in.until(content, v1alpha1.ConditionResolvedRefs, "False", v1alpha1.ReasonRefNotFound)
+	in.create(chunkMap("questions", text))
+	in.ready(content)
+	endpoint, tier := sampleEndpoint("https://hooks.example.com/"), sampleTier("gold", 600)
+	endpoint.Spec.Account = "acme"
+	in.create(endpoint)
+	in.create(tier)
+	in.ready(endpoint)
+	in.ready(tier)
+	in.requestRotation(endpoint, "now")
+	in.rotated(endpoint, "now")
+	for i := range 3 { // the same event again is counted in the one that is there
+		edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Suspend = true })
+		in.until(content, v1alpha1.ConditionReady, "False", v1alpha1.ReasonSuspended)
+		edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Suspend = false })
+		in.ready(content)
+		in.requestRotation(endpoint, fmt.Sprint(i))
+		in.rotated(endpoint, fmt.Sprint(i))
+	}
+	for _, object := range []client.Object{content, endpoint, tier} {
+		if told := in.events(object, 1); !strings.Contains(fmt.Sprint(told), v1alpha1.ReasonReady) {
+			in.t.Errorf("events of %s: %v", object.GetName(), told)
+		}
+		in.remove(object)
+		in.gone(object)
+	}
+}

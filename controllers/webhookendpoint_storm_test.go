@@ -1,0 +1,85 @@
+package controllers
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/webhooks"
+)
+
+// happen records n events that endpoints for exams are told of.
+func (in *installation) happen(n int) {
+	in.t.Helper()
+	err := pgx.BeginFunc(in.t.Context(), in.pool, func(tx pgx.Tx) error {
+		for i := range n {
+			event, err := webhooks.NewEvent(webhooks.KindContentUpdated, uuid.NullUUID{}, time.Now(), webhooks.ContentUpdated{ExamKey: fmt.Sprint("xx-", i)})
+			if err != nil {
+				return err
+			}
+			_, err = tx.Exec(in.t.Context(), "SELECT webhook_record_event($1, $2, NULL, $3)", event.ID, string(event.Kind), event.Body)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		in.t.Fatal(err)
+	}
+}
+
+// TestDeliveriesDoNotWriteTheStatus: however many deliveries there are, and however often they begin to fail and to
+// succeed, the API server is written to at most once a look, and the operator looks every healthInterval. While an
+// endpoint's health stays as it is, a look writes nothing.
+func TestDeliveriesDoNotWriteTheStatus(t *testing.T) {
+	t.Parallel()
+	in := operating(t)
+	r := newReceiver(t)
+	in.deliver(r)
+	endpoint := sampleEndpoint(r.URL)
+	in.create(endpoint)
+	in.ready(endpoint)
+	const rounds, deliveries = 6, 50
+	looks := 0
+	look := func() {
+		looks++
+		in.reconcileNow(endpoint, fmt.Sprint("look ", looks))
+	}
+	in.writes.Store(0)
+	for round := range rounds {
+		if round%2 == 1 { // the first tries of this round fail
+			r.status.Store(http.StatusServiceUnavailable)
+		}
+		in.happen(deliveries)
+		<-r.arrived
+		look()
+		r.status.Store(http.StatusNoContent)
+		for seen := 1; seen < deliveries; seen++ {
+			<-r.arrived
+		}
+		look()
+	}
+	if writes := in.writes.Load(); writes > int64(looks) {
+		t.Errorf("%d writes in %d looks at %d deliveries, want at most one a look", writes, looks, rounds*deliveries)
+	}
+	in.delivering(endpoint, "True", v1alpha1.ReasonDelivering)
+
+	in.writes.Store(0)
+	in.happen(deliveries)
+	for range deliveries {
+		<-r.arrived
+	}
+	if writes := in.writes.Load(); writes > 0 {
+		t.Errorf("%d writes for %d deliveries that nobody asked about, want none", writes, deliveries)
+	}
+	look()
+	if writes := in.writes.Load(); writes != 1 {
+		t.Errorf("%d writes for a look at health that stayed as it was, want 1: the look's own", writes)
+	}
+}

@@ -7,7 +7,7 @@ SHELL := /bin/bash
 
 # The same flags everywhere, hack/kubernetes included: each package is compiled once for all.
 GOBUILD := CGO_ENABLED=0 go build -trimpath
-MODULES := . hack/bench/fiber hack/chart hack/chart/score hack/codegen hack/image hack/kubernetes hack/lint
+MODULES := . hack/bench/fiber hack/chart hack/chart/score hack/codegen hack/healthchecks hack/image hack/kubernetes hack/lint
 
 # The image that make image writes: its version (from git unless given) and platforms, such as linux/amd64,linux/arm64.
 VERSION ?=
@@ -61,12 +61,14 @@ test: ## Test against real servers that are brought up and taken down (PKG, TEST
 	@mkdir -p .dev/bin
 	@$(GOBUILD) -buildvcs=false -o .dev/bin/dev ./hack/dev
 	go -C hack/kubernetes test ./...
+	go -C hack/healthchecks test -count 1 ./... # reads files of config, which the cache does not see
 	@.dev/bin/dev test go test $(TESTFLAGS) $(PKG)
 
 .PHONY: lint
 lint: ## Lint with every linter that .golangci.yaml does not give a reason to switch off, and the HTTP contract
 	$(call tool,lint,golangci-lint) run ./...
 	cd hack/kubernetes && $(call tool,lint,golangci-lint) run ./...
+	cd hack/healthchecks && $(call tool,lint,golangci-lint) run ./...
 	cd hack/bench/fiber && $(call tool,lint,golangci-lint) run ./...
 	cd hack/image && $(call tool,lint,golangci-lint) run ./...
 	@mkdir -p .dev/bin

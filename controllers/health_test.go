@@ -1,0 +1,313 @@
+package controllers
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/postgres/postgrestest"
+)
+
+// recordHealth writes what the operator says into the files that the health checks in config are tested with
+// (hack/healthchecks): go test ./controllers -run HealthChecks -args -record-health.
+var recordHealth = flag.Bool("record-health", false, "write config/argocd's testdata anew")
+
+const healthData = "../config/argocd/resource_customizations/examprep.dev"
+
+// healthCase is a resource as the operator leaves it. It is made by an operator that runs, in a sandbox unless of says
+// otherwise, and recorded under the kind and name.
+type healthCase struct {
+	name string
+	// production makes the installation one of production.
+	production bool
+	// restricted limits the accounts that webhook endpoints hear of.
+	restricted bool
+	reach      func(in *installation) client.Object
+}
+
+// healthRecord compares resources with what is on record.
+type healthRecord struct {
+	t    *testing.T
+	seen []string
+}
+
+// check compares a resource, as it is now, with the record, or records it.
+func (r *healthRecord) check(in *installation, name string, object client.Object) {
+	r.t.Helper()
+	gvk, err := in.kube.GroupVersionKindFor(object)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	file := filepath.Join(healthData, gvk.Kind, "testdata", name+".yaml")
+	r.seen = append(r.seen, file)
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(gvk)
+	if err := in.kube.Get(r.t.Context(), client.ObjectKeyFromObject(object), live); err != nil {
+		r.t.Fatal(err)
+	}
+	got := timeless(r.t, live)
+	if *recordHealth {
+		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+			r.t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		r.t.Errorf("%s %s is not on record: run the test with -args -record-health: %v", gvk.Kind, name, err)
+		return
+	}
+	if got != string(want) {
+		r.t.Errorf("%s is not what the operator says (record it with -args -record-health and look what the health checks make of it):\n%s", file, got)
+	}
+}
+
+// timeless is a resource without what differs from run to run, and without what no health check reads.
+func timeless(t *testing.T, object *unstructured.Unstructured) string {
+	t.Helper()
+	namespace := object.GetNamespace()
+	for _, field := range []string{"managedFields", "uid", "resourceVersion"} {
+		unstructured.RemoveNestedField(object.Object, "metadata", field)
+	}
+	for _, field := range []string{"papers", "sections", "scoring", "studyPath"} {
+		unstructured.RemoveNestedField(object.Object, "spec", field)
+	}
+	text, err := yaml.Marshal(object.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:]+Z`).ReplaceAllString(string(text), "2026-01-31T12:00:00Z")
+	out = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`).ReplaceAllString(out, "01900000-0000-7000-8000-000000000000")
+	return strings.ReplaceAll(out, namespace, "exams")
+}
+
+// TestHealthChecksAreTestedWithWhatTheOperatorSays brings resources into every state that a condition's reason tells of,
+// and compares them with the files that the shipped health checks are tested with.
+func TestHealthChecksAreTestedWithWhatTheOperatorSays(t *testing.T) {
+	t.Parallel()
+	record := &healthRecord{t: t}
+	for _, c := range slices.Concat(examHealth(), endpointHealth(), otherHealth()) {
+		environment := postgres.Sandbox
+		if c.production {
+			environment = postgres.Production
+		}
+		in := install(t, environment, 1)
+		in.deps.RestrictWebhookAccounts = c.restricted
+		in.operate()
+		record.check(in, c.name, c.reach(in))
+		in.stop()
+		if in.restore != nil {
+			in.restore()
+		}
+	}
+	onFile, err := filepath.Glob(filepath.Join(healthData, "*", "testdata", "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range onFile {
+		if !slices.Contains(record.seen, file) {
+			t.Errorf("%s is on record but no resource comes to it (any more)", file)
+		}
+	}
+	record.everyReason()
+}
+
+// everyReason checks that no reason of a condition is left out.
+func (r *healthRecord) everyReason() {
+	r.t.Helper()
+	source, err := os.ReadFile("../api/v1alpha1/groupversion.go")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, file := range r.seen {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	reasons := regexp.MustCompile(`\tReason\w+ += "(\w+)"`).FindAllStringSubmatch(string(source), -1)
+	if len(reasons) < 20 {
+		r.t.Fatalf("found %d reasons", len(reasons))
+	}
+	for _, reason := range reasons {
+		if reason[1] != v1alpha1.ReasonSecretRotated && !strings.Contains(all.String(), "reason: "+reason[1]+"\n") {
+			r.t.Errorf("no recorded resource has the reason %s", reason[1])
+		}
+	}
+}
+
+// exam makes a reach that creates a sample exam, changed first, and waits for a condition.
+func exam(change func(*v1alpha1.ExamContent), condition, status, reason string) func(*installation) client.Object {
+	return func(in *installation) client.Object {
+		content := sampleContent("sample", "xx-sample")
+		if change != nil {
+			change(content)
+		}
+		in.create(content)
+		in.until(content, condition, metav1.ConditionStatus(status), reason)
+		return content
+	}
+}
+
+func examHealth() []healthCase {
+	chunked := func(digest string) func(*v1alpha1.ExamContent) {
+		return func(c *v1alpha1.ExamContent) {
+			c.Spec.Papers = []v1alpha1.Paper{chunkedPaper("xx-sample-2024", "questions", digest)}
+		}
+	}
+	broken := func(in *installation) { in.create(chunkMap("questions", "{")) }
+	return []healthCase{
+		{name: "published", reach: exam(nil, "Ready", "True", "Ready")},
+		{name: "waiting-for-a-chunk", reach: exam(chunked(""), "Ready", "False", "RefNotFound")},
+		{name: "broken-chunk", reach: func(in *installation) client.Object {
+			broken(in)
+			return exam(chunked(""), "Stalled", "True", "RefInvalid")(in)
+		}},
+		{name: "waiting-for-a-digest", reach: func(in *installation) client.Object {
+			broken(in)
+			return exam(chunked("sha256:"+strings.Repeat("0", 64)), "Ready", "False", "RefInvalid")(in)
+		}},
+		{name: "invalid", reach: exam(func(c *v1alpha1.ExamContent) { c.Spec.CountryCode = "XX" }, "Stalled", "True", "Invalid")},
+		{name: "unsealed", production: true, reach: exam(nil, "Stalled", "True", "SealMismatch")},
+		{name: "pin-of-nothing", reach: exam(func(c *v1alpha1.ExamContent) { c.Spec.Revision = new(int64(7)) }, "Ready", "False", "RevisionNotFound")},
+		{name: "pinned", reach: func(in *installation) client.Object {
+			content := exam(nil, "Ready", "True", "Ready")(in).(*v1alpha1.ExamContent) //nolint:errcheck // made by exam
+			edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Revision = new(int64(1)) })
+			in.until(content, "Published", "True", "Pinned")
+			return content
+		}},
+		{name: "repaired", reach: func(in *installation) client.Object {
+			content := exam(nil, "Ready", "True", "Ready")(in).(*v1alpha1.ExamContent) //nolint:errcheck // made by exam
+			in.tamper(wrongAnswer)
+			in.reconcileNow(content, "after the edit")
+			in.until(content, "Repaired", "True", "DriftRepaired")
+			return content
+		}},
+		{name: "pinned-to-what-was-changed", reach: func(in *installation) client.Object {
+			content := exam(nil, "Ready", "True", "Ready")(in).(*v1alpha1.ExamContent) //nolint:errcheck // made by exam
+			edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Papers[0].Questions[0].Prompt = "Another?" })
+			in.ready(content)
+			in.tamper(wrongAnswer)
+			edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Revision = new(int64(1)) })
+			in.until(content, "Published", "False", "Drifted")
+			return content
+		}},
+		{name: "suspended", reach: exam(func(c *v1alpha1.ExamContent) { c.Spec.Suspend = true }, "Ready", "False", "Suspended")},
+		{name: "of-a-key-that-is-taken", reach: func(in *installation) client.Object {
+			exam(nil, "Ready", "True", "Ready")(in)
+			return exam(func(c *v1alpha1.ExamContent) { c.Name = "second" }, "Stalled", "True", "ExamKeyConflict")(in)
+		}},
+		{name: "without-a-database", reach: func(in *installation) client.Object {
+			in.restore = postgrestest.CutOff(in.t, in.pool)
+			return exam(nil, "Ready", "False", "BackendUnavailable")(in)
+		}},
+		{name: "deleted-without-a-database", reach: func(in *installation) client.Object {
+			content := exam(nil, "Ready", "True", "Ready")(in)
+			in.restore = postgrestest.CutOff(in.t, in.pool)
+			in.remove(content)
+			in.until(content, "Ready", "False", "BackendUnavailable")
+			return content
+		}},
+		{name: "changed-and-not-seen", reach: func(in *installation) client.Object {
+			content := exam(nil, "Ready", "True", "Ready")(in).(*v1alpha1.ExamContent) //nolint:errcheck // made by exam
+			in.stop()
+			edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Name = "Renamed" })
+			return content
+		}},
+		{name: "never-seen", reach: func(in *installation) client.Object {
+			in.stop()
+			content := sampleContent("sample", "xx-sample")
+			in.create(content)
+			return content
+		}},
+	}
+}
+
+// endpoint makes a reach that creates a sample endpoint, changed first, and waits until it is Ready, or for a reason of
+// Ready. columns are what a worker notes then.
+func endpoint(change func(*v1alpha1.WebhookEndpoint), reason, columns string) func(*installation) client.Object {
+	return func(in *installation) client.Object {
+		made := sampleEndpoint("https://hooks.example.com/")
+		if change != nil {
+			change(made)
+		}
+		in.create(made)
+		if reason != v1alpha1.ReasonReady {
+			in.until(made, v1alpha1.ConditionReady, "False", reason)
+			return made
+		}
+		in.ready(made)
+		if columns != "" {
+			in.health(made, columns)
+			in.reconcileNow(made, "now")
+		}
+		return made
+	}
+}
+
+func endpointHealth() []healthCase {
+	suspended := func(e *v1alpha1.WebhookEndpoint) { e.Spec.Suspend = true }
+	return []healthCase{
+		{name: "registered", reach: endpoint(nil, "Ready", "")},
+		{name: "delivering", reach: endpoint(nil, "Ready", "last_status = 200, last_success_at = now()")},
+		{name: "failing", reach: endpoint(nil, "Ready", "last_status = 500, failing_since = now() - interval '1 hour'")},
+		{name: "failing-for-long", reach: endpoint(nil, "Ready", "last_status = 500, failing_since = now() - interval '4 days'")},
+		{name: "disabled", reach: endpoint(nil, "Ready", "status = 'disabled', disabled_reason = 'for a test'")},
+		{name: "suspended", reach: endpoint(suspended, "Ready", "")},
+		{name: "without-its-secret", reach: endpoint(func(e *v1alpha1.WebhookEndpoint) {
+			e.Spec.SigningSecretRef = &v1alpha1.SecretKeyRef{Name: "given"}
+		}, "RefNotFound", "")},
+		{name: "invalid", reach: endpoint(func(e *v1alpha1.WebhookEndpoint) { e.Spec.URL = "https://10.0.0.1/" }, "Invalid", "")},
+		{name: "of-an-account-of-others", restricted: true, reach: endpoint(func(e *v1alpha1.WebhookEndpoint) {
+			e.Spec.Account = "acme"
+		}, "AccountNotAllowed", "")},
+		{name: "never-seen", reach: func(in *installation) client.Object {
+			in.stop()
+			made := sampleEndpoint("https://hooks.example.com/")
+			in.create(made)
+			return made
+		}},
+	}
+}
+
+func otherHealth() []healthCase {
+	return []healthCase{
+		{name: "in-effect", reach: func(in *installation) client.Object {
+			tier := sampleTier("gold", 600)
+			in.create(tier)
+			in.ready(tier)
+			return tier
+		}},
+		{name: "of-a-name-that-is-taken", reach: func(in *installation) client.Object {
+			spec := keys.TierSpec{Name: "gold", Requests: 1, Period: time.Minute, ManagedBy: "test/elsewhere/gold"}
+			if err := in.deps.Tiers.ApplyTier(in.t.Context(), spec); err != nil {
+				in.t.Fatal(err)
+			}
+			tier := sampleTier("gold", 600)
+			in.create(tier)
+			in.until(tier, v1alpha1.ConditionStalled, "True", v1alpha1.ReasonNameConflict)
+			return tier
+		}},
+		{name: "never-seen", reach: func(in *installation) client.Object {
+			in.stop()
+			tier := sampleTier("gold", 600)
+			in.create(tier)
+			return tier
+		}},
+	}
+}

@@ -31,8 +31,9 @@ const (
 	conflictRetry = time.Minute
 	// statusTimeout bounds the write of a status, which is made even when the reconcile itself has run out of time.
 	statusTimeout = 15 * time.Second
-	// handoverLook is when a resource that another shard had is looked at again: what that shard had begun has ended.
-	handoverLook = reconcileTimeout + statusTimeout
+	// handoverLook is when a resource that another shard had is looked at again: what that shard had begun has ended,
+	// within reconcileTimeout and statusTimeout. It leaves room for what [scope.again] takes off.
+	handoverLook = 4 * time.Minute
 )
 
 // frame is what the reconcilers have in common.

@@ -102,8 +102,8 @@ func (test outcome) check(t *testing.T, now time.Time) {
 	if (err != nil) != test.passes {
 		t.Errorf("error: %v", err)
 	}
-	if result.RequeueAfter < test.again || result.RequeueAfter > test.again+test.again/10 {
-		t.Errorf("again after %s, want %s or a little more", result.RequeueAfter, test.again)
+	if result.RequeueAfter > test.again || result.RequeueAfter < test.again-test.again/10 {
+		t.Errorf("again after %s, want %s or a little less", result.RequeueAfter, test.again)
 	}
 	checkConditions(t, test.name, tier.Generation, tier.Status.ObservedGeneration, tier.Status.Conditions)
 	for _, condition := range tier.Status.Conditions {

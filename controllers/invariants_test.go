@@ -10,6 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"examprep.dev/api/v1alpha1"
+	"examprep.dev/controllers/manifest"
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/postgres"
 )
 
 // statusOf returns what the statuses of all kinds have in common.
@@ -82,6 +85,7 @@ func (in *installation) checkInvariants() {
 		}
 		for i := range exams.Items {
 			in.conditions(&exams.Items[i])
+			in.checkServed(ctx, &exams.Items[i])
 		}
 		for i := range endpoints.Items {
 			in.conditions(&endpoints.Items[i])
@@ -89,5 +93,31 @@ func (in *installation) checkInvariants() {
 		for i := range tiers.Items {
 			in.conditions(&tiers.Items[i])
 		}
+	}
+}
+
+// checkServed holds an ExamContent that is Ready against the database: what is published there has, recomputed from its
+// rows, the digest that the status tells, and is what the resource declares.
+func (in *installation) checkServed(ctx context.Context, content *v1alpha1.ExamContent) {
+	status := content.Status
+	if !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionReady) || status.ObservedGeneration != content.Generation {
+		return
+	}
+	audited, err := catalog.Audit(ctx, in.pool, content.Spec.ExamKey)
+	if err != nil || audited.Withdrawn || audited.Revision != status.Revision || audited.Digest.String() != status.PublishedDigest {
+		in.t.Errorf("%s is Ready, but published is %d %s, withdrawn %v, %v; its status says %d %s", content.Name,
+			audited.Revision, audited.Digest, audited.Withdrawn, err, status.Revision, status.PublishedDigest)
+	}
+	if content.Spec.Revision != nil {
+		return // it declares what it does not hold
+	}
+	exam, err := manifest.Assemble(ctx, content, &liveChunks{live: in.kube})
+	if err != nil {
+		in.t.Errorf("%s is Ready, but: %v", content.Name, err)
+		return
+	}
+	changes, err := catalog.NewPublisher(in.pool, postgres.Sandbox, nil).Diff(ctx, exam)
+	if err != nil || len(changes) > 0 {
+		in.t.Errorf("%s is Ready, but the database differs: %v, %v", content.Name, changes, err)
 	}
 }

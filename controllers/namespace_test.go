@@ -1,0 +1,103 @@
+package controllers
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/postgres/postgrestest"
+)
+
+func namespace(name string) *corev1.Namespace {
+	space := &corev1.Namespace{}
+	space.Name = name
+	return space
+}
+
+// populate fills the first namespace with everything that people have there, some of it broken.
+func (in *installation) populate(key string) (withdrawn, kept *v1alpha1.ExamContent, others []client.Object) {
+	in.t.Helper()
+	text, digest := chunk(in.t, 1, 2)
+	in.create(chunkMap("questions", text))
+	withdrawn, kept = sampleContent("withdrawn", key+"-1"), sampleContent("kept", key+"-2")
+	withdrawn.Spec.DeletionPolicy, kept.Spec.DeletionPolicy = v1alpha1.DeletionDelete, v1alpha1.DeletionRetain
+	withdrawn.Spec.Papers = append(withdrawn.Spec.Papers, chunkedPaper(key+"-1-2024", "questions", digest))
+	broken, suspended, rival := sampleContent("broken", key+"-3"), sampleContent("suspended", key+"-4"), sampleContent("rival", key+"-2")
+	breakContent(broken)
+	suspended.Spec.Suspend = true
+	rival.Spec.DeletionPolicy = v1alpha1.DeletionDelete
+	secret := &corev1.Secret{StringData: map[string]string{"secret": "whsec_0123456789abcdef0123456789abcdef"}}
+	secret.Name = "given"
+	given, generated := sampleEndpoint("https://hooks.example.com/given"), sampleEndpoint("https://hooks.example.com/generated")
+	given.Name, generated.Name = "given", "generated"
+	given.Spec.SigningSecretRef = &v1alpha1.SecretKeyRef{Name: "given"}
+	tier := sampleTier("gold", 600)
+	for _, object := range []client.Object{withdrawn, kept, secret, given, generated, tier} {
+		in.create(object)
+		if object != client.Object(secret) {
+			in.ready(object)
+		}
+	}
+	for _, object := range []client.Object{broken, suspended, rival} {
+		in.create(object)
+	}
+	in.until(broken, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonInvalid)
+	in.until(suspended, v1alpha1.ConditionReady, "False", v1alpha1.ReasonSuspended)
+	in.until(rival, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonExamKeyConflict)
+	return withdrawn, kept, []client.Object{broken, suspended, rival, given, generated, tier}
+}
+
+// The API server of tests runs no controller of namespaces. The test does what that does, in the order that is worst here:
+// ConfigMaps and Secrets go first.
+func TestANamespaceGoesWithEverythingInItThoughTheDatabaseIsAway(t *testing.T) {
+	t.Parallel()
+	in := install(t, postgres.Sandbox, 1)
+	in.operate()
+	key := sampleKey(t)
+	withdrawn, kept, others := in.populate(key)
+	all := append([]client.Object{withdrawn, kept}, others...)
+	restore := postgrestest.CutOff(t, in.pool)
+
+	space := namespace(in.space())
+	in.remove(space)
+	for _, kind := range []client.Object{
+		&corev1.ConfigMap{}, &corev1.Secret{}, &v1alpha1.ExamContent{}, &v1alpha1.WebhookEndpoint{}, &v1alpha1.RateTier{},
+	} {
+		if err := in.kube.DeleteAllOf(t.Context(), kind, client.InNamespace(in.space())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What has something in the database waits for it, and says so though nothing may be created in the namespace any more.
+	for _, waiting := range []client.Object{withdrawn, kept} {
+		in.until(waiting, v1alpha1.ConditionReady, "False", v1alpha1.ReasonBackendUnavailable)
+	}
+
+	restore()
+	for _, object := range all {
+		in.gone(object)
+	}
+	if err := in.kube.Get(t.Context(), client.ObjectKeyFromObject(space), space); err != nil {
+		t.Fatal(err)
+	}
+	space.Spec.Finalizers = nil
+	if err := in.kube.SubResource("finalize").Update(t.Context(), space); err != nil {
+		t.Fatal(err)
+	}
+	in.gone(space)
+	if _, ok := in.served(withdrawn.Spec.ExamKey); ok {
+		t.Error("the exam with deletion policy Delete is served")
+	}
+	if overview, _ := in.served(kept.Spec.ExamKey); overview["name"] != kept.Spec.Name {
+		t.Errorf("of the exam with deletion policy Retain is served: %v", overview)
+	}
+	if in.tier("gold") != nil {
+		t.Error("the tier is in effect")
+	}
+	var endpoints int
+	if err := in.pool.QueryRow(t.Context(), "SELECT count(*) FROM webhook_endpoints").Scan(&endpoints); err != nil || endpoints != 0 {
+		t.Errorf("%d endpoints are registered, %v", endpoints, err)
+	}
+}

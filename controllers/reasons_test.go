@@ -1,0 +1,210 @@
+package controllers
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/postgres/postgrestest"
+)
+
+// cause is a way to a reason of a condition. It returns the resource that must have it then.
+type cause struct {
+	condition string
+	status    metav1.ConditionStatus
+	reason    string
+	make      func(*installation) client.Object
+}
+
+// causes lists a way to every reason there is, and to every condition.
+func causes() []cause {
+	const yes, no, unknown = metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown
+	return slices.Concat([]cause{
+		{v1alpha1.ConditionReady, yes, v1alpha1.ReasonReady, causeExam(nil)},
+		{v1alpha1.ConditionAccepted, yes, v1alpha1.ReasonAccepted, causeExam(nil)},
+		{v1alpha1.ConditionResolvedRefs, yes, v1alpha1.ReasonResolved, causeExam(nil)},
+		{v1alpha1.ConditionPublished, yes, v1alpha1.ReasonPublished, causeExam(nil)},
+		{v1alpha1.ConditionReady, no, v1alpha1.ReasonSuspended, causeExam(func(c *v1alpha1.ExamContent) { c.Spec.Suspend = true })},
+		{v1alpha1.ConditionAccepted, no, v1alpha1.ReasonInvalid, causeExam(breakContent)},
+		{v1alpha1.ConditionStalled, yes, v1alpha1.ReasonInvalid, causeExam(breakContent)},
+		{v1alpha1.ConditionAccepted, no, v1alpha1.ReasonExamKeyConflict, causeRival},
+		{v1alpha1.ConditionResolvedRefs, no, v1alpha1.ReasonRefNotFound, causeExam(referTo("nowhere", ""))},
+		{v1alpha1.ConditionReconciling, yes, v1alpha1.ReasonProgressing, causeExam(referTo("nowhere", ""))},
+		{v1alpha1.ConditionResolvedRefs, no, v1alpha1.ReasonRefInvalid, causeUnreadableChunk},
+		{v1alpha1.ConditionPublished, yes, v1alpha1.ReasonPinned, causePin(1)},
+		{v1alpha1.ConditionPublished, no, v1alpha1.ReasonRevisionNotFound, causePin(99)},
+		{v1alpha1.ConditionRepaired, yes, v1alpha1.ReasonDriftRepaired, causeDrift(false)},
+		{v1alpha1.ConditionPublished, no, v1alpha1.ReasonDrifted, causeDrift(true)},
+		{v1alpha1.ConditionPublished, no, v1alpha1.ReasonSealMismatch, causeExam(nil)}, // in production
+		{v1alpha1.ConditionReady, no, v1alpha1.ReasonBackendUnavailable, causeOutage},
+		{v1alpha1.ConditionAccepted, no, v1alpha1.ReasonNameConflict, causeSecondTier},
+	}, []cause{
+		{v1alpha1.ConditionDelivering, unknown, v1alpha1.ReasonNoDeliveries, causeHealth("")},
+		{v1alpha1.ConditionDelivering, yes, v1alpha1.ReasonDelivering, causeHealth("last_status = 200, last_success_at = now()")},
+		{v1alpha1.ConditionDelivering, no, v1alpha1.ReasonFailing, causeHealth("last_status = 500, failing_since = now() - interval '1 hour'")},
+		{v1alpha1.ConditionDelivering, no, v1alpha1.ReasonFailingLong, causeHealth("last_status = 500, failing_since = now() - interval '4 days'")},
+		{v1alpha1.ConditionReady, no, v1alpha1.ReasonDisabled, causeHealth("status = 'disabled', disabled_reason = 'for a test'")},
+	})
+}
+
+func TestEveryReasonOfEveryConditionIsCaused(t *testing.T) {
+	t.Parallel()
+	for _, test := range causes() {
+		t.Run(test.condition+" "+string(test.status)+" "+test.reason, func(t *testing.T) {
+			t.Parallel()
+			environment := postgres.Sandbox
+			if test.reason == v1alpha1.ReasonSealMismatch {
+				environment = postgres.Production
+			}
+			in := install(t, environment, 2)
+			in.operate()
+			in.until(test.make(in), test.condition, test.status, test.reason)
+		})
+	}
+}
+
+func TestNoConditionOrReasonIsWithoutACause(t *testing.T) {
+	t.Parallel()
+	caused := map[string]bool{}
+	for _, cause := range causes() {
+		caused["Condition"+cause.condition], caused["Reason"+cause.reason] = true, true
+	}
+	declared := declaredNames(t)
+	for name, value := range declared {
+		kind := "Condition"
+		if strings.HasPrefix(name, "Reason") {
+			kind = "Reason"
+		}
+		if !caused[kind+value] {
+			t.Errorf("v1alpha1.%s = %q has no cause in the table of causes", name, value)
+		}
+	}
+	if len(declared) < 30 {
+		t.Errorf("only %d names were found: %v", len(declared), slices.Sorted(maps.Keys(declared)))
+	}
+}
+
+// declaredNames are the constants of api/v1alpha1 that name conditions and reasons, with their values.
+func declaredNames(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob("../api/v1alpha1/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no source to read: ", err)
+	}
+	names := map[string]string{}
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(node ast.Node) bool {
+			spec, ok := node.(*ast.ValueSpec)
+			if !ok || len(spec.Values) != len(spec.Names) {
+				return true
+			}
+			for i, name := range spec.Names {
+				literal, ok := spec.Values[i].(*ast.BasicLit)
+				if ok && (strings.HasPrefix(name.Name, "Condition") || strings.HasPrefix(name.Name, "Reason")) {
+					names[name.Name], _ = strconv.Unquote(literal.Value)
+				}
+			}
+			return true
+		})
+	}
+	return names
+}
+
+func causeExam(change func(*v1alpha1.ExamContent)) func(*installation) client.Object {
+	return func(in *installation) client.Object {
+		content := sampleContent("sample", sampleKey(in.t))
+		if change != nil {
+			change(content)
+		}
+		in.create(content)
+		return content
+	}
+}
+
+// breakContent makes content invalid as the API server cannot see: its scoring has a mark that is no number.
+func breakContent(c *v1alpha1.ExamContent) { c.Spec.Scoring.Raw = []byte(`{"pass_mark": "much"}`) }
+
+func referTo(configMap, digest string) func(*v1alpha1.ExamContent) {
+	return func(c *v1alpha1.ExamContent) {
+		c.Spec.Papers = append(c.Spec.Papers, chunkedPaper(c.Spec.ExamKey+"-2024", configMap, digest))
+	}
+}
+
+func causeUnreadableChunk(in *installation) client.Object {
+	in.create(chunkMap("questions", "[\n{\"number\": \"one\"}\n]"))
+	return causeExam(referTo("questions", ""))(in)
+}
+
+func causeRival(in *installation) client.Object {
+	winner := sampleContent("winner", sampleKey(in.t))
+	in.create(winner)
+	in.ready(winner)
+	return causeExam(nil)(in)
+}
+
+func causePin(revision int64) func(*installation) client.Object {
+	return func(in *installation) client.Object {
+		content := causeExam(nil)(in)
+		in.ready(content)
+		exam, _ := content.(*v1alpha1.ExamContent)
+		edit(in, exam, func(c *v1alpha1.ExamContent) { c.Spec.Revision = &revision })
+		return exam
+	}
+}
+
+func causeDrift(pinned bool) func(*installation) client.Object {
+	return func(in *installation) client.Object {
+		content := causeExam(nil)(in)
+		in.ready(content)
+		in.tamper(wrongAnswer)
+		if !pinned {
+			in.reconcileNow(content, "after the edit")
+			return content
+		}
+		exam, _ := content.(*v1alpha1.ExamContent)
+		edit(in, exam, func(c *v1alpha1.ExamContent) { c.Spec.Revision = new(int64(1)) })
+		return exam
+	}
+}
+
+func causeOutage(in *installation) client.Object {
+	postgrestest.CutOff(in.t, in.pool) // for the rest of this test
+	return causeExam(nil)(in)
+}
+
+func causeSecondTier(in *installation) client.Object {
+	first, second := sampleTier("gold", 600), sampleTier("gold", 6)
+	in.create(first)
+	in.ready(first)
+	second.Namespace = in.spaces[1]
+	in.create(second)
+	return second
+}
+
+func causeHealth(columns string) func(*installation) client.Object {
+	return func(in *installation) client.Object {
+		endpoint := sampleEndpoint("https://hooks.example.com/")
+		in.create(endpoint)
+		in.ready(endpoint)
+		if columns != "" {
+			in.health(endpoint, columns)
+			in.reconcileNow(endpoint, "after a worker's note")
+		}
+		return endpoint
+	}
+}

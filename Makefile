@@ -22,6 +22,8 @@ HISTORIES ?= 100000
 EVENTS ?= 100000
 # How many keys make soak revokes while they are used and Redis fails.
 REVOCATIONS ?= 1000
+# How long make soak edits 200 ExamContents while operator, kube-apiserver, etcd and PostgreSQL are killed.
+CHAOS ?= 10m
 # How long each fuzz target runs.
 FUZZTIME ?= 20s
 E2EFLAGS ?=
@@ -86,7 +88,7 @@ fuzz: ## Run each fuzz target for FUZZTIME
 	@.dev/bin/dev test hack/dev/fuzz.sh $(FUZZTIME) $(PKG)
 
 .PHONY: soak
-soak: ## Play HISTORIES histories of attempts against their model; deliver EVENTS webhook events, revoke REVOCATIONS keys whatever fails
+soak: ## Play HISTORIES histories of attempts against their model; deliver EVENTS webhook events, revoke REVOCATIONS keys, edit exams for CHAOS, whatever fails
 	@mkdir -p .dev/bin
 	@$(GOBUILD) -buildvcs=false -o .dev/bin/dev ./hack/dev
 	@.dev/bin/dev test go test -count 1 -timeout 4h -v -run '^TestRandomHistoriesAgreeWithTheModel$$' ./server/attempts \
@@ -96,6 +98,8 @@ soak: ## Play HISTORIES histories of attempts against their model; deliver EVENT
 	@GATE_TEST_REVOCATIONS=$(REVOCATIONS) GATE_TEST_LIVES=100 GATE_TEST_KEYS=100000 .dev/bin/dev test go test -count 1 -timeout 4h -v \
 		-run '^(TestNoRequestPassesAfter|TestBucketsOutlive|TestATierOfManyKeys)' ./server/gate
 	@.dev/bin/dev test go test -count 1 -timeout 4h -v -run '^TestGrantsAreThoseOfAContinuousBucket' ./server/gate -rapid.checks=20000
+	@CONTROLLERS_TEST_CHAOS=$(CHAOS) .dev/bin/dev test go test -count 1 -timeout 2h -v \
+		-run '^TestWhatIsServedIsWhatIsDeclaredWhateverIsKilled$$' ./controllers
 	@GATE_TEST_AWAY=60s .dev/bin/dev test go test -count 1 -timeout 1h -v -run '^TestRedisAwayUnderLoad' ./server/httpapi
 
 .PHONY: e2e

@@ -84,7 +84,7 @@ func (c *cluster) start() (*rest.Config, error) {
 		return nil, err
 	}
 	config.QPS = -1
-	return config, install(config)
+	return config, Install(config)
 }
 
 func (c *cluster) connect() (*rest.Config, error) {
@@ -161,9 +161,9 @@ func newClient(config *rest.Config) (client.Client, error) {
 	return c, nil
 }
 
-// install applies config/crd/bases and the operator's role, and waits until the kinds are served. Several test processes
+// Install applies config/crd/bases and the operator's role, and waits until the kinds are served. Several test processes
 // may do so at once.
-func install(config *rest.Config) error {
+func Install(config *rest.Config) error {
 	ctx, cancel := context.WithTimeout(context.Background(), installTimeout)
 	defer cancel()
 	c, err := newClient(config)

@@ -16,7 +16,7 @@
 // What somebody edits in the database, behind digests that stay as they are, is found by the same SELECT that finds
 // nothing to publish. Each immutable row keeps a fingerprint, a SHA-256 that PostgreSQL computed as it wrote it; the
 // SELECT has it compute the fingerprints of the published revision anew and compares them. That costs the server the
-// reading and hashing of one exam's rows (well under a millisecond for five papers of forty questions, far less than
+// reading and hashing of one exam's rows (about a millisecond for five papers of forty questions, less than
 // fetching and validating the declaration costs the operator) and sends one boolean. Triggers would make it cheaper still
 // and were left out: whoever edits a database by hand, restores a part of it or disables triggers for a moment goes past
 // them. Having the rows sent, to hash them here, would cost a hundred times the traffic for the same answer.

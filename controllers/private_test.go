@@ -82,7 +82,7 @@ func startPrivate(t *testing.T) *private {
 // temporary is a folder that PostgreSQL's user can enter, as it cannot t.TempDir().
 func temporary(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "examprep-private-")
+	dir, err := os.MkdirTemp("", "examprep-private-") //nolint:usetesting // PostgreSQL's user cannot enter t.TempDir()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func children(parent int) (pids []int) {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent))
 	for _, file := range files {
 		raw, _ := os.ReadFile(file)
-		for _, field := range strings.Fields(string(raw)) {
+		for field := range strings.FieldsSeq(string(raw)) {
 			if pid, err := strconv.Atoi(field); err == nil {
 				pids = append(pids, pid)
 			}

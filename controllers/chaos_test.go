@@ -125,7 +125,7 @@ func (c *chaos) note(counts map[string]int, what string) {
 }
 
 // upset kills one of the four at random moments, each as often as the others. A store that dies three times within a
-// minute is taken for broken by what starts it again, so that a round takes at least half a minute.
+// minute is taken for broken by what starts it again, so that a round takes a minute.
 func (c *chaos) upset(ctx context.Context) {
 	chance := c.random(-1)
 	victims := []string{operator, apiServer, etcdServer, postgresServer}
@@ -140,7 +140,7 @@ func (c *chaos) upset(ctx context.Context) {
 				c.note(c.kills, victim)
 			}
 		}
-		pause(ctx, 30*time.Second-time.Since(began))
+		pause(ctx, 61*time.Second-time.Since(began))
 	}
 }
 

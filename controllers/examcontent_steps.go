@@ -178,10 +178,7 @@ func (s *examScope) explainRefusal(err error) error {
 		return blocked
 	case errors.As(err, &seal):
 		s.pass(v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted, "valid, and exam key "+s.content.Spec.ExamKey+" is this resource's")
-		field := fmt.Sprintf("spec.papers[%d].verification", s.paperIndex(seal.PaperID))
-		refused := stalled(v1alpha1.ConditionPublished, v1alpha1.ReasonSealMismatch, &described{fmt.Sprintf("%s: %v", field, seal), err})
-		refused.Note = fmt.Sprintf("%s: paper %s is not sealed as it is; condition Published says what has changed", field, seal.PaperID)
-		return refused
+		return s.explainSeal(seal, err)
 	case errors.As(err, &pin):
 		return stalled(v1alpha1.ConditionPublished, v1alpha1.ReasonRevisionNotFound, &described{
 			fmt.Sprintf("spec.revision: revision %d is not kept (any more): choose one of the last, or remove the pin", pin.Revision), err,
@@ -195,6 +192,24 @@ func (s *examScope) explainRefusal(err error) error {
 	default:
 		return err
 	}
+}
+
+// explainSeal tells a seal that is not the paper's from one that nobody trusted has signed. The latter is looked at again
+// soon: whom the operator trusts may change without anything here changing.
+func (s *examScope) explainSeal(seal *catalog.SealError, err error) error {
+	if seal.Untrusted == nil {
+		field := fmt.Sprintf("spec.papers[%d].verification", s.paperIndex(seal.PaperID))
+		refused := stalled(v1alpha1.ConditionPublished, v1alpha1.ReasonSealMismatch, &described{fmt.Sprintf("%s: %v", field, seal), err})
+		refused.Note = fmt.Sprintf("%s: paper %s is not sealed as it is; condition Published says what has changed", field, seal.PaperID)
+		return refused
+	}
+	field := fmt.Sprintf("spec.papers[%d].verification.signature", s.paperIndex(seal.PaperID))
+	if s.content.Spec.Revision != nil {
+		field = "spec.revision"
+	}
+	blocked := stalled(v1alpha1.ConditionPublished, v1alpha1.ReasonSealUntrusted, &described{fmt.Sprintf("%s: %v", field, seal), err})
+	blocked.RetryAfter = conflictRetry
+	return blocked
 }
 
 // paperIndex returns the place of a paper in the spec, -1 for one that is not there.

@@ -103,6 +103,8 @@ const (
 	ReasonPinned = "Pinned"
 	// ReasonSealMismatch: a paper's verification seal is missing or is not that of the paper.
 	ReasonSealMismatch = "SealMismatch"
+	// ReasonSealUntrusted: a paper's verification seal lacks a signature that one of the trusted verifiers made of it.
+	ReasonSealUntrusted = "SealUntrusted"
 	// ReasonRevisionNotFound: spec.revision names a revision that is not kept (any more).
 	ReasonRevisionNotFound = "RevisionNotFound"
 	// ReasonDriftRepaired: what somebody changed in the database is as declared again.

@@ -172,6 +172,15 @@ type Verification struct {
 	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
 	// +required
 	Digest string `json:"digest"`
+
+	// Signature is the reviewer's, over what `examprep content digest --message` prints: the armored text of ssh-keygen
+	// -Y sign -n examprep.dev, or the base64 text of cosign sign-blob --key. It is needed in production where the operator
+	// is given trusted verifiers (--trusted-verifiers). It covers the digest, by, at, the exam key and the paper ID; when
+	// any of them changes, sign again.
+	//
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	Signature string `json:"signature,omitempty"`
 }
 
 // QuestionSource is one chunk of a paper's questions.

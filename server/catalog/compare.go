@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -58,6 +59,7 @@ func comparePapers(old, next *Paper) []Change {
 	d.field("verification.by", oldSeal.By, nextSeal.By)
 	d.field("verification.at", oldSeal.At, nextSeal.At)
 	d.field("verification.digest", oldSeal.Digest, nextSeal.Digest)
+	d.field("verification.signature", oldSeal.Signature, nextSeal.Signature)
 	d.questions(old.Questions, next.Questions)
 	return d.changes
 }
@@ -236,7 +238,7 @@ func excerpt(s string) string { return cut(s, 0) }
 // excerpts shortens two values so that the first difference is in sight.
 func excerpts(a, b string) (string, string) {
 	if len(a) <= excerptLength && len(b) <= excerptLength {
-		return a, b
+		return cut(a, 0), cut(b, 0)
 	}
 	same := 0
 	for same < len(a) && same < len(b) && a[same] == b[same] {
@@ -246,7 +248,19 @@ func excerpts(a, b string) (string, string) {
 	return cut(a, from), cut(b, from)
 }
 
-// cut takes a piece of s from about the byte from, whole characters only.
+// oneLine keeps line breaks out of conditions, and what controls a terminal out of it.
+func oneLine(r rune) rune {
+	switch {
+	case r == '\n':
+		return '↵'
+	case unicode.IsControl(r):
+		return ' '
+	default:
+		return r
+	}
+}
+
+// cut takes a piece of s from about the byte from, whole characters only, in one line.
 func cut(s string, from int) string {
 	from = min(from, len(s))
 	for from > 0 && from < len(s) && !utf8.RuneStart(s[from]) {
@@ -256,7 +270,7 @@ func cut(s string, from int) string {
 	for to < len(s) && !utf8.RuneStart(s[to]) {
 		to--
 	}
-	piece := s[from:to]
+	piece := strings.Map(oneLine, s[from:to])
 	if from > 0 {
 		piece = "…" + piece
 	}

@@ -18,9 +18,11 @@ type paperRef struct {
 	PaperID      string        `json:"paper_id"`
 	Digest       Digest        `json:"digest"`
 	Verification *Verification `json:"verification,omitempty"`
-	// Sealed says that Verification carries the paper's seal digest.
+	// Sealed says that Verification carries the paper's seal digest and, where verifiers are set, the signature of one.
 	Sealed    bool `json:"-"`
 	Questions int  `json:"-"`
+	// untrusted says why the signature does not count where the digest is right.
+	untrusted error
 	// Seal and Title are known of drafts and of loaded revisions; a pin does without.
 	Seal  Digest `json:"-"`
 	Title string `json:"-"`

@@ -1,6 +1,9 @@
 package catalog
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // ChangeKind says what happened to a field.
 type ChangeKind string
@@ -54,4 +57,19 @@ func (c Change) where() string {
 		where += " " + c.Field
 	}
 	return where
+}
+
+// weight orders changes by what they may do to a learner, the gravest first: answers and whole questions, the rest of a
+// question, the paper, and last the seal itself.
+func (c Change) weight() int {
+	switch {
+	case c.AnswerID != "" && (c.Field == "" || c.Field == "answer"):
+		return 0
+	case c.AnswerID != "":
+		return 1
+	case !strings.HasPrefix(c.Field, "verification."):
+		return 2
+	default:
+		return 3
+	}
 }

@@ -1,7 +1,9 @@
 package catalog
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -15,8 +17,8 @@ func (e *ClaimConflictError) Error() string {
 	return fmt.Sprintf("exam key %s belongs to %s", e.ExamKey, e.Owner)
 }
 
-// SealError says that production refused a paper whose verification seal is missing or does not match its content.
-// Nothing was published; what was published before stays up.
+// SealError says that production refused a paper whose verification seal is missing, does not match its content, or is
+// not signed by a trusted verifier. Nothing was published; what was published before stays up.
 type SealError struct {
 	ExamKey string
 	PaperID string
@@ -24,6 +26,9 @@ type SealError struct {
 	Want Digest
 	// Have is the digest that the paper's verification carries; empty when it carries none.
 	Have string
+	// Untrusted is set when the digest is right and a signature by a trusted verifier is what it lacks: why the one that
+	// there is does not count, a *seals.SignatureError.
+	Untrusted error
 	// Changes tell how the paper differs from its published revision, question by question; the paper as a whole is
 	// "added" when it is not published. They hold answers: for its owner's eyes, never for a client's.
 	Changes []Change
@@ -33,24 +38,43 @@ type SealError struct {
 
 func (e *SealError) Error() string {
 	var b strings.Builder
-	if e.Have == "" {
+	switch {
+	case e.Untrusted != nil:
+		fmt.Fprintf(&b, "paper %s is not signed by a trusted verifier: %v; let one sign what `examprep content digest --message` prints",
+			e.PaperID, e.Untrusted)
+	case e.Have == "":
 		fmt.Fprintf(&b, "paper %s carries no verification seal; its digest is %s", e.PaperID, e.Want)
-	} else {
+	default:
 		fmt.Fprintf(&b, "paper %s is sealed as %s but its digest is %s", e.PaperID, e.Have, e.Want)
 	}
 	writeChanges(&b, e.Changes)
 	if len(e.Others) > 0 {
-		fmt.Fprintf(&b, " (further papers without a valid seal: %s)", strings.Join(e.Others, ", "))
+		few := e.Others[:min(len(e.Others), shownOthers)]
+		fmt.Fprintf(&b, " (further papers without a valid seal: %s", strings.Join(few, ", "))
+		if more := len(e.Others) - len(few); more > 0 {
+			fmt.Fprintf(&b, " and %d more", more)
+		}
+		b.WriteString(")")
 	}
 	return b.String()
 }
 
-// writeChanges appends the first few changes: an error message is read in a terminal and kept in a condition.
+// Unwrap returns why the signature does not count, if that is what the seal lacks.
+func (e *SealError) Unwrap() error { return e.Untrusted }
+
+// An error message is read in a terminal and kept in a condition: it shows that many changes and papers.
+const (
+	shownChanges = 5
+	shownOthers  = 5
+)
+
+// writeChanges appends the first few changes, those first that a reviewer must not miss.
 func writeChanges(b *strings.Builder, changes []Change) {
-	const shown = 5
-	for i, change := range changes {
-		if i == shown {
-			fmt.Fprintf(b, "; and %d more changes", len(changes)-shown)
+	weighed := slices.Clone(changes)
+	slices.SortStableFunc(weighed, func(a, b Change) int { return cmp.Compare(a.weight(), b.weight()) })
+	for i, change := range weighed {
+		if i == shownChanges {
+			fmt.Fprintf(b, "; and %d more changes", len(weighed)-shownChanges)
 			return
 		}
 		b.WriteString("; ")

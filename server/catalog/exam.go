@@ -86,6 +86,8 @@ type Verification struct {
 	By     string `json:"by"`
 	At     string `json:"at"`
 	Digest string `json:"digest"`
+	// Signature is the reviewer's, in one of the forms of package seals; empty for a seal without one.
+	Signature string `json:"signature,omitempty"`
 }
 
 // Question is one question with its key. Its answer_id is "<section>:<number>".

@@ -62,7 +62,8 @@ type Publication struct {
 	// Repaired tells how what is published was last found changed in the database, and put right, since it was published;
 	// nil when it was not.
 	Repaired *Repair
-	// Unsealed lists, sorted, the papers that are published without a matching verification seal; sandbox only.
+	// Unsealed lists, sorted, the papers that are published without a verification seal that counts: in sandbox, or from
+	// before the trusted verifiers were what they are now.
 	Unsealed []string
 }
 
@@ -72,6 +73,8 @@ type Publisher struct {
 	env      postgres.Environment
 	notifier Notifier
 	now      func() time.Time
+	// verifiers is nil where a seal needs no signature.
+	verifiers Verifiers
 }
 
 // NewPublisher returns a Publisher on pool. In postgres.Production it refuses papers without a matching seal.
@@ -97,6 +100,7 @@ func (p *Publisher) Publish(ctx context.Context, claim Claim, exam Exam, options
 	if err != nil {
 		return Publication{}, fmt.Errorf("prepare exam %s: %w", exam.Key, err)
 	}
+	p.judge(exam.Key, next.papers)
 	current, err := p.state(ctx, exam.Key)
 	if err != nil {
 		return Publication{}, err
@@ -107,15 +111,24 @@ func (p *Publisher) Publish(ctx context.Context, claim Claim, exam Exam, options
 	if current.ownedBy(claim) && current.serves(next.digest) && current.intact {
 		return current.publication(&next.content), nil
 	}
-	if refusal, err := p.refuseUnsealed(ctx, next, current); err != nil {
-		return Publication{}, err
-	} else if refusal != nil {
-		if err := p.take(ctx, claim, exam.Key, options.Adopt); err != nil {
+	if !current.serves(next.digest) { // what is served is only repaired: it was judged when it was published
+		if err := p.refuse(ctx, claim, next, current, options); err != nil {
 			return Publication{}, err
 		}
-		return Publication{}, refusal
 	}
 	return p.flip(ctx, claim, &next.content, next, options)
+}
+
+// refuse returns why the seal gate does not let next pass, nil if it does. The claim is taken all the same.
+func (p *Publisher) refuse(ctx context.Context, claim Claim, next *draft, current state, options Options) error {
+	refusal, err := p.refuseUnsealed(ctx, next, current)
+	if err != nil || refusal == nil {
+		return err
+	}
+	if err := p.take(ctx, claim, next.exam.Key, options.Adopt); err != nil {
+		return err
+	}
+	return refusal
 }
 
 // restore publishes the content of revision options.Pin.
@@ -143,10 +156,17 @@ func (p *Publisher) restore(ctx context.Context, claim Claim, examKey string, op
 	if err != nil || !row.PinnedIntact {
 		return Publication{}, &DamagedError{ExamKey: examKey, Revision: options.Pin}
 	}
-	if current.ownedBy(claim) && current.serves(pinned.digest) && current.intact {
+	p.judge(examKey, pinned.papers)
+	served := current.serves(pinned.digest)
+	if current.ownedBy(claim) && served && current.intact {
 		return current.publication(pinned), nil
 	}
-	// The papers are staged already, and every seal was checked when the revision was published here.
+	if !served { // what is served is only repaired: it was judged when it was published
+		if refusal := p.refuseUntrusted(examKey, pinned); refusal != nil {
+			return Publication{}, refusal
+		}
+	}
+	// The papers are staged already, and every seal's digest was checked when the revision was published here.
 	return p.flip(ctx, claim, pinned, nil, options)
 }
 

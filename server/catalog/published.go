@@ -107,8 +107,8 @@ func loadPaper(ctx context.Context, q *catalogdb.Queries, examKey string, ref pa
 	return paper, nil
 }
 
-// refuseUnsealed is the seal gate. It returns nil where everything may be published: in production every paper is
-// sealed, in sandbox always.
+// refuseUnsealed is the seal gate, over papers that judge has seen. It returns nil where everything may be published: in
+// production every paper is sealed, in sandbox always.
 func (p *Publisher) refuseUnsealed(ctx context.Context, next *draft, current state) (*SealError, error) {
 	if p.env != postgres.Production {
 		return nil, nil //nolint:nilnil // no refusal, no failure
@@ -125,7 +125,9 @@ func (p *Publisher) refuseUnsealed(ctx context.Context, next *draft, current sta
 			if err != nil {
 				return nil, err
 			}
-			refusal = &SealError{ExamKey: next.exam.Key, PaperID: ref.PaperID, Want: ref.Seal, Changes: changes}
+			refusal = &SealError{
+				ExamKey: next.exam.Key, PaperID: ref.PaperID, Want: ref.Seal, Changes: changes, Untrusted: ref.untrusted,
+			}
 			if ref.Verification != nil {
 				refusal.Have = ref.Verification.Digest
 			}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/text/language"
+
+	"examprep.dev/server/seals"
 )
 
 // What marks may be: small enough that no sum loses a decimal, exact enough for thirds as exam boards print them.
@@ -110,6 +112,7 @@ func (v *inspector) verification(seal Verification) {
 		}
 	}
 	v.digest("digest", seal.Digest)
+	v.text("signature", seal.Signature, seals.MaxSignature)
 }
 
 func (v *inspector) digest(field, value string) {

@@ -478,6 +478,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: digest
       type:
         scalar: string
+    - name: signature
+      type:
+        scalar: string
 - name: dev.examprep.api.v1alpha1.WebhookEndpoint
   map:
     fields:

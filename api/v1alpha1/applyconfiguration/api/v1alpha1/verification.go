@@ -14,6 +14,11 @@ type VerificationApplyConfiguration struct {
 	// Digest is that of the paper's canonical form when it was checked, as sha256:<64 hex digits>. `examprep content
 	// digest --write` fills it in.
 	Digest *string `json:"digest,omitempty"`
+	// Signature is the reviewer's, over what `examprep content digest --message` prints: the armored text of ssh-keygen
+	// -Y sign -n examprep.dev, or the base64 text of cosign sign-blob --key. It is needed in production where the operator
+	// is given trusted verifiers (--trusted-verifiers). It covers the digest, by, at, the exam key and the paper ID; when
+	// any of them changes, sign again.
+	Signature *string `json:"signature,omitempty"`
 }
 
 // VerificationApplyConfiguration constructs a declarative configuration of the Verification type for use with
@@ -43,5 +48,13 @@ func (b *VerificationApplyConfiguration) WithAt(value string) *VerificationApply
 // If called multiple times, the Digest field is set to the value of the last call.
 func (b *VerificationApplyConfiguration) WithDigest(value string) *VerificationApplyConfiguration {
 	b.Digest = &value
+	return b
+}
+
+// WithSignature sets the Signature field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Signature field is set to the value of the last call.
+func (b *VerificationApplyConfiguration) WithSignature(value string) *VerificationApplyConfiguration {
+	b.Signature = &value
 	return b
 }

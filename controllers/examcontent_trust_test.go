@@ -1,0 +1,145 @@
+package controllers
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"examprep.dev/api/v1alpha1"
+	"examprep.dev/controllers/manifest"
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/seals/sealstest"
+	"examprep.dev/server/webhooks"
+)
+
+// signedBy seals every paper as it is and has verifier sign it.
+func signedBy(t *testing.T, verifier sealstest.Verifier, content *v1alpha1.ExamContent) {
+	t.Helper()
+	seal(t, content)
+	exam, err := manifest.Assemble(t.Context(), content, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range exam.Papers {
+		statement, err := exam.Papers[i].Statement(exam.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content.Spec.Papers[i].Verification.Signature = verifier.Sign(t, statement)
+	}
+}
+
+// answerServed is the answer of question 1:2 in the revision that is served.
+func (in *installation) answerServed(examKey string) (letter string) {
+	in.t.Helper()
+	err := in.pool.QueryRow(in.t.Context(), `SELECT k.answer_key #>> '{questions,1,answer,choices,0}'
+		FROM exams JOIN exam_revision_papers r USING (exam_key, revision) JOIN paper_answer_keys k ON k.exam_key = exams.exam_key AND k.digest = r.digest
+		WHERE exams.exam_key = $1`, examKey).Scan(&letter)
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	return letter
+}
+
+func TestProductionWithTrustedVerifiersServesOnlyWhatOneSigned(t *testing.T) {
+	t.Parallel()
+	in := install(t, postgres.Production, 1)
+	trusted, stranger := sealstest.New(t), sealstest.New(t)
+	in.deps.Publisher = catalog.NewPublisher(in.pool, postgres.Production, noOutbox()).Trusting(sealstest.Trust(t, trusted.Line(`"A. Reviewer"`)))
+	in.operate()
+	content := sampleContent("sample", sampleKey(t))
+	seal(t, content)
+	in.create(content)
+	message := in.until(content, v1alpha1.ConditionPublished, "False", v1alpha1.ReasonSealUntrusted)
+	if !strings.HasPrefix(message, "spec.papers[0].verification.signature: ") || !strings.Contains(message, "signature is missing") ||
+		!strings.Contains(message, "content digest --message") {
+		t.Errorf("message without a signature: %q", message)
+	}
+	if _, ok := in.served(content.Spec.ExamKey); ok {
+		t.Error("an unsigned paper is served")
+	}
+
+	edit(in, content, func(c *v1alpha1.ExamContent) { signedBy(t, trusted, c) })
+	in.ready(content)
+	if !content.Status.Papers[0].Sealed || in.answerServed(content.Spec.ExamKey) != "B" {
+		t.Errorf("status of a signed paper: %+v", content.Status.Papers)
+	}
+
+	// Somebody who can write the resource changes an answer, seals it and signs with a key of their own.
+	edit(in, content, func(c *v1alpha1.ExamContent) {
+		c.Spec.Papers[0].Questions[1].Answer.Choice = "C"
+		signedBy(t, stranger, c)
+	})
+	message = in.until(content, v1alpha1.ConditionPublished, "False", v1alpha1.ReasonSealUntrusted)
+	for _, want := range []string{"spec.papers[0].verification.signature", "no trusted verifier's", "question 1:2 answer: B → C", "revision 1 stays served"} {
+		if !strings.Contains(message, want) {
+			t.Errorf("message %q lacks %q", message, want)
+		}
+	}
+	in.until(content, v1alpha1.ConditionStalled, "True", v1alpha1.ReasonSealUntrusted)
+	in.until(content, v1alpha1.ConditionAccepted, "True", v1alpha1.ReasonAccepted)
+	if content.Status.Revision != 1 || in.answerServed(content.Spec.ExamKey) != "B" {
+		t.Errorf("revision %d, answer %s is served", content.Status.Revision, in.answerServed(content.Spec.ExamKey))
+	}
+
+	edit(in, content, func(c *v1alpha1.ExamContent) { signedBy(t, trusted, c) })
+	in.ready(content)
+	if content.Status.Revision != 2 || in.answerServed(content.Spec.ExamKey) != "C" {
+		t.Errorf("revision %d, answer %s is served", content.Status.Revision, in.answerServed(content.Spec.ExamKey))
+	}
+}
+
+func TestARollBackToWhatNobodySignedIsRefused(t *testing.T) {
+	t.Parallel()
+	in := install(t, postgres.Production, 1)
+	in.operate()
+	content := sampleContent("sample", sampleKey(t))
+	seal(t, content)
+	in.create(content)
+	in.ready(content) // no verifiers yet
+	in.stop()
+	trusted := sealstest.New(t)
+	in.deps.Publisher = catalog.NewPublisher(in.pool, postgres.Production, noOutbox()).Trusting(sealstest.Trust(t, trusted.Line("*")))
+	in.operate()
+	edit(in, content, func(c *v1alpha1.ExamContent) { signedBy(t, trusted, c) })
+	in.ready(content)
+	pin := int64(1)
+	edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Revision = &pin })
+	message := in.until(content, v1alpha1.ConditionPublished, "False", v1alpha1.ReasonSealUntrusted)
+	if !strings.HasPrefix(message, "spec.revision: ") || !strings.Contains(message, "signature is missing") ||
+		!strings.Contains(message, "revision 2 stays served") {
+		t.Errorf("message %q", message)
+	}
+}
+
+// TestARefusedChunkedPaperShowsTheQuestion has a paper whose questions are in a ConfigMap.
+func TestARefusedChunkedPaperShowsTheQuestion(t *testing.T) {
+	t.Parallel()
+	in := install(t, postgres.Production, 1)
+	in.operate()
+	content := sampleContent("sample", sampleKey(t))
+	inline := content.DeepCopy()
+	seal(t, inline)
+	text, _ := chunk(t, 1, 2)
+	content.Spec.Papers[0] = chunkedPaper(content.Spec.Papers[0].PaperID, "chunks", "")
+	content.Spec.Papers[0].Verification = inline.Spec.Papers[0].Verification
+	chunks := chunkMap("chunks", text)
+	in.create(chunks)
+	in.create(content)
+	in.ready(content)
+
+	edit(in, chunks, func(c *corev1.ConfigMap) {
+		c.Data[chunkKey(0)] = strings.Replace(text, `"choice":"B"`, `"annulled":true`, 1)
+	})
+	message := in.until(content, v1alpha1.ConditionPublished, "False", v1alpha1.ReasonSealMismatch)
+	for _, want := range []string{"spec.papers[0].verification: ", "question 1:1 answer: B → annulled", "revision 1 stays served"} {
+		if !strings.Contains(message, want) {
+			t.Errorf("message %q lacks %q", message, want)
+		}
+	}
+}
+
+// noOutbox is nobody to tell: the sweep finds what is in the outbox.
+func noOutbox() catalog.Notifier { return (*webhooks.Notifier)(nil) }

@@ -1,0 +1,98 @@
+package catalog
+
+import (
+	"fmt"
+
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/seals"
+)
+
+// Verifiers decides whether the signature of a seal is a trusted verifier's; *seals.Set and *seals.File do. It fails
+// with a *seals.SignatureError.
+type Verifiers interface {
+	Verify(statement seals.Statement, signature string) error
+}
+
+// Trusting returns a Publisher like p that asks more of a seal: beside the digest, a signature that verifiers accept. As
+// with the digest, production refuses papers without one, and sandbox publishes them as unsealed. What is published
+// already stays published, whoever is trusted later.
+func (p *Publisher) Trusting(verifiers Verifiers) *Publisher {
+	trusting := *p
+	trusting.verifiers = verifiers
+	return &trusting
+}
+
+// judge withdraws Sealed from papers whose seal's digest is right and whose signature does not count.
+func (p *Publisher) judge(examKey string, papers []paperRef) {
+	if p.verifiers == nil {
+		return
+	}
+	for i := range papers {
+		ref := &papers[i]
+		if !ref.Sealed {
+			continue
+		}
+		if ref.untrusted = p.verifiers.Verify(statement(examKey, ref), ref.Verification.Signature); ref.untrusted != nil {
+			ref.Sealed = false
+		}
+	}
+}
+
+// refuseUntrusted is the seal gate of a roll-back, over papers that judge has seen: a revision from before there were
+// trusted verifiers, or by one who is not trusted any more, does not come back on the word of whoever can write
+// spec.revision.
+func (p *Publisher) refuseUntrusted(examKey string, pinned *content) *SealError {
+	if p.env != postgres.Production {
+		return nil
+	}
+	var refusal *SealError
+	for i := range pinned.papers {
+		ref := &pinned.papers[i]
+		switch {
+		case ref.untrusted == nil:
+		case refusal != nil:
+			refusal.Others = append(refusal.Others, ref.PaperID)
+		default:
+			refusal = &SealError{ExamKey: examKey, PaperID: ref.PaperID, Have: ref.Verification.Digest, Untrusted: ref.untrusted}
+		}
+	}
+	return refusal
+}
+
+func statement(examKey string, ref *paperRef) seals.Statement {
+	return seals.Statement{
+		ExamKey: examKey, PaperID: ref.PaperID,
+		Digest: ref.Verification.Digest, By: ref.Verification.By, At: ref.Verification.At,
+	}
+}
+
+// UnsealedError says that a paper's verification is not there, or not the paper's.
+type UnsealedError struct {
+	// Have is verification.digest, empty without a verification; Want the paper's own digest.
+	Have string
+	Want Digest
+}
+
+func (e *UnsealedError) Error() string {
+	if e.Have == "" {
+		return fmt.Sprintf("carries no verification seal; its digest is %s", e.Want)
+	}
+	return fmt.Sprintf("is sealed as %s but its digest is %s", e.Have, e.Want)
+}
+
+// Statement returns what a verifier of the paper signs. It fails with *UnsealedError when the verification is not the
+// paper's, for a signature of it would count for nothing, and with *ValidationError when the paper has no canonical form.
+func (p Paper) Statement(examKey string) (seals.Statement, error) {
+	seal, err := p.SealDigest()
+	if err != nil {
+		return seals.Statement{}, err
+	}
+	if !p.sealedAs(seal) {
+		unsealed := &UnsealedError{Want: seal}
+		if p.Verification != nil {
+			unsealed.Have = p.Verification.Digest
+		}
+		return seals.Statement{}, unsealed
+	}
+	return statement(examKey, &paperRef{PaperID: p.ID, Verification: p.Verification}), nil
+}

@@ -1,0 +1,124 @@
+package catalog
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/seals"
+	"examprep.dev/server/seals/sealstest"
+)
+
+// signed seals every paper and has verifier sign it.
+func signed(t *testing.T, exam Exam, verifier sealstest.Verifier) Exam {
+	t.Helper()
+	exam = seal(t, exam)
+	for i := range exam.Papers {
+		statement, err := exam.Papers[i].Statement(exam.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exam.Papers[i].Verification.Signature = verifier.Sign(t, statement)
+	}
+	return exam
+}
+
+// refused publishes exam and expects the seal gate to refuse it for want of a signature that counts.
+func (b *bench) refused(t *testing.T, exam Exam, options Options, want string) *SealError {
+	t.Helper()
+	before := rowVersions(t, b)
+	_, err := b.publisher.Publish(t.Context(), owner, exam, options)
+	refusal, ok := errors.AsType[*SealError](err)
+	if !ok || refusal.Untrusted == nil || !strings.Contains(refusal.Error(), want) {
+		t.Fatalf("got %v, want …%s…", err, want)
+	}
+	if _, ok := errors.AsType[*seals.SignatureError](err); !ok {
+		t.Errorf("the cause is lost: %v", err)
+	}
+	if after := rowVersions(t, b); !slices.Equal(before, after) {
+		t.Errorf("a refusal wrote rows:\n%v\n%v", before, after)
+	}
+	return refusal
+}
+
+func TestProductionWithTrustedVerifiersPublishesOnlyWhatOneSigned(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, postgres.Production)
+	trusted, stranger := sealstest.New(t), sealstest.New(t)
+	unsigned := seal(t, sampleExam())
+	first := b.publish(t, unsigned) // from before there were trusted verifiers
+	b.publisher = b.publisher.Trusting(sealstest.Trust(t, trusted.Line("reviewer")))
+	if again := b.publish(t, unsigned); again.Changed || !slices.Equal(again.Unsealed, []string{"xx-sample-2023"}) {
+		t.Errorf("what is published already: %+v", again)
+	}
+
+	changed := clone(sampleExam())
+	changed.Papers[0].Questions[0].Answer.Choices = []string{"C"}
+	refusal := b.refused(t, seal(t, changed), Options{}, "signature is missing")
+	if !strings.Contains(refusal.Error(), "question 1:1 answer: B → C") {
+		t.Errorf("the change is not told: %v", refusal)
+	}
+	b.refused(t, signed(t, changed, stranger), Options{}, "no trusted verifier's")
+
+	good := signed(t, changed, trusted)
+	second := b.publish(t, good)
+	if second.Revision != 2 || len(second.Unsealed) > 0 {
+		t.Errorf("published %+v", second)
+	}
+	moved := clone(good)
+	moved.Papers[0].Questions[1].Answer.Choices = []string{"A"}
+	verification := *good.Papers[0].Verification
+	moved = seal(t, moved)
+	moved.Papers[0].Verification.Signature = verification.Signature
+	b.refused(t, moved, Options{}, "not one of this seal")
+
+	another := clone(good)
+	another.Papers = append(another.Papers, signed(t, Exam{Key: another.Key, Papers: []Paper{samplePaper("xx-sample-2024"), samplePaper("xx-sample-2025")}}, stranger).Papers...)
+	if refusal := b.refused(t, another, Options{}, "paper xx-sample-2024 is not signed"); !slices.Equal(refusal.Others, []string{"xx-sample-2025"}) {
+		t.Errorf("others: %v", refusal.Others)
+	}
+
+	b.refused(t, Exam{Key: good.Key}, Options{Pin: first.Revision}, "signature is missing") // signed by nobody, then
+	if back := b.publish(t, signed(t, sampleExam(), trusted)); back.Revision != 3 {
+		t.Errorf("published %+v", back)
+	}
+	restored, err := b.publisher.Publish(t.Context(), owner, Exam{Key: good.Key}, Options{Pin: 2})
+	if err != nil || restored.Revision != 4 || len(restored.Unsealed) > 0 {
+		t.Errorf("a roll-back to what was signed: %+v, %v", restored, err)
+	}
+}
+
+func TestSandboxPublishesWhatNobodySignedAsUnsealed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, postgres.Sandbox)
+	trusted := sealstest.New(t)
+	b.publisher = b.publisher.Trusting(sealstest.Trust(t, trusted.Line("reviewer")))
+	if published := b.publish(t, seal(t, sampleExam())); !slices.Equal(published.Unsealed, []string{"xx-sample-2023"}) {
+		t.Errorf("published %+v", published)
+	}
+	if published := b.publish(t, signed(t, sampleExam(), trusted)); !published.Changed || len(published.Unsealed) > 0 {
+		t.Errorf("published %+v", published)
+	}
+}
+
+func TestWhatIsSignedIsThePapersOwnSeal(t *testing.T) {
+	paper := samplePaper("xx-sample-2023")
+	digest, err := paper.SealDigest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, verification := range []*Verification{nil, {By: "reviewer", At: "2026-01-31", Digest: "sha256:" + strings.Repeat("0", 64)}} {
+		paper.Verification = verification
+		_, err := paper.Statement("xx-sample")
+		if unsealed, ok := errors.AsType[*UnsealedError](err); !ok || unsealed.Want != digest || !strings.Contains(err.Error(), digest.String()) {
+			t.Errorf("verification %+v: %v", verification, err)
+		}
+	}
+	paper.Verification = &Verification{By: "reviewer", At: "2026-01-31", Digest: digest.String(), Signature: "x"}
+	want := seals.Statement{ExamKey: "xx-sample", PaperID: paper.ID, Digest: digest.String(), By: "reviewer", At: "2026-01-31"}
+	if statement, err := paper.Statement("xx-sample"); err != nil || statement != want {
+		t.Errorf("statement %+v, %v", statement, err)
+	}
+}

@@ -10,7 +10,8 @@ import (
 
 // DigestOptions shape one Digest.
 type DigestOptions struct {
-	// Write puts the digests into the files, at verification.digest, and leaves every other byte as it is.
+	// Write puts the digests into the files, at verification.digest, takes signatures out that do not cover what they
+	// stand beside, and leaves every other byte as it is.
 	Write bool
 	// By and At replace verification.by and .at of the papers whose digest is written. Empty: what the file holds is
 	// kept, and a paper without them is an error. At is a date or an RFC 3339 time.
@@ -34,20 +35,22 @@ type PaperSeal struct {
 	// Matches is true when the two agree (after writing, when it was asked for); Written when the file was changed.
 	Matches bool `json:"matches"`
 	Written bool `json:"written,omitempty"`
+	// Signature tells of verification.signature; empty without one.
+	Signature SignatureState `json:"signature,omitempty"`
 }
 
 // String prints the seal in one line.
 func (s PaperSeal) String() string {
 	state := "no seal"
 	switch {
-	case s.Written:
+	case s.Written && s.Signature != SignatureWritten:
 		state = "sealed now"
 	case s.Matches:
 		state = "seal matches"
 	case s.Sealed != "":
 		state = "SEAL DIFFERS: " + s.Sealed
 	}
-	return fmt.Sprintf("%s  %s/%s  %s", s.Digest, s.ExamKey, s.PaperID, state)
+	return fmt.Sprintf("%s  %s/%s  %s%s", s.Digest, s.ExamKey, s.PaperID, state, s.Signature.remark())
 }
 
 // WriteText prints one paper a line.
@@ -73,9 +76,13 @@ func Digest(ctx context.Context, b *Bundle, options DigestOptions) (DigestReport
 			if err != nil {
 				return DigestReport{}, err
 			}
-			if options.Write && !seal.Matches {
+			stale := seal.Signature == SignatureStale
+			if options.Write && (!seal.Matches || stale) {
 				edits.add(content, j, seal.Digest, options)
 				seal.Written, seal.Matches = true, true
+				if stale {
+					seal.Signature = SignatureRemoved
+				}
 			}
 			report.Papers = append(report.Papers, seal)
 		}
@@ -119,5 +126,6 @@ func sealOf(content *Content, index int, paper catalog.Paper) (PaperSeal, error)
 		seal.Sealed = paper.Verification.Digest
 	}
 	seal.Matches = seal.Sealed == seal.Digest
+	seal.Signature = signatureState(content.Spec.ExamKey, paper)
 	return seal, nil
 }

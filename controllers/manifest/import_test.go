@@ -113,7 +113,7 @@ func TestImportChunksTheBiggestPapersAndRemovesStaleChunks(t *testing.T) {
 		slices.Contains(small, "a-b/a-b-small-01.yaml") {
 		t.Errorf("have %v", small)
 	}
-	if _, err := Lint(t.Context(), load(t, out)); err != nil {
+	if _, err := Lint(t.Context(), load(t, out), LintOptions{}); err != nil {
 		t.Error(err)
 	}
 	kept := filepath.Join(out, "a-b", "mine.yaml")

@@ -37,11 +37,17 @@ func (r LintReport) WriteText(w io.Writer) error {
 	return err
 }
 
+// LintOptions shape one Lint.
+type LintOptions struct {
+	// Verifiers, if set, must accept every paper's seal.
+	Verifiers catalog.Verifiers
+}
+
 // Lint checks everything in b that can be checked without a cluster, and reports each problem with file, line and
-// field: form, chunks, the catalogue's own rules, exam keys declared twice, and the other resources of the group. It
+// field: form, chunks, the catalogue's own rules, signatures, exam keys declared twice, and the other resources of the group. It
 // returns a *ProblemsError beside the report when there is any problem.
-func Lint(ctx context.Context, b *Bundle) (LintReport, error) {
-	l := linter{bundle: b, seen: make(map[*configMap]bool), views: make(map[chunkName]chunkView)}
+func Lint(ctx context.Context, b *Bundle, options LintOptions) (LintReport, error) {
+	l := linter{bundle: b, verifiers: options.Verifiers, seen: make(map[*configMap]bool), views: make(map[chunkName]chunkView)}
 	l.problems = append(l.problems, b.problems...)
 	report := LintReport{Files: b.files, ExamContents: len(b.Contents), Ignored: b.ignored}
 	keys := make(map[string]Position)
@@ -77,8 +83,10 @@ func Lint(ctx context.Context, b *Bundle) (LintReport, error) {
 }
 
 type linter struct {
-	bundle   *Bundle
-	problems []Problem
+	bundle *Bundle
+	// verifiers may be nil.
+	verifiers catalog.Verifiers
+	problems  []Problem
 	// seen are the ConfigMaps whose metadata is checked.
 	seen map[*configMap]bool
 	// views are the chunks that were looked at.
@@ -133,6 +141,9 @@ func (l *linter) content(ctx context.Context, content *Content) catalog.Exam {
 	}
 	if omitted > 0 {
 		l.report(content.Position, "spec", fmt.Sprintf("and %d more problems", omitted))
+	}
+	for i := range a.exam.Papers {
+		l.seal(content, i, &a.exam.Papers[i])
 	}
 	return a.exam
 }

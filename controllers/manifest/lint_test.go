@@ -71,7 +71,7 @@ func lintText(t *testing.T, text string) []string {
 	if err := os.WriteFile(filepath.Join(folder, "exam.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	report, err := Lint(t.Context(), load(t, folder))
+	report, err := Lint(t.Context(), load(t, folder), LintOptions{})
 	if (err != nil) != (len(report.Problems) > 0) {
 		t.Errorf("error %v beside %d problems", err, len(report.Problems))
 	}

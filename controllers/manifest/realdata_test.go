@@ -54,7 +54,7 @@ func TestImportOfRealPapers(t *testing.T) {
 				t.Errorf("fields of the documented format were ignored: %v", report.Ignored)
 			}
 			bundle := load(t, out)
-			lint, err := Lint(t.Context(), bundle)
+			lint, err := Lint(t.Context(), bundle, LintOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}

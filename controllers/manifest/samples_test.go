@@ -18,7 +18,7 @@ const samplesFolder = "../../config/samples"
 func TestSamplesLintCleanAndTheirSealsMatch(t *testing.T) {
 	t.Parallel()
 	bundle := load(t, samplesFolder)
-	report, err := Lint(t.Context(), bundle)
+	report, err := Lint(t.Context(), bundle, LintOptions{})
 	if err != nil {
 		t.Error(err)
 	}

@@ -29,6 +29,9 @@ type newSeal struct {
 	paper path
 	// by and at are "" where the file's own are kept.
 	by, at, digest string
+	// resign is true when signature takes the place of the file's own, "" for none.
+	resign    bool
+	signature string
 }
 
 func (e *sealEdits) add(content *Content, paper int, digest string, options DigestOptions) {
@@ -48,6 +51,11 @@ func (e *sealEdits) add(content *Content, paper int, digest string, options Dige
 			})
 		}
 	}
+	seal.resign = verification != nil && verification.Signature != ""
+	e.put(content, seal)
+}
+
+func (e *sealEdits) put(content *Content, seal newSeal) {
 	if e.seals == nil {
 		e.seals = make(map[string][]newSeal)
 	}
@@ -127,6 +135,9 @@ func spliceSeals(file string, text []byte, seals []newSeal) ([]byte, error) {
 	var out bytes.Buffer
 	from := 0
 	for _, change := range s.splices {
+		if change.offset < from {
+			return nil, fmt.Errorf("%s: two edits meet in one place: %w", file, errNotEditable)
+		}
 		out.Write(text[from:change.offset])
 		out.WriteString(change.text)
 		from = change.offset + change.length
@@ -144,6 +155,10 @@ func verifySeals(file string, text []byte, seals []newSeal) error {
 			entry, want := sealedPaper(content.doc.value, seal.paper), sealedPaper(seal.doc.value, seal.paper)
 			verification, _ := entry["verification"].(map[string]any)
 			if verification["digest"] != seal.digest || verification["by"] == "" || verification["at"] == "" {
+				return false
+			}
+			if signature, there := verification["signature"].(string); seal.resign &&
+				(there != (seal.signature != "") || strings.TrimSpace(signature) != seal.signature) {
 				return false
 			}
 			return reflect.DeepEqual(withoutSeals(content.doc.value), withoutSeals(seal.doc.value)) && want != nil
@@ -253,14 +268,18 @@ func (s *splicer) seal(seal newSeal) error {
 		}
 		old := valueAt(verification, path{}.field(w.name))
 		var err error
-		if old != nil {
-			err = s.replace(old, w.value)
-		} else {
+		switch {
+		case old == nil:
 			err = s.insert(verification, w.name+": "+quoted(w.value), nil, quoted(w.name)+": "+quoted(w.value))
+		case old.Value != w.value:
+			err = s.replace(old, w.value)
 		}
 		if err != nil {
 			return err
 		}
+	}
+	if seal.resign {
+		return s.resign(verification, seal.signature)
 	}
 	return nil
 }

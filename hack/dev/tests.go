@@ -135,6 +135,7 @@ func (t *testServers) start(ctx context.Context, command []string) ([]string, er
 
 // needs tells which servers are not given, and what must be installed for them and for the command.
 func (t *testServers) needs(command []string) (needs []servers.Need, database, redis, cluster bool) {
+	needs = append(needs, servers.SSHKeygen(), servers.OpenSSL()) // tests run them as users do
 	if database = os.Getenv(testDatabase) == ""; database {
 		needs = append(needs, servers.Postgres())
 	}

@@ -32,6 +32,7 @@ func (o *output) printReport(w io.Writer, r report) error { return o.print(w, r,
 
 func newContentLint() *cobra.Command {
 	var out output
+	var trusted string
 	cmd := &cobra.Command{
 		Use:   "lint PATH…",
 		Short: "Check YAML offline; every problem with file, line and field",
@@ -41,7 +42,11 @@ func newContentLint() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			found, problems := manifest.Lint(cmd.Context(), bundle)
+			var options manifest.LintOptions
+			if options.Verifiers, err = openVerifiers(trusted, commandLogger(cmd)); err != nil {
+				return err
+			}
+			found, problems := manifest.Lint(cmd.Context(), bundle, options)
 			var listed *manifest.ProblemsError
 			if problems != nil && !errors.As(problems, &listed) {
 				return problems
@@ -56,20 +61,32 @@ func newContentLint() *cobra.Command {
 		},
 	}
 	out.register(cmd)
+	trustedVerifiersFlag(cmd, &trusted)
 	return cmd
 }
 
 func newContentDigest() *cobra.Command {
 	var out output
 	var options manifest.DigestOptions
+	var signing signingFlags
 	cmd := &cobra.Command{
 		Use:   "digest [--write] PATH…",
-		Short: "Print each paper's verification seal, or write it into the files",
+		Short: "Print each paper's verification seal, or write it into the files; help to sign it",
 		Args:  atLeastOnePath(),
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			bundle, err := manifest.Load(cmd.Context(), cmd.InOrStdin(), paths...)
 			if err != nil {
 				return err
+			}
+			if signing.message {
+				return signing.printMessage(cmd, bundle)
+			}
+			if signing.signature != "" {
+				signed, err := signing.write(cmd, bundle)
+				if err != nil {
+					return err
+				}
+				return out.printReport(cmd.OutOrStdout(), signed)
 			}
 			seals, err := manifest.Digest(cmd.Context(), bundle, options)
 			if err != nil {
@@ -78,10 +95,12 @@ func newContentDigest() *cobra.Command {
 			return out.printReport(cmd.OutOrStdout(), seals)
 		},
 	}
+	signing.register(cmd)
 	out.register(cmd)
 	cmd.Flags().BoolVar(&options.Write, "write", false, "put the digests into the files, at verification.digest")
 	cmd.Flags().StringVar(&options.By, "by", "", "who verified; empty: what the file says")
 	cmd.Flags().StringVar(&options.At, "at", "", "when, a date or RFC 3339 time; empty: what the file says")
+	cmd.MarkFlagsMutuallyExclusive("write", "message", "signature")
 	return cmd
 }
 
@@ -113,7 +132,7 @@ func newContentDiff() *cobra.Command {
 
 func newContentPublish() *cobra.Command {
 	var out output
-	var databaseURL, environment, clusterName string
+	var databaseURL, environment, clusterName, trusted string
 	cmd := &cobra.Command{
 		Use:   "publish PATH…",
 		Short: "Publish into a database as the operator would, without a cluster",
@@ -123,7 +142,12 @@ func newContentPublish() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			verifiers, err := openVerifiers(trusted, commandLogger(cmd))
+			if err != nil {
+				return err
+			}
 			return withPublisher(cmd.Context(), databaseURL, environment, func(publisher *catalog.Publisher) error {
+				publisher = publisher.Trusting(verifiers)
 				published, err := manifest.Publish(cmd.Context(), bundle, publisher, clusterName)
 				return errors.Join(out.printReport(cmd.OutOrStdout(), published), err)
 			})
@@ -133,6 +157,7 @@ func newContentPublish() *cobra.Command {
 	databaseFlag(cmd, &databaseURL)
 	cmd.Flags().StringVar(&environment, "environment", "", "refuse a database of another environment; empty: the database's own")
 	clusterNameFlag(cmd, &clusterName)
+	trustedVerifiersFlag(cmd, &trusted)
 	return cmd
 }
 

@@ -34,6 +34,7 @@ type operatorFlags struct {
 	leaderElect     bool
 	leaderNamespace string
 	allowCIDRs      []string
+	trusted         string
 }
 
 func newOperator() *cobra.Command {
@@ -49,6 +50,7 @@ func newOperator() *cobra.Command {
 	flags.register(cmd)
 	encryptionKeysFlag(cmd, &flags.encryptionKeys)
 	clusterNameFlag(cmd, &flags.clusterName)
+	trustedVerifiersFlag(cmd, &flags.trusted)
 	set := cmd.Flags()
 	set.StringVar(&flags.kubeconfig, "kubeconfig", "", "how to reach the API server; empty: the pod's own account")
 	set.StringSliceVar(&flags.watchNamespaces, "watch-namespaces", nil, "only these namespaces; empty: all")
@@ -79,6 +81,10 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 	if err != nil {
 		return &usageError{fmt.Errorf("--shard-name, --shard-selector: %w", err)}
 	}
+	verifiers, err := openVerifiers(flags.trusted, p.logger)
+	if err != nil {
+		return err
+	}
 	cluster, err := clientcmd.BuildConfigFromFlags("", flags.kubeconfig)
 	if err != nil {
 		return &usageError{fmt.Errorf("--kubeconfig: %w", err)}
@@ -102,8 +108,9 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 	announcer := gate.New(gate.Config{Prefix: flags.redisPrefix, Logger: p.logger}, redisClient, keys.NewReader(p.pool))
 	store := keys.NewStore(p.pool, announcer)
 	err = controllers.Setup(manager, controllers.Deps{
-		ClusterName: flags.clusterName, Publisher: catalog.NewPublisher(p.pool, p.env, notifier), Tiers: store,
-		Accounts: store, Endpoints: webhooks.NewEndpoints(p.pool, keyring, allowed),
+		ClusterName: flags.clusterName, Tiers: store,
+		Publisher: catalog.NewPublisher(p.pool, p.env, notifier).Trusting(verifiers),
+		Accounts:  store, Endpoints: webhooks.NewEndpoints(p.pool, keyring, allowed),
 		RestrictWebhookAccounts: flags.restrict, Shard: shard,
 	})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 func TestABadFileIsRefusedWithItsLine(t *testing.T) {
 	key := authorized(newSSHKey(t).PublicKey())
 	good := "# the board\n\nann@example.org " + key + "\n"
-	weak, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // the key that is to be refused
+	weak, err := rsa.GenerateKey(rand.Reader, 1024)
 	if err != nil {
 		t.Fatal(err)
 	}

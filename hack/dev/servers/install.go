@@ -53,6 +53,16 @@ func Compiler() Need {
 	}}
 }
 
+// SSHKeygen is the need of ssh-keygen, with which verifiers sign seals.
+func SSHKeygen() Need {
+	return Need{"ssh-keygen", []string{"openssh-client"}, func() bool { return Look("ssh-keygen") != "" }}
+}
+
+// OpenSSL is the need of openssl's command.
+func OpenSSL() Need {
+	return Need{"openssl", []string{"openssl"}, func() bool { return Look("openssl") != "" }}
+}
+
 // NPM is the need of npm, and of some Node to run it.
 func NPM() Need {
 	return Need{"npm", []string{"npm"}, func() bool { return Look("npm") != "" && Look("node") != "" }}

@@ -1,0 +1,75 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"examprep.dev/controllers/manifest"
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/seals"
+)
+
+func trustedVerifiersFlag(cmd *cobra.Command, target *string) {
+	cmd.Flags().StringVar(target, "trusted-verifiers", "",
+		"file of allowed_signers lines and PEM public keys: seals must be signed by one of them; empty: unsigned seals do")
+}
+
+// openVerifiers reads the file of trusted verifiers; nil without one.
+func openVerifiers(path string, logger *slog.Logger) (catalog.Verifiers, error) {
+	if path == "" {
+		return nil, nil
+	}
+	file, err := seals.Open(path, logger)
+	if err != nil {
+		return nil, &usageError{fmt.Errorf("--trusted-verifiers: %w", err)}
+	}
+	return file, nil
+}
+
+// commandLogger is for commands that print their result and have little to log.
+func commandLogger(cmd *cobra.Command) *slog.Logger {
+	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// signingFlags are the two halves of signing with a tool that examprep is not: what to sign, and what came out.
+type signingFlags struct {
+	message          bool
+	signature, paper string
+}
+
+func (f *signingFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.BoolVar(&f.message, "message", false, "print exactly what the verifier of one paper signs")
+	flags.StringVar(&f.signature, "signature", "", "put the signature in this file (-: standard input) into one paper's verification")
+	flags.StringVar(&f.paper, "paper", "", "which paper, where the files hold several")
+}
+
+func (f *signingFlags) printMessage(cmd *cobra.Command, bundle *manifest.Bundle) error {
+	message, err := manifest.Message(cmd.Context(), bundle, f.paper)
+	if err != nil {
+		return err
+	}
+	_, err = cmd.OutOrStdout().Write(message)
+	return err
+}
+
+func (f *signingFlags) write(cmd *cobra.Command, bundle *manifest.Bundle) (manifest.DigestReport, error) {
+	from := cmd.InOrStdin()
+	if f.signature != "-" {
+		file, err := os.Open(f.signature) //nolint:gosec // the file that the user named
+		if err != nil {
+			return manifest.DigestReport{}, fmt.Errorf("--signature: %w", err)
+		}
+		defer func() { _ = file.Close() }()
+		from = file
+	}
+	text, err := io.ReadAll(io.LimitReader(from, seals.MaxSignature+1))
+	if err != nil {
+		return manifest.DigestReport{}, fmt.Errorf("--signature: %w", err)
+	}
+	return manifest.Sign(cmd.Context(), bundle, f.paper, string(text))
+}

@@ -170,9 +170,8 @@ WHERE d.id = u.id AND d.id = ANY (@ids::uuid[])
 
 -- name: Complete :many
 -- The fence: a worker whose lease has passed to another changes nothing of the delivery. Its try is logged all the same,
--- for it was made. Whether a try is left,
--- and how long the wait for it is at least, is asked of the row: since it was leased, an outcome that came late may have
--- made a lost try count (TellLate).
+-- for it was made. Whether a try is left, and how long the wait for it is at least, is asked of the row: since it was
+-- leased, an outcome that came late may have made a lost try count (TellLate).
 WITH u AS MATERIALIZED (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@attempts::int[]) AS attempt, unnest(@states::text[]) AS state,
            unnest(@statuses::int[]) AS status, unnest(@errors::text[]) AS error, unnest(@delays::float8[]) AS delay,

@@ -241,9 +241,8 @@ type CompleteParams struct {
 }
 
 // The fence: a worker whose lease has passed to another changes nothing of the delivery. Its try is logged all the same,
-// for it was made. Whether a try is left,
-// and how long the wait for it is at least, is asked of the row: since it was leased, an outcome that came late may have
-// made a lost try count (TellLate).
+// for it was made. Whether a try is left, and how long the wait for it is at least, is asked of the row: since it was
+// leased, an outcome that came late may have made a lost try count (TellLate).
 func (q *Queries) Complete(ctx context.Context, arg CompleteParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, complete,
 		arg.Ids,

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"time"
@@ -32,32 +31,15 @@ func recordProfile(ctx context.Context, s *stack, duration time.Duration, r *rep
 	})
 	group.Go(func() error {
 		url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", s.metrics["api-profiled"], max(1, int(duration.Seconds())))
-		return download(ctx, url, s.profile)
+		profile, err := fetchWithin(ctx, duration+startTime, http.DefaultClient, http.MethodGet, url)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(s.profile, profile, 0o644)
 	})
 	if err := group.Wait(); err != nil {
 		return err
 	}
 	r.notef("%s is a profile of %s of the API under the gate's load.", s.profile, duration)
 	return nil
-}
-
-// download writes what a URL answers to a file, all of it or nothing.
-func download(ctx context.Context, url, name string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return err
-	}
-	if response.StatusCode != http.StatusOK {
-		return &statusError{response.StatusCode, string(body)}
-	}
-	return os.WriteFile(name, body, 0o644)
 }

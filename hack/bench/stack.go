@@ -284,9 +284,14 @@ func answers(ctx context.Context, client *http.Client, url string) error {
 	return nil
 }
 
-// fetch makes a request without a body, wants 200, and returns the answer's body.
+// fetch makes a request without a body, wants 200 within askTime, and returns the answer's body.
 func fetch(ctx context.Context, client *http.Client, method, url string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+	return fetchWithin(ctx, askTime, client, method, url)
+}
+
+// fetchWithin is fetch, with another time.
+func fetchWithin(ctx context.Context, most time.Duration, client *http.Client, method, url string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, url, http.NoBody)
 	if err != nil {

@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -26,51 +27,7 @@ func TestABatchReadsNoMoreThanItsRowsHoweverManyArePending(t *testing.T) {
 		SELECT id FROM webhook_deliveries WHERE state = 'pending' ORDER BY random() LIMIT $1) p`, batch).Scan(&pending); err != nil {
 		t.Fatal(err)
 	}
-	lease := uuid.New()
-	statements := []struct {
-		name string
-		run  func(*webhooksdb.Queries) (rows int, err error)
-	}{
-		{"ClaimDue", func(q *webhooksdb.Queries) (int, error) {
-			claimed, err := q.ClaimDue(t.Context(), webhooksdb.ClaimDueParams{HoldSeconds: 60, Batch: batch})
-			return len(claimed), err
-		}},
-		{"Lease", func(q *webhooksdb.Queries) (int, error) {
-			leased, err := q.Lease(t.Context(), webhooksdb.LeaseParams{
-				Ids: pending, Lease: lease, TermSeconds: 30, MaxAttempts: maxAttempts, MaxLost: maxLost,
-			})
-			return len(leased), err
-		}},
-		{"Complete", func(q *webhooksdb.Queries) (int, error) {
-			arg := webhooksdb.CompleteParams{Lease: lease, Ids: pending, MaxAttempts: maxAttempts}
-			for range pending {
-				arg.Attempts, arg.States, arg.Statuses = append(arg.Attempts, 1), append(arg.States, "pending"), append(arg.Statuses, 500)
-				arg.Errors, arg.Delays, arg.Began = append(arg.Errors, "worker_lost"), append(arg.Delays, 0), append(arg.Began, endpoint.CreatedAt)
-				arg.Millis, arg.Answers = append(arg.Millis, 1), append(arg.Answers, "")
-			}
-			done, err := q.Complete(t.Context(), arg)
-			return len(done), err
-		}},
-		{"Unclaim", func(q *webhooksdb.Queries) (int, error) {
-			return batch, q.Unclaim(t.Context(), webhooksdb.UnclaimParams{Ids: pending, Delays: make([]float64, batch)})
-		}},
-		{"TellLate", func(q *webhooksdb.Queries) (int, error) {
-			return batch, q.TellLate(t.Context(), webhooksdb.TellLateParams{
-				Ids: pending, Attempts: slices.Repeat([]int32{1}, batch), Statuses: make([]int32, batch), Errors: make([]string, batch),
-				Began: slices.Repeat([]time.Time{endpoint.CreatedAt}, batch), Millis: make([]int32, batch), Answers: make([]string, batch),
-				MaxAttempts: maxAttempts,
-			})
-		}},
-		{"CancelOrphans", func(q *webhooksdb.Queries) (int, error) {
-			gone, err := q.CancelOrphans(t.Context(), pending)
-			return batch + len(gone), err
-		}},
-		{"FailLost", func(q *webhooksdb.Queries) (int, error) {
-			failed, err := q.FailLost(t.Context(), webhooksdb.FailLostParams{Ids: pending, MaxLost: maxLost, MaxAttempts: maxAttempts})
-			return batch + int(failed), err
-		}},
-	}
-	for _, s := range statements {
+	for _, s := range batchStatements(t.Context(), pending, endpoint.CreatedAt) {
 		tx, err := b.pool.Begin(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -86,5 +43,56 @@ func TestABatchReadsNoMoreThanItsRowsHoweverManyArePending(t *testing.T) {
 		if err := tx.Commit(t.Context()); err != nil {
 			t.Fatalf("%s: %v", s.name, err)
 		}
+	}
+}
+
+// A batchStatement is one that is given ids, or a number of them.
+type batchStatement struct {
+	name string
+	run  func(*webhooksdb.Queries) (rows int, err error)
+}
+
+// batchStatements are those that workers run, in an order in which each finds the rows as it wants them.
+func batchStatements(ctx context.Context, pending []uuid.UUID, began time.Time) []batchStatement {
+	lease, batch := uuid.New(), len(pending)
+	return []batchStatement{
+		{"ClaimDue", func(q *webhooksdb.Queries) (int, error) {
+			claimed, err := q.ClaimDue(ctx, webhooksdb.ClaimDueParams{HoldSeconds: 60, Batch: int32(batch)})
+			return len(claimed), err
+		}},
+		{"Lease", func(q *webhooksdb.Queries) (int, error) {
+			leased, err := q.Lease(ctx, webhooksdb.LeaseParams{
+				Ids: pending, Lease: lease, TermSeconds: 30, MaxAttempts: maxAttempts, MaxLost: maxLost,
+			})
+			return len(leased), err
+		}},
+		{"Complete", func(q *webhooksdb.Queries) (int, error) {
+			arg := webhooksdb.CompleteParams{Lease: lease, Ids: pending, MaxAttempts: maxAttempts}
+			for range pending {
+				arg.Attempts, arg.States, arg.Statuses = append(arg.Attempts, 1), append(arg.States, "pending"), append(arg.Statuses, 500)
+				arg.Errors, arg.Delays, arg.Began = append(arg.Errors, "worker_lost"), append(arg.Delays, 0), append(arg.Began, began)
+				arg.Millis, arg.Answers = append(arg.Millis, 1), append(arg.Answers, "")
+			}
+			done, err := q.Complete(ctx, arg)
+			return len(done), err
+		}},
+		{"Unclaim", func(q *webhooksdb.Queries) (int, error) {
+			return batch, q.Unclaim(ctx, webhooksdb.UnclaimParams{Ids: pending, Delays: make([]float64, batch)})
+		}},
+		{"TellLate", func(q *webhooksdb.Queries) (int, error) {
+			return batch, q.TellLate(ctx, webhooksdb.TellLateParams{
+				Ids: pending, Attempts: slices.Repeat([]int32{1}, batch), Statuses: make([]int32, batch), Errors: make([]string, batch),
+				Began: slices.Repeat([]time.Time{began}, batch), Millis: make([]int32, batch), Answers: make([]string, batch),
+				MaxAttempts: maxAttempts,
+			})
+		}},
+		{"CancelOrphans", func(q *webhooksdb.Queries) (int, error) {
+			gone, err := q.CancelOrphans(ctx, pending)
+			return batch + len(gone), err
+		}},
+		{"FailLost", func(q *webhooksdb.Queries) (int, error) {
+			failed, err := q.FailLost(ctx, webhooksdb.FailLostParams{Ids: pending, MaxLost: maxLost, MaxAttempts: maxAttempts})
+			return batch + int(failed), err
+		}},
 	}
 }

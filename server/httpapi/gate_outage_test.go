@@ -195,13 +195,7 @@ func pass(d time.Duration) { <-time.After(d) }
 
 // TestRedisAwayUnderLoadCostsNoRequestAndNoLimit takes Redis away from two pods under load, and brings it back.
 func TestRedisAwayUnderLoadCostsNoRequestAndNoLimit(t *testing.T) {
-	away := 2 * time.Second
-	if text := os.Getenv(awayVariable); text != "" {
-		var err error
-		if away, err = time.ParseDuration(text); err != nil {
-			t.Fatalf("%s: %v", awayVariable, err)
-		}
-	}
+	away := awayTime(t)
 	for name, c := range map[string]struct {
 		leave, back func(*redistest.Server)
 		timeout     time.Duration
@@ -266,6 +260,20 @@ func TestRedisAwayUnderLoadCostsNoRequestAndNoLimit(t *testing.T) {
 			}
 		})
 	}
+}
+
+// awayTime is how long Redis is away.
+func awayTime(t *testing.T) time.Duration {
+	t.Helper()
+	text := os.Getenv(awayVariable)
+	if text == "" {
+		return 2 * time.Second
+	}
+	away, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatalf("%s: %v", awayVariable, err)
+	}
+	return away
 }
 
 // judgeFailures: a request may fail where it was under way when Redis left or came back, one of each client, and one more

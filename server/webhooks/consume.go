@@ -234,6 +234,7 @@ func (w *Worker) unreadable(endpoint uuid.UUID, err error) time.Duration {
 	if _, away := errors.AsType[*unreachedError](err); away {
 		return retryPause
 	}
+	w.metrics.unsigned.Inc()
 	w.cfg.Logger.Error("signing secret cannot be read", "endpoint", endpoint, "error", err)
 	return unreadablePause
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/api/client"
@@ -372,6 +373,9 @@ func TestASecretThatCannotBeReadCostsNoTry(t *testing.T) {
 	b.happen(t, 1)
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'pending' AND attempt = 0 AND relay_at > now() + interval '20 seconds'")
 	stop()
+	if unsigned := testutil.ToFloat64(w.metrics.unsigned); unsigned != 1 {
+		t.Errorf("%v tries counted as unsigned", unsigned)
+	}
 	if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_deliveries SET relay_at = now()"); err != nil {
 		t.Fatal(err)
 	}

@@ -210,6 +210,7 @@ type workerMetrics struct {
 	parked    prometheus.Counter
 	fenced    prometheus.Counter
 	lost      prometheus.Counter
+	unsigned  prometheus.Counter
 	backlog   *prometheus.GaugeVec
 	failing   prometheus.Gauge
 	oldestDue prometheus.Gauge
@@ -238,6 +239,11 @@ func newWorkerMetrics(registerer prometheus.Registerer) *workerMetrics {
 			Name: "examprep_webhook_lost_tries_total",
 			Help: "Tries whose worker never told of them; their deliveries were tried again, and that was not held against them.",
 		}),
+		unsigned: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "examprep_webhook_unreadable_secrets_total",
+			Help: "Tries that were given back unbegun, since their endpoint's signing secret does not open with the encryption keys " +
+				"that the worker has; each comes up again every 30 seconds, and the log names the endpoint.",
+		}),
 		backlog: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "examprep_webhook_backlog",
 			Help: "Pending deliveries, due now or waiting for their retry; counted up to 100000.",
@@ -253,8 +259,8 @@ func newWorkerMetrics(registerer prometheus.Registerer) *workerMetrics {
 		}),
 	}
 	if registerer != nil {
-		registerer.MustRegister(m.tries, m.seconds, m.arrival, m.inFlight, m.parked, m.fenced, m.lost, m.backlog,
-			m.oldestDue, m.failing)
+		registerer.MustRegister(m.tries, m.seconds, m.arrival, m.inFlight, m.parked, m.fenced, m.lost, m.unsigned,
+			m.backlog, m.oldestDue, m.failing)
 	}
 	return m
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,6 +23,10 @@ const (
 	fullPause = 50 * time.Millisecond
 	// leaseBatch is how many deliveries one statement leases.
 	leaseBatch = 128
+	// maxLeases is how many of these statements may be under way at once, leaseBesides how many deliveries one is for at
+	// least while another is.
+	maxLeases    = 2
+	leaseBesides = leaseBatch / 2
 	// unreadablePause is the wait before a delivery whose secret could not be read is looked at again.
 	unreadablePause = 30 * time.Second
 	// maxAttempts is the first try and its retries.
@@ -87,18 +92,34 @@ func (w *Worker) putOff(ctx context.Context, ids []uuid.UUID, delays []float64) 
 	w.trouble(ctx, "putting deliveries off", w.queries.Unclaim(ctx, webhooksdb.UnclaimParams{Ids: ids, Delays: delays}))
 }
 
-// dispatch begins tries for what the lanes let pass.
+// dispatch begins tries for what the lanes let pass. A lease is good once it is committed, and at a disk's pace: while
+// that of one batch is under way, the next is gathered, and leased beside it as soon as it is worth a statement. So
+// receivers need not wait for the disk, and where little is to be done each statement still is for all that there is.
 func (w *Worker) dispatch(ctx context.Context) {
-	for ctx.Err() == nil {
-		if hints := w.lanes.take(leaseBatch); len(hints) > 0 {
-			w.begin(ctx, hints)
+	var leases sync.WaitGroup
+	defer leases.Wait()
+	ended := make(chan struct{}, maxLeases)
+	var batch []hint
+	for underWay := 0; ctx.Err() == nil; {
+		batch = append(batch, w.lanes.take(leaseBatch-len(batch))...)
+		worthIt := len(batch) >= leaseBesides || len(batch) > 0 && underWay == 0
+		if worthIt && underWay < maxLeases {
+			hints := batch
+			batch, underWay = nil, underWay+1
+			leases.Go(func() {
+				w.begin(ctx, hints)
+				ended <- struct{}{}
+			})
 			continue
 		}
 		select {
 		case <-ctx.Done():
 		case <-w.lanes.ready:
+		case <-ended:
+			underWay--
 		}
 	}
+	w.lanes.requeue(batch) // giveBack finds it
 }
 
 // giveBack returns what still waits in the lanes when the worker stops, for other workers to take at once.

@@ -6,6 +6,11 @@
 // relays. A relay claims due rows and puts their ids, nothing else, on a Redis stream; any worker takes ids from the
 // stream, leases the rows in Postgres, posts the signed body, and writes the outcome back, fenced by attempt and lease.
 //
+// How it keeps busy. A try may begin once its lease is on disk, so a worker waits for commits all the time. Two leases may
+// be under way at once, each of many rows, and outcomes are written beside both, while tries go on. Nothing that is
+// promised rests on there being one at a time: no try begins before its own lease is committed, places and windows count
+// from before the lease on, and leases of one worker exclude each other as those of two workers do, by the row.
+//
 // How it fails. Postgres is the truth and Redis only a hint of where work is: a stream that was flushed, a group that
 // vanished, a worker that was killed, a notification that was lost each cost time, never an event, because the sweep
 // finds every due row that nobody holds. Delivery is at least once, within six tries whose outcome is known. A try counts

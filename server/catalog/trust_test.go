@@ -122,3 +122,22 @@ func TestWhatIsSignedIsThePapersOwnSeal(t *testing.T) {
 		t.Errorf("statement %+v, %v", statement, err)
 	}
 }
+
+func TestWhatIsServedIsRepairedWhoeverIsTrustedBySince(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, postgres.Production)
+	exam := seal(t, sampleExam())
+	b.publish(t, exam)
+	before := contents(t, b)
+	b.exec(t, drifts()[0].statement)
+	if contents(t, b) == before {
+		t.Fatal("nothing was changed")
+	}
+	b.publisher = b.publisher.Trusting(sealstest.Trust(t, sealstest.New(t).Line("reviewer")))
+	if repaired := b.publish(t, exam); repaired.Repaired == nil {
+		t.Errorf("got %+v", repaired)
+	}
+	if after := contents(t, b); after != before {
+		t.Errorf("before:\n%s\nafter:\n%s", before, after)
+	}
+}

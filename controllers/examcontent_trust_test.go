@@ -14,8 +14,8 @@ import (
 	"examprep.dev/server/webhooks"
 )
 
-// signedBy seals every paper as it is and has verifier sign it.
-func signedBy(t *testing.T, verifier sealstest.Verifier, content *v1alpha1.ExamContent) {
+// verifierSigns seals every paper as it is and has verifier sign it.
+func verifierSigns(t *testing.T, verifier sealstest.Verifier, content *v1alpha1.ExamContent) {
 	t.Helper()
 	seal(t, content)
 	exam, err := manifest.Assemble(t.Context(), content, nil)
@@ -61,7 +61,7 @@ func TestProductionWithTrustedVerifiersServesOnlyWhatOneSigned(t *testing.T) {
 		t.Error("an unsigned paper is served")
 	}
 
-	edit(in, content, func(c *v1alpha1.ExamContent) { signedBy(t, trusted, c) })
+	edit(in, content, func(c *v1alpha1.ExamContent) { verifierSigns(t, trusted, c) })
 	in.ready(content)
 	if !content.Status.Papers[0].Sealed || in.answerServed(content.Spec.ExamKey) != "B" {
 		t.Errorf("status of a signed paper: %+v", content.Status.Papers)
@@ -70,7 +70,7 @@ func TestProductionWithTrustedVerifiersServesOnlyWhatOneSigned(t *testing.T) {
 	// Somebody who can write the resource changes an answer, seals it and signs with a key of their own.
 	edit(in, content, func(c *v1alpha1.ExamContent) {
 		c.Spec.Papers[0].Questions[1].Answer.Choice = "C"
-		signedBy(t, stranger, c)
+		verifierSigns(t, stranger, c)
 	})
 	message = in.until(content, v1alpha1.ConditionPublished, "False", v1alpha1.ReasonSealUntrusted)
 	for _, want := range []string{"spec.papers[0].verification.signature", "no trusted verifier's", "question 1:2 answer: B → C", "revision 1 stays served"} {
@@ -84,7 +84,7 @@ func TestProductionWithTrustedVerifiersServesOnlyWhatOneSigned(t *testing.T) {
 		t.Errorf("revision %d, answer %s is served", content.Status.Revision, in.answerServed(content.Spec.ExamKey))
 	}
 
-	edit(in, content, func(c *v1alpha1.ExamContent) { signedBy(t, trusted, c) })
+	edit(in, content, func(c *v1alpha1.ExamContent) { verifierSigns(t, trusted, c) })
 	in.ready(content)
 	if content.Status.Revision != 2 || in.answerServed(content.Spec.ExamKey) != "C" {
 		t.Errorf("revision %d, answer %s is served", content.Status.Revision, in.answerServed(content.Spec.ExamKey))
@@ -103,7 +103,7 @@ func TestARollBackToWhatNobodySignedIsRefused(t *testing.T) {
 	trusted := sealstest.New(t)
 	in.deps.Publisher = catalog.NewPublisher(in.pool, postgres.Production, noOutbox()).Trusting(sealstest.Trust(t, trusted.Line("*")))
 	in.operate()
-	edit(in, content, func(c *v1alpha1.ExamContent) { signedBy(t, trusted, c) })
+	edit(in, content, func(c *v1alpha1.ExamContent) { verifierSigns(t, trusted, c) })
 	in.ready(content)
 	pin := int64(1)
 	edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Revision = &pin })

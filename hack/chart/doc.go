@@ -1,2 +1,10 @@
-// Package chart pins the programs that check charts/examprep.
+// Package chart checks charts/examprep and pins the programs that do it: helm 3 and 4, helm-unittest, kubeconform and,
+// in a module of its own because it needs older Kubernetes libraries, kube-score. All of it is tests:
+//
+//	go -C hack/chart test .             everything (make chart)
+//	go -C hack/chart test . -update     and write the table of values into the chart's README
+//
+// Every rendering is done by the helm program that users run, each version of it. Manifests are compared with schemas
+// made from the OpenAPI document of the Kubernetes version that hack/kubernetes pins, and from the resource definitions
+// of this project, the Prometheus operator, Gateway API and KEDA.
 package chart

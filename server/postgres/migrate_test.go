@@ -181,3 +181,32 @@ func TestAnotherEnvironmentIsRefused(t *testing.T) {
 		t.Errorf("database environment = %q, want %q", mismatch.Database, postgres.Sandbox)
 	}
 }
+
+// A chart of an older version that is installed over a newer one runs its own migration.
+func TestAnOlderMigrationLeavesANewerSchemaAlone(t *testing.T) {
+	url := postgrestest.URL(t)
+	pool, err := postgres.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	env, err := postgres.ReadEnvironment(t.Context(), pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var newest int64
+	if err := pool.QueryRow(t.Context(), `INSERT INTO goose_db_version (version_id, is_applied)
+		SELECT max(version_id) + 1, true FROM goose_db_version RETURNING version_id`).Scan(&newest); err != nil {
+		t.Fatal(err)
+	}
+	if err := postgres.Migrate(t.Context(), url, env); err != nil {
+		t.Errorf("the older program's migration: %v", err)
+	}
+	var found int64
+	if err := pool.QueryRow(t.Context(), "SELECT max(version_id) FROM goose_db_version WHERE is_applied").Scan(&found); err != nil {
+		t.Fatal(err)
+	}
+	if found != newest {
+		t.Errorf("the schema was at %d, the older migration left it at %d", newest, found)
+	}
+}

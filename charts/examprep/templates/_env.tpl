@@ -66,6 +66,9 @@
 {{- include "examprep.processVariables" . }}
 {{- with .root.Values }}
 {{ include "examprep.secretVariable" (dict "name" "EXAMPREP_NAMESPACE_SECRET" "from" .namespaceSecret) }}
+{{- if gt (add (int .api.drainDelaySeconds) 5) (int .api.shutdownGraceSeconds) }}
+{{- fail "api.drainDelaySeconds is part of api.shutdownGraceSeconds: leave at least five seconds to finish requests in" }}
+{{- end }}
 - name: EXAMPREP_DRAIN_DELAY
   value: {{ int .api.drainDelaySeconds }}s
 {{- with .api.trustedProxies }}

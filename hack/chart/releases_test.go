@@ -1,0 +1,164 @@
+package chart_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// side renders one of the two releases that the examples describe.
+func side(t *testing.T, environment string) []object {
+	t.Helper()
+	text, err := templateAs(t, "helm 4", "examprep", "examprep-"+environment,
+		"--values", filepath.Join(folder, "examples", environment+".values.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decode(t, text)
+}
+
+func TestProductionAndSandboxStandSideBySide(t *testing.T) {
+	production, sandbox := side(t, "production"), side(t, "sandbox")
+	var taken []string
+	for _, o := range production {
+		taken = append(taken, o.id())
+	}
+	for _, o := range sandbox {
+		if slices.Contains(taken, o.id()) {
+			t.Errorf("both releases have %s", o.id())
+		}
+		if o.text("kind") == "CustomResourceDefinition" {
+			t.Errorf("the sandbox brings %s", o.id())
+		}
+	}
+	for name, objects := range map[string][]object{"production": production, "sandbox": sandbox} {
+		api := containerOf(t, find(t, objects, "Deployment", "examprep-api"))
+		if got := variables(api)["EXAMPREP_ENVIRONMENT"]; got != name {
+			t.Errorf("%s runs as %v", name, got)
+		}
+		operator := containerOf(t, find(t, objects, "Deployment", "examprep-operator"))
+		if got := variables(operator)["EXAMPREP_WATCH_NAMESPACES"]; got != "exams-"+name {
+			t.Errorf("the operator of %s watches %v", name, got)
+		}
+	}
+	prefixes := [2]any{
+		variables(containerOf(t, find(t, production, "Deployment", "examprep-worker")))["EXAMPREP_REDIS_PREFIX"],
+		variables(containerOf(t, find(t, sandbox, "Deployment", "examprep-worker")))["EXAMPREP_REDIS_PREFIX"],
+	}
+	if prefixes[0] == prefixes[1] {
+		t.Errorf("both releases write under %v in Redis", prefixes[0])
+	}
+}
+
+func containerOf(t *testing.T, workload object) object {
+	t.Helper()
+	list, _ := workload.at("spec", "template", "spec", "containers").([]any)
+	if len(list) == 0 {
+		t.Fatalf("%s has no container", workload.id())
+	}
+	return list[0].(map[string]any) //nolint:errcheck // a container is an object
+}
+
+func TestANamespacedOperatorHasNoRightsElsewhere(t *testing.T) {
+	for _, o := range side(t, "sandbox") {
+		if strings.HasPrefix(o.text("kind"), "ClusterRole") {
+			t.Errorf("%s", o.id())
+		}
+	}
+	objects := render(t, "--set", "operator.watchNamespaces={one,two}")
+	for _, namespace := range []string{"one", "two"} {
+		bound := false
+		for _, o := range objects {
+			bound = bound || o.text("kind") == "RoleBinding" && o.text("metadata", "namespace") == namespace &&
+				o.text("roleRef", "kind") == "Role"
+		}
+		if !bound {
+			t.Errorf("the operator may do nothing in %s", namespace)
+		}
+	}
+}
+
+// The kubelet kills after the grace: the process must have ended by then, and a pod that drains must still be working
+// when the last balancer has taken note.
+func TestAPodIsGivenTheTimeThatItsProcessTakes(t *testing.T) {
+	for _, args := range [][]string{nil, {"--set", "api.shutdownGraceSeconds=90,api.drainDelaySeconds=60,worker.shutdownGraceSeconds=120"}} {
+		objects := render(t, args...)
+		for _, component := range []string{"api", "worker", "operator"} {
+			workload := find(t, objects, "Deployment", "r-examprep-"+component)
+			grace, err := time.ParseDuration(fmt.Sprint(variables(containerOf(t, workload))["EXAMPREP_SHUTDOWN_GRACE"]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			given, _ := workload.at("spec", "template", "spec", "terminationGracePeriodSeconds").(int)
+			if time.Duration(given)*time.Second < grace+3*time.Second {
+				t.Errorf("%s takes %s, the kubelet kills after %d s", component, grace, given)
+			}
+		}
+	}
+}
+
+// Secrets are taken by reference only: none can lie in a release or in a git repository of rendered manifests.
+func TestNoSecretIsRendered(t *testing.T) {
+	for name, values := range examples(t) {
+		for _, o := range render(t, values...) {
+			if o.text("kind") == "Secret" {
+				t.Errorf("%q renders %s", name, o.id())
+			}
+		}
+	}
+}
+
+func TestEveryPodFitsTheRestrictedProfile(t *testing.T) {
+	for name, values := range examples(t) {
+		pods := 0
+		for _, o := range render(t, values...) {
+			pod := podOf(o)
+			if pod == nil {
+				continue
+			}
+			pods++
+			if fmt.Sprint(pod.at("securityContext", "runAsNonRoot")) != "true" || pod.text("securityContext", "seccompProfile", "type") != "RuntimeDefault" {
+				t.Errorf("%q: %s: %v", name, o.id(), pod.at("securityContext"))
+			}
+			checkContainers(t, o.id(), pod)
+			isOperator := o.text("metadata", "labels", "app.kubernetes.io/component") == "operator"
+			if mounted := pod.at("automountServiceAccountToken"); fmt.Sprint(mounted) != fmt.Sprint(isOperator) {
+				t.Errorf("%q: %s: token mounted: %v", name, o.id(), mounted)
+			}
+		}
+		if pods < 5 {
+			t.Errorf("%q: %d pods", name, pods)
+		}
+	}
+}
+
+func podOf(o object) object {
+	switch o.text("kind") {
+	case "Deployment", "Job":
+		pod, _ := o.at("spec", "template", "spec").(map[string]any)
+		return pod
+	case "Pod":
+		pod, _ := o.at("spec").(map[string]any)
+		return pod
+	default:
+		return nil
+	}
+}
+
+func checkContainers(t *testing.T, id string, pod object) {
+	t.Helper()
+	for _, kind := range []string{"initContainers", "containers"} {
+		list, _ := pod.at(kind).([]any)
+		for _, entry := range list {
+			container := object(entry.(map[string]any)) //nolint:errcheck // a container is an object
+			if fmt.Sprint(container.at("securityContext", "allowPrivilegeEscalation")) != "false" ||
+				fmt.Sprint(container.at("securityContext", "readOnlyRootFilesystem")) != "true" ||
+				fmt.Sprint(container.at("securityContext", "capabilities", "drop")) != "[ALL]" {
+				t.Errorf("%s: %v", id, container.at("securityContext"))
+			}
+		}
+	}
+}

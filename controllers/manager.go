@@ -150,6 +150,8 @@ func examSkeleton(object any) (any, error) {
 	skeleton := &v1alpha1.ExamContent{TypeMeta: content.TypeMeta, ObjectMeta: content.ObjectMeta}
 	skeleton.ManagedFields = nil
 	delete(skeleton.Annotations, corev1.LastAppliedConfigAnnotation) // as large as the whole resource
+	skeleton.Status.ObservedGeneration = content.Status.ObservedGeneration
+	skeleton.Status.LastHandledReconcileAt = content.Status.LastHandledReconcileAt
 	skeleton.Spec.ExamKey = content.Spec.ExamKey
 	for i := range content.Spec.Papers {
 		if from := content.Spec.Papers[i].QuestionsFrom; len(from) > 0 {

@@ -128,7 +128,7 @@ func configMapsOf(object client.Object) []string {
 func setupExamContent(mgr ctrl.Manager, r *ExamContentReconciler) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("examcontent").
-		For(&v1alpha1.ExamContent{}, builder.WithPredicates(asked())).
+		Watches(&v1alpha1.ExamContent{}, &unhandledFirst{}, builder.WithPredicates(asked())).
 		WatchesMetadata(&corev1.ConfigMap{},
 			handler.EnqueueRequestsFromMapFunc(r.readersOf),
 			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).

@@ -1,7 +1,7 @@
 // Command bench measures examprep against baselines that do the least that the same result can cost (make bench):
 //
-//	bench [-duration 5s] [-only gate,rivals,fairness,attempts,publish,history,hostile,keys,webhooks]
-//	      [-history-attempts 1000000] [-keys 1000000]
+//	bench [-duration 5s] [-only gate,rivals,fairness,attempts,publish,history,hostile,keys,webhooks,operator]
+//	      [-history-attempts 1000000] [-keys 1000000] [-examcontents 10000]
 //
 // It brings up a PostgreSQL and a Redis of its own as `dev up` does (durable: fsync and an append-only file), builds
 // the program, and starts `examprep api` and `examprep worker` as processes beside the baselines' and its own, which is
@@ -70,10 +70,25 @@
 //   - 1, 2 and 4 workers, in turns: with a backlog that needs all cores, where only its cost can tell of their number, and
 //     with a receiver that takes 200 ms, where each worker adds what it may have in flight.
 //
+// operator: ExamContents of 5 papers of 40 inline questions (90 KB), through a kube-apiserver and etcd that keep what they
+// are told on disk, `examprep operator` and a PostgreSQL that counts statements, all new for each size: 1,000, and as many
+// as -examcontents says (10,000 take ten minutes or more, and 8 GB; -examcontents 1000 leaves them out). Of each size:
+//   - All are applied by server-side apply, 4 at once, while the operator runs: from the first apply to the last Ready, as
+//     somebody sees who watches the printed columns. What applying alone took is printed beside it: where the two are
+//     close, the API server that both use was the bound.
+//   - New ones are applied one after the other, otherwise idle and again while all others are refreshed after a restart.
+//   - The operator is stopped by SIGTERM and started: until it has listed all, and until it has nothing left to do. Every
+//     reconcile finds nothing to do then: requests that write, by the API server's own metrics (leases left out, which are
+//     renewed by time), and statements, by pg_stat_statements, less those of an operator that watches nothing.
+//   - 1,000 more are applied while it is away, so that the loader is not the bound; then it is started.
+//
+// Memory is the peak that the kernel notes for the operator's process. The share of a core that a resync of all takes each
+// ten minutes is that of the restart's reconciles, in all four processes together.
+//
 // profile, where -only names it: the API under the gate's load for so long, whose CPU profile is written to default.pgo
 // (make pgo) for the compiler of make build.
 //
-// Not measured here: growth of anything but history and keys, and ExamContents through a control plane.
+// Not measured here: growth of anything but history, keys and ExamContents.
 //
 // It fails when something does not start or answers wrongly, never because of a ratio. It imports the product's packages
 // to prepare data and to publish; the product must never import it.

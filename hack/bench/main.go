@@ -48,6 +48,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	only := flags.String("only", "", "which parts to run, separated by commas: "+strings.Join(partNames(), ", ")+" (all but profile)")
 	attempts := flags.Int64("history-attempts", 1_000_000, "how many attempts the history part loads; 10000000 takes minutes and 6 GB")
 	manyKeys := flags.Int("keys", 1_000_000, "how many keys the keys part makes")
+	contents := flags.Int("examcontents", 10_000, "how many ExamContents the operator part makes; 1000 takes two minutes, 10000 take ten and 8 GB of disk")
 	profile := flags.String("profile", "default.pgo", "where the profile part writes")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -55,11 +56,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if *manyKeys < keyCount {
 		return fmt.Errorf("-keys: %d is less than the %d that it is compared with", *manyKeys, keyCount)
 	}
+	if *contents < fewContents {
+		return fmt.Errorf("-examcontents: %d is less than the %d that it is compared with", *contents, fewContents)
+	}
 	chosen, err := choose(*only)
 	if err != nil {
 		return err
 	}
-	return measure(ctx, *duration, sizes{*attempts, *manyKeys, *profile}, chosen, out)
+	return measure(ctx, *duration, sizes{*attempts, *manyKeys, *contents, *profile}, chosen, out)
 }
 
 // sizes are how much of something a part makes, and where.
@@ -68,6 +72,8 @@ type sizes struct {
 	historyAttempts int64
 	// manyKeys is how many keys the keys part makes.
 	manyKeys int
+	// examContents is how many ExamContents the operator part makes.
+	examContents int
 	// profile is the file that the profile part writes.
 	profile string
 }
@@ -92,6 +98,7 @@ func parts() []part {
 		{name: "hostile", run: measureHostile},
 		{name: "keys", run: measureManyKeys},
 		{name: "webhooks", run: measureWebhooks},
+		{name: "operator", run: measureOperator},
 		{name: "profile", onlyAsked: true, run: recordProfile},
 	}
 }

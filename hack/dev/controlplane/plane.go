@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"examprep.dev/hack/dev/process"
@@ -30,6 +31,8 @@ type Config struct {
 	Etcd, EtcdPeer, APIServer string
 	// Throwaway gives up surviving a crash for speed: for tests.
 	Throwaway bool
+	// EtcdQuota is how many bytes etcd may hold; 0: its default, 2 GiB.
+	EtcdQuota int64
 	// Now is the clock of certificates; nil: time.Now.
 	Now func() time.Time
 }
@@ -94,6 +97,9 @@ func (p *Plane) etcdArgs() []string {
 	}
 	if p.cfg.Throwaway {
 		args = append(args, "--unsafe-no-fsync")
+	}
+	if p.cfg.EtcdQuota > 0 {
+		args = append(args, "--quota-backend-bytes="+strconv.FormatInt(p.cfg.EtcdQuota, 10))
 	}
 	return args
 }

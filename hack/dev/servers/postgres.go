@@ -38,6 +38,8 @@ type PostgresConfig struct {
 	Database string // created if absent
 	// Throwaway gives up surviving a crash for speed: for tests.
 	Throwaway bool
+	// Settings are more of the server's, as name=value.
+	Settings []string
 }
 
 // StartPostgres runs a private PostgreSQL under s and returns the URL of its database.
@@ -78,6 +80,7 @@ func postgresArgs(cfg PostgresConfig) []string {
 	} else {
 		settings = append(settings, "max_connections=200")
 	}
+	settings = append(settings, cfg.Settings...)
 	args := []string{"-D", cfg.Data}
 	for _, setting := range settings {
 		args = append(args, "-c", setting)

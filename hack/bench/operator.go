@@ -1,0 +1,343 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// fewContents is the size that the larger one is compared with.
+	fewContents = 1000
+	// backlog is how many resources are applied while the operator is away.
+	backlog = 1000
+	// newcomers is how many resources are made one after the other to see how soon a new one is Ready. It is odd, for the
+	// median.
+	newcomers = 7
+)
+
+// standing is what was measured with so many ExamContents.
+type standing struct {
+	count int
+	// all is from the first apply to the last Ready, applying the applying alone.
+	all, applying time.Duration
+	// loading is the CPU that this took, an operation being a resource.
+	loading sample
+	// loadMemory is the operator's peak meanwhile, restartMemory that of the next process, in MB; heap is what is live in
+	// the latter when it is idle.
+	loadMemory, restartMemory, idleMemory, heap float64
+	// quiet and busy are how soon new resources were Ready, with nothing else to do and in a resync of all.
+	quiet, busy []time.Duration
+	// still is how many resources of the resync were left when the last of the latter was Ready.
+	still float64
+	// listed and restarted are from the operator's start until it had listed all, and until it had nothing left to do.
+	listed, restarted time.Duration
+	// resync is the CPU of a restart, an operation being a reconcile that finds nothing to do.
+	resync sample
+	// writes and statements are of one such reconcile.
+	writes, statements float64
+	// caughtUp is from the start of an operator until a backlog was Ready that was applied, within appliedAway, while it was
+	// away.
+	caughtUp, appliedAway time.Duration
+	// publishWrites are the writes to the API server for a published resource, the one that applied it left out.
+	publishWrites, publishStatements float64
+}
+
+// measureOperator publishes ExamContents through a control plane.
+func measureOperator(ctx context.Context, s *stack, _ time.Duration, r *report) error {
+	sizes := []int{fewContents}
+	if s.examContents > fewContents {
+		sizes = append(sizes, s.examContents)
+	}
+	var all []*standing
+	for _, count := range sizes {
+		measured, err := s.measureStanding(ctx, count)
+		if err != nil {
+			return fmt.Errorf("%d ExamContents: %w", count, err)
+		}
+		all = append(all, measured)
+		measured.report(r)
+	}
+	if len(all) > 1 {
+		judgeGrowth(r, all[0], all[1])
+	}
+	return nil
+}
+
+func (s *stack) measureStanding(ctx context.Context, count int) (*standing, error) {
+	ctx, cancel := context.WithTimeout(ctx, loadTime)
+	defer cancel()
+	c, err := s.openCluster(ctx, fmt.Sprintf("cluster-%d", count))
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	watching, stopWatching := context.WithCancel(ctx)
+	defer stopWatching() // before the API server is stopped, which waits for its clients
+	ready, err := c.watchReadiness(watching)
+	if err != nil {
+		return nil, err
+	}
+	m := &standing{count: count}
+	for _, step := range []func(context.Context, *cluster, *readiness) error{
+		m.load, m.meetNewcomers, m.restart, m.catchUp, m.meetNewcomersInAResync,
+	} {
+		if err := step(ctx, c, ready); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// load applies all resources while the operator runs, and waits until they are Ready.
+func (m *standing) load(ctx context.Context, c *cluster, ready *readiness) error {
+	if err := c.startOperator(ctx); err != nil {
+		return err
+	}
+	c.say("applying %d ExamContents", m.count)
+	before, err := c.countBoth(ctx)
+	if err != nil {
+		return err
+	}
+	w, err := c.watchAll()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := c.applyAll(ctx, 0, m.count); err != nil {
+		return err
+	}
+	m.applying = time.Since(began)
+	last, err := ready.await(ctx, 0, m.count)
+	if err != nil {
+		return err
+	}
+	if m.loading, err = w.stop(); err != nil {
+		return err
+	}
+	m.loading.operations, m.all = m.count, last.Sub(began)
+	c.say("all Ready after %.1f s, applied within %.1f s", m.all.Seconds(), m.applying.Seconds())
+	if _, err := c.awaitIdle(ctx, m.count); err != nil {
+		return err
+	}
+	after, err := c.countBoth(ctx)
+	if err != nil {
+		return err
+	}
+	m.publishWrites = (after.writes-before.writes)/float64(m.count) - 1
+	m.publishStatements = (after.statements - before.statements) / float64(m.count)
+	m.loadMemory, err = c.peakMemory()
+	return err
+}
+
+// counts are what the API server and PostgreSQL have counted.
+type counts struct{ writes, statements float64 }
+
+func (c *cluster) countBoth(ctx context.Context) (counted counts, err error) {
+	if counted.writes, err = c.writes(ctx); err != nil {
+		return counted, err
+	}
+	counted.statements, err = c.statements(ctx)
+	return counted, err
+}
+
+func (c *cluster) peakMemory() (float64, error) {
+	pid, err := c.pid(processOperator)
+	if err != nil {
+		return 0, err
+	}
+	now, err := readMemory(pid)
+	return now.peak, err
+}
+
+// meetNewcomers applies resources one after the other while there is nothing else to do.
+func (m *standing) meetNewcomers(ctx context.Context, c *cluster, ready *readiness) (err error) {
+	m.quiet, err = c.meet(ctx, ready, m.count)
+	return err
+}
+
+// meet applies new resources, each when the last is Ready, and returns how long each took from before its apply.
+func (c *cluster) meet(ctx context.Context, ready *readiness, first int) ([]time.Duration, error) {
+	var took []time.Duration
+	for number := first; number < first+newcomers; number++ {
+		began := time.Now()
+		if err := c.apply(ctx, number); err != nil {
+			return nil, err
+		}
+		at, err := ready.await(ctx, number, number+1)
+		if err != nil {
+			return nil, err
+		}
+		took = append(took, at.Sub(began))
+	}
+	return took, nil
+}
+
+// restart stops the operator and starts it again: it reconciles everything and finds nothing to do.
+func (m *standing) restart(ctx context.Context, c *cluster, _ *readiness) error {
+	constant, err := c.startupStatements(ctx)
+	if err != nil {
+		return err
+	}
+	before, err := c.countBoth(ctx)
+	if err != nil {
+		return err
+	}
+	c.say("restarting the operator")
+	// The operator's process is new: all that it has used when it is idle, it has used for this.
+	w, err := c.watchAll()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := c.startOperator(ctx); err != nil {
+		return err
+	}
+	m.listed = time.Since(began)
+	figures, err := c.awaitIdle(ctx, m.count+newcomers)
+	if err != nil {
+		return err
+	}
+	m.restarted = time.Since(began)
+	if m.resync, err = w.stop(); err != nil {
+		return err
+	}
+	if err := m.addOperator(c); err != nil {
+		return err
+	}
+	after, err := c.countBoth(ctx)
+	if err != nil {
+		return err
+	}
+	reconciles := figures.reconciles()
+	m.resync.operations = int(reconciles)
+	m.writes, m.statements = (after.writes-before.writes)/reconciles, (after.statements-before.statements-constant)/reconciles
+	m.heap = figures["go_memstats_heap_alloc_bytes"] / (1 << 20)
+	c.say("idle after %.1f s; %d reconciles", m.restarted.Seconds(), m.resync.operations)
+	return nil
+}
+
+// startupStatements stops the operator and returns what one that watches nothing asks PostgreSQL from its start on.
+func (c *cluster) startupStatements(ctx context.Context) (float64, error) {
+	c.stopOperator()
+	before, err := c.statements(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := c.startOperator(ctx, "EXAMPREP_WATCH_NAMESPACES="+operatorNamespace); err != nil {
+		return 0, err
+	}
+	if _, err := c.awaitIdle(ctx, 0); err != nil {
+		return 0, err
+	}
+	after, err := c.statements(ctx)
+	c.stopOperator()
+	return after - before, err
+}
+
+// addOperator adds what a new operator process has used so far to the watch's figures, and notes its memory.
+func (m *standing) addOperator(c *cluster) error {
+	pid, err := c.pid(processOperator)
+	if err != nil {
+		return err
+	}
+	stat, err := readStat(pid)
+	if err != nil {
+		return fmt.Errorf("read the CPU time of the operator: %w", err)
+	}
+	m.resync.cpu = append([]spent{{processOperator, stat.own}}, m.resync.cpu...)
+	now, err := readMemory(pid)
+	m.restartMemory, m.idleMemory = now.peak, now.now
+	return err
+}
+
+// catchUp applies resources while the operator is away, and starts it.
+func (m *standing) catchUp(ctx context.Context, c *cluster, ready *readiness) error {
+	c.stopOperator()
+	first := m.count + newcomers
+	began := time.Now()
+	if err := c.applyAll(ctx, first, first+backlog); err != nil {
+		return err
+	}
+	m.appliedAway = time.Since(began)
+	began = time.Now()
+	if err := c.startOperator(ctx); err != nil {
+		return err
+	}
+	last, err := ready.await(ctx, first, first+backlog)
+	m.caughtUp = last.Sub(began)
+	c.say("caught up with %d after %.1f s, applied within %.1f s", backlog, m.caughtUp.Seconds(), m.appliedAway.Seconds())
+	return err
+}
+
+// meetNewcomersInAResync restarts the operator and applies new resources as soon as it has listed the others.
+func (m *standing) meetNewcomersInAResync(ctx context.Context, c *cluster, ready *readiness) (err error) {
+	c.stopOperator()
+	if err := c.startOperator(ctx); err != nil {
+		return err
+	}
+	first := m.count + newcomers + backlog
+	if m.busy, err = c.meet(ctx, ready, first); err != nil {
+		return err
+	}
+	figures, err := c.operatorMetrics(ctx)
+	m.still = figures.sum("workqueue_depth", `name="examcontent"`)
+	return err
+}
+
+func (m *standing) report(r *report) {
+	r.row(fmt.Sprintf("ExamContents made Ready, %d of %d papers of %d", m.count, inlinePapers, inlineQuestions), &m.loading)
+	r.row(fmt.Sprintf("  reconciles that find nothing to do, restart with %d", m.count), &m.resync)
+	name := func(what string) string { return fmt.Sprintf("operator, %d: %s", m.count, what) }
+	if m.count == fewContents {
+		r.judge(verdict{what: name("first apply to last Ready"), unit: " s", target: 60, measured: m.all.Seconds()})
+	}
+	r.judge(verdict{what: name(fmt.Sprintf("start to last Ready of %d applied before", backlog)), unit: " s", target: 60, measured: m.caughtUp.Seconds()})
+	r.judge(verdict{what: name("a new one Ready, otherwise idle, median"), unit: " s", target: 1, measured: median(m.quiet).Seconds()})
+	r.judge(verdict{what: name("a new one Ready, in a resync of all, worst"), unit: " s", target: 1, measured: slices.Max(m.busy).Seconds()})
+	r.judge(verdict{what: name("writes to the API server of a no-op reconcile"), target: 0, measured: m.writes})
+	r.judge(verdict{what: name("SQL statements of a no-op reconcile"), target: 1, measured: m.statements})
+	r.judge(verdict{what: name("peak memory of the operator"), unit: " MB", target: mostMemory, measured: max(m.loadMemory, m.restartMemory)})
+	table := []string{
+		"with " + fmt.Sprint(m.count) + "|",
+		fmt.Sprintf("applied within, by %d at once|%.1f s", appliers, m.applying.Seconds()),
+		fmt.Sprintf("all Ready after|%.1f s", m.all.Seconds()),
+		fmt.Sprintf("API server writes, SQL statements a published one|%.2f, %.2f", m.publishWrites, m.publishStatements),
+		fmt.Sprintf("restart: listed, idle after|%.1f s, %.1f s", m.listed.Seconds(), m.restarted.Seconds()),
+		fmt.Sprintf("%d applied while it was away: within, Ready after|%.1f s, %.1f s", backlog, m.appliedAway.Seconds(), m.caughtUp.Seconds()),
+		fmt.Sprintf("operator's memory: peak while publishing, at restart; idle; heap|%.0f, %.0f; %.0f; %.0f MB", m.loadMemory, m.restartMemory, m.idleMemory, m.heap),
+		fmt.Sprintf("new ones Ready after, idle|%s", join(m.quiet)),
+		fmt.Sprintf("  in a resync, of which %.0f were left|%s", m.still, join(m.busy)),
+		fmt.Sprintf("a resync of all each 10 min|%.1f %% of a core", m.resyncShare()),
+	}
+	r.notef("%s", columns(table))
+}
+
+// resyncShare is how much of a core it takes, in all processes together, to reconcile all within the default resync
+// interval.
+func (m *standing) resyncShare() float64 {
+	each := m.resync.micros(processOperator, processAPIServer, processEtcd, processPostgres)
+	return 100 * each / 1e6 * float64(m.count) / (10 * time.Minute).Seconds()
+}
+
+func join(durations []time.Duration) string {
+	var texts []string
+	for _, d := range durations {
+		texts = append(texts, fmt.Sprintf("%.0f", d.Seconds()*1000))
+	}
+	return strings.Join(texts, ", ") + " ms"
+}
+
+// judgeGrowth compares a size with a smaller one.
+func judgeGrowth(r *report, few, many *standing) {
+	size := float64(many.count) / float64(few.count)
+	name := func(what string) string { return fmt.Sprintf("operator, %d / %d: %s", many.count, few.count, what) }
+	r.judge(verdict{what: name("time until all Ready, per resource"), unit: "×", target: 1, measured: many.all.Seconds() / few.all.Seconds() / size})
+	r.judge(verdict{what: name("restart to idle, per resource"), unit: "×", target: 1, measured: many.restarted.Seconds() / few.restarted.Seconds() / size})
+	r.judge(verdict{
+		what: name("peak memory per further resource"), unit: " KB", target: 16,
+		measured: (max(many.loadMemory, many.restartMemory) - max(few.loadMemory, few.restartMemory)) * 1024 / float64(many.count-few.count),
+	})
+}

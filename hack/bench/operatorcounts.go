@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	idlePoll = 50 * time.Millisecond
+	// loadTime bounds all waiting for one size.
+	loadTime = 30 * time.Minute
+)
+
+// metrics are a process's figures by series, as text.
+type metrics map[string]float64
+
+func parseMetrics(text []byte) metrics {
+	found := metrics{}
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		at := strings.LastIndexByte(line, ' ')
+		if at < 0 || line[0] == '#' {
+			continue
+		}
+		if value, err := strconv.ParseFloat(line[at+1:], 64); err == nil {
+			found[line[:at]] = value
+		}
+	}
+	return found
+}
+
+// sum adds up the series of a name that hold all the given label pairs, such as `verb="APPLY"`.
+func (m metrics) sum(name string, labels ...string) (total float64) {
+series:
+	for series, value := range m {
+		if series != name && !strings.HasPrefix(series, name+"{") {
+			continue
+		}
+		for _, label := range labels {
+			if !strings.Contains(series, label) {
+				continue series
+			}
+		}
+		total += value
+	}
+	return total
+}
+
+// operatorMetrics asks the operator for its figures.
+func (c *cluster) operatorMetrics(ctx context.Context) (metrics, error) {
+	text, err := fetch(ctx, http.DefaultClient, http.MethodGet, "http://"+c.metricsAddress+"/metrics")
+	return parseMetrics(text), err
+}
+
+// reconciles is how many reconciles of ExamContents this operator process has ended.
+func (m metrics) reconciles() float64 {
+	return m.sum("controller_runtime_reconcile_total", `controller="examcontent"`)
+}
+
+// idle says whether no resource waits or is worked on.
+func (m metrics) idle() bool {
+	return m.sum("workqueue_depth", `name="examcontent"`) == 0 && m.sum("controller_runtime_active_workers", `controller="examcontent"`) == 0
+}
+
+// awaitIdle waits until the operator has ended at least so many reconciles and has nothing to do, and returns its figures
+// then.
+func (c *cluster) awaitIdle(ctx context.Context, atLeast int) (metrics, error) {
+	ticker := time.NewTicker(idlePoll)
+	defer ticker.Stop()
+	for {
+		found, err := c.operatorMetrics(ctx)
+		if err == nil && found.reconciles() >= float64(atLeast) && found.idle() {
+			return found, nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("the operator is not idle: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// writes is how many requests that change something the API server has taken, events included, leases left out: those are
+// renewed by time.
+func (c *cluster) writes(ctx context.Context) (float64, error) {
+	text, err := c.get(ctx, "/metrics")
+	if err != nil {
+		return 0, fmt.Errorf("ask kube-apiserver for its metrics: %w", err)
+	}
+	found := parseMetrics(text)
+	var total float64
+	for _, verb := range []string{"POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION"} {
+		total += found.sum("apiserver_request_total", `verb="`+verb+`"`) - found.sum("apiserver_request_total", `verb="`+verb+`"`, `resource="leases"`)
+	}
+	return total, nil
+}
+
+// ask runs a statement in the database beside the operator's.
+func (c *cluster) ask(ctx context.Context, statement string, targets ...any) error {
+	conn, err := pgx.Connect(ctx, c.statistics)
+	if err != nil {
+		return fmt.Errorf("connect to PostgreSQL: %w", err)
+	}
+	defer conn.Close(ctx)
+	if len(targets) == 0 {
+		_, err = conn.Exec(ctx, statement)
+	} else {
+		err = conn.QueryRow(ctx, statement).Scan(targets...)
+	}
+	if err != nil {
+		return fmt.Errorf("ask PostgreSQL: %w", err)
+	}
+	return nil
+}
+
+// statements is how many statements PostgreSQL has executed in the operator's database, by whoever.
+func (c *cluster) statements(ctx context.Context) (total float64, err error) {
+	err = c.ask(ctx, `SELECT coalesce(sum(s.calls), 0)::float8
+		FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid WHERE d.datname = 'operator'`, &total)
+	return total, err
+}

@@ -46,6 +46,7 @@ type frame struct {
 	now      func() time.Time
 	cluster  string
 	shard    Shard
+	ready    *readiness
 }
 
 // end closes every reconcile: conditions, then one status apply if anything changed, then the event. unchanged compares
@@ -60,6 +61,7 @@ func (f *frame) end(
 	if failure == nil {
 		result = f.takeOver(s, result)
 	}
+	f.ready.note(s)
 	if s.gone || unchanged() {
 		return result, failure
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -38,6 +39,8 @@ type Deps struct {
 	Shard Shard
 	// Now is the clock of timestamps in statuses; nil: time.Now.
 	Now func() time.Time
+	// Registerer takes the reconcilers' metrics; nil: none. One process sets up one operator.
+	Registerer prometheus.Registerer
 }
 
 func (d Deps) clock() func() time.Time {
@@ -72,6 +75,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		now:      deps.clock(),
 		cluster:  deps.ClusterName,
 		shard:    deps.Shard,
+		ready:    newReadiness(deps.Registerer),
 	}
 	if base.cluster == "" {
 		base.cluster = DefaultClusterName
@@ -80,7 +84,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		return err
 	}
 	return errors.Join(
-		setupExamContent(mgr, &ExamContentReconciler{frame: base, publisher: deps.Publisher}),
+		setupExamContent(mgr, &ExamContentReconciler{frame: base, publisher: newTimedPublisher(deps.Publisher, deps.Registerer, base.now)}),
 		setupWebhookEndpoint(mgr, &WebhookEndpointReconciler{
 			frame: base, endpoints: deps.Endpoints, accounts: deps.Accounts, restrictAccounts: deps.RestrictWebhookAccounts,
 		}),

@@ -54,7 +54,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	b.Service = service
-	b.Sweeper = NewSweeper(pool, service.now, slog.New(slog.DiscardHandler))
+	b.Sweeper = NewSweeper(pool, service.now, slog.New(slog.DiscardHandler), nil)
 	return b
 }
 

@@ -72,6 +72,7 @@ type Notifier interface{ Notify() }
 type Service struct {
 	secret   []byte
 	now      func() time.Time
+	pool     *pgxpool.Pool
 	queries  *attemptsdb.Queries
 	papers   Papers
 	notifier Notifier
@@ -87,7 +88,7 @@ func NewService(cfg Config, pool *pgxpool.Pool, papers Papers, notifier Notifier
 		now = time.Now
 	}
 	return &Service{
-		secret: cfg.NamespaceSecret, now: now, queries: attemptsdb.New(pool), papers: papers, notifier: notifier,
+		secret: cfg.NamespaceSecret, now: now, pool: pool, queries: attemptsdb.New(pool), papers: papers, notifier: notifier,
 	}, nil
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/attemptsdb"
 	"examprep.dev/server/webhooks"
 )
@@ -183,7 +184,7 @@ func (s *Service) close(
 			params.EventBodies = append(params.EventBodies, event.Body)
 		}
 	}
-	written, err := s.queries.CloseAttempt(ctx, params)
+	written, err := s.write(ctx, params)
 	if err != nil {
 		return Result{}, false, fmt.Errorf("close attempt: %w", err)
 	}
@@ -194,6 +195,22 @@ func (s *Service) close(
 		s.notifier.Notify()
 	}
 	return Result{AttemptID: attempt.ID.String(), Feedback: attempt.feedback(outcome)}, true, nil
+}
+
+// write closes the attempt. Where the request's trace is recorded the events carry it on, which takes a transaction around
+// the one statement; nearly all requests are spared it.
+func (s *Service) write(ctx context.Context, params attemptsdb.CloseAttemptParams) (written attemptsdb.CloseAttemptRow, err error) {
+	if !postgres.Traced(ctx) {
+		return s.queries.CloseAttempt(ctx, params)
+	}
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		if err := postgres.CarryTrace(ctx, tx); err != nil {
+			return err
+		}
+		written, err = s.queries.WithTx(tx).CloseAttempt(ctx, params)
+		return err
+	})
+	return written, err
 }
 
 // conclude decides the terminal state. Whoever gives up has given up, early or late; otherwise an answer after the

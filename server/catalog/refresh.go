@@ -105,6 +105,14 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // refresh loads what changed and then swaps the view once. On failure the old view stays whole.
 func (s *Snapshot) refresh(ctx context.Context, asked request) error {
+	err := s.bringUpToDate(ctx, &asked)
+	if err == nil || ctx.Err() == nil {
+		s.metrics.compared(asked.all, time.Now(), err)
+	}
+	return err
+}
+
+func (s *Snapshot) bringUpToDate(ctx context.Context, asked *request) error {
 	old := s.current.Load()
 	if old == nil {
 		old, asked.all = &view{}, true

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/maypok86/otter/v2"
+	"github.com/maypok86/otter/v2/stats"
 	"golang.org/x/sync/singleflight"
 
 	"examprep.dev/server/postgres/catalogdb"
@@ -42,6 +43,7 @@ func newRevisionCache[V any](
 ) (*revisionCache[V], error) {
 	entries, err := otter.New(&otter.Options[revisionID, sized[V]]{
 		MaximumWeight: maximum,
+		StatsRecorder: stats.NewCounter(),
 		Weigher: func(_ revisionID, entry sized[V]) uint32 {
 			return uint32(min(max(entry.bytes, 1), math.MaxUint32))
 		},

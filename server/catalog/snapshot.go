@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -21,6 +22,8 @@ type SnapshotConfig struct {
 	PollInterval time.Duration
 	// LoadTimeout bounds each read from Postgres; 5 s by default.
 	LoadTimeout time.Duration
+	// Registerer takes the Snapshot's metrics; nil: none. One process has one Snapshot.
+	Registerer prometheus.Registerer
 }
 
 // Defaults of SnapshotConfig.
@@ -56,6 +59,7 @@ type Snapshot struct {
 	// current is nil until the catalogue was loaded once; a view never changes after it is stored.
 	current atomic.Pointer[view]
 	stale   *staleSet
+	metrics *snapshotMetrics
 	papers  *revisionCache[*PaperRevision]
 	keys    *revisionCache[*AnswerKey]
 }
@@ -108,6 +112,7 @@ func OpenSnapshot(ctx context.Context, pool *pgxpool.Pool, logger *slog.Logger, 
 	if s.keys, err = newRevisionCache(cfg.KeyCacheBytes, cfg.LoadTimeout, s.loadAnswerKey); err != nil {
 		return nil, err
 	}
+	s.metrics = newSnapshotMetrics(s)
 	if err := s.refresh(ctx, request{all: true}); err != nil {
 		logger.WarnContext(ctx, "catalogue not loaded yet", "error", err)
 		s.stale.addAll()

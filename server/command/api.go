@@ -28,6 +28,9 @@ type apiFlags struct {
 	trustedProxies  []string
 	drainDelay      time.Duration
 	mostOfAddress   int
+
+	trustTraceparent bool
+
 	encryptionKeys  string
 	allowCIDRs      []string
 	provider        sessions.Provider
@@ -54,6 +57,8 @@ func newAPI() *cobra.Command {
 		"how long to go on accepting after SIGTERM, while load balancers take note; part of the shutdown grace")
 	cmd.Flags().IntVar(&flags.mostOfAddress, "max-connections-per-address", 0,
 		"how many connections one client address (IPv6: /64) may have, trusted proxies aside; one more is answered 503; 0: no limit, as behind a load balancer that is not trusted")
+	cmd.Flags().BoolVar(&flags.trustTraceparent, "trust-traceparent", false,
+		"continue the trace of a request's traceparent header: only behind an ingress that makes or checks these headers; else it is a link")
 	flags.registerSignIn(cmd)
 	return cmd
 }
@@ -78,7 +83,7 @@ func (f *apiFlags) parse() (apiSettings, error) {
 		return settings, &usageError{fmt.Errorf("--drain-delay: leaves nothing of the shutdown grace of %s", f.shutdownGrace)}
 	}
 	settings.http = httpapi.Config{
-		TrustedProxies: proxies, MaxConnectionsPerAddress: f.mostOfAddress,
+		TrustedProxies: proxies, MaxConnectionsPerAddress: f.mostOfAddress, TrustTraceparent: f.trustTraceparent,
 		DrainDelay: f.drainDelay, ShutdownGrace: f.shutdownGrace - f.drainDelay - cutTime,
 	}
 	return settings, require("redis-url", f.redisURL)
@@ -102,7 +107,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	}
 	defer func() { _ = sessionClient.Close() }()
 
-	snapshot, err := catalog.OpenSnapshot(ctx, p.pool, p.logger, catalog.SnapshotConfig{})
+	snapshot, err := catalog.OpenSnapshot(ctx, p.pool, p.logger, catalog.SnapshotConfig{Registerer: p.registry})
 	if err != nil {
 		return err
 	}
@@ -121,7 +126,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	}
 	server := httpapi.New(settings.http, httpapi.Deps{
 		Gate: gates, Catalog: snapshot, Attempts: service, Developer: developer,
-		Logger: p.logger, Registerer: p.registry, Tracer: p.tracing.Tracer(),
+		Logger: p.logger, Registerer: p.registry, Tracer: p.tracing.Tracer(), Draw: p.tracing.Draw,
 	})
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", flags.listen)
 	if err != nil {
@@ -129,7 +134,8 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	}
 	p.logger.Info("serving", "address", listener.Addr().String(), "environment", p.env, "version", version())
 	back := append(p.servers(readyToServe(ctx, snapshot)),
-		part{"catalogue", snapshot.Run}, part{"gate", gates.Run}, part{"notifier", notifier.Run}, part{"usage", meter.Run})
+		part{"catalogue", snapshot.Run}, part{"gate", gates.Run}, part{"notifier", notifier.Run}, part{"usage", meter.Run},
+		p.probes(sessionClient, redisurl.Client{Name: "gate", UniversalClient: gateClient}, redisurl.Client{Name: "sessions", UniversalClient: sessionClient}))
 	front := []part{{"http", func(ctx context.Context) error { return server.Serve(ctx, listener) }}}
 	return runParts(ctx, p.logger, flags.shutdownGrace, front, back)
 }

@@ -111,7 +111,7 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 		ClusterName: flags.clusterName, Tiers: store,
 		Publisher: catalog.NewPublisher(p.pool, p.env, notifier).Trusting(verifiers),
 		Accounts:  store, Endpoints: webhooks.NewEndpoints(p.pool, keyring, allowed),
-		RestrictWebhookAccounts: flags.restrict, Shard: shard,
+		RestrictWebhookAccounts: flags.restrict, Shard: shard, Registerer: p.registry,
 	})
 	if err != nil {
 		return err
@@ -123,7 +123,8 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 		return nil
 	}
 	p.logger.Info("operating", "environment", p.env, "cluster", flags.clusterName, "version", version())
-	back := append(p.servers(synced, metrics.Registry), part{"notifier", notifier.Run})
+	back := append(p.servers(synced, metrics.Registry), part{"notifier", notifier.Run},
+		p.probes(redisClient, redisurl.Client{Name: "announcer", UniversalClient: redisClient}))
 	return runParts(ctx, p.logger, flags.shutdownGrace, []part{{"manager", manager.Start}}, back)
 }
 

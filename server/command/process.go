@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/redisurl"
 	"examprep.dev/server/telemetry"
 )
 
@@ -60,13 +61,20 @@ func openProcess(ctx context.Context, name string, flags *processFlags, stderr i
 	if err != nil {
 		return nil, err
 	}
-	pool, err := openDatabase(ctx, flags.databaseURL, env, logger, session...)
+	open := postgres.Open
+	if tracing.Enabled {
+		open = postgres.OpenTraced
+	}
+	pool, err := openDatabase(ctx, func(ctx context.Context) (*pgxpool.Pool, error) {
+		return open(ctx, flags.databaseURL, session...)
+	}, env, logger)
 	if err != nil {
 		return nil, errors.Join(err, tracing.Shutdown(context.WithoutCancel(ctx)))
 	}
-	return &process{
-		flags: flags, env: env, logger: logger, registry: telemetry.NewRegistry(), tracing: tracing, pool: pool,
-	}, nil
+	registry := telemetry.NewRegistry()
+	telemetry.RegisterBuild(registry, name, version(), string(env))
+	postgres.RegisterPool(registry, pool)
+	return &process{flags: flags, env: env, logger: logger, registry: registry, tracing: tracing, pool: pool}, nil
 }
 
 // close flushes traces and closes the pool. It takes no longer than a few seconds.
@@ -82,11 +90,23 @@ func (p *process) close(ctx context.Context) {
 // servers returns the health and metrics servers as parts. They belong to the back: a pod that finishes its work must
 // still answer its probes. More gatherers stand beside the process's own registry.
 func (p *process) servers(ready telemetry.Ready, more ...prometheus.Gatherer) []part {
+	telemetry.RegisterReady(p.registry, ready)
 	gatherers := append(prometheus.Gatherers{p.registry}, more...)
 	return []part{
 		{"health", telemetry.NewHealthServer(p.flags.healthListen, ready, p.logger).Serve},
 		{"metrics", telemetry.NewMetricsServer(p.flags.metricsListen, gatherers, p.flags.pprof, p.logger).Serve},
 	}
+}
+
+// probes returns the part that asks the stores whether they are there, and tells of the Redis clients' pools. asked is the
+// client that Redis is asked by: one that may wait.
+func (p *process) probes(asked redis.UniversalClient, clients ...redisurl.Client) part {
+	redisurl.RegisterPools(p.registry, clients...)
+	prober := telemetry.NewProber(p.registry,
+		telemetry.Store{Name: "postgres", Ask: p.pool.Ping},
+		telemetry.Store{Name: "redis", Ask: func(ctx context.Context) error { return asked.Ping(ctx).Err() }},
+	)
+	return part{"probes", prober.Run}
 }
 
 // databaseRetry is the wait between two looks for a database that does not answer yet.
@@ -96,10 +116,10 @@ const databaseRetry = time.Second
 // the other environment, or one that was never migrated or not for this version, ends the wait: only a person can mend
 // that.
 func openDatabase(
-	ctx context.Context, url string, env postgres.Environment, logger *slog.Logger, session ...postgres.Setting,
+	ctx context.Context, open func(context.Context) (*pgxpool.Pool, error), env postgres.Environment, logger *slog.Logger,
 ) (*pgxpool.Pool, error) {
 	for {
-		pool, err := postgres.Open(ctx, url, session...)
+		pool, err := open(ctx)
 		if err == nil {
 			if err = checkDatabase(ctx, pool, env); err == nil {
 				return pool, nil

@@ -73,7 +73,7 @@ func runWorker(ctx context.Context, p *process, flags *workerFlags) error {
 	defer func() { _ = redisClient.Close() }()
 	worker, err := webhooks.NewWorker(webhooks.WorkerConfig{
 		Prefix: flags.redisPrefix, AllowedRanges: allowed, CAPEM: authorities, Registerer: p.registry, Logger: p.logger,
-		Retention: flags.retention,
+		Retention: flags.retention, Tracer: p.tracing.Tracer(),
 	}, p.pool, redisClient, keyring)
 	if err != nil {
 		return &usageError{err}
@@ -81,10 +81,11 @@ func runWorker(ctx context.Context, p *process, flags *workerFlags) error {
 	p.logger.Info("working", "environment", p.env, "version", version())
 	front := []part{
 		{"webhooks", worker.Run},
-		{"sweeper", attempts.NewSweeper(p.pool, time.Now, p.logger).Run},
+		{"sweeper", attempts.NewSweeper(p.pool, time.Now, p.logger, p.registry).Run},
 	}
 	ready := func(context.Context) error { return ctx.Err() }
-	return runParts(ctx, p.logger, flags.shutdownGrace, front, p.servers(ready))
+	back := append(p.servers(ready), p.probes(redisClient, redisurl.Client{Name: "webhooks", UniversalClient: redisClient}))
+	return runParts(ctx, p.logger, flags.shutdownGrace, front, back)
 }
 
 func parseKeyring(text string) (*webhooks.Keyring, error) {

@@ -119,6 +119,13 @@ func (b *batcher) do(ctx context.Context, s *subject, result *outcome) {
 	b.waiters.Put(w)
 }
 
+// load tells how many requests are inside, and how many batches may still start.
+func (b *batcher) load() (waiting, free int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.waiting, b.free
+}
+
 // enter puts a request into the open batch, and hands it that batch to run if there is a free place.
 func (b *batcher) enter(s *subject) (*waiter, *batch, error) {
 	w, _ := b.waiters.Get().(*waiter)

@@ -11,6 +11,9 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/singleflight"
 
 	"examprep.dev/server/keys"
@@ -76,6 +79,7 @@ func New(cfg Config, rdb redis.UniversalClient, loader Loader) *Gate {
 	g.breaker.state = g.metrics.breaker.Set
 	g.redis = newBatcher(cfg.InFlight, cfg.BatchSize, cfg.Queue, cfg.Timeout, cfg.Now, g.runRedis)
 	g.postgres = newBatcher(postgresInFlight, postgresBatch, cfg.Queue, cfg.Timeout, cfg.Now, g.runPostgres)
+	g.metrics.watch(cfg.Registerer, g.redis, g.postgres)
 	g.scratch.New = func() any { return &scratch{} }
 	return g
 }
@@ -117,7 +121,7 @@ func (g *Gate) checkKey(ctx context.Context, hash keys.Hash, client netip.Addr, 
 	}
 	var o outcome
 	for range loadTries {
-		g.redis.do(ctx, &s, &o)
+		g.askRedis(ctx, &s, &o)
 		switch {
 		case o.err != nil:
 			g.checkDegraded(ctx, &s, client, o.err, d)
@@ -163,7 +167,7 @@ func (g *Gate) checkAddress(ctx context.Context, client netip.Addr, d *Decision)
 		defer g.denials.answered(&s, d)
 	}
 	var o outcome
-	g.redis.do(ctx, &s, &o)
+	g.askRedis(ctx, &s, &o)
 	if o.err != nil {
 		if ctx.Err() != nil || errors.Is(o.err, errOverloaded) {
 			unavailable(d)
@@ -198,6 +202,24 @@ func (g *Gate) decide(s *subject, o *outcome, d *Decision) {
 	}
 	if !s.address {
 		g.cfg.Used(o.verdict.identity.KeyID, o.allowed)
+	}
+}
+
+// askRedis asks Redis, in a batch with others, and makes a span of the wait for its answer in a trace that is recorded. It
+// names no key and no address.
+func (g *Gate) askRedis(ctx context.Context, s *subject, o *outcome) {
+	parent := trace.SpanFromContext(ctx)
+	if !parent.IsRecording() {
+		g.redis.do(ctx, s, o)
+		return
+	}
+	ctx, span := parent.TracerProvider().Tracer("examprep.dev/server/gate").Start(ctx, "EVALSHA",
+		trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(attribute.String("db.system.name", "redis"), attribute.String("db.operation.name", "EVALSHA")))
+	defer span.End()
+	g.redis.do(ctx, s, o)
+	if o.err != nil {
+		span.SetStatus(codes.Error, "")
 	}
 }
 

@@ -63,6 +63,26 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 	return m
 }
 
+// watch tells of the queues before Redis and before PostgreSQL, as they are when somebody asks.
+func (m *metrics) watch(registerer prometheus.Registerer, redis, postgres *batcher) {
+	if registerer == nil {
+		return
+	}
+	for store, b := range map[string]*batcher{"redis": redis, "postgres": postgres} {
+		label := prometheus.Labels{"store": store}
+		registerer.MustRegister(
+			prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+				Name: "examprep_gate_queue_requests", Help: "Requests that wait for a batch to the store, or for its answer.", ConstLabels: label,
+			}, func() float64 { waiting, _ := b.load(); return float64(waiting) }),
+			prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+				Name: "examprep_gate_queue_max_requests", Help: "How many may wait; one more is refused.", ConstLabels: label,
+			}, func() float64 { return float64(b.queue) }),
+			prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+				Name: "examprep_gate_batches_free", Help: "Batches that could start at once; 0 while the store is busy.", ConstLabels: label,
+			}, func() float64 { _, free := b.load(); return float64(free) }))
+	}
+}
+
 func (m *metrics) decided(outcome Outcome) { m.decisions[outcome].Inc() }
 
 func (m *metrics) called(keys int, took time.Duration) {

@@ -10,7 +10,7 @@ import (
 // TestEveryMetricIsThereFromTheStart, so that a rate over it is never empty.
 func TestEveryMetricIsThereFromTheStart(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	newMetrics(registry)
+	newMetrics(registry).watch(registry, &batcher{}, &batcher{})
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -34,6 +34,9 @@ func TestEveryMetricIsThereFromTheStart(t *testing.T) {
 		"examprep_gate_breaker_state":           {},
 		"examprep_gate_degraded":                {},
 		"examprep_gate_degraded_seconds_total":  {},
+		"examprep_gate_queue_requests":          {"postgres", "redis"},
+		"examprep_gate_queue_max_requests":      {"postgres", "redis"},
+		"examprep_gate_batches_free":            {"postgres", "redis"},
 	} {
 		if got, ok := there[name]; !ok || !slices.Equal(got, labels) {
 			t.Errorf("%s: there %v, with labels %v, want %v", name, ok, got, labels)

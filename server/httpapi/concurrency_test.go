@@ -180,7 +180,7 @@ func TestOfDifferentSubmissionsAtOnceOneWins(t *testing.T) {
 func TestSubmissionsThatMeetTheSweepAgree(t *testing.T) {
 	a := newAPI(t, options{})
 	c := a.crowd(racers)
-	sweeper := attempts.NewSweeper(a.pool, time.Now, slog.New(slog.DiscardHandler))
+	sweeper := attempts.NewSweeper(a.pool, time.Now, slog.New(slog.DiscardHandler), nil)
 	outcomes := map[string]int{}
 	for round := range 60 {
 		id := a.open()

@@ -11,6 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 
 	"examprep.dev/server/catalog"
 )
@@ -70,6 +71,22 @@ func TestARequestThatIsNotSampledMakesNoSpan(t *testing.T) {
 		if spans := tracedRequest(t, sdktrace.NeverSample(), asks); len(spans) != 0 {
 			t.Errorf("spans: %+v", spans)
 		}
+	}
+}
+
+func TestARequestThatIsNotDrawnCostsNothing(t *testing.T) {
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.AlwaysSample()))
+	s := &Server{tracer: provider.Tracer("test"), draw: func() bool { return false }}
+	var http fasthttp.RequestCtx
+	http.Request.Header.Set("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	r := &request{http: &http}
+	if n := testing.AllocsPerRun(100, func() {
+		ctx, span := s.startSpan(t.Context(), &route{operation: "getExamOverview"}, r)
+		if span != nil || trace.SpanFromContext(ctx).IsRecording() {
+			t.Error("there is a span")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 // metrics are rate, errors and duration of each operation. Labels come from routes.go alone, so their number is fixed.
 type metrics struct {
 	requests *prometheus.CounterVec
+	errors   *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	inFlight prometheus.Gauge
 	refused  prometheus.Counter
@@ -20,12 +21,15 @@ type metrics struct {
 func newMetrics(registerer prometheus.Registerer, bodies *bodyMemory) *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "examprep_http_requests_total", Help: "Answered requests by operation and class of status.",
-		}, []string{"operation", "status"}),
+			Name: "examprep_http_requests_total", Help: "Answered requests by operation, its method and route, and class of status.",
+		}, []string{"operation", "method", "route", "status"}),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "examprep_http_errors_total", Help: "Requests that were refused or failed, by the code in their answer.",
+		}, []string{"code"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "examprep_http_request_duration_seconds", Help: "Time from a request's being read to its being answered.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
-		}, []string{"operation"}),
+		}, []string{"operation", "method", "route"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "examprep_http_requests_in_flight", Help: "Requests that are being handled.",
 		}),
@@ -39,11 +43,19 @@ func newMetrics(registerer prometheus.Registerer, bodies *bodyMemory) *metrics {
 			Name: "examprep_http_panics_total", Help: "Handlers that panicked; each is a defect.",
 		}),
 	}
-	registerer.MustRegister(m.requests, m.duration, m.inFlight, m.refused, m.held, m.panics,
+	for _, code := range watchedCodes() {
+		m.errors.WithLabelValues(code) // so that a rate over it is never empty
+	}
+	registerer.MustRegister(m.requests, m.errors, m.duration, m.inFlight, m.refused, m.held, m.panics,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "examprep_http_body_memory_bytes", Help: "Memory that request bodies are held in.",
 		}, func() float64 { return float64(bodies.held.Load()) }))
 	return m
+}
+
+// watchedCodes are the errors that alerts ask for.
+func watchedCodes() []string {
+	return []string{codeUnauthorized, codeRateLimited, codeInternal, codeServiceUnavailable, codeRequestTimeout}
 }
 
 // operationMetrics are the series of one operation, looked up once.
@@ -52,10 +64,10 @@ type operationMetrics struct {
 	duration prometheus.Observer
 }
 
-func (m *metrics) operation(name string) *operationMetrics {
-	o := &operationMetrics{duration: m.duration.WithLabelValues(name)}
+func (m *metrics) operation(route *route) *operationMetrics {
+	o := &operationMetrics{duration: m.duration.WithLabelValues(route.operation, route.method, route.path)}
 	for class := 1; class < len(o.byClass); class++ {
-		o.byClass[class] = m.requests.WithLabelValues(name, strconv.Itoa(class)+"xx")
+		o.byClass[class] = m.requests.WithLabelValues(route.operation, route.method, route.path, strconv.Itoa(class)+"xx")
 	}
 	return o
 }

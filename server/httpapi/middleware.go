@@ -10,10 +10,6 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/trace"
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
@@ -138,7 +134,7 @@ func (s *Server) nameRequest(_ *route, next handler) handler {
 // observe counts, times and logs. Every request is logged at level debug, what failed on our side at error: at full
 // load a line for each success would cost more than the answer.
 func (s *Server) observe(route *route, next handler) handler {
-	figures := s.metrics.operation(route.operation)
+	figures := s.metrics.operation(route)
 	return func(ctx context.Context, r *request) error {
 		started := time.Now()
 		ctx, span := s.startSpan(ctx, route, r)
@@ -171,33 +167,6 @@ func (s *Server) logAccess(ctx context.Context, route *route, r *request, status
 		slog.Int("request_bytes", len(r.body)), slog.Int("response_bytes", len(r.http.Response.Body())))
 }
 
-// startSpan begins a server span, a child of the caller's where it sent a traceparent.
-func (s *Server) startSpan(ctx context.Context, route *route, r *request) (context.Context, trace.Span) {
-	if s.tracer == nil {
-		return ctx, nil
-	}
-	parent := propagation.MapCarrier{
-		"traceparent": string(r.http.Request.Header.Peek("traceparent")),
-		"tracestate":  string(r.http.Request.Header.Peek("tracestate")),
-	}
-	ctx = propagation.TraceContext{}.Extract(ctx, parent)
-	//nolint:spancheck // observe ends it
-	return s.tracer.Start(ctx, route.operation, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
-		attribute.String("http.request.method", route.method), attribute.String("http.route", route.path),
-		attribute.String("examprep.request_id", string(r.id))))
-}
-
-func endSpan(span trace.Span, status int) {
-	if span == nil {
-		return
-	}
-	span.SetAttributes(attribute.Int("http.response.status_code", status))
-	if status >= fasthttp.StatusInternalServerError {
-		span.SetStatus(codes.Error, "")
-	}
-	span.End()
-}
-
 // answerErrors turns a handler's error into its answer; failure.go knows which.
 func (s *Server) answerErrors(route *route, next handler) handler {
 	return func(ctx context.Context, r *request) error {
@@ -206,6 +175,7 @@ func (s *Server) answerErrors(route *route, next handler) handler {
 			return nil
 		}
 		answer := classify(err)
+		s.metrics.errors.WithLabelValues(answer.code).Inc()
 		if answer.status >= fasthttp.StatusInternalServerError {
 			s.logger.LogAttrs(ctx, slog.LevelError, "request failed",
 				slog.String("operation", route.operation), slog.String("request_id", string(r.id)),

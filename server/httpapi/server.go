@@ -78,6 +78,10 @@ type Config struct {
 	// IdleTimeout is how long a connection may wait for its next request (75 s, more than the usual 60 s of proxies, so
 	// that it is they who close).
 	IdleTimeout time.Duration
+	// TrustTraceparent lets a request's traceparent header continue its trace, and decide whether that is recorded: for an
+	// ingress that makes or checks these headers. Otherwise a client could have as much recorded as it likes, in traces that
+	// are not its own: its header is a link from the request's own trace then.
+	TrustTraceparent bool
 	// DrainDelay is how long new connections are still accepted after Serve's context ended, while load balancers take
 	// note of the pod's leaving (0). Its answers close their connections already.
 	DrainDelay time.Duration
@@ -118,8 +122,9 @@ type Deps struct {
 	Developer  *Developer
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
-	// Tracer makes a span of each request; nil: none.
+	// Tracer makes a span of each request that Draw says yes to (nil: of each); nil: none.
 	Tracer trace.Tracer
+	Draw   func() bool
 }
 
 // Server serves the interface once: from New through Serve to its end.
@@ -131,6 +136,7 @@ type Server struct {
 	developer *Developer
 	logger    *slog.Logger
 	tracer    trace.Tracer
+	draw      func() bool
 
 	metrics      *metrics
 	list         *examList
@@ -152,7 +158,7 @@ type Server struct {
 func New(cfg Config, deps Deps) *Server {
 	s := &Server{
 		cfg: cfg.withDefaults(), gate: deps.Gate, catalog: deps.Catalog, attempts: deps.Attempts,
-		developer: deps.Developer, logger: deps.Logger, tracer: deps.Tracer,
+		developer: deps.Developer, logger: deps.Logger, tracer: deps.Tracer, draw: deps.Draw,
 		list: newExamList(), compressions: newCompressions(),
 		reference: sync.OnceValues(loadReference),
 	}

@@ -27,6 +27,15 @@ type Setting struct{ Name, Value string }
 // Open connects a pool and checks that the server answers. Settings in url (pool_max_conns and the like) win over the
 // defaults here; those in session are made on each new connection.
 func Open(ctx context.Context, url string, session ...Setting) (*pgxpool.Pool, error) {
+	return open(ctx, url, nil, session)
+}
+
+// OpenTraced is Open for a process whose traces go somewhere: statements are spans of the traces that they are part of.
+func OpenTraced(ctx context.Context, url string, session ...Setting) (*pgxpool.Pool, error) {
+	return open(ctx, url, statementTracer{}, session)
+}
+
+func open(ctx context.Context, url string, tracer pgx.QueryTracer, session []Setting) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, &URLError{err}
@@ -40,6 +49,7 @@ func Open(ctx context.Context, url string, session ...Setting) (*pgxpool.Pool, e
 	if !strings.Contains(url, "pool_max_conns") {
 		cfg.MaxConns = max(defaultMaxConns, cfg.MaxConns)
 	}
+	cfg.ConnConfig.Tracer = tracer
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return prepare(ctx, conn, session) }
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {

@@ -1,9 +1,11 @@
 package telemetry
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"net/http/pprof" // it registers itself on the default mux as well, which nobody serves
+	"runtime"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -37,4 +39,30 @@ func NewMetricsServer(address string, gatherer prometheus.Gatherer, profiles boo
 		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	}
 	return newServer("metrics", address, mux, logger)
+}
+
+// RegisterBuild tells which process this is, as the labels of examprep_build_info: alerts and dashboards begin with it.
+func RegisterBuild(registerer prometheus.Registerer, process, version, environment string) {
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "examprep_build_info", Help: "1; its labels tell which process of which version this is.",
+		ConstLabels: prometheus.Labels{
+			"process": process, "version": version, "environment": environment, "goversion": runtime.Version(),
+		},
+	})
+	info.Set(1)
+	registerer.MustRegister(info)
+}
+
+// RegisterReady tells what /readyz would answer.
+func RegisterReady(registerer prometheus.Registerer, ready Ready) {
+	registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "examprep_ready", Help: "1 while /readyz answers 200.",
+	}, func() float64 {
+		ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
+		defer cancel()
+		if ready(ctx) != nil {
+			return 0
+		}
+		return 1
+	}))
 }

@@ -23,6 +23,9 @@ type Tracing struct {
 	Provider trace.TracerProvider
 	// Enabled tells whether spans go anywhere, so that a hot path can leave them out altogether.
 	Enabled bool
+	// Draw decides whether a trace that begins here is recorded, as OTEL_TRACES_SAMPLER says. It costs a random number, so
+	// that a request that is not recorded costs no more.
+	Draw func() bool
 	// Shutdown sends what is buffered and ends the exporter.
 	Shutdown func(context.Context) error
 }
@@ -38,14 +41,20 @@ func (t *Tracing) Tracer() trace.Tracer {
 // NewTracing sets up tracing from the standard OTEL_ variables. Without OTEL_EXPORTER_OTLP_ENDPOINT (or
 // …_TRACES_ENDPOINT) and without OTEL_TRACES_EXPORTER=otlp there is none; OTEL_SDK_DISABLED=true and
 // OTEL_TRACES_EXPORTER=none turn it off. service names the process (examprep-api …) unless OTEL_SERVICE_NAME does.
-// Sampling, headers, TLS, limits and attributes are read by the OpenTelemetry SDK itself.
+// OTEL_TRACES_SAMPLER (always_on, always_off, traceidratio, each also with parentbased_ before it; parentbased_always_on)
+// and OTEL_TRACES_SAMPLER_ARG decide which traces are recorded; headers, TLS, limits and attributes are read by the
+// OpenTelemetry SDK itself.
 func NewTracing(ctx context.Context, service, version string) (*Tracing, error) {
 	wanted, err := exportWanted()
 	if err != nil {
 		return nil, err
 	}
 	if !wanted {
-		return &Tracing{Provider: noop.NewTracerProvider(), Shutdown: func(context.Context) error { return nil }}, nil
+		return &Tracing{Draw: func() bool { return false }, Provider: noop.NewTracerProvider(), Shutdown: func(context.Context) error { return nil }}, nil
+	}
+	draw, err := newDraw(os.Getenv("OTEL_TRACES_SAMPLER"), os.Getenv("OTEL_TRACES_SAMPLER_ARG"))
+	if err != nil {
+		return nil, err
 	}
 	exporter, err := newExporter(ctx)
 	if err != nil {
@@ -53,9 +62,11 @@ func NewTracing(ctx context.Context, service, version string) (*Tracing, error) 
 	}
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithBatcher(exporter),
+		// Whoever begins a trace has drawn for it; what has a parent goes with that.
+		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.AlwaysSample())),
 		sdktrace.WithResource(describe(ctx, service, version)),
 	)
-	return &Tracing{Provider: provider, Enabled: true, Shutdown: provider.Shutdown}, nil
+	return &Tracing{Provider: provider, Enabled: true, Draw: draw, Shutdown: provider.Shutdown}, nil
 }
 
 func exportWanted() (bool, error) {

@@ -188,6 +188,7 @@ func (w *Worker) disableFailing(ctx context.Context, ids []uuid.UUID) error {
 		return err //nolint:wrapcheck // the caller says what it was doing
 	}
 	for _, endpoint := range disabled {
+		w.metrics.disabled.WithLabelValues(disabledFailing).Inc()
 		w.cfg.Logger.Warn("webhook endpoint disabled", "endpoint", endpoint, "reason", reasonFailing)
 		w.abandonBacklog(endpoint)
 	}
@@ -259,6 +260,7 @@ func (w *Worker) disable(ctx context.Context, endpoint uuid.UUID, seen time.Time
 		return false
 	}
 	if n > 0 {
+		w.metrics.disabled.WithLabelValues(disabledGone).Inc()
 		w.cfg.Logger.Warn("webhook endpoint disabled", "endpoint", endpoint, "reason", reasonGone)
 		w.abandonBacklog(endpoint)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/trace"
 
 	"examprep.dev/server/postgres/webhooksdb"
 )
@@ -156,6 +157,7 @@ func (w *Worker) begin(ctx context.Context, hints []hint) {
 		pause(ctx, retryPause)
 		return
 	}
+	origins := w.originsOf(store, rows)
 	refused := make(map[uuid.UUID]uuid.UUID, len(hints)) // delivery to lane
 	for _, h := range hints {
 		if _, twice := refused[h.delivery]; twice {
@@ -169,7 +171,7 @@ func (w *Worker) begin(ctx context.Context, hints []hint) {
 		}
 		lane := refused[row.ID]
 		delete(refused, row.ID)
-		w.start(ctx, leased{row, lane})
+		w.start(ctx, leased{row, lane, origins[row.EventID]})
 	}
 	for _, lane := range refused {
 		w.lanes.abandon(lane)
@@ -177,10 +179,12 @@ func (w *Worker) begin(ctx context.Context, hints []hint) {
 	w.tidy(store, hints, refused)
 }
 
-// A leased delivery, and the lane that it came through.
+// A leased delivery, the lane that it came through, and the trace that it is part of.
 type leased struct {
 	row  webhooksdb.LeaseRow
 	lane uuid.UUID
+	// origin is the span in which the event was recorded, where that is part of a recorded trace.
+	origin trace.SpanContext
 }
 
 // start gives a delivery to a goroutine that has ended another's try, or starts one: their stacks have grown to what a try
@@ -190,9 +194,9 @@ func (w *Worker) start(ctx context.Context, next leased) {
 	case w.handed <- next:
 	default:
 		w.triers.Go(func() {
-			w.try(context.WithoutCancel(ctx), next.row, next.lane)
+			w.try(context.WithoutCancel(ctx), next)
 			for next := range w.handed {
-				w.try(context.WithoutCancel(ctx), next.row, next.lane)
+				w.try(context.WithoutCancel(ctx), next)
 			}
 		})
 	}
@@ -227,7 +231,8 @@ func (w *Worker) tidy(ctx context.Context, hints []hint, refused map[uuid.UUID]u
 }
 
 // try makes one try and hands its outcome to the flusher. It is not cut short when the worker stops: its time-out is.
-func (w *Worker) try(ctx context.Context, row webhooksdb.LeaseRow, lane uuid.UUID) {
+func (w *Worker) try(ctx context.Context, next leased) {
+	row, lane := next.row, next.lane
 	w.metrics.inFlight.Inc()
 	defer w.metrics.inFlight.Dec()
 	secrets, err := w.secrets.get(ctx, row.EndpointID, row.UpdatedAt)
@@ -240,8 +245,10 @@ func (w *Worker) try(ctx context.Context, row webhooksdb.LeaseRow, lane uuid.UUI
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
 	defer cancel()
 	began := w.cfg.Now()
+	ctx, span := w.startTrySpan(ctx, next, began)
 	came := w.sender.send(ctx, post{url: row.Url, eventID: row.EventID, body: row.Body, secrets: secrets})
 	ended := w.cfg.Now()
+	endTrySpan(span, came)
 	w.lanes.leave(lane, came.delivered(), began)
 	w.metrics.tried(came, ended.Sub(began), ended.Sub(row.CreatedAt))
 	w.cfg.Logger.Debug("webhook try", "delivery", row.ID, "endpoint", row.EndpointID, "event", row.EventID,

@@ -80,6 +80,8 @@ func (w *Worker) retain(ctx context.Context) {
 			w.keeper.metrics.errors.Inc()
 			w.cfg.Logger.WarnContext(ctx, "webhook partitions were not all looked after; trying again", "error", err)
 			interval = keepAgain
+		} else if err == nil {
+			w.keeper.metrics.success.SetToCurrentTime()
 		}
 		if !pause(ctx, interval) {
 			return
@@ -97,8 +99,11 @@ func (k *keeper) once(ctx context.Context) error {
 	}
 	errs := []error{k.add(ctx, now), k.retire(ctx, now), k.sweep(ctx, now.Add(-k.keep))}
 	partitions, err := k.partitions(ctx)
-	k.metrics.partitions.Set(float64(len(partitions)))
-	return errors.Join(append(errs, err)...)
+	if err == nil {
+		k.metrics.partitions.Set(float64(len(partitions)))
+		k.metrics.ahead.Set(float64(weeksCovered(partitions, now)))
+	}
+	return errors.Join(append(errs, err, k.measure(ctx))...)
 }
 
 func (k *keeper) partitions(ctx context.Context) ([]partition, error) {
@@ -149,6 +154,38 @@ func covered(partitions []partition, kind string, week time.Time) bool {
 		}
 	}
 	return false
+}
+
+// weeksCovered is how many weeks after the present one have partitions of every kind; -1 where the present one lacks some.
+func weeksCovered(partitions []partition, now time.Time) int {
+	week := weekOf(now)
+	for weeks := range 1 + weeksAhead {
+		for _, kind := range partitionKinds() {
+			if !covered(partitions, kind, week) {
+				return weeks - 1
+			}
+		}
+		week = week.Add(partitionWeek)
+	}
+	return weeksAhead
+}
+
+// measure tells how far vacuum is behind.
+func (k *keeper) measure(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
+	defer cancel()
+	for _, kind := range partitionKinds() {
+		var dead, live float64
+		// Not through sqlc, which does not know the statistics' views.
+		err := k.pool.QueryRow(ctx, `SELECT coalesce(sum(n_dead_tup), 0)::float8, coalesce(sum(n_live_tup), 0)::float8
+			FROM pg_stat_user_tables WHERE schemaname = current_schema() AND starts_with(relname, $1)`, "webhook_"+kind+"_").Scan(&dead, &live)
+		if err != nil {
+			return fmt.Errorf("count the dead rows of %s: %w", kind, err)
+		}
+		k.metrics.rows.WithLabelValues("webhook_"+kind, "dead").Set(dead)
+		k.metrics.rows.WithLabelValues("webhook_"+kind, "live").Set(live)
+	}
+	return nil
 }
 
 func (k *keeper) addWeek(ctx context.Context, kind string, week time.Time) error {
@@ -264,7 +301,10 @@ func firstID(at time.Time) uuid.UUID {
 // keeperMetrics tell whether partitions are looked after.
 type keeperMetrics struct {
 	partitions prometheus.Gauge
+	ahead      prometheus.Gauge
+	rows       *prometheus.GaugeVec
 	kept       prometheus.Gauge
+	success    prometheus.Gauge
 	errors     prometheus.Counter
 }
 
@@ -273,9 +313,20 @@ func newKeeperMetrics(registerer prometheus.Registerer) *keeperMetrics {
 		partitions: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "examprep_webhook_partitions", Help: "Partitions of events, deliveries and tries.",
 		}),
+		ahead: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "examprep_webhook_partition_weeks_ahead",
+			Help: "How many weeks after the present one have partitions; -1 where the present one has none.",
+		}),
+		rows: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "examprep_webhook_rows", Help: "Rows by table, alive or waiting for vacuum, as PostgreSQL estimates them.",
+		}, []string{"relation", "state"}),
 		kept: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "examprep_webhook_partitions_kept",
 			Help: "Partitions older than the retention that are kept for deliveries that are pending.",
+		}),
+		success: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "examprep_webhook_retention_success_timestamp_seconds",
+			Help: "When this worker last looked after all partitions without an error; 0: never yet.",
 		}),
 		errors: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "examprep_webhook_retention_errors_total",
@@ -283,7 +334,7 @@ func newKeeperMetrics(registerer prometheus.Registerer) *keeperMetrics {
 		}),
 	}
 	if registerer != nil {
-		registerer.MustRegister(m.partitions, m.kept, m.errors)
+		registerer.MustRegister(m.partitions, m.ahead, m.rows, m.kept, m.success, m.errors)
 	}
 	return m
 }

@@ -43,6 +43,7 @@ func (w *Worker) watchOnce(ctx context.Context, warned map[uuid.UUID]time.Time) 
 	w.metrics.backlog.WithLabelValues("due").Set(float64(backlog.Due))
 	w.metrics.backlog.WithLabelValues("waiting").Set(float64(backlog.Waiting))
 	w.metrics.oldestDue.Set(backlog.OldestDueSeconds)
+	w.metrics.outboxLag.Set(backlog.OutboxLagSeconds)
 	w.lanes.forget(w.cfg.Now().Add(-laneMemory))
 	if err := w.warn(ctx, warned); err != nil {
 		return err
@@ -201,6 +202,13 @@ func (c *secretCache) keep(endpoint uuid.UUID, fresh cachedSecrets) {
 	c.byID[endpoint] = fresh
 }
 
+// Values of labels: the result of a try that was no failure, and why an endpoint was disabled.
+const (
+	resultDelivered = "delivered"
+	disabledGone    = "gone"
+	disabledFailing = "failing"
+)
+
 // workerMetrics are what dashboards and autoscaling read.
 type workerMetrics struct {
 	tries     *prometheus.CounterVec
@@ -214,6 +222,8 @@ type workerMetrics struct {
 	backlog   *prometheus.GaugeVec
 	failing   prometheus.Gauge
 	oldestDue prometheus.Gauge
+	outboxLag prometheus.Gauge
+	disabled  *prometheus.CounterVec
 }
 
 func newWorkerMetrics(registerer prometheus.Registerer) *workerMetrics {
@@ -258,9 +268,22 @@ func newWorkerMetrics(registerer prometheus.Registerer) *workerMetrics {
 				"seconds. Scale by its maximum over the workers.",
 		}),
 	}
+	m.outboxLag = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "examprep_webhook_outbox_lag_seconds",
+		Help: "How long the delivery that was to be handed to a worker first has been waiting for that, of all workers' deliveries, " +
+			"measured every 15 seconds.",
+	})
+	m.disabled = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "examprep_webhook_endpoints_disabled_total",
+		Help: "Endpoints that this worker disabled: gone, because the receiver said so; failing, for too long.",
+	}, []string{"reason"})
+	for _, reason := range []string{disabledGone, disabledFailing} {
+		m.disabled.WithLabelValues(reason) // so that a rate over it is never empty
+	}
+	m.tries.WithLabelValues(resultDelivered)
 	if registerer != nil {
 		registerer.MustRegister(m.tries, m.seconds, m.arrival, m.inFlight, m.parked, m.fenced, m.lost, m.unsigned,
-			m.backlog, m.oldestDue, m.failing)
+			m.backlog, m.oldestDue, m.failing, m.outboxLag, m.disabled)
 	}
 	return m
 }
@@ -268,7 +291,7 @@ func newWorkerMetrics(registerer prometheus.Registerer) *workerMetrics {
 func (m *workerMetrics) tried(came outcome, took, sinceCommit time.Duration) {
 	label := came.failure
 	if came.delivered() {
-		label = "delivered"
+		label = resultDelivered
 		m.arrival.Observe(sinceCommit.Seconds())
 	}
 	m.tries.WithLabelValues(label).Inc()

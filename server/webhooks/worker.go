@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/trace"
 
 	"examprep.dev/server/postgres/webhooksdb"
 )
@@ -51,8 +52,10 @@ type WorkerConfig struct {
 	// go by whole weeks.
 	Retention  time.Duration
 	Registerer prometheus.Registerer
-	Logger     *slog.Logger
-	Now        func() time.Time
+	// Tracer makes spans of deliveries whose event was caused in a trace that is recorded; nil: none.
+	Tracer trace.Tracer
+	Logger *slog.Logger
+	Now    func() time.Time
 }
 
 func (c WorkerConfig) withDefaults() WorkerConfig {

@@ -365,6 +365,19 @@ func (q *Queries) LearnerHistory(ctx context.Context, arg LearnerHistoryParams) 
 	return items, nil
 }
 
+const oldestOverdue = `-- name: OldestOverdue :one
+SELECT a.expires_at FROM attempts a
+WHERE a.state = 'in_progress' AND a.expires_at < $1
+ORDER BY a.expires_at LIMIT 1
+`
+
+func (q *Queries) OldestOverdue(ctx context.Context, cutoff *time.Time) (*time.Time, error) {
+	row := q.db.QueryRow(ctx, oldestOverdue, cutoff)
+	var expires_at *time.Time
+	err := row.Scan(&expires_at)
+	return expires_at, err
+}
+
 const openAttempt = `-- name: OpenAttempt :one
 WITH of_key AS (
     INSERT INTO attempt_counters (family_id, exam_key, learner, total)

@@ -107,3 +107,8 @@ WITH overdue AS MATERIALIZED (
 UPDATE attempts
 SET state = 'expired', scoring_status = 'not_scored', closed_at = sqlc.arg(closed_at)
 WHERE id = ANY (ARRAY(SELECT overdue.id FROM overdue));
+
+-- name: OldestOverdue :one
+SELECT a.expires_at FROM attempts a
+WHERE a.state = 'in_progress' AND a.expires_at < sqlc.arg(cutoff)
+ORDER BY a.expires_at LIMIT 1;

@@ -159,6 +159,11 @@ SELECT l.id, l.attempt, l.lost, l.event_id, l.endpoint_id, l.created_at, l.url, 
     EXISTS (SELECT FROM lost WHERE lost.id = l.id) AS taken_over
 FROM leased l;
 
+-- name: Traceparents :many
+-- Asked by workers only whose traces go somewhere; nearly all events have none.
+SELECT ev.id, ev.traceparent::text AS traceparent FROM webhook_events ev
+WHERE ev.id = ANY (@ids::uuid[]) AND ev.traceparent IS NOT NULL;
+
 -- name: Unlease :exec
 -- A try that never began: the attempt is given back. Fenced like a completion.
 UPDATE webhook_deliveries d
@@ -275,8 +280,9 @@ ORDER BY failing_since LIMIT 100;
 SELECT count(*) FILTER (WHERE p.next_attempt_at <= now()) AS due,
        count(*) FILTER (WHERE p.next_attempt_at > now()) AS waiting,
        coalesce(extract(epoch FROM now() - min(p.next_attempt_at) FILTER (WHERE p.next_attempt_at <= now())), 0)::float8
-           AS oldest_due_seconds
-FROM (SELECT d.next_attempt_at FROM webhook_deliveries d WHERE d.state = 'pending' ORDER BY d.relay_at LIMIT @bound) p;
+           AS oldest_due_seconds,
+       coalesce(extract(epoch FROM now() - min(p.relay_at) FILTER (WHERE p.relay_at <= now())), 0)::float8 AS outbox_lag_seconds
+FROM (SELECT d.next_attempt_at, d.relay_at FROM webhook_deliveries d WHERE d.state = 'pending' ORDER BY d.relay_at LIMIT @bound) p;
 
 -- name: CancelOrphans :many
 -- Deliveries whose endpoint was deleted or disabled while their event was being written, or while a worker that died

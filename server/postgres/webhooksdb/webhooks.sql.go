@@ -16,14 +16,16 @@ const backlog = `-- name: Backlog :one
 SELECT count(*) FILTER (WHERE p.next_attempt_at <= now()) AS due,
        count(*) FILTER (WHERE p.next_attempt_at > now()) AS waiting,
        coalesce(extract(epoch FROM now() - min(p.next_attempt_at) FILTER (WHERE p.next_attempt_at <= now())), 0)::float8
-           AS oldest_due_seconds
-FROM (SELECT d.next_attempt_at FROM webhook_deliveries d WHERE d.state = 'pending' ORDER BY d.relay_at LIMIT $1) p
+           AS oldest_due_seconds,
+       coalesce(extract(epoch FROM now() - min(p.relay_at) FILTER (WHERE p.relay_at <= now())), 0)::float8 AS outbox_lag_seconds
+FROM (SELECT d.next_attempt_at, d.relay_at FROM webhook_deliveries d WHERE d.state = 'pending' ORDER BY d.relay_at LIMIT $1) p
 `
 
 type BacklogRow struct {
 	Due              int64
 	Waiting          int64
 	OldestDueSeconds float64
+	OutboxLagSeconds float64
 }
 
 // At most bound rows are looked at: measuring a long backlog must not add to it. They are those that nobody has had in
@@ -31,7 +33,12 @@ type BacklogRow struct {
 func (q *Queries) Backlog(ctx context.Context, bound int32) (BacklogRow, error) {
 	row := q.db.QueryRow(ctx, backlog, bound)
 	var i BacklogRow
-	err := row.Scan(&i.Due, &i.Waiting, &i.OldestDueSeconds)
+	err := row.Scan(
+		&i.Due,
+		&i.Waiting,
+		&i.OldestDueSeconds,
+		&i.OutboxLagSeconds,
+	)
 	return i, err
 }
 
@@ -1184,6 +1191,37 @@ UPDATE webhook_endpoints SET updated_at = now() WHERE id = $1
 func (q *Queries) TouchEndpoint(ctx context.Context, id uuid.UUID) error {
 	_, err := q.db.Exec(ctx, touchEndpoint, id)
 	return err
+}
+
+const traceparents = `-- name: Traceparents :many
+SELECT ev.id, ev.traceparent::text AS traceparent FROM webhook_events ev
+WHERE ev.id = ANY ($1::uuid[]) AND ev.traceparent IS NOT NULL
+`
+
+type TraceparentsRow struct {
+	ID          uuid.UUID
+	Traceparent string
+}
+
+// Asked by workers only whose traces go somewhere; nearly all events have none.
+func (q *Queries) Traceparents(ctx context.Context, ids []uuid.UUID) ([]TraceparentsRow, error) {
+	rows, err := q.db.Query(ctx, traceparents, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TraceparentsRow
+	for rows.Next() {
+		var i TraceparentsRow
+		if err := rows.Scan(&i.ID, &i.Traceparent); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const unclaim = `-- name: Unclaim :exec

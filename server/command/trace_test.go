@@ -1,0 +1,198 @@
+package command
+
+import (
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/postgres/postgrestest"
+)
+
+// collector is an OpenTelemetry collector that keeps the spans that processes send it.
+type collector struct {
+	t *testing.T
+
+	mu    sync.Mutex
+	spans []*span
+}
+
+type span struct {
+	*tracepb.Span
+	process string
+}
+
+// collect makes the stage's processes, from here on, send their spans to a collector.
+func collect(t *testing.T, s *stage) *collector {
+	t.Helper()
+	c := &collector{t: t}
+	server := httptest.NewServer(c)
+	t.Cleanup(server.Close)
+	s.environment = append(s.environment, "OTEL_EXPORTER_OTLP_ENDPOINT="+server.URL)
+	return c
+}
+
+// ServeHTTP takes what OTLP over HTTP sends.
+func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	var sent coltracepb.ExportTraceServiceRequest
+	if err == nil {
+		err = proto.Unmarshal(body, &sent)
+	}
+	if err != nil {
+		c.t.Errorf("collector: %v", err)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, resource := range sent.GetResourceSpans() {
+		process := ""
+		for _, attribute := range resource.GetResource().GetAttributes() {
+			if attribute.GetKey() == "service.name" {
+				process = attribute.GetValue().GetStringValue()
+			}
+		}
+		for _, scope := range resource.GetScopeSpans() {
+			for _, s := range scope.GetSpans() {
+				c.spans = append(c.spans, &span{s, process})
+			}
+		}
+	}
+	w.WriteHeader(http.StatusOK)
+}
+
+// named returns the spans of a name in a trace (nil: in any).
+func (c *collector) named(name string, trace []byte) (found []*span) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.spans {
+		if s.GetName() == name && (trace == nil || slices.Equal(s.GetTraceId(), trace)) {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// one returns the only span of a name in a trace.
+func (c *collector) one(name string, trace []byte) *span {
+	c.t.Helper()
+	found := c.named(name, trace)
+	if len(found) != 1 {
+		c.t.Fatalf("%d spans are named %s", len(found), name)
+	}
+	return found[0]
+}
+
+func (s *span) isChildOf(parent *span) bool {
+	return slices.Equal(s.GetParentSpanId(), parent.GetSpanId()) && slices.Equal(s.GetTraceId(), parent.GetTraceId())
+}
+
+const callersTrace = "0af7651916cd43dd8448eb211c80319c"
+
+// submitTraced opens and submits an attempt through real processes, as a caller that says that it belongs to a trace, and
+// waits until both events are delivered and told of.
+func submitTraced(t *testing.T, apiFlags ...string) (*collector, *client) {
+	t.Helper()
+	s := newStage(t)
+	told := collect(t, s)
+	pool, err := postgres.Open(t.Context(), s.database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	publishPrivateExam(t, pool)
+	c := &client{stage: s, pool: pool, address: postgrestest.FreeAddress(t), statuses: map[int]int{}}
+	c.key, c.learner = s.newKey(), learnerReferences[0]
+	s.registerReceiver(pool)
+	api := s.start(append([]string{"api", "--listen", c.address}, apiFlags...)...)
+	worker := s.start("worker")
+	attempt := c.open()
+	status, _ := c.send("POST", examPath+"/mock-exams/submit", c.submission(attempt, "B"),
+		map[string]string{"traceparent": "00-" + callersTrace + "-b7ad6b7169203331-01"})
+	if status != http.StatusOK {
+		t.Fatalf("submit: %d", status)
+	}
+	postgrestest.Eventually(t, "both deliveries are told of", func() bool { return len(told.named("deliver", nil)) == 2 })
+	worker.stop()
+	api.stop()
+	return told, c
+}
+
+func TestOneTraceTellsOfARequestDownToItsDelivery(t *testing.T) {
+	told, c := submitTraced(t)
+	submit := told.one("submitMockAttempt", nil)
+	if submit.process != "examprep-api" || len(submit.GetParentSpanId()) != 0 {
+		t.Errorf("the request's span is of %s, with parent %x", submit.process, submit.GetParentSpanId())
+	}
+	if links := submit.GetLinks(); len(links) != 1 || hex.EncodeToString(links[0].GetTraceId()) != callersTrace {
+		t.Errorf("the caller's trace is not linked: %v", links)
+	}
+	trace := submit.GetTraceId()
+	gate := told.one("gate", trace)
+	if redis := told.one("EVALSHA", trace); !gate.isChildOf(submit) || !redis.isChildOf(gate) {
+		t.Error("the gate and its call of Redis are not below the request")
+	}
+	for _, statement := range []string{"FindAttempt", "BEGIN", "CloseAttempt", "COMMIT"} {
+		if s := told.one(statement, trace); !s.isChildOf(submit) || s.process != "examprep-api" {
+			t.Errorf("%s is not a statement of the request", statement)
+		}
+	}
+	for _, name := range []string{"outbox", "deliver"} {
+		spans := told.named(name, trace)
+		if len(spans) != 2 {
+			t.Errorf("%d spans %s are in the trace, want one for each event", len(spans), name)
+		}
+		for _, s := range spans {
+			if !s.isChildOf(submit) || s.process != "examprep-worker" {
+				t.Errorf("%s of %s is not below the request", name, s.process)
+			}
+		}
+	}
+	if opened := told.one("openMockPaper", nil); slices.Equal(opened.GetTraceId(), trace) {
+		t.Error("two requests share a trace")
+	}
+	holdNothingPrivate(t, told, c)
+}
+
+// holdNothingPrivate checks that no span holds a key, a learner, a secret or a body.
+func holdNothingPrivate(t *testing.T, told *collector, c *client) {
+	t.Helper()
+	var secret string
+	if err := c.pool.QueryRow(t.Context(), "SELECT encode(ciphertext, 'hex') FROM webhook_secrets").Scan(&secret); err != nil {
+		t.Fatal(err)
+	}
+	told.mu.Lock()
+	defer told.mu.Unlock()
+	for _, s := range told.spans {
+		text := fmt.Sprint(s.Span)
+		for what, private := range map[string]string{
+			"the key": c.key[len("service_"):], "its digest's prefix": c.key[len("service_") : len("service_")+8], "the learner": c.learner,
+			"a secret": "whsec_", "a stored secret": secret, "a body": "paper_id", "SQL": "UPDATE attempts", "the receiver's address": "/hook",
+		} {
+			if strings.Contains(text, private) {
+				t.Errorf("a span %s holds %s: %s", s.GetName(), what, text)
+			}
+		}
+	}
+}
+
+func TestATrustedCallersTraceGoesOn(t *testing.T) {
+	told, _ := submitTraced(t, "--trust-traceparent")
+	submit := told.one("submitMockAttempt", nil)
+	if hex.EncodeToString(submit.GetTraceId()) != callersTrace || len(submit.GetLinks()) != 0 {
+		t.Errorf("the request's trace is %x, with links %v", submit.GetTraceId(), submit.GetLinks())
+	}
+	if delivered := told.named("deliver", submit.GetTraceId()); len(delivered) != 2 {
+		t.Errorf("%d deliveries are in the caller's trace", len(delivered))
+	}
+}

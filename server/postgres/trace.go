@@ -1,0 +1,144 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// statementTracer makes a span of each statement that is part of a recorded trace, and of each wait for a connection. Such
+// a span has the statement's name, never its text or parameters: keys' hashes and learners are among them. Where nothing is
+// recorded it costs a look into the context.
+type statementTracer struct{}
+
+var (
+	_ pgx.QueryTracer       = statementTracer{}
+	_ pgx.BatchTracer       = statementTracer{}
+	_ pgx.CopyFromTracer    = statementTracer{}
+	_ pgxpool.AcquireTracer = statementTracer{}
+)
+
+// TraceQueryStart implements pgx.QueryTracer.
+func (statementTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	parent := trace.SpanFromContext(ctx)
+	if !parent.IsRecording() {
+		return ctx
+	}
+	return startStatement(ctx, parent, statementName(data.SQL))
+}
+
+// TraceQueryEnd implements pgx.QueryTracer.
+func (statementTracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
+	endStatement(ctx, data.Err)
+}
+
+// TraceBatchStart implements pgx.BatchTracer.
+func (statementTracer) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	parent := trace.SpanFromContext(ctx)
+	if !parent.IsRecording() {
+		return ctx
+	}
+	return startStatement(ctx, parent, "BATCH")
+}
+
+// TraceBatchQuery implements pgx.BatchTracer.
+func (statementTracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+// TraceBatchEnd implements pgx.BatchTracer.
+func (statementTracer) TraceBatchEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchEndData) {
+	endStatement(ctx, data.Err)
+}
+
+// TraceCopyFromStart implements pgx.CopyFromTracer.
+func (statementTracer) TraceCopyFromStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceCopyFromStartData) context.Context {
+	parent := trace.SpanFromContext(ctx)
+	if !parent.IsRecording() {
+		return ctx
+	}
+	return startStatement(ctx, parent, "COPY "+strings.Join(data.TableName, "."))
+}
+
+// TraceCopyFromEnd implements pgx.CopyFromTracer.
+func (statementTracer) TraceCopyFromEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceCopyFromEndData) {
+	endStatement(ctx, data.Err)
+}
+
+// TraceAcquireStart implements pgxpool.AcquireTracer.
+func (statementTracer) TraceAcquireStart(ctx context.Context, _ *pgxpool.Pool, _ pgxpool.TraceAcquireStartData) context.Context {
+	parent := trace.SpanFromContext(ctx)
+	if !parent.IsRecording() {
+		return ctx
+	}
+	return startStatement(ctx, parent, "acquire connection")
+}
+
+// TraceAcquireEnd implements pgxpool.AcquireTracer.
+func (statementTracer) TraceAcquireEnd(ctx context.Context, _ *pgxpool.Pool, data pgxpool.TraceAcquireEndData) {
+	endStatement(ctx, data.Err)
+}
+
+func startStatement(ctx context.Context, parent trace.Span, name string) context.Context {
+	ctx, _ = parent.TracerProvider().Tracer("examprep.dev/server/postgres").Start(ctx, name, //nolint:spancheck // endStatement
+		trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(attribute.String("db.system.name", "postgresql"), attribute.String("db.operation.name", name)))
+	return ctx
+}
+
+// endStatement ends the span that ctx was given at the start. Of an error only the SQLSTATE is told: its text may quote
+// what was written.
+func endStatement(ctx context.Context, err error) {
+	span := trace.SpanFromContext(ctx)
+	if !span.IsRecording() {
+		return
+	}
+	if refusal, ok := errors.AsType[*pgconn.PgError](err); ok {
+		span.SetAttributes(attribute.String("db.response.status_code", refusal.Code))
+	}
+	if err != nil {
+		span.SetStatus(codes.Error, "")
+	}
+	span.End()
+}
+
+// maxStatementName bounds the name of a statement that sqlc did not name.
+const maxStatementName = 32
+
+// statementName is what sqlc calls the statement, or else its first word.
+func statementName(sql string) string {
+	if named, ok := strings.CutPrefix(sql, "-- name: "); ok {
+		name, _, _ := strings.Cut(named, " ")
+		return name
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(sql), " ")
+	return strings.ToUpper(first[:min(len(first), maxStatementName)])
+}
+
+// Traced reports whether what is done with ctx is part of a trace that is recorded.
+func Traced(ctx context.Context) bool { return trace.SpanContextFromContext(ctx).IsSampled() }
+
+// CarryTrace lets the webhook events that tx records from here on carry the trace of ctx on to whoever delivers them: their
+// column traceparent takes it from the transaction's setting. It does nothing where there is no trace that is recorded.
+func CarryTrace(ctx context.Context, tx pgx.Tx) error {
+	span := trace.SpanContextFromContext(ctx)
+	if !span.IsSampled() {
+		return nil
+	}
+	_, err := tx.Exec(ctx, "SELECT set_config('examprep.traceparent', $1, true)", traceparent(span))
+	if err != nil {
+		return fmt.Errorf("carry the trace on: %w", err)
+	}
+	return nil
+}
+
+// traceparent writes a span as the W3C header does.
+func traceparent(span trace.SpanContext) string {
+	return fmt.Sprintf("00-%s-%s-%s", span.TraceID(), span.SpanID(), span.TraceFlags()&trace.FlagsSampled)
+}

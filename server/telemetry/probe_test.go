@@ -1,0 +1,113 @@
+package telemetry_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"examprep.dev/server/telemetry"
+)
+
+// gathered returns the value of a gauge by the value of its only label; "" for one without.
+func gathered(t *testing.T, registry *prometheus.Registry, name string) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]float64{}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			if family.GetName() == name {
+				values[labelOf(metric)] = metric.GetGauge().GetValue()
+			}
+		}
+	}
+	return values
+}
+
+func labelOf(metric *dto.Metric) string {
+	if labels := metric.GetLabel(); len(labels) == 1 {
+		return labels[0].GetValue()
+	}
+	return ""
+}
+
+func TestProbesTellWhichStoreIsAway(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	asked := make(chan struct{})
+	away := telemetry.Store{Name: "away", Ask: func(context.Context) error { return errors.New("away") }}
+	there := telemetry.Store{Name: "there", Ask: func(context.Context) error { return nil }}
+	last := telemetry.Store{Name: "last", Ask: func(ctx context.Context) error { close(asked); <-ctx.Done(); return ctx.Err() }}
+	prober := telemetry.NewProber(registry, away, there, last)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- prober.Run(ctx) }()
+	<-asked
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	up := gathered(t, registry, "examprep_store_up")
+	if _, told := up["last"]; told || up["there"] != 1 || up["away"] != 0 || len(up) != 2 {
+		t.Errorf("stores: %v", up)
+	}
+}
+
+func TestReadyIsWhatReadyzSays(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	var unready error
+	telemetry.RegisterReady(registry, func(context.Context) error { return unready })
+	for want, state := range map[float64]error{0: errors.New("not yet"), 1: nil} {
+		unready = state
+		if got := gathered(t, registry, "examprep_ready")[""]; got != want {
+			t.Errorf("%v: %v, want %v", state, got, want)
+		}
+	}
+}
+
+func TestSamplersAreThoseOfTheSpecification(t *testing.T) {
+	const draws = 4000
+	for _, c := range []struct {
+		sampler, argument string
+		least, most       int
+		wrong             bool
+	}{
+		{"", "", draws, draws, false},
+		{"always_on", "", draws, draws, false},
+		{"parentbased_always_off", "", 0, 0, false},
+		{"traceidratio", "", draws, draws, false},
+		{"parentbased_traceidratio", "0", 0, 0, false},
+		{"parentbased_traceidratio", "0.5", draws * 4 / 10, draws * 6 / 10, false},
+		{"traceidratio", "2", 0, 0, true},
+		{"traceidratio", "half", 0, 0, true},
+		{"jaeger_remote", "", 0, 0, true},
+	} {
+		t.Setenv("OTEL_TRACES_EXPORTER", "otlp")
+		t.Setenv("OTEL_TRACES_SAMPLER", c.sampler)
+		t.Setenv("OTEL_TRACES_SAMPLER_ARG", c.argument)
+		tracing, err := telemetry.NewTracing(t.Context(), "examprep-test", "v0")
+		if c.wrong {
+			if err == nil {
+				t.Errorf("%s %s is taken", c.sampler, c.argument)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		drawn := 0
+		for range draws {
+			if tracing.Draw() {
+				drawn++
+			}
+		}
+		if drawn < c.least || drawn > c.most {
+			t.Errorf("%s %s: %d of %d", c.sampler, c.argument, drawn, draws)
+		}
+		_ = tracing.Shutdown(t.Context())
+	}
+}

@@ -1,0 +1,31 @@
+package telemetry
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+)
+
+// newDraw reads a sampler of the OpenTelemetry specification, and the ratio that it takes. What a trace's parent decided
+// holds whether parentbased_ stands before its name or not: a parent is one of our own processes, or an ingress that was
+// declared trustworthy.
+func newDraw(sampler, argument string) (func() bool, error) {
+	switch strings.TrimPrefix(sampler, "parentbased_") {
+	case "", "always_on":
+		return func() bool { return true }, nil
+	case "always_off":
+		return func() bool { return false }, nil
+	case "traceidratio":
+		ratio := 1.0
+		if argument != "" {
+			var err error
+			if ratio, err = strconv.ParseFloat(argument, 64); err != nil || ratio < 0 || ratio > 1 {
+				return nil, fmt.Errorf("OTEL_TRACES_SAMPLER_ARG: %q is not a number from 0 to 1", argument)
+			}
+		}
+		return func() bool { return rand.Float64() < ratio }, nil
+	default:
+		return nil, fmt.Errorf("OTEL_TRACES_SAMPLER: %q is none of always_on, always_off, traceidratio, or these with parentbased_ before them", sampler)
+	}
+}

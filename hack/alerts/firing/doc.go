@@ -1,0 +1,7 @@
+// Package firing causes, in real processes on real stores, what each of the chart's alerts is about, and has Prometheus'
+// own rule engine evaluate the chart's very files over what these processes tell: so an alert's expression fits the series
+// and labels that there are. Time runs faster in the engine than outside: a scrape is made every 30 seconds of its time,
+// however soon the next one follows.
+//
+// It needs EXAMPREP_BINARY (make alerts builds it), EXAMPREP_TEST_DATABASE_URL and EXAMPREP_TEST_REDIS_URL.
+package firing

@@ -1,0 +1,185 @@
+package alerts
+
+import (
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+const (
+	chart = "../../charts/examprep/"
+	// runbooks is what each runbook_url begins with; the chart puts its own value in its place.
+	runbooks = "https://examprep.dev/runbooks/"
+)
+
+// alerts reads every alert of the chart, by name.
+func alerts(t *testing.T) map[string]rulefmt.Rule {
+	t.Helper()
+	files, err := filepath.Glob(chart + "alerts/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("rule files: %v, %v", files, err)
+	}
+	found := map[string]rulefmt.Rule{}
+	for _, file := range files {
+		groups, errs := rulefmt.ParseFile(file, false, model.LegacyValidation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
+		for _, err := range errs {
+			t.Errorf("%s: %v", file, err)
+		}
+		if len(errs) > 0 {
+			continue
+		}
+		for _, group := range groups.Groups {
+			for _, rule := range group.Rules {
+				if _, twice := found[rule.Alert]; twice && rule.Alert != "" {
+					t.Errorf("%s is there twice", rule.Alert)
+				}
+				if rule.Alert != "" {
+					found[rule.Alert] = rule
+				}
+			}
+		}
+	}
+	return found
+}
+
+func TestEachAlertSaysHowUrgentItIsAndWhatToDo(t *testing.T) {
+	for name, rule := range alerts(t) {
+		if severity := rule.Labels["severity"]; severity != "critical" && severity != "warning" {
+			t.Errorf("%s: severity %q", name, severity)
+		}
+		for _, annotation := range []string{"summary", "description"} {
+			if rule.Annotations[annotation] == "" {
+				t.Errorf("%s: no %s", name, annotation)
+			}
+		}
+		if got, want := rule.Annotations["runbook_url"], runbooks+name+".md"; got != want {
+			t.Errorf("%s: runbook_url %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestEachAlertHasAPageAndEachPageAnAlert(t *testing.T) {
+	rules := alerts(t)
+	pages, err := filepath.Glob(chart + "runbooks/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	paged := map[string]bool{}
+	for _, page := range pages {
+		name := strings.TrimSuffix(filepath.Base(page), ".md")
+		paged[name] = true
+		if _, ok := rules[name]; !ok {
+			t.Errorf("%s is the page of no alert", page)
+		}
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{"# " + name + "\n", "\n## Meaning\n", "\n## Impact\n", "\n## Diagnosis\n", "\n## Mitigation\n"} {
+			if !strings.Contains(string(text), part) {
+				t.Errorf("%s lacks %q", page, strings.TrimSpace(part))
+			}
+		}
+	}
+	for name := range rules {
+		if !paged[name] {
+			t.Errorf("%s has no page", name)
+		}
+	}
+}
+
+func TestEachAlertHasUnitTestsThatFireAndThatDoNot(t *testing.T) {
+	files, err := filepath.Glob(chart + "alerts/tests/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	for name := range alerts(t) {
+		for _, test := range []string{"- name: " + name + " fires\n", "- name: " + name + " stays silent\n"} {
+			if !strings.Contains(all.String(), test) {
+				t.Errorf("%s: no test %q", name, strings.TrimSpace(test))
+			}
+		}
+	}
+}
+
+// dashboard is what of a Grafana dashboard is checked.
+type dashboard struct {
+	UID        string `json:"uid"`
+	Templating struct {
+		List []struct{ Name, Type string } `json:"list"`
+	} `json:"templating"`
+	Panels []panel `json:"panels"`
+}
+
+type panel struct {
+	Type, Title string
+	Datasource  struct{ UID string } `json:"datasource"`
+	FieldConfig struct {
+		Defaults struct{ Unit string } `json:"defaults"`
+	} `json:"fieldConfig"`
+	Targets []struct {
+		Expr       string
+		Datasource struct{ UID string } `json:"datasource"`
+	} `json:"targets"`
+}
+
+func TestDashboardsAskWhatTheUserChose(t *testing.T) {
+	files, err := filepath.Glob(chart + "dashboards/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("dashboards: %v, %v", files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d dashboard
+		if err := json.Unmarshal(text, &d); err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
+		}
+		if d.UID+".json" != filepath.Base(file) {
+			t.Errorf("%s: uid %q", file, d.UID)
+		}
+		if len(d.Templating.List) == 0 || d.Templating.List[0].Type != "datasource" {
+			t.Errorf("%s: its first variable is no data source", file)
+		}
+		for _, p := range d.Panels {
+			checkPanel(t, file, p)
+		}
+	}
+}
+
+func checkPanel(t *testing.T, file string, p panel) {
+	t.Helper()
+	if p.Type == "row" {
+		return
+	}
+	if p.FieldConfig.Defaults.Unit == "" || len(p.Targets) == 0 || p.Datasource.UID != "${datasource}" {
+		t.Errorf("%s, %s: unit %q, %d queries, data source %q", file, p.Title, p.FieldConfig.Defaults.Unit, len(p.Targets), p.Datasource.UID)
+	}
+	for _, target := range p.Targets {
+		query := strings.ReplaceAll(target.Expr, "$__rate_interval", "5m")
+		if _, err := parser.NewParser(parser.Options{}).ParseExpr(query); err != nil {
+			t.Errorf("%s, %s: %v", file, p.Title, err)
+		}
+		if !strings.Contains(query, `namespace=~"$namespace", job=~"$job"`) || target.Datasource.UID != "${datasource}" {
+			t.Errorf("%s, %s: %s does not ask what was chosen", file, p.Title, query)
+		}
+	}
+}

@@ -44,6 +44,7 @@ func TestTheOperatorsRightsAreThoseOfConfig(t *testing.T) {
 		"leader_election_role.yaml": {"Role", "r-examprep-operator-leader-election"},
 		"author_role.yaml":          {"ClusterRole", "ns:r-examprep-author"},
 		"viewer_role.yaml":          {"ClusterRole", "ns:r-examprep-viewer"},
+		"webhook_author_role.yaml":  {"ClusterRole", "ns:r-examprep-webhook-author"},
 	} {
 		want := decode(t, read(t, filepath.Join(config, "rbac", file)))[0]
 		got := find(t, objects, name[0], name[1])

@@ -23,6 +23,6 @@ sed 's/^kind: ClusterRole$/kind: Role/' config/rbac/role.yaml >config/namespaced
 
 # The chart's copies: helm reads nothing outside a chart.
 cp config/crd/bases/*.yaml charts/examprep/files/crds/
-cp config/rbac/{role,leader_election_role,author_role,viewer_role}.yaml charts/examprep/files/rbac/
+cp config/rbac/{role,leader_election_role,author_role,viewer_role,webhook_author_role}.yaml charts/examprep/files/rbac/
 
 (cd server/postgres && "$SQLC" generate)

@@ -114,6 +114,14 @@
 - name: EXAMPREP_WATCH_NAMESPACES
   value: {{ join "," . | quote }}
 {{- end }}
+{{- if .restrictWebhookAccounts }}
+- name: EXAMPREP_RESTRICT_WEBHOOK_ACCOUNTS
+  value: "true"
+{{- end }}
+{{- if or .trustedVerifiers.configMapName .trustedVerifiers.secretName }}
+- name: EXAMPREP_TRUSTED_VERIFIERS
+  value: /etc/examprep/verifiers/verifiers
+{{- end }}
 {{- end }}
 {{- end }}
 

@@ -99,16 +99,29 @@ resources:
 securityContext:
   {{- toYaml .root.Values.containerSecurityContext | nindent 2 }}
 {{- $bundle := .root.Values.caBundle }}
-{{- if or $section.extraVolumeMounts $bundle.configMapName $bundle.secretName }}
+{{- $verifiers := eq (include "examprep.hasVerifiers" .) "true" }}
+{{- if or $section.extraVolumeMounts $bundle.configMapName $bundle.secretName $verifiers }}
 volumeMounts:
 {{- if or $bundle.configMapName $bundle.secretName }}
 # Go reads this folder besides the image's own roots.
 - {name: ca-bundle, mountPath: /etc/pki/tls/certs, readOnly: true}
 {{- end }}
+{{- if $verifiers }}
+- {name: verifiers, mountPath: /etc/examprep/verifiers, readOnly: true}
+{{- end }}
 {{- with $section.extraVolumeMounts }}
 {{ toYaml . }}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{/* Whether the component reads the public keys of trusted verifiers. */}}
+{{- define "examprep.hasVerifiers" -}}
+{{- $verifiers := .root.Values.operator.trustedVerifiers }}
+{{- if and $verifiers.configMapName $verifiers.secretName }}
+{{- fail "operator.trustedVerifiers: name a ConfigMap or a Secret, not both" }}
+{{- end }}
+{{- and (eq .component "operator") (or $verifiers.configMapName $verifiers.secretName | empty | not) }}
 {{- end }}
 
 {{- define "examprep.volumes" -}}
@@ -120,7 +133,8 @@ volumeMounts:
 {{- if and $bundle.configMapName $bundle.secretName }}
 {{- fail "caBundle: name a ConfigMap or a Secret, not both" }}
 {{- end }}
-{{- if or $extra $bundle.configMapName $bundle.secretName }}
+{{- $verifiers := eq (include "examprep.hasVerifiers" .) "true" }}
+{{- if or $extra $bundle.configMapName $bundle.secretName $verifiers }}
 volumes:
 {{- with $bundle.configMapName }}
 - name: ca-bundle
@@ -133,6 +147,19 @@ volumes:
   secret:
     secretName: {{ . }}
     items: [{key: {{ $bundle.key }}, path: extra.crt}]
+{{- end }}
+{{- if $verifiers }}
+{{- with .root.Values.operator.trustedVerifiers }}
+- name: verifiers
+  {{- if .configMapName }}
+  configMap:
+    name: {{ .configMapName }}
+  {{- else }}
+  secret:
+    secretName: {{ .secretName }}
+  {{- end }}
+    items: [{key: {{ .key }}, path: verifiers}]
+{{- end }}
 {{- end }}
 {{- with $extra }}
 {{ toYaml . }}

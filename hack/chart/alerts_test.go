@@ -1,0 +1,41 @@
+package chart_test
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"testing"
+)
+
+func TestEveryAlertLinksToItsPageWhereTheUserServesIt(t *testing.T) {
+	for given, base := range map[string]string{
+		"https://examprep.dev/runbooks":     "https://examprep.dev/runbooks",
+		"https://wiki.example.com/examprep": "https://wiki.example.com/examprep",
+		"http://wiki/a/":                    "http://wiki/a",
+	} {
+		objects := render(t, "--set", "monitoring.prometheusRule.enabled=true,monitoring.prometheusRule.runbookURL="+given)
+		groups, _ := find(t, objects, "PrometheusRule", "r-examprep").at("spec", "groups").([]any)
+		alerts := 0
+		for _, group := range groups {
+			fields, _ := group.(map[string]any)
+			rules, _ := object(fields).at("rules").([]any)
+			for _, rule := range rules {
+				alert, _ := rule.(map[string]any)
+				if alert["alert"] == nil {
+					continue
+				}
+				alerts++
+				link := object(alert).text("annotations", "runbook_url")
+				if path.Base(link) == "." || link != base+"/"+path.Base(link) {
+					t.Errorf("given %s, the page of %v is at %q", given, alert["alert"], link)
+				}
+				if _, err := os.Stat(filepath.Join(folder, "runbooks", path.Base(link))); err != nil {
+					t.Errorf("%v: %v", alert["alert"], err)
+				}
+			}
+		}
+		if alerts < 30 {
+			t.Errorf("%d alerts", alerts)
+		}
+	}
+}

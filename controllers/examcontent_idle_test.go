@@ -24,6 +24,7 @@ func (in *installation) reconciler() *ExamContentReconciler {
 	return &ExamContentReconciler{
 		frame: frame{
 			client: counted, live: counted, recorder: events.NewFakeRecorder(100), now: in.deps.clock(), cluster: in.deps.ClusterName,
+			ready: newReadiness(nil),
 		},
 		publisher: in.deps.Publisher,
 	}

@@ -15,8 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/catalog"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/seals/sealstest"
 )
 
 // cause is a way to a reason of a condition. It returns the resource that must have it then.
@@ -47,6 +49,7 @@ func causes() []cause {
 		{v1alpha1.ConditionRepaired, yes, v1alpha1.ReasonDriftRepaired, causeDrift(false)},
 		{v1alpha1.ConditionPublished, no, v1alpha1.ReasonDrifted, causeDrift(true)},
 		{v1alpha1.ConditionPublished, no, v1alpha1.ReasonSealMismatch, causeExam(nil)}, // in production
+		{v1alpha1.ConditionPublished, no, v1alpha1.ReasonSealUntrusted, causeUnsigned},
 		{v1alpha1.ConditionReady, no, v1alpha1.ReasonBackendUnavailable, causeOutage},
 		{v1alpha1.ConditionAccepted, no, v1alpha1.ReasonNameConflict, causeSecondTier},
 	}, []cause{
@@ -64,10 +67,14 @@ func TestEveryReasonOfEveryConditionIsCaused(t *testing.T) {
 		t.Run(test.condition+" "+string(test.status)+" "+test.reason, func(t *testing.T) {
 			t.Parallel()
 			environment := postgres.Sandbox
-			if test.reason == v1alpha1.ReasonSealMismatch {
+			if test.reason == v1alpha1.ReasonSealMismatch || test.reason == v1alpha1.ReasonSealUntrusted {
 				environment = postgres.Production
 			}
 			in := install(t, environment, 2)
+			if test.reason == v1alpha1.ReasonSealUntrusted {
+				verifiers := sealstest.Trust(t, sealstest.New(t).Line("reviewer"))
+				in.deps.Publisher = catalog.NewPublisher(in.pool, environment, noOutbox()).Trusting(verifiers)
+			}
 			in.operate()
 			in.until(test.make(in), test.condition, test.status, test.reason)
 		})
@@ -151,6 +158,14 @@ func referTo(configMap, digest string) func(*v1alpha1.ExamContent) {
 func causeUnreadableChunk(in *installation) client.Object {
 	in.create(chunkMap("questions", "[\n{\"number\": \"one\"}\n]"))
 	return causeExam(referTo("questions", ""))(in)
+}
+
+// causeUnsigned seals content that nobody has signed.
+func causeUnsigned(in *installation) client.Object {
+	content := sampleContent("sample", sampleKey(in.t))
+	seal(in.t, content)
+	in.create(content)
+	return content
 }
 
 func causeRival(in *installation) client.Object {

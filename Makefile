@@ -7,7 +7,7 @@ SHELL := /bin/bash
 
 # The same flags everywhere, hack/kubernetes included: each package is compiled once for all.
 GOBUILD := CGO_ENABLED=0 go build -trimpath
-MODULES := . hack/bench/fiber hack/chart hack/chart/score hack/codegen hack/healthchecks hack/image hack/kubernetes hack/lint
+MODULES := . hack/alerts hack/bench/fiber hack/chart hack/chart/score hack/codegen hack/healthchecks hack/image hack/kubernetes hack/lint
 
 # The image that make image writes: its version (from git unless given) and platforms, such as linux/amd64,linux/arm64.
 VERSION ?=
@@ -67,9 +67,18 @@ test: ## Test against real servers that are brought up and taken down (PKG, TEST
 	@.dev/bin/dev test go test $(TESTFLAGS) $(PKG)
 
 .PHONY: chart
-chart: ## Check the chart and its image's build: both Helms, unit tests, the cluster's schemas, config/ equal to it
+chart: ## Check the chart and its image's build: both Helms, unit tests, the cluster's schemas, alerts, config/ equal to it
 	go -C hack/image test ./...
+	GOFLAGS="-mod=readonly -trimpath" CGO_ENABLED=0 go -C hack/alerts test -count 1 -timeout 30m .
 	GOFLAGS="-mod=readonly -trimpath" CGO_ENABLED=0 go -C hack/chart test -count 1 -timeout 30m .
+
+.PHONY: alerts
+alerts: ## Make the chart's alerts fire: cause, in real processes on real stores, what each is about
+	@mkdir -p .dev/bin
+	@$(GOBUILD) -buildvcs=false -o .dev/bin/dev ./hack/dev
+	@$(GOBUILD) -buildvcs=false -o .dev/bin/examprep .
+	@EXAMPREP_BINARY=$(CURDIR)/.dev/bin/examprep GOFLAGS="-mod=readonly -trimpath" CGO_ENABLED=0 .dev/bin/dev test \
+		go -C hack/alerts test -count 1 -timeout 30m -v ./firing
 
 .PHONY: lint
 lint: ## Lint with every linter that .golangci.yaml does not give a reason to switch off, and the HTTP contract

@@ -1,5 +1,5 @@
-// Package alerts checks what the chart tells SREs with: its rules, the runbook page of each alert, and its dashboards. The
-// package pins promtool, which runs the rules' unit tests (charts/examprep/alerts/tests); package firing causes each
-// alert's condition in real processes. Both are a module of their own, so that Prometheus' requirements never meet those
-// of the product.
+// Package alerts checks what the chart tells SREs with: its rules, by their unit tests (charts/examprep/alerts/tests, in
+// promtool's format, by Prometheus' own engine), the runbook page of each alert, and its dashboards. Package firing causes
+// each alert's condition in real processes. Both are a module of their own, so that Prometheus' requirements never meet
+// those of the product.
 package alerts

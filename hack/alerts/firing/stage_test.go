@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -219,7 +220,7 @@ func (s *stage) start(process string, more ...string) *pod {
 func (s *stage) launch(p *pod, process string, more ...string) {
 	s.t.Helper()
 	command := exec.CommandContext(s.t.Context(), s.binary, process)
-	command.Env = append(append(s.environment[:len(s.environment):len(s.environment)], "EXAMPREP_HEALTH_LISTEN="+p.health,
+	command.Env = append(append(slices.Clip(s.environment), "EXAMPREP_HEALTH_LISTEN="+p.health,
 		"EXAMPREP_METRICS_LISTEN="+p.metrics, "EXAMPREP_LISTEN="+p.address), more...)
 	log := &lockedBuffer{}
 	command.Stderr = log

@@ -118,8 +118,8 @@ soak: ## Play HISTORIES histories of attempts against their model; deliver EVENT
 	@GATE_TEST_AWAY=60s .dev/bin/dev test go test -count 1 -timeout 1h -v -run '^TestRedisAwayUnderLoad' ./server/httpapi
 
 .PHONY: e2e
-e2e: build ## Prove the whole way on a running make dev (E2EFLAGS, such as -duration 10s)
-	go test -tags e2e -count 1 -timeout 30m -v ./hack/e2e -args $(E2EFLAGS)
+e2e: build ## Prove the whole way on a running make dev (E2EFLAGS, such as -duration 10s); with E2E_CLUSTER=1 on the cluster of KUBECONFIG
+	go test -tags e2e -count 1 -timeout 2h -v $(if $(E2E_CLUSTER),./hack/e2e/cluster,./hack/e2e) -args $(E2EFLAGS)
 
 .PHONY: pgo
 pgo: ## Record default.pgo, by which the compiler optimises the program, anew (on a quiet machine, before a release)

@@ -1,0 +1,41 @@
+//go:build e2e
+
+package cluster
+
+import (
+	"testing"
+	"time"
+
+	"examprep.dev/hack/e2e/crowdtest"
+)
+
+// uninstallLeavesData uninstalls the release, finds definitions, resources and data where they were, installs it again by
+// Helm 3, and finds that keys, content and history go on as if nothing had happened.
+func uninstallLeavesData(t *testing.T, r *release, papers []*crowdtest.Paper) {
+	crowd := r.losesNothing(t, papers, func(*testing.T) {})
+	resources := r.kubectl(t, "", "get", "examcontents,webhookendpoints,ratetiers", "-n", r.namespace, "-o", "name")
+	attempts := r.psql(t, "examprep", "SELECT count(*) FROM attempts")
+
+	r.must(t, "", r.helm, "uninstall", r.name, "-n", r.namespace, "--wait", "--timeout=3m")
+	eventually(t, 2*time.Minute, "all pods to be gone", func() bool { return len(r.pods(t, r.namespace, r.selector(""))) == 0 })
+	if !r.has(t, "crd", crdName) {
+		t.Fatal("the definitions went with the release")
+	}
+	if after := r.kubectl(t, "", "get", "examcontents,webhookendpoints,ratetiers", "-n", r.namespace, "-o", "name"); after != resources {
+		t.Errorf("resources after the uninstall:\n%sbefore:\n%s", after, resources)
+	}
+	if after := r.psql(t, "examprep", "SELECT count(*) FROM attempts"); after != attempts {
+		t.Errorf("%s attempts after the uninstall, %s before", after, attempts)
+	}
+
+	r.helm = r.helm3
+	began := time.Now()
+	r.upgrade(t, r.images.product)
+	r.reach(t, r.key) // its node port is another
+	if err := r.list(t, r.api); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("helm 3 install on what was there: the first 200 with the old key after %s", seconds(time.Since(began)))
+	crowd.CheckHistory(t, r.api)
+	r.losesNothing(t, papers, func(*testing.T) {})
+}

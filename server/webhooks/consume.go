@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -28,6 +29,8 @@ const (
 	// least while another is.
 	maxLeases    = 2
 	leaseBesides = leaseBatch / 2
+	// maxRefused is how often a hint is taken back whose delivery is due but locked: some tens of milliseconds' worth.
+	maxRefused = 8
 	// unreadablePause is the wait before a delivery whose secret could not be read is looked at again.
 	unreadablePause = 30 * time.Second
 	// maxAttempts is the first try and its retries.
@@ -173,9 +176,6 @@ func (w *Worker) begin(ctx context.Context, hints []hint) {
 		delete(refused, row.ID)
 		w.start(ctx, leased{row, lane, origins[row.EventID]})
 	}
-	for _, lane := range refused {
-		w.lanes.abandon(lane)
-	}
 	w.tidy(store, hints, refused)
 }
 
@@ -205,29 +205,58 @@ func (w *Worker) start(ctx context.Context, next leased) {
 // term is how long a lease lasts.
 func (w *Worker) term() time.Duration { return w.cfg.Timeout + w.cfg.LeaseMargin }
 
-// tidy removes the hints, and ends what was refused a lease for good.
+// tidy ends what was refused a lease for good, takes back what was refused it by chance, and removes the other hints.
 func (w *Worker) tidy(ctx context.Context, hints []hint, refused map[uuid.UUID]uuid.UUID) {
 	if len(refused) > 0 {
-		ids := make([]uuid.UUID, 0, len(refused))
-		for id := range refused {
-			ids = append(ids, id)
-		}
-		gone, err := w.queries.CancelOrphans(ctx, ids)
-		w.trouble(ctx, "cancelling deliveries of endpoints that are gone", err)
-		slices.SortFunc(gone, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
-		for _, endpoint := range slices.Compact(gone) {
-			w.abandonBacklog(endpoint) // the rest need not be refused one by one
-		}
-		failed, err := w.queries.FailLost(ctx, webhooksdb.FailLostParams{
-			Ids: ids, MaxLost: maxLost, MaxAttempts: maxAttempts,
-		})
-		w.trouble(ctx, "giving up lost deliveries", err)
-		if failed > 0 {
-			w.metrics.lost.Add(float64(failed))
-			w.cfg.Logger.WarnContext(ctx, "deliveries failed that lost too many workers", "count", failed, "most", maxLost)
-		}
+		ids := slices.Collect(maps.Keys(refused))
+		w.endRefused(ctx, ids)
+		hints = w.takeBack(ctx, hints, refused, ids)
+	}
+	for _, lane := range refused {
+		w.lanes.abandon(lane)
 	}
 	w.trouble(ctx, "acknowledging hints", w.stream.done(ctx, hints))
+}
+
+// endRefused ends those deliveries that will never get a lease.
+func (w *Worker) endRefused(ctx context.Context, ids []uuid.UUID) {
+	gone, err := w.queries.CancelOrphans(ctx, ids)
+	w.trouble(ctx, "cancelling deliveries of endpoints that are gone", err)
+	slices.SortFunc(gone, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+	for _, endpoint := range slices.Compact(gone) {
+		w.abandonBacklog(endpoint) // the rest need not be refused one by one
+	}
+	failed, err := w.queries.FailLost(ctx, webhooksdb.FailLostParams{
+		Ids: ids, MaxLost: maxLost, MaxAttempts: maxAttempts,
+	})
+	w.trouble(ctx, "giving up lost deliveries", err)
+	if failed > 0 {
+		w.metrics.lost.Add(float64(failed))
+		w.cfg.Logger.WarnContext(ctx, "deliveries failed that lost too many workers", "count", failed, "most", maxLost)
+	}
+}
+
+// takeBack puts hints back into their lanes whose deliveries are due and leased by nobody, and returns the others. Another
+// worker's relay locks a row before it sees that this one's has claimed it, and keeps the lock until it is done, some
+// milliseconds later; a lease in between skips the row. Without its hint it would wait for the sweep, half a minute. A row
+// that somebody holds for longer is left to that.
+func (w *Worker) takeBack(ctx context.Context, hints []hint, refused map[uuid.UUID]uuid.UUID, ids []uuid.UUID) []hint {
+	due, err := w.queries.StillDue(ctx, ids)
+	if w.trouble(ctx, "looking for deliveries that were locked", err) || len(due) == 0 {
+		return hints
+	}
+	var back, others []hint
+	for _, h := range hints {
+		if _, waits := refused[h.delivery]; waits && h.refused < maxRefused && slices.Contains(due, h.delivery) {
+			delete(refused, h.delivery)
+			h.refused++
+			back = append(back, h)
+		} else {
+			others = append(others, h)
+		}
+	}
+	w.lanes.requeue(back)
+	return others
 }
 
 // try makes one try and hands its outcome to the flusher. It is not cut short when the worker stops: its time-out is.

@@ -207,3 +207,29 @@ func TestALeaseThatWaitsHoldsUpNoOther(t *testing.T) {
 	}
 	r.next(t)
 }
+
+func TestADeliveryThatIsLockedForAMomentIsDeliveredAllTheSame(t *testing.T) {
+	b := newBench(t)
+	r := newReceiver(t, nil)
+	_, endpoint := b.endpoint(t, r.URL)
+	b.fill(t, endpoint.ID, 2)
+	b.exec(t, "UPDATE webhook_deliveries SET relay_at = now() + interval '1 hour'") // claimed: no sweep finds them
+	w := b.worker(t, r)
+	locked := b.begun(t, "SELECT FROM webhook_deliveries FOR UPDATE") // as another's relay does that comes a moment late
+	ids := b.ids(t)
+	w.lanes.push(hint{delivery: ids[0], endpoint: uuid.New()}) // each has a lane to itself
+	w.lanes.push(hint{delivery: ids[1], endpoint: uuid.New(), refused: maxRefused})
+	for range 2 {
+		w.begin(t.Context(), w.lanes.take(leaseBatch))
+		if got := w.lanes.backlog(); got != 1 {
+			t.Fatalf("%d hints wait, want the one that has not been refused too often", got)
+		}
+	}
+	if err := locked.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	run(t, w.Run)
+	r.next(t)
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE id = $1 AND state = 'delivered'", ids[0])
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE id = $1 AND state = 'pending'", ids[1])
+}

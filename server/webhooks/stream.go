@@ -29,6 +29,8 @@ const (
 type hint struct {
 	message            string
 	delivery, endpoint uuid.UUID
+	// refused is how often it led to no lease although its delivery was due.
+	refused int
 }
 
 // stream is the Redis stream of hints. It holds ids only, and may lose all of them at any time.

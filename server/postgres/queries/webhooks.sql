@@ -299,6 +299,16 @@ UPDATE webhook_deliveries d SET state = 'cancelled', lease = NULL, lease_until =
 WHERE d.id = ANY (ARRAY(SELECT id FROM orphans))
 RETURNING d.endpoint_id;
 
+-- name: StillDue :many
+-- Which deliveries could be leased, but for a lock that somebody holds for a moment.
+WITH asked AS MATERIALIZED (
+    SELECT unnest(@ids::uuid[]) AS id
+)
+SELECT d.id FROM webhook_deliveries d
+WHERE d.id = ANY (@ids::uuid[])
+  AND d.id >= (SELECT id FROM asked ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM asked ORDER BY id DESC LIMIT 1)
+  AND CASE WHEN d.state = 'pending' AND d.next_attempt_at <= now() THEN d.lease_until IS NULL OR d.lease_until <= now() ELSE false END;
+
 -- name: FailLost :execrows
 -- Deliveries that have lost so many workers that it may be their doing, or have no try left. One that nobody had in hand
 -- ends as its last try did.

@@ -1126,6 +1126,37 @@ func (q *Queries) SecretsUnderOtherKeys(ctx context.Context, arg SecretsUnderOth
 	return items, nil
 }
 
+const stillDue = `-- name: StillDue :many
+WITH asked AS MATERIALIZED (
+    SELECT unnest($1::uuid[]) AS id
+)
+SELECT d.id FROM webhook_deliveries d
+WHERE d.id = ANY ($1::uuid[])
+  AND d.id >= (SELECT id FROM asked ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM asked ORDER BY id DESC LIMIT 1)
+  AND CASE WHEN d.state = 'pending' AND d.next_attempt_at <= now() THEN d.lease_until IS NULL OR d.lease_until <= now() ELSE false END
+`
+
+// Which deliveries could be leased, but for a lock that somebody holds for a moment.
+func (q *Queries) StillDue(ctx context.Context, ids []uuid.UUID) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, stillDue, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const tellLate = `-- name: TellLate :exec
 WITH u AS MATERIALIZED (
     SELECT unnest($2::uuid[]) AS id, unnest($3::int[]) AS attempt, unnest($4::int[]) AS status,

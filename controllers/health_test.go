@@ -35,7 +35,9 @@ type healthCase struct {
 	production bool
 	// restricted limits the accounts that webhook endpoints hear of.
 	restricted bool
-	reach      func(in *installation) client.Object
+	// signed makes the operator trust somebody who has signed nothing.
+	signed bool
+	reach  func(in *installation) client.Object
 }
 
 // healthRecord compares resources with what is on record.
@@ -106,6 +108,9 @@ func TestHealthChecksAreTestedWithWhatTheOperatorSays(t *testing.T) {
 		}
 		in := install(t, environment, 1)
 		in.deps.RestrictWebhookAccounts = c.restricted
+		if c.signed {
+			in.trustSomebody()
+		}
 		in.operate()
 		record.check(in, c.name, c.reach(in))
 		in.stop()
@@ -184,6 +189,13 @@ func examHealth() []healthCase {
 		}},
 		{name: "invalid", reach: exam(func(c *v1alpha1.ExamContent) { c.Spec.CountryCode = "XX" }, "Stalled", "True", "Invalid")},
 		{name: "unsealed", production: true, reach: exam(nil, "Stalled", "True", "SealMismatch")},
+		{name: "unsigned", production: true, signed: true, reach: func(in *installation) client.Object {
+			content := sampleContent("sample", "xx-sample")
+			seal(in.t, content)
+			in.create(content)
+			in.until(content, "Stalled", "True", "SealUntrusted")
+			return content
+		}},
 		{name: "pin-of-nothing", reach: exam(func(c *v1alpha1.ExamContent) { c.Spec.Revision = new(int64(7)) }, "Ready", "False", "RevisionNotFound")},
 		{name: "pinned", reach: func(in *installation) client.Object {
 			content := exam(nil, "Ready", "True", "Ready")(in).(*v1alpha1.ExamContent) //nolint:errcheck // made by exam

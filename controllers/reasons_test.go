@@ -72,8 +72,7 @@ func TestEveryReasonOfEveryConditionIsCaused(t *testing.T) {
 			}
 			in := install(t, environment, 2)
 			if test.reason == v1alpha1.ReasonSealUntrusted {
-				verifiers := sealstest.Trust(t, sealstest.New(t).Line("reviewer"))
-				in.deps.Publisher = catalog.NewPublisher(in.pool, environment, noOutbox()).Trusting(verifiers)
+				in.trustSomebody()
 			}
 			in.operate()
 			in.until(test.make(in), test.condition, test.status, test.reason)
@@ -158,6 +157,12 @@ func referTo(configMap, digest string) func(*v1alpha1.ExamContent) {
 func causeUnreadableChunk(in *installation) client.Object {
 	in.create(chunkMap("questions", "[\n{\"number\": \"one\"}\n]"))
 	return causeExam(referTo("questions", ""))(in)
+}
+
+// trustSomebody makes the operator of a production installation trust one who has signed nothing.
+func (in *installation) trustSomebody() {
+	verifiers := sealstest.Trust(in.t, sealstest.New(in.t).Line("reviewer"))
+	in.deps.Publisher = catalog.NewPublisher(in.pool, postgres.Production, noOutbox()).Trusting(verifiers)
 }
 
 // causeUnsigned seals content that nobody has signed.

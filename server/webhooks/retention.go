@@ -314,8 +314,8 @@ func newKeeperMetrics(registerer prometheus.Registerer) *keeperMetrics {
 			Name: "examprep_webhook_partitions", Help: "Partitions of events, deliveries and tries.",
 		}),
 		ahead: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "examprep_webhook_partition_weeks_ahead",
-			Help: "How many weeks after the present one have partitions; -1 where the present one has none.",
+			Name: "examprep_webhook_partitions_ahead",
+			Help: "How many partitions, of a week each, stand ready after the present one; -1 where the present one is missing.",
 		}),
 		rows: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "examprep_webhook_rows", Help: "Rows by table, alive or waiting for vacuum, as PostgreSQL estimates them.",

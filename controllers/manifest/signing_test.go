@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -48,7 +49,7 @@ func TestWhatIsToBeSignedIsTheSeal(t *testing.T) {
 		t.Fatal(err)
 	}
 	message, err := Message(t.Context(), load(t, writeExam(t, "exam.yaml", text)), "")
-	if err != nil || string(message) != string(want) {
+	if err != nil || !bytes.Equal(message, want) {
 		t.Errorf("message %s, %v; want %s", message, err, want)
 	}
 	changed := strings.Replace(text, "{choice: A}", "{choice: B}", 1)
@@ -65,7 +66,7 @@ func TestWhatIsToBeSignedIsTheSeal(t *testing.T) {
 			t.Errorf("%s: %s, %v", name, message, err)
 		}
 	}
-	if again, err := Message(t.Context(), load(t, writeExam(t, "exam.yaml", two)), "es-mir-2013"); err != nil || string(again) != string(want) {
+	if again, err := Message(t.Context(), load(t, writeExam(t, "exam.yaml", two)), "es-mir-2013"); err != nil || !bytes.Equal(again, want) {
 		t.Errorf("by its name: %s, %v", again, err)
 	}
 }

@@ -60,7 +60,7 @@ func TestProductionWithTrustedVerifiersPublishesOnlyWhatOneSigned(t *testing.T) 
 	if !strings.Contains(refusal.Error(), "question 1:1 answer: B → C") {
 		t.Errorf("the change is not told: %v", refusal)
 	}
-	b.refused(t, signed(t, changed, stranger), Options{}, "no trusted verifier's")
+	_ = b.refused(t, signed(t, changed, stranger), Options{}, "no trusted verifier's")
 
 	good := signed(t, changed, trusted)
 	second := b.publish(t, good)
@@ -72,7 +72,7 @@ func TestProductionWithTrustedVerifiersPublishesOnlyWhatOneSigned(t *testing.T) 
 	verification := *good.Papers[0].Verification
 	moved = seal(t, moved)
 	moved.Papers[0].Verification.Signature = verification.Signature
-	b.refused(t, moved, Options{}, "not one of this seal")
+	_ = b.refused(t, moved, Options{}, "not one of this seal")
 
 	another := clone(good)
 	another.Papers = append(another.Papers, signed(t, Exam{Key: another.Key, Papers: []Paper{samplePaper("xx-sample-2024"), samplePaper("xx-sample-2025")}}, stranger).Papers...)
@@ -80,7 +80,7 @@ func TestProductionWithTrustedVerifiersPublishesOnlyWhatOneSigned(t *testing.T) 
 		t.Errorf("others: %v", refusal.Others)
 	}
 
-	b.refused(t, Exam{Key: good.Key}, Options{Pin: first.Revision}, "signature is missing") // signed by nobody, then
+	_ = b.refused(t, Exam{Key: good.Key}, Options{Pin: first.Revision}, "signature is missing") // signed by nobody, then
 	if back := b.publish(t, signed(t, sampleExam(), trusted)); back.Revision != 3 {
 		t.Errorf("published %+v", back)
 	}

@@ -133,7 +133,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 		return fmt.Errorf("--listen: %w", err)
 	}
 	p.logger.Info("serving", "address", listener.Addr().String(), "environment", p.env, "version", version())
-	back := append(p.servers(readyToServe(ctx, snapshot)),
+	back := append(p.servers(readyToServe(ctx, snapshot)), //nolint:contextcheck // readiness is asked at each scrape
 		part{"catalogue", snapshot.Run}, part{"gate", gates.Run}, part{"notifier", notifier.Run}, part{"usage", meter.Run},
 		p.probes(sessionClient, redisurl.Client{Name: "gate", UniversalClient: gateClient}, redisurl.Client{Name: "sessions", UniversalClient: sessionClient}))
 	front := []part{{"http", func(ctx context.Context) error { return server.Serve(ctx, listener) }}}

@@ -60,7 +60,7 @@ func (f *signingFlags) printMessage(cmd *cobra.Command, bundle *manifest.Bundle)
 func (f *signingFlags) write(cmd *cobra.Command, bundle *manifest.Bundle) (manifest.DigestReport, error) {
 	from := cmd.InOrStdin()
 	if f.signature != "-" {
-		file, err := os.Open(f.signature) //nolint:gosec // the file that the user named
+		file, err := os.Open(f.signature)
 		if err != nil {
 			return manifest.DigestReport{}, fmt.Errorf("--signature: %w", err)
 		}

@@ -78,6 +78,7 @@ func runWorker(ctx context.Context, p *process, flags *workerFlags) error {
 	if err != nil {
 		return &usageError{err}
 	}
+	collectRarely()
 	p.logger.Info("working", "environment", p.env, "version", version())
 	front := []part{
 		{"webhooks", worker.Run},

@@ -270,9 +270,6 @@ func (w *Worker) try(ctx context.Context, next leased) {
 		w.unlease(ctx, row, w.unreadable(row.EndpointID, err))
 		return
 	}
-	// The receiver's time begins here: reading secrets is on us.
-	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
-	defer cancel()
 	began := w.cfg.Now()
 	ctx, span := w.startTrySpan(ctx, next, began)
 	came := w.sender.send(ctx, post{url: row.Url, eventID: row.EventID, body: row.Body, secrets: secrets})

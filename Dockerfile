@@ -18,8 +18,8 @@ COPY . .
 ARG VERSION=dev
 ARG SOURCE_DATE_EPOCH=0
 ARG TARGETPLATFORM
-RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
-    CGO_ENABLED=0 go build -C hack/image -o /usr/local/bin/image . && \
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/cache \
+    CGO_ENABLED=0 GOCACHE=/cache go build -C hack/image -o /usr/local/bin/image . && \
     image -rootfs /rootfs -platform "${TARGETPLATFORM:-linux/amd64}" -version "$VERSION"
 
 FROM scratch

@@ -169,7 +169,10 @@ func exam(change func(*v1alpha1.ExamContent), condition, status, reason string) 
 	}
 }
 
-func examHealth() []healthCase {
+func examHealth() []healthCase { return slices.Concat(declaredHealth(), pastHealth(), unseenHealth()) }
+
+// declaredHealth is what becomes of a declaration by itself.
+func declaredHealth() []healthCase {
 	chunked := func(digest string) func(*v1alpha1.ExamContent) {
 		return func(c *v1alpha1.ExamContent) {
 			c.Spec.Papers = []v1alpha1.Paper{chunkedPaper("xx-sample-2024", "questions", digest)}
@@ -197,6 +200,13 @@ func examHealth() []healthCase {
 			return content
 		}},
 		{name: "pin-of-nothing", reach: exam(func(c *v1alpha1.ExamContent) { c.Spec.Revision = new(int64(7)) }, "Ready", "False", "RevisionNotFound")},
+		{name: "suspended", reach: exam(func(c *v1alpha1.ExamContent) { c.Spec.Suspend = true }, "Ready", "False", "Suspended")},
+	}
+}
+
+// pastHealth depends on what was published before, by this resource or another.
+func pastHealth() []healthCase {
+	return []healthCase{
 		{name: "pinned", reach: func(in *installation) client.Object {
 			content := exam(nil, "Ready", "True", "Ready")(in).(*v1alpha1.ExamContent) //nolint:errcheck // made by exam
 			edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Revision = new(int64(1)) })
@@ -219,11 +229,16 @@ func examHealth() []healthCase {
 			in.until(content, "Published", "False", "Drifted")
 			return content
 		}},
-		{name: "suspended", reach: exam(func(c *v1alpha1.ExamContent) { c.Spec.Suspend = true }, "Ready", "False", "Suspended")},
 		{name: "of-a-key-that-is-taken", reach: func(in *installation) client.Object {
 			exam(nil, "Ready", "True", "Ready")(in)
 			return exam(func(c *v1alpha1.ExamContent) { c.Name = "second" }, "Stalled", "True", "ExamKeyConflict")(in)
 		}},
+	}
+}
+
+// unseenHealth is that of resources that the operator cannot work on.
+func unseenHealth() []healthCase {
+	return []healthCase{
 		{name: "without-a-database", reach: func(in *installation) client.Object {
 			in.restore = postgrestest.CutOff(in.t, in.pool)
 			return exam(nil, "Ready", "False", "BackendUnavailable")(in)

@@ -211,14 +211,5 @@ func decode(t *testing.T, text string, into any) {
 // eventually waits until done holds, looking every 20 ms. It returns how long that took.
 func eventually(t *testing.T, limit time.Duration, what string, done func() bool) time.Duration {
 	t.Helper()
-	began := time.Now()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		if time.Since(began) > limit {
-			t.Fatalf("waited %s in vain for %s", limit, what)
-		}
-		<-tick.C
-	}
-	return time.Since(began)
+	return crowdtest.Eventually(t, limit, 20*time.Millisecond, what, done)
 }

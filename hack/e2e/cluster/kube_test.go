@@ -210,16 +210,7 @@ func tool(t *testing.T, variable, pkg string) string {
 // eventually waits until done holds, looking five times a second. It returns how long that took.
 func eventually(t *testing.T, limit time.Duration, what string, done func() bool) time.Duration {
 	t.Helper()
-	began := time.Now()
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		if time.Since(began) > limit {
-			t.Fatalf("waited %s in vain for %s", limit, what)
-		}
-		<-tick.C
-	}
-	return time.Since(began)
+	return crowdtest.Eventually(t, limit, 200*time.Millisecond, what, done)
 }
 
 // pass lets time go by, while clients are at work.

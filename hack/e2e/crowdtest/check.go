@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"testing"
+	"time"
 )
 
 // CheckPages reads every question of a paper and says what differs from the input; nil: nothing.
@@ -66,4 +68,20 @@ func (a *API) CheckScore(ctx context.Context, p *Paper, filled Sheet) error {
 			filled.Score, filled.Raw.RatString(), filled.Max.RatString())
 	}
 	return nil
+}
+
+// Eventually waits until done holds, looking once every so often, and fails the test at the limit. It returns how long that
+// took.
+func Eventually(t testing.TB, limit, every time.Duration, what string, done func() bool) time.Duration {
+	t.Helper()
+	began := time.Now()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for !done() {
+		if time.Since(began) > limit {
+			t.Fatalf("waited %s in vain for %s", limit, what)
+		}
+		<-tick.C
+	}
+	return time.Since(began)
 }

@@ -121,21 +121,31 @@ func TestEachAlertHasUnitTestsThatFireAndThatDoNot(t *testing.T) {
 type dashboard struct {
 	UID        string `json:"uid"`
 	Templating struct {
-		List []struct{ Name, Type string } `json:"list"`
+		List []struct {
+			Name string `json:"name"`
+			Type string `json:"type"`
+		} `json:"list"`
 	} `json:"templating"`
 	Panels []panel `json:"panels"`
 }
 
 type panel struct {
-	Type, Title string
-	Datasource  struct{ UID string } `json:"datasource"`
+	Type        string `json:"type"`
+	Title       string `json:"title"`
+	Datasource  source `json:"datasource"`
 	FieldConfig struct {
-		Defaults struct{ Unit string } `json:"defaults"`
+		Defaults struct {
+			Unit string `json:"unit"`
+		} `json:"defaults"`
 	} `json:"fieldConfig"`
 	Targets []struct {
-		Expr       string
-		Datasource struct{ UID string } `json:"datasource"`
+		Expr       string `json:"expr"`
+		Datasource source `json:"datasource"`
 	} `json:"targets"`
+}
+
+type source struct {
+	UID string `json:"uid"`
 }
 
 func TestDashboardsAskWhatTheUserChose(t *testing.T) {

@@ -12,14 +12,15 @@ import (
 // File is a file of trusted verifiers that is read again when it changed: a mounted ConfigMap or Secret is replaced
 // while the operator runs, and a key that was taken out must not count until the next restart. It is looked at whenever
 // a signature is to be verified, so nothing runs beside its callers. A change that cannot be used is logged once and
-// leaves the last good keys in force. It is safe for concurrent use.
+// leaves the last good keys in force; a file that cannot be read is tried again every time, for the reason may go without
+// a trace on the file (too many open files, permissions). It is safe for concurrent use.
 type File struct {
 	path   string
 	logger *slog.Logger
 
 	mu  sync.Mutex
 	set *Set
-	// seen is the file as it was read last, usable or not.
+	// seen is the file as it was read last, usable or not; nil when it could not be read, which was told then.
 	seen os.FileInfo
 }
 
@@ -47,13 +48,13 @@ func (f *File) current() *Set {
 	if err == nil && f.seen != nil && same(f.seen, info) {
 		return f.set
 	}
-	if err != nil && f.seen == nil {
-		return f.set // known to be away, and told
-	}
+	told := f.seen == nil
 	read, set, err := f.read()
 	f.seen = read
 	if err != nil {
-		f.logger.Error("the trusted verifiers cannot be read; those that were read last stay in force", "error", err)
+		if read != nil || !told {
+			f.logger.Error("the trusted verifiers cannot be read; those that were read last stay in force", "error", err)
+		}
 		return f.set
 	}
 	f.logger.Info("the trusted verifiers were read again", "path", f.path, "keys", set.Len())
@@ -65,7 +66,7 @@ func same(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// read returns what the file is beside what it says; nil when it cannot be opened.
+// read returns what the file is beside what it says; nil when it cannot be read.
 func (f *File) read() (os.FileInfo, *Set, error) {
 	file, err := os.Open(f.path)
 	if err != nil {
@@ -78,7 +79,7 @@ func (f *File) read() (os.FileInfo, *Set, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(file, MaxFile+1))
 	if err != nil {
-		return info, nil, errors.Join(&FileError{Path: f.path, Detail: "cannot be read"}, err)
+		return nil, nil, errors.Join(&FileError{Path: f.path, Detail: "cannot be read"}, err)
 	}
 	set, err := Parse(f.path, text)
 	return info, set, err

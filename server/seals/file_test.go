@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -61,6 +62,54 @@ func TestAKeyThatIsTakenOutOfTheFileCountsNoMore(t *testing.T) {
 	}
 	replace(t, name, "* "+authorized(key.PublicKey())+"\n")
 	check("back", true, false)
+}
+
+// exhaust lets the process open no more files while f runs: a file can be looked at then, and not opened.
+func exhaust(t *testing.T, f func()) {
+	t.Helper()
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Max: limit.Max}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	f()
+}
+
+func TestAFileThatCannotBeOpenedIsToldOnceAndReadAsSoonAsItCan(t *testing.T) {
+	var log bytes.Buffer
+	key, other := newSSHKey(t), newSSHKey(t)
+	name := filepath.Join(t.TempDir(), "signers")
+	replace(t, name, "* "+authorized(key.PublicKey())+"\n")
+	file, err := Open(name, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	statement := statementOfAnn()
+	old, recent := sign(t, key, Namespace, statement), sign(t, other, Namespace, statement)
+	replace(t, name, "* "+authorized(other.PublicKey())+"\n")
+	exhaust(t, func() {
+		if _, err := os.Stat(name); err != nil {
+			t.Errorf("looked at: %v", err)
+		}
+		for range 3 {
+			if err := file.Verify(statement, old); err != nil {
+				t.Errorf("the last good keys are not in force: %v", err)
+			}
+		}
+	})
+	if told := strings.Count(log.String(), "level=ERROR"); told != 1 || !strings.Contains(log.String(), "too many open files") {
+		t.Errorf("told %d times: %s", told, log.String())
+	}
+	if file.Verify(statement, old) == nil || file.Verify(statement, recent) != nil {
+		t.Error("the file can be opened, and was not")
+	}
 }
 
 func TestABadFileIsRefusedAtTheStart(t *testing.T) {

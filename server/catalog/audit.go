@@ -129,7 +129,7 @@ func auditedAs(paper *auditedPaper, ref paperRef) error {
 	if digest != ref.Digest || ref.PaperID != paper.ID || paper.questions != len(paper.Questions) {
 		return fmt.Errorf("%d questions of paper %q have digest %s, not %s", len(paper.Questions), paper.ID, digest, ref.Digest)
 	}
-	if ref.Sealed != paper.sealedAs(seal) {
+	if ref.Sealed != paper.Verification.of(seal) {
 		return fmt.Errorf("sealed: %v, its digest is %s", ref.Sealed, seal)
 	}
 	return nil

@@ -64,10 +64,8 @@ func (p Paper) SealDigest() (Digest, error) {
 	return sha256.Sum256(form), nil
 }
 
-// sealedAs reports whether the paper's verification carries its own seal digest.
-func (p Paper) sealedAs(seal Digest) bool {
-	return p.Verification != nil && p.Verification.Digest == seal.String()
-}
+// of reports whether it is the verification of the paper with this seal digest.
+func (v *Verification) of(seal Digest) bool { return v != nil && v.Digest == seal.String() }
 
 func (p Paper) canonical() ([]byte, error) {
 	w := &canonicalWriter{buf: make([]byte, 0, 512+700*len(p.Questions))}

@@ -18,15 +18,19 @@ type paperRef struct {
 	PaperID      string        `json:"paper_id"`
 	Digest       Digest        `json:"digest"`
 	Verification *Verification `json:"verification,omitempty"`
-	// Sealed says that Verification carries the paper's seal digest and, where verifiers are set, the signature of one.
+	// Sealed says that Verification carries the paper's seal digest, whoever signed it.
 	Sealed    bool `json:"-"`
 	Questions int  `json:"-"`
-	// untrusted says why the signature does not count where the digest is right.
+	// untrusted says why the signature does not count where the digest is right, by those who are trusted now (judge); it
+	// is never stored.
 	untrusted error
-	// Seal and Title are known of drafts and of loaded revisions; a pin does without.
-	Seal  Digest `json:"-"`
+	Seal      Digest `json:"-"`
+	// Title is known of drafts and of loaded revisions; a pin does without.
 	Title string `json:"-"`
 }
+
+// counts reports whether the paper has a seal that counts, once judge has seen it.
+func (r *paperRef) counts() bool { return r.Sealed && r.untrusted == nil }
 
 // content is one version of an exam, its papers by reference only.
 type content struct {
@@ -84,7 +88,7 @@ func reference(exam Exam, paper *Paper, scoring Scoring) (paperRef, error) {
 		return paperRef{}, fmt.Errorf("paper %s: %w", paper.ID, err)
 	}
 	return paperRef{
-		PaperID: paper.ID, Digest: digest, Verification: paper.Verification, Sealed: paper.sealedAs(seal), Seal: seal,
+		PaperID: paper.ID, Digest: digest, Verification: paper.Verification, Sealed: paper.Verification.of(seal), Seal: seal,
 		Title: paper.Title, Questions: len(paper.Questions),
 	}, nil
 }
@@ -100,9 +104,10 @@ func (c *content) publication(revision int64, changed bool) Publication {
 		Revision: revision, Changed: changed, Digest: c.digest, PaperDigests: make(map[string]Digest, len(c.papers)),
 		QuestionCounts: make(map[string]int, len(c.papers)),
 	}
-	for _, paper := range c.papers {
+	for i := range c.papers {
+		paper := &c.papers[i]
 		published.PaperDigests[paper.PaperID], published.QuestionCounts[paper.PaperID] = paper.Digest, paper.Questions
-		if !paper.Sealed {
+		if !paper.counts() {
 			published.Unsealed = append(published.Unsealed, paper.PaperID)
 		}
 	}

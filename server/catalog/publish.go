@@ -162,11 +162,11 @@ func (p *Publisher) restore(ctx context.Context, claim Claim, examKey string, op
 		return current.publication(pinned), nil
 	}
 	if !served { // what is served is only repaired: it was judged when it was published
-		if refusal := p.refuseUntrusted(examKey, pinned); refusal != nil {
-			return Publication{}, refusal
+		if err := p.refusePinned(examKey, options.Pin, pinned); err != nil {
+			return Publication{}, err
 		}
 	}
-	// The papers are staged already, and every seal's digest was checked when the revision was published here.
+	// The papers are staged already.
 	return p.flip(ctx, claim, pinned, nil, options)
 }
 
@@ -178,11 +178,14 @@ func pinnedContent(row catalogdb.PinnedStateRow) (*content, error) {
 	}
 	for i, id := range row.PaperIds {
 		paper := &pinned.papers[i]
-		paper.PaperID, paper.Sealed, paper.Questions = id, row.PaperSealed[i], int(row.PaperCounts[i])
+		paper.PaperID, paper.Questions = id, int(row.PaperCounts[i])
 		copy(paper.Digest[:], row.PaperDigests[i])
+		copy(paper.Seal[:], row.PaperSeals[i])
 		if err := json.Unmarshal([]byte(row.PaperVerifications[i]), &paper.Verification); err != nil {
 			return nil, err
 		}
+		// Not as its row says: an earlier release stored there what it thought of the signature.
+		paper.Sealed = paper.Verification.of(paper.Seal)
 	}
 	return pinned, nil
 }

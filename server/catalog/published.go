@@ -108,7 +108,7 @@ func loadPaper(ctx context.Context, q *catalogdb.Queries, examKey string, ref pa
 }
 
 // refuseUnsealed is the seal gate, over papers that judge has seen. It returns nil where everything may be published: in
-// production every paper is sealed, in sandbox always.
+// production where every paper has a seal that counts, in sandbox always.
 func (p *Publisher) refuseUnsealed(ctx context.Context, next *draft, current state) (*SealError, error) {
 	if p.env != postgres.Production {
 		return nil, nil //nolint:nilnil // no refusal, no failure
@@ -117,7 +117,7 @@ func (p *Publisher) refuseUnsealed(ctx context.Context, next *draft, current sta
 	for i := range next.papers {
 		ref := &next.papers[i]
 		switch {
-		case ref.Sealed:
+		case ref.counts():
 		case refusal != nil:
 			refusal.Others = append(refusal.Others, ref.PaperID)
 		default:

@@ -14,7 +14,7 @@ type Verifiers interface {
 }
 
 // Trusting returns a Publisher like p that asks more of a seal: beside the digest, a signature that verifiers accept. As
-// with the digest, production refuses papers without one, and sandbox publishes them as unsealed. What is published
+// with the digest, production refuses papers without one, and sandbox tells of them as unsealed. What is published
 // already stays published, whoever is trusted later.
 func (p *Publisher) Trusting(verifiers Verifiers) *Publisher {
 	trusting := *p
@@ -22,33 +22,33 @@ func (p *Publisher) Trusting(verifiers Verifiers) *Publisher {
 	return &trusting
 }
 
-// judge withdraws Sealed from papers whose seal's digest is right and whose signature does not count.
+// judge finds the papers whose seal's digest is right and whose signature does not count. Sealed stays as it is: it is
+// stored, and what is stored does not change with whom one trusts.
 func (p *Publisher) judge(examKey string, papers []paperRef) {
 	if p.verifiers == nil {
 		return
 	}
 	for i := range papers {
-		ref := &papers[i]
-		if !ref.Sealed {
-			continue
-		}
-		if ref.untrusted = p.verifiers.Verify(statement(examKey, ref), ref.Verification.Signature); ref.untrusted != nil {
-			ref.Sealed = false
+		if ref := &papers[i]; ref.Sealed {
+			ref.untrusted = p.verifiers.Verify(statement(examKey, ref), ref.Verification.Signature)
 		}
 	}
 }
 
-// refuseUntrusted is the seal gate of a roll-back, over papers that judge has seen: a revision from before there were
+// refusePinned is the seal gate of a roll-back, over papers that judge has seen: a revision from before there were
 // trusted verifiers, or by one who is not trusted any more, does not come back on the word of whoever can write
-// spec.revision.
-func (p *Publisher) refuseUntrusted(examKey string, pinned *content) *SealError {
+// spec.revision. A digest that does not match says that somebody changed the database, for production never published it.
+func (p *Publisher) refusePinned(examKey string, pin int64, pinned *content) error {
 	if p.env != postgres.Production {
 		return nil
 	}
 	var refusal *SealError
+	damaged := &DamagedError{ExamKey: examKey, Revision: pin}
 	for i := range pinned.papers {
 		ref := &pinned.papers[i]
 		switch {
+		case !ref.Sealed:
+			damaged.Papers = append(damaged.Papers, ref.PaperID)
 		case ref.untrusted == nil:
 		case refusal != nil:
 			refusal.Others = append(refusal.Others, ref.PaperID)
@@ -56,7 +56,14 @@ func (p *Publisher) refuseUntrusted(examKey string, pinned *content) *SealError 
 			refusal = &SealError{ExamKey: examKey, PaperID: ref.PaperID, Have: ref.Verification.Digest, Untrusted: ref.untrusted}
 		}
 	}
-	return refusal
+	switch {
+	case len(damaged.Papers) > 0:
+		return damaged
+	case refusal != nil:
+		return refusal
+	default:
+		return nil
+	}
 }
 
 func statement(examKey string, ref *paperRef) seals.Statement {
@@ -87,7 +94,7 @@ func (p Paper) Statement(examKey string) (seals.Statement, error) {
 	if err != nil {
 		return seals.Statement{}, err
 	}
-	if !p.sealedAs(seal) {
+	if !p.Verification.of(seal) {
 		unsealed := &UnsealedError{Want: seal}
 		if p.Verification != nil {
 			unsealed.Have = p.Verification.Digest

@@ -503,7 +503,7 @@ SELECT e.claim_cluster, e.claim_namespace, e.claim_name, e.revision, e.digest, e
            OR p.fingerprint = catalog_revision_fingerprint(p.digest, p.document, p.created_at, papers.lines),
            false)::boolean AS pinned_intact,
        papers.ids::text[] AS paper_ids, papers.digests::bytea[] AS paper_digests,
-       papers.sealed::boolean[] AS paper_sealed, papers.verifications::text[] AS paper_verifications,
+       papers.seals::bytea[] AS paper_seals, papers.verifications::text[] AS paper_verifications,
        papers.counts::integer[] AS paper_counts
 FROM exams e
 LEFT JOIN exam_revisions r ON r.exam_key = e.exam_key AND r.revision = e.revision
@@ -522,7 +522,7 @@ CROSS JOIN LATERAL (
 CROSS JOIN LATERAL (
     SELECT coalesce(array_agg(x.paper_id ORDER BY x.paper_id), '{}') AS ids,
            coalesce(array_agg(x.digest ORDER BY x.paper_id), '{}') AS digests,
-           coalesce(array_agg(x.sealed ORDER BY x.paper_id), '{}') AS sealed,
+           coalesce(array_agg(coalesce(q.seal_digest, '') ORDER BY x.paper_id), '{}') AS seals,
            coalesce(array_agg(coalesce(x.verification::text, 'null') ORDER BY x.paper_id), '{}') AS verifications,
            coalesce(array_agg(coalesce(q.question_count, 0) ORDER BY x.paper_id), '{}') AS counts,
            coalesce(string_agg(catalog_paper_line(x.paper_id, x.digest, x.sealed, x.verification), ','
@@ -555,7 +555,7 @@ type PinnedStateRow struct {
 	PinnedIntact       bool
 	PaperIds           []string
 	PaperDigests       [][]byte
-	PaperSealed        []bool
+	PaperSeals         [][]byte
 	PaperVerifications []string
 	PaperCounts        []int32
 }
@@ -581,7 +581,7 @@ func (q *Queries) PinnedState(ctx context.Context, arg PinnedStateParams) (Pinne
 		&i.PinnedIntact,
 		&i.PaperIds,
 		&i.PaperDigests,
-		&i.PaperSealed,
+		&i.PaperSeals,
 		&i.PaperVerifications,
 		&i.PaperCounts,
 	)

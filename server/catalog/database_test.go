@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -33,12 +34,22 @@ type bench struct {
 	bell      *bell
 	// statements counts what was sent on the pool, BEGIN and COMMIT included.
 	statements *atomic.Int64
+	// first is called before a transaction locks the exam, once.
+	first *atomic.Pointer[func()]
 }
 
-type statementCounter struct{ n *atomic.Int64 }
+type statementCounter struct {
+	n     *atomic.Int64
+	first *atomic.Pointer[func()]
+}
 
-func (c statementCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+func (c statementCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, sent pgx.TraceQueryStartData) context.Context {
 	c.n.Add(1)
+	if strings.HasPrefix(sent.SQL, "-- name: InsertExam ") {
+		if meddle := c.first.Swap(nil); meddle != nil {
+			(*meddle)()
+		}
+	}
 	return ctx
 }
 
@@ -50,8 +61,8 @@ func newBench(t *testing.T, env postgres.Environment) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{bell: &bell{}, statements: &atomic.Int64{}}
-	cfg.ConnConfig.Tracer = statementCounter{b.statements}
+	b := &bench{bell: &bell{}, statements: &atomic.Int64{}, first: &atomic.Pointer[func()]{}}
+	cfg.ConnConfig.Tracer = statementCounter{b.statements, b.first}
 	if b.pool, err = pgxpool.NewWithConfig(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -68,6 +79,9 @@ func (b *bench) publish(t *testing.T, exam Exam) Publication {
 	}
 	return published
 }
+
+// beforeTheLock has meddle happen between the next publisher's read and its lock.
+func (b *bench) beforeTheLock(meddle func()) { b.first.Store(&meddle) }
 
 // subscribe makes an endpoint, so that events become deliveries.
 func (b *bench) subscribe(t *testing.T) {

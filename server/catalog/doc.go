@@ -11,6 +11,11 @@
 // history stays a log of what was served when, a reader may trust the higher number, and the pinned revision's papers
 // are shared, not copied, so that a roll-back moves no question.
 //
+// The seal gate stands before the transaction, and does not ask about content that is served already: that is repaired,
+// whoever is trusted by now. What got past it so becomes no new revision, should it turn out not to be served once the
+// exam is locked: Publish starts again. A row's "sealed" tells of the digest alone; a signature is judged whenever
+// something is to be published, pins included, and the judgement is stored nowhere.
+//
 // # Drift
 //
 // What somebody edits in the database, behind digests that stay as they are, is found by the same SELECT that finds

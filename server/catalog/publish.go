@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -90,8 +91,12 @@ func NewPublisher(pool *pgxpool.Pool, env postgres.Environment, notifier Notifie
 func (p *Publisher) Publish(ctx context.Context, claim Claim, exam Exam, options Options) (Publication, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
+	return settle(func(lenient bool) (Publication, error) { return p.tryPublish(ctx, claim, exam, options, lenient) })
+}
+
+func (p *Publisher) tryPublish(ctx context.Context, claim Claim, exam Exam, options Options, lenient bool) (Publication, error) {
 	if options.Pin > 0 {
-		return p.restore(ctx, claim, exam.Key, options)
+		return p.restore(ctx, claim, exam.Key, options, lenient)
 	}
 	if err := Validate(exam); err != nil {
 		return Publication{}, err
@@ -111,12 +116,13 @@ func (p *Publisher) Publish(ctx context.Context, claim Claim, exam Exam, options
 	if current.ownedBy(claim) && current.serves(next.digest) && current.intact {
 		return current.publication(&next.content), nil
 	}
-	if !current.serves(next.digest) { // what is served is only repaired: it was judged when it was published
+	ungated := lenient && current.serves(next.digest)
+	if !ungated {
 		if err := p.refuse(ctx, claim, next, current, options); err != nil {
 			return Publication{}, err
 		}
 	}
-	return p.flip(ctx, claim, &next.content, next, options)
+	return p.flip(ctx, claim, &next.content, next, options, ungated)
 }
 
 // refuse returns why the seal gate does not let next pass, nil if it does. The claim is taken all the same.
@@ -132,7 +138,7 @@ func (p *Publisher) refuse(ctx context.Context, claim Claim, next *draft, curren
 }
 
 // restore publishes the content of revision options.Pin.
-func (p *Publisher) restore(ctx context.Context, claim Claim, examKey string, options Options) (Publication, error) {
+func (p *Publisher) restore(ctx context.Context, claim Claim, examKey string, options Options, lenient bool) (Publication, error) {
 	missing := &RevisionNotFoundError{ExamKey: examKey, Revision: options.Pin}
 	row, err := catalogdb.New(p.pool).PinnedState(ctx, catalogdb.PinnedStateParams{ExamKey: examKey, Pin: options.Pin})
 	if isNoRows(err) {
@@ -161,13 +167,14 @@ func (p *Publisher) restore(ctx context.Context, claim Claim, examKey string, op
 	if current.ownedBy(claim) && served && current.intact {
 		return current.publication(pinned), nil
 	}
-	if !served { // what is served is only repaired: it was judged when it was published
+	ungated := lenient && served
+	if !ungated {
 		if err := p.refusePinned(examKey, options.Pin, pinned); err != nil {
 			return Publication{}, err
 		}
 	}
 	// The papers are staged already.
-	return p.flip(ctx, claim, pinned, nil, options)
+	return p.flip(ctx, claim, pinned, nil, options, ungated)
 }
 
 func pinnedContent(row catalogdb.PinnedStateRow) (*content, error) {
@@ -190,9 +197,29 @@ func pinnedContent(row catalogdb.PinnedStateRow) (*content, error) {
 	return pinned, nil
 }
 
+// maxReads is how often a Publish looks at what is served before it stops believing what it sees.
+const maxReads = 3
+
+// errOvertaken says that what was seen to be served is not, once nobody else can change it.
+var errOvertaken = errors.New("what is served has changed meanwhile")
+
+// settle has publish look at what is served, and do what that asks for, until it holds under the lock. A lenient publish
+// does not ask the seal gate about what is served: it was judged when it was published, and is only repaired or adopted.
+// The last publish asks it about everything, which ends this: others may be faster every time, and a pointer that somebody
+// moved by hand, off the newest revision, never holds.
+func settle(publish func(lenient bool) (Publication, error)) (Publication, error) {
+	for range maxReads - 1 {
+		if published, err := publish(true); !errors.Is(err, errOvertaken) {
+			return published, err
+		}
+	}
+	return publish(false)
+}
+
 // flip is the transaction: claim, papers, revision, pointer, event, notification, pruning; or the repair of what is
-// published already. source brings the papers that next refers to; nil for a pin, whose papers are stored.
-func (p *Publisher) flip(ctx context.Context, claim Claim, next *content, source *draft, options Options) (Publication, error) {
+// published already. source brings the papers that next refers to; nil for a pin, whose papers are stored. What is ungated
+// is not published anew: errOvertaken.
+func (p *Publisher) flip(ctx context.Context, claim Claim, next *content, source *draft, options Options, ungated bool) (Publication, error) {
 	key := next.exam.Key
 	var published Publication
 	told := false
@@ -210,6 +237,9 @@ func (p *Publisher) flip(ctx context.Context, claim Claim, next *content, source
 		if found.carries(next.digest, current) { // another publisher came first, only the claim is new, or somebody meddled
 			published, told, err = change.mend(ctx, q)
 			return err
+		}
+		if ungated {
+			return errOvertaken
 		}
 		told = true
 		if published, err = change.publish(ctx, q); err != nil {

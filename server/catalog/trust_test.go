@@ -240,3 +240,95 @@ func TestAPinIsNotTrustedForTheSignatureOfOtherContent(t *testing.T) {
 		t.Errorf("revision %d is published", n)
 	}
 }
+
+// TestNothingIsPublishedAnewThatOnlyPassedAsServed has what is served change after a publisher looked, and before it has
+// the lock: it may repair what is served without a signature, and found something else to do.
+func TestNothingIsPublishedAnewThatOnlyPassedAsServed(t *testing.T) {
+	t.Parallel()
+	heir := Claim{Cluster: "test", Namespace: "exams", Name: "heir"}
+	unsigned := seal(t, sampleExam())
+	other := clone(sampleExam())
+	other.Name = "Other name"
+	damage := func(t *testing.T, b *bench) {
+		t.Helper()
+		b.exec(t, "UPDATE exam_revisions SET fingerprint = NULL")
+	}
+	for _, test := range []struct {
+		name   string
+		before func(t *testing.T, b *bench)
+		meddle func(t *testing.T, b *bench, other Exam)
+		claim  Claim
+		pin    int64
+	}{
+		{"replaced before a repair", damage, replaced, owner, 0},
+		{"withdrawn before a repair", damage, withdrawn, owner, 0},
+		{"replaced before an adoption", nil, replaced, heir, 0},
+		{"replaced before a pin's repair", damage, replaced, owner, 1},
+		{"withdrawn before a pin's repair", damage, withdrawn, owner, 1},
+		{"replaced before a pin's adoption", nil, replaced, heir, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, postgres.Production)
+			b.publish(t, unsigned)
+			trusted := b.trusting(t)
+			if test.before != nil {
+				test.before(t, b)
+			}
+			b.beforeTheLock(func() { test.meddle(t, b, signed(t, other, trusted)) })
+			_, err := b.publisher.Publish(t.Context(), test.claim, unsigned, Options{Adopt: true, Pin: test.pin})
+			if refusal, ok := errors.AsType[*SealError](err); !ok || refusal.Untrusted == nil {
+				t.Errorf("published: %v", err)
+			}
+			if n := b.count(t, "SELECT count(*) FROM exam_revisions WHERE document->>'name' = $1", unsigned.Name); n != 1 {
+				t.Errorf("what nobody signed was published %d times", n)
+			}
+		})
+	}
+}
+
+func replaced(t *testing.T, b *bench, other Exam) {
+	t.Helper()
+	b.publish(t, other)
+}
+
+func withdrawn(t *testing.T, b *bench, other Exam) {
+	t.Helper()
+	if err := b.publisher.Release(t.Context(), owner, other.Key, true); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatWasServedAndIsSignedComesBackThoughSomethingElseCameBetween(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, postgres.Production)
+	trusted := b.trusting(t)
+	exam, other := signed(t, sampleExam(), trusted), clone(sampleExam())
+	b.publish(t, exam)
+	b.exec(t, "UPDATE exam_revisions SET fingerprint = NULL")
+	other.Name = "Other name"
+	b.beforeTheLock(func() { b.publish(t, signed(t, other, trusted)) })
+	if published := b.publish(t, exam); !published.Changed || published.Revision != 3 {
+		t.Errorf("published %+v", published)
+	}
+}
+
+// TestAPointerThatWasMovedBackServesNobodysWord moves what is served, by hand, to what nobody signed.
+func TestAPointerThatWasMovedBackServesNobodysWord(t *testing.T) {
+	t.Parallel()
+	for _, pin := range []int64{0, 1} {
+		b := newBench(t, postgres.Production)
+		unsigned := seal(t, sampleExam())
+		b.publish(t, unsigned)
+		trusted := b.trusting(t)
+		good := clone(sampleExam())
+		good.Name = "Second name"
+		good = signed(t, good, trusted)
+		b.publish(t, good)
+		b.exec(t, "UPDATE exams SET (revision, digest) = (SELECT revision, digest FROM exam_revisions WHERE revision = 1)")
+		_ = b.refused(t, unsigned, Options{Pin: pin}, "signature is missing")
+		if back := b.publish(t, good); back.Revision != 3 || len(back.Unsealed) > 0 {
+			t.Errorf("published %+v", back)
+		}
+	}
+}

@@ -67,7 +67,7 @@ func (w *Worker) reclaim(ctx context.Context) {
 
 // sort queues hints. What finds its lane full is put off in Postgres: there it costs this worker nothing.
 func (w *Worker) sort(ctx context.Context, hints []hint) {
-	var parked []uuid.UUID
+	var parked, behind []uuid.UUID
 	var delays []float64
 	var dropped []hint
 	for _, h := range hints {
@@ -76,7 +76,8 @@ func (w *Worker) sort(ctx context.Context, hints []hint) {
 			continue
 		}
 		if park, queued := w.lanes.push(h); !queued {
-			parked, delays, dropped = append(parked, h.delivery), append(delays, park.Seconds()), append(dropped, h)
+			parked, behind, delays = append(parked, h.delivery), append(behind, h.endpoint), append(delays, park.Seconds())
+			dropped = append(dropped, h)
 		}
 	}
 	if len(dropped) == 0 {
@@ -85,15 +86,16 @@ func (w *Worker) sort(ctx context.Context, hints []hint) {
 	store, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	w.metrics.parked.Add(float64(len(parked)))
-	w.putOff(store, parked, delays)
+	w.putOff(store, webhooksdb.UnclaimParams{Ids: parked, Delays: delays, Parked: true})
+	w.lanes.setBehind(behind) // not before: a recall that found nothing yet would forget them again
 	w.trouble(ctx, "acknowledging hints", w.stream.done(store, dropped))
 }
 
-func (w *Worker) putOff(ctx context.Context, ids []uuid.UUID, delays []float64) {
-	if len(ids) == 0 {
+func (w *Worker) putOff(ctx context.Context, rows webhooksdb.UnclaimParams) {
+	if len(rows.Ids) == 0 {
 		return
 	}
-	w.trouble(ctx, "putting deliveries off", w.queries.Unclaim(ctx, webhooksdb.UnclaimParams{Ids: ids, Delays: delays}))
+	w.trouble(ctx, "putting deliveries off", w.queries.Unclaim(ctx, rows))
 }
 
 // dispatch begins tries for what the lanes let pass. A lease is good once it is committed, and at a disk's pace: while
@@ -135,7 +137,7 @@ func (w *Worker) giveBack(ctx context.Context) {
 	for i, h := range rest {
 		ids[i] = h.delivery
 	}
-	w.putOff(store, ids, make([]float64, len(ids)))
+	w.putOff(store, webhooksdb.UnclaimParams{Ids: ids, Delays: make([]float64, len(ids))})
 	w.trouble(ctx, "acknowledging hints", w.stream.done(store, rest))
 	if len(rest) > 0 {
 		_, _ = w.pool.Exec(store, "NOTIFY "+outboxChannel) // the others need not wait for their sweep

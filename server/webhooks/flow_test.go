@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/postgres/webhooksdb"
 )
 
 // fill makes n events for one endpoint, due at once, in one statement.
@@ -176,7 +177,7 @@ func TestADeliveryThatIsPutOffKeepsTheWaitBeforeItsRetry(t *testing.T) {
 	if err := b.pool.QueryRow(t.Context(), "UPDATE webhook_deliveries SET next_attempt_at = now() + interval '1 hour' RETURNING id").Scan(&id); err != nil {
 		t.Fatal(err)
 	}
-	b.worker(t).putOff(t.Context(), []uuid.UUID{id}, []float64{0})
+	b.worker(t).putOff(t.Context(), webhooksdb.UnclaimParams{Ids: []uuid.UUID{id}, Delays: []float64{0}})
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE relay_at = next_attempt_at")
 }
 

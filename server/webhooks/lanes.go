@@ -155,7 +155,6 @@ func (l *lanes) enqueue(own *lane, h hint) {
 
 // park gives out the next slot of a full lane. Beyond maxPark they are spread.
 func (l *lanes) park(own *lane) time.Duration {
-	l.behind[own.endpoint] = own
 	now := l.now()
 	if first := now.Add(l.leastPark); own.slot.Before(first) {
 		own.slot = first

@@ -21,7 +21,7 @@ const (
 	// restFactor is how much longer a lane rests before it is read from its beginning again than its last read took, so
 	// that walking past what waits for retries takes little of PostgreSQL's time; maxRest bounds it.
 	restFactor = 20
-	maxRest    = 30 * time.Second
+	maxRest    = 10 * time.Second
 )
 
 // recall brings back what was put off because its lane was full, as soon as there is room for it: what is put off comes
@@ -143,7 +143,7 @@ func (l *lanes) changes() (behind, caughtUp []uuid.UUID) {
 	return behind, caughtUp
 }
 
-// setBehind hears of endpoints whose deliveries were put off by any worker.
+// setBehind hears of endpoints whose deliveries were put off, by whatever worker.
 func (l *lanes) setBehind(all []uuid.UUID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -27,6 +27,23 @@ func TestWhatWasPutOffIsRecalledWhenItsReceiverAnswers(t *testing.T) {
 	}
 }
 
+// What is about to come back by itself is still nobody's.
+func TestWhatWasPutOffIsRecalledHoweverSoonItComesBack(t *testing.T) {
+	b := newBench(t)
+	release := make(chan struct{})
+	r := newReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
+	_, endpoint := b.endpoint(t, r.URL)
+	const events = 3 * maxUntriedLane
+	b.fill(t, endpoint.ID, events)
+	w := b.worker(t, r)
+	w.patient()
+	run(t, w.Run)
+	b.until(t, events-maxUntriedLane-firstWindow, putOff)
+	b.exec(t, "UPDATE webhook_deliveries SET relay_at = now() + make_interval(secs => $1) WHERE relay_at > now() + interval '100 seconds' AND parked", w.holdTime().Seconds()/2)
+	close(release)
+	b.until(t, events, inState, "delivered")
+}
+
 func TestWhatOneWorkerPutOffIsRecalledByAnother(t *testing.T) {
 	b := newBench(t)
 	release := make(chan struct{})

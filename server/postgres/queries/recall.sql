@@ -1,14 +1,15 @@
 -- name: Recall :many
--- What was put off because a lane was full, the oldest first: pending, nobody's, not waiting for a retry, and further off
--- than what is in a worker's hands. The caller holds it as ClaimDue's does.
+-- What was put off because a lane was full, the oldest first: pending, nobody's, not waiting for a retry, and marked as
+-- parked; workers of a version before the mark only put it further off than what is in a worker's hands. The caller holds it
+-- as ClaimDue's does.
 WITH parked AS MATERIALIZED (
     SELECT p.id FROM webhook_deliveries p
     WHERE p.endpoint_id = @endpoint_id AND p.state = 'pending' AND p.created_at >= @after AND p.next_attempt_at <= now()
-      AND p.relay_at > now() + make_interval(secs => @hold_seconds::float8)
+      AND (p.parked OR p.relay_at > now() + make_interval(secs => @hold_seconds::float8))
       AND (p.lease_until IS NULL OR p.lease_until <= now())
     ORDER BY p.created_at LIMIT @batch FOR UPDATE SKIP LOCKED
 )
-UPDATE webhook_deliveries d SET relay_at = now() + make_interval(secs => @hold_seconds::float8)
+UPDATE webhook_deliveries d SET relay_at = now() + make_interval(secs => @hold_seconds::float8), parked = false
 WHERE d.id = ANY (ARRAY(SELECT id FROM parked))
   AND d.id >= (SELECT id FROM parked ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM parked ORDER BY id DESC LIMIT 1)
 RETURNING d.id, d.created_at;

@@ -100,13 +100,14 @@ WITH due AS MATERIALIZED (
     SELECT p.id FROM webhook_deliveries p WHERE p.state = 'pending' AND p.relay_at <= now()
     ORDER BY p.relay_at LIMIT @batch FOR UPDATE SKIP LOCKED
 )
-UPDATE webhook_deliveries d SET relay_at = now() + make_interval(secs => @hold_seconds::float8)
+UPDATE webhook_deliveries d SET relay_at = now() + make_interval(secs => @hold_seconds::float8), parked = false
 WHERE d.id = ANY (ARRAY(SELECT id FROM due))
   AND d.id >= (SELECT id FROM due ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM due ORDER BY id DESC LIMIT 1)
 RETURNING d.id, d.endpoint_id;
 
 -- name: Unclaim :exec
--- Puts rows off that nobody has in hand: each by its own delay, and never to before its retry is due.
+-- Puts rows off that nobody has in hand: each by its own delay, and never to before its retry is due. Those that are parked
+-- may be recalled before that.
 WITH put AS MATERIALIZED (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@delays::float8[]) AS delay, generate_series(1, cardinality(@ids::uuid[]))
 ), idle AS MATERIALIZED (
@@ -117,7 +118,7 @@ WITH put AS MATERIALIZED (
     FOR UPDATE OF d SKIP LOCKED
 )
 UPDATE webhook_deliveries d
-SET relay_at = greatest(d.next_attempt_at, now() + make_interval(secs => put.delay)) FROM put
+SET relay_at = greatest(d.next_attempt_at, now() + make_interval(secs => put.delay)), parked = @parked::bool FROM put
 WHERE d.id = put.id AND d.id = ANY (ARRAY(SELECT id FROM idle))
   AND d.id >= (SELECT id FROM idle ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM idle ORDER BY id DESC LIMIT 1);
 
@@ -143,7 +144,7 @@ WITH asked AS MATERIALIZED (
     UPDATE webhook_deliveries d
     SET attempt = d.attempt + 1, lost = d.lost + (d.lease IS NOT NULL)::int, lease = @lease::uuid,
         lease_until = now() + make_interval(secs => @term_seconds::float8),
-        relay_at = greatest(d.relay_at, now() + make_interval(secs => @term_seconds::float8))
+        relay_at = greatest(d.relay_at, now() + make_interval(secs => @term_seconds::float8)), parked = false
     FROM webhook_endpoints e
     WHERE d.id = ANY (ARRAY(SELECT id FROM idle))
       AND d.id >= (SELECT id FROM idle ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM idle ORDER BY id DESC LIMIT 1)

@@ -16,11 +16,11 @@ const recall = `-- name: Recall :many
 WITH parked AS MATERIALIZED (
     SELECT p.id FROM webhook_deliveries p
     WHERE p.endpoint_id = $2 AND p.state = 'pending' AND p.created_at >= $3 AND p.next_attempt_at <= now()
-      AND p.relay_at > now() + make_interval(secs => $1::float8)
+      AND (p.parked OR p.relay_at > now() + make_interval(secs => $1::float8))
       AND (p.lease_until IS NULL OR p.lease_until <= now())
     ORDER BY p.created_at LIMIT $4 FOR UPDATE SKIP LOCKED
 )
-UPDATE webhook_deliveries d SET relay_at = now() + make_interval(secs => $1::float8)
+UPDATE webhook_deliveries d SET relay_at = now() + make_interval(secs => $1::float8), parked = false
 WHERE d.id = ANY (ARRAY(SELECT id FROM parked))
   AND d.id >= (SELECT id FROM parked ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM parked ORDER BY id DESC LIMIT 1)
 RETURNING d.id, d.created_at
@@ -38,8 +38,9 @@ type RecallRow struct {
 	CreatedAt time.Time
 }
 
-// What was put off because a lane was full, the oldest first: pending, nobody's, not waiting for a retry, and further off
-// than what is in a worker's hands. The caller holds it as ClaimDue's does.
+// What was put off because a lane was full, the oldest first: pending, nobody's, not waiting for a retry, and marked as
+// parked; workers of a version before the mark only put it further off than what is in a worker's hands. The caller holds it
+// as ClaimDue's does.
 func (q *Queries) Recall(ctx context.Context, arg RecallParams) ([]RecallRow, error) {
 	rows, err := q.db.Query(ctx, recall,
 		arg.HoldSeconds,

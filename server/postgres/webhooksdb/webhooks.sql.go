@@ -158,7 +158,7 @@ WITH due AS MATERIALIZED (
     SELECT p.id FROM webhook_deliveries p WHERE p.state = 'pending' AND p.relay_at <= now()
     ORDER BY p.relay_at LIMIT $2 FOR UPDATE SKIP LOCKED
 )
-UPDATE webhook_deliveries d SET relay_at = now() + make_interval(secs => $1::float8)
+UPDATE webhook_deliveries d SET relay_at = now() + make_interval(secs => $1::float8), parked = false
 WHERE d.id = ANY (ARRAY(SELECT id FROM due))
   AND d.id >= (SELECT id FROM due ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM due ORDER BY id DESC LIMIT 1)
 RETURNING d.id, d.endpoint_id
@@ -776,7 +776,7 @@ WITH asked AS MATERIALIZED (
     UPDATE webhook_deliveries d
     SET attempt = d.attempt + 1, lost = d.lost + (d.lease IS NOT NULL)::int, lease = $4::uuid,
         lease_until = now() + make_interval(secs => $5::float8),
-        relay_at = greatest(d.relay_at, now() + make_interval(secs => $5::float8))
+        relay_at = greatest(d.relay_at, now() + make_interval(secs => $5::float8)), parked = false
     FROM webhook_endpoints e
     WHERE d.id = ANY (ARRAY(SELECT id FROM idle))
       AND d.id >= (SELECT id FROM idle ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM idle ORDER BY id DESC LIMIT 1)
@@ -1257,28 +1257,30 @@ func (q *Queries) Traceparents(ctx context.Context, ids []uuid.UUID) ([]Tracepar
 
 const unclaim = `-- name: Unclaim :exec
 WITH put AS MATERIALIZED (
-    SELECT unnest($1::uuid[]) AS id, unnest($2::float8[]) AS delay, generate_series(1, cardinality($1::uuid[]))
+    SELECT unnest($2::uuid[]) AS id, unnest($3::float8[]) AS delay, generate_series(1, cardinality($2::uuid[]))
 ), idle AS MATERIALIZED (
     SELECT d.id FROM webhook_deliveries d
-    WHERE d.id = ANY ($1::uuid[])
+    WHERE d.id = ANY ($2::uuid[])
       AND d.id >= (SELECT id FROM put ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM put ORDER BY id DESC LIMIT 1)
       AND CASE WHEN d.state = 'pending' THEN d.lease_until IS NULL OR d.lease_until <= now() ELSE false END
     FOR UPDATE OF d SKIP LOCKED
 )
 UPDATE webhook_deliveries d
-SET relay_at = greatest(d.next_attempt_at, now() + make_interval(secs => put.delay)) FROM put
+SET relay_at = greatest(d.next_attempt_at, now() + make_interval(secs => put.delay)), parked = $1::bool FROM put
 WHERE d.id = put.id AND d.id = ANY (ARRAY(SELECT id FROM idle))
   AND d.id >= (SELECT id FROM idle ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM idle ORDER BY id DESC LIMIT 1)
 `
 
 type UnclaimParams struct {
+	Parked bool
 	Ids    []uuid.UUID
 	Delays []float64
 }
 
-// Puts rows off that nobody has in hand: each by its own delay, and never to before its retry is due.
+// Puts rows off that nobody has in hand: each by its own delay, and never to before its retry is due. Those that are parked
+// may be recalled before that.
 func (q *Queries) Unclaim(ctx context.Context, arg UnclaimParams) error {
-	_, err := q.db.Exec(ctx, unclaim, arg.Ids, arg.Delays)
+	_, err := q.db.Exec(ctx, unclaim, arg.Parked, arg.Ids, arg.Delays)
 	return err
 }
 

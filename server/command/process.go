@@ -103,7 +103,7 @@ func (p *process) servers(ready telemetry.Ready, more ...prometheus.Gatherer) []
 func (p *process) probes(asked redis.UniversalClient, clients ...redisurl.Client) part {
 	redisurl.RegisterPools(p.registry, clients...)
 	prober := telemetry.NewProber(p.registry,
-		telemetry.Store{Name: "postgres", Ask: p.pool.Ping},
+		telemetry.Store{Name: "postgres", Ask: func(ctx context.Context) error { return postgres.Ping(ctx, p.pool) }},
 		telemetry.Store{Name: "redis", Ask: func(ctx context.Context) error { return asked.Ping(ctx).Err() }},
 	)
 	return part{"probes", prober.Run}

@@ -57,6 +57,30 @@ func TestEachConnectionOfAPoolHasItsSettings(t *testing.T) {
 	}
 }
 
+func TestAServerIsThereWhoeverHoldsThePoolsConnections(t *testing.T) {
+	pool, err := postgres.Open(t.Context(), postgrestest.URL(t)+"&pool_max_conns=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	lent, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := postgres.Ping(t.Context(), pool); err != nil {
+		t.Errorf("while the only connection is lent: %v", err)
+	}
+	restore := postgrestest.CutOff(t, pool)
+	if postgres.Ping(t.Context(), pool) == nil {
+		t.Error("a server that is away was found")
+	}
+	restore()
+	lent.Release()
+	if err := postgres.Ping(t.Context(), pool); err != nil {
+		t.Errorf("with a connection that can be lent: %v", err)
+	}
+}
+
 // TestAConnectionThatGoesSilentBeforeItIsReadyIsGivenUp: pools make connections without a deadline, and one that never gets
 // ready would hold its place for good.
 func TestAConnectionThatGoesSilentBeforeItIsReadyIsGivenUp(t *testing.T) {

@@ -57,7 +57,7 @@ func (p *Prober) ask(ctx context.Context, store Store) {
 	asking, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	var up float64
-	if store.Ask(asking) == nil {
+	if store.Ask(asking) == nil && asking.Err() == nil { // some clients hand an answer out that came too late
 		up = 1
 	}
 	if ctx.Err() == nil { // one that was cut short by the end says nothing

@@ -41,8 +41,9 @@ func TestProbesTellWhichStoreIsAway(t *testing.T) {
 	asked := make(chan struct{})
 	away := telemetry.Store{Name: "away", Ask: func(context.Context) error { return errors.New("away") }}
 	there := telemetry.Store{Name: "there", Ask: func(context.Context) error { return nil }}
+	late := telemetry.Store{Name: "late", Ask: func(ctx context.Context) error { <-ctx.Done(); return nil }}
 	last := telemetry.Store{Name: "last", Ask: func(ctx context.Context) error { close(asked); <-ctx.Done(); return ctx.Err() }}
-	prober := telemetry.NewProber(registry, away, there, last)
+	prober := telemetry.NewProber(registry, away, there, late, last)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- prober.Run(ctx) }()
@@ -52,7 +53,7 @@ func TestProbesTellWhichStoreIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	up := gathered(t, registry, "examprep_store_up")
-	if _, told := up["last"]; told || up["there"] != 1 || up["away"] != 0 || len(up) != 2 {
+	if _, told := up["last"]; told || up["there"] != 1 || up["away"] != 0 || up["late"] != 0 || len(up) != 3 {
 		t.Errorf("stores: %v", up)
 	}
 }

@@ -853,15 +853,17 @@ func (q *Queries) TouchKeys(ctx context.Context, arg TouchKeysParams) error {
 }
 
 const tryRaiseLock = `-- name: TryRaiseLock :one
-SELECT pg_try_advisory_xact_lock(hashtextextended('examprep.key_raises', 0))
+SELECT pg_try_advisory_xact_lock(hashtextextended('examprep.key_raises', 0)) AS mine
+FROM set_config('idle_in_transaction_session_timeout', '0', true)
 `
 
-// Held by whoever raises listed keys, until they are announced.
+// Held by whoever raises listed keys, until they are announced. Its transaction does nothing else meanwhile, which the
+// server is not to end it for.
 func (q *Queries) TryRaiseLock(ctx context.Context) (bool, error) {
 	row := q.db.QueryRow(ctx, tryRaiseLock)
-	var pg_try_advisory_xact_lock bool
-	err := row.Scan(&pg_try_advisory_xact_lock)
-	return pg_try_advisory_xact_lock, err
+	var mine bool
+	err := row.Scan(&mine)
+	return mine, err
 }
 
 const unassignTier = `-- name: UnassignTier :exec

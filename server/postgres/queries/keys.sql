@@ -155,8 +155,10 @@ WITH span AS (
 SELECT s.key_id, EXISTS (SELECT FROM free f WHERE f.id = s.key_id) AS raised FROM span s ORDER BY s.key_id;
 
 -- name: TryRaiseLock :one
--- Held by whoever raises listed keys, until they are announced.
-SELECT pg_try_advisory_xact_lock(hashtextextended('examprep.key_raises', 0));
+-- Held by whoever raises listed keys, until they are announced. Its transaction does nothing else meanwhile, which the
+-- server is not to end it for.
+SELECT pg_try_advisory_xact_lock(hashtextextended('examprep.key_raises', 0)) AS mine
+FROM set_config('idle_in_transaction_session_timeout', '0', true);
 
 -- name: GetTier :one
 SELECT * FROM rate_tiers WHERE name = $1;

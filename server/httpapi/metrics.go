@@ -24,7 +24,7 @@ func newMetrics(registerer prometheus.Registerer, bodies *bodyMemory) *metrics {
 			Name: "examprep_http_requests_total", Help: "Answered requests by operation, its method and route, and class of status.",
 		}, []string{"operation", "method", "route", "status"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "examprep_http_errors_total", Help: "Requests that were refused or failed, by the code in their answer.",
+			Name: "examprep_http_errors_total", Help: "Requests that reached an operation and were refused or failed, by the code in their answer.",
 		}, []string{"code"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "examprep_http_request_duration_seconds", Help: "Time from a request's being read to its being answered.",

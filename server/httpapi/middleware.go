@@ -101,7 +101,9 @@ func (s *Server) recoverPanic(route *route, next handler) handler {
 				s.logger.LogAttrs(ctx, slog.LevelError, "handler panicked",
 					slog.String("operation", route.operation), slog.String("request_id", string(r.id)),
 					slog.Any("panic", cause), slog.String("stack", string(debug.Stack())))
-				internalError().write(r.http)
+				answer := internalError()
+				s.metrics.errors.WithLabelValues(answer.code).Inc()
+				answer.write(r.http)
 			}
 			if s.draining.Load() {
 				r.http.SetConnectionClose()

@@ -127,6 +127,19 @@ func TestBrokenHTTPIsRefusedInJSON(t *testing.T) {
 	}
 }
 
+// TestAPanicIsAnAnswerAndCounted: the next request is served.
+func TestAPanicIsAnAnswerAndCounted(t *testing.T) {
+	broken := newAPI(t, options{}).variant(httpapi.Config{}, func(deps *httpapi.Deps) { deps.Catalog = brokenCatalog{} })
+	for n := 1; n <= 2; n++ {
+		if got := broken.get(examPath + "/overview"); got.status != http.StatusInternalServerError {
+			t.Fatalf("answered %d", got.status)
+		}
+		if told := broken.metric("examprep_http_errors_total", map[string]string{"code": "internal_error"}); told != float64(n) {
+			t.Errorf("%v errors told of, want %d", told, n)
+		}
+	}
+}
+
 // TestRefusedBodiesKeepTheirAnswer: a client that goes on sending gets to read why it is refused, and its request id.
 func TestRefusedBodiesKeepTheirAnswer(t *testing.T) {
 	a := newAPI(t, options{config: httpapi.Config{MaxBodyBytes: 1 << 10}})

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"golang.org/x/sync/errgroup"
 
 	"examprep.dev/server/catalog"
@@ -35,6 +36,10 @@ func TestTheSweepClosesInBatches(t *testing.T) {
 		t.Fatalf("a moment too early the sweep closed %d, %v", closed, err)
 	}
 	b.advance(time.Second)
+	b.measure(t.Context())
+	if behind := testutil.ToFloat64(b.Sweeper.metrics.overdue); int(behind) != 1 {
+		t.Errorf("the sweep is told to be %v s behind, want 1 and no more", behind)
+	}
 	read := func() Summary {
 		history, err := b.History(t.Context(), who, HistoryRequest{ExamKey: testExam, Limit: 1})
 		if err != nil || len(history.Attempts) != 1 {

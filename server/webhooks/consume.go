@@ -29,6 +29,8 @@ const (
 	// least while another is.
 	maxLeases    = 2
 	leaseBesides = leaseBatch / 2
+	// leasePatience is how long a lease takes that waits for more than a disk: then another of any size may go beside it.
+	leasePatience = 50 * time.Millisecond
 	// maxRefused is how often a hint is taken back whose delivery is due but locked: some tens of milliseconds' worth.
 	maxRefused = 8
 	// unreadablePause is the wait before a delivery whose secret could not be read is looked at again.
@@ -100,18 +102,22 @@ func (w *Worker) putOff(ctx context.Context, rows webhooksdb.UnclaimParams) {
 
 // dispatch begins tries for what the lanes let pass. A lease is good once it is committed, and at a disk's pace: while
 // that of one batch is under way, the next is gathered, and leased beside it as soon as it is worth a statement. So
-// receivers need not wait for the disk, and where little is to be done each statement still is for all that there is.
+// receivers need not wait for the disk, and where little is to be done each statement still is for all that there is. A
+// lease that waits for somebody's lock holds up no other.
 func (w *Worker) dispatch(ctx context.Context) {
 	var leases sync.WaitGroup
 	defer leases.Wait()
 	ended := make(chan struct{}, maxLeases)
+	patience := time.NewTimer(leasePatience)
+	defer patience.Stop()
 	var batch []hint
-	for underWay := 0; ctx.Err() == nil; {
+	for underWay, slow := 0, false; ctx.Err() == nil; {
 		batch = append(batch, w.lanes.take(leaseBatch-len(batch))...)
-		worthIt := len(batch) >= leaseBesides || len(batch) > 0 && underWay == 0
+		worthIt := len(batch) >= leaseBesides || len(batch) > 0 && (underWay == 0 || slow)
 		if worthIt && underWay < maxLeases {
 			hints := batch
-			batch, underWay = nil, underWay+1
+			batch, underWay, slow = nil, underWay+1, false
+			patience.Reset(leasePatience)
 			leases.Go(func() {
 				w.begin(ctx, hints)
 				ended <- struct{}{}
@@ -123,6 +129,8 @@ func (w *Worker) dispatch(ctx context.Context) {
 		case <-w.lanes.ready:
 		case <-ended:
 			underWay--
+		case <-patience.C:
+			slow = true
 		}
 	}
 	w.lanes.requeue(batch) // giveBack finds it

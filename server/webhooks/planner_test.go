@@ -79,6 +79,10 @@ func batchStatements(ctx context.Context, pending []uuid.UUID, began time.Time) 
 		{"Unclaim", func(q *webhooksdb.Queries) (int, error) {
 			return batch, q.Unclaim(ctx, webhooksdb.UnclaimParams{Ids: pending, Delays: make([]float64, batch)})
 		}},
+		{"StillDue", func(q *webhooksdb.Queries) (int, error) {
+			_, err := q.StillDue(ctx, pending)
+			return batch, err
+		}},
 		{"TellLate", func(q *webhooksdb.Queries) (int, error) {
 			return batch, q.TellLate(ctx, webhooksdb.TellLateParams{
 				Ids: pending, Attempts: slices.Repeat([]int32{1}, batch), Statuses: make([]int32, batch), Errors: make([]string, batch),

@@ -22,6 +22,40 @@ func (b *bench) keeper(now time.Time) *keeper {
 	return k
 }
 
+func TestWeeksCoveredAreThoseOfWhichEveryTableHasItsPartition(t *testing.T) {
+	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	week := func(n int) uuid.NullUUID {
+		return uuid.NullUUID{UUID: firstID(weekOf(now).Add(time.Duration(n) * partitionWeek)), Valid: true}
+	}
+	all := func(from, until int) (partitions []partition) {
+		for _, kind := range partitionKinds() {
+			for n := from; n < until; n++ {
+				partitions = append(partitions, partition{Kind: kind, Lower: week(n), Upper: week(n + 1)})
+			}
+		}
+		return partitions
+	}
+	first := partitionKinds()[0]
+	for _, c := range []struct {
+		name       string
+		partitions []partition
+		want       int
+	}{
+		{"none", nil, -1},
+		{"the last one", all(-1, 0), -1},
+		{"this one", all(0, 1), 0},
+		{"this one and two more", all(0, 3), 2},
+		{"a gap", append(all(0, 2), all(3, 5)...), 1},
+		{"one of all ages before", append(all(1, 3), partition{Kind: first, Upper: week(1)}), -1},
+		{"one kind lacks one", slices.DeleteFunc(all(0, 3), func(p partition) bool { return p.Kind == first && p.Lower == week(2) }), 1},
+		{"more than are made ahead", all(0, weeksAhead+3), weeksAhead},
+	} {
+		if got := weeksCovered(c.partitions, now); got != c.want {
+			t.Errorf("%s: %d weeks, want %d", c.name, got, c.want)
+		}
+	}
+}
+
 // of are the names of the partitions of a kind, oldest first.
 func of(t *testing.T, k *keeper, kind string) (names []string) {
 	t.Helper()

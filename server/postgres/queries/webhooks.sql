@@ -162,8 +162,13 @@ FROM leased l;
 
 -- name: Traceparents :many
 -- Asked by workers only whose traces go somewhere; nearly all events have none.
+WITH asked AS MATERIALIZED (
+    SELECT unnest(@ids::uuid[]) AS id
+)
 SELECT ev.id, ev.traceparent::text AS traceparent FROM webhook_events ev
-WHERE ev.id = ANY (@ids::uuid[]) AND ev.traceparent IS NOT NULL;
+WHERE ev.id = ANY (@ids::uuid[])
+  AND ev.id >= (SELECT id FROM asked ORDER BY id LIMIT 1) AND ev.id <= (SELECT id FROM asked ORDER BY id DESC LIMIT 1)
+  AND ev.traceparent IS NOT NULL;
 
 -- name: Unlease :exec
 -- A try that never began: the attempt is given back. Fenced like a completion.

@@ -1225,8 +1225,13 @@ func (q *Queries) TouchEndpoint(ctx context.Context, id uuid.UUID) error {
 }
 
 const traceparents = `-- name: Traceparents :many
+WITH asked AS MATERIALIZED (
+    SELECT unnest($1::uuid[]) AS id
+)
 SELECT ev.id, ev.traceparent::text AS traceparent FROM webhook_events ev
-WHERE ev.id = ANY ($1::uuid[]) AND ev.traceparent IS NOT NULL
+WHERE ev.id = ANY ($1::uuid[])
+  AND ev.id >= (SELECT id FROM asked ORDER BY id LIMIT 1) AND ev.id <= (SELECT id FROM asked ORDER BY id DESC LIMIT 1)
+  AND ev.traceparent IS NOT NULL
 `
 
 type TraceparentsRow struct {

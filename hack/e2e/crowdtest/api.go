@@ -40,7 +40,12 @@ type API struct {
 // NewAPI returns a client of the service at base, which ends in /v1, that holds every answer against the contract.
 func NewAPI(base, key string, contract *Contract) *API {
 	return &API{base: base, key: key, Meter: NewMeter(), contract: contract, http: &http.Client{
-		Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 256, MaxIdleConns: 256},
+		Timeout: 15 * time.Second, Transport: &http.Transport{
+			MaxIdleConnsPerHost: 256, MaxIdleConns: 256,
+			// Less than the server's 75 s, as any client's should be: a request that is sent while the server hangs up after
+			// those gets no answer.
+			IdleConnTimeout: time.Minute,
+		},
 	}}
 }
 

@@ -31,8 +31,11 @@ const (
 	leaseBesides = leaseBatch / 2
 	// leasePatience is how long a lease takes that waits for more than a disk: then another of any size may go beside it.
 	leasePatience = 50 * time.Millisecond
-	// maxRefused is how often a hint is taken back whose delivery is due but locked: some tens of milliseconds' worth.
-	maxRefused = 8
+	// promptRefusals is how often a hint is taken back at once whose delivery is due but locked, some tens of milliseconds'
+	// worth; from then on it waits for the next look (recallInterval), and maxRefused is how often it is taken back in all:
+	// for about as long as it takes the sweep to find it.
+	promptRefusals = 8
+	maxRefused     = promptRefusals + int(30*time.Second/recallInterval)
 	// unreadablePause is the wait before a delivery whose secret could not be read is looked at again.
 	unreadablePause = 30 * time.Second
 	// maxAttempts is the first try and its retries.
@@ -247,25 +250,30 @@ func (w *Worker) endRefused(ctx context.Context, ids []uuid.UUID) {
 }
 
 // takeBack puts hints back into their lanes whose deliveries are due and leased by nobody, and returns the others. Another
-// worker's relay locks a row before it sees that this one's has claimed it, and keeps the lock until it is done, some
-// milliseconds later; a lease in between skips the row. Without its hint it would wait for the sweep, half a minute. A row
-// that somebody holds for longer is left to that.
+// worker's relay locks a row before it sees that this one's has claimed it, and keeps the lock until its commit is on disk,
+// some milliseconds later or, where the disk is busy, some hundreds; a lease in between skips the row. Without its hint it
+// would wait for the sweep, half a minute. A row that somebody holds for longer than that is left to it.
 func (w *Worker) takeBack(ctx context.Context, hints []hint, refused map[uuid.UUID]uuid.UUID, ids []uuid.UUID) []hint {
 	due, err := w.queries.StillDue(ctx, ids)
 	if w.trouble(ctx, "looking for deliveries that were locked", err) || len(due) == 0 {
 		return hints
 	}
-	var back, others []hint
+	var back, later, others []hint
 	for _, h := range hints {
-		if _, waits := refused[h.delivery]; waits && h.refused < maxRefused && slices.Contains(due, h.delivery) {
-			delete(refused, h.delivery)
-			h.refused++
-			back = append(back, h)
-		} else {
+		_, waits := refused[h.delivery]
+		if !waits || h.refused >= maxRefused || !slices.Contains(due, h.delivery) {
 			others = append(others, h)
+			continue
+		}
+		delete(refused, h.delivery)
+		if h.refused++; h.refused > promptRefusals {
+			later = append(later, h)
+		} else {
+			back = append(back, h)
 		}
 	}
 	w.lanes.requeue(back)
+	w.lanes.postpone(later)
 	return others
 }
 

@@ -209,13 +209,14 @@ func TestADeliveryThatIsLockedForAMomentIsDeliveredAllTheSame(t *testing.T) {
 	b := newBench(t)
 	r := newReceiver(t, nil)
 	_, endpoint := b.endpoint(t, r.URL)
-	b.fill(t, endpoint.ID, 2)
+	b.fill(t, endpoint.ID, 3)
 	b.exec(t, "UPDATE webhook_deliveries SET relay_at = now() + interval '1 hour'") // claimed: no sweep finds them
 	w := b.worker(t, r)
 	locked := b.begun(t, "SELECT FROM webhook_deliveries FOR UPDATE") // as another's relay does that comes a moment late
 	ids := b.ids(t)
 	w.lanes.push(hint{delivery: ids[0], endpoint: uuid.New()}) // each has a lane to itself
 	w.lanes.push(hint{delivery: ids[1], endpoint: uuid.New(), refused: maxRefused})
+	w.lanes.push(hint{delivery: ids[2], endpoint: uuid.New(), refused: promptRefusals})
 	for range 2 {
 		w.begin(t.Context(), w.lanes.take(leaseBatch))
 		if got := w.lanes.backlog(); got != 1 {
@@ -227,6 +228,7 @@ func TestADeliveryThatIsLockedForAMomentIsDeliveredAllTheSame(t *testing.T) {
 	}
 	run(t, w.Run)
 	r.next(t)
-	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE id = $1 AND state = 'delivered'", ids[0])
+	r.next(t)
+	b.until(t, 2, "SELECT count(*) FROM webhook_deliveries WHERE id = ANY ($1) AND state = 'delivered'", []uuid.UUID{ids[0], ids[2]})
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE id = $1 AND state = 'pending'", ids[1])
 }

@@ -51,6 +51,8 @@ type lanes struct {
 	mu   sync.Mutex
 	byID map[uuid.UUID]*lane
 	turn []*lane // lanes with something queued, in the order of their turns
+	// postponed are hints that are looked at again by and by.
+	postponed []hint
 	// behind are the lanes of endpoints of whose deliveries some may be put off, by whatever worker; caughtUp are those of
 	// which none are any more.
 	behind   map[uuid.UUID]*lane
@@ -269,6 +271,30 @@ func (l *lanes) requeue(hints []hint) {
 	}
 }
 
+// postpone takes hints back that no try could begin for yet, until they are resumed.
+func (l *lanes) postpone(hints []hint) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, h := range hints {
+		l.release(l.byID[h.endpoint])
+	}
+	l.postponed = append(l.postponed, hints...)
+}
+
+// resume queues what was postponed.
+func (l *lanes) resume() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.postponed) == 0 {
+		return
+	}
+	for _, h := range l.postponed {
+		l.enqueue(l.lane(h.endpoint), h)
+	}
+	l.postponed = nil
+	l.signal()
+}
+
 // release frees a place.
 func (l *lanes) release(own *lane) {
 	l.count(own, -1)
@@ -286,7 +312,8 @@ func (l *lanes) backlog() int {
 func (l *lanes) drain() []hint {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var rest []hint
+	rest := l.postponed
+	l.postponed = nil
 	for _, own := range l.turn {
 		rest = append(rest, own.queue...)
 		own.queue = nil

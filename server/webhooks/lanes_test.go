@@ -129,6 +129,15 @@ func TestLanesLoseNothingAndKeepTheirBounds(t *testing.T) {
 				m.accepted[h.delivery] = false
 				m.lanes.requeue([]hint{h})
 			},
+			"postpone": func(t *rapid.T) {
+				if len(m.flying) == 0 {
+					return
+				}
+				h := m.land(t)
+				m.accepted[h.delivery] = false
+				m.lanes.postpone([]hint{h})
+			},
+			"resume": func(*rapid.T) { m.lanes.resume() },
 			"abandon": func(t *rapid.T) {
 				if len(m.flying) > 0 {
 					m.lanes.abandon(m.land(t).endpoint)

@@ -25,11 +25,13 @@ const (
 )
 
 // recall brings back what was put off because its lane was full, as soon as there is room for it: what is put off comes
-// back by itself only late, so that a million deliveries to a receiver that hangs cost next to nothing.
+// back by itself only late, so that a million deliveries to a receiver that hangs cost next to nothing. It also has postponed
+// hints looked at again.
 func (w *Worker) recall(ctx context.Context) {
 	var shared time.Time
 	defer w.share(context.WithoutCancel(ctx)) // a worker that leaves says whom it leaves behind
 	for pause(ctx, recallInterval) {
+		w.lanes.resume()
 		if now := w.cfg.Now(); now.Sub(shared) >= shareInterval {
 			shared = now
 			w.share(ctx)

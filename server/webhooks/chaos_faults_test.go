@@ -155,8 +155,15 @@ func (c *chaos) askForFailOver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := until(ctx, "the Sentinel agrees to fail over", func(ctx context.Context) error {
-		return c.redis.ask.Failover(ctx, sentinelMaster).Err()
+	// A Sentinel agrees and then gives up where the replica was away a moment ago: it is asked again.
+	if err := until(ctx, "the Sentinel fails over", func(ctx context.Context) error {
+		if now, err := c.redis.master(ctx); err != nil || now != node {
+			return err
+		}
+		if err := c.redis.ask.Failover(ctx, sentinelMaster).Err(); err != nil {
+			return err
+		}
+		return c.redis.movedFrom(ctx, node)
 	}); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"testing"
 	"time"
 
@@ -214,5 +215,45 @@ func TestTheWritesOfOneAnswerShareItsTime(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, func() { trackState(c, fasthttp.StateIdle); write() }); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// overdue is a connection whose wait ends before it is looked at what has come, as on a busy machine.
+type overdue struct {
+	net.Conn
+	over bool
+}
+
+func (o *overdue) Read(p []byte) (int, error) {
+	if o.over {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return o.Conn.Read(p)
+}
+
+func (o *overdue) SetReadDeadline(t time.Time) error {
+	o.over = !t.After(time.Now())
+	return nil
+}
+
+func TestARequestThatCameBeforeItsConnectionsEndIsRead(t *testing.T) {
+	client, inner := net.Pipe()
+	defer func() { _ = client.Close() }()
+	c := &conn{Conn: &overdue{Conn: inner}, listener: &listener{listenerConfig: listenerConfig{headBytes: 10, mostRead: 10}}, served: true}
+	_ = c.SetReadDeadline(time.Now().Add(-time.Second))
+	sent := make(chan error, 1)
+	go func() {
+		_, err := client.Write([]byte("G"))
+		sent <- err
+	}()
+	var p [1]byte
+	if n, err := c.Read(p[:]); n != 1 || err != nil || !c.busy.Load() {
+		t.Fatalf("read %d bytes, %v, busy: %t", n, err, c.busy.Load())
+	}
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.Read(p[:]); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("what follows has the time that it had: read %d bytes, %v", n, err)
 	}
 }

@@ -223,7 +223,9 @@ const (
 	// mostFrames is how many times its size a body may take on the wire: a byte in a chunk of its own takes six.
 	mostFrames = 8
 	// idleLinger is how long an idle connection is kept after the last accept: a request may be under way on it.
-	idleLinger = 100 * time.Millisecond
+	idleLinger = time.Second
+	// glance is how long it takes to see whether something has come already.
+	glance = 10 * time.Millisecond
 	// drainInterval is how often connections are looked at while the server stops.
 	drainInterval = 20 * time.Millisecond
 	// cutTimeout is how long handlers have to return after their context ended.

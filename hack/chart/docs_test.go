@@ -1,0 +1,61 @@
+package chart_test
+
+import (
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// pages are what an administrator reads, by path: the chart's own files but for what is generated, and the project's
+// README.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{"../../README.md": read(t, "../../README.md")}
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && slices.Contains([]string{".md", ".yaml", ".txt", ".json"}, filepath.Ext(path)) {
+			found[path] = read(t, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// redis-cli sends no password where the URL names no user, and says NOAUTH.
+func TestEveryURLOfRedisWorksWithItsOwnClient(t *testing.T) {
+	seen := 0
+	for path, text := range pages(t) {
+		seen += strings.Count(text, "redis://default:")
+		for _, url := range regexp.MustCompile(`(?:rediss?|sentinel|cluster)://:\S+`).FindAllString(text, -1) {
+			t.Errorf("%s: %s names no user", path, url)
+		}
+	}
+	if seen == 0 {
+		t.Error("no page shows a URL of Redis: the test sees nothing")
+	}
+}
+
+// Without -e redis-cli exits 0 after an error, and a restore goes on with what Redis held.
+func TestARestoreStopsWhereRedisIsNotEmptied(t *testing.T) {
+	seen := 0
+	for path, text := range pages(t) {
+		for line := range strings.Lines(text) {
+			if !strings.Contains(line, "redis-cli") || !strings.Contains(line, "FLUSHDB") {
+				continue
+			}
+			seen++
+			onCluster := strings.Contains(line, "--cluster call") && strings.Contains(line, "--cluster-only-masters")
+			if !onCluster && !strings.Contains(line, "redis-cli -e ") {
+				t.Errorf("%s: %q goes on after an error", path, strings.TrimSpace(line))
+			}
+		}
+	}
+	if seen < 3 {
+		t.Errorf("%d lines empty Redis: one node, Sentinel and a cluster need one each", seen)
+	}
+}

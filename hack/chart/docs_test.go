@@ -40,6 +40,21 @@ func TestEveryURLOfRedisWorksWithItsOwnClient(t *testing.T) {
 	}
 }
 
+// psql and pg_dump refuse a URL with a parameter that is pgx's alone.
+func TestNoPageTellsOfAURLThatPsqlRefuses(t *testing.T) {
+	for path, text := range pages(t) {
+		if strings.Contains(text, "?pool_") || strings.Contains(text, "&pool_") {
+			t.Errorf("%s puts a setting of the pool into the URL", path)
+		}
+	}
+	for component, size := range map[string]string{"api": "11", "worker": "12", "operator": "13"} {
+		pod := find(t, render(t, "--set", component+".poolMaxConns="+size), "Deployment", "r-examprep-"+component)
+		if got := variables(containerOf(t, pod))["EXAMPREP_POOL_MAX_CONNS"]; got != size {
+			t.Errorf("%s has %v connections, want %s", component, got, size)
+		}
+	}
+}
+
 // Without -e redis-cli exits 0 after an error, and a restore goes on with what Redis held.
 func TestARestoreStopsWhereRedisIsNotEmptied(t *testing.T) {
 	seen := 0

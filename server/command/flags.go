@@ -36,6 +36,7 @@ func parseEnvironment(value string) (postgres.Environment, error) {
 type processFlags struct {
 	databaseURL, redisURL, redisPrefix string
 	environment                        string
+	poolMaxConns                       int32
 	healthListen, metricsListen        string
 	logLevel                           string
 	shutdownGrace                      time.Duration
@@ -46,6 +47,8 @@ func (f *processFlags) register(cmd *cobra.Command) {
 	databaseFlag(cmd, &f.databaseURL)
 	environmentFlag(cmd, &f.environment)
 	flags := cmd.Flags()
+	flags.Int32Var(&f.poolMaxConns, "pool-max-conns", postgres.DefaultMaxConns,
+		"the most connections to PostgreSQL at once; a pool_max_conns in the URL wins, but psql and pg_dump refuse such a URL")
 	flags.StringVar(&f.redisURL, "redis-url", "", "Redis: redis://, rediss://, sentinel:// or cluster://")
 	flags.StringVar(&f.redisPrefix, "redis-prefix", "examprep:", "what every name in Redis begins with")
 	flags.StringVar(&f.healthListen, "health-listen", ":8081", "address of /healthz and /readyz")

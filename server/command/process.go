@@ -51,6 +51,9 @@ func openProcess(ctx context.Context, name string, flags *processFlags, stderr i
 	if err := require("database-url", flags.databaseURL); err != nil {
 		return nil, err
 	}
+	if flags.poolMaxConns < 1 {
+		return nil, &usageError{errors.New("--pool-max-conns: must be at least 1")}
+	}
 	logger, err := telemetry.NewLogger(stderr, flags.logLevel)
 	if err != nil {
 		return nil, &usageError{fmt.Errorf("--log-level: %w", err)}
@@ -61,12 +64,9 @@ func openProcess(ctx context.Context, name string, flags *processFlags, stderr i
 	if err != nil {
 		return nil, err
 	}
-	open := postgres.Open
-	if tracing.Enabled {
-		open = postgres.OpenTraced
-	}
+	options := postgres.Options{MaxConns: flags.poolMaxConns, Traced: tracing.Enabled, Session: session}
 	pool, err := openDatabase(ctx, func(ctx context.Context) (*pgxpool.Pool, error) {
-		return open(ctx, flags.databaseURL, session...)
+		return postgres.OpenWith(ctx, flags.databaseURL, options)
 	}, env, logger)
 	if err != nil {
 		return nil, errors.Join(err, tracing.Shutdown(context.WithoutCancel(ctx)))

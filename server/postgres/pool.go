@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -17,25 +18,33 @@ type URLError struct{ err error }
 func (e *URLError) Error() string { return "DATABASE_URL: " + e.err.Error() }
 func (e *URLError) Unwrap() error { return e.err }
 
-// defaultMaxConns is a pool's size where the URL gives none. Each writer waits for its own commit, and commits that wait
-// together share one flush of the log: pgx's own default of 4 on a small machine leaves nothing to share.
-const defaultMaxConns = 20
+// DefaultMaxConns is a pool's size where neither its URL nor its options give one. Each writer waits for its own commit,
+// and commits that wait together share one flush of the log: pgx's own default of 4 on a small machine leaves nothing to
+// share, and on a large one it counts the cores of the whole node, for each pod.
+const DefaultMaxConns = 20
 
 // A Setting is a run-time parameter of the server, for each connection of a pool.
 type Setting struct{ Name, Value string }
 
-// Open connects a pool and checks that the server answers. Settings in url (pool_max_conns and the like) win over the
-// defaults here; those in session are made on each new connection.
+// Options are what a process chooses of its pool.
+type Options struct {
+	// MaxConns is the pool's size where the URL says no pool_max_conns; 0: DefaultMaxConns. The clients of PostgreSQL
+	// itself refuse a URL that says it.
+	MaxConns int32
+	// Traced is for a process whose traces go somewhere: statements are spans of the traces that they are part of.
+	Traced bool
+	// Session is set on each new connection.
+	Session []Setting
+}
+
+// Open is OpenWith no options but settings of the session.
 func Open(ctx context.Context, url string, session ...Setting) (*pgxpool.Pool, error) {
-	return open(ctx, url, nil, session)
+	return OpenWith(ctx, url, Options{Session: session})
 }
 
-// OpenTraced is Open for a process whose traces go somewhere: statements are spans of the traces that they are part of.
-func OpenTraced(ctx context.Context, url string, session ...Setting) (*pgxpool.Pool, error) {
-	return open(ctx, url, statementTracer{}, session)
-}
-
-func open(ctx context.Context, url string, tracer pgx.QueryTracer, session []Setting) (*pgxpool.Pool, error) {
+// OpenWith connects a pool and checks that the server answers. Settings in url (pool_max_conns and the like) win over
+// options and defaults.
+func OpenWith(ctx context.Context, url string, options Options) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, &URLError{err}
@@ -47,10 +56,12 @@ func open(ctx context.Context, url string, tracer pgx.QueryTracer, session []Set
 		cfg.ConnConfig.ConnectTimeout = 5 * time.Second
 	}
 	if !strings.Contains(url, "pool_max_conns") {
-		cfg.MaxConns = max(defaultMaxConns, cfg.MaxConns)
+		cfg.MaxConns = cmp.Or(options.MaxConns, DefaultMaxConns)
 	}
-	cfg.ConnConfig.Tracer = tracer
-	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return prepare(ctx, conn, session) }
+	if options.Traced {
+		cfg.ConnConfig.Tracer = statementTracer{}
+	}
+	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return prepare(ctx, conn, options.Session) }
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open database pool: %w", err)

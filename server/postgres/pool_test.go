@@ -185,17 +185,26 @@ func TestAListOfUUIDsGoesInBinary(t *testing.T) {
 	}
 }
 
-func TestAPoolsSizeIsTheURLsOrEnoughToShareCommits(t *testing.T) {
+func TestAPoolsSizeIsTheURLsOrTheChosenOrEnoughToShareCommits(t *testing.T) {
 	address := postgrestest.URL(t)
-	for suffix, want := range map[string]int32{"": 20, "&pool_max_conns=3": 3} {
-		pool, err := postgres.Open(t.Context(), address+suffix)
+	for _, c := range []struct {
+		suffix       string
+		chosen, want int32
+	}{
+		{"", 0, 20},
+		{"", 2, 2},
+		{"", 30, 30},
+		{"&pool_max_conns=3", 0, 3},
+		{"&pool_max_conns=3", 30, 3},
+	} {
+		pool, err := postgres.OpenWith(t.Context(), address+c.suffix, postgres.Options{MaxConns: c.chosen})
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := pool.Config().MaxConns
 		pool.Close()
-		if got < want || suffix != "" && got != want {
-			t.Errorf("%q: %d connections, want %d", suffix, got, want)
+		if got != c.want {
+			t.Errorf("%q, chosen %d: %d connections, want %d", c.suffix, c.chosen, got, c.want)
 		}
 	}
 }

@@ -15,6 +15,8 @@
 {{ include "examprep.secretVariable" (dict "name" "REDIS_URL" "from" .redis) }}
 - name: EXAMPREP_ENVIRONMENT
   value: {{ .environment }}
+- name: EXAMPREP_POOL_MAX_CONNS
+  value: {{ int $section.poolMaxConns | quote }}
 - name: EXAMPREP_REDIS_PREFIX
   value: {{ include "examprep.redisPrefix" $.root | quote }}
 - name: EXAMPREP_LOG_LEVEL

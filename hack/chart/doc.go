@@ -1,7 +1,8 @@
 // Package chart checks charts/examprep and pins the programs that do it: helm 3 and 4, helm-unittest, kubeconform and,
 // in a module of its own because it needs older Kubernetes libraries, kube-score. All of it is tests:
 //
-//	go -C hack/chart test .             everything (make chart)
+//	make chart                          everything, upgrades on a real API server too
+//	go -C hack/chart test .             what needs no cluster
 //	go -C hack/chart test . -update     and write the table of values into the chart's README
 //
 // Every rendering is done by the helm program that users run, each version of it. Manifests are compared with schemas

@@ -2,13 +2,21 @@
 {{- define "examprep.deployment" -}}
 {{- $root := .root }}
 {{- $section := get $root.Values .component }}
+{{- $annotations := dict }}
+{{- $replicas := $section.replicas }}
+{{- if ($section.autoscaling).enabled }}
+{{- $replicas = include "examprep.keptReplicas" . }}
+{{- if $replicas }}
+{{- $_ := set $annotations "examprep.dev/replicas" "kept" }}
+{{- end }}
+{{- end }}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
-  {{- include "examprep.metadata" (dict "root" $root "component" .component "name" (include "examprep.componentName" .)) | nindent 2 }}
+  {{- include "examprep.metadata" (dict "root" $root "component" .component "name" (include "examprep.componentName" .) "annotations" $annotations) | nindent 2 }}
 spec:
-  {{- if not ($section.autoscaling).enabled }}
-  replicas: {{ int $section.replicas }}
+  {{- with $replicas }}
+  replicas: {{ int . }}
   {{- end }}
   revisionHistoryLimit: 5
   selector:

@@ -28,6 +28,7 @@ type apiFlags struct {
 	trustedProxies  []string
 	drainDelay      time.Duration
 	mostOfAddress   int
+	cacheMiB        uint
 
 	trustTraceparent bool
 
@@ -55,6 +56,8 @@ func newAPI() *cobra.Command {
 		"CIDR ranges of proxies whose X-Forwarded-For is believed; a load balancer that is not named has its connections held in a flood of bad keys, one that is named never")
 	cmd.Flags().DurationVar(&flags.drainDelay, "drain-delay", 0,
 		"how long to go on accepting after SIGTERM, while load balancers take note; part of the shutdown grace")
+	cmd.Flags().UintVar(&flags.cacheMiB, "cache-mib", 320,
+		"how much of papers and answer keys to keep in memory, in MiB; four fifths are for papers. At most five eighths of what the pod may have")
 	cmd.Flags().IntVar(&flags.mostOfAddress, "max-connections-per-address", 0,
 		"how many connections one client address (IPv6: /64) may have, trusted proxies aside; one more is answered 503; 0: no limit, as behind a load balancer that is not trusted")
 	cmd.Flags().BoolVar(&flags.trustTraceparent, "trust-traceparent", false,
@@ -67,6 +70,7 @@ func newAPI() *cobra.Command {
 type apiSettings struct {
 	secret []byte
 	http   httpapi.Config
+	cache  catalog.SnapshotConfig
 }
 
 func (f *apiFlags) parse() (apiSettings, error) {
@@ -82,6 +86,10 @@ func (f *apiFlags) parse() (apiSettings, error) {
 	if f.drainDelay+cutTime >= f.shutdownGrace {
 		return settings, &usageError{fmt.Errorf("--drain-delay: leaves nothing of the shutdown grace of %s", f.shutdownGrace)}
 	}
+	if f.cacheMiB < fewestMiB || f.cacheMiB > mostMiB {
+		return settings, &usageError{fmt.Errorf("--cache-mib: must be between %d and %d", fewestMiB, mostMiB)}
+	}
+	settings.cache = catalog.SnapshotConfig{PaperCacheBytes: uint64(f.cacheMiB) << 20 / 5 * 4, KeyCacheBytes: uint64(f.cacheMiB) << 20 / 5}
 	settings.http = httpapi.Config{
 		TrustedProxies: proxies, MaxConnectionsPerAddress: f.mostOfAddress, TrustTraceparent: f.trustTraceparent,
 		DrainDelay: f.drainDelay, ShutdownGrace: f.shutdownGrace - f.drainDelay - cutTime,
@@ -107,7 +115,8 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	}
 	defer func() { _ = sessionClient.Close() }()
 
-	snapshot, err := catalog.OpenSnapshot(ctx, p.pool, p.logger, catalog.SnapshotConfig{Registerer: p.registry})
+	settings.cache.Registerer = p.registry
+	snapshot, err := catalog.OpenSnapshot(ctx, p.pool, p.logger, settings.cache)
 	if err != nil {
 		return err
 	}
@@ -152,6 +161,12 @@ func readyToServe(life context.Context, snapshot *catalog.Snapshot) telemetry.Re
 		return nil
 	}
 }
+
+// Bounds of --cache-mib: less holds no large paper, more is a mistake in the unit.
+const (
+	fewestMiB = 5
+	mostMiB   = 1 << 20
+)
 
 // cutTime is kept of the shutdown grace for cutting what has not ended, and for the back parts to stop.
 const cutTime = 3 * time.Second

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestAProcessHasTheConnectionsThatItIsGiven(t *testing.T) {
@@ -19,15 +20,32 @@ func TestAProcessHasTheConnectionsThatItIsGiven(t *testing.T) {
 	}
 }
 
-func TestNumbersThatLeaveNothingToWorkWithAreRefused(t *testing.T) {
-	for variable, args := range map[string][]string{
-		"EXAMPREP_POOL_MAX_CONNS": {"worker"},
+func TestAnAPIPodCachesAsMuchAsItIsGiven(t *testing.T) {
+	s := newStage(t)
+	s.environment = append(s.environment, "EXAMPREP_CACHE_MIB=50")
+	pod := s.start("api", "--listen=127.0.0.1:0")
+	metrics := s.scrape(pod)
+	for _, want := range []string{
+		`examprep_catalog_cache_max_bytes{cache="papers"} 4.194304e+07`, `examprep_catalog_cache_max_bytes{cache="answer_keys"} 1.048576e+07`,
 	} {
-		t.Setenv(variable, "0")
-		var errors strings.Builder
-		code := Execute(append(args, "--environment=sandbox", "--database-url=postgres://nowhere/none"), strings.NewReader(""), io.Discard, &errors)
-		if flag := "--" + strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(variable, "EXAMPREP_"), "_", "-")); code != 2 || !strings.Contains(errors.String(), flag) {
-			t.Errorf("%s=0: exit code %d, %s", variable, code, errors.String())
+		if !bytes.Contains(metrics, []byte(want)) {
+			t.Errorf("the metrics lack %s", want)
+		}
+	}
+	pod.stop()
+}
+
+func TestNumbersThatLeaveNothingToWorkWithAreRefused(t *testing.T) {
+	t.Setenv("EXAMPREP_POOL_MAX_CONNS", "0")
+	var errors strings.Builder
+	code := Execute([]string{"worker", "--environment=sandbox", "--database-url=postgres://nowhere/none"}, strings.NewReader(""), io.Discard, &errors)
+	if code != 2 || !strings.Contains(errors.String(), "--pool-max-conns") {
+		t.Errorf("no connections: exit code %d, %s", code, errors.String())
+	}
+	for _, cache := range []uint{0, 4, 320 << 20} {
+		flags := apiFlags{processFlags: processFlags{redisURL: "redis://nowhere", shutdownGrace: time.Minute}, namespaceSecret: namespaceSecret, cacheMiB: cache}
+		if _, err := flags.parse(); err == nil || !strings.Contains(err.Error(), "--cache-mib") {
+			t.Errorf("a cache of %d MiB: %v", cache, err)
 		}
 	}
 }

@@ -7,6 +7,19 @@
       key: {{ .from.key }}
 {{- end }}
 
+{{/* Nine tenths of a quantity of memory, in bytes; empty for one that is written in a way that is not known here. */}}
+{{- define "examprep.nineTenths" -}}
+{{- $text := . | toString }}
+{{- if not (kindIs "string" .) }}
+{{- $text = int64 . | toString }}
+{{- end }}
+{{- $units := dict "" 1 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 }}
+{{- if regexMatch "^[0-9]+([.][0-9]+)?([kMGT]|[KMGT]i)?$" $text }}
+{{- $number := regexFind "^[0-9.]+" $text }}
+{{- mulf $number (get $units (trimPrefix $number $text)) 0.9 | int64 }}
+{{- end }}
+{{- end }}
+
 {{/* What every process that stays is told. */}}
 {{- define "examprep.processVariables" -}}
 {{- $section := get .root.Values .component }}
@@ -34,13 +47,17 @@
 {{- if .encryptionKeys.secretName }}
 {{ include "examprep.secretVariable" (dict "name" "EXAMPREP_ENCRYPTION_KEYS" "from" .encryptionKeys) }}
 {{- end }}
-{{- if ($section.resources.limits).memory }}
-# Go collects harder before the kernel kills.
+{{- with ($section.resources.limits).memory }}
+# Go collects harder before the kernel kills, which counts more than Go does: stacks of threads, pages not yet given back.
 - name: GOMEMLIMIT
+  {{- with include "examprep.nineTenths" . }}
+  value: {{ . | quote }}
+  {{- else }}
   valueFrom:
     resourceFieldRef:
       containerName: {{ $.component }}
       resource: limits.memory
+  {{- end }}
 {{- end }}
 {{- with .tracing }}
 {{- if .endpoint }}
@@ -71,6 +88,8 @@
 {{- if gt (add (int .api.drainDelaySeconds) 5) (int .api.shutdownGraceSeconds) }}
 {{- fail "api.drainDelaySeconds is part of api.shutdownGraceSeconds: leave at least five seconds to finish requests in" }}
 {{- end }}
+- name: EXAMPREP_CACHE_MIB
+  value: {{ int .api.cacheMiB | quote }}
 - name: EXAMPREP_DRAIN_DELAY
   value: {{ int .api.drainDelaySeconds }}s
 {{- with .api.trustedProxies }}

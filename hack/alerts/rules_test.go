@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -91,6 +92,23 @@ func TestEachAlertHasAPageAndEachPageAnAlert(t *testing.T) {
 	for name := range rules {
 		if !paged[name] {
 			t.Errorf("%s has no page", name)
+		}
+	}
+}
+
+// The alert's label job is who told of it, kube-state-metrics for one; the Kubernetes Job is in job_name.
+func TestNoPageTakesTheScrapesJobForAKubernetesJob(t *testing.T) {
+	pages, err := filepath.Glob(chart + "runbooks/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("pages: %v, %v", pages, err)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if regexp.MustCompile(`job[/ ]"?\$JOB\b`).Match(text) {
+			t.Errorf("%s looks for a Job by the label job", page)
 		}
 	}
 }

@@ -4,8 +4,36 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"testing"
 )
+
+func TestAFailedMigrationIsToldOfWhateverTheReleaseIsCalled(t *testing.T) {
+	for _, set := range []string{"environment=production", "fullnameOverride=exams"} {
+		objects := render(t, "--set", "monitoring.prometheusRule.enabled=true,"+set)
+		var migration, expression string
+		for _, o := range objects {
+			if o.text("kind") == "Job" {
+				migration = o.text("metadata", "name")
+			}
+			if o.text("kind") != "PrometheusRule" {
+				continue
+			}
+			groups, _ := o.at("spec", "groups").([]any)
+			for _, group := range groups {
+				rules, _ := object(group.(map[string]any)).at("rules").([]any) //nolint:errcheck // a group is an object
+				for _, rule := range rules {
+					if alert := object(rule.(map[string]any)); alert.text("alert") == "ExamprepMigrationFailed" { //nolint:errcheck // a rule is an object
+						expression = alert.text("expr")
+					}
+				}
+			}
+		}
+		if want := `kube_job_status_failed{job_name="` + migration + `"}`; migration == "" || !strings.Contains(expression, want) {
+			t.Errorf("%s: the alert asks %q, the Job is %q", set, expression, migration)
+		}
+	}
+}
 
 func TestEveryAlertLinksToItsPageWhereTheUserServesIt(t *testing.T) {
 	for given, base := range map[string]string{

@@ -47,6 +47,7 @@ func TestWhatDoesNotFitTogetherIsRefusedByName(t *testing.T) {
 		"oidc.issuer=https://login.example.com,oidc.clientID=a":                                             "oidc.redirectURL",
 		"monitoring.podMonitor.enabled=true,monitoring.serviceMonitor.enabled=true":                         "twice",
 		"caBundle.secretName=a,caBundle.configMapName=b":                                                    "caBundle",
+		"operator.serviceAccount.create=false":                                                              "operator.serviceAccount.name",
 		"ingress.enabled=true":                                                                              "ingress.hosts",
 		"httpRoute.enabled=true":                                                                            "httpRoute.parentRefs",
 		"worker.autoscaling.enabled=true,worker.autoscaling.type=keda":                                      "prometheusAddress",

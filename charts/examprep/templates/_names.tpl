@@ -79,6 +79,8 @@ annotations:
 {{- $account := (get .root.Values .component).serviceAccount }}
 {{- if $account.create }}
 {{- $account.name | default (include "examprep.componentName" .) }}
+{{- else if and (eq .component "operator") (not $account.name) }}
+{{- fail "operator.serviceAccount.create=false: name the account in operator.serviceAccount.name, or the operator's rights are those of every pod that names none" }}
 {{- else }}
 {{- $account.name | default "default" }}
 {{- end }}

@@ -60,11 +60,7 @@ topologySpreadConstraints:
 {{- end }}
 {{- if eq $root.Values.migrate.mode "initContainer" }}
 initContainers:
-- name: migrate
-  args: [migrate]
-  env:
-    {{- include "examprep.migrateVariables" . | trim | nindent 4 }}
-  {{- include "examprep.containerCommons" (dict "root" $root "component" "migrate") | nindent 2 }}
+- {{- include "examprep.migrateContainer" . | nindent 2 }}
 {{- end }}
 containers:
 - name: {{ .component }}
@@ -95,6 +91,27 @@ containers:
   {{- end }}
   {{- include "examprep.containerCommons" . | nindent 2 }}
 {{- include "examprep.volumes" . }}
+{{- end }}
+
+{{/* What migrates, in a Job or before a process. */}}
+{{- define "examprep.migrateContainer" -}}
+{{- $section := .root.Values.migrate -}}
+name: migrate
+args:
+- migrate
+{{- with $section.extraArgs }}
+{{ toYaml . }}
+{{- end }}
+env:
+  {{- include "examprep.migrateVariables" . | trim | nindent 2 }}
+  {{- with $section.extraEnv }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with $section.extraEnvFrom }}
+envFrom:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{ include "examprep.containerCommons" (dict "root" .root "component" "migrate") }}
 {{- end }}
 
 {{/* What all containers have: image, rights, resources, mounts. */}}

@@ -75,7 +75,7 @@ chart: ## Check the chart and its image's build: both Helms, unit tests, the clu
 	@GOFLAGS="-mod=readonly -trimpath" CGO_ENABLED=0 .dev/bin/dev test go -C hack/chart test -count 1 -timeout 30m . # upgrades on a real API server
 
 .PHONY: alerts
-alerts: ## Make the chart's alerts fire: cause, in real processes on real stores, what each is about
+alerts: ## Make those of the chart's alerts fire that need no cluster: cause, in real processes on real stores, what each is about
 	@mkdir -p .dev/bin
 	@$(GOBUILD) -buildvcs=false -o .dev/bin/dev ./hack/dev
 	@$(GOBUILD) -buildvcs=false -o .dev/bin/examprep .

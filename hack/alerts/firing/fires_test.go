@@ -27,11 +27,11 @@ var uncaused = map[string]string{
 	"ExamprepWebhookRetentionBehind":   "what it is about is not caused yet",
 	"ExamprepAPIPanics":                "no request is known that makes a handler panic",
 	"ExamprepMigrationFailed":          "its series are those of kube-state-metrics",
-	"ExamprepOperatorNoLeader":         "its series need an API server: hack/e2e",
-	"ExamprepOperatorReconcileErrors":  "its series need an API server: hack/e2e",
-	"ExamprepResourceNotReady":         "its series need an API server: hack/e2e",
-	"ExamprepSealMismatch":             "its series need an API server: hack/e2e",
-	"ExamprepOperatorAbsent":           "its series need an API server: hack/e2e; that of the API and of the worker is caused",
+	"ExamprepOperatorNoLeader":         "its series need an API server, and nothing here brings one up",
+	"ExamprepOperatorReconcileErrors":  "its series need an API server, and nothing here brings one up",
+	"ExamprepResourceNotReady":         "its series need an API server, and nothing here brings one up",
+	"ExamprepSealMismatch":             "its series need an API server, and nothing here brings one up",
+	"ExamprepOperatorAbsent":           "its series need an API server, and nothing here brings one up; that of the API and of the worker is caused",
 }
 
 // caused are the alerts that the tests of this package fire.

@@ -146,7 +146,7 @@
 {{- end }}
 {{- end }}
 
-{{/* migrate may use an owner's credentials, which no process that stays needs. */}}
+{{/* migrate may go another way to the database than the processes that stay. */}}
 {{- define "examprep.migrateVariables" -}}
 {{- with .root.Values }}
 {{ include "examprep.secretVariable" (dict "name" "DATABASE_URL" "from" (ternary .migrate.database .database (ne .migrate.database.secretName ""))) }}

@@ -74,3 +74,62 @@ func TestARestoreStopsWhereRedisIsNotEmptied(t *testing.T) {
 		t.Errorf("%d lines empty Redis: one node, Sentinel and a cluster need one each", seen)
 	}
 }
+
+// kubectl takes neither kustomization.yaml for a resource nor asks whether everybody's attempts shall go to a sample.
+func TestTheFirstExamIsAppliedAlone(t *testing.T) {
+	page := read(t, filepath.Join(folder, "README.md"))
+	if strings.Contains(page, "-f config/samples ") || strings.Contains(page, "-f config/samples`") {
+		t.Error("the page applies the whole folder of samples")
+	}
+	files := regexp.MustCompile(`-f (config/samples/\S+)`).FindAllStringSubmatch(page, -1)
+	if len(files) == 0 {
+		t.Error("the page applies no sample")
+	}
+	exams := 0
+	for _, file := range files {
+		for _, o := range decode(t, read(t, filepath.Join("../..", file[1]))) {
+			if kind := o.text("kind"); kind != "ExamContent" && kind != "ConfigMap" {
+				t.Errorf("%s brings a %s", file[1], kind)
+			}
+			if o.text("kind") == "ExamContent" {
+				exams++
+			}
+		}
+	}
+	if exams != 1 {
+		t.Errorf("%d exams", exams)
+	}
+}
+
+// The migration is a hook and needs its Secret before helm has made anything, the namespace too.
+func TestNobodyIsToldToInstallWithoutSecrets(t *testing.T) {
+	for path, text := range pages(t) {
+		if strings.Contains(text, "--create-namespace") {
+			t.Errorf("%s installs into a namespace that holds no Secret", path)
+		}
+	}
+}
+
+// Workers add partitions, which only the owner of a table may: who migrates owns the tables.
+func TestNoExampleGivesPodsAnotherRoleThanTheMigrations(t *testing.T) {
+	for name, values := range examples(t) {
+		objects := render(t, values...)
+		worker := containerOf(t, find(t, objects, "Deployment", "r-examprep-worker"))
+		migration := containerOf(t, find(t, objects, "Job", "r-examprep-migrate"))
+		if got, want := secretOf(worker, "DATABASE_URL"), secretOf(migration, "DATABASE_URL"); got != want || got == "" {
+			t.Errorf("%q: workers use %s, the migration %s", name, got, want)
+		}
+	}
+}
+
+// secretOf is the Secret and the key of a container's variable.
+func secretOf(container object, variable string) string {
+	list, _ := container.at("env").([]any)
+	for _, entry := range list {
+		found := object(entry.(map[string]any)) //nolint:errcheck // a variable is an object
+		if found.text("name") == variable {
+			return found.text("valueFrom", "secretKeyRef", "name") + "/" + found.text("valueFrom", "secretKeyRef", "key")
+		}
+	}
+	return ""
+}

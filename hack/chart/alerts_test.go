@@ -21,7 +21,7 @@ func TestAFailedMigrationIsToldOfWhateverTheReleaseIsCalled(t *testing.T) {
 			}
 			groups, _ := o.at("spec", "groups").([]any)
 			for _, group := range groups {
-				rules, _ := object(group.(map[string]any)).at("rules").([]any) //nolint:errcheck // a group is an object
+				rules, _ := object(group.(map[string]any)).at("rules").([]any)
 				for _, rule := range rules {
 					if alert := object(rule.(map[string]any)); alert.text("alert") == "ExamprepMigrationFailed" { //nolint:errcheck // a rule is an object
 						expression = alert.text("expr")

@@ -87,7 +87,7 @@ func TestTheFirstExamIsAppliedAlone(t *testing.T) {
 	}
 	exams := 0
 	for _, file := range files {
-		for _, o := range decode(t, read(t, filepath.Join("../..", file[1]))) {
+		for _, o := range decode(t, read(t, "../../"+file[1])) {
 			if kind := o.text("kind"); kind != "ExamContent" && kind != "ConfigMap" {
 				t.Errorf("%s brings a %s", file[1], kind)
 			}

@@ -259,9 +259,10 @@ type Question struct {
 	// +kubebuilder:validation:MinProperties=2
 	// +kubebuilder:validation:MaxProperties=11
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() == 1 && k >= 'A')",message="the keys of options must be single capital letters: A, B, C, ..."
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k <= 'Z')",message="the keys of options must be capital letters: nothing that comes after Z, as small letters do"
 	// +mapType=atomic
 	// +optional
-	Options map[string]string `json:"options,omitempty"`
+	Options map[string]string `json:"options,omitempty"` // its rules are two because one of both would cost more than one may
 
 	// Answer is the key: exactly one kind of answer.
 	//

@@ -124,6 +124,8 @@ func TestExamContentIsRefusedByTheAPIServer(t *testing.T) {
 		{"not annulled", question + "answer", "{annulled: false}", []string{"answer.annulled", "Unsupported value"}},
 		{"tolerance without a number", question + "answer", "{choice: B, tolerance: 1}", []string{"questions[0].answer", "tolerance belongs to number"}},
 		{"tolerance below zero", "spec.papers.0.questions.2.answer.tolerance", "-1", []string{"answer.tolerance", "greater than or equal to 0"}},
+		{"option by small letter", question + "options", "{A: one, B: two, c: three}", []string{"questions[0].options", "must be capital letters"}},
+		{"option by what follows Z", question + "options", "{A: one, B: two, '[': three}", []string{"questions[0].options", "must be capital letters"}},
 		{"option by word", question + "options", "{A: one, B: two, other: three}", []string{"questions[0].options", "single capital letters"}},
 		{"more for nothing than for right answers", paper + "marking.unanswered", "4", []string{"marking.unanswered", "must not earn more than a right answer"}},
 		{"empty skill", "spec.sections.0.skills", "['']", []string{"spec.sections[0].skills[0]", "at least 1"}},

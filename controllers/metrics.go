@@ -61,6 +61,13 @@ func (r *readiness) note(s *scope) {
 	r.unready[name] = unreadyState{reason: ready.Reason, since: ready.LastTransitionTime.Time}
 }
 
+// forget drops what was noted of a resource that is gone, or another operator's.
+func (r *readiness) forget(name resourceName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.unready, name)
+}
+
 func kindOf(object any) string {
 	switch object.(type) {
 	case *v1alpha1.ExamContent:

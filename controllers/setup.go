@@ -191,11 +191,11 @@ func (f *frame) requests(ctx context.Context, list client.ObjectList, cause clie
 }
 
 // asked lets through what asks for a reconcile: a new resource, a changed spec, a deletion (both raise the generation)
-// and a new value of an annotation that asks for something. The operator's own writes, to status and finalizers, do not come back to it; and
-// of what is gone the finalizer took care.
+// and a new value of an annotation that asks for something. The operator's own writes, to status and finalizers, do not
+// come back to it. What has gone is looked at once more: it may have gone to another shard, or without its finalizer, and
+// must not be told of as not Ready any longer.
 func asked() predicate.Predicate {
 	return predicate.Funcs{
-		DeleteFunc: func(event.DeleteEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
 			return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||

@@ -63,12 +63,16 @@ func (s Shard) leaseName() string {
 }
 
 // read reads a resource, live. It is found if it is there and this operator's: between the event and now it may have been
-// given to another shard.
+// given to another shard. What is not found is none of ours to tell of any more.
 func (f *frame) read(ctx context.Context, name types.NamespacedName, object client.Object) (found bool, err error) {
-	if err := f.live.Get(ctx, name, object); err != nil {
-		return false, client.IgnoreNotFound(err)
+	err = f.live.Get(ctx, name, object)
+	if client.IgnoreNotFound(err) != nil {
+		return false, err
 	}
-	return f.shard.selector().Matches(labels.Set(object.GetLabels())), nil
+	if found = err == nil && f.shard.selector().Matches(labels.Set(object.GetLabels())); !found {
+		f.ready.forget(resourceName{kindOf(object), name.Namespace, name.Name})
+	}
+	return found, nil
 }
 
 // takeOver writes down whose the resource is. If it was another operator's until now, whose last reconcile may still be

@@ -1,0 +1,92 @@
+package controllers
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres"
+)
+
+// unready returns the resources that the metrics tell of as not Ready, as "kind name reason".
+func unready(t *testing.T, registry *prometheus.Registry) (told []string) {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() != "examprep_operator_not_ready_since_timestamp_seconds" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			labels := map[string]string{}
+			for _, label := range metric.GetLabel() {
+				labels[label.GetName()] = label.GetValue()
+			}
+			told = append(told, labels["kind"]+" "+labels["name"]+" "+labels["reason"])
+		}
+	}
+	slices.Sort(told)
+	return told
+}
+
+// unreadyOfEachKind makes a resource of each kind that cannot become Ready.
+func (in *installation) unreadyOfEachKind() []client.Object {
+	in.t.Helper()
+	taken := keys.TierSpec{Name: "gold", Requests: 1, Period: defaultPeriod, ManagedBy: "test/elsewhere/gold"}
+	if err := in.deps.Tiers.ApplyTier(in.t.Context(), taken); err != nil {
+		in.t.Fatal(err)
+	}
+	content, endpoint, tier := sampleContent("exam", sampleKey(in.t)), sampleEndpoint("https://10.0.0.1/"), sampleTier("gold", 600)
+	breakContent(content)
+	endpoint.Name = "endpoint"
+	objects := []client.Object{content, endpoint, tier}
+	for _, object := range objects {
+		in.create(labelled(object, "a"))
+	}
+	return objects
+}
+
+// TestWhatIsNotTheOperatorsAnyMoreIsNotToldOfAsNotReady: a resource that another shard was given, or that was deleted
+// after somebody took its finalizer, is gone for this operator without a last reconcile of it.
+func TestWhatIsNotTheOperatorsAnyMoreIsNotToldOfAsNotReady(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(in *installation, object client.Object){
+		"to another shard": func(in *installation, object client.Object) {
+			edit(in, object, func(o client.Object) { labelled(o, "b") })
+		},
+		"without the finalizer": func(in *installation, object client.Object) {
+			edit(in, object, func(o client.Object) { o.SetFinalizers(nil) })
+			in.remove(object)
+			in.gone(object)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := install(t, postgres.Sandbox, 1)
+			registry := prometheus.NewRegistry()
+			in.deps.Registerer = registry
+			in.operateShard("a", v1alpha1.ShardLabel+"=a", nil)
+			objects := in.unreadyOfEachKind()
+			want := []string{"ExamContent exam Invalid", "RateTier gold NameConflict", "WebhookEndpoint endpoint Invalid"}
+			in.eventually("be told of", func() (bool, string) {
+				told := unready(t, registry)
+				return slices.Equal(told, want), strings.Join(told, ", ")
+			})
+			for _, object := range objects {
+				leave(in, object)
+			}
+			in.eventually("be told of no more", func() (bool, string) {
+				told := unready(t, registry)
+				return len(told) == 0, fmt.Sprint(told)
+			})
+		})
+	}
+}

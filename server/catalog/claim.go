@@ -48,15 +48,24 @@ func newState(cluster, namespace, name *string, revision int64, digest []byte, w
 	return s
 }
 
-// admit refuses a claimant while another holds the claim, unless it adopts.
-func (s state) admit(examKey string, claim Claim, adopt bool) error {
-	if s.owner == nil || *s.owner == claim || adopt {
+// admit refuses a claimant while another holds the claim, unless it may adopt from that one.
+func (s state) admit(examKey string, claim Claim, options Options) error {
+	other := s.otherThan(claim)
+	if other == nil || options.Adopt || options.AdoptFrom != nil && *options.AdoptFrom == *other {
 		return nil
 	}
-	return &ClaimConflictError{ExamKey: examKey, Owner: *s.owner}
+	return &ClaimConflictError{ExamKey: examKey, Owner: *other}
 }
 
 func (s state) ownedBy(claim Claim) bool { return s.owner != nil && *s.owner == claim }
+
+// otherThan is who holds the claim, nil when nobody does but claim.
+func (s state) otherThan(claim Claim) *Claim {
+	if s.ownedBy(claim) {
+		return nil
+	}
+	return s.owner
+}
 
 // serves reports whether this content is what requests get.
 func (s state) serves(digest Digest) bool {
@@ -98,7 +107,7 @@ func (s state) publication(c *content) Publication {
 }
 
 // lock makes sure that the exam's row exists and holds it until the transaction ends: publishers of one exam take turns.
-func lock(ctx context.Context, q *catalogdb.Queries, examKey string, claim Claim, adopt bool) (state, error) {
+func lock(ctx context.Context, q *catalogdb.Queries, examKey string, claim Claim, options Options) (state, error) {
 	err := q.InsertExam(ctx, catalogdb.InsertExamParams{
 		ExamKey: examKey, ClaimCluster: &claim.Cluster, ClaimNamespace: &claim.Namespace, ClaimName: &claim.Name,
 	})
@@ -110,14 +119,14 @@ func lock(ctx context.Context, q *catalogdb.Queries, examKey string, claim Claim
 		return state{}, fmt.Errorf("lock exam %s: %w", examKey, err)
 	}
 	current := newState(row.ClaimCluster, row.ClaimNamespace, row.ClaimName, row.Revision, row.Digest, row.Withdrawn)
-	return current, current.admit(examKey, claim, adopt)
+	return current, current.admit(examKey, claim, options)
 }
 
-// take moves the claim and nothing else.
-func (p *Publisher) take(ctx context.Context, claim Claim, examKey string, adopt bool) error {
+// take takes a claim that is free, and does nothing else.
+func (p *Publisher) take(ctx context.Context, claim Claim, examKey string) error {
 	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		q := catalogdb.New(tx)
-		current, err := lock(ctx, q, examKey, claim, adopt)
+		current, err := lock(ctx, q, examKey, claim, Options{})
 		if err != nil || current.ownedBy(claim) {
 			return err
 		}

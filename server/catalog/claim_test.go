@@ -96,6 +96,52 @@ func TestAClaimIsAdoptedOnPurpose(t *testing.T) {
 	}
 }
 
+func TestAClaimIsAdoptedFromTheOneThatWasNamed(t *testing.T) {
+	b := newBench(t, postgres.Sandbox)
+	b.publish(t, sampleExam())
+	heir, third := Claim{Cluster: "test", Namespace: "elsewhere", Name: "heir"}, Claim{Cluster: "test", Namespace: "third", Name: "third"}
+	written := rowVersions(t, b)
+	var conflict *ClaimConflictError
+	for name, options := range map[string]Options{"publish": {AdoptFrom: &third}, "pin": {AdoptFrom: &third, Pin: 1}} {
+		if _, err := b.publisher.Publish(t.Context(), heir, sampleExam(), options); !errors.As(err, &conflict) || conflict.Owner != owner {
+			t.Errorf("%s: got %v, want a ClaimConflictError of %v", name, err, owner)
+		}
+	}
+	if !slices.Equal(rowVersions(t, b), written) {
+		t.Error("something was written for the sake of one who holds nothing")
+	}
+	if _, err := b.publisher.Publish(t.Context(), heir, sampleExam(), Options{AdoptFrom: &owner}); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.count(t, "SELECT count(*) FROM exams WHERE claim_name = 'heir'"); n != 1 {
+		t.Error("the claim did not move")
+	}
+}
+
+// What is not sealed takes nothing from anybody: else whoever may adopt could lock the owner out with an empty hand.
+func TestTheSealGateMovesNoClaimThatIsHeld(t *testing.T) {
+	b := newBench(t, postgres.Production)
+	exam := seal(t, sampleExam())
+	b.publish(t, exam)
+	heir := Claim{Cluster: "test", Namespace: "elsewhere", Name: "heir"}
+	written := rowVersions(t, b)
+	for name, options := range map[string]Options{"from whoever": {Adopt: true}, "from the owner": {AdoptFrom: &owner}} {
+		unsealed := clone(exam)
+		unsealed.Papers[0].Questions[0].Prompt = "Changed, and not sealed"
+		_, err := b.publisher.Publish(t.Context(), heir, unsealed, options)
+		var refused *SealError
+		if !errors.As(err, &refused) || refused.Owner == nil || *refused.Owner != owner || len(refused.Changes) > 0 {
+			t.Errorf("%s: got %v, want a SealError that names the owner and nothing of what is the owner's", name, err)
+		}
+		if !slices.Equal(rowVersions(t, b), written) {
+			t.Errorf("%s: something was written", name)
+		}
+	}
+	if _, err := b.publisher.Publish(t.Context(), heir, exam, Options{Adopt: true}); err != nil {
+		t.Errorf("what is sealed is not adopted: %v", err)
+	}
+}
+
 // Two claimants publish, adopt and release at once, in every order there is; whatever happens, one of them or nobody
 // owns the exam, and it is served as long as nobody deleted it.
 func TestTwoClaimantsInAnyOrder(t *testing.T) {

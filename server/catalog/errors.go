@@ -30,10 +30,14 @@ type SealError struct {
 	// there is does not count, a *seals.SignatureError.
 	Untrusted error
 	// Changes tell how the paper differs from its published revision, question by question; the paper as a whole is
-	// "added" when it is not published. They hold answers: for its owner's eyes, never for a client's.
+	// "added" when it is not published. They hold answers: for its owner's eyes, never for a client's. There are none where
+	// Owner is another.
 	Changes []Change
 	// Others are the IDs of the exam's further papers that the gate refuses.
 	Others []string
+	// Owner holds the exam key, which the claimant would have adopted had the papers been sealed; nil when the key is the
+	// claimant's own, or nobody's.
+	Owner *Claim
 }
 
 func (e *SealError) Error() string {

@@ -31,6 +31,9 @@ type Notifier interface{ Notify() }
 type Options struct {
 	// Adopt takes the claim from whoever holds it.
 	Adopt bool
+	// AdoptFrom takes the claim if this one holds it: for a caller who asks before each adoption whether it may be, and
+	// must not take from somebody else who came in between.
+	AdoptFrom *Claim
 	// Pin, when positive, publishes the content of that earlier revision, under a new number, instead of the given exam,
 	// of which only the key is read then: a roll-back must work while the declared content is broken.
 	Pin int64
@@ -85,7 +88,8 @@ func NewPublisher(pool *pgxpool.Pool, env postgres.Environment, notifier Notifie
 
 // Publish makes exam what is served under its key, in one transaction, and returns what is published then. Content that
 // is published already, under the same claim, costs one SELECT and writes nothing. A paper that the seal gate refuses
-// leaves the content as it was, though a free claim is taken: the key belongs to whoever declared it first.
+// leaves the content as it was, though a free claim is taken: the key belongs to whoever declared it first. A claim that
+// another holds stays with its owner, whatever may be adopted, until there is something to publish.
 //
 // It fails with *ValidationError, *ClaimConflictError, *SealError or *RevisionNotFoundError; nothing is published then.
 func (p *Publisher) Publish(ctx context.Context, claim Claim, exam Exam, options Options) (Publication, error) {
@@ -110,7 +114,7 @@ func (p *Publisher) tryPublish(ctx context.Context, claim Claim, exam Exam, opti
 	if err != nil {
 		return Publication{}, err
 	}
-	if err := current.admit(exam.Key, claim, options.Adopt); err != nil {
+	if err := current.admit(exam.Key, claim, options); err != nil {
 		return Publication{}, err
 	}
 	if current.ownedBy(claim) && current.serves(next.digest) && current.intact {
@@ -118,20 +122,24 @@ func (p *Publisher) tryPublish(ctx context.Context, claim Claim, exam Exam, opti
 	}
 	ungated := lenient && current.serves(next.digest)
 	if !ungated {
-		if err := p.refuse(ctx, claim, next, current, options); err != nil {
+		if err := p.refuse(ctx, claim, next, current); err != nil {
 			return Publication{}, err
 		}
 	}
 	return p.flip(ctx, claim, &next.content, next, options, ungated)
 }
 
-// refuse returns why the seal gate does not let next pass, nil if it does. The claim is taken all the same.
-func (p *Publisher) refuse(ctx context.Context, claim Claim, next *draft, current state, options Options) error {
+// refuse returns why the seal gate does not let next pass, nil if it does. A claim that is free is taken all the same.
+func (p *Publisher) refuse(ctx context.Context, claim Claim, next *draft, current state) error {
 	refusal, err := p.refuseUnsealed(ctx, next, current)
 	if err != nil || refusal == nil {
 		return err
 	}
-	if err := p.take(ctx, claim, next.exam.Key, options.Adopt); err != nil {
+	if refusal.Owner = current.otherThan(claim); refusal.Owner != nil {
+		refusal.Changes = nil // they would tell one who holds nothing of the owner's answers
+		return refusal
+	}
+	if err := p.take(ctx, claim, next.exam.Key); err != nil {
 		return err
 	}
 	return refusal
@@ -152,7 +160,7 @@ func (p *Publisher) restore(ctx context.Context, claim Claim, examKey string, op
 	if err != nil {
 		return Publication{}, err
 	}
-	if err := current.admit(examKey, claim, options.Adopt); err != nil {
+	if err := current.admit(examKey, claim, options); err != nil {
 		return Publication{}, err
 	}
 	if row.PinnedDigest == nil {
@@ -169,7 +177,7 @@ func (p *Publisher) restore(ctx context.Context, claim Claim, examKey string, op
 	}
 	ungated := lenient && served
 	if !ungated {
-		if err := p.refusePinned(examKey, options.Pin, pinned); err != nil {
+		if err := p.refusePinned(examKey, options.Pin, pinned, current.otherThan(claim)); err != nil {
 			return Publication{}, err
 		}
 	}
@@ -225,7 +233,7 @@ func (p *Publisher) flip(ctx context.Context, claim Claim, next *content, source
 	told := false
 	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		q := catalogdb.New(tx)
-		current, err := lock(ctx, q, key, claim, options.Adopt)
+		current, err := lock(ctx, q, key, claim, options)
 		if err != nil {
 			return err
 		}

@@ -38,7 +38,7 @@ func (p *Publisher) judge(examKey string, papers []paperRef) {
 // refusePinned is the seal gate of a roll-back, over papers that judge has seen: a revision from before there were
 // trusted verifiers, or by one who is not trusted any more, does not come back on the word of whoever can write
 // spec.revision. A digest that does not match says that somebody changed the database, for production never published it.
-func (p *Publisher) refusePinned(examKey string, pin int64, pinned *content) error {
+func (p *Publisher) refusePinned(examKey string, pin int64, pinned *content, owner *Claim) error {
 	if p.env != postgres.Production {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (p *Publisher) refusePinned(examKey string, pin int64, pinned *content) err
 		case refusal != nil:
 			refusal.Others = append(refusal.Others, ref.PaperID)
 		default:
-			refusal = &SealError{ExamKey: examKey, PaperID: ref.PaperID, Have: ref.Verification.Digest, Untrusted: ref.untrusted}
+			refusal = &SealError{ExamKey: examKey, PaperID: ref.PaperID, Have: ref.Verification.Digest, Untrusted: ref.untrusted, Owner: owner}
 		}
 	}
 	switch {

@@ -29,11 +29,14 @@ func examContentConditions() []string {
 type ExamContentReconciler struct {
 	frame
 	publisher Publisher
+	// restrictAdoption makes each namespace adopt only those keys of other namespaces that its annotation lists.
+	restrictAdoption bool
 }
 
 // +kubebuilder:rbac:groups=examprep.dev,resources=examcontents,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=examprep.dev,resources=examcontents/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
 
 // Reconcile brings what is served in line with one ExamContent.

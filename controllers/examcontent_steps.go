@@ -139,7 +139,7 @@ func explainReference(err error) error {
 
 // publish makes the exam what is served, or finds that it is.
 func (r *ExamContentReconciler) publish(ctx context.Context, s *examScope) (next, error) {
-	options := catalog.Options{Adopt: s.content.Spec.Adopt, HistoryLimit: 1 + defaultRevisionHistoryLimit}
+	options := catalog.Options{Adopt: s.content.Spec.Adopt && !r.restrictAdoption, HistoryLimit: 1 + defaultRevisionHistoryLimit}
 	if limit := s.content.Spec.RevisionHistoryLimit; limit != nil {
 		options.HistoryLimit = 1 + int(*limit) // the catalogue counts the published revision too
 	}
@@ -150,6 +150,13 @@ func (r *ExamContentReconciler) publish(ctx context.Context, s *examScope) (next
 		options.Remembered = catalog.Remembered{Revision: s.content.Status.Revision, PublishedAt: at.Time}
 	}
 	published, err := r.publisher.Publish(ctx, s.claim, s.exam, options)
+	if conflict, ok := errors.AsType[*catalog.ClaimConflictError](err); ok && s.content.Spec.Adopt && r.restrictAdoption {
+		if err := r.permitAdoption(ctx, s, conflict.Owner); err != nil {
+			return stop, err
+		}
+		options.AdoptFrom = &conflict.Owner
+		published, err = r.publisher.Publish(ctx, s.claim, s.exam, options)
+	}
 	if err != nil {
 		return stop, s.explainRefusal(err)
 	}
@@ -169,15 +176,19 @@ func (s *examScope) explainRefusal(err error) error {
 	)
 	switch {
 	case errors.As(err, &conflict):
-		s.standing = "" // what is served is the owner's
-		text := fmt.Sprintf("spec.examKey: %q belongs to ExamContent %s/%s of cluster %s: delete one of the two, or set spec.adopt to take it over",
-			conflict.ExamKey, conflict.Owner.Namespace, conflict.Owner.Name, conflict.Owner.Cluster)
+		text := fmt.Sprintf("spec.examKey: %q belongs to %s: delete one of the two, or set spec.adopt to take it over",
+			conflict.ExamKey, resourceOf(conflict.Owner))
 		blocked := stalled(v1alpha1.ConditionAccepted, v1alpha1.ReasonExamKeyConflict, &described{text, err})
 		blocked.RetryAfter = conflictRetry
 		s.forget()
 		return blocked
 	case errors.As(err, &seal):
-		s.pass(v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted, "valid, and exam key "+s.content.Spec.ExamKey+" is this resource's")
+		text := "valid, and exam key " + s.content.Spec.ExamKey + " is this resource's"
+		if seal.Owner != nil {
+			text = "valid; exam key " + s.content.Spec.ExamKey + " is taken over from " + resourceOf(*seal.Owner) + " when the papers are sealed"
+			s.forget()
+		}
+		s.pass(v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted, text)
 		return s.explainSeal(seal, err)
 	case errors.As(err, &pin):
 		return stalled(v1alpha1.ConditionPublished, v1alpha1.ReasonRevisionNotFound, &described{
@@ -217,8 +228,9 @@ func (s *examScope) paperIndex(paperID string) int {
 	return slices.IndexFunc(s.content.Spec.Papers, func(p v1alpha1.Paper) bool { return p.PaperID == paperID })
 }
 
-// forget removes from the status what is not this resource's (any more).
+// forget removes from the status what is not this resource's (any more): what is served is the owner's.
 func (s *examScope) forget() {
+	s.standing = ""
 	status := &s.content.Status
 	status.Revision, status.PublishedDigest, status.PublishedAt = 0, "", nil
 	status.Papers, status.PaperCount, status.QuestionCount = nil, 0, 0

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/catalog"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/postgrestest"
@@ -33,7 +34,7 @@ type healthCase struct {
 	name string
 	// production makes the installation one of production.
 	production bool
-	// restricted limits the accounts that webhook endpoints hear of.
+	// restricted limits the accounts that webhook endpoints hear of, and whose exam keys may be adopted.
 	restricted bool
 	// signed makes the operator trust somebody who has signed nothing.
 	signed bool
@@ -107,7 +108,7 @@ func TestHealthChecksAreTestedWithWhatTheOperatorSays(t *testing.T) {
 			environment = postgres.Production
 		}
 		in := install(t, environment, 1)
-		in.deps.RestrictWebhookAccounts = c.restricted
+		in.deps.RestrictWebhookAccounts, in.deps.RestrictAdoption = c.restricted, c.restricted
 		if c.signed {
 			in.trustSomebody()
 		}
@@ -232,6 +233,10 @@ func pastHealth() []healthCase {
 		{name: "of-a-key-that-is-taken", reach: func(in *installation) client.Object {
 			exam(nil, "Ready", "True", "Ready")(in)
 			return exam(func(c *v1alpha1.ExamContent) { c.Name = "second" }, "Stalled", "True", "ExamKeyConflict")(in)
+		}},
+		{name: "of-a-key-that-may-not-be-adopted", restricted: true, reach: func(in *installation) client.Object {
+			in.publishAs(catalog.Claim{Cluster: "south", Namespace: in.space(), Name: "owner"}, "xx-sample")
+			return exam(func(c *v1alpha1.ExamContent) { c.Spec.Adopt = true }, "Stalled", "True", "AdoptionNotAllowed")(in)
 		}},
 	}
 }

@@ -41,6 +41,7 @@ func causes() []cause {
 		{v1alpha1.ConditionAccepted, no, v1alpha1.ReasonInvalid, causeExam(breakContent)},
 		{v1alpha1.ConditionStalled, yes, v1alpha1.ReasonInvalid, causeExam(breakContent)},
 		{v1alpha1.ConditionAccepted, no, v1alpha1.ReasonExamKeyConflict, causeRival},
+		{v1alpha1.ConditionAccepted, no, v1alpha1.ReasonAdoptionNotAllowed, causeForbiddenAdoption},
 		{v1alpha1.ConditionResolvedRefs, no, v1alpha1.ReasonRefNotFound, causeExam(referTo("nowhere", ""))},
 		{v1alpha1.ConditionReconciling, yes, v1alpha1.ReasonProgressing, causeExam(referTo("nowhere", ""))},
 		{v1alpha1.ConditionResolvedRefs, no, v1alpha1.ReasonRefInvalid, causeUnreadableChunk},
@@ -71,6 +72,7 @@ func TestEveryReasonOfEveryConditionIsCaused(t *testing.T) {
 				environment = postgres.Production
 			}
 			in := install(t, environment, 2)
+			in.deps.RestrictAdoption = true
 			if test.reason == v1alpha1.ReasonSealUntrusted {
 				in.trustSomebody()
 			}
@@ -178,6 +180,14 @@ func causeRival(in *installation) client.Object {
 	in.create(winner)
 	in.ready(winner)
 	return causeExam(nil)(in)
+}
+
+func causeForbiddenAdoption(in *installation) client.Object {
+	owner := sampleContent("owner", sampleKey(in.t))
+	owner.Namespace = in.spaces[1]
+	in.create(owner)
+	in.ready(owner)
+	return causeExam(func(c *v1alpha1.ExamContent) { c.Spec.Adopt = true })(in)
 }
 
 func causePin(revision int64) func(*installation) client.Object {

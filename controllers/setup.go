@@ -35,6 +35,9 @@ type Deps struct {
 	// RestrictWebhookAccounts lets endpoints hear only of the accounts that their namespace's annotation
 	// examprep.dev/webhook-accounts lists; without it an endpoint may name any account, or none and hear of everyone's.
 	RestrictWebhookAccounts bool
+	// RestrictAdoption lets ExamContents adopt from resources of other namespaces only the exam keys that their namespace's
+	// annotation examprep.dev/adopts lists; without it spec.adopt takes a key from whoever holds it.
+	RestrictAdoption bool
 	// Shard is the same as in [Options].
 	Shard Shard
 	// Now is the clock of timestamps in statuses; nil: time.Now.
@@ -84,7 +87,9 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		return err
 	}
 	return errors.Join(
-		setupExamContent(mgr, &ExamContentReconciler{frame: base, publisher: newTimedPublisher(deps.Publisher, deps.Registerer, base.now)}),
+		setupExamContent(mgr, &ExamContentReconciler{
+			frame: base, publisher: newTimedPublisher(deps.Publisher, deps.Registerer, base.now), restrictAdoption: deps.RestrictAdoption,
+		}),
 		setupWebhookEndpoint(mgr, &WebhookEndpointReconciler{
 			frame: base, endpoints: deps.Endpoints, accounts: deps.Accounts, restrictAccounts: deps.RestrictWebhookAccounts,
 		}),

@@ -22,7 +22,7 @@ func (r *WebhookEndpointReconciler) permit(ctx context.Context, s *endpointScope
 	if !r.restrictAccounts || spec.Account == "" && !slices.ContainsFunc(spec.Events, ofAttempts) {
 		return goOn, nil
 	}
-	allowed, err := r.allowedAccounts(ctx, s.endpoint.Namespace)
+	allowed, err := r.listedBy(ctx, s.endpoint.Namespace, v1alpha1.WebhookAccountsAnnotation)
 	if err != nil {
 		return stop, err
 	}
@@ -40,21 +40,21 @@ func ofAttempts(kind v1alpha1.EventKind) bool {
 	return strings.HasPrefix(string(kind), "mock_attempt.")
 }
 
-// allowedAccounts reads what the namespace is allowed, past the cache: namespaces are not watched, which would take a
-// cluster-wide role.
-func (r *WebhookEndpointReconciler) allowedAccounts(ctx context.Context, name string) ([]string, error) {
+// listedBy reads what an annotation of a namespace lists, one a line, past the cache: namespaces are not watched, which
+// would take a cluster-wide role.
+func (f *frame) listedBy(ctx context.Context, name, annotation string) ([]string, error) {
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	if err := r.live.Get(ctx, types.NamespacedName{Name: name}, namespace); err != nil {
+	if err := f.live.Get(ctx, types.NamespacedName{Name: name}, namespace); err != nil {
 		return nil, fmt.Errorf("read namespace %s: %w", name, err)
 	}
-	var accounts []string
-	for line := range strings.Lines(namespace.Annotations[v1alpha1.WebhookAccountsAnnotation]) {
+	var listed []string
+	for line := range strings.Lines(namespace.Annotations[annotation]) {
 		if line = strings.TrimSpace(line); line != "" {
-			accounts = append(accounts, line)
+			listed = append(listed, line)
 		}
 	}
-	return accounts, nil
+	return listed, nil
 }
 
 // refusal says what may be put into spec.account, and who can change that.
@@ -63,12 +63,15 @@ func refusal(endpoint *v1alpha1.WebhookEndpoint, allowed []string) error {
 	if endpoint.Spec.Account != "" {
 		whose = fmt.Sprintf("the attempts of account %q", endpoint.Spec.Account)
 	}
-	instead := "it lists none"
-	if len(allowed) > 0 {
-		instead = "it lists " + strings.Join(allowed, ", ")
-	}
 	return fmt.Errorf("spec.account: namespace %s may not be told of %s: name an account that its annotation %s lists (%s), or ask whoever runs the platform to add one",
-		endpoint.Namespace, whose, v1alpha1.WebhookAccountsAnnotation, instead)
+		endpoint.Namespace, whose, v1alpha1.WebhookAccountsAnnotation, whatItLists(allowed))
+}
+
+func whatItLists(listed []string) string {
+	if len(listed) == 0 {
+		return "it lists none"
+	}
+	return "it lists " + strings.Join(listed, ", ")
 }
 
 // unregister removes from the status what is registered no more.

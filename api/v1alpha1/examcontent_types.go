@@ -122,7 +122,9 @@ type ExamContentSpec struct {
 	ResyncInterval *metav1.Duration `json:"resyncInterval,omitempty"`
 
 	// Adopt lets this resource take an exam key that another resource owns (or owned and left behind). Set it to move
-	// an exam to another namespace or cluster on purpose, and remove it afterwards.
+	// an exam to another namespace or cluster on purpose, and remove it afterwards. Where the platform restricts it, the
+	// key that a resource of another namespace or cluster still owns must be one of those that this namespace's annotation
+	// examprep.dev/adopts lists.
 	//
 	// +optional
 	Adopt bool `json:"adopt,omitempty"`

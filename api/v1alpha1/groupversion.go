@@ -46,6 +46,10 @@ const (
 	WebhookAccountsAnnotation = "examprep.dev/webhook-accounts"
 	// AllAccounts, as a line of [WebhookAccountsAnnotation], allows every account, and endpoints without one.
 	AllAccounts = "*"
+	// AdoptsAnnotation on a Namespace lists, one a line, the exam keys that ExamContents in it may adopt from resources of
+	// other namespaces, where the operator is run with --restrict-adoption; * in a key stands for any letters. It is for
+	// whoever runs the platform to set, as [WebhookAccountsAnnotation] is.
+	AdoptsAnnotation = "examprep.dev/adopts"
 	// ShardLabel is the label by which resources are customarily spread over operators (--shard-selector).
 	ShardLabel = "examprep.dev/shard"
 )
@@ -85,6 +89,8 @@ const (
 	ReasonInvalid = "Invalid"
 	// ReasonExamKeyConflict: another resource owns spec.examKey.
 	ReasonExamKeyConflict = "ExamKeyConflict"
+	// ReasonAdoptionNotAllowed: spec.adopt is set, and the namespace may not adopt spec.examKey from another one's resource.
+	ReasonAdoptionNotAllowed = "AdoptionNotAllowed"
 	// ReasonNameConflict: another resource owns the name that this one would take outside the cluster.
 	ReasonNameConflict = "NameConflict"
 	// ReasonAccountNotAllowed: the namespace may not be told of the attempts of spec.account, or of everyone's.

@@ -31,6 +31,7 @@ type operatorFlags struct {
 	shardName       string
 	shardSelector   string
 	restrict        bool
+	restrictAdopt   bool
 	leaderElect     bool
 	leaderNamespace string
 	allowCIDRs      []string
@@ -58,6 +59,8 @@ func newOperator() *cobra.Command {
 	set.StringVar(&flags.shardName, "shard-name", "", "name of this shard, part of its lease's; empty: the shard that takes the rest")
 	set.BoolVar(&flags.restrict, "restrict-webhook-accounts", false,
 		"webhook endpoints hear only of accounts that their namespace's annotation "+v1alpha1.WebhookAccountsAnnotation+" lists")
+	set.BoolVar(&flags.restrictAdopt, "restrict-adoption", false,
+		"spec.adopt takes from other namespaces only the exam keys that the namespace's annotation "+v1alpha1.AdoptsAnnotation+" lists")
 	set.BoolVar(&flags.leaderElect, "leader-elect", true, "agree with other replicas on one that works")
 	set.StringVar(&flags.leaderNamespace, "leader-namespace", "", "where the lease lives; empty: the pod's namespace")
 	set.StringSliceVar(&flags.allowCIDRs, "webhook-allow-cidr", nil, "ranges that webhook URLs may name although they are private")
@@ -111,7 +114,7 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 		ClusterName: flags.clusterName, Tiers: store,
 		Publisher: catalog.NewPublisher(p.pool, p.env, notifier).Trusting(verifiers),
 		Accounts:  store, Endpoints: webhooks.NewEndpoints(p.pool, keyring, allowed),
-		RestrictWebhookAccounts: flags.restrict, Shard: shard, Registerer: p.registry,
+		RestrictWebhookAccounts: flags.restrict, RestrictAdoption: flags.restrictAdopt, Shard: shard, Registerer: p.registry,
 	})
 	if err != nil {
 		return err

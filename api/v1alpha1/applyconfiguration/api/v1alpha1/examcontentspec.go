@@ -49,7 +49,9 @@ type ExamContentSpecApplyConfiguration struct {
 	// change that somebody made in the database is noticed and repaired within it. Default 10m, at least 30s.
 	ResyncInterval *metav1.Duration `json:"resyncInterval,omitempty"`
 	// Adopt lets this resource take an exam key that another resource owns (or owned and left behind). Set it to move
-	// an exam to another namespace or cluster on purpose, and remove it afterwards.
+	// an exam to another namespace or cluster on purpose, and remove it afterwards. Where the platform restricts it, the
+	// key that a resource of another namespace or cluster still owns must be one of those that this namespace's annotation
+	// examprep.dev/adopts lists.
 	Adopt *bool `json:"adopt,omitempty"`
 	// Revision pins an earlier published revision (status.revision counts them) and so rolls back to it, whatever the
 	// rest of the spec declares. Remove it to publish the spec again. It must be among the last revisionHistoryLimit.

@@ -1,0 +1,73 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/catalog"
+)
+
+// permitAdoption refuses to take an exam key from owner where the namespace has no right to. Whoever may write exams in any
+// namespace could take every exam of the cluster otherwise.
+//
+// A key moves freely within its namespace, whose authors could have written the owner itself. So does one that was left
+// behind. The catalogue is told from whom the key may be taken: whoever comes in between is asked about anew.
+func (r *ExamContentReconciler) permitAdoption(ctx context.Context, s *examScope, owner catalog.Claim) error {
+	if owner.Cluster == s.claim.Cluster && owner.Namespace == s.claim.Namespace {
+		return nil
+	}
+	allowed, err := r.listedBy(ctx, s.claim.Namespace, v1alpha1.AdoptsAnnotation)
+	if err != nil {
+		return err
+	}
+	key := s.content.Spec.ExamKey
+	if slices.ContainsFunc(allowed, func(pattern string) bool { return covers(pattern, key) }) {
+		return nil
+	}
+	left, err := r.leftBehind(ctx, key, owner)
+	if left || err != nil {
+		return err
+	}
+	s.forget()
+	blocked := stalled(v1alpha1.ConditionAccepted, v1alpha1.ReasonAdoptionNotAllowed, fmt.Errorf(
+		"spec.adopt: exam key %q belongs to %s, and namespace %s may not adopt it: let its owner delete that resource, or ask whoever runs the platform to add the key to annotation %s of namespace %s (%s)",
+		key, resourceOf(owner), s.claim.Namespace, v1alpha1.AdoptsAnnotation, s.claim.Namespace, whatItLists(allowed)))
+	blocked.RetryAfter = conflictRetry // neither the annotation nor another cluster's resource is watched
+	return blocked
+}
+
+// covers says whether a line of the annotation stands for a key. A malformed one stands for none.
+func covers(pattern, key string) bool {
+	match, err := path.Match(pattern, key)
+	return err == nil && match
+}
+
+// leftBehind says whether a claim's resource is gone from this cluster, or is another exam's now. What cannot be seen from
+// here, because it is of another cluster or of a namespace that is not this operator's, is taken to be there.
+func (r *ExamContentReconciler) leftBehind(ctx context.Context, examKey string, owner catalog.Claim) (bool, error) {
+	if owner.Cluster != r.cluster {
+		return false, nil
+	}
+	content := &v1alpha1.ExamContent{}
+	err := r.live.Get(ctx, types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}, content)
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case apierrors.IsForbidden(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("read the owner of exam key %s: %w", examKey, err)
+	}
+	return content.Spec.ExamKey != examKey, nil
+}
+
+// resourceOf names a claim's resource in conditions.
+func resourceOf(claim catalog.Claim) string {
+	return fmt.Sprintf("ExamContent %s/%s of cluster %s", claim.Namespace, claim.Name, claim.Cluster)
+}

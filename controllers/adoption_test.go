@@ -1,0 +1,162 @@
+package controllers
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"examprep.dev/api/v1alpha1"
+	"examprep.dev/controllers/clustertest"
+	"examprep.dev/controllers/manifest"
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/postgres"
+)
+
+// letAdopt sets which exam keys of others the test's namespace may adopt.
+func (in *installation) letAdopt(keys string) {
+	in.t.Helper()
+	namespace := &corev1.Namespace{}
+	namespace.Name = in.space()
+	edit(in, namespace, func(n *corev1.Namespace) {
+		metav1.SetMetaDataAnnotation(&n.ObjectMeta, v1alpha1.AdoptsAnnotation, keys)
+	})
+}
+
+// publishAs publishes a sample exam for a resource that this cluster does not have.
+func (in *installation) publishAs(claim catalog.Claim, examKey string) {
+	in.t.Helper()
+	exam, err := manifest.Assemble(in.t.Context(), sampleContent(claim.Name, examKey), nil)
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	if _, err := in.deps.Publisher.Publish(in.t.Context(), claim, exam, catalog.Options{}); err != nil {
+		in.t.Fatal(err)
+	}
+}
+
+// adopter is an exam that would take its key from whoever holds it, and take it down when it goes.
+func adopter(examKey string) *v1alpha1.ExamContent {
+	content := sampleContent("adopter", examKey)
+	content.Spec.Name, content.Spec.Adopt, content.Spec.DeletionPolicy = "Adopted", true, v1alpha1.DeletionDelete
+	return content
+}
+
+// restrictedAdoption is install with the operator running under --restrict-adoption.
+func restrictedAdoption(t *testing.T, namespaces int) *installation {
+	t.Helper()
+	in := install(t, postgres.Sandbox, namespaces)
+	in.deps.RestrictAdoption = true
+	in.operate()
+	return in
+}
+
+func TestAnExamOfAnotherNamespaceIsAdoptedByPermissionOnly(t *testing.T) {
+	t.Parallel()
+	in := restrictedAdoption(t, 2)
+	owner, taker := sampleContent("owner", sampleKey(t)), adopter(sampleKey(t))
+	owner.Namespace = in.spaces[1]
+	in.create(owner)
+	in.ready(owner)
+	in.create(taker)
+	for _, listed := range []string{"", "xx-another\n  xx-third \n", "xx", "*-third", "[", strings.ToUpper(owner.Spec.ExamKey)} {
+		in.letAdopt(listed)
+		in.reconcileNow(taker, "with "+strings.TrimSpace(listed))
+		message := in.until(taker, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonAdoptionNotAllowed)
+		for _, part := range []string{"spec.adopt: ", in.spaces[1] + "/owner", "annotation examprep.dev/adopts of namespace " + in.space(), "it lists "} {
+			if !strings.Contains(message, part) {
+				t.Errorf("message %q does not tell %q", message, part)
+			}
+		}
+		in.until(taker, v1alpha1.ConditionStalled, "True", v1alpha1.ReasonAdoptionNotAllowed)
+	}
+	edit(in, taker, func(c *v1alpha1.ExamContent) { c.Spec.Revision = new(int64(1)) })
+	in.until(taker, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonAdoptionNotAllowed)
+	in.remove(taker)
+	in.gone(taker)
+	in.reconcileNow(owner, "after the taker")
+	in.ready(owner)
+	if overview, _ := in.served(owner.Spec.ExamKey); overview["name"] != owner.Spec.Name || owner.Status.Revision != 1 {
+		t.Errorf("served: %v, revision %d", overview, owner.Status.Revision)
+	}
+
+	in.letAdopt("xx-another\nxx-testan*permissiononly\n")
+	taker = adopter(sampleKey(t))
+	in.create(taker)
+	in.ready(taker)
+	in.reconcileNow(owner, "after the move")
+	in.until(owner, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonExamKeyConflict)
+}
+
+func TestWhatNobodyElseHoldsIsAdoptedFreely(t *testing.T) {
+	t.Parallel()
+	in := restrictedAdoption(t, 2)
+	here, there := in.space(), in.spaces[1]
+	renamed := sampleContent("reused", sampleKey(t)+"-another")
+	renamed.Namespace = there
+	in.create(renamed)
+	in.ready(renamed)
+	for name, owner := range map[string]catalog.Claim{
+		"of-the-namespace": {Cluster: "test", Namespace: here, Name: "sibling"},
+		"left-behind":      {Cluster: "test", Namespace: there, Name: "gone"},
+		"name-reused":      {Cluster: "test", Namespace: there, Name: "reused"},
+	} {
+		taker := adopter(sampleKey(t) + "-" + name)
+		taker.Name = name
+		in.publishAs(owner, taker.Spec.ExamKey)
+		in.create(taker)
+		in.ready(taker)
+	}
+	sibling, heir := sampleContent("sibling", sampleKey(t)), adopter(sampleKey(t))
+	in.create(sibling)
+	in.ready(sibling)
+	in.create(heir)
+	in.ready(heir)
+	in.reconcileNow(sibling, "after the move")
+	in.until(sibling, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonExamKeyConflict)
+}
+
+// TestAnOwnerThatCannotBeSeenIsTakenToBeThere: that of another cluster, though a namespace and a resource of its name are
+// not here, and that of a namespace which this operator has no right to read.
+func TestAnOwnerThatCannotBeSeenIsTakenToBeThere(t *testing.T) {
+	t.Parallel()
+	in := install(t, postgres.Sandbox, 1)
+	user := "operator-of-" + in.space()
+	clustertest.Grant(t, in.kube, in.space(), user, clustertest.Rules(t, "role.yaml"))
+	in.config = clustertest.As(clustertest.Config(t), user)
+	in.deps.RestrictAdoption = true
+	in.operate()
+	for name, owner := range map[string]catalog.Claim{
+		"of-another-cluster":   {Cluster: "south", Namespace: in.space(), Name: "owner"},
+		"of-another-namespace": {Cluster: "test", Namespace: clustertest.Namespace(t), Name: "owner"},
+	} {
+		taker := adopter(sampleKey(t) + "-" + name)
+		taker.Name = name
+		in.publishAs(owner, taker.Spec.ExamKey)
+		in.create(taker)
+		in.until(taker, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonAdoptionNotAllowed)
+	}
+}
+
+// TestWhatIsNotSealedIsNotAdopted: an adopter whose papers are refused waits, and the owner goes on as it was.
+func TestWhatIsNotSealedIsNotAdopted(t *testing.T) {
+	t.Parallel()
+	in := install(t, postgres.Production, 1)
+	in.operate()
+	owner, taker := sampleContent("owner", sampleKey(t)), adopter(sampleKey(t))
+	seal(t, owner)
+	in.create(owner)
+	in.ready(owner)
+	in.create(taker)
+	in.until(taker, v1alpha1.ConditionPublished, "False", v1alpha1.ReasonSealMismatch)
+	if message := in.until(taker, v1alpha1.ConditionAccepted, "True", v1alpha1.ReasonAccepted); !strings.Contains(message, "/owner") {
+		t.Errorf("message %q does not name the owner", message)
+	}
+	edit(in, owner, func(c *v1alpha1.ExamContent) { c.Spec.Name = "Renamed" })
+	in.ready(owner)
+	edit(in, taker, func(c *v1alpha1.ExamContent) { seal(t, c) })
+	in.ready(taker)
+	in.reconcileNow(owner, "after the move")
+	in.until(owner, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonExamKeyConflict)
+}

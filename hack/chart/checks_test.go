@@ -40,10 +40,19 @@ func TestBothHelmsRenderTheSame(t *testing.T) {
 				t.Errorf("%q: %s differs:\n%s\n%s", name, id, rendered["helm 3"][id], content)
 			}
 		}
-		if len(rendered["helm 3"]) != len(rendered["helm 4"]) || len(rendered["helm 3"]) < 20 {
+		if len(rendered["helm 3"]) != len(rendered["helm 4"]) || len(rendered["helm 3"]) < least(name, 20) {
 			t.Errorf("%q: %d and %d objects", name, len(rendered["helm 3"]), len(rendered["helm 4"]))
 		}
 	}
+}
+
+// least is how many of something a rendered example has at least, or the test has looked at nothing: many, but for a shard,
+// which is an operator alone.
+func least(example string, many int) int {
+	if example == "shard.values.yaml" {
+		return 1
+	}
+	return many
 }
 
 func TestUnitTestsPass(t *testing.T) {

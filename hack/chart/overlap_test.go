@@ -40,11 +40,10 @@ func TestDefinitionsAreThoseOfConfig(t *testing.T) {
 func TestTheOperatorsRightsAreThoseOfConfig(t *testing.T) {
 	objects := render(t)
 	for file, name := range map[string][2]string{
-		"role.yaml":                 {"ClusterRole", "ns:r-examprep-operator"},
-		"leader_election_role.yaml": {"Role", "r-examprep-operator-leader-election"},
-		"author_role.yaml":          {"ClusterRole", "ns:r-examprep-author"},
-		"viewer_role.yaml":          {"ClusterRole", "ns:r-examprep-viewer"},
-		"webhook_author_role.yaml":  {"ClusterRole", "ns:r-examprep-webhook-author"},
+		"role.yaml":                {"ClusterRole", "ns:r-examprep-operator"},
+		"author_role.yaml":         {"ClusterRole", "ns:r-examprep-author"},
+		"viewer_role.yaml":         {"ClusterRole", "ns:r-examprep-viewer"},
+		"webhook_author_role.yaml": {"ClusterRole", "ns:r-examprep-webhook-author"},
 	} {
 		want := decode(t, read(t, filepath.Join(config, "rbac", file)))[0]
 		got := find(t, objects, name[0], name[1])
@@ -57,6 +56,15 @@ func TestTheOperatorsRightsAreThoseOfConfig(t *testing.T) {
 				t.Errorf("%s: the label %s is not %v", file, label, value)
 			}
 		}
+	}
+	// The lease is called after the release: that of one called examprep is the program's default, which config has.
+	text, err := templateAs(t, "helm 4", "examprep", "ns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := decode(t, read(t, filepath.Join(config, "rbac", "leader_election_role.yaml")))[0]
+	if got := find(t, decode(t, text), "Role", "examprep-operator-leader-election"); !reflect.DeepEqual(got.at("rules"), want.at("rules")) {
+		t.Errorf("leader_election_role.yaml: rules differ: %v and %v", got.at("rules"), want.at("rules"))
 	}
 	kinds := []string{"Role", "ClusterRole"}
 	for _, o := range objects {

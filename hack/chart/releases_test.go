@@ -62,6 +62,47 @@ func containerOf(t *testing.T, workload object) object {
 	return list[0].(map[string]any) //nolint:errcheck // a container is an object
 }
 
+// Two releases in one namespace, one of them a shard, elect their leaders apart: each operator is told of a lease of its
+// own and may write that one and no other.
+func TestEachReleaseHasALeaseOfItsOwn(t *testing.T) {
+	shard := []string{"--values", filepath.Join(folder, "examples", "shard.values.yaml")}
+	leases := map[any]string{}
+	for _, release := range []struct {
+		name, fullname string
+		args           []string
+	}{
+		{"examprep", "examprep", nil},
+		{"examprep-a", "examprep-a", shard},
+		{"r", "r-examprep", nil},
+		{"s", "named", []string{"--set", "fullnameOverride=named"}},
+	} {
+		text, err := templateAs(t, "helm 4", release.name, "ns", release.args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects := decode(t, text)
+		told := variables(containerOf(t, find(t, objects, "Deployment", release.fullname+"-operator")))
+		lease := told["EXAMPREP_LEADER_LEASE"]
+		if other, taken := leases[lease]; taken || lease != release.fullname+"-operator.examprep.dev" {
+			t.Errorf("%s has the lease %v, %s too", release.name, lease, other)
+		}
+		leases[lease] = release.name
+		if release.args != nil && strings.HasSuffix(release.args[1], "shard.values.yaml") &&
+			(told["EXAMPREP_SHARD_NAME"] != "a" || told["EXAMPREP_SHARD_SELECTOR"] != "examprep.dev/shard=a") {
+			t.Errorf("the shard is told %v", told)
+		}
+		var named []any
+		rules, _ := find(t, objects, "Role", release.fullname+"-operator-leader-election").at("rules").([]any)
+		for _, rule := range rules {
+			names, _ := object(rule.(map[string]any)).at("resourceNames").([]any) //nolint:errcheck // a rule is an object
+			named = append(named, names...)
+		}
+		if !slices.Equal(named, []any{lease}) {
+			t.Errorf("the operator of %s may write the leases %v, and needs %v", release.name, named, lease)
+		}
+	}
+}
+
 func TestANamespacedOperatorHasNoRightsElsewhere(t *testing.T) {
 	for _, o := range side(t, "sandbox") {
 		if strings.HasPrefix(o.text("kind"), "ClusterRole") {
@@ -129,7 +170,7 @@ func TestEveryPodFitsTheRestrictedProfile(t *testing.T) {
 				t.Errorf("%q: %s: token mounted: %v", name, o.id(), mounted)
 			}
 		}
-		if pods < 5 {
+		if pods < least(name, 5) {
 			t.Errorf("%q: %d pods", name, pods)
 		}
 	}

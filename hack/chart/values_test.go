@@ -48,6 +48,7 @@ func TestWhatDoesNotFitTogetherIsRefusedByName(t *testing.T) {
 		"monitoring.podMonitor.enabled=true,monitoring.serviceMonitor.enabled=true":                         "twice",
 		"caBundle.secretName=a,caBundle.configMapName=b":                                                    "caBundle",
 		"operator.serviceAccount.create=false":                                                              "operator.serviceAccount.name",
+		"operator.shard.name=a":                                                                             "operator.shard.selector",
 		"ingress.enabled=true":                                                                              "ingress.hosts",
 		"httpRoute.enabled=true":                                                                            "httpRoute.parentRefs",
 		"worker.autoscaling.enabled=true,worker.autoscaling.type=keda":                                      "prometheusAddress",

@@ -34,6 +34,7 @@ type operatorFlags struct {
 	restrictAdopt   bool
 	leaderElect     bool
 	leaderNamespace string
+	leaderLease     string
 	allowCIDRs      []string
 	trusted         string
 }
@@ -56,13 +57,14 @@ func newOperator() *cobra.Command {
 	set.StringVar(&flags.kubeconfig, "kubeconfig", "", "how to reach the API server; empty: the pod's own account")
 	set.StringSliceVar(&flags.watchNamespaces, "watch-namespaces", nil, "only these namespaces; empty: all")
 	set.StringVar(&flags.shardSelector, "shard-selector", "", "only resources with these labels, such as examprep.dev/shard=a; empty: all")
-	set.StringVar(&flags.shardName, "shard-name", "", "name of this shard, part of its lease's; empty: the shard that takes the rest")
+	set.StringVar(&flags.shardName, "shard-name", "", "name of this shard, in statuses and in its lease's name; empty: the shard that takes the rest")
 	set.BoolVar(&flags.restrict, "restrict-webhook-accounts", false,
 		"webhook endpoints hear only of accounts that their namespace's annotation "+v1alpha1.WebhookAccountsAnnotation+" lists")
 	set.BoolVar(&flags.restrictAdopt, "restrict-adoption", false,
 		"spec.adopt takes from other namespaces only the exam keys that the namespace's annotation "+v1alpha1.AdoptsAnnotation+" lists")
 	set.BoolVar(&flags.leaderElect, "leader-elect", true, "agree with other replicas on one that works")
 	set.StringVar(&flags.leaderNamespace, "leader-namespace", "", "where the lease lives; empty: the pod's namespace")
+	set.StringVar(&flags.leaderLease, "leader-lease", "", "name of the lease; empty: examprep-operator.examprep.dev, and one of its own for each named shard")
 	set.StringSliceVar(&flags.allowCIDRs, "webhook-allow-cidr", nil, "ranges that webhook URLs may name although they are private")
 	return cmd
 }
@@ -101,7 +103,7 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 	ctrl.SetLogger(logr.FromSlogHandler(p.logger.Handler()))
 	manager, err := controllers.NewManager(cluster, controllers.Options{
 		WatchNamespaces: flags.watchNamespaces, LeaderElection: flags.leaderElect,
-		LeaderElectionNamespace: flags.leaderNamespace, Logger: p.logger, Shard: shard,
+		LeaderElectionNamespace: flags.leaderNamespace, LeaderElectionID: flags.leaderLease, Logger: p.logger, Shard: shard,
 		ShutdownGrace: max(flags.shutdownGrace-cutTime, flags.shutdownGrace/2), // the back parts need the rest
 	})
 	if err != nil {

@@ -135,6 +135,21 @@
 - name: EXAMPREP_WATCH_NAMESPACES
   value: {{ join "," . | quote }}
 {{- end }}
+- name: EXAMPREP_LEADER_LEASE
+  value: {{ include "examprep.leaseName" $.root }}
+{{- with .shard }}
+{{- if and .name (not .selector) }}
+{{- fail "operator.shard.name needs operator.shard.selector: without it the shard would take what others take" }}
+{{- end }}
+{{- if .name }}
+- name: EXAMPREP_SHARD_NAME
+  value: {{ .name | quote }}
+{{- end }}
+{{- if .selector }}
+- name: EXAMPREP_SHARD_SELECTOR
+  value: {{ .selector | quote }}
+{{- end }}
+{{- end }}
 {{- if .restrictWebhookAccounts }}
 - name: EXAMPREP_RESTRICT_WEBHOOK_ACCOUNTS
   value: "true"

@@ -74,6 +74,12 @@ annotations:
 {{- printf "%s-%s" (include "examprep.fullname" .root) .component }}
 {{- end }}
 
+{{/* The lease that the operators of a release elect their leader by. That of a release called examprep is the program's own
+     default, which config/ has. */}}
+{{- define "examprep.leaseName" -}}
+{{- printf "%s.examprep.dev" (include "examprep.componentName" (dict "root" . "component" "operator")) }}
+{{- end }}
+
 {{/* The account that a component runs as. */}}
 {{- define "examprep.serviceAccountName" -}}
 {{- $account := (get .root.Values .component).serviceAccount }}

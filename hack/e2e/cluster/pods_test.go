@@ -78,7 +78,7 @@ func (r *release) leader(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for _, lease := range leases.Items {
-		if strings.HasPrefix(lease.Name, "examprep-operator") && lease.Spec.HolderIdentity != nil {
+		if strings.HasSuffix(lease.Name, "-operator.examprep.dev") && lease.Spec.HolderIdentity != nil {
 			pod, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
 			return pod
 		}

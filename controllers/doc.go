@@ -21,5 +21,11 @@
 // not into conditions, which people of other tenants may read. Deletion waits for the database, because the claim to
 // an exam key, an endpoint or a tier must be given up there; it waits for nothing else.
 //
+// # What it tells
+//
+// Conditions and events tell a resource's owner, metrics (metrics.go) and traces (trace.go) whoever runs the operator. A
+// trace is one reconcile and its statements to Postgres, drawn like every other process's; it names the resource and holds
+// nothing of its content.
+//
 // It must never import server/httpapi.
 package controllers

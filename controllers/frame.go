@@ -47,6 +47,7 @@ type frame struct {
 	cluster  string
 	shard    Shard
 	ready    *readiness
+	spans    spans
 }
 
 // end closes every reconcile: conditions, then one status apply if anything changed, then the event. unchanged compares

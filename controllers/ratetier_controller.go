@@ -166,7 +166,7 @@ func setupRateTier(mgr ctrl.Manager, r *RateTierReconciler) error {
 			handler.EnqueueRequestsFromMapFunc(r.rivalsOf),
 			builder.WithPredicates(deletions())).
 		WithOptions(queueOptions()).
-		Complete(r)
+		Complete(r.spans.around("RateTier", r))
 	if err != nil {
 		return fmt.Errorf("set up RateTier controller: %w", err)
 	}

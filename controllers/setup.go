@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -44,6 +45,9 @@ type Deps struct {
 	Now func() time.Time
 	// Registerer takes the reconcilers' metrics; nil: none. One process sets up one operator.
 	Registerer prometheus.Registerer
+	// Tracer makes a span of each reconcile that Draw says yes to (nil: of each); nil: none.
+	Tracer trace.Tracer
+	Draw   func() bool
 }
 
 func (d Deps) clock() func() time.Time {
@@ -79,6 +83,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		cluster:  deps.ClusterName,
 		shard:    deps.Shard,
 		ready:    newReadiness(deps.Registerer),
+		spans:    spans{tracer: deps.Tracer, draw: deps.Draw},
 	}
 	if base.cluster == "" {
 		base.cluster = DefaultClusterName
@@ -145,7 +150,7 @@ func setupExamContent(mgr ctrl.Manager, r *ExamContentReconciler) error {
 			handler.EnqueueRequestsFromMapFunc(r.rivalsOf),
 			builder.WithPredicates(deletions())).
 		WithOptions(queueOptions()).
-		Complete(r)
+		Complete(r.spans.around("ExamContent", r))
 	if err != nil {
 		return fmt.Errorf("set up ExamContent controller: %w", err)
 	}

@@ -140,7 +140,7 @@ func setupWebhookEndpoint(mgr ctrl.Manager, r *WebhookEndpointReconciler) error 
 		Named("webhookendpoint").
 		For(&v1alpha1.WebhookEndpoint{}, builder.WithPredicates(asked())).
 		WithOptions(queueOptions()).
-		Complete(r)
+		Complete(r.spans.around("WebhookEndpoint", r))
 	if err != nil {
 		return fmt.Errorf("set up WebhookEndpoint controller: %w", err)
 	}

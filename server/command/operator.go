@@ -117,6 +117,7 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 		Publisher: catalog.NewPublisher(p.pool, p.env, notifier).Trusting(verifiers),
 		Accounts:  store, Endpoints: webhooks.NewEndpoints(p.pool, keyring, allowed),
 		RestrictWebhookAccounts: flags.restrict, RestrictAdoption: flags.restrictAdopt, Shard: shard, Registerer: p.registry,
+		Tracer: p.tracing.Tracer(), Draw: p.tracing.Draw,
 	})
 	if err != nil {
 		return err

@@ -22,6 +22,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 
+	"examprep.dev/controllers/clustertest"
 	"examprep.dev/server/postgres/postgrestest"
 	"examprep.dev/server/recordtest"
 	"examprep.dev/server/redisurl/redistest"
@@ -34,7 +35,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		os.Exit(Execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
-	os.Exit(m.Run())
+	clustertest.Main(m)
 }
 
 // stage is where real processes run: everything that leaves them is on record.

@@ -1,0 +1,40 @@
+package controllers
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// spans begins the traces of reconciles. What is done for one, as its statements to Postgres, is below its span. Spans name
+// the resource and never hold anything of what is in it, errors' texts included: those may quote it.
+type spans struct {
+	tracer trace.Tracer
+	draw   func() bool
+}
+
+// around is a reconciler with a span around each reconcile that is recorded; of others there is none, at the cost of a
+// random number.
+func (s spans) around(kind string, inner reconcile.Reconciler) reconcile.Reconciler {
+	if s.tracer == nil {
+		return inner
+	}
+	return reconcile.Func(func(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+		if s.draw != nil && !s.draw() {
+			return inner.Reconcile(ctx, request)
+		}
+		ctx, span := s.tracer.Start(ctx, "reconcile "+kind, trace.WithAttributes(
+			attribute.String("examprep.resource.kind", kind),
+			attribute.String("examprep.resource.namespace", request.Namespace), attribute.String("examprep.resource.name", request.Name)))
+		defer span.End()
+		result, err := inner.Reconcile(ctx, request)
+		if err != nil {
+			span.SetStatus(codes.Error, "")
+		}
+		return result, err
+	})
+}

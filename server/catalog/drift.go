@@ -101,7 +101,9 @@ func (c *change) displaced(ctx context.Context, q *catalogdb.Queries) ([]Change,
 		drift = append(drift, Change{
 			Kind: Changed, Field: "published revision", Old: strconv.FormatInt(c.current.revision, 10), New: strconv.FormatInt(known, 10),
 		})
-	case c.current.withdrawn && c.current.ownedBy(c.claim):
+	// An owner withdraws by releasing its claim. One that has published nothing yet may have taken a claim that was free,
+	// of what the owner before had withdrawn.
+	case c.current.withdrawn && c.current.ownedBy(c.claim) && c.options.Remembered.Revision == c.current.revision:
 		drift = append(drift, Change{Kind: Changed, Field: "withdrawn", Old: "true", New: "false"})
 	case c.current.revision > 0 && !c.found.intact && c.found.fingerprinted:
 		drift = append(drift, Change{Kind: Changed, Field: fmt.Sprintf("revision %d as stored", c.current.revision)})

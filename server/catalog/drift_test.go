@@ -146,6 +146,24 @@ func TestWhatSomebodyChangesInTheDatabaseIsFoundToldAndPutRight(t *testing.T) {
 	}
 }
 
+func TestAnExamThatWasWithdrawnIsNotRepairedByWhoeverTakesItsKeyUnsealed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, postgres.Production)
+	exam := sampleExam()
+	b.publish(t, seal(t, exam))
+	if err := b.publisher.Release(t.Context(), owner, exam.Key, true); err != nil {
+		t.Fatal(err)
+	}
+	exam.Papers[0].Verification = nil
+	if _, err := b.publisher.Publish(t.Context(), owner, exam, Options{}); err == nil {
+		t.Fatal("an unsealed paper was published")
+	}
+	again := b.publish(t, seal(t, exam))
+	if again.Revision != 2 || !again.Changed || again.Repaired != nil {
+		t.Errorf("published %+v, want revision 2 and nothing repaired", again)
+	}
+}
+
 func TestAWrongAnswerKeyThatIsServedIsCorrectedOnARunningSnapshot(t *testing.T) {
 	t.Parallel()
 	b, exam, published := driftBench(t)

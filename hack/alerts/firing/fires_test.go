@@ -18,9 +18,6 @@ var uncaused = map[string]string{
 	"ExamprepAPILatencyBudgetBurnFast": "what it is about is not caused yet",
 	"ExamprepAPILatencyBudgetBurnSlow": "what it is about is not caused yet",
 	"ExamprepPostgresPoolExhausted":    "what it is about is not caused yet",
-	"ExamprepWebhookTriesFailing":      "what it is about is not caused yet",
-	"ExamprepWebhookEndpointsFailing":  "what it is about is not caused yet",
-	"ExamprepWebhookEndpointDisabled":  "what it is about is not caused yet",
 	"ExamprepWebhookPartitionsMissing": "what it is about is not caused yet",
 	"ExamprepAttemptSweepBehind":       "what it is about is not caused yet",
 	"ExamprepVacuumBehind":             "what it is about is not caused yet",
@@ -43,6 +40,7 @@ func caused() []string {
 		"ExamprepGateBreakerOpen", "ExamprepGateUnavailable", "ExamprepRedisUnreachable",
 		"ExamprepPostgresUnreachable",
 		"ExamprepCatalogStale", "ExamprepCatalogDiverged", "ExamprepWebhookDeliveriesLate", "ExamprepWebhookOutboxLag",
+		"ExamprepWebhookTriesFailing", "ExamprepWebhookEndpointsFailing", "ExamprepWebhookEndpointDisabled",
 	}
 }
 

@@ -177,6 +177,7 @@ func (p *prometheus) fire(most time.Duration, each func(), alerts ...string) {
 			}
 		}
 		if len(missing) == 0 {
+			p.t.Logf("these fire: %v", alerts)
 			return
 		}
 	}

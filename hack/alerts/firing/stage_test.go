@@ -150,6 +150,23 @@ func (s *stage) sql(statement string, arguments ...any) {
 	}
 }
 
+// hold begins a transaction past the tap, as somebody who forgets to end it, and returns what ends it.
+func (s *stage) hold(statements ...string) (release func()) {
+	s.t.Helper()
+	forgetful, err := pgx.Connect(s.t.Context(), s.database)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	release = sync.OnceFunc(func() { _ = forgetful.Close(context.WithoutCancel(s.t.Context())) })
+	s.t.Cleanup(release)
+	for _, statement := range append([]string{"BEGIN ISOLATION LEVEL REPEATABLE READ"}, statements...) {
+		if _, err := forgetful.Exec(s.t.Context(), statement); err != nil {
+			s.t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	return release
+}
+
 // run runs a command to its end.
 func (s *stage) run(arguments ...string) []byte {
 	s.t.Helper()

@@ -1,0 +1,126 @@
+package firing
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+)
+
+// agedPartitions empties the partitions, and leaves them as they are where none was added for weeks: what is written now
+// goes to the default ones.
+const agedPartitions = `DO $$
+DECLARE
+    old record;
+    bound uuid := webhook_id_at(to_timestamp(floor(extract(epoch FROM now()) / 604800) * 604800));
+BEGIN
+    TRUNCATE webhook_events, webhook_deliveries, webhook_tries;
+    FOR old IN SELECT kind, name FROM webhook_partitions WHERE upper IS NOT NULL LOOP
+        EXECUTE format('ALTER TABLE %I DETACH PARTITION %I', 'webhook_' || old.kind, old.name);
+        IF old.name LIKE '%first' THEN
+            EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (MINVALUE) TO (%L)', 'webhook_' || old.kind, old.name, bound);
+        ELSE
+            EXECUTE format('DROP TABLE %I', old.name);
+        END IF;
+    END LOOP;
+END
+$$`
+
+// TestAlertsOfATransactionThatNobodyEnds: it has the row of an attempt, and a lock on a table that is to get partitions, and
+// a snapshot that vacuum has to keep all for.
+func TestAlertsOfATransactionThatNobodyEnds(t *testing.T) {
+	s, p := newStage(t), newPrometheus(t)
+	api, worker := s.start("api"), s.start("worker")
+	p.pods[api], p.pods[worker] = true, true
+	reads(t, api, "examprep_ready 1")
+	reads(t, worker, "examprep_webhook_retention_success_timestamp_seconds 1.")
+	p.quiet(5, s.works(api))
+	if status := s.ask(api, s.key, "192.0.2.1", "POST", exam+"/mock-exams/open", `{"paper_id":"sample-geography-2024"}`); status != http.StatusOK {
+		t.Fatalf("opening a paper: %d", status)
+	}
+	worker.stop()
+	delete(p.pods, worker)
+
+	s.sql("UPDATE attempts SET opened_at = now() - interval '3 days', expires_at = now() - interval '25 hours'")
+	s.sql(agedPartitions)
+	s.sql("INSERT INTO webhook_events (id, kind, body) SELECT webhook_new_id(), 'mock_attempt.submitted', '' FROM generate_series(1, 110000)")
+	release := s.hold("LOCK TABLE webhook_deliveries_default IN ACCESS SHARE MODE", "SELECT FROM attempts FOR UPDATE")
+	s.sql("DELETE FROM webhook_events")
+	s.sql("SELECT pg_stat_force_next_flush()")
+
+	worker = s.start("worker")
+	p.pods[worker] = true
+	for _, line := range []string{
+		"examprep_attempts_oldest_overdue_seconds 36", "examprep_webhook_partitions_ahead -1",
+		`examprep_webhook_rows{relation="webhook_events",state="dead"} 11`,
+	} {
+		reads(t, worker, line)
+	}
+	p.fire(75*time.Minute, nothing, "ExamprepAttemptSweepBehind", "ExamprepVacuumBehind", "ExamprepWebhookPartitionsMissing",
+		"ExamprepWebhookRetentionBehind")
+	release()
+	for _, line := range []string{"examprep_attempts_swept_total 1", "examprep_webhook_partitions_ahead 4"} {
+		reads(t, worker, line)
+	}
+	p.tick()
+	if p.firing()["ExamprepWebhookPartitionsMissing"] {
+		t.Error("ExamprepWebhookPartitionsMissing fires after the transaction's end")
+	}
+}
+
+func TestAlertsOfConnectionsThatAreAllLent(t *testing.T) {
+	s, p := newStage(t), newPrometheus(t)
+	few, err := url.Parse(through(t, s.database, s.postgres))
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := few.Query()
+	query.Set("pool_max_conns", "3")
+	few.RawQuery = query.Encode()
+	api := s.start("api", "DATABASE_URL="+few.String())
+	p.pods[api] = true
+	reads(t, api, "examprep_ready 1")
+	p.quiet(12, func() { s.history(api) })
+
+	release := s.hold("LOCK TABLE attempts, attempt_counters IN ACCESS EXCLUSIVE MODE")
+	asking, enough := context.WithCancel(t.Context())
+	var clients sync.WaitGroup
+	for range 6 {
+		clients.Go(func() {
+			for asking.Err() == nil {
+				s.history(api)
+			}
+		})
+	}
+	p.fire(time.Hour, func() { reads(t, api, `examprep_postgres_pool_connections{state="acquired"} 3`) }, "ExamprepPostgresPoolExhausted")
+	enough()
+	release()
+	clients.Wait()
+}
+
+// history asks for what only PostgreSQL knows.
+func (s *stage) history(api *pod) int {
+	return s.ask(api, s.key, "192.0.2.1", "GET", exam+"/mock-exams/history", "")
+}
+
+func TestAlertsOfStoresThatAreSlow(t *testing.T) {
+	s, p := newStage(t), newPrometheus(t)
+	api := s.start("api")
+	p.pods[api] = true
+	reads(t, api, "examprep_ready 1")
+	p.quiet(5, func() { s.history(api) })
+
+	s.redis.slow.Store(int64(120 * time.Millisecond)) // less than the gate waits for
+	p.fire(20*time.Minute, func() { s.history(api) }, "ExamprepGateSlow")
+	s.redis.slow.Store(0)
+
+	s.postgres.slow.Store(int64(400 * time.Millisecond))
+	p.fire(time.Hour, func() {
+		if status := s.history(api); status != http.StatusOK {
+			t.Errorf("history: %d", status)
+		}
+	}, "ExamprepAPILatencyBudgetBurnFast", "ExamprepAPILatencyBudgetBurnSlow")
+	s.postgres.slow.Store(0)
+}

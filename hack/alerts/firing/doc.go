@@ -3,5 +3,7 @@
 // and labels that there are. Time runs faster in the engine than outside: a scrape is made every 30 seconds of its time,
 // however soon the next one follows.
 //
-// It needs EXAMPREP_BINARY (make alerts builds it), EXAMPREP_TEST_DATABASE_URL and EXAMPREP_TEST_REDIS_URL.
+// It needs EXAMPREP_BINARY (make alerts builds it), EXAMPREP_TEST_DATABASE_URL and EXAMPREP_TEST_REDIS_URL; the operator's
+// alerts EXAMPREP_TEST_KUBECONFIG as well, of an API server that has the CRDs, and KUBEBUILDER_ASSETS, where kubectl is. hack/dev
+// brings all of them up.
 package firing

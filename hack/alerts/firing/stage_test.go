@@ -50,6 +50,12 @@ var (
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
+	return newStageOf(t, "sandbox")
+}
+
+// newStageOf makes a stage for an installation that is for trying things out, or for production.
+func newStageOf(t *testing.T, environment string) *stage {
+	t.Helper()
 	s := &stage{t: t, binary: needed(t, "EXAMPREP_BINARY")}
 	s.createDatabase(needed(t, "EXAMPREP_TEST_DATABASE_URL"))
 	s.postgres = newTap(t, hostOf(t, s.database))
@@ -68,7 +74,7 @@ func newStage(t *testing.T) *stage {
 	}
 	s.environment = append(os.Environ(),
 		"DATABASE_URL="+through(t, s.database, s.postgres), "REDIS_URL="+through(t, cache, s.redis),
-		"EXAMPREP_ENVIRONMENT=sandbox", "EXAMPREP_REDIS_PREFIX=alerts-"+random()+":", "EXAMPREP_NAMESPACE_SECRET="+namespaceSecret,
+		"EXAMPREP_ENVIRONMENT="+environment, "EXAMPREP_REDIS_PREFIX=alerts-"+random()+":", "EXAMPREP_NAMESPACE_SECRET="+namespaceSecret,
 		"EXAMPREP_ENCRYPTION_KEYS=test:"+base64.StdEncoding.EncodeToString(encryptionKey),
 		"EXAMPREP_WEBHOOK_ALLOW_CIDR=127.0.0.0/8", "EXAMPREP_WEBHOOK_CA_FILE="+authority, "EXAMPREP_TRUSTED_PROXIES=127.0.0.0/8")
 	s.run("migrate")

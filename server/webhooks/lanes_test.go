@@ -71,6 +71,16 @@ func (m *laneModel) recall(t *rapid.T, wish appetite) {
 	}
 }
 
+// giveBack takes a hint out of flight that no try could begin for.
+func (m *laneModel) giveBack(t *rapid.T, to func([]hint)) {
+	if len(m.flying) == 0 {
+		return
+	}
+	h := m.land(t)
+	m.accepted[h.delivery] = false
+	to([]hint{h})
+}
+
 func (m *laneModel) land(t *rapid.T) hint {
 	at := rapid.IntRange(0, len(m.flying)-1).Draw(t, "landing")
 	h := m.flying[at]
@@ -121,23 +131,9 @@ func TestLanesLoseNothingAndKeepTheirBounds(t *testing.T) {
 				m.now = m.now.Add(time.Duration(rapid.IntRange(1, 10_000).Draw(t, "ms")) * time.Millisecond)
 				m.lanes.leave(m.land(t).endpoint, rapid.Bool().Draw(t, "delivered"), began)
 			},
-			"requeue": func(t *rapid.T) {
-				if len(m.flying) == 0 {
-					return
-				}
-				h := m.land(t)
-				m.accepted[h.delivery] = false
-				m.lanes.requeue([]hint{h})
-			},
-			"postpone": func(t *rapid.T) {
-				if len(m.flying) == 0 {
-					return
-				}
-				h := m.land(t)
-				m.accepted[h.delivery] = false
-				m.lanes.postpone([]hint{h})
-			},
-			"resume": func(*rapid.T) { m.lanes.resume() },
+			"requeue":  func(t *rapid.T) { m.giveBack(t, m.lanes.requeue) },
+			"postpone": func(t *rapid.T) { m.giveBack(t, m.lanes.postpone) },
+			"resume":   func(*rapid.T) { m.lanes.resume() },
 			"abandon": func(t *rapid.T) {
 				if len(m.flying) > 0 {
 					m.lanes.abandon(m.land(t).endpoint)

@@ -37,7 +37,7 @@ func TestTheSweepClosesInBatches(t *testing.T) {
 	}
 	b.advance(time.Second)
 	b.measure(t.Context())
-	if behind := testutil.ToFloat64(b.Sweeper.metrics.overdue); int(behind) != 1 {
+	if behind := testutil.ToFloat64(b.metrics.overdue); int(behind) != 1 {
 		t.Errorf("the sweep is told to be %v s behind, want 1 and no more", behind)
 	}
 	read := func() Summary {

@@ -87,14 +87,14 @@ func TestEachReleaseHasALeaseOfItsOwn(t *testing.T) {
 			t.Errorf("%s has the lease %v, %s too", release.name, lease, other)
 		}
 		leases[lease] = release.name
-		if release.args != nil && strings.HasSuffix(release.args[1], "shard.values.yaml") &&
+		if len(release.args) > 1 && strings.HasSuffix(release.args[1], "shard.values.yaml") &&
 			(told["EXAMPREP_SHARD_NAME"] != "a" || told["EXAMPREP_SHARD_SELECTOR"] != "examprep.dev/shard=a") {
 			t.Errorf("the shard is told %v", told)
 		}
 		var named []any
 		rules, _ := find(t, objects, "Role", release.fullname+"-operator-leader-election").at("rules").([]any)
 		for _, rule := range rules {
-			names, _ := object(rule.(map[string]any)).at("resourceNames").([]any) //nolint:errcheck // a rule is an object
+			names, _ := object(rule.(map[string]any)).at("resourceNames").([]any)
 			named = append(named, names...)
 		}
 		if !slices.Equal(named, []any{lease}) {

@@ -19,6 +19,7 @@ func apiScales(t *testing.T, r *release, papers []*crowdtest.Paper) {
 	r.losesNothing(t, papers, func(t *testing.T) {
 		r.upgrade(t, r.images.product, "api.autoscaling.enabled=true", "api.autoscaling.maxReplicas=4",
 			"api.autoscaling.targetCPUUtilizationPercentage=60", "api.autoscaling.behavior.scaleDown.stabilizationWindowSeconds=15",
+			"api.autoscaling.behavior.scaleDown.policies[0].type=Percent",
 			"api.autoscaling.behavior.scaleDown.policies[0].value=100", "api.autoscaling.behavior.scaleDown.policies[0].periodSeconds=15")
 		if asked := *r.deployment(t, "api").Spec.Replicas; asked < fewest {
 			t.Errorf("%d API pods after the autoscaler was switched on, %d before", asked, fewest)

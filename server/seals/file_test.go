@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/crypto/ssh"
 )
 
 // replace puts another file in place of a mounted one, as the kubelet does.
@@ -23,44 +25,64 @@ func replace(t *testing.T, name, text string) {
 	}
 }
 
-func TestAKeyThatIsTakenOutOfTheFileCountsNoMore(t *testing.T) {
-	var log bytes.Buffer
-	key, other := newSSHKey(t), newSSHKey(t)
-	name := filepath.Join(t.TempDir(), "signers")
-	replace(t, name, "* "+authorized(key.PublicKey())+"\n")
-	file, err := Open(name, slog.New(slog.NewTextHandler(&log, nil)))
+// mountedFile trusts the old key at first, never both.
+type mountedFile struct {
+	*File
+
+	name            string
+	old, recent     ssh.Signer
+	statement       Statement
+	byOld, byRecent string
+	log             bytes.Buffer
+}
+
+func newMountedFile(t *testing.T) *mountedFile {
+	t.Helper()
+	m := &mountedFile{name: filepath.Join(t.TempDir(), "signers"), old: newSSHKey(t), recent: newSSHKey(t), statement: statementOfAnn()}
+	m.byOld, m.byRecent = sign(t, m.old, Namespace, m.statement), sign(t, m.recent, Namespace, m.statement)
+	m.trust(t, m.old)
+	file, err := Open(m.name, slog.New(slog.NewTextHandler(&m.log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	statement := statementOfAnn()
-	old, recent := sign(t, key, Namespace, statement), sign(t, other, Namespace, statement)
+	m.File = file
+	return m
+}
+
+func (m *mountedFile) trust(t *testing.T, key ssh.Signer) {
+	t.Helper()
+	replace(t, m.name, "* "+authorized(key.PublicKey())+"\n")
+}
+
+func TestAKeyThatIsTakenOutOfTheFileCountsNoMore(t *testing.T) {
+	m := newMountedFile(t)
 	check := func(when string, oldCounts, recentCounts bool) {
 		t.Helper()
 		for range 2 { // the second time it is not read again
-			if err := file.Verify(statement, old); (err == nil) != oldCounts {
+			if err := m.Verify(m.statement, m.byOld); (err == nil) != oldCounts {
 				t.Errorf("%s: the old key: %v", when, err)
 			}
-			if err := file.Verify(statement, recent); (err == nil) != recentCounts {
+			if err := m.Verify(m.statement, m.byRecent); (err == nil) != recentCounts {
 				t.Errorf("%s: the new key: %v", when, err)
 			}
 		}
 	}
 	check("at first", true, false)
-	replace(t, name, "* "+authorized(other.PublicKey())+"\n")
+	m.trust(t, m.recent)
 	check("replaced", false, true)
-	replace(t, name, "* ssh-ed25519 nonsense\n")
+	replace(t, m.name, "* ssh-ed25519 nonsense\n")
 	check("broken", false, true)
-	if told := strings.Count(log.String(), "level=ERROR"); told != 1 || !strings.Contains(log.String(), "signers:1") {
-		t.Errorf("a broken file is told %d times: %s", told, log.String())
+	if told := strings.Count(m.log.String(), "level=ERROR"); told != 1 || !strings.Contains(m.log.String(), "signers:1") {
+		t.Errorf("a broken file is told %d times: %s", told, m.log.String())
 	}
-	if err := os.Remove(name); err != nil {
+	if err := os.Remove(m.name); err != nil {
 		t.Fatal(err)
 	}
 	check("away", false, true)
-	if told := strings.Count(log.String(), "level=ERROR"); told != 2 {
-		t.Errorf("a file that went away is told %d times: %s", told-1, log.String())
+	if told := strings.Count(m.log.String(), "level=ERROR"); told != 2 {
+		t.Errorf("a file that went away is told %d times: %s", told-1, m.log.String())
 	}
-	replace(t, name, "* "+authorized(key.PublicKey())+"\n")
+	m.trust(t, m.old)
 	check("back", true, false)
 }
 
@@ -83,31 +105,22 @@ func exhaust(t *testing.T, f func()) {
 }
 
 func TestAFileThatCannotBeOpenedIsToldOnceAndReadAsSoonAsItCan(t *testing.T) {
-	var log bytes.Buffer
-	key, other := newSSHKey(t), newSSHKey(t)
-	name := filepath.Join(t.TempDir(), "signers")
-	replace(t, name, "* "+authorized(key.PublicKey())+"\n")
-	file, err := Open(name, slog.New(slog.NewTextHandler(&log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	statement := statementOfAnn()
-	old, recent := sign(t, key, Namespace, statement), sign(t, other, Namespace, statement)
-	replace(t, name, "* "+authorized(other.PublicKey())+"\n")
+	m := newMountedFile(t)
+	m.trust(t, m.recent)
 	exhaust(t, func() {
-		if _, err := os.Stat(name); err != nil {
+		if _, err := os.Stat(m.name); err != nil {
 			t.Errorf("looked at: %v", err)
 		}
 		for range 3 {
-			if err := file.Verify(statement, old); err != nil {
+			if err := m.Verify(m.statement, m.byOld); err != nil {
 				t.Errorf("the last good keys are not in force: %v", err)
 			}
 		}
 	})
-	if told := strings.Count(log.String(), "level=ERROR"); told != 1 || !strings.Contains(log.String(), "too many open files") {
-		t.Errorf("told %d times: %s", told, log.String())
+	if told := strings.Count(m.log.String(), "level=ERROR"); told != 1 || !strings.Contains(m.log.String(), "too many open files") {
+		t.Errorf("told %d times: %s", told, m.log.String())
 	}
-	if file.Verify(statement, old) == nil || file.Verify(statement, recent) != nil {
+	if m.Verify(m.statement, m.byOld) == nil || m.Verify(m.statement, m.byRecent) != nil {
 		t.Error("the file can be opened, and was not")
 	}
 }

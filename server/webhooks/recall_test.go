@@ -10,38 +10,36 @@ import (
 // Left alone, what was put off would come back later than these tests wait.
 
 func TestWhatWasPutOffIsRecalledWhenItsReceiverAnswers(t *testing.T) {
-	b := newBench(t)
-	release := make(chan struct{})
-	r := newReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
-	_, endpoint := b.endpoint(t, r.URL)
-	const events = 3 * maxUntriedLane
-	b.fill(t, endpoint.ID, events)
-	w := b.worker(t, r)
-	w.patient()
-	run(t, w.Run)
-	b.until(t, events-maxUntriedLane-firstWindow, putOff)
-	close(release)
-	b.until(t, events, inState, "delivered")
-	if n := len(r.arrived); n != events {
-		t.Errorf("%d requests for %d events", n, events)
+	for _, c := range []struct {
+		name string
+		// meanwhile is what else becomes of what was put off.
+		meanwhile func(*testing.T, *bench, *Worker)
+	}{
+		{"long before it would come back", func(*testing.T, *bench, *Worker) {}},
+		{"while it is about to come back", func(t *testing.T, b *bench, w *Worker) {
+			t.Helper()
+			b.exec(t, "UPDATE webhook_deliveries SET relay_at = now() + make_interval(secs => $1) WHERE parked", w.holdTime().Seconds()/2)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t)
+			release := make(chan struct{})
+			r := newReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
+			_, endpoint := b.endpoint(t, r.URL)
+			const events = 3 * maxUntriedLane
+			b.fill(t, endpoint.ID, events)
+			w := b.worker(t, r)
+			w.patient()
+			run(t, w.Run)
+			b.until(t, events-maxUntriedLane-firstWindow, putOff)
+			c.meanwhile(t, b, w)
+			close(release)
+			b.until(t, events, inState, "delivered")
+			if n := len(r.arrived); n != events {
+				t.Errorf("%d requests for %d events", n, events)
+			}
+		})
 	}
-}
-
-// What is about to come back by itself is still nobody's.
-func TestWhatWasPutOffIsRecalledHoweverSoonItComesBack(t *testing.T) {
-	b := newBench(t)
-	release := make(chan struct{})
-	r := newReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
-	_, endpoint := b.endpoint(t, r.URL)
-	const events = 3 * maxUntriedLane
-	b.fill(t, endpoint.ID, events)
-	w := b.worker(t, r)
-	w.patient()
-	run(t, w.Run)
-	b.until(t, events-maxUntriedLane-firstWindow, putOff)
-	b.exec(t, "UPDATE webhook_deliveries SET relay_at = now() + make_interval(secs => $1) WHERE relay_at > now() + interval '100 seconds' AND parked", w.holdTime().Seconds()/2)
-	close(release)
-	b.until(t, events, inState, "delivered")
 }
 
 func TestWhatOneWorkerPutOffIsRecalledByAnother(t *testing.T) {

@@ -96,8 +96,8 @@ func (i *isolation) turn(ctx context.Context, number int, duration time.Duration
 func (i *isolation) report(r *report) {
 	r.row(fmt.Sprintf("%d events/s, from commit to receipt", eventRate), &i.quiet)
 	r.row(fmt.Sprintf("  the same, beside %d bad receivers of %d", len(misfits()), receivers), &i.beside)
-	r.judge(verdict{what: "webhooks: p50 from commit to receipt, median turn", unit: " ms", target: 20, measured: middle(i.medians)})
-	r.judge(verdict{what: "webhooks: healthy p99 beside bad receivers / alone, median turn", unit: "×", target: 1.5, measured: middle(i.tails)})
+	r.judge(verdict{what: "webhooks: p50 from commit to receipt, median turn", unit: " ms", target: 20, measured: median(i.medians)})
+	r.judge(verdict{what: "webhooks: healthy p99 beside bad receivers / alone, median turn", unit: "×", target: 1.5, measured: median(i.tails)})
 	r.judge(verdict{what: "webhooks: peak memory of the worker beside bad receivers", unit: " MB", target: mostWorkerMemory, measured: i.peak})
 	r.notef("Bad receivers: 2 hang, 1 refuses connections, 1 answers 500, 1 answers a byte a second, 1 sends 1 GB; each gets as many events/s as each healthy one, from its registration on.")
 }

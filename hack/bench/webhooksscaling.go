@@ -108,14 +108,14 @@ func reportScaling(r *report, all []*scaling) {
 	first, last := all[0], all[len(all)-1]
 	r.judge(verdict{
 		what: fmt.Sprintf("webhooks: rate of %d workers / 1, receiver takes %s", last.workers, slowAnswer), unit: "×", target: 3, least: true,
-		measured: middle(last.slowRates) / middle(first.slowRates),
+		measured: median(last.slowRates) / median(first.slowRates),
 	})
 	r.judge(verdict{
 		what: fmt.Sprintf("webhooks: CPU of a delivery, %d workers / 1", last.workers), unit: "×", target: 1.3,
-		measured: middle(last.costs) / middle(first.costs),
+		measured: median(last.costs) / median(first.costs),
 	})
 	r.judge(verdict{
 		what: fmt.Sprintf("webhooks: rate of %d workers / 1 on this machine's cores", last.workers), unit: "×", target: 0.8, least: true,
-		measured: middle(last.fastRates) / middle(first.fastRates),
+		measured: median(last.fastRates) / median(first.fastRates),
 	})
 }

@@ -223,7 +223,7 @@ type ConfigMapKeyRef struct {
 // Question is one question with its key. In the HTTP API its answer_id is "<section>:<number>".
 //
 // +structType=atomic
-// +kubebuilder:validation:XValidation:rule="!has(self.answer.choice) || (has(self.options) && self.answer.choice in self.options)",message="answer.choice must be one of the letters under options",fieldPath=".answer.choice"
+// +kubebuilder:validation:XValidation:rule="self.answer.?choice.optMap(choice, choice in self.?options.orValue({})).orValue(true)",message="answer.choice must be one of the letters under options",fieldPath=".answer.choice"
 // +kubebuilder:validation:XValidation:rule="!has(self.answer.choices) || (has(self.options) && self.answer.choices.all(c, c in self.options))",message="every letter of answer.choices must be one of the letters under options",fieldPath=".answer.choices"
 type Question struct {
 	// Section is the number of the section that the question belongs to; 1 for a paper without sections.
@@ -297,7 +297,7 @@ type Question struct {
 // Answer is a question's key: exactly one of choice, choices, number, text, annulled and unmarkable.
 //
 // +structType=atomic
-// +kubebuilder:validation:XValidation:rule="[has(self.choice), has(self.choices), has(self.number), has(self.text), has(self.annulled), has(self.unmarkable)].exists_one(given, given)",message="give exactly one of choice, choices, number, text, annulled and unmarkable"
+// +kubebuilder:validation:XValidation:rule="dyn(self).size() == (has(self.tolerance) ? 2 : 1)",message="give exactly one of choice, choices, number, text, annulled and unmarkable"
 // +kubebuilder:validation:XValidation:rule="!has(self.tolerance) || has(self.number)",message="tolerance belongs to number: remove it, or give a number"
 type Answer struct {
 	// Choice is the letter of the one right option.

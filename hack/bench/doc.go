@@ -1,6 +1,6 @@
 // Command bench measures examprep against baselines that do the least that the same result can cost (make bench):
 //
-//	bench [-duration 5s] [-only gate,rivals,fairness,attempts,publish,history,hostile,keys,webhooks,operator]
+//	bench [-duration 5s] [-only gate,rivals,fairness,attempts,publish,history,hostile,keys,webhooks,operator,operatorinline]
 //	      [-history-attempts 1000000] [-keys 1000000] [-examcontents 10000]
 //
 // It brings up a PostgreSQL and a Redis of its own as `dev up` does (durable: fsync and an append-only file), builds
@@ -65,14 +65,15 @@
 //   - 100 events/s to 14 healthy endpoints, from commit to receipt, and the same beside 6 bad ones (they hang, refuse, fail,
 //     drip, flood) that are new in each turn, with the worker's peak memory (reset in the kernel for each turn).
 //   - The cost of a delivery while 10⁶ others wait for a retry, and while as many are due at a receiver that hangs, put off
-//     as a worker does that has no room for them. Baseline: the same while 10³ do, with another worker on another database
-//     of the same PostgreSQL, in turn. Its target allows for noise: it means no more.
+//     as a worker does that has no room for them. Baseline: the same while 10³ do, with two other workers on two other
+//     databases of the same PostgreSQL, in turn. How far those two are apart is printed for each turn: the target allows
+//     for as much, and means no more.
 //   - 1, 2 and 4 workers, in turns: with a backlog that needs all cores, where only its cost can tell of their number, and
 //     with a receiver that takes 200 ms, where each worker adds what it may have in flight.
 //
-// operator: ExamContents of 5 papers of 40 inline questions (90 KB), through a kube-apiserver and etcd that keep what they
-// are told on disk, `examprep operator` and a PostgreSQL that counts statements, all new for each size: 1,000, and as many
-// as -examcontents says (10,000 take ten minutes or more, and 8 GB; -examcontents 1000 leaves them out). Of each size:
+// operator: ExamContents of 5 papers of 40 questions (85 KB), each paper a chunk of a ConfigMap, through a kube-apiserver
+// and etcd that keep what they are told on disk, `examprep operator` and a PostgreSQL that counts statements, all new for
+// each size: 1,000, and as many as -examcontents says (-examcontents 1000 leaves them out). Of each size:
 //   - All are applied by server-side apply, 4 at once, while the operator runs: from the first apply to the last Ready, as
 //     somebody sees who watches the printed columns. What applying alone took is printed beside it: where the two are
 //     close, the API server that both use was the bound.
@@ -80,7 +81,11 @@
 //   - The operator is stopped by SIGTERM and started: until it has listed all, and until it has nothing left to do. Every
 //     reconcile finds nothing to do then: requests that write, by the API server's own metrics (leases left out, which are
 //     renewed by time), and statements, by pg_stat_statements, less those of an operator that watches nothing.
-//   - 1,000 more are applied while it is away, so that the loader is not the bound; then it is started.
+//   - 1,000 more are applied while it is away, so that the loader is not the bound; then it is started. What the applying
+//     alone took is what the API server needs before any operator is there.
+//
+// operatorinline: the same for 1,000 that hold their questions themselves. The API server decodes, validates and encodes
+// such a resource as a whole at each of its writes, the finalizer's and the status's too, and sends it to each watcher.
 //
 // Memory is the peak that the kernel notes for the operator's process. The share of a core that a resync of all takes each
 // ten minutes is that of the restart's reconciles, in all four processes together.

@@ -99,6 +99,7 @@ func parts() []part {
 		{name: "keys", run: measureManyKeys},
 		{name: "webhooks", run: measureWebhooks},
 		{name: "operator", run: measureOperator},
+		{name: "operatorinline", run: measureOperatorInline},
 		{name: "profile", onlyAsked: true, run: recordProfile},
 	}
 }

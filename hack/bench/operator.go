@@ -21,6 +21,7 @@ const (
 // standing is what was measured with so many ExamContents.
 type standing struct {
 	count int
+	form  form
 	// all is from the first apply to the last Ready, applying the applying alone.
 	all, applying time.Duration
 	// loading is the CPU that this took, an operation being a resource.
@@ -53,9 +54,9 @@ func measureOperator(ctx context.Context, s *stack, _ time.Duration, r *report) 
 	}
 	var all []*standing
 	for _, count := range sizes {
-		measured, err := s.measureStanding(ctx, count)
+		measured, err := s.measureStanding(ctx, count, inConfigMaps)
 		if err != nil {
-			return fmt.Errorf("%d ExamContents: %w", count, err)
+			return err
 		}
 		all = append(all, measured)
 		measured.report(r)
@@ -66,29 +67,46 @@ func measureOperator(ctx context.Context, s *stack, _ time.Duration, r *report) 
 	return nil
 }
 
-func (s *stack) measureStanding(ctx context.Context, count int) (*standing, error) {
+// measureOperatorInline publishes ExamContents that hold their questions themselves.
+func measureOperatorInline(ctx context.Context, s *stack, _ time.Duration, r *report) error {
+	measured, err := s.measureStanding(ctx, fewContents, inline)
+	if err != nil {
+		return err
+	}
+	measured.report(r)
+	return nil
+}
+
+func (s *stack) measureStanding(ctx context.Context, count int, f form) (*standing, error) {
+	m := &standing{count: count, form: f}
+	if err := m.measure(ctx, s); err != nil {
+		return nil, fmt.Errorf("%d ExamContents, questions %s: %w", count, f, err)
+	}
+	return m, nil
+}
+
+func (m *standing) measure(ctx context.Context, s *stack) error {
 	ctx, cancel := context.WithTimeout(ctx, loadTime)
 	defer cancel()
-	c, err := s.openCluster(ctx, fmt.Sprintf("cluster-%d", count))
+	c, err := s.openCluster(ctx, fmt.Sprintf("cluster-%d", m.count), m.form)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer c.close()
 	watching, stopWatching := context.WithCancel(ctx)
 	defer stopWatching() // before the API server is stopped, which waits for its clients
 	ready, err := c.watchReadiness(watching)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	m := &standing{count: count}
 	for _, step := range []func(context.Context, *cluster, *readiness) error{
 		m.load, m.meetNewcomers, m.restart, m.catchUp, m.meetNewcomersInAResync,
 	} {
 		if err := step(ctx, c, ready); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return m, nil
+	return nil
 }
 
 // load applies all resources while the operator runs, and waits until they are Ready.
@@ -96,7 +114,7 @@ func (m *standing) load(ctx context.Context, c *cluster, ready *readiness) error
 	if err := c.startOperator(ctx); err != nil {
 		return err
 	}
-	c.say("applying %d ExamContents", m.count)
+	c.say("applying %d ExamContents, questions %s", m.count, m.form)
 	before, err := c.countBoth(ctx)
 	if err != nil {
 		return err
@@ -288,9 +306,9 @@ func (m *standing) meetNewcomersInAResync(ctx context.Context, c *cluster, ready
 }
 
 func (m *standing) report(r *report) {
-	r.row(fmt.Sprintf("ExamContents made Ready, %d of %d papers of %d", m.count, inlinePapers, inlineQuestions), &m.loading)
+	r.row(fmt.Sprintf("ExamContents made Ready, %d of %d papers of %d %s", m.count, paperCount, paperQuestions, m.form), &m.loading)
 	r.row(fmt.Sprintf("  reconciles that find nothing to do, restart with %d", m.count), &m.resync)
-	name := func(what string) string { return fmt.Sprintf("operator, %d: %s", m.count, what) }
+	name := func(what string) string { return fmt.Sprintf("operator, %d %s: %s", m.count, m.form, what) }
 	if m.count == fewContents {
 		r.judge(verdict{what: name("first apply to last Ready"), unit: " s", target: 60, measured: m.all.Seconds()})
 	}
@@ -301,7 +319,7 @@ func (m *standing) report(r *report) {
 	r.judge(verdict{what: name("SQL statements of a no-op reconcile"), target: 1, measured: m.statements})
 	r.judge(verdict{what: name("peak memory of the operator"), unit: " MB", target: mostMemory, measured: max(m.loadMemory, m.restartMemory)})
 	table := []string{
-		"with " + fmt.Sprint(m.count) + "|",
+		fmt.Sprintf("with %d %s|", m.count, m.form),
 		fmt.Sprintf("applied within, by %d at once|%.1f s", appliers, m.applying.Seconds()),
 		fmt.Sprintf("all Ready after|%.1f s", m.all.Seconds()),
 		fmt.Sprintf("API server writes, SQL statements a published one|%.2f, %.2f", m.publishWrites, m.publishStatements),

@@ -13,31 +13,59 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 
 	"examprep.dev/api/v1alpha1"
 )
 
 const (
 	contentNamespace = "bench"
-	// inlinePapers of inlineQuestions are in each ExamContent: some 85 KB, question for question as long as real ones.
-	inlinePapers, inlineQuestions = 5, 40
+	// papers of questions each are in each ExamContent: some 85 KB, question for question as long as real ones.
+	paperCount, paperQuestions = 5, 40
 	// appliers is how many resources are applied at once.
 	appliers  = 4
 	applyTime = time.Minute
 )
 
-// examContent makes a resource, as it is sent to the API server. The same name gives the same resource.
-func examContent(name string, seed uint64) ([]byte, error) {
+// form is where the questions of an ExamContent are.
+type form string
+
+const (
+	// inline is in the resource itself, inConfigMaps in a ConfigMap beside it, with a chunk for each paper.
+	inline       form = "inline"
+	inConfigMaps form = "in ConfigMaps"
+)
+
+// applied is something that is sent to the API server.
+type applied struct {
+	path   string
+	object any
+}
+
+// examContent makes what is declared of an exam: the resource, and before it the ConfigMap that it refers to, if any. The
+// same name gives the same.
+func (f form) examContent(name string, seed uint64) ([]applied, error) {
 	chance := rand.New(rand.NewPCG(seed, 1))
 	content := v1alpha1.ExamContent{}
 	content.APIVersion, content.Kind = v1alpha1.GroupVersion.String(), "ExamContent"
 	content.Namespace, content.Name = contentNamespace, name
 	content.Spec = v1alpha1.ExamContentSpec{
 		ExamKey: name, Name: "Benchmark exam " + name, Category: "bench", Country: "Spain", CountryCode: "ES", DurationMinutes: 180,
-		Sections: []v1alpha1.Section{{Name: "All", DurationMinutes: 180, Questions: inlineQuestions}},
+		Sections: []v1alpha1.Section{{Name: "All", DurationMinutes: 180, Questions: paperQuestions}},
 	}
-	for p := range inlinePapers {
-		content.Spec.Papers = append(content.Spec.Papers, inlinePaper(chance, fmt.Sprintf("%s-%04d", name, p), int32(2020+p)))
+	for p := range paperCount {
+		content.Spec.Papers = append(content.Spec.Papers, newPaper(chance, fmt.Sprintf("%s-%04d", name, p), int32(2020+p)))
+	}
+	var all []applied
+	if f == inConfigMaps {
+		chunks := &corev1.ConfigMap{Data: map[string]string{}}
+		chunks.APIVersion, chunks.Kind = "v1", "ConfigMap"
+		chunks.Namespace, chunks.Name = contentNamespace, name
+		chunks.Labels = map[string]string{v1alpha1.ContentLabel: "true"}
+		if err := moveQuestions(content.Spec.Papers, chunks); err != nil {
+			return nil, err
+		}
+		all = append(all, applied{"/api/v1/namespaces/" + contentNamespace + "/configmaps/" + name, chunks})
 	}
 	var fields map[string]any // without the empty status, which is the operator's
 	text, err := json.Marshal(content)
@@ -48,16 +76,31 @@ func examContent(name string, seed uint64) ([]byte, error) {
 		return nil, fmt.Errorf("encode a resource: %w", err)
 	}
 	delete(fields, "status")
-	return json.Marshal(fields)
+	return append(all, applied{contentsPath() + "/" + name, fields}), nil
 }
 
-func inlinePaper(chance *rand.Rand, id string, year int32) v1alpha1.Paper {
+// moveQuestions moves the questions of papers into chunks.
+func moveQuestions(papers []v1alpha1.Paper, chunks *corev1.ConfigMap) error {
+	for i := range papers {
+		text, err := json.Marshal(papers[i].Questions)
+		if err != nil {
+			return fmt.Errorf("encode a chunk: %w", err)
+		}
+		key := fmt.Sprintf("paper-%d.json", i)
+		chunks.Data[key] = string(text)
+		papers[i].Questions = nil
+		papers[i].QuestionsFrom = []v1alpha1.QuestionSource{{ConfigMapKeyRef: v1alpha1.ConfigMapKeyRef{Name: chunks.Name, Key: key}}}
+	}
+	return nil
+}
+
+func newPaper(chance *rand.Rand, id string, year int32) v1alpha1.Paper {
 	made := v1alpha1.Paper{
 		PaperID: id, Title: "Paper " + id, Year: year, Language: "en",
 		Marking:    &v1alpha1.Marking{Correct: 3, Incorrect: -1},
 		Provenance: v1alpha1.Provenance{Publisher: "bench", SourceURL: "https://example.com/" + id, License: "CC0-1.0"},
 	}
-	for n := range inlineQuestions {
+	for n := range paperQuestions {
 		made.Questions = append(made.Questions, v1alpha1.Question{
 			Section: 1, Number: int32(n + 1), Prompt: prose(chance, 28), Page: int32(n/5 + 1),
 			Options: map[string]string{"A": prose(chance, 6), "B": prose(chance, 6), "C": prose(chance, 6), "D": prose(chance, 6)},
@@ -75,17 +118,30 @@ func contentsPath() string {
 	return "/apis/" + v1alpha1.GroupVersion.String() + "/namespaces/" + contentNamespace + "/examcontents"
 }
 
-// apply writes a resource by server-side apply, as kubectl, Flux and Argo CD do.
+// apply writes what is declared of an exam by server-side apply, as kubectl, Flux and Argo CD do.
 func (c *cluster) apply(ctx context.Context, number int) error {
 	name := contentName(number)
-	content, err := examContent(name, uint64(number))
+	all, err := c.form.examContent(name, uint64(number))
 	if err != nil {
 		return err
 	}
+	for _, one := range all {
+		if err := c.applyOne(ctx, one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *cluster) applyOne(ctx context.Context, one applied) error {
+	text, err := json.Marshal(one.object)
+	if err != nil {
+		return fmt.Errorf("encode a resource: %w", err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, applyTime)
 	defer cancel()
-	url := c.address + contentsPath() + "/" + name + "?fieldManager=bench&force=true"
-	request, err := http.NewRequestWithContext(ctx, http.MethodPatch, url, bytes.NewReader(content))
+	url := c.address + one.path + "?fieldManager=bench&force=true"
+	request, err := http.NewRequestWithContext(ctx, http.MethodPatch, url, bytes.NewReader(text))
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"examprep.dev/api/v1alpha1"
 )
 
 const (
@@ -86,8 +88,8 @@ func (c *cluster) awaitIdle(ctx context.Context, atLeast int) (metrics, error) {
 	}
 }
 
-// writes is how many requests that change something the API server has taken, events included, leases left out: those are
-// renewed by time.
+// writes is how many requests that change something of ours the API server has taken, events included. What it writes by
+// itself, and leases, which are renewed by time, are left out.
 func (c *cluster) writes(ctx context.Context) (float64, error) {
 	text, err := c.get(ctx, "/metrics")
 	if err != nil {
@@ -96,7 +98,9 @@ func (c *cluster) writes(ctx context.Context) (float64, error) {
 	found := parseMetrics(text)
 	var total float64
 	for _, verb := range []string{"POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION"} {
-		total += found.sum("apiserver_request_total", `verb="`+verb+`"`) - found.sum("apiserver_request_total", `verb="`+verb+`"`, `resource="leases"`)
+		for _, of := range []string{`group="` + v1alpha1.GroupVersion.Group + `"`, `resource="events"`} {
+			total += found.sum("apiserver_request_total", `verb="`+verb+`"`, of)
+		}
 	}
 	return total, nil
 }

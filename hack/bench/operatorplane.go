@@ -35,6 +35,8 @@ const (
 type cluster struct {
 	*stack
 
+	// form is how exams are declared here.
+	form       form
 	dir        state.Dir
 	supervisor *process.Supervisor
 	operating  *process.Supervisor // of the operator alone, which is stopped and started; nil while it is stopped
@@ -48,8 +50,8 @@ type cluster struct {
 }
 
 // openCluster starts the control plane and PostgreSQL, and installs what config/ declares. Close what it returns.
-func (s *stack) openCluster(ctx context.Context, name string) (*cluster, error) {
-	c := &cluster{stack: s, dir: state.Dir(s.dir.Path(name))}
+func (s *stack) openCluster(ctx context.Context, name string, f form) (*cluster, error) {
+	c := &cluster{stack: s, form: f, dir: state.Dir(s.dir.Path(name))}
 	if err := c.open(ctx); err != nil {
 		c.close()
 		return nil, err

@@ -6,11 +6,11 @@ import (
 	"fmt"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers"
@@ -129,7 +129,7 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 		return nil
 	}
 	p.logger.Info("operating", "environment", p.env, "cluster", flags.clusterName, "version", version())
-	back := append(p.servers(synced, metrics.Registry), part{"notifier", notifier.Run},
+	back := append(p.servers(synced, prometheus.GathererFunc(controllerMetrics)), part{"notifier", notifier.Run},
 		p.probes(redisClient, redisurl.Client{Name: "announcer", UniversalClient: redisClient}))
 	return runParts(ctx, p.logger, flags.shutdownGrace, []part{{"manager", manager.Start}}, back)
 }

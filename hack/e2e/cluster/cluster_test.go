@@ -44,6 +44,7 @@ func TestCluster(t *testing.T) {
 	step("applied content is served scored and told of", func(t *testing.T) { contentIsServed(t, production, papers) })
 	step("an upgrade loses nothing", func(t *testing.T) { upgradeLosesNothing(t, production, papers) })
 	step("a rollback loses nothing", func(t *testing.T) { rollbackLosesNothing(t, production, papers) })
+	step("a failed migration changes nothing and is told of", func(t *testing.T) { failedMigrationChangesNothing(t, production, papers) })
 	step("restarts lose nothing", func(t *testing.T) { restartsLoseNothing(t, production, papers) })
 	step("draining the API pods one by one loses nothing", func(t *testing.T) { drainLosesNothing(t, production, papers) })
 	step("another operator takes over", func(t *testing.T) { operatorIsReplaced(t, production, papers) })

@@ -55,7 +55,8 @@ func (c *cluster) release(name, namespace, environment, helm string) *release {
 func (r *release) settle(t *testing.T, database string, redisNumber int) {
 	t.Helper()
 	r.apply(t, "settings.yaml", map[string]string{
-		"NAMESPACE": r.namespace, "DATABASE_URL": r.stores.databaseURL(database), "REDIS_URL": r.stores.redisURL(redisNumber),
+		"NAMESPACE": r.namespace, "DATABASE_URL": r.stores.databaseURL(database),
+		"MISSPELT_DATABASE_URL": r.stores.databaseURL(database + "-misspelt"), "REDIS_URL": r.stores.redisURL(redisNumber),
 		"NAMESPACE_SECRET": r.namespaceSecret, "ENCRYPTION_KEYS": r.encryptionKeys,
 		"SIGNING_SECRET": r.stores.signingSecret, "AUTHORITY": quoted(t, r.stores.authority),
 	})
@@ -94,13 +95,19 @@ func (c *cluster) receiverAddresses(t *testing.T) string {
 // upgrade installs or upgrades, and waits until everything is Ready.
 func (r *release) upgrade(t *testing.T, image string, set ...string) {
 	t.Helper()
+	if out, err := r.tryUpgrade(t, image, set...); err != nil {
+		t.Fatalf("helm upgrade: %v\n%s\n%s", err, out, r.state(t))
+	}
+}
+
+// tryUpgrade is an upgrade that may fail.
+func (r *release) tryUpgrade(t *testing.T, image string, set ...string) (string, error) {
+	t.Helper()
 	args := []string{"upgrade", "--install", r.name, chart, "-n", r.namespace, "-f", r.values(t, image), "--wait", "--timeout=5m"}
 	for _, one := range set {
 		args = append(args, "--set", one)
 	}
-	if out, err := r.run(t, "", r.helm, args...); err != nil {
-		t.Fatalf("helm %s: %v\n%s\n%s", strings.Join(args, " "), err, out, r.state(t))
-	}
+	return r.run(t, "", r.helm, args...)
 }
 
 // state is what a person would look at when something went wrong.

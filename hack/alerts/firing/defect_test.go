@@ -1,0 +1,62 @@
+package firing
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestAlertsOfADefect builds the program with a defect in one of its handlers: no request is known that makes one panic.
+func TestAlertsOfADefect(t *testing.T) {
+	s, p := newStage(t), newPrometheus(t)
+	s.binary = defective(t, "../../../server/httpapi/exams.go", "func (s *Server) getExamResources(_ context.Context, r *request) error {\n")
+	api := s.start("api")
+	p.pods[api] = true
+	p.quiet(4, s.works(api))
+	p.fire(5*time.Minute, func() {
+		s.works(api)()
+		if status := s.ask(api, s.key, "192.0.2.1", "GET", exam+"/resources", ""); status != http.StatusInternalServerError {
+			t.Errorf("a panic is answered %d", status)
+		}
+	}, "ExamprepAPIPanics")
+}
+
+// defective builds the program with a function that panics. line is the one that the function begins with.
+func defective(t *testing.T, source, line string) (binary string) {
+	t.Helper()
+	dir := t.TempDir()
+	text, err := os.ReadFile(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(string(text), line) != 1 {
+		t.Fatalf("%s does not hold %q once", source, line)
+	}
+	changed, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
+	if source, err = filepath.Abs(source); err != nil {
+		t.Fatal(err)
+	}
+	replacements, err := json.Marshal(map[string]map[string]string{"Replace": {source: changed}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	panics := strings.Replace(string(text), line, line+"\tif s != nil {\n\t\tpanic(\"a defect\")\n\t}\n", 1)
+	for name, content := range map[string][]byte{changed: []byte(panics), overlay: replacements} {
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	binary = filepath.Join(dir, "examprep")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-overlay", overlay, "-o", binary, ".")
+	build.Dir = "../../.."
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return binary
+}

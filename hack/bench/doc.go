@@ -79,8 +79,8 @@
 //     close, the API server that both use was the bound.
 //   - New ones are applied one after the other, otherwise idle and again while all others are refreshed after a restart.
 //   - The operator is stopped by SIGTERM and started: until it has listed all, and until it has nothing left to do. Every
-//     reconcile finds nothing to do then: requests that write, by the API server's own metrics (leases left out, which are
-//     renewed by time), and statements, by pg_stat_statements, less those of an operator that watches nothing.
+//     reconcile finds nothing to do then: requests that write what is ours or an event, by the API server's own metrics, and
+//     statements, by pg_stat_statements, both less those of an operator that watches nothing.
 //   - 1,000 more are applied while it is away, so that the loader is not the bound; then it is started. What the applying
 //     alone took is what the API server needs before any operator is there.
 //

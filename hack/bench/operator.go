@@ -195,7 +195,7 @@ func (c *cluster) meet(ctx context.Context, ready *readiness, first int) ([]time
 
 // restart stops the operator and starts it again: it reconciles everything and finds nothing to do.
 func (m *standing) restart(ctx context.Context, c *cluster, _ *readiness) error {
-	constant, err := c.startupStatements(ctx)
+	constant, err := c.startupCounts(ctx)
 	if err != nil {
 		return err
 	}
@@ -231,28 +231,30 @@ func (m *standing) restart(ctx context.Context, c *cluster, _ *readiness) error 
 	}
 	reconciles := figures.reconciles()
 	m.resync.operations = int(reconciles)
-	m.writes, m.statements = (after.writes-before.writes)/reconciles, (after.statements-before.statements-constant)/reconciles
+	m.writes = (after.writes - before.writes - constant.writes) / reconciles
+	m.statements = (after.statements - before.statements - constant.statements) / reconciles
 	m.heap = figures["go_memstats_heap_alloc_bytes"] / (1 << 20)
 	c.say("idle after %.1f s; %d reconciles", m.restarted.Seconds(), m.resync.operations)
 	return nil
 }
 
-// startupStatements stops the operator and returns what one that watches nothing asks PostgreSQL from its start on.
-func (c *cluster) startupStatements(ctx context.Context) (float64, error) {
+// startupCounts stops the operator and returns what one that watches nothing asks of the API server and PostgreSQL from its
+// start on.
+func (c *cluster) startupCounts(ctx context.Context) (counts, error) {
 	c.stopOperator()
-	before, err := c.statements(ctx)
+	before, err := c.countBoth(ctx)
 	if err != nil {
-		return 0, err
+		return counts{}, err
 	}
 	if err := c.startOperator(ctx, "EXAMPREP_WATCH_NAMESPACES="+operatorNamespace); err != nil {
-		return 0, err
+		return counts{}, err
 	}
 	if _, err := c.awaitIdle(ctx, 0); err != nil {
-		return 0, err
+		return counts{}, err
 	}
-	after, err := c.statements(ctx)
+	after, err := c.countBoth(ctx)
 	c.stopOperator()
-	return after - before, err
+	return counts{after.writes - before.writes, after.statements - before.statements}, err
 }
 
 // addOperator adds what a new operator process has used so far to the watch's figures, and notes its memory.

@@ -73,14 +73,15 @@
 //
 // operator: ExamContents of 5 papers of 40 questions (85 KB), each paper a chunk of a ConfigMap, through a kube-apiserver
 // and etcd that keep what they are told on disk, `examprep operator` and a PostgreSQL that counts statements, all new for
-// each size: 1,000, and as many as -examcontents says (-examcontents 1000 leaves them out). Of each size:
+// each size: 1,000, as many as -examcontents says (-examcontents 1000 leaves them out), and 1,000 again, since within a
+// quarter of an hour the machine itself gets faster or slower. Of each size:
 //   - All are applied by server-side apply, 4 at once, while the operator runs: from the first apply to the last Ready, as
 //     somebody sees who watches the printed columns. What applying alone took is printed beside it: where the two are
 //     close, the API server that both use was the bound.
 //   - New ones are applied one after the other, otherwise idle and again while all others are refreshed after a restart.
 //   - The operator is stopped by SIGTERM and started: until it has listed all, and until it has nothing left to do. Every
-//     reconcile finds nothing to do then: requests that write what is ours or an event, by the API server's own metrics, and
-//     statements, by pg_stat_statements, both less those of an operator that watches nothing.
+//     reconcile finds nothing to do then: requests that write one of our kinds, by the API server's own metrics, and events
+//     of them, and statements, by pg_stat_statements, both less those of an operator that watches nothing.
 //   - 1,000 more are applied while it is away, so that the loader is not the bound; then it is started. What the applying
 //     alone took is what the API server needs before any operator is there.
 //

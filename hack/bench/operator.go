@@ -50,7 +50,7 @@ type standing struct {
 func measureOperator(ctx context.Context, s *stack, _ time.Duration, r *report) error {
 	sizes := []int{fewContents}
 	if s.examContents > fewContents {
-		sizes = append(sizes, s.examContents)
+		sizes = append(sizes, s.examContents, fewContents)
 	}
 	var all []*standing
 	for _, count := range sizes {
@@ -62,7 +62,7 @@ func measureOperator(ctx context.Context, s *stack, _ time.Duration, r *report) 
 		measured.report(r)
 	}
 	if len(all) > 1 {
-		judgeGrowth(r, all[0], all[1])
+		judgeGrowth(r, all[0], all[1], all[2])
 	}
 	return nil
 }
@@ -319,7 +319,7 @@ func (m *standing) report(r *report) {
 	r.judge(verdict{what: name("a new one Ready, in a resync of all, worst"), unit: " s", target: 1, measured: slices.Max(m.busy).Seconds()})
 	r.judge(verdict{what: name("writes to the API server of a no-op reconcile"), target: 0, measured: m.writes})
 	r.judge(verdict{what: name("SQL statements of a no-op reconcile"), target: 1, measured: m.statements})
-	r.judge(verdict{what: name("peak memory of the operator"), unit: " MB", target: mostMemory, measured: max(m.loadMemory, m.restartMemory)})
+	r.judge(verdict{what: name("peak memory of the operator"), unit: " MB", target: mostMemory, measured: m.peak()})
 	table := []string{
 		fmt.Sprintf("with %d %s|", m.count, m.form),
 		fmt.Sprintf("applied within, by %d at once|%.1f s", appliers, m.applying.Seconds()),
@@ -350,14 +350,26 @@ func join(durations []time.Duration) string {
 	return strings.Join(texts, ", ") + " ms"
 }
 
-// judgeGrowth compares a size with a smaller one.
-func judgeGrowth(r *report, few, many *standing) {
-	size := float64(many.count) / float64(few.count)
-	name := func(what string) string { return fmt.Sprintf("operator, %d / %d: %s", many.count, few.count, what) }
-	r.judge(verdict{what: name("time until all Ready, per resource"), unit: "×", target: 1, measured: many.all.Seconds() / few.all.Seconds() / size})
-	r.judge(verdict{what: name("restart to idle, per resource"), unit: "×", target: 1, measured: many.restarted.Seconds() / few.restarted.Seconds() / size})
+// judgeGrowth compares a size with a smaller one, which was measured before and after it: the machine is not the same all
+// along.
+func judgeGrowth(r *report, before, many, after *standing) {
+	size := float64(many.count) / float64(before.count)
+	compare := func(what string, took func(*standing) time.Duration) {
+		few := (took(before) + took(after)).Seconds() / 2
+		r.judge(verdict{
+			what: fmt.Sprintf("operator, %d / %d: %s, per resource", many.count, before.count, what), unit: "×", target: 1.1,
+			measured: took(many).Seconds() / few / size,
+		})
+		r.notef("%s: %.1f s with %d, %.1f and %.1f s with %d before and after.",
+			what, took(many).Seconds(), many.count, took(before).Seconds(), took(after).Seconds(), before.count)
+	}
+	compare("time until all Ready", func(s *standing) time.Duration { return s.all })
+	compare("restart to idle", func(s *standing) time.Duration { return s.restarted })
 	r.judge(verdict{
-		what: name("peak memory per further resource"), unit: " KB", target: 16,
-		measured: (max(many.loadMemory, many.restartMemory) - max(few.loadMemory, few.restartMemory)) * 1024 / float64(many.count-few.count),
+		what: fmt.Sprintf("operator, %d / %d: peak memory per further resource", many.count, before.count), unit: " KB", target: 16,
+		measured: (many.peak() - before.peak()) * 1024 / float64(many.count-before.count),
 	})
 }
+
+// peak is the operator's peak memory, in MB.
+func (m *standing) peak() float64 { return max(m.loadMemory, m.restartMemory) }

@@ -41,12 +41,16 @@ type waiting struct {
 // two of the databases: how far these are apart is what such a comparison is worth.
 func (o *outbox) measureWaiting(ctx context.Context, duration time.Duration, r *report) error {
 	var all []*waiting
+	defer func() {
+		for _, w := range all {
+			w.close(context.WithoutCancel(ctx))
+		}
+	}()
 	for i, count := range []int{fewWaiting, manyWaiting, fewWaiting} {
 		w, err := o.openWaiting(ctx, fmt.Sprintf("waiting_%d", i), count, duration)
 		if err != nil {
 			return err
 		}
-		defer w.close(context.WithoutCancel(ctx))
 		all = append(all, w)
 	}
 	for _, kind := range []struct {
@@ -129,6 +133,12 @@ func turnByTurn(all []float64) string {
 // workAlone works a turn off while the others' workers stand still: what they do for their own waiting deliveries would
 // be counted here, since all have the same PostgreSQL and Redis.
 func (w *waiting) workAlone(ctx context.Context, all []*waiting) (sample, error) {
+	var halted []int
+	defer func() {
+		for _, pid := range halted {
+			_ = syscall.Kill(pid, syscall.SIGCONT)
+		}
+	}()
 	for _, other := range all {
 		if other == w {
 			continue
@@ -141,7 +151,7 @@ func (w *waiting) workAlone(ctx context.Context, all []*waiting) (sample, error)
 		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 			return sample{}, fmt.Errorf("halt %s: %w", other.worker, err)
 		}
-		defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }()
+		halted = append(halted, pid)
 	}
 	return w.work(ctx, w.turn)
 }

@@ -5,5 +5,6 @@
 //
 // It needs EXAMPREP_BINARY (make alerts builds it), EXAMPREP_TEST_DATABASE_URL and EXAMPREP_TEST_REDIS_URL; the operator's
 // alerts EXAMPREP_TEST_KUBECONFIG as well, of an API server that has the CRDs, and KUBEBUILDER_ASSETS, where kubectl is. hack/dev
-// brings all of them up.
+// brings all of them up. One alert needs a cluster, where a Job fails: hack/e2e/cluster hands the Job over
+// (EXAMPREP_FAILED_JOBS).
 package firing

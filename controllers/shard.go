@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -17,11 +15,11 @@ import (
 // Shard is one operator's part of the resources, where several share the work of one cluster. Selectors must not overlap;
 // one operator takes what no other selects (`examprep.dev/shard notin (a, b)` selects what has no such label too).
 //
-// Two operators never work on one resource: each watches what it selects, and looks again at the resource as the API
-// server has it before each reconcile. A resource that is given another label changes hands without a pause and without a
-// fight, because what it owns (claim, finalizer, endpoint, tier) is known by cluster, namespace and name alone. A
-// reconcile that had begun before is let run out: it cannot write the status any more, and what it published late is put
-// right by the second look that the new operator takes once it must have ended ([reconcileTimeout]).
+// Two operators never work on one resource: each watches what it selects, and looks again at the resource as it is before
+// each reconcile. A resource that is given another label changes hands without a pause and without a fight, because what
+// it owns (claim, finalizer, endpoint, tier) is known by cluster, namespace and name alone. A reconcile that had begun
+// before is let run out: it cannot write the status any more, and what it published late is put right by the second look
+// that the new operator takes once it must have ended ([reconcileTimeout]).
 type Shard struct {
 	// Name names the lease and stands in the status of what this operator takes care of; empty for the operator that
 	// takes the rest, which keeps the lease's usual name. A DNS label.
@@ -64,12 +62,10 @@ func (s Shard) leaseName() string {
 	return "examprep-operator-" + s.Name + ".examprep.dev"
 }
 
-// read reads a resource, no older than the cache knows it. It is found if it is there and this operator's: between the
-// event and now it may have been given to another shard. What is not found is none of ours to tell of any more.
+// read reads a resource, live. It is found if it is there and this operator's: between the event and now it may have been
+// given to another shard. What is not found is none of ours to tell of any more.
 func (f *frame) read(ctx context.Context, name types.NamespacedName, object client.Object) (found bool, err error) {
-	if err = f.live.Get(ctx, name, object, f.notOlder(ctx, name, object)); isTooNew(err) {
-		err = f.live.Get(ctx, name, object)
-	}
+	err = f.live.Get(ctx, name, object)
 	if client.IgnoreNotFound(err) != nil {
 		return false, err
 	}
@@ -77,24 +73,6 @@ func (f *frame) read(ctx context.Context, name types.NamespacedName, object clie
 		f.ready.forget(resourceName{kindOf(object), name.Namespace, name.Name})
 	}
 	return found, nil
-}
-
-// notOlder lets the API server answer from its own watch cache if that is as recent as ours: it need not read the resource
-// from etcd and decode it then, which for one that holds its questions is most of what a look at it costs. Whoever writes
-// upon what was read names the version.
-func (f *frame) notOlder(ctx context.Context, name types.NamespacedName, object client.Object) client.GetOption {
-	options := &client.GetOptions{}
-	seen, ok := object.DeepCopyObject().(client.Object)
-	if ok && f.client.Get(ctx, name, seen) == nil {
-		options.Raw = &metav1.GetOptions{ResourceVersion: seen.GetResourceVersion()}
-	}
-	return options
-}
-
-// isTooNew says that the API server which was asked has not heard of the version, as one of several may not have for
-// seconds.
-func isTooNew(err error) bool {
-	return apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 }
 
 // takeOver writes down whose the resource is. If it was another operator's until now, whose last reconcile may still be

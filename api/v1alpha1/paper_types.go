@@ -299,7 +299,7 @@ type Question struct {
 // +structType=atomic
 // +kubebuilder:validation:XValidation:rule="dyn(self).size() == (has(self.tolerance) ? 2 : 1)",message="give exactly one of choice, choices, number, text, annulled and unmarkable"
 // +kubebuilder:validation:XValidation:rule="!has(self.tolerance) || has(self.number)",message="tolerance belongs to number: remove it, or give a number"
-type Answer struct {
+type Answer struct { // a rule counts what is given: a field more, or one with a default, must be counted there
 	// Choice is the letter of the one right option.
 	//
 	// +kubebuilder:validation:MaxLength=1

@@ -100,5 +100,8 @@ func selectors(t *testing.T) []selector {
 			}
 		}
 	}
+	if len(all) == 0 {
+		t.Fatal("no panel selects anything")
+	}
 	return all
 }

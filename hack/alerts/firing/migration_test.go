@@ -10,7 +10,8 @@ import (
 )
 
 // TestAlertsOfAMigrationThatFailed takes Jobs of a cluster where a migration failed, which `make e2e` gives it, and has
-// Prometheus told of them what kube-state-metrics tells: its two series are fields of a Job's status.
+// Prometheus told of them as kube-state-metrics tells: its two series are fields of a Job's status (it tells the reasons of
+// failure apart by a label, which the rule does not look at).
 func TestAlertsOfAMigrationThatFailed(t *testing.T) {
 	file := os.Getenv("EXAMPREP_FAILED_JOBS")
 	if file == "" {

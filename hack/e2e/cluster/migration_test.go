@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,7 +42,7 @@ func (r *release) alertFires(t *testing.T) {
 		"-run", "^TestAlertsOfAMigrationThatFailed$", "-v", "./firing")
 	cmd.Env = append(os.Environ(), "EXAMPREP_FAILED_JOBS="+file, "CGO_ENABLED=0", "GOFLAGS=-mod=readonly -trimpath")
 	out, err := cmd.CombinedOutput()
-	if err != nil {
+	if err != nil || !bytes.Contains(out, []byte("--- PASS: TestAlertsOfAMigrationThatFailed")) {
 		t.Errorf("the alert: %v", err)
 	}
 	t.Logf("%s", out)

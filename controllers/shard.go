@@ -64,6 +64,9 @@ func (s Shard) leaseName() string {
 
 // read reads a resource, live. It is found if it is there and this operator's: between the event and now it may have been
 // given to another shard. What is not found is none of ours to tell of any more.
+//
+// The API server's watch cache would cost it less, but may not have heard of the status that the reconcile before wrote:
+// what that said would look as if it had never been said, and stay.
 func (f *frame) read(ctx context.Context, name types.NamespacedName, object client.Object) (found bool, err error) {
 	err = f.live.Get(ctx, name, object)
 	if client.IgnoreNotFound(err) != nil {

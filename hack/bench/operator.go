@@ -374,7 +374,7 @@ func judgeGrowth(r *report, before, many, after *standing) {
 	compare("time until all Ready", func(s *standing) time.Duration { return s.all })
 	compare("restart to idle", func(s *standing) time.Duration { return s.restarted })
 	r.judge(verdict{
-		what: fmt.Sprintf("operator, %d / %d: peak memory per further resource", many.count, before.count), unit: " KB", target: 16,
+		what: fmt.Sprintf("operator, %d / %d: peak memory per further resource", many.count, before.count), unit: " KB", target: 24,
 		measured: (many.peak() - before.peak()) * 1024 / float64(many.count-before.count),
 	})
 }

@@ -48,7 +48,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	only := flags.String("only", "", "which parts to run, separated by commas: "+strings.Join(partNames(), ", ")+" (all but profile)")
 	attempts := flags.Int64("history-attempts", 1_000_000, "how many attempts the history part loads; 10000000 takes minutes and 6 GB")
 	manyKeys := flags.Int("keys", 1_000_000, "how many keys the keys part makes")
-	contents := flags.Int("examcontents", 10_000, "how many ExamContents the operator part makes; 1000 takes two minutes, 10000 take ten and 8 GB of disk")
+	contents := flags.Int("examcontents", 10_000, "how many ExamContents the operator part makes; 1000 takes three minutes, 10000 take twenty")
 	profile := flags.String("profile", "default.pgo", "where the profile part writes")
 	if err := flags.Parse(args); err != nil {
 		return err

@@ -365,7 +365,7 @@ func judgeGrowth(r *report, before, many, after *standing) {
 	compare := func(what string, took func(*standing) time.Duration) {
 		few := (took(before) + took(after)).Seconds() / 2
 		r.judge(verdict{
-			what: fmt.Sprintf("operator, %d / %d: %s, per resource", many.count, before.count, what), unit: "×", target: 1.1,
+			what: fmt.Sprintf("operator, %d / %d: %s, per resource", many.count, before.count, what), unit: "×", target: 1,
 			measured: took(many).Seconds() / few / size,
 		})
 		r.notef("%s: %.1f s with %d, %.1f and %.1f s with %d before and after.",
@@ -374,7 +374,7 @@ func judgeGrowth(r *report, before, many, after *standing) {
 	compare("time until all Ready", func(s *standing) time.Duration { return s.all })
 	compare("restart to idle", func(s *standing) time.Duration { return s.restarted })
 	r.judge(verdict{
-		what: fmt.Sprintf("operator, %d / %d: peak memory per further resource", many.count, before.count), unit: " KB", target: 24,
+		what: fmt.Sprintf("operator, %d / %d: peak memory per further resource", many.count, before.count), unit: " KB", target: 16,
 		measured: (many.peak() - before.peak()) * 1024 / float64(many.count-before.count),
 	})
 }

@@ -20,7 +20,7 @@ import (
 
 const (
 	contentNamespace = "bench"
-	// papers of questions each are in each ExamContent: some 85 KB, question for question as long as real ones.
+	// paperCount papers of paperQuestions are in each ExamContent: some 85 KB, question for question as long as real ones.
 	paperCount, paperQuestions = 5, 40
 	// appliers is how many resources are applied at once.
 	appliers  = 4

@@ -88,6 +88,10 @@
 {{- if gt (add (int .api.drainDelaySeconds) 5) (int .api.shutdownGraceSeconds) }}
 {{- fail "api.drainDelaySeconds is part of api.shutdownGraceSeconds: leave at least five seconds to finish requests in" }}
 {{- end }}
+{{- if .api.processors }}
+- name: GOMAXPROCS
+  value: {{ int .api.processors | quote }}
+{{- end }}
 - name: EXAMPREP_CACHE_MIB
   value: {{ int .api.cacheMiB | quote }}
 - name: EXAMPREP_DRAIN_DELAY

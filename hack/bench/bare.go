@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -44,6 +45,7 @@ func serveBare(ctx context.Context, args []string) error {
 			lines = append(lines, line{[]byte(name), []byte(value)})
 		}
 	}
+	runtime.GOMAXPROCS(podProcessors) // as the API, with which it is compared
 	server := &fasthttp.Server{
 		NoDefaultServerHeader: true, NoDefaultContentType: true,
 		WriteBufferSize: 8 << 10, // as the API: head and body leave in one system call

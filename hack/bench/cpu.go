@@ -122,3 +122,30 @@ func children(parent int) (time.Duration, error) {
 	}
 	return total, nil
 }
+
+// machineTime is what the kernel counts of all processors, in ticks: what there was, and what of it the host gave to other
+// machines. Ratios are worth less where that is much: what is compared has waited at different moments.
+type machineTime struct{ stolen, all float64 }
+
+// readMachine is zero where the kernel does not say.
+func readMachine() (now machineTime) {
+	const stolenField = 7
+	text, _ := os.ReadFile("/proc/stat") // a courtesy to the reader
+	line, _, _ := strings.Cut(string(text), "\n")
+	for i, field := range strings.Fields(strings.TrimPrefix(line, "cpu ")) {
+		ticks, err := strconv.ParseFloat(field, 64)
+		if err != nil || i > stolenField { // what follows is counted before
+			break
+		}
+		now.all += ticks
+		if i == stolenField {
+			now.stolen = ticks
+		}
+	}
+	return now
+}
+
+// stolenSince is which share of the time since then others had.
+func (m machineTime) stolenSince(before machineTime) float64 {
+	return (m.stolen - before.stolen) / max(m.all-before.all, 1)
+}

@@ -32,3 +32,13 @@ func TestWatchReadsThisProcess(t *testing.T) {
 		t.Errorf("got %+v, %v", s, err)
 	}
 }
+
+func TestTheMachinesTimeIsCounted(t *testing.T) {
+	now := readMachine()
+	if now.all <= 0 || now.stolen < 0 || now.stolen > now.all {
+		t.Errorf("of %v ticks others had %v", now.all, now.stolen)
+	}
+	if later := (machineTime{now.stolen + 25, now.all + 100}); later.stolenSince(now) != 0.25 {
+		t.Errorf("others had %v of the time, want a quarter", later.stolenSince(now))
+	}
+}

@@ -9,7 +9,8 @@
 // asserted: each figure is a ratio to a baseline of the same run, and what is weighed against each other is measured in
 // turns. Server, stores and load generator share the machine's cores, so cost is counted where it arises: CPU-µs per
 // operation by process (/proc/PID/stat; of PostgreSQL, its children too) beside operations/s and percentiles. The
-// targets printed beside the ratios are the design's.
+// targets printed beside the ratios are the design's. The API computes on one core, as a pod of the chart does
+// (api.processors), and so does the bare server that it is compared with; other rivals are as their users start them.
 //
 // gate: GET of an overview of 4 KB by 64 connections with 1,000 keys, each request authenticated and rate-limited.
 // Baseline: a fasthttp server that sends the same bytes and headers and knows nothing, plus the gate's script, called by

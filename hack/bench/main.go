@@ -133,6 +133,7 @@ func measure(ctx context.Context, duration time.Duration, much sizes, chosen []p
 		fmt.Fprintf(os.Stderr, "[%6.1fs] %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
 	}
 	load, _ := os.ReadFile("/proc/loadavg") // a courtesy to the reader
+	machine := readMachine()
 	stack, err := openStack(ctx, say)
 	if err != nil {
 		return err
@@ -143,6 +144,7 @@ func measure(ctx context.Context, duration time.Duration, much sizes, chosen []p
 		runtime.NumCPU(), strings.Join(strings.Fields(string(load))[:min(3, len(strings.Fields(string(load))))], " "), duration)}
 	defer func() {
 		if len(r.rows) > 0 {
+			r.title += fmt.Sprintf(", %.0f %% of the processors' time was other machines'", 100*readMachine().stolenSince(machine))
 			err = errors.Join(err, r.print(out))
 		}
 	}()

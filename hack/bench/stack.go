@@ -217,13 +217,16 @@ func (s *stack) startAPI(ctx context.Context) error {
 	return err
 }
 
+// podProcessors is how many cores a pod of the API computes on: what the chart says (api.processors).
+const podProcessors = 1
+
 // startPod runs `examprep api` as a process of that name and returns where it listens.
 func (s *stack) startPod(ctx context.Context, name string, more ...string) (string, error) {
 	address, err := s.ports.Address(ctx, name)
 	if err != nil {
 		return "", err
 	}
-	return address, s.start(ctx, name, "api", append(more, "EXAMPREP_LISTEN="+address)...)
+	return address, s.start(ctx, name, "api", append(more, "EXAMPREP_LISTEN="+address, "GOMAXPROCS="+strconv.Itoa(podProcessors))...)
 }
 
 // startRole runs this program in another role, with an address to listen on and more arguments, and returns the address.

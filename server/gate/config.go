@@ -97,6 +97,7 @@ func ClientOptions(o *redis.UniversalOptions) {
 	o.ContextTimeoutEnabled = true
 	o.PoolSize = 2*defaultInFlight + 6 // calls, and the rarer work of loads, announcements and the heartbeat
 	o.ConnMaxIdleTime = 5 * time.Minute
+	o.Protocol = 2 // under 3 each answer is first searched for messages that the gate has not asked for
 	// Left on, go-redis 9.23 writes its finding on the first connection into options that other connections read: a
 	// race, for a feature of one vendor's servers.
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}

@@ -68,6 +68,8 @@ type api struct {
 	key string
 	// stop ends Serve and returns what it returned.
 	stop func() error
+	// stopGate ends what the gate does without being asked.
+	stopGate func()
 }
 
 type options struct {
@@ -149,7 +151,8 @@ func (a *api) newGate(cfg gate.Config, logger *slog.Logger) *gate.Gate {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = g.Run(ctx) }()
-	a.t.Cleanup(func() { cancel(); <-done; _ = rdb.Close() })
+	a.stopGate = func() { cancel(); <-done }
+	a.t.Cleanup(func() { a.stopGate(); _ = rdb.Close() })
 	return g
 }
 

@@ -95,10 +95,10 @@ func (g *guarded) follow(node, master *redistest.Server) {
 // then. The replica is asked itself, since Sentinels ask only every ten seconds.
 func (g *guarded) whole() {
 	g.t.Helper()
-	_, replica := g.master()
-	admin := replica.Admin()
-	defer func() { _ = admin.Close() }()
 	postgrestest.Eventually(g.t, "the replica has all", func() bool {
+		_, replica := g.master() // each time: a blink may have been too long for the Sentinels after all
+		admin := replica.Admin()
+		defer func() { _ = admin.Close() }()
 		return strings.Contains(admin.Info(context.Background(), "replication").Val(), "master_link_status:up")
 	})
 	postgrestest.Eventually(g.t, "the Sentinels see each other and the replica", func() bool {

@@ -55,6 +55,7 @@ type batch struct {
 type ask struct {
 	subject subject
 	n       int // how many requests ask
+	held    int // tokens granted by an answer that does not count (runRedis)
 	first   *waiter
 	last    *waiter
 

@@ -14,7 +14,7 @@ func (g *Gate) runRedis(asks []*ask) {
 	ctx := context.Background() // the requests' contexts end for each of them alone
 	var err error
 	// Twice: where the server changed, the script did not run, and it is established anew; where trust ran out during
-	// the call (only if nobody renewed it in time), what was charged is lost, and the call is made again.
+	// the call (only if nobody renewed it in time), who was granted tokens is looked at again, and keeps them.
 	for range 2 {
 		var t *trust
 		if t, err = g.trusted(ctx); err != nil {
@@ -28,6 +28,7 @@ func (g *Gate) runRedis(asks []*ask) {
 				break
 			}
 			err = errLostTrust
+			holdGrants(asks)
 			continue
 		}
 		g.distrust(t, err)
@@ -38,8 +39,26 @@ func (g *Gate) runRedis(asks []*ask) {
 	for _, a := range asks {
 		if err != nil {
 			a.outcome = outcome{err: err}
+			continue
 		}
+		a.outcome.verdict.granted += a.held
 	}
+}
+
+// holdGrants keeps what an answer granted that does not count: the tokens are taken, and whoever is still valid by the
+// next answer has them. Of who is not, nobody reads how many there were.
+func holdGrants(asks []*ask) {
+	for _, a := range asks {
+		a.held += a.outcome.verdict.granted
+	}
+}
+
+// wanted is how many tokens a call is to ask for: none where an answer that did not count has granted what there was.
+func (a *ask) wanted() int {
+	if a.held > 0 {
+		return 0
+	}
+	return a.n
 }
 
 func (g *Gate) callScript(ctx context.Context, t *trust, asks []*ask) error {
@@ -68,13 +87,13 @@ func (g *Gate) arguments(sc *scratch, t *trust, records any, asks []*ask) []any 
 	for _, a := range asks {
 		if a.subject.address {
 			sc.names = a.subject.appendName(sc.names, g.cfg.Prefix)
-			sc.counted = appendCount(sc.counted, a.n)
+			sc.counted = appendCount(sc.counted, a.wanted())
 			addresses++
 			continue
 		}
 		const shortString = 0xa0 // of MessagePack, plus the length
 		sc.fields = append(append(sc.fields, shortString|fieldSize), a.subject.id[:fieldSize]...)
-		sc.counts = appendCount(sc.counts, a.n)
+		sc.counts = appendCount(sc.counts, a.wanted())
 	}
 	sc.args = append(sc.args[:0], "evalsha", &t.sha, 1+addresses, records)
 	sc.texts = slices.Grow(sc.texts[:0], addresses+3)

@@ -1,10 +1,14 @@
 package gate_test
 
 import (
+	"context"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
@@ -39,6 +43,59 @@ func TestAFailedCallIsChargedOnceAtMost(t *testing.T) {
 	after := h.gate.Check(t.Context(), bearer(key.Key), client)
 	if charged := before.Remaining - after.Remaining - 1; after.Outcome != gate.Allowed || charged > 5 {
 		t.Errorf("five requests were charged %d tokens", charged)
+	}
+}
+
+// slowCalls lets time pass, by the gates' clock, while the next calls that take tokens are under way.
+type slowCalls struct{ calls, passed atomic.Int64 }
+
+func (s *slowCalls) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (s *slowCalls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (s *slowCalls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if slices.Contains(cmd.Args(), any("c")) && s.calls.Add(-1) >= 0 {
+			s.passed.Add(int64(time.Minute))
+		}
+		return err
+	}
+}
+
+// TestAnAnswerThatComesTooLateIsChargedOnce: trust in Redis may end while a call is under way. Its answer does not count
+// then, but the tokens that it took are those that were asked for.
+func TestAnAnswerThatComesTooLateIsChargedOnce(t *testing.T) {
+	var slow slowCalls
+	h := newHouse(t, func(c *gate.Config) {
+		c.Now = func() time.Time { return time.Now().Add(time.Duration(slow.passed.Load())) }
+	})
+	h.rdb.AddHook(&slow)
+	h.tier(t, keys.TierSpec{Name: "three", Requests: 3, Period: 700 * time.Hour})
+	key := h.create(t, "three")
+	for i := range 3 {
+		slow.calls.Store(1)
+		if d := h.gate.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Allowed || d.Remaining != 2-i {
+			t.Errorf("request %d: got %+v", i, d)
+		}
+	}
+	slow.calls.Store(1)
+	if d := h.gate.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Limited || !d.OfKey {
+		t.Errorf("a fourth of three: got %+v", d)
+	}
+	other := h.create(t, "three")
+	if d := h.gate.Check(t.Context(), bearer(other.Key), client); d.Outcome != gate.Allowed {
+		t.Fatalf("got %+v", d)
+	}
+	// Revoked by somebody who does not announce it: an answer that is too late says nothing of that.
+	if _, err := h.pool.Exec(t.Context(), "UPDATE api_keys SET revoked_at = now(), version = version + 1 WHERE prefix = $1", other.Prefix); err != nil {
+		t.Fatal(err)
+	}
+	slow.calls.Store(1)
+	if d := h.gate.Check(t.Context(), bearer(other.Key), client); d.Outcome == gate.Allowed {
+		t.Errorf("it was revoked before the answer came: got %+v", d)
 	}
 }
 

@@ -14,7 +14,7 @@ func (g *Gate) runRedis(asks []*ask) {
 	ctx := context.Background() // the requests' contexts end for each of them alone
 	var err error
 	// Twice: where the server changed, the script did not run, and it is established anew; where trust ran out during
-	// the call (only if nobody renewed it in time), who was granted tokens is looked at again, and keeps them.
+	// the call (only if nobody renewed it in time), the keys are looked at again, and those still valid keep what they were granted.
 	for range 2 {
 		var t *trust
 		if t, err = g.trusted(ctx); err != nil {
@@ -53,13 +53,8 @@ func holdGrants(asks []*ask) {
 	}
 }
 
-// wanted is how many tokens a call is to ask for: none where an answer that did not count has granted what there was.
-func (a *ask) wanted() int {
-	if a.held > 0 {
-		return 0
-	}
-	return a.n
-}
+// wanted is how many tokens a call is to ask for: those that no answer which did not count has granted.
+func (a *ask) wanted() int { return a.n - a.held }
 
 func (g *Gate) callScript(ctx context.Context, t *trust, asks []*ask) error {
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.CallTimeout)

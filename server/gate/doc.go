@@ -40,13 +40,13 @@
 // Trust that must be renewed. Redis may be unreachable for the pod that revokes and not for others, or pause and come
 // back with what it held. So a pod believes Redis only for [Config.Trust] (2 s, by its own monotonic clock) since it
 // last began to compare notes: read the term and the unannounced changes in PostgreSQL, announce the latter. An answer
-// counts if the trust that its call was sent under still holds when it arrives; after one that came too late the keys are
-// looked at again, taking nothing, and those that are valid have the tokens that it granted. An announcement that cannot
-// be written thus needs only to wait: after Trust and a margin every pod that believes Redis began to compare notes after
-// the commit, saw the change, and brought it to Redis before it sent anything; every other pod asks PostgreSQL. For the
-// same reason an announcement in a young term waits until trust in the earlier one has run out. That is when
-// [Gate.Announce] returns nil, and a revocation is answered. A process that dies before it announced leaves an
-// unannounced row, which the next comparison of any pod finds (twice a second).
+// counts if the trust that its call was sent under still holds when it arrives; after one that came too late the keys
+// are looked at again, and those that are valid keep the tokens that it granted; only what it did not grant is asked
+// for anew. An announcement that cannot be written thus needs only to wait: after Trust and a margin every pod that
+// believes Redis began to compare notes after the commit, saw the change, and brought it to Redis before it sent
+// anything; every other pod asks PostgreSQL. For the same reason an announcement in a young term waits until trust in
+// the earlier one has run out. That is when [Gate.Announce] returns nil, and a revocation is answered. A process that
+// dies before it announced leaves an unannounced row, which the next comparison of any pod finds (twice a second).
 //
 // One thing is given up, on purpose: a pod that cannot reach PostgreSQL believes Redis as it stands ([trust].blind),
 // since an outage of PostgreSQL must not refuse every request. Only if, at once, the revoking pod cannot reach Redis, a

@@ -59,7 +59,7 @@ func (s *slowCalls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
 		if slices.Contains(cmd.Args(), any("c")) && s.calls.Add(-1) >= 0 {
-			s.passed.Add(int64(time.Minute))
+			s.passed.Add(int64(5 * time.Second)) // longer than trust, shorter than a batch may wait here
 		}
 		return err
 	}
@@ -81,9 +81,15 @@ func TestAnAnswerThatComesTooLateIsChargedOnce(t *testing.T) {
 			t.Errorf("request %d: got %+v", i, d)
 		}
 	}
-	slow.calls.Store(1)
 	if d := h.gate.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Limited || !d.OfKey {
 		t.Errorf("a fourth of three: got %+v", d)
+	}
+	crowded := &story{key: h.create(t, "three")}
+	send(t, clock{h.rdb}, 0, []*gate.Gate{h.gate}, 1, crowded)
+	slow.calls.Store(1)
+	send(t, clock{h.rdb}, 0, []*gate.Gate{h.gate}, 5, crowded)
+	if got := crowded.crowds[1]; got.granted != 2 || got.denied != 3 {
+		t.Errorf("of five together, with two tokens left: got %+v", got)
 	}
 	other := h.create(t, "three")
 	if d := h.gate.Check(t.Context(), bearer(other.Key), client); d.Outcome != gate.Allowed {

@@ -57,7 +57,8 @@ func newOutage(t *testing.T, timeout time.Duration) *outage {
 		api: newAPI(t, options{}), stopLoad: make(chan struct{}),
 		redis: redistest.StartServer(t, "--appendonly", "yes", "--appendfsync", "always"), // its buckets outlive it
 	}
-	o.stopGate() // gates of one database agree on one Redis: while ours is away, that of this one would take its place
+	// Gates of one database agree on one Redis: while the pods' is away, that of the harness's own gate would take its place.
+	o.stopGate()
 	for range outagePods {
 		pod := o.variant(httpapi.Config{}, func(deps *httpapi.Deps) {
 			g := o.podGate(deps.Registerer, timeout)

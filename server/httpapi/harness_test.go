@@ -68,7 +68,7 @@ type api struct {
 	key string
 	// stop ends Serve and returns what it returned.
 	stop func() error
-	// stopGate ends what the gate does without being asked.
+	// stopGate ends what the gate of newAPI does without being asked.
 	stopGate func()
 }
 

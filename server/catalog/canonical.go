@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -124,7 +123,7 @@ func (w *canonicalWriter) question(q *Question) {
 		w.name("options")
 		w.open('{')
 		// Letters are ASCII, for which Go's order is RFC 8785's; other names fail validation before they are published.
-		for _, letter := range slices.Sorted(maps.Keys(q.Options)) {
+		for _, letter := range q.letters() {
 			w.name(letter)
 			w.string(q.Options[letter])
 		}

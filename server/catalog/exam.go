@@ -1,6 +1,9 @@
 package catalog
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // Exam is one exam as its owner declares it: the specification, its links, its study path and its papers.
 type Exam struct {
@@ -104,6 +107,19 @@ type Question struct {
 	Page      int
 	HasVisual bool
 	Topic     string
+}
+
+// letters are those of the options, in order; nil when there are none.
+func (q *Question) letters() []string {
+	if len(q.Options) == 0 {
+		return nil
+	}
+	letters := make([]string, 0, len(q.Options)) // a hot spot of the operator: slices.Sorted grows its list by and by
+	for letter := range q.Options {
+		letters = append(letters, letter)
+	}
+	slices.Sort(letters)
+	return letters
 }
 
 // AnswerKind says how an answer is compared.

@@ -3,7 +3,6 @@ package catalog
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
 	"examprep.dev/server/postgres/catalogdb"
@@ -75,7 +74,7 @@ func answerKey(paper *Paper, scoring Scoring) AnswerKey {
 		answer := q.Answer
 		answer.Choices = slices.Sorted(slices.Values(answer.Choices))
 		key.Keys[i] = QuestionKey{
-			Section: q.Section, SectionName: q.SectionName, Number: q.Number, Letters: slices.Sorted(maps.Keys(q.Options)),
+			Section: q.Section, SectionName: q.SectionName, Number: q.Number, Letters: q.letters(),
 			Answer: answer, Explanation: q.Explanation, Topic: q.Topic,
 		}
 	}

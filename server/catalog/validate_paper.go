@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -140,7 +139,7 @@ func (v *inspector) options(q *Question) {
 	if len(q.Options) < 2 {
 		v.reportf("options", "must offer at least two")
 	}
-	for _, letter := range slices.Sorted(maps.Keys(q.Options)) {
+	for _, letter := range q.letters() {
 		if len(letter) != 1 || letter[0] < 'A' || letter[0] > 'Z' {
 			v.reportf("options", "names must be single letters A to Z, not %.20q", letter)
 			continue

@@ -2,6 +2,8 @@ package keys
 
 import (
 	"crypto/sha256"
+	"fmt"
+	"hash/crc32"
 	"strings"
 	"testing"
 
@@ -38,6 +40,18 @@ func TestParseTakesKeysAndNothingElse(t *testing.T) {
 				t.Error("the hash is not that of the text")
 			}
 		})
+	}
+}
+
+func TestADigitInUpperCaseIsNoneThoughTheCheckFits(t *testing.T) {
+	for at := range randomDigits {
+		body := []byte(Scheme + strings.Repeat("0", randomDigits))
+		for digit, want := range map[byte]bool{'a': true, 'A': false} {
+			body[len(Scheme)+at] = digit
+			if _, ok := Parse(fmt.Appendf(nil, "%s%08x", body, crc32.ChecksumIEEE(body))); ok != want {
+				t.Errorf("%q at %d: got %v", digit, at, ok)
+			}
+		}
 	}
 }
 

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -235,8 +235,9 @@ func (a *attacker) idle(ctx context.Context, n int, conn net.Conn) {
 		if a.write(conn, getRequest(a.Target, "/v1/exam-prep/list", a.Key)) != nil {
 			return
 		}
-		status, length, err := readHead(bufio.NewReader(conn))
-		if err != nil || status != 200 || length < 0 {
+		text := make([]byte, answerRoom)
+		n, err := conn.Read(text)
+		if err != nil || !bytes.HasPrefix(text[:n], []byte("HTTP/1.1 200 ")) {
 			return
 		}
 	}

@@ -104,7 +104,7 @@ func learnerName(connection, n int) string {
 
 func (c *crowd) open() load {
 	return load{
-		address: c.stack.api,
+		addresses: []string{c.stack.api},
 		request: func(connection, n int) []byte {
 			body := []byte(`{"paper_id":"` + c.paperID + `","learner_id":"` + learnerName(connection, n) + `"}`)
 			return postRequest(c.stack.api, c.path+"open", c.stack.keys[connection], body)
@@ -125,7 +125,7 @@ func (c *crowd) open() load {
 func (c *crowd) submit() load {
 	answers := string(answerSheet())
 	return load{
-		address: c.stack.api,
+		addresses: []string{c.stack.api},
 		request: func(connection, n int) []byte {
 			if n >= len(c.opened[connection]) {
 				return nil

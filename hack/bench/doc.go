@@ -5,12 +5,14 @@
 //
 // It brings up a PostgreSQL and a Redis of its own as `dev up` does (durable: fsync and an append-only file), builds
 // the program, and starts `examprep api` and `examprep worker` as processes beside the baselines' and its own, which is
-// the load generator. Everything that answers is the real thing. Machines drift by half over minutes, so nothing is
-// asserted: each figure is a ratio to a baseline of the same run, and what is weighed against each other is measured in
-// turns. Server, stores and load generator share the machine's cores, so cost is counted where it arises: CPU-µs per
-// operation by process (/proc/PID/stat; of PostgreSQL, its children too) beside operations/s and percentiles. The
-// targets printed beside the ratios are the design's. The API computes on one core, as a pod of the chart does
-// (api.processors), and so does the bare server that it is compared with; other rivals are as their users start them.
+// the load generator. Everything that answers is the real thing. The HTTP load comes from one goroutine, which the kernel
+// tells what connections to serve: what a load costs is taken from what it measures. Machines drift by half over
+// minutes, so nothing is asserted: each figure is a ratio to a baseline of the same run, and what is weighed against each
+// other is measured in turns. Server, stores and load generator share the machine's cores, so cost is counted where it
+// arises: CPU-µs per operation by process (/proc/PID/stat; of PostgreSQL, its children too) beside operations/s and
+// percentiles. The targets printed beside the ratios are the design's. A pod of the API computes on one core, as those of
+// the chart do (api.processors), and so does the bare server that it is compared with; other rivals are as their users
+// start them.
 //
 // gate: GET of an overview of 4 KB by 64 connections with 1,000 keys, each request authenticated and rate-limited.
 // Baseline: a fasthttp server that sends the same bytes and headers and knows nothing, plus the gate's script, called by
@@ -20,7 +22,9 @@
 // fasthttp's. In this part and the next two, and in keys, there are 5 turns of half the duration each; figures are the
 // median turn's, ratios the median of the turns' ratios.
 //
-// rivals: the same GET, keys and connections, answered by others that check the key and limit it, in turns:
+// rivals: the same GET, keys and connections, answered by others that check the key and limit it, in turns. Here it is
+// requests/s of the whole machine that are compared, so the API runs in as many pods as the chart has of it by itself (two
+// of one core each, api.replicas; connections are spread over them), as nginx has a worker a core and fiber all cores:
 //   - nginx + lua (Debian's packages, installed if need be), a worker a core: the key's form and hash, then the gate's own
 //     script by EVALSHA, one call a request over kept connections, on the records that the API has put into Redis.
 //     hack/bench/nginx has the code.

@@ -117,7 +117,7 @@ func (s *stack) makeGreedy(ctx context.Context) ([]*greed, error) {
 		}
 		request := getRequest(s.api, overviewPath, issued.Key)
 		g := greedy[i]
-		g.load = load{address: s.api, clients: greedClients, refusal: http.StatusTooManyRequests, refused: &g.limited, request: func(int, int) []byte { return request }}
+		g.load = load{addresses: []string{s.api}, clients: greedClients, refusal: http.StatusTooManyRequests, refused: &g.limited, request: func(int, int) []byte { return request }}
 		if err := g.drain(ctx); err != nil {
 			return nil, err
 		}

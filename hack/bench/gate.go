@@ -122,7 +122,7 @@ func (s *stack) overviewLoad(address string) load {
 	}
 	// A step that has no divisor in common with the number of keys: connections do not meet at the same keys.
 	const step = 7919
-	return load{address: address, request: func(connection, n int) []byte {
+	return load{addresses: []string{address}, request: func(connection, n int) []byte {
 		return requests[(connection*step+n)%len(requests)]
 	}}
 }

@@ -1,12 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"strconv"
 	"time"
 )
@@ -137,10 +137,8 @@ func askInTurn(ctx context.Context, small, large *dataset, asked []*askedPage, d
 
 // asker is one connection that asks for one page after another.
 type asker struct {
-	client
-
-	conn   net.Conn
-	reader *bufio.Reader
+	conn     net.Conn
+	received []byte
 }
 
 func dialAsker(ctx context.Context, address string) (*asker, error) {
@@ -148,7 +146,7 @@ func dialAsker(ctx context.Context, address string) (*asker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &asker{conn: conn, reader: bufio.NewReaderSize(conn, 64<<10)}, nil
+	return &asker{conn: conn, received: make([]byte, 64<<10)}, nil
 }
 
 // ask wants so many attempts and that total, and returns how long the answer took.
@@ -160,20 +158,38 @@ func (a *asker) ask(ctx context.Context, request []byte, attempts int, total int
 	if err := a.conn.SetDeadline(deadline); err != nil {
 		return 0, err
 	}
-	var wrong error
-	a.answer = func(_, _ int, body []byte) error {
-		end := `"total":` + strconv.FormatInt(total, 10) + "}"
-		if got := bytes.Count(body, []byte(`"attempt_id"`)); got != attempts || !bytes.HasSuffix(body, []byte(end)) {
-			wrong = fmt.Errorf("%d attempts where %d are due, or not %s: %.200s", got, attempts, end, body)
-		}
-		return nil
-	}
 	began := time.Now()
 	if _, err := a.conn.Write(request); err != nil {
 		return 0, err
 	}
-	if err := a.read(a.reader, 0); err != nil {
+	status, body, err := a.read()
+	if err != nil {
 		return 0, err
 	}
-	return time.Since(began), wrong
+	took := time.Since(began)
+	if status != http.StatusOK {
+		return 0, &statusError{status, string(body)}
+	}
+	end := `"total":` + strconv.FormatInt(total, 10) + "}"
+	if got := bytes.Count(body, []byte(`"attempt_id"`)); got != attempts || !bytes.HasSuffix(body, []byte(end)) {
+		return 0, fmt.Errorf("%d attempts where %d are due, or not %s: %.200s", got, attempts, end, body)
+	}
+	return took, nil
+}
+
+// read takes one answer off the connection; the next call uses its body's memory again.
+func (a *asker) read() (status int, body []byte, err error) {
+	for length := 0; ; {
+		if length == len(a.received) {
+			a.received = append(a.received, make([]byte, length)...)
+		}
+		n, err := a.conn.Read(a.received[length:])
+		if err != nil {
+			return 0, nil, err
+		}
+		length += n
+		if status, body, whole, err := parseAnswer(a.received[:length]); whole || err != nil {
+			return status, body, err
+		}
+	}
 }

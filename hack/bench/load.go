@@ -1,18 +1,11 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"strconv"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -24,7 +17,8 @@ const (
 
 // load is what a set of clients asks of one server.
 type load struct {
-	address string
+	// addresses are of that server's pods; connections are spread over them.
+	addresses []string
 	// request returns the bytes of a connection's nth request; nil: this connection has no more.
 	request func(connection, n int) []byte
 	// answer takes a body, which is valid during the call; nil: nobody wants it. Its error ends the run.
@@ -50,72 +44,13 @@ func (l load) width() int {
 func (l load) drive(ctx context.Context, duration time.Duration) (operations int, latencies []time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, duration+answerTime)
 	defer cancel()
-	began := time.Now()
-	runs := make([]client, l.width())
-	group, ctx := errgroup.WithContext(ctx)
-	for i := range runs {
-		runs[i] = client{load: l, number: i, began: began, until: began.Add(duration)}
-		group.Go(func() error { return runs[i].run(ctx) })
-	}
-	err = group.Wait()
-	for i := range runs {
-		operations += len(runs[i].latencies)
-		latencies = append(latencies, runs[i].latencies...)
-	}
-	return operations, latencies, err
-}
-
-// client is one connection.
-type client struct {
-	load
-
-	number       int
-	began, until time.Time
-	latencies    []time.Duration
-	body         bytes.Buffer
-}
-
-func (c *client) run(ctx context.Context) error {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", c.address)
+	p, err := newLoop(l, duration)
 	if err != nil {
-		return err
+		return 0, nil, err
 	}
-	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
-	defer stop()
-	reader := bufio.NewReaderSize(conn, 16<<10)
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	<-timer.C
-	for n := 0; ; n++ {
-		due := time.Now()
-		if c.rate > 0 {
-			due = c.due(n)
-			if !wait(ctx, timer, time.Until(due)) {
-				return context.Cause(ctx)
-			}
-		}
-		request := []byte(nil)
-		if due.Before(c.until) {
-			request = c.request(c.number, n)
-		}
-		if request == nil {
-			return nil
-		}
-		if _, err := conn.Write(request); err != nil {
-			return fmt.Errorf("send request: %w", err)
-		}
-		if err := c.read(reader, n); err != nil {
-			return err
-		}
-		c.latencies = append(c.latencies, time.Since(due))
-	}
-}
-
-// due is when the nth request of this connection is to be sent: connections take turns.
-func (c *client) due(n int) time.Time {
-	place := float64(n*c.width() + c.number)
-	return c.began.Add(time.Duration(place / c.rate * float64(time.Second)))
+	defer p.close()
+	err = p.run(ctx)
+	return len(p.latencies), p.latencies, err
 }
 
 // wait waits on the timer, and reports whether to go on.
@@ -132,30 +67,6 @@ func wait(ctx context.Context, timer *time.Timer, d time.Duration) bool {
 	}
 }
 
-// read takes one answer off the connection.
-func (c *client) read(reader *bufio.Reader, n int) error {
-	status, length, err := readHead(reader)
-	if err != nil {
-		return fmt.Errorf("read answer: %w", err)
-	}
-	refused := status == c.refusal
-	if refused {
-		c.refused.Add(1)
-	}
-	if refused || c.answer == nil && status == 200 {
-		_, err := reader.Discard(length)
-		return err
-	}
-	c.body.Reset()
-	if _, err := io.CopyN(&c.body, reader, int64(length)); err != nil {
-		return fmt.Errorf("read answer: %w", err)
-	}
-	if status != 200 {
-		return &statusError{status, c.body.String()}
-	}
-	return c.answer(c.number, n, c.body.Bytes())
-}
-
 // statusError is an answer that was not 200.
 type statusError struct {
 	status int
@@ -163,39 +74,6 @@ type statusError struct {
 }
 
 func (e *statusError) Error() string { return fmt.Sprintf("answer %d: %s", e.status, e.body) }
-
-// readHead reads an answer's head. All servers here write names canonically and tell the length of bodies.
-func readHead(reader *bufio.Reader) (status, length int, err error) {
-	line, err := reader.ReadSlice('\n')
-	if err != nil {
-		return 0, 0, err
-	}
-	if len(line) < 12 {
-		return 0, 0, fmt.Errorf("status line %q", line)
-	}
-	if status, err = strconv.Atoi(string(line[9:12])); err != nil {
-		return 0, 0, fmt.Errorf("status line %q", line)
-	}
-	length = -1
-	for {
-		if line, err = reader.ReadSlice('\n'); err != nil {
-			return 0, 0, err
-		}
-		line = bytes.TrimRight(line, "\r\n")
-		if len(line) == 0 {
-			break
-		}
-		if value, found := bytes.CutPrefix(line, []byte("Content-Length: ")); found {
-			if length, err = strconv.Atoi(string(value)); err != nil {
-				return 0, 0, fmt.Errorf("length %q", value)
-			}
-		}
-	}
-	if length < 0 {
-		return 0, 0, errors.New("an answer without a length")
-	}
-	return status, length, nil
-}
 
 // getRequest and postRequest are the bytes of a request with a key.
 func getRequest(host, path, key string) []byte {

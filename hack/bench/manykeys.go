@@ -50,7 +50,7 @@ func (k keySet) requests(clients int, which func(connection, n int) (key int, mo
 	for i := range buffers {
 		buffers[i] = bytes.Clone(whole)
 	}
-	return load{address: k.host, clients: clients, request: func(connection, n int) []byte {
+	return load{addresses: []string{k.host}, clients: clients, request: func(connection, n int) []byte {
 		key, more := which(connection, n)
 		if !more {
 			return nil

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +35,8 @@ type rival struct {
 	// target is how many times its requests/s ours are to be; 0 for none.
 	target float64
 	start  func(context.Context) (address string, err error)
+	// also are the addresses of further processes, by name.
+	also map[string]string
 
 	contender
 }
@@ -52,6 +56,11 @@ func measureRivals(ctx context.Context, s *stack, duration time.Duration, r *rep
 	if err != nil {
 		return err
 	}
+	pods, stop, err := s.startMorePods(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	built := sync.OnceValue(func() error { return s.buildFiber(ctx) })
 	fiber := func(name string, options ...string) func(context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) {
@@ -62,7 +71,10 @@ func measureRivals(ctx context.Context, s *stack, duration time.Duration, r *rep
 		}
 	}
 	field := []*rival{
-		{name: "GET overview", process: processAPI, start: func(context.Context) (string, error) { return s.api, nil }},
+		{
+			name: fmt.Sprintf("GET overview, %d pods", 1+len(pods)), process: processAPI, also: pods,
+			start: func(context.Context) (string, error) { return s.api, nil },
+		},
 		{name: "  nginx + lua, the same script, a call a request", process: processNginx, target: 2, start: func(ctx context.Context) (string, error) {
 			return s.startNginx(ctx, document)
 		}},
@@ -110,11 +122,12 @@ func (s *stack) line(ctx context.Context, field []*rival, ours load, document an
 			return nil, fmt.Errorf("%s: %w", one.process, err)
 		}
 		all := ours
-		all.address = address
+		all.addresses = append([]string{address}, slices.Collect(maps.Values(one.also))...)
 		if _, _, err := all.drive(ctx, time.Second); err != nil {
 			return nil, fmt.Errorf("%s: %w", one.process, err)
 		}
-		processes := []string{one.process, processRedis}
+		processes := append([]string{one.process}, slices.Sorted(maps.Keys(one.also))...)
+		processes = append(processes, processRedis)
 		if one.process == processAPI {
 			processes = append(processes, processPostgres)
 		}

@@ -181,13 +181,8 @@ func (s *stack) settings() []string {
 // loopback is where the receiver of webhooks is.
 func loopback() netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8) }
 
-// start runs one of the program's servers, as a process of that name, until the stack is closed, and returns when it is
-// ready.
-func (s *stack) start(ctx context.Context, name, command string, more ...string) error {
-	return s.startUnder(ctx, s.supervisor, name, command, more...)
-}
-
-// startUnder is start, until that supervisor is stopped.
+// startUnder runs one of the program's servers, as a process of that name, until the supervisor is stopped, and returns when it
+// is ready.
 func (s *stack) startUnder(ctx context.Context, supervisor *process.Supervisor, name, command string, more ...string) error {
 	health, err := s.ports.Address(ctx, name+"-health")
 	if err != nil {
@@ -217,16 +212,44 @@ func (s *stack) startAPI(ctx context.Context) error {
 	return err
 }
 
-// podProcessors is how many cores a pod of the API computes on: what the chart says (api.processors).
-const podProcessors = 1
+// What the chart says of the API's pods: how many there are (api.replicas), and on how many cores each computes
+// (api.processors).
+const (
+	podReplicas   = 2
+	podProcessors = 1
+)
 
 // startPod runs `examprep api` as a process of that name and returns where it listens.
 func (s *stack) startPod(ctx context.Context, name string, more ...string) (string, error) {
+	return s.startPodUnder(ctx, s.supervisor, name, more...)
+}
+
+// startPodUnder is startPod, until that supervisor is stopped.
+func (s *stack) startPodUnder(ctx context.Context, supervisor *process.Supervisor, name string, more ...string) (string, error) {
 	address, err := s.ports.Address(ctx, name)
 	if err != nil {
 		return "", err
 	}
-	return address, s.start(ctx, name, "api", append(more, "EXAMPREP_LISTEN="+address, "GOMAXPROCS="+strconv.Itoa(podProcessors))...)
+	settings := append([]string{"EXAMPREP_LISTEN=" + address, "GOMAXPROCS=" + strconv.Itoa(podProcessors)}, more...)
+	return address, s.startUnder(ctx, supervisor, name, "api", settings...)
+}
+
+// startMorePods runs as many pods beside the one that runs as the chart does, until they are stopped, and returns where
+// they listen, by the names of their processes.
+func (s *stack) startMorePods(ctx context.Context) (addresses map[string]string, stop func(), err error) {
+	supervisor, err := process.New(s.dir.Path("log"), s.dir.Path("pids"), s.say)
+	if err != nil {
+		return nil, nil, err
+	}
+	addresses = map[string]string{}
+	for n := 2; n <= podReplicas; n++ {
+		name := fmt.Sprintf("%s-%d", processAPI, n)
+		if addresses[name], err = s.startPodUnder(ctx, supervisor, name); err != nil {
+			supervisor.Stop()
+			return nil, nil, err
+		}
+	}
+	return addresses, supervisor.Stop, nil
 }
 
 // startRole runs this program in another role, with an address to listen on and more arguments, and returns the address.

@@ -79,7 +79,8 @@
 // operator: ExamContents of 5 papers of 40 questions (85 KB), each paper a chunk of a ConfigMap, through a kube-apiserver
 // and etcd that keep what they are told on disk, `examprep operator` and a PostgreSQL that counts statements, all new for
 // each size: 1,000, as many as -examcontents says (-examcontents 1000 leaves them out), and 1,000 again, since within a
-// quarter of an hour the machine itself gets faster or slower. Of each size:
+// quarter of an hour the machine itself gets faster or slower; the restart with the many is between two with the first
+// 1,000, which stay for it. Of each size:
 //   - All are applied by server-side apply, 4 at once, while the operator runs: from the first apply to the last Ready, as
 //     somebody sees who watches the printed columns. What applying alone took is printed beside it: where the two are
 //     close, the API server that both use was the bound.

@@ -46,67 +46,119 @@ type standing struct {
 	caughtUp, appliedAway time.Duration
 	// publishWrites are the writes to the API server for a published resource, the one that applied it left out.
 	publishWrites, publishStatements float64
+
+	cluster      *cluster
+	ready        *readiness
+	stopWatching context.CancelFunc
 }
 
-// measureOperator publishes ExamContents through a control plane.
+// measureOperator publishes ExamContents through a control plane. The machine is not the same all along: a size is compared
+// with a smaller one that was measured before and after it, and restarts, which a standing control plane allows, are taken
+// right after each other.
 func measureOperator(ctx context.Context, s *stack, _ time.Duration, r *report) error {
-	sizes := []int{fewContents}
-	if s.examContents > fewContents {
-		sizes = append(sizes, s.examContents, fewContents)
+	if s.examContents <= fewContents {
+		only, err := s.measureStanding(ctx, fewContents, inConfigMaps)
+		if err == nil {
+			only.report(r)
+		}
+		return err
 	}
-	var all []*standing
-	for i, count := range sizes {
-		measured, err := s.measureStanding(ctx, count, inConfigMaps)
-		if err != nil {
+	few, err := s.stand(ctx, fewContents, inConfigMaps)
+	if err != nil {
+		return err
+	}
+	defer few.close()
+	if err := few.run(ctx, few.load, few.meetNewcomers, few.restart, halt); err != nil {
+		return err
+	}
+	many, err := s.stand(ctx, s.examContents, inConfigMaps)
+	if err != nil {
+		return err
+	}
+	defer many.close()
+	if err := many.run(ctx, many.load, many.meetNewcomers, halt); err != nil {
+		return err
+	}
+	before, after := *few, *few
+	for _, m := range []*standing{&before, many, &after} {
+		if err := m.run(ctx, m.restart, halt); err != nil {
 			return err
 		}
-		measured.again = i > 1
-		all = append(all, measured)
-		measured.report(r)
 	}
-	if len(all) > 1 {
-		judgeGrowth(r, all[0], all[1], all[2])
+	for _, m := range []*standing{few, many} {
+		if err := m.run(ctx, m.catchUp, m.meetNewcomersInAResync); err != nil {
+			return err
+		}
+		m.close()
+		m.report(r)
 	}
+	again, err := s.measureStanding(ctx, fewContents, inConfigMaps)
+	if err != nil {
+		return err
+	}
+	again.again = true
+	again.report(r)
+	judgeGrowth(r, "time until all Ready", many, func(m *standing) time.Duration { return m.all }, few, again)
+	judgeGrowth(r, "restart to idle", many, func(m *standing) time.Duration { return m.restarted }, &before, &after)
+	r.judge(verdict{
+		what: fmt.Sprintf("operator, %d / %d: peak memory per further resource", many.count, few.count), unit: " KB", target: 16,
+		measured: (many.peak() - few.peak()) * 1024 / float64(many.count-few.count),
+	})
 	return nil
 }
 
 // measureOperatorInline publishes ExamContents that hold their questions themselves.
 func measureOperatorInline(ctx context.Context, s *stack, _ time.Duration, r *report) error {
 	measured, err := s.measureStanding(ctx, fewContents, inline)
-	if err != nil {
-		return err
+	if err == nil {
+		measured.report(r)
 	}
-	measured.report(r)
-	return nil
+	return err
 }
 
+// measureStanding measures all that is measured of a size.
 func (s *stack) measureStanding(ctx context.Context, count int, f form) (*standing, error) {
-	m := &standing{count: count, form: f}
-	if err := m.measure(ctx, s); err != nil {
-		return nil, fmt.Errorf("%d ExamContents, questions %s: %w", count, f, err)
+	m, err := s.stand(ctx, count, f)
+	if err != nil {
+		return nil, err
+	}
+	defer m.close()
+	err = m.run(ctx, m.load, m.meetNewcomers, m.restart, m.catchUp, m.meetNewcomersInAResync)
+	return m, err
+}
+
+// stand opens a control plane for so many ExamContents. Close what it returns.
+func (s *stack) stand(ctx context.Context, count int, f form) (*standing, error) {
+	c, err := s.openCluster(ctx, fmt.Sprintf("cluster-%d", count), f)
+	if err != nil {
+		return nil, err
+	}
+	m := &standing{count: count, form: f, cluster: c}
+	watching, stopWatching := context.WithCancel(ctx)
+	m.stopWatching = stopWatching
+	if m.ready, err = c.watchReadiness(watching); err != nil {
+		m.close()
+		return nil, err
 	}
 	return m, nil
 }
 
-func (m *standing) measure(ctx context.Context, s *stack) error {
+// close ends the watch before the API server, which waits for its clients. Closing again does nothing.
+func (m *standing) close() {
+	if m.cluster != nil {
+		m.stopWatching()
+		m.cluster.close()
+		m.cluster = nil
+	}
+}
+
+// run measures step after step.
+func (m *standing) run(ctx context.Context, steps ...func(context.Context, *cluster, *readiness) error) error {
 	ctx, cancel := context.WithTimeout(ctx, loadTime)
 	defer cancel()
-	c, err := s.openCluster(ctx, fmt.Sprintf("cluster-%d", m.count), m.form)
-	if err != nil {
-		return err
-	}
-	defer c.close()
-	watching, stopWatching := context.WithCancel(ctx)
-	defer stopWatching() // before the API server is stopped, which waits for its clients
-	ready, err := c.watchReadiness(watching)
-	if err != nil {
-		return err
-	}
-	for _, step := range []func(context.Context, *cluster, *readiness) error{
-		m.load, m.meetNewcomers, m.restart, m.catchUp, m.meetNewcomersInAResync,
-	} {
-		if err := step(ctx, c, ready); err != nil {
-			return err
+	for _, step := range steps {
+		if err := step(ctx, m.cluster, m.ready); err != nil {
+			return fmt.Errorf("%d ExamContents, questions %s: %w", m.count, m.form, err)
 		}
 	}
 	return nil
@@ -241,6 +293,12 @@ func (m *standing) restart(ctx context.Context, c *cluster, _ *readiness) error 
 	return nil
 }
 
+// halt stops the operator: one at a time is measured, and they take each other's addresses.
+func halt(_ context.Context, c *cluster, _ *readiness) error {
+	c.stopOperator()
+	return nil
+}
+
 // startupCounts stops the operator and returns what one that watches nothing asks of the API server and PostgreSQL from its
 // start on.
 func (c *cluster) startupCounts(ctx context.Context) (counts, error) {
@@ -358,25 +416,16 @@ func join(durations []time.Duration) string {
 	return strings.Join(texts, ", ") + " ms"
 }
 
-// judgeGrowth compares a size with a smaller one, which was measured before and after it: the machine is not the same all
-// along.
-func judgeGrowth(r *report, before, many, after *standing) {
+// judgeGrowth compares what a size took with what a smaller one took before and after.
+func judgeGrowth(r *report, what string, many *standing, took func(*standing) time.Duration, before, after *standing) {
 	size := float64(many.count) / float64(before.count)
-	compare := func(what string, took func(*standing) time.Duration) {
-		few := (took(before) + took(after)).Seconds() / 2
-		r.judge(verdict{
-			what: fmt.Sprintf("operator, %d / %d: %s, per resource", many.count, before.count, what), unit: "×", target: 1,
-			measured: took(many).Seconds() / few / size,
-		})
-		r.notef("%s: %.1f s with %d, %.1f and %.1f s with %d before and after.",
-			what, took(many).Seconds(), many.count, took(before).Seconds(), took(after).Seconds(), before.count)
-	}
-	compare("time until all Ready", func(s *standing) time.Duration { return s.all })
-	compare("restart to idle", func(s *standing) time.Duration { return s.restarted })
+	few := (took(before) + took(after)).Seconds() / 2
 	r.judge(verdict{
-		what: fmt.Sprintf("operator, %d / %d: peak memory per further resource", many.count, before.count), unit: " KB", target: 16,
-		measured: (many.peak() - before.peak()) * 1024 / float64(many.count-before.count),
+		what: fmt.Sprintf("operator, %d / %d: %s, per resource", many.count, before.count, what), unit: "×", target: 1,
+		measured: took(many).Seconds() / few / size,
 	})
+	r.notef("%s: %.1f s with %d, %.1f and %.1f s with %d before and after.",
+		what, took(many).Seconds(), many.count, took(before).Seconds(), took(after).Seconds(), before.count)
 }
 
 // peak is the operator's peak memory, in MB.

@@ -35,7 +35,8 @@ const (
 type cluster struct {
 	*stack
 
-	// form is how exams are declared here.
+	// name tells it from others that run at the same time; form is how exams are declared here.
+	name       string
 	form       form
 	dir        state.Dir
 	supervisor *process.Supervisor
@@ -51,7 +52,7 @@ type cluster struct {
 
 // openCluster starts the control plane and PostgreSQL, and installs what config/ declares. Close what it returns.
 func (s *stack) openCluster(ctx context.Context, name string, f form) (*cluster, error) {
-	c := &cluster{stack: s, form: f, dir: state.Dir(s.dir.Path(name))}
+	c := &cluster{stack: s, name: name, form: f, dir: state.Dir(s.dir.Path(name))}
 	if err := c.open(ctx); err != nil {
 		c.close()
 		return nil, err
@@ -105,7 +106,7 @@ func (c *cluster) startPlane(ctx context.Context, binaries string) error {
 	cfg := controlplane.Config{Binaries: binaries, Dir: c.dir.Path("kubernetes"), EtcdQuota: etcdQuota}
 	for name, address := range map[string]*string{"etcd": &cfg.Etcd, "etcd-peer": &cfg.EtcdPeer, "kube-apiserver": &cfg.APIServer} {
 		var err error
-		if *address, err = c.ports.Address(ctx, name); err != nil {
+		if *address, err = c.ports.Address(ctx, c.name+"-"+name); err != nil {
 			return err
 		}
 	}
@@ -153,7 +154,7 @@ func (c *cluster) install(ctx context.Context, kubectl string) error {
 }
 
 func (c *cluster) startDatabase(ctx context.Context) error {
-	address, err := c.ports.Address(ctx, "operator-postgres")
+	address, err := c.ports.Address(ctx, c.name+"-postgres")
 	if err != nil {
 		return err
 	}

@@ -99,7 +99,8 @@ func parts() []part {
 		{name: "keys", run: measureManyKeys},
 		{name: "webhooks", run: measureWebhooks},
 		{name: "operator", run: measureOperator},
-		{name: "operatorinline", run: measureOperatorInline},
+		{name: "operatortext", run: measureForm(inText)},
+		{name: "operatorinline", run: measureForm(inline)},
 		{name: "profile", onlyAsked: true, run: recordProfile},
 	}
 }

@@ -57,13 +57,9 @@ type standing struct {
 // right after each other.
 func measureOperator(ctx context.Context, s *stack, _ time.Duration, r *report) error {
 	if s.examContents <= fewContents {
-		only, err := s.measureStanding(ctx, fewContents, inConfigMaps)
-		if err == nil {
-			only.report(r)
-		}
-		return err
+		return measureForm(inGzip)(ctx, s, 0, r)
 	}
-	few, err := s.stand(ctx, fewContents, inConfigMaps)
+	few, err := s.stand(ctx, fewContents, inGzip)
 	if err != nil {
 		return err
 	}
@@ -71,7 +67,7 @@ func measureOperator(ctx context.Context, s *stack, _ time.Duration, r *report) 
 	if err := few.run(ctx, few.load, few.meetNewcomers, few.restart, halt); err != nil {
 		return err
 	}
-	many, err := s.stand(ctx, s.examContents, inConfigMaps)
+	many, err := s.stand(ctx, s.examContents, inGzip)
 	if err != nil {
 		return err
 	}
@@ -92,7 +88,7 @@ func measureOperator(ctx context.Context, s *stack, _ time.Duration, r *report) 
 		m.close()
 		m.report(r)
 	}
-	again, err := s.measureStanding(ctx, fewContents, inConfigMaps)
+	again, err := s.measureStanding(ctx, fewContents, inGzip)
 	if err != nil {
 		return err
 	}
@@ -107,13 +103,15 @@ func measureOperator(ctx context.Context, s *stack, _ time.Duration, r *report) 
 	return nil
 }
 
-// measureOperatorInline publishes ExamContents that hold their questions themselves.
-func measureOperatorInline(ctx context.Context, s *stack, _ time.Duration, r *report) error {
-	measured, err := s.measureStanding(ctx, fewContents, inline)
-	if err == nil {
-		measured.report(r)
+// measureForm returns what publishes the smaller number of ExamContents that have their questions elsewhere.
+func measureForm(f form) func(context.Context, *stack, time.Duration, *report) error {
+	return func(ctx context.Context, s *stack, _ time.Duration, r *report) error {
+		measured, err := s.measureStanding(ctx, fewContents, f)
+		if err == nil {
+			measured.report(r)
+		}
+		return err
 	}
-	return err
 }
 
 // measureStanding measures all that is measured of a size.
@@ -166,6 +164,9 @@ func (m *standing) run(ctx context.Context, steps ...func(context.Context, *clus
 
 // load applies all resources while the operator runs, and waits until they are Ready.
 func (m *standing) load(ctx context.Context, c *cluster, ready *readiness) error {
+	if err := c.prepare(m.count); err != nil {
+		return err
+	}
 	if err := c.startOperator(ctx); err != nil {
 		return err
 	}
@@ -190,7 +191,7 @@ func (m *standing) load(ctx context.Context, c *cluster, ready *readiness) error
 	if m.loading, err = w.stop(); err != nil {
 		return err
 	}
-	m.loading.operations, m.all = m.count, last.Sub(began)
+	m.loading.operations, m.all, c.prepared = m.count, last.Sub(began), nil
 	c.say("all Ready after %.1f s, applied within %.1f s", m.all.Seconds(), m.applying.Seconds())
 	if _, err := c.awaitIdle(ctx, m.count); err != nil {
 		return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,15 +32,18 @@ const (
 type form string
 
 const (
-	// inline is in the resource itself, inConfigMaps in a ConfigMap beside it, with a chunk for each paper.
-	inline       form = "inline"
-	inConfigMaps form = "in ConfigMaps"
+	// inline is in the resource itself, inText in a ConfigMap beside it, with a chunk of text for each paper, inGzip the same
+	// with the chunks compressed.
+	inline form = "inline"
+	inText form = "in ConfigMaps"
+	inGzip form = "gzipped in ConfigMaps"
 )
 
 // applied is something that is sent to the API server.
 type applied struct {
 	path   string
 	object any
+	text   []byte // of the object; nil until it is encoded
 }
 
 // examContent makes what is declared of an exam: the resource, and before it the ConfigMap that it refers to, if any. The
@@ -57,15 +61,15 @@ func (f form) examContent(name string, seed uint64) ([]applied, error) {
 		content.Spec.Papers = append(content.Spec.Papers, newPaper(chance, fmt.Sprintf("%s-%04d", name, p), int32(2020+p)))
 	}
 	var all []applied
-	if f == inConfigMaps {
-		chunks := &corev1.ConfigMap{Data: map[string]string{}}
+	if f != inline {
+		chunks := &corev1.ConfigMap{Data: map[string]string{}, BinaryData: map[string][]byte{}}
 		chunks.APIVersion, chunks.Kind = "v1", "ConfigMap"
 		chunks.Namespace, chunks.Name = contentNamespace, name
 		chunks.Labels = map[string]string{v1alpha1.ContentLabel: "true"}
-		if err := moveQuestions(content.Spec.Papers, chunks); err != nil {
+		if err := moveQuestions(content.Spec.Papers, chunks, f == inGzip); err != nil {
 			return nil, err
 		}
-		all = append(all, applied{"/api/v1/namespaces/" + contentNamespace + "/configmaps/" + name, chunks})
+		all = append(all, applied{path: "/api/v1/namespaces/" + contentNamespace + "/configmaps/" + name, object: chunks})
 	}
 	var fields map[string]any // without the empty status, which is the operator's
 	text, err := json.Marshal(content)
@@ -76,22 +80,42 @@ func (f form) examContent(name string, seed uint64) ([]applied, error) {
 		return nil, fmt.Errorf("encode a resource: %w", err)
 	}
 	delete(fields, "status")
-	return append(all, applied{contentsPath() + "/" + name, fields}), nil
+	return append(all, applied{path: contentsPath() + "/" + name, object: fields}), nil
 }
 
 // moveQuestions moves the questions of papers into chunks.
-func moveQuestions(papers []v1alpha1.Paper, chunks *corev1.ConfigMap) error {
+func moveQuestions(papers []v1alpha1.Paper, chunks *corev1.ConfigMap, compressed bool) error {
 	for i := range papers {
 		text, err := json.Marshal(papers[i].Questions)
 		if err != nil {
 			return fmt.Errorf("encode a chunk: %w", err)
 		}
 		key := fmt.Sprintf("paper-%d.json", i)
-		chunks.Data[key] = string(text)
+		if compressed {
+			key += ".gz"
+			if chunks.BinaryData[key], err = compress(text); err != nil {
+				return err
+			}
+		} else {
+			chunks.Data[key] = string(text)
+		}
 		papers[i].Questions = nil
 		papers[i].QuestionsFrom = []v1alpha1.QuestionSource{{ConfigMapKeyRef: v1alpha1.ConfigMapKeyRef{Name: chunks.Name, Key: key}}}
 	}
 	return nil
+}
+
+// compress does what gzip does.
+func compress(text []byte) ([]byte, error) {
+	var compressed bytes.Buffer
+	writer := gzip.NewWriter(&compressed)
+	if _, err := writer.Write(text); err != nil {
+		return nil, fmt.Errorf("compress a chunk: %w", err)
+	}
+	if err := writer.Close(); err != nil {
+		return nil, fmt.Errorf("compress a chunk: %w", err)
+	}
+	return compressed.Bytes(), nil
 }
 
 func newPaper(chance *rand.Rand, id string, year int32) v1alpha1.Paper {
@@ -118,10 +142,41 @@ func contentsPath() string {
 	return "/apis/" + v1alpha1.GroupVersion.String() + "/namespaces/" + contentNamespace + "/examcontents"
 }
 
+// declared is what is declared of an exam, as it is sent.
+func (c *cluster) declared(number int) ([]applied, error) {
+	if all := c.prepared[number]; all != nil {
+		return all, nil
+	}
+	all, err := c.form.examContent(contentName(number), uint64(number))
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].text, err = json.Marshal(all[i].object); err != nil {
+			return nil, fmt.Errorf("encode a resource: %w", err)
+		}
+		all[i].object = nil
+	}
+	return all, nil
+}
+
+// prepare has the first exams declared before anybody waits for it: a repository has them as they are.
+func (c *cluster) prepare(count int) error {
+	prepared := make(map[int][]applied, count)
+	for number := range count {
+		all, err := c.declared(number)
+		if err != nil {
+			return err
+		}
+		prepared[number] = all
+	}
+	c.prepared = prepared
+	return nil
+}
+
 // apply writes what is declared of an exam by server-side apply, as kubectl, Flux and Argo CD do.
 func (c *cluster) apply(ctx context.Context, number int) error {
-	name := contentName(number)
-	all, err := c.form.examContent(name, uint64(number))
+	all, err := c.declared(number)
 	if err != nil {
 		return err
 	}
@@ -134,14 +189,10 @@ func (c *cluster) apply(ctx context.Context, number int) error {
 }
 
 func (c *cluster) applyOne(ctx context.Context, one applied) error {
-	text, err := json.Marshal(one.object)
-	if err != nil {
-		return fmt.Errorf("encode a resource: %w", err)
-	}
 	ctx, cancel := context.WithTimeout(ctx, applyTime)
 	defer cancel()
 	url := c.address + one.path + "?fieldManager=bench&force=true"
-	request, err := http.NewRequestWithContext(ctx, http.MethodPatch, url, bytes.NewReader(text))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPatch, url, bytes.NewReader(one.text))
 	if err != nil {
 		return err
 	}

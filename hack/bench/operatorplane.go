@@ -38,6 +38,7 @@ type cluster struct {
 	// name tells it from others that run at the same time; form is how exams are declared here.
 	name       string
 	form       form
+	prepared   map[int][]applied // what is declared of exams, by number
 	dir        state.Dir
 	supervisor *process.Supervisor
 	operating  *process.Supervisor // of the operator alone, which is stopped and started; nil while it is stopped

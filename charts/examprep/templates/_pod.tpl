@@ -217,3 +217,13 @@ affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
+
+{{/* A quantity of CPU in thousandths of a core; 0 for none. */}}
+{{- define "examprep.millicores" -}}
+{{- $text := toString (. | default "0") -}}
+{{- if hasSuffix "m" $text -}}
+{{ trimSuffix "m" $text | int }}
+{{- else -}}
+{{ mulf (float64 $text) 1000 | int }}
+{{- end -}}
+{{- end -}}

@@ -1,6 +1,6 @@
 // Command bench measures examprep against baselines that do the least that the same result can cost (make bench):
 //
-//	bench [-duration 5s] [-only gate,rivals,fairness,attempts,publish,history,hostile,keys,webhooks,operator,operatortext,operatorinline]
+//	bench [-duration 5s] [-only gate,rivals,fairness,attempts,publish,history,hostile,keys,webhooks,operator,operatorgzip,operatorinline]
 //	      [-history-attempts 1000000] [-keys 1000000] [-examcontents 10000]
 //
 // It brings up a PostgreSQL and a Redis of its own as `dev up` does (durable: fsync and an append-only file), builds
@@ -76,7 +76,7 @@
 //   - 1, 2 and 4 workers, in turns: with a backlog that needs all cores, where only its cost can tell of their number, and
 //     with a receiver that takes 200 ms, where each worker adds what it may have in flight.
 //
-// operator: ExamContents of 5 papers of 40 questions (85 KB), each paper a gzipped chunk of a ConfigMap, through a kube-apiserver
+// operator: ExamContents of 5 papers of 40 questions (85 KB), each paper a chunk of a ConfigMap, through a kube-apiserver
 // and etcd that keep what they are told on disk, `examprep operator` and a PostgreSQL that counts statements, all new for
 // each size: 1,000, as many as -examcontents says (-examcontents 1000 leaves them out), and 1,000 again, since within a
 // quarter of an hour the machine itself gets faster or slower; the restart with the many is between two with the first
@@ -91,8 +91,8 @@
 //   - 1,000 more are applied while it is away, so that the loader is not the bound; then it is started. What the applying
 //     alone took is what the API server needs before any operator is there.
 //
-// operatortext: the same for 1,000 whose chunks are text: three times the bytes, which the API server reads as YAML when they
-// are applied.
+// operatorgzip: the same for 1,000 whose chunks are compressed: a quarter of the bytes, which the API server reads as YAML when
+// they are applied.
 //
 // operatorinline: the same for 1,000 that hold their questions themselves. The API server decodes, validates and encodes
 // such a resource as a whole at each of its writes, the finalizer's and the status's too, and sends it to each watcher.

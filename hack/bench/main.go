@@ -99,7 +99,7 @@ func parts() []part {
 		{name: "keys", run: measureManyKeys},
 		{name: "webhooks", run: measureWebhooks},
 		{name: "operator", run: measureOperator},
-		{name: "operatortext", run: measureForm(inText)},
+		{name: "operatorgzip", run: measureForm(inGzip)},
 		{name: "operatorinline", run: measureForm(inline)},
 		{name: "profile", onlyAsked: true, run: recordProfile},
 	}

@@ -57,9 +57,9 @@ type standing struct {
 // right after each other.
 func measureOperator(ctx context.Context, s *stack, _ time.Duration, r *report) error {
 	if s.examContents <= fewContents {
-		return measureForm(inGzip)(ctx, s, 0, r)
+		return measureForm(inText)(ctx, s, 0, r)
 	}
-	few, err := s.stand(ctx, fewContents, inGzip)
+	few, err := s.stand(ctx, fewContents, inText)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func measureOperator(ctx context.Context, s *stack, _ time.Duration, r *report) 
 	if err := few.run(ctx, few.load, few.meetNewcomers, few.restart, halt); err != nil {
 		return err
 	}
-	many, err := s.stand(ctx, s.examContents, inGzip)
+	many, err := s.stand(ctx, s.examContents, inText)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func measureOperator(ctx context.Context, s *stack, _ time.Duration, r *report) 
 		m.close()
 		m.report(r)
 	}
-	again, err := s.measureStanding(ctx, fewContents, inGzip)
+	again, err := s.measureStanding(ctx, fewContents, inText)
 	if err != nil {
 		return err
 	}

@@ -4,8 +4,11 @@ import (
 	"context"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"examprep.dev/api/v1alpha1"
 	ac "examprep.dev/api/v1alpha1/applyconfiguration/api/v1alpha1"
@@ -42,8 +45,10 @@ type ExamContentReconciler struct {
 // Reconcile brings what is served in line with one ExamContent.
 func (r *ExamContentReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	content := &v1alpha1.ExamContent{}
-	if found, err := r.read(ctx, req.NamespacedName, content); !found {
-		return ctrl.Result{}, err
+	if !r.take(ctx, req.NamespacedName, content) {
+		if found, err := r.read(ctx, req.NamespacedName, content); !found {
+			return ctrl.Result{}, err
+		}
 	}
 	s := newExamScope(content, r.claim(content), r.now, r.live)
 	before := content.Status.DeepCopy()
@@ -57,6 +62,28 @@ func (r *ExamContentReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 	return r.end(ctx, &s.scope, failure,
 		func() bool { return equality.Semantic.DeepEqual(before, &content.Status) },
 		func() runtime.ApplyConfiguration { return examContentStatus(content) })
+}
+
+// take reads a resource that no operator has had yet by adding the finalizer: the answer is the resource, and to ask for it
+// as well would be a tenth of what publishing it costs the API server. The cache may be behind: what is patched is what
+// it shows, or nothing. Without success nothing was done, and the resource is to be read.
+func (r *ExamContentReconciler) take(ctx context.Context, name types.NamespacedName, content *v1alpha1.ExamContent) bool {
+	cached := &v1alpha1.ExamContent{}
+	if r.client.Get(ctx, name, cached) != nil || !isNew(cached) || !r.shard.selector().Matches(labels.Set(cached.Labels)) {
+		return false
+	}
+	taken := &v1alpha1.ExamContent{}
+	if r.sendFinalizers(ctx, cached, taken, controllerutil.AddFinalizer) != nil {
+		return false
+	}
+	*content = *taken
+	return true
+}
+
+// isNew says whether the finalizer is the first thing that a resource needs. It asks for no more than examSkeleton keeps.
+func isNew(content *v1alpha1.ExamContent) bool {
+	return content.DeletionTimestamp.IsZero() && !content.Spec.Suspend &&
+		!controllerutil.ContainsFinalizer(content, v1alpha1.Finalizer)
 }
 
 func (r *ExamContentReconciler) claim(content *v1alpha1.ExamContent) catalog.Claim {

@@ -112,15 +112,26 @@ func (f *frame) dropFinalizer(ctx context.Context, object client.Object) error {
 	return client.IgnoreNotFound(f.patchFinalizer(ctx, object, controllerutil.RemoveFinalizer))
 }
 
-// patchFinalizer sends nothing but the list of finalizers, on condition that the object is still as it was read: the
-// list is replaced as a whole, and somebody else's finalizer must not be lost.
+// patchFinalizer changes the list of finalizers of an object that was read.
 func (f *frame) patchFinalizer(ctx context.Context, object client.Object, change func(client.Object, string) bool) error {
-	patched := &metav1.PartialObjectMetadata{}
 	gvk, err := f.client.GroupVersionKindFor(object)
 	if err != nil {
 		return fmt.Errorf("kind of the resource: %w", err)
 	}
+	patched := &metav1.PartialObjectMetadata{}
 	patched.SetGroupVersionKind(gvk)
+	if err := f.sendFinalizers(ctx, object, patched, change); err != nil {
+		return err
+	}
+	object.SetResourceVersion(patched.GetResourceVersion())
+	object.SetFinalizers(patched.GetFinalizers())
+	return nil
+}
+
+// sendFinalizers sends nothing but the list of finalizers, on condition that the object is still as it was read: the
+// list is replaced as a whole, and somebody else's finalizer must not be lost. The answer goes to patched, which is empty
+// and of the kind that is asked for.
+func (f *frame) sendFinalizers(ctx context.Context, object, patched client.Object, change func(client.Object, string) bool) error {
 	patched.SetNamespace(object.GetNamespace())
 	patched.SetName(object.GetName())
 	patched.SetUID(object.GetUID())
@@ -134,8 +145,6 @@ func (f *frame) patchFinalizer(ctx context.Context, object client.Object, change
 	if err := f.client.Patch(ctx, patched, patch, client.FieldOwner(fieldOwner)); err != nil {
 		return fmt.Errorf("patch finalizers: %w", err)
 	}
-	object.SetResourceVersion(patched.GetResourceVersion())
-	object.SetFinalizers(patched.GetFinalizers())
 	return nil
 }
 

@@ -154,7 +154,7 @@ func examSkeleton(object any) (any, error) {
 	delete(skeleton.Annotations, corev1.LastAppliedConfigAnnotation) // as large as the whole resource
 	skeleton.Status.ObservedGeneration = content.Status.ObservedGeneration
 	skeleton.Status.LastHandledReconcileAt = content.Status.LastHandledReconcileAt
-	skeleton.Spec.ExamKey = content.Spec.ExamKey
+	skeleton.Spec.ExamKey, skeleton.Spec.Suspend = content.Spec.ExamKey, content.Spec.Suspend
 	if names := configMapsOf(content); len(names) > 0 { // a paper for all: an empty one is half a kilobyte
 		from := make([]v1alpha1.QuestionSource, len(names))
 		for i, name := range names {

@@ -3,10 +3,10 @@
 //
 // # A reconcile
 //
-// A reconcile reads its resource live (a new one as the finalizer leaves it), runs a short list of named steps over one scope, and ends with one status
-// apply, made only when the status changed: a reconcile that finds everything as it should be writes nothing to the
-// API server and costs one SELECT. Failures are typed (failure.go) and become conditions, an event and a time to come
-// back in one place (scope.go).
+// A reconcile reads its resource live (a new one as the finalizer's patch answers it), runs a short list of named steps
+// over one scope, and ends with one status apply, made only when the status changed: a reconcile that finds everything as
+// it should be writes nothing to the API server and costs one SELECT. Failures are typed (failure.go) and become
+// conditions, an event and a time to come back in one place (scope.go).
 //
 // # What is cached
 //

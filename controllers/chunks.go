@@ -19,6 +19,10 @@ import (
 type liveChunks struct {
 	live client.Reader
 	last *corev1.ConfigMap
+	// versions are the ConfigMaps that were read, as they were, by name.
+	versions map[string]version
+	// mixed says that one of them changed between two reads.
+	mixed bool
 	// unlabelled are the names of the ConfigMaps whose changes are not noticed for want of the label, sorted.
 	unlabelled []string
 }
@@ -49,6 +53,14 @@ func (c *liveChunks) ReadChunk(ctx context.Context, namespace, name, key string)
 }
 
 func (c *liveChunks) note(read *corev1.ConfigMap) {
+	now := version{read.UID, read.ResourceVersion}
+	if before, known := c.versions[read.Name]; known && before != now {
+		c.mixed = true
+	}
+	if c.versions == nil {
+		c.versions = map[string]version{}
+	}
+	c.versions[read.Name] = now
 	if read.Labels[v1alpha1.ContentLabel] == "true" {
 		return
 	}

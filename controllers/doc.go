@@ -8,6 +8,9 @@
 // it should be writes nothing to the API server and costs one SELECT. Failures are typed (failure.go) and become
 // conditions, an event and a time to come back in one place (scope.go).
 //
+// The status says what the published revision was read from (source.go). As long as that is the same, the questions are
+// not read again, by whichever operator: what stands in the database is compared with what was published, and that is all.
+//
 // # What is cached
 //
 // The cache holds skeletons: metadata and the fields that indexes need (manager.go). Questions never enter it; neither

@@ -21,6 +21,10 @@ type Publisher interface {
 	Publish(ctx context.Context, claim catalog.Claim, exam catalog.Exam, options catalog.Options) (catalog.Publication, error)
 	// Release changes nothing unless claim is the owner.
 	Release(ctx context.Context, claim catalog.Claim, examKey string, deleteContent bool) error
+	// Standing tells what stands published, without its papers; ok is false where only Publish knows what to do.
+	Standing(ctx context.Context, claim catalog.Claim, examKey string) (published catalog.Publication, ok bool, err error)
+	// Trust identifies which verification seals count.
+	Trust() string
 }
 
 // The conditions of an ExamContent beside Ready, Reconciling and Stalled, in the order in which they are decided.
@@ -56,6 +60,7 @@ func (r *ExamContentReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 		{"release what is deleted", r.release},
 		{"keep still while suspended", r.suspend},
 		{"add the finalizer", r.finalize},
+		{"spare what has not changed", r.spare},
 		{"read the questions", r.resolve},
 		{"publish", r.publish},
 	})
@@ -101,6 +106,9 @@ func examContentStatus(content *v1alpha1.ExamContent) runtime.ApplyConfiguration
 		WithQuestionCount(from.QuestionCount)
 	if from.Revision > 0 {
 		status.WithRevision(from.Revision).WithPublishedDigest(from.PublishedDigest)
+	}
+	if from.SourceDigest != "" {
+		status.WithSourceDigest(from.SourceDigest)
 	}
 	if from.PublishedAt != nil {
 		status.WithPublishedAt(*from.PublishedAt)

@@ -31,6 +31,8 @@ type examScope struct {
 	// exam is the declared exam with all its questions, from the step that reads them on. With spec.revision set it has
 	// its key alone: a roll-back must work while the declared content is broken.
 	exam catalog.Exam
+	// trust is which seals counted before the questions were read.
+	trust string
 }
 
 func newExamScope(content *v1alpha1.ExamContent, claim catalog.Claim, now func() time.Time, live client.Reader) *examScope {
@@ -91,6 +93,7 @@ func (r *ExamContentReconciler) resolve(ctx context.Context, s *examScope) (next
 		s.pass(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonPinned, "spec.revision holds an earlier revision: references are not read")
 		return goOn, nil
 	}
+	s.trust = r.publisher.Trust()
 	exam, err := manifest.Assemble(ctx, s.content, s.chunks)
 	if err != nil && !errorIs[*catalog.ValidationError](err) {
 		return stop, explainReference(err)
@@ -232,7 +235,7 @@ func (s *examScope) paperIndex(paperID string) int {
 func (s *examScope) forget() {
 	s.standing = ""
 	status := &s.content.Status
-	status.Revision, status.PublishedDigest, status.PublishedAt = 0, "", nil
+	status.Revision, status.PublishedDigest, status.SourceDigest, status.PublishedAt = 0, "", "", nil
 	status.Papers, status.PaperCount, status.QuestionCount = nil, 0, 0
 }
 
@@ -241,7 +244,7 @@ func (s *examScope) record(published catalog.Publication) {
 	status := &s.content.Status
 	at := metav1.NewTime(published.PublishedAt.Truncate(time.Second))
 	status.PublishedAt = &at
-	status.Revision, status.PublishedDigest = published.Revision, published.Digest.String()
+	status.Revision, status.PublishedDigest, status.SourceDigest = published.Revision, published.Digest.String(), s.source()
 	status.Papers = s.publishedPapers(published)
 	status.PaperCount, status.QuestionCount = int32(len(status.Papers)), 0
 	for _, paper := range status.Papers {
@@ -255,13 +258,17 @@ func (s *examScope) record(published catalog.Publication) {
 	}
 	s.pass(v1alpha1.ConditionPublished, reason, text)
 	if repaired := published.Repaired; repaired != nil {
-		const found = "%s: what is published was found changed in the database, and was put right: %s"
-		at := repaired.At.UTC().Format(time.RFC3339)
-		s.pass(v1alpha1.ConditionRepaired, v1alpha1.ReasonDriftRepaired, fmt.Sprintf(found, at, repaired))
-		s.notes[v1alpha1.ConditionRepaired] = fmt.Sprintf(found, at, repaired.Places())
+		s.pass(v1alpha1.ConditionRepaired, v1alpha1.ReasonDriftRepaired, tellRepair(repaired, repaired.String()))
+		s.notes[v1alpha1.ConditionRepaired] = tellRepair(repaired, repaired.Places())
 	}
 	s.ready = text
 	s.action = fmt.Sprintf("PublishRevision%d", status.Revision)
+}
+
+// tellRepair words when and how what is published was put right.
+func tellRepair(repaired *catalog.Repair, changes string) string {
+	return fmt.Sprintf("%s: what is published was found changed in the database, and was put right: %s",
+		repaired.At.UTC().Format(time.RFC3339), changes)
 }
 
 // publishedPapers lists the published papers in the spec's order; those that only a pinned revision has follow by ID.

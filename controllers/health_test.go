@@ -85,6 +85,7 @@ func timeless(t *testing.T, object *unstructured.Unstructured) string {
 	for _, field := range []string{"managedFields", "uid", "resourceVersion"} {
 		unstructured.RemoveNestedField(object.Object, "metadata", field)
 	}
+	unstructured.RemoveNestedField(object.Object, "status", "sourceDigest")
 	for _, field := range []string{"papers", "sections", "scoring", "studyPath"} {
 		unstructured.RemoveNestedField(object.Object, "spec", field)
 	}

@@ -144,6 +144,19 @@ func (p *timedPublisher) Publish(
 	return published, err
 }
 
+// Standing looks and takes the time, unless Publish is to follow.
+func (p *timedPublisher) Standing(ctx context.Context, claim catalog.Claim, examKey string) (catalog.Publication, bool, error) {
+	began := p.now()
+	published, ok, err := p.Publisher.Standing(ctx, claim, examKey)
+	switch took := p.now().Sub(began).Seconds(); {
+	case err != nil:
+		p.seconds.WithLabelValues("failed").Observe(took)
+	case ok:
+		p.seconds.WithLabelValues("unchanged").Observe(took)
+	}
+	return published, ok, err
+}
+
 // catalogRefusal says that the declaration is at fault, not the database.
 func catalogRefusal(err error) bool {
 	return errorIs[*catalog.ClaimConflictError](err) || errorIs[*catalog.SealError](err) ||

@@ -80,10 +80,19 @@ type turns struct {
 }
 
 func (p *turns) Publish(ctx context.Context, claim catalog.Claim, exam catalog.Exam, options catalog.Options) (catalog.Publication, error) {
-	p.mu.Lock()
-	p.names = append(p.names, claim.Name)
-	p.mu.Unlock()
+	p.note(claim)
 	return p.Publisher.Publish(ctx, claim, exam, options)
+}
+
+func (p *turns) Standing(ctx context.Context, claim catalog.Claim, examKey string) (catalog.Publication, bool, error) {
+	p.note(claim)
+	return p.Publisher.Standing(ctx, claim, examKey)
+}
+
+func (p *turns) note(claim catalog.Claim) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.names = append(p.names, claim.Name)
 }
 
 func TestAResourceMadeWhileNoOperatorRanIsPublishedBeforeTheOthersAreRefreshed(t *testing.T) {

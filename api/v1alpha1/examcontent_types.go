@@ -274,6 +274,13 @@ type ExamContentStatus struct {
 	// +optional
 	PublishedDigest string `json:"publishedDigest,omitempty"`
 
+	// SourceDigest tells what the published revision was read from: this resource's spec, the versions of its ConfigMaps, and
+	// whose verification seals count. While it stays the same, the operator compares what is published with the database and
+	// does not read the questions again. It is empty where a change to a ConfigMap could go unseen, and with spec.revision.
+	//
+	// +optional
+	SourceDigest string `json:"sourceDigest,omitempty"`
+
 	// PublishedAt is when the published revision came out.
 	//
 	// +optional

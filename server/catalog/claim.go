@@ -106,6 +106,29 @@ func (s state) publication(c *content) Publication {
 	return published
 }
 
+// recall adds the repair that was told of a revision before to a publication that finds it published and repairs nothing.
+func (s state) recall(published Publication) Publication {
+	if published.Repaired == nil && published.Revision == s.revision {
+		published.Repaired = s.repaired
+	}
+	return published
+}
+
+// Standing tells what stands published of an exam, by one SELECT: its revision, digest and time, and how it was last
+// repaired; the papers are left out. Ok is false unless the exam is claim's, served, and what is stored of it is what was
+// written: then Publish knows what to do.
+func (p *Publisher) Standing(ctx context.Context, claim Claim, examKey string) (published Publication, ok bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	current, err := p.state(ctx, examKey)
+	if err != nil || !current.ownedBy(claim) || !current.serves(current.digest) || !current.intact {
+		return Publication{}, false, err
+	}
+	return Publication{
+		Revision: current.revision, Digest: current.digest, PublishedAt: current.publishedAt, Repaired: current.repaired,
+	}, true, nil
+}
+
 // lock makes sure that the exam's row exists and holds it until the transaction ends: publishers of one exam take turns.
 func lock(ctx context.Context, q *catalogdb.Queries, examKey string, claim Claim, options Options) (state, error) {
 	err := q.InsertExam(ctx, catalogdb.InsertExamParams{

@@ -117,6 +117,10 @@ func TestWhatSomebodyChangesInTheDatabaseIsFoundToldAndPutRight(t *testing.T) {
 			}
 			before, events := contents(t, b), len(b.events(t))
 			b.exec(t, test.statement)
+			told := Publication{Revision: published.Revision, Digest: published.Digest, PublishedAt: published.PublishedAt}
+			if standing, ok, err := b.publisher.Standing(t.Context(), owner, exam.Key); err != nil || ok && reflect.DeepEqual(standing, told) {
+				t.Errorf("what was changed stands as %+v (%v)", standing, err)
+			}
 			options := Options{Remembered: Remembered{Revision: published.Revision, PublishedAt: published.PublishedAt}}
 			again, err := b.publisher.Publish(t.Context(), owner, exam, options)
 			if err != nil {
@@ -141,6 +145,10 @@ func TestWhatSomebodyChangesInTheDatabaseIsFoundToldAndPutRight(t *testing.T) {
 			again.Changed = false
 			if err != nil || !reflect.DeepEqual(settled, again) || b.statements.Load() != 1 {
 				t.Errorf("then %+v (%v) with %d statements, want %+v with 1", settled, err, b.statements.Load(), again)
+			}
+			told = Publication{Revision: again.Revision, Digest: again.Digest, PublishedAt: again.PublishedAt, Repaired: again.Repaired}
+			if standing, ok, err := b.publisher.Standing(t.Context(), owner, exam.Key); err != nil || !ok || !reflect.DeepEqual(standing, told) {
+				t.Errorf("%+v stands (%t, %v), want %+v", standing, ok, err, told)
 			}
 		})
 	}
@@ -213,6 +221,23 @@ func TestAChangedPaperIsPutRightBeforeAnotherRevisionTakesItOver(t *testing.T) {
 		t.Errorf("published %+v, repaired %v", published, published.Repaired)
 	}
 	checkServed(t.Context(), t, b.snapshot(t, SnapshotConfig{}), exam, published)
+}
+
+func TestARepairIsToldAlsoWhenTheClaimMovesAfterIt(t *testing.T) {
+	t.Parallel()
+	b, exam, _ := driftBench(t)
+	heir := Claim{Cluster: "test", Namespace: "exams", Name: "heir"}
+	b.exec(t, drifts()[0].statement)
+	repaired := b.publish(t, exam).Repaired
+	adopted, err := b.publisher.Publish(t.Context(), heir, exam, Options{Adopt: true})
+	if err != nil || repaired == nil || !reflect.DeepEqual(adopted.Repaired, repaired) {
+		t.Errorf("adopted as %+v (%v), want the repair %+v", adopted, err, repaired)
+	}
+	for claim, want := range map[Claim]bool{owner: false, heir: true} {
+		if _, ok, err := b.publisher.Standing(t.Context(), claim, exam.Key); err != nil || ok != want {
+			t.Errorf("it stands for %s: %t (%v), want %t", claim, ok, err, want)
+		}
+	}
 }
 
 func TestRowsOfAnEarlierReleaseAreNoDrift(t *testing.T) {

@@ -126,7 +126,8 @@ func (p *Publisher) tryPublish(ctx context.Context, claim Claim, exam Exam, opti
 			return Publication{}, err
 		}
 	}
-	return p.flip(ctx, claim, &next.content, next, options, ungated)
+	published, err := p.flip(ctx, claim, &next.content, next, options, ungated)
+	return current.recall(published), err
 }
 
 // refuse returns why the seal gate does not let next pass, nil if it does. A claim that is free is taken all the same.
@@ -182,7 +183,8 @@ func (p *Publisher) restore(ctx context.Context, claim Claim, examKey string, op
 		}
 	}
 	// The papers are staged already.
-	return p.flip(ctx, claim, pinned, nil, options, ungated)
+	published, err := p.flip(ctx, claim, pinned, nil, options, ungated)
+	return current.recall(published), err
 }
 
 func pinnedContent(row catalogdb.PinnedStateRow) (*content, error) {

@@ -11,6 +11,16 @@ import (
 // with a *seals.SignatureError.
 type Verifiers interface {
 	Verify(statement seals.Statement, signature string) error
+	// Identity is another one as soon as Verify may say something else of a signature.
+	Identity() string
+}
+
+// Trust identifies which seals count: while it is the same, the seal gate says the same of a paper.
+func (p *Publisher) Trust() string {
+	if p.verifiers == nil {
+		return string(p.env)
+	}
+	return string(p.env) + " " + p.verifiers.Identity()
 }
 
 // Trusting returns a Publisher like p that asks more of a seal: beside the digest, a signature that verifiers accept. As

@@ -40,6 +40,9 @@ func (f *File) Verify(statement Statement, signature string) error {
 	return f.current().Verify(statement, signature)
 }
 
+// Identity is Set.Identity of the file as it is now.
+func (f *File) Identity() string { return f.current().Identity() }
+
 // current returns the keys in force.
 func (f *File) current() *Set {
 	f.mu.Lock()

@@ -56,8 +56,14 @@ func (m *mountedFile) trust(t *testing.T, key ssh.Signer) {
 
 func TestAKeyThatIsTakenOutOfTheFileCountsNoMore(t *testing.T) {
 	m := newMountedFile(t)
+	identities := map[string]bool{} // of the keys in force, and whether they are the old one
 	check := func(when string, oldCounts, recentCounts bool) {
 		t.Helper()
+		identity := m.Identity()
+		if old, known := identities[identity]; known && old != oldCounts {
+			t.Errorf("%s: other keys have the same identity", when)
+		}
+		identities[identity] = oldCounts
 		for range 2 { // the second time it is not read again
 			if err := m.Verify(m.statement, m.byOld); (err == nil) != oldCounts {
 				t.Errorf("%s: the old key: %v", when, err)
@@ -84,6 +90,9 @@ func TestAKeyThatIsTakenOutOfTheFileCountsNoMore(t *testing.T) {
 	}
 	m.trust(t, m.old)
 	check("back", true, false)
+	if len(identities) != 2 {
+		t.Errorf("two files have %d identities", len(identities))
+	}
 }
 
 // exhaust lets the process open no more files while f runs: a file can be looked at then, and not opened.

@@ -7,6 +7,7 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -45,7 +46,7 @@ func Parse(name string, text []byte) (*Set, error) {
 	if len(text) > MaxFile {
 		return nil, &FileError{Path: name, Detail: fmt.Sprintf("has more than %d bytes", MaxFile)}
 	}
-	set := &Set{}
+	set := &Set{identity: sha256.Sum256(text)}
 	lines := strings.Split(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n")
 	for i := 0; i < len(lines); i++ {
 		line := strings.TrimSpace(lines[i])

@@ -3,6 +3,8 @@ package seals
 import (
 	"bytes"
 	"crypto"
+	"crypto/sha256"
+	"encoding/hex"
 	"path"
 	"strings"
 	"time"
@@ -15,6 +17,8 @@ type Set struct {
 	signers []signer
 	// keys are those without a name, from PEM.
 	keys []crypto.PublicKey
+	// identity is the digest of the text that the set was read from.
+	identity [sha256.Size]byte
 }
 
 // signer is a line of allowed_signers.
@@ -30,6 +34,9 @@ type signer struct {
 
 // Len is the number of keys.
 func (s *Set) Len() int { return len(s.signers) + len(s.keys) }
+
+// Identity is the same for sets that were read from the same text: signatures that counted by one count by the other.
+func (s *Set) Identity() string { return hex.EncodeToString(s.identity[:]) }
 
 // Verify returns nil if text is a trusted verifier's signature of statement, else a *SignatureError that says why it does
 // not count.

@@ -192,6 +192,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: shard
       type:
         scalar: string
+    - name: sourceDigest
+      type:
+        scalar: string
 - name: dev.examprep.api.v1alpha1.Link
   map:
     fields:

@@ -22,6 +22,10 @@ type ExamContentStatusApplyConfiguration struct {
 	Revision *int64 `json:"revision,omitempty"`
 	// PublishedDigest is the digest of the published revision as a whole.
 	PublishedDigest *string `json:"publishedDigest,omitempty"`
+	// SourceDigest tells what the published revision was read from: this resource's spec, the versions of its ConfigMaps, and
+	// whose verification seals count. While it stays the same, the operator compares what is published with the database and
+	// does not read the questions again. It is empty where a change to a ConfigMap could go unseen, and with spec.revision.
+	SourceDigest *string `json:"sourceDigest,omitempty"`
 	// PublishedAt is when the published revision came out.
 	PublishedAt *metav1.Time `json:"publishedAt,omitempty"`
 	// PaperCount is the number of published papers.
@@ -76,6 +80,14 @@ func (b *ExamContentStatusApplyConfiguration) WithRevision(value int64) *ExamCon
 // If called multiple times, the PublishedDigest field is set to the value of the last call.
 func (b *ExamContentStatusApplyConfiguration) WithPublishedDigest(value string) *ExamContentStatusApplyConfiguration {
 	b.PublishedDigest = &value
+	return b
+}
+
+// WithSourceDigest sets the SourceDigest field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SourceDigest field is set to the value of the last call.
+func (b *ExamContentStatusApplyConfiguration) WithSourceDigest(value string) *ExamContentStatusApplyConfiguration {
+	b.SourceDigest = &value
 	return b
 }
 

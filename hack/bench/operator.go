@@ -26,6 +26,9 @@ type standing struct {
 	again bool
 	// all is from the first apply to the last Ready, applying the applying alone.
 	all, applying time.Duration
+	// each is how long each fewContents of them took, in order: that what is there already slows nothing down, and how much the
+	// machine's speed varied meanwhile.
+	each []time.Duration
 	// loading is the CPU that this took, an operation being a resource.
 	loading sample
 	// loadMemory is the operator's peak meanwhile, restartMemory that of the next process, in MB; heap is what is live in
@@ -192,6 +195,9 @@ func (m *standing) load(ctx context.Context, c *cluster, ready *readiness) error
 		return err
 	}
 	m.loading.operations, m.all, c.prepared = m.count, last.Sub(began), nil
+	if m.each, err = ready.each(ctx, m.count, began); err != nil {
+		return err
+	}
 	c.say("all Ready after %.1f s, applied within %.1f s", m.all.Seconds(), m.applying.Seconds())
 	if _, err := c.awaitIdle(ctx, m.count); err != nil {
 		return err
@@ -391,12 +397,13 @@ func (m *standing) report(r *report) {
 		fmt.Sprintf("with %d %s|", m.count, m.form),
 		fmt.Sprintf("applied within, by %d at once|%.1f s", appliers, m.applying.Seconds()),
 		fmt.Sprintf("all Ready after|%.1f s", m.all.Seconds()),
+		fmt.Sprintf("each %d took|%s", fewContents, joinSeconds(m.each)),
 		fmt.Sprintf("API server writes, SQL statements a published one|%.2f, %.2f", m.publishWrites, m.publishStatements),
 		fmt.Sprintf("restart: listed, idle after|%.1f s, %.1f s", m.listed.Seconds(), m.restarted.Seconds()),
 		fmt.Sprintf("%d applied while it was away: within, Ready after|%.1f s, %.1f s", backlog, m.appliedAway.Seconds(), m.caughtUp.Seconds()),
 		fmt.Sprintf("operator's memory: peak while publishing, at restart; idle; heap|%.0f, %.0f; %.0f; %.0f MB", m.loadMemory, m.restartMemory, m.idleMemory, m.heap),
-		fmt.Sprintf("new ones Ready after, idle|%s", join(m.quiet)),
-		fmt.Sprintf("  in a resync, of which %.0f were left|%s", m.still, join(m.busy)),
+		fmt.Sprintf("new ones Ready after, idle|%s", joinMillis(m.quiet)),
+		fmt.Sprintf("  in a resync, of which %.0f were left|%s", m.still, joinMillis(m.busy)),
 		fmt.Sprintf("a resync of all each 10 min|%.1f %% of a core", m.resyncShare()),
 	}
 	r.notef("%s", columns(table))
@@ -409,7 +416,15 @@ func (m *standing) resyncShare() float64 {
 	return 100 * each / 1e6 * float64(m.count) / (10 * time.Minute).Seconds()
 }
 
-func join(durations []time.Duration) string {
+func joinSeconds(durations []time.Duration) string {
+	var texts []string
+	for _, d := range durations {
+		texts = append(texts, fmt.Sprintf("%.1f", d.Seconds()))
+	}
+	return strings.Join(texts, ", ") + " s"
+}
+
+func joinMillis(durations []time.Duration) string {
 	var texts []string
 	for _, d := range durations {
 		texts = append(texts, fmt.Sprintf("%.0f", d.Seconds()*1000))

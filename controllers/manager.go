@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -122,8 +123,7 @@ func (o Options) manager(scheme *runtime.Scheme) ctrl.Options {
 	}
 }
 
-// cache keeps skeletons: of our kinds what indexes need, of ConfigMaps and Secrets nothing but the metadata of those
-// that concern us.
+// cache keeps skeletons: of our kinds what indexes need, of ConfigMaps which there are, and in which version.
 func (o Options) cache() cache.Options {
 	options := cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
@@ -131,7 +131,7 @@ func (o Options) cache() cache.Options {
 			&v1alpha1.ExamContent{}:     {Transform: examSkeleton, Label: o.Shard.selector()},
 			&v1alpha1.WebhookEndpoint{}: {Label: o.Shard.selector()},
 			&v1alpha1.RateTier{}:        {Label: o.Shard.selector()},
-			&corev1.ConfigMap{}:         {Label: labels.SelectorFromSet(labels.Set{v1alpha1.ContentLabel: "true"})},
+			&corev1.ConfigMap{}:         {Transform: versionOnly, Label: labels.SelectorFromSet(labels.Set{v1alpha1.ContentLabel: "true"})},
 		},
 	}
 	if len(o.WatchNamespaces) > 0 {
@@ -163,4 +163,16 @@ func examSkeleton(object any) (any, error) {
 		skeleton.Spec.Papers = []v1alpha1.Paper{{QuestionsFrom: from}}
 	}
 	return skeleton, nil
+}
+
+// versionOnly is the transform that keeps of a ConfigMap's metadata what tells it from others and from its own past. What
+// kubectl and Argo CD apply from their own side repeats all of its chunks in an annotation.
+func versionOnly(object any) (any, error) {
+	metadata, ok := object.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return object, nil // a tombstone: the cache unwraps it
+	}
+	return &metav1.PartialObjectMetadata{TypeMeta: metadata.TypeMeta, ObjectMeta: metav1.ObjectMeta{
+		Name: metadata.Name, Namespace: metadata.Namespace, UID: metadata.UID, ResourceVersion: metadata.ResourceVersion,
+	}}, nil
 }

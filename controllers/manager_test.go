@@ -1,12 +1,15 @@
 package controllers
 
 import (
+	"context"
 	"os"
+	"reflect"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"examprep.dev/api/v1alpha1"
@@ -45,6 +48,43 @@ func TestTheCacheHoldsNoQuestions(t *testing.T) {
 	}
 	if skeleton.Annotations[v1alpha1.ReconcileRequestAnnotation] != "now" {
 		t.Error("a request to reconcile would not be seen")
+	}
+}
+
+// TestTheCacheHoldsNoChunks asks for what a running operator has of a ConfigMap that was applied from the client's side.
+func TestTheCacheHoldsNoChunks(t *testing.T) {
+	t.Parallel()
+	in := install(t, postgres.Sandbox, 1)
+	text, _ := chunk(t, 1, 2)
+	configMap := chunkMap("questions", text)
+	configMap.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: text}
+	in.create(configMap)
+	options := in.options
+	options.WatchNamespaces, options.AllowSameNames = in.spaces, true
+	manager, err := NewManager(in.countedConfig(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- manager.GetCache().Start(ctx) }()
+	if !manager.GetCache().WaitForCacheSync(t.Context()) {
+		t.Fatal("the cache did not start")
+	}
+	cached := &metav1.PartialObjectMetadata{}
+	cached.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	if err := manager.GetCache().Get(t.Context(), client.ObjectKeyFromObject(configMap), cached); err != nil {
+		t.Fatal(err)
+	}
+	want := metav1.ObjectMeta{
+		Name: configMap.Name, Namespace: configMap.Namespace, UID: configMap.UID, ResourceVersion: configMap.ResourceVersion,
+	}
+	if !reflect.DeepEqual(cached.ObjectMeta, want) {
+		t.Errorf("cached: %+v, want %+v", cached.ObjectMeta, want)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 

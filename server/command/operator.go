@@ -128,6 +128,7 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 		}
 		return nil
 	}
+	collectRarely(operatorGrowth)
 	p.logger.Info("operating", "environment", p.env, "cluster", flags.clusterName, "version", version())
 	back := append(p.servers(synced, prometheus.GathererFunc(controllerMetrics)), part{"notifier", notifier.Run},
 		p.probes(redisClient, redisurl.Client{Name: "announcer", UniversalClient: redisClient}))

@@ -78,7 +78,7 @@ func runWorker(ctx context.Context, p *process, flags *workerFlags) error {
 	if err != nil {
 		return &usageError{err}
 	}
-	collectRarely()
+	collectRarely(workerGrowth)
 	p.logger.Info("working", "environment", p.env, "version", version())
 	front := []part{
 		{"webhooks", worker.Run},

@@ -18,7 +18,8 @@ const mostYields = 4
 // batcher gathers requests into batches and runs a few of them at a time. Requests for the same subject that wait
 // together are one ask. There is no goroutine of its own: a request that finds a free place leads its batch; one that
 // does not waits in the next batch, and when a place becomes free, one of those who wait is woken to lead it. So each
-// request is woken once, batches grow exactly while the store is busy, and nothing needs to be stopped.
+// request is woken once, batches grow exactly while the store is busy, and nothing needs to be stopped. A request that may
+// not block ([Parker]) has a goroutine lead for it, which ends with the batch.
 //
 // A leader first lets every goroutine run that is ready to, and takes along those of them that ask. Network pollers wake
 // goroutines by the dozen, and answers to one batch come back as one: without that the first of each such group would go
@@ -71,12 +72,13 @@ type outcome struct {
 }
 
 type waiter struct {
-	wake  chan struct{} // holds one: either `lead` or the outcome is there
-	next  *waiter
-	batch uint64 // number of the batch
-	ask   *ask
-	gone  bool
-	lead  *batch
+	wake   chan struct{} // holds one: either `lead` or the outcome is there
+	parker Parker        // who is woken instead, if it is not nil, and never to lead
+	next   *waiter
+	batch  uint64 // number of the batch
+	ask    *ask
+	gone   bool
+	lead   *batch
 
 	outcome outcome
 }
@@ -91,11 +93,29 @@ func newBatcher(inFlight, size, queue int, timeout time.Duration, now func() tim
 // do asks for one token of s. The verdict's level is that after this request. The error is errOverloaded at once if too
 // many wait, and the context's as soon as that ends; a token may have been taken all the same.
 func (b *batcher) do(ctx context.Context, s *subject, result *outcome) {
-	w, lead, err := b.enter(s)
+	parker := ParkerOf(ctx)
+	w, lead, err := b.enter(s, parker)
 	if err != nil {
 		*result = outcome{err: err}
 		return
 	}
+	switch {
+	case parker != nil:
+		if lead != nil {
+			go b.lead(lead)
+		}
+		parker.Park()
+	case !b.wait(ctx, w, lead):
+		*result = outcome{err: ctx.Err()}
+		return
+	}
+	*result = w.outcome
+	w.ask, w.outcome.record, w.parker = nil, nil, nil
+	b.waiters.Put(w)
+}
+
+// wait waits for the outcome, leading batches meanwhile, and reports whether it is there: not if ctx ended before.
+func (b *batcher) wait(ctx context.Context, w *waiter, lead *batch) bool {
 	if lead != nil {
 		b.lead(lead)
 	}
@@ -104,20 +124,16 @@ func (b *batcher) do(ctx context.Context, s *subject, result *outcome) {
 		case <-w.wake:
 		case <-ctx.Done():
 			if b.abandon(w) {
-				*result = outcome{err: ctx.Err()}
-				return
+				return false
 			}
 			<-w.wake
 		}
 		if w.lead == nil {
-			break
+			return true
 		}
 		lead, w.lead = w.lead, nil
 		b.lead(lead)
 	}
-	*result = w.outcome
-	w.ask, w.outcome.record = nil, nil
-	b.waiters.Put(w)
 }
 
 // load tells how many requests are inside, and how many batches may still start.
@@ -128,7 +144,7 @@ func (b *batcher) load() (waiting, free int) {
 }
 
 // enter puts a request into the open batch, and hands it that batch to run if there is a free place.
-func (b *batcher) enter(s *subject) (*waiter, *batch, error) {
+func (b *batcher) enter(s *subject, parker Parker) (*waiter, *batch, error) {
 	w, _ := b.waiters.Get().(*waiter)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -141,7 +157,7 @@ func (b *batcher) enter(s *subject) (*waiter, *batch, error) {
 	a := current.ask(s)
 	a.n++
 	current.joined++
-	w.next, w.batch, w.ask, w.gone = nil, current.number, a, false
+	w.next, w.batch, w.ask, w.gone, w.parker = nil, current.number, a, false, parker
 	if a.last == nil {
 		a.first = w
 	} else {
@@ -257,7 +273,12 @@ func (b *batcher) passOn() {
 			continue
 		}
 		if w := next.anybody(); w != nil {
-			next.led, w.lead = true, next
+			next.led = true
+			if w.parker != nil {
+				go b.lead(next)
+				return
+			}
+			w.lead = next
 			w.wake <- struct{}{}
 			return
 		}
@@ -295,6 +316,15 @@ func (b *batcher) abandon(w *waiter) bool {
 	return true
 }
 
+// tell says that the outcome is there. Nothing of w may be touched after it.
+func (w *waiter) tell() {
+	if w.parker != nil {
+		w.parker.Wake()
+		return
+	}
+	w.wake <- struct{}{}
+}
+
 // distribute gives the first `granted` requests a token each, in the order in which they came.
 func (a *ask) distribute() {
 	left := a.outcome.verdict.granted
@@ -307,7 +337,7 @@ func (a *ask) distribute() {
 				left--
 				w.outcome.verdict.level += float64(left) * a.outcome.verdict.rate.period
 			}
-			w.wake <- struct{}{}
+			w.tell()
 		}
 		w = next
 	}

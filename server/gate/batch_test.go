@@ -87,7 +87,7 @@ func TestWhoComesBeforeABatchIsRunGoesAlong(t *testing.T) {
 	var waiters []*waiter
 	var led []*batch
 	for _, key := range []byte{1, 2, 1, 3, 4, 3} { // four keys, where a batch takes three
-		w, lead, err := b.enter(numbered(key))
+		w, lead, err := b.enter(numbered(key), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestALeaderLetsOthersJoinWhileAnyDoAndThereIsRoom(t *testing.T) {
 			b := newBatcher(1, c.size, 100, time.Minute, time.Now, func(asks []*ask) { asked = len(asks) })
 			enter := func() *batch {
 				key++
-				_, lead, err := b.enter(numbered(key))
+				_, lead, err := b.enter(numbered(key), nil)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -82,13 +82,35 @@ func (s *Server) wrap(route route) fasthttp.RequestHandler {
 			r = new(request)
 		}
 		r.http = ctx
-		_ = handle(s.life, r) // answerErrors leaves none
+		_ = handle(s.contextOf(ctx), r) // answerErrors leaves none
 		body := r.body
 		if cap(body) > keptBody {
 			body = nil
 		}
 		*r = request{body: body[:0]}
 		s.requests.Put(r)
+	}
+}
+
+// contextOf is the context of a request: the server's life, or its strand where a lane serves it.
+func (s *Server) contextOf(ctx *fasthttp.RequestCtx) context.Context {
+	if own, ok := ctx.Conn().(*conn); ok && own.within != nil {
+		return own.within
+	}
+	return s.life
+}
+
+// mayBlock is called before a request waits for anything but the gate, or works for long: others may share its goroutine.
+func mayBlock(ctx context.Context) {
+	if parker := gate.ParkerOf(ctx); parker != nil {
+		parker.Leave()
+	}
+}
+
+// leaveLane does it where there is no context at hand.
+func leaveLane(ctx *fasthttp.RequestCtx) {
+	if own, ok := ctx.Conn().(*conn); ok && own.within != nil {
+		own.within.Leave()
 	}
 }
 
@@ -226,6 +248,7 @@ func (s *Server) limitTime(route *route, next handler) handler {
 		return next
 	}
 	return func(ctx context.Context, r *request) error {
+		mayBlock(ctx)
 		ctx, cancel := context.WithTimeout(ctx, s.cfg.HandleTimeout)
 		defer cancel()
 		return next(ctx, r)

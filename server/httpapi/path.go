@@ -12,11 +12,12 @@ import (
 
 // examKey decodes the path parameter, once. What cannot be an exam's key (broken encoding, control characters) names no
 // exam: the specification knows 404 for these paths and no 400. The key is a copy: caches keep it.
+//
+// It is cut from the path and not a value of the router, which examRouter does not always ask.
 func examKey(r *request) (string, error) {
-	segment, _ := r.http.UserValue("exam_key").(string)
-	if strings.IndexByte(segment, '%') < 0 {
-		segment = strings.Clone(segment)
-	} else {
+	raw, _, _ := cutExamPath(r.http.URI().PathOriginal())
+	segment := string(raw)
+	if strings.IndexByte(segment, '%') >= 0 {
 		decoded, err := url.PathUnescape(segment)
 		if err != nil {
 			return "", examNotFound()

@@ -16,7 +16,7 @@ import (
 // readHeader is fasthttp's HeaderReceived hook: it makes fasthttp understand Expect as RFC 9110 §10.1.1 means it, in any
 // case, and neither from HTTP/1.0 nor without a body.
 func readHeader(header *fasthttp.RequestHeader) fasthttp.RequestConfig {
-	if expect := header.Peek(fasthttp.HeaderExpect); len(expect) > 0 {
+	if expect := header.PeekCanonical(fieldExpect); len(expect) > 0 {
 		switch {
 		case !header.IsHTTP11() || header.ContentLength() == noBody:
 			header.Del(fasthttp.HeaderExpect)
@@ -76,7 +76,7 @@ func (s *Server) askGate(ctx context.Context, http *fasthttp.RequestCtx) gate.De
 }
 
 func (s *Server) checkGate(ctx context.Context, http *fasthttp.RequestCtx) gate.Decision {
-	return s.gate.Check(ctx, http.Request.Header.Peek("Authorization"), clientAddress(http, s.cfg.TrustedProxies))
+	return s.gate.Check(ctx, http.Request.Header.PeekCanonical(fieldAuthorization), clientAddress(http, s.cfg.TrustedProxies))
 }
 
 // startGateSpan begins a span of the gate's decision, which is the wait for Redis, if the request is sampled; else none,

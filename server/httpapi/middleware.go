@@ -149,7 +149,7 @@ func (s *Server) measureHead(_ *route, next handler) handler {
 // nameRequest takes the caller's request id or makes one.
 func (s *Server) nameRequest(_ *route, next handler) handler {
 	return func(ctx context.Context, r *request) error {
-		r.id = appendRequestID(r.idBuffer[:0], r.http.Request.Header.PeekBytes(headerRequestID))
+		r.id = appendRequestID(r.idBuffer[:0], r.http.Request.Header.PeekCanonical(fieldRequestID))
 		r.http.Response.Header.SetCanonical(headerRequestID, r.id)
 		return next(ctx, r)
 	}

@@ -57,7 +57,7 @@ func (s *Server) writeRepresentation(ctx *fasthttp.RequestCtx, sent representati
 	header.SetCanonical(headerCacheControl, sent.cache)
 	if worthCompressing(sent.body) {
 		header.SetCanonical(headerVary, varyEncoding)
-		if coding := acceptedCoding(ctx.Request.Header.PeekAll("Accept-Encoding")); coding != codingIdentity {
+		if coding := acceptedCoding(fieldLines(&ctx.Request.Header, fieldAcceptEncoding)); coding != codingIdentity {
 			if compressed, smaller := s.compressions.get(sent, coding, func() { leaveLane(ctx) }); smaller {
 				header.SetCanonical(headerContentEncoding, []byte(coding))
 				sent = compressed
@@ -65,7 +65,7 @@ func (s *Server) writeRepresentation(ctx *fasthttp.RequestCtx, sent representati
 		}
 	}
 	header.SetCanonical(headerETag, []byte(sent.etag))
-	if matchesETag(ctx.Request.Header.PeekAll("If-None-Match"), sent.etag) {
+	if matchesETag(fieldLines(&ctx.Request.Header, fieldIfNoneMatch), sent.etag) {
 		header.Del("Content-Encoding") // there is no content
 		ctx.Response.SetStatusCode(fasthttp.StatusNotModified)
 		return

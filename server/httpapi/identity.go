@@ -18,10 +18,14 @@ const maxRequestID = 128
 
 // appendRequestID appends the caller's x-request-id if it is 1 to 128 of [A-Za-z0-9._-], else a new UUIDv7.
 func appendRequestID(dst, presented []byte) []byte {
+	return appendRequestIDAt(dst, presented, time.Now())
+}
+
+func appendRequestIDAt(dst, presented []byte, now time.Time) []byte {
 	if validRequestID(presented) {
 		return append(dst, presented...)
 	}
-	return appendUUID(dst, newRequestID(time.Now()))
+	return appendUUID(dst, newRequestID(now))
 }
 
 // newRequestID makes a UUIDv7 (RFC 9562 §5.7). It has to be unique, not secret, and so its randomness may come from the

@@ -22,6 +22,8 @@ type request struct {
 	// id is the x-request-id; it lies in idBuffer.
 	id       []byte
 	idBuffer [maxRequestID]byte
+	// began is when the request reached nameRequest.
+	began time.Time
 	// identity is whose key it is; set by the gate, the zero value on open routes.
 	identity keys.Identity
 	// ofKey says that the key is valid, though perhaps without an allowance left; set by the gate.
@@ -146,10 +148,12 @@ func (s *Server) measureHead(_ *route, next handler) handler {
 	}
 }
 
-// nameRequest takes the caller's request id or makes one.
+// nameRequest takes the caller's request id or makes one, of the time that the request began at: one reading of the clock
+// does for the id and for observe.
 func (s *Server) nameRequest(_ *route, next handler) handler {
 	return func(ctx context.Context, r *request) error {
-		r.id = appendRequestID(r.idBuffer[:0], r.http.Request.Header.PeekCanonical(fieldRequestID))
+		r.began = time.Now()
+		r.id = appendRequestIDAt(r.idBuffer[:0], r.http.Request.Header.PeekCanonical(fieldRequestID), r.began)
 		r.http.Response.Header.SetCanonical(headerRequestID, r.id)
 		return next(ctx, r)
 	}
@@ -160,12 +164,11 @@ func (s *Server) nameRequest(_ *route, next handler) handler {
 func (s *Server) observe(route *route, next handler) handler {
 	figures := s.metrics.operation(route)
 	return func(ctx context.Context, r *request) error {
-		started := time.Now()
 		ctx, span := s.startSpan(ctx, route, r)
 		s.metrics.inFlight.Inc()
 		status := fasthttp.StatusInternalServerError // unless the handler returns: it panicked
 		defer func() {
-			took := time.Since(started) - r.reading
+			took := time.Since(r.began) - r.reading
 			s.metrics.inFlight.Dec()
 			figures.count(status, took)
 			endSpan(span, status)

@@ -18,7 +18,7 @@ type moment struct {
 // asks is a request that finds what it should.
 func asks(at time.Duration, want standing) moment {
 	return moment{at, func(d *denials, now time.Time) (standing, standing) {
-		_, got := d.find(numbered(1), now, &Decision{})
+		_, got := d.find(numbered(1), func() time.Time { return now }, &Decision{})
 		return got, want
 	}}
 }
@@ -93,5 +93,21 @@ func TestDenialsThatAreOverMakeRoom(t *testing.T) {
 		if remember(n); len(entries) > denialsPerShard {
 			t.Fatalf("%d are remembered", len(entries))
 		}
+	}
+}
+
+// BenchmarkFind is what the denials cost a request that none is about.
+func BenchmarkFind(b *testing.B) {
+	for name, remembered := range map[string]byte{"of nobody": 0, "of others": 200} {
+		b.Run(name, func(b *testing.B) {
+			d := newDenials()
+			for n := range remembered {
+				d.remember(numbered(n+2), time.Now(), rateOf(keys.Default()), 0, uuid.Nil, Decision{})
+			}
+			asking := numbered(1)
+			for b.Loop() {
+				d.find(asking, time.Now, &Decision{})
+			}
+		})
 	}
 }

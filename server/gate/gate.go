@@ -110,7 +110,7 @@ func bearer(authorization []byte) []byte {
 // checkKey decides about a request whose key has the right form.
 func (g *Gate) checkKey(ctx context.Context, hash keys.Hash, client netip.Addr, d *Decision) {
 	s := subject{id: hash}
-	switch key, standing := g.denials.find(&s, g.cfg.Now(), d); standing {
+	switch key, standing := g.denials.find(&s, g.cfg.Now, d); standing {
 	case denied:
 		g.metrics.denialHits.Inc()
 		g.cfg.Used(key, false)
@@ -160,7 +160,7 @@ func (g *Gate) checkKey(ctx context.Context, hash keys.Hash, client netip.Addr, 
 // checkAddress decides about a request without a valid key.
 func (g *Gate) checkAddress(ctx context.Context, client netip.Addr, d *Decision) {
 	s := addressSubject(client)
-	switch _, standing := g.denials.find(&s, g.cfg.Now(), d); standing {
+	switch _, standing := g.denials.find(&s, g.cfg.Now, d); standing {
 	case denied:
 		g.metrics.denialHits.Inc()
 		return

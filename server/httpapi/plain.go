@@ -31,7 +31,7 @@ func isPlain(text []byte) bool {
 // isPlainHeader reports whether nothing is to be done about a request but to answer it: it has no body, expects nothing,
 // keeps its connection, and says whom it asks in a way that fasthttp takes without looking closer.
 func isPlainHeader(header *fasthttp.RequestHeader) bool {
-	return header.ContentLength() == noBody && !header.ConnectionClose() && len(header.Peek(fasthttp.HeaderExpect)) == 0 &&
+	return header.ContentLength() == noBody && !header.ConnectionClose() && header.PeekCanonical(fieldExpect) == nil &&
 		isPlainHost(header.Host())
 }
 

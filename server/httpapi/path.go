@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/google/uuid"
 )
@@ -15,19 +16,32 @@ import (
 //
 // It is cut from the path and not a value of the router, which examRouter does not always ask.
 func examKey(r *request) (string, error) {
+	key, err := lentExamKey(r)
+	return strings.Clone(key), err
+}
+
+// lentExamKey is examKey for who is done with the key before the request is answered: it may be the request's own bytes.
+func lentExamKey(r *request) (string, error) {
 	raw, _, _ := cutExamPath(r.http.URI().PathOriginal())
-	segment := string(raw)
-	if strings.IndexByte(segment, '%') >= 0 {
-		decoded, err := url.PathUnescape(segment)
-		if err != nil {
-			return "", examNotFound()
-		}
-		segment = decoded
+	segment := unsafe.String(unsafe.SliceData(raw), len(raw)) //nolint:gosec // as said
+	if isPlain(segment) {
+		return segment, nil
 	}
-	if !utf8.ValidString(segment) || strings.ContainsFunc(segment, unicode.IsControl) {
+	decoded, err := url.PathUnescape(segment)
+	if err != nil || !utf8.ValidString(decoded) || strings.ContainsFunc(decoded, unicode.IsControl) {
 		return "", examNotFound()
 	}
-	return segment, nil
+	return decoded, nil
+}
+
+// isPlain reports whether a segment stands for itself: printable ASCII, none of it encoded.
+func isPlain(segment string) bool {
+	for _, c := range []byte(segment) {
+		if c < ' ' || c > '~' || c == '%' {
+			return false
+		}
+	}
+	return true
 }
 
 // pathValue decodes a parameter of the path, once. It is a copy; what cannot be decoded is empty and names nothing.

@@ -161,7 +161,7 @@ func (l *lane) receive(c *laneConn) {
 		return
 	}
 	head := l.buffer[:n]
-	if n == len(l.buffer) || c.hungUp || !isPlain(head) {
+	if n == len(l.buffer) || c.hungUp || !isPlainGet(head) {
 		l.handOver(c, head)
 		return
 	}

@@ -9,9 +9,9 @@ import (
 // plainStart begins every request that a lane serves.
 var plainStart = []byte(fasthttp.MethodGet + " " + examPaths)
 
-// isPlain reports whether text is one whole request for something of an exam, of which nobody can make anything else: a
+// isPlainGet reports whether text is one whole request for something of an exam, of which nobody can make anything else: a
 // GET of a target without a character that would have to be thought about. Its header is for isPlainHeader.
-func isPlain(text []byte) bool {
+func isPlainGet(text []byte) bool {
 	if !bytes.HasPrefix(text, plainStart) || bytes.Index(text, headEnd) != len(text)-len(headEnd) {
 		return false
 	}

@@ -65,12 +65,21 @@ func (g *Gate) callScript(ctx context.Context, t *trust, asks []*ask) error {
 	scratch, _ := g.scratch.Get().(*scratch)
 	defer g.scratch.Put(scratch)
 	cmd := redis.NewCmd(ctx, g.arguments(scratch, t, &g.records[0], asks)...)
-	_ = g.rdb.Process(ctx, cmd)
+	g.process(ctx, cmd)
 	reply, err := cmd.Text()
 	if err != nil {
 		return err
 	}
 	return readVerdicts(reply, asks)
+}
+
+// process makes a call that is not to wait for a look at the pool, if that can be.
+func (g *Gate) process(ctx context.Context, cmd redis.Cmder) {
+	if g.lines == nil {
+		_ = g.rdb.Process(ctx, cmd)
+		return
+	}
+	g.lines.process(ctx, cmd)
 }
 
 // arguments makes the arguments of one script call about asks whose records are in one hash. They live in sc: strings are

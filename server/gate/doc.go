@@ -77,6 +77,12 @@
 // Buckets of addresses do have names and times to live of their own (a second, once they are full again): a flood makes
 // them faster than anything else, from addresses that never come back, and Redis expires them better than a sweep could.
 //
+// # What a call costs the pod
+//
+// Calls are made on connections that the gate keeps for them ([lines]) and looks at again after a pause; a look at the
+// pool before each was a system call of its own. Those of reading and writing are made by package socket. A request
+// that shares its goroutine with others ([Parker]) parks for the answer, and leaves before it waits for anything else.
+//
 // # When something is away
 //
 // Redis away, slow, or not to be believed: the key is read from PostgreSQL, never from memory, at each request (requests
@@ -93,5 +99,5 @@
 // (hash-max-listpack-value below 104, as it is by default), or a look-up would go through them. The client must not retry
 // by itself ([ClientOptions]).
 //
-// It imports keys, go-redis and the Prometheus client; it must never import HTTP, Kubernetes or another domain.
+// It imports keys, socket, go-redis and the Prometheus client; it must never import HTTP, Kubernetes or another domain.
 package gate

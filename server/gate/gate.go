@@ -31,6 +31,7 @@ const (
 type Gate struct {
 	cfg     Config
 	rdb     redis.UniversalClient
+	lines   *lines // nil on a Cluster
 	cluster bool
 	loader  Loader
 	pod     string   // this pod's name among those alive
@@ -73,6 +74,7 @@ func New(cfg Config, rdb redis.UniversalClient, loader Loader) *Gate {
 		denials: newDenials(), shares: newShares(), guesses: newGuesses(), metrics: newMetrics(cfg.Registerer),
 	}
 	_, g.cluster = rdb.(*redis.ClusterClient)
+	g.lines = newLines(rdb, cfg.InFlight, cfg.Now)
 	g.records = recordsNames(cfg.Prefix, g.cluster)
 	r := rateOf(cfg.Anonymous)
 	g.anonymous = anonymous{rate: r, args: [3]any{r.period, r.requests, r.burst}}

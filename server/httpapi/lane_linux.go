@@ -3,16 +3,18 @@ package httpapi
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
 	"os"
-	"runtime"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"examprep.dev/server/socket"
 )
 
 const (
@@ -32,6 +34,8 @@ type lane struct {
 	// epoll is a descriptor that the runtime's own poller watches: the goroutine that waits for events takes no thread.
 	epoll *os.File
 	raw   syscall.RawConn
+	// nudge is an eventfd among what epoll watches: each write to it is an event.
+	nudge int
 	ended chan struct{}
 
 	readyMu sync.Mutex
@@ -80,45 +84,59 @@ func newLane(s *Server, l *listener) (*lane, error) {
 		_ = unix.Close(epoll)
 		return nil, fmt.Errorf("epoll: %w", err)
 	}
-	file := os.NewFile(uintptr(epoll), "epoll")
-	raw, err := file.SyscallConn()
-	if err != nil {
-		_ = file.Close()
-		return nil, fmt.Errorf("epoll: %w", err)
-	}
-	return &lane{
-		listener: l, server: s, epoll: file, raw: raw, ended: make(chan struct{}),
+	one := &lane{
+		listener: l, server: s, epoll: os.NewFile(uintptr(epoll), "epoll"), nudge: -1, ended: make(chan struct{}),
 		conns: make(map[int32]*laneConn), now: time.Now(),
 		// One byte more than a head may have tells those that have more.
 		buffer: make([]byte, l.headBytes+1), reader: bufio.NewReaderSize(nil, l.headBytes+1),
-	}, nil
+	}
+	if err := one.prepare(); err != nil {
+		_ = one.epoll.Close()
+		_ = unix.Close(one.nudge)
+		return nil, fmt.Errorf("epoll: %w", err)
+	}
+	return one, nil
+}
+
+func (l *lane) prepare() (err error) {
+	if l.raw, err = l.epoll.SyscallConn(); err != nil {
+		return err
+	}
+	if l.nudge, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
+		return err
+	}
+	return l.control(unix.EPOLL_CTL_ADD, l.nudge, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(l.nudge)})
 }
 
 // run serves until stop.
 func (l *lane) run() {
 	defer close(l.ended)
 	events := make([]unix.EpollEvent, laneEvents)
-	for {
-		n, err := l.wait(events)
+	for parked := false; ; {
+		n, err := l.wait(events, parked)
 		if err != nil {
 			return
 		}
-		if l.round(events[:n]) {
-			runtime.Gosched() // whoever is to ask the gate's store does it now
-		}
+		parked = l.round(events[:n])
 	}
 }
 
-// wait returns when there are events; its error is that of a lane that was stopped.
-func (l *lane) wait(events []unix.EpollEvent) (n int, err error) {
+// wait returns when there are events; its error is that of a lane that was stopped. If after is set, it lets all others run
+// first, and the runtime look for what they wait for: a lane that always found something to do would keep the gate's answers
+// from being noticed.
+func (l *lane) wait(events []unix.EpollEvent, after bool) (n int, err error) {
 	failure := l.raw.Read(func(descriptor uintptr) bool {
-		n, err = pollEvents(descriptor, events)
-		if errors.Is(err, unix.EINTR) {
-			n, err = 0, nil
+		if after {
+			after = false
+			var one [8]byte
+			binary.NativeEndian.PutUint64(one[:], 1)
+			_, err = socket.Write(uintptr(l.nudge), one[:])
+			return err != nil
 		}
+		n, err = socket.Events(descriptor, events)
 		return n > 0 || err != nil
 	})
-	return max(n, 0), errors.Join(failure, err)
+	return n, errors.Join(failure, err)
 }
 
 // round does what events say can be done, and reports whether requests began to wait in it.
@@ -152,9 +170,9 @@ func (l *lane) handle(c *laneConn, events uint32) {
 
 // receive reads what has come, and begins with it if it is one plain request.
 func (l *lane) receive(c *laneConn) {
-	n, err := readSocket(c.descriptor, l.buffer)
+	n, err := socket.Read(uintptr(c.descriptor), l.buffer)
 	switch {
-	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
+	case errors.Is(err, unix.EAGAIN):
 		return
 	case err != nil || n == 0:
 		l.close(c)
@@ -270,11 +288,9 @@ func (l *lane) sendRest(c *laneConn) {
 func (c *laneConn) Write(p []byte) (int, error) {
 	sent := 0
 	for !c.closing && c.broken == nil && len(c.unsent) == 0 && sent < len(p) {
-		n, err := writeSocket(c.descriptor, p[sent:])
+		n, err := socket.Write(uintptr(c.descriptor), p[sent:])
 		sent += max(n, 0)
 		switch {
-		case errors.Is(err, unix.EINTR):
-			continue
 		case errors.Is(err, unix.EAGAIN):
 		case err != nil:
 			c.broken = err
@@ -418,6 +434,7 @@ func (l *lane) stop() {
 	l.cut()
 	_ = l.epoll.Close()
 	<-l.ended
+	_ = unix.Close(l.nudge)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range l.idle {

@@ -38,11 +38,25 @@ func (r *examRouter) Handler(ctx *fasthttp.RequestCtx) {
 
 // find returns the handler of what lies beneath an exam; nil for everything else.
 func (r *examRouter) find(ctx *fasthttp.RequestCtx) fasthttp.RequestHandler {
-	_, rest, beneath := cutExamPath(ctx.URI().PathOriginal())
+	_, rest, beneath := cutExamPath(sentPath(ctx))
 	if !beneath {
 		return nil
 	}
 	return r.exams[examTarget{string(ctx.Method()), string(rest)}] // the compiler makes no strings for it
+}
+
+// sentPath returns a request's path as it was sent. The target is taken apart only where it is more than a path.
+func sentPath(ctx *fasthttp.RequestCtx) []byte {
+	target := ctx.Request.Header.RequestURI()
+	if len(target) < 2 || target[0] != '/' || target[1] == '/' {
+		return ctx.URI().PathOriginal()
+	}
+	for _, c := range target {
+		if c <= ' ' || c > '~' || c == '?' || c == '#' || c == ':' {
+			return ctx.URI().PathOriginal()
+		}
+	}
+	return target
 }
 
 // cutExamPath cuts a path as it was sent into the exam's key, still encoded, and what follows it, if that lies beneath an

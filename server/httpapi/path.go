@@ -22,7 +22,7 @@ func examKey(r *request) (string, error) {
 
 // lentExamKey is examKey for who is done with the key before the request is answered: it may be the request's own bytes.
 func lentExamKey(r *request) (string, error) {
-	raw, _, _ := cutExamPath(r.http.URI().PathOriginal())
+	raw, _, _ := cutExamPath(sentPath(r.http))
 	segment := unsafe.String(unsafe.SliceData(raw), len(raw)) //nolint:gosec // as said
 	if isPlain(segment) {
 		return segment, nil

@@ -29,7 +29,7 @@ func TestAnExamKeyOutlivesItsRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := string([]byte(key))
-		clear(ctx.URI().PathOriginal())
+		clear(sentPath(ctx))
 		if key != before {
 			t.Errorf("%q has become %q", before, key)
 		}

@@ -44,26 +44,31 @@ func TestALaneAnswersAsFasthttpDoes(t *testing.T) {
 	}
 	body := `{"paper_id":"none"}`
 	post := "POST " + examPath + "/mock-exams/open HTTP/1.1\r\n" + authorized + "Content-Type: application/json\r\n"
-	kinds := []string{
-		get(examPath+"/overview", ""), get(examPath+"/resources", ""), get(examPath+"/study-path", "Accept: */*\r\n"),
+	overview := get(examPath+"/overview", "")
+	lasting := []string{
+		overview, get(examPath+"/resources", ""), get(examPath+"/study-path", "Accept: */*\r\n"),
 		get(examPath+"/mock-exams", "User-Agent: a test\r\nConnection: keep-alive\r\n"),
 		get("/v1/exam-prep/list", ""), get("/v1/exam-prep/list?country=spain&country_code=br", ""), get("/v1/exam-prep/list?country_code=%zz&limit=1", ""),
 		get(examPath+"/overview", "If-None-Match: "+etag+"\r\n"), get(examPath+"/overview", "Accept-Encoding: br\r\n"),
 		get(examPath+"/mock-exams/history?limit=2", ""), get(examPath+"/mock-exams/history?limit=x", ""),
 		get("/v1/exam-prep/none/overview", ""), get("/v1/exam-prep//overview", ""), get("/v1/exam-prep/../overview", ""), get(examPath+"/overview/", ""),
-		get(examPath+"/none", ""), get("/v1/openapi.json", ""), get("/v1/exam-prep/a%2Fb/overview", ""), get(examPath+"/overview#x", ""),
+		get(examPath+"/none", ""), get("/v1/openapi.json", ""), get("/v1/exam-prep/a%2Fb/overview", ""),
 		"GET " + examPath + "/overview HTTP/1.1\r\nHost: x\r\n\r\n", "GET " + examPath + "/overview HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer none\r\n\r\n",
-		"GET " + examPath + "/overview HTTP/1.1\r\n\r\n", strings.Replace(get(examPath+"/overview", ""), "Host: x", "Host: [::1]:80", 1),
-		strings.Replace(get(examPath+"/overview", ""), "Host: x", "Host: x:y", 1), strings.Replace(get(examPath+"/overview", ""), "1.1", "1.0", 1),
-		strings.Replace(get(examPath+"/overview", ""), "GET", "HEAD", 1), strings.Replace(get(examPath+"/overview", ""), "GET", "PUT", 1),
-		get(examPath+"/overview", "Connection: close\r\n"), get(examPath+"/overview", "Connection: Close\r\n"),
-		get(examPath+"/overview", "Content-Length: 2\r\n") + "{}", get(examPath+"/overview", "Transfer-Encoding: chunked\r\n") + "0\r\n\r\n",
-		get(examPath+"/overview", "Expect: 100-continue\r\n"), get(examPath+"/overview", " folded\r\n"), get(examPath+"/overview", "broken\r\n"),
-		get(examPath+"/overview", "Long: "+strings.Repeat("x", 5<<10)+"\r\n"), strings.ReplaceAll(get(examPath+"/overview", ""), "\r\n", "\n"),
-		post + withLength(body), post + "Transfer-Encoding: chunked\r\n\r\n" + chunked(body), "nothing of the kind\r\n\r\n",
+		strings.Replace(overview, "Host: x", "Host: [::1]:80", 1), strings.Replace(overview, "GET", "HEAD", 1), strings.Replace(overview, "GET", "PUT", 1),
+		get(examPath+"/overview", "Content-Length: 2\r\n") + "{}", post + withLength(body),
+	}
+	// What ends its connection comes last: what is sent behind it may reset the connection and take the answer along.
+	ending := []string{
+		"GET " + examPath + "/overview HTTP/1.1\r\n\r\n", strings.Replace(overview, "Host: x", "Host: x:y", 1), strings.Replace(overview, "1.1", "1.0", 1),
+		get(examPath+"/overview#x", ""), get(examPath+"/overview", "Connection: close\r\n"), get(examPath+"/overview", "Connection: Close\r\n"),
+		get(examPath+"/overview", "Transfer-Encoding: chunked\r\n") + "0\r\n\r\n", get(examPath+"/overview", "Expect: 100-continue\r\n"),
+		get(examPath+"/overview", " folded\r\n"), get(examPath+"/overview", "broken\r\n"), strings.ReplaceAll(overview, "\r\n", "\n"),
+		get(examPath+"/overview", "Long: "+strings.Repeat("x", 5<<10)+"\r\n"),
+		post + "Transfer-Encoding: chunked\r\n\r\n" + chunked(body), "nothing of the kind\r\n\r\n",
 	}
 	rapid.Check(t, func(r *rapid.T) {
-		sent := strings.Join(rapid.SliceOfN(rapid.SampledFrom(kinds), 1, 4).Draw(r, "requests"), "")
+		sent := strings.Join(rapid.SliceOfN(rapid.SampledFrom(lasting), 0, 3).Draw(r, "requests"), "") +
+			rapid.SampledFrom(slices.Concat(lasting, ending)).Draw(r, "last")
 		if rapid.IntRange(0, 3).Draw(r, "cut off") == 0 {
 			sent = sent[:rapid.IntRange(1, len(sent)).Draw(r, "length")]
 		}

@@ -82,21 +82,19 @@ func (p *Publisher) state(ctx context.Context, examKey string) (state, error) {
 		return state{}, fmt.Errorf("read exam %s: %w", examKey, err)
 	}
 	return newState(row.ClaimCluster, row.ClaimNamespace, row.ClaimName, row.Revision, row.Digest, row.Withdrawn).
-		describe(row.Intact, row.PublishedAt, row.RepairedAt, row.RepairedChanges)
+		describe(row.Intact, row.PublishedAt, row.RepairedAt, row.RepairedChanges), nil
 }
 
 // describe adds what one SELECT tells of the published revision beside whose it is.
-func (s state) describe(intact bool, publishedAt, repairedAt *time.Time, changes []byte) (state, error) {
+func (s state) describe(intact bool, publishedAt, repairedAt *time.Time, changes []byte) state {
 	s.intact = intact
 	if publishedAt != nil {
 		s.publishedAt = publishedAt.UTC()
 	}
-	if repairedAt == nil {
-		return s, nil
+	if repairedAt != nil {
+		s.repaired = newRepair(repairedAt.UTC(), changes)
 	}
-	repaired, err := newRepair(repairedAt.UTC(), changes)
-	s.repaired = repaired
-	return s, err
+	return s
 }
 
 // publication tells of c as published by this state.

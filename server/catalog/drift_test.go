@@ -240,6 +240,25 @@ func TestARepairIsToldAlsoWhenTheClaimMovesAfterIt(t *testing.T) {
 	}
 }
 
+// TestARepairThatCannotBeReadKeepsNoExamFromBeingPublished: of one whose changes somebody spoilt only the time is told.
+func TestARepairThatCannotBeReadKeepsNoExamFromBeingPublished(t *testing.T) {
+	t.Parallel()
+	b, exam, _ := driftBench(t)
+	b.exec(t, drifts()[0].statement)
+	repaired := b.publish(t, exam).Repaired
+	for _, spoilt := range []string{`[]`, `"x"`, `{"changes": "x"}`, `{"changes": [1]}`, `null`} {
+		b.exec(t, `UPDATE exam_repairs SET changes = '`+spoilt+`'`)
+		standing, ok, err := b.publisher.Standing(t.Context(), owner, exam.Key)
+		if err != nil || !ok || standing.Repaired == nil || !standing.Repaired.At.Equal(repaired.At) || len(standing.Repaired.Changes) > 0 {
+			t.Fatalf("with changes %s it stands as %+v, %t (%v)", spoilt, standing, ok, err)
+		}
+	}
+	exam.Name = "Third name"
+	if published := b.publish(t, seal(t, exam)); published.Revision != 3 {
+		t.Errorf("published as %+v", published)
+	}
+}
+
 func TestRowsOfAnEarlierReleaseAreNoDrift(t *testing.T) {
 	t.Parallel()
 	for _, pin := range []int64{0, 1} {

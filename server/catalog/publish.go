@@ -156,11 +156,8 @@ func (p *Publisher) restore(ctx context.Context, claim Claim, examKey string, op
 	if err != nil {
 		return Publication{}, fmt.Errorf("read exam %s: %w", examKey, err)
 	}
-	current, err := newState(row.ClaimCluster, row.ClaimNamespace, row.ClaimName, row.Revision, row.Digest, row.Withdrawn).
+	current := newState(row.ClaimCluster, row.ClaimNamespace, row.ClaimName, row.Revision, row.Digest, row.Withdrawn).
 		describe(row.Intact, row.PublishedAt, row.RepairedAt, row.RepairedChanges)
-	if err != nil {
-		return Publication{}, err
-	}
 	if err := current.admit(examKey, claim, options); err != nil {
 		return Publication{}, err
 	}

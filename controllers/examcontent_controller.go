@@ -38,6 +38,8 @@ type ExamContentReconciler struct {
 	publisher Publisher
 	// restrictAdoption makes each namespace adopt only those keys of other namespaces that its annotation lists.
 	restrictAdoption bool
+	// lookWhole says of a look at what has not changed that it is to read everything all the same.
+	lookWhole func() bool
 }
 
 // +kubebuilder:rbac:groups=examprep.dev,resources=examcontents,verbs=get;list;watch;patch

@@ -27,6 +27,7 @@ func (in *installation) reconciler() *ExamContentReconciler {
 			ready: newReadiness(nil),
 		},
 		publisher: in.deps.Publisher,
+		lookWhole: func() bool { return false },
 	}
 }
 

@@ -244,12 +244,13 @@ func (s *examScope) record(published catalog.Publication) {
 	status := &s.content.Status
 	at := metav1.NewTime(published.PublishedAt.Truncate(time.Second))
 	status.PublishedAt = &at
-	status.Revision, status.PublishedDigest, status.SourceDigest = published.Revision, published.Digest.String(), s.source()
+	status.Revision, status.PublishedDigest = published.Revision, published.Digest.String()
 	status.Papers = s.publishedPapers(published)
 	status.PaperCount, status.QuestionCount = int32(len(status.Papers)), 0
 	for _, paper := range status.Papers {
 		status.QuestionCount += paper.QuestionCount
 	}
+	status.SourceDigest = s.source() // of the papers, too
 	reason, text := v1alpha1.ReasonPublished, fmt.Sprintf("revision %d is published: %d papers, %d questions",
 		status.Revision, status.PaperCount, status.QuestionCount)
 	if pin := s.content.Spec.Revision; pin != nil {

@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,9 +20,20 @@ import (
 	"examprep.dev/server/catalog"
 )
 
-// assembly is part of every source digest. Raise it with a change after which the same resource and ConfigMaps make another
-// exam, or are valid no more: what earlier releases published is then read again.
-const assembly = 1
+const (
+	// assembly is part of every source digest. Raise it with a change after which the same resource and ConfigMaps make
+	// another exam, are valid no more, or are told of in another way: what earlier releases published is then read again.
+	assembly = 2
+	// wholeLooks is of how many looks at an exam that has not changed, on average, one reads its questions all the same. It
+	// bounds how long any change can go unseen that nobody told of, by a watch that fell silent, by a field that an earlier
+	// release did not know, by a hand in the status: with a look each ten minutes to half a day on average.
+	wholeLooks = 64
+)
+
+// lookWhole says of one look in wholeLooks that it is to read everything.
+func lookWhole() bool {
+	return rand.IntN(wholeLooks) == 0
+}
 
 // version is which of its states a ConfigMap was in.
 type version struct {
@@ -28,10 +41,16 @@ type version struct {
 	resourceVersion string
 }
 
-// sourceDigest stands for all that an exam is made from and judged by, given the ConfigMaps that the resource names.
+// sourceDigest stands for all that an exam is made from and judged by, given the ConfigMaps that the resource names, and for
+// what its status lists of it.
 func sourceDigest(content *v1alpha1.ExamContent, trust string, versions map[string]version) string {
 	digest := sha256.New()
 	fmt.Fprintf(digest, "%d %s %d %q\n", assembly, content.UID, content.Generation, trust)
+	fmt.Fprintf(digest, "%d %d\n", content.Status.PaperCount, content.Status.QuestionCount)
+	byID := func(a, b v1alpha1.PublishedPaper) int { return strings.Compare(a.PaperID, b.PaperID) }
+	for _, paper := range slices.SortedFunc(slices.Values(content.Status.Papers), byID) {
+		fmt.Fprintf(digest, "%+v\n", paper)
+	}
 	for _, name := range configMapsOf(content) {
 		fmt.Fprintf(digest, "%s %s %s\n", name, versions[name].uid, versions[name].resourceVersion)
 	}
@@ -51,7 +70,7 @@ func (s *examScope) source() string {
 // it was published: reading and judging its questions would come to the same. The versions of ConfigMaps are those that the
 // cache has heard of; of what it has not, an event is still to come. Whoever asks for a reconcile has all of it done.
 func (r *ExamContentReconciler) spare(ctx context.Context, s *examScope) (next, error) {
-	if !s.settled() {
+	if !s.settled() || r.lookWhole() {
 		return goOn, nil
 	}
 	versions, err := r.heardOf(ctx, s.content)
@@ -72,8 +91,12 @@ func (r *ExamContentReconciler) spare(ctx context.Context, s *examScope) (next, 
 // settled says that the status tells of the resource as it is, and of nothing that is still to be done.
 func (s *examScope) settled() bool {
 	status := &s.content.Status
-	return status.SourceDigest != "" && s.content.Spec.Revision == nil && handled(s.content) &&
-		meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionReady)
+	for _, condition := range append([]string{v1alpha1.ConditionReady}, s.owned...) {
+		if !meta.IsStatusConditionTrue(status.Conditions, condition) {
+			return false
+		}
+	}
+	return status.SourceDigest != "" && s.content.Spec.Revision == nil && handled(s.content)
 }
 
 // heardOf returns the versions of a resource's ConfigMaps by the cache. One that is not there has none.

@@ -82,6 +82,22 @@ func TestQuestionsAreReadAgainOnlyWhereSomethingHasChanged(t *testing.T) {
 			})
 		}, 1},
 		{"whose seals count", func() { r.publisher = trusted }, 1},
+		{"the list of papers in the status", func() {
+			in.editStatus(content, func(status *v1alpha1.ExamContentStatus) { status.Papers[0].QuestionCount++ })
+		}, 1},
+		{"a condition that is gone", func() {
+			in.editStatus(content, func(status *v1alpha1.ExamContentStatus) {
+				meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionResolvedRefs)
+			})
+		}, 1},
+		{"a condition that is no longer True", func() {
+			in.editStatus(content, func(status *v1alpha1.ExamContentStatus) {
+				meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionPublished).Status = metav1.ConditionFalse
+			})
+		}, 1},
+		{"nothing, but it is time to look at everything", func() {
+			r.lookWhole = func() bool { r.lookWhole = func() bool { return false }; return true }
+		}, 0},
 		{"an answer in the database", func() { in.tamper(wrongAnswer) }, 1},
 		{"the exam's owner in the database", func() { in.tamper(`UPDATE exams SET claim_cluster = NULL, claim_namespace = NULL, claim_name = NULL`) }, 0},
 		{"the ConfigMap in the place of one that was deleted", func() {
@@ -106,6 +122,16 @@ func TestQuestionsAreReadAgainOnlyWhereSomethingHasChanged(t *testing.T) {
 	}
 	if meta.FindStatusCondition(content.Status.Conditions, v1alpha1.ConditionRepaired) == nil {
 		t.Error("the repair is told no more")
+	}
+}
+
+// editStatus changes a status as who has the right to can by hand.
+func (in *installation) editStatus(content *v1alpha1.ExamContent, change func(*v1alpha1.ExamContentStatus)) {
+	in.t.Helper()
+	in.ready(content)
+	change(&content.Status)
+	if err := in.kube.Status().Update(in.t.Context(), content); err != nil {
+		in.t.Fatal(err)
 	}
 }
 

@@ -1,0 +1,85 @@
+package controllers
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"examprep.dev/server/catalog"
+)
+
+// assembledFrom is the hash of what a resource may say and of what is made of it, as of the assembly that stands in source.go.
+const assembledFrom = "assembly 2: 2119afda02402a4d"
+
+// TestWhatChangesWhatIsMadeRaisesAssembly: an exam that was published before such a change is not looked at again otherwise.
+func TestWhatChangesWhatIsMadeRaisesAssembly(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "config", "crd", "bases", "examprep.dev_examcontents.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.Unmarshal(text, &crd); err != nil {
+		t.Fatal(err)
+	}
+	digest := sha256.New()
+	for _, served := range crd.Spec.Versions {
+		spec := served.Schema.OpenAPIV3Schema.Properties["spec"]
+		withoutDescriptions(&spec)
+		schema, err := json.Marshal(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(digest, "%s %s\n", served.Name, schema)
+	}
+	fmt.Fprintln(digest, shapeOf(reflect.TypeFor[catalog.Exam](), map[reflect.Type]bool{}))
+	if got := fmt.Sprintf("assembly %d: %s", assembly, hex.EncodeToString(digest.Sum(nil)[:8])); got != assembledFrom {
+		t.Errorf("What ExamContent takes, or what is made of it, has changed: %s, was %s.\n"+
+			"Raise assembly in source.go, unless every resource makes what it made before; then set assembledFrom.", got, assembledFrom)
+	}
+}
+
+// withoutDescriptions leaves of a schema what it means.
+func withoutDescriptions(schema *apiextensionsv1.JSONSchemaProps) {
+	schema.Description = ""
+	for name, property := range schema.Properties {
+		withoutDescriptions(&property)
+		schema.Properties[name] = property
+	}
+	if schema.Items != nil && schema.Items.Schema != nil {
+		withoutDescriptions(schema.Items.Schema)
+	}
+	if schema.AdditionalProperties != nil && schema.AdditionalProperties.Schema != nil {
+		withoutDescriptions(schema.AdditionalProperties.Schema)
+	}
+}
+
+// shapeOf writes a type out, with the types that it is made of.
+func shapeOf(of reflect.Type, known map[reflect.Type]bool) string {
+	switch of.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return of.Kind().String() + " " + shapeOf(of.Elem(), known)
+	case reflect.Struct:
+	default:
+		return of.String()
+	}
+	if known[of] {
+		return of.String()
+	}
+	known[of] = true
+	var shape strings.Builder
+	shape.WriteString(of.String() + "{")
+	for field := range of.Fields() {
+		fmt.Fprintf(&shape, "%s %s %q;", field.Name, shapeOf(field.Type, known), field.Tag)
+	}
+	return shape.String() + "}"
+}

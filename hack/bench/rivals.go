@@ -41,8 +41,8 @@ type rival struct {
 	contender
 }
 
-// measureRivals compares requests/s with those of others that check and limit keys: the same document, the same keys, the
-// same load, in turns.
+// measureRivals compares requests/s of one pod, which has one processor, with those of others that check and limit keys, and
+// have all processors: the same document, the same keys, the same load, in turns.
 func measureRivals(ctx context.Context, s *stack, duration time.Duration, r *report) error {
 	ours, err := s.warmOverviews(ctx, duration)
 	if err != nil {
@@ -70,11 +70,10 @@ func measureRivals(ctx context.Context, s *stack, duration time.Duration, r *rep
 			return s.startFiber(ctx, name, file, options...)
 		}
 	}
+	pod := func(context.Context) (string, error) { return s.api, nil }
 	field := []*rival{
-		{
-			name: fmt.Sprintf("GET overview, %d pods", 1+len(pods)), process: processAPI, also: pods,
-			start: func(context.Context) (string, error) { return s.api, nil },
-		},
+		{name: "GET overview, one pod", process: processAPI, start: pod},
+		{name: fmt.Sprintf("  the same, %d pods", 1+len(pods)), process: processAPI, also: pods, start: pod},
 		{name: "  nginx + lua, the same script, a call a request", process: processNginx, target: 2, start: func(ctx context.Context) (string, error) {
 			return s.startNginx(ctx, document)
 		}},

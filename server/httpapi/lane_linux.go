@@ -108,13 +108,17 @@ func (l *lane) prepare() (err error) {
 	return l.control(unix.EPOLL_CTL_ADD, l.nudge, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(l.nudge)})
 }
 
-// run serves until stop.
+// run serves until stop. Should the kernel refuse to tell of events, the lane ends, and fasthttp serves who comes.
 func (l *lane) run() {
 	defer close(l.ended)
 	events := make([]unix.EpollEvent, laneEvents)
 	for parked := false; ; {
 		n, err := l.wait(events, parked)
 		if err != nil {
+			if !errors.Is(err, os.ErrClosed) {
+				l.server.logger.Error("a lane ended", "error", err)
+			}
+			l.cut()
 			return
 		}
 		parked = l.round(events[:n])
@@ -272,13 +276,11 @@ func (l *lane) goOn(c *laneConn) {
 	}
 }
 
-// sendRest sends more of an answer that the kernel had no room for.
+// sendRest sends more of an answer that the kernel had no room for. The time for it goes on: who reads a byte now and then
+// is not to keep an answer for ever.
 func (l *lane) sendRest(c *laneConn) {
-	rest := c.unsent
-	c.unsent = nil
-	before := len(rest)
-	if _, _ = c.Write(rest); len(c.unsent) < before {
-		c.since = l.now
+	if c.unsent = c.unsent[c.send(c.unsent):]; len(c.unsent) == 0 {
+		c.unsent, c.since = nil, l.now
 	}
 	l.goOn(c)
 }
@@ -287,22 +289,28 @@ func (l *lane) sendRest(c *laneConn) {
 // broken is closed when its request is answered.
 func (c *laneConn) Write(p []byte) (int, error) {
 	sent := 0
-	for !c.closing && c.broken == nil && len(c.unsent) == 0 && sent < len(p) {
-		n, err := socket.Write(uintptr(c.descriptor), p[sent:])
-		sent += max(n, 0)
-		switch {
-		case errors.Is(err, unix.EAGAIN):
-		case err != nil:
-			c.broken = err
-		default:
-			continue
-		}
-		break
+	if !c.closing && len(c.unsent) == 0 {
+		sent = c.send(p)
 	}
 	if c.broken == nil && sent < len(p) {
 		c.unsent = append(c.unsent, p[sent:]...)
 	}
 	return len(p), nil
+}
+
+// send returns how much of p there was room for.
+func (c *laneConn) send(p []byte) (sent int) {
+	for sent < len(p) && c.broken == nil {
+		n, err := socket.Write(uintptr(c.descriptor), p[sent:])
+		sent += n
+		switch {
+		case errors.Is(err, unix.EAGAIN):
+			return sent
+		case err != nil:
+			c.broken = err
+		}
+	}
+	return sent
 }
 
 // take makes a connection one of the lane's, if it can be.
@@ -394,12 +402,13 @@ func (l *lane) end(c *laneConn) {
 	}()
 }
 
-// expire closes connections that have waited for too long: for their first request, for the next one, or for room.
+// expire closes connections that have waited for too long: for their first request, for the next one, or for room. Whoever
+// has sent a request meanwhile is to get an answer.
 func (l *lane) expire(read, idle, write time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := time.Now()
-	for _, c := range l.conns {
+	l.now = time.Now()
+	for number, c := range l.conns {
 		limit := idle
 		switch {
 		case c.strand != nil:
@@ -409,10 +418,17 @@ func (l *lane) expire(read, idle, write time.Duration) {
 		case !c.served:
 			limit = read
 		}
-		if now.Sub(c.since) >= limit {
+		if l.now.Sub(c.since) < limit {
+			continue
+		}
+		if len(c.unsent) == 0 {
+			l.receive(c)
+		}
+		if l.conns[number] == c && c.strand == nil {
 			l.close(c)
 		}
 	}
+	l.writeAnswers()
 }
 
 // cut ends every connection; those with a request in hand when it is answered.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -20,6 +21,8 @@ import (
 const (
 	// laneEvents is how many events a lane takes from the kernel at once.
 	laneEvents = 256
+	// laneRounds is how many rounds follow each other at most without a look at what others wait for.
+	laneRounds = 16
 	// laneStrands is how many idle strands a lane keeps, each with a buffer of writeBuffer.
 	laneStrands = 256
 )
@@ -68,6 +71,8 @@ type laneConn struct {
 	served bool
 	// closing says that the connection ends with the answer in hand.
 	closing bool
+	// lasting says that the body of the answer in hand stays as it is.
+	lasting bool
 	// unsent is the part of an answer that the kernel had no room for; of one that closes the connection all of it.
 	unsent []byte
 	broken error
@@ -112,13 +117,12 @@ func (l *lane) prepare() (err error) {
 func (l *lane) run() {
 	defer close(l.ended)
 	events := make([]unix.EpollEvent, laneEvents)
-	for parked := false; ; {
-		n, err := l.wait(events, parked)
+	for rounds, parked := 0, false; ; rounds++ {
+		n, err := l.wait(events, parked || rounds%laneRounds == 0)
 		if err != nil {
-			if !errors.Is(err, os.ErrClosed) {
+			if first := l.cut(); first {
 				l.server.logger.Error("a lane ended", "error", err)
 			}
-			l.cut()
 			return
 		}
 		parked = l.round(events[:n])
@@ -253,10 +257,14 @@ func (l *lane) resumeReady() {
 func (l *lane) writeAnswers() {
 	for at := 0; at < len(l.done); at++ { //nolint:intrange // it grows
 		s := l.done[at]
-		c := s.conn
+		c, alone := s.conn, s.alone
 		_ = s.out.Flush() // into c, which keeps what is left
 		l.giveStrand(s)
 		c.strand, c.own.within, c.served, c.since = nil, nil, true, l.now
+		if alone && len(c.unsent) > 0 && !c.closing {
+			l.sendRest(c) // whatever was said of room while a goroutine of its own wrote was not heard
+			continue
+		}
 		l.goOn(c)
 	}
 	clear(l.done)
@@ -293,9 +301,18 @@ func (c *laneConn) Write(p []byte) (int, error) {
 		sent = c.send(p)
 	}
 	if c.broken == nil && sent < len(p) {
-		c.unsent = append(c.unsent, p[sent:]...)
+		c.keep(p[sent:], len(p) > writeBuffer)
 	}
 	return len(p), nil
+}
+
+// keep puts aside what is left of an answer. Large is what was the body itself: strands' buffers are smaller.
+func (c *laneConn) keep(rest []byte, large bool) {
+	if c.lasting && large && len(c.unsent) == 0 {
+		c.unsent = slices.Clip(rest)
+		return
+	}
+	c.unsent = append(c.unsent, rest...)
 }
 
 // send returns how much of p there was room for.
@@ -396,6 +413,7 @@ func (l *lane) end(c *laneConn) {
 	if l.release(c) == nil {
 		return
 	}
+	c.own.busy.Store(true) // until it is closed: a server that stops does not hurry it
 	go func() {
 		_, _ = c.own.Write(c.unsent)
 		_ = c.own.Close()
@@ -431,11 +449,12 @@ func (l *lane) expire(read, idle, write time.Duration) {
 	l.writeAnswers()
 }
 
-// cut ends every connection; those with a request in hand when it is answered.
-func (l *lane) cut() {
+// cut ends every connection, those with a request in hand when it is answered, and takes no more. It reports whether it is the
+// first to do so.
+func (l *lane) cut() (first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.closed = true
+	first, l.closed = !l.closed, true
 	for _, c := range l.conns {
 		if c.strand != nil {
 			_ = unix.Shutdown(c.descriptor, unix.SHUT_RDWR)
@@ -443,6 +462,7 @@ func (l *lane) cut() {
 		}
 		l.close(c)
 	}
+	return first
 }
 
 // stop ends the lane's goroutine and its idle strands. Strands in hand end with their requests.

@@ -50,7 +50,8 @@ func (s *strand) handle(yield func(stage) bool) {
 	for {
 		s.lane.server.http.Handler(&s.http)
 		s.conn.closing = s.http.Response.ConnectionClose()
-		_ = s.http.Response.Write(s.out) // which never fails (laneConn.Write)
+		s.conn.lasting = !s.http.Response.IsBodyStream() // bodies are set, never filled (respond.go)
+		_ = s.http.Response.Write(s.out)                 // which never fails (laneConn.Write)
 		if !yield(answered) {
 			return
 		}

@@ -84,7 +84,7 @@ func (s *Server) wrap(route route) fasthttp.RequestHandler {
 			r = new(request)
 		}
 		r.http = ctx
-		_ = handle(s.contextOf(ctx), r) // answerErrors leaves none
+		_ = handle(s.contextOf(r), r) // answerErrors leaves none
 		body := r.body
 		if cap(body) > keptBody {
 			body = nil
@@ -95,8 +95,8 @@ func (s *Server) wrap(route route) fasthttp.RequestHandler {
 }
 
 // contextOf is the context of a request: the server's life, or its strand where a lane serves it.
-func (s *Server) contextOf(ctx *fasthttp.RequestCtx) context.Context {
-	if own, ok := ctx.Conn().(*conn); ok && own.within != nil {
+func (s *Server) contextOf(r *request) context.Context {
+	if own, ok := r.http.Conn().(*conn); ok && own.within != nil {
 		return own.within
 	}
 	return s.life

@@ -38,7 +38,7 @@ func requests(batches []batch) int64 {
 	return sum
 }
 
-// Flush writes what was counted, and then when keys were last used. After an error what is not yet written is kept, and
+// Flush writes what was counted and when keys were last used. After an error what is not yet written is kept, and
 // the next flush goes on there.
 func (m *Meter) Flush(ctx context.Context) error {
 	m.flushing.Lock()
@@ -73,7 +73,6 @@ func (m *Meter) take() {
 	for i := range m.shards {
 		for u, t := range m.shards[i].take() {
 			taken = append(taken, counted{u, t})
-			m.noteUse(u.key, t.lastUsed.Load())
 		}
 	}
 	slices.SortFunc(taken, func(a, b counted) int { // neighbours in the index share a statement
@@ -97,10 +96,20 @@ func (s *meterShard) take() map[use]*tally {
 	return taken
 }
 
-// noteUse keeps a last use, in µs since 1970 with 0 for none, until it is written. Where too many wait it is left out.
-func (m *Meter) noteUse(key uuid.UUID, at int64) {
-	if before, waits := m.used[key]; at > before && (waits || len(m.used) < maxTouches) {
-		m.used[key] = at
+// noteUses keeps the last uses in a batch of those keys whose own rows do not have one of that day, until they are
+// written. Where too many wait one is left out: the next batch asks for it again.
+func (m *Meter) noteUses(b batch, unnoted []uuid.UUID) {
+	if len(unnoted) == 0 {
+		return
+	}
+	wanted := make(map[uuid.UUID]bool, len(unnoted))
+	for _, key := range unnoted {
+		wanted[key] = true
+	}
+	for i, key := range b.Keys {
+		if before, waits := m.used[key]; wanted[key] && b.Used[i].After(before) && (waits || len(m.used) < maxTouches) {
+			m.used[key] = b.Used[i]
+		}
 	}
 }
 
@@ -111,6 +120,7 @@ func newBatch(writer uuid.UUID, number int64, rows []counted) batch {
 		b.Days = append(b.Days, time.Unix(row.day*secondsOfDay, 0).UTC())
 		b.Requests = append(b.Requests, row.requests.Load())
 		b.RateLimited = append(b.RateLimited, row.rateLimited.Load())
+		b.Used = append(b.Used, time.UnixMicro(row.lastUsed.Load()).UTC())
 	}
 	return b
 }
@@ -130,16 +140,19 @@ func (m *Meter) write(ctx context.Context) error {
 func (m *Meter) add(ctx context.Context, b batch) error {
 	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
-	if _, err := m.queries.AddUsage(ctx, b); err != nil {
+	result, err := m.queries.AddUsage(ctx, b)
+	if err != nil {
 		return err
 	}
+	m.noteUses(b, result.Unnoted)
 	if b.Batch == 1 { // rows of writers are made by processes that begin, so that is when to look for old ones
 		_ = m.queries.PruneUsageWriters(ctx, writerRetention) // the next process does it else
 	}
 	return nil
 }
 
-// touch writes when keys were last used. It comes after the usage, which is billed, and never holds that up.
+// touch writes on keys' own rows that they were used, once a day. It comes after the usage, which is billed, and never
+// holds that up.
 func (m *Meter) touch(ctx context.Context) error {
 	for ids := range slices.Chunk(slices.SortedFunc(maps.Keys(m.used), compareIDs), flushRows) {
 		if err := m.touchKeys(ctx, ids); err != nil {
@@ -157,7 +170,7 @@ func (m *Meter) touchKeys(ctx context.Context, ids []uuid.UUID) error {
 	defer cancel()
 	arg := keysdb.TouchKeysParams{Ids: ids}
 	for _, id := range ids {
-		arg.Used = append(arg.Used, time.UnixMicro(m.used[id]))
+		arg.Used = append(arg.Used, m.used[id])
 	}
 	return m.queries.TouchKeys(ctx, arg)
 }

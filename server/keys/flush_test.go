@@ -2,6 +2,7 @@ package keys_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -162,6 +163,71 @@ func TestALastUseOnlyMovesForward(t *testing.T) {
 	if err != nil || summary.LastUsedAt == nil || !summary.LastUsedAt.Equal(late) {
 		t.Errorf("got %+v, %v, want last used at %v", summary, err, late)
 	}
+}
+
+// TestAKeysOwnRowIsWrittenOnceADay follows a key through days, and what its own row and its owner see of the last use.
+func TestAKeysOwnRowIsWrittenOnceADay(t *testing.T) {
+	store, _, pool := newStore(t)
+	key := create(t, store, keys.NewKey{})
+	id := idOf(t, store, key)
+	morning := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+	c := newClock(morning)
+	meter := newMeter(pool, c)
+	for _, step := range []struct {
+		name     string
+		at       time.Time
+		admitted bool
+		own      time.Time // in the key's own row
+		seen     time.Time
+	}{
+		{"the first use of a day", morning, true, morning, morning},
+		{"the next of that day", morning.Add(time.Hour), true, morning, morning.Add(time.Hour)},
+		{"a refusal is no use", morning.Add(2 * time.Hour), false, morning, morning.Add(time.Hour)},
+		{"nor is it on another day", morning.Add(24 * time.Hour), false, morning, morning.Add(time.Hour)},
+		{"a use on that day", morning.Add(25 * time.Hour), true, morning.Add(25 * time.Hour), morning.Add(25 * time.Hour)},
+		{"another pod's clock is behind", morning.Add(2 * time.Hour), true, morning.Add(25 * time.Hour), morning.Add(25 * time.Hour)},
+		{"the last use of all", morning.Add(26 * time.Hour), true, morning.Add(25 * time.Hour), morning.Add(26 * time.Hour)},
+	} {
+		c.set(step.at)
+		meter.Count(id, step.admitted)
+		flush(t, meter)
+		if own, seen := lastUse(t, store, pool, key.Prefix); !own.Equal(step.own) || !seen.Equal(step.seen) {
+			t.Errorf("%s: its own row says %v, its owner sees %v, want %v and %v", step.name, own, seen, step.own, step.seen)
+		}
+	}
+	if _, err := pool.Exec(t.Context(), "DELETE FROM key_usage"); err != nil {
+		t.Fatal(err)
+	}
+	if _, seen := lastUse(t, store, pool, key.Prefix); !seen.Equal(morning.Add(25 * time.Hour)) {
+		t.Errorf("without the day's usage its owner sees %v", seen)
+	}
+}
+
+// lastUse returns a key's last use as its own row has it, and as every query for keys tells its owner, who has no other.
+func lastUse(t *testing.T, store *keys.Store, pool *pgxpool.Pool, prefix string) (own, seen time.Time) {
+	t.Helper()
+	var account uuid.UUID
+	if err := pool.QueryRow(t.Context(), "SELECT last_used_at, account_id FROM api_keys WHERE prefix = $1", prefix).Scan(&own, &account); err != nil {
+		t.Fatal(err)
+	}
+	one, err := store.Get(t.Context(), prefix)
+	if err != nil || one.LastUsedAt == nil {
+		t.Fatalf("got %+v, %v", one, err)
+	}
+	list, err := store.List(t.Context(), one.Account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := store.Page(t.Context(), account, "", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, other := range slices.Concat(list, page.Keys) {
+		if other.LastUsedAt == nil || !other.LastUsedAt.Equal(*one.LastUsedAt) {
+			t.Fatalf("a list has %+v, the key by itself %v", other, one.LastUsedAt)
+		}
+	}
+	return own, *one.LastUsedAt
 }
 
 func TestTheLastFlushWritesWhatTimeAllowsAndCountsTheRestAsLost(t *testing.T) {

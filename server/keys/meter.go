@@ -56,9 +56,9 @@ type Meter struct {
 	// flushing is held by a flush; it guards what follows.
 	flushing sync.Mutex
 	writer   uuid.UUID
-	number   int64               // of the last batch
-	batches  []batch             // on their way; none if all that was taken is written
-	used     map[uuid.UUID]int64 // last uses that are not written yet, in µs since 1970
+	number   int64                   // of the last batch
+	batches  []batch                 // on their way; none if all that was taken is written
+	used     map[uuid.UUID]time.Time // to be noted on keys' own rows
 }
 
 // meterShard is a part of the counts. Counting needs only the shared lock; the whole one is for a key's first use in an
@@ -97,7 +97,7 @@ func NewMeter(pool *pgxpool.Pool, cfg MeterConfig) *Meter {
 	}
 	m := &Meter{
 		queries: keysdb.New(pool), interval: cfg.Interval, now: cfg.Now, early: make(chan struct{}, 1), writer: uuid.New(),
-		used: map[uuid.UUID]int64{},
+		used: map[uuid.UUID]time.Time{},
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "examprep_key_usage_flush_failures_total", Help: "Tries to write the usage of keys that failed; the counts are kept.",
 		}),

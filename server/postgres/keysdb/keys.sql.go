@@ -84,10 +84,11 @@ func (q *Queries) EnsureAccount(ctx context.Context, arg EnsureAccountParams) (u
 }
 
 const getKey = `-- name: GetKey :one
-SELECT k.id, k.prefix, k.name, a.name AS account, r.tier, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
+SELECT k.id, k.prefix, k.name, a.name AS account, r.tier, k.created_at, k.expires_at, k.revoked_at, u.last_used_at
 FROM api_keys k
 JOIN accounts a ON a.id = k.account_id
 JOIN api_key_records r ON r.id = k.id
+LEFT JOIN api_key_uses u ON u.key_id = k.id -- it has every key; sqlc takes what is joined LEFT for nullable
 WHERE k.prefix = $1
 `
 
@@ -226,10 +227,11 @@ func (q *Queries) LastTerm(ctx context.Context) (LastTermRow, error) {
 }
 
 const listKeys = `-- name: ListKeys :many
-SELECT k.id, k.prefix, k.name, a.name AS account, r.tier, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
+SELECT k.id, k.prefix, k.name, a.name AS account, r.tier, k.created_at, k.expires_at, k.revoked_at, u.last_used_at
 FROM api_keys k
 JOIN accounts a ON a.id = k.account_id
 JOIN api_key_records r ON r.id = k.id
+LEFT JOIN api_key_uses u ON u.key_id = k.id -- it has every key; sqlc takes what is joined LEFT for nullable
 WHERE $1::text = '' OR a.name = $1::text
 ORDER BY k.created_at DESC, k.id DESC
 `
@@ -397,14 +399,15 @@ func (q *Queries) MarkAnnounced(ctx context.Context, arg MarkAnnouncedParams) er
 }
 
 const pageOfKeys = `-- name: PageOfKeys :many
-SELECT k.id, k.prefix, k.name, a.name AS account, r.tier, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
-FROM (SELECT p.id, p.account_id, p.prefix, p.name, p.created_at, p.expires_at, p.revoked_at, p.last_used_at FROM api_keys p
+SELECT k.id, k.prefix, k.name, a.name AS account, r.tier, k.created_at, k.expires_at, k.revoked_at, u.last_used_at
+FROM (SELECT p.id, p.account_id, p.prefix, p.name, p.created_at, p.expires_at, p.revoked_at FROM api_keys p
       WHERE p.account_id = $1
         AND (p.created_at, p.id) < (coalesce($2::timestamptz, 'infinity'), $3::uuid)
       ORDER BY p.created_at DESC, p.id DESC
       LIMIT $4) k
 JOIN accounts a ON a.id = k.account_id
 JOIN api_key_records r ON r.id = k.id
+LEFT JOIN api_key_uses u ON u.key_id = k.id -- it has every key; sqlc takes what is joined LEFT for nullable
 ORDER BY k.created_at DESC, k.id DESC
 `
 
@@ -845,8 +848,8 @@ type TouchKeysParams struct {
 	Used []time.Time
 }
 
-// A last use only moves forward. Nobody is waited for: a key that is being changed keeps its older last use, until the
-// next one.
+// Says on a key's own row that it was used; later uses of that day are in key_usage (api_key_uses). It only moves forward.
+// Nobody is waited for: a key that is being changed is left out, until it is used again.
 func (q *Queries) TouchKeys(ctx context.Context, arg TouchKeysParams) error {
 	_, err := q.db.Exec(ctx, touchKeys, arg.Ids, arg.Used)
 	return err

@@ -17,19 +17,25 @@ WITH writer AS (
     INSERT INTO key_usage_writers AS w (id, batch, written_at) VALUES ($1, $2, now())
     ON CONFLICT (id) DO UPDATE SET batch = excluded.batch, written_at = excluded.written_at WHERE w.batch < excluded.batch
     RETURNING w.id
-), added AS (
-    INSERT INTO key_usage AS u (key_id, day, account_id, requests, rate_limited)
-    SELECT c.key_id, c.day, k.account_id, c.requests, c.rate_limited
+), counted AS (
+    SELECT c.key_id, c.day, k.account_id, c.requests, c.rate_limited, nullif(c.used, 'epoch') AS used, k.last_used_at AS noted
     FROM (SELECT unnest($3::uuid[]) AS key_id, unnest($4::date[]) AS day, unnest($5::bigint[]) AS requests,
-                 unnest($6::bigint[]) AS rate_limited) c
+                 unnest($6::bigint[]) AS rate_limited, unnest($7::timestamptz[]) AS used) c
     JOIN api_keys k ON k.id = c.key_id
+), added AS (
+    INSERT INTO key_usage AS u (key_id, day, account_id, requests, rate_limited, last_used_at)
+    SELECT c.key_id, c.day, c.account_id, c.requests, c.rate_limited, c.used
+    FROM counted c
     WHERE EXISTS (SELECT FROM writer)
     ORDER BY c.key_id, c.day
     ON CONFLICT (key_id, day) DO UPDATE
-    SET requests = u.requests + excluded.requests, rate_limited = u.rate_limited + excluded.rate_limited
+    SET requests = u.requests + excluded.requests, rate_limited = u.rate_limited + excluded.rate_limited,
+        last_used_at = greatest(u.last_used_at, excluded.last_used_at)
     RETURNING u.key_id
 )
-SELECT EXISTS (SELECT FROM writer)::boolean AS added
+SELECT EXISTS (SELECT FROM writer)::boolean AS added,
+       ARRAY(SELECT c.key_id FROM counted c
+             WHERE c.used IS NOT NULL AND (c.noted IS NULL OR c.noted < c.day::timestamp AT TIME ZONE 'UTC'))::uuid[] AS unnoted
 `
 
 type AddUsageParams struct {
@@ -39,12 +45,19 @@ type AddUsageParams struct {
 	Days        []time.Time
 	Requests    []int64
 	RateLimited []int64
+	Used        []time.Time
+}
+
+type AddUsageRow struct {
+	Added   bool
+	Unnoted []uuid.UUID
 }
 
 // One batch of a writer's counts, unless it is in already: then added is false. A repeated batch waits here for the
 // statement that first brought it, if that is still running. Rows are taken in one order by all pods, so that none waits
-// for another in a circle. What is counted for a key that does not exist is left out.
-func (q *Queries) AddUsage(ctx context.Context, arg AddUsageParams) (bool, error) {
+// for another in a circle. What is counted for a key that does not exist is left out. unnoted are the keys whose own row
+// does not say yet that they were used on such a day (TouchKeys); a last use of 'epoch' is none.
+func (q *Queries) AddUsage(ctx context.Context, arg AddUsageParams) (AddUsageRow, error) {
 	row := q.db.QueryRow(ctx, addUsage,
 		arg.Writer,
 		arg.Batch,
@@ -52,10 +65,11 @@ func (q *Queries) AddUsage(ctx context.Context, arg AddUsageParams) (bool, error
 		arg.Days,
 		arg.Requests,
 		arg.RateLimited,
+		arg.Used,
 	)
-	var added bool
-	err := row.Scan(&added)
-	return added, err
+	var i AddUsageRow
+	err := row.Scan(&i.Added, &i.Unnoted)
+	return i, err
 }
 
 const keyOfAccount = `-- name: KeyOfAccount :one

@@ -60,8 +60,8 @@ WHERE id = $1;
 UPDATE api_keys SET version = version + 1, tier = sqlc.narg('tier') WHERE prefix = $1 RETURNING id;
 
 -- name: TouchKeys :exec
--- A last use only moves forward. Nobody is waited for: a key that is being changed keeps its older last use, until the
--- next one.
+-- Says on a key's own row that it was used; later uses of that day are in key_usage (api_key_uses). It only moves forward.
+-- Nobody is waited for: a key that is being changed is left out, until it is used again.
 WITH free AS (
     SELECT k.id, u.at
     FROM (SELECT unnest(sqlc.arg('ids')::uuid[]) AS id, unnest(sqlc.arg('used')::timestamptz[]) AS at) u
@@ -74,10 +74,11 @@ UPDATE api_keys k SET last_used_at = free.at FROM free
 WHERE k.id = free.id AND (k.last_used_at IS NULL OR k.last_used_at < free.at);
 
 -- name: ListKeys :many
-SELECT k.id, k.prefix, k.name, a.name AS account, r.tier, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
+SELECT k.id, k.prefix, k.name, a.name AS account, r.tier, k.created_at, k.expires_at, k.revoked_at, u.last_used_at
 FROM api_keys k
 JOIN accounts a ON a.id = k.account_id
 JOIN api_key_records r ON r.id = k.id
+LEFT JOIN api_key_uses u ON u.key_id = k.id -- it has every key; sqlc takes what is joined LEFT for nullable
 WHERE sqlc.arg('account')::text = '' OR a.name = sqlc.arg('account')::text
 ORDER BY k.created_at DESC, k.id DESC;
 
@@ -86,21 +87,23 @@ SELECT created_at, id FROM api_keys WHERE prefix = $1 AND account_id = $2;
 
 -- name: PageOfKeys :many
 -- From before a position on; without one from the newest on.
-SELECT k.id, k.prefix, k.name, a.name AS account, r.tier, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
-FROM (SELECT p.id, p.account_id, p.prefix, p.name, p.created_at, p.expires_at, p.revoked_at, p.last_used_at FROM api_keys p
+SELECT k.id, k.prefix, k.name, a.name AS account, r.tier, k.created_at, k.expires_at, k.revoked_at, u.last_used_at
+FROM (SELECT p.id, p.account_id, p.prefix, p.name, p.created_at, p.expires_at, p.revoked_at FROM api_keys p
       WHERE p.account_id = sqlc.arg('account')
         AND (p.created_at, p.id) < (coalesce(sqlc.narg('before')::timestamptz, 'infinity'), sqlc.arg('before_id')::uuid)
       ORDER BY p.created_at DESC, p.id DESC
       LIMIT sqlc.arg('page')) k
 JOIN accounts a ON a.id = k.account_id
 JOIN api_key_records r ON r.id = k.id
+LEFT JOIN api_key_uses u ON u.key_id = k.id -- it has every key; sqlc takes what is joined LEFT for nullable
 ORDER BY k.created_at DESC, k.id DESC;
 
 -- name: GetKey :one
-SELECT k.id, k.prefix, k.name, a.name AS account, r.tier, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
+SELECT k.id, k.prefix, k.name, a.name AS account, r.tier, k.created_at, k.expires_at, k.revoked_at, u.last_used_at
 FROM api_keys k
 JOIN accounts a ON a.id = k.account_id
 JOIN api_key_records r ON r.id = k.id
+LEFT JOIN api_key_uses u ON u.key_id = k.id -- it has every key; sqlc takes what is joined LEFT for nullable
 WHERE k.prefix = $1;
 
 -- name: RecordByID :one

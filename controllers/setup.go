@@ -93,7 +93,8 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 	}
 	return errors.Join(
 		setupExamContent(mgr, &ExamContentReconciler{
-			frame: base, publisher: newTimedPublisher(deps.Publisher, deps.Registerer, base.now), restrictAdoption: deps.RestrictAdoption, lookWhole: lookWhole,
+			frame: base, publisher: newTimedPublisher(deps.Publisher, deps.Registerer, base.now),
+			restrictAdoption: deps.RestrictAdoption, lookWhole: lookWhole,
 		}),
 		setupWebhookEndpoint(mgr, &WebhookEndpointReconciler{
 			frame: base, endpoints: deps.Endpoints, accounts: deps.Accounts, restrictAccounts: deps.RestrictWebhookAccounts,

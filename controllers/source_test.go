@@ -64,12 +64,37 @@ func TestQuestionsAreReadAgainOnlyWhereSomethingHasChanged(t *testing.T) {
 	}
 	reconcile()
 
+	for _, c := range in.reasonsToRead(t, content, configMap, r) {
+		for range 2 {
+			if read, writes, statements := reconcile(); read != 0 || writes != 0 || statements != 1 {
+				t.Errorf("before %q: %d ConfigMaps read, %d writes and %d statements, want one statement alone", c.name, read, writes, statements)
+			}
+		}
+		c.change()
+		if read, writes, _ := reconcile(); read != 1 || writes != c.writes {
+			t.Errorf("after %q: %d ConfigMaps read and %d writes, want 1 and %d", c.name, read, writes, c.writes)
+		}
+	}
+	if n := in.wrongAnswers(); n != 0 || content.Status.Revision != 1 {
+		t.Errorf("%d wrong answers, revision %d", n, content.Status.Revision)
+	}
+	if meta.FindStatusCondition(content.Status.Conditions, v1alpha1.ConditionRepaired) == nil {
+		t.Error("the repair is told no more")
+	}
+}
+
+// reasonToRead is a change after which questions are read again.
+type reasonToRead struct {
+	name   string
+	change func()
+	writes int64 // of the reconcile after it
+}
+
+// reasonsToRead lists them all.
+func (in *installation) reasonsToRead(t *testing.T, content *v1alpha1.ExamContent, configMap *corev1.ConfigMap, r *ExamContentReconciler) []reasonToRead {
+	t.Helper()
 	trusted := catalog.NewPublisher(in.pool, postgres.Sandbox, noOutbox()).Trusting(sealstest.Trust(t, sealstest.New(t).Line("*")))
-	for _, c := range []struct {
-		name   string
-		change func()
-		writes int64 // of the reconcile after it
-	}{
+	return []reasonToRead{
 		{"another version of a ConfigMap, with the same chunks", func() {
 			edit(in, configMap, func(c *corev1.ConfigMap) { c.Annotations = map[string]string{"note": "touched"} })
 		}, 1},
@@ -106,22 +131,6 @@ func TestQuestionsAreReadAgainOnlyWhereSomethingHasChanged(t *testing.T) {
 			again.Data = configMap.Data
 			in.create(again)
 		}, 1},
-	} {
-		for range 2 {
-			if read, writes, statements := reconcile(); read != 0 || writes != 0 || statements != 1 {
-				t.Errorf("before %q: %d ConfigMaps read, %d writes and %d statements, want one statement alone", c.name, read, writes, statements)
-			}
-		}
-		c.change()
-		if read, writes, _ := reconcile(); read != 1 || writes != c.writes {
-			t.Errorf("after %q: %d ConfigMaps read and %d writes, want 1 and %d", c.name, read, writes, c.writes)
-		}
-	}
-	if n := in.wrongAnswers(); n != 0 || content.Status.Revision != 1 {
-		t.Errorf("%d wrong answers, revision %d", n, content.Status.Revision)
-	}
-	if meta.FindStatusCondition(content.Status.Conditions, v1alpha1.ConditionRepaired) == nil {
-		t.Error("the repair is told no more")
 	}
 }
 

@@ -93,7 +93,7 @@ func newBatcher(inFlight, size, queue int, timeout time.Duration, now func() tim
 // do asks for one token of s. The verdict's level is that after this request. The error is errOverloaded at once if too
 // many wait, and the context's as soon as that ends; a token may have been taken all the same.
 func (b *batcher) do(ctx context.Context, s *subject, result *outcome) {
-	parker := ParkerOf(ctx)
+	parker := parkerOf(ctx)
 	w, lead, err := b.enter(s, parker)
 	if err != nil {
 		*result = outcome{err: err}

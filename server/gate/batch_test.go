@@ -66,9 +66,7 @@ func TestRequestsForOneKeyThatWaitTogetherAreOneAsk(t *testing.T) {
 		if allowed != 4 { // one of the first batch; two of the four; one for the other key
 			t.Errorf("%d allowed", allowed)
 		}
-		if b.free != 1 || b.waiting != 0 || len(b.open) != 0 {
-			t.Errorf("left over: free %d, waiting %d, open %d", b.free, b.waiting, len(b.open))
-		}
+		nothingLeft(t, b, 1)
 	})
 }
 
@@ -110,9 +108,7 @@ func TestWhoComesBeforeABatchIsRunGoesAlong(t *testing.T) {
 			t.Errorf("request %d: got %+v", i, w.outcome)
 		}
 	}
-	if b.free != 2 || b.waiting != 0 || len(b.open) != 0 {
-		t.Errorf("left over: free %d, waiting %d, open %d", b.free, b.waiting, len(b.open))
-	}
+	nothingLeft(t, b, 2)
 }
 
 // TestALeaderLetsOthersJoinWhileAnyDoAndThereIsRoom has a number of other keys come whenever the leader yields.
@@ -237,9 +233,7 @@ func TestABatchThatEverybodyLeftIsNotRun(t *testing.T) {
 		synctest.Wait()
 		v.proceed <- struct{}{}
 		group.Wait()
-		if b.free != 1 || b.waiting != 0 || len(b.open) != 0 {
-			t.Errorf("left over: free %d, waiting %d, open %d", b.free, b.waiting, len(b.open))
-		}
+		nothingLeft(t, b, 1)
 	})
 }
 
@@ -301,7 +295,16 @@ func TestNothingIsLostUnderDisorder(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if b.free != 3 || b.waiting != 0 || len(b.open) != 0 || most.Load() > 3 {
-		t.Errorf("left over: free %d, waiting %d, open %d; %d at once", b.free, b.waiting, len(b.open), most.Load())
+	nothingLeft(t, b, 3)
+	if most.Load() > 3 {
+		t.Errorf("%d at once", most.Load())
+	}
+}
+
+// nothingLeft says what a batcher still has that nobody asks any more: all its places are free then.
+func nothingLeft(t *testing.T, b *batcher, free int) {
+	t.Helper()
+	if b.free != free || b.waiting != 0 || len(b.open) != 0 {
+		t.Errorf("left over: free %d, waiting %d, open %d", b.free, b.waiting, len(b.open))
 	}
 }

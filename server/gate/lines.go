@@ -8,8 +8,7 @@ import (
 )
 
 // lineRest is how long a line may rest between two calls. Whatever became of its connection meanwhile, the pool finds out
-// before it is used again.
-// Under load it is a fraction of a millisecond.
+// before it is used again. Under load it is a fraction of a millisecond.
 const lineRest = 20 * time.Millisecond
 
 // lines are connections that scripts are called on, one call after the other, without a look at the pool in between:

@@ -16,15 +16,15 @@ type Parker interface {
 // ParkerKey is where a context has its Parker, if any.
 type ParkerKey struct{}
 
-// ParkerOf returns the Parker of a context, nil if it has none.
-func ParkerOf(ctx context.Context) Parker {
+// parkerOf returns the Parker of a context, nil if it has none.
+func parkerOf(ctx context.Context) Parker {
 	parker, _ := ctx.Value(ParkerKey{}).(Parker)
 	return parker
 }
 
 // mayBlock is called before a request waits for anything but an answer of Redis.
 func mayBlock(ctx context.Context) {
-	if parker := ParkerOf(ctx); parker != nil {
+	if parker := parkerOf(ctx); parker != nil {
 		parker.Leave()
 	}
 }

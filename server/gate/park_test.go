@@ -64,9 +64,7 @@ func TestWhoMayNotBlockIsParked(t *testing.T) {
 			t.Errorf("%d requests were woken, want %d", got, requests/2)
 		}
 		synctest.Wait()
-		if b.free != 1 || b.waiting != 0 || len(b.open) != 0 {
-			t.Errorf("left over: free %d, waiting %d, open %d", b.free, b.waiting, len(b.open))
-		}
+		nothingLeft(t, b, 1)
 	})
 }
 

@@ -47,6 +47,6 @@
 // copied.
 //
 // It imports the gate, the catalogue, the attempts, keys, sessions, webhooks, audit and postgres for their types and
-// errors, and socket for the lanes' system calls, and sees what works behind them through the interfaces of server.go and of each resource; it never imports
-// controllers, nor a database's driver.
+// errors, and socket for the lanes' system calls, and sees what works behind them through the interfaces of server.go and
+// of each resource; it never imports controllers, nor a database's driver.
 package httpapi

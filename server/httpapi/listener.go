@@ -103,7 +103,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		}
 		c, admitted := l.admit(inner)
 		switch {
-		case admitted && l.lanes != nil && l.lanes.take(c):
+		case admitted && l.lanes.take(c):
 			continue
 		case admitted:
 			return c, nil

@@ -102,14 +102,7 @@ func (s *Server) contextOf(r *request) context.Context {
 	return s.life
 }
 
-// mayBlock is called before a request waits for anything but the gate, or works for long: others may share its goroutine.
-func mayBlock(ctx context.Context) {
-	if parker := gate.ParkerOf(ctx); parker != nil {
-		parker.Leave()
-	}
-}
-
-// leaveLane does it where there is no context at hand.
+// leaveLane is called before a request waits for anything but the gate, or works for long: others may share its goroutine.
 func leaveLane(ctx *fasthttp.RequestCtx) {
 	if own, ok := ctx.Conn().(*conn); ok && own.within != nil {
 		own.within.Leave()
@@ -251,7 +244,7 @@ func (s *Server) limitTime(route *route, next handler) handler {
 		return next
 	}
 	return func(ctx context.Context, r *request) error {
-		mayBlock(ctx)
+		leaveLane(r.http)
 		ctx, cancel := context.WithTimeout(ctx, s.cfg.HandleTimeout)
 		defer cancel()
 		return next(ctx, r)

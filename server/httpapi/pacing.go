@@ -83,7 +83,7 @@ func (s *Server) hold(ctx context.Context, http *fasthttp.RequestCtx) {
 		return
 	}
 	s.metrics.held.Inc()
-	mayBlock(ctx)
+	leaveLane(http)
 	pause := time.NewTimer(wait)
 	defer pause.Stop()
 	select {

@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -114,7 +115,11 @@ func (m *Meter) noteUses(b batch, unnoted []uuid.UUID) {
 }
 
 func newBatch(writer uuid.UUID, number int64, rows []counted) batch {
-	b := batch{Writer: writer, Batch: number}
+	n := len(rows)
+	b := batch{
+		Writer: writer, Batch: number, Keys: make([]uuid.UUID, 0, n), Days: make([]time.Time, 0, n),
+		Requests: make([]int64, 0, n), RateLimited: make([]int64, 0, n), Used: make([]time.Time, 0, n),
+	}
 	for _, row := range rows {
 		b.Keys = append(b.Keys, row.key)
 		b.Days = append(b.Days, time.Unix(row.day*secondsOfDay, 0).UTC())
@@ -175,4 +180,4 @@ func (m *Meter) touchKeys(ctx context.Context, ids []uuid.UUID) error {
 	return m.queries.TouchKeys(ctx, arg)
 }
 
-func compareIDs(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
+func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }

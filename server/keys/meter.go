@@ -16,9 +16,10 @@ import (
 const (
 	// meterShards divides the keys, so that few requests of different keys meet at one lock.
 	meterShards = 64
-	// maxTallies bounds what a shard holds, and so the memory of a Meter while the database is away: 131,072 keys and
-	// days. When half of that is there it is written early.
-	maxTallies = 2048
+	// maxTallies bounds what a shard holds, and so the memory of a Meter while the database is away: 262,144 keys and
+	// days, some 25 MB. When half of that is there it is written early. Of a million keys some come again sooner than
+	// that: the longer they are gathered, the fewer rows a request costs.
+	maxTallies = 4096
 
 	// statementTimeout bounds one statement of a flush.
 	statementTimeout = 10 * time.Second

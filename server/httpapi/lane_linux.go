@@ -3,7 +3,6 @@ package httpapi
 import (
 	"bufio"
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -113,9 +112,7 @@ func (l *lane) wait(events []unix.EpollEvent, after bool) (n int, err error) {
 	failure := l.raw.Read(func(descriptor uintptr) bool {
 		if after {
 			after = false
-			var one [8]byte
-			binary.NativeEndian.PutUint64(one[:], 1)
-			_, err = socket.Write(uintptr(l.nudge), one[:])
+			err = socket.Raise(uintptr(l.nudge))
 			return err != nil
 		}
 		n, err = socket.Events(descriptor, events)

@@ -10,21 +10,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Read reads what has come on a descriptor in non-blocking mode; unix.EAGAIN if nothing has, and 0 without an error at
-// the end.
+// Read reads what has come on a socket in non-blocking mode; unix.EAGAIN if nothing has, and 0 without an error at the end.
 func Read(descriptor uintptr, into []byte) (int, error) {
 	return again(func() (uintptr, unix.Errno) {
-		n, _, failed := unix.RawSyscall(unix.SYS_READ, descriptor, uintptr(unsafe.Pointer(unsafe.SliceData(into))), uintptr(len(into))) //nolint:gosec // audited: the kernel stays within the slice
+		n, _, failed := unix.RawSyscall6(unix.SYS_RECVFROM, descriptor, uintptr(unsafe.Pointer(unsafe.SliceData(into))), uintptr(len(into)), 0, 0, 0) //nolint:gosec // audited: the kernel stays within the slice
 		return n, failed
 	})
 }
 
-// Write writes what there is room for to a descriptor in non-blocking mode; unix.EAGAIN if there is none.
+// Write writes what there is room for to a socket in non-blocking mode; unix.EAGAIN if there is none.
 func Write(descriptor uintptr, from []byte) (int, error) {
 	return again(func() (uintptr, unix.Errno) {
-		n, _, failed := unix.RawSyscall(unix.SYS_WRITE, descriptor, uintptr(unsafe.Pointer(unsafe.SliceData(from))), uintptr(len(from))) //nolint:gosec // audited: the kernel stays within the slice
+		n, _, failed := unix.RawSyscall6(unix.SYS_SENDTO, descriptor, uintptr(unsafe.Pointer(unsafe.SliceData(from))), uintptr(len(from)), unix.MSG_NOSIGNAL, 0, 0) //nolint:gosec // audited: the kernel stays within the slice
 		return n, failed
 	})
+}
+
+// Raise adds one to an eventfd in non-blocking mode: whoever watches it has an event.
+func Raise(eventfd uintptr) error {
+	one := uint64(1)
+	_, err := again(func() (uintptr, unix.Errno) {
+		n, _, failed := unix.RawSyscall(unix.SYS_WRITE, eventfd, uintptr(unsafe.Pointer(&one)), unsafe.Sizeof(one)) //nolint:gosec // audited: the kernel reads those eight bytes
+		return n, failed
+	})
+	return err
 }
 
 // Events fills in the events that an epoll descriptor has; it does not wait for any.

@@ -21,8 +21,8 @@ func worthCompressing(body []byte) bool { return len(body) >= compressFrom }
 
 // compressions keeps representations in their compressed forms, by ETag. Only what is the same for everyone is compressed,
 // so the work is done once. A page of questions would have to be compressed for each request: twenty questions of 15 KB
-// shrink to 0.29 of their size by zstd, 0.28 by gzip, 0.26 by brotli, for 20, 40 and 200 times the time that a GET of 4 KB
-// takes otherwise (BenchmarkCompressQuestionPage, BenchmarkGetOverview). Who has slow clients compresses in the proxy.
+// shrink to 0.29 of their size by zstd, 0.28 by gzip, 0.26 by brotli (BenchmarkCompressQuestionPage), for 7, 8 and 15 times
+// the processor time that a GET of 4 KB takes in all ("make bench"). Who has slow clients compresses in the proxy.
 //
 // When one generation is full the older one is dropped, so whatever is in use moves along and memory stays bounded.
 type compressions struct {

@@ -1,7 +1,11 @@
 -- +goose Up
 -- When a key was last used on a day stands beside its counts, which are written at the same time. Its own row, four indexes
--- wide, is written once a day then, not at every flush: api_keys.last_used_at says on which day to look. A column without a
--- default is a change of the catalogue alone.
+-- wide, is written once a day then, not at every flush: api_keys.last_used_at says on which day to look.
+--
+-- A column without a value is a change of the catalogue alone. Locks are taken as in 00015.
+SET LOCAL lock_timeout = '10s';
+LOCK TABLE key_usage IN SHARE UPDATE EXCLUSIVE MODE;
+SET LOCAL lock_timeout = '500ms';
 ALTER TABLE key_usage ADD COLUMN IF NOT EXISTS last_used_at timestamptz;
 
 -- When each key was last used. The one place that knows where that is kept.

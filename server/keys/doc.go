@@ -25,14 +25,15 @@
 // when it stops: nothing is written per request. It writes in batches of a thousand rows, so that a flush which takes too
 // long has got somewhere. Each process is a writer with a number for each of its batches, which the statement that adds
 // the batch to key_usage raises (key_usage_writers); a batch that is sent again because nobody knows what became of it is
-// therefore added once. What is lost: the last interval of a pod that is killed, and, while PostgreSQL is away, keys beyond
-// the meter's memory and what is left when the pod stops (examprep_key_usage_lost_total). Nothing is ever counted twice.
+// therefore added once. What is lost: the last interval of a pod that is killed, keys beyond the meter's memory while
+// PostgreSQL is away, and what a pod that ends could not write, though it begins when it is told to end and has two seconds
+// more after its last request (examprep_key_usage_lost_total). Nothing is ever counted twice.
 //
 // When a key was last used stands in key_usage, in the row of that day; its own row has the first use of a day that a
 // flush found, so that it is written once a day however many keys there are. That comes after the usage and waits for
-// nobody: a key that is being changed just then is noted by a later flush. The view api_key_uses is the only place that
-// knows. Usage is kept; who keeps no books so long deletes old days from key_usage, and sees of a key that was not used
-// since only a time of the day when it was.
+// nobody: a key that is being changed just then is noted by the next flush. Whoever reads asks the view api_key_uses.
+// Usage is kept; who keeps no books so long deletes old days from key_usage, and sees of a key that was not used since
+// only a time of the day when it was.
 //
 // Mistakes of a caller are *UnknownKeyError, *UnknownTierError, *InvalidError, *RetiredKeyError, *LimitError,
 // *ManagedTierError and *TooMuchUsageError; all else is pgx's error, wrapped. No key is ever logged or put into an error.

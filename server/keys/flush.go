@@ -160,17 +160,21 @@ func (m *Meter) add(ctx context.Context, b batch) error {
 // holds that up.
 func (m *Meter) touch(ctx context.Context) error {
 	for ids := range slices.Chunk(slices.SortedFunc(maps.Keys(m.used), compareIDs), flushRows) {
-		if err := m.touchKeys(ctx, ids); err != nil {
+		passed, err := m.touchKeys(ctx, ids)
+		if err != nil {
 			return fmt.Errorf("note last use of keys: %w", err)
 		}
 		for _, id := range ids {
-			delete(m.used, id)
+			if !slices.Contains(passed, id) {
+				delete(m.used, id)
+			}
 		}
 	}
 	return nil
 }
 
-func (m *Meter) touchKeys(ctx context.Context, ids []uuid.UUID) error {
+// touchKeys returns the keys that were being changed just then.
+func (m *Meter) touchKeys(ctx context.Context, ids []uuid.UUID) (passed []uuid.UUID, err error) {
 	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
 	arg := keysdb.TouchKeysParams{Ids: ids}

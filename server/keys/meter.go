@@ -16,10 +16,10 @@ import (
 const (
 	// meterShards divides the keys, so that few requests of different keys meet at one lock.
 	meterShards = 64
-	// maxTallies bounds what a shard holds, and so the memory of a Meter while the database is away: 262,144 keys and
-	// days, some 25 MB. When half of that is there it is written early. Of a million keys some come again sooner than
-	// that: the longer they are gathered, the fewer rows a request costs.
-	maxTallies = 4096
+	// maxTallies bounds what a shard holds, and so the memory of a Meter while the database is away: 131,072 keys and
+	// days, and as many that a flush could not write. When half of that is there it is written early: no more is left
+	// for the last flush, which has little time.
+	maxTallies = 2048
 
 	// statementTimeout bounds one statement of a flush.
 	statementTimeout = 10 * time.Second
@@ -145,13 +145,15 @@ func (m *Meter) countFirst(s *meterShard, u use, at time.Time, admitted bool) {
 		t = &tally{}
 		s.tallies[u] = t
 		if len(s.tallies) == maxTallies/2 {
-			m.flushEarly()
+			m.FlushSoon()
 		}
 	}
 	t.add(at, admitted)
 }
 
-func (m *Meter) flushEarly() {
+// FlushSoon has [Meter.Run] write what was counted, without waiting for the end of the interval. A process that is told to
+// end calls it at once: while it still answers requests there is time.
+func (m *Meter) FlushSoon() {
 	select {
 	case m.early <- struct{}{}:
 	default: // it is going to happen already

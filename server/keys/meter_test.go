@@ -251,7 +251,7 @@ func TestAFloodOfKeysIsWrittenEarlyAndBounded(t *testing.T) {
 	_, _, pool := newStore(t)
 	registry := prometheus.NewRegistry()
 	meter := keys.NewMeter(pool, keys.MeterConfig{Interval: time.Hour, Registerer: registry})
-	const shard, more = 4096, 10
+	const shard, more = 2048, 10
 	for range shard + more {
 		id := uuid.New()
 		id[15] = 7 // of one shard
@@ -269,6 +269,24 @@ func TestAFloodOfKeysIsWrittenEarlyAndBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		return written
+	})
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAFlushCanBeAskedFor(t *testing.T) {
+	store, _, pool := newStore(t)
+	id := idOf(t, store, create(t, store, keys.NewKey{}))
+	meter := newMeter(pool, newClock(time.Now()))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- meter.Run(ctx) }()
+	meter.Count(id, true)
+	meter.FlushSoon()
+	postgrestest.Eventually(t, "it is written before the interval is over", func() bool {
+		return usage(t, pool, id) == [2]int64{1, 0}
 	})
 	cancel()
 	if err := <-done; err != nil {

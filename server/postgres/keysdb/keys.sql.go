@@ -830,17 +830,22 @@ func (q *Queries) TierInEffect(ctx context.Context, name string) (TierInEffectRo
 	return i, err
 }
 
-const touchKeys = `-- name: TouchKeys :exec
-WITH free AS (
-    SELECT k.id, u.at
-    FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::timestamptz[]) AS at) u
+const touchKeys = `-- name: TouchKeys :many
+WITH used AS (
+    SELECT unnest($1::uuid[]) AS id, unnest($2::timestamptz[]) AS at
+), free AS (
+    SELECT k.id, u.at FROM used u
     JOIN api_keys k ON k.id = u.id
     WHERE k.last_used_at IS NULL OR k.last_used_at < u.at
     ORDER BY k.id
     FOR NO KEY UPDATE OF k SKIP LOCKED
+), noted AS (
+    UPDATE api_keys k SET last_used_at = free.at FROM free
+    WHERE k.id = free.id AND (k.last_used_at IS NULL OR k.last_used_at < free.at)
 )
-UPDATE api_keys k SET last_used_at = free.at FROM free
-WHERE k.id = free.id AND (k.last_used_at IS NULL OR k.last_used_at < free.at)
+SELECT k.id FROM used u
+JOIN api_keys k ON k.id = u.id
+WHERE (k.last_used_at IS NULL OR k.last_used_at < u.at) AND NOT EXISTS (SELECT FROM free f WHERE f.id = k.id)
 `
 
 type TouchKeysParams struct {
@@ -848,11 +853,26 @@ type TouchKeysParams struct {
 	Used []time.Time
 }
 
-// Says on a key's own row that it was used; later uses of that day are in key_usage (api_key_uses). It only moves forward.
-// Nobody is waited for: a key that is being changed is left out, until it is used again.
-func (q *Queries) TouchKeys(ctx context.Context, arg TouchKeysParams) error {
-	_, err := q.db.Exec(ctx, touchKeys, arg.Ids, arg.Used)
-	return err
+// Says on keys' own rows that they were used; later uses of that day are in key_usage (api_key_uses). It only moves forward.
+// Nobody is waited for: keys that are being changed are left out, and returned.
+func (q *Queries) TouchKeys(ctx context.Context, arg TouchKeysParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, touchKeys, arg.Ids, arg.Used)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const tryRaiseLock = `-- name: TryRaiseLock :one

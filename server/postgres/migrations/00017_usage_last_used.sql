@@ -1,7 +1,7 @@
 -- +goose Up
 -- When a key was last used on a day stands beside its counts, which are written at the same time. Its own row, which had to
 -- be found, locked and written besides at every flush, is written once a day: api_keys.last_used_at says from which day on
--- to look.
+-- to look. A pod of an earlier release, during an upgrade or after a rollback, shows of such a key only that.
 --
 -- A column without a value is a change of the catalogue alone. Locks are taken as in 00015.
 SET LOCAL lock_timeout = '10s';

@@ -146,8 +146,8 @@ func (p *loop) run(ctx context.Context) error {
 	return nil
 }
 
-// await returns how many events there are once there are some, or a request is due. It takes the time to the nanosecond, as
-// epoll_wait does not, and no timer of its own: setting one and reading it took a third of what the load costs.
+// await returns how many events there are once there are some, or a request is due. Its time is finer than the
+// milliseconds of epoll_wait, and it needs no timer: setting one and reading it took a third of what the load costs.
 func (p *loop) await(events []unix.EpollEvent) (n int, err error) {
 	if p.next.IsZero() {
 		return unix.EpollWait(p.epoll, events, int(stopLook.Milliseconds()))

@@ -48,6 +48,15 @@ func percentileOf(share float64) func(*sample) float64 {
 	return func(s *sample) float64 { return s.percentile(share).Seconds() * 1000 }
 }
 
+// pooled is the latency, in ms, that a share of all turns' operations had at most.
+func (s series) pooled(share float64) float64 {
+	var all sample
+	for i := range s {
+		all.latencies = append(all.latencies, s[i].latencies...)
+	}
+	return percentileOf(share)(&all)
+}
+
 // medians adds a row with the median turn's figures.
 func (r *report) medians(name string, s series) {
 	var costs []string

@@ -251,7 +251,7 @@ func TestAFloodOfKeysIsWrittenEarlyAndBounded(t *testing.T) {
 	_, _, pool := newStore(t)
 	registry := prometheus.NewRegistry()
 	meter := keys.NewMeter(pool, keys.MeterConfig{Interval: time.Hour, Registerer: registry})
-	const shard, more = 2048, 10
+	const shard, more = 4096, 10
 	for range shard + more {
 		id := uuid.New()
 		id[15] = 7 // of one shard

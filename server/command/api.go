@@ -126,7 +126,8 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 		return err
 	}
 	meter := keys.NewMeter(p.pool, keys.MeterConfig{Interval: meterInterval, Registerer: p.registry})
-	defer context.AfterFunc(ctx, meter.FlushSoon)()
+	stopHastening := context.AfterFunc(ctx, meter.FlushSoon)
+	defer stopHastening()
 	gates := gate.New(gate.Config{
 		Prefix: flags.redisPrefix, Used: meter.Count, Registerer: p.registry, Logger: p.logger,
 	}, gateClient, keys.NewReader(p.pool))

@@ -126,6 +126,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 		return err
 	}
 	meter := keys.NewMeter(p.pool, keys.MeterConfig{Interval: meterInterval, Registerer: p.registry})
+	// What is counted by then is written while the front drains: at the very end there is little time.
 	stopHastening := context.AfterFunc(ctx, meter.FlushSoon)
 	defer stopHastening()
 	gates := gate.New(gate.Config{

@@ -60,21 +60,19 @@ func (k keySet) requests(clients int, which func(connection, n int) (key int, mo
 	}}
 }
 
-// zipf asks with keys drawn in advance; connections begin at different places among the draws, and go on from turn to
-// turn where they were.
+// zipf asks with keys drawn in advance, which lie in the order in which they come: to look for each among all of them would
+// cost the load generator what is not the server's. A turn goes on where the last one ended.
 func (k keySet) zipf() load {
 	draw := rand.NewZipf(rand.New(rand.NewPCG(5, 0)), zipfExponent, 1, uint64(k.count()-1))
-	drawn := make([]uint32, draws)
-	for i := range drawn {
-		drawn[i] = uint32(draw.Uint64())
+	drawn := keySet{host: k.host, text: make([]byte, 0, draws*keys.Length)}
+	for range draws {
+		key := int(draw.Uint64())
+		drawn.text = append(drawn.text, k.text[key*keys.Length:][:keys.Length]...)
 	}
-	places := make([]int, connections)
-	for i := range places {
-		places[i] = i * (draws / connections)
-	}
-	return k.requests(connections, func(connection, _ int) (int, bool) {
-		places[connection] = (places[connection] + 1) % draws
-		return int(drawn[places[connection]]), true
+	place := 0
+	return drawn.requests(connections, func(int, int) (int, bool) {
+		place = (place + 1) % draws
+		return place, true
 	})
 }
 

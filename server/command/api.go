@@ -125,7 +125,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	if err != nil {
 		return err
 	}
-	meter := keys.NewMeter(p.pool, keys.MeterConfig{Interval: meterInterval, Registerer: p.registry})
+	meter := keys.NewMeter(p.pool, keys.MeterConfig{Interval: meterInterval, RollUpAge: rollUpAge, Registerer: p.registry})
 	// What is counted by then is written while the front drains: at the very end there is little time.
 	stopHastening := context.AfterFunc(ctx, meter.FlushSoon)
 	defer stopHastening()
@@ -174,8 +174,12 @@ const (
 // cutTime is kept of the shutdown grace for cutting what has not ended, and for the back parts to stop.
 const cutTime = 3 * time.Second
 
-// meterInterval is how often the use of keys is written: a busy key costs two rows a minute, not one a request, and a pod
-// that is killed loses the counts of a minute.
-const meterInterval = time.Minute
+const (
+	// meterInterval is how often a pod writes the use of keys: what one that is killed loses.
+	meterInterval = 10 * time.Second
+	// rollUpAge has usage tell of requests within a minute: 10 s until they are written, 15 to 30 s, and at most 16 s until
+	// it is each share's turn.
+	rollUpAge = 15 * time.Second
+)
 
 var errStopping = errors.New("stopping")

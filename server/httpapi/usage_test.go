@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -72,7 +73,7 @@ func TestUsageIsWhatTheGateLetPassAndRefused(t *testing.T) {
 			for range 8 {
 				statuses[c.call(http.MethodGet, "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer " + key}).status]++
 			}
-			if err := meter.Flush(t.Context()); err != nil {
+			if err := errors.Join(meter.Flush(t.Context()), meter.RollUp(t.Context())); err != nil {
 				t.Fatal(err)
 			}
 			if statuses[http.StatusOK] != 5 || statuses[http.StatusTooManyRequests] != 3 {

@@ -21,17 +21,21 @@
 // key has its old allowance or its new one.
 //
 // How use is counted. Each API pod has a [Meter] that counts the requests of each key by UTC day, those that the gate let
-// pass and those that it refused for the rate, and keeps when the key was last used. It writes them once an interval, and
-// when it stops: nothing is written per request. It writes in batches of a thousand rows, so that a flush which takes too
-// long has got somewhere. Each process is a writer with a number for each of its batches, which the statement that adds
-// the batch to key_usage raises (key_usage_writers); a batch that is sent again because nobody knows what became of it is
-// therefore added once. What is lost: the last interval of a pod that is killed, keys beyond the meter's memory while
-// PostgreSQL is away, and what a pod that ends could not write, though it begins when it is told to end and has two seconds
-// more after its last request (examprep_key_usage_lost_total). Nothing is ever counted twice.
+// pass and those that it refused for the rate, and keeps when the key was last used: nothing is written per request. Once an
+// interval, and when it stops, a pod writes what it counted to key_usage_batches, a row for each share of the keys, which
+// costs the database the same for one key and for thousands. What all pods wrote of a share is added to key_usage together
+// by whichever of them comes first when it is old enough ([Meter.RollUp]), one share after the other: a million keys in use
+// cost few rows, and nobody a burst. Usage is therefore told within a minute.
+//
+// Each process is a writer with a number for each of its batches, which the statement that writes the batch raises
+// (key_usage_writers); a batch that is sent again because nobody knows what became of it is there once. A roll-up takes
+// batches away in the statement that adds them. What is lost: the last interval of a pod that is killed, keys beyond the
+// meter's memory while PostgreSQL is away, and what a pod that ends could not write, though it begins when it is told to end
+// and has two seconds more after its last request (examprep_key_usage_lost_total). Nothing is ever counted twice.
 //
 // When a key was last used stands in key_usage, in the row of that day; its own row has the first use of a day that a
-// flush found, so that it is written once a day however many keys there are. That comes after the usage and waits for
-// nobody: a key that is being changed just then is noted by the next flush. Whoever reads asks the view api_key_uses.
+// roll-up found, so that it is written once a day however many keys there are. That comes after the usage and waits for
+// nobody: a key that is being changed just then is noted by a later one. Whoever reads asks the view api_key_uses.
 // Usage is kept; who keeps no books so long deletes old days from key_usage, and sees of a key that was not used since
 // only a time of the day when it was.
 //

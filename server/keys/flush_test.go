@@ -2,6 +2,7 @@ package keys_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ import (
 	"examprep.dev/server/postgres/postgrestest"
 )
 
-// manyKeys is more than two batches of a flush hold.
+// manyKeys are some of each share.
 const manyKeys = 2500
 
 // makeKeys puts keys into the database and returns their ids in order.
@@ -58,16 +59,28 @@ func blockUsage(t *testing.T, pool *pgxpool.Pool, key uuid.UUID, day time.Time) 
 		VALUES ($1, $2, gen_random_uuid(), 0, 0)`, key, day)
 }
 
-// awaitWaiting waits until a statement in pool's database waits for another's transaction.
-func awaitWaiting(t *testing.T, pool *pgxpool.Pool) {
+// blockShare makes whoever writes batches of a share wait.
+func blockShare(t *testing.T, pool *pgxpool.Pool, share int) (release func()) {
 	t.Helper()
-	postgrestest.Eventually(t, "a statement waits for a lock", func() bool {
+	if _, err := pool.Exec(t.Context(), fmt.Sprintf(`
+		CREATE FUNCTION await_release() RETURNS trigger LANGUAGE plpgsql AS $$
+			BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NEW; END $$;
+		CREATE TRIGGER held BEFORE INSERT ON key_usage_batches FOR EACH ROW WHEN (NEW.share = %d) EXECUTE FUNCTION await_release()`, share)); err != nil {
+		t.Fatal(err)
+	}
+	return block(t, pool, "SELECT pg_advisory_xact_lock(7)")
+}
+
+// awaitWaiting waits until a statement in pool's database waits for another's transaction, or none does.
+func awaitWaiting(t *testing.T, pool *pgxpool.Pool, some bool) {
+	t.Helper()
+	postgrestest.Eventually(t, fmt.Sprintf("a statement waits for a lock: %v", some), func() bool {
 		var waits bool
 		if err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
 			WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waits); err != nil {
 			t.Fatal(err)
 		}
-		return waits
+		return waits == some
 	})
 }
 
@@ -81,6 +94,16 @@ func totals(t *testing.T, pool *pgxpool.Pool) (admitted, limited, used int64) {
 	return admitted, limited, used
 }
 
+// written are the requests in batches that are not rolled up.
+func written(t *testing.T, pool *pgxpool.Pool) (requests int64) {
+	t.Helper()
+	if err := pool.QueryRow(t.Context(), `SELECT coalesce(sum(c.n), 0)::bigint
+		FROM key_usage_batches b, unnest(b.requests) AS c(n)`).Scan(&requests); err != nil {
+		t.Fatal(err)
+	}
+	return requests
+}
+
 func TestAFlushWhoseTimeEndsHasGotSomewhereAndTheNextGoesOn(t *testing.T) {
 	_, _, pool := newStore(t)
 	ids := makeKeys(t, pool)
@@ -90,17 +113,17 @@ func TestAFlushWhoseTimeEndsHasGotSomewhereAndTheNextGoesOn(t *testing.T) {
 		meter.Count(id, true)
 		meter.Count(id, false)
 	}
-	release := blockUsage(t, pool, ids[len(ids)-1], c.now())
+	release := blockShare(t, pool, 20)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- meter.Flush(ctx) }()
-	awaitWaiting(t, pool)
+	awaitWaiting(t, pool, true)
 	cancel()
 	if err := <-ended; err == nil {
 		t.Fatal("the flush did not wait: the test proves nothing")
 	}
-	if admitted, limited, _ := totals(t, pool); admitted == 0 || admitted >= manyKeys || limited != admitted {
-		t.Errorf("half-way %d and %d of %d are written", admitted, limited, manyKeys)
+	if n := written(t, pool); n == 0 || n >= manyKeys {
+		t.Errorf("half-way %d of %d are written", n, manyKeys)
 	}
 	release()
 	meter.Count(ids[0], true)
@@ -110,6 +133,42 @@ func TestAFlushWhoseTimeEndsHasGotSomewhereAndTheNextGoesOn(t *testing.T) {
 	}
 	if n := touched(t, pool); n != manyKeys {
 		t.Errorf("the last use of %d keys is noted, want %d", n, manyKeys)
+	}
+}
+
+// TestAKeyWhoseUsageIsLockedHoldsUpItsShareAlone has the second roll-up begin behind the share at which the first one ended.
+func TestAKeyWhoseUsageIsLockedHoldsUpItsShareAlone(t *testing.T) {
+	_, _, pool := newStore(t)
+	ids := makeKeys(t, pool)
+	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	meter := newMeter(pool, c)
+	var free int64
+	for _, id := range ids {
+		meter.Count(id, true)
+		if id[15]%32 != ids[0][15]%32 {
+			free++
+		}
+	}
+	write(t, meter)
+	release := blockUsage(t, pool, ids[0], c.now())
+	for range 2 {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- meter.RollUp(ctx) }()
+		awaitWaiting(t, pool, true)
+		cancel()
+		if err := <-ended; err == nil {
+			t.Fatal("the roll-up did not wait: the test proves nothing")
+		}
+		awaitWaiting(t, pool, false)
+	}
+	if admitted, _, _ := totals(t, pool); admitted != free {
+		t.Errorf("%d are in the usage, want %d", admitted, free)
+	}
+	release()
+	flush(t, meter)
+	if admitted, _, _ := totals(t, pool); admitted != manyKeys {
+		t.Errorf("at last %d are in the usage, want %d", admitted, manyKeys)
 	}
 }
 
@@ -238,14 +297,14 @@ func TestTheLastFlushWritesWhatTimeAllowsAndCountsTheRestAsLost(t *testing.T) {
 	for _, id := range ids {
 		meter.Count(id, true)
 	}
-	blockUsage(t, pool, ids[len(ids)-1], c.now())
+	blockShare(t, pool, 20)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := meter.Run(ctx); err != nil {
 		t.Fatal(err)
 	}
-	admitted, _, _ := totals(t, pool)
-	if lost := int64(metric(t, registry, "examprep_key_usage_lost_total")); admitted == 0 || lost == 0 || admitted+lost != manyKeys {
-		t.Errorf("%d are written, %d lost, of %d", admitted, lost, manyKeys)
+	kept := written(t, pool)
+	if lost := int64(metric(t, registry, "examprep_key_usage_lost_total")); kept == 0 || lost == 0 || kept+lost != manyKeys {
+		t.Errorf("%d are written, %d lost, of %d", kept, lost, manyKeys)
 	}
 }

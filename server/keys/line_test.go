@@ -17,7 +17,7 @@ import (
 type line struct {
 	address *url.URL
 	server  string
-	lose    atomic.Bool
+	lose    atomic.Int64 // how many statements from now; none if it is not positive
 
 	mu    sync.Mutex
 	conns []net.Conn
@@ -80,7 +80,7 @@ func (l *line) forward(server, client net.Conn, mute *atomic.Bool) {
 		if err != nil {
 			return
 		}
-		if buffer[0] == 'B' && l.lose.CompareAndSwap(true, false) {
+		if buffer[0] == 'B' && l.lose.Add(-1) == 0 {
 			mute.Store(true)
 		}
 		if _, err := server.Write(buffer[:n]); err != nil {
@@ -89,8 +89,8 @@ func (l *line) forward(server, client net.Conn, mute *atomic.Bool) {
 	}
 }
 
-// loseAnswer lets the next statement reach the database, and nothing come back.
-func (l *line) loseAnswer() { l.lose.Store(true) }
+// loseAnswer lets statements reach the database, and nothing come back from the nth on.
+func (l *line) loseAnswer(n int64) { l.lose.Store(n) }
 
 // cut ends all connections.
 func (l *line) cut() {

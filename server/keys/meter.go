@@ -16,6 +16,9 @@ import (
 const (
 	// meterShards divides the keys, so that few requests of different keys meet at one lock.
 	meterShards = 64
+	// usageShares divides the keys by whole shards into what is rolled up together. Pods with another number of shares do no
+	// harm: then keys of theirs are rolled up at another time.
+	usageShares = 32
 	// maxTallies bounds what a shard holds, and so the memory of a Meter while the database is away: 262,144 keys and
 	// days, and as many that a flush could not write; some 60 MB. When half of that is there it is written early: the
 	// longer many keys are gathered, the more of them come again, and the fewer rows a request costs.
@@ -27,6 +30,9 @@ const (
 	lastFlushTime = 2 * time.Second
 	// lastFlushRetry is the pause between them.
 	lastFlushRetry = 100 * time.Millisecond
+	// rollUpPace is the least time between two shares that a pod rolls up, so that this never takes the database's processors
+	// for long.
+	rollUpPace = 500 * time.Millisecond
 	// secondsOfDay holds for UTC days as Unix time counts them.
 	secondsOfDay = 24 * 60 * 60
 )
@@ -35,6 +41,9 @@ const (
 type MeterConfig struct {
 	// Interval is how often counts are written: what a killed process loses at most.
 	Interval time.Duration
+	// RollUpAge is how old what is written becomes before it is added to the usage: up to twice as old, not counting the
+	// time which that takes. The longer, the more of it falls on the same keys, of all pods together.
+	RollUpAge time.Duration
 	// Now is the clock; nil for time.Now.
 	Now func() time.Time
 	// Registerer takes the meter's metrics; nil for none.
@@ -44,22 +53,28 @@ type MeterConfig struct {
 // Meter counts the requests of each key by UTC day, and keeps when the key was last used. What it gathered is written
 // once an interval by [Meter.Run], so that use costs the request nothing; package keys says what is lost when.
 type Meter struct {
-	queries  *keysdb.Queries
-	interval time.Duration
-	now      func() time.Time
-	early    chan struct{} // holds one: a shard is half full
+	queries   *keysdb.Queries
+	interval  time.Duration
+	rollUpAge time.Duration
+	now       func() time.Time
+	early     chan struct{} // holds one: a shard is half full
 
 	shards [meterShards]meterShard
 
-	failures prometheus.Counter
-	lost     prometheus.Counter
+	failures       prometheus.Counter
+	rollUpFailures prometheus.Counter
+	lost           prometheus.Counter
 
 	// flushing is held by a flush; it guards what follows.
 	flushing sync.Mutex
 	writer   uuid.UUID
-	number   int64                   // of the last batch
-	batches  []batch                 // on their way; none if all that was taken is written
-	used     map[uuid.UUID]time.Time // to be noted on keys' own rows
+	number   int64   // of the last batch
+	batches  []batch // on their way; none if all that was taken is written
+
+	// rolling is held by a roll-up; it guards what follows.
+	rolling sync.Mutex
+	share   int16                   // the last one
+	used    map[uuid.UUID]time.Time // to be noted on keys' own rows
 }
 
 // meterShard is a part of the counts. Counting needs only the shared lock; the whole one is for a key's first use in an
@@ -97,10 +112,13 @@ func NewMeter(pool *pgxpool.Pool, cfg MeterConfig) *Meter {
 		cfg.Now = time.Now
 	}
 	m := &Meter{
-		queries: keysdb.New(pool), interval: cfg.Interval, now: cfg.Now, early: make(chan struct{}, 1), writer: uuid.New(),
-		used: map[uuid.UUID]time.Time{},
+		queries: keysdb.New(pool), interval: cfg.Interval, rollUpAge: cfg.RollUpAge, now: cfg.Now,
+		early: make(chan struct{}, 1), writer: uuid.New(), used: map[uuid.UUID]time.Time{},
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "examprep_key_usage_flush_failures_total", Help: "Tries to write the usage of keys that failed; the counts are kept.",
+		}),
+		rollUpFailures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "examprep_key_usage_roll_up_failures_total", Help: "Tries to add written usage to the keys' days that failed; it is kept.",
 		}),
 		lost: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "examprep_key_usage_lost_total", Help: "Requests left out of the usage of keys, because PostgreSQL was away too long.",
@@ -110,7 +128,7 @@ func NewMeter(pool *pgxpool.Pool, cfg MeterConfig) *Meter {
 		m.shards[i].tallies = map[use]*tally{}
 	}
 	if cfg.Registerer != nil {
-		cfg.Registerer.MustRegister(m.failures, m.lost)
+		cfg.Registerer.MustRegister(m.failures, m.rollUpFailures, m.lost)
 	}
 	return m
 }
@@ -160,16 +178,24 @@ func (m *Meter) FlushSoon() {
 	}
 }
 
-// Run writes what was counted, until ctx ends, and then the rest. It always returns nil: what cannot be written is kept
-// for the next time.
+// Run writes what was counted and rolls up what all pods wrote, until ctx ends, and then the rest. It always returns nil:
+// what cannot be written is kept for the next time.
 func (m *Meter) Run(ctx context.Context) error {
+	var rolling sync.WaitGroup
+	rolling.Go(func() { m.keepRollingUp(ctx) })
+	m.keepFlushing(ctx)
+	rolling.Wait()
+	m.flushLast(context.WithoutCancel(ctx))
+	return nil
+}
+
+func (m *Meter) keepFlushing(ctx context.Context) {
 	ticker := time.NewTicker(m.interval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			m.flushLast(context.WithoutCancel(ctx))
-			return nil
+			return
 		case <-m.early:
 		case <-ticker.C:
 		}
@@ -177,7 +203,8 @@ func (m *Meter) Run(ctx context.Context) error {
 	}
 }
 
-// flushLast tries until all is written, or time is up.
+// flushLast tries until all is written, or time is up. What is left of that is for rolling it up, which another pod does
+// else.
 func (m *Meter) flushLast(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lastFlushTime)
 	defer cancel()
@@ -191,6 +218,7 @@ func (m *Meter) flushLast(ctx context.Context) {
 			return
 		}
 	}
+	_ = m.RollUp(ctx)
 }
 
 // giveUp counts as lost what is still here. What of it is in the database after all, nobody knows.

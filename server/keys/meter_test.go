@@ -2,6 +2,7 @@ package keys_test
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -36,7 +37,17 @@ func newMeter(pool *pgxpool.Pool, c *clock) *keys.Meter {
 	return keys.NewMeter(pool, keys.MeterConfig{Interval: time.Hour, Now: c.now})
 }
 
+// flush brings what meter counted into the usage.
 func flush(t *testing.T, meter *keys.Meter) {
+	t.Helper()
+	write(t, meter)
+	if err := meter.RollUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// write has meter write what it counted, and nothing more.
+func write(t *testing.T, meter *keys.Meter) {
 	t.Helper()
 	if err := meter.Flush(t.Context()); err != nil {
 		t.Fatal(err)
@@ -93,8 +104,8 @@ func TestUseIsWrittenAtTheEndAndUnknownKeysAreNot(t *testing.T) {
 	}
 }
 
-// TestCountsAreExact counts from many goroutines on two pods, whose flushes overlap with it, with each other, and with an
-// outage of the database.
+// TestCountsAreExact counts from many goroutines on two pods, whose flushes and roll-ups overlap with it, with each other,
+// and with an outage of the database.
 func TestCountsAreExact(t *testing.T) {
 	const goroutines, rounds = 8, 3000
 	store, _, pool := newStore(t)
@@ -110,7 +121,7 @@ func TestCountsAreExact(t *testing.T) {
 	for _, pod := range pods {
 		flushing.Go(func() {
 			for {
-				if pod.Flush(context.Background()) != nil {
+				if errors.Join(pod.Flush(context.Background()), pod.RollUp(context.Background())) != nil {
 					failed.Add(1)
 				}
 				select {
@@ -151,40 +162,98 @@ func TestCountsAreExact(t *testing.T) {
 	}
 }
 
-// TestACommitWhoseAnswerIsLostIsCountedOnce has the database commit a flush whose connection breaks before the answer.
+// TestACommitWhoseAnswerIsLostIsCountedOnce has the database commit what a meter does on a connection that breaks before the
+// answer.
 func TestACommitWhoseAnswerIsLostIsCountedOnce(t *testing.T) {
-	store, _, direct := newStore(t)
-	id := idOf(t, store, create(t, store, keys.NewKey{}))
-	line := newLine(t, direct.Config().ConnConfig)
-	address := *line.address
-	pool, err := postgres.Open(t.Context(), address.String())
-	if err != nil {
+	for name, step := range map[string]struct {
+		before, lost func(*keys.Meter, context.Context) error
+		statement    int64 // whose answer it is
+		waiting      int   // batches, once the database has committed
+	}{
+		"a flush":   {func(*keys.Meter, context.Context) error { return nil }, (*keys.Meter).Flush, 1, 1},
+		"a roll-up": {(*keys.Meter).Flush, (*keys.Meter).RollUp, 2, 0}, // the first asks which share is due
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, _, direct := newStore(t)
+			id := idOf(t, store, create(t, store, keys.NewKey{}))
+			line := newLine(t, direct.Config().ConnConfig)
+			address := *line.address
+			pool, err := postgres.Open(t.Context(), address.String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(pool.Close)
+			meter := newMeter(pool, newClock(time.Now()))
+			meter.Count(id, true)
+			flush(t, meter)
+
+			meter.Count(id, true)
+			meter.Count(id, false)
+			if err := step.before(meter, t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			line.loseAnswer(step.statement)
+			failed := make(chan error)
+			go func() { failed <- step.lost(meter, context.WithoutCancel(t.Context())) }()
+			postgrestest.Eventually(t, "the database has committed", func() bool { return waitingBatches(t, direct) == step.waiting })
+			line.cut()
+			if err := <-failed; err == nil {
+				t.Fatal("it has its answer: the test proves nothing")
+			}
+			meter.Count(id, true)
+			for range 2 { // the second has nothing to do
+				flush(t, meter)
+				if got := usage(t, direct, id); got != [2]int64{3, 1} {
+					t.Errorf("usage = %v, want [3 1]", got)
+				}
+			}
+		})
+	}
+}
+
+// waitingBatches is how many batches are written and not rolled up.
+func waitingBatches(t *testing.T, pool *pgxpool.Pool) (n int) {
+	t.Helper()
+	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM key_usage_batches").Scan(&n); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(pool.Close)
-	c := newClock(time.Now())
-	meter := newMeter(pool, c)
-	meter.Count(id, true)
-	flush(t, meter)
+	return n
+}
 
-	line.loseAnswer()
-	meter.Count(id, true)
-	meter.Count(id, false)
-	failed := make(chan error)
-	go func() { failed <- meter.Flush(context.WithoutCancel(t.Context())) }()
-	postgrestest.Eventually(t, "the database has committed", func() bool { return usage(t, direct, id) == [2]int64{2, 1} })
-	line.cut()
-	if err := <-failed; err == nil {
-		t.Fatal("the flush has its answer: the test proves nothing")
+// TestUsageIsRolledUpOnceItIsOldEnough has keys of the first and the last share, which grow to different ages.
+func TestUsageIsRolledUpOnceItIsOldEnough(t *testing.T) {
+	_, _, pool := newStore(t)
+	var first, last uuid.UUID
+	for _, id := range makeKeys(t, pool) {
+		switch id[15] % 32 {
+		case 0:
+			first = id
+		case 31:
+			last = id
+		}
 	}
-	meter.Count(id, true)
-	flush(t, meter)
-	if got := usage(t, direct, id); got != [2]int64{3, 1} {
-		t.Errorf("usage = %v, want [3 1]", got)
+	meter := keys.NewMeter(pool, keys.MeterConfig{Interval: time.Hour, RollUpAge: time.Hour})
+	meter.Count(first, true)
+	meter.Count(last, true)
+	write(t, meter)
+	age := func(by string) {
+		if _, err := pool.Exec(t.Context(), "UPDATE key_usage_batches SET written_at = written_at - $1::interval", by); err != nil {
+			t.Fatal(err)
+		}
 	}
-	flush(t, meter)
-	if got := usage(t, direct, id); got != [2]int64{3, 1} {
-		t.Errorf("after a flush of nothing: usage = %v", got)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- meter.Run(ctx) }()
+	age("90 minutes")
+	postgrestest.Eventually(t, "the first share is rolled up", func() bool { return usage(t, pool, first) == [2]int64{1, 0} })
+	if got := usage(t, pool, last); got != [2]int64{} { // if it were due, it would have come before the first
+		t.Errorf("usage of a key in the last share = %v", got)
+	}
+	age("30 minutes")
+	postgrestest.Eventually(t, "so is the last", func() bool { return usage(t, pool, last) == [2]int64{1, 0} })
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -33,7 +33,7 @@ type DailyUsage struct {
 }
 
 // Usage returns the account's usage by day, then prefix, without the days on which a key was not used. What the API pods
-// counted in the last interval may be missing still. A prefix that is not the account's is an *UnknownKeyError, more than
+// counted in the last minute may be missing still. A prefix that is not the account's is an *UnknownKeyError, more than
 // [MaxUsage] a *TooMuchUsageError.
 func (s *Store) Usage(ctx context.Context, query UsageQuery) ([]DailyUsage, error) {
 	if query.KeyPrefix != "" {

@@ -12,64 +12,65 @@ import (
 	"github.com/google/uuid"
 )
 
-const addUsage = `-- name: AddUsage :one
+const addUsageBatch = `-- name: AddUsageBatch :exec
 WITH writer AS (
-    INSERT INTO key_usage_writers AS w (id, batch, written_at) VALUES ($1, $2, now())
+    INSERT INTO key_usage_writers AS w (id, batch, written_at) VALUES ($8, $1, now())
     ON CONFLICT (id) DO UPDATE SET batch = excluded.batch, written_at = excluded.written_at WHERE w.batch < excluded.batch
     RETURNING w.id
-), counted AS (
-    SELECT c.key_id, c.day, k.account_id, c.requests, c.rate_limited, nullif(c.used, 'epoch') AS used, k.last_used_at AS noted
-    FROM (SELECT unnest($3::uuid[]) AS key_id, unnest($4::date[]) AS day, unnest($5::bigint[]) AS requests,
-                 unnest($6::bigint[]) AS rate_limited, unnest($7::timestamptz[]) AS used) c
-    JOIN api_keys k ON k.id = c.key_id
-), added AS (
-    INSERT INTO key_usage AS u (key_id, day, account_id, requests, rate_limited, last_used_at)
-    SELECT c.key_id, c.day, c.account_id, c.requests, c.rate_limited, c.used
-    FROM counted c
-    WHERE EXISTS (SELECT FROM writer)
-    ORDER BY c.key_id, c.day
-    ON CONFLICT (key_id, day) DO UPDATE
-    SET requests = u.requests + excluded.requests, rate_limited = u.rate_limited + excluded.rate_limited,
-        last_used_at = greatest(u.last_used_at, excluded.last_used_at)
-    RETURNING u.key_id
 )
-SELECT EXISTS (SELECT FROM writer)::boolean AS added,
-       ARRAY(SELECT c.key_id FROM counted c
-             WHERE c.used IS NOT NULL AND (c.noted IS NULL OR c.noted < c.day::timestamp AT TIME ZONE 'UTC'))::uuid[] AS unnoted
+INSERT INTO key_usage_batches (writer, batch, share, day, keys, requests, rate_limited, last_used)
+SELECT writer.id, $1, $2, $3, $4::uuid[], $5::bigint[], $6::bigint[], $7::bigint[]
+FROM writer
 `
 
-type AddUsageParams struct {
-	Writer      uuid.UUID
+type AddUsageBatchParams struct {
 	Batch       int64
+	Share       int16
+	Day         time.Time
 	Keys        []uuid.UUID
-	Days        []time.Time
 	Requests    []int64
 	RateLimited []int64
-	Used        []time.Time
+	LastUsed    []int64
+	Writer      uuid.UUID
 }
 
-type AddUsageRow struct {
-	Added   bool
-	Unnoted []uuid.UUID
-}
-
-// One batch of a writer's counts, unless it is in already: then added is false. A repeated batch waits here for the
-// statement that first brought it, if that is still running. Rows are taken in one order by all pods, so that none waits
-// for another in a circle. What is counted for a key that does not exist is left out. unnoted are the keys whose own row
-// does not say yet that they were used on such a day (TouchKeys); a last use of 'epoch' is none.
-func (q *Queries) AddUsage(ctx context.Context, arg AddUsageParams) (AddUsageRow, error) {
-	row := q.db.QueryRow(ctx, addUsage,
-		arg.Writer,
+// One batch of a writer's counts, unless it is in already. A repeated batch waits here for the statement that first brought
+// it, if that is still running.
+func (q *Queries) AddUsageBatch(ctx context.Context, arg AddUsageBatchParams) error {
+	_, err := q.db.Exec(ctx, addUsageBatch,
 		arg.Batch,
+		arg.Share,
+		arg.Day,
 		arg.Keys,
-		arg.Days,
 		arg.Requests,
 		arg.RateLimited,
-		arg.Used,
+		arg.LastUsed,
+		arg.Writer,
 	)
-	var i AddUsageRow
-	err := row.Scan(&i.Added, &i.Unnoted)
-	return i, err
+	return err
+}
+
+const dueUsage = `-- name: DueUsage :one
+WITH asked AS (SELECT $1::bigint AS age, $2::float8 AS shares, $3::smallint AS last)
+SELECT b.share FROM asked, (SELECT a.share, min(a.written_at) AS oldest FROM key_usage_batches a GROUP BY a.share) b
+WHERE b.oldest <= now() - asked.age * (1 + b.share / asked.shares) * interval '1 microsecond'
+ORDER BY b.share <= asked.last, b.share
+LIMIT 1
+`
+
+type DueUsageParams struct {
+	AgeUs  int64
+	Shares float64
+	Last   int16
+}
+
+// The next share after the last one whose oldest batch is as old as it is to become. Shares grow to different ages, once to
+// twice the given one: they become due one after the other, though pods write all of them at once.
+func (q *Queries) DueUsage(ctx context.Context, arg DueUsageParams) (int16, error) {
+	row := q.db.QueryRow(ctx, dueUsage, arg.AgeUs, arg.Shares, arg.Last)
+	var share int16
+	err := row.Scan(&share)
+	return share, err
 }
 
 const keyOfAccount = `-- name: KeyOfAccount :one
@@ -98,6 +99,60 @@ DELETE FROM key_usage_writers WHERE id IN (
 func (q *Queries) PruneUsageWriters(ctx context.Context, days int32) error {
 	_, err := q.db.Exec(ctx, pruneUsageWriters, days)
 	return err
+}
+
+const rollUpUsage = `-- name: RollUpUsage :one
+WITH taken AS (
+    DELETE FROM key_usage_batches b
+    USING (SELECT o.writer, o.batch FROM key_usage_batches o
+           WHERE o.share = $1 ORDER BY o.written_at LIMIT $2::int FOR UPDATE SKIP LOCKED) oldest
+    WHERE b.writer = oldest.writer AND b.batch = oldest.batch
+    RETURNING b.day, b.keys, b.requests, b.rate_limited, b.last_used
+), summed AS (
+    SELECT c.key_id, t.day, sum(c.requests)::bigint AS requests, sum(c.rate_limited)::bigint AS rate_limited,
+           timestamptz 'epoch' + nullif(max(c.last_used), 0) * interval '1 microsecond' AS used
+    FROM taken t
+    CROSS JOIN LATERAL (SELECT unnest(t.keys) AS key_id, unnest(t.requests) AS requests, unnest(t.rate_limited) AS rate_limited,
+                               unnest(t.last_used) AS last_used) c
+    GROUP BY c.key_id, t.day
+), counted AS (
+    SELECT s.key_id, s.day, k.account_id, s.requests, s.rate_limited, s.used,
+           s.used IS NOT NULL AND (k.last_used_at IS NULL OR k.last_used_at < s.day::timestamp AT TIME ZONE 'UTC') AS unnoted
+    FROM summed s
+    JOIN api_keys k ON k.id = s.key_id
+), added AS (
+    INSERT INTO key_usage AS u (key_id, day, account_id, requests, rate_limited, last_used_at)
+    SELECT c.key_id, c.day, c.account_id, c.requests, c.rate_limited, c.used FROM counted c
+    ORDER BY c.key_id, c.day
+    ON CONFLICT (key_id, day) DO UPDATE
+    SET requests = u.requests + excluded.requests, rate_limited = u.rate_limited + excluded.rate_limited,
+        last_used_at = greatest(u.last_used_at, excluded.last_used_at)
+)
+SELECT (SELECT count(*) FROM taken) AS batches,
+       ARRAY(SELECT c.key_id FROM counted c WHERE c.unnoted ORDER BY c.key_id, c.day)::uuid[] AS unnoted,
+       ARRAY(SELECT c.used FROM counted c WHERE c.unnoted ORDER BY c.key_id, c.day)::timestamptz[] AS used
+`
+
+type RollUpUsageParams struct {
+	Share int16
+	Most  int32
+}
+
+type RollUpUsageRow struct {
+	Batches int64
+	Unnoted []uuid.UUID
+	Used    []time.Time
+}
+
+// Adds batches of a share to key_usage, the oldest first, and returns how many. Those that another pod is adding are left to
+// it. Rows are taken in one order by all pods, so that none waits for another in a circle. What is counted for a key that
+// does not exist is left out. unnoted are the keys whose own row does not say yet that they were used on such a day
+// (TouchKeys), used when they were last.
+func (q *Queries) RollUpUsage(ctx context.Context, arg RollUpUsageParams) (RollUpUsageRow, error) {
+	row := q.db.QueryRow(ctx, rollUpUsage, arg.Share, arg.Most)
+	var i RollUpUsageRow
+	err := row.Scan(&i.Batches, &i.Unnoted, &i.Used)
+	return i, err
 }
 
 const usageOfAccount = `-- name: UsageOfAccount :many

@@ -1,31 +1,58 @@
--- name: AddUsage :one
--- One batch of a writer's counts, unless it is in already: then added is false. A repeated batch waits here for the
--- statement that first brought it, if that is still running. Rows are taken in one order by all pods, so that none waits
--- for another in a circle. What is counted for a key that does not exist is left out. unnoted are the keys whose own row
--- does not say yet that they were used on such a day (TouchKeys); a last use of 'epoch' is none.
+-- name: AddUsageBatch :exec
+-- One batch of a writer's counts, unless it is in already. A repeated batch waits here for the statement that first brought
+-- it, if that is still running.
 WITH writer AS (
     INSERT INTO key_usage_writers AS w (id, batch, written_at) VALUES (@writer, @batch, now())
     ON CONFLICT (id) DO UPDATE SET batch = excluded.batch, written_at = excluded.written_at WHERE w.batch < excluded.batch
     RETURNING w.id
+)
+INSERT INTO key_usage_batches (writer, batch, share, day, keys, requests, rate_limited, last_used)
+SELECT writer.id, @batch, @share, @day, @keys::uuid[], @requests::bigint[], @rate_limited::bigint[], @last_used::bigint[]
+FROM writer;
+
+-- name: DueUsage :one
+-- The next share after the last one whose oldest batch is as old as it is to become. Shares grow to different ages, once to
+-- twice the given one: they become due one after the other, though pods write all of them at once.
+WITH asked AS (SELECT @age_us::bigint AS age, @shares::float8 AS shares, @last::smallint AS last)
+SELECT b.share FROM asked, (SELECT a.share, min(a.written_at) AS oldest FROM key_usage_batches a GROUP BY a.share) b
+WHERE b.oldest <= now() - asked.age * (1 + b.share / asked.shares) * interval '1 microsecond'
+ORDER BY b.share <= asked.last, b.share
+LIMIT 1;
+
+-- name: RollUpUsage :one
+-- Adds batches of a share to key_usage, the oldest first, and returns how many. Those that another pod is adding are left to
+-- it. Rows are taken in one order by all pods, so that none waits for another in a circle. What is counted for a key that
+-- does not exist is left out. unnoted are the keys whose own row does not say yet that they were used on such a day
+-- (TouchKeys), used when they were last.
+WITH taken AS (
+    DELETE FROM key_usage_batches b
+    USING (SELECT o.writer, o.batch FROM key_usage_batches o
+           WHERE o.share = @share ORDER BY o.written_at LIMIT @most::int FOR UPDATE SKIP LOCKED) oldest
+    WHERE b.writer = oldest.writer AND b.batch = oldest.batch
+    RETURNING b.day, b.keys, b.requests, b.rate_limited, b.last_used
+), summed AS (
+    SELECT c.key_id, t.day, sum(c.requests)::bigint AS requests, sum(c.rate_limited)::bigint AS rate_limited,
+           timestamptz 'epoch' + nullif(max(c.last_used), 0) * interval '1 microsecond' AS used
+    FROM taken t
+    CROSS JOIN LATERAL (SELECT unnest(t.keys) AS key_id, unnest(t.requests) AS requests, unnest(t.rate_limited) AS rate_limited,
+                               unnest(t.last_used) AS last_used) c
+    GROUP BY c.key_id, t.day
 ), counted AS (
-    SELECT c.key_id, c.day, k.account_id, c.requests, c.rate_limited, nullif(c.used, 'epoch') AS used, k.last_used_at AS noted
-    FROM (SELECT unnest(@keys::uuid[]) AS key_id, unnest(@days::date[]) AS day, unnest(@requests::bigint[]) AS requests,
-                 unnest(@rate_limited::bigint[]) AS rate_limited, unnest(@used::timestamptz[]) AS used) c
-    JOIN api_keys k ON k.id = c.key_id
+    SELECT s.key_id, s.day, k.account_id, s.requests, s.rate_limited, s.used,
+           s.used IS NOT NULL AND (k.last_used_at IS NULL OR k.last_used_at < s.day::timestamp AT TIME ZONE 'UTC') AS unnoted
+    FROM summed s
+    JOIN api_keys k ON k.id = s.key_id
 ), added AS (
     INSERT INTO key_usage AS u (key_id, day, account_id, requests, rate_limited, last_used_at)
-    SELECT c.key_id, c.day, c.account_id, c.requests, c.rate_limited, c.used
-    FROM counted c
-    WHERE EXISTS (SELECT FROM writer)
+    SELECT c.key_id, c.day, c.account_id, c.requests, c.rate_limited, c.used FROM counted c
     ORDER BY c.key_id, c.day
     ON CONFLICT (key_id, day) DO UPDATE
     SET requests = u.requests + excluded.requests, rate_limited = u.rate_limited + excluded.rate_limited,
         last_used_at = greatest(u.last_used_at, excluded.last_used_at)
-    RETURNING u.key_id
 )
-SELECT EXISTS (SELECT FROM writer)::boolean AS added,
-       ARRAY(SELECT c.key_id FROM counted c
-             WHERE c.used IS NOT NULL AND (c.noted IS NULL OR c.noted < c.day::timestamp AT TIME ZONE 'UTC'))::uuid[] AS unnoted;
+SELECT (SELECT count(*) FROM taken) AS batches,
+       ARRAY(SELECT c.key_id FROM counted c WHERE c.unnoted ORDER BY c.key_id, c.day)::uuid[] AS unnoted,
+       ARRAY(SELECT c.used FROM counted c WHERE c.unnoted ORDER BY c.key_id, c.day)::timestamptz[] AS used;
 
 -- name: PruneUsageWriters :exec
 -- Writers that ended long ago. One that lives has written since.

@@ -1,0 +1,135 @@
+package keys
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"examprep.dev/server/postgres/keysdb"
+)
+
+const (
+	// rollUpBatches bounds what one statement adds to the usage.
+	rollUpBatches = 32
+	// touchRows bounds one statement that writes on keys' own rows.
+	touchRows = 1000
+	// maxTouches bounds the last uses that wait while they cannot be written.
+	maxTouches = meterShards * maxTallies
+)
+
+// keepRollingUp rolls up one share after the other as they become due, at an even pace.
+func (m *Meter) keepRollingUp(ctx context.Context) {
+	ticker := time.NewTicker(rollUpPace)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		_, _, _ = m.rollUpNext(ctx, m.rollUpAge) // what failed is due still
+	}
+}
+
+// RollUp adds to the usage what pods have written, however old it is. What another pod is adding just then is left to it.
+// After an error the rest stays where it is.
+func (m *Meter) RollUp(ctx context.Context) error {
+	for others := 0; others < usageShares; {
+		due, batches, err := m.rollUpNext(ctx, 0)
+		if !due || err != nil {
+			return err
+		}
+		others++
+		if batches > 0 {
+			others = 0
+		}
+	}
+	return nil
+}
+
+// rollUpNext rolls up the next share that is due, if there is one, and notes last uses.
+func (m *Meter) rollUpNext(ctx context.Context, age time.Duration) (due bool, batches int64, err error) {
+	m.rolling.Lock()
+	defer m.rolling.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
+	if due, err = m.nextShare(ctx, age); due {
+		batches, err = m.rollUpShare(ctx)
+	}
+	if err == nil {
+		err = m.touch(ctx)
+	}
+	if err != nil {
+		m.rollUpFailures.Inc()
+	}
+	return due, batches, err
+}
+
+// nextShare goes on to the next share of which something is as old as age and its place among the shares say. The one after
+// the last comes first, so that one which cannot be written does not hold up the others.
+func (m *Meter) nextShare(ctx context.Context, age time.Duration) (due bool, err error) {
+	asked := keysdb.DueUsageParams{AgeUs: age.Microseconds(), Shares: usageShares, Last: m.share}
+	share, err := m.queries.DueUsage(ctx, asked)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for usage of keys to roll up: %w", err)
+	}
+	m.share = share
+	return true, nil
+}
+
+func (m *Meter) rollUpShare(ctx context.Context) (batches int64, err error) {
+	rolled, err := m.queries.RollUpUsage(ctx, keysdb.RollUpUsageParams{Share: m.share, Most: rollUpBatches})
+	if err != nil {
+		return 0, fmt.Errorf("roll up usage of keys: %w", err)
+	}
+	m.noteUses(rolled.Unnoted, rolled.Used)
+	return rolled.Batches, nil
+}
+
+// noteUses keeps last uses of keys whose own rows have none of that day, until they are written. Where too many wait one is
+// left out: the next roll-up of the key asks for it again.
+func (m *Meter) noteUses(ids []uuid.UUID, used []time.Time) {
+	for i, id := range ids {
+		if before, waits := m.used[id]; used[i].After(before) && (waits || len(m.used) < maxTouches) {
+			m.used[id] = used[i]
+		}
+	}
+}
+
+// touch writes on keys' own rows that they were used, once a day. It comes after the usage, which is billed, and never
+// holds that up.
+func (m *Meter) touch(ctx context.Context) error {
+	for ids := range slices.Chunk(slices.SortedFunc(maps.Keys(m.used), compareIDs), touchRows) {
+		passed, err := m.touchKeys(ctx, ids)
+		if err != nil {
+			return fmt.Errorf("note last use of keys: %w", err)
+		}
+		for _, id := range ids {
+			if !slices.Contains(passed, id) {
+				delete(m.used, id)
+			}
+		}
+	}
+	return nil
+}
+
+// touchKeys returns the keys that were being changed just then.
+func (m *Meter) touchKeys(ctx context.Context, ids []uuid.UUID) (passed []uuid.UUID, err error) {
+	arg := keysdb.TouchKeysParams{Ids: ids}
+	for _, id := range ids {
+		arg.Used = append(arg.Used, m.used[id])
+	}
+	return m.queries.TouchKeys(ctx, arg)
+}
+
+func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }

@@ -54,6 +54,7 @@ type MeterConfig struct {
 // once an interval by [Meter.Run], so that use costs the request nothing; package keys says what is lost when.
 type Meter struct {
 	queries   *keysdb.Queries
+	rollUps   *keysdb.Queries // plans anew
 	interval  time.Duration
 	rollUpAge time.Duration
 	now       func() time.Time
@@ -112,8 +113,8 @@ func NewMeter(pool *pgxpool.Pool, cfg MeterConfig) *Meter {
 		cfg.Now = time.Now
 	}
 	m := &Meter{
-		queries: keysdb.New(pool), interval: cfg.Interval, rollUpAge: cfg.RollUpAge, now: cfg.Now,
-		early: make(chan struct{}, 1), writer: uuid.New(), used: map[uuid.UUID]time.Time{},
+		queries: keysdb.New(pool), rollUps: keysdb.New(plannedAnew{pool}), interval: cfg.Interval, rollUpAge: cfg.RollUpAge,
+		now: cfg.Now, early: make(chan struct{}, 1), writer: uuid.New(), used: map[uuid.UUID]time.Time{},
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "examprep_key_usage_flush_failures_total", Help: "Tries to write the usage of keys that failed; the counts are kept.",
 		}),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/postgres/keysdb"
 )
@@ -23,6 +24,14 @@ const (
 	// maxTouches bounds the last uses that wait while they cannot be written.
 	maxTouches = meterShards * maxTallies
 )
+
+// plannedAnew has the database plan a statement whenever it is asked: a plan that was made while there was little usage, and
+// kept, would read all of it for each key.
+type plannedAnew struct{ *pgxpool.Pool }
+
+func (p plannedAnew) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	return p.Pool.QueryRow(ctx, sql, slices.Insert(args, 0, any(pgx.QueryExecModeCacheDescribe))...)
+}
 
 // keepRollingUp rolls up one share after the other as they become due, at an even pace.
 func (m *Meter) keepRollingUp(ctx context.Context) {
@@ -88,7 +97,7 @@ func (m *Meter) nextShare(ctx context.Context, age time.Duration) (due bool, err
 }
 
 func (m *Meter) rollUpShare(ctx context.Context) (batches int64, err error) {
-	rolled, err := m.queries.RollUpUsage(ctx, keysdb.RollUpUsageParams{Share: m.share, Most: rollUpBatches})
+	rolled, err := m.rollUps.RollUpUsage(ctx, keysdb.RollUpUsageParams{Share: m.share, Most: rollUpBatches})
 	if err != nil {
 		return 0, fmt.Errorf("roll up usage of keys: %w", err)
 	}
@@ -96,8 +105,8 @@ func (m *Meter) rollUpShare(ctx context.Context) (batches int64, err error) {
 	return rolled.Batches, nil
 }
 
-// noteUses keeps last uses of keys whose own rows have none of that day, until they are written. Where too many wait one is
-// left out: the next roll-up of the key asks for it again.
+// noteUses keeps the first uses of a day until they are written on keys' own rows. Where too many wait one is left out, and
+// the key's own row is a day behind.
 func (m *Meter) noteUses(ids []uuid.UUID, used []time.Time) {
 	for i, id := range ids {
 		if before, waits := m.used[id]; used[i].After(before) && (waits || len(m.used) < maxTouches) {

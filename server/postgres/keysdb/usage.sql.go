@@ -115,11 +115,14 @@ WITH taken AS (
     CROSS JOIN LATERAL (SELECT unnest(t.keys) AS key_id, unnest(t.requests) AS requests, unnest(t.rate_limited) AS rate_limited,
                                unnest(t.last_used) AS last_used) c
     GROUP BY c.key_id, t.day
+    ORDER BY c.key_id, t.day
 ), counted AS (
-    SELECT s.key_id, s.day, k.account_id, s.requests, s.rate_limited, s.used,
-           s.used IS NOT NULL AND (k.last_used_at IS NULL OR k.last_used_at < s.day::timestamp AT TIME ZONE 'UTC') AS unnoted
+    SELECT s.key_id, s.day, coalesce(u.account_id, k.account_id) AS account_id, s.requests, s.rate_limited, s.used,
+           s.used IS NOT NULL AND u.last_used_at IS NULL AS unnoted
     FROM summed s
-    JOIN api_keys k ON k.id = s.key_id
+    LEFT JOIN key_usage u ON u.key_id = s.key_id AND u.day = s.day
+    LEFT JOIN api_keys k ON k.id = CASE WHEN u.key_id IS NULL THEN s.key_id END
+    WHERE u.key_id IS NOT NULL OR k.id IS NOT NULL
 ), added AS (
     INSERT INTO key_usage AS u (key_id, day, account_id, requests, rate_limited, last_used_at)
     SELECT c.key_id, c.day, c.account_id, c.requests, c.rate_limited, c.used FROM counted c
@@ -145,9 +148,9 @@ type RollUpUsageRow struct {
 }
 
 // Adds batches of a share to key_usage, the oldest first, and returns how many. Those that another pod is adding are left to
-// it. Rows are taken in one order by all pods, so that none waits for another in a circle. What is counted for a key that
-// does not exist is left out. unnoted are the keys whose own row does not say yet that they were used on such a day
-// (TouchKeys), used when they were last.
+// it. Rows are taken in one order by all pods, so that none waits for another in a circle, and neighbours are looked up one
+// after the other. What is counted for a key that does not exist is left out; a key that has a row of the day does, which
+// spares the look at its own. unnoted are the keys that had no use on the day before (TouchKeys), used when they were last.
 func (q *Queries) RollUpUsage(ctx context.Context, arg RollUpUsageParams) (RollUpUsageRow, error) {
 	row := q.db.QueryRow(ctx, rollUpUsage, arg.Share, arg.Most)
 	var i RollUpUsageRow

@@ -19,8 +19,8 @@
 // redis-benchmark with 16 keys a call on records like the gate's own. The script is also compared with a GET of the same
 // records, 16 in a pipeline. Latency is measured again at half the rate, by a schedule: a request that had to wait for
 // its connection has waited. Allocations are those of the whole process, as its runtime counts them, beside bare
-// fasthttp's. In this part and the next two, and in keys, there are 5 turns of half the duration each; figures are the
-// median turn's, ratios the median of the turns' ratios.
+// fasthttp's. In this part, rivals and keys there are 15 turns of a sixth of the duration each, in fairness 5 of half of it;
+// figures are the median turn's, ratios the median of the turns' ratios.
 //
 // rivals: the same GET, keys and connections, answered by others that check the key and limit it, in turns. Here it is
 // requests/s of the whole machine that are compared, so the API runs in as many pods as the chart has of it by itself (two
@@ -43,7 +43,7 @@
 //
 // keys: GET with 10⁶ keys (or as many as -keys says), Zipf-distributed (1.01), in turns with the same over 1,000 keys and
 // with 1,000 keys one after the other. The keys are copied into PostgreSQL and used once each, through another pod that
-// is then stopped (minutes); Redis' used_memory before and after tells what a key takes.
+// is then stopped (minutes), and that use is added to the usage; Redis' used_memory before and after tells what a key takes.
 //
 // attempts: open, then submit, by 64 connections. Baseline: pgbench with as many, running the product's own statements
 // (cut out of server/postgres/queries) as often as the API did, without the API around them. The tables are analysed

@@ -39,7 +39,7 @@ func measureGate(ctx context.Context, s *stack, duration time.Duration, r *repor
 	if err != nil {
 		return err
 	}
-	turn := turnTime(duration)
+	turn := turnTime(duration, gateTurns)
 	api := &allocator{stack: s, process: processAPI, turn: func(ctx context.Context) (sample, error) {
 		return s.during(ctx, ours, turn, processAPI, processRedis, processPostgres)
 	}}
@@ -49,7 +49,7 @@ func measureGate(ctx context.Context, s *stack, duration time.Duration, r *repor
 	first, second := &contender{run: api.run}, &contender{run: plain.run}
 	called := &contender{run: func(ctx context.Context) (sample, error) { return script.call(ctx, turn) }}
 	got := &contender{run: func(ctx context.Context) (sample, error) { return script.get(ctx, turn) }}
-	if err := takeTurns(ctx, first, second, called, got); err != nil {
+	if err := takeTurns(ctx, gateTurns, first, second, called, got); err != nil {
 		return err
 	}
 	after, err := s.writingTransactions(ctx)
@@ -81,7 +81,7 @@ func (s *stack) atHalf(ctx context.Context, l load, whole series, turn time.Dura
 	half := &contender{run: func(ctx context.Context) (sample, error) {
 		return s.during(ctx, l, turn, processAPI, processRedis, processPostgres)
 	}}
-	err := takeTurns(ctx, half)
+	err := takeTurns(ctx, gateTurns, half)
 	return half.turns, err
 }
 

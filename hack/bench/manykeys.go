@@ -27,6 +27,8 @@ const (
 	touchClients = 256
 	// touchPasses is how often all of them are used, if need be.
 	touchPasses = 5
+	// rollUpTime bounds how long it takes until the use of all keys is in the usage.
+	rollUpTime = 5 * time.Minute
 	// rewriteTime bounds how long Redis takes to write its file anew.
 	rewriteTime = 2 * time.Minute
 	// keyBytes is what a key may take in Redis.
@@ -101,7 +103,7 @@ func measureManyKeys(ctx context.Context, s *stack, duration time.Duration, r *r
 		return err
 	}
 	few := keySet{host: s.api, text: []byte(strings.Join(s.keys, ""))}
-	turn := turnTime(duration)
+	turn := turnTime(duration, gateTurns)
 	run := func(l load) *contender {
 		return &contender{run: func(ctx context.Context) (sample, error) {
 			return s.during(ctx, l, turn, processAPI, processRedis, processPostgres)
@@ -113,7 +115,7 @@ func measureManyKeys(ctx context.Context, s *stack, duration time.Duration, r *r
 			return err
 		}
 	}
-	if err := takeTurns(ctx, wide, narrow, even); err != nil {
+	if err := takeTurns(ctx, gateTurns, wide, narrow, even); err != nil {
 		return err
 	}
 	r.medians(fmt.Sprintf("GET overview with %d keys, Zipf-distributed", s.manyKeys), wide.turns)
@@ -212,6 +214,9 @@ func (s *stack) touch(ctx context.Context, set keySet) (bytesPerKey float64, err
 		return 0, fmt.Errorf("of %d keys %.0f were brought into Redis", set.count(), loaded)
 	}
 	supervisor.Stop()
+	if err := s.awaitRollUps(ctx); err != nil {
+		return 0, err
+	}
 	if err := s.rewriteRedis(ctx); err != nil {
 		return 0, err
 	}
@@ -237,29 +242,45 @@ func (s *stack) touchAll(ctx context.Context, set keySet) error {
 	return fmt.Errorf("keys were still refused when each was used for the %dth time", touchPasses)
 }
 
+// awaitRollUps waits until the use of keys is where it stays, so that none of that is done while something is measured. The
+// pod that is measured does it, by itself: nothing else is asked of it now.
+func (s *stack) awaitRollUps(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, rollUpTime)
+	defer cancel()
+	return poll(ctx, "the use of keys is rolled up", func() (bool, error) {
+		var waiting bool
+		err := s.pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM key_usage_batches)").Scan(&waiting)
+		return !waiting, err
+	})
+}
+
+// poll asks until something is so.
+func poll(ctx context.Context, what string, so func() (bool, error)) error {
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		if is, err := so(); is || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait until %s: %w", what, context.Cause(ctx))
+		case <-ticker.C:
+		}
+	}
+}
+
 // rewriteRedis has Redis write its file anew, now and not while something is measured, and waits for that.
 func (s *stack) rewriteRedis(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, rewriteTime)
 	defer cancel()
 	_ = s.redis.BgRewriteAOF(ctx).Err() // it may be doing so already
-	ticker := time.NewTicker(100 * time.Millisecond)
-	defer ticker.Stop()
-	for {
+	return poll(ctx, "Redis has written its file", func() (bool, error) {
 		running, err := s.redisInfo(ctx, "persistence", "aof_rewrite_in_progress")
 		if err != nil {
-			return err
+			return false, err
 		}
 		scheduled, err := s.redisInfo(ctx, "persistence", "aof_rewrite_scheduled")
-		if err != nil {
-			return err
-		}
-		if running+scheduled == 0 {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait for Redis to write its file: %w", context.Cause(ctx))
-		case <-ticker.C:
-		}
-	}
+		return running+scheduled == 0, err
+	})
 }

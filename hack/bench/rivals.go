@@ -80,7 +80,7 @@ func measureRivals(ctx context.Context, s *stack, duration time.Duration, r *rep
 		{name: "  fiber + key's record by GET + redis_rate", process: processFiber, target: 2.5, start: fiber(processFiber)},
 		{name: "  the same, keys' records in its memory", process: processFiberMemory, start: fiber(processFiberMemory, "-remember")},
 	}
-	racing, err := s.line(ctx, field, ours, document, turnTime(duration), r)
+	racing, err := s.line(ctx, field, ours, document, turnTime(duration, gateTurns), r)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func measureRivals(ctx context.Context, s *stack, duration time.Duration, r *rep
 	for i, one := range racing {
 		contenders[i] = &one.contender
 	}
-	if err := takeTurns(ctx, contenders...); err != nil {
+	if err := takeTurns(ctx, gateTurns, contenders...); err != nil {
 		return err
 	}
 	for _, one := range racing {

@@ -7,11 +7,17 @@ import (
 	"time"
 )
 
-// gateTurns is how often the things that are compared take turns. It is odd, for the median.
-const gateTurns = 5
+// How often the things that are compared take turns: odd, for the median. Short turns are compared on a machine that was the
+// same for both, long ones where what is compared is rare in a turn.
+const (
+	gateTurns     = 15
+	fairnessTurns = 5
+)
 
-// turnTime is what a turn takes where gateTurns of them are compared.
-func turnTime(duration time.Duration) time.Duration { return duration / 2 }
+// turnTime is what each of so many turns takes: in all two and a half times the duration.
+func turnTime(duration time.Duration, turns int) time.Duration {
+	return duration * 5 / 2 / time.Duration(turns)
+}
 
 // series is what was measured of one thing, turn by turn.
 type series []sample
@@ -77,10 +83,10 @@ type contender struct {
 	turns series
 }
 
-// takeTurns measures each contender gateTurns times. Who comes first in a turn changes, so that none always follows the
-// same other.
-func takeTurns(ctx context.Context, contenders ...*contender) error {
-	for turn := range gateTurns {
+// takeTurns measures each contender so many times. Who comes first in a turn changes, so that none always follows the same
+// other.
+func takeTurns(ctx context.Context, turns int, contenders ...*contender) error {
+	for turn := range turns {
 		for i := range contenders {
 			c := contenders[(turn+i)%len(contenders)]
 			measured, err := c.run(ctx)

@@ -19,8 +19,8 @@
 // redis-benchmark with 16 keys a call on records like the gate's own. The script is also compared with a GET of the same
 // records, 16 in a pipeline. Latency is measured again at half the rate, by a schedule: a request that had to wait for
 // its connection has waited. Allocations are those of the whole process, as its runtime counts them, beside bare
-// fasthttp's. In this part, rivals and keys there are 15 turns of a sixth of the duration each, in fairness 5 of half of it;
-// figures are the median turn's, ratios the median of the turns' ratios.
+// fasthttp's. In this part and the next two there are 5 turns of half the duration each, in keys 15 of a sixth; figures are
+// the median turn's, ratios the median of the turns' ratios.
 //
 // rivals: the same GET, keys and connections, answered by others that check the key and limit it, in turns. Here it is
 // requests/s of the whole machine that are compared, so the API runs in as many pods as the chart has of it by itself (two

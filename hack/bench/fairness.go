@@ -52,7 +52,7 @@ func measureFairness(ctx context.Context, s *stack, duration time.Duration, r *r
 	if err != nil {
 		return err
 	}
-	turn := turnTime(duration, fairnessTurns)
+	turn := turnTime(duration, gateTurns)
 	quiet := &contender{run: func(ctx context.Context) (sample, error) {
 		return s.during(ctx, others, turn, processAPI, processRedis, processPostgres)
 	}}
@@ -61,7 +61,7 @@ func measureFairness(ctx context.Context, s *stack, duration time.Duration, r *r
 		g.beside.run = func(ctx context.Context) (sample, error) { return s.besideGreed(ctx, others, g, turn) }
 		contenders = append(contenders, &g.beside)
 	}
-	if err := takeTurns(ctx, fairnessTurns, contenders...); err != nil {
+	if err := takeTurns(ctx, gateTurns, contenders...); err != nil {
 		return err
 	}
 	idle, err := s.countScripts(ctx, max(duration, idleTime), nil)

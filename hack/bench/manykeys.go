@@ -103,7 +103,7 @@ func measureManyKeys(ctx context.Context, s *stack, duration time.Duration, r *r
 		return err
 	}
 	few := keySet{host: s.api, text: []byte(strings.Join(s.keys, ""))}
-	turn := turnTime(duration, gateTurns)
+	turn := turnTime(duration, keysTurns)
 	run := func(l load) *contender {
 		return &contender{run: func(ctx context.Context) (sample, error) {
 			return s.during(ctx, l, turn, processAPI, processRedis, processPostgres)
@@ -115,7 +115,7 @@ func measureManyKeys(ctx context.Context, s *stack, duration time.Duration, r *r
 			return err
 		}
 	}
-	if err := takeTurns(ctx, gateTurns, wide, narrow, even); err != nil {
+	if err := takeTurns(ctx, keysTurns, wide, narrow, even); err != nil {
 		return err
 	}
 	r.medians(fmt.Sprintf("GET overview with %d keys, Zipf-distributed", s.manyKeys), wide.turns)

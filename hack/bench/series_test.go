@@ -32,12 +32,12 @@ func TestEachContenderHasEachTurnAndNoneIsAlwaysFirst(t *testing.T) {
 			return sample{operations: len(order)}, nil
 		}}
 	}
-	if err := takeTurns(t.Context(), fairnessTurns, contenders...); err != nil {
+	if err := takeTurns(t.Context(), gateTurns, contenders...); err != nil {
 		t.Fatal(err)
 	}
 	for i, c := range contenders {
-		if len(c.turns) != fairnessTurns {
-			t.Errorf("contender %d had %d turns, want %d", i, len(c.turns), fairnessTurns)
+		if len(c.turns) != gateTurns {
+			t.Errorf("contender %d had %d turns, want %d", i, len(c.turns), gateTurns)
 		}
 	}
 	if want := []int{0, 1, 2, 1, 2, 0, 2, 0, 1}; !slices.Equal(order[:9], want) {

@@ -22,10 +22,10 @@
 //
 // How use is counted. Each API pod has a [Meter] that counts the requests of each key by UTC day, those that the gate let
 // pass and those that it refused for the rate, and keeps when the key was last used: nothing is written per request. Once an
-// interval, and when it stops, a pod writes what it counted to key_usage_batches, a row for each share of the keys, which
-// costs the database the same for one key and for thousands. What all pods wrote of a share is added to key_usage together
-// by whichever of them comes first when it is old enough ([Meter.RollUp]), one share after the other: a million keys in use
-// cost few rows, and nobody a burst. Usage is therefore told within a minute.
+// interval, and when it stops, a pod writes what it counted to key_usage_batches: arrays of thousands of keys, which cost
+// the database next to nothing. Whichever pod comes first when a share of the keys is old enough there adds to key_usage
+// what all pods wrote of it ([Meter.RollUp]), one share after the other: what many pods and many moments counted of a key is
+// one change of its row, and changes never come all at once. Usage is therefore told within a minute.
 //
 // Each process is a writer with a number for each of its batches, which the statement that writes the batch raises
 // (key_usage_writers); a batch that is sent again because nobody knows what became of it is there once. A roll-up takes

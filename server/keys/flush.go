@@ -9,10 +9,14 @@ import (
 	"examprep.dev/server/postgres/keysdb"
 )
 
-// writerRetention is how many days a writer is remembered that writes no more. A batch can be repeated as long.
-const writerRetention = 30
+const (
+	// batchKeys bounds a batch, so that writing it is over in moments, and what is written stays written when the next fails.
+	batchKeys = 8192
+	// writerRetention is how many days a writer is remembered that writes no more. A batch can be repeated as long.
+	writerRetention = 30
+)
 
-// batch is what was counted of one share's keys on one day. It does not change any more: it may be sent several times, and
+// batch is what was counted of some keys of one share on one day. It does not change any more: it may be sent several times, and
 // only one of them counts.
 type batch = keysdb.AddUsageBatchParams
 
@@ -47,14 +51,14 @@ func (m *Meter) flush(ctx context.Context) error {
 	return m.write(ctx)
 }
 
-// take empties the shards into batches with the next numbers, one for each share and day.
+// take empties the shards into batches with the next numbers: of each share and day one, or more if there is much.
 func (m *Meter) take() {
 	for share := range usageShares {
-		days := map[int64]int{} // where a day's batch is
+		days := map[int64]int{} // where a day's last batch is
 		for i := share; i < meterShards; i += usageShares {
 			for u, t := range m.shards[i].take() {
 				at, begun := days[u.day]
-				if !begun {
+				if !begun || len(m.batches[at].Keys) == batchKeys {
 					at = len(m.batches)
 					days[u.day] = at
 					m.number++

@@ -113,7 +113,7 @@ func TestAFlushWhoseTimeEndsHasGotSomewhereAndTheNextGoesOn(t *testing.T) {
 		meter.Count(id, true)
 		meter.Count(id, false)
 	}
-	release := blockShare(t, pool, 20)
+	release := blockShare(t, pool, 5)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- meter.Flush(ctx) }()
@@ -145,7 +145,7 @@ func TestAKeyWhoseUsageIsLockedHoldsUpItsShareAlone(t *testing.T) {
 	var free int64
 	for _, id := range ids {
 		meter.Count(id, true)
-		if id[15]%32 != ids[0][15]%32 {
+		if id[15]%8 != ids[0][15]%8 {
 			free++
 		}
 	}
@@ -297,7 +297,7 @@ func TestTheLastFlushWritesWhatTimeAllowsAndCountsTheRestAsLost(t *testing.T) {
 	for _, id := range ids {
 		meter.Count(id, true)
 	}
-	blockShare(t, pool, 20)
+	blockShare(t, pool, 5)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := meter.Run(ctx); err != nil {

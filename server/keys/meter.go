@@ -16,9 +16,10 @@ import (
 const (
 	// meterShards divides the keys, so that few requests of different keys meet at one lock.
 	meterShards = 64
-	// usageShares divides the keys by whole shards into what is rolled up together. Pods with another number of shares do no
-	// harm: then keys of theirs are rolled up at another time.
-	usageShares = 32
+	// usageShares divides the keys by whole shards into what is rolled up together: few, since with few keys in use each
+	// costs the same as one key. Pods with another number of shares do no harm: then keys of theirs are rolled up at
+	// another time.
+	usageShares = 8
 	// maxTallies bounds what a shard holds, and so the memory of a Meter while the database is away: 262,144 keys and
 	// days, and as many that a flush could not write; some 60 MB. When half of that is there it is written early: the
 	// longer many keys are gathered, the more of them come again, and the fewer rows a request costs.
@@ -32,7 +33,7 @@ const (
 	lastFlushRetry = 100 * time.Millisecond
 	// rollUpPace is the least time between two shares that a pod rolls up, so that this never takes the database's processors
 	// for long.
-	rollUpPace = 500 * time.Millisecond
+	rollUpPace = 2 * time.Second
 	// secondsOfDay holds for UTC days as Unix time counts them.
 	secondsOfDay = 24 * 60 * 60
 )

@@ -1,7 +1,7 @@
 -- +goose Up
--- What pods counted and have not yet added to key_usage. A pod writes a row for each share of the keys and day, which costs
--- next to nothing however many keys it has; what all pods wrote of a share is added to key_usage together, later and at an
--- even pace (server/keys). A pod of an earlier release adds to key_usage itself; after a rollback to one, these rows wait.
+-- What pods counted and have not yet added to key_usage. A pod writes one row for thousands of keys, which costs next
+-- to nothing; what all pods wrote of a share of the keys is added to key_usage together, later and at an even pace
+-- (server/keys). A pod of an earlier release adds to key_usage itself; after a rollback to one, these rows wait.
 CREATE TABLE key_usage_batches (
     writer       uuid NOT NULL, -- as in key_usage_writers
     batch        bigint NOT NULL,

@@ -29,6 +29,7 @@ const (
 // kept, would read all of it for each key.
 type plannedAnew struct{ *pgxpool.Pool }
 
+// QueryRow is keysdb.DBTX's.
 func (p plannedAnew) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	return p.Pool.QueryRow(ctx, sql, slices.Insert(args, 0, any(pgx.QueryExecModeCacheDescribe))...)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -49,7 +50,11 @@ func measureGate(ctx context.Context, s *stack, duration time.Duration, r *repor
 	first, second := &contender{run: api.run}, &contender{run: plain.run}
 	called := &contender{run: func(ctx context.Context) (sample, error) { return script.call(ctx, turn) }}
 	got := &contender{run: func(ctx context.Context) (sample, error) { return script.get(ctx, turn) }}
-	if err := takeTurns(ctx, gateTurns, first, second, called, got); err != nil {
+	free, err := s.divideProcessors(processAPI, processBare, processRedis)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(takeTurns(ctx, gateTurns, first, second, called, got), free()); err != nil {
 		return err
 	}
 	after, err := s.writingTransactions(ctx)

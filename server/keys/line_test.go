@@ -1,11 +1,14 @@
 package keys_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"io"
 	"net"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,7 +20,8 @@ import (
 type line struct {
 	address *url.URL
 	server  string
-	lose    atomic.Int64 // how many statements from now; none if it is not positive
+	lose    atomic.Pointer[string] // the statement whose next answer is to be lost; nil for none
+	lost    atomic.Bool            // something of that answer has come, and was thrown away
 
 	mu    sync.Mutex
 	conns []net.Conn
@@ -57,10 +61,14 @@ func (l *line) connect(ctx context.Context, client net.Conn) {
 	l.conns = append(l.conns, client, server)
 	l.mu.Unlock()
 	var mute atomic.Bool
-	l.done.Go(func() { l.forward(server, client, &mute) })
+	l.done.Go(func() {
+		defer func() { _ = server.Close() }()
+		l.forward(server, client, &mute)
+	})
 	l.done.Go(func() {
 		answers := writerFunc(func(p []byte) (int, error) {
 			if mute.Load() {
+				l.lost.Store(true)
 				return len(p), nil
 			}
 			return client.Write(p)
@@ -70,27 +78,54 @@ func (l *line) connect(ctx context.Context, client net.Conn) {
 	})
 }
 
-// forward brings what the client sends to the server. Where the answer is to be lost it looks for a Bind message, with
-// which pgx begins each statement that it has prepared before.
-func (l *line) forward(server, client net.Conn, mute *atomic.Bool) {
-	defer func() { _ = server.Close() }()
-	buffer := make([]byte, 64<<10)
+// forward brings what the client sends to the server, message by message. From the statement on whose answer is to be lost
+// the connection is mute, so that no message before it loses its own.
+func (l *line) forward(server io.Writer, client io.Reader, mute *atomic.Bool) {
+	if err := forwardMessage(server, client, 0, func([]byte) {}); err != nil { // the first has no type
+		return
+	}
+	statements := map[string]string{} // the texts of those that were prepared, by name
 	for {
-		n, err := client.Read(buffer)
+		err := forwardMessage(server, client, 1, func(message []byte) {
+			fields := bytes.SplitN(message[messageHead:], []byte{0}, 3)
+			switch message[0] {
+			case 'P': // prepares: name and text
+				statements[string(fields[0])] = string(fields[1])
+			case 'B': // runs: portal and name
+				if lose := l.lose.Load(); lose != nil && strings.HasPrefix(statements[string(fields[1])], "-- name: "+*lose+" ") {
+					l.lose.Store(nil)
+					mute.Store(true)
+				}
+			}
+		})
 		if err != nil {
-			return
-		}
-		if buffer[0] == 'B' && l.lose.Add(-1) == 0 {
-			mute.Store(true)
-		}
-		if _, err := server.Write(buffer[:n]); err != nil {
 			return
 		}
 	}
 }
 
-// loseAnswer lets statements reach the database, and nothing come back from the nth on.
-func (l *line) loseAnswer(n int64) { l.lose.Store(n) }
+// messageHead is how much comes before what a message says: its type and, in four bytes, its length but for the type.
+const messageHead = 5
+
+// forwardMessage forwards one message, whose type takes so many bytes, once it was seen whole.
+func forwardMessage(server io.Writer, client io.Reader, kind int, see func(message []byte)) error {
+	head := make([]byte, kind+4)
+	if _, err := io.ReadFull(client, head); err != nil {
+		return err
+	}
+	message := make([]byte, kind+int(binary.BigEndian.Uint32(head[kind:])))
+	copy(message, head)
+	if _, err := io.ReadFull(client, message[len(head):]); err != nil {
+		return err
+	}
+	see(message)
+	_, err := server.Write(message)
+	return err
+}
+
+// loseAnswer lets a statement reach the database the next time it is run, and nothing come back of it, nor on its
+// connection from then on.
+func (l *line) loseAnswer(statement string) { l.lose.Store(&statement) }
 
 // cut ends all connections.
 func (l *line) cut() {

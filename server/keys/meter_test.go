@@ -167,11 +167,11 @@ func TestCountsAreExact(t *testing.T) {
 func TestACommitWhoseAnswerIsLostIsCountedOnce(t *testing.T) {
 	for name, step := range map[string]struct {
 		before, lost func(*keys.Meter, context.Context) error
-		statement    int64 // whose answer it is
-		waiting      int   // batches, once the database has committed
+		statement    string // whose answer it is
+		waiting      int    // batches, once the database has committed
 	}{
-		"a flush":   {func(*keys.Meter, context.Context) error { return nil }, (*keys.Meter).Flush, 1, 1},
-		"a roll-up": {(*keys.Meter).Flush, (*keys.Meter).RollUp, 2, 0}, // the first asks which share is due
+		"a flush":   {func(*keys.Meter, context.Context) error { return nil }, (*keys.Meter).Flush, "AddUsageBatch", 1},
+		"a roll-up": {(*keys.Meter).Flush, (*keys.Meter).RollUp, "RollUpUsage", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store, _, direct := newStore(t)
@@ -195,6 +195,7 @@ func TestACommitWhoseAnswerIsLostIsCountedOnce(t *testing.T) {
 			line.loseAnswer(step.statement)
 			failed := make(chan error)
 			go func() { failed <- step.lost(meter, context.WithoutCancel(t.Context())) }()
+			postgrestest.Eventually(t, "the answer is lost", line.lost.Load)
 			postgrestest.Eventually(t, "the database has committed", func() bool { return waitingBatches(t, direct) == step.waiting })
 			line.cut()
 			if err := <-failed; err == nil {

@@ -140,3 +140,11 @@ func (l *line) cut() {
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// addressOf is a database's URL with another host.
+func addressOf(cfg *pgx.ConnConfig, host string) *url.URL {
+	return &url.URL{
+		Scheme: "postgres", User: url.UserPassword(cfg.User, cfg.Password), Host: host, Path: "/" + cfg.Database,
+		RawQuery: "sslmode=disable&pool_max_conns=1",
+	}
+}

@@ -55,7 +55,7 @@ type MeterConfig struct {
 // once an interval by [Meter.Run], so that use costs the request nothing; package keys says what is lost when.
 type Meter struct {
 	queries   *keysdb.Queries
-	rollUps   *keysdb.Queries // plans anew
+	rollUps   *keysdb.Queries // planned anew
 	interval  time.Duration
 	rollUpAge time.Duration
 	now       func() time.Time

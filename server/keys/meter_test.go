@@ -3,14 +3,12 @@ package keys_test
 import (
 	"context"
 	"errors"
-	"net/url"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -448,13 +446,5 @@ func BenchmarkCount(b *testing.B) {
 				}
 			})
 		})
-	}
-}
-
-// addressOf is a database's URL with another host.
-func addressOf(cfg *pgx.ConnConfig, host string) *url.URL {
-	return &url.URL{
-		Scheme: "postgres", User: url.UserPassword(cfg.User, cfg.Password), Host: host, Path: "/" + cfg.Database,
-		RawQuery: "sslmode=disable&pool_max_conns=1",
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/postgres/keysdb"
@@ -25,14 +26,27 @@ const (
 	maxTouches = meterShards * maxTallies
 )
 
-// plannedAnew has the database plan a statement whenever it is asked: a plan that was made while there was little usage, and
-// kept, would read all of it for each key.
-type plannedAnew struct{ *pgxpool.Pool }
+// plannedAnew has the database plan each statement whenever it is asked: a plan that was made while there was little usage,
+// and kept, would read all of it for each key.
+type plannedAnew struct{ pool *pgxpool.Pool }
+
+// Exec is keysdb.DBTX's.
+func (p plannedAnew) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	return p.pool.Exec(ctx, sql, anew(args)...)
+}
+
+// Query is keysdb.DBTX's.
+func (p plannedAnew) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	return p.pool.Query(ctx, sql, anew(args)...)
+}
 
 // QueryRow is keysdb.DBTX's.
 func (p plannedAnew) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	return p.Pool.QueryRow(ctx, sql, slices.Insert(args, 0, any(pgx.QueryExecModeCacheDescribe))...)
+	return p.pool.QueryRow(ctx, sql, anew(args)...)
 }
+
+// anew needs a second way to the server and back, and no cache: somebody's database URL may switch those off.
+func anew(args []any) []any { return slices.Concat([]any{pgx.QueryExecModeDescribeExec}, args) }
 
 // keepRollingUp rolls up one share after the other as they become due, at an even pace.
 func (m *Meter) keepRollingUp(ctx context.Context) {

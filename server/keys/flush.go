@@ -11,7 +11,8 @@ import (
 
 const (
 	// batchKeys bounds a batch, so that writing it is over in moments, and what is written stays written when the next fails.
-	batchKeys = 8192
+	// One batch is also the least that a roll-up can do at a time.
+	batchKeys = 2048
 	// writerRetention is how many days a writer is remembered that writes no more. A batch can be repeated as long.
 	writerRetention = 30
 )

@@ -31,8 +31,8 @@ const (
 	lastFlushTime = 2 * time.Second
 	// lastFlushRetry is the pause between them.
 	lastFlushRetry = 100 * time.Millisecond
-	// rollUpPace is the least time between two shares that a pod rolls up, so that this never takes the database's processors
-	// for long.
+	// rollUpPace is how often a pod rolls up a share that is due, one at a time, so that the database does not do all of it
+	// together. Where one takes longer, the next follows without a pause.
 	rollUpPace = 2 * time.Second
 	// secondsOfDay holds for UTC days as Unix time counts them.
 	secondsOfDay = 24 * 60 * 60
@@ -76,6 +76,7 @@ type Meter struct {
 	// rolling is held by a roll-up; it guards what follows.
 	rolling sync.Mutex
 	share   int16                   // the last one
+	most    map[int16]int32         // batches that a share is asked for at most; rollUpBatches where it says nothing
 	used    map[uuid.UUID]time.Time // to be noted on keys' own rows
 }
 
@@ -115,7 +116,8 @@ func NewMeter(pool *pgxpool.Pool, cfg MeterConfig) *Meter {
 	}
 	m := &Meter{
 		queries: keysdb.New(pool), rollUps: keysdb.New(plannedAnew{pool}), interval: cfg.Interval, rollUpAge: cfg.RollUpAge,
-		now: cfg.Now, early: make(chan struct{}, 1), writer: uuid.New(), used: map[uuid.UUID]time.Time{},
+		now: cfg.Now, early: make(chan struct{}, 1), writer: uuid.New(),
+		most: map[int16]int32{}, used: map[uuid.UUID]time.Time{},
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "examprep_key_usage_flush_failures_total", Help: "Tries to write the usage of keys that failed; the counts are kept.",
 		}),
@@ -205,8 +207,8 @@ func (m *Meter) keepFlushing(ctx context.Context) {
 	}
 }
 
-// flushLast tries until all is written, or time is up. What is left of that is for rolling it up, which another pod does
-// else.
+// flushLast tries until all is written, or time is up. What is left of that is for rolling it up, bit by bit; another pod
+// does what remains.
 func (m *Meter) flushLast(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lastFlushTime)
 	defer cancel()
@@ -220,7 +222,7 @@ func (m *Meter) flushLast(ctx context.Context) {
 			return
 		}
 	}
-	_ = m.RollUp(ctx)
+	_ = m.rollUpAll(ctx, lastRollUpBatches)
 }
 
 // giveUp counts as lost what is still here. What of it is in the database after all, nobody knows.

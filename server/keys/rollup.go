@@ -18,8 +18,12 @@ import (
 )
 
 const (
-	// rollUpBatches bounds what one statement adds to the usage.
+	// rollUpBatches bounds what one statement adds to the usage: the use of 65,536 keys. Where that is too much for the
+	// database a share is asked for less ([Meter.learn]).
 	rollUpBatches = 32
+	// lastRollUpBatches does for a process that is about to end: whatever fits into the time that is left is done by itself,
+	// and stays done.
+	lastRollUpBatches = 1
 	// touchRows bounds one statement that writes on keys' own rows.
 	touchRows = 1000
 	// maxTouches bounds the last uses that wait while they cannot be written.
@@ -58,15 +62,18 @@ func (m *Meter) keepRollingUp(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		_, _, _ = m.rollUpNext(ctx, m.rollUpAge) // what failed is due still
+		_, _, _ = m.rollUpNext(ctx, m.rollUpAge, rollUpBatches) // what failed is due still
 	}
 }
 
 // RollUp adds to the usage what pods have written, however old it is. What another pod is adding just then is left to it.
 // After an error the rest stays where it is.
-func (m *Meter) RollUp(ctx context.Context) error {
+func (m *Meter) RollUp(ctx context.Context) error { return m.rollUpAll(ctx, rollUpBatches) }
+
+// rollUpAll takes so many batches in one statement at most.
+func (m *Meter) rollUpAll(ctx context.Context, most int32) error {
 	for others := 0; others < usageShares; {
-		due, batches, err := m.rollUpNext(ctx, 0)
+		due, batches, err := m.rollUpNext(ctx, 0, most)
 		if !due || err != nil {
 			return err
 		}
@@ -79,13 +86,13 @@ func (m *Meter) RollUp(ctx context.Context) error {
 }
 
 // rollUpNext rolls up the next share that is due, if there is one, and notes last uses.
-func (m *Meter) rollUpNext(ctx context.Context, age time.Duration) (due bool, batches int64, err error) {
+func (m *Meter) rollUpNext(ctx context.Context, age time.Duration, most int32) (due bool, batches int64, err error) {
 	m.rolling.Lock()
 	defer m.rolling.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
 	if due, err = m.nextShare(ctx, age); due {
-		batches, err = m.rollUpShare(ctx)
+		batches, err = m.rollUpShare(ctx, most)
 	}
 	if err == nil {
 		err = m.touch(ctx)
@@ -111,13 +118,29 @@ func (m *Meter) nextShare(ctx context.Context, age time.Duration) (due bool, err
 	return true, nil
 }
 
-func (m *Meter) rollUpShare(ctx context.Context) (batches int64, err error) {
-	rolled, err := m.rollUps.RollUpUsage(ctx, keysdb.RollUpUsageParams{Share: m.share, Most: rollUpBatches})
+func (m *Meter) rollUpShare(ctx context.Context, most int32) (batches int64, err error) {
+	if learned, ok := m.most[m.share]; ok {
+		most = min(most, learned)
+	}
+	rolled, err := m.rollUps.RollUpUsage(ctx, keysdb.RollUpUsageParams{Share: m.share, Most: most})
+	m.learn(most, rolled.Batches, err)
 	if err != nil {
 		return 0, fmt.Errorf("roll up usage of keys: %w", err)
 	}
 	m.noteUses(rolled.Unnoted, rolled.Used)
 	return rolled.Batches, nil
+}
+
+// learn has the share asked for fewer batches after an error, which may be that so many took too long, and for more again
+// once it gave as many as it was asked for: what the database is too slow for at once it does bit by bit, and a backlog
+// shrinks however long it has become.
+func (m *Meter) learn(asked int32, batches int64, err error) {
+	switch {
+	case err != nil:
+		m.most[m.share] = max(1, asked/4)
+	case batches == int64(asked):
+		m.most[m.share] = min(2*asked, rollUpBatches)
+	}
 }
 
 // noteUses keeps the first uses of a day until they are written on keys' own rows. Where too many wait one is left out, and

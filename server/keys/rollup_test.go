@@ -1,10 +1,15 @@
 package keys_test
 
 import (
+	"context"
+	"fmt"
 	"net"
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
@@ -25,5 +30,137 @@ func TestUsageIsRolledUpWhereTheDatabasesURLSwitchesDescriptionsCacheOff(t *test
 	flush(t, meter)
 	if got := usage(t, direct, id); got != [2]int64{1, 0} {
 		t.Errorf("usage = %v", got)
+	}
+}
+
+// allowBatches has the database refuse each roll-up of more batches, as it does where so many take too long.
+func allowBatches(t *testing.T, pool *pgxpool.Pool, most int) {
+	t.Helper()
+	if _, err := pool.Exec(t.Context(), fmt.Sprintf(`
+		CREATE FUNCTION refuse_many() RETURNS trigger LANGUAGE plpgsql AS $$
+			BEGIN
+				IF (SELECT count(*) FROM taken) > %d THEN RAISE EXCEPTION 'too much at once'; END IF;
+				RETURN NULL;
+			END $$;
+		CREATE TRIGGER bounded AFTER DELETE ON key_usage_batches REFERENCING OLD TABLE AS taken
+			FOR EACH STATEMENT EXECUTE FUNCTION refuse_many()`, most)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// watchRollUps has the database note how many batches each roll-up takes. largest tells of the largest so far.
+func watchRollUps(t *testing.T, pool *pgxpool.Pool) (largest func() int) {
+	t.Helper()
+	if _, err := pool.Exec(t.Context(), `
+		CREATE TABLE roll_ups (batches bigint);
+		CREATE FUNCTION note_roll_up() RETURNS trigger LANGUAGE plpgsql AS $$
+			BEGIN INSERT INTO roll_ups SELECT count(*) FROM taken; RETURN NULL; END $$;
+		CREATE TRIGGER noted AFTER DELETE ON key_usage_batches REFERENCING OLD TABLE AS taken
+			FOR EACH STATEMENT EXECUTE FUNCTION note_roll_up()`); err != nil {
+		t.Fatal(err)
+	}
+	return func() (n int) {
+		t.Helper()
+		if err := pool.QueryRow(t.Context(), "SELECT max(batches) FROM roll_ups").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+}
+
+// writeBatches has meter write so many batches of one share, each of one request of each key.
+func writeBatches(t *testing.T, meter *keys.Meter, batches int, ids ...uuid.UUID) {
+	t.Helper()
+	for range batches {
+		for _, id := range ids {
+			meter.Count(id, true)
+		}
+		write(t, meter)
+	}
+}
+
+// ofOneShare are the keys that are rolled up together with the first.
+func ofOneShare(ids []uuid.UUID) (same []uuid.UUID) {
+	for _, id := range ids {
+		if id[15]%8 == ids[0][15]%8 {
+			same = append(same, id)
+		}
+	}
+	return same
+}
+
+func TestABacklogThatIsTooMuchForOneStatementShrinks(t *testing.T) {
+	for _, possible := range []int{1, 5} {
+		t.Run(fmt.Sprintf("at most %d batches", possible), func(t *testing.T) {
+			const batches = 100
+			_, _, pool := newStore(t)
+			ids := ofOneShare(makeKeys(t, pool))[:3]
+			meter := newMeter(pool, newClock(time.Now()))
+			writeBatches(t, meter, batches, ids...)
+			if n := waitingBatches(t, pool); n != batches {
+				t.Fatalf("%d batches wait, want %d", n, batches)
+			}
+			allowBatches(t, pool, possible)
+			failed := 0
+			for n := batches; n > 0; n = waitingBatches(t, pool) {
+				if err := meter.RollUp(t.Context()); err != nil {
+					failed++
+				}
+				if failed > 2*batches { // every second one gets somewhere, at worst
+					t.Fatalf("%d batches still wait after %d failures", n, failed)
+				}
+			}
+			if failed == 0 {
+				t.Error("the database refused nothing: the test proves nothing")
+			}
+			for _, id := range ids {
+				if got := usage(t, pool, id); got != [2]int64{batches, 0} {
+					t.Errorf("usage = %v, want [%d 0]", got, batches)
+				}
+			}
+		})
+	}
+}
+
+func TestOnceTheDatabaseCanDoMoreItIsAskedForMore(t *testing.T) {
+	_, _, pool := newStore(t)
+	id := makeKeys(t, pool)[0]
+	meter := newMeter(pool, newClock(time.Now()))
+	writeBatches(t, meter, 1, id)
+	allowBatches(t, pool, 0)
+	for range 3 {
+		if meter.RollUp(t.Context()) == nil {
+			t.Fatal("it was not refused: the test proves nothing")
+		}
+	}
+	if _, err := pool.Exec(t.Context(), "DROP TRIGGER bounded ON key_usage_batches"); err != nil {
+		t.Fatal(err)
+	}
+	largest := watchRollUps(t, pool)
+	writeBatches(t, meter, 200, id)
+	if err := meter.RollUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := largest(); n != 32 {
+		t.Errorf("the largest roll-up took %d batches, want 32", n)
+	}
+	if got := usage(t, pool, id); got != [2]int64{201, 0} {
+		t.Errorf("usage = %v, want [201 0]", got)
+	}
+}
+
+func TestAProcessThatEndsRollsUpBitByBit(t *testing.T) {
+	_, _, pool := newStore(t)
+	id := makeKeys(t, pool)[0]
+	meter := newMeter(pool, newClock(time.Now()))
+	writeBatches(t, meter, 3, id)
+	allowBatches(t, pool, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := meter.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := usage(t, pool, id); got != [2]int64{3, 0} {
+		t.Errorf("usage = %v, want [3 0]", got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -162,5 +163,40 @@ func TestAProcessThatEndsRollsUpBitByBit(t *testing.T) {
 	}
 	if got := usage(t, pool, id); got != [2]int64{3, 0} {
 		t.Errorf("usage = %v, want [3 0]", got)
+	}
+}
+
+// TestAPodLeavesAShareToThePodThatIsRollingItUp has the first pod wait for a row that the second would have to wait for too.
+func TestAPodLeavesAShareToThePodThatIsRollingItUp(t *testing.T) {
+	_, _, pool := newStore(t)
+	ids := makeKeys(t, pool)
+	same := ofOneShare(ids)
+	other := ids[slices.IndexFunc(ids, func(id uuid.UUID) bool { return !slices.Contains(same, id) })]
+	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	first, second := newMeter(pool, c), newMeter(pool, c)
+	writeBatches(t, first, 1, same[0])
+	release := blockUsage(t, pool, same[0], c.now())
+	done := make(chan error)
+	go func() { done <- first.RollUp(context.WithoutCancel(t.Context())) }()
+	awaitWaiting(t, pool, true)
+
+	writeBatches(t, second, 1, same[0], same[1], other)
+	if err := second.RollUp(t.Context()); err != nil {
+		t.Errorf("the second pod waited for the first: %v", err)
+	}
+	for id, want := range map[uuid.UUID][2]int64{same[1]: {}, other: {1, 0}} {
+		if got := usage(t, pool, id); got != want {
+			t.Errorf("usage beside the first pod = %v, want %v", got, want)
+		}
+	}
+	release()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	flush(t, second)
+	for id, want := range map[uuid.UUID][2]int64{same[0]: {2, 0}, same[1]: {1, 0}, other: {1, 0}} {
+		if got := usage(t, pool, id); got != want {
+			t.Errorf("usage = %v, want %v", got, want)
+		}
 	}
 }

@@ -102,10 +102,13 @@ func (q *Queries) PruneUsageWriters(ctx context.Context, days int32) error {
 }
 
 const rollUpUsage = `-- name: RollUpUsage :one
-WITH taken AS (
+WITH alone AS MATERIALIZED (
+    SELECT pg_try_advisory_xact_lock(hashtextextended('examprep.key_usage ' || ($1::smallint)::text, 0)) AS locked
+), taken AS (
     DELETE FROM key_usage_batches b
     USING (SELECT o.writer, o.batch FROM key_usage_batches o
-           WHERE o.share = $1 ORDER BY o.written_at LIMIT $2::int FOR UPDATE SKIP LOCKED) oldest
+           WHERE o.share = $1 AND (SELECT alone.locked FROM alone)
+           ORDER BY o.written_at LIMIT $2::int FOR UPDATE SKIP LOCKED) oldest
     WHERE b.writer = oldest.writer AND b.batch = oldest.batch
     RETURNING b.day, b.keys, b.requests, b.rate_limited, b.last_used
 ), summed AS (
@@ -147,10 +150,12 @@ type RollUpUsageRow struct {
 	Used    []time.Time
 }
 
-// Adds batches of a share to key_usage, the oldest first, and returns how many. Those that another pod is adding are left to
-// it. Rows are taken in one order by all pods, so that none waits for another in a circle, and neighbours are looked up one
-// after the other. What is counted for a key that does not exist is left out; a key that has a row of the day does, which
-// spares the look at its own. unnoted are the keys that had no use on the day before (TouchKeys), used when they were last.
+// Adds batches of a share to key_usage, the oldest first, and returns how many. One pod at a time is at a share (an advisory
+// lock of its own, tried before any row): another adds none, since it would wait for rows of the same keys. Rows are taken in one
+// order all the same, so that a pod of a release that divides the keys otherwise never waits in a circle, and neighbours are
+// looked up one after the other. What is counted for a key that does not exist is left out; a key that has a row of the day
+// does, which spares the look at its own. unnoted are the keys that had no use on the day before (TouchKeys), used when they
+// were last.
 func (q *Queries) RollUpUsage(ctx context.Context, arg RollUpUsageParams) (RollUpUsageRow, error) {
 	row := q.db.QueryRow(ctx, rollUpUsage, arg.Share, arg.Most)
 	var i RollUpUsageRow

@@ -20,14 +20,19 @@ ORDER BY b.share <= asked.last, b.share
 LIMIT 1;
 
 -- name: RollUpUsage :one
--- Adds batches of a share to key_usage, the oldest first, and returns how many. Those that another pod is adding are left to
--- it. Rows are taken in one order by all pods, so that none waits for another in a circle, and neighbours are looked up one
--- after the other. What is counted for a key that does not exist is left out; a key that has a row of the day does, which
--- spares the look at its own. unnoted are the keys that had no use on the day before (TouchKeys), used when they were last.
-WITH taken AS (
+-- Adds batches of a share to key_usage, the oldest first, and returns how many. One pod at a time is at a share (an advisory
+-- lock of its own, tried before any row): another adds none, since it would wait for rows of the same keys. Rows are taken in one
+-- order all the same, so that a pod of a release that divides the keys otherwise never waits in a circle, and neighbours are
+-- looked up one after the other. What is counted for a key that does not exist is left out; a key that has a row of the day
+-- does, which spares the look at its own. unnoted are the keys that had no use on the day before (TouchKeys), used when they
+-- were last.
+WITH alone AS MATERIALIZED (
+    SELECT pg_try_advisory_xact_lock(hashtextextended('examprep.key_usage ' || (@share::smallint)::text, 0)) AS locked
+), taken AS (
     DELETE FROM key_usage_batches b
     USING (SELECT o.writer, o.batch FROM key_usage_batches o
-           WHERE o.share = @share ORDER BY o.written_at LIMIT @most::int FOR UPDATE SKIP LOCKED) oldest
+           WHERE o.share = @share AND (SELECT alone.locked FROM alone)
+           ORDER BY o.written_at LIMIT @most::int FOR UPDATE SKIP LOCKED) oldest
     WHERE b.writer = oldest.writer AND b.batch = oldest.batch
     RETURNING b.day, b.keys, b.requests, b.rate_limited, b.last_used
 ), summed AS (

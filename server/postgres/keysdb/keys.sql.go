@@ -836,8 +836,6 @@ WITH used AS (
 ), free AS (
     SELECT k.id, u.at FROM used u
     JOIN api_keys k ON k.id = u.id
-    WHERE k.last_used_at IS NULL OR k.last_used_at < u.at
-    ORDER BY k.id
     FOR NO KEY UPDATE OF k SKIP LOCKED
 ), noted AS (
     UPDATE api_keys k SET last_used_at = free.at FROM free
@@ -845,7 +843,7 @@ WITH used AS (
 )
 SELECT k.id FROM used u
 JOIN api_keys k ON k.id = u.id
-WHERE (k.last_used_at IS NULL OR k.last_used_at < u.at) AND NOT EXISTS (SELECT FROM free f WHERE f.id = k.id)
+WHERE NOT EXISTS (SELECT FROM free f WHERE f.id = k.id)
 `
 
 type TouchKeysParams struct {

@@ -35,8 +35,9 @@
 //
 // When a key was last used stands in key_usage, in the row of that day; its own row has the first use of a day that a
 // roll-up found, so that it is written once a day however many keys there are. That comes after the usage and waits for
-// nobody: a key that is being changed just then is noted by a later one. After a process that dies between the two a key's
-// own row is a day behind. Whoever reads asks the view api_key_uses.
+// nobody: a key that is being changed just then is noted by a later one. A key's own row is a day behind after a process that
+// dies between the two, where the answer of a roll-up is lost or comes when its time is over, and where more such keys wait
+// than the meter remembers. Whoever reads asks the view api_key_uses, which is right all the same.
 // Usage is kept; who keeps no books so long deletes old days from key_usage, and sees of a key that was not used since
 // only a time of the day when it was.
 //

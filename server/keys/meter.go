@@ -21,8 +21,9 @@ const (
 	// another time.
 	usageShares = 8
 	// maxTallies bounds what a shard holds, and so the memory of a Meter while the database is away: 262,144 keys and
-	// days, and as many that a flush could not write; some 60 MB. When half of that is there it is written early: the
-	// longer many keys are gathered, the more of them come again, and the fewer rows a request costs.
+	// days, and as many that a flush could not write; some 60 MB, and a few more for the last uses that wait to be noted
+	// (maxTouches). When half of that is there it is written early: the longer many keys are gathered, the more of them come
+	// again, and the fewer rows a request costs.
 	maxTallies = 4096
 
 	// statementTimeout bounds one statement of a flush.
@@ -122,7 +123,8 @@ func NewMeter(pool *pgxpool.Pool, cfg MeterConfig) *Meter {
 			Name: "examprep_key_usage_flush_failures_total", Help: "Tries to write the usage of keys that failed; the counts are kept.",
 		}),
 		rollUpFailures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "examprep_key_usage_roll_up_failures_total", Help: "Tries to add written usage to the keys' days that failed; it is kept.",
+			Name: "examprep_key_usage_roll_up_failures_total",
+			Help: "Tries to add written usage to the keys' days, or to note last uses, that failed; both are kept.",
 		}),
 		lost: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "examprep_key_usage_lost_total", Help: "Requests left out of the usage of keys, because PostgreSQL was away too long.",

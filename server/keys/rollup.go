@@ -26,8 +26,8 @@ const (
 	lastRollUpBatches = 1
 	// touchRows bounds one statement that writes on keys' own rows.
 	touchRows = 1000
-	// maxTouches bounds the last uses that wait while they cannot be written.
-	maxTouches = meterShards * maxTallies
+	// maxTouches bounds the last uses that wait while they cannot be written: those that one statement found have room.
+	maxTouches = rollUpBatches * batchKeys
 )
 
 // plannedAnew has the database plan each statement whenever it is asked: a plan that was made while there was little usage,
@@ -85,27 +85,31 @@ func (m *Meter) rollUpAll(ctx context.Context, most int32) error {
 	return nil
 }
 
-// rollUpNext rolls up the next share that is due, if there is one, and notes last uses.
+// rollUpNext rolls up the next share that is due, if there is one, and notes last uses. Neither waits for the other to go
+// well.
 func (m *Meter) rollUpNext(ctx context.Context, age time.Duration, most int32) (due bool, batches int64, err error) {
 	m.rolling.Lock()
 	defer m.rolling.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
-	defer cancel()
 	if due, err = m.nextShare(ctx, age); due {
 		batches, err = m.rollUpShare(ctx, most)
 	}
-	if err == nil {
-		err = m.touch(ctx)
-	}
-	if err != nil {
+	m.countFailure(ctx, err)
+	m.countFailure(ctx, m.touch(ctx))
+	return due, batches, err
+}
+
+// countFailure leaves out what failed because the caller's time is over, as it is when the process ends.
+func (m *Meter) countFailure(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
 		m.rollUpFailures.Inc()
 	}
-	return due, batches, err
 }
 
 // nextShare goes on to the next share of which something is as old as age and its place among the shares say. The one after
 // the last comes first, so that one which cannot be written does not hold up the others.
 func (m *Meter) nextShare(ctx context.Context, age time.Duration) (due bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
 	asked := keysdb.DueUsageParams{AgeUs: age.Microseconds(), Shares: usageShares, Last: m.share}
 	share, err := m.queries.DueUsage(ctx, asked)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -122,6 +126,8 @@ func (m *Meter) rollUpShare(ctx context.Context, most int32) (batches int64, err
 	if learned, ok := m.most[m.share]; ok {
 		most = min(most, learned)
 	}
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
 	rolled, err := m.rollUps.RollUpUsage(ctx, keysdb.RollUpUsageParams{Share: m.share, Most: most})
 	m.learn(most, rolled.Batches, err)
 	if err != nil {
@@ -153,9 +159,11 @@ func (m *Meter) noteUses(ids []uuid.UUID, used []time.Time) {
 	}
 }
 
-// touch writes on keys' own rows that they were used, once a day. It comes after the usage, which is billed, and never
-// holds that up.
+// touch writes on keys' own rows that they were used, once a day. It comes after the usage, which is billed, and has time of
+// its own.
 func (m *Meter) touch(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
 	for ids := range slices.Chunk(slices.SortedFunc(maps.Keys(m.used), compareIDs), touchRows) {
 		passed, err := m.touchKeys(ctx, ids)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
@@ -198,5 +199,77 @@ func TestAPodLeavesAShareToThePodThatIsRollingItUp(t *testing.T) {
 		if got := usage(t, pool, id); got != want {
 			t.Errorf("usage = %v, want %v", got, want)
 		}
+	}
+}
+
+// refuse has the database refuse to write to a table what the condition holds for, until allow.
+func refuse(t *testing.T, pool *pgxpool.Pool, name, event, condition string) (allow func()) {
+	t.Helper()
+	if _, err := pool.Exec(t.Context(), fmt.Sprintf(`
+		CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused'; END $$;
+		CREATE TRIGGER refused BEFORE %s ON %s FOR EACH ROW WHEN (%s) EXECUTE FUNCTION refuse()`, event, name, condition)); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		if _, err := pool.Exec(t.Context(), "DROP TRIGGER refused ON "+name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestLastUsesAndUsageDoNotHoldEachOtherUp has the database refuse to note a last use, and then to add usage.
+func TestLastUsesAndUsageDoNotHoldEachOtherUp(t *testing.T) {
+	_, _, pool := newStore(t)
+	ids := makeKeys(t, pool)
+	registry := prometheus.NewRegistry()
+	meter := keys.NewMeter(pool, keys.MeterConfig{Interval: time.Hour, Registerer: registry})
+	const failures = "examprep_key_usage_roll_up_failures_total"
+	for _, id := range ids {
+		meter.Count(id, true)
+	}
+	allow := refuse(t, pool, "api_keys", "UPDATE", "NEW.last_used_at IS NOT NULL")
+	flush(t, meter)
+	if admitted, _, _ := totals(t, pool); admitted != manyKeys {
+		t.Errorf("%d requests are in the usage, want %d", admitted, manyKeys)
+	}
+	noted := metric(t, registry, failures)
+	if touched(t, pool) != 0 || noted == 0 {
+		t.Errorf("the last use of %d keys is noted after %v failures, want none after some", touched(t, pool), noted)
+	}
+	allow()
+
+	refuse(t, pool, "key_usage", "INSERT", "true")
+	meter.Count(ids[0], true)
+	write(t, meter)
+	if meter.RollUp(t.Context()) == nil {
+		t.Error("the usage was not refused: the test proves nothing")
+	}
+	if n := touched(t, pool); n != manyKeys {
+		t.Errorf("the last use of %d keys is noted, want %d", n, manyKeys)
+	}
+	if n := metric(t, registry, failures) - noted; n != 1 {
+		t.Errorf("%v failures to add usage are told of, want 1", n)
+	}
+}
+
+func TestARollUpThatItsCallerEndsIsNoFailure(t *testing.T) {
+	_, _, pool := newStore(t)
+	ids := makeKeys(t, pool)
+	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	registry := prometheus.NewRegistry()
+	meter := keys.NewMeter(pool, keys.MeterConfig{Interval: time.Hour, Now: c.now, Registerer: registry})
+	writeBatches(t, meter, 1, ids[0])
+	blockUsage(t, pool, ids[0], c.now())
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- meter.RollUp(ctx) }()
+	awaitWaiting(t, pool, true)
+	cancel()
+	if err := <-ended; err == nil {
+		t.Fatal("the roll-up did not wait: the test proves nothing")
+	}
+	if n := metric(t, registry, "examprep_key_usage_roll_up_failures_total"); n != 0 {
+		t.Errorf("%v failures, want none", n)
 	}
 }

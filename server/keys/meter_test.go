@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
@@ -370,8 +369,8 @@ func metric(t *testing.T, registry *prometheus.Registry, name string) float64 {
 	}
 	var sum float64
 	for _, family := range families {
-		if family.GetName() == name && family.GetType() == dto.MetricType_COUNTER {
-			sum += family.GetMetric()[0].GetCounter().GetValue()
+		if family.GetName() == name {
+			sum += family.GetMetric()[0].GetCounter().GetValue() + family.GetMetric()[0].GetGauge().GetValue() // one is nil, and so 0
 		}
 	}
 	return sum

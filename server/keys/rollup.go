@@ -3,7 +3,6 @@ package keys
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -111,15 +110,32 @@ func (m *Meter) nextShare(ctx context.Context, age time.Duration) (due bool, err
 	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
 	asked := keysdb.DueUsageParams{AgeUs: age.Microseconds(), Shares: usageShares, Last: m.share}
-	share, err := m.queries.DueUsage(ctx, asked)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return false, nil
-	}
+	found, err := m.queries.DueUsage(ctx, asked)
 	if err != nil {
 		return false, fmt.Errorf("look for usage of keys to roll up: %w", err)
 	}
-	m.share = share
-	return true, nil
+	m.noteOldest(found.OldestUs)
+	m.share = found.Share
+	return found.Due, nil
+}
+
+// noteOldest keeps since when the oldest batch waits, by this process's clock.
+func (m *Meter) noteOldest(age int64) {
+	var since int64
+	if age > 0 {
+		since = m.now().UnixMicro() - age
+	}
+	m.waitingSince.Store(since)
+}
+
+// oldestAge is that of the oldest batch, in seconds; 0 where none waited when this process looked. It grows until the next
+// look: where looks fail nothing is rolled up.
+func (m *Meter) oldestAge() float64 {
+	since := m.waitingSince.Load()
+	if since == 0 {
+		return 0
+	}
+	return max(0, m.now().Sub(time.UnixMicro(since)).Seconds())
 }
 
 func (m *Meter) rollUpShare(ctx context.Context, most int32) (batches int64, err error) {

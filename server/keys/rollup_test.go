@@ -273,3 +273,34 @@ func TestARollUpThatItsCallerEndsIsNoFailure(t *testing.T) {
 		t.Errorf("%v failures, want none", n)
 	}
 }
+
+func TestTheAgeOfWhatWaitsForARollUpIsTold(t *testing.T) {
+	_, _, pool := newStore(t)
+	ids := makeKeys(t, pool)
+	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	registry := prometheus.NewRegistry()
+	meter := keys.NewMeter(pool, keys.MeterConfig{Interval: time.Hour, Now: c.now, Registerer: registry})
+	told := func(when string, least, most float64) {
+		t.Helper()
+		if got := metric(t, registry, "examprep_key_usage_oldest_batch_age_seconds"); got < least || got > most {
+			t.Errorf("%s: the oldest is %v s old, want %v to %v", when, got, least, most)
+		}
+	}
+	told("before a look", 0, 0)
+	const hour, more = 3600, 1800 // more is for a machine that stands still
+	writeBatches(t, meter, 1, ids[0])
+	if _, err := pool.Exec(t.Context(), "UPDATE key_usage_batches SET written_at = written_at - interval '1 hour'"); err != nil {
+		t.Fatal(err)
+	}
+	writeBatches(t, meter, 1, ids...)
+	allow := refuse(t, pool, "key_usage", "INSERT", "true")
+	if meter.RollUp(t.Context()) == nil {
+		t.Fatal("the usage was not refused: the test proves nothing")
+	}
+	told("where roll-ups fail", hour, hour+more)
+	c.set(c.now().Add(time.Hour))
+	told("an hour after the last look", 2*hour, 2*hour+more)
+	allow()
+	flush(t, meter)
+	told("where all is rolled up", 0, 0)
+}

@@ -51,11 +51,19 @@ func (q *Queries) AddUsageBatch(ctx context.Context, arg AddUsageBatchParams) er
 }
 
 const dueUsage = `-- name: DueUsage :one
-WITH asked AS (SELECT $1::bigint AS age, $2::float8 AS shares, $3::smallint AS last)
-SELECT b.share FROM asked, (SELECT a.share, min(a.written_at) AS oldest FROM key_usage_batches a GROUP BY a.share) b
-WHERE b.oldest <= now() - asked.age * (1 + b.share / asked.shares) * interval '1 microsecond'
-ORDER BY b.share <= asked.last, b.share
-LIMIT 1
+WITH asked AS (
+    SELECT $1::bigint AS age, $2::float8 AS shares, $3::smallint AS last
+), waiting AS (
+    SELECT a.share, min(a.written_at) AS oldest FROM key_usage_batches a GROUP BY a.share
+), next AS (
+    SELECT w.share FROM asked, waiting w
+    WHERE w.oldest <= now() - asked.age * (1 + w.share / asked.shares) * interval '1 microsecond'
+    ORDER BY w.share <= asked.last, w.share
+    LIMIT 1
+)
+SELECT EXISTS (SELECT FROM next) AS due, coalesce((SELECT next.share FROM next), asked.last)::smallint AS share,
+       (SELECT coalesce(greatest(extract(epoch FROM now() - min(w.oldest)), 0), 0) * 1000000 FROM waiting w)::bigint AS oldest_us
+FROM asked
 `
 
 type DueUsageParams struct {
@@ -64,13 +72,20 @@ type DueUsageParams struct {
 	Last   int16
 }
 
+type DueUsageRow struct {
+	Due      bool
+	Share    int16
+	OldestUs int64
+}
+
 // The next share after the last one whose oldest batch is as old as it is to become. Shares grow to different ages, once to
-// twice the given one: they become due one after the other, though pods write all of them at once.
-func (q *Queries) DueUsage(ctx context.Context, arg DueUsageParams) (int16, error) {
+// twice the given one: they become due one after the other, though pods write all of them at once. Where none is due, share
+// is the last one. oldest_us is the age of the oldest batch of all, 0 where none waits.
+func (q *Queries) DueUsage(ctx context.Context, arg DueUsageParams) (DueUsageRow, error) {
 	row := q.db.QueryRow(ctx, dueUsage, arg.AgeUs, arg.Shares, arg.Last)
-	var share int16
-	err := row.Scan(&share)
-	return share, err
+	var i DueUsageRow
+	err := row.Scan(&i.Due, &i.Share, &i.OldestUs)
+	return i, err
 }
 
 const keyOfAccount = `-- name: KeyOfAccount :one

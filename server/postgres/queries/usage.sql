@@ -12,12 +12,21 @@ FROM writer;
 
 -- name: DueUsage :one
 -- The next share after the last one whose oldest batch is as old as it is to become. Shares grow to different ages, once to
--- twice the given one: they become due one after the other, though pods write all of them at once.
-WITH asked AS (SELECT @age_us::bigint AS age, @shares::float8 AS shares, @last::smallint AS last)
-SELECT b.share FROM asked, (SELECT a.share, min(a.written_at) AS oldest FROM key_usage_batches a GROUP BY a.share) b
-WHERE b.oldest <= now() - asked.age * (1 + b.share / asked.shares) * interval '1 microsecond'
-ORDER BY b.share <= asked.last, b.share
-LIMIT 1;
+-- twice the given one: they become due one after the other, though pods write all of them at once. Where none is due, share
+-- is the last one. oldest_us is the age of the oldest batch of all, 0 where none waits.
+WITH asked AS (
+    SELECT @age_us::bigint AS age, @shares::float8 AS shares, @last::smallint AS last
+), waiting AS (
+    SELECT a.share, min(a.written_at) AS oldest FROM key_usage_batches a GROUP BY a.share
+), next AS (
+    SELECT w.share FROM asked, waiting w
+    WHERE w.oldest <= now() - asked.age * (1 + w.share / asked.shares) * interval '1 microsecond'
+    ORDER BY w.share <= asked.last, w.share
+    LIMIT 1
+)
+SELECT EXISTS (SELECT FROM next) AS due, coalesce((SELECT next.share FROM next), asked.last)::smallint AS share,
+       (SELECT coalesce(greatest(extract(epoch FROM now() - min(w.oldest)), 0), 0) * 1000000 FROM waiting w)::bigint AS oldest_us
+FROM asked;
 
 -- name: RollUpUsage :one
 -- Adds batches of a share to key_usage, the oldest first, and returns how many. One pod at a time is at a share (an advisory

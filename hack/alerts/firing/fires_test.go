@@ -23,6 +23,7 @@ func caused() []string {
 		"ExamprepCatalogStale", "ExamprepCatalogDiverged", "ExamprepWebhookDeliveriesLate", "ExamprepWebhookOutboxLag",
 		"ExamprepWebhookTriesFailing", "ExamprepWebhookEndpointsFailing", "ExamprepWebhookEndpointDisabled",
 		"ExamprepAttemptSweepBehind", "ExamprepVacuumBehind", "ExamprepWebhookPartitionsMissing", "ExamprepWebhookRetentionBehind",
+		"ExamprepKeyUsageBehind",
 		"ExamprepPostgresPoolExhausted", "ExamprepGateSlow", "ExamprepAPILatencyBudgetBurnFast", "ExamprepAPILatencyBudgetBurnSlow",
 		"ExamprepOperatorReconcileErrors", "ExamprepResourceNotReady", "ExamprepSealMismatch", "ExamprepOperatorNoLeader",
 		"ExamprepOperatorAbsent", "ExamprepAPIPanics", "ExamprepMigrationFailed",

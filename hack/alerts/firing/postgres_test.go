@@ -70,6 +70,26 @@ func TestAlertsOfATransactionThatNobodyEnds(t *testing.T) {
 	}
 }
 
+func TestAlertsOfUsageThatIsNotAddedUp(t *testing.T) {
+	s, p := newStage(t), newPrometheus(t)
+	api := s.start("api")
+	p.pods[api] = true
+	reads(t, api, "examprep_key_usage_oldest_batch_age_seconds 0")
+	p.quiet(5, nothing)
+
+	release := s.hold("LOCK TABLE key_usage IN SHARE MODE")
+	s.sql(`INSERT INTO key_usage_batches (writer, batch, share, day, written_at, keys, requests, rate_limited, last_used)
+		VALUES (gen_random_uuid(), 1, 0, current_date, now() - interval '1 hour', ARRAY[gen_random_uuid()], '{1}', '{0}', '{0}')`)
+	reads(t, api, "examprep_key_usage_oldest_batch_age_seconds 36")
+	p.fire(10*time.Minute, nothing, "ExamprepKeyUsageBehind")
+	release()
+	reads(t, api, "examprep_key_usage_oldest_batch_age_seconds 0")
+	p.tick()
+	if p.firing()["ExamprepKeyUsageBehind"] {
+		t.Error("ExamprepKeyUsageBehind fires when nothing waits")
+	}
+}
+
 func TestAlertsOfConnectionsThatAreAllLent(t *testing.T) {
 	s, p := newStage(t), newPrometheus(t)
 	few, err := url.Parse(through(t, s.database, s.postgres))

@@ -14,6 +14,12 @@ CREATE TABLE key_usage_batches (
     rate_limited bigint[] NOT NULL,
     last_used    bigint[] NOT NULL, -- µs since 1970; 0 for none
     PRIMARY KEY (writer, batch)
+) WITH (
+    -- All rows are soon dead, and each look for a share reads the whole table. So vacuum comes by their number alone; and of
+    -- a row of more than 2 kB (some fifty keys) all arrays are kept apart, not just as many as make it shorter than that.
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200,
+    toast.autovacuum_vacuum_scale_factor = 0, toast.autovacuum_vacuum_threshold = 200,
+    toast_tuple_target = 128
 );
 -- They live for a minute: compressing them would cost more than it saves.
 ALTER TABLE key_usage_batches

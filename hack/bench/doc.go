@@ -47,6 +47,8 @@
 // keys: GET with 10⁶ keys (or as many as -keys says), Zipf-distributed (1.01), in turns with the same over 1,000 keys and
 // with 1,000 keys one after the other. The keys are copied into PostgreSQL and used once each, through another pod that
 // is then stopped (minutes), and that use is added to the usage; Redis' used_memory before and after tells what a key takes.
+// What use costs PostgreSQL comes up to a minute after the request, in moments that the median turn leaves out or that fall to
+// another's turn: a line of its own has PostgreSQL's CPU over all turns of the three, until all use is in the usage.
 //
 // attempts: open, then submit, by 64 connections. Baseline: pgbench with as many, running the product's own statements
 // (cut out of server/postgres/queries) as often as the API did, without the API around them. The tables are analysed

@@ -25,7 +25,9 @@
 // interval, and when it stops, a pod writes what it counted to key_usage_batches: arrays of thousands of keys, which cost
 // the database next to nothing. Whichever pod comes first when a share of the keys is old enough there adds to key_usage
 // what all pods wrote of it ([Meter.RollUp]), one share after the other: what many pods and many moments counted of a key is
-// one change of its row, and changes never come all at once. Usage is therefore told within a minute.
+// one change of its row, and changes never come all at once. Usage is therefore told within a minute. One pod at a time is at
+// a share; what is too much for the database at once is added bit by bit; and how long the oldest has waited is told
+// (examprep_key_usage_oldest_batch_age_seconds).
 //
 // Each process is a writer with a number for each of its batches, which the statement that writes the batch raises
 // (key_usage_writers); a batch that is sent again because nobody knows what became of it is there once. A roll-up takes

@@ -20,10 +20,11 @@
 // records, 16 in a pipeline. While these four take turns, what answers (the API with Redis; the bare server; Redis) has the
 // machine's first processor, and who asks has the others. Else the kernel puts a server now beside its client, now beside its
 // store, and Redis where the client happens to sleep, for seconds at a time: the same API with Redis took 15 to 18 µs, the
-// same bare server 10 to 13, and the ratio told of that. Latency is measured again at half the rate, with all processors for
-// all, by a schedule: a request that had to wait for its connection has waited. Allocations are those of the whole process,
-// as its runtime counts them, beside bare fasthttp's. In this part and the next two there are 5 turns of half the duration
-// each, in keys 15 of a sixth; figures are the median turn's, ratios the median of the turns' ratios.
+// same bare server 10 to 13, and the ratio told of that. It is printed as well, of as many turns with all processors for all.
+// Latency is measured once more at half the rate that was reached there, by a schedule: a request that had to wait for its
+// connection has waited. Allocations are those of the whole process, as its runtime counts them, beside bare fasthttp's. In
+// this part and the next two there are 5 turns of half the duration each, in keys 15 of a sixth; figures are the median
+// turn's, ratios the median of the turns' ratios.
 //
 // rivals: the same GET, keys and connections, answered by others that check the key and limit it, in turns. Here it is
 // requests/s of the whole machine that are compared, so the API runs in as many pods as the chart has of it by itself (two

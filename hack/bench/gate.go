@@ -20,64 +20,136 @@ const overviewPath = "/v1/exam-prep/" + examKey + "/overview"
 
 // measureGate compares an authenticated, rate-limited GET with a bare server plus the bare script.
 func measureGate(ctx context.Context, s *stack, duration time.Duration, r *report) error {
-	ours, err := s.warmOverviews(ctx, duration)
+	m, err := s.prepareGate(ctx, duration)
 	if err != nil {
 		return err
 	}
-	address, size, err := s.startBare(ctx)
-	if err != nil {
-		return err
-	}
-	bare := s.overviewLoad(address)
-	script, err := s.newScriptLoad(ctx)
-	if err != nil {
-		return err
-	}
-	if err := script.judgeMemory(ctx, r); err != nil {
+	if err := m.script.judgeMemory(ctx, r); err != nil {
 		return err
 	}
 	before, err := s.writingTransactions(ctx)
 	if err != nil {
 		return err
 	}
-	turn := turnTime(duration, gateTurns)
-	api := &allocator{stack: s, process: processAPI, turn: func(ctx context.Context) (sample, error) {
-		return s.during(ctx, ours, turn, processAPI, processRedis, processPostgres)
-	}}
-	plain := &allocator{stack: s, process: processBare, turn: func(ctx context.Context) (sample, error) {
-		return s.during(ctx, bare, turn, processBare)
-	}}
-	first, second := &contender{run: api.run}, &contender{run: plain.run}
-	called := &contender{run: func(ctx context.Context) (sample, error) { return script.call(ctx, turn) }}
-	got := &contender{run: func(ctx context.Context) (sample, error) { return script.get(ctx, turn) }}
-	free, err := s.divideProcessors(processAPI, processBare, processRedis)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(takeTurns(ctx, gateTurns, first, second, called, got), free()); err != nil {
+	if err := m.take(ctx, s); err != nil {
 		return err
 	}
 	after, err := s.writingTransactions(ctx)
 	if err != nil {
 		return err
 	}
-	relaxed, err := s.atHalf(ctx, ours, first.turns, turn)
+	relaxed, err := s.atHalf(ctx, m.ours, m.anywhere.api.turns, m.turn)
 	if err != nil {
 		return err
 	}
-	r.medians(fmt.Sprintf("GET overview of %d bytes", size), first.turns)
-	r.medians("  the same at half the rate", relaxed)
-	r.medians("  bare fasthttp, the same bytes", second.turns)
-	r.medians(fmt.Sprintf("  keys in the script, %d a call, by %s", keysPerCall, script.by()), called.turns)
-	r.medians(fmt.Sprintf("  GET of a record, %d in a pipeline", keysPerCall), got.turns)
-	judgeGate(r, first.turns, second.turns, called.turns, got.turns)
+	m.report(r, relaxed)
+	r.notef("GET: %d transactions wrote to PostgreSQL during %d requests with %d keys: last use and usage are written in batches.",
+		after-before, m.divided.api.turns.operations()+m.anywhere.api.turns.operations(), len(s.keys))
+	return nil
+}
+
+// gateMeasurement is what the API is compared with, twice: with processors divided between what answers and who asks, and with
+// all of them for all.
+type gateMeasurement struct {
+	ours   load
+	size   int // of the document
+	script *scriptLoad
+	turn   time.Duration
+
+	api, plain        *allocator
+	divided, anywhere *comparison
+}
+
+func (s *stack) prepareGate(ctx context.Context, duration time.Duration) (*gateMeasurement, error) {
+	ours, err := s.warmOverviews(ctx, duration)
+	if err != nil {
+		return nil, err
+	}
+	address, size, err := s.startBare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	script, err := s.newScriptLoad(ctx)
+	if err != nil {
+		return nil, err
+	}
+	bare, turn := s.overviewLoad(address), turnTime(duration, gateTurns)
+	m := &gateMeasurement{ours: ours, size: size, script: script, turn: turn}
+	m.api = &allocator{stack: s, process: processAPI, turn: func(ctx context.Context) (sample, error) {
+		return s.during(ctx, ours, turn, processAPI, processRedis, processPostgres)
+	}}
+	m.plain = &allocator{stack: s, process: processBare, turn: func(ctx context.Context) (sample, error) {
+		return s.during(ctx, bare, turn, processBare)
+	}}
+	m.divided, m.anywhere = m.compared(), m.compared()
+	return m, nil
+}
+
+func (m *gateMeasurement) take(ctx context.Context, s *stack) error {
+	free, err := s.divideProcessors(processAPI, processBare, processRedis)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(m.divided.take(ctx), free()); err != nil {
+		return err
+	}
+	return m.anywhere.take(ctx)
+}
+
+func (m *gateMeasurement) report(r *report, relaxed series) {
+	r.medians(fmt.Sprintf("GET overview of %d bytes", m.size), m.divided.api.turns)
+	r.medians("  bare fasthttp, the same bytes", m.divided.bare.turns)
+	r.medians(fmt.Sprintf("  keys in the script, %d a call, by %s", keysPerCall, m.script.by()), m.divided.script.turns)
+	r.medians(fmt.Sprintf("  GET of a record, %d in a pipeline", keysPerCall), m.divided.get.turns)
+	r.medians("GET overview, all processors for all", m.anywhere.api.turns)
+	r.medians("  bare fasthttp, the same bytes", m.anywhere.bare.turns)
+	r.medians("  GET overview at half the rate", relaxed)
+	r.judge(verdict{what: "GET: CPU of API + Redis / (bare fasthttp + script)", unit: "×", target: 1.3, measured: m.divided.overhead()})
+	r.judge(verdict{what: "script: Redis' CPU per key / that of a GET", unit: "×", target: 4, measured: m.divided.scriptCost()})
 	r.judge(verdict{what: "GET: p99 at half the rate", unit: " ms", target: 5, measured: relaxed.median(percentileOf(0.99))})
+	r.notef("GET: CPU of API + Redis / (bare fasthttp + script), all processors for all: %.2f×.", m.anywhere.overhead())
 	r.notef("GET: p99 at half the rate over the requests of all turns, also those in which the machine stood still: %.2f ms.", relaxed.pooled(0.99))
 	r.notef("GET: the API's process made %.2f allocations per request, that of bare fasthttp %.2f: %.2f more.",
-		api.each(), plain.each(), api.each()-plain.each())
-	r.notef("GET: %d transactions wrote to PostgreSQL during %d requests with %d keys: last use and usage are written in batches.",
-		after-before, first.turns.operations(), len(s.keys))
-	return nil
+		m.api.each(), m.plain.each(), m.api.each()-m.plain.each())
+}
+
+// comparison has turns of the API and of what the least would cost.
+type comparison struct{ api, bare, script, get *contender }
+
+func (m *gateMeasurement) compared() *comparison {
+	return &comparison{
+		api: &contender{run: m.api.run}, bare: &contender{run: m.plain.run},
+		script: &contender{run: func(ctx context.Context) (sample, error) { return m.script.call(ctx, m.turn) }},
+		get:    &contender{run: func(ctx context.Context) (sample, error) { return m.script.get(ctx, m.turn) }},
+	}
+}
+
+func (c *comparison) take(ctx context.Context) error {
+	return takeTurns(ctx, gateTurns, c.api, c.bare, c.script, c.get)
+}
+
+// overhead is what the API and Redis take of the processors, in terms of what the bare server and the bare script do.
+func (c *comparison) overhead() float64 {
+	return c.median(func(turn int) float64 {
+		least := c.bare.turns[turn].micros(processBare) + c.script.turns[turn].micros(processRedis)
+		return c.api.turns[turn].micros(processAPI, processRedis) / least
+	})
+}
+
+// scriptCost is what a key in the script takes of Redis, in terms of a GET.
+func (c *comparison) scriptCost() float64 {
+	return c.median(func(turn int) float64 {
+		return c.script.turns[turn].micros(processRedis) / c.get.turns[turn].micros(processRedis)
+	})
+}
+
+// median is of a ratio within each turn.
+func (c *comparison) median(ratio func(turn int) float64) float64 {
+	var ratios []float64
+	for turn := range gateTurns {
+		ratios = append(ratios, ratio(turn))
+	}
+	return median(ratios)
 }
 
 // atHalf sends a load at half the rate that the same reached when nothing held it back.
@@ -88,18 +160,6 @@ func (s *stack) atHalf(ctx context.Context, l load, whole series, turn time.Dura
 	}}
 	err := takeTurns(ctx, gateTurns, half)
 	return half.turns, err
-}
-
-// judgeGate weighs CPU against CPU, turn by turn.
-func judgeGate(r *report, api, plain, called, got series) {
-	whole, script := make([]float64, gateTurns), make([]float64, gateTurns)
-	for i := range gateTurns {
-		key := called[i].micros(processRedis)
-		whole[i] = api[i].micros(processAPI, processRedis) / (plain[i].micros(processBare) + key)
-		script[i] = key / got[i].micros(processRedis)
-	}
-	r.judge(verdict{what: "GET: CPU of API + Redis / (bare fasthttp + script)", unit: "×", target: 1.3, measured: median(whole)})
-	r.judge(verdict{what: "script: Redis' CPU per key / that of a GET", unit: "×", target: 4, measured: median(script)})
 }
 
 // warmOverviews starts the API and has every key's record in Redis.

@@ -58,7 +58,7 @@ func (w *watch) read() ([]time.Duration, error) {
 		}
 		times[i] = stat.own
 		if p.tree {
-			living, err := ofChildren(p.pid)
+			living, err := children(p.pid)
 			if err != nil {
 				return nil, fmt.Errorf("read the CPU time of %s: %w", p.name, err)
 			}
@@ -104,33 +104,23 @@ func parseStat(text string) (processStat, error) {
 	}, nil
 }
 
-// children are a process's living children.
-func children(parent int) (pids []int, err error) {
+// children adds up the CPU time of a process's living children.
+func children(parent int) (time.Duration, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
+	var total time.Duration
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
 		if err != nil {
 			continue // no process
 		}
 		if stat, err := readStat(pid); err == nil && stat.parent == parent { // it may just have ended
-			pids = append(pids, pid)
-		}
-	}
-	return pids, nil
-}
-
-// ofChildren adds up the CPU time of a process's living children.
-func ofChildren(parent int) (total time.Duration, err error) {
-	pids, err := children(parent)
-	for _, pid := range pids {
-		if stat, err := readStat(pid); err == nil && stat.parent == parent {
 			total += stat.own
 		}
 	}
-	return total, err
+	return total, nil
 }
 
 // machineTime is what the kernel counts of all processors, in ticks: what there was, and what of it the host gave to other

@@ -42,33 +42,20 @@ func (s *stack) divideProcessors(names ...string) (free func() error, err error)
 
 func placeAll(processes []watched, on *unix.CPUSet) error {
 	for _, p := range processes {
-		pids := []int{p.pid}
-		if p.tree {
-			of, err := children(p.pid)
-			if err != nil {
-				return err
-			}
-			pids = append(pids, of...)
-		}
-		for _, pid := range pids {
-			if err := place(pid, on); err != nil {
-				return fmt.Errorf("give %s its processor: %w", p.name, err)
-			}
+		if err := place(p.pid, on); err != nil {
+			return fmt.Errorf("give %s its processor: %w", p.name, err)
 		}
 	}
 	return nil
 }
 
-// place has all threads of a process run there. New ones run where the thread does that makes them; those that were made
-// meanwhile are found by another look.
+// place has all threads of a process run there. New ones, and processes that it starts, run where the thread does that makes
+// them; threads that were made meanwhile are found by another look.
 func place(pid int, on *unix.CPUSet) error {
 	placed := map[int]bool{}
 	for before := -1; before != len(placed); {
 		before = len(placed)
 		threads, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(pid), "task"))
-		if errors.Is(err, os.ErrNotExist) {
-			return nil // a child that has ended
-		}
 		if err != nil {
 			return err
 		}
@@ -77,7 +64,7 @@ func place(pid int, on *unix.CPUSet) error {
 			if err != nil || placed[thread] {
 				continue
 			}
-			if err := unix.SchedSetaffinity(thread, on); err != nil && !errors.Is(err, unix.ESRCH) {
+			if err := unix.SchedSetaffinity(thread, on); err != nil && !errors.Is(err, unix.ESRCH) { // it has ended
 				return fmt.Errorf("thread %d: %w", thread, err)
 			}
 			placed[thread] = true

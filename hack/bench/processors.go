@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -55,7 +54,7 @@ func place(pid int, on *unix.CPUSet) error {
 	placed := map[int]bool{}
 	for before := -1; before != len(placed); {
 		before = len(placed)
-		threads, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(pid), "task"))
+		threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 		if err != nil {
 			return err
 		}

@@ -107,12 +107,13 @@ func (l *listener) Accept() (net.Conn, error) {
 			continue
 		case admitted:
 			return c, nil
-		case c != nil:
-			go c.turnAway() // it is one of conns, and ends within its time-outs or when they are cut
-		default:
-			_ = inner.Close()
 		}
-		l.refused()
+		l.refused() // before it is answered: who has the answer finds it counted
+		if c == nil {
+			_ = inner.Close()
+			continue
+		}
+		go c.turnAway() // it is one of conns, and ends within its time-outs or when they are cut
 	}
 }
 

@@ -84,6 +84,19 @@ func awaitWaiting(t *testing.T, pool *pgxpool.Pool, some bool) {
 	})
 }
 
+// awaitNoShareLocked waits until no roll-up has a share for itself: one that was given up may not have ended yet.
+func awaitNoShareLocked(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	postgrestest.Eventually(t, "no share is locked", func() bool {
+		var locked bool
+		if err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+			WHERE d.datname = current_database() AND l.locktype = 'advisory')`).Scan(&locked); err != nil {
+			t.Fatal(err)
+		}
+		return !locked
+	})
+}
+
 // totals are the requests of all keys, and how many keys have some.
 func totals(t *testing.T, pool *pgxpool.Pool) (admitted, limited, used int64) {
 	t.Helper()
@@ -161,6 +174,7 @@ func TestAKeyWhoseUsageIsLockedHoldsUpItsShareAlone(t *testing.T) {
 			t.Fatal("the roll-up did not wait: the test proves nothing")
 		}
 		awaitWaiting(t, pool, false)
+		awaitNoShareLocked(t, pool)
 	}
 	if admitted, _, _ := totals(t, pool); admitted != free {
 		t.Errorf("%d are in the usage, want %d", admitted, free)

@@ -119,11 +119,13 @@ func (q *Queries) PruneUsageWriters(ctx context.Context, days int32) error {
 const rollUpUsage = `-- name: RollUpUsage :one
 WITH alone AS MATERIALIZED (
     SELECT pg_try_advisory_xact_lock(hashtextextended('examprep.key_usage ' || ($1::smallint)::text, 0)) AS locked
+), oldest AS MATERIALIZED (
+    -- By itself: looked up once for each row of a join, it would skip those it has given, and give more than it was asked for.
+    SELECT o.writer, o.batch FROM key_usage_batches o
+    WHERE o.share = $1 AND (SELECT alone.locked FROM alone)
+    ORDER BY o.written_at LIMIT $2::int FOR UPDATE SKIP LOCKED
 ), taken AS (
-    DELETE FROM key_usage_batches b
-    USING (SELECT o.writer, o.batch FROM key_usage_batches o
-           WHERE o.share = $1 AND (SELECT alone.locked FROM alone)
-           ORDER BY o.written_at LIMIT $2::int FOR UPDATE SKIP LOCKED) oldest
+    DELETE FROM key_usage_batches b USING oldest
     WHERE b.writer = oldest.writer AND b.batch = oldest.batch
     RETURNING b.day, b.keys, b.requests, b.rate_limited, b.last_used
 ), summed AS (

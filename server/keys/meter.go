@@ -67,7 +67,7 @@ type Meter struct {
 	failures       prometheus.Counter
 	rollUpFailures prometheus.Counter
 	lost           prometheus.Counter
-	waitingSince   atomic.Int64 // of the oldest batch: µs since 1970; 0 for none
+	looked         atomic.Pointer[look] // the last time
 
 	// flushing is held by a flush; it guards what follows.
 	flushing sync.Mutex
@@ -137,7 +137,7 @@ func NewMeter(pool *pgxpool.Pool, cfg MeterConfig) *Meter {
 	if cfg.Registerer != nil {
 		cfg.Registerer.MustRegister(m.failures, m.rollUpFailures, m.lost, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "examprep_key_usage_oldest_batch_age_seconds",
-			Help: "How long the oldest written usage, of any pod, has waited to be added to the keys' days; 0 where none waits.",
+			Help: "How long the oldest written usage, of any pod, has waited to be added to the keys' days; 0 where none waits, NaN where this pod has not looked for a minute.",
 		}, m.oldestAge))
 	}
 	return m

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -23,11 +24,19 @@ const (
 	// lastRollUpBatches does for a process that is about to end: whatever fits into the time that is left is done by itself,
 	// and stays done.
 	lastRollUpBatches = 1
+	// lookValid is how long what a look found is told.
+	lookValid = time.Minute
 	// touchRows bounds one statement that writes on keys' own rows.
 	touchRows = 1000
 	// maxTouches bounds the last uses that wait while they cannot be written: those that one statement found have room.
 	maxTouches = rollUpBatches * batchKeys
 )
+
+// look is what was found by a look for usage to roll up.
+type look struct {
+	at     time.Time
+	oldest time.Duration // how long the oldest batch had waited; 0 for none
+}
 
 // plannedAnew has the database plan each statement whenever it is asked: a plan that was made while there was little usage,
 // and kept, would read all of it for each key.
@@ -119,23 +128,19 @@ func (m *Meter) nextShare(ctx context.Context, age time.Duration) (due bool, err
 	return found.Due, nil
 }
 
-// noteOldest keeps since when the oldest batch waits, by this process's clock.
+// noteOldest keeps how old the oldest batch is, in microseconds; 0 for none.
 func (m *Meter) noteOldest(age int64) {
-	var since int64
-	if age > 0 {
-		since = m.now().UnixMicro() - age
-	}
-	m.waitingSince.Store(since)
+	m.looked.Store(&look{at: m.now(), oldest: time.Duration(age) * time.Microsecond})
 }
 
-// oldestAge is that of the oldest batch, in seconds; 0 where none waited when this process looked. It grows until the next
-// look: where looks fail nothing is rolled up.
+// oldestAge is that of the oldest batch, in seconds; 0 where none waited when this process looked. It is not a number once
+// that look is out of date: a pod that does not reach the database does not know what others have rolled up since.
 func (m *Meter) oldestAge() float64 {
-	since := m.waitingSince.Load()
-	if since == 0 {
-		return 0
+	last := m.looked.Load()
+	if last == nil || m.now().Sub(last.at) > lookValid {
+		return math.NaN()
 	}
-	return max(0, m.now().Sub(time.UnixMicro(since)).Seconds())
+	return last.oldest.Seconds()
 }
 
 func (m *Meter) rollUpShare(ctx context.Context, most int32) (batches int64, err error) {
@@ -160,7 +165,7 @@ func (m *Meter) learn(asked int32, batches int64, err error) {
 	switch {
 	case err != nil:
 		m.most[m.share] = max(1, asked/4)
-	case batches == int64(asked):
+	case batches >= int64(asked):
 		m.most[m.share] = min(2*asked, rollUpBatches)
 	}
 }

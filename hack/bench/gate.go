@@ -97,7 +97,7 @@ func (m *gateMeasurement) take(ctx context.Context, s *stack) error {
 }
 
 func (m *gateMeasurement) report(r *report, relaxed series) {
-	r.medians(fmt.Sprintf("GET overview of %d bytes", m.size), m.divided.api.turns)
+	r.medians(fmt.Sprintf("GET overview of %d bytes, processors divided", m.size), m.divided.api.turns)
 	r.medians("  bare fasthttp, the same bytes", m.divided.bare.turns)
 	r.medians(fmt.Sprintf("  keys in the script, %d a call, by %s", keysPerCall, m.script.by()), m.divided.script.turns)
 	r.medians(fmt.Sprintf("  GET of a record, %d in a pipeline", keysPerCall), m.divided.get.turns)

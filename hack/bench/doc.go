@@ -17,16 +17,16 @@
 // gate: GET of an overview of 4 KB by 64 connections with 1,000 keys, each request authenticated and rate-limited.
 // Baseline: a fasthttp server that sends the same bytes and headers and knows nothing, plus the gate's script, called by
 // redis-benchmark with 16 keys a call on records like the gate's own. The script is also compared with a GET of the same
-// records, 16 in a pipeline. While these four take turns, what answers (the API with Redis; the bare server; Redis) has the
-// machine's first processor, and who asks has the others. Else the kernel puts a server now beside its client, now beside its
-// store, and Redis where the client happens to sleep, for seconds at a time: the same API with Redis took 15 to 18 µs, the
-// same bare server 10 to 13, and the ratio told of that. It is the placement that costs least: with Redis on
-// another processor than the pod both together took 2 µs more. So the ratio is printed as well of as many turns with all
-// processors for all, as PostgreSQL always has them.
-// Latency is measured once more at half the rate that was reached there, by a schedule: a request that had to wait for its
+// records, 16 in a pipeline. Latency is measured again at half the rate, by a schedule: a request that had to wait for its
 // connection has waited. Allocations are those of the whole process, as its runtime counts them, beside bare fasthttp's. In
 // this part and the next two there are 5 turns of half the duration each, in keys 15 of a sixth; figures are the median
 // turn's, ratios the median of the turns' ratios.
+//
+// All processors are for all there, and the kernel puts a server now beside its client, now beside its store, for seconds at a
+// time: the same API with Redis took 15 to 18 µs, the same bare server 10 to 13. So as many turns are taken, and printed but
+// not judged, in which what answers (the API with Redis; the bare server; Redis) has the first processor and who asks the
+// others. That swings less, and is the placement that costs least: with Redis on another processor than the pod, both
+// together took 2 µs more.
 //
 // rivals: the same GET, keys and connections, answered by others that check the key and limit it, in turns. Here it is
 // requests/s of the whole machine that are compared, so the API runs in as many pods as the chart has of it by itself (two

@@ -10,9 +10,7 @@ import (
 )
 
 // divideProcessors gives the machine's first processor to processes of the stack, and the others to this one, the load, and to
-// what it starts, until they are asked to be free again. Where the kernel puts them as it likes, it may put a server now beside
-// its client and now beside its store, for seconds at a time: the bare server alone costs a fifth more in one place than in
-// the other, and a ratio tells of that rather than of the code. A machine with one processor stays as it is.
+// what it starts, until they are asked to be free again; doc.go says why. A machine with one processor stays as it is.
 func (s *stack) divideProcessors(names ...string) (free func() error, err error) {
 	var all, first unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {

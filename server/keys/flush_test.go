@@ -84,6 +84,19 @@ func awaitWaiting(t *testing.T, pool *pgxpool.Pool, some bool) {
 	})
 }
 
+// giveUp ends what step does once it waits for a lock.
+func giveUp(t *testing.T, pool *pgxpool.Pool, step func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- step(ctx) }()
+	awaitWaiting(t, pool, true)
+	cancel()
+	if err := <-ended; err == nil {
+		t.Fatal("it did not wait: the test proves nothing")
+	}
+}
+
 // awaitNoShareLocked waits until no roll-up has a share for itself: one that was given up may not have ended yet.
 func awaitNoShareLocked(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
@@ -127,14 +140,7 @@ func TestAFlushWhoseTimeEndsHasGotSomewhereAndTheNextGoesOn(t *testing.T) {
 		meter.Count(id, false)
 	}
 	release := blockShare(t, pool, 5)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- meter.Flush(ctx) }()
-	awaitWaiting(t, pool, true)
-	cancel()
-	if err := <-ended; err == nil {
-		t.Fatal("the flush did not wait: the test proves nothing")
-	}
+	giveUp(t, pool, meter.Flush)
 	if n := written(t, pool); n == 0 || n >= manyKeys {
 		t.Errorf("half-way %d of %d are written", n, manyKeys)
 	}
@@ -165,14 +171,7 @@ func TestAKeyWhoseUsageIsLockedHoldsUpItsShareAlone(t *testing.T) {
 	write(t, meter)
 	release := blockUsage(t, pool, ids[0], c.now())
 	for range 2 {
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- meter.RollUp(ctx) }()
-		awaitWaiting(t, pool, true)
-		cancel()
-		if err := <-ended; err == nil {
-			t.Fatal("the roll-up did not wait: the test proves nothing")
-		}
+		giveUp(t, pool, meter.RollUp)
 		awaitWaiting(t, pool, false)
 		awaitNoShareLocked(t, pool)
 	}

@@ -71,6 +71,19 @@ func watchRollUps(t *testing.T, pool *pgxpool.Pool) (largest func() int) {
 	}
 }
 
+// rollUpBy32 has so many batches of a key written and rolled up, 32 at once and no more.
+func rollUpBy32(t *testing.T, pool *pgxpool.Pool, meter *keys.Meter, id uuid.UUID, batches int) {
+	t.Helper()
+	largest := watchRollUps(t, pool)
+	writeBatches(t, meter, batches, id)
+	if err := meter.RollUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := largest(); n != 32 {
+		t.Errorf("the largest roll-up took %d batches, want 32", n)
+	}
+}
+
 // writeBatches has meter write so many batches of one share, each of one request of each key.
 func writeBatches(t *testing.T, meter *keys.Meter, batches int, ids ...uuid.UUID) {
 	t.Helper()
@@ -139,14 +152,7 @@ func TestOnceTheDatabaseCanDoMoreItIsAskedForMore(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), "DROP TRIGGER bounded ON key_usage_batches"); err != nil {
 		t.Fatal(err)
 	}
-	largest := watchRollUps(t, pool)
-	writeBatches(t, meter, 200, id)
-	if err := meter.RollUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if n := largest(); n != 32 {
-		t.Errorf("the largest roll-up took %d batches, want 32", n)
-	}
+	rollUpBy32(t, pool, meter, id, 200)
 	if got := usage(t, pool, id); got != [2]int64{201, 0} {
 		t.Errorf("usage = %v, want [201 0]", got)
 	}
@@ -166,14 +172,7 @@ func TestARollUpTakesNoMoreThanItIsToHoweverItIsPlanned(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), "VACUUM key_usage_batches"); err != nil {
 		t.Fatal(err)
 	}
-	largest := watchRollUps(t, pool)
-	writeBatches(t, meter, 50, id)
-	if err := meter.RollUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if n := largest(); n != 32 {
-		t.Errorf("the largest roll-up took %d batches, want 32", n)
-	}
+	rollUpBy32(t, pool, meter, id, 50)
 	if got := usage(t, pool, id); got != [2]int64{350, 0} {
 		t.Errorf("usage = %v, want [350 0]", got)
 	}
@@ -289,14 +288,7 @@ func TestARollUpThatItsCallerEndsIsNoFailure(t *testing.T) {
 	meter := keys.NewMeter(pool, keys.MeterConfig{Interval: time.Hour, Now: c.now, Registerer: registry})
 	writeBatches(t, meter, 1, ids[0])
 	blockUsage(t, pool, ids[0], c.now())
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- meter.RollUp(ctx) }()
-	awaitWaiting(t, pool, true)
-	cancel()
-	if err := <-ended; err == nil {
-		t.Fatal("the roll-up did not wait: the test proves nothing")
-	}
+	giveUp(t, pool, meter.RollUp)
 	if n := metric(t, registry, "examprep_key_usage_roll_up_failures_total"); n != 0 {
 		t.Errorf("%v failures, want none", n)
 	}

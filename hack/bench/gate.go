@@ -90,10 +90,10 @@ func (m *gateMeasurement) take(ctx context.Context, s *stack) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(m.divided.take(ctx), free()); err != nil {
+	if err := errors.Join(m.divided.take(ctx, gateTurns), free()); err != nil {
 		return err
 	}
-	return m.anywhere.take(ctx)
+	return m.anywhere.take(ctx, overheadTurns)
 }
 
 func (m *gateMeasurement) report(r *report, relaxed series) {
@@ -124,8 +124,8 @@ func (m *gateMeasurement) compared() *comparison {
 	}
 }
 
-func (c *comparison) take(ctx context.Context) error {
-	return takeTurns(ctx, gateTurns, c.api, c.bare, c.script, c.get)
+func (c *comparison) take(ctx context.Context, turns int) error {
+	return takeTurns(ctx, turns, c.api, c.bare, c.script, c.get)
 }
 
 // overhead is what the API and Redis take of the processors, in terms of what the bare server and the bare script do.
@@ -146,7 +146,7 @@ func (c *comparison) scriptCost() float64 {
 // median is of a ratio within each turn.
 func (c *comparison) median(ratio func(turn int) float64) float64 {
 	var ratios []float64
-	for turn := range gateTurns {
+	for turn := range c.api.turns {
 		ratios = append(ratios, ratio(turn))
 	}
 	return median(ratios)

@@ -33,12 +33,12 @@
 // request, the same one again for the gate's answer, the client's process for each answer. So on Linux a connection begins
 // in a lane (lane_linux.go): one goroutine a processor that reads whatever has come on all of its connections, handles
 // each request as a coroutine that parks where the gate asks Redis (strand_linux.go), and writes the answers to a batch one
-// after the other. An idle connection has no goroutine and no buffer. It is the same chain of handlers, and fasthttp reads
-// the headers and writes the answers, so there is one meaning of everything; TestALaneAnswersAsFasthttpDoes compares them
-// byte for byte. A lane takes only what is plain (plain.go): one whole GET for something of an exam. Anything else (a body,
-// half a request, two at once, an odd header) goes to fasthttp with its connection, for good; where a handler may block it
-// leaves for a goroutine of its own ([gate.Parker]). Measured by "make bench", for a GET of 4 KB: a fifth less processor time
-// than a goroutine for each connection.
+// after the other. An idle connection has no goroutine and no buffer, and all answers go through one buffer of the lane.
+// It is the same chain of handlers, and fasthttp reads the headers and writes the answers, so there is one meaning of
+// everything; TestALaneAnswersAsFasthttpDoes compares them byte for byte. A lane takes only what is plain (plain.go): one
+// whole GET for something of an exam. Anything else (a body, half a request, two at once, an odd header) goes to fasthttp
+// with its connection, for good; where a handler may block it leaves for a goroutine of its own ([gate.Parker]). Measured
+// by "make bench", for a GET of 4 KB: a fifth less processor time than a goroutine for each connection.
 //
 // # Privacy
 //

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/valyala/fasthttp"
 	"golang.org/x/sys/unix"
 
 	"examprep.dev/server/socket"
@@ -21,7 +22,7 @@ const (
 	laneEvents = 256
 	// laneRounds is how many rounds follow each other at most without a look at what others wait for.
 	laneRounds = 16
-	// laneStrands is how many idle strands a lane keeps, each with a buffer of writeBuffer.
+	// laneStrands is how many idle strands a lane keeps.
 	laneStrands = 256
 )
 
@@ -54,6 +55,7 @@ type lane struct {
 	buffer []byte
 	source bytes.Reader
 	reader *bufio.Reader
+	writer *bufio.Writer
 }
 
 func newLane(s *Server, l *listener) (*lane, error) {
@@ -70,6 +72,7 @@ func newLane(s *Server, l *listener) (*lane, error) {
 		conns: make(map[int32]*laneConn), now: time.Now(),
 		// One byte more than a head may have tells those that have more.
 		buffer: make([]byte, l.headBytes+1), reader: bufio.NewReaderSize(nil, l.headBytes+1),
+		writer: bufio.NewWriterSize(nil, writeBuffer),
 	}
 	if err := one.prepare(); err != nil {
 		_ = one.epoll.Close()
@@ -231,18 +234,23 @@ func (l *lane) resumeReady() {
 func (l *lane) writeAnswers() {
 	for at := 0; at < len(l.done); at++ { //nolint:intrange // it grows
 		s := l.done[at]
-		c, alone := s.conn, s.alone
-		_ = s.out.Flush() // into c, which keeps what is left
+		c := s.conn
+		l.write(&s.http.Response, c)
 		l.giveStrand(s)
 		c.strand, c.own.within, c.served, c.since = nil, nil, true, l.now
-		if alone && len(c.unsent) > 0 && !c.closing {
-			l.sendRest(c) // whatever was said of room while a goroutine of its own wrote was not heard
-			continue
-		}
 		l.goOn(c)
 	}
 	clear(l.done)
 	l.done = l.done[:0]
+}
+
+// write sends an answer to c, which keeps what is left. All go through one buffer: it stays in the processor's cache.
+func (l *lane) write(answer *fasthttp.Response, c *laneConn) {
+	c.closing = answer.ConnectionClose()
+	c.lasting = !answer.IsBodyStream() // bodies are set, never filled (respond.go)
+	l.writer.Reset(c)
+	_ = answer.Write(l.writer) // which never fails (laneConn.Write)
+	_ = l.writer.Flush()
 }
 
 // goOn does what is next after an answer.

@@ -33,7 +33,7 @@ type laneConn struct {
 	since time.Time
 }
 
-// Write sends what there is room for, and keeps the rest. It is what strands write to, and never fails: a connection that is
+// Write sends what there is room for, and keeps the rest. It is what a lane writes to, and never fails: a connection that is
 // broken is closed when its request is answered.
 func (c *laneConn) Write(p []byte) (int, error) {
 	sent := 0
@@ -46,7 +46,7 @@ func (c *laneConn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// keep puts aside what is left of an answer. Large is what was the body itself: strands' buffers are smaller.
+// keep puts aside what is left of an answer. Large is what was the body itself: the lane's buffer is smaller.
 func (c *laneConn) keep(rest []byte, large bool) {
 	if c.lasting && large && len(c.unsent) == 0 {
 		c.unsent = slices.Clip(rest)

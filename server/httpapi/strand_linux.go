@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bufio"
 	"context"
 	"iter"
 
@@ -14,7 +13,7 @@ import (
 type stage uint8
 
 const (
-	answered stage = iota // the answer is in its buffer
+	answered stage = iota // the answer is there, and its lane writes it
 	parked                // it goes on when it is woken
 	leaving               // it is about to block
 )
@@ -27,7 +26,6 @@ type strand struct {
 	lane *lane
 	conn *laneConn
 	http fasthttp.RequestCtx
-	out  *bufio.Writer
 
 	next  func() (stage, bool)
 	stop  func()
@@ -39,7 +37,7 @@ type strand struct {
 var _ laneRequest = (*strand)(nil)
 
 func newStrand(l *lane) *strand {
-	s := &strand{Context: l.server.life, lane: l, out: bufio.NewWriterSize(nil, writeBuffer)}
+	s := &strand{Context: l.server.life, lane: l}
 	s.next, s.stop = iter.Pull(s.handle)
 	return s
 }
@@ -49,9 +47,6 @@ func (s *strand) handle(yield func(stage) bool) {
 	s.yield = yield
 	for {
 		s.lane.server.http.Handler(&s.http)
-		s.conn.closing = s.http.Response.ConnectionClose()
-		s.conn.lasting = !s.http.Response.IsBodyStream() // bodies are set, never filled (respond.go)
-		_ = s.http.Response.Write(s.out)                 // which never fails (laneConn.Write)
 		if !yield(answered) {
 			return
 		}
@@ -61,7 +56,6 @@ func (s *strand) handle(yield func(stage) bool) {
 // begin takes a request in hand whose header was read.
 func (s *strand) begin(c *laneConn) {
 	s.conn, c.strand, c.own.within = c, s, s
-	s.out.Reset(c)
 	s.http.Init2(c.own, nil, false)
 	s.http.Response.Header.SetNoDefaultContentType(true)
 }
@@ -69,7 +63,6 @@ func (s *strand) begin(c *laneConn) {
 // reset forgets the request.
 func (s *strand) reset() {
 	s.conn, s.alone = nil, false
-	s.out.Reset(nil)
 	s.http.ResetUserValues()
 	s.http.Request.Reset()
 	s.http.Response.Reset()

@@ -22,9 +22,10 @@
 // this part and the next two there are 5 turns of half the duration each, in keys 15 of a sixth; figures are the median
 // turn's, ratios the median of the turns' ratios.
 //
-// All processors are for all there, and the kernel puts a server now beside its client, now beside its store, for seconds at a
-// time: the same API with Redis took 15 to 18 µs, the same bare server 10 to 13, and their ratio in single turns of one run was
-// 1.07 to 1.57. So that comparison has 15 turns of half the duration. Five more are taken, and printed but not judged, in which what answers (the API with Redis; the bare server; Redis) has the first processor and who asks the
+// All processors are for all there, and the kernel puts a server now beside its client, now beside its store, for seconds
+// at a time: the same API with Redis took 15 to 18 µs, the same bare server 10 to 13, and their ratio in single turns of
+// one run was 1.07 to 1.57. So that comparison has 15 turns of half the duration. Five more are taken, and printed but not
+// judged, in which what answers (the API with Redis; the bare server; Redis) has the first processor and who asks the
 // others. That swings less, and is the placement that costs least: with Redis on another processor than the pod, both
 // together took 2 µs more.
 //
@@ -43,7 +44,7 @@
 // which comparison it leaves out and why.
 //
 // fairness: 1,000 keys within their limits ask 4,000 times a second, by a schedule, alone and beside a key that sends 50
-// times its limit over 8 connections of its own, in turns: of 120 a minute, and for information of 100 a second. Redis'
+// times its limit over 8 connections of its own, in 15 turns: of 120 a minute, and for information of 100 a second. Redis'
 // script calls are counted (INFO commandstats) while only that key sends, less those of an idle pod; and while a key that
 // is used up asks as fast as it gets answers.
 //

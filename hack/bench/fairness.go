@@ -61,7 +61,7 @@ func measureFairness(ctx context.Context, s *stack, duration time.Duration, r *r
 		g.beside.run = func(ctx context.Context) (sample, error) { return s.besideGreed(ctx, others, g, turn) }
 		contenders = append(contenders, &g.beside)
 	}
-	if err := takeTurns(ctx, gateTurns, contenders...); err != nil {
+	if err := takeTurns(ctx, scatteredTurns, contenders...); err != nil {
 		return err
 	}
 	idle, err := s.countScripts(ctx, max(duration, idleTime), nil)

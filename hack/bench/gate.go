@@ -93,7 +93,7 @@ func (m *gateMeasurement) take(ctx context.Context, s *stack) error {
 	if err := errors.Join(m.divided.take(ctx, gateTurns), free()); err != nil {
 		return err
 	}
-	return m.anywhere.take(ctx, overheadTurns)
+	return m.anywhere.take(ctx, scatteredTurns)
 }
 
 func (m *gateMeasurement) report(r *report, relaxed series) {

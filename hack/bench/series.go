@@ -10,9 +10,10 @@ import (
 // How often the things that are compared take turns: odd, for the median.
 const (
 	gateTurns = 5
-	// overheadTurns are for what the gate takes of the processors beside what it has to: single turns of one run were between
-	// 1.07 and 1.57 times as much, by where the kernel put whom.
-	overheadTurns = 15
+	// scatteredTurns are for figures of which single turns say little. What the gate takes of the processors beside what it
+	// has to was between 1.07× and 1.57× in the turns of one run; the p99 beside a greedy key, over that without one, was
+	// 0.70× by five turns of one run and 1.32× by five of another.
+	scatteredTurns = 15
 	// keysTurns are more, and shorter: of the whole machine's speed, which changes within seconds, each sees the same.
 	keysTurns = 15
 )

@@ -249,7 +249,7 @@ func (l *lane) write(answer *fasthttp.Response, c *laneConn) {
 	c.closing = answer.ConnectionClose()
 	c.lasting = !answer.IsBodyStream() // bodies are set, never filled (respond.go)
 	l.writer.Reset(c)
-	_ = answer.Write(l.writer) // which never fails (laneConn.Write)
+	_ = answer.Write(l.writer) // which never fails: laneConn.Write does not, and no handler streams
 	_ = l.writer.Flush()
 }
 

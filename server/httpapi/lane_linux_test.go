@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"testing"
@@ -13,25 +15,26 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// laneOf serves handler on connections of one lane; it returns what makes them.
-func laneOf(t *testing.T, handler fasthttp.RequestHandler) (dial func() net.Conn) {
+// laneOf serves handler on connections of one lane; it returns the lane and what makes connections.
+func laneOf(t *testing.T, handler fasthttp.RequestHandler) (one *lane, dial func() net.Conn) {
 	t.Helper()
-	s := &Server{cfg: Config{}.withDefaults()}
+	logger := slog.New(slog.DiscardHandler)
+	s := &Server{cfg: Config{}.withDefaults(), logger: logger}
 	s.life, s.end = context.WithCancel(context.Background())
 	t.Cleanup(s.end)
-	s.http = &fasthttp.Server{Handler: handler}
+	s.http = &fasthttp.Server{Handler: handler, Logger: slog.NewLogLogger(logger.Handler(), slog.LevelError)}
 	inner, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = inner.Close() })
-	one, err := newLane(s, newListener(t.Context(), inner, listenerConfig{most: 10, headBytes: 8 << 10, mostRead: 1 << 20}))
+	one, err = newLane(s, newListener(t.Context(), inner, listenerConfig{most: 10, headBytes: 8 << 10, mostRead: 1 << 20}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	go one.run()
 	t.Cleanup(one.stop)
-	return func() net.Conn {
+	return one, func() net.Conn {
 		client, err := new(net.Dialer).DialContext(t.Context(), "tcp", inner.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -59,10 +62,16 @@ func askLane(t *testing.T, client net.Conn, path string) {
 	}
 }
 
-// heardOf reads the answer to a request.
+// heardOf reads the answer to the only request that was sent.
 func heardOf(t *testing.T, client net.Conn) []byte {
 	t.Helper()
-	answer, err := http.ReadResponse(bufio.NewReader(client), nil)
+	return nextOf(t, bufio.NewReader(client))
+}
+
+// nextOf reads the next answer.
+func nextOf(t *testing.T, answers *bufio.Reader) []byte {
+	t.Helper()
+	answer, err := http.ReadResponse(answers, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +89,7 @@ func TestWhoDoesNotReadKeepsNobodyWaiting(t *testing.T) {
 	large := bytes.Repeat([]byte("0123456789abcde\n"), 1<<20)
 	for name, leaves := range map[string]bool{"in the lane": false, "outside of it": true} {
 		t.Run(name, func(t *testing.T) {
-			dial := laneOf(t, func(ctx *fasthttp.RequestCtx) {
+			_, dial := laneOf(t, func(ctx *fasthttp.RequestCtx) {
 				body := []byte("small")
 				if bytes.HasSuffix(ctx.Path(), []byte("large")) {
 					if leaves {
@@ -102,5 +111,73 @@ func TestWhoDoesNotReadKeepsNobodyWaiting(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// pathBodies answers each path with bytes of its own, so few that they and their header share the lane's buffer.
+func pathBodies(ctx *fasthttp.RequestCtx) { ctx.Response.SetBodyRaw(bodyOf(string(ctx.Path()))) }
+
+func bodyOf(path string) []byte { return bytes.Repeat([]byte(path+"\n"), 6000/(len(path)+1)) }
+
+// waiting is how many of the lane's connections have an answer in hand that the kernel has no room for.
+func waiting(one *lane) (n int) {
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	for _, c := range one.conns {
+		if len(c.unsent) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// TestWhatIsLeftOfASmallAnswerIsNotThatOfAnother: all answers of a lane go through one buffer, and of the last to a client
+// that does not read a part is left when those of others go through it.
+func TestWhatIsLeftOfASmallAnswerIsNotThatOfAnother(t *testing.T) {
+	one, dial := laneOf(t, pathBodies)
+	lazy, patient := dial(), dial()
+	asked := 0
+	for enough := false; !enough; asked++ {
+		askLane(t, lazy, fmt.Sprint("lazy/", asked))
+		// What follows is answered later, if only by an instant: when it is heard, the lane is done with the other.
+		path := fmt.Sprint("patient/", asked)
+		askLane(t, patient, path)
+		if body := heardOf(t, patient); !bytes.Equal(body, bodyOf(examPaths+path)) {
+			t.Fatalf("%s is answered with %.60q", path, body)
+		}
+		enough = waiting(one) > 0
+	}
+	for again := range 3 {
+		askLane(t, patient, fmt.Sprint("again/", again))
+		heardOf(t, patient)
+	}
+	answers := bufio.NewReader(lazy)
+	for n := range asked {
+		path := fmt.Sprint("lazy/", n)
+		if body := nextOf(t, answers); !bytes.Equal(body, bodyOf(examPaths+path)) {
+			t.Fatalf("%s, %d of %d, is answered with %.60q", path, n+1, asked, body)
+		}
+	}
+}
+
+// TestALastAnswerIsNotThatOfAnother: an answer that ends its connection is sent by a goroutine of its own while others go
+// through the lane's buffer.
+func TestALastAnswerIsNotThatOfAnother(t *testing.T) {
+	_, dial := laneOf(t, func(ctx *fasthttp.RequestCtx) {
+		pathBodies(ctx)
+		if bytes.Contains(ctx.Path(), []byte("/last/")) {
+			ctx.Response.SetConnectionClose()
+		}
+	})
+	patient := dial()
+	for n := range 50 {
+		leaving := dial()
+		path := fmt.Sprint("x/last/", n)
+		askLane(t, leaving, path)
+		askLane(t, patient, fmt.Sprint("x/more/", n))
+		heardOf(t, patient)
+		if body := heardOf(t, leaving); !bytes.Equal(body, bodyOf(examPaths+path)) {
+			t.Fatalf("%s is answered with %.60q", path, body)
+		}
 	}
 }

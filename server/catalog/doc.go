@@ -45,6 +45,6 @@
 // *ValidationError, *ClaimConflictError, *SealError, *RevisionNotFoundError, *DamagedError (writing) and *NotFoundError,
 // *UnavailableError (reading); everything else is an error of Postgres, wrapped.
 //
-// It owns the tables of migrations 00003 and 00014 and must never import fasthttp, controller-runtime or k8s.io packages, nor the
+// It owns the tables of migrations/00006_catalog.sql and must never import fasthttp, controller-runtime or k8s.io packages, nor the
 // packages keys, gate and attempts.
 package catalog

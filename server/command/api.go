@@ -144,7 +144,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
-	p.logger.Info("serving", "address", listener.Addr().String(), "environment", p.env, "version", version())
+	p.logger.Info("serving", "address", listener.Addr().String(), "environment", p.installation.Environment, "version", version())
 	back := append(p.servers(readyToServe(ctx, snapshot)), //nolint:contextcheck // readiness is asked at each scrape
 		part{"catalogue", snapshot.Run}, part{"gate", gates.Run}, part{"notifier", notifier.Run}, part{"usage", meter.Run},
 		p.probes(sessionClient, redisurl.Client{Name: "gate", UniversalClient: gateClient}, redisurl.Client{Name: "sessions", UniversalClient: sessionClient}))

@@ -98,10 +98,10 @@ func TestAnAPIPodWritesDownTheUseOfKeysWhenItStops(t *testing.T) {
 	}
 }
 
-// TestAProcessRefusesASchemaThatIsTooOld starts each on a database whose last migration is missing.
-func TestAProcessRefusesASchemaThatIsTooOld(t *testing.T) {
+// TestProcessRefusesADatabaseOfAnotherBuild starts each on a database that other migration files made.
+func TestProcessRefusesADatabaseOfAnotherBuild(t *testing.T) {
 	i := newInstallation(t)
-	if _, err := i.pool.Exec(t.Context(), "DELETE FROM goose_db_version WHERE version_id = (SELECT max(version_id) FROM goose_db_version)"); err != nil {
+	if _, err := i.pool.Exec(t.Context(), "UPDATE installation SET migrations = '0123456789abcdef'"); err != nil {
 		t.Fatal(err)
 	}
 	for _, process := range []string{"api", "worker", "operator"} {
@@ -109,7 +109,7 @@ func TestAProcessRefusesASchemaThatIsTooOld(t *testing.T) {
 		root.SetArgs(append([]string{process, "--environment", "sandbox"}, i.flags...))
 		root.SetErr(io.Discard)
 		err := root.ExecuteContext(t.Context())
-		if _, outdated := errors.AsType[*postgres.SchemaError](err); !outdated || !strings.Contains(err.Error(), "examprep migrate") {
+		if _, outdated := errors.AsType[*postgres.SchemaError](err); !outdated || !strings.Contains(err.Error(), "drop the database") {
 			t.Errorf("%s: got %v, want a SchemaError that says what to do", process, err)
 		}
 	}

@@ -171,23 +171,18 @@ func withPublisher(ctx context.Context, databaseURL, wanted string, use func(*ca
 		return err
 	}
 	defer pool.Close()
-	environment, err := environmentOf(ctx, pool, wanted)
+	var environment postgres.Environment
+	if wanted != "" {
+		if environment, err = parseEnvironment(wanted); err != nil {
+			return err
+		}
+	}
+	installation, err := postgres.ReadInstallation(ctx, pool, environment)
 	if err != nil {
 		return err
 	}
 	var relays *webhooks.Notifier // none: the sweep finds the event, and this process ends
-	return use(catalog.NewPublisher(pool, environment, relays))
-}
-
-func environmentOf(ctx context.Context, pool *pgxpool.Pool, wanted string) (postgres.Environment, error) {
-	if wanted == "" {
-		return postgres.ReadEnvironment(ctx, pool)
-	}
-	environment, err := parseEnvironment(wanted)
-	if err != nil {
-		return "", err
-	}
-	return environment, postgres.CheckEnvironment(ctx, pool, environment)
+	return use(catalog.NewPublisher(pool, installation.Environment, relays))
 }
 
 func clusterNameFlag(cmd *cobra.Command, target *string) {

@@ -114,7 +114,7 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 	store := keys.NewStore(p.pool, announcer)
 	err = controllers.Setup(manager, controllers.Deps{
 		ClusterName: flags.clusterName, Tiers: store,
-		Publisher: catalog.NewPublisher(p.pool, p.env, notifier).Trusting(verifiers),
+		Publisher: catalog.NewPublisher(p.pool, p.installation.Environment, notifier).Trusting(verifiers),
 		Accounts:  store, Endpoints: webhooks.NewEndpoints(p.pool, keyring, allowed),
 		RestrictWebhookAccounts: flags.restrict, RestrictAdoption: flags.restrictAdopt, Shard: shard, Registerer: p.registry,
 		Tracer: p.tracing.Tracer(), Draw: p.tracing.Draw,
@@ -129,7 +129,7 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 		return nil
 	}
 	collectRarely(operatorGrowth)
-	p.logger.Info("operating", "environment", p.env, "cluster", flags.clusterName, "version", version())
+	p.logger.Info("operating", "environment", p.installation.Environment, "cluster", flags.clusterName, "version", version())
 	back := append(p.servers(synced, prometheus.GathererFunc(controllerMetrics)), part{"notifier", notifier.Run},
 		p.probes(redisClient, redisurl.Client{Name: "announcer", UniversalClient: redisClient}))
 	return runParts(ctx, p.logger, flags.shutdownGrace, []part{{"manager", manager.Start}}, back)

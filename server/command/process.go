@@ -21,12 +21,12 @@ import (
 
 // process is what api, worker and operator stand on.
 type process struct {
-	flags    *processFlags
-	env      postgres.Environment
-	logger   *slog.Logger
-	registry *prometheus.Registry
-	tracing  *telemetry.Tracing
-	pool     *pgxpool.Pool
+	flags        *processFlags
+	installation postgres.Installation
+	logger       *slog.Logger
+	registry     *prometheus.Registry
+	tracing      *telemetry.Tracing
+	pool         *pgxpool.Pool
 }
 
 // open runs a process on what every process stands on, its database's connections set as session says, and closes that
@@ -65,7 +65,7 @@ func openProcess(ctx context.Context, name string, flags *processFlags, stderr i
 		return nil, err
 	}
 	options := postgres.Options{MaxConns: flags.poolMaxConns, Traced: tracing.Enabled, Session: session}
-	pool, err := openDatabase(ctx, func(ctx context.Context) (*pgxpool.Pool, error) {
+	pool, installation, err := openDatabase(ctx, func(ctx context.Context) (*pgxpool.Pool, error) {
 		return postgres.OpenWith(ctx, flags.databaseURL, options)
 	}, env, logger)
 	if err != nil {
@@ -74,7 +74,7 @@ func openProcess(ctx context.Context, name string, flags *processFlags, stderr i
 	registry := telemetry.NewRegistry()
 	telemetry.RegisterBuild(registry, name, version(), string(env))
 	postgres.RegisterPool(registry, pool)
-	return &process{flags: flags, env: env, logger: logger, registry: registry, tracing: tracing, pool: pool}, nil
+	return &process{flags: flags, installation: installation, logger: logger, registry: registry, tracing: tracing, pool: pool}, nil
 }
 
 // close flushes traces and closes the pool. It takes no longer than a few seconds.
@@ -113,39 +113,32 @@ func (p *process) probes(asked redis.UniversalClient, clients ...redisurl.Client
 const databaseRetry = time.Second
 
 // openDatabase waits until the database answers, so that pods and their database may start in any order. A database of
-// the other environment, or one that was never migrated or not for this version, ends the wait: only a person can mend
-// that.
+// the other environment, or one that this build did not migrate, ends the wait: only a person can fix that.
 func openDatabase(
 	ctx context.Context, open func(context.Context) (*pgxpool.Pool, error), env postgres.Environment, logger *slog.Logger,
-) (*pgxpool.Pool, error) {
+) (*pgxpool.Pool, postgres.Installation, error) {
 	for {
 		pool, err := open(ctx)
 		if err == nil {
-			if err = checkDatabase(ctx, pool, env); err == nil {
-				return pool, nil
+			var installation postgres.Installation
+			if installation, err = postgres.ReadInstallation(ctx, pool, env); err == nil {
+				return pool, installation, nil
 			}
 			pool.Close()
 		}
 		var mismatch *postgres.EnvironmentError
-		var outdated *postgres.SchemaError
+		var schema *postgres.SchemaError
 		var malformed *postgres.URLError
-		if errors.As(err, &mismatch) || errors.As(err, &outdated) || errors.As(err, &malformed) {
-			return nil, err
+		if errors.As(err, &mismatch) || errors.As(err, &schema) || errors.As(err, &malformed) {
+			return nil, postgres.Installation{}, err
 		}
 		logger.Warn("waiting for the database", "error", err)
 		select {
 		case <-ctx.Done():
-			return nil, errors.Join(ctx.Err(), err)
+			return nil, postgres.Installation{}, errors.Join(ctx.Err(), err)
 		case <-time.After(databaseRetry):
 		}
 	}
-}
-
-func checkDatabase(ctx context.Context, pool *pgxpool.Pool, env postgres.Environment) error {
-	if err := postgres.CheckEnvironment(ctx, pool, env); err != nil {
-		return err
-	}
-	return postgres.CheckSchema(ctx, pool)
 }
 
 // redisLog takes what go-redis would print by itself: failed dials and the like, which its callers report already.

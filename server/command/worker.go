@@ -79,7 +79,7 @@ func runWorker(ctx context.Context, p *process, flags *workerFlags) error {
 		return &usageError{err}
 	}
 	collectRarely(workerGrowth)
-	p.logger.Info("working", "environment", p.env, "version", version())
+	p.logger.Info("working", "environment", p.installation.Environment, "version", version())
 	front := []part{
 		{"webhooks", worker.Run},
 		{"sweeper", attempts.NewSweeper(p.pool, time.Now, p.logger, p.registry).Run},

@@ -1,12 +1,11 @@
-// Package postgres holds what every owner of tables shares: the pool, the embedded migrations and the environment
-// stamp. The queries stand in queries/<owner>.sql; sqlc turns each owner's file into a package of its own
-// (keysdb, catalogdb, attemptsdb, webhooksdb, sessionsdb, auditdb), so that the import graph shows who touches which
-// table.
+// Package postgres holds what all owners of tables share: the pool, the embedded migrations and the identity of the
+// installation. The queries are in queries/<owner>.sql; sqlc generates a package from each owner's file (keysdb,
+// catalogdb, attemptsdb, webhooksdb, sessionsdb, auditdb), so that the import graph shows which package uses which table.
 //
-// Migrations run while the pods of the version before work on. New tables are theirs alone; what changes a table that is
-// in use takes its lock for moments only, and an index on such a table is built CONCURRENTLY, in a file of its own
-// without a transaction that drops first what a failure of it left behind.
+// There is one migration file for each owner. Until v1.0.0 a change of the schema edits that file: [Migrate] stores the
+// digest of all files in the database, and a process refuses a database with another digest. From v1.0.0 on migrations
+// are added, and run while pods of the version before work: they must not lock a table in use for more than a moment.
 //
 // It fails with *EnvironmentError when a process and its database belong to different environments, with *SchemaError when
-// the database's schema is older than the process needs, and otherwise with pgx's errors, wrapped. It imports no domain package.
+// another build made the database, and otherwise with pgx's errors, wrapped. It imports no domain package.
 package postgres

@@ -13,7 +13,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
@@ -22,40 +21,24 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Environment keeps production and sandbox apart: it is stamped into a database once and never changes.
-type Environment string
-
-// The environments.
 const (
-	Production Environment = "production"
-	Sandbox    Environment = "sandbox"
-)
-
-// EnvironmentError says that a process and its database belong to different environments, or that the database was
-// never migrated (Database is empty).
-type EnvironmentError struct {
-	Process, Database Environment
-}
-
-func (e *EnvironmentError) Error() string {
-	if e.Database == "" {
-		return "the database carries no environment: run `examprep migrate --environment production` (or sandbox) first"
-	}
-	return fmt.Sprintf("this process runs as %s, the database belongs to %s", e.Process, e.Database)
-}
-
-const (
-	// lockTimeout bounds how long a transactional migration waits for a table's lock: whoever uses the table meanwhile
-	// waits behind it.
+	// lockTimeout bounds how long a statement of Migrate waits for the lock of a table: other users of the table wait behind it.
 	lockTimeout = 2 * time.Second
-	// lockTries is how often a migration whose wait for a lock was over is tried, lockPause apart.
+	// lockTries is how often Migrate tries again after a lock timeout, lockPause apart.
 	lockTries = 60
 	lockPause = time.Second
+	// weeksAhead is how many weeks after the present one get partitions.
+	weeksAhead = 8
 )
 
-// Migrate applies what is missing, forward only, and stamps env. It is safe to run twice and from several pods at once:
-// a session lock lets one work while the others wait. A migration gives way to who holds the lock of a table that it
-// needs, and is tried again for some minutes; it also can be run again after any failure.
+// Migrate brings a database to the schema of this build: it applies the missing migrations, forward only, stores the
+// installation, and makes the webhook partitions of this week and the next eight.
+//
+// It is safe to run twice and from several pods at once: a session lock lets one work while the others wait. When it
+// cannot get the lock of a table it tries again for some minutes; it can be run again after any failure.
+//
+// It returns *SchemaError when another build made the database, and *EnvironmentError when the database belongs to
+// another environment. In both cases it has changed nothing.
 func Migrate(ctx context.Context, url string, env Environment) error {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -77,24 +60,58 @@ func Migrate(ctx context.Context, url string, env Environment) error {
 
 // migrateOnce migrates over connections of its own: settings that a migration left behind end with them.
 func migrateOnce(ctx context.Context, cfg *pgx.ConnConfig, env Environment) error {
-	db := openOwn(cfg)
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("reach database: %w", err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	if err := limitLockWaits(ctx, conn); err != nil {
+		return err
+	}
+	if err := checkUsable(ctx, conn, env); err != nil {
+		return err
+	}
+	db := stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(limitLockWaits))
 	defer func() { _ = db.Close() }()
 	provider, err := newProvider(db)
 	if err != nil {
 		return err
 	}
+	// The installation is stored before any other table is made, so that a run that breaks off leaves its digest.
+	if _, err := provider.UpTo(ctx, 1); err != nil {
+		return fmt.Errorf("apply the first migration: %w", err)
+	}
+	if err := storeInstallation(ctx, conn, env); err != nil {
+		return err
+	}
 	if _, err := provider.Up(ctx); err != nil {
 		return fmt.Errorf("apply migrations: %w", err)
 	}
-	return stamp(ctx, db, env)
+	if err := addPartitions(ctx, conn); err != nil {
+		return err
+	}
+	if _, err := conn.Exec(ctx, "UPDATE installation SET migrated_at = now() WHERE migrated_at IS NULL"); err != nil {
+		return fmt.Errorf("store the end of the migration: %w", err)
+	}
+	return nil
 }
 
-// openOwn returns connections whose statements wait for a lock no longer than lockTimeout.
-func openOwn(cfg *pgx.ConnConfig) *sql.DB {
-	return stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, fmt.Sprintf("SET lock_timeout = %d", lockTimeout.Milliseconds()))
-		return err
-	}))
+// limitLockWaits makes the statements of a connection wait for a lock no longer than lockTimeout.
+func limitLockWaits(ctx context.Context, conn *pgx.Conn) error {
+	if _, err := conn.Exec(ctx, fmt.Sprintf("SET lock_timeout = %d", lockTimeout.Milliseconds())); err != nil {
+		return fmt.Errorf("set the lock timeout: %w", err)
+	}
+	return nil
+}
+
+// checkUsable refuses a database that this build or environment must not touch.
+func checkUsable(ctx context.Context, conn *pgx.Conn, env Environment) error {
+	_, err := ReadInstallation(ctx, conn, env)
+	var schema *SchemaError
+	if errors.As(err, &schema) && schema.Database == "" {
+		return nil // not migrated, or not to the end
+	}
+	return err
 }
 
 func newProvider(db *sql.DB) (*goose.Provider, error) {
@@ -102,8 +119,8 @@ func newProvider(db *sql.DB) (*goose.Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embedded migrations: %w", err)
 	}
-	// It asks once a second, and never waits inside the server: what CREATE INDEX CONCURRENTLY waits for are the
-	// transactions of others, and a waiting one would be among them.
+	// It asks once a second and never waits inside the server: a waiting transaction would block CREATE INDEX
+	// CONCURRENTLY of another run.
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
 	if err != nil {
 		return nil, fmt.Errorf("migration lock: %w", err)
@@ -115,29 +132,28 @@ func newProvider(db *sql.DB) (*goose.Provider, error) {
 	return provider, nil
 }
 
-func stamp(ctx context.Context, db *sql.DB, env Environment) error {
-	if _, err := db.ExecContext(ctx,
-		"INSERT INTO installation (environment) VALUES ($1) ON CONFLICT DO NOTHING", string(env)); err != nil {
-		return fmt.Errorf("stamp environment: %w", err)
+// storeInstallation stores the installation's id, environment and digest, and checks what another run has stored.
+func storeInstallation(ctx context.Context, conn *pgx.Conn, env Environment) error {
+	if _, err := conn.Exec(ctx,
+		"INSERT INTO installation (environment, migrations) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+		string(env), MigrationsDigest()); err != nil {
+		return fmt.Errorf("store installation: %w", err)
 	}
-	var found string
-	if err := db.QueryRowContext(ctx, "SELECT environment FROM installation").Scan(&found); err != nil {
-		return fmt.Errorf("read environment: %w", err)
-	}
-	if Environment(found) != env {
-		return &EnvironmentError{Process: env, Database: Environment(found)}
-	}
-	return nil
+	return checkUsable(ctx, conn, env)
 }
 
-// CheckEnvironment returns *EnvironmentError unless the database carries env.
-func CheckEnvironment(ctx context.Context, pool *pgxpool.Pool, env Environment) error {
-	found, err := ReadEnvironment(ctx, pool)
-	if err != nil {
-		return err
-	}
-	if found != env {
-		return &EnvironmentError{Process: env, Database: found}
+// addPartitions makes the webhook partitions that are missing, a statement for each: none holds its locks for longer than
+// one partition takes.
+func addPartitions(ctx context.Context, conn *pgx.Conn) error {
+	for week := range weeksAhead + 1 {
+		for _, kind := range []string{"events", "deliveries", "tries"} {
+			// Weeks are counted from the epoch, as in server/webhooks/retention.go.
+			if _, err := conn.Exec(ctx, `
+				SELECT webhook_add_partition($1, starts, starts + interval '168 hours')
+				FROM (SELECT to_timestamp((floor(extract(epoch FROM now()) / 604800) + $2) * 604800) AS starts) w`, kind, week); err != nil {
+				return fmt.Errorf("add the partition of webhook %s for week %d from now: %w", kind, week, err)
+			}
+		}
 	}
 	return nil
 }
@@ -154,24 +170,4 @@ func MigrationsDigest() string {
 		return err
 	})
 	return hex.EncodeToString(h.Sum(nil)[:8])
-}
-
-// ReadEnvironment returns the environment that the database carries, or *EnvironmentError when it was never migrated.
-func ReadEnvironment(ctx context.Context, pool *pgxpool.Pool) (Environment, error) {
-	var migrated bool
-	if err := pool.QueryRow(ctx, "SELECT to_regclass('installation') IS NOT NULL").Scan(&migrated); err != nil {
-		return "", fmt.Errorf("read environment: %w", err)
-	}
-	if !migrated {
-		return "", &EnvironmentError{}
-	}
-	var found string
-	err := pool.QueryRow(ctx, "SELECT environment FROM installation").Scan(&found)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return "", &EnvironmentError{}
-	}
-	if err != nil {
-		return "", fmt.Errorf("read environment: %w", err)
-	}
-	return Environment(found), nil
 }

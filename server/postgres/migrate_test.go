@@ -3,9 +3,12 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
@@ -14,8 +17,6 @@ import (
 	"examprep.dev/server/postgres/postgrestest"
 )
 
-// TestMigrateIsSafeTwiceAndFromTwoPodsAtOnce begins with nothing: those that wait must not hold up an index that is built
-// CONCURRENTLY.
 func TestMigrateIsSafeTwiceAndFromTwoPodsAtOnce(t *testing.T) {
 	url := postgrestest.Empty(t)
 	for range 2 {
@@ -27,8 +28,8 @@ func TestMigrateIsSafeTwiceAndFromTwoPodsAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !valid(t, connect(t, url), "api_keys_live") {
-		t.Error("an index is not valid")
+	if _, err := postgres.ReadInstallation(t.Context(), connect(t, url), postgres.Sandbox); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -40,26 +41,6 @@ func connect(t *testing.T, url string) *pgxpool.Pool {
 	}
 	t.Cleanup(pool.Close)
 	return pool
-}
-
-// valid reports whether an index is there and serves queries.
-func valid(t *testing.T, pool *pgxpool.Pool, index string) bool {
-	t.Helper()
-	var is bool
-	if err := pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_index WHERE indexrelid = to_regclass($1) AND indisvalid)", index).Scan(&is); err != nil {
-		t.Fatal(err)
-	}
-	return is
-}
-
-// migrated returns a database with the migrations up to one of them.
-func migrated(t *testing.T, version int64) (url string, pool *pgxpool.Pool) {
-	t.Helper()
-	url = postgrestest.Empty(t)
-	if err := postgres.MigrateTo(t.Context(), url, version); err != nil {
-		t.Fatal(err)
-	}
-	return url, connect(t, url)
 }
 
 // begin runs a statement in a transaction that stays open.
@@ -88,39 +69,6 @@ func waiting(t *testing.T, pool *pgxpool.Pool) (pid int) {
 	return pid
 }
 
-// TestAnIndexOnATableInUseIsBuiltBesideItsWriters ends a migration that waits for a writer, and runs it once more.
-func TestAnIndexOnATableInUseIsBuiltBesideItsWriters(t *testing.T) {
-	url, pool := migrated(t, 8)
-	const write = "UPDATE api_keys SET name = name"
-	writer := begin(t, pool, write)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- postgres.Migrate(ctx, url, postgres.Sandbox) }()
-	postgrestest.Eventually(t, "the migration waits", func() bool { return waiting(t, pool) != 0 })
-	if err := begin(t, pool, write).Rollback(t.Context()); err != nil {
-		t.Errorf("another writer, meanwhile: %v", err)
-	}
-	cancel()
-	if err := <-ended; err == nil {
-		t.Fatal("the migration did not wait: the test proves nothing")
-	}
-	postgrestest.Eventually(t, "the server has noticed", func() bool { return waiting(t, pool) == 0 })
-	if err := writer.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if valid(t, pool, "api_keys_live") {
-		t.Fatal("the index is whole: the test proves nothing")
-	}
-	for range 2 {
-		if err := postgres.Migrate(t.Context(), url, postgres.Sandbox); err != nil {
-			t.Fatal(err)
-		}
-		if !valid(t, pool, "api_keys_live") {
-			t.Error("the index is not valid")
-		}
-	}
-}
-
 // TestAMigrationGivesWayToWhoHoldsALock watches it wait, give up and try again in another session.
 func TestAMigrationGivesWayToWhoHoldsALock(t *testing.T) {
 	url := postgrestest.URL(t)
@@ -139,24 +87,121 @@ func TestAMigrationGivesWayToWhoHoldsALock(t *testing.T) {
 	}
 }
 
-func TestAnOlderSchemaIsRefusedAndANewerOneIsNot(t *testing.T) {
-	pool := postgrestest.New(t)
-	if err := postgres.CheckSchema(t.Context(), pool); err != nil {
+func TestMigrateStoresOneInstallation(t *testing.T) {
+	url := postgrestest.Empty(t)
+	pool := connect(t, url)
+	var schema *postgres.SchemaError
+	if _, err := postgres.ReadInstallation(t.Context(), pool, ""); !errors.As(err, &schema) || schema.Database != "" {
+		t.Fatalf("before: got %v, want a SchemaError that says to migrate", err)
+	}
+	if err := postgres.Migrate(t.Context(), url, postgres.Production); err != nil {
 		t.Fatal(err)
 	}
-	var last int64
-	if err := pool.QueryRow(t.Context(), "INSERT INTO goose_db_version (version_id, is_applied) SELECT max(version_id) + 1, true FROM goose_db_version RETURNING version_id").Scan(&last); err != nil {
+	first, err := postgres.ReadInstallation(t.Context(), pool, postgres.Production)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := postgres.CheckSchema(t.Context(), pool); err != nil {
-		t.Errorf("a newer one: %v", err)
+	if first.ID == uuid.Nil || first.Environment != postgres.Production {
+		t.Errorf("installation = %+v", first)
 	}
-	if _, err := pool.Exec(t.Context(), "DELETE FROM goose_db_version WHERE version_id >= $1", last-1); err != nil {
+	if err := postgres.Migrate(t.Context(), url, postgres.Production); err != nil {
 		t.Fatal(err)
 	}
-	var outdated *postgres.SchemaError
-	if err := postgres.CheckSchema(t.Context(), pool); !errors.As(err, &outdated) || outdated.Database != last-2 || outdated.Program != last-1 {
-		t.Errorf("an older one: got %v, want a SchemaError of %d and %d", err, last-2, last-1)
+	if again, err := postgres.ReadInstallation(t.Context(), pool, ""); err != nil || again != first {
+		t.Errorf("after a second run: %+v, %v; want %+v", again, err, first)
+	}
+}
+
+func TestMigrateMakesPartitionsOfThisWeekAndTheNextEight(t *testing.T) {
+	pool := connect(t, postgrestest.URL(t))
+	rows, err := pool.Query(t.Context(), "SELECT kind FROM webhook_partitions WHERE upper > webhook_id_at(now()) GROUP BY kind HAVING count(*) = 9 ORDER BY kind")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"deliveries", "events", "tries"}; !slices.Equal(kinds, want) {
+		t.Errorf("nine partitions each: %q, want %q", kinds, want)
+	}
+	if _, err := pool.Exec(t.Context(), "SELECT webhook_record_event(webhook_new_id(), 'mock_attempt.scored', NULL, '{}')"); err != nil {
+		t.Fatal(err)
+	}
+	var strays int
+	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM webhook_events_default").Scan(&strays); err != nil || strays != 0 {
+		t.Errorf("%d events of today are in the default partition, %v", strays, err)
+	}
+}
+
+// A database of another build is refused by Migrate and by every process, and stays as it is.
+func TestDatabaseOfAnotherBuildIsRefused(t *testing.T) {
+	tests := []struct {
+		name, statement, digest string
+	}{
+		{"another digest", "UPDATE installation SET migrations = '0123456789abcdef'", "0123456789abcdef"},
+		{"another digest, not finished", "UPDATE installation SET migrations = '0123456789abcdef', migrated_at = NULL", "0123456789abcdef"},
+		{"no digest (220ae0e)", "ALTER TABLE installation DROP COLUMN migrations", "none"},
+		{"another program's migrations", "DROP TABLE installation", "none"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			url := postgrestest.URL(t)
+			pool := connect(t, url)
+			if _, err := pool.Exec(t.Context(), test.statement); err != nil {
+				t.Fatal(err)
+			}
+			before := fingerprint(t, pool)
+			_, read := postgres.ReadInstallation(t.Context(), pool, "")
+			for name, err := range map[string]error{"migrate": postgres.Migrate(t.Context(), url, postgres.Sandbox), "read": read} {
+				var schema *postgres.SchemaError
+				if !errors.As(err, &schema) || schema.Database != test.digest || schema.Program != postgres.MigrationsDigest() {
+					t.Errorf("%s: got %v, want a SchemaError for %s", name, err, test.digest)
+				} else if !strings.Contains(err.Error(), "drop the database") {
+					t.Errorf("%s: %q does not say what to do", name, err)
+				}
+			}
+			if after := fingerprint(t, pool); after != before {
+				t.Errorf("the database was changed:\n%s\n%s", before, after)
+			}
+		})
+	}
+}
+
+// fingerprint describes all tables, columns and applied migrations of a database.
+func fingerprint(t *testing.T, pool *pgxpool.Pool) (digest string) {
+	t.Helper()
+	if err := pool.QueryRow(t.Context(), `SELECT md5(
+		(SELECT string_agg(attrelid::regclass || '.' || attname, ',' ORDER BY attrelid, attnum) FROM pg_attribute WHERE NOT attisdropped)
+		|| (SELECT string_agg(version_id::text || tstamp, ',' ORDER BY id) FROM goose_db_version))`).Scan(&digest); err != nil {
+		t.Fatal(err)
+	}
+	return digest
+}
+
+// A run that breaks off is completed by the next one; until then a process does not start.
+func TestInterruptedMigrationIsCompletedByTheNext(t *testing.T) {
+	url := postgrestest.Empty(t)
+	pool := connect(t, url)
+	if _, err := pool.Exec(t.Context(), "CREATE TABLE webhook_endpoints ()"); err != nil {
+		t.Fatal(err)
+	}
+	if err := postgres.Migrate(t.Context(), url, postgres.Sandbox); err == nil {
+		t.Fatal("the last migration did not fail: the test proves nothing")
+	}
+	var schema *postgres.SchemaError
+	if _, err := postgres.ReadInstallation(t.Context(), pool, postgres.Sandbox); !errors.As(err, &schema) || !strings.Contains(err.Error(), "run `examprep migrate") {
+		t.Fatalf("got %v, want a SchemaError that says to migrate", err)
+	}
+	if _, err := pool.Exec(t.Context(), "DROP TABLE webhook_endpoints"); err != nil {
+		t.Fatal(err)
+	}
+	if err := postgres.Migrate(t.Context(), url, postgres.Sandbox); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := postgres.ReadInstallation(t.Context(), pool, postgres.Sandbox); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -166,47 +211,14 @@ func TestAnotherEnvironmentIsRefused(t *testing.T) {
 	if err := postgres.Migrate(t.Context(), url, postgres.Production); !errors.As(err, &mismatch) {
 		t.Fatalf("migrate: got %v, want an EnvironmentError", err)
 	}
-	pool, err := postgres.Open(t.Context(), url)
-	if err != nil {
+	pool := connect(t, url)
+	if _, err := postgres.ReadInstallation(t.Context(), pool, postgres.Sandbox); err != nil {
 		t.Fatal(err)
 	}
-	defer pool.Close()
-	if err := postgres.CheckEnvironment(t.Context(), pool, postgres.Sandbox); err != nil {
-		t.Fatal(err)
-	}
-	if err := postgres.CheckEnvironment(t.Context(), pool, postgres.Production); !errors.As(err, &mismatch) {
+	if _, err := postgres.ReadInstallation(t.Context(), pool, postgres.Production); !errors.As(err, &mismatch) {
 		t.Fatalf("check: got %v, want an EnvironmentError", err)
 	}
 	if mismatch.Database != postgres.Sandbox {
 		t.Errorf("database environment = %q, want %q", mismatch.Database, postgres.Sandbox)
-	}
-}
-
-// A chart of an older version that is installed over a newer one runs its own migration.
-func TestAnOlderMigrationLeavesANewerSchemaAlone(t *testing.T) {
-	url := postgrestest.URL(t)
-	pool, err := postgres.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	env, err := postgres.ReadEnvironment(t.Context(), pool)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var newest int64
-	if err := pool.QueryRow(t.Context(), `INSERT INTO goose_db_version (version_id, is_applied)
-		SELECT max(version_id) + 1, true FROM goose_db_version RETURNING version_id`).Scan(&newest); err != nil {
-		t.Fatal(err)
-	}
-	if err := postgres.Migrate(t.Context(), url, env); err != nil {
-		t.Errorf("the older program's migration: %v", err)
-	}
-	var found int64
-	if err := pool.QueryRow(t.Context(), "SELECT max(version_id) FROM goose_db_version WHERE is_applied").Scan(&found); err != nil {
-		t.Fatal(err)
-	}
-	if found != newest {
-		t.Errorf("the schema was at %d, the older migration left it at %d", newest, found)
 	}
 }

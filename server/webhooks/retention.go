@@ -25,8 +25,8 @@ const (
 	// partitionWeek is what a partition holds, counted from the epoch.
 	partitionWeek = 7 * 24 * time.Hour
 	// weeksAhead is how many weeks beyond the present one have partitions: so long may all workers be away before the
-	// default partitions take what comes.
-	weeksAhead = 4
+	// default partitions take what comes. server/postgres/migrate.go makes as many.
+	weeksAhead = 8
 	// keepInterval is how often partitions are looked after, keepAgain how soon after something did not work: mostly the
 	// lock of a table that somebody has.
 	keepInterval = 10 * time.Minute

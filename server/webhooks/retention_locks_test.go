@@ -62,7 +62,7 @@ func (b *bench) addThisWeekInUse(t *testing.T) {
 	t.Helper()
 	now := time.Now()
 	for _, kind := range partitionKinds() {
-		b.exec(t, "DROP TABLE IF EXISTS webhook_"+kind+"_first, webhook_"+kind+"_"+weekOf(now).Format("20060102"))
+		b.exec(t, "DROP TABLE IF EXISTS webhook_"+kind+"_"+weekOf(now).Format("20060102"))
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

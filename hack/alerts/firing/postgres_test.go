@@ -61,7 +61,7 @@ func TestAlertsOfATransactionThatNobodyEnds(t *testing.T) {
 	p.fire(75*time.Minute, nothing, "ExamprepAttemptSweepBehind", "ExamprepVacuumBehind", "ExamprepWebhookPartitionsMissing",
 		"ExamprepWebhookRetentionBehind")
 	release()
-	for _, line := range []string{"examprep_attempts_swept_total 1", "examprep_webhook_partitions_ahead 4"} {
+	for _, line := range []string{"examprep_attempts_swept_total 1", "examprep_webhook_partitions_ahead 8"} {
 		reads(t, worker, line)
 	}
 	p.tick()

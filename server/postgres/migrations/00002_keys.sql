@@ -41,6 +41,8 @@ CREATE TABLE api_keys (
     last_used_at timestamptz
 ) WITH (fillfactor = 80); -- room for last_used_at to be rewritten in place
 CREATE INDEX api_keys_by_account ON api_keys (account_id, created_at DESC);
+-- Counts the live keys of an account. Revoked keys are not in it; the reader leaves out those that have expired.
+CREATE INDEX api_keys_live ON api_keys (account_id, expires_at) WHERE revoked_at IS NULL;
 CREATE INDEX api_keys_unannounced ON api_keys (id) WHERE announced_version < version;
 
 -- A key as the gate sees it, with the tier that applies. The one rule for overlaps: the key's own tier, else the tier
@@ -68,3 +70,10 @@ CREATE TABLE gate_terms (
     confirmed_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE INDEX gate_terms_by_server ON gate_terms (server);
+
+-- Keys to which a tier change may give another allowance, and whose version has yet to be raised for
+-- it. Written with the change in one transaction, emptied by chunks after it: a change of a tier of a million keys locks
+-- none of them for longer than a chunk, and loses none if the process dies between. No foreign key: it would lock the keys.
+CREATE TABLE key_raises (
+    key_id uuid PRIMARY KEY
+);

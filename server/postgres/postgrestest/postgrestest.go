@@ -40,7 +40,9 @@ func New(t testing.TB, session ...postgres.Setting) *pgxpool.Pool {
 func URL(t testing.TB) string {
 	t.Helper()
 	server := serverURL(t)
-	return create(t, server, " TEMPLATE "+ensureTemplate(t, server))
+	url := create(t, server, " TEMPLATE "+ensureTemplate(t, server))
+	exec(t, url, "UPDATE installation SET id = gen_random_uuid()") // the template's is not its own
+	return url
 }
 
 // Empty returns the address of a fresh database that nobody has migrated, dropped when the test ends.
@@ -73,7 +75,8 @@ func ensureTemplate(t testing.TB, server string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	name := "template_" + postgres.MigrationsDigest()
+	// A new week needs other partitions.
+	name := fmt.Sprintf("template_%s_%d", postgres.MigrationsDigest(), time.Now().Unix()/(7*24*3600))
 	conn, err := pgx.Connect(ctx, server)
 	if err != nil {
 		t.Fatalf("reach test database server: %v", err)

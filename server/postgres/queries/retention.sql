@@ -1,4 +1,4 @@
--- What retention asks for, with the functions of migration 00012.
+-- What retention asks for, with the functions of 00008_webhooks.sql.
 
 -- name: DatabaseTime :one
 SELECT clock_timestamp()::timestamptz;

@@ -1,4 +1,159 @@
 -- +goose Up
+-- Owned by server/webhooks.
+CREATE TABLE webhook_endpoints (
+    id              uuid PRIMARY KEY,
+    -- Whose events: NULL is everyone's (an administrator's endpoint, declared in the cluster).
+    account_id      uuid REFERENCES accounts,
+    url             text NOT NULL,
+    events          text[] NOT NULL CHECK (cardinality(events) > 0),
+    description     text NOT NULL DEFAULT '',
+    status          text NOT NULL DEFAULT 'enabled' CHECK (status IN ('enabled', 'disabled')),
+    disabled_reason text NOT NULL DEFAULT '',
+    -- cluster/namespace/name of the resource that declares it; read-only over HTTP.
+    managed_by      text UNIQUE,
+    created_at      timestamptz NOT NULL DEFAULT now(),
+    updated_at      timestamptz NOT NULL DEFAULT now(),
+    last_success_at timestamptz,
+    failing_since   timestamptz,
+    last_status     integer
+);
+CREATE INDEX webhook_endpoints_by_account ON webhook_endpoints (account_id);
+
+-- Encrypted with AES-256-GCM under the encryption key named by key_id. Several while a rotation overlaps.
+CREATE TABLE webhook_secrets (
+    id          uuid PRIMARY KEY,
+    endpoint_id uuid NOT NULL REFERENCES webhook_endpoints ON DELETE CASCADE,
+    key_id      text NOT NULL,
+    ciphertext  bytea NOT NULL,
+    created_at  timestamptz NOT NULL DEFAULT now(),
+    expires_at  timestamptz
+);
+CREATE INDEX webhook_secrets_by_endpoint ON webhook_secrets (endpoint_id);
+
+-- Events, deliveries and tries are kept in partitions of whole weeks by id, so that old rows go by dropping a table.
+-- `examprep migrate` and the workers (server/webhooks/retention.go) make the partitions; an insert never fails for want of
+-- one, because each table has a default partition.
+CREATE TABLE webhook_events (
+    id          uuid PRIMARY KEY,
+    kind        text NOT NULL,
+    account_id  uuid,
+    -- The exact bytes that are sent and signed, the same at each try.
+    body        bytea NOT NULL,
+    created_at  timestamptz NOT NULL DEFAULT now(),
+    -- The W3C traceparent of the request that caused the event, so that its delivery joins that trace; NULL if the request
+    -- was not sampled. It comes from a setting of the transaction (server/postgres/trace.go).
+    traceparent text DEFAULT nullif(current_setting('examprep.traceparent', true), '')
+) PARTITION BY RANGE (id);
+CREATE TABLE webhook_events_default PARTITION OF webhook_events DEFAULT;
+
+-- No foreign keys: their row locks would make every event write to the row of its endpoint. Deleting an endpoint
+-- cancels its pending deliveries. A row is written four times in its life: pages keep room for that, and vacuum comes
+-- early, or the search for due rows would walk past the dead ones.
+CREATE TABLE webhook_deliveries (
+    -- UUIDv7: neighbours in time are neighbours in every index, and a range of ids is a range of time.
+    id              uuid PRIMARY KEY,
+    event_id        uuid NOT NULL,
+    endpoint_id     uuid NOT NULL,
+    state           text NOT NULL DEFAULT 'pending'
+        CONSTRAINT webhook_deliveries_state_check CHECK (state IN ('pending', 'delivered', 'failed', 'cancelled')),
+    -- Tries begun so far: 1 for the first, up to 6.
+    attempt         integer NOT NULL DEFAULT 0,
+    -- No try begins before.
+    next_attempt_at timestamptz NOT NULL DEFAULT now(),
+    -- When the relay looks at the row next. The stream, a lease or a full window moves this ahead; so the index
+    -- webhook_deliveries_due begins with the rows that no worker has, however many are waiting.
+    relay_at        timestamptz NOT NULL DEFAULT now(),
+    -- The fence: a terminal write must name the attempt and the lease that it belongs to.
+    lease           uuid,
+    lease_until     timestamptz,
+    last_status     integer,
+    last_error      text NOT NULL DEFAULT '',
+    created_at      timestamptz NOT NULL DEFAULT now(),
+    finished_at     timestamptz,
+    -- How many of the tries begun were lost with the worker that began them; they do not count toward the retry limit.
+    lost            integer NOT NULL DEFAULT 0,
+    -- Requested by a developer (a test, a redelivery); the number of those that are pending is limited.
+    by_hand         boolean NOT NULL DEFAULT false,
+    -- The first delivery of the event to this endpoint; NULL for that one itself.
+    repeats         uuid,
+    -- It ended before a later delivery of the same event was made, which replaces it.
+    repeated        boolean NOT NULL DEFAULT false,
+    -- It was put off because its endpoint's queue was full; a worker with room brings it back at once.
+    parked          boolean NOT NULL DEFAULT false
+) PARTITION BY RANGE (id);
+CREATE TABLE webhook_deliveries_default PARTITION OF webhook_deliveries DEFAULT
+    WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX webhook_deliveries_due ON webhook_deliveries (relay_at) WHERE state = 'pending';
+CREATE INDEX webhook_deliveries_backlog ON webhook_deliveries (endpoint_id, created_at) WHERE state = 'pending';
+CREATE INDEX webhook_deliveries_by_endpoint ON webhook_deliveries (endpoint_id, id DESC);
+CREATE INDEX webhook_deliveries_by_hand ON webhook_deliveries (endpoint_id) WHERE state = 'pending' AND by_hand;
+CREATE INDEX webhook_deliveries_repeats ON webhook_deliveries (repeats) WHERE repeats IS NOT NULL;
+-- What a recovery looks for; a delivery that arrives is never in it.
+CREATE INDEX webhook_deliveries_missed ON webhook_deliveries (endpoint_id, finished_at, id)
+    WHERE state IN ('failed', 'cancelled') AND NOT repeated;
+-- What retention looks for under a lock: an old event that is being sent once more.
+CREATE INDEX webhook_deliveries_again ON webhook_deliveries (event_id)
+    WHERE state = 'pending' AND (by_hand OR repeats IS NOT NULL);
+
+-- The outcome of each try: written by the statement that writes the outcome to the delivery.
+CREATE TABLE webhook_tries (
+    delivery_id uuid NOT NULL,
+    -- 1 for the first. A try that was lost with its worker has the failure worker_lost.
+    attempt     integer NOT NULL,
+    began_at    timestamptz NOT NULL,
+    duration_ms integer NOT NULL,
+    -- The HTTP status; NULL if no response came.
+    status      integer,
+    -- The class of the failure; '' for a delivery.
+    failure     text NOT NULL DEFAULT '',
+    -- The first bytes of the response, bounded and cleaned.
+    answer      text NOT NULL DEFAULT '',
+    PRIMARY KEY (delivery_id, attempt)
+) PARTITION BY RANGE (delivery_id);
+CREATE TABLE webhook_tries_default PARTITION OF webhook_tries DEFAULT;
+
+-- webhook_id_at returns the least id (UUIDv7) of a moment: a range of ids is a range of time.
+-- +goose StatementBegin
+CREATE FUNCTION webhook_id_at(moment timestamptz) RETURNS uuid
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT (lpad(to_hex(floor(extract(epoch FROM moment) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
+$$;
+-- +goose StatementEnd
+
+-- webhook_new_id makes a UUIDv7 (PostgreSQL has its own only from 18 on).
+-- +goose StatementBegin
+CREATE FUNCTION webhook_new_id() RETURNS uuid
+LANGUAGE sql VOLATILE PARALLEL SAFE AS $$
+    SELECT encode(set_bit(set_bit(
+        overlay(uuid_send(gen_random_uuid())
+            PLACING substring(int8send(floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) FROM 3)
+            FROM 1 FOR 6),
+        52, 1), 53, 1), 'hex')::uuid
+$$;
+-- +goose StatementEnd
+
+-- webhook_record_event is the outbox's front door. It is a function so that the statement that changes an attempt or
+-- publishes an exam writes the event and its deliveries in the same round trip and transaction, while this package
+-- stays the only one that knows its tables. It returns the number of deliveries written.
+-- +goose StatementBegin
+CREATE FUNCTION webhook_record_event(p_id uuid, p_kind text, p_account uuid, p_body bytea) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    written bigint;
+BEGIN
+    INSERT INTO webhook_events (id, kind, account_id, body) VALUES (p_id, p_kind, p_account, p_body);
+    INSERT INTO webhook_deliveries (id, event_id, endpoint_id)
+    SELECT webhook_new_id(), p_id, e.id
+    FROM webhook_endpoints e
+    WHERE e.status = 'enabled'
+      AND p_kind = ANY (e.events)
+      AND (e.account_id IS NULL OR p_account IS NULL OR e.account_id = p_account);
+    GET DIAGNOSTICS written = ROW_COUNT;
+    RETURN written;
+END
+$$;
+-- +goose StatementEnd
+
 -- What retention does to partitions (server/webhooks/retention.go calls it). All of it waits only for a moment for a lock
 -- that others wait behind. Who does not get it tries again later; nothing is urgent here.
 
@@ -181,7 +336,7 @@ BEGIN
     END IF;
     FOR retired IN
         SELECT c.relname FROM pg_class c
-        WHERE c.relkind = 'r' AND c.relname ~ '^webhook_(events|deliveries|tries)_([0-9]{8}|first)_retired$'
+        WHERE c.relkind = 'r' AND c.relname ~ '^webhook_(events|deliveries|tries)_[0-9]{8}_retired$'
           AND c.relnamespace = (SELECT p.relnamespace FROM pg_class p WHERE p.oid = 'webhook_events'::regclass)
           AND NOT c.relispartition
     LOOP

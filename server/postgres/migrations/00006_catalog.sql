@@ -12,6 +12,8 @@ CREATE TABLE exams (
     digest          bytea CHECK (octet_length(digest) = 32),
     -- Withdrawn exams are not served; their revisions stay for the attempts in hand.
     withdrawn       boolean NOT NULL DEFAULT false,
+    -- How often published content was repaired. A cache by digest also needs this number in its key.
+    repairs         bigint NOT NULL DEFAULT 0,
     updated_at      timestamptz NOT NULL DEFAULT now(),
     CHECK (num_nulls(claim_cluster, claim_namespace, claim_name) IN (0, 3))
 );
@@ -27,6 +29,9 @@ CREATE TABLE exam_revisions (
     document      json NOT NULL,
     -- The earlier revision whose content this one brings back (a pin).
     restored_from bigint,
+    -- Computed by catalog_revision_fingerprint when the row is written. A check computes it again from what is stored, so a
+    -- change made in the database, behind the digests, is noticed.
+    fingerprint   bytea NOT NULL,
     created_at    timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (exam_key, revision)
 );
@@ -48,6 +53,7 @@ CREATE TABLE paper_revisions (
     metadata         json NOT NULL,
     -- What requests are rendered from, without a trace of the key.
     questions        json NOT NULL,
+    fingerprint      bytea NOT NULL, -- by catalog_paper_fingerprint, as in exam_revisions
     created_at       timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (exam_key, digest)
 );
@@ -89,3 +95,41 @@ CREATE TABLE exam_revision_papers (
     FOREIGN KEY (exam_key, digest) REFERENCES paper_revisions
 );
 CREATE INDEX exam_revision_papers_by_digest ON exam_revision_papers (exam_key, digest);
+
+-- The last repair of each exam, for its owner to read: the changes may show answers.
+CREATE TABLE exam_repairs (
+    exam_key text PRIMARY KEY REFERENCES exams ON DELETE CASCADE,
+    -- The revision that was right again after it.
+    revision bigint NOT NULL,
+    at       timestamptz NOT NULL,
+    changes  json NOT NULL
+);
+
+-- Every setting of the session that could change a text (time zone, bytea_output, client_encoding) is kept out of these.
+-- SQL functions of one expression are inlined: a reader of many rows pays no call.
+-- +goose StatementBegin
+CREATE FUNCTION catalog_paper_fingerprint(paper_id text, seal_digest bytea, title text, subject text, year integer,
+    duration_minutes integer, question_count integer, metadata json, questions json, answer_key json) RETURNS bytea
+LANGUAGE sql STABLE AS $$
+    SELECT sha256(
+        sha256(convert_to(ROW(paper_id, encode(seal_digest, 'hex'), title, subject, year, duration_minutes, question_count,
+                              metadata::text)::text, 'UTF8'))
+        || sha256(convert_to(questions::text, 'UTF8')) || sha256(convert_to(answer_key::text, 'UTF8')))
+$$;
+-- +goose StatementEnd
+
+-- A paper's line in the list that catalog_revision_fingerprint takes.
+-- +goose StatementBegin
+CREATE FUNCTION catalog_paper_line(paper_id text, digest bytea, sealed boolean, verification json) RETURNS text
+LANGUAGE sql STABLE AS $$
+    SELECT ROW(paper_id, encode(digest, 'hex'), sealed, verification::text)::text
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION catalog_revision_fingerprint(digest bytea, document json, created_at timestamptz, papers text) RETURNS bytea
+LANGUAGE sql STABLE AS $$
+    SELECT sha256(convert_to(ROW(encode(digest, 'hex'), document::text, (extract(epoch FROM created_at) * 1000000)::bigint,
+                                 papers)::text, 'UTF8'))
+$$;
+-- +goose StatementEnd

@@ -44,13 +44,6 @@ func TestProductionAndSandboxStandSideBySide(t *testing.T) {
 			t.Errorf("the operator of %s watches %v", name, got)
 		}
 	}
-	prefixes := [2]any{
-		variables(containerOf(t, find(t, production, "Deployment", "examprep-worker")))["EXAMPREP_REDIS_PREFIX"],
-		variables(containerOf(t, find(t, sandbox, "Deployment", "examprep-worker")))["EXAMPREP_REDIS_PREFIX"],
-	}
-	if prefixes[0] == prefixes[1] {
-		t.Errorf("both releases write under %v in Redis", prefixes[0])
-	}
 }
 
 func containerOf(t *testing.T, workload object) object {

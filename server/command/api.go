@@ -130,7 +130,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	stopHastening := context.AfterFunc(ctx, meter.FlushSoon)
 	defer stopHastening()
 	gates := gate.New(gate.Config{
-		Prefix: flags.redisPrefix, Used: meter.Count, Registerer: p.registry, Logger: p.logger,
+		Prefix: p.installation.RedisPrefix(), Used: meter.Count, Registerer: p.registry, Logger: p.logger,
 	}, gateClient, keys.NewReader(p.pool))
 	developer, err := newDeveloper(p, flags, settings.secret, sessionClient, gates)
 	if err != nil {

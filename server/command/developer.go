@@ -62,7 +62,7 @@ func newDeveloper(p *process, flags *apiFlags, secret []byte, client redis.Unive
 		return nil, err
 	}
 	store := keys.NewStore(p.pool, gates)
-	signedIn := sessions.NewStore(client, flags.redisPrefix, flags.sessionIdle, flags.sessionLifetime, time.Now)
+	signedIn := sessions.NewStore(client, p.installation.RedisPrefix(), flags.sessionIdle, flags.sessionLifetime, time.Now)
 	return &httpapi.Developer{
 		SignIn: sessions.NewSignIn(flags.provider, secret, store, signedIn, p.pool), Sessions: signedIn, Keys: store,
 		Webhooks:    webhooks.NewEndpoints(p.pool, keyring, allowed),

@@ -34,13 +34,13 @@ func parseEnvironment(value string) (postgres.Environment, error) {
 
 // processFlags are the settings that api, worker and operator share.
 type processFlags struct {
-	databaseURL, redisURL, redisPrefix string
-	environment                        string
-	poolMaxConns                       int32
-	healthListen, metricsListen        string
-	logLevel                           string
-	shutdownGrace                      time.Duration
-	pprof                              bool
+	databaseURL, redisURL       string
+	environment                 string
+	poolMaxConns                int32
+	healthListen, metricsListen string
+	logLevel                    string
+	shutdownGrace               time.Duration
+	pprof                       bool
 }
 
 func (f *processFlags) register(cmd *cobra.Command) {
@@ -50,7 +50,6 @@ func (f *processFlags) register(cmd *cobra.Command) {
 	flags.Int32Var(&f.poolMaxConns, "pool-max-conns", postgres.DefaultMaxConns,
 		"the most connections to PostgreSQL at once; a pool_max_conns in the URL wins, but psql and pg_dump refuse such a URL")
 	flags.StringVar(&f.redisURL, "redis-url", "", "Redis: redis://, rediss://, sentinel:// or cluster://")
-	flags.StringVar(&f.redisPrefix, "redis-prefix", "examprep:", "what every name in Redis begins with")
 	flags.StringVar(&f.healthListen, "health-listen", ":8081", "address of /healthz and /readyz")
 	flags.StringVar(&f.metricsListen, "metrics-listen", ":9090", "address of /metrics")
 	flags.BoolVar(&f.pprof, "pprof", false, "serve Go's profiles under /debug/pprof/ at the address of /metrics")

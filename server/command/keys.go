@@ -21,14 +21,13 @@ import (
 
 // keysFlags are what every keys command needs: the database that keys live in, and the Redis that gates read.
 type keysFlags struct {
-	databaseURL, redisURL, redisPrefix string
-	output                             output
+	databaseURL, redisURL string
+	output                output
 }
 
 func (f *keysFlags) register(cmd *cobra.Command) {
 	databaseFlag(cmd, &f.databaseURL)
 	cmd.Flags().StringVar(&f.redisURL, "redis-url", "", "Redis of the API pods: they hear of the change through it")
-	cmd.Flags().StringVar(&f.redisPrefix, "redis-prefix", "examprep:", "what every name in Redis begins with")
 	f.output.register(cmd)
 }
 
@@ -218,12 +217,16 @@ func (f *keysFlags) withStore(ctx context.Context, use func(context.Context, *ke
 		return err
 	}
 	defer pool.Close()
+	installation, err := postgres.ReadInstallation(ctx, pool, "")
+	if err != nil {
+		return err
+	}
 	client, err := redisurl.Open(f.redisURL, gate.ClientOptions)
 	if err != nil {
 		return &usageError{err}
 	}
 	defer func() { _ = client.Close() }()
-	gates := gate.New(gate.Config{Prefix: f.redisPrefix}, client, keys.NewReader(pool))
+	gates := gate.New(gate.Config{Prefix: installation.RedisPrefix()}, client, keys.NewReader(pool))
 	return use(audit.WithActor(ctx, administrator()), keys.NewStore(pool, gates))
 }
 

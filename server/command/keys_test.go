@@ -29,9 +29,8 @@ func newInstallation(t *testing.T) *installation {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	_, prefix := redistest.New(t)
 	return &installation{pool: pool, flags: []string{
-		"--database-url", url, "--redis-url", os.Getenv(redistest.ServerVariable), "--redis-prefix", prefix,
+		"--database-url", url, "--redis-url", os.Getenv(redistest.ServerVariable),
 	}}
 }
 

@@ -110,7 +110,7 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 		return err
 	}
 	notifier := webhooks.NewNotifier(p.pool)
-	announcer := gate.New(gate.Config{Prefix: flags.redisPrefix, Logger: p.logger}, redisClient, keys.NewReader(p.pool))
+	announcer := gate.New(gate.Config{Prefix: p.installation.RedisPrefix(), Logger: p.logger}, redisClient, keys.NewReader(p.pool))
 	store := keys.NewStore(p.pool, announcer)
 	err = controllers.Setup(manager, controllers.Deps{
 		ClusterName: flags.clusterName, Tiers: store,

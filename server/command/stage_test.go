@@ -23,6 +23,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/controllers/clustertest"
+	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/postgrestest"
 	"examprep.dev/server/recordtest"
 	"examprep.dev/server/redisurl/redistest"
@@ -65,7 +66,7 @@ func newStage(t *testing.T) *stage {
 		t.Fatal(err)
 	}
 	s.environment = append(s.environment, asCommand+"=1", "EXAMPREP_ENVIRONMENT=sandbox", "EXAMPREP_LOG_LEVEL=debug",
-		"EXAMPREP_REDIS_PREFIX="+s.redisPrefix, "EXAMPREP_NAMESPACE_SECRET="+namespaceSecret, "EXAMPREP_ENCRYPTION_KEYS="+encryptionKeys,
+		"EXAMPREP_NAMESPACE_SECRET="+namespaceSecret, "EXAMPREP_ENCRYPTION_KEYS="+encryptionKeys,
 		"EXAMPREP_WEBHOOK_ALLOW_CIDR=127.0.0.0/8", "EXAMPREP_WEBHOOK_CA_FILE="+authority,
 		"OTEL_EXPORTER_OTLP_ENDPOINT="+collector.URL, "OTEL_TRACES_SAMPLER=always_on", "OTEL_BSP_SCHEDULE_DELAY=100")
 	return s
@@ -108,7 +109,16 @@ const cacheDatabase = 15
 // tapCache puts a tap before Redis.
 func (s *stage) tapCache() {
 	s.t.Helper()
-	_, s.redisPrefix = redistest.New(s.t)
+	pool, err := postgres.Open(s.t.Context(), s.database)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer pool.Close()
+	installation, err := postgres.ReadInstallation(s.t.Context(), pool, postgres.Sandbox)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.redisPrefix = installation.RedisPrefix()
 	options, err := redis.ParseURL(os.Getenv(redistest.ServerVariable))
 	if err != nil {
 		s.t.Fatal(err)

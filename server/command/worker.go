@@ -72,7 +72,7 @@ func runWorker(ctx context.Context, p *process, flags *workerFlags) error {
 	}
 	defer func() { _ = redisClient.Close() }()
 	worker, err := webhooks.NewWorker(webhooks.WorkerConfig{
-		Prefix: flags.redisPrefix, AllowedRanges: allowed, CAPEM: authorities, Registerer: p.registry, Logger: p.logger,
+		Prefix: p.installation.RedisPrefix(), AllowedRanges: allowed, CAPEM: authorities, Registerer: p.registry, Logger: p.logger,
 		Retention: flags.retention, Tracer: p.tracing.Tracer(),
 	}, p.pool, redisClient, keyring)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 // Config holds a gate's settings. The zero value of each field means its default.
 type Config struct {
-	// Prefix begins every Redis name ("examprep:").
+	// Prefix begins every Redis name: the installation's.
 	Prefix string
 	// Anonymous is the allowance of a client address whose requests carry no valid key (120 per 60 s).
 	Anonymous keys.Tier
@@ -47,7 +47,6 @@ type Config struct {
 
 // Defaults of Config.
 const (
-	defaultPrefix      = "examprep:"
 	defaultTimeout     = time.Second
 	defaultCallTimeout = 250 * time.Millisecond
 	defaultInFlight    = 2
@@ -57,7 +56,6 @@ const (
 )
 
 func (c Config) withDefaults() Config {
-	setDefault(&c.Prefix, defaultPrefix)
 	setDefault(&c.Timeout, defaultTimeout)
 	setDefault(&c.CallTimeout, defaultCallTimeout)
 	setDefault(&c.InFlight, defaultInFlight)

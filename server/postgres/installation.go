@@ -24,6 +24,9 @@ type Installation struct {
 	Environment Environment
 }
 
+// RedisPrefix is what the installation's names in Redis begin with, so that installations that share a Redis never meet.
+func (i Installation) RedisPrefix() string { return "examprep:" + i.ID.String() + ":" }
+
 // EnvironmentError reports that a process and its database belong to different environments.
 type EnvironmentError struct {
 	Process, Database Environment

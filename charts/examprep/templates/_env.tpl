@@ -30,8 +30,6 @@
   value: {{ .environment }}
 - name: EXAMPREP_POOL_MAX_CONNS
   value: {{ int $section.poolMaxConns | quote }}
-- name: EXAMPREP_REDIS_PREFIX
-  value: {{ include "examprep.redisPrefix" $.root | quote }}
 - name: EXAMPREP_LOG_LEVEL
   value: {{ .logLevel }}
 - name: EXAMPREP_SHUTDOWN_GRACE

@@ -102,11 +102,6 @@ annotations:
 {{- end }}
 {{- end }}
 
-{{/* What every name in Redis begins with: production and sandbox may share one server. */}}
-{{- define "examprep.redisPrefix" -}}
-{{- .Values.redis.prefix | default (ternary "examprep:" (printf "examprep-%s:" .Values.environment) (eq .Values.environment "production")) }}
-{{- end }}
-
 {{/* The name of a component's priority class; empty for the cluster's default. */}}
 {{- define "examprep.priorityClassName" -}}
 {{- $own := (get .root.Values .component).priorityClassName }}

@@ -74,7 +74,7 @@ func newStageOf(t *testing.T, environment string) *stage {
 	}
 	s.environment = append(os.Environ(),
 		"DATABASE_URL="+through(t, s.database, s.postgres), "REDIS_URL="+through(t, cache, s.redis),
-		"EXAMPREP_ENVIRONMENT="+environment, "EXAMPREP_REDIS_PREFIX=alerts-"+random()+":", "EXAMPREP_NAMESPACE_SECRET="+namespaceSecret,
+		"EXAMPREP_ENVIRONMENT="+environment, "EXAMPREP_NAMESPACE_SECRET="+namespaceSecret,
 		"EXAMPREP_ENCRYPTION_KEYS=test:"+base64.StdEncoding.EncodeToString(encryptionKey),
 		"EXAMPREP_WEBHOOK_ALLOW_CIDR=127.0.0.0/8", "EXAMPREP_WEBHOOK_CA_FILE="+authority, "EXAMPREP_TRUSTED_PROXIES=127.0.0.0/8")
 	s.run("migrate")

@@ -1,0 +1,183 @@
+package command
+
+import (
+	"bytes"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/redisurl"
+	"examprep.dev/server/sessions"
+)
+
+// neighbour is an installation with an API pod, a worker, a key, a session and an attempt.
+type neighbour struct {
+	*client
+	session string
+	attempt string
+	pods    []*pod
+}
+
+// TestInstallationsThatShareARedisNeverMeet runs real processes of two installations on one logical database of Redis.
+func TestInstallationsThatShareARedisNeverMeet(t *testing.T) {
+	stages := []*stage{newStage(t), newStage(t)}
+	cache, err := redisurl.Open(stages[0].cache, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cache.Close() })
+	before := namesIn(t, cache)
+	one, two := newNeighbour(t, stages[0], cache), newNeighbour(t, stages[1], cache)
+
+	for _, pair := range [][2]*neighbour{{one, two}, {two, one}} {
+		own, other := pair[0], pair[1]
+		for _, c := range []struct {
+			at   *neighbour
+			want int
+		}{{own, http.StatusOK}, {other, http.StatusUnauthorized}} {
+			if status, _ := c.at.send("GET", examPath+"/overview", "", map[string]string{"Authorization": "Bearer " + own.key}); status != c.want {
+				t.Errorf("a key: status %d, want %d (at its own installation: %t)", status, c.want, c.at == own)
+			}
+			cookie := map[string]string{"Cookie": "__Host-examprep_session=" + own.session}
+			if status, _ := c.at.send("GET", "/v1/developer/session", "", cookie); status != c.want {
+				t.Errorf("a session: status %d, want %d (at its own installation: %t)", status, c.want, c.at == own)
+			}
+		}
+	}
+
+	for _, n := range []*neighbour{one, two} {
+		postgrestest.Eventually(t, "both events are delivered", func() bool {
+			return count(t, n.pool, "webhook_deliveries WHERE state = 'delivered'") == 2
+		})
+	}
+	for _, pair := range [][2]*neighbour{{one, two}, {two, one}} {
+		received := pair[0].deliveries.Bytes()
+		if !bytes.Contains(received, []byte(pair[0].attempt)) || bytes.Contains(received, []byte(pair[1].attempt)) {
+			t.Errorf("the receiver of one installation got: %s", received)
+		}
+	}
+
+	adopt(t, one, two)
+	for range 40 {
+		one.remaining()
+	}
+	if drained, full := one.remaining(), two.remaining(); full != 119 || drained >= full {
+		t.Errorf("the same key in both: %d tokens left here after 41 requests, %d there after one", drained, full)
+	}
+
+	for _, p := range slices.Concat(one.pods, two.pods) {
+		p.stop()
+	}
+	var kinds [2][]string
+	for _, name := range namesIn(t, cache) {
+		if _, old := slices.BinarySearch(before, name); old {
+			continue
+		}
+		rest, first := strings.CutPrefix(name, one.redisPrefix)
+		rest, second := strings.CutPrefix(rest, two.redisPrefix)
+		switch {
+		case first:
+			kinds[0] = append(kinds[0], kindOf(rest))
+		case second:
+			kinds[1] = append(kinds[1], kindOf(rest))
+		default:
+			t.Errorf("%q in Redis belongs to neither installation", name)
+		}
+	}
+	for i, found := range kinds {
+		for _, kind := range []string{"gate", "session", "webhooks"} {
+			if !slices.ContainsFunc(found, func(k string) bool { return strings.HasPrefix(k, kind) }) {
+				t.Errorf("installation %d has no name of the %s in Redis, but %q", i+1, kind, found)
+			}
+		}
+	}
+}
+
+func newNeighbour(t *testing.T, s *stage, cache redis.UniversalClient) *neighbour {
+	t.Helper()
+	pool, err := postgres.Open(t.Context(), s.database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	publishPrivateExam(t, pool)
+	n := &neighbour{client: &client{
+		stage: s, pool: pool, address: postgrestest.FreeAddress(t), statuses: map[int]int{}, key: s.newKey(), learner: "anna",
+	}}
+	s.registerReceiver(pool)
+	var account uuid.UUID
+	if err := pool.QueryRow(t.Context(), "SELECT id FROM accounts WHERE name = $1", canary).Scan(&account); err != nil {
+		t.Fatal(err)
+	}
+	store := sessions.NewStore(cache, s.redisPrefix, time.Hour, time.Hour, time.Now)
+	n.session, err = store.Create(t.Context(), sessions.Session{AccountID: account, Account: canary, Issuer: "https://issuer.example", Subject: "anna"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.pods = append(n.pods, s.start("api", "--listen", n.address, "--oidc-issuer", "https://issuer.example", "--oidc-client-id", "examprep",
+		"--oidc-redirect-url", "https://api.example/v1/developer/callback"), s.start("worker"))
+	n.attempt = n.open()
+	n.must(http.StatusOK, "POST", examPath+"/mock-exams/submit", n.submission(n.attempt, "B"))
+	return n
+}
+
+// adopt gives a new key of one installation to another as well, as a copy of the database would.
+func adopt(t *testing.T, from, to *neighbour) {
+	t.Helper()
+	from.key = from.newKey()
+	var id, family uuid.UUID
+	var prefix string
+	var hash []byte
+	if err := from.pool.QueryRow(t.Context(), "SELECT id, family_id, prefix, hash FROM api_keys ORDER BY id DESC LIMIT 1").Scan(&id, &family, &prefix, &hash); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := to.pool.Exec(t.Context(), `INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
+		SELECT $1, a.id, $2, $3, $4 FROM accounts a WHERE a.name = $5`, id, family, prefix, hash, canary); err != nil {
+		t.Fatal(err)
+	}
+	to.key = from.key
+}
+
+// remaining makes a request and returns how many more the key's bucket has.
+func (n *neighbour) remaining() int {
+	n.t.Helper()
+	request, err := http.NewRequestWithContext(n.t.Context(), http.MethodGet, "http://"+n.address+examPath+"/overview", nil)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+n.key)
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	left, err := strconv.Atoi(response.Header.Get("RateLimit-Remaining"))
+	if err != nil || response.StatusCode != http.StatusOK {
+		n.t.Fatalf("status %d, RateLimit-Remaining: %v", response.StatusCode, err)
+	}
+	return left
+}
+
+// namesIn returns all names in a logical database of Redis, sorted.
+func namesIn(t *testing.T, cache redis.UniversalClient) []string {
+	t.Helper()
+	names, err := cache.Keys(t.Context(), "*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func kindOf(name string) string {
+	kind, _, _ := strings.Cut(name, ":")
+	return kind
+}

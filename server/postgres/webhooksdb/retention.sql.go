@@ -34,7 +34,7 @@ const databaseTime = `-- name: DatabaseTime :one
 SELECT clock_timestamp()::timestamptz
 `
 
-// What retention asks for, with the functions of migration 00012.
+// What retention asks for, with the functions of 00008_webhooks.sql.
 func (q *Queries) DatabaseTime(ctx context.Context) (time.Time, error) {
 	row := q.db.QueryRow(ctx, databaseTime)
 	var column_1 time.Time

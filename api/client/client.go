@@ -74,7 +74,7 @@ func New(baseURL, apiKey string, options ...Option) (*Client, error) {
 	return c, nil
 }
 
-// A call is one operation of the specification's part 4.
+// A call is one operation (docs/spec.md, part 4).
 type call struct {
 	method string
 	// path holds the segments after the base URL; each is escaped.
@@ -84,7 +84,7 @@ type call struct {
 	body any
 }
 
-// do performs a call by the retry rules of part 7 and decodes its answer into result.
+// do performs a call by the retry rules (docs/spec.md, part 7) and decodes the response into result.
 func (c *Client) do(ctx context.Context, operation call, result any) error {
 	var body []byte
 	if operation.body != nil {
@@ -181,7 +181,7 @@ func (c *Client) once(ctx context.Context, operation call, body []byte, result a
 	return nil
 }
 
-// Error is what the service answered instead of a result (spec part 7).
+// Error is the error response of the service (docs/spec.md, part 7).
 type Error struct {
 	// Status is the HTTP status; Code the machine-readable code, empty when the body was not the service's.
 	Status int

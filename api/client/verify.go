@@ -13,7 +13,7 @@ import (
 // SignatureHeader carries a delivery's signature: t=<unix seconds>,v1=<hex HMAC-SHA256>[,v1=…].
 const SignatureHeader = "Service-Signature"
 
-// Tolerance is how far a delivery's timestamp may lie from now (spec part 6: about 300 seconds).
+// Tolerance is the largest accepted difference between a delivery's timestamp and now (docs/spec.md, part 6).
 const Tolerance = 300 * time.Second
 
 // maxHeader bounds the header that Verify reads: a timestamp and a handful of signatures.

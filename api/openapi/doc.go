@@ -2,7 +2,7 @@
 // written down. The server sends it to clients (/v1/openapi.json, /docs); tests hold every answer against it, and every
 // limit that is in code.
 //
-// A change of the interface begins here. Within v1 fields and operations are only added (spec part 9).
+// A change of the interface begins here. Within v1 fields and operations are only added (docs/spec.md, part 9).
 //
 // It fails on a document that is not YAML as JSON has it (a name twice, a name that is no string, an alias), which a test
 // notices before anybody else. It imports nothing of this module.

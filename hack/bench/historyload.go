@@ -181,7 +181,7 @@ func (s *stack) maintain(ctx context.Context, pool *pgxpool.Pool, statement stri
 	return nil
 }
 
-// learnerName is what stands for a learner in the rows: the product's own rule (DESIGN §6).
+// learnerName returns the hash that rows hold instead of a learner_id (docs/spec.md, part 2).
 func (s *stack) learnerName(family uuid.UUID, reference string) ([]byte, error) {
 	secret, err := base64.StdEncoding.DecodeString(s.namespaceSecret)
 	if err != nil {

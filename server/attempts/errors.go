@@ -7,7 +7,7 @@ import (
 	"examprep.dev/server/catalog"
 )
 
-// The codes of [Error]: machine-readable, part of the HTTP contract (DESIGN §6).
+// The codes of [Error]: machine-readable, in the HTTP contract (docs/spec.md, part 7).
 const (
 	// CodeExamNotFound, CodePaperNotFound and CodeAttemptNotFound answer with status 404.
 	CodeExamNotFound    = "exam_not_found"

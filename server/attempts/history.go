@@ -21,7 +21,7 @@ type HistoryRequest struct {
 	Limit, Offset int
 }
 
-// Summary is one attempt of the history: the specification's MockAttemptSummary with DESIGN's additive fields.
+// Summary is one attempt of the history: MockAttemptSummary (docs/spec.md, part 2).
 type Summary struct {
 	AttemptID string `json:"attempt_id"`
 	PaperID   string `json:"paper_id"`

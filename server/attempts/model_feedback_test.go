@@ -13,7 +13,7 @@ import (
 	"examprep.dev/server/catalog"
 )
 
-// expectedFeedback is DESIGN §6's feedback on a submission, every field of it, as a JSON object.
+// expectedFeedback returns the feedback on a submission (docs/spec.md, part 2), every field of it, as a JSON object.
 func (m *modelAttempt) expectedFeedback(late bool) map[string]any {
 	feedback := map[string]any{
 		"status": m.state, "late": late, "started_at": m.opened, "submitted_at": m.first.at,

@@ -18,7 +18,7 @@ import (
 	"examprep.dev/server/keys"
 )
 
-// The model is DESIGN §6 in its shortest form, kept in slices: who opened what and when, what was first submitted, and
+// The model is docs/spec.md, part 3, in its shortest form: slices of who opened what and when, the first submission, and
 // what follows from the clock. Random histories of every operation are played against it and against the engine on
 // Postgres; each answer must agree, to the last field of the feedback. It shares no code with the engine: what an answer
 // means is known from how it was made up (model_answers_test.go), what it earns is counted in rationals
@@ -61,7 +61,7 @@ type world struct {
 	attempts []*modelAttempt
 }
 
-// The model's own copies of DESIGN's numbers.
+// The model's own copies of the time limits (docs/spec.md, part 3).
 const (
 	modelGrace  = time.Minute
 	modelWindow = 24 * time.Hour

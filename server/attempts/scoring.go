@@ -9,7 +9,7 @@ import (
 	"examprep.dev/server/catalog"
 )
 
-// Feedback is the answer to a submission, with the fields of DESIGN §6. An attempt that was not scored has no Outcome,
+// Feedback is the response to a submission (docs/spec.md, part 2). An attempt that was not scored has no Outcome,
 // and shows nothing of the answer key.
 type Feedback struct {
 	// Status is the attempt's state.

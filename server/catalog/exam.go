@@ -16,7 +16,7 @@ type Exam struct {
 	// DurationMinutes is the whole exam's time limit; 0 when none is on record.
 	DurationMinutes int       `json:"duration_min,omitempty"`
 	Sections        []Section `json:"sections,omitempty"`
-	// Scoring is the free-form rubric, served as it is; ParseScoring reads the keys that DESIGN §6 gives a meaning.
+	// Scoring is the free-form rubric, served unchanged; ParseScoring reads the keys in docs/spec.md, part 2.
 	Scoring   json.RawMessage `json:"scoring,omitempty"`
 	Resources Resources       `json:"resources"`
 	StudyPath StudyPath       `json:"study_path"`

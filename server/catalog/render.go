@@ -12,7 +12,7 @@ import (
 	"examprep.dev/server/postgres/catalogdb"
 )
 
-// The response bodies of the specification, part 2. Optional fields that are absent are left out; the arrays that a
+// The response bodies (docs/spec.md, part 2). Optional fields that are absent are left out; the arrays that a
 // document exists for are always there, so that a client may loop over them.
 type (
 	examSummary struct {

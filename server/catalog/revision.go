@@ -75,7 +75,7 @@ type QuestionKey struct {
 	Topic string `json:"topic,omitempty"`
 }
 
-// Scoring holds the keys of an exam's free-form scoring object that have a meaning here (DESIGN §6).
+// Scoring holds the keys of an exam's free-form scoring object that have a meaning here (docs/spec.md, part 2).
 type Scoring struct {
 	Method        string       `json:"method,omitempty"`
 	Marks         *Marking     `json:"marks,omitempty"`

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// ParseScoring reads the keys of an exam's free-form scoring object that have a meaning here (DESIGN §6); others are
+// ParseScoring reads the keys of an exam's scoring object that have a meaning here (docs/spec.md, part 2); others are
 // left alone, null counts as absent, and conversion is sorted by raw. It fails with a *ValidationError whose fields
 // begin with "scoring".
 func ParseScoring(raw json.RawMessage) (Scoring, error) {

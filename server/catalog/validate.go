@@ -23,7 +23,7 @@ const (
 	maxMinutes   = 7 * 24 * 60
 	maxNumber    = 1_000_000 // sections, question numbers, pages
 
-	// The length of a paper_id, spec part 8.
+	// The length of a paper_id (docs/spec.md, part 8).
 	minPaperID, maxPaperID = 6, 160
 
 	minYear, maxYear = 1800, 2200

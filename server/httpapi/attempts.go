@@ -8,7 +8,7 @@ import (
 	"examprep.dev/server/attempts"
 )
 
-// The limits of spec parts 4 and 8, in characters and questions.
+// The limits of request fields, in characters and questions (docs/spec.md, parts 4 and 8).
 const (
 	minID, maxID         = 6, 160
 	maxLearnerID         = 160

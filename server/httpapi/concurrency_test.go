@@ -17,8 +17,8 @@ import (
 	"examprep.dev/server/attempts"
 )
 
-// The tests here say what holds when submissions of one attempt meet: DESIGN §6, "second submit", and the first row of
-// DESIGN §10's table.
+// The tests here submit one attempt several times at once: docs/spec.md, part 3, "Second submission", and the first row of
+// the table in docs/spec.md, part 10.
 
 const racers = 64
 
@@ -229,7 +229,7 @@ func TestSubmissionsThatMeetTheSweepAgree(t *testing.T) {
 }
 
 // TestASubmissionWhoseDatabaseConnectionBreaksIsWholeOrUntouched breaks all connections of the server to its database
-// again and again, at whatever moment it is. It is DESIGN §10's "API pod killed in a submit" from the other side: what
+// again and again, at whatever moment it is. It is the first row of docs/spec.md, part 10, from the other side: what
 // the server cannot finish, nobody finishes.
 func TestASubmissionWhoseDatabaseConnectionBreaksIsWholeOrUntouched(t *testing.T) {
 	a := newAPI(t, options{})

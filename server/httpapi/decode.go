@@ -40,7 +40,7 @@ type bodyField struct {
 
 // decodeBody reads the request's JSON object into what fields point at. It is strict where a lenient reader would guess:
 // Content-Type application/json in UTF-8, one value and nothing after it, no duplicate name at any depth, no invalid
-// UTF-8, known fields of their exact type. Fields it does not know are ignored (spec part 9 promises the same of
+// UTF-8, known fields of their exact type. Unknown fields are ignored (docs/spec.md, part 9, requires the same of
 // clients).
 func decodeBody(ctx *fasthttp.RequestCtx, fields ...bodyField) error {
 	if err := checkMediaType(ctx.Request.Header.ContentType()); err != nil {
@@ -145,8 +145,8 @@ func skipValue(d *jsontext.Decoder) error {
 // skipWrong reads past a value that is not of its field's type, and says so.
 func skipWrong(d *jsontext.Decoder, problem string) (string, error) { return problem, skipValue(d) }
 
-// syntaxError is the answer to a body that is not JSON. One mistake has a code of its own (DESIGN §6): an answer that is
-// given twice.
+// syntaxError returns the error for a body that is not JSON. One has its own code (docs/spec.md, part 7): an answer
+// that is given twice.
 func syntaxError(err error) *apiError {
 	var at *jsontext.SyntacticError
 	switch {

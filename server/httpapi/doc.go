@@ -1,4 +1,4 @@
-// Package httpapi is the HTTP interface: spec part 4 on fasthttp. routes.go lists what there is, middleware.go what
+// Package httpapi is the HTTP interface (docs/spec.md, part 4). routes.go lists the routes, middleware.go the steps that
 // every request passes, and each resource has a file of its own.
 //
 // # What every answer carries

@@ -7,7 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// The codes of DESIGN §6 that this package gives itself; the attempts' own come with their errors. The last three stand
+// The error codes of this package (docs/spec.md, part 7); package attempts has its own. The last three stand
 // for refusals below the level of a request: HTTP that cannot be read has no other name there.
 const (
 	codeInvalidJSON         = "invalid_json"
@@ -30,7 +30,7 @@ const (
 	codeHeaderFieldTooLarge = "request_header_fields_too_large"
 )
 
-// apiError is an answer that is not a success: its status and its Error body (spec part 2).
+// apiError is an error response: its status and its Error body (docs/spec.md, part 2).
 type apiError struct {
 	status int
 	code   string

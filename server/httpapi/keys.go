@@ -24,7 +24,7 @@ type Keys interface {
 
 const (
 	maxKeyName = 200
-	// maxOverlapSeconds is 24 hours (DESIGN §6).
+	// maxOverlapSeconds is 24 hours (docs/spec.md, part 5).
 	maxOverlapSeconds = 24 * 60 * 60
 	defaultKeyPage    = keys.MaxPage
 )

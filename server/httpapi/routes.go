@@ -32,7 +32,7 @@ const (
 	needBody
 )
 
-// A route is one operation: of the specification's part 4, or for developers (parts 5 and 6).
+// A route is one operation (docs/spec.md, part 4), also for developers (docs/spec.md, parts 5 and 6).
 type route struct {
 	method string
 	// path is relative to the host; {exam_key} and its like match one segment.

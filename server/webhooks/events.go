@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Kind is an event kind of the specification, part 6.
+// Kind is an event kind (docs/spec.md, part 6).
 type Kind string
 
 // The event kinds.
@@ -48,7 +48,7 @@ type AttemptSubmitted struct {
 	LearnerIDProvided bool      `json:"learner_id_provided"`
 }
 
-// AttemptScored is the data of mock_attempt.scored, field for field as the specification's part 6 has it.
+// AttemptScored is the data of mock_attempt.scored (docs/spec.md, part 6).
 type AttemptScored struct {
 	AttemptID string `json:"attempt_id"`
 	ExamKey   string `json:"exam_key"`

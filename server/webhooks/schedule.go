@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// maxRetries follow the first try (spec part 6).
+	// maxRetries follow the first attempt (docs/spec.md, part 6).
 	maxRetries = 5
 	// defaultRetryBase and its factor 5: retries after 10 s, 50 s, 4 min, 21 min and 1 h 44 min, each ±20 %.
 	defaultRetryBase = 10 * time.Second

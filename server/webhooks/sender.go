@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// acknowledgeTimeout is the receiver's time for all of it: connecting, headers and body (spec part 6).
+	// acknowledgeTimeout covers connecting, headers and body (docs/spec.md, part 6).
 	acknowledgeTimeout = 10 * time.Second
 	// maxAnswer is how much of an answer is read; the rest is left on the connection, which is closed.
 	maxAnswer = 64 << 10

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// SignatureHeader carries t=<unix seconds>,v1=<hex>[,v1=<hex>…] (spec part 6).
+// SignatureHeader carries t=<unix seconds>,v1=<hex>[,v1=<hex>…] (docs/spec.md, part 6).
 const SignatureHeader = "Service-Signature"
 
 // secretPrefix marks signing secrets for people and for secret scanners.

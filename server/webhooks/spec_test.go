@@ -17,7 +17,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// A stranger is a receiver by somebody who has read part 6 of the specification and nothing else. It uses nothing of
+// A stranger is a receiver whose author has read docs/spec.md, part 6, and nothing else. It uses nothing of
 // this module.
 type stranger struct {
 	mu sync.Mutex

@@ -38,7 +38,7 @@ type WorkerConfig struct {
 	CAPEM []byte
 	// Concurrency is how many tries may be under way at once (1024).
 	Concurrency int
-	// Timeout is the receiver's time to acknowledge (10 s, spec part 6).
+	// Timeout is how long a receiver may take to acknowledge, 10 s (docs/spec.md, part 6).
 	Timeout time.Duration
 	// RetryBase is the wait before the first retry (10 s); each further one is five times as long.
 	RetryBase time.Duration

@@ -8,7 +8,7 @@
 // schema. HEAD is checked as its GET, without a body. What belongs to no operation (an unknown path, another method,
 // HTTP that could not be read) must be a refusal with the document's Error and the headers that all its answers share.
 //
-// It is stricter than a client may be. Clients must ignore fields they do not know (spec part 9); here a property that
+// It is stricter than a client may be. Clients must ignore unknown fields (docs/spec.md, part 9); here a property that
 // the document does not know is a fault, because it was forgotten there. Wherever a value is described (a body, a
 // property, an element) its object is closed, unless its schema says otherwise by additionalProperties.
 //

@@ -75,7 +75,7 @@ func NewReceiver(log Log, contract *Contract) *Receiver {
 	return &Receiver{log: log, contract: contract, seen: map[eventKey]int{}}
 }
 
-// eventKey is what a receiver de-duplicates on (specification, part 6).
+// eventKey is the pair that a receiver deduplicates on (docs/spec.md, part 6).
 type eventKey struct{ event, attempt string }
 
 // ContentUpdated is the data of exam.content_updated.

@@ -42,9 +42,8 @@ func newCompressions() *compressions {
 	return &compressions{young: make(map[compressionKey][]byte), budget: compressionBudget, compressWith: compress}
 }
 
-// get returns plain in coding, under an ETag of its own (a strong ETag stands for bytes), and whether it is smaller. It
-// calls slow before it compresses.
-func (c *compressions) get(plain representation, coding coding, slow func()) (compressed representation, smaller bool) {
+// get returns plain in coding, under an ETag of its own (a strong ETag stands for bytes), and whether it is smaller.
+func (c *compressions) get(plain representation, coding coding) (compressed representation, smaller bool) {
 	key := compressionKey{plain.etag, coding}
 	c.mu.RLock()
 	body, young := c.young[key]
@@ -53,7 +52,6 @@ func (c *compressions) get(plain representation, coding coding, slow func()) (co
 	}
 	c.mu.RUnlock()
 	if body == nil {
-		slow()
 		body = c.compressWith(coding, plain.body)
 	}
 	if !young {

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -13,8 +12,6 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
-
-	"examprep.dev/server/gate"
 )
 
 const (
@@ -27,12 +24,6 @@ const (
 	lingerStart = 2 << 10
 	lingerStep  = 64 << 10
 )
-
-// laneRequest is a request that shares a goroutine with others.
-type laneRequest interface {
-	context.Context
-	gate.Parker
-}
 
 // conn is a connection that knows whether a request is in hand, and how it began.
 type conn struct {
@@ -53,10 +44,6 @@ type conn struct {
 
 	// What follows belongs to the goroutine that serves the connection.
 
-	// within is the request in hand, and its context, while the connection is in a lane; else nil.
-	within laneRequest
-	// ahead is what was read of the connection before it got here.
-	ahead []byte
 	// head is what was read since the last request's end, up to listener.headBytes, until the request is heard; nil for
 	// nothing. fasthttp forgets the headers of a request that it cannot read; their copy still says whose it was.
 	head *[]byte
@@ -116,7 +103,7 @@ func (c *conn) Read(p []byte) (int, error) {
 		c.failure = err
 		return 0, err
 	}
-	n, err := c.receive(p)
+	n, err := c.Conn.Read(p)
 	if n == 0 && !c.busy.Load() && errors.Is(err, os.ErrDeadlineExceeded) {
 		n, err = c.lookOnce(p)
 	}
@@ -134,18 +121,6 @@ func (c *conn) Read(p []byte) (int, error) {
 		c.keepHead(p[:n])
 	}
 	return n, err
-}
-
-// receive reads what is ahead, and then from the inner connection.
-func (c *conn) receive(p []byte) (int, error) {
-	if len(c.ahead) == 0 {
-		return c.Conn.Read(p)
-	}
-	n := copy(p, c.ahead)
-	if c.ahead = c.ahead[n:]; len(c.ahead) == 0 {
-		c.ahead = nil
-	}
-	return n, nil
 }
 
 // SetDeadline is net.Conn's: SetReadDeadline and SetWriteDeadline, which keep account of what is set.

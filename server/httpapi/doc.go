@@ -27,19 +27,6 @@
 // request, or of a refused body, ends whatever is sent. On shutdown the server finishes what is in hand within its grace
 // (server.go waits for it, connection.go ends the connections); a connection that has said nothing has nothing in hand.
 //
-// # Lanes
-//
-// More than half of what a small answer costs is two system calls, and most of the rest is waking up: a goroutine for the
-// request, the same one again for the gate's answer, the client's process for each answer. So on Linux a connection begins
-// in a lane (lane_linux.go): one goroutine a processor that reads whatever has come on all of its connections, handles
-// each request as a coroutine that parks where the gate asks Redis (strand_linux.go), and writes the answers to a batch one
-// after the other. An idle connection has no goroutine and no buffer, and all answers go through one buffer of the lane.
-// It is the same chain of handlers, and fasthttp reads the headers and writes the answers, so there is one meaning of
-// everything; TestALaneAnswersAsFasthttpDoes compares them byte for byte. A lane takes only what is plain (plain.go): one
-// whole GET for something of an exam. Anything else (a body, half a request, two at once, an odd header) goes to fasthttp
-// with its connection, for good; where a handler may block it leaves for a goroutine of its own ([gate.Parker]). Measured
-// by "make bench", for a GET of 4 KB: a fifth less processor time than a goroutine for each connection.
-//
 // # Privacy
 //
 // Neither paths nor queries nor bodies nor Authorization are logged, traced or measured: an operation is known by its
@@ -47,6 +34,6 @@
 // copied.
 //
 // It imports the gate, the catalogue, the attempts, keys, sessions, webhooks, audit and postgres for their types and
-// errors, and socket for the lanes' system calls, and sees what works behind them through the interfaces of server.go and
-// of each resource; it never imports controllers, nor a database's driver.
+// errors, and sees what works behind them through the interfaces of server.go and of each resource; it never imports
+// controllers, nor a database's driver.
 package httpapi

@@ -58,8 +58,6 @@ type listener struct {
 	ctx context.Context //nolint:containedctx // ends the pause of Accept, which takes none
 	// heads are buffers of headBytes, for connections with a request under way: idle ones have none.
 	heads sync.Pool
-	// lanes take what connections they can; nil: none.
-	lanes *lanes
 
 	mu    sync.Mutex
 	conns map[*conn]struct{}
@@ -70,8 +68,6 @@ type listener struct {
 	// empty is closed when the last connection ends after seal.
 	sealed bool
 	empty  chan struct{}
-	// wasCut says that no connection is to live any more.
-	wasCut bool
 }
 
 func newListener(ctx context.Context, inner net.Listener, cfg listenerConfig) *listener {
@@ -102,10 +98,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		c, admitted := l.admit(inner)
-		switch {
-		case admitted && l.lanes.take(c):
-			continue
-		case admitted:
+		if admitted {
 			return c, nil
 		}
 		l.refused() // before it is answered: who has the answer finds it counted
@@ -233,19 +226,8 @@ func (l *listener) expireIdle(deadline time.Time) {
 func (l *listener) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.wasCut = true
 	for c := range l.conns {
 		_ = c.Conn.Close()
-	}
-}
-
-// replace gives a connection another inner one.
-func (l *listener) replace(c *conn, inner net.Conn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	c.Conn = inner
-	if l.wasCut {
-		_ = inner.Close()
 	}
 }
 

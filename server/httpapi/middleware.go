@@ -84,28 +84,13 @@ func (s *Server) wrap(route route) fasthttp.RequestHandler {
 			r = new(request)
 		}
 		r.http = ctx
-		_ = handle(s.contextOf(r), r) // answerErrors leaves none
+		_ = handle(s.life, r) // answerErrors leaves none
 		body := r.body
 		if cap(body) > keptBody {
 			body = nil
 		}
 		*r = request{body: body[:0]}
 		s.requests.Put(r)
-	}
-}
-
-// contextOf is the context of a request: the server's life, or its strand where a lane serves it.
-func (s *Server) contextOf(r *request) context.Context {
-	if own, ok := r.http.Conn().(*conn); ok && own.within != nil {
-		return own.within
-	}
-	return s.life
-}
-
-// leaveLane is called before a request waits for anything but the gate, or works for long: others may share its goroutine.
-func leaveLane(ctx *fasthttp.RequestCtx) {
-	if own, ok := ctx.Conn().(*conn); ok && own.within != nil {
-		own.within.Leave()
 	}
 }
 
@@ -244,7 +229,6 @@ func (s *Server) limitTime(route *route, next handler) handler {
 		return next
 	}
 	return func(ctx context.Context, r *request) error {
-		leaveLane(r.http)
 		ctx, cancel := context.WithTimeout(ctx, s.cfg.HandleTimeout)
 		defer cancel()
 		return next(ctx, r)

@@ -83,7 +83,6 @@ func (s *Server) hold(ctx context.Context, http *fasthttp.RequestCtx) {
 		return
 	}
 	s.metrics.held.Inc()
-	leaveLane(http)
 	pause := time.NewTimer(wait)
 	defer pause.Stop()
 	select {

@@ -58,7 +58,7 @@ func (s *Server) writeRepresentation(ctx *fasthttp.RequestCtx, sent representati
 	if worthCompressing(sent.body) {
 		header.SetCanonical(headerVary, varyEncoding)
 		if coding := acceptedCoding(fieldLines(&ctx.Request.Header, fieldAcceptEncoding)); coding != codingIdentity {
-			if compressed, smaller := s.compressions.get(sent, coding, func() { leaveLane(ctx) }); smaller {
+			if compressed, smaller := s.compressions.get(sent, coding); smaller {
 				header.SetCanonical(headerContentEncoding, []byte(coding))
 				sent = compressed
 			}

@@ -58,17 +58,17 @@ func TestCompressionsAreKeptWithinTheirBudget(t *testing.T) {
 		return representation{body: make([]byte, 2000), etag: fmt.Sprintf("%q", fmt.Sprint(i))}
 	}
 	for i := range 100 {
-		kept.get(document(i), codingGzip, func() {})
+		kept.get(document(i), codingGzip)
 		if kept.youngBytes > kept.budget {
 			t.Fatalf("%d bytes are kept", kept.youngBytes)
 		}
 	}
 	before := calls
-	compressed, smaller := kept.get(document(99), codingGzip, func() {})
+	compressed, smaller := kept.get(document(99), codingGzip)
 	if calls != before || !smaller || compressed.etag != `"99-gzip"` {
 		t.Errorf("not kept: %d calls, ETag %s", calls-before, compressed.etag)
 	}
-	if kept.get(document(0), codingGzip, func() {}); calls != before+1 {
+	if kept.get(document(0), codingGzip); calls != before+1 {
 		t.Error("what nobody asked for is kept still")
 	}
 }

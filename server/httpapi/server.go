@@ -237,8 +237,6 @@ const (
 func (s *Server) Serve(ctx context.Context, inner net.Listener) error {
 	defer s.end()
 	l := newListener(ctx, inner, s.listenerConfig())
-	l.lanes = openLanes(s, l) //nolint:contextcheck // they outlive ctx, for as long as the grace lasts
-	defer l.lanes.stop()
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve(l) }()
 	select {
@@ -290,9 +288,6 @@ func (s *Server) drain(l *listener) error {
 	for {
 		// Again and again: a connection may become idle between two looks, and set its own deadline then.
 		l.expireIdle(idleUntil)
-		if time.Now().After(idleUntil) {
-			l.lanes.expireIdle()
-		}
 		select {
 		case <-l.empty:
 			return nil
@@ -305,7 +300,6 @@ func (s *Server) drain(l *listener) error {
 	left := l.open()
 	s.end()
 	l.cut()
-	l.lanes.cut()
 	last := time.NewTimer(cutTimeout)
 	defer last.Stop()
 	select {

@@ -1,0 +1,67 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/httpapi"
+	"examprep.dev/server/postgres/postgrestest"
+)
+
+// TestSlowReaderGetsAllOfALargeDocument has another client answered while the kernel has no room for the document.
+func TestSlowReaderGetsAllOfALargeDocument(t *testing.T) {
+	a := newAPI(t, options{exams: []catalog.Exam{largeExam(testExam)}})
+	want := a.get(examPath + "/overview").body
+	request := "GET " + examPath + "/overview HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + a.key + "\r\n\r\n"
+	conn := a.dial(t, "tcp")
+	reader := bufio.NewReader(conn)
+	for range 2 { // it is answered again on the same connection
+		if _, err := io.WriteString(conn, request); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := reader.Peek(1); err != nil { // the answer has begun
+			t.Fatal(err)
+		}
+		if got := a.get("/v1/exam-prep/list"); got.status != http.StatusOK {
+			t.Fatal(got.status)
+		}
+		got, err := http.ReadResponse(reader, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(got.Body)
+		if err != nil || string(body) != want {
+			t.Fatalf("%d bytes that are not the %d of the document, %v", len(body), len(want), err)
+		}
+		_ = got.Body.Close()
+	}
+}
+
+// TestClientThatNeverReadsIsCut has the server stop: the connection ends with the time for writing.
+func TestClientThatNeverReadsIsCut(t *testing.T) {
+	a := newAPI(t, options{exams: []catalog.Exam{largeExam(testExam)}, config: httpapi.Config{WriteTimeout: 100 * time.Millisecond}})
+	conn := a.dial(t, "tcp")
+	if _, err := io.WriteString(conn, "GET "+examPath+"/overview HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+a.key+"\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	postgrestest.Eventually(t, "the request is answered", func() bool {
+		return a.metric("examprep_http_requests_total", map[string]string{"operation": "getExamOverview", "status": "2xx"}) == 1
+	})
+	if err := a.stop(); err != nil {
+		t.Errorf("the connection outlasts the time for its answer: %v", err)
+	}
+}
+
+// largeExam is an exam whose overview is larger than what a socket takes unread.
+func largeExam(key string) catalog.Exam {
+	exam := sampleExam(key)
+	exam.Sections[0].Skills = slices.Repeat([]string{strings.Repeat("patience ", 30)}, 1000)
+	exam.Sections = slices.Repeat(exam.Sections, 20)
+	return exam
+}

@@ -18,8 +18,7 @@ const mostYields = 4
 // batcher gathers requests into batches and runs a few of them at a time. Requests for the same subject that wait
 // together are one ask. There is no goroutine of its own: a request that finds a free place leads its batch; one that
 // does not waits in the next batch, and when a place becomes free, one of those who wait is woken to lead it. So each
-// request is woken once, batches grow exactly while the store is busy, and nothing needs to be stopped. A request that may
-// not block ([Parker]) has a goroutine lead for it, which ends with the batch.
+// request is woken once, batches grow exactly while the store is busy, and nothing needs to be stopped.
 //
 // A leader first lets every goroutine run that is ready to, and takes along those of them that ask. Network pollers wake
 // goroutines by the dozen, and answers to one batch come back as one: without that the first of each such group would go
@@ -72,13 +71,12 @@ type outcome struct {
 }
 
 type waiter struct {
-	wake   chan struct{} // holds one: either `lead` or the outcome is there
-	parker Parker        // who is woken instead, if it is not nil, and never to lead
-	next   *waiter
-	batch  uint64 // number of the batch
-	ask    *ask
-	gone   bool
-	lead   *batch
+	wake  chan struct{} // holds one: either `lead` or the outcome is there
+	next  *waiter
+	batch uint64 // number of the batch
+	ask   *ask
+	gone  bool
+	lead  *batch
 
 	outcome outcome
 }
@@ -93,24 +91,17 @@ func newBatcher(inFlight, size, queue int, timeout time.Duration, now func() tim
 // do asks for one token of s. The verdict's level is that after this request. The error is errOverloaded at once if too
 // many wait, and the context's as soon as that ends; a token may have been taken all the same.
 func (b *batcher) do(ctx context.Context, s *subject, result *outcome) {
-	parker := parkerOf(ctx)
-	w, lead, err := b.enter(s, parker)
+	w, lead, err := b.enter(s)
 	if err != nil {
 		*result = outcome{err: err}
 		return
 	}
-	switch {
-	case parker != nil:
-		if lead != nil {
-			go b.leadAlone(lead)
-		}
-		parker.Park()
-	case !b.wait(ctx, w, lead):
+	if !b.wait(ctx, w, lead) {
 		*result = outcome{err: ctx.Err()}
 		return
 	}
 	*result = w.outcome
-	w.ask, w.outcome.record, w.parker = nil, nil, nil
+	w.ask, w.outcome.record = nil, nil
 	b.waiters.Put(w)
 }
 
@@ -144,7 +135,7 @@ func (b *batcher) load() (waiting, free int) {
 }
 
 // enter puts a request into the open batch, and hands it that batch to run if there is a free place.
-func (b *batcher) enter(s *subject, parker Parker) (*waiter, *batch, error) {
+func (b *batcher) enter(s *subject) (*waiter, *batch, error) {
 	w, _ := b.waiters.Get().(*waiter)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -157,7 +148,7 @@ func (b *batcher) enter(s *subject, parker Parker) (*waiter, *batch, error) {
 	a := current.ask(s)
 	a.n++
 	current.joined++
-	w.next, w.batch, w.ask, w.gone, w.parker = nil, current.number, a, false, parker
+	w.next, w.batch, w.ask, w.gone = nil, current.number, a, false
 	if a.last == nil {
 		a.first = w
 	} else {
@@ -236,25 +227,6 @@ func (b *batcher) close(c *batch) {
 	c.led, c.joined = false, 0
 }
 
-// leadAlone is lead for a goroutine that has just begun.
-func (b *batcher) leadAlone(taken *batch) {
-	growStack(0)
-	b.lead(taken)
-}
-
-// callStack is about what a call of Redis takes of a goroutine's stack, in bytes.
-const callStack = 6 << 10
-
-// growStack gives a goroutine that has just begun a stack for a call of Redis in one step. By itself the stack grows twice
-// in the middle of the call, and each time the frames of the client's library, some thirty, are looked up and moved: for
-// every batch, that is a fiftieth of what a busy API takes of the processor.
-//
-//go:noinline
-func growStack(at int) byte {
-	var room [callStack]byte // the compiler keeps it: it does not know what is read
-	return room[at]
-}
-
 // lead runs a batch, passes its place on, and hands out what came of it.
 func (b *batcher) lead(taken *batch) {
 	b.gather(taken)
@@ -293,10 +265,6 @@ func (b *batcher) passOn() {
 		}
 		if w := next.anybody(); w != nil {
 			next.led = true
-			if w.parker != nil {
-				go b.leadAlone(next)
-				return
-			}
 			w.lead = next
 			w.wake <- struct{}{}
 			return
@@ -335,15 +303,6 @@ func (b *batcher) abandon(w *waiter) bool {
 	return true
 }
 
-// tell says that the outcome is there. Nothing of w may be touched after it.
-func (w *waiter) tell() {
-	if w.parker != nil {
-		w.parker.Wake()
-		return
-	}
-	w.wake <- struct{}{}
-}
-
 // distribute gives the first `granted` requests a token each, in the order in which they came.
 func (a *ask) distribute() {
 	left := a.outcome.verdict.granted
@@ -356,7 +315,7 @@ func (a *ask) distribute() {
 				left--
 				w.outcome.verdict.level += float64(left) * a.outcome.verdict.rate.period
 			}
-			w.tell()
+			w.wake <- struct{}{} // nothing of w may be touched after it
 		}
 		w = next
 	}

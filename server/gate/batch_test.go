@@ -85,7 +85,7 @@ func TestWhoComesBeforeABatchIsRunGoesAlong(t *testing.T) {
 	var waiters []*waiter
 	var led []*batch
 	for _, key := range []byte{1, 2, 1, 3, 4, 3} { // four keys, where a batch takes three
-		w, lead, err := b.enter(numbered(key), nil)
+		w, lead, err := b.enter(numbered(key))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +132,7 @@ func TestALeaderLetsOthersJoinWhileAnyDoAndThereIsRoom(t *testing.T) {
 			b := newBatcher(1, c.size, 100, time.Minute, time.Now, func(asks []*ask) { asked = len(asks) })
 			enter := func() *batch {
 				key++
-				_, lead, err := b.enter(numbered(key), nil)
+				_, lead, err := b.enter(numbered(key))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -254,6 +254,35 @@ func TestABatchThatWaitedTooLongIsNotRun(t *testing.T) {
 		if !errors.Is(late.err, errOverloaded) {
 			t.Errorf("got %v", late.err)
 		}
+	})
+}
+
+// TestEveryRequestHasItsOutcome has a store run one batch of four asks at a time, while more requests come.
+func TestEveryRequestHasItsOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const requests = 200
+		b := newBatcher(1, 4, 2*requests, time.Minute, time.Now, func(asks []*ask) {
+			if len(asks) > 4 {
+				t.Errorf("%d asks in a batch of 4", len(asks))
+			}
+			<-time.After(time.Millisecond) // the others come meanwhile; the clock is the bubble's
+			for _, a := range asks {
+				a.outcome.verdict = verdict{status: statusActive, granted: a.n, rate: rate{period: 1}}
+			}
+		})
+		outcomes := make([]outcome, requests)
+		var group sync.WaitGroup
+		for i := range requests {
+			group.Go(func() { b.do(t.Context(), numbered(byte(i%50)), &outcomes[i]) })
+		}
+		group.Wait()
+		for i := range outcomes {
+			if !outcomes[i].allowed || outcomes[i].err != nil {
+				t.Errorf("request %d: %+v", i, outcomes[i])
+			}
+		}
+		synctest.Wait()
+		nothingLeft(t, b, 1)
 	})
 }
 

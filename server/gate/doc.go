@@ -80,8 +80,7 @@
 // # What a call costs the pod
 //
 // Calls are made on connections that the gate keeps for them ([lines]) and looks at again after a pause; a look at the
-// pool before each was a system call of its own. Those of reading and writing are made by package socket. A request
-// that shares its goroutine with others ([Parker]) parks for the answer, and leaves before it waits for anything else.
+// pool before each was a system call of its own. Those of reading and writing are made by package socket.
 //
 // # When something is away
 //

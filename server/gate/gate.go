@@ -126,7 +126,6 @@ func (g *Gate) checkKey(ctx context.Context, hash keys.Hash, client netip.Addr, 
 		g.askRedis(ctx, &s, &o)
 		switch {
 		case o.err != nil:
-			mayBlock(ctx)
 			g.checkDegraded(ctx, &s, client, o.err, d)
 			return
 		case o.verdict.status == statusActive:
@@ -143,7 +142,6 @@ func (g *Gate) checkKey(ctx context.Context, hash keys.Hash, client netip.Addr, 
 			d.notLookedUp()
 			return
 		}
-		mayBlock(ctx)
 		loaded, err := g.load(ctx, hash)
 		if err == nil && loaded == loadAbsent {
 			g.guesses.wrong(&address, reserved, g.cfg.Now())

@@ -35,8 +35,8 @@ const (
 // one load per key is under way in this pod.
 func (g *Gate) load(ctx context.Context, hash keys.Hash) (loadOutcome, error) {
 	done := g.loads.DoChan(string(hash[:]), func() (any, error) {
-		// Whoever came first may leave; the others still wait. It is not the request's goroutine: nothing of it may park.
-		ctx, cancel := context.WithTimeout(context.WithValue(context.WithoutCancel(ctx), ParkerKey{}, nil), g.cfg.Timeout)
+		// Whoever came first may leave; the others still wait.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.cfg.Timeout)
 		defer cancel()
 		return g.loadOnce(ctx, hash)
 	})

@@ -1,9 +1,7 @@
 package gate
 
 import (
-	"context"
 	"log/slog"
-	"net"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"examprep.dev/server/keys"
-	"examprep.dev/server/socket"
 )
 
 // Config holds a gate's settings. The zero value of each field means its default.
@@ -102,22 +99,4 @@ func ClientOptions(o *redis.UniversalOptions) {
 	// Left on, go-redis 9.23 writes its finding on the first connection into options that other connections read: a
 	// race, for a feature of one vendor's servers.
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	if o.TLSConfig == nil {
-		o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-			return dial(ctx, o.DialTimeout, network, address)
-		}
-	}
-}
-
-// dial opens a connection as go-redis does by itself, for calls that the scheduler is not told of.
-func dial(ctx context.Context, timeout time.Duration, network, address string) (net.Conn, error) {
-	dialer := &net.Dialer{
-		Timeout:         timeout,
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 5 * time.Second, Count: 3},
-	}
-	conn, err := dialer.DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	return socket.Conn(conn), nil
 }

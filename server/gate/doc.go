@@ -80,7 +80,7 @@
 // # What a call costs the pod
 //
 // Calls are made on connections that the gate keeps for them ([lines]) and looks at again after a pause; a look at the
-// pool before each was a system call of its own. Those of reading and writing are made by package socket.
+// pool before each was a system call of its own.
 //
 // # When something is away
 //
@@ -98,5 +98,5 @@
 // (hash-max-listpack-value below 104, as it is by default), or a look-up would go through them. The client must not retry
 // by itself ([ClientOptions]).
 //
-// It imports keys, socket, go-redis and the Prometheus client; it must never import HTTP, Kubernetes or another domain.
+// It imports keys, go-redis and the Prometheus client; it must never import HTTP, Kubernetes or another domain.
 package gate

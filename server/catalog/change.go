@@ -104,29 +104,13 @@ func (c *change) stagePapers(ctx context.Context, q *catalogdb.Queries) error {
 		return fmt.Errorf("read papers of revision %d: %w", c.options.Pin, err)
 	}
 	lost := &DamagedError{ExamKey: c.next.exam.Key, Revision: c.options.Pin}
-	var unmarked [][]byte
 	for _, row := range rows {
-		switch {
-		case row.Intact:
-		case row.Fingerprinted || row.Title == nil:
+		if !row.Intact {
 			lost.Papers = append(lost.Papers, row.PaperID)
-		default:
-			unmarked = append(unmarked, row.Digest)
 		}
 	}
 	if len(lost.Papers) > 0 {
 		return lost
-	}
-	return markPapers(ctx, q, c.next.exam.Key, unmarked)
-}
-
-// markPapers gives a fingerprint to papers that an earlier release stored.
-func markPapers(ctx context.Context, q *catalogdb.Queries, examKey string, digests [][]byte) error {
-	if len(digests) == 0 {
-		return nil
-	}
-	if err := q.MarkPapers(ctx, catalogdb.MarkPapersParams{ExamKey: examKey, Digests: digests}); err != nil {
-		return fmt.Errorf("mark papers: %w", err)
 	}
 	return nil
 }

@@ -107,7 +107,7 @@ func (c *change) displaced(ctx context.Context, q *catalogdb.Queries) ([]Change,
 	// of what the owner before had withdrawn.
 	case c.current.withdrawn && c.current.ownedBy(c.claim) && c.options.Remembered.Revision == c.current.revision:
 		drift = append(drift, Change{Kind: Changed, Field: "withdrawn", Old: "true", New: "false"})
-	case c.current.revision > 0 && !c.found.intact && c.found.fingerprinted:
+	case c.current.revision > 0 && !c.found.intact:
 		drift = append(drift, Change{Kind: Changed, Field: fmt.Sprintf("revision %d as stored", c.current.revision)})
 	}
 	papers, _, err := c.damagedPapers(ctx, q)
@@ -121,7 +121,7 @@ func (c *change) damage(ctx context.Context, q *catalogdb.Queries) (drift []Chan
 	drift = d.changes
 	if !c.found.intact {
 		changes := c.damagedRevision()
-		if len(changes) == 0 && c.found.fingerprinted && len(drift) == 0 {
+		if len(changes) == 0 && len(drift) == 0 {
 			changes = []Change{{Kind: Changed, Field: fmt.Sprintf("revision %d as stored", c.current.revision)}}
 		}
 		drift = append(drift, changes...)
@@ -165,33 +165,26 @@ func (c *change) damagedRevision() []Change {
 	return changes
 }
 
-// damagedPapers compares the papers that are not stored as they were written with what next says of them. Those that only
-// lack a fingerprint get one.
+// damagedPapers compares the papers that are not stored as they were written with what next says of them.
 func (c *change) damagedPapers(ctx context.Context, q *catalogdb.Queries) (drift []Change, papers []string, err error) {
 	if c.source == nil || len(c.found.damaged) == 0 {
 		return nil, nil, nil
 	}
-	var unmarked [][]byte
 	for i := range c.next.papers {
 		ref := &c.next.papers[i]
-		fingerprinted, damaged := c.found.damaged[ref.Digest]
-		if !damaged {
+		if !c.found.damaged[ref.Digest] {
 			continue
 		}
-		changes, err := c.damagedPaper(ctx, q, i, fingerprinted)
-		switch {
-		case err != nil:
+		changes, err := c.damagedPaper(ctx, q, i)
+		if err != nil {
 			return nil, nil, err
-		case len(changes) > 0:
-			drift, papers = append(drift, changes...), append(papers, ref.PaperID)
-		default:
-			unmarked = append(unmarked, ref.Digest[:])
 		}
+		drift, papers = append(drift, changes...), append(papers, ref.PaperID)
 	}
-	return drift, papers, markPapers(ctx, q, c.next.exam.Key, unmarked)
+	return drift, papers, nil
 }
 
-func (c *change) damagedPaper(ctx context.Context, q *catalogdb.Queries, i int, fingerprinted bool) ([]Change, error) {
+func (c *change) damagedPaper(ctx context.Context, q *catalogdb.Queries, i int) ([]Change, error) {
 	ref, paper := &c.next.papers[i], &c.source.sources[i]
 	want, err := c.source.row(i)
 	if err != nil {
@@ -213,7 +206,7 @@ func (c *change) damagedPaper(ctx context.Context, q *catalogdb.Queries, i int, 
 		old.Verification = paper.Verification // the exam's revision has it
 		changes = append(comparePapers(old, paper), changes...)
 	}
-	if len(changes) == 0 && (fingerprinted || err != nil) {
+	if len(changes) == 0 {
 		changes = compareStored(ref.PaperID, row, want)
 	}
 	return changes, nil

@@ -259,33 +259,6 @@ func TestARepairThatCannotBeReadKeepsNoExamFromBeingPublished(t *testing.T) {
 	}
 }
 
-func TestRowsOfAnEarlierReleaseAreNoDrift(t *testing.T) {
-	t.Parallel()
-	for _, pin := range []int64{0, 1} {
-		b, exam, _ := driftBench(t)
-		if pin > 0 {
-			if _, err := b.publisher.Publish(t.Context(), owner, exam, Options{Pin: pin}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		events := len(b.events(t))
-		b.exec(t, "UPDATE exam_revisions SET fingerprint = NULL; UPDATE paper_revisions SET fingerprint = NULL")
-		for _, statements := range []int64{0, 1} {
-			b.statements.Store(0)
-			again, err := b.publisher.Publish(t.Context(), owner, exam, Options{Pin: pin})
-			if err != nil || again.Changed || again.Repaired != nil {
-				t.Errorf("pin %d: %+v, %v", pin, again, err)
-			}
-			if n := b.statements.Load(); statements > 0 && n != statements {
-				t.Errorf("pin %d: %d statements once the rows have fingerprints, want %d", pin, n, statements)
-			}
-		}
-		if n := len(b.events(t)) - events; n != 0 {
-			t.Errorf("pin %d: %d events", pin, n)
-		}
-	}
-}
-
 func TestAPinToContentThatWasChangedIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, statement, want string }{

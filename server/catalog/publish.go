@@ -198,8 +198,7 @@ func pinnedContent(row catalogdb.PinnedStateRow) (*content, error) {
 		if err := json.Unmarshal([]byte(row.PaperVerifications[i]), &paper.Verification); err != nil {
 			return nil, err
 		}
-		// Not as its row says: an earlier release stored there what it thought of the signature.
-		paper.Sealed = paper.Verification.of(paper.Seal)
+		paper.Sealed = paper.Verification.of(paper.Seal) // and not as its row says, which somebody may have changed
 	}
 	return pinned, nil
 }

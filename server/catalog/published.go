@@ -25,9 +25,7 @@ type stored struct {
 	digest      Digest
 	publishedAt time.Time
 	intact      bool
-	// fingerprinted is false of rows that an earlier release wrote: they count as changed only where they read otherwise.
-	fingerprinted bool
-	// damaged are the digests of papers that are not what was written; true: the row has a fingerprint.
+	// damaged are the digests of papers that are not what was written.
 	damaged map[Digest]bool
 }
 
@@ -37,9 +35,7 @@ func inspect(ctx context.Context, q *catalogdb.Queries, examKey string, revision
 	if err != nil {
 		return nil, fmt.Errorf("read revision %d of exam %s: %w", revision, examKey, err)
 	}
-	s := &stored{
-		newest: row.Newest, intact: row.Intact, fingerprinted: row.Fingerprinted || row.Document == nil, damaged: map[Digest]bool{},
-	}
+	s := &stored{newest: row.Newest, intact: row.Intact, damaged: map[Digest]bool{}}
 	copy(s.digest[:], row.Digest)
 	if row.CreatedAt != nil {
 		s.publishedAt = row.CreatedAt.UTC()
@@ -59,7 +55,7 @@ func inspect(ctx context.Context, q *catalogdb.Queries, examKey string, revision
 		ref := newPaperRef(row)
 		c.papers = append(c.papers, ref)
 		if !row.Intact {
-			s.damaged[ref.Digest] = row.Fingerprinted
+			s.damaged[ref.Digest] = true
 		}
 	}
 	return s, nil

@@ -53,7 +53,7 @@ type (
 		Section        int    `json:"section,omitempty"`
 		QuestionNumber int    `json:"question_number"`
 		Prompt         string `json:"prompt"`
-		// QuestionText is the alias of Prompt for older clients.
+		// QuestionText repeats Prompt, as the specification asks.
 		QuestionText string            `json:"question_text"`
 		Options      map[string]string `json:"options,omitempty"`
 		Page         int               `json:"page,omitempty"`

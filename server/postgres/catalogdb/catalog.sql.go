@@ -328,26 +328,6 @@ func (q *Queries) LockExam(ctx context.Context, examKey string) (LockExamRow, er
 	return i, err
 }
 
-const markPapers = `-- name: MarkPapers :exec
-UPDATE paper_revisions p
-SET fingerprint = catalog_paper_fingerprint(p.paper_id, p.seal_digest, p.title, p.subject, p.year, p.duration_minutes,
-                                            p.question_count, p.metadata, p.questions, k.answer_key)
-FROM paper_answer_keys k
-WHERE k.exam_key = p.exam_key AND k.digest = p.digest
-  AND p.exam_key = $1 AND p.digest = ANY ($2::bytea[]) AND p.fingerprint IS NULL
-`
-
-type MarkPapersParams struct {
-	ExamKey string
-	Digests [][]byte
-}
-
-// Gives a fingerprint to papers that a release stored which gave none.
-func (q *Queries) MarkPapers(ctx context.Context, arg MarkPapersParams) error {
-	_, err := q.db.Exec(ctx, markPapers, arg.ExamKey, arg.Digests)
-	return err
-}
-
 const mendRevision = `-- name: MendRevision :exec
 WITH listed AS (
     SELECT unnest($3::text[]) AS paper_id, unnest($4::bytea[]) AS digest,
@@ -499,9 +479,8 @@ SELECT e.claim_cluster, e.claim_namespace, e.claim_name, e.revision, e.digest, e
            false)::boolean AS intact,
        repaired.at AS repaired_at, repaired.changes AS repaired_changes,
        p.digest AS pinned_digest, p.document AS pinned_document,
-       coalesce(p.fingerprint IS NULL
-           OR p.fingerprint = catalog_revision_fingerprint(p.digest, p.document, p.created_at, papers.lines),
-           false)::boolean AS pinned_intact,
+       coalesce(p.fingerprint = catalog_revision_fingerprint(p.digest, p.document, p.created_at, papers.lines),
+                false)::boolean AS pinned_intact,
        papers.ids::text[] AS paper_ids, papers.digests::bytea[] AS paper_digests,
        papers.seals::bytea[] AS paper_seals, papers.verifications::text[] AS paper_verifications,
        papers.counts::integer[] AS paper_counts
@@ -644,7 +623,6 @@ func (q *Queries) ReleaseClaim(ctx context.Context, arg ReleaseClaimParams) erro
 
 const revisionPapers = `-- name: RevisionPapers :many
 SELECT x.paper_id, x.digest, p.title, p.seal_digest, x.sealed, x.verification, p.question_count,
-       (p.fingerprint IS NOT NULL)::boolean AS fingerprinted,
        coalesce(p.fingerprint = catalog_paper_fingerprint(p.paper_id, p.seal_digest, p.title, p.subject, p.year,
            p.duration_minutes, p.question_count, p.metadata, p.questions, k.answer_key), false)::boolean AS intact
 FROM exam_revision_papers x
@@ -667,7 +645,6 @@ type RevisionPapersRow struct {
 	Sealed        bool
 	Verification  []byte
 	QuestionCount *int32
-	Fingerprinted bool
 	Intact        bool
 }
 
@@ -688,7 +665,6 @@ func (q *Queries) RevisionPapers(ctx context.Context, arg RevisionPapersParams) 
 			&i.Sealed,
 			&i.Verification,
 			&i.QuestionCount,
-			&i.Fingerprinted,
 			&i.Intact,
 		); err != nil {
 			return nil, err
@@ -784,7 +760,6 @@ func (q *Queries) StoredPaper(ctx context.Context, arg StoredPaperParams) (Store
 const storedRevision = `-- name: StoredRevision :one
 SELECT coalesce((SELECT max(n.revision) FROM exam_revisions n WHERE n.exam_key = wanted.exam_key), 0)::bigint AS newest,
        r.digest, r.document, r.created_at,
-       (r.fingerprint IS NOT NULL)::boolean AS fingerprinted,
        coalesce(r.fingerprint = catalog_revision_fingerprint(r.digest, r.document, r.created_at, (
            SELECT coalesce(string_agg(catalog_paper_line(x.paper_id, x.digest, x.sealed, x.verification), ','
                                       ORDER BY x.paper_id COLLATE "C"), '')
@@ -799,12 +774,11 @@ type StoredRevisionParams struct {
 }
 
 type StoredRevisionRow struct {
-	Newest        int64
-	Digest        []byte
-	Document      []byte
-	CreatedAt     *time.Time
-	Fingerprinted bool
-	Intact        bool
+	Newest    int64
+	Digest    []byte
+	Document  []byte
+	CreatedAt *time.Time
+	Intact    bool
 }
 
 // A revision, if it is there, and the newest there is.
@@ -816,7 +790,6 @@ func (q *Queries) StoredRevision(ctx context.Context, arg StoredRevisionParams) 
 		&i.Digest,
 		&i.Document,
 		&i.CreatedAt,
-		&i.Fingerprinted,
 		&i.Intact,
 	)
 	return i, err

@@ -34,9 +34,8 @@ SELECT e.claim_cluster, e.claim_namespace, e.claim_name, e.revision, e.digest, e
            false)::boolean AS intact,
        repaired.at AS repaired_at, repaired.changes AS repaired_changes,
        p.digest AS pinned_digest, p.document AS pinned_document,
-       coalesce(p.fingerprint IS NULL
-           OR p.fingerprint = catalog_revision_fingerprint(p.digest, p.document, p.created_at, papers.lines),
-           false)::boolean AS pinned_intact,
+       coalesce(p.fingerprint = catalog_revision_fingerprint(p.digest, p.document, p.created_at, papers.lines),
+                false)::boolean AS pinned_intact,
        papers.ids::text[] AS paper_ids, papers.digests::bytea[] AS paper_digests,
        papers.seals::bytea[] AS paper_seals, papers.verifications::text[] AS paper_verifications,
        papers.counts::integer[] AS paper_counts
@@ -116,15 +115,6 @@ WITH staged AS (
 INSERT INTO paper_answer_keys (exam_key, digest, answer_key)
 SELECT exam_key, digest, sqlc.arg(answer_key)::json FROM staged
 ON CONFLICT (exam_key, digest) DO UPDATE SET answer_key = excluded.answer_key;
-
--- name: MarkPapers :exec
--- Gives a fingerprint to papers that a release stored which gave none.
-UPDATE paper_revisions p
-SET fingerprint = catalog_paper_fingerprint(p.paper_id, p.seal_digest, p.title, p.subject, p.year, p.duration_minutes,
-                                            p.question_count, p.metadata, p.questions, k.answer_key)
-FROM paper_answer_keys k
-WHERE k.exam_key = p.exam_key AND k.digest = p.digest
-  AND p.exam_key = sqlc.arg(exam_key) AND p.digest = ANY (sqlc.arg(digests)::bytea[]) AND p.fingerprint IS NULL;
 
 -- name: FlipExam :exec
 -- Everything that makes a staged revision the published one, in one round trip: revision, papers, pointer, claim,
@@ -217,7 +207,6 @@ WHERE p.exam_key = sqlc.arg(exam_key)
 -- A revision, if it is there, and the newest there is.
 SELECT coalesce((SELECT max(n.revision) FROM exam_revisions n WHERE n.exam_key = wanted.exam_key), 0)::bigint AS newest,
        r.digest, r.document, r.created_at,
-       (r.fingerprint IS NOT NULL)::boolean AS fingerprinted,
        coalesce(r.fingerprint = catalog_revision_fingerprint(r.digest, r.document, r.created_at, (
            SELECT coalesce(string_agg(catalog_paper_line(x.paper_id, x.digest, x.sealed, x.verification), ','
                                       ORDER BY x.paper_id COLLATE "C"), '')
@@ -227,7 +216,6 @@ LEFT JOIN exam_revisions r ON r.exam_key = wanted.exam_key AND r.revision = want
 
 -- name: RevisionPapers :many
 SELECT x.paper_id, x.digest, p.title, p.seal_digest, x.sealed, x.verification, p.question_count,
-       (p.fingerprint IS NOT NULL)::boolean AS fingerprinted,
        coalesce(p.fingerprint = catalog_paper_fingerprint(p.paper_id, p.seal_digest, p.title, p.subject, p.year,
            p.duration_minutes, p.question_count, p.metadata, p.questions, k.answer_key), false)::boolean AS intact
 FROM exam_revision_papers x

@@ -1,11 +1,10 @@
 -- name: Recall :many
 -- What was put off because a lane was full, the oldest first: pending, nobody's, not waiting for a retry, and marked as
--- parked; workers of a version before the mark only put it further off than what is in a worker's hands. The caller holds it
--- as ClaimDue's does.
+-- parked. The caller holds it as ClaimDue's does.
 WITH parked AS MATERIALIZED (
     SELECT p.id FROM webhook_deliveries p
     WHERE p.endpoint_id = @endpoint_id AND p.state = 'pending' AND p.created_at >= @after AND p.next_attempt_at <= now()
-      AND (p.parked OR p.relay_at > now() + make_interval(secs => @hold_seconds::float8))
+      AND p.parked
       AND (p.lease_until IS NULL OR p.lease_until <= now())
     ORDER BY p.created_at LIMIT @batch FOR UPDATE SKIP LOCKED
 )

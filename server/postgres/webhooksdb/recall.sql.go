@@ -16,7 +16,7 @@ const recall = `-- name: Recall :many
 WITH parked AS MATERIALIZED (
     SELECT p.id FROM webhook_deliveries p
     WHERE p.endpoint_id = $2 AND p.state = 'pending' AND p.created_at >= $3 AND p.next_attempt_at <= now()
-      AND (p.parked OR p.relay_at > now() + make_interval(secs => $1::float8))
+      AND p.parked
       AND (p.lease_until IS NULL OR p.lease_until <= now())
     ORDER BY p.created_at LIMIT $4 FOR UPDATE SKIP LOCKED
 )
@@ -39,8 +39,7 @@ type RecallRow struct {
 }
 
 // What was put off because a lane was full, the oldest first: pending, nobody's, not waiting for a retry, and marked as
-// parked; workers of a version before the mark only put it further off than what is in a worker's hands. The caller holds it
-// as ClaimDue's does.
+// parked. The caller holds it as ClaimDue's does.
 func (q *Queries) Recall(ctx context.Context, arg RecallParams) ([]RecallRow, error) {
 	rows, err := q.db.Query(ctx, recall,
 		arg.HoldSeconds,

@@ -59,8 +59,8 @@
 // about 3 times a GET for each key, where a name and a write for each were 4 to 5. A record is 104 bytes and takes about
 // 190 of memory. The key's identity is among them: each string that a script makes costs about the same
 // at 56 bytes as at 104, so that to leave it out would save a tenth, and a pod that remembered identities would need an
-// argument of its own. The pods' layout and the number of hashes are part of the server's identity that a term is about:
-// pods that keep records elsewhere do not see each other's announcements, so to each other they are on different servers.
+// argument of its own. The number of hashes is part of the server's identity that a term is about: pods that keep records
+// elsewhere do not see each other's announcements, so to each other they are on different servers.
 //
 // A field has no time to live. Instead each entry says when it was written, and a sweep deletes what is past: records an
 // hour after their bucket was full again, tombstones after ten minutes, tickets, and what was not in PostgreSQL, after

@@ -36,10 +36,6 @@ const (
 	statusRevoked = 3
 	statusAbsent  = 4
 
-	// recordsLayout is part of a server's identity (see [Gate.identify]), as is how many hashes there are: who reads or
-	// writes records otherwise works in another term. Raise it with any change of the above.
-	recordsLayout = 2
-
 	fieldSize   = 22
 	staticStart = 28
 	staticSize  = 76

@@ -291,9 +291,9 @@ func slowOrAway(ctx context.Context, err error) error {
 	return &postgresError{err}
 }
 
-// identify asks every master who it is and loads the script there, each on one connection. How this pod keeps records is
-// part of the answer: pods that keep them otherwise, such as a Cluster's on a server that others take for a single one, do
-// not see each other's announcements, so to each other they are on different servers, of which one counts.
+// identify asks every master who it is and loads the script there, each on one connection. The number of hashes is part
+// of the answer. Pods that take a server for a Cluster do not see the announcements of pods that take it for a single
+// server. So each takes the other's for a different server, of which one counts.
 func (g *Gate) identify(ctx context.Context) (server, sha string, err error) {
 	masters, err := g.masters(ctx)
 	if err != nil {
@@ -316,8 +316,7 @@ func (g *Gate) identify(ctx context.Context) (server, sha string, err error) {
 		identities = append(identities, identity)
 	}
 	slices.Sort(identities)
-	layout := fmt.Sprintf("records %d in %d\n", recordsLayout, len(g.records))
-	sum := sha256.Sum256([]byte(layout + strings.Join(identities, "\n")))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d hashes\n%s", len(g.records), strings.Join(identities, "\n")))
 	server = hex.EncodeToString(sum[:16])
 	text := "-- server " + server + "\n" + script
 	name := sha1.Sum([]byte(text)) //nolint:gosec // Redis's own choice

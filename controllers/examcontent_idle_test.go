@@ -61,7 +61,8 @@ func TestReconcileWithoutAChangeWritesNothing(t *testing.T) {
 		if writes, statements := in.writes.Load(), in.statements.Load(); writes != 0 || statements > 1 {
 			t.Errorf("%d writes to the API server and %d statements, want 0 and at most 1", writes, statements)
 		}
-		if result.RequeueAfter > defaultResyncInterval || result.RequeueAfter < defaultResyncInterval/2 || result.Priority == nil || *result.Priority >= 0 {
+		resync := content.Spec.ResyncInterval.Duration // the schema's default
+		if result.RequeueAfter > resync || result.RequeueAfter < resync/2 || result.Priority == nil || *result.Priority >= 0 {
 			t.Errorf("next reconcile: %+v, want it within the resync interval at low priority", result)
 		}
 	}

@@ -16,12 +16,6 @@ import (
 	"examprep.dev/server/catalog"
 )
 
-// Defaults of spec fields, for resources that were stored before the field had one.
-const (
-	defaultResyncInterval       = 10 * time.Minute
-	defaultRevisionHistoryLimit = 10
-)
-
 // examScope is what one reconcile of one ExamContent knows.
 type examScope struct {
 	scope
@@ -48,9 +42,8 @@ func newExamScope(content *v1alpha1.ExamContent, claim catalog.Claim, now func()
 		chunks:  &liveChunks{live: live},
 	}
 	s.occasional = []string{v1alpha1.ConditionRepaired}
-	s.interval = defaultResyncInterval
-	if content.Spec.ResyncInterval != nil {
-		s.interval = content.Spec.ResyncInterval.Duration
+	if interval := content.Spec.ResyncInterval; interval != nil {
+		s.interval = interval.Duration
 	}
 	if revision := content.Status.Revision; revision > 0 {
 		s.standing = fmt.Sprintf("; revision %d stays served", revision)
@@ -142,7 +135,7 @@ func explainReference(err error) error {
 
 // publish makes the exam what is served, or finds that it is.
 func (r *ExamContentReconciler) publish(ctx context.Context, s *examScope) (next, error) {
-	options := catalog.Options{Adopt: s.content.Spec.Adopt && !r.restrictAdoption, HistoryLimit: 1 + defaultRevisionHistoryLimit}
+	options := catalog.Options{Adopt: s.content.Spec.Adopt && !r.restrictAdoption}
 	if limit := s.content.Spec.RevisionHistoryLimit; limit != nil {
 		options.HistoryLimit = 1 + int(*limit) // the catalogue counts the published revision too
 	}

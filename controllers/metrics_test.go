@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,7 +41,7 @@ func unready(t *testing.T, registry *prometheus.Registry) (told []string) {
 // unreadyOfEachKind makes a resource of each kind that cannot become Ready.
 func (in *installation) unreadyOfEachKind() []client.Object {
 	in.t.Helper()
-	taken := keys.TierSpec{Name: "gold", Requests: 1, Period: defaultPeriod, ManagedBy: "test/elsewhere/gold"}
+	taken := keys.TierSpec{Name: "gold", Requests: 1, Period: time.Minute, ManagedBy: "test/elsewhere/gold"}
 	if err := in.deps.Tiers.ApplyTier(in.t.Context(), taken); err != nil {
 		in.t.Fatal(err)
 	}

@@ -20,12 +20,8 @@ import (
 	"examprep.dev/server/keys"
 )
 
-const (
-	// tierResync is how often a tier is compared with the database although nothing changed.
-	tierResync = 10 * time.Minute
-	// defaultPeriod is spec.period's default, for resources stored before it had one.
-	defaultPeriod = time.Minute
-)
+// tierResync is how often a tier is compared with the database although nothing changed.
+const tierResync = 10 * time.Minute
 
 // Tiers puts rate tiers into effect; *keys.Store does.
 type Tiers interface {
@@ -111,7 +107,6 @@ func (r *RateTierReconciler) apply(ctx context.Context, s *tierScope) (next, err
 	spec := keys.TierSpec{
 		Name:        s.tier.Name,
 		Requests:    int(s.tier.Spec.Requests),
-		Period:      defaultPeriod,
 		KeyPrefixes: s.tier.Spec.KeyPrefixes,
 		Accounts:    s.tier.Spec.Accounts,
 		ManagedBy:   s.managedBy,

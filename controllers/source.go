@@ -22,11 +22,11 @@ import (
 
 const (
 	// assembly is part of every source digest. Raise it with a change after which the same resource and ConfigMaps make
-	// another exam, are valid no more, or are told of in another way: what earlier releases published is then read again.
-	assembly = 2
+	// another exam, are valid no more, or are told of in another way: an upgraded operator then reads each exam again.
+	assembly = 1
 	// wholeLooks is of how many looks at an exam that has not changed, on average, one reads its questions all the same. It
-	// bounds how long any change can go unseen that nobody told of, by a watch that fell silent, by a field that an earlier
-	// release did not know, by a hand in the status: with a look each ten minutes to half a day on average.
+	// bounds how long any change can go unseen that nobody told of, by a watch that fell silent or by a hand in the status:
+	// with a look each ten minutes to half a day on average.
 	wholeLooks = 64
 )
 

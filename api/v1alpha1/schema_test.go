@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -16,6 +17,30 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/clustertest"
 )
+
+func TestEmbeddedCRDsAreThoseOfConfig(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../config/crd/bases/*.yaml")
+	if err != nil || len(files) != 3 {
+		t.Fatalf("CRDs: %v, %v", files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.UnmarshalStrict(text, want); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := v1alpha1.CRD(want.Spec.Names.Plural); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s differs from the embedded copy: make generate copies it (%v)", file, err)
+		}
+	}
+	if _, err := v1alpha1.CRD("exams"); err == nil {
+		t.Error("there is a CRD of a kind that is not ours")
+	}
+}
 
 // TestEveryFieldIsExplained keeps `kubectl explain` teaching.
 func TestEveryFieldIsExplained(t *testing.T) {

@@ -106,6 +106,10 @@ type assembler struct {
 
 // run converts the resource. It fails only when the ChunkReader does.
 func (a *assembler) run(ctx context.Context) error {
+	d, err := schemaDefaults()
+	if err != nil {
+		return err
+	}
 	a.exam = examOf(&a.content.Spec)
 	a.spans = make([][]int, len(a.content.Spec.Papers))
 	for i := range a.content.Spec.Papers {
@@ -124,7 +128,7 @@ func (a *assembler) run(ctx context.Context) error {
 		paper.Questions = make([]catalog.Question, len(questions))
 		for j := range questions {
 			var complaint string
-			paper.Questions[j], complaint = questionOf(&questions[j])
+			paper.Questions[j], complaint = questionOf(&questions[j], d)
 			if complaint != "" {
 				a.problem(fmt.Sprintf("papers[%d].questions[%d].answer", i, j), complaint)
 			}

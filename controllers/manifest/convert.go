@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 
@@ -96,10 +97,10 @@ func paperOf(source *v1alpha1.Paper) catalog.Paper {
 	return paper
 }
 
-// questionOf converts one question; complaint says why its answer is none.
-func questionOf(source *v1alpha1.Question) (question catalog.Question, complaint string) {
+// questionOf converts one question, with the schema's defaults; complaint says why its answer is none.
+func questionOf(source *v1alpha1.Question, d *defaults) (question catalog.Question, complaint string) {
 	question = catalog.Question{
-		Section:     max(int(source.Section), 1), // the schema's default, which chunks do not pass through
+		Section:     int(cmp.Or(source.Section, d.question.Section)),
 		SectionName: source.SectionName,
 		Number:      int(source.Number),
 		Prompt:      source.Prompt,
@@ -111,9 +112,6 @@ func questionOf(source *v1alpha1.Question) (question catalog.Question, complaint
 	}
 	if len(question.Options) == 0 {
 		question.Options = nil // an empty object says the same as none
-	}
-	if source.Section < 0 {
-		question.Section = int(source.Section) // for catalog.Validate to refuse
 	}
 	question.Answer, complaint = answerOf(&source.Answer)
 	return question, complaint

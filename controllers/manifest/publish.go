@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -17,9 +18,6 @@ type Publisher interface {
 type Differ interface {
 	Diff(ctx context.Context, exam catalog.Exam) ([]catalog.Change, error)
 }
-
-// defaultHistoryLimit is the schema's default of spec.revisionHistoryLimit, which files do not pass through.
-const defaultHistoryLimit = 10
 
 // PublishReport tells what is published.
 type PublishReport struct {
@@ -65,13 +63,17 @@ func Publish(ctx context.Context, b *Bundle, publisher Publisher, clusterName st
 	if err != nil {
 		return PublishReport{}, err
 	}
+	d, err := schemaDefaults()
+	if err != nil {
+		return PublishReport{}, err
+	}
 	report := PublishReport{Exams: []PublishedExam{}}
 	for i := range b.Contents {
 		content := &b.Contents[i]
 		published := PublishedExam{Position: content.Position, ExamKey: content.Spec.ExamKey, Suspended: content.Spec.Suspend}
 		if !published.Suspended {
 			claim := catalog.Claim{Cluster: clusterName, Namespace: content.Namespace, Name: content.Name}
-			publication, err := publisher.Publish(ctx, claim, exams[i], publishOptions(content))
+			publication, err := publisher.Publish(ctx, claim, exams[i], publishOptions(content, d))
 			if err != nil {
 				return report, fmt.Errorf("%s: publish %s: %w", content.Position.File, content.Spec.ExamKey, err)
 			}
@@ -83,13 +85,13 @@ func Publish(ctx context.Context, b *Bundle, publisher Publisher, clusterName st
 	return report, nil
 }
 
-func publishOptions(content *Content) catalog.Options {
-	options := catalog.Options{Adopt: content.Spec.Adopt, HistoryLimit: 1 + defaultHistoryLimit}
+func publishOptions(content *Content, d *defaults) catalog.Options {
+	options := catalog.Options{Adopt: content.Spec.Adopt}
 	if content.Spec.Revision != nil {
 		options.Pin = *content.Spec.Revision
 	}
-	if content.Spec.RevisionHistoryLimit != nil {
-		options.HistoryLimit = 1 + int(*content.Spec.RevisionHistoryLimit) // the catalogue counts the published one too
+	if limit := cmp.Or(content.Spec.RevisionHistoryLimit, d.spec.RevisionHistoryLimit); limit != nil {
+		options.HistoryLimit = 1 + int(*limit) // the catalogue counts the published one too
 	}
 	return options
 }

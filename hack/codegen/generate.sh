@@ -21,7 +21,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # The same rules for an operator that is limited to listed namespaces.
 sed 's/^kind: ClusterRole$/kind: Role/' config/rbac/role.yaml >config/namespaced/role.yaml
 
-# The chart's copies: helm reads nothing outside a chart.
+# Copies: go:embed and helm read nothing outside their folder.
+cp config/crd/bases/*.yaml api/v1alpha1/crds/
 cp config/crd/bases/*.yaml charts/examprep/files/crds/
 cp config/rbac/{role,leader_election_role,author_role,viewer_role,webhook_author_role}.yaml charts/examprep/files/rbac/
 

@@ -2,6 +2,7 @@ package normalise
 
 import (
 	"math"
+	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
@@ -36,11 +37,13 @@ func (s *Scope) header(header wire.Header, response wire.Response, refill float6
 	switch strings.ToLower(header.Name) {
 	case "date":
 		return "<date>"
-	case "content-length":
-		if header.Value == strconv.Itoa(len(response.Body)) && len(response.Body) > 0 {
-			return "<length>"
+	case "x-request-id":
+		if volatile.FindString(header.Value) == header.Value {
+			return s.name("request-id", header.Value)
 		}
 		return header.Value
+	case "content-length":
+		return length(header.Value, response)
 	case "ratelimit-reset", "retry-after":
 		return inTokens(header.Value, refill)
 	case "set-cookie":
@@ -56,6 +59,20 @@ func (s *Scope) header(header wire.Header, response wire.Response, refill float6
 		})
 	default:
 		return s.Text(header.Value)
+	}
+}
+
+// length hides a length that is right, and that of a HEAD response to a body that is made for each request: times in it
+// have one to six decimals.
+func length(value string, response wire.Response) string {
+	made := response.Code() == http.StatusOK && response.Get("Cache-Control") == "no-store" && value != "0"
+	switch {
+	case len(response.Body) > 0 && value == strconv.Itoa(len(response.Body)):
+		return "<length>"
+	case len(response.Body) == 0 && made:
+		return "<length of another body>"
+	default:
+		return value
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -73,14 +74,16 @@ func access() Group {
 
 // rates empties buckets, and comes from trusted proxies.
 func rates() Group {
-	list, proxied := "/v1/exam-prep/list", "127.200.0.1"
+	const list = "/v1/exam-prep/list"
+	proxies := 0
 	through := func(name, forwarded string, lines ...string) Exchange {
 		e := one(name, get(list, append(lines, "X-Forwarded-For: "+forwarded+crlf)...))
-		e.Source = proxied
+		proxies++ // a proxy each: one that forwards nothing readable is charged itself
+		e.Source = "127.200.0." + strconv.Itoa(proxies)
 		return e
 	}
 	emptied := one("address-emptied", strings.Repeat(get("/v1/exam-prep/list"), 400))
-	emptied.Responses, emptied.First, emptied.Unprobed = 400, 429, false
+	emptied.Responses, emptied.First = 400, 429
 	return group("rates",
 		one("tiny-first", get(list, as("tiny"))), one("tiny-second", get(geo+"/overview", as("tiny"))), one("tiny-limited", get(list, as("tiny"))),
 		one("tiny-limited-again", get("/v1/exam-prep/nothing/overview", as("tiny"))), one("tiny-limited-unknown-path", get(geo+"/nowhere", as("tiny"))),
@@ -89,12 +92,12 @@ func rates() Group {
 		one("tiny-body-first", post(questions, `{"paper_id":"record-geo-2024","question_limit":1}`, as("tiny-body"))), one("tiny-body-invalid-costs", post(open, `{`, as("tiny-body"))),
 		one("tiny-body-limited", post(open, `{"paper_id":"record-geo-2024"}`, as("tiny-body"))),
 		one("burst", get(list, as("burst"))), one("default", get(list, fresh)), one("address", get("/nowhere")), emptied,
-		through("forwarded", "203.0.113.1"), through("forwarded-list", "203.0.113.99, 203.0.113.2"), through("forwarded-through-two", "203.0.113.3, 127.200.0.9"),
+		through("forwarded", "203.0.113.1"), through("forwarded-list", "203.0.113.99, 203.0.113.2"), through("forwarded-through-two", "203.0.113.3, 127.200.0.99"),
 		through("forwarded-ipv6", "2001:db8::1"), through("forwarded-with-port", "203.0.113.4:80"), through("forwarded-brackets", "[2001:db8:1::1]:443"),
 		through("forwarded-noise", "noise"), through("forwarded-empty", ""), through("forwarded-with-key", "203.0.113.5", fresh),
 		one("untrusted-forwarded", get(list, "X-Forwarded-For: 203.0.113.1\r\n")),
 		withBefore(Exchange{
-			Name: "one-connection-too-many", Send: []string{get(list, "X-Request-Id: mine\r\n")}, Source: "127.150.0.1",
+			Name: "one-connection-too-many", Send: []string{""}, Unprobed: true, Source: "127.150.0.1",
 		}, func(ctx context.Context, actor Actor) error { return actor.Hold(ctx, "127.150.0.1", 4) }),
 	)
 }

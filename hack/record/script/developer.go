@@ -148,5 +148,8 @@ func limits() Group {
 		}
 		return nil
 	}
-	return group("limits", withBefore(one("one-webhook-too-many", post(developer+"/webhooks", `{"url":"https://hooks.example.com/x","events":["exam.content_updated"]}`, cookie("full"))), fill))
+	return group("limits",
+		withBefore(one("one-webhook-too-many", post(developer+"/webhooks", `{"url":"https://hooks.example.com/x","events":["exam.content_updated"]}`, cookie("full"))), fill),
+		one("create-key-of-default-tier", post(developer+"/keys", `{"name":"of the default tier"}`, cookie("full"))),
+	)
 }

@@ -15,7 +15,7 @@ func hostileHeaders() Group {
 		"host-with-user": listLine + strings.Replace(mine, "Host: record", "Host: a@record", 1) + "\r\n", "host-with-space": listLine + strings.Replace(mine, "Host: record", "Host: re cord", 1) + "\r\n",
 		"host-port-of-letters": listLine + strings.Replace(mine, "Host: record", "Host: record:http", 1) + "\r\n", "host-beyond-ascii": listLine + strings.Replace(mine, "Host: record", "Host: r\xc3\xa9cord", 1) + "\r\n",
 		"host-ipv6": listLine + strings.Replace(mine, "Host: record", "Host: [::1]:80", 1) + "\r\n", "folded-first": listLine + " " + mine + "\r\n", "bare-line-feed": listLine + "A: b\n" + mine + "\r\n",
-		"ends-in-bare-line-feed": listLine + mine + "\n", "no-headers": listLine + "\r\n", "headers-in-capitals": listLine + strings.ToUpper(strings.ReplaceAll(mine, "Bearer <<fresh>>", "x")) + "\r\n",
+		"no-headers": listLine + "\r\n", "headers-in-capitals": listLine + strings.ToUpper(strings.ReplaceAll(mine, "Bearer <<fresh>>", "x")) + "\r\n",
 		"empty-line-within": listLine + "Host: record\r\n\r\n" + "Authorization: Bearer x\r\n\r\n",
 	}
 	lines := map[string]string{

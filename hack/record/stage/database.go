@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -58,13 +59,18 @@ func (s *Stage) migrate(ctx context.Context) error {
 	return err
 }
 
-// insertTiers makes tiers whose buckets do not refill during a capture, so that what remains is the same at each one.
+// insertTiers makes tiers whose buckets do not refill during a capture, so that what remains is the same at each one. The
+// keys of people whose keys are used more than once have such a tier, by the name of their account.
 func (s *Stage) insertTiers(ctx context.Context) error {
-	const insert = "INSERT INTO rate_tiers (name, requests, period_us, burst) VALUES "
+	const insert = "INSERT INTO rate_tiers (name, requests, period_us, burst, accounts) VALUES "
+	var accounts []string
+	for _, name := range steadyPeople() {
+		accounts = append(accounts, "'"+s.Issuer+"#"+name+"'")
+	}
 	return execute(ctx, s.database,
-		insert+"('"+TierSteady+"', 1000, 2678400000000, 1000)",
-		insert+"('"+TierTiny+"', 2, 2678400000000, 2)",
-		insert+"('"+TierBurst+"', 60, 60000000, 1000)",
+		insert+"('"+TierSteady+"', 1000, 2678400000000, 1000, ARRAY["+strings.Join(accounts, ", ")+"])",
+		insert+"('"+TierTiny+"', 2, 2678400000000, 2, '{}')",
+		insert+"('"+TierBurst+"', 60, 60000000, 1000, '{}')",
 	)
 }
 

@@ -53,7 +53,10 @@ func (s *Stage) startSignIn(ctx context.Context) error {
 }
 
 // people may sign in. The stock's keys are for exchanges that need a key that was never used.
-func people() []string { return []string{"ada", "bob", "eve", "stock", "full"} }
+func people() []string { return append(steadyPeople(), "stock", "full") }
+
+// steadyPeople have keys of [TierSteady].
+func steadyPeople() []string { return []string{"ada", "bob", "eve"} }
 
 // Approve signs in at the provider as somebody, at the address that the API redirected to, and returns the target of the
 // request that comes back: path and query.

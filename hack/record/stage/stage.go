@@ -36,7 +36,7 @@ type Stage struct {
 func Open(ctx context.Context, cfg Config) (*Stage, error) {
 	s := &Stage{cfg: cfg, name: "record_" + strings.ToLower(rand.Text()), Keys: make(map[string]string)}
 	for _, step := range []func(context.Context) error{
-		s.makeDirectory, s.createDatabase, s.migrate, s.insertTiers, s.publish, s.createKeys, s.startSignIn, s.startAPI,
+		s.makeDirectory, s.createDatabase, s.migrate, s.startSignIn, s.insertTiers, s.publish, s.createKeys, s.startAPI,
 	} {
 		if err := step(ctx); err != nil {
 			s.Close()

@@ -45,7 +45,7 @@ func (r *Runner) Approve(ctx context.Context, address, subject, target string) e
 	return nil
 }
 
-// SignIn signs somebody in and keeps the session.
+// SignIn signs a person in and keeps the session.
 func (r *Runner) SignIn(ctx context.Context, person string) error {
 	begun, err := r.ask(ctx, "GET /v1/developer/sign-in HTTP/1.1\r\nHost: record\r\n\r\n", "")
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package play plays the script on a stage and returns the recording.
 //
-// Groups are played one after the other, slow ones beside them. Each connection comes from a loopback address of its own, so
+// Fast groups are played one after the other, and slow ones at the same time. Each connection comes from a loopback address of its own, so
 // the rate limit of one client address never meets two exchanges. Responses are normalised at the end, in the script's
 // order.
 package play

@@ -59,7 +59,7 @@ func decode(response wire.Response) (body []byte, coding string) {
 	return body, coding
 }
 
-// printable returns text as it is, and other bytes in Go's quotes. Of a long one it returns the beginning and a digest.
+// printable returns text as it is, and other bytes in Go's quotes. It shortens long content to the beginning and a digest.
 func printable(content []byte, longest int) string {
 	tail := ""
 	if len(content) > longest {

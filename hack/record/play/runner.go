@@ -127,7 +127,7 @@ func first(responses []wire.Response, code int) []wire.Response {
 	return nil
 }
 
-// source returns a client address that nobody else has, or the one that is wanted.
+// source returns the wanted client address, or a new one.
 func (r *Runner) source(wanted string) (netip.Addr, error) {
 	if wanted != "" {
 		return netip.ParseAddr(wanted)
@@ -149,7 +149,7 @@ func (r *Runner) set(name, value string) {
 	r.variables[name] = value
 }
 
-// keep sets the variables that an exchange names, from its last response. What is not there stays unset.
+// keep sets the variables that an exchange names, from its last response. A variable stays unset if the response has no such part.
 func (r *Runner) keep(exchange script.Exchange, responses []wire.Response) {
 	if len(responses) == 0 {
 		return

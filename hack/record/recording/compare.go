@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Difference is one part of one exchange that is not the same in two recordings.
@@ -27,10 +28,10 @@ func short(text string) string {
 	if characters := []rune(text); len(characters) > most {
 		text = string(characters[:most]) + "…"
 	}
-	if text == absent {
-		return text
+	if strings.ContainsFunc(text, unicode.IsControl) {
+		return strconv.Quote(text)
 	}
-	return strconv.Quote(text)
+	return text
 }
 
 // Compare returns the differences in the order of the first recording; exchanges that only the second has come last.
@@ -175,9 +176,11 @@ func (c *comparison) value(part string, a, b any) {
 }
 
 func encoded(value any) string {
-	text, err := json.Marshal(value)
-	if err != nil {
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
 		return fmt.Sprint(value)
 	}
-	return string(text)
+	return strings.TrimSuffix(text.String(), "\n")
 }

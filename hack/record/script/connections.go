@@ -82,7 +82,7 @@ func expectations() Group {
 	)
 }
 
-// slow waits for the server's time limits; each group is played beside all others.
+// slow waits for the server's time limits; all groups run at the same time.
 func slow() []Group {
 	timeout := func(name, sent string) Group {
 		e := Exchange{Name: name, Send: []string{sent}, Limit: longerThanRead}

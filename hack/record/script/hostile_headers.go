@@ -49,7 +49,7 @@ func hostileLengths() Group {
 	}
 	var list []Exchange
 	for i, line := range lengths {
-		// Whoever reads the other length sees a request behind it.
+		// A server that reads another length finds a broken request after the body.
 		e := Exchange{Name: "framing-" + strconv.Itoa(i+1), Send: []string{pageLine + mine + line + "\r\n\r\n{}0\r\n\r\n"}, HalfClose: true}
 		list = append(list, e)
 	}

@@ -41,7 +41,7 @@ const (
 // Group is exchanges that are played in order.
 type Group struct {
 	Name string
-	// Slow groups are played at the same time as all others, because they wait for time limits of the server.
+	// Slow groups wait for the server's time limits, so they run at the same time as the others.
 	Slow      bool
 	Exchanges []Exchange
 }
@@ -53,10 +53,9 @@ type Step func(ctx context.Context, actor Actor) error
 type Actor interface {
 	// Send sends one request from an address of its own and returns status code and body.
 	Send(ctx context.Context, template string) (int, []byte, error)
-	// Approve signs in at the provider as somebody, at the address in a variable, and keeps the target of the request that
-	// comes back in another variable.
+	// Approve signs in as subject at the provider address in one variable, and keeps the callback's target in another.
 	Approve(ctx context.Context, address, subject, target string) error
-	// SignIn signs somebody in and keeps the session in the variable of that name.
+	// SignIn signs a person in and keeps the session in the variable of that name.
 	SignIn(ctx context.Context, person string) error
 	// Hold keeps connections from an address open until the capture ends.
 	Hold(ctx context.Context, source string, count int) error

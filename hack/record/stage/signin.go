@@ -58,8 +58,8 @@ func people() []string { return append(steadyPeople(), "stock", "full") }
 // steadyPeople have keys of [TierSteady].
 func steadyPeople() []string { return []string{"ada", "bob", "eve"} }
 
-// Approve signs in at the provider as somebody, at the address that the API redirected to, and returns the target of the
-// request that comes back: path and query.
+// Approve signs in as subject at the provider address that the API redirected to. It returns path and query of the
+// callback.
 func (s *Stage) Approve(ctx context.Context, address, subject string) (string, error) {
 	form := url.Values{"subject": {subject}}.Encode()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form))

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Config names what a stage stands on.
+// Config names the binary and the servers of a stage.
 type Config struct {
 	Binary      string // a built examprep
 	DatabaseURL string // a PostgreSQL server on which databases may be created
@@ -91,7 +91,7 @@ func inherited() []string {
 	return kept
 }
 
-// freeAddress returns a loopback address that nobody listens on.
+// freeAddress returns a loopback address with a free port.
 func freeAddress(ctx context.Context) (string, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -106,7 +106,7 @@ type player struct {
 	outcome      Outcome
 }
 
-// send writes the segments. A failed write is not reported: what the server did shows in what is read.
+// send writes the segments. A failed write is not reported: the responses show the cause.
 func (p *player) send(ctx context.Context) {
 	for i, segment := range p.conversation.Segments {
 		if segment.AfterContinue {
@@ -142,7 +142,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// receive reads the responses that are expected, then finds out what became of the connection.
+// receive reads the expected responses and then probes the connection.
 func (p *player) receive() {
 	closes := false
 	for final := 0; final < p.conversation.Responses && !closes; {
@@ -160,7 +160,7 @@ func (p *player) receive() {
 		}
 	}
 	if !closes && !p.conversation.HalfClose && !p.conversation.Unprobed {
-		_, _ = p.conn.Write([]byte(probe)) // its failure shows in what is read
+		_, _ = p.conn.Write([]byte(probe)) // the read below shows a failure
 	}
 	for { // up to the response to the probe, or the end
 		response, err := readResponse(p.reader, false)

@@ -15,8 +15,8 @@ import (
 
 var errNoResponse = errors.New("no response")
 
-func (r *Runner) ask(ctx context.Context, template, source string) (wire.Response, error) {
-	outcome, err := r.play(ctx, script.Exchange{Send: []string{template}, Source: source})
+func (r *Runner) ask(ctx context.Context, template string) (wire.Response, error) {
+	outcome, err := r.play(ctx, script.Exchange{Send: []string{template}})
 	if err != nil {
 		return wire.Response{}, err
 	}
@@ -28,7 +28,7 @@ func (r *Runner) ask(ctx context.Context, template, source string) (wire.Respons
 
 // Send sends one request from an address of its own.
 func (r *Runner) Send(ctx context.Context, template string) (int, []byte, error) {
-	response, err := r.ask(ctx, template, "")
+	response, err := r.ask(ctx, template)
 	return response.Code(), response.Body, err
 }
 
@@ -47,7 +47,7 @@ func (r *Runner) Approve(ctx context.Context, address, subject, target string) e
 
 // SignIn signs a person in and keeps the session.
 func (r *Runner) SignIn(ctx context.Context, person string) error {
-	begun, err := r.ask(ctx, "GET /v1/developer/sign-in HTTP/1.1\r\nHost: record\r\n\r\n", "")
+	begun, err := r.ask(ctx, "GET /v1/developer/sign-in HTTP/1.1\r\nHost: record\r\n\r\n")
 	if err != nil {
 		return fmt.Errorf("sign in %s: %w", person, err)
 	}
@@ -56,7 +56,7 @@ func (r *Runner) SignIn(ctx context.Context, person string) error {
 		return err
 	}
 	done, err := r.ask(ctx, "GET "+back+" HTTP/1.1\r\nHost: record\r\nCookie: __Host-examprep_sign_in="+
-		cookie(begun, "__Host-examprep_sign_in")+"\r\n\r\n", "")
+		cookie(begun, "__Host-examprep_sign_in")+"\r\n\r\n")
 	if err != nil {
 		return fmt.Errorf("sign in %s: %w", person, err)
 	}
@@ -108,7 +108,7 @@ func (r *Runner) fillStock(ctx context.Context, groups []script.Group) error {
 		"Content-Type: application/json\r\nContent-Length: <<length>>\r\n\r\n{\"name\":\"stock\"}"
 	wanted := countFresh(groups)
 	for range wanted {
-		response, err := r.ask(ctx, template, "")
+		response, err := r.ask(ctx, template)
 		if err != nil {
 			return fmt.Errorf("fill the stock of keys: %w", err)
 		}

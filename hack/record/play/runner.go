@@ -157,7 +157,7 @@ func (r *Runner) keep(exchange script.Exchange, responses []wire.Response) {
 	response := responses[len(responses)-1]
 	for variable, path := range exchange.Keep {
 		kind, name, _ := strings.Cut(path, ".")
-		value := ""
+		var value string
 		switch kind {
 		case "header":
 			value = response.Get(name)

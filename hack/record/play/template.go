@@ -35,14 +35,14 @@ func (r *Runner) segments(templates []string) []wire.Segment {
 		})
 	}
 	segments := make([]wire.Segment, len(templates))
-	whole := ""
+	var whole strings.Builder
 	for i, template := range templates {
 		template, waits := strings.CutPrefix(template, script.Continue)
 		text := expand(template)
-		whole += text
+		whole.WriteString(text)
 		segments[i] = wire.Segment{Bytes: []byte(text), AfterContinue: waits}
 	}
-	_, body, _ := strings.Cut(whole, "\r\n\r\n")
+	_, body, _ := strings.Cut(whole.String(), "\r\n\r\n")
 	for i := range segments {
 		segments[i].Bytes = []byte(strings.ReplaceAll(string(segments[i].Bytes), "<<length>>", strconv.Itoa(len(body))))
 	}

@@ -15,7 +15,7 @@ func TestSegmentsExpandTemplates(t *testing.T) {
 	}{
 		"variable":            {[]string{"a <<known>> b"}, []string{"a value b"}},
 		"unknown":             {[]string{"<<nothing>>"}, []string{"missing-nothing"}},
-		"fresh is one":        {[]string{"<<fresh>> <<fresh>>"}, []string{"key-2 key-2"}},
+		"fresh is one":        {[]string{"<<fresh>>, <<fresh>>"}, []string{"key-2, key-2"}},
 		"length":              {[]string{"Content-Length: <<length>>\r\n\r\n<<known>>"}, []string{"Content-Length: 5\r\n\r\nvalue"}},
 		"length over pieces":  {[]string{"L: <<length>>\r\n\r\nab", "cd", "e"}, []string{"L: 5\r\n\r\nab", "cd", "e"}},
 		"length without body": {[]string{"L: <<length>>\r\n"}, []string{"L: 0\r\n"}},

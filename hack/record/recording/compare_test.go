@@ -100,8 +100,17 @@ func TestPatternMatchesTheWholeName(t *testing.T) {
 		pattern, name string
 		want          bool
 	}{
-		{"a/b", "a/b", true}, {"a/b", "a/bc", false}, {"a/*", "a/b/c", true}, {"*", "", true}, {"*b", "ab", true}, {"*b", "abc", false},
-		{"a*c", "abc", true}, {"a*c", "ac", true}, {"a*a", "a", false}, {"a*b*c", "a1b2c", true}, {"a*b*c", "a1c2b", false},
+		{"a/b", "a/b", true},
+		{"a/b", "a/bc", false},
+		{"a/*", "a/b/c", true},
+		{"*", "", true},
+		{"*b", "ab", true},
+		{"*b", "abc", false},
+		{"a*c", "abc", true},
+		{"a*c", "ac", true},
+		{"a*a", "a", false},
+		{"a*b*c", "a1b2c", true},
+		{"a*b*c", "a1c2b", false},
 	} {
 		allowed := recording.Allowed{Exchange: c.pattern, Part: "*"}
 		if got := allowed.Allows(recording.Difference{Exchange: c.name, Part: "status"}); got != c.want {

@@ -22,12 +22,12 @@ func signIn() Group {
 			return actor.Approve(ctx, person+"-location", subject, person+"-callback")
 		})
 	}
-	back := func(name, person, lines string) Exchange { return one(name, get("<<"+person+"-callback>>", lines)) }
+	back := func(name, lines string) Exchange { return one(name, get("<<ada-callback>>", lines)) }
 	return group("sign-in",
 		start("begin", "ada"), headOf(one("begin-head", request("HEAD", begin))), one("begin-with-query", get(begin+"?x=%zz")),
-		approve(back("callback-without-cookie", "ada", ""), "ada", "ada"), back("callback-with-noise", "ada", signing+"noise\r\n"),
-		keeping(back("callback", "ada", signing+"<<ada-signing>>\r\n"), "ada", "cookie.__Host-examprep_session"),
-		back("callback-again", "ada", signing+"<<ada-signing>>\r\n"),
+		approve(back("callback-without-cookie", ""), "ada", "ada"), back("callback-with-noise", signing+"noise\r\n"),
+		keeping(back("callback", signing+"<<ada-signing>>\r\n"), "ada", "cookie.__Host-examprep_session"),
+		back("callback-again", signing+"<<ada-signing>>\r\n"),
 		start("begin-second", "second"), one("callback-wrong-state", get(callback+"?state=x&code=y", signing+"<<second-signing>>\r\n")),
 		one("callback-no-parameters", get(callback, signing+"<<second-signing>>\r\n")), one("callback-nothing", get(callback)),
 		one("callback-error", get(callback+"?error=access_denied", signing+"<<second-signing>>\r\n")), one("callback-twice-state", get(callback+"?state=a&state=b&code=c")),

@@ -27,7 +27,7 @@ func hostileLines() Group {
 	var list []Exchange
 	for _, version := range []string{
 		"HTTP/0.9", "HTTP/1", "HTTP/1.", "HTTP/1.2", "HTTP/1.9", "HTTP/1.10", "HTTP/01.1", "HTTP/2", "HTTP/2.0", "HTTP/3", "HTTP/9.9", "HTTP/1.1x", "HTTP/ 1.1", "HTTP 1.1", "HTTP1.1",
-		"http/1.1", "Http/1.1", "SPDY/3.1", "HTTPS/1.1", "ICY", "HTTP/-1.1", "HTTP/1.1 ", "HTTP/1.1\t", "HTTP/1.1 HTTP/1.1", "\x00HTTP/1.1", "HTTP/1,1", "HTTP/x.y",
+		"http/1.1", "Http/1.1", "SPDY/3.1", "HTTPS/1.1", "ICY", "HTTP/-1.1", "HTTP/1.1 ", "HTTP/1.1\t", "HTTP/1.1 HTTP/1.0", "\x00HTTP/1.1", "HTTP/1,1", "HTTP/x.y",
 	} {
 		list = append(list, line("version-"+strconv.Itoa(len(list)+1), "GET /v1/exam-prep/list "+version))
 	}

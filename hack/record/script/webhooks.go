@@ -63,7 +63,7 @@ func deliveries() Group {
 	// The second webhook has one delivery: two that are recovered together come in any order.
 	second := developer + "/webhooks/<<second-hook>>"
 	listSecond := func(name, query string) Exchange { return one(name, get(second+"/deliveries"+query, bob)) }
-	recoverySecond := func(name, body string) Exchange { return one(name, post(second+"/recover", body, bob)) }
+	recoverySecond := func(name string) Exchange { return one(name, post(second+"/recover", `{"since":"<<since>>"}`, bob)) }
 	none := developer + "/webhooks/" + noWebhook
 	return group("deliveries",
 		withBefore(keeping(one("create-webhook", post(developer+"/webhooks", `{"url":"https://hooks.example.net/","events":["mock_attempt.scored"]}`, bob)), "bob-hook", "body.id"), signedIn("bob")),
@@ -75,8 +75,8 @@ func deliveries() Group {
 		keeping(call("test", hook+"/test"), "test-delivery", "body.delivery_id"), one("show-test", get(hook+"/deliveries/<<test-delivery>>", bob)),
 		call("redeliver", hook+"/deliveries/<<delivery>>/redeliver"), list("all", ""), list("limit", "?limit=1"), list("before", "?before=<<test-delivery>>"), list("before-last", "?before=<<delivery>>&limit=5"),
 		list("before-unknown", "?before="+noWebhook), list("before-noise", "?before=x"), list("limit-zero", "?limit=0"), list("limit-too-large", "?limit=101"), list("several-wrong", "?limit=x&before=y"),
-		recoverySecond("recover-nothing", `{"since":"<<since>>"}`), one("disable", send("PATCH", second, `{"status":"disabled"}`, bob)), keeping(listSecond("cancelled", ""), "cancelled", "body.deliveries.0.id"), call("redeliver-disabled", second+"/deliveries/<<cancelled>>/redeliver"),
-		recoverySecond("recover-disabled", `{"since":"<<since>>"}`), one("enable", send("PATCH", second, `{"status":"enabled"}`, bob)), recoverySecond("recover", `{"since":"<<since>>"}`), recoverySecond("recover-again", `{"since":"<<since>>"}`), listSecond("recovered", ""),
+		recoverySecond("recover-nothing"), one("disable", send("PATCH", second, `{"status":"disabled"}`, bob)), keeping(listSecond("cancelled", ""), "cancelled", "body.deliveries.0.id"), call("redeliver-disabled", second+"/deliveries/<<cancelled>>/redeliver"),
+		recoverySecond("recover-disabled"), one("enable", send("PATCH", second, `{"status":"enabled"}`, bob)), recoverySecond("recover"), recoverySecond("recover-again"), listSecond("recovered", ""),
 		recovery("recover-future", `{"since":"2999-01-01T00:00:00Z"}`), recovery("recover-long-ago", `{"since":"2001-01-01T00:00:00Z"}`), recovery("recover-no-time", `{"since":"yesterday"}`), recovery("recover-empty", `{}`), recovery("recover-null", `{"since":null}`),
 		call("recover-without-body", hook+"/recover"), one("recover-unknown", post(none+"/recover", `{"since":"<<since>>"}`, bob)), one("recover-broken-of-unknown", post(none+"/recover", `{`, bob)),
 		call("test-unknown", none+"/test"), call("test-noise", developer+"/webhooks/noise/test"), one("test-with-body", post(none+"/test", `{"a":1}`, bob)), one("list-unknown", get(none+"/deliveries", bob)),

@@ -9,9 +9,19 @@ import (
 // Keys that the script names. A group of exchanges has a key of its own, so that a request that is charged twice changes
 // no other group.
 var namedKeys = []struct{ name, tier string }{
-	{"catalog", TierSteady}, {"attempts", TierSteady}, {"other", TierSteady}, {"answers", TierSteady},
-	{"history", TierSteady}, {"pipeline", TierSteady}, {"chunks", TierSteady}, {"proxy", TierSteady},
-	{"tiny", TierTiny}, {"tiny-body", TierTiny}, {"burst", TierBurst}, {"default", TierDefault}, {"revoked", TierDefault},
+	{"catalog", TierSteady},
+	{"attempts", TierSteady},
+	{"other", TierSteady},
+	{"answers", TierSteady},
+	{"history", TierSteady},
+	{"pipeline", TierSteady},
+	{"chunks", TierSteady},
+	{"proxy", TierSteady},
+	{"tiny", TierTiny},
+	{"tiny-body", TierTiny},
+	{"burst", TierBurst},
+	{"default", TierDefault},
+	{"revoked", TierDefault},
 }
 
 // prefixLength is how much of a key is its prefix.

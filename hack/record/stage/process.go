@@ -25,7 +25,7 @@ const (
 func (s *Stage) run(ctx context.Context, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, s.cfg.Binary, args...) //nolint:gosec // running the given binary is the purpose
+	cmd := exec.CommandContext(ctx, s.cfg.Binary, args...)
 	cmd.Env, cmd.Dir = s.environment(), s.dir
 	var failed bytes.Buffer
 	cmd.Stderr = &failed
@@ -48,7 +48,7 @@ func (s *Stage) startAPI(ctx context.Context) error {
 		return fmt.Errorf("make the API's log: %w", err)
 	}
 	s.later(func() { _ = log.Close() })
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), s.cfg.Binary, "api") //nolint:gosec // as in run
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), s.cfg.Binary, "api")
 	cmd.Env = append(s.environment(), s.apiSettings(health, metrics)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
 	if err := cmd.Start(); err != nil {

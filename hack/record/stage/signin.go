@@ -14,7 +14,7 @@ import (
 
 const (
 	clientID     = "examprep"
-	clientSecret = "the secret of recordings" //nolint:gosec // protects nothing
+	clientSecret = "the secret of recordings"
 	callbackPath = "/v1/developer/callback"
 )
 

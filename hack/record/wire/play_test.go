@@ -87,8 +87,10 @@ func TestPlayFindsOutHowAConnectionEnds(t *testing.T) {
 			readHead(reader)
 			write(conn, "hello\r\n\r\n")
 		}, end: wire.Malformed},
-		"silent": {answer: func(_ *net.TCPConn, reader *bufio.Reader) { _, _ = io.Copy(io.Discard, reader) },
-			change: func(c *wire.Conversation) { c.Limit = 100 * time.Millisecond }, end: wire.Silent},
+		"silent": {
+			answer: func(_ *net.TCPConn, reader *bufio.Reader) { _, _ = io.Copy(io.Discard, reader) },
+			change: func(c *wire.Conversation) { c.Limit = 100 * time.Millisecond }, end: wire.Silent,
+		},
 		"a response that nobody expects": {answer: func(conn *net.TCPConn, reader *bufio.Reader) {
 			readHead(reader)
 			write(conn, ok+ok)
@@ -103,8 +105,10 @@ func TestPlayFindsOutHowAConnectionEnds(t *testing.T) {
 			_, _ = io.Copy(io.Discard, reader)
 			write(conn, ok)
 		}, change: func(c *wire.Conversation) { c.HalfClose = true }, end: wire.Closed, responses: 1},
-		"left": {answer: func(_ *net.TCPConn, reader *bufio.Reader) { _, _ = io.Copy(io.Discard, reader) },
-			change: func(c *wire.Conversation) { c.Leave = true }, end: wire.Left},
+		"left": {
+			answer: func(_ *net.TCPConn, reader *bufio.Reader) { _, _ = io.Copy(io.Discard, reader) },
+			change: func(c *wire.Conversation) { c.Leave = true }, end: wire.Left,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conversation := wire.Conversation{

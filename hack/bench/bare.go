@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"runtime"
@@ -13,16 +12,13 @@ import (
 
 	"github.com/valyala/fasthttp"
 	"golang.org/x/sync/errgroup"
-
-	"examprep.dev/server/telemetry"
 )
 
 // serveBare is the baseline of the gate's measurement: a fasthttp server that answers everything with the same header
-// lines and body. Its arguments are an address, a file with both, an empty line between them, and an address that tells
-// the figures of its runtime.
+// lines and body. Its arguments are an address and a file with both, an empty line between them.
 func serveBare(ctx context.Context, args []string) error {
-	if len(args) != 3 {
-		return fmt.Errorf("%s wants an address, a file and an address", roleBare)
+	if len(args) != 2 {
+		return fmt.Errorf("%s wants an address and a file", roleBare)
 	}
 	text, err := os.ReadFile(args[1])
 	if err != nil {
@@ -57,18 +53,11 @@ func serveBare(ctx context.Context, args []string) error {
 			ctx.Response.SetBodyRaw(body)
 		},
 	}
-	figures, err := new(net.ListenConfig).Listen(ctx, "tcp", args[2])
-	if err != nil {
-		return err
-	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", args[0])
 	if err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		return telemetry.NewMetricsServer(args[2], telemetry.NewRegistry(), false, slog.New(slog.DiscardHandler)).ServeListener(ctx, figures)
-	})
 	group.Go(func() error { return server.Serve(listener) })
 	group.Go(func() error {
 		<-ctx.Done()

@@ -19,19 +19,14 @@ const (
 	// excess is how many times its limit a key sends, over connections of its own.
 	excess       = 50
 	greedClients = 8
-	// busyTier is one whose limit, exceeded so, is a load by itself.
-	busyTier     = "bench-busy"
-	busyRequests = 100
 	// idleTime is the least for which Redis' calls are counted: few are expected.
 	idleTime = 5 * time.Second
 )
 
 // greed is a key that sends more than it may.
 type greed struct {
-	limit string  // in words
-	rate  float64 // what it sends a second
-	load  load
-	// calls are Redis' script calls a second while only it sends, less those of an idle pod.
+	load load
+	// calls is Redis' script calls a second while only it sends, minus those of an idle pod.
 	calls float64
 	sent  atomic.Int64
 	// limited counts the answers 429.
@@ -48,7 +43,7 @@ func measureFairness(ctx context.Context, s *stack, duration time.Duration, r *r
 		return err
 	}
 	others.rate = fairRate
-	greedy, err := s.makeGreedy(ctx)
+	g, err := s.makeGreedy(ctx)
 	if err != nil {
 		return err
 	}
@@ -56,74 +51,53 @@ func measureFairness(ctx context.Context, s *stack, duration time.Duration, r *r
 	quiet := &contender{run: func(ctx context.Context) (sample, error) {
 		return s.during(ctx, others, turn, processAPI, processRedis, processPostgres)
 	}}
-	contenders := []*contender{quiet}
-	for _, g := range greedy {
-		g.beside.run = func(ctx context.Context) (sample, error) { return s.besideGreed(ctx, others, g, turn) }
-		contenders = append(contenders, &g.beside)
-	}
-	if err := takeTurns(ctx, scatteredTurns, contenders...); err != nil {
+	g.beside.run = func(ctx context.Context) (sample, error) { return s.besideGreed(ctx, others, g, turn) }
+	if err := takeTurns(ctx, scatteredTurns, quiet, &g.beside); err != nil {
 		return err
 	}
 	idle, err := s.countScripts(ctx, max(duration, idleTime), nil)
 	if err != nil {
 		return err
 	}
-	for _, g := range greedy {
-		with, err := s.countScripts(ctx, max(duration, idleTime), g)
-		if err != nil {
-			return err
-		}
-		g.calls = with - idle
+	with, err := s.countScripts(ctx, max(duration, idleTime), g)
+	if err != nil {
+		return err
 	}
-	reportFairness(r, quiet.turns, greedy, idle)
-	return s.measureDenials(ctx, greedy[0], idle, duration, r)
+	g.calls = with - idle
+	reportFairness(r, quiet.turns, g, idle)
+	return s.measureDenials(ctx, g, idle, duration, r)
 }
 
-// reportFairness judges the first of the greedy, and tells of all.
-func reportFairness(r *report, quiet series, greedy []*greed, idle float64) {
+func reportFairness(r *report, quiet series, g *greed, idle float64) {
 	r.medians(fmt.Sprintf("%d keys within their limits, %d/s in all", keyCount, fairRate), quiet)
-	for _, g := range greedy {
-		r.medians(fmt.Sprintf("  beside a key at %d× its %s", excess, g.limit), g.beside.turns)
-	}
-	judged := greedy[0]
+	r.medians(fmt.Sprintf("  beside a key at %d× its limit", excess), g.beside.turns)
 	r.judge(verdict{
 		what: fmt.Sprintf("a key at %d× its limit: p99 of others beside it / without", excess), unit: "×", target: 1.2,
-		measured: ratio(judged.beside.turns, quiet, percentileOf(0.99)),
+		measured: ratio(g.beside.turns, quiet, percentileOf(0.99)),
 	})
-	r.judge(verdict{
-		what: fmt.Sprintf("a key at %d× its limit: Redis' script calls/s for it alone", excess), unit: "", target: 3, measured: judged.calls,
-	})
-	for _, g := range greedy {
-		r.notef("A key at %d× its %s sent %d requests, of which %d were denied; p99 of others: %.2f×; Redis' script calls for it alone: %.1f/s, beside %.1f/s of an idle pod.",
-			excess, g.limit, g.sent.Load(), g.limited.Load(), ratio(g.beside.turns, quiet, percentileOf(0.99)), g.calls, idle)
-	}
+	r.judge(verdict{what: fmt.Sprintf("a key at %d× its limit: Redis' script calls/s for it alone", excess), unit: "", target: 3, measured: g.calls})
+	r.notef("The key at %d× its limit sent %d requests, of which %d were denied; an idle pod makes %.1f script calls/s.",
+		excess, g.sent.Load(), g.limited.Load(), idle)
 }
 
-// makeGreedy makes the keys that exceed their limits, and has them use up what they may send at once.
-func (s *stack) makeGreedy(ctx context.Context) ([]*greed, error) {
-	store := keys.NewStore(s.pool, silent{})
-	if err := store.ApplyTier(ctx, keys.TierSpec{Name: busyTier, Requests: busyRequests, Period: time.Second}); err != nil {
+// makeGreedy makes the key that exceeds its limit, and uses up the tokens that it has at first.
+func (s *stack) makeGreedy(ctx context.Context) (*greed, error) {
+	issued, err := keys.NewStore(s.pool, silent{}).Create(ctx, keys.NewKey{Account: account, Tier: keys.DefaultTier})
+	if err != nil {
+		return nil, err
+	}
+	request := getRequest(s.api, overviewPath, issued.Key)
+	g := &greed{}
+	g.load = load{
+		addresses: []string{s.api}, clients: greedClients, refusal: http.StatusTooManyRequests, refused: &g.limited,
+		request: func(int, int) []byte { return request },
+	}
+	if err := g.drain(ctx); err != nil {
 		return nil, err
 	}
 	usual := keys.Default()
-	greedy := []*greed{
-		{limit: "limit of 120 a minute", rate: excess * float64(usual.Requests) / usual.Period.Seconds()},
-		{limit: "limit of 100 a second", rate: excess * busyRequests},
-	}
-	for i, name := range []string{keys.DefaultTier, busyTier} {
-		issued, err := store.Create(ctx, keys.NewKey{Account: account, Tier: name})
-		if err != nil {
-			return nil, err
-		}
-		request := getRequest(s.api, overviewPath, issued.Key)
-		g := greedy[i]
-		g.load = load{addresses: []string{s.api}, clients: greedClients, refusal: http.StatusTooManyRequests, refused: &g.limited, request: func(int, int) []byte { return request }}
-		if err := g.drain(ctx); err != nil {
-			return nil, err
-		}
-		g.load.rate = g.rate
-	}
-	return greedy, nil
+	g.load.rate = excess * float64(usual.Requests) / usual.Period.Seconds()
+	return g, nil
 }
 
 // drain uses up what the key may send at once: while it was silent it gained some.
@@ -136,7 +110,7 @@ func (g *greed) drain(ctx context.Context) error {
 		return err
 	}
 	if limited.Load() == 0 {
-		return fmt.Errorf("a key with a %s was not denied within %s", g.limit, drainTime)
+		return fmt.Errorf("a key of the default tier was not denied within %s", drainTime)
 	}
 	return nil
 }

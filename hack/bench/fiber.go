@@ -13,11 +13,8 @@ import (
 	"examprep.dev/server/keys"
 )
 
-// processFiber is fiber with the records of keys in Redis, processFiberMemory the same with them in its memory.
-const (
-	processFiber       = "fiber"
-	processFiberMemory = "fiber-memory"
-)
+// processFiber is fiber with the records of keys in Redis.
+const processFiber = "fiber"
 
 // buildFiber compiles the program of hack/bench/fiber, which is a module of its own.
 func (s *stack) buildFiber(ctx context.Context) error {
@@ -45,16 +42,19 @@ func (s *stack) buildFiber(ctx context.Context) error {
 	return nil
 }
 
-// startFiber runs it as a process of that name in front of the document in a file, and returns where it listens.
-func (s *stack) startFiber(ctx context.Context, name, file string, options ...string) (string, error) {
-	address, err := s.ports.Address(ctx, name)
+// startFiber builds it, runs it in front of the document in a file, and returns where it listens.
+func (s *stack) startFiber(ctx context.Context, file string) (string, error) {
+	if err := s.buildFiber(ctx); err != nil {
+		return "", err
+	}
+	address, err := s.ports.Address(ctx, processFiber)
 	if err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	return address, s.supervisor.Start(ctx, process.Spec{
-		Name: name, Path: s.dir.Path("bin", processFiber), Args: append(options, address, file), Env: []string{"REDIS_URL=" + s.redisURL},
+		Name: processFiber, Path: s.dir.Path("bin", processFiber), Args: []string{address, file}, Env: []string{"REDIS_URL=" + s.redisURL},
 		Ready: func(ctx context.Context) error { // it refuses whom it does not know
 			got, err := ask(ctx, address, "")
 			if err == nil && got.status != http.StatusUnauthorized {

@@ -99,8 +99,6 @@ func parts() []part {
 		{name: "keys", run: measureManyKeys},
 		{name: "webhooks", run: measureWebhooks},
 		{name: "operator", run: measureOperator},
-		{name: "operatorgzip", run: measureForm(inGzip)},
-		{name: "operatorinline", run: measureForm(inline)},
 		{name: "profile", onlyAsked: true, run: recordProfile},
 	}
 }

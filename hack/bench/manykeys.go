@@ -104,31 +104,22 @@ func measureManyKeys(ctx context.Context, s *stack, duration time.Duration, r *r
 	}
 	few := keySet{host: s.api, text: []byte(strings.Join(s.keys, ""))}
 	turn := turnTime(duration, keysTurns)
-	asked := 0
 	run := func(l load) *contender {
 		return &contender{run: func(ctx context.Context) (sample, error) {
-			measured, err := s.during(ctx, l, turn, processAPI, processRedis, processPostgres)
-			asked += measured.operations
-			return measured, err
+			return s.during(ctx, l, turn, processAPI, processRedis, processPostgres)
 		}}
 	}
 	wide, narrow, even := run(many.zipf()), run(few.zipf()), run(usual)
-	stored, err := s.storing(ctx, func() error {
-		for _, warm := range []*contender{wide, narrow} {
-			if _, err := warm.run(ctx); err != nil {
-				return err
-			}
+	for _, warm := range []*contender{wide, narrow} {
+		if _, err := warm.run(ctx); err != nil {
+			return err
 		}
-		return takeTurns(ctx, keysTurns, wide, narrow, even)
-	})
-	if err != nil {
+	}
+	if err := takeTurns(ctx, keysTurns, wide, narrow, even); err != nil {
 		return err
 	}
-	stored.operations = asked
 	r.judge(verdict{what: fmt.Sprintf("%d keys: Redis' memory per key", s.manyKeys), unit: " bytes", target: keyBytes, measured: each})
 	s.reportKeys(r, wide.turns, narrow.turns, even.turns)
-	r.notef("%d keys: PostgreSQL took %.2f CPU-µs a request over all turns of the three, until all their use was in the usage.",
-		s.manyKeys, stored.micros(processPostgres))
 	return nil
 }
 
@@ -146,26 +137,6 @@ func (s *stack) reportKeys(r *report, wide, narrow, even series) {
 			measured: ratio(wide, other.turns, (*sample).rate),
 		})
 	}
-}
-
-// storing is what PostgreSQL spends while requests are made, and from then on until all their use is in the usage.
-func (s *stack) storing(ctx context.Context, ask func() error) (sample, error) {
-	store, err := s.watched(processPostgres)
-	if err != nil {
-		return sample{}, err
-	}
-	w, err := startWatch(store...)
-	if err != nil {
-		return sample{}, err
-	}
-	if err := ask(); err != nil {
-		return sample{}, err
-	}
-	s.say("waiting until all use is in the usage")
-	if err := s.awaitUse(ctx); err != nil {
-		return sample{}, err
-	}
-	return w.stop()
 }
 
 // insertKeys copies keys into PostgreSQL: creating each through the store would take an hour.
@@ -240,13 +211,6 @@ func (s *stack) touch(ctx context.Context, set keySet) (bytesPerKey float64, err
 	if err := s.touchAll(ctx, set); err != nil {
 		return 0, err
 	}
-	loaded, err := s.figure(ctx, name, `examprep_gate_loads_total{result="found"}`)
-	if err != nil {
-		return 0, err
-	}
-	if int(loaded) < set.count() {
-		return 0, fmt.Errorf("of %d keys %.0f were brought into Redis", set.count(), loaded)
-	}
 	supervisor.Stop()
 	if err := s.awaitRollUps(ctx); err != nil {
 		return 0, err
@@ -286,28 +250,6 @@ func (s *stack) awaitRollUps(ctx context.Context) error {
 		err := s.pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM key_usage_batches)").Scan(&waiting)
 		return !waiting, err
 	})
-}
-
-// awaitUse waits until what the pod that is measured has counted so far is in the usage: one more request is, which comes after
-// all others, and no batch waits.
-func (s *stack) awaitUse(ctx context.Context) error {
-	last := time.Now().Truncate(time.Microsecond)
-	one := keySet{host: s.api, text: []byte(s.keys[0])}.requests(1, func(_, n int) (int, bool) { return 0, n == 0 })
-	if _, _, err := one.drive(ctx, answerTime); err != nil {
-		return err
-	}
-	within, cancel := context.WithTimeout(ctx, rollUpTime)
-	defer cancel()
-	err := poll(within, "the last request is in the usage", func() (bool, error) {
-		var there bool
-		err := s.pool.QueryRow(within, `SELECT EXISTS (SELECT FROM key_usage u JOIN api_keys k ON k.id = u.key_id
-			WHERE k.prefix = $1 AND u.last_used_at >= $2)`, s.keys[0][:keys.PrefixLength], last).Scan(&there)
-		return there, err
-	})
-	if err != nil {
-		return err
-	}
-	return s.awaitRollUps(ctx)
 }
 
 // poll asks until something is so.

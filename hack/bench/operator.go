@@ -3,50 +3,32 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 )
 
 const (
 	// fewContents is the size that the larger one is compared with.
 	fewContents = 1000
-	// backlog is how many resources are applied while the operator is away.
-	backlog = 1000
-	// newcomers is how many resources are made one after the other to see how soon a new one is Ready. It is odd, for the
-	// median.
-	newcomers = 7
 )
 
 // standing is what was measured with so many ExamContents.
 type standing struct {
 	count int
-	form  form
 	// again says that it is measured a second time.
 	again bool
 	// all is from the first apply to the last Ready, applying the applying alone.
 	all, applying time.Duration
-	// each is how long each fewContents of them took, in order: that what is there already slows nothing down, and how much the
-	// machine's speed varied meanwhile.
-	each []time.Duration
 	// loading is the CPU that this took, an operation being a resource.
 	loading sample
 	// loadMemory is the operator's peak meanwhile, restartMemory that of the next process, in MB; heap is what is live in
 	// the latter when it is idle.
 	loadMemory, restartMemory, idleMemory, heap float64
-	// quiet and busy are how soon new resources were Ready, with nothing else to do and in a resync of all.
-	quiet, busy []time.Duration
-	// still is how many resources of the resync were left when the last of the latter was Ready.
-	still float64
 	// listed and restarted are from the operator's start until it had listed all, and until it had nothing left to do.
 	listed, restarted time.Duration
 	// resync is the CPU of a restart, an operation being a reconcile that finds nothing to do.
 	resync sample
 	// writes and statements are of one such reconcile.
 	writes, statements float64
-	// caughtUp is from the start of an operator until a backlog was Ready that was applied, within appliedAway, while it was
-	// away.
-	caughtUp, appliedAway time.Duration
 	// publishWrites are the writes to the API server for a published resource, the one that applied it left out.
 	publishWrites, publishStatements float64
 
@@ -60,22 +42,26 @@ type standing struct {
 // right after each other.
 func measureOperator(ctx context.Context, s *stack, _ time.Duration, r *report) error {
 	if s.examContents <= fewContents {
-		return measureForm(inText)(ctx, s, 0, r)
+		alone, err := s.measureStanding(ctx, s.examContents)
+		if err == nil {
+			alone.report(r)
+		}
+		return err
 	}
-	few, err := s.stand(ctx, fewContents, inText)
+	few, err := s.stand(ctx, fewContents)
 	if err != nil {
 		return err
 	}
 	defer few.close()
-	if err := few.run(ctx, few.load, few.meetNewcomers, few.restart, halt); err != nil {
+	if err := few.run(ctx, few.load, few.restart, halt); err != nil {
 		return err
 	}
-	many, err := s.stand(ctx, s.examContents, inText)
+	many, err := s.stand(ctx, s.examContents)
 	if err != nil {
 		return err
 	}
 	defer many.close()
-	if err := many.run(ctx, many.load, many.meetNewcomers, halt); err != nil {
+	if err := many.run(ctx, many.load, halt); err != nil {
 		return err
 	}
 	before, after := *few, *few
@@ -85,13 +71,10 @@ func measureOperator(ctx context.Context, s *stack, _ time.Duration, r *report) 
 		}
 	}
 	for _, m := range []*standing{few, many} {
-		if err := m.run(ctx, m.catchUp, m.meetNewcomersInAResync); err != nil {
-			return err
-		}
 		m.close()
 		m.report(r)
 	}
-	again, err := s.measureStanding(ctx, fewContents, inText)
+	again, err := s.measureStanding(ctx, fewContents)
 	if err != nil {
 		return err
 	}
@@ -106,35 +89,24 @@ func measureOperator(ctx context.Context, s *stack, _ time.Duration, r *report) 
 	return nil
 }
 
-// measureForm returns what publishes the smaller number of ExamContents that have their questions elsewhere.
-func measureForm(f form) func(context.Context, *stack, time.Duration, *report) error {
-	return func(ctx context.Context, s *stack, _ time.Duration, r *report) error {
-		measured, err := s.measureStanding(ctx, fewContents, f)
-		if err == nil {
-			measured.report(r)
-		}
-		return err
-	}
-}
-
 // measureStanding measures all that is measured of a size.
-func (s *stack) measureStanding(ctx context.Context, count int, f form) (*standing, error) {
-	m, err := s.stand(ctx, count, f)
+func (s *stack) measureStanding(ctx context.Context, count int) (*standing, error) {
+	m, err := s.stand(ctx, count)
 	if err != nil {
 		return nil, err
 	}
 	defer m.close()
-	err = m.run(ctx, m.load, m.meetNewcomers, m.restart, m.catchUp, m.meetNewcomersInAResync)
+	err = m.run(ctx, m.load, m.restart)
 	return m, err
 }
 
 // stand opens a control plane for so many ExamContents. Close what it returns.
-func (s *stack) stand(ctx context.Context, count int, f form) (*standing, error) {
-	c, err := s.openCluster(ctx, fmt.Sprintf("cluster-%d", count), f)
+func (s *stack) stand(ctx context.Context, count int) (*standing, error) {
+	c, err := s.openCluster(ctx, fmt.Sprintf("cluster-%d", count))
 	if err != nil {
 		return nil, err
 	}
-	m := &standing{count: count, form: f, cluster: c}
+	m := &standing{count: count, cluster: c}
 	watching, stopWatching := context.WithCancel(ctx)
 	m.stopWatching = stopWatching
 	if m.ready, err = c.watchReadiness(watching); err != nil {
@@ -159,7 +131,7 @@ func (m *standing) run(ctx context.Context, steps ...func(context.Context, *clus
 	defer cancel()
 	for _, step := range steps {
 		if err := step(ctx, m.cluster, m.ready); err != nil {
-			return fmt.Errorf("%d ExamContents, questions %s: %w", m.count, m.form, err)
+			return fmt.Errorf("%d ExamContents: %w", m.count, err)
 		}
 	}
 	return nil
@@ -173,7 +145,7 @@ func (m *standing) load(ctx context.Context, c *cluster, ready *readiness) error
 	if err := c.startOperator(ctx); err != nil {
 		return err
 	}
-	c.say("applying %d ExamContents, questions %s", m.count, m.form)
+	c.say("applying %d ExamContents", m.count)
 	before, err := c.countBoth(ctx)
 	if err != nil {
 		return err
@@ -195,9 +167,6 @@ func (m *standing) load(ctx context.Context, c *cluster, ready *readiness) error
 		return err
 	}
 	m.loading.operations, m.all, c.prepared = m.count, last.Sub(began), nil
-	if m.each, err = ready.each(ctx, m.count, began); err != nil {
-		return err
-	}
 	c.say("all Ready after %.1f s, applied within %.1f s", m.all.Seconds(), m.applying.Seconds())
 	if _, err := c.awaitIdle(ctx, m.count); err != nil {
 		return err
@@ -232,29 +201,6 @@ func (c *cluster) peakMemory() (float64, error) {
 	return now.peak, err
 }
 
-// meetNewcomers applies resources one after the other while there is nothing else to do.
-func (m *standing) meetNewcomers(ctx context.Context, c *cluster, ready *readiness) (err error) {
-	m.quiet, err = c.meet(ctx, ready, m.count)
-	return err
-}
-
-// meet applies new resources, each when the last is Ready, and returns how long each took from before its apply.
-func (c *cluster) meet(ctx context.Context, ready *readiness, first int) ([]time.Duration, error) {
-	var took []time.Duration
-	for number := first; number < first+newcomers; number++ {
-		began := time.Now()
-		if err := c.apply(ctx, number); err != nil {
-			return nil, err
-		}
-		at, err := ready.await(ctx, number, number+1)
-		if err != nil {
-			return nil, err
-		}
-		took = append(took, at.Sub(began))
-	}
-	return took, nil
-}
-
 // restart stops the operator and starts it again: it reconciles everything and finds nothing to do.
 func (m *standing) restart(ctx context.Context, c *cluster, _ *readiness) error {
 	constant, err := c.startupCounts(ctx)
@@ -276,7 +222,7 @@ func (m *standing) restart(ctx context.Context, c *cluster, _ *readiness) error 
 		return err
 	}
 	m.listed = time.Since(began)
-	figures, err := c.awaitIdle(ctx, m.count+newcomers)
+	figures, err := c.awaitIdle(ctx, m.count)
 	if err != nil {
 		return err
 	}
@@ -341,69 +287,28 @@ func (m *standing) addOperator(c *cluster) error {
 	return err
 }
 
-// catchUp applies resources while the operator is away, and starts it.
-func (m *standing) catchUp(ctx context.Context, c *cluster, ready *readiness) error {
-	c.stopOperator()
-	first := m.count + newcomers
-	began := time.Now()
-	if err := c.applyAll(ctx, first, first+backlog); err != nil {
-		return err
-	}
-	m.appliedAway = time.Since(began)
-	began = time.Now()
-	if err := c.startOperator(ctx); err != nil {
-		return err
-	}
-	last, err := ready.await(ctx, first, first+backlog)
-	m.caughtUp = last.Sub(began)
-	c.say("caught up with %d after %.1f s, applied within %.1f s", backlog, m.caughtUp.Seconds(), m.appliedAway.Seconds())
-	return err
-}
-
-// meetNewcomersInAResync restarts the operator and applies new resources as soon as it has listed the others.
-func (m *standing) meetNewcomersInAResync(ctx context.Context, c *cluster, ready *readiness) (err error) {
-	c.stopOperator()
-	if err := c.startOperator(ctx); err != nil {
-		return err
-	}
-	first := m.count + newcomers + backlog
-	if m.busy, err = c.meet(ctx, ready, first); err != nil {
-		return err
-	}
-	figures, err := c.operatorMetrics(ctx)
-	m.still = figures.sum("workqueue_depth", `name="examcontent"`)
-	return err
-}
-
 func (m *standing) report(r *report) {
-	r.row(fmt.Sprintf("ExamContents made Ready, %d of %d papers of %d %s", m.count, paperCount, paperQuestions, m.form), &m.loading)
+	r.row(fmt.Sprintf("ExamContents made Ready, %d of %d papers of %d", m.count, paperCount, paperQuestions), &m.loading)
 	r.row(fmt.Sprintf("  reconciles that find nothing to do, restart with %d", m.count), &m.resync)
 	name := func(what string) string {
 		if m.again {
 			what += ", again"
 		}
-		return fmt.Sprintf("operator, %d %s: %s", m.count, m.form, what)
+		return fmt.Sprintf("operator, %d: %s", m.count, what)
 	}
 	if m.count == fewContents {
 		r.judge(verdict{what: name("first apply to last Ready"), unit: " s", target: 60, measured: m.all.Seconds()})
 	}
-	r.judge(verdict{what: name(fmt.Sprintf("start to last Ready of %d applied before", backlog)), unit: " s", target: 60, measured: m.caughtUp.Seconds()})
-	r.judge(verdict{what: name("a new one Ready, otherwise idle, median"), unit: " s", target: 1, measured: median(m.quiet).Seconds()})
-	r.judge(verdict{what: name("a new one Ready, in a resync of all, worst"), unit: " s", target: 1, measured: slices.Max(m.busy).Seconds()})
 	r.judge(verdict{what: name("writes to the API server of a no-op reconcile"), target: 0, measured: m.writes})
 	r.judge(verdict{what: name("SQL statements of a no-op reconcile"), target: 1, measured: m.statements})
 	r.judge(verdict{what: name("peak memory of the operator"), unit: " MB", target: mostMemory, measured: m.peak()})
 	table := []string{
-		fmt.Sprintf("with %d %s|", m.count, m.form),
+		fmt.Sprintf("with %d|", m.count),
 		fmt.Sprintf("applied within, by %d at once|%.1f s", appliers, m.applying.Seconds()),
 		fmt.Sprintf("all Ready after|%.1f s", m.all.Seconds()),
-		fmt.Sprintf("each %d took|%s", fewContents, joinSeconds(m.each)),
 		fmt.Sprintf("API server writes, SQL statements a published one|%.2f, %.2f", m.publishWrites, m.publishStatements),
 		fmt.Sprintf("restart: listed, idle after|%.1f s, %.1f s", m.listed.Seconds(), m.restarted.Seconds()),
-		fmt.Sprintf("%d applied while it was away: within, Ready after|%.1f s, %.1f s", backlog, m.appliedAway.Seconds(), m.caughtUp.Seconds()),
 		fmt.Sprintf("operator's memory: peak while publishing, at restart; idle; heap|%.0f, %.0f; %.0f; %.0f MB", m.loadMemory, m.restartMemory, m.idleMemory, m.heap),
-		fmt.Sprintf("new ones Ready after, idle|%s", joinMillis(m.quiet)),
-		fmt.Sprintf("  in a resync, of which %.0f were left|%s", m.still, joinMillis(m.busy)),
 		fmt.Sprintf("a resync of all each 10 min|%.1f %% of a core", m.resyncShare()),
 	}
 	r.notef("%s", columns(table))
@@ -414,22 +319,6 @@ func (m *standing) report(r *report) {
 func (m *standing) resyncShare() float64 {
 	each := m.resync.micros(processOperator, processAPIServer, processEtcd, processPostgres)
 	return 100 * each / 1e6 * float64(m.count) / (10 * time.Minute).Seconds()
-}
-
-func joinSeconds(durations []time.Duration) string {
-	var texts []string
-	for _, d := range durations {
-		texts = append(texts, fmt.Sprintf("%.1f", d.Seconds()))
-	}
-	return strings.Join(texts, ", ") + " s"
-}
-
-func joinMillis(durations []time.Duration) string {
-	var texts []string
-	for _, d := range durations {
-		texts = append(texts, fmt.Sprintf("%.0f", d.Seconds()*1000))
-	}
-	return strings.Join(texts, ", ") + " ms"
 }
 
 // judgeGrowth compares what a size took with what a smaller one took before and after.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,17 +27,6 @@ const (
 	applyTime = time.Minute
 )
 
-// form is where the questions of an ExamContent are.
-type form string
-
-const (
-	// inline is in the resource itself, inText in a ConfigMap beside it, with a chunk of text for each paper, inGzip the same
-	// with the chunks compressed.
-	inline form = "inline"
-	inText form = "in ConfigMaps"
-	inGzip form = "gzipped in ConfigMaps"
-)
-
 // applied is something that is sent to the API server.
 type applied struct {
 	path   string
@@ -46,9 +34,9 @@ type applied struct {
 	text   []byte // of the object; nil until it is encoded
 }
 
-// examContent makes what is declared of an exam: the resource, and before it the ConfigMap that it refers to, if any. The
-// same name gives the same.
-func (f form) examContent(name string, seed uint64) ([]applied, error) {
+// examContent makes what is declared of an exam: a ConfigMap with a chunk of questions for each paper, and the resource
+// that refers to it. The same name gives the same.
+func examContent(name string, seed uint64) ([]applied, error) {
 	chance := rand.New(rand.NewPCG(seed, 1))
 	content := v1alpha1.ExamContent{}
 	content.APIVersion, content.Kind = v1alpha1.GroupVersion.String(), "ExamContent"
@@ -60,16 +48,12 @@ func (f form) examContent(name string, seed uint64) ([]applied, error) {
 	for p := range paperCount {
 		content.Spec.Papers = append(content.Spec.Papers, newPaper(chance, fmt.Sprintf("%s-%04d", name, p), int32(2020+p)))
 	}
-	var all []applied
-	if f != inline {
-		chunks := &corev1.ConfigMap{Data: map[string]string{}, BinaryData: map[string][]byte{}}
-		chunks.APIVersion, chunks.Kind = "v1", "ConfigMap"
-		chunks.Namespace, chunks.Name = contentNamespace, name
-		chunks.Labels = map[string]string{v1alpha1.ContentLabel: "true"}
-		if err := moveQuestions(content.Spec.Papers, chunks, f == inGzip); err != nil {
-			return nil, err
-		}
-		all = append(all, applied{path: "/api/v1/namespaces/" + contentNamespace + "/configmaps/" + name, object: chunks})
+	chunks := &corev1.ConfigMap{Data: map[string]string{}}
+	chunks.APIVersion, chunks.Kind = "v1", "ConfigMap"
+	chunks.Namespace, chunks.Name = contentNamespace, name
+	chunks.Labels = map[string]string{v1alpha1.ContentLabel: "true"}
+	if err := moveQuestions(content.Spec.Papers, chunks); err != nil {
+		return nil, err
 	}
 	var fields map[string]any // without the empty status, which is the operator's
 	text, err := json.Marshal(content)
@@ -80,42 +64,25 @@ func (f form) examContent(name string, seed uint64) ([]applied, error) {
 		return nil, fmt.Errorf("encode a resource: %w", err)
 	}
 	delete(fields, "status")
-	return append(all, applied{path: contentsPath() + "/" + name, object: fields}), nil
+	return []applied{
+		{path: "/api/v1/namespaces/" + contentNamespace + "/configmaps/" + name, object: chunks},
+		{path: contentsPath() + "/" + name, object: fields},
+	}, nil
 }
 
 // moveQuestions moves the questions of papers into chunks.
-func moveQuestions(papers []v1alpha1.Paper, chunks *corev1.ConfigMap, compressed bool) error {
+func moveQuestions(papers []v1alpha1.Paper, chunks *corev1.ConfigMap) error {
 	for i := range papers {
 		text, err := json.Marshal(papers[i].Questions)
 		if err != nil {
 			return fmt.Errorf("encode a chunk: %w", err)
 		}
 		key := fmt.Sprintf("paper-%d.json", i)
-		if compressed {
-			key += ".gz"
-			if chunks.BinaryData[key], err = compress(text); err != nil {
-				return err
-			}
-		} else {
-			chunks.Data[key] = string(text)
-		}
+		chunks.Data[key] = string(text)
 		papers[i].Questions = nil
 		papers[i].QuestionsFrom = []v1alpha1.QuestionSource{{ConfigMapKeyRef: v1alpha1.ConfigMapKeyRef{Name: chunks.Name, Key: key}}}
 	}
 	return nil
-}
-
-// compress does what gzip does.
-func compress(text []byte) ([]byte, error) {
-	var compressed bytes.Buffer
-	writer := gzip.NewWriter(&compressed)
-	if _, err := writer.Write(text); err != nil {
-		return nil, fmt.Errorf("compress a chunk: %w", err)
-	}
-	if err := writer.Close(); err != nil {
-		return nil, fmt.Errorf("compress a chunk: %w", err)
-	}
-	return compressed.Bytes(), nil
 }
 
 func newPaper(chance *rand.Rand, id string, year int32) v1alpha1.Paper {
@@ -147,7 +114,7 @@ func (c *cluster) declared(number int) ([]applied, error) {
 	if all := c.prepared[number]; all != nil {
 		return all, nil
 	}
-	all, err := c.form.examContent(contentName(number), uint64(number))
+	all, err := examContent(contentName(number), uint64(number))
 	if err != nil {
 		return nil, err
 	}

@@ -35,9 +35,8 @@ const (
 type cluster struct {
 	*stack
 
-	// name tells it from others that run at the same time; form is how exams are declared here.
+	// name tells it from others that run at the same time.
 	name       string
-	form       form
 	prepared   map[int][]applied // what is declared of exams, by number
 	dir        state.Dir
 	supervisor *process.Supervisor
@@ -52,8 +51,8 @@ type cluster struct {
 }
 
 // openCluster starts the control plane and PostgreSQL, and installs what config/ declares. Close what it returns.
-func (s *stack) openCluster(ctx context.Context, name string, f form) (*cluster, error) {
-	c := &cluster{stack: s, name: name, form: f, dir: state.Dir(s.dir.Path(name))}
+func (s *stack) openCluster(ctx context.Context, name string) (*cluster, error) {
+	c := &cluster{stack: s, name: name, dir: state.Dir(s.dir.Path(name))}
 	if err := c.open(ctx); err != nil {
 		c.close()
 		return nil, err

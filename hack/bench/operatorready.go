@@ -162,17 +162,3 @@ func (r *readiness) await(ctx context.Context, first, last int) (time.Time, erro
 	}
 	return latest, nil
 }
-
-// each is how long each fewContents of the first count resources took, from began on.
-func (r *readiness) each(ctx context.Context, count int, began time.Time) ([]time.Duration, error) {
-	var took []time.Duration
-	for last := fewContents; last <= count; last += fewContents {
-		at, err := r.await(ctx, 0, last)
-		if err != nil {
-			return nil, err
-		}
-		took = append(took, at.Sub(began))
-		began = at
-	}
-	return took, nil
-}

@@ -29,7 +29,6 @@ const (
 // Behaviours of an endpoint, by the first part of its path. Nobody listens where behaviourClosed is sent to.
 const (
 	behaviourGood    = "good"
-	behaviourSlow    = "slow"  // answers after slowAnswer
 	behaviourHanging = "hang"  // never answers
 	behaviourBroken  = "error" // answers 500
 	behaviourClosed  = "closed"
@@ -38,8 +37,6 @@ const (
 )
 
 const (
-	// slowAnswer is how long a slow endpoint thinks.
-	slowAnswer = 200 * time.Millisecond
 	// floodSize is what behaviourFlood sends.
 	floodSize = 1 << 30
 	// hosts is how many loopback addresses the receiver listens at; at the next one nobody does.
@@ -109,16 +106,13 @@ func (r *receiver) take(w http.ResponseWriter, request *http.Request) {
 	behaviour, _, _ := strings.Cut(strings.TrimPrefix(request.URL.Path, "/"), "/")
 	switch behaviour {
 	case behaviourHanging:
-		r.hang(request, 0)
+		r.hang(request)
 	case behaviourBroken:
 		w.WriteHeader(http.StatusInternalServerError)
 	case behaviourDrip:
 		drip(w, request)
 	case behaviourFlood:
 		flood(w)
-	case behaviourSlow:
-		r.hang(request, slowAnswer)
-		fallthrough
 	default:
 		r.count.Add(1)
 		if r.recording.Load() {
@@ -127,17 +121,12 @@ func (r *receiver) take(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// hang waits for so long (0: for ever), until who asks has gone, or until all are let go.
-func (r *receiver) hang(request *http.Request, most time.Duration) {
+// hang waits until the client has gone, or until all are let go.
+func (r *receiver) hang(request *http.Request) {
 	r.mu.Lock()
 	release := r.release
 	r.mu.Unlock()
-	var over <-chan time.Time
-	if most > 0 {
-		over = time.After(most)
-	}
 	select {
-	case <-over:
 	case <-release:
 	case <-request.Context().Done():
 	}

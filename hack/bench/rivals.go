@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"examprep.dev/server/keys"
@@ -61,15 +60,6 @@ func measureRivals(ctx context.Context, s *stack, duration time.Duration, r *rep
 		return err
 	}
 	defer stop()
-	built := sync.OnceValue(func() error { return s.buildFiber(ctx) })
-	fiber := func(name string, options ...string) func(context.Context) (string, error) {
-		return func(ctx context.Context) (string, error) {
-			if err := built(); err != nil {
-				return "", err
-			}
-			return s.startFiber(ctx, name, file, options...)
-		}
-	}
 	pod := func(context.Context) (string, error) { return s.api, nil }
 	field := []*rival{
 		{name: "GET overview, one pod", process: processAPI, start: pod},
@@ -77,8 +67,9 @@ func measureRivals(ctx context.Context, s *stack, duration time.Duration, r *rep
 		{name: "  nginx + lua, the same script, a call a request", process: processNginx, target: 2, start: func(ctx context.Context) (string, error) {
 			return s.startNginx(ctx, document)
 		}},
-		{name: "  fiber + key's record by GET + redis_rate", process: processFiber, target: 2.5, start: fiber(processFiber)},
-		{name: "  the same, keys' records in its memory", process: processFiberMemory, start: fiber(processFiberMemory, "-remember")},
+		{name: "  fiber + key's record by GET + redis_rate", process: processFiber, target: 2.5, start: func(ctx context.Context) (string, error) {
+			return s.startFiber(ctx, file)
+		}},
 	}
 	racing, err := s.line(ctx, field, ours, document, turnTime(duration, gateTurns), r)
 	if err != nil {

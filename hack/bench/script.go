@@ -15,18 +15,15 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
-
-	"examprep.dev/server/redisurl"
 )
 
 const (
-	// keysPerCall is how many keys a call of the script carries, and how many GETs a pipeline.
+	// keysPerCall is how many keys a call of the script carries.
 	keysPerCall = 16
 	// recordsName is where the gate keeps its records, on a single server and under the default prefix; ours are in a
-	// hash beside it, and for GET each under a name of its own.
+	// hash beside it.
 	recordsName = "examprep:gate:{keys}"
 	ownRecords  = recordsName + ":benchmark"
-	ownName     = ownRecords + ":"
 	// ownField begins our fields, which are as long as the gate's: they end in 12 digits, since that is what
 	// redis-benchmark puts in the place of its placeholder.
 	ownField    = "benchmark-"
@@ -39,14 +36,12 @@ const (
 	ownTerm = "bench-01"
 	// redisClients is redis-benchmark's own default.
 	redisClients = 50
-	// manyKeys is how many keys' memory is measured, and memoryTarget how many bytes each may take.
-	manyKeys, memoryTarget = 1_000_000, 300
 )
 
-// scriptLoad calls the gate's script without a gate, by redis-benchmark, or by a loop of this program where there is none.
+// scriptLoad calls the gate's script without a gate, by redis-benchmark.
 type scriptLoad struct {
 	stack *stack
-	// benchmark is redis-benchmark's path; "" without it.
+	// benchmark is redis-benchmark's path.
 	benchmark string
 	sha       string
 	record    string // like the gate's, but of our term
@@ -69,7 +64,9 @@ func (s *stack) newScriptLoad(ctx context.Context) (*scriptLoad, error) {
 	if l.host, l.port, err = net.SplitHostPort(at.Addr); err != nil {
 		return nil, err
 	}
-	l.benchmark, _ = exec.LookPath("redis-benchmark") // without it there is another way
+	if l.benchmark, err = exec.LookPath("redis-benchmark"); err != nil {
+		return nil, fmt.Errorf("find redis-benchmark, which comes with Redis: %w", err)
+	}
 	if l.sha, err = s.redis.ScriptLoad(ctx, string(text)).Result(); err != nil {
 		return nil, fmt.Errorf("load the gate's script: %w", err)
 	}
@@ -79,7 +76,6 @@ func (s *stack) newScriptLoad(ctx context.Context) (*scriptLoad, error) {
 	pipe := s.redis.Pipeline()
 	for i := range keyCount {
 		pipe.HSet(ctx, ownRecords, fmt.Sprintf("%s%012d", ownField, i), l.record)
-		pipe.Set(ctx, fmt.Sprintf("%s%012d", ownName, i), l.record, time.Hour)
 	}
 	pipe.Expire(ctx, ownRecords, time.Hour)
 	if _, err := pipe.Exec(ctx); err != nil {
@@ -98,35 +94,6 @@ func (l *scriptLoad) someRecord(ctx context.Context) (string, error) {
 		}
 	}
 	return "", errors.Join(errors.New("the API has put no key's record into Redis"), entries.Err())
-}
-
-// judgeMemory measures what a million records take in Redis.
-func (l *scriptLoad) judgeMemory(ctx context.Context, r *report) error {
-	const name, batch = ownRecords + ":many", 1000
-	client := l.stack.redis
-	before, err := l.stats(ctx, "memory", "used_memory:")
-	if err != nil {
-		return err
-	}
-	defer client.Unlink(context.WithoutCancel(ctx), name)
-	for first := 0; first < manyKeys; first += batch {
-		entries := make([]string, 0, 2*batch)
-		for i := first; i < first+batch; i++ {
-			entries = append(entries, fmt.Sprintf("%s%012d", ownField, i), l.record)
-		}
-		if err := client.HSet(ctx, name, entries).Err(); err != nil {
-			return fmt.Errorf("make %d records: %w", manyKeys, err)
-		}
-	}
-	after, err := l.stats(ctx, "memory", "used_memory:")
-	if err != nil {
-		return err
-	}
-	r.judge(verdict{
-		what: fmt.Sprintf("gate: Redis' memory per key at %d keys", manyKeys), unit: " bytes", target: memoryTarget,
-		measured: float64(after-before) / manyKeys,
-	})
-	return nil
 }
 
 // try makes sure that the script takes our records for verified keys and grants what is asked.
@@ -149,59 +116,41 @@ func (l *scriptLoad) arguments() []string {
 	return []string{strings.Repeat(fieldHeader+ownField+placeholder, keysPerCall), strings.Repeat("\x01\x01", keysPerCall)}
 }
 
-func (l *scriptLoad) by() string {
-	if l.benchmark == "" {
-		return "this program"
-	}
-	return "redis-benchmark"
-}
-
 // call runs the script on random records, keysPerCall at a time; an operation is one key.
 func (l *scriptLoad) call(ctx context.Context, duration time.Duration) (sample, error) {
 	args := append([]string{"evalsha", l.sha, "1", ownRecords, "c", ownTerm}, l.arguments()...)
-	s, err := l.run(ctx, duration, "evalsha", nil, args)
+	s, err := l.run(ctx, duration, "evalsha", args)
 	s.operations *= keysPerCall
 	return s, err
 }
 
-// get reads random records, keysPerCall in a pipeline.
-func (l *scriptLoad) get(ctx context.Context, duration time.Duration) (sample, error) {
-	return l.run(ctx, duration, "get", []string{"-P", strconv.Itoa(keysPerCall)}, []string{"get", ownName + placeholder})
-}
-
 // run sends a command over and over. What came of it is read from Redis' own count of commands.
-func (l *scriptLoad) run(ctx context.Context, duration time.Duration, command string, options, args []string) (sample, error) {
+func (l *scriptLoad) run(ctx context.Context, duration time.Duration, command string, args []string) (sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, duration+startTime)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	stopping, stop := context.WithCancel(ctx)
 	defer stop()
-	pid := os.Getpid()
-	if l.benchmark == "" {
-		group.Go(func() error { return l.loop(stopping, args, len(options) > 0) })
-	} else {
-		cmd := l.command(stopping, options, args)
-		var said bytes.Buffer
-		cmd.Stderr = &said
-		if err := cmd.Start(); err != nil {
-			return sample{}, fmt.Errorf("start redis-benchmark: %w", err)
-		}
-		pid = cmd.Process.Pid
-		group.Go(func() error {
-			if err := cmd.Wait(); stopping.Err() == nil {
-				return fmt.Errorf("redis-benchmark ended: %w: %s", err, bytes.TrimSpace(said.Bytes()))
-			}
-			return nil // it was asked to
-		})
+	cmd := l.command(stopping, args)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		return sample{}, fmt.Errorf("start redis-benchmark: %w", err)
 	}
-	s, err := l.observe(ctx, duration, command, pid)
+	group.Go(func() error {
+		if err := cmd.Wait(); stopping.Err() == nil {
+			return fmt.Errorf("redis-benchmark ended: %w: %s", err, bytes.TrimSpace(said.Bytes()))
+		}
+		return nil // it was asked to
+	})
+	s, err := l.observe(ctx, duration, command, cmd.Process.Pid)
 	stop()
 	return s, errors.Join(group.Wait(), err)
 }
 
 // command is redis-benchmark without an end.
-func (l *scriptLoad) command(ctx context.Context, options, args []string) *exec.Cmd {
-	all := append([]string{"-h", l.host, "-p", l.port, "-a", l.password, "-c", strconv.Itoa(redisClients), "-n", "1000000000", "-r", strconv.Itoa(keyCount), "-q"}, options...)
+func (l *scriptLoad) command(ctx context.Context, args []string) *exec.Cmd {
+	all := []string{"-h", l.host, "-p", l.port, "-a", l.password, "-c", strconv.Itoa(redisClients), "-n", "1000000000", "-r", strconv.Itoa(keyCount), "-q"}
 	return exec.CommandContext(ctx, l.benchmark, append(all, args...)...)
 }
 
@@ -249,7 +198,8 @@ func (l *scriptLoad) observe(ctx context.Context, duration time.Duration, comman
 
 // calls is how often Redis has run a command.
 func (l *scriptLoad) calls(ctx context.Context, command string) (int, error) {
-	return l.stats(ctx, "commandstats", "cmdstat_"+command+":calls=")
+	counted, err := l.stack.countCalls(ctx)
+	return int(counted[command]), err
 }
 
 // stats returns the number that follows prefix in a section of Redis' own account, 0 if it is not there.
@@ -265,46 +215,4 @@ func (l *scriptLoad) stats(ctx context.Context, section, prefix string) (int, er
 		}
 	}
 	return 0, nil // a command that was never called
-}
-
-// loop is redis-benchmark's work done by this program: as many connections, one call or pipeline at a time on each.
-func (l *scriptLoad) loop(ctx context.Context, args []string, pipelined bool) error {
-	client, err := redisurl.Open(l.stack.redisURL, func(o *redis.UniversalOptions) { o.PoolSize = redisClients })
-	if err != nil {
-		return err
-	}
-	defer func() { _ = client.Close() }()
-	group, ctx := errgroup.WithContext(ctx)
-	for number := range redisClients {
-		group.Go(func() error { return l.repeat(ctx, client, number, args, pipelined) })
-	}
-	if err := group.Wait(); ctx.Err() == nil {
-		return err
-	}
-	return nil
-}
-
-func (l *scriptLoad) repeat(ctx context.Context, client redis.UniversalClient, number int, args []string, pipelined bool) error {
-	commands := 1
-	if pipelined {
-		commands = keysPerCall
-	}
-	for n := number; ctx.Err() == nil; {
-		pipe := client.Pipeline()
-		for range commands {
-			var command []any
-			for _, arg := range args {
-				for strings.Contains(arg, placeholder) {
-					n += 7919
-					arg = strings.Replace(arg, placeholder, fmt.Sprintf("%012d", n%keyCount), 1)
-				}
-				command = append(command, arg)
-			}
-			pipe.Do(ctx, command...)
-		}
-		if _, err := pipe.Exec(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
 }

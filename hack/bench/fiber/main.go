@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
 	"hash/crc32"
 	"math"
@@ -15,7 +14,6 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -44,12 +42,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("fiber", flag.ContinueOnError)
-	remember := flags.Bool("remember", false, "keep the records of keys in memory")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	if flags.NArg() != 2 {
+	if len(args) != 2 {
 		return errors.New("it wants an address and a file")
 	}
 	options, err := redis.ParseURL(os.Getenv("REDIS_URL"))
@@ -59,24 +52,22 @@ func run(ctx context.Context, args []string) error {
 	options.PoolSize = connections
 	client := redis.NewClient(options)
 	defer func() { _ = client.Close() }()
-	g := &gateway{client: client, limiter: redis_rate.NewLimiter(client), remember: *remember}
-	if err := g.read(flags.Arg(1)); err != nil {
+	g := &gateway{client: client, limiter: redis_rate.NewLimiter(client)}
+	if err := g.read(args[1]); err != nil {
 		return err
 	}
 	uuid.EnableRandPool()                                    // the API's request ids cost no system call either
 	app := fiber.New(fiber.Config{WriteBufferSize: 8 << 10}) // as the API: head and body leave in one
 	app.Get("/*", g.serve)
-	return app.Listen(flags.Arg(0), fiber.ListenConfig{DisableStartupMessage: true, GracefulContext: ctx})
+	return app.Listen(args[0], fiber.ListenConfig{DisableStartupMessage: true, GracefulContext: ctx})
 }
 
 // gateway is the handler and what it holds.
 type gateway struct {
-	client   *redis.Client
-	limiter  *redis_rate.Limiter
-	remember bool
-	records  sync.Map // of redis_rate.Limit, by name
-	headers  [][2]string
-	body     []byte
+	client  *redis.Client
+	limiter *redis_rate.Limiter
+	headers [][2]string
+	body    []byte
 }
 
 // read takes the document from its file. What each answer has anew is left out.
@@ -152,12 +143,6 @@ func nameOf(authorization string) (string, bool) {
 
 // limitOf looks the key up.
 func (g *gateway) limitOf(ctx context.Context, name string) (redis_rate.Limit, error) {
-	if g.remember {
-		if known, found := g.records.Load(name); found {
-			limit, _ := known.(redis_rate.Limit)
-			return limit, nil
-		}
-	}
 	record, err := g.client.Get(ctx, name).Result()
 	if err != nil {
 		return redis_rate.Limit{}, err
@@ -172,9 +157,6 @@ func (g *gateway) limitOf(ctx context.Context, name string) (redis_rate.Limit, e
 		return limit, err
 	}
 	limit.Burst, limit.Period = limit.Rate, time.Duration(period)*time.Second
-	if g.remember {
-		g.records.Store(name, limit)
-	}
 	return limit, nil
 }
 

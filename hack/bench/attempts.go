@@ -3,79 +3,157 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
-	"github.com/google/uuid"
-
-	"examprep.dev/server/webhooks"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // learnersPerConnection is how many learners each connection, and each client of pgbench, opens papers for.
 const learnersPerConnection = 50
 
-// measureAttempts compares open and submit through the API with their statements alone.
+// processReference is the API pod of -reference.
+const processReference = "reference"
+
+// measureAttempts compares open and submit through the API with one statement per open or submit.
 func measureAttempts(ctx context.Context, s *stack, duration time.Duration, r *report) error {
 	if err := s.prepareAPI(ctx); err != nil {
 		return err
 	}
-	crowd := newCrowd(s)
-	if err := crowd.warm(ctx); err != nil {
-		return err
-	}
-	baseline, err := s.newStatements(crowd.paperID)
+	statements, err := s.newStatements(ctx)
 	if err != nil {
 		return err
 	}
+	turn := turnTime(duration, gateTurns)
+	sides := []*side{{crowd: newCrowd(s.keys, s.api), process: processAPI, pool: s.pool}}
+	if s.reference != "" {
+		reference, pool, err := s.startReference(ctx)
+		if err != nil {
+			return err
+		}
+		defer s.dropDatabase(context.WithoutCancel(ctx), pool)
+		sides = append(sides, &side{crowd: reference, process: processReference, pool: pool})
+	}
+	for _, one := range sides {
+		if err := one.crowd.warm(ctx); err != nil {
+			return err
+		}
+	}
+	var opened, submitted series // of pgbench
+	for range gateTurns {
+		for _, one := range sides {
+			if err := one.turn(ctx, s, turn); err != nil {
+				return err
+			}
+		}
+		first := sides[0]
+		open, submit, err := statements.turn(ctx, first.opens[len(first.opens)-1].operations/pgbenchClients)
+		if err != nil {
+			return err
+		}
+		opened, submitted = append(opened, open), append(submitted, submit)
+	}
+	reportAttempts(r, sides, opened, submitted)
+	return nil
+}
+
+func reportAttempts(r *report, sides []*side, opened, submitted series) {
+	ours := sides[0]
+	cpu := func(names ...string) func(*sample) float64 {
+		return func(one *sample) float64 { return one.micros(names...) }
+	}
 	for _, phase := range []struct {
-		name, statement string
-		load            load
-		duration        time.Duration
-	}{
-		{"open", "OpenAttempt", crowd.open(), duration},
-		{"submit", "CloseAttempt", crowd.submit(), 10 * duration}, // until what was opened is submitted
-	} {
-		// As autovacuum does within a minute. Without it statements would go on with plans made for empty tables.
-		if _, err := s.pool.Exec(ctx, "ANALYZE attempts, attempt_counters"); err != nil {
-			return err
-		}
-		ours, err := s.during(ctx, phase.load, phase.duration, processAPI, processPostgres, processRedis)
-		if err != nil {
-			return err
-		}
-		r.row(phase.name, &ours)
-		each := ours.operations / connections
-		if baseline == nil || each == 0 {
-			r.notef("%s was not compared: there is no pgbench here, or too little was done.", phase.name)
-			continue
-		}
-		theirs, err := baseline.run(ctx, phase.statement, each)
-		if err != nil {
-			return err
-		}
-		r.row("  pgbench, the same statement", &theirs)
+		name           string
+		ours, baseline series
+		bar, goal      float64
+	}{{"open", ours.opens, opened, 0.6, 0.3}, {"submit", ours.submits, submitted, 0.8, 0.4}} {
+		r.medians(fmt.Sprintf("%s, %d keys", phase.name, connections), phase.ours)
+		r.medians(fmt.Sprintf("  one statement, pgbench, %d clients", pgbenchClients), phase.baseline)
 		r.judge(verdict{
-			what: phase.name + ": CPU of API + PostgreSQL / (pgbench + PostgreSQL)", unit: "×", target: 1.6,
-			measured: ours.micros(processAPI, processPostgres) / theirs.micros(processPgbench, processPostgres),
+			what: "attempts: " + phase.name + ", CPU of API + PostgreSQL / (pgbench + PostgreSQL)", unit: "×", bar: phase.bar, goal: phase.goal,
+			measured: quotient(phase.ours, cpu(processAPI, processPostgres), phase.baseline, cpu(processPgbench, processPostgres)),
 		})
 	}
+	for _, reference := range sides[1:] {
+		r.medians("open, the reference", reference.opens)
+		r.medians("submit, the reference", reference.submits)
+		r.judge(verdict{
+			what: "attempts: submit, CPU of the API / that of the reference", unit: "×", bar: 0.6, goal: 0.4,
+			measured: quotient(ours.submits, cpu(processAPI), reference.submits, cpu(processReference)),
+		})
+	}
+}
+
+// side is an API pod on a database of its own, and what was measured of it.
+type side struct {
+	crowd          *crowd
+	process        string
+	pool           *pgxpool.Pool
+	opens, submits series
+}
+
+// turn opens for a while, then submits what was opened.
+func (one *side) turn(ctx context.Context, s *stack, duration time.Duration) error {
+	for _, phase := range []struct {
+		load     load
+		duration time.Duration
+		into     *series
+	}{{one.crowd.open(), duration, &one.opens}, {one.crowd.submit(), 10 * duration, &one.submits}} {
+		if err := analyse(ctx, one.pool); err != nil {
+			return err
+		}
+		measured, err := s.during(ctx, phase.load, phase.duration, one.process, processPostgres, processRedis)
+		if err != nil {
+			return err
+		}
+		*phase.into = append(*phase.into, measured)
+	}
+	one.crowd.forget()
 	return nil
+}
+
+// analyse does what autovacuum does within a minute: else statements keep plans that were made for empty tables.
+func analyse(ctx context.Context, pool *pgxpool.Pool) error {
+	_, err := pool.Exec(ctx, "ANALYZE attempts, attempt_counters")
+	return err
+}
+
+// startReference seeds a database by the reference's own commands and starts its API.
+func (s *stack) startReference(ctx context.Context) (*crowd, *pgxpool.Pool, error) {
+	databaseURL, pool, err := s.createDatabase(ctx, processReference)
+	if err != nil {
+		return nil, nil, err
+	}
+	program := program{s, s.reference, databaseURL}
+	if err := program.migrate(ctx); err != nil {
+		return nil, pool, err
+	}
+	set, err := program.seed(ctx, pool, connections)
+	if err != nil {
+		return nil, pool, err
+	}
+	address, err := s.startPodOf(ctx, s.reference, processReference, "DATABASE_URL="+databaseURL, "EXAMPREP_REDIS_PREFIX=reference:")
+	return newCrowd(set.all(), address), pool, err
 }
 
 // crowd is the clients that sit papers: what each has opened and not yet submitted.
 type crowd struct {
-	stack         *stack
-	paperID, path string
-	opened        [connections][]string
+	// keys are the connections'; one connection more than there are keys has the first again.
+	keys      []string
+	addresses []string
+	path      string
+	opened    [connections][]string
 }
 
-func newCrowd(s *stack) *crowd {
-	return &crowd{stack: s, paperID: examKey + "-0000", path: "/v1/exam-prep/" + examKey + "/mock-exams/"}
+func newCrowd(keys []string, addresses ...string) *crowd {
+	return &crowd{keys: keys, addresses: addresses, path: "/v1/exam-prep/" + examKey + "/mock-exams/"}
 }
+
+// forget drops what was opened and not submitted.
+func (c *crowd) forget() { c.opened = [connections][]string{} }
 
 // warm lets every connection open and submit once, so that the paper and its key are in the API's memory.
 func (c *crowd) warm(ctx context.Context) error {
@@ -94,7 +172,7 @@ func (c *crowd) warm(ctx context.Context) error {
 			return err
 		}
 	}
-	c.opened = [connections][]string{}
+	c.forget()
 	return nil
 }
 
@@ -104,17 +182,16 @@ func learnerName(connection, n int) string {
 
 func (c *crowd) open() load {
 	return load{
-		addresses: []string{c.stack.api},
+		addresses: c.addresses,
 		request: func(connection, n int) []byte {
-			body := []byte(`{"paper_id":"` + c.paperID + `","learner_id":"` + learnerName(connection, n) + `"}`)
-			return postRequest(c.stack.api, c.path+"open", c.stack.keys[connection], body)
+			body := []byte(`{"paper_id":"` + paperID + `","learner_id":"` + learnerName(connection, n) + `"}`)
+			return postRequest(c.addresses[0], c.path+"open", c.keys[connection%len(c.keys)], body)
 		},
 		answer: func(connection, _ int, body []byte) error {
-			const before = `{"attempt_id":"`
-			rest, found := bytes.CutPrefix(body, []byte(before))
+			_, rest, found := bytes.Cut(body, []byte(`"attempt_id":"`))
 			id, _, ends := bytes.Cut(rest, []byte(`"`))
 			if !found || !ends {
-				return errors.New("an opened attempt does not begin with its id")
+				return errors.New("an opened attempt has no id")
 			}
 			c.opened[connection] = append(c.opened[connection], string(id))
 			return nil
@@ -123,21 +200,21 @@ func (c *crowd) open() load {
 }
 
 func (c *crowd) submit() load {
-	answers := string(answerSheet())
+	answers := answerSheet()
 	return load{
-		addresses: []string{c.stack.api},
+		addresses: c.addresses,
 		request: func(connection, n int) []byte {
 			if n >= len(c.opened[connection]) {
 				return nil
 			}
 			body := []byte(`{"attempt_id":"` + c.opened[connection][n] + `","learner_id":"` + learnerName(connection, n) + `","answers":` + answers + `}`)
-			return postRequest(c.stack.api, c.path+"submit", c.stack.keys[connection], body)
+			return postRequest(c.addresses[0], c.path+"submit", c.keys[connection%len(c.keys)], body)
 		},
 	}
 }
 
 // answerSheet answers every question of a paper.
-func answerSheet() json.RawMessage {
+func answerSheet() string {
 	sheet := []byte{'{'}
 	for n := range questionsPerPaper {
 		if n > 0 {
@@ -146,12 +223,5 @@ func answerSheet() json.RawMessage {
 		sheet = strconv.AppendQuote(sheet, "1:"+strconv.Itoa(n+1))
 		sheet = append(sheet, ':', '"', "ABCD"[n%4], '"')
 	}
-	return slices.Clip(append(sheet, '}'))
-}
-
-// scoredEvent is a webhook's body as a submission writes it.
-func scoredEvent(paperID string) (webhooks.Event, error) {
-	return webhooks.NewEvent(webhooks.KindScored, uuid.NullUUID{}, time.Now(), webhooks.AttemptScored{
-		AttemptID: uuid.NewString(), ExamKey: examKey, PaperID: paperID, Score: 42.5, LearnerIDProvided: true,
-	})
+	return string(slices.Clip(append(sheet, '}')))
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"net/http"
 	"os"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 
 	"examprep.dev/hack/dev/process"
-	"examprep.dev/server/keys"
 )
 
 // processFiber is fiber with the records of keys in Redis.
@@ -47,6 +45,9 @@ func (s *stack) startFiber(ctx context.Context, file string) (string, error) {
 	if err := s.buildFiber(ctx); err != nil {
 		return "", err
 	}
+	if err := s.tellFiber(ctx); err != nil {
+		return "", err
+	}
 	address, err := s.ports.Address(ctx, processFiber)
 	if err != nil {
 		return "", err
@@ -65,16 +66,13 @@ func (s *stack) startFiber(ctx context.Context, file string) (string, error) {
 	})
 }
 
-// tellFiber writes the records that it reads of keys.
-func (s *stack) tellFiber(ctx context.Context, record string, texts ...string) error {
+// tellFiber writes the records of all keys that it reads: requests and seconds.
+func (s *stack) tellFiber(ctx context.Context) error {
 	pipe := s.redis.Pipeline()
-	for _, text := range texts {
-		hash, ok := keys.Parse([]byte(text))
-		if !ok {
-			return fmt.Errorf("a key of ours has not the form of one")
-		}
-		pipe.Set(ctx, "bench:fiber:"+hex.EncodeToString(hash[:]), record, 0)
+	for _, key := range s.keys {
+		pipe.Set(ctx, "bench:fiber:"+hashOf(key), "1000000/1", 0)
 	}
+	pipe.Set(ctx, "bench:fiber:"+hashOf(s.few), fmt.Sprintf("%d/60", fewRequests), 0)
 	if _, err := pipe.Exec(ctx); err != nil {
 		return fmt.Errorf("write records for fiber: %w", err)
 	}

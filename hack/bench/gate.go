@@ -8,54 +8,74 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
-// processBare is the baseline's server.
-const processBare = roleBare
+const (
+	// processBare is the bare fasthttp server.
+	processBare = roleBare
+	// overviewPath and questionsPath are what the gate's measurements ask for.
+	overviewPath  = "/v1/exam-prep/" + examKey + "/overview"
+	questionsPath = "/v1/exam-prep/" + examKey + "/mock-exams/questions"
+	// mixEvery is how many requests of a connection there are to one POST, in the mixed load.
+	mixEvery = 10
+)
 
-// overviewPath is the document that the gate's measurements ask for.
-const overviewPath = "/v1/exam-prep/" + examKey + "/overview"
+// questionsBody asks for the first questions of the paper.
+func questionsBody() []byte { return []byte(`{"paper_id":"` + paperID + `","learner_id":"learner-1"}`) }
 
-// measureGate compares an authenticated, rate-limited GET with a bare server plus the bare script.
+// measureGate compares authenticated, rate-limited requests with a bare server and bare takes of a token.
 func measureGate(ctx context.Context, s *stack, duration time.Duration, r *report) error {
-	ours, err := s.warmOverviews(ctx, duration)
+	gets, err := s.warmOverviews(ctx, duration)
 	if err != nil {
 		return err
 	}
-	address, size, err := s.startBare(ctx)
+	address, err := s.startBare(ctx)
 	if err != nil {
 		return err
 	}
-	script, err := s.newScriptLoad(ctx)
+	script, err := s.newTakeLoad(ctx)
 	if err != nil {
 		return err
 	}
-	bareLoad, turn := s.overviewLoad(address), turnTime(duration, gateTurns)
-	api := &contender{run: func(ctx context.Context) (sample, error) {
-		return s.during(ctx, ours, turn, processAPI, processRedis, processPostgres)
-	}}
-	bare := &contender{run: func(ctx context.Context) (sample, error) { return s.during(ctx, bareLoad, turn, processBare) }}
+	turn := turnTime(duration, gateTurns)
+	api := func(l load) *contender {
+		return &contender{run: func(ctx context.Context) (sample, error) {
+			return s.during(ctx, l, turn, processAPI, processRedis, processPostgres)
+		}}
+	}
+	bare := func(l load) *contender {
+		return &contender{run: func(ctx context.Context) (sample, error) { return s.during(ctx, l, turn, processBare) }}
+	}
+	apiGet, apiMix, bareGet, bareMix := api(gets), api(s.mixedLoad(s.api)), bare(s.overviewLoad(address)), bare(s.mixedLoad(address))
 	takes := &contender{run: func(ctx context.Context) (sample, error) { return script.call(ctx, turn) }}
-	if err := takeTurns(ctx, scatteredTurns, api, bare, takes); err != nil {
+	if err := takeTurns(ctx, scatteredTurns, apiGet, bareGet, takes, bareMix, apiMix); err != nil {
 		return err
 	}
-	relaxed, err := s.atHalf(ctx, ours, api.turns, turn)
+	relaxed, err := s.atHalf(ctx, gets, apiGet.turns, turn)
 	if err != nil {
 		return err
 	}
-	r.medians(fmt.Sprintf("GET overview of %d bytes", size), api.turns)
+	r.medians("GET overview, 4 KB", apiGet.turns)
 	r.medians("  the same at half the rate", relaxed)
-	r.medians("  bare fasthttp, the same bytes", bare.turns)
-	r.medians(fmt.Sprintf("  keys in the script, %d a call, by redis-benchmark", keysPerCall), takes.turns)
+	r.medians("  bare fasthttp, the same bytes", bareGet.turns)
+	r.medians("mixed: one request in ten is a POST of questions", apiMix.turns)
+	r.medians("  bare fasthttp, mixed alike", bareMix.turns)
+	r.medians(fmt.Sprintf("one take per key, %d keys a call, by redis-benchmark", keysPerCall), takes.turns)
 	r.judge(verdict{
-		what: "GET: CPU of API + Redis / (bare fasthttp + script)", unit: "×", target: 1.3, measured: overhead(api.turns, bare.turns, takes.turns),
+		what: "gate: GET, CPU of API + Redis / (bare fasthttp + takes)", unit: "×", bar: 1.25, goal: 1.1,
+		measured: overhead(apiGet.turns, bareGet.turns, takes.turns),
+	})
+	r.judge(verdict{
+		what: "gate: mixed, CPU of API + Redis / (bare fasthttp + takes)", unit: "×", bar: 1.35, goal: 1.2,
+		measured: overhead(apiMix.turns, bareMix.turns, takes.turns),
 	})
 	return nil
 }
 
-// overhead is what the API and Redis take of the processors, in terms of what the bare server and the bare script do: the
-// median of the turns' ratios.
+// overhead returns the median of the turns' ratios: the CPU of the API and Redis, over that of the bare server and the takes.
 func overhead(api, bare, takes series) float64 {
 	var ratios []float64
 	for turn := range api {
@@ -75,7 +95,7 @@ func (s *stack) atHalf(ctx context.Context, l load, whole series, turn time.Dura
 	return half.turns, err
 }
 
-// warmOverviews starts the API and has every key's record in Redis.
+// warmOverviews starts the API and uses each key once, then all of them for a while.
 func (s *stack) warmOverviews(ctx context.Context, duration time.Duration) (load, error) {
 	if err := s.prepareAPI(ctx); err != nil {
 		return load{}, err
@@ -101,10 +121,30 @@ func (s *stack) overviewLoad(address string) load {
 	for i, key := range s.keys {
 		requests[i] = getRequest(address, overviewPath, key)
 	}
-	// A step that has no divisor in common with the number of keys: connections do not meet at the same keys.
-	const step = 7919
 	return load{addresses: []string{address}, request: func(connection, n int) []byte {
-		return requests[(connection*step+n)%len(requests)]
+		return requests[keyInTurn(connection, n, len(requests))]
+	}}
+}
+
+// keyInTurn returns which key a connection uses. The step has no divisor in common with the number of keys, so connections do
+// not meet at the same keys.
+func keyInTurn(connection, n, keys int) int {
+	const step = 7919
+	return (connection*step + n) % keys
+}
+
+// mixedLoad is overviewLoad with a POST of questions as every tenth request of each connection.
+func (s *stack) mixedLoad(address string) load {
+	gets := s.overviewLoad(address)
+	posts := make([][]byte, len(s.keys))
+	for i, key := range s.keys {
+		posts[i] = postRequest(address, questionsPath, key, questionsBody())
+	}
+	return load{addresses: gets.addresses, request: func(connection, n int) []byte {
+		if (n+connection)%mixEvery == 0 {
+			return posts[keyInTurn(connection, n, len(posts))]
+		}
+		return gets.request(connection, n)
 	}}
 }
 
@@ -117,49 +157,62 @@ type answer struct {
 
 // ask asks a server for the overview, with that key.
 func ask(ctx context.Context, address, key string) (answer, error) {
+	return send(ctx, http.MethodGet, "http://"+address+overviewPath, key, nil)
+}
+
+func send(ctx context.Context, method, url, key string, body []byte) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+overviewPath, http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
 		return answer{}, err
 	}
 	request.Header.Set("Authorization", "Bearer "+key)
 	request.Header.Set("Accept-Encoding", "identity")
+	if len(body) > 0 {
+		request.Header.Set("Content-Type", "application/json")
+	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return answer{}, err
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	return answer{response.StatusCode, response.Header, body}, err
+	got, err := io.ReadAll(response.Body)
+	return answer{response.StatusCode, response.Header, got}, err
 }
 
-// saveAnswer asks the API once and leaves the answer in a file: header lines, an empty line, the body.
-func (s *stack) saveAnswer(ctx context.Context) (file string, saved answer, err error) {
-	saved, err = ask(ctx, s.api, s.keys[0])
-	if err != nil {
-		return "", saved, err
-	}
-	if saved.status != http.StatusOK {
-		return "", saved, &statusError{saved.status, string(saved.body)}
+// save writes an answer of the API to a file: header lines, an empty line, the body.
+func (s *stack) save(name string, a answer) (file string, err error) {
+	if a.status != http.StatusOK {
+		return "", &statusError{a.status, string(a.body)}
 	}
 	var text bytes.Buffer
-	for _, name := range slices.Sorted(maps.Keys(saved.header)) {
-		for _, value := range saved.header[name] {
+	for _, name := range slices.Sorted(maps.Keys(a.header)) {
+		for _, value := range a.header[name] {
 			fmt.Fprintf(&text, "%s: %s\n", name, value)
 		}
 	}
 	fmt.Fprintln(&text)
-	text.Write(saved.body)
-	return s.dir.Path("answer"), saved, s.dir.WriteFile("answer", text.Bytes(), 0o644)
+	text.Write(a.body)
+	return s.dir.Path(name), s.dir.WriteFile(name, text.Bytes(), 0o644)
 }
 
-// startBare starts a server that sends what the API sends: one answer's header lines and body.
-func (s *stack) startBare(ctx context.Context) (address string, size int, err error) {
-	file, saved, err := s.saveAnswer(ctx)
-	if err != nil {
-		return "", 0, err
+// startBare starts a server that sends what the API sends for a GET of the overview and for a POST of questions.
+func (s *stack) startBare(ctx context.Context) (address string, err error) {
+	var files []string
+	for _, asked := range []struct {
+		method, path string
+		body         []byte
+	}{{http.MethodGet, overviewPath, nil}, {http.MethodPost, questionsPath, questionsBody()}} {
+		got, err := send(ctx, asked.method, "http://"+s.api+asked.path, s.keys[0], asked.body)
+		if err != nil {
+			return "", err
+		}
+		file, err := s.save("answer-"+strings.ToLower(asked.method)+strconv.Itoa(len(files)), got)
+		if err != nil {
+			return "", err
+		}
+		files = append(files, file)
 	}
-	address, err = s.startRole(ctx, roleBare, "http", http.DefaultClient, file)
-	return address, len(saved.body), err
+	return s.startRole(ctx, roleBare, "http", http.DefaultClient, files...)
 }

@@ -93,7 +93,7 @@ func (p *askedPage) report(r *report, small, large *dataset) {
 	r.row(fmt.Sprintf("  the same: %d of %d", p.total(small), small.attempts), &p.small)
 	for _, share := range []float64{0.5, 0.99} {
 		r.judge(verdict{
-			what: fmt.Sprintf("%s: p%.0f among many / among few", what, share*100), unit: "×", target: 2,
+			what: fmt.Sprintf("%s: p%.0f among many / among few", what, share*100), unit: "×", bar: 2,
 			measured: p.large.percentile(share).Seconds() / p.small.percentile(share).Seconds(),
 		})
 	}

@@ -7,7 +7,6 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"fmt"
-	"net/url"
 	"runtime"
 	"time"
 
@@ -15,9 +14,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
-
-	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres"
 )
 
 // insertAttempts writes a range of attempts; its comment says which.
@@ -46,20 +42,12 @@ type dataset struct {
 
 // openDataset makes a database, fills it, and starts a pod on it.
 func (s *stack) openDataset(ctx context.Context, name string, attempts int64) (*dataset, error) {
-	if _, err := s.pool.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()); err != nil {
-		return nil, fmt.Errorf("create database %s: %w", name, err)
-	}
-	d := &dataset{name: name, attempts: attempts}
-	address, err := url.Parse(s.databaseURL)
+	databaseURL, pool, err := s.createDatabase(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	address.Path = "/" + name
-	d.url = address.String()
-	if err := s.migrateTo(ctx, d.url); err != nil {
-		return nil, err
-	}
-	if d.pool, err = postgres.Open(ctx, d.url); err != nil {
+	d := &dataset{name: name, attempts: attempts, pool: pool, url: databaseURL}
+	if err := s.program(d.url).migrate(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.fill(ctx, d); err != nil {
@@ -78,17 +66,15 @@ type owner struct{ account, family, key uuid.UUID }
 
 // fill makes the hot key and all attempts.
 func (s *stack) fill(ctx context.Context, d *dataset) error {
-	store := keys.NewStore(d.pool, silent{})
-	if err := store.ApplyTier(ctx, keys.TierSpec{Name: tier, Requests: 1_000_000, Period: time.Second, Accounts: []string{account}}); err != nil {
+	if err := applyTiers(ctx, d.pool); err != nil {
 		return err
 	}
-	issued, err := store.Create(ctx, keys.NewKey{Account: account, Tier: tier})
-	if err != nil {
+	var err error
+	if d.key, err = s.program(d.url).createKey(ctx, tier); err != nil {
 		return err
 	}
-	d.key = issued.Key
 	var hot owner
-	err = d.pool.QueryRow(ctx, "SELECT account_id, family_id, id FROM api_keys WHERE prefix = $1", issued.Prefix).
+	err = d.pool.QueryRow(ctx, "SELECT account_id, family_id, id FROM api_keys WHERE prefix = $1", d.key[:prefixLength]).
 		Scan(&hot.account, &hot.family, &hot.key)
 	if err != nil {
 		return fmt.Errorf("read the key: %w", err)
@@ -193,8 +179,5 @@ func (s *stack) learnerName(family uuid.UUID, reference string) ([]byte, error) 
 	return mac.Sum(nil), nil
 }
 
-// close drops the database: ten million rows need not lie about while other parts run.
-func (d *dataset) close(ctx context.Context, s *stack) {
-	d.pool.Close()
-	_, _ = s.pool.Exec(ctx, "DROP DATABASE "+pgx.Identifier{d.name}.Sanitize()+" WITH (FORCE)")
-}
+// close drops the database.
+func (d *dataset) close(ctx context.Context, s *stack) { s.dropDatabase(ctx, d.pool) }

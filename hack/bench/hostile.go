@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"strconv"
@@ -42,8 +41,8 @@ type hostile struct {
 	// before, peak and after are the API's resident memory in MB.
 	before, peak, after float64
 	result              attackResult
-	// refused counts requests that were refused, loads keys that were looked up in PostgreSQL.
-	refused, loads float64
+	// refused counts requests that were refused.
+	refused float64
 }
 
 func attacks() []*hostile {
@@ -70,7 +69,7 @@ func measureHostile(ctx context.Context, s *stack, duration time.Duration, r *re
 	if _, _, err := healthy.drive(ctx, time.Second); err != nil {
 		return err
 	}
-	table := []string{"attack|RSS in MB before|peak|after|connections/s|lost/s|MB/s sent|refused/s|look-ups/s"}
+	table := []string{"attack|RSS in MB before|peak|after|connections/s|lost/s|MB/s sent|refused/s"}
 	for _, h := range attacks() {
 		s.say("%s", h.name)
 		h.order.Target, h.order.Key = s.api, s.keys[1]
@@ -130,7 +129,7 @@ func (h *hostile) turn(ctx context.Context, s *stack, healthy load, duration tim
 	if err != nil {
 		return err
 	}
-	h.refused, h.loads = h.refused+since.refused-counted.refused, h.loads+since.loads-counted.loads
+	h.refused += since - counted
 	if !wait(ctx, time.NewTimer(settleTime), settleTime) {
 		return context.Cause(ctx)
 	}
@@ -144,17 +143,17 @@ func (h *hostile) report(r *report) {
 	r.row("  the same in quiet", &h.quiet)
 	name := strings.TrimSpace(h.name)
 	r.judge(verdict{
-		what: name + ": healthy p99 beside it / in quiet", unit: "×", target: 2,
+		what: name + ": healthy p99 beside it / in quiet", unit: "×", bar: 2, goal: 1.2,
 		measured: median(h.besideTails).Seconds() / median(h.quietTails).Seconds(),
 	})
-	r.judge(verdict{what: name + ": peak memory of the API", unit: " MB", target: mostMemory, measured: h.peak})
+	r.judge(verdict{what: name + ": peak memory of the API", unit: " MB", bar: mostMemory, measured: h.peak})
 }
 
 func (h *hostile) line() string {
 	each := func(n float64) string { return fmt.Sprintf("%.0f", n/h.beside.elapsed.Seconds()) }
 	return strings.Join([]string{
 		h.name, fmt.Sprintf("%.0f", h.before), fmt.Sprintf("%.0f", h.peak), fmt.Sprintf("%.0f", h.after),
-		each(float64(h.result.Opened)), each(float64(h.result.Lost)), each(float64(h.result.Sent) / 1e6), each(h.refused), each(h.loads),
+		each(float64(h.result.Opened)), each(float64(h.result.Lost)), each(float64(h.result.Sent) / 1e6), each(h.refused),
 	}, "|")
 }
 
@@ -229,24 +228,8 @@ func resetPeak(pid int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
 }
 
-// refusals are the API's own counts.
-type refusals struct{ refused, loads float64 }
-
-func (s *stack) countRefusals(ctx context.Context) (refusals, error) {
-	text, err := fetch(ctx, http.DefaultClient, http.MethodGet, "http://"+s.metrics[processAPI]+"/metrics")
-	if err != nil {
-		return refusals{}, err
-	}
-	var counted refusals
-	for line := range strings.Lines(string(text)) {
-		series, number, _ := strings.Cut(strings.TrimSpace(line), "} ")
-		value, _ := strconv.ParseFloat(number, 64)
-		switch {
-		case strings.HasPrefix(series, "examprep_http_requests_total{") && strings.Contains(series, `status="4xx"`):
-			counted.refused += value
-		case strings.HasPrefix(series, "examprep_gate_loads_total{"):
-			counted.loads += value
-		}
-	}
-	return counted, nil
+// countRefusals returns how many requests the API has refused.
+func (s *stack) countRefusals(ctx context.Context) (float64, error) {
+	found, err := s.metricsOf(ctx, processAPI)
+	return found.sum("examprep_http_requests_total", `status="4xx"`), err
 }

@@ -8,11 +8,14 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"examprep.dev/hack/bench/baseline"
 )
 
 // The roles that this program plays in child processes of its own.
@@ -34,48 +37,95 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
-	if len(args) > 0 && args[0] == roleBare {
-		return serveBare(ctx, args[1:])
+	if len(args) > 0 {
+		switch args[0] {
+		case roleBare:
+			if len(args) != 4 {
+				return fmt.Errorf("%s needs an address and two files", roleBare)
+			}
+			return baseline.Serve(ctx, args[1], args[2], args[3])
+		case roleReceiver:
+			return serveReceiver(ctx, args[1:])
+		case roleAttack:
+			return runAttack(ctx, args[1:], out)
+		}
 	}
-	if len(args) > 0 && args[0] == roleReceiver {
-		return serveReceiver(ctx, args[1:])
-	}
-	if len(args) > 0 && args[0] == roleAttack {
-		return runAttack(ctx, args[1:], out)
-	}
-	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	duration := flags.Duration("duration", 5*time.Second, "how long each thing is measured")
-	only := flags.String("only", "", "which parts to run, separated by commas: "+strings.Join(partNames(), ", ")+" (all but profile)")
-	attempts := flags.Int64("history-attempts", 1_000_000, "how many attempts the history part loads; 10000000 takes minutes and 6 GB")
-	manyKeys := flags.Int("keys", 1_000_000, "how many keys the keys part makes")
-	contents := flags.Int("examcontents", 10_000, "how many ExamContents the operator part makes; 1000 takes three minutes, 10000 take twenty")
-	profile := flags.String("profile", "default.pgo", "where the profile part writes")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	if *manyKeys < keyCount {
-		return fmt.Errorf("-keys: %d is less than the %d that it is compared with", *manyKeys, keyCount)
-	}
-	if *contents < fewContents {
-		return fmt.Errorf("-examcontents: %d is less than the %d that it is compared with", *contents, fewContents)
-	}
-	chosen, err := choose(*only)
+	settings, chosen, err := parseFlags(args)
 	if err != nil {
 		return err
 	}
-	return measure(ctx, *duration, sizes{*attempts, *manyKeys, *contents, *profile}, chosen, out)
+	return measure(ctx, settings, chosen, out)
 }
 
-// sizes are how much of something a part makes, and where.
-type sizes struct {
-	// historyAttempts is how many attempts the history part loads.
-	historyAttempts int64
-	// manyKeys is how many keys the keys part makes.
-	manyKeys int
-	// examContents is how many ExamContents the operator part makes.
-	examContents int
+// settings are what the flags say.
+type settings struct {
+	// duration is how long each thing is measured.
+	duration time.Duration
+	// historyAttempts, manyKeys, waiting and examContents are how many attempts, keys, waiting deliveries and ExamContents the
+	// parts history, keys, webhooks and operator make.
+	historyAttempts                 int64
+	manyKeys, waiting, examContents int
+	// reference is an examprep binary that the attempts part compares with; "" for none.
+	reference string
 	// profile is the file that the profile part writes.
 	profile string
+}
+
+const (
+	usualParts = "gate,attempts,publish,webhooks"
+	allParts   = "all"
+)
+
+// parseFlags returns the settings and the parts to run.
+func parseFlags(args []string) (settings, []part, error) {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	var s settings
+	flags.DurationVar(&s.duration, "duration", 5*time.Second, "how long each thing is measured")
+	only := flags.String("only", usualParts, "parts to run, separated by commas: "+strings.Join(partNames(), ", ")+"; "+allParts+
+		" is all but profile.\nOn two cores the default takes a quarter of an hour, all takes an hour and a half,\nand all with -small -duration 2s takes less than 20 minutes")
+	small := flags.Bool("small", false, "few keys, attempts, deliveries and ExamContents (20000, 20000, 20000, 200), unless a flag says otherwise:\nto see whether everything runs; growth and 1,000 ExamContents are not judged by it")
+	flags.Int64Var(&s.historyAttempts, "history-attempts", 1_000_000, "attempts that the history part loads; 10000000 take minutes and 6 GB")
+	flags.IntVar(&s.manyKeys, "keys", 1_000_000, "keys that the keys part makes")
+	flags.IntVar(&s.waiting, "waiting", 1_000_000, "deliveries that wait in the webhooks part")
+	flags.IntVar(&s.examContents, "examcontents", 10_000, "ExamContents that the operator part makes; 1000 take three minutes, 10000 take twenty")
+	flags.StringVar(&s.reference, "reference", "", "an examprep binary of an earlier commit; the attempts part compares with it")
+	flags.StringVar(&s.profile, "profile", "default.pgo", "file that the profile part writes")
+	if err := flags.Parse(args); err != nil {
+		return s, nil, err
+	}
+	if *small {
+		s.shrink(flags)
+	}
+	if s.manyKeys < keyCount {
+		return s, nil, fmt.Errorf("-keys: %d is less than the %d that it is compared with", s.manyKeys, keyCount)
+	}
+	if s.reference != "" {
+		var err error
+		if s.reference, err = filepath.Abs(s.reference); err != nil {
+			return s, nil, fmt.Errorf("-reference: %w", err)
+		}
+	}
+	chosen, err := choose(*only)
+	return s, chosen, err
+}
+
+// shrink sets the sizes that no flag set to small ones.
+func (s *settings) shrink(flags *flag.FlagSet) {
+	const few, fewResources = 20_000, 200
+	given := map[string]bool{}
+	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	if !given["history-attempts"] {
+		s.historyAttempts = few
+	}
+	if !given["keys"] {
+		s.manyKeys = few
+	}
+	if !given["waiting"] {
+		s.waiting = few
+	}
+	if !given["examcontents"] {
+		s.examContents = fewResources
+	}
 }
 
 // A part is one measurement; it adds what it found to the report.
@@ -93,6 +143,7 @@ func parts() []part {
 		{name: "rivals", run: measureRivals},
 		{name: "fairness", run: measureFairness},
 		{name: "attempts", run: measureAttempts},
+		{name: "onekey", run: measureOneKey},
 		{name: "publish", run: measurePublish},
 		{name: "history", run: measureHistory},
 		{name: "hostile", run: measureHostile},
@@ -112,7 +163,7 @@ func partNames() []string {
 }
 
 func choose(only string) ([]part, error) {
-	if only == "" {
+	if only == allParts {
 		return slices.DeleteFunc(parts(), func(p part) bool { return p.onlyAsked }), nil
 	}
 	wanted := strings.Split(only, ",")
@@ -126,21 +177,20 @@ func choose(only string) ([]part, error) {
 
 // measure brings everything up, runs the parts, and prints what they found. Parts that ran are printed even if a later
 // one fails.
-func measure(ctx context.Context, duration time.Duration, much sizes, chosen []part, out io.Writer) (err error) {
+func measure(ctx context.Context, much settings, chosen []part, out io.Writer) (err error) {
 	began := time.Now()
 	say := func(format string, args ...any) {
 		fmt.Fprintf(os.Stderr, "[%6.1fs] %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
 	}
 	load, _ := os.ReadFile("/proc/loadavg") // a courtesy to the reader
 	machine := readMachine()
-	stack, err := openStack(ctx, say)
+	stack, err := openStack(ctx, much, say)
 	if err != nil {
 		return err
 	}
 	defer stack.close()
-	stack.sizes = much
 	r := &report{title: fmt.Sprintf("%s %s/%s, %d processors, load before: %s, %s each", runtime.Version(), runtime.GOOS, runtime.GOARCH,
-		runtime.NumCPU(), strings.Join(strings.Fields(string(load))[:min(3, len(strings.Fields(string(load))))], " "), duration)}
+		runtime.NumCPU(), strings.Join(strings.Fields(string(load))[:min(3, len(strings.Fields(string(load))))], " "), much.duration)}
 	defer func() {
 		if len(r.rows) > 0 {
 			r.title += fmt.Sprintf(", %.0f %% of the processors' time was other machines'", 100*readMachine().stolenSince(machine))
@@ -149,7 +199,7 @@ func measure(ctx context.Context, duration time.Duration, much sizes, chosen []p
 	}()
 	for _, p := range chosen {
 		say("measuring %s", p.name)
-		if err := p.run(ctx, stack, duration, r); err != nil {
+		if err := p.run(ctx, stack, much.duration, r); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 	}

@@ -3,19 +3,15 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-
 	"examprep.dev/hack/dev/process"
-	"examprep.dev/server/keys"
 )
 
 const (
@@ -31,8 +27,8 @@ const (
 	rollUpTime = 5 * time.Minute
 	// rewriteTime bounds how long Redis takes to write its file anew.
 	rewriteTime = 2 * time.Minute
-	// keyBytes is what a key may take in Redis.
-	keyBytes = 300
+	// bucketBytes is what a key may take in Redis, and directoryMegabytes what all may take in a pod.
+	bucketBytes, directoryMegabytes = 100, 100
 )
 
 // keySet is the texts of keys, end to end: a million strings apart would cost the load generator what is not the
@@ -42,12 +38,21 @@ type keySet struct {
 	text []byte
 }
 
-func (k keySet) count() int { return len(k.text) / keys.Length }
+func (k keySet) count() int { return len(k.text) / keyLength }
+
+// all returns the texts one by one.
+func (k keySet) all() []string {
+	all := make([]string, 0, k.count())
+	for text := range slices.Chunk(k.text, keyLength) {
+		all = append(all, string(text))
+	}
+	return all
+}
 
 // requests returns a load that asks with the key that which names. Each connection has a buffer of its own.
 func (k keySet) requests(clients int, which func(connection, n int) (key int, more bool)) load {
-	whole := getRequest(k.host, overviewPath, string(k.text[:keys.Length]))
-	at := bytes.Index(whole, k.text[:keys.Length])
+	whole := getRequest(k.host, overviewPath, string(k.text[:keyLength]))
+	at := bytes.Index(whole, k.text[:keyLength])
 	buffers := make([][]byte, clients)
 	for i := range buffers {
 		buffers[i] = bytes.Clone(whole)
@@ -57,7 +62,7 @@ func (k keySet) requests(clients int, which func(connection, n int) (key int, mo
 		if !more {
 			return nil
 		}
-		copy(buffers[connection][at:], k.text[key*keys.Length:][:keys.Length])
+		copy(buffers[connection][at:], k.text[key*keyLength:][:keyLength])
 		return buffers[connection]
 	}}
 }
@@ -66,10 +71,10 @@ func (k keySet) requests(clients int, which func(connection, n int) (key int, mo
 // cost the load generator what is not the server's. A turn goes on where the last one ended.
 func (k keySet) zipf() load {
 	draw := rand.NewZipf(rand.New(rand.NewPCG(5, 0)), zipfExponent, 1, uint64(k.count()-1))
-	drawn := keySet{host: k.host, text: make([]byte, 0, draws*keys.Length)}
+	drawn := keySet{host: k.host, text: make([]byte, 0, draws*keyLength)}
 	for range draws {
 		key := int(draw.Uint64())
-		drawn.text = append(drawn.text, k.text[key*keys.Length:][:keys.Length]...)
+		drawn.text = append(drawn.text, k.text[key*keyLength:][:keyLength]...)
 	}
 	place := 0
 	return drawn.requests(connections, func(int, int) (int, bool) {
@@ -93,7 +98,16 @@ func measureManyKeys(ctx context.Context, s *stack, duration time.Duration, r *r
 		return err
 	}
 	s.say("making %d keys", s.manyKeys)
-	many, err := s.insertKeys(ctx, s.manyKeys)
+	before, err := s.podMemory(ctx)
+	if err != nil {
+		return err
+	}
+	many, err := insertKeys(ctx, s.pool, s.keys[0], s.manyKeys)
+	if err != nil {
+		return err
+	}
+	many.host = s.api
+	after, err := s.podMemory(ctx)
 	if err != nil {
 		return err
 	}
@@ -118,7 +132,8 @@ func measureManyKeys(ctx context.Context, s *stack, duration time.Duration, r *r
 	if err := takeTurns(ctx, keysTurns, wide, narrow, even); err != nil {
 		return err
 	}
-	r.judge(verdict{what: fmt.Sprintf("%d keys: Redis' memory per key", s.manyKeys), unit: " bytes", target: keyBytes, measured: each})
+	r.judge(verdict{what: fmt.Sprintf("keys: Redis' memory per key, %d keys", s.manyKeys), unit: " bytes", bar: bucketBytes, measured: each})
+	r.judge(verdict{what: fmt.Sprintf("keys: memory of a new pod that %d keys add", s.manyKeys), unit: " MB", bar: directoryMegabytes, measured: after - before})
 	s.reportKeys(r, wide.turns, narrow.turns, even.turns)
 	return nil
 }
@@ -133,61 +148,29 @@ func (s *stack) reportKeys(r *report, wide, narrow, even series) {
 		turns series
 	}{{"", narrow}, {", one after the other", even}} {
 		r.judge(verdict{
-			what: fmt.Sprintf("%d keys: requests/s / those with %d%s", s.manyKeys, keyCount, other.name), unit: "×", target: 0.85, least: true,
+			what: fmt.Sprintf("keys: requests/s with %d / with %d%s", s.manyKeys, keyCount, other.name), unit: "×", bar: 0.8, goal: 0.95, least: true,
 			measured: ratio(wide, other.turns, (*sample).rate),
 		})
 	}
 }
 
-// insertKeys copies keys into PostgreSQL: creating each through the store would take an hour.
-func (s *stack) insertKeys(ctx context.Context, count int) (keySet, error) {
-	owner, err := keys.NewStore(s.pool, silent{}).EnsureAccount(ctx, account)
+// podMemory returns the resident memory, in MB, of a pod that has just become ready.
+func (s *stack) podMemory(ctx context.Context) (float64, error) {
+	supervisor, err := process.New(s.dir.Path("log"), s.dir.Path("pids"), s.say)
 	if err != nil {
-		return keySet{}, err
+		return 0, err
 	}
-	rows, err := s.pool.Query(ctx, "SELECT prefix FROM api_keys")
+	defer supervisor.Stop()
+	const name = "weighed"
+	if _, err := s.startPodUnder(ctx, supervisor, s.binary, name); err != nil {
+		return 0, err
+	}
+	pods, err := s.watched(name)
 	if err != nil {
-		return keySet{}, err
+		return 0, err
 	}
-	there, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return keySet{}, err
-	}
-	taken := make(map[string]bool, len(there))
-	for _, prefix := range there {
-		taken[prefix] = true
-	}
-	set := keySet{host: s.api, text: make([]byte, 0, count*keys.Length)}
-	chance := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
-	number := chance.Uint32()
-	next := func() ([]any, error) {
-		if set.count() == count {
-			return nil, nil
-		}
-		var text string
-		for taking := true; taking; {
-			number += 0x9E3779B1 // odd: all numbers come before one comes again, and neighbours lie far apart
-			text = forgeKey(number, [2]uint64{chance.Uint64(), chance.Uint64()})
-			taking = taken[text[:keys.PrefixLength]]
-		}
-		hash, ok := keys.Parse([]byte(text))
-		if !ok {
-			return nil, errors.New("a key that was made has not the form of one")
-		}
-		set.text = append(set.text, text...)
-		id := uuid.Must(uuid.NewV7())
-		return []any{id, owner, id, text[:keys.PrefixLength], hash[:], tier}, nil
-	}
-	columns := []string{"id", "account_id", "family_id", "prefix", "hash", "tier"}
-	if _, err := s.pool.CopyFrom(ctx, pgx.Identifier{"api_keys"}, columns, pgx.CopyFromFunc(next)); err != nil {
-		return keySet{}, fmt.Errorf("copy keys: %w", err)
-	}
-	for _, statement := range []string{"VACUUM (ANALYZE) api_keys", "CHECKPOINT"} { // now, not while something is measured
-		if _, err := s.pool.Exec(ctx, statement); err != nil {
-			return keySet{}, err
-		}
-	}
-	return set, nil
+	now, err := readMemory(pods[0].pid)
+	return now.now, err
 }
 
 // touch uses each key once, on a pod that is then stopped, and returns what a key takes in Redis.
@@ -205,7 +188,7 @@ func (s *stack) touch(ctx context.Context, set keySet) (bytesPerKey float64, err
 	if set.host, err = s.ports.Address(ctx, name); err != nil {
 		return 0, err
 	}
-	if err := s.startUnder(ctx, supervisor, name, "api", "EXAMPREP_LISTEN="+set.host); err != nil {
+	if err := s.startUnder(ctx, supervisor, s.binary, name, "api", "EXAMPREP_LISTEN="+set.host); err != nil {
 		return 0, err
 	}
 	if err := s.touchAll(ctx, set); err != nil {
@@ -250,22 +233,6 @@ func (s *stack) awaitRollUps(ctx context.Context) error {
 		err := s.pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM key_usage_batches)").Scan(&waiting)
 		return !waiting, err
 	})
-}
-
-// poll asks until something is so.
-func poll(ctx context.Context, what string, so func() (bool, error)) error {
-	ticker := time.NewTicker(100 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		if is, err := so(); is || err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait until %s: %w", what, context.Cause(ctx))
-		case <-ticker.C:
-		}
-	}
 }
 
 // rewriteRedis has Redis write its file anew, now and not while something is measured, and waits for that.

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"strings"
 	"testing"
-
-	"examprep.dev/server/keys"
 )
 
 // forged returns a set of keys with these numbers.
@@ -21,10 +19,10 @@ func TestForgedKeysHaveTheFormOfAKeyAndDifferInTheirPrefix(t *testing.T) {
 	prefixes := map[string]bool{}
 	for _, number := range []uint32{0, 1, 0x9E3779B1, ^uint32(0)} {
 		key := forgeKey(number, [2]uint64{0, ^uint64(0)})
-		if _, ok := keys.Parse([]byte(key)); !ok {
+		if !wellFormed(key) {
 			t.Errorf("%s has not the form of a key", key)
 		}
-		prefixes[key[:keys.PrefixLength]] = true
+		prefixes[key[:prefixLength]] = true
 	}
 	if len(prefixes) != 4 {
 		t.Errorf("4 keys have %d prefixes", len(prefixes))
@@ -46,7 +44,7 @@ func TestEachKeyIsAskedForOnce(t *testing.T) {
 				break
 			}
 			_, rest, _ := bytes.Cut(request, []byte("Bearer "))
-			asked[string(rest[:keys.Length])]++
+			asked[string(rest[:keyLength])]++
 		}
 	}
 	if len(asked) != set.count() {

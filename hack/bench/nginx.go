@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"embed"
-	"encoding/binary"
 	"fmt"
 	"net"
 	"net/http"
@@ -16,15 +14,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"examprep.dev/hack/bench/baseline"
 	"examprep.dev/hack/dev/process"
 	"examprep.dev/hack/dev/servers"
 )
 
 // processNginx is nginx, its workers included.
 const processNginx = "nginx"
-
-//go:embed nginx
-var nginxFiles embed.FS
 
 // nginxSettings fill in nginx's configuration.
 type nginxSettings struct {
@@ -72,9 +68,9 @@ func (s *stack) startNginx(ctx context.Context, document answer) (string, error)
 	})
 }
 
-// writeNginx writes what nginx reads. The password of Redis is in it.
+// writeNginx writes the files that nginx reads. They contain the password of Redis.
 func (s *stack) writeNginx(ctx context.Context, dir string, settings nginxSettings, body []byte) error {
-	text, err := template.ParseFS(nginxFiles, "nginx/nginx.conf")
+	text, err := template.ParseFS(baseline.Nginx, "nginx.conf")
 	if err != nil {
 		return err
 	}
@@ -82,15 +78,16 @@ func (s *stack) writeNginx(ctx context.Context, dir string, settings nginxSettin
 	if err := text.Execute(&conf, settings); err != nil {
 		return err
 	}
-	gate, err := nginxFiles.ReadFile("nginx/gate.lua")
+	gate, err := baseline.Nginx.ReadFile("gate.lua")
 	if err != nil {
 		return err
 	}
-	lua, err := s.luaSettings(ctx, body)
+	keys := filepath.Join(dir, "keys")
+	lua, err := s.luaSettings(ctx, keys, body)
 	if err != nil {
 		return err
 	}
-	for name, content := range map[string]string{"nginx.conf": conf.String(), "gate.lua": string(gate), "settings.lua": lua} {
+	for name, content := range map[string]string{"nginx.conf": conf.String(), "gate.lua": string(gate), "settings.lua": lua, "keys": s.nginxKeys()} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			return err
 		}
@@ -98,9 +95,9 @@ func (s *stack) writeNginx(ctx context.Context, dir string, settings nginxSettin
 	return nil
 }
 
-// luaSettings is what the lua code has to know of this run: where Redis is, how the gate's script is called there, and
-// the document.
-func (s *stack) luaSettings(ctx context.Context, body []byte) (string, error) {
+// luaSettings is what gate.lua must know about this run: Redis' address, the script's digest, the file of the keys, and the
+// document.
+func (s *stack) luaSettings(ctx context.Context, keys string, body []byte) (string, error) {
 	at, err := redis.ParseURL(s.redisURL)
 	if err != nil {
 		return "", err
@@ -109,18 +106,12 @@ func (s *stack) luaSettings(ctx context.Context, body []byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	script, err := s.newScriptLoad(ctx)
+	sha, err := s.redis.ScriptLoad(ctx, baseline.Take).Result()
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("load take.lua: %w", err)
 	}
-	var number int64
-	if err := s.pool.QueryRow(ctx, "SELECT max(term) FROM gate_terms").Scan(&number); err != nil {
-		return "", fmt.Errorf("read the gate's term: %w", err)
-	}
-	term := string(binary.BigEndian.AppendUint64(nil, uint64(number)))
-	return fmt.Sprintf("return { host = %s, port = %s, password = %s, sha = %s, term = %s, records = %s, body = %s }\n",
-		luaString(host), port, luaString(at.Password), luaString(script.sha), luaString(term), luaString(recordsName),
-		luaString(string(body))), nil
+	return fmt.Sprintf("return { host = %s, port = %s, password = %s, sha = %s, buckets = 'bench:nginx', keys = %s, body = %s }\n",
+		luaString(host), port, luaString(at.Password), luaString(sha), luaString(keys), luaString(string(body))), nil
 }
 
 // luaString is a literal of any bytes.

@@ -83,7 +83,7 @@ func measureOperator(ctx context.Context, s *stack, _ time.Duration, r *report) 
 	judgeGrowth(r, "time until all Ready", many, func(m *standing) time.Duration { return m.all }, few, again)
 	judgeGrowth(r, "restart to idle", many, func(m *standing) time.Duration { return m.restarted }, &before, &after)
 	r.judge(verdict{
-		what: fmt.Sprintf("operator, %d / %d: peak memory per further resource", many.count, few.count), unit: " KB", target: 16,
+		what: fmt.Sprintf("operator, %d / %d: peak memory per further resource", many.count, few.count), unit: " KB", bar: 16,
 		measured: (many.peak() - few.peak()) * 1024 / float64(many.count-few.count),
 	})
 	return nil
@@ -297,11 +297,11 @@ func (m *standing) report(r *report) {
 		return fmt.Sprintf("operator, %d: %s", m.count, what)
 	}
 	if m.count == fewContents {
-		r.judge(verdict{what: name("first apply to last Ready"), unit: " s", target: 60, measured: m.all.Seconds()})
+		r.judge(verdict{what: name("first apply to last Ready"), unit: " s", bar: 60, measured: m.all.Seconds()})
 	}
-	r.judge(verdict{what: name("writes to the API server of a no-op reconcile"), target: 0, measured: m.writes})
-	r.judge(verdict{what: name("SQL statements of a no-op reconcile"), target: 1, measured: m.statements})
-	r.judge(verdict{what: name("peak memory of the operator"), unit: " MB", target: mostMemory, measured: m.peak()})
+	r.judge(verdict{what: name("writes to the API server of a no-op reconcile"), bar: 0, measured: m.writes})
+	r.judge(verdict{what: name("SQL statements of a no-op reconcile"), bar: 1, measured: m.statements})
+	r.judge(verdict{what: name("peak memory of the operator"), unit: " MB", bar: mostMemory, measured: m.peak()})
 	table := []string{
 		fmt.Sprintf("with %d|", m.count),
 		fmt.Sprintf("applied within, by %d at once|%.1f s", appliers, m.applying.Seconds()),
@@ -326,7 +326,7 @@ func judgeGrowth(r *report, what string, many *standing, took func(*standing) ti
 	size := float64(many.count) / float64(before.count)
 	few := (took(before) + took(after)).Seconds() / 2
 	r.judge(verdict{
-		what: fmt.Sprintf("operator, %d / %d: %s, per resource", many.count, before.count, what), unit: "×", target: 1,
+		what: fmt.Sprintf("operator, %d / %d: %s, per resource", many.count, before.count, what), unit: "×", bar: 1,
 		measured: took(many).Seconds() / few / size,
 	})
 	r.notef("%s: %.1f s with %d, %.1f and %.1f s with %d before and after.",

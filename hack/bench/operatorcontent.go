@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -19,7 +18,6 @@ import (
 )
 
 const (
-	contentNamespace = "bench"
 	// paperCount papers of paperQuestions are in each ExamContent: some 85 KB, question for question as long as real ones.
 	paperCount, paperQuestions = 5, 40
 	// appliers is how many resources are applied at once.
@@ -29,25 +27,14 @@ const (
 
 // applied is something that is sent to the API server.
 type applied struct {
-	path   string
-	object any
-	text   []byte // of the object; nil until it is encoded
+	path string
+	text []byte
 }
 
-// examContent makes what is declared of an exam: a ConfigMap with a chunk of questions for each paper, and the resource
-// that refers to it. The same name gives the same.
-func examContent(name string, seed uint64) ([]applied, error) {
-	chance := rand.New(rand.NewPCG(seed, 1))
-	content := v1alpha1.ExamContent{}
-	content.APIVersion, content.Kind = v1alpha1.GroupVersion.String(), "ExamContent"
-	content.Namespace, content.Name = contentNamespace, name
-	content.Spec = v1alpha1.ExamContentSpec{
-		ExamKey: name, Name: "Benchmark exam " + name, Category: "bench", Country: "Spain", CountryCode: "ES", DurationMinutes: 180,
-		Sections: []v1alpha1.Section{{Name: "All", DurationMinutes: 180, Questions: paperQuestions}},
-	}
-	for p := range paperCount {
-		content.Spec.Papers = append(content.Spec.Papers, newPaper(chance, fmt.Sprintf("%s-%04d", name, p), int32(2020+p)))
-	}
+// declareExam returns what is declared of an exam: a ConfigMap with a chunk of questions for each paper, and the resource that
+// refers to it. The same name gives the same.
+func declareExam(name string, seed uint64) ([]applied, error) {
+	content := examContent(name, seed, paperCount, paperQuestions)
 	chunks := &corev1.ConfigMap{Data: map[string]string{}}
 	chunks.APIVersion, chunks.Kind = "v1", "ConfigMap"
 	chunks.Namespace, chunks.Name = contentNamespace, name
@@ -55,18 +42,17 @@ func examContent(name string, seed uint64) ([]applied, error) {
 	if err := moveQuestions(content.Spec.Papers, chunks); err != nil {
 		return nil, err
 	}
-	var fields map[string]any // without the empty status, which is the operator's
-	text, err := json.Marshal(content)
+	chunkText, err := json.Marshal(chunks)
 	if err != nil {
-		return nil, fmt.Errorf("encode a resource: %w", err)
+		return nil, fmt.Errorf("encode a ConfigMap: %w", err)
 	}
-	if err := json.Unmarshal(text, &fields); err != nil {
-		return nil, fmt.Errorf("encode a resource: %w", err)
+	text, err := encodeContent(content)
+	if err != nil {
+		return nil, err
 	}
-	delete(fields, "status")
 	return []applied{
-		{path: "/api/v1/namespaces/" + contentNamespace + "/configmaps/" + name, object: chunks},
-		{path: contentsPath() + "/" + name, object: fields},
+		{path: "/api/v1/namespaces/" + contentNamespace + "/configmaps/" + name, text: chunkText},
+		{path: contentsPath() + "/" + name, text: text},
 	}, nil
 }
 
@@ -85,22 +71,6 @@ func moveQuestions(papers []v1alpha1.Paper, chunks *corev1.ConfigMap) error {
 	return nil
 }
 
-func newPaper(chance *rand.Rand, id string, year int32) v1alpha1.Paper {
-	made := v1alpha1.Paper{
-		PaperID: id, Title: "Paper " + id, Year: year, Language: "en",
-		Marking:    &v1alpha1.Marking{Correct: 3, Incorrect: -1},
-		Provenance: v1alpha1.Provenance{Publisher: "bench", SourceURL: "https://example.com/" + id, License: "CC0-1.0"},
-	}
-	for n := range paperQuestions {
-		made.Questions = append(made.Questions, v1alpha1.Question{
-			Section: 1, Number: int32(n + 1), Prompt: prose(chance, 28), Page: int32(n/5 + 1),
-			Options: map[string]string{"A": prose(chance, 6), "B": prose(chance, 6), "C": prose(chance, 6), "D": prose(chance, 6)},
-			Answer:  v1alpha1.Answer{Choice: string(rune('A' + chance.IntN(4)))},
-		})
-	}
-	return made
-}
-
 // contentName is of the resource of that number.
 func contentName(number int) string { return fmt.Sprintf("bench-%05d", number) }
 
@@ -114,17 +84,7 @@ func (c *cluster) declared(number int) ([]applied, error) {
 	if all := c.prepared[number]; all != nil {
 		return all, nil
 	}
-	all, err := examContent(contentName(number), uint64(number))
-	if err != nil {
-		return nil, err
-	}
-	for i := range all {
-		if all[i].text, err = json.Marshal(all[i].object); err != nil {
-			return nil, fmt.Errorf("encode a resource: %w", err)
-		}
-		all[i].object = nil
-	}
-	return all, nil
+	return declareExam(contentName(number), uint64(number))
 }
 
 // prepare has the first exams declared before anybody waits for it: a repository has them as they are.

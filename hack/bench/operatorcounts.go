@@ -4,9 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,45 +18,9 @@ const (
 	loadTime = 30 * time.Minute
 )
 
-// metrics are a process's figures by series, as text.
-type metrics map[string]float64
-
-func parseMetrics(text []byte) metrics {
-	found := metrics{}
-	for line := range strings.Lines(string(text)) {
-		line = strings.TrimSpace(line)
-		at := strings.LastIndexByte(line, ' ')
-		if at < 0 || line[0] == '#' {
-			continue
-		}
-		if value, err := strconv.ParseFloat(line[at+1:], 64); err == nil {
-			found[line[:at]] = value
-		}
-	}
-	return found
-}
-
-// sum adds up the series of a name that hold all the given label pairs, such as `verb="APPLY"`.
-func (m metrics) sum(name string, labels ...string) (total float64) {
-series:
-	for series, value := range m {
-		if series != name && !strings.HasPrefix(series, name+"{") {
-			continue
-		}
-		for _, label := range labels {
-			if !strings.Contains(series, label) {
-				continue series
-			}
-		}
-		total += value
-	}
-	return total
-}
-
-// operatorMetrics asks the operator for its figures.
+// operatorMetrics reads the operator's metrics.
 func (c *cluster) operatorMetrics(ctx context.Context) (metrics, error) {
-	text, err := fetch(ctx, http.DefaultClient, http.MethodGet, "http://"+c.metricsAddress+"/metrics")
-	return parseMetrics(text), err
+	return c.metricsOf(ctx, processOperator)
 }
 
 // reconciles is how many reconciles of ExamContents this operator process has ended.

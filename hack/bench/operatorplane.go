@@ -47,7 +47,6 @@ type cluster struct {
 	address string // of the API server, with scheme
 	// database is the operator's; statistics is another of the same PostgreSQL, for asking what the former was asked.
 	database, statistics string
-	metricsAddress       string // of the operator
 }
 
 // openCluster starts the control plane and PostgreSQL, and installs what config/ declares. Close what it returns.
@@ -171,7 +170,7 @@ func (c *cluster) startDatabase(ctx context.Context) error {
 		}
 	}
 	c.database = strings.Replace(c.statistics, "/statistics", "/operator", 1)
-	return c.migrateTo(ctx, c.database)
+	return c.program(c.database).migrate(ctx)
 }
 
 // startOperator runs `examprep operator`, as the one replica of a Deployment, and returns when it is ready: when it has
@@ -184,8 +183,7 @@ func (c *cluster) startOperator(ctx context.Context, more ...string) (err error)
 		"DATABASE_URL=" + c.database,
 		"KUBECONFIG=" + c.dir.Path("operator.kubeconfig"), "EXAMPREP_LEADER_NAMESPACE=" + operatorNamespace, "EXAMPREP_PPROF=true",
 	}, more...)
-	err = c.startUnder(ctx, c.operating, processOperator, "operator", settings...)
-	c.metricsAddress = c.metrics[processOperator]
+	err = c.startUnder(ctx, c.operating, c.binary, processOperator, "operator", settings...)
 	return err
 }
 

@@ -65,19 +65,22 @@ func (s *sample) percentile(share float64) time.Duration {
 // median is of an odd number of figures: one turn in which the machine stood still does not decide.
 func median[T cmp.Ordered](all []T) T { return slices.Sorted(slices.Values(all))[len(all)/2] }
 
-// verdict compares a measured value with its target.
+// verdict compares a measured value with its bar, which a release must meet, and its goal.
 type verdict struct {
-	what, unit       string
-	measured, target float64
-	// least tells that the target is a minimum; otherwise it is a maximum.
+	what, unit    string
+	measured, bar float64
+	// goal is 0 where there is none.
+	goal float64
+	// least reports that bar and goal are minima; otherwise they are maxima.
 	least bool
 }
 
-func (v verdict) met() bool {
-	if v.least {
-		return v.measured >= v.target
+// meets returns "met" or "missed".
+func (v verdict) meets(limit float64) string {
+	if v.least && v.measured >= limit || !v.least && v.measured <= limit {
+		return "met"
 	}
-	return v.measured <= v.target
+	return "missed"
 }
 
 // report collects rows and verdicts in the order in which they are found.
@@ -124,16 +127,17 @@ func (r *report) print(out io.Writer) error {
 	fmt.Fprintln(table, "\t\t\t\t")
 	_ = table.Flush() // a strings.Builder takes everything
 	table = tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ratio\tmeasured\ttarget\t")
+	fmt.Fprintln(table, "figure\tmeasured\tbar\t\tgoal\t")
 	for _, v := range r.verdicts {
-		sign, outcome := "≤", "missed"
+		sign := "≤"
 		if v.least {
 			sign = "≥"
 		}
-		if v.met() {
-			outcome = "met"
+		fmt.Fprintf(table, "%s\t%.2f%s\t%s %g%s\t%s", v.what, v.measured, v.unit, sign, v.bar, v.unit, v.meets(v.bar))
+		if v.goal != 0 {
+			fmt.Fprintf(table, "\t%s %g%s\t%s", sign, v.goal, v.unit, v.meets(v.goal))
 		}
-		fmt.Fprintf(table, "%s\t%.2f%s\t%s %g%s\t%s\n", v.what, v.measured, v.unit, sign, v.target, v.unit, outcome)
+		fmt.Fprintln(table)
 	}
 	_ = table.Flush()
 	for _, note := range r.notes {

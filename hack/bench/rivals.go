@@ -3,25 +3,21 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
-
-	"examprep.dev/server/keys"
 )
 
-const (
-	// installTime bounds bringing what a rival needs.
-	installTime = 5 * time.Minute
-	// fewTier is a tier that is soon used up.
-	fewTier     = "bench-few"
-	fewRequests = 5
-)
+// installTime bounds installing what a rival needs.
+const installTime = 5 * time.Minute
 
-// skippedError says why a comparison cannot be made here. It is no failure.
+// skippedError says why a comparison is impossible on this machine. It is not a failure.
 type skippedError struct{ reason error }
 
 func (e *skippedError) Error() string { return e.reason.Error() }
@@ -31,43 +27,44 @@ func (e *skippedError) Unwrap() error { return e.reason }
 // rival is another server that answers as the API does, or the API itself.
 type rival struct {
 	name, process string
-	// target is how many times its requests/s ours are to be; 0 for none.
-	target float64
-	start  func(context.Context) (address string, err error)
-	// also are the addresses of further processes, by name.
+	// bar and goal are how many times its requests/s the API's should be; 0 for none.
+	bar, goal float64
+	start     func(context.Context) (address string, err error)
+	// also has the addresses of further processes, by name.
 	also map[string]string
 
 	contender
 }
 
-// measureRivals compares requests/s of one pod, which has one processor, with those of others that check and limit keys, and
-// have all processors: the same document, the same keys, the same load, in turns.
+// measureRivals compares requests/s of two pods of one core each with those of other servers that check and limit keys and
+// use all cores: the same document, keys and load, in turns.
 func measureRivals(ctx context.Context, s *stack, duration time.Duration, r *report) error {
 	ours, err := s.warmOverviews(ctx, duration)
 	if err != nil {
 		return err
 	}
-	store := keys.NewStore(s.pool, silent{})
-	if err := store.ApplyTier(ctx, keys.TierSpec{Name: fewTier, Requests: fewRequests, Period: time.Minute}); err != nil {
-		return err
-	}
-	file, document, err := s.saveAnswer(ctx)
+	document, err := ask(ctx, s.api, s.keys[0])
 	if err != nil {
 		return err
 	}
-	pods, stop, err := s.startMorePods(ctx)
+	file, err := s.save("document", document)
+	if err != nil {
+		return err
+	}
+	pods, stop, err := s.startMorePods(ctx, podReplicas)
 	if err != nil {
 		return err
 	}
 	defer stop()
 	pod := func(context.Context) (string, error) { return s.api, nil }
+	judged := &rival{name: fmt.Sprintf("GET overview, %d pods of one core", podReplicas), process: processAPI, also: pods, start: pod}
 	field := []*rival{
-		{name: "GET overview, one pod", process: processAPI, start: pod},
-		{name: fmt.Sprintf("  the same, %d pods", 1+len(pods)), process: processAPI, also: pods, start: pod},
-		{name: "  nginx + lua, the same script, a call a request", process: processNginx, target: 2, start: func(ctx context.Context) (string, error) {
+		judged,
+		{name: "  one pod", process: processAPI, start: pod},
+		{name: "  nginx + lua, a call of take.lua a request", process: processNginx, bar: 1.8, goal: 2.2, start: func(ctx context.Context) (string, error) {
 			return s.startNginx(ctx, document)
 		}},
-		{name: "  fiber + key's record by GET + redis_rate", process: processFiber, target: 2.5, start: func(ctx context.Context) (string, error) {
+		{name: "  fiber + key's record by GET + redis_rate", process: processFiber, bar: 2.5, goal: 3, start: func(ctx context.Context) (string, error) {
 			return s.startFiber(ctx, file)
 		}},
 	}
@@ -84,20 +81,21 @@ func measureRivals(ctx context.Context, s *stack, duration time.Duration, r *rep
 	}
 	for _, one := range racing {
 		r.medians(one.name, one.turns)
-		if one.target > 0 {
+		if one.bar > 0 {
 			r.judge(verdict{
-				what: "GET: requests/s / those of " + one.process, unit: "×", target: one.target, least: true,
-				measured: ratio(racing[0].turns, one.turns, (*sample).rate),
+				what: fmt.Sprintf("rivals: requests/s of %d pods / those of %s", podReplicas, one.process), unit: "×",
+				bar: one.bar, goal: one.goal, least: true, measured: ratio(judged.turns, one.turns, (*sample).rate),
 			})
 		}
 	}
 	return nil
 }
 
-// line brings all to the start: each is started, proven to do what is compared, and warmed. Those that cannot be had here
-// are left out, and the report says so.
+// line prepares all: each is started, proven to do what is compared, and warmed. Those that cannot be installed here are left
+// out, and the report says so.
 func (s *stack) line(ctx context.Context, field []*rival, ours load, document answer, turn time.Duration, r *report) ([]*rival, error) {
 	var racing []*rival
+	proven := map[string]bool{}
 	for _, one := range field {
 		address, err := one.start(ctx)
 		if skipped, ok := errors.AsType[*skippedError](err); ok {
@@ -105,8 +103,9 @@ func (s *stack) line(ctx context.Context, field []*rival, ours load, document an
 			r.notef("Not compared with %s: %v", one.process, skipped)
 			continue
 		}
-		if err == nil {
+		if err == nil && !proven[one.process] {
 			err = s.prove(ctx, address, document)
+			proven[one.process] = true
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", one.process, err)
@@ -127,32 +126,17 @@ func (s *stack) line(ctx context.Context, field []*rival, ours load, document an
 	return racing, nil
 }
 
-// prove makes sure that a server does what the API does: the document and the limit's headers with a good key, 401 with a
-// bad one, 429 with one that is used up.
+// prove checks that a server does what the API does: the document and the limit's headers with a good key, 401 with a bad
+// one, 429 with one whose tokens are used up.
 func (s *stack) prove(ctx context.Context, address string, document answer) error {
-	few, err := keys.NewStore(s.pool, silent{}).Create(ctx, keys.NewKey{Account: account, Tier: fewTier})
-	if err != nil {
-		return err
-	}
-	if err := s.tellFiber(ctx, "1000000/1", s.keys...); err != nil {
-		return err
-	}
-	if err := s.tellFiber(ctx, fmt.Sprintf("%d/60", fewRequests), few.Key); err != nil {
-		return err
-	}
-	// The API has its record put into Redis, where the script finds it whoever calls. It costs one of the few.
-	if _, err := ask(ctx, s.api, few.Key); err != nil {
-		return err
-	}
-	unknown := forgeKey(^uint32(0), [2]uint64{})
 	for _, want := range []struct {
 		what, key string
 		status    int
 	}{
 		{"a good key", s.keys[0], http.StatusOK},
-		{"a key that does not exist", unknown, http.StatusUnauthorized},
+		{"a key that does not exist", forgeKey(^uint32(0), [2]uint64{}), http.StatusUnauthorized},
 		{"a key of the wrong form", s.keys[0][:len(s.keys[0])-1] + "x", http.StatusUnauthorized},
-		{"a key with few requests", few.Key, http.StatusOK},
+		{"a key with few requests", s.few, http.StatusOK},
 	} {
 		got, err := ask(ctx, address, want.key)
 		if err != nil {
@@ -163,7 +147,7 @@ func (s *stack) prove(ctx context.Context, address string, document answer) erro
 		}
 	}
 	for range fewRequests {
-		got, err := ask(ctx, address, few.Key)
+		got, err := ask(ctx, address, s.few)
 		if err != nil {
 			return err
 		}
@@ -197,4 +181,20 @@ func (a answer) check(status int, document answer) error {
 		}
 	}
 	return nil
+}
+
+// hashOf returns the SHA-256 of a key in hexadecimal, by which the rivals know it.
+func hashOf(key string) string {
+	hash := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(hash[:])
+}
+
+// nginxKeys returns the lines from which nginx learns the keys.
+func (s *stack) nginxKeys() string {
+	var text strings.Builder
+	for _, key := range s.keys {
+		fmt.Fprintf(&text, "%s 1000000 1000000 1000000\n", hashOf(key))
+	}
+	fmt.Fprintf(&text, "%s 60000000 %d %d\n", hashOf(s.few), fewRequests, fewRequests)
+	return text.String()
 }

@@ -35,20 +35,17 @@ func (s series) median(figure func(*sample) float64) float64 {
 	return median(all)
 }
 
-// operations is of all turns.
-func (s series) operations() (n int) {
-	for i := range s {
-		n += s[i].operations
-	}
-	return n
-}
-
 // ratio is the median of the turns' ratios: what is compared was measured one after the other, on the machine as it was
 // just then.
 func ratio(over, under series, figure func(*sample) float64) float64 {
+	return quotient(over, figure, under, figure)
+}
+
+// quotient is ratio with another figure for what is below.
+func quotient(over series, upper func(*sample) float64, under series, lower func(*sample) float64) float64 {
 	all := make([]float64, len(over))
 	for i := range all {
-		all[i] = figure(&over[i]) / figure(&under[i])
+		all[i] = upper(&over[i]) / lower(&under[i])
 	}
 	return median(all)
 }
@@ -56,15 +53,6 @@ func ratio(over, under series, figure func(*sample) float64) float64 {
 // percentileOf is the figure of a percentile, in ms.
 func percentileOf(share float64) func(*sample) float64 {
 	return func(s *sample) float64 { return s.percentile(share).Seconds() * 1000 }
-}
-
-// pooled is the latency, in ms, that a share of all turns' operations had at most.
-func (s series) pooled(share float64) float64 {
-	var all sample
-	for i := range s {
-		all.latencies = append(all.latencies, s[i].latencies...)
-	}
-	return percentileOf(share)(&all)
 }
 
 // medians adds a row with the median turn's figures.

@@ -19,8 +19,6 @@ import (
 	"examprep.dev/hack/dev/process"
 	"examprep.dev/hack/dev/servers"
 	"examprep.dev/hack/dev/state"
-	"examprep.dev/server/postgres"
-	"examprep.dev/server/redisurl"
 )
 
 const (
@@ -42,27 +40,31 @@ type stack struct {
 	namespaceSecret       string
 	encryptionKeys        string
 	certificate           certificate
-	pool                  *pgxpool.Pool
-	redis                 redis.UniversalClient
+	// baseline has the baseline's own tables; openBaseline opens it.
+	baselineURL string
+	baseline    *pgxpool.Pool
+	pool        *pgxpool.Pool
+	redis       *redis.Client
 	// api is where `examprep api` listens; "" until it was started.
 	api string
-	// keys are the texts of the API keys; none until they were made.
+	// keys are the texts of the API keys, few that of one of fewTier; none until they were made.
 	keys []string
+	few  string
 	// metrics is where processes serve their metrics, by name.
 	metrics map[string]string
 
-	sizes
+	settings
 }
 
 // openStack starts the stores, migrates, and builds the program. Close what it returns.
-func openStack(ctx context.Context, say func(string, ...any)) (*stack, error) {
+func openStack(ctx context.Context, much settings, say func(string, ...any)) (*stack, error) {
 	scratch, err := os.MkdirTemp("", "examprep-bench-")
 	if err != nil {
 		return nil, fmt.Errorf("make a directory: %w", err)
 	}
 	s := &stack{
 		dir: state.Dir(scratch), say: say, namespaceSecret: state.RandomBase64(32), encryptionKeys: "bench:" + state.RandomBase64(32),
-		metrics: map[string]string{},
+		metrics: map[string]string{}, settings: much,
 	}
 	if err := s.open(ctx); err != nil {
 		s.close()
@@ -96,14 +98,18 @@ func (s *stack) open(ctx context.Context) (err error) {
 	if err := s.startStores(ctx); err != nil {
 		return err
 	}
-	if err := s.migrateTo(ctx, s.databaseURL); err != nil {
+	if err := s.program(s.databaseURL).migrate(ctx); err != nil {
 		return err
 	}
-	if s.pool, err = postgres.Open(ctx, s.databaseURL); err != nil {
+	if s.pool, err = openPool(ctx, s.databaseURL); err != nil {
 		return err
 	}
-	s.redis, err = redisurl.Open(s.redisURL, nil)
-	return err
+	at, err := redis.ParseURL(s.redisURL)
+	if err != nil {
+		return err
+	}
+	s.redis = redis.NewClient(at)
+	return nil
 }
 
 // close stops everything and leaves nothing behind.
@@ -111,8 +117,10 @@ func (s *stack) close() {
 	if s.redis != nil {
 		_ = s.redis.Close()
 	}
-	if s.pool != nil {
-		s.pool.Close()
+	for _, pool := range []*pgxpool.Pool{s.pool, s.baseline} {
+		if pool != nil {
+			pool.Close()
+		}
 	}
 	if s.supervisor != nil {
 		s.supervisor.Stop()
@@ -157,22 +165,10 @@ func (s *stack) startStores(ctx context.Context) error {
 	return err
 }
 
-// migrateTo brings the database of that URL up to date.
-func (s *stack) migrateTo(ctx context.Context, databaseURL string) error {
-	ctx, cancel := context.WithTimeout(ctx, startTime)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, s.binary, "migrate")
-	cmd.Env = append(append(os.Environ(), s.settings()...), "DATABASE_URL="+databaseURL)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("migrate: %w\n%s", err, out)
-	}
-	return nil
-}
-
-// settings are the variables that the program's processes get.
-func (s *stack) settings() []string {
+// environment is the variables that the program's processes get.
+func (s *stack) environment() []string {
 	return []string{
-		"DATABASE_URL=" + s.databaseURL, "REDIS_URL=" + s.redisURL, "EXAMPREP_ENVIRONMENT=" + string(postgres.Sandbox),
+		"DATABASE_URL=" + s.databaseURL, "REDIS_URL=" + s.redisURL, "EXAMPREP_ENVIRONMENT=sandbox",
 		"EXAMPREP_NAMESPACE_SECRET=" + s.namespaceSecret, "EXAMPREP_ENCRYPTION_KEYS=" + s.encryptionKeys,
 		"EXAMPREP_WEBHOOK_ALLOW_CIDR=" + loopback().String(), "EXAMPREP_WEBHOOK_CA_FILE=" + s.certificate.certFile,
 	}
@@ -181,9 +177,9 @@ func (s *stack) settings() []string {
 // loopback is where the receiver of webhooks is.
 func loopback() netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8) }
 
-// startUnder runs one of the program's servers, as a process of that name, until the supervisor is stopped, and returns when it
-// is ready.
-func (s *stack) startUnder(ctx context.Context, supervisor *process.Supervisor, name, command string, more ...string) error {
+// startUnder runs one of the servers of a build, as a process of that name, until the supervisor is stopped, and returns when
+// it is ready.
+func (s *stack) startUnder(ctx context.Context, supervisor *process.Supervisor, binary, name, command string, more ...string) error {
 	health, err := s.ports.Address(ctx, name+"-health")
 	if err != nil {
 		return err
@@ -196,19 +192,28 @@ func (s *stack) startUnder(ctx context.Context, supervisor *process.Supervisor, 
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	return supervisor.Start(ctx, process.Spec{
-		Name: name, Path: s.binary, Args: []string{command}, Dir: string(s.dir),
-		Env:   append(append(s.settings(), "EXAMPREP_HEALTH_LISTEN="+health, "EXAMPREP_METRICS_LISTEN="+metrics), more...),
+		Name: name, Path: binary, Args: []string{command}, Dir: string(s.dir),
+		Env:   append(append(s.environment(), "EXAMPREP_HEALTH_LISTEN="+health, "EXAMPREP_METRICS_LISTEN="+metrics), more...),
 		Ready: func(ctx context.Context) error { return answers(ctx, http.DefaultClient, "http://"+health+"/readyz") },
 	})
 }
 
-// startAPI runs `examprep api`, unless it runs.
-func (s *stack) startAPI(ctx context.Context) error {
+// prepareAPI publishes an exam, makes keys that never run dry, and starts the API; once.
+func (s *stack) prepareAPI(ctx context.Context) error {
 	if s.api != "" {
 		return nil
 	}
-	address, err := s.startPod(ctx, processAPI)
-	s.api = address
+	s.say("publishing an exam and making %d keys", keyCount)
+	program := s.program(s.databaseURL)
+	set, err := program.seed(ctx, s.pool, keyCount)
+	if err != nil {
+		return err
+	}
+	s.keys = set.all()
+	if s.few, err = program.createKey(ctx, fewTier); err != nil {
+		return err
+	}
+	s.api, err = s.startPod(ctx, processAPI)
 	return err
 }
 
@@ -221,30 +226,35 @@ const (
 
 // startPod runs `examprep api` as a process of that name and returns where it listens.
 func (s *stack) startPod(ctx context.Context, name string, more ...string) (string, error) {
-	return s.startPodUnder(ctx, s.supervisor, name, more...)
+	return s.startPodUnder(ctx, s.supervisor, s.binary, name, more...)
+}
+
+// startPodOf is startPod of another build.
+func (s *stack) startPodOf(ctx context.Context, binary, name string, more ...string) (string, error) {
+	return s.startPodUnder(ctx, s.supervisor, binary, name, more...)
 }
 
 // startPodUnder is startPod, until that supervisor is stopped.
-func (s *stack) startPodUnder(ctx context.Context, supervisor *process.Supervisor, name string, more ...string) (string, error) {
+func (s *stack) startPodUnder(ctx context.Context, supervisor *process.Supervisor, binary, name string, more ...string) (string, error) {
 	address, err := s.ports.Address(ctx, name)
 	if err != nil {
 		return "", err
 	}
 	settings := append([]string{"EXAMPREP_LISTEN=" + address, "GOMAXPROCS=" + strconv.Itoa(podProcessors)}, more...)
-	return address, s.startUnder(ctx, supervisor, name, "api", settings...)
+	return address, s.startUnder(ctx, supervisor, binary, name, "api", settings...)
 }
 
-// startMorePods runs as many pods beside the one that runs as the chart does, until they are stopped, and returns where
-// they listen, by the names of their processes.
-func (s *stack) startMorePods(ctx context.Context) (addresses map[string]string, stop func(), err error) {
+// startMorePods runs pods beside the one that runs, so that there are count, until they are stopped. It returns where they
+// listen, by the names of their processes.
+func (s *stack) startMorePods(ctx context.Context, count int) (addresses map[string]string, stop func(), err error) {
 	supervisor, err := process.New(s.dir.Path("log"), s.dir.Path("pids"), s.say)
 	if err != nil {
 		return nil, nil, err
 	}
 	addresses = map[string]string{}
-	for n := 2; n <= podReplicas; n++ {
+	for n := 2; n <= count; n++ {
 		name := fmt.Sprintf("%s-%d", processAPI, n)
-		if addresses[name], err = s.startPodUnder(ctx, supervisor, name); err != nil {
+		if addresses[name], err = s.startPodUnder(ctx, supervisor, s.binary, name); err != nil {
 			supervisor.Stop()
 			return nil, nil, err
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -11,8 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/hack/dev/process"
-	"examprep.dev/server/keys"
-	"examprep.dev/server/webhooks"
 )
 
 const (
@@ -22,8 +19,6 @@ const (
 	webhookTurns = 5
 	// backlogRate is what a backlog is sized by: so many deliveries for each second of its turn.
 	backlogRate = 2500
-	// countEvery is how often the receiver's count is looked at.
-	countEvery = 20 * time.Millisecond
 	// drainTime is how long a backlog may take on the slowest machine.
 	drainTime = 2 * time.Minute
 )
@@ -59,22 +54,15 @@ type outbox struct {
 	receiver    *remote
 	pool        *pgxpool.Pool
 	databaseURL string
-	accounts    *keys.Store
-	endpoints   *webhooks.Endpoints
+	endpoints   registrar
 	// worker is the name of its process; supervisor runs it.
 	worker     string
 	supervisor *process.Supervisor
 }
 
 func (s *stack) newOutbox(receiver *remote, pool *pgxpool.Pool, databaseURL, worker string) (*outbox, error) {
-	keyring, err := webhooks.ParseKeyring(s.encryptionKeys)
-	if err != nil {
-		return nil, err
-	}
-	return &outbox{
-		stack: s, receiver: receiver, pool: pool, databaseURL: databaseURL, accounts: keys.NewStore(pool, silent{}),
-		endpoints: webhooks.NewEndpoints(pool, keyring, []netip.Prefix{loopback()}), worker: worker,
-	}, nil
+	endpoints, err := s.newRegistrar(pool)
+	return &outbox{stack: s, receiver: receiver, pool: pool, databaseURL: databaseURL, endpoints: endpoints, worker: worker}, err
 }
 
 // startWorker runs a worker on the outbox's database, under a supervisor of its own so that it can be stopped alone.
@@ -84,7 +72,7 @@ func (o *outbox) startWorker(ctx context.Context) error {
 		return err
 	}
 	o.supervisor = supervisor
-	return o.stack.startUnder(ctx, supervisor, o.worker, "worker", "DATABASE_URL="+o.databaseURL,
+	return o.stack.startUnder(ctx, supervisor, o.stack.binary, o.worker, "worker", "DATABASE_URL="+o.databaseURL,
 		"EXAMPREP_REDIS_PREFIX="+o.databaseName()+":")
 }
 
@@ -100,13 +88,11 @@ func (o *outbox) stopWorker() {
 
 // subscribe registers a receiver's URL for an account.
 func (o *outbox) subscribe(ctx context.Context, account, url string) (owner, endpoint uuid.UUID, err error) {
-	if owner, err = o.accounts.EnsureAccount(ctx, account); err != nil {
+	if owner, err = ensureAccount(ctx, o.pool, account); err != nil {
 		return owner, endpoint, err
 	}
-	registered, _, err := o.endpoints.Register(ctx, webhooks.Registration{
-		AccountID: owner, URL: url, Events: []webhooks.Kind{webhooks.KindScored},
-	})
-	return owner, registered.ID, err
+	endpoint, err = o.endpoints.register(ctx, owner, url)
+	return owner, endpoint, err
 }
 
 // subscribeBacklog registers endpoints that share an account's events.
@@ -187,15 +173,15 @@ func (o *outbox) fill(ctx context.Context, owner uuid.UUID, count int) error {
 		var ids []uuid.UUID
 		var bodies [][]byte
 		for range min(batch, count) {
-			event, err := scoredEvent(examKey + "-0000")
+			made, err := newEvent()
 			if err != nil {
 				return err
 			}
-			ids, bodies = append(ids, event.ID), append(bodies, event.Body)
+			ids, bodies = append(ids, made.id), append(bodies, made.body)
 		}
 		const statement = `SELECT sum(webhook_record_event(e.id, $3, $4, e.body))
 			FROM ROWS FROM (unnest($1::uuid[]), unnest($2::bytea[])) AS e (id, body)`
-		if _, err := tx.Exec(ctx, statement, ids, bodies, webhooks.KindScored, owner); err != nil {
+		if _, err := tx.Exec(ctx, statement, ids, bodies, kindScored, owner); err != nil {
 			return fmt.Errorf("write events: %w", err)
 		}
 		count -= len(ids)
@@ -204,20 +190,12 @@ func (o *outbox) fill(ctx context.Context, owner uuid.UUID, count int) error {
 }
 
 // await waits until the receiver has counted so many deliveries, and returns the counts.
-func (o *outbox) await(ctx context.Context, deliveries int) (int, error) {
+func (o *outbox) await(ctx context.Context, deliveries int) (now int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, drainTime)
 	defer cancel()
-	ticker := time.NewTicker(countEvery)
-	defer ticker.Stop()
-	for {
-		now, err := o.receiver.count(ctx)
-		if err != nil || now >= deliveries {
-			return now, err
-		}
-		select {
-		case <-ctx.Done():
-			return now, fmt.Errorf("%d of %d deliveries came: %w", now, deliveries, context.Cause(ctx))
-		case <-ticker.C:
-		}
-	}
+	err = poll(ctx, fmt.Sprintf("%d deliveries have come", deliveries), func() (bool, error) {
+		now, err = o.receiver.count(ctx)
+		return now >= deliveries, err
+	})
+	return now, err
 }

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -96,9 +93,9 @@ func (i *isolation) turn(ctx context.Context, number int, duration time.Duration
 func (i *isolation) report(r *report) {
 	r.row(fmt.Sprintf("%d events/s, from commit to receipt", eventRate), &i.quiet)
 	r.row(fmt.Sprintf("  the same, beside %d bad receivers of %d", len(misfits()), receivers), &i.beside)
-	r.judge(verdict{what: "webhooks: p50 from commit to receipt, median turn", unit: " ms", target: 20, measured: median(i.medians)})
-	r.judge(verdict{what: "webhooks: healthy p99 beside bad receivers / alone, median turn", unit: "×", target: 1.5, measured: median(i.tails)})
-	r.judge(verdict{what: "webhooks: peak memory of the worker beside bad receivers", unit: " MB", target: mostWorkerMemory, measured: i.peak})
+	r.judge(verdict{what: "webhooks: p50 from commit to receipt, median turn", unit: " ms", bar: 20, measured: median(i.medians)})
+	r.judge(verdict{what: "webhooks: healthy p99 beside bad receivers / alone, median turn", unit: "×", bar: 1.5, goal: 1.2, measured: median(i.tails)})
+	r.judge(verdict{what: "webhooks: peak memory of the worker beside bad receivers", unit: " MB", bar: mostWorkerMemory, measured: i.peak})
 	r.notef("Bad receivers: 2 hang, 1 refuses connections, 1 answers 500, 1 answers a byte a second, 1 sends 1 GB; each gets as many events/s as each healthy one, from its registration on.")
 }
 
@@ -108,7 +105,7 @@ func (o *outbox) subscribeMisfits(ctx context.Context, turn int) (owners []uuid.
 	leave = func() error {
 		var errs []error
 		for n, id := range ids {
-			errs = append(errs, o.endpoints.Delete(ctx, owners[n], id))
+			errs = append(errs, o.endpoints.delete(ctx, owners[n], id))
 		}
 		return errors.Join(append(errs, o.receiver.tell(ctx, pathRelease))...)
 	}
@@ -127,31 +124,8 @@ func (o *outbox) subscribeMisfits(ctx context.Context, turn int) (owners []uuid.
 func (o *outbox) awaitIdle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	ticker := time.NewTicker(countEvery)
-	defer ticker.Stop()
-	for {
-		busy, err := o.stack.gauge(ctx, o.worker, "examprep_webhook_in_flight")
-		if err != nil || busy == 0 {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%.0f tries do not end: %w", busy, context.Cause(ctx))
-		case <-ticker.C:
-		}
-	}
-}
-
-// gauge reads one of a process's metrics that has no labels.
-func (s *stack) gauge(ctx context.Context, process, name string) (float64, error) {
-	text, err := fetch(ctx, http.DefaultClient, http.MethodGet, "http://"+s.metrics[process]+"/metrics")
-	if err != nil {
-		return 0, err
-	}
-	_, rest, found := strings.Cut(string(text), "\n"+name+" ")
-	if !found {
-		return 0, fmt.Errorf("%s has no metric %s", process, name)
-	}
-	number, _, _ := strings.Cut(rest, "\n")
-	return strconv.ParseFloat(strings.TrimSpace(number), 64)
+	return poll(ctx, "no delivery attempt is in flight", func() (bool, error) {
+		found, err := o.stack.metricsOf(ctx, o.worker)
+		return found.sum("examprep_webhook_in_flight") == 0, err
+	})
 }

@@ -7,8 +7,6 @@ import (
 
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
-
-	"examprep.dev/server/webhooks"
 )
 
 const (
@@ -59,7 +57,7 @@ func (o *outbox) trickle(ctx context.Context, to audience, duration time.Duratio
 // write writes events as the product does: in a statement, then a word to the relays. The schedule waits for nothing.
 func (o *outbox) write(ctx context.Context, to audience, duration time.Duration) ([]committed, error) {
 	running, stop := context.WithCancel(ctx)
-	notifier := webhooks.NewNotifier(o.pool)
+	notifier := newNotifier(o.pool)
 	var notifying errgroup.Group
 	notifying.Go(func() error { return notifier.Run(running) })
 	defer func() {
@@ -92,17 +90,17 @@ func (o *outbox) write(ctx context.Context, to audience, duration time.Duration)
 	return events, group.Wait()
 }
 
-func (o *outbox) writeOne(ctx context.Context, owner uuid.UUID, notifier *webhooks.Notifier) (committed, error) {
-	event, err := scoredEvent(examKey + "-0000")
+func (o *outbox) writeOne(ctx context.Context, owner uuid.UUID, wake *notifier) (committed, error) {
+	made, err := newEvent()
 	if err != nil {
 		return committed{}, err
 	}
 	const statement = "SELECT webhook_record_event($1, $2, $3, $4)"
-	if _, err := o.pool.Exec(ctx, statement, event.ID, event.Kind, owner, event.Body); err != nil {
+	if _, err := o.pool.Exec(ctx, statement, made.id, kindScored, owner, made.body); err != nil {
 		return committed{}, fmt.Errorf("write event: %w", err)
 	}
-	written := committed{id: event.ID, at: time.Now()}
-	notifier.Notify()
+	written := committed{id: made.id, at: time.Now()}
+	wake.Notify()
 	return written, nil
 }
 
@@ -110,26 +108,15 @@ func (o *outbox) writeOne(ctx context.Context, owner uuid.UUID, notifier *webhoo
 func (o *outbox) awaitReceipts(ctx context.Context, events []committed) (map[string]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	ticker := time.NewTicker(countEvery)
-	defer ticker.Stop()
-	for {
-		receipts, err := o.receiver.receipts(ctx)
-		if err != nil {
-			return nil, err
-		}
-		missing := 0
+	var receipts map[string]int64
+	err := poll(ctx, "all events have come", func() (all bool, err error) {
+		receipts, err = o.receiver.receipts(ctx)
 		for _, event := range events {
 			if _, came := receipts[event.id.String()]; !came {
-				missing++
+				return false, err
 			}
 		}
-		if missing == 0 {
-			return receipts, nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%d events have not come: %w", missing, context.Cause(ctx))
-		case <-ticker.C:
-		}
-	}
+		return true, err
+	})
+	return receipts, err
 }

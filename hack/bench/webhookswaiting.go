@@ -3,21 +3,16 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-
-	"examprep.dev/server/postgres"
 )
 
 const (
-	// fewWaiting and manyWaiting are how many deliveries wait in the databases that are compared.
-	fewWaiting  = 1000
-	manyWaiting = 1_000_000
+	// fewWaiting is how many deliveries wait in the databases that the one with many is compared with.
+	fewWaiting = 1000
 	// waitingChunk is how many rows one statement of the load writes, sharing is how many of them have an event in common.
 	waitingChunk = 50_000
 	sharing      = 10
@@ -46,7 +41,7 @@ func (o *outbox) measureWaiting(ctx context.Context, duration time.Duration, r *
 			w.close(context.WithoutCancel(ctx))
 		}
 	}()
-	for i, count := range []int{fewWaiting, manyWaiting, fewWaiting} {
+	for i, count := range []int{fewWaiting, o.stack.waiting, fewWaiting} {
 		w, err := o.openWaiting(ctx, fmt.Sprintf("waiting_%d", i), count, duration)
 		if err != nil {
 			return err
@@ -103,11 +98,11 @@ func judgeWaiting(what string, before, many, after *waiting, r *report) {
 	rates, ratesApart := compareTurns(before.rates, many.rates, after.rates)
 	r.judge(verdict{
 		what: fmt.Sprintf("webhooks: CPU of a delivery while %d / %d %s, median turn", many.count, before.count, what),
-		unit: "×", target: 1.1, measured: median(costs),
+		unit: "×", bar: 1.1, measured: median(costs),
 	})
 	r.judge(verdict{
 		what: fmt.Sprintf("webhooks: rate while %d / %d %s, median turn", many.count, before.count, what),
-		unit: "×", target: 0.9, least: true, measured: median(rates),
+		unit: "×", bar: 0.9, least: true, measured: median(rates),
 	})
 	r.notef("While %d / %d %s, turn by turn: CPU %s, rate %s. Of two databases where %d do, as often: CPU %s, rate %s.",
 		many.count, before.count, what, turnByTurn(costs), turnByTurn(rates), before.count, turnByTurn(apart), turnByTurn(ratesApart))
@@ -158,22 +153,14 @@ func (w *waiting) workAlone(ctx context.Context, all []*waiting) (sample, error)
 
 // openWaiting makes a database with a worker of its own, and endpoints for what is measured.
 func (o *outbox) openWaiting(ctx context.Context, name string, count int, duration time.Duration) (*waiting, error) {
-	if _, err := o.pool.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()); err != nil {
-		return nil, fmt.Errorf("create database %s: %w", name, err)
-	}
-	address, err := url.Parse(o.databaseURL)
+	databaseURL, pool, err := o.stack.createDatabase(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	address.Path = "/" + name
-	if err := o.stack.migrateTo(ctx, address.String()); err != nil {
+	if err := o.stack.program(databaseURL).migrate(ctx); err != nil {
 		return nil, err
 	}
-	pool, err := postgres.Open(ctx, address.String())
-	if err != nil {
-		return nil, err
-	}
-	own, err := o.stack.newOutbox(o.receiver, pool, address.String(), "worker-"+name)
+	own, err := o.stack.newOutbox(o.receiver, pool, databaseURL, "worker-"+name)
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +202,7 @@ func (w *waiting) load(ctx context.Context, isDue bool, within time.Duration) er
 }
 
 func (w *waiting) loadChunk(ctx context.Context, owner, endpoint uuid.UUID, count int, isDue bool, within time.Duration) error {
-	event, err := scoredEvent(examKey + "-0000")
+	made, err := newEvent()
 	if err != nil {
 		return err
 	}
@@ -229,14 +216,12 @@ func (w *waiting) loadChunk(ctx context.Context, owner, endpoint uuid.UUID, coun
 		SELECT webhook_new_id(), event.id, $6, 1, clock_timestamp(), CASE WHEN $7 THEN now() ELSE later.at END, later.at, $7
 		FROM event, generate_series(1, $5::int) AS copy,
 		     LATERAL (SELECT now() + $8::float8 * greatest(random() * (copy > 0)::int, 0.25 * (NOT $7)::int) * interval '1 second' AS at) AS later`
-	_, err = w.pool.Exec(ctx, statement, event.Kind, owner, event.Body, count, sharing, endpoint, isDue, within.Seconds())
+	_, err = w.pool.Exec(ctx, statement, kindScored, owner, made.body, count, sharing, endpoint, isDue, within.Seconds())
 	return err
 }
 
-// close drops the database: the rows need not lie about while other parts run.
+// close drops the database.
 func (w *waiting) close(ctx context.Context) {
 	w.stopWorker()
-	name := w.databaseName()
-	w.pool.Close()
-	_, _ = w.stack.pool.Exec(ctx, "DROP DATABASE "+pgx.Identifier{name}.Sanitize()+" WITH (FORCE)")
+	w.stack.dropDatabase(ctx, w.pool)
 }

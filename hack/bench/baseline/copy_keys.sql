@@ -1,0 +1,1 @@
+COPY paper_answer_keys (exam_key, digest, answer_key) FROM STDIN

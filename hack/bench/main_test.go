@@ -1,0 +1,50 @@
+package main
+
+import "testing"
+
+func TestFlagsChooseTheUsualPartsAndAllParts(t *testing.T) {
+	names := func(chosen []part) (text string) {
+		for _, p := range chosen {
+			text += p.name + " "
+		}
+		return text
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "gate attempts publish webhooks "},
+		{[]string{"-only", "keys,gate"}, "gate keys "},
+		{[]string{"-only", "all"}, "gate rivals fairness attempts onekey publish history hostile keys webhooks operator "},
+	} {
+		_, chosen, err := parseFlags(c.args)
+		if err != nil || names(chosen) != c.want {
+			t.Errorf("%q: %q, %v, want %q", c.args, names(chosen), err, c.want)
+		}
+	}
+	if _, _, err := parseFlags([]string{"-only", "none"}); err == nil {
+		t.Error("an unknown part is accepted")
+	}
+}
+
+func TestSmallSizesLeaveGivenSizesAlone(t *testing.T) {
+	got, _, err := parseFlags([]string{"-small", "-keys", "5000"})
+	if err != nil || got.manyKeys != 5000 || got.waiting != 20_000 || got.historyAttempts != 20_000 || got.examContents != 200 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestVerdictMeetsItsBarAndItsGoal(t *testing.T) {
+	for _, c := range []struct {
+		v         verdict
+		bar, goal string
+	}{
+		{verdict{measured: 1.2, bar: 1.25, goal: 1.1}, "met", "missed"},
+		{verdict{measured: 0.5, bar: 0.42, goal: 0.5, least: true}, "met", "met"},
+		{verdict{measured: 0.4, bar: 0.42, goal: 0.5, least: true}, "missed", "missed"},
+	} {
+		if bar, goal := c.v.meets(c.v.bar), c.v.meets(c.v.goal); bar != c.bar || goal != c.goal {
+			t.Errorf("%+v: bar %s, goal %s, want %s, %s", c.v, bar, goal, c.bar, c.goal)
+		}
+	}
+}

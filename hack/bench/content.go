@@ -25,7 +25,7 @@ var words = strings.Fields(`of the reaction with following angle which force bet
 statement correct about energy given are plant number two solution when equal membrane ratio in density and conductor
 temperature to value acid at function minimum water from root enzyme maximum current by metal each sphere most`)
 
-// prose returns a text of so many words.
+// prose returns a text of count words.
 func prose(chance *rand.Rand, count int) string {
 	text := make([]string, count)
 	for i := range text {
@@ -34,7 +34,7 @@ func prose(chance *rand.Rand, count int) string {
 	return strings.Join(text, " ")
 }
 
-// examContent returns an exam of so many papers of so many questions, all inline. The same arguments give the same exam.
+// examContent returns an exam with its questions inline. The same arguments give the same exam.
 func examContent(key string, seed uint64, papers, questions int) *v1alpha1.ExamContent {
 	chance := rand.New(rand.NewPCG(seed, 1))
 	content := &v1alpha1.ExamContent{}

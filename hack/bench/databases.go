@@ -11,7 +11,7 @@ import (
 	"examprep.dev/hack/bench/baseline"
 )
 
-// openPool connects to a database of ours.
+// openPool connects to a database of the bench.
 func openPool(ctx context.Context, databaseURL string) (*pgxpool.Pool, error) {
 	pool, err := pgxpool.New(ctx, databaseURL)
 	if err != nil {

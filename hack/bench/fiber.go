@@ -21,7 +21,7 @@ func (s *stack) buildFiber(ctx context.Context) error {
 	defer cancel()
 	for _, step := range []struct {
 		args    []string
-		missing bool // that this fails means that something is not to be had here
+		missing bool // a failure means that this machine cannot get a module
 	}{
 		{[]string{"mod", "download"}, true},
 		{[]string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", s.dir.Path("bin", processFiber), "."}, false},
@@ -56,7 +56,7 @@ func (s *stack) startFiber(ctx context.Context, file string) (string, error) {
 	defer cancel()
 	return address, s.supervisor.Start(ctx, process.Spec{
 		Name: processFiber, Path: s.dir.Path("bin", processFiber), Args: []string{address, file}, Env: []string{"REDIS_URL=" + s.redisURL},
-		Ready: func(ctx context.Context) error { // it refuses whom it does not know
+		Ready: func(ctx context.Context) error { // it refuses a request without a key
 			got, err := ask(ctx, address, "")
 			if err == nil && got.status != http.StatusUnauthorized {
 				err = &statusError{got.status, string(got.body)}

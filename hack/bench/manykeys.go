@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// zipfExponent is that of the usual benchmarks of key-value stores, as near to 1 as math/rand draws.
+	// zipfExponent is the exponent of the usual benchmarks of key-value stores, as near to 1 as math/rand draws.
 	zipfExponent = 1.01
 	// draws is how many requests there are until the same keys come again.
 	draws = 1 << 20
 	// touchClients bring the keys into Redis: more of them make larger reads of PostgreSQL.
 	touchClients = 256
-	// touchPasses is how often all of them are used, if need be.
+	// touchPasses is how often all of them are used at most.
 	touchPasses = 5
 	// rollUpTime bounds how long it takes until the use of all keys is in the usage.
 	rollUpTime = 5 * time.Minute
-	// rewriteTime bounds how long Redis takes to write its file anew.
+	// rewriteTime bounds how long Redis takes to rewrite its file.
 	rewriteTime = 2 * time.Minute
 	// bucketBytes is what a key may take in Redis, and directoryMegabytes what all may take in a pod.
 	bucketBytes, directoryMegabytes = 100, 100
@@ -218,7 +218,7 @@ func (s *stack) touchAll(ctx context.Context, set keySet) error {
 		if refused.Load() == 0 {
 			return nil
 		}
-		s.say("%d requests were answered 503; using each key again", refused.Load())
+		s.say("%d requests got 503; using each key again", refused.Load())
 	}
 	return fmt.Errorf("keys were still refused when each was used for the %dth time", touchPasses)
 }
@@ -235,7 +235,7 @@ func (s *stack) awaitRollUps(ctx context.Context) error {
 	})
 }
 
-// rewriteRedis has Redis write its file anew, now and not while something is measured, and waits for that.
+// rewriteRedis makes Redis rewrite its file now, not while something is measured, and waits for that.
 func (s *stack) rewriteRedis(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, rewriteTime)
 	defer cancel()

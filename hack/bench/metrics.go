@@ -69,5 +69,5 @@ func poll(ctx context.Context, what string, so func() (bool, error)) error {
 	}
 }
 
-// pollEvery is the pause between two looks.
+// pollEvery is the pause between two checks.
 const pollEvery = 20 * time.Millisecond

@@ -58,7 +58,7 @@ func (s *stack) startNginx(ctx context.Context, document answer) (string, error)
 	defer cancel()
 	return address, s.supervisor.Start(ctx, process.Spec{
 		Name: processNginx, Path: servers.Look("nginx"), Args: []string{"-c", filepath.Join(dir, "nginx.conf"), "-e", "stderr"},
-		Ready: func(ctx context.Context) error { // it refuses whom it does not know
+		Ready: func(ctx context.Context) error { // it refuses a request without a key
 			got, err := ask(ctx, address, "")
 			if err == nil && got.status != http.StatusUnauthorized {
 				err = &statusError{got.status, string(got.body)}
@@ -124,13 +124,13 @@ func luaString(text string) string {
 	return string(append(literal, '"'))
 }
 
-// constantHeaders are those that every answer has alike, as nginx writes them.
+// constantHeaders returns the header lines that are the same in each answer, as nginx writes them.
 func constantHeaders(header http.Header) []string {
 	var lines []string
 	for name, values := range header {
 		switch strings.ToLower(name) {
 		case "content-length", "content-type", "date", "x-request-id", "ratelimit-limit", "ratelimit-remaining", "ratelimit-reset", "ratelimit-policy":
-			continue // made anew for each answer, or by the server itself
+			continue // different in each answer, or written by the server itself
 		}
 		for _, value := range values {
 			lines = append(lines, name+" "+strconv.Quote(value))

@@ -16,7 +16,7 @@ const (
 	oneKeyTurns = 3
 	// manyPods is how many pods there are where there are several.
 	manyPods = 4
-	// otherClients and otherRate are the connections and opens/s of the keys whose p99 is measured beside the load. Each
+	// otherClients and otherRate are the connections and opens/s of the keys whose p99 is measured at the same time. Each
 	// connection has a key of its own.
 	otherClients = 8
 	otherRate    = 100
@@ -62,7 +62,7 @@ type oneKeyCase struct {
 	one, many oneKeySide
 }
 
-// oneKeySide is what was measured of a load; others holds the opens of other keys beside it.
+// oneKeySide is what was measured of a load; others holds the opens of other keys at the same time.
 type oneKeySide struct {
 	crowd                  *crowd
 	opens, submits, others series
@@ -87,7 +87,7 @@ func (c *oneKeyCase) measure(ctx context.Context, turn time.Duration) (err error
 	return takeTurns(ctx, oneKeyTurns, run(&c.many), run(&c.one))
 }
 
-// turn opens for a while, then submits for a while, with others beside.
+// turn opens for a while, then submits for a while. Other keys open all the time.
 func (c *oneKeyCase) turn(ctx context.Context, side *oneKeySide, duration time.Duration) error {
 	if err := analyse(ctx, c.stack.pool); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (c *oneKeyCase) turn(ctx context.Context, side *oneKeySide, duration time.D
 	return nil
 }
 
-// setCommitDelay makes all commits so many µs slower, whoever else is committing.
+// setCommitDelay makes each commit delay µs slower, even when no other transaction commits.
 func (s *stack) setCommitDelay(ctx context.Context, delay int) error {
 	siblings := "ALTER SYSTEM RESET commit_siblings"
 	if delay > 0 {

@@ -91,8 +91,8 @@ func measureRivals(ctx context.Context, s *stack, duration time.Duration, r *rep
 	return nil
 }
 
-// line prepares all: each is started, proven to do what is compared, and warmed. Those that cannot be installed here are left
-// out, and the report says so.
+// line prepares all: each is started, proven to do what is compared, and warmed. A rival that cannot be installed
+// is left out, and the report says so.
 func (s *stack) line(ctx context.Context, field []*rival, ours load, document answer, turn time.Duration, r *report) ([]*rival, error) {
 	var racing []*rival
 	proven := map[string]bool{}
@@ -158,7 +158,7 @@ func (s *stack) prove(ctx context.Context, address string, document answer) erro
 	return fmt.Errorf("it never refuses a key with %d requests a minute", fewRequests)
 }
 
-// check compares an answer with what it should be.
+// check compares an answer with the expected status and document.
 func (a answer) check(status int, document answer) error {
 	if a.status != status {
 		return &statusError{a.status, string(a.body)}

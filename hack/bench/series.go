@@ -10,15 +10,14 @@ import (
 // How often the things that are compared take turns: odd, for the median.
 const (
 	gateTurns = 5
-	// scatteredTurns are for figures of which single turns say little. What the gate takes of the processors beside what it
-	// has to was between 1.07× and 1.57× in the turns of one run; the p99 beside a greedy key, over that without one, was
-	// 0.70× by five turns of one run and 1.32× by five of another.
+	// scatteredTurns are for figures that scatter: the gate's ratio was between 1.07× and 1.57× in the turns of one run. A
+	// greedy key's effect on p99 was 0.70× by five turns of one run, and 1.32× by five turns of another.
 	scatteredTurns = 15
 	// keysTurns are more, and shorter: of the whole machine's speed, which changes within seconds, each sees the same.
 	keysTurns = 15
 )
 
-// turnTime is what each of so many turns takes: in all two and a half times the duration.
+// turnTime returns the length of a turn: all turns together take two and a half times the duration.
 func turnTime(duration time.Duration, turns int) time.Duration {
 	return duration * 5 / 2 / time.Duration(turns)
 }
@@ -35,13 +34,13 @@ func (s series) median(figure func(*sample) float64) float64 {
 	return median(all)
 }
 
-// ratio is the median of the turns' ratios: what is compared was measured one after the other, on the machine as it was
-// just then.
+// ratio returns the median of the turns' ratios. Both sides of a turn were measured one after the other, so the machine was
+// about as fast for both.
 func ratio(over, under series, figure func(*sample) float64) float64 {
 	return quotient(over, figure, under, figure)
 }
 
-// quotient is ratio with another figure for what is below.
+// quotient is ratio with another figure below the line.
 func quotient(over series, upper func(*sample) float64, under series, lower func(*sample) float64) float64 {
 	all := make([]float64, len(over))
 	for i := range all {
@@ -75,8 +74,8 @@ type contender struct {
 	turns series
 }
 
-// takeTurns measures each contender so many times. Who comes first in a turn changes, and in which direction they follow each
-// other, so that none always follows the same other.
+// takeTurns measures each contender so many times. The first of a turn and the direction change,
+// so that none always follows the same other.
 func takeTurns(ctx context.Context, turns int, contenders ...*contender) error {
 	for turn := range turns {
 		for i := range contenders {

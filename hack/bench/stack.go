@@ -217,8 +217,7 @@ func (s *stack) prepareAPI(ctx context.Context) error {
 	return err
 }
 
-// What the chart says of the API's pods: how many there are (api.replicas), and on how many cores each computes
-// (api.processors).
+// The chart's values api.replicas, the number of API pods, and api.processors, the number of cores that each uses.
 const (
 	podReplicas   = 2
 	podProcessors = 1
@@ -244,7 +243,7 @@ func (s *stack) startPodUnder(ctx context.Context, supervisor *process.Superviso
 	return address, s.startUnder(ctx, supervisor, binary, name, "api", settings...)
 }
 
-// startMorePods runs pods beside the one that runs, so that there are count, until they are stopped. It returns where they
+// startMorePods starts count-1 further API pods, which run until they are stopped. It returns where they
 // listen, by the names of their processes.
 func (s *stack) startMorePods(ctx context.Context, count int) (addresses map[string]string, stop func(), err error) {
 	supervisor, err := process.New(s.dir.Path("log"), s.dir.Path("pids"), s.say)

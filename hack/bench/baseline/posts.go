@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Posts is a loop of signed POSTs of one body: what a webhook delivery costs when nothing is read or written for it.
+// Posts is a loop of signed POSTs of one body. It reads and writes nothing else.
 type Posts struct {
 	client   *http.Client
 	urls     []string

@@ -1,4 +1,4 @@
--- The baseline's own tables. Columns, indexes and storage settings are those that the product had at commit 220ae0e.
+-- The baseline's own tables. They have the columns, indexes and storage settings of the product at commit 220ae0e.
 CREATE TABLE attempt_counters (
     family_id uuid NOT NULL,
     exam_key  text NOT NULL,

@@ -129,7 +129,7 @@ pgo: ## Record default.pgo, by which the compiler optimises the program, anew (o
 	go run -trimpath ./hack/bench -only profile -duration 60s
 
 .PHONY: bench
-bench: ## Measure against the baselines (BENCHFLAGS='-duration 5s -only gate,rivals,fairness,keys'; -help lists all)
+bench: ## Measure against the baselines (BENCHFLAGS='-only all -small -duration 2s'; -help lists all; see docs/performance.md)
 	go run -trimpath ./hack/bench $(BENCHFLAGS)
 
 ##@ Generate

@@ -54,7 +54,7 @@ func (s *stack) openDataset(ctx context.Context, name string, attempts int64) (*
 		d.pool.Close()
 		return nil, err
 	}
-	d.address, err = s.startPod(ctx, name, "DATABASE_URL="+d.url, "EXAMPREP_REDIS_PREFIX="+name+":")
+	d.address, err = s.startPod(ctx, name, "DATABASE_URL="+d.url)
 	if err != nil {
 		d.pool.Close()
 	}

@@ -72,8 +72,7 @@ func (o *outbox) startWorker(ctx context.Context) error {
 		return err
 	}
 	o.supervisor = supervisor
-	return o.stack.startUnder(ctx, supervisor, o.stack.binary, o.worker, "worker", "DATABASE_URL="+o.databaseURL,
-		"EXAMPREP_REDIS_PREFIX="+o.databaseName()+":")
+	return o.stack.startUnder(ctx, supervisor, o.stack.binary, o.worker, "worker", "DATABASE_URL="+o.databaseURL)
 }
 
 // databaseName is what tells the outbox's names in Redis from those of another.

@@ -142,7 +142,13 @@ func (e *environment) startStores(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		cfg := servers.PostgresConfig{Data: e.dir.Path("postgres"), Address: address, Password: password, Database: "examprep"}
+		database, err := databaseName(e.root)
+		if err != nil {
+			return err
+		}
+		cfg := servers.PostgresConfig{
+			Data: e.dir.Path("postgres"), Address: address, Password: password, Database: database, Replaces: "^examprep",
+		}
 		if e.databaseURL, err = servers.StartPostgres(ctx, e.supervisor, cfg); err != nil {
 			return err
 		}

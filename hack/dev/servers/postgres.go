@@ -36,6 +36,8 @@ type PostgresConfig struct {
 	Address  string // loopback host:port
 	Password string // of the superuser
 	Database string // created if absent
+	// Replaces is a regular expression: other databases whose names match are dropped. Empty: none.
+	Replaces string
 	// Throwaway gives up surviving a crash for speed: for tests.
 	Throwaway bool
 	// Settings are more of the server's, as name=value.
@@ -225,6 +227,19 @@ func createDatabase(ctx context.Context, cfg PostgresConfig) error {
 	}
 	if err != nil {
 		return fmt.Errorf("create database %s: %w", cfg.Database, err)
+	}
+	if cfg.Replaces == "" {
+		return nil
+	}
+	rows, _ := conn.Query(ctx, "SELECT datname FROM pg_database WHERE datname ~ $1 AND datname <> $2", cfg.Replaces, cfg.Database)
+	replaced, err := pgx.CollectRows(rows, pgx.RowTo[string]) // reports the query's error as well
+	if err != nil {
+		return fmt.Errorf("list databases: %w", err)
+	}
+	for _, name := range replaced {
+		if _, err := conn.Exec(ctx, "DROP DATABASE "+pgx.Identifier{name}.Sanitize()+" WITH (FORCE)"); err != nil {
+			return fmt.Errorf("drop database %s: %w", name, err)
+		}
 	}
 	return nil
 }

@@ -39,6 +39,18 @@ func TestPostgresStartsServesKeepsItsDataAndStops(t *testing.T) {
 	if _, err := pgx.Connect(t.Context(), strings.Replace(url, "p%40ss", "wrong", 1)); err == nil {
 		t.Error("any password opens it")
 	}
+	s.Stop()
+
+	s = devtest.Supervisor(t, dir)
+	cfg.Database, cfg.Replaces = "examprep_2", "^examprep"
+	next, err := StartPostgres(t.Context(), s, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	execute(t, next, "CREATE TABLE fresh (x int)")
+	if _, err := pgx.Connect(t.Context(), url); err == nil {
+		t.Error("the database that another replaces is still there")
+	}
 }
 
 func TestRedisStartsServesKeepsItsDataAndStops(t *testing.T) {

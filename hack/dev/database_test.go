@@ -1,0 +1,31 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestDatabaseNameChangesWithEachMigration(t *testing.T) {
+	root := t.TempDir()
+	folder := filepath.Join(root, "server", "postgres", "migrations")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]string{}
+	for _, step := range []struct{ change, file, content string }{
+		{"first file", "1.sql", "a"}, {"edited", "1.sql", "b"}, {"second file", "2.sql", "a"}, {"moved line", "2.sql", "ab"},
+	} {
+		if err := os.WriteFile(filepath.Join(folder, step.file), []byte(step.content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		name, err := databaseName(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if earlier, ok := seen[name]; ok {
+			t.Errorf("%s: the name is that of %s", step.change, earlier)
+		}
+		seen[name] = step.change
+	}
+}

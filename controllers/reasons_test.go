@@ -1,13 +1,8 @@
 package controllers
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"maps"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -19,6 +14,7 @@ import (
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/postgrestest"
 	"examprep.dev/server/seals/sealstest"
+	"examprep.dev/server/testkit/golden"
 )
 
 // cause is a way to a reason of a condition. It returns the resource that must have it then.
@@ -109,30 +105,9 @@ func TestNoConditionOrReasonIsWithoutACause(t *testing.T) {
 // declaredNames are the constants of api/v1alpha1 that name conditions and reasons, with their values.
 func declaredNames(t *testing.T) map[string]string {
 	t.Helper()
-	files, err := filepath.Glob("../api/v1alpha1/*.go")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no source to read: ", err)
-	}
-	names := map[string]string{}
-	for _, file := range files {
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ast.Inspect(parsed, func(node ast.Node) bool {
-			spec, ok := node.(*ast.ValueSpec)
-			if !ok || len(spec.Values) != len(spec.Names) {
-				return true
-			}
-			for i, name := range spec.Names {
-				literal, ok := spec.Values[i].(*ast.BasicLit)
-				if ok && (strings.HasPrefix(name.Name, "Condition") || strings.HasPrefix(name.Name, "Reason")) {
-					names[name.Name], _ = strconv.Unquote(literal.Value)
-				}
-			}
-			return true
-		})
-	}
+	files := golden.Parse(t, "../api/v1alpha1")
+	names := golden.Constants(files, "Condition")
+	maps.Copy(names, golden.Constants(files, "Reason"))
 	return names
 }
 

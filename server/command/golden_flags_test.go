@@ -1,0 +1,32 @@
+package command
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"examprep.dev/server/testkit/golden"
+)
+
+// TestGoldenFlags lists each command with its arguments, and each flag with its variable, type and default.
+func TestGoldenFlags(t *testing.T) {
+	golden.Compare(t, "flags", commandLines(newRoot(), ""))
+}
+
+func commandLines(cmd *cobra.Command, parents string) []string {
+	lines := []string{parents + cmd.Use}
+	cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) {
+		name := "--" + flag.Name
+		if flag.Shorthand != "" {
+			name += ",-" + flag.Shorthand
+		}
+		lines = append(lines, fmt.Sprintf("%s%s %s %s %s %q",
+			parents, cmd.Name(), name, variable(flag.Name), flag.Value.Type(), flag.DefValue))
+	})
+	for _, child := range cmd.Commands() {
+		lines = append(lines, commandLines(child, parents+cmd.Name()+" ")...)
+	}
+	return lines
+}

@@ -64,6 +64,7 @@ test: ## Test against real servers that are brought up and taken down (PKG, TEST
 	@$(GOBUILD) -buildvcs=false -o .dev/bin/dev ./hack/dev
 	go -C hack/kubernetes test ./...
 	go -C hack/healthchecks test -count 1 ./... # reads files of config, which the cache does not see
+	go -C hack/lint test ./...
 	@.dev/bin/dev test go test $(TESTFLAGS) $(PKG)
 
 .PHONY: chart
@@ -83,7 +84,8 @@ alerts: ## Make those of the chart's alerts fire that need no cluster: cause, in
 		go -C hack/alerts test -count 1 -timeout 30m -v ./firing
 
 .PHONY: lint
-lint: ## Lint with every linter that .golangci.yaml does not give a reason to switch off, and the HTTP contract
+lint: ## Lint with every linter that .golangci.yaml does not give a reason to switch off, the layout of packages, and the HTTP contract
+	go -C hack/lint run ./layout -root $(CURDIR)
 	$(call tool,lint,golangci-lint) run ./...
 	cd hack/kubernetes && $(call tool,lint,golangci-lint) run ./...
 	cd hack/healthchecks && $(call tool,lint,golangci-lint) run ./...
@@ -91,6 +93,7 @@ lint: ## Lint with every linter that .golangci.yaml does not give a reason to sw
 	cd hack/bench/fiber && $(call tool,lint,golangci-lint) run ./...
 	cd hack/chart && $(call tool,lint,golangci-lint) run ./...
 	cd hack/image && $(call tool,lint,golangci-lint) run ./...
+	cd hack/lint && $(call tool,lint,golangci-lint) run ./...
 	@mkdir -p .dev/bin
 	@$(GOBUILD) -buildvcs=false -o .dev/bin/dev ./hack/dev
 	.dev/bin/dev npm redocly lint --extends=recommended-strict api/openapi/openapi.yaml
@@ -137,6 +140,15 @@ bench: ## Measure against the baselines (BENCHFLAGS='-only all -small -duration 
 .PHONY: generate
 generate: ## Write what is generated: deep copies, apply configurations, CRDs, the operator's role, queries
 	CONTROLLER_GEN=$(call tool,codegen,controller-gen) SQLC=$(call tool,codegen,sqlc) hack/codegen/generate.sh
+
+# Packages with tests named TestGolden…: only their test programs know the flag -update.
+golden-packages = $$(grep -rl --include='*_test.go' 'golden\.Compare(' server controllers | xargs -n1 dirname | sort -u | sed '/testkit/d; s|^|./|')
+
+.PHONY: golden
+golden: ## Rewrite the lists under testdata that tests named TestGolden… compare: flags, metrics, routes, errors, conditions, events
+	@mkdir -p .dev/bin
+	@$(GOBUILD) -buildvcs=false -o .dev/bin/dev ./hack/dev
+	@.dev/bin/dev test go test -count 1 -run '^TestGolden' $(golden-packages) -update
 
 .PHONY: fmt
 fmt: ## Format all code

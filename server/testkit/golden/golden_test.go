@@ -50,15 +50,15 @@ func setUpdate(t *testing.T, value bool) {
 func TestUpdateWritesASortedFileThatThenAgrees(t *testing.T) {
 	t.Chdir(t.TempDir())
 	setUpdate(t, true)
-	if failures := compare(t, "pear", "apple", "apple"); failures != nil {
+	if failures := compare(t, "pear", "apple", "fig", "apple"); failures != nil {
 		t.Fatal(failures)
 	}
 	text, err := os.ReadFile(filepath.Join("testdata", "fruit.txt"))
-	if err != nil || string(text) != "apple\napple\npear\n" {
+	if err != nil || string(text) != strings.Repeat("apple\n", 2)+"fig\npear\n" {
 		t.Errorf("%q, %v", text, err)
 	}
 	setUpdate(t, false)
-	if failures := compare(t, "apple", "pear", "apple"); failures != nil {
+	if failures := compare(t, "apple", "pear", "fig", "apple"); failures != nil {
 		t.Error(failures)
 	}
 }

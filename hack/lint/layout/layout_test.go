@@ -107,6 +107,7 @@ func TestImportIsAllowedOrRefused(t *testing.T) {
 		{"server/telemetry/log.go", "github.com/fasthttp/router", false},
 		{"controllers/setup.go", "sigs.k8s.io/controller-runtime", true},
 		{"controllers/setup.go", "github.com/valyala/fasthttp", false},
+		{"controllers/setup_test.go", "examprep.dev/server/httpapi", false},
 		{"server/httpapi/server.go", "sigs.k8s.io/yaml", false},
 		{"server/httpapi/server.go", "github.com/jackc/pgx/v5/pgxpool", false},
 		{"server/httpapi/server_test.go", "github.com/jackc/pgx/v5/pgxpool", true},

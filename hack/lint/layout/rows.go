@@ -52,7 +52,7 @@ func bans() []ban {
 	return []ban{
 		{domains, []string{fasthttp, "github.com/fasthttp"}, true, "domain packages know no HTTP server"},
 		{domains, []string{kubernetes, runtime, resources}, true, "domain packages know no Kubernetes; controllers translate resources"},
-		{[]string{"controllers"}, []string{fasthttp}, true, "HTTP is httpapi's"},
+		{[]string{"controllers"}, []string{fasthttp, "server/httpapi"}, true, "HTTP is httpapi's"},
 		{[]string{"server/httpapi"}, []string{kubernetes, "sigs.k8s.io", resources}, false, "only controllers know Kubernetes"},
 		{[]string{"server/httpapi"}, []string{"github.com/jackc/pgx"}, false, "tables belong to the domain packages"},
 		{[]string{"server/gate"}, []string{"server/catalog", "server/webhooks"}, false, "the gate knows keys only"},

@@ -10,7 +10,7 @@ import (
 func rows() [][]string {
 	return [][]string{
 		{"api"},
-		{"server/audit", "server/batch", "server/postgres", "server/redisurl", "server/socket", "server/telemetry"},
+		{"server/audit", "server/batch", "server/postgres", "server/redisurl", "server/telemetry"},
 		{
 			"server/catalog", "server/keys", "server/ratelimit", "server/seals", "server/sessions", "server/usage", "server/webhooks",
 		},
@@ -82,7 +82,7 @@ func rowOf(name string) (row int, entry string, ok bool) {
 
 // isProduct reports whether a package belongs to the product, and so to a row.
 func isProduct(name string) bool {
-	return !within(name, "hack") && !isTestHelper(name)
+	return !within(name, "hack") && !within(name, "docs") && !isTestHelper(name)
 }
 
 // isTestHelper reports whether a package exists for tests: it is below server/testkit or its folder's name ends in test.

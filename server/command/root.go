@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/signal"
 	"syscall"
 
@@ -38,10 +39,14 @@ func newRoot() *cobra.Command {
 		Short: "A cluster-native exam platform: real past papers, timed mock exams, signed webhooks",
 		Long: "Exams are declared as YAML in git, published to Postgres by the operator, served by API pods and told of by " +
 			"signed webhooks.\nEvery flag has a variable, named behind it; a flag wins over its variable.",
-		Version:           version(),
-		SilenceUsage:      true,
-		SilenceErrors:     true,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return fillFromEnvironment(cmd) },
+		Version:       version(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			err := fillFromEnvironment(cmd)
+			warnOfUnknownVariables(cmd, os.Environ())
+			return err
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return &usageError{fmt.Errorf("unknown command %q", args[0])}

@@ -9,6 +9,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// variablePrefix begins the variables of all flags but those in usualNames.
+const variablePrefix = "EXAMPREP_"
+
 // usualNames are the variables whose names everybody knows without our prefix.
 var usualNames = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"database-url": "DATABASE_URL",
@@ -21,7 +24,11 @@ func variable(flag string) string {
 	if name, ok := usualNames[flag]; ok {
 		return name
 	}
-	return "EXAMPREP_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+	return prefixed(flag)
+}
+
+func prefixed(flag string) string {
+	return variablePrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
 // fillFromEnvironment gives every flag that the command line leaves out the value of its variable, if that is set.

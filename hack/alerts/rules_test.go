@@ -23,31 +23,39 @@ const (
 // alerts reads every alert of the chart, by name.
 func alerts(t *testing.T) map[string]rulefmt.Rule {
 	t.Helper()
-	files, err := filepath.Glob(chart + "alerts/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("rule files: %v, %v", files, err)
-	}
 	found := map[string]rulefmt.Rule{}
-	for _, file := range files {
-		groups, errs := rulefmt.ParseFile(file, false, model.LegacyValidation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
-		for _, err := range errs {
-			t.Errorf("%s: %v", file, err)
-		}
-		if len(errs) > 0 {
-			continue
-		}
-		for _, group := range groups.Groups {
-			for _, rule := range group.Rules {
-				if _, twice := found[rule.Alert]; twice && rule.Alert != "" {
-					t.Errorf("%s is there twice", rule.Alert)
-				}
-				if rule.Alert != "" {
-					found[rule.Alert] = rule
-				}
+	for _, rules := range ruleFiles(t) {
+		for _, rule := range rules {
+			if _, twice := found[rule.Alert]; twice && rule.Alert != "" {
+				t.Errorf("%s is there twice", rule.Alert)
+			}
+			if rule.Alert != "" {
+				found[rule.Alert] = rule
 			}
 		}
 	}
 	return found
+}
+
+// ruleFiles returns the chart's rules in their order, by file.
+func ruleFiles(t *testing.T) map[string][]rulefmt.Rule {
+	t.Helper()
+	files, err := filepath.Glob(chart + "alerts/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("rule files: %v, %v", files, err)
+	}
+	all := map[string][]rulefmt.Rule{}
+	for _, file := range files {
+		groups, errs := rulefmt.ParseFile(file, false, model.LegacyValidation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
+		if len(errs) > 0 {
+			t.Errorf("%s: %v", file, errs)
+			continue
+		}
+		for _, group := range groups.Groups {
+			all[file] = append(all[file], group.Rules...)
+		}
+	}
+	return all
 }
 
 func TestEachAlertSaysHowUrgentItIsAndWhatToDo(t *testing.T) {

@@ -51,24 +51,30 @@ func TestRulesPassTheirUnitTests(t *testing.T) {
 		t.Fatalf("unit tests: %v, %v", files, err)
 	}
 	for _, file := range files {
-		text, err := os.Open(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var tests unitTests
-		decoder := yaml.NewDecoder(text)
-		decoder.KnownFields(true) // what this does not know, it would pass over
-		if err := decoder.Decode(&tests); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		_ = text.Close()
-		for i, rule := range tests.RuleFiles {
-			tests.RuleFiles[i] = filepath.Join(filepath.Dir(file), rule)
-		}
+		tests := readUnitTests(t, file)
 		for _, test := range tests.Tests {
 			t.Run(test.Name, func(t *testing.T) { runUnitTest(t, tests, test) })
 		}
 	}
+}
+
+func readUnitTests(t *testing.T, file string) unitTests {
+	t.Helper()
+	text, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = text.Close() }()
+	var tests unitTests
+	decoder := yaml.NewDecoder(text)
+	decoder.KnownFields(true) // what this does not know, it would pass over
+	if err := decoder.Decode(&tests); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	for i, rule := range tests.RuleFiles {
+		tests.RuleFiles[i] = filepath.Join(filepath.Dir(file), rule)
+	}
+	return tests
 }
 
 func runUnitTest(t *testing.T, tests unitTests, test unitTest) {

@@ -3,14 +3,15 @@ package alerts
 import (
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// metricsList lists the metrics that api, worker and operator register, with type and labels; a test of server/command
-// keeps it equal to real processes.
-const metricsList = "../../server/command/testdata/metrics.txt"
+// metricsLists list the metrics that api, worker and operator register, with type and labels; tests of server/command keep
+// them equal to real processes.
+const metricsLists = "../../server/command/testdata/metrics-*.txt"
 
 // A labelSet has the labels of a query's result, as far as they are known.
 type labelSet struct {
@@ -58,30 +59,42 @@ func scrapeLabels() []string {
 // registered returns the labels of each series that a process registers, by its name: a histogram has three.
 func registered(t *testing.T) map[string]labelSet {
 	t.Helper()
-	text, err := os.ReadFile(metricsList)
-	if err != nil {
-		t.Fatal(err)
+	lists, err := filepath.Glob(metricsLists)
+	if err != nil || len(lists) != 3 {
+		t.Fatalf("%s: %d lists, %v; want those of api, worker and operator", metricsLists, len(lists), err)
+	}
+	lines := map[string]string{} // by name
+	for _, list := range lists {
+		text, err := os.ReadFile(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			name, _, _ := strings.Cut(line, " ")
+			if other, twice := lines[name]; twice && other != line {
+				t.Errorf("processes register %s with different labels: %s and %s", name, other, line)
+			}
+			lines[name] = line
+		}
 	}
 	all := map[string]labelSet{}
-	for line := range strings.Lines(string(text)) {
+	for name, line := range lines {
 		fields := strings.Fields(line)
-		if len(fields) != 4 {
-			t.Fatalf("%s: %q has not four fields", metricsList, line)
+		if len(fields) != 3 {
+			t.Fatalf("%q has not three fields", line)
 		}
-		name, kind, set := fields[0], fields[1], labelsNamed(scrapeLabels()...)
-		if fields[2] != "-" {
-			set = set.with(strings.Split(fields[2], ",")...)
+		set := labelsNamed(scrapeLabels()...)
+		if names := strings.Trim(fields[2], "{}"); names != "" {
+			set = set.with(strings.Split(names, ",")...)
 		}
-		if _, twice := all[name]; twice {
-			t.Errorf("%s lists %s twice: processes register it with different labels", metricsList, name)
-		}
-		if all[name] = set; kind == "histogram" {
-			delete(all, name)
+		if fields[1] == "histogram" {
 			all[name+"_bucket"], all[name+"_sum"], all[name+"_count"] = set.with("le"), set, set
+		} else {
+			all[name] = set
 		}
 	}
 	if len(all) < 50 {
-		t.Fatalf("%s lists %d series", metricsList, len(all))
+		t.Fatalf("%s list %d series", metricsLists, len(all))
 	}
 	return all
 }

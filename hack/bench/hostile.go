@@ -20,8 +20,6 @@ const (
 	healthyRate = 300
 	// attackNice is the niceness of the attacker: on the same cores, what is measured shall be the server's work.
 	attackNice = 10
-	// hostileTurns is how often attack and quiet take turns. It is odd, for the median.
-	hostileTurns = 5
 	// hostileParts is which part of the duration a turn takes.
 	hostileParts = 3
 	// settleTime is how long the server is left alone after an attack, before its memory is read and the next begins.
@@ -60,11 +58,12 @@ func attacks() []*hostile {
 
 // measureHostile asks for an overview at a steady rate while somebody attacks, and in between.
 func measureHostile(ctx context.Context, s *stack, duration time.Duration, r *report) error {
-	if err := s.prepareAPI(ctx); err != nil {
+	// All keys are used before, since a pod refuses to look keys up for an address that has just attacked it.
+	healthy, err := s.warmOverviews(ctx, duration)
+	if err != nil {
 		return err
 	}
 	raiseFileLimit()
-	healthy := s.overviewLoad(s.api)
 	healthy.rate = healthyRate
 	if _, _, err := healthy.drive(ctx, time.Second); err != nil {
 		return err
@@ -73,7 +72,7 @@ func measureHostile(ctx context.Context, s *stack, duration time.Duration, r *re
 	for _, h := range attacks() {
 		s.say("%s", h.name)
 		h.order.Target, h.order.Key = s.api, s.keys[1]
-		for range hostileTurns {
+		for range s.attackTurns {
 			if err := h.turn(ctx, s, healthy, duration/hostileParts); err != nil {
 				return fmt.Errorf("%s: %w", strings.TrimSpace(h.name), err)
 			}

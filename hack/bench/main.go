@@ -106,6 +106,9 @@ func parseFlags(args []string) (settings, []part, error) {
 		if s.reference, err = filepath.Abs(s.reference); err != nil {
 			return s, nil, fmt.Errorf("-reference: %w", err)
 		}
+		if _, err := os.Stat(s.reference); err != nil {
+			return s, nil, fmt.Errorf("-reference: %w", err)
+		}
 	}
 	chosen, err := choose(*only)
 	return s, chosen, err

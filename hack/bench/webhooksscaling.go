@@ -11,6 +11,8 @@ const (
 	scalingTurns = 5
 	// severalWorkers is how many there are where there are several.
 	severalWorkers = 4
+	// leastEvents is the smallest backlog of an endpoint: windows of several workers take a while to open.
+	leastEvents = 2500
 )
 
 // scaling is what so many workers did.
@@ -28,7 +30,7 @@ func (o *outbox) measureScaling(ctx context.Context, duration time.Duration, r *
 	}
 	one, several := &scaling{workers: 1}, &scaling{workers: severalWorkers}
 	o.stack.say("1 and %d workers", severalWorkers)
-	events := int(duration.Seconds() * backlogRate / backlogEndpoints / 2)
+	events := max(leastEvents, int(duration.Seconds()*backlogRate/backlogEndpoints/2))
 	for range scalingTurns {
 		for _, s := range []*scaling{one, several} {
 			if err := o.scale(ctx, s, turn{owner: owner, endpoints: backlogEndpoints, events: events}); err != nil {

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"examprep.dev/hack/bench/baseline"
 )
 
 // The roles that this program plays in child processes of its own.
@@ -40,10 +38,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) > 0 {
 		switch args[0] {
 		case roleBare:
-			if len(args) != 4 {
-				return fmt.Errorf("%s needs an address and two files", roleBare)
-			}
-			return baseline.Serve(ctx, args[1], args[2], args[3])
+			return serveBare(ctx, args[1:])
 		case roleReceiver:
 			return serveReceiver(ctx, args[1:])
 		case roleAttack:

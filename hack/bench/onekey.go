@@ -31,13 +31,15 @@ func measureOneKey(ctx context.Context, s *stack, duration time.Duration, r *rep
 		return err
 	}
 	addresses, processes := []string{s.api}, []string{processAPI}
+	stop := func() {}
+	defer func() { stop() }()
 	for _, pods := range []int{1, manyPods} {
 		if pods > 1 {
-			more, stop, err := s.startMorePods(ctx, pods)
+			more, stopMore, err := s.startMorePods(ctx, pods)
 			if err != nil {
 				return err
 			}
-			defer stop()
+			stop = stopMore
 			for _, name := range slices.Sorted(maps.Keys(more)) {
 				addresses, processes = append(addresses, more[name]), append(processes, name)
 			}

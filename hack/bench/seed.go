@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/sha256"
+	_ "embed"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -29,6 +30,11 @@ const (
 	// keyChunk is how many keys one statement writes.
 	keyChunk = 10_000
 )
+
+// copyKeys writes keys; its comment says how.
+//
+//go:embed keys.sql
+var copyKeys string
 
 // The form of an API key: keyScheme, 40 hexadecimal digits, and the CRC-32 of all that as 8 more. Its prefix is public.
 const (
@@ -88,7 +94,9 @@ func (p program) createKey(ctx context.Context, tier string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var issued struct{ Key string }
+	var issued struct {
+		Key string `json:"key"`
+	}
 	if err := json.Unmarshal(out, &issued); err != nil || !wellFormed(issued.Key) {
 		return "", fmt.Errorf("keys create printed %q: %w", out, err)
 	}
@@ -176,12 +184,7 @@ func insertKeys(ctx context.Context, pool *pgxpool.Pool, like string, count int)
 			ids, prefixes = append(ids, uuid.Must(uuid.NewV7())), append(prefixes, text[:prefixLength])
 			hashes = append(hashes, `\x`+hex.EncodeToString(hash[:]))
 		}
-		const statement = `
-			INSERT INTO api_keys
-			SELECT made.* FROM api_keys k, ROWS FROM (unnest($2::uuid[]), unnest($3::text[]), unnest($4::text[])) AS n (id, prefix, hash),
-				jsonb_populate_record(k, jsonb_build_object('id', n.id, 'family_id', n.id, 'prefix', n.prefix, 'hash', n.hash)) AS made
-			WHERE k.prefix = $1`
-		if _, err := pool.Exec(ctx, statement, like[:prefixLength], ids, prefixes, hashes); err != nil {
+		if _, err := pool.Exec(ctx, copyKeys, like[:prefixLength], ids, prefixes, hashes); err != nil {
 			return keySet{}, fmt.Errorf("copy keys: %w", err)
 		}
 	}

@@ -39,9 +39,9 @@ func (s *Server) listMockPapers(_ context.Context, r *request) error {
 	return s.examDocument(r, s.catalog.Papers)
 }
 
-// examDocument sends one of an exam's finished documents. find looks the key up and does not keep it.
+// examDocument sends one of an exam's finished documents.
 func (s *Server) examDocument(r *request, find func(examKey string) (catalog.Document, bool)) error {
-	key, err := lentExamKey(r)
+	key, err := examKey(r)
 	if err != nil {
 		return err
 	}

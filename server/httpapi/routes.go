@@ -68,14 +68,14 @@ func (s *Server) routes() []route {
 
 // newRouter matches paths as they were sent: no redirect, no cleaning, so that what is matched is what a proxy in front
 // saw. Nothing ever decides by ctx.Path(), which is cleaned.
-func (s *Server) newRouter() *examRouter {
-	r := &examRouter{Router: router.New(), exams: make(map[examTarget]fasthttp.RequestHandler)}
+func (s *Server) newRouter() *router.Router {
+	r := router.New()
 	r.RedirectTrailingSlash, r.RedirectFixedPath = false, false
 	for _, route := range s.routes() {
 		handle := s.wrap(route)
-		r.handle(route.method, route.path, handle)
+		r.Handle(route.method, route.path, handle)
 		if route.method == fasthttp.MethodGet {
-			r.handle(fasthttp.MethodHead, route.path, handle)
+			r.Handle(fasthttp.MethodHead, route.path, handle)
 		}
 	}
 	r.NotFound = s.wrapUnknown(notFound)

@@ -39,8 +39,6 @@ type conn struct {
 	peer netip.Addr
 	// source is whose connections it is counted with, if any; it never changes.
 	source netip.Addr
-	// shortened says that somebody else has changed the read deadline.
-	shortened atomic.Bool
 
 	// What follows belongs to the goroutine that serves the connection.
 
@@ -57,10 +55,6 @@ type conn struct {
 	failure error
 	// read is how many bytes came since the last request's end.
 	read int
-	// timed says that the write deadline was set since the last Read and the last request's end.
-	timed bool
-	// readBy is the deadline of the next Read; readSet and writeSet are the deadlines that the inner connection has.
-	readBy, readSet, writeSet time.Time
 }
 
 var (
@@ -71,7 +65,9 @@ var (
 )
 
 // trackState is fasthttp's ConnState hook. fasthttp calls a new connection active before it has said anything; then it
-// becomes busy with its first byte.
+// becomes busy with its first byte. fasthttp sets a write deadline before a handler's answer only, not before "100
+// Continue" nor before the refusal of what it cannot read; on a connection that was idle for longer those would find the
+// earlier answer's deadline expired.
 func trackState(c net.Conn, state fasthttp.ConnState) {
 	own, ok := c.(*conn)
 	if !ok {
@@ -84,7 +80,7 @@ func trackState(c net.Conn, state fasthttp.ConnState) {
 	if state == fasthttp.StateIdle {
 		own.busy.Store(false)
 		own.served, own.heard, own.read = true, false, 0
-		own.timed = false
+		_ = own.Conn.SetWriteDeadline(time.Now().Add(own.listener.nextAnswer))
 		own.dropHead()
 	}
 }
@@ -92,23 +88,16 @@ func trackState(c net.Conn, state fasthttp.ConnState) {
 // Read is net.Conn's; it keeps the beginning of a request, and ends with errReadEnough when that has no end. Of a
 // connection that never said anything the time-out is its end: there is nothing to answer.
 func (c *conn) Read(p []byte) (int, error) {
-	c.timed = false
 	if c.failure == nil && c.read > c.listener.mostRead {
 		c.failure = errReadEnough
 	}
 	if c.failure != nil {
 		return 0, c.failure
 	}
-	if err := c.limitRead(); err != nil {
-		c.failure = err
-		return 0, err
-	}
 	n, err := c.Conn.Read(p)
-	if n == 0 && !c.busy.Load() && errors.Is(err, os.ErrDeadlineExceeded) {
-		n, err = c.lookOnce(p)
-	}
-	if n > 0 && !c.busy.Load() {
-		c.begin()
+	if n > 0 && !c.busy.Swap(true) && !c.served && !c.surplus {
+		// The time limit of a first request was set before its first byte, and a server that stops may have shortened it.
+		_ = c.SetReadDeadline(time.Now().Add(c.listener.readTimeout))
 	}
 	c.read += n
 	if err != nil {
@@ -123,73 +112,12 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// SetDeadline is net.Conn's: SetReadDeadline and SetWriteDeadline, which keep account of what is set.
-func (c *conn) SetDeadline(t time.Time) error {
-	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
-}
-
-// SetReadDeadline is net.Conn's, for the goroutine that serves the connection; it takes effect with the next Read. fasthttp
-// sets three deadlines a request and reads mostly once: setting none but those that matter spares most of a request's
-// timers.
-func (c *conn) SetReadDeadline(t time.Time) error {
-	c.readBy = t
-	return nil
-}
-
-// limitRead sets the deadline of a Read, unless the one that is set will do.
-func (c *conn) limitRead() error {
-	if !c.shortened.Load() && c.listener.willDo(c.readSet, c.readBy) {
-		return nil
-	}
-	c.shortened.Store(false)
-	c.readSet = c.readBy
-	return c.Conn.SetReadDeadline(c.readBy)
-}
-
-// Write is net.Conn's. fasthttp sets a deadline before a handler's answer only, not before "100 Continue" nor before the
-// refusal of what it cannot read: those would have what is left of an earlier answer's time, which is nothing on a
-// connection that was idle for longer. What is written after a Read or another request has a time limit of its own.
-func (c *conn) Write(p []byte) (int, error) {
-	if limit := c.listener.writeTimeout; limit > 0 && !c.timed {
-		if err := c.SetWriteDeadline(time.Now().Add(limit)); err != nil {
-			return 0, err
-		}
-	}
-	return c.Conn.Write(p)
-}
-
-// SetWriteDeadline is net.Conn's; it leaves a deadline that will do.
-func (c *conn) SetWriteDeadline(t time.Time) error {
-	c.timed = true
-	if c.listener.willDo(c.writeSet, t) {
-		return nil
-	}
-	c.writeSet = t
-	return c.Conn.SetWriteDeadline(t)
-}
-
-// lookOnce reads what had come when the wait for it was over: a busy machine notes the end of a wait before it notes what
-// came meanwhile, and whoever has sent a request is to get an answer.
-func (c *conn) lookOnce(p []byte) (int, error) {
-	c.shortened.Store(true) // the next Read has the deadline that it should have
-	if err := c.Conn.SetReadDeadline(time.Now().Add(glance)); err != nil {
-		return 0, err
-	}
-	return c.Conn.Read(p)
-}
-
-// expire ends the wait of an idle connection at t. Any goroutine may call it.
+// expire ends the wait of an idle connection at t. Any goroutine may call it. A request that begins meanwhile keeps its
+// time.
 func (c *conn) expire(t time.Time) {
 	_ = c.Conn.SetReadDeadline(t)
-	c.shortened.Store(true)
-}
-
-// begin notes the first byte of a request. fasthttp has set the time limit of a connection's first request before that,
-// and a server that stops may have shortened it since.
-func (c *conn) begin() {
-	c.busy.Store(true)
-	if limit := c.listener.readTimeout; limit > 0 && !c.served && !c.surplus {
-		c.readBy = time.Now().Add(limit)
+	if c.busy.Load() {
+		_ = c.Conn.SetReadDeadline(time.Now().Add(c.listener.readTimeout))
 	}
 }
 

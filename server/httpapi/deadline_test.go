@@ -2,114 +2,12 @@ package httpapi
 
 import (
 	"bufio"
-	"errors"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"testing"
 	"time"
-
-	"github.com/valyala/fasthttp"
-	"pgregory.net/rapid"
 )
-
-// recorder is a connection that only knows its deadlines, and how often one was set.
-type recorder struct {
-	net.Conn
-	read, write time.Time
-	sets        int
-}
-
-func (r *recorder) Read([]byte) (int, error) { return 0, nil }
-
-func (r *recorder) Write(p []byte) (int, error) { return len(p), nil }
-
-func (r *recorder) SetDeadline(t time.Time) error {
-	return errors.Join(r.SetReadDeadline(t), r.SetWriteDeadline(t))
-}
-
-func (r *recorder) SetReadDeadline(t time.Time) error {
-	r.read = t
-	r.sets++
-	return nil
-}
-
-func (r *recorder) SetWriteDeadline(t time.Time) error {
-	r.write = t
-	r.sets++
-	return nil
-}
-
-// TestADeadlineIsNeverLateAndHardlyEarly lets time pass while deadlines come as fasthttp sets them, and a server that
-// stops shortens some.
-func TestADeadlineIsNeverLateAndHardlyEarly(t *testing.T) {
-	const slack = time.Second
-	rapid.Check(t, func(t *rapid.T) {
-		inner := &recorder{}
-		c := &conn{Conn: inner, listener: &listener{listenerConfig: listenerConfig{slack: slack}}}
-		now := time.Unix(1_700_000_000, 0)
-		within := func(what string, set, asked time.Time) {
-			if early := asked.Sub(set); early < 0 || early > slack {
-				t.Fatalf("%s deadline: %s before what was asked for", what, early)
-			}
-		}
-		for range rapid.IntRange(1, 30).Draw(t, "steps") {
-			now = now.Add(time.Duration(rapid.IntRange(0, 3000).Draw(t, "passed")) * time.Millisecond)
-			asked := now.Add(time.Duration(rapid.SampledFrom([]int{1, 15, 16, 75}).Draw(t, "limit")) * time.Second)
-			switch rapid.IntRange(0, 4).Draw(t, "step") {
-			case 0:
-				_ = c.SetReadDeadline(asked)
-			case 1:
-				_ = c.SetReadDeadline(asked)
-				_, _ = c.Read(nil)
-				within("read", inner.read, asked)
-			case 2:
-				_ = c.SetWriteDeadline(asked)
-				within("write", inner.write, asked)
-			case 3:
-				c.expire(now)
-				if !inner.read.Equal(now) {
-					t.Fatal("expire does not take effect at once")
-				}
-			case 4:
-				_ = c.SetDeadline(asked)
-				_, _ = c.Read(nil)
-				within("read", inner.read, asked)
-				within("write", inner.write, asked)
-			}
-		}
-	})
-}
-
-func TestAShortenedDeadlineDoesNotOutliveTheWait(t *testing.T) {
-	inner := &recorder{}
-	c := &conn{Conn: inner, listener: &listener{listenerConfig: listenerConfig{slack: time.Hour}}}
-	now := time.Unix(1_700_000_000, 0)
-	_ = c.SetReadDeadline(now.Add(time.Minute))
-	_, _ = c.Read(nil)
-	c.expire(now)
-	_ = c.SetReadDeadline(now.Add(time.Minute)) // a request's first byte came in time
-	if _, _ = c.Read(nil); !inner.read.Equal(now.Add(time.Minute)) {
-		t.Errorf("its rest may take %s", inner.read.Sub(now))
-	}
-}
-
-func TestRequestsInQuickSuccessionSetNoDeadlines(t *testing.T) {
-	inner := &recorder{}
-	c := &conn{Conn: inner, listener: &listener{listenerConfig: listenerConfig{slack: time.Second}}}
-	now := time.Unix(1_700_000_000, 0)
-	for range 100 {
-		now = now.Add(time.Millisecond)
-		_ = c.SetReadDeadline(now.Add(75 * time.Second))
-		_, _ = c.Read(nil)
-		_ = c.SetReadDeadline(now.Add(15 * time.Second))
-		_ = c.SetWriteDeadline(now.Add(30 * time.Second))
-	}
-	if inner.sets != 2 {
-		t.Errorf("deadlines were set %d times, want once for reading and once for writing", inner.sets)
-	}
-}
 
 // TestEveryAnswerHasATimeOfItsOwn: an answer that fasthttp writes without setting a deadline is not cut by the deadline of
 // the answer before it.
@@ -177,83 +75,26 @@ func askOn(t *testing.T, conn net.Conn, answers *bufio.Reader, request string, s
 	}
 }
 
-// TestTheWritesOfOneAnswerShareItsTime, and what comes after a Read or a request's end has its own.
-func TestTheWritesOfOneAnswerShareItsTime(t *testing.T) {
-	inner := &recorder{}
-	c := &conn{Conn: inner, listener: &listener{listenerConfig: listenerConfig{writeTimeout: time.Hour}}}
-	part := []byte("x")
-	write := func() time.Time {
-		if _, err := c.Write(part); err != nil {
-			t.Fatal(err)
-		}
-		return inner.write
-	}
-	first := write()
-	if first.IsZero() {
-		t.Fatal("a write has no end")
-	}
-	if again := write(); !again.Equal(first) {
-		t.Errorf("the second part of an answer gets %s more", again.Sub(first))
-	}
-	asked := time.Unix(1_700_000_000, 0)
-	if err := c.SetWriteDeadline(asked); err != nil {
-		t.Fatal(err)
-	}
-	if got := write(); !got.Equal(asked) {
-		t.Errorf("an answer ends at %s, asked for was %s", got, asked)
-	}
-	for what, step := range map[string]func(){
-		"a Read":          func() { _, _ = c.Read(nil) },
-		"a request's end": func() { trackState(c, fasthttp.StateIdle) },
-	} {
-		if err := c.SetWriteDeadline(asked); err != nil {
-			t.Fatal(err)
-		}
-		if step(); !write().After(asked) {
-			t.Errorf("after %s the deadline is still the one from before", what)
-		}
-	}
-	if n := testing.AllocsPerRun(100, func() { trackState(c, fasthttp.StateIdle); write() }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
-// overdue is a connection whose wait ends before it is looked at what has come, as on a busy machine.
-type overdue struct {
+// readDeadline is a connection that only knows its read deadline.
+type readDeadline struct {
 	net.Conn
-	over bool
+	is time.Time
 }
 
-func (o *overdue) Read(p []byte) (int, error) {
-	if o.over {
-		return 0, os.ErrDeadlineExceeded
-	}
-	return o.Conn.Read(p)
-}
-
-func (o *overdue) SetReadDeadline(t time.Time) error {
-	o.over = !t.After(time.Now())
+func (d *readDeadline) SetReadDeadline(t time.Time) error {
+	d.is = t
 	return nil
 }
 
-func TestARequestThatCameBeforeItsConnectionsEndIsRead(t *testing.T) {
-	client, inner := net.Pipe()
-	defer func() { _ = client.Close() }()
-	c := &conn{Conn: &overdue{Conn: inner}, listener: &listener{listenerConfig: listenerConfig{headBytes: 10, mostRead: 10}}, served: true}
-	_ = c.SetReadDeadline(time.Now().Add(-time.Second))
-	sent := make(chan error, 1)
-	go func() {
-		_, err := client.Write([]byte("G"))
-		sent <- err
-	}()
-	var p [1]byte
-	if n, err := c.Read(p[:]); n != 1 || err != nil || !c.busy.Load() {
-		t.Fatalf("read %d bytes, %v, busy: %t", n, err, c.busy.Load())
+func TestExpireEndsTheWaitOfIdleConnectionsAlone(t *testing.T) {
+	now := time.Now()
+	inner := &readDeadline{}
+	c := &conn{Conn: inner, listener: &listener{listenerConfig: listenerConfig{readTimeout: time.Hour}}}
+	if c.expire(now); !inner.is.Equal(now) {
+		t.Errorf("an idle connection ends %s later", inner.is.Sub(now))
 	}
-	if err := <-sent; err != nil {
-		t.Fatal(err)
-	}
-	if n, err := c.Read(p[:]); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("what follows has the time that it had: read %d bytes, %v", n, err)
+	c.busy.Store(true)
+	if c.expire(now); inner.is.Before(now.Add(time.Hour)) {
+		t.Errorf("a request that has begun has %s left", inner.is.Sub(now))
 	}
 }

@@ -36,12 +36,10 @@ type listenerConfig struct {
 	headBytes int
 	// mostRead bounds what is read of one request, frames and all.
 	mostRead int
-	// readTimeout is for a request from its first byte to its last, if it is not 0.
+	// readTimeout is for a request from its first byte to its last.
 	readTimeout time.Duration
-	// writeTimeout is for what is written without a deadline of its own, if it is not 0.
-	writeTimeout time.Duration
-	// slack is how much earlier than asked a time limit may end.
-	slack time.Duration
+	// nextAnswer bounds the time from one answer to the end of the next, if fasthttp sets no deadline of its own.
+	nextAnswer time.Duration
 	// lingering paces what is read of refused bodies.
 	lingering *pacer
 	// refuse is the whole answer to one connection too many, given the request id that it presented, if any.
@@ -202,12 +200,6 @@ func (l *listener) source(address netip.Addr) netip.Addr {
 		return netip.PrefixFrom(address, network).Masked().Addr()
 	}
 	return address
-}
-
-// willDo reports whether a deadline that is set stands for the one that is asked for: it is no later, and hardly earlier.
-func (l *listener) willDo(set, asked time.Time) bool {
-	late := asked.Sub(set)
-	return late >= 0 && late <= l.slack
 }
 
 // expireIdle lets connections without a request in hand end at deadline. A request that reaches one of them before is

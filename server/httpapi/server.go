@@ -68,8 +68,7 @@ type Config struct {
 	MaxBodyBytes int
 	// MaxBodyMemory bounds the bodies of all requests together that are in memory at one time, in bytes (256 MiB): 503.
 	MaxBodyMemory int
-	// ReadTimeout is for a whole request, from its first byte to its last (15 s): 408. This limit and the next ones of a
-	// connection may end a sixteenth of the shortest of them early, but never more than a second.
+	// ReadTimeout is for a whole request, from its first byte to its last (15 s): 408.
 	ReadTimeout time.Duration
 	// HandleTimeout is for the work on a request (10 s): 503.
 	HandleTimeout time.Duration
@@ -217,15 +216,10 @@ const (
 	// writeBuffer is what an answer leaves in at once: most documents with their headers in one system call and, but for
 	// the network's own bounds, one packet, where fasthttp's 4 KiB would take two.
 	writeBuffer = 8 << 10
-	// timeSlack is which part of the connections' shortest time limit they may end early, and mostSlack bounds it.
-	timeSlack = 16
-	mostSlack = time.Second
 	// mostFrames is how many times its size a body may take on the wire: a byte in a chunk of its own takes six.
 	mostFrames = 8
 	// idleLinger is how long an idle connection is kept after the last accept: a request may be under way on it.
 	idleLinger = time.Second
-	// glance is how long it takes to see whether something has come already.
-	glance = 10 * time.Millisecond
 	// drainInterval is how often connections are looked at while the server stops.
 	drainInterval = 20 * time.Millisecond
 	// cutTimeout is how long handlers have to return after their context ended.
@@ -268,8 +262,7 @@ func (s *Server) listenerConfig() listenerConfig {
 	return listenerConfig{
 		most: s.cfg.MaxConnections, mostOfOne: s.cfg.MaxConnectionsPerAddress, trusted: s.cfg.TrustedProxies,
 		headBytes: s.cfg.MaxHeaderBytes, mostRead: mostFrames*s.cfg.MaxBodyBytes + 2*s.cfg.MaxHeaderBytes,
-		readTimeout: s.cfg.ReadTimeout, writeTimeout: s.cfg.WriteTimeout,
-		slack:     min(s.cfg.ReadTimeout, s.cfg.WriteTimeout, s.cfg.IdleTimeout, mostSlack*timeSlack) / timeSlack,
+		readTimeout: s.cfg.ReadTimeout, nextAnswer: s.cfg.IdleTimeout + s.cfg.ReadTimeout + s.cfg.WriteTimeout,
 		lingering: newPacer(lingerPace, time.Now),
 		refuse: func(presented []byte) []byte {
 			return rawResponse(unavailable(), appendRequestID(nil, presented), keys.Default())

@@ -87,7 +87,6 @@ func (s *Server) fill(r *request, stream io.Reader) error {
 	if announced >= 0 {
 		most = announced + 1
 	}
-	forgetHead(r.http)
 	for r.body = r.body[:0]; ; {
 		if len(r.body) == cap(r.body) && !s.grow(r, most) {
 			return errNoBodyMemory

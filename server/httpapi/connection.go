@@ -1,8 +1,6 @@
 package httpapi
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -25,7 +23,7 @@ const (
 	lingerStep  = 64 << 10
 )
 
-// conn is a connection that knows whether a request is in hand, and how it began.
+// conn is a connection that knows whether a request is in hand.
 type conn struct {
 	net.Conn
 	listener *listener
@@ -42,13 +40,6 @@ type conn struct {
 
 	// What follows belongs to the goroutine that serves the connection.
 
-	// head is what was read since the last request's end, up to listener.headBytes, until the request is heard; nil for
-	// nothing. fasthttp forgets the headers of a request that it cannot read; their copy still says whose it was.
-	head *[]byte
-	// heard says that head is needed no more.
-	heard bool
-	// headless says that head is not the beginning of the request in hand: that came along with the one before.
-	headless bool
 	// served says that a request was answered on this connection.
 	served bool
 	// failure is why nothing more can be read.
@@ -75,17 +66,15 @@ func trackState(c net.Conn, state fasthttp.ConnState) {
 	}
 	if state == fasthttp.StateActive && own.served { // its request may have come along with the one before, unseen by Read
 		own.busy.Store(true)
-		own.headless = own.head == nil
 	}
 	if state == fasthttp.StateIdle {
 		own.busy.Store(false)
-		own.served, own.heard, own.read = true, false, 0
+		own.served, own.read = true, 0
 		_ = own.Conn.SetWriteDeadline(time.Now().Add(own.listener.nextAnswer))
-		own.dropHead()
 	}
 }
 
-// Read is net.Conn's; it keeps the beginning of a request, and ends with errReadEnough when that has no end. Of a
+// Read is net.Conn's; it ends with errReadEnough when a request has no end. Of a
 // connection that never said anything the time-out is its end: there is nothing to answer.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.failure == nil && c.read > c.listener.mostRead {
@@ -95,7 +84,7 @@ func (c *conn) Read(p []byte) (int, error) {
 		return 0, c.failure
 	}
 	n, err := c.Conn.Read(p)
-	if n > 0 && !c.busy.Swap(true) && !c.served && !c.surplus {
+	if n > 0 && !c.busy.Swap(true) && !c.served {
 		// The time limit of a first request was set before its first byte, and a server that stops may have shortened it.
 		_ = c.SetReadDeadline(time.Now().Add(c.listener.readTimeout))
 	}
@@ -105,9 +94,6 @@ func (c *conn) Read(p []byte) (int, error) {
 			err = io.EOF
 		}
 		c.failure = err
-	}
-	if !c.heard && n > 0 {
-		c.keepHead(p[:n])
 	}
 	return n, err
 }
@@ -121,45 +107,13 @@ func (c *conn) expire(t time.Time) {
 	}
 }
 
-func (c *conn) keepHead(read []byte) {
-	if c.head == nil {
-		c.head = c.listener.takeHead()
-	}
-	room := c.listener.headBytes - len(*c.head)
-	*c.head = append(*c.head, read[:min(len(read), max(room, 0))]...)
-}
-
-// dropHead gives the head's buffer to other connections.
-func (c *conn) dropHead() {
-	if c.head != nil {
-		c.listener.giveHead(c.head)
-		c.head = nil
-	}
-}
-
-// beginning is head, nil for nothing.
-func (c *conn) beginning() []byte {
-	if c.head == nil {
-		return nil
-	}
-	return *c.head
-}
-
-// turnAway answers one connection too many. It hears the request's headers first, for a moment: they may bear an id.
+// turnAway answers one connection too many.
 func (c *conn) turnAway() {
-	_ = c.SetReadDeadline(time.Now().Add(refusalTime)) // it is the next Read that may fail
-	var buffer [1 << 10]byte
-	for c.failure == nil && len(c.beginning()) < c.listener.headBytes && !bytes.Contains(c.beginning(), headEnd) {
-		_, _ = c.Read(buffer[:])
-	}
 	if c.SetWriteDeadline(time.Now().Add(refusalTime)) == nil {
-		_, _ = c.Write(c.listener.refuse(requestIDLine(c.beginning())))
+		_, _ = c.Write(c.listener.refuse())
 	}
 	_ = c.Close()
 }
-
-// headEnd ends a request's headers.
-var headEnd = []byte("\r\n\r\n")
 
 // readFailure is why nothing more can be read of the request's connection; nil: it can.
 func readFailure(ctx *fasthttp.RequestCtx) error {
@@ -167,14 +121,6 @@ func readFailure(ctx *fasthttp.RequestCtx) error {
 		return own.failure
 	}
 	return nil
-}
-
-// forgetHead says that the request's beginning is needed no more: its headers were read.
-func forgetHead(ctx *fasthttp.RequestCtx) {
-	if own, ok := ctx.Conn().(*conn); ok {
-		own.heard = true
-		own.dropHead()
-	}
 }
 
 // passOver reads the stream to its end if all of it has been read from the connection already, and reports whether it
@@ -199,46 +145,8 @@ func refuseRest(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// recall gives a request that fasthttp could not read its headers back: all of them where it is the body that failed,
-// else method and x-request-id as far as they can be made out. Of a request whose beginning came along with the one
-// before nothing is known.
-func recall(ctx *fasthttp.RequestCtx) {
-	own, ok := ctx.Conn().(*conn)
-	header := &ctx.Request.Header
-	if !ok || own.headless || len(header.RawHeaders()) > 0 {
-		return
-	}
-	head := own.beginning()
-	if header.Read(bufio.NewReaderSize(bytes.NewReader(head), len(head)+1)) == nil {
-		return
-	}
-	if bytes.HasPrefix(bytes.TrimLeft(head, "\r\n"), []byte(fasthttp.MethodHead+" ")) {
-		header.SetMethod(fasthttp.MethodHead)
-	}
-	header.SetBytesKV(headerRequestID, requestIDLine(head))
-}
-
-// requestIDLine finds the value of the first x-request-id in the lines of a request that need not be whole nor well
-// formed. It looks no further than the first empty line.
-func requestIDLine(head []byte) []byte {
-	head = bytes.TrimLeft(head, "\r\n")
-	for len(head) > 0 {
-		line, rest, whole := bytes.Cut(head, []byte{'\n'})
-		line = bytes.TrimSuffix(line, []byte{'\r'})
-		if len(line) == 0 || !whole { // half a line may be half an id
-			return nil
-		}
-		if name, value, found := bytes.Cut(line, []byte{':'}); found && bytes.EqualFold(name, headerRequestID) {
-			return bytes.Trim(value, " \t")
-		}
-		head = rest
-	}
-	return nil
-}
-
 // Close ends the connection; a refused client's last bytes are read first, within bounds.
 func (c *conn) Close() error {
-	c.dropHead()
 	if c.refused.Load() {
 		c.linger()
 	}

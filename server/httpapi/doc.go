@@ -5,11 +5,9 @@
 //
 // x-request-id, the four RateLimit headers and, unless it succeeds, the Error body as JSON. That holds also for what is
 // refused below the level of a request (a broken request line, headers or a body that are too large, a client that is
-// too slow, one connection too many), for unknown routes and for panics. The id is the caller's wherever it can be told:
-// fasthttp forgets the headers of what it cannot read, so a connection keeps the beginning of its request (connection.go),
-// and bodies are read behind the gate, by this package (body.go). One case is left: a request that came in the same
-// packet as the one before it is answered with a new id if its headers are broken, or if the first byte of its body never
-// comes; that one byte fasthttp waits for itself.
+// too slow, one connection too many), for unknown routes and for panics. The id is the caller's if its headers could be
+// read, else a new one. Bodies are read behind the gate, by this package (body.go), but for the first byte of one
+// that is not chunked: fasthttp waits for it, and if it never comes, the id is new too.
 //
 // # How it fails
 //

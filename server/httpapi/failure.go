@@ -82,7 +82,6 @@ func ofProtocol(err error) *apiError {
 func (s *Server) newErrorHandler() func(*fasthttp.RequestCtx, error) {
 	handle := s.chain(&route{operation: "unreadable", handle: notFound}) // never reached: a refusal stands before it
 	return func(ctx *fasthttp.RequestCtx, err error) {
-		recall(ctx)
 		refuseRest(ctx)
 		_ = handle(s.life, &request{http: ctx, refusal: ofProtocol(err)})
 		ctx.Response.SkipBody = ctx.IsHead()

@@ -25,8 +25,15 @@ type hostileRequest struct {
 	keeps bool
 	// ends tells that the client sends no more: it closes its half of the connection.
 	ends bool
-	// nameless tells that the id which the client sent, "mine", cannot be told from noise.
+	// nameless tells that the answer does not bear the id which the client sent, "mine", but a new one: its headers were not
+	// read.
 	nameless bool
+}
+
+// unread is a request whose headers, or whose body's first byte, fasthttp cannot read: its answer has a new id.
+func unread(r hostileRequest) hostileRequest {
+	r.nameless = true
+	return r
 }
 
 const (
@@ -62,19 +69,19 @@ func hostileRequestLines() []hostileRequest {
 		{name: "HTTP/2 by its preface", sent: "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", status: 400, code: bad, nameless: true},
 		{name: "half a request line", sent: "GET /v1/exam-pr", status: 400, code: bad, ends: true, nameless: true},
 		{name: "half a header", sent: listLine + "Host: x\r\nX-Request-Id: mi", status: 400, code: bad, ends: true, nameless: true},
-		{name: "headers without an end", sent: listLine + mine, status: 400, code: bad, ends: true},
-		{name: "headers that never end", sent: listLine + mine, status: 408, code: "request_timeout"},
+		{name: "headers without an end", sent: listLine + mine, status: 400, code: bad, ends: true, nameless: true},
+		{name: "headers that never end", sent: listLine + mine, status: 408, code: "request_timeout", nameless: true},
 		line("HTTP/0.9 by name", "GET /v1/exam-prep/list HTTP/0.9"), line("HTTP/2.0 by name", "GET /v1/exam-prep/list HTTP/2.0"),
-		line("HTTP/3", "GET /v1/exam-prep/list HTTP/3"), line("HTTP/1", "GET /v1/exam-prep/list HTTP/1"),
-		line("HTTP/1.10", "GET /v1/exam-prep/list HTTP/1.10"), line("http in small letters", "GET /v1/exam-prep/list http/1.1"),
-		line("another protocol", "GET /v1/exam-prep/list SPDY/3.1"), line("no version", "GET /v1/exam-prep/list"),
-		line("no target", "GET  HTTP/1.1"), line("only a method", "GET"), line("no method", " /v1/exam-prep/list HTTP/1.1"),
-		line("a target of two words", "GET /v1/exam-prep/list x HTTP/1.1"), line("two spaces", "GET  /v1/exam-prep/list HTTP/1.1"),
-		line("a space behind the version", "GET /v1/exam-prep/list HTTP/1.1 "), line("a tab", "GET\t/v1/exam-prep/list\tHTTP/1.1"),
-		line("a method of noise", "G\x01T /v1/exam-prep/list HTTP/1.1"), line("a method in brackets", "(GET) /v1/exam-prep/list HTTP/1.1"),
-		line("NUL in the target", "GET /v1/exam-prep/\x00 HTTP/1.1"), line("a bare CR in the target", "GET /v1/exam-prep/li\rst HTTP/1.1"),
-		line("a target without a slash", "GET v1/exam-prep/list HTTP/1.1"), line("a fragment", "GET /v1/exam-prep/list#x HTTP/1.1"),
-		line("an asterisk that is no OPTIONS", "GET * HTTP/1.1"), line("a scheme of noise", "GET ht!tp://x/v1/exam-prep/list HTTP/1.1"),
+		unread(line("HTTP/3", "GET /v1/exam-prep/list HTTP/3")), unread(line("HTTP/1", "GET /v1/exam-prep/list HTTP/1")),
+		unread(line("HTTP/1.10", "GET /v1/exam-prep/list HTTP/1.10")), unread(line("http in small letters", "GET /v1/exam-prep/list http/1.1")),
+		unread(line("another protocol", "GET /v1/exam-prep/list SPDY/3.1")), unread(line("no version", "GET /v1/exam-prep/list")),
+		unread(line("no target", "GET  HTTP/1.1")), unread(line("only a method", "GET")), unread(line("no method", " /v1/exam-prep/list HTTP/1.1")),
+		unread(line("a target of two words", "GET /v1/exam-prep/list x HTTP/1.1")), unread(line("two spaces", "GET  /v1/exam-prep/list HTTP/1.1")),
+		unread(line("a space behind the version", "GET /v1/exam-prep/list HTTP/1.1 ")), unread(line("a tab", "GET\t/v1/exam-prep/list\tHTTP/1.1")),
+		unread(line("a method of noise", "G\x01T /v1/exam-prep/list HTTP/1.1")), unread(line("a method in brackets", "(GET) /v1/exam-prep/list HTTP/1.1")),
+		unread(line("NUL in the target", "GET /v1/exam-prep/\x00 HTTP/1.1")), unread(line("a bare CR in the target", "GET /v1/exam-prep/li\rst HTTP/1.1")),
+		unread(line("a target without a slash", "GET v1/exam-prep/list HTTP/1.1")), line("a fragment", "GET /v1/exam-prep/list#x HTTP/1.1"),
+		line("an asterisk that is no OPTIONS", "GET * HTTP/1.1"), unread(line("a scheme of noise", "GET ht!tp://x/v1/exam-prep/list HTTP/1.1")),
 		line("a host of noise", "GET http://[::/v1/exam-prep/list HTTP/1.1"),
 	}
 }
@@ -113,18 +120,18 @@ func hostileHeaders() []hostileRequest {
 		return hostileRequest{name: name, sent: listLine + mine + header + "\r\n\r\n", status: 200, keeps: true}
 	}
 	return []hostileRequest{
-		{name: "no host", sent: listLine + strings.TrimPrefix(mine, "Host: x\r\n") + "\r\n", status: 400, code: bad},
-		{name: "an empty host", sent: listLine + strings.Replace(mine, "Host: x", "Host: ", 1) + "\r\n", status: 400, code: bad},
+		{name: "no host", sent: listLine + strings.TrimPrefix(mine, "Host: x\r\n") + "\r\n", status: 400, code: bad, nameless: true},
+		{name: "an empty host", sent: listLine + strings.Replace(mine, "Host: x", "Host: ", 1) + "\r\n", status: 400, code: bad, nameless: true},
 		{name: "a host of noise", sent: listLine + strings.Replace(mine, "Host: x", "Host: [::", 1) + "\r\n", status: 400, code: bad},
-		{name: "a first line that is folded", sent: listLine + " " + mine + "\r\n", status: 400, code: bad},
+		{name: "a first line that is folded", sent: listLine + " " + mine + "\r\n", status: 400, code: bad, nameless: true},
 		{name: "a bare line feed", sent: listLine + "A: b\n" + mine + "\r\n", status: 400, code: bad},
-		{name: "bare line feeds all over", sent: strings.ReplaceAll(listLine+mine+"\r\n", "\r\n", "\n"), status: 408, code: "request_timeout"},
-		header("two hosts", "Host: x", 400, bad), header("a space before the colon", "a : c", 400, bad),
-		header("an empty name", ": c", 400, bad), header("no colon", "abc", 400, bad), header("a bare CR", "a: b\rc", 400, bad),
-		header("a NUL", "a: \x00", 400, bad), header("a name beyond ASCII", "\xe9: c", 400, bad),
+		{name: "bare line feeds all over", sent: strings.ReplaceAll(listLine+mine+"\r\n", "\r\n", "\n"), status: 408, code: "request_timeout", nameless: true},
+		unread(header("two hosts", "Host: x", 400, bad)), unread(header("a space before the colon", "a : c", 400, bad)),
+		unread(header("an empty name", ": c", 400, bad)), unread(header("no colon", "abc", 400, bad)), unread(header("a bare CR", "a: b\rc", 400, bad)),
+		unread(header("a NUL", "a: \x00", 400, bad)), unread(header("a name beyond ASCII", "\xe9: c", 400, bad)),
 		header("a folded line", "a: b\r\n c", 400, bad), header("a line folded with a tab", "a: b\r\n\tc", 400, bad),
 		header("a folded length", "Content-Length:\r\n 3\r\n\r\n{}", 400, bad), header("a bare line feed at last", "a: b\nc: d", 400, bad),
-		header("a long header", "a: "+strings.Repeat("a", 5000), 431, "request_header_fields_too_large"), header("many headers", strings.Repeat("a: b\r\n", 1000)+"a: b", 431, "request_header_fields_too_large"),
+		unread(header("a long header", "a: "+strings.Repeat("a", 5000), 431, "request_header_fields_too_large")), unread(header("many headers", strings.Repeat("a: b\r\n", 1000)+"a: b", 431, "request_header_fields_too_large")),
 		{name: "a long target", sent: "GET /" + strings.Repeat("a", 5000) + " HTTP/1.1\r\n" + mine + "\r\n", status: 431, code: "request_header_fields_too_large", nameless: true},
 		kept("a value beyond ASCII", "a: \xe9"), kept("a name of two words", "a b: c"), kept("an expectation without a body", "Expect: 100-continue"), kept("an expectation of another kind", "Expect: 200-ok"),
 		kept("an upgrade to HTTP/2", "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA"), kept("a range", "Range: bytes=0-1"),
@@ -149,20 +156,20 @@ func hostileBodies() []hostileRequest {
 	}
 	const chunks = "Transfer-Encoding: chunked"
 	return []hostileRequest{
-		framed("two equal lengths", "Content-Length: 2\r\nContent-Length: 2", "{}", 400, bad), framed("two lengths", "Content-Length: 2\r\nContent-Length: 3", "{}", 400, bad),
-		framed("a list of lengths", "Content-Length: 2, 2", "{}", 400, bad), framed("length and chunks", "Content-Length: 2\r\n"+chunks, "0\r\n\r\n", 400, bad),
-		framed("chunks and length", chunks+"\r\nContent-Length: 2", "0\r\n\r\n", 400, bad), framed("a negative length", "Content-Length: -2", "{}", 400, bad),
-		framed("a length with a plus", "Content-Length: +2", "{}", 400, bad), framed("a hexadecimal length", "Content-Length: 0x2", "{}", 400, bad),
-		framed("a length that is none", "Content-Length: two", "{}", 400, bad), framed("an empty length", "Content-Length:", "{}", 400, bad),
-		framed("a length beyond every integer", "Content-Length: 99999999999999999999", "{", 400, bad), framed("a length in two words", "Content-Length: 1 2", "{}", 400, bad),
-		framed("a length with a space before the colon", "Content-Length : 2", "{}", 400, bad), framed("a coding with a space before the colon", "Transfer-Encoding : chunked", "0\r\n\r\n", 400, bad),
-		framed("an unknown coding", "Transfer-Encoding: gzip", "{}", 400, bad), framed("a coding on the way to chunks", "Transfer-Encoding: gzip, chunked", "0\r\n\r\n", 400, bad),
-		framed("the coding that is none", "Transfer-Encoding: identity", "{}", 400, bad), framed("chunks twice", chunks+"\r\n"+chunks, "0\r\n\r\n", 400, bad),
-		framed("chunks in a list twice", "Transfer-Encoding: chunked, chunked", "0\r\n\r\n", 400, bad), framed("chunks misspelt", "Transfer-Encoding: xchunked", "0\r\n\r\n", 400, bad),
-		framed("chunks in quotes", `Transfer-Encoding: "chunked"`, "0\r\n\r\n", 400, bad), framed("chunks behind a vertical tab", "Transfer-Encoding: \x0bchunked", "0\r\n\r\n", 400, bad),
-		framed("folded chunks", "Transfer-Encoding:\r\n chunked", "0\r\n\r\n", 400, bad), framed("an empty coding", "Transfer-Encoding:", "{}", 400, bad),
-		framed("chunks and the coding that is none", chunks+"\r\nTransfer-Encoding: identity", "0\r\n\r\n", 400, bad),
-		{name: "chunks in HTTP/1.0", sent: strings.Replace(openLine, "1.1", "1.0", 1) + mine + chunks + "\r\n\r\n" + chunked(openBody), status: 400, code: bad},
+		unread(framed("two equal lengths", "Content-Length: 2\r\nContent-Length: 2", "{}", 400, bad)), unread(framed("two lengths", "Content-Length: 2\r\nContent-Length: 3", "{}", 400, bad)),
+		unread(framed("a list of lengths", "Content-Length: 2, 2", "{}", 400, bad)), framed("length and chunks", "Content-Length: 2\r\n"+chunks, "0\r\n\r\n", 400, bad),
+		framed("chunks and length", chunks+"\r\nContent-Length: 2", "0\r\n\r\n", 400, bad), unread(framed("a negative length", "Content-Length: -2", "{}", 400, bad)),
+		unread(framed("a length with a plus", "Content-Length: +2", "{}", 400, bad)), unread(framed("a hexadecimal length", "Content-Length: 0x2", "{}", 400, bad)),
+		unread(framed("a length that is none", "Content-Length: two", "{}", 400, bad)), unread(framed("an empty length", "Content-Length:", "{}", 400, bad)),
+		unread(framed("a length beyond every integer", "Content-Length: 99999999999999999999", "{", 400, bad)), unread(framed("a length in two words", "Content-Length: 1 2", "{}", 400, bad)),
+		unread(framed("a length with a space before the colon", "Content-Length : 2", "{}", 400, bad)), unread(framed("a coding with a space before the colon", "Transfer-Encoding : chunked", "0\r\n\r\n", 400, bad)),
+		unread(framed("an unknown coding", "Transfer-Encoding: gzip", "{}", 400, bad)), unread(framed("a coding on the way to chunks", "Transfer-Encoding: gzip, chunked", "0\r\n\r\n", 400, bad)),
+		framed("the coding that is none", "Transfer-Encoding: identity", "{}", 400, bad), unread(framed("chunks twice", chunks+"\r\n"+chunks, "0\r\n\r\n", 400, bad)),
+		unread(framed("chunks in a list twice", "Transfer-Encoding: chunked, chunked", "0\r\n\r\n", 400, bad)), unread(framed("chunks misspelt", "Transfer-Encoding: xchunked", "0\r\n\r\n", 400, bad)),
+		unread(framed("chunks in quotes", `Transfer-Encoding: "chunked"`, "0\r\n\r\n", 400, bad)), unread(framed("chunks behind a vertical tab", "Transfer-Encoding: \x0bchunked", "0\r\n\r\n", 400, bad)),
+		framed("folded chunks", "Transfer-Encoding:\r\n chunked", "0\r\n\r\n", 400, bad), unread(framed("an empty coding", "Transfer-Encoding:", "{}", 400, bad)),
+		unread(framed("chunks and the coding that is none", chunks+"\r\nTransfer-Encoding: identity", "0\r\n\r\n", 400, bad)),
+		{name: "chunks in HTTP/1.0", sent: strings.Replace(openLine, "1.1", "1.0", 1) + mine + chunks + "\r\n\r\n" + chunked(openBody), status: 400, code: bad, nameless: true},
 
 		framed("a chunk of no size", chunks, "\r\n\r\n", 400, bad), framed("a chunk of letters", chunks, "xyz\r\n{}\r\n0\r\n\r\n", 400, bad),
 		framed("a negative chunk", chunks, "-2\r\n{}\r\n0\r\n\r\n", 400, bad), framed("a chunk that goes round", chunks, "ffffffffffffffff1\r\n{}\r\n", 400, bad),
@@ -172,9 +179,9 @@ func hostileBodies() []hostileRequest {
 		framed("long trailers", chunks, "0\r\na: "+strings.Repeat("a", 5000)+"\r\n\r\n", 431, "request_header_fields_too_large"),
 		framed("a long body announced", "Content-Length: 1000000000", "{", 413, "payload_too_large"), framed("a long body asked for", "Expect: 100-continue\r\nContent-Length: 1000000000", "", 413, "payload_too_large"),
 		framed("a long body in chunks", chunks, strings.Repeat("fff\r\n"+strings.Repeat(" ", 4095)+"\r\n", 20), 413, "payload_too_large"), framed("one long chunk", chunks, "3b9aca00\r\n"+strings.Repeat(" ", 100_000), 413, "payload_too_large"),
-		framed("a body that never comes", "Content-Length: 2", "", 408, "request_timeout"), framed("a body that stops", "Content-Length: 20", `{"paper`, 408, "request_timeout"),
+		unread(framed("a body that never comes", "Content-Length: 2", "", 408, "request_timeout")), framed("a body that stops", "Content-Length: 20", `{"paper`, 408, "request_timeout"),
 		framed("chunks that never come", chunks, "", 408, "request_timeout"), framed("chunks that stop", chunks, "5\r\n{", 408, "request_timeout"),
-		cut("a body cut off at once", "Content-Length: 2", ""), cut("a body cut off", "Content-Length: 20", `{"paper`), cut("chunks cut off at once", chunks, ""),
+		unread(cut("a body cut off at once", "Content-Length: 2", "")), cut("a body cut off", "Content-Length: 20", `{"paper`), cut("chunks cut off at once", chunks, ""),
 		cut("chunks cut off in a size", chunks, "5"), cut("chunks cut off in a chunk", chunks, "5\r\n{"), cut("chunks cut off between two", chunks, chunked(openBody)[:len(chunked(openBody))-5]),
 		cut("chunks cut off in the trailer", chunks, "2\r\n{}\r\n0\r\n"),
 
@@ -193,7 +200,7 @@ func hostileBodies() []hostileRequest {
 }
 
 // TestHostileRequestsAreAnsweredOnce: whatever a client sends gets one well-formed answer that bears the client's own
-// request id, the connection lives on just where that is safe, and others are served as before.
+// request id if its headers could be read, the connection lives on just where that is safe, and others are served as before.
 func TestHostileRequestsAreAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, options{config: httpapi.Config{MaxBodyBytes: 1 << 16, MaxHeaderBytes: 4 << 10, ReadTimeout: 2 * time.Second}})

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// refusalTime is how long the request on one connection too many may take to say its id, and its answer to be taken.
+	// refusalTime is how long the answer to one connection too many may take to be taken.
 	refusalTime = 250 * time.Millisecond
-	// mostRefusing bounds how many refused connections are heard at once; one more is closed without a word.
+	// mostRefusing bounds how many connections are refused at once; one more is closed without a word.
 	mostRefusing = 256
 	// acceptRetry is the pause after the process ran out of file descriptors.
 	acceptRetry = 50 * time.Millisecond
@@ -32,8 +32,6 @@ type listenerConfig struct {
 	// mostOfOne bounds the connections of one client address, if it is not 0; those of trusted proxies are not counted.
 	mostOfOne int
 	trusted   []netip.Prefix
-	// headBytes is how much of a request's beginning each connection keeps.
-	headBytes int
 	// mostRead bounds what is read of one request, frames and all.
 	mostRead int
 	// readTimeout is for a request from its first byte to its last.
@@ -42,8 +40,8 @@ type listenerConfig struct {
 	nextAnswer time.Duration
 	// lingering paces what is read of refused bodies.
 	lingering *pacer
-	// refuse is the whole answer to one connection too many, given the request id that it presented, if any.
-	refuse func(presented []byte) []byte
+	// refuse is the whole answer to one connection too many.
+	refuse func() []byte
 	// refused counts them.
 	refused func()
 }
@@ -54,8 +52,6 @@ type listener struct {
 	net.Listener
 	listenerConfig
 	ctx context.Context //nolint:containedctx // ends the pause of Accept, which takes none
-	// heads are buffers of headBytes, for connections with a request under way: idle ones have none.
-	heads sync.Pool
 
 	mu    sync.Mutex
 	conns map[*conn]struct{}
@@ -162,19 +158,6 @@ func (l *listener) remove(c *conn) {
 	if l.sealed && len(l.conns) == 0 {
 		close(l.empty)
 	}
-}
-
-func (l *listener) takeHead() *[]byte {
-	if head, ok := l.heads.Get().(*[]byte); ok {
-		return head
-	}
-	head := make([]byte, 0, l.headBytes)
-	return &head
-}
-
-func (l *listener) giveHead(head *[]byte) {
-	*head = (*head)[:0]
-	l.heads.Put(head)
 }
 
 func (l *listener) open() int {

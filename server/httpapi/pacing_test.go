@@ -50,7 +50,7 @@ func (e *endless) SetReadDeadline(time.Time) error { return nil }
 func TestReadingEndsWhateverIsSent(t *testing.T) {
 	const most, piece = 1 << 20, 1 << 10
 	sender := &endless{}
-	l := newListener(t.Context(), nil, listenerConfig{headBytes: 100, mostRead: most, lingering: newPacer(lingerBytes, time.Now)})
+	l := newListener(t.Context(), nil, listenerConfig{mostRead: most, lingering: newPacer(lingerBytes, time.Now)})
 	c := &conn{Conn: sender, listener: l}
 	buffer := make([]byte, piece)
 	var err error

@@ -261,13 +261,11 @@ func (s *Server) Serve(ctx context.Context, inner net.Listener) error {
 func (s *Server) listenerConfig() listenerConfig {
 	return listenerConfig{
 		most: s.cfg.MaxConnections, mostOfOne: s.cfg.MaxConnectionsPerAddress, trusted: s.cfg.TrustedProxies,
-		headBytes: s.cfg.MaxHeaderBytes, mostRead: mostFrames*s.cfg.MaxBodyBytes + 2*s.cfg.MaxHeaderBytes,
+		mostRead:    mostFrames*s.cfg.MaxBodyBytes + 2*s.cfg.MaxHeaderBytes,
 		readTimeout: s.cfg.ReadTimeout, nextAnswer: s.cfg.IdleTimeout + s.cfg.ReadTimeout + s.cfg.WriteTimeout,
 		lingering: newPacer(lingerPace, time.Now),
-		refuse: func(presented []byte) []byte {
-			return rawResponse(unavailable(), appendRequestID(nil, presented), keys.Default())
-		},
-		refused: s.metrics.refused.Inc,
+		refuse:    func() []byte { return rawResponse(unavailable(), appendRequestID(nil, nil), keys.Default()) },
+		refused:   s.metrics.refused.Inc,
 	}
 }
 

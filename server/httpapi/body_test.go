@@ -106,36 +106,54 @@ func TestATimeoutInChunksIsATimeout(t *testing.T) {
 	}
 }
 
-// TestWhoAsksToGoOnIsAnsweredByTheGateFirst: whatever a request expects, it is refused for the same reasons in the same
-// order, and only who may pass is told to go on.
-func TestWhoAsksToGoOnIsAnsweredByTheGateFirst(t *testing.T) {
+// TestExpectContinueIsAnsweredBeforeTheGate: whatever a request expects, it is told to go on, and then refused for the
+// same reasons in the same order. Its connection serves a next request if its whole body has come.
+func TestExpectContinueIsAnsweredBeforeTheGate(t *testing.T) {
 	a := newAPI(t, options{config: httpapi.Config{ReadTimeout: unhurried}})
-	good := strings.ReplaceAll(mine, "KEY", a.key)
-	bad := strings.ReplaceAll(mine, "KEY", "guessed")
+	with := func(key string) string { return openLine + strings.ReplaceAll(mine, "KEY", key) }
+	limited := a.newKey("slow", keys.TierSpec{Requests: 1, Period: time.Hour, Burst: 1})
+	if got := a.call(http.MethodGet, "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer " + limited}); got.status != http.StatusOK {
+		t.Fatalf("the key's only request: %d %s", got.status, got.body)
+	}
 	for _, c := range []struct {
 		name, head string
 		length     string
 		status     int
+		closes     bool
 	}{
-		{"a bad key and a long body", openLine + bad, "2000000", http.StatusUnauthorized},
-		{"a bad key", openLine + bad, "20", http.StatusUnauthorized},
-		{"a good key and a long body", openLine + good, "2000000", http.StatusRequestEntityTooLarge},
-		{"a good key", openLine + good, "20", http.StatusContinue},
+		{"a bad key and a long body", with("guessed"), "2000000", http.StatusUnauthorized, true},
+		{"a bad key", with("guessed"), "20", http.StatusUnauthorized, false},
+		{"a key without an allowance left", with(limited), "20", http.StatusTooManyRequests, false},
+		{"a good key and a long body", with(a.key), "2000000", http.StatusRequestEntityTooLarge, true},
+		{"a good key", with(a.key), "20", http.StatusBadRequest, false},
 	} {
 		for _, expect := range []string{"Expect: 100-continue\r\n", "expect: 100-CONTINUE\r\n"} {
 			t.Run(c.name, func(t *testing.T) {
 				conn := a.dial(t, "tcp")
+				reader := bufio.NewReader(conn)
 				if _, err := io.WriteString(conn, c.head+expect+"Content-Length: "+c.length+"\r\n\r\n"); err != nil {
 					t.Fatal(err)
 				}
-				reader := bufio.NewReader(conn)
-				got, err := http.ReadResponse(reader, nil)
-				if err != nil {
+				interim, err := http.ReadResponse(reader, nil)
+				if err != nil || interim.StatusCode != http.StatusContinue {
+					t.Fatalf("%v, %v", interim, err)
+				}
+				_ = interim.Body.Close()
+				if _, err := io.WriteString(conn, strings.Repeat(" ", 20)); err != nil {
 					t.Fatal(err)
 				}
-				_ = got.Body.Close()
-				if got.StatusCode != c.status {
-					t.Errorf("%d, want %d", got.StatusCode, c.status)
+				got := readResponse(t, reader, http.MethodPost)
+				if got.status != c.status || got.closes != c.closes || got.header.Get("X-Request-Id") != "mine" {
+					t.Errorf("%d %v, closing: %v; want %d, %v", got.status, got.header, got.closes, c.status, c.closes)
+				}
+				if c.closes {
+					return
+				}
+				if _, err := io.WriteString(conn, listLine+strings.ReplaceAll(mine, "KEY", a.key)+"\r\n"); err != nil {
+					t.Fatal(err)
+				}
+				if next := readResponse(t, reader, http.MethodGet); next.status != http.StatusOK {
+					t.Errorf("the next request is answered %d", next.status)
 				}
 			})
 		}
@@ -145,7 +163,7 @@ func TestWhoAsksToGoOnIsAnsweredByTheGateFirst(t *testing.T) {
 	}
 }
 
-// TestAskingToGoOnCostsOneRequest: the gate is asked once, though it decides before the body comes.
+// TestAskingToGoOnCostsOneRequest: the gate is asked once, after the client was told to go on.
 func TestAskingToGoOnCostsOneRequest(t *testing.T) {
 	a := newAPI(t, options{})
 	key := a.newKey("told", keys.TierSpec{Requests: 120, Period: time.Hour})

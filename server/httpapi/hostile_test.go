@@ -177,7 +177,7 @@ func hostileBodies() []hostileRequest {
 		framed("chunks in bare line feeds", chunks, "2\n{}\n0\n\n", 400, bad), framed("a bare line feed in an extension", chunks, "2;a\n{}\r\n0\r\n\r\n", 400, bad),
 		framed("a forbidden trailer", chunks, "0\r\nContent-Length: 3\r\n\r\n", 400, bad), framed("a trailer of noise", chunks, "0\r\na\x00: b\r\n\r\n", 400, bad),
 		framed("long trailers", chunks, "0\r\na: "+strings.Repeat("a", 5000)+"\r\n\r\n", 431, "request_header_fields_too_large"),
-		framed("a long body announced", "Content-Length: 1000000000", "{", 413, "payload_too_large"), framed("a long body asked for", "Expect: 100-continue\r\nContent-Length: 1000000000", "", 413, "payload_too_large"),
+		framed("a long body announced", "Content-Length: 1000000000", "{", 413, "payload_too_large"), framed("a long body asked for", "Expect: 100-continue\r\nContent-Length: 1000000000", "{", 413, "payload_too_large"),
 		framed("a long body in chunks", chunks, strings.Repeat("fff\r\n"+strings.Repeat(" ", 4095)+"\r\n", 20), 413, "payload_too_large"), framed("one long chunk", chunks, "3b9aca00\r\n"+strings.Repeat(" ", 100_000), 413, "payload_too_large"),
 		unread(framed("a body that never comes", "Content-Length: 2", "", 408, "request_timeout")), framed("a body that stops", "Content-Length: 20", `{"paper`, 408, "request_timeout"),
 		framed("chunks that never come", chunks, "", 408, "request_timeout"), framed("chunks that stop", chunks, "5\r\n{", 408, "request_timeout"),

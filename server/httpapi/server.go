@@ -179,7 +179,6 @@ func New(cfg Config, deps Deps) *Server {
 		StreamRequestBody:  true, // readBody reads bodies
 		MaxRequestBodySize: 1,    // and all but the first byte of them
 		HeaderReceived:     readHeader,
-		ExpectHandler:      s.answerExpectation,
 		// The listener refuses first, in JSON; fasthttp's own refusal is plain text. A worker is still counted for a
 		// moment after its connection was closed, hence the room.
 		Concurrency: 2*s.cfg.MaxConnections + 1,

@@ -8,6 +8,8 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+
+	"examprep.dev/server/gate"
 )
 
 // startSpan begins the server span of a request that is recorded; of others there is none, at the cost of a random number.
@@ -58,4 +60,24 @@ func endSpan(span trace.Span, status int) {
 		span.SetStatus(codes.Error, "")
 	}
 	span.End()
+}
+
+// askGate asks the gate once about each request.
+func (s *Server) askGate(ctx context.Context, http *fasthttp.RequestCtx) gate.Decision {
+	ctx, span := s.startGateSpan(ctx)
+	decision := s.gate.Check(ctx, http.Request.Header.PeekCanonical(fieldAuthorization), clientAddress(http, s.cfg.TrustedProxies))
+	if span != nil {
+		span.SetAttributes(attribute.String("examprep.gate.outcome", decision.Outcome.String()), attribute.Bool("examprep.gate.of_key", decision.OfKey))
+		span.End()
+	}
+	return decision
+}
+
+// startGateSpan begins a span of the gate's decision, which is the wait for Redis, if the request is sampled; else none,
+// at no cost.
+func (s *Server) startGateSpan(ctx context.Context) (context.Context, trace.Span) {
+	if s.tracer == nil || !trace.SpanContextFromContext(ctx).IsSampled() {
+		return ctx, nil
+	}
+	return s.tracer.Start(ctx, "gate") //nolint:spancheck // askGate ends it
 }

@@ -101,13 +101,13 @@ func hostileTargets() []hostileRequest {
 		get("bytes beyond ASCII", "/v1/exam-prep/\xc3\xa9/overview", 404, "exam_not_found"), get("no exam key", "/v1/exam-prep//overview", 404, "exam_not_found"),
 		get("an encoded slash", "/v1/exam-prep/a%2f..%2flist", 404, "not_found"), get("dots", "/v1/exam-prep/../../etc/passwd", 404, "not_found"),
 		get("encoded dots", "/v1/exam-prep/%2e%2e/list", 404, "not_found"), get("a backslash", "/v1\\exam-prep\\list", 404, "not_found"),
-		get("a slash and an asterisk", "/*", 404, "not_found"), get("two slashes first", "//v1/exam-prep/list", 404, "not_found"),
+		get("a slash and an asterisk", "/*", 405, "method_not_allowed"), get("two slashes first", "//v1/exam-prep/list", 404, "not_found"),
 		get("a query that is no encoding", "/v1/exam-prep/list?country=%zz", 400, "validation_failed"), get("a query beyond UTF-8", "/v1/exam-prep/list?country=%ff", 400, "validation_failed"),
 		get("raw bytes in a query", "/v1/exam-prep/list?country=\xff", 400, "validation_failed"), get("an encoded NUL in a query", "/v1/exam-prep/list?country=%00", 400, "validation_failed"),
 		get("a parameter twice", "/v1/exam-prep/list?country=a&country=b", 400, "validation_failed"), get("a parameter of semicolons", "/v1/exam-prep/list?country_code=es;x", 400, "validation_failed"),
 		method("TRACE", "/v1/exam-prep/list", 405, "method_not_allowed"), method("CONNECT", "x:443", 404, "not_found"),
 		method("FROB", "/v1/exam-prep/list", 405, "method_not_allowed"), method("get", "/v1/exam-prep/list", 405, "method_not_allowed"),
-		method("FROB", "/nowhere", 404, "not_found"), method("OPTIONS", "*", 204, ""), method("OPTIONS", "/v1/exam-prep/list", 204, ""), method("OPTIONS", "/*", 404, "not_found"),
+		method("FROB", "/nowhere", 404, "not_found"), method("OPTIONS", "*", 204, ""), method("OPTIONS", "/v1/exam-prep/list", 204, ""), method("OPTIONS", "/*", 204, ""),
 	}
 }
 

@@ -2,13 +2,9 @@ package httpapi
 
 import (
 	"bytes"
-	"encoding/binary"
-	"encoding/hex"
-	"math/rand/v2"
 	"net"
 	"net/netip"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/valyala/fasthttp"
@@ -18,35 +14,10 @@ const maxRequestID = 128
 
 // appendRequestID appends the caller's x-request-id if it is 1 to 128 of [A-Za-z0-9._-], else a new UUIDv7.
 func appendRequestID(dst, presented []byte) []byte {
-	return appendRequestIDAt(dst, presented, time.Now())
-}
-
-func appendRequestIDAt(dst, presented []byte, now time.Time) []byte {
 	if validRequestID(presented) {
 		return append(dst, presented...)
 	}
-	return appendUUID(dst, newRequestID(now))
-}
-
-// newRequestID makes a UUIDv7 (RFC 9562 §5.7). It has to be unique, not secret, and so its randomness may come from the
-// runtime's own generator, which the system's seeds: it asks for no lock and no system call.
-func newRequestID(now time.Time) (id uuid.UUID) {
-	const version, variant = 7 << 12, 1 << 63
-	random := rand.Uint64()
-	binary.BigEndian.PutUint64(id[:], uint64(now.UnixMilli())<<16|version|random>>52)
-	binary.BigEndian.PutUint64(id[8:], variant|rand.Uint64()>>2)
-	return id
-}
-
-// appendUUID appends a UUID's text.
-func appendUUID(dst []byte, id uuid.UUID) []byte {
-	for i, part := range [...][]byte{id[:4], id[4:6], id[6:8], id[8:10], id[10:]} {
-		if i > 0 {
-			dst = append(dst, '-')
-		}
-		dst = hex.AppendEncode(dst, part)
-	}
-	return dst
+	return append(dst, uuid.Must(uuid.NewV7()).String()...)
 }
 
 func validRequestID(id []byte) bool {

@@ -126,12 +126,11 @@ func (s *Server) measureHead(_ *route, next handler) handler {
 	}
 }
 
-// nameRequest takes the caller's request id or makes one, of the time that the request began at: one reading of the clock
-// does for the id and for observe.
+// nameRequest takes the caller's request id or makes one.
 func (s *Server) nameRequest(_ *route, next handler) handler {
 	return func(ctx context.Context, r *request) error {
 		r.began = time.Now()
-		r.id = appendRequestIDAt(r.idBuffer[:0], r.http.Request.Header.PeekCanonical(fieldRequestID), r.began)
+		r.id = appendRequestID(r.idBuffer[:0], r.http.Request.Header.PeekCanonical(fieldRequestID))
 		r.http.Response.Header.SetCanonical(headerRequestID, r.id)
 		return next(ctx, r)
 	}

@@ -105,27 +105,11 @@ func noSuchResource() *apiError {
 }
 
 // methodNotAllowed and options find the Allow header set by the router.
-func methodNotAllowed(ctx context.Context, r *request) error {
-	if isAsteriskPath(r.http) {
-		return notFound(ctx, r)
-	}
+func methodNotAllowed(context.Context, *request) error {
 	return &apiError{status: fasthttp.StatusMethodNotAllowed, code: codeMethodNotAllowed, detail: "This resource does not answer that method; see Allow."}
 }
 
-func options(ctx context.Context, r *request) error {
-	if isAsteriskPath(r.http) {
-		return notFound(ctx, r)
-	}
+func options(_ context.Context, r *request) error {
 	r.http.SetStatusCode(fasthttp.StatusNoContent)
 	return nil
-}
-
-// isAsteriskPath reports whether the path is "/*", which the router takes for the target "*" and is a resource like any
-// other; it has set Allow.
-func isAsteriskPath(ctx *fasthttp.RequestCtx) bool {
-	if string(ctx.URI().PathOriginal()) != "/*" {
-		return false
-	}
-	ctx.Response.Header.Del(fasthttp.HeaderAllow)
-	return true
 }

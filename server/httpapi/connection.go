@@ -17,10 +17,6 @@ const (
 	// would reset the connection and take the answer from under the client's nose.
 	lingerTime  = 2 * time.Second
 	lingerBytes = 4 << 20
-	// lingerStart is how much of that is read first, lingerStep how much at a time in the end: most refused clients have
-	// nothing more to say, and take little of the pace that all share (pacing.go).
-	lingerStart = 2 << 10
-	lingerStep  = 64 << 10
 )
 
 // conn is a connection that knows whether a request is in hand.
@@ -31,8 +27,6 @@ type conn struct {
 	busy atomic.Bool
 	// refused is set when the client may still be sending what nobody will read.
 	refused atomic.Bool
-	// surplus says that it is one connection too many; it never changes.
-	surplus bool
 	// peer is the address at the other end, as peerAddress has it; it never changes.
 	peer netip.Addr
 	// source is whose connections it is counted with, if any; it never changes.
@@ -107,14 +101,6 @@ func (c *conn) expire(t time.Time) {
 	}
 }
 
-// turnAway answers one connection too many.
-func (c *conn) turnAway() {
-	if c.SetWriteDeadline(time.Now().Add(refusalTime)) == nil {
-		_, _ = c.Write(c.listener.refuse())
-	}
-	_ = c.Close()
-}
-
 // readFailure is why nothing more can be read of the request's connection; nil: it can.
 func readFailure(ctx *fasthttp.RequestCtx) error {
 	if own, ok := ctx.Conn().(*conn); ok {
@@ -148,33 +134,18 @@ func refuseRest(ctx *fasthttp.RequestCtx) {
 // Close ends the connection; a refused client's last bytes are read first, within bounds.
 func (c *conn) Close() error {
 	if c.refused.Load() {
-		c.linger()
+		linger(c.Conn, time.Now().Add(lingerTime))
 	}
 	err := c.Conn.Close()
 	c.listener.remove(c)
 	return err
 }
 
-func (c *conn) linger() {
-	half, ok := c.Conn.(interface{ CloseWrite() error })
-	if !ok || half.CloseWrite() != nil {
+// linger ends the sending half of a connection and reads on, within bounds, so that the client can read its answer.
+func linger(c net.Conn, until time.Time) {
+	half, ok := c.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil || c.SetReadDeadline(until) != nil {
 		return
 	}
-	until := time.Now().Add(lingerTime)
-	if c.Conn.SetReadDeadline(until) != nil {
-		return
-	}
-	for left, step := lingerBytes, lingerStart; left > 0; left, step = left-step, min(2*step, lingerStep) {
-		wait, ok := c.listener.lingering.reserve(step, time.Until(until))
-		if !ok {
-			return
-		}
-		if wait > 0 {
-			turn := time.NewTimer(wait)
-			<-turn.C
-		}
-		if _, err := io.CopyN(io.Discard, c.Conn, int64(step)); err != nil {
-			return
-		}
-	}
+	_, _ = io.CopyN(io.Discard, c, lingerBytes)
 }

@@ -17,10 +17,8 @@ import (
 )
 
 const (
-	// refusalTime is how long the answer to one connection too many may take to be taken.
+	// refusalTime bounds the answer to one connection too many, and the time to read it.
 	refusalTime = 250 * time.Millisecond
-	// mostRefusing bounds how many connections are refused at once; one more is closed without a word.
-	mostRefusing = 256
 	// acceptRetry is the pause after the process ran out of file descriptors.
 	acceptRetry = 50 * time.Millisecond
 )
@@ -38,8 +36,6 @@ type listenerConfig struct {
 	readTimeout time.Duration
 	// nextAnswer bounds the time from one answer to the end of the next, if fasthttp sets no deadline of its own.
 	nextAnswer time.Duration
-	// lingering paces what is read of refused bodies.
-	lingering *pacer
 	// refuse is the whole answer to one connection too many.
 	refuse func() []byte
 	// refused counts them.
@@ -57,8 +53,6 @@ type listener struct {
 	conns map[*conn]struct{}
 	// byAddress counts those that mostOfOne bounds.
 	byAddress map[netip.Addr]int
-	// refusing is how many of conns are refused.
-	refusing int
 	// empty is closed when the last connection ends after seal.
 	sealed bool
 	empty  chan struct{}
@@ -91,42 +85,39 @@ func (l *listener) Accept() (net.Conn, error) {
 		default:
 			return nil, err
 		}
-		c, admitted := l.admit(inner)
-		if admitted {
+		if c := l.admit(inner); c != nil {
 			return c, nil
 		}
 		l.refused() // before it is answered: who has the answer finds it counted
-		if c == nil {
-			_ = inner.Close()
-			continue
-		}
-		go c.turnAway() // it is one of conns, and ends within its time-outs or when they are cut
+		go l.turnAway(inner)
 	}
 }
 
-// admit takes the connection in, to be served or to be refused; nil: there is no time for either.
-func (l *listener) admit(inner net.Conn) (c *conn, admitted bool) {
+// turnAway answers one connection too many. It is none of conns, and ends within refusalTime.
+func (l *listener) turnAway(inner net.Conn) {
+	until := time.Now().Add(refusalTime)
+	if inner.SetWriteDeadline(until) == nil {
+		_, _ = inner.Write(l.refuse())
+		linger(inner, until)
+	}
+	_ = inner.Close()
+}
+
+// admit takes the connection in; nil: it is one too many.
+func (l *listener) admit(inner net.Conn) *conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	peer := peerAddress(inner.RemoteAddr())
 	source := l.source(peer)
-	admitted = len(l.conns)-l.refusing < l.most && (!source.IsValid() || l.byAddress[source] < l.mostOfOne)
-	switch {
-	case admitted:
-	case l.refusing < mostRefusing:
-		l.refusing++
-	default:
-		return nil, false
+	if len(l.conns) >= l.most || source.IsValid() && l.byAddress[source] >= l.mostOfOne {
+		return nil
 	}
-	c = &conn{Conn: inner, listener: l, peer: peer}
-	if admitted && source.IsValid() {
-		c.source = source
+	if source.IsValid() {
 		l.byAddress[source]++
 	}
-	c.refused.Store(!admitted)
-	c.surplus = !admitted
+	c := &conn{Conn: inner, listener: l, peer: peer, source: source}
 	l.conns[c] = struct{}{}
-	return c, admitted
+	return c
 }
 
 // seal says that Accept has returned for the last time; from then on empty tells when the last connection is gone. Close
@@ -147,9 +138,6 @@ func (l *listener) remove(c *conn) {
 		return
 	}
 	delete(l.conns, c)
-	if c.surplus {
-		l.refusing--
-	}
 	if c.source.IsValid() {
 		if l.byAddress[c.source]--; l.byAddress[c.source] == 0 {
 			delete(l.byAddress, c.source)

@@ -12,8 +12,6 @@ const (
 	// longestHold bounds how long a refusal is held back: Retry-After says one second at least, so a client that obeys
 	// it loses nothing.
 	longestHold = time.Second
-	// lingerPace bounds, in bytes/s, what is read of bodies that nobody wants, for all connections together.
-	lingerPace = 32 << 20
 )
 
 // pacer lets so much of something pass a second, in the order of asking, and after a quiet time a second's worth at once.

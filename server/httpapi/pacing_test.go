@@ -50,7 +50,7 @@ func (e *endless) SetReadDeadline(time.Time) error { return nil }
 func TestReadingEndsWhateverIsSent(t *testing.T) {
 	const most, piece = 1 << 20, 1 << 10
 	sender := &endless{}
-	l := newListener(t.Context(), nil, listenerConfig{mostRead: most, lingering: newPacer(lingerBytes, time.Now)})
+	l := newListener(t.Context(), nil, listenerConfig{mostRead: most})
 	c := &conn{Conn: sender, listener: l}
 	buffer := make([]byte, piece)
 	var err error
@@ -65,25 +65,7 @@ func TestReadingEndsWhateverIsSent(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if sender.read == 0 || sender.read > lingerBytes+lingerStep {
+	if sender.read == 0 || sender.read > lingerBytes {
 		t.Errorf("%d bytes were read after the refusal", sender.read)
-	}
-}
-
-func TestLingeringIsPacedForAllConnectionsTogether(t *testing.T) {
-	now := time.Now()
-	l := newListener(t.Context(), nil, listenerConfig{lingering: newPacer(lingerStep, func() time.Time { return now })})
-	total := 0
-	for range 50 {
-		sender := &endless{}
-		c := &conn{Conn: sender, listener: l}
-		c.refused.Store(true)
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
-		total += sender.read
-	}
-	if total > 4*lingerStep {
-		t.Errorf("%d bytes were read of 50 refused bodies, where %d are let in a second", total, lingerStep)
 	}
 }

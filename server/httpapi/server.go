@@ -262,9 +262,8 @@ func (s *Server) listenerConfig() listenerConfig {
 		most: s.cfg.MaxConnections, mostOfOne: s.cfg.MaxConnectionsPerAddress, trusted: s.cfg.TrustedProxies,
 		mostRead:    mostFrames*s.cfg.MaxBodyBytes + 2*s.cfg.MaxHeaderBytes,
 		readTimeout: s.cfg.ReadTimeout, nextAnswer: s.cfg.IdleTimeout + s.cfg.ReadTimeout + s.cfg.WriteTimeout,
-		lingering: newPacer(lingerPace, time.Now),
-		refuse:    func() []byte { return rawResponse(unavailable(), appendRequestID(nil, nil), keys.Default()) },
-		refused:   s.metrics.refused.Inc,
+		refuse:  func() []byte { return rawResponse(unavailable(), appendRequestID(nil, nil), keys.Default()) },
+		refused: s.metrics.refused.Inc,
 	}
 }
 

@@ -68,8 +68,8 @@ func trackState(c net.Conn, state fasthttp.ConnState) {
 	}
 }
 
-// Read is net.Conn's; it ends with errReadEnough when a request has no end. Of a
-// connection that never said anything the time-out is its end: there is nothing to answer.
+// Read is net.Conn's; it ends with errReadEnough when a request has no end. A connection that never said anything ends with
+// the time-out: there is nothing to answer.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.failure == nil && c.read > c.listener.mostRead {
 		c.failure = errReadEnough

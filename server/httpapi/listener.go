@@ -154,9 +154,6 @@ func (l *listener) open() int {
 	return len(l.conns)
 }
 
-// crowded reports whether half of all connections are taken.
-func (l *listener) crowded() bool { return l.open() >= l.most/2 }
-
 // source is the client whose connections are counted together, as the gate counts them: an IPv4 address, or the /64 of
 // an IPv6 address. It is the zero Addr where none are counted.
 func (l *listener) source(address netip.Addr) netip.Addr {

@@ -7,31 +7,6 @@ import (
 	"time"
 )
 
-func TestPacerLetsASecondsWorthPassAtOnceAndTheRestInTurn(t *testing.T) {
-	now := time.Now()
-	p := newPacer(10, func() time.Time { return now })
-	reserve := func() (time.Duration, bool) { return p.reserve(1, 200*time.Millisecond) }
-	for n := range 11 { // the eleventh finds the second's worth just used up
-		if wait, ok := reserve(); wait != 0 || !ok {
-			t.Fatalf("%d: waits %s, %v", n, wait, ok)
-		}
-	}
-	for _, want := range []time.Duration{100 * time.Millisecond, 200 * time.Millisecond} {
-		if wait, ok := reserve(); wait != want || !ok {
-			t.Fatalf("waits %s, %v, want %s", wait, ok, want)
-		}
-	}
-	for range 3 { // what is turned down takes no turn
-		if _, ok := reserve(); ok {
-			t.Fatal("one waits longer than the longest")
-		}
-	}
-	now = now.Add(100 * time.Millisecond)
-	if wait, ok := reserve(); wait != 200*time.Millisecond || !ok {
-		t.Fatalf("a turn later: waits %s, %v", wait, ok)
-	}
-}
-
 // endless is a connection whose client never stops sending. It counts what is read.
 type endless struct {
 	net.Conn

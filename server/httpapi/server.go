@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/time/rate"
 
 	"examprep.dev/server/attempts"
 	"examprep.dev/server/catalog"
@@ -144,7 +145,7 @@ type Server struct {
 	reference func() (*reference, error)
 	http      *fasthttp.Server
 	requests  sync.Pool
-	refusals  *pacer
+	refusals  *rate.Limiter
 	bodies    *bodyMemory
 
 	// life is every request's context; it ends when the grace is over.
@@ -163,7 +164,7 @@ func New(cfg Config, deps Deps) *Server {
 	}
 	s.bodies = &bodyMemory{most: int64(s.cfg.MaxBodyMemory)}
 	s.metrics = newMetrics(deps.Registerer, s.bodies)
-	s.refusals = newPacer(s.cfg.RefusalsPerSecond, time.Now)
+	s.refusals = rate.NewLimiter(rate.Limit(s.cfg.RefusalsPerSecond), s.cfg.RefusalsPerSecond)
 	s.life, s.end = context.WithCancel(context.Background())
 	s.http = &fasthttp.Server{
 		Handler:      s.newRouter().Handler,

@@ -34,18 +34,14 @@ var schemaDefaults = sync.OnceValues(func() (*defaults, error) {
 
 // setDefaults sets the fields of target, a struct, for which the schema has a default.
 func setDefaults(schema *apiextensionsv1.JSONSchemaProps, target any) error {
-	fields := map[string]*apiextensionsv1.JSON{}
 	for name, property := range schema.Properties {
-		if property.Default != nil {
-			fields[name] = property.Default
+		if property.Default == nil {
+			continue
 		}
-	}
-	text, err := json.Marshal(fields)
-	if err != nil {
-		return fmt.Errorf("encode defaults: %w", err)
-	}
-	if err := json.Unmarshal(text, target); err != nil {
-		return fmt.Errorf("decode defaults: %w", err)
+		field := fmt.Appendf(nil, "{%q: %s}", name, property.Default.Raw)
+		if err := json.Unmarshal(field, target); err != nil {
+			return fmt.Errorf("default of %s: %w", name, err)
+		}
 	}
 	return nil
 }

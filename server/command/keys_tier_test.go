@@ -7,6 +7,7 @@ import (
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres"
 	"examprep.dev/server/redisurl/redistest"
 )
 
@@ -16,8 +17,11 @@ func TestKeysTierIsInEffectWhenTheCommandEnds(t *testing.T) {
 	const patience = time.Minute
 	i := newInstallation(t)
 	rdb, _ := redistest.New(t)
-	prefix := i.flags[len(i.flags)-1]
-	pod := gate.New(gate.Config{Prefix: prefix, Timeout: patience, CallTimeout: patience}, rdb, keys.NewReader(i.pool))
+	installation, err := postgres.ReadInstallation(t.Context(), i.pool, postgres.Sandbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := gate.New(gate.Config{Prefix: installation.RedisPrefix(), Timeout: patience, CallTimeout: patience}, rdb, keys.NewReader(i.pool))
 	store := keys.NewStore(i.pool, pod)
 	for _, tier := range []keys.TierSpec{
 		{Name: "gold", Requests: 1000, Period: time.Second}, {Name: "iron", Requests: 10, Period: time.Hour},

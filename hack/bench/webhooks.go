@@ -75,9 +75,6 @@ func (o *outbox) startWorker(ctx context.Context) error {
 	return o.stack.startUnder(ctx, supervisor, o.stack.binary, o.worker, "worker", "DATABASE_URL="+o.databaseURL)
 }
 
-// databaseName is what tells the outbox's names in Redis from those of another.
-func (o *outbox) databaseName() string { return o.pool.Config().ConnConfig.Database }
-
 // stopWorker lets the worker finish what it has in hand.
 func (o *outbox) stopWorker() {
 	if o.supervisor != nil {

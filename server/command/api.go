@@ -136,7 +136,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	if err != nil {
 		return err
 	}
-	server := httpapi.New(settings.http, httpapi.Deps{ //nolint:contextcheck // requests have contexts of their own
+	server := httpapi.New(settings.http, httpapi.Deps{
 		Gate: gates, Catalog: snapshot, Attempts: service, Developer: developer,
 		Logger: p.logger, Registerer: p.registry, Tracer: p.tracing.Tracer(), Draw: p.tracing.Draw,
 	})

@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -30,9 +31,7 @@ func flagVariables(root *cobra.Command) map[string]string {
 		}
 	})
 	for _, child := range root.Commands() {
-		for name, variable := range flagVariables(child) {
-			found[name] = variable
-		}
+		maps.Copy(found, flagVariables(child))
 	}
 	return found
 }
@@ -93,7 +92,7 @@ func warnOfUnknownVariables(cmd *cobra.Command, environment []string) {
 	warn := func(text string) { _, _ = fmt.Fprintln(cmd.ErrOrStderr(), "examprep:", text) }
 	if level := cmd.Flags().Lookup("log-level"); level != nil {
 		if logger, err := telemetry.NewLogger(cmd.ErrOrStderr(), level.Value.String()); err == nil {
-			warn = func(text string) { logger.Warn(text, "process", cmd.Name()) }
+			warn = func(text string) { logger.Warn(text, "process", cmd.Name()) } //nolint:sloglint // the text names the variable
 		}
 	}
 	for _, name := range unknownVariables(environment, known) {

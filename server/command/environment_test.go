@@ -19,14 +19,18 @@ func stderrOf(t *testing.T, args ...string) []string {
 }
 
 func TestProcessLogsAnUnknownVariable(t *testing.T) {
-	t.Setenv("EXAMPREP_ENVIROMENT", "production")
+	t.Setenv("EXAMPREP_ENVIRONNMENT", "production")
 	for _, process := range []string{"api", "worker", "operator"} {
 		lines := stderrOf(t, process) // it lacks its settings
-		var record struct{ Level, Msg, Process string }
+		var record struct {
+			Level   string `json:"level"`
+			Msg     string `json:"msg"`
+			Process string `json:"process"`
+		}
 		if err := json.Unmarshal([]byte(lines[0]), &record); err != nil {
 			t.Fatalf("%s: %q is no line of the log: %v", process, lines[0], err)
 		}
-		const want = "EXAMPREP_ENVIROMENT: no command has a flag for this variable; did you mean EXAMPREP_ENVIRONMENT?"
+		const want = "EXAMPREP_ENVIRONNMENT: no command has a flag for this variable; did you mean EXAMPREP_ENVIRONMENT?"
 		if record.Level != "WARN" || record.Msg != want || record.Process != process || len(lines) != 2 {
 			t.Errorf("%s: %q, want one warning %q and the error", process, lines, want)
 		}
@@ -34,24 +38,24 @@ func TestProcessLogsAnUnknownVariable(t *testing.T) {
 }
 
 func TestLogLevelAppliesToWarningsOfUnknownVariables(t *testing.T) {
-	t.Setenv("EXAMPREP_ENVIROMENT", "production")
+	t.Setenv("EXAMPREP_ENVIRONNMENT", "production")
 	t.Setenv("EXAMPREP_LOG_LEVEL", "error")
-	if lines := stderrOf(t, "worker"); len(lines) != 1 || strings.Contains(lines[0], "ENVIROMENT") {
+	if lines := stderrOf(t, "worker"); len(lines) != 1 || strings.Contains(lines[0], "ENVIRONNMENT") {
 		t.Errorf("%q, want the error alone", lines)
 	}
 	t.Setenv("EXAMPREP_LOG_LEVEL", "loud")
-	if lines := stderrOf(t, "worker"); len(lines) != 2 || !strings.HasPrefix(lines[0], "examprep: EXAMPREP_ENVIROMENT: ") {
+	if lines := stderrOf(t, "worker"); len(lines) != 2 || !strings.HasPrefix(lines[0], "examprep: EXAMPREP_ENVIRONNMENT: ") {
 		t.Errorf("%q, want the warning as text and the error", lines)
 	}
 }
 
 func TestCommandWithoutLogWarnsOnStandardError(t *testing.T) {
-	t.Setenv("EXAMPREP_ENVIROMENT", "production")
+	t.Setenv("EXAMPREP_ENVIRONNMENT", "production")
 	t.Setenv("EXAMPREP_FROBNICATE", "top-secret")
 	for _, args := range [][]string{{"migrate"}, {"keys", "create"}, {"keys", "list"}, {"check"}} {
 		lines := stderrOf(t, args...)
 		want := []string{
-			"examprep: EXAMPREP_ENVIROMENT: no command has a flag for this variable; did you mean EXAMPREP_ENVIRONMENT?",
+			"examprep: EXAMPREP_ENVIRONNMENT: no command has a flag for this variable; did you mean EXAMPREP_ENVIRONMENT?",
 			"examprep: EXAMPREP_FROBNICATE: no command has a flag for this variable",
 		}
 		if len(lines) != 3 || !slices.Equal(lines[:2], want) {

@@ -64,7 +64,7 @@ func trackState(c net.Conn, state fasthttp.ConnState) {
 	if state == fasthttp.StateIdle {
 		own.busy.Store(false)
 		own.served, own.read = true, 0
-		_ = own.Conn.SetWriteDeadline(time.Now().Add(own.listener.nextAnswer))
+		_ = own.SetWriteDeadline(time.Now().Add(own.listener.nextAnswer))
 	}
 }
 
@@ -95,9 +95,9 @@ func (c *conn) Read(p []byte) (int, error) {
 // expire ends the wait of an idle connection at t. Any goroutine may call it. A request that begins meanwhile keeps its
 // time.
 func (c *conn) expire(t time.Time) {
-	_ = c.Conn.SetReadDeadline(t)
+	_ = c.SetReadDeadline(t)
 	if c.busy.Load() {
-		_ = c.Conn.SetReadDeadline(time.Now().Add(c.listener.readTimeout))
+		_ = c.SetReadDeadline(time.Now().Add(c.listener.readTimeout))
 	}
 }
 

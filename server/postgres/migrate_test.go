@@ -136,6 +136,7 @@ func TestMigrateMakesPartitionsOfThisWeekAndTheNextEight(t *testing.T) {
 
 // A database of another build is refused by Migrate and by every process, and stays as it is.
 func TestDatabaseOfAnotherBuildIsRefused(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, statement, digest string
 	}{

@@ -71,8 +71,8 @@ func TestOnlyVariablesOfNoCommandAreUnknown(t *testing.T) {
 		"EXAMPREP_API_PORT_80_TCP=tcp://10.0.0.1:80 EXAMPREP_API_PORT_80_TCP_ADDR=10.0.0.1"
 	for environment, want := range map[string]string{
 		"PATH=/bin OTEL_EXPORTER_OTLP_ENDPOINT=http://a EXAMPREPARE=1":           "",
-		"EXAMPREP_LISTEN=:1 EXAMPREP_WATCH_NAMESPACES=a":                         "", // of api, of operator
-		"EXAMPREP_API_KEY=a EXAMPREP_OUTPUT=json":                                "", // of check, of a command below keys
+		"EXAMPREP_LISTEN=:1 EXAMPREP_WATCH_NAMESPACES=a":                         "",
+		"EXAMPREP_API_KEY=a EXAMPREP_OUTPUT=json":                                "",
 		"EXAMPREP_LISTENER=":                                                     "",
 		"EXAMPREP_TEST_DATABASE_URL=a":                                           "",
 		"DATABASE_URL=a EXAMPREP_DATABASE_URL=a":                                 "EXAMPREP_DATABASE_URL",

@@ -1,6 +1,7 @@
 package chart_test
 
 import (
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"regexp"
@@ -111,7 +112,7 @@ func (b *binary) check(where string, container object) []string {
 	var found []string
 	for _, variable := range ours(container) {
 		if !slices.Contains(known, variable) {
-			b.t.Errorf("%s: container %s: %s is no variable of examprep %s", where, container.text("name"), variable, name)
+			b.t.Errorf("%s: container %s: %s is the variable of no flag of examprep %s", where, container.text("name"), variable, name)
 			continue
 		}
 		found = append(found, variable)
@@ -128,7 +129,7 @@ func TestContainersHaveVariablesOfTheirCommands(t *testing.T) {
 		for _, o := range render(t, values...) {
 			for _, container := range containers(o) {
 				count++
-				for _, variable := range b.check(name+", "+o.id(), container) {
+				for _, variable := range b.check(fmt.Sprintf("%q, %s", name, o.id()), container) {
 					seen[variable] = true
 				}
 			}

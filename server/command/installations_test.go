@@ -37,32 +37,12 @@ func TestInstallationsThatShareARedisNeverMeet(t *testing.T) {
 	before := namesIn(t, cache)
 	one, two := newNeighbour(t, stages[0], cache), newNeighbour(t, stages[1], cache)
 
-	for _, pair := range [][2]*neighbour{{one, two}, {two, one}} {
-		own, other := pair[0], pair[1]
-		for _, c := range []struct {
-			at   *neighbour
-			want int
-		}{{own, http.StatusOK}, {other, http.StatusUnauthorized}} {
-			if status, _ := c.at.send("GET", examPath+"/overview", "", map[string]string{"Authorization": "Bearer " + own.key}); status != c.want {
-				t.Errorf("a key: status %d, want %d (at its own installation: %t)", status, c.want, c.at == own)
-			}
-			cookie := map[string]string{"Cookie": "__Host-examprep_session=" + own.session}
-			if status, _ := c.at.send("GET", "/v1/developer/session", "", cookie); status != c.want {
-				t.Errorf("a session: status %d, want %d (at its own installation: %t)", status, c.want, c.at == own)
-			}
-		}
+	pairs := [][2]*neighbour{{one, two}, {two, one}}
+	for _, pair := range pairs {
+		credentialsCountAtHome(t, pair[0], pair[1])
 	}
-
-	for _, n := range []*neighbour{one, two} {
-		postgrestest.Eventually(t, "both events are delivered", func() bool {
-			return count(t, n.pool, "webhook_deliveries WHERE state = 'delivered'") == 2
-		})
-	}
-	for _, pair := range [][2]*neighbour{{one, two}, {two, one}} {
-		received := pair[0].deliveries.Bytes()
-		if !bytes.Contains(received, []byte(pair[0].attempt)) || bytes.Contains(received, []byte(pair[1].attempt)) {
-			t.Errorf("the receiver of one installation got: %s", received)
-		}
+	for _, pair := range pairs {
+		eventsArriveAtHome(t, pair[0], pair[1])
 	}
 
 	adopt(t, one, two)
@@ -76,21 +56,53 @@ func TestInstallationsThatShareARedisNeverMeet(t *testing.T) {
 	for _, p := range slices.Concat(one.pods, two.pods) {
 		p.stop()
 	}
-	var kinds [2][]string
-	for _, name := range namesIn(t, cache) {
+	namesBelongToOne(t, before, namesIn(t, cache), one, two)
+}
+
+// credentialsCountAtHome checks that a key and a session are valid at their own installation only.
+func credentialsCountAtHome(t *testing.T, own, other *neighbour) {
+	t.Helper()
+	for _, c := range []struct {
+		at   *neighbour
+		want int
+	}{{own, http.StatusOK}, {other, http.StatusUnauthorized}} {
+		if status, _ := c.at.send("GET", examPath+"/overview", "", map[string]string{"Authorization": "Bearer " + own.key}); status != c.want {
+			t.Errorf("a key: status %d, want %d (at its own installation: %t)", status, c.want, c.at == own)
+		}
+		cookie := map[string]string{"Cookie": "__Host-examprep_session=" + own.session}
+		if status, _ := c.at.send("GET", "/v1/developer/session", "", cookie); status != c.want {
+			t.Errorf("a session: status %d, want %d (at its own installation: %t)", status, c.want, c.at == own)
+		}
+	}
+}
+
+// eventsArriveAtHome checks that both events of an installation are delivered, to its own receiver only.
+func eventsArriveAtHome(t *testing.T, own, other *neighbour) {
+	t.Helper()
+	postgrestest.Eventually(t, "both events are delivered", func() bool {
+		return count(t, own.pool, "webhook_deliveries WHERE state = 'delivered'") == 2
+	})
+	received := own.deliveries.Bytes()
+	if !bytes.Contains(received, []byte(own.attempt)) || bytes.Contains(received, []byte(other.attempt)) {
+		t.Errorf("the receiver of one installation got: %s", received)
+	}
+}
+
+// namesBelongToOne checks that each new name in Redis begins with the id of one installation, and that both have some of
+// each kind.
+func namesBelongToOne(t *testing.T, before, now []string, installations ...*neighbour) {
+	t.Helper()
+	kinds := make([][]string, len(installations))
+	for _, name := range now {
 		if _, old := slices.BinarySearch(before, name); old {
 			continue
 		}
-		rest, first := strings.CutPrefix(name, one.redisPrefix)
-		rest, second := strings.CutPrefix(rest, two.redisPrefix)
-		switch {
-		case first:
-			kinds[0] = append(kinds[0], kindOf(rest))
-		case second:
-			kinds[1] = append(kinds[1], kindOf(rest))
-		default:
+		i := slices.IndexFunc(installations, func(n *neighbour) bool { return strings.HasPrefix(name, n.redisPrefix) })
+		if i < 0 {
 			t.Errorf("%q in Redis belongs to neither installation", name)
+			continue
 		}
+		kinds[i] = append(kinds[i], kindOf(strings.TrimPrefix(name, installations[i].redisPrefix)))
 	}
 	for i, found := range kinds {
 		for _, kind := range []string{"gate", "session", "webhooks"} {

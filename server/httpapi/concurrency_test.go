@@ -242,7 +242,8 @@ func TestASubmissionWhoseDatabaseConnectionBreaksIsWholeOrUntouched(t *testing.T
 	c := a.crowd(4)
 	breaking, stop := context.WithCancel(t.Context())
 	var breaker errgroup.Group
-	breaker.Go(func() error { return observer.breakOthers(breaking) })
+	finished := make(chan struct{}, 1)
+	breaker.Go(func() error { return observer.breakOthers(breaking, finished) })
 	var mu sync.Mutex
 	seen := map[string]int{}
 	err := c.atOnce(func(i int) error {
@@ -263,6 +264,10 @@ func TestASubmissionWhoseDatabaseConnectionBreaksIsWholeOrUntouched(t *testing.T
 			}
 			if answer.status != http.StatusOK || !whole {
 				return fmt.Errorf("attempt %s, whole: %v, was answered %d %s", id, whole, answer.status, answer.body)
+			}
+			select {
+			case finished <- struct{}{}:
+			default:
 			}
 		}
 		return nil
@@ -325,16 +330,20 @@ func (a *api) observer() *observer {
 	return &observer{looking: connect(), cutting: connect()}
 }
 
-// breakOthers ends the other connections to the database until its context ends. A number of random length between two
-// blows lets it strike at any moment of what the server does, and lets the server do something.
-func (o *observer) breakOthers(ctx context.Context) error {
-	for ctx.Err() == nil {
+// breakOthers ends about half of the other connections to the database, after random pauses, until its context ends. It
+// waits for a finished submission before each round, so that some finish on a slow machine too.
+func (o *observer) breakOthers(ctx context.Context, finished <-chan struct{}) error {
+	for {
+		select {
+		case <-finished:
+		case <-ctx.Done():
+			return nil
+		}
 		if _, err := o.cutting.Exec(context.WithoutCancel(ctx), `SELECT pg_sleep(random() * 0.02), pg_terminate_backend(pid) FROM pg_stat_activity
 			WHERE datname = current_database() AND application_name <> 'observer' AND random() < 0.5`); err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
 // isWhole reports whether an attempt was submitted, with all that belongs to it. It fails when there is only a part.

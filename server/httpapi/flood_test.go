@@ -49,7 +49,8 @@ func (a *api) flood(request string, status, connections int) (closing int) {
 	return closing
 }
 
-// TestAFloodOfRefusalsWaits: one refusal a second is answered at once; one waits for its turn; the others lose their connection. Whoever may pass notices nothing.
+// TestAFloodOfRefusalsWaits: one refusal a second is answered at once, one waits for its turn, and the others lose their
+// connection. A client with a valid key notices nothing.
 func TestAFloodOfRefusalsWaits(t *testing.T) {
 	a := newAPI(t, options{config: httpapi.Config{RefusalsPerSecond: 1}})
 	if closing := a.refusals(30); closing < 6 {

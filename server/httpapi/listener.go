@@ -19,6 +19,9 @@ import (
 const (
 	// refusalTime bounds the answer to one connection too many, and the time to read it.
 	refusalTime = 250 * time.Millisecond
+	// mostRefusing bounds the refused connections that stay open, so that their clients can read the answer. One more is
+	// closed as soon as it is answered.
+	mostRefusing = 256
 	// acceptRetry is the pause after the process ran out of file descriptors.
 	acceptRetry = 50 * time.Millisecond
 )
@@ -53,6 +56,8 @@ type listener struct {
 	conns map[*conn]struct{}
 	// byAddress counts those that mostOfOne bounds.
 	byAddress map[netip.Addr]int
+	// refusing has an element for each refused connection that stays open.
+	refusing chan struct{}
 	// empty is closed when the last connection ends after seal.
 	sealed bool
 	empty  chan struct{}
@@ -61,7 +66,8 @@ type listener struct {
 func newListener(ctx context.Context, inner net.Listener, cfg listenerConfig) *listener {
 	return &listener{
 		Listener: inner, listenerConfig: cfg, ctx: ctx,
-		conns: make(map[*conn]struct{}), byAddress: make(map[netip.Addr]int), empty: make(chan struct{}),
+		conns: make(map[*conn]struct{}), byAddress: make(map[netip.Addr]int),
+		refusing: make(chan struct{}, mostRefusing), empty: make(chan struct{}),
 	}
 }
 
@@ -89,18 +95,27 @@ func (l *listener) Accept() (net.Conn, error) {
 			return c, nil
 		}
 		l.refused() // before it is answered: who has the answer finds it counted
-		go l.turnAway(inner)
+		l.turnAway(inner)
 	}
 }
 
-// turnAway answers one connection too many. It is none of conns, and ends within refusalTime.
+// turnAway answers one connection too many: at once, for the answer fits the send buffer of a new connection. The
+// connection is none of conns, and ends within refusalTime.
 func (l *listener) turnAway(inner net.Conn) {
 	until := time.Now().Add(refusalTime)
 	if inner.SetWriteDeadline(until) == nil {
 		_, _ = inner.Write(l.refuse())
-		linger(inner, until)
 	}
-	_ = inner.Close()
+	select {
+	case l.refusing <- struct{}{}:
+		go func() {
+			linger(inner, until)
+			_ = inner.Close()
+			<-l.refusing
+		}()
+	default:
+		_ = inner.Close()
+	}
 }
 
 // admit takes the connection in; nil: it is one too many.

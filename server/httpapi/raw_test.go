@@ -233,6 +233,25 @@ func TestOneConnectionTooManyIsAnswered(t *testing.T) {
 	}
 }
 
+// More connections are refused here than stay open to be read; the others are closed once they are answered.
+func TestEachOfManyConnectionsTooManyIsAnswered(t *testing.T) {
+	a := newAPI(t, options{config: httpapi.Config{MaxConnections: 1}})
+	held := a.dial(t, "tcp")
+	if _, err := io.WriteString(held, "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	readResponse(t, bufio.NewReader(held), http.MethodGet)
+	surplus := make([]net.Conn, 400)
+	for i := range surplus {
+		surplus[i] = a.dial(t, "tcp")
+	}
+	for i, conn := range surplus {
+		if got := readResponse(t, bufio.NewReader(conn), http.MethodGet); got.status != http.StatusServiceUnavailable {
+			t.Fatalf("connection %d: status %d", i+1, got.status)
+		}
+	}
+}
+
 func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 	a := newAPI(t, options{})
 	conn := a.dial(t, "tcp")

@@ -56,7 +56,7 @@ func run(ctx context.Context, args []string) error {
 	if err := g.read(args[1]); err != nil {
 		return err
 	}
-	uuid.EnableRandPool()                                    // the API's request ids cost no system call either
+	uuid.EnableRandPool()                                    // a favour to this side: the API has no pool
 	app := fiber.New(fiber.Config{WriteBufferSize: 8 << 10}) // as the API: head and body leave in one
 	app.Get("/*", g.serve)
 	return app.Listen(args[0], fiber.ListenConfig{DisableStartupMessage: true, GracefulContext: ctx})

@@ -1,4 +1,4 @@
-// Layout checks how the code is divided: the rows of packages and what each may import (rows.go, imports.go), and the
+// Command layout checks how the code is divided: the rows of packages and what each may import (rows.go, imports.go), and the
 // sizes of files, packages and types (sizes.go). It reads the Go files of the whole repository, whatever their build
 // tags. `make lint` runs it.
 //

@@ -18,7 +18,7 @@ type MockQuestion struct {
 	// Options maps letters to texts; nil for questions that are not multiple choice.
 	Options map[string]string `json:"options"`
 	Page    int               `json:"page"`
-	// HasVisual says that the question refers to a figure.
+	// HasVisual reports whether the question refers to a figure.
 	HasVisual bool `json:"has_visual"`
 }
 
@@ -60,13 +60,13 @@ type Submission struct {
 	LearnerID string `json:"learner_id,omitempty"`
 }
 
-// MockAttemptResult is what became of a submission.
+// MockAttemptResult is the result of a submission.
 type MockAttemptResult struct {
 	Success  bool     `json:"success"`
 	Feedback Feedback `json:"feedback"`
 }
 
-// Feedback is what a learner is told. Score is a percentage of 0 to 100.
+// Feedback is the feedback for a learner. Score is a percentage from 0 to 100.
 type Feedback struct {
 	Status          string           `json:"status"`
 	Late            bool             `json:"late"`
@@ -84,7 +84,7 @@ type Feedback struct {
 	DurationSec     int64            `json:"duration_sec"`
 	Sections        []SectionResult  `json:"sections"`
 	Questions       []QuestionResult `json:"questions"`
-	// Raw is the whole of it, for what is not named above.
+	// Raw is the whole JSON object, with fields that are not listed above.
 	Raw json.RawMessage `json:"-"`
 }
 

@@ -195,7 +195,7 @@ type Error struct {
 	RetryAfter time.Duration
 }
 
-// FieldError says what is wrong with one field of a request.
+// FieldError describes what is wrong with one field of a request.
 type FieldError struct {
 	Field  string `json:"field"`
 	Detail string `json:"detail"`

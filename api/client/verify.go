@@ -19,7 +19,7 @@ const Tolerance = 300 * time.Second
 // maxHeader bounds the header that Verify reads: a timestamp and a handful of signatures.
 const maxHeader = 4096
 
-// SignatureError says why a delivery must not be believed.
+// SignatureError is the reason that a delivery must not be trusted.
 type SignatureError struct {
 	// Reason is one of the constants below.
 	Reason SignatureReason
@@ -37,7 +37,7 @@ const (
 	StaleTimestamp SignatureReason = "stale_timestamp"
 	// WrongSignature: none of the signatures is by this secret over this body.
 	WrongSignature SignatureReason = "wrong_signature"
-	// NoSecret: the receiver has no secret to verify by; anybody could sign with an empty one.
+	// NoSecret: the receiver has no secret to verify with. Any sender could sign with an empty one.
 	NoSecret SignatureReason = "no_secret"
 )
 
@@ -72,7 +72,7 @@ func Verify(header string, body []byte, secret string, now time.Time, tolerance 
 	return &SignatureError{WrongSignature, "no signature is by this secret over this body"}
 }
 
-// parseSignature reads a header. Schemes other than v1 are skipped: a later one may stand beside it.
+// parseSignature reads a header. Schemes other than v1 are skipped: a later version can send one in addition.
 func parseSignature(header string) (at time.Time, signatures [][]byte, err error) {
 	if len(header) > maxHeader {
 		return at, nil, &SignatureError{MalformedHeader, "too long"}

@@ -4,6 +4,6 @@
 //
 // A change of the interface begins here. Within v1 fields and operations are only added (docs/spec.md, part 9).
 //
-// It fails on a document that is not YAML as JSON has it (a name twice, a name that is no string, an alias), which a test
-// notices before anybody else. It imports nothing of this module.
+// The conversion to JSON fails if the document uses YAML that JSON does not have (a duplicate name, a name that is not a
+// string, an alias). A test checks that it does not. The package imports no other package of this module.
 package openapi

@@ -15,8 +15,8 @@ var document string
 // YAML returns the document as it is written.
 func YAML() []byte { return []byte(document) }
 
-// JSON returns the document as compact JSON, in the order in which it is written: readers see it in that order. The caller
-// keeps it, each call converts anew.
+// JSON returns the document as compact JSON, in the order in which it is written: readers see it in that order. Each
+// call converts the document again, so callers should keep the result.
 func JSON() ([]byte, error) { return convert(YAML()) }
 
 // convert turns YAML into JSON that says the same.
@@ -61,7 +61,7 @@ func writeAll(e *jsontext.Encoder, begin jsontext.Token, content []*yaml.Node, e
 	return e.WriteToken(end)
 }
 
-// writeScalar writes numbers as they stand there, so that none is rounded.
+// writeScalar writes numbers as the document does, so that none is rounded.
 func writeScalar(e *jsontext.Encoder, node *yaml.Node) error {
 	var err error
 	switch node.ShortTag() {

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The conversion is our own for its order only: it must say what the one that everybody uses says.
+// This package converts YAML itself only to keep the order. The result must equal that of the usual library.
 func TestTheJSONSaysWhatTheYAMLSays(t *testing.T) {
 	converted, err := JSON()
 	if err != nil {

@@ -28,7 +28,7 @@ const (
 	// ContentLabel is the label (value "true") of a ConfigMap that holds chunks of questions. The operator watches no
 	// other ConfigMap: a change to one without the label is noticed at the next resync only.
 	ContentLabel = "examprep.dev/content"
-	// Finalizer keeps a resource until the operator has let go of what it published.
+	// Finalizer keeps a resource until the operator has removed or released the published content.
 	Finalizer = "examprep.dev/finalizer"
 	// ReconcileRequestAnnotation asks for a reconcile now: any new value does it, a timestamp by custom. The value that
 	// was handled last is in status.lastHandledReconcileAt.
@@ -40,15 +40,15 @@ const (
 	// RotateHandledAnnotation on a generated Secret is the request that it was written for. It is written with the secret
 	// itself, so that a request is never handled twice, whatever is lost in between.
 	RotateHandledAnnotation = "rotate.examprep.dev/handledAt"
-	// WebhookAccountsAnnotation on a Namespace lists, one a line, the accounts whose attempts WebhookEndpoints in it may be
-	// told of, where the operator is run with --restrict-webhook-accounts; [AllAccounts] for everyone's. It is for whoever
-	// runs the platform to set: the cluster's own admin, edit and view roles let nobody change a Namespace.
+	// WebhookAccountsAnnotation on a Namespace lists, one a line, the accounts whose attempts its WebhookEndpoints can
+	// receive if the operator runs with --restrict-webhook-accounts; [AllAccounts] for all. The platform's administrators
+	// set it: the cluster's own admin, edit and view roles do not allow changes to a Namespace.
 	WebhookAccountsAnnotation = "examprep.dev/webhook-accounts"
 	// AllAccounts, as a line of [WebhookAccountsAnnotation], allows every account, and endpoints without one.
 	AllAccounts = "*"
 	// AdoptsAnnotation on a Namespace lists, one a line, the exam keys that ExamContents in it may adopt from resources of
-	// other namespaces, where the operator is run with --restrict-adoption; * in a key stands for any letters. It is for
-	// whoever runs the platform to set, as [WebhookAccountsAnnotation] is.
+	// other namespaces, if the operator runs with --restrict-adoption; * in a key stands for any letters. The platform's
+	// administrators set it, like [WebhookAccountsAnnotation].
 	AdoptsAnnotation = "examprep.dev/adopts"
 	// ShardLabel is the label by which resources are customarily spread over operators (--shard-selector).
 	ShardLabel = "examprep.dev/shard"
@@ -56,22 +56,22 @@ const (
 
 // Condition types. Ready is always there; Reconciling and Stalled only while True, as kstatus reads them.
 const (
-	// ConditionReady says whether what the resource declares is what is in effect.
+	// ConditionReady reports whether the declared state is in effect.
 	ConditionReady = "Ready"
 	// ConditionReconciling is True while the operator works towards the declared state or waits to try again.
 	ConditionReconciling = "Reconciling"
-	// ConditionStalled is True when only a change to the resource, or to what it refers to, can help.
+	// ConditionStalled is True when only a change to the resource, or to an object that it refers to, can help.
 	ConditionStalled = "Stalled"
-	// ConditionAccepted says whether the declaration is valid and this resource may make it.
+	// ConditionAccepted reports whether the declaration is valid and this resource may make it.
 	ConditionAccepted = "Accepted"
-	// ConditionResolvedRefs says whether everything the resource refers to was found and is what it should be.
+	// ConditionResolvedRefs reports whether all objects that the resource refers to were found and are valid.
 	ConditionResolvedRefs = "ResolvedRefs"
-	// ConditionPublished says whether the declared content is the published revision.
+	// ConditionPublished reports whether the declared content is the published revision.
 	ConditionPublished = "Published"
-	// ConditionRepaired says that the published revision was found changed in the database, and was put right: by whom is not
-	// known. It is there only when that happened, until the next revision.
+	// ConditionRepaired is True after the published revision had been changed in the database and was restored. The author of
+	// the change is unknown. The condition is present only then, until the next revision.
 	ConditionRepaired = "Repaired"
-	// ConditionDelivering says whether deliveries of a webhook endpoint succeed.
+	// ConditionDelivering reports whether deliveries of a webhook endpoint succeed.
 	ConditionDelivering = "Delivering"
 )
 
@@ -93,7 +93,7 @@ const (
 	ReasonAdoptionNotAllowed = "AdoptionNotAllowed"
 	// ReasonNameConflict: another resource owns the name that this one would take outside the cluster.
 	ReasonNameConflict = "NameConflict"
-	// ReasonAccountNotAllowed: the namespace may not be told of the attempts of spec.account, or of everyone's.
+	// ReasonAccountNotAllowed: the namespace may not receive the attempts of spec.account, or of all accounts.
 	ReasonAccountNotAllowed = "AccountNotAllowed"
 	// ReasonSecretRotated, of events: a generated signing secret was replaced on request.
 	ReasonSecretRotated = "SecretRotated"
@@ -111,11 +111,11 @@ const (
 	ReasonSealMismatch = "SealMismatch"
 	// ReasonSealUntrusted: a paper's verification seal lacks a signature that one of the trusted verifiers made of it.
 	ReasonSealUntrusted = "SealUntrusted"
-	// ReasonRevisionNotFound: spec.revision names a revision that is not kept (any more).
+	// ReasonRevisionNotFound: spec.revision names a revision that does not exist or was pruned.
 	ReasonRevisionNotFound = "RevisionNotFound"
-	// ReasonDriftRepaired: what somebody changed in the database is as declared again.
+	// ReasonDriftRepaired: content had been changed in the database and was restored.
 	ReasonDriftRepaired = "DriftRepaired"
-	// ReasonDrifted: content that spec.revision asks for was changed in the database, and nobody declares it any more.
+	// ReasonDrifted: content that spec.revision asks for was changed in the database, and no resource declares it now.
 	ReasonDrifted = "Drifted"
 	// ReasonBackendUnavailable: the database could not be reached or refused; it is tried again.
 	ReasonBackendUnavailable = "BackendUnavailable"

@@ -104,7 +104,7 @@ func TestEachAlertHasAPageAndEachPageAnAlert(t *testing.T) {
 	}
 }
 
-// The alert's label job is who told of it, kube-state-metrics for one; the Kubernetes Job is in job_name.
+// The alert's label job is the scrape job, such as kube-state-metrics; the Kubernetes Job is in job_name.
 func TestNoPageTakesTheScrapesJobForAKubernetesJob(t *testing.T) {
 	pages, err := filepath.Glob(chart + "runbooks/*.md")
 	if err != nil || len(pages) == 0 {

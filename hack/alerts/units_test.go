@@ -137,7 +137,7 @@ func loadGroups(t *testing.T, storage *teststorage.TestStorage, query rules.Quer
 	var first, then []*rules.Group
 	for _, group := range loaded {
 		for _, rule := range group.AlertingRules() {
-			rule.SetRestored(true) // else it tells of no ALERTS
+			rule.SetRestored(true) // otherwise it writes no series ALERTS
 		}
 		if strings.HasSuffix(group.Name(), "-records") {
 			first = append(first, group)

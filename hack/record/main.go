@@ -23,7 +23,7 @@ func main() {
 	os.Exit(1)
 }
 
-// errDifferent says that two recordings differ; the command has printed how.
+// errDifferent is returned if two recordings differ, after the command has printed the differences.
 var errDifferent = errors.New("the recordings differ")
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {

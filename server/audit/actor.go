@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// ActorKind is in which role somebody acts.
+// ActorKind is the role of an actor.
 type ActorKind string
 
 // The roles.
@@ -16,10 +16,10 @@ const (
 	Administrator ActorKind = "administrator"
 )
 
-// Actor is who acts, and from where.
+// Actor is the person that acts, and the client that the person uses.
 type Actor struct {
 	Kind ActorKind
-	// Name is a developer's [Person], or an administrator's user@host. While somebody is still signing in it is empty.
+	// Name is a developer's [Person], or an administrator's user@host. It is empty during sign-in.
 	Name string
 	// Address is the client's, seen past trusted proxies; the zero Addr where there is none.
 	Address netip.Addr
@@ -27,17 +27,17 @@ type Actor struct {
 	RequestID string
 }
 
-// Person names who signed in. An issuer has no fragment (OpenID Connect Discovery 1.0, section 2), so the first # ends it.
+// Person names the person that signed in. An issuer has no fragment (OpenID Connect Discovery 1.0, section 2), so the first # ends it.
 func Person(issuer, subject string) string { return issuer + "#" + subject }
 
 type actorKey struct{}
 
-// WithActor returns a context in which actor acts: what stores change under it is recorded as the actor's doing.
+// WithActor returns a context in which actor acts. Stores record the changes made with it as the actor's.
 func WithActor(ctx context.Context, actor Actor) context.Context {
 	return context.WithValue(ctx, actorKey{}, actor)
 }
 
-// ActorOf returns who acts in ctx; false for nobody that is recorded.
+// ActorOf returns the actor in ctx, and false if there is none, so that changes are not recorded.
 func ActorOf(ctx context.Context) (Actor, bool) {
 	actor, ok := ctx.Value(actorKey{}).(Actor)
 	return actor, ok

@@ -1,31 +1,31 @@
-// Package audit owns the append-only record of what developers and administrators did to keys, webhooks and sessions:
-// who, what, to what, when, from where, in which request (table audit_log).
+// Package audit owns the append-only record of what developers and administrators did to keys, webhooks and sessions
+// (table audit_log). A record has the actor, the action, its object, the time, the client's address and the request.
 //
-// Who acts travels in the context ([WithActor]): the HTTP interface puts the signed-in person there, the command line the
-// operating system's user. A change without an actor, such as the operator's reconcile, is recorded nowhere here: its
-// history is that of the resource.
+// The context carries the actor ([WithActor]). The HTTP interface sets the signed-in person, and the command line sets the
+// operating system's user. A change without an actor, such as one of the operator, is not recorded here: the resource in
+// Kubernetes has its history.
 //
-// What holds. A store records within the transaction of its change ([Record]), so neither is there without the other; a
-// record that cannot be written fails the change. What Postgres has no part in (sign-in, sign-out) is recorded before it
-// takes effect: none is missed, but one whose Redis failed next may be recorded and not have happened. While Postgres is
-// away nobody can sign in or out for that reason, and nobody can change anything either. There is one record for each
-// call that succeeded, also where it changed nothing (a key revoked twice); what was refused is no action.
+// A store writes the record in the transaction of its change ([Record]), so both exist or neither does. If the record
+// cannot be written, the change fails. Sign-in and sign-out happen in Redis, and are recorded before they take effect: no
+// record is missing, but if Redis then fails, the record describes a sign-in that did not happen. While PostgreSQL is
+// down, sign-in, sign-out and all changes fail. Each successful call has one record, even if it changed nothing (a key
+// revoked twice). Rejected calls have none.
 //
-// What a record says is enough to retrace the action, and no secret: never a key, a signing secret, a session's token,
-// an email address, nor of a webhook's URL more than the host, since senders put tokens into paths and queries.
+// A record is sufficient to reconstruct the action, and contains no secret: no API key, signing secret, session token or
+// email address. It has only the host of a webhook's URL, since path and query can contain tokens.
 //
-// The database refuses UPDATE, DELETE and TRUNCATE, to the table's owner and to superusers as well. That stops mistakes. It
-// does not stop an intruder who has the application's credentials where its role owns the table, as it does when the
-// processes use the DATABASE_URL of examprep migrate: an owner may disable the trigger, or drop the table. Who wants that
-// apart gives migrate a role that owns everything, and api, worker and operator another, which gets no more than it
-// needs after each migrate:
+// The database rejects UPDATE, DELETE and TRUNCATE, also from the table's owner and from superusers. That prevents
+// mistakes. It does not stop an intruder with the credentials of the table's owner, who can disable the trigger or drop the
+// table. If the processes use the DATABASE_URL of examprep migrate, their role is the owner. To separate the two, give
+// migrate a role that owns everything, and give api, worker and operator another role. After each migration, grant that
+// role only the privileges that it needs:
 //
 //	GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO examprep_app;
 //	REVOKE UPDATE, DELETE ON audit_log FROM examprep_app;
 //
-// Records are few (a person makes them, not a request of a key), so there are no partitions to drop. Who must prune does
-// so on purpose, as the owner, by DDL that the server's own log shows. Actions wait meanwhile, so the slices are small;
-// this is one, to be repeated until it deletes none, and when it could not have the lock in time:
+// Only people create records, not requests with an API key. The table stays small, and has no partitions to drop. To
+// delete old records, use SQL as the owner of the table; the server's log shows it. Actions wait while the statement runs,
+// so it deletes few rows. Repeat it until it deletes none, and when it does not get the lock in time:
 //
 //	BEGIN;
 //	SET LOCAL lock_timeout = '1s';
@@ -35,5 +35,5 @@
 //	ALTER TABLE audit_log ENABLE ALWAYS TRIGGER audit_log_append_only;
 //	COMMIT;
 //
-// It imports no other domain package; whoever changes what a developer owns imports it.
+// It imports no other domain package. The packages that own keys, webhooks and sessions import it.
 package audit

@@ -10,9 +10,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Away reports whether err tells that PostgreSQL could not be asked, or not now: it does not answer, is starting,
-// stopping, failing over or full, the connection broke, or the caller's time ran out. The same work may succeed in a
-// moment. It does not tell whether a statement took effect: after a broken connection nobody knows.
+// Away reports whether err means that PostgreSQL is unavailable: it does not respond, is starting, stopping, failing over
+// or out of connections, the connection broke, or the caller's deadline passed. A retry can succeed. Away does not report
+// whether a statement took effect: after a broken connection that is unknown.
 func Away(err error) bool {
 	var connecting *pgconn.ConnectError
 	var network net.Error

@@ -7,11 +7,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Ping asks whether pool's server answers, within ctx. Where all of the pool's connections are at work it makes one of its
-// own: that nobody lends one says nothing of the server, and is told elsewhere (RegisterPool).
+// Ping returns nil if pool's server responds before ctx ends. If all connections of the pool are in use, it opens another:
+// a full pool is not a failure of the server, and has its own metrics (RegisterPool).
 func Ping(ctx context.Context, pool *pgxpool.Pool) error {
 	if stat := pool.Stat(); stat.AcquiredConns() < stat.MaxConns() {
-		return pool.Ping(ctx) //nolint:wrapcheck // whoever asks wants to know no more than whether
+		return pool.Ping(ctx) //nolint:wrapcheck // callers only check for nil
 	}
 	conn, err := pgx.ConnectConfig(ctx, pool.Config().ConnConfig)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 )
 
-// URLError says that a database URL cannot be read; it holds no password.
+// URLError is the error for an invalid database URL. It contains no password.
 type URLError struct{ err error }
 
 func (e *URLError) Error() string { return "DATABASE_URL: " + e.err.Error() }

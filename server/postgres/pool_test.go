@@ -129,7 +129,7 @@ func muteAfterStart(front net.Listener, network, server string) error {
 		return err
 	}
 	defer client.Close()
-	_ = front.Close() // nor will it hear of a statement that is to be cancelled
+	_ = front.Close() // so requests to cancel a statement fail too
 	back, err := net.Dial(network, server)
 	if err != nil {
 		return err

@@ -14,9 +14,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// statementTracer makes a span of each statement that is part of a recorded trace, and of each wait for a connection. Such
-// a span has the statement's name, never its text or parameters: keys' hashes and learners are among them. Where nothing is
-// recorded it costs a look into the context.
+// statementTracer makes a span for each statement that is part of a recorded trace, and for each wait for a connection.
+// The span has the statement's name, but not its text or parameters, which include hashes of API keys and learner IDs. For
+// a statement outside a recorded trace it costs one lookup in the context.
 type statementTracer struct{}
 
 var (
@@ -81,7 +81,7 @@ func (statementTracer) TraceAcquireEnd(ctx context.Context, _ *pgxpool.Pool, dat
 	endStatement(ctx, data.Err)
 }
 
-// recording tells whether the statement is part of a recorded trace; nearly none is, and then it costs no more than this.
+// recording reports whether the statement is part of a recorded trace. Most are not, and cost only this lookup.
 func recording(ctx context.Context) bool { return trace.SpanFromContext(ctx).IsRecording() }
 
 func startStatement(ctx context.Context, name string) context.Context {
@@ -91,8 +91,8 @@ func startStatement(ctx context.Context, name string) context.Context {
 	return ctx
 }
 
-// endStatement ends the span that ctx was given at the start. Of an error only the SQLSTATE is told: its text may quote
-// what was written.
+// endStatement ends the span that startStatement added to ctx. It records only the SQLSTATE of an error, since the text can
+// quote values.
 func endStatement(ctx context.Context, err error) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
@@ -123,8 +123,9 @@ func statementName(sql string) string {
 // Traced reports whether what is done with ctx is part of a trace that is recorded.
 func Traced(ctx context.Context) bool { return trace.SpanContextFromContext(ctx).IsSampled() }
 
-// CarryTrace lets the webhook events that tx records from here on carry the trace of ctx on to whoever delivers them: their
-// column traceparent takes it from the transaction's setting. It does nothing where there is no trace that is recorded.
+// CarryTrace passes the trace of ctx to the workers that deliver the webhook events that tx records from now on. It stores
+// the trace in a setting of the transaction, which is the default of the column traceparent. Without a recorded trace it
+// does nothing.
 func CarryTrace(ctx context.Context, tx pgx.Tx) error {
 	span := trace.SpanContextFromContext(ctx)
 	if !span.IsSampled() {

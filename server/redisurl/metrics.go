@@ -18,7 +18,7 @@ type poolMetrics struct {
 	connections, reused, opened, waits, waited, timeouts, stale *prometheus.Desc
 }
 
-// RegisterPools tells of the pools of a process's clients in metrics named examprep_redis_pool_….
+// RegisterPools registers metrics named examprep_redis_pool_… about the connection pools of a process's clients.
 func RegisterPools(registerer prometheus.Registerer, clients ...Client) {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("examprep_redis_pool_"+name, help, append([]string{"client"}, labels...), nil)

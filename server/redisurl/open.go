@@ -69,8 +69,8 @@ func parseNode(raw string) (*redis.UniversalOptions, error) {
 	}, nil
 }
 
-// Open returns a client for url, after adjust (nil for none) has set what its owner needs. It does not wait for the
-// server: a process starts, degraded, while Redis is away.
+// Open returns a client for url, with options changed by adjust, which can be nil. It does not wait for the server: while
+// Redis is down, a process starts in degraded mode.
 func Open(url string, adjust func(*redis.UniversalOptions)) (redis.UniversalClient, error) {
 	options, err := Parse(url)
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package telemetry is how a process tells of itself: JSON logs, Prometheus metrics, OpenTelemetry traces, and the two
-// small HTTP servers that carry them (health on 8081, metrics on 9090). Every process uses the same.
+// Package telemetry sets up JSON logs, Prometheus metrics and OpenTelemetry traces, and two small HTTP servers (health on
+// 8081, metrics on 9090). Every process uses it.
 //
-// It fails only when it is set up: an unknown log level, an OTEL_ variable that cannot be followed, a port that is taken.
-// Later trouble (a collector that is away) never reaches the caller: spans are dropped, the process works on.
+// Only the setup can fail: on an unknown log level, an invalid OTEL_ variable, or a port that is in use. Later failures
+// do not reach the caller: while the collector is unreachable, spans are dropped and the process continues.
 //
-// It imports no other package of this module: what is measured, and what "ready" means, is injected. Nothing here ever
-// sees a key, a learner id or a header of a client.
+// It imports no other package of this module: the caller passes the collectors, and the function that reports whether the
+// process is ready. No API key, learner ID or header of a client reaches this package.
 package telemetry

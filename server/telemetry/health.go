@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// readyTimeout bounds one asking of Ready; kubelet's own default is one second.
+// readyTimeout limits one call of Ready; the kubelet's default is one second.
 const readyTimeout = time.Second
 
-// Ready tells whether the process can do its work now: nil, or an error whose text is the reason, for people. The text
-// is served to whoever reaches the health port, so it names no secret.
+// Ready reports whether the process can do its work now: nil, or an error with the reason, for people. Every client of the
+// health port can read the error, so it must not contain a secret.
 type Ready func(ctx context.Context) error
 
 // NewHealthServer serves /healthz (200 while the process runs) and /readyz (200, or 503 with the reason).
@@ -44,5 +44,5 @@ func writeStatus(w http.ResponseWriter, code int, status, reason string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
-	_, _ = w.Write(append(body, '\n')) // a client's going away is its own affair
+	_, _ = w.Write(append(body, '\n')) // the client may have closed the connection
 }

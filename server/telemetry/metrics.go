@@ -4,7 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"net/http/pprof" // it registers itself on the default mux as well, which nobody serves
+	"net/http/pprof" // it also registers itself on the default mux, which is not served
 	"runtime"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// NewRegistry returns a registry that already holds the figures of the Go runtime and of the process.
+// NewRegistry returns a registry with the metrics of the Go runtime and of the process.
 func NewRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
@@ -23,8 +23,8 @@ func NewRegistry() *prometheus.Registry {
 	return registry
 }
 
-// NewMetricsServer serves gatherer under /metrics, and where profiles is set Go's profiles under /debug/pprof/. A collector
-// that fails is logged and left out; the others are served.
+// NewMetricsServer serves gatherer under /metrics, and Go's profiles under /debug/pprof/ if profiles is true. If a
+// collector fails, it logs the error and serves the other collectors.
 func NewMetricsServer(address string, gatherer prometheus.Gatherer, profiles bool, logger *slog.Logger) *Server {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{
@@ -41,7 +41,7 @@ func NewMetricsServer(address string, gatherer prometheus.Gatherer, profiles boo
 	return newServer("metrics", address, mux, logger)
 }
 
-// RegisterBuild tells which process this is, as the labels of examprep_build_info: alerts and dashboards begin with it.
+// RegisterBuild registers examprep_build_info, whose labels identify the process. Alerts and dashboards join with it.
 func RegisterBuild(registerer prometheus.Registerer, process, version, environment string) {
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "examprep_build_info", Help: "1; its labels tell which process of which version this is.",
@@ -53,10 +53,10 @@ func RegisterBuild(registerer prometheus.Registerer, process, version, environme
 	registerer.MustRegister(info)
 }
 
-// RegisterReady tells what /readyz would answer.
+// RegisterReady registers examprep_ready, which is 1 while /readyz returns 200.
 func RegisterReady(registerer prometheus.Registerer, ready Ready) {
 	registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "examprep_ready", Help: "1 while /readyz answers 200.",
+		Name: "examprep_ready", Help: "1 while /readyz returns 200.",
 	}, func() float64 {
 		ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
 		defer cancel()

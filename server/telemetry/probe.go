@@ -8,26 +8,25 @@ import (
 )
 
 const (
-	// probeInterval is how often a store is asked: a scrape or two sees that it went.
+	// probeInterval is short enough for the next scrape or the one after it to show an outage.
 	probeInterval = 5 * time.Second
-	// probeTimeout is how long it has to answer: what takes longer is of no use to a request either.
+	// probeTimeout is the longest response time of a store that is up: requests cannot use a slower one.
 	probeTimeout = 2 * time.Second
 )
 
-// Store is a server that a process depends on, and how to ask it whether it is there. Ask ends with its context.
+// Store is a server that a process depends on. Ask returns nil if the server responds, and ends with its context.
 type Store struct {
 	Name string
 	Ask  func(context.Context) error
 }
 
-// Prober asks stores whether they are there, for the metric examprep_store_up: at a moment without traffic nothing else
-// would tell.
+// Prober sets the metric examprep_store_up by asking stores at intervals, so that an outage shows without traffic too.
 type Prober struct {
 	stores []Store
 	up     *prometheus.GaugeVec
 }
 
-// NewProber returns a prober of stores; Run begins.
+// NewProber returns a prober of stores. Run starts it.
 func NewProber(registerer prometheus.Registerer, stores ...Store) *Prober {
 	p := &Prober{stores: stores, up: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "examprep_store_up", Help: "1 while the store answered this process within two seconds when it was last asked.",
@@ -36,8 +35,8 @@ func NewProber(registerer prometheus.Registerer, stores ...Store) *Prober {
 	return p
 }
 
-// Run asks every five seconds until ctx ends, and returns nil then. A store that does not answer keeps none of the others
-// from being asked.
+// Run asks every five seconds until ctx ends, and then returns nil. A store that does not respond delays the others by at
+// most probeTimeout.
 func (p *Prober) Run(ctx context.Context) error {
 	ticker := time.NewTicker(probeInterval)
 	defer ticker.Stop()
@@ -57,10 +56,10 @@ func (p *Prober) ask(ctx context.Context, store Store) {
 	asking, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	var up float64
-	if store.Ask(asking) == nil && asking.Err() == nil { // some clients hand an answer out that came too late
+	if store.Ask(asking) == nil && asking.Err() == nil { // some clients return a response that came too late
 		up = 1
 	}
-	if ctx.Err() == nil { // one that was cut short by the end says nothing
+	if ctx.Err() == nil { // if ctx has ended, the error is of no store
 		p.up.WithLabelValues(store.Name).Set(up)
 	}
 }

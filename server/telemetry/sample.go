@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// newDraw reads a sampler of the OpenTelemetry specification, and the ratio that it takes. What a trace's parent decided
-// holds whether parentbased_ stands before its name or not: a parent is one of our own processes, or an ingress that was
-// declared trustworthy.
+// newDraw returns the function that samples new traces, from the name of a sampler of the OpenTelemetry specification and
+// its ratio. The parent's decision applies to a trace that has one, with or without the prefix parentbased_: a parent is a
+// process of this program, or an ingress that the configuration trusts.
 func newDraw(sampler, argument string) (func() bool, error) {
 	switch strings.TrimPrefix(sampler, "parentbased_") {
 	case "", "always_on":

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The time limits of the side servers: their callers are a kubelet and a scraper next door.
+// The time limits of the servers for health and metrics: the kubelet and the scraper are nearby.
 const (
 	sideReadTimeout  = 5 * time.Second
 	sideWriteTimeout = 30 * time.Second
@@ -18,7 +18,7 @@ const (
 	sideStopTimeout  = 2 * time.Second
 )
 
-// Server is a small HTTP server beside the process's work.
+// Server is a small HTTP server for health or metrics.
 type Server struct {
 	name, address string
 	http          *http.Server
@@ -36,8 +36,8 @@ func newServer(name, address string, handler http.Handler, logger *slog.Logger) 
 	}}
 }
 
-// Serve listens and answers until ctx ends; then it finishes what is in hand (at most two seconds) and returns nil. It
-// returns an error when it cannot listen or its listener breaks.
+// Serve listens and serves until ctx ends. Then it finishes the requests in flight (at most two seconds) and returns nil.
+// It returns an error if it cannot listen or its listener fails.
 func (s *Server) Serve(ctx context.Context) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.address)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	return s.ServeListener(ctx, listener)
 }
 
-// ServeListener is Serve on a listener that is open already; it closes it.
+// ServeListener is Serve on an open listener, which it closes.
 func (s *Server) ServeListener(ctx context.Context, listener net.Listener) error {
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve(listener) }()
@@ -58,7 +58,7 @@ func (s *Server) ServeListener(ctx context.Context, listener net.Listener) error
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), sideStopTimeout)
 	defer cancel()
 	if err := s.http.Shutdown(grace); err != nil {
-		_ = s.http.Close() // a scraper that hangs does not hold the process
+		_ = s.http.Close() // a scraper that hangs does not delay the exit
 	}
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("%s server: %w", s.name, err)

@@ -17,20 +17,20 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// Tracing is a tracer provider and how to end it.
+// Tracing is a tracer provider and the functions that sample with it and end it.
 type Tracing struct {
 	// Provider makes spans; it is a no-op unless Enabled.
 	Provider trace.TracerProvider
-	// Enabled tells whether spans go anywhere, so that a hot path can leave them out altogether.
+	// Enabled reports whether spans are exported. If not, a hot path can make none.
 	Enabled bool
-	// Draw decides whether a trace that begins here is recorded, as OTEL_TRACES_SAMPLER says. It costs a random number, so
-	// that a request that is not recorded costs no more.
+	// Draw reports whether to record a trace that starts here, as OTEL_TRACES_SAMPLER configures. It generates one random
+	// number, which is all that a request without a recorded trace costs.
 	Draw func() bool
-	// Shutdown sends what is buffered and ends the exporter.
+	// Shutdown exports the buffered spans and ends the exporter.
 	Shutdown func(context.Context) error
 }
 
-// Tracer returns a tracer, or nil when spans go nowhere: a hot path then makes none.
+// Tracer returns a tracer, or nil if spans are not exported: a hot path then makes none.
 func (t *Tracing) Tracer() trace.Tracer {
 	if !t.Enabled {
 		return nil
@@ -62,7 +62,7 @@ func NewTracing(ctx context.Context, service, version string) (*Tracing, error) 
 	}
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithBatcher(exporter),
-		// Whoever begins a trace has drawn for it; what has a parent goes with that.
+		// Draw was called for a trace that starts here; the parent decides for others.
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.AlwaysSample())),
 		sdktrace.WithResource(describe(ctx, service, version)),
 	)

@@ -109,7 +109,7 @@ func hasHeader(described map[string]any, name string) bool {
 	return false
 }
 
-// checkHeaders checks that required headers are there, and that what is there fits its schema.
+// checkHeaders checks that required headers are present, and that each header present fits its schema.
 func (d *Document) checkHeaders(at Location, response map[string]any, header http.Header) []error {
 	var faults []error
 	for _, name := range sortedKeys(member(response, "headers")) {
@@ -190,7 +190,7 @@ func (d *Document) checkJSON(at Location, mediaType string, body []byte) error {
 }
 
 // checkRefusal checks an answer that belongs to no operation: an Error with the headers that every answer has. The
-// answer to OPTIONS is the one that is no error; like 405 it says what is allowed.
+// answer to OPTIONS is not an error, but lists the allowed methods, as a 405 does.
 func (d *Document) checkRefusal(e Exchange) error {
 	var faults []error
 	for _, name := range d.shared() {

@@ -1,5 +1,5 @@
-// Package openapitest checks real exchanges against an OpenAPI 3.1 document. It is for tests: what a server answered is
-// held against the operation that the document describes, so that neither can change without the other.
+// Package openapitest checks real exchanges against an OpenAPI 3.1 document. Tests compare a
+// server's answers with the operations of the document, so that neither can change without the other.
 //
 // # What it checks
 //
@@ -15,15 +15,14 @@
 // # Why two libraries
 //
 // kin-openapi 0.152 reads OpenAPI 3.1 and checks the document itself: its structure, references, schemas and examples.
-// Values it does not check well enough for a proof: VisitJSON compiles the schema anew for every value, and falls back
-// silently to its OpenAPI 3.0 validator, which does not know const, unevaluatedProperties and their like, when
-// compilation fails or the schema has references. So values are checked by santhosh-tekuri/jsonschema, which
-// kin-openapi wraps and which implements all of JSON Schema 2020-12, on the document as it stands: references are
-// resolved in it, and formats are asserted.
+// Its check of values is not strict enough: VisitJSON compiles the schema again for each value. If compilation fails or
+// the schema has references, it silently falls back to its OpenAPI 3.0 validator, which does not support const,
+// unevaluatedProperties and similar keywords. So santhosh-tekuri/jsonschema, which kin-openapi wraps, checks values. It
+// implements all of JSON Schema 2020-12, resolves references within the unchanged document, and asserts formats.
 //
 // # How it fails
 //
-// [Load] returns an error when the document is no valid OpenAPI 3.1. Checks return every fault that they find, joined;
+// [Load] returns an error if the document is not valid OpenAPI 3.1. Checks return every fault that they find, joined;
 // they never panic on what a server sent. A Document may be used by many goroutines.
 //
 // It imports nothing of this module: the document is given to it.

@@ -19,7 +19,7 @@ import (
 
 // A Document is an OpenAPI 3.1 document that exchanges are checked against.
 type Document struct {
-	// root is the document as JSON, its objects closed; shared by nobody else.
+	// root is the document as JSON, its objects closed; no other Document shares it.
 	root map[string]any
 	// paths are the path templates, those without parameters first.
 	paths []template
@@ -33,7 +33,7 @@ type Document struct {
 // A Location is a JSON pointer into a document, without "#": "" is the whole.
 type Location string
 
-// Child is the location of a member or element of what is at l.
+// Child returns the location of a member or element of the value at l.
 func (l Location) Child(names ...string) Location {
 	for _, name := range names {
 		l += Location("/" + escape.Replace(name))
@@ -73,7 +73,7 @@ func Load(source []byte) (*Document, error) {
 		return nil, fmt.Errorf("the document is OpenAPI %q, want 3.1", model.OpenAPI)
 	}
 	if err := model.Validate(context.Background()); err != nil {
-		return nil, fmt.Errorf("the document is no valid OpenAPI: %w", err)
+		return nil, fmt.Errorf("the document is not valid OpenAPI: %w", err)
 	}
 	text, err := yaml.YAMLToJSONStrict(source)
 	if err != nil {
@@ -98,7 +98,7 @@ func parseObject(text []byte) (map[string]any, error) {
 	}
 	object, is := parsed.(map[string]any)
 	if !is {
-		return nil, errors.New("it is no object")
+		return nil, errors.New("it is not an object")
 	}
 	return object, nil
 }

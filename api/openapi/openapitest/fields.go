@@ -49,7 +49,7 @@ func (d *Document) Fields(o Operation) []Field {
 	return fields
 }
 
-// Default is what the document says of a field that is left out, as JSON; "" where it says nothing.
+// Default returns the default of a field as JSON, or "" if the document has none.
 func (d *Document) Default(f Field) string {
 	_, schema, _ := d.Resolve(f.schema)
 	value, has := schema["default"]
@@ -170,7 +170,7 @@ func texts(schema map[string]any) []any {
 		all = append(all, text)
 	}
 	if name == "date" {
-		all = append(all, time.Now().UTC().Format(time.DateOnly)) // one that is in nobody's future or distant past
+		all = append(all, time.Now().UTC().Format(time.DateOnly)) // a date that is neither in the future nor long past
 	}
 	for _, length := range lengths {
 		for _, letter := range []string{"a", "Z", "0", "é", "😀"} {
@@ -231,8 +231,8 @@ func (d *Document) arrays(schema map[string]any) []any {
 	return all
 }
 
-// objects have one member, whose value is each candidate of its schema. The name means something to nobody but the test
-// that asks: its own question.
+// objects have one member, whose value is each candidate of its schema. Only the test that
+// calls it uses the name: it is the ID of a question.
 func (d *Document) objects(schema map[string]any) []any {
 	values, found := d.resolveWithin(schema["additionalProperties"])
 	if !found {
@@ -248,7 +248,7 @@ func (d *Document) objects(schema map[string]any) []any {
 // MemberName is the name of the one member of objects in trials.
 const MemberName = "2:2"
 
-// resolveWithin is Resolve for a schema that stands in another.
+// resolveWithin is Resolve for a schema that is part of another.
 func (d *Document) resolveWithin(schema any) (map[string]any, bool) {
 	object, is := schema.(map[string]any)
 	if reference, refers := object["$ref"].(string); refers {

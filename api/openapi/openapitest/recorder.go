@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// A Recorder checks exchanges and remembers them, to tell what of the document they did not reach.
+// A Recorder checks exchanges and stores them, to report which parts of the document they did not reach.
 type Recorder struct {
 	Document *Document
 
@@ -121,7 +121,7 @@ func (m mutation) value(d *Document) any {
 	}
 }
 
-// mutations are those of one documented answer as a whole, and of what is in it.
+// mutations returns the mutations of one documented answer as a whole, and those of its parts.
 func (d *Document) mutations(operation Operation, status int) (own, parts []mutation) {
 	place := operation.at.Child("responses", itoa(status))
 	own = []mutation{{withoutStatus, place}}
@@ -138,7 +138,7 @@ func (d *Document) mutations(operation Operation, status int) (own, parts []muta
 	return append(own, more), d.partsOf(body, make(map[Location]bool))
 }
 
-// partsOf are the mutations of a schema and of what it holds, each location once.
+// partsOf returns the mutations of a schema and of the schemas in it, each location once.
 func (d *Document) partsOf(at Location, visited map[Location]bool) []mutation {
 	at, schema, found := d.Resolve(at)
 	if !found || visited[at] {

@@ -11,8 +11,8 @@ var (
 
 // closeObjects closes the object of every value that the document describes: unevaluatedProperties is false wherever a
 // schema stands for a whole value. A schema that is combined with others (allOf, or behind a $ref) is left open, so that
-// what the others know counts; the combination is closed. Who says additionalProperties or unevaluatedProperties keeps
-// it.
+// what the others know counts; the combination is closed. A schema with additionalProperties or
+// unevaluatedProperties keeps them.
 func closeObjects(root map[string]any) {
 	for _, schema := range member(member(root, "components"), "schemas") {
 		if object, is := schema.(map[string]any); is {

@@ -9,9 +9,9 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// TestAlertsOfAMigrationThatFailed takes Jobs of a cluster where a migration failed, which `make e2e` gives it, and has
-// Prometheus told of them as kube-state-metrics tells: its two series are fields of a Job's status (it tells the reasons of
-// failure apart by a label, which the rule does not look at).
+// TestAlertsOfAMigrationThatFailed uses Jobs of a cluster where a migration failed; `make e2e` provides them. It gives
+// Prometheus the two series that kube-state-metrics makes from fields of a Job's status. (Their label for the reason of
+// the failure is left out: the rule does not use it.)
 func TestAlertsOfAMigrationThatFailed(t *testing.T) {
 	file := os.Getenv("EXAMPREP_FAILED_JOBS")
 	if file == "" {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// operatorNamespace and operatorAccount are whom the operator runs as, as in config/default.
+	// operatorNamespace and operatorAccount are the service account of the operator, as in config/default.
 	operatorNamespace, operatorAccount = "examprep-system", "examprep-operator"
 	lease                              = "examprep-operator.examprep.dev"
 	samples                            = "../../../config/samples/"
@@ -24,7 +24,7 @@ const (
 type cluster struct {
 	t         *testing.T
 	namespace string
-	// account is the file by which the operator reaches the API server, with what config/rbac gives it and no more.
+	// account is the kubeconfig of the operator, with the permissions of config/rbac only.
 	account string
 }
 
@@ -110,7 +110,7 @@ func TestAlertsOfTheOperator(t *testing.T) {
 	s.postgres.cut(false)
 
 	operator.stop()
-	// Somebody has the lease who does not work: no replica may take it as long as it is theirs.
+	// The holder of the lease does no work, and no replica can take the lease until it expires.
 	c.kubectl("", "patch", "lease", lease, "-n", operatorNamespace, "--type", "merge", "-p", fmt.Sprintf(
 		`{"spec":{"holderIdentity":"nobody","leaseDurationSeconds":3600,"renewTime":%q}}`, time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")))
 	s.launch(operator, "operator", variables...)

@@ -28,8 +28,8 @@ BEGIN
 END
 $$`
 
-// TestAlertsOfATransactionThatNobodyEnds: it has the row of an attempt, and a lock on a table that is to get partitions, and
-// a snapshot that vacuum has to keep all for.
+// TestAlertsOfATransactionThatNobodyEnds begins a transaction that holds the row of an attempt, a lock on a table that gets
+// new partitions, and a snapshot for which vacuum must keep all rows.
 func TestAlertsOfATransactionThatNobodyEnds(t *testing.T) {
 	s, p := newStage(t), newPrometheus(t)
 	api, worker := s.start("api"), s.start("worker")

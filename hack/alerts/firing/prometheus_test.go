@@ -30,8 +30,8 @@ type prometheus struct {
 	storage *teststorage.TestStorage
 	groups  []*rules.Group
 	pods    map[*pod]bool
-	// now is the engine's time; ahead is by how much what the processes tell of as a time is moved, so that it is as long
-	// ago in the engine's time as it is in ours. It stands still while something is not to be renewed.
+	// now is the engine's time. ahead is added to each time that a process reports, so that it is as long ago in the engine's
+	// time as in real time. It does not grow while frozen, so that reported times become old.
 	now    time.Time
 	ahead  time.Duration
 	frozen bool
@@ -151,7 +151,7 @@ func (p *prometheus) firing() map[string]bool {
 	return names
 }
 
-// ofSpeed says whether a machine that is merely slow fires an alert by itself.
+// ofSpeed reports whether a slow machine is enough to fire an alert.
 func ofSpeed(alert string, _ bool) bool {
 	return strings.Contains(alert, "Latency") || alert == "ExamprepGateSlow"
 }

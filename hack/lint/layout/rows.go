@@ -38,7 +38,7 @@ func withinRows() map[string][]string {
 // ban forbids some packages to import others, although the rows may allow it.
 type ban struct {
 	from, imports []string
-	// tests says that the ban holds for tests as well.
+	// tests reports whether the ban applies to tests too.
 	tests  bool
 	reason string
 }

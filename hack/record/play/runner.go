@@ -34,7 +34,7 @@ type Runner struct {
 	release   chan struct{}
 }
 
-// played is an exchange and what came of it.
+// played is an exchange and its outcome.
 type played struct {
 	exchange script.Exchange
 	outcome  wire.Outcome

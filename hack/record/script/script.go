@@ -32,7 +32,7 @@ type Exchange struct {
 }
 
 const (
-	// None says that no response is expected.
+	// None means that no response is expected.
 	None = -1
 	// Continue begins a segment that is sent after a response with status 100.
 	Continue = "<<continue>>"

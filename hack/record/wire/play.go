@@ -37,7 +37,7 @@ const (
 // Segment is a part of what the client sends.
 type Segment struct {
 	Bytes []byte
-	// AfterContinue sends the segment only when the server has answered 100, and drops it if the server answers otherwise.
+	// AfterContinue sends the segment only after a response with status 100, and drops it after any other response.
 	AfterContinue bool
 }
 

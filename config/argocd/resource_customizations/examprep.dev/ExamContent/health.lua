@@ -1,5 +1,5 @@
--- Healthy: what is declared is in effect. Progressing: the operator has not seen it, or works on it, or waits for what a
--- commit brings along. Degraded: only a change can help; the message says which. Suspended: somebody asked for it.
+-- Healthy: the declared state is in effect. Progressing: the operator has not seen it, is applying it, or waits for an
+-- object of the same commit. Degraded: only a change can help; the message says which. Suspended: spec.suspend is set.
 local health = { status = "Progressing", message = "waiting for the operator" }
 if obj.metadata.deletionTimestamp ~= nil then
   health.message = "being deleted"
@@ -26,7 +26,7 @@ elseif stalled ~= nil and stalled.status == "True" then
   health.status = "Degraded"
 elseif ready.status == "True" then
   health.status = "Healthy"
-  -- A receiver that fails is its owner's to mend and no fault of the deployment: told, not counted.
+  -- A failing receiver is not a fault of the deployment: the message reports it, the status does not.
   if delivering ~= nil and delivering.status == "False" then
     health.message = delivering.message
     if delivering.reason == "Suspended" then

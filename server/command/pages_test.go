@@ -1,70 +1,111 @@
 package command
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
-// codeLines returns the README's indented lines, without comments.
-func codeLines(t *testing.T) []string {
+// shownCommands returns the command lines of this program that pages show, by page: lines of code, and code within
+// sentences that begins with the program's name.
+func shownCommands(t *testing.T) (lines, inline map[string][]string) {
 	t.Helper()
-	text, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var lines []string
-	for line := range strings.Lines(string(text)) {
-		if code, indented := strings.CutPrefix(line, "    "); indented {
+	lines, inline = map[string][]string{}, map[string][]string{}
+	span := regexp.MustCompile("`(examprep [a-z][^`]*)`")
+	program := regexp.MustCompile(`^(?:.* -- )?(?:\S*/)?examprep (.+)$`)
+	read := func(path string) error {
+		text, err := os.ReadFile(path)
+		fenced := false
+		for line := range strings.Lines(string(text)) {
+			fenced = fenced != strings.HasPrefix(line, "```")
+			code, indented := strings.CutPrefix(line, "    ")
+			if !fenced && !indented {
+				for _, match := range span.FindAllStringSubmatch(line, -1) {
+					inline[path] = append(inline[path], match[1])
+				}
+				continue
+			}
 			code, _, _ = strings.Cut(code, " #")
-			lines = append(lines, strings.TrimSpace(code))
+			code, _, _ = strings.Cut(code, " | ")
+			code, _, _ = strings.Cut(code, " > ")
+			if match := program.FindStringSubmatch(strings.TrimSpace(code)); match != nil {
+				lines[path] = append(lines[path], "examprep "+match[1])
+			}
+		}
+		return err
+	}
+	for _, root := range []string{"../../README.md", "../../CONTRIBUTING.md", "../../SECURITY.md", "../../CHANGELOG.md", "../../docs", "../../config", "../../charts/examprep"} {
+		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || filepath.Ext(path) != ".md" {
+				return err
+			}
+			return read(path)
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
-	return lines
+	return lines, inline
 }
 
-func TestTheReadmesCommandLinesAreOurs(t *testing.T) {
+// find returns the command of a line with its flags parsed.
+func find(line string) (*cobra.Command, error) {
+	words := regexp.MustCompile(`(?:[^\s'"]|'[^']*'|"[^"]*")+`).FindAllString(line, -1)
+	for i, word := range words {
+		words[i] = strings.NewReplacer("'", "", `"`, "").Replace(word)
+	}
+	cmd, rest, err := newRoot().Find(words[1:])
+	if err != nil {
+		return nil, fmt.Errorf("find the command: %w", err)
+	}
+	if cmd.Name() == "examprep" {
+		return nil, errors.New("not a command")
+	}
+	if err := cmd.ParseFlags(rest); err != nil {
+		return nil, fmt.Errorf("parse its flags: %w", err)
+	}
+	return cmd, nil
+}
+
+func TestCommandLinesOnPagesAreValid(t *testing.T) {
+	lines, inline := shownCommands(t)
 	seen := 0
-	for _, line := range codeLines(t) {
-		line, _, _ = strings.Cut(line, " | ")
-		line, _, _ = strings.Cut(line, " > ")
-		words := strings.Fields(line)
-		if len(words) == 0 || words[0] != "examprep" {
-			continue
-		}
-		seen++
-		cmd, rest, err := newRoot().Find(words[1:])
-		if err != nil || !cmd.Runnable() || cmd.Name() == "examprep" {
-			t.Errorf("%q is no command: %v", line, err)
-			continue
-		}
-		if err := cmd.ParseFlags(rest); err != nil {
-			t.Errorf("%q: %v", line, err)
-			continue
-		}
-		if err := cmd.ValidateArgs(cmd.Flags().Args()); err != nil {
-			t.Errorf("%q: %v", line, err)
+	for page, shown := range lines {
+		for _, line := range shown {
+			seen++
+			cmd, err := find(line)
+			if err == nil && !cmd.Runnable() {
+				err = errors.New("not runnable")
+			}
+			if err == nil && !strings.HasSuffix(line, "…") {
+				err = cmd.ValidateArgs(cmd.Flags().Args())
+			}
+			if err != nil {
+				t.Errorf("%s: %q: %v", page, line, err)
+			}
 		}
 	}
-	if seen < 6 {
-		t.Errorf("%d command lines found; the README's form has changed", seen)
+	if seen < 20 {
+		t.Errorf("%d command lines found; the form of the pages has changed", seen)
 	}
-}
-
-func TestTheReadmesTargetsAreInTheMakefile(t *testing.T) {
-	makefile, err := os.ReadFile("../../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, match := range regexp.MustCompile("(?m)(?:^ {4}|`)make ([a-z0-9-]+)").FindAllStringSubmatch(string(text), -1) {
-		if target := match[1]; !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(target) + `:`).Match(makefile) {
-			t.Errorf("make %s is in the README but not in the Makefile", target)
+	seen = 0
+	for page, shown := range inline {
+		for _, line := range shown {
+			seen++
+			if _, err := find(line); err != nil {
+				t.Errorf("%s: %q: %v", page, line, err)
+			}
 		}
+	}
+	if seen < 20 {
+		t.Errorf("%d commands within sentences found; the form of the pages has changed", seen)
 	}
 }
 

@@ -1,3 +1,4 @@
-// Package docs has no code. Its tests check that the repository's comments cite existing parts of spec.md, and that links
-// between Markdown pages resolve.
+// Package docs has no code. Its tests check the Markdown pages: citations name existing parts of spec.md, links resolve,
+// README.md leads to every page, and the files and tests that pages name exist. Tests of server/command parse the pages'
+// command lines; hack/e2e, hack/receiver and server/command run some of them.
 package docs

@@ -98,31 +98,70 @@ func anchors(page string) []string {
 	return list
 }
 
+// links returns the pages, files and folders of the repository that a page links to, with their anchors.
+func links(name, text string) (targets, anchored []string) {
+	for _, match := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(text, -1) {
+		target, anchor, _ := strings.Cut(match[1], "#")
+		if strings.Contains(target, ":") { // a URL
+			continue
+		}
+		linked := name
+		if target != "" {
+			linked = path.Join(path.Dir(name), target)
+		}
+		targets, anchored = append(targets, linked), append(anchored, anchor)
+	}
+	return targets, anchored
+}
+
 func TestLinksOfMarkdownPagesResolve(t *testing.T) {
 	pages := textFiles(t, ".md")
-	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	links := 0
+	followed := 0
 	for name, text := range pages {
-		for _, match := range link.FindAllStringSubmatch(text, -1) {
-			target, anchor, _ := strings.Cut(match[1], "#")
-			if strings.Contains(target, ":") { // a URL
+		targets, anchored := links(name, text)
+		for i, target := range targets {
+			followed++
+			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(target))); err != nil {
+				t.Errorf("%s links to %s: %v", name, target, err)
 				continue
 			}
-			links++
-			linked := name
-			if target != "" {
-				linked = path.Join(path.Dir(name), target)
-			}
-			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(linked))); err != nil {
-				t.Errorf("%s links to %s: %v", name, match[1], err)
-				continue
-			}
-			if anchor != "" && !slices.Contains(anchors(pages[linked]), anchor) {
-				t.Errorf("%s links to %s, but %s has no such heading", name, match[1], linked)
+			if anchored[i] != "" && !slices.Contains(anchors(pages[target]), anchored[i]) {
+				t.Errorf("%s links to %s#%s, but %s has no such heading", name, target, anchored[i], target)
 			}
 		}
 	}
-	if links < 5 {
-		t.Errorf("%d links found; their form has changed", links)
+	if followed < 40 {
+		t.Errorf("%d links found; their form has changed", followed)
+	}
+}
+
+func TestReadmeLeadsToEveryPage(t *testing.T) {
+	pages := textFiles(t, ".md")
+	reached, waiting := map[string]bool{"README.md": true}, []string{"README.md"}
+	for len(waiting) > 0 {
+		name := waiting[0]
+		waiting = waiting[1:]
+		targets, _ := links(name, pages[name])
+		for _, target := range targets {
+			for page := range pages {
+				if (page == target || path.Dir(page) == target) && !reached[page] {
+					reached[page] = true
+					waiting = append(waiting, page)
+				}
+			}
+		}
+	}
+	for name := range pages {
+		if strings.Contains(name, "/runbooks/") || strings.Contains(name, "/testdata/") {
+			continue // alerts lead to runbooks
+		}
+		if !reached[name] {
+			t.Errorf("no link leads from README.md to %s", name)
+		}
+	}
+	for _, name := range []string{"CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs/operations.md"} {
+		if !reached[name] {
+			t.Errorf("README.md does not lead to %s", name)
+		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"examprep.dev/api/client"
 )
 
-// A receiver verifies the raw body before it looks into it, and answers before it works on the event.
+// A receiver verifies the raw body before it parses it, and responds before it processes the event.
 func ExampleVerify() {
 	secret := "whsec_…" // from your settings
 	mux := http.NewServeMux()
@@ -19,10 +19,10 @@ func ExampleVerify() {
 			return
 		}
 		if err := client.Verify(r.Header.Get(client.SignatureHeader), body, secret, time.Now(), client.Tolerance); err != nil {
-			http.Error(w, "not believed", http.StatusBadRequest)
+			http.Error(w, "invalid signature", http.StatusBadRequest)
 			return
 		}
-		// Keep body under r.Header.Get("Webhook-Id"), unless it is there already, and work on it later.
+		// Store body under r.Header.Get("Webhook-Id") unless it is stored already, and process it later.
 		w.WriteHeader(http.StatusNoContent)
 	})
 	// Output:

@@ -9,19 +9,20 @@ import (
 	"testing"
 )
 
-// pages are what an administrator reads, by path: the chart's own files but for what is generated, and the project's
-// README.
+// pages returns the texts that an administrator reads, by path: the project's README, docs, and the chart's files.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{"../../README.md": read(t, "../../README.md")}
-	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && slices.Contains([]string{".md", ".yaml", ".txt", ".json"}, filepath.Ext(path)) {
-			found[path] = read(t, path)
+	for _, root := range []string{folder, "../../docs"} {
+		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && !entry.IsDir() && slices.Contains([]string{".md", ".yaml", ".txt", ".json"}, filepath.Ext(path)) {
+				found[path] = read(t, path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	return found
 }

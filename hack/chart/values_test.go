@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-var update = flag.Bool("update", false, "write the table of values into the chart's README") //nolint:gochecknoglobals // a flag of go test
+var update = flag.Bool("update", false, "write docs/reference/values.md") //nolint:gochecknoglobals // a flag of go test
 
 func TestUnknownAndMisplacedValuesAreRefused(t *testing.T) {
 	for _, helm := range []string{"helm 3", "helm 4"} {
@@ -64,10 +64,10 @@ func TestWhatDoesNotFitTogetherIsRefusedByName(t *testing.T) {
 	}
 }
 
-func TestTheReadmeListsEveryValue(t *testing.T) {
-	path := filepath.Join(folder, "README.md")
+func TestReferenceListsEveryValue(t *testing.T) {
+	path := filepath.Join("..", "..", "docs", "reference", "values.md")
 	text := read(t, path)
-	const from, to = "<!-- values: written by go -C hack/chart test . -run Readme -update -->\n", "<!-- end of values -->"
+	const from, to = "<!-- values: written by go -C hack/chart test . -run EveryValue -update -->\n", "<!-- end of values -->"
 	before, rest, found := strings.Cut(text, from)
 	_, after, closed := strings.Cut(rest, to)
 	if !found || !closed {
@@ -81,7 +81,7 @@ func TestTheReadmeListsEveryValue(t *testing.T) {
 		return
 	}
 	if text != want {
-		t.Error("the table of values is out of date: go -C hack/chart test . -run Readme -update")
+		t.Error("the table of values is out of date: go -C hack/chart test . -run EveryValue -update")
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// readmeAnswers types what the README's "Try it" says after `make dev`, in one shell, and finds each request answered.
+// readmeAnswers types what the README's "Quick start" says after `make dev`, in one shell, and finds each request answered.
 // The placeholder "…" stands for the attempt that was opened before.
 func readmeAnswers(t *testing.T, s *stack) {
 	attempt := ""
@@ -45,11 +45,11 @@ func readmeCommands(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, tryIt, _ := strings.Cut(string(text), "## Try it")
-	tryIt, _, _ = strings.Cut(tryIt, "\n## ")
-	tryIt = strings.ReplaceAll(tryIt, "\\\n", " ")
+	_, quickStart, _ := strings.Cut(string(text), "## Quick start")
+	quickStart, _, _ = strings.Cut(quickStart, "\n## ")
+	quickStart = strings.ReplaceAll(quickStart, "\\\n", " ")
 	var commands []string
-	for line := range strings.Lines(tryIt) {
+	for line := range strings.Lines(quickStart) {
 		line = strings.TrimSpace(line)
 		for _, program := range []string{"curl ", ".dev/bin/kubectl ", "tail "} {
 			if strings.HasPrefix(line, program) {

@@ -76,25 +76,25 @@ func (w *workshop) fails(script, want string) {
 	}
 }
 
-// readmeScripts are the blocks of code of a section of the README.
-func readmeScripts(t *testing.T, heading string) []string {
+// pageScripts returns the blocks of code of a section of docs/exams.md.
+func pageScripts(t *testing.T, heading string) []string {
 	t.Helper()
-	text, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile("../../docs/exams.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, section, found := strings.Cut(string(text), "\n### "+heading+"\n")
 	section, _, ended := strings.Cut(section, "\n## ")
 	if !found || !ended {
-		t.Fatalf("the README has no section %q", heading)
+		t.Fatalf("docs/exams.md has no section %q", heading)
 	}
 	return regexp.MustCompile(`(?m)(?:^    .*\n)+`).FindAllString(section, -1)
 }
 
-// TestSealsAreSignedAsTheReadmeSays runs its commands with the real ssh-keygen and openssl.
-func TestSealsAreSignedAsTheReadmeSays(t *testing.T) {
+// TestSealsAreSignedAsThePageSays runs the commands of docs/exams.md with the real ssh-keygen and openssl.
+func TestSealsAreSignedAsThePageSays(t *testing.T) {
 	w := newWorkshop(t)
-	scripts := readmeScripts(t, "Signed seals")
+	scripts := pageScripts(t, "Signed seals")
 	if len(scripts) != 2 {
 		t.Fatalf("%d blocks of commands", len(scripts))
 	}

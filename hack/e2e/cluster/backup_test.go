@@ -14,7 +14,7 @@ import (
 	"examprep.dev/hack/e2e/crowdtest"
 )
 
-// backupCanBeRestored does what the chart's page says for a back-up and for a restore, word for word, with clients at
+// backupCanBeRestored does what docs/operations.md says for a back-up and for a restore, word for word, with clients at
 // work during the back-up. Then Redis is empty and the database another one, and the installation runs on: every attempt
 // from before the back-up is in history, keys work, new attempts are kept and told of.
 func backupCanBeRestored(t *testing.T, r *release, papers []*crowdtest.Paper) {
@@ -50,17 +50,17 @@ func backupCanBeRestored(t *testing.T, r *release, papers []*crowdtest.Paper) {
 	r.losesNothing(t, papers, func(*testing.T) {})
 }
 
-// follow types a procedure of the chart's page, which stands in a block behind a comment with its name. The programs of
+// follow runs a procedure of docs/operations.md: the block after the comment with its name. The programs of
 // PostgreSQL and Redis run in their pods.
 func (r *release) follow(t *testing.T, dir, procedure string) {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(chart, "README.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "operations.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	block := regexp.MustCompile("(?s)<!-- e2e: " + procedure + " -->\n+```(?:sh|bash)\n(.*?)```").FindSubmatch(page)
 	if block == nil {
-		t.Fatalf("the chart's page has no procedure %q", procedure)
+		t.Fatalf("docs/operations.md has no procedure %q", procedure)
 	}
 	const inPods = `
 in_postgres() { kubectl exec -i -n "$STORES" deployment/postgres -- "$@"; }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Send your receiver a delivery as the service would: send.sh URL < BODY, with the signing secret in WEBHOOK_SECRET.
-# Further arguments go to curl, such as --cacert ca.pem. Prints the receiver's status; any 2xx ends with status 0.
+# Further arguments go to curl, such as --cacert ca.pem. Prints the receiver's status. Exits with status 0 for any 2xx.
 set -eu
 url=$1
 shift

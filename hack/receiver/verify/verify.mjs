@@ -1,5 +1,5 @@
 // Verify a webhook delivery: node verify.mjs HEADER < BODY, with the signing secret in WEBHOOK_SECRET.
-// Ends with status 0 when the delivery may be believed, else with 1 and the reason.
+// Exits with status 0 if the delivery is authentic, else with 1 and the reason.
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -20,15 +20,15 @@ export function verify(header, body, secret, tolerance = 300) {
       if (timestamp !== undefined || !/^(0|[1-9][0-9]{0,17})$/.test(value)) throw new Error('malformed timestamp');
       timestamp = value;
     } else if (name === 'v1' && /^[0-9A-Fa-f]{64}$/.test(value)) {
-      signatures.push(Buffer.from(value, 'hex')); // other schemes may stand beside v1
+      signatures.push(Buffer.from(value, 'hex')); // other schemes are ignored
     }
   }
   if (timestamp === undefined) throw new Error('no timestamp');
   if (Math.abs(Date.now() / 1000 - Number(timestamp)) > tolerance) throw new Error('timestamp too far from now');
   const expected = createHmac('sha256', secret).update(`${timestamp}.`).update(body).digest();
-  // While a secret is rotated there are two signatures: one that fits is enough.
+  // During a rotation there are two signatures; one match is enough.
   if (!signatures.some((signature) => timingSafeEqual(expected, signature))) {
-    throw new Error('no signature is by this secret over this body');
+    throw new Error('no signature matches this secret and body');
   }
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Verify a webhook delivery: python3 verify.py HEADER < BODY, with the signing secret in WEBHOOK_SECRET.
 
-Ends with status 0 when the delivery may be believed, else with 1 and the reason.
+Exits with status 0 if the delivery is authentic, else with 1 and the reason.
 """
 
 import hashlib
@@ -28,15 +28,15 @@ def verify(header: str, body: bytes, secret: str, tolerance: int = 300) -> None:
                 raise ValueError("malformed timestamp")
             timestamp = value
         elif name == "v1" and re.fullmatch(r"[0-9A-Fa-f]{64}", value):
-            signatures.append(value.lower())  # other schemes may stand beside v1
+            signatures.append(value.lower())  # other schemes are ignored
     if timestamp is None:
         raise ValueError("no timestamp")
     if abs(time.time() - int(timestamp)) > tolerance:
         raise ValueError("timestamp too far from now")
     expected = hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
-    # While a secret is rotated there are two signatures: one that fits is enough.
+    # During a rotation there are two signatures; one match is enough.
     if not any([hmac.compare_digest(expected, signature) for signature in signatures]):
-        raise ValueError("no signature is by this secret over this body")
+        raise ValueError("no signature matches this secret and body")
 
 
 if __name__ == "__main__":

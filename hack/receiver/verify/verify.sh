@@ -1,8 +1,8 @@
 #!/bin/sh
 # Verify a webhook delivery: verify.sh HEADER < BODY, with the signing secret in WEBHOOK_SECRET.
-# Ends with status 0 when the delivery may be believed, else with 1 and the reason.
+# Exits with status 0 if the delivery is authentic, else with 1 and the reason.
 #
-# openssl shows the secret to whoever may list this machine's processes: for trying things out, not for a server.
+# Use it for tests, not on a server: each user who can list this machine's processes sees the secret.
 set -eu
 LC_ALL=C
 export LC_ALL
@@ -23,21 +23,21 @@ while [ -n "$rest" ]; do
         '' | *[!0-9]* | 0?* | ???????????????????*) refuse 'malformed timestamp' ;;
       esac ;;
     v1=*) signatures="$signatures ${element#v1=}" ;;
-    *=*) ;; # other schemes may stand beside v1
+    *=*) ;; # other schemes are ignored
     *) refuse 'malformed header' ;;
   esac
 done
 [ -n "$timestamp" ] || refuse 'no timestamp'
-away=$(($(date +%s) - timestamp))
-[ "${away#-}" -le 300 ] || refuse 'timestamp too far from now'
+offset=$(($(date +%s) - timestamp))
+[ "${offset#-}" -le 300 ] || refuse 'timestamp too far from now'
 
-# The body goes from standard input into the HMAC byte for byte: a shell variable would lose its last line ends.
+# The HMAC reads the body from standard input: a shell variable would lose its last newlines.
 hmac() { openssl dgst -sha256 -hmac "$1" -r | cut -d ' ' -f 1; }
 expected=$({ printf '%s.' "$timestamp"; cat; } | hmac "$WEBHOOK_SECRET")
 [ "${#expected}" -eq 64 ] || refuse 'openssl failed'
 
-# What is compared are hashes under a key made up on the spot, so the time it takes tells nothing of the signature.
-# While a secret is rotated there are two signatures: one that fits is enough.
+# The script compares HMACs under a random key, so the time of a comparison reveals nothing about the signature.
+# During a rotation there are two signatures; one match is enough.
 key=$(openssl rand -hex 32) || refuse 'openssl failed'
 [ "${#key}" -eq 64 ] || refuse 'openssl failed'
 want=$(printf %s "$expected" | hmac "$key")
@@ -50,4 +50,4 @@ for signature in $signatures; do
     exit 0
   fi
 done
-refuse 'no signature is by this secret over this body'
+refuse 'no signature matches this secret and body'

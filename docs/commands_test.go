@@ -1,0 +1,119 @@
+package docs_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// code returns the code on a Markdown page: indented lines, lines of fenced blocks, and code within sentences.
+func code(page string) []string {
+	var found []string
+	fenced := false
+	for line := range strings.Lines(strings.ReplaceAll(page, "\\\n", " ")) {
+		indented, isIndented := strings.CutPrefix(line, "    ")
+		switch {
+		case strings.HasPrefix(line, "```"):
+			fenced = !fenced
+		case fenced:
+			found = append(found, strings.TrimSpace(line))
+		case isIndented:
+			found = append(found, strings.TrimSpace(indented))
+		default:
+			for _, span := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(line, -1) {
+				found = append(found, span[1])
+			}
+		}
+	}
+	return found
+}
+
+// guides returns the code on each page. Design decisions are left out: they describe other states of the repository.
+func guides(t *testing.T) map[string][]string {
+	t.Helper()
+	found := make(map[string][]string)
+	for name, text := range textFiles(t, ".md") {
+		if !strings.HasPrefix(name, "docs/decisions/") {
+			found[name] = code(text)
+		}
+	}
+	return found
+}
+
+func TestFilesNamedOnPagesExist(t *testing.T) {
+	named := regexp.MustCompile(`^(?:PKG=)?(?:\./)?((?:\.ci|api|charts|config|controllers|docs|examples|hack|runbooks|server)(?:/[\w.*-]+)+/?)$`)
+	seen := 0
+	for page, lines := range guides(t) {
+		for _, line := range lines {
+			for _, word := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t'\"`,;:()<>|=", r) }) {
+				match := named.FindStringSubmatch(word)
+				if match == nil {
+					continue
+				}
+				seen++
+				name := strings.TrimSuffix(strings.TrimSuffix(match[1], "/..."), "/")
+				fromRoot, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(name)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				fromPage, err := filepath.Glob(filepath.Join(root, filepath.Dir(page), filepath.FromSlash(name)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(fromRoot)+len(fromPage) == 0 {
+					t.Errorf("%s names %s, which does not exist", page, word)
+				}
+			}
+		}
+	}
+	if seen < 80 {
+		t.Errorf("%d names of files found; their form has changed", seen)
+	}
+}
+
+// hasTest reports whether a test of the package in a folder has part of its name.
+func hasTest(t *testing.T, folder, part string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(folder), "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := regexp.MustCompile(`(?m)^func Test\w*` + regexp.QuoteMeta(part))
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if declared.Match(text) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestCommandsOnPagesSelectTests(t *testing.T) {
+	selections := []*regexp.Regexp{
+		regexp.MustCompile(`make test-short PKG=\./(\S+) RUN=(\w+)`),
+		regexp.MustCompile(`make test PKG=\./(\S+) TESTFLAGS='[^']*-run (\w+)`),
+		regexp.MustCompile(`go test \./(\S+) (?:.* )?-run (\w+)`),
+		regexp.MustCompile(`go -C (\S+) test \. (?:.* )?-run (\w+)`),
+	}
+	seen := 0
+	for page, lines := range guides(t) {
+		for _, line := range lines {
+			for _, selection := range selections {
+				for _, match := range selection.FindAllStringSubmatch(line, -1) {
+					seen++
+					if !hasTest(t, match[1], match[2]) {
+						t.Errorf("%s: %q selects no test", page, line)
+					}
+				}
+			}
+		}
+	}
+	if seen < 4 {
+		t.Errorf("%d commands select tests; their form has changed", seen)
+	}
+}

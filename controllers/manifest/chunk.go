@@ -73,17 +73,6 @@ func (e *ChunkError) Error() string {
 	return b.String()
 }
 
-// DecodeChunk reads a chunk as it is stored: a JSON array, a YAML list or JSON Lines of questions, optionally in gzip
-// (known by its first bytes). Unknown fields and keys given twice are errors, as the API server makes them for inline
-// questions. It fails with *ChunkError, the first of what is wrong.
-func DecodeChunk(raw []byte) ([]v1alpha1.Question, error) {
-	text, err := chunkText(raw, MaxChunkBytes)
-	if err != nil {
-		return nil, err
-	}
-	return decodeChunkText(text)
-}
-
 var gzipMagic = []byte{0x1f, 0x8b}
 
 // chunkText decompresses raw if need be, up to limit bytes, and makes sure that it is text.

@@ -25,6 +25,15 @@ func compress(t testing.TB, text []byte) []byte {
 	return out.Bytes()
 }
 
+// DecodeChunk reads a chunk as it is stored, as loading does.
+func DecodeChunk(raw []byte) ([]v1alpha1.Question, error) {
+	text, err := chunkText(raw, MaxChunkBytes)
+	if err != nil {
+		return nil, err
+	}
+	return decodeChunkText(text)
+}
+
 func TestDecodeChunkReadsEveryForm(t *testing.T) {
 	t.Parallel()
 	number := 2.5

@@ -17,7 +17,7 @@ type Feedback struct {
 	// Late tells that the submission came after the deadline and its grace, OvertimeSec by how many seconds after the
 	// deadline.
 	Late        bool  `json:"late"`
-	OvertimeSec int64 `json:"overtime_sec,omitempty"`
+	OvertimeSec int64 `json:"overtime_sec,omitzero"`
 	*Outcome
 	StartedAt   time.Time `json:"started_at"`
 	SubmittedAt time.Time `json:"submitted_at"`

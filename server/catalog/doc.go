@@ -18,21 +18,16 @@
 //
 // # Drift
 //
-// What somebody edits in the database, behind digests that stay as they are, is found by the same SELECT that finds
-// nothing to publish. Each immutable row keeps a fingerprint, a SHA-256 that PostgreSQL computed as it wrote it; the
-// SELECT has it compute the fingerprints of the published revision anew and compares them. That costs the server the
-// reading and hashing of one exam's rows (about a millisecond for five papers of forty questions, less than
-// fetching and validating the declaration costs the operator) and sends one boolean. Triggers would make it cheaper still
-// and were left out: whoever edits a database by hand, restores a part of it or disables triggers for a moment goes past
-// them. Having the rows sent, to hash them here, would cost a hundred times the traffic for the same answer.
+// The SELECT that finds nothing to publish also finds what was edited in the database behind digests that stayed. Each
+// immutable row has a fingerprint, a SHA-256 that PostgreSQL computed as it wrote the row; the SELECT computes those of the
+// published revision again and compares them. That costs about a millisecond for five papers of forty questions. Triggers
+// would be cheaper, but a restore, or a session that disables triggers, goes past them.
 //
-// Only what differs is read and compared with the declaration, to tell which paper, question and field it was, and is
-// restored in one transaction under its digest: attempts that point at the revision are scored by it as before. The number
-// of the revision stays; exams.repairs counts, and the pods, who cache by digest and by that number, read anew. The
-// repair's own exam.content_updated event is in the transaction, because what is served has changed. A pointer that was
-// moved, or an exam that is gone, is published anew under a number above every one that was used. A Repair stays with the
-// revision, so that an operator which is stopped before it told of it tells later. What nobody declares any more, under a
-// pin, cannot be restored: *DamagedError.
+// What differs is compared with the declaration, to tell the paper, question and field, and is restored in one transaction
+// under its digest and revision number: attempts are scored as before. exams.repairs counts, so that the pods, which cache
+// by digest and by that number, read again. A pointer that was moved, or an exam that is missing, is published under a
+// number above every one that was used. A Repair stays with the revision, so that an operator that was stopped reports it
+// later. What a pin serves and nothing declares any longer cannot be restored: *DamagedError.
 //
 // # Reading
 //

@@ -134,7 +134,7 @@ func (s *Snapshot) bringUpToDate(ctx context.Context, asked *request) error {
 		}
 	}
 	if len(keys) > 0 || len(exams) != len(old.exams) || s.current.Load() == nil {
-		s.current.Store(newView(exams))
+		s.publish(newView(exams))
 	}
 	return nil
 }

@@ -153,12 +153,17 @@ func renderQuestions(questions []storedQuestion) ([][]byte, error) {
 	return rendered, nil
 }
 
-// newDocument encodes a body. Its ETag is strong: it is a hash of the very bytes.
+// ETag is strong: it is a hash of the very bytes.
+func ETag(body []byte) string {
+	sum := sha256.Sum256(body)
+	return `"` + hex.EncodeToString(sum[:16]) + `"`
+}
+
+// newDocument encodes a body.
 func newDocument(body any) (Document, error) {
 	raw, err := encode(body)
 	if err != nil {
 		return Document{}, err
 	}
-	sum := sha256.Sum256(raw)
-	return Document{JSON: raw, ETag: `"` + hex.EncodeToString(sum[:16]) + `"`}, nil
+	return Document{JSON: raw, ETag: ETag(raw)}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -62,6 +63,9 @@ type Snapshot struct {
 	metrics *snapshotMetrics
 	papers  *revisionCache[*PaperRevision]
 	keys    *revisionCache[*AnswerKey]
+
+	watching sync.Mutex
+	watchers []func([]ExamEntry)
 }
 
 // view is the whole catalogue at one moment.
@@ -144,6 +148,25 @@ func (s *Snapshot) List() []ExamEntry {
 		return v.list
 	}
 	return nil
+}
+
+// OnChange has changed called with the list: now, and before each change of the catalogue becomes visible, by one goroutine
+// at a time. The slice must not be changed.
+func (s *Snapshot) OnChange(changed func([]ExamEntry)) {
+	s.watching.Lock()
+	defer s.watching.Unlock()
+	s.watchers = append(s.watchers, changed)
+	changed(s.List())
+}
+
+// publish makes v the catalogue.
+func (s *Snapshot) publish(v *view) {
+	s.watching.Lock()
+	defer s.watching.Unlock()
+	for _, changed := range s.watchers {
+		changed(v.list)
+	}
+	s.current.Store(v)
 }
 
 // Overview returns the exam's ExamOverview.

@@ -66,6 +66,6 @@ func newDeveloper(p *process, flags *apiFlags, secret []byte, client redis.Unive
 	return &httpapi.Developer{
 		SignIn: sessions.NewSignIn(flags.provider, secret, store, signedIn, p.pool), Sessions: signedIn, Keys: store,
 		Webhooks:    webhooks.NewEndpoints(p.pool, keyring, allowed),
-		Environment: string(p.installation.Environment), SessionLifetime: flags.sessionLifetime,
+		Environment: string(p.installation.Environment), SessionLifetime: flags.sessionLifetime, Now: time.Now,
 	}, nil
 }

@@ -2,8 +2,11 @@ package httpapi
 
 import (
 	"context"
-	"fmt"
 	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/valyala/fasthttp"
 
 	"examprep.dev/server/attempts"
 )
@@ -56,49 +59,52 @@ func (s *Server) submitMockAttempt(ctx context.Context, r *request) error {
 	if err != nil {
 		return err
 	}
-	body, err := encode(struct {
+	return writeValue(r.http, fasthttp.StatusOK, struct {
 		Success  bool              `json:"success"`
 		Feedback attempts.Feedback `json:"feedback"`
 	}{true, result.Feedback})
-	if err != nil {
-		return fmt.Errorf("encode feedback: %w", err)
-	}
-	writeJSON(r.http, body)
-	return nil
 }
 
 // decodeQuestionPage reads the body that opening and paging share.
-func decodeQuestionPage(r *request) (attempts.PageRequest, error) {
-	page := attempts.PageRequest{Limit: defaultQuestionLimit}
-	var err error
+func decodeQuestionPage(r *request) (page attempts.PageRequest, err error) {
+	page.Limit = defaultQuestionLimit
 	if page.ExamKey, err = examKey(r); err != nil {
 		return page, err
 	}
-	err = decodeBody(r.http,
-		bodyField{"paper_id", true, text(&page.PaperID, minID, maxID)},
-		bodyField{"question_offset", false, integer(&page.Offset, 0, unbounded)},
-		bodyField{"question_limit", false, integer(&page.Limit, 1, maxQuestionLimit)},
-		bodyField{"learner_id", false, text(&page.LearnerID, 0, maxLearnerID)},
-	)
-	return page, err
+	body := readJSON(&r.http.Request)
+	body.text("paper_id", &page.PaperID, minID, maxID)
+	body.integer("question_offset", &page.Offset, 0, unbounded)
+	body.integer("question_limit", &page.Limit, 1, maxQuestionLimit)
+	body.text("learner_id", &page.LearnerID, 0, maxLearnerID)
+	return page, body.check("paper_id")
 }
 
-func decodeSubmission(r *request) (attempts.SubmitRequest, error) {
-	var submission attempts.SubmitRequest
-	status := string(attempts.StateSubmitted)
-	var err error
+func decodeSubmission(r *request) (submission attempts.SubmitRequest, err error) {
 	if submission.ExamKey, err = examKey(r); err != nil {
 		return submission, err
 	}
-	err = decodeBody(r.http,
-		bodyField{"attempt_id", true, text(&submission.AttemptID, minID, maxID)},
-		bodyField{"answers", true, answerMap(&submission.Answers)},
-		bodyField{"status", false, oneOf(&status,
-			string(attempts.StateSubmitted), string(attempts.StateExpired), string(attempts.StateAbandoned))},
-		bodyField{"learner_id", false, text(&submission.LearnerID, 0, maxLearnerID)},
-	)
+	status := string(attempts.StateSubmitted)
+	body := readJSON(&r.http.Request)
+	body.text("attempt_id", &submission.AttemptID, minID, maxID)
+	body.pairs("answers", func(key, value string) {
+		submission.Answers = append(submission.Answers, attempts.Answer{Key: key, Value: value})
+	})
+	body.oneOf("status", &status,
+		string(attempts.StateSubmitted), string(attempts.StateExpired), string(attempts.StateAbandoned))
+	body.text("learner_id", &submission.LearnerID, 0, maxLearnerID)
 	submission.Status = attempts.State(status)
-	return submission, err
+	return submission, body.check("attempt_id", "answers")
+}
+
+// appendText appends s, which is valid UTF-8, as a JSON string.
+func appendText(dst []byte, s string) []byte {
+	dst, _ = jsontext.AppendQuote(dst, s)
+	return dst
+}
+
+// appendTime writes a date-time as encoding/json does: RFC 3339 with as many digits as there are.
+func appendTime(dst []byte, t time.Time) []byte {
+	return append(t.AppendFormat(append(dst, '"'), time.RFC3339Nano), '"')
 }
 
 // appendAttempt renders MockAttempt. Questions are finished JSON already, so nothing is encoded twice.

@@ -10,12 +10,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-const (
-	// bodyStep is what a body's buffer begins with; it grows as the body arrives, not by what a client announces.
-	bodyStep = 4 << 10
-	// keptBody bounds the buffer that a request leaves to the next one.
-	keptBody = 64 << 10
-)
+// bodyStep is a body's first buffer; it grows as the body arrives, not by what a client announces.
+const bodyStep = 4 << 10
 
 var (
 	// errBodyCut is a body that ended before its length or its last chunk.
@@ -41,15 +37,23 @@ func (m *bodyMemory) reserve(n int) bool {
 
 func (m *bodyMemory) release(n int) { m.held.Add(-int64(n)) }
 
-// boundBody refuses a body by its announced length alone, whoever would read it.
-func (s *Server) boundBody(_ *route, next handler) handler {
-	return func(ctx context.Context, r *request) error {
-		if r.http.Request.Header.ContentLength() > s.cfg.MaxBodyBytes {
-			r.http.SetConnectionClose()
-			return ofProtocol(fasthttp.ErrBodyTooLarge)
+// readAll reads at most so many bytes. The buffer that it returns is held, with an error too.
+func (m *bodyMemory) readAll(stream io.Reader, most int) (body []byte, err error) {
+	for err == nil && len(body) < most {
+		if len(body) == cap(body) {
+			size := min(max(2*cap(body), bodyStep), most)
+			if !m.reserve(size) {
+				return body, errNoBodyMemory
+			}
+			grown := append(make([]byte, 0, size), body...)
+			m.release(cap(body))
+			body = grown
 		}
-		return next(ctx, r)
+		var n int
+		n, err = stream.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
 	}
+	return body, err
 }
 
 // readBody reads the request's body where the route takes one, behind the gate and the session, so that memory is spent
@@ -65,77 +69,53 @@ func (s *Server) readBody(route *route, next handler) handler {
 		if stream == nil {
 			return next(ctx, r)
 		}
-		if !s.bodies.reserve(cap(r.body)) {
-			r.body = nil
+		announced := r.http.Request.Header.ContentLength() // -1: in chunks
+		most := s.cfg.MaxBodyBytes + 1                     // one byte too many tells that there are too many
+		if announced >= 0 {
+			most = announced + 1
 		}
-		defer func() { s.bodies.release(cap(r.body)) }() // as much as fill has left it
 		started := time.Now()
-		err := s.fill(r, stream)
+		var err error
+		r.body, err = s.bodies.readAll(stream, most)
+		defer s.bodies.release(cap(r.body))
 		r.reading = time.Since(started)
-		if err != nil {
+		if err := bodyFailure(r, err, announced, s.cfg.MaxBodyBytes); err != nil {
 			r.http.SetConnectionClose()
-			return ofProtocol(err)
+			return fromRead(err)
 		}
+		r.http.Request.SetBodyRaw(r.body) // which closes the stream
 		return next(ctx, r)
 	}
 }
 
-// fill leaves the body in r.body and where fasthttp's Body finds it. All of r.body is reserved, before and after.
-func (s *Server) fill(r *request, stream io.Reader) error {
-	announced := r.http.Request.Header.ContentLength() // -1: in chunks
-	most := s.cfg.MaxBodyBytes + 1                     // one byte too many tells that there are too many
-	if announced >= 0 {
-		most = announced + 1
-	}
-	for r.body = r.body[:0]; ; {
-		if len(r.body) == cap(r.body) && !s.grow(r, most) {
-			return errNoBodyMemory
-		}
-		n, err := stream.Read(r.body[len(r.body):cap(r.body)])
-		r.body = r.body[:len(r.body)+n]
-		switch {
-		case len(r.body) > s.cfg.MaxBodyBytes:
-			return fasthttp.ErrBodyTooLarge
-		case err == nil:
-			continue
-		}
-		// fasthttp wraps not all that a connection failed of, and ends the stream alike when the body is over and when
-		// the connection is.
-		switch failure := readFailure(r.http); {
-		case errors.Is(failure, io.EOF):
-			return errBodyCut
-		case failure != nil:
-			return failure
-		case !errors.Is(err, io.EOF):
-			return err
-		case len(r.body) < announced:
-			return errBodyCut
-		}
-		r.http.Request.SetBodyRaw(r.body) // which closes the stream
+// bodyFailure is why a body is not whole, if it is not. fasthttp wraps not all that a connection failed of, and ends the
+// stream alike when the body is over and when the connection is.
+func bodyFailure(r *request, err error, announced, most int) error {
+	switch failure := readFailure(r.http); {
+	case len(r.body) > most:
+		return fasthttp.ErrBodyTooLarge
+	case errors.Is(failure, io.EOF), errors.Is(err, io.EOF) && len(r.body) < announced:
+		return errBodyCut
+	case failure != nil:
+		return failure
+	case errors.Is(err, io.EOF):
 		return nil
+	default:
+		return err
 	}
 }
 
-// grow makes r.body twice as large, but no larger than most. It reports whether there was memory for it.
-func (s *Server) grow(r *request, most int) bool {
-	size := min(max(2*cap(r.body), bodyStep), most)
-	if !s.bodies.reserve(size) {
-		return false
-	}
-	grown := make([]byte, len(r.body), size)
-	copy(grown, r.body)
-	s.bodies.release(cap(r.body))
-	r.body = grown
-	return true
-}
-
-// finishBody comes last: what nobody read of a body is passed over where all of it is here already, else the connection
-// ends; the next request must not begin in the middle of it. Nothing more is read, so nobody's refusal waits for a body,
-// and passing over costs no more than a read buffer. One wait is left, fasthttp's own: for a body's first byte.
-func (s *Server) finishBody(_ *route, next handler) handler {
+// finish comes last. What nobody read of a body is passed over where all of it is here already, else the connection ends;
+// the next request must not begin in the middle of it. It never waits for more of the body. It also tells HEAD that an
+// empty body is empty, as fasthttp does not.
+func (s *Server) finish(_ *route, next handler) handler {
 	return func(ctx context.Context, r *request) error {
 		err := next(ctx, r)
-		if stream := r.http.Request.BodyStream(); stream != nil && (r.http.Response.ConnectionClose() || !passOver(r.http, stream)) {
+		response := &r.http.Response
+		if r.http.IsHead() && len(response.Body()) == 0 && response.StatusCode() != fasthttp.StatusNotModified {
+			response.Header.SetContentLength(0)
+		}
+		if stream := r.http.Request.BodyStream(); stream != nil && (response.ConnectionClose() || !passOver(r.http, stream)) {
 			r.http.SetConnectionClose()
 			refuseRest(r.http)
 		}

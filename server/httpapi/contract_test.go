@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"examprep.dev/api/openapi/openapitest"
+	"examprep.dev/server/catalog"
 	"examprep.dev/server/gate"
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
@@ -123,7 +124,8 @@ type (
 	brokenSessions struct{ httpapi.Sessions }
 )
 
-func (brokenCatalog) Ready() bool { return true }
+func (brokenCatalog) Ready() bool                              { return true }
+func (brokenCatalog) OnChange(func(exams []catalog.ExamEntry)) {}
 
 func (brokenSessions) Lookup(context.Context, string) (sessions.Session, error) {
 	return sessions.Session{}, errors.New("broken")

@@ -20,13 +20,13 @@ type sampleBody struct {
 	Answers []attempts.Answer
 }
 
-func (b *sampleBody) fields() []bodyField {
-	return []bodyField{
-		{"name", true, text(&b.Name, 2, 5)},
-		{"count", false, integer(&b.Count, 0, 20)},
-		{"status", false, oneOf(&b.Status, "submitted", "expired")},
-		{"answers", false, answerMap(&b.Answers)},
-	}
+func (b *sampleBody) read(data []byte) error {
+	body := parseObject(data)
+	body.text("name", &b.Name, 2, 5)
+	body.integer("count", &b.Count, 0, 20)
+	body.oneOf("status", &b.Status, "submitted", "expired")
+	body.pairs("answers", func(key, value string) { b.Answers = append(b.Answers, attempts.Answer{Key: key, Value: value}) })
+	return body.check("name")
 }
 
 func TestBodiesAreReadExactly(t *testing.T) {
@@ -52,7 +52,7 @@ func TestBodiesAreReadExactly(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got sampleBody
-			if err := decodeObject([]byte(c.body), got.fields()); err != nil {
+			if err := got.read([]byte(c.body)); err != nil {
 				t.Fatalf("refused: %v", err)
 			}
 			if !reflect.DeepEqual(got, c.want) {
@@ -74,7 +74,7 @@ func checkBadBodies(t *testing.T, bodies []badBody) {
 	for _, c := range bodies {
 		t.Run(c.name, func(t *testing.T) {
 			var got sampleBody
-			err := decodeObject([]byte(c.body), got.fields())
+			err := got.read([]byte(c.body))
 			var refusal *apiError
 			if !errors.As(err, &refusal) || refusal.code != c.code || refusal.status != fasthttp.StatusBadRequest {
 				t.Fatalf("error = %v, want %s", err, c.code)
@@ -143,7 +143,7 @@ func TestBodiesWithAnotherContentAreRefused(t *testing.T) {
 
 func TestEveryFieldAtFaultIsNamed(t *testing.T) {
 	var got sampleBody
-	err := decodeObject([]byte(`{"count":"x","status":7,"answers":1}`), got.fields())
+	err := got.read([]byte(`{"count":"x","status":7,"answers":1}`))
 	var refusal *apiError
 	if !errors.As(err, &refusal) {
 		t.Fatal(err)
@@ -197,7 +197,7 @@ func TestAnswersSurviveAnySpelling(t *testing.T) {
 			want = append(want, attempts.Answer{Key: key, Value: value})
 		}
 		var got sampleBody
-		if err := decodeObject(append(body, "}}"...), got.fields()); err != nil {
+		if err := got.read(append(body, "}}"...)); err != nil {
 			t.Fatal(err)
 		}
 		if !reflect.DeepEqual(got.Answers, want) {
@@ -215,7 +215,7 @@ func FuzzDecodeBody(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var got sampleBody
-		err := decodeObject(body, got.fields())
+		err := got.read(body)
 		if err == nil {
 			if n := len([]rune(got.Name)); n < 2 || n > 5 || got.Count < 0 || got.Count > 20 {
 				t.Fatalf("admitted %+v", got)

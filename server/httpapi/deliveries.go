@@ -7,7 +7,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/valyala/fasthttp"
 
-	"examprep.dev/server/sessions"
 	"examprep.dev/server/webhooks"
 )
 
@@ -30,7 +29,7 @@ type shownDelivery struct {
 	State         string        `json:"state"`
 	Attempts      int           `json:"attempts"`
 	NextAttemptAt *time.Time    `json:"next_attempt_at,omitempty"`
-	LastStatus    int           `json:"last_status,omitempty"`
+	LastStatus    int           `json:"last_status,omitzero"`
 	LastFailure   string        `json:"last_failure,omitempty"`
 	CreatedAt     time.Time     `json:"created_at"`
 	FinishedAt    *time.Time    `json:"finished_at,omitempty"`
@@ -48,109 +47,81 @@ type shownTry struct {
 	Attempt    int       `json:"attempt"`
 	BeganAt    time.Time `json:"began_at"`
 	DurationMS int64     `json:"duration_ms"`
-	Status     int       `json:"status,omitempty"`
+	Status     int       `json:"status,omitzero"`
 	Failure    string    `json:"failure,omitempty"`
 	Answer     string    `json:"answer,omitempty"`
 }
 
+func newShownTry(try webhooks.Try) shownTry {
+	return shownTry{
+		Attempt: try.Attempt, BeganAt: try.BeganAt.UTC(), DurationMS: try.Duration.Milliseconds(),
+		Status: try.Status, Failure: try.Failure, Answer: try.Answer,
+	}
+}
+
 // testWebhook sends a test event to an endpoint.
-func (s *Server) testWebhook(ctx context.Context, r *request, session sessions.Session) error {
-	id, err := pathID(ctx, r, "id")
-	if err != nil {
-		return err
-	}
-	delivery, err := s.developer.Webhooks.Test(ctx, session.AccountID, id, s.developer.now())
-	if err != nil {
-		return ofDeveloper(err)
-	}
-	return writeStarted(r.http, delivery)
+func (s *Server) testWebhook(ctx context.Context, r *request, id uuid.UUID) error {
+	delivery, err := s.developer.Webhooks.Test(ctx, r.session.AccountID, id, s.developer.Now())
+	return writeStarted(r.http, delivery, err)
 }
 
 // listWebhookDeliveries lists what was and is to be delivered to an endpoint, newest first.
-func (s *Server) listWebhookDeliveries(ctx context.Context, r *request, session sessions.Session) error {
-	id, err := pathID(ctx, r, "id")
-	if err != nil {
+func (s *Server) listWebhookDeliveries(ctx context.Context, r *request, id uuid.UUID) error {
+	limit, before, query := defaultDeliveryPage, uuid.NullUUID{}, readQuery(r.http)
+	query.integer("limit", &limit, 1, webhooks.MaxDeliveryPage)
+	query.match("before", "must be a UUID", func(text string) bool {
+		before.UUID, before.Valid = parseUUID(text)
+		return before.Valid
+	})
+	if err := query.err(); err != nil {
 		return err
 	}
-	limit, before := defaultDeliveryPage, uuid.NullUUID{}
-	if err := decodeQuery(r.http.URI().QueryString(),
-		queryInteger("limit", &limit, 1, webhooks.MaxDeliveryPage),
-		queryUUID("before", &before),
-	); err != nil {
-		return err
-	}
-	page, err := s.developer.Webhooks.Deliveries(ctx, session.AccountID, id, before, limit)
+	page, err := s.developer.Webhooks.Deliveries(ctx, r.session.AccountID, id, before, limit)
 	if err != nil {
-		return ofDeveloper(err)
-	}
-	list := make([]shownDelivery, len(page.Deliveries))
-	for i, delivery := range page.Deliveries {
-		list[i] = newShownDelivery(delivery)
+		return err
 	}
 	return writeValue(r.http, fasthttp.StatusOK, struct {
 		Deliveries []shownDelivery `json:"deliveries"`
 		HasMore    bool            `json:"has_more"`
-	}{list, page.More})
+	}{mapped(page.Deliveries, newShownDelivery), page.More})
 }
 
 // getWebhookDelivery shows one delivery with its tries.
-func (s *Server) getWebhookDelivery(ctx context.Context, r *request, session sessions.Session) error {
-	endpoint, delivery, err := deliveryIDs(ctx, r)
+func (s *Server) getWebhookDelivery(ctx context.Context, r *request, id uuid.UUID) error {
+	delivery, err := pathUUID(r, "delivery_id")
 	if err != nil {
 		return err
 	}
-	detail, err := s.developer.Webhooks.Delivery(ctx, session.AccountID, endpoint, delivery)
+	detail, err := s.developer.Webhooks.Delivery(ctx, r.session.AccountID, id, delivery)
 	if err != nil {
-		return ofDeveloper(err)
-	}
-	tries := make([]shownTry, len(detail.Tries))
-	for i, try := range detail.Tries {
-		tries[i] = shownTry{
-			Attempt: try.Attempt, BeganAt: try.BeganAt.UTC(), DurationMS: try.Duration.Milliseconds(),
-			Status: try.Status, Failure: try.Failure, Answer: try.Answer,
-		}
+		return err
 	}
 	return writeValue(r.http, fasthttp.StatusOK, struct {
 		shownDelivery
 		Tries []shownTry `json:"tries"`
-	}{newShownDelivery(detail.Delivery), tries})
-}
-
-// deliveryIDs reads the endpoint and the delivery that a path names.
-func deliveryIDs(ctx context.Context, r *request) (endpoint, delivery uuid.UUID, err error) {
-	if endpoint, err = pathID(ctx, r, "id"); err != nil {
-		return uuid.Nil, uuid.Nil, err
-	}
-	delivery, err = pathID(ctx, r, "delivery_id")
-	return endpoint, delivery, err
+	}{newShownDelivery(detail.Delivery), mapped(detail.Tries, newShownTry)})
 }
 
 // redeliverWebhookDelivery sends the event of a delivery once more.
-func (s *Server) redeliverWebhookDelivery(ctx context.Context, r *request, session sessions.Session) error {
-	endpoint, delivery, err := deliveryIDs(ctx, r)
+func (s *Server) redeliverWebhookDelivery(ctx context.Context, r *request, id uuid.UUID) error {
+	delivery, err := pathUUID(r, "delivery_id")
 	if err != nil {
 		return err
 	}
-	started, err := s.developer.Webhooks.Redeliver(ctx, session.AccountID, endpoint, delivery)
-	if err != nil {
-		return ofDeveloper(err)
-	}
-	return writeStarted(r.http, started)
+	started, err := s.developer.Webhooks.Redeliver(ctx, r.session.AccountID, id, delivery)
+	return writeStarted(r.http, started, err)
 }
 
 // recoverWebhook sends again what did not arrive since a moment.
-func (s *Server) recoverWebhook(ctx context.Context, r *request, session sessions.Session) error {
-	var since *time.Time
-	if err := decodeBody(r.http, bodyField{"since", true, timestamp(&since)}); err != nil {
+func (s *Server) recoverWebhook(ctx context.Context, r *request, id uuid.UUID) error {
+	body := readJSON(&r.http.Request)
+	since := body.timestamp("since")
+	if err := body.check("since"); err != nil {
 		return err
 	}
-	endpoint, err := pathID(ctx, r, "id")
+	recovery, err := s.developer.Webhooks.Recover(ctx, r.session.AccountID, id, *since)
 	if err != nil {
 		return err
-	}
-	recovery, err := s.developer.Webhooks.Recover(ctx, session.AccountID, endpoint, *since)
-	if err != nil {
-		return ofDeveloper(err)
 	}
 	return writeValue(r.http, fasthttp.StatusAccepted, struct {
 		Deliveries int  `json:"deliveries"`
@@ -158,8 +129,11 @@ func (s *Server) recoverWebhook(ctx context.Context, r *request, session session
 	}{recovery.Deliveries, recovery.More})
 }
 
-// writeStarted tells of a delivery that is on its way.
-func writeStarted(ctx *fasthttp.RequestCtx, delivery uuid.UUID) error {
+// writeStarted tells of a delivery that is on its way, unless err says why it is not.
+func writeStarted(ctx *fasthttp.RequestCtx, delivery uuid.UUID, err error) error {
+	if err != nil {
+		return err
+	}
 	return writeValue(ctx, fasthttp.StatusAccepted, struct {
 		ID uuid.UUID `json:"delivery_id"`
 	}{delivery})

@@ -11,7 +11,7 @@
 //
 // # How it fails
 //
-// Handlers return errors; [Server] turns each into its answer in one place (failure.go). A client's mistake is a 4xx
+// Handlers return errors; [Server] turns each into its answer in one place (from.go). A client's mistake is a 4xx
 // that names the field. A dependency that is away is 503 with Retry-After; submit too may be sent again after it,
 // because attempts answer a repeated submission from what the first one stored. Anything else is 500, logged with the
 // request id, and its text stays here.

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"strconv"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/valyala/fasthttp"
 )
@@ -15,7 +16,6 @@ const (
 	codeDuplicateAnswerKey  = "duplicate_answer_key"
 	codeUnauthorized        = "unauthorized"
 	codeExamNotFound        = "exam_not_found"
-	codePaperNotFound       = "paper_not_found"
 	codeNotFound            = "not_found"
 	codeMethodNotAllowed    = "method_not_allowed"
 	codePayloadTooLarge     = "payload_too_large"
@@ -45,39 +45,22 @@ type apiError struct {
 }
 
 // fieldError names one field of the request, body or query, and what is wrong with it.
-type fieldError struct{ Field, Detail string }
+type fieldError struct {
+	Field  string `json:"field"`
+	Detail string `json:"detail"`
+}
 
 func (e *apiError) Error() string { return e.code + ": " + e.detail }
 
-// appendJSON appends the Error body {error, detail, errors: [{field, detail}], managed_by}.
-func (e *apiError) appendJSON(dst []byte) []byte {
-	dst = appendText(append(dst, `{"error":`...), e.code)
-	if e.detail != "" {
-		dst = appendText(append(dst, `,"detail":`...), e.detail)
-	}
-	for i, field := range e.fields {
-		if i == 0 {
-			dst = append(dst, `,"errors":[`...)
-		} else {
-			dst = append(dst, ',')
-		}
-		dst = appendText(append(dst, `{"field":`...), field.Field)
-		dst = append(appendText(append(dst, `,"detail":`...), field.Detail), '}')
-	}
-	if len(e.fields) > 0 {
-		dst = append(dst, ']')
-	}
-	if e.managedBy != "" {
-		dst = appendText(append(dst, `,"managed_by":`...), e.managedBy)
-	}
-	return append(dst, '}')
-}
-
-// appendText appends s as a JSON string. Invalid UTF-8 in s, which could only come from a client's own bytes, becomes
-// U+FFFD.
-func appendText(dst []byte, s string) []byte {
-	dst, _ = jsontext.AppendQuote(dst, s) // its only error tells of the replacement
-	return dst
+// body is the Error body. Invalid UTF-8, which only a client's own bytes can have, becomes U+FFFD.
+func (e *apiError) body() []byte {
+	body, _ := json.Marshal(struct {
+		Error     string       `json:"error"`
+		Detail    string       `json:"detail,omitempty"`
+		Errors    []fieldError `json:"errors,omitempty"`
+		ManagedBy string       `json:"managed_by,omitempty"`
+	}{e.code, e.detail, e.fields, e.managedBy}, jsontext.AllowInvalidUTF8(true)) // it fails for no string
+	return body
 }
 
 // write makes e the response, whatever a handler had begun.
@@ -96,7 +79,7 @@ func (e *apiError) write(ctx *fasthttp.RequestCtx) {
 	if e.status == fasthttp.StatusUnauthorized && !e.bySession {
 		response.Header.SetCanonical(headerWWWAuthenticate, challengeBearer)
 	}
-	response.SetBodyRaw(e.appendJSON(nil))
+	response.SetBodyRaw(e.body())
 }
 
 func invalidJSON(detail string) *apiError {
@@ -115,9 +98,29 @@ func unsupportedMedia(detail string) *apiError {
 	return &apiError{status: fasthttp.StatusUnsupportedMediaType, code: codeUnsupportedMedia, detail: detail}
 }
 
+func badRequest(detail string) *apiError {
+	return &apiError{status: fasthttp.StatusBadRequest, code: codeBadRequest, detail: detail}
+}
+
+func noSuchResource() *apiError {
+	return &apiError{status: fasthttp.StatusNotFound, code: codeNotFound, detail: "No such resource."}
+}
+
+// notSignedIn is a 401 that no Bearer token would help.
+func notSignedIn(detail string) *apiError {
+	return &apiError{status: fasthttp.StatusUnauthorized, code: codeUnauthorized, bySession: true, detail: detail}
+}
+
 func examNotFound() *apiError {
 	return &apiError{status: fasthttp.StatusNotFound, code: codeExamNotFound, detail: "No such exam."}
 }
+
+func internalError() *apiError {
+	return &apiError{status: fasthttp.StatusInternalServerError, code: codeInternal, detail: "The request failed on our side."}
+}
+
+// unavailableRetrySeconds is the Retry-After of 503: a restart or a fail-over takes about as long.
+const unavailableRetrySeconds = 2
 
 func unavailable() *apiError {
 	return &apiError{

@@ -1,87 +1,108 @@
 package httpapi
 
 import (
-	"encoding/hex"
-	"hash/fnv"
+	"context"
+	"math"
 	"slices"
-	"sync"
 	"sync/atomic"
+
+	"github.com/maypok86/otter/v2"
 
 	"examprep.dev/server/catalog"
 )
 
-// examList renders the list of exams, locally relevant ones first. There are as many different lists as countries with
-// exams (two of them at most come first), so each is rendered once per state of the catalogue and kept.
+// examListBudget bounds the kept orders of the exam list, in bytes.
+const examListBudget = 32 << 20
+
+// examList renders the list of exams, locally relevant ones first.
 type examList struct {
-	countries *countries
-	current   atomic.Pointer[renderedList]
+	countries map[string]string
+	current   atomic.Pointer[orderedExams]
 }
 
-// renderedList is the lists of one state of the catalogue. It holds on to entries, so the address of the first one
-// identifies that state.
-type renderedList struct {
+// orderedExams is the list for one state of the catalogue.
+type orderedExams struct {
 	entries []catalog.ExamEntry
-	// places is where each entry belongs, as countries.identify names it.
+	// places is where each entry belongs: the ISO code of its country, or a folded name that CLDR does not know.
 	places []string
-	// names are the countries' names as the exams themselves give them, folded, where nobody else knows them.
-	names     map[string]string
-	documents sync.Map // [2]string → catalog.Document
+	// names are the folded names that the exams themselves give their countries, unless CLDR knows them.
+	names map[string]string
+	// plain is the catalogue's own order; others are those that begin with one or two places.
+	plain  catalog.Document
+	others *otter.Cache[[2]string, catalog.Document]
 }
 
 func newExamList() *examList { return &examList{countries: newCountries()} }
 
-// document returns the body {"exams": […]}: exams of countryCode first, then those of country, then the others; in each
-// the catalogue's own order. Neither ever filters. "" is no wish; a place without exams changes nothing.
-func (l *examList) document(entries []catalog.ExamEntry, country, countryCode string) catalog.Document {
-	list := l.current.Load()
-	if list == nil || !sameSlice(list.entries, entries) {
-		list = l.newList(entries)
-		l.current.Store(list)
+// update makes the list of another state of the catalogue. It folds each distinct name once.
+func (l *examList) update(entries []catalog.ExamEntry) {
+	list := &orderedExams{
+		entries: entries, places: make([]string, len(entries)), names: make(map[string]string),
+		others: otter.Must(&otter.Options[[2]string, catalog.Document]{
+			MaximumWeight: examListBudget,
+			Weigher:       func(_ [2]string, d catalog.Document) uint32 { return uint32(min(len(d.JSON), math.MaxUint32)) },
+		}),
 	}
-	wanted := [2]string{list.known(l.countries.identify(countryCode)), list.known(l.countries.identify(country))}
-	if wanted[0] == wanted[1] {
-		wanted[1] = ""
-	}
-	if stored, rendered := list.documents.Load(wanted); rendered {
-		if document, ok := stored.(catalog.Document); ok {
-			return document
-		}
-	}
-	document := list.render(wanted)
-	list.documents.Store(wanted, document)
-	return document
-}
-
-func sameSlice(a, b []catalog.ExamEntry) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
-}
-
-func (l *examList) newList(entries []catalog.ExamEntry) *renderedList {
-	list := &renderedList{entries: entries, places: make([]string, len(entries)), names: make(map[string]string)}
+	folded := make(map[string]string)
 	for i, entry := range entries {
-		name := l.countries.identify(entry.Country)
-		if list.places[i] = l.countries.identify(entry.CountryCode); list.places[i] == "" {
-			list.places[i] = name
+		for _, name := range [...]string{entry.Country, entry.CountryCode} {
+			if _, done := folded[name]; !done {
+				folded[name] = fold(name)
+			}
 		}
-		if !l.countries.knows(name) && list.names[name] == "" {
+		code, name := folded[entry.CountryCode], folded[entry.Country]
+		list.places[i] = l.place(code)
+		if code == "" {
+			list.places[i] = l.place(name)
+		}
+		if name != "" && l.countries[name] == "" && list.names[name] == "" {
 			list.names[name] = list.places[i]
 		}
 	}
-	return list
+	list.plain = list.render([2]string{})
+	l.current.Store(list)
 }
 
-// known returns place if an exam belongs there, else "": that bounds the number of lists kept.
-func (l *renderedList) known(place string) string {
-	if named, ours := l.names[place]; ours {
-		place = named
+// place is what countries are compared by: the ISO code of a folded name or code, if it is known, else the name itself.
+func (l *examList) place(folded string) string {
+	if code := l.countries[folded]; code != "" {
+		return code
 	}
-	if place != "" && slices.Contains(l.places, place) {
-		return place
-	}
-	return ""
+	return folded
 }
 
-func (l *renderedList) render(wanted [2]string) catalog.Document {
+// document returns the body {"exams": […]}: exams of countryCode first, then those of country, then the others, each in the
+// catalogue's own order. Neither ever filters; "" and a place without exams change nothing.
+func (l *examList) document(ctx context.Context, country, countryCode string) (catalog.Document, error) {
+	list := l.current.Load()
+	wanted := [2]string{l.find(list, countryCode), l.find(list, country)}
+	if wanted[0] == "" || wanted[0] == wanted[1] {
+		wanted = [2]string{wanted[1]}
+	}
+	if wanted[0] == "" {
+		return list.plain, nil
+	}
+	return list.others.Get(ctx, wanted, otter.LoaderFunc[[2]string, catalog.Document](
+		func(context.Context, [2]string) (catalog.Document, error) { return list.render(wanted), nil }))
+}
+
+// find returns the place of a name if an exam belongs there, else "".
+func (l *examList) find(list *orderedExams, name string) string {
+	if name == "" {
+		return ""
+	}
+	place, ours := list.names[fold(name)]
+	if !ours {
+		place = l.place(fold(name))
+	}
+	if !slices.Contains(list.places, place) {
+		return ""
+	}
+	return place
+}
+
+// render writes the exams of the wanted places before the others.
+func (l *orderedExams) render(wanted [2]string) catalog.Document {
 	rank := func(i int) int {
 		if place := slices.Index(wanted[:], l.places[i]); place >= 0 && l.places[i] != "" {
 			return place
@@ -101,7 +122,5 @@ func (l *renderedList) render(wanted [2]string) catalog.Document {
 		}
 	}
 	body = append(body, "]}"...)
-	digest := fnv.New128a()
-	_, _ = digest.Write(body)
-	return catalog.Document{JSON: body, ETag: `"` + hex.EncodeToString(digest.Sum(nil)) + `"`}
+	return catalog.Document{JSON: body, ETag: catalog.ETag(body)}
 }

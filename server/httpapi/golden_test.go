@@ -27,7 +27,7 @@ func TestGoldenRoutes(t *testing.T) {
 	golden.Compare(t, "routes", lines)
 }
 
-// TestGoldenErrors reads the statuses of this package's codes from its apiError literals. It asks classify for those of
+// TestGoldenErrors reads the statuses of this package's codes from its apiError literals. It asks from for those of
 // the attempts' codes.
 func TestGoldenErrors(t *testing.T) {
 	var lines []string
@@ -48,7 +48,7 @@ func TestGoldenErrors(t *testing.T) {
 		add(codes[name.Name], statusNumber(t, status))
 	}
 	for _, code := range golden.Constants(golden.Parse(t, "../attempts"), "Code") {
-		add(code, strconv.Itoa(classify(&attempts.Error{Code: code}).status))
+		add(code, strconv.Itoa(from(&attempts.Error{Code: code}).status))
 	}
 	for name, code := range codes {
 		if !listed[code] {

@@ -2,7 +2,8 @@ package httpapi
 
 import (
 	"context"
-	"fmt"
+
+	"github.com/valyala/fasthttp"
 
 	"examprep.dev/server/attempts"
 )
@@ -19,21 +20,16 @@ func (s *Server) listMockAttempts(ctx context.Context, r *request) error {
 	if wanted.ExamKey, err = examKey(r); err != nil {
 		return err
 	}
-	if err := decodeQuery(r.http.URI().QueryString(),
-		queryInteger("limit", &wanted.Limit, 1, maxHistoryLimit),
-		queryInteger("offset", &wanted.Offset, 0, unbounded),
-		queryText("learner_id", &wanted.LearnerID, maxLearnerID),
-	); err != nil {
+	query := readQuery(r.http)
+	query.integer("limit", &wanted.Limit, 1, maxHistoryLimit)
+	query.integer("offset", &wanted.Offset, 0, unbounded)
+	query.text("learner_id", &wanted.LearnerID, maxLearnerID)
+	if err := query.err(); err != nil {
 		return err
 	}
 	history, err := s.attempts.History(ctx, r.identity, wanted)
 	if err != nil {
 		return err
 	}
-	body, err := encode(history)
-	if err != nil {
-		return fmt.Errorf("encode history: %w", err)
-	}
-	writeJSON(r.http, body)
-	return nil
+	return writeValue(r.http, fasthttp.StatusOK, history)
 }

@@ -2,14 +2,12 @@ package httpapi
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/valyala/fasthttp"
 
 	"examprep.dev/server/keys"
-	"examprep.dev/server/sessions"
 )
 
 // Keys is what a developer does with keys; *keys.Store is one.
@@ -27,6 +25,7 @@ const (
 	// maxOverlapSeconds is 24 hours (docs/spec.md, part 5).
 	maxOverlapSeconds = 24 * 60 * 60
 	defaultKeyPage    = keys.MaxPage
+	notKeyPrefix      = "must be the prefix of a key"
 )
 
 // createdKey is the only answer that ever holds a key.
@@ -47,18 +46,17 @@ type shownKey struct {
 	RevokedAt   *time.Time `json:"revoked_at,omitempty"`
 }
 
-// rotatedKey is a successor. OldKeyRevoked is false, and only then sent, when not every pod is known to have heard of the
-// old key's end: the successor is good, and revoking the old key makes certain.
+// rotatedKey is a successor. OldKeyRevoked is sent only when it is false: the new key is valid, but the revocation of the
+// old one could not be confirmed. Revoking the old key makes sure.
 type rotatedKey struct {
 	createdKey
 	OldKeyRevoked *bool `json:"old_key_revoked,omitempty"`
 }
 
 func (s *Server) created(issued keys.Issued) createdKey {
-	return createdKey{Key: issued.Key, shownKey: shownKey{
-		Prefix: issued.Prefix, Name: issued.Name, Environment: s.developer.Environment, Tier: issued.Tier,
-		CreatedAt: issued.CreatedAt.UTC(), ExpiresAt: utc(issued.ExpiresAt),
-	}}
+	return createdKey{issued.Key, s.shown(keys.Summary{
+		Prefix: issued.Prefix, Name: issued.Name, Tier: issued.Tier, CreatedAt: issued.CreatedAt, ExpiresAt: issued.ExpiresAt,
+	})}
 }
 
 func (s *Server) shown(key keys.Summary) shownKey {
@@ -69,93 +67,83 @@ func (s *Server) shown(key keys.Summary) shownKey {
 }
 
 // createKey issues a key to the developer's account.
-func (s *Server) createKey(ctx context.Context, r *request, session sessions.Session) error {
-	want := keys.NewKey{Account: session.Account, Most: keys.MaxLive}
-	if err := decodeBody(r.http,
-		bodyField{"name", true, text(&want.Name, 1, maxKeyName)},
-		bodyField{"expires_at", false, timestamp(&want.ExpiresAt)},
-	); err != nil {
+func (s *Server) createKey(ctx context.Context, r *request) error {
+	want := keys.NewKey{Account: r.session.Account, Most: keys.MaxLive}
+	body := readJSON(&r.http.Request)
+	body.text("name", &want.Name, 1, maxKeyName)
+	want.ExpiresAt = body.timestamp("expires_at")
+	if err := body.check("name"); err != nil {
 		return err
 	}
 	issued, err := s.developer.Keys.Create(ctx, want)
 	if err != nil {
-		return ofDeveloper(err)
+		return err
 	}
 	return writeValue(r.http, fasthttp.StatusCreated, s.created(issued))
 }
 
 // listKeys lists the account's keys, redacted, newest first.
-func (s *Server) listKeys(ctx context.Context, r *request, session sessions.Session) error {
-	limit, before := defaultKeyPage, ""
-	if err := decodeQuery(r.http.URI().QueryString(),
-		queryInteger("limit", &limit, 1, keys.MaxPage),
-		queryKeyPrefix("before", &before),
-	); err != nil {
+func (s *Server) listKeys(ctx context.Context, r *request) error {
+	limit, query := defaultKeyPage, readQuery(r.http)
+	query.integer("limit", &limit, 1, keys.MaxPage)
+	before := query.match("before", notKeyPrefix, keys.IsPrefix)
+	if err := query.err(); err != nil {
 		return err
 	}
-	page, err := s.developer.Keys.Page(ctx, session.AccountID, before, limit)
+	page, err := s.developer.Keys.Page(ctx, r.session.AccountID, before, limit)
 	if err != nil {
-		return ofDeveloper(err)
-	}
-	list := make([]shownKey, len(page.Keys))
-	for i, key := range page.Keys {
-		list[i] = s.shown(key)
+		return err
 	}
 	return writeValue(r.http, fasthttp.StatusOK, struct {
 		Keys    []shownKey `json:"keys"`
 		HasMore bool       `json:"has_more"`
-	}{list, page.More})
+	}{mapped(page.Keys, s.shown), page.More})
 }
 
 // revokeKey ends a key: once this is answered no pod accepts it.
-func (s *Server) revokeKey(ctx context.Context, r *request, session sessions.Session) error {
-	prefix, err := s.ownKey(ctx, r, session)
+func (s *Server) revokeKey(ctx context.Context, r *request) error {
+	prefix, err := s.ownKey(ctx, r)
 	if err != nil {
 		return err
 	}
-	if err := s.developer.Keys.Revoke(ctx, prefix); err != nil {
-		return ofDeveloper(err)
-	}
-	r.http.SetStatusCode(fasthttp.StatusNoContent)
-	return nil
+	return writeNothing(r.http, s.developer.Keys.Revoke(ctx, prefix))
 }
 
 // rotateKey issues a successor; the old key lives on for overlap_seconds, without them not at all.
-func (s *Server) rotateKey(ctx context.Context, r *request, session sessions.Session) error {
+func (s *Server) rotateKey(ctx context.Context, r *request) error {
 	var overlap int
 	if len(r.http.Request.Body()) > 0 {
-		if err := decodeBody(r.http, bodyField{"overlap_seconds", false, integer(&overlap, 0, maxOverlapSeconds)}); err != nil {
+		body := readJSON(&r.http.Request)
+		body.integer("overlap_seconds", &overlap, 0, maxOverlapSeconds)
+		if err := body.check(); err != nil {
 			return err
 		}
 	}
-	prefix, err := s.ownKey(ctx, r, session)
+	prefix, err := s.ownKey(ctx, r)
 	if err != nil {
 		return err
 	}
 	issued, err := s.developer.Keys.Rotate(ctx, prefix, time.Duration(overlap)*time.Second)
-	var untold *keys.NotAnnouncedError
-	if err != nil && !errors.As(err, &untold) { // untold, the successor exists all the same, and is shown only now
-		return ofDeveloper(err)
+	notAnnounced := is[*keys.NotAnnouncedError](err)
+	if err != nil && !notAnnounced { // the successor exists if the old key's end is not announced, and is shown only now
+		return err
 	}
 	answer := rotatedKey{createdKey: s.created(issued)}
-	if untold != nil {
+	if notAnnounced {
 		answer.OldKeyRevoked = new(bool)
 	}
 	return writeValue(r.http, fasthttp.StatusCreated, answer)
 }
 
 // ownKey returns the path's prefix if it is a key of the developer's account; another's is not found.
-func (s *Server) ownKey(ctx context.Context, r *request, session sessions.Session) (string, error) {
+func (s *Server) ownKey(ctx context.Context, r *request) (string, error) {
 	prefix := pathValue(r, "key_prefix")
 	if !keys.IsPrefix(prefix) { // nor may such bytes reach the database, whose text is UTF-8
-		return "", notFound(ctx, r)
+		return "", noSuchResource()
 	}
 	key, err := s.developer.Keys.Get(ctx, prefix)
-	if err != nil {
-		return "", ofDeveloper(err)
+	if err == nil && key.Account != r.session.Account {
+		err = noSuchResource()
 	}
-	if key.Account != session.Account {
-		return "", notFound(ctx, r)
-	}
-	return prefix, nil
+	return prefix, err
 }

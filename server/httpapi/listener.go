@@ -58,16 +58,13 @@ type listener struct {
 	byAddress map[netip.Addr]int
 	// refusing has an element for each refused connection that stays open.
 	refusing chan struct{}
-	// empty is closed when the last connection ends after seal.
-	sealed bool
-	empty  chan struct{}
 }
 
 func newListener(ctx context.Context, inner net.Listener, cfg listenerConfig) *listener {
 	return &listener{
 		Listener: inner, listenerConfig: cfg, ctx: ctx,
 		conns: make(map[*conn]struct{}), byAddress: make(map[netip.Addr]int),
-		refusing: make(chan struct{}, mostRefusing), empty: make(chan struct{}),
+		refusing: make(chan struct{}, mostRefusing),
 	}
 }
 
@@ -135,17 +132,6 @@ func (l *listener) admit(inner net.Conn) *conn {
 	return c
 }
 
-// seal says that Accept has returned for the last time; from then on empty tells when the last connection is gone. Close
-// cannot say it: a connection may be accepted while the listener is being closed.
-func (l *listener) seal() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.sealed = true
-	if len(l.conns) == 0 {
-		close(l.empty)
-	}
-}
-
 func (l *listener) remove(c *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -158,24 +144,12 @@ func (l *listener) remove(c *conn) {
 			delete(l.byAddress, c.source)
 		}
 	}
-	if l.sealed && len(l.conns) == 0 {
-		close(l.empty)
-	}
-}
-
-func (l *listener) open() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.conns)
 }
 
 // source is the client whose connections are counted together, as the gate counts them: an IPv4 address, or the /64 of
 // an IPv6 address. It is the zero Addr where none are counted.
 func (l *listener) source(address netip.Addr) netip.Addr {
-	if l.mostOfOne == 0 {
-		return netip.Addr{}
-	}
-	if !address.IsValid() || trusts(l.trusted, address) {
+	if l.mostOfOne == 0 || !address.IsValid() || trusts(l.trusted, address) {
 		return netip.Addr{}
 	}
 	if address.Is6() {
@@ -185,9 +159,9 @@ func (l *listener) source(address netip.Addr) netip.Addr {
 	return address
 }
 
-// expireIdle lets connections without a request in hand end at deadline. A request that reaches one of them before is
-// still read, because fasthttp sets a new deadline with its first byte.
-func (l *listener) expireIdle(deadline time.Time) {
+// expireIdle lets connections without a request in hand end at deadline, and returns how many there are of all. A request
+// that reaches one of them before is still read, because fasthttp sets a new deadline with its first byte.
+func (l *listener) expireIdle(deadline time.Time) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for c := range l.conns {
@@ -195,6 +169,7 @@ func (l *listener) expireIdle(deadline time.Time) {
 			c.expire(deadline)
 		}
 	}
+	return len(l.conns)
 }
 
 // cut closes every connection, whatever it is doing.
@@ -209,7 +184,7 @@ func (l *listener) cut() {
 // rawResponse is a complete HTTP/1.1 answer for a connection that no worker serves. Nobody asked who its client is, so
 // tier, whose allowance it tells, is the one of clients without a key.
 func rawResponse(refusal *apiError, requestID []byte, tier keys.Tier) []byte {
-	body := refusal.appendJSON(nil)
+	body := refusal.body()
 	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\n"+
 		"Connection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\nCache-Control: no-store\r\n"+
 		"RateLimit-Limit: %d\r\nRateLimit-Remaining: 0\r\nRateLimit-Reset: %d\r\nRateLimit-Policy: %d;w=%d\r\n"+

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -96,8 +97,8 @@ func TestStoppingFinishesWhatIsAcceptedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestListenerIsEmptyOnceItAcceptsNoMore: closed is not sealed.
-func TestListenerIsEmptyOnceItAcceptsNoMore(t *testing.T) {
+// TestListenerCountsEveryConnectionUntilItEnds: also those that are accepted while it is being closed.
+func TestListenerCountsEveryConnectionUntilItEnds(t *testing.T) {
 	inner, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -110,24 +111,22 @@ func TestListenerIsEmptyOnceItAcceptsNoMore(t *testing.T) {
 		if c == nil {
 			t.Fatal("not admitted")
 		}
+		if open := l.expireIdle(time.Now().Add(time.Hour)); open != 1 {
+			t.Fatalf("%d connections are open, want 1", open)
+		}
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
+		}
+		if open := l.expireIdle(time.Now()); open != 0 {
+			t.Fatalf("%d connections are open, want none", open)
 		}
 	}
 	comeAndGo()
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
-		comeAndGo()
-		select {
-		case <-l.empty:
-			t.Fatal("empty while it may accept more")
-		default:
-		}
-	}
-	l.seal()
-	<-l.empty
+	comeAndGo()
+	comeAndGo()
 }
 
 // TestStoppingAmidConnecting: whenever connections come and go, each server stops once, with nothing left.

@@ -32,7 +32,7 @@ type request struct {
 	session sessions.Session
 	// refusal is why the request is refused whatever it asks for: it could not be read, or only in two ways. Else nil.
 	refusal *apiError
-	// body is the buffer that readBody reads into.
+	// body is what readBody has read.
 	body []byte
 	// reading is how long the body took to arrive: the client's time, not ours.
 	reading time.Duration
@@ -48,21 +48,16 @@ type middleware func(route *route, next handler) handler
 // read, too.
 func (s *Server) middlewares() []middleware {
 	return []middleware{
-		s.finishBody,      // a body that nobody read is passed over where it is here, else ends its connection
-		s.holdRefusals,    // a flood of them waits for its turn
-		s.measureHead,     // HEAD tells the length of the body that it lacks
-		s.recoverPanic,    // nothing further in takes the process down
-		s.nameRequest,     // x-request-id stands on whatever is answered
-		s.observe,         // metrics, access log, span
-		s.answerErrors,    // an error becomes its status and Error body
-		s.refuseAmbiguous, // what others may read otherwise ends its connection
-		s.passGate,        // who is it, and may it pass
-		s.boundBody,       // what is announced as too large is not waited for
-		s.passSession,     // on a developer's routes: who is signed in
-		s.readBody,        // only now, and where it is wanted: memory is for those who may pass
-		s.confirmSession,  // and still is, when the body has come
-		s.needCatalog,     // before its first load nothing is known, so nothing is "not found"
-		s.limitTime,       // the deadline of what has to wait
+		s.finish,       // discards an unread body, or ends the connection
+		s.holdRefusals, // delays a flood of refusals
+		s.recoverPanic, // keeps the process alive
+		s.nameRequest,  // x-request-id is on every answer
+		s.observe,      // metrics, access log, span
+		s.answerErrors, // an error becomes its status and Error body
+		s.passGate,     // framing, key and rate limit
+		s.passSession,  // the session, on a developer's routes
+		s.readBody,     // memory is for clients that may pass
+		s.prepare,      // catalogue and deadline
 	}
 }
 
@@ -85,11 +80,7 @@ func (s *Server) wrap(route route) fasthttp.RequestHandler {
 		}
 		r.http = ctx
 		_ = handle(s.life, r) // answerErrors leaves none
-		body := r.body
-		if cap(body) > keptBody {
-			body = nil
-		}
-		*r = request{body: body[:0]}
+		*r = request{}
 		s.requests.Put(r)
 	}
 }
@@ -103,26 +94,14 @@ func (s *Server) recoverPanic(route *route, next handler) handler {
 				s.logger.LogAttrs(ctx, slog.LevelError, "handler panicked",
 					slog.String("operation", route.operation), slog.String("request_id", string(r.id)),
 					slog.Any("panic", cause), slog.String("stack", string(debug.Stack())))
-				answer := internalError()
-				s.metrics.errors.WithLabelValues(answer.code).Inc()
-				answer.write(r.http)
+				s.metrics.errors.WithLabelValues(codeInternal).Inc()
+				internalError().write(r.http)
 			}
 			if s.draining.Load() {
 				r.http.SetConnectionClose()
 			}
 		}()
 		return next(ctx, r)
-	}
-}
-
-// measureHead tells of an empty body that it is empty: fasthttp tells the length of no other to HEAD.
-func (s *Server) measureHead(_ *route, next handler) handler {
-	return func(ctx context.Context, r *request) error {
-		err := next(ctx, r)
-		if response := &r.http.Response; r.http.IsHead() && len(response.Body()) == 0 && response.StatusCode() != fasthttp.StatusNotModified {
-			response.Header.SetContentLength(0)
-		}
-		return err
 	}
 }
 
@@ -171,14 +150,14 @@ func (s *Server) logAccess(ctx context.Context, route *route, r *request, status
 		slog.Int("request_bytes", len(r.body)), slog.Int("response_bytes", len(r.http.Response.Body())))
 }
 
-// answerErrors turns a handler's error into its answer; failure.go knows which.
+// answerErrors turns a handler's error into its answer; from.go knows which.
 func (s *Server) answerErrors(route *route, next handler) handler {
 	return func(ctx context.Context, r *request) error {
 		err := next(ctx, r)
 		if err == nil {
 			return nil
 		}
-		answer := classify(err)
+		answer := from(err)
 		s.metrics.errors.WithLabelValues(answer.code).Inc()
 		if answer.status >= fasthttp.StatusInternalServerError {
 			s.logger.LogAttrs(ctx, slog.LevelError, "request failed",
@@ -190,10 +169,18 @@ func (s *Server) answerErrors(route *route, next handler) handler {
 	}
 }
 
-// passGate asks the gate once, writes the rate headers, and lets pass whom the route admits. What is refused already is
-// told its allowance, and charged, all the same.
+// passGate checks the framing, the key and the rate limit, and sets the rate headers. The gate is asked once, and charges
+// refused requests as well. A body that is announced as too large is refused here, also where no body is read.
 func (s *Server) passGate(route *route, next handler) handler {
 	return func(ctx context.Context, r *request) error {
+		problem, closes := checkFraming(&r.http.Request.Header)
+		if closes {
+			r.http.SetConnectionClose()
+		}
+		if problem != "" && r.refusal == nil {
+			refuseRest(r.http)
+			r.refusal = badRequest(problem)
+		}
 		decision := s.askGate(ctx, r.http)
 		writeRateHeaders(&r.http.Response.Header, decision)
 		r.ofKey = decision.OfKey
@@ -204,32 +191,27 @@ func (s *Server) passGate(route *route, next handler) handler {
 			return err
 		}
 		r.identity = decision.Identity
-		return next(ctx, r)
-	}
-}
-
-// needCatalog answers 503 while the catalogue was never loaded. Once loaded it stays, whatever becomes of Postgres.
-func (s *Server) needCatalog(route *route, next handler) handler {
-	if !strings.HasPrefix(route.path, examPaths) {
-		return next
-	}
-	return func(ctx context.Context, r *request) error {
-		if !s.catalog.Ready() {
-			return unavailable()
+		if r.http.Request.Header.ContentLength() > s.cfg.MaxBodyBytes {
+			r.http.SetConnectionClose()
+			return fromRead(fasthttp.ErrBodyTooLarge)
 		}
 		return next(ctx, r)
 	}
 }
 
-// limitTime bounds the work on a request that may have to wait; the others are spared the timer. The gate, which comes
-// before, has a time limit of its own.
-func (s *Server) limitTime(route *route, next handler) handler {
-	if route.needs < needTime {
-		return next
-	}
+// prepare returns 503 while the catalogue was never loaded, on routes that read it: nothing is "not found" then. It sets
+// the deadline of a request that may have to wait. The gate, which comes before, has a time limit of its own.
+func (s *Server) prepare(route *route, next handler) handler {
+	readsCatalog := strings.HasPrefix(route.path, examPaths)
 	return func(ctx context.Context, r *request) error {
-		ctx, cancel := context.WithTimeout(ctx, s.cfg.HandleTimeout)
-		defer cancel()
+		if readsCatalog && !s.catalog.Ready() {
+			return unavailable()
+		}
+		if route.needs >= needTime {
+			limited, cancel := context.WithTimeout(ctx, s.cfg.HandleTimeout)
+			defer cancel()
+			ctx = limited
+		}
 		return next(ctx, r)
 	}
 }
@@ -244,14 +226,14 @@ func admit(access access, decision gate.Decision) error {
 			status: fasthttp.StatusTooManyRequests, code: codeRateLimited, detail: "API rate limit exceeded.",
 			retryAfter: max(wholeSeconds(decision.RetryAfter), 1),
 		}
-	case decision.Outcome == gate.Unauthorized && access != accessKey:
-		return nil // limited by its address, but known to nobody
-	case decision.Outcome == gate.Unauthorized:
-		return &apiError{status: fasthttp.StatusUnauthorized, code: codeUnauthorized, detail: "Invalid API key"}
-	default:
+	case decision.Outcome != gate.Unauthorized:
 		refusal := unavailable()
 		refusal.retryAfter = max(wholeSeconds(decision.RetryAfter), refusal.retryAfter)
 		return refusal
+	case access == accessKey:
+		return &apiError{status: fasthttp.StatusUnauthorized, code: codeUnauthorized, detail: "Invalid API key"}
+	default:
+		return nil // limited by its address, but known to nobody
 	}
 }
 

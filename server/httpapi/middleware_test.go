@@ -28,7 +28,8 @@ type brokenCatalog struct {
 	ready bool
 }
 
-func (c brokenCatalog) Ready() bool { return c.ready }
+func (c brokenCatalog) Ready() bool                        { return c.ready }
+func (c brokenCatalog) OnChange(func([]catalog.ExamEntry)) {}
 func (c brokenCatalog) Overview(string) (catalog.Document, bool) {
 	panic("a defect, with inner secrets")
 }

@@ -1,15 +1,16 @@
 package httpapi
 
-import "bytes"
+import (
+	"bytes"
+	"strconv"
+)
 
 // matchesETag evaluates If-None-Match (RFC 9110 §13.1.2): "*" or a list, compared weakly. A list may stand on several
 // lines.
 func matchesETag(lines [][]byte, etag string) bool {
 	for _, line := range lines {
-		for len(line) > 0 {
-			var candidate []byte
-			// No ETag of ours has a comma, so one that is split at its comma matches none.
-			candidate, line, _ = bytes.Cut(line, []byte{','})
+		// No ETag of ours has a comma, so one that is split at its comma matches none.
+		for candidate := range bytes.SplitSeq(line, []byte{','}) {
 			candidate = bytes.TrimPrefix(bytes.Trim(candidate, " \t"), []byte("W/"))
 			if string(candidate) == etag || string(candidate) == "*" {
 				return true
@@ -29,69 +30,41 @@ const (
 	codingGzip     coding = "gzip"
 )
 
-// codings are what we compress with, best for our documents first.
-func codings() [3]coding { return [...]coding{codingBrotli, codingZstd, codingGzip} }
-
-// acceptedCoding picks the coding that the client likes best (RFC 9110 §12.5.3); of equals the one that is smallest for
-// our documents. Uncompressed is sent to who likes that better, or names nothing of ours. "*" alone is not taken as a
-// wish (who can decode something says what), unless it stands beside a refusal of the uncompressed form.
+// acceptedCoding returns the first of br, zstd and gzip that Accept-Encoding names with a weight other than 0 (RFC 9110
+// §12.5.3). The first has the smallest documents. "*" counts only if the uncompressed form is refused.
 func acceptedCoding(lines [][]byte) coding {
 	if len(lines) == 0 {
 		return codingIdentity
 	}
-	anything, _ := codingQuality(lines, "*")
-	identity, given := codingQuality(lines, "identity")
-	best, bestQuality := codingIdentity, max(identity, 1) // at least one thousandth: 0 is a refusal
-	for _, candidate := range codings() {
-		quality, named := codingQuality(lines, string(candidate))
-		if !named && given && identity == 0 {
-			quality = anything
-		}
-		if quality > bestQuality || quality == bestQuality && best == codingIdentity {
-			best, bestQuality = candidate, quality
+	identity, named := accepts(lines, "identity")
+	anything, _ := accepts(lines, "*")
+	anything = anything && named && !identity
+	for _, candidate := range [...]coding{codingBrotli, codingZstd, codingGzip} {
+		if accepted, named := accepts(lines, string(candidate)); accepted || anything && !named {
+			return candidate
 		}
 	}
-	return best
+	return codingIdentity
 }
 
-// codingQuality is the weight of name in Accept-Encoding, in thousandths, and whether it is named at all.
-func codingQuality(lines [][]byte, name string) (thousandths int, named bool) {
+// accepts reports whether a coding is named, and with a weight other than 0.
+func accepts(lines [][]byte, name string) (accepted, named bool) {
 	for _, line := range lines {
-		for len(line) > 0 {
-			var element []byte
-			element, line, _ = bytes.Cut(line, []byte{','})
+		for element := range bytes.SplitSeq(line, []byte{','}) {
 			token, weight, weighed := bytes.Cut(element, []byte{';'})
-			if !equalFold(bytes.Trim(token, " \t"), name) {
-				continue
+			if bytes.EqualFold(bytes.Trim(token, " \t"), []byte(name)) {
+				return !weighed || isWeight(bytes.Trim(weight, " \t")), true
 			}
-			if !weighed {
-				return 1000, true
-			}
-			return readWeight(bytes.Trim(weight, " \t")), true
 		}
 	}
-	return 0, false
+	return false, false
 }
 
-// readWeight reads "q=0.5" (RFC 9110 §12.4.2): at most three decimals, at most 1. What is no weight is none: 0.
-func readWeight(text []byte) int {
-	if len(text) < 3 || text[0]|0x20 != 'q' || text[1] != '=' || len(text) > len("q=0.000") {
-		return 0
+// isWeight reports whether text is "q=0.5" or the like (RFC 9110 §12.4.2): at most three decimals, at most 1, not 0.
+func isWeight(text []byte) bool {
+	if len(text) < len("q=0") || len(text) > len("q=0.000") || text[0]|0x20 != 'q' || text[1] != '=' || text[2] != '0' && text[2] != '1' {
+		return false
 	}
-	whole, decimals := text[2], text[3:]
-	if whole != '0' && whole != '1' || len(decimals) > 0 && decimals[0] != '.' {
-		return 0
-	}
-	value := int(whole-'0') * 1000
-	for place, scale := 1, 100; place < len(decimals); place, scale = place+1, scale/10 {
-		digit := decimals[place]
-		if digit < '0' || digit > '9' {
-			return 0
-		}
-		value += int(digit-'0') * scale
-	}
-	if value > 1000 {
-		return 0
-	}
-	return value
+	weight, err := strconv.ParseFloat(string(text[2:]), 64)
+	return err == nil && weight > 0 && weight <= 1
 }

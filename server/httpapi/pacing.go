@@ -11,17 +11,10 @@ import (
 // nothing.
 const longestHold = time.Second
 
-// holdRefusals slows a flood of refusals down: of 401 and 429 without a valid key. They cost their sender next to nothing
-// and us most of what an answer costs, so beyond [Config.RefusalsPerSecond] each waits for its turn. More than a second's
-// worth does not wait: those lose their connection at once.
-//
-// There is one queue for all clients: who floods delays the refusals of others, never their answers. A request with a
-// valid key is not held, not even its 429; nor is any other refusal: 400, 404 and 405 where no key is asked for, HTTP that
-// cannot be read. Those are bounded by the allowance of their address alone.
-//
-// What is held is a connection. What was pipelined with a held refusal, before it or behind it, waits with it. Behind a
-// load balancer that is not one of [Config.TrustedProxies] it is the balancer's connections that are held and lost, and
-// whoever's requests it sends on them. The connections of a trusted proxy are never held: slowing down is its part then.
+// holdRefusals limits 401, and 429 without a valid key, to [Config.RefusalsPerSecond]: they cost their sender next to
+// nothing. Excess ones wait up to a second, with all that is pipelined on their connection; if that is not enough, they lose
+// it. There is one queue for all clients, and a request with a valid key is never in it. The connections of a trusted proxy
+// are exempt; those of another load balancer are held and lost with its clients' requests.
 func (s *Server) holdRefusals(_ *route, next handler) handler {
 	return func(ctx context.Context, r *request) error {
 		err := next(ctx, r)

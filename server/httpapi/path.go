@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"net/url"
 	"strings"
 	"unicode"
@@ -31,20 +30,11 @@ func pathValue(r *request, name string) string {
 	return decoded
 }
 
-// pathID reads an id of the path; what is no UUID names nothing.
-func pathID(ctx context.Context, r *request, name string) (uuid.UUID, error) {
+// pathUUID reads an id of the path; what is no UUID names nothing.
+func pathUUID(r *request, name string) (uuid.UUID, error) {
 	id, isID := parseUUID(pathValue(r, name))
 	if !isID {
-		return uuid.Nil, notFound(ctx, r)
+		return uuid.Nil, noSuchResource()
 	}
 	return id, nil
-}
-
-// parseUUID takes the one form that the interface writes, in either case.
-func parseUUID(text string) (uuid.UUID, bool) {
-	if len(text) != len(uuid.Nil.String()) {
-		return uuid.Nil, false
-	}
-	id, err := uuid.Parse(text)
-	return id, err == nil
 }

@@ -1,120 +1,81 @@
 package httpapi
 
 import (
-	"bytes"
 	"errors"
 	"net/url"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
-	"github.com/google/uuid"
-
-	"examprep.dev/server/keys"
+	"github.com/valyala/fasthttp"
 )
 
-// A queryField is a known query parameter. read returns what is wrong with its value, or "".
-type queryField struct {
-	name string
-	read func(value string) string
+// A query has the parameters of a request by name, still encoded. A getter sets its target if the parameter is given, and
+// notes its problem. A repeated parameter is one, and so is a value that is not percent-encoded UTF-8. Unknown parameters
+// are ignored, however broken.
+type query struct {
+	values map[string][]string
+	problems
 }
 
-// decodeQuery reads the raw query (what follows "?"). A known parameter that is given twice, or whose value is not
-// percent-encoded UTF-8, is refused; a parameter it does not know is ignored, however broken.
-func decodeQuery(raw []byte, fields ...queryField) error {
-	var problems []fieldError
-	var seen uint64
-	for len(raw) > 0 {
-		var pair []byte
-		pair, raw, _ = bytes.Cut(raw, []byte{'&'})
-		rawName, rawValue, _ := bytes.Cut(pair, []byte{'='})
-		name, err := url.QueryUnescape(string(rawName))
-		if err != nil {
-			continue
-		}
-		for i, field := range fields {
-			if field.name != name {
-				continue
-			}
-			problem := "is given more than once"
-			if seen&(1<<i) == 0 {
-				problem = readQueryValue(field, rawValue)
-			}
-			seen |= 1 << i
-			if problem != "" && len(problems) < maxFieldErrors {
-				problems = append(problems, fieldError{name, problem})
-			}
+func readQuery(ctx *fasthttp.RequestCtx) *query { return parseQuery(ctx.URI().QueryString()) }
+
+func parseQuery(raw []byte) *query {
+	q := new(query)
+	if len(raw) == 0 {
+		return q
+	}
+	q.values = make(map[string][]string)
+	for pair := range strings.SplitSeq(string(raw), "&") {
+		rawName, value, _ := strings.Cut(pair, "=")
+		if name, err := url.QueryUnescape(rawName); err == nil {
+			q.values[name] = append(q.values[name], value)
 		}
 	}
-	if len(problems) > 0 {
-		return validationFailed(problems...)
-	}
-	return nil
+	return q
 }
 
-func readQueryValue(field queryField, raw []byte) string {
-	value, err := url.QueryUnescape(string(raw))
-	if err != nil || !utf8.ValidString(value) {
-		return "is not percent-encoded UTF-8"
+func (q *query) get(name string) (value string, given bool) {
+	values := q.values[name]
+	if len(values) == 0 {
+		return "", false
 	}
-	return field.read(value)
+	value, err := url.QueryUnescape(values[0])
+	switch {
+	case len(values) > 1:
+		q.note(name, "is given more than once")
+	case err != nil || !utf8.ValidString(value):
+		q.note(name, "is not percent-encoded UTF-8")
+	default:
+		return value, true
+	}
+	return "", false
 }
 
-func queryInteger(name string, target *int, least, most int) queryField {
-	return queryField{name, func(value string) string {
-		number, err := strconv.Atoi(value)
+func (q *query) integer(name string, target *int, least, most int) {
+	if value, given := q.get(name); given {
+		number, err := strconv.Atoi(value) // out of range it is the nearest bound, which checkRange refuses
 		if err != nil && !errors.Is(err, strconv.ErrRange) || value[0] == '+' {
-			return "must be an integer"
+			q.note(name, "must be an integer")
+		} else {
+			*target = number
+			q.note(name, checkRange(number, least, most))
 		}
-		*target = number // out of int's range: its nearest bound, which checkRange refuses
-		return checkRange(number, least, most)
-	}}
+	}
 }
 
-func queryText(name string, target *string, most int) queryField {
-	return queryField{name, func(value string) string {
+func (q *query) text(name string, target *string, most int) {
+	if value, given := q.get(name); given {
 		*target = value
-		return checkLength(value, 0, most)
-	}}
+		q.note(name, checkLength(value, 0, most))
+	}
 }
 
-// queryCountryCode takes two ASCII letters, in either case.
-func queryCountryCode(name string, target *string) queryField {
-	return queryField{name, func(value string) string {
-		if len(value) != 2 || !isLetter(value[0]) || !isLetter(value[1]) {
-			return "must be two letters (ISO 3166-1 alpha-2)"
-		}
-		*target = value
-		return ""
-	}}
+// match returns a value that is accepted; the others have the problem.
+func (q *query) match(name, problem string, accept func(string) bool) string {
+	value, given := q.get(name)
+	if given && !accept(value) {
+		q.note(name, problem)
+	}
+	return value
 }
-
-func queryUUID(name string, target *uuid.NullUUID) queryField {
-	return queryField{name, func(value string) string {
-		if target.UUID, target.Valid = parseUUID(value); !target.Valid {
-			return "must be a UUID"
-		}
-		return ""
-	}}
-}
-
-func queryKeyPrefix(name string, target *string) queryField {
-	return queryField{name, func(value string) string {
-		if !keys.IsPrefix(value) {
-			return "must be the prefix of a key"
-		}
-		*target = value
-		return ""
-	}}
-}
-
-func queryBoolean(name string, target *bool) queryField {
-	return queryField{name, func(value string) string {
-		if value != "true" && value != "false" {
-			return "must be true or false"
-		}
-		*target = value == "true"
-		return ""
-	}}
-}
-
-func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }

@@ -14,12 +14,12 @@ type sampleQuery struct {
 	Code    string
 }
 
-func (q *sampleQuery) fields() []queryField {
-	return []queryField{
-		queryInteger("limit", &q.Limit, 1, 50),
-		queryText("learner_id", &q.Learner, 5),
-		queryCountryCode("country_code", &q.Code),
-	}
+func (q *sampleQuery) read(raw []byte) error {
+	query := parseQuery(raw)
+	query.integer("limit", &q.Limit, 1, 50)
+	query.text("learner_id", &q.Learner, 5)
+	q.Code = query.match("country_code", "must be two letters (ISO 3166-1 alpha-2)", isCountryCode)
+	return query.err()
 }
 
 func TestQueriesAreReadExactly(t *testing.T) {
@@ -55,7 +55,7 @@ func TestQueriesAreReadExactly(t *testing.T) {
 	} {
 		t.Run(c.query, func(t *testing.T) {
 			var got sampleQuery
-			err := decodeQuery([]byte(c.query), got.fields()...)
+			err := got.read([]byte(c.query))
 			if c.field == "" {
 				if err != nil || got != c.want {
 					t.Errorf("read %+v, %v, want %+v", got, err, c.want)
@@ -76,7 +76,7 @@ func FuzzDecodeQuery(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var got sampleQuery
-		err := decodeQuery(raw, got.fields()...)
+		err := got.read(raw)
 		var refusal *apiError
 		switch {
 		case err == nil && (got.Limit < 0 || got.Limit > 50 || utf8.RuneCountInString(got.Learner) > 5 || !utf8.ValidString(got.Learner)):

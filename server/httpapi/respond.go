@@ -1,10 +1,10 @@
 package httpapi
 
 import (
-	"bytes"
-	"encoding/json"
-	"time"
+	"context"
+	"fmt"
 
+	"github.com/go-json-experiment/json"
 	"github.com/valyala/fasthttp"
 
 	"examprep.dev/server/catalog"
@@ -19,13 +19,21 @@ func writeJSON(ctx *fasthttp.RequestCtx, body []byte) {
 
 // writeValue sends v as JSON.
 func writeValue(ctx *fasthttp.RequestCtx, status int, v any) error {
-	body, err := encode(v)
+	body, err := json.Marshal(v)
 	if err != nil {
-		return err
+		return fmt.Errorf("encode the answer: %w", err)
 	}
 	writeJSON(ctx, body)
 	ctx.SetStatusCode(status)
 	return nil
+}
+
+// writeNothing sends 204, unless err says why there is another answer.
+func writeNothing(ctx *fasthttp.RequestCtx, err error) error {
+	if err == nil {
+		ctx.SetStatusCode(fasthttp.StatusNoContent)
+	}
+	return err
 }
 
 // redirect sends the browser to address, to be read there.
@@ -36,8 +44,8 @@ func redirect(ctx *fasthttp.RequestCtx, address string) {
 }
 
 // writeDocument sends a finished document of the catalogue, as it lies in the snapshot.
-func (s *Server) writeDocument(ctx *fasthttp.RequestCtx, document catalog.Document) {
-	s.writeRepresentation(ctx, representation{document.JSON, document.ETag, mediaTypeJSON, cacheRevalidate})
+func (s *Server) writeDocument(ctx context.Context, r *request, document catalog.Document) {
+	s.writeRepresentation(ctx, r.http, representation{document.JSON, document.ETag, mediaTypeJSON, cacheRevalidate})
 }
 
 // A representation is what is sent of something that is there already, the same for everyone who may read it.
@@ -52,13 +60,13 @@ type representation struct {
 
 // writeRepresentation sends what is asked for, or 304 when the client has it already; compressed, from the cache of
 // compressions, where that is worth it.
-func (s *Server) writeRepresentation(ctx *fasthttp.RequestCtx, sent representation) {
+func (s *Server) writeRepresentation(life context.Context, ctx *fasthttp.RequestCtx, sent representation) {
 	header := &ctx.Response.Header
 	header.SetCanonical(headerCacheControl, sent.cache)
 	if worthCompressing(sent.body) {
 		header.SetCanonical(headerVary, varyEncoding)
 		if coding := acceptedCoding(fieldLines(&ctx.Request.Header, fieldAcceptEncoding)); coding != codingIdentity {
-			if compressed, smaller := s.compressions.get(sent, coding); smaller {
+			if compressed, smaller := s.compressions.get(life, sent, coding); smaller {
 				header.SetCanonical(headerContentEncoding, []byte(coding))
 				sent = compressed
 			}
@@ -72,20 +80,4 @@ func (s *Server) writeRepresentation(ctx *fasthttp.RequestCtx, sent representati
 	}
 	header.SetContentTypeBytes(sent.mediaType)
 	ctx.Response.SetBodyRaw(sent.body)
-}
-
-// encode is json.Marshal without the escapes that only matter inside HTML.
-func encode(v any) ([]byte, error) {
-	var buffer bytes.Buffer
-	encoder := json.NewEncoder(&buffer)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(buffer.Bytes(), []byte{'\n'}), nil
-}
-
-// appendTime writes a date-time as encoding/json does: RFC 3339 with as many digits as there are.
-func appendTime(dst []byte, t time.Time) []byte {
-	return append(t.AppendFormat(append(dst, '"'), time.RFC3339Nano), '"')
 }

@@ -60,9 +60,9 @@ func (s *Server) routes() []route {
 		{post, "/v1/exam-prep/{exam_key}/mock-exams/questions", "getMockQuestionPage", accessKey, needBody, s.getMockQuestionPage},
 		{post, "/v1/exam-prep/{exam_key}/mock-exams/submit", "submitMockAttempt", accessKey, needBody, s.submitMockAttempt},
 		{get, "/v1/exam-prep/{exam_key}/mock-exams/history", "listMockAttempts", accessKey, needTime, s.listMockAttempts},
-		{get, "/v1/openapi.json", "getOpenAPI", accessOpen, needNothing, s.getOpenAPI},
-		{get, "/docs", "getDocs", accessOpen, needNothing, s.getDocs},
-		{get, "/docs/{asset}", "getDocs", accessOpen, needNothing, s.getDocsAsset},
+		{get, openAPIPath, "getOpenAPI", accessOpen, needNothing, s.getReference(openAPIPath)},
+		{get, docsPath, "getDocs", accessOpen, needNothing, s.getReference(docsPath)},
+		{get, assetsPath + "{asset}", "getDocs", accessOpen, needNothing, s.getReference(assetsPath)},
 	}, s.developerRoutes()...)
 }
 
@@ -99,10 +99,6 @@ func (s *Server) wrapUnknown(answer handler) fasthttp.RequestHandler {
 }
 
 func notFound(context.Context, *request) error { return noSuchResource() }
-
-func noSuchResource() *apiError {
-	return &apiError{status: fasthttp.StatusNotFound, code: codeNotFound, detail: "No such resource."}
-}
 
 // methodNotAllowed and options find the Allow header set by the router.
 func methodNotAllowed(context.Context, *request) error {

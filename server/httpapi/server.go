@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,8 +34,8 @@ type Gate interface {
 type Catalog interface {
 	// Ready reports whether the catalogue was loaded once.
 	Ready() bool
-	// List returns the same slice until the catalogue changes.
-	List() []catalog.ExamEntry
+	// OnChange has changed called with the list of exams: now, and before each change of the catalogue becomes visible.
+	OnChange(changed func([]catalog.ExamEntry))
 	Overview(examKey string) (catalog.Document, bool)
 	Resources(examKey string) (catalog.Document, bool)
 	StudyPath(examKey string) (catalog.Document, bool)
@@ -90,26 +91,16 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	number := func(value *int, standard int) {
-		if *value <= 0 {
-			*value = standard
-		}
-	}
-	duration := func(value *time.Duration, standard time.Duration) {
-		if *value <= 0 {
-			*value = standard
-		}
-	}
-	number(&c.MaxConnections, 16<<10)
-	number(&c.RefusalsPerSecond, 2000)
-	number(&c.MaxHeaderBytes, 8<<10)
-	number(&c.MaxBodyBytes, 1<<20)
-	number(&c.MaxBodyMemory, 256<<20)
-	duration(&c.ReadTimeout, 15*time.Second)
-	duration(&c.HandleTimeout, 10*time.Second)
-	duration(&c.WriteTimeout, 30*time.Second)
-	duration(&c.IdleTimeout, 75*time.Second)
-	duration(&c.ShutdownGrace, 20*time.Second)
+	c.MaxConnections = cmp.Or(c.MaxConnections, 16<<10)
+	c.RefusalsPerSecond = cmp.Or(c.RefusalsPerSecond, 2000)
+	c.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, 8<<10)
+	c.MaxBodyBytes = cmp.Or(c.MaxBodyBytes, 1<<20)
+	c.MaxBodyMemory = cmp.Or(c.MaxBodyMemory, 256<<20)
+	c.ReadTimeout = cmp.Or(c.ReadTimeout, 15*time.Second)
+	c.HandleTimeout = cmp.Or(c.HandleTimeout, 10*time.Second)
+	c.WriteTimeout = cmp.Or(c.WriteTimeout, 30*time.Second)
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, 75*time.Second)
+	c.ShutdownGrace = cmp.Or(c.ShutdownGrace, 20*time.Second)
 	return c
 }
 
@@ -142,7 +133,7 @@ type Server struct {
 	list         *examList
 	compressions *compressions
 	// reference is loaded when somebody first asks for it.
-	reference func() (*reference, error)
+	reference func() (map[string]representation, error)
 	http      *fasthttp.Server
 	requests  sync.Pool
 	refusals  *rate.Limiter
@@ -159,9 +150,10 @@ func New(cfg Config, deps Deps) *Server {
 	s := &Server{
 		cfg: cfg.withDefaults(), gate: deps.Gate, catalog: deps.Catalog, attempts: deps.Attempts,
 		developer: deps.Developer, logger: deps.Logger, tracer: deps.Tracer, draw: deps.Draw,
-		list: newExamList(), compressions: newCompressions(),
+		list: newExamList(), compressions: newCompressions(compressionBudget),
 		reference: sync.OnceValues(loadReference),
 	}
+	s.catalog.OnChange(s.list.update)
 	s.bodies = &bodyMemory{most: int64(s.cfg.MaxBodyMemory)}
 	s.metrics = newMetrics(deps.Registerer, s.bodies)
 	s.refusals = rate.NewLimiter(rate.Limit(s.cfg.RefusalsPerSecond), s.cfg.RefusalsPerSecond)
@@ -190,6 +182,16 @@ func New(cfg Config, deps Deps) *Server {
 		SecureErrorLogMessage:        true, // else a broken request is quoted, Authorization and all
 	}
 	return s
+}
+
+// newErrorHandler answers what fasthttp could not read, through the same middlewares as everything else.
+func (s *Server) newErrorHandler() func(*fasthttp.RequestCtx, error) {
+	handle := s.chain(&route{operation: "unreadable", handle: notFound}) // never reached: a refusal stands before it
+	return func(ctx *fasthttp.RequestCtx, err error) {
+		refuseRest(ctx)
+		_ = handle(s.life, &request{http: ctx, refusal: fromRead(err)})
+		ctx.Response.SkipBody = ctx.IsHead()
+	}
 }
 
 // connectionLog takes fasthttp's complaints about connections. They are a client's or the network's doing.
@@ -233,28 +235,28 @@ func (s *Server) Serve(ctx context.Context, inner net.Listener) error {
 	l := newListener(ctx, inner, s.listenerConfig())
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve(l) }()
-	select {
-	case err := <-served:
-		l.cut()
-		return fmt.Errorf("serve: %w", errors.Join(err, inner.Close()))
-	case <-ctx.Done():
-	}
-	s.draining.Store(true)
-	if s.cfg.DrainDelay > 0 {
-		delay := time.NewTimer(s.cfg.DrainDelay)
-		defer delay.Stop()
+	until := func(stopped <-chan struct{}) error {
 		select {
 		case err := <-served:
 			l.cut()
 			return fmt.Errorf("serve: %w", errors.Join(err, inner.Close()))
-		case <-delay.C:
+		case <-stopped:
+			return nil
 		}
+	}
+	if err := until(ctx.Done()); err != nil {
+		return err
+	}
+	s.draining.Store(true)
+	delay, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.DrainDelay)
+	defer cancel()
+	if err := until(delay.Done()); err != nil {
+		return err
 	}
 	closeErr := l.Close()
 	if err := errors.Join(<-served, closeErr); err != nil {
 		s.logger.Warn("closing the listener failed", "error", err)
 	}
-	l.seal()
 	return s.drain(l)
 }
 
@@ -271,30 +273,22 @@ func (s *Server) listenerConfig() listenerConfig {
 // drain waits for the last connection to end, helping idle ones along, and cuts what is left after the grace.
 func (s *Server) drain(l *listener) error {
 	idleUntil := time.Now().Add(idleLinger)
-	grace := time.NewTimer(s.cfg.ShutdownGrace)
-	defer grace.Stop()
 	look := time.NewTicker(drainInterval)
 	defer look.Stop()
-	for {
-		// Again and again: a connection may become idle between two looks, and set its own deadline then.
-		l.expireIdle(idleUntil)
-		select {
-		case <-l.empty:
-			return nil
-		case <-look.C:
-			continue
-		case <-grace.C:
+	wait := func(most time.Duration) (left int) {
+		for until := time.Now().Add(most); ; <-look.C {
+			// Again and again: a connection may become idle between two looks, and set its own deadline then.
+			if left = l.expireIdle(idleUntil); left == 0 || time.Now().After(until) {
+				return left
+			}
 		}
-		break
 	}
-	left := l.open()
+	left := wait(s.cfg.ShutdownGrace)
+	if left == 0 {
+		return nil
+	}
 	s.end()
 	l.cut()
-	last := time.NewTimer(cutTimeout)
-	defer last.Stop()
-	select {
-	case <-l.empty:
-	case <-last.C:
-	}
+	wait(cutTimeout)
 	return fmt.Errorf("stop: %d connections were cut after %s", left, s.cfg.ShutdownGrace)
 }

@@ -3,8 +3,9 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/netip"
-	"net/url"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -36,28 +37,19 @@ const (
 // sessionPath is where a signed-in developer lands.
 const sessionPath = "/v1/developer/session"
 
-// A sessionHandler answers a request of a signed-in developer.
-type sessionHandler func(ctx context.Context, r *request, session sessions.Session) error
-
-// signedIn hands over the session that passSession found.
-func signedIn(next sessionHandler) handler {
-	return func(ctx context.Context, r *request) error { return next(ctx, r, r.session) }
-}
-
 // passSession admits to a developer's routes whom the session cookie names, and refuses what another site's page sends
-// along with it.
+// along with it. The look-up has a time limit of its own: the handler's begins when its body was read.
 func (s *Server) passSession(route *route, next handler) handler {
 	if route.access != accessSession {
 		return next
 	}
 	return func(ctx context.Context, r *request) error {
-		if err := checkOrigin(r.http); err != nil {
-			return err
+		if crossOrigin(r.http) {
+			return &apiError{status: fasthttp.StatusForbidden, code: codeForbidden, detail: "This request comes from another origin."}
 		}
-		session, err := s.lookUpSession(ctx, string(r.http.Request.Header.Cookie(cookieSession)))
-		if _, ok := errors.AsType[*sessions.NoSessionError](err); ok {
-			return &apiError{status: fasthttp.StatusUnauthorized, code: codeUnauthorized, bySession: true, detail: "Sign in first: GET /v1/developer/sign-in"}
-		}
+		lookUp, cancel := context.WithTimeout(ctx, s.cfg.HandleTimeout)
+		session, err := s.developer.Sessions.Lookup(lookUp, string(r.http.Request.Header.Cookie(cookieSession)))
+		cancel()
 		if err != nil {
 			return err
 		}
@@ -66,51 +58,29 @@ func (s *Server) passSession(route *route, next handler) handler {
 	}
 }
 
-// confirmSession asks again where a body had to come first: the session may have ended meanwhile.
-func (s *Server) confirmSession(route *route, next handler) handler {
-	if route.needs < needBody {
-		return next
+// crossOrigin reports whether a page of another origin sends a request that may change something. A program that says no
+// origin has no cookies to be abused. A page of the same host without TLS may be anyone's, unless the host is this machine.
+func crossOrigin(ctx *fasthttp.RequestCtx) bool {
+	header := &ctx.Request.Header
+	site, origin := string(header.Peek("Sec-Fetch-Site")), string(header.Peek("Origin"))
+	if host, plain := strings.CutPrefix(origin, "http://"); plain && site == "" && !ctx.IsGet() && !ctx.IsHead() {
+		address, err := netip.ParseAddrPort(host)
+		if name, _, _ := strings.Cut(host, ":"); name != "localhost" && (err != nil || !address.Addr().IsLoopback()) {
+			return true
+		}
 	}
-	return s.passSession(route, next)
+	return new(http.CrossOriginProtection).Check(&http.Request{
+		Method: string(header.Method()), Host: string(ctx.Host()),
+		Header: http.Header{"Sec-Fetch-Site": {site}, "Origin": {origin}},
+	}) != nil
 }
 
-// lookUpSession has a time limit of its own: the handler's begins when its body was read.
-func (s *Server) lookUpSession(ctx context.Context, token string) (sessions.Session, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.HandleTimeout)
-	defer cancel()
-	return s.developer.Sessions.Lookup(ctx, token)
-}
-
-// checkOrigin refuses state-changing requests from another origin. Browsers say where a request comes from: by
-// Sec-Fetch-Site, older ones by Origin. A program that says neither has no cookies to be abused.
-func checkOrigin(ctx *fasthttp.RequestCtx) error {
-	if ctx.IsGet() || ctx.IsHead() || ctx.IsOptions() {
-		return nil
-	}
-	refused := &apiError{status: fasthttp.StatusForbidden, code: codeForbidden, detail: "This request comes from another origin."}
-	switch site := string(ctx.Request.Header.Peek("Sec-Fetch-Site")); site {
-	case "same-origin", "none":
-		return nil
-	case "":
-	default:
-		return refused
-	}
-	origin := string(ctx.Request.Header.Peek("Origin"))
-	if origin == "" {
-		return nil
-	}
-	parsed, err := url.Parse(origin)
-	if err != nil || parsed.Host != string(ctx.Host()) || !keepsCookies(parsed) {
-		return refused
-	}
-	return nil
-}
-
-// keepsCookies tells whether pages of an origin can have the session cookie, which is Secure: HTTPS, or this machine. A
-// page of the same host without TLS may be anybody's on the way.
-func keepsCookies(origin *url.URL) bool {
-	address, err := netip.ParseAddr(origin.Hostname())
-	return origin.Scheme == "https" || origin.Hostname() == "localhost" || err == nil && address.IsLoopback()
+// acting says in the context who acts, from where, and in which request: what the stores change under it is recorded so.
+// The name is empty of a person who is still signing in.
+func (s *Server) acting(ctx context.Context, r *request, name string) context.Context {
+	return audit.WithActor(ctx, audit.Actor{
+		Kind: audit.Developer, Name: name, Address: clientAddress(r.http, s.cfg.TrustedProxies), RequestID: string(r.id),
+	})
 }
 
 // beginSignIn sends the browser to the provider.
@@ -124,15 +94,21 @@ func (s *Server) beginSignIn(ctx context.Context, r *request) error {
 	return nil
 }
 
-// completeSignIn takes what the provider sent back.
+// completeSignIn takes what the provider sent back: the parameters of RFC 6749 §4.1.2 and RFC 9207.
 func (s *Server) completeSignIn(ctx context.Context, r *request) error {
-	back, err := decodeCallback(r.http.URI().QueryString())
-	if err != nil {
+	var back sessions.Callback
+	query := readQuery(r.http)
+	query.text("state", &back.State, 128)
+	query.text("code", &back.Code, 4096)
+	query.text("iss", &back.Issuer, 1024)
+	query.text("error", &back.Error, 128)
+	if err := query.err(); err != nil {
 		return err
 	}
 	token, err := s.developer.SignIn.Complete(s.acting(ctx, r, ""), string(r.http.Request.Header.Cookie(cookieSignIn)), back)
 	if err != nil {
-		return s.ofSignIn(ctx, r, err)
+		s.logSignIn(ctx, r, err)
+		return err
 	}
 	// The session that this browser had, or was made to have, does not live on beside the new one.
 	if err := s.developer.Sessions.End(ctx, string(r.http.Request.Header.Cookie(cookieSession))); err != nil {
@@ -145,35 +121,14 @@ func (s *Server) completeSignIn(ctx context.Context, r *request) error {
 	return nil
 }
 
-// decodeCallback reads the parameters of RFC 6749 §4.1.2 and RFC 9207; what a provider sends beside them is ignored.
-func decodeCallback(query []byte) (back sessions.Callback, err error) {
-	err = decodeQuery(query,
-		queryText("state", &back.State, 128),
-		queryText("code", &back.Code, 4096),
-		queryText("iss", &back.Issuer, 1024),
-		queryText("error", &back.Error, 128),
-	)
-	return back, err
-}
-
-// ofSignIn turns a sign-in that did not succeed into its answer.
-func (s *Server) ofSignIn(ctx context.Context, r *request, err error) error {
+// logSignIn logs why a sign-in did not succeed.
+func (s *Server) logSignIn(ctx context.Context, r *request, err error) {
 	if away, ok := errors.AsType[*sessions.ProviderError](err); ok {
 		s.logger.WarnContext(ctx, "sign-in failed at the provider", "request_id", string(r.id), "code", away.Code)
 	}
-	refused, ok := errors.AsType[*sessions.RefusedError](err)
-	if !ok {
-		return err
-	}
-	s.logger.InfoContext(ctx, "sign-in refused", "request_id", string(r.id), "reason", refused.Reason)
-	detail := "The sign-in was not accepted."
-	if refused.ByProvider {
-		detail = "You were not signed in at the provider."
-	}
-	hideAddress(r.http)
-	return &apiError{
-		status: fasthttp.StatusUnauthorized, code: codeUnauthorized, bySession: true,
-		detail: detail + " Begin again: GET /v1/developer/sign-in",
+	if refused, ok := errors.AsType[*sessions.RefusedError](err); ok {
+		s.logger.InfoContext(ctx, "sign-in refused", "request_id", string(r.id), "reason", refused.Reason)
+		hideAddress(r.http)
 	}
 }
 
@@ -181,32 +136,30 @@ func (s *Server) ofSignIn(ctx context.Context, r *request, err error) error {
 func hideAddress(ctx *fasthttp.RequestCtx) { ctx.Response.Header.Set("Referrer-Policy", "no-referrer") }
 
 // getSession tells who is signed in.
-func (s *Server) getSession(_ context.Context, r *request, session sessions.Session) error {
+func (s *Server) getSession(_ context.Context, r *request) error {
 	return writeValue(r.http, fasthttp.StatusOK, struct {
 		Account   string    `json:"account"`
 		Email     string    `json:"email,omitempty"`
 		CreatedAt time.Time `json:"created_at"`
-	}{session.Account, session.Email, session.CreatedAt})
+	}{r.session.Account, r.session.Email, r.session.CreatedAt})
 }
 
 // deleteSession signs out; with ?everywhere=true out of every session of the account.
-func (s *Server) deleteSession(ctx context.Context, r *request, session sessions.Session) error {
-	var everywhere bool
-	err := decodeQuery(r.http.URI().QueryString(), queryBoolean("everywhere", &everywhere))
-	if err != nil {
-		return err
+func (s *Server) deleteSession(ctx context.Context, r *request) error {
+	query := readQuery(r.http)
+	everywhere := query.match("everywhere", "must be true or false", func(value string) bool { return value == "true" || value == "false" })
+	err := query.err()
+	switch {
+	case err != nil:
+	case everywhere == "true":
+		err = s.developer.SignIn.SignOutEverywhere(ctx, r.session)
+	default:
+		err = s.developer.SignIn.SignOut(ctx, string(r.http.Request.Header.Cookie(cookieSession)), r.session)
 	}
-	if everywhere {
-		err = s.developer.SignIn.SignOutEverywhere(ctx, session)
-	} else {
-		err = s.developer.SignIn.SignOut(ctx, string(r.http.Request.Header.Cookie(cookieSession)), session)
+	if err == nil {
+		setCookie(r.http, cookieSession, "", 0)
 	}
-	if err != nil {
-		return err
-	}
-	setCookie(r.http, cookieSession, "", 0)
-	r.http.SetStatusCode(fasthttp.StatusNoContent)
-	return nil
+	return writeNothing(r.http, err)
 }
 
 // setCookie sets one of our cookies for lifetime; an empty value removes it.

@@ -69,7 +69,7 @@ func newPremises(t testing.TB, config httpapi.Config, adjust func(p *premises)) 
 				Issuer: p.provider.issuer, ClientID: providerClient, ClientSecret: providerSecret, RedirectURL: p.origin + callbackPath,
 			}, bytes.Repeat([]byte{2}, 32), a.keys, store, a.pool),
 			Sessions: store, Keys: a.keys, Webhooks: webhooks.NewEndpoints(a.pool, newKeyring(t), nil),
-			Environment: "sandbox", SessionLifetime: sessionLifetime,
+			Environment: "sandbox", SessionLifetime: sessionLifetime, Now: time.Now,
 		}
 	}})
 	p.behind.Store(&p.address)

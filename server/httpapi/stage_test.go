@@ -55,7 +55,7 @@ func newDeveloper(a *api, provider *mockoidc.MockOIDC) *httpapi.Developer {
 			RedirectURL: "http://127.0.0.1/v1/developer/callback",
 		}, bytes.Repeat([]byte{2}, 32), a.keys, store, a.pool),
 		Sessions: store, Keys: a.keys, Webhooks: webhooks.NewEndpoints(a.pool, newKeyring(a.t), nil),
-		Environment: "sandbox", SessionLifetime: sessionLifetime,
+		Environment: "sandbox", SessionLifetime: sessionLifetime, Now: time.Now,
 	}
 }
 

@@ -35,7 +35,7 @@ func newStandInServer(t testing.TB) (*Server, *standIn) {
 		Gate: openGate{}, Catalog: s, Attempts: standInAttempts{s}, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 		Developer: &Developer{
 			SignIn: standInSignIn{s}, Sessions: standInSessions{}, Keys: standInKeys{standIn: s}, Webhooks: standInWebhooks{standIn: s},
-			Environment: "sandbox", SessionLifetime: time.Hour,
+			Environment: "sandbox", SessionLifetime: time.Hour, Now: time.Now,
 		},
 	}), s
 }
@@ -61,8 +61,8 @@ func (s *standIn) number(name string, value, least, most int) {
 
 var standInDocument = catalog.Document{JSON: []byte(`{"exam_key":"x","padding":"` + strings.Repeat("patience ", 300) + `"}`), ETag: `"0123456789abcdef"`}
 
-func (s *standIn) Ready() bool               { return true }
-func (s *standIn) List() []catalog.ExamEntry { return nil }
+func (s *standIn) Ready() bool                                { return true }
+func (s *standIn) OnChange(changed func([]catalog.ExamEntry)) { changed(nil) }
 
 func (s *standIn) find(examKey string) (catalog.Document, bool) {
 	s.text("exam_key", examKey, 0, 1<<20)

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/sessions"
 )
 
 // The days that one answer may span, both ends included, and what it spans where nothing is said.
@@ -50,19 +48,15 @@ type usageReport struct {
 }
 
 // getUsage tells how often the account's keys were used, by day.
-func (s *Server) getUsage(ctx context.Context, r *request, session sessions.Session) error {
-	query, err := decodeUsageQuery(r.http.URI().QueryString(), s.developer.now())
+func (s *Server) getUsage(ctx context.Context, r *request) error {
+	query, err := decodeUsageQuery(readQuery(r.http), s.developer.Now())
 	if err != nil {
 		return err
 	}
-	query.Account = session.AccountID
+	query.Account = r.session.AccountID
 	found, err := s.developer.Keys.Usage(ctx, query)
-	if _, unknown := errors.AsType[*keys.UnknownKeyError](err); unknown {
+	if is[*keys.UnknownKeyError](err) {
 		return validationFailed(fieldError{"key_prefix", "must be the prefix of a key of the account"})
-	}
-	if much, tooMuch := errors.AsType[*keys.TooMuchUsageError](err); tooMuch {
-		return validationFailed(fieldError{"from", fmt.Sprintf(
-			"and to span more than %d counts of a key and a day; ask for fewer days, or for one key_prefix", much.Most)})
 	}
 	if err != nil {
 		return err
@@ -89,44 +83,39 @@ func newUsageReport(environment string, query keys.UsageQuery, found []keys.Dail
 }
 
 // decodeUsageQuery reads which days are asked for, and of which key.
-func decodeUsageQuery(raw []byte, now time.Time) (keys.UsageQuery, error) {
-	var query keys.UsageQuery
-	var from *time.Time
-	to := now.UTC().Truncate(oneDay)
-	if err := decodeQuery(raw,
-		queryDay("from", func(day time.Time) { from = &day }),
-		queryDay("to", func(day time.Time) { to = day }),
-		queryKeyPrefix("key_prefix", &query.KeyPrefix),
-	); err != nil {
-		return query, err
+func decodeUsageQuery(asked *query, now time.Time) (usage keys.UsageQuery, err error) {
+	day := func(name string, target *time.Time) {
+		asked.match(name, "must be a day from 0001-01-01 on, as YYYY-MM-DD", func(value string) bool {
+			parsed, err := time.Parse(time.DateOnly, value)
+			if err != nil || parsed.Before(firstDay()) {
+				return false
+			}
+			*target = parsed
+			return true
+		})
 	}
-	query.From, query.To = to.AddDate(0, 0, 1-defaultUsageDays), to
-	if query.From.Before(firstDay()) {
-		query.From = firstDay()
+	usage.To = now.UTC().Truncate(oneDay)
+	day("from", &usage.From)
+	day("to", &usage.To)
+	usage.KeyPrefix = asked.match("key_prefix", notKeyPrefix, keys.IsPrefix)
+	if err := asked.err(); err != nil {
+		return usage, err
 	}
-	if from != nil {
-		query.From = *from
+	if _, given := asked.values["from"]; !given {
+		usage.From = usage.To.AddDate(0, 0, 1-defaultUsageDays)
+		if usage.From.Before(firstDay()) {
+			usage.From = firstDay()
+		}
 	}
 	most, hint := maxUsageDays, fmt.Sprintf(", or %d with key_prefix", maxUsageDaysOfKey)
-	if query.KeyPrefix != "" {
+	if usage.KeyPrefix != "" {
 		most, hint = maxUsageDaysOfKey, ""
 	}
 	switch {
-	case query.From.After(to):
-		return query, validationFailed(fieldError{"from", "must not lie after to, which is today unless it is given"})
-	case query.From.Before(to.AddDate(0, 0, 1-most)):
-		return query, validationFailed(fieldError{"from", fmt.Sprintf("and to must span at most %d days%s", most, hint)})
+	case usage.From.After(usage.To):
+		return usage, validationFailed(fieldError{"from", "must not lie after to, which is today unless it is given"})
+	case usage.From.Before(usage.To.AddDate(0, 0, 1-most)):
+		return usage, validationFailed(fieldError{"from", fmt.Sprintf("and to must span at most %d days%s", most, hint)})
 	}
-	return query, nil
-}
-
-func queryDay(name string, take func(time.Time)) queryField {
-	return queryField{name, func(value string) string {
-		day, err := time.Parse(time.DateOnly, value)
-		if err != nil || day.Before(firstDay()) {
-			return "must be a day from 0001-01-01 on, as YYYY-MM-DD"
-		}
-		take(day)
-		return ""
-	}}
+	return usage, nil
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/valyala/fasthttp"
 
-	"examprep.dev/server/sessions"
 	"examprep.dev/server/webhooks"
 )
 
@@ -39,7 +38,7 @@ type shownWebhook struct {
 	DisabledReason string          `json:"disabled_reason,omitempty"`
 	FailingSince   *time.Time      `json:"failing_since,omitempty"`
 	DisablesAt     *time.Time      `json:"disables_at,omitempty"`
-	LastStatus     int             `json:"last_status,omitempty"`
+	LastStatus     int             `json:"last_status,omitzero"`
 	LastSuccessAt  *time.Time      `json:"last_success_at,omitempty"`
 	ManagedBy      string          `json:"managed_by,omitempty"`
 	CreatedAt      time.Time       `json:"created_at"`
@@ -53,21 +52,30 @@ func newShownWebhook(e webhooks.Endpoint) shownWebhook {
 	}
 }
 
+// onWebhook hands over the webhook's id from the path.
+func onWebhook(next func(ctx context.Context, r *request, id uuid.UUID) error) handler {
+	return func(ctx context.Context, r *request) error {
+		id, err := pathUUID(r, "id")
+		if err != nil {
+			return err
+		}
+		return next(ctx, r, id)
+	}
+}
+
 // createWebhook registers an endpoint; the answer holds its signing secret, this once.
-func (s *Server) createWebhook(ctx context.Context, r *request, session sessions.Session) error {
-	want := webhooks.Registration{AccountID: session.AccountID}
-	var events []string
-	if err := decodeBody(r.http,
-		bodyField{"url", true, text(&want.URL, 1, maxWebhookURL)},
-		bodyField{"events", true, textList(&events, maxWebhookEvents)},
-		bodyField{"description", false, text(&want.Description, 0, maxWebhookDescription)},
-	); err != nil {
+func (s *Server) createWebhook(ctx context.Context, r *request) error {
+	want := webhooks.Registration{AccountID: r.session.AccountID}
+	body := readJSON(&r.http.Request)
+	body.text("url", &want.URL, 1, maxWebhookURL)
+	want.Events = eventKinds(body)
+	body.text("description", &want.Description, 0, maxWebhookDescription)
+	if err := body.check("url", "events"); err != nil {
 		return err
 	}
-	want.Events = eventKinds(events)
 	registered, secret, err := s.developer.Webhooks.Register(ctx, want)
 	if err != nil {
-		return ofDeveloper(err)
+		return err
 	}
 	return writeValue(r.http, fasthttp.StatusCreated, struct {
 		shownWebhook
@@ -76,99 +84,76 @@ func (s *Server) createWebhook(ctx context.Context, r *request, session sessions
 }
 
 // listWebhooks lists the account's endpoints, newest first.
-func (s *Server) listWebhooks(ctx context.Context, r *request, session sessions.Session) error {
-	found, err := s.developer.Webhooks.List(ctx, session.AccountID)
+func (s *Server) listWebhooks(ctx context.Context, r *request) error {
+	found, err := s.developer.Webhooks.List(ctx, r.session.AccountID)
 	if err != nil {
 		return err
 	}
-	list := make([]shownWebhook, len(found))
-	for i, endpoint := range found {
-		list[i] = newShownWebhook(endpoint)
-	}
-	return writeValue(r.http, fasthttp.StatusOK, map[string]any{"webhooks": list})
+	return writeValue(r.http, fasthttp.StatusOK, map[string]any{"webhooks": mapped(found, newShownWebhook)})
 }
 
 // getWebhook shows one endpoint.
-func (s *Server) getWebhook(ctx context.Context, r *request, session sessions.Session) error {
-	id, err := pathID(ctx, r, "id")
+func (s *Server) getWebhook(ctx context.Context, r *request, id uuid.UUID) error {
+	endpoint, err := s.developer.Webhooks.Get(ctx, r.session.AccountID, id)
 	if err != nil {
 		return err
-	}
-	endpoint, err := s.developer.Webhooks.Get(ctx, session.AccountID, id)
-	if err != nil {
-		return ofDeveloper(err)
 	}
 	return writeValue(r.http, fasthttp.StatusOK, newShownWebhook(endpoint))
 }
 
 // updateWebhook changes of an endpoint what is given; the rest stays.
-func (s *Server) updateWebhook(ctx context.Context, r *request, session sessions.Session) error {
+func (s *Server) updateWebhook(ctx context.Context, r *request, id uuid.UUID) error {
 	change, err := decodeChange(r)
 	if err != nil {
 		return err
 	}
-	id, err := pathID(ctx, r, "id")
+	updated, err := s.developer.Webhooks.Update(ctx, r.session.AccountID, id, change)
 	if err != nil {
 		return err
-	}
-	updated, err := s.developer.Webhooks.Update(ctx, session.AccountID, id, change)
-	if err != nil {
-		return ofDeveloper(err)
 	}
 	return writeValue(r.http, fasthttp.StatusOK, newShownWebhook(updated))
 }
 
 func decodeChange(r *request) (change webhooks.Change, err error) {
-	var events []string
-	var status string
-	err = decodeBody(r.http,
-		bodyField{"url", false, optionalText(&change.URL, 1, maxWebhookURL)},
-		bodyField{"events", false, textList(&events, maxWebhookEvents)},
-		bodyField{"description", false, optionalText(&change.Description, 0, maxWebhookDescription)},
-		bodyField{"status", false, oneOf(&status, webhooks.StatusEnabled, webhooks.StatusDisabled)},
-	)
+	var url, description, status string
+	body := readJSON(&r.http.Request)
+	if body.text("url", &url, 1, maxWebhookURL) {
+		change.URL = &url
+	}
+	change.Events = eventKinds(body)
+	if body.text("description", &description, 0, maxWebhookDescription) {
+		change.Description = &description
+	}
+	body.oneOf("status", &status, webhooks.StatusEnabled, webhooks.StatusDisabled)
 	if status != "" {
 		enabled := status == webhooks.StatusEnabled
 		change.Enabled = &enabled
 	}
-	change.Events = eventKinds(events)
-	return change, err
+	return change, body.check()
 }
 
-// eventKinds is nil where there are no names, and empty where they are empty.
-func eventKinds(names []string) []webhooks.Kind {
+// eventKinds is nil where there are no events, and empty where they are empty.
+func eventKinds(body *jsonBody) []webhooks.Kind {
+	names := body.list("events", maxWebhookEvents)
 	if names == nil {
 		return nil
 	}
-	kinds := make([]webhooks.Kind, len(names))
-	for i, name := range names {
-		kinds[i] = webhooks.Kind(name)
-	}
-	return kinds
+	return mapped(names, func(name string) webhooks.Kind { return webhooks.Kind(name) })
 }
 
 // deleteWebhook removes an endpoint and cancels what is pending for it.
-func (s *Server) deleteWebhook(ctx context.Context, r *request, session sessions.Session) error {
-	id, err := pathID(ctx, r, "id")
-	if err != nil {
-		return err
-	}
-	if err := s.developer.Webhooks.Delete(ctx, session.AccountID, id); err != nil {
-		return ofDeveloper(err)
-	}
-	r.http.SetStatusCode(fasthttp.StatusNoContent)
-	return nil
+func (s *Server) deleteWebhook(ctx context.Context, r *request, id uuid.UUID) error {
+	return writeNothing(r.http, s.developer.Webhooks.Delete(ctx, r.session.AccountID, id))
 }
 
 // rotateWebhookSecret makes a new signing secret; the old one signs beside it for 24 hours.
-func (s *Server) rotateWebhookSecret(ctx context.Context, r *request, session sessions.Session) error {
-	id, err := pathID(ctx, r, "id")
+func (s *Server) rotateWebhookSecret(ctx context.Context, r *request, id uuid.UUID) error {
+	secret, err := s.developer.Webhooks.RotateSecret(ctx, r.session.AccountID, id)
 	if err != nil {
 		return err
 	}
-	secret, err := s.developer.Webhooks.RotateSecret(ctx, session.AccountID, id)
-	if err != nil {
-		return ofDeveloper(err)
-	}
-	return writeValue(r.http, fasthttp.StatusOK, map[string]any{"id": id, "secret": secret})
+	return writeValue(r.http, fasthttp.StatusOK, struct {
+		ID     uuid.UUID `json:"id"`
+		Secret string    `json:"secret"`
+	}{id, secret})
 }

@@ -30,12 +30,10 @@
 // Principals are matched against verification.by; a PEM key has none and may sign as anybody. Timestamps without a Z
 // are UTC here, so that a laptop and a pod agree.
 //
-// valid-after and valid-before are held against verification.at, which the signature covers, as git holds them against
-// the time of a commit: what was verified while a key was valid stays verified when it ends, and whether a paper may be
-// published does not change overnight. Whoever holds a key can give a seal an earlier date. A key that was lost is
-// therefore taken out of the file, which takes effect at once, and not given an end.
-//
-// A signature stays good for what it covers: content that was once signed can be brought back, as any revision can.
+// valid-after and valid-before are compared with verification.at, which the signature covers: what was verified while a key
+// was valid stays verified, and whether a paper may be published does not change overnight. The holder of a key can give a
+// seal an earlier date, so a lost key is removed from the file, which takes effect at once. A signature stays good for what
+// it covers: content that was once signed can be brought back.
 //
 // # How it fails
 //

@@ -11,6 +11,7 @@ import (
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/sessions"
+	"examprep.dev/server/usage"
 	"examprep.dev/server/webhooks"
 )
 
@@ -65,6 +66,7 @@ func newDeveloper(p *process, flags *apiFlags, secret []byte, client redis.Unive
 	signedIn := sessions.NewStore(client, p.installation.RedisPrefix(), flags.sessionIdle, flags.sessionLifetime, time.Now)
 	return &httpapi.Developer{
 		SignIn: sessions.NewSignIn(flags.provider, secret, store, signedIn, p.pool), Sessions: signedIn, Keys: store,
+		Usage:       usage.NewStore(p.pool),
 		Webhooks:    webhooks.NewEndpoints(p.pool, keyring, allowed),
 		Environment: string(p.installation.Environment), SessionLifetime: flags.sessionLifetime,
 	}, nil

@@ -18,6 +18,7 @@ type Developer struct {
 	SignIn   SignIn
 	Sessions Sessions
 	Keys     Keys
+	Usage    Usage
 	Webhooks Webhooks
 	// Environment is production or sandbox, told with each key.
 	Environment string

@@ -20,6 +20,7 @@ import (
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/redisurl/redistest"
 	"examprep.dev/server/sessions"
+	"examprep.dev/server/usage"
 	"examprep.dev/server/webhooks"
 )
 
@@ -68,7 +69,7 @@ func newPremises(t testing.TB, config httpapi.Config, adjust func(p *premises)) 
 			SignIn: sessions.NewSignIn(sessions.Provider{
 				Issuer: p.provider.issuer, ClientID: providerClient, ClientSecret: providerSecret, RedirectURL: p.origin + callbackPath,
 			}, bytes.Repeat([]byte{2}, 32), a.keys, store, a.pool),
-			Sessions: store, Keys: a.keys, Webhooks: webhooks.NewEndpoints(a.pool, newKeyring(t), nil),
+			Sessions: store, Keys: a.keys, Usage: usage.NewStore(a.pool), Webhooks: webhooks.NewEndpoints(a.pool, newKeyring(t), nil),
 			Environment: "sandbox", SessionLifetime: sessionLifetime,
 		}
 	}})

@@ -14,6 +14,7 @@ import (
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/redisurl/redistest"
 	"examprep.dev/server/sessions"
+	"examprep.dev/server/usage"
 	"examprep.dev/server/webhooks"
 )
 
@@ -54,7 +55,7 @@ func newDeveloper(a *api, provider *mockoidc.MockOIDC) *httpapi.Developer {
 			Issuer: provider.Issuer(), ClientID: provider.ClientID, ClientSecret: provider.ClientSecret,
 			RedirectURL: "http://127.0.0.1/v1/developer/callback",
 		}, bytes.Repeat([]byte{2}, 32), a.keys, store, a.pool),
-		Sessions: store, Keys: a.keys, Webhooks: webhooks.NewEndpoints(a.pool, newKeyring(a.t), nil),
+		Sessions: store, Keys: a.keys, Usage: usage.NewStore(a.pool), Webhooks: webhooks.NewEndpoints(a.pool, newKeyring(a.t), nil),
 		Environment: "sandbox", SessionLifetime: sessionLifetime,
 	}
 }

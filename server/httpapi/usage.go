@@ -8,9 +8,9 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/sessions"
+	"examprep.dev/server/usage"
 )
 
 // The days that one answer may span, both ends included, and what it spans where nothing is said.
@@ -24,6 +24,11 @@ const oneDay = 24 * time.Hour
 
 // firstDay is the earliest that is answered for, 0001-01-01: before it years are 0 or negative.
 func firstDay() time.Time { return time.Time{} }
+
+// Usage reads the usage of an account's keys; *usage.Store is one.
+type Usage interface {
+	Daily(ctx context.Context, query usage.Query) ([]usage.Daily, error)
+}
 
 // counts are sums of requests.
 type counts struct {
@@ -56,13 +61,13 @@ func (s *Server) getUsage(ctx context.Context, r *request, session sessions.Sess
 		return err
 	}
 	query.Account = session.AccountID
-	found, err := s.developer.Keys.Usage(ctx, query)
-	if _, unknown := errors.AsType[*keys.UnknownKeyError](err); unknown {
+	found, err := s.developer.Usage.Daily(ctx, query)
+	if _, unknown := errors.AsType[*usage.UnknownKeyError](err); unknown {
 		return validationFailed(fieldError{"key_prefix", "must be the prefix of a key of the account"})
 	}
-	if much, tooMuch := errors.AsType[*keys.TooMuchUsageError](err); tooMuch {
+	if much, tooMuch := errors.AsType[*usage.TooManyRowsError](err); tooMuch {
 		return validationFailed(fieldError{"from", fmt.Sprintf(
-			"and to span more than %d counts of a key and a day; ask for fewer days, or for one key_prefix", much.Most)})
+			"and to span more than %d counts of a key and a day; ask for fewer days, or for one key_prefix", much.Max)})
 	}
 	if err != nil {
 		return err
@@ -70,17 +75,17 @@ func (s *Server) getUsage(ctx context.Context, r *request, session sessions.Sess
 	return writeValue(r.http, fasthttp.StatusOK, newUsageReport(s.developer.Environment, query, found))
 }
 
-func newUsageReport(environment string, query keys.UsageQuery, found []keys.DailyUsage) usageReport {
+func newUsageReport(environment string, query usage.Query, found []usage.Daily) usageReport {
 	report := usageReport{
 		Environment: environment, From: query.From.Format(time.DateOnly), To: query.To.Format(time.DateOnly),
 		Usage: make([]usageOfDay, len(found)),
 	}
-	for i, usage := range found {
-		of := counts{Requests: usage.Requests, RateLimited: usage.RateLimited}
+	for i, row := range found {
+		of := counts{Requests: row.Requests, RateLimited: row.RateLimited}
 		if environment == string(postgres.Production) {
-			of.BillableRequests = usage.Requests
+			of.BillableRequests = row.Requests
 		}
-		report.Usage[i] = usageOfDay{Day: usage.Day.Format(time.DateOnly), Prefix: usage.KeyPrefix, counts: of}
+		report.Usage[i] = usageOfDay{Day: row.Day.Format(time.DateOnly), Prefix: row.KeyPrefix, counts: of}
 		report.Total.Requests += of.Requests
 		report.Total.RateLimited += of.RateLimited
 		report.Total.BillableRequests += of.BillableRequests
@@ -89,8 +94,8 @@ func newUsageReport(environment string, query keys.UsageQuery, found []keys.Dail
 }
 
 // decodeUsageQuery reads which days are asked for, and of which key.
-func decodeUsageQuery(raw []byte, now time.Time) (keys.UsageQuery, error) {
-	var query keys.UsageQuery
+func decodeUsageQuery(raw []byte, now time.Time) (usage.Query, error) {
+	var query usage.Query
 	var from *time.Time
 	to := now.UTC().Truncate(oneDay)
 	if err := decodeQuery(raw,

@@ -6,9 +6,7 @@
 // history is that of the resource.
 //
 // What holds. A store records within the transaction of its change ([Record]), so neither is there without the other; a
-// record that cannot be written fails the change. What Postgres has no part in (sign-in, sign-out) is recorded before it
-// takes effect: none is missed, but one whose Redis failed next may be recorded and not have happened. While Postgres is
-// away nobody can sign in or out for that reason, and nobody can change anything either. There is one record for each
+// record that cannot be written fails the change. That includes sign-in and sign-out. There is one record for each
 // call that succeeded, also where it changed nothing (a key revoked twice); what was refused is no action.
 //
 // What a record says is enough to retrace the action, and no secret: never a key, a signing secret, a session's token,

@@ -110,11 +110,6 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 		return &usageError{err}
 	}
 	defer func() { _ = gateClient.Close() }()
-	sessionClient, err := redisurl.Open(flags.redisURL, sessions.ClientOptions)
-	if err != nil {
-		return &usageError{err}
-	}
-	defer func() { _ = sessionClient.Close() }()
 
 	settings.cache.Registerer = p.registry
 	snapshot, err := catalog.OpenSnapshot(ctx, p.pool, p.logger, settings.cache)
@@ -133,7 +128,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	gates := gate.New(gate.Config{
 		Prefix: p.installation.RedisPrefix(), Used: meter.Count, Registerer: p.registry, Logger: p.logger,
 	}, gateClient, keys.NewReader(p.pool))
-	developer, err := newDeveloper(p, flags, settings.secret, sessionClient, gates)
+	developer, err := newDeveloper(p, flags, settings.secret, gates)
 	if err != nil {
 		return err
 	}
@@ -148,7 +143,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	p.logger.Info("serving", "address", listener.Addr().String(), "environment", p.installation.Environment, "version", version())
 	back := append(p.servers(readyToServe(ctx, snapshot)), //nolint:contextcheck // readiness is asked at each scrape
 		part{"catalogue", snapshot.Run}, part{"gate", gates.Run}, part{"notifier", notifier.Run}, part{"usage", meter.Run},
-		p.probes(sessionClient, redisurl.Client{Name: "gate", UniversalClient: gateClient}, redisurl.Client{Name: "sessions", UniversalClient: sessionClient}))
+		p.probes(gateClient, redisurl.Client{Name: "gate", UniversalClient: gateClient}))
 	front := []part{{"http", func(ctx context.Context) error { return server.Serve(ctx, listener) }}}
 	return runParts(ctx, p.logger, flags.shutdownGrace, front, back)
 }

@@ -53,9 +53,8 @@ func ofAttempts(mistake *attempts.Error) *apiError {
 // a moment.
 func dependencyAway(err error) bool {
 	var catalogue *catalog.UnavailableError
-	var session *sessions.UnavailableError
 	var provider *sessions.ProviderError
-	return errors.As(err, &catalogue) || errors.As(err, &session) || errors.As(err, &provider) || postgres.Away(err)
+	return errors.As(err, &catalogue) || errors.As(err, &provider) || postgres.Away(err)
 }
 
 // ofProtocol is the answer to a request that fasthttp could not read.

@@ -6,10 +6,8 @@
 // Kubernetes has its history.
 //
 // A store writes the record in the transaction of its change ([Record]), so both exist or neither does. If the record
-// cannot be written, the change fails. Sign-in and sign-out happen in Redis, and are recorded before they take effect: no
-// record is missing, but if Redis then fails, the record describes a sign-in that did not happen. While PostgreSQL is
-// down, sign-in, sign-out and all changes fail. Each successful call has one record, even if it changed nothing (a key
-// revoked twice). Rejected calls have none.
+// cannot be written, the change fails. That includes sign-in and sign-out. Each successful call has one record, even if it
+// changed nothing (a key revoked twice). Rejected calls have none.
 //
 // A record is sufficient to reconstruct the action, and contains no secret: no API key, signing secret, session token or
 // email address. It has only the host of a webhook's URL, since path and query can contain tokens.

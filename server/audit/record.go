@@ -43,8 +43,7 @@ type Entry struct {
 	Detail map[string]any
 }
 
-// Record appends the entry under the actor of ctx; without one it does nothing. db is the transaction of the action, or
-// a pool for actions that are not in Postgres.
+// Record appends the entry under the actor of ctx; without one it does nothing. db is the transaction of the action.
 func Record(ctx context.Context, db auditdb.DBTX, entry Entry) error {
 	actor, known := ActorOf(ctx)
 	if !known {

@@ -17,6 +17,7 @@ import (
 	"examprep.dev/server/redisurl"
 	"examprep.dev/server/sessions"
 	"examprep.dev/server/telemetry"
+	"examprep.dev/server/usage"
 	"examprep.dev/server/webhooks"
 )
 
@@ -109,11 +110,6 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 		return &usageError{err}
 	}
 	defer func() { _ = gateClient.Close() }()
-	sessionClient, err := redisurl.Open(flags.redisURL, sessions.ClientOptions)
-	if err != nil {
-		return &usageError{err}
-	}
-	defer func() { _ = sessionClient.Close() }()
 
 	settings.cache.Registerer = p.registry
 	snapshot, err := catalog.OpenSnapshot(ctx, p.pool, p.logger, settings.cache)
@@ -125,14 +121,14 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	if err != nil {
 		return err
 	}
-	meter := keys.NewMeter(p.pool, keys.MeterConfig{Interval: meterInterval, RollUpAge: rollUpAge, Registerer: p.registry})
+	meter := usage.NewMeter(p.pool, usage.MeterConfig{Interval: meterInterval, RollUpAge: rollUpAge, Registerer: p.registry})
 	// What is counted by then is written while the front drains: at the very end there is little time.
-	stopHastening := context.AfterFunc(ctx, meter.FlushSoon)
+	stopHastening := context.AfterFunc(ctx, meter.RequestFlush)
 	defer stopHastening()
 	gates := gate.New(gate.Config{
 		Prefix: p.installation.RedisPrefix(), Used: meter.Count, Registerer: p.registry, Logger: p.logger,
 	}, gateClient, keys.NewReader(p.pool))
-	developer, err := newDeveloper(p, flags, settings.secret, sessionClient, gates)
+	developer, err := newDeveloper(p, flags, settings.secret, gates)
 	if err != nil {
 		return err
 	}
@@ -147,7 +143,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	p.logger.Info("serving", "address", listener.Addr().String(), "environment", p.installation.Environment, "version", version())
 	back := append(p.servers(readyToServe(ctx, snapshot)), //nolint:contextcheck // readiness is asked at each scrape
 		part{"catalogue", snapshot.Run}, part{"gate", gates.Run}, part{"notifier", notifier.Run}, part{"usage", meter.Run},
-		p.probes(sessionClient, redisurl.Client{Name: "gate", UniversalClient: gateClient}, redisurl.Client{Name: "sessions", UniversalClient: sessionClient}))
+		p.probes(gateClient, redisurl.Client{Name: "gate", UniversalClient: gateClient}))
 	front := []part{{"http", func(ctx context.Context) error { return server.Serve(ctx, listener) }}}
 	return runParts(ctx, p.logger, flags.shutdownGrace, front, back)
 }
@@ -177,8 +173,8 @@ const cutTime = 3 * time.Second
 const (
 	// meterInterval is how often a pod writes the use of keys: what one that is killed loses.
 	meterInterval = 10 * time.Second
-	// rollUpAge has usage tell of requests within a minute: 10 s until they are written, 15 to 30 s, and at most 16 s until
-	// it is each share's turn.
+	// rollUpAge makes usage include requests within a minute: up to 10 s until they are written, 15 s until their batch is
+	// old enough, and up to 5 s until a pod looks.
 	rollUpAge = 15 * time.Second
 )
 

@@ -90,7 +90,7 @@ func TestAnAPIPodWritesDownTheUseOfKeysWhenItStops(t *testing.T) {
 	var counted int64
 	var used bool
 	if err := i.pool.QueryRow(t.Context(), `SELECT u.requests, k.last_used_at IS NOT NULL
-		FROM key_usage u JOIN api_keys k ON k.id = u.key_id`).Scan(&counted, &used); err != nil {
+		FROM key_usage u JOIN api_key_uses k ON k.key_id = u.key_id`).Scan(&counted, &used); err != nil {
 		t.Fatal(err)
 	}
 	if counted != requests || !used {

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/sessions"
+	"examprep.dev/server/usage"
 	"examprep.dev/server/webhooks"
 )
 
@@ -39,7 +39,7 @@ func checkSessionTimes(idle, lifetime time.Duration) error {
 }
 
 // newDeveloper wires the developer endpoints; nil without a provider.
-func newDeveloper(p *process, flags *apiFlags, secret []byte, client redis.UniversalClient, gates *gate.Gate) (*httpapi.Developer, error) {
+func newDeveloper(p *process, flags *apiFlags, secret []byte, gates *gate.Gate) (*httpapi.Developer, error) {
 	if flags.provider.Issuer == "" {
 		return nil, nil //nolint:nilnil // no developer endpoints
 	}
@@ -62,9 +62,10 @@ func newDeveloper(p *process, flags *apiFlags, secret []byte, client redis.Unive
 		return nil, err
 	}
 	store := keys.NewStore(p.pool, gates)
-	signedIn := sessions.NewStore(client, p.installation.RedisPrefix(), flags.sessionIdle, flags.sessionLifetime, time.Now)
+	signedIn := sessions.NewStore(p.pool, flags.sessionIdle, flags.sessionLifetime, time.Now)
 	return &httpapi.Developer{
-		SignIn: sessions.NewSignIn(flags.provider, secret, store, signedIn, p.pool), Sessions: signedIn, Keys: store,
+		SignIn: sessions.NewSignIn(flags.provider, secret, store, signedIn), Sessions: signedIn, Keys: store,
+		Usage:       usage.NewStore(p.pool),
 		Webhooks:    webhooks.NewEndpoints(p.pool, keyring, allowed),
 		Environment: string(p.installation.Environment), SessionLifetime: flags.sessionLifetime, Now: time.Now,
 	}, nil

@@ -105,7 +105,7 @@ func namesBelongToOne(t *testing.T, before, now []string, installations ...*neig
 		kinds[i] = append(kinds[i], kindOf(strings.TrimPrefix(name, installations[i].redisPrefix)))
 	}
 	for i, found := range kinds {
-		for _, kind := range []string{"gate", "session", "webhooks"} {
+		for _, kind := range []string{"gate", "webhooks"} {
 			if !slices.ContainsFunc(found, func(k string) bool { return strings.HasPrefix(k, kind) }) {
 				t.Errorf("installation %d has no name of the %s in Redis, but %q", i+1, kind, found)
 			}
@@ -129,7 +129,7 @@ func newNeighbour(t *testing.T, s *stage, cache redis.UniversalClient) *neighbou
 	if err := pool.QueryRow(t.Context(), "SELECT id FROM accounts WHERE name = $1", canary).Scan(&account); err != nil {
 		t.Fatal(err)
 	}
-	store := sessions.NewStore(cache, s.redisPrefix, time.Hour, time.Hour, time.Now)
+	store := sessions.NewStore(pool, time.Hour, time.Hour, time.Now)
 	n.session, err = store.Create(t.Context(), sessions.Session{AccountID: account, Account: canary, Issuer: "https://issuer.example", Subject: "anna"})
 	if err != nil {
 		t.Fatal(err)

@@ -98,8 +98,8 @@ func (p *process) servers(ready telemetry.Ready, more ...prometheus.Gatherer) []
 	}
 }
 
-// probes returns the part that asks the stores whether they are there, and tells of the Redis clients' pools. asked is the
-// client that Redis is asked by: one that may wait.
+// probes returns the part that asks the stores whether they are there, and registers the metrics of the Redis clients'
+// pools. asked is the client that Redis is asked by.
 func (p *process) probes(asked redis.UniversalClient, clients ...redisurl.Client) part {
 	redisurl.RegisterPools(p.registry, clients...)
 	prober := telemetry.NewProber(p.registry,

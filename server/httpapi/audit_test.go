@@ -168,12 +168,13 @@ func TestSigningInAndOutIsRecorded(t *testing.T) {
 func TestWhoseSignOutCannotBeRecordedStaysSignedIn(t *testing.T) {
 	c := newConsole(t)
 	ada := c.signedIn("ada")
-	postgrestest.CutOff(t, c.pool)
+	restore := postgrestest.CutOff(t, c.pool)
 	for _, query := range []string{"", "?everywhere=true"} {
 		if status, header, answer := ada.do(http.MethodDelete, "/v1/developer/session"+query, ""); status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
 			t.Errorf("sign-out%s without Postgres: %d %v", query, status, answer)
 		}
 	}
+	restore()
 	if status, _, answer := ada.do(http.MethodGet, "/v1/developer/session", ""); status != http.StatusOK {
 		t.Errorf("after it: %d %v", status, answer)
 	}

@@ -17,9 +17,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres/postgrestest"
 	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/usage"
 	"examprep.dev/server/webhooks"
 )
 
@@ -289,7 +289,7 @@ func TestAMovedWebhookShowsNothingOfItsFormerAccount(t *testing.T) {
 }
 
 func TestATestEventIsOfTheTimeByTheDevelopersClock(t *testing.T) {
-	c := newUsageConsole(t, "sandbox", new(atomic.Pointer[keys.Meter]))
+	c := newUsageConsole(t, "sandbox", new(atomic.Pointer[usage.Meter]))
 	ada := c.signedIn("ada")
 	hook := textOf(ada.make("/v1/developer/webhooks", newHook), "id")
 	if status, _, answer := ada.do(http.MethodPost, "/v1/developer/webhooks/"+hook+"/test", ""); status != http.StatusAccepted {

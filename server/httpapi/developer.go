@@ -13,6 +13,7 @@ type Developer struct {
 	SignIn   SignIn
 	Sessions Sessions
 	Keys     Keys
+	Usage    Usage
 	Webhooks Webhooks
 	// Environment is production or sandbox, told with each key.
 	Environment string

@@ -81,7 +81,9 @@ func (c *contractRun) driveTheRest() {
 	c.get(examPath + "/mock-exams/history")
 
 	expiring := c.newKeyPrefix(`{"name":"ends","expires_at":"2999-01-01T00:00:00Z"}`)
-	c.exec(`UPDATE api_keys SET last_used_at = now(), revoked_at = now() WHERE prefix = $1`, expiring)
+	c.exec(`UPDATE api_keys SET revoked_at = now() WHERE prefix = $1`, expiring)
+	c.exec(`INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited, last_used_at)
+		SELECT id, (now() AT TIME ZONE 'UTC')::date, account_id, 7, 1, now() FROM api_keys WHERE prefix = $1`, expiring)
 	c.developer(c.cookie, http.MethodGet, "/v1/developer/keys", "", "")
 	c.rotateUntold(c.newKeyPrefix(`{"name":"ends","expires_at":"2999-01-01T00:00:00Z"}`))
 
@@ -90,8 +92,6 @@ func (c *contractRun) driveTheRest() {
 	c.exec(`UPDATE webhook_endpoints SET failing_since = now(), last_status = 500, last_success_at = now() WHERE id = $1`, c.newWebhook(c.cookie))
 	c.developer(c.cookie, http.MethodGet, "/v1/developer/webhooks", "", "")
 
-	c.exec(`INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited)
-		SELECT id, (now() AT TIME ZONE 'UTC')::date, account_id, 7, 1 FROM api_keys WHERE prefix = $1`, expiring)
 	c.developer(c.cookie, http.MethodGet, "/v1/developer/usage", "", "")
 
 	done := c.newDelivery()

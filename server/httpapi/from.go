@@ -13,6 +13,7 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/sessions"
+	"examprep.dev/server/usage"
 	"examprep.dev/server/webhooks"
 )
 
@@ -23,7 +24,7 @@ func from(err error) *apiError {
 	var mistake *attempts.Error
 	var invalidKey *keys.InvalidError
 	var invalidWebhook *webhooks.ValidationError
-	var tooMuch *keys.TooMuchUsageError
+	var tooMuch *usage.TooManyRowsError
 	var refused *sessions.RefusedError
 	switch {
 	case errors.As(err, &own):
@@ -38,7 +39,7 @@ func from(err error) *apiError {
 		return validationFailed(fieldError{invalidWebhook.Field, invalidWebhook.Detail})
 	case errors.As(err, &tooMuch):
 		return validationFailed(fieldError{"from", fmt.Sprintf(
-			"and to span more than %d counts of a key and a day; ask for fewer days, or for one key_prefix", tooMuch.Most)})
+			"and to span more than %d counts of a key and a day; ask for fewer days, or for one key_prefix", tooMuch.Max)})
 	case is[*sessions.NoSessionError](err):
 		return notSignedIn("Sign in first: GET /v1/developer/sign-in")
 	case errors.As(err, &refused) && refused.ByProvider:
@@ -57,7 +58,7 @@ func from(err error) *apiError {
 // isUnavailable reports whether the same request may succeed in a moment. That holds also for a change of a key that is
 // committed, but that not every pod is known to have heard of.
 func isUnavailable(err error) bool {
-	return is[*catalog.UnavailableError](err) || is[*sessions.UnavailableError](err) || is[*sessions.ProviderError](err) ||
+	return is[*catalog.UnavailableError](err) || is[*sessions.ProviderError](err) ||
 		is[*keys.NotAnnouncedError](err) || postgres.Away(err)
 }
 

@@ -58,8 +58,8 @@ type api struct {
 	address  string
 	// deps are what the server answers from; variant makes others of them.
 	deps httpapi.Deps
-	// redis is the gate's connection, sessions that of the developers' sessions where there are any.
-	redis, sessions redis.UniversalClient
+	// redis is the gate's connection.
+	redis redis.UniversalClient
 	// ahead is how far the sessions' clock is ahead, in nanoseconds.
 	ahead *atomic.Int64
 	// recorder keeps the answers of call, where a test wants them kept.

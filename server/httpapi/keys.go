@@ -17,7 +17,6 @@ type Keys interface {
 	Revoke(ctx context.Context, prefix string) error
 	Page(ctx context.Context, account uuid.UUID, before string, limit int) (keys.Page, error)
 	Get(ctx context.Context, prefix string) (keys.Summary, error)
-	Usage(ctx context.Context, query keys.UsageQuery) ([]keys.DailyUsage, error)
 }
 
 const (

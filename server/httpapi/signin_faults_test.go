@@ -2,21 +2,13 @@ package httpapi_test
 
 import (
 	"bytes"
-	"context"
-	"errors"
-	"net"
 	"net/http"
-	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"examprep.dev/server/httpapi"
-	"examprep.dev/server/redisurl"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/postgres/postgrestest"
 )
 
 // unavailable checks that the answer says to come back in a moment.
@@ -199,50 +191,12 @@ func TestAnAddressThatCannotBeAskedForIsLeftOut(t *testing.T) {
 	}
 }
 
-// cuttable is a network whose connections can be cut, and kept from being made again.
-type cuttable struct {
-	mu    sync.Mutex
-	cut   bool
-	conns []net.Conn
-}
-
-func (c *cuttable) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cut {
-		return nil, errors.New("cut")
-	}
-	conn, err := new(net.Dialer).DialContext(ctx, network, address)
-	if err == nil {
-		c.conns = append(c.conns, conn)
-	}
-	return conn, err
-}
-
-func (c *cuttable) set(cut bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.cut = cut
-	for _, conn := range c.conns {
-		_ = conn.Close()
-	}
-	c.conns = nil
-}
-
-func TestWithoutRedisNobodySignsInAndNobodyIsSignedOut(t *testing.T) {
-	var network cuttable
-	p := newPremises(t, httpapi.Config{}, func(p *premises) {
-		client, err := redisurl.Open(os.Getenv(redistest.ServerVariable), func(o *redis.UniversalOptions) { o.Dialer = network.dial })
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = client.Close() })
-		p.redis = client
-	})
+func TestWithoutPostgreSQLNobodySignsInAndNobodyIsSignedOut(t *testing.T) {
+	p := newPremises(t, httpapi.Config{}, nil)
 	ada, bob := p.visitor(t), p.visitor(t)
 	ada.signIn("ada")
 	back := bob.authenticate(bob.begin(), "bob")
-	network.set(true)
+	restore := postgrestest.CutOff(t, p.pool)
 	carol := p.visitor(t)
 	carols := carol.authenticate(carol.begin(), "carol") // which takes up nothing there
 	unavailable(t, "callback", bob.call(back))
@@ -250,7 +204,7 @@ func TestWithoutRedisNobodySignsInAndNobodyIsSignedOut(t *testing.T) {
 	unavailable(t, "session", ada.get(sessionPath))
 	unavailable(t, "sign-out", ada.send(http.MethodDelete, sessionPath, "", nil))
 	unavailable(t, "a new key", ada.send(http.MethodPost, keysPath, `{"name":"ci"}`, nil))
-	network.set(false)
+	restore()
 	for name, got := range map[string]response{"bob": bob.call(back), "carol": carol.call(carols)} {
 		if got.status != http.StatusSeeOther { // the same callback: nothing of it was used up
 			t.Errorf("callback of %s afterwards: %d %s", name, got.status, got.body)

@@ -15,11 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"examprep.dev/server/httpapi"
-	"examprep.dev/server/redisurl/redistest"
 	"examprep.dev/server/sessions"
+	"examprep.dev/server/usage"
 	"examprep.dev/server/webhooks"
 )
 
@@ -39,8 +37,6 @@ type premises struct {
 	// origin is where browsers reach the API, behind where it really is.
 	origin string
 	behind atomic.Pointer[string]
-	redis  redis.UniversalClient
-	prefix string
 	// ahead is how far the API's clock is, as a time.Duration.
 	ahead     atomic.Int64
 	transport http.RoundTripper
@@ -57,18 +53,17 @@ func newPremises(t testing.TB, config httpapi.Config, adjust func(p *premises)) 
 	t.Cleanup(front.Close)
 	p.origin, p.transport = front.URL, front.Client().Transport
 	p.provider = newCertifiedProvider(t, p.origin+callbackPath)
-	p.redis, p.prefix = redistest.New(t)
 	if adjust != nil {
 		adjust(p)
 	}
 	now := func() time.Time { return time.Now().Add(time.Duration(p.ahead.Load())) }
 	p.api = newAPI(t, options{config: config, developer: func(a *api) *httpapi.Developer {
-		store := sessions.NewStore(p.redis, p.prefix, sessionIdle, sessionLifetime, now)
+		store := sessions.NewStore(a.pool, sessionIdle, sessionLifetime, now)
 		return &httpapi.Developer{
 			SignIn: sessions.NewSignIn(sessions.Provider{
 				Issuer: p.provider.issuer, ClientID: providerClient, ClientSecret: providerSecret, RedirectURL: p.origin + callbackPath,
-			}, bytes.Repeat([]byte{2}, 32), a.keys, store, a.pool),
-			Sessions: store, Keys: a.keys, Webhooks: webhooks.NewEndpoints(a.pool, newKeyring(t), nil),
+			}, bytes.Repeat([]byte{2}, 32), a.keys, store),
+			Sessions: store, Keys: a.keys, Usage: usage.NewStore(a.pool), Webhooks: webhooks.NewEndpoints(a.pool, newKeyring(t), nil),
 			Environment: "sandbox", SessionLifetime: sessionLifetime, Now: time.Now,
 		}
 	}})
@@ -76,14 +71,13 @@ func newPremises(t testing.TB, config httpapi.Config, adjust func(p *premises)) 
 	return p
 }
 
-// sessionNames are the names of all sessions in Redis.
-func (p *premises) sessionNames() []string {
+// sessionCount is how many sessions are stored.
+func (p *premises) sessionCount() (count int) {
 	p.t.Helper()
-	names, err := p.redis.Keys(p.t.Context(), p.prefix+"session:*").Result()
-	if err != nil {
+	if err := p.pool.QueryRow(p.t.Context(), `SELECT count(*) FROM sessions`).Scan(&count); err != nil {
 		p.t.Fatal(err)
 	}
-	return names
+	return count
 }
 
 // accounts is how many people have ever signed in.

@@ -12,8 +12,8 @@ import (
 	"github.com/oauth2-proxy/mockoidc"
 
 	"examprep.dev/server/httpapi"
-	"examprep.dev/server/redisurl/redistest"
 	"examprep.dev/server/sessions"
+	"examprep.dev/server/usage"
 	"examprep.dev/server/webhooks"
 )
 
@@ -44,17 +44,15 @@ func newKeyring(t testing.TB) *webhooks.Keyring {
 // newDeveloper is what the developer endpoints stand on, with that provider.
 func newDeveloper(a *api, provider *mockoidc.MockOIDC) *httpapi.Developer {
 	a.t.Helper()
-	client, prefix := redistest.New(a.t)
-	a.sessions = client
-	store := sessions.NewStore(client, prefix, time.Hour, sessionLifetime, func() time.Time {
+	store := sessions.NewStore(a.pool, time.Hour, sessionLifetime, func() time.Time {
 		return time.Now().Add(time.Duration(a.ahead.Load()))
 	})
 	return &httpapi.Developer{
 		SignIn: sessions.NewSignIn(sessions.Provider{
 			Issuer: provider.Issuer(), ClientID: provider.ClientID, ClientSecret: provider.ClientSecret,
 			RedirectURL: "http://127.0.0.1/v1/developer/callback",
-		}, bytes.Repeat([]byte{2}, 32), a.keys, store, a.pool),
-		Sessions: store, Keys: a.keys, Webhooks: webhooks.NewEndpoints(a.pool, newKeyring(a.t), nil),
+		}, bytes.Repeat([]byte{2}, 32), a.keys, store),
+		Sessions: store, Keys: a.keys, Usage: usage.NewStore(a.pool), Webhooks: webhooks.NewEndpoints(a.pool, newKeyring(a.t), nil),
 		Environment: "sandbox", SessionLifetime: sessionLifetime, Now: time.Now,
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/sessions"
+	"examprep.dev/server/usage"
 	"examprep.dev/server/webhooks"
 )
 
@@ -34,7 +35,8 @@ func newStandInServer(t testing.TB) (*Server, *standIn) {
 	return New(Config{}, Deps{
 		Gate: openGate{}, Catalog: s, Attempts: standInAttempts{s}, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 		Developer: &Developer{
-			SignIn: standInSignIn{s}, Sessions: standInSessions{}, Keys: standInKeys{standIn: s}, Webhooks: standInWebhooks{standIn: s},
+			SignIn: standInSignIn{s}, Sessions: standInSessions{}, Keys: standInKeys{standIn: s},
+			Usage: standInUsage{standInKeys{standIn: s}}, Webhooks: standInWebhooks{standIn: s},
 			Environment: "sandbox", SessionLifetime: time.Hour, Now: time.Now,
 		},
 	}), s
@@ -176,7 +178,9 @@ func (s standInKeys) Page(_ context.Context, _ uuid.UUID, before string, limit i
 	return keys.Page{}, nil
 }
 
-func (s standInKeys) Usage(_ context.Context, query keys.UsageQuery) ([]keys.DailyUsage, error) {
+type standInUsage struct{ standInKeys }
+
+func (s standInUsage) Daily(_ context.Context, query usage.Query) ([]usage.Daily, error) {
 	if query.KeyPrefix != "" {
 		s.prefix(query.KeyPrefix)
 	}

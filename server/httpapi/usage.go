@@ -9,6 +9,7 @@ import (
 
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/usage"
 )
 
 // The days that one answer may span, both ends included, and what it spans where nothing is said.
@@ -22,6 +23,11 @@ const oneDay = 24 * time.Hour
 
 // firstDay is the earliest that is answered for, 0001-01-01: before it years are 0 or negative.
 func firstDay() time.Time { return time.Time{} }
+
+// Usage reads the usage of an account's keys; *usage.Store is one.
+type Usage interface {
+	Daily(ctx context.Context, query usage.Query) ([]usage.Daily, error)
+}
 
 // counts are sums of requests.
 type counts struct {
@@ -54,8 +60,8 @@ func (s *Server) getUsage(ctx context.Context, r *request) error {
 		return err
 	}
 	query.Account = r.session.AccountID
-	found, err := s.developer.Keys.Usage(ctx, query)
-	if is[*keys.UnknownKeyError](err) {
+	found, err := s.developer.Usage.Daily(ctx, query)
+	if is[*usage.UnknownKeyError](err) {
 		return validationFailed(fieldError{"key_prefix", "must be the prefix of a key of the account"})
 	}
 	if err != nil {
@@ -64,17 +70,17 @@ func (s *Server) getUsage(ctx context.Context, r *request) error {
 	return writeValue(r.http, fasthttp.StatusOK, newUsageReport(s.developer.Environment, query, found))
 }
 
-func newUsageReport(environment string, query keys.UsageQuery, found []keys.DailyUsage) usageReport {
+func newUsageReport(environment string, query usage.Query, found []usage.Daily) usageReport {
 	report := usageReport{
 		Environment: environment, From: query.From.Format(time.DateOnly), To: query.To.Format(time.DateOnly),
 		Usage: make([]usageOfDay, len(found)),
 	}
-	for i, usage := range found {
-		of := counts{Requests: usage.Requests, RateLimited: usage.RateLimited}
+	for i, row := range found {
+		of := counts{Requests: row.Requests, RateLimited: row.RateLimited}
 		if environment == string(postgres.Production) {
-			of.BillableRequests = usage.Requests
+			of.BillableRequests = row.Requests
 		}
-		report.Usage[i] = usageOfDay{Day: usage.Day.Format(time.DateOnly), Prefix: usage.KeyPrefix, counts: of}
+		report.Usage[i] = usageOfDay{Day: row.Day.Format(time.DateOnly), Prefix: row.KeyPrefix, counts: of}
 		report.Total.Requests += of.Requests
 		report.Total.RateLimited += of.RateLimited
 		report.Total.BillableRequests += of.BillableRequests
@@ -83,7 +89,7 @@ func newUsageReport(environment string, query keys.UsageQuery, found []keys.Dail
 }
 
 // decodeUsageQuery reads which days are asked for, and of which key.
-func decodeUsageQuery(asked *query, now time.Time) (usage keys.UsageQuery, err error) {
+func decodeUsageQuery(asked *query, now time.Time) (query usage.Query, err error) {
 	day := func(name string, target *time.Time) {
 		asked.match(name, "must be a day from 0001-01-01 on, as YYYY-MM-DD", func(value string) bool {
 			parsed, err := time.Parse(time.DateOnly, value)
@@ -94,28 +100,28 @@ func decodeUsageQuery(asked *query, now time.Time) (usage keys.UsageQuery, err e
 			return true
 		})
 	}
-	usage.To = now.UTC().Truncate(oneDay)
-	day("from", &usage.From)
-	day("to", &usage.To)
-	usage.KeyPrefix = asked.match("key_prefix", notKeyPrefix, keys.IsPrefix)
+	query.To = now.UTC().Truncate(oneDay)
+	day("from", &query.From)
+	day("to", &query.To)
+	query.KeyPrefix = asked.match("key_prefix", notKeyPrefix, keys.IsPrefix)
 	if err := asked.err(); err != nil {
-		return usage, err
+		return query, err
 	}
 	if _, given := asked.values["from"]; !given {
-		usage.From = usage.To.AddDate(0, 0, 1-defaultUsageDays)
-		if usage.From.Before(firstDay()) {
-			usage.From = firstDay()
+		query.From = query.To.AddDate(0, 0, 1-defaultUsageDays)
+		if query.From.Before(firstDay()) {
+			query.From = firstDay()
 		}
 	}
 	most, hint := maxUsageDays, fmt.Sprintf(", or %d with key_prefix", maxUsageDaysOfKey)
-	if usage.KeyPrefix != "" {
+	if query.KeyPrefix != "" {
 		most, hint = maxUsageDaysOfKey, ""
 	}
 	switch {
-	case usage.From.After(usage.To):
-		return usage, validationFailed(fieldError{"from", "must not lie after to, which is today unless it is given"})
-	case usage.From.Before(usage.To.AddDate(0, 0, 1-most)):
-		return usage, validationFailed(fieldError{"from", fmt.Sprintf("and to must span at most %d days%s", most, hint)})
+	case query.From.After(query.To):
+		return query, validationFailed(fieldError{"from", "must not lie after to, which is today unless it is given"})
+	case query.From.Before(query.To.AddDate(0, 0, 1-most)):
+		return query, validationFailed(fieldError{"from", fmt.Sprintf("and to must span at most %d days%s", most, hint)})
 	}
-	return usage, nil
+	return query, nil
 }

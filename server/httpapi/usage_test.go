@@ -15,13 +15,14 @@ import (
 	"examprep.dev/server/gate"
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/usage"
 )
 
 // usageNow is the time by the clock of these tests' developers: late on the last day of a leap year's February.
 var usageNow = time.Date(2028, 2, 29, 23, 59, 59, 0, time.UTC)
 
 // newUsageConsole is a console of an environment, whose requests meter counts once it is set.
-func newUsageConsole(t *testing.T, environment string, meter *atomic.Pointer[keys.Meter]) *console {
+func newUsageConsole(t *testing.T, environment string, meter *atomic.Pointer[usage.Meter]) *console {
 	t.Helper()
 	c := &console{test: t, provider: newProvider(t)}
 	count := func(key uuid.UUID, admitted bool) {
@@ -56,7 +57,7 @@ func (c *console) setUsage(prefix, day string, requests, limited int) {
 func TestUsageIsWhatTheGateLetPassAndRefused(t *testing.T) {
 	for _, environment := range []string{"production", "sandbox"} {
 		t.Run(environment, func(t *testing.T) {
-			var metered atomic.Pointer[keys.Meter]
+			var metered atomic.Pointer[usage.Meter]
 			c := newUsageConsole(t, environment, &metered)
 			ada := c.signedIn("ada")
 			if err := c.keys.ApplyTier(t.Context(), keys.TierSpec{Name: "few", Requests: 5, Period: time.Hour}); err != nil {
@@ -67,7 +68,7 @@ func TestUsageIsWhatTheGateLetPassAndRefused(t *testing.T) {
 			if err := c.keys.SetTier(t.Context(), prefix, "few"); err != nil {
 				t.Fatal(err)
 			}
-			meter := keys.NewMeter(c.pool, keys.MeterConfig{Interval: time.Hour, Now: func() time.Time { return usageNow }})
+			meter := usage.NewMeter(c.pool, usage.MeterConfig{Interval: time.Hour, Now: func() time.Time { return usageNow }})
 			metered.Store(meter)
 			statuses := map[int]int{}
 			for range 8 {
@@ -92,7 +93,7 @@ func TestUsageIsWhatTheGateLetPassAndRefused(t *testing.T) {
 }
 
 func TestUsageIsOrderedAndOfTheDaysAndKeysAskedFor(t *testing.T) {
-	c := newUsageConsole(t, "production", new(atomic.Pointer[keys.Meter]))
+	c := newUsageConsole(t, "production", new(atomic.Pointer[usage.Meter]))
 	ada, bob := c.signedIn("ada"), c.signedIn("bob")
 	newPrefix := func(b *browser) string { return textOf(b.make("/v1/developer/keys", `{"name":"k"}`), "key_prefix") }
 	first, second := newPrefix(ada), newPrefix(ada)
@@ -142,7 +143,7 @@ func TestUsageIsOrderedAndOfTheDaysAndKeysAskedFor(t *testing.T) {
 }
 
 func TestWhatIsAskedOfUsage(t *testing.T) {
-	c := newUsageConsole(t, "sandbox", new(atomic.Pointer[keys.Meter]))
+	c := newUsageConsole(t, "sandbox", new(atomic.Pointer[usage.Meter]))
 	ada, bob := c.signedIn("ada"), c.signedIn("bob")
 	mine := textOf(ada.make("/v1/developer/keys", `{"name":"k"}`), "key_prefix")
 	bobs := textOf(bob.make("/v1/developer/keys", `{"name":"k"}`), "key_prefix")
@@ -187,7 +188,7 @@ func TestWhatIsAskedOfUsage(t *testing.T) {
 }
 
 func TestNoDayBeforeTheFirstIsAnswered(t *testing.T) {
-	c := newUsageConsole(t, "production", new(atomic.Pointer[keys.Meter]))
+	c := newUsageConsole(t, "production", new(atomic.Pointer[usage.Meter]))
 	status, answer := c.signedIn("ada").usage("?to=0001-01-10")
 	if from, to := textOf(answer, "from"), textOf(answer, "to"); status != http.StatusOK || from != "0001-01-01" || to != "0001-01-10" {
 		t.Errorf("%d, from %s to %s", status, from, to)
@@ -195,7 +196,7 @@ func TestNoDayBeforeTheFirstIsAnswered(t *testing.T) {
 }
 
 func TestMoreUsageThanOneAnswerHoldsIsRefused(t *testing.T) {
-	c := newUsageConsole(t, "production", new(atomic.Pointer[keys.Meter]))
+	c := newUsageConsole(t, "production", new(atomic.Pointer[usage.Meter]))
 	ada := c.signedIn("ada")
 	prefix := textOf(ada.make("/v1/developer/keys", `{"name":"k"}`), "key_prefix")
 	const days = 10
@@ -204,11 +205,11 @@ func TestMoreUsageThanOneAnswerHoldsIsRefused(t *testing.T) {
 		FROM generate_series(1, $2) i RETURNING id, account_id)
 		INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited)
 		SELECT id, date '2028-02-01' + day, account_id, 1, 0 FROM many, generate_series(1, $3) day`,
-		c.account(ada), keys.MaxUsage/days, days); err != nil {
+		c.account(ada), usage.MaxRows/days, days); err != nil {
 		t.Fatal(err)
 	}
 	status, answer := ada.usage("")
-	if rows := len(listOf(answer, "usage")); status != http.StatusOK || rows != keys.MaxUsage {
+	if rows := len(listOf(answer, "usage")); status != http.StatusOK || rows != usage.MaxRows {
 		t.Fatalf("as much as an answer holds: %d, %d rows", status, rows)
 	}
 	c.setUsage(prefix, "2028-02-29", 1, 0)

@@ -20,31 +20,10 @@
 // chunk to catch up with, and a process that dies in between leaves the list to whoever applies a tier next. Meanwhile a
 // key has its old allowance or its new one.
 //
-// How use is counted. Each API pod has a [Meter] that counts the requests of each key by UTC day, those that the gate let
-// pass and those that it refused for the rate, and keeps when the key was last used: nothing is written per request. Once an
-// interval, and when it stops, a pod writes what it counted to key_usage_batches: arrays of thousands of keys, which cost
-// the database next to nothing. Whichever pod comes first when a share of the keys is old enough there adds to key_usage
-// what all pods wrote of it ([Meter.RollUp]), one share after the other: what many pods and many moments counted of a key is
-// one change of its row, and changes never come all at once. Usage is therefore told within a minute. One pod at a time is at
-// a share; what is too much for the database at once is added bit by bit; and how long the oldest has waited is told
-// (examprep_key_usage_oldest_batch_age_seconds).
+// Requests are counted, and the last use of a key is kept, by server/usage; the view api_key_uses has the latter.
 //
-// Each process is a writer with a number for each of its batches, which the statement that writes the batch raises
-// (key_usage_writers); a batch that is sent again because nobody knows what became of it is there once. A roll-up takes
-// batches away in the statement that adds them. What is lost: the last interval of a pod that is killed, keys beyond the
-// meter's memory while PostgreSQL is away, and what a pod that ends could not write, though it begins when it is told to end
-// and has two seconds more after its last request (examprep_key_usage_lost_total). Nothing is ever counted twice.
-//
-// When a key was last used stands in key_usage, in the row of that day; its own row has the first use of a day that a
-// roll-up found, so that it is written once a day however many keys there are. That comes after the usage and waits for
-// nobody: a key that is being changed just then is noted by a later one. A key's own row is a day behind after a process that
-// dies between the two, where the answer of a roll-up is lost or comes when its time is over, and where more such keys wait
-// than the meter remembers. Whoever reads asks the view api_key_uses, which is right all the same.
-// Usage is kept; who keeps no books so long deletes old days from key_usage, and sees of a key that was not used since
-// only a time of the day when it was.
-//
-// Mistakes of a caller are *UnknownKeyError, *UnknownTierError, *InvalidError, *RetiredKeyError, *LimitError,
-// *ManagedTierError and *TooMuchUsageError; all else is pgx's error, wrapped. No key is ever logged or put into an error.
+// Mistakes of a caller are *UnknownKeyError, *UnknownTierError, *InvalidError, *RetiredKeyError, *LimitError
+// and *ManagedTierError; all else is pgx's error, wrapped. No key is ever logged or put into an error.
 //
 // Who changes a key is recorded in the transaction that does it (server/audit).
 //

@@ -48,13 +48,6 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("the account has %d live keys, and no more are allowed", e.Most)
 }
 
-// TooMuchUsageError says that more usage was asked for at once than Most rows, of a key and a day each.
-type TooMuchUsageError struct{ Most int }
-
-func (e *TooMuchUsageError) Error() string {
-	return fmt.Sprintf("more than %d rows of usage were asked for", e.Most)
-}
-
 // ManagedTierError says that a tier belongs to another manager. Nothing was changed.
 type ManagedTierError struct{ Tier, Owner string }
 

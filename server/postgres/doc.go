@@ -1,6 +1,6 @@
 // Package postgres holds what all owners of tables share: the pool, the embedded migrations and the identity of the
 // installation. The queries are in queries/<owner>.sql; sqlc generates a package from each owner's file (keysdb,
-// catalogdb, attemptsdb, webhooksdb, sessionsdb, auditdb), so that the import graph shows which package uses which table.
+// usagedb, catalogdb, attemptsdb, webhooksdb, sessionsdb, auditdb), so that the import graph shows which package uses which table.
 //
 // There is one migration file for each owner. Until v1.0.0 a change of the schema edits that file: [Migrate] stores the
 // digest of all files in the database, and a process refuses a database with another digest. From v1.0.0 on migrations

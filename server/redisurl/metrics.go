@@ -5,7 +5,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Client is a client of a process, and what it is for: gate, sessions and so on.
+// Client is a client of a process, and what it is for: gate, webhooks and so on.
 type Client struct {
 	Name string
 	redis.UniversalClient

@@ -11,7 +11,7 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return "sign-in refused: " + e.Reason }
 
-// ProviderError says that the OpenID Connect provider is away, overloaded, or does not accept this service's
+// ProviderError says that the OpenID Connect provider is unreachable, overloaded, or does not accept this service's
 // registration. It says nothing about the person who signs in.
 type ProviderError struct {
 	// Code is for the log: an error code of RFC 6749, the meaning of an HTTP status, or "unreachable".
@@ -30,15 +30,3 @@ func (e *ProviderError) Unwrap() error { return e.Err }
 type NoSessionError struct{}
 
 func (*NoSessionError) Error() string { return "no session, or it has run out" }
-
-// UnavailableError says that Redis could not be asked, or refused for now (loading, read-only, no free connection). The
-// commands of this package are never mistaken by themselves, so each of Redis' errors is one.
-type UnavailableError struct {
-	// Op is what was tried.
-	Op  string
-	Err error
-}
-
-func (e *UnavailableError) Error() string { return e.Op + ": " + e.Err.Error() }
-
-func (e *UnavailableError) Unwrap() error { return e.Err }

@@ -25,19 +25,15 @@ const (
 	providerTimeout = 5 * time.Second
 	// maxAnswer bounds what is read of each of its answers.
 	maxAnswer = 1 << 20
-	// discoveryLife is how long its configuration and its keys are believed: then they are read again, so that a key
-	// that it took back is not accepted for longer.
+	// discoveryLife is how long the provider's configuration and keys are used before they are read again. If that fails,
+	// they are used for as long again.
 	discoveryLife = 10 * time.Minute
-	// discoveryBound is how long they are believed at the most, where they cannot be read again.
-	discoveryBound = time.Hour
-	// refreshPause is how long nobody tries to read them again after it failed.
-	refreshPause = time.Minute
 )
 
 const codeUnreachable = "unreachable"
 
-// knownProvider is what discovery tells of a provider.
-type knownProvider struct {
+// provider is a discovered provider.
+type provider struct {
 	*oidc.Provider
 
 	issuer     string
@@ -45,28 +41,26 @@ type knownProvider struct {
 	keys       oidc.KeySet
 	algorithms []string
 	authStyles []oauth2.AuthStyle
-	// saysIssuer tells that each of its callbacks names it (RFC 9207).
-	saysIssuer   bool
-	discoveredAt time.Time
-	// doubted tells that it has been in trouble since.
-	doubted atomic.Bool
+	// sendsIssuer reports whether each of its callbacks names it (RFC 9207).
+	sendsIssuer bool
+	expiresAt   atomic.Int64 // Unix nanoseconds
 }
 
-// newClient is what the provider is asked with. It follows no redirect, which could carry a code and the client's secret
-// to another host, and reads no more of an answer than any can have.
+// newClient returns the client for the provider. It follows no redirect, which could carry a code and the client's secret
+// to another host, and it bounds the bodies that it reads.
 func newClient() *http.Client {
 	return &http.Client{
 		Timeout:       providerTimeout,
-		Transport:     boundedAnswers{http.DefaultTransport},
+		Transport:     limitBodies{http.DefaultTransport},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// boundedAnswers cuts bodies off: go-oidc reads them whole.
-type boundedAnswers struct{ http.RoundTripper }
+// limitBodies truncates bodies: go-oidc reads them whole.
+type limitBodies struct{ http.RoundTripper }
 
-// RoundTrip is http.RoundTripper's.
-func (b boundedAnswers) RoundTrip(request *http.Request) (*http.Response, error) {
+// RoundTrip implements http.RoundTripper.
+func (b limitBodies) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := b.RoundTripper.RoundTrip(request)
 	if err == nil {
 		response.Body = struct {
@@ -77,70 +71,62 @@ func (b boundedAnswers) RoundTrip(request *http.Request) (*http.Response, error)
 	return response, err //nolint:wrapcheck // the client's own error
 }
 
-// client discovers the provider once for as long as that holds, however many sign in at the same time. While it is away
-// each sign-in tries anew; if it was known before, one in a refreshPause does, and the others go by what was known.
-func (s *SignIn) client(ctx context.Context) (*oauth2.Config, *knownProvider, error) {
-	provider, now := s.discovered.Load(), s.store.now()
-	known := provider != nil && now.Sub(provider.discoveredAt) < discoveryBound
-	if !known || provider.isDue(now) && s.mayRefresh(now) {
+// client returns the provider, and discovers it if it is unknown or its time is up. If that fails, a known provider stays
+// in use.
+func (s *SignIn) client(ctx context.Context) (*oauth2.Config, *provider, error) {
+	current := s.discovered.Load()
+	if current == nil || s.store.now().UnixNano() >= current.expiresAt.Load() {
 		found, err := s.discover(ctx)
 		switch {
 		case err == nil:
-			provider = found
-		case !known:
+			current = found
+		case current == nil:
 			return nil, nil, &ProviderError{Code: codeUnreachable, Err: err}
 		}
 	}
 	return &oauth2.Config{
 		ClientID: s.provider.ClientID, ClientSecret: s.provider.ClientSecret, RedirectURL: s.provider.RedirectURL,
-		Endpoint: provider.endpoint, Scopes: []string{oidc.ScopeOpenID, "email"},
-	}, provider, nil
+		Endpoint: current.endpoint, Scopes: []string{oidc.ScopeOpenID, "email"},
+	}, current, nil
 }
 
-func (p *knownProvider) isDue(now time.Time) bool {
-	return p.doubted.Load() || now.Sub(p.discoveredAt) >= discoveryLife
-}
-
-// mayRefresh tells one caller that it is time to ask a known provider again, and the others that it is not.
-func (s *SignIn) mayRefresh(now time.Time) bool {
-	next := s.nextRefresh.Load()
-	return now.UnixNano() >= next && s.nextRefresh.CompareAndSwap(next, now.Add(refreshPause).UnixNano())
-}
-
-// discover asks the provider, once for all who wait for it, each as long as their own time lasts.
-func (s *SignIn) discover(ctx context.Context) (*knownProvider, error) {
+// discover asks the provider once for all callers that wait, each as long as its own time lasts.
+func (s *SignIn) discover(ctx context.Context) (*provider, error) {
 	// The provider's key set refreshes itself long after this request: it must not inherit its end.
 	lasting := oidc.ClientContext(context.WithoutCancel(ctx), s.http)
 	answer := s.discovery.DoChan("", func() (any, error) {
 		found, err := discover(lasting, s.provider)
+		expiry := s.store.now().Add(discoveryLife).UnixNano()
 		if err != nil {
+			if known := s.discovered.Load(); known != nil {
+				known.expiresAt.Store(expiry)
+			}
 			return nil, err
 		}
-		found.discoveredAt = s.store.now()
+		found.expiresAt.Store(expiry)
 		s.discovered.Store(found)
-		s.nextRefresh.Store(0)
 		return found, nil
 	})
 	select {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("discover: %w", context.Cause(ctx))
 	case got := <-answer:
-		found, _ := got.Val.(*knownProvider)
+		found, _ := got.Val.(*provider)
 		return found, got.Err //nolint:wrapcheck // discover's own
 	}
 }
 
 // discover asks the provider. ctx is kept for fetching its keys later on.
-func discover(ctx context.Context, registered Provider) (*knownProvider, error) {
+func discover(ctx context.Context, registered Provider) (*provider, error) {
 	found, err := oidc.NewProvider(ctx, registered.Issuer)
 	if err != nil {
 		return nil, fmt.Errorf("discover: %w", err)
 	}
 	var configuration struct {
-		Keys       string   `json:"jwks_uri"`
-		Algorithms []string `json:"id_token_signing_alg_values_supported"`
-		Methods    []string `json:"token_endpoint_auth_methods_supported"`
-		SaysIssuer bool     `json:"authorization_response_iss_parameter_supported"`
+		Keys        string   `json:"jwks_uri"`
+		Algorithms  []string `json:"id_token_signing_alg_values_supported"`
+		Methods     []string `json:"token_endpoint_auth_methods_supported"`
+		SendsIssuer bool     `json:"authorization_response_iss_parameter_supported"`
 	}
 	if err := found.Claims(&configuration); err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
@@ -155,10 +141,10 @@ func discover(ctx context.Context, registered Provider) (*knownProvider, error) 
 	asymmetric := []string{
 		oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA,
 	}
-	return &knownProvider{
+	return &provider{
 		Provider: found, issuer: registered.Issuer, endpoint: endpoint, keys: oidc.NewRemoteKeySet(ctx, configuration.Keys),
 		algorithms: slices.DeleteFunc(configuration.Algorithms, func(a string) bool { return !slices.Contains(asymmetric, a) }),
-		authStyles: authStyles(registered, configuration.Methods), saysIssuer: configuration.SaysIssuer,
+		authStyles: authStyles(registered, configuration.Methods), sendsIssuer: configuration.SendsIssuer,
 	}, nil
 }
 
@@ -188,7 +174,7 @@ func authStyles(registered Provider, methods []string) []oauth2.AuthStyle {
 
 // exchange redeems a code. Only where the provider did not know this service by its first way is the second tried: a code
 // that may have been looked at already is used up. (x/oauth2, left to itself, tries again whatever went wrong.)
-func (p *knownProvider) exchange(ctx context.Context, client *oauth2.Config, code, verifier string) (answer *oauth2.Token, err error) {
+func (p *provider) exchange(ctx context.Context, client *oauth2.Config, code, verifier string) (answer *oauth2.Token, err error) {
 	for _, style := range p.authStyles {
 		client.Endpoint.AuthStyle = style
 		answer, err = client.Exchange(ctx, code, oauth2.VerifierOption(verifier))
@@ -197,13 +183,13 @@ func (p *knownProvider) exchange(ctx context.Context, client *oauth2.Config, cod
 			break
 		}
 	}
-	return answer, err //nolint:wrapcheck // ofTokenEndpoint reads it
+	return answer, err //nolint:wrapcheck // classifyTokenError reads it
 }
 
 // check refuses an answer that is not the provider's own (RFC 9207 §2.4), and one that says that nobody signed in.
-func (p *knownProvider) check(c ceremony, back Callback) error {
+func (p *provider) check(c signInState, back Callback) error {
 	switch {
-	case c.Issuer != p.issuer, back.Issuer != p.issuer && (back.Issuer != "" || p.saysIssuer):
+	case c.Issuer != p.issuer, back.Issuer != p.issuer && (back.Issuer != "" || p.sendsIssuer):
 		return &RefusedError{Reason: "the answer is another provider's"}
 	case back.Error == "server_error", back.Error == "temporarily_unavailable":
 		return &ProviderError{Code: back.Error, Err: errors.New("the provider sent the person back")}
@@ -218,8 +204,8 @@ func (p *knownProvider) check(c ceremony, back Callback) error {
 // maxAccountName is server/keys' limit in characters, kept here in bytes.
 const maxAccountName = 200
 
-// accountName is issuer#subject. A subject may have 255 characters: what does not fit, what names may not hold, and what
-// looks like a hash itself is replaced by a hash of both.
+// accountName is issuer#subject. A subject can have 255 characters. A name that is too long, has control characters or
+// looks like a hash is replaced by a hash of both.
 func accountName(issuer, subject string) string {
 	const mark = "sha256:"
 	name := issuer + "#" + subject

@@ -48,13 +48,13 @@ func TestAPersonHasOneIdentityByWhateverNameTheProviderGoes(t *testing.T) {
 			_ = json.NewEncoder(w).Encode(map[string]string{"access_token": "a", "token_type": "Bearer", "id_token": token})
 		}))
 		t.Cleanup(endpoint.Close)
-		provider := &knownProvider{
+		provider := &provider{
 			issuer: issuer, keys: &oidc.StaticKeySet{PublicKeys: []crypto.PublicKey{key.Public()}},
 			algorithms: []string{oidc.RS256}, authStyles: []oauth2.AuthStyle{oauth2.AuthStyleInParams},
 		}
-		signIn := NewSignIn(Provider{Issuer: issuer, ClientID: "client"}, nil, nil, NewStore(nil, "", time.Hour, time.Hour, time.Now), nil)
+		signIn := NewSignIn(Provider{Issuer: issuer, ClientID: "client"}, nil, nil, NewStore(nil, time.Hour, time.Hour, time.Now))
 		client := &oauth2.Config{ClientID: "client", Endpoint: oauth2.Endpoint{TokenURL: endpoint.URL}}
-		who, err := signIn.redeem(t.Context(), client, provider, ceremony{Nonce: "nonce"}, "code")
+		who, err := signIn.exchangeCode(t.Context(), client, provider, signInState{Nonce: "nonce"}, "code")
 		if err != nil || who.issuer != issuer || who.subject != "ada" {
 			t.Errorf("as %s: %+v, %v", name, who, err)
 		}

@@ -21,39 +21,39 @@ const userInfoTimeout = 2 * time.Second
 // maxEmail is RFC 5321's limit in bytes (erratum 1690).
 const maxEmail = 254
 
-// person is who has signed in, as the provider knows them: subject is unique and never given away again at its issuer.
-type person struct{ issuer, subject, email string }
+// identity is a person as the provider knows them: subject is unique at its issuer, and never assigned again.
+type identity struct{ issuer, subject, email string }
 
-// redeem exchanges the code for an ID token and verifies it.
-func (s *SignIn) redeem(ctx context.Context, client *oauth2.Config, provider *knownProvider, c ceremony, code string) (person, error) {
+// exchangeCode exchanges the code for an ID token and verifies it.
+func (s *SignIn) exchangeCode(ctx context.Context, client *oauth2.Config, provider *provider, c signInState, code string) (identity, error) {
 	answer, err := provider.exchange(oidc.ClientContext(ctx, s.http), client, code, c.Verifier)
 	if err != nil {
-		return person{}, provider.doubt(ofTokenEndpoint(err))
+		return identity{}, classifyTokenError(err)
 	}
 	raw, _ := answer.Extra("id_token").(string)
 	if raw == "" {
-		return person{}, provider.doubt(&ProviderError{Code: "no id_token", Err: errors.New("the token endpoint gave no ID token")})
+		return identity{}, &ProviderError{Code: "no id_token", Err: errors.New("the token endpoint gave no ID token")}
 	}
 	token, claims, err := s.verify(ctx, provider, c, raw)
 	if err != nil {
-		return person{}, provider.doubt(err)
+		return identity{}, err
 	}
 	if claims.Email == "" {
 		claims = s.userInfo(ctx, provider, answer, token.Subject)
 	}
 	// Not the token's issuer: go-oidc takes one provider's by two names, and an identity must have one.
-	return person{issuer: provider.issuer, subject: token.Subject, email: claims.verifiedEmail()}, nil
+	return identity{issuer: provider.issuer, subject: token.Subject, email: claims.verifiedEmail()}, nil
 }
 
 // verify does what OpenID Connect Core §3.1.3.7 asks for: signature, issuer, audience and expiry are go-oidc's work.
-func (s *SignIn) verify(ctx context.Context, provider *knownProvider, c ceremony, raw string) (*oidc.IDToken, claims, error) {
+func (s *SignIn) verify(ctx context.Context, provider *provider, c signInState, raw string) (*oidc.IDToken, claims, error) {
 	var read claims
-	keys := &watchedKeys{KeySet: provider.keys}
+	keys := &keySetWithError{KeySet: provider.keys}
 	token, err := oidc.NewVerifier(provider.issuer, keys, &oidc.Config{
 		ClientID: s.provider.ClientID, Now: s.store.now, SupportedSigningAlgs: provider.algorithms,
 	}).Verify(ctx, raw)
 	if err != nil {
-		return nil, read, keys.explain(err)
+		return nil, read, keys.classifyVerifyError(err)
 	}
 	if err := token.Claims(&read); err != nil {
 		return nil, read, &RefusedError{Reason: "the ID token's claims cannot be read"}
@@ -63,7 +63,7 @@ func (s *SignIn) verify(ctx context.Context, provider *knownProvider, c ceremony
 		return nil, read, &RefusedError{Reason: "the ID token's nonce is not ours"}
 	case !isSubject(token.Subject):
 		return nil, read, &RefusedError{Reason: "the ID token names nobody, or not as it must"}
-	case read.Party != "" && read.Party != s.provider.ClientID, read.Party == "" && len(token.Audience) > 1:
+	case read.AuthorizedParty != "" && read.AuthorizedParty != s.provider.ClientID, read.AuthorizedParty == "" && len(token.Audience) > 1:
 		return nil, read, &RefusedError{Reason: "the ID token was issued to another service"}
 	}
 	return token, read, nil
@@ -78,8 +78,8 @@ func isSubject(subject string) bool {
 
 // claims are what is read of an ID token, or of the provider's UserInfo, beside what go-oidc reads.
 type claims struct {
-	Party string `json:"azp"`
-	Email string `json:"email"`
+	AuthorizedParty string `json:"azp"`
+	Email           string `json:"email"`
 	// Verified is a boolean; some providers write it as text.
 	Verified any `json:"email_verified"`
 }
@@ -96,7 +96,7 @@ func (c claims) verifiedEmail() string {
 
 // userInfo asks for the e-mail address where the ID token has none: a provider need not put it there (OpenID Connect
 // Core §5.4). An answer about somebody else counts for nothing (§5.3.2).
-func (s *SignIn) userInfo(ctx context.Context, provider *knownProvider, answer *oauth2.Token, subject string) claims {
+func (s *SignIn) userInfo(ctx context.Context, provider *provider, answer *oauth2.Token, subject string) claims {
 	ctx, cancel := context.WithTimeout(oidc.ClientContext(ctx, s.http), userInfoTimeout)
 	defer cancel()
 	var read claims
@@ -107,31 +107,23 @@ func (s *SignIn) userInfo(ctx context.Context, provider *knownProvider, answer *
 	return read
 }
 
-// doubt returns err. If the provider is in trouble, what was discovered of it may be out of date: it is asked again.
-func (p *knownProvider) doubt(err error) error {
-	if _, ok := errors.AsType[*ProviderError](err); ok {
-		p.doubted.Store(true)
-	}
-	return err
-}
-
-// watchedKeys keeps why a signature could not be verified, which go-oidc's verifier passes on as text only.
-type watchedKeys struct {
+// keySetWithError keeps why a signature could not be verified, which go-oidc's verifier passes on as text only.
+type keySetWithError struct {
 	oidc.KeySet
 
 	err error
 }
 
-// VerifySignature is oidc.KeySet's.
-func (k *watchedKeys) VerifySignature(ctx context.Context, jwt string) ([]byte, error) {
+// VerifySignature implements oidc.KeySet.
+func (k *keySetWithError) VerifySignature(ctx context.Context, jwt string) ([]byte, error) {
 	payload, err := k.KeySet.VerifySignature(ctx, jwt)
 	k.err = err
 	return payload, err //nolint:wrapcheck // it is go-oidc that reads it
 }
 
-// explain tells keys that cannot be fetched from a token that does not hold. Of a remote key set's errors only the
-// former wraps another.
-func (k *watchedKeys) explain(err error) error {
+// classifyVerifyError separates keys that cannot be fetched from an invalid token. A remote key set wraps another
+// error only in the former case.
+func (k *keySetWithError) classifyVerifyError(err error) error {
 	if cause := errors.Unwrap(k.err); cause != nil {
 		return &ProviderError{Code: codeUnreachable, Err: cause}
 	}
@@ -144,8 +136,8 @@ func (k *watchedKeys) explain(err error) error {
 	return &RefusedError{Reason: "the ID token is malformed or its claims do not hold"}
 }
 
-// ofTokenEndpoint: only a code that is not taken (RFC 6749 §5.2, invalid_grant) is the person's failure.
-func ofTokenEndpoint(err error) error {
+// classifyTokenError: only a code that is not taken (RFC 6749 §5.2, invalid_grant) is the person's failure.
+func classifyTokenError(err error) error {
 	answer, answered := errors.AsType[*oauth2.RetrieveError](err)
 	switch {
 	case !answered:

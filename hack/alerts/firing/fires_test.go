@@ -23,7 +23,7 @@ func caused() []string {
 		"ExamprepCatalogStale", "ExamprepCatalogDiverged", "ExamprepWebhookDeliveriesLate", "ExamprepWebhookOutboxLag",
 		"ExamprepWebhookTriesFailing", "ExamprepWebhookEndpointsFailing", "ExamprepWebhookEndpointDisabled",
 		"ExamprepAttemptSweepBehind", "ExamprepVacuumBehind", "ExamprepWebhookPartitionsMissing", "ExamprepWebhookRetentionBehind",
-		"ExamprepKeyUsageBehind",
+		"ExamprepKeyUsageBehind", "ExamprepKeyUsageSkipped",
 		"ExamprepPostgresPoolExhausted", "ExamprepGateSlow", "ExamprepAPILatencyBudgetBurnFast", "ExamprepAPILatencyBudgetBurnSlow",
 		"ExamprepOperatorReconcileErrors", "ExamprepResourceNotReady", "ExamprepSealMismatch", "ExamprepOperatorNoLeader",
 		"ExamprepOperatorAbsent", "ExamprepAPIPanics", "ExamprepMigrationFailed",

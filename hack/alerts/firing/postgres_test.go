@@ -78,8 +78,8 @@ func TestAlertsOfUsageThatIsNotAddedUp(t *testing.T) {
 	p.quiet(5, nothing)
 
 	release := s.hold("LOCK TABLE key_usage IN SHARE MODE")
-	s.sql(`INSERT INTO key_usage_batches (writer, batch, share, day, written_at, keys, requests, rate_limited, last_used)
-		VALUES (gen_random_uuid(), 1, 0, current_date, now() - interval '1 hour', ARRAY[gen_random_uuid()], '{1}', '{0}', '{0}')`)
+	s.sql(`INSERT INTO key_usage_batches (writer, batch, day, written_at, keys, requests, rate_limited, last_used)
+		VALUES (gen_random_uuid(), 1, current_date, now() - interval '1 hour', ARRAY[gen_random_uuid()], '{1}', '{0}', '{0}')`)
 	reads(t, api, "examprep_key_usage_oldest_batch_age_seconds 36")
 	p.fire(10*time.Minute, nothing, "ExamprepKeyUsageBehind")
 	release()
@@ -87,6 +87,25 @@ func TestAlertsOfUsageThatIsNotAddedUp(t *testing.T) {
 	p.tick()
 	if p.firing()["ExamprepKeyUsageBehind"] {
 		t.Error("ExamprepKeyUsageBehind fires when nothing waits")
+	}
+}
+
+func TestAlertsOfUsageThatCannotBeAdded(t *testing.T) {
+	s, p := newStage(t), newPrometheus(t)
+	api := s.start("api")
+	p.pods[api] = true
+	reads(t, api, "examprep_key_usage_skipped_batches 0")
+	p.quiet(5, nothing)
+
+	s.sql(`INSERT INTO key_usage_batches (writer, batch, day, written_at, keys, requests, rate_limited, last_used)
+		VALUES (gen_random_uuid(), 1, current_date, now() - interval '1 minute', ARRAY[gen_random_uuid()], '{1}', '{0}', '{9223372036854775807}')`)
+	reads(t, api, "examprep_key_usage_skipped_batches 1")
+	p.fire(5*time.Minute, nothing, "ExamprepKeyUsageSkipped")
+	s.sql("DELETE FROM key_usage_batches")
+	reads(t, api, "examprep_key_usage_skipped_batches 0")
+	p.tick()
+	if p.firing()["ExamprepKeyUsageSkipped"] {
+		t.Error("ExamprepKeyUsageSkipped fires when no batch is skipped")
 	}
 }
 

@@ -830,49 +830,6 @@ func (q *Queries) TierInEffect(ctx context.Context, name string) (TierInEffectRo
 	return i, err
 }
 
-const touchKeys = `-- name: TouchKeys :many
-WITH used AS (
-    SELECT unnest($1::uuid[]) AS id, unnest($2::timestamptz[]) AS at
-), free AS (
-    SELECT k.id, u.at FROM used u
-    JOIN api_keys k ON k.id = u.id
-    FOR NO KEY UPDATE OF k SKIP LOCKED
-), noted AS (
-    UPDATE api_keys k SET last_used_at = free.at FROM free
-    WHERE k.id = free.id AND (k.last_used_at IS NULL OR k.last_used_at < free.at)
-)
-SELECT k.id FROM used u
-JOIN api_keys k ON k.id = u.id
-WHERE NOT EXISTS (SELECT FROM free f WHERE f.id = k.id)
-`
-
-type TouchKeysParams struct {
-	Ids  []uuid.UUID
-	Used []time.Time
-}
-
-// Says on keys' own rows that they were used; later uses of that day are in key_usage (api_key_uses). It only moves forward.
-// Nobody is waited for: keys that are being changed are left out, and returned.
-func (q *Queries) TouchKeys(ctx context.Context, arg TouchKeysParams) ([]uuid.UUID, error) {
-	rows, err := q.db.Query(ctx, touchKeys, arg.Ids, arg.Used)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []uuid.UUID
-	for rows.Next() {
-		var id uuid.UUID
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const tryRaiseLock = `-- name: TryRaiseLock :one
 SELECT pg_try_advisory_xact_lock(hashtextextended('examprep.key_raises', 0)) AS mine
 FROM set_config('idle_in_transaction_session_timeout', '0', true)

@@ -37,9 +37,8 @@ CREATE TABLE api_keys (
     expires_at   timestamptz,
     revoked_at   timestamptz,
     -- When a successor was issued. A key has one at most; its expires_at is then the end of the overlap.
-    rotated_at   timestamptz,
-    last_used_at timestamptz
-) WITH (fillfactor = 80); -- room for last_used_at to be rewritten in place
+    rotated_at   timestamptz
+);
 CREATE INDEX api_keys_by_account ON api_keys (account_id, created_at DESC);
 -- Counts the live keys of an account. Revoked keys are not in it; the reader leaves out those that have expired.
 CREATE INDEX api_keys_live ON api_keys (account_id, expires_at) WHERE revoked_at IS NULL;

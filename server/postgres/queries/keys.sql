@@ -59,23 +59,6 @@ WHERE id = $1;
 -- name: SetKeyTier :one
 UPDATE api_keys SET version = version + 1, tier = sqlc.narg('tier') WHERE prefix = $1 RETURNING id;
 
--- name: TouchKeys :many
--- Says on keys' own rows that they were used; later uses of that day are in key_usage (api_key_uses). It only moves forward.
--- Nobody is waited for: keys that are being changed are left out, and returned.
-WITH used AS (
-    SELECT unnest(sqlc.arg('ids')::uuid[]) AS id, unnest(sqlc.arg('used')::timestamptz[]) AS at
-), free AS (
-    SELECT k.id, u.at FROM used u
-    JOIN api_keys k ON k.id = u.id
-    FOR NO KEY UPDATE OF k SKIP LOCKED
-), noted AS (
-    UPDATE api_keys k SET last_used_at = free.at FROM free
-    WHERE k.id = free.id AND (k.last_used_at IS NULL OR k.last_used_at < free.at)
-)
-SELECT k.id FROM used u
-JOIN api_keys k ON k.id = u.id
-WHERE NOT EXISTS (SELECT FROM free f WHERE f.id = k.id);
-
 -- name: ListKeys :many
 SELECT k.id, k.prefix, k.name, a.name AS account, r.tier, k.created_at, k.expires_at, k.revoked_at, u.last_used_at
 FROM api_keys k

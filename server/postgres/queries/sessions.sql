@@ -7,6 +7,37 @@ INSERT INTO account_identities (issuer, subject, account_id) VALUES ($1, $2, $3)
 ON CONFLICT (issuer, subject) DO UPDATE SET issuer = excluded.issuer
 RETURNING account_id;
 
--- name: CheckWritable :exec
--- Fails where the tables cannot be written: on a standby as well.
-SELECT FROM account_identities WHERE false FOR UPDATE;
+-- name: SignInUsed :one
+-- Reports whether a sign-in was completed. It fails where the table cannot be written, for example on a standby.
+SELECT EXISTS (SELECT FROM used_sign_ins u WHERE u.hash = $1 FOR UPDATE) AS used;
+
+-- name: UseSignIn :execrows
+-- Inserts nothing if the sign-in was completed already.
+INSERT INTO used_sign_ins (hash, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING;
+
+-- name: InsertSession :exec
+INSERT INTO sessions (hash, account_id, issuer, subject, email, created_at, last_used_at, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $6, $7);
+
+-- name: LookUpSession :one
+SELECT s.account_id, a.name AS account, s.issuer, s.subject, s.email, s.created_at, s.last_used_at, s.expires_at
+FROM sessions s JOIN accounts a ON a.id = s.account_id
+WHERE s.hash = $1;
+
+-- name: TouchSession :execrows
+UPDATE sessions SET last_used_at = greatest(last_used_at, $2) WHERE hash = $1;
+
+-- name: DeleteSession :exec
+DELETE FROM sessions WHERE hash = $1;
+
+-- name: DeleteSessionsOfAccount :exec
+DELETE FROM sessions WHERE account_id = $1;
+
+-- name: PruneSessions :exec
+-- Deletes some expired sessions and used sign-ins. It waits for no other transaction.
+WITH old_sessions AS (
+    DELETE FROM sessions WHERE hash IN (
+        SELECT s.hash FROM sessions s WHERE s.expires_at <= @now ORDER BY s.expires_at LIMIT @most::int FOR UPDATE SKIP LOCKED)
+)
+DELETE FROM used_sign_ins WHERE hash IN (
+    SELECT u.hash FROM used_sign_ins u WHERE u.expires_at <= @now ORDER BY u.expires_at LIMIT @most::int FOR UPDATE SKIP LOCKED);

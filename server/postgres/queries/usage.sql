@@ -1,47 +1,35 @@
 -- name: AddUsageBatch :exec
--- One batch of a writer's counts, unless it is in already. A repeated batch waits here for the statement that first brought
--- it, if that is still running.
+-- Stores one batch of a writer, unless it is stored already. A repeated batch waits here for the statement that first
+-- sent it, if that is still running.
 WITH writer AS (
     INSERT INTO key_usage_writers AS w (id, batch, written_at) VALUES (@writer, @batch, now())
     ON CONFLICT (id) DO UPDATE SET batch = excluded.batch, written_at = excluded.written_at WHERE w.batch < excluded.batch
     RETURNING w.id
 )
-INSERT INTO key_usage_batches (writer, batch, share, day, keys, requests, rate_limited, last_used)
-SELECT writer.id, @batch, @share, @day, @keys::uuid[], @requests::bigint[], @rate_limited::bigint[], @last_used::bigint[]
+INSERT INTO key_usage_batches (writer, batch, day, keys, requests, rate_limited, last_used)
+SELECT writer.id, @batch, @day, @keys::uuid[], @requests::bigint[], @rate_limited::bigint[], @last_used::bigint[]
 FROM writer;
 
--- name: DueUsage :one
--- The next share after the last one whose oldest batch is as old as it is to become. Shares grow to different ages, once to
--- twice the given one: they become due one after the other, though pods write all of them at once. Where none is due, share
--- is the last one. oldest_us is the age of the oldest batch of all, 0 where none waits.
-WITH asked AS (
-    SELECT @age_us::bigint AS age, @shares::float8 AS shares, @last::smallint AS last
-), waiting AS (
-    SELECT a.share, min(a.written_at) AS oldest FROM key_usage_batches a GROUP BY a.share
-), next AS (
-    SELECT w.share FROM asked, waiting w
-    WHERE w.oldest <= now() - asked.age * (1 + w.share / asked.shares) * interval '1 microsecond'
-    ORDER BY w.share <= asked.last, w.share
-    LIMIT 1
-)
-SELECT EXISTS (SELECT FROM next) AS due, coalesce((SELECT next.share FROM next), asked.last)::smallint AS share,
-       (SELECT coalesce(greatest(extract(epoch FROM now() - min(w.oldest)), 0), 0) * 1000000 FROM waiting w)::bigint AS oldest_us
-FROM asked;
+-- name: UsageBacklog :one
+-- oldest_us is the age of the oldest waiting batch, 0 if there is none.
+SELECT count(*) FILTER (WHERE b.skipped_at IS NULL) AS waiting, count(b.skipped_at) AS skipped,
+       (coalesce(greatest(extract(epoch FROM now() - min(b.written_at) FILTER (WHERE b.skipped_at IS NULL)), 0), 0) * 1000000)::bigint AS oldest_us
+FROM key_usage_batches b;
+
+-- name: LockRollUp :one
+-- Reports whether the transaction may roll up. It also asks for a plan made for the statement's values: a cached plan,
+-- made while there was little usage, would read all usage for each key.
+SELECT pg_try_advisory_xact_lock(hashtextextended('examprep.key_usage', 0)) AS locked
+FROM set_config('plan_cache_mode', 'force_custom_plan', true);
 
 -- name: RollUpUsage :one
--- Adds batches of a share to key_usage, the oldest first, and returns how many. One pod at a time is at a share (an advisory
--- lock of its own, tried before any row): another adds none, since it would wait for rows of the same keys. Rows are taken in one
--- order all the same, so that a pod of a release that divides the keys otherwise never waits in a circle, and neighbours are
--- looked up one after the other. What is counted for a key that does not exist is left out; a key that has a row of the day
--- does, which spares the look at its own. unnoted are the keys that had no use on the day before (TouchKeys), used when they
--- were last.
-WITH alone AS MATERIALIZED (
-    SELECT pg_try_advisory_xact_lock(hashtextextended('examprep.key_usage ' || (@share::smallint)::text, 0)) AS locked
-), oldest AS MATERIALIZED (
-    -- By itself: looked up once for each row of a join, it would skip those it has given, and give more than it was asked for.
+-- Adds the oldest batches to key_usage, deletes them, and returns their number. The caller holds the lock of LockRollUp.
+-- Counts of a key that does not exist are dropped. A key with a row of the day exists, which saves a look-up.
+WITH oldest AS MATERIALIZED (
+    -- By itself: in a join, PostgreSQL could run it once per row, and so delete more batches than were asked for.
     SELECT o.writer, o.batch FROM key_usage_batches o
-    WHERE o.share = @share AND (SELECT alone.locked FROM alone)
-    ORDER BY o.written_at LIMIT @most::int FOR UPDATE SKIP LOCKED
+    WHERE o.skipped_at IS NULL
+    ORDER BY o.written_at, o.writer, o.batch LIMIT @most::int FOR UPDATE SKIP LOCKED
 ), taken AS (
     DELETE FROM key_usage_batches b USING oldest
     WHERE b.writer = oldest.writer AND b.batch = oldest.batch
@@ -53,10 +41,8 @@ WITH alone AS MATERIALIZED (
     CROSS JOIN LATERAL (SELECT unnest(t.keys) AS key_id, unnest(t.requests) AS requests, unnest(t.rate_limited) AS rate_limited,
                                unnest(t.last_used) AS last_used) c
     GROUP BY c.key_id, t.day
-    ORDER BY c.key_id, t.day
 ), counted AS (
-    SELECT s.key_id, s.day, coalesce(u.account_id, k.account_id) AS account_id, s.requests, s.rate_limited, s.used,
-           s.used IS NOT NULL AND u.last_used_at IS NULL AS unnoted
+    SELECT s.key_id, s.day, coalesce(u.account_id, k.account_id) AS account_id, s.requests, s.rate_limited, s.used
     FROM summed s
     LEFT JOIN key_usage u ON u.key_id = s.key_id AND u.day = s.day
     LEFT JOIN api_keys k ON k.id = CASE WHEN u.key_id IS NULL THEN s.key_id END
@@ -69,18 +55,23 @@ WITH alone AS MATERIALIZED (
     SET requests = u.requests + excluded.requests, rate_limited = u.rate_limited + excluded.rate_limited,
         last_used_at = greatest(u.last_used_at, excluded.last_used_at)
 )
-SELECT (SELECT count(*) FROM taken) AS batches,
-       ARRAY(SELECT c.key_id FROM counted c WHERE c.unnoted ORDER BY c.key_id, c.day)::uuid[] AS unnoted,
-       ARRAY(SELECT c.used FROM counted c WHERE c.unnoted ORDER BY c.key_id, c.day)::timestamptz[] AS used;
+SELECT count(*) AS batches FROM taken;
+
+-- name: SkipOldestBatch :exec
+-- Marks the batch that RollUpUsage takes when it is asked for one.
+UPDATE key_usage_batches b SET skipped_at = now()
+WHERE (b.writer, b.batch) = (SELECT o.writer, o.batch FROM key_usage_batches o
+    WHERE o.skipped_at IS NULL
+    ORDER BY o.written_at, o.writer, o.batch LIMIT 1 FOR UPDATE SKIP LOCKED);
 
 -- name: PruneUsageWriters :exec
--- Writers that ended long ago. One that lives has written since.
+-- Deletes the writers that have not written for so many days. A living process has written since.
 DELETE FROM key_usage_writers WHERE id IN (
     SELECT w.id FROM key_usage_writers w WHERE w.written_at < now() - make_interval(days => @days::int)
     FOR UPDATE SKIP LOCKED);
 
 -- name: UsageOfAccount :many
--- Of more rows than most any are returned: who gets that many may ask for most and one, and use none of them.
+-- Returns any @most of the matching rows. To detect truncation, pass the limit plus one.
 SELECT u.day, k.prefix, u.requests, u.rate_limited
 FROM (SELECT a.key_id, a.day, a.requests, a.rate_limited FROM key_usage a
       WHERE a.account_id = @account_id AND a.day BETWEEN @first AND @last

@@ -7,6 +7,7 @@ package sessionsdb
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -32,13 +33,49 @@ func (q *Queries) AccountOfIdentity(ctx context.Context, arg AccountOfIdentityPa
 	return i, err
 }
 
-const checkWritable = `-- name: CheckWritable :exec
-SELECT FROM account_identities WHERE false FOR UPDATE
+const deleteSession = `-- name: DeleteSession :exec
+DELETE FROM sessions WHERE hash = $1
 `
 
-// Fails where the tables cannot be written: on a standby as well.
-func (q *Queries) CheckWritable(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, checkWritable)
+func (q *Queries) DeleteSession(ctx context.Context, hash []byte) error {
+	_, err := q.db.Exec(ctx, deleteSession, hash)
+	return err
+}
+
+const deleteSessionsOfAccount = `-- name: DeleteSessionsOfAccount :exec
+DELETE FROM sessions WHERE account_id = $1
+`
+
+func (q *Queries) DeleteSessionsOfAccount(ctx context.Context, accountID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, deleteSessionsOfAccount, accountID)
+	return err
+}
+
+const insertSession = `-- name: InsertSession :exec
+INSERT INTO sessions (hash, account_id, issuer, subject, email, created_at, last_used_at, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $6, $7)
+`
+
+type InsertSessionParams struct {
+	Hash      []byte
+	AccountID uuid.UUID
+	Issuer    string
+	Subject   string
+	Email     string
+	CreatedAt time.Time
+	ExpiresAt time.Time
+}
+
+func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) error {
+	_, err := q.db.Exec(ctx, insertSession,
+		arg.Hash,
+		arg.AccountID,
+		arg.Issuer,
+		arg.Subject,
+		arg.Email,
+		arg.CreatedAt,
+		arg.ExpiresAt,
+	)
 	return err
 }
 
@@ -60,4 +97,104 @@ func (q *Queries) LinkIdentity(ctx context.Context, arg LinkIdentityParams) (uui
 	var account_id uuid.UUID
 	err := row.Scan(&account_id)
 	return account_id, err
+}
+
+const lookUpSession = `-- name: LookUpSession :one
+SELECT s.account_id, a.name AS account, s.issuer, s.subject, s.email, s.created_at, s.last_used_at, s.expires_at
+FROM sessions s JOIN accounts a ON a.id = s.account_id
+WHERE s.hash = $1
+`
+
+type LookUpSessionRow struct {
+	AccountID  uuid.UUID
+	Account    string
+	Issuer     string
+	Subject    string
+	Email      string
+	CreatedAt  time.Time
+	LastUsedAt time.Time
+	ExpiresAt  time.Time
+}
+
+func (q *Queries) LookUpSession(ctx context.Context, hash []byte) (LookUpSessionRow, error) {
+	row := q.db.QueryRow(ctx, lookUpSession, hash)
+	var i LookUpSessionRow
+	err := row.Scan(
+		&i.AccountID,
+		&i.Account,
+		&i.Issuer,
+		&i.Subject,
+		&i.Email,
+		&i.CreatedAt,
+		&i.LastUsedAt,
+		&i.ExpiresAt,
+	)
+	return i, err
+}
+
+const pruneSessions = `-- name: PruneSessions :exec
+WITH old_sessions AS (
+    DELETE FROM sessions WHERE hash IN (
+        SELECT s.hash FROM sessions s WHERE s.expires_at <= $1 ORDER BY s.expires_at LIMIT $2::int FOR UPDATE SKIP LOCKED)
+)
+DELETE FROM used_sign_ins WHERE hash IN (
+    SELECT u.hash FROM used_sign_ins u WHERE u.expires_at <= $1 ORDER BY u.expires_at LIMIT $2::int FOR UPDATE SKIP LOCKED)
+`
+
+type PruneSessionsParams struct {
+	Now  time.Time
+	Most int32
+}
+
+// Deletes some expired sessions and used sign-ins. It waits for no other transaction.
+func (q *Queries) PruneSessions(ctx context.Context, arg PruneSessionsParams) error {
+	_, err := q.db.Exec(ctx, pruneSessions, arg.Now, arg.Most)
+	return err
+}
+
+const signInUsed = `-- name: SignInUsed :one
+SELECT EXISTS (SELECT FROM used_sign_ins u WHERE u.hash = $1 FOR UPDATE) AS used
+`
+
+// Reports whether a sign-in was completed. It fails where the table cannot be written, for example on a standby.
+func (q *Queries) SignInUsed(ctx context.Context, hash []byte) (bool, error) {
+	row := q.db.QueryRow(ctx, signInUsed, hash)
+	var used bool
+	err := row.Scan(&used)
+	return used, err
+}
+
+const touchSession = `-- name: TouchSession :execrows
+UPDATE sessions SET last_used_at = greatest(last_used_at, $2) WHERE hash = $1
+`
+
+type TouchSessionParams struct {
+	Hash       []byte
+	LastUsedAt time.Time
+}
+
+func (q *Queries) TouchSession(ctx context.Context, arg TouchSessionParams) (int64, error) {
+	result, err := q.db.Exec(ctx, touchSession, arg.Hash, arg.LastUsedAt)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const useSignIn = `-- name: UseSignIn :execrows
+INSERT INTO used_sign_ins (hash, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING
+`
+
+type UseSignInParams struct {
+	Hash      []byte
+	ExpiresAt time.Time
+}
+
+// Inserts nothing if the sign-in was completed already.
+func (q *Queries) UseSignIn(ctx context.Context, arg UseSignInParams) (int64, error) {
+	result, err := q.db.Exec(ctx, useSignIn, arg.Hash, arg.ExpiresAt)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }

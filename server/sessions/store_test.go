@@ -13,10 +13,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/oauth2-proxy/mockoidc"
-	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/server/postgres/postgrestest"
-	"examprep.dev/server/redisurl/redistest"
 	"examprep.dev/server/sessions"
 )
 
@@ -36,8 +34,6 @@ type fixture struct {
 	provider *mockoidc.MockOIDC
 	store    *sessions.Store
 	signIn   *sessions.SignIn
-	redis    redis.UniversalClient
-	prefix   string
 	clock    *time.Time
 	pool     *pgxpool.Pool
 }
@@ -46,7 +42,27 @@ type fixture struct {
 func (f *fixture) pod(secret string, pool *pgxpool.Pool) *sessions.SignIn {
 	return sessions.NewSignIn(sessions.Provider{
 		Issuer: f.provider.Issuer(), ClientID: f.provider.ClientID, ClientSecret: f.provider.ClientSecret, RedirectURL: redirectURL,
-	}, []byte(secret), accounts{pool}, f.store, pool)
+	}, []byte(secret), accounts{pool}, f.storeOn(pool))
+}
+
+// storeOn is another pod's store, on that database.
+func (f *fixture) storeOn(pool *pgxpool.Pool) *sessions.Store {
+	return sessions.NewStore(pool, time.Hour, 8*time.Hour, func() time.Time { return *f.clock })
+}
+
+// account makes an account.
+func (f *fixture) account(t *testing.T) uuid.UUID {
+	t.Helper()
+	id, err := accounts{f.pool}.EnsureAccount(t.Context(), uuid.NewString())
+	must(t, err)
+	return id
+}
+
+// count is how many rows a table has.
+func (f *fixture) count(t *testing.T, table string) (n int) {
+	t.Helper()
+	must(t, f.pool.QueryRow(t.Context(), "SELECT count(*) FROM "+table).Scan(&n))
+	return n
 }
 
 const secret = "a secret of more than thirty-two bytes"
@@ -70,10 +86,9 @@ func newFixture(t *testing.T, prepare ...func(*mockoidc.MockOIDC) error) *fixtur
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = provider.Shutdown() })
-	client, prefix := redistest.New(t)
 	now := time.Now()
-	f := &fixture{provider: provider, redis: client, prefix: prefix, clock: &now, pool: postgrestest.New(t)}
-	f.store = sessions.NewStore(client, prefix, time.Hour, 8*time.Hour, func() time.Time { return *f.clock })
+	f := &fixture{provider: provider, clock: &now, pool: postgrestest.New(t)}
+	f.store = f.storeOn(f.pool)
 	f.signIn = f.pod(secret, f.pool)
 	return f
 }
@@ -171,31 +186,38 @@ func TestASignInCanBeCompletedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = f.signIn.Complete(t.Context(), cookie, callback(back))
-	// The provider would refuse the code as well: it is the ceremony that must be over.
+	// The provider would refuse the code as well: it is the sign-in that must be over.
 	if refusal, ok := errors.AsType[*sessions.RefusedError](err); !ok || refusal.Reason != "this sign-in is over or was never begun" {
-		t.Fatalf("replay: got %v, want a RefusedError for the ceremony", err)
+		t.Fatalf("replay: got %v, want a RefusedError for the sign-in", err)
 	}
 }
 
 func TestASessionEnds(t *testing.T) {
-	account := uuid.New()
-	for name, end := range map[string]func(t *testing.T, f *fixture, token string){
-		"by sign-out": func(t *testing.T, f *fixture, token string) { t.Helper(); must(t, f.store.End(t.Context(), token)) },
-		"by sign-out everywhere": func(t *testing.T, f *fixture, _ string) {
+	for name, end := range map[string]func(t *testing.T, f *fixture, token string, account uuid.UUID){
+		"by sign-out": func(t *testing.T, f *fixture, token string, account uuid.UUID) {
 			t.Helper()
-			must(t, f.store.EndAll(t.Context(), sessions.Session{AccountID: account}))
+			must(t, f.signIn.SignOut(t.Context(), token, sessions.Session{AccountID: account}))
 		},
-		"at its absolute time-out": func(_ *testing.T, f *fixture, _ string) {
+		"by another sign-in of the browser": func(t *testing.T, f *fixture, token string, _ uuid.UUID) {
+			t.Helper()
+			must(t, f.store.End(t.Context(), token))
+		},
+		"by sign-out everywhere": func(t *testing.T, f *fixture, _ string, account uuid.UUID) {
+			t.Helper()
+			must(t, f.signIn.SignOutEverywhere(t.Context(), sessions.Session{AccountID: account}))
+		},
+		"at its absolute time-out": func(_ *testing.T, f *fixture, _ string, _ uuid.UUID) {
 			*f.clock = f.clock.Add(8 * time.Hour)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
+			account := f.account(t)
 			token, err := f.store.Create(t.Context(), sessions.Session{AccountID: account})
 			must(t, err)
 			_, err = f.store.Lookup(t.Context(), token)
 			must(t, err)
-			end(t, f, token)
+			end(t, f, token, account)
 			var none *sessions.NoSessionError
 			if _, err := f.store.Lookup(t.Context(), token); !errors.As(err, &none) {
 				t.Errorf("got %v, want a NoSessionError", err)
@@ -204,20 +226,56 @@ func TestASessionEnds(t *testing.T) {
 	}
 }
 
-func TestIdleTimeBeginsAnewWithEachUse(t *testing.T) {
+func TestSessionEndsWhenItWasNotUsedForTheIdleTime(t *testing.T) {
 	f := newFixture(t)
-	token, err := f.store.Create(t.Context(), sessions.Session{AccountID: uuid.New()})
+	token, err := f.store.Create(t.Context(), sessions.Session{AccountID: f.account(t)})
 	must(t, err)
-	names, err := f.redis.Keys(t.Context(), f.prefix+"session:*").Result()
-	must(t, err)
-	if len(names) != 1 || strings.Contains(names[0], token) {
-		t.Fatalf("names %v: want one, without the token", names)
+	begun := *f.clock
+	for _, step := range []struct {
+		at   time.Duration
+		live bool
+	}{
+		{59 * time.Minute, true}, // each use begins the idle time again
+		{118 * time.Minute, true},
+		{177 * time.Minute, true},
+		{237 * time.Minute, false},
+	} {
+		*f.clock = begun.Add(step.at)
+		_, err := f.store.Lookup(t.Context(), token)
+		if _, ended := errors.AsType[*sessions.NoSessionError](err); ended == step.live || err != nil && !ended {
+			t.Errorf("after %s: %v, want live = %v", step.at, err, step.live)
+		}
 	}
-	must(t, f.redis.Expire(t.Context(), names[0], time.Minute).Err())
-	_, err = f.store.Lookup(t.Context(), token)
+}
+
+func TestLastUseIsWrittenAtMostOnceAMinute(t *testing.T) {
+	f := newFixture(t)
+	*f.clock = f.clock.Truncate(time.Microsecond)
+	token, err := f.store.Create(t.Context(), sessions.Session{AccountID: f.account(t)})
 	must(t, err)
-	if left := f.redis.TTL(t.Context(), names[0]).Val(); left <= time.Minute {
-		t.Errorf("%s left after a use, want about an hour", left)
+	begun := *f.clock
+	for _, step := range []struct{ at, written time.Duration }{
+		{0, 0}, {59 * time.Second, 0}, {time.Minute, time.Minute}, {90 * time.Second, time.Minute}, {3 * time.Minute, 3 * time.Minute},
+	} {
+		*f.clock = begun.Add(step.at)
+		_, err := f.store.Lookup(t.Context(), token)
+		must(t, err)
+		var written time.Time
+		must(t, f.pool.QueryRow(t.Context(), "SELECT last_used_at FROM sessions").Scan(&written))
+		if !written.Equal(begun.Add(step.written)) {
+			t.Errorf("after %s: last use is %s after the start, want %s", step.at, written.Sub(begun), step.written)
+		}
+	}
+}
+
+func TestTokenIsNotStored(t *testing.T) {
+	f := newFixture(t)
+	token, err := f.store.Create(t.Context(), sessions.Session{AccountID: f.account(t)})
+	must(t, err)
+	var row string
+	must(t, f.pool.QueryRow(t.Context(), "SELECT s::text || encode(s.hash, 'escape') FROM sessions s").Scan(&row))
+	if strings.Contains(row, token) {
+		t.Errorf("the row holds the token: %s", row)
 	}
 }
 
@@ -273,13 +331,13 @@ func TestALongSubjectGetsAnAccountOfABoundedName(t *testing.T) {
 
 func TestEndedSessionsAreForgotten(t *testing.T) {
 	f := newFixture(t)
-	account := uuid.New()
+	account := f.account(t)
 	create := func() string {
 		token, err := f.store.Create(t.Context(), sessions.Session{AccountID: account})
 		must(t, err)
 		return token
 	}
-	count := func() int64 { return f.redis.ZCard(t.Context(), f.prefix+"sessions:"+account.String()).Val() }
+	count := func() int { return f.count(t, "sessions") }
 	must(t, f.store.End(t.Context(), create()))
 	if n := count(); n != 0 {
 		t.Errorf("%d remembered after the sign-out", n)
@@ -289,5 +347,33 @@ func TestEndedSessionsAreForgotten(t *testing.T) {
 	create()
 	if n := count(); n != 1 {
 		t.Errorf("%d remembered, want the living one", n)
+	}
+}
+
+func TestUsedSignInIsForgottenOnceItHasExpired(t *testing.T) {
+	f := newFixture(t)
+	for range 2 {
+		cookie, back := f.returned(t)
+		_, err := f.signIn.Complete(t.Context(), cookie, back)
+		must(t, err)
+		if n := f.count(t, "used_sign_ins"); n != 1 {
+			t.Errorf("%d sign-ins are remembered, want the last", n)
+		}
+		_, err = f.pool.Exec(t.Context(), "UPDATE used_sign_ins SET expires_at = expires_at - $1::interval", 2*sessions.SignInTimeout)
+		must(t, err)
+	}
+}
+
+func TestNoSessionIsStoredWithoutAnEnd(t *testing.T) {
+	f := newFixture(t)
+	account := f.account(t)
+	for _, c := range []struct{ idle, absolute time.Duration }{{0, time.Hour}, {time.Hour, 0}, {-1, time.Hour}, {time.Hour, -1}} {
+		store := sessions.NewStore(f.pool, c.idle, c.absolute, time.Now)
+		if token, err := store.Create(t.Context(), sessions.Session{AccountID: account}); err == nil || token != "" {
+			t.Errorf("%+v: a session was begun (%v)", c, err)
+		}
+		if n := f.count(t, "sessions"); n != 0 {
+			t.Errorf("%+v: %d sessions are stored", c, n)
+		}
 	}
 }

@@ -1,4 +1,4 @@
-package keys_test
+package usage_test
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/usage"
 )
 
 // clock is a clock that tests set.
@@ -30,12 +30,12 @@ func (c *clock) set(at time.Time) { c.at.Store(&at) }
 func (c *clock) now() time.Time   { return *c.at.Load() }
 
 // newMeter returns a meter that only tests flush.
-func newMeter(pool *pgxpool.Pool, c *clock) *keys.Meter {
-	return keys.NewMeter(pool, keys.MeterConfig{Interval: time.Hour, Now: c.now})
+func newMeter(pool *pgxpool.Pool, c *clock) *usage.Meter {
+	return usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Now: c.now})
 }
 
 // flush brings what meter counted into the usage.
-func flush(t *testing.T, meter *keys.Meter) {
+func flush(t *testing.T, meter *usage.Meter) {
 	t.Helper()
 	write(t, meter)
 	if err := meter.RollUp(t.Context()); err != nil {
@@ -44,15 +44,15 @@ func flush(t *testing.T, meter *keys.Meter) {
 }
 
 // write has meter write what it counted, and nothing more.
-func write(t *testing.T, meter *keys.Meter) {
+func write(t *testing.T, meter *usage.Meter) {
 	t.Helper()
 	if err := meter.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// usage returns what is written of a key: admitted and rate-limited requests of all days.
-func usage(t *testing.T, pool *pgxpool.Pool, key uuid.UUID) [2]int64 {
+// usageOf returns what is written of a key: admitted and rate-limited requests of all days.
+func usageOf(t *testing.T, pool *pgxpool.Pool, key uuid.UUID) [2]int64 {
 	t.Helper()
 	var sum [2]int64
 	err := pool.QueryRow(t.Context(), `SELECT coalesce(sum(requests), 0)::bigint, coalesce(sum(rate_limited), 0)::bigint
@@ -63,15 +63,39 @@ func usage(t *testing.T, pool *pgxpool.Pool, key uuid.UUID) [2]int64 {
 	return sum
 }
 
-func idOf(t *testing.T, store *keys.Store, key keys.Issued) uuid.UUID {
+// madeKey is a row of api_keys.
+type madeKey struct {
+	id, account uuid.UUID
+	prefix      string
+}
+
+// newKey makes a key of an account of its own.
+func newKey(t *testing.T, pool *pgxpool.Pool) madeKey {
 	t.Helper()
-	return load(t, store, key.Key).KeyID
+	var key madeKey
+	if err := pool.QueryRow(t.Context(), `WITH account AS (
+			INSERT INTO accounts (id, name) SELECT id, id::text FROM gen_random_uuid() id RETURNING id)
+		INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
+		SELECT gen_random_uuid(), id, gen_random_uuid(), 'service_' || left(id::text, 8), sha256(id::text::bytea) FROM account
+		RETURNING id, account_id, prefix`).Scan(&key.id, &key.account, &key.prefix); err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// lastUse returns when a key was last used, as the view tells the owners of keys; nil if it never was.
+func lastUse(t *testing.T, pool *pgxpool.Pool, key uuid.UUID) (at *time.Time) {
+	t.Helper()
+	if err := pool.QueryRow(t.Context(), "SELECT last_used_at FROM api_key_uses WHERE key_id = $1", key).Scan(&at); err != nil {
+		t.Fatal(err)
+	}
+	return at
 }
 
 func TestUseIsWrittenAtTheEndAndUnknownKeysAreNot(t *testing.T) {
-	store, _, pool := newStore(t)
-	key := create(t, store, keys.NewKey{})
-	id := idOf(t, store, key)
+	pool := postgrestest.New(t)
+	key := newKey(t, pool)
+	id := key.id
 	c := newClock(time.Now().Truncate(time.Microsecond))
 	meter := newMeter(pool, c)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -89,14 +113,13 @@ func TestUseIsWrittenAtTheEndAndUnknownKeysAreNot(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	summary, err := store.Get(t.Context(), key.Prefix)
-	if err != nil || summary.LastUsedAt == nil || !summary.LastUsedAt.Equal(used) {
-		t.Errorf("got %+v, %v, want last used at %v", summary, err, used)
+	if at := lastUse(t, pool, id); at == nil || !at.Equal(used) {
+		t.Errorf("last used at %v, want %v", at, used)
 	}
-	if got := usage(t, pool, id); got != [2]int64{100, 1} {
+	if got := usageOf(t, pool, id); got != [2]int64{100, 1} {
 		t.Errorf("usage = %v", got)
 	}
-	if got := usage(t, pool, stranger); got != [2]int64{} {
+	if got := usageOf(t, pool, stranger); got != [2]int64{} {
 		t.Errorf("usage of no key = %v", got)
 	}
 }
@@ -105,13 +128,13 @@ func TestUseIsWrittenAtTheEndAndUnknownKeysAreNot(t *testing.T) {
 // and with an outage of the database.
 func TestCountsAreExact(t *testing.T) {
 	const goroutines, rounds = 8, 3000
-	store, _, pool := newStore(t)
+	pool := postgrestest.New(t)
 	ids := make([]uuid.UUID, 20)
 	for i := range ids {
-		ids[i] = idOf(t, store, create(t, store, keys.NewKey{}))
+		ids[i] = newKey(t, pool).id
 	}
 	c := newClock(time.Now())
-	pods := []*keys.Meter{newMeter(pool, c), newMeter(pool, c)}
+	pods := []*usage.Meter{newMeter(pool, c), newMeter(pool, c)}
 	var counting, flushing sync.WaitGroup
 	away, counted := make(chan struct{}), make(chan struct{})
 	var failed atomic.Int64
@@ -151,7 +174,7 @@ func TestCountsAreExact(t *testing.T) {
 	}
 	var sum [2]int64
 	for _, id := range ids {
-		got := usage(t, pool, id)
+		got := usageOf(t, pool, id)
 		sum[0], sum[1] = sum[0]+got[0], sum[1]+got[1]
 	}
 	if limited := int64(2 * goroutines * rounds / 3); sum != [2]int64{2 * limited, limited} {
@@ -163,16 +186,16 @@ func TestCountsAreExact(t *testing.T) {
 // answer.
 func TestACommitWhoseAnswerIsLostIsCountedOnce(t *testing.T) {
 	for name, step := range map[string]struct {
-		before, lost func(*keys.Meter, context.Context) error
+		before, lost func(*usage.Meter, context.Context) error
 		statement    string // whose answer it is
 		waiting      int    // batches, once the database has committed
 	}{
-		"a flush":   {func(*keys.Meter, context.Context) error { return nil }, (*keys.Meter).Flush, "AddUsageBatch", 1},
-		"a roll-up": {(*keys.Meter).Flush, (*keys.Meter).RollUp, "RollUpUsage", 0},
+		"a flush":   {func(*usage.Meter, context.Context) error { return nil }, (*usage.Meter).Flush, "AddUsageBatch", 1},
+		"a roll-up": {(*usage.Meter).Flush, (*usage.Meter).RollUp, "commit", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store, _, direct := newStore(t)
-			id := idOf(t, store, create(t, store, keys.NewKey{}))
+			direct := postgrestest.New(t)
+			id := newKey(t, direct).id
 			line := newLine(t, direct.Config().ConnConfig)
 			address := *line.address
 			pool, err := postgres.Open(t.Context(), address.String())
@@ -201,7 +224,7 @@ func TestACommitWhoseAnswerIsLostIsCountedOnce(t *testing.T) {
 			meter.Count(id, true)
 			for range 2 { // the second has nothing to do
 				flush(t, meter)
-				if got := usage(t, direct, id); got != [2]int64{3, 1} {
+				if got := usageOf(t, direct, id); got != [2]int64{3, 1} {
 					t.Errorf("usage = %v, want [3 1]", got)
 				}
 			}
@@ -218,37 +241,29 @@ func waitingBatches(t *testing.T, pool *pgxpool.Pool) (n int) {
 	return n
 }
 
-// TestUsageIsRolledUpOnceItIsOldEnough has keys of the first and the last share, which grow to different ages.
-func TestUsageIsRolledUpOnceItIsOldEnough(t *testing.T) {
-	_, _, pool := newStore(t)
-	var first, last uuid.UUID
-	for _, id := range makeKeys(t, pool) {
-		switch id[15] % 8 {
-		case 0:
-			first = id
-		case 7:
-			last = id
-		}
-	}
-	meter := keys.NewMeter(pool, keys.MeterConfig{Interval: time.Hour, RollUpAge: time.Hour})
-	meter.Count(first, true)
-	meter.Count(last, true)
+func TestRunAddsBatchesOnceTheOldestIsOldEnough(t *testing.T) {
+	pool := postgrestest.New(t)
+	id := newKey(t, pool).id
+	registry := prometheus.NewRegistry()
+	meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, RollUpAge: time.Hour, Registerer: registry})
+	meter.Count(id, true)
 	write(t, meter)
-	age := func(by string) {
-		if _, err := pool.Exec(t.Context(), "UPDATE key_usage_batches SET written_at = written_at - $1::interval", by); err != nil {
+	age := func() {
+		if _, err := pool.Exec(t.Context(), "UPDATE key_usage_batches SET written_at = written_at - interval '40 minutes'"); err != nil {
 			t.Fatal(err)
 		}
 	}
+	age()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- meter.Run(ctx) }()
-	age("90 minutes")
-	postgrestest.Eventually(t, "the first share is rolled up", func() bool { return usage(t, pool, first) == [2]int64{1, 0} })
-	if got := usage(t, pool, last); got != [2]int64{} { // if it were due, it would have come before the first
-		t.Errorf("usage of a key in the last share = %v", got)
+	const oldest = "examprep_key_usage_oldest_batch_age_seconds"
+	postgrestest.Eventually(t, "the meter looks", func() bool { return metric(t, registry, oldest) >= 40*60 })
+	if got := usageOf(t, pool, id); got != [2]int64{} {
+		t.Errorf("usage after 40 minutes = %v", got)
 	}
-	age("30 minutes")
-	postgrestest.Eventually(t, "so is the last", func() bool { return usage(t, pool, last) == [2]int64{1, 0} })
+	age()
+	postgrestest.Eventually(t, "the batch is added", func() bool { return usageOf(t, pool, id) == [2]int64{1, 0} })
 	cancel()
 	if err := <-done; err != nil {
 		t.Fatal(err)
@@ -256,9 +271,9 @@ func TestUsageIsRolledUpOnceItIsOldEnough(t *testing.T) {
 }
 
 func TestADayIsUTCsAndEndsAtMidnight(t *testing.T) {
-	store, _, pool := newStore(t)
-	key := create(t, store, keys.NewKey{})
-	id := idOf(t, store, key)
+	pool := postgrestest.New(t)
+	key := newKey(t, pool)
+	id := key.id
 	east := time.FixedZone("east", 9*60*60)
 	midnight := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	c := newClock(midnight.Add(-time.Microsecond))
@@ -276,29 +291,26 @@ func TestADayIsUTCsAndEndsAtMidnight(t *testing.T) {
 	meter.Count(id, true)
 	flush(t, meter)
 
-	var account uuid.UUID
-	if err := pool.QueryRow(t.Context(), "SELECT account_id FROM api_keys WHERE id = $1", id).Scan(&account); err != nil {
-		t.Fatal(err)
-	}
+	store := usage.NewStore(pool)
 	day := func(offset int) time.Time { return midnight.AddDate(0, 0, offset) }
-	want := []keys.DailyUsage{
-		{Day: day(-1), KeyPrefix: key.Prefix, Requests: 1, RateLimited: 1},
-		{Day: day(0), KeyPrefix: key.Prefix, Requests: 4},
-		{Day: day(1), KeyPrefix: key.Prefix, Requests: 1},
+	want := []usage.Daily{
+		{Day: day(-1), KeyPrefix: key.prefix, Requests: 1, RateLimited: 1},
+		{Day: day(0), KeyPrefix: key.prefix, Requests: 4},
+		{Day: day(1), KeyPrefix: key.prefix, Requests: 1},
 	}
-	for _, prefix := range []string{"", key.Prefix} {
-		got, err := store.Usage(t.Context(), keys.UsageQuery{Account: account, From: day(-1), To: day(1), KeyPrefix: prefix})
+	for _, prefix := range []string{"", key.prefix} {
+		got, err := store.Daily(t.Context(), usage.Query{Account: key.account, From: day(-1), To: day(1), KeyPrefix: prefix})
 		if err != nil || !sameUsage(got, want) {
 			t.Errorf("%q: usage = %v, %v, want %v", prefix, got, err, want)
 		}
-		got, err = store.Usage(t.Context(), keys.UsageQuery{Account: account, From: day(0), To: day(0), KeyPrefix: prefix})
+		got, err = store.Daily(t.Context(), usage.Query{Account: key.account, From: day(0), To: day(0), KeyPrefix: prefix})
 		if err != nil || !sameUsage(got, want[1:2]) {
 			t.Errorf("%q: usage of one day = %v, %v, want %v", prefix, got, err, want[1:2])
 		}
 	}
 }
 
-func sameUsage(got, want []keys.DailyUsage) bool {
+func sameUsage(got, want []usage.Daily) bool {
 	if len(got) != len(want) {
 		return false
 	}
@@ -315,9 +327,9 @@ func sameUsage(got, want []keys.DailyUsage) bool {
 }
 
 func TestAFloodOfKeysIsWrittenEarlyAndBounded(t *testing.T) {
-	_, _, pool := newStore(t)
+	pool := postgrestest.New(t)
 	registry := prometheus.NewRegistry()
-	meter := keys.NewMeter(pool, keys.MeterConfig{Interval: time.Hour, Registerer: registry})
+	meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Registerer: registry})
 	const shard, more = 4096, 10
 	for range shard + more {
 		id := uuid.New()
@@ -344,16 +356,16 @@ func TestAFloodOfKeysIsWrittenEarlyAndBounded(t *testing.T) {
 }
 
 func TestAFlushCanBeAskedFor(t *testing.T) {
-	store, _, pool := newStore(t)
-	id := idOf(t, store, create(t, store, keys.NewKey{}))
+	pool := postgrestest.New(t)
+	id := newKey(t, pool).id
 	meter := newMeter(pool, newClock(time.Now()))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- meter.Run(ctx) }()
 	meter.Count(id, true)
-	meter.FlushSoon()
+	meter.RequestFlush()
 	postgrestest.Eventually(t, "it is written before the interval is over", func() bool {
-		return usage(t, pool, id) == [2]int64{1, 0}
+		return usageOf(t, pool, id) == [2]int64{1, 0}
 	})
 	cancel()
 	if err := <-done; err != nil {
@@ -377,10 +389,10 @@ func metric(t *testing.T, registry *prometheus.Registry, name string) float64 {
 }
 
 func TestWhatCannotBeWrittenAtTheEndIsCountedAsLost(t *testing.T) {
-	store, _, pool := newStore(t)
-	id := idOf(t, store, create(t, store, keys.NewKey{}))
+	pool := postgrestest.New(t)
+	id := newKey(t, pool).id
 	registry := prometheus.NewRegistry()
-	meter := keys.NewMeter(pool, keys.MeterConfig{Interval: time.Hour, Registerer: registry})
+	meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Registerer: registry})
 	for range 3 {
 		meter.Count(id, true)
 	}
@@ -396,8 +408,8 @@ func TestWhatCannotBeWrittenAtTheEndIsCountedAsLost(t *testing.T) {
 }
 
 func TestWritersThatEndedLongAgoAreForgotten(t *testing.T) {
-	store, _, pool := newStore(t)
-	id := idOf(t, store, create(t, store, keys.NewKey{}))
+	pool := postgrestest.New(t)
+	id := newKey(t, pool).id
 	old, recent := uuid.New(), uuid.New()
 	if _, err := pool.Exec(t.Context(), `INSERT INTO key_usage_writers (id, batch, written_at)
 		VALUES ($1, 9, now() - interval '31 days'), ($2, 9, now() - interval '29 days')`, old, recent); err != nil {
@@ -417,7 +429,7 @@ func TestWritersThatEndedLongAgoAreForgotten(t *testing.T) {
 }
 
 func TestCountingAllocatesNothing(t *testing.T) {
-	meter := keys.NewMeter(nil, keys.MeterConfig{Interval: time.Hour})
+	meter := usage.NewMeter(nil, usage.MeterConfig{Interval: time.Hour})
 	key := uuid.New()
 	meter.Count(key, true)
 	if n := testing.AllocsPerRun(100, func() { meter.Count(key, true); meter.Count(key, false) }); n != 0 {
@@ -429,7 +441,7 @@ func TestCountingAllocatesNothing(t *testing.T) {
 func BenchmarkCount(b *testing.B) {
 	for name, count := range map[string]int{"keys=1": 1, "keys=1000": 1000} {
 		b.Run(name, func(b *testing.B) {
-			meter := keys.NewMeter(nil, keys.MeterConfig{Interval: time.Hour})
+			meter := usage.NewMeter(nil, usage.MeterConfig{Interval: time.Hour})
 			ids := make([]uuid.UUID, count)
 			for i := range ids {
 				ids[i] = uuid.New()

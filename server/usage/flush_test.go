@@ -1,9 +1,10 @@
-package keys_test
+package usage_test
 
 import (
 	"context"
 	"fmt"
-	"slices"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,11 +13,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/usage"
 )
 
-// manyKeys are some of each share.
+// manyKeys are more than one batch holds.
 const manyKeys = 2500
 
 // makeKeys puts keys into the database and returns their ids in order.
@@ -59,13 +60,13 @@ func blockUsage(t *testing.T, pool *pgxpool.Pool, key uuid.UUID, day time.Time) 
 		VALUES ($1, $2, gen_random_uuid(), 0, 0)`, key, day)
 }
 
-// blockShare makes whoever writes batches of a share wait.
-func blockShare(t *testing.T, pool *pgxpool.Pool, share int) (release func()) {
+// blockBatch makes a writer wait that writes a batch of this number.
+func blockBatch(t *testing.T, pool *pgxpool.Pool, number int) (release func()) {
 	t.Helper()
 	if _, err := pool.Exec(t.Context(), fmt.Sprintf(`
 		CREATE FUNCTION await_release() RETURNS trigger LANGUAGE plpgsql AS $$
 			BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NEW; END $$;
-		CREATE TRIGGER held BEFORE INSERT ON key_usage_batches FOR EACH ROW WHEN (NEW.share = %d) EXECUTE FUNCTION await_release()`, share)); err != nil {
+		CREATE TRIGGER held BEFORE INSERT ON key_usage_batches FOR EACH ROW WHEN (NEW.batch = %d) EXECUTE FUNCTION await_release()`, number)); err != nil {
 		t.Fatal(err)
 	}
 	return block(t, pool, "SELECT pg_advisory_xact_lock(7)")
@@ -97,19 +98,6 @@ func giveUp(t *testing.T, pool *pgxpool.Pool, step func(context.Context) error) 
 	}
 }
 
-// awaitNoShareLocked waits until no roll-up has a share for itself: one that was given up may not have ended yet.
-func awaitNoShareLocked(t *testing.T, pool *pgxpool.Pool) {
-	t.Helper()
-	postgrestest.Eventually(t, "no share is locked", func() bool {
-		var locked bool
-		if err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database
-			WHERE d.datname = current_database() AND l.locktype = 'advisory')`).Scan(&locked); err != nil {
-			t.Fatal(err)
-		}
-		return !locked
-	})
-}
-
 // totals are the requests of all keys, and how many keys have some.
 func totals(t *testing.T, pool *pgxpool.Pool) (admitted, limited, used int64) {
 	t.Helper()
@@ -131,7 +119,7 @@ func written(t *testing.T, pool *pgxpool.Pool) (requests int64) {
 }
 
 func TestAFlushWhoseTimeEndsHasGotSomewhereAndTheNextGoesOn(t *testing.T) {
-	_, _, pool := newStore(t)
+	pool := postgrestest.New(t)
 	ids := makeKeys(t, pool)
 	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	meter := newMeter(pool, c)
@@ -139,7 +127,7 @@ func TestAFlushWhoseTimeEndsHasGotSomewhereAndTheNextGoesOn(t *testing.T) {
 		meter.Count(id, true)
 		meter.Count(id, false)
 	}
-	release := blockShare(t, pool, 5)
+	release := blockBatch(t, pool, 2)
 	giveUp(t, pool, meter.Flush)
 	if n := written(t, pool); n == 0 || n >= manyKeys {
 		t.Errorf("half-way %d of %d are written", n, manyKeys)
@@ -150,55 +138,25 @@ func TestAFlushWhoseTimeEndsHasGotSomewhereAndTheNextGoesOn(t *testing.T) {
 	if admitted, limited, used := totals(t, pool); admitted != manyKeys+1 || limited != manyKeys || used != manyKeys {
 		t.Errorf("at last %d and %d of %d keys, want %d and %d of %d", admitted, limited, used, manyKeys+1, manyKeys, manyKeys)
 	}
-	if n := touched(t, pool); n != manyKeys {
+	if n := lastUses(t, pool); n != manyKeys {
 		t.Errorf("the last use of %d keys is noted, want %d", n, manyKeys)
 	}
 }
 
-// TestAKeyWhoseUsageIsLockedHoldsUpItsShareAlone has the second roll-up begin behind the share at which the first one ended.
-func TestAKeyWhoseUsageIsLockedHoldsUpItsShareAlone(t *testing.T) {
-	_, _, pool := newStore(t)
-	ids := makeKeys(t, pool)
-	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
-	meter := newMeter(pool, c)
-	var free int64
-	for _, id := range ids {
-		meter.Count(id, true)
-		if id[15]%8 != ids[0][15]%8 {
-			free++
-		}
-	}
-	write(t, meter)
-	release := blockUsage(t, pool, ids[0], c.now())
-	for range 2 {
-		giveUp(t, pool, meter.RollUp)
-		awaitWaiting(t, pool, false)
-		awaitNoShareLocked(t, pool)
-	}
-	if admitted, _, _ := totals(t, pool); admitted != free {
-		t.Errorf("%d are in the usage, want %d", admitted, free)
-	}
-	release()
-	flush(t, meter)
-	if admitted, _, _ := totals(t, pool); admitted != manyKeys {
-		t.Errorf("at last %d are in the usage, want %d", admitted, manyKeys)
-	}
-}
-
-// touched is how many keys have a last use.
-func touched(t *testing.T, pool *pgxpool.Pool) (n int64) {
+// lastUses returns how many keys have a last use.
+func lastUses(t *testing.T, pool *pgxpool.Pool) (n int64) {
 	t.Helper()
-	if err := pool.QueryRow(t.Context(), "SELECT count(last_used_at) FROM api_keys").Scan(&n); err != nil {
+	if err := pool.QueryRow(t.Context(), "SELECT count(last_used_at) FROM api_key_uses").Scan(&n); err != nil {
 		t.Fatal(err)
 	}
 	return n
 }
 
 func TestAKeyThatIsBeingChangedDoesNotHoldUpUsage(t *testing.T) {
-	_, _, pool := newStore(t)
+	pool := postgrestest.New(t)
 	ids := makeKeys(t, pool)
 	meter := newMeter(pool, newClock(time.Now()))
-	release := block(t, pool, "SELECT FROM api_keys WHERE id = $1 FOR UPDATE", ids[0])
+	block(t, pool, "SELECT FROM api_keys WHERE id = $1 FOR UPDATE", ids[0])
 	for range 2 {
 		for _, id := range ids {
 			meter.Count(id, true)
@@ -208,22 +166,14 @@ func TestAKeyThatIsBeingChangedDoesNotHoldUpUsage(t *testing.T) {
 	if admitted, _, used := totals(t, pool); admitted != 2*manyKeys || used != manyKeys {
 		t.Errorf("%d requests of %d keys are written, want %d of %d", admitted, used, 2*manyKeys, manyKeys)
 	}
-	if n := touched(t, pool); n != manyKeys-1 {
-		t.Errorf("the last use of %d keys is noted, want all but the one", n)
-	}
-	release()
-	flush(t, meter)
-	if n := touched(t, pool); n != manyKeys {
-		t.Errorf("once the key is free the last use of %d keys is noted, want %d", n, manyKeys)
+	if n := lastUses(t, pool); n != manyKeys {
+		t.Errorf("the last use of %d keys is known, want %d", n, manyKeys)
 	}
 }
 
-// TestALastUseMovesForwardAndAKeysOwnRowIsWrittenOnceADay follows a key through days, and what its own row and its owner see
-// of the last use.
-func TestALastUseMovesForwardAndAKeysOwnRowIsWrittenOnceADay(t *testing.T) {
-	store, _, pool := newStore(t)
-	key := create(t, store, keys.NewKey{})
-	id := idOf(t, store, key)
+func TestLastUseIsThatOfTheNewestDay(t *testing.T) {
+	pool := postgrestest.New(t)
+	id := newKey(t, pool).id
 	morning := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 	c := newClock(morning)
 	meter := newMeter(pool, c)
@@ -231,71 +181,86 @@ func TestALastUseMovesForwardAndAKeysOwnRowIsWrittenOnceADay(t *testing.T) {
 		name     string
 		at       time.Time
 		admitted bool
-		own      time.Time // in the key's own row
 		seen     time.Time
 	}{
-		{"the first use of a day", morning, true, morning, morning},
-		{"the next of that day", morning.Add(time.Hour), true, morning, morning.Add(time.Hour)},
-		{"another pod's clock is behind on that day", morning.Add(time.Minute), true, morning, morning.Add(time.Hour)},
-		{"another pod tells of the day before", morning.Add(-24 * time.Hour), true, morning, morning.Add(time.Hour)},
-		{"a refusal is no use", morning.Add(2 * time.Hour), false, morning, morning.Add(time.Hour)},
-		{"nor is it on another day", morning.Add(24 * time.Hour), false, morning, morning.Add(time.Hour)},
-		{"a use on that day", morning.Add(25 * time.Hour), true, morning.Add(25 * time.Hour), morning.Add(25 * time.Hour)},
-		{"another pod's clock is behind", morning.Add(2 * time.Hour), true, morning.Add(25 * time.Hour), morning.Add(25 * time.Hour)},
-		{"the last use of all", morning.Add(26 * time.Hour), true, morning.Add(25 * time.Hour), morning.Add(26 * time.Hour)},
+		{"the first use of a day", morning, true, morning},
+		{"the next of that day", morning.Add(time.Hour), true, morning.Add(time.Hour)},
+		{"another pod's clock is behind on that day", morning.Add(time.Minute), true, morning.Add(time.Hour)},
+		{"another pod tells of the day before", morning.Add(-24 * time.Hour), true, morning.Add(time.Hour)},
+		{"a refusal is no use", morning.Add(2 * time.Hour), false, morning.Add(time.Hour)},
+		{"nor is it on another day", morning.Add(24 * time.Hour), false, morning.Add(time.Hour)},
+		{"a use on that day", morning.Add(25 * time.Hour), true, morning.Add(25 * time.Hour)},
+		{"another pod's clock is behind", morning.Add(2 * time.Hour), true, morning.Add(25 * time.Hour)},
+		{"the last use of all", morning.Add(26 * time.Hour), true, morning.Add(26 * time.Hour)},
 	} {
 		c.set(step.at)
 		meter.Count(id, step.admitted)
 		flush(t, meter)
-		if own, seen := lastUse(t, store, pool, key.Prefix); !own.Equal(step.own) || !seen.Equal(step.seen) {
-			t.Errorf("%s: its own row says %v, its owner sees %v, want %v and %v", step.name, own, seen, step.own, step.seen)
+		if seen := lastUse(t, pool, id); seen == nil || !seen.Equal(step.seen) {
+			t.Errorf("%s: its owner sees %v, want %v", step.name, seen, step.seen)
 		}
-	}
-	if _, err := pool.Exec(t.Context(), "DELETE FROM key_usage"); err != nil {
-		t.Fatal(err)
-	}
-	if _, seen := lastUse(t, store, pool, key.Prefix); !seen.Equal(morning.Add(25 * time.Hour)) {
-		t.Errorf("without the day's usage its owner sees %v", seen)
 	}
 }
 
-// lastUse returns a key's last use as its own row has it, and as every query for keys tells its owner, who has no other.
-func lastUse(t *testing.T, store *keys.Store, pool *pgxpool.Pool, prefix string) (own, seen time.Time) {
+// recipe is the SQL of the package comment that begins with a text.
+func recipe(t *testing.T, begin string) string {
 	t.Helper()
-	var account uuid.UUID
-	if err := pool.QueryRow(t.Context(), "SELECT last_used_at, account_id FROM api_keys WHERE prefix = $1", prefix).Scan(&own, &account); err != nil {
-		t.Fatal(err)
-	}
-	one, err := store.Get(t.Context(), prefix)
-	if err != nil || one.LastUsedAt == nil {
-		t.Fatalf("got %+v, %v", one, err)
-	}
-	list, err := store.List(t.Context(), one.Account)
+	text, err := os.ReadFile("doc.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := store.Page(t.Context(), account, "", 1)
-	if err != nil {
+	_, rest, begins := strings.Cut(string(text), "//\t"+begin)
+	statement, _, ends := strings.Cut(rest, ";\n")
+	if !begins || !ends {
+		t.Fatalf("the package comment has no statement %s …", begin)
+	}
+	return begin + strings.ReplaceAll(statement, "//\t", "")
+}
+
+func TestPruningKeepsTheLastUseOfEachKey(t *testing.T) {
+	pool := postgrestest.New(t)
+	idle, busy, refused := newKey(t, pool).id, newKey(t, pool).id, newKey(t, pool).id
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	c := newClock(now)
+	meter := newMeter(pool, c)
+	use := func(key uuid.UUID, at time.Time, admitted bool) {
+		c.set(at)
+		meter.Count(key, admitted)
+		flush(t, meter)
+	}
+	ago := func(years int) time.Time { return now.AddDate(-years, 0, 0) }
+	for _, key := range []uuid.UUID{idle, busy, refused} {
+		use(key, ago(5), true)
+		use(key, ago(4), true)
+	}
+	use(busy, now, true)
+	use(refused, now, false)
+	if _, err := pool.Exec(t.Context(), recipe(t, "DELETE FROM key_usage")); err != nil {
 		t.Fatal(err)
 	}
-	for _, other := range slices.Concat(list, page.Keys) {
-		if other.LastUsedAt == nil || !other.LastUsedAt.Equal(*one.LastUsedAt) {
-			t.Fatalf("a list has %+v, the key by itself %v", other, one.LastUsedAt)
+	for key, want := range map[uuid.UUID]struct {
+		used     time.Time
+		requests [2]int64
+	}{idle: {ago(4), [2]int64{1, 0}}, busy: {now, [2]int64{1, 0}}, refused: {ago(4), [2]int64{1, 1}}} {
+		if at := lastUse(t, pool, key); at == nil || !at.Equal(want.used) {
+			t.Errorf("last used at %v, want %v", at, want.used)
+		}
+		if got := usageOf(t, pool, key); got != want.requests {
+			t.Errorf("usage = %v, want %v", got, want.requests)
 		}
 	}
-	return own, *one.LastUsedAt
 }
 
 func TestTheLastFlushWritesWhatTimeAllowsAndCountsTheRestAsLost(t *testing.T) {
-	_, _, pool := newStore(t)
+	pool := postgrestest.New(t)
 	ids := makeKeys(t, pool)
 	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	registry := prometheus.NewRegistry()
-	meter := keys.NewMeter(pool, keys.MeterConfig{Interval: time.Hour, Now: c.now, Registerer: registry})
+	meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Now: c.now, Registerer: registry})
 	for _, id := range ids {
 		meter.Count(id, true)
 	}
-	blockShare(t, pool, 5)
+	blockBatch(t, pool, 2)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := meter.Run(ctx); err != nil {

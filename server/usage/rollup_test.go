@@ -1,12 +1,9 @@
-package keys_test
+package usage_test
 
 import (
 	"context"
 	"fmt"
 	"math"
-	"net"
-	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -14,27 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres"
+	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/usage"
 )
-
-func TestUsageIsRolledUpWhereTheDatabasesURLSwitchesDescriptionsCacheOff(t *testing.T) {
-	store, _, direct := newStore(t)
-	id := idOf(t, store, create(t, store, keys.NewKey{}))
-	cfg := direct.Config().ConnConfig
-	address := addressOf(cfg, net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port))))
-	pool, err := postgres.Open(t.Context(), address.String()+"&description_cache_capacity=0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	meter := newMeter(pool, newClock(time.Now()))
-	meter.Count(id, true)
-	flush(t, meter)
-	if got := usage(t, direct, id); got != [2]int64{1, 0} {
-		t.Errorf("usage = %v", got)
-	}
-}
 
 // allowBatches has the database refuse each roll-up of more batches, as it does where so many take too long.
 func allowBatches(t *testing.T, pool *pgxpool.Pool, most int) {
@@ -72,7 +51,7 @@ func watchRollUps(t *testing.T, pool *pgxpool.Pool) (largest func() int) {
 }
 
 // rollUpBy32 has so many batches of a key written and rolled up, 32 at once and no more.
-func rollUpBy32(t *testing.T, pool *pgxpool.Pool, meter *keys.Meter, id uuid.UUID, batches int) {
+func rollUpBy32(t *testing.T, pool *pgxpool.Pool, meter *usage.Meter, id uuid.UUID, batches int) {
 	t.Helper()
 	largest := watchRollUps(t, pool)
 	writeBatches(t, meter, batches, id)
@@ -84,8 +63,8 @@ func rollUpBy32(t *testing.T, pool *pgxpool.Pool, meter *keys.Meter, id uuid.UUI
 	}
 }
 
-// writeBatches has meter write so many batches of one share, each of one request of each key.
-func writeBatches(t *testing.T, meter *keys.Meter, batches int, ids ...uuid.UUID) {
+// writeBatches has meter write so many batches, each of one request of each key.
+func writeBatches(t *testing.T, meter *usage.Meter, batches int, ids ...uuid.UUID) {
 	t.Helper()
 	for range batches {
 		for _, id := range ids {
@@ -95,42 +74,30 @@ func writeBatches(t *testing.T, meter *keys.Meter, batches int, ids ...uuid.UUID
 	}
 }
 
-// ofOneShare are the keys that are rolled up together with the first.
-func ofOneShare(ids []uuid.UUID) (same []uuid.UUID) {
-	for _, id := range ids {
-		if id[15]%8 == ids[0][15]%8 {
-			same = append(same, id)
-		}
-	}
-	return same
-}
-
 func TestABacklogThatIsTooMuchForOneStatementShrinks(t *testing.T) {
 	for _, possible := range []int{1, 5} {
 		t.Run(fmt.Sprintf("at most %d batches", possible), func(t *testing.T) {
 			const batches = 100
-			_, _, pool := newStore(t)
-			ids := ofOneShare(makeKeys(t, pool))[:3]
-			meter := newMeter(pool, newClock(time.Now()))
+			pool := postgrestest.New(t)
+			ids := makeKeys(t, pool)[:3]
+			registry := prometheus.NewRegistry()
+			meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Registerer: registry})
 			writeBatches(t, meter, batches, ids...)
 			if n := waitingBatches(t, pool); n != batches {
 				t.Fatalf("%d batches wait, want %d", n, batches)
 			}
 			allowBatches(t, pool, possible)
-			failed := 0
-			for n := batches; n > 0; n = waitingBatches(t, pool) {
-				if err := meter.RollUp(t.Context()); err != nil {
-					failed++
-				}
-				if failed > 2*batches { // every second one gets somewhere, at worst
-					t.Fatalf("%d batches still wait after %d failures", n, failed)
-				}
+			if err := meter.RollUp(t.Context()); err != nil {
+				t.Fatal(err)
 			}
-			if failed == 0 {
+			if n := waitingBatches(t, pool); n != 0 {
+				t.Errorf("%d batches still wait", n)
+			}
+			if metric(t, registry, "examprep_key_usage_roll_up_failures_total") == 0 {
 				t.Error("the database refused nothing: the test proves nothing")
 			}
 			for _, id := range ids {
-				if got := usage(t, pool, id); got != [2]int64{batches, 0} {
+				if got := usageOf(t, pool, id); got != [2]int64{batches, 0} {
 					t.Errorf("usage = %v, want [%d 0]", got, batches)
 				}
 			}
@@ -139,7 +106,7 @@ func TestABacklogThatIsTooMuchForOneStatementShrinks(t *testing.T) {
 }
 
 func TestOnceTheDatabaseCanDoMoreItIsAskedForMore(t *testing.T) {
-	_, _, pool := newStore(t)
+	pool := postgrestest.New(t)
 	id := makeKeys(t, pool)[0]
 	meter := newMeter(pool, newClock(time.Now()))
 	writeBatches(t, meter, 1, id)
@@ -153,7 +120,7 @@ func TestOnceTheDatabaseCanDoMoreItIsAskedForMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	rollUpBy32(t, pool, meter, id, 200)
-	if got := usage(t, pool, id); got != [2]int64{201, 0} {
+	if got := usageOf(t, pool, id); got != [2]int64{201, 0} {
 		t.Errorf("usage = %v, want [201 0]", got)
 	}
 }
@@ -161,7 +128,7 @@ func TestOnceTheDatabaseCanDoMoreItIsAskedForMore(t *testing.T) {
 // TestARollUpTakesNoMoreThanItIsToHoweverItIsPlanned has the database believe that the table is all but empty, which it then
 // joins row by row: an old transaction keeps vacuum from the rows that are gone.
 func TestARollUpTakesNoMoreThanItIsToHoweverItIsPlanned(t *testing.T) {
-	_, _, pool := newStore(t)
+	pool := postgrestest.New(t)
 	id := makeKeys(t, pool)[0]
 	meter := newMeter(pool, newClock(time.Now()))
 	block(t, pool, "SELECT txid_current()")
@@ -173,13 +140,13 @@ func TestARollUpTakesNoMoreThanItIsToHoweverItIsPlanned(t *testing.T) {
 		t.Fatal(err)
 	}
 	rollUpBy32(t, pool, meter, id, 50)
-	if got := usage(t, pool, id); got != [2]int64{350, 0} {
+	if got := usageOf(t, pool, id); got != [2]int64{350, 0} {
 		t.Errorf("usage = %v, want [350 0]", got)
 	}
 }
 
 func TestAProcessThatEndsRollsUpBitByBit(t *testing.T) {
-	_, _, pool := newStore(t)
+	pool := postgrestest.New(t)
 	id := makeKeys(t, pool)[0]
 	meter := newMeter(pool, newClock(time.Now()))
 	writeBatches(t, meter, 3, id)
@@ -189,43 +156,83 @@ func TestAProcessThatEndsRollsUpBitByBit(t *testing.T) {
 	if err := meter.Run(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if got := usage(t, pool, id); got != [2]int64{3, 0} {
+	if got := usageOf(t, pool, id); got != [2]int64{3, 0} {
 		t.Errorf("usage = %v, want [3 0]", got)
 	}
 }
 
-// TestAPodLeavesAShareToThePodThatIsRollingItUp has the first pod wait for a row that the second would have to wait for too.
-func TestAPodLeavesAShareToThePodThatIsRollingItUp(t *testing.T) {
-	_, _, pool := newStore(t)
+// TestRollUpLeavesBatchesToThePodThatRollsUp has the first pod wait for a row that the second would have to wait for too.
+func TestRollUpLeavesBatchesToThePodThatRollsUp(t *testing.T) {
+	pool := postgrestest.New(t)
 	ids := makeKeys(t, pool)
-	same := ofOneShare(ids)
-	other := ids[slices.IndexFunc(ids, func(id uuid.UUID) bool { return !slices.Contains(same, id) })]
 	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	first, second := newMeter(pool, c), newMeter(pool, c)
-	writeBatches(t, first, 1, same[0])
-	release := blockUsage(t, pool, same[0], c.now())
+	writeBatches(t, first, 1, ids[0])
+	release := blockUsage(t, pool, ids[0], c.now())
 	done := make(chan error)
 	go func() { done <- first.RollUp(context.WithoutCancel(t.Context())) }()
 	awaitWaiting(t, pool, true)
 
-	writeBatches(t, second, 1, same[0], same[1], other)
+	writeBatches(t, second, 1, ids[0], ids[1])
 	if err := second.RollUp(t.Context()); err != nil {
 		t.Errorf("the second pod waited for the first: %v", err)
 	}
-	for id, want := range map[uuid.UUID][2]int64{same[1]: {}, other: {1, 0}} {
-		if got := usage(t, pool, id); got != want {
-			t.Errorf("usage beside the first pod = %v, want %v", got, want)
-		}
+	if got := usageOf(t, pool, ids[1]); got != [2]int64{} {
+		t.Errorf("usage beside the first pod = %v, want none", got)
 	}
 	release()
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
 	flush(t, second)
-	for id, want := range map[uuid.UUID][2]int64{same[0]: {2, 0}, same[1]: {1, 0}, other: {1, 0}} {
-		if got := usage(t, pool, id); got != want {
+	for id, want := range map[uuid.UUID][2]int64{ids[0]: {2, 0}, ids[1]: {1, 0}} {
+		if got := usageOf(t, pool, id); got != want {
 			t.Errorf("usage = %v, want %v", got, want)
 		}
+	}
+}
+
+func TestBadBatchIsSkippedAndAllOthersAreAdded(t *testing.T) {
+	for name, damage := range map[string]string{
+		"arrays of different lengths": "requests = '{1}'",
+		"a count is missing":          "requests = '{1,NULL}'",
+		"a sum out of range":          "requests = '{9223372036854775807,9223372036854775807}', keys = keys[1:1] || keys[1:1]",
+		"a time out of range":         "last_used = '{1,9223372036854775807}'",
+	} {
+		t.Run(name, func(t *testing.T) {
+			pool := postgrestest.New(t)
+			ids := makeKeys(t, pool)[:3]
+			registry := prometheus.NewRegistry()
+			meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Registerer: registry})
+			writeBatches(t, meter, 2, ids[0])
+			writeBatches(t, meter, 1, ids[1], ids[2])
+			writeBatches(t, meter, 2, ids[0])
+			if _, err := pool.Exec(t.Context(), "UPDATE key_usage_batches SET "+damage+" WHERE batch = 3"); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // the second has nothing to do
+				if err := meter.RollUp(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				for id, want := range map[uuid.UUID][2]int64{ids[0]: {4, 0}, ids[1]: {}, ids[2]: {}} {
+					if got := usageOf(t, pool, id); got != want {
+						t.Errorf("usage = %v, want %v", got, want)
+					}
+				}
+				if n := waitingBatches(t, pool); n != 1 {
+					t.Errorf("%d batches are kept, want the bad one", n)
+				}
+				for metricName, want := range map[string]float64{
+					"examprep_key_usage_skipped_batches":          1,
+					"examprep_key_usage_oldest_batch_age_seconds": 0,
+					"examprep_key_usage_roll_up_failures_total":   1,
+				} {
+					if got := metric(t, registry, metricName); got != want {
+						t.Errorf("%s = %v, want %v", metricName, got, want)
+					}
+				}
+			}
+		})
 	}
 }
 
@@ -245,47 +252,33 @@ func refuse(t *testing.T, pool *pgxpool.Pool, name, event, condition string) (al
 	}
 }
 
-// TestLastUsesAndUsageDoNotHoldEachOtherUp has the database refuse to note a last use, and then to add usage.
-func TestLastUsesAndUsageDoNotHoldEachOtherUp(t *testing.T) {
-	_, _, pool := newStore(t)
+func TestFailedRollUpIsCountedOnceAndKeepsTheBatches(t *testing.T) {
+	pool := postgrestest.New(t)
 	ids := makeKeys(t, pool)
 	registry := prometheus.NewRegistry()
-	meter := keys.NewMeter(pool, keys.MeterConfig{Interval: time.Hour, Registerer: registry})
-	const failures = "examprep_key_usage_roll_up_failures_total"
-	for _, id := range ids {
-		meter.Count(id, true)
-	}
-	allow := refuse(t, pool, "api_keys", "UPDATE", "NEW.last_used_at IS NOT NULL")
-	flush(t, meter)
-	if admitted, _, _ := totals(t, pool); admitted != manyKeys {
-		t.Errorf("%d requests are in the usage, want %d", admitted, manyKeys)
-	}
-	noted := metric(t, registry, failures)
-	if touched(t, pool) != 0 || noted == 0 {
-		t.Errorf("the last use of %d keys is noted after %v failures, want none after some", touched(t, pool), noted)
-	}
-	allow()
-
-	refuse(t, pool, "key_usage", "INSERT", "true")
+	meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Registerer: registry})
+	allow := refuse(t, pool, "key_usage", "INSERT", "true")
 	meter.Count(ids[0], true)
 	write(t, meter)
 	if meter.RollUp(t.Context()) == nil {
 		t.Error("the usage was not refused: the test proves nothing")
 	}
-	if n := touched(t, pool); n != manyKeys {
-		t.Errorf("the last use of %d keys is noted, want %d", n, manyKeys)
+	if n := metric(t, registry, "examprep_key_usage_roll_up_failures_total"); n != 1 {
+		t.Errorf("%v failures to add usage are counted, want 1", n)
 	}
-	if n := metric(t, registry, failures) - noted; n != 1 {
-		t.Errorf("%v failures to add usage are told of, want 1", n)
+	allow()
+	flush(t, meter)
+	if got := usageOf(t, pool, ids[0]); got != [2]int64{1, 0} {
+		t.Errorf("usage = %v, want [1 0]", got)
 	}
 }
 
 func TestARollUpThatItsCallerEndsIsNoFailure(t *testing.T) {
-	_, _, pool := newStore(t)
+	pool := postgrestest.New(t)
 	ids := makeKeys(t, pool)
 	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	registry := prometheus.NewRegistry()
-	meter := keys.NewMeter(pool, keys.MeterConfig{Interval: time.Hour, Now: c.now, Registerer: registry})
+	meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Now: c.now, Registerer: registry})
 	writeBatches(t, meter, 1, ids[0])
 	blockUsage(t, pool, ids[0], c.now())
 	giveUp(t, pool, meter.RollUp)
@@ -295,11 +288,11 @@ func TestARollUpThatItsCallerEndsIsNoFailure(t *testing.T) {
 }
 
 func TestTheAgeOfWhatWaitsForARollUpIsTold(t *testing.T) {
-	_, _, pool := newStore(t)
+	pool := postgrestest.New(t)
 	ids := makeKeys(t, pool)
 	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	registry := prometheus.NewRegistry()
-	meter := keys.NewMeter(pool, keys.MeterConfig{Interval: time.Hour, Now: c.now, Registerer: registry})
+	meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Now: c.now, Registerer: registry})
 	told := func(when string, least, most float64) {
 		t.Helper()
 		if got := metric(t, registry, "examprep_key_usage_oldest_batch_age_seconds"); got < least || got > most {

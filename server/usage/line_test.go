@@ -1,4 +1,4 @@
-package keys_test
+package usage_test
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ import (
 type line struct {
 	address *url.URL
 	server  string
-	lose    atomic.Pointer[string] // the statement whose next answer is to be lost; nil for none
+	lose    atomic.Pointer[string] // name or text of the statement whose next answer is to be lost; nil for none
 	lost    atomic.Bool            // something of that answer has come, and was thrown away
 
 	mu    sync.Mutex
@@ -88,11 +88,17 @@ func (l *line) forward(server io.Writer, client io.Reader, mute *atomic.Bool) {
 	for {
 		err := forwardMessage(server, client, 1, func(message []byte) {
 			fields := bytes.SplitN(message[messageHead:], []byte{0}, 3)
+			lose := l.lose.Load()
 			switch message[0] {
 			case 'P': // prepares: name and text
 				statements[string(fields[0])] = string(fields[1])
 			case 'B': // runs: portal and name
-				if lose := l.lose.Load(); lose != nil && strings.HasPrefix(statements[string(fields[1])], "-- name: "+*lose+" ") {
+				if lose != nil && strings.HasPrefix(statements[string(fields[1])], "-- name: "+*lose+" ") {
+					l.lose.Store(nil)
+					mute.Store(true)
+				}
+			case 'Q': // runs a text
+				if lose != nil && string(fields[0]) == *lose {
 					l.lose.Store(nil)
 					mute.Store(true)
 				}

@@ -1,0 +1,42 @@
+package keys_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"examprep.dev/server/keys"
+)
+
+func TestEveryListHasTheLastUseOfAKey(t *testing.T) {
+	store, _, pool := newStore(t)
+	key := create(t, store, keys.NewKey{})
+	used := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+	var account uuid.UUID
+	if err := pool.QueryRow(t.Context(), `INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited, last_used_at)
+		SELECT id, ($2::timestamptz AT TIME ZONE 'UTC')::date, account_id, 1, 0, $2 FROM api_keys WHERE prefix = $1 RETURNING account_id`, key.Prefix, used).Scan(&account); err != nil {
+		t.Fatal(err)
+	}
+	one, err := store.Get(t.Context(), key.Prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := store.List(t.Context(), one.Account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := store.Page(t.Context(), account, "", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 1 || len(page.Keys) != 1 {
+		t.Fatalf("%d keys in the list, %d on the page, want 1 each", len(list), len(page.Keys))
+	}
+	for _, summary := range slices.Concat([]keys.Summary{one}, list, page.Keys) {
+		if summary.LastUsedAt == nil || !summary.LastUsedAt.Equal(used) {
+			t.Errorf("last used at %v, want %v", summary.LastUsedAt, used)
+		}
+	}
+}

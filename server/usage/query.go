@@ -1,0 +1,93 @@
+package usage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"examprep.dev/server/postgres/usagedb"
+)
+
+// MaxRows is the maximum number of [Daily] that one call returns.
+const MaxRows = 50_000
+
+// Query asks for an account's usage.
+type Query struct {
+	Account uuid.UUID
+	// From and To are UTC days, both included; their time of day is ignored.
+	From, To time.Time
+	// KeyPrefix names one key of the account; empty for all of them.
+	KeyPrefix string
+}
+
+// Daily is the usage of one key on one UTC day.
+type Daily struct {
+	Day       time.Time // its midnight
+	KeyPrefix string
+	// Requests were admitted; RateLimited were refused because the key's allowance was used up.
+	Requests, RateLimited int64
+}
+
+// UnknownKeyError reports that the account has no key with this prefix.
+type UnknownKeyError struct{}
+
+func (*UnknownKeyError) Error() string { return "the account has no key with this prefix" }
+
+// TooManyRowsError reports that a query matches more than Max rows, of a key and a day each.
+type TooManyRowsError struct{ Max int }
+
+func (e *TooManyRowsError) Error() string {
+	return fmt.Sprintf("the query matches more than %d rows of usage", e.Max)
+}
+
+// Store reads the usage of keys.
+type Store struct{ queries *usagedb.Queries }
+
+// NewStore returns a store that reads from db.
+func NewStore(db usagedb.DBTX) *Store { return &Store{queries: usagedb.New(db)} }
+
+// Daily returns the account's usage by day, then prefix, without the days on which a key was not used. The requests of
+// the last minute may be missing. A prefix that is not the account's is an *UnknownKeyError, more than [MaxRows] a
+// *TooManyRowsError.
+func (s *Store) Daily(ctx context.Context, query Query) ([]Daily, error) {
+	if query.KeyPrefix != "" {
+		return s.usageOfKey(ctx, query)
+	}
+	rows, err := s.queries.UsageOfAccount(ctx, usagedb.UsageOfAccountParams{
+		AccountID: query.Account, First: query.From, Last: query.To, Most: MaxRows + 1,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read usage: %w", err)
+	}
+	if len(rows) > MaxRows {
+		return nil, &TooManyRowsError{Max: MaxRows}
+	}
+	list := make([]Daily, len(rows))
+	for i, row := range rows {
+		list[i] = Daily{Day: row.Day, KeyPrefix: row.Prefix, Requests: row.Requests, RateLimited: row.RateLimited}
+	}
+	return list, nil
+}
+
+func (s *Store) usageOfKey(ctx context.Context, query Query) ([]Daily, error) {
+	key, err := s.queries.KeyOfAccount(ctx, usagedb.KeyOfAccountParams{Prefix: query.KeyPrefix, AccountID: query.Account})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, &UnknownKeyError{}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read key: %w", err)
+	}
+	rows, err := s.queries.UsageOfKey(ctx, usagedb.UsageOfKeyParams{KeyID: key, First: query.From, Last: query.To})
+	if err != nil {
+		return nil, fmt.Errorf("read usage: %w", err)
+	}
+	list := make([]Daily, len(rows))
+	for i, row := range rows {
+		list[i] = Daily{Day: row.Day, KeyPrefix: query.KeyPrefix, Requests: row.Requests, RateLimited: row.RateLimited}
+	}
+	return list, nil
+}

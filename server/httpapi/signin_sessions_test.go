@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"io"
 	"net/http"
 	"net/url"
 	"sync"
@@ -93,41 +92,6 @@ func TestASignOutEverywhereEndsAllSessionsOfTheAccountAlone(t *testing.T) {
 	work.signIn("ada")
 	if work.account() == "" {
 		t.Error("nobody can sign in any more")
-	}
-}
-
-func TestARequestThatArrivesInPartsIsJudgedByTheSessionAtItsEnd(t *testing.T) {
-	p := newPremises(t, httpapi.Config{}, nil)
-	home, work := p.visitor(t), p.visitor(t)
-	home.signIn("ada")
-	work.signIn("ada")
-	body, writer := io.Pipe()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.origin+keysPath, body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	answered := make(chan int, 1)
-	go func() {
-		defer close(answered)
-		got, err := work.Do(request)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		_ = got.Body.Close()
-		answered <- got.StatusCode
-	}()
-	if _, err := io.WriteString(writer, `{"name":`); err != nil { // it is under way: the client reads on only then
-		t.Fatal(err)
-	}
-	home.signOut("?everywhere=true")
-	if _, err := io.WriteString(writer, `"late"}`); err != nil {
-		t.Fatal(err)
-	}
-	_ = writer.Close()
-	if status := <-answered; status != http.StatusUnauthorized {
-		t.Errorf("%d, want 401", status)
 	}
 }
 

@@ -67,7 +67,7 @@ func is[T error](err error) bool {
 	return ok
 }
 
-// fromAttempts answers 404 for what does not exist, and 400 for every other mistake of a client.
+// fromAttempts returns 404 for a missing resource, and 400 for every other mistake of a client.
 func fromAttempts(mistake *attempts.Error) *apiError {
 	answer := &apiError{status: fasthttp.StatusBadRequest, code: mistake.Code, detail: mistake.Detail}
 	switch mistake.Code {

@@ -14,9 +14,9 @@
 // key_usage_writers. So a batch that is sent again after a lost answer is stored once. A roll-up deletes the batches in
 // the transaction that adds them.
 //
-// No request is counted twice. Requests are lost in three cases: a pod is killed (its last interval), more keys are in use
-// than the meter can hold while PostgreSQL is unreachable, or a pod cannot write its counts in the two seconds after its
-// last request. examprep_key_usage_lost_total counts the last two.
+// No request is counted twice. A killed pod loses its last interval. A meter loses requests while PostgreSQL is unreachable and
+// more keys are in use than it can hold. A pod that stops loses its counts if it cannot write them within two seconds of its
+// last request. examprep_key_usage_lost_total counts the last two cases.
 //
 // A batch that PostgreSQL cannot add (damaged, or a sum out of range) is marked as skipped. All others are added.
 // examprep_key_usage_skipped_batches counts such batches.

@@ -22,7 +22,7 @@ const (
 	lastFlushRetry = 100 * time.Millisecond
 )
 
-// batch holds the counts of some keys on one day. It does not change any more: it may be sent several times, and is stored
+// batch holds the counts of some keys on one day. It never changes: it can be sent several times, and is stored
 // once.
 type batch = usagedb.AddUsageBatchParams
 

@@ -53,7 +53,7 @@ func block(t *testing.T, pool *pgxpool.Pool, statement string, args ...any) (rel
 	return release
 }
 
-// blockUsage makes whoever writes a key's first usage of the day wait.
+// blockUsage makes the transaction that writes a key's first usage of the day wait.
 func blockUsage(t *testing.T, pool *pgxpool.Pool, key uuid.UUID, day time.Time) (release func()) {
 	t.Helper()
 	return block(t, pool, `INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited)

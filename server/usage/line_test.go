@@ -20,7 +20,7 @@ import (
 type line struct {
 	address *url.URL
 	server  string
-	lose    atomic.Pointer[string] // name or text of the statement whose next answer is to be lost; nil for none
+	lose    atomic.Pointer[string] // name or text of the statement whose next response is lost; nil for none
 	lost    atomic.Bool            // something of that answer has come, and was thrown away
 
 	mu    sync.Mutex
@@ -78,7 +78,7 @@ func (l *line) connect(ctx context.Context, client net.Conn) {
 	})
 }
 
-// forward brings what the client sends to the server, message by message. From the statement on whose answer is to be lost
+// forward brings what the client sends to the server, message by message. From the statement on whose response is lost
 // the connection is mute, so that no message before it loses its own.
 func (l *line) forward(server io.Writer, client io.Reader, mute *atomic.Bool) {
 	if err := forwardMessage(server, client, 0, func([]byte) {}); err != nil { // the first has no type

@@ -140,7 +140,7 @@ func isRefused(err error) bool {
 }
 
 // isBadData reports whether PostgreSQL rejected the data of a statement: a value out of range (class 22), a constraint
-// (class 23) or a damaged row (XX001). Other errors can go away, and are no reason to skip a batch.
+// (class 23) or a damaged row (XX001). After other errors the batch is tried again.
 func isBadData(err error) bool {
 	var refusal *pgconn.PgError
 	if !errors.As(err, &refusal) {

@@ -30,7 +30,7 @@ func allowBatches(t *testing.T, pool *pgxpool.Pool, most int) {
 	}
 }
 
-// watchRollUps has the database note how many batches each roll-up takes. largest tells of the largest so far.
+// watchRollUps has the database note how many batches each roll-up takes. largest returns the largest so far.
 func watchRollUps(t *testing.T, pool *pgxpool.Pool) (largest func() int) {
 	t.Helper()
 	if _, err := pool.Exec(t.Context(), `
@@ -50,7 +50,7 @@ func watchRollUps(t *testing.T, pool *pgxpool.Pool) (largest func() int) {
 	}
 }
 
-// rollUpBy32 has so many batches of a key written and rolled up, 32 at once and no more.
+// rollUpBy32 has so many batches of a key written and rolled up, at most 32 at once.
 func rollUpBy32(t *testing.T, pool *pgxpool.Pool, meter *usage.Meter, id uuid.UUID, batches int) {
 	t.Helper()
 	largest := watchRollUps(t, pool)

@@ -202,11 +202,12 @@ func (b *jsonBody) list(name string, most int) (list []string) {
 		return nil
 	}
 	var elements []jsontext.Value
-	if json.Unmarshal(value, &elements) != nil || slices.ContainsFunc(elements, func(v jsontext.Value) bool { return v.Kind() != '"' }) {
+	switch err := json.Unmarshal(value, &elements); {
+	case err != nil, slices.ContainsFunc(elements, func(v jsontext.Value) bool { return v.Kind() != '"' }):
 		b.note(name, notStrings)
-	} else if len(elements) > most {
+	case len(elements) > most:
 		b.note(name, "has too many elements")
-	} else {
+	default:
 		list = mapped(elements, unquote)
 	}
 	return list

@@ -12,7 +12,7 @@ import (
 // understands in small letters and alone only, and after every body in chunks, because fasthttp ends their trailer at a
 // bare line feed too.
 func checkFraming(header *fasthttp.RequestHeader) (problem string, closes bool) {
-	lines, target, protocol := header.RawHeaders(), header.RequestURI(), header.Protocol()
+	lines := header.RawHeaders()
 	var length, coding bool
 	for line := range bytes.SplitSeq(lines, []byte("\r\n")) {
 		name, value, _ := bytes.Cut(line, []byte{':'})
@@ -20,13 +20,9 @@ func checkFraming(header *fasthttp.RequestHeader) (problem string, closes bool) 
 		coding = coding || bytes.EqualFold(name, []byte(fasthttp.HeaderTransferEncoding))
 		closes = closes || bytes.EqualFold(name, []byte(fasthttp.HeaderConnection)) && hasToken(value, "close")
 	}
+	problem = checkFirstLine(header)
 	switch {
-	case len(protocol) > 5 && protocol[5] != '1':
-		problem = "Only HTTP/1.1 and HTTP/1.0 are spoken here."
-	case bytes.IndexByte(target, '#') >= 0:
-		problem = "The request target has a fragment."
-	case string(target) == "*" && string(header.Method()) != fasthttp.MethodOptions:
-		problem = "The request target * is for OPTIONS alone."
+	case problem != "":
 	case coding && header.ContentLength() != -1:
 		problem = "The only Transfer-Encoding that is read is chunked."
 	case bytes.Count(lines, []byte("\n")) != bytes.Count(lines, []byte("\r\n")):
@@ -37,6 +33,20 @@ func checkFraming(header *fasthttp.RequestHeader) (problem string, closes bool) 
 		problem = "Content-Length and Transfer-Encoding exclude each other."
 	}
 	return problem, closes || coding || problem != ""
+}
+
+func checkFirstLine(header *fasthttp.RequestHeader) (problem string) {
+	target, protocol := header.RequestURI(), header.Protocol()
+	switch {
+	case len(protocol) > 5 && protocol[5] != '1':
+		return "Only HTTP/1.1 and HTTP/1.0 are spoken here."
+	case bytes.IndexByte(target, '#') >= 0:
+		return "The request target has a fragment."
+	case string(target) == "*" && string(header.Method()) != fasthttp.MethodOptions:
+		return "The request target * is for OPTIONS alone."
+	default:
+		return ""
+	}
 }
 
 // hasToken reports whether token, in any case, is an element of the list.

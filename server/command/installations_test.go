@@ -113,7 +113,7 @@ func namesBelongToOne(t *testing.T, before, now []string, installations ...*neig
 	}
 }
 
-func newNeighbour(t *testing.T, s *stage, cache redis.UniversalClient) *neighbour {
+func newNeighbour(t *testing.T, s *stage) *neighbour {
 	t.Helper()
 	pool, err := postgres.Open(t.Context(), s.database)
 	if err != nil {

@@ -35,7 +35,7 @@ func TestInstallationsThatShareARedisNeverMeet(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = cache.Close() })
 	before := namesIn(t, cache)
-	one, two := newNeighbour(t, stages[0], cache), newNeighbour(t, stages[1], cache)
+	one, two := newNeighbour(t, stages[0]), newNeighbour(t, stages[1])
 
 	pairs := [][2]*neighbour{{one, two}, {two, one}}
 	for _, pair := range pairs {

@@ -69,18 +69,19 @@ func TestOnlyVariablesOfNoCommandAreUnknown(t *testing.T) {
 	// The kubelet sets these for a Service examprep-api.
 	const kubelet = "EXAMPREP_API_SERVICE_HOST=10.0.0.1 EXAMPREP_API_SERVICE_PORT=80 EXAMPREP_API_SERVICE_PORT_HTTP=80 EXAMPREP_API_PORT=tcp://10.0.0.1:80 " +
 		"EXAMPREP_API_PORT_80_TCP=tcp://10.0.0.1:80 EXAMPREP_API_PORT_80_TCP_ADDR=10.0.0.1"
-	for environment, want := range map[string]string{
-		"PATH=/bin OTEL_EXPORTER_OTLP_ENDPOINT=http://a EXAMPREPARE=1":           "",
-		"EXAMPREP_LISTEN=:1 EXAMPREP_WATCH_NAMESPACES=a":                         "",
-		"EXAMPREP_API_KEY=a EXAMPREP_OUTPUT=json":                                "",
-		"EXAMPREP_LISTENER=":                                                     "",
-		"EXAMPREP_TEST_DATABASE_URL=a":                                           "",
-		"DATABASE_URL=a EXAMPREP_DATABASE_URL=a":                                 "EXAMPREP_DATABASE_URL",
-		"EXAMPREP_B=1 EXAMPREP_A=1":                                              "EXAMPREP_A EXAMPREP_B",
-		"EXAMPREP_HELP=1 EXAMPREP_VERSION=1":                                     "EXAMPREP_HELP EXAMPREP_VERSION",
-		kubelet:                                                                  "",
-		"EXAMPREP_API_SERVICE_HOST=10.0.0.1 EXAMPREP_WEB_PORT=tcp://10.0.0.1:80": "EXAMPREP_WEB_PORT",
+	for _, c := range []struct{ environment, want string }{
+		{"PATH=/bin OTEL_EXPORTER_OTLP_ENDPOINT=http://a EXAMPREPARE=1", ""},
+		{"EXAMPREP_LISTEN=:1 EXAMPREP_WATCH_NAMESPACES=a", ""},
+		{"EXAMPREP_API_KEY=a EXAMPREP_OUTPUT=json", ""},
+		{"EXAMPREP_LISTENER=", ""},
+		{"EXAMPREP_TEST_DATABASE_URL=a", ""},
+		{"DATABASE_URL=a EXAMPREP_DATABASE_URL=a", "EXAMPREP_DATABASE_URL"},
+		{"EXAMPREP_B=1 EXAMPREP_A=1", "EXAMPREP_A EXAMPREP_B"},
+		{"EXAMPREP_HELP=1 EXAMPREP_VERSION=1", "EXAMPREP_HELP EXAMPREP_VERSION"},
+		{kubelet, ""},
+		{"EXAMPREP_API_SERVICE_HOST=10.0.0.1 EXAMPREP_WEB_PORT=tcp://10.0.0.1:80", "EXAMPREP_WEB_PORT"},
 	} {
+		environment, want := c.environment, c.want
 		if got := unknownVariables(strings.Fields(environment), known); !slices.Equal(got, strings.Fields(want)) {
 			t.Errorf("%s: %v, want [%s]", environment, got, want)
 		}

@@ -51,7 +51,7 @@ build: ## Build bin/examprep
 	$(GOBUILD) -ldflags "-s -w" -o bin/examprep .
 
 .PHONY: image
-image: ## Build the image without a container engine: dist/examprep.tar and the list of what is in it (VERSION, PLATFORMS)
+image: ## Build the image without a container engine: dist/examprep.tar and its list of contents (VERSION, PLATFORMS)
 	@mkdir -p .dev/bin
 	@cd hack/image && $(GOBUILD) -buildvcs=false -o $(CURDIR)/.dev/bin/image .
 	@.dev/bin/image -o dist/examprep.tar -platform $(PLATFORMS) $(if $(VERSION),-version $(VERSION))
@@ -129,7 +129,7 @@ e2e: build ## Prove the whole way on a running make dev (E2EFLAGS, such as -dura
 	go test -tags e2e -count 1 -timeout 2h -v $(if $(E2E_CLUSTER),./hack/e2e/cluster,./hack/e2e) -args $(E2EFLAGS)
 
 .PHONY: pgo
-pgo: ## Record default.pgo, by which the compiler optimises the program, anew (on a quiet machine, before a release)
+pgo: ## Record default.pgo again, the profile for the compiler (on a quiet machine, before a release)
 	go run -trimpath ./hack/bench -only profile -duration 60s
 
 .PHONY: bench

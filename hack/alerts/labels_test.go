@@ -29,7 +29,7 @@ func (c *checker) check(expression string) (labelSet, []string, error) {
 	return c.labels(parsed), c.problems, nil
 }
 
-func (c *checker) problem(format string, args ...any) {
+func (c *checker) problemf(format string, args ...any) {
 	c.problems = append(c.problems, fmt.Sprintf(format, args...))
 }
 
@@ -37,7 +37,7 @@ func (c *checker) problem(format string, args ...any) {
 func (c *checker) need(set labelSet, node parser.Node, names ...string) {
 	for _, name := range names {
 		if !set.has(name) {
-			c.problem("%s has the labels %v, not %s", node, set.sorted(), name)
+			c.problemf("%s has the labels %v, not %s", node, set.sorted(), name)
 		}
 	}
 }
@@ -81,7 +81,7 @@ func (c *checker) selected(node *parser.VectorSelector) labelSet {
 	}
 	if !known {
 		if strings.HasPrefix(name, "examprep") {
-			c.problem("no process registers %s", name)
+			c.problemf("no process registers %s", name)
 		}
 		return labelSet{open: true}
 	}
@@ -147,7 +147,7 @@ func (c *checker) combined(node *parser.BinaryExpr) labelSet {
 // alike reports two sides of an operator that match no series since one has labels that the other lacks.
 func (c *checker) alike(node parser.Node, left, right labelSet) {
 	if !left.open && !right.open && !slices.Equal(left.sorted(), right.sorted()) {
-		c.problem("%s compares series with the labels %v and %v: none match", node, left.sorted(), right.sorted())
+		c.problemf("%s compares series with the labels %v and %v: none match", node, left.sorted(), right.sorted())
 	}
 }
 

@@ -153,7 +153,7 @@ func renderQuestions(questions []storedQuestion) ([][]byte, error) {
 	return rendered, nil
 }
 
-// ETag is strong: it is a hash of the very bytes.
+// ETag returns the strong entity tag of a body: a hash of its bytes (RFC 9110 §8.8.3).
 func ETag(body []byte) string {
 	sum := sha256.Sum256(body)
 	return `"` + hex.EncodeToString(sum[:16]) + `"`

@@ -150,8 +150,8 @@ func (s *Snapshot) List() []ExamEntry {
 	return nil
 }
 
-// OnChange has changed called with the list: now, and before each change of the catalogue becomes visible, by one goroutine
-// at a time. The slice must not be changed.
+// OnChange calls changed with the list now, and again before each change of the catalogue becomes visible. Calls never
+// overlap. changed must not modify the slice.
 func (s *Snapshot) OnChange(changed func([]ExamEntry)) {
 	s.watching.Lock()
 	defer s.watching.Unlock()

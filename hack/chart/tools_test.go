@@ -20,7 +20,7 @@ import (
 const (
 	folder = "../../charts/examprep"
 	// kubernetes is the version that hack/kubernetes pins; helm is told of it, not of the one that it was built with.
-	kubernetes = "1.37.1"
+	kubernetes = "1.37.2"
 	// patience bounds one program; the first call may have to compile it.
 	patience = 15 * time.Minute
 )

@@ -3,10 +3,10 @@ module examprep.dev/hack/healthchecks
 go 1.26.0
 
 require (
+	cel.dev/cel-go v0.33.2
 	github.com/fluxcd/cli-utils v1.3.0
-	github.com/google/cel-go v0.31.0
 	github.com/yuin/gopher-lua v1.1.2
-	k8s.io/apimachinery v0.37.1
+	k8s.io/apimachinery v0.37.2
 	sigs.k8s.io/yaml v1.6.0
 )
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
-	"github.com/google/cel-go/cel"
-	celext "github.com/google/cel-go/ext"
+	"cel.dev/cel-go/cel"
+	celext "cel.dev/cel-go/ext"
 	lua "github.com/yuin/gopher-lua"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"

@@ -26,8 +26,11 @@ func (e *MissingError) Error() string {
 	if e.Reason != nil {
 		missing += fmt.Sprintf(", and it could not be installed: %v", e.Reason)
 	}
-	return missing + fmt.Sprintf("\nrun make deps, or install it yourself (on Debian and Ubuntu: apt-get install %s), or name servers that run in DATABASE_URL and REDIS_URL",
-		strings.Join(e.Packages, " "))
+	missing += fmt.Sprintf("\nrun make deps, or install it yourself (on Debian and Ubuntu: apt-get install %s)", strings.Join(e.Packages, " "))
+	if slices.ContainsFunc(e.Packages, func(name string) bool { return name == "postgresql" || name == "redis-server" }) {
+		missing += ", or name servers that run: in DATABASE_URL and REDIS_URL for make dev, in EXAMPREP_TEST_DATABASE_URL and EXAMPREP_TEST_REDIS_URL for tests"
+	}
+	return missing
 }
 
 // Unwrap returns the reason.

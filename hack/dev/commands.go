@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string) error {
 const background = 10
 
 // build compiles packages of the project with the flags that hack/kubernetes uses too, so that each is compiled once;
-// without default.pgo, for which all of them would be compiled anew.
+// without default.pgo, for which all of them would be compiled again.
 func (e *environment) build(ctx context.Context, out, pkg string) error {
 	var progress lineCounter
 	cmd := exec.CommandContext(ctx, "go", "build", "-v", "-pgo=off", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", out, pkg)

@@ -126,7 +126,7 @@ func (t *testServers) remember(ctx context.Context, variables []state.Variable) 
 }
 
 // start returns the variables of a group's servers. It starts a holder unless one has them ready. prepare returns more
-// arguments of the holder. Of several processes that start a group at once, one does and the others wait for it.
+// arguments of the holder. If several processes start a group at once, one does and the others wait for it.
 func (t *testServers) start(ctx context.Context, g group, prepare func(context.Context) ([]string, error)) ([]state.Variable, error) {
 	dir := groupDir(t.dev, g)
 	unlock, err := dir.Lock(ctx, "start.lock", func() { t.console.sayf("another run starts the %s for tests; waiting for it", g) })
@@ -218,7 +218,7 @@ func failure(dir state.Dir) string {
 	return strings.TrimSpace(string(text))
 }
 
-// lostError says that servers ended while tests used them.
+// lostError reports that servers ended while tests used them.
 type lostError struct{ reason string }
 
 func (e *lostError) Error() string { return "the tests lost their servers: " + e.reason }

@@ -109,7 +109,7 @@ func (h *holder) run(ctx context.Context, g group, args []string) error {
 	if err != nil {
 		return err
 	}
-	var data []string // what exists now must continue to exist
+	var data []string // folders that must continue to exist
 	for _, name := range []string{"postgres", "redis", "kubernetes"} {
 		if _, err := os.Stat(h.dir.Path(name)); err == nil {
 			data = append(data, name)

@@ -43,7 +43,8 @@ func (n needs) programs() []servers.Need {
 }
 
 // needsOf finds out what a command needs from the packages that it names. A command that names none, or packages that go
-// list does not find, needs everything. One of another module (go -C) needs an API server, and no packages of hack/npm.
+// list does not find, needs everything. A command for another module (go -C) needs an API server, and no packages of
+// hack/npm.
 func needsOf(ctx context.Context, root string, command []string) needs {
 	race := slices.Contains(command, "-race")
 	if slices.Contains(command, "-C") {

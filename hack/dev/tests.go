@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Variables that tell tests where the servers and the packages of hack/npm are. Those that are set already are kept, and
-// nothing is started or installed for them.
+// The variables for tests name the servers and the packages of hack/npm. A variable that is set already is kept, and
+// nothing is started or installed for it.
 const (
 	testDatabase   = "EXAMPREP_TEST_DATABASE_URL"
 	testRedis      = "EXAMPREP_TEST_REDIS_URL"

@@ -22,7 +22,7 @@ func TestDatabasesOfEndedProcessesAndOldTemplatesAreDropped(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	next := &databases{} // what another process has
+	next := &databases{} // stands for another process
 	if err := next.join(server); err != nil {
 		t.Fatal(err)
 	}

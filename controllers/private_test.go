@@ -20,6 +20,7 @@ import (
 	"examprep.dev/hack/dev/process"
 	"examprep.dev/hack/dev/servers"
 	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit/testenv"
 )
 
 // The names of a private's processes.
@@ -48,10 +49,7 @@ type private struct {
 // startPrivate starts one, with this project's CRDs, from the binaries in the folder KUBEBUILDER_ASSETS.
 func startPrivate(t *testing.T) *private {
 	t.Helper()
-	assets := os.Getenv("KUBEBUILDER_ASSETS")
-	if assets == "" {
-		t.Fatal("KUBEBUILDER_ASSETS is not set: run the tests by `make test`")
-	}
+	assets := testenv.Get(t, testenv.Assets)
 	ctx, cancel := context.WithTimeout(t.Context(), privateStart)
 	defer cancel()
 	p := &private{dir: temporary(t)}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"os"
 	"testing"
 	"time"
 
@@ -42,7 +41,7 @@ func service(t *testing.T) (base, key string) {
 		t.Fatal(err)
 	}
 	_, prefix := redistest.New(t)
-	rdb, err := redisurl.Open(os.Getenv(redistest.ServerVariable), gate.ClientOptions)
+	rdb, err := redisurl.Open(redistest.ServerURL(t), gate.ClientOptions)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,16 +15,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
+
+	"examprep.dev/server/testkit/testenv"
 )
 
 // Start brings up an API server of the test's own, without CRDs, for what would disturb others: other CRDs, an audit log.
 // flags are the API server's beside those that every one has. It stops at the end of the test.
 func Start(t testing.TB, flags map[string]string) *rest.Config {
 	t.Helper()
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Fatal("KUBEBUILDER_ASSETS is not set (run the tests by `make test`)")
-	}
-	environment := &envtest.Environment{}
+	environment := &envtest.Environment{BinaryAssetsDirectory: testenv.Get(t, testenv.Assets)}
 	arguments := environment.ControlPlane.GetAPIServer().Configure()
 	for name, value := range flags {
 		arguments.Set(name, value)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -19,17 +20,29 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	verb, rest := "", []string(nil)
+	if len(args) > 0 {
+		verb, rest = args[0], args[1:]
+	}
 	switch {
-	case len(args) == 1 && args[0] == "up":
+	case verb == "up" && len(rest) == 0:
 		return up(ctx, root, newConsole(os.Stdout))
-	case len(args) == 1 && args[0] == "down":
-		return down(ctx, root, os.Stdout)
-	case len(args) > 1 && args[0] == "test":
-		return runTests(ctx, root, args[1:], newConsole(os.Stderr))
-	case len(args) > 1 && args[0] == "npm":
-		return runNPM(ctx, root, args[1:], newConsole(os.Stderr))
+	case verb == "down" && (len(rest) == 0 || slices.Equal(rest, []string{"tests"})):
+		return down(ctx, root, len(rest) > 0, os.Stdout)
+	case verb == "clean" && len(rest) == 0:
+		return clean(ctx, root, os.Stdout)
+	case verb == "deps" && len(rest) == 1:
+		return installDeps(ctx, rest[0], newConsole(os.Stderr))
+	case verb == "servers":
+		return startTestServers(ctx, root, rest, newConsole(os.Stderr))
+	case verb == "hold" && len(rest) > 0:
+		return hold(ctx, root, group(rest[0]), rest[1:], newConsole(os.Stderr))
+	case verb == "test" && len(rest) > 0:
+		return runTests(ctx, root, rest, newConsole(os.Stderr))
+	case verb == "npm" && len(rest) > 0:
+		return runNPM(ctx, root, rest, newConsole(os.Stderr))
 	default:
-		return errors.New("usage: dev up | dev down | dev test COMMAND… | dev npm PROGRAM…")
+		return errors.New("usage: dev up | dev down [tests] | dev clean | dev deps FOR | dev servers [PACKAGE…] | dev test COMMAND… | dev npm PROGRAM…")
 	}
 }
 
@@ -37,7 +50,7 @@ func run(ctx context.Context, args []string) error {
 const background = 10
 
 // build compiles packages of the project with the flags that hack/kubernetes uses too, so that each is compiled once;
-// without default.pgo, for which all of them would be compiled anew.
+// without default.pgo, for which all of them would be compiled again.
 func (e *environment) build(ctx context.Context, out, pkg string) error {
 	var progress lineCounter
 	cmd := exec.CommandContext(ctx, "go", "build", "-v", "-pgo=off", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", out, pkg)

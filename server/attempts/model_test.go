@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit/race"
 )
 
 // The model is docs/spec.md, part 3, in its shortest form: slices of who opened what and when, the first submission, and
@@ -83,6 +84,7 @@ var (
 
 // TestRandomHistoriesAgreeWithTheModel plays -rapid.checks histories in each of its workers (make soak: 10⁵ in all).
 func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
+	defer sampleHistories(t)()
 	seen := &coverage{counts: map[string]int{}}
 	t.Run("histories", func(t *testing.T) {
 		for worker := range modelWorkers {
@@ -97,6 +99,26 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 	if missing := seen.missing(); len(missing) > 0 && seen.counts["history"] >= enough && flag.Lookup("rapid.failfile").Value.String() == "" {
 		t.Errorf("never exercised: %q", missing)
 	}
+}
+
+// sampleHistories reduces the histories of each worker to 25 under the race detector and -short, unless -rapid.checks is
+// given. `make test` plays more without the detector.
+func sampleHistories(t *testing.T) (restore func()) {
+	t.Helper()
+	const name = "rapid.checks"
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
+	if given || !race.Enabled && !testing.Short() {
+		return func() {}
+	}
+	before := flag.Lookup(name).Value.String()
+	set := func(value string) {
+		if err := flag.Set(name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("25")
+	return func() { set(before) }
 }
 
 func playHistories(t *testing.T, seen *coverage) {

@@ -3,7 +3,6 @@ package command
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -30,7 +29,7 @@ func newInstallation(t *testing.T) *installation {
 	}
 	t.Cleanup(pool.Close)
 	return &installation{pool: pool, flags: []string{
-		"--database-url", url, "--redis-url", os.Getenv(redistest.ServerVariable),
+		"--database-url", url, "--redis-url", redistest.ServerURL(t),
 	}}
 }
 

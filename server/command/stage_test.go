@@ -119,7 +119,7 @@ func (s *stage) tapCache() {
 		s.t.Fatal(err)
 	}
 	s.redisPrefix = installation.RedisPrefix()
-	options, err := redis.ParseURL(os.Getenv(redistest.ServerVariable))
+	options, err := redis.ParseURL(redistest.ServerURL(s.t))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func (s *stage) tapCache() {
 		through.User = url.UserPassword(options.Username, options.Password)
 	}
 	s.environment = append(s.environment, "REDIS_URL="+through.String())
-	direct, err := url.Parse(os.Getenv(redistest.ServerVariable))
+	direct, err := url.Parse(redistest.ServerURL(s.t))
 	if err != nil {
 		s.t.Fatal(err)
 	}

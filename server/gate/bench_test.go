@@ -2,7 +2,6 @@ package gate_test
 
 import (
 	"fmt"
-	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,7 +21,7 @@ func BenchmarkCheck(b *testing.B) {
 	for _, count := range []int{1, 1000} {
 		for _, inFlight := range []int{1, 2, 4} {
 			b.Run(fmt.Sprintf("keys=%d/calls=%d", count, inFlight), func(b *testing.B) {
-				rdb, err := redisurl.Open(os.Getenv(redistest.ServerVariable), gate.ClientOptions)
+				rdb, err := redisurl.Open(redistest.ServerURL(b), gate.ClientOptions)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -3,7 +3,6 @@ package gate_test
 import (
 	"context"
 	"net/netip"
-	"os"
 	"testing"
 	"time"
 
@@ -45,7 +44,7 @@ type house struct {
 func newHouse(t testing.TB, adjust func(*gate.Config)) *house {
 	t.Helper()
 	_, prefix := redistest.New(t)
-	rdb, err := redisurl.Open(os.Getenv(redistest.ServerVariable), patientOptions)
+	rdb, err := redisurl.Open(redistest.ServerURL(t), patientOptions)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -197,6 +197,9 @@ func pass(d time.Duration) { <-time.After(d) }
 
 // TestRedisAwayUnderLoadCostsNoRequestAndNoLimit takes Redis away from two pods under load, and brings it back.
 func TestRedisAwayUnderLoadCostsNoRequestAndNoLimit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes Redis away for half a minute")
+	}
 	away := awayTime(t)
 	for name, c := range map[string]struct {
 		leave, back func(*redistest.Server)

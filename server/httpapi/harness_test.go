@@ -134,7 +134,7 @@ func (a *api) variant(config httpapi.Config, change func(deps *httpapi.Deps)) *a
 func (a *api) newGate(cfg gate.Config, logger *slog.Logger) *gate.Gate {
 	a.t.Helper()
 	_, cfg.Prefix = redistest.New(a.t)
-	rdb, err := redisurl.Open(os.Getenv(redistest.ServerVariable), func(o *redis.UniversalOptions) {
+	rdb, err := redisurl.Open(redistest.ServerURL(a.t), func(o *redis.UniversalOptions) {
 		gate.ClientOptions(o)
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = waitFor, waitFor, waitFor, waitFor
 	})

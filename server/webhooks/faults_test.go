@@ -28,6 +28,7 @@ import (
 	"examprep.dev/server/postgres/postgrestest"
 	"examprep.dev/server/redisurl"
 	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit/testenv"
 )
 
 // collect receives until all of the events have arrived, however often.
@@ -147,7 +148,9 @@ func workUntilKilled() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	pool, err := postgres.Open(ctx, os.Getenv(workerDatabase))
 	fail(err)
-	connection, err := redisurl.Open(os.Getenv(redistest.ServerVariable), func(o *redis.UniversalOptions) { o.MaxRetries = -1 })
+	cache, err := testenv.Lookup(redistest.ServerVariable)
+	fail(err)
+	connection, err := redisurl.Open(cache, func(o *redis.UniversalOptions) { o.MaxRetries = -1 })
 	fail(err)
 	ring, err := ParseKeyring(testKeys)
 	fail(err)

@@ -1,31 +1,25 @@
 // Package postgrestest gives each test a migrated PostgreSQL database of its own, on the real server that
-// EXAMPREP_TEST_DATABASE_URL names (`make test` sets it). It fails the test, never skips it, when there is none.
+// EXAMPREP_TEST_DATABASE_URL names, in the environment or in .dev/test.env (see testenv). It fails the test, never skips
+// it, when there is none.
 package postgrestest
 
 import (
 	"context"
-	"fmt"
-	"hash/fnv"
-	"math/rand/v2"
-	"net"
-	"net/url"
-	"os"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit/ports"
+	"examprep.dev/server/testkit/testenv"
 )
 
 // ServerVariable names the variable that holds the test server's URL, with the right to create databases.
-const ServerVariable = "EXAMPREP_TEST_DATABASE_URL"
+const ServerVariable = testenv.Database
 
-// New returns a pool on a fresh, migrated sandbox database, dropped when the test ends.
+// New returns a pool on a fresh, migrated sandbox database.
 func New(t testing.TB, session ...postgres.Setting) *pgxpool.Pool {
 	t.Helper()
 	pool, err := postgres.Open(t.Context(), URL(t), session...)
@@ -36,76 +30,23 @@ func New(t testing.TB, session ...postgres.Setting) *pgxpool.Pool {
 	return pool
 }
 
-// URL returns the address of a fresh, migrated sandbox database, dropped when the test ends.
+// URL returns the address of a fresh, migrated sandbox database with an installation id of its own.
 func URL(t testing.TB) string {
 	t.Helper()
-	server := serverURL(t)
-	url := create(t, server, " TEMPLATE "+ensureTemplate(t, server))
+	url := own.create(t, serverURL(t), true)
 	exec(t, url, "UPDATE installation SET id = gen_random_uuid()") // the template's is not its own
 	return url
 }
 
-// Empty returns the address of a fresh database that nobody has migrated, dropped when the test ends.
+// Empty returns the address of a fresh database that is not migrated.
 func Empty(t testing.TB) string {
 	t.Helper()
-	return create(t, serverURL(t), "")
+	return own.create(t, serverURL(t), false)
 }
 
 func serverURL(t testing.TB) string {
 	t.Helper()
-	server := os.Getenv(ServerVariable)
-	if server == "" {
-		t.Fatalf("%s is not set: run the tests by `make test` (PKG=./server/... for a part of them)", ServerVariable)
-	}
-	return server
-}
-
-// create makes a database, with more of the statement, and returns its address.
-func create(t testing.TB, server, more string) string {
-	t.Helper()
-	name := "test_" + strings.ReplaceAll(uuid.NewString(), "-", "")
-	exec(t, server, "CREATE DATABASE "+name+more)
-	t.Cleanup(func() { exec(t, server, fmt.Sprintf("DROP DATABASE IF EXISTS %s WITH (FORCE)", name)) })
-	return withDatabase(t, server, name)
-}
-
-// ensureTemplate migrates one database per set of migrations; copies of it cost a tenth of migrating anew. The lock is
-// held over check and creation, so that parallel test processes do not race.
-func ensureTemplate(t testing.TB, server string) string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	// A new week needs other partitions.
-	name := fmt.Sprintf("template_%s_%d", postgres.MigrationsDigest(), time.Now().Unix()/(7*24*3600))
-	conn, err := pgx.Connect(ctx, server)
-	if err != nil {
-		t.Fatalf("reach test database server: %v", err)
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(name))
-	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(h.Sum64())); err != nil {
-		t.Fatal(err)
-	}
-	var exists bool
-	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)", name).Scan(&exists); err != nil {
-		t.Fatal(err)
-	}
-	if exists {
-		return name
-	}
-	for _, statement := range []string{"DROP DATABASE IF EXISTS " + name + " WITH (FORCE)", "CREATE DATABASE " + name} {
-		if _, err := conn.Exec(ctx, statement); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := postgres.Migrate(ctx, withDatabase(t, server, name), postgres.Sandbox); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.Exec(ctx, "ALTER DATABASE "+name+" IS_TEMPLATE true"); err != nil {
-		t.Fatal(err)
-	}
-	return name
+	return testenv.Get(t, ServerVariable)
 }
 
 func exec(t testing.TB, server, statement string) {
@@ -120,16 +61,6 @@ func exec(t testing.TB, server, statement string) {
 	if _, err := conn.Exec(ctx, statement); err != nil {
 		t.Fatalf("%s: %v", statement, err)
 	}
-}
-
-func withDatabase(t testing.TB, server, name string) string {
-	t.Helper()
-	u, err := url.Parse(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	u.Path = "/" + name
-	return u.String()
 }
 
 const (
@@ -217,19 +148,9 @@ func CutOff(t testing.TB, pool *pgxpool.Pool) (restore func()) {
 // ofDatabase selects the locks on the database $1 itself.
 const ofDatabase = "locktype = 'object' AND classid = 'pg_database'::regclass AND objid = (SELECT oid FROM pg_database WHERE datname = $1)"
 
-// Ports below the range that systems give away by themselves, to outgoing connections and to listeners on port 0; those
-// of hack/dev begin where these end.
-const lowestPort, highestPort = 10000, 20000
-
 // FreeAddress returns a loopback address for a server of the test's own. Other tests do not get its port meanwhile, also
 // not while the server is down to be started again.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	var address string
-	Eventually(t, "a port is free", func() bool {
-		address = net.JoinHostPort("127.0.0.1", strconv.Itoa(lowestPort+rand.IntN(highestPort-lowestPort)))
-		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
-		return err == nil && listener.Close() == nil
-	})
-	return address
+	return ports.Address(t)
 }

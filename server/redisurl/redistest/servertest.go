@@ -3,7 +3,6 @@ package redistest
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,12 +15,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit/ports"
 )
 
 // Server is a redis-server of one test's own, to be killed, paused and started again. It ends with the test.
 type Server struct {
 	t    testing.TB
 	port string
+	bus  string // port of a Cluster's bus
 	args []string
 	cmd  *exec.Cmd
 }
@@ -29,9 +30,9 @@ type Server struct {
 // StartServer starts a server that keeps nothing on disk unless arguments say so.
 func StartServer(t testing.TB, arguments ...string) *Server {
 	t.Helper()
-	s := &Server{t: t, port: freePort(t)}
+	s := &Server{t: t, port: strconv.Itoa(ports.Reserve(t)), bus: strconv.Itoa(ports.Reserve(t))}
 	s.args = append([]string{
-		"--port", s.port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "", "--repl-diskless-sync-delay", "0",
+		"--port", s.port, "--cluster-port", s.bus, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "", "--repl-diskless-sync-delay", "0",
 	}, arguments...)
 	s.Start()
 	t.Cleanup(s.Kill)
@@ -42,7 +43,7 @@ func StartServer(t testing.TB, arguments ...string) *Server {
 // heard of it for so long.
 func StartSentinel(t testing.TB, name string, master *Server, quorum int, down time.Duration) *Server {
 	t.Helper()
-	s := &Server{t: t, port: freePort(t)}
+	s := &Server{t: t, port: strconv.Itoa(ports.Reserve(t))}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "sentinel.conf") // it writes down there what it learns
 	settings := []string{
@@ -58,20 +59,6 @@ func StartSentinel(t testing.TB, name string, master *Server, quorum int, down t
 	s.Start()
 	t.Cleanup(s.Kill)
 	return s
-}
-
-// freePort returns a port beside which that of a Cluster's bus is free as well.
-func freePort(t testing.TB) string {
-	t.Helper()
-	var port string
-	postgrestest.Eventually(t, "two ports are free", func() bool {
-		_, port, _ = net.SplitHostPort(postgrestest.FreeAddress(t))
-		number, _ := strconv.Atoi(port)
-		bus := net.JoinHostPort("127.0.0.1", strconv.Itoa(number+10_000))
-		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", bus)
-		return err == nil && listener.Close() == nil
-	})
-	return port
 }
 
 // Start starts the server on its port with the data that it last saved, and waits until it answers.
@@ -103,6 +90,9 @@ func (s *Server) Resume() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
 
 // Port is where the server listens on 127.0.0.1.
 func (s *Server) Port() string { return s.port }
+
+// BusPort is where the server's Cluster bus listens if it is a node of a Cluster.
+func (s *Server) BusPort() string { return s.bus }
 
 // Address is Port with its host.
 func (s *Server) Address() string { return "127.0.0.1:" + s.port }

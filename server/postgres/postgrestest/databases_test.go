@@ -1,0 +1,73 @@
+package postgrestest
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+func TestDatabasesOfEndedProcessesAndOldTemplatesAreDropped(t *testing.T) {
+	server := serverURL(t)
+	living := pgxDatabase(t, URL(t))
+	conn, err := pgx.Connect(t.Context(), server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	const dead, old = "test_1_5f_1", "template_0123abcd_2020w01"
+	for _, statement := range []string{
+		"DROP DATABASE IF EXISTS " + dead, "CREATE DATABASE " + dead, "CREATE DATABASE " + old + " IS_TEMPLATE true",
+	} {
+		if _, err := conn.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := &databases{} // stands for another process
+	if err := next.join(server); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = next.life.Close(t.Context()) }()
+	for name, want := range map[string]bool{dead: false, old: false, living: true, next.template: true} {
+		var exists bool
+		if err := conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&exists); err != nil {
+			t.Fatal(err)
+		}
+		if exists != want {
+			t.Errorf("%s exists: %t, want %t", name, exists, want)
+		}
+	}
+}
+
+func TestOnlyOwnTemplatesOfEarlierWeeksAreOld(t *testing.T) {
+	for name, want := range map[string]bool{
+		"template_0123abcd_2026w47": true, "template_0123abcd_2025w52": true, "template_0123abcd_2026w48": false,
+		"template_0123abcd_2027w01": false, "template_postgis": false, "template_0123abcd_20": false, "template1": false,
+	} {
+		if got := isOldTemplate(name, "2026w48"); got != want {
+			t.Errorf("%s: %t, want %t", name, got, want)
+		}
+	}
+}
+
+func TestEveryDatabaseHasItsOwnInstallation(t *testing.T) {
+	seen := map[string]bool{}
+	for range 2 {
+		var id string
+		if err := New(t).QueryRow(t.Context(), "SELECT id::text FROM installation").Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		seen[id] = true
+	}
+	if len(seen) != 2 {
+		t.Errorf("two databases have the id of one: %v", seen)
+	}
+}
+
+func pgxDatabase(t *testing.T, address string) string {
+	t.Helper()
+	config, err := pgx.ParseConfig(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config.Database
+}

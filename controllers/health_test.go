@@ -19,7 +19,7 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // recordHealth writes what the operator says into the files that the health checks in config are tested with
@@ -246,12 +246,12 @@ func pastHealth() []healthCase {
 func unseenHealth() []healthCase {
 	return []healthCase{
 		{name: "without-a-database", reach: func(in *installation) client.Object {
-			in.restore = postgrestest.CutOff(in.t, in.pool)
+			in.restore = testkit.CutOff(in.t, in.pool)
 			return exam(nil, "Ready", "False", "BackendUnavailable")(in)
 		}},
 		{name: "deleted-without-a-database", reach: func(in *installation) client.Object {
 			content := exam(nil, "Ready", "True", "Ready")(in)
-			in.restore = postgrestest.CutOff(in.t, in.pool)
+			in.restore = testkit.CutOff(in.t, in.pool)
 			in.remove(content)
 			in.until(content, "Ready", "False", "BackendUnavailable")
 			return content

@@ -25,7 +25,7 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/webhooks"
 )
 
@@ -68,7 +68,7 @@ func install(t *testing.T, environment postgres.Environment, n int) *installatio
 func (in *installation) serve(environment postgres.Environment) {
 	t := in.t
 	t.Helper()
-	in.pool = in.openPool(postgrestest.URL(t))
+	in.pool = in.openPool(testkit.DatabaseURL(t))
 	var outbox *webhooks.Notifier // nil: the sweep finds what is in the outbox
 	in.deps = Deps{
 		ClusterName: "test",

@@ -19,7 +19,7 @@ import (
 	"examprep.dev/hack/dev/controlplane"
 	"examprep.dev/hack/dev/process"
 	"examprep.dev/hack/dev/servers"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // The names of a private's processes.
@@ -62,13 +62,13 @@ func startPrivate(t *testing.T) *private {
 	t.Cleanup(p.supervisor.Stop)
 	plane, err := controlplane.Start(ctx, p.supervisor, controlplane.Config{
 		Binaries: assets, Dir: p.dir, Throwaway: true, // the machine does not crash
-		Etcd: postgrestest.FreeAddress(t), EtcdPeer: postgrestest.FreeAddress(t), APIServer: postgrestest.FreeAddress(t),
+		Etcd: testkit.FreeAddress(t), EtcdPeer: testkit.FreeAddress(t), APIServer: testkit.FreeAddress(t),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.databaseURL, err = servers.StartPostgres(ctx, p.supervisor, servers.PostgresConfig{
-		Data: filepath.Join(p.dir, "postgres"), Address: postgrestest.FreeAddress(t), Password: "private", Database: "examprep",
+		Data: filepath.Join(p.dir, "postgres"), Address: testkit.FreeAddress(t), Password: "private", Database: "examprep",
 	})
 	if err != nil {
 		t.Fatal(err)

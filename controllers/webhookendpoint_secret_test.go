@@ -11,7 +11,7 @@ import (
 
 	"examprep.dev/api/client"
 	"examprep.dev/api/v1alpha1"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // requestRotation asks for a new generated secret.
@@ -122,7 +122,7 @@ func TestARequestForRotationIsAnsweredOnce(t *testing.T) {
 	in.create(endpoint)
 	in.ready(endpoint)
 	first := in.signingSecretOf(endpoint)
-	restore := postgrestest.CutOff(t, in.pool)
+	restore := testkit.CutOff(t, in.pool)
 	in.requestRotation(endpoint, "now")
 	in.until(endpoint, v1alpha1.ConditionReady, "False", v1alpha1.ReasonBackendUnavailable)
 	second := in.signingSecretOf(endpoint)

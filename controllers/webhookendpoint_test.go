@@ -20,7 +20,7 @@ import (
 	"examprep.dev/api/client"
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/webhooks"
 )
 
@@ -64,7 +64,7 @@ func newReceiver(t *testing.T) *receiver {
 // deliver runs a worker that delivers to the receiver until the test ends.
 func (in *installation) deliver(r *receiver) {
 	in.t.Helper()
-	redis, prefix := redistest.New(in.t)
+	redis, prefix := testkit.Redis(in.t)
 	worker, err := webhooks.NewWorker(webhooks.WorkerConfig{
 		Prefix: prefix, AllowedRanges: loopback(), RetryBase: time.Millisecond, SweepInterval: 20 * time.Millisecond,
 		CAPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw}),

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"os"
 	"testing"
 	"time"
 
@@ -21,16 +20,14 @@ import (
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
-	"examprep.dev/server/redisurl"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/webhooks"
 )
 
 // service runs the real data plane and returns its base URL and a key.
 func service(t *testing.T) (base, key string) {
 	t.Helper()
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	logger := slog.New(slog.DiscardHandler)
 	publish(t, pool)
 	snapshot, err := catalog.OpenSnapshot(t.Context(), pool, logger, catalog.SnapshotConfig{})
@@ -41,12 +38,8 @@ func service(t *testing.T) (base, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, prefix := redistest.New(t)
-	rdb, err := redisurl.Open(os.Getenv(redistest.ServerVariable), gate.ClientOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = rdb.Close() })
+	_, prefix := testkit.Redis(t)
+	rdb := testkit.OpenRedis(t, testkit.RedisURL(t), gate.ClientOptions)
 	guard := gate.New(gate.Config{
 		Prefix: prefix, Logger: logger,
 		Anonymous: keys.Tier{Name: "anonymous", Requests: 1000, Period: time.Minute, Burst: 1000},

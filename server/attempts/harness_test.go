@@ -13,8 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 const (
@@ -61,18 +60,14 @@ func newBench(t *testing.T) *bench {
 // manyConnections opens a pool that lets racing requests reach Postgres at once.
 func manyConnections(t *testing.T) *pgxpool.Pool {
 	t.Helper()
-	address, err := url.Parse(postgrestest.URL(t))
+	address, err := url.Parse(testkit.DatabaseURL(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	query := address.Query()
 	query.Set("pool_max_conns", "16")
 	address.RawQuery = query.Encode()
-	pool, err := postgres.Open(t.Context(), address.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := testkit.Open(t, address.String())
 	return pool
 }
 
@@ -80,13 +75,9 @@ func manyConnections(t *testing.T) *pgxpool.Pool {
 func (b *bench) someone(t testing.TB) keys.Identity {
 	t.Helper()
 	who := keys.Identity{KeyID: uuid.New(), FamilyID: uuid.New(), AccountID: uuid.New()}
-	if _, err := b.pool.Exec(t.Context(), "INSERT INTO accounts (id, name) VALUES ($1, $2)", who.AccountID, who.AccountID.String()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.pool.Exec(t.Context(), `INSERT INTO webhook_endpoints (id, account_id, url, events)
-		VALUES ($1, $2, 'https://receiver.test', '{mock_attempt.submitted,mock_attempt.scored}')`, uuid.New(), who.AccountID); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, b.pool, "INSERT INTO accounts (id, name) VALUES ($1, $2)", who.AccountID, who.AccountID.String())
+	testkit.Exec(t, b.pool, `INSERT INTO webhook_endpoints (id, account_id, url, events)
+		VALUES ($1, $2, 'https://receiver.test', '{mock_attempt.submitted,mock_attempt.scored}')`, uuid.New(), who.AccountID)
 	return who
 }
 

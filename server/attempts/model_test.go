@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit"
 )
 
 // The model is docs/spec.md, part 3, in its shortest form: slices of who opened what and when, the first submission, and
@@ -102,10 +103,8 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 func playHistories(t *testing.T, seen *coverage) {
 	t.Helper()
 	b := newBench(t)
-	if _, err := b.pool.Exec(t.Context(), "CREATE INDEX ON webhook_events (account_id)"); err != nil { // for tellsOfEachSubmissionOnce
-		t.Fatal(err)
-	}
-	begin := time.Date(8000, 1, 1, 0, 0, 0, 123_456_000, time.UTC) // as late as JSON allows, and some time for all histories before it
+	testkit.Exec(t, b.pool, "CREATE INDEX ON webhook_events (account_id)") // for tellsOfEachSubmissionOnce
+	begin := time.Date(8000, 1, 1, 0, 0, 0, 123_456_000, time.UTC)         // as late as JSON allows, and some time for all histories before it
 	rapid.Check(t, func(t *rapid.T) {
 		begin = begin.Add(-(maxSteps + 1) * longestStep)
 		start := begin

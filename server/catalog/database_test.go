@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/webhooks"
 )
 
@@ -57,7 +57,7 @@ func (statementCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQuery
 
 func newBench(t *testing.T, env postgres.Environment) *bench {
 	t.Helper()
-	cfg, err := pgxpool.ParseConfig(postgrestest.URL(t))
+	cfg, err := pgxpool.ParseConfig(testkit.DatabaseURL(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,14 +93,7 @@ func (b *bench) subscribe(t *testing.T) {
 // events returns the data of every event so far, in order.
 func (b *bench) events(t *testing.T) []webhooks.ContentUpdated {
 	t.Helper()
-	rows, err := b.pool.Query(t.Context(), "SELECT body FROM webhook_events WHERE kind = $1 ORDER BY id", string(webhooks.KindContentUpdated))
-	if err != nil {
-		t.Fatal(err)
-	}
-	bodies, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
-	if err != nil {
-		t.Fatal(err)
-	}
+	bodies := testkit.List[[]byte](t, b.pool, "SELECT body FROM webhook_events WHERE kind = $1 ORDER BY id", string(webhooks.KindContentUpdated))
 	var events []webhooks.ContentUpdated
 	for _, raw := range bodies {
 		var body struct {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // drift is something that somebody does to the database, and what the repair says of it.
@@ -94,15 +94,11 @@ func driftBench(t *testing.T) (b *bench, exam Exam, published Publication) {
 // contents are all rows of the exam's content.
 func contents(t *testing.T, b *bench) string {
 	t.Helper()
-	var rows string
-	err := b.pool.QueryRow(t.Context(), `SELECT concat_ws(E'\n',
+	rows := testkit.Get[string](t, b.pool, `SELECT concat_ws(E'\n',
 		(SELECT string_agg(r::text, E'\n' ORDER BY revision) FROM exam_revisions r),
 		(SELECT string_agg(x::text, E'\n' ORDER BY revision, paper_id) FROM exam_revision_papers x WHERE revision = 2),
 		(SELECT string_agg((to_jsonb(p) - 'created_at')::text, E'\n' ORDER BY digest) FROM paper_revisions p),
-		(SELECT string_agg(k::text, E'\n' ORDER BY digest) FROM paper_answer_keys k))`).Scan(&rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+		(SELECT string_agg(k::text, E'\n' ORDER BY digest) FROM paper_answer_keys k))`)
 	return rows
 }
 
@@ -205,7 +201,7 @@ func TestAWrongAnswerKeyThatIsServedIsCorrectedOnARunningSnapshot(t *testing.T) 
 		t.Fatalf("served before the repair: %s, %v, %s", prompt, keys, overview)
 	}
 	b.publish(t, exam)
-	postgrestest.Eventually(t, "the running snapshot serves what is declared", func() bool {
+	testkit.Eventually(t, "the running snapshot serves what is declared", func() bool {
 		prompt, keys, overview := read()
 		return strings.Contains(prompt, "1 + 1") && reflect.DeepEqual(keys, right.Keys) && strings.Contains(overview, "Second name")
 	})

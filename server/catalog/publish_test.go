@@ -10,11 +10,10 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"pgregory.net/rapid"
 
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 func TestWhatIsPublishedIsServedAndNotWrittenTwice(t *testing.T) {
@@ -57,19 +56,11 @@ func TestWhatIsPublishedIsServedAndNotWrittenTwice(t *testing.T) {
 // rowVersions lists the transaction that wrote each row of the catalogue and the outbox.
 func rowVersions(t *testing.T, b *bench) []string {
 	t.Helper()
-	rows, err := b.pool.Query(t.Context(), `
+	return testkit.List[string](t, b.pool, `
 		SELECT 'e' || xmin || ctid FROM exams UNION ALL SELECT 'r' || xmin || ctid FROM exam_revisions
 		UNION ALL SELECT 'p' || xmin || ctid FROM paper_revisions UNION ALL SELECT 'k' || xmin || ctid FROM paper_answer_keys
 		UNION ALL SELECT 'x' || xmin || ctid FROM exam_revision_papers UNION ALL SELECT 'w' || xmin || ctid FROM webhook_events
 		ORDER BY 1`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	versions, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return versions
 }
 
 // checkStored loads the papers back with their answers: nothing of what was sealed is lost on the way.
@@ -323,15 +314,7 @@ func TestPruningKeepsWhatIsYoungOrOpened(t *testing.T) {
 	publish(3)
 	publish(4)
 	revisions := func() []int64 {
-		rows, err := b.pool.Query(t.Context(), "SELECT revision FROM exam_revisions ORDER BY 1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		list, err := pgx.CollectRows(rows, pgx.RowTo[int64])
-		if err != nil {
-			t.Fatal(err)
-		}
-		return list
+		return testkit.List[int64](t, b.pool, "SELECT revision FROM exam_revisions ORDER BY 1")
 	}
 	// 1 was superseded 59 minutes ago, 2 and 3 just now: beyond the limit, but young.
 	if got := revisions(); !slices.Equal(got, []int64{1, 2, 3, 4}) {
@@ -383,9 +366,7 @@ func TestAKilledPublishLeavesTheOldRevisionWhole(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := holder.Exec(t.Context(), "LOCK TABLE webhook_events IN ACCESS EXCLUSIVE MODE"); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Exec(t, holder, "LOCK TABLE webhook_events IN ACCESS EXCLUSIVE MODE")
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			failed := make(chan error, 1)
@@ -393,7 +374,7 @@ func TestAKilledPublishLeavesTheOldRevisionWhole(t *testing.T) {
 				_, err := b.publisher.Publish(ctx, owner, next, Options{})
 				failed <- err
 			}()
-			postgrestest.Eventually(t, "the publish to wait for the lock", func() bool {
+			testkit.Eventually(t, "the publish to wait for the lock", func() bool {
 				return b.count(t, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
 			})
 			kill(t, b, cancel)

@@ -17,7 +17,7 @@ import (
 
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/catalogdb"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 func queries(b *bench) *catalogdb.Queries { return catalogdb.New(b.pool) }
@@ -255,17 +255,17 @@ func TestANewRevisionIsHeard(t *testing.T) {
 	b := newBench(t, postgres.Sandbox)
 	s := b.snapshot(t, SnapshotConfig{}) // polls once an hour: what arrives was heard
 	run(t, s)
-	postgrestest.Eventually(t, "the listener", func() bool { return listeners(t, b) == 1 })
+	testkit.Eventually(t, "the listener", func() bool { return listeners(t, b) == 1 })
 	exam := clone(sampleExam())
 	for revision := range 3 {
 		exam.Name = fmt.Sprintf("Revision %d", revision)
 		b.publish(t, exam)
-		postgrestest.Eventually(t, exam.Name, func() bool { return strings.Contains(nameOf(s, exam.Key), exam.Name) })
+		testkit.Eventually(t, exam.Name, func() bool { return strings.Contains(nameOf(s, exam.Key), exam.Name) })
 	}
 	if err := b.publisher.Release(t.Context(), owner, exam.Key, true); err != nil {
 		t.Fatal(err)
 	}
-	postgrestest.Eventually(t, "the withdrawal", func() bool { return nameOf(s, exam.Key) == "" })
+	testkit.Eventually(t, "the withdrawal", func() bool { return nameOf(s, exam.Key) == "" })
 }
 
 func nameOf(s *Snapshot, examKey string) string {
@@ -283,12 +283,12 @@ func TestTheListenerComesBackAndCatchesUp(t *testing.T) {
 	s := b.snapshot(t, SnapshotConfig{})
 	run(t, s)
 	for round := range 3 {
-		postgrestest.Eventually(t, "the listener", func() bool { return listeners(t, b) == 1 })
+		testkit.Eventually(t, "the listener", func() bool { return listeners(t, b) == 1 })
 		b.exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1", listenerName)
 		exam := sampleExam()
 		exam.Name = fmt.Sprintf("Round %d", round)
 		b.publish(t, exam) // perhaps while nobody listens
-		postgrestest.Eventually(t, exam.Name, func() bool { return strings.Contains(nameOf(s, exam.Key), exam.Name) })
+		testkit.Eventually(t, exam.Name, func() bool { return strings.Contains(nameOf(s, exam.Key), exam.Name) })
 	}
 }
 
@@ -300,11 +300,11 @@ func TestThePollFindsWhatWasNotHeard(t *testing.T) {
 	go func() { s.follow(ctx); close(done) }() // without the listener
 	defer func() { cancel(); <-done }()
 	b.publish(t, sampleExam())
-	postgrestest.Eventually(t, "the exam", func() bool { return nameOf(s, "xx-sample") != "" })
+	testkit.Eventually(t, "the exam", func() bool { return nameOf(s, "xx-sample") != "" })
 	b.exec(t, "UPDATE exams SET withdrawn = true")
-	postgrestest.Eventually(t, "the withdrawal", func() bool { return nameOf(s, "xx-sample") == "" })
+	testkit.Eventually(t, "the withdrawal", func() bool { return nameOf(s, "xx-sample") == "" })
 	b.exec(t, "DELETE FROM exam_revision_papers; DELETE FROM exam_revisions; DELETE FROM paper_revisions; DELETE FROM exams")
-	postgrestest.Eventually(t, "the exam to be forgotten", func() bool { return len(s.current.Load().exams) == 0 })
+	testkit.Eventually(t, "the exam to be forgotten", func() bool { return len(s.current.Load().exams) == 0 })
 }
 
 func TestServesWhatItHasWhilePostgresIsAway(t *testing.T) {
@@ -322,7 +322,7 @@ func TestServesWhatItHasWhilePostgresIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	restore := postgrestest.CutOff(t, b.pool)
+	restore := testkit.CutOff(t, b.pool)
 	if again, err := s.Paper(t.Context(), exam.Key, "xx-sample-2023"); err != nil || again != cached {
 		t.Errorf("the cached paper: %v", err)
 	}
@@ -346,15 +346,15 @@ func TestServesWhatItHasWhilePostgresIsAway(t *testing.T) {
 	}
 
 	restore()
-	postgrestest.Eventually(t, "the uncached paper", func() bool {
+	testkit.Eventually(t, "the uncached paper", func() bool {
 		_, err := s.Paper(t.Context(), exam.Key, "xx-sample-2024")
 		return err == nil
 	})
-	postgrestest.Eventually(t, "the late pod", late.Ready)
+	testkit.Eventually(t, "the late pod", late.Ready)
 	checkServed(t.Context(), t, late, exam, published)
 	exam.Name = "After the outage"
 	b.publish(t, exam)
-	postgrestest.Eventually(t, "the new revision", func() bool { return strings.Contains(nameOf(s, exam.Key), exam.Name) })
+	testkit.Eventually(t, "the new revision", func() bool { return strings.Contains(nameOf(s, exam.Key), exam.Name) })
 }
 
 func TestAPaperIsLoadedOnceHoweverManyAsk(t *testing.T) {
@@ -387,9 +387,7 @@ func TestALoadOutlivesTheRequestThatBeganIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := holder.Exec(t.Context(), "LOCK TABLE paper_revisions IN ACCESS EXCLUSIVE MODE"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, holder, "LOCK TABLE paper_revisions IN ACCESS EXCLUSIVE MODE")
 	hasty, giveUp := context.WithCancel(t.Context())
 	failed, loaded := make(chan error, 1), make(chan error, 1)
 	get := func(ctx context.Context, outcome chan<- error) {
@@ -397,7 +395,7 @@ func TestALoadOutlivesTheRequestThatBeganIt(t *testing.T) {
 		outcome <- err
 	}
 	go get(hasty, failed)
-	postgrestest.Eventually(t, "the load to wait", func() bool {
+	testkit.Eventually(t, "the load to wait", func() bool {
 		return b.count(t, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
 	})
 	go get(t.Context(), loaded)

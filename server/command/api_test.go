@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit"
 )
 
 // apiPod is `examprep api` on an installation, on ports of its own.
@@ -101,9 +102,7 @@ func TestAnAPIPodWritesDownTheUseOfKeysWhenItStops(t *testing.T) {
 // TestProcessRefusesADatabaseOfAnotherBuild starts each on a database that other migration files made.
 func TestProcessRefusesADatabaseOfAnotherBuild(t *testing.T) {
 	i := newInstallation(t)
-	if _, err := i.pool.Exec(t.Context(), "UPDATE installation SET migrations = '0123456789abcdef'"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, i.pool, "UPDATE installation SET migrations = '0123456789abcdef'")
 	for _, process := range []string{"api", "worker", "operator"} {
 		root := newRoot()
 		root.SetArgs(append([]string{process, "--environment", "sandbox"}, i.flags...))

@@ -3,16 +3,13 @@ package command
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 )
 
 // installation is a database and a Redis prefix of a test's own, and the flags that name them.
@@ -23,14 +20,10 @@ type installation struct {
 
 func newInstallation(t *testing.T) *installation {
 	t.Helper()
-	url := postgrestest.URL(t)
-	pool, err := postgres.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	url := testkit.DatabaseURL(t)
+	pool := testkit.Open(t, url)
 	return &installation{pool: pool, flags: []string{
-		"--database-url", url, "--redis-url", os.Getenv(redistest.ServerVariable),
+		"--database-url", url, "--redis-url", testkit.RedisURL(t),
 	}}
 }
 

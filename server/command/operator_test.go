@@ -16,7 +16,7 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/clustertest"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // kubeconfig writes a file that leads to the tests' API server.
@@ -64,7 +64,7 @@ func declare(t *testing.T, space string) *v1alpha1.ExamContent {
 	if err := kube.Create(t.Context(), content); err != nil {
 		t.Fatal(err)
 	}
-	postgrestest.Eventually(t, "the exam is Ready", func() bool {
+	testkit.Eventually(t, "the exam is Ready", func() bool {
 		if err := kube.Get(t.Context(), kubeclient.ObjectKeyFromObject(content), content); err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func TestOperatorsOfTwoLeasesDoNotWaitForEachOther(t *testing.T) {
 	two := s.startOperator(space, "--leader-lease", "two-operator.examprep.dev")
 	declare(t, space)
 	kube, want := clustertest.Client(t), []string{"one-operator.examprep.dev", "two-operator.examprep.dev"}
-	postgrestest.Eventually(t, "each operator holds its own lease", func() bool {
+	testkit.Eventually(t, "each operator holds its own lease", func() bool {
 		leases := &coordinationv1.LeaseList{}
 		if err := kube.List(t.Context(), leases, kubeclient.InNamespace(space)); err != nil {
 			t.Fatal(err)

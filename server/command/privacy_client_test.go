@@ -14,7 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // client is one that has a learner, and uses its reference in every way there is.
@@ -125,10 +125,8 @@ func (c *client) behaves() {
 // moveDeadline lets an attempt's time have been over for a while.
 func (c *client) moveDeadline(id, ago string) {
 	c.t.Helper()
-	if _, err := c.pool.Exec(c.t.Context(), "UPDATE attempts SET opened_at = now() - interval '2 days', expires_at = now() - $2::text::interval WHERE id = $1",
-		id, ago); err != nil {
-		c.t.Fatal(err)
-	}
+	testkit.Exec(c.t, c.pool, "UPDATE attempts SET opened_at = now() - interval '2 days', expires_at = now() - $2::text::interval WHERE id = $1",
+		id, ago)
 }
 
 // blunders makes every mistake that is still HTTP.
@@ -223,7 +221,7 @@ func (c *client) meetsTrouble() {
 	id := c.open()
 	until := func(status int, method, path, body string) {
 		c.t.Helper()
-		postgrestest.Eventually(c.t, fmt.Sprintf("%s is answered %d", path, status), func() bool {
+		testkit.Eventually(c.t, fmt.Sprintf("%s is answered %d", path, status), func() bool {
 			got, _ := c.send(method, path, body, nil)
 			return got == status
 		})
@@ -237,9 +235,7 @@ func (c *client) meetsTrouble() {
 	}
 	rename := func(from, to string) {
 		c.t.Helper()
-		if _, err := c.pool.Exec(c.t.Context(), "ALTER TABLE "+from+" RENAME TO "+to); err != nil {
-			c.t.Fatal(err)
-		}
+		testkit.Exec(c.t, c.pool, "ALTER TABLE "+from+" RENAME TO "+to)
 	}
 	rename("attempt_counters", "counters_elsewhere")
 	rename("attempts", "attempts_elsewhere")
@@ -258,7 +254,7 @@ func (c *client) meetsTrouble() {
 // isLimited asks until it is refused.
 func (c *client) isLimited() {
 	c.t.Helper()
-	postgrestest.Eventually(c.t, "the key's allowance is used up", func() bool {
+	testkit.Eventually(c.t, "the key's allowance is used up", func() bool {
 		status, _ := c.send("GET", examPath+"/mock-exams/history?learner_id="+url.QueryEscape(c.learner), "", nil)
 		return status == http.StatusTooManyRequests
 	})
@@ -267,7 +263,5 @@ func (c *client) isLimited() {
 // leavesAnAttempt makes the sweep's work of whatever is open still.
 func (c *client) leavesAnAttempt() {
 	c.t.Helper()
-	if _, err := c.pool.Exec(c.t.Context(), "UPDATE attempts SET expires_at = now() - interval '25 hours' WHERE state = 'in_progress'"); err != nil {
-		c.t.Fatal(err)
-	}
+	testkit.Exec(c.t, c.pool, "UPDATE attempts SET expires_at = now() - interval '25 hours' WHERE state = 'in_progress'")
 }

@@ -18,8 +18,8 @@ import (
 
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
 	"examprep.dev/server/redisurl"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/webhooks"
 )
 
@@ -51,13 +51,9 @@ var (
 // against real processes, and then looks for it in all that they wrote, sent or keep.
 func TestALearnerReferenceIsNowhere(t *testing.T) {
 	s := newStage(t)
-	pool, err := postgres.Open(t.Context(), s.database)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := testkit.Open(t, s.database)
 	publishPrivateExam(t, pool)
-	c := &client{stage: s, pool: pool, address: postgrestest.FreeAddress(t), statuses: map[int]int{}}
+	c := &client{stage: s, pool: pool, address: testkit.FreeAddress(t), statuses: map[int]int{}}
 	keys := make([]string, len(learnerReferences))
 	for i := range keys {
 		keys[i] = s.newKey()
@@ -74,10 +70,10 @@ func TestALearnerReferenceIsNowhere(t *testing.T) {
 	c.isLimited()
 	c.leavesAnAttempt()
 	worker := s.start("worker")
-	postgrestest.Eventually(t, "the worker closed the attempt", func() bool {
+	testkit.Eventually(t, "the worker closed the attempt", func() bool {
 		return bytes.Contains(worker.output.Bytes(), []byte("closed overdue attempts"))
 	})
-	postgrestest.Eventually(t, "all events are delivered", func() bool { return count(t, pool, "webhook_deliveries WHERE state <> 'delivered'") == 0 })
+	testkit.Eventually(t, "all events are delivered", func() bool { return count(t, pool, "webhook_deliveries WHERE state <> 'delivered'") == 0 })
 	for _, status := range []int{200, 400, 401, 404, 405, 413, 415, 429, 500, 503} {
 		if c.statuses[status] == 0 {
 			t.Errorf("no request was answered %d: %v", status, c.statuses)
@@ -168,10 +164,7 @@ func (s *stage) registerReceiver(pool *pgxpool.Pool) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	var account uuid.UUID
-	if err := pool.QueryRow(s.t.Context(), "SELECT id FROM accounts WHERE name = $1", canary).Scan(&account); err != nil {
-		s.t.Fatal(err)
-	}
+	account := testkit.Get[uuid.UUID](s.t, pool, "SELECT id FROM accounts WHERE name = $1", canary)
 	endpoints := webhooks.NewEndpoints(pool, keyring, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
 	if _, _, err := endpoints.Register(s.t.Context(), webhooks.Registration{
 		AccountID: account, URL: s.receiver.URL + "/hook", Events: []webhooks.Kind{webhooks.KindSubmitted, webhooks.KindScored},
@@ -180,12 +173,9 @@ func (s *stage) registerReceiver(pool *pgxpool.Pool) {
 	}
 }
 
-func count(t *testing.T, pool *pgxpool.Pool, from string) (n int) {
+func count(t *testing.T, pool *pgxpool.Pool, from string) int {
 	t.Helper()
-	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM "+from).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return testkit.Get[int](t, pool, "SELECT count(*) FROM "+from)
 }
 
 // dumpDatabase is all of the database as pg_dump writes it.
@@ -210,9 +200,7 @@ func (s *stage) dumpDatabase() []byte {
 // remembers.
 func databaseStatistics(t *testing.T, pool *pgxpool.Pool) []byte {
 	t.Helper()
-	if _, err := pool.Exec(t.Context(), "ANALYZE"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, pool, "ANALYZE")
 	var all bytes.Buffer
 	views := []string{"pg_stats", "pg_stat_activity", "pg_prepared_statements"}
 	if count(t, pool, "pg_extension WHERE extname = 'pg_stat_statements'") > 0 {

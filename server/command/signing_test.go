@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // workshop is a folder with an exam, Ann's SSH key and the board's PEM key, made by the tools that people have, and a
@@ -98,7 +98,7 @@ func TestSealsAreSignedAsThePageSays(t *testing.T) {
 	if len(scripts) != 2 {
 		t.Fatalf("%d blocks of commands", len(scripts))
 	}
-	database := postgrestest.Empty(t)
+	database := testkit.EmptyDatabase(t)
 	w.run("examprep migrate --environment production --database-url '" + database + "'")
 	publish := "examprep content publish --trusted-verifiers trusted-verifiers --database-url '" + database + "' exams/"
 	w.write("trusted-verifiers", "* "+w.run("cat stranger.pub"), 0o600)

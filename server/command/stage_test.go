@@ -24,9 +24,7 @@ import (
 
 	"examprep.dev/controllers/clustertest"
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
-	"examprep.dev/server/recordtest"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 )
 
 // asCommand is set for a copy of the test binary that is to be examprep.
@@ -46,14 +44,14 @@ type stage struct {
 	database, cache       string
 	databaseTap, cacheTap *tap
 	redisPrefix           string
-	spans, deliveries     *recordtest.Record
+	spans, deliveries     *testkit.Record
 	receiver              *httptest.Server
 	environment           []string
 }
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{t: t, database: postgrestest.URL(t), spans: new(recordtest.Record), deliveries: new(recordtest.Record)}
+	s := &stage{t: t, database: testkit.DatabaseURL(t), spans: new(testkit.Record), deliveries: new(testkit.Record)}
 	s.tapDatabase()
 	s.tapCache()
 	collector := httptest.NewServer(keepEverything(s.spans))
@@ -73,7 +71,7 @@ func newStage(t *testing.T) *stage {
 }
 
 // keepEverything is a handler that records requests, line, headers and body, and is content with all of them.
-func keepEverything(r *recordtest.Record) http.Handler {
+func keepEverything(r *testkit.Record) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		var whole bytes.Buffer
 		_, _ = fmt.Fprintf(&whole, "%s %s\n", request.Method, request.RequestURI)
@@ -109,17 +107,13 @@ const cacheDatabase = 15
 // tapCache puts a tap before Redis.
 func (s *stage) tapCache() {
 	s.t.Helper()
-	pool, err := postgres.Open(s.t.Context(), s.database)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer pool.Close()
+	pool := testkit.Open(s.t, s.database)
 	installation, err := postgres.ReadInstallation(s.t.Context(), pool, postgres.Sandbox)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.redisPrefix = installation.RedisPrefix()
-	options, err := redis.ParseURL(os.Getenv(redistest.ServerVariable))
+	options, err := redis.ParseURL(testkit.RedisURL(s.t))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -129,7 +123,7 @@ func (s *stage) tapCache() {
 		through.User = url.UserPassword(options.Username, options.Password)
 	}
 	s.environment = append(s.environment, "REDIS_URL="+through.String())
-	direct, err := url.Parse(os.Getenv(redistest.ServerVariable))
+	direct, err := url.Parse(testkit.RedisURL(s.t))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -154,7 +148,7 @@ func (s *stage) run(args ...string) []byte {
 
 // pod is a process that runs until it is stopped.
 type pod struct {
-	output  *recordtest.Record
+	output  *testkit.Record
 	health  string
 	metrics string
 	// stop asks the process to end, and waits until it has.
@@ -164,7 +158,7 @@ type pod struct {
 // start starts a process and waits until it is ready.
 func (s *stage) start(args ...string) *pod {
 	s.t.Helper()
-	p := &pod{output: new(recordtest.Record), health: postgrestest.FreeAddress(s.t), metrics: postgrestest.FreeAddress(s.t)}
+	p := &pod{output: new(testkit.Record), health: testkit.FreeAddress(s.t), metrics: testkit.FreeAddress(s.t)}
 	command := exec.CommandContext(s.t.Context(), os.Args[0], args...)
 	command.Env = append(os.Environ(), s.environment...)
 	command.Env = append(command.Env, "EXAMPREP_HEALTH_LISTEN="+p.health, "EXAMPREP_METRICS_LISTEN="+p.metrics)
@@ -181,7 +175,7 @@ func (s *stage) start(args ...string) *pod {
 		}
 	})
 	s.t.Cleanup(p.stop)
-	postgrestest.Eventually(s.t, args[0]+" is ready", func() bool {
+	testkit.Eventually(s.t, args[0]+" is ready", func() bool {
 		answer, err := http.Get("http://" + p.health + "/readyz")
 		if err != nil {
 			return false
@@ -210,7 +204,7 @@ func (s *stage) scrape(p *pod) []byte {
 // tap stands between the processes and a server, and records every byte of both directions.
 type tap struct {
 	listener net.Listener
-	traffic  recordtest.Record
+	traffic  testkit.Record
 	mu       sync.Mutex
 	// open are the connections; closed tells that no new one is let through.
 	open   map[net.Conn]struct{}

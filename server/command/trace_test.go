@@ -15,8 +15,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // collector is an OpenTelemetry collector that keeps the spans that processes send it.
@@ -105,13 +104,9 @@ func submitTraced(t *testing.T, apiFlags ...string) (*collector, *client) {
 	t.Helper()
 	s := newStage(t)
 	told := collect(t, s)
-	pool, err := postgres.Open(t.Context(), s.database)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := testkit.Open(t, s.database)
 	publishPrivateExam(t, pool)
-	c := &client{stage: s, pool: pool, address: postgrestest.FreeAddress(t), statuses: map[int]int{}}
+	c := &client{stage: s, pool: pool, address: testkit.FreeAddress(t), statuses: map[int]int{}}
 	c.key, c.learner = s.newKey(), learnerReferences[0]
 	s.registerReceiver(pool)
 	api := s.start(append([]string{"api", "--listen", c.address}, apiFlags...)...)
@@ -122,7 +117,7 @@ func submitTraced(t *testing.T, apiFlags ...string) (*collector, *client) {
 	if status != http.StatusOK {
 		t.Fatalf("submit: %d", status)
 	}
-	postgrestest.Eventually(t, "both deliveries are told of", func() bool { return len(told.named("deliver", nil)) == 2 })
+	testkit.Eventually(t, "both deliveries are told of", func() bool { return len(told.named("deliver", nil)) == 2 })
 	worker.stop()
 	api.stop()
 	return told, c
@@ -167,10 +162,7 @@ func TestOneTraceTellsOfARequestDownToItsDelivery(t *testing.T) {
 // holdNothingPrivate checks that no span holds a key, a learner, a secret or a body.
 func holdNothingPrivate(t *testing.T, told *collector, c *client) {
 	t.Helper()
-	var secret string
-	if err := c.pool.QueryRow(t.Context(), "SELECT encode(ciphertext, 'hex') FROM webhook_secrets").Scan(&secret); err != nil {
-		t.Fatal(err)
-	}
+	secret := testkit.Get[string](t, c.pool, "SELECT encode(ciphertext, 'hex') FROM webhook_secrets")
 	told.mu.Lock()
 	defer told.mu.Unlock()
 	for _, s := range told.spans {

@@ -2,7 +2,6 @@ package gate_test
 
 import (
 	"fmt"
-	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,8 +11,7 @@ import (
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/redisurl"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 )
 
 // BenchmarkCheck is the hot path on a real Redis: 64 requests at once, spread over keys that never run dry.
@@ -22,11 +20,7 @@ func BenchmarkCheck(b *testing.B) {
 	for _, count := range []int{1, 1000} {
 		for _, inFlight := range []int{1, 2, 4} {
 			b.Run(fmt.Sprintf("keys=%d/calls=%d", count, inFlight), func(b *testing.B) {
-				rdb, err := redisurl.Open(os.Getenv(redistest.ServerVariable), gate.ClientOptions)
-				if err != nil {
-					b.Fatal(err)
-				}
-				b.Cleanup(func() { _ = rdb.Close() })
+				rdb := testkit.OpenRedis(b, testkit.RedisURL(b), gate.ClientOptions)
 				benchmarkCheck(b, rdb, count, inFlight)
 			})
 		}

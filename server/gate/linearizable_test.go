@@ -11,7 +11,7 @@ import (
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // keyModel is one key as a register: it is valid until a revocation, and a check says which. Each revocation and each
@@ -58,7 +58,7 @@ func TestChecksAndRevocationsAreLinearizable(t *testing.T) {
 				}
 			})
 		}
-		postgrestest.Eventually(t, "the key is used", func() bool { return checks.Load() > 60 })
+		testkit.Eventually(t, "the key is used", func() bool { return checks.Load() > 60 })
 		record(9, true, func() bool { return h.store.Revoke(context.Background(), key.Prefix) == nil })
 		group.Wait()
 		if !porcupine.CheckOperations(keyModel(), history) {

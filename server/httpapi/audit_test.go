@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"examprep.dev/server/httpapi"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // audited is what the audit table says of one action.
@@ -168,7 +168,7 @@ func TestSigningInAndOutIsRecorded(t *testing.T) {
 func TestWhoseSignOutCannotBeRecordedStaysSignedIn(t *testing.T) {
 	c := newConsole(t)
 	ada := c.signedIn("ada")
-	restore := postgrestest.CutOff(t, c.pool)
+	restore := testkit.CutOff(t, c.pool)
 	for _, query := range []string{"", "?everywhere=true"} {
 		if status, header, answer := ada.do(http.MethodDelete, "/v1/developer/session"+query, ""); status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
 			t.Errorf("sign-out%s without Postgres: %d %v", query, status, answer)

@@ -11,7 +11,7 @@ import (
 
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // unhurried is a read time-out that no test waits for: what is answered before it did not wait for the request's end.
@@ -74,7 +74,7 @@ func TestBodiesShareTheirMemory(t *testing.T) {
 	if _, err := io.WriteString(holder, openLine+strings.ReplaceAll(mine, "KEY", a.key)+"Content-Length: 1000\r\n\r\n{"); err != nil {
 		t.Fatal(err)
 	}
-	postgrestest.Eventually(t, "a body is held", func() bool { return held() == 1001 })
+	testkit.Eventually(t, "a body is held", func() bool { return held() == 1001 })
 	body := openBody + strings.Repeat(" ", 100)
 	got := a.post(examPath+"/mock-exams/open", body)
 	if got.status != http.StatusServiceUnavailable || got.code(t) != "service_unavailable" || got.header.Get("Retry-After") == "" || !got.closes {
@@ -84,11 +84,11 @@ func TestBodiesShareTheirMemory(t *testing.T) {
 		t.Errorf("what takes no body: %d", list.status)
 	}
 	_ = holder.Close()
-	postgrestest.Eventually(t, "the body is given up", func() bool { return held() == 0 })
+	testkit.Eventually(t, "the body is given up", func() bool { return held() == 0 })
 	if got := a.post(examPath+"/mock-exams/open", body); got.status != http.StatusOK {
 		t.Errorf("where there is memory again: %d %s", got.status, got.body)
 	}
-	postgrestest.Eventually(t, "the body is given up after its answer", func() bool { return held() == 0 })
+	testkit.Eventually(t, "the body is given up after its answer", func() bool { return held() == 0 })
 }
 
 // TestATimeoutInChunksIsATimeout: wherever in a chunk's frame a client stops, it is told that it was too slow, and by

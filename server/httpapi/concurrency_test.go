@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"examprep.dev/server/attempts"
+	"examprep.dev/server/testkit"
 )
 
 // The tests here submit one attempt several times at once: docs/spec.md, part 3, "Second submission", and the first row of
@@ -189,10 +190,8 @@ func TestSubmissionsThatMeetTheSweepAgree(t *testing.T) {
 		if round == 0 {
 			left = time.Hour
 		}
-		if _, err := a.pool.Exec(t.Context(), "UPDATE attempts SET opened_at = opened_at - interval '2 days', expires_at = $2 WHERE id = $1",
-			id, time.Now().Add(left-24*time.Hour)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Exec(t, a.pool, "UPDATE attempts SET opened_at = opened_at - interval '2 days', expires_at = $2 WHERE id = $1",
+			id, time.Now().Add(left-24*time.Hour))
 		stop := make(chan struct{})
 		var sweeping errgroup.Group
 		sweeping.Go(func() error {
@@ -290,14 +289,7 @@ func TestASubmissionWhoseDatabaseConnectionBreaksIsWholeOrUntouched(t *testing.T
 func (a *api) everySubmissionCanBeRetried() {
 	a.t.Helper()
 	a.pool.Reset() // else each connection that was broken would cost one more answer
-	rows, err := a.pool.Query(a.t.Context(), "SELECT id::text FROM attempts")
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	ids := testkit.List[string](a.t, a.pool, "SELECT id::text FROM attempts")
 	for _, id := range ids {
 		first := a.post(examPath+"/mock-exams/submit", submissionOf(id, "B"))
 		again := a.post(examPath+"/mock-exams/submit", submissionOf(id, "B"))

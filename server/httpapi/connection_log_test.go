@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 func TestTheLogQuotesNothingOfABrokenRequest(t *testing.T) {
@@ -30,7 +30,7 @@ func TestTheLogQuotesNothingOfABrokenRequest(t *testing.T) {
 		_, _ = io.Copy(io.Discard, connection) // until the server has had enough
 		_ = connection.Close()
 	}
-	postgrestest.Eventually(t, "a broken connection is logged", func() bool { return strings.Contains(a.logs.String(), "connection failed") })
+	testkit.Eventually(t, "a broken connection is logged", func() bool { return strings.Contains(a.logs.String(), "connection failed") })
 	if a.get("/v1/exam-prep/list").status != http.StatusOK {
 		t.Error("the server no longer answers")
 	}

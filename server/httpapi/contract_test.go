@@ -16,8 +16,8 @@ import (
 	"examprep.dev/server/gate"
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres/postgrestest"
 	"examprep.dev/server/sessions"
+	"examprep.dev/server/testkit"
 )
 
 // TestTheContractIsWhatTheServerDoes drives every operation through every status that the contract documents, and then
@@ -238,7 +238,7 @@ func (c *contractRun) driveOutages(operations []openapitest.Operation) {
 		requests[i] = c.request(o)
 	}
 	fresh := c.variant(httpapi.Config{}, func(deps *httpapi.Deps) { deps.Developer = newDeveloper(c.api, c.provider) })
-	postgrestest.CutOff(c.t, c.pool)
+	testkit.CutOff(c.t, c.pool)
 	for _, err := range []error{c.redis.Close(), c.provider.Shutdown()} {
 		if err != nil {
 			c.t.Fatal(err)

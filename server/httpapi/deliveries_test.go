@@ -17,8 +17,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"examprep.dev/server/postgres/postgrestest"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/usage"
 	"examprep.dev/server/webhooks"
 )
@@ -39,7 +38,7 @@ func (c *console) receive(status int) (url string, arrivals <-chan arrival) {
 		arrived <- arrival{r.Header.Clone(), body}
 	}))
 	c.test.Cleanup(receiver.Close)
-	client, prefix := redistest.New(c.test)
+	client, prefix := testkit.Redis(c.test)
 	worker, err := webhooks.NewWorker(webhooks.WorkerConfig{
 		Prefix: prefix, AllowedRanges: loopback, RetryBase: time.Millisecond, SweepInterval: 50 * time.Millisecond,
 		CAPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw}),
@@ -81,10 +80,8 @@ func (c *console) scored(account uuid.UUID, n int) {
 		if err != nil {
 			c.test.Fatal(err)
 		}
-		if _, err := c.pool.Exec(c.test.Context(), "SELECT webhook_record_event($1, $2, $3, $4)",
-			event.ID, string(event.Kind), event.Account, event.Body); err != nil {
-			c.test.Fatal(err)
-		}
+		testkit.Exec(c.test, c.pool, "SELECT webhook_record_event($1, $2, $3, $4)",
+			event.ID, string(event.Kind), event.Account, event.Body)
 	}
 }
 
@@ -121,7 +118,7 @@ func TestARedeliveredEventArrivesWithTheSameBytes(t *testing.T) {
 	if got := next(t, arrivals); !bytes.Contains(got.body, []byte(`"event":"webhook.test"`)) || !bytes.Contains(got.body, []byte(hook)) {
 		t.Errorf("the test event is %s", got.body)
 	}
-	postgrestest.Eventually(t, "all three are delivered, and the webhook says when", func() bool {
+	testkit.Eventually(t, "all three are delivered, and the webhook says when", func() bool {
 		list := ada.deliveries(hook, "")
 		_, _, shown := ada.do(http.MethodGet, path, "")
 		return len(list) == 3 && shown["last_success_at"] != nil && !slices.ContainsFunc(list, func(d map[string]any) bool {
@@ -143,12 +140,12 @@ func TestAFailedDeliveryTellsWhy(t *testing.T) {
 	hook := textOf(ada.make("/v1/developer/webhooks", fmt.Sprintf(`{"url":%q,"events":["mock_attempt.scored"]}`, url)), "id")
 	c.scored(c.account(ada), 1)
 	next(t, arrivals)
-	postgrestest.Eventually(t, "it has failed for good", func() bool {
+	testkit.Eventually(t, "it has failed for good", func() bool {
 		d := ada.deliveries(hook, "")[0]
 		return d["state"] == "failed" && d["last_status"] == 418.0 && d["last_failure"] == "status" && d["attempts"] == 6.0
 	})
 	var shown map[string]any
-	postgrestest.Eventually(t, "the webhook says since when", func() bool {
+	testkit.Eventually(t, "the webhook says since when", func() bool {
 		_, _, shown = ada.do(http.MethodGet, "/v1/developer/webhooks/"+hook, "")
 		return shown["failing_since"] != nil
 	})
@@ -175,7 +172,7 @@ func TestAWebhookWhoseReceiverIsGoneIsNotAboutToBeDisabled(t *testing.T) {
 	c.scored(c.account(ada), 1)
 	next(t, arrivals)
 	var shown map[string]any
-	postgrestest.Eventually(t, "it is disabled and tells its health", func() bool {
+	testkit.Eventually(t, "it is disabled and tells its health", func() bool {
 		_, _, shown = ada.do(http.MethodGet, "/v1/developer/webhooks/"+hook, "")
 		return shown["status"] == "disabled" && shown["failing_since"] != nil
 	})
@@ -295,11 +292,8 @@ func TestATestEventIsOfTheTimeByTheDevelopersClock(t *testing.T) {
 	if status, _, answer := ada.do(http.MethodPost, "/v1/developer/webhooks/"+hook+"/test", ""); status != http.StatusAccepted {
 		t.Fatalf("%d %v", status, answer)
 	}
-	var created int64
-	if err := c.pool.QueryRow(t.Context(), `SELECT (convert_from(body, 'UTF8')::jsonb->>'created')::bigint
-		FROM webhook_events WHERE kind = $1`, string(webhooks.KindTest)).Scan(&created); err != nil {
-		t.Fatal(err)
-	}
+	created := testkit.Get[int64](t, c.pool, `SELECT (convert_from(body, 'UTF8')::jsonb->>'created')::bigint
+		FROM webhook_events WHERE kind = $1`, string(webhooks.KindTest))
 	if created != usageNow.Unix() {
 		t.Errorf("created at %v, want %v", time.Unix(created, 0).UTC(), usageNow)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 const guessedRequest = "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer guessed\r\n\r\n"
@@ -137,7 +137,7 @@ func TestOneAddressHasSoManyConnections(t *testing.T) {
 				t.Errorf("the third connection is answered %d, want %d", status, c.status)
 			}
 			_, _ = first.Close(), third.Close()
-			postgrestest.Eventually(t, "a place becomes free", func() bool {
+			testkit.Eventually(t, "a place becomes free", func() bool {
 				next, status := ask()
 				_ = next.Close()
 				return status == http.StatusUnauthorized

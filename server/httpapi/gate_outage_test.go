@@ -17,9 +17,8 @@ import (
 	"examprep.dev/server/gate"
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres/postgrestest"
 	"examprep.dev/server/redisurl"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 )
 
 const (
@@ -40,7 +39,7 @@ type answered struct {
 // outage is two pods that serve real HTTP from one Redis of their own, under load.
 type outage struct {
 	*api
-	redis    *redistest.Server
+	redis    *testkit.RedisServer
 	pods     []*api
 	store    *keys.Store
 	stopLoad chan struct{}
@@ -55,7 +54,7 @@ func newOutage(t *testing.T, timeout time.Duration) *outage {
 	t.Helper()
 	o := &outage{
 		api: newAPI(t, options{}), stopLoad: make(chan struct{}),
-		redis: redistest.StartServer(t, "--appendonly", "yes", "--appendfsync", "always"), // its buckets outlive it
+		redis: testkit.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always"), // its buckets outlive it
 	}
 	// Gates of one database agree on one Redis: while the pods' is away, that of the harness's own gate would take its place.
 	o.stopGate()
@@ -72,7 +71,7 @@ func newOutage(t *testing.T, timeout time.Duration) *outage {
 	// Each pod beats four times a second, and nothing else calls the script yet: after so many calls each has heard of
 	// the other.
 	start := o.redis.Calls("evalsha")
-	postgrestest.Eventually(t, "the pods know of each other", func() bool { return o.redis.Calls("evalsha") > start+12 })
+	testkit.Eventually(t, "the pods know of each other", func() bool { return o.redis.Calls("evalsha") > start+12 })
 	return o
 }
 
@@ -180,13 +179,13 @@ func (o *outage) answers(n int) {
 		return len(o.log)
 	}
 	before := total()
-	postgrestest.Eventually(o.t, "requests are answered", func() bool { return total() > before+n })
+	testkit.Eventually(o.t, "requests are answered", func() bool { return total() > before+n })
 }
 
 func (o *outage) degraded(yes float64) {
 	o.t.Helper()
 	for _, pod := range o.pods {
-		postgrestest.Eventually(o.t, fmt.Sprintf("the pod says degraded = %v", yes), func() bool {
+		testkit.Eventually(o.t, fmt.Sprintf("the pod says degraded = %v", yes), func() bool {
 			return pod.metric("examprep_gate_degraded", nil) == yes
 		})
 	}
@@ -199,11 +198,11 @@ func pass(d time.Duration) { <-time.After(d) }
 func TestRedisAwayUnderLoadCostsNoRequestAndNoLimit(t *testing.T) {
 	away := awayTime(t)
 	for name, c := range map[string]struct {
-		leave, back func(*redistest.Server)
+		leave, back func(*testkit.RedisServer)
 		timeout     time.Duration
 	}{
-		"killed":      {(*redistest.Server).Kill, (*redistest.Server).Start, waitFor}, // who is gone refuses at once
-		"falls quiet": {(*redistest.Server).Pause, (*redistest.Server).Resume, 0},
+		"killed":      {(*testkit.RedisServer).Kill, (*testkit.RedisServer).Start, waitFor}, // who is gone refuses at once
+		"falls quiet": {(*testkit.RedisServer).Pause, (*testkit.RedisServer).Resume, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newOutage(t, c.timeout)

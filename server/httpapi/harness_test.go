@@ -31,10 +31,8 @@ import (
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
-	"examprep.dev/server/recordtest"
 	"examprep.dev/server/redisurl"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/webhooks"
 )
 
@@ -53,7 +51,7 @@ type api struct {
 	keys     *keys.Store
 	catalog  *catalog.Snapshot
 	registry *prometheus.Registry
-	logs     *recordtest.Record
+	logs     *testkit.Record
 	listener net.Listener
 	address  string
 	// deps are what the server answers from; variant makes others of them.
@@ -85,7 +83,7 @@ type options struct {
 // newAPI starts everything; it ends with the test.
 func newAPI(t testing.TB, o options) *api {
 	t.Helper()
-	a := &api{t: t, ahead: new(atomic.Int64), pool: postgrestest.New(t), registry: prometheus.NewRegistry(), logs: new(recordtest.Record)}
+	a := &api{t: t, ahead: new(atomic.Int64), pool: testkit.Database(t), registry: prometheus.NewRegistry(), logs: new(testkit.Record)}
 	logger := slog.New(slog.NewJSONHandler(a.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	if o.exams == nil {
 		o.exams = []catalog.Exam{sampleExam(testExam), sampleExam(otherExam)}
@@ -133,8 +131,8 @@ func (a *api) variant(config httpapi.Config, change func(deps *httpapi.Deps)) *a
 // may look like an outage.
 func (a *api) newGate(cfg gate.Config, logger *slog.Logger) *gate.Gate {
 	a.t.Helper()
-	_, cfg.Prefix = redistest.New(a.t)
-	rdb, err := redisurl.Open(os.Getenv(redistest.ServerVariable), func(o *redis.UniversalOptions) {
+	_, cfg.Prefix = testkit.Redis(a.t)
+	rdb, err := redisurl.Open(testkit.RedisURL(a.t), func(o *redis.UniversalOptions) {
 		gate.ClientOptions(o)
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = waitFor, waitFor, waitFor, waitFor
 	})

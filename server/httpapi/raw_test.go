@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"examprep.dev/server/httpapi"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // dial opens a connection to the server that ends with the test, or after waitFor.
@@ -35,7 +35,7 @@ func (a *api) dial(t testing.TB, network string) net.Conn {
 // where this process was held up for so long that the server's read time-out ended a connection that had said nothing yet.
 func (a *api) ask(t testing.TB, text string, meanwhile func(conn net.Conn)) (answer *bufio.Reader) {
 	t.Helper()
-	postgrestest.Eventually(t, "a request begins in time", func() bool {
+	testkit.Eventually(t, "a request begins in time", func() bool {
 		conn := a.dial(t, "tcp")
 		answer = bufio.NewReader(conn)
 		if _, err := io.WriteString(conn, text); err != nil {

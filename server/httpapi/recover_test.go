@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/webhooks"
 )
 
@@ -22,7 +22,7 @@ func TestAFailedDeliveryShowsItsTriesAndIsRecovered(t *testing.T) {
 	path := "/v1/developer/webhooks/" + hook
 	c.scored(c.account(ada), 1)
 	var listed map[string]any
-	postgrestest.Eventually(t, "it has failed for good", func() bool {
+	testkit.Eventually(t, "it has failed for good", func() bool {
 		listed = ada.deliveries(hook, "")[0]
 		return listed["state"] == "failed"
 	})
@@ -61,9 +61,7 @@ func TestARecoveryBesideAnotherIsAConflict(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.Exec(t.Context(), "SELECT pg_advisory_xact_lock(hashtextextended('webhook recovery ' || $1, 0))", hook); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, other, "SELECT pg_advisory_xact_lock(hashtextextended('webhook recovery ' || $1, 0))", hook)
 	path := "/v1/developer/webhooks/" + hook + "/recover"
 	if status, _, refused := ada.do(http.MethodPost, path, sinceAnHour()); status != http.StatusConflict || refused["error"] != "conflict" {
 		t.Errorf("beside another: %d %v, want 409", status, refused)

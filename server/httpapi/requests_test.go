@@ -10,6 +10,7 @@ import (
 
 	"examprep.dev/api/openapi/openapitest"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/webhooks"
 )
 
@@ -140,9 +141,7 @@ func (s *stage) newManagedWebhook() string {
 // exec changes the database as only time, or another process, would.
 func (s *stage) exec(statement string, arguments ...any) {
 	s.t.Helper()
-	if _, err := s.pool.Exec(s.t.Context(), statement, arguments...); err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.Exec(s.t, s.pool, statement, arguments...)
 }
 
 // insertKeys gives the person with that cookie n keys at once.

@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"examprep.dev/server/httpapi"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // holdAttempts locks the table of attempts, so that an open waits, until release.
@@ -25,9 +25,7 @@ func (a *api) holdAttempts() (release func()) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	if _, err := tx.Exec(a.t.Context(), "LOCK TABLE attempts IN ACCESS EXCLUSIVE MODE"); err != nil {
-		a.t.Fatal(err)
-	}
+	testkit.Exec(a.t, tx, "LOCK TABLE attempts IN ACCESS EXCLUSIVE MODE")
 	return func() { _ = tx.Rollback(context.Background()) }
 }
 
@@ -41,7 +39,7 @@ func (a *api) sendOpen(t *testing.T) *bufio.Reader {
 	if _, err := io.WriteString(conn, request); err != nil {
 		t.Fatal(err)
 	}
-	postgrestest.Eventually(t, "the request is in hand", func() bool { return a.metric("examprep_http_requests_in_flight", nil) == 1 })
+	testkit.Eventually(t, "the request is in hand", func() bool { return a.metric("examprep_http_requests_in_flight", nil) == 1 })
 	return bufio.NewReader(conn)
 }
 
@@ -125,7 +123,7 @@ func TestRequestsAreAcceptedWhileLoadBalancersTakeNote(t *testing.T) {
 	a := newAPI(t, options{config: httpapi.Config{DrainDelay: unhurried}})
 	t.Cleanup(func() { _ = a.listener.Close() }) // which ends the delay
 	go func() { _ = a.stop() }()
-	postgrestest.Eventually(t, "answers close their connections", func() bool {
+	testkit.Eventually(t, "answers close their connections", func() bool {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", a.address)
 		if err != nil {
 			t.Fatalf("not accepted: %v", err)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"examprep.dev/server/httpapi"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // unavailable checks that the answer says to come back in a moment.
@@ -196,7 +196,7 @@ func TestWithoutPostgreSQLNobodySignsInAndNobodyIsSignedOut(t *testing.T) {
 	ada, bob := p.visitor(t), p.visitor(t)
 	ada.signIn("ada")
 	back := bob.authenticate(bob.begin(), "bob")
-	restore := postgrestest.CutOff(t, p.pool)
+	restore := testkit.CutOff(t, p.pool)
 	carol := p.visitor(t)
 	carols := carol.authenticate(carol.begin(), "carol") // which takes up nothing there
 	unavailable(t, "callback", bob.call(back))

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"examprep.dev/server/httpapi"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // signOut ends the browser's session; with "?everywhere=true" all of its account's.
@@ -102,9 +102,7 @@ func (p *premises) holdKeys(t *testing.T) (release func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(t.Context(), `LOCK TABLE api_keys IN SHARE MODE`); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, tx, `LOCK TABLE api_keys IN SHARE MODE`)
 	return func() { _ = tx.Rollback(t.Context()) }
 }
 
@@ -116,7 +114,7 @@ func TestARequestInHandDoesNotBringItsSessionBack(t *testing.T) {
 	release := p.holdKeys(t)
 	answered := make(chan int, 1)
 	go func() { answered <- work.send(http.MethodPost, keysPath, `{"name":"in hand"}`, nil).status }()
-	postgrestest.Eventually(t, "the request waits for the table", func() bool {
+	testkit.Eventually(t, "the request waits for the table", func() bool {
 		var waiting bool
 		err := p.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'api_keys'::regclass)`).Scan(&waiting)
 		return err == nil && waiting

@@ -17,6 +17,7 @@ import (
 
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/sessions"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/usage"
 	"examprep.dev/server/webhooks"
 )
@@ -72,21 +73,15 @@ func newPremises(t testing.TB, config httpapi.Config, adjust func(p *premises)) 
 }
 
 // sessionCount is how many sessions are stored.
-func (p *premises) sessionCount() (count int) {
+func (p *premises) sessionCount() int {
 	p.t.Helper()
-	if err := p.pool.QueryRow(p.t.Context(), `SELECT count(*) FROM sessions`).Scan(&count); err != nil {
-		p.t.Fatal(err)
-	}
-	return count
+	return testkit.Get[int](p.t, p.pool, `SELECT count(*) FROM sessions`)
 }
 
 // accounts is how many people have ever signed in.
-func (p *premises) accounts() (count int) {
+func (p *premises) accounts() int {
 	p.t.Helper()
-	if err := p.pool.QueryRow(p.t.Context(), `SELECT count(*) FROM account_identities`).Scan(&count); err != nil {
-		p.t.Fatal(err)
-	}
-	return count
+	return testkit.Get[int](p.t, p.pool, `SELECT count(*) FROM account_identities`)
 }
 
 // visitor is a person's browser: it keeps cookies, sends Secure ones over TLS only, and follows redirects. It stops

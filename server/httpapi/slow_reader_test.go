@@ -11,7 +11,7 @@ import (
 
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/httpapi"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // TestSlowReaderGetsAllOfALargeDocument has another client answered while the kernel has no room for the document.
@@ -50,7 +50,7 @@ func TestClientThatNeverReadsIsCut(t *testing.T) {
 	if _, err := io.WriteString(conn, "GET "+examPath+"/overview HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+a.key+"\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	postgrestest.Eventually(t, "the request is answered", func() bool {
+	testkit.Eventually(t, "the request is answered", func() bool {
 		return a.metric("examprep_http_requests_total", map[string]string{"operation": "getExamOverview", "status": "2xx"}) == 1
 	})
 	if err := a.stop(); err != nil {

@@ -12,7 +12,7 @@ import (
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // operations are the nine of the specification, each with a request that succeeds; %ATTEMPT% is an open attempt.
@@ -232,7 +232,7 @@ func TestGuessingIsLimitedByAddress(t *testing.T) {
 func TestPostgresAwayIsUnavailable(t *testing.T) {
 	a := newAPI(t, options{})
 	id := a.open()
-	postgrestest.CutOff(t, a.pool)
+	testkit.CutOff(t, a.pool)
 	for _, c := range []struct{ method, path, body string }{
 		{"GET", examPath + "/mock-exams/history", ""},
 		{"POST", examPath + "/mock-exams/open", `{"paper_id":"` + testPaper + `"}`},

@@ -15,6 +15,7 @@ import (
 	"examprep.dev/server/gate"
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/usage"
 )
 
@@ -48,10 +49,8 @@ func (b *browser) usage(query string) (int, map[string]any) {
 // setUsage writes what a key of the browser's was used on a day.
 func (c *console) setUsage(prefix, day string, requests, limited int) {
 	c.test.Helper()
-	if _, err := c.pool.Exec(c.test.Context(), `INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited)
-		SELECT id, $2::text::date, account_id, $3, $4 FROM api_keys WHERE prefix = $1`, prefix, day, requests, limited); err != nil {
-		c.test.Fatal(err)
-	}
+	testkit.Exec(c.test, c.pool, `INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited)
+		SELECT id, $2::text::date, account_id, $3, $4 FROM api_keys WHERE prefix = $1`, prefix, day, requests, limited)
 }
 
 func TestUsageIsWhatTheGateLetPassAndRefused(t *testing.T) {
@@ -200,14 +199,12 @@ func TestMoreUsageThanOneAnswerHoldsIsRefused(t *testing.T) {
 	ada := c.signedIn("ada")
 	prefix := textOf(ada.make("/v1/developer/keys", `{"name":"k"}`), "key_prefix")
 	const days = 10
-	if _, err := c.pool.Exec(t.Context(), `WITH many AS (INSERT INTO api_keys (id, account_id, family_id, prefix, hash, revoked_at)
+	testkit.Exec(t, c.pool, `WITH many AS (INSERT INTO api_keys (id, account_id, family_id, prefix, hash, revoked_at)
 		SELECT gen_random_uuid(), $1::uuid, gen_random_uuid(), 'service_' || lpad(to_hex(i), 8, '0'), sha256(i::text::bytea), now()
 		FROM generate_series(1, $2) i RETURNING id, account_id)
 		INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited)
 		SELECT id, date '2028-02-01' + day, account_id, 1, 0 FROM many, generate_series(1, $3) day`,
-		c.account(ada), usage.MaxRows/days, days); err != nil {
-		t.Fatal(err)
-	}
+		c.account(ada), usage.MaxRows/days, days)
 	status, answer := ada.usage("")
 	if rows := len(listOf(answer, "usage")); status != http.StatusOK || rows != usage.MaxRows {
 		t.Fatalf("as much as an answer holds: %d, %d rows", status, rows)

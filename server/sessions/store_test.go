@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/oauth2-proxy/mockoidc"
 
-	"examprep.dev/server/postgres/postgrestest"
 	"examprep.dev/server/sessions"
+	"examprep.dev/server/testkit"
 )
 
 const redirectURL = "http://127.0.0.1/v1/developer/callback"
@@ -87,7 +87,7 @@ func newFixture(t *testing.T, prepare ...func(*mockoidc.MockOIDC) error) *fixtur
 	}
 	t.Cleanup(func() { _ = provider.Shutdown() })
 	now := time.Now()
-	f := &fixture{provider: provider, clock: &now, pool: postgrestest.New(t)}
+	f := &fixture{provider: provider, clock: &now, pool: testkit.Database(t)}
 	f.store = f.storeOn(f.pool)
 	f.signIn = f.pod(secret, f.pool)
 	return f

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"examprep.dev/server/testkit"
 	"github.com/google/uuid"
 )
 
@@ -28,10 +29,8 @@ func BenchmarkDeliveries(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if _, err := stage.pool.Exec(b.Context(), "SELECT webhook_record_event(gen_random_uuid(), $1, NULL, $2) FROM generate_series(1, $3::int)",
-		string(KindScored), event.Body, b.N); err != nil {
-		b.Fatal(err)
-	}
+	testkit.Exec(b, stage.pool, "SELECT webhook_record_event(gen_random_uuid(), $1, NULL, $2) FROM generate_series(1, $3::int)",
+		string(KindScored), event.Body, b.N)
 	w := stage.worker(b, r)
 	b.ResetTimer()
 	run(b, w.Run)

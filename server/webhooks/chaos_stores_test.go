@@ -18,7 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // privatePostgres is a PostgreSQL server that a test may stop in the middle of everything. What it committed survives
@@ -35,7 +35,7 @@ func (p *privatePostgres) url() string {
 
 func startPostgres(ctx context.Context, t *testing.T) *privatePostgres {
 	t.Helper()
-	p := &privatePostgres{address: postgrestest.FreeAddress(t), owner: postgresOwner(t)}
+	p := &privatePostgres{address: testkit.FreeAddress(t), owner: postgresOwner(t)}
 	var err error
 	if p.data, err = os.MkdirTemp("", "examprep-chaos-"); err != nil { // its user cannot enter t.TempDir()
 		t.Fatal(err)
@@ -187,7 +187,7 @@ func startRedises(ctx context.Context, t *testing.T) *privateRedises {
 
 func newNode(t *testing.T, settings string, args ...string) *privateNode {
 	t.Helper()
-	n := &privateNode{dir: t.TempDir(), address: postgrestest.FreeAddress(t)}
+	n := &privateNode{dir: t.TempDir(), address: testkit.FreeAddress(t)}
 	host, port, _ := net.SplitHostPort(n.address)
 	file := filepath.Join(n.dir, "redis.conf")
 	settings = "bind " + host + "\nport " + port + "\ndir " + n.dir + "\nlogfile " + filepath.Join(n.dir, "log") + "\n" + settings

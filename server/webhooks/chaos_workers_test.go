@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 )
 
 // workerPace holds the times that a worker process keeps, as JSON of pace.
@@ -68,7 +68,7 @@ func newWorkerProcesses(t *testing.T, count int, database, redis, prefix string,
 	t.Cleanup(func() { _ = log.Close() })
 	return &workerProcesses{
 		environment: append(os.Environ(), workerDatabase+"="+database, workerPrefix+"="+prefix, workerCA+"="+string(authorities),
-			workerPace+"="+string(text), redistest.ServerVariable+"="+redis),
+			workerPace+"="+string(text), testkit.RedisVariable+"="+redis),
 		log: log, running: make([]*exec.Cmd, count),
 	}
 }

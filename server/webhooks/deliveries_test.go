@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"examprep.dev/server/testkit"
 	"github.com/google/uuid"
 )
 
@@ -103,10 +104,8 @@ func TestAMovedEndpointTakesNothingOfTheFormerAccountAlong(t *testing.T) {
 func TestAMoveDoesNotEnableAReceiverThatFailedTooLong(t *testing.T) {
 	b := newBench(t)
 	want, endpoint := b.endpoint(t, "https://receiver.example.com")
-	if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_endpoints SET status = $1, disabled_reason = $2 WHERE id = $3",
-		StatusDisabled, reasonFailing, endpoint.ID); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, b.pool, "UPDATE webhook_endpoints SET status = $1, disabled_reason = $2 WHERE id = $3",
+		StatusDisabled, reasonFailing, endpoint.ID)
 	want.Account = uuid.NullUUID{UUID: b.account(t), Valid: true}
 	moved, err := b.endpoints.ApplyManaged(t.Context(), want)
 	if err != nil || moved.AccountID != want.Account || moved.Status != StatusDisabled || moved.DisabledReason != reasonFailing {
@@ -128,9 +127,7 @@ func TestDeliveriesOfAnotherAccountsEventsAreNotThere(t *testing.T) {
 	if err != nil || len(all.Deliveries) != 2 {
 		t.Fatalf("the owner sees %+v, %v", all, err)
 	}
-	if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_endpoints SET account_id = $1", bob); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, b.pool, "UPDATE webhook_endpoints SET account_id = $1", bob)
 	page, err := b.endpoints.Deliveries(t.Context(), bob, made.ID, uuid.NullUUID{}, 10)
 	if err != nil || len(page.Deliveries) != 1 || page.Deliveries[0].Kind != KindContentUpdated {
 		t.Errorf("another sees %+v, %v, want what is everyone's", page, err)

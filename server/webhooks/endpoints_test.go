@@ -14,14 +14,13 @@ import (
 	"github.com/google/uuid"
 
 	"examprep.dev/api/client"
+	"examprep.dev/server/testkit"
 )
 
 func (b *bench) account(t *testing.T) uuid.UUID {
 	t.Helper()
 	id := uuid.New()
-	if _, err := b.pool.Exec(t.Context(), "INSERT INTO accounts (id, name) VALUES ($1, $2)", id, id.String()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, b.pool, "INSERT INTO accounts (id, name) VALUES ($1, $2)", id, id.String())
 	return id
 }
 
@@ -126,19 +125,15 @@ func TestAnAccountHasSoManyEndpoints(t *testing.T) {
 func TestTheLimitOfEndpointsHoldsHoweverManyRegisterAtOnce(t *testing.T) {
 	b := newBench(t)
 	account := b.account(t)
-	if _, err := b.pool.Exec(t.Context(), `INSERT INTO webhook_endpoints (id, account_id, url, events)
+	testkit.Exec(t, b.pool, `INSERT INTO webhook_endpoints (id, account_id, url, events)
 		SELECT gen_random_uuid(), $1, 'https://receiver.example.com', '{mock_attempt.scored}' FROM generate_series(1, $2::int)`,
-		account, MaxEndpoints-1); err != nil {
-		t.Fatal(err)
-	}
+		account, MaxEndpoints-1)
 	holder, err := b.pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = holder.Rollback(context.WithoutCancel(t.Context())) }()
-	if _, err := holder.Exec(t.Context(), "LOCK TABLE webhook_endpoints IN SHARE MODE"); err != nil { // all count before any writes
-		t.Fatal(err)
-	}
+	testkit.Exec(t, holder, "LOCK TABLE webhook_endpoints IN SHARE MODE") // all count before any writes
 	var group sync.WaitGroup
 	var registered atomic.Int32
 	for range 16 {
@@ -195,11 +190,8 @@ func TestAChangeThatChangesNothingIsNotWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	version := func() (xmin string) {
-		if err := b.pool.QueryRow(t.Context(), "SELECT xmin::text FROM webhook_endpoints").Scan(&xmin); err != nil {
-			t.Fatal(err)
-		}
-		return xmin
+	version := func() string {
+		return testkit.Get[string](t, b.pool, "SELECT xmin::text FROM webhook_endpoints")
 	}
 	before, on := version(), true
 	for name, change := range map[string]Change{"empty": {}, "the same": {URL: &made.URL, Events: Kinds(), Enabled: &on}} {
@@ -232,9 +224,7 @@ func TestOnlyANewReceiverOrANewBeginningClearsTheRecord(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_endpoints SET failing_since = now(), status = $1", c.status); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Exec(t, b.pool, "UPDATE webhook_endpoints SET failing_since = now(), status = $1", c.status)
 			got, err := b.endpoints.Update(t.Context(), account, made.ID, c.change)
 			if err != nil || (got.FailingSince == nil) != c.cleared {
 				t.Errorf("failing since %v, %v; want cleared: %v", got.FailingSince, err, c.cleared)
@@ -280,9 +270,7 @@ func TestARotationIsTheWayOutOfALostEncryptionKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	want, managed := b.endpoint(t, r.URL+"/managed")
-	if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_secrets SET key_id = 'lost'"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, b.pool, "UPDATE webhook_secrets SET key_id = 'lost'")
 	if _, err := b.endpoints.RotateSecret(t.Context(), account, made.ID); err != nil {
 		t.Fatal(err)
 	}

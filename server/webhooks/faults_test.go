@@ -25,9 +25,8 @@ import (
 
 	"examprep.dev/api/client"
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
 	"examprep.dev/server/redisurl"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 )
 
 // collect receives until all of the events have arrived, however often.
@@ -55,7 +54,7 @@ type privateRedis struct {
 
 func startRedis(t *testing.T) *privateRedis {
 	t.Helper()
-	server := &privateRedis{address: postgrestest.FreeAddress(t)}
+	server := &privateRedis{address: testkit.FreeAddress(t)}
 	server.start(t)
 	t.Cleanup(func() { server.kill() })
 	return server
@@ -72,7 +71,7 @@ func (p *privateRedis) start(t *testing.T) {
 	}
 	probe := redis.NewClient(&redis.Options{Addr: p.address})
 	defer func() { _ = probe.Close() }()
-	postgrestest.Eventually(t, "redis-server answers", func() bool { return probe.Ping(t.Context()).Err() == nil })
+	testkit.Eventually(t, "redis-server answers", func() bool { return probe.Ping(t.Context()).Err() == nil })
 }
 
 func (p *privateRedis) kill() {
@@ -93,11 +92,7 @@ func (b *bench) brisk(t *testing.T, r *receiver) WorkerConfig {
 func TestNothingIsLostWhenRedisIsKilledAndComesBackEmpty(t *testing.T) {
 	b := newBench(t)
 	server := startRedis(t)
-	connection, err := redisurl.Open("redis://"+server.address, func(o *redis.UniversalOptions) { o.MaxRetries = -1 })
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = connection.Close() })
+	connection := testkit.OpenRedis(t, "redis://"+server.address, func(o *redis.UniversalOptions) { o.MaxRetries = -1 })
 	b.redis = connection
 	r := newReceiver(t, nil)
 	b.endpoint(t, r.URL)
@@ -147,7 +142,7 @@ func workUntilKilled() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	pool, err := postgres.Open(ctx, os.Getenv(workerDatabase))
 	fail(err)
-	connection, err := redisurl.Open(os.Getenv(redistest.ServerVariable), func(o *redis.UniversalOptions) { o.MaxRetries = -1 })
+	connection, err := redisurl.Open(os.Getenv(testkit.RedisVariable), func(o *redis.UniversalOptions) { o.MaxRetries = -1 })
 	fail(err)
 	ring, err := ParseKeyring(testKeys)
 	fail(err)
@@ -222,9 +217,9 @@ func TestAnOutcomeOutlivesPostgresBeingAway(t *testing.T) {
 	run(t, w.Run)
 	b.happen(t, 1)
 	<-entered
-	restore := postgrestest.CutOff(t, b.pool)
+	restore := testkit.CutOff(t, b.pool)
 	close(release)
-	postgrestest.Eventually(t, "the try has ended", func() bool { return w.lanes.idle() })
+	testkit.Eventually(t, "the try has ended", func() bool { return w.lanes.idle() })
 	restore()
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered' AND attempt = 1")
 	b.happen(t, 2)
@@ -266,7 +261,7 @@ func TestManyHangingReceiversDelayNobodyElse(t *testing.T) {
 	if duplicates := healthy.collect(t, events); duplicates > 0 {
 		t.Errorf("%d duplicates", duplicates)
 	}
-	postgrestest.Eventually(t, "a try hangs", func() bool { return len(hanging.arrived) > 0 })
+	testkit.Eventually(t, "a try hangs", func() bool { return len(hanging.arrived) > 0 })
 	if n := len(hanging.arrived); n > 60*firstWindow {
 		t.Errorf("%d tries hang, want at most %d", n, 60*firstWindow)
 	}
@@ -292,7 +287,7 @@ func TestAWorkerThatStopsHandsOverWhatItHasNotBegun(t *testing.T) {
 	for n := range cap(events) {
 		events = append(events, b.happen(t, n))
 	}
-	postgrestest.Eventually(t, "the first worker holds them all", func() bool {
+	testkit.Eventually(t, "the first worker holds them all", func() bool {
 		return len(r.arrived) == firstWindow && first.lanes.backlog() == len(events)-firstWindow
 	})
 	stop()
@@ -312,9 +307,7 @@ func TestAnEndpointThatFailsForDaysIsDisabledWhenItFailsAgain(t *testing.T) {
 	b := newBench(t)
 	r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 	want, endpoint := b.endpoint(t, r.URL)
-	if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_endpoints SET failing_since = now() - interval '6 days'"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, b.pool, "UPDATE webhook_endpoints SET failing_since = now() - interval '6 days'")
 	run(t, b.worker(t, r).Run)
 	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE id = $1 AND status = 'enabled'", endpoint.ID)
 	b.happen(t, 1)
@@ -376,9 +369,7 @@ func TestASecretThatCannotBeReadCostsNoTry(t *testing.T) {
 	if unsigned := testutil.ToFloat64(w.metrics.unsigned); unsigned != 1 {
 		t.Errorf("%v tries counted as unsigned", unsigned)
 	}
-	if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_deliveries SET relay_at = now()"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET relay_at = now()")
 	run(t, b.worker(t, r).Run)
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered' AND attempt = 1")
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
-	"examprep.dev/server/postgres/postgrestest"
 	"examprep.dev/server/postgres/webhooksdb"
+	"examprep.dev/server/testkit"
 )
 
 // fill makes n events for one endpoint, due at once, in one statement.
@@ -20,12 +20,10 @@ func (b *bench) fill(t *testing.T, endpoint uuid.UUID, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.pool.Exec(t.Context(), `WITH made AS (
+	testkit.Exec(t, b.pool, `WITH made AS (
 			INSERT INTO webhook_events (id, kind, body) SELECT webhook_new_id(), $2, $3 FROM generate_series(1, $1::int) RETURNING id)
 		INSERT INTO webhook_deliveries (id, event_id, endpoint_id) SELECT webhook_new_id(), id, $4 FROM made`,
-		n, string(event.Kind), event.Body, endpoint); err != nil {
-		t.Fatal(err)
-	}
+		n, string(event.Kind), event.Body, endpoint)
 	b.notifier.Notify()
 }
 
@@ -61,7 +59,7 @@ func TestBacklogsOfManyHangingReceiversDelayNobodyElse(t *testing.T) {
 	w := b.worker(t, hanging, healthy)
 	w.cfg.Timeout, w.sender.timeout = 4*patience, 4*patience
 	run(t, w.Run)
-	postgrestest.Eventually(t, "their backlogs wait in the lanes", func() bool { return w.lanes.backlog() > streamDepth })
+	testkit.Eventually(t, "their backlogs wait in the lanes", func() bool { return w.lanes.backlog() > streamDepth })
 	b.fill(t, good.ID, 1)
 	healthy.next(t)
 }
@@ -120,9 +118,7 @@ func TestALongBacklogOfAReceiverThatIsGoneIsCancelledInChunks(t *testing.T) {
 	_, endpoint := b.endpoint(t, gone.URL)
 	b.fill(t, endpoint.ID, 3*cancelChunk)
 	// None of it is due: nothing but the chunks can end it.
-	if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_deliveries SET next_attempt_at = now() + interval '1 hour', relay_at = now() + interval '1 hour'"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET next_attempt_at = now() + interval '1 hour', relay_at = now() + interval '1 hour'")
 	run(t, b.worker(t, gone).Run)
 	b.fill(t, endpoint.ID, 1)
 	b.until(t, 0, inState, "pending")
@@ -173,10 +169,7 @@ func TestADeliveryThatIsPutOffKeepsTheWaitBeforeItsRetry(t *testing.T) {
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
 	b.fill(t, endpoint.ID, 1)
-	var id uuid.UUID
-	if err := b.pool.QueryRow(t.Context(), "UPDATE webhook_deliveries SET next_attempt_at = now() + interval '1 hour' RETURNING id").Scan(&id); err != nil {
-		t.Fatal(err)
-	}
+	id := testkit.Get[uuid.UUID](t, b.pool, "UPDATE webhook_deliveries SET next_attempt_at = now() + interval '1 hour' RETURNING id")
 	b.worker(t).putOff(t.Context(), webhooksdb.UnclaimParams{Ids: []uuid.UUID{id}, Delays: []float64{0}})
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE relay_at = next_attempt_at")
 }

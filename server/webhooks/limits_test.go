@@ -23,7 +23,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // rudeServer answers each connection by hand, after the request was read, and counts what it could write.
@@ -196,7 +196,7 @@ func TestARudeReceiverCostsBoundedTimeAndBytes(t *testing.T) {
 		if came := s.send(t.Context(), post{url: server.url, eventID: uuid.New()}); came.failure != "timeout" {
 			t.Errorf("came to %+v", came)
 		}
-		postgrestest.Eventually(t, "the connection is closed", func() bool { return server.left.Load() == 1 })
+		testkit.Eventually(t, "the connection is closed", func() bool { return server.left.Load() == 1 })
 	})
 }
 

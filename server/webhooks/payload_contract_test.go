@@ -24,8 +24,7 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/webhooks"
 )
 
@@ -36,7 +35,7 @@ func TestDeliveriesAreWhatTheContractPromises(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	keyring, err := webhooks.ParseKeyring("k:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +121,7 @@ func newAccount(t *testing.T, pool *pgxpool.Pool) uuid.UUID {
 // work runs a worker until the test ends.
 func work(t *testing.T, pool *pgxpool.Pool, keyring *webhooks.Keyring, receiver *httptest.Server, allowed []netip.Prefix) {
 	t.Helper()
-	client, prefix := redistest.New(t)
+	client, prefix := testkit.Redis(t)
 	worker, err := webhooks.NewWorker(webhooks.WorkerConfig{
 		Prefix: prefix, AllowedRanges: allowed, SweepInterval: 50 * time.Millisecond,
 		CAPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw}),

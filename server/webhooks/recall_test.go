@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"testing"
 
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // Left alone, what was put off would come back later than these tests wait.
@@ -58,7 +58,7 @@ func TestWhatOneWorkerPutOffIsRecalledByAnother(t *testing.T) {
 	second.patient()
 	run(t, first.Run)
 	b.until(t, events-maxUntriedLane-firstWindow, putOff)
-	postgrestest.Eventually(t, "the first worker has told of it", func() bool {
+	testkit.Eventually(t, "the first worker has told of it", func() bool {
 		behind, err := first.stream.shareBehind(t.Context(), nil, nil)
 		return err == nil && len(behind) == 1
 	})

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // begun runs a statement in a transaction that stays open.
@@ -22,9 +22,7 @@ func (b *bench) begun(t *testing.T, statement string) pgx.Tx {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
-	if _, err := tx.Exec(t.Context(), statement); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, tx, statement)
 	return tx
 }
 
@@ -77,7 +75,7 @@ func (b *bench) addThisWeekInUse(t *testing.T) {
 			return nil
 		})
 	}
-	postgrestest.Eventually(t, "somebody writes", func() bool { return b.count(t, "SELECT count(*) FROM webhook_deliveries_default") > 0 })
+	testkit.Eventually(t, "somebody writes", func() bool { return b.count(t, "SELECT count(*) FROM webhook_deliveries_default") > 0 })
 	if err := b.keeper(now).insist(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -90,12 +88,9 @@ func (b *bench) addThisWeekInUse(t *testing.T) {
 	}
 }
 
-func (b *bench) count(t *testing.T, query string) (n int) {
+func (b *bench) count(t *testing.T, query string) int {
 	t.Helper()
-	if err := b.pool.QueryRow(t.Context(), query).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return testkit.Get[int](t, b.pool, query)
 }
 
 // TestRetiringEventsReadsTheBacklogNotTwice: what it reads while it has the events for itself must not grow with what is

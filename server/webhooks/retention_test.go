@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"examprep.dev/server/testkit"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -73,9 +74,7 @@ func of(t *testing.T, k *keeper, kind string) (names []string) {
 
 func (b *bench) exec(t *testing.T, statement string, args ...any) {
 	t.Helper()
-	if _, err := b.pool.Exec(t.Context(), statement, args...); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, b.pool, statement, args...)
 }
 
 // told writes an event, its delivery and the try of it, all of a moment.
@@ -87,14 +86,11 @@ func (b *bench) told(t *testing.T, at time.Time, state string) {
 }
 
 // rows counts what is kept of a moment, in all three tables.
-func (b *bench) rows(t *testing.T, at time.Time) (n int) {
+func (b *bench) rows(t *testing.T, at time.Time) int {
 	t.Helper()
-	if err := b.pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM webhook_events WHERE id = $1)
+	return testkit.Get[int](t, b.pool, `SELECT (SELECT count(*) FROM webhook_events WHERE id = $1)
 		+ (SELECT count(*) FROM webhook_deliveries WHERE id = $1) + (SELECT count(*) FROM webhook_tries WHERE delivery_id = $1)`,
-		firstID(at)).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
+		firstID(at))
 }
 
 func keep(t *testing.T, k *keeper) {
@@ -253,9 +249,7 @@ func TestALockThatSomebodyHasDelaysNobodyButTheKeeper(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = dump.Rollback(context.WithoutCancel(t.Context())) }()
-	if _, err := dump.Exec(t.Context(), "LOCK TABLE webhook_events, webhook_deliveries IN ACCESS SHARE MODE"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, dump, "LOCK TABLE webhook_events, webhook_deliveries IN ACCESS SHARE MODE")
 	now := weekOf(time.Now()).Add(20 * partitionWeek)
 	if err := b.keeper(now).once(t.Context()); err == nil {
 		t.Error("the keeper is said to have done what it could not")

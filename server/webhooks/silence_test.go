@@ -8,9 +8,8 @@ import (
 	"sync"
 	"testing"
 
-	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
 	"examprep.dev/server/postgres/webhooksdb"
+	"examprep.dev/server/testkit"
 )
 
 // silencer stands before Postgres. Connections that were there when it fell silent stay open and carry nothing any
@@ -107,11 +106,7 @@ func TestRelayingGoesOnAfterPostgresConnectionsWentSilent(t *testing.T) {
 	}
 	s := newSilencer(t, address.Host)
 	address.Host = s.Addr().String()
-	pool, err := postgres.Open(t.Context(), address.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := testkit.Open(t, address.String())
 	t.Cleanup(func() { _ = s.Close() }) // before the pool waits for silent connections to say good-bye
 	w, err := NewWorker(b.brisk(t, r), pool, b.redis, b.keyring)
 	if err != nil {
@@ -136,7 +131,7 @@ func TestAReceiverThatIsGoneIsDisabledWhenTheDatabaseIsBack(t *testing.T) {
 	if err := b.pool.QueryRow(t.Context(), "SELECT updated_at FROM webhook_endpoints").Scan(&gone.row.UpdatedAt); err != nil {
 		t.Fatal(err)
 	}
-	restore := postgrestest.CutOff(t, b.pool)
+	restore := testkit.CutOff(t, b.pool)
 	w.noteHealth(t.Context(), []result{gone})
 	restore()
 	w.noteHealth(t.Context(), nil) // with the next outcome, whosever it is

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"examprep.dev/server/testkit"
 	"github.com/google/uuid"
 )
 
@@ -149,9 +150,7 @@ func (b *bench) occur(t *testing.T, account uuid.UUID, n int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.pool.Exec(t.Context(), "SELECT webhook_record_event($1, $2, $3, $4)", event.ID, string(event.Kind), event.Account, event.Body); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Exec(t, b.pool, "SELECT webhook_record_event($1, $2, $3, $4)", event.ID, string(event.Kind), event.Account, event.Body)
 	}
 	b.notifier.Notify()
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"examprep.dev/server/postgres/postgrestest"
 	"examprep.dev/server/postgres/webhooksdb"
+	"examprep.dev/server/testkit"
 )
 
 // crash leaves all deliveries as workers do that are killed in the midst of so many tries, one after the other.
@@ -25,29 +25,21 @@ func (b *bench) crash(t *testing.T, times int) {
 		if err != nil || len(leased) == 0 {
 			t.Fatalf("leased %d, error %v", len(leased), err)
 		}
-		if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_deliveries SET lease_until = now(), relay_at = now() WHERE lease IS NOT NULL"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET lease_until = now(), relay_at = now() WHERE lease IS NOT NULL")
 	}
 }
 
 // ids are those of all deliveries, oldest first.
-func (b *bench) ids(t *testing.T) (ids []uuid.UUID) {
+func (b *bench) ids(t *testing.T) []uuid.UUID {
 	t.Helper()
-	if err := b.pool.QueryRow(t.Context(), "SELECT coalesce(array_agg(id ORDER BY id), '{}') FROM webhook_deliveries").Scan(&ids); err != nil {
-		t.Fatal(err)
-	}
-	return ids
+	return testkit.Get[[]uuid.UUID](t, b.pool, "SELECT coalesce(array_agg(id ORDER BY id), '{}') FROM webhook_deliveries")
 }
 
 // failures are the classes of failure of a delivery's tries, in their order.
-func (b *bench) failures(t *testing.T, delivery uuid.UUID) (failures []string) {
+func (b *bench) failures(t *testing.T, delivery uuid.UUID) []string {
 	t.Helper()
-	if err := b.pool.QueryRow(t.Context(), "SELECT coalesce(array_agg(failure ORDER BY attempt), '{}') FROM webhook_tries WHERE delivery_id = $1",
-		delivery).Scan(&failures); err != nil {
-		t.Fatal(err)
-	}
-	return failures
+	return testkit.Get[[]string](t, b.pool, "SELECT coalesce(array_agg(failure ORDER BY attempt), '{}') FROM webhook_tries WHERE delivery_id = $1",
+		delivery)
 }
 
 func TestTriesLostWithTheirWorkersAreForgivenAndLogged(t *testing.T) {
@@ -64,7 +56,7 @@ func TestTriesLostWithTheirWorkersAreForgivenAndLogged(t *testing.T) {
 	if got := b.failures(t, b.ids(t)[0]); !slices.Equal(got, want) {
 		t.Errorf("the log tells of %q, want %q", got, want)
 	}
-	postgrestest.Eventually(t, "the last one is counted", func() bool { return testutil.ToFloat64(w.metrics.lost) == 1 })
+	testkit.Eventually(t, "the last one is counted", func() bool { return testutil.ToFloat64(w.metrics.lost) == 1 })
 }
 
 func TestADeliveryThatLosesTooManyWorkersFails(t *testing.T) {
@@ -231,9 +223,7 @@ func TestASuccessIsNotedThoughSomebodyHeldTheEndpoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(t.Context(), "SELECT FROM webhook_endpoints FOR UPDATE"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, tx, "SELECT FROM webhook_endpoints FOR UPDATE")
 	row := webhooksdb.LeaseRow{EndpointID: endpoint.ID}
 	w.noteHealth(t.Context(), []result{{row: row, outcome: outcome{status: 200}}})
 	if err := tx.Rollback(t.Context()); err != nil {

@@ -20,8 +20,7 @@ import (
 	"github.com/stripe/stripe-go/v83/webhook"
 
 	"examprep.dev/api/client"
-	"examprep.dev/server/postgres/postgrestest"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 )
 
 // patience bounds every wait of these tests; nothing is asserted of how long anything takes.
@@ -98,8 +97,8 @@ type bench struct {
 
 func newBench(t testing.TB) *bench {
 	t.Helper()
-	client, prefix := redistest.New(t)
-	b := &bench{pool: postgrestest.New(t, PlannerSettings()...), redis: client, prefix: prefix, keyring: testKeyring(t)}
+	client, prefix := testkit.Redis(t)
+	b := &bench{pool: testkit.Database(t, PlannerSettings()...), redis: client, prefix: prefix, keyring: testKeyring(t)}
 	b.endpoints = NewEndpoints(b.pool, b.keyring, loopback)
 	b.notifier = NewNotifier(b.pool)
 	run(t, b.notifier.Run)
@@ -167,10 +166,8 @@ func (b *bench) happen(t *testing.T, n int) Event {
 // record records an event as every caller does: through the SQL function, then a notification.
 func (b *bench) record(t *testing.T, event Event) {
 	t.Helper()
-	if _, err := b.pool.Exec(t.Context(), "SELECT webhook_record_event($1, $2, $3, $4)",
-		event.ID, string(event.Kind), event.Account, event.Body); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, b.pool, "SELECT webhook_record_event($1, $2, $3, $4)",
+		event.ID, string(event.Kind), event.Account, event.Body)
 	b.notifier.Notify()
 }
 
@@ -296,9 +293,7 @@ func TestNothingIsLostWhenRedisForgets(t *testing.T) {
 				t.Fatal(err)
 			}
 			// What the stream held is left to the sweep; the test does not wait a minute for it.
-			if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_deliveries SET relay_at = now() WHERE state = 'pending' AND lease IS NULL"); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET relay_at = now() WHERE state = 'pending' AND lease IS NULL")
 		}
 	}
 	b.until(t, events, inState, "delivered")
@@ -310,10 +305,8 @@ func TestAWorkerThatDiesMidDeliveryIsReplaced(t *testing.T) {
 	b.endpoint(t, r.URL)
 	b.happen(t, 1)
 	// A worker leased the delivery and was never heard of again; its lease is over.
-	if _, err := b.pool.Exec(t.Context(), `UPDATE webhook_deliveries SET attempt = 1, lease = gen_random_uuid(),
-		lease_until = now() - interval '1 second', relay_at = now()`); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, b.pool, `UPDATE webhook_deliveries SET attempt = 1, lease = gen_random_uuid(),
+		lease_until = now() - interval '1 second', relay_at = now()`)
 	run(t, b.worker(t, r).Run)
 	r.next(t)
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered' AND attempt = 2")
@@ -340,16 +333,11 @@ func TestAnOutcomeOfAnOldLeaseChangesNothing(t *testing.T) {
 			stop := run(t, w.Run)
 			b.happen(t, 1)
 			<-entered
-			row := func() (text string) {
+			row := func() string {
 				t.Helper()
-				if err := b.pool.QueryRow(t.Context(), "SELECT d::text FROM webhook_deliveries d").Scan(&text); err != nil {
-					t.Fatal(err)
-				}
-				return text
+				return testkit.Get[string](t, b.pool, "SELECT d::text FROM webhook_deliveries d")
 			}
-			if _, err := b.pool.Exec(t.Context(), meanwhile); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Exec(t, b.pool, meanwhile)
 			before := row()
 			close(release)
 			stop()
@@ -375,10 +363,8 @@ func TestADeletedOrSuspendedEndpointGetsNothing(t *testing.T) {
 	}
 	b.happen(t, 2)
 	// One more as if its event had been written while the endpoint was being deleted.
-	if _, err := b.pool.Exec(t.Context(), `INSERT INTO webhook_deliveries (id, event_id, endpoint_id)
-		SELECT gen_random_uuid(), id, gen_random_uuid() FROM webhook_events LIMIT 1`); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, b.pool, `INSERT INTO webhook_deliveries (id, event_id, endpoint_id)
+		SELECT gen_random_uuid(), id, gen_random_uuid() FROM webhook_events LIMIT 1`)
 	run(t, b.worker(t, r).Run)
 	b.until(t, 0, inState, "pending")
 	if n := len(r.arrived); n != 0 {
@@ -412,7 +398,7 @@ func TestAHangingReceiverDelaysNobodyElse(t *testing.T) {
 	for range events {
 		healthy.next(t) // while every try at the other one still hangs
 	}
-	postgrestest.Eventually(t, "a try hangs", func() bool { return len(hanging.arrived) > 0 })
+	testkit.Eventually(t, "a try hangs", func() bool { return len(hanging.arrived) > 0 })
 	if n := len(hanging.arrived); n > firstWindow {
 		t.Errorf("%d tries hang, want at most %d: the window bounds them", n, firstWindow)
 	}
@@ -473,11 +459,8 @@ func TestARotatedSecretSignsBesideTheOldOne(t *testing.T) {
 func TestApplyingTheSameTwiceWritesNothing(t *testing.T) {
 	b := newBench(t)
 	want, first := b.endpoint(t, "https://receiver.example.com/hook")
-	row := func() (version string) {
-		if err := b.pool.QueryRow(t.Context(), "SELECT xmin::text || updated_at FROM webhook_endpoints WHERE id = $1", first.ID).Scan(&version); err != nil {
-			t.Fatal(err)
-		}
-		return version
+	row := func() string {
+		return testkit.Get[string](t, b.pool, "SELECT xmin::text || updated_at FROM webhook_endpoints WHERE id = $1", first.ID)
 	}
 	before := row()
 	again, err := b.endpoints.ApplyManaged(t.Context(), want)

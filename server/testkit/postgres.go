@@ -1,0 +1,218 @@
+package testkit
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"examprep.dev/server/postgres"
+)
+
+// Database returns a pool of connections to a new, migrated sandbox database.
+func Database(t testing.TB, session ...postgres.Setting) *pgxpool.Pool {
+	t.Helper()
+	return Open(t, DatabaseURL(t), session...)
+}
+
+// Open returns a pool of connections to a database.
+func Open(t testing.TB, address string, session ...postgres.Setting) *pgxpool.Pool {
+	t.Helper()
+	pool, err := postgres.Open(t.Context(), address, session...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// DatabaseURL returns the URL of a new, migrated sandbox database. The database is dropped when the test ends.
+func DatabaseURL(t testing.TB) string {
+	t.Helper()
+	server := serverURL(t, DatabaseVariable)
+	address := create(t, server, " TEMPLATE "+ensureTemplate(t, server))
+	execute(t, address, "UPDATE installation SET id = gen_random_uuid()") // the copy has the template's ID
+	return address
+}
+
+// EmptyDatabase returns the URL of a new database without tables. The database is dropped when the test ends.
+func EmptyDatabase(t testing.TB) string {
+	t.Helper()
+	return create(t, serverURL(t, DatabaseVariable), "")
+}
+
+// A Session runs statements: a pool, a connection or a transaction.
+type Session interface {
+	Exec(ctx context.Context, statement string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, statement string, args ...any) (pgx.Rows, error)
+}
+
+// Exec runs a statement.
+func Exec(t testing.TB, db Session, statement string, args ...any) {
+	t.Helper()
+	if _, err := db.Exec(t.Context(), statement, args...); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// Get returns the only column of the first row of a query.
+func Get[T any](t testing.TB, db Session, query string, args ...any) T {
+	t.Helper()
+	rows, _ := db.Query(t.Context(), query, args...) // CollectOneRow returns the query's error
+	value, err := pgx.CollectOneRow(rows, pgx.RowTo[T])
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return value
+}
+
+// List returns the only column of all rows of a query.
+func List[T any](t testing.TB, db Session, query string, args ...any) []T {
+	t.Helper()
+	rows, _ := db.Query(t.Context(), query, args...) // CollectRows returns the query's error
+	values, err := pgx.CollectRows(rows, pgx.RowTo[T])
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return values
+}
+
+// create creates a database and returns its URL. more is appended to the statement.
+func create(t testing.TB, server, more string) string {
+	t.Helper()
+	name := "test_" + strings.ReplaceAll(uuid.NewString(), "-", "")
+	execute(t, server, "CREATE DATABASE "+name+more)
+	t.Cleanup(func() { execute(t, server, fmt.Sprintf("DROP DATABASE IF EXISTS %s WITH (FORCE)", name)) })
+	return withDatabase(t, server, name)
+}
+
+// ensureTemplate returns the name of a migrated database, and creates it once per set of migrations. A copy costs a tenth
+// of a migration. An advisory lock keeps parallel test processes from creating it twice.
+func ensureTemplate(t testing.TB, server string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	// Partitions are by week.
+	name := fmt.Sprintf("template_%s_%d", postgres.MigrationsDigest(), time.Now().Unix()/(7*24*3600))
+	conn, err := pgx.Connect(ctx, server)
+	if err != nil {
+		t.Fatalf("reach test database server: %v", err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name))
+	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(h.Sum64())); err != nil {
+		t.Fatal(err)
+	}
+	var exists bool
+	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)", name).Scan(&exists); err != nil {
+		t.Fatal(err)
+	}
+	if exists {
+		return name
+	}
+	for _, statement := range []string{"DROP DATABASE IF EXISTS " + name + " WITH (FORCE)", "CREATE DATABASE " + name} {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := postgres.Migrate(ctx, withDatabase(t, server, name), postgres.Sandbox); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(ctx, "ALTER DATABASE "+name+" IS_TEMPLATE true"); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func execute(t testing.TB, server, statement string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, server)
+	if err != nil {
+		t.Fatalf("reach test database server: %v", err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	if _, err := conn.Exec(ctx, statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+func withDatabase(t testing.TB, server, name string) string {
+	t.Helper()
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+// RowsRead returns how many rows of a table and its partitions a session has read and not yet reported to the server's
+// statistics. The difference of two calls is what the statements between them read.
+func RowsRead(t testing.TB, tx pgx.Tx, table string) (n int) {
+	t.Helper()
+	if err := tx.QueryRow(t.Context(), `SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::int
+		FROM pg_stat_xact_user_tables WHERE relid IN (SELECT $1::regclass UNION ALL SELECT relid FROM pg_partition_tree($1::regclass))`,
+		table).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// CutOff makes the test's database unavailable, as a failover does. When it returns, all connections are closed and new
+// ones are refused. restore admits connections again and removes closed ones from pool. Calling it is optional.
+func CutOff(t testing.TB, pool *pgxpool.Pool) (restore func()) {
+	t.Helper()
+	ctx := t.Context()
+	admin, err := pgx.Connect(ctx, serverURL(t, DatabaseVariable))
+	if err != nil {
+		t.Fatalf("reach test database server: %v", err)
+	}
+	t.Cleanup(func() { _ = admin.Close(context.WithoutCancel(ctx)) })
+	name := pool.Config().ConnConfig.Database
+	allow := func(yes string) {
+		t.Helper()
+		if _, err := admin.Exec(ctx, "ALTER DATABASE "+pgx.Identifier{name}.Sanitize()+" ALLOW_CONNECTIONS "+yes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	none := func(query string, args ...any) bool {
+		t.Helper()
+		var count int
+		if err := admin.QueryRow(ctx, query, args...).Scan(&count); err != nil {
+			t.Fatal(err)
+		}
+		return count == 0
+	}
+	allow("false")
+	// A starting backend may have been admitted already. It is not in pg_stat_activity yet, but holds a lock on its
+	// database.
+	var starting []int32
+	if err := admin.QueryRow(ctx, "SELECT coalesce(array_agg(pid), '{}') FROM pg_locks WHERE "+ofDatabase, name).Scan(&starting); err != nil {
+		t.Fatal(err)
+	}
+	Eventually(t, "the connections that were starting have started", func() bool {
+		return none("SELECT count(*) FROM pg_locks WHERE "+ofDatabase+" AND pid = ANY ($2)", name, starting)
+	})
+	Eventually(t, "the connections have ended", func() bool {
+		return none("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = $1", name)
+	})
+	return func() {
+		t.Helper()
+		allow("true")
+		pool.Reset()
+	}
+}
+
+// ofDatabase selects the locks on database $1 itself.
+const ofDatabase = "locktype = 'object' AND classid = 'pg_database'::regclass AND objid = (SELECT oid FROM pg_database WHERE datname = $1)"

@@ -14,6 +14,7 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit"
 )
 
 func TestTheCacheHoldsNoQuestions(t *testing.T) {
@@ -65,9 +66,7 @@ func TestTheCacheHoldsNoChunks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- manager.GetCache().Start(ctx) }()
+	stop := testkit.Run(t, func(ctx context.Context) error { return manager.GetCache().Start(ctx) })
 	if !manager.GetCache().WaitForCacheSync(t.Context()) {
 		t.Fatal("the cache did not start")
 	}
@@ -83,9 +82,6 @@ func TestTheCacheHoldsNoChunks(t *testing.T) {
 		t.Errorf("cached: %+v, want %+v", cached.ObjectMeta, want)
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
 }
 
 func TestStandbyTakesOverWhenTheLeaderStops(t *testing.T) {

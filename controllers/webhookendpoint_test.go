@@ -1,7 +1,6 @@
 package controllers
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/pem"
 	"io"
@@ -72,15 +71,7 @@ func (in *installation) deliver(r *receiver) {
 	if err != nil {
 		in.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- worker.Run(ctx) }()
-	in.t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			in.t.Errorf("worker: %v", err)
-		}
-	})
+	testkit.Run(in.t, worker.Run)
 }
 
 func sampleEndpoint(url string) *v1alpha1.WebhookEndpoint {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"net"
 	"testing"
 	"time"
 
@@ -49,10 +48,7 @@ func service(t *testing.T) (base, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testkit.Listen(t)
 	server := httpapi.New(httpapi.Config{}, httpapi.Deps{Gate: guard, Catalog: snapshot, Attempts: engine, Logger: logger, Registerer: prometheus.NewRegistry()})
 	background(t, func(ctx context.Context) error { return server.Serve(ctx, listener) })
 	return "http://" + listener.Addr().String() + "/v1", issued.Key
@@ -87,15 +83,7 @@ func publish(t *testing.T, pool *pgxpool.Pool) {
 // background runs part until the test ends.
 func background(t *testing.T, part func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan error, 1)
-	go func() { done <- part(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	testkit.Run(t, part)
 }
 
 func connect(t *testing.T, base, key string) *client.Client {

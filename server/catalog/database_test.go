@@ -139,13 +139,5 @@ func (b *bench) snapshot(t *testing.T, cfg SnapshotConfig) *Snapshot {
 // run keeps s running until the test ends.
 func run(t *testing.T, s *Snapshot) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
+	testkit.Run(t, s.Run)
 }

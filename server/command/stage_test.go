@@ -213,10 +213,7 @@ type tap struct {
 
 func newTap(t *testing.T, network, server string) *tap {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testkit.Listen(t)
 	p := &tap{listener: listener, open: map[net.Conn]struct{}{}}
 	var connections sync.WaitGroup
 	connections.Go(func() {

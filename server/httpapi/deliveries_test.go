@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -46,15 +45,7 @@ func (c *console) receive(status int) (url string, arrivals <-chan arrival) {
 	if err != nil {
 		c.test.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(c.test.Context()))
-	done := make(chan error, 1)
-	go func() { done <- worker.Run(ctx) }()
-	c.test.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			c.test.Error(err)
-		}
-	})
+	testkit.Run(c.test, worker.Run)
 	return receiver.URL, arrived
 }
 

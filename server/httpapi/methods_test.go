@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"reflect"
 	"slices"
@@ -12,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/valyala/fasthttp"
+
+	"examprep.dev/server/testkit"
 )
 
 // TestEveryPathTellsItsMethods: each path answers the methods of its routes, HEAD with GET, and OPTIONS; any other method
@@ -59,19 +60,8 @@ func TestEveryPathTellsItsMethods(t *testing.T) {
 // that answers GET, whether it succeeds, is not modified, or fails.
 func TestHeadAnswersAsGetDoes(t *testing.T) {
 	server, _ := newStandInServer(t)
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(ctx, listener) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
+	listener := testkit.Listen(t)
+	testkit.Run(t, func(ctx context.Context) error { return server.Serve(ctx, listener) })
 	for _, route := range server.routes() {
 		if route.method != fasthttp.MethodGet {
 			continue

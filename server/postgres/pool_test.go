@@ -84,10 +84,7 @@ func TestAConnectionThatGoesSilentBeforeItIsReadyIsGivenUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	front, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	front := testkit.Listen(t)
 	network, server := pgconn.NetworkAddress(config.Host, config.Port)
 	hungUp := make(chan error, 1)
 	go func() { hungUp <- muteAfterStart(front, network, server) }()

@@ -3,7 +3,6 @@ package sessions_test
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -78,10 +77,7 @@ func newFixture(t *testing.T, prepare ...func(*mockoidc.MockOIDC) error) *fixtur
 			t.Fatal(err)
 		}
 	}
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testkit.Listen(t)
 	if err := provider.Start(listener, nil); err != nil {
 		t.Fatal(err)
 	}

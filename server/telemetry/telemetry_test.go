@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"examprep.dev/server/telemetry"
+	"examprep.dev/server/testkit"
 )
 
 func TestLoggerWritesJSONFromItsLevelUp(t *testing.T) {
@@ -44,10 +45,7 @@ func TestLoggerRefusesAnUnknownLevel(t *testing.T) {
 // serve runs a side server on a free port, and returns its address and how to stop it.
 func serve(t *testing.T, run func(context.Context, net.Listener) error) (url string, stop func() error) {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testkit.Listen(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- run(ctx, listener) }()
@@ -138,10 +136,7 @@ func TestProfilesAreServedOnlyWhereTheyAreAskedFor(t *testing.T) {
 }
 
 func TestServeNamesAPortThatIsTaken(t *testing.T) {
-	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := testkit.Listen(t)
 	defer func() { _ = taken.Close() }()
 	server := telemetry.NewMetricsServer(taken.Addr().String(), prometheus.NewRegistry(), false, slog.New(slog.DiscardHandler))
 	if err := server.Serve(t.Context()); err == nil || !strings.Contains(err.Error(), "metrics server") {

@@ -46,3 +46,14 @@ func FreeAddress(t testing.TB) string {
 	})
 	return address
 }
+
+// Listen returns a listener on a free loopback port. It is closed when the test ends.
+func Listen(t testing.TB) net.Listener {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	return listener
+}

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"examprep.dev/server/testkit"
 )
 
 // line is the network between a process and its database, which can lose an answer.
@@ -30,10 +32,7 @@ type line struct {
 
 func newLine(t *testing.T, cfg *pgx.ConnConfig) *line {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testkit.Listen(t)
 	l := &line{
 		address: addressOf(cfg, listener.Addr().String()),
 		server:  net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port))),

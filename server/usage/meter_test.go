@@ -94,9 +94,7 @@ func TestUseIsWrittenAtTheEndAndUnknownKeysAreNot(t *testing.T) {
 	id := key.id
 	c := newClock(time.Now().Truncate(time.Microsecond))
 	meter := newMeter(pool, c)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- meter.Run(ctx) }()
+	stop := testkit.Run(t, meter.Run)
 	for range 100 {
 		meter.Count(id, true)
 	}
@@ -105,10 +103,7 @@ func TestUseIsWrittenAtTheEndAndUnknownKeysAreNot(t *testing.T) {
 	used := c.now()
 	c.set(used.Add(time.Second))
 	meter.Count(id, false) // refused: no use
-	cancel()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	stop()
 	if at := lastUse(t, pool, id); at == nil || !at.Equal(used) {
 		t.Errorf("last used at %v, want %v", at, used)
 	}
@@ -241,9 +236,7 @@ func TestRunAddsBatchesOnceTheOldestIsOldEnough(t *testing.T) {
 		testkit.Exec(t, pool, "UPDATE key_usage_batches SET written_at = written_at - interval '40 minutes'")
 	}
 	age()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- meter.Run(ctx) }()
+	stop := testkit.Run(t, meter.Run)
 	const oldest = "examprep_key_usage_oldest_batch_age_seconds"
 	testkit.Eventually(t, "the meter looks", func() bool { return metric(t, registry, oldest) >= 40*60 })
 	if got := usageOf(t, pool, id); got != [2]int64{} {
@@ -251,10 +244,7 @@ func TestRunAddsBatchesOnceTheOldestIsOldEnough(t *testing.T) {
 	}
 	age()
 	testkit.Eventually(t, "the batch is added", func() bool { return usageOf(t, pool, id) == [2]int64{1, 0} })
-	cancel()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	stop()
 }
 
 func TestADayIsUTCsAndEndsAtMidnight(t *testing.T) {
@@ -326,35 +316,25 @@ func TestAFloodOfKeysIsWrittenEarlyAndBounded(t *testing.T) {
 	if got := metric(t, registry, "examprep_key_usage_lost_total"); got != more {
 		t.Errorf("%v requests lost, want %d", got, more)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- meter.Run(ctx) }()
+	stop := testkit.Run(t, meter.Run)
 	testkit.Eventually(t, "what is half full is written before the interval is over", func() bool {
 		written := testkit.Get[bool](t, pool, "SELECT EXISTS (SELECT FROM key_usage_writers WHERE batch > 0)")
 		return written
 	})
-	cancel()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	stop()
 }
 
 func TestAFlushCanBeAskedFor(t *testing.T) {
 	pool := testkit.Database(t)
 	id := newKey(t, pool).id
 	meter := newMeter(pool, newClock(time.Now()))
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- meter.Run(ctx) }()
+	stop := testkit.Run(t, meter.Run)
 	meter.Count(id, true)
 	meter.RequestFlush()
 	testkit.Eventually(t, "it is written before the interval is over", func() bool {
 		return usageOf(t, pool, id) == [2]int64{1, 0}
 	})
-	cancel()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	stop()
 }
 
 func metric(t *testing.T, registry *prometheus.Registry, name string) float64 {

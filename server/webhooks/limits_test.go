@@ -40,10 +40,7 @@ func newRudeServer(t *testing.T, silentTLS bool, answer func(w *counted) error) 
 	lender := httptest.NewTLSServer(http.NotFoundHandler()) // of a certificate
 	defer lender.Close()
 	s := &rudeServer{authority: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: lender.Certificate().Raw})}
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testkit.Listen(t)
 	s.url = "https://" + listener.Addr().String()
 	if !silentTLS {
 		listener = tls.NewListener(listener, lender.TLS)

@@ -29,10 +29,7 @@ type link struct {
 
 func newSilencer(t *testing.T, target string) *silencer {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testkit.Listen(t)
 	s := &silencer{Listener: listener}
 	go func() {
 		for {

@@ -43,14 +43,14 @@ func service(t *testing.T) (base, key string) {
 		Prefix: prefix, Logger: logger,
 		Anonymous: keys.Tier{Name: "anonymous", Requests: 1000, Period: time.Minute, Burst: 1000},
 	}, rdb, keys.NewReader(pool))
-	background(t, guard.Run)
+	testkit.Run(t, guard.Run)
 	issued, err := keys.NewStore(pool, guard).Create(t.Context(), keys.NewKey{Account: "customer", Name: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	listener := testkit.Listen(t)
 	server := httpapi.New(httpapi.Config{}, httpapi.Deps{Gate: guard, Catalog: snapshot, Attempts: engine, Logger: logger, Registerer: prometheus.NewRegistry()})
-	background(t, func(ctx context.Context) error { return server.Serve(ctx, listener) })
+	testkit.Run(t, func(ctx context.Context) error { return server.Serve(ctx, listener) })
 	return "http://" + listener.Addr().String() + "/v1", issued.Key
 }
 
@@ -78,12 +78,6 @@ func publish(t *testing.T, pool *pgxpool.Pool) {
 	if _, err := publisher.Publish(t.Context(), catalog.Claim{Cluster: "c", Namespace: "n", Name: "x"}, exam, catalog.Options{}); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// background runs part until the test ends.
-func background(t *testing.T, part func(context.Context) error) {
-	t.Helper()
-	testkit.Run(t, part)
 }
 
 func connect(t *testing.T, base, key string) *client.Client {

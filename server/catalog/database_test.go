@@ -135,9 +135,3 @@ func (b *bench) snapshot(t *testing.T, cfg SnapshotConfig) *Snapshot {
 	}
 	return s
 }
-
-// run keeps s running until the test ends.
-func run(t *testing.T, s *Snapshot) {
-	t.Helper()
-	testkit.Run(t, s.Run)
-}

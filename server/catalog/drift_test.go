@@ -183,7 +183,7 @@ func TestAWrongAnswerKeyThatIsServedIsCorrectedOnARunningSnapshot(t *testing.T) 
 	b.exec(t, "INSERT INTO paper_answer_keys SELECT exam_key, digest, $1 FROM paper_revisions WHERE paper_id = $2", `{"questions":[]}`, paperID)
 	b.exec(t, "UPDATE exam_revisions SET document = replace(document::text, 'Second name', 'Nickname')::json")
 	s := b.snapshot(t, SnapshotConfig{})
-	run(t, s)
+	testkit.Run(t, s.Run)
 	read := func() (prompt string, keys []QuestionKey, overview string) {
 		t.Helper()
 		paper, err := s.Paper(t.Context(), exam.Key, paperID)

@@ -254,7 +254,7 @@ func TestEventsTellNothingOfTheKey(t *testing.T) {
 func TestANewRevisionIsHeard(t *testing.T) {
 	b := newBench(t, postgres.Sandbox)
 	s := b.snapshot(t, SnapshotConfig{}) // polls once an hour: what arrives was heard
-	run(t, s)
+	testkit.Run(t, s.Run)
 	testkit.Eventually(t, "the listener", func() bool { return listeners(t, b) == 1 })
 	exam := clone(sampleExam())
 	for revision := range 3 {
@@ -281,7 +281,7 @@ func listeners(t *testing.T, b *bench) int {
 func TestTheListenerComesBackAndCatchesUp(t *testing.T) {
 	b := newBench(t, postgres.Sandbox)
 	s := b.snapshot(t, SnapshotConfig{})
-	run(t, s)
+	testkit.Run(t, s.Run)
 	for round := range 3 {
 		testkit.Eventually(t, "the listener", func() bool { return listeners(t, b) == 1 })
 		b.exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1", listenerName)
@@ -313,7 +313,7 @@ func TestServesWhatItHasWhilePostgresIsAway(t *testing.T) {
 	exam.Papers = append(exam.Papers, samplePaper("xx-sample-2024"))
 	published := b.publish(t, exam)
 	s := b.snapshot(t, SnapshotConfig{PollInterval: 20 * time.Millisecond})
-	run(t, s)
+	testkit.Run(t, s.Run)
 	cached, err := s.Paper(t.Context(), exam.Key, "xx-sample-2023")
 	if err != nil {
 		t.Fatal(err)
@@ -340,7 +340,7 @@ func TestServesWhatItHasWhilePostgresIsAway(t *testing.T) {
 		t.Error("published without a database")
 	}
 	late := b.snapshot(t, SnapshotConfig{PollInterval: 20 * time.Millisecond})
-	run(t, late)
+	testkit.Run(t, late.Run)
 	if _, err := late.Paper(t.Context(), exam.Key, "xx-sample-2023"); late.Ready() || !errors.As(err, &unavailable) {
 		t.Errorf("a pod that never loaded: ready %v, %v", late.Ready(), err)
 	}

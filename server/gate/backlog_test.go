@@ -50,7 +50,7 @@ func TestABlindPodThatIsBehindBelievesNothing(t *testing.T) {
 	pod := gate.New(patient(gate.Config{
 		Prefix: h.prefix, Now: func() time.Time { return time.Now().Add(time.Duration(loader.late.Load())) },
 	}), h.rdb, loader)
-	run(t, pod)
+	testkit.Run(t, pod.Run)
 	key := h.create(t, "")
 	if !allowed(pod, key) {
 		t.Fatal("refused from the beginning")

@@ -31,7 +31,7 @@ func benchmarkCheck(b *testing.B, rdb redis.UniversalClient, count, inFlight int
 	b.Helper()
 	h := newHouseOn(b, rdb, "test:"+uuid.NewString()+":", func(c *gate.Config) { c.InFlight = inFlight })
 	h.tier(b, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
-	run(b, h.gate)
+	testkit.Run(b, h.gate.Run)
 	headers := make([][]byte, count)
 	for i := range headers {
 		headers[i] = bearer(h.create(b, "endless").Key)

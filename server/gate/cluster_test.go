@@ -43,7 +43,7 @@ func newCluster(t *testing.T) redis.UniversalClient {
 
 func TestAClusterServesManyKeysAtOnce(t *testing.T) {
 	h := newHouseOn(t, newCluster(t), "p:", func(c *gate.Config) { c.InFlight = 1 })
-	run(t, h.gate)
+	testkit.Run(t, h.gate.Run)
 	h.tier(t, keys.TierSpec{Name: "two", Requests: 2, Period: time.Hour})
 	issued := make([]keys.Issued, 40)
 	results := make(chan bool)

@@ -27,7 +27,7 @@ func TestWithoutRedisKeysAreCheckedInPostgresAndItRecoversByItself(t *testing.T)
 	own := testkit.StartRedis(t)
 	registry := prometheus.NewRegistry()
 	h := newHouseOn(t, clientOf(t, own), "p:", func(c *gate.Config) { c.Registerer = registry })
-	run(t, h.gate)
+	testkit.Run(t, h.gate.Run)
 	h.tier(t, keys.TierSpec{Name: "ten", Requests: 10, Period: time.Hour})
 	key, doomed := h.create(t, "ten"), h.create(t, "ten")
 	for range 4 {
@@ -69,17 +69,7 @@ func TestWithoutRedisKeysAreCheckedInPostgresAndItRecoversByItself(t *testing.T)
 
 func degraded(t *testing.T, registry *prometheus.Registry) float64 {
 	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, family := range families {
-		if family.GetName() == "examprep_gate_degraded" {
-			return family.GetMetric()[0].GetGauge().GetValue()
-		}
-	}
-	t.Fatal("no such metric")
-	return 0
+	return testkit.Series(t, registry)["examprep_gate_degraded"][0].GetGauge().GetValue()
 }
 
 func TestEveryMetricHasAHelpAndALegalName(t *testing.T) {
@@ -211,7 +201,7 @@ func TestAPodLeftOnADeposedMasterRefusesWhatIsRevoked(t *testing.T) {
 	first, second := testkit.StartRedis(t), testkit.StartRedis(t)
 	h := newHouseOn(t, clientOf(t, first), "p:", nil)
 	left := h.newGate(nil)
-	run(t, left)
+	testkit.Run(t, left.Run)
 	key := h.create(t, "")
 	if !allowed(left, key) {
 		t.Fatal("refused")
@@ -263,7 +253,7 @@ func TestAnUnannouncedChangeIsAnnouncedByAnyPod(t *testing.T) {
 	if err := store.Revoke(t.Context(), key.Prefix); !errors.As(err, &unannounced) || !errors.Is(err, crash) {
 		t.Fatalf("got %v", err)
 	}
-	run(t, h.newGate(nil))
+	testkit.Run(t, h.newGate(nil).Run)
 	testkit.Eventually(t, "the key is refused", func() bool { return !allowed(h.gate, key) })
 	pending, err := keys.NewReader(h.pool).Pending(t.Context(), uuid.Nil, 10)
 	if err != nil {
@@ -323,7 +313,7 @@ func TestAFullRedisIsSwept(t *testing.T) {
 	if err := admin.Set(t.Context(), "more", 1, 0).Err(); err == nil {
 		t.Fatal("Redis is not full")
 	}
-	run(t, h.gate)
+	testkit.Run(t, h.gate.Run)
 	testkit.Eventually(t, "the hash is empty", func() bool { return admin.HLen(t.Context(), "p:gate:{keys}").Val() == 0 })
 }
 

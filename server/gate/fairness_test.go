@@ -63,7 +63,7 @@ func TestAForgottenScriptIsLoadedOnceByEachPod(t *testing.T) {
 	h := newHouseOn(t, clientOf(t, own), "p:", nil)
 	pods := []*gate.Gate{h.gate, h.newGate(nil), h.newGate(nil), h.newGate(nil)}
 	for _, pod := range pods {
-		run(t, pod)
+		testkit.Run(t, pod.Run)
 	}
 	h.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
 	key := h.create(t, "endless")

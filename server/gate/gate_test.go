@@ -1,7 +1,6 @@
 package gate_test
 
 import (
-	"context"
 	"net/netip"
 	"testing"
 	"time"
@@ -91,21 +90,6 @@ func (h *house) tier(t testing.TB, spec keys.TierSpec) {
 }
 
 func bearer(key string) []byte { return []byte("Bearer " + key) }
-
-// run runs g until the test ends.
-func run(t testing.TB, g *gate.Gate) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = g.Run(ctx)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-done
-	})
-}
 
 func TestAKeyPassesUntilItsBucketIsEmpty(t *testing.T) {
 	h := newHouse(t, nil)

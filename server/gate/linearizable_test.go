@@ -33,7 +33,7 @@ func TestChecksAndRevocationsAreLinearizable(t *testing.T) {
 	h := newHouse(t, nil)
 	pods := []*gate.Gate{h.gate, h.newGate(nil), h.newGate(nil)}
 	for _, pod := range pods {
-		run(t, pod)
+		testkit.Run(t, pod.Run)
 	}
 	h.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
 	for range 25 {

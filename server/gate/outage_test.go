@@ -110,7 +110,7 @@ func TestAnOutageGivesAKeyNoMoreThanItsShares(t *testing.T) {
 	h := newHouseOn(t, clientOf(t, own), "p:", nil)
 	pods, registries, _ := wrongClocks(h)
 	for _, pod := range pods {
-		run(t, pod)
+		testkit.Run(t, pod.Run)
 	}
 	knowEachOther(t, own, len(pods))
 	h.tier(t, keys.TierSpec{Name: "closed", Requests: 100, Period: 700 * time.Hour})

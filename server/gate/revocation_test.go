@@ -59,7 +59,7 @@ func TestNoRequestPassesAfterARevocationIsAnswered(t *testing.T) {
 	h := newHouse(t, nil)
 	pods := []*gate.Gate{h.gate, h.newGate(nil), h.newGate(nil), h.newGate(nil)}
 	for _, pod := range pods {
-		run(t, pod)
+		testkit.Run(t, pod.Run)
 	}
 	h.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
 	var present atomic.Pointer[epoch]
@@ -95,7 +95,7 @@ func TestRevocationHoldsWhileRedisIsPausedKilledAndReplaced(t *testing.T) {
 		pods = append(pods, gate.New(gate.Config{Prefix: "p:"}, hasty(), keys.NewReader(h.pool)))
 	}
 	for _, pod := range pods {
-		run(t, pod)
+		testkit.Run(t, pod.Run)
 	}
 	h.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
 	var present atomic.Pointer[epoch]

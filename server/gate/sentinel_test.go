@@ -139,7 +139,7 @@ func guardedHouse(t *testing.T, g *guarded, trust time.Duration) (*house, []*gat
 		pods = append(pods, gate.New(gate.Config{Prefix: "p:", Trust: trust}, open(), keys.NewReader(h.pool)))
 	}
 	for _, pod := range pods {
-		run(t, pod)
+		testkit.Run(t, pod.Run)
 	}
 	return h, pods
 }

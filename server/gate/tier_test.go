@@ -57,7 +57,7 @@ func TestABusyKeyHasItsNewTierFromTheAnswerOn(t *testing.T) {
 	h := newHouse(t, nil)
 	pods := []*gate.Gate{h.gate, h.newGate(nil), h.newGate(nil), h.newGate(nil)}
 	for _, pod := range pods {
-		run(t, pod)
+		testkit.Run(t, pod.Run)
 	}
 	const plenty = 1_000_000
 	tier := func(name string, more int, spec keys.TierSpec) func() error {
@@ -135,7 +135,7 @@ func TestATierOfManyKeysIsEverywhereWithTheAnswer(t *testing.T) {
 	h := newHouse(t, nil)
 	pods := []*gate.Gate{h.newGate(nil), h.newGate(nil)}
 	for _, pod := range pods {
-		run(t, pod)
+		testkit.Run(t, pod.Run)
 	}
 	h.tier(t, keys.TierSpec{Name: keys.DefaultTier, Requests: 1_000_000, Period: time.Second})
 	key := h.create(t, "")

@@ -65,7 +65,7 @@ func TestEachRequestOfAValidKeyIsToldOnce(t *testing.T) {
 	var told uses
 	own := testkit.StartRedis(t)
 	h := newHouseOn(t, clientOf(t, own), "p:", func(c *gate.Config) { c.Used = told.count })
-	run(t, h.gate)
+	testkit.Run(t, h.gate.Run)
 	h.tier(t, keys.TierSpec{Name: "ten", Requests: 10, Period: time.Hour})
 	key, other, doomed := h.create(t, "ten"), h.create(t, "ten"), h.create(t, "ten")
 	id := func(of keys.Issued) uuid.UUID {

@@ -21,7 +21,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/api/openapi/openapitest"
@@ -301,35 +300,7 @@ func (r response) code(t testing.TB) string {
 
 // metric is the value of a counter or gauge whose labels are as given.
 func (a *api) metric(name string, labels map[string]string) float64 {
-	families, err := a.registry.Gather()
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	for _, family := range families {
-		if family.GetName() != name {
-			continue
-		}
-		for _, metric := range family.GetMetric() {
-			if hasLabels(metric, labels) {
-				return metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
-			}
-		}
-	}
-	return 0
-}
-
-// hasLabels reports whether a series has these labels, whatever others it has.
-func hasLabels(metric *dto.Metric, labels map[string]string) bool {
-	have := map[string]string{}
-	for _, pair := range metric.GetLabel() {
-		have[pair.GetName()] = pair.GetValue()
-	}
-	for name, value := range labels {
-		if have[name] != value {
-			return false
-		}
-	}
-	return true
+	return testkit.Metric(a.t, a.registry, name, labels)
 }
 
 // sampleExam has one paper of six questions: two to choose from options, a number, a text, an annulled and an unmarkable

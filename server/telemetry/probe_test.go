@@ -15,17 +15,9 @@ import (
 // gathered returns the value of a gauge by the value of its only label; "" for one without.
 func gathered(t *testing.T, registry *prometheus.Registry, name string) map[string]float64 {
 	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
 	values := map[string]float64{}
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			if family.GetName() == name {
-				values[labelOf(metric)] = metric.GetGauge().GetValue()
-			}
-		}
+	for _, metric := range testkit.Series(t, registry)[name] {
+		values[labelOf(metric)] = metric.GetGauge().GetValue()
 	}
 	return values
 }

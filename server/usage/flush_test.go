@@ -243,7 +243,7 @@ func TestTheLastFlushWritesWhatTimeAllowsAndCountsTheRestAsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := written(t, pool)
-	if lost := int64(metric(t, registry, "examprep_key_usage_lost_total")); kept == 0 || lost == 0 || kept+lost != manyKeys {
+	if lost := int64(testkit.Metric(t, registry, "examprep_key_usage_lost_total", nil)); kept == 0 || lost == 0 || kept+lost != manyKeys {
 		t.Errorf("%d are written, %d lost, of %d", kept, lost, manyKeys)
 	}
 }

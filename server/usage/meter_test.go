@@ -238,7 +238,7 @@ func TestRunAddsBatchesOnceTheOldestIsOldEnough(t *testing.T) {
 	age()
 	stop := testkit.Run(t, meter.Run)
 	const oldest = "examprep_key_usage_oldest_batch_age_seconds"
-	testkit.Eventually(t, "the meter looks", func() bool { return metric(t, registry, oldest) >= 40*60 })
+	testkit.Eventually(t, "the meter looks", func() bool { return testkit.Metric(t, registry, oldest, nil) >= 40*60 })
 	if got := usageOf(t, pool, id); got != [2]int64{} {
 		t.Errorf("usage after 40 minutes = %v", got)
 	}
@@ -313,7 +313,7 @@ func TestAFloodOfKeysIsWrittenEarlyAndBounded(t *testing.T) {
 		id[15] = 7 // of one shard
 		meter.Count(id, true)
 	}
-	if got := metric(t, registry, "examprep_key_usage_lost_total"); got != more {
+	if got := testkit.Metric(t, registry, "examprep_key_usage_lost_total", nil); got != more {
 		t.Errorf("%v requests lost, want %d", got, more)
 	}
 	stop := testkit.Run(t, meter.Run)
@@ -337,21 +337,6 @@ func TestAFlushCanBeAskedFor(t *testing.T) {
 	stop()
 }
 
-func metric(t *testing.T, registry *prometheus.Registry, name string) float64 {
-	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var sum float64
-	for _, family := range families {
-		if family.GetName() == name {
-			sum += family.GetMetric()[0].GetCounter().GetValue() + family.GetMetric()[0].GetGauge().GetValue() // one is nil, and so 0
-		}
-	}
-	return sum
-}
-
 func TestWhatCannotBeWrittenAtTheEndIsCountedAsLost(t *testing.T) {
 	pool := testkit.Database(t)
 	id := newKey(t, pool).id
@@ -366,7 +351,7 @@ func TestWhatCannotBeWrittenAtTheEndIsCountedAsLost(t *testing.T) {
 	if err := meter.Run(ctx); err != nil {
 		t.Error(err)
 	}
-	if lost, failures := metric(t, registry, "examprep_key_usage_lost_total"), metric(t, registry, "examprep_key_usage_flush_failures_total"); lost != 3 || failures < 2 {
+	if lost, failures := testkit.Metric(t, registry, "examprep_key_usage_lost_total", nil), testkit.Metric(t, registry, "examprep_key_usage_flush_failures_total", nil); lost != 3 || failures < 2 {
 		t.Errorf("%v lost after %v failures, want 3 after several", lost, failures)
 	}
 }

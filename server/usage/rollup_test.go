@@ -86,7 +86,7 @@ func TestABacklogThatIsTooMuchForOneStatementShrinks(t *testing.T) {
 			if n := waitingBatches(t, pool); n != 0 {
 				t.Errorf("%d batches still wait", n)
 			}
-			if metric(t, registry, "examprep_key_usage_roll_up_failures_total") == 0 {
+			if testkit.Metric(t, registry, "examprep_key_usage_roll_up_failures_total", nil) == 0 {
 				t.Error("the database refused nothing: the test proves nothing")
 			}
 			for _, id := range ids {
@@ -214,7 +214,7 @@ func TestBadBatchIsSkippedAndAllOthersAreAdded(t *testing.T) {
 					"examprep_key_usage_oldest_batch_age_seconds": 0,
 					"examprep_key_usage_roll_up_failures_total":   1,
 				} {
-					if got := metric(t, registry, metricName); got != want {
+					if got := testkit.Metric(t, registry, metricName, nil); got != want {
 						t.Errorf("%s = %v, want %v", metricName, got, want)
 					}
 				}
@@ -246,7 +246,7 @@ func TestFailedRollUpIsCountedOnceAndKeepsTheBatches(t *testing.T) {
 	if meter.RollUp(t.Context()) == nil {
 		t.Error("the usage was not refused: the test proves nothing")
 	}
-	if n := metric(t, registry, "examprep_key_usage_roll_up_failures_total"); n != 1 {
+	if n := testkit.Metric(t, registry, "examprep_key_usage_roll_up_failures_total", nil); n != 1 {
 		t.Errorf("%v failures to add usage are counted, want 1", n)
 	}
 	allow()
@@ -265,7 +265,7 @@ func TestARollUpThatItsCallerEndsIsNoFailure(t *testing.T) {
 	writeBatches(t, meter, 1, ids[0])
 	blockUsage(t, pool, ids[0], c.now())
 	giveUp(t, pool, meter.RollUp)
-	if n := metric(t, registry, "examprep_key_usage_roll_up_failures_total"); n != 0 {
+	if n := testkit.Metric(t, registry, "examprep_key_usage_roll_up_failures_total", nil); n != 0 {
 		t.Errorf("%v failures, want none", n)
 	}
 }
@@ -278,13 +278,13 @@ func TestTheAgeOfWhatWaitsForARollUpIsTold(t *testing.T) {
 	meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Now: c.now, Registerer: registry})
 	told := func(when string, least, most float64) {
 		t.Helper()
-		if got := metric(t, registry, "examprep_key_usage_oldest_batch_age_seconds"); got < least || got > most {
+		if got := testkit.Metric(t, registry, "examprep_key_usage_oldest_batch_age_seconds", nil); got < least || got > most {
 			t.Errorf("%s: the oldest is %v s old, want %v to %v", when, got, least, most)
 		}
 	}
 	unknown := func(when string) {
 		t.Helper()
-		if got := metric(t, registry, "examprep_key_usage_oldest_batch_age_seconds"); !math.IsNaN(got) {
+		if got := testkit.Metric(t, registry, "examprep_key_usage_oldest_batch_age_seconds", nil); !math.IsNaN(got) {
 			t.Errorf("%s: the oldest is %v s old, want that nobody knows", when, got)
 		}
 	}

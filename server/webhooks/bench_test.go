@@ -33,7 +33,7 @@ func BenchmarkDeliveries(b *testing.B) {
 		string(KindScored), event.Body, b.N)
 	w := stage.worker(b, r)
 	b.ResetTimer()
-	run(b, w.Run)
+	testkit.Run(b, w.Run)
 	<-all
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "deliveries/s")
 }

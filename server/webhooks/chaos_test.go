@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit"
 )
 
 const (
@@ -98,7 +99,7 @@ func newStage(ctx context.Context, t *testing.T, events int, seed uint64) *stage
 		t.Fatal(err)
 	}
 	s.notifier = NewNotifier(s.pool)
-	run(t, s.notifier.Run)
+	testkit.Run(t, s.notifier.Run)
 	s.endpoints = NewEndpoints(s.pool, testKeyring(t), loopback)
 	for range 3 {
 		id := uuid.New()

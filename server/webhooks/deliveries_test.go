@@ -19,7 +19,7 @@ func TestATestEventAndARedeliveryArrive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, b.worker(t, r).Run)
+	testkit.Run(t, b.worker(t, r).Run)
 	sent, err := b.endpoints.Test(t.Context(), account, made.ID, time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestAMovedEndpointTakesNothingOfTheFormerAccountAlong(t *testing.T) {
 		t.Errorf("the next account resends: got %v, want a NotFoundError", err)
 	}
 	event := b.scoredBy(t, bob)
-	run(t, b.worker(t, r).Run)
+	testkit.Run(t, b.worker(t, r).Run)
 	if got := r.next(t); !bytes.Equal(got.body, event.Body) {
 		t.Errorf("arrived %s, want %s", got.body, event.Body)
 	}

@@ -248,7 +248,7 @@ func TestHoweverOftenASecretIsRotatedTwoSign(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	run(t, b.worker(t, r).Run)
+	testkit.Run(t, b.worker(t, r).Run)
 	b.fill(t, made.ID, 1)
 	got := r.next(t)
 	if n := strings.Count(got.header.Get(SignatureHeader), "v1="); n != 2 {
@@ -277,7 +277,7 @@ func TestARotationIsTheWayOutOfALostEncryptionKey(t *testing.T) {
 	if _, err := b.endpoints.ApplyManaged(t.Context(), want); err != nil {
 		t.Fatal(err)
 	}
-	run(t, b.worker(t, r).Run)
+	testkit.Run(t, b.worker(t, r).Run)
 	for _, endpoint := range []uuid.UUID{made.ID, managed.ID} {
 		b.fill(t, endpoint, 1)
 		r.next(t)

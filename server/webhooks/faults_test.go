@@ -101,7 +101,7 @@ func TestNothingIsLostWhenRedisIsKilledAndComesBackEmpty(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		run(t, w.Run)
+		testkit.Run(t, w.Run)
 	}
 	events := make([]Event, 0, 300)
 	for n := range cap(events) {
@@ -191,7 +191,7 @@ func TestAWorkerProcessThatIsKilledMidDeliveryIsReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, w.Run)
+	testkit.Run(t, w.Run)
 	if duplicates := r.collect(t, []Event{event, event}); duplicates > 1 {
 		t.Errorf("%d duplicates", duplicates)
 	}
@@ -214,7 +214,7 @@ func TestAnOutcomeOutlivesPostgresBeingAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, w.Run)
+	testkit.Run(t, w.Run)
 	b.happen(t, 1)
 	<-entered
 	restore := testkit.CutOff(t, b.pool)
@@ -246,7 +246,7 @@ func TestManyHangingReceiversDelayNobodyElse(t *testing.T) {
 	w := b.worker(t, hanging, healthy)
 	w.sender.timeout, w.cfg.Timeout = 2*patience, 2*patience
 	w.lanes = newLanes(256, time.Now) // 60 receivers could hold them all 15 times over
-	run(t, w.Run)
+	testkit.Run(t, w.Run)
 	// Many handshakes at once take a busy machine seconds, and a receiver that is met among them is taken to be so slow.
 	b.happen(t, 0)
 	healthy.next(t)
@@ -291,7 +291,7 @@ func TestAWorkerThatStopsHandsOverWhatItHasNotBegun(t *testing.T) {
 		return len(r.arrived) == firstWindow && first.lanes.backlog() == len(events)-firstWindow
 	})
 	stop()
-	run(t, second.Run)
+	testkit.Run(t, second.Run)
 	b.until(t, len(events)-firstWindow, inState, "delivered") // while the first still waits for its receiver
 	close(release)
 	if err := <-stopped; err != nil {
@@ -308,7 +308,7 @@ func TestAnEndpointThatFailsForDaysIsDisabledWhenItFailsAgain(t *testing.T) {
 	r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 	want, endpoint := b.endpoint(t, r.URL)
 	testkit.Exec(t, b.pool, "UPDATE webhook_endpoints SET failing_since = now() - interval '6 days'")
-	run(t, b.worker(t, r).Run)
+	testkit.Run(t, b.worker(t, r).Run)
 	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE id = $1 AND status = 'enabled'", endpoint.ID)
 	b.happen(t, 1)
 	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE id = $1 AND status = 'disabled'", endpoint.ID)
@@ -337,7 +337,7 @@ func TestSecretsMoveToTheNewEncryptionKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return run(t, w.Run)
+		return testkit.Run(t, w.Run)
 	}
 	stop := start(newKey + "," + testKeys)
 	b.until(t, 1, "SELECT count(*) FROM webhook_secrets WHERE key_id = 'k2'")
@@ -362,7 +362,7 @@ func TestASecretThatCannotBeReadCostsNoTry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop := run(t, w.Run)
+	stop := testkit.Run(t, w.Run)
 	b.happen(t, 1)
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'pending' AND attempt = 0 AND relay_at > now() + interval '20 seconds'")
 	stop()
@@ -370,7 +370,7 @@ func TestASecretThatCannotBeReadCostsNoTry(t *testing.T) {
 		t.Errorf("%v tries counted as unsigned", unsigned)
 	}
 	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET relay_at = now()")
-	run(t, b.worker(t, r).Run)
+	testkit.Run(t, b.worker(t, r).Run)
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered' AND attempt = 1")
 }
 

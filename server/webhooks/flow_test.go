@@ -58,7 +58,7 @@ func TestBacklogsOfManyHangingReceiversDelayNobodyElse(t *testing.T) {
 	}
 	w := b.worker(t, hanging, healthy)
 	w.cfg.Timeout, w.sender.timeout = 4*patience, 4*patience
-	run(t, w.Run)
+	testkit.Run(t, w.Run)
 	testkit.Eventually(t, "their backlogs wait in the lanes", func() bool { return w.lanes.backlog() > streamDepth })
 	b.fill(t, good.ID, 1)
 	healthy.next(t)
@@ -77,7 +77,7 @@ func TestHintsOfAKilledWorkerDoNotHoldUpTheRelay(t *testing.T) {
 		t.Errorf("depth %d, want 0: all of it is held; %v", depth, err)
 	}
 	b.fill(t, good.ID, 1)
-	run(t, second.Run)
+	testkit.Run(t, second.Run)
 	r.next(t)
 }
 
@@ -119,7 +119,7 @@ func TestALongBacklogOfAReceiverThatIsGoneIsCancelledInChunks(t *testing.T) {
 	b.fill(t, endpoint.ID, 3*cancelChunk)
 	// None of it is due: nothing but the chunks can end it.
 	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET next_attempt_at = now() + interval '1 hour', relay_at = now() + interval '1 hour'")
-	run(t, b.worker(t, gone).Run)
+	testkit.Run(t, b.worker(t, gone).Run)
 	b.fill(t, endpoint.ID, 1)
 	b.until(t, 0, inState, "pending")
 	b.until(t, 3*cancelChunk, inState, "cancelled")
@@ -134,7 +134,7 @@ func TestALongBacklogIsNeverDeliveredAfterItsEndpointWasDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.until(t, cancelChunk, inState, "cancelled")
-	run(t, b.worker(t, r).Run)
+	testkit.Run(t, b.worker(t, r).Run)
 	b.until(t, 2*cancelChunk, inState, "cancelled")
 	if n := len(r.arrived); n != 0 {
 		t.Errorf("%d deliveries, want none", n)
@@ -151,7 +151,7 @@ func TestALateGoneDoesNotDisableTheNewURL(t *testing.T) {
 	})
 	moved := newReceiver(t, nil)
 	want, endpoint := b.endpoint(t, old.URL)
-	run(t, b.worker(t, old, moved).Run)
+	testkit.Run(t, b.worker(t, old, moved).Run)
 	b.fill(t, endpoint.ID, 1)
 	<-entered
 	want.URL = moved.URL
@@ -186,7 +186,7 @@ func TestALeaseThatWaitsHoldsUpNoOther(t *testing.T) {
 	logging := b.begun(t, `INSERT INTO webhook_tries (delivery_id, attempt, began_at, duration_ms, failure)
 		SELECT id, 1, now(), 0, 'worker_lost' FROM webhook_deliveries WHERE attempt = 1`)
 	w := b.worker(t, r)
-	run(t, w.Run)
+	testkit.Run(t, w.Run)
 	ids := b.ids(t)
 	w.lanes.push(hint{delivery: ids[0], endpoint: uuid.New()}) // each has a lane to itself
 	b.until(t, 1, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
@@ -219,7 +219,7 @@ func TestADeliveryThatIsLockedForAMomentIsDeliveredAllTheSame(t *testing.T) {
 	if err := locked.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	run(t, w.Run)
+	testkit.Run(t, w.Run)
 	r.next(t)
 	r.next(t)
 	b.until(t, 2, "SELECT count(*) FROM webhook_deliveries WHERE id = ANY ($1) AND state = 'delivered'", []uuid.UUID{ids[0], ids[2]})

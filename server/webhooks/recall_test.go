@@ -30,7 +30,7 @@ func TestWhatWasPutOffIsRecalledWhenItsReceiverAnswers(t *testing.T) {
 			b.fill(t, endpoint.ID, events)
 			w := b.worker(t, r)
 			w.patient()
-			run(t, w.Run)
+			testkit.Run(t, w.Run)
 			b.until(t, events-maxUntriedLane-firstWindow, putOff)
 			c.meanwhile(t, b, w)
 			close(release)
@@ -56,13 +56,13 @@ func TestWhatOneWorkerPutOffIsRecalledByAnother(t *testing.T) {
 	first, second := b.worker(t, r), b.worker(t, r)
 	first.patient()
 	second.patient()
-	run(t, first.Run)
+	testkit.Run(t, first.Run)
 	b.until(t, events-maxUntriedLane-firstWindow, putOff)
 	testkit.Eventually(t, "the first worker has told of it", func() bool {
 		behind, err := first.stream.shareBehind(t.Context(), nil, nil)
 		return err == nil && len(behind) == 1
 	})
-	run(t, second.Run)
+	testkit.Run(t, second.Run)
 	b.until(t, events-maxUntriedLane-firstWindow, inState, "delivered") // the first still has the others
 	close(release)
 	b.until(t, events, inState, "delivered")

@@ -262,7 +262,7 @@ func TestWhatAnOutageCancelledArrivesByARecovery(t *testing.T) {
 	account, endpoint := b.registered(t, r.URL)
 	began := time.Now().Add(-time.Minute)
 	events := []string{b.scoredBy(t, account).ID.String()}
-	stop := run(t, b.worker(t, r).Run)
+	stop := testkit.Run(t, b.worker(t, r).Run)
 	r.next(t)
 	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE status = 'disabled'")
 	stop()
@@ -275,7 +275,7 @@ func TestWhatAnOutageCancelledArrivesByARecovery(t *testing.T) {
 	if err != nil || recovery != (Recovery{Deliveries: 2}) {
 		t.Fatalf("recovered %+v, %v, want 2", recovery, err)
 	}
-	run(t, b.worker(t, r).Run)
+	testkit.Run(t, b.worker(t, r).Run)
 	arrived := []string{r.next(t).header.Get("Webhook-Id"), r.next(t).header.Get("Webhook-Id")}
 	slices.Sort(arrived)
 	if slices.Sort(events); !slices.Equal(arrived, events) {

@@ -109,7 +109,7 @@ func TestRelayingGoesOnAfterPostgresConnectionsWentSilent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, w.Run)
+	testkit.Run(t, w.Run)
 	b.fill(t, endpoint.ID, 1)
 	r.next(t)
 	b.until(t, 1, inState, "delivered")

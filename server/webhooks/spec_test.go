@@ -173,7 +173,7 @@ func TestAReceiverWrittenFromTheSpecificationAloneAcceptsEveryDelivery(t *testin
 		t.Fatal(err)
 	}
 	s.knows(secret)
-	run(t, b.worker(t, r).Run)
+	testkit.Run(t, b.worker(t, r).Run)
 	const each, kinds = 10, 3
 	events := 0
 	arrive := func() {

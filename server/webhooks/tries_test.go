@@ -49,7 +49,7 @@ func TestTriesLostWithTheirWorkersAreForgivenAndLogged(t *testing.T) {
 	b.fill(t, endpoint.ID, 1)
 	b.crash(t, 2*maxAttempts)
 	w := b.worker(t, r)
-	run(t, w.Run)
+	testkit.Run(t, w.Run)
 	r.next(t)
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered' AND attempt = $1 AND lost = $2", 2*maxAttempts+1, 2*maxAttempts)
 	want := append(slices.Repeat([]string{"worker_lost"}, 2*maxAttempts), "")
@@ -64,7 +64,7 @@ func TestADeliveryThatLosesTooManyWorkersFails(t *testing.T) {
 	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
 	b.fill(t, endpoint.ID, 1)
 	b.crash(t, maxLost)
-	run(t, b.worker(t).Run)
+	testkit.Run(t, b.worker(t).Run)
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND last_error = 'worker_lost' AND lost = $1", maxLost)
 }
 
@@ -74,7 +74,7 @@ func TestLostTriesGiveNoRetryBeyondThoseOfTheSchedule(t *testing.T) {
 	_, endpoint := b.endpoint(t, r.URL)
 	b.fill(t, endpoint.ID, 1)
 	b.crash(t, 3)
-	run(t, b.worker(t, r).Run)
+	testkit.Run(t, b.worker(t, r).Run)
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND attempt = $1 AND lost = 3", maxAttempts+3)
 	for range maxAttempts {
 		r.next(t)

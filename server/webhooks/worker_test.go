@@ -2,7 +2,6 @@ package webhooks
 
 import (
 	"bytes"
-	"context"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -101,25 +100,8 @@ func newBench(t testing.TB) *bench {
 	b := &bench{pool: testkit.Database(t, PlannerSettings()...), redis: client, prefix: prefix, keyring: testKeyring(t)}
 	b.endpoints = NewEndpoints(b.pool, b.keyring, loopback)
 	b.notifier = NewNotifier(b.pool)
-	run(t, b.notifier.Run)
+	testkit.Run(t, b.notifier.Run)
 	return b
-}
-
-// run runs part until the test ends or stop is called, and waits for it.
-func run(t testing.TB, part func(context.Context) error) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := part(ctx); err != nil {
-			t.Error(err)
-		}
-	}()
-	var once sync.Once
-	stop = func() { once.Do(func() { cancel(); <-done }) }
-	t.Cleanup(stop)
-	return stop
 }
 
 func (b *bench) worker(t testing.TB, receivers ...*receiver) *Worker {
@@ -198,7 +180,7 @@ func TestAnEventArrivesSignedAndVerifies(t *testing.T) {
 	b := newBench(t)
 	r := newReceiver(t, nil)
 	want, _ := b.endpoint(t, r.URL+"/hook?x=1")
-	run(t, b.worker(t, r).Run)
+	testkit.Run(t, b.worker(t, r).Run)
 	event := b.happen(t, 1)
 	got := r.next(t)
 	if !bytes.Equal(got.body, event.Body) {
@@ -228,7 +210,7 @@ func TestAFailureIsRetriedWithTheSameBytesAndAFreshSignature(t *testing.T) {
 		}
 	})
 	want, _ := b.endpoint(t, r.URL)
-	run(t, b.worker(t, r).Run)
+	testkit.Run(t, b.worker(t, r).Run)
 	event := b.happen(t, 1)
 	for range 3 {
 		got := r.next(t)
@@ -254,7 +236,7 @@ func TestWhatIsNoSuccessIsTriedSixTimesAndGivenUp(t *testing.T) {
 			b := newBench(t)
 			r := newReceiver(t, answer)
 			b.endpoint(t, r.URL)
-			run(t, b.worker(t, r).Run)
+			testkit.Run(t, b.worker(t, r).Run)
 			b.happen(t, 1)
 			b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND attempt = 6")
 			if n := len(r.arrived); n != 6 {
@@ -268,7 +250,7 @@ func TestAReceiverThatIsGoneIsDisabledAtOnce(t *testing.T) {
 	b := newBench(t)
 	r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
 	_, endpoint := b.endpoint(t, r.URL)
-	run(t, b.worker(t, r).Run)
+	testkit.Run(t, b.worker(t, r).Run)
 	b.happen(t, 1)
 	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE id = $1 AND status = 'disabled'", endpoint.ID)
 	b.happen(t, 2)
@@ -283,7 +265,7 @@ func TestNothingIsLostWhenRedisForgets(t *testing.T) {
 	r := newReceiver(t, nil)
 	b.endpoint(t, r.URL)
 	for range 2 {
-		run(t, b.worker(t, r).Run)
+		testkit.Run(t, b.worker(t, r).Run)
 	}
 	const events = 300
 	for n := range events {
@@ -307,7 +289,7 @@ func TestAWorkerThatDiesMidDeliveryIsReplaced(t *testing.T) {
 	// A worker leased the delivery and was never heard of again; its lease is over.
 	testkit.Exec(t, b.pool, `UPDATE webhook_deliveries SET attempt = 1, lease = gen_random_uuid(),
 		lease_until = now() - interval '1 second', relay_at = now()`)
-	run(t, b.worker(t, r).Run)
+	testkit.Run(t, b.worker(t, r).Run)
 	r.next(t)
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered' AND attempt = 2")
 }
@@ -330,7 +312,7 @@ func TestAnOutcomeOfAnOldLeaseChangesNothing(t *testing.T) {
 					<-release
 				}
 			}
-			stop := run(t, w.Run)
+			stop := testkit.Run(t, w.Run)
 			b.happen(t, 1)
 			<-entered
 			row := func() string {
@@ -365,7 +347,7 @@ func TestADeletedOrSuspendedEndpointGetsNothing(t *testing.T) {
 	// One more as if its event had been written while the endpoint was being deleted.
 	testkit.Exec(t, b.pool, `INSERT INTO webhook_deliveries (id, event_id, endpoint_id)
 		SELECT gen_random_uuid(), id, gen_random_uuid() FROM webhook_events LIMIT 1`)
-	run(t, b.worker(t, r).Run)
+	testkit.Run(t, b.worker(t, r).Run)
 	b.until(t, 0, inState, "pending")
 	if n := len(r.arrived); n != 0 {
 		t.Errorf("%d deliveries, want none", n)
@@ -390,7 +372,7 @@ func TestAHangingReceiverDelaysNobodyElse(t *testing.T) {
 	b.endpoint(t, healthy.URL)
 	w := b.worker(t, hanging, healthy)
 	w.cfg.Timeout, w.sender.timeout = 2*patience, 2*patience
-	run(t, w.Run)
+	testkit.Run(t, w.Run)
 	const events = 100
 	for n := range events {
 		b.happen(t, n)
@@ -419,7 +401,7 @@ func TestAnEndlessAnswerIsReadOnlySoFar(t *testing.T) {
 		}
 	})
 	b.endpoint(t, r.URL)
-	run(t, b.worker(t, r).Run)
+	testkit.Run(t, b.worker(t, r).Run)
 	b.happen(t, 1)
 	b.until(t, 1, inState, "delivered")
 	select {
@@ -436,7 +418,7 @@ func TestARotatedSecretSignsBesideTheOldOne(t *testing.T) {
 	b := newBench(t)
 	r := newReceiver(t, nil)
 	want, _ := b.endpoint(t, r.URL)
-	run(t, b.worker(t, r).Run)
+	testkit.Run(t, b.worker(t, r).Run)
 	b.happen(t, 1)
 	r.next(t)
 	old := want.Secret

@@ -74,7 +74,7 @@ func wire(
 	t *testing.T, name string, flags *processFlags, run func(context.Context, *process) error, done func(*process) bool,
 ) *process {
 	t.Helper()
-	for _, setting := range newStage(t).environment {
+	for _, setting := range newEnv(t).Env {
 		name, value, _ := strings.Cut(setting, "=")
 		t.Setenv(name, value)
 	}

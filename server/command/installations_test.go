@@ -21,13 +21,13 @@ type neighbour struct {
 	*client
 	session string
 	attempt string
-	pods    []*pod
+	pods    []*testkit.Pod
 }
 
 // TestInstallationsThatShareARedisNeverMeet runs real processes of two installations on one logical database of Redis.
 func TestInstallationsThatShareARedisNeverMeet(t *testing.T) {
-	stages := []*stage{newStage(t), newStage(t)}
-	cache := testkit.OpenRedis(t, stages[0].cache, nil)
+	stages := []*env{newEnv(t), newEnv(t)}
+	cache := testkit.OpenRedis(t, stages[0].Cache, nil)
 	before := namesIn(t, cache)
 	one, two := newNeighbour(t, stages[0]), newNeighbour(t, stages[1])
 
@@ -48,7 +48,7 @@ func TestInstallationsThatShareARedisNeverMeet(t *testing.T) {
 	}
 
 	for _, p := range slices.Concat(one.pods, two.pods) {
-		p.stop()
+		p.Stop()
 	}
 	namesBelongToOne(t, before, namesIn(t, cache), one, two)
 }
@@ -107,12 +107,12 @@ func namesBelongToOne(t *testing.T, before, now []string, installations ...*neig
 	}
 }
 
-func newNeighbour(t *testing.T, s *stage) *neighbour {
+func newNeighbour(t *testing.T, s *env) *neighbour {
 	t.Helper()
-	pool := testkit.Open(t, s.database)
+	pool := testkit.Open(t, s.Database)
 	publishPrivateExam(t, pool)
 	n := &neighbour{client: &client{
-		stage: s, pool: pool, address: testkit.FreeAddress(t), statuses: map[int]int{}, key: s.newKey(), learner: "anna",
+		env: s, pool: pool, address: testkit.FreeAddress(t), statuses: map[int]int{}, key: s.newKey(), learner: "anna",
 	}}
 	s.registerReceiver(pool)
 	account := testkit.Get[uuid.UUID](t, pool, "SELECT id FROM accounts WHERE name = $1", canary)

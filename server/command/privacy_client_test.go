@@ -19,7 +19,7 @@ import (
 
 // client is one that has a learner, and uses its reference in every way there is.
 type client struct {
-	*stage
+	*env
 	pool    *pgxpool.Pool
 	address string
 	key     string
@@ -242,13 +242,13 @@ func (c *client) meetsTrouble() {
 	ask(http.StatusInternalServerError)
 	rename("attempts_elsewhere", "attempts")
 	rename("counters_elsewhere", "attempt_counters")
-	c.databaseTap.cut(true)
+	c.Postgres.Cut(true)
 	ask(http.StatusServiceUnavailable)
-	c.databaseTap.cut(false)
+	c.Postgres.Cut(false)
 	ask(http.StatusOK)
-	c.cacheTap.cut(true)
+	c.Redis.Cut(true)
 	ask(http.StatusOK)
-	c.cacheTap.cut(false)
+	c.Redis.Cut(false)
 }
 
 // isLimited asks until it is refused.

@@ -32,12 +32,12 @@ type span struct {
 }
 
 // collect makes the stage's processes, from here on, send their spans to a collector.
-func collect(t *testing.T, s *stage) *collector {
+func collect(t *testing.T, s *env) *collector {
 	t.Helper()
 	c := &collector{t: t}
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
-	s.environment = append(s.environment, "OTEL_EXPORTER_OTLP_ENDPOINT="+server.URL)
+	s.Env = append(s.Env, "OTEL_EXPORTER_OTLP_ENDPOINT="+server.URL)
 	return c
 }
 
@@ -102,11 +102,11 @@ const callersTrace = "0af7651916cd43dd8448eb211c80319c"
 // waits until both events are delivered and told of.
 func submitTraced(t *testing.T, apiFlags ...string) (*collector, *client) {
 	t.Helper()
-	s := newStage(t)
+	s := newEnv(t)
 	told := collect(t, s)
-	pool := testkit.Open(t, s.database)
+	pool := testkit.Open(t, s.Database)
 	publishPrivateExam(t, pool)
-	c := &client{stage: s, pool: pool, address: testkit.FreeAddress(t), statuses: map[int]int{}}
+	c := &client{env: s, pool: pool, address: testkit.FreeAddress(t), statuses: map[int]int{}}
 	c.key, c.learner = s.newKey(), learnerReferences[0]
 	s.registerReceiver(pool)
 	api := s.start(append([]string{"api", "--listen", c.address}, apiFlags...)...)
@@ -118,8 +118,8 @@ func submitTraced(t *testing.T, apiFlags ...string) (*collector, *client) {
 		t.Fatalf("submit: %d", status)
 	}
 	testkit.Eventually(t, "both deliveries are told of", func() bool { return len(told.named("deliver", nil)) == 2 })
-	worker.stop()
-	api.stop()
+	worker.Stop()
+	api.Stop()
 	return told, c
 }
 

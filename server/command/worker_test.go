@@ -9,12 +9,12 @@ import (
 )
 
 func TestAWorkersConnectionsAreSetUpForQueues(t *testing.T) {
-	s := newStage(t)
+	s := newEnv(t)
 	worker := s.start("worker")
 	for _, setting := range webhooks.PlannerSettings() {
 		testkit.Eventually(t, setting.Name+" was set", func() bool {
-			return bytes.Contains(s.databaseTap.traffic.Bytes(), []byte(setting.Name))
+			return bytes.Contains(s.Postgres.Traffic().Bytes(), []byte(setting.Name))
 		})
 	}
-	worker.stop()
+	worker.Stop()
 }

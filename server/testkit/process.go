@@ -2,8 +2,10 @@ package testkit
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"sync"
@@ -32,13 +34,52 @@ func (p *Program) Run(t testing.TB, args ...string) []byte {
 	return printed
 }
 
+// Installation is a database and a Redis behind proxies, a receiver, and a program that uses them.
+type Installation struct {
+	*Program
+
+	// Database and Cache are the servers' URLs. The processes know those of the proxies.
+	Database, Cache string
+	Postgres, Redis *Proxy
+}
+
+// NewInstallation returns an installation of an environment: "sandbox" or "production". Its workers trust the receiver.
+// The processes' namespace secret is Secret(7) and their encryption key is "test:" and Secret(8).
+func NewInstallation(t testing.TB, path, environment, database, cache string, receiver *httptest.Server) *Installation {
+	t.Helper()
+	i := &Installation{
+		Database: database, Cache: cache,
+		Postgres: StartProxy(t, database, ProxyOptions{Record: new(Record)}), Redis: StartProxy(t, cache, ProxyOptions{Record: new(Record)}),
+	}
+	i.Program = &Program{Path: path, Env: []string{
+		"DATABASE_URL=" + i.Postgres.URL, "REDIS_URL=" + i.Redis.URL,
+		"EXAMPREP_ENVIRONMENT=" + environment, "EXAMPREP_NAMESPACE_SECRET=" + Secret(7), "EXAMPREP_ENCRYPTION_KEYS=test:" + Secret(8),
+		"EXAMPREP_WEBHOOK_ALLOW_CIDR=127.0.0.0/8", "EXAMPREP_WEBHOOK_CA_FILE=" + CAFile(t, receiver),
+	}}
+	return i
+}
+
+// NewKey creates an API key of an account.
+func (p *Program) NewKey(t testing.TB, account string) string {
+	t.Helper()
+	var issued struct {
+		Key string `json:"key"`
+	}
+	if err := json.Unmarshal(p.Run(t, "keys", "create", "--account", account, "-o", "json"), &issued); err != nil {
+		t.Fatal(err)
+	}
+	return issued.Key
+}
+
 // Pod is a process of the product, with addresses of its own.
 type Pod struct {
 	Address, Health, Metrics string
 	// Log is the process's output.
 	Log *Record
-	// Stop sends SIGTERM and returns how the process ended.
-	Stop func() error
+	// MayFail admits an exit code other than 0 after Stop.
+	MayFail bool
+	// Stop sends SIGTERM and waits for the process's end.
+	Stop func()
 }
 
 // NewPod returns a pod without a process.
@@ -47,7 +88,7 @@ func NewPod(t testing.TB) *Pod {
 	return &Pod{Address: FreeAddress(t), Health: FreeAddress(t), Metrics: FreeAddress(t), Log: new(Record)}
 }
 
-// Start starts the pod's process. env is added to the program's environment. The process must be stopped by the caller.
+// Start starts the pod's process, for the first time or again. env is added to the program's environment.
 func (p *Pod) Start(t testing.TB, program *Program, env []string, args ...string) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), program.Path, args...)
@@ -60,10 +101,17 @@ func (p *Pod) Start(t testing.TB, program *Program, env []string, args ...string
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()
-	p.Stop = sync.OnceValue(func() error {
+	report := t.Errorf
+	if p.MayFail {
+		report = t.Logf
+	}
+	p.Stop = sync.OnceFunc(func() {
 		_ = command.Process.Signal(syscall.SIGTERM)
-		return <-ended
+		if err := <-ended; err != nil {
+			report("examprep %v: %v\n%s", args, err, p.Log)
+		}
 	})
+	t.Cleanup(p.Stop)
 }
 
 // Answers reports whether a pod answers a path at an address with status 200.

@@ -182,3 +182,6 @@ func (p *Proxy) Silence() {
 
 // Lost reports whether the proxy has discarded bytes.
 func (p *Proxy) Lost() bool { return p.lost.Load() }
+
+// Traffic returns the record of the proxy's options.
+func (p *Proxy) Traffic() *Record { return p.options.Record }

@@ -187,9 +187,8 @@ func TestACommitWhoseAnswerIsLostIsCountedOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			direct := testkit.Database(t)
 			id := newKey(t, direct).id
-			line := newLine(t, direct.Config().ConnConfig)
-			address := *line.address
-			pool := testkit.Open(t, address.String())
+			line := newLine(t, direct.Config().ConnString()+"&pool_max_conns=1")
+			pool := testkit.Open(t, line.URL)
 			meter := newMeter(pool, newClock(time.Now()))
 			meter.Count(id, true)
 			flush(t, meter)
@@ -202,9 +201,9 @@ func TestACommitWhoseAnswerIsLostIsCountedOnce(t *testing.T) {
 			line.loseAnswer(step.statement)
 			failed := make(chan error)
 			go func() { failed <- step.lost(meter, context.WithoutCancel(t.Context())) }()
-			testkit.Eventually(t, "the answer is lost", line.lost.Load)
+			testkit.Eventually(t, "the answer is lost", line.Lost)
 			testkit.Eventually(t, "the database has committed", func() bool { return waitingBatches(t, direct) == step.waiting })
-			line.cut()
+			line.Cut(false)
 			if err := <-failed; err == nil {
 				t.Fatal("it has its answer: the test proves nothing")
 			}

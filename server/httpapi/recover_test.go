@@ -16,9 +16,9 @@ import (
 func TestAFailedDeliveryShowsItsTriesAndIsRecovered(t *testing.T) {
 	c := newConsole(t)
 	ada, bob := c.signedIn("ada"), c.signedIn("bob")
-	url, _ := c.receive(http.StatusTeapot)
+	receiver := c.receive(http.StatusTeapot)
 	began := time.Now().Add(-time.Minute)
-	hook := textOf(ada.make("/v1/developer/webhooks", fmt.Sprintf(`{"url":%q,"events":["mock_attempt.scored"]}`, url)), "id")
+	hook := textOf(ada.make("/v1/developer/webhooks", fmt.Sprintf(`{"url":%q,"events":["mock_attempt.scored"]}`, receiver.URL)), "id")
 	path := "/v1/developer/webhooks/" + hook
 	c.scored(c.account(ada), 1)
 	var listed map[string]any

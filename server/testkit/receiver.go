@@ -20,14 +20,17 @@ type Receiver struct {
 	*httptest.Server
 	// Arrived has the requests, oldest first.
 	Arrived chan Arrival
-	// Answer is the rule: n is 1 for the first request. If it is nil, the receiver returns 200.
+	// Answer is the rule: n is 1 for the first request. If it is nil, the answer is Status.
 	Answer func(n int, w http.ResponseWriter, r *http.Request)
+	// Status is the status of answers without a rule, 200 at first.
+	Status atomic.Int32
 }
 
 // StartReceiver starts a receiver.
 func StartReceiver(t testing.TB, answer func(n int, w http.ResponseWriter, r *http.Request)) *Receiver {
 	t.Helper()
 	r := &Receiver{Arrived: make(chan Arrival, 4096), Answer: answer}
+	r.Status.Store(http.StatusOK)
 	var count atomic.Int64
 	r.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		body, _ := io.ReadAll(request.Body)
@@ -35,15 +38,12 @@ func StartReceiver(t testing.TB, answer func(n int, w http.ResponseWriter, r *ht
 		r.Arrived <- Arrival{request.Header.Clone(), body}
 		if r.Answer != nil {
 			r.Answer(n, w, request)
+			return
 		}
+		w.WriteHeader(int(r.Status.Load()))
 	}))
 	t.Cleanup(r.Close)
 	return r
-}
-
-// Status returns a rule that answers with a status.
-func Status(status int) func(int, http.ResponseWriter, *http.Request) {
-	return func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
 }
 
 // Next waits for a request and removes it.

@@ -72,9 +72,9 @@ func BenchmarkBarePosts(b *testing.B) {
 }
 
 // newCounter is a receiver that only counts.
-func newCounter(tb testing.TB, count func()) *receiver {
+func newCounter(tb testing.TB, count func()) *testkit.Receiver {
 	tb.Helper()
-	r := newReceiver(tb, nil)
+	r := testkit.StartReceiver(tb, nil)
 	r.Config.Handler = http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
 		_, _ = io.Copy(io.Discard, request.Body)
 		count()

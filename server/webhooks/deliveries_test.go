@@ -13,7 +13,7 @@ import (
 
 func TestATestEventAndARedeliveryArrive(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	account := b.account(t)
 	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: r.URL, Events: []Kind{KindScored}})
 	if err != nil {
@@ -24,19 +24,19 @@ func TestATestEventAndARedeliveryArrive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := r.next(t)
+	first := r.Next(t)
 	var body struct {
 		Event Kind     `json:"event"`
 		Data  TestSent `json:"data"`
 	}
-	if err := json.Unmarshal(first.body, &body); err != nil || body.Event != KindTest || body.Data.EndpointID != made.ID {
-		t.Errorf("body %s: %v", first.body, err)
+	if err := json.Unmarshal(first.Body, &body); err != nil || body.Event != KindTest || body.Data.EndpointID != made.ID {
+		t.Errorf("body %s: %v", first.Body, err)
 	}
 	again, err := b.endpoints.Redeliver(t.Context(), account, made.ID, sent)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second := r.next(t); second.header.Get("Webhook-Id") != first.header.Get("Webhook-Id") || !bytes.Equal(second.body, first.body) {
+	if second := r.Next(t); second.Header.Get("Webhook-Id") != first.Header.Get("Webhook-Id") || !bytes.Equal(second.Body, first.Body) {
 		t.Error("the redelivery differs from the delivery")
 	}
 	b.until(t, 2, inState, "delivered")
@@ -64,7 +64,7 @@ func (b *bench) scoredBy(t *testing.T, account uuid.UUID) Event {
 
 func TestAMovedEndpointTakesNothingOfTheFormerAccountAlong(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	ada, bob := b.account(t), b.account(t)
 	want := ManagedEndpoint{
 		Owner: "c/ns/n", URL: r.URL, Events: Kinds(), Secret: NewSecret(), Account: uuid.NullUUID{UUID: ada, Valid: true},
@@ -94,8 +94,8 @@ func TestAMovedEndpointTakesNothingOfTheFormerAccountAlong(t *testing.T) {
 	}
 	event := b.scoredBy(t, bob)
 	testkit.Run(t, b.worker(t, r).Run)
-	if got := r.next(t); !bytes.Equal(got.body, event.Body) {
-		t.Errorf("arrived %s, want %s", got.body, event.Body)
+	if got := r.Next(t); !bytes.Equal(got.Body, event.Body) {
+		t.Errorf("arrived %s, want %s", got.Body, event.Body)
 	}
 	b.until(t, 1, inState, "delivered")
 	b.until(t, 1, inState, "cancelled")

@@ -235,7 +235,7 @@ func TestOnlyANewReceiverOrANewBeginningClearsTheRecord(t *testing.T) {
 
 func TestHoweverOftenASecretIsRotatedTwoSign(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	account := b.account(t)
 	made, secret, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: r.URL, Events: Kinds()})
 	if err != nil {
@@ -250,12 +250,12 @@ func TestHoweverOftenASecretIsRotatedTwoSign(t *testing.T) {
 	}
 	testkit.Run(t, b.worker(t, r).Run)
 	b.fill(t, made.ID, 1)
-	got := r.next(t)
-	if n := strings.Count(got.header.Get(SignatureHeader), "v1="); n != 2 {
+	got := r.Next(t)
+	if n := strings.Count(got.Header.Get(SignatureHeader), "v1="); n != 2 {
 		t.Errorf("%d signatures, want 2", n)
 	}
 	for _, secret := range []string{before, secret} {
-		if err := client.Verify(got.header.Get(SignatureHeader), got.body, secret, time.Now(), client.Tolerance); err != nil {
+		if err := client.Verify(got.Header.Get(SignatureHeader), got.Body, secret, time.Now(), client.Tolerance); err != nil {
 			t.Error(err)
 		}
 	}
@@ -263,7 +263,7 @@ func TestHoweverOftenASecretIsRotatedTwoSign(t *testing.T) {
 
 func TestARotationIsTheWayOutOfALostEncryptionKey(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	account := b.account(t)
 	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: r.URL + "/own", Events: Kinds()})
 	if err != nil {
@@ -280,6 +280,6 @@ func TestARotationIsTheWayOutOfALostEncryptionKey(t *testing.T) {
 	testkit.Run(t, b.worker(t, r).Run)
 	for _, endpoint := range []uuid.UUID{made.ID, managed.ID} {
 		b.fill(t, endpoint, 1)
-		r.next(t)
+		r.Next(t)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -30,14 +29,14 @@ import (
 )
 
 // collect receives until all of the events have arrived, however often.
-func (r *receiver) collect(t *testing.T, events []Event) (duplicates int) {
+func collect(t *testing.T, r *testkit.Receiver, events []Event) (duplicates int) {
 	t.Helper()
 	missing := make(map[string]struct{}, len(events))
 	for _, event := range events {
 		missing[event.ID.String()] = struct{}{}
 	}
 	for len(missing) > 0 {
-		id := r.next(t).header.Get("Webhook-Id")
+		id := r.Next(t).Header.Get("Webhook-Id")
 		if _, first := missing[id]; !first {
 			duplicates++
 		}
@@ -80,12 +79,12 @@ func (p *privateRedis) kill() {
 }
 
 // brisk are settings under which what was lost is found again within seconds.
-func (b *bench) brisk(t *testing.T, r *receiver) WorkerConfig {
+func (b *bench) brisk(t *testing.T, r *testkit.Receiver) WorkerConfig {
 	t.Helper()
 	return WorkerConfig{
 		Prefix: b.prefix, AllowedRanges: loopback, Timeout: 3 * time.Second, LeaseMargin: time.Second,
 		RetryBase: 10 * time.Millisecond, SweepInterval: 50 * time.Millisecond,
-		CAPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw}),
+		CAPEM: r.CAPEM(),
 	}
 }
 
@@ -94,7 +93,7 @@ func TestNothingIsLostWhenRedisIsKilledAndComesBackEmpty(t *testing.T) {
 	server := startRedis(t)
 	connection := testkit.OpenRedis(t, "redis://"+server.address, func(o *redis.UniversalOptions) { o.MaxRetries = -1 })
 	b.redis = connection
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	b.endpoint(t, r.URL)
 	for range 2 {
 		w, err := NewWorker(b.brisk(t, r), b.pool, b.redis, b.keyring)
@@ -113,7 +112,7 @@ func TestNothingIsLostWhenRedisIsKilledAndComesBackEmpty(t *testing.T) {
 		}
 		events = append(events, b.happen(t, n))
 	}
-	r.collect(t, events)
+	collect(t, r, events)
 	b.until(t, len(events), inState, "delivered")
 }
 
@@ -167,7 +166,7 @@ func workUntilKilled() {
 func TestAWorkerProcessThatIsKilledMidDeliveryIsReplaced(t *testing.T) {
 	b := newBench(t)
 	entered, killed := make(chan struct{}), make(chan struct{})
-	r := newReceiver(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
+	r := testkit.StartReceiver(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
 		if n == 1 {
 			close(entered)
 			<-killed
@@ -192,7 +191,7 @@ func TestAWorkerProcessThatIsKilledMidDeliveryIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.Run(t, w.Run)
-	if duplicates := r.collect(t, []Event{event, event}); duplicates > 1 {
+	if duplicates := collect(t, r, []Event{event, event}); duplicates > 1 {
 		t.Errorf("%d duplicates", duplicates)
 	}
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered' AND attempt = 2")
@@ -201,7 +200,7 @@ func TestAWorkerProcessThatIsKilledMidDeliveryIsReplaced(t *testing.T) {
 func TestAnOutcomeOutlivesPostgresBeingAway(t *testing.T) {
 	b := newBench(t)
 	entered, release := make(chan struct{}), make(chan struct{})
-	r := newReceiver(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
+	r := testkit.StartReceiver(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
 		if n == 1 {
 			close(entered)
 			<-release
@@ -224,7 +223,7 @@ func TestAnOutcomeOutlivesPostgresBeingAway(t *testing.T) {
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered' AND attempt = 1")
 	b.happen(t, 2)
 	b.until(t, 2, inState, "delivered")
-	if n := len(r.arrived); n != 2 {
+	if n := len(r.Arrived); n != 2 {
 		t.Errorf("%d requests for two events", n)
 	}
 }
@@ -239,9 +238,9 @@ func (l *lanes) idle() bool {
 func TestManyHangingReceiversDelayNobodyElse(t *testing.T) {
 	b := newBench(t)
 	release := make(chan struct{})
-	hanging := newReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
+	hanging := testkit.StartReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
 	defer close(release)
-	healthy := newReceiver(t, nil)
+	healthy := testkit.StartReceiver(t, nil)
 	b.endpoint(t, healthy.URL)
 	w := b.worker(t, hanging, healthy)
 	w.sender.timeout, w.cfg.Timeout = 2*patience, 2*patience
@@ -249,7 +248,7 @@ func TestManyHangingReceiversDelayNobodyElse(t *testing.T) {
 	testkit.Run(t, w.Run)
 	// Many handshakes at once take a busy machine seconds, and a receiver that is met among them is taken to be so slow.
 	b.happen(t, 0)
-	healthy.next(t)
+	healthy.Next(t)
 	b.until(t, 1, inState, "delivered")
 	for n := range 60 {
 		b.endpoint(t, fmt.Sprintf("%s/%d", hanging.URL, n))
@@ -258,11 +257,11 @@ func TestManyHangingReceiversDelayNobodyElse(t *testing.T) {
 	for n := range cap(events) {
 		events = append(events, b.happen(t, n))
 	}
-	if duplicates := healthy.collect(t, events); duplicates > 0 {
+	if duplicates := collect(t, healthy, events); duplicates > 0 {
 		t.Errorf("%d duplicates", duplicates)
 	}
-	testkit.Eventually(t, "a try hangs", func() bool { return len(hanging.arrived) > 0 })
-	if n := len(hanging.arrived); n > 60*firstWindow {
+	testkit.Eventually(t, "a try hangs", func() bool { return len(hanging.Arrived) > 0 })
+	if n := len(hanging.Arrived); n > 60*firstWindow {
 		t.Errorf("%d tries hang, want at most %d", n, 60*firstWindow)
 	}
 }
@@ -270,7 +269,7 @@ func TestManyHangingReceiversDelayNobodyElse(t *testing.T) {
 func TestAWorkerThatStopsHandsOverWhatItHasNotBegun(t *testing.T) {
 	b := newBench(t)
 	release := make(chan struct{})
-	r := newReceiver(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
+	r := testkit.StartReceiver(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
 		if n <= firstWindow {
 			<-release
 		}
@@ -288,7 +287,7 @@ func TestAWorkerThatStopsHandsOverWhatItHasNotBegun(t *testing.T) {
 		events = append(events, b.happen(t, n))
 	}
 	testkit.Eventually(t, "the first worker holds them all", func() bool {
-		return len(r.arrived) == firstWindow && first.lanes.backlog() == len(events)-firstWindow
+		return len(r.Arrived) == firstWindow && first.lanes.backlog() == len(events)-firstWindow
 	})
 	stop()
 	testkit.Run(t, second.Run)
@@ -298,14 +297,14 @@ func TestAWorkerThatStopsHandsOverWhatItHasNotBegun(t *testing.T) {
 		t.Error(err)
 	}
 	b.until(t, len(events), inState, "delivered")
-	if n := len(r.arrived); n != len(events) {
+	if n := len(r.Arrived); n != len(events) {
 		t.Errorf("%d requests for %d events", n, len(events))
 	}
 }
 
 func TestAnEndpointThatFailsForDaysIsDisabledWhenItFailsAgain(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	r := testkit.StartReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 	want, endpoint := b.endpoint(t, r.URL)
 	testkit.Exec(t, b.pool, "UPDATE webhook_endpoints SET failing_since = now() - interval '6 days'")
 	testkit.Run(t, b.worker(t, r).Run)
@@ -324,7 +323,7 @@ func TestAnEndpointThatFailsForDaysIsDisabledWhenItFailsAgain(t *testing.T) {
 
 func TestSecretsMoveToTheNewEncryptionKey(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	want, _ := b.endpoint(t, r.URL)
 	newKey := "k2:" + base64.StdEncoding.EncodeToString([]byte("fedcba9876543210fedcba9876543210"))
 	start := func(keys string) (stop func()) {
@@ -344,15 +343,15 @@ func TestSecretsMoveToTheNewEncryptionKey(t *testing.T) {
 	stop()
 	start(newKey)
 	b.happen(t, 1)
-	got := r.next(t)
-	if err := client.Verify(got.header.Get(SignatureHeader), got.body, want.Secret, time.Now(), client.Tolerance); err != nil {
+	got := r.Next(t)
+	if err := client.Verify(got.Header.Get(SignatureHeader), got.Body, want.Secret, time.Now(), client.Tolerance); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestASecretThatCannotBeReadCostsNoTry(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	b.endpoint(t, r.URL)
 	stranger, err := ParseKeyring("k9:" + base64.StdEncoding.EncodeToString([]byte("fedcba9876543210fedcba9876543210")))
 	if err != nil {

@@ -47,9 +47,9 @@ func (w *Worker) hold(t *testing.T, most int) (held []hint) {
 func TestBacklogsOfManyHangingReceiversDelayNobodyElse(t *testing.T) {
 	b := newBench(t)
 	release := make(chan struct{})
-	hanging := newReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
+	hanging := testkit.StartReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
 	defer close(release)
-	healthy := newReceiver(t, nil)
+	healthy := testkit.StartReceiver(t, nil)
 	_, good := b.endpoint(t, healthy.URL)
 	const receivers, each = 160, 64 // more than the stream is deep
 	for n := range receivers {
@@ -61,12 +61,12 @@ func TestBacklogsOfManyHangingReceiversDelayNobodyElse(t *testing.T) {
 	testkit.Run(t, w.Run)
 	testkit.Eventually(t, "their backlogs wait in the lanes", func() bool { return w.lanes.backlog() > streamDepth })
 	b.fill(t, good.ID, 1)
-	healthy.next(t)
+	healthy.Next(t)
 }
 
 func TestHintsOfAKilledWorkerDoNotHoldUpTheRelay(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	_, big := b.endpoint(t, "https://127.0.0.1:1/")
 	_, good := b.endpoint(t, r.URL)
 	b.fill(t, big.ID, streamDepth)
@@ -78,7 +78,7 @@ func TestHintsOfAKilledWorkerDoNotHoldUpTheRelay(t *testing.T) {
 	}
 	b.fill(t, good.ID, 1)
 	testkit.Run(t, second.Run)
-	r.next(t)
+	r.Next(t)
 }
 
 func TestAWorkerThatLeavesOrphansNoHint(t *testing.T) {
@@ -114,7 +114,7 @@ func TestAWorkerThatLeavesOrphansNoHint(t *testing.T) {
 
 func TestALongBacklogOfAReceiverThatIsGoneIsCancelledInChunks(t *testing.T) {
 	b := newBench(t)
-	gone := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
+	gone := testkit.StartReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
 	_, endpoint := b.endpoint(t, gone.URL)
 	b.fill(t, endpoint.ID, 3*cancelChunk)
 	// None of it is due: nothing but the chunks can end it.
@@ -127,7 +127,7 @@ func TestALongBacklogOfAReceiverThatIsGoneIsCancelledInChunks(t *testing.T) {
 
 func TestALongBacklogIsNeverDeliveredAfterItsEndpointWasDeleted(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	deleted, endpoint := b.endpoint(t, r.URL)
 	b.fill(t, endpoint.ID, 2*cancelChunk)
 	if err := b.endpoints.DeleteManaged(t.Context(), deleted.Owner); err != nil {
@@ -136,7 +136,7 @@ func TestALongBacklogIsNeverDeliveredAfterItsEndpointWasDeleted(t *testing.T) {
 	b.until(t, cancelChunk, inState, "cancelled")
 	testkit.Run(t, b.worker(t, r).Run)
 	b.until(t, 2*cancelChunk, inState, "cancelled")
-	if n := len(r.arrived); n != 0 {
+	if n := len(r.Arrived); n != 0 {
 		t.Errorf("%d deliveries, want none", n)
 	}
 }
@@ -144,12 +144,12 @@ func TestALongBacklogIsNeverDeliveredAfterItsEndpointWasDeleted(t *testing.T) {
 func TestALateGoneDoesNotDisableTheNewURL(t *testing.T) {
 	b := newBench(t)
 	entered, release := make(chan struct{}), make(chan struct{})
-	old := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+	old := testkit.StartReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
 		close(entered)
 		<-release
 		w.WriteHeader(http.StatusGone)
 	})
-	moved := newReceiver(t, nil)
+	moved := testkit.StartReceiver(t, nil)
 	want, endpoint := b.endpoint(t, old.URL)
 	testkit.Run(t, b.worker(t, old, moved).Run)
 	b.fill(t, endpoint.ID, 1)
@@ -162,7 +162,7 @@ func TestALateGoneDoesNotDisableTheNewURL(t *testing.T) {
 	b.until(t, 1, inState, "failed")
 	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE last_status = 410 AND status = 'enabled'")
 	b.fill(t, endpoint.ID, 1)
-	moved.next(t)
+	moved.Next(t)
 }
 
 func TestADeliveryThatIsPutOffKeepsTheWaitBeforeItsRetry(t *testing.T) {
@@ -177,7 +177,7 @@ func TestADeliveryThatIsPutOffKeepsTheWaitBeforeItsRetry(t *testing.T) {
 // A lease waits as long as PostgreSQL has it wait; here because somebody else is logging the same lost try.
 func TestALeaseThatWaitsHoldsUpNoOther(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	_, endpoint := b.endpoint(t, r.URL)
 	b.fill(t, endpoint.ID, 1)
 	b.crash(t, 1)
@@ -191,16 +191,16 @@ func TestALeaseThatWaitsHoldsUpNoOther(t *testing.T) {
 	w.lanes.push(hint{delivery: ids[0], endpoint: uuid.New()}) // each has a lane to itself
 	b.until(t, 1, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
 	w.lanes.push(hint{delivery: ids[1], endpoint: uuid.New()})
-	r.next(t)
+	r.Next(t)
 	if err := logging.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r.next(t)
+	r.Next(t)
 }
 
 func TestADeliveryThatIsLockedForAMomentIsDeliveredAllTheSame(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	_, endpoint := b.endpoint(t, r.URL)
 	b.fill(t, endpoint.ID, 3)
 	b.exec(t, "UPDATE webhook_deliveries SET relay_at = now() + interval '1 hour'") // claimed: no sweep finds them
@@ -220,8 +220,8 @@ func TestADeliveryThatIsLockedForAMomentIsDeliveredAllTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.Run(t, w.Run)
-	r.next(t)
-	r.next(t)
+	r.Next(t)
+	r.Next(t)
 	b.until(t, 2, "SELECT count(*) FROM webhook_deliveries WHERE id = ANY ($1) AND state = 'delivered'", []uuid.UUID{ids[0], ids[2]})
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE id = $1 AND state = 'pending'", ids[1])
 }

@@ -3,15 +3,9 @@ package webhooks
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -39,7 +33,7 @@ func newRudeServer(t *testing.T, silentTLS bool, answer func(w *counted) error) 
 	t.Helper()
 	lender := httptest.NewTLSServer(http.NotFoundHandler()) // of a certificate
 	defer lender.Close()
-	s := &rudeServer{authority: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: lender.Certificate().Raw})}
+	s := &rudeServer{authority: testkit.CAPEM(lender)}
 	listener := testkit.Listen(t)
 	s.url = "https://" + listener.Addr().String()
 	if !silentTLS {
@@ -197,26 +191,6 @@ func TestARudeReceiverCostsBoundedTimeAndBytes(t *testing.T) {
 	})
 }
 
-// certified makes a certificate by itself, and its PEM form.
-func certified(t *testing.T, change func(*x509.Certificate)) (tls.Certificate, []byte) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "receiver"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	change(template)
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-}
-
 func TestOnlyATrustedCertificateForTheNameIsDeliveredTo(t *testing.T) {
 	same := func(*x509.Certificate) {}
 	for name, c := range map[string]struct {
@@ -239,7 +213,8 @@ func TestOnlyATrustedCertificateForTheNameIsDeliveredTo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var asked atomic.Int64
 			server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
-			certificate, authority := certified(t, c.change)
+			certificate := testkit.Certificate(t, c.change)
+			authority := testkit.PEM(certificate.Certificate[0])
 			server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: c.oldest, MaxVersion: c.newest}
 			server.StartTLS()
 			defer server.Close()

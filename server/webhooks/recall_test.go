@@ -24,7 +24,7 @@ func TestWhatWasPutOffIsRecalledWhenItsReceiverAnswers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t)
 			release := make(chan struct{})
-			r := newReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
+			r := testkit.StartReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
 			_, endpoint := b.endpoint(t, r.URL)
 			const events = 3 * maxUntriedLane
 			b.fill(t, endpoint.ID, events)
@@ -35,7 +35,7 @@ func TestWhatWasPutOffIsRecalledWhenItsReceiverAnswers(t *testing.T) {
 			c.meanwhile(t, b, w)
 			close(release)
 			b.until(t, events, inState, "delivered")
-			if n := len(r.arrived); n != events {
+			if n := len(r.Arrived); n != events {
 				t.Errorf("%d requests for %d events", n, events)
 			}
 		})
@@ -45,7 +45,7 @@ func TestWhatWasPutOffIsRecalledWhenItsReceiverAnswers(t *testing.T) {
 func TestWhatOneWorkerPutOffIsRecalledByAnother(t *testing.T) {
 	b := newBench(t)
 	release := make(chan struct{})
-	r := newReceiver(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
+	r := testkit.StartReceiver(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
 		if n <= firstWindow {
 			<-release
 		}

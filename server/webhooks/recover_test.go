@@ -254,7 +254,7 @@ func TestARecoveryIsRefusedWhereItMakesNoSense(t *testing.T) {
 // What the receiver's owner does after an outage: mend it, enable the endpoint, recover.
 func TestWhatAnOutageCancelledArrivesByARecovery(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+	r := testkit.StartReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
 		if n == 1 {
 			w.WriteHeader(http.StatusGone)
 		}
@@ -263,7 +263,7 @@ func TestWhatAnOutageCancelledArrivesByARecovery(t *testing.T) {
 	began := time.Now().Add(-time.Minute)
 	events := []string{b.scoredBy(t, account).ID.String()}
 	stop := testkit.Run(t, b.worker(t, r).Run)
-	r.next(t)
+	r.Next(t)
 	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE status = 'disabled'")
 	stop()
 	if _, err := b.endpoints.Update(t.Context(), account, endpoint.ID, Change{Enabled: new(true)}); err != nil {
@@ -276,7 +276,7 @@ func TestWhatAnOutageCancelledArrivesByARecovery(t *testing.T) {
 		t.Fatalf("recovered %+v, %v, want 2", recovery, err)
 	}
 	testkit.Run(t, b.worker(t, r).Run)
-	arrived := []string{r.next(t).header.Get("Webhook-Id"), r.next(t).header.Get("Webhook-Id")}
+	arrived := []string{r.Next(t).Header.Get("Webhook-Id"), r.Next(t).Header.Get("Webhook-Id")}
 	slices.Sort(arrived)
 	if slices.Sort(events); !slices.Equal(arrived, events) {
 		t.Errorf("arrived %v, want %v", arrived, events)

@@ -10,7 +10,7 @@ import (
 
 func TestRelayingGoesOnAfterPostgresConnectionsWentSilent(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	_, endpoint := b.endpoint(t, r.URL)
 	proxy := testkit.StartProxy(t, b.pool.Config().ConnString(), testkit.ProxyOptions{})
 	pool := testkit.Open(t, proxy.URL)
@@ -21,17 +21,17 @@ func TestRelayingGoesOnAfterPostgresConnectionsWentSilent(t *testing.T) {
 	}
 	testkit.Run(t, w.Run)
 	b.fill(t, endpoint.ID, 1)
-	r.next(t)
+	r.Next(t)
 	b.until(t, 1, inState, "delivered")
 	proxy.Silence()
 	b.fill(t, endpoint.ID, 1)
-	r.next(t)
+	r.Next(t)
 	b.until(t, 2, inState, "delivered")
 }
 
 func TestAReceiverThatIsGoneIsDisabledWhenTheDatabaseIsBack(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	_, endpoint := b.endpoint(t, r.URL)
 	w := b.worker(t, r)
 	gone := result{row: webhooksdb.LeaseRow{EndpointID: endpoint.ID}, outcome: outcome{status: http.StatusGone, failure: "status"}}

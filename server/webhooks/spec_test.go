@@ -159,7 +159,7 @@ func TestAReceiverWrittenFromTheSpecificationAloneAcceptsEveryDelivery(t *testin
 	b := newBench(t)
 	const busy = 2
 	s := newStranger(busy)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	r.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		raw, err := io.ReadAll(request.Body)
 		if err != nil {

@@ -44,13 +44,13 @@ func (b *bench) failures(t *testing.T, delivery uuid.UUID) []string {
 
 func TestTriesLostWithTheirWorkersAreForgivenAndLogged(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	_, endpoint := b.endpoint(t, r.URL)
 	b.fill(t, endpoint.ID, 1)
 	b.crash(t, 2*maxAttempts)
 	w := b.worker(t, r)
 	testkit.Run(t, w.Run)
-	r.next(t)
+	r.Next(t)
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered' AND attempt = $1 AND lost = $2", 2*maxAttempts+1, 2*maxAttempts)
 	want := append(slices.Repeat([]string{"worker_lost"}, 2*maxAttempts), "")
 	if got := b.failures(t, b.ids(t)[0]); !slices.Equal(got, want) {
@@ -70,17 +70,17 @@ func TestADeliveryThatLosesTooManyWorkersFails(t *testing.T) {
 
 func TestLostTriesGiveNoRetryBeyondThoseOfTheSchedule(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	r := testkit.StartReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 	_, endpoint := b.endpoint(t, r.URL)
 	b.fill(t, endpoint.ID, 1)
 	b.crash(t, 3)
 	testkit.Run(t, b.worker(t, r).Run)
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND attempt = $1 AND lost = 3", maxAttempts+3)
 	for range maxAttempts {
-		r.next(t)
+		r.Next(t)
 	}
 	select {
-	case <-r.arrived:
+	case <-r.Arrived:
 		t.Errorf("a try beyond the %dth", maxAttempts)
 	default:
 	}

@@ -2,14 +2,10 @@ package webhooks
 
 import (
 	"bytes"
-	"encoding/pem"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -39,51 +35,6 @@ func testKeyring(t testing.TB) *Keyring {
 	return ring
 }
 
-// delivery is a request as a receiver got it.
-type delivery struct {
-	header http.Header
-	body   []byte
-}
-
-// receiver is a real HTTPS server that answers by a rule and remembers.
-type receiver struct {
-	*httptest.Server
-	arrived chan delivery
-	answer  func(n int, w http.ResponseWriter, r *http.Request)
-
-	mu    sync.Mutex
-	count int
-}
-
-func newReceiver(t testing.TB, answer func(n int, w http.ResponseWriter, r *http.Request)) *receiver {
-	t.Helper()
-	r := &receiver{arrived: make(chan delivery, 4096), answer: answer}
-	r.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		body, _ := io.ReadAll(request.Body)
-		r.mu.Lock()
-		r.count++
-		n := r.count
-		r.mu.Unlock()
-		r.arrived <- delivery{request.Header.Clone(), body}
-		if r.answer != nil {
-			r.answer(n, w, request)
-		}
-	}))
-	t.Cleanup(r.Close)
-	return r
-}
-
-func (r *receiver) next(t *testing.T) delivery {
-	t.Helper()
-	select {
-	case d := <-r.arrived:
-		return d
-	case <-time.After(patience):
-		t.Fatal("nothing arrived")
-		return delivery{}
-	}
-}
-
 // bench is a database, a Redis prefix and what works on them.
 type bench struct {
 	pool      *pgxpool.Pool
@@ -104,11 +55,11 @@ func newBench(t testing.TB) *bench {
 	return b
 }
 
-func (b *bench) worker(t testing.TB, receivers ...*receiver) *Worker {
+func (b *bench) worker(t testing.TB, receivers ...*testkit.Receiver) *Worker {
 	t.Helper()
 	var authorities strings.Builder
 	for _, r := range receivers {
-		_ = pem.Encode(&authorities, &pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw})
+		authorities.Write(r.CAPEM())
 	}
 	w, err := NewWorker(WorkerConfig{
 		Prefix: b.prefix, AllowedRanges: loopback, CAPEM: []byte(authorities.String()), Timeout: 5 * time.Second,
@@ -178,25 +129,25 @@ const inState = "SELECT count(*) FROM webhook_deliveries WHERE state = $1"
 
 func TestAnEventArrivesSignedAndVerifies(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	want, _ := b.endpoint(t, r.URL+"/hook?x=1")
 	testkit.Run(t, b.worker(t, r).Run)
 	event := b.happen(t, 1)
-	got := r.next(t)
-	if !bytes.Equal(got.body, event.Body) {
-		t.Errorf("body %s, want %s", got.body, event.Body)
+	got := r.Next(t)
+	if !bytes.Equal(got.Body, event.Body) {
+		t.Errorf("body %s, want %s", got.Body, event.Body)
 	}
-	if id := got.header.Get("Webhook-Id"); id != event.ID.String() {
+	if id := got.Header.Get("Webhook-Id"); id != event.ID.String() {
 		t.Errorf("webhook-id %q, want %s", id, event.ID)
 	}
-	header := got.header.Get(SignatureHeader)
-	if err := client.Verify(header, got.body, want.Secret, time.Now(), client.Tolerance); err != nil {
+	header := got.Header.Get(SignatureHeader)
+	if err := client.Verify(header, got.Body, want.Secret, time.Now(), client.Tolerance); err != nil {
 		t.Error(err)
 	}
-	if err := webhook.ValidatePayloadWithTolerance(got.body, header, want.Secret, client.Tolerance); err != nil {
+	if err := webhook.ValidatePayloadWithTolerance(got.Body, header, want.Secret, client.Tolerance); err != nil {
 		t.Errorf("stripe-go: %v", err)
 	}
-	if err := webhook.ValidatePayloadWithTolerance(append(got.body, ' '), header, want.Secret, client.Tolerance); err == nil {
+	if err := webhook.ValidatePayloadWithTolerance(append(got.Body, ' '), header, want.Secret, client.Tolerance); err == nil {
 		t.Error("stripe-go believes a changed body")
 	}
 	b.until(t, 1, inState, "delivered")
@@ -204,7 +155,7 @@ func TestAnEventArrivesSignedAndVerifies(t *testing.T) {
 
 func TestAFailureIsRetriedWithTheSameBytesAndAFreshSignature(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+	r := testkit.StartReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
 		if n < 3 {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
@@ -213,11 +164,11 @@ func TestAFailureIsRetriedWithTheSameBytesAndAFreshSignature(t *testing.T) {
 	testkit.Run(t, b.worker(t, r).Run)
 	event := b.happen(t, 1)
 	for range 3 {
-		got := r.next(t)
-		if !bytes.Equal(got.body, event.Body) {
-			t.Errorf("body %s, want %s", got.body, event.Body)
+		got := r.Next(t)
+		if !bytes.Equal(got.Body, event.Body) {
+			t.Errorf("body %s, want %s", got.Body, event.Body)
 		}
-		if err := client.Verify(got.header.Get(SignatureHeader), got.body, want.Secret, time.Now(), client.Tolerance); err != nil {
+		if err := client.Verify(got.Header.Get(SignatureHeader), got.Body, want.Secret, time.Now(), client.Tolerance); err != nil {
 			t.Error(err)
 		}
 	}
@@ -234,12 +185,12 @@ func TestWhatIsNoSuccessIsTriedSixTimesAndGivenUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			r := newReceiver(t, answer)
+			r := testkit.StartReceiver(t, answer)
 			b.endpoint(t, r.URL)
 			testkit.Run(t, b.worker(t, r).Run)
 			b.happen(t, 1)
 			b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND attempt = 6")
-			if n := len(r.arrived); n != 6 {
+			if n := len(r.Arrived); n != 6 {
 				t.Errorf("%d tries, want 6", n)
 			}
 		})
@@ -248,21 +199,21 @@ func TestWhatIsNoSuccessIsTriedSixTimesAndGivenUp(t *testing.T) {
 
 func TestAReceiverThatIsGoneIsDisabledAtOnce(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
+	r := testkit.StartReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
 	_, endpoint := b.endpoint(t, r.URL)
 	testkit.Run(t, b.worker(t, r).Run)
 	b.happen(t, 1)
 	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE id = $1 AND status = 'disabled'", endpoint.ID)
 	b.happen(t, 2)
 	b.until(t, 0, inState, "pending")
-	if n := len(r.arrived); n != 1 {
+	if n := len(r.Arrived); n != 1 {
 		t.Errorf("%d tries, want 1", n)
 	}
 }
 
 func TestNothingIsLostWhenRedisForgets(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	b.endpoint(t, r.URL)
 	for range 2 {
 		testkit.Run(t, b.worker(t, r).Run)
@@ -283,14 +234,14 @@ func TestNothingIsLostWhenRedisForgets(t *testing.T) {
 
 func TestAWorkerThatDiesMidDeliveryIsReplaced(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	b.endpoint(t, r.URL)
 	b.happen(t, 1)
 	// A worker leased the delivery and was never heard of again; its lease is over.
 	testkit.Exec(t, b.pool, `UPDATE webhook_deliveries SET attempt = 1, lease = gen_random_uuid(),
 		lease_until = now() - interval '1 second', relay_at = now()`)
 	testkit.Run(t, b.worker(t, r).Run)
-	r.next(t)
+	r.Next(t)
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered' AND attempt = 2")
 }
 
@@ -302,11 +253,11 @@ func TestAnOutcomeOfAnOldLeaseChangesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			r := newReceiver(t, nil)
+			r := testkit.StartReceiver(t, nil)
 			b.endpoint(t, r.URL)
 			w := b.worker(t, r)
 			entered, release := make(chan struct{}), make(chan struct{})
-			r.answer = func(n int, _ http.ResponseWriter, _ *http.Request) {
+			r.Answer = func(n int, _ http.ResponseWriter, _ *http.Request) {
 				if n == 1 {
 					close(entered)
 					<-release
@@ -332,7 +283,7 @@ func TestAnOutcomeOfAnOldLeaseChangesNothing(t *testing.T) {
 
 func TestADeletedOrSuspendedEndpointGetsNothing(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	deleted, _ := b.endpoint(t, r.URL)
 	suspended, _ := b.endpoint(t, r.URL)
 	b.happen(t, 1)
@@ -349,7 +300,7 @@ func TestADeletedOrSuspendedEndpointGetsNothing(t *testing.T) {
 		SELECT gen_random_uuid(), id, gen_random_uuid() FROM webhook_events LIMIT 1`)
 	testkit.Run(t, b.worker(t, r).Run)
 	b.until(t, 0, inState, "pending")
-	if n := len(r.arrived); n != 0 {
+	if n := len(r.Arrived); n != 0 {
 		t.Errorf("%d deliveries, want none", n)
 	}
 	suspended.Suspend = false
@@ -357,7 +308,7 @@ func TestADeletedOrSuspendedEndpointGetsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	event := b.happen(t, 3)
-	if got := r.next(t); got.header.Get("Webhook-Id") != event.ID.String() {
+	if got := r.Next(t); got.Header.Get("Webhook-Id") != event.ID.String() {
 		t.Error("what happened while suspended was delivered later")
 	}
 }
@@ -365,9 +316,9 @@ func TestADeletedOrSuspendedEndpointGetsNothing(t *testing.T) {
 func TestAHangingReceiverDelaysNobodyElse(t *testing.T) {
 	b := newBench(t)
 	release := make(chan struct{})
-	hanging := newReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
+	hanging := testkit.StartReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
 	defer close(release)
-	healthy := newReceiver(t, nil)
+	healthy := testkit.StartReceiver(t, nil)
 	b.endpoint(t, hanging.URL)
 	b.endpoint(t, healthy.URL)
 	w := b.worker(t, hanging, healthy)
@@ -378,10 +329,10 @@ func TestAHangingReceiverDelaysNobodyElse(t *testing.T) {
 		b.happen(t, n)
 	}
 	for range events {
-		healthy.next(t) // while every try at the other one still hangs
+		healthy.Next(t) // while every try at the other one still hangs
 	}
-	testkit.Eventually(t, "a try hangs", func() bool { return len(hanging.arrived) > 0 })
-	if n := len(hanging.arrived); n > firstWindow {
+	testkit.Eventually(t, "a try hangs", func() bool { return len(hanging.Arrived) > 0 })
+	if n := len(hanging.Arrived); n > firstWindow {
 		t.Errorf("%d tries hang, want at most %d: the window bounds them", n, firstWindow)
 	}
 }
@@ -389,7 +340,7 @@ func TestAHangingReceiverDelaysNobodyElse(t *testing.T) {
 func TestAnEndlessAnswerIsReadOnlySoFar(t *testing.T) {
 	b := newBench(t)
 	written := make(chan int64, 1)
-	r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+	r := testkit.StartReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
 		var total int64
 		defer func() { written <- total }()
 		for total < 1<<30 {
@@ -416,24 +367,24 @@ func TestAnEndlessAnswerIsReadOnlySoFar(t *testing.T) {
 
 func TestARotatedSecretSignsBesideTheOldOne(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	want, _ := b.endpoint(t, r.URL)
 	testkit.Run(t, b.worker(t, r).Run)
 	b.happen(t, 1)
-	r.next(t)
+	r.Next(t)
 	old := want.Secret
 	want.Secret = NewSecret()
 	if _, err := b.endpoints.ApplyManaged(t.Context(), want); err != nil {
 		t.Fatal(err)
 	}
 	b.happen(t, 2)
-	got := r.next(t)
+	got := r.Next(t)
 	for _, secret := range []string{old, want.Secret} {
-		if err := client.Verify(got.header.Get(SignatureHeader), got.body, secret, time.Now(), client.Tolerance); err != nil {
+		if err := client.Verify(got.Header.Get(SignatureHeader), got.Body, secret, time.Now(), client.Tolerance); err != nil {
 			t.Error(err)
 		}
 	}
-	if n := strings.Count(got.header.Get(SignatureHeader), "v1="); n != 2 {
+	if n := strings.Count(got.Header.Get(SignatureHeader), "v1="); n != 2 {
 		t.Errorf("%d signatures, want 2", n)
 	}
 }

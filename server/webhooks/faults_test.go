@@ -45,39 +45,6 @@ func collect(t *testing.T, r *testkit.Receiver, events []Event) (duplicates int)
 	return duplicates
 }
 
-// privateRedis is a redis-server that a test may kill.
-type privateRedis struct {
-	address string
-	command *exec.Cmd
-}
-
-func startRedis(t *testing.T) *privateRedis {
-	t.Helper()
-	server := &privateRedis{address: testkit.FreeAddress(t)}
-	server.start(t)
-	t.Cleanup(func() { server.kill() })
-	return server
-}
-
-// start runs it, empty.
-func (p *privateRedis) start(t *testing.T) {
-	t.Helper()
-	_, port, _ := net.SplitHostPort(p.address)
-	p.command = exec.CommandContext(context.WithoutCancel(t.Context()), "redis-server",
-		"--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no", "--dir", t.TempDir())
-	if err := p.command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	probe := redis.NewClient(&redis.Options{Addr: p.address})
-	defer func() { _ = probe.Close() }()
-	testkit.Eventually(t, "redis-server answers", func() bool { return probe.Ping(t.Context()).Err() == nil })
-}
-
-func (p *privateRedis) kill() {
-	_ = p.command.Process.Kill()
-	_ = p.command.Wait()
-}
-
 // brisk are settings under which what was lost is found again within seconds.
 func (b *bench) brisk(t *testing.T, r *testkit.Receiver) WorkerConfig {
 	t.Helper()
@@ -90,8 +57,8 @@ func (b *bench) brisk(t *testing.T, r *testkit.Receiver) WorkerConfig {
 
 func TestNothingIsLostWhenRedisIsKilledAndComesBackEmpty(t *testing.T) {
 	b := newBench(t)
-	server := startRedis(t)
-	connection := testkit.OpenRedis(t, "redis://"+server.address, func(o *redis.UniversalOptions) { o.MaxRetries = -1 })
+	server := testkit.StartRedis(t)
+	connection := testkit.OpenRedis(t, server.URL(), func(o *redis.UniversalOptions) { o.MaxRetries = -1 })
 	b.redis = connection
 	r := testkit.StartReceiver(t, nil)
 	b.endpoint(t, r.URL)
@@ -106,9 +73,9 @@ func TestNothingIsLostWhenRedisIsKilledAndComesBackEmpty(t *testing.T) {
 	for n := range cap(events) {
 		switch n {
 		case 100:
-			server.kill()
+			server.Kill()
 		case 200:
-			server.start(t)
+			server.Start()
 		}
 		events = append(events, b.happen(t, n))
 	}

@@ -21,9 +21,15 @@ const (
 // give no signal. The error message contains what.
 func Eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
+	Within(t, patience, what, condition)
+}
+
+// Within is Eventually with another limit.
+func Within(t testing.TB, limit time.Duration, what string, condition func() bool) {
+	t.Helper()
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
-	deadline := time.NewTimer(patience)
+	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	for !condition() {
 		select {

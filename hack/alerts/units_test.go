@@ -126,7 +126,7 @@ func runUnitTest(t *testing.T, tests unitTests, test unitTest) {
 func loadGroups(t *testing.T, storage *teststorage.TestStorage, query rules.QueryFunc, tests unitTests) []*rules.Group {
 	t.Helper()
 	manager := rules.NewManager(&rules.ManagerOptions{
-		QueryFunc: query, Appendable: storage, Queryable: storage, Context: t.Context(),
+		QueryFunc: query, AppendableV2: storage, Queryable: storage, Context: t.Context(),
 		NotifyFunc: func(context.Context, string, ...*rules.Alert) {}, Logger: slog.New(slog.DiscardHandler),
 		Parser: parser.NewParser(parser.Options{}),
 	})

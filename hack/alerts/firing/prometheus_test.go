@@ -50,7 +50,7 @@ func newPrometheus(t *testing.T) *prometheus {
 		NoStepSubqueryIntervalFn: func(int64) int64 { return step.Milliseconds() },
 	})
 	manager := rules.NewManager(&rules.ManagerOptions{
-		QueryFunc: rules.EngineQueryFunc(engine, p.storage), Appendable: p.storage, Queryable: p.storage, Context: t.Context(),
+		QueryFunc: rules.EngineQueryFunc(engine, p.storage), AppendableV2: p.storage, Queryable: p.storage, Context: t.Context(),
 		NotifyFunc: func(context.Context, string, ...*rules.Alert) {}, Logger: slog.New(slog.DiscardHandler),
 		Parser: parser.NewParser(parser.Options{}),
 	})

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/testkit"
 )
 
 // assembledFrom is the hash of what a resource may say and of what is made of it, as of the assembly that stands in source.go.
@@ -23,10 +23,7 @@ const assembledFrom = "assembly 1: 2119afda02402a4d"
 // TestWhatChangesWhatIsMadeRaisesAssembly: an exam that was published before such a change is not looked at again otherwise.
 func TestWhatChangesWhatIsMadeRaisesAssembly(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("..", "config", "crd", "bases", "examprep.dev_examcontents.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, filepath.Join("..", "config", "crd", "bases", "examprep.dev_examcontents.yaml"))
 	var crd apiextensionsv1.CustomResourceDefinition
 	if err := yaml.Unmarshal(text, &crd); err != nil {
 		t.Fatal(err)

@@ -63,9 +63,7 @@ func (r *healthRecord) check(in *installation, name string, object client.Object
 	}
 	got := timeless(r.t, live)
 	if *recordHealth {
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			r.t.Fatal(err)
-		}
+		testkit.WriteFile(r.t, file, []byte(got))
 		return
 	}
 	want, err := os.ReadFile(file)
@@ -135,16 +133,10 @@ func TestHealthChecksAreTestedWithWhatTheOperatorSays(t *testing.T) {
 // everyReason checks that no reason of a condition is left out.
 func (r *healthRecord) everyReason() {
 	r.t.Helper()
-	source, err := os.ReadFile("../api/v1alpha1/groupversion.go")
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	source := testkit.ReadFile(r.t, "../api/v1alpha1/groupversion.go")
 	var all strings.Builder
 	for _, file := range r.seen {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		text := testkit.ReadFile(r.t, file)
 		all.Write(text)
 	}
 	reasons := regexp.MustCompile(`\tReason\w+ += "(\w+)"`).FindAllStringSubmatch(string(source), -1)

@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"os"
 	"reflect"
 	"testing"
 
@@ -105,10 +104,7 @@ func TestStandbyTakesOverWhenTheLeaderStops(t *testing.T) {
 // grantLease gives the operator of this test the role for leader election that is deployed with it.
 func (in *installation) grantLease() {
 	in.t.Helper()
-	text, err := os.ReadFile("../config/rbac/leader_election_role.yaml")
-	if err != nil {
-		in.t.Fatal(err)
-	}
+	text := testkit.ReadFile(in.t, "../config/rbac/leader_election_role.yaml")
 	role := &rbacv1.Role{}
 	if err := yaml.UnmarshalStrict(text, role); err != nil {
 		in.t.Fatal(err)

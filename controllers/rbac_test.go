@@ -18,6 +18,7 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/clustertest"
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit"
 )
 
 // auditPolicy logs who asked for what, and nothing of what was in it.
@@ -113,9 +114,7 @@ func auditedInstallation(t *testing.T) (in *installation, log string) {
 	t.Helper()
 	folder := t.TempDir()
 	log, policy := filepath.Join(folder, "audit.log"), filepath.Join(folder, "policy.yaml")
-	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, policy, []byte(auditPolicy))
 	config := clustertest.Start(t, map[string]string{
 		"audit-policy-file": policy, "audit-log-path": log, "audit-log-mode": "blocking",
 		// Refuses an owner reference that blocks the owner's deletion unless its finalizers may be updated.

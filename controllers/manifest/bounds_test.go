@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/manifest"
+	"examprep.dev/server/testkit"
 )
 
 // boundedExam sets every field of an ExamContent that has a bound of its own.
@@ -70,10 +70,7 @@ func laxer() map[string]string {
 // beyond cannot, so that neither is ever changed without the other.
 func TestTheSchemasBoundsAreTheCatalogues(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../config/crd/bases/examprep.dev_examcontents.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, "../../config/crd/bases/examprep.dev_examcontents.yaml")
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := yaml.Unmarshal(text, crd); err != nil {
 		t.Fatal(err)

@@ -76,11 +76,7 @@ func TestTheSweepReadsNoMoreThanItCloses(t *testing.T) {
 		opened_at, expires_at FROM attempts, generate_series(1, $1) n`, 500*batch)
 	testkit.Exec(t, b.pool, "ANALYZE attempts")
 	pool := testkit.Open(t, b.pool.Config().ConnString(), webhooks.PlannerSettings()...)
-	tx, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback(t.Context()) }()
+	tx := testkit.Begin(t, pool)
 	before := testkit.RowsRead(t, tx, "attempts")
 	now := b.time.Load().Add(365 * 24 * time.Hour)
 	closed, err := attemptsdb.New(tx).CloseOverdue(t.Context(), attemptsdb.CloseOverdueParams{ClosedAt: &now, Cutoff: &now, Batch: batch})

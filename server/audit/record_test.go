@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"strings"
 	"testing"
 
@@ -120,10 +119,7 @@ func TestRecordsCannotBeChanged(t *testing.T) {
 // recipe is the SQL of the package comment from one line to another.
 func recipe(t *testing.T, from, to string) string {
 	t.Helper()
-	text, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, "doc.go")
 	_, rest, begins := strings.Cut(string(text), "//\t"+from)
 	between, _, ends := strings.Cut(rest, to+"\n")
 	if !begins || !ends {
@@ -152,15 +148,11 @@ func TestAnOwnerPrunesOnPurpose(t *testing.T) {
 
 func TestWhoPrunesWaitsForNobodyLong(t *testing.T) {
 	pool := testkit.Database(t)
-	action, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = action.Rollback(context.WithoutCancel(t.Context())) }()
+	action := testkit.Begin(t, pool)
 	if err := audit.Record(audit.WithActor(t.Context(), actor()), action, audit.Entry{Account: uuid.New(), Action: audit.KeyRevoke}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = pool.Exec(t.Context(), recipe(t, "BEGIN;", "COMMIT;"), pgx.QueryExecModeSimpleProtocol)
+	_, err := pool.Exec(t.Context(), recipe(t, "BEGIN;", "COMMIT;"), pgx.QueryExecModeSimpleProtocol)
 	var refusal *pgconn.PgError
 	if !errors.As(err, &refusal) || refusal.Code != "55P03" {
 		t.Errorf("got %v, want that the lock was not available", err)

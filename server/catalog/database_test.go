@@ -86,7 +86,7 @@ func (b *bench) beforeTheLock(meddle func()) { b.first.Store(&meddle) }
 // subscribe makes an endpoint, so that events become deliveries.
 func (b *bench) subscribe(t *testing.T) {
 	t.Helper()
-	b.exec(t, `INSERT INTO webhook_endpoints (id, url, events) VALUES (gen_random_uuid(), 'https://example.org/', $1)`,
+	testkit.Exec(t, b.pool, `INSERT INTO webhook_endpoints (id, url, events) VALUES (gen_random_uuid(), 'https://example.org/', $1)`,
 		[]string{string(webhooks.KindContentUpdated)})
 }
 
@@ -105,22 +105,6 @@ func (b *bench) events(t *testing.T) []webhooks.ContentUpdated {
 		events = append(events, body.Data)
 	}
 	return events
-}
-
-func (b *bench) exec(t *testing.T, statement string, args ...any) {
-	t.Helper()
-	if _, err := b.pool.Exec(t.Context(), statement, args...); err != nil {
-		t.Fatalf("%s: %v", statement, err)
-	}
-}
-
-func (b *bench) count(t *testing.T, query string, args ...any) int {
-	t.Helper()
-	var n int
-	if err := b.pool.QueryRow(t.Context(), query, args...).Scan(&n); err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
-	return n
 }
 
 // snapshot opens one that polls too seldom to matter, unless the test says otherwise.

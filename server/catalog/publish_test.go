@@ -133,14 +133,14 @@ func TestAChangeMakesANewRevisionAndTellsWhatChanged(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("events tell %v, want %v", got, want)
 	}
-	if n := b.count(t, "SELECT count(*) FROM webhook_deliveries"); n != 3 {
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM webhook_deliveries"); n != 3 {
 		t.Errorf("%d deliveries, want 3", n)
 	}
 	if rung := b.bell.rung.Load(); rung != 3 {
 		t.Errorf("the relay was woken %d times, want 3", rung)
 	}
 	// The paper that stayed the same is shared by all revisions.
-	if n := b.count(t, "SELECT count(*) FROM paper_revisions"); n != 4 {
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM paper_revisions"); n != 4 {
 		t.Errorf("%d paper revisions, want 4", n)
 	}
 }
@@ -159,12 +159,12 @@ func TestAnExamOfNoPapersAndOfManyIsPublished(t *testing.T) {
 	// What the papers take from the exam makes new revisions of them all, though no seal changes.
 	exam.Scoring = []byte(`{"pass_mark": 2}`)
 	b.publish(t, exam)
-	if n := b.count(t, "SELECT count(*) FROM paper_revisions"); n != 600 {
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM paper_revisions"); n != 600 {
 		t.Errorf("%d paper revisions, want 600", n)
 	}
 	// A remark that has no meaning for scoring makes none.
 	exam.Scoring = []byte(`{"pass_mark": 2, "remark": "x"}`)
-	if published := b.publish(t, exam); !published.Changed || b.count(t, "SELECT count(*) FROM paper_revisions") != 600 {
+	if published := b.publish(t, exam); !published.Changed || testkit.Get[int](t, b.pool, "SELECT count(*) FROM paper_revisions") != 600 {
 		t.Errorf("published %+v", published)
 	}
 }
@@ -177,7 +177,7 @@ func TestWhatIsInvalidIsNotPublished(t *testing.T) {
 	if _, invalid := errors.AsType[*ValidationError](err); !invalid {
 		t.Fatalf("got %v, want a ValidationError", err)
 	}
-	if n := b.count(t, "SELECT count(*) FROM exams"); n != 0 {
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM exams"); n != 0 {
 		t.Error("the exam was written")
 	}
 }
@@ -194,7 +194,7 @@ func TestProductionPublishesOnlyWhatIsSealed(t *testing.T) {
 	if refused.PaperID != "xx-sample-2023" || refused.Have != "" || !slices.Equal(refused.Others, []string{"xx-sample-2024"}) {
 		t.Errorf("refused %+v", refused)
 	}
-	if n := b.count(t, "SELECT count(*) FROM paper_revisions"); n != 0 {
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM paper_revisions"); n != 0 {
 		t.Error("something was staged")
 	}
 	// The key belongs to whoever declared it first, sealed or not.
@@ -236,10 +236,10 @@ func TestSandboxTellsOfTheUnsealedAndKeepsTheirLaterSeal(t *testing.T) {
 	if sealed.Unsealed != nil || !sealed.Changed {
 		t.Errorf("published %+v", sealed)
 	}
-	if n := b.count(t, "SELECT count(*) FROM paper_revisions"); n != 1 {
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM paper_revisions"); n != 1 {
 		t.Errorf("a seal made %d paper revisions", n)
 	}
-	if n := b.count(t, "SELECT count(*) FROM exam_revision_papers WHERE sealed AND verification->>'by' = 'reviewer'"); n != 1 {
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM exam_revision_papers WHERE sealed AND verification->>'by' = 'reviewer'"); n != 1 {
 		t.Error("who sealed the paper is not on record")
 	}
 }
@@ -284,10 +284,10 @@ func TestAPinBringsBackAnEarlierRevision(t *testing.T) {
 	if unpinned := b.publish(t, changed); unpinned.Revision != 4 {
 		t.Errorf("unpinned: %+v", unpinned)
 	}
-	if n := b.count(t, "SELECT count(*) FROM paper_revisions"); n != 2 {
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM paper_revisions"); n != 2 {
 		t.Errorf("%d paper revisions, want 2: a pin copies none", n)
 	}
-	if n := b.count(t, "SELECT restored_from FROM exam_revisions WHERE revision = 3"); n != 1 {
+	if n := testkit.Get[int](t, b.pool, "SELECT restored_from FROM exam_revisions WHERE revision = 3"); n != 1 {
 		t.Errorf("restored_from = %d", n)
 	}
 }
@@ -306,7 +306,7 @@ func TestPruningKeepsWhatIsYoungOrOpened(t *testing.T) {
 		return published.PaperDigests["xx-sample-2023"]
 	}
 	opened := publish(1)
-	b.exec(t, `INSERT INTO attempts (id, account_id, family_id, key_id, exam_key, paper_id, paper_digest, key_seq, question_count, opened_at)
+	testkit.Exec(t, b.pool, `INSERT INTO attempts (id, account_id, family_id, key_id, exam_key, paper_id, paper_digest, key_seq, question_count, opened_at)
 		VALUES ($1, $1, $1, $1, $2, 'xx-sample-2023', $3, 1, 6, now())`, uuid.New(), exam.Key, opened[:])
 	clock = clock.Add(2 * time.Hour)
 	unopened := publish(2)
@@ -351,7 +351,7 @@ func TestAKilledPublishLeavesTheOldRevisionWhole(t *testing.T) {
 		"its context ends": func(_ *testing.T, _ *bench, cancel context.CancelFunc) { cancel() },
 		"its backend dies": func(t *testing.T, b *bench, _ context.CancelFunc) {
 			t.Helper()
-			b.exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+			testkit.Exec(t, b.pool, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -362,11 +362,7 @@ func TestAKilledPublishLeavesTheOldRevisionWhole(t *testing.T) {
 			written := rowVersions(t, b)
 
 			// A lock on the outbox holds the publish when its papers are staged and its pointer is about to flip.
-			holder, err := b.pool.Begin(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			testkit.Exec(t, holder, "LOCK TABLE webhook_events IN ACCESS EXCLUSIVE MODE")
+			holder := testkit.Begin(t, b.pool, "LOCK TABLE webhook_events IN ACCESS EXCLUSIVE MODE")
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			failed := make(chan error, 1)
@@ -375,7 +371,7 @@ func TestAKilledPublishLeavesTheOldRevisionWhole(t *testing.T) {
 				failed <- err
 			}()
 			testkit.Eventually(t, "the publish to wait for the lock", func() bool {
-				return b.count(t, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
+				return testkit.Get[int](t, b.pool, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
 			})
 			kill(t, b, cancel)
 			if err := <-failed; err == nil {

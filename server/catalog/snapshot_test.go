@@ -243,10 +243,10 @@ func TestEventsTellNothingOfTheKey(t *testing.T) {
 		exam.Papers[0].Questions[3].Answer.Text = marker + word
 		b.publish(t, exam)
 	}
-	if n := b.count(t, "SELECT count(*) FROM webhook_events"); n != 2 {
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM webhook_events"); n != 2 {
 		t.Fatalf("%d events, want 2", n)
 	}
-	if n := b.count(t, "SELECT count(*) FROM webhook_events WHERE convert_from(body, 'UTF8') LIKE '%' || $1 || '%'", marker); n != 0 {
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM webhook_events WHERE convert_from(body, 'UTF8') LIKE '%' || $1 || '%'", marker); n != 0 {
 		t.Error("an event tells an answer")
 	}
 }
@@ -275,7 +275,7 @@ func nameOf(s *Snapshot, examKey string) string {
 
 func listeners(t *testing.T, b *bench) int {
 	t.Helper()
-	return b.count(t, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1 AND state = 'idle' AND query LIKE 'LISTEN%'", listenerName)
+	return testkit.Get[int](t, b.pool, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1 AND state = 'idle' AND query LIKE 'LISTEN%'", listenerName)
 }
 
 func TestTheListenerComesBackAndCatchesUp(t *testing.T) {
@@ -284,7 +284,7 @@ func TestTheListenerComesBackAndCatchesUp(t *testing.T) {
 	testkit.Run(t, s.Run)
 	for round := range 3 {
 		testkit.Eventually(t, "the listener", func() bool { return listeners(t, b) == 1 })
-		b.exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1", listenerName)
+		testkit.Exec(t, b.pool, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1", listenerName)
 		exam := sampleExam()
 		exam.Name = fmt.Sprintf("Round %d", round)
 		b.publish(t, exam) // perhaps while nobody listens
@@ -301,9 +301,9 @@ func TestThePollFindsWhatWasNotHeard(t *testing.T) {
 	defer func() { cancel(); <-done }()
 	b.publish(t, sampleExam())
 	testkit.Eventually(t, "the exam", func() bool { return nameOf(s, "xx-sample") != "" })
-	b.exec(t, "UPDATE exams SET withdrawn = true")
+	testkit.Exec(t, b.pool, "UPDATE exams SET withdrawn = true")
 	testkit.Eventually(t, "the withdrawal", func() bool { return nameOf(s, "xx-sample") == "" })
-	b.exec(t, "DELETE FROM exam_revision_papers; DELETE FROM exam_revisions; DELETE FROM paper_revisions; DELETE FROM exams")
+	testkit.Exec(t, b.pool, "DELETE FROM exam_revision_papers; DELETE FROM exam_revisions; DELETE FROM paper_revisions; DELETE FROM exams")
 	testkit.Eventually(t, "the exam to be forgotten", func() bool { return len(s.current.Load().exams) == 0 })
 }
 
@@ -383,11 +383,7 @@ func TestALoadOutlivesTheRequestThatBeganIt(t *testing.T) {
 	b := newBench(t, postgres.Sandbox)
 	b.publish(t, sampleExam())
 	s := b.snapshot(t, SnapshotConfig{LoadTimeout: patience})
-	holder, err := b.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	testkit.Exec(t, holder, "LOCK TABLE paper_revisions IN ACCESS EXCLUSIVE MODE")
+	holder := testkit.Begin(t, b.pool, "LOCK TABLE paper_revisions IN ACCESS EXCLUSIVE MODE")
 	hasty, giveUp := context.WithCancel(t.Context())
 	failed, loaded := make(chan error, 1), make(chan error, 1)
 	get := func(ctx context.Context, outcome chan<- error) {
@@ -396,7 +392,7 @@ func TestALoadOutlivesTheRequestThatBeganIt(t *testing.T) {
 	}
 	go get(hasty, failed)
 	testkit.Eventually(t, "the load to wait", func() bool {
-		return b.count(t, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
+		return testkit.Get[int](t, b.pool, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
 	})
 	go get(t.Context(), loaded)
 	giveUp()

@@ -71,16 +71,8 @@ func TestAnAPIPodWritesDownTheUseOfKeysWhenItStops(t *testing.T) {
 	pod := startAPI(t, i)
 	const requests = 7
 	for range requests {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+pod.address+"/v1/exam-prep/list", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("Authorization", "Bearer "+key)
-		answer, err := http.DefaultTransport.RoundTrip(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = answer.Body.Close()
+		answer, _ := testkit.Call(t, http.DefaultTransport.RoundTrip, http.MethodGet, "http://"+pod.address+"/v1/exam-prep/list", "",
+			map[string]string{"Authorization": "Bearer " + key})
 		if answer.StatusCode != http.StatusOK {
 			t.Fatalf("status %d", answer.StatusCode)
 		}

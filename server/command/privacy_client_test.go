@@ -32,27 +32,11 @@ type client struct {
 
 func (c *client) send(method, path, body string, header map[string]string) (int, string) {
 	c.t.Helper()
-	request, err := http.NewRequestWithContext(c.t.Context(), method, "http://"+c.address+path, strings.NewReader(body))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	request.Header.Set("Authorization", "Bearer "+c.key)
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("X-Request-Id", canary)
-	for name, value := range header {
-		request.Header.Set(name, value)
-	}
-	answer, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil {
-		c.t.Fatalf("%s %s: %v", method, path, err)
-	}
-	defer func() { _ = answer.Body.Close() }()
-	content, err := io.ReadAll(answer.Body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	all := map[string]string{"Authorization": "Bearer " + c.key, "Content-Type": "application/json", "X-Request-Id": canary}
+	maps.Copy(all, header)
+	answer, content := testkit.Call(c.t, http.DefaultTransport.RoundTrip, method, "http://"+c.address+path, body, all)
 	c.statuses[answer.StatusCode]++
-	return answer.StatusCode, string(content)
+	return answer.StatusCode, content
 }
 
 // must sends a request whose status is known.

@@ -27,10 +27,7 @@ func newWorkshop(t *testing.T) *workshop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sample, err := os.ReadFile("testdata/geography.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sample := testkit.ReadFile(t, "testdata/geography.yaml")
 	w.write("bin/examprep", fmt.Sprintf("#!/bin/sh\n%s=1 exec '%s' \"$@\"\n", asCommand, self), 0o700)
 	w.write("exams/geography.yaml", string(sample), 0o600)
 	w.run(`ssh-keygen -q -t ed25519 -N "" -C "" -f ann
@@ -79,10 +76,7 @@ func (w *workshop) fails(script, want string) {
 // pageScripts returns the blocks of code of a section of docs/exams.md.
 func pageScripts(t *testing.T, heading string) []string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/exams.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, "../../docs/exams.md")
 	_, section, found := strings.Cut(string(text), "\n### "+heading+"\n")
 	section, _, ended := strings.Cut(section, "\n## ")
 	if !found || !ended {
@@ -129,9 +123,7 @@ func TestSealsAreSignedAsThePageSays(t *testing.T) {
 
 func TestABadFileOfTrustedVerifiersIsRefusedAtTheStart(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "signers")
-	if err := os.WriteFile(bad, []byte("# the board\nann@example.org\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, bad, []byte("# the board\nann@example.org\n"))
 	t.Setenv("EXAMPREP_TRUSTED_VERIFIERS", bad)
 	for _, command := range []string{"lint", "publish"} {
 		var stderr bytes.Buffer

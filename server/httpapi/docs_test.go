@@ -1,7 +1,7 @@
 package httpapi_test
 
 import (
-	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -13,29 +13,16 @@ import (
 	"examprep.dev/api/openapi"
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit"
 )
 
 // visit asks as somebody without a key does. The document says nothing of itself, so only the envelope is checked.
 func (a *api) visit(method, path string, header map[string]string) response {
 	a.t.Helper()
-	request, err := http.NewRequestWithContext(a.t.Context(), method, "http://"+a.address+path, http.NoBody)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	request.Header.Set("Accept-Encoding", "identity")
-	for name, value := range header {
-		request.Header.Set(name, value)
-	}
-	got, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	defer func() { _ = got.Body.Close() }()
-	content, err := io.ReadAll(got.Body)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	answer := response{got.StatusCode, got.Header, string(content), got.Close}
+	all := map[string]string{"Accept-Encoding": "identity"}
+	maps.Copy(all, header)
+	got, content := testkit.Call(a.t, http.DefaultTransport.RoundTrip, method, "http://"+a.address+path, "", all)
+	answer := response{got.StatusCode, got.Header, content, got.Close}
 	checkEnvelope(a.t, method, answer)
 	return answer
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -211,33 +210,16 @@ func (r response) document(t testing.TB) map[string]any {
 // answer against the contract.
 func (a *api) call(method, path, body string, header map[string]string) response {
 	a.t.Helper()
-	request, err := http.NewRequestWithContext(a.t.Context(), method, "http://"+a.address+path, strings.NewReader(body))
-	if err != nil {
-		a.t.Fatal(err)
-	}
 	all := map[string]string{"Authorization": "Bearer " + a.key}
 	if method == http.MethodPost {
 		all["Content-Type"] = "application/json"
 	}
 	maps.Copy(all, header)
-	for name, value := range all {
-		if value != "" {
-			request.Header.Set(name, value)
-		}
-	}
 	if all["Accept-Encoding"] == "" {
-		request.Header.Set("Accept-Encoding", "identity") // else the client asks for gzip by itself
+		all["Accept-Encoding"] = "identity" // else the client asks for gzip by itself
 	}
-	got, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil {
-		a.t.Fatalf("%s %s: %v", method, path, err)
-	}
-	defer func() { _ = got.Body.Close() }()
-	content, err := io.ReadAll(got.Body)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	answer := response{got.StatusCode, got.Header, string(content), got.Close}
+	got, content := testkit.Call(a.t, http.DefaultTransport.RoundTrip, method, "http://"+a.address+path, body, all)
+	answer := response{got.StatusCode, got.Header, content, got.Close}
 	if a.recorder == nil {
 		checkAnswer(a.t, method, path, answer)
 	} else {

@@ -62,12 +62,7 @@ func readResponse(t testing.TB, r *bufio.Reader, method string) response {
 	if err != nil {
 		t.Fatalf("no answer: %v", err)
 	}
-	defer func() { _ = got.Body.Close() }()
-	body, err := io.ReadAll(got.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer := response{got.StatusCode, got.Header, string(body), got.Close}
+	answer := response{got.StatusCode, got.Header, testkit.Body(t, got), got.Close}
 	checkAnswer(t, method, "", answer)
 	return answer
 }

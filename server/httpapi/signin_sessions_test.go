@@ -98,11 +98,7 @@ func TestASignOutEverywhereEndsAllSessionsOfTheAccountAlone(t *testing.T) {
 // holdKeys keeps new keys from being written until release.
 func (p *premises) holdKeys(t *testing.T) (release func()) {
 	t.Helper()
-	tx, err := p.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	testkit.Exec(t, tx, `LOCK TABLE api_keys IN SHARE MODE`)
+	tx := testkit.Begin(t, p.pool, `LOCK TABLE api_keys IN SHARE MODE`)
 	return func() { _ = tx.Rollback(t.Context()) }
 }
 

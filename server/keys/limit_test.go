@@ -23,12 +23,7 @@ func hold(t *testing.T, pool *pgxpool.Pool, n int) (release func()) {
 		t.Fatal(err)
 	}
 	t.Cleanup(watcher.Release)
-	tx, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
-	testkit.Exec(t, tx, "LOCK TABLE api_keys IN SHARE MODE")
+	tx := testkit.Begin(t, pool, "LOCK TABLE api_keys IN SHARE MODE")
 	return func() {
 		t.Helper()
 		testkit.Eventually(t, "so many wait", func() bool {

@@ -167,11 +167,7 @@ func TestATierChangeRaisesEachLiveKeyOnce(t *testing.T) {
 func TestARevocationWaitsForNoTierChange(t *testing.T) {
 	store, announced, pool := newStore(t)
 	held, urgent := create(t, store, keys.NewKey{}), create(t, store, keys.NewKey{})
-	tx, err := pool.Begin(t.Context()) // somebody who is not done with a key of the tier
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	tx := testkit.Begin(t, pool) // somebody who is not done with a key of the tier
 	testkit.Exec(t, tx, "SELECT FROM api_keys WHERE prefix = $1 FOR UPDATE", held.Prefix)
 	applied := make(chan error, 1)
 	go func() {

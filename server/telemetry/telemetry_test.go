@@ -55,20 +55,8 @@ func serve(t *testing.T, run func(context.Context, net.Listener) error) (url str
 
 func get(t *testing.T, url string) (status int, body string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode, string(content)
+	response, body := testkit.Call(t, http.DefaultClient.Do, http.MethodGet, url, "", nil)
+	return response.StatusCode, body
 }
 
 func TestReadinessTellsItsReason(t *testing.T) {

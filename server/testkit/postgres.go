@@ -216,3 +216,18 @@ func CutOff(t testing.TB, pool *pgxpool.Pool) (restore func()) {
 
 // ofDatabase selects the locks on database $1 itself.
 const ofDatabase = "locktype = 'object' AND classid = 'pg_database'::regclass AND objid = (SELECT oid FROM pg_database WHERE datname = $1)"
+
+// Begin begins a transaction and runs statements in it, for example to hold locks. The transaction is rolled back at the
+// end of the test if it is still open.
+func Begin(t testing.TB, pool *pgxpool.Pool, statements ...string) pgx.Tx {
+	t.Helper()
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
+	for _, statement := range statements {
+		Exec(t, tx, statement)
+	}
+	return tx
+}

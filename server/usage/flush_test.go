@@ -3,7 +3,6 @@ package usage_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -32,12 +31,8 @@ func makeKeys(t *testing.T, pool *pgxpool.Pool) []uuid.UUID {
 // block runs a statement in a transaction that stays open until release.
 func block(t *testing.T, pool *pgxpool.Pool, statement string, args ...any) (release func()) {
 	t.Helper()
-	tx, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := testkit.Begin(t, pool)
 	release = func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }
-	t.Cleanup(release)
 	testkit.Exec(t, tx, statement, args...)
 	return release
 }
@@ -183,10 +178,7 @@ func TestLastUseIsThatOfTheNewestDay(t *testing.T) {
 // recipe is the SQL of the package comment that begins with a text.
 func recipe(t *testing.T, begin string) string {
 	t.Helper()
-	text, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, "doc.go")
 	_, rest, begins := strings.Cut(string(text), "//\t"+begin)
 	statement, _, ends := strings.Cut(rest, ";\n")
 	if !begins || !ends {

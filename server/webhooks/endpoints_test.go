@@ -128,12 +128,7 @@ func TestTheLimitOfEndpointsHoldsHoweverManyRegisterAtOnce(t *testing.T) {
 	testkit.Exec(t, b.pool, `INSERT INTO webhook_endpoints (id, account_id, url, events)
 		SELECT gen_random_uuid(), $1, 'https://receiver.example.com', '{mock_attempt.scored}' FROM generate_series(1, $2::int)`,
 		account, MaxEndpoints-1)
-	holder, err := b.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = holder.Rollback(context.WithoutCancel(t.Context())) }()
-	testkit.Exec(t, holder, "LOCK TABLE webhook_endpoints IN SHARE MODE") // all count before any writes
+	holder := testkit.Begin(t, b.pool, "LOCK TABLE webhook_endpoints IN SHARE MODE") // all count before any writes
 	var group sync.WaitGroup
 	var registered atomic.Int32
 	for range 16 {

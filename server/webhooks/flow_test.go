@@ -182,8 +182,8 @@ func TestALeaseThatWaitsHoldsUpNoOther(t *testing.T) {
 	b.fill(t, endpoint.ID, 1)
 	b.crash(t, 1)
 	b.fill(t, endpoint.ID, 1)
-	b.exec(t, "UPDATE webhook_deliveries SET relay_at = now() + interval '1 hour'") // the hints are ours
-	logging := b.begun(t, `INSERT INTO webhook_tries (delivery_id, attempt, began_at, duration_ms, failure)
+	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET relay_at = now() + interval '1 hour'") // the hints are ours
+	logging := testkit.Begin(t, b.pool, `INSERT INTO webhook_tries (delivery_id, attempt, began_at, duration_ms, failure)
 		SELECT id, 1, now(), 0, 'worker_lost' FROM webhook_deliveries WHERE attempt = 1`)
 	w := b.worker(t, r)
 	testkit.Run(t, w.Run)
@@ -203,9 +203,9 @@ func TestADeliveryThatIsLockedForAMomentIsDeliveredAllTheSame(t *testing.T) {
 	r := testkit.StartReceiver(t, nil)
 	_, endpoint := b.endpoint(t, r.URL)
 	b.fill(t, endpoint.ID, 3)
-	b.exec(t, "UPDATE webhook_deliveries SET relay_at = now() + interval '1 hour'") // claimed: no sweep finds them
+	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET relay_at = now() + interval '1 hour'") // claimed: no sweep finds them
 	w := b.worker(t, r)
-	locked := b.begun(t, "SELECT FROM webhook_deliveries FOR UPDATE") // as another's relay does that comes a moment late
+	locked := testkit.Begin(t, b.pool, "SELECT FROM webhook_deliveries FOR UPDATE") // as another's relay does that comes a moment late
 	ids := b.ids(t)
 	w.lanes.push(hint{delivery: ids[0], endpoint: uuid.New()}) // each has a lane to itself
 	w.lanes.push(hint{delivery: ids[1], endpoint: uuid.New(), refused: maxRefused})

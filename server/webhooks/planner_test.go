@@ -19,16 +19,13 @@ func TestABatchReadsNoMoreThanItsRowsHoweverManyArePending(t *testing.T) {
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://receiver.example")
 	b.fill(t, endpoint.ID, rows)
-	b.exec(t, "UPDATE webhook_deliveries SET state = 'delivered'")
-	b.exec(t, "ANALYZE")
+	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET state = 'delivered'")
+	testkit.Exec(t, b.pool, "ANALYZE")
 	b.fill(t, endpoint.ID, rows)
 	pending := testkit.Get[[]uuid.UUID](t, b.pool, `SELECT array_agg(id) FROM (
 		SELECT id FROM webhook_deliveries WHERE state = 'pending' ORDER BY random() LIMIT $1) p`, batch)
 	for _, s := range batchStatements(t.Context(), pending, endpoint.CreatedAt) {
-		tx, err := b.pool.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		tx := testkit.Begin(t, b.pool)
 		before := testkit.RowsRead(t, tx, "webhook_deliveries")
 		got, err := s.run(webhooksdb.New(tx))
 		if err != nil || got != batch {

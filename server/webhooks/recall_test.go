@@ -18,7 +18,7 @@ func TestWhatWasPutOffIsRecalledWhenItsReceiverAnswers(t *testing.T) {
 		{"long before it would come back", func(*testing.T, *bench, *Worker) {}},
 		{"while it is about to come back", func(t *testing.T, b *bench, w *Worker) {
 			t.Helper()
-			b.exec(t, "UPDATE webhook_deliveries SET relay_at = now() + make_interval(secs => $1) WHERE parked", w.holdTime().Seconds()/2)
+			testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET relay_at = now() + make_interval(secs => $1) WHERE parked", w.holdTime().Seconds()/2)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -173,10 +173,7 @@ func TestNobodyWaitsForARecovery(t *testing.T) {
 	b.missed(t, account, endpoint.ID, 1)
 	missed, since := b.made(t)[0], time.Now().Add(-time.Hour)
 	held := func(lock func(*webhooksdb.Queries)) (release func()) {
-		tx, err := b.pool.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		tx := testkit.Begin(t, b.pool)
 		lock(webhooksdb.New(tx))
 		return func() { _ = tx.Rollback(t.Context()) }
 	}

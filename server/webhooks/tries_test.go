@@ -196,7 +196,7 @@ func TestTriesThatCameLateAreTheLastOnesToo(t *testing.T) {
 			b := newBench(t)
 			_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
 			b.fill(t, endpoint.ID, 1)
-			b.exec(t, "UPDATE webhook_deliveries SET attempt = $1", maxAttempts-2)
+			testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET attempt = $1", maxAttempts-2)
 			slow, holder := b.worker(t), b.worker(t)
 			late, last := b.lease(t, slow), b.lease(t, holder)
 			if holderFirst {
@@ -217,13 +217,9 @@ func TestTriesThatCameLateAreTheLastOnesToo(t *testing.T) {
 func TestASuccessIsNotedThoughSomebodyHeldTheEndpoint(t *testing.T) {
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
-	b.exec(t, "UPDATE webhook_endpoints SET failing_since = now() - interval '4 days'")
+	testkit.Exec(t, b.pool, "UPDATE webhook_endpoints SET failing_since = now() - interval '4 days'")
 	w := b.worker(t)
-	tx, err := b.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	testkit.Exec(t, tx, "SELECT FROM webhook_endpoints FOR UPDATE")
+	tx := testkit.Begin(t, b.pool, "SELECT FROM webhook_endpoints FOR UPDATE")
 	row := webhooksdb.LeaseRow{EndpointID: endpoint.ID}
 	w.noteHealth(t.Context(), []result{{row: row, outcome: outcome{status: 200}}})
 	if err := tx.Rollback(t.Context()); err != nil {
@@ -247,7 +243,7 @@ func TestDeliveriesAskedForByHandAreLimited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.exec(t, `INSERT INTO webhook_deliveries (id, event_id, endpoint_id, by_hand)
+	testkit.Exec(t, b.pool, `INSERT INTO webhook_deliveries (id, event_id, endpoint_id, by_hand)
 		SELECT webhook_new_id(), event_id, endpoint_id, true FROM webhook_deliveries, generate_series(2, $1)`, MaxByHand)
 	var full *LimitError
 	if _, err := b.endpoints.Test(t.Context(), account, made.ID, time.Now()); !errors.As(err, &full) || !full.ByHand || full.Most != MaxByHand {
@@ -257,7 +253,7 @@ func TestDeliveriesAskedForByHandAreLimited(t *testing.T) {
 		t.Errorf("a redelivery beyond the limit: got %v, want a LimitError", err)
 	}
 	b.until(t, MaxByHand, "SELECT count(*) FROM webhook_deliveries")
-	b.exec(t, "UPDATE webhook_deliveries SET state = 'delivered' WHERE id = $1", first)
+	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET state = 'delivered' WHERE id = $1", first)
 	if _, err := b.endpoints.Redeliver(t.Context(), account, made.ID, first); err != nil {
 		t.Errorf("when one has ended: %v", err)
 	}

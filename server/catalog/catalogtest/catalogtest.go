@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/testkit"
 )
 
 const (
@@ -60,10 +61,7 @@ func Exams(t testing.TB) []catalog.Exam {
 
 func read(t testing.TB, set string) []catalog.Exam {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(set, "exams.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := testkit.ReadFile(t, filepath.Join(set, "exams.json"))
 	var exams []catalog.Exam
 	if err := json.Unmarshal(raw, &exams); err != nil {
 		t.Fatal(err)

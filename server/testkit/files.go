@@ -1,0 +1,24 @@
+package testkit
+
+import (
+	"os"
+	"testing"
+)
+
+// ReadFile returns the content of a file.
+func ReadFile(t testing.TB, path string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+// WriteFile writes a file that only its owner can read.
+func WriteFile(t testing.TB, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -96,8 +96,8 @@ func TestWithoutATimeLimitNoEndIsNamed(t *testing.T) {
 
 func TestARotatedKeyInheritsTheAttempts(t *testing.T) {
 	a := newAPI(t, options{})
-	old := a.newKey("rotating", keys.TierSpec{Requests: 1_000_000, Period: time.Minute})
-	sibling, err := a.keys.Create(t.Context(), keys.NewKey{Account: "rotating", Name: "another key of the account"})
+	old := a.NewKey("rotating", keys.TierSpec{Requests: 1_000_000, Period: time.Minute})
+	sibling, err := a.Keys.Create(t.Context(), keys.NewKey{Account: "rotating", Name: "another key of the account"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestARotatedKeyInheritsTheAttempts(t *testing.T) {
 	id, _ := by(old, "POST", "open", `{"paper_id":"`+testPaper+`","learner_id":"ann"}`).document(t)["attempt_id"].(string)
 	submission := `{"attempt_id":"` + id + `","learner_id":"ann","answers":{"1:1":"B"}}`
 	const prefixLength = len("service_") + 8
-	successor, err := a.keys.Rotate(t.Context(), old[:prefixLength], 0)
+	successor, err := a.Keys.Rotate(t.Context(), old[:prefixLength], 0)
 	if err != nil {
 		t.Fatal(err)
 	}

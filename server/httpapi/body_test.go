@@ -26,7 +26,7 @@ func TestABodyIsReadForThoseWhoMayPassAlone(t *testing.T) {
 		length = "Content-Length: 1048576\r\n\r\n"
 		chunks = "Transfer-Encoding: chunked\r\n\r\nfffff\r\n"
 	)
-	good := strings.ReplaceAll(mine, "KEY", a.key)
+	good := strings.ReplaceAll(mine, "KEY", a.Key)
 	bad := strings.ReplaceAll(mine, "KEY", "guessed")
 	for _, c := range []struct {
 		name, head string
@@ -71,7 +71,7 @@ func TestBodiesShareTheirMemory(t *testing.T) {
 	a := newAPI(t, options{config: httpapi.Config{MaxBodyMemory: most, ReadTimeout: unhurried}})
 	held := func() float64 { return a.metric("examprep_http_body_memory_bytes", nil) }
 	holder := a.dial(t, "tcp")
-	if _, err := io.WriteString(holder, openLine+strings.ReplaceAll(mine, "KEY", a.key)+"Content-Length: 1000\r\n\r\n{"); err != nil {
+	if _, err := io.WriteString(holder, openLine+strings.ReplaceAll(mine, "KEY", a.Key)+"Content-Length: 1000\r\n\r\n{"); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, "a body is held", func() bool { return held() == 1001 })
@@ -97,7 +97,7 @@ func TestATimeoutInChunksIsATimeout(t *testing.T) {
 	a := newAPI(t, options{config: httpapi.Config{ReadTimeout: 100 * time.Millisecond}})
 	for _, body := range []string{"", "5", "5;a", "5\r", "5\r\n", "5\r\nhel", "5\r\nhello", "5\r\nhello\r", "5\r\nhello\r\n", "5\r\nhello\r\n0", "5\r\nhello\r\n0\r\n", "5\r\nhello\r\n0\r\na: b"} {
 		t.Run(body, func(t *testing.T) {
-			begun := openLine + strings.ReplaceAll(mine, "KEY", a.key) + "Transfer-Encoding: chunked\r\n\r\n" + body
+			begun := openLine + strings.ReplaceAll(mine, "KEY", a.Key) + "Transfer-Encoding: chunked\r\n\r\n" + body
 			got := readResponse(t, a.ask(t, begun, keepQuiet), http.MethodPost)
 			if got.status != http.StatusRequestTimeout || got.header.Get("X-Request-Id") != "mine" || !got.closes {
 				t.Errorf("%d %s %v", got.status, got.body, got.header)
@@ -111,7 +111,7 @@ func TestATimeoutInChunksIsATimeout(t *testing.T) {
 func TestExpectContinueIsAnsweredBeforeTheGate(t *testing.T) {
 	a := newAPI(t, options{config: httpapi.Config{ReadTimeout: unhurried}})
 	with := func(key string) string { return openLine + strings.ReplaceAll(mine, "KEY", key) }
-	limited := a.newKey("slow", keys.TierSpec{Requests: 1, Period: time.Hour, Burst: 1})
+	limited := a.NewKey("slow", keys.TierSpec{Requests: 1, Period: time.Hour, Burst: 1})
 	if got := a.call(http.MethodGet, "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer " + limited}); got.status != http.StatusOK {
 		t.Fatalf("the key's only request: %d %s", got.status, got.body)
 	}
@@ -124,8 +124,8 @@ func TestExpectContinueIsAnsweredBeforeTheGate(t *testing.T) {
 		{"a bad key and a long body", with("guessed"), "2000000", http.StatusUnauthorized, true},
 		{"a bad key", with("guessed"), "20", http.StatusUnauthorized, false},
 		{"a key without an allowance left", with(limited), "20", http.StatusTooManyRequests, false},
-		{"a good key and a long body", with(a.key), "2000000", http.StatusRequestEntityTooLarge, true},
-		{"a good key", with(a.key), "20", http.StatusBadRequest, false},
+		{"a good key and a long body", with(a.Key), "2000000", http.StatusRequestEntityTooLarge, true},
+		{"a good key", with(a.Key), "20", http.StatusBadRequest, false},
 	} {
 		for _, expect := range []string{"Expect: 100-continue\r\n", "expect: 100-CONTINUE\r\n"} {
 			t.Run(c.name, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestExpectContinueIsAnsweredBeforeTheGate(t *testing.T) {
 				if c.closes {
 					return
 				}
-				if _, err := io.WriteString(conn, listLine+strings.ReplaceAll(mine, "KEY", a.key)+"\r\n"); err != nil {
+				if _, err := io.WriteString(conn, listLine+strings.ReplaceAll(mine, "KEY", a.Key)+"\r\n"); err != nil {
 					t.Fatal(err)
 				}
 				if next := readResponse(t, reader, http.MethodGet); next.status != http.StatusOK {
@@ -166,7 +166,7 @@ func TestExpectContinueIsAnsweredBeforeTheGate(t *testing.T) {
 // TestAskingToGoOnCostsOneRequest: the gate is asked once, after the client was told to go on.
 func TestAskingToGoOnCostsOneRequest(t *testing.T) {
 	a := newAPI(t, options{})
-	key := a.newKey("told", keys.TierSpec{Requests: 120, Period: time.Hour})
+	key := a.NewKey("told", keys.TierSpec{Requests: 120, Period: time.Hour})
 	conn := a.dial(t, "tcp")
 	reader := bufio.NewReader(conn)
 	for _, remaining := range []string{"119", "118"} {

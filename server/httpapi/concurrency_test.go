@@ -67,11 +67,11 @@ func (c *crowd) atOnce(do func(i int) error) error {
 
 // call sends a request over the connection of one client. It may run on any goroutine.
 func (c *crowd) call(client int, method, path, body string) (response, error) {
-	request, err := http.NewRequestWithContext(c.api.t.Context(), method, "http://"+c.api.address+path, strings.NewReader(body))
+	request, err := http.NewRequestWithContext(c.api.t.Context(), method, "http://"+c.api.Address+path, strings.NewReader(body))
 	if err != nil {
 		return response{}, err
 	}
-	request.Header.Set("Authorization", "Bearer "+c.api.key)
+	request.Header.Set("Authorization", "Bearer "+c.api.Key)
 	request.Header.Set("Content-Type", "application/json")
 	got, err := c.clients[client].Do(request)
 	if err != nil {
@@ -106,7 +106,7 @@ func submissionOf(id, letter string) string {
 // events counts what was told of an attempt, by kind.
 func (a *api) events(id string) map[string]int {
 	a.t.Helper()
-	rows, err := a.pool.Query(a.t.Context(),
+	rows, err := a.Pool.Query(a.t.Context(),
 		"SELECT kind FROM webhook_events WHERE convert_from(body, 'UTF8')::jsonb -> 'data' ->> 'attempt_id' = $1", id)
 	if err != nil {
 		a.t.Fatal(err)
@@ -181,7 +181,7 @@ func TestOfDifferentSubmissionsAtOnceOneWins(t *testing.T) {
 func TestSubmissionsThatMeetTheSweepAgree(t *testing.T) {
 	a := newAPI(t, options{})
 	c := a.crowd(racers)
-	sweeper := attempts.NewSweeper(a.pool, time.Now, slog.New(slog.DiscardHandler), nil)
+	sweeper := attempts.NewSweeper(a.Pool, time.Now, slog.New(slog.DiscardHandler), nil)
 	outcomes := map[string]int{}
 	for round := range 60 {
 		id := a.open()
@@ -190,7 +190,7 @@ func TestSubmissionsThatMeetTheSweepAgree(t *testing.T) {
 		if round == 0 {
 			left = time.Hour
 		}
-		testkit.Exec(t, a.pool, "UPDATE attempts SET opened_at = opened_at - interval '2 days', expires_at = $2 WHERE id = $1",
+		testkit.Exec(t, a.Pool, "UPDATE attempts SET opened_at = opened_at - interval '2 days', expires_at = $2 WHERE id = $1",
 			id, time.Now().Add(left-24*time.Hour))
 		stop := make(chan struct{})
 		var sweeping errgroup.Group
@@ -288,8 +288,8 @@ func TestASubmissionWhoseDatabaseConnectionBreaksIsWholeOrUntouched(t *testing.T
 // everySubmissionCanBeRetried sends every attempt's submission again, twice: now each succeeds, once.
 func (a *api) everySubmissionCanBeRetried() {
 	a.t.Helper()
-	a.pool.Reset() // else each connection that was broken would cost one more answer
-	ids := testkit.List[string](a.t, a.pool, "SELECT id::text FROM attempts")
+	a.Pool.Reset() // else each connection that was broken would cost one more answer
+	ids := testkit.List[string](a.t, a.Pool, "SELECT id::text FROM attempts")
 	for _, id := range ids {
 		first := a.post(examPath+"/mock-exams/submit", submissionOf(id, "B"))
 		again := a.post(examPath+"/mock-exams/submit", submissionOf(id, "B"))
@@ -310,7 +310,7 @@ type observer struct {
 func (a *api) observer() *observer {
 	a.t.Helper()
 	connect := func() *pgx.Conn {
-		config := a.pool.Config().ConnConfig.Copy()
+		config := a.Pool.Config().ConnConfig.Copy()
 		config.RuntimeParams["application_name"] = "observer"
 		conn, err := pgx.ConnectConfig(a.t.Context(), config)
 		if err != nil {

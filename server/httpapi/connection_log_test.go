@@ -20,7 +20,7 @@ func TestTheLogQuotesNothingOfABrokenRequest(t *testing.T) {
 		secret + "\r\n\r\n",
 		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: " + secret + "\r\n\r\n",
 	} {
-		connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", a.address)
+		connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", a.Address)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,11 +30,11 @@ func TestTheLogQuotesNothingOfABrokenRequest(t *testing.T) {
 		_, _ = io.Copy(io.Discard, connection) // until the server has had enough
 		_ = connection.Close()
 	}
-	testkit.Eventually(t, "a broken connection is logged", func() bool { return strings.Contains(a.logs.String(), "connection failed") })
+	testkit.Eventually(t, "a broken connection is logged", func() bool { return strings.Contains(a.Logs.String(), "connection failed") })
 	if a.get("/v1/exam-prep/list").status != http.StatusOK {
 		t.Error("the server no longer answers")
 	}
-	if log := a.logs.String(); strings.Contains(log, secret) {
+	if log := a.Logs.String(); strings.Contains(log, secret) {
 		t.Errorf("the log quotes a request: %s", log)
 	}
 }

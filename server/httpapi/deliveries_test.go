@@ -26,7 +26,7 @@ func (c *console) receive(status int) *testkit.Receiver {
 	client, prefix := testkit.Redis(c.test)
 	worker, err := webhooks.NewWorker(webhooks.WorkerConfig{
 		Prefix: prefix, AllowedRanges: loopback, RetryBase: time.Millisecond, SweepInterval: 50 * time.Millisecond, CAPEM: receiver.CAPEM(),
-	}, c.pool, client, c.keyring)
+	}, c.Pool, client, c.keyring)
 	if err != nil {
 		c.test.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func (c *console) scored(account uuid.UUID, n int) {
 		if err != nil {
 			c.test.Fatal(err)
 		}
-		testkit.Exec(c.test, c.pool, "SELECT webhook_record_event($1, $2, $3, $4)",
+		testkit.Exec(c.test, c.Pool, "SELECT webhook_record_event($1, $2, $3, $4)",
 			event.ID, string(event.Kind), event.Account, event.Body)
 	}
 }
@@ -255,7 +255,7 @@ func TestATestEventIsOfTheTimeByTheDevelopersClock(t *testing.T) {
 	if status, _, answer := ada.do(http.MethodPost, "/v1/developer/webhooks/"+hook+"/test", ""); status != http.StatusAccepted {
 		t.Fatalf("%d %v", status, answer)
 	}
-	created := testkit.Get[int64](t, c.pool, `SELECT (convert_from(body, 'UTF8')::jsonb->>'created')::bigint
+	created := testkit.Get[int64](t, c.Pool, `SELECT (convert_from(body, 'UTF8')::jsonb->>'created')::bigint
 		FROM webhook_events WHERE kind = $1`, string(webhooks.KindTest))
 	if created != usageNow.Unix() {
 		t.Errorf("created at %v, want %v", time.Unix(created, 0).UTC(), usageNow)

@@ -29,7 +29,7 @@ func TestTheReferencePageShowsEveryOperation(t *testing.T) {
 	show := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--user-data-dir="+profile,
 		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--virtual-time-budget=20000", "--enable-logging=stderr",
-		"--dump-dom", "http://"+a.address+"/docs")
+		"--dump-dom", "http://"+a.Address+"/docs")
 	var said strings.Builder
 	show.Stderr = &said
 	show.WaitDelay = 10 * time.Second

@@ -21,7 +21,7 @@ func (a *api) visit(method, path string, header map[string]string) response {
 	a.t.Helper()
 	all := map[string]string{"Accept-Encoding": "identity"}
 	maps.Copy(all, header)
-	got, content := testkit.Call(a.t, http.DefaultTransport.RoundTrip, method, "http://"+a.address+path, "", all)
+	got, content := testkit.Call(a.t, http.DefaultTransport.RoundTrip, method, "http://"+a.Address+path, "", all)
 	answer := response{got.StatusCode, got.Header, content, got.Close}
 	checkEnvelope(a.t, method, answer)
 	return answer

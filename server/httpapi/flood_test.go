@@ -73,7 +73,7 @@ func TestAFloodOfRefusalsWaits(t *testing.T) {
 // TestOnlyStrangersAreHeld: who is known, or is not refused by the gate, never waits.
 func TestOnlyStrangersAreHeld(t *testing.T) {
 	a := newAPI(t, options{})
-	limited := a.newKey("slow", keys.TierSpec{Requests: 1, Period: time.Hour, Burst: 1})
+	limited := a.NewKey("slow", keys.TierSpec{Requests: 1, Period: time.Hour, Burst: 1})
 	if got := a.call(http.MethodGet, "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer " + limited}); got.status != http.StatusOK {
 		t.Fatalf("the key's only request: %d %s", got.status, got.body)
 	}
@@ -150,7 +150,7 @@ func TestOneAddressHasSoManyConnections(t *testing.T) {
 func TestABodyOfFramesIsCut(t *testing.T) {
 	a := newAPI(t, options{config: httpapi.Config{MaxBodyBytes: 1 << 10}})
 	conn := a.dial(t, "tcp")
-	if _, err := io.WriteString(conn, openLine+strings.ReplaceAll(mine, "KEY", a.key)+"Transfer-Encoding: chunked\r\n\r\n1;"); err != nil {
+	if _, err := io.WriteString(conn, openLine+strings.ReplaceAll(mine, "KEY", a.Key)+"Transfer-Encoding: chunked\r\n\r\n1;"); err != nil {
 		t.Fatal(err)
 	}
 	const most = 256

@@ -57,13 +57,13 @@ func newOutage(t *testing.T, timeout time.Duration) *outage {
 		redis: testkit.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always"), // its buckets outlive it
 	}
 	// Gates of one database agree on one Redis: while the pods' is away, that of the harness's own gate would take its place.
-	o.stopGate()
+	o.StopGate()
 	for range outagePods {
 		pod := o.variant(httpapi.Config{}, func(deps *httpapi.Deps) {
 			g := o.podGate(deps.Registerer, timeout)
 			deps.Gate = g
 			if o.store == nil {
-				o.store = keys.NewStore(o.pool, g)
+				o.store = keys.NewStore(o.Pool, g)
 			}
 		})
 		o.pods = append(o.pods, pod)
@@ -88,7 +88,7 @@ func (o *outage) podGate(registerer prometheus.Registerer, timeout time.Duration
 		o.t.Fatal(err)
 	}
 	cfg := gate.Config{Prefix: "p:", Trust: time.Second, Timeout: timeout, CallTimeout: timeout, Registerer: registerer}
-	g := gate.New(cfg, rdb, keys.NewReader(o.pool))
+	g := gate.New(cfg, rdb, keys.NewReader(o.Pool))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = g.Run(ctx) }()
@@ -113,7 +113,7 @@ func (o *outage) issue(name string, tier keys.TierSpec) keys.Issued {
 // ask sends one request to a pod.
 func (o *outage) ask(client *http.Client, pod int, key string) (answered, http.Header, error) {
 	a := answered{key: key, pod: pod, begun: time.Now()}
-	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+o.pods[pod].address+"/v1/exam-prep/list", http.NoBody)
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+o.pods[pod].Address+"/v1/exam-prep/list", http.NoBody)
 	if err != nil {
 		return a, nil, err
 	}

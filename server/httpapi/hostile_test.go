@@ -215,7 +215,7 @@ func TestHostileRequestsAreAnsweredOnce(t *testing.T) {
 		}
 	}
 	t.Cleanup(func() { // when the parallel ones are through
-		if logged := a.logs.String(); strings.Contains(logged, "panic") || strings.Contains(logged, `"level":"ERROR"`) {
+		if logged := a.Logs.String(); strings.Contains(logged, "panic") || strings.Contains(logged, `"level":"ERROR"`) {
 			t.Error("something failed on our side")
 		}
 	})
@@ -224,7 +224,7 @@ func TestHostileRequestsAreAnsweredOnce(t *testing.T) {
 func (a *api) sendHostile(t *testing.T, c hostileRequest) {
 	t.Helper()
 	conn := a.dial(t, "tcp")
-	if _, err := io.WriteString(conn, strings.ReplaceAll(c.sent, "KEY", a.key)); err != nil {
+	if _, err := io.WriteString(conn, strings.ReplaceAll(c.sent, "KEY", a.Key)); err != nil {
 		t.Fatal(err)
 	}
 	if half, ok := conn.(*net.TCPConn); ok && c.ends {

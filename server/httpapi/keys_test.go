@@ -102,7 +102,7 @@ func TestKeysComeInPagesAlsoWhereTheyAreOfOneInstant(t *testing.T) {
 		want = append(want, textOf(ada.make("/v1/developer/keys", `{"name":"k"}`), "key_prefix"))
 	}
 	bobs := textOf(bob.make("/v1/developer/keys", `{"name":"k"}`), "key_prefix")
-	testkit.Exec(t, c.pool, "UPDATE api_keys SET created_at = now()")
+	testkit.Exec(t, c.Pool, "UPDATE api_keys SET created_at = now()")
 	if status, _, body := ada.do(http.MethodDelete, "/v1/developer/keys/"+want[3], ""); status != http.StatusNoContent {
 		t.Fatal(status, body)
 	}
@@ -182,7 +182,7 @@ func TestWhatIsAskedOfANewKey(t *testing.T) {
 // plantKeys gives an account n more live keys.
 func (c *console) plantKeys(of *browser, n int) {
 	c.test.Helper()
-	testkit.Exec(c.test, c.pool, `
+	testkit.Exec(c.test, c.Pool, `
 		INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
 		SELECT gen_random_uuid(), $1, $1, 'service_' || substr(encode(h, 'hex'), 1, 8), h
 		FROM (SELECT sha256(convert_to($1::uuid || ' ' || n, 'UTF8')) AS h FROM generate_series(1, $2::int) n) planted`,

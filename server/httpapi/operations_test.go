@@ -176,7 +176,7 @@ func TestAnAttemptFromOpenToHistory(t *testing.T) {
 	if empty := a.get(examPath + "/mock-exams/history?learner_id=someone-else"); !sameJSON(empty.body, `{"attempts":[],"total":0}`) {
 		t.Errorf("another learner's history = %s", empty.body)
 	}
-	if log := a.logs.String(); strings.Contains(log, learner) || strings.Contains(log, a.key) || strings.Contains(log, "Bearer") {
+	if log := a.Logs.String(); strings.Contains(log, learner) || strings.Contains(log, a.Key) || strings.Contains(log, "Bearer") {
 		t.Error("the log holds a learner reference or a key")
 	}
 }

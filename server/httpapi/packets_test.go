@@ -19,7 +19,7 @@ var volatileFields = regexp.MustCompile(`(?m)^(Date|x-request-id|RateLimit-Remai
 func TestAnswersDoNotDependOnPackets(t *testing.T) {
 	a := newAPI(t, options{config: httpapi.Config{MaxHeaderBytes: 4 << 10, MaxBodyBytes: 1 << 16, RefusalsPerSecond: 1 << 20}})
 	etag := a.get(examPath + "/overview").header.Get("Etag")
-	authorized := "Host: x\r\nAuthorization: Bearer " + a.key + "\r\n"
+	authorized := "Host: x\r\nAuthorization: Bearer " + a.Key + "\r\n"
 	get := func(path, header string) string {
 		return "GET " + path + " HTTP/1.1\r\n" + authorized + header + "\r\n"
 	}

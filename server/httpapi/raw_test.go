@@ -20,7 +20,7 @@ import (
 // dial opens a connection to the server that ends with the test, or after waitFor.
 func (a *api) dial(t testing.TB, network string) net.Conn {
 	t.Helper()
-	conn, err := (&net.Dialer{}).DialContext(t.Context(), network, a.address)
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), network, a.Address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func readResponse(t testing.TB, r *bufio.Reader, method string) response {
 func TestBrokenHTTPIsRefusedInJSON(t *testing.T) {
 	a := newAPI(t, options{config: httpapi.Config{MaxBodyBytes: 1 << 16, MaxHeaderBytes: 4 << 10}})
 	const get = "GET /v1/exam-prep/list HTTP/1.1\r\n"
-	post := "POST " + examPath + "/mock-exams/open HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer " + a.key + "\r\n"
+	post := "POST " + examPath + "/mock-exams/open HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer " + a.Key + "\r\n"
 	for _, c := range []struct {
 		name, sent string
 		status     int
@@ -98,7 +98,7 @@ func TestBrokenHTTPIsRefusedInJSON(t *testing.T) {
 		{"a long body sent", post + "Content-Length: 70000\r\n\r\n" + strings.Repeat(" ", 70000), 413, "payload_too_large"},
 		{"a long body in chunks", post + "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat("fff\r\n"+strings.Repeat(" ", 4095)+"\r\n", 20), 413, "payload_too_large"},
 		{"a long body asked for first", post + "Expect: 100-continue\r\nContent-Length: 1000000000\r\n\r\n{", 413, "payload_too_large"},
-		{"an exam key that is no encoding", "GET /v1/exam-prep/%zz/overview HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + a.key + "\r\n\r\n", 404, "exam_not_found"},
+		{"an exam key that is no encoding", "GET /v1/exam-prep/%zz/overview HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + a.Key + "\r\n\r\n", 404, "exam_not_found"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			conn := a.dial(t, "tcp")
@@ -121,7 +121,7 @@ func TestBrokenHTTPIsRefusedInJSON(t *testing.T) {
 	if good := a.get("/v1/exam-prep/list"); good.status != http.StatusOK {
 		t.Errorf("a good request afterwards: %d", good.status)
 	}
-	if strings.Contains(a.logs.String(), "panic") {
+	if strings.Contains(a.Logs.String(), "panic") {
 		t.Error("something panicked")
 	}
 }
@@ -143,7 +143,7 @@ func TestAPanicIsAnAnswerAndCounted(t *testing.T) {
 func TestRefusedBodiesKeepTheirAnswer(t *testing.T) {
 	a := newAPI(t, options{config: httpapi.Config{MaxBodyBytes: 1 << 10}})
 	conn := a.dial(t, "tcp")
-	if _, err := io.WriteString(conn, "POST "+examPath+"/mock-exams/open HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+a.key+"\r\nX-Request-Id: mine-1\r\nContent-Length: 2000000\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(conn, "POST "+examPath+"/mock-exams/open HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+a.Key+"\r\nX-Request-Id: mine-1\r\nContent-Length: 2000000\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	for range 20 { // whatever happens to it
@@ -162,7 +162,7 @@ func TestSlowClientsAreCut(t *testing.T) {
 	a := newAPI(t, options{config: httpapi.Config{ReadTimeout: 100 * time.Millisecond}})
 	for _, c := range []struct{ name, start string }{
 		{"headers", "GET /v1/exam-prep/list HTTP/1.1\r\n"},
-		{"body", "POST " + examPath + "/mock-exams/open HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + a.key + "\r\nContent-Length: 10000\r\n\r\n"},
+		{"body", "POST " + examPath + "/mock-exams/open HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + a.Key + "\r\nContent-Length: 10000\r\n\r\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			stop := make(chan struct{})

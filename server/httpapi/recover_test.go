@@ -57,7 +57,7 @@ func TestARecoveryBesideAnotherIsAConflict(t *testing.T) {
 	c := newConsole(t)
 	ada := c.signedIn("ada")
 	hook := textOf(ada.make("/v1/developer/webhooks", newHook), "id")
-	other := testkit.Begin(t, c.pool)
+	other := testkit.Begin(t, c.Pool)
 	testkit.Exec(t, other, "SELECT pg_advisory_xact_lock(hashtextextended('webhook recovery ' || $1, 0))", hook)
 	path := "/v1/developer/webhooks/" + hook + "/recover"
 	if status, _, refused := ada.do(http.MethodPost, path, sinceAnHour()); status != http.StatusConflict || refused["error"] != "conflict" {

@@ -50,7 +50,7 @@ func FuzzServer(f *testing.F) {
 	document(f) // now: reading it takes longer than a fuzzer on a busy machine waits for one input
 	leaks := leakCheck{api: a}
 	f.Fuzz(func(t *testing.T, sent []byte) {
-		checkReceived(t, sent, a.exchange(t, bytes.ReplaceAll(sent, []byte("KEY"), []byte(a.key))))
+		checkReceived(t, sent, a.exchange(t, bytes.ReplaceAll(sent, []byte("KEY"), []byte(a.Key))))
 		leaks.after(t)
 	})
 }
@@ -129,7 +129,7 @@ func (l *leakCheck) after(t *testing.T) {
 	if l.inputs++; l.inputs%leakEvery != 0 {
 		return
 	}
-	l.api.logs.Reset()
+	l.api.Logs.Reset()
 	if l.inputs == leakEvery {
 		l.goroutines, l.heap = runtime.NumGoroutine(), heapInUse()
 		return

@@ -21,7 +21,7 @@ import (
 // holdAttempts locks the table of attempts, so that an open waits, until release.
 func (a *api) holdAttempts() (release func()) {
 	a.t.Helper()
-	tx, err := a.pool.BeginTx(a.t.Context(), pgx.TxOptions{})
+	tx, err := a.Pool.BeginTx(a.t.Context(), pgx.TxOptions{})
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func (a *api) sendOpen(t *testing.T) *bufio.Reader {
 	t.Helper()
 	conn := a.dial(t, "tcp")
 	body := `{"paper_id":"` + testPaper + `"}`
-	request := "POST " + examPath + "/mock-exams/open HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + a.key +
+	request := "POST " + examPath + "/mock-exams/open HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + a.Key +
 		"\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
 	if _, err := io.WriteString(conn, request); err != nil {
 		t.Fatal(err)
@@ -56,11 +56,11 @@ func TestStoppingFinishesWhatIsInHand(t *testing.T) {
 	inHand := a.sendOpen(t)
 
 	stopped := make(chan error, 1)
-	go func() { stopped <- a.stop() }()
+	go func() { stopped <- a.Stop() }()
 	if _, err := idleReader.ReadByte(); !errors.Is(err, io.EOF) {
 		t.Errorf("the idle connection ends with %v, want EOF", err)
 	}
-	if conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", a.address); !errors.Is(err, syscall.ECONNREFUSED) {
+	if conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", a.Address); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("a new connection: %v, %v", conn, err)
 	}
 	select {
@@ -87,7 +87,7 @@ func TestSilentConnectionsDoNotDelayTheStop(t *testing.T) {
 		t.Fatal(got.status)
 	}
 	stopped := make(chan error, 1)
-	go func() { stopped <- a.stop() }()
+	go func() { stopped <- a.Stop() }()
 	if said, err := io.ReadAll(silent); len(said) > 0 || err != nil {
 		t.Errorf("a silent connection ends with %q, %v", said, err)
 	}
@@ -111,7 +111,7 @@ func TestStoppingCutsWhatOutlastsTheGrace(t *testing.T) {
 	release := a.holdAttempts()
 	defer release()
 	inHand := a.sendOpen(t)
-	if err := a.stop(); err == nil {
+	if err := a.Stop(); err == nil {
 		t.Error("the server does not tell that it cut a request")
 	}
 	if _, err := inHand.ReadByte(); err == nil {
@@ -121,10 +121,10 @@ func TestStoppingCutsWhatOutlastsTheGrace(t *testing.T) {
 
 func TestRequestsAreAcceptedWhileLoadBalancersTakeNote(t *testing.T) {
 	a := newAPI(t, options{config: httpapi.Config{DrainDelay: unhurried}})
-	t.Cleanup(func() { _ = a.listener.Close() }) // which ends the delay
-	go func() { _ = a.stop() }()
+	t.Cleanup(func() { _ = a.Listener.Close() }) // which ends the delay
+	go func() { _ = a.Stop() }()
 	testkit.Eventually(t, "answers close their connections", func() bool {
-		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", a.address)
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", a.Address)
 		if err != nil {
 			t.Fatalf("not accepted: %v", err)
 		}
@@ -135,7 +135,7 @@ func TestRequestsAreAcceptedWhileLoadBalancersTakeNote(t *testing.T) {
 		return readResponse(t, bufio.NewReader(conn), http.MethodGet).closes
 	})
 	brief := a.variant(httpapi.Config{DrainDelay: 50 * time.Millisecond}, nil)
-	if err := brief.stop(); err != nil {
+	if err := brief.Stop(); err != nil {
 		t.Errorf("stopping: %v", err)
 	}
 }

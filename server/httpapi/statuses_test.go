@@ -40,11 +40,11 @@ func (a *api) open() string {
 
 func TestEveryOperationAnswersItsStatuses(t *testing.T) {
 	a := newAPI(t, options{})
-	exhausted := a.newKey("slow", keys.TierSpec{Requests: 1, Period: time.Hour, Burst: 1})
+	exhausted := a.NewKey("slow", keys.TierSpec{Requests: 1, Period: time.Hour, Burst: 1})
 	if first := a.call("GET", "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer " + exhausted}); first.status != http.StatusOK {
 		t.Fatalf("the one request of an hour: %d %s", first.status, first.body)
 	}
-	mistyped := a.key[:len(a.key)-1] + map[bool]string{true: "0", false: "1"}[a.key[len(a.key)-1] != '0']
+	mistyped := a.Key[:len(a.Key)-1] + map[bool]string{true: "0", false: "1"}[a.Key[len(a.Key)-1] != '0']
 	for _, o := range operations {
 		body := strings.ReplaceAll(o.body, "%ATTEMPT%", a.open())
 		send := func(header map[string]string, path string) response { return a.call(o.method, path, body, header) }
@@ -53,8 +53,8 @@ func TestEveryOperationAnswersItsStatuses(t *testing.T) {
 				t.Errorf("200: %d %s", got.status, got.body)
 			}
 			for name, authorization := range map[string]string{
-				"none": "", "mistyped": "Bearer " + mistyped, "no key": "Bearer x", "another scheme": "Basic " + a.key,
-				"the bare key": a.key, "of the right form, never issued": "Bearer " + unissuedKey,
+				"none": "", "mistyped": "Bearer " + mistyped, "no key": "Bearer x", "another scheme": "Basic " + a.Key,
+				"the bare key": a.Key, "of the right form, never issued": "Bearer " + unissuedKey,
 			} {
 				got := send(map[string]string{"Authorization": authorization}, o.path)
 				if got.status != http.StatusUnauthorized || got.code(t) != "unauthorized" || got.document(t)["detail"] != "Invalid API key" ||
@@ -199,7 +199,7 @@ func TestRequestIDIsAnsweredAlways(t *testing.T) {
 
 func TestRateHeadersTellTheAllowance(t *testing.T) {
 	a := newAPI(t, options{})
-	key := a.newKey("told", keys.TierSpec{Requests: 120, Period: time.Minute})
+	key := a.NewKey("told", keys.TierSpec{Requests: 120, Period: time.Minute})
 	header := map[string]string{"Authorization": "Bearer " + key}
 	before := 120
 	for range 3 {
@@ -232,7 +232,7 @@ func TestGuessingIsLimitedByAddress(t *testing.T) {
 func TestPostgresAwayIsUnavailable(t *testing.T) {
 	a := newAPI(t, options{})
 	id := a.open()
-	testkit.CutOff(t, a.pool)
+	testkit.CutOff(t, a.Pool)
 	for _, c := range []struct{ method, path, body string }{
 		{"GET", examPath + "/mock-exams/history", ""},
 		{"POST", examPath + "/mock-exams/open", `{"paper_id":"` + testPaper + `"}`},

@@ -137,23 +137,8 @@ func (in *installation) operate() {
 	if err := Setup(manager, in.deps); err != nil {
 		in.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- manager.Start(ctx) }()
-	stopped := false
-	stop := func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		cancel()
-		if err := <-done; err != nil {
-			in.t.Errorf("operator: %v", err)
-		}
-	}
-	in.stop = stop
-	in.t.Cleanup(stop)
-	if !manager.GetCache().WaitForCacheSync(ctx) {
+	in.stop = testkit.Run(in.t, manager.Start)
+	if !manager.GetCache().WaitForCacheSync(in.t.Context()) {
 		in.t.Fatal("the operator's cache did not fill")
 	}
 }
@@ -227,21 +212,16 @@ func (in *installation) gone(object client.Object) {
 // eventually asks again and again until condition holds.
 func (in *installation) eventually(what string, condition func() (ok bool, detail string)) {
 	in.t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		ok, detail := condition()
-		if ok {
-			return
+	detail := "nothing was read"
+	defer func() {
+		if in.t.Failed() {
+			in.t.Logf("%s: %s", what, detail)
 		}
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			in.t.Fatalf("%s: not after %s: %s", what, patience, detail)
-		}
-	}
+	}()
+	testkit.Within(in.t, patience, what, func() (ok bool) {
+		ok, detail = condition()
+		return ok
+	})
 }
 
 // until waits for a condition of an object, as of its newest generation, and returns its message.

@@ -1,7 +1,6 @@
 package attempts
 
 import (
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/url"
@@ -100,29 +99,16 @@ func submission1(opened Opened, learner string) SubmitRequest {
 // bodies returns the data of all events of an account, by kind.
 func (b *bench) bodies(t testing.TB, account uuid.UUID) map[string][]map[string]any {
 	t.Helper()
-	rows, err := b.pool.Query(t.Context(), `SELECT kind, convert_from(body, 'UTF8') FROM webhook_events e WHERE account_id = $1
-		AND EXISTS (SELECT FROM webhook_deliveries d WHERE d.event_id = e.id)`, account)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
 	found := map[string][]map[string]any{}
-	for rows.Next() {
-		var kind, body string
-		if err := rows.Scan(&kind, &body); err != nil {
-			t.Fatal(err)
-		}
-		var event struct {
-			Data map[string]any `json:"data"`
-		}
-		if err := json.Unmarshal([]byte(body), &event); err != nil {
-			t.Fatal(err)
-		}
+	var kind string
+	var event struct {
+		Data map[string]any `json:"data"`
+	}
+	testkit.ForEach(t, b.pool, []any{&kind, &event}, func() {
 		found[kind] = append(found[kind], event.Data)
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+		event.Data = nil
+	}, `SELECT kind, convert_from(body, 'UTF8')::json FROM webhook_events e WHERE account_id = $1
+		AND EXISTS (SELECT FROM webhook_deliveries d WHERE d.event_id = e.id)`, account)
 	return found
 }
 

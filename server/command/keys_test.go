@@ -49,25 +49,17 @@ func TestKeyCommandsAreRecordedAsAnAdministrators(t *testing.T) {
 	i.execute(t, "keys", "list")
 	i.execute(t, "keys", "revoke", first)
 
-	rows, err := i.pool.Query(t.Context(), `SELECT l.action, a.name, l.actor_kind, l.actor, l.target, l.address IS NULL, l.request_id
-		FROM audit_log l JOIN accounts a ON a.id = l.account_id ORDER BY l.id`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
 	var actions []string
-	for rows.Next() {
-		var action, account, kind, actor, target, request string
-		var nowhere bool
-		if err := rows.Scan(&action, &account, &kind, &actor, &target, &nowhere, &request); err != nil {
-			t.Fatal(err)
-		}
+	var action, account, kind, actor, target, request string
+	var nowhere bool
+	testkit.ForEach(t, i.pool, []any{&action, &account, &kind, &actor, &target, &nowhere, &request}, func() {
 		actions = append(actions, action)
 		user, host, whole := strings.Cut(actor, "@")
 		if account != "acme" || kind != "administrator" || target != first || !nowhere || request != "" || !whole || user == "" || host == "" {
 			t.Errorf("%s by %s %q on %s's %s, address NULL %v, request %q", action, kind, actor, account, target, nowhere, request)
 		}
-	}
+	}, `SELECT l.action, a.name, l.actor_kind, l.actor, l.target, l.address IS NULL, l.request_id
+		FROM audit_log l JOIN accounts a ON a.id = l.account_id ORDER BY l.id`)
 	if want := []string{"key.create", "key.set_tier", "key.revoke"}; !reflect.DeepEqual(actions, want) {
 		t.Errorf("recorded %v, want %v", actions, want)
 	}

@@ -199,19 +199,8 @@ func databaseStatistics(t *testing.T, pool *pgxpool.Pool) []byte {
 		views = append(views, "pg_stat_statements")
 	}
 	for _, view := range views {
-		rows, err := pool.Query(t.Context(), "SELECT v::text FROM "+view+" v")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for rows.Next() {
-			var row string
-			if err := rows.Scan(&row); err != nil {
-				t.Fatal(err)
-			}
+		for _, row := range testkit.List[string](t, pool, "SELECT v::text FROM "+view+" v") {
 			all.WriteString(row + "\n")
-		}
-		if err := rows.Err(); err != nil {
-			t.Fatal(err)
 		}
 	}
 	return all.Bytes()

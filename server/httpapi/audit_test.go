@@ -22,20 +22,11 @@ type audited struct {
 // audited returns all records, in order.
 func (a *api) audited() []audited {
 	a.t.Helper()
-	rows, err := a.Pool.Query(a.t.Context(), `SELECT account_id, actor_kind, actor, action, target, coalesce(host(address), ''),
-		request_id, detail::text FROM audit_log ORDER BY id`)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	defer rows.Close()
 	var list []audited
-	for rows.Next() {
-		var r audited
-		if err := rows.Scan(&r.account, &r.kind, &r.actor, &r.action, &r.target, &r.address, &r.request, &r.detail); err != nil {
-			a.t.Fatal(err)
-		}
+	var r audited
+	testkit.ForEach(a.t, a.Pool, []any{&r.account, &r.kind, &r.actor, &r.action, &r.target, &r.address, &r.request, &r.detail}, func() {
 		list = append(list, r)
-	}
+	}, `SELECT account_id, actor_kind, actor, action, target, coalesce(host(address), ''), request_id, detail::text FROM audit_log ORDER BY id`)
 	return list
 }
 

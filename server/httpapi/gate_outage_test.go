@@ -17,7 +17,6 @@ import (
 	"examprep.dev/server/gate"
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/redisurl"
 	"examprep.dev/server/testkit"
 )
 
@@ -78,21 +77,15 @@ func newOutage(t *testing.T, timeout time.Duration) *outage {
 // podGate is the gate of one pod.
 func (o *outage) podGate(registerer prometheus.Registerer, timeout time.Duration) *gate.Gate {
 	o.t.Helper()
-	rdb, err := redisurl.Open("redis://"+o.redis.Address()+"/0", func(c *redis.UniversalOptions) {
+	rdb := testkit.OpenRedis(o.t, o.redis.URL(), func(c *redis.UniversalOptions) {
 		gate.ClientOptions(c)
 		if timeout > 0 {
 			c.DialTimeout, c.ReadTimeout, c.WriteTimeout, c.PoolTimeout = timeout, timeout, timeout, timeout
 		}
 	})
-	if err != nil {
-		o.t.Fatal(err)
-	}
 	cfg := gate.Config{Prefix: "p:", Trust: time.Second, Timeout: timeout, CallTimeout: timeout, Registerer: registerer}
 	g := gate.New(cfg, rdb, keys.NewReader(o.Pool))
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { defer close(done); _ = g.Run(ctx) }()
-	o.t.Cleanup(func() { cancel(); <-done; _ = rdb.Close() })
+	testkit.Run(o.t, g.Run)
 	return g
 }
 

@@ -231,3 +231,12 @@ func Begin(t testing.TB, pool *pgxpool.Pool, statements ...string) pgx.Tx {
 	}
 	return tx
 }
+
+// ForEach runs a query, scans each row into the pointers of into, and calls visit.
+func ForEach(t testing.TB, db Session, into []any, visit func(), query string, args ...any) {
+	t.Helper()
+	rows, _ := db.Query(t.Context(), query, args...) // ForEachRow returns the query's error
+	if _, err := pgx.ForEachRow(rows, into, func() error { visit(); return nil }); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+}

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// pollInterval is how often Eventually and Await check.
-	pollInterval = 5 * time.Millisecond
+	// firstPause and longestPause are the first and the longest pause between two checks of a condition.
+	firstPause, longestPause = 5 * time.Millisecond, 20 * time.Millisecond
 	// patience is the time-out of Eventually and Next. No passing test waits for it.
 	patience = 30 * time.Second
 	// attemptTimeout is the time-out of one check of Await.
@@ -27,13 +27,11 @@ func Eventually(t testing.TB, what string, condition func() bool) {
 // Within is Eventually with another limit.
 func Within(t testing.TB, limit time.Duration, what string, condition func() bool) {
 	t.Helper()
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
-	for !condition() {
+	for pause := firstPause; !condition(); pause = min(2*pause, longestPause) {
 		select {
-		case <-ticker.C:
+		case <-time.After(pause):
 		case <-deadline.C:
 			t.Fatalf("never happened: %s", what)
 		}
@@ -42,9 +40,7 @@ func Within(t testing.TB, limit time.Duration, what string, condition func() boo
 
 // Await calls check until it succeeds or ctx ends, and then returns the last error. Each call has 5 seconds.
 func Await(ctx context.Context, what string, check func(context.Context) error) error {
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
 		err := check(attempt)
 		cancel()
@@ -52,7 +48,7 @@ func Await(ctx context.Context, what string, check func(context.Context) error) 
 			return nil
 		}
 		select {
-		case <-ticker.C:
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return fmt.Errorf("never happened: %s: %w", what, err)
 		}

@@ -63,10 +63,7 @@ func TestNothingIsLostWhenRedisIsKilledAndComesBackEmpty(t *testing.T) {
 	r := testkit.StartReceiver(t, nil)
 	b.endpoint(t, r.URL)
 	for range 2 {
-		w, err := NewWorker(b.brisk(t, r), b.pool, b.redis, b.keyring)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := b.workerOf(t, b.brisk(t, r), b.pool, b.keyring)
 		testkit.Run(t, w.Run)
 	}
 	events := make([]Event, 0, 300)
@@ -153,10 +150,7 @@ func TestAWorkerProcessThatIsKilledMidDeliveryIsReplaced(t *testing.T) {
 	_ = victim.Process.Signal(syscall.SIGKILL)
 	_ = victim.Wait()
 	close(killed)
-	w, err := NewWorker(cfg, b.pool, b.redis, b.keyring)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := b.workerOf(t, cfg, b.pool, b.keyring)
 	testkit.Run(t, w.Run)
 	if duplicates := collect(t, r, []Event{event, event}); duplicates > 1 {
 		t.Errorf("%d duplicates", duplicates)
@@ -176,10 +170,7 @@ func TestAnOutcomeOutlivesPostgresBeingAway(t *testing.T) {
 	b.endpoint(t, r.URL)
 	cfg := b.brisk(t, r)
 	cfg.LeaseMargin = patience
-	w, err := NewWorker(cfg, b.pool, b.redis, b.keyring)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := b.workerOf(t, cfg, b.pool, b.keyring)
 	testkit.Run(t, w.Run)
 	b.happen(t, 1)
 	<-entered
@@ -299,10 +290,7 @@ func TestSecretsMoveToTheNewEncryptionKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, err := NewWorker(b.brisk(t, r), b.pool, b.redis, ring)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := b.workerOf(t, b.brisk(t, r), b.pool, ring)
 		return testkit.Run(t, w.Run)
 	}
 	stop := start(newKey + "," + testKeys)
@@ -324,10 +312,7 @@ func TestASecretThatCannotBeReadCostsNoTry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := NewWorker(b.brisk(t, r), b.pool, b.redis, stranger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := b.workerOf(t, b.brisk(t, r), b.pool, stranger)
 	stop := testkit.Run(t, w.Run)
 	b.happen(t, 1)
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'pending' AND attempt = 0 AND relay_at > now() + interval '20 seconds'")

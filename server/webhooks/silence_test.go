@@ -15,10 +15,7 @@ func TestRelayingGoesOnAfterPostgresConnectionsWentSilent(t *testing.T) {
 	proxy := testkit.StartProxy(t, b.pool.Config().ConnString(), testkit.ProxyOptions{})
 	pool := testkit.Open(t, proxy.URL)
 	t.Cleanup(func() { proxy.Cut(true) }) // before the pool closes silent connections, which takes long
-	w, err := NewWorker(b.brisk(t, r), pool, b.redis, b.keyring)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := b.workerOf(t, b.brisk(t, r), pool, b.keyring)
 	testkit.Run(t, w.Run)
 	b.fill(t, endpoint.ID, 1)
 	r.Next(t)

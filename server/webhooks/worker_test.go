@@ -61,10 +61,15 @@ func (b *bench) worker(t testing.TB, receivers ...*testkit.Receiver) *Worker {
 	for _, r := range receivers {
 		authorities.Write(r.CAPEM())
 	}
-	w, err := NewWorker(WorkerConfig{
+	return b.workerOf(t, WorkerConfig{
 		Prefix: b.prefix, AllowedRanges: loopback, CAPEM: []byte(authorities.String()), Timeout: 5 * time.Second,
 		RetryBase: time.Millisecond, SweepInterval: 50 * time.Millisecond, LeaseMargin: 5 * time.Second,
-	}, b.pool, b.redis, b.keyring)
+	}, b.pool, b.keyring)
+}
+
+func (b *bench) workerOf(t testing.TB, cfg WorkerConfig, pool *pgxpool.Pool, keyring *Keyring) *Worker {
+	t.Helper()
+	w, err := NewWorker(cfg, pool, b.redis, keyring)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,22 +112,16 @@ func (b *bench) record(t *testing.T, event Event) {
 // until polls a count until it is want.
 func (b *bench) until(t *testing.T, want int, query string, args ...any) {
 	t.Helper()
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	deadline := time.After(patience)
-	for got := -1; ; {
-		if err := b.pool.QueryRow(t.Context(), query, args...).Scan(&got); err != nil {
-			t.Fatal(err)
+	got := -1
+	defer func() {
+		if t.Failed() {
+			t.Logf("%s: got %d, want %d", query, got, want)
 		}
-		if got == want {
-			return
-		}
-		select {
-		case <-ticker.C:
-		case <-deadline:
-			t.Fatalf("%s: got %d, want %d", query, got, want)
-		}
-	}
+	}()
+	testkit.Eventually(t, query, func() bool {
+		got = testkit.Get[int](t, b.pool, query, args...)
+		return got == want
+	})
 }
 
 const inState = "SELECT count(*) FROM webhook_deliveries WHERE state = $1"

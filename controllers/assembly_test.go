@@ -3,7 +3,6 @@ package controllers
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"reflect"
@@ -32,10 +31,7 @@ func TestWhatChangesWhatIsMadeRaisesAssembly(t *testing.T) {
 	for _, served := range crd.Spec.Versions {
 		spec := served.Schema.OpenAPIV3Schema.Properties["spec"]
 		withoutDescriptions(&spec)
-		schema, err := json.Marshal(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		schema := testkit.Encode(t, spec)
 		fmt.Fprintf(digest, "%s %s\n", served.Name, schema)
 	}
 	fmt.Fprintln(digest, shapeOf(reflect.TypeFor[catalog.Exam](), map[reflect.Type]bool{}))

@@ -3,7 +3,6 @@ package controllers
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -151,9 +150,7 @@ func (c *chaos) publishable(content *v1alpha1.ExamContent, owner bool) (papers m
 			if !found || manifest.ChunkDigest([]byte(raw)) != paper.QuestionsFrom[0].Digest {
 				return nil, "its chunk is not as declared"
 			}
-			if err := json.Unmarshal([]byte(raw), &questions); err != nil {
-				c.t.Fatal(err)
-			}
+			testkit.Decode(c.t, []byte(raw), &questions)
 		}
 		papers[paper.PaperID] = questions
 	}

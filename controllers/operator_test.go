@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -277,9 +276,7 @@ func (in *installation) served(examKey string) (overview map[string]any, ok bool
 	if !ok {
 		return nil, false
 	}
-	if err := json.Unmarshal(document.JSON, &overview); err != nil {
-		in.t.Fatal(err)
-	}
+	testkit.Decode(in.t, document.JSON, &overview)
 	return overview, true
 }
 
@@ -299,9 +296,7 @@ func (in *installation) servedPaper(examKey, paperID string) []string {
 		var fields struct {
 			Prompt string `json:"prompt"`
 		}
-		if err := json.Unmarshal(question, &fields); err != nil {
-			in.t.Fatal(err)
-		}
+		testkit.Decode(in.t, question, &fields)
 		prompts[i] = fields.Prompt
 	}
 	return prompts

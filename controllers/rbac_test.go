@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -72,9 +71,7 @@ func audited(t *testing.T, log string) (used map[right]int) {
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var event auditEvent
-		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Decode(t, lines.Bytes(), &event)
 		if event.ImpersonatedUser.Username != serviceAccount || event.ObjectRef == nil {
 			continue
 		}

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -99,9 +98,7 @@ func (b *bench) events(t *testing.T) []webhooks.ContentUpdated {
 		var body struct {
 			Data webhooks.ContentUpdated `json:"data"`
 		}
-		if err := json.Unmarshal(raw, &body); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Decode(t, raw, &body)
 		events = append(events, body.Data)
 	}
 	return events

@@ -2,7 +2,6 @@ package command
 
 import (
 	"bytes"
-	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
@@ -36,9 +35,7 @@ func (i *installation) execute(t *testing.T, args ...string) map[string]any {
 		t.Fatalf("%v: exit code %d: %s", args, code, stderr.String())
 	}
 	var printed map[string]any
-	if err := json.Unmarshal(stdout.Bytes(), &printed); err != nil {
-		t.Fatalf("%v: %v in %s", args, err, stdout.String())
-	}
+	testkit.Decode(t, stdout.Bytes(), &printed)
 	return printed
 }
 

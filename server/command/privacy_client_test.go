@@ -2,7 +2,6 @@ package command
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -53,10 +52,7 @@ func (c *client) must(status int, method, path, body string) string {
 func (c *client) fields(more map[string]any) string {
 	all := map[string]any{"learner_id": c.learner}
 	maps.Copy(all, more)
-	text, err := json.Marshal(all)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	text := testkit.Encode(c.t, all)
 	return string(text)
 }
 
@@ -65,9 +61,7 @@ func (c *client) open() string {
 	var opened struct {
 		ID string `json:"attempt_id"`
 	}
-	if err := json.Unmarshal([]byte(c.must(200, "POST", examPath+"/mock-exams/open", c.fields(map[string]any{"paper_id": privatePaper}))), &opened); err != nil {
-		c.t.Fatal(err)
-	}
+	testkit.Decode(c.t, []byte(c.must(200, "POST", examPath+"/mock-exams/open", c.fields(map[string]any{"paper_id": privatePaper}))), &opened)
 	c.attempts = append(c.attempts, opened.ID)
 	return opened.ID
 }

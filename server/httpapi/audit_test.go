@@ -50,7 +50,7 @@ var actions = map[string]struct{ action, target, body string }{
 func newProxiedConsole(t *testing.T) *console {
 	t.Helper()
 	trusted := httpapi.Config{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
-	return newConsoleOf(t, options{config: trusted}, func(*apitest.API, *httpapi.Developer) {})
+	return newConsoleOf(t, apitest.Options{Config: trusted}, func(*apitest.API, *httpapi.Developer) {})
 }
 
 // trace is a request's id and the addresses that its proxies saw; the last is the client's, what stands before it the

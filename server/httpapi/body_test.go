@@ -12,6 +12,7 @@ import (
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/apitest"
 )
 
 // unhurried is a read time-out that no test waits for: what is answered before it did not wait for the request's end.
@@ -68,7 +69,7 @@ func TestABodyIsReadForThoseWhoMayPassAlone(t *testing.T) {
 // TestBodiesShareTheirMemory: while one body holds all that there is, the next finds none, and then there is some again.
 func TestBodiesShareTheirMemory(t *testing.T) {
 	const most = 1040 // a body of 1000 bytes and one more, and not the 47 of openBody
-	a := newAPI(t, options{config: httpapi.Config{MaxBodyMemory: most, ReadTimeout: unhurried}})
+	a := newAPI(t, apitest.Options{Config: httpapi.Config{MaxBodyMemory: most, ReadTimeout: unhurried}})
 	held := func() float64 { return a.metric("examprep_http_body_memory_bytes", nil) }
 	holder := a.dial(t, "tcp")
 	if _, err := io.WriteString(holder, openLine+strings.ReplaceAll(mine, "KEY", a.Key)+"Content-Length: 1000\r\n\r\n{"); err != nil {
@@ -94,7 +95,7 @@ func TestBodiesShareTheirMemory(t *testing.T) {
 // TestATimeoutInChunksIsATimeout: wherever in a chunk's frame a client stops, it is told that it was too slow, and by
 // its id; who may not pass is not waited for.
 func TestATimeoutInChunksIsATimeout(t *testing.T) {
-	a := newAPI(t, options{config: httpapi.Config{ReadTimeout: 100 * time.Millisecond}})
+	a := newAPI(t, apitest.Options{Config: httpapi.Config{ReadTimeout: 100 * time.Millisecond}})
 	for _, body := range []string{"", "5", "5;a", "5\r", "5\r\n", "5\r\nhel", "5\r\nhello", "5\r\nhello\r", "5\r\nhello\r\n", "5\r\nhello\r\n0", "5\r\nhello\r\n0\r\n", "5\r\nhello\r\n0\r\na: b"} {
 		t.Run(body, func(t *testing.T) {
 			begun := openLine + strings.ReplaceAll(mine, "KEY", a.Key) + "Transfer-Encoding: chunked\r\n\r\n" + body
@@ -109,7 +110,7 @@ func TestATimeoutInChunksIsATimeout(t *testing.T) {
 // TestExpectContinueIsAnsweredBeforeTheGate: whatever a request expects, it is told to go on, and then refused for the
 // same reasons in the same order. Its connection serves a next request if its whole body has come.
 func TestExpectContinueIsAnsweredBeforeTheGate(t *testing.T) {
-	a := newAPI(t, options{config: httpapi.Config{ReadTimeout: unhurried}})
+	a := newAPI(t, apitest.Options{Config: httpapi.Config{ReadTimeout: unhurried}})
 	with := func(key string) string { return openLine + strings.ReplaceAll(mine, "KEY", key) }
 	limited := a.NewKey("slow", keys.TierSpec{Requests: 1, Period: time.Hour, Burst: 1})
 	if got := a.call(http.MethodGet, "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer " + limited}); got.status != http.StatusOK {
@@ -165,7 +166,7 @@ func TestExpectContinueIsAnsweredBeforeTheGate(t *testing.T) {
 
 // TestAskingToGoOnCostsOneRequest: the gate is asked once, after the client was told to go on.
 func TestAskingToGoOnCostsOneRequest(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	key := a.NewKey("told", keys.TierSpec{Requests: 120, Period: time.Hour})
 	conn := a.dial(t, "tcp")
 	reader := bufio.NewReader(conn)

@@ -16,6 +16,7 @@ import (
 
 	"examprep.dev/server/attempts"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/apitest"
 )
 
 // The tests here submit one attempt several times at once: docs/spec.md, part 3, "Second submission", and the first row of
@@ -135,7 +136,7 @@ func (a *api) toldOnce(id string, submitted bool) {
 }
 
 func TestOneAttemptFromSixtyFourConnectionsIsSubmittedOnce(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	c := a.crowd(racers)
 	for range 10 {
 		id := a.open()
@@ -150,7 +151,7 @@ func TestOneAttemptFromSixtyFourConnectionsIsSubmittedOnce(t *testing.T) {
 }
 
 func TestOfDifferentSubmissionsAtOnceOneWins(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	c := a.crowd(racers)
 	letters := []string{"A", "B", "C", ""}
 	for range 10 {
@@ -179,7 +180,7 @@ func TestOfDifferentSubmissionsAtOnceOneWins(t *testing.T) {
 
 // TestSubmissionsThatMeetTheSweepAgree: whoever is first, everybody is told the same.
 func TestSubmissionsThatMeetTheSweepAgree(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	c := a.crowd(racers)
 	sweeper := attempts.NewSweeper(a.Pool, time.Now, slog.New(slog.DiscardHandler), nil)
 	outcomes := map[string]int{}
@@ -231,7 +232,7 @@ func TestSubmissionsThatMeetTheSweepAgree(t *testing.T) {
 // again and again, at whatever moment it is. It is the first row of docs/spec.md, part 10, from the other side: what
 // the server cannot finish, nobody finishes.
 func TestASubmissionWhoseDatabaseConnectionBreaksIsWholeOrUntouched(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	ids := make(chan string, 200)
 	for range cap(ids) {
 		ids <- a.open()

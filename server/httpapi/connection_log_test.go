@@ -8,10 +8,11 @@ import (
 	"testing"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/apitest"
 )
 
 func TestTheLogQuotesNothingOfABrokenRequest(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	const secret = "Xq7-learner-or-key"
 	for _, raw := range []string{
 		"GET /v1/exam-prep/x?learner_id=" + secret + "\r\nAuthorization: Bearer " + secret + "\r\n\r\n",

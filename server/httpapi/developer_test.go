@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"encoding/json"
 	"maps"
 	"net/http"
 	"net/netip"
@@ -67,9 +66,7 @@ func (b *browser) do(method, path, body string) (int, http.Header, map[string]an
 	raw := []byte(testkit.Body(b.t, response))
 	var decoded map[string]any
 	if len(raw) > 0 && strings.HasPrefix(response.Header.Get("Content-Type"), "application/json") {
-		if err := json.Unmarshal(raw, &decoded); err != nil {
-			b.t.Fatalf("%s %s: %v in %s", method, path, err, raw)
-		}
+		testkit.Decode(b.t, raw, &decoded)
 	}
 	if strings.HasPrefix(path, "/") {
 		checkExchange(b.t, response, raw)
@@ -113,7 +110,7 @@ func newConsole(t *testing.T) *console {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newConsoleOf(t, options{}, func(a *apitest.API, d *httpapi.Developer) {
+	c := newConsoleOf(t, apitest.Options{}, func(a *apitest.API, d *httpapi.Developer) {
 		d.Webhooks = webhooks.NewEndpoints(a.Pool, keyring, loopback)
 	})
 	c.keyring, c.endpoints = keyring, webhooks.NewEndpoints(c.Pool, keyring, loopback)
@@ -121,10 +118,10 @@ func newConsole(t *testing.T) *console {
 }
 
 // newConsoleOf makes a console with other options. change changes what the developer endpoints stand on.
-func newConsoleOf(t *testing.T, o options, change func(a *apitest.API, d *httpapi.Developer)) *console {
+func newConsoleOf(t *testing.T, o apitest.Options, change func(a *apitest.API, d *httpapi.Developer)) *console {
 	t.Helper()
 	c := &console{test: t, provider: newProvider(t)}
-	o.developer = func(a *apitest.API) *httpapi.Developer {
+	o.Developer = func(a *apitest.API) *httpapi.Developer {
 		d := developer(c.provider)(a)
 		change(a, d)
 		return d

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"examprep.dev/api/openapi"
+	"examprep.dev/server/testkit/apitest"
 )
 
 // A browser sees what no reading of the page does: that the viewer works with this document and under the page's policy.
@@ -18,7 +19,7 @@ func TestTheReferencePageShowsEveryOperation(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no chromium to show the page")
 	}
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	profile, err := os.MkdirTemp("", "chromium") //nolint:usetesting // its processes may still write there, which t.TempDir would mind
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/apitest"
 )
 
 // visit asks as somebody without a key does. The document says nothing of itself, so only the envelope is checked.
@@ -50,7 +51,7 @@ func referenceParts(t *testing.T, a *api) map[string]string {
 }
 
 func TestTheReferencePageLoadsNothingFromOutside(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	page := a.visit("GET", "/docs", nil)
 	policy := page.header.Get("Content-Security-Policy")
 	for _, directive := range []string{
@@ -84,7 +85,7 @@ func TestTheReferencePageLoadsNothingFromOutside(t *testing.T) {
 }
 
 func TestTheReferenceIsCachedAndCompressed(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	for path := range referenceParts(t, a) {
 		plain := a.visit("GET", path, nil)
 		if plain.header.Get("Cache-Control") != "public, no-cache" || !strings.HasPrefix(plain.header.Get("Etag"), `"`) {
@@ -121,7 +122,7 @@ func TestTheReferenceIsCachedAndCompressed(t *testing.T) {
 }
 
 func TestTheReferenceIsOpenAndLimitedByAddress(t *testing.T) {
-	a := newAPI(t, options{gate: gate.Config{Anonymous: keys.Default()}})
+	a := newAPI(t, apitest.Options{Gate: gate.Config{Anonymous: keys.Default()}})
 	parts := referenceParts(t, a) // one more load of the page
 	var last response
 	for path := range parts {
@@ -132,7 +133,7 @@ func TestTheReferenceIsOpenAndLimitedByAddress(t *testing.T) {
 	if last.header.Get("RateLimit-Limit") != "120" {
 		t.Errorf("limited by %s, want the 120 of an address", last.header.Get("RateLimit-Limit"))
 	}
-	narrow := newAPI(t, options{gate: gate.Config{Anonymous: keys.Tier{Name: "narrow", Requests: 1, Period: 3600e9, Burst: 1}}})
+	narrow := newAPI(t, apitest.Options{Gate: gate.Config{Anonymous: keys.Tier{Name: "narrow", Requests: 1, Period: 3600e9, Burst: 1}}})
 	if first := narrow.visit("GET", "/docs", nil); first.status != http.StatusOK {
 		t.Errorf("the one request of an hour: %d", first.status)
 	}
@@ -145,7 +146,7 @@ func TestTheReferenceIsOpenAndLimitedByAddress(t *testing.T) {
 }
 
 func TestTheReferenceHasOneAddress(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	for _, path := range []string{"/docs/", "/docs/index.html", "/docs/none", "/docs/..%2f..%2fgo.mod", "/docs/%2e%2e/docs.go", "/docs/docs/start.js", "/openapi.json"} {
 		if got := a.visit("GET", path, nil); got.status != http.StatusNotFound || got.code(t) != "not_found" {
 			t.Errorf("%s: %d %s", path, got.status, got.body)

@@ -18,6 +18,7 @@ import (
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/apitest"
 )
 
 const (
@@ -52,7 +53,7 @@ type outage struct {
 func newOutage(t *testing.T, timeout time.Duration) *outage {
 	t.Helper()
 	o := &outage{
-		api: newAPI(t, options{}), stopLoad: make(chan struct{}),
+		api: newAPI(t, apitest.Options{}), stopLoad: make(chan struct{}),
 		redis: testkit.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always"), // its buckets outlive it
 	}
 	// Gates of one database agree on one Redis: while the pods' is away, that of the harness's own gate would take its place.

@@ -11,7 +11,6 @@ import (
 
 	"examprep.dev/api/openapi/openapitest"
 	"examprep.dev/server/catalog"
-	"examprep.dev/server/gate"
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
@@ -34,23 +33,13 @@ type api struct {
 	recorder *openapitest.Recorder
 }
 
-type options struct {
-	config httpapi.Config
-	gate   gate.Config
-	// network is "tcp" unless set.
-	network string
-	exams   []catalog.Exam
-	// developer makes what the developer endpoints stand on; nil: there are none.
-	developer func(a *apitest.API) *httpapi.Developer
-}
-
 // newAPI starts everything; it ends with the test.
-func newAPI(t testing.TB, o options) *api {
+func newAPI(t testing.TB, o apitest.Options) *api {
 	t.Helper()
-	if o.exams == nil {
-		o.exams = []catalog.Exam{sampleExam(testExam), sampleExam(otherExam)}
+	if o.Exams == nil {
+		o.Exams = []catalog.Exam{sampleExam(testExam), sampleExam(otherExam)}
 	}
-	return &api{t: t, API: apitest.New(t, apitest.Options{Config: o.config, Gate: o.gate, Network: o.network, Exams: o.exams, Developer: o.developer})}
+	return &api{t: t, API: apitest.New(t, o)}
 }
 
 // variant serves from the same stores at another address, with other bounds and whatever change replaces (nil: nothing).
@@ -72,9 +61,7 @@ type response struct {
 func (r response) document(t testing.TB) map[string]any {
 	t.Helper()
 	var parsed map[string]any
-	if err := json.Unmarshal([]byte(r.body), &parsed); err != nil {
-		t.Fatalf("the body is not a JSON object: %v: %s", err, r.body)
-	}
+	testkit.Decode(t, []byte(r.body), &parsed)
 	return parsed
 }
 

@@ -14,12 +14,13 @@ import (
 	"time"
 
 	"examprep.dev/server/httpapi"
+	"examprep.dev/server/testkit/apitest"
 )
 
 // FuzzServer sends any bytes over a socket: whatever comes back is HTTP that carries what every answer owes, never a
 // fault of ours, and nothing is left behind. KEY in the bytes stands for the run's API key.
 func FuzzServer(f *testing.F) {
-	a := newAPI(f, options{network: "unix", config: httpapi.Config{
+	a := newAPI(f, apitest.Options{Network: "unix", Config: httpapi.Config{
 		ReadTimeout: 2 * time.Second, MaxBodyBytes: 1 << 16, MaxHeaderBytes: 4 << 10,
 		RefusalsPerSecond: 1 << 20, // a fuzzer is a flood of what is refused
 	}})

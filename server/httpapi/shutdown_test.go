@@ -16,6 +16,7 @@ import (
 
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/apitest"
 )
 
 // holdAttempts locks the table of attempts, so that an open waits, until release.
@@ -44,7 +45,7 @@ func (a *api) sendOpen(t *testing.T) *bufio.Reader {
 }
 
 func TestStoppingFinishesWhatIsInHand(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	idle := a.dial(t, "tcp")
 	idleReader := bufio.NewReader(idle)
 	if _, err := io.WriteString(idle, "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
@@ -81,7 +82,7 @@ func TestStoppingFinishesWhatIsInHand(t *testing.T) {
 // TestSilentConnectionsDoNotDelayTheStop: who has said nothing yet has no request in hand. Nothing is answered, and nobody
 // is charged.
 func TestSilentConnectionsDoNotDelayTheStop(t *testing.T) {
-	a := newAPI(t, options{config: httpapi.Config{ReadTimeout: unhurried, ShutdownGrace: unhurried}})
+	a := newAPI(t, apitest.Options{Config: httpapi.Config{ReadTimeout: unhurried, ShutdownGrace: unhurried}})
 	silent := a.dial(t, "tcp")
 	if got := a.get("/v1/exam-prep/list"); got.status != http.StatusOK { // accepted later, so both are by now
 		t.Fatal(got.status)
@@ -100,14 +101,14 @@ func TestSilentConnectionsDoNotDelayTheStop(t *testing.T) {
 }
 
 func TestSilentConnectionsEndUnanswered(t *testing.T) {
-	a := newAPI(t, options{config: httpapi.Config{ReadTimeout: 50 * time.Millisecond}})
+	a := newAPI(t, apitest.Options{Config: httpapi.Config{ReadTimeout: 50 * time.Millisecond}})
 	if said, err := io.ReadAll(a.dial(t, "tcp")); len(said) > 0 || err != nil {
 		t.Errorf("a silent connection ends with %q, %v", said, err)
 	}
 }
 
 func TestStoppingCutsWhatOutlastsTheGrace(t *testing.T) {
-	a := newAPI(t, options{config: httpapi.Config{ShutdownGrace: 50 * time.Millisecond}})
+	a := newAPI(t, apitest.Options{Config: httpapi.Config{ShutdownGrace: 50 * time.Millisecond}})
 	release := a.holdAttempts()
 	defer release()
 	inHand := a.sendOpen(t)
@@ -120,7 +121,7 @@ func TestStoppingCutsWhatOutlastsTheGrace(t *testing.T) {
 }
 
 func TestRequestsAreAcceptedWhileLoadBalancersTakeNote(t *testing.T) {
-	a := newAPI(t, options{config: httpapi.Config{DrainDelay: unhurried}})
+	a := newAPI(t, apitest.Options{Config: httpapi.Config{DrainDelay: unhurried}})
 	t.Cleanup(func() { _ = a.Listener.Close() }) // which ends the delay
 	go func() { _ = a.Stop() }()
 	testkit.Eventually(t, "answers close their connections", func() bool {
@@ -141,7 +142,7 @@ func TestRequestsAreAcceptedWhileLoadBalancersTakeNote(t *testing.T) {
 }
 
 func TestWorkIsEndedAtItsDeadline(t *testing.T) {
-	a := newAPI(t, options{config: httpapi.Config{HandleTimeout: 50 * time.Millisecond}})
+	a := newAPI(t, apitest.Options{Config: httpapi.Config{HandleTimeout: 50 * time.Millisecond}})
 	release := a.holdAttempts()
 	defer release()
 	got := a.post(examPath+"/mock-exams/open", `{"paper_id":"`+testPaper+`"}`)

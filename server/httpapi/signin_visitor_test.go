@@ -55,7 +55,7 @@ func newPremises(t testing.TB, config httpapi.Config, adjust func(p *premises)) 
 	if adjust != nil {
 		adjust(p)
 	}
-	p.api = newAPI(t, options{config: config, developer: func(a *apitest.API) *httpapi.Developer {
+	p.api = newAPI(t, apitest.Options{Config: config, Developer: func(a *apitest.API) *httpapi.Developer {
 		return a.Developer(sessions.Provider{
 			Issuer: p.provider.issuer, ClientID: providerClient, ClientSecret: providerSecret, RedirectURL: p.origin + callbackPath,
 		})

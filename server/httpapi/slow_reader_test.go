@@ -12,11 +12,12 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/apitest"
 )
 
 // TestSlowReaderGetsAllOfALargeDocument has another client answered while the kernel has no room for the document.
 func TestSlowReaderGetsAllOfALargeDocument(t *testing.T) {
-	a := newAPI(t, options{exams: []catalog.Exam{largeExam(testExam)}})
+	a := newAPI(t, apitest.Options{Exams: []catalog.Exam{largeExam(testExam)}})
 	want := a.get(examPath + "/overview").body
 	request := "GET " + examPath + "/overview HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + a.Key + "\r\n\r\n"
 	conn := a.dial(t, "tcp")
@@ -45,7 +46,7 @@ func TestSlowReaderGetsAllOfALargeDocument(t *testing.T) {
 
 // TestClientThatNeverReadsIsCut has the server stop: the connection ends with the time for writing.
 func TestClientThatNeverReadsIsCut(t *testing.T) {
-	a := newAPI(t, options{exams: []catalog.Exam{largeExam(testExam)}, config: httpapi.Config{WriteTimeout: 100 * time.Millisecond}})
+	a := newAPI(t, apitest.Options{Exams: []catalog.Exam{largeExam(testExam)}, Config: httpapi.Config{WriteTimeout: 100 * time.Millisecond}})
 	conn := a.dial(t, "tcp")
 	if _, err := io.WriteString(conn, "GET "+examPath+"/overview HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+a.Key+"\r\n\r\n"); err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ type stage struct {
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	s := &stage{provider: newProvider(t)}
-	s.api = newAPI(t, options{exams: exemplaryExams(), developer: developer(s.provider)})
+	s.api = newAPI(t, apitest.Options{Exams: exemplaryExams(), Developer: developer(s.provider)})
 	return s
 }
 

@@ -13,6 +13,7 @@ import (
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/apitest"
 )
 
 // operations are the nine of the specification, each with a request that succeeds; %ATTEMPT% is an open attempt.
@@ -39,7 +40,7 @@ func (a *api) open() string {
 }
 
 func TestEveryOperationAnswersItsStatuses(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	exhausted := a.NewKey("slow", keys.TierSpec{Requests: 1, Period: time.Hour, Burst: 1})
 	if first := a.call("GET", "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer " + exhausted}); first.status != http.StatusOK {
 		t.Fatalf("the one request of an hour: %d %s", first.status, first.body)
@@ -94,7 +95,7 @@ type refusedRequest struct {
 
 func checkRefusals(t *testing.T, requests []refusedRequest) {
 	t.Helper()
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	for _, c := range requests {
 		t.Run(c.name, func(t *testing.T) {
 			body := c.body
@@ -174,7 +175,7 @@ func TestRefusalsOfWhatIsNotServedBearItsStatus(t *testing.T) {
 }
 
 func TestBodiesUpToTheLimitAreRead(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	body := `{"paper_id":"` + testPaper + `"}`
 	body += strings.Repeat(" ", 1<<20-len(body))
 	if got := a.post(examPath+"/mock-exams/questions", body); got.status != http.StatusOK {
@@ -183,7 +184,7 @@ func TestBodiesUpToTheLimitAreRead(t *testing.T) {
 }
 
 func TestRequestIDIsAnsweredAlways(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	for _, path := range []string{"/v1/exam-prep/list", "/nowhere", examPath + "/mock-exams/history?limit=x"} {
 		for presented, kept := range map[string]bool{"abc-DEF_1.2": true, strings.Repeat("x", 128): true, strings.Repeat("x", 129): false, "a b": false, "": false} {
 			got := a.call("GET", path, "", map[string]string{"X-Request-Id": presented}).header.Values("X-Request-Id")
@@ -198,7 +199,7 @@ func TestRequestIDIsAnsweredAlways(t *testing.T) {
 }
 
 func TestRateHeadersTellTheAllowance(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	key := a.NewKey("told", keys.TierSpec{Requests: 120, Period: time.Minute})
 	header := map[string]string{"Authorization": "Bearer " + key}
 	before := 120
@@ -213,7 +214,7 @@ func TestRateHeadersTellTheAllowance(t *testing.T) {
 }
 
 func TestGuessingIsLimitedByAddress(t *testing.T) {
-	a := newAPI(t, options{gate: gate.Config{Anonymous: keys.Tier{Name: "anonymous", Requests: 2, Period: time.Hour, Burst: 2}}})
+	a := newAPI(t, apitest.Options{Gate: gate.Config{Anonymous: keys.Tier{Name: "anonymous", Requests: 2, Period: time.Hour, Burst: 2}}})
 	if got := a.get("/v1/exam-prep/list"); got.status != http.StatusOK {
 		t.Fatalf("a good key: %d", got.status)
 	}
@@ -230,7 +231,7 @@ func TestGuessingIsLimitedByAddress(t *testing.T) {
 }
 
 func TestPostgresAwayIsUnavailable(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	id := a.open()
 	testkit.CutOff(t, a.Pool)
 	for _, c := range []struct{ method, path, body string }{
@@ -251,7 +252,7 @@ func TestPostgresAwayIsUnavailable(t *testing.T) {
 }
 
 func TestRequestsAreMeasuredByOperation(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	a.get(examPath + "/overview")
 	a.get("/v1/exam-prep/none/overview")
 	a.get("/nowhere")

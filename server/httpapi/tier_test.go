@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit/apitest"
 )
 
 // TestTheHeadersShowTheTierFromItsChangeOn: what was taken stays taken.
 func TestTheHeadersShowTheTierFromItsChangeOn(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	key := a.NewKey("acme", keys.TierSpec{Requests: 100, Period: time.Hour})
 	for _, step := range []struct {
 		name                     string

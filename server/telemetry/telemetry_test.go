@@ -3,7 +3,6 @@ package telemetry_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -28,9 +27,7 @@ func TestLoggerWritesJSONFromItsLevelUp(t *testing.T) {
 	logger.Info("left out")
 	logger.Warn("kept", "n", 1)
 	var line map[string]any
-	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
-		t.Fatalf("one JSON line expected, got %q: %v", out.String(), err)
-	}
+	testkit.Decode(t, out.Bytes(), &line)
 	if line["msg"] != "kept" || line["n"] != 1.0 {
 		t.Errorf("line = %v", line)
 	}

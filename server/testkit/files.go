@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"encoding/json"
 	"os"
 	"testing"
 )
@@ -21,4 +22,22 @@ func WriteFile(t testing.TB, path string, content []byte) {
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Decode parses JSON.
+func Decode(t T, text []byte, into any) {
+	t.Helper()
+	if err := json.Unmarshal(text, into); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+}
+
+// Encode returns a value as JSON.
+func Encode(t T, value any) []byte {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }

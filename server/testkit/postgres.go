@@ -49,6 +49,14 @@ func EmptyDatabase(t testing.TB) string {
 	return create(t, serverURL(t, DatabaseVariable), "")
 }
 
+// T is the part of testing.TB that rapid's T has as well.
+type T interface {
+	Helper()
+	Context() context.Context
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
 // A Session runs statements: a pool, a connection or a transaction.
 type Session interface {
 	Exec(ctx context.Context, statement string, args ...any) (pgconn.CommandTag, error)
@@ -56,7 +64,7 @@ type Session interface {
 }
 
 // Exec runs a statement.
-func Exec(t testing.TB, db Session, statement string, args ...any) {
+func Exec(t T, db Session, statement string, args ...any) {
 	t.Helper()
 	if _, err := db.Exec(t.Context(), statement, args...); err != nil {
 		t.Fatalf("%s: %v", statement, err)
@@ -64,10 +72,10 @@ func Exec(t testing.TB, db Session, statement string, args ...any) {
 }
 
 // Get returns the only column of the first row of a query.
-func Get[T any](t testing.TB, db Session, query string, args ...any) T {
+func Get[V any](t T, db Session, query string, args ...any) V {
 	t.Helper()
 	rows, _ := db.Query(t.Context(), query, args...) // CollectOneRow returns the query's error
-	value, err := pgx.CollectOneRow(rows, pgx.RowTo[T])
+	value, err := pgx.CollectOneRow(rows, pgx.RowTo[V])
 	if err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
@@ -75,10 +83,10 @@ func Get[T any](t testing.TB, db Session, query string, args ...any) T {
 }
 
 // List returns the only column of all rows of a query.
-func List[T any](t testing.TB, db Session, query string, args ...any) []T {
+func List[V any](t T, db Session, query string, args ...any) []V {
 	t.Helper()
 	rows, _ := db.Query(t.Context(), query, args...) // CollectRows returns the query's error
-	values, err := pgx.CollectRows(rows, pgx.RowTo[T])
+	values, err := pgx.CollectRows(rows, pgx.RowTo[V])
 	if err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
@@ -233,7 +241,7 @@ func Begin(t testing.TB, pool *pgxpool.Pool, statements ...string) pgx.Tx {
 }
 
 // ForEach runs a query, scans each row into the pointers of into, and calls visit.
-func ForEach(t testing.TB, db Session, into []any, visit func(), query string, args ...any) {
+func ForEach(t T, db Session, into []any, visit func(), query string, args ...any) {
 	t.Helper()
 	rows, _ := db.Query(t.Context(), query, args...) // ForEachRow returns the query's error
 	if _, err := pgx.ForEachRow(rows, into, func() error { visit(); return nil }); err != nil {

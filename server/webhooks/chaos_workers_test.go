@@ -2,7 +2,6 @@ package webhooks
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -57,10 +56,7 @@ type workerProcesses struct {
 // newWorkerProcesses prepares processes that deliver from a database over a Redis.
 func newWorkerProcesses(t *testing.T, count int, database, redis, prefix string, authorities []byte) *workerProcesses {
 	t.Helper()
-	text, err := json.Marshal(chaosPace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Encode(t, chaosPace)
 	log, err := os.Create(filepath.Join(t.TempDir(), "workers.log"))
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package webhooks_test
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -76,9 +75,7 @@ func kindOf(t *testing.T, d testkit.Arrival) string {
 	var body struct {
 		Event string `json:"event"`
 	}
-	if err := json.Unmarshal(d.Body, &body); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Decode(t, d.Body, &body)
 	return body.Event
 }
 

@@ -3,9 +3,7 @@ package controllers
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -15,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/testkit"
 )
 
 // assembledFrom is the hash of what a resource may say and of what is made of it, as of the assembly that stands in source.go.
@@ -23,10 +22,7 @@ const assembledFrom = "assembly 1: 2119afda02402a4d"
 // TestWhatChangesWhatIsMadeRaisesAssembly: an exam that was published before such a change is not looked at again otherwise.
 func TestWhatChangesWhatIsMadeRaisesAssembly(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("..", "config", "crd", "bases", "examprep.dev_examcontents.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, filepath.Join("..", "config", "crd", "bases", "examprep.dev_examcontents.yaml"))
 	var crd apiextensionsv1.CustomResourceDefinition
 	if err := yaml.Unmarshal(text, &crd); err != nil {
 		t.Fatal(err)
@@ -35,10 +31,7 @@ func TestWhatChangesWhatIsMadeRaisesAssembly(t *testing.T) {
 	for _, served := range crd.Spec.Versions {
 		spec := served.Schema.OpenAPIV3Schema.Properties["spec"]
 		withoutDescriptions(&spec)
-		schema, err := json.Marshal(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		schema := testkit.Encode(t, spec)
 		fmt.Fprintf(digest, "%s %s\n", served.Name, schema)
 	}
 	fmt.Fprintln(digest, shapeOf(reflect.TypeFor[catalog.Exam](), map[reflect.Type]bool{}))

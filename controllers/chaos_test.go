@@ -139,7 +139,7 @@ func (c *chaos) upset(ctx context.Context) {
 			if !pause(ctx, time.Second+time.Duration(chance.Int64N(int64(7*time.Second)))) {
 				return
 			}
-			if err := c.private.kill(victim); err == nil {
+			if err := c.private.Kill(victim); err == nil {
 				c.note(c.kills, victim)
 			}
 		}
@@ -212,13 +212,13 @@ func (c *chaos) until(what string, ask func(context.Context) error) {
 			return
 		}
 		select {
-		case broken := <-c.private.failed():
+		case broken := <-c.private.Failed():
 			c.t.Fatalf("%s: %v", what, broken)
 		default:
 		}
 		if !pause(ctx, 250*time.Millisecond) {
 			text := err.Error()
-			c.t.Fatalf("%s: not after %s: %s\nthe operator's last words:\n%s", what, chaosPatience, text[:min(len(text), 4000)], tail(c.private.log(operator)))
+			c.t.Fatalf("%s: not after %s: %s\nthe operator's last words:\n%s", what, chaosPatience, text[:min(len(text), 4000)], tail(c.private.Log(operator)))
 		}
 	}
 }

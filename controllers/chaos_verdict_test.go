@@ -3,7 +3,6 @@ package controllers
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/manifest"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/testkit"
 )
 
 // witness looks at exams as they are published, all the time, and keeps what it saw.
@@ -37,25 +37,14 @@ type seen struct {
 // fails the test.
 func (c *chaos) watch() *witness {
 	w := &witness{digests: map[seen]catalog.Digest{}}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(c.t.Context()))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	w.stop = testkit.Run(c.t, func(ctx context.Context) error {
 		chance := c.random(-2)
 		for pause(ctx, time.Millisecond) {
 			_, _, key := c.name(chance.IntN(chaosResources - chaosRivals))
 			c.look(ctx, w, key)
 		}
-	}()
-	stopped := false
-	w.stop = func() {
-		if !stopped {
-			stopped = true
-			cancel()
-			<-done
-		}
-	}
-	c.t.Cleanup(w.stop)
+		return nil
+	})
 	return w
 }
 
@@ -161,9 +150,7 @@ func (c *chaos) publishable(content *v1alpha1.ExamContent, owner bool) (papers m
 			if !found || manifest.ChunkDigest([]byte(raw)) != paper.QuestionsFrom[0].Digest {
 				return nil, "its chunk is not as declared"
 			}
-			if err := json.Unmarshal([]byte(raw), &questions); err != nil {
-				c.t.Fatal(err)
-			}
+			testkit.Decode(c.t, []byte(raw), &questions)
 		}
 		papers[paper.PaperID] = questions
 	}
@@ -281,14 +268,5 @@ func (c *chaos) each(query string, visit func(key string, revision int64, raw []
 		revision int64
 		raw      []byte
 	)
-	rows, err := c.pool.Query(c.t.Context(), query)
-	if err == nil {
-		_, err = pgx.ForEachRow(rows, []any{&key, &revision, &raw}, func() error {
-			visit(key, revision, raw)
-			return nil
-		})
-	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testkit.ForEach(c.t, c.pool, []any{&key, &revision, &raw}, func() { visit(key, revision, raw) }, query)
 }

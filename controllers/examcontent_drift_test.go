@@ -13,6 +13,7 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit"
 )
 
 // Somebody edits an answer key: the digests stay as they are.
@@ -27,13 +28,10 @@ func (in *installation) tamper(statement string, args ...any) {
 }
 
 // wrongAnswers counts the answer keys of the database that wrongAnswer changed.
-func (in *installation) wrongAnswers() (n int) {
+func (in *installation) wrongAnswers() int {
 	in.t.Helper()
 	const query = `SELECT count(*) FROM paper_answer_keys WHERE answer_key::text LIKE '%"choices":["C"]%'`
-	if err := in.pool.QueryRow(in.t.Context(), query).Scan(&n); err != nil {
-		in.t.Fatal(err)
-	}
-	return n
+	return testkit.Get[int](in.t, in.pool, query)
 }
 
 func TestDriftIsRepairedAndToldWithoutAnswersInEvents(t *testing.T) {

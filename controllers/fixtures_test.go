@@ -3,7 +3,6 @@ package controllers
 import (
 	"bytes"
 	"compress/gzip"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/manifest"
+	"examprep.dev/server/testkit"
 )
 
 // sampleKey is an exam key of this test's own, so that tests may share a database one day.
@@ -85,10 +85,7 @@ func chunk(t *testing.T, first, last int32) (text, digest string) {
 	for number := first; number <= last; number++ {
 		questions = append(questions, sampleQuestion(number))
 	}
-	raw, err := json.Marshal(questions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := testkit.Encode(t, questions)
 	return string(raw), manifest.ChunkDigest(raw)
 }
 

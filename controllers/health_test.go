@@ -19,7 +19,7 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // recordHealth writes what the operator says into the files that the health checks in config are tested with
@@ -63,9 +63,7 @@ func (r *healthRecord) check(in *installation, name string, object client.Object
 	}
 	got := timeless(r.t, live)
 	if *recordHealth {
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			r.t.Fatal(err)
-		}
+		testkit.WriteFile(r.t, file, []byte(got))
 		return
 	}
 	want, err := os.ReadFile(file)
@@ -135,16 +133,10 @@ func TestHealthChecksAreTestedWithWhatTheOperatorSays(t *testing.T) {
 // everyReason checks that no reason of a condition is left out.
 func (r *healthRecord) everyReason() {
 	r.t.Helper()
-	source, err := os.ReadFile("../api/v1alpha1/groupversion.go")
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	source := testkit.ReadFile(r.t, "../api/v1alpha1/groupversion.go")
 	var all strings.Builder
 	for _, file := range r.seen {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		text := testkit.ReadFile(r.t, file)
 		all.Write(text)
 	}
 	reasons := regexp.MustCompile(`\tReason\w+ += "(\w+)"`).FindAllStringSubmatch(string(source), -1)
@@ -246,12 +238,12 @@ func pastHealth() []healthCase {
 func unseenHealth() []healthCase {
 	return []healthCase{
 		{name: "without-a-database", reach: func(in *installation) client.Object {
-			in.restore = postgrestest.CutOff(in.t, in.pool)
+			in.restore = testkit.CutOff(in.t, in.pool)
 			return exam(nil, "Ready", "False", "BackendUnavailable")(in)
 		}},
 		{name: "deleted-without-a-database", reach: func(in *installation) client.Object {
 			content := exam(nil, "Ready", "True", "Ready")(in)
-			in.restore = postgrestest.CutOff(in.t, in.pool)
+			in.restore = testkit.CutOff(in.t, in.pool)
 			in.remove(content)
 			in.until(content, "Ready", "False", "BackendUnavailable")
 			return content

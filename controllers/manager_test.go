@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"os"
 	"reflect"
 	"testing"
 
@@ -14,6 +13,7 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit"
 )
 
 func TestTheCacheHoldsNoQuestions(t *testing.T) {
@@ -65,9 +65,7 @@ func TestTheCacheHoldsNoChunks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- manager.GetCache().Start(ctx) }()
+	stop := testkit.Run(t, func(ctx context.Context) error { return manager.GetCache().Start(ctx) })
 	if !manager.GetCache().WaitForCacheSync(t.Context()) {
 		t.Fatal("the cache did not start")
 	}
@@ -83,9 +81,6 @@ func TestTheCacheHoldsNoChunks(t *testing.T) {
 		t.Errorf("cached: %+v, want %+v", cached.ObjectMeta, want)
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
 }
 
 func TestStandbyTakesOverWhenTheLeaderStops(t *testing.T) {
@@ -109,10 +104,7 @@ func TestStandbyTakesOverWhenTheLeaderStops(t *testing.T) {
 // grantLease gives the operator of this test the role for leader election that is deployed with it.
 func (in *installation) grantLease() {
 	in.t.Helper()
-	text, err := os.ReadFile("../config/rbac/leader_election_role.yaml")
-	if err != nil {
-		in.t.Fatal(err)
-	}
+	text := testkit.ReadFile(in.t, "../config/rbac/leader_election_role.yaml")
 	role := &rbacv1.Role{}
 	if err := yaml.UnmarshalStrict(text, role); err != nil {
 		in.t.Fatal(err)

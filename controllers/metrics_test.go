@@ -13,26 +13,15 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit"
 )
 
 // unready returns the resources that the metrics tell of as not Ready, as "kind name reason".
 func unready(t *testing.T, registry *prometheus.Registry) (told []string) {
 	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, family := range families {
-		if family.GetName() != "examprep_operator_not_ready_since_timestamp_seconds" {
-			continue
-		}
-		for _, metric := range family.GetMetric() {
-			labels := map[string]string{}
-			for _, label := range metric.GetLabel() {
-				labels[label.GetName()] = label.GetValue()
-			}
-			told = append(told, labels["kind"]+" "+labels["name"]+" "+labels["reason"])
-		}
+	for _, metric := range testkit.Series(t, registry)["examprep_operator_not_ready_since_timestamp_seconds"] {
+		labels := testkit.Labels(metric)
+		told = append(told, labels["kind"]+" "+labels["name"]+" "+labels["reason"])
 	}
 	slices.Sort(told)
 	return told

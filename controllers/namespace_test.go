@@ -8,7 +8,7 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 func namespace(name string) *corev1.Namespace {
@@ -59,7 +59,7 @@ func TestANamespaceGoesWithEverythingInItThoughTheDatabaseIsAway(t *testing.T) {
 	key := sampleKey(t)
 	withdrawn, kept, others := in.populate(key)
 	all := append([]client.Object{withdrawn, kept}, others...)
-	restore := postgrestest.CutOff(t, in.pool)
+	restore := testkit.CutOff(t, in.pool)
 
 	space := namespace(in.space())
 	in.remove(space)

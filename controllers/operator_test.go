@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -25,7 +24,7 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/webhooks"
 )
 
@@ -68,7 +67,7 @@ func install(t *testing.T, environment postgres.Environment, n int) *installatio
 func (in *installation) serve(environment postgres.Environment) {
 	t := in.t
 	t.Helper()
-	in.pool = in.openPool(postgrestest.URL(t))
+	in.pool = in.openPool(testkit.DatabaseURL(t))
 	var outbox *webhooks.Notifier // nil: the sweep finds what is in the outbox
 	in.deps = Deps{
 		ClusterName: "test",
@@ -137,23 +136,8 @@ func (in *installation) operate() {
 	if err := Setup(manager, in.deps); err != nil {
 		in.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- manager.Start(ctx) }()
-	stopped := false
-	stop := func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		cancel()
-		if err := <-done; err != nil {
-			in.t.Errorf("operator: %v", err)
-		}
-	}
-	in.stop = stop
-	in.t.Cleanup(stop)
-	if !manager.GetCache().WaitForCacheSync(ctx) {
+	in.stop = testkit.Run(in.t, manager.Start)
+	if !manager.GetCache().WaitForCacheSync(in.t.Context()) {
 		in.t.Fatal("the operator's cache did not fill")
 	}
 }
@@ -227,21 +211,16 @@ func (in *installation) gone(object client.Object) {
 // eventually asks again and again until condition holds.
 func (in *installation) eventually(what string, condition func() (ok bool, detail string)) {
 	in.t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		ok, detail := condition()
-		if ok {
-			return
+	detail := "nothing was read"
+	defer func() {
+		if in.t.Failed() {
+			in.t.Logf("%s: %s", what, detail)
 		}
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			in.t.Fatalf("%s: not after %s: %s", what, patience, detail)
-		}
-	}
+	}()
+	testkit.Within(in.t, patience, what, func() (ok bool) {
+		ok, detail = condition()
+		return ok
+	})
 }
 
 // until waits for a condition of an object, as of its newest generation, and returns its message.
@@ -297,9 +276,7 @@ func (in *installation) served(examKey string) (overview map[string]any, ok bool
 	if !ok {
 		return nil, false
 	}
-	if err := json.Unmarshal(document.JSON, &overview); err != nil {
-		in.t.Fatal(err)
-	}
+	testkit.Decode(in.t, document.JSON, &overview)
 	return overview, true
 }
 
@@ -319,9 +296,7 @@ func (in *installation) servedPaper(examKey, paperID string) []string {
 		var fields struct {
 			Prompt string `json:"prompt"`
 		}
-		if err := json.Unmarshal(question, &fields); err != nil {
-			in.t.Fatal(err)
-		}
+		testkit.Decode(in.t, question, &fields)
 		prompts[i] = fields.Prompt
 	}
 	return prompts

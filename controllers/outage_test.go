@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"examprep.dev/api/v1alpha1"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 func TestOperatorRecoversFromADatabaseThatWasAway(t *testing.T) {
@@ -18,7 +18,7 @@ func TestOperatorRecoversFromADatabaseThatWasAway(t *testing.T) {
 	in.ready(changed)
 	in.ready(deleted)
 
-	restore := postgrestest.CutOff(t, in.pool)
+	restore := testkit.CutOff(t, in.pool)
 	edit(in, changed, func(c *v1alpha1.ExamContent) { c.Spec.Name = "Renamed" })
 	in.remove(deleted)
 	message := in.until(changed, v1alpha1.ConditionReady, "False", v1alpha1.ReasonBackendUnavailable)

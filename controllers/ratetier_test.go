@@ -13,7 +13,7 @@ import (
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 )
 
 func sampleTier(name string, requests int32) *v1alpha1.RateTier {
@@ -126,7 +126,7 @@ func TestTierThatCannotBeCountedExactlyIsRefusedByItsField(t *testing.T) {
 func TestABusyKeyHasTheTierOnceItIsReady(t *testing.T) {
 	t.Parallel()
 	in := install(t, postgres.Sandbox, 1)
-	rdb, prefix := redistest.New(t)
+	rdb, prefix := testkit.Redis(t)
 	newGate := func() *gate.Gate {
 		return gate.New(gate.Config{Prefix: prefix, Timeout: patience, CallTimeout: patience}, rdb, keys.NewReader(in.pool))
 	}

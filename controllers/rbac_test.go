@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -18,6 +17,7 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/clustertest"
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit"
 )
 
 // auditPolicy logs who asked for what, and nothing of what was in it.
@@ -71,9 +71,7 @@ func audited(t *testing.T, log string) (used map[right]int) {
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var event auditEvent
-		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Decode(t, lines.Bytes(), &event)
 		if event.ImpersonatedUser.Username != serviceAccount || event.ObjectRef == nil {
 			continue
 		}
@@ -113,9 +111,7 @@ func auditedInstallation(t *testing.T) (in *installation, log string) {
 	t.Helper()
 	folder := t.TempDir()
 	log, policy := filepath.Join(folder, "audit.log"), filepath.Join(folder, "policy.yaml")
-	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, policy, []byte(auditPolicy))
 	config := clustertest.Start(t, map[string]string{
 		"audit-policy-file": policy, "audit-log-path": log, "audit-log-mode": "blocking",
 		// Refuses an owner reference that blocks the owner's deletion unless its finalizers may be updated.

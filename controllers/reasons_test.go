@@ -12,8 +12,8 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
 	"examprep.dev/server/seals/sealstest"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/golden"
 )
 
@@ -191,7 +191,7 @@ func causeDrift(pinned bool) func(*installation) client.Object {
 }
 
 func causeOutage(in *installation) client.Object {
-	postgrestest.CutOff(in.t, in.pool) // for the rest of this test
+	testkit.CutOff(in.t, in.pool) // for the rest of this test
 	return causeExam(nil)(in)
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,6 +15,7 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit"
 )
 
 // move is one step of a history of resources that want the same exam key.
@@ -70,22 +70,15 @@ func TestALosersHistoryNeverTouchesTheWinnersContent(t *testing.T) {
 
 // read recomputes what is published all the time, and fails the test where a digest does not fit.
 func (r *rivalry) read() (stop func()) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
-	var wait sync.WaitGroup
-	wait.Go(func() {
+	return testkit.Run(r.t, func(ctx context.Context) error {
 		for ctx.Err() == nil {
 			var broken *catalog.AuditError
 			if _, err := catalog.Audit(ctx, r.pool, r.key); errors.As(err, &broken) {
 				r.t.Error(err)
 			}
 		}
+		return nil
 	})
-	stop = func() {
-		cancel()
-		wait.Wait()
-	}
-	r.t.Cleanup(stop)
-	return stop
 }
 
 func (r *rivalry) declare(i int, policy v1alpha1.DeletionPolicy) *v1alpha1.ExamContent {

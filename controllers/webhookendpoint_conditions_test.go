@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"examprep.dev/api/v1alpha1"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/webhooks"
 )
 
@@ -31,9 +31,7 @@ func (in *installation) shows(endpoint *v1alpha1.WebhookEndpoint, want map[strin
 // health writes what a worker notes of an endpoint's deliveries.
 func (in *installation) health(endpoint *v1alpha1.WebhookEndpoint, columns string) {
 	in.t.Helper()
-	if _, err := in.pool.Exec(in.t.Context(), "UPDATE webhook_endpoints SET "+columns+" WHERE id = $1", endpoint.Status.ID); err != nil {
-		in.t.Fatal(err)
-	}
+	testkit.Exec(in.t, in.pool, "UPDATE webhook_endpoints SET "+columns+" WHERE id = $1", endpoint.Status.ID)
 }
 
 // The conditions of an endpoint that is registered, but for Delivering.
@@ -102,7 +100,7 @@ func TestEndpointWithoutADatabaseIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	in := operating(t)
 	endpoint := sampleEndpoint("https://hooks.example.com/")
-	restore := postgrestest.CutOff(t, in.pool)
+	restore := testkit.CutOff(t, in.pool)
 	in.create(endpoint)
 	in.until(endpoint, v1alpha1.ConditionReady, "False", v1alpha1.ReasonBackendUnavailable)
 	in.until(endpoint, v1alpha1.ConditionReconciling, "True", v1alpha1.ReasonProgressing)

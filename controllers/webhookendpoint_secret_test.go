@@ -11,7 +11,8 @@ import (
 
 	"examprep.dev/api/client"
 	"examprep.dev/api/v1alpha1"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/webhooks"
 )
 
 // requestRotation asks for a new generated secret.
@@ -38,18 +39,18 @@ func (in *installation) signingSecretOf(endpoint *v1alpha1.WebhookEndpoint) stri
 }
 
 // tell makes an event and returns what arrives of it.
-func (in *installation) tell(r *receiver, content *v1alpha1.ExamContent, name string) received {
+func (in *installation) tell(r *testkit.Receiver, content *v1alpha1.ExamContent, name string) testkit.Arrival {
 	in.t.Helper()
 	edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Name = name })
 	in.ready(content)
-	return <-r.arrived
+	return <-r.Arrived
 }
 
 // signedBy checks which of some secrets sign a delivery.
-func signedBy(t *testing.T, when string, delivery received, signing, silent []string) {
+func signedBy(t *testing.T, when string, delivery testkit.Arrival, signing, silent []string) {
 	t.Helper()
 	verify := func(secret string) error {
-		return client.Verify(delivery.signature, delivery.body, secret, time.Now(), 5*time.Minute)
+		return client.Verify(delivery.Header.Get(webhooks.SignatureHeader), delivery.Body, secret, time.Now(), 5*time.Minute)
 	}
 	for i, secret := range signing {
 		if err := verify(secret); err != nil {
@@ -61,8 +62,8 @@ func signedBy(t *testing.T, when string, delivery received, signing, silent []st
 			t.Errorf("%s: secret %d of those out of effect signs", when, i)
 		}
 	}
-	if got := strings.Count(delivery.signature, "v1="); got != len(signing) {
-		t.Errorf("%s: %d signatures, want %d: %s", when, got, len(signing), delivery.signature)
+	if got := strings.Count(delivery.Header.Get(webhooks.SignatureHeader), "v1="); got != len(signing) {
+		t.Errorf("%s: %d signatures, want %d: %s", when, got, len(signing), delivery.Header.Get(webhooks.SignatureHeader))
 	}
 }
 
@@ -89,7 +90,7 @@ func TestGeneratedSecretIsRotatedOnRequestAndBothSign(t *testing.T) {
 	id, first := endpoint.Status.ID, in.signingSecretOf(endpoint)
 	in.create(content)
 	in.ready(content)
-	signedBy(t, "before", <-r.arrived, []string{first}, nil)
+	signedBy(t, "before", <-r.Arrived, []string{first}, nil)
 
 	in.requestRotation(endpoint, "2026-01-31T12:00:00Z")
 	second := in.rotated(endpoint, "2026-01-31T12:00:00Z")
@@ -122,7 +123,7 @@ func TestARequestForRotationIsAnsweredOnce(t *testing.T) {
 	in.create(endpoint)
 	in.ready(endpoint)
 	first := in.signingSecretOf(endpoint)
-	restore := postgrestest.CutOff(t, in.pool)
+	restore := testkit.CutOff(t, in.pool)
 	in.requestRotation(endpoint, "now")
 	in.until(endpoint, v1alpha1.ConditionReady, "False", v1alpha1.ReasonBackendUnavailable)
 	second := in.signingSecretOf(endpoint)
@@ -164,7 +165,7 @@ func TestAChangedReferencedSecretRotatesAndBothSign(t *testing.T) {
 	in.ready(endpoint)
 	in.create(content)
 	in.ready(content)
-	signedBy(t, "before", <-r.arrived, []string{first}, nil)
+	signedBy(t, "before", <-r.Arrived, []string{first}, nil)
 
 	edit(in, given, func(s *corev1.Secret) { s.StringData = map[string]string{"key": second} })
 	in.reconcileNow(endpoint, "or a minute later")
@@ -199,8 +200,8 @@ func TestAChangedURLIsWhereDeliveriesGo(t *testing.T) {
 	}
 	in.create(content)
 	in.ready(content)
-	signedBy(t, "at the new address", <-after.arrived, []string{secret}, nil)
-	if len(before.arrived) > 0 {
+	signedBy(t, "at the new address", <-after.Arrived, []string{secret}, nil)
+	if len(before.Arrived) > 0 {
 		t.Error("delivered to the former address")
 	}
 }

@@ -54,14 +54,14 @@ func TestDeliveriesDoNotWriteTheStatus(t *testing.T) {
 	in.writes.Store(0)
 	for round := range rounds {
 		if round%2 == 1 { // the first tries of this round fail
-			r.status.Store(http.StatusServiceUnavailable)
+			r.Status.Store(http.StatusServiceUnavailable)
 		}
 		in.happen(deliveries)
-		<-r.arrived
+		<-r.Arrived
 		look()
-		r.status.Store(http.StatusNoContent)
+		r.Status.Store(http.StatusNoContent)
 		for seen := 1; seen < deliveries; seen++ {
-			<-r.arrived
+			<-r.Arrived
 		}
 		look()
 	}
@@ -73,7 +73,7 @@ func TestDeliveriesDoNotWriteTheStatus(t *testing.T) {
 	in.writes.Store(0)
 	in.happen(deliveries)
 	for range deliveries {
-		<-r.arrived
+		<-r.Arrived
 	}
 	if writes := in.writes.Load(); writes > 0 {
 		t.Errorf("%d writes for %d deliveries that nobody asked about, want none", writes, deliveries)

@@ -1,15 +1,10 @@
 package controllers
 
 import (
-	"context"
 	"encoding/base64"
-	"encoding/pem"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,7 +15,7 @@ import (
 	"examprep.dev/api/client"
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/webhooks"
 )
 
@@ -36,51 +31,25 @@ func testKeyring(t *testing.T) *webhooks.Keyring {
 	return keyring
 }
 
-// receiver is an HTTPS server that keeps what arrives and answers as it is told.
-type receiver struct {
-	*httptest.Server
-	status  atomic.Int32
-	arrived chan received
-}
-
-type received struct {
-	signature string
-	body      []byte
-}
-
-func newReceiver(t *testing.T) *receiver {
+func newReceiver(t *testing.T) *testkit.Receiver {
 	t.Helper()
-	r := &receiver{arrived: make(chan received, 1000)}
-	r.status.Store(http.StatusNoContent)
-	r.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		body, _ := io.ReadAll(request.Body)
-		r.arrived <- received{request.Header.Get("Service-Signature"), body}
-		w.WriteHeader(int(r.status.Load()))
-	}))
-	t.Cleanup(r.Close)
+	r := testkit.StartReceiver(t, nil)
+	r.Status.Store(http.StatusNoContent)
 	return r
 }
 
 // deliver runs a worker that delivers to the receiver until the test ends.
-func (in *installation) deliver(r *receiver) {
+func (in *installation) deliver(r *testkit.Receiver) {
 	in.t.Helper()
-	redis, prefix := redistest.New(in.t)
+	redis, prefix := testkit.Redis(in.t)
 	worker, err := webhooks.NewWorker(webhooks.WorkerConfig{
 		Prefix: prefix, AllowedRanges: loopback(), RetryBase: time.Millisecond, SweepInterval: 20 * time.Millisecond,
-		CAPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw}),
+		CAPEM: r.CAPEM(),
 	}, in.pool, redis, testKeyring(in.t))
 	if err != nil {
 		in.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- worker.Run(ctx) }()
-	in.t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			in.t.Errorf("worker: %v", err)
-		}
-	})
+	testkit.Run(in.t, worker.Run)
 }
 
 func sampleEndpoint(url string) *v1alpha1.WebhookEndpoint {
@@ -110,19 +79,19 @@ func TestDeclaredEndpointGetsSignedEventsAndShowsItsHealth(t *testing.T) {
 	content := sampleContent("sample", sampleKey(t))
 	in.create(content)
 	in.ready(content)
-	delivery := <-r.arrived
-	if err := client.Verify(delivery.signature, delivery.body, string(secret.Data["secret"]), time.Now(), 5*time.Minute); err != nil {
+	delivery := <-r.Arrived
+	if err := client.Verify(delivery.Header.Get(webhooks.SignatureHeader), delivery.Body, string(secret.Data["secret"]), time.Now(), 5*time.Minute); err != nil {
 		t.Errorf("the signature does not verify with the generated secret: %v", err)
 	}
-	if !strings.Contains(string(delivery.body), content.Spec.ExamKey) {
-		t.Errorf("delivered: %s", delivery.body)
+	if !strings.Contains(string(delivery.Body), content.Spec.ExamKey) {
+		t.Errorf("delivered: %s", delivery.Body)
 	}
 	in.delivering(endpoint, "True", v1alpha1.ReasonDelivering)
 	if endpoint.Status.LastStatus != http.StatusNoContent || endpoint.Status.FailingSince != nil || endpoint.Status.Backlog != 0 {
 		t.Errorf("status of a healthy endpoint: %+v", endpoint.Status)
 	}
 
-	r.status.Store(http.StatusInternalServerError)
+	r.Status.Store(http.StatusInternalServerError)
 	edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Name = "Renamed" })
 	in.delivering(endpoint, "False", v1alpha1.ReasonFailing)
 	in.ready(endpoint)
@@ -130,14 +99,14 @@ func TestDeclaredEndpointGetsSignedEventsAndShowsItsHealth(t *testing.T) {
 		t.Errorf("status of a failing endpoint: %+v", endpoint.Status)
 	}
 
-	r.status.Store(http.StatusGone)
+	r.Status.Store(http.StatusGone)
 	edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Name = "Renamed again" })
 	in.delivering(endpoint, "False", v1alpha1.ReasonDisabled)
 	in.until(endpoint, v1alpha1.ConditionReady, "False", v1alpha1.ReasonDisabled)
 	in.until(endpoint, v1alpha1.ConditionStalled, "True", v1alpha1.ReasonDisabled)
 
 	// As the message says: mend the receiver, suspend, resume.
-	r.status.Store(http.StatusOK)
+	r.Status.Store(http.StatusOK)
 	edit(in, endpoint, func(e *v1alpha1.WebhookEndpoint) { e.Spec.Suspend = true })
 	in.ready(endpoint)
 	in.until(endpoint, v1alpha1.ConditionDelivering, "False", v1alpha1.ReasonSuspended)

@@ -1,11 +1,12 @@
 package docs_test
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"examprep.dev/server/testkit"
 )
 
 // code returns the code on a Markdown page: indented lines, lines of fenced blocks, and code within sentences.
@@ -82,10 +83,7 @@ func hasTest(t *testing.T, folder, part string) bool {
 	}
 	declared := regexp.MustCompile(`(?m)^func Test\w*` + regexp.QuoteMeta(part))
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.ReadFile(t, file)
 		if declared.Match(text) {
 			return true
 		}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"examprep.dev/server/testkit"
 )
 
 // root is the repository as seen from this package.
@@ -42,10 +44,7 @@ func textFiles(t *testing.T, extensions ...string) map[string]string {
 // specParts returns the parts that docs/spec.md has.
 func specParts(t *testing.T) map[string]bool {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "docs", "spec.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, filepath.Join(root, "docs", "spec.md"))
 	parts := make(map[string]bool)
 	for _, match := range regexp.MustCompile(`(?m)^## Part ([0-9]+)\. `).FindAllStringSubmatch(string(text), -1) {
 		parts[match[1]] = true

@@ -1,71 +1,33 @@
 package client_test
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
-	"net"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/prometheus/client_golang/prometheus"
-
 	"examprep.dev/api/client"
-	"examprep.dev/server/attempts"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/gate"
-	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
-	"examprep.dev/server/redisurl"
-	"examprep.dev/server/redisurl/redistest"
-	"examprep.dev/server/webhooks"
+	"examprep.dev/server/testkit/apitest"
 )
 
-// service runs the real data plane and returns its base URL and a key.
+// service runs the API and returns its base URL and a key.
 func service(t *testing.T) (base, key string) {
 	t.Helper()
-	pool := postgrestest.New(t)
-	logger := slog.New(slog.DiscardHandler)
-	publish(t, pool)
-	snapshot, err := catalog.OpenSnapshot(t.Context(), pool, logger, catalog.SnapshotConfig{})
+	api := apitest.New(t, apitest.Options{
+		Gate:  gate.Config{Anonymous: keys.Tier{Name: "anonymous", Requests: 1000, Period: time.Minute, Burst: 1000}},
+		Exams: []catalog.Exam{sampleExam()},
+	})
+	issued, err := api.Keys.Create(t.Context(), keys.NewKey{Account: "customer", Name: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := attempts.NewService(attempts.Config{NamespaceSecret: bytes.Repeat([]byte{7}, 32)}, pool, snapshot, (*webhooks.Notifier)(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, prefix := redistest.New(t)
-	rdb, err := redisurl.Open(redistest.ServerURL(t), gate.ClientOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = rdb.Close() })
-	guard := gate.New(gate.Config{
-		Prefix: prefix, Logger: logger,
-		Anonymous: keys.Tier{Name: "anonymous", Requests: 1000, Period: time.Minute, Burst: 1000},
-	}, rdb, keys.NewReader(pool))
-	background(t, guard.Run)
-	issued, err := keys.NewStore(pool, guard).Create(t.Context(), keys.NewKey{Account: "customer", Name: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httpapi.New(httpapi.Config{}, httpapi.Deps{Gate: guard, Catalog: snapshot, Attempts: engine, Logger: logger, Registerer: prometheus.NewRegistry()})
-	background(t, func(ctx context.Context) error { return server.Serve(ctx, listener) })
-	return "http://" + listener.Addr().String() + "/v1", issued.Key
+	return "http://" + api.Address + "/v1", issued.Key
 }
 
-func publish(t *testing.T, pool *pgxpool.Pool) {
-	t.Helper()
+func sampleExam() catalog.Exam {
 	options := map[string]string{"A": "one", "B": "two"}
 	question := func(number int, right string) catalog.Question {
 		return catalog.Question{
@@ -73,7 +35,7 @@ func publish(t *testing.T, pool *pgxpool.Pool) {
 			Answer: catalog.Answer{Kind: catalog.AnswerChoice, Choices: []string{right}},
 		}
 	}
-	exam := catalog.Exam{
+	return catalog.Exam{
 		Key: "xx-sample", Name: "Sample", Country: "Spain", CountryCode: "ES", DurationMinutes: 90,
 		Scoring:   json.RawMessage(`{"pass_mark": 1}`),
 		Resources: catalog.Resources{OfficialSites: []catalog.Link{{Title: "Board", URL: "https://example.org/"}}},
@@ -84,24 +46,6 @@ func publish(t *testing.T, pool *pgxpool.Pool) {
 			Questions:  []catalog.Question{question(1, "A"), question(2, "B")},
 		}},
 	}
-	publisher := catalog.NewPublisher(pool, postgres.Sandbox, (*webhooks.Notifier)(nil))
-	if _, err := publisher.Publish(t.Context(), catalog.Claim{Cluster: "c", Namespace: "n", Name: "x"}, exam, catalog.Options{}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// background runs part until the test ends.
-func background(t *testing.T, part func(context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan error, 1)
-	go func() { done <- part(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 func connect(t *testing.T, base, key string) *client.Client {

@@ -1,12 +1,13 @@
 package openapi
 
 import (
-	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"examprep.dev/server/testkit"
 )
 
 // This package converts YAML itself only to keep the order. The result must equal that of the usual library.
@@ -16,9 +17,7 @@ func TestTheJSONSaysWhatTheYAMLSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got, want any
-	if err := json.Unmarshal(converted, &got); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Decode(t, converted, &got)
 	if err := yaml.UnmarshalStrict(YAML(), &want); err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package v1alpha1_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/clustertest"
+	"examprep.dev/server/testkit"
 )
 
 func TestEmbeddedCRDsAreThoseOfConfig(t *testing.T) {
@@ -25,10 +25,7 @@ func TestEmbeddedCRDsAreThoseOfConfig(t *testing.T) {
 		t.Fatalf("CRDs: %v, %v", files, err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.ReadFile(t, file)
 		want := &apiextensionsv1.CustomResourceDefinition{}
 		if err := yaml.UnmarshalStrict(text, want); err != nil {
 			t.Fatal(err)
@@ -50,10 +47,7 @@ func TestEveryFieldIsExplained(t *testing.T) {
 		t.Fatalf("CRDs: %v, %v", files, err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.ReadFile(t, file)
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		if err := yaml.UnmarshalStrict(text, crd); err != nil {
 			t.Fatal(err)

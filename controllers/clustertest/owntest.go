@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/testenv"
 )
 
@@ -81,10 +81,7 @@ func installCRDs(ctx context.Context, c client.Client, folder string) error {
 // Rules reads the rules of a role in config/rbac.
 func Rules(t testing.TB, file string) []rbacv1.PolicyRule {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root(), "config", "rbac", file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, filepath.Join(root(), "config", "rbac", file))
 	role := &rbacv1.ClusterRole{} // a Role has the same fields, but for one that both leave out
 	if err := yaml.Unmarshal(text, role); err != nil {
 		t.Fatal(err)
@@ -141,10 +138,7 @@ func CanI(t testing.TB, config *rest.Config, namespace, verb, resource string) b
 // Labels reads the labels of a role in config/rbac.
 func Labels(t testing.TB, file string) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root(), "config", "rbac", file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, filepath.Join(root(), "config", "rbac", file))
 	role := &rbacv1.ClusterRole{}
 	if err := yaml.Unmarshal(text, role); err != nil {
 		t.Fatal(err)

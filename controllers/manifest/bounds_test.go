@@ -1,10 +1,8 @@
 package manifest_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +12,7 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/manifest"
+	"examprep.dev/server/testkit"
 )
 
 // boundedExam sets every field of an ExamContent that has a bound of its own.
@@ -70,10 +69,7 @@ func laxer() map[string]string {
 // beyond cannot, so that neither is ever changed without the other.
 func TestTheSchemasBoundsAreTheCatalogues(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../config/crd/bases/examprep.dev_examcontents.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, "../../config/crd/bases/examprep.dev_examcontents.yaml")
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := yaml.Unmarshal(text, crd); err != nil {
 		t.Fatal(err)
@@ -149,23 +145,12 @@ func collectBounds(bounds *[]bound, path string, schema *apiextensionsv1.JSONSch
 // assembleWith says what the catalogue makes of the exam with another value at a path (in the first entry of lists).
 func assembleWith(t *testing.T, base map[string]any, path string, value any) error {
 	t.Helper()
-	raw, err := json.Marshal(base)
-	if err != nil {
-		t.Fatal(err)
-	}
 	changed := map[string]any{}
-	if err := json.Unmarshal(raw, &changed); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Decode(t, testkit.Encode(t, base), &changed)
 	put(changed, strings.Split(strings.ReplaceAll(path, "[]", ".[]"), "."), value)
-	if raw, err = json.Marshal(changed); err != nil {
-		t.Fatal(err)
-	}
 	content := &v1alpha1.ExamContent{}
-	if err := json.Unmarshal(raw, content); err != nil {
-		t.Fatalf("%s: %v", path, err)
-	}
-	_, err = manifest.Assemble(t.Context(), content, nil)
+	testkit.Decode(t, testkit.Encode(t, changed), content)
+	_, err := manifest.Assemble(t.Context(), content, nil)
 	return err
 }
 

@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/testkit"
 )
 
 // anyText draws text with what YAML readers stumble over.
@@ -33,9 +33,7 @@ func asKubectl(t *rapid.T, text []byte, target any) {
 	if err != nil {
 		t.Fatalf("kubectl cannot read it: %v\n%s", err, text)
 	}
-	if err := json.Unmarshal(asJSON, target); err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
+	testkit.Decode(t, asJSON, target)
 }
 
 func TestEmittedYAMLIsReadBackByKubectlAsItWas(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"examprep.dev/server/testkit"
 )
 
 const (
@@ -27,9 +29,7 @@ func neutralFolder(t *testing.T, exams, papers, questions string) string {
 	t.Helper()
 	folder := t.TempDir()
 	for name, text := range map[string]string{"exams.json": exams, "papers.jsonl": papers, "questions.jsonl": questions} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, filepath.Join(folder, name), []byte(text))
 	}
 	return folder
 }
@@ -117,9 +117,7 @@ func TestImportChunksTheBiggestPapersAndRemovesStaleChunks(t *testing.T) {
 		t.Error(err)
 	}
 	kept := filepath.Join(out, "a-b", "mine.yaml")
-	if err := os.WriteFile(kept, []byte("a: 1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, kept, []byte("a: 1\n"))
 	report := importSet(t, ImportOptions{From: from, Out: out})
 	if have := sortedKeys(readFolder(t, out)); !slices.Equal(have, []string{"a-b.yaml", "a-b/mine.yaml"}) {
 		t.Errorf("have %v", have)

@@ -2,13 +2,13 @@ package manifest
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/testkit"
 )
 
 // goodExam is the start of the lint cases: each breaks one thing of it.
@@ -68,9 +68,7 @@ func manyQuestions(count int) string {
 func lintText(t *testing.T, text string) []string {
 	t.Helper()
 	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "exam.yaml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, filepath.Join(folder, "exam.yaml"), []byte(text))
 	report, err := Lint(t.Context(), load(t, folder), LintOptions{})
 	if (err != nil) != (len(report.Problems) > 0) {
 		t.Errorf("error %v beside %d problems", err, len(report.Problems))

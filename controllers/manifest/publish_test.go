@@ -8,7 +8,7 @@ import (
 
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // quiet is a notifier that nobody listens to.
@@ -18,7 +18,7 @@ func (quiet) Notify() {}
 
 func TestPublishAndDiffOnARealDatabase(t *testing.T) {
 	t.Parallel()
-	publisher := catalog.NewPublisher(postgrestest.New(t), postgres.Sandbox, quiet{})
+	publisher := catalog.NewPublisher(testkit.Database(t), postgres.Sandbox, quiet{})
 	bundle := load(t, writeExam(t, "exam.yaml", goodExam))
 	first, err := Publish(t.Context(), bundle, publisher, "here")
 	if err != nil {

@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/testkit"
 )
 
 const samplesFolder = "../../config/samples"
@@ -83,10 +83,7 @@ func sampleText(t *testing.T) string {
 	}
 	var text strings.Builder
 	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := testkit.ReadFile(t, file)
 		text.Write(content)
 	}
 	return text.String()

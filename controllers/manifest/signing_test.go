@@ -11,6 +11,7 @@ import (
 
 	"examprep.dev/server/seals"
 	"examprep.dev/server/seals/sealstest"
+	"examprep.dev/server/testkit"
 )
 
 // sealedExam is goodExam with a seal by Ann, and its seal.
@@ -34,10 +35,7 @@ func signFile(t *testing.T, file, signature string) string {
 	if seal := report.Papers[0]; seal.Signature != SignatureWritten || !strings.HasSuffix(seal.String(), "seal matches, signature written") {
 		t.Errorf("have %s, %+v", seal, seal)
 	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, file)
 	return string(text)
 }
 

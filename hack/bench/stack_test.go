@@ -1,17 +1,15 @@
 package main
 
 import (
-	"os"
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"examprep.dev/server/testkit"
 )
 
 func TestThePodsAreThoseOfTheChart(t *testing.T) {
-	text, err := os.ReadFile("../../charts/examprep/values.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, "../../charts/examprep/values.yaml")
 	var values struct {
 		API struct {
 			Replicas   int `json:"replicas"`

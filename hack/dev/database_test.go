@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"examprep.dev/server/testkit"
 )
 
 func TestDatabaseNameChangesWithEachMigration(t *testing.T) {
@@ -16,9 +18,7 @@ func TestDatabaseNameChangesWithEachMigration(t *testing.T) {
 	for _, step := range []struct{ change, file, content string }{
 		{"first file", "1.sql", "a"}, {"edited", "1.sql", "b"}, {"second file", "2.sql", "a"}, {"moved line", "2.sql", "ab"},
 	} {
-		if err := os.WriteFile(filepath.Join(folder, step.file), []byte(step.content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, filepath.Join(folder, step.file), []byte(step.content))
 		name, err := databaseName(root)
 		if err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"examprep.dev/hack/dev/state"
+	"examprep.dev/server/testkit"
 )
 
 func TestPackagesFromNPMAreInstalledForTestsThatUseThem(t *testing.T) {
@@ -23,9 +24,7 @@ func TestPackagesFromNPMAreInstalledForTestsThatUseThem(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, path, []byte(text))
 	}
 	for command, want := range map[string]bool{
 		"go test -race ./...":                 true,

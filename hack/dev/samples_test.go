@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"examprep.dev/server/testkit"
 )
 
 func TestSamplesDeliverToTheReceiverUnlessTheyNameSomebodys(t *testing.T) {
@@ -25,9 +27,7 @@ spec: {url: "https://hooks.acme.io/x"}
 kind: Kustomization
 resources: [a.yaml]
 `
-	if err := os.WriteFile(filepath.Join(dir, "samples.yaml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, filepath.Join(dir, "samples.yaml"), []byte(text))
 	objects, err := readSamples(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -55,9 +55,7 @@ func TestBrokenSamplesAreNamed(t *testing.T) {
 	if _, err := readSamples(dir); err == nil {
 		t.Error("an empty folder has samples")
 	}
-	if err := os.WriteFile(filepath.Join(dir, "broken.yaml"), []byte("kind: [\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, filepath.Join(dir, "broken.yaml"), []byte("kind: [\n"))
 	if _, err := readSamples(dir); err == nil || !strings.Contains(err.Error(), "broken.yaml") {
 		t.Errorf("got %v", err)
 	}
@@ -97,9 +95,7 @@ func TestAppliesByKustomizationWhereThereIsOne(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(root, "crd"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(root, "crd", "kustomization.yaml"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, filepath.Join(root, "crd", "kustomization.yaml"), nil)
 	if got := strings.Join(applyArgs(root, "crd"), " "); !strings.HasSuffix(got, "-k "+filepath.Join(root, "crd")) {
 		t.Error(got)
 	}

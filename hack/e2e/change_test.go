@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"examprep.dev/hack/e2e/crowdtest"
+	"examprep.dev/server/testkit"
 )
 
 // soon is how quickly a change must be served, from the end of kubectl apply.
@@ -46,10 +46,7 @@ func changeIsServedSoon(t *testing.T, s *stack, papers []*crowdtest.Paper) {
 			if resource.Spec.ExamKey != exam {
 				continue
 			}
-			patch, err := json.Marshal(map[string]any{"spec": map[string]string{"name": name}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			patch := testkit.Encode(t, map[string]any{"spec": map[string]string{"name": name}})
 			s.measure(t, exam, func() {
 				s.kubectl(t, "", "patch", "examcontent", resource.Metadata.Name, "-n", namespace, "--type=merge", "-p", string(patch))
 			}, func() bool {

@@ -3,13 +3,14 @@
 package e2e
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"examprep.dev/server/testkit"
 )
 
 // readmeAnswers types what the README's "Quick start" says after `make dev`, in one shell, and finds each request answered.
@@ -41,10 +42,7 @@ var refusal = regexp.MustCompile(`(^|[^:\[,])\{"error":`)
 // readmeCommands returns the curl, kubectl and tail lines of the part that a newcomer types; a backslash joins lines.
 func readmeCommands(t *testing.T) []string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, filepath.Join(root, "README.md"))
 	_, quickStart, _ := strings.Cut(string(text), "## Quick start")
 	quickStart, _, _ = strings.Cut(quickStart, "\n## ")
 	quickStart = strings.ReplaceAll(quickStart, "\\\n", " ")

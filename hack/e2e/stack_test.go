@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"examprep.dev/hack/e2e/crowdtest"
+	"examprep.dev/server/testkit"
 )
 
 const (
@@ -195,17 +195,13 @@ func readEnv(t *testing.T, path string) map[string]string {
 func write(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, path, []byte(text))
 	return path
 }
 
 func decode(t *testing.T, text string, into any) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(text), into); err != nil {
-		t.Fatalf("%v in %.200q", err, text)
-	}
+	testkit.Decode(t, []byte(text), into)
 }
 
 // eventually waits until done holds, looking every 20 ms. It returns how long that took.

@@ -4,13 +4,13 @@ package e2e
 
 import (
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"examprep.dev/hack/e2e/crowdtest"
+	"examprep.dev/server/testkit"
 )
 
 // fixture is the exam that wrong and changed resources are variants of.
@@ -75,10 +75,7 @@ func wrongResourcesChangeNothing(t *testing.T, s *stack) {
 
 func readFixture(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "exam.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, filepath.Join("testdata", "exam.yaml"))
 	return string(text)
 }
 

@@ -1,7 +1,6 @@
 package npm
 
 import (
-	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
@@ -9,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sync/errgroup"
+
+	"examprep.dev/server/testkit"
 )
 
 // fakeNPM puts a program called npm first in PATH: a script that also notes each run of it. It returns that note's path.
@@ -47,10 +48,7 @@ func TestPackagesAreInstalledOnceHoweverManyAsk(t *testing.T) {
 			t.Errorf("in %s: Node is %q, %v", dir, node, err)
 		}
 	}
-	noted, err := os.ReadFile(runs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noted := testkit.ReadFile(t, runs)
 	if lines := strings.Split(strings.TrimSpace(string(noted)), "\n"); len(lines) != 1 || !strings.Contains(lines[0], "--ignore-scripts") {
 		t.Errorf("npm ran as %q, want once and without scripts", lines)
 	}
@@ -78,9 +76,7 @@ func TestTheLockPinsEachPackageAndNamesNoHost(t *testing.T) {
 			Integrity string `json:"integrity"`
 		} `json:"packages"`
 	}
-	if err := json.Unmarshal(lockfile, &lock); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Decode(t, lockfile, &lock)
 	if len(lock.Packages) < 2 {
 		t.Fatalf("%d packages", len(lock.Packages))
 	}

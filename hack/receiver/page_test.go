@@ -14,15 +14,13 @@ import (
 	"time"
 
 	"examprep.dev/api/client"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/webhooks"
 )
 
 func TestThePageQuotesTheFilesThatAreTested(t *testing.T) {
 	root := filepath.Join("..", "..")
-	page, err := os.ReadFile(filepath.Join(root, "docs", "webhooks.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testkit.ReadFile(t, filepath.Join(root, "docs", "webhooks.md"))
 	quoted := map[string]bool{}
 	for _, block := range regexp.MustCompile("(?s)<!-- (\\S+) -->\n```[a-z]+\n(.*?)```\n").FindAllSubmatch(page, -1) {
 		name := string(block[1])
@@ -66,16 +64,12 @@ func TestADeliveryThatCurlSendsVerifies(t *testing.T) {
 	secret := webhooks.NewSecret()
 	body := []byte("{\"event\":\"mock_attempt.scored\",\"data\":{\"a\":\"é\"}}\r\n")
 	secrets := filepath.Join(t.TempDir(), "secrets")
-	if err := os.WriteFile(secrets, []byte(secret), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, secrets, []byte(secret))
 	var log, shown bytes.Buffer
 	server := httptest.NewTLSServer(&receiver{secretFile: secrets, now: time.Now, log: &log, show: &shown})
 	defer server.Close()
 	authority := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 	for key, want := range map[string]string{secret: "200", webhooks.NewSecret(): "400"} {
 		cmd := exec.CommandContext(t.Context(), "sh", "verify/send.sh", server.URL+"/hook", "--cacert", authority)
 		cmd.Env = append(os.Environ(), "WEBHOOK_SECRET="+key)

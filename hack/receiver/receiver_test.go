@@ -7,15 +7,15 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"examprep.dev/server/testkit"
 )
 
 func deliver(t *testing.T, r *receiver, secret string, at time.Time) (int, entry) {
@@ -30,9 +30,7 @@ func deliver(t *testing.T, r *receiver, secret string, at time.Time) (int, entry
 	answer := httptest.NewRecorder()
 	r.ServeHTTP(answer, request)
 	var written entry
-	if err := json.Unmarshal(out.Bytes(), &written); err != nil {
-		t.Fatalf("log line %q: %v", out.String(), err)
-	}
+	testkit.Decode(t, out.Bytes(), &written)
 	if written.Body != body {
 		t.Errorf("body %q, want the exact text", written.Body)
 	}
@@ -46,9 +44,7 @@ func TestDeliveriesAreVerifiedByAnySecretAndWrittenDown(t *testing.T) {
 	if code, e := deliver(t, r, "whsec_a", now); code != http.StatusBadRequest || e.Verified {
 		t.Errorf("before a secret is known: %d, verified %v", code, e.Verified)
 	}
-	if err := os.WriteFile(secrets, []byte("whsec_old\nwhsec_a\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, secrets, []byte("whsec_old\nwhsec_a\n"))
 	if code, e := deliver(t, r, "whsec_a", now); code != http.StatusOK || !e.Verified {
 		t.Errorf("with the secret: %d, refused: %s", code, e.Refused)
 	}
@@ -74,10 +70,7 @@ func TestTheCertificateIsMadeOnceAndTrustedByItsAuthority(t *testing.T) {
 	if !bytes.Equal(first.Certificate[0], second.Certificate[0]) {
 		t.Error("a second start made another certificate")
 	}
-	pem, err := os.ReadFile(filepath.Join(dir, "ca.pem"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pem := testkit.ReadFile(t, filepath.Join(dir, "ca.pem"))
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(pem)
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -98,9 +91,7 @@ func TestTheCertificateIsMadeOnceAndTrustedByItsAuthority(t *testing.T) {
 
 func TestTheLogIsServedFromAnOffsetToWhoeverAsksForIt(t *testing.T) {
 	logFile := filepath.Join(t.TempDir(), "log")
-	if err := os.WriteFile(logFile, []byte("first\nsecond\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, logFile, []byte("first\nsecond\n"))
 	for _, c := range []struct {
 		name, offset string
 		serveLog     bool

@@ -5,12 +5,10 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit"
 )
 
 // published is an exam of one question whose right letter and prompt a revision changes.
@@ -35,34 +33,16 @@ func (b *bench) onCatalogue(t *testing.T) (publish func(catalog.Exam), withdraw 
 	if err != nil {
 		t.Fatal(err)
 	}
-	var listening errgroup.Group
-	listening.Go(func() error { return snapshot.Run(t.Context()) })
-	t.Cleanup(func() {
-		if err := listening.Wait(); err != nil {
-			t.Error(err)
-		}
-	})
+	testkit.Run(t, snapshot.Run)
 	b.papers = snapshot
 	publisher := catalog.NewPublisher(b.pool, postgres.Sandbox, b)
 	claim := catalog.Claim{Cluster: "default", Namespace: "default", Name: testExam}
-	await := func(what string, done func() bool) {
-		t.Helper()
-		limit, tick := time.After(20*time.Second), time.NewTicker(5*time.Millisecond)
-		defer tick.Stop()
-		for !done() {
-			select {
-			case <-tick.C:
-			case <-limit:
-				t.Fatalf("the snapshot did not learn of %s", what)
-			}
-		}
-	}
 	publish = func(exam catalog.Exam) {
 		t.Helper()
 		if _, err := publisher.Publish(t.Context(), claim, exam, catalog.Options{HistoryLimit: 1}); err != nil {
 			t.Fatal(err)
 		}
-		await("the publication", func() bool {
+		testkit.Eventually(t, "the snapshot has the publication", func() bool {
 			paper, err := snapshot.Paper(t.Context(), testExam, testPaper)
 			return err == nil && strings.Contains(string(paper.Questions[0]), exam.Papers[0].Questions[0].Prompt)
 		})
@@ -72,7 +52,7 @@ func (b *bench) onCatalogue(t *testing.T) (publish func(catalog.Exam), withdraw 
 		if err := publisher.Release(t.Context(), claim, testExam, true); err != nil {
 			t.Fatal(err)
 		}
-		await("the withdrawal", func() bool { _, served := snapshot.Overview(testExam); return !served })
+		testkit.Eventually(t, "the snapshot has the withdrawal", func() bool { _, served := snapshot.Overview(testExam); return !served })
 	}
 	return publish, withdraw
 }

@@ -1,7 +1,6 @@
 package attempts
 
 import (
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/url"
@@ -13,8 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 const (
@@ -61,18 +59,14 @@ func newBench(t *testing.T) *bench {
 // manyConnections opens a pool that lets racing requests reach Postgres at once.
 func manyConnections(t *testing.T) *pgxpool.Pool {
 	t.Helper()
-	address, err := url.Parse(postgrestest.URL(t))
+	address, err := url.Parse(testkit.DatabaseURL(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	query := address.Query()
 	query.Set("pool_max_conns", "16")
 	address.RawQuery = query.Encode()
-	pool, err := postgres.Open(t.Context(), address.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := testkit.Open(t, address.String())
 	return pool
 }
 
@@ -80,13 +74,9 @@ func manyConnections(t *testing.T) *pgxpool.Pool {
 func (b *bench) someone(t testing.TB) keys.Identity {
 	t.Helper()
 	who := keys.Identity{KeyID: uuid.New(), FamilyID: uuid.New(), AccountID: uuid.New()}
-	if _, err := b.pool.Exec(t.Context(), "INSERT INTO accounts (id, name) VALUES ($1, $2)", who.AccountID, who.AccountID.String()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.pool.Exec(t.Context(), `INSERT INTO webhook_endpoints (id, account_id, url, events)
-		VALUES ($1, $2, 'https://receiver.test', '{mock_attempt.submitted,mock_attempt.scored}')`, uuid.New(), who.AccountID); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, b.pool, "INSERT INTO accounts (id, name) VALUES ($1, $2)", who.AccountID, who.AccountID.String())
+	testkit.Exec(t, b.pool, `INSERT INTO webhook_endpoints (id, account_id, url, events)
+		VALUES ($1, $2, 'https://receiver.test', '{mock_attempt.submitted,mock_attempt.scored}')`, uuid.New(), who.AccountID)
 	return who
 }
 
@@ -109,29 +99,16 @@ func submission1(opened Opened, learner string) SubmitRequest {
 // bodies returns the data of all events of an account, by kind.
 func (b *bench) bodies(t testing.TB, account uuid.UUID) map[string][]map[string]any {
 	t.Helper()
-	rows, err := b.pool.Query(t.Context(), `SELECT kind, convert_from(body, 'UTF8') FROM webhook_events e WHERE account_id = $1
-		AND EXISTS (SELECT FROM webhook_deliveries d WHERE d.event_id = e.id)`, account)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
 	found := map[string][]map[string]any{}
-	for rows.Next() {
-		var kind, body string
-		if err := rows.Scan(&kind, &body); err != nil {
-			t.Fatal(err)
-		}
-		var event struct {
-			Data map[string]any `json:"data"`
-		}
-		if err := json.Unmarshal([]byte(body), &event); err != nil {
-			t.Fatal(err)
-		}
+	var kind string
+	var event struct {
+		Data map[string]any `json:"data"`
+	}
+	testkit.ForEach(t, b.pool, []any{&kind, &event}, func() {
 		found[kind] = append(found[kind], event.Data)
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+		event.Data = nil
+	}, `SELECT kind, convert_from(body, 'UTF8')::json FROM webhook_events e WHERE account_id = $1
+		AND EXISTS (SELECT FROM webhook_deliveries d WHERE d.event_id = e.id)`, account)
 	return found
 }
 

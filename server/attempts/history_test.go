@@ -13,9 +13,8 @@ import (
 
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/attemptsdb"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/webhooks"
 )
 
@@ -25,12 +24,10 @@ func TestTheSweepClosesInBatches(t *testing.T) {
 	who := b.someone(t)
 	old := b.open(t, who, "")
 	// The others by one statement: what the sweep finds, not how they were opened, is the point.
-	if _, err := b.pool.Exec(t.Context(), `INSERT INTO attempts (id, account_id, family_id, key_id, exam_key, paper_id,
+	testkit.Exec(t, b.pool, `INSERT INTO attempts (id, account_id, family_id, key_id, exam_key, paper_id,
 		paper_digest, key_seq, question_count, opened_at, expires_at)
 		SELECT gen_random_uuid(), account_id, family_id, key_id, exam_key, paper_id, paper_digest, key_seq + n, question_count,
-		opened_at, expires_at FROM attempts, generate_series(1, $1) n`, 2*sweepBatch); err != nil {
-		t.Fatal(err)
-	}
+		opened_at, expires_at FROM attempts, generate_series(1, $1) n`, 2*sweepBatch)
 	b.advance(minutes*time.Minute + lateWindow)
 	if closed, err := b.Sweep(t.Context()); closed != 0 || err != nil {
 		t.Fatalf("a moment too early the sweep closed %d, %v", closed, err)
@@ -73,29 +70,17 @@ func TestTheSweepReadsNoMoreThanItCloses(t *testing.T) {
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	b.open(t, b.someone(t), "")
 	const batch = 10
-	if _, err := b.pool.Exec(t.Context(), `INSERT INTO attempts (id, account_id, family_id, key_id, exam_key, paper_id,
+	testkit.Exec(t, b.pool, `INSERT INTO attempts (id, account_id, family_id, key_id, exam_key, paper_id,
 		paper_digest, key_seq, question_count, opened_at, expires_at)
 		SELECT gen_random_uuid(), account_id, family_id, key_id, exam_key, paper_id, paper_digest, key_seq + n, question_count,
-		opened_at, expires_at FROM attempts, generate_series(1, $1) n`, 500*batch); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.pool.Exec(t.Context(), "ANALYZE attempts"); err != nil {
-		t.Fatal(err)
-	}
-	pool, err := postgres.Open(t.Context(), b.pool.Config().ConnString(), webhooks.PlannerSettings()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	tx, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback(t.Context()) }()
-	before := postgrestest.RowsRead(t, tx, "attempts")
+		opened_at, expires_at FROM attempts, generate_series(1, $1) n`, 500*batch)
+	testkit.Exec(t, b.pool, "ANALYZE attempts")
+	pool := testkit.Open(t, b.pool.Config().ConnString(), webhooks.PlannerSettings()...)
+	tx := testkit.Begin(t, pool)
+	before := testkit.RowsRead(t, tx, "attempts")
 	now := b.time.Load().Add(365 * 24 * time.Hour)
 	closed, err := attemptsdb.New(tx).CloseOverdue(t.Context(), attemptsdb.CloseOverdueParams{ClosedAt: &now, Cutoff: &now, Batch: batch})
-	if read := postgrestest.RowsRead(t, tx, "attempts") - before; err != nil || closed != batch || read > 10*batch {
+	if read := testkit.RowsRead(t, tx, "attempts") - before; err != nil || closed != batch || read > 10*batch {
 		t.Errorf("closed %d and %v, reading %d rows; want %d, reading at most %d", closed, err, read, batch, 10*batch)
 	}
 }
@@ -179,10 +164,7 @@ func TestALearnersNameNeedsTheNamespaceSecret(t *testing.T) {
 	for range 3 {
 		who = b.someone(t)
 		b.open(t, who, reference)
-		var name []byte
-		if err := b.pool.QueryRow(t.Context(), "SELECT learner FROM attempts WHERE family_id = $1", who.FamilyID).Scan(&name); err != nil {
-			t.Fatal(err)
-		}
+		name := testkit.Get[[]byte](t, b.pool, "SELECT learner FROM attempts WHERE family_id = $1", who.FamilyID)
 		mac := hmac.New(sha256.New, []byte("a secret of thirty-two characters"))
 		mac.Write(append(who.FamilyID[:], reference...))
 		if !hmac.Equal(name, mac.Sum(nil)) {

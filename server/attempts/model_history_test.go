@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit"
 )
 
 func (w *world) readsHistory(t *rapid.T) {
@@ -94,30 +95,16 @@ func (w *world) tellsOfEachSubmissionOnce(t *rapid.T) {
 			want = append(want, a.expectedEvents(t)...)
 		}
 	}
-	rows, err := w.pool.Query(t.Context(), "SELECT account_id, kind, convert_from(body, 'UTF8') FROM webhook_events WHERE account_id = ANY ($1)",
-		[]uuid.UUID{w.people[0].AccountID, w.people[1].AccountID})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
 	var got []string
-	for rows.Next() {
-		var account uuid.UUID
-		var kind, body string
-		if err := rows.Scan(&account, &kind, &body); err != nil {
-			t.Fatal(err)
-		}
-		var event struct {
-			Data json.RawMessage `json:"data"`
-		}
-		if err := json.Unmarshal([]byte(body), &event); err != nil {
-			t.Fatal(err)
-		}
+	var account uuid.UUID
+	var kind string
+	var event struct {
+		Data json.RawMessage `json:"data"`
+	}
+	testkit.ForEach(t, w.pool, []any{&account, &kind, &event}, func() {
 		got = append(got, fmt.Sprint(account, kind, inOrder(t, string(event.Data))))
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	}, "SELECT account_id, kind, convert_from(body, 'UTF8')::json FROM webhook_events WHERE account_id = ANY ($1)",
+		[]uuid.UUID{w.people[0].AccountID, w.people[1].AccountID})
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {

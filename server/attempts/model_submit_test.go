@@ -1,7 +1,6 @@
 package attempts
 
 import (
-	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit"
 )
 
 // claim is who says the attempt is theirs.
@@ -211,9 +211,6 @@ func mustRefuse(t *rapid.T, err error, code string) {
 
 func mustJSON(t *rapid.T, v any) string {
 	t.Helper()
-	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Encode(t, v)
 	return string(text)
 }

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/race"
 )
 
@@ -124,10 +125,8 @@ func sampleHistories(t *testing.T) (restore func()) {
 func playHistories(t *testing.T, seen *coverage) {
 	t.Helper()
 	b := newBench(t)
-	if _, err := b.pool.Exec(t.Context(), "CREATE INDEX ON webhook_events (account_id)"); err != nil { // for tellsOfEachSubmissionOnce
-		t.Fatal(err)
-	}
-	begin := time.Date(8000, 1, 1, 0, 0, 0, 123_456_000, time.UTC) // as late as JSON allows, and some time for all histories before it
+	testkit.Exec(t, b.pool, "CREATE INDEX ON webhook_events (account_id)") // for tellsOfEachSubmissionOnce
+	begin := time.Date(8000, 1, 1, 0, 0, 0, 123_456_000, time.UTC)         // as late as JSON allows, and some time for all histories before it
 	rapid.Check(t, func(t *rapid.T) {
 		begin = begin.Add(-(maxSteps + 1) * longestStep)
 		start := begin

@@ -1,7 +1,6 @@
 package attempts
 
 import (
-	"encoding/json"
 	"math/big"
 	"slices"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/testkit"
 )
 
 func TestGrade(t *testing.T) {
@@ -171,10 +171,7 @@ func TestFeedbackThatWasNotScoredShowsNothingOfTheKey(t *testing.T) {
 
 func toJSON(t *testing.T, v any) string {
 	t.Helper()
-	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Encode(t, v)
 	return string(text)
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"strings"
 	"testing"
 
@@ -15,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/audit"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 func actor() audit.Actor {
@@ -27,10 +26,7 @@ func actor() audit.Actor {
 
 func count(t *testing.T, pool *pgxpool.Pool) int {
 	t.Helper()
-	var n int
-	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM audit_log").Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	n := testkit.Get[int](t, pool, "SELECT count(*) FROM audit_log")
 	return n
 }
 
@@ -46,7 +42,7 @@ func record(ctx context.Context, t *testing.T, pool *pgxpool.Pool) audit.Entry {
 }
 
 func TestARecordSaysWhoWhatWhenFromWhereAndInWhichRequest(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	entry := record(audit.WithActor(t.Context(), actor()), t, pool)
 	var account uuid.UUID
 	var kind, name, action, target, address, request, detail string
@@ -64,7 +60,7 @@ func TestARecordSaysWhoWhatWhenFromWhereAndInWhichRequest(t *testing.T) {
 }
 
 func TestWhatNobodyDoesIsNotRecorded(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	record(t.Context(), t, pool)
 	if n := count(t, pool); n != 0 {
 		t.Errorf("%d records without an actor", n)
@@ -72,7 +68,7 @@ func TestWhatNobodyDoesIsNotRecorded(t *testing.T) {
 }
 
 func TestWhoHasNoAddressHasNone(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	record(audit.WithActor(t.Context(), audit.Actor{Kind: audit.Administrator, Name: "root@bastion"}), t, pool)
 	var none bool
 	if err := pool.QueryRow(t.Context(), "SELECT address IS NULL FROM audit_log").Scan(&none); err != nil || !none {
@@ -81,7 +77,7 @@ func TestWhoHasNoAddressHasNone(t *testing.T) {
 }
 
 func TestAnActionThatIsRolledBackLeavesNoRecord(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	ctx := audit.WithActor(t.Context(), actor())
 	failed := errors.New("the action failed")
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
@@ -97,7 +93,7 @@ func TestAnActionThatIsRolledBackLeavesNoRecord(t *testing.T) {
 
 // TestRecordsCannotBeChanged runs as the table's owner and a superuser, who are bound like everybody else.
 func TestRecordsCannotBeChanged(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	record(audit.WithActor(t.Context(), actor()), t, pool)
 	for _, statement := range []string{
 		"UPDATE audit_log SET actor = 'nobody'",
@@ -123,10 +119,7 @@ func TestRecordsCannotBeChanged(t *testing.T) {
 // recipe is the SQL of the package comment from one line to another.
 func recipe(t *testing.T, from, to string) string {
 	t.Helper()
-	text, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, "doc.go")
 	_, rest, begins := strings.Cut(string(text), "//\t"+from)
 	between, _, ends := strings.Cut(rest, to+"\n")
 	if !begins || !ends {
@@ -136,14 +129,12 @@ func recipe(t *testing.T, from, to string) string {
 }
 
 func TestAnOwnerPrunesOnPurpose(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	record(audit.WithActor(t.Context(), actor()), t, pool)
 	const old, slice = 5001, 5000
-	if _, err := pool.Exec(t.Context(), `INSERT INTO audit_log (id, at, account_id, actor_kind, actor, action, target, request_id)
+	testkit.Exec(t, pool, `INSERT INTO audit_log (id, at, account_id, actor_kind, actor, action, target, request_id)
 		SELECT gen_random_uuid(), now() - interval '8 years', gen_random_uuid(), 'developer', 'ada', 'key.revoke', '', ''
-		FROM generate_series(1, $1)`, old); err != nil {
-		t.Fatal(err)
-	}
+		FROM generate_series(1, $1)`, old)
 	prune := recipe(t, "BEGIN;", "COMMIT;")
 	for _, left := range []int{1 + old - slice, 1, 1} {
 		if _, err := pool.Exec(t.Context(), prune, pgx.QueryExecModeSimpleProtocol); err != nil || count(t, pool) != left {
@@ -156,16 +147,12 @@ func TestAnOwnerPrunesOnPurpose(t *testing.T) {
 }
 
 func TestWhoPrunesWaitsForNobodyLong(t *testing.T) {
-	pool := postgrestest.New(t)
-	action, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = action.Rollback(context.WithoutCancel(t.Context())) }()
+	pool := testkit.Database(t)
+	action := testkit.Begin(t, pool)
 	if err := audit.Record(audit.WithActor(t.Context(), actor()), action, audit.Entry{Account: uuid.New(), Action: audit.KeyRevoke}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = pool.Exec(t.Context(), recipe(t, "BEGIN;", "COMMIT;"), pgx.QueryExecModeSimpleProtocol)
+	_, err := pool.Exec(t.Context(), recipe(t, "BEGIN;", "COMMIT;"), pgx.QueryExecModeSimpleProtocol)
 	var refusal *pgconn.PgError
 	if !errors.As(err, &refusal) || refusal.Code != "55P03" {
 		t.Errorf("got %v, want that the lock was not available", err)
@@ -174,12 +161,10 @@ func TestWhoPrunesWaitsForNobodyLong(t *testing.T) {
 
 // TestARoleThatOwnsNothingOnlyAppends follows the package comment with a role for the processes.
 func TestARoleThatOwnsNothingOnlyAppends(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	role := "app_" + strings.ReplaceAll(uuid.NewString(), "-", "")
 	grants := strings.ReplaceAll(recipe(t, "GRANT", "REVOKE UPDATE, DELETE ON audit_log FROM examprep_app;"), "examprep_app", role)
-	if _, err := pool.Exec(t.Context(), "CREATE ROLE "+role+";"+grants, pgx.QueryExecModeSimpleProtocol); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, pool, "CREATE ROLE "+role+";"+grants, pgx.QueryExecModeSimpleProtocol)
 	t.Cleanup(func() {
 		if _, err := pool.Exec(context.WithoutCancel(t.Context()), fmt.Sprintf("DROP OWNED BY %s; DROP ROLE %s", role, role), pgx.QueryExecModeSimpleProtocol); err != nil {
 			t.Error(err)

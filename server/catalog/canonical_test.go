@@ -10,6 +10,8 @@ import (
 
 	"github.com/gowebpki/jcs"
 	"pgregory.net/rapid"
+
+	"examprep.dev/server/testkit"
 )
 
 // wholeForm is the canonical form of a paper with every field, and of every kind of character that RFC 8785 has a rule
@@ -184,10 +186,7 @@ func TestContentThatMeansTheSameHasOneDigest(t *testing.T) {
 func TestDigestReadsWhatItPrints(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := Digest(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "digest"))
-		raw, err := json.Marshal(d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := testkit.Encode(t, d)
 		var back Digest
 		if err := json.Unmarshal(raw, &back); err != nil || back != d {
 			t.Fatalf("got %v, %v, want %v", back, err, d)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit"
 )
 
 func TestPublishersOfOneKeyTakeTurns(t *testing.T) {
@@ -28,8 +29,8 @@ func TestPublishersOfOneKeyTakeTurns(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	revision := b.count(t, "SELECT revision FROM exams")
-	if n := b.count(t, "SELECT count(*) FROM exam_revisions"); n != revision {
+	revision := testkit.Get[int](t, b.pool, "SELECT revision FROM exams")
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM exam_revisions"); n != revision {
 		t.Errorf("%d revisions, the last is %d", n, revision)
 	}
 	events := b.events(t)
@@ -40,7 +41,7 @@ func TestPublishersOfOneKeyTakeTurns(t *testing.T) {
 	if len(events) != revision || len(versions) != revision {
 		t.Errorf("%d events of %d versions, want %d", len(events), len(versions), revision)
 	}
-	if n := b.count(t, "SELECT count(*) FROM exams e JOIN exam_revisions r USING (exam_key, revision) WHERE e.digest = r.digest"); n != 1 {
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM exams e JOIN exam_revisions r USING (exam_key, revision) WHERE e.digest = r.digest"); n != 1 {
 		t.Error("the pointer and its digest disagree")
 	}
 }
@@ -91,7 +92,7 @@ func TestAClaimIsAdoptedOnPurpose(t *testing.T) {
 	if err := b.publisher.Release(t.Context(), owner, sampleExam().Key, true); err != nil {
 		t.Fatal(err)
 	}
-	if n := b.count(t, "SELECT count(*) FROM exams WHERE NOT withdrawn AND claim_name = 'heir'"); n != 1 {
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM exams WHERE NOT withdrawn AND claim_name = 'heir'"); n != 1 {
 		t.Error("the former owner's deletion dropped the heir's exam")
 	}
 }
@@ -113,7 +114,7 @@ func TestAClaimIsAdoptedFromTheOneThatWasNamed(t *testing.T) {
 	if _, err := b.publisher.Publish(t.Context(), heir, sampleExam(), Options{AdoptFrom: &owner}); err != nil {
 		t.Fatal(err)
 	}
-	if n := b.count(t, "SELECT count(*) FROM exams WHERE claim_name = 'heir'"); n != 1 {
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM exams WHERE claim_name = 'heir'"); n != 1 {
 		t.Error("the claim did not move")
 	}
 }

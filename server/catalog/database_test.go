@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -13,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/webhooks"
 )
 
@@ -57,7 +56,7 @@ func (statementCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQuery
 
 func newBench(t *testing.T, env postgres.Environment) *bench {
 	t.Helper()
-	cfg, err := pgxpool.ParseConfig(postgrestest.URL(t))
+	cfg, err := pgxpool.ParseConfig(testkit.DatabaseURL(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,48 +85,23 @@ func (b *bench) beforeTheLock(meddle func()) { b.first.Store(&meddle) }
 // subscribe makes an endpoint, so that events become deliveries.
 func (b *bench) subscribe(t *testing.T) {
 	t.Helper()
-	b.exec(t, `INSERT INTO webhook_endpoints (id, url, events) VALUES (gen_random_uuid(), 'https://example.org/', $1)`,
+	testkit.Exec(t, b.pool, `INSERT INTO webhook_endpoints (id, url, events) VALUES (gen_random_uuid(), 'https://example.org/', $1)`,
 		[]string{string(webhooks.KindContentUpdated)})
 }
 
 // events returns the data of every event so far, in order.
 func (b *bench) events(t *testing.T) []webhooks.ContentUpdated {
 	t.Helper()
-	rows, err := b.pool.Query(t.Context(), "SELECT body FROM webhook_events WHERE kind = $1 ORDER BY id", string(webhooks.KindContentUpdated))
-	if err != nil {
-		t.Fatal(err)
-	}
-	bodies, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
-	if err != nil {
-		t.Fatal(err)
-	}
+	bodies := testkit.List[[]byte](t, b.pool, "SELECT body FROM webhook_events WHERE kind = $1 ORDER BY id", string(webhooks.KindContentUpdated))
 	var events []webhooks.ContentUpdated
 	for _, raw := range bodies {
 		var body struct {
 			Data webhooks.ContentUpdated `json:"data"`
 		}
-		if err := json.Unmarshal(raw, &body); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Decode(t, raw, &body)
 		events = append(events, body.Data)
 	}
 	return events
-}
-
-func (b *bench) exec(t *testing.T, statement string, args ...any) {
-	t.Helper()
-	if _, err := b.pool.Exec(t.Context(), statement, args...); err != nil {
-		t.Fatalf("%s: %v", statement, err)
-	}
-}
-
-func (b *bench) count(t *testing.T, query string, args ...any) int {
-	t.Helper()
-	var n int
-	if err := b.pool.QueryRow(t.Context(), query, args...).Scan(&n); err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
-	return n
 }
 
 // snapshot opens one that polls too seldom to matter, unless the test says otherwise.
@@ -141,18 +115,4 @@ func (b *bench) snapshot(t *testing.T, cfg SnapshotConfig) *Snapshot {
 		t.Fatal(err)
 	}
 	return s
-}
-
-// run keeps s running until the test ends.
-func run(t *testing.T, s *Snapshot) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
 }

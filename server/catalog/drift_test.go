@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // drift is something that somebody does to the database, and what the repair says of it.
@@ -94,15 +94,11 @@ func driftBench(t *testing.T) (b *bench, exam Exam, published Publication) {
 // contents are all rows of the exam's content.
 func contents(t *testing.T, b *bench) string {
 	t.Helper()
-	var rows string
-	err := b.pool.QueryRow(t.Context(), `SELECT concat_ws(E'\n',
+	rows := testkit.Get[string](t, b.pool, `SELECT concat_ws(E'\n',
 		(SELECT string_agg(r::text, E'\n' ORDER BY revision) FROM exam_revisions r),
 		(SELECT string_agg(x::text, E'\n' ORDER BY revision, paper_id) FROM exam_revision_papers x WHERE revision = 2),
 		(SELECT string_agg((to_jsonb(p) - 'created_at')::text, E'\n' ORDER BY digest) FROM paper_revisions p),
-		(SELECT string_agg(k::text, E'\n' ORDER BY digest) FROM paper_answer_keys k))`).Scan(&rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+		(SELECT string_agg(k::text, E'\n' ORDER BY digest) FROM paper_answer_keys k))`)
 	return rows
 }
 
@@ -116,7 +112,7 @@ func TestWhatSomebodyChangesInTheDatabaseIsFoundToldAndPutRight(t *testing.T) {
 				t.Fatalf("%+v, %v", audited, err)
 			}
 			before, events := contents(t, b), len(b.events(t))
-			b.exec(t, test.statement)
+			testkit.Exec(t, b.pool, test.statement)
 			told := Publication{Revision: published.Revision, Digest: published.Digest, PublishedAt: published.PublishedAt}
 			if standing, ok, err := b.publisher.Standing(t.Context(), owner, exam.Key); err != nil || ok && reflect.DeepEqual(standing, told) {
 				t.Errorf("what was changed stands as %+v (%v)", standing, err)
@@ -182,12 +178,12 @@ func TestAWrongAnswerKeyThatIsServedIsCorrectedOnARunningSnapshot(t *testing.T) 
 		t.Fatal(err)
 	}
 	for _, tampered := range drifts()[:7] {
-		b.exec(t, tampered.statement)
+		testkit.Exec(t, b.pool, tampered.statement)
 	}
-	b.exec(t, "INSERT INTO paper_answer_keys SELECT exam_key, digest, $1 FROM paper_revisions WHERE paper_id = $2", `{"questions":[]}`, paperID)
-	b.exec(t, "UPDATE exam_revisions SET document = replace(document::text, 'Second name', 'Nickname')::json")
+	testkit.Exec(t, b.pool, "INSERT INTO paper_answer_keys SELECT exam_key, digest, $1 FROM paper_revisions WHERE paper_id = $2", `{"questions":[]}`, paperID)
+	testkit.Exec(t, b.pool, "UPDATE exam_revisions SET document = replace(document::text, 'Second name', 'Nickname')::json")
 	s := b.snapshot(t, SnapshotConfig{})
-	run(t, s)
+	testkit.Run(t, s.Run)
 	read := func() (prompt string, keys []QuestionKey, overview string) {
 		t.Helper()
 		paper, err := s.Paper(t.Context(), exam.Key, paperID)
@@ -205,7 +201,7 @@ func TestAWrongAnswerKeyThatIsServedIsCorrectedOnARunningSnapshot(t *testing.T) 
 		t.Fatalf("served before the repair: %s, %v, %s", prompt, keys, overview)
 	}
 	b.publish(t, exam)
-	postgrestest.Eventually(t, "the running snapshot serves what is declared", func() bool {
+	testkit.Eventually(t, "the running snapshot serves what is declared", func() bool {
 		prompt, keys, overview := read()
 		return strings.Contains(prompt, "1 + 1") && reflect.DeepEqual(keys, right.Keys) && strings.Contains(overview, "Second name")
 	})
@@ -214,7 +210,7 @@ func TestAWrongAnswerKeyThatIsServedIsCorrectedOnARunningSnapshot(t *testing.T) 
 func TestAChangedPaperIsPutRightBeforeAnotherRevisionTakesItOver(t *testing.T) {
 	t.Parallel()
 	b, exam, _ := driftBench(t)
-	b.exec(t, drifts()[0].statement)
+	testkit.Exec(t, b.pool, drifts()[0].statement)
 	exam.Name = "Third name"
 	published := b.publish(t, exam)
 	if !published.Changed || published.Repaired == nil || !strings.Contains(published.Repaired.String(), "question 1:1 answer: C → B") {
@@ -227,7 +223,7 @@ func TestARepairIsToldAlsoWhenTheClaimMovesAfterIt(t *testing.T) {
 	t.Parallel()
 	b, exam, _ := driftBench(t)
 	heir := Claim{Cluster: "test", Namespace: "exams", Name: "heir"}
-	b.exec(t, drifts()[0].statement)
+	testkit.Exec(t, b.pool, drifts()[0].statement)
 	repaired := b.publish(t, exam).Repaired
 	adopted, err := b.publisher.Publish(t.Context(), heir, exam, Options{Adopt: true})
 	if err != nil || repaired == nil || !reflect.DeepEqual(adopted.Repaired, repaired) {
@@ -244,10 +240,10 @@ func TestARepairIsToldAlsoWhenTheClaimMovesAfterIt(t *testing.T) {
 func TestARepairThatCannotBeReadKeepsNoExamFromBeingPublished(t *testing.T) {
 	t.Parallel()
 	b, exam, _ := driftBench(t)
-	b.exec(t, drifts()[0].statement)
+	testkit.Exec(t, b.pool, drifts()[0].statement)
 	repaired := b.publish(t, exam).Repaired
 	for _, spoilt := range []string{`[]`, `"x"`, `{"changes": "x"}`, `{"changes": [1]}`, `null`} {
-		b.exec(t, `UPDATE exam_repairs SET changes = '`+spoilt+`'`)
+		testkit.Exec(t, b.pool, `UPDATE exam_repairs SET changes = '`+spoilt+`'`)
 		standing, ok, err := b.publisher.Standing(t.Context(), owner, exam.Key)
 		if err != nil || !ok || standing.Repaired == nil || !standing.Repaired.At.Equal(repaired.At) || len(standing.Repaired.Changes) > 0 {
 			t.Fatalf("with changes %s it stands as %+v, %t (%v)", spoilt, standing, ok, err)
@@ -268,13 +264,13 @@ func TestAPinToContentThatWasChangedIsRefused(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			b, exam, _ := driftBench(t)
-			b.exec(t, test.statement)
+			testkit.Exec(t, b.pool, test.statement)
 			var damaged *DamagedError
 			_, err := b.publisher.Publish(t.Context(), owner, exam, Options{Pin: 1})
 			if !errors.As(err, &damaged) || !strings.Contains(err.Error(), test.want) {
 				t.Fatalf("published: %v", err)
 			}
-			if n := b.count(t, "SELECT revision FROM exams"); n != 2 {
+			if n := testkit.Get[int](t, b.pool, "SELECT revision FROM exams"); n != 2 {
 				t.Errorf("revision %d is published", n)
 			}
 		})

@@ -10,11 +10,10 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"pgregory.net/rapid"
 
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 func TestWhatIsPublishedIsServedAndNotWrittenTwice(t *testing.T) {
@@ -57,19 +56,11 @@ func TestWhatIsPublishedIsServedAndNotWrittenTwice(t *testing.T) {
 // rowVersions lists the transaction that wrote each row of the catalogue and the outbox.
 func rowVersions(t *testing.T, b *bench) []string {
 	t.Helper()
-	rows, err := b.pool.Query(t.Context(), `
+	return testkit.List[string](t, b.pool, `
 		SELECT 'e' || xmin || ctid FROM exams UNION ALL SELECT 'r' || xmin || ctid FROM exam_revisions
 		UNION ALL SELECT 'p' || xmin || ctid FROM paper_revisions UNION ALL SELECT 'k' || xmin || ctid FROM paper_answer_keys
 		UNION ALL SELECT 'x' || xmin || ctid FROM exam_revision_papers UNION ALL SELECT 'w' || xmin || ctid FROM webhook_events
 		ORDER BY 1`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	versions, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return versions
 }
 
 // checkStored loads the papers back with their answers: nothing of what was sealed is lost on the way.
@@ -142,14 +133,14 @@ func TestAChangeMakesANewRevisionAndTellsWhatChanged(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("events tell %v, want %v", got, want)
 	}
-	if n := b.count(t, "SELECT count(*) FROM webhook_deliveries"); n != 3 {
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM webhook_deliveries"); n != 3 {
 		t.Errorf("%d deliveries, want 3", n)
 	}
 	if rung := b.bell.rung.Load(); rung != 3 {
 		t.Errorf("the relay was woken %d times, want 3", rung)
 	}
 	// The paper that stayed the same is shared by all revisions.
-	if n := b.count(t, "SELECT count(*) FROM paper_revisions"); n != 4 {
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM paper_revisions"); n != 4 {
 		t.Errorf("%d paper revisions, want 4", n)
 	}
 }
@@ -168,12 +159,12 @@ func TestAnExamOfNoPapersAndOfManyIsPublished(t *testing.T) {
 	// What the papers take from the exam makes new revisions of them all, though no seal changes.
 	exam.Scoring = []byte(`{"pass_mark": 2}`)
 	b.publish(t, exam)
-	if n := b.count(t, "SELECT count(*) FROM paper_revisions"); n != 600 {
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM paper_revisions"); n != 600 {
 		t.Errorf("%d paper revisions, want 600", n)
 	}
 	// A remark that has no meaning for scoring makes none.
 	exam.Scoring = []byte(`{"pass_mark": 2, "remark": "x"}`)
-	if published := b.publish(t, exam); !published.Changed || b.count(t, "SELECT count(*) FROM paper_revisions") != 600 {
+	if published := b.publish(t, exam); !published.Changed || testkit.Get[int](t, b.pool, "SELECT count(*) FROM paper_revisions") != 600 {
 		t.Errorf("published %+v", published)
 	}
 }
@@ -186,7 +177,7 @@ func TestWhatIsInvalidIsNotPublished(t *testing.T) {
 	if _, invalid := errors.AsType[*ValidationError](err); !invalid {
 		t.Fatalf("got %v, want a ValidationError", err)
 	}
-	if n := b.count(t, "SELECT count(*) FROM exams"); n != 0 {
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM exams"); n != 0 {
 		t.Error("the exam was written")
 	}
 }
@@ -203,7 +194,7 @@ func TestProductionPublishesOnlyWhatIsSealed(t *testing.T) {
 	if refused.PaperID != "xx-sample-2023" || refused.Have != "" || !slices.Equal(refused.Others, []string{"xx-sample-2024"}) {
 		t.Errorf("refused %+v", refused)
 	}
-	if n := b.count(t, "SELECT count(*) FROM paper_revisions"); n != 0 {
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM paper_revisions"); n != 0 {
 		t.Error("something was staged")
 	}
 	// The key belongs to whoever declared it first, sealed or not.
@@ -245,10 +236,10 @@ func TestSandboxTellsOfTheUnsealedAndKeepsTheirLaterSeal(t *testing.T) {
 	if sealed.Unsealed != nil || !sealed.Changed {
 		t.Errorf("published %+v", sealed)
 	}
-	if n := b.count(t, "SELECT count(*) FROM paper_revisions"); n != 1 {
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM paper_revisions"); n != 1 {
 		t.Errorf("a seal made %d paper revisions", n)
 	}
-	if n := b.count(t, "SELECT count(*) FROM exam_revision_papers WHERE sealed AND verification->>'by' = 'reviewer'"); n != 1 {
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM exam_revision_papers WHERE sealed AND verification->>'by' = 'reviewer'"); n != 1 {
 		t.Error("who sealed the paper is not on record")
 	}
 }
@@ -293,10 +284,10 @@ func TestAPinBringsBackAnEarlierRevision(t *testing.T) {
 	if unpinned := b.publish(t, changed); unpinned.Revision != 4 {
 		t.Errorf("unpinned: %+v", unpinned)
 	}
-	if n := b.count(t, "SELECT count(*) FROM paper_revisions"); n != 2 {
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM paper_revisions"); n != 2 {
 		t.Errorf("%d paper revisions, want 2: a pin copies none", n)
 	}
-	if n := b.count(t, "SELECT restored_from FROM exam_revisions WHERE revision = 3"); n != 1 {
+	if n := testkit.Get[int](t, b.pool, "SELECT restored_from FROM exam_revisions WHERE revision = 3"); n != 1 {
 		t.Errorf("restored_from = %d", n)
 	}
 }
@@ -315,7 +306,7 @@ func TestPruningKeepsWhatIsYoungOrOpened(t *testing.T) {
 		return published.PaperDigests["xx-sample-2023"]
 	}
 	opened := publish(1)
-	b.exec(t, `INSERT INTO attempts (id, account_id, family_id, key_id, exam_key, paper_id, paper_digest, key_seq, question_count, opened_at)
+	testkit.Exec(t, b.pool, `INSERT INTO attempts (id, account_id, family_id, key_id, exam_key, paper_id, paper_digest, key_seq, question_count, opened_at)
 		VALUES ($1, $1, $1, $1, $2, 'xx-sample-2023', $3, 1, 6, now())`, uuid.New(), exam.Key, opened[:])
 	clock = clock.Add(2 * time.Hour)
 	unopened := publish(2)
@@ -323,15 +314,7 @@ func TestPruningKeepsWhatIsYoungOrOpened(t *testing.T) {
 	publish(3)
 	publish(4)
 	revisions := func() []int64 {
-		rows, err := b.pool.Query(t.Context(), "SELECT revision FROM exam_revisions ORDER BY 1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		list, err := pgx.CollectRows(rows, pgx.RowTo[int64])
-		if err != nil {
-			t.Fatal(err)
-		}
-		return list
+		return testkit.List[int64](t, b.pool, "SELECT revision FROM exam_revisions ORDER BY 1")
 	}
 	// 1 was superseded 59 minutes ago, 2 and 3 just now: beyond the limit, but young.
 	if got := revisions(); !slices.Equal(got, []int64{1, 2, 3, 4}) {
@@ -368,7 +351,7 @@ func TestAKilledPublishLeavesTheOldRevisionWhole(t *testing.T) {
 		"its context ends": func(_ *testing.T, _ *bench, cancel context.CancelFunc) { cancel() },
 		"its backend dies": func(t *testing.T, b *bench, _ context.CancelFunc) {
 			t.Helper()
-			b.exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+			testkit.Exec(t, b.pool, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -379,13 +362,7 @@ func TestAKilledPublishLeavesTheOldRevisionWhole(t *testing.T) {
 			written := rowVersions(t, b)
 
 			// A lock on the outbox holds the publish when its papers are staged and its pointer is about to flip.
-			holder, err := b.pool.Begin(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := holder.Exec(t.Context(), "LOCK TABLE webhook_events IN ACCESS EXCLUSIVE MODE"); err != nil {
-				t.Fatal(err)
-			}
+			holder := testkit.Begin(t, b.pool, "LOCK TABLE webhook_events IN ACCESS EXCLUSIVE MODE")
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			failed := make(chan error, 1)
@@ -393,8 +370,8 @@ func TestAKilledPublishLeavesTheOldRevisionWhole(t *testing.T) {
 				_, err := b.publisher.Publish(ctx, owner, next, Options{})
 				failed <- err
 			}()
-			postgrestest.Eventually(t, "the publish to wait for the lock", func() bool {
-				return b.count(t, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
+			testkit.Eventually(t, "the publish to wait for the lock", func() bool {
+				return testkit.Get[int](t, b.pool, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
 			})
 			kill(t, b, cancel)
 			if err := <-failed; err == nil {

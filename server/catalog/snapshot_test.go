@@ -17,7 +17,7 @@ import (
 
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/catalogdb"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 func queries(b *bench) *catalogdb.Queries { return catalogdb.New(b.pool) }
@@ -243,10 +243,10 @@ func TestEventsTellNothingOfTheKey(t *testing.T) {
 		exam.Papers[0].Questions[3].Answer.Text = marker + word
 		b.publish(t, exam)
 	}
-	if n := b.count(t, "SELECT count(*) FROM webhook_events"); n != 2 {
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM webhook_events"); n != 2 {
 		t.Fatalf("%d events, want 2", n)
 	}
-	if n := b.count(t, "SELECT count(*) FROM webhook_events WHERE convert_from(body, 'UTF8') LIKE '%' || $1 || '%'", marker); n != 0 {
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM webhook_events WHERE convert_from(body, 'UTF8') LIKE '%' || $1 || '%'", marker); n != 0 {
 		t.Error("an event tells an answer")
 	}
 }
@@ -254,18 +254,18 @@ func TestEventsTellNothingOfTheKey(t *testing.T) {
 func TestANewRevisionIsHeard(t *testing.T) {
 	b := newBench(t, postgres.Sandbox)
 	s := b.snapshot(t, SnapshotConfig{}) // polls once an hour: what arrives was heard
-	run(t, s)
-	postgrestest.Eventually(t, "the listener", func() bool { return listeners(t, b) == 1 })
+	testkit.Run(t, s.Run)
+	testkit.Eventually(t, "the listener", func() bool { return listeners(t, b) == 1 })
 	exam := clone(sampleExam())
 	for revision := range 3 {
 		exam.Name = fmt.Sprintf("Revision %d", revision)
 		b.publish(t, exam)
-		postgrestest.Eventually(t, exam.Name, func() bool { return strings.Contains(nameOf(s, exam.Key), exam.Name) })
+		testkit.Eventually(t, exam.Name, func() bool { return strings.Contains(nameOf(s, exam.Key), exam.Name) })
 	}
 	if err := b.publisher.Release(t.Context(), owner, exam.Key, true); err != nil {
 		t.Fatal(err)
 	}
-	postgrestest.Eventually(t, "the withdrawal", func() bool { return nameOf(s, exam.Key) == "" })
+	testkit.Eventually(t, "the withdrawal", func() bool { return nameOf(s, exam.Key) == "" })
 }
 
 func nameOf(s *Snapshot, examKey string) string {
@@ -275,20 +275,20 @@ func nameOf(s *Snapshot, examKey string) string {
 
 func listeners(t *testing.T, b *bench) int {
 	t.Helper()
-	return b.count(t, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1 AND state = 'idle' AND query LIKE 'LISTEN%'", listenerName)
+	return testkit.Get[int](t, b.pool, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1 AND state = 'idle' AND query LIKE 'LISTEN%'", listenerName)
 }
 
 func TestTheListenerComesBackAndCatchesUp(t *testing.T) {
 	b := newBench(t, postgres.Sandbox)
 	s := b.snapshot(t, SnapshotConfig{})
-	run(t, s)
+	testkit.Run(t, s.Run)
 	for round := range 3 {
-		postgrestest.Eventually(t, "the listener", func() bool { return listeners(t, b) == 1 })
-		b.exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1", listenerName)
+		testkit.Eventually(t, "the listener", func() bool { return listeners(t, b) == 1 })
+		testkit.Exec(t, b.pool, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1", listenerName)
 		exam := sampleExam()
 		exam.Name = fmt.Sprintf("Round %d", round)
 		b.publish(t, exam) // perhaps while nobody listens
-		postgrestest.Eventually(t, exam.Name, func() bool { return strings.Contains(nameOf(s, exam.Key), exam.Name) })
+		testkit.Eventually(t, exam.Name, func() bool { return strings.Contains(nameOf(s, exam.Key), exam.Name) })
 	}
 }
 
@@ -300,11 +300,11 @@ func TestThePollFindsWhatWasNotHeard(t *testing.T) {
 	go func() { s.follow(ctx); close(done) }() // without the listener
 	defer func() { cancel(); <-done }()
 	b.publish(t, sampleExam())
-	postgrestest.Eventually(t, "the exam", func() bool { return nameOf(s, "xx-sample") != "" })
-	b.exec(t, "UPDATE exams SET withdrawn = true")
-	postgrestest.Eventually(t, "the withdrawal", func() bool { return nameOf(s, "xx-sample") == "" })
-	b.exec(t, "DELETE FROM exam_revision_papers; DELETE FROM exam_revisions; DELETE FROM paper_revisions; DELETE FROM exams")
-	postgrestest.Eventually(t, "the exam to be forgotten", func() bool { return len(s.current.Load().exams) == 0 })
+	testkit.Eventually(t, "the exam", func() bool { return nameOf(s, "xx-sample") != "" })
+	testkit.Exec(t, b.pool, "UPDATE exams SET withdrawn = true")
+	testkit.Eventually(t, "the withdrawal", func() bool { return nameOf(s, "xx-sample") == "" })
+	testkit.Exec(t, b.pool, "DELETE FROM exam_revision_papers; DELETE FROM exam_revisions; DELETE FROM paper_revisions; DELETE FROM exams")
+	testkit.Eventually(t, "the exam to be forgotten", func() bool { return len(s.current.Load().exams) == 0 })
 }
 
 func TestServesWhatItHasWhilePostgresIsAway(t *testing.T) {
@@ -313,7 +313,7 @@ func TestServesWhatItHasWhilePostgresIsAway(t *testing.T) {
 	exam.Papers = append(exam.Papers, samplePaper("xx-sample-2024"))
 	published := b.publish(t, exam)
 	s := b.snapshot(t, SnapshotConfig{PollInterval: 20 * time.Millisecond})
-	run(t, s)
+	testkit.Run(t, s.Run)
 	cached, err := s.Paper(t.Context(), exam.Key, "xx-sample-2023")
 	if err != nil {
 		t.Fatal(err)
@@ -322,7 +322,7 @@ func TestServesWhatItHasWhilePostgresIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	restore := postgrestest.CutOff(t, b.pool)
+	restore := testkit.CutOff(t, b.pool)
 	if again, err := s.Paper(t.Context(), exam.Key, "xx-sample-2023"); err != nil || again != cached {
 		t.Errorf("the cached paper: %v", err)
 	}
@@ -340,21 +340,21 @@ func TestServesWhatItHasWhilePostgresIsAway(t *testing.T) {
 		t.Error("published without a database")
 	}
 	late := b.snapshot(t, SnapshotConfig{PollInterval: 20 * time.Millisecond})
-	run(t, late)
+	testkit.Run(t, late.Run)
 	if _, err := late.Paper(t.Context(), exam.Key, "xx-sample-2023"); late.Ready() || !errors.As(err, &unavailable) {
 		t.Errorf("a pod that never loaded: ready %v, %v", late.Ready(), err)
 	}
 
 	restore()
-	postgrestest.Eventually(t, "the uncached paper", func() bool {
+	testkit.Eventually(t, "the uncached paper", func() bool {
 		_, err := s.Paper(t.Context(), exam.Key, "xx-sample-2024")
 		return err == nil
 	})
-	postgrestest.Eventually(t, "the late pod", late.Ready)
+	testkit.Eventually(t, "the late pod", late.Ready)
 	checkServed(t.Context(), t, late, exam, published)
 	exam.Name = "After the outage"
 	b.publish(t, exam)
-	postgrestest.Eventually(t, "the new revision", func() bool { return strings.Contains(nameOf(s, exam.Key), exam.Name) })
+	testkit.Eventually(t, "the new revision", func() bool { return strings.Contains(nameOf(s, exam.Key), exam.Name) })
 }
 
 func TestAPaperIsLoadedOnceHoweverManyAsk(t *testing.T) {
@@ -383,13 +383,7 @@ func TestALoadOutlivesTheRequestThatBeganIt(t *testing.T) {
 	b := newBench(t, postgres.Sandbox)
 	b.publish(t, sampleExam())
 	s := b.snapshot(t, SnapshotConfig{LoadTimeout: patience})
-	holder, err := b.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := holder.Exec(t.Context(), "LOCK TABLE paper_revisions IN ACCESS EXCLUSIVE MODE"); err != nil {
-		t.Fatal(err)
-	}
+	holder := testkit.Begin(t, b.pool, "LOCK TABLE paper_revisions IN ACCESS EXCLUSIVE MODE")
 	hasty, giveUp := context.WithCancel(t.Context())
 	failed, loaded := make(chan error, 1), make(chan error, 1)
 	get := func(ctx context.Context, outcome chan<- error) {
@@ -397,8 +391,8 @@ func TestALoadOutlivesTheRequestThatBeganIt(t *testing.T) {
 		outcome <- err
 	}
 	go get(hasty, failed)
-	postgrestest.Eventually(t, "the load to wait", func() bool {
-		return b.count(t, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
+	testkit.Eventually(t, "the load to wait", func() bool {
+		return testkit.Get[int](t, b.pool, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
 	})
 	go get(t.Context(), loaded)
 	giveUp()

@@ -9,6 +9,7 @@ import (
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/seals"
 	"examprep.dev/server/seals/sealstest"
+	"examprep.dev/server/testkit"
 )
 
 // signed seals every paper and has verifier sign it.
@@ -137,7 +138,7 @@ func (b *bench) trusting(t *testing.T) sealstest.Verifier {
 // markRevisions gives every revision the fingerprint of what its rows hold now.
 func (b *bench) markRevisions(t *testing.T) {
 	t.Helper()
-	b.exec(t, `UPDATE exam_revisions r SET fingerprint = catalog_revision_fingerprint(r.digest, r.document, r.created_at, (
+	testkit.Exec(t, b.pool, `UPDATE exam_revisions r SET fingerprint = catalog_revision_fingerprint(r.digest, r.document, r.created_at, (
 		SELECT coalesce(string_agg(catalog_paper_line(x.paper_id, x.digest, x.sealed, x.verification), ',' ORDER BY x.paper_id COLLATE "C"), '')
 		FROM exam_revision_papers x WHERE x.exam_key = r.exam_key AND x.revision = r.revision))`)
 }
@@ -158,7 +159,7 @@ func TestWhatIsServedIsRepairedWhoeverIsTrustedBySinceAndComesNotBack(t *testing
 			t.Parallel()
 			b, exam, unsigned := driftBench(t)
 			before := contents(t, b)
-			b.exec(t, test.statement)
+			testkit.Exec(t, b.pool, test.statement)
 			if contents(t, b) == before {
 				t.Fatal("nothing was changed")
 			}
@@ -207,7 +208,7 @@ func TestAPinIsJudgedWhateverIsStoredOfItsSeals(t *testing.T) {
 	b.publish(t, signed(t, exam, trusted))
 	exam.Name = "Third name"
 	b.publish(t, signed(t, exam, trusted))
-	b.exec(t, "UPDATE exam_revision_papers SET sealed = false WHERE revision < 3")
+	testkit.Exec(t, b.pool, "UPDATE exam_revision_papers SET sealed = false WHERE revision < 3")
 	b.markRevisions(t)
 	_ = b.refused(t, Exam{Key: exam.Key}, Options{Pin: 1}, "signature is missing")
 	back, err := b.publisher.Publish(t.Context(), owner, Exam{Key: exam.Key}, Options{Pin: 2})
@@ -229,13 +230,13 @@ func TestAPinIsNotTrustedForTheSignatureOfOtherContent(t *testing.T) {
 	changed.Papers[0].Questions[0].Answer.Choices = []string{"C"}
 	b.publish(t, signed(t, changed, trusted))
 	// Whoever changes a row may change its fingerprint as well.
-	b.exec(t, "UPDATE exam_revision_papers SET verification = (SELECT verification FROM exam_revision_papers WHERE revision = 2) WHERE revision = 1")
+	testkit.Exec(t, b.pool, "UPDATE exam_revision_papers SET verification = (SELECT verification FROM exam_revision_papers WHERE revision = 2) WHERE revision = 1")
 	b.markRevisions(t)
 	_, err := b.publisher.Publish(t.Context(), owner, Exam{Key: exam.Key}, Options{Pin: 1})
 	if damaged, ok := errors.AsType[*DamagedError](err); !ok || !slices.Equal(damaged.Papers, []string{"xx-sample-2023"}) {
 		t.Errorf("published: %v", err)
 	}
-	if n := b.count(t, "SELECT revision FROM exams"); n != 2 {
+	if n := testkit.Get[int](t, b.pool, "SELECT revision FROM exams"); n != 2 {
 		t.Errorf("revision %d is published", n)
 	}
 }
@@ -250,7 +251,7 @@ func TestNothingIsPublishedAnewThatOnlyPassedAsServed(t *testing.T) {
 	other.Name = "Other name"
 	damage := func(t *testing.T, b *bench) {
 		t.Helper()
-		b.exec(t, "UPDATE paper_revisions SET fingerprint = sha256('')") // the revision's own rows could not be pinned any more
+		testkit.Exec(t, b.pool, "UPDATE paper_revisions SET fingerprint = sha256('')") // the revision's own rows could not be pinned any more
 	}
 	for _, test := range []struct {
 		name   string
@@ -279,7 +280,7 @@ func TestNothingIsPublishedAnewThatOnlyPassedAsServed(t *testing.T) {
 			if refusal, ok := errors.AsType[*SealError](err); !ok || refusal.Untrusted == nil {
 				t.Errorf("published: %v", err)
 			}
-			if n := b.count(t, "SELECT count(*) FROM exam_revisions WHERE document->>'name' = $1", unsigned.Name); n != 1 {
+			if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM exam_revisions WHERE document->>'name' = $1", unsigned.Name); n != 1 {
 				t.Errorf("what nobody signed was published %d times", n)
 			}
 		})
@@ -304,7 +305,7 @@ func TestWhatWasServedAndIsSignedComesBackThoughSomethingElseCameBetween(t *test
 	trusted := b.trusting(t)
 	exam, other := signed(t, sampleExam(), trusted), clone(sampleExam())
 	b.publish(t, exam)
-	b.exec(t, "UPDATE exam_revisions SET fingerprint = sha256('')")
+	testkit.Exec(t, b.pool, "UPDATE exam_revisions SET fingerprint = sha256('')")
 	other.Name = "Other name"
 	b.beforeTheLock(func() { b.publish(t, signed(t, other, trusted)) })
 	if published := b.publish(t, exam); !published.Changed || published.Revision != 3 {
@@ -324,7 +325,7 @@ func TestAPointerThatWasMovedBackServesNobodysWord(t *testing.T) {
 		good.Name = "Second name"
 		good = signed(t, good, trusted)
 		b.publish(t, good)
-		b.exec(t, "UPDATE exams SET (revision, digest) = (SELECT revision, digest FROM exam_revisions WHERE revision = 1)")
+		testkit.Exec(t, b.pool, "UPDATE exams SET (revision, digest) = (SELECT revision, digest FROM exam_revisions WHERE revision = 1)")
 		_ = b.refused(t, unsigned, Options{Pin: pin}, "signature is missing")
 		if back := b.publish(t, good); back.Revision != 3 || len(back.Unsealed) > 0 {
 			t.Errorf("published %+v", back)

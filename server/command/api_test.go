@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit"
 )
 
 // apiPod is `examprep api` on an installation, on ports of its own.
@@ -70,16 +71,8 @@ func TestAnAPIPodWritesDownTheUseOfKeysWhenItStops(t *testing.T) {
 	pod := startAPI(t, i)
 	const requests = 7
 	for range requests {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+pod.address+"/v1/exam-prep/list", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("Authorization", "Bearer "+key)
-		answer, err := http.DefaultTransport.RoundTrip(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = answer.Body.Close()
+		answer, _ := testkit.Call(t, http.DefaultTransport.RoundTrip, http.MethodGet, "http://"+pod.address+"/v1/exam-prep/list", "",
+			map[string]string{"Authorization": "Bearer " + key})
 		if answer.StatusCode != http.StatusOK {
 			t.Fatalf("status %d", answer.StatusCode)
 		}
@@ -101,9 +94,7 @@ func TestAnAPIPodWritesDownTheUseOfKeysWhenItStops(t *testing.T) {
 // TestProcessRefusesADatabaseOfAnotherBuild starts each on a database that other migration files made.
 func TestProcessRefusesADatabaseOfAnotherBuild(t *testing.T) {
 	i := newInstallation(t)
-	if _, err := i.pool.Exec(t.Context(), "UPDATE installation SET migrations = '0123456789abcdef'"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, i.pool, "UPDATE installation SET migrations = '0123456789abcdef'")
 	for _, process := range []string{"api", "worker", "operator"} {
 		root := newRoot()
 		root.SetArgs(append([]string{process, "--environment", "sandbox"}, i.flags...))

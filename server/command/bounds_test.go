@@ -9,22 +9,22 @@ import (
 )
 
 func TestAProcessHasTheConnectionsThatItIsGiven(t *testing.T) {
-	s := newStage(t)
-	s.environment = append(s.environment, "EXAMPREP_POOL_MAX_CONNS=7")
+	s := newEnv(t)
+	s.Env = append(s.Env, "EXAMPREP_POOL_MAX_CONNS=7")
 	for _, args := range [][]string{{"api", "--listen=127.0.0.1:0"}, {"worker"}} {
 		pod := s.start(args...)
-		if want := []byte("\nexamprep_postgres_pool_max_connections 7\n"); !bytes.Contains(s.scrape(pod), want) {
+		if want := []byte("\nexamprep_postgres_pool_max_connections 7\n"); !bytes.Contains([]byte(pod.Scrape()), want) {
 			t.Errorf("the %s's metrics lack %s", args[0], want)
 		}
-		pod.stop()
+		pod.Stop()
 	}
 }
 
 func TestAnAPIPodCachesAsMuchAsItIsGiven(t *testing.T) {
-	s := newStage(t)
-	s.environment = append(s.environment, "EXAMPREP_CACHE_MIB=50")
+	s := newEnv(t)
+	s.Env = append(s.Env, "EXAMPREP_CACHE_MIB=50")
 	pod := s.start("api", "--listen=127.0.0.1:0")
-	metrics := s.scrape(pod)
+	metrics := []byte(pod.Scrape())
 	for _, want := range []string{
 		`examprep_catalog_cache_max_bytes{cache="papers"} 4.194304e+07`, `examprep_catalog_cache_max_bytes{cache="answer_keys"} 1.048576e+07`,
 	} {
@@ -32,7 +32,7 @@ func TestAnAPIPodCachesAsMuchAsItIsGiven(t *testing.T) {
 			t.Errorf("the metrics lack %s", want)
 		}
 	}
-	pod.stop()
+	pod.Stop()
 }
 
 func TestNumbersThatLeaveNothingToWorkWithAreRefused(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // check runs the command and returns its exit code and what it printed.
@@ -38,7 +38,7 @@ func TestACheckOpensAndSubmitsARealPaper(t *testing.T) {
 	if code := Execute([]string{"content", "publish", "--database-url", i.flags[1], "../../config/samples"}, strings.NewReader(""), &out, &failed); code != 0 {
 		t.Fatalf("publish: exit code %d: %s", code, failed.String())
 	}
-	postgrestest.Eventually(t, "a paper is opened and submitted", func() bool {
+	testkit.Eventually(t, "a paper is opened and submitted", func() bool {
 		code, out, _ := check(url, "--api-key", key)
 		return code == 0 && strings.Contains(out, "ok: opened sample-geography-2025 of sample-geography")
 	})

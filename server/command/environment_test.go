@@ -1,11 +1,12 @@
 package command
 
 import (
-	"encoding/json"
 	"io"
 	"slices"
 	"strings"
 	"testing"
+
+	"examprep.dev/server/testkit"
 )
 
 // stderrOf runs a command to its end and returns the lines that it wrote to standard error.
@@ -27,9 +28,7 @@ func TestProcessLogsAnUnknownVariable(t *testing.T) {
 			Msg     string `json:"msg"`
 			Process string `json:"process"`
 		}
-		if err := json.Unmarshal([]byte(lines[0]), &record); err != nil {
-			t.Fatalf("%s: %q is no line of the log: %v", process, lines[0], err)
-		}
+		testkit.Decode(t, []byte(lines[0]), &record)
 		const want = "EXAMPREP_ENVIRONNMENT: no command has a flag for this variable; did you mean EXAMPREP_ENVIRONMENT?"
 		if record.Level != "WARN" || record.Msg != want || record.Process != process || len(lines) != 2 {
 			t.Errorf("%s: %q, want one warning %q and the error", process, lines, want)

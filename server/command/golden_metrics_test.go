@@ -19,8 +19,7 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/clustertest"
-	"examprep.dev/server/postgres/postgrestest"
-	"examprep.dev/server/recordtest"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/golden"
 	"examprep.dev/server/webhooks"
 )
@@ -75,11 +74,11 @@ func wire(
 	t *testing.T, name string, flags *processFlags, run func(context.Context, *process) error, done func(*process) bool,
 ) *process {
 	t.Helper()
-	for _, setting := range newStage(t).environment {
+	for _, setting := range newEnv(t).Env {
 		name, value, _ := strings.Cut(setting, "=")
 		t.Setenv(name, value)
 	}
-	health := postgrestest.FreeAddress(t)
+	health := testkit.FreeAddress(t)
 	t.Setenv("EXAMPREP_HEALTH_LISTEN", health)
 	t.Setenv("EXAMPREP_METRICS_LISTEN", "127.0.0.1:0")
 	t.Setenv("EXAMPREP_LOG_LEVEL", "error")
@@ -87,7 +86,7 @@ func wire(
 	defer stop()
 	cmd := &cobra.Command{}
 	cmd.SetContext(ctx)
-	log := new(recordtest.Record) // libraries keep the logger beyond the test
+	log := new(testkit.Record) // libraries keep the logger beyond the test
 	cmd.SetErr(log)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -111,7 +110,7 @@ func wire(
 	case err := <-ended:
 		t.Fatal(err)
 	}
-	postgrestest.Eventually(t, name+" is wired", func() bool {
+	testkit.Eventually(t, name+" is wired", func() bool {
 		select {
 		case err := <-ended:
 			t.Fatalf("%s ended: %v", name, err)

@@ -12,10 +12,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
-	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
-	"examprep.dev/server/redisurl"
 	"examprep.dev/server/sessions"
+	"examprep.dev/server/testkit"
 )
 
 // neighbour is an installation with an API pod, a worker, a key, a session and an attempt.
@@ -23,17 +21,13 @@ type neighbour struct {
 	*client
 	session string
 	attempt string
-	pods    []*pod
+	pods    []*testkit.Pod
 }
 
 // TestInstallationsThatShareARedisNeverMeet runs real processes of two installations on one logical database of Redis.
 func TestInstallationsThatShareARedisNeverMeet(t *testing.T) {
-	stages := []*stage{newStage(t), newStage(t)}
-	cache, err := redisurl.Open(stages[0].cache, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cache.Close() })
+	stages := []*env{newEnv(t), newEnv(t)}
+	cache := testkit.OpenRedis(t, stages[0].Cache, nil)
 	before := namesIn(t, cache)
 	one, two := newNeighbour(t, stages[0]), newNeighbour(t, stages[1])
 
@@ -54,7 +48,7 @@ func TestInstallationsThatShareARedisNeverMeet(t *testing.T) {
 	}
 
 	for _, p := range slices.Concat(one.pods, two.pods) {
-		p.stop()
+		p.Stop()
 	}
 	namesBelongToOne(t, before, namesIn(t, cache), one, two)
 }
@@ -79,7 +73,7 @@ func credentialsCountAtHome(t *testing.T, own, other *neighbour) {
 // eventsArriveAtHome checks that both events of an installation are delivered, to its own receiver only.
 func eventsArriveAtHome(t *testing.T, own, other *neighbour) {
 	t.Helper()
-	postgrestest.Eventually(t, "both events are delivered", func() bool {
+	testkit.Eventually(t, "both events are delivered", func() bool {
 		return count(t, own.pool, "webhook_deliveries WHERE state = 'delivered'") == 2
 	})
 	received := own.deliveries.Bytes()
@@ -113,25 +107,18 @@ func namesBelongToOne(t *testing.T, before, now []string, installations ...*neig
 	}
 }
 
-func newNeighbour(t *testing.T, s *stage) *neighbour {
+func newNeighbour(t *testing.T, s *env) *neighbour {
 	t.Helper()
-	pool, err := postgres.Open(t.Context(), s.database)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := testkit.Open(t, s.Database)
 	publishPrivateExam(t, pool)
 	n := &neighbour{client: &client{
-		stage: s, pool: pool, address: postgrestest.FreeAddress(t), statuses: map[int]int{}, key: s.newKey(), learner: "anna",
+		env: s, pool: pool, address: testkit.FreeAddress(t), statuses: map[int]int{}, key: s.newKey(), learner: "anna",
 	}}
 	s.registerReceiver(pool)
-	var account uuid.UUID
-	if err := pool.QueryRow(t.Context(), "SELECT id FROM accounts WHERE name = $1", canary).Scan(&account); err != nil {
-		t.Fatal(err)
-	}
+	account := testkit.Get[uuid.UUID](t, pool, "SELECT id FROM accounts WHERE name = $1", canary)
 	store := sessions.NewStore(pool, time.Hour, time.Hour, time.Now)
-	n.session, err = store.Create(t.Context(), sessions.Session{AccountID: account, Account: canary, Issuer: "https://issuer.example", Subject: "anna"})
-	if err != nil {
+	var err error
+	if n.session, err = store.Create(t.Context(), sessions.Session{AccountID: account, Account: canary, Issuer: "https://issuer.example", Subject: "anna"}); err != nil {
 		t.Fatal(err)
 	}
 	n.pods = append(n.pods, s.start("api", "--listen", n.address, "--oidc-issuer", "https://issuer.example", "--oidc-client-id", "examprep",
@@ -151,10 +138,8 @@ func adopt(t *testing.T, from, to *neighbour) {
 	if err := from.pool.QueryRow(t.Context(), "SELECT id, family_id, prefix, hash FROM api_keys ORDER BY id DESC LIMIT 1").Scan(&id, &family, &prefix, &hash); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := to.pool.Exec(t.Context(), `INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
-		SELECT $1, a.id, $2, $3, $4 FROM accounts a WHERE a.name = $5`, id, family, prefix, hash, canary); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, to.pool, `INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
+		SELECT $1, a.id, $2, $3, $4 FROM accounts a WHERE a.name = $5`, id, family, prefix, hash, canary)
 	to.key = from.key
 }
 

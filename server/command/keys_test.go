@@ -2,16 +2,13 @@ package command
 
 import (
 	"bytes"
-	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 )
 
 // installation is a database and a Redis prefix of a test's own, and the flags that name them.
@@ -22,14 +19,10 @@ type installation struct {
 
 func newInstallation(t *testing.T) *installation {
 	t.Helper()
-	url := postgrestest.URL(t)
-	pool, err := postgres.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	url := testkit.DatabaseURL(t)
+	pool := testkit.Open(t, url)
 	return &installation{pool: pool, flags: []string{
-		"--database-url", url, "--redis-url", redistest.ServerURL(t),
+		"--database-url", url, "--redis-url", testkit.RedisURL(t),
 	}}
 }
 
@@ -42,9 +35,7 @@ func (i *installation) execute(t *testing.T, args ...string) map[string]any {
 		t.Fatalf("%v: exit code %d: %s", args, code, stderr.String())
 	}
 	var printed map[string]any
-	if err := json.Unmarshal(stdout.Bytes(), &printed); err != nil {
-		t.Fatalf("%v: %v in %s", args, err, stdout.String())
-	}
+	testkit.Decode(t, stdout.Bytes(), &printed)
 	return printed
 }
 
@@ -55,25 +46,17 @@ func TestKeyCommandsAreRecordedAsAnAdministrators(t *testing.T) {
 	i.execute(t, "keys", "list")
 	i.execute(t, "keys", "revoke", first)
 
-	rows, err := i.pool.Query(t.Context(), `SELECT l.action, a.name, l.actor_kind, l.actor, l.target, l.address IS NULL, l.request_id
-		FROM audit_log l JOIN accounts a ON a.id = l.account_id ORDER BY l.id`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
 	var actions []string
-	for rows.Next() {
-		var action, account, kind, actor, target, request string
-		var nowhere bool
-		if err := rows.Scan(&action, &account, &kind, &actor, &target, &nowhere, &request); err != nil {
-			t.Fatal(err)
-		}
+	var action, account, kind, actor, target, request string
+	var nowhere bool
+	testkit.ForEach(t, i.pool, []any{&action, &account, &kind, &actor, &target, &nowhere, &request}, func() {
 		actions = append(actions, action)
 		user, host, whole := strings.Cut(actor, "@")
 		if account != "acme" || kind != "administrator" || target != first || !nowhere || request != "" || !whole || user == "" || host == "" {
 			t.Errorf("%s by %s %q on %s's %s, address NULL %v, request %q", action, kind, actor, account, target, nowhere, request)
 		}
-	}
+	}, `SELECT l.action, a.name, l.actor_kind, l.actor, l.target, l.address IS NULL, l.request_id
+		FROM audit_log l JOIN accounts a ON a.id = l.account_id ORDER BY l.id`)
 	if want := []string{"key.create", "key.set_tier", "key.revoke"}; !reflect.DeepEqual(actions, want) {
 		t.Errorf("recorded %v, want %v", actions, want)
 	}

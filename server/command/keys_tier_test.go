@@ -8,7 +8,7 @@ import (
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 )
 
 // TestKeysTierIsInEffectWhenTheCommandEnds: the gate of a pod that serves the key meanwhile applies the tier from then on,
@@ -16,7 +16,7 @@ import (
 func TestKeysTierIsInEffectWhenTheCommandEnds(t *testing.T) {
 	const patience = time.Minute
 	i := newInstallation(t)
-	rdb, _ := redistest.New(t)
+	rdb, _ := testkit.Redis(t)
 	installation, err := postgres.ReadInstallation(t.Context(), i.pool, postgres.Sandbox)
 	if err != nil {
 		t.Fatal(err)

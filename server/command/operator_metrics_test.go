@@ -1,22 +1,18 @@
 package command
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 
 	"examprep.dev/server/telemetry"
+	"examprep.dev/server/testkit"
 )
 
 func TestTheOperatorTellsEachSeriesOnce(t *testing.T) {
-	families, err := prometheus.Gatherers{telemetry.NewRegistry(), prometheus.GathererFunc(controllerMetrics)}.Gather()
-	if err != nil {
-		t.Error(err)
-	}
+	series := testkit.Series(t, prometheus.Gatherers{telemetry.NewRegistry(), prometheus.GathererFunc(controllerMetrics)})
 	for _, name := range []string{"go_goroutines", "process_start_time_seconds"} {
-		if !slices.ContainsFunc(families, func(family *dto.MetricFamily) bool { return family.GetName() == name }) {
+		if _, ok := series[name]; !ok {
 			t.Errorf("nothing tells of %s", name)
 		}
 	}

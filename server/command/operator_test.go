@@ -16,7 +16,7 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/clustertest"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // kubeconfig writes a file that leads to the tests' API server.
@@ -39,7 +39,7 @@ func kubeconfig(t *testing.T, config *rest.Config) string {
 }
 
 // startOperator starts a real operator of one namespace.
-func (s *stage) startOperator(space string, args ...string) *pod {
+func (s *env) startOperator(space string, args ...string) *testkit.Pod {
 	s.t.Helper()
 	return s.start(append([]string{
 		"operator", "--kubeconfig", kubeconfig(s.t, clustertest.Config(s.t)),
@@ -64,7 +64,7 @@ func declare(t *testing.T, space string) *v1alpha1.ExamContent {
 	if err := kube.Create(t.Context(), content); err != nil {
 		t.Fatal(err)
 	}
-	postgrestest.Eventually(t, "the exam is Ready", func() bool {
+	testkit.Eventually(t, "the exam is Ready", func() bool {
 		if err := kube.Get(t.Context(), kubeclient.ObjectKeyFromObject(content), content); err != nil {
 			t.Fatal(err)
 		}
@@ -74,11 +74,11 @@ func declare(t *testing.T, space string) *v1alpha1.ExamContent {
 }
 
 func TestOneTraceTellsOfAReconcileDownToItsStatements(t *testing.T) {
-	s, space := newStage(t), clustertest.Namespace(t)
+	s, space := newEnv(t), clustertest.Namespace(t)
 	told := collect(t, s)
 	operator := s.startOperator(space)
 	declare(t, space)
-	operator.stop()
+	operator.Stop()
 	flips := told.named("FlipExam", nil)
 	if len(flips) != 1 {
 		t.Fatalf("%d statements publish", len(flips))
@@ -106,12 +106,12 @@ func TestOneTraceTellsOfAReconcileDownToItsStatements(t *testing.T) {
 }
 
 func TestAReconcileThatIsNotDrawnHasNoSpans(t *testing.T) {
-	s, space := newStage(t), clustertest.Namespace(t)
+	s, space := newEnv(t), clustertest.Namespace(t)
 	told := collect(t, s)
-	s.environment = append(s.environment, "OTEL_TRACES_SAMPLER=always_off")
+	s.Env = append(s.Env, "OTEL_TRACES_SAMPLER=always_off")
 	operator := s.startOperator(space)
 	declare(t, space)
-	operator.stop()
+	operator.Stop()
 	told.mu.Lock()
 	defer told.mu.Unlock()
 	if len(told.spans) > 0 {
@@ -121,13 +121,13 @@ func TestAReconcileThatIsNotDrawnHasNoSpans(t *testing.T) {
 
 // TestOperatorsOfTwoLeasesDoNotWaitForEachOther: two releases in one namespace, each with the lease that it was given.
 func TestOperatorsOfTwoLeasesDoNotWaitForEachOther(t *testing.T) {
-	s, space := newStage(t), clustertest.Namespace(t)
+	s, space := newEnv(t), clustertest.Namespace(t)
 	// The other release takes care of nothing here: it is to lead, not to work.
 	one := s.startOperator(space, "--leader-lease", "one-operator.examprep.dev", "--shard-name", "other", "--shard-selector", "examprep.dev/shard=other")
 	two := s.startOperator(space, "--leader-lease", "two-operator.examprep.dev")
 	declare(t, space)
 	kube, want := clustertest.Client(t), []string{"one-operator.examprep.dev", "two-operator.examprep.dev"}
-	postgrestest.Eventually(t, "each operator holds its own lease", func() bool {
+	testkit.Eventually(t, "each operator holds its own lease", func() bool {
 		leases := &coordinationv1.LeaseList{}
 		if err := kube.List(t.Context(), leases, kubeclient.InNamespace(space)); err != nil {
 			t.Fatal(err)
@@ -141,6 +141,6 @@ func TestOperatorsOfTwoLeasesDoNotWaitForEachOther(t *testing.T) {
 		slices.Sort(held)
 		return slices.Equal(held, want)
 	})
-	one.stop()
-	two.stop()
+	one.Stop()
+	two.Stop()
 }

@@ -2,7 +2,6 @@ package command
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -14,12 +13,12 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // client is one that has a learner, and uses its reference in every way there is.
 type client struct {
-	*stage
+	*env
 	pool    *pgxpool.Pool
 	address string
 	key     string
@@ -32,27 +31,11 @@ type client struct {
 
 func (c *client) send(method, path, body string, header map[string]string) (int, string) {
 	c.t.Helper()
-	request, err := http.NewRequestWithContext(c.t.Context(), method, "http://"+c.address+path, strings.NewReader(body))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	request.Header.Set("Authorization", "Bearer "+c.key)
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("X-Request-Id", canary)
-	for name, value := range header {
-		request.Header.Set(name, value)
-	}
-	answer, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil {
-		c.t.Fatalf("%s %s: %v", method, path, err)
-	}
-	defer func() { _ = answer.Body.Close() }()
-	content, err := io.ReadAll(answer.Body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	all := map[string]string{"Authorization": "Bearer " + c.key, "Content-Type": "application/json", "X-Request-Id": canary}
+	maps.Copy(all, header)
+	answer, content := testkit.Call(c.t, http.DefaultTransport.RoundTrip, method, "http://"+c.address+path, body, all)
 	c.statuses[answer.StatusCode]++
-	return answer.StatusCode, string(content)
+	return answer.StatusCode, content
 }
 
 // must sends a request whose status is known.
@@ -69,10 +52,7 @@ func (c *client) must(status int, method, path, body string) string {
 func (c *client) fields(more map[string]any) string {
 	all := map[string]any{"learner_id": c.learner}
 	maps.Copy(all, more)
-	text, err := json.Marshal(all)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	text := testkit.Encode(c.t, all)
 	return string(text)
 }
 
@@ -81,9 +61,7 @@ func (c *client) open() string {
 	var opened struct {
 		ID string `json:"attempt_id"`
 	}
-	if err := json.Unmarshal([]byte(c.must(200, "POST", examPath+"/mock-exams/open", c.fields(map[string]any{"paper_id": privatePaper}))), &opened); err != nil {
-		c.t.Fatal(err)
-	}
+	testkit.Decode(c.t, []byte(c.must(200, "POST", examPath+"/mock-exams/open", c.fields(map[string]any{"paper_id": privatePaper}))), &opened)
 	c.attempts = append(c.attempts, opened.ID)
 	return opened.ID
 }
@@ -125,10 +103,8 @@ func (c *client) behaves() {
 // moveDeadline lets an attempt's time have been over for a while.
 func (c *client) moveDeadline(id, ago string) {
 	c.t.Helper()
-	if _, err := c.pool.Exec(c.t.Context(), "UPDATE attempts SET opened_at = now() - interval '2 days', expires_at = now() - $2::text::interval WHERE id = $1",
-		id, ago); err != nil {
-		c.t.Fatal(err)
-	}
+	testkit.Exec(c.t, c.pool, "UPDATE attempts SET opened_at = now() - interval '2 days', expires_at = now() - $2::text::interval WHERE id = $1",
+		id, ago)
 }
 
 // blunders makes every mistake that is still HTTP.
@@ -223,7 +199,7 @@ func (c *client) meetsTrouble() {
 	id := c.open()
 	until := func(status int, method, path, body string) {
 		c.t.Helper()
-		postgrestest.Eventually(c.t, fmt.Sprintf("%s is answered %d", path, status), func() bool {
+		testkit.Eventually(c.t, fmt.Sprintf("%s is answered %d", path, status), func() bool {
 			got, _ := c.send(method, path, body, nil)
 			return got == status
 		})
@@ -237,28 +213,26 @@ func (c *client) meetsTrouble() {
 	}
 	rename := func(from, to string) {
 		c.t.Helper()
-		if _, err := c.pool.Exec(c.t.Context(), "ALTER TABLE "+from+" RENAME TO "+to); err != nil {
-			c.t.Fatal(err)
-		}
+		testkit.Exec(c.t, c.pool, "ALTER TABLE "+from+" RENAME TO "+to)
 	}
 	rename("attempt_counters", "counters_elsewhere")
 	rename("attempts", "attempts_elsewhere")
 	ask(http.StatusInternalServerError)
 	rename("attempts_elsewhere", "attempts")
 	rename("counters_elsewhere", "attempt_counters")
-	c.databaseTap.cut(true)
+	c.Postgres.Cut(true)
 	ask(http.StatusServiceUnavailable)
-	c.databaseTap.cut(false)
+	c.Postgres.Cut(false)
 	ask(http.StatusOK)
-	c.cacheTap.cut(true)
+	c.Redis.Cut(true)
 	ask(http.StatusOK)
-	c.cacheTap.cut(false)
+	c.Redis.Cut(false)
 }
 
 // isLimited asks until it is refused.
 func (c *client) isLimited() {
 	c.t.Helper()
-	postgrestest.Eventually(c.t, "the key's allowance is used up", func() bool {
+	testkit.Eventually(c.t, "the key's allowance is used up", func() bool {
 		status, _ := c.send("GET", examPath+"/mock-exams/history?learner_id="+url.QueryEscape(c.learner), "", nil)
 		return status == http.StatusTooManyRequests
 	})
@@ -267,7 +241,5 @@ func (c *client) isLimited() {
 // leavesAnAttempt makes the sweep's work of whatever is open still.
 func (c *client) leavesAnAttempt() {
 	c.t.Helper()
-	if _, err := c.pool.Exec(c.t.Context(), "UPDATE attempts SET expires_at = now() - interval '25 hours' WHERE state = 'in_progress'"); err != nil {
-		c.t.Fatal(err)
-	}
+	testkit.Exec(c.t, c.pool, "UPDATE attempts SET expires_at = now() - interval '25 hours' WHERE state = 'in_progress'")
 }

@@ -2,8 +2,6 @@ package command
 
 import (
 	"bytes"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -18,8 +16,8 @@ import (
 
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
 	"examprep.dev/server/redisurl"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/webhooks"
 )
 
@@ -43,21 +41,17 @@ const (
 )
 
 var (
-	namespaceSecret = base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, 32))
-	encryptionKeys  = "test:" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{8}, 32))
+	namespaceSecret = testkit.Secret(7)
+	encryptionKeys  = "test:" + testkit.Secret(8)
 )
 
 // TestALearnerReferenceIsNowhere plays everything that a client can do with a learner reference, right and wrong,
 // against real processes, and then looks for it in all that they wrote, sent or keep.
 func TestALearnerReferenceIsNowhere(t *testing.T) {
-	s := newStage(t)
-	pool, err := postgres.Open(t.Context(), s.database)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	s := newEnv(t)
+	pool := testkit.Open(t, s.Database)
 	publishPrivateExam(t, pool)
-	c := &client{stage: s, pool: pool, address: postgrestest.FreeAddress(t), statuses: map[int]int{}}
+	c := &client{env: s, pool: pool, address: testkit.FreeAddress(t), statuses: map[int]int{}}
 	keys := make([]string, len(learnerReferences))
 	for i := range keys {
 		keys[i] = s.newKey()
@@ -74,21 +68,21 @@ func TestALearnerReferenceIsNowhere(t *testing.T) {
 	c.isLimited()
 	c.leavesAnAttempt()
 	worker := s.start("worker")
-	postgrestest.Eventually(t, "the worker closed the attempt", func() bool {
-		return bytes.Contains(worker.output.Bytes(), []byte("closed overdue attempts"))
+	testkit.Eventually(t, "the worker closed the attempt", func() bool {
+		return bytes.Contains(worker.Log.Bytes(), []byte("closed overdue attempts"))
 	})
-	postgrestest.Eventually(t, "all events are delivered", func() bool { return count(t, pool, "webhook_deliveries WHERE state <> 'delivered'") == 0 })
+	testkit.Eventually(t, "all events are delivered", func() bool { return count(t, pool, "webhook_deliveries WHERE state <> 'delivered'") == 0 })
 	for _, status := range []int{200, 400, 401, 404, 405, 413, 415, 429, 500, 503} {
 		if c.statuses[status] == 0 {
 			t.Errorf("no request was answered %d: %v", status, c.statuses)
 		}
 	}
-	places := map[string][]byte{"metrics of the api": s.scrape(api), "metrics of the worker": s.scrape(worker)}
-	api.stop()
-	worker.stop()
-	places["log of the api"], places["log of the worker"] = api.output.Bytes(), worker.output.Bytes()
+	places := map[string][]byte{"metrics of the api": []byte(api.Scrape()), "metrics of the worker": []byte(worker.Scrape())}
+	api.Stop()
+	worker.Stop()
+	places["log of the api"], places["log of the worker"] = api.Log.Bytes(), worker.Log.Bytes()
 	places["traces"], places["deliveries"] = s.spans.Bytes(), s.deliveries.Bytes()
-	places["what was said to Postgres"], places["what was said to Redis"] = s.databaseTap.traffic.Bytes(), s.cacheTap.traffic.Bytes()
+	places["what was said to Postgres"], places["what was said to Redis"] = s.Postgres.Traffic().Bytes(), s.Redis.Traffic().Bytes()
 	places["database dump"], places["statistics"] = s.dumpDatabase(), databaseStatistics(t, pool)
 	places["Redis"] = s.dumpRedis()
 	mustHoldCanaries(t, places, c.attempts)
@@ -151,27 +145,18 @@ func publishPrivateExam(t *testing.T, pool *pgxpool.Pool) {
 }
 
 // newKey issues a key of an account that all keys share; each is a family of its own.
-func (s *stage) newKey() string {
+func (s *env) newKey() string {
 	s.t.Helper()
-	var issued struct {
-		Key string `json:"key"`
-	}
-	if err := json.Unmarshal(s.run("keys", "create", "--account", canary, "-o", "json"), &issued); err != nil {
-		s.t.Fatal(err)
-	}
-	return issued.Key
+	return s.NewKey(s.t, canary)
 }
 
-func (s *stage) registerReceiver(pool *pgxpool.Pool) {
+func (s *env) registerReceiver(pool *pgxpool.Pool) {
 	s.t.Helper()
 	keyring, err := webhooks.ParseKeyring(encryptionKeys)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	var account uuid.UUID
-	if err := pool.QueryRow(s.t.Context(), "SELECT id FROM accounts WHERE name = $1", canary).Scan(&account); err != nil {
-		s.t.Fatal(err)
-	}
+	account := testkit.Get[uuid.UUID](s.t, pool, "SELECT id FROM accounts WHERE name = $1", canary)
 	endpoints := webhooks.NewEndpoints(pool, keyring, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
 	if _, _, err := endpoints.Register(s.t.Context(), webhooks.Registration{
 		AccountID: account, URL: s.receiver.URL + "/hook", Events: []webhooks.Kind{webhooks.KindSubmitted, webhooks.KindScored},
@@ -180,16 +165,13 @@ func (s *stage) registerReceiver(pool *pgxpool.Pool) {
 	}
 }
 
-func count(t *testing.T, pool *pgxpool.Pool, from string) (n int) {
+func count(t *testing.T, pool *pgxpool.Pool, from string) int {
 	t.Helper()
-	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM "+from).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return testkit.Get[int](t, pool, "SELECT count(*) FROM "+from)
 }
 
 // dumpDatabase is all of the database as pg_dump writes it.
-func (s *stage) dumpDatabase() []byte {
+func (s *env) dumpDatabase() []byte {
 	s.t.Helper()
 	program, err := exec.LookPath("pg_dump")
 	if err != nil {
@@ -199,7 +181,7 @@ func (s *stage) dumpDatabase() []byte {
 		}
 		program = installed[len(installed)-1]
 	}
-	dump, err := exec.CommandContext(s.t.Context(), program, "--dbname", s.database).Output()
+	dump, err := exec.CommandContext(s.t.Context(), program, "--dbname", s.Database).Output()
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -210,38 +192,25 @@ func (s *stage) dumpDatabase() []byte {
 // remembers.
 func databaseStatistics(t *testing.T, pool *pgxpool.Pool) []byte {
 	t.Helper()
-	if _, err := pool.Exec(t.Context(), "ANALYZE"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, pool, "ANALYZE")
 	var all bytes.Buffer
 	views := []string{"pg_stats", "pg_stat_activity", "pg_prepared_statements"}
 	if count(t, pool, "pg_extension WHERE extname = 'pg_stat_statements'") > 0 {
 		views = append(views, "pg_stat_statements")
 	}
 	for _, view := range views {
-		rows, err := pool.Query(t.Context(), "SELECT v::text FROM "+view+" v")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for rows.Next() {
-			var row string
-			if err := rows.Scan(&row); err != nil {
-				t.Fatal(err)
-			}
+		for _, row := range testkit.List[string](t, pool, "SELECT v::text FROM "+view+" v") {
 			all.WriteString(row + "\n")
-		}
-		if err := rows.Err(); err != nil {
-			t.Fatal(err)
 		}
 	}
 	return all.Bytes()
 }
 
 // dumpRedis is every key of the logical database with its value, and one of each type that was put there to be found.
-func (s *stage) dumpRedis() []byte {
+func (s *env) dumpRedis() []byte {
 	s.t.Helper()
 	ctx := s.t.Context()
-	client, err := redisurl.Open(s.cache, nil)
+	client, err := redisurl.Open(s.Cache, nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -276,7 +245,7 @@ func (s *stage) dumpRedis() []byte {
 	return all.Bytes()
 }
 
-func (s *stage) valueOf(client redis.UniversalClient, key string) any {
+func (s *env) valueOf(client redis.UniversalClient, key string) any {
 	s.t.Helper()
 	ctx := s.t.Context()
 	var value any

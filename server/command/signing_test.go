@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // workshop is a folder with an exam, Ann's SSH key and the board's PEM key, made by the tools that people have, and a
@@ -27,10 +27,7 @@ func newWorkshop(t *testing.T) *workshop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sample, err := os.ReadFile("testdata/geography.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sample := testkit.ReadFile(t, "testdata/geography.yaml")
 	w.write("bin/examprep", fmt.Sprintf("#!/bin/sh\n%s=1 exec '%s' \"$@\"\n", asCommand, self), 0o700)
 	w.write("exams/geography.yaml", string(sample), 0o600)
 	w.run(`ssh-keygen -q -t ed25519 -N "" -C "" -f ann
@@ -79,10 +76,7 @@ func (w *workshop) fails(script, want string) {
 // pageScripts returns the blocks of code of a section of docs/exams.md.
 func pageScripts(t *testing.T, heading string) []string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/exams.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, "../../docs/exams.md")
 	_, section, found := strings.Cut(string(text), "\n### "+heading+"\n")
 	section, _, ended := strings.Cut(section, "\n## ")
 	if !found || !ended {
@@ -98,7 +92,7 @@ func TestSealsAreSignedAsThePageSays(t *testing.T) {
 	if len(scripts) != 2 {
 		t.Fatalf("%d blocks of commands", len(scripts))
 	}
-	database := postgrestest.Empty(t)
+	database := testkit.EmptyDatabase(t)
 	w.run("examprep migrate --environment production --database-url '" + database + "'")
 	publish := "examprep content publish --trusted-verifiers trusted-verifiers --database-url '" + database + "' exams/"
 	w.write("trusted-verifiers", "* "+w.run("cat stranger.pub"), 0o600)
@@ -129,9 +123,7 @@ func TestSealsAreSignedAsThePageSays(t *testing.T) {
 
 func TestABadFileOfTrustedVerifiersIsRefusedAtTheStart(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "signers")
-	if err := os.WriteFile(bad, []byte("# the board\nann@example.org\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, bad, []byte("# the board\nann@example.org\n"))
 	t.Setenv("EXAMPREP_TRUSTED_VERIFIERS", bad)
 	for _, command := range []string{"lint", "publish"} {
 		var stderr bytes.Buffer

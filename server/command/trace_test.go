@@ -15,8 +15,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // collector is an OpenTelemetry collector that keeps the spans that processes send it.
@@ -33,12 +32,12 @@ type span struct {
 }
 
 // collect makes the stage's processes, from here on, send their spans to a collector.
-func collect(t *testing.T, s *stage) *collector {
+func collect(t *testing.T, s *env) *collector {
 	t.Helper()
 	c := &collector{t: t}
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
-	s.environment = append(s.environment, "OTEL_EXPORTER_OTLP_ENDPOINT="+server.URL)
+	s.Env = append(s.Env, "OTEL_EXPORTER_OTLP_ENDPOINT="+server.URL)
 	return c
 }
 
@@ -103,15 +102,11 @@ const callersTrace = "0af7651916cd43dd8448eb211c80319c"
 // waits until both events are delivered and told of.
 func submitTraced(t *testing.T, apiFlags ...string) (*collector, *client) {
 	t.Helper()
-	s := newStage(t)
+	s := newEnv(t)
 	told := collect(t, s)
-	pool, err := postgres.Open(t.Context(), s.database)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := testkit.Open(t, s.Database)
 	publishPrivateExam(t, pool)
-	c := &client{stage: s, pool: pool, address: postgrestest.FreeAddress(t), statuses: map[int]int{}}
+	c := &client{env: s, pool: pool, address: testkit.FreeAddress(t), statuses: map[int]int{}}
 	c.key, c.learner = s.newKey(), learnerReferences[0]
 	s.registerReceiver(pool)
 	api := s.start(append([]string{"api", "--listen", c.address}, apiFlags...)...)
@@ -122,9 +117,9 @@ func submitTraced(t *testing.T, apiFlags ...string) (*collector, *client) {
 	if status != http.StatusOK {
 		t.Fatalf("submit: %d", status)
 	}
-	postgrestest.Eventually(t, "both deliveries are told of", func() bool { return len(told.named("deliver", nil)) == 2 })
-	worker.stop()
-	api.stop()
+	testkit.Eventually(t, "both deliveries are told of", func() bool { return len(told.named("deliver", nil)) == 2 })
+	worker.Stop()
+	api.Stop()
 	return told, c
 }
 
@@ -167,10 +162,7 @@ func TestOneTraceTellsOfARequestDownToItsDelivery(t *testing.T) {
 // holdNothingPrivate checks that no span holds a key, a learner, a secret or a body.
 func holdNothingPrivate(t *testing.T, told *collector, c *client) {
 	t.Helper()
-	var secret string
-	if err := c.pool.QueryRow(t.Context(), "SELECT encode(ciphertext, 'hex') FROM webhook_secrets").Scan(&secret); err != nil {
-		t.Fatal(err)
-	}
+	secret := testkit.Get[string](t, c.pool, "SELECT encode(ciphertext, 'hex') FROM webhook_secrets")
 	told.mu.Lock()
 	defer told.mu.Unlock()
 	for _, s := range told.spans {

@@ -4,17 +4,17 @@ import (
 	"bytes"
 	"testing"
 
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/webhooks"
 )
 
 func TestAWorkersConnectionsAreSetUpForQueues(t *testing.T) {
-	s := newStage(t)
+	s := newEnv(t)
 	worker := s.start("worker")
 	for _, setting := range webhooks.PlannerSettings() {
-		postgrestest.Eventually(t, setting.Name+" was set", func() bool {
-			return bytes.Contains(s.databaseTap.traffic.Bytes(), []byte(setting.Name))
+		testkit.Eventually(t, setting.Name+" was set", func() bool {
+			return bytes.Contains(s.Postgres.Traffic().Bytes(), []byte(setting.Name))
 		})
 	}
-	worker.stop()
+	worker.Stop()
 }

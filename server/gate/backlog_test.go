@@ -11,7 +11,7 @@ import (
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // endless is a PostgreSQL that was away, and has more to announce ever since than one comparison of notes has time for.
@@ -50,19 +50,19 @@ func TestABlindPodThatIsBehindBelievesNothing(t *testing.T) {
 	pod := gate.New(patient(gate.Config{
 		Prefix: h.prefix, Now: func() time.Time { return time.Now().Add(time.Duration(loader.late.Load())) },
 	}), h.rdb, loader)
-	run(t, pod)
+	testkit.Run(t, pod.Run)
 	key := h.create(t, "")
 	if !allowed(pod, key) {
 		t.Fatal("refused from the beginning")
 	}
 	loader.away.Store(true)
-	postgrestest.Eventually(t, "the pod has missed PostgreSQL", func() bool { return loader.terms.Load() > 1 })
+	testkit.Eventually(t, "the pod has missed PostgreSQL", func() bool { return loader.terms.Load() > 1 })
 	h.createMany(t, 10_000, 2)
 	loader.away.Store(false)
-	postgrestest.Eventually(t, "the pod is behind", func() bool { return loader.pages.Load() > 1 })
-	gone := startServer(t)
+	testkit.Eventually(t, "the pod is behind", func() bool { return loader.pages.Load() > 1 })
+	gone := testkit.StartRedis(t)
 	revoker := gate.New(gate.Config{Prefix: h.prefix}, clientOf(t, gone), keys.NewReader(h.pool))
-	gone.kill()
+	gone.Kill()
 	if err := keys.NewStore(h.pool, revoker).Revoke(t.Context(), key.Prefix); err != nil {
 		t.Fatal(err)
 	}

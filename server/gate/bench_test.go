@@ -11,8 +11,7 @@ import (
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/redisurl"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 )
 
 // BenchmarkCheck is the hot path on a real Redis: 64 requests at once, spread over keys that never run dry.
@@ -21,11 +20,7 @@ func BenchmarkCheck(b *testing.B) {
 	for _, count := range []int{1, 1000} {
 		for _, inFlight := range []int{1, 2, 4} {
 			b.Run(fmt.Sprintf("keys=%d/calls=%d", count, inFlight), func(b *testing.B) {
-				rdb, err := redisurl.Open(redistest.ServerURL(b), gate.ClientOptions)
-				if err != nil {
-					b.Fatal(err)
-				}
-				b.Cleanup(func() { _ = rdb.Close() })
+				rdb := testkit.OpenRedis(b, testkit.RedisURL(b), gate.ClientOptions)
 				benchmarkCheck(b, rdb, count, inFlight)
 			})
 		}
@@ -36,7 +31,7 @@ func benchmarkCheck(b *testing.B, rdb redis.UniversalClient, count, inFlight int
 	b.Helper()
 	h := newHouseOn(b, rdb, "test:"+uuid.NewString()+":", func(c *gate.Config) { c.InFlight = inFlight })
 	h.tier(b, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
-	run(b, h.gate)
+	testkit.Run(b, h.gate.Run)
 	headers := make([][]byte, count)
 	for i := range headers {
 		headers[i] = bearer(h.create(b, "endless").Key)

@@ -8,14 +8,14 @@ import (
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // newCluster starts a Cluster of two masters and returns a gate's client of it.
 func newCluster(t *testing.T) redis.UniversalClient {
 	t.Helper()
-	first, second := startServer(t, "--cluster-enabled", "yes"), startServer(t, "--cluster-enabled", "yes")
-	a, b := first.admin(), second.admin()
+	first, second := testkit.StartRedis(t, "--cluster-enabled", "yes"), testkit.StartRedis(t, "--cluster-enabled", "yes")
+	a, b := first.Admin(), second.Admin()
 	defer func() { _, _ = a.Close(), b.Close() }()
 	for _, err := range []error{
 		a.ClusterAddSlotsRange(t.Context(), 0, 8191).Err(),
@@ -28,13 +28,13 @@ func newCluster(t *testing.T) redis.UniversalClient {
 		}
 	}
 	for _, node := range []*redis.Client{a, b} {
-		postgrestest.Eventually(t, "the cluster is whole", func() bool {
+		testkit.Eventually(t, "the cluster is whole", func() bool {
 			shards, err := node.ClusterShards(t.Context()).Result()
 			info := node.ClusterInfo(t.Context()).Val()
 			return err == nil && len(shards) == 2 && len(info) > 16 && info[:16] == "cluster_state:ok"
 		})
 	}
-	options := &redis.UniversalOptions{Addrs: []string{first.address()}, IsClusterMode: true}
+	options := &redis.UniversalOptions{Addrs: []string{first.Address()}, IsClusterMode: true}
 	patientOptions(options)
 	rdb := redis.NewUniversalClient(options)
 	t.Cleanup(func() { _ = rdb.Close() })
@@ -43,7 +43,7 @@ func newCluster(t *testing.T) redis.UniversalClient {
 
 func TestAClusterServesManyKeysAtOnce(t *testing.T) {
 	h := newHouseOn(t, newCluster(t), "p:", func(c *gate.Config) { c.InFlight = 1 })
-	run(t, h.gate)
+	testkit.Run(t, h.gate.Run)
 	h.tier(t, keys.TierSpec{Name: "two", Requests: 2, Period: time.Hour})
 	issued := make([]keys.Issued, 40)
 	results := make(chan bool)

@@ -16,7 +16,7 @@ import (
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 func allowed(g *gate.Gate, key keys.Issued) bool {
@@ -24,10 +24,10 @@ func allowed(g *gate.Gate, key keys.Issued) bool {
 }
 
 func TestWithoutRedisKeysAreCheckedInPostgresAndItRecoversByItself(t *testing.T) {
-	own := startServer(t)
+	own := testkit.StartRedis(t)
 	registry := prometheus.NewRegistry()
 	h := newHouseOn(t, clientOf(t, own), "p:", func(c *gate.Config) { c.Registerer = registry })
-	run(t, h.gate)
+	testkit.Run(t, h.gate.Run)
 	h.tier(t, keys.TierSpec{Name: "ten", Requests: 10, Period: time.Hour})
 	key, doomed := h.create(t, "ten"), h.create(t, "ten")
 	for range 4 {
@@ -35,7 +35,7 @@ func TestWithoutRedisKeysAreCheckedInPostgresAndItRecoversByItself(t *testing.T)
 			t.Fatal("refused with Redis there")
 		}
 	}
-	own.kill()
+	own.Kill()
 	passed := 0
 	for range 30 {
 		if allowed(h.gate, key) {
@@ -57,8 +57,8 @@ func TestWithoutRedisKeysAreCheckedInPostgresAndItRecoversByItself(t *testing.T)
 	if d := h.gate.Check(t.Context(), bearer(doomed.Key), client); d.Outcome != gate.Unauthorized {
 		t.Errorf("revoked without Redis: got %+v", d)
 	}
-	own.start()
-	postgrestest.Eventually(t, "the gate uses Redis again", func() bool { return degraded(t, registry) == 0 })
+	own.Start()
+	testkit.Eventually(t, "the gate uses Redis again", func() bool { return degraded(t, registry) == 0 })
 	if d := h.gate.Check(t.Context(), bearer(doomed.Key), client); d.Outcome != gate.Unauthorized {
 		t.Errorf("revoked, after recovery: got %+v", d)
 	}
@@ -69,17 +69,7 @@ func TestWithoutRedisKeysAreCheckedInPostgresAndItRecoversByItself(t *testing.T)
 
 func degraded(t *testing.T, registry *prometheus.Registry) float64 {
 	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, family := range families {
-		if family.GetName() == "examprep_gate_degraded" {
-			return family.GetMetric()[0].GetGauge().GetValue()
-		}
-	}
-	t.Fatal("no such metric")
-	return 0
+	return testkit.Series(t, registry)["examprep_gate_degraded"][0].GetGauge().GetValue()
 }
 
 func TestEveryMetricHasAHelpAndALegalName(t *testing.T) {
@@ -92,10 +82,10 @@ func TestEveryMetricHasAHelpAndALegalName(t *testing.T) {
 }
 
 func TestWithBothStoresAwayTheGateIsUnavailable(t *testing.T) {
-	own := startServer(t)
+	own := testkit.StartRedis(t)
 	h := newHouseOn(t, clientOf(t, own), "p:", nil)
 	key := h.create(t, "")
-	own.kill()
+	own.Kill()
 	h.pool.Close()
 	d := h.gate.Check(t.Context(), bearer(key.Key), client)
 	if d.Outcome != gate.Unavailable || d.RetryAfter < time.Second {
@@ -181,7 +171,7 @@ func TestALoaderThatReadBeforeTheRevocationCannotResurrectTheKey(t *testing.T) {
 }
 
 func TestAReplicaThatLacksTheTombstoneResurrectsNothing(t *testing.T) {
-	first, second := startServer(t), startServer(t)
+	first, second := testkit.StartRedis(t), testkit.StartRedis(t)
 	var r route
 	r.to(first)
 	h := newHouseOn(t, r.client(t), "p:", nil)
@@ -195,23 +185,23 @@ func TestAReplicaThatLacksTheTombstoneResurrectsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.to(second)
-	first.kill()
+	first.Kill()
 	for range 5 {
 		if allowed(h.gate, key) {
 			t.Fatal("resurrected")
 		}
 	}
-	postgrestest.Eventually(t, "the gate believes the promoted server", func() bool { return allowed(h.gate, other) })
+	testkit.Eventually(t, "the gate believes the promoted server", func() bool { return allowed(h.gate, other) })
 	if allowed(h.gate, key) {
 		t.Fatal("resurrected in the new term")
 	}
 }
 
 func TestAPodLeftOnADeposedMasterRefusesWhatIsRevoked(t *testing.T) {
-	first, second := startServer(t), startServer(t)
+	first, second := testkit.StartRedis(t), testkit.StartRedis(t)
 	h := newHouseOn(t, clientOf(t, first), "p:", nil)
 	left := h.newGate(nil)
-	run(t, left)
+	testkit.Run(t, left.Run)
 	key := h.create(t, "")
 	if !allowed(left, key) {
 		t.Fatal("refused")
@@ -228,13 +218,13 @@ func TestAPodLeftOnADeposedMasterRefusesWhatIsRevoked(t *testing.T) {
 }
 
 func TestARestartWithOldDataResurrectsNothing(t *testing.T) {
-	own := startServer(t)
+	own := testkit.StartRedis(t)
 	h := newHouseOn(t, clientOf(t, own), "p:", nil)
 	key := h.create(t, "")
 	if !allowed(h.gate, key) {
 		t.Fatal("refused")
 	}
-	admin := own.admin()
+	admin := own.Admin()
 	defer func() { _ = admin.Close() }()
 	if err := admin.Save(t.Context()).Err(); err != nil {
 		t.Fatal(err)
@@ -242,8 +232,8 @@ func TestARestartWithOldDataResurrectsNothing(t *testing.T) {
 	if err := h.store.Revoke(t.Context(), key.Prefix); err != nil {
 		t.Fatal(err)
 	}
-	own.kill()
-	own.start() // with what it saved before the revocation
+	own.Kill()
+	own.Start() // with what it saved before the revocation
 	for range 5 {
 		if allowed(h.gate, key) {
 			t.Fatal("resurrected")
@@ -263,13 +253,13 @@ func TestAnUnannouncedChangeIsAnnouncedByAnyPod(t *testing.T) {
 	if err := store.Revoke(t.Context(), key.Prefix); !errors.As(err, &unannounced) || !errors.Is(err, crash) {
 		t.Fatalf("got %v", err)
 	}
-	run(t, h.newGate(nil))
-	postgrestest.Eventually(t, "the key is refused", func() bool { return !allowed(h.gate, key) })
+	testkit.Run(t, h.newGate(nil).Run)
+	testkit.Eventually(t, "the key is refused", func() bool { return !allowed(h.gate, key) })
 	pending, err := keys.NewReader(h.pool).Pending(t.Context(), uuid.Nil, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
-	postgrestest.Eventually(t, "the change is marked", func() bool {
+	testkit.Eventually(t, "the change is marked", func() bool {
 		pending, err = keys.NewReader(h.pool).Pending(t.Context(), uuid.Nil, 10)
 		return err == nil && len(pending) == 0
 	})
@@ -278,16 +268,16 @@ func TestAnUnannouncedChangeIsAnnouncedByAnyPod(t *testing.T) {
 // TestPodsThatKeepRecordsOtherwiseDoNotMissARevocation has one server taken for a single one by the pod that revokes, and
 // for a Cluster of one by the pod that serves: they write to different hashes.
 func TestPodsThatKeepRecordsOtherwiseDoNotMissARevocation(t *testing.T) {
-	own := startServer(t, "--cluster-enabled", "yes")
-	admin := own.admin()
+	own := testkit.StartRedis(t, "--cluster-enabled", "yes")
+	admin := own.Admin()
 	defer func() { _ = admin.Close() }()
 	if err := admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
 		t.Fatal(err)
 	}
-	postgrestest.Eventually(t, "the cluster is whole", func() bool {
+	testkit.Eventually(t, "the cluster is whole", func() bool {
 		return strings.HasPrefix(admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
 	})
-	options := &redis.UniversalOptions{Addrs: []string{own.address()}, IsClusterMode: true}
+	options := &redis.UniversalOptions{Addrs: []string{own.Address()}, IsClusterMode: true}
 	patientOptions(options)
 	cluster := redis.NewUniversalClient(options)
 	t.Cleanup(func() { _ = cluster.Close() })
@@ -308,9 +298,9 @@ func TestPodsThatKeepRecordsOtherwiseDoNotMissARevocation(t *testing.T) {
 // TestAFullRedisIsSwept: it refuses whatever takes memory, but not what gives some back.
 func TestAFullRedisIsSwept(t *testing.T) {
 	const past = 3000
-	own := startServer(t)
+	own := testkit.StartRedis(t)
 	h := newHouseOn(t, clientOf(t, own), "p:", nil)
-	admin := own.admin()
+	admin := own.Admin()
 	defer func() { _ = admin.Close() }()
 	for i := range past { // entries of nothing verified, from 1970
 		if err := admin.HSet(t.Context(), "p:gate:{keys}", "past"+strconv.Itoa(i), strings.Repeat("\x00", 24)).Err(); err != nil {
@@ -323,8 +313,8 @@ func TestAFullRedisIsSwept(t *testing.T) {
 	if err := admin.Set(t.Context(), "more", 1, 0).Err(); err == nil {
 		t.Fatal("Redis is not full")
 	}
-	run(t, h.gate)
-	postgrestest.Eventually(t, "the hash is empty", func() bool { return admin.HLen(t.Context(), "p:gate:{keys}").Val() == 0 })
+	testkit.Run(t, h.gate.Run)
+	testkit.Eventually(t, "the hash is empty", func() bool { return admin.HLen(t.Context(), "p:gate:{keys}").Val() == 0 })
 }
 
 type announcer func(context.Context, ...keys.Record) error
@@ -333,23 +323,23 @@ func (a announcer) Announce(ctx context.Context, records ...keys.Record) error {
 	return a(ctx, records...)
 }
 
-func replicate(t *testing.T, master, replica *server) {
+func replicate(t *testing.T, master, replica *testkit.RedisServer) {
 	t.Helper()
-	admin := replica.admin()
+	admin := replica.Admin()
 	defer func() { _ = admin.Close() }()
 	if err := admin.ReplicaOf(t.Context(), "127.0.0.1", master.Port()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	source := master.admin()
+	source := master.Admin()
 	defer func() { _ = source.Close() }()
-	postgrestest.Eventually(t, "the replica has all", func() bool {
+	testkit.Eventually(t, "the replica has all", func() bool {
 		return source.Do(t.Context(), "wait", 1, 10).Val() == int64(1) && admin.DBSize(t.Context()).Val() == source.DBSize(t.Context()).Val()
 	})
 }
 
-func promote(t *testing.T, replica *server) {
+func promote(t *testing.T, replica *testkit.RedisServer) {
 	t.Helper()
-	admin := replica.admin()
+	admin := replica.Admin()
 	defer func() { _ = admin.Close() }()
 	if err := admin.ReplicaOf(t.Context(), "no", "one").Err(); err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // TestAKeyFarBeyondItsLimitCostsRedisLittle: one key sends hundreds of times what its tier allows, several requests at
@@ -18,9 +18,9 @@ import (
 func TestAKeyFarBeyondItsLimitCostsRedisLittle(t *testing.T) {
 	for _, pods := range []int{1, 4} {
 		t.Run(fmt.Sprintf("%d pods", pods), func(t *testing.T) {
-			own := startServer(t)
+			own := testkit.StartRedis(t)
 			h := newHouseOn(t, clientOf(t, own), "p:", nil)
-			admin := own.admin()
+			admin := own.Admin()
 			defer func() { _ = admin.Close() }()
 			redisClock := clock{admin}
 			h.tier(t, keys.TierSpec{Name: "two a second", Requests: 120, Period: time.Minute, Burst: 1})
@@ -59,11 +59,11 @@ func TestAKeyFarBeyondItsLimitCostsRedisLittle(t *testing.T) {
 
 // TestAForgottenScriptIsLoadedOnceByEachPod: Redis forgets its scripts while 64 clients ask four pods.
 func TestAForgottenScriptIsLoadedOnceByEachPod(t *testing.T) {
-	own := startServer(t)
+	own := testkit.StartRedis(t)
 	h := newHouseOn(t, clientOf(t, own), "p:", nil)
 	pods := []*gate.Gate{h.gate, h.newGate(nil), h.newGate(nil), h.newGate(nil)}
 	for _, pod := range pods {
-		run(t, pod)
+		testkit.Run(t, pod.Run)
 	}
 	h.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
 	key := h.create(t, "endless")
@@ -86,12 +86,12 @@ func TestAForgottenScriptIsLoadedOnceByEachPod(t *testing.T) {
 			}
 		})
 	}
-	admin := own.admin()
+	admin := own.Admin()
 	defer func() { _ = admin.Close() }()
 	const times = 10
 	more := func() {
 		before := passed.Load()
-		postgrestest.Eventually(t, "the key is used", func() bool { return passed.Load() > before+200 })
+		testkit.Eventually(t, "the key is used", func() bool { return passed.Load() > before+200 })
 	}
 	more()
 	loads := own.Calls("script|load")

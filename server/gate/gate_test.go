@@ -1,7 +1,6 @@
 package gate_test
 
 import (
-	"context"
 	"net/netip"
 	"testing"
 	"time"
@@ -11,9 +10,7 @@ import (
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres/postgrestest"
-	"examprep.dev/server/redisurl"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 )
 
 var client = netip.MustParseAddr("192.0.2.7")
@@ -43,18 +40,14 @@ type house struct {
 
 func newHouse(t testing.TB, adjust func(*gate.Config)) *house {
 	t.Helper()
-	_, prefix := redistest.New(t)
-	rdb, err := redisurl.Open(redistest.ServerURL(t), patientOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = rdb.Close() })
+	_, prefix := testkit.Redis(t)
+	rdb := testkit.OpenRedis(t, testkit.RedisURL(t), patientOptions)
 	return newHouseOn(t, rdb, prefix, adjust)
 }
 
 func newHouseOn(t testing.TB, rdb redis.UniversalClient, prefix string, adjust func(*gate.Config)) *house {
 	t.Helper()
-	h := &house{pool: postgrestest.New(t), rdb: rdb, prefix: prefix}
+	h := &house{pool: testkit.Database(t), rdb: rdb, prefix: prefix}
 	h.gate = h.newGate(adjust)
 	h.store = keys.NewStore(h.pool, h.gate)
 	return h
@@ -82,13 +75,11 @@ func (h *house) create(t testing.TB, tier string) keys.Issued {
 // in one statement.
 func (h *house) createMany(t testing.TB, n, version int) {
 	t.Helper()
-	if _, err := h.pool.Exec(t.Context(), `
+	testkit.Exec(t, h.pool, `
 		INSERT INTO api_keys (id, account_id, prefix, family_id, hash, version)
 		SELECT ('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, a.id, 'service_' || n, a.id,
 			sha256(convert_to(n::text, 'UTF8')), $2
-		FROM accounts a, generate_series(1, $1::int) n WHERE a.name = 'acme'`, n, version); err != nil {
-		t.Fatal(err)
-	}
+		FROM accounts a, generate_series(1, $1::int) n WHERE a.name = 'acme'`, n, version)
 }
 
 func (h *house) tier(t testing.TB, spec keys.TierSpec) {
@@ -99,21 +90,6 @@ func (h *house) tier(t testing.TB, spec keys.TierSpec) {
 }
 
 func bearer(key string) []byte { return []byte("Bearer " + key) }
-
-// run runs g until the test ends.
-func run(t testing.TB, g *gate.Gate) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = g.Run(ctx)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-done
-	})
-}
 
 func TestAKeyPassesUntilItsBucketIsEmpty(t *testing.T) {
 	h := newHouse(t, nil)
@@ -227,7 +203,7 @@ func TestAnExpiredKeyIsRefused(t *testing.T) {
 	if _, err := h.store.Rotate(t.Context(), key.Prefix, time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
-	postgrestest.Eventually(t, "the key expires", func() bool {
+	testkit.Eventually(t, "the key expires", func() bool {
 		return h.gate.Check(t.Context(), bearer(key.Key), client).Outcome == gate.Unauthorized
 	})
 }

@@ -11,7 +11,7 @@ import (
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // keyModel is one key as a register: it is valid until a revocation, and a check says which. Each revocation and each
@@ -33,7 +33,7 @@ func TestChecksAndRevocationsAreLinearizable(t *testing.T) {
 	h := newHouse(t, nil)
 	pods := []*gate.Gate{h.gate, h.newGate(nil), h.newGate(nil)}
 	for _, pod := range pods {
-		run(t, pod)
+		testkit.Run(t, pod.Run)
 	}
 	h.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
 	for range 25 {
@@ -58,7 +58,7 @@ func TestChecksAndRevocationsAreLinearizable(t *testing.T) {
 				}
 			})
 		}
-		postgrestest.Eventually(t, "the key is used", func() bool { return checks.Load() > 60 })
+		testkit.Eventually(t, "the key is used", func() bool { return checks.Load() > 60 })
 		record(9, true, func() bool { return h.store.Revoke(context.Background(), key.Prefix) == nil })
 		group.Wait()
 		if !porcupine.CheckOperations(keyModel(), history) {

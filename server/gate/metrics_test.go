@@ -5,25 +5,22 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"examprep.dev/server/testkit"
 )
 
 // TestEveryMetricIsThereFromTheStart, so that a rate over it is never empty.
 func TestEveryMetricIsThereFromTheStart(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	newMetrics(registry).watch(registry, &batcher{}, &batcher{})
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
 	there := map[string][]string{}
-	for _, family := range families {
-		values := []string{}
-		for _, series := range family.GetMetric() {
+	for name, all := range testkit.Series(t, registry) {
+		there[name] = []string{}
+		for _, series := range all {
 			for _, label := range series.GetLabel() {
-				values = append(values, label.GetValue())
+				there[name] = append(there[name], label.GetValue())
 			}
 		}
-		there[family.GetName()] = values
 	}
 	for name, labels := range map[string][]string{
 		"examprep_gate_decisions_total":         {"allowed", "limited", "unauthorized", "unavailable"},

@@ -12,13 +12,13 @@ import (
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // TestAFailedCallIsChargedOnceAtMost: whether a call that was sent took a token nobody knows when no answer comes. It is
 // not sent again.
 func TestAFailedCallIsChargedOnceAtMost(t *testing.T) {
-	own := startServer(t)
+	own := testkit.StartRedis(t)
 	var r route
 	r.to(own)
 	registry := prometheus.NewRegistry()
@@ -28,17 +28,17 @@ func TestAFailedCallIsChargedOnceAtMost(t *testing.T) {
 	h.tier(t, keys.TierSpec{Name: "thirty", Requests: 30, Period: time.Hour})
 	h.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
 	key, probe := h.create(t, "thirty"), h.create(t, "endless")
-	postgrestest.Eventually(t, "the key is known", func() bool {
+	testkit.Eventually(t, "the key is known", func() bool {
 		return allowed(h.gate, key) && degraded(t, registry) == 0
 	})
 	before := h.gate.Check(t.Context(), bearer(key.Key), client)
 	for range 5 {
-		own.pause()
+		own.Pause()
 		if d := h.gate.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Allowed {
 			t.Fatalf("without an answer from Redis: %+v", d)
 		}
-		own.resume() // it reads on where it stopped
-		postgrestest.Eventually(t, "Redis is believed again", func() bool { return believes(t, h.gate, probe.Key, registry) })
+		own.Resume() // it reads on where it stopped
+		testkit.Eventually(t, "Redis is believed again", func() bool { return believes(t, h.gate, probe.Key, registry) })
 	}
 	after := h.gate.Check(t.Context(), bearer(key.Key), client)
 	if charged := before.Remaining - after.Remaining - 1; after.Outcome != gate.Allowed || charged > 5 {
@@ -96,9 +96,7 @@ func TestAnAnswerThatComesTooLateIsChargedOnce(t *testing.T) {
 		t.Fatalf("got %+v", d)
 	}
 	// Revoked by somebody who does not announce it: an answer that is too late says nothing of that.
-	if _, err := h.pool.Exec(t.Context(), "UPDATE api_keys SET revoked_at = now(), version = version + 1 WHERE prefix = $1", other.Prefix); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, h.pool, "UPDATE api_keys SET revoked_at = now(), version = version + 1 WHERE prefix = $1", other.Prefix)
 	slow.calls.Store(1)
 	if d := h.gate.Check(t.Context(), bearer(other.Key), client); d.Outcome == gate.Allowed {
 		t.Errorf("it was revoked before the answer came: got %+v", d)
@@ -108,11 +106,11 @@ func TestAnAnswerThatComesTooLateIsChargedOnce(t *testing.T) {
 // TestAnOutageGivesAKeyNoMoreThanItsShares: requests of one key are under way on four pods while Redis leaves and comes
 // back, with its log. Whatever became of them, the key had its bucket and each pod's share of another, once.
 func TestAnOutageGivesAKeyNoMoreThanItsShares(t *testing.T) {
-	own := startServer(t, "--appendonly", "yes", "--appendfsync", "always")
+	own := testkit.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 	h := newHouseOn(t, clientOf(t, own), "p:", nil)
 	pods, registries, _ := wrongClocks(h)
 	for _, pod := range pods {
-		run(t, pod)
+		testkit.Run(t, pod.Run)
 	}
 	knowEachOther(t, own, len(pods))
 	h.tier(t, keys.TierSpec{Name: "closed", Requests: 100, Period: 700 * time.Hour})
@@ -138,10 +136,10 @@ func TestAnOutageGivesAKeyNoMoreThanItsShares(t *testing.T) {
 		}()
 	}
 	for range 3 {
-		own.kill()
-		own.start()
+		own.Kill()
+		own.Start()
 		for i := range pods {
-			postgrestest.Eventually(t, "the pod believes Redis again", func() bool { return degraded(t, registries[i]) == 0 })
+			testkit.Eventually(t, "the pod believes Redis again", func() bool { return degraded(t, registries[i]) == 0 })
 		}
 	}
 	close(stop)
@@ -159,8 +157,8 @@ func TestAnOutageGivesAKeyNoMoreThanItsShares(t *testing.T) {
 
 // knowEachOther returns when so many pods that run, and do nothing else, have heard how many they are: each beats at
 // least once in as many calls as all of them make in three rounds.
-func knowEachOther(t *testing.T, on *server, pods int) {
+func knowEachOther(t *testing.T, on *testkit.RedisServer, pods int) {
 	t.Helper()
 	start := on.Calls("evalsha")
-	postgrestest.Eventually(t, "the pods know of each other", func() bool { return on.Calls("evalsha") >= start+int64(3*pods) })
+	testkit.Eventually(t, "the pods know of each other", func() bool { return on.Calls("evalsha") >= start+int64(3*pods) })
 }

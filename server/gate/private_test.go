@@ -9,33 +9,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 )
-
-// server is a Redis of the test's own, to be killed, paused and restarted.
-type server struct{ *redistest.Server }
-
-func startServer(t testing.TB, arguments ...string) *server {
-	t.Helper()
-	return &server{redistest.StartServer(t, arguments...)}
-}
-
-func (s *server) start()               { s.Start() }
-func (s *server) kill()                { s.Kill() }
-func (s *server) pause()               { s.Pause() }
-func (s *server) resume()              { s.Resume() }
-func (s *server) address() string      { return s.Address() }
-func (s *server) admin() *redis.Client { return s.Admin() }
-
-func (s *server) number() int64 {
-	n, _ := strconv.ParseInt(s.Port(), 10, 64)
-	return n
-}
 
 // route is an address that moves from one server to another, as a Sentinel client's does.
 type route struct{ port atomic.Int64 }
 
-func (r *route) to(s *server) { r.port.Store(s.number()) }
+func (r *route) to(s *testkit.RedisServer) { r.port.Store(int64(s.Number())) }
 
 // client returns a gate's client along the route.
 func (r *route) client(t testing.TB) redis.UniversalClient {
@@ -57,7 +37,7 @@ func (r *route) clientWith(t testing.TB, adjust func(*redis.UniversalOptions)) r
 }
 
 // clientOf returns a gate's client of one server.
-func clientOf(t testing.TB, s *server) redis.UniversalClient {
+func clientOf(t testing.TB, s *testkit.RedisServer) redis.UniversalClient {
 	t.Helper()
 	var r route
 	r.to(s)

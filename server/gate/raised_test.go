@@ -8,6 +8,7 @@ import (
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit"
 )
 
 // TestADeniedKeyThatIsGoodAgainLosesNoRequest: a key of a slow tier is denied; then its tier is raised, or Redis
@@ -28,7 +29,7 @@ func TestADeniedKeyThatIsGoodAgainLosesNoRequest(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			own := startServer(t)
+			own := testkit.StartRedis(t)
 			var passed atomic.Int64
 			start := time.Now()
 			h := newHouseOn(t, clientOf(t, own), "p:", func(c *gate.Config) {

@@ -11,7 +11,7 @@ import (
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // size is how much of something a test does: what the variable says (make soak), otherwise little.
@@ -44,10 +44,10 @@ func TestBucketsOutliveRedisAsFarAsItsDataDoes(t *testing.T) {
 		"it keeps its log": {[]string{"--appendonly", "yes", "--appendfsync", "always"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			own := startServer(t, c.arguments...)
+			own := testkit.StartRedis(t, c.arguments...)
 			h := newHouseOn(t, clientOf(t, own), "p:", nil)
 			pods, registries, skipped := wrongClocks(h)
-			admin := own.admin()
+			admin := own.Admin()
 			defer func() { _ = admin.Close() }()
 			redisClock := clock{admin}
 			var stories []*story
@@ -66,11 +66,11 @@ func TestBucketsOutliveRedisAsFarAsItsDataDoes(t *testing.T) {
 					send(t, redisClock, present, pods, 1+rand.IntN(25), stories...)
 					redisClock.pass(t, time.Duration(rand.IntN(20))*time.Millisecond)
 				}
-				own.kill()
-				own.start()
+				own.Kill()
+				own.Start()
 				skipped.Add(int64(3 * time.Hour)) // no pod remembers a denial by now
 				for i, pod := range pods {
-					postgrestest.Eventually(t, "the pod believes the new life", func() bool { return believes(t, pod, probe.Key, registries[i]) })
+					testkit.Eventually(t, "the pod believes the new life", func() bool { return believes(t, pod, probe.Key, registries[i]) })
 				}
 			}
 			for _, whole := range stories {

@@ -11,7 +11,7 @@ import (
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // revocationsVariable says how many keys are created, used and revoked.
@@ -59,7 +59,7 @@ func TestNoRequestPassesAfterARevocationIsAnswered(t *testing.T) {
 	h := newHouse(t, nil)
 	pods := []*gate.Gate{h.gate, h.newGate(nil), h.newGate(nil), h.newGate(nil)}
 	for _, pod := range pods {
-		run(t, pod)
+		testkit.Run(t, pod.Run)
 	}
 	h.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
 	var present atomic.Pointer[epoch]
@@ -69,7 +69,7 @@ func TestNoRequestPassesAfterARevocationIsAnswered(t *testing.T) {
 	passed, wrong, wait := hammer(pods, &present, stop, 64)
 	for range size(t, revocationsVariable, 50) {
 		before := passed.Load()
-		postgrestest.Eventually(t, "the key is used", func() bool { return passed.Load() > before+20 })
+		testkit.Eventually(t, "the key is used", func() bool { return passed.Load() > before+20 })
 		if err := h.store.Revoke(t.Context(), key.Prefix); err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ func TestNoRequestPassesAfterARevocationIsAnswered(t *testing.T) {
 }
 
 func TestRevocationHoldsWhileRedisIsPausedKilledAndReplaced(t *testing.T) {
-	first, second := startServer(t), startServer(t)
+	first, second := testkit.StartRedis(t), testkit.StartRedis(t)
 	var r route
 	r.to(first)
 	hasty := func() redis.UniversalClient { return r.clientWith(t, gate.ClientOptions) }
@@ -95,7 +95,7 @@ func TestRevocationHoldsWhileRedisIsPausedKilledAndReplaced(t *testing.T) {
 		pods = append(pods, gate.New(gate.Config{Prefix: "p:"}, hasty(), keys.NewReader(h.pool)))
 	}
 	for _, pod := range pods {
-		run(t, pod)
+		testkit.Run(t, pod.Run)
 	}
 	h.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
 	var present atomic.Pointer[epoch]
@@ -105,18 +105,18 @@ func TestRevocationHoldsWhileRedisIsPausedKilledAndReplaced(t *testing.T) {
 	passed, wrong, wait := hammer(pods, &present, stop, 16)
 	replicate(t, first, second)
 	accidents := map[int]func(){
-		4:  func() { first.pause() },
-		6:  func() { first.resume() },
+		4:  func() { first.Pause() },
+		6:  func() { first.Resume() },
 		10: func() { promote(t, second) }, // it holds the present key's record
-		11: func() { r.to(second); first.kill() },
-		16: func() { second.pause() },
-		17: func() { second.resume() },
-		20: func() { second.kill() },
-		21: func() { second.start() },
+		11: func() { r.to(second); first.Kill() },
+		16: func() { second.Pause() },
+		17: func() { second.Resume() },
+		20: func() { second.Kill() },
+		21: func() { second.Start() },
 	}
 	for i := range 26 {
 		before := passed.Load()
-		postgrestest.Eventually(t, "the key is used", func() bool { return passed.Load() > before+20 })
+		testkit.Eventually(t, "the key is used", func() bool { return passed.Load() > before+20 })
 		if accident := accidents[i]; accident != nil {
 			accident()
 		}

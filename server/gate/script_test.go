@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"examprep.dev/server/keys"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 )
 
 // clockedScript is the gate's script with Redis TIME replaced by the last two arguments, so that schedules are exact.
@@ -37,7 +37,7 @@ type scriptClient struct {
 
 func newScriptClient(t testing.TB) *scriptClient {
 	t.Helper()
-	rdb, prefix := redistest.New(t)
+	rdb, prefix := testkit.Redis(t)
 	return &scriptClient{rdb: rdb, script: clockedScript(t), term: termBytes(1), name: prefix + "gate:{keys}", now: 1_700_000_000_000_000}
 }
 

@@ -2,8 +2,8 @@ package gate_test
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
-	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,114 +13,80 @@ import (
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres/postgrestest"
-	"examprep.dev/server/redisurl"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 )
 
 // sentinelName is the name under which Sentinels know their master.
 const sentinelName = "gates"
 
-// guarded is a Redis and its replica, watched by three Sentinels of which two must agree that the master is gone.
+// guarded is a Redis and its replica, watched by three Sentinels of which two must agree that the master is down.
 type guarded struct {
-	t         *testing.T
-	nodes     [2]*redistest.Server
-	sentinels [3]*redistest.Server
+	*testkit.Guarded
+
+	t *testing.T
 }
 
 func startGuarded(t *testing.T) *guarded {
 	t.Helper()
+	master, replica := testkit.StartRedis(t), testkit.StartRedis(t)
 	g := &guarded{t: t}
-	for i := range g.nodes {
-		g.nodes[i] = redistest.StartServer(t)
-	}
-	g.follow(g.nodes[1], g.nodes[0])
-	for i := range g.sentinels {
-		g.sentinels[i] = redistest.StartSentinel(t, sentinelName, g.nodes[0], 2, 300*time.Millisecond)
-	}
+	g.follow(replica, master)
+	g.Guarded = testkit.StartSentinels(t, master, replica, testkit.Watch{
+		Name: sentinelName, Sentinels: 3, Quorum: 2, Down: 300 * time.Millisecond, Failover: 1800 * time.Millisecond,
+	})
 	g.whole()
 	return g
 }
 
-// url is how a pod names them.
-func (g *guarded) url() string {
-	addresses := make([]string, len(g.sentinels))
-	for i, sentinel := range g.sentinels {
-		addresses[i] = sentinel.Address()
-	}
-	return "sentinel://" + strings.Join(addresses, ",") + "/" + sentinelName
-}
-
-// each asks every Sentinel, and says whether all of them agree.
-func (g *guarded) each(ask func(*redis.SentinelClient) bool) bool {
-	for _, sentinel := range g.sentinels {
-		client := redis.NewSentinelClient(&redis.Options{Addr: sentinel.Address(), MaxRetries: -1})
-		good := ask(client)
-		_ = client.Close()
-		if !good {
-			return false
-		}
-	}
-	return true
-}
-
-// master is the node that the first Sentinel takes for the master, and the other one.
-func (g *guarded) master() (master, replica *redistest.Server) {
+// must does something that has to succeed in time.
+func (g *guarded) must(do func(context.Context) error) {
 	g.t.Helper()
-	var address []string
-	postgrestest.Eventually(g.t, "a Sentinel names the master", func() bool {
-		client := redis.NewSentinelClient(&redis.Options{Addr: g.sentinels[0].Address()})
-		defer func() { _ = client.Close() }()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(g.t.Context()), patience)
+	defer cancel()
+	if err := do(ctx); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// follow makes node a replica of master at once.
+func (g *guarded) follow(node, master *testkit.RedisServer) {
+	g.t.Helper()
+	g.must(func(ctx context.Context) error { return node.Follow(ctx, master) })
+}
+
+// master returns the first Sentinel's master, and the other node.
+func (g *guarded) master() (master, replica *testkit.RedisServer) {
+	g.t.Helper()
+	testkit.Eventually(g.t, "a Sentinel names the master", func() (ok bool) {
 		var err error
-		address, err = client.GetMasterAddrByName(context.Background(), sentinelName).Result()
+		master, replica, err = g.Master(context.Background())
 		return err == nil
 	})
-	if net.JoinHostPort(address[0], address[1]) == g.nodes[0].Address() {
-		return g.nodes[0], g.nodes[1]
-	}
-	return g.nodes[1], g.nodes[0]
+	return master, replica
 }
 
-// follow makes node a replica of master at once: a Sentinel does so for a node that came back, but in its own time.
-func (g *guarded) follow(node, master *redistest.Server) {
-	g.t.Helper()
-	admin := node.Admin()
-	defer func() { _ = admin.Close() }()
-	postgrestest.Eventually(g.t, "the node follows", func() bool {
-		return admin.ReplicaOf(context.Background(), "127.0.0.1", master.Port()).Err() == nil
-	})
-}
-
-// whole returns when each Sentinel knows the others and the replica, and the replica has all: a fail-over is possible
+// whole returns when each Sentinel knows the others and the replica, and the replica has all data: a failover is possible
 // then. The replica is asked itself, since Sentinels ask only every ten seconds.
 func (g *guarded) whole() {
 	g.t.Helper()
-	postgrestest.Eventually(g.t, "the replica has all", func() bool {
-		_, replica := g.master() // each time: a blink may have been too long for the Sentinels after all
+	testkit.Eventually(g.t, "the replica has all", func() bool {
+		_, replica := g.master() // each time: a blink can have been too long for the Sentinels
 		admin := replica.Admin()
 		defer func() { _ = admin.Close() }()
 		return strings.Contains(admin.Info(context.Background(), "replication").Val(), "master_link_status:up")
 	})
-	postgrestest.Eventually(g.t, "the Sentinels see each other and the replica", func() bool {
-		return g.each(func(s *redis.SentinelClient) bool {
+	testkit.Eventually(g.t, "the Sentinels see each other and the replica", func() bool {
+		return g.Ask(func(s *redis.SentinelClient) error {
 			others, err := s.Sentinels(context.Background(), sentinelName).Result()
-			if err != nil || len(others) != len(g.sentinels)-1 {
-				return false
+			if err != nil {
+				return err
 			}
 			replicas, err := s.Replicas(context.Background(), sentinelName).Result()
-			return err == nil && len(replicas) == 1 && replicas[0]["flags"] == "slave"
-		})
-	})
-}
-
-// moved returns when every Sentinel names another master than old.
-func (g *guarded) moved(old *redistest.Server) {
-	g.t.Helper()
-	postgrestest.Eventually(g.t, "the Sentinels name another master", func() bool {
-		return g.each(func(s *redis.SentinelClient) bool {
-			address, err := s.GetMasterAddrByName(context.Background(), sentinelName).Result()
-			return err == nil && address[1] != old.Port()
-		})
+			if err == nil && (len(others) != len(g.Sentinels)-1 || len(replicas) != 1 || replicas[0]["flags"] != "slave") {
+				err = errors.New("it does not see all of them")
+			}
+			return err
+		}) == nil
 	})
 }
 
@@ -137,7 +103,7 @@ func (g *guarded) failOver(kill bool) {
 	} else {
 		master.Pause()
 	}
-	g.moved(master)
+	g.must(func(ctx context.Context) error { return g.Moved(ctx, master) })
 	if kill {
 		master.Start()
 	} else {
@@ -163,11 +129,7 @@ func (g *guarded) blink(kill bool) {
 func guardedHouse(t *testing.T, g *guarded, trust time.Duration) (*house, []*gate.Gate) {
 	t.Helper()
 	open := func() redis.UniversalClient {
-		rdb, err := redisurl.Open(g.url(), gate.ClientOptions)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = rdb.Close() })
+		rdb := testkit.OpenRedis(t, g.URL(), gate.ClientOptions)
 		return rdb
 	}
 	settings := func(c *gate.Config) { c.Timeout, c.CallTimeout, c.Trust = 0, 0, trust }
@@ -177,7 +139,7 @@ func guardedHouse(t *testing.T, g *guarded, trust time.Duration) (*house, []*gat
 		pods = append(pods, gate.New(gate.Config{Prefix: "p:", Trust: trust}, open(), keys.NewReader(h.pool)))
 	}
 	for _, pod := range pods {
-		run(t, pod)
+		testkit.Run(t, pod.Run)
 	}
 	return h, pods
 }
@@ -209,7 +171,7 @@ func TestNoRequestPassesAfterARevocationThroughFailOvers(t *testing.T) {
 	close(accident)
 	for i := range revocations {
 		before := passed.Load()
-		postgrestest.Eventually(t, "the key is used", func() bool { return passed.Load() > before+20 })
+		testkit.Eventually(t, "the key is used", func() bool { return passed.Load() > before+20 })
 		if i%every == every/2 {
 			<-accident // the one before is over
 			guard.whole()

@@ -11,7 +11,7 @@ import (
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // seen is what requests of one key are told of its limit, by those that began after a change was answered.
@@ -48,7 +48,7 @@ func (s *seen) watch(pods []*gate.Gate, clients int, header []byte, stop chan st
 func (s *seen) answers(t *testing.T, n int64) {
 	t.Helper()
 	before := s.passed.Load()
-	postgrestest.Eventually(t, "requests are answered", func() bool { return s.passed.Load() > before+n })
+	testkit.Eventually(t, "requests are answered", func() bool { return s.passed.Load() > before+n })
 }
 
 // TestABusyKeyHasItsNewTierFromTheAnswerOn: a tier is set for one key, for its account, changed and deleted, while clients
@@ -57,7 +57,7 @@ func TestABusyKeyHasItsNewTierFromTheAnswerOn(t *testing.T) {
 	h := newHouse(t, nil)
 	pods := []*gate.Gate{h.gate, h.newGate(nil), h.newGate(nil), h.newGate(nil)}
 	for _, pod := range pods {
-		run(t, pod)
+		testkit.Run(t, pod.Run)
 	}
 	const plenty = 1_000_000
 	tier := func(name string, more int, spec keys.TierSpec) func() error {
@@ -135,7 +135,7 @@ func TestATierOfManyKeysIsEverywhereWithTheAnswer(t *testing.T) {
 	h := newHouse(t, nil)
 	pods := []*gate.Gate{h.newGate(nil), h.newGate(nil)}
 	for _, pod := range pods {
-		run(t, pod)
+		testkit.Run(t, pod.Run)
 	}
 	h.tier(t, keys.TierSpec{Name: keys.DefaultTier, Requests: 1_000_000, Period: time.Second})
 	key := h.create(t, "")
@@ -155,7 +155,7 @@ func TestATierOfManyKeysIsEverywhereWithTheAnswer(t *testing.T) {
 	if n := s.wrong.Load(); n > 0 {
 		t.Errorf("%d answers told of the old limit after the change was answered", n)
 	}
-	postgrestest.Eventually(t, "every key is announced", func() bool {
+	testkit.Eventually(t, "every key is announced", func() bool {
 		pending, err := h.store.Pending(t.Context(), uuid.Nil, 1)
 		return err == nil && len(pending) == 0
 	})
@@ -163,11 +163,11 @@ func TestATierOfManyKeysIsEverywhereWithTheAnswer(t *testing.T) {
 
 // TestATierOfManyKeysWaitsOnceWithoutRedis: each announcement takes seconds then; the change of many keys takes no more.
 func TestATierOfManyKeysWaitsOnceWithoutRedis(t *testing.T) {
-	own := startServer(t)
+	own := testkit.StartRedis(t)
 	h := newHouseOn(t, clientOf(t, own), "p:", func(c *gate.Config) { c.Trust = 100 * time.Millisecond })
 	h.create(t, "")
 	h.createMany(t, 3000, 1)
-	own.kill()
+	own.Kill()
 	var announcements atomic.Int64
 	counting := announcer(func(ctx context.Context, records ...keys.Record) error {
 		announcements.Add(1)

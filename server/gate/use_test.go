@@ -11,6 +11,7 @@ import (
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit"
 )
 
 // uses counts what a gate tells of the use of keys.
@@ -62,9 +63,9 @@ func ask(h *house, key string, n int) map[gate.Outcome]int {
 
 func TestEachRequestOfAValidKeyIsToldOnce(t *testing.T) {
 	var told uses
-	own := startServer(t)
+	own := testkit.StartRedis(t)
 	h := newHouseOn(t, clientOf(t, own), "p:", func(c *gate.Config) { c.Used = told.count })
-	run(t, h.gate)
+	testkit.Run(t, h.gate.Run)
 	h.tier(t, keys.TierSpec{Name: "ten", Requests: 10, Period: time.Hour})
 	key, other, doomed := h.create(t, "ten"), h.create(t, "ten"), h.create(t, "ten")
 	id := func(of keys.Issued) uuid.UUID {
@@ -93,6 +94,6 @@ func TestEachRequestOfAValidKeyIsToldOnce(t *testing.T) {
 	if seen := told.take(); len(seen) != 0 {
 		t.Errorf("told of keys that are not valid: %v", seen)
 	}
-	own.kill()
+	own.Kill()
 	check("without Redis", other, 15)
 }

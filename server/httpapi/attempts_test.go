@@ -9,6 +9,8 @@ import (
 
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/apitest"
 )
 
 // rubric has every key of a scoring object that means something, and some that mean nothing here.
@@ -30,7 +32,7 @@ func richExam() catalog.Exam {
 }
 
 func TestKeysWithoutAMeaningPassThrough(t *testing.T) {
-	a := newAPI(t, options{exams: []catalog.Exam{richExam()}})
+	a := newAPI(t, apitest.Options{Exams: []catalog.Exam{richExam()}})
 	scoring, err := json.Marshal(a.get(examPath + "/overview").document(t)["scoring"])
 	if err != nil || !sameJSON(string(scoring), rubric) {
 		t.Errorf("scoring = %s, %v", scoring, err)
@@ -42,7 +44,7 @@ func TestKeysWithoutAMeaningPassThrough(t *testing.T) {
 }
 
 func TestFeedbackTellsEverything(t *testing.T) {
-	a := newAPI(t, options{exams: []catalog.Exam{richExam()}})
+	a := newAPI(t, apitest.Options{Exams: []catalog.Exam{richExam()}})
 	id := a.open()
 	got := a.post(examPath+"/mock-exams/submit", `{"attempt_id":"`+id+`","answers":{"1:1":"a","1:2":"C","2:1":"3.150","2:2":" PHOTO\tsynthesis","3":"b, A","2:4":"An  essay"}}`)
 	feedback, _ := got.document(t)["feedback"].(map[string]any)
@@ -57,10 +59,7 @@ func TestFeedbackTellsEverything(t *testing.T) {
 		t.Errorf("duration_sec = %v", feedback["duration_sec"])
 	}
 	delete(feedback, "duration_sec")
-	rest, err := json.Marshal(feedback)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rest := testkit.Encode(t, feedback)
 	const want = `{"status":"submitted","late":false,"score":40,"raw_score":4,"max_score":10,"percentage":40,"passed":false,
 		"scaled":{"value":150,"min":100,"max":800,"label":"basic","basis":"official"},
 		"correct_count":2,"incorrect_count":3,"unanswered_count":0,"ungraded_count":1,
@@ -78,7 +77,7 @@ func TestFeedbackTellsEverything(t *testing.T) {
 }
 
 func TestWithoutATimeLimitNoEndIsNamed(t *testing.T) {
-	a := newAPI(t, options{exams: []catalog.Exam{richExam(), sampleExam(otherExam)}})
+	a := newAPI(t, apitest.Options{Exams: []catalog.Exam{richExam(), sampleExam(otherExam)}})
 	opened := a.post(examPath+"/mock-exams/open", `{"paper_id":"`+testPaper+`"}`)
 	history := a.get(examPath + "/mock-exams/history")
 	if strings.Contains(opened.body, "expires_at") || strings.Contains(history.body, "expires_at") {
@@ -95,9 +94,9 @@ func TestWithoutATimeLimitNoEndIsNamed(t *testing.T) {
 }
 
 func TestARotatedKeyInheritsTheAttempts(t *testing.T) {
-	a := newAPI(t, options{})
-	old := a.newKey("rotating", keys.TierSpec{Requests: 1_000_000, Period: time.Minute})
-	sibling, err := a.keys.Create(t.Context(), keys.NewKey{Account: "rotating", Name: "another key of the account"})
+	a := newAPI(t, apitest.Options{})
+	old := a.NewKey("rotating", keys.TierSpec{Requests: 1_000_000, Period: time.Minute})
+	sibling, err := a.Keys.Create(t.Context(), keys.NewKey{Account: "rotating", Name: "another key of the account"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +107,7 @@ func TestARotatedKeyInheritsTheAttempts(t *testing.T) {
 	id, _ := by(old, "POST", "open", `{"paper_id":"`+testPaper+`","learner_id":"ann"}`).document(t)["attempt_id"].(string)
 	submission := `{"attempt_id":"` + id + `","learner_id":"ann","answers":{"1:1":"B"}}`
 	const prefixLength = len("service_") + 8
-	successor, err := a.keys.Rotate(t.Context(), old[:prefixLength], 0)
+	successor, err := a.Keys.Rotate(t.Context(), old[:prefixLength], 0)
 	if err != nil {
 		t.Fatal(err)
 	}

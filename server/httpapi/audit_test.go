@@ -9,7 +9,8 @@ import (
 	"github.com/google/uuid"
 
 	"examprep.dev/server/httpapi"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/apitest"
 )
 
 // audited is what the audit table says of one action.
@@ -21,20 +22,11 @@ type audited struct {
 // audited returns all records, in order.
 func (a *api) audited() []audited {
 	a.t.Helper()
-	rows, err := a.pool.Query(a.t.Context(), `SELECT account_id, actor_kind, actor, action, target, coalesce(host(address), ''),
-		request_id, detail::text FROM audit_log ORDER BY id`)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	defer rows.Close()
 	var list []audited
-	for rows.Next() {
-		var r audited
-		if err := rows.Scan(&r.account, &r.kind, &r.actor, &r.action, &r.target, &r.address, &r.request, &r.detail); err != nil {
-			a.t.Fatal(err)
-		}
+	var r audited
+	testkit.ForEach(a.t, a.Pool, []any{&r.account, &r.kind, &r.actor, &r.action, &r.target, &r.address, &r.request, &r.detail}, func() {
 		list = append(list, r)
-	}
+	}, `SELECT account_id, actor_kind, actor, action, target, coalesce(host(address), ''), request_id, detail::text FROM audit_log ORDER BY id`)
 	return list
 }
 
@@ -57,12 +49,8 @@ var actions = map[string]struct{ action, target, body string }{
 // newProxiedConsole is a console behind a proxy that it trusts.
 func newProxiedConsole(t *testing.T) *console {
 	t.Helper()
-	c := &console{test: t, provider: newProvider(t)}
-	c.api = newAPI(t, options{
-		config:    httpapi.Config{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
-		developer: func(a *api) *httpapi.Developer { return newDeveloper(a, c.provider) },
-	})
-	return c
+	trusted := httpapi.Config{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+	return newConsoleOf(t, apitest.Options{Config: trusted}, func(*apitest.API, *httpapi.Developer) {})
 }
 
 // trace is a request's id and the addresses that its proxies saw; the last is the client's, what stands before it the
@@ -168,7 +156,7 @@ func TestSigningInAndOutIsRecorded(t *testing.T) {
 func TestWhoseSignOutCannotBeRecordedStaysSignedIn(t *testing.T) {
 	c := newConsole(t)
 	ada := c.signedIn("ada")
-	restore := postgrestest.CutOff(t, c.pool)
+	restore := testkit.CutOff(t, c.Pool)
 	for _, query := range []string{"", "?everywhere=true"} {
 		if status, header, answer := ada.do(http.MethodDelete, "/v1/developer/session"+query, ""); status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
 			t.Errorf("sign-out%s without Postgres: %d %v", query, status, answer)

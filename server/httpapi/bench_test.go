@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/gate"
+	"examprep.dev/server/testkit"
 )
 
 // openGate lets everything pass: the benchmark is about what this package costs, not the gate.
@@ -77,10 +77,7 @@ func BenchmarkGetOverview(b *testing.B) {
 // BenchmarkCompressQuestionPage is what compressing a page of twenty real questions would cost each request that wants
 // it, beside what the answer costs otherwise (BenchmarkGetOverview). It is why pages are not compressed; compress.go.
 func BenchmarkCompressQuestionPage(b *testing.B) {
-	data, err := os.ReadFile(filepath.Join(catalogtest.Folder(b), "jeebench", "questions.jsonl"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	data := testkit.ReadFile(b, filepath.Join(catalogtest.Folder(b), "jeebench", "questions.jsonl"))
 	page := bytes.Join(bytes.SplitN(data, []byte{'\n'}, maxQuestionLimit+1)[:maxQuestionLimit], []byte{','})
 	for _, coding := range []coding{codingBrotli, codingZstd, codingGzip} {
 		b.Run(string(coding), func(b *testing.B) {

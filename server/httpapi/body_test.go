@@ -11,7 +11,8 @@ import (
 
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/apitest"
 )
 
 // unhurried is a read time-out that no test waits for: what is answered before it did not wait for the request's end.
@@ -26,7 +27,7 @@ func TestABodyIsReadForThoseWhoMayPassAlone(t *testing.T) {
 		length = "Content-Length: 1048576\r\n\r\n"
 		chunks = "Transfer-Encoding: chunked\r\n\r\nfffff\r\n"
 	)
-	good := strings.ReplaceAll(mine, "KEY", a.key)
+	good := strings.ReplaceAll(mine, "KEY", a.Key)
 	bad := strings.ReplaceAll(mine, "KEY", "guessed")
 	for _, c := range []struct {
 		name, head string
@@ -68,13 +69,13 @@ func TestABodyIsReadForThoseWhoMayPassAlone(t *testing.T) {
 // TestBodiesShareTheirMemory: while one body holds all that there is, the next finds none, and then there is some again.
 func TestBodiesShareTheirMemory(t *testing.T) {
 	const most = 1040 // a body of 1000 bytes and one more, and not the 47 of openBody
-	a := newAPI(t, options{config: httpapi.Config{MaxBodyMemory: most, ReadTimeout: unhurried}})
+	a := newAPI(t, apitest.Options{Config: httpapi.Config{MaxBodyMemory: most, ReadTimeout: unhurried}})
 	held := func() float64 { return a.metric("examprep_http_body_memory_bytes", nil) }
 	holder := a.dial(t, "tcp")
-	if _, err := io.WriteString(holder, openLine+strings.ReplaceAll(mine, "KEY", a.key)+"Content-Length: 1000\r\n\r\n{"); err != nil {
+	if _, err := io.WriteString(holder, openLine+strings.ReplaceAll(mine, "KEY", a.Key)+"Content-Length: 1000\r\n\r\n{"); err != nil {
 		t.Fatal(err)
 	}
-	postgrestest.Eventually(t, "a body is held", func() bool { return held() == 1001 })
+	testkit.Eventually(t, "a body is held", func() bool { return held() == 1001 })
 	body := openBody + strings.Repeat(" ", 100)
 	got := a.post(examPath+"/mock-exams/open", body)
 	if got.status != http.StatusServiceUnavailable || got.code(t) != "service_unavailable" || got.header.Get("Retry-After") == "" || !got.closes {
@@ -84,20 +85,20 @@ func TestBodiesShareTheirMemory(t *testing.T) {
 		t.Errorf("what takes no body: %d", list.status)
 	}
 	_ = holder.Close()
-	postgrestest.Eventually(t, "the body is given up", func() bool { return held() == 0 })
+	testkit.Eventually(t, "the body is given up", func() bool { return held() == 0 })
 	if got := a.post(examPath+"/mock-exams/open", body); got.status != http.StatusOK {
 		t.Errorf("where there is memory again: %d %s", got.status, got.body)
 	}
-	postgrestest.Eventually(t, "the body is given up after its answer", func() bool { return held() == 0 })
+	testkit.Eventually(t, "the body is given up after its answer", func() bool { return held() == 0 })
 }
 
 // TestATimeoutInChunksIsATimeout: wherever in a chunk's frame a client stops, it is told that it was too slow, and by
 // its id; who may not pass is not waited for.
 func TestATimeoutInChunksIsATimeout(t *testing.T) {
-	a := newAPI(t, options{config: httpapi.Config{ReadTimeout: 100 * time.Millisecond}})
+	a := newAPI(t, apitest.Options{Config: httpapi.Config{ReadTimeout: 100 * time.Millisecond}})
 	for _, body := range []string{"", "5", "5;a", "5\r", "5\r\n", "5\r\nhel", "5\r\nhello", "5\r\nhello\r", "5\r\nhello\r\n", "5\r\nhello\r\n0", "5\r\nhello\r\n0\r\n", "5\r\nhello\r\n0\r\na: b"} {
 		t.Run(body, func(t *testing.T) {
-			begun := openLine + strings.ReplaceAll(mine, "KEY", a.key) + "Transfer-Encoding: chunked\r\n\r\n" + body
+			begun := openLine + strings.ReplaceAll(mine, "KEY", a.Key) + "Transfer-Encoding: chunked\r\n\r\n" + body
 			got := readResponse(t, a.ask(t, begun, keepQuiet), http.MethodPost)
 			if got.status != http.StatusRequestTimeout || got.header.Get("X-Request-Id") != "mine" || !got.closes {
 				t.Errorf("%d %s %v", got.status, got.body, got.header)
@@ -109,9 +110,9 @@ func TestATimeoutInChunksIsATimeout(t *testing.T) {
 // TestExpectContinueIsAnsweredBeforeTheGate: whatever a request expects, it is told to go on, and then refused for the
 // same reasons in the same order. Its connection serves a next request if its whole body has come.
 func TestExpectContinueIsAnsweredBeforeTheGate(t *testing.T) {
-	a := newAPI(t, options{config: httpapi.Config{ReadTimeout: unhurried}})
+	a := newAPI(t, apitest.Options{Config: httpapi.Config{ReadTimeout: unhurried}})
 	with := func(key string) string { return openLine + strings.ReplaceAll(mine, "KEY", key) }
-	limited := a.newKey("slow", keys.TierSpec{Requests: 1, Period: time.Hour, Burst: 1})
+	limited := a.NewKey("slow", keys.TierSpec{Requests: 1, Period: time.Hour, Burst: 1})
 	if got := a.call(http.MethodGet, "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer " + limited}); got.status != http.StatusOK {
 		t.Fatalf("the key's only request: %d %s", got.status, got.body)
 	}
@@ -124,8 +125,8 @@ func TestExpectContinueIsAnsweredBeforeTheGate(t *testing.T) {
 		{"a bad key and a long body", with("guessed"), "2000000", http.StatusUnauthorized, true},
 		{"a bad key", with("guessed"), "20", http.StatusUnauthorized, false},
 		{"a key without an allowance left", with(limited), "20", http.StatusTooManyRequests, false},
-		{"a good key and a long body", with(a.key), "2000000", http.StatusRequestEntityTooLarge, true},
-		{"a good key", with(a.key), "20", http.StatusBadRequest, false},
+		{"a good key and a long body", with(a.Key), "2000000", http.StatusRequestEntityTooLarge, true},
+		{"a good key", with(a.Key), "20", http.StatusBadRequest, false},
 	} {
 		for _, expect := range []string{"Expect: 100-continue\r\n", "expect: 100-CONTINUE\r\n"} {
 			t.Run(c.name, func(t *testing.T) {
@@ -149,7 +150,7 @@ func TestExpectContinueIsAnsweredBeforeTheGate(t *testing.T) {
 				if c.closes {
 					return
 				}
-				if _, err := io.WriteString(conn, listLine+strings.ReplaceAll(mine, "KEY", a.key)+"\r\n"); err != nil {
+				if _, err := io.WriteString(conn, listLine+strings.ReplaceAll(mine, "KEY", a.Key)+"\r\n"); err != nil {
 					t.Fatal(err)
 				}
 				if next := readResponse(t, reader, http.MethodGet); next.status != http.StatusOK {
@@ -165,8 +166,8 @@ func TestExpectContinueIsAnsweredBeforeTheGate(t *testing.T) {
 
 // TestAskingToGoOnCostsOneRequest: the gate is asked once, after the client was told to go on.
 func TestAskingToGoOnCostsOneRequest(t *testing.T) {
-	a := newAPI(t, options{})
-	key := a.newKey("told", keys.TierSpec{Requests: 120, Period: time.Hour})
+	a := newAPI(t, apitest.Options{})
+	key := a.NewKey("told", keys.TierSpec{Requests: 120, Period: time.Hour})
 	conn := a.dial(t, "tcp")
 	reader := bufio.NewReader(conn)
 	for _, remaining := range []string{"119", "118"} {

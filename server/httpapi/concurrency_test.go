@@ -15,6 +15,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"examprep.dev/server/attempts"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/apitest"
 )
 
 // The tests here submit one attempt several times at once: docs/spec.md, part 3, "Second submission", and the first row of
@@ -66,11 +68,11 @@ func (c *crowd) atOnce(do func(i int) error) error {
 
 // call sends a request over the connection of one client. It may run on any goroutine.
 func (c *crowd) call(client int, method, path, body string) (response, error) {
-	request, err := http.NewRequestWithContext(c.api.t.Context(), method, "http://"+c.api.address+path, strings.NewReader(body))
+	request, err := http.NewRequestWithContext(c.api.t.Context(), method, "http://"+c.api.Address+path, strings.NewReader(body))
 	if err != nil {
 		return response{}, err
 	}
-	request.Header.Set("Authorization", "Bearer "+c.api.key)
+	request.Header.Set("Authorization", "Bearer "+c.api.Key)
 	request.Header.Set("Content-Type", "application/json")
 	got, err := c.clients[client].Do(request)
 	if err != nil {
@@ -105,7 +107,7 @@ func submissionOf(id, letter string) string {
 // events counts what was told of an attempt, by kind.
 func (a *api) events(id string) map[string]int {
 	a.t.Helper()
-	rows, err := a.pool.Query(a.t.Context(),
+	rows, err := a.Pool.Query(a.t.Context(),
 		"SELECT kind FROM webhook_events WHERE convert_from(body, 'UTF8')::jsonb -> 'data' ->> 'attempt_id' = $1", id)
 	if err != nil {
 		a.t.Fatal(err)
@@ -134,7 +136,7 @@ func (a *api) toldOnce(id string, submitted bool) {
 }
 
 func TestOneAttemptFromSixtyFourConnectionsIsSubmittedOnce(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	c := a.crowd(racers)
 	for range 10 {
 		id := a.open()
@@ -149,7 +151,7 @@ func TestOneAttemptFromSixtyFourConnectionsIsSubmittedOnce(t *testing.T) {
 }
 
 func TestOfDifferentSubmissionsAtOnceOneWins(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	c := a.crowd(racers)
 	letters := []string{"A", "B", "C", ""}
 	for range 10 {
@@ -178,9 +180,9 @@ func TestOfDifferentSubmissionsAtOnceOneWins(t *testing.T) {
 
 // TestSubmissionsThatMeetTheSweepAgree: whoever is first, everybody is told the same.
 func TestSubmissionsThatMeetTheSweepAgree(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	c := a.crowd(racers)
-	sweeper := attempts.NewSweeper(a.pool, time.Now, slog.New(slog.DiscardHandler), nil)
+	sweeper := attempts.NewSweeper(a.Pool, time.Now, slog.New(slog.DiscardHandler), nil)
 	outcomes := map[string]int{}
 	for round := range 60 {
 		id := a.open()
@@ -189,10 +191,8 @@ func TestSubmissionsThatMeetTheSweepAgree(t *testing.T) {
 		if round == 0 {
 			left = time.Hour
 		}
-		if _, err := a.pool.Exec(t.Context(), "UPDATE attempts SET opened_at = opened_at - interval '2 days', expires_at = $2 WHERE id = $1",
-			id, time.Now().Add(left-24*time.Hour)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Exec(t, a.Pool, "UPDATE attempts SET opened_at = opened_at - interval '2 days', expires_at = $2 WHERE id = $1",
+			id, time.Now().Add(left-24*time.Hour))
 		stop := make(chan struct{})
 		var sweeping errgroup.Group
 		sweeping.Go(func() error {
@@ -232,7 +232,7 @@ func TestSubmissionsThatMeetTheSweepAgree(t *testing.T) {
 // again and again, at whatever moment it is. It is the first row of docs/spec.md, part 10, from the other side: what
 // the server cannot finish, nobody finishes.
 func TestASubmissionWhoseDatabaseConnectionBreaksIsWholeOrUntouched(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	ids := make(chan string, 200)
 	for range cap(ids) {
 		ids <- a.open()
@@ -289,15 +289,8 @@ func TestASubmissionWhoseDatabaseConnectionBreaksIsWholeOrUntouched(t *testing.T
 // everySubmissionCanBeRetried sends every attempt's submission again, twice: now each succeeds, once.
 func (a *api) everySubmissionCanBeRetried() {
 	a.t.Helper()
-	a.pool.Reset() // else each connection that was broken would cost one more answer
-	rows, err := a.pool.Query(a.t.Context(), "SELECT id::text FROM attempts")
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	a.Pool.Reset() // else each connection that was broken would cost one more answer
+	ids := testkit.List[string](a.t, a.Pool, "SELECT id::text FROM attempts")
 	for _, id := range ids {
 		first := a.post(examPath+"/mock-exams/submit", submissionOf(id, "B"))
 		again := a.post(examPath+"/mock-exams/submit", submissionOf(id, "B"))
@@ -318,7 +311,7 @@ type observer struct {
 func (a *api) observer() *observer {
 	a.t.Helper()
 	connect := func() *pgx.Conn {
-		config := a.pool.Config().ConnConfig.Copy()
+		config := a.Pool.Config().ConnConfig.Copy()
 		config.RuntimeParams["application_name"] = "observer"
 		conn, err := pgx.ConnectConfig(a.t.Context(), config)
 		if err != nil {

@@ -7,11 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/apitest"
 )
 
 func TestTheLogQuotesNothingOfABrokenRequest(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	const secret = "Xq7-learner-or-key"
 	for _, raw := range []string{
 		"GET /v1/exam-prep/x?learner_id=" + secret + "\r\nAuthorization: Bearer " + secret + "\r\n\r\n",
@@ -20,7 +21,7 @@ func TestTheLogQuotesNothingOfABrokenRequest(t *testing.T) {
 		secret + "\r\n\r\n",
 		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: " + secret + "\r\n\r\n",
 	} {
-		connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", a.address)
+		connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", a.Address)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,11 +31,11 @@ func TestTheLogQuotesNothingOfABrokenRequest(t *testing.T) {
 		_, _ = io.Copy(io.Discard, connection) // until the server has had enough
 		_ = connection.Close()
 	}
-	postgrestest.Eventually(t, "a broken connection is logged", func() bool { return strings.Contains(a.logs.String(), "connection failed") })
+	testkit.Eventually(t, "a broken connection is logged", func() bool { return strings.Contains(a.Logs.String(), "connection failed") })
 	if a.get("/v1/exam-prep/list").status != http.StatusOK {
 		t.Error("the server no longer answers")
 	}
-	if log := a.logs.String(); strings.Contains(log, secret) {
+	if log := a.Logs.String(); strings.Contains(log, secret) {
 		t.Errorf("the log quotes a request: %s", log)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"examprep.dev/server/gate"
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres/postgrestest"
 	"examprep.dev/server/sessions"
+	"examprep.dev/server/testkit"
 )
 
 // TestTheContractIsWhatTheServerDoes drives every operation through every status that the contract documents, and then
@@ -93,11 +93,11 @@ func newContractRun(t *testing.T) *contractRun {
 	c.broken = c.variant(httpapi.Config{}, breakParts)
 	c.signless = c.variant(httpapi.Config{}, func(deps *httpapi.Deps) { deps.Developer = nil })
 	c.limited = c.variant(httpapi.Config{}, func(deps *httpapi.Deps) {
-		other := *c.api // its gate is its own
-		deps.Gate = other.newGate(gate.Config{Anonymous: keys.Tier{Name: "anonymous", Requests: 1, Period: time.Hour, Burst: 1}}, deps.Logger)
+		other := *c.API // its gate is its own
+		deps.Gate = other.NewGate(gate.Config{Anonymous: keys.Tier{Name: "anonymous", Requests: 1, Period: time.Hour, Burst: 1}}, deps.Logger)
 	})
 	c.limited.call(http.MethodGet, "/v1/exam-prep/list", "", map[string]string{"Authorization": ""})
-	c.exhausted = c.newKey("slow", keys.TierSpec{Requests: 1, Period: time.Hour, Burst: 1})
+	c.exhausted = c.NewKey("slow", keys.TierSpec{Requests: 1, Period: time.Hour, Burst: 1})
 	c.call(http.MethodGet, "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer " + c.exhausted})
 	c.drivers = map[int]func(o openapitest.Operation) response{
 		http.StatusNotModified:                 c.drive304,
@@ -106,7 +106,7 @@ func newContractRun(t *testing.T) *contractRun {
 		http.StatusForbidden:                   c.drive403,
 		http.StatusNotFound:                    c.drive404,
 		http.StatusConflict:                    c.drive409,
-		http.StatusRequestEntityTooLarge:       c.raw("Host: a\r\nAuthorization: Bearer " + c.key + "\r\nContent-Type: application/json\r\nContent-Length: 1000000000\r\n\r\n{"),
+		http.StatusRequestEntityTooLarge:       c.raw("Host: a\r\nAuthorization: Bearer " + c.Key + "\r\nContent-Type: application/json\r\nContent-Length: 1000000000\r\n\r\n{"),
 		http.StatusUnsupportedMediaType:        c.drive415,
 		http.StatusTooManyRequests:             c.drive429,
 		http.StatusRequestHeaderFieldsTooLarge: c.raw("Host: a\r\nX: " + strings.Repeat("x", 10_000) + "\r\n\r\n"),
@@ -237,9 +237,9 @@ func (c *contractRun) driveOutages(operations []openapitest.Operation) {
 	for i, o := range operations {
 		requests[i] = c.request(o)
 	}
-	fresh := c.variant(httpapi.Config{}, func(deps *httpapi.Deps) { deps.Developer = newDeveloper(c.api, c.provider) })
-	postgrestest.CutOff(c.t, c.pool)
-	for _, err := range []error{c.redis.Close(), c.provider.Shutdown()} {
+	fresh := c.variant(httpapi.Config{}, func(deps *httpapi.Deps) { deps.Developer = developer(c.provider)(c.API) })
+	testkit.CutOff(c.t, c.Pool)
+	for _, err := range []error{c.Redis.Close(), c.provider.Shutdown()} {
 		if err != nil {
 			c.t.Fatal(err)
 		}

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"examprep.dev/server/testkit"
 )
 
 // TestEveryAnswerHasATimeOfItsOwn: an answer that fasthttp writes without setting a deadline is not cut by the deadline of
@@ -14,10 +16,7 @@ import (
 func TestEveryAnswerHasATimeOfItsOwn(t *testing.T) {
 	t.Parallel()
 	const limit = time.Second
-	inner, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	inner := testkit.Listen(t)
 	stop, served := startServer(t, Config{WriteTimeout: limit, ReadTimeout: 2 * limit}, openGate{}, inner)
 	t.Cleanup(func() {
 		stop()

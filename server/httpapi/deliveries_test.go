@@ -2,12 +2,8 @@ package httpapi_test
 
 import (
 	"bytes"
-	"context"
-	"encoding/pem"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,59 +13,25 @@ import (
 
 	"github.com/google/uuid"
 
-	"examprep.dev/server/postgres/postgrestest"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/usage"
 	"examprep.dev/server/webhooks"
 )
 
-// arrival is a request as a receiver got it.
-type arrival struct {
-	header http.Header
-	body   []byte
-}
-
 // receive runs a receiver that answers by a status, and a worker that trusts it.
-func (c *console) receive(status int) (url string, arrivals <-chan arrival) {
+func (c *console) receive(status int) *testkit.Receiver {
 	c.test.Helper()
-	arrived := make(chan arrival, 64)
-	receiver := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		w.WriteHeader(status)
-		arrived <- arrival{r.Header.Clone(), body}
-	}))
-	c.test.Cleanup(receiver.Close)
-	client, prefix := redistest.New(c.test)
+	receiver := testkit.StartReceiver(c.test, nil)
+	receiver.Status.Store(int32(status))
+	client, prefix := testkit.Redis(c.test)
 	worker, err := webhooks.NewWorker(webhooks.WorkerConfig{
-		Prefix: prefix, AllowedRanges: loopback, RetryBase: time.Millisecond, SweepInterval: 50 * time.Millisecond,
-		CAPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw}),
-	}, c.pool, client, c.keyring)
+		Prefix: prefix, AllowedRanges: loopback, RetryBase: time.Millisecond, SweepInterval: 50 * time.Millisecond, CAPEM: receiver.CAPEM(),
+	}, c.Pool, client, c.keyring)
 	if err != nil {
 		c.test.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(c.test.Context()))
-	done := make(chan error, 1)
-	go func() { done <- worker.Run(ctx) }()
-	c.test.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			c.test.Error(err)
-		}
-	})
-	return receiver.URL, arrived
-}
-
-func next(t *testing.T, arrivals <-chan arrival) arrival {
-	t.Helper()
-	deadline := time.NewTimer(waitFor)
-	defer deadline.Stop()
-	select {
-	case got := <-arrivals:
-		return got
-	case <-deadline.C:
-		t.Fatal("nothing arrived")
-		return arrival{}
-	}
+	testkit.Run(c.test, worker.Run)
+	return receiver
 }
 
 // scored records n events of the account, as attempts do.
@@ -81,10 +43,8 @@ func (c *console) scored(account uuid.UUID, n int) {
 		if err != nil {
 			c.test.Fatal(err)
 		}
-		if _, err := c.pool.Exec(c.test.Context(), "SELECT webhook_record_event($1, $2, $3, $4)",
-			event.ID, string(event.Kind), event.Account, event.Body); err != nil {
-			c.test.Fatal(err)
-		}
+		testkit.Exec(c.test, c.Pool, "SELECT webhook_record_event($1, $2, $3, $4)",
+			event.ID, string(event.Kind), event.Account, event.Body)
 	}
 }
 
@@ -101,27 +61,27 @@ func (b *browser) deliveries(hook, query string) []map[string]any {
 func TestARedeliveredEventArrivesWithTheSameBytes(t *testing.T) {
 	c := newConsole(t)
 	ada := c.signedIn("ada")
-	url, arrivals := c.receive(http.StatusOK)
-	hook := textOf(ada.make("/v1/developer/webhooks", fmt.Sprintf(`{"url":%q,"events":["mock_attempt.scored"]}`, url)), "id")
+	receiver := c.receive(http.StatusOK)
+	hook := textOf(ada.make("/v1/developer/webhooks", fmt.Sprintf(`{"url":%q,"events":["mock_attempt.scored"]}`, receiver.URL)), "id")
 	c.scored(c.account(ada), 1)
-	first := next(t, arrivals)
+	first := receiver.Next(t)
 	original := ada.deliveries(hook, "")[0]
 	path := "/v1/developer/webhooks/" + hook
 	status, _, started := ada.do(http.MethodPost, path+"/deliveries/"+textOf(original, "id")+"/redeliver", "")
 	if status != http.StatusAccepted || started["delivery_id"] == original["id"] {
 		t.Fatalf("redeliver: %d %v", status, started)
 	}
-	second := next(t, arrivals)
-	if !bytes.Equal(second.body, first.body) || second.header.Get("Webhook-Id") != first.header.Get("Webhook-Id") {
-		t.Errorf("delivered %s as %s, and again %s as %s", first.body, first.header.Get("Webhook-Id"), second.body, second.header.Get("Webhook-Id"))
+	second := receiver.Next(t)
+	if !bytes.Equal(second.Body, first.Body) || second.Header.Get("Webhook-Id") != first.Header.Get("Webhook-Id") {
+		t.Errorf("delivered %s as %s, and again %s as %s", first.Body, first.Header.Get("Webhook-Id"), second.Body, second.Header.Get("Webhook-Id"))
 	}
 	if status, _, started = ada.do(http.MethodPost, path+"/test", ""); status != http.StatusAccepted {
 		t.Fatalf("test: %d %v", status, started)
 	}
-	if got := next(t, arrivals); !bytes.Contains(got.body, []byte(`"event":"webhook.test"`)) || !bytes.Contains(got.body, []byte(hook)) {
-		t.Errorf("the test event is %s", got.body)
+	if got := receiver.Next(t); !bytes.Contains(got.Body, []byte(`"event":"webhook.test"`)) || !bytes.Contains(got.Body, []byte(hook)) {
+		t.Errorf("the test event is %s", got.Body)
 	}
-	postgrestest.Eventually(t, "all three are delivered, and the webhook says when", func() bool {
+	testkit.Eventually(t, "all three are delivered, and the webhook says when", func() bool {
 		list := ada.deliveries(hook, "")
 		_, _, shown := ada.do(http.MethodGet, path, "")
 		return len(list) == 3 && shown["last_success_at"] != nil && !slices.ContainsFunc(list, func(d map[string]any) bool {
@@ -131,7 +91,7 @@ func TestARedeliveredEventArrivesWithTheSameBytes(t *testing.T) {
 	})
 	list := ada.deliveries(hook, "")
 	if list[0]["id"] != started["delivery_id"] || list[0]["event"] != "webhook.test" || list[1]["event_id"] != list[2]["event_id"] ||
-		list[2]["event_id"] != first.header.Get("Webhook-Id") {
+		list[2]["event_id"] != first.Header.Get("Webhook-Id") {
 		t.Errorf("listed %v", list)
 	}
 }
@@ -139,16 +99,16 @@ func TestARedeliveredEventArrivesWithTheSameBytes(t *testing.T) {
 func TestAFailedDeliveryTellsWhy(t *testing.T) {
 	c := newConsole(t)
 	ada := c.signedIn("ada")
-	url, arrivals := c.receive(http.StatusTeapot)
-	hook := textOf(ada.make("/v1/developer/webhooks", fmt.Sprintf(`{"url":%q,"events":["mock_attempt.scored"]}`, url)), "id")
+	receiver := c.receive(http.StatusTeapot)
+	hook := textOf(ada.make("/v1/developer/webhooks", fmt.Sprintf(`{"url":%q,"events":["mock_attempt.scored"]}`, receiver.URL)), "id")
 	c.scored(c.account(ada), 1)
-	next(t, arrivals)
-	postgrestest.Eventually(t, "it has failed for good", func() bool {
+	receiver.Next(t)
+	testkit.Eventually(t, "it has failed for good", func() bool {
 		d := ada.deliveries(hook, "")[0]
 		return d["state"] == "failed" && d["last_status"] == 418.0 && d["last_failure"] == "status" && d["attempts"] == 6.0
 	})
 	var shown map[string]any
-	postgrestest.Eventually(t, "the webhook says since when", func() bool {
+	testkit.Eventually(t, "the webhook says since when", func() bool {
 		_, _, shown = ada.do(http.MethodGet, "/v1/developer/webhooks/"+hook, "")
 		return shown["failing_since"] != nil
 	})
@@ -170,12 +130,12 @@ func timeOf(t *testing.T, document map[string]any, field string) time.Time {
 func TestAWebhookWhoseReceiverIsGoneIsNotAboutToBeDisabled(t *testing.T) {
 	c := newConsole(t)
 	ada := c.signedIn("ada")
-	url, arrivals := c.receive(http.StatusGone)
-	hook := textOf(ada.make("/v1/developer/webhooks", fmt.Sprintf(`{"url":%q,"events":["mock_attempt.scored"]}`, url)), "id")
+	receiver := c.receive(http.StatusGone)
+	hook := textOf(ada.make("/v1/developer/webhooks", fmt.Sprintf(`{"url":%q,"events":["mock_attempt.scored"]}`, receiver.URL)), "id")
 	c.scored(c.account(ada), 1)
-	next(t, arrivals)
+	receiver.Next(t)
 	var shown map[string]any
-	postgrestest.Eventually(t, "it is disabled and tells its health", func() bool {
+	testkit.Eventually(t, "it is disabled and tells its health", func() bool {
 		_, _, shown = ada.do(http.MethodGet, "/v1/developer/webhooks/"+hook, "")
 		return shown["status"] == "disabled" && shown["failing_since"] != nil
 	})
@@ -295,11 +255,8 @@ func TestATestEventIsOfTheTimeByTheDevelopersClock(t *testing.T) {
 	if status, _, answer := ada.do(http.MethodPost, "/v1/developer/webhooks/"+hook+"/test", ""); status != http.StatusAccepted {
 		t.Fatalf("%d %v", status, answer)
 	}
-	var created int64
-	if err := c.pool.QueryRow(t.Context(), `SELECT (convert_from(body, 'UTF8')::jsonb->>'created')::bigint
-		FROM webhook_events WHERE kind = $1`, string(webhooks.KindTest)).Scan(&created); err != nil {
-		t.Fatal(err)
-	}
+	created := testkit.Get[int64](t, c.Pool, `SELECT (convert_from(body, 'UTF8')::jsonb->>'created')::bigint
+		FROM webhook_events WHERE kind = $1`, string(webhooks.KindTest))
 	if created != usageNow.Unix() {
 		t.Errorf("created at %v, want %v", time.Unix(created, 0).UTC(), usageNow)
 	}

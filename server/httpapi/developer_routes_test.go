@@ -17,7 +17,7 @@ import (
 // developerRoutes are the operations of a signed-in person, from the table that the server routes by.
 func (c *console) developerRoutes() []httpapi.Route {
 	var routes []httpapi.Route
-	for _, r := range httpapi.Routes(c.deps) {
+	for _, r := range httpapi.Routes(c.Deps) {
 		signIn := r.Operation == "beginSignIn" || r.Operation == "completeSignIn"
 		if strings.HasPrefix(r.Path, "/v1/developer/") && !signIn {
 			routes = append(routes, r)

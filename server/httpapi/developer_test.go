@@ -1,9 +1,6 @@
 package httpapi_test
 
 import (
-	"encoding/base64"
-	"encoding/json"
-	"io"
 	"maps"
 	"net/http"
 	"net/netip"
@@ -16,6 +13,8 @@ import (
 	"github.com/oauth2-proxy/mockoidc"
 
 	"examprep.dev/server/httpapi"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/apitest"
 	"examprep.dev/server/webhooks"
 )
 
@@ -54,7 +53,6 @@ func (b *browser) do(method, path, body string) (int, http.Header, map[string]an
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	defer func() { _ = response.Body.Close() }()
 	for _, cookie := range response.Cookies() {
 		if !cookie.Secure || !cookie.HttpOnly || cookie.Path != "/" || cookie.Domain != "" || cookie.SameSite != http.SameSiteLaxMode {
 			b.t.Errorf("cookie %s may leak: %s", cookie.Name, cookie.Raw)
@@ -65,15 +63,10 @@ func (b *browser) do(method, path, body string) (int, http.Header, map[string]an
 			b.cookies[cookie.Name] = cookie.Value
 		}
 	}
-	raw, err := io.ReadAll(response.Body)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	raw := []byte(testkit.Body(b.t, response))
 	var decoded map[string]any
 	if len(raw) > 0 && strings.HasPrefix(response.Header.Get("Content-Type"), "application/json") {
-		if err := json.Unmarshal(raw, &decoded); err != nil {
-			b.t.Fatalf("%s %s: %v in %s", method, path, err, raw)
-		}
+		testkit.Decode(b.t, raw, &decoded)
 	}
 	if strings.HasPrefix(path, "/") {
 		checkExchange(b.t, response, raw)
@@ -113,17 +106,27 @@ type console struct {
 
 func newConsole(t *testing.T) *console {
 	t.Helper()
-	keyring, err := webhooks.ParseKeyring("console:" + base64.StdEncoding.EncodeToString(make([]byte, 32)))
+	keyring, err := webhooks.ParseKeyring("console:" + testkit.Secret(0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &console{test: t, provider: newProvider(t), keyring: keyring}
-	c.api = newAPI(t, options{developer: func(a *api) *httpapi.Developer {
-		developer := newDeveloper(a, c.provider)
-		c.endpoints = webhooks.NewEndpoints(a.pool, keyring, loopback)
-		developer.Webhooks = c.endpoints
-		return developer
-	}})
+	c := newConsoleOf(t, apitest.Options{}, func(a *apitest.API, d *httpapi.Developer) {
+		d.Webhooks = webhooks.NewEndpoints(a.Pool, keyring, loopback)
+	})
+	c.keyring, c.endpoints = keyring, webhooks.NewEndpoints(c.Pool, keyring, loopback)
+	return c
+}
+
+// newConsoleOf makes a console with other options. change changes what the developer endpoints stand on.
+func newConsoleOf(t *testing.T, o apitest.Options, change func(a *apitest.API, d *httpapi.Developer)) *console {
+	t.Helper()
+	c := &console{test: t, provider: newProvider(t)}
+	o.Developer = func(a *apitest.API) *httpapi.Developer {
+		d := developer(c.provider)(a)
+		change(a, d)
+		return d
+	}
+	c.api = newAPI(t, o)
 	return c
 }
 
@@ -131,7 +134,7 @@ var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 
 // open is a browser that nobody has signed in with.
 func (c *console) open() *browser {
-	return &browser{t: c.test, address: c.address, cookies: map[string]string{}, header: http.Header{}}
+	return &browser{t: c.test, address: c.Address, cookies: map[string]string{}, header: http.Header{}}
 }
 
 // signedIn is a browser of the person that the provider knows as subject.
@@ -147,7 +150,7 @@ func (c *console) account(b *browser) uuid.UUID {
 	c.test.Helper()
 	_, _, session := b.do(http.MethodGet, "/v1/developer/session", "")
 	name, _ := session["account"].(string)
-	id, err := c.keys.EnsureAccount(c.test.Context(), name)
+	id, err := c.Keys.EnsureAccount(c.test.Context(), name)
 	if err != nil {
 		c.test.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"examprep.dev/api/openapi"
+	"examprep.dev/server/testkit/apitest"
 )
 
 // A browser sees what no reading of the page does: that the viewer works with this document and under the page's policy.
@@ -18,7 +19,7 @@ func TestTheReferencePageShowsEveryOperation(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no chromium to show the page")
 	}
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	profile, err := os.MkdirTemp("", "chromium") //nolint:usetesting // its processes may still write there, which t.TempDir would mind
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +30,7 @@ func TestTheReferencePageShowsEveryOperation(t *testing.T) {
 	show := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--user-data-dir="+profile,
 		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--virtual-time-budget=20000", "--enable-logging=stderr",
-		"--dump-dom", "http://"+a.address+"/docs")
+		"--dump-dom", "http://"+a.Address+"/docs")
 	var said strings.Builder
 	show.Stderr = &said
 	show.WaitDelay = 10 * time.Second

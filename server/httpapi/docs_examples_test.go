@@ -12,12 +12,14 @@ import (
 	"examprep.dev/api/openapi"
 	"examprep.dev/controllers/manifest"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/apitest"
 )
 
 // TestTheExamplesComeTrue plays the examples of the specification's nine operations on the sample exam that they are
 // about, in their order: what is answered is what the contract shows, but for ids and times.
 func TestTheExamplesComeTrue(t *testing.T) {
-	a := newAPI(t, options{exams: sampleContent(t)})
+	a := newAPI(t, apitest.Options{Exams: sampleContent(t)})
 	shown := readContract(t)
 	attempt := ""
 	for _, operation := range []struct{ method, path string }{
@@ -108,16 +110,12 @@ func readContract(t *testing.T) shownContract {
 	var document struct {
 		Paths map[string]map[string]json.RawMessage `json:"paths"`
 	}
-	if err := json.Unmarshal(text, &document); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Decode(t, text, &document)
 	for _, item := range document.Paths {
 		delete(item, "parameters") // the only member that is no operation
 	}
 	var parsed shownContract
-	if err := json.Unmarshal([]byte(asJSON(t, document)), &parsed); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Decode(t, []byte(asJSON(t, document)), &parsed)
 	return parsed
 }
 
@@ -143,9 +141,6 @@ func withoutIDsAndTimes(value any) any {
 
 func asJSON(t *testing.T, value any) string {
 	t.Helper()
-	text, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Encode(t, value)
 	return string(text)
 }

@@ -1,7 +1,7 @@
 package httpapi_test
 
 import (
-	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -13,29 +13,17 @@ import (
 	"examprep.dev/api/openapi"
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/apitest"
 )
 
 // visit asks as somebody without a key does. The document says nothing of itself, so only the envelope is checked.
 func (a *api) visit(method, path string, header map[string]string) response {
 	a.t.Helper()
-	request, err := http.NewRequestWithContext(a.t.Context(), method, "http://"+a.address+path, http.NoBody)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	request.Header.Set("Accept-Encoding", "identity")
-	for name, value := range header {
-		request.Header.Set(name, value)
-	}
-	got, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	defer func() { _ = got.Body.Close() }()
-	content, err := io.ReadAll(got.Body)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	answer := response{got.StatusCode, got.Header, string(content), got.Close}
+	all := map[string]string{"Accept-Encoding": "identity"}
+	maps.Copy(all, header)
+	got, content := testkit.Call(a.t, http.DefaultTransport.RoundTrip, method, "http://"+a.Address+path, "", all)
+	answer := response{got.StatusCode, got.Header, content, got.Close}
 	checkEnvelope(a.t, method, answer)
 	return answer
 }
@@ -63,7 +51,7 @@ func referenceParts(t *testing.T, a *api) map[string]string {
 }
 
 func TestTheReferencePageLoadsNothingFromOutside(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	page := a.visit("GET", "/docs", nil)
 	policy := page.header.Get("Content-Security-Policy")
 	for _, directive := range []string{
@@ -97,7 +85,7 @@ func TestTheReferencePageLoadsNothingFromOutside(t *testing.T) {
 }
 
 func TestTheReferenceIsCachedAndCompressed(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	for path := range referenceParts(t, a) {
 		plain := a.visit("GET", path, nil)
 		if plain.header.Get("Cache-Control") != "public, no-cache" || !strings.HasPrefix(plain.header.Get("Etag"), `"`) {
@@ -134,7 +122,7 @@ func TestTheReferenceIsCachedAndCompressed(t *testing.T) {
 }
 
 func TestTheReferenceIsOpenAndLimitedByAddress(t *testing.T) {
-	a := newAPI(t, options{gate: gate.Config{Anonymous: keys.Default()}})
+	a := newAPI(t, apitest.Options{Gate: gate.Config{Anonymous: keys.Default()}})
 	parts := referenceParts(t, a) // one more load of the page
 	var last response
 	for path := range parts {
@@ -145,7 +133,7 @@ func TestTheReferenceIsOpenAndLimitedByAddress(t *testing.T) {
 	if last.header.Get("RateLimit-Limit") != "120" {
 		t.Errorf("limited by %s, want the 120 of an address", last.header.Get("RateLimit-Limit"))
 	}
-	narrow := newAPI(t, options{gate: gate.Config{Anonymous: keys.Tier{Name: "narrow", Requests: 1, Period: 3600e9, Burst: 1}}})
+	narrow := newAPI(t, apitest.Options{Gate: gate.Config{Anonymous: keys.Tier{Name: "narrow", Requests: 1, Period: 3600e9, Burst: 1}}})
 	if first := narrow.visit("GET", "/docs", nil); first.status != http.StatusOK {
 		t.Errorf("the one request of an hour: %d", first.status)
 	}
@@ -158,7 +146,7 @@ func TestTheReferenceIsOpenAndLimitedByAddress(t *testing.T) {
 }
 
 func TestTheReferenceHasOneAddress(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	for _, path := range []string{"/docs/", "/docs/index.html", "/docs/none", "/docs/..%2f..%2fgo.mod", "/docs/%2e%2e/docs.go", "/docs/docs/start.js", "/openapi.json"} {
 		if got := a.visit("GET", path, nil); got.status != http.StatusNotFound || got.code(t) != "not_found" {
 			t.Errorf("%s: %d %s", path, got.status, got.body)

@@ -116,7 +116,7 @@ func (c *contractRun) rotateUntold(prefix string) {
 	c.t.Helper()
 	untold := c.variant(httpapi.Config{}, func(deps *httpapi.Deps) {
 		developer := *deps.Developer
-		developer.Keys = keys.NewStore(c.pool, silentGate{})
+		developer.Keys = keys.NewStore(c.Pool, silentGate{})
 		deps.Developer = &developer
 	})
 	got := untold.call(http.MethodPost, "/v1/developer/keys/"+prefix+"/rotate", "", map[string]string{"Authorization": "", "Cookie": c.cookie})

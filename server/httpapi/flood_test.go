@@ -12,7 +12,8 @@ import (
 
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/apitest"
 )
 
 const guessedRequest = "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer guessed\r\n\r\n"
@@ -52,7 +53,7 @@ func (a *api) flood(request string, status, connections int) (closing int) {
 // TestAFloodOfRefusalsWaits: one refusal a second is answered at once, one waits for its turn, and the others lose their
 // connection. A client with a valid key notices nothing.
 func TestAFloodOfRefusalsWaits(t *testing.T) {
-	a := newAPI(t, options{config: httpapi.Config{RefusalsPerSecond: 1}})
+	a := newAPI(t, apitest.Options{Config: httpapi.Config{RefusalsPerSecond: 1}})
 	if closing := a.refusals(30); closing < 6 {
 		t.Errorf("of thirty connections that are refused at once %d are ended", closing)
 	}
@@ -72,8 +73,8 @@ func TestAFloodOfRefusalsWaits(t *testing.T) {
 
 // TestOnlyStrangersAreHeld: who is known, or is not refused by the gate, never waits.
 func TestOnlyStrangersAreHeld(t *testing.T) {
-	a := newAPI(t, options{})
-	limited := a.newKey("slow", keys.TierSpec{Requests: 1, Period: time.Hour, Burst: 1})
+	a := newAPI(t, apitest.Options{})
+	limited := a.NewKey("slow", keys.TierSpec{Requests: 1, Period: time.Hour, Burst: 1})
 	if got := a.call(http.MethodGet, "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer " + limited}); got.status != http.StatusOK {
 		t.Fatalf("the key's only request: %d %s", got.status, got.body)
 	}
@@ -101,7 +102,7 @@ func TestOnlyStrangersAreHeld(t *testing.T) {
 }
 
 func TestTrustedProxiesAreNotHeld(t *testing.T) {
-	a := newAPI(t, options{config: httpapi.Config{
+	a := newAPI(t, apitest.Options{Config: httpapi.Config{
 		RefusalsPerSecond: 1, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	}})
 	if closing := a.refusals(10); closing != 0 {
@@ -122,7 +123,7 @@ func TestOneAddressHasSoManyConnections(t *testing.T) {
 		{"a trusted proxy", []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, http.StatusUnauthorized},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := newAPI(t, options{config: httpapi.Config{MaxConnectionsPerAddress: 2, TrustedProxies: c.trusted}})
+			a := newAPI(t, apitest.Options{Config: httpapi.Config{MaxConnectionsPerAddress: 2, TrustedProxies: c.trusted}})
 			ask := func() (net.Conn, int) {
 				conn := a.dial(t, "tcp")
 				if _, err := io.WriteString(conn, guessedRequest); err != nil {
@@ -137,7 +138,7 @@ func TestOneAddressHasSoManyConnections(t *testing.T) {
 				t.Errorf("the third connection is answered %d, want %d", status, c.status)
 			}
 			_, _ = first.Close(), third.Close()
-			postgrestest.Eventually(t, "a place becomes free", func() bool {
+			testkit.Eventually(t, "a place becomes free", func() bool {
 				next, status := ask()
 				_ = next.Close()
 				return status == http.StatusUnauthorized
@@ -148,9 +149,9 @@ func TestOneAddressHasSoManyConnections(t *testing.T) {
 
 // TestABodyOfFramesIsCut: a body may stay small for ever while what is sent does not.
 func TestABodyOfFramesIsCut(t *testing.T) {
-	a := newAPI(t, options{config: httpapi.Config{MaxBodyBytes: 1 << 10}})
+	a := newAPI(t, apitest.Options{Config: httpapi.Config{MaxBodyBytes: 1 << 10}})
 	conn := a.dial(t, "tcp")
-	if _, err := io.WriteString(conn, openLine+strings.ReplaceAll(mine, "KEY", a.key)+"Transfer-Encoding: chunked\r\n\r\n1;"); err != nil {
+	if _, err := io.WriteString(conn, openLine+strings.ReplaceAll(mine, "KEY", a.Key)+"Transfer-Encoding: chunked\r\n\r\n1;"); err != nil {
 		t.Fatal(err)
 	}
 	const most = 256

@@ -17,9 +17,8 @@ import (
 	"examprep.dev/server/gate"
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres/postgrestest"
-	"examprep.dev/server/redisurl"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/apitest"
 )
 
 const (
@@ -40,7 +39,7 @@ type answered struct {
 // outage is two pods that serve real HTTP from one Redis of their own, under load.
 type outage struct {
 	*api
-	redis    *redistest.Server
+	redis    *testkit.RedisServer
 	pods     []*api
 	store    *keys.Store
 	stopLoad chan struct{}
@@ -54,17 +53,17 @@ type outage struct {
 func newOutage(t *testing.T, timeout time.Duration) *outage {
 	t.Helper()
 	o := &outage{
-		api: newAPI(t, options{}), stopLoad: make(chan struct{}),
-		redis: redistest.StartServer(t, "--appendonly", "yes", "--appendfsync", "always"), // its buckets outlive it
+		api: newAPI(t, apitest.Options{}), stopLoad: make(chan struct{}),
+		redis: testkit.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always"), // its buckets outlive it
 	}
 	// Gates of one database agree on one Redis: while the pods' is away, that of the harness's own gate would take its place.
-	o.stopGate()
+	o.StopGate()
 	for range outagePods {
 		pod := o.variant(httpapi.Config{}, func(deps *httpapi.Deps) {
 			g := o.podGate(deps.Registerer, timeout)
 			deps.Gate = g
 			if o.store == nil {
-				o.store = keys.NewStore(o.pool, g)
+				o.store = keys.NewStore(o.Pool, g)
 			}
 		})
 		o.pods = append(o.pods, pod)
@@ -72,28 +71,22 @@ func newOutage(t *testing.T, timeout time.Duration) *outage {
 	// Each pod beats four times a second, and nothing else calls the script yet: after so many calls each has heard of
 	// the other.
 	start := o.redis.Calls("evalsha")
-	postgrestest.Eventually(t, "the pods know of each other", func() bool { return o.redis.Calls("evalsha") > start+12 })
+	testkit.Eventually(t, "the pods know of each other", func() bool { return o.redis.Calls("evalsha") > start+12 })
 	return o
 }
 
 // podGate is the gate of one pod.
 func (o *outage) podGate(registerer prometheus.Registerer, timeout time.Duration) *gate.Gate {
 	o.t.Helper()
-	rdb, err := redisurl.Open("redis://"+o.redis.Address()+"/0", func(c *redis.UniversalOptions) {
+	rdb := testkit.OpenRedis(o.t, o.redis.URL(), func(c *redis.UniversalOptions) {
 		gate.ClientOptions(c)
 		if timeout > 0 {
 			c.DialTimeout, c.ReadTimeout, c.WriteTimeout, c.PoolTimeout = timeout, timeout, timeout, timeout
 		}
 	})
-	if err != nil {
-		o.t.Fatal(err)
-	}
 	cfg := gate.Config{Prefix: "p:", Trust: time.Second, Timeout: timeout, CallTimeout: timeout, Registerer: registerer}
-	g := gate.New(cfg, rdb, keys.NewReader(o.pool))
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { defer close(done); _ = g.Run(ctx) }()
-	o.t.Cleanup(func() { cancel(); <-done; _ = rdb.Close() })
+	g := gate.New(cfg, rdb, keys.NewReader(o.Pool))
+	testkit.Run(o.t, g.Run)
 	return g
 }
 
@@ -114,7 +107,7 @@ func (o *outage) issue(name string, tier keys.TierSpec) keys.Issued {
 // ask sends one request to a pod.
 func (o *outage) ask(client *http.Client, pod int, key string) (answered, http.Header, error) {
 	a := answered{key: key, pod: pod, begun: time.Now()}
-	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+o.pods[pod].address+"/v1/exam-prep/list", http.NoBody)
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+o.pods[pod].Address+"/v1/exam-prep/list", http.NoBody)
 	if err != nil {
 		return a, nil, err
 	}
@@ -180,13 +173,13 @@ func (o *outage) answers(n int) {
 		return len(o.log)
 	}
 	before := total()
-	postgrestest.Eventually(o.t, "requests are answered", func() bool { return total() > before+n })
+	testkit.Eventually(o.t, "requests are answered", func() bool { return total() > before+n })
 }
 
 func (o *outage) degraded(yes float64) {
 	o.t.Helper()
 	for _, pod := range o.pods {
-		postgrestest.Eventually(o.t, fmt.Sprintf("the pod says degraded = %v", yes), func() bool {
+		testkit.Eventually(o.t, fmt.Sprintf("the pod says degraded = %v", yes), func() bool {
 			return pod.metric("examprep_gate_degraded", nil) == yes
 		})
 	}
@@ -202,11 +195,11 @@ func TestRedisAwayUnderLoadCostsNoRequestAndNoLimit(t *testing.T) {
 	}
 	away := awayTime(t)
 	for name, c := range map[string]struct {
-		leave, back func(*redistest.Server)
+		leave, back func(*testkit.RedisServer)
 		timeout     time.Duration
 	}{
-		"killed":      {(*redistest.Server).Kill, (*redistest.Server).Start, waitFor}, // who is gone refuses at once
-		"falls quiet": {(*redistest.Server).Pause, (*redistest.Server).Resume, 0},
+		"killed":      {(*testkit.RedisServer).Kill, (*testkit.RedisServer).Start, waitFor}, // who is gone refuses at once
+		"falls quiet": {(*testkit.RedisServer).Pause, (*testkit.RedisServer).Resume, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newOutage(t, c.timeout)

@@ -1,41 +1,19 @@
 package httpapi_test
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
-	"fmt"
-	"io"
-	"log/slog"
 	"maps"
-	"net"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
-	"github.com/redis/go-redis/v9"
-
 	"examprep.dev/api/openapi/openapitest"
-	"examprep.dev/server/attempts"
 	"examprep.dev/server/catalog"
-	"examprep.dev/server/gate"
 	"examprep.dev/server/httpapi"
-	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
-	"examprep.dev/server/recordtest"
-	"examprep.dev/server/redisurl"
-	"examprep.dev/server/redisurl/redistest"
-	"examprep.dev/server/webhooks"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/apitest"
 )
 
 const (
@@ -46,149 +24,28 @@ const (
 	waitFor = 20 * time.Second
 )
 
-// api is the whole data plane on a database, a Redis prefix and a port of its own.
+// api is the API, and what a test knows of its contract.
 type api struct {
-	t        testing.TB
-	pool     *pgxpool.Pool
-	keys     *keys.Store
-	catalog  *catalog.Snapshot
-	registry *prometheus.Registry
-	logs     *recordtest.Record
-	listener net.Listener
-	address  string
-	// deps are what the server answers from; variant makes others of them.
-	deps httpapi.Deps
-	// redis is the gate's connection.
-	redis redis.UniversalClient
-	// ahead is how far the sessions' clock is ahead, in nanoseconds.
-	ahead *atomic.Int64
+	*apitest.API
+
+	t testing.TB
 	// recorder keeps the answers of call, where a test wants them kept.
 	recorder *openapitest.Recorder
-	// key is of an account with an allowance that no test exhausts.
-	key string
-	// stop ends Serve and returns what it returned.
-	stop func() error
-	// stopGate ends what the gate of newAPI does without being asked.
-	stopGate func()
-}
-
-type options struct {
-	config httpapi.Config
-	gate   gate.Config
-	// network is "tcp" unless set.
-	network string
-	exams   []catalog.Exam
-	// developer makes what the developer endpoints stand on; nil: there are none.
-	developer func(a *api) *httpapi.Developer
 }
 
 // newAPI starts everything; it ends with the test.
-func newAPI(t testing.TB, o options) *api {
+func newAPI(t testing.TB, o apitest.Options) *api {
 	t.Helper()
-	a := &api{t: t, ahead: new(atomic.Int64), pool: postgrestest.New(t), registry: prometheus.NewRegistry(), logs: new(recordtest.Record)}
-	logger := slog.New(slog.NewJSONHandler(a.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	if o.exams == nil {
-		o.exams = []catalog.Exam{sampleExam(testExam), sampleExam(otherExam)}
+	if o.Exams == nil {
+		o.Exams = []catalog.Exam{sampleExam(testExam), sampleExam(otherExam)}
 	}
-	publisher := catalog.NewPublisher(a.pool, postgres.Sandbox, (*webhooks.Notifier)(nil))
-	for _, exam := range o.exams {
-		claim := catalog.Claim{Cluster: "test", Namespace: "test", Name: exam.Key}
-		if _, err := publisher.Publish(t.Context(), claim, exam, catalog.Options{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var err error
-	if a.catalog, err = catalog.OpenSnapshot(t.Context(), a.pool, logger, catalog.SnapshotConfig{}); err != nil {
-		t.Fatal(err)
-	}
-	service, err := attempts.NewService(attempts.Config{NamespaceSecret: bytes.Repeat([]byte{7}, 32)}, a.pool, a.catalog, (*webhooks.Notifier)(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.deps = httpapi.Deps{
-		Gate: a.newGate(o.gate, logger), Catalog: a.catalog, Attempts: service, Logger: logger, Registerer: a.registry,
-	}
-	if o.developer != nil {
-		a.deps.Developer = o.developer(a)
-	}
-	a.key = a.newKey("fast", keys.TierSpec{Requests: 1_000_000, Period: time.Minute})
-	a.serve(httpapi.New(o.config, a.deps), o.network)
-	return a
+	return &api{t: t, API: apitest.New(t, o)}
 }
 
 // variant serves from the same stores at another address, with other bounds and whatever change replaces (nil: nothing).
 func (a *api) variant(config httpapi.Config, change func(deps *httpapi.Deps)) *api {
 	a.t.Helper()
-	other := *a
-	other.registry = prometheus.NewRegistry()
-	other.deps.Registerer = other.registry
-	if change != nil {
-		change(&other.deps)
-	}
-	other.serve(httpapi.New(config, other.deps), "")
-	return &other
-}
-
-// newGate runs a gate on the real Redis under a prefix of its own. It is patient: to its own time-outs a busy machine
-// may look like an outage.
-func (a *api) newGate(cfg gate.Config, logger *slog.Logger) *gate.Gate {
-	a.t.Helper()
-	_, cfg.Prefix = redistest.New(a.t)
-	rdb, err := redisurl.Open(redistest.ServerURL(a.t), func(o *redis.UniversalOptions) {
-		gate.ClientOptions(o)
-		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = waitFor, waitFor, waitFor, waitFor
-	})
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	cfg.Timeout, cfg.CallTimeout = waitFor, waitFor
-	if cfg.Anonymous.Requests == 0 {
-		cfg.Anonymous = keys.Tier{Name: "anonymous", Requests: 1_000_000, Period: time.Minute, Burst: 1_000_000}
-	}
-	a.redis, cfg.Logger = rdb, logger
-	g := gate.New(cfg, rdb, keys.NewReader(a.pool))
-	a.keys = keys.NewStore(a.pool, g)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { defer close(done); _ = g.Run(ctx) }()
-	a.stopGate = func() { cancel(); <-done }
-	a.t.Cleanup(func() { a.stopGate(); _ = rdb.Close() })
-	return g
-}
-
-// newKey issues a key of an account and a tier that both bear the name.
-func (a *api) newKey(name string, tier keys.TierSpec) string {
-	a.t.Helper()
-	tier.Name, tier.Accounts = name, []string{name}
-	if err := a.keys.ApplyTier(a.t.Context(), tier); err != nil {
-		a.t.Fatal(err)
-	}
-	issued, err := a.keys.Create(a.t.Context(), keys.NewKey{Account: name, Name: "test"})
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return issued.Key
-}
-
-func (a *api) serve(server *httpapi.Server, network string) {
-	a.t.Helper()
-	address := "127.0.0.1:0"
-	if network == "" {
-		network = "tcp"
-	}
-	if network == "unix" {
-		address = fmt.Sprintf("%s/%s", os.TempDir(), uuid.NewString()) // t.TempDir's name would be too long for a socket
-	}
-	listener, err := (&net.ListenConfig{}).Listen(a.t.Context(), network, address)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	a.listener, a.address = listener, listener.Addr().String()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(ctx, listener) }()
-	a.stop = sync.OnceValue(func() error { cancel(); return <-done })
-	a.t.Cleanup(func() { _ = a.stop() })
+	return &api{t: a.t, API: a.Variant(config, change), recorder: a.recorder}
 }
 
 // response is an answer, read whole.
@@ -204,9 +61,7 @@ type response struct {
 func (r response) document(t testing.TB) map[string]any {
 	t.Helper()
 	var parsed map[string]any
-	if err := json.Unmarshal([]byte(r.body), &parsed); err != nil {
-		t.Fatalf("the body is not a JSON object: %v: %s", err, r.body)
-	}
+	testkit.Decode(t, []byte(r.body), &parsed)
 	return parsed
 }
 
@@ -214,33 +69,16 @@ func (r response) document(t testing.TB) map[string]any {
 // answer against the contract.
 func (a *api) call(method, path, body string, header map[string]string) response {
 	a.t.Helper()
-	request, err := http.NewRequestWithContext(a.t.Context(), method, "http://"+a.address+path, strings.NewReader(body))
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	all := map[string]string{"Authorization": "Bearer " + a.key}
+	all := map[string]string{"Authorization": "Bearer " + a.Key}
 	if method == http.MethodPost {
 		all["Content-Type"] = "application/json"
 	}
 	maps.Copy(all, header)
-	for name, value := range all {
-		if value != "" {
-			request.Header.Set(name, value)
-		}
-	}
 	if all["Accept-Encoding"] == "" {
-		request.Header.Set("Accept-Encoding", "identity") // else the client asks for gzip by itself
+		all["Accept-Encoding"] = "identity" // else the client asks for gzip by itself
 	}
-	got, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil {
-		a.t.Fatalf("%s %s: %v", method, path, err)
-	}
-	defer func() { _ = got.Body.Close() }()
-	content, err := io.ReadAll(got.Body)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	answer := response{got.StatusCode, got.Header, string(content), got.Close}
+	got, content := testkit.Call(a.t, http.DefaultTransport.RoundTrip, method, "http://"+a.Address+path, body, all)
+	answer := response{got.StatusCode, got.Header, content, got.Close}
 	if a.recorder == nil {
 		checkAnswer(a.t, method, path, answer)
 	} else {
@@ -303,35 +141,7 @@ func (r response) code(t testing.TB) string {
 
 // metric is the value of a counter or gauge whose labels are as given.
 func (a *api) metric(name string, labels map[string]string) float64 {
-	families, err := a.registry.Gather()
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	for _, family := range families {
-		if family.GetName() != name {
-			continue
-		}
-		for _, metric := range family.GetMetric() {
-			if hasLabels(metric, labels) {
-				return metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
-			}
-		}
-	}
-	return 0
-}
-
-// hasLabels reports whether a series has these labels, whatever others it has.
-func hasLabels(metric *dto.Metric, labels map[string]string) bool {
-	have := map[string]string{}
-	for _, pair := range metric.GetLabel() {
-		have[pair.GetName()] = pair.GetValue()
-	}
-	for name, value := range labels {
-		if have[name] != value {
-			return false
-		}
-	}
-	return true
+	return testkit.Metric(a.t, a.Registry, name, labels)
 }
 
 // sampleExam has one paper of six questions: two to choose from options, a number, a text, an annulled and an unmarkable

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"examprep.dev/server/httpapi"
+	"examprep.dev/server/testkit/apitest"
 )
 
 // A hostileRequest is bytes that no good client sends, and what becomes of them.
@@ -203,7 +204,7 @@ func hostileBodies() []hostileRequest {
 // request id if its headers could be read, the connection lives on just where that is safe, and others are served as before.
 func TestHostileRequestsAreAnsweredOnce(t *testing.T) {
 	t.Parallel()
-	a := newAPI(t, options{config: httpapi.Config{MaxBodyBytes: 1 << 16, MaxHeaderBytes: 4 << 10, ReadTimeout: 2 * time.Second}})
+	a := newAPI(t, apitest.Options{Config: httpapi.Config{MaxBodyBytes: 1 << 16, MaxHeaderBytes: 4 << 10, ReadTimeout: 2 * time.Second}})
 	for group, requests := range map[string][]hostileRequest{
 		"lines": hostileRequestLines(), "targets": hostileTargets(), "headers": hostileHeaders(), "bodies": hostileBodies(),
 	} {
@@ -215,7 +216,7 @@ func TestHostileRequestsAreAnsweredOnce(t *testing.T) {
 		}
 	}
 	t.Cleanup(func() { // when the parallel ones are through
-		if logged := a.logs.String(); strings.Contains(logged, "panic") || strings.Contains(logged, `"level":"ERROR"`) {
+		if logged := a.Logs.String(); strings.Contains(logged, "panic") || strings.Contains(logged, `"level":"ERROR"`) {
 			t.Error("something failed on our side")
 		}
 	})
@@ -224,7 +225,7 @@ func TestHostileRequestsAreAnsweredOnce(t *testing.T) {
 func (a *api) sendHostile(t *testing.T, c hostileRequest) {
 	t.Helper()
 	conn := a.dial(t, "tcp")
-	if _, err := io.WriteString(conn, strings.ReplaceAll(c.sent, "KEY", a.key)); err != nil {
+	if _, err := io.WriteString(conn, strings.ReplaceAll(c.sent, "KEY", a.Key)); err != nil {
 		t.Fatal(err)
 	}
 	if half, ok := conn.(*net.TCPConn); ok && c.ends {

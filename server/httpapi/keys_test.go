@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit"
 )
 
 func TestADeveloperManagesKeys(t *testing.T) {
@@ -101,9 +102,7 @@ func TestKeysComeInPagesAlsoWhereTheyAreOfOneInstant(t *testing.T) {
 		want = append(want, textOf(ada.make("/v1/developer/keys", `{"name":"k"}`), "key_prefix"))
 	}
 	bobs := textOf(bob.make("/v1/developer/keys", `{"name":"k"}`), "key_prefix")
-	if _, err := c.pool.Exec(t.Context(), "UPDATE api_keys SET created_at = now()"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, c.Pool, "UPDATE api_keys SET created_at = now()")
 	if status, _, body := ada.do(http.MethodDelete, "/v1/developer/keys/"+want[3], ""); status != http.StatusNoContent {
 		t.Fatal(status, body)
 	}
@@ -183,13 +182,11 @@ func TestWhatIsAskedOfANewKey(t *testing.T) {
 // plantKeys gives an account n more live keys.
 func (c *console) plantKeys(of *browser, n int) {
 	c.test.Helper()
-	if _, err := c.pool.Exec(c.test.Context(), `
+	testkit.Exec(c.test, c.Pool, `
 		INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
 		SELECT gen_random_uuid(), $1, $1, 'service_' || substr(encode(h, 'hex'), 1, 8), h
 		FROM (SELECT sha256(convert_to($1::uuid || ' ' || n, 'UTF8')) AS h FROM generate_series(1, $2::int) n) planted`,
-		c.account(of), n); err != nil {
-		c.test.Fatal(err)
-	}
+		c.account(of), n)
 }
 
 func TestAnAccountHasSoManyLiveKeysHoweverManyAreCreatedAtOnce(t *testing.T) {

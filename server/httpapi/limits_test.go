@@ -12,6 +12,7 @@ import (
 
 	"examprep.dev/api/openapi/openapitest"
 	"examprep.dev/server/httpapi"
+	"examprep.dev/server/testkit"
 )
 
 // TestTheLimitsAreTheContracts sends each field of each request at every limit that the contract names, just inside and
@@ -161,19 +162,14 @@ func withMember(t testing.TB, object, name string, value json.RawMessage) string
 	t.Helper()
 	members := map[string]json.RawMessage{}
 	if object != "" {
-		if err := json.Unmarshal([]byte(object), &members); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Decode(t, []byte(object), &members)
 	}
 	if value == nil {
 		delete(members, name)
 	} else {
 		maps.Copy(members, map[string]json.RawMessage{name: value})
 	}
-	changed, err := json.Marshal(members)
-	if err != nil {
-		t.Fatal(err)
-	}
+	changed := testkit.Encode(t, members)
 	return string(changed)
 }
 

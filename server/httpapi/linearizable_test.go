@@ -12,6 +12,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/testkit/apitest"
 )
 
 // A step is one request to the attempts of a key, with its answer.
@@ -183,7 +184,7 @@ func (p *play) round(client, round int) error {
 }
 
 func TestAttemptsOfAKeyAreLinearizable(t *testing.T) {
-	a := newAPI(t, options{exams: []catalog.Exam{sampleExam("exam-one"), sampleExam("exam-two"), sampleExam("exam-three")}})
+	a := newAPI(t, apitest.Options{Exams: []catalog.Exam{sampleExam("exam-one"), sampleExam("exam-two"), sampleExam("exam-three")}})
 	const clients, rounds = 4, 8
 	c := a.crowd(clients)
 	for _, exam := range []string{"exam-one", "exam-two", "exam-three"} {

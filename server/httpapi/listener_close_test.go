@@ -16,6 +16,7 @@ import (
 
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/gate"
+	"examprep.dev/server/testkit"
 )
 
 const overviewRequest = "GET /v1/exam-prep/xx-sample/overview HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -99,10 +100,7 @@ func TestStoppingFinishesWhatIsAcceptedMeanwhile(t *testing.T) {
 
 // TestListenerCountsEveryConnectionUntilItEnds: also those that are accepted while it is being closed.
 func TestListenerCountsEveryConnectionUntilItEnds(t *testing.T) {
-	inner, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	inner := testkit.Listen(t)
 	l := newListener(t.Context(), inner, listenerConfig{most: 1})
 	comeAndGo := func() {
 		client, late := net.Pipe()
@@ -133,10 +131,7 @@ func TestListenerCountsEveryConnectionUntilItEnds(t *testing.T) {
 func TestStoppingAmidConnecting(t *testing.T) {
 	const servers, clients = 100, 4
 	for range servers {
-		inner, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		inner := testkit.Listen(t)
 		stop, served := startServer(t, Config{}, openGate{}, inner)
 		var connecting sync.WaitGroup
 		for range clients {

@@ -2,9 +2,7 @@ package httpapi
 
 import (
 	"context"
-	"io"
 	"maps"
-	"net"
 	"net/http"
 	"reflect"
 	"slices"
@@ -12,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/valyala/fasthttp"
+
+	"examprep.dev/server/testkit"
 )
 
 // TestEveryPathTellsItsMethods: each path answers the methods of its routes, HEAD with GET, and OPTIONS; any other method
@@ -59,33 +59,22 @@ func TestEveryPathTellsItsMethods(t *testing.T) {
 // that answers GET, whether it succeeds, is not modified, or fails.
 func TestHeadAnswersAsGetDoes(t *testing.T) {
 	server, _ := newStandInServer(t)
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(ctx, listener) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
+	listener := testkit.Listen(t)
+	testkit.Run(t, func(ctx context.Context) error { return server.Serve(ctx, listener) })
 	for _, route := range server.routes() {
 		if route.method != fasthttp.MethodGet {
 			continue
 		}
 		for _, c := range []struct {
 			segment, query string
-			header         http.Header
+			header         map[string]string
 		}{
 			{"service_0123abcd", "", nil},
 			{"missing", "", nil},
 			{"x", "limit=x&country=%ff&everywhere=x&from=x", nil},
-			{"x", "", http.Header{"Accept-Encoding": {"gzip"}}},
-			{"x", "", http.Header{"If-None-Match": {"*"}}},
-			{"x", "", http.Header{"If-None-Match": {"*"}, "Accept-Encoding": {"br"}}},
+			{"x", "", map[string]string{"Accept-Encoding": "gzip"}},
+			{"x", "", map[string]string{"If-None-Match": "*"}},
+			{"x", "", map[string]string{"If-None-Match": "*", "Accept-Encoding": "br"}},
 		} {
 			target := "http://" + listener.Addr().String() + targetOf(route, c.segment, c.query)
 			get, head := exchange(t, http.MethodGet, target, c.header), exchange(t, http.MethodHead, target, c.header)
@@ -102,23 +91,10 @@ type exchanged struct {
 }
 
 // exchange sends a request, and leaves out of the answer what differs from one to the next.
-func exchange(t *testing.T, method, target string, header http.Header) exchanged {
+func exchange(t *testing.T, method, target string, header map[string]string) exchanged {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, target, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	maps.Copy(request.Header, header)
 	transport := &http.Transport{DisableCompression: true, DisableKeepAlives: true}
-	got, err := transport.RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = got.Body.Close() }()
-	body, err := io.ReadAll(got.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got, body := testkit.Call(t, transport.RoundTrip, method, target, "", header)
 	for _, name := range []string{"Date", "X-Request-Id"} {
 		if got.Header.Get(name) == "" {
 			t.Errorf("%s %s: no %s", method, target, name)

@@ -6,12 +6,14 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"examprep.dev/server/testkit/apitest"
 )
 
 const examPath = "/v1/exam-prep/" + testExam
 
 func TestCatalogueIsServed(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	for _, c := range []struct{ path, want string }{
 		{"/v1/exam-prep/list", `{"exams":[{"exam_key":"xx-sample","name":"Exam xx-sample","category":"samples","country":"Spain","duration_min":90},{"exam_key":"yy-other",`},
 		{examPath + "/overview", `{"exam_key":"xx-sample","name":"Exam xx-sample","category":"samples","country":"Spain","duration_min":90,"sections":[{"name":"All",`},
@@ -33,7 +35,7 @@ func TestCatalogueIsServed(t *testing.T) {
 }
 
 func TestDocumentsAreRevalidated(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	for _, path := range []string{"/v1/exam-prep/list", "/v1/exam-prep/list?country=spain", examPath + "/overview", examPath + "/mock-exams"} {
 		for _, coding := range []string{"", "gzip", "br", "zstd"} {
 			header := map[string]string{"Accept-Encoding": coding}
@@ -56,7 +58,7 @@ func TestDocumentsAreRevalidated(t *testing.T) {
 }
 
 func TestLargeDocumentsAreCompressed(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	plain := a.get(examPath + "/overview")
 	etags := map[string]bool{plain.header.Get("ETag"): true}
 	for _, coding := range []string{"gzip", "br", "zstd"} {
@@ -75,7 +77,7 @@ func TestLargeDocumentsAreCompressed(t *testing.T) {
 }
 
 func TestEveryGetAnswersHead(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	for _, path := range []string{
 		"/v1/exam-prep/list", examPath + "/overview", examPath + "/resources", examPath + "/study-path",
 		examPath + "/mock-exams", examPath + "/mock-exams/history",
@@ -96,7 +98,7 @@ func TestEveryGetAnswersHead(t *testing.T) {
 }
 
 func TestMethodsAreTold(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	for _, c := range []struct {
 		method, path string
 		status       int
@@ -118,7 +120,7 @@ func TestMethodsAreTold(t *testing.T) {
 }
 
 func TestAnAttemptFromOpenToHistory(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	const learner = "learner-7b1c"
 	opened := a.post(examPath+"/mock-exams/open", `{"paper_id":"`+testPaper+`","question_limit":2,"learner_id":"`+learner+`"}`)
 	if opened.status != http.StatusOK {
@@ -176,7 +178,7 @@ func TestAnAttemptFromOpenToHistory(t *testing.T) {
 	if empty := a.get(examPath + "/mock-exams/history?learner_id=someone-else"); !sameJSON(empty.body, `{"attempts":[],"total":0}`) {
 		t.Errorf("another learner's history = %s", empty.body)
 	}
-	if log := a.logs.String(); strings.Contains(log, learner) || strings.Contains(log, a.key) || strings.Contains(log, "Bearer") {
+	if log := a.Logs.String(); strings.Contains(log, learner) || strings.Contains(log, a.Key) || strings.Contains(log, "Bearer") {
 		t.Error("the log holds a learner reference or a key")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"examprep.dev/server/httpapi"
+	"examprep.dev/server/testkit/apitest"
 )
 
 // volatileFields are the header fields whose values differ between two answers to the same request.
@@ -17,9 +18,9 @@ var volatileFields = regexp.MustCompile(`(?m)^(Date|x-request-id|RateLimit-Remai
 
 // TestAnswersDoNotDependOnPackets sends each text twice: as a whole, and cut into packets. Both answers have the same bytes.
 func TestAnswersDoNotDependOnPackets(t *testing.T) {
-	a := newAPI(t, options{config: httpapi.Config{MaxHeaderBytes: 4 << 10, MaxBodyBytes: 1 << 16, RefusalsPerSecond: 1 << 20}})
+	a := newAPI(t, apitest.Options{Config: httpapi.Config{MaxHeaderBytes: 4 << 10, MaxBodyBytes: 1 << 16, RefusalsPerSecond: 1 << 20}})
 	etag := a.get(examPath + "/overview").header.Get("Etag")
-	authorized := "Host: x\r\nAuthorization: Bearer " + a.key + "\r\n"
+	authorized := "Host: x\r\nAuthorization: Bearer " + a.Key + "\r\n"
 	get := func(path, header string) string {
 		return "GET " + path + " HTTP/1.1\r\n" + authorized + header + "\r\n"
 	}

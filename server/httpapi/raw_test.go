@@ -14,13 +14,14 @@ import (
 	"github.com/google/uuid"
 
 	"examprep.dev/server/httpapi"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/apitest"
 )
 
 // dial opens a connection to the server that ends with the test, or after waitFor.
 func (a *api) dial(t testing.TB, network string) net.Conn {
 	t.Helper()
-	conn, err := (&net.Dialer{}).DialContext(t.Context(), network, a.address)
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), network, a.Address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +36,7 @@ func (a *api) dial(t testing.TB, network string) net.Conn {
 // where this process was held up for so long that the server's read time-out ended a connection that had said nothing yet.
 func (a *api) ask(t testing.TB, text string, meanwhile func(conn net.Conn)) (answer *bufio.Reader) {
 	t.Helper()
-	postgrestest.Eventually(t, "a request begins in time", func() bool {
+	testkit.Eventually(t, "a request begins in time", func() bool {
 		conn := a.dial(t, "tcp")
 		answer = bufio.NewReader(conn)
 		if _, err := io.WriteString(conn, text); err != nil {
@@ -62,20 +63,15 @@ func readResponse(t testing.TB, r *bufio.Reader, method string) response {
 	if err != nil {
 		t.Fatalf("no answer: %v", err)
 	}
-	defer func() { _ = got.Body.Close() }()
-	body, err := io.ReadAll(got.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer := response{got.StatusCode, got.Header, string(body), got.Close}
+	answer := response{got.StatusCode, got.Header, testkit.Body(t, got), got.Close}
 	checkAnswer(t, method, "", answer)
 	return answer
 }
 
 func TestBrokenHTTPIsRefusedInJSON(t *testing.T) {
-	a := newAPI(t, options{config: httpapi.Config{MaxBodyBytes: 1 << 16, MaxHeaderBytes: 4 << 10}})
+	a := newAPI(t, apitest.Options{Config: httpapi.Config{MaxBodyBytes: 1 << 16, MaxHeaderBytes: 4 << 10}})
 	const get = "GET /v1/exam-prep/list HTTP/1.1\r\n"
-	post := "POST " + examPath + "/mock-exams/open HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer " + a.key + "\r\n"
+	post := "POST " + examPath + "/mock-exams/open HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer " + a.Key + "\r\n"
 	for _, c := range []struct {
 		name, sent string
 		status     int
@@ -103,7 +99,7 @@ func TestBrokenHTTPIsRefusedInJSON(t *testing.T) {
 		{"a long body sent", post + "Content-Length: 70000\r\n\r\n" + strings.Repeat(" ", 70000), 413, "payload_too_large"},
 		{"a long body in chunks", post + "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat("fff\r\n"+strings.Repeat(" ", 4095)+"\r\n", 20), 413, "payload_too_large"},
 		{"a long body asked for first", post + "Expect: 100-continue\r\nContent-Length: 1000000000\r\n\r\n{", 413, "payload_too_large"},
-		{"an exam key that is no encoding", "GET /v1/exam-prep/%zz/overview HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + a.key + "\r\n\r\n", 404, "exam_not_found"},
+		{"an exam key that is no encoding", "GET /v1/exam-prep/%zz/overview HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + a.Key + "\r\n\r\n", 404, "exam_not_found"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			conn := a.dial(t, "tcp")
@@ -126,14 +122,14 @@ func TestBrokenHTTPIsRefusedInJSON(t *testing.T) {
 	if good := a.get("/v1/exam-prep/list"); good.status != http.StatusOK {
 		t.Errorf("a good request afterwards: %d", good.status)
 	}
-	if strings.Contains(a.logs.String(), "panic") {
+	if strings.Contains(a.Logs.String(), "panic") {
 		t.Error("something panicked")
 	}
 }
 
 // TestAPanicIsAnAnswerAndCounted: the next request is served.
 func TestAPanicIsAnAnswerAndCounted(t *testing.T) {
-	broken := newAPI(t, options{}).variant(httpapi.Config{}, func(deps *httpapi.Deps) { deps.Catalog = brokenCatalog{} })
+	broken := newAPI(t, apitest.Options{}).variant(httpapi.Config{}, func(deps *httpapi.Deps) { deps.Catalog = brokenCatalog{} })
 	for n := 1; n <= 2; n++ {
 		if got := broken.get(examPath + "/overview"); got.status != http.StatusInternalServerError {
 			t.Fatalf("answered %d", got.status)
@@ -146,9 +142,9 @@ func TestAPanicIsAnAnswerAndCounted(t *testing.T) {
 
 // TestRefusedBodiesKeepTheirAnswer: a client that goes on sending gets to read why it is refused, and its request id.
 func TestRefusedBodiesKeepTheirAnswer(t *testing.T) {
-	a := newAPI(t, options{config: httpapi.Config{MaxBodyBytes: 1 << 10}})
+	a := newAPI(t, apitest.Options{Config: httpapi.Config{MaxBodyBytes: 1 << 10}})
 	conn := a.dial(t, "tcp")
-	if _, err := io.WriteString(conn, "POST "+examPath+"/mock-exams/open HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+a.key+"\r\nX-Request-Id: mine-1\r\nContent-Length: 2000000\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(conn, "POST "+examPath+"/mock-exams/open HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+a.Key+"\r\nX-Request-Id: mine-1\r\nContent-Length: 2000000\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	for range 20 { // whatever happens to it
@@ -164,10 +160,10 @@ func TestRefusedBodiesKeepTheirAnswer(t *testing.T) {
 
 // TestSlowClientsAreCut: whoever sends a request byte by byte is answered 408 at the read time-out and cut.
 func TestSlowClientsAreCut(t *testing.T) {
-	a := newAPI(t, options{config: httpapi.Config{ReadTimeout: 100 * time.Millisecond}})
+	a := newAPI(t, apitest.Options{Config: httpapi.Config{ReadTimeout: 100 * time.Millisecond}})
 	for _, c := range []struct{ name, start string }{
 		{"headers", "GET /v1/exam-prep/list HTTP/1.1\r\n"},
-		{"body", "POST " + examPath + "/mock-exams/open HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + a.key + "\r\nContent-Length: 10000\r\n\r\n"},
+		{"body", "POST " + examPath + "/mock-exams/open HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + a.Key + "\r\nContent-Length: 10000\r\n\r\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			stop := make(chan struct{})
@@ -196,7 +192,7 @@ func TestSlowClientsAreCut(t *testing.T) {
 }
 
 func TestIdleConnectionsAreClosed(t *testing.T) {
-	a := newAPI(t, options{config: httpapi.Config{IdleTimeout: 50 * time.Millisecond}})
+	a := newAPI(t, apitest.Options{Config: httpapi.Config{IdleTimeout: 50 * time.Millisecond}})
 	conn := a.dial(t, "tcp")
 	reader := bufio.NewReader(conn)
 	if _, err := io.WriteString(conn, "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
@@ -209,7 +205,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 }
 
 func TestOneConnectionTooManyIsAnswered(t *testing.T) {
-	a := newAPI(t, options{config: httpapi.Config{MaxConnections: 2}})
+	a := newAPI(t, apitest.Options{Config: httpapi.Config{MaxConnections: 2}})
 	for range 2 {
 		conn := a.dial(t, "tcp")
 		if _, err := io.WriteString(conn, "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
@@ -235,7 +231,7 @@ func TestOneConnectionTooManyIsAnswered(t *testing.T) {
 
 // More connections are refused here than stay open to be read; the others are closed once they are answered.
 func TestEachOfManyConnectionsTooManyIsAnswered(t *testing.T) {
-	a := newAPI(t, options{config: httpapi.Config{MaxConnections: 1}})
+	a := newAPI(t, apitest.Options{Config: httpapi.Config{MaxConnections: 1}})
 	held := a.dial(t, "tcp")
 	if _, err := io.WriteString(held, "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
@@ -253,7 +249,7 @@ func TestEachOfManyConnectionsTooManyIsAnswered(t *testing.T) {
 }
 
 func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	conn := a.dial(t, "tcp")
 	var sent strings.Builder
 	for _, id := range []string{"one", "two", "three"} {
@@ -272,7 +268,7 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 
 // TestABrokenRequestInLineBearsNoOtherId: what follows in the packet of a good request is known by nothing but itself.
 func TestABrokenRequestInLineBearsNoOtherId(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	conn := a.dial(t, "tcp")
 	if _, err := io.WriteString(conn, listLine+mine+"\r\n"+"GET / SPDY/3\r\nX-Request-Id: theirs\r\n\r\n"); err != nil {
 		t.Fatal(err)

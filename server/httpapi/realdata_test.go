@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -9,13 +8,15 @@ import (
 	"testing"
 
 	"examprep.dev/server/catalog/catalogtest"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/apitest"
 )
 
 // TestRealPapersAreWhatTheContractPromises publishes every real paper there is, reads all that is served of them, and sits
 // each once; call holds every answer against the contract.
 func TestRealPapersAreWhatTheContractPromises(t *testing.T) {
 	exams := catalogtest.Exams(t)
-	a := newAPI(t, options{exams: exams})
+	a := newAPI(t, apitest.Options{Exams: exams})
 	a.mustGet("/v1/exam-prep/list")
 	papers, questions := 0, 0
 	for _, exam := range exams {
@@ -58,10 +59,7 @@ func (a *api) sit(path, paper string) int {
 			}
 		}
 		if seen += len(list); len(list) == 0 || page["total"] == float64(seen) {
-			submission, err := json.Marshal(map[string]any{"attempt_id": id, "answers": answers})
-			if err != nil {
-				a.t.Fatal(err)
-			}
+			submission := testkit.Encode(a.t, map[string]any{"attempt_id": id, "answers": answers})
 			if got := a.post(path+"/submit", string(submission)); got.status != http.StatusOK {
 				a.t.Errorf("%s: %d %s", paper, got.status, short(got.body))
 			}

@@ -9,20 +9,20 @@ import (
 
 	"github.com/google/uuid"
 
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/webhooks"
 )
 
 func TestAFailedDeliveryShowsItsTriesAndIsRecovered(t *testing.T) {
 	c := newConsole(t)
 	ada, bob := c.signedIn("ada"), c.signedIn("bob")
-	url, _ := c.receive(http.StatusTeapot)
+	receiver := c.receive(http.StatusTeapot)
 	began := time.Now().Add(-time.Minute)
-	hook := textOf(ada.make("/v1/developer/webhooks", fmt.Sprintf(`{"url":%q,"events":["mock_attempt.scored"]}`, url)), "id")
+	hook := textOf(ada.make("/v1/developer/webhooks", fmt.Sprintf(`{"url":%q,"events":["mock_attempt.scored"]}`, receiver.URL)), "id")
 	path := "/v1/developer/webhooks/" + hook
 	c.scored(c.account(ada), 1)
 	var listed map[string]any
-	postgrestest.Eventually(t, "it has failed for good", func() bool {
+	testkit.Eventually(t, "it has failed for good", func() bool {
 		listed = ada.deliveries(hook, "")[0]
 		return listed["state"] == "failed"
 	})
@@ -57,13 +57,8 @@ func TestARecoveryBesideAnotherIsAConflict(t *testing.T) {
 	c := newConsole(t)
 	ada := c.signedIn("ada")
 	hook := textOf(ada.make("/v1/developer/webhooks", newHook), "id")
-	other, err := c.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := other.Exec(t.Context(), "SELECT pg_advisory_xact_lock(hashtextextended('webhook recovery ' || $1, 0))", hook); err != nil {
-		t.Fatal(err)
-	}
+	other := testkit.Begin(t, c.Pool)
+	testkit.Exec(t, other, "SELECT pg_advisory_xact_lock(hashtextextended('webhook recovery ' || $1, 0))", hook)
 	path := "/v1/developer/webhooks/" + hook + "/recover"
 	if status, _, refused := ada.do(http.MethodPost, path, sinceAnHour()); status != http.StatusConflict || refused["error"] != "conflict" {
 		t.Errorf("beside another: %d %v, want 409", status, refused)

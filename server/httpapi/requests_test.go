@@ -10,6 +10,8 @@ import (
 
 	"examprep.dev/api/openapi/openapitest"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/apitest"
 	"examprep.dev/server/webhooks"
 )
 
@@ -117,7 +119,7 @@ func (s *stage) newDelivery() string {
 // accountOf is the account of the person with that cookie.
 func (s *stage) accountOf(cookie string) uuid.UUID {
 	s.t.Helper()
-	id, err := s.keys.EnsureAccount(s.t.Context(), s.developer(cookie, http.MethodGet, "/v1/developer/session", "", "account"))
+	id, err := s.Keys.EnsureAccount(s.t.Context(), s.developer(cookie, http.MethodGet, "/v1/developer/session", "", "account"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -127,7 +129,7 @@ func (s *stage) accountOf(cookie string) uuid.UUID {
 // newManagedWebhook is one of ada's that a resource of the cluster declares.
 func (s *stage) newManagedWebhook() string {
 	s.t.Helper()
-	endpoint, err := webhooks.NewEndpoints(s.pool, newKeyring(s.t), nil).ApplyManaged(s.t.Context(), webhooks.ManagedEndpoint{
+	endpoint, err := webhooks.NewEndpoints(s.Pool, apitest.Keyring(s.t), nil).ApplyManaged(s.t.Context(), webhooks.ManagedEndpoint{
 		Owner: "test/exams/" + uuid.NewString(), URL: "https://example.com/", Events: []webhooks.Kind{webhooks.KindScored},
 		Account: uuid.NullUUID{UUID: s.accountOf(s.cookie), Valid: true}, Secret: strings.Repeat("s", 32),
 	})
@@ -140,9 +142,7 @@ func (s *stage) newManagedWebhook() string {
 // exec changes the database as only time, or another process, would.
 func (s *stage) exec(statement string, arguments ...any) {
 	s.t.Helper()
-	if _, err := s.pool.Exec(s.t.Context(), statement, arguments...); err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.Exec(s.t, s.Pool, statement, arguments...)
 }
 
 // insertKeys gives the person with that cookie n keys at once.

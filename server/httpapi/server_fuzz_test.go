@@ -14,12 +14,13 @@ import (
 	"time"
 
 	"examprep.dev/server/httpapi"
+	"examprep.dev/server/testkit/apitest"
 )
 
 // FuzzServer sends any bytes over a socket: whatever comes back is HTTP that carries what every answer owes, never a
 // fault of ours, and nothing is left behind. KEY in the bytes stands for the run's API key.
 func FuzzServer(f *testing.F) {
-	a := newAPI(f, options{network: "unix", config: httpapi.Config{
+	a := newAPI(f, apitest.Options{Network: "unix", Config: httpapi.Config{
 		ReadTimeout: 2 * time.Second, MaxBodyBytes: 1 << 16, MaxHeaderBytes: 4 << 10,
 		RefusalsPerSecond: 1 << 20, // a fuzzer is a flood of what is refused
 	}})
@@ -50,7 +51,7 @@ func FuzzServer(f *testing.F) {
 	document(f) // now: reading it takes longer than a fuzzer on a busy machine waits for one input
 	leaks := leakCheck{api: a}
 	f.Fuzz(func(t *testing.T, sent []byte) {
-		checkReceived(t, sent, a.exchange(t, bytes.ReplaceAll(sent, []byte("KEY"), []byte(a.key))))
+		checkReceived(t, sent, a.exchange(t, bytes.ReplaceAll(sent, []byte("KEY"), []byte(a.Key))))
 		leaks.after(t)
 	})
 }
@@ -129,7 +130,7 @@ func (l *leakCheck) after(t *testing.T) {
 	if l.inputs++; l.inputs%leakEvery != 0 {
 		return
 	}
-	l.api.logs.Reset()
+	l.api.Logs.Reset()
 	if l.inputs == leakEvery {
 		l.goroutines, l.heap = runtime.NumGoroutine(), heapInUse()
 		return

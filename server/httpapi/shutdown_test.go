@@ -15,19 +15,18 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"examprep.dev/server/httpapi"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/apitest"
 )
 
 // holdAttempts locks the table of attempts, so that an open waits, until release.
 func (a *api) holdAttempts() (release func()) {
 	a.t.Helper()
-	tx, err := a.pool.BeginTx(a.t.Context(), pgx.TxOptions{})
+	tx, err := a.Pool.BeginTx(a.t.Context(), pgx.TxOptions{})
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	if _, err := tx.Exec(a.t.Context(), "LOCK TABLE attempts IN ACCESS EXCLUSIVE MODE"); err != nil {
-		a.t.Fatal(err)
-	}
+	testkit.Exec(a.t, tx, "LOCK TABLE attempts IN ACCESS EXCLUSIVE MODE")
 	return func() { _ = tx.Rollback(context.Background()) }
 }
 
@@ -36,17 +35,17 @@ func (a *api) sendOpen(t *testing.T) *bufio.Reader {
 	t.Helper()
 	conn := a.dial(t, "tcp")
 	body := `{"paper_id":"` + testPaper + `"}`
-	request := "POST " + examPath + "/mock-exams/open HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + a.key +
+	request := "POST " + examPath + "/mock-exams/open HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + a.Key +
 		"\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
 	if _, err := io.WriteString(conn, request); err != nil {
 		t.Fatal(err)
 	}
-	postgrestest.Eventually(t, "the request is in hand", func() bool { return a.metric("examprep_http_requests_in_flight", nil) == 1 })
+	testkit.Eventually(t, "the request is in hand", func() bool { return a.metric("examprep_http_requests_in_flight", nil) == 1 })
 	return bufio.NewReader(conn)
 }
 
 func TestStoppingFinishesWhatIsInHand(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	idle := a.dial(t, "tcp")
 	idleReader := bufio.NewReader(idle)
 	if _, err := io.WriteString(idle, "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
@@ -58,11 +57,11 @@ func TestStoppingFinishesWhatIsInHand(t *testing.T) {
 	inHand := a.sendOpen(t)
 
 	stopped := make(chan error, 1)
-	go func() { stopped <- a.stop() }()
+	go func() { stopped <- a.Stop() }()
 	if _, err := idleReader.ReadByte(); !errors.Is(err, io.EOF) {
 		t.Errorf("the idle connection ends with %v, want EOF", err)
 	}
-	if conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", a.address); !errors.Is(err, syscall.ECONNREFUSED) {
+	if conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", a.Address); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("a new connection: %v, %v", conn, err)
 	}
 	select {
@@ -83,13 +82,13 @@ func TestStoppingFinishesWhatIsInHand(t *testing.T) {
 // TestSilentConnectionsDoNotDelayTheStop: who has said nothing yet has no request in hand. Nothing is answered, and nobody
 // is charged.
 func TestSilentConnectionsDoNotDelayTheStop(t *testing.T) {
-	a := newAPI(t, options{config: httpapi.Config{ReadTimeout: unhurried, ShutdownGrace: unhurried}})
+	a := newAPI(t, apitest.Options{Config: httpapi.Config{ReadTimeout: unhurried, ShutdownGrace: unhurried}})
 	silent := a.dial(t, "tcp")
 	if got := a.get("/v1/exam-prep/list"); got.status != http.StatusOK { // accepted later, so both are by now
 		t.Fatal(got.status)
 	}
 	stopped := make(chan error, 1)
-	go func() { stopped <- a.stop() }()
+	go func() { stopped <- a.Stop() }()
 	if said, err := io.ReadAll(silent); len(said) > 0 || err != nil {
 		t.Errorf("a silent connection ends with %q, %v", said, err)
 	}
@@ -102,18 +101,18 @@ func TestSilentConnectionsDoNotDelayTheStop(t *testing.T) {
 }
 
 func TestSilentConnectionsEndUnanswered(t *testing.T) {
-	a := newAPI(t, options{config: httpapi.Config{ReadTimeout: 50 * time.Millisecond}})
+	a := newAPI(t, apitest.Options{Config: httpapi.Config{ReadTimeout: 50 * time.Millisecond}})
 	if said, err := io.ReadAll(a.dial(t, "tcp")); len(said) > 0 || err != nil {
 		t.Errorf("a silent connection ends with %q, %v", said, err)
 	}
 }
 
 func TestStoppingCutsWhatOutlastsTheGrace(t *testing.T) {
-	a := newAPI(t, options{config: httpapi.Config{ShutdownGrace: 50 * time.Millisecond}})
+	a := newAPI(t, apitest.Options{Config: httpapi.Config{ShutdownGrace: 50 * time.Millisecond}})
 	release := a.holdAttempts()
 	defer release()
 	inHand := a.sendOpen(t)
-	if err := a.stop(); err == nil {
+	if err := a.Stop(); err == nil {
 		t.Error("the server does not tell that it cut a request")
 	}
 	if _, err := inHand.ReadByte(); err == nil {
@@ -122,11 +121,11 @@ func TestStoppingCutsWhatOutlastsTheGrace(t *testing.T) {
 }
 
 func TestRequestsAreAcceptedWhileLoadBalancersTakeNote(t *testing.T) {
-	a := newAPI(t, options{config: httpapi.Config{DrainDelay: unhurried}})
-	t.Cleanup(func() { _ = a.listener.Close() }) // which ends the delay
-	go func() { _ = a.stop() }()
-	postgrestest.Eventually(t, "answers close their connections", func() bool {
-		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", a.address)
+	a := newAPI(t, apitest.Options{Config: httpapi.Config{DrainDelay: unhurried}})
+	t.Cleanup(func() { _ = a.Listener.Close() }) // which ends the delay
+	go func() { _ = a.Stop() }()
+	testkit.Eventually(t, "answers close their connections", func() bool {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", a.Address)
 		if err != nil {
 			t.Fatalf("not accepted: %v", err)
 		}
@@ -137,13 +136,13 @@ func TestRequestsAreAcceptedWhileLoadBalancersTakeNote(t *testing.T) {
 		return readResponse(t, bufio.NewReader(conn), http.MethodGet).closes
 	})
 	brief := a.variant(httpapi.Config{DrainDelay: 50 * time.Millisecond}, nil)
-	if err := brief.stop(); err != nil {
+	if err := brief.Stop(); err != nil {
 		t.Errorf("stopping: %v", err)
 	}
 }
 
 func TestWorkIsEndedAtItsDeadline(t *testing.T) {
-	a := newAPI(t, options{config: httpapi.Config{HandleTimeout: 50 * time.Millisecond}})
+	a := newAPI(t, apitest.Options{Config: httpapi.Config{HandleTimeout: 50 * time.Millisecond}})
 	release := a.holdAttempts()
 	defer release()
 	got := a.post(examPath+"/mock-exams/open", `{"paper_id":"`+testPaper+`"}`)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"examprep.dev/server/httpapi"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // unavailable checks that the answer says to come back in a moment.
@@ -135,8 +135,8 @@ func TestASlowProviderHoldsNobodyUp(t *testing.T) {
 	p := newPremises(t, httpapi.Config{}, nil)
 	hasty := p.variant(httpapi.Config{HandleTimeout: 500 * time.Millisecond}, nil) // all but what must wait may take its time
 	hurry := func(ask func() response) response {
-		p.behind.Store(&hasty.address)
-		defer p.behind.Store(&p.address)
+		p.behind.Store(&hasty.Address)
+		defer p.behind.Store(&p.Address)
 		return ask()
 	}
 	release := make(chan struct{})
@@ -196,7 +196,7 @@ func TestWithoutPostgreSQLNobodySignsInAndNobodyIsSignedOut(t *testing.T) {
 	ada, bob := p.visitor(t), p.visitor(t)
 	ada.signIn("ada")
 	back := bob.authenticate(bob.begin(), "bob")
-	restore := postgrestest.CutOff(t, p.pool)
+	restore := testkit.CutOff(t, p.Pool)
 	carol := p.visitor(t)
 	carols := carol.authenticate(carol.begin(), "carol") // which takes up nothing there
 	unavailable(t, "callback", bob.call(back))

@@ -17,7 +17,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"examprep.dev/server/recordtest"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/testenv"
 )
 
@@ -75,7 +75,7 @@ func (p *certifiedProvider) start(packages, redirect string) string {
 	p.t.Helper()
 	cmd := exec.CommandContext(p.t.Context(), filepath.Join(packages, "bin", "node"),
 		filepath.Join("testdata", "provider.mjs"), packages, p.issuer, providerClient, providerSecret, redirect)
-	complaints := new(recordtest.Record)
+	complaints := new(testkit.Record)
 	cmd.Stderr = complaints
 	commands, err := cmd.StdinPipe()
 	if err != nil {

@@ -37,7 +37,7 @@ func (v *visitor) refused(got response) {
 // lastReason is why the last sign-in was refused, as the log has it.
 func (p *premises) lastReason(t *testing.T) (reason string) {
 	t.Helper()
-	for line := range strings.Lines(p.logs.String()) {
+	for line := range strings.Lines(p.Logs.String()) {
 		var entry struct {
 			Message string `json:"msg"`
 			Reason  string `json:"reason"`
@@ -97,8 +97,8 @@ func (p *premises) forgedCallbacks() map[string]wrongCallback {
 		}},
 		"callback that comes too late": {noCeremony, func(v, _ *visitor) response {
 			back := v.authenticate(v.begin(), "mallory")
-			p.ahead.Store(int64(sessions.SignInTimeout))
-			defer p.ahead.Store(0)
+			p.Ahead.Store(int64(sessions.SignInTimeout))
+			defer p.Ahead.Store(0)
 			return v.call(back)
 		}},
 	}
@@ -159,7 +159,7 @@ func TestACallbackThatIsNotTheProvidersAnswerToThisBrowserIsRefused(t *testing.T
 		})
 	}
 	var mallory int
-	if err := p.pool.QueryRow(t.Context(), `SELECT count(*) FROM account_identities WHERE subject = 'mallory'`).Scan(&mallory); err != nil || mallory != 0 {
+	if err := p.Pool.QueryRow(t.Context(), `SELECT count(*) FROM account_identities WHERE subject = 'mallory'`).Scan(&mallory); err != nil || mallory != 0 {
 		t.Errorf("%d accounts were made, %v", mallory, err)
 	}
 }
@@ -368,7 +368,7 @@ func TestAKeyThatTheProviderTookBackIsNotTrustedForLong(t *testing.T) {
 		token, _ := answer["id_token"].(string)
 		answer["id_token"] = sign(claimsOf(t, token))
 	}))
-	p.ahead.Store(int64(10 * time.Minute))
+	p.Ahead.Store(int64(10 * time.Minute))
 	v := p.visitor(t)
 	v.refused(v.call(v.authenticate(v.begin(), "ada")))
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"examprep.dev/server/httpapi"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // signOut ends the browser's session; with "?everywhere=true" all of its account's.
@@ -27,12 +27,12 @@ func TestASessionThatNobodyUsesEnds(t *testing.T) {
 	ada := p.visitor(t)
 	ada.signIn("ada")
 	for _, age := range []time.Duration{sessionIdle - time.Minute, 2 * (sessionIdle - time.Minute)} {
-		p.ahead.Store(int64(age))
+		p.Ahead.Store(int64(age))
 		if ada.account() == "" {
 			t.Fatalf("the session ended after %s, less than %s after a use", age, sessionIdle)
 		}
 	}
-	p.ahead.Store(int64(3*sessionIdle - time.Minute))
+	p.Ahead.Store(int64(3*sessionIdle - time.Minute))
 	if whose := ada.account(); whose != "" {
 		t.Errorf("the session lives on, of %q", whose)
 	}
@@ -43,12 +43,12 @@ func TestASessionEndsInTheEndHoweverBusy(t *testing.T) {
 	ada := p.visitor(t)
 	ada.signIn("ada")
 	for age := time.Duration(0); age < sessionLifetime-time.Minute; age += sessionIdle / 2 {
-		p.ahead.Store(int64(age))
+		p.Ahead.Store(int64(age))
 		if ada.account() == "" {
 			t.Fatalf("the session ended after %s", age)
 		}
 	}
-	p.ahead.Store(int64(sessionLifetime))
+	p.Ahead.Store(int64(sessionLifetime))
 	if whose := ada.account(); whose != "" {
 		t.Errorf("the session lives on, of %q", whose)
 	}
@@ -98,13 +98,7 @@ func TestASignOutEverywhereEndsAllSessionsOfTheAccountAlone(t *testing.T) {
 // holdKeys keeps new keys from being written until release.
 func (p *premises) holdKeys(t *testing.T) (release func()) {
 	t.Helper()
-	tx, err := p.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(t.Context(), `LOCK TABLE api_keys IN SHARE MODE`); err != nil {
-		t.Fatal(err)
-	}
+	tx := testkit.Begin(t, p.Pool, `LOCK TABLE api_keys IN SHARE MODE`)
 	return func() { _ = tx.Rollback(t.Context()) }
 }
 
@@ -116,9 +110,9 @@ func TestARequestInHandDoesNotBringItsSessionBack(t *testing.T) {
 	release := p.holdKeys(t)
 	answered := make(chan int, 1)
 	go func() { answered <- work.send(http.MethodPost, keysPath, `{"name":"in hand"}`, nil).status }()
-	postgrestest.Eventually(t, "the request waits for the table", func() bool {
+	testkit.Eventually(t, "the request waits for the table", func() bool {
 		var waiting bool
-		err := p.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'api_keys'::regclass)`).Scan(&waiting)
+		err := p.Pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'api_keys'::regclass)`).Scan(&waiting)
 		return err == nil && waiting
 	})
 	home.signOut("?everywhere=true")

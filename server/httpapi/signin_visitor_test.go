@@ -1,9 +1,9 @@
 package httpapi_test
 
 import (
-	"bytes"
 	"html"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -13,12 +13,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/sessions"
-	"examprep.dev/server/usage"
-	"examprep.dev/server/webhooks"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/apitest"
 )
 
 const (
@@ -27,7 +26,9 @@ const (
 	callbackPath  = "/v1/developer/callback"
 	sessionPath   = "/v1/developer/session"
 	keysPath      = "/v1/developer/keys"
-	sessionIdle   = time.Hour
+	sessionIdle   = apitest.SessionIdle
+
+	sessionLifetime = apitest.SessionLifetime
 )
 
 // premises are the API as people reach it, behind TLS, and the provider that it sends them to.
@@ -35,10 +36,8 @@ type premises struct {
 	*api
 	provider *certifiedProvider
 	// origin is where browsers reach the API, behind where it really is.
-	origin string
-	behind atomic.Pointer[string]
-	// ahead is how far the API's clock is, as a time.Duration.
-	ahead     atomic.Int64
+	origin    string
+	behind    atomic.Pointer[string]
 	transport http.RoundTripper
 }
 
@@ -56,37 +55,25 @@ func newPremises(t testing.TB, config httpapi.Config, adjust func(p *premises)) 
 	if adjust != nil {
 		adjust(p)
 	}
-	now := func() time.Time { return time.Now().Add(time.Duration(p.ahead.Load())) }
-	p.api = newAPI(t, options{config: config, developer: func(a *api) *httpapi.Developer {
-		store := sessions.NewStore(a.pool, sessionIdle, sessionLifetime, now)
-		return &httpapi.Developer{
-			SignIn: sessions.NewSignIn(sessions.Provider{
-				Issuer: p.provider.issuer, ClientID: providerClient, ClientSecret: providerSecret, RedirectURL: p.origin + callbackPath,
-			}, bytes.Repeat([]byte{2}, 32), a.keys, store),
-			Sessions: store, Keys: a.keys, Usage: usage.NewStore(a.pool), Webhooks: webhooks.NewEndpoints(a.pool, newKeyring(t), nil),
-			Environment: "sandbox", SessionLifetime: sessionLifetime, Now: time.Now,
-		}
+	p.api = newAPI(t, apitest.Options{Config: config, Developer: func(a *apitest.API) *httpapi.Developer {
+		return a.Developer(sessions.Provider{
+			Issuer: p.provider.issuer, ClientID: providerClient, ClientSecret: providerSecret, RedirectURL: p.origin + callbackPath,
+		})
 	}})
-	p.behind.Store(&p.address)
+	p.behind.Store(&p.Address)
 	return p
 }
 
 // sessionCount is how many sessions are stored.
-func (p *premises) sessionCount() (count int) {
+func (p *premises) sessionCount() int {
 	p.t.Helper()
-	if err := p.pool.QueryRow(p.t.Context(), `SELECT count(*) FROM sessions`).Scan(&count); err != nil {
-		p.t.Fatal(err)
-	}
-	return count
+	return testkit.Get[int](p.t, p.Pool, `SELECT count(*) FROM sessions`)
 }
 
 // accounts is how many people have ever signed in.
-func (p *premises) accounts() (count int) {
+func (p *premises) accounts() int {
 	p.t.Helper()
-	if err := p.pool.QueryRow(p.t.Context(), `SELECT count(*) FROM account_identities`).Scan(&count); err != nil {
-		p.t.Fatal(err)
-	}
-	return count
+	return testkit.Get[int](p.t, p.Pool, `SELECT count(*) FROM account_identities`)
 }
 
 // visitor is a person's browser: it keeps cookies, sends Secure ones over TLS only, and follows redirects. It stops
@@ -118,43 +105,25 @@ func (p *premises) visitor(t testing.TB) *visitor {
 // sends; an empty value takes it away.
 func (v *visitor) send(method, target, body string, header map[string]string) response {
 	v.t.Helper()
-	request, err := http.NewRequestWithContext(v.t.Context(), method, v.at.origin+target, strings.NewReader(body))
-	if err != nil {
-		v.t.Fatal(err)
-	}
+	all := map[string]string{"Sec-Fetch-Site": "same-origin"}
 	if body != "" {
-		request.Header.Set("Content-Type", "application/json")
+		all["Content-Type"] = "application/json"
 	}
-	request.Header.Set("Sec-Fetch-Site", "same-origin")
-	for name, value := range header {
-		request.Header.Set(name, value)
-		if value == "" {
-			request.Header.Del(name)
-		}
-	}
-	if host := header["Host"]; host != "" { // a name for which the jar would hold no cookies
-		request.Host = host
-		request.Header.Set("Cookie", sessionCookie+"="+v.cookie(sessionCookie))
+	maps.Copy(all, header)
+	if header["Host"] != "" { // a name for which the jar would hold no cookies
+		all["Cookie"] = sessionCookie + "=" + v.cookie(sessionCookie)
 	}
 	client := *v.Client
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	got, err := client.Do(request)
-	if err != nil {
-		v.t.Fatal(err)
-	}
-	defer func() { _ = got.Body.Close() }()
-	content, err := io.ReadAll(got.Body)
-	if err != nil {
-		v.t.Fatal(err)
-	}
+	got, content := testkit.Call(v.t, client.Do, method, v.at.origin+target, body, all)
 	for _, cookie := range got.Cookies() {
 		if !strings.HasPrefix(cookie.Name, "__Host-") || !cookie.Secure || !cookie.HttpOnly || cookie.Path != "/" ||
 			cookie.Domain != "" || cookie.SameSite != http.SameSiteLaxMode || cookie.MaxAge == 0 && cookie.Value != "" {
 			v.t.Errorf("cookie %s may leak: %s", cookie.Name, cookie.Raw)
 		}
 	}
-	checkExchange(v.t, got, content)
-	return response{got.StatusCode, got.Header, string(content), got.Close}
+	checkExchange(v.t, got, []byte(content))
+	return response{got.StatusCode, got.Header, content, got.Close}
 }
 
 func (v *visitor) get(target string) response {

@@ -11,14 +11,15 @@ import (
 
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/httpapi"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/apitest"
 )
 
 // TestSlowReaderGetsAllOfALargeDocument has another client answered while the kernel has no room for the document.
 func TestSlowReaderGetsAllOfALargeDocument(t *testing.T) {
-	a := newAPI(t, options{exams: []catalog.Exam{largeExam(testExam)}})
+	a := newAPI(t, apitest.Options{Exams: []catalog.Exam{largeExam(testExam)}})
 	want := a.get(examPath + "/overview").body
-	request := "GET " + examPath + "/overview HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + a.key + "\r\n\r\n"
+	request := "GET " + examPath + "/overview HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + a.Key + "\r\n\r\n"
 	conn := a.dial(t, "tcp")
 	reader := bufio.NewReader(conn)
 	for range 2 { // it is answered again on the same connection
@@ -45,15 +46,15 @@ func TestSlowReaderGetsAllOfALargeDocument(t *testing.T) {
 
 // TestClientThatNeverReadsIsCut has the server stop: the connection ends with the time for writing.
 func TestClientThatNeverReadsIsCut(t *testing.T) {
-	a := newAPI(t, options{exams: []catalog.Exam{largeExam(testExam)}, config: httpapi.Config{WriteTimeout: 100 * time.Millisecond}})
+	a := newAPI(t, apitest.Options{Exams: []catalog.Exam{largeExam(testExam)}, Config: httpapi.Config{WriteTimeout: 100 * time.Millisecond}})
 	conn := a.dial(t, "tcp")
-	if _, err := io.WriteString(conn, "GET "+examPath+"/overview HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+a.key+"\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(conn, "GET "+examPath+"/overview HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+a.Key+"\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	postgrestest.Eventually(t, "the request is answered", func() bool {
+	testkit.Eventually(t, "the request is answered", func() bool {
 		return a.metric("examprep_http_requests_total", map[string]string{"operation": "getExamOverview", "status": "2xx"}) == 1
 	})
-	if err := a.stop(); err != nil {
+	if err := a.Stop(); err != nil {
 		t.Errorf("the connection outlasts the time for its answer: %v", err)
 	}
 }

@@ -1,24 +1,17 @@
 package httpapi_test
 
 import (
-	"bytes"
-	"encoding/base64"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/oauth2-proxy/mockoidc"
 
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/sessions"
-	"examprep.dev/server/usage"
-	"examprep.dev/server/webhooks"
+	"examprep.dev/server/testkit/apitest"
 )
-
-// sessionLifetime is the absolute time-out of the test's sessions.
-const sessionLifetime = 8 * time.Hour
 
 // newProvider runs an OpenID Connect provider until the test ends.
 func newProvider(t testing.TB) *mockoidc.MockOIDC {
@@ -31,29 +24,13 @@ func newProvider(t testing.TB) *mockoidc.MockOIDC {
 	return provider
 }
 
-// newKeyring is what the test's signing secrets are encrypted with.
-func newKeyring(t testing.TB) *webhooks.Keyring {
-	t.Helper()
-	ring, err := webhooks.ParseKeyring("k:" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{1}, 32)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ring
-}
-
-// newDeveloper is what the developer endpoints stand on, with that provider.
-func newDeveloper(a *api, provider *mockoidc.MockOIDC) *httpapi.Developer {
-	a.t.Helper()
-	store := sessions.NewStore(a.pool, time.Hour, sessionLifetime, func() time.Time {
-		return time.Now().Add(time.Duration(a.ahead.Load()))
-	})
-	return &httpapi.Developer{
-		SignIn: sessions.NewSignIn(sessions.Provider{
+// developer are the developer endpoints with that provider.
+func developer(provider *mockoidc.MockOIDC) func(*apitest.API) *httpapi.Developer {
+	return func(a *apitest.API) *httpapi.Developer {
+		return a.Developer(sessions.Provider{
 			Issuer: provider.Issuer(), ClientID: provider.ClientID, ClientSecret: provider.ClientSecret,
 			RedirectURL: "http://127.0.0.1/v1/developer/callback",
-		}, bytes.Repeat([]byte{2}, 32), a.keys, store),
-		Sessions: store, Keys: a.keys, Usage: usage.NewStore(a.pool), Webhooks: webhooks.NewEndpoints(a.pool, newKeyring(a.t), nil),
-		Environment: "sandbox", SessionLifetime: sessionLifetime, Now: time.Now,
+		})
 	}
 }
 
@@ -70,10 +47,7 @@ type stage struct {
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	s := &stage{provider: newProvider(t)}
-	s.api = newAPI(t, options{
-		exams:     exemplaryExams(),
-		developer: func(a *api) *httpapi.Developer { return newDeveloper(a, s.provider) },
-	})
+	s.api = newAPI(t, apitest.Options{Exams: exemplaryExams(), Developer: developer(s.provider)})
 	return s
 }
 

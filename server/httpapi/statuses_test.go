@@ -12,7 +12,8 @@ import (
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/apitest"
 )
 
 // operations are the nine of the specification, each with a request that succeeds; %ATTEMPT% is an open attempt.
@@ -39,12 +40,12 @@ func (a *api) open() string {
 }
 
 func TestEveryOperationAnswersItsStatuses(t *testing.T) {
-	a := newAPI(t, options{})
-	exhausted := a.newKey("slow", keys.TierSpec{Requests: 1, Period: time.Hour, Burst: 1})
+	a := newAPI(t, apitest.Options{})
+	exhausted := a.NewKey("slow", keys.TierSpec{Requests: 1, Period: time.Hour, Burst: 1})
 	if first := a.call("GET", "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer " + exhausted}); first.status != http.StatusOK {
 		t.Fatalf("the one request of an hour: %d %s", first.status, first.body)
 	}
-	mistyped := a.key[:len(a.key)-1] + map[bool]string{true: "0", false: "1"}[a.key[len(a.key)-1] != '0']
+	mistyped := a.Key[:len(a.Key)-1] + map[bool]string{true: "0", false: "1"}[a.Key[len(a.Key)-1] != '0']
 	for _, o := range operations {
 		body := strings.ReplaceAll(o.body, "%ATTEMPT%", a.open())
 		send := func(header map[string]string, path string) response { return a.call(o.method, path, body, header) }
@@ -53,8 +54,8 @@ func TestEveryOperationAnswersItsStatuses(t *testing.T) {
 				t.Errorf("200: %d %s", got.status, got.body)
 			}
 			for name, authorization := range map[string]string{
-				"none": "", "mistyped": "Bearer " + mistyped, "no key": "Bearer x", "another scheme": "Basic " + a.key,
-				"the bare key": a.key, "of the right form, never issued": "Bearer " + unissuedKey,
+				"none": "", "mistyped": "Bearer " + mistyped, "no key": "Bearer x", "another scheme": "Basic " + a.Key,
+				"the bare key": a.Key, "of the right form, never issued": "Bearer " + unissuedKey,
 			} {
 				got := send(map[string]string{"Authorization": authorization}, o.path)
 				if got.status != http.StatusUnauthorized || got.code(t) != "unauthorized" || got.document(t)["detail"] != "Invalid API key" ||
@@ -94,7 +95,7 @@ type refusedRequest struct {
 
 func checkRefusals(t *testing.T, requests []refusedRequest) {
 	t.Helper()
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	for _, c := range requests {
 		t.Run(c.name, func(t *testing.T) {
 			body := c.body
@@ -174,7 +175,7 @@ func TestRefusalsOfWhatIsNotServedBearItsStatus(t *testing.T) {
 }
 
 func TestBodiesUpToTheLimitAreRead(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	body := `{"paper_id":"` + testPaper + `"}`
 	body += strings.Repeat(" ", 1<<20-len(body))
 	if got := a.post(examPath+"/mock-exams/questions", body); got.status != http.StatusOK {
@@ -183,7 +184,7 @@ func TestBodiesUpToTheLimitAreRead(t *testing.T) {
 }
 
 func TestRequestIDIsAnsweredAlways(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	for _, path := range []string{"/v1/exam-prep/list", "/nowhere", examPath + "/mock-exams/history?limit=x"} {
 		for presented, kept := range map[string]bool{"abc-DEF_1.2": true, strings.Repeat("x", 128): true, strings.Repeat("x", 129): false, "a b": false, "": false} {
 			got := a.call("GET", path, "", map[string]string{"X-Request-Id": presented}).header.Values("X-Request-Id")
@@ -198,8 +199,8 @@ func TestRequestIDIsAnsweredAlways(t *testing.T) {
 }
 
 func TestRateHeadersTellTheAllowance(t *testing.T) {
-	a := newAPI(t, options{})
-	key := a.newKey("told", keys.TierSpec{Requests: 120, Period: time.Minute})
+	a := newAPI(t, apitest.Options{})
+	key := a.NewKey("told", keys.TierSpec{Requests: 120, Period: time.Minute})
 	header := map[string]string{"Authorization": "Bearer " + key}
 	before := 120
 	for range 3 {
@@ -213,7 +214,7 @@ func TestRateHeadersTellTheAllowance(t *testing.T) {
 }
 
 func TestGuessingIsLimitedByAddress(t *testing.T) {
-	a := newAPI(t, options{gate: gate.Config{Anonymous: keys.Tier{Name: "anonymous", Requests: 2, Period: time.Hour, Burst: 2}}})
+	a := newAPI(t, apitest.Options{Gate: gate.Config{Anonymous: keys.Tier{Name: "anonymous", Requests: 2, Period: time.Hour, Burst: 2}}})
 	if got := a.get("/v1/exam-prep/list"); got.status != http.StatusOK {
 		t.Fatalf("a good key: %d", got.status)
 	}
@@ -230,9 +231,9 @@ func TestGuessingIsLimitedByAddress(t *testing.T) {
 }
 
 func TestPostgresAwayIsUnavailable(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	id := a.open()
-	postgrestest.CutOff(t, a.pool)
+	testkit.CutOff(t, a.Pool)
 	for _, c := range []struct{ method, path, body string }{
 		{"GET", examPath + "/mock-exams/history", ""},
 		{"POST", examPath + "/mock-exams/open", `{"paper_id":"` + testPaper + `"}`},
@@ -251,7 +252,7 @@ func TestPostgresAwayIsUnavailable(t *testing.T) {
 }
 
 func TestRequestsAreMeasuredByOperation(t *testing.T) {
-	a := newAPI(t, options{})
+	a := newAPI(t, apitest.Options{})
 	a.get(examPath + "/overview")
 	a.get("/v1/exam-prep/none/overview")
 	a.get("/nowhere")

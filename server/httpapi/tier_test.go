@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit/apitest"
 )
 
 // TestTheHeadersShowTheTierFromItsChangeOn: what was taken stays taken.
 func TestTheHeadersShowTheTierFromItsChangeOn(t *testing.T) {
-	a := newAPI(t, options{})
-	key := a.newKey("acme", keys.TierSpec{Requests: 100, Period: time.Hour})
+	a := newAPI(t, apitest.Options{})
+	key := a.NewKey("acme", keys.TierSpec{Requests: 100, Period: time.Hour})
 	for _, step := range []struct {
 		name                     string
 		requests                 int
@@ -24,7 +25,7 @@ func TestTheHeadersShowTheTierFromItsChangeOn(t *testing.T) {
 	} {
 		if step.requests > 0 {
 			tier := keys.TierSpec{Name: "acme", Requests: step.requests, Period: step.period, Accounts: []string{"acme"}}
-			if err := a.keys.ApplyTier(t.Context(), tier); err != nil {
+			if err := a.Keys.ApplyTier(t.Context(), tier); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -15,6 +15,8 @@ import (
 	"examprep.dev/server/gate"
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/apitest"
 	"examprep.dev/server/usage"
 )
 
@@ -24,18 +26,14 @@ var usageNow = time.Date(2028, 2, 29, 23, 59, 59, 0, time.UTC)
 // newUsageConsole is a console of an environment, whose requests meter counts once it is set.
 func newUsageConsole(t *testing.T, environment string, meter *atomic.Pointer[usage.Meter]) *console {
 	t.Helper()
-	c := &console{test: t, provider: newProvider(t)}
 	count := func(key uuid.UUID, admitted bool) {
 		if m := meter.Load(); m != nil {
 			m.Count(key, admitted)
 		}
 	}
-	c.api = newAPI(t, options{gate: gate.Config{Used: count}, developer: func(a *api) *httpapi.Developer {
-		developer := newDeveloper(a, c.provider)
-		developer.Environment, developer.Now = environment, func() time.Time { return usageNow }
-		return developer
-	}})
-	return c
+	return newConsoleOf(t, apitest.Options{Gate: gate.Config{Used: count}}, func(_ *apitest.API, d *httpapi.Developer) {
+		d.Environment, d.Now = environment, func() time.Time { return usageNow }
+	})
 }
 
 // usage asks for the usage of the browser's account.
@@ -48,10 +46,8 @@ func (b *browser) usage(query string) (int, map[string]any) {
 // setUsage writes what a key of the browser's was used on a day.
 func (c *console) setUsage(prefix, day string, requests, limited int) {
 	c.test.Helper()
-	if _, err := c.pool.Exec(c.test.Context(), `INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited)
-		SELECT id, $2::text::date, account_id, $3, $4 FROM api_keys WHERE prefix = $1`, prefix, day, requests, limited); err != nil {
-		c.test.Fatal(err)
-	}
+	testkit.Exec(c.test, c.Pool, `INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited)
+		SELECT id, $2::text::date, account_id, $3, $4 FROM api_keys WHERE prefix = $1`, prefix, day, requests, limited)
 }
 
 func TestUsageIsWhatTheGateLetPassAndRefused(t *testing.T) {
@@ -60,15 +56,15 @@ func TestUsageIsWhatTheGateLetPassAndRefused(t *testing.T) {
 			var metered atomic.Pointer[usage.Meter]
 			c := newUsageConsole(t, environment, &metered)
 			ada := c.signedIn("ada")
-			if err := c.keys.ApplyTier(t.Context(), keys.TierSpec{Name: "few", Requests: 5, Period: time.Hour}); err != nil {
+			if err := c.Keys.ApplyTier(t.Context(), keys.TierSpec{Name: "few", Requests: 5, Period: time.Hour}); err != nil {
 				t.Fatal(err)
 			}
 			made := ada.make("/v1/developer/keys", `{"name":"ci"}`)
 			key, prefix := textOf(made, "key"), textOf(made, "key_prefix")
-			if err := c.keys.SetTier(t.Context(), prefix, "few"); err != nil {
+			if err := c.Keys.SetTier(t.Context(), prefix, "few"); err != nil {
 				t.Fatal(err)
 			}
-			meter := usage.NewMeter(c.pool, usage.MeterConfig{Interval: time.Hour, Now: func() time.Time { return usageNow }})
+			meter := usage.NewMeter(c.Pool, usage.MeterConfig{Interval: time.Hour, Now: func() time.Time { return usageNow }})
 			metered.Store(meter)
 			statuses := map[int]int{}
 			for range 8 {
@@ -200,14 +196,12 @@ func TestMoreUsageThanOneAnswerHoldsIsRefused(t *testing.T) {
 	ada := c.signedIn("ada")
 	prefix := textOf(ada.make("/v1/developer/keys", `{"name":"k"}`), "key_prefix")
 	const days = 10
-	if _, err := c.pool.Exec(t.Context(), `WITH many AS (INSERT INTO api_keys (id, account_id, family_id, prefix, hash, revoked_at)
+	testkit.Exec(t, c.Pool, `WITH many AS (INSERT INTO api_keys (id, account_id, family_id, prefix, hash, revoked_at)
 		SELECT gen_random_uuid(), $1::uuid, gen_random_uuid(), 'service_' || lpad(to_hex(i), 8, '0'), sha256(i::text::bytea), now()
 		FROM generate_series(1, $2) i RETURNING id, account_id)
 		INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited)
 		SELECT id, date '2028-02-01' + day, account_id, 1, 0 FROM many, generate_series(1, $3) day`,
-		c.account(ada), usage.MaxRows/days, days); err != nil {
-		t.Fatal(err)
-	}
+		c.account(ada), usage.MaxRows/days, days)
 	status, answer := ada.usage("")
 	if rows := len(listOf(answer, "usage")); status != http.StatusOK || rows != usage.MaxRows {
 		t.Fatalf("as much as an answer holds: %d, %d rows", status, rows)

@@ -14,6 +14,7 @@ import (
 	"examprep.dev/server/attempts"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit"
 )
 
 // noPaper is a mock-exam engine without any paper: its refusals cost nothing but what they take to ask for.
@@ -51,15 +52,7 @@ func benchmarkConnection(b *testing.B, sent []byte) {
 		Attempts: noPaper{}, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 	})
 	wire := fasthttputil.NewInmemoryListener()
-	ctx, cancel := context.WithCancel(b.Context())
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(ctx, wire) }()
-	defer func() {
-		cancel()
-		if err := <-served; err != nil {
-			b.Error(err)
-		}
-	}()
+	defer testkit.Run(b, func(ctx context.Context) error { return server.Serve(ctx, wire) })()
 	client, err := wire.Dial()
 	if err != nil {
 		b.Fatal(err)

@@ -2,7 +2,6 @@ package keys_test
 
 import (
 	"context"
-	"encoding/json"
 	"reflect"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 
 	"examprep.dev/server/audit"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit"
 )
 
 // acting returns a context in which an administrator acts.
@@ -27,24 +27,13 @@ type recorded struct {
 
 func records(t *testing.T, pool *pgxpool.Pool) []recorded {
 	t.Helper()
-	rows, err := pool.Query(t.Context(), `SELECT coalesce(a.name, ''), l.action, l.target, l.detail FROM audit_log l
-		LEFT JOIN accounts a ON a.id = l.account_id ORDER BY l.id`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
 	var list []recorded
-	for rows.Next() {
-		var row recorded
-		var detail []byte
-		if err := rows.Scan(&row.account, &row.action, &row.target, &detail); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(detail, &row.detail); err != nil {
-			t.Fatal(err)
-		}
+	var row recorded
+	testkit.ForEach(t, pool, []any{&row.account, &row.action, &row.target, &row.detail}, func() {
 		list = append(list, row)
-	}
+		row.detail = nil
+	}, `SELECT coalesce(a.name, ''), l.action, l.target, l.detail FROM audit_log l
+		LEFT JOIN accounts a ON a.id = l.account_id ORDER BY l.id`)
 	return list
 }
 

@@ -8,17 +8,15 @@ import (
 	"github.com/google/uuid"
 
 	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit"
 )
 
 func TestEveryListHasTheLastUseOfAKey(t *testing.T) {
 	store, _, pool := newStore(t)
 	key := create(t, store, keys.NewKey{})
 	used := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
-	var account uuid.UUID
-	if err := pool.QueryRow(t.Context(), `INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited, last_used_at)
-		SELECT id, ($2::timestamptz AT TIME ZONE 'UTC')::date, account_id, 1, 0, $2 FROM api_keys WHERE prefix = $1 RETURNING account_id`, key.Prefix, used).Scan(&account); err != nil {
-		t.Fatal(err)
-	}
+	account := testkit.Get[uuid.UUID](t, pool, `INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited, last_used_at)
+		SELECT id, ($2::timestamptz AT TIME ZONE 'UTC')::date, account_id, 1, 0, $2 FROM api_keys WHERE prefix = $1 RETURNING account_id`, key.Prefix, used)
 	one, err := store.Get(t.Context(), key.Prefix)
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // hold keeps new keys from being written until n who want to are waiting, each for that or for another of them; release
@@ -23,17 +23,10 @@ func hold(t *testing.T, pool *pgxpool.Pool, n int) (release func()) {
 		t.Fatal(err)
 	}
 	t.Cleanup(watcher.Release)
-	tx, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
-	if _, err := tx.Exec(t.Context(), "LOCK TABLE api_keys IN SHARE MODE"); err != nil {
-		t.Fatal(err)
-	}
+	tx := testkit.Begin(t, pool, "LOCK TABLE api_keys IN SHARE MODE")
 	return func() {
 		t.Helper()
-		postgrestest.Eventually(t, "so many wait", func() bool {
+		testkit.Eventually(t, "so many wait", func() bool {
 			var waiting int
 			if err := watcher.QueryRow(t.Context(),
 				"SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&waiting); err != nil {
@@ -113,10 +106,8 @@ func TestAnAccountAtItsLimitCanRotate(t *testing.T) {
 	if _, err := store.Create(t.Context(), keys.NewKey{Account: "acme", Most: keys.MaxLive}); !errors.As(err, new(*keys.LimitError)) {
 		t.Errorf("one more: %v, want a LimitError", err)
 	}
-	if _, err := pool.Exec(t.Context(), "UPDATE api_keys SET rotated_at = now(), expires_at = now() + interval '1 hour' WHERE prefix <> $1",
-		instead.Prefix); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, pool, "UPDATE api_keys SET rotated_at = now(), expires_at = now() + interval '1 hour' WHERE prefix <> $1",
+		instead.Prefix)
 	var full *keys.LimitError
 	if _, err := store.Rotate(t.Context(), instead.Prefix, time.Hour); !errors.As(err, &full) || !full.Rotated {
 		t.Errorf("when so many rotated keys live on: %v, want a LimitError", err)
@@ -129,9 +120,7 @@ func TestAnAccountAtItsLimitCanRotate(t *testing.T) {
 func TestTheLimitOfRotatedKeysHoldsHoweverManyRotateAtOnce(t *testing.T) {
 	store, _, pool := newStore(t)
 	plant(t, pool, store, "acme", keys.MaxLive-1)
-	if _, err := pool.Exec(t.Context(), "UPDATE api_keys SET rotated_at = now(), expires_at = now() + interval '1 hour'"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, pool, "UPDATE api_keys SET rotated_at = now(), expires_at = now() + interval '1 hour'")
 	var group sync.WaitGroup
 	var rotated atomic.Int32
 	rotating := make([]keys.Issued, 16)

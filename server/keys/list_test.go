@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit"
 )
 
 // plant writes n live keys of an account, all of one instant, and returns the account's id.
@@ -18,12 +19,10 @@ func plant(t *testing.T, pool *pgxpool.Pool, store *keys.Store, account string, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pool.Exec(t.Context(), `
+	testkit.Exec(t, pool, `
 		INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
 		SELECT gen_random_uuid(), $1, $1, 'service_' || substr(encode(h, 'hex'), 1, 8), h
-		FROM (SELECT sha256(convert_to($1::uuid || ' ' || n, 'UTF8')) AS h FROM generate_series(1, $2::int) n) planted`, id, n); err != nil {
-		t.Fatal(err)
-	}
+		FROM (SELECT sha256(convert_to($1::uuid || ' ' || n, 'UTF8')) AS h FROM generate_series(1, $2::int) n) planted`, id, n)
 	return id
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // board records what was announced, in place of a gate.
@@ -41,7 +41,7 @@ func (b *board) take() []keys.Record {
 
 func newStore(t *testing.T) (*keys.Store, *board, *pgxpool.Pool) {
 	t.Helper()
-	pool, b := postgrestest.New(t), &board{}
+	pool, b := testkit.Database(t), &board{}
 	return keys.NewStore(pool, b), b, pool
 }
 

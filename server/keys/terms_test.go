@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit"
 )
 
 func termOf(t *testing.T, store *keys.Store, server string) keys.Term {
@@ -33,9 +34,7 @@ func TestTermsFollowTheRedisServer(t *testing.T) {
 	if got := term("a"); got.Current {
 		t.Errorf("the old one is not current: got %+v", got)
 	}
-	if _, err := pool.Exec(t.Context(), "UPDATE gate_terms SET confirmed_at = now() - interval '1 minute'"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, pool, "UPDATE gate_terms SET confirmed_at = now() - interval '1 minute'")
 	if got := term("a"); got.Number != 3 || !got.Current {
 		t.Errorf("when nobody uses the new one, the old begins a term: got %+v", got)
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 func TestOverlappingTiersResolveByOneRule(t *testing.T) {
@@ -148,9 +148,7 @@ func TestATierChangeRaisesEachLiveKeyOnce(t *testing.T) {
 	if err := store.Revoke(t.Context(), revoked.Prefix); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pool.Exec(t.Context(), "UPDATE api_keys SET expires_at = now() - interval '1 day' WHERE prefix = $1", over.Prefix); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, pool, "UPDATE api_keys SET expires_at = now() - interval '1 day' WHERE prefix = $1", over.Prefix)
 	before := make(map[string]int64)
 	for _, key := range []keys.Issued{live, revoked, over} {
 		before[key.Key] = load(t, store, key.Key).Version
@@ -169,19 +167,13 @@ func TestATierChangeRaisesEachLiveKeyOnce(t *testing.T) {
 func TestARevocationWaitsForNoTierChange(t *testing.T) {
 	store, announced, pool := newStore(t)
 	held, urgent := create(t, store, keys.NewKey{}), create(t, store, keys.NewKey{})
-	tx, err := pool.Begin(t.Context()) // somebody who is not done with a key of the tier
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
-	if _, err := tx.Exec(t.Context(), "SELECT FROM api_keys WHERE prefix = $1 FOR UPDATE", held.Prefix); err != nil {
-		t.Fatal(err)
-	}
+	tx := testkit.Begin(t, pool) // somebody who is not done with a key of the tier
+	testkit.Exec(t, tx, "SELECT FROM api_keys WHERE prefix = $1 FOR UPDATE", held.Prefix)
 	applied := make(chan error, 1)
 	go func() {
 		applied <- store.ApplyTier(t.Context(), keys.TierSpec{Name: keys.DefaultTier, Requests: 7, Period: time.Second})
 	}()
-	postgrestest.Eventually(t, "the other key has its new allowance", func() bool { return len(announced.take()) > 0 })
+	testkit.Eventually(t, "the other key has its new allowance", func() bool { return len(announced.take()) > 0 })
 	if err := store.Revoke(t.Context(), urgent.Prefix); err != nil {
 		t.Fatal(err)
 	}
@@ -208,12 +200,10 @@ func TestATierChangeThatWasCutOffIsFinishedByTheNext(t *testing.T) {
 	store, announced, pool := newStore(t)
 	key := create(t, store, keys.NewKey{})
 	const many = 12_000 // more than two chunks
-	if _, err := pool.Exec(t.Context(), `
+	testkit.Exec(t, pool, `
 		INSERT INTO api_keys (id, account_id, prefix, family_id, hash)
 		SELECT gen_random_uuid(), a.id, 'service_' || n, a.id, sha256(convert_to(n::text, 'UTF8'))
-		FROM accounts a, generate_series(1, $1::int) n`, many); err != nil {
-		t.Fatal(err)
-	}
+		FROM accounts a, generate_series(1, $1::int) n`, many)
 	spec := keys.TierSpec{Name: keys.DefaultTier, Requests: 7, Period: time.Second}
 	versions := func() (raised, twice int) {
 		t.Helper()
@@ -271,7 +261,7 @@ func TestNobodySaysThatATierAppliesWhileAnotherAnnouncesIt(t *testing.T) {
 	go apply(keys.NewStore(pool, slow))
 	<-slow.called // the only key is raised, and no gate knows
 	go apply(store)
-	postgrestest.Eventually(t, "the second has found that it must wait", func() bool {
+	testkit.Eventually(t, "the second has found that it must wait", func() bool {
 		var waits int
 		err := pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
 			WHERE datname = current_database() AND query LIKE '%TryRaiseLock%' AND pid <> pg_backend_pid() AND state = 'idle'`).Scan(&waits)

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 func TestAwayKnowsAServerInTrouble(t *testing.T) {
@@ -49,7 +49,7 @@ func TestAwayKnowsWhatTheDriverSays(t *testing.T) {
 	if _, err := pgx.Connect(t.Context(), "postgres://127.0.0.1:1/x?sslmode=disable"); !postgres.Away(err) {
 		t.Errorf("a port that nobody listens on: %v", err)
 	}
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	if _, err := pool.Exec(ctx, "SELECT pg_sleep(60)"); !postgres.Away(err) {

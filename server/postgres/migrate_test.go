@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 func TestMigrateIsSafeTwiceAndFromTwoPodsAtOnce(t *testing.T) {
-	url := postgrestest.Empty(t)
+	url := testkit.EmptyDatabase(t)
 	for range 2 {
 		var pods errgroup.Group
 		for range 4 {
@@ -35,11 +35,7 @@ func TestMigrateIsSafeTwiceAndFromTwoPodsAtOnce(t *testing.T) {
 
 func connect(t *testing.T, url string) *pgxpool.Pool {
 	t.Helper()
-	pool, err := postgres.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := testkit.Open(t, url)
 	return pool
 }
 
@@ -60,25 +56,22 @@ func begin(t *testing.T, pool *pgxpool.Pool, statement string) pgx.Tx {
 }
 
 // waiting returns the process that waits for a lock in pool's database; 0 for none.
-func waiting(t *testing.T, pool *pgxpool.Pool) (pid int) {
+func waiting(t *testing.T, pool *pgxpool.Pool) int {
 	t.Helper()
-	if err := pool.QueryRow(t.Context(), `SELECT coalesce(max(pid), 0) FROM pg_stat_activity
-		WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&pid); err != nil {
-		t.Fatal(err)
-	}
-	return pid
+	return testkit.Get[int](t, pool, `SELECT coalesce(max(pid), 0) FROM pg_stat_activity
+		WHERE datname = current_database() AND wait_event_type = 'Lock'`)
 }
 
 // TestAMigrationGivesWayToWhoHoldsALock watches it wait, give up and try again in another session.
 func TestAMigrationGivesWayToWhoHoldsALock(t *testing.T) {
-	url := postgrestest.URL(t)
+	url := testkit.DatabaseURL(t)
 	pool := connect(t, url)
 	holder := begin(t, pool, "LOCK TABLE goose_db_version IN ACCESS EXCLUSIVE MODE")
 	ended := make(chan error)
 	go func() { ended <- postgres.Migrate(t.Context(), url, postgres.Sandbox) }()
 	var first int
-	postgrestest.Eventually(t, "the migration waits", func() bool { first = waiting(t, pool); return first != 0 })
-	postgrestest.Eventually(t, "another try waits", func() bool { pid := waiting(t, pool); return pid != 0 && pid != first })
+	testkit.Eventually(t, "the migration waits", func() bool { first = waiting(t, pool); return first != 0 })
+	testkit.Eventually(t, "another try waits", func() bool { pid := waiting(t, pool); return pid != 0 && pid != first })
 	if err := holder.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +81,7 @@ func TestAMigrationGivesWayToWhoHoldsALock(t *testing.T) {
 }
 
 func TestMigrateStoresOneInstallation(t *testing.T) {
-	url := postgrestest.Empty(t)
+	url := testkit.EmptyDatabase(t)
 	pool := connect(t, url)
 	var schema *postgres.SchemaError
 	if _, err := postgres.ReadInstallation(t.Context(), pool, ""); !errors.As(err, &schema) || schema.Database != "" {
@@ -113,21 +106,12 @@ func TestMigrateStoresOneInstallation(t *testing.T) {
 }
 
 func TestMigrateMakesPartitionsOfThisWeekAndTheNextEight(t *testing.T) {
-	pool := connect(t, postgrestest.URL(t))
-	rows, err := pool.Query(t.Context(), "SELECT kind FROM webhook_partitions WHERE upper > webhook_id_at(now()) GROUP BY kind HAVING count(*) = 9 ORDER BY kind")
-	if err != nil {
-		t.Fatal(err)
-	}
-	kinds, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := connect(t, testkit.DatabaseURL(t))
+	kinds := testkit.List[string](t, pool, "SELECT kind FROM webhook_partitions WHERE upper > webhook_id_at(now()) GROUP BY kind HAVING count(*) = 9 ORDER BY kind")
 	if want := []string{"deliveries", "events", "tries"}; !slices.Equal(kinds, want) {
 		t.Errorf("nine partitions each: %q, want %q", kinds, want)
 	}
-	if _, err := pool.Exec(t.Context(), "SELECT webhook_record_event(webhook_new_id(), 'mock_attempt.scored', NULL, '{}')"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, pool, "SELECT webhook_record_event(webhook_new_id(), 'mock_attempt.scored', NULL, '{}')")
 	var strays int
 	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM webhook_events_default").Scan(&strays); err != nil || strays != 0 {
 		t.Errorf("%d events of today are in the default partition, %v", strays, err)
@@ -148,11 +132,9 @@ func TestDatabaseOfAnotherBuildIsRefused(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			url := postgrestest.URL(t)
+			url := testkit.DatabaseURL(t)
 			pool := connect(t, url)
-			if _, err := pool.Exec(t.Context(), test.statement); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Exec(t, pool, test.statement)
 			before := fingerprint(t, pool)
 			_, read := postgres.ReadInstallation(t.Context(), pool, "")
 			for name, err := range map[string]error{"migrate": postgres.Migrate(t.Context(), url, postgres.Sandbox), "read": read} {
@@ -171,23 +153,18 @@ func TestDatabaseOfAnotherBuildIsRefused(t *testing.T) {
 }
 
 // fingerprint describes all tables, columns and applied migrations of a database.
-func fingerprint(t *testing.T, pool *pgxpool.Pool) (digest string) {
+func fingerprint(t *testing.T, pool *pgxpool.Pool) string {
 	t.Helper()
-	if err := pool.QueryRow(t.Context(), `SELECT md5(
+	return testkit.Get[string](t, pool, `SELECT md5(
 		(SELECT string_agg(attrelid::regclass || '.' || attname, ',' ORDER BY attrelid, attnum) FROM pg_attribute WHERE NOT attisdropped)
-		|| (SELECT string_agg(version_id::text || tstamp, ',' ORDER BY id) FROM goose_db_version))`).Scan(&digest); err != nil {
-		t.Fatal(err)
-	}
-	return digest
+		|| (SELECT string_agg(version_id::text || tstamp, ',' ORDER BY id) FROM goose_db_version))`)
 }
 
 // A run that breaks off is completed by the next one; until then a process does not start.
 func TestInterruptedMigrationIsCompletedByTheNext(t *testing.T) {
-	url := postgrestest.Empty(t)
+	url := testkit.EmptyDatabase(t)
 	pool := connect(t, url)
-	if _, err := pool.Exec(t.Context(), "CREATE TABLE webhook_endpoints ()"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, pool, "CREATE TABLE webhook_endpoints ()")
 	if err := postgres.Migrate(t.Context(), url, postgres.Sandbox); err == nil {
 		t.Fatal("the last migration did not fail: the test proves nothing")
 	}
@@ -195,9 +172,7 @@ func TestInterruptedMigrationIsCompletedByTheNext(t *testing.T) {
 	if _, err := postgres.ReadInstallation(t.Context(), pool, postgres.Sandbox); !errors.As(err, &schema) || !strings.Contains(err.Error(), "run `examprep migrate") {
 		t.Fatalf("got %v, want a SchemaError that says to migrate", err)
 	}
-	if _, err := pool.Exec(t.Context(), "DROP TABLE webhook_endpoints"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, pool, "DROP TABLE webhook_endpoints")
 	if err := postgres.Migrate(t.Context(), url, postgres.Sandbox); err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +182,7 @@ func TestInterruptedMigrationIsCompletedByTheNext(t *testing.T) {
 }
 
 func TestAnotherEnvironmentIsRefused(t *testing.T) {
-	url := postgrestest.URL(t)
+	url := testkit.DatabaseURL(t)
 	var mismatch *postgres.EnvironmentError
 	if err := postgres.Migrate(t.Context(), url, postgres.Production); !errors.As(err, &mismatch) {
 		t.Fatalf("migrate: got %v, want an EnvironmentError", err)

@@ -19,7 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 func TestAMalformedURLIsNamedWithoutItsPassword(t *testing.T) {
@@ -33,12 +33,8 @@ func TestAMalformedURLIsNamedWithoutItsPassword(t *testing.T) {
 }
 
 func TestEachConnectionOfAPoolHasItsSettings(t *testing.T) {
-	address := postgrestest.URL(t)
-	pool, err := postgres.Open(t.Context(), address, postgres.Setting{Name: "enable_sort", Value: "off"}, postgres.Setting{Name: "jit", Value: "off"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
+	address := testkit.DatabaseURL(t)
+	pool := testkit.Open(t, address, postgres.Setting{Name: "enable_sort", Value: "off"}, postgres.Setting{Name: "jit", Value: "off"})
 	one, err := pool.Acquire(t.Context()) // so that the next one is another connection
 	if err != nil {
 		t.Fatal(err)
@@ -58,11 +54,7 @@ func TestEachConnectionOfAPoolHasItsSettings(t *testing.T) {
 }
 
 func TestAServerIsThereWhoeverHoldsThePoolsConnections(t *testing.T) {
-	pool, err := postgres.Open(t.Context(), postgrestest.URL(t)+"&pool_max_conns=1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
+	pool := testkit.Open(t, testkit.DatabaseURL(t)+"&pool_max_conns=1")
 	lent, err := pool.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +62,7 @@ func TestAServerIsThereWhoeverHoldsThePoolsConnections(t *testing.T) {
 	if err := postgres.Ping(t.Context(), pool); err != nil {
 		t.Errorf("while the only connection is lent: %v", err)
 	}
-	restore := postgrestest.CutOff(t, pool)
+	restore := testkit.CutOff(t, pool)
 	if postgres.Ping(t.Context(), pool) == nil {
 		t.Error("a server that is away was found")
 	}
@@ -84,7 +76,7 @@ func TestAServerIsThereWhoeverHoldsThePoolsConnections(t *testing.T) {
 // TestAConnectionThatGoesSilentBeforeItIsReadyIsGivenUp: pools make connections without a deadline, and one that never gets
 // ready would hold its place for good.
 func TestAConnectionThatGoesSilentBeforeItIsReadyIsGivenUp(t *testing.T) {
-	address, err := url.Parse(postgrestest.URL(t))
+	address, err := url.Parse(testkit.DatabaseURL(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,10 +84,7 @@ func TestAConnectionThatGoesSilentBeforeItIsReadyIsGivenUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	front, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	front := testkit.Listen(t)
 	network, server := pgconn.NetworkAddress(config.Host, config.Port)
 	hungUp := make(chan error, 1)
 	go func() { hungUp <- muteAfterStart(front, network, server) }()
@@ -164,7 +153,7 @@ type writer func([]byte) (int, error)
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
 func TestAListOfUUIDsGoesInBinary(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	conn, err := pool.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -186,7 +175,7 @@ func TestAListOfUUIDsGoesInBinary(t *testing.T) {
 }
 
 func TestAPoolsSizeIsTheURLsOrTheChosenOrEnoughToShareCommits(t *testing.T) {
-	address := postgrestest.URL(t)
+	address := testkit.DatabaseURL(t)
 	for _, c := range []struct {
 		suffix       string
 		chosen, want int32

@@ -12,14 +12,14 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/ssh"
+
+	"examprep.dev/server/testkit"
 )
 
 // replace puts another file in place of a mounted one, as the kubelet does.
 func replace(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(name+".new", []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, name+".new", []byte(text))
 	if err := os.Rename(name+".new", name); err != nil {
 		t.Fatal(err)
 	}

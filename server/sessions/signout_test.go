@@ -11,8 +11,8 @@ import (
 
 	"examprep.dev/server/audit"
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
 	"examprep.dev/server/sessions"
+	"examprep.dev/server/testkit"
 )
 
 // acting is the context of a request that is recorded.
@@ -63,9 +63,7 @@ func TestSignInAndSignOutHappenOnlyWithTheirRecord(t *testing.T) {
 		"a sign-out":            func() error { return f.signIn.SignOut(ctx, token, session) },
 		"a sign-out everywhere": func() error { return f.signIn.SignOutEverywhere(ctx, session) },
 	} {
-		if _, err := f.pool.Exec(t.Context(), "DROP FUNCTION refuse CASCADE"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Exec(t, f.pool, "DROP FUNCTION refuse CASCADE")
 		allow := refuseRecords(t, f.pool)
 		if err := signOut(); err == nil {
 			t.Fatal("the record was not refused: the test proves nothing")
@@ -102,7 +100,7 @@ func TestSessionsAreUnavailableWithoutPostgreSQLAndBackWithIt(t *testing.T) {
 	must(t, err)
 	session, err := f.store.Lookup(t.Context(), token)
 	must(t, err)
-	restore := postgrestest.CutOff(t, f.pool)
+	restore := testkit.CutOff(t, f.pool)
 	for name, call := range map[string]func() error{
 		"lookup":              func() error { _, err := f.store.Lookup(t.Context(), token); return err },
 		"sign-out":            func() error { return f.signIn.SignOut(t.Context(), token, session) },

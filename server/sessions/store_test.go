@@ -3,7 +3,6 @@ package sessions_test
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -14,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/oauth2-proxy/mockoidc"
 
-	"examprep.dev/server/postgres/postgrestest"
 	"examprep.dev/server/sessions"
+	"examprep.dev/server/testkit"
 )
 
 const redirectURL = "http://127.0.0.1/v1/developer/callback"
@@ -78,16 +77,13 @@ func newFixture(t *testing.T, prepare ...func(*mockoidc.MockOIDC) error) *fixtur
 			t.Fatal(err)
 		}
 	}
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testkit.Listen(t)
 	if err := provider.Start(listener, nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = provider.Shutdown() })
 	now := time.Now()
-	f := &fixture{provider: provider, clock: &now, pool: postgrestest.New(t)}
+	f := &fixture{provider: provider, clock: &now, pool: testkit.Database(t)}
 	f.store = f.storeOn(f.pool)
 	f.signIn = f.pod(secret, f.pool)
 	return f

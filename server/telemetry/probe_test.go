@@ -9,22 +9,15 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"examprep.dev/server/telemetry"
+	"examprep.dev/server/testkit"
 )
 
 // gathered returns the value of a gauge by the value of its only label; "" for one without.
 func gathered(t *testing.T, registry *prometheus.Registry, name string) map[string]float64 {
 	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
 	values := map[string]float64{}
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			if family.GetName() == name {
-				values[labelOf(metric)] = metric.GetGauge().GetValue()
-			}
-		}
+	for _, metric := range testkit.Series(t, registry)[name] {
+		values[labelOf(metric)] = metric.GetGauge().GetValue()
 	}
 	return values
 }
@@ -44,14 +37,9 @@ func TestProbesTellWhichStoreIsAway(t *testing.T) {
 	late := telemetry.Store{Name: "late", Ask: func(ctx context.Context) error { <-ctx.Done(); return nil }}
 	last := telemetry.Store{Name: "last", Ask: func(ctx context.Context) error { close(asked); <-ctx.Done(); return ctx.Err() }}
 	prober := telemetry.NewProber(registry, away, there, late, last)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- prober.Run(ctx) }()
+	stop := testkit.Run(t, prober.Run)
 	<-asked
 	stop()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
 	up := gathered(t, registry, "examprep_store_up")
 	if _, told := up["last"]; told || up["there"] != 1 || up["away"] != 0 || up["late"] != 0 || len(up) != 3 {
 		t.Errorf("stores: %v", up)

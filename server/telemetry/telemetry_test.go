@@ -3,7 +3,6 @@ package telemetry_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -16,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"examprep.dev/server/telemetry"
+	"examprep.dev/server/testkit"
 )
 
 func TestLoggerWritesJSONFromItsLevelUp(t *testing.T) {
@@ -27,9 +27,7 @@ func TestLoggerWritesJSONFromItsLevelUp(t *testing.T) {
 	logger.Info("left out")
 	logger.Warn("kept", "n", 1)
 	var line map[string]any
-	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
-		t.Fatalf("one JSON line expected, got %q: %v", out.String(), err)
-	}
+	testkit.Decode(t, out.Bytes(), &line)
 	if line["msg"] != "kept" || line["n"] != 1.0 {
 		t.Errorf("line = %v", line)
 	}
@@ -44,10 +42,7 @@ func TestLoggerRefusesAnUnknownLevel(t *testing.T) {
 // serve runs a side server on a free port, and returns its address and how to stop it.
 func serve(t *testing.T, run func(context.Context, net.Listener) error) (url string, stop func() error) {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testkit.Listen(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- run(ctx, listener) }()
@@ -57,20 +52,8 @@ func serve(t *testing.T, run func(context.Context, net.Listener) error) (url str
 
 func get(t *testing.T, url string) (status int, body string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode, string(content)
+	response, body := testkit.Call(t, http.DefaultClient.Do, http.MethodGet, url, "", nil)
+	return response.StatusCode, body
 }
 
 func TestReadinessTellsItsReason(t *testing.T) {
@@ -138,10 +121,7 @@ func TestProfilesAreServedOnlyWhereTheyAreAskedFor(t *testing.T) {
 }
 
 func TestServeNamesAPortThatIsTaken(t *testing.T) {
-	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := testkit.Listen(t)
 	defer func() { _ = taken.Close() }()
 	server := telemetry.NewMetricsServer(taken.Addr().String(), prometheus.NewRegistry(), false, slog.New(slog.DiscardHandler))
 	if err := server.Serve(t.Context()); err == nil || !strings.Contains(err.Error(), "metrics server") {

@@ -3,17 +3,15 @@ package usage_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/usage"
 )
 
@@ -23,33 +21,19 @@ const manyKeys = 2500
 // makeKeys puts keys into the database and returns their ids in order.
 func makeKeys(t *testing.T, pool *pgxpool.Pool) []uuid.UUID {
 	t.Helper()
-	rows, err := pool.Query(t.Context(), `WITH account AS (INSERT INTO accounts (id, name) VALUES (gen_random_uuid(), 'many') RETURNING id),
+	return testkit.List[uuid.UUID](t, pool, `WITH account AS (INSERT INTO accounts (id, name) VALUES (gen_random_uuid(), 'many') RETURNING id),
 		made AS (INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
 			SELECT gen_random_uuid(), account.id, gen_random_uuid(), 'service_' || lpad(to_hex(i), 8, '0'), sha256(i::text::bytea)
 			FROM account, generate_series(1, $1) i RETURNING id)
 		SELECT id FROM made ORDER BY id`, manyKeys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ids
 }
 
 // block runs a statement in a transaction that stays open until release.
 func block(t *testing.T, pool *pgxpool.Pool, statement string, args ...any) (release func()) {
 	t.Helper()
-	tx, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := testkit.Begin(t, pool)
 	release = func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }
-	t.Cleanup(release)
-	if _, err := tx.Exec(t.Context(), statement, args...); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, tx, statement, args...)
 	return release
 }
 
@@ -63,24 +47,19 @@ func blockUsage(t *testing.T, pool *pgxpool.Pool, key uuid.UUID, day time.Time) 
 // blockBatch makes a writer wait that writes a batch of this number.
 func blockBatch(t *testing.T, pool *pgxpool.Pool, number int) (release func()) {
 	t.Helper()
-	if _, err := pool.Exec(t.Context(), fmt.Sprintf(`
+	testkit.Exec(t, pool, fmt.Sprintf(`
 		CREATE FUNCTION await_release() RETURNS trigger LANGUAGE plpgsql AS $$
 			BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NEW; END $$;
-		CREATE TRIGGER held BEFORE INSERT ON key_usage_batches FOR EACH ROW WHEN (NEW.batch = %d) EXECUTE FUNCTION await_release()`, number)); err != nil {
-		t.Fatal(err)
-	}
+		CREATE TRIGGER held BEFORE INSERT ON key_usage_batches FOR EACH ROW WHEN (NEW.batch = %d) EXECUTE FUNCTION await_release()`, number))
 	return block(t, pool, "SELECT pg_advisory_xact_lock(7)")
 }
 
 // awaitWaiting waits until a statement in pool's database waits for another's transaction, or none does.
 func awaitWaiting(t *testing.T, pool *pgxpool.Pool, some bool) {
 	t.Helper()
-	postgrestest.Eventually(t, fmt.Sprintf("a statement waits for a lock: %v", some), func() bool {
-		var waits bool
-		if err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
-			WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waits); err != nil {
-			t.Fatal(err)
-		}
+	testkit.Eventually(t, fmt.Sprintf("a statement waits for a lock: %v", some), func() bool {
+		waits := testkit.Get[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock')`)
 		return waits == some
 	})
 }
@@ -109,17 +88,14 @@ func totals(t *testing.T, pool *pgxpool.Pool) (admitted, limited, used int64) {
 }
 
 // written are the requests in batches that are not rolled up.
-func written(t *testing.T, pool *pgxpool.Pool) (requests int64) {
+func written(t *testing.T, pool *pgxpool.Pool) int64 {
 	t.Helper()
-	if err := pool.QueryRow(t.Context(), `SELECT coalesce(sum(c.n), 0)::bigint
-		FROM key_usage_batches b, unnest(b.requests) AS c(n)`).Scan(&requests); err != nil {
-		t.Fatal(err)
-	}
-	return requests
+	return testkit.Get[int64](t, pool, `SELECT coalesce(sum(c.n), 0)::bigint
+		FROM key_usage_batches b, unnest(b.requests) AS c(n)`)
 }
 
 func TestAFlushWhoseTimeEndsHasGotSomewhereAndTheNextGoesOn(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	ids := makeKeys(t, pool)
 	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	meter := newMeter(pool, c)
@@ -144,16 +120,13 @@ func TestAFlushWhoseTimeEndsHasGotSomewhereAndTheNextGoesOn(t *testing.T) {
 }
 
 // lastUses returns how many keys have a last use.
-func lastUses(t *testing.T, pool *pgxpool.Pool) (n int64) {
+func lastUses(t *testing.T, pool *pgxpool.Pool) int64 {
 	t.Helper()
-	if err := pool.QueryRow(t.Context(), "SELECT count(last_used_at) FROM api_key_uses").Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return testkit.Get[int64](t, pool, "SELECT count(last_used_at) FROM api_key_uses")
 }
 
 func TestAKeyThatIsBeingChangedDoesNotHoldUpUsage(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	ids := makeKeys(t, pool)
 	meter := newMeter(pool, newClock(time.Now()))
 	block(t, pool, "SELECT FROM api_keys WHERE id = $1 FOR UPDATE", ids[0])
@@ -172,7 +145,7 @@ func TestAKeyThatIsBeingChangedDoesNotHoldUpUsage(t *testing.T) {
 }
 
 func TestLastUseIsThatOfTheNewestDay(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	id := newKey(t, pool).id
 	morning := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 	c := newClock(morning)
@@ -205,10 +178,7 @@ func TestLastUseIsThatOfTheNewestDay(t *testing.T) {
 // recipe is the SQL of the package comment that begins with a text.
 func recipe(t *testing.T, begin string) string {
 	t.Helper()
-	text, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, "doc.go")
 	_, rest, begins := strings.Cut(string(text), "//\t"+begin)
 	statement, _, ends := strings.Cut(rest, ";\n")
 	if !begins || !ends {
@@ -218,7 +188,7 @@ func recipe(t *testing.T, begin string) string {
 }
 
 func TestPruningKeepsTheLastUseOfEachKey(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	idle, busy, refused := newKey(t, pool).id, newKey(t, pool).id, newKey(t, pool).id
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	c := newClock(now)
@@ -235,9 +205,7 @@ func TestPruningKeepsTheLastUseOfEachKey(t *testing.T) {
 	}
 	use(busy, now, true)
 	use(refused, now, false)
-	if _, err := pool.Exec(t.Context(), recipe(t, "DELETE FROM key_usage")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, pool, recipe(t, "DELETE FROM key_usage"))
 	for key, want := range map[uuid.UUID]struct {
 		used     time.Time
 		requests [2]int64
@@ -252,7 +220,7 @@ func TestPruningKeepsTheLastUseOfEachKey(t *testing.T) {
 }
 
 func TestTheLastFlushWritesWhatTimeAllowsAndCountsTheRestAsLost(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	ids := makeKeys(t, pool)
 	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	registry := prometheus.NewRegistry()
@@ -267,7 +235,7 @@ func TestTheLastFlushWritesWhatTimeAllowsAndCountsTheRestAsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := written(t, pool)
-	if lost := int64(metric(t, registry, "examprep_key_usage_lost_total")); kept == 0 || lost == 0 || kept+lost != manyKeys {
+	if lost := int64(testkit.Metric(t, registry, "examprep_key_usage_lost_total", nil)); kept == 0 || lost == 0 || kept+lost != manyKeys {
 		t.Errorf("%d are written, %d lost, of %d", kept, lost, manyKeys)
 	}
 }

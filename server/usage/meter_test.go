@@ -12,8 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/usage"
 )
 
@@ -84,23 +83,18 @@ func newKey(t *testing.T, pool *pgxpool.Pool) madeKey {
 }
 
 // lastUse returns when a key was last used, as the view tells the owners of keys; nil if it never was.
-func lastUse(t *testing.T, pool *pgxpool.Pool, key uuid.UUID) (at *time.Time) {
+func lastUse(t *testing.T, pool *pgxpool.Pool, key uuid.UUID) *time.Time {
 	t.Helper()
-	if err := pool.QueryRow(t.Context(), "SELECT last_used_at FROM api_key_uses WHERE key_id = $1", key).Scan(&at); err != nil {
-		t.Fatal(err)
-	}
-	return at
+	return testkit.Get[*time.Time](t, pool, "SELECT last_used_at FROM api_key_uses WHERE key_id = $1", key)
 }
 
 func TestUseIsWrittenAtTheEndAndUnknownKeysAreNot(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	key := newKey(t, pool)
 	id := key.id
 	c := newClock(time.Now().Truncate(time.Microsecond))
 	meter := newMeter(pool, c)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- meter.Run(ctx) }()
+	stop := testkit.Run(t, meter.Run)
 	for range 100 {
 		meter.Count(id, true)
 	}
@@ -109,10 +103,7 @@ func TestUseIsWrittenAtTheEndAndUnknownKeysAreNot(t *testing.T) {
 	used := c.now()
 	c.set(used.Add(time.Second))
 	meter.Count(id, false) // refused: no use
-	cancel()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	stop()
 	if at := lastUse(t, pool, id); at == nil || !at.Equal(used) {
 		t.Errorf("last used at %v, want %v", at, used)
 	}
@@ -128,7 +119,7 @@ func TestUseIsWrittenAtTheEndAndUnknownKeysAreNot(t *testing.T) {
 // and with an outage of the database.
 func TestCountsAreExact(t *testing.T) {
 	const goroutines, rounds = 8, 3000
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	ids := make([]uuid.UUID, 20)
 	for i := range ids {
 		ids[i] = newKey(t, pool).id
@@ -162,9 +153,9 @@ func TestCountsAreExact(t *testing.T) {
 			})
 		}
 	}
-	restore := postgrestest.CutOff(t, pool)
+	restore := testkit.CutOff(t, pool)
 	close(away)
-	postgrestest.Eventually(t, "a flush fails", func() bool { return failed.Load() > 0 })
+	testkit.Eventually(t, "a flush fails", func() bool { return failed.Load() > 0 })
 	restore()
 	counting.Wait()
 	close(counted)
@@ -194,15 +185,10 @@ func TestACommitWhoseAnswerIsLostIsCountedOnce(t *testing.T) {
 		"a roll-up": {(*usage.Meter).Flush, (*usage.Meter).RollUp, "commit", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			direct := postgrestest.New(t)
+			direct := testkit.Database(t)
 			id := newKey(t, direct).id
-			line := newLine(t, direct.Config().ConnConfig)
-			address := *line.address
-			pool, err := postgres.Open(t.Context(), address.String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(pool.Close)
+			line := newLine(t, direct.Config().ConnString()+"&pool_max_conns=1")
+			pool := testkit.Open(t, line.URL)
 			meter := newMeter(pool, newClock(time.Now()))
 			meter.Count(id, true)
 			flush(t, meter)
@@ -215,9 +201,9 @@ func TestACommitWhoseAnswerIsLostIsCountedOnce(t *testing.T) {
 			line.loseAnswer(step.statement)
 			failed := make(chan error)
 			go func() { failed <- step.lost(meter, context.WithoutCancel(t.Context())) }()
-			postgrestest.Eventually(t, "the answer is lost", line.lost.Load)
-			postgrestest.Eventually(t, "the database has committed", func() bool { return waitingBatches(t, direct) == step.waiting })
-			line.cut()
+			testkit.Eventually(t, "the answer is lost", line.Lost)
+			testkit.Eventually(t, "the database has committed", func() bool { return waitingBatches(t, direct) == step.waiting })
+			line.Cut(false)
 			if err := <-failed; err == nil {
 				t.Fatal("it has its answer: the test proves nothing")
 			}
@@ -233,45 +219,35 @@ func TestACommitWhoseAnswerIsLostIsCountedOnce(t *testing.T) {
 }
 
 // waitingBatches is how many batches are written and not rolled up.
-func waitingBatches(t *testing.T, pool *pgxpool.Pool) (n int) {
+func waitingBatches(t *testing.T, pool *pgxpool.Pool) int {
 	t.Helper()
-	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM key_usage_batches").Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return testkit.Get[int](t, pool, "SELECT count(*) FROM key_usage_batches")
 }
 
 func TestRunAddsBatchesOnceTheOldestIsOldEnough(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	id := newKey(t, pool).id
 	registry := prometheus.NewRegistry()
 	meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, RollUpAge: time.Hour, Registerer: registry})
 	meter.Count(id, true)
 	write(t, meter)
 	age := func() {
-		if _, err := pool.Exec(t.Context(), "UPDATE key_usage_batches SET written_at = written_at - interval '40 minutes'"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Exec(t, pool, "UPDATE key_usage_batches SET written_at = written_at - interval '40 minutes'")
 	}
 	age()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- meter.Run(ctx) }()
+	stop := testkit.Run(t, meter.Run)
 	const oldest = "examprep_key_usage_oldest_batch_age_seconds"
-	postgrestest.Eventually(t, "the meter looks", func() bool { return metric(t, registry, oldest) >= 40*60 })
+	testkit.Eventually(t, "the meter looks", func() bool { return testkit.Metric(t, registry, oldest, nil) >= 40*60 })
 	if got := usageOf(t, pool, id); got != [2]int64{} {
 		t.Errorf("usage after 40 minutes = %v", got)
 	}
 	age()
-	postgrestest.Eventually(t, "the batch is added", func() bool { return usageOf(t, pool, id) == [2]int64{1, 0} })
-	cancel()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	testkit.Eventually(t, "the batch is added", func() bool { return usageOf(t, pool, id) == [2]int64{1, 0} })
+	stop()
 }
 
 func TestADayIsUTCsAndEndsAtMidnight(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	key := newKey(t, pool)
 	id := key.id
 	east := time.FixedZone("east", 9*60*60)
@@ -327,7 +303,7 @@ func sameUsage(got, want []usage.Daily) bool {
 }
 
 func TestAFloodOfKeysIsWrittenEarlyAndBounded(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	registry := prometheus.NewRegistry()
 	meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Registerer: registry})
 	const shard, more = 4096, 10
@@ -336,60 +312,32 @@ func TestAFloodOfKeysIsWrittenEarlyAndBounded(t *testing.T) {
 		id[15] = 7 // of one shard
 		meter.Count(id, true)
 	}
-	if got := metric(t, registry, "examprep_key_usage_lost_total"); got != more {
+	if got := testkit.Metric(t, registry, "examprep_key_usage_lost_total", nil); got != more {
 		t.Errorf("%v requests lost, want %d", got, more)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- meter.Run(ctx) }()
-	postgrestest.Eventually(t, "what is half full is written before the interval is over", func() bool {
-		var written bool
-		if err := pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM key_usage_writers WHERE batch > 0)").Scan(&written); err != nil {
-			t.Fatal(err)
-		}
+	stop := testkit.Run(t, meter.Run)
+	testkit.Eventually(t, "what is half full is written before the interval is over", func() bool {
+		written := testkit.Get[bool](t, pool, "SELECT EXISTS (SELECT FROM key_usage_writers WHERE batch > 0)")
 		return written
 	})
-	cancel()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	stop()
 }
 
 func TestAFlushCanBeAskedFor(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	id := newKey(t, pool).id
 	meter := newMeter(pool, newClock(time.Now()))
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- meter.Run(ctx) }()
+	stop := testkit.Run(t, meter.Run)
 	meter.Count(id, true)
 	meter.RequestFlush()
-	postgrestest.Eventually(t, "it is written before the interval is over", func() bool {
+	testkit.Eventually(t, "it is written before the interval is over", func() bool {
 		return usageOf(t, pool, id) == [2]int64{1, 0}
 	})
-	cancel()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-}
-
-func metric(t *testing.T, registry *prometheus.Registry, name string) float64 {
-	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var sum float64
-	for _, family := range families {
-		if family.GetName() == name {
-			sum += family.GetMetric()[0].GetCounter().GetValue() + family.GetMetric()[0].GetGauge().GetValue() // one is nil, and so 0
-		}
-	}
-	return sum
+	stop()
 }
 
 func TestWhatCannotBeWrittenAtTheEndIsCountedAsLost(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	id := newKey(t, pool).id
 	registry := prometheus.NewRegistry()
 	meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Registerer: registry})
@@ -398,23 +346,21 @@ func TestWhatCannotBeWrittenAtTheEndIsCountedAsLost(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	postgrestest.CutOff(t, pool)
+	testkit.CutOff(t, pool)
 	if err := meter.Run(ctx); err != nil {
 		t.Error(err)
 	}
-	if lost, failures := metric(t, registry, "examprep_key_usage_lost_total"), metric(t, registry, "examprep_key_usage_flush_failures_total"); lost != 3 || failures < 2 {
+	if lost, failures := testkit.Metric(t, registry, "examprep_key_usage_lost_total", nil), testkit.Metric(t, registry, "examprep_key_usage_flush_failures_total", nil); lost != 3 || failures < 2 {
 		t.Errorf("%v lost after %v failures, want 3 after several", lost, failures)
 	}
 }
 
 func TestWritersThatEndedLongAgoAreForgotten(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	id := newKey(t, pool).id
 	old, recent := uuid.New(), uuid.New()
-	if _, err := pool.Exec(t.Context(), `INSERT INTO key_usage_writers (id, batch, written_at)
-		VALUES ($1, 9, now() - interval '31 days'), ($2, 9, now() - interval '29 days')`, old, recent); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, pool, `INSERT INTO key_usage_writers (id, batch, written_at)
+		VALUES ($1, 9, now() - interval '31 days'), ($2, 9, now() - interval '29 days')`, old, recent)
 	meter := newMeter(pool, newClock(time.Now()))
 	meter.Count(id, true)
 	flush(t, meter)

@@ -11,42 +11,35 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/usage"
 )
 
 // allowBatches has the database refuse each roll-up of more batches, as it does where so many take too long.
 func allowBatches(t *testing.T, pool *pgxpool.Pool, most int) {
 	t.Helper()
-	if _, err := pool.Exec(t.Context(), fmt.Sprintf(`
+	testkit.Exec(t, pool, fmt.Sprintf(`
 		CREATE FUNCTION refuse_many() RETURNS trigger LANGUAGE plpgsql AS $$
 			BEGIN
 				IF (SELECT count(*) FROM taken) > %d THEN RAISE EXCEPTION 'too much at once'; END IF;
 				RETURN NULL;
 			END $$;
 		CREATE TRIGGER bounded AFTER DELETE ON key_usage_batches REFERENCING OLD TABLE AS taken
-			FOR EACH STATEMENT EXECUTE FUNCTION refuse_many()`, most)); err != nil {
-		t.Fatal(err)
-	}
+			FOR EACH STATEMENT EXECUTE FUNCTION refuse_many()`, most))
 }
 
 // watchRollUps has the database note how many batches each roll-up takes. largest returns the largest so far.
 func watchRollUps(t *testing.T, pool *pgxpool.Pool) (largest func() int) {
 	t.Helper()
-	if _, err := pool.Exec(t.Context(), `
+	testkit.Exec(t, pool, `
 		CREATE TABLE roll_ups (batches bigint);
 		CREATE FUNCTION note_roll_up() RETURNS trigger LANGUAGE plpgsql AS $$
 			BEGIN INSERT INTO roll_ups SELECT count(*) FROM taken; RETURN NULL; END $$;
 		CREATE TRIGGER noted AFTER DELETE ON key_usage_batches REFERENCING OLD TABLE AS taken
-			FOR EACH STATEMENT EXECUTE FUNCTION note_roll_up()`); err != nil {
-		t.Fatal(err)
-	}
-	return func() (n int) {
+			FOR EACH STATEMENT EXECUTE FUNCTION note_roll_up()`)
+	return func() int {
 		t.Helper()
-		if err := pool.QueryRow(t.Context(), "SELECT max(batches) FROM roll_ups").Scan(&n); err != nil {
-			t.Fatal(err)
-		}
-		return n
+		return testkit.Get[int](t, pool, "SELECT max(batches) FROM roll_ups")
 	}
 }
 
@@ -78,7 +71,7 @@ func TestABacklogThatIsTooMuchForOneStatementShrinks(t *testing.T) {
 	for _, possible := range []int{1, 5} {
 		t.Run(fmt.Sprintf("at most %d batches", possible), func(t *testing.T) {
 			const batches = 100
-			pool := postgrestest.New(t)
+			pool := testkit.Database(t)
 			ids := makeKeys(t, pool)[:3]
 			registry := prometheus.NewRegistry()
 			meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Registerer: registry})
@@ -93,7 +86,7 @@ func TestABacklogThatIsTooMuchForOneStatementShrinks(t *testing.T) {
 			if n := waitingBatches(t, pool); n != 0 {
 				t.Errorf("%d batches still wait", n)
 			}
-			if metric(t, registry, "examprep_key_usage_roll_up_failures_total") == 0 {
+			if testkit.Metric(t, registry, "examprep_key_usage_roll_up_failures_total", nil) == 0 {
 				t.Error("the database refused nothing: the test proves nothing")
 			}
 			for _, id := range ids {
@@ -106,7 +99,7 @@ func TestABacklogThatIsTooMuchForOneStatementShrinks(t *testing.T) {
 }
 
 func TestOnceTheDatabaseCanDoMoreItIsAskedForMore(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	id := makeKeys(t, pool)[0]
 	meter := newMeter(pool, newClock(time.Now()))
 	writeBatches(t, meter, 1, id)
@@ -116,9 +109,7 @@ func TestOnceTheDatabaseCanDoMoreItIsAskedForMore(t *testing.T) {
 			t.Fatal("it was not refused: the test proves nothing")
 		}
 	}
-	if _, err := pool.Exec(t.Context(), "DROP TRIGGER bounded ON key_usage_batches"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, pool, "DROP TRIGGER bounded ON key_usage_batches")
 	rollUpBy32(t, pool, meter, id, 200)
 	if got := usageOf(t, pool, id); got != [2]int64{201, 0} {
 		t.Errorf("usage = %v, want [201 0]", got)
@@ -128,7 +119,7 @@ func TestOnceTheDatabaseCanDoMoreItIsAskedForMore(t *testing.T) {
 // TestARollUpTakesNoMoreThanItIsToHoweverItIsPlanned has the database believe that the table is all but empty, which it then
 // joins row by row: an old transaction keeps vacuum from the rows that are gone.
 func TestARollUpTakesNoMoreThanItIsToHoweverItIsPlanned(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	id := makeKeys(t, pool)[0]
 	meter := newMeter(pool, newClock(time.Now()))
 	block(t, pool, "SELECT txid_current()")
@@ -136,9 +127,7 @@ func TestARollUpTakesNoMoreThanItIsToHoweverItIsPlanned(t *testing.T) {
 	if err := meter.RollUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pool.Exec(t.Context(), "VACUUM key_usage_batches"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, pool, "VACUUM key_usage_batches")
 	rollUpBy32(t, pool, meter, id, 50)
 	if got := usageOf(t, pool, id); got != [2]int64{350, 0} {
 		t.Errorf("usage = %v, want [350 0]", got)
@@ -146,7 +135,7 @@ func TestARollUpTakesNoMoreThanItIsToHoweverItIsPlanned(t *testing.T) {
 }
 
 func TestAProcessThatEndsRollsUpBitByBit(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	id := makeKeys(t, pool)[0]
 	meter := newMeter(pool, newClock(time.Now()))
 	writeBatches(t, meter, 3, id)
@@ -163,7 +152,7 @@ func TestAProcessThatEndsRollsUpBitByBit(t *testing.T) {
 
 // TestRollUpLeavesBatchesToThePodThatRollsUp has the first pod wait for a row that the second would have to wait for too.
 func TestRollUpLeavesBatchesToThePodThatRollsUp(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	ids := makeKeys(t, pool)
 	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	first, second := newMeter(pool, c), newMeter(pool, c)
@@ -200,16 +189,14 @@ func TestBadBatchIsSkippedAndAllOthersAreAdded(t *testing.T) {
 		"a time out of range":         "last_used = '{1,9223372036854775807}'",
 	} {
 		t.Run(name, func(t *testing.T) {
-			pool := postgrestest.New(t)
+			pool := testkit.Database(t)
 			ids := makeKeys(t, pool)[:3]
 			registry := prometheus.NewRegistry()
 			meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Registerer: registry})
 			writeBatches(t, meter, 2, ids[0])
 			writeBatches(t, meter, 1, ids[1], ids[2])
 			writeBatches(t, meter, 2, ids[0])
-			if _, err := pool.Exec(t.Context(), "UPDATE key_usage_batches SET "+damage+" WHERE batch = 3"); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Exec(t, pool, "UPDATE key_usage_batches SET "+damage+" WHERE batch = 3")
 			for range 2 { // the second has nothing to do
 				if err := meter.RollUp(t.Context()); err != nil {
 					t.Fatal(err)
@@ -227,7 +214,7 @@ func TestBadBatchIsSkippedAndAllOthersAreAdded(t *testing.T) {
 					"examprep_key_usage_oldest_batch_age_seconds": 0,
 					"examprep_key_usage_roll_up_failures_total":   1,
 				} {
-					if got := metric(t, registry, metricName); got != want {
+					if got := testkit.Metric(t, registry, metricName, nil); got != want {
 						t.Errorf("%s = %v, want %v", metricName, got, want)
 					}
 				}
@@ -239,21 +226,17 @@ func TestBadBatchIsSkippedAndAllOthersAreAdded(t *testing.T) {
 // refuse has the database refuse to write to a table what the condition holds for, until allow.
 func refuse(t *testing.T, pool *pgxpool.Pool, name, event, condition string) (allow func()) {
 	t.Helper()
-	if _, err := pool.Exec(t.Context(), fmt.Sprintf(`
+	testkit.Exec(t, pool, fmt.Sprintf(`
 		CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused'; END $$;
-		CREATE TRIGGER refused BEFORE %s ON %s FOR EACH ROW WHEN (%s) EXECUTE FUNCTION refuse()`, event, name, condition)); err != nil {
-		t.Fatal(err)
-	}
+		CREATE TRIGGER refused BEFORE %s ON %s FOR EACH ROW WHEN (%s) EXECUTE FUNCTION refuse()`, event, name, condition))
 	return func() {
 		t.Helper()
-		if _, err := pool.Exec(t.Context(), "DROP TRIGGER refused ON "+name); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Exec(t, pool, "DROP TRIGGER refused ON "+name)
 	}
 }
 
 func TestFailedRollUpIsCountedOnceAndKeepsTheBatches(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	ids := makeKeys(t, pool)
 	registry := prometheus.NewRegistry()
 	meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Registerer: registry})
@@ -263,7 +246,7 @@ func TestFailedRollUpIsCountedOnceAndKeepsTheBatches(t *testing.T) {
 	if meter.RollUp(t.Context()) == nil {
 		t.Error("the usage was not refused: the test proves nothing")
 	}
-	if n := metric(t, registry, "examprep_key_usage_roll_up_failures_total"); n != 1 {
+	if n := testkit.Metric(t, registry, "examprep_key_usage_roll_up_failures_total", nil); n != 1 {
 		t.Errorf("%v failures to add usage are counted, want 1", n)
 	}
 	allow()
@@ -274,7 +257,7 @@ func TestFailedRollUpIsCountedOnceAndKeepsTheBatches(t *testing.T) {
 }
 
 func TestARollUpThatItsCallerEndsIsNoFailure(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	ids := makeKeys(t, pool)
 	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	registry := prometheus.NewRegistry()
@@ -282,35 +265,33 @@ func TestARollUpThatItsCallerEndsIsNoFailure(t *testing.T) {
 	writeBatches(t, meter, 1, ids[0])
 	blockUsage(t, pool, ids[0], c.now())
 	giveUp(t, pool, meter.RollUp)
-	if n := metric(t, registry, "examprep_key_usage_roll_up_failures_total"); n != 0 {
+	if n := testkit.Metric(t, registry, "examprep_key_usage_roll_up_failures_total", nil); n != 0 {
 		t.Errorf("%v failures, want none", n)
 	}
 }
 
 func TestTheAgeOfWhatWaitsForARollUpIsTold(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	ids := makeKeys(t, pool)
 	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	registry := prometheus.NewRegistry()
 	meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Now: c.now, Registerer: registry})
 	told := func(when string, least, most float64) {
 		t.Helper()
-		if got := metric(t, registry, "examprep_key_usage_oldest_batch_age_seconds"); got < least || got > most {
+		if got := testkit.Metric(t, registry, "examprep_key_usage_oldest_batch_age_seconds", nil); got < least || got > most {
 			t.Errorf("%s: the oldest is %v s old, want %v to %v", when, got, least, most)
 		}
 	}
 	unknown := func(when string) {
 		t.Helper()
-		if got := metric(t, registry, "examprep_key_usage_oldest_batch_age_seconds"); !math.IsNaN(got) {
+		if got := testkit.Metric(t, registry, "examprep_key_usage_oldest_batch_age_seconds", nil); !math.IsNaN(got) {
 			t.Errorf("%s: the oldest is %v s old, want that nobody knows", when, got)
 		}
 	}
 	unknown("before a look")
 	const hour, more = 3600, 1800 // more is for a machine that stands still
 	writeBatches(t, meter, 1, ids[0])
-	if _, err := pool.Exec(t.Context(), "UPDATE key_usage_batches SET written_at = written_at - interval '1 hour'"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, pool, "UPDATE key_usage_batches SET written_at = written_at - interval '1 hour'")
 	writeBatches(t, meter, 1, ids...)
 	allow := refuse(t, pool, "key_usage", "INSERT", "true")
 	if meter.RollUp(t.Context()) == nil {

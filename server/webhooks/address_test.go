@@ -1,7 +1,6 @@
 package webhooks
 
 import (
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
@@ -15,6 +14,8 @@ import (
 
 	"github.com/google/uuid"
 	"golang.org/x/net/dns/dnsmessage"
+
+	"examprep.dev/server/testkit"
 )
 
 // hostileURLs are refused at registration. PORT stands for a port on which loopback listens.
@@ -201,7 +202,7 @@ func publicServer(t testing.TB, answer http.HandlerFunc) (server *httptest.Serve
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	_, port, _ = net.SplitHostPort(listener.Addr().String())
-	return server, port, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	return server, port, testkit.CAPEM(server)
 }
 
 func TestOfManyAddressesOnlyAPublicOneIsConnectedTo(t *testing.T) {

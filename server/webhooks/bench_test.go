@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"examprep.dev/server/testkit"
 	"github.com/google/uuid"
 )
 
@@ -28,13 +29,11 @@ func BenchmarkDeliveries(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if _, err := stage.pool.Exec(b.Context(), "SELECT webhook_record_event(gen_random_uuid(), $1, NULL, $2) FROM generate_series(1, $3::int)",
-		string(KindScored), event.Body, b.N); err != nil {
-		b.Fatal(err)
-	}
+	testkit.Exec(b, stage.pool, "SELECT webhook_record_event(gen_random_uuid(), $1, NULL, $2) FROM generate_series(1, $3::int)",
+		string(KindScored), event.Body, b.N)
 	w := stage.worker(b, r)
 	b.ResetTimer()
-	run(b, w.Run)
+	testkit.Run(b, w.Run)
 	<-all
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "deliveries/s")
 }
@@ -73,9 +72,9 @@ func BenchmarkBarePosts(b *testing.B) {
 }
 
 // newCounter is a receiver that only counts.
-func newCounter(tb testing.TB, count func()) *receiver {
+func newCounter(tb testing.TB, count func()) *testkit.Receiver {
 	tb.Helper()
-	r := newReceiver(tb, nil)
+	r := testkit.StartReceiver(tb, nil)
 	r.Config.Handler = http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
 		_, _ = io.Copy(io.Discard, request.Body)
 		count()

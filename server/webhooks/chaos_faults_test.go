@@ -8,6 +8,10 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"examprep.dev/server/testkit"
 )
 
 // fault is something that goes wrong with a store, and is repaired when inject returns.
@@ -18,7 +22,7 @@ type fault struct {
 
 // chaos injects faults and counts them.
 type chaos struct {
-	postgres *privatePostgres
+	postgres *testkit.PostgresServer
 	redis    *privateRedises
 	workers  *workerProcesses
 	course   *course
@@ -39,8 +43,8 @@ func (c *chaos) kinds() []fault {
 		{"Redis away", c.keepRedisAway},
 		{"Redis killed, replica promoted", c.failOver},
 		{"Redis fail-over asked for", c.askForFailOver},
-		{"PostgreSQL restarted, fast", func(ctx context.Context) error { return c.restartPostgres(ctx, syscall.SIGINT) }},
-		{"PostgreSQL restarted, immediate", func(ctx context.Context) error { return c.restartPostgres(ctx, syscall.SIGQUIT) }},
+		{"PostgreSQL restarted, fast", func(ctx context.Context) error { return c.postgres.Restart(ctx, syscall.SIGINT) }},
+		{"PostgreSQL restarted, immediate", func(ctx context.Context) error { return c.postgres.Restart(ctx, syscall.SIGQUIT) }},
 	}
 }
 
@@ -104,24 +108,24 @@ func (c *chaos) upsetWorkers(ctx context.Context, times int, chance *rand.Rand) 
 
 // killRedis brings the master back before the Sentinel misses it: the replica then forgets all as well.
 func (c *chaos) killRedis(ctx context.Context) error {
-	node, err := c.redis.master(ctx)
+	node, _, err := c.redis.Master(ctx)
 	if err != nil {
 		return err
 	}
-	node.kill()
-	if err := node.start(ctx); err != nil {
+	node.Kill()
+	if err := node.StartEmpty(ctx); err != nil {
 		return err
 	}
 	return c.redis.writable(ctx)
 }
 
 func (c *chaos) keepRedisAway(ctx context.Context) error {
-	for _, node := range c.redis.nodes {
-		node.kill()
+	for _, node := range c.redis.Nodes {
+		node.Kill()
 	}
 	pause(ctx, c.away)
-	for _, node := range c.redis.nodes {
-		if err := node.start(ctx); err != nil {
+	for _, node := range c.redis.Nodes {
+		if err := node.StartEmpty(ctx); err != nil {
 			return err
 		}
 	}
@@ -133,15 +137,15 @@ func (c *chaos) failOver(ctx context.Context) error {
 	if err := c.redis.whole(ctx); err != nil {
 		return err
 	}
-	node, err := c.redis.master(ctx)
+	node, _, err := c.redis.Master(ctx)
 	if err != nil {
 		return err
 	}
-	node.kill()
+	node.Kill()
 	if err := c.redis.movedFrom(ctx, node); err != nil {
 		return err
 	}
-	if err := node.start(ctx); err != nil {
+	if err := node.StartEmpty(ctx); err != nil {
 		return err
 	}
 	return c.redis.follow(ctx, node)
@@ -151,16 +155,16 @@ func (c *chaos) askForFailOver(ctx context.Context) error {
 	if err := c.redis.whole(ctx); err != nil {
 		return err
 	}
-	node, err := c.redis.master(ctx)
+	node, _, err := c.redis.Master(ctx)
 	if err != nil {
 		return err
 	}
 	// A Sentinel agrees and then gives up where the replica was away a moment ago: it is asked again.
-	if err := until(ctx, "the Sentinel fails over", func(ctx context.Context) error {
-		if now, err := c.redis.master(ctx); err != nil || now != node {
+	if err := testkit.Await(ctx, "the Sentinel fails over", func(ctx context.Context) error {
+		if now, _, err := c.redis.Master(ctx); err != nil || now != node {
 			return err
 		}
-		if err := c.redis.ask.Failover(ctx, sentinelMaster).Err(); err != nil {
+		if err := c.redis.Ask(func(s *redis.SentinelClient) error { return s.Failover(ctx, sentinelMaster).Err() }); err != nil {
 			return err
 		}
 		return c.redis.movedFrom(ctx, node)
@@ -171,9 +175,4 @@ func (c *chaos) askForFailOver(ctx context.Context) error {
 		return err
 	}
 	return c.redis.follow(ctx, node)
-}
-
-func (c *chaos) restartPostgres(ctx context.Context, mode syscall.Signal) error {
-	c.postgres.stop(mode)
-	return c.postgres.start(ctx)
 }

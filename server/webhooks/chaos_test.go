@@ -2,7 +2,6 @@ package webhooks
 
 import (
 	"context"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -18,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit"
 )
 
 const (
@@ -88,27 +88,19 @@ type stage struct {
 func newStage(ctx context.Context, t *testing.T, events int, seed uint64) *stage {
 	t.Helper()
 	s := &stage{seed: seed, history: newHistory(), course: newCourse(events)}
-	database, redises := startPostgres(ctx, t), startRedises(ctx, t)
-	if err := postgres.Migrate(ctx, database.url(), postgres.Sandbox); err != nil {
+	database, redises := testkit.StartPostgres(t), startRedises(ctx, t)
+	if err := postgres.Migrate(ctx, database.URL, postgres.Sandbox); err != nil {
 		t.Fatal(err)
 	}
-	var err error
-	if s.pool, err = postgres.Open(ctx, database.url()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.pool.Close)
-	if _, err := s.pool.Exec(ctx, chaosTables); err != nil {
-		t.Fatal(err)
-	}
+	s.pool = testkit.Open(t, database.URL)
+	testkit.Exec(t, s.pool, chaosTables)
 	s.notifier = NewNotifier(s.pool)
-	run(t, s.notifier.Run)
+	testkit.Run(t, s.notifier.Run)
 	s.endpoints = NewEndpoints(s.pool, testKeyring(t), loopback)
 	for range 3 {
 		id := uuid.New()
 		s.accounts = append(s.accounts, id)
-		if _, err := s.pool.Exec(ctx, "INSERT INTO accounts (id, name) VALUES ($1, $2)", id, id.String()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Exec(t, s.pool, "INSERT INTO accounts (id, name) VALUES ($1, $2)", id, id.String())
 	}
 	s.receiver = newChaosReceiver(t, seed, s.cast(), s.history)
 	for _, to := range s.receiver.targets {
@@ -118,10 +110,10 @@ func newStage(ctx context.Context, t *testing.T, events int, seed uint64) *stage
 			}
 		}
 	}
-	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.receiver.Certificate().Raw})
+	authority := testkit.CAPEM(s.receiver.Server)
 	s.chaos = &chaos{
 		postgres: database, redis: redises, course: s.course, logf: t.Logf, began: time.Now(), injected: make(map[string]int),
-		workers: newWorkerProcesses(t, 3, database.url(), redises.url(), "chaos:", authority),
+		workers: newWorkerProcesses(t, 3, database.URL, redises.URL(), "chaos:", authority),
 		chance:  rand.New(rand.NewPCG(seed, 1)), away: 2 * time.Second,
 	}
 	if events >= soakSize {
@@ -182,7 +174,7 @@ func (s *stage) register(ctx context.Context, to *target) error {
 
 // persist does something however long PostgreSQL is away.
 func (s *stage) persist(ctx context.Context, do func(context.Context) error) error {
-	return until(ctx, "an endpoint is changed", do)
+	return testkit.Await(ctx, "an endpoint is changed", do)
 }
 
 // play lets it all happen, and returns when nothing is pending and the workers have left.
@@ -223,7 +215,7 @@ func (s *stage) play(ctx context.Context, t *testing.T) {
 // settle waits until nothing is pending.
 func (s *stage) settle(ctx context.Context, t *testing.T) {
 	t.Helper()
-	err := until(ctx, "nothing is pending", func(ctx context.Context) error {
+	err := testkit.Await(ctx, "nothing is pending", func(ctx context.Context) error {
 		var pending int
 		var sample *string
 		err := s.pool.QueryRow(ctx, `SELECT count(*), max(d::text) FROM webhook_deliveries d WHERE state = 'pending'`).Scan(&pending, &sample)
@@ -292,7 +284,7 @@ func (s *stage) changeEndpoints(ctx context.Context) error {
 // settled waits, while an endpoint is there still, for the events that happened up to its mark: those that come later may
 // be pending when it goes, and end with it.
 func (s *stage) settled(ctx context.Context, to *target) error {
-	return until(ctx, fmt.Sprintf("endpoint %d has what happened before its end", to.index), func(context.Context) error {
+	return testkit.Await(ctx, fmt.Sprintf("endpoint %d has what happened before its end", to.index), func(context.Context) error {
 		for _, event := range s.history.before(to.settled) {
 			if to.wants(event) && !to.acknowledged(event.ID) {
 				return fmt.Errorf("event %s never arrived", event.ID)
@@ -309,7 +301,7 @@ func (s *stage) seeItGone(ctx context.Context) error {
 		return ctx.Err()
 	case <-s.gone.goes:
 	}
-	err := until(ctx, "the endpoint that is gone is disabled", func(ctx context.Context) error {
+	err := testkit.Await(ctx, "the endpoint that is gone is disabled", func(ctx context.Context) error {
 		health, err := s.endpoints.Health(ctx, s.owner(s.gone))
 		if err == nil && health.DisabledReason != reasonGone {
 			err = errors.New("it is enabled")

@@ -2,7 +2,6 @@ package webhooks
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -13,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 )
 
 // workerPace holds the times that a worker process keeps, as JSON of pace.
@@ -57,10 +56,7 @@ type workerProcesses struct {
 // newWorkerProcesses prepares processes that deliver from a database over a Redis.
 func newWorkerProcesses(t *testing.T, count int, database, redis, prefix string, authorities []byte) *workerProcesses {
 	t.Helper()
-	text, err := json.Marshal(chaosPace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Encode(t, chaosPace)
 	log, err := os.Create(filepath.Join(t.TempDir(), "workers.log"))
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +64,7 @@ func newWorkerProcesses(t *testing.T, count int, database, redis, prefix string,
 	t.Cleanup(func() { _ = log.Close() })
 	return &workerProcesses{
 		environment: append(os.Environ(), workerDatabase+"="+database, workerPrefix+"="+prefix, workerCA+"="+string(authorities),
-			workerPace+"="+string(text), redistest.ServerVariable+"="+redis),
+			workerPace+"="+string(text), testkit.RedisVariable+"="+redis),
 		log: log, running: make([]*exec.Cmd, count),
 	}
 }

@@ -7,35 +7,36 @@ import (
 	"testing"
 	"time"
 
+	"examprep.dev/server/testkit"
 	"github.com/google/uuid"
 )
 
 func TestATestEventAndARedeliveryArrive(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	account := b.account(t)
 	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: r.URL, Events: []Kind{KindScored}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, b.worker(t, r).Run)
+	testkit.Run(t, b.worker(t, r).Run)
 	sent, err := b.endpoints.Test(t.Context(), account, made.ID, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := r.next(t)
+	first := r.Next(t)
 	var body struct {
 		Event Kind     `json:"event"`
 		Data  TestSent `json:"data"`
 	}
-	if err := json.Unmarshal(first.body, &body); err != nil || body.Event != KindTest || body.Data.EndpointID != made.ID {
-		t.Errorf("body %s: %v", first.body, err)
+	if err := json.Unmarshal(first.Body, &body); err != nil || body.Event != KindTest || body.Data.EndpointID != made.ID {
+		t.Errorf("body %s: %v", first.Body, err)
 	}
 	again, err := b.endpoints.Redeliver(t.Context(), account, made.ID, sent)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second := r.next(t); second.header.Get("Webhook-Id") != first.header.Get("Webhook-Id") || !bytes.Equal(second.body, first.body) {
+	if second := r.Next(t); second.Header.Get("Webhook-Id") != first.Header.Get("Webhook-Id") || !bytes.Equal(second.Body, first.Body) {
 		t.Error("the redelivery differs from the delivery")
 	}
 	b.until(t, 2, inState, "delivered")
@@ -63,7 +64,7 @@ func (b *bench) scoredBy(t *testing.T, account uuid.UUID) Event {
 
 func TestAMovedEndpointTakesNothingOfTheFormerAccountAlong(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	ada, bob := b.account(t), b.account(t)
 	want := ManagedEndpoint{
 		Owner: "c/ns/n", URL: r.URL, Events: Kinds(), Secret: NewSecret(), Account: uuid.NullUUID{UUID: ada, Valid: true},
@@ -92,9 +93,9 @@ func TestAMovedEndpointTakesNothingOfTheFormerAccountAlong(t *testing.T) {
 		t.Errorf("the next account resends: got %v, want a NotFoundError", err)
 	}
 	event := b.scoredBy(t, bob)
-	run(t, b.worker(t, r).Run)
-	if got := r.next(t); !bytes.Equal(got.body, event.Body) {
-		t.Errorf("arrived %s, want %s", got.body, event.Body)
+	testkit.Run(t, b.worker(t, r).Run)
+	if got := r.Next(t); !bytes.Equal(got.Body, event.Body) {
+		t.Errorf("arrived %s, want %s", got.Body, event.Body)
 	}
 	b.until(t, 1, inState, "delivered")
 	b.until(t, 1, inState, "cancelled")
@@ -103,10 +104,8 @@ func TestAMovedEndpointTakesNothingOfTheFormerAccountAlong(t *testing.T) {
 func TestAMoveDoesNotEnableAReceiverThatFailedTooLong(t *testing.T) {
 	b := newBench(t)
 	want, endpoint := b.endpoint(t, "https://receiver.example.com")
-	if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_endpoints SET status = $1, disabled_reason = $2 WHERE id = $3",
-		StatusDisabled, reasonFailing, endpoint.ID); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, b.pool, "UPDATE webhook_endpoints SET status = $1, disabled_reason = $2 WHERE id = $3",
+		StatusDisabled, reasonFailing, endpoint.ID)
 	want.Account = uuid.NullUUID{UUID: b.account(t), Valid: true}
 	moved, err := b.endpoints.ApplyManaged(t.Context(), want)
 	if err != nil || moved.AccountID != want.Account || moved.Status != StatusDisabled || moved.DisabledReason != reasonFailing {
@@ -128,9 +127,7 @@ func TestDeliveriesOfAnotherAccountsEventsAreNotThere(t *testing.T) {
 	if err != nil || len(all.Deliveries) != 2 {
 		t.Fatalf("the owner sees %+v, %v", all, err)
 	}
-	if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_endpoints SET account_id = $1", bob); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, b.pool, "UPDATE webhook_endpoints SET account_id = $1", bob)
 	page, err := b.endpoints.Deliveries(t.Context(), bob, made.ID, uuid.NullUUID{}, 10)
 	if err != nil || len(page.Deliveries) != 1 || page.Deliveries[0].Kind != KindContentUpdated {
 		t.Errorf("another sees %+v, %v, want what is everyone's", page, err)

@@ -14,14 +14,13 @@ import (
 	"github.com/google/uuid"
 
 	"examprep.dev/api/client"
+	"examprep.dev/server/testkit"
 )
 
 func (b *bench) account(t *testing.T) uuid.UUID {
 	t.Helper()
 	id := uuid.New()
-	if _, err := b.pool.Exec(t.Context(), "INSERT INTO accounts (id, name) VALUES ($1, $2)", id, id.String()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, b.pool, "INSERT INTO accounts (id, name) VALUES ($1, $2)", id, id.String())
 	return id
 }
 
@@ -126,19 +125,10 @@ func TestAnAccountHasSoManyEndpoints(t *testing.T) {
 func TestTheLimitOfEndpointsHoldsHoweverManyRegisterAtOnce(t *testing.T) {
 	b := newBench(t)
 	account := b.account(t)
-	if _, err := b.pool.Exec(t.Context(), `INSERT INTO webhook_endpoints (id, account_id, url, events)
+	testkit.Exec(t, b.pool, `INSERT INTO webhook_endpoints (id, account_id, url, events)
 		SELECT gen_random_uuid(), $1, 'https://receiver.example.com', '{mock_attempt.scored}' FROM generate_series(1, $2::int)`,
-		account, MaxEndpoints-1); err != nil {
-		t.Fatal(err)
-	}
-	holder, err := b.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = holder.Rollback(context.WithoutCancel(t.Context())) }()
-	if _, err := holder.Exec(t.Context(), "LOCK TABLE webhook_endpoints IN SHARE MODE"); err != nil { // all count before any writes
-		t.Fatal(err)
-	}
+		account, MaxEndpoints-1)
+	holder := testkit.Begin(t, b.pool, "LOCK TABLE webhook_endpoints IN SHARE MODE") // all count before any writes
 	var group sync.WaitGroup
 	var registered atomic.Int32
 	for range 16 {
@@ -195,11 +185,8 @@ func TestAChangeThatChangesNothingIsNotWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	version := func() (xmin string) {
-		if err := b.pool.QueryRow(t.Context(), "SELECT xmin::text FROM webhook_endpoints").Scan(&xmin); err != nil {
-			t.Fatal(err)
-		}
-		return xmin
+	version := func() string {
+		return testkit.Get[string](t, b.pool, "SELECT xmin::text FROM webhook_endpoints")
 	}
 	before, on := version(), true
 	for name, change := range map[string]Change{"empty": {}, "the same": {URL: &made.URL, Events: Kinds(), Enabled: &on}} {
@@ -232,9 +219,7 @@ func TestOnlyANewReceiverOrANewBeginningClearsTheRecord(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_endpoints SET failing_since = now(), status = $1", c.status); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Exec(t, b.pool, "UPDATE webhook_endpoints SET failing_since = now(), status = $1", c.status)
 			got, err := b.endpoints.Update(t.Context(), account, made.ID, c.change)
 			if err != nil || (got.FailingSince == nil) != c.cleared {
 				t.Errorf("failing since %v, %v; want cleared: %v", got.FailingSince, err, c.cleared)
@@ -245,7 +230,7 @@ func TestOnlyANewReceiverOrANewBeginningClearsTheRecord(t *testing.T) {
 
 func TestHoweverOftenASecretIsRotatedTwoSign(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	account := b.account(t)
 	made, secret, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: r.URL, Events: Kinds()})
 	if err != nil {
@@ -258,14 +243,14 @@ func TestHoweverOftenASecretIsRotatedTwoSign(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	run(t, b.worker(t, r).Run)
+	testkit.Run(t, b.worker(t, r).Run)
 	b.fill(t, made.ID, 1)
-	got := r.next(t)
-	if n := strings.Count(got.header.Get(SignatureHeader), "v1="); n != 2 {
+	got := r.Next(t)
+	if n := strings.Count(got.Header.Get(SignatureHeader), "v1="); n != 2 {
 		t.Errorf("%d signatures, want 2", n)
 	}
 	for _, secret := range []string{before, secret} {
-		if err := client.Verify(got.header.Get(SignatureHeader), got.body, secret, time.Now(), client.Tolerance); err != nil {
+		if err := client.Verify(got.Header.Get(SignatureHeader), got.Body, secret, time.Now(), client.Tolerance); err != nil {
 			t.Error(err)
 		}
 	}
@@ -273,25 +258,23 @@ func TestHoweverOftenASecretIsRotatedTwoSign(t *testing.T) {
 
 func TestARotationIsTheWayOutOfALostEncryptionKey(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	account := b.account(t)
 	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: r.URL + "/own", Events: Kinds()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want, managed := b.endpoint(t, r.URL+"/managed")
-	if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_secrets SET key_id = 'lost'"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, b.pool, "UPDATE webhook_secrets SET key_id = 'lost'")
 	if _, err := b.endpoints.RotateSecret(t.Context(), account, made.ID); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.endpoints.ApplyManaged(t.Context(), want); err != nil {
 		t.Fatal(err)
 	}
-	run(t, b.worker(t, r).Run)
+	testkit.Run(t, b.worker(t, r).Run)
 	for _, endpoint := range []uuid.UUID{made.ID, managed.ID} {
 		b.fill(t, endpoint, 1)
-		r.next(t)
+		r.Next(t)
 	}
 }

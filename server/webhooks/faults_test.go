@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -25,21 +24,20 @@ import (
 
 	"examprep.dev/api/client"
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
 	"examprep.dev/server/redisurl"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/testenv"
 )
 
 // collect receives until all of the events have arrived, however often.
-func (r *receiver) collect(t *testing.T, events []Event) (duplicates int) {
+func collect(t *testing.T, r *testkit.Receiver, events []Event) (duplicates int) {
 	t.Helper()
 	missing := make(map[string]struct{}, len(events))
 	for _, event := range events {
 		missing[event.ID.String()] = struct{}{}
 	}
 	for len(missing) > 0 {
-		id := r.next(t).header.Get("Webhook-Id")
+		id := r.Next(t).Header.Get("Webhook-Id")
 		if _, first := missing[id]; !first {
 			duplicates++
 		}
@@ -48,78 +46,38 @@ func (r *receiver) collect(t *testing.T, events []Event) (duplicates int) {
 	return duplicates
 }
 
-// privateRedis is a redis-server that a test may kill.
-type privateRedis struct {
-	address string
-	command *exec.Cmd
-}
-
-func startRedis(t *testing.T) *privateRedis {
-	t.Helper()
-	server := &privateRedis{address: postgrestest.FreeAddress(t)}
-	server.start(t)
-	t.Cleanup(func() { server.kill() })
-	return server
-}
-
-// start runs it, empty.
-func (p *privateRedis) start(t *testing.T) {
-	t.Helper()
-	_, port, _ := net.SplitHostPort(p.address)
-	p.command = exec.CommandContext(context.WithoutCancel(t.Context()), "redis-server",
-		"--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no", "--dir", t.TempDir())
-	if err := p.command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	probe := redis.NewClient(&redis.Options{Addr: p.address})
-	defer func() { _ = probe.Close() }()
-	postgrestest.Eventually(t, "redis-server answers", func() bool { return probe.Ping(t.Context()).Err() == nil })
-}
-
-func (p *privateRedis) kill() {
-	_ = p.command.Process.Kill()
-	_ = p.command.Wait()
-}
-
 // brisk are settings under which what was lost is found again within seconds.
-func (b *bench) brisk(t *testing.T, r *receiver) WorkerConfig {
+func (b *bench) brisk(t *testing.T, r *testkit.Receiver) WorkerConfig {
 	t.Helper()
 	return WorkerConfig{
 		Prefix: b.prefix, AllowedRanges: loopback, Timeout: 3 * time.Second, LeaseMargin: time.Second,
 		RetryBase: 10 * time.Millisecond, SweepInterval: 50 * time.Millisecond,
-		CAPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw}),
+		CAPEM: r.CAPEM(),
 	}
 }
 
 func TestNothingIsLostWhenRedisIsKilledAndComesBackEmpty(t *testing.T) {
 	b := newBench(t)
-	server := startRedis(t)
-	connection, err := redisurl.Open("redis://"+server.address, func(o *redis.UniversalOptions) { o.MaxRetries = -1 })
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = connection.Close() })
+	server := testkit.StartRedis(t)
+	connection := testkit.OpenRedis(t, server.URL(), func(o *redis.UniversalOptions) { o.MaxRetries = -1 })
 	b.redis = connection
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	b.endpoint(t, r.URL)
 	for range 2 {
-		w, err := NewWorker(b.brisk(t, r), b.pool, b.redis, b.keyring)
-		if err != nil {
-			t.Fatal(err)
-		}
-		run(t, w.Run)
+		w := b.workerOf(t, b.brisk(t, r), b.pool, b.keyring)
+		testkit.Run(t, w.Run)
 	}
 	events := make([]Event, 0, 300)
 	for n := range cap(events) {
 		switch n {
 		case 100:
-			server.kill()
+			server.Kill()
 		case 200:
-			server.start(t)
+			server.Start()
 		}
 		events = append(events, b.happen(t, n))
 	}
-	r.collect(t, events)
+	collect(t, r, events)
 	b.until(t, len(events), inState, "delivered")
 }
 
@@ -148,7 +106,7 @@ func workUntilKilled() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	pool, err := postgres.Open(ctx, os.Getenv(workerDatabase))
 	fail(err)
-	cache, err := testenv.Lookup(redistest.ServerVariable)
+	cache, err := testenv.Lookup(testkit.RedisVariable)
 	fail(err)
 	connection, err := redisurl.Open(cache, func(o *redis.UniversalOptions) { o.MaxRetries = -1 })
 	fail(err)
@@ -175,7 +133,7 @@ func workUntilKilled() {
 func TestAWorkerProcessThatIsKilledMidDeliveryIsReplaced(t *testing.T) {
 	b := newBench(t)
 	entered, killed := make(chan struct{}), make(chan struct{})
-	r := newReceiver(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
+	r := testkit.StartReceiver(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
 		if n == 1 {
 			close(entered)
 			<-killed
@@ -195,12 +153,9 @@ func TestAWorkerProcessThatIsKilledMidDeliveryIsReplaced(t *testing.T) {
 	_ = victim.Process.Signal(syscall.SIGKILL)
 	_ = victim.Wait()
 	close(killed)
-	w, err := NewWorker(cfg, b.pool, b.redis, b.keyring)
-	if err != nil {
-		t.Fatal(err)
-	}
-	run(t, w.Run)
-	if duplicates := r.collect(t, []Event{event, event}); duplicates > 1 {
+	w := b.workerOf(t, cfg, b.pool, b.keyring)
+	testkit.Run(t, w.Run)
+	if duplicates := collect(t, r, []Event{event, event}); duplicates > 1 {
 		t.Errorf("%d duplicates", duplicates)
 	}
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered' AND attempt = 2")
@@ -209,7 +164,7 @@ func TestAWorkerProcessThatIsKilledMidDeliveryIsReplaced(t *testing.T) {
 func TestAnOutcomeOutlivesPostgresBeingAway(t *testing.T) {
 	b := newBench(t)
 	entered, release := make(chan struct{}), make(chan struct{})
-	r := newReceiver(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
+	r := testkit.StartReceiver(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
 		if n == 1 {
 			close(entered)
 			<-release
@@ -218,21 +173,18 @@ func TestAnOutcomeOutlivesPostgresBeingAway(t *testing.T) {
 	b.endpoint(t, r.URL)
 	cfg := b.brisk(t, r)
 	cfg.LeaseMargin = patience
-	w, err := NewWorker(cfg, b.pool, b.redis, b.keyring)
-	if err != nil {
-		t.Fatal(err)
-	}
-	run(t, w.Run)
+	w := b.workerOf(t, cfg, b.pool, b.keyring)
+	testkit.Run(t, w.Run)
 	b.happen(t, 1)
 	<-entered
-	restore := postgrestest.CutOff(t, b.pool)
+	restore := testkit.CutOff(t, b.pool)
 	close(release)
-	postgrestest.Eventually(t, "the try has ended", func() bool { return w.lanes.idle() })
+	testkit.Eventually(t, "the try has ended", func() bool { return w.lanes.idle() })
 	restore()
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered' AND attempt = 1")
 	b.happen(t, 2)
 	b.until(t, 2, inState, "delivered")
-	if n := len(r.arrived); n != 2 {
+	if n := len(r.Arrived); n != 2 {
 		t.Errorf("%d requests for two events", n)
 	}
 }
@@ -247,17 +199,17 @@ func (l *lanes) idle() bool {
 func TestManyHangingReceiversDelayNobodyElse(t *testing.T) {
 	b := newBench(t)
 	release := make(chan struct{})
-	hanging := newReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
+	hanging := testkit.StartReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
 	defer close(release)
-	healthy := newReceiver(t, nil)
+	healthy := testkit.StartReceiver(t, nil)
 	b.endpoint(t, healthy.URL)
 	w := b.worker(t, hanging, healthy)
 	w.sender.timeout, w.cfg.Timeout = 2*patience, 2*patience
 	w.lanes = newLanes(256, time.Now) // 60 receivers could hold them all 15 times over
-	run(t, w.Run)
+	testkit.Run(t, w.Run)
 	// Many handshakes at once take a busy machine seconds, and a receiver that is met among them is taken to be so slow.
 	b.happen(t, 0)
-	healthy.next(t)
+	healthy.Next(t)
 	b.until(t, 1, inState, "delivered")
 	for n := range 60 {
 		b.endpoint(t, fmt.Sprintf("%s/%d", hanging.URL, n))
@@ -266,11 +218,11 @@ func TestManyHangingReceiversDelayNobodyElse(t *testing.T) {
 	for n := range cap(events) {
 		events = append(events, b.happen(t, n))
 	}
-	if duplicates := healthy.collect(t, events); duplicates > 0 {
+	if duplicates := collect(t, healthy, events); duplicates > 0 {
 		t.Errorf("%d duplicates", duplicates)
 	}
-	postgrestest.Eventually(t, "a try hangs", func() bool { return len(hanging.arrived) > 0 })
-	if n := len(hanging.arrived); n > 60*firstWindow {
+	testkit.Eventually(t, "a try hangs", func() bool { return len(hanging.Arrived) > 0 })
+	if n := len(hanging.Arrived); n > 60*firstWindow {
 		t.Errorf("%d tries hang, want at most %d", n, 60*firstWindow)
 	}
 }
@@ -278,7 +230,7 @@ func TestManyHangingReceiversDelayNobodyElse(t *testing.T) {
 func TestAWorkerThatStopsHandsOverWhatItHasNotBegun(t *testing.T) {
 	b := newBench(t)
 	release := make(chan struct{})
-	r := newReceiver(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
+	r := testkit.StartReceiver(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
 		if n <= firstWindow {
 			<-release
 		}
@@ -295,30 +247,28 @@ func TestAWorkerThatStopsHandsOverWhatItHasNotBegun(t *testing.T) {
 	for n := range cap(events) {
 		events = append(events, b.happen(t, n))
 	}
-	postgrestest.Eventually(t, "the first worker holds them all", func() bool {
-		return len(r.arrived) == firstWindow && first.lanes.backlog() == len(events)-firstWindow
+	testkit.Eventually(t, "the first worker holds them all", func() bool {
+		return len(r.Arrived) == firstWindow && first.lanes.backlog() == len(events)-firstWindow
 	})
 	stop()
-	run(t, second.Run)
+	testkit.Run(t, second.Run)
 	b.until(t, len(events)-firstWindow, inState, "delivered") // while the first still waits for its receiver
 	close(release)
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
 	b.until(t, len(events), inState, "delivered")
-	if n := len(r.arrived); n != len(events) {
+	if n := len(r.Arrived); n != len(events) {
 		t.Errorf("%d requests for %d events", n, len(events))
 	}
 }
 
 func TestAnEndpointThatFailsForDaysIsDisabledWhenItFailsAgain(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	r := testkit.StartReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 	want, endpoint := b.endpoint(t, r.URL)
-	if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_endpoints SET failing_since = now() - interval '6 days'"); err != nil {
-		t.Fatal(err)
-	}
-	run(t, b.worker(t, r).Run)
+	testkit.Exec(t, b.pool, "UPDATE webhook_endpoints SET failing_since = now() - interval '6 days'")
+	testkit.Run(t, b.worker(t, r).Run)
 	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE id = $1 AND status = 'enabled'", endpoint.ID)
 	b.happen(t, 1)
 	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE id = $1 AND status = 'disabled'", endpoint.ID)
@@ -334,7 +284,7 @@ func TestAnEndpointThatFailsForDaysIsDisabledWhenItFailsAgain(t *testing.T) {
 
 func TestSecretsMoveToTheNewEncryptionKey(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	want, _ := b.endpoint(t, r.URL)
 	newKey := "k2:" + base64.StdEncoding.EncodeToString([]byte("fedcba9876543210fedcba9876543210"))
 	start := func(keys string) (stop func()) {
@@ -343,46 +293,38 @@ func TestSecretsMoveToTheNewEncryptionKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, err := NewWorker(b.brisk(t, r), b.pool, b.redis, ring)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return run(t, w.Run)
+		w := b.workerOf(t, b.brisk(t, r), b.pool, ring)
+		return testkit.Run(t, w.Run)
 	}
 	stop := start(newKey + "," + testKeys)
 	b.until(t, 1, "SELECT count(*) FROM webhook_secrets WHERE key_id = 'k2'")
 	stop()
 	start(newKey)
 	b.happen(t, 1)
-	got := r.next(t)
-	if err := client.Verify(got.header.Get(SignatureHeader), got.body, want.Secret, time.Now(), client.Tolerance); err != nil {
+	got := r.Next(t)
+	if err := client.Verify(got.Header.Get(SignatureHeader), got.Body, want.Secret, time.Now(), client.Tolerance); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestASecretThatCannotBeReadCostsNoTry(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	b.endpoint(t, r.URL)
 	stranger, err := ParseKeyring("k9:" + base64.StdEncoding.EncodeToString([]byte("fedcba9876543210fedcba9876543210")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := NewWorker(b.brisk(t, r), b.pool, b.redis, stranger)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stop := run(t, w.Run)
+	w := b.workerOf(t, b.brisk(t, r), b.pool, stranger)
+	stop := testkit.Run(t, w.Run)
 	b.happen(t, 1)
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'pending' AND attempt = 0 AND relay_at > now() + interval '20 seconds'")
 	stop()
 	if unsigned := testutil.ToFloat64(w.metrics.unsigned); unsigned != 1 {
 		t.Errorf("%v tries counted as unsigned", unsigned)
 	}
-	if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_deliveries SET relay_at = now()"); err != nil {
-		t.Fatal(err)
-	}
-	run(t, b.worker(t, r).Run)
+	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET relay_at = now()")
+	testkit.Run(t, b.worker(t, r).Run)
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered' AND attempt = 1")
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
-	"examprep.dev/server/postgres/postgrestest"
 	"examprep.dev/server/postgres/webhooksdb"
+	"examprep.dev/server/testkit"
 )
 
 // fill makes n events for one endpoint, due at once, in one statement.
@@ -20,12 +20,10 @@ func (b *bench) fill(t *testing.T, endpoint uuid.UUID, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.pool.Exec(t.Context(), `WITH made AS (
+	testkit.Exec(t, b.pool, `WITH made AS (
 			INSERT INTO webhook_events (id, kind, body) SELECT webhook_new_id(), $2, $3 FROM generate_series(1, $1::int) RETURNING id)
 		INSERT INTO webhook_deliveries (id, event_id, endpoint_id) SELECT webhook_new_id(), id, $4 FROM made`,
-		n, string(event.Kind), event.Body, endpoint); err != nil {
-		t.Fatal(err)
-	}
+		n, string(event.Kind), event.Body, endpoint)
 	b.notifier.Notify()
 }
 
@@ -49,9 +47,9 @@ func (w *Worker) hold(t *testing.T, most int) (held []hint) {
 func TestBacklogsOfManyHangingReceiversDelayNobodyElse(t *testing.T) {
 	b := newBench(t)
 	release := make(chan struct{})
-	hanging := newReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
+	hanging := testkit.StartReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
 	defer close(release)
-	healthy := newReceiver(t, nil)
+	healthy := testkit.StartReceiver(t, nil)
 	_, good := b.endpoint(t, healthy.URL)
 	const receivers, each = 160, 64 // more than the stream is deep
 	for n := range receivers {
@@ -60,15 +58,15 @@ func TestBacklogsOfManyHangingReceiversDelayNobodyElse(t *testing.T) {
 	}
 	w := b.worker(t, hanging, healthy)
 	w.cfg.Timeout, w.sender.timeout = 4*patience, 4*patience
-	run(t, w.Run)
-	postgrestest.Eventually(t, "their backlogs wait in the lanes", func() bool { return w.lanes.backlog() > streamDepth })
+	testkit.Run(t, w.Run)
+	testkit.Eventually(t, "their backlogs wait in the lanes", func() bool { return w.lanes.backlog() > streamDepth })
 	b.fill(t, good.ID, 1)
-	healthy.next(t)
+	healthy.Next(t)
 }
 
 func TestHintsOfAKilledWorkerDoNotHoldUpTheRelay(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	_, big := b.endpoint(t, "https://127.0.0.1:1/")
 	_, good := b.endpoint(t, r.URL)
 	b.fill(t, big.ID, streamDepth)
@@ -79,8 +77,8 @@ func TestHintsOfAKilledWorkerDoNotHoldUpTheRelay(t *testing.T) {
 		t.Errorf("depth %d, want 0: all of it is held; %v", depth, err)
 	}
 	b.fill(t, good.ID, 1)
-	run(t, second.Run)
-	r.next(t)
+	testkit.Run(t, second.Run)
+	r.Next(t)
 }
 
 func TestAWorkerThatLeavesOrphansNoHint(t *testing.T) {
@@ -116,14 +114,12 @@ func TestAWorkerThatLeavesOrphansNoHint(t *testing.T) {
 
 func TestALongBacklogOfAReceiverThatIsGoneIsCancelledInChunks(t *testing.T) {
 	b := newBench(t)
-	gone := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
+	gone := testkit.StartReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
 	_, endpoint := b.endpoint(t, gone.URL)
 	b.fill(t, endpoint.ID, 3*cancelChunk)
 	// None of it is due: nothing but the chunks can end it.
-	if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_deliveries SET next_attempt_at = now() + interval '1 hour', relay_at = now() + interval '1 hour'"); err != nil {
-		t.Fatal(err)
-	}
-	run(t, b.worker(t, gone).Run)
+	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET next_attempt_at = now() + interval '1 hour', relay_at = now() + interval '1 hour'")
+	testkit.Run(t, b.worker(t, gone).Run)
 	b.fill(t, endpoint.ID, 1)
 	b.until(t, 0, inState, "pending")
 	b.until(t, 3*cancelChunk, inState, "cancelled")
@@ -131,16 +127,16 @@ func TestALongBacklogOfAReceiverThatIsGoneIsCancelledInChunks(t *testing.T) {
 
 func TestALongBacklogIsNeverDeliveredAfterItsEndpointWasDeleted(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	deleted, endpoint := b.endpoint(t, r.URL)
 	b.fill(t, endpoint.ID, 2*cancelChunk)
 	if err := b.endpoints.DeleteManaged(t.Context(), deleted.Owner); err != nil {
 		t.Fatal(err)
 	}
 	b.until(t, cancelChunk, inState, "cancelled")
-	run(t, b.worker(t, r).Run)
+	testkit.Run(t, b.worker(t, r).Run)
 	b.until(t, 2*cancelChunk, inState, "cancelled")
-	if n := len(r.arrived); n != 0 {
+	if n := len(r.Arrived); n != 0 {
 		t.Errorf("%d deliveries, want none", n)
 	}
 }
@@ -148,14 +144,14 @@ func TestALongBacklogIsNeverDeliveredAfterItsEndpointWasDeleted(t *testing.T) {
 func TestALateGoneDoesNotDisableTheNewURL(t *testing.T) {
 	b := newBench(t)
 	entered, release := make(chan struct{}), make(chan struct{})
-	old := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+	old := testkit.StartReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
 		close(entered)
 		<-release
 		w.WriteHeader(http.StatusGone)
 	})
-	moved := newReceiver(t, nil)
+	moved := testkit.StartReceiver(t, nil)
 	want, endpoint := b.endpoint(t, old.URL)
-	run(t, b.worker(t, old, moved).Run)
+	testkit.Run(t, b.worker(t, old, moved).Run)
 	b.fill(t, endpoint.ID, 1)
 	<-entered
 	want.URL = moved.URL
@@ -166,17 +162,14 @@ func TestALateGoneDoesNotDisableTheNewURL(t *testing.T) {
 	b.until(t, 1, inState, "failed")
 	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE last_status = 410 AND status = 'enabled'")
 	b.fill(t, endpoint.ID, 1)
-	moved.next(t)
+	moved.Next(t)
 }
 
 func TestADeliveryThatIsPutOffKeepsTheWaitBeforeItsRetry(t *testing.T) {
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
 	b.fill(t, endpoint.ID, 1)
-	var id uuid.UUID
-	if err := b.pool.QueryRow(t.Context(), "UPDATE webhook_deliveries SET next_attempt_at = now() + interval '1 hour' RETURNING id").Scan(&id); err != nil {
-		t.Fatal(err)
-	}
+	id := testkit.Get[uuid.UUID](t, b.pool, "UPDATE webhook_deliveries SET next_attempt_at = now() + interval '1 hour' RETURNING id")
 	b.worker(t).putOff(t.Context(), webhooksdb.UnclaimParams{Ids: []uuid.UUID{id}, Delays: []float64{0}})
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE relay_at = next_attempt_at")
 }
@@ -184,35 +177,35 @@ func TestADeliveryThatIsPutOffKeepsTheWaitBeforeItsRetry(t *testing.T) {
 // A lease waits as long as PostgreSQL has it wait; here because somebody else is logging the same lost try.
 func TestALeaseThatWaitsHoldsUpNoOther(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	_, endpoint := b.endpoint(t, r.URL)
 	b.fill(t, endpoint.ID, 1)
 	b.crash(t, 1)
 	b.fill(t, endpoint.ID, 1)
-	b.exec(t, "UPDATE webhook_deliveries SET relay_at = now() + interval '1 hour'") // the hints are ours
-	logging := b.begun(t, `INSERT INTO webhook_tries (delivery_id, attempt, began_at, duration_ms, failure)
+	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET relay_at = now() + interval '1 hour'") // the hints are ours
+	logging := testkit.Begin(t, b.pool, `INSERT INTO webhook_tries (delivery_id, attempt, began_at, duration_ms, failure)
 		SELECT id, 1, now(), 0, 'worker_lost' FROM webhook_deliveries WHERE attempt = 1`)
 	w := b.worker(t, r)
-	run(t, w.Run)
+	testkit.Run(t, w.Run)
 	ids := b.ids(t)
 	w.lanes.push(hint{delivery: ids[0], endpoint: uuid.New()}) // each has a lane to itself
 	b.until(t, 1, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
 	w.lanes.push(hint{delivery: ids[1], endpoint: uuid.New()})
-	r.next(t)
+	r.Next(t)
 	if err := logging.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r.next(t)
+	r.Next(t)
 }
 
 func TestADeliveryThatIsLockedForAMomentIsDeliveredAllTheSame(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	_, endpoint := b.endpoint(t, r.URL)
 	b.fill(t, endpoint.ID, 3)
-	b.exec(t, "UPDATE webhook_deliveries SET relay_at = now() + interval '1 hour'") // claimed: no sweep finds them
+	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET relay_at = now() + interval '1 hour'") // claimed: no sweep finds them
 	w := b.worker(t, r)
-	locked := b.begun(t, "SELECT FROM webhook_deliveries FOR UPDATE") // as another's relay does that comes a moment late
+	locked := testkit.Begin(t, b.pool, "SELECT FROM webhook_deliveries FOR UPDATE") // as another's relay does that comes a moment late
 	ids := b.ids(t)
 	w.lanes.push(hint{delivery: ids[0], endpoint: uuid.New()}) // each has a lane to itself
 	w.lanes.push(hint{delivery: ids[1], endpoint: uuid.New(), refused: maxRefused})
@@ -226,9 +219,9 @@ func TestADeliveryThatIsLockedForAMomentIsDeliveredAllTheSame(t *testing.T) {
 	if err := locked.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	run(t, w.Run)
-	r.next(t)
-	r.next(t)
+	testkit.Run(t, w.Run)
+	r.Next(t)
+	r.Next(t)
 	b.until(t, 2, "SELECT count(*) FROM webhook_deliveries WHERE id = ANY ($1) AND state = 'delivered'", []uuid.UUID{ids[0], ids[2]})
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE id = $1 AND state = 'pending'", ids[1])
 }

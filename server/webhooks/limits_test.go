@@ -3,15 +3,9 @@ package webhooks
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -23,7 +17,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // rudeServer answers each connection by hand, after the request was read, and counts what it could write.
@@ -39,11 +33,8 @@ func newRudeServer(t *testing.T, silentTLS bool, answer func(w *counted) error) 
 	t.Helper()
 	lender := httptest.NewTLSServer(http.NotFoundHandler()) // of a certificate
 	defer lender.Close()
-	s := &rudeServer{authority: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: lender.Certificate().Raw})}
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := &rudeServer{authority: testkit.CAPEM(lender)}
+	listener := testkit.Listen(t)
 	s.url = "https://" + listener.Addr().String()
 	if !silentTLS {
 		listener = tls.NewListener(listener, lender.TLS)
@@ -196,28 +187,8 @@ func TestARudeReceiverCostsBoundedTimeAndBytes(t *testing.T) {
 		if came := s.send(t.Context(), post{url: server.url, eventID: uuid.New()}); came.failure != "timeout" {
 			t.Errorf("came to %+v", came)
 		}
-		postgrestest.Eventually(t, "the connection is closed", func() bool { return server.left.Load() == 1 })
+		testkit.Eventually(t, "the connection is closed", func() bool { return server.left.Load() == 1 })
 	})
-}
-
-// certified makes a certificate by itself, and its PEM form.
-func certified(t *testing.T, change func(*x509.Certificate)) (tls.Certificate, []byte) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "receiver"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	change(template)
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
 func TestOnlyATrustedCertificateForTheNameIsDeliveredTo(t *testing.T) {
@@ -242,7 +213,8 @@ func TestOnlyATrustedCertificateForTheNameIsDeliveredTo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var asked atomic.Int64
 			server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
-			certificate, authority := certified(t, c.change)
+			certificate := testkit.Certificate(t, c.change)
+			authority := testkit.PEM(certificate.Certificate[0])
 			server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: c.oldest, MaxVersion: c.newest}
 			server.StartTLS()
 			defer server.Close()

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 func TestAnOutageIsToldOnceWhenItBeginsAndOnceWhenItIsOver(t *testing.T) {
@@ -48,7 +48,7 @@ func TestASecretThatPostgresCouldNotBeAskedForWaitsForNoKey(t *testing.T) {
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
 	w := b.worker(t)
-	restore := postgrestest.CutOff(t, b.pool)
+	restore := testkit.CutOff(t, b.pool)
 	_, err := w.secrets.get(t.Context(), endpoint.ID, endpoint.CreatedAt)
 	if delay := w.unreadable(endpoint.ID, err); err == nil || delay != retryPause {
 		t.Errorf("waits %s after %v", delay, err)

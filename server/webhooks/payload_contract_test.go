@@ -1,14 +1,8 @@
 package webhooks_test
 
 import (
-	"context"
 	"encoding/base64"
-	"encoding/json"
-	"encoding/pem"
-	"io"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"slices"
 	"strings"
@@ -24,8 +18,7 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/webhooks"
 )
 
@@ -36,14 +29,14 @@ func TestDeliveriesAreWhatTheContractPromises(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	keyring, err := webhooks.ParseKeyring("k:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
 	if err != nil {
 		t.Fatal(err)
 	}
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	endpoints := webhooks.NewEndpoints(pool, keyring, loopback)
-	receiver, arrived := newSubscriber(t)
+	receiver := testkit.StartReceiver(t, nil)
 	account := newAccount(t, pool)
 	endpoint, _, err := endpoints.Register(t.Context(), webhooks.Registration{AccountID: account, URL: receiver.URL, Events: webhooks.Kinds()})
 	if err != nil {
@@ -58,17 +51,13 @@ func TestDeliveriesAreWhatTheContractPromises(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	got := map[string][]taken{}
+	got := map[string][]testkit.Arrival{}
 	for range written + 1 {
-		select {
-		case one := <-arrived:
-			kind := one.kind(t)
-			got[kind] = append(got[kind], one)
-			if err := document.CheckWebhook(kind, one.header, one.body); err != nil {
-				t.Errorf("%v: %s", err, one.body)
-			}
-		case <-time.After(30 * time.Second):
-			t.Fatalf("only %v arrived", got)
+		one := receiver.Next(t)
+		kind := kindOf(t, one)
+		got[kind] = append(got[kind], one)
+		if err := document.CheckWebhook(kind, one.Header, one.Body); err != nil {
+			t.Errorf("%v: %s", err, one.Body)
 		}
 	}
 	for _, kind := range document.Webhooks() {
@@ -81,33 +70,13 @@ func TestDeliveriesAreWhatTheContractPromises(t *testing.T) {
 	}
 }
 
-// taken is a delivery as it arrived.
-type taken struct {
-	header http.Header
-	body   []byte
-}
-
-func (d taken) kind(t *testing.T) string {
+func kindOf(t *testing.T, d testkit.Arrival) string {
 	t.Helper()
 	var body struct {
 		Event string `json:"event"`
 	}
-	if err := json.Unmarshal(d.body, &body); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Decode(t, d.Body, &body)
 	return body.Event
-}
-
-// newSubscriber is a receiver that takes everything.
-func newSubscriber(t *testing.T) (*httptest.Server, <-chan taken) {
-	t.Helper()
-	arrived := make(chan taken, 64)
-	receiver := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		arrived <- taken{r.Header.Clone(), body}
-	}))
-	t.Cleanup(receiver.Close)
-	return receiver, arrived
 }
 
 func newAccount(t *testing.T, pool *pgxpool.Pool) uuid.UUID {
@@ -120,25 +89,17 @@ func newAccount(t *testing.T, pool *pgxpool.Pool) uuid.UUID {
 }
 
 // work runs a worker until the test ends.
-func work(t *testing.T, pool *pgxpool.Pool, keyring *webhooks.Keyring, receiver *httptest.Server, allowed []netip.Prefix) {
+func work(t *testing.T, pool *pgxpool.Pool, keyring *webhooks.Keyring, receiver *testkit.Receiver, allowed []netip.Prefix) {
 	t.Helper()
-	client, prefix := redistest.New(t)
+	client, prefix := testkit.Redis(t)
 	worker, err := webhooks.NewWorker(webhooks.WorkerConfig{
 		Prefix: prefix, AllowedRanges: allowed, SweepInterval: 50 * time.Millisecond,
-		CAPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw}),
+		CAPEM: receiver.CAPEM(),
 	}, pool, client, keyring)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan error, 1)
-	go func() { done <- worker.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	testkit.Run(t, worker.Run)
 }
 
 // letEverythingHappen publishes an exam, changes and withdraws it, and has attempts submitted in between: in time by a
@@ -207,14 +168,14 @@ func sit(t *testing.T, pool *pgxpool.Pool, account uuid.UUID, examKey, paperID s
 
 // survivors are the mutations of a webhook's document that none of its deliveries contradicts: the body, or its data, with
 // a required field more.
-func survivors(document *openapitest.Document, kind string, deliveries []taken) []string {
+func survivors(document *openapitest.Document, kind string, deliveries []testkit.Arrival) []string {
 	body, _, _ := document.Resolve(openapitest.Location("").Child("webhooks", kind, "post", "requestBody", "content", "application/json", "schema"))
 	var left []string
 	for _, at := range []openapitest.Location{body, body.Child("properties", "data")} {
 		_, schema, _ := document.Resolve(at)
 		required, _ := schema["required"].([]any)
 		mutated := document.Replace(at.Child("required"), append(slices.Clone(required), "added_by_mutation"))
-		if !slices.ContainsFunc(deliveries, func(d taken) bool { return mutated.CheckWebhook(kind, d.header, d.body) != nil }) {
+		if !slices.ContainsFunc(deliveries, func(d testkit.Arrival) bool { return mutated.CheckWebhook(kind, d.Header, d.Body) != nil }) {
 			left = append(left, string(at))
 		}
 	}

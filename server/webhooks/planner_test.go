@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"examprep.dev/server/postgres/postgrestest"
 	"examprep.dev/server/postgres/webhooksdb"
+	"examprep.dev/server/testkit"
 )
 
 // A table whose statistics were taken when nothing was pending, and in which very much has become pending since: that is
@@ -19,25 +19,19 @@ func TestABatchReadsNoMoreThanItsRowsHoweverManyArePending(t *testing.T) {
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://receiver.example")
 	b.fill(t, endpoint.ID, rows)
-	b.exec(t, "UPDATE webhook_deliveries SET state = 'delivered'")
-	b.exec(t, "ANALYZE")
+	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET state = 'delivered'")
+	testkit.Exec(t, b.pool, "ANALYZE")
 	b.fill(t, endpoint.ID, rows)
-	var pending []uuid.UUID
-	if err := b.pool.QueryRow(t.Context(), `SELECT array_agg(id) FROM (
-		SELECT id FROM webhook_deliveries WHERE state = 'pending' ORDER BY random() LIMIT $1) p`, batch).Scan(&pending); err != nil {
-		t.Fatal(err)
-	}
+	pending := testkit.Get[[]uuid.UUID](t, b.pool, `SELECT array_agg(id) FROM (
+		SELECT id FROM webhook_deliveries WHERE state = 'pending' ORDER BY random() LIMIT $1) p`, batch)
 	for _, s := range batchStatements(t.Context(), pending, endpoint.CreatedAt) {
-		tx, err := b.pool.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		before := postgrestest.RowsRead(t, tx, "webhook_deliveries")
+		tx := testkit.Begin(t, b.pool)
+		before := testkit.RowsRead(t, tx, "webhook_deliveries")
 		got, err := s.run(webhooksdb.New(tx))
 		if err != nil || got != batch {
 			t.Errorf("%s: %d rows and %v, want %d", s.name, got, err, batch)
 		}
-		if read, most := postgrestest.RowsRead(t, tx, "webhook_deliveries")-before, 10*batch; read < batch || read > most {
+		if read, most := testkit.RowsRead(t, tx, "webhook_deliveries")-before, 10*batch; read < batch || read > most {
 			t.Errorf("%s read %d rows for %d, want at most %d", s.name, read, batch, most)
 		}
 		if err := tx.Commit(t.Context()); err != nil {

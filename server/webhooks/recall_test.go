@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"testing"
 
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // Left alone, what was put off would come back later than these tests wait.
@@ -18,24 +18,24 @@ func TestWhatWasPutOffIsRecalledWhenItsReceiverAnswers(t *testing.T) {
 		{"long before it would come back", func(*testing.T, *bench, *Worker) {}},
 		{"while it is about to come back", func(t *testing.T, b *bench, w *Worker) {
 			t.Helper()
-			b.exec(t, "UPDATE webhook_deliveries SET relay_at = now() + make_interval(secs => $1) WHERE parked", w.holdTime().Seconds()/2)
+			testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET relay_at = now() + make_interval(secs => $1) WHERE parked", w.holdTime().Seconds()/2)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t)
 			release := make(chan struct{})
-			r := newReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
+			r := testkit.StartReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
 			_, endpoint := b.endpoint(t, r.URL)
 			const events = 3 * maxUntriedLane
 			b.fill(t, endpoint.ID, events)
 			w := b.worker(t, r)
 			w.patient()
-			run(t, w.Run)
+			testkit.Run(t, w.Run)
 			b.until(t, events-maxUntriedLane-firstWindow, putOff)
 			c.meanwhile(t, b, w)
 			close(release)
 			b.until(t, events, inState, "delivered")
-			if n := len(r.arrived); n != events {
+			if n := len(r.Arrived); n != events {
 				t.Errorf("%d requests for %d events", n, events)
 			}
 		})
@@ -45,7 +45,7 @@ func TestWhatWasPutOffIsRecalledWhenItsReceiverAnswers(t *testing.T) {
 func TestWhatOneWorkerPutOffIsRecalledByAnother(t *testing.T) {
 	b := newBench(t)
 	release := make(chan struct{})
-	r := newReceiver(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
+	r := testkit.StartReceiver(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
 		if n <= firstWindow {
 			<-release
 		}
@@ -56,13 +56,13 @@ func TestWhatOneWorkerPutOffIsRecalledByAnother(t *testing.T) {
 	first, second := b.worker(t, r), b.worker(t, r)
 	first.patient()
 	second.patient()
-	run(t, first.Run)
+	testkit.Run(t, first.Run)
 	b.until(t, events-maxUntriedLane-firstWindow, putOff)
-	postgrestest.Eventually(t, "the first worker has told of it", func() bool {
+	testkit.Eventually(t, "the first worker has told of it", func() bool {
 		behind, err := first.stream.shareBehind(t.Context(), nil, nil)
 		return err == nil && len(behind) == 1
 	})
-	run(t, second.Run)
+	testkit.Run(t, second.Run)
 	b.until(t, events-maxUntriedLane-firstWindow, inState, "delivered") // the first still has the others
 	close(release)
 	b.until(t, events, inState, "delivered")

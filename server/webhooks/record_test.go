@@ -2,7 +2,6 @@ package webhooks
 
 import (
 	"context"
-	"encoding/json"
 	"net/netip"
 	"reflect"
 	"testing"
@@ -11,29 +10,18 @@ import (
 	"github.com/google/uuid"
 
 	"examprep.dev/server/audit"
+	"examprep.dev/server/testkit"
 )
 
 // recorded returns the actions of an account on an endpoint, with their details, in order.
 func (b *bench) recorded(t *testing.T, account, endpoint uuid.UUID) (actions []string, details []map[string]any) {
 	t.Helper()
-	rows, err := b.pool.Query(t.Context(), "SELECT action, detail FROM audit_log WHERE account_id = $1 AND target = $2 ORDER BY id",
-		account, endpoint.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var action string
-		var raw []byte
-		var detail map[string]any
-		if err := rows.Scan(&action, &raw); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(raw, &detail); err != nil {
-			t.Fatal(err)
-		}
+	var action string
+	var detail map[string]any
+	testkit.ForEach(t, b.pool, []any{&action, &detail}, func() {
 		actions, details = append(actions, action), append(details, detail)
-	}
+		detail = nil
+	}, "SELECT action, detail FROM audit_log WHERE account_id = $1 AND target = $2 ORDER BY id", account, endpoint.String())
 	return actions, details
 }
 

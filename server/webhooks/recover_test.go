@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"examprep.dev/server/postgres/webhooksdb"
+	"examprep.dev/server/testkit"
 )
 
 // registered is an endpoint of an account, with nothing at work.
@@ -26,22 +27,17 @@ func (b *bench) registered(t *testing.T, url string) (account uuid.UUID, endpoin
 }
 
 // made are the ids of all deliveries, oldest first.
-func (b *bench) made(t *testing.T) (ids []uuid.UUID) {
+func (b *bench) made(t *testing.T) []uuid.UUID {
 	t.Helper()
-	if err := b.pool.QueryRow(t.Context(), "SELECT array_agg(id ORDER BY created_at, id) FROM webhook_deliveries").Scan(&ids); err != nil {
-		t.Fatal(err)
-	}
-	return ids
+	return testkit.Get[[]uuid.UUID](t, b.pool, "SELECT array_agg(id ORDER BY created_at, id) FROM webhook_deliveries")
 }
 
 // end brings a delivery to a state, as of some time ago; pending deliveries have no end.
 func (b *bench) end(t *testing.T, delivery uuid.UUID, state string, ago time.Duration) {
 	t.Helper()
-	if _, err := b.pool.Exec(t.Context(), `UPDATE webhook_deliveries
+	testkit.Exec(t, b.pool, `UPDATE webhook_deliveries
 		SET state = $2, finished_at = CASE WHEN $2 <> 'pending' THEN now() - make_interval(secs => $3::float8) END WHERE id = $1`,
-		delivery, state, ago.Seconds()); err != nil {
-		t.Fatal(err)
-	}
+		delivery, state, ago.Seconds())
 }
 
 func (b *bench) recover(t *testing.T, account, endpoint uuid.UUID, ago time.Duration) Recovery {
@@ -135,12 +131,10 @@ func TestARecoveryThatFailsIsRecoveredAnew(t *testing.T) {
 // missed leaves n events of an account whose delivery to the endpoint failed a minute ago.
 func (b *bench) missed(t *testing.T, account, endpoint uuid.UUID, n int) {
 	t.Helper()
-	if _, err := b.pool.Exec(t.Context(), `WITH event AS (
+	testkit.Exec(t, b.pool, `WITH event AS (
 			INSERT INTO webhook_events (id, kind, account_id, body) SELECT webhook_new_id(), $1, $2, '{}' FROM generate_series(1, $4::int) RETURNING id)
 		INSERT INTO webhook_deliveries (id, event_id, endpoint_id, state, finished_at)
-		SELECT webhook_new_id(), id, $3, 'failed', now() - interval '1 minute' FROM event`, string(KindScored), account, endpoint, n); err != nil {
-		t.Fatal(err)
-	}
+		SELECT webhook_new_id(), id, $3, 'failed', now() - interval '1 minute' FROM event`, string(KindScored), account, endpoint, n)
 }
 
 func TestRecoveriesAtOnceSendNothingTwice(t *testing.T) {
@@ -179,10 +173,7 @@ func TestNobodyWaitsForARecovery(t *testing.T) {
 	b.missed(t, account, endpoint.ID, 1)
 	missed, since := b.made(t)[0], time.Now().Add(-time.Hour)
 	held := func(lock func(*webhooksdb.Queries)) (release func()) {
-		tx, err := b.pool.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		tx := testkit.Begin(t, b.pool)
 		lock(webhooksdb.New(tx))
 		return func() { _ = tx.Rollback(t.Context()) }
 	}
@@ -260,7 +251,7 @@ func TestARecoveryIsRefusedWhereItMakesNoSense(t *testing.T) {
 // What the receiver's owner does after an outage: mend it, enable the endpoint, recover.
 func TestWhatAnOutageCancelledArrivesByARecovery(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+	r := testkit.StartReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
 		if n == 1 {
 			w.WriteHeader(http.StatusGone)
 		}
@@ -268,8 +259,8 @@ func TestWhatAnOutageCancelledArrivesByARecovery(t *testing.T) {
 	account, endpoint := b.registered(t, r.URL)
 	began := time.Now().Add(-time.Minute)
 	events := []string{b.scoredBy(t, account).ID.String()}
-	stop := run(t, b.worker(t, r).Run)
-	r.next(t)
+	stop := testkit.Run(t, b.worker(t, r).Run)
+	r.Next(t)
 	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE status = 'disabled'")
 	stop()
 	if _, err := b.endpoints.Update(t.Context(), account, endpoint.ID, Change{Enabled: new(true)}); err != nil {
@@ -281,8 +272,8 @@ func TestWhatAnOutageCancelledArrivesByARecovery(t *testing.T) {
 	if err != nil || recovery != (Recovery{Deliveries: 2}) {
 		t.Fatalf("recovered %+v, %v, want 2", recovery, err)
 	}
-	run(t, b.worker(t, r).Run)
-	arrived := []string{r.next(t).header.Get("Webhook-Id"), r.next(t).header.Get("Webhook-Id")}
+	testkit.Run(t, b.worker(t, r).Run)
+	arrived := []string{r.Next(t).Header.Get("Webhook-Id"), r.Next(t).Header.Get("Webhook-Id")}
 	slices.Sort(arrived)
 	if slices.Sort(events); !slices.Equal(arrived, events) {
 		t.Errorf("arrived %v, want %v", arrived, events)

@@ -8,32 +8,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
-
-// begun runs a statement in a transaction that stays open.
-func (b *bench) begun(t *testing.T, statement string) pgx.Tx {
-	t.Helper()
-	tx, err := b.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
-	if _, err := tx.Exec(t.Context(), statement); err != nil {
-		t.Fatal(err)
-	}
-	return tx
-}
 
 // TestAVacuumGivesWayToTheKeeperAndNobodyWaitsMeanwhile holds the lock that a vacuum holds. PostgreSQL looks for an
 // autovacuum to cancel when somebody has waited for deadlock_timeout.
 func TestAVacuumGivesWayToTheKeeperAndNobodyWaitsMeanwhile(t *testing.T) {
 	b := newBench(t)
 	now := weekOf(time.Now()).Add(20 * partitionWeek)
-	vacuum := b.begun(t, "LOCK TABLE webhook_deliveries_default IN SHARE UPDATE EXCLUSIVE MODE")
+	vacuum := testkit.Begin(t, b.pool, "LOCK TABLE webhook_deliveries_default IN SHARE UPDATE EXCLUSIVE MODE")
 	kept := make(chan error, 1)
 	go func() { kept <- b.keeper(now).once(t.Context()) }()
 	b.until(t, 1, `SELECT count(*) FROM pg_locks WHERE relation = 'webhook_deliveries_default'::regclass AND NOT granted
@@ -62,7 +47,7 @@ func (b *bench) addThisWeekInUse(t *testing.T) {
 	t.Helper()
 	now := time.Now()
 	for _, kind := range partitionKinds() {
-		b.exec(t, "DROP TABLE IF EXISTS webhook_"+kind+"_"+weekOf(now).Format("20060102"))
+		testkit.Exec(t, b.pool, "DROP TABLE IF EXISTS webhook_"+kind+"_"+weekOf(now).Format("20060102"))
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -77,7 +62,7 @@ func (b *bench) addThisWeekInUse(t *testing.T) {
 			return nil
 		})
 	}
-	postgrestest.Eventually(t, "somebody writes", func() bool { return b.count(t, "SELECT count(*) FROM webhook_deliveries_default") > 0 })
+	testkit.Eventually(t, "somebody writes", func() bool { return testkit.Get[int](t, b.pool, "SELECT count(*) FROM webhook_deliveries_default") > 0 })
 	if err := b.keeper(now).insist(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -85,17 +70,9 @@ func (b *bench) addThisWeekInUse(t *testing.T) {
 	if err := writers.Wait(); err != nil {
 		t.Fatalf("recording an event: %v", err)
 	}
-	if n := b.count(t, "SELECT count(*) FROM webhook_deliveries_default"); n != 0 {
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM webhook_deliveries_default"); n != 0 {
 		t.Errorf("%d deliveries are in no partition of their week", n)
 	}
-}
-
-func (b *bench) count(t *testing.T, query string) (n int) {
-	t.Helper()
-	if err := b.pool.QueryRow(t.Context(), query).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
 }
 
 // TestRetiringEventsReadsTheBacklogNotTwice: what it reads while it has the events for itself must not grow with what is
@@ -106,11 +83,11 @@ func TestRetiringEventsReadsTheBacklogNotTwice(t *testing.T) {
 	keep(t, b.keeper(start))
 	b.told(t, start, "delivered")
 	const pending = 5000
-	b.exec(t, `INSERT INTO webhook_deliveries (id, event_id, endpoint_id)
+	testkit.Exec(t, b.pool, `INSERT INTO webhook_deliveries (id, event_id, endpoint_id)
 		SELECT at, s.at, gen_random_uuid()
 		FROM (SELECT webhook_id_at($1::timestamptz + i * interval '1 ms') AS at FROM generate_series(1, $2::int) i) s`,
 		start.Add(2*partitionWeek), pending)
-	tx := b.begun(t, "SELECT webhook_retire_partition('deliveries', name) FROM webhook_partitions WHERE kind = 'deliveries' AND upper IS NOT NULL AND upper <= webhook_id_at('"+
+	tx := testkit.Begin(t, b.pool, "SELECT webhook_retire_partition('deliveries', name) FROM webhook_partitions WHERE kind = 'deliveries' AND upper IS NOT NULL AND upper <= webhook_id_at('"+
 		start.Add(partitionWeek).Format(time.RFC3339)+"')")
 	const read = "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables WHERE relname ~ '^webhook_deliveries_'"
 	var before, after int
@@ -136,13 +113,13 @@ func TestADeliveryThatIsPendingForEverEndsAWeekAfterAllElse(t *testing.T) {
 	stuck, waiting := start, start.Add(time.Hour)
 	b.told(t, stuck, "pending")
 	b.told(t, waiting, "pending")
-	b.exec(t, "UPDATE webhook_deliveries SET relay_at = now() - interval '1 day' WHERE id = $1", firstID(waiting))
+	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET relay_at = now() - interval '1 day' WHERE id = $1", firstID(waiting))
 	b.told(t, start.Add(-10*365*24*time.Hour), "pending") // goes with the first partition
 	k := b.keeper(start.Add(partitionWeek + DefaultRetention + pendingGrace))
 	keep(t, k)
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND last_error = 'cancelled' AND finished_at IS NOT NULL AND id = $1", firstID(stuck))
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'pending' AND id = $1", firstID(waiting)) // no worker has looked at it
-	b.exec(t, "UPDATE webhook_deliveries SET relay_at = now() WHERE id = $1", firstID(waiting))
+	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET relay_at = now() WHERE id = $1", firstID(waiting))
 	keep(t, k)
 	b.until(t, 0, "SELECT (SELECT count(*) FROM webhook_deliveries) + (SELECT count(*) FROM webhook_tries) + (SELECT count(*) FROM webhook_events)")
 }
@@ -153,7 +130,7 @@ func TestWhatSomebodyElseHasDetachedIsNotDropped(t *testing.T) {
 	keep(t, b.keeper(start))
 	b.told(t, start, "delivered")
 	archive := "webhook_events_" + start.Format("20060102")
-	b.exec(t, "ALTER TABLE webhook_events DETACH PARTITION "+archive)
+	testkit.Exec(t, b.pool, "ALTER TABLE webhook_events DETACH PARTITION "+archive)
 	keep(t, b.keeper(start.Add(partitionWeek+DefaultRetention)))
 	b.until(t, 1, "SELECT count(*) FROM "+archive)
 	b.until(t, 0, "SELECT count(*) FROM pg_class WHERE relname ~ '^webhook_.*_retired$'")
@@ -163,12 +140,12 @@ func TestAWeekThatIsTooMuchToMoveStaysInTheDefaultPartition(t *testing.T) {
 	b := newBench(t)
 	now := weekOf(time.Now()).Add(20 * partitionWeek)
 	const strays = 10_001
-	b.exec(t, `INSERT INTO webhook_events (id, kind, body)
+	testkit.Exec(t, b.pool, `INSERT INTO webhook_events (id, kind, body)
 		SELECT webhook_id_at($1::timestamptz + i * interval '1 ms'), 'mock_attempt.scored', '{}' FROM generate_series(1, $2::int) i`, now, strays)
 	var log bytes.Buffer
 	k := b.keeper(now)
 	k.logger = slog.New(slog.NewTextHandler(&log, nil))
-	reader := b.begun(t, "LOCK TABLE webhook_events_default IN ACCESS SHARE MODE") // it takes no lock for what it cannot do
+	reader := testkit.Begin(t, b.pool, "LOCK TABLE webhook_events_default IN ACCESS SHARE MODE") // it takes no lock for what it cannot do
 	for range 2 {
 		if err := k.addWeek(t.Context(), "events", now); err != nil {
 			t.Error(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"examprep.dev/server/testkit"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -71,30 +72,20 @@ func of(t *testing.T, k *keeper, kind string) (names []string) {
 	return names
 }
 
-func (b *bench) exec(t *testing.T, statement string, args ...any) {
-	t.Helper()
-	if _, err := b.pool.Exec(t.Context(), statement, args...); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // told writes an event, its delivery and the try of it, all of a moment.
 func (b *bench) told(t *testing.T, at time.Time, state string) {
 	t.Helper()
-	b.exec(t, "INSERT INTO webhook_events (id, kind, body) VALUES ($1, 'mock_attempt.scored', '{}')", firstID(at))
-	b.exec(t, "INSERT INTO webhook_deliveries (id, event_id, endpoint_id, state) VALUES ($1, $1, gen_random_uuid(), $2)", firstID(at), state)
-	b.exec(t, "INSERT INTO webhook_tries (delivery_id, attempt, began_at, duration_ms) VALUES ($1, 1, $2, 1)", firstID(at), at)
+	testkit.Exec(t, b.pool, "INSERT INTO webhook_events (id, kind, body) VALUES ($1, 'mock_attempt.scored', '{}')", firstID(at))
+	testkit.Exec(t, b.pool, "INSERT INTO webhook_deliveries (id, event_id, endpoint_id, state) VALUES ($1, $1, gen_random_uuid(), $2)", firstID(at), state)
+	testkit.Exec(t, b.pool, "INSERT INTO webhook_tries (delivery_id, attempt, began_at, duration_ms) VALUES ($1, 1, $2, 1)", firstID(at), at)
 }
 
 // rows counts what is kept of a moment, in all three tables.
-func (b *bench) rows(t *testing.T, at time.Time) (n int) {
+func (b *bench) rows(t *testing.T, at time.Time) int {
 	t.Helper()
-	if err := b.pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM webhook_events WHERE id = $1)
+	return testkit.Get[int](t, b.pool, `SELECT (SELECT count(*) FROM webhook_events WHERE id = $1)
 		+ (SELECT count(*) FROM webhook_deliveries WHERE id = $1) + (SELECT count(*) FROM webhook_tries WHERE delivery_id = $1)`,
-		firstID(at)).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
+		firstID(at))
 }
 
 func keep(t *testing.T, k *keeper) {
@@ -149,7 +140,7 @@ func TestAPartitionWithAPendingDeliveryStays(t *testing.T) {
 	if kept := testutil.ToFloat64(k.metrics.kept); kept != 1 {
 		t.Errorf("%v partitions are said to be kept, want 1", kept)
 	}
-	b.exec(t, "UPDATE webhook_deliveries SET state = 'delivered' WHERE id = $1", firstID(start))
+	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET state = 'delivered' WHERE id = $1", firstID(start))
 	keep(t, k)
 	if n := b.rows(t, start); n != 0 {
 		t.Errorf("%d rows are left", n)
@@ -162,11 +153,11 @@ func TestAnOldEventThatIsSentOnceMoreStaysUntilItHasArrived(t *testing.T) {
 	keep(t, b.keeper(start))
 	b.told(t, start, "failed")
 	end := start.Add(partitionWeek + DefaultRetention)
-	b.exec(t, "INSERT INTO webhook_deliveries (id, event_id, endpoint_id, by_hand) VALUES ($2, $1, gen_random_uuid(), true)", firstID(start), firstID(end))
+	testkit.Exec(t, b.pool, "INSERT INTO webhook_deliveries (id, event_id, endpoint_id, by_hand) VALUES ($2, $1, gen_random_uuid(), true)", firstID(start), firstID(end))
 	k := b.keeper(end)
 	keep(t, k)
 	b.until(t, 1, "SELECT count(*) FROM webhook_events WHERE id = $1", firstID(start))
-	b.exec(t, "UPDATE webhook_deliveries SET state = 'delivered'")
+	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET state = 'delivered'")
 	keep(t, k)
 	b.until(t, 0, "SELECT count(*) FROM webhook_events")
 }
@@ -248,19 +239,12 @@ func (k *keeper) insist(ctx context.Context) error {
 
 func TestALockThatSomebodyHasDelaysNobodyButTheKeeper(t *testing.T) {
 	b := newBench(t)
-	dump, err := b.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = dump.Rollback(context.WithoutCancel(t.Context())) }()
-	if _, err := dump.Exec(t.Context(), "LOCK TABLE webhook_events, webhook_deliveries IN ACCESS SHARE MODE"); err != nil {
-		t.Fatal(err)
-	}
+	dump := testkit.Begin(t, b.pool, "LOCK TABLE webhook_events, webhook_deliveries IN ACCESS SHARE MODE")
 	now := weekOf(time.Now()).Add(20 * partitionWeek)
 	if err := b.keeper(now).once(t.Context()); err == nil {
 		t.Error("the keeper is said to have done what it could not")
 	}
-	b.exec(t, "SELECT webhook_record_event($1, 'mock_attempt.scored', NULL, '{}')", firstID(now))
+	testkit.Exec(t, b.pool, "SELECT webhook_record_event($1, 'mock_attempt.scored', NULL, '{}')", firstID(now))
 	if err := dump.Commit(t.Context()); err != nil && !errors.Is(err, pgx.ErrTxClosed) {
 		t.Fatal(err)
 	}

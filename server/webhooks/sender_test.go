@@ -1,19 +1,20 @@
 package webhooks
 
 import (
-	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+
+	"examprep.dev/server/testkit"
 )
 
 // senderTo returns a sender that trusts a server's certificate and may go to all of IPv4's loopback.
 func senderTo(t testing.TB, server *httptest.Server) *sender {
 	t.Helper()
-	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	authority := testkit.CAPEM(server)
 	s, err := newSender(loopback, authority, patience, time.Now)
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"examprep.dev/server/testkit"
 	"github.com/google/uuid"
 )
 
@@ -149,9 +150,7 @@ func (b *bench) occur(t *testing.T, account uuid.UUID, n int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.pool.Exec(t.Context(), "SELECT webhook_record_event($1, $2, $3, $4)", event.ID, string(event.Kind), event.Account, event.Body); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Exec(t, b.pool, "SELECT webhook_record_event($1, $2, $3, $4)", event.ID, string(event.Kind), event.Account, event.Body)
 	}
 	b.notifier.Notify()
 }
@@ -160,7 +159,7 @@ func TestAReceiverWrittenFromTheSpecificationAloneAcceptsEveryDelivery(t *testin
 	b := newBench(t)
 	const busy = 2
 	s := newStranger(busy)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	r.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		raw, err := io.ReadAll(request.Body)
 		if err != nil {
@@ -174,7 +173,7 @@ func TestAReceiverWrittenFromTheSpecificationAloneAcceptsEveryDelivery(t *testin
 		t.Fatal(err)
 	}
 	s.knows(secret)
-	run(t, b.worker(t, r).Run)
+	testkit.Run(t, b.worker(t, r).Run)
 	const each, kinds = 10, 3
 	events := 0
 	arrive := func() {

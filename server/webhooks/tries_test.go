@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"examprep.dev/server/postgres/postgrestest"
 	"examprep.dev/server/postgres/webhooksdb"
+	"examprep.dev/server/testkit"
 )
 
 // crash leaves all deliveries as workers do that are killed in the midst of so many tries, one after the other.
@@ -25,46 +25,38 @@ func (b *bench) crash(t *testing.T, times int) {
 		if err != nil || len(leased) == 0 {
 			t.Fatalf("leased %d, error %v", len(leased), err)
 		}
-		if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_deliveries SET lease_until = now(), relay_at = now() WHERE lease IS NOT NULL"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET lease_until = now(), relay_at = now() WHERE lease IS NOT NULL")
 	}
 }
 
 // ids are those of all deliveries, oldest first.
-func (b *bench) ids(t *testing.T) (ids []uuid.UUID) {
+func (b *bench) ids(t *testing.T) []uuid.UUID {
 	t.Helper()
-	if err := b.pool.QueryRow(t.Context(), "SELECT coalesce(array_agg(id ORDER BY id), '{}') FROM webhook_deliveries").Scan(&ids); err != nil {
-		t.Fatal(err)
-	}
-	return ids
+	return testkit.Get[[]uuid.UUID](t, b.pool, "SELECT coalesce(array_agg(id ORDER BY id), '{}') FROM webhook_deliveries")
 }
 
 // failures are the classes of failure of a delivery's tries, in their order.
-func (b *bench) failures(t *testing.T, delivery uuid.UUID) (failures []string) {
+func (b *bench) failures(t *testing.T, delivery uuid.UUID) []string {
 	t.Helper()
-	if err := b.pool.QueryRow(t.Context(), "SELECT coalesce(array_agg(failure ORDER BY attempt), '{}') FROM webhook_tries WHERE delivery_id = $1",
-		delivery).Scan(&failures); err != nil {
-		t.Fatal(err)
-	}
-	return failures
+	return testkit.Get[[]string](t, b.pool, "SELECT coalesce(array_agg(failure ORDER BY attempt), '{}') FROM webhook_tries WHERE delivery_id = $1",
+		delivery)
 }
 
 func TestTriesLostWithTheirWorkersAreForgivenAndLogged(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	_, endpoint := b.endpoint(t, r.URL)
 	b.fill(t, endpoint.ID, 1)
 	b.crash(t, 2*maxAttempts)
 	w := b.worker(t, r)
-	run(t, w.Run)
-	r.next(t)
+	testkit.Run(t, w.Run)
+	r.Next(t)
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered' AND attempt = $1 AND lost = $2", 2*maxAttempts+1, 2*maxAttempts)
 	want := append(slices.Repeat([]string{"worker_lost"}, 2*maxAttempts), "")
 	if got := b.failures(t, b.ids(t)[0]); !slices.Equal(got, want) {
 		t.Errorf("the log tells of %q, want %q", got, want)
 	}
-	postgrestest.Eventually(t, "the last one is counted", func() bool { return testutil.ToFloat64(w.metrics.lost) == 1 })
+	testkit.Eventually(t, "the last one is counted", func() bool { return testutil.ToFloat64(w.metrics.lost) == 1 })
 }
 
 func TestADeliveryThatLosesTooManyWorkersFails(t *testing.T) {
@@ -72,23 +64,23 @@ func TestADeliveryThatLosesTooManyWorkersFails(t *testing.T) {
 	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
 	b.fill(t, endpoint.ID, 1)
 	b.crash(t, maxLost)
-	run(t, b.worker(t).Run)
+	testkit.Run(t, b.worker(t).Run)
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND last_error = 'worker_lost' AND lost = $1", maxLost)
 }
 
 func TestLostTriesGiveNoRetryBeyondThoseOfTheSchedule(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	r := testkit.StartReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 	_, endpoint := b.endpoint(t, r.URL)
 	b.fill(t, endpoint.ID, 1)
 	b.crash(t, 3)
-	run(t, b.worker(t, r).Run)
+	testkit.Run(t, b.worker(t, r).Run)
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND attempt = $1 AND lost = 3", maxAttempts+3)
 	for range maxAttempts {
-		r.next(t)
+		r.Next(t)
 	}
 	select {
-	case <-r.arrived:
+	case <-r.Arrived:
 		t.Errorf("a try beyond the %dth", maxAttempts)
 	default:
 	}
@@ -204,7 +196,7 @@ func TestTriesThatCameLateAreTheLastOnesToo(t *testing.T) {
 			b := newBench(t)
 			_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
 			b.fill(t, endpoint.ID, 1)
-			b.exec(t, "UPDATE webhook_deliveries SET attempt = $1", maxAttempts-2)
+			testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET attempt = $1", maxAttempts-2)
 			slow, holder := b.worker(t), b.worker(t)
 			late, last := b.lease(t, slow), b.lease(t, holder)
 			if holderFirst {
@@ -225,15 +217,9 @@ func TestTriesThatCameLateAreTheLastOnesToo(t *testing.T) {
 func TestASuccessIsNotedThoughSomebodyHeldTheEndpoint(t *testing.T) {
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
-	b.exec(t, "UPDATE webhook_endpoints SET failing_since = now() - interval '4 days'")
+	testkit.Exec(t, b.pool, "UPDATE webhook_endpoints SET failing_since = now() - interval '4 days'")
 	w := b.worker(t)
-	tx, err := b.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(t.Context(), "SELECT FROM webhook_endpoints FOR UPDATE"); err != nil {
-		t.Fatal(err)
-	}
+	tx := testkit.Begin(t, b.pool, "SELECT FROM webhook_endpoints FOR UPDATE")
 	row := webhooksdb.LeaseRow{EndpointID: endpoint.ID}
 	w.noteHealth(t.Context(), []result{{row: row, outcome: outcome{status: 200}}})
 	if err := tx.Rollback(t.Context()); err != nil {
@@ -257,7 +243,7 @@ func TestDeliveriesAskedForByHandAreLimited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.exec(t, `INSERT INTO webhook_deliveries (id, event_id, endpoint_id, by_hand)
+	testkit.Exec(t, b.pool, `INSERT INTO webhook_deliveries (id, event_id, endpoint_id, by_hand)
 		SELECT webhook_new_id(), event_id, endpoint_id, true FROM webhook_deliveries, generate_series(2, $1)`, MaxByHand)
 	var full *LimitError
 	if _, err := b.endpoints.Test(t.Context(), account, made.ID, time.Now()); !errors.As(err, &full) || !full.ByHand || full.Most != MaxByHand {
@@ -267,7 +253,7 @@ func TestDeliveriesAskedForByHandAreLimited(t *testing.T) {
 		t.Errorf("a redelivery beyond the limit: got %v, want a LimitError", err)
 	}
 	b.until(t, MaxByHand, "SELECT count(*) FROM webhook_deliveries")
-	b.exec(t, "UPDATE webhook_deliveries SET state = 'delivered' WHERE id = $1", first)
+	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET state = 'delivered' WHERE id = $1", first)
 	if _, err := b.endpoints.Redeliver(t.Context(), account, made.ID, first); err != nil {
 		t.Errorf("when one has ended: %v", err)
 	}

@@ -2,15 +2,10 @@ package webhooks
 
 import (
 	"bytes"
-	"context"
-	"encoding/pem"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,8 +15,7 @@ import (
 	"github.com/stripe/stripe-go/v83/webhook"
 
 	"examprep.dev/api/client"
-	"examprep.dev/server/postgres/postgrestest"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 )
 
 // patience bounds every wait of these tests; nothing is asserted of how long anything takes.
@@ -41,51 +35,6 @@ func testKeyring(t testing.TB) *Keyring {
 	return ring
 }
 
-// delivery is a request as a receiver got it.
-type delivery struct {
-	header http.Header
-	body   []byte
-}
-
-// receiver is a real HTTPS server that answers by a rule and remembers.
-type receiver struct {
-	*httptest.Server
-	arrived chan delivery
-	answer  func(n int, w http.ResponseWriter, r *http.Request)
-
-	mu    sync.Mutex
-	count int
-}
-
-func newReceiver(t testing.TB, answer func(n int, w http.ResponseWriter, r *http.Request)) *receiver {
-	t.Helper()
-	r := &receiver{arrived: make(chan delivery, 4096), answer: answer}
-	r.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		body, _ := io.ReadAll(request.Body)
-		r.mu.Lock()
-		r.count++
-		n := r.count
-		r.mu.Unlock()
-		r.arrived <- delivery{request.Header.Clone(), body}
-		if r.answer != nil {
-			r.answer(n, w, request)
-		}
-	}))
-	t.Cleanup(r.Close)
-	return r
-}
-
-func (r *receiver) next(t *testing.T) delivery {
-	t.Helper()
-	select {
-	case d := <-r.arrived:
-		return d
-	case <-time.After(patience):
-		t.Fatal("nothing arrived")
-		return delivery{}
-	}
-}
-
 // bench is a database, a Redis prefix and what works on them.
 type bench struct {
 	pool      *pgxpool.Pool
@@ -98,41 +47,29 @@ type bench struct {
 
 func newBench(t testing.TB) *bench {
 	t.Helper()
-	client, prefix := redistest.New(t)
-	b := &bench{pool: postgrestest.New(t, PlannerSettings()...), redis: client, prefix: prefix, keyring: testKeyring(t)}
+	client, prefix := testkit.Redis(t)
+	b := &bench{pool: testkit.Database(t, PlannerSettings()...), redis: client, prefix: prefix, keyring: testKeyring(t)}
 	b.endpoints = NewEndpoints(b.pool, b.keyring, loopback)
 	b.notifier = NewNotifier(b.pool)
-	run(t, b.notifier.Run)
+	testkit.Run(t, b.notifier.Run)
 	return b
 }
 
-// run runs part until the test ends or stop is called, and waits for it.
-func run(t testing.TB, part func(context.Context) error) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := part(ctx); err != nil {
-			t.Error(err)
-		}
-	}()
-	var once sync.Once
-	stop = func() { once.Do(func() { cancel(); <-done }) }
-	t.Cleanup(stop)
-	return stop
-}
-
-func (b *bench) worker(t testing.TB, receivers ...*receiver) *Worker {
+func (b *bench) worker(t testing.TB, receivers ...*testkit.Receiver) *Worker {
 	t.Helper()
 	var authorities strings.Builder
 	for _, r := range receivers {
-		_ = pem.Encode(&authorities, &pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw})
+		authorities.Write(r.CAPEM())
 	}
-	w, err := NewWorker(WorkerConfig{
+	return b.workerOf(t, WorkerConfig{
 		Prefix: b.prefix, AllowedRanges: loopback, CAPEM: []byte(authorities.String()), Timeout: 5 * time.Second,
 		RetryBase: time.Millisecond, SweepInterval: 50 * time.Millisecond, LeaseMargin: 5 * time.Second,
-	}, b.pool, b.redis, b.keyring)
+	}, b.pool, b.keyring)
+}
+
+func (b *bench) workerOf(t testing.TB, cfg WorkerConfig, pool *pgxpool.Pool, keyring *Keyring) *Worker {
+	t.Helper()
+	w, err := NewWorker(cfg, pool, b.redis, keyring)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,57 +104,49 @@ func (b *bench) happen(t *testing.T, n int) Event {
 // record records an event as every caller does: through the SQL function, then a notification.
 func (b *bench) record(t *testing.T, event Event) {
 	t.Helper()
-	if _, err := b.pool.Exec(t.Context(), "SELECT webhook_record_event($1, $2, $3, $4)",
-		event.ID, string(event.Kind), event.Account, event.Body); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, b.pool, "SELECT webhook_record_event($1, $2, $3, $4)",
+		event.ID, string(event.Kind), event.Account, event.Body)
 	b.notifier.Notify()
 }
 
 // until polls a count until it is want.
 func (b *bench) until(t *testing.T, want int, query string, args ...any) {
 	t.Helper()
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	deadline := time.After(patience)
-	for got := -1; ; {
-		if err := b.pool.QueryRow(t.Context(), query, args...).Scan(&got); err != nil {
-			t.Fatal(err)
+	got := -1
+	defer func() {
+		if t.Failed() {
+			t.Logf("%s: got %d, want %d", query, got, want)
 		}
-		if got == want {
-			return
-		}
-		select {
-		case <-ticker.C:
-		case <-deadline:
-			t.Fatalf("%s: got %d, want %d", query, got, want)
-		}
-	}
+	}()
+	testkit.Eventually(t, query, func() bool {
+		got = testkit.Get[int](t, b.pool, query, args...)
+		return got == want
+	})
 }
 
 const inState = "SELECT count(*) FROM webhook_deliveries WHERE state = $1"
 
 func TestAnEventArrivesSignedAndVerifies(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	want, _ := b.endpoint(t, r.URL+"/hook?x=1")
-	run(t, b.worker(t, r).Run)
+	testkit.Run(t, b.worker(t, r).Run)
 	event := b.happen(t, 1)
-	got := r.next(t)
-	if !bytes.Equal(got.body, event.Body) {
-		t.Errorf("body %s, want %s", got.body, event.Body)
+	got := r.Next(t)
+	if !bytes.Equal(got.Body, event.Body) {
+		t.Errorf("body %s, want %s", got.Body, event.Body)
 	}
-	if id := got.header.Get("Webhook-Id"); id != event.ID.String() {
+	if id := got.Header.Get("Webhook-Id"); id != event.ID.String() {
 		t.Errorf("webhook-id %q, want %s", id, event.ID)
 	}
-	header := got.header.Get(SignatureHeader)
-	if err := client.Verify(header, got.body, want.Secret, time.Now(), client.Tolerance); err != nil {
+	header := got.Header.Get(SignatureHeader)
+	if err := client.Verify(header, got.Body, want.Secret, time.Now(), client.Tolerance); err != nil {
 		t.Error(err)
 	}
-	if err := webhook.ValidatePayloadWithTolerance(got.body, header, want.Secret, client.Tolerance); err != nil {
+	if err := webhook.ValidatePayloadWithTolerance(got.Body, header, want.Secret, client.Tolerance); err != nil {
 		t.Errorf("stripe-go: %v", err)
 	}
-	if err := webhook.ValidatePayloadWithTolerance(append(got.body, ' '), header, want.Secret, client.Tolerance); err == nil {
+	if err := webhook.ValidatePayloadWithTolerance(append(got.Body, ' '), header, want.Secret, client.Tolerance); err == nil {
 		t.Error("stripe-go believes a changed body")
 	}
 	b.until(t, 1, inState, "delivered")
@@ -225,20 +154,20 @@ func TestAnEventArrivesSignedAndVerifies(t *testing.T) {
 
 func TestAFailureIsRetriedWithTheSameBytesAndAFreshSignature(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+	r := testkit.StartReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
 		if n < 3 {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 	})
 	want, _ := b.endpoint(t, r.URL)
-	run(t, b.worker(t, r).Run)
+	testkit.Run(t, b.worker(t, r).Run)
 	event := b.happen(t, 1)
 	for range 3 {
-		got := r.next(t)
-		if !bytes.Equal(got.body, event.Body) {
-			t.Errorf("body %s, want %s", got.body, event.Body)
+		got := r.Next(t)
+		if !bytes.Equal(got.Body, event.Body) {
+			t.Errorf("body %s, want %s", got.Body, event.Body)
 		}
-		if err := client.Verify(got.header.Get(SignatureHeader), got.body, want.Secret, time.Now(), client.Tolerance); err != nil {
+		if err := client.Verify(got.Header.Get(SignatureHeader), got.Body, want.Secret, time.Now(), client.Tolerance); err != nil {
 			t.Error(err)
 		}
 	}
@@ -255,12 +184,12 @@ func TestWhatIsNoSuccessIsTriedSixTimesAndGivenUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			r := newReceiver(t, answer)
+			r := testkit.StartReceiver(t, answer)
 			b.endpoint(t, r.URL)
-			run(t, b.worker(t, r).Run)
+			testkit.Run(t, b.worker(t, r).Run)
 			b.happen(t, 1)
 			b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND attempt = 6")
-			if n := len(r.arrived); n != 6 {
+			if n := len(r.Arrived); n != 6 {
 				t.Errorf("%d tries, want 6", n)
 			}
 		})
@@ -269,24 +198,24 @@ func TestWhatIsNoSuccessIsTriedSixTimesAndGivenUp(t *testing.T) {
 
 func TestAReceiverThatIsGoneIsDisabledAtOnce(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
+	r := testkit.StartReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
 	_, endpoint := b.endpoint(t, r.URL)
-	run(t, b.worker(t, r).Run)
+	testkit.Run(t, b.worker(t, r).Run)
 	b.happen(t, 1)
 	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE id = $1 AND status = 'disabled'", endpoint.ID)
 	b.happen(t, 2)
 	b.until(t, 0, inState, "pending")
-	if n := len(r.arrived); n != 1 {
+	if n := len(r.Arrived); n != 1 {
 		t.Errorf("%d tries, want 1", n)
 	}
 }
 
 func TestNothingIsLostWhenRedisForgets(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	b.endpoint(t, r.URL)
 	for range 2 {
-		run(t, b.worker(t, r).Run)
+		testkit.Run(t, b.worker(t, r).Run)
 	}
 	const events = 300
 	for n := range events {
@@ -296,9 +225,7 @@ func TestNothingIsLostWhenRedisForgets(t *testing.T) {
 				t.Fatal(err)
 			}
 			// What the stream held is left to the sweep; the test does not wait a minute for it.
-			if _, err := b.pool.Exec(t.Context(), "UPDATE webhook_deliveries SET relay_at = now() WHERE state = 'pending' AND lease IS NULL"); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET relay_at = now() WHERE state = 'pending' AND lease IS NULL")
 		}
 	}
 	b.until(t, events, inState, "delivered")
@@ -306,16 +233,14 @@ func TestNothingIsLostWhenRedisForgets(t *testing.T) {
 
 func TestAWorkerThatDiesMidDeliveryIsReplaced(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	b.endpoint(t, r.URL)
 	b.happen(t, 1)
 	// A worker leased the delivery and was never heard of again; its lease is over.
-	if _, err := b.pool.Exec(t.Context(), `UPDATE webhook_deliveries SET attempt = 1, lease = gen_random_uuid(),
-		lease_until = now() - interval '1 second', relay_at = now()`); err != nil {
-		t.Fatal(err)
-	}
-	run(t, b.worker(t, r).Run)
-	r.next(t)
+	testkit.Exec(t, b.pool, `UPDATE webhook_deliveries SET attempt = 1, lease = gen_random_uuid(),
+		lease_until = now() - interval '1 second', relay_at = now()`)
+	testkit.Run(t, b.worker(t, r).Run)
+	r.Next(t)
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered' AND attempt = 2")
 }
 
@@ -327,29 +252,24 @@ func TestAnOutcomeOfAnOldLeaseChangesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			r := newReceiver(t, nil)
+			r := testkit.StartReceiver(t, nil)
 			b.endpoint(t, r.URL)
 			w := b.worker(t, r)
 			entered, release := make(chan struct{}), make(chan struct{})
-			r.answer = func(n int, _ http.ResponseWriter, _ *http.Request) {
+			r.Answer = func(n int, _ http.ResponseWriter, _ *http.Request) {
 				if n == 1 {
 					close(entered)
 					<-release
 				}
 			}
-			stop := run(t, w.Run)
+			stop := testkit.Run(t, w.Run)
 			b.happen(t, 1)
 			<-entered
-			row := func() (text string) {
+			row := func() string {
 				t.Helper()
-				if err := b.pool.QueryRow(t.Context(), "SELECT d::text FROM webhook_deliveries d").Scan(&text); err != nil {
-					t.Fatal(err)
-				}
-				return text
+				return testkit.Get[string](t, b.pool, "SELECT d::text FROM webhook_deliveries d")
 			}
-			if _, err := b.pool.Exec(t.Context(), meanwhile); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Exec(t, b.pool, meanwhile)
 			before := row()
 			close(release)
 			stop()
@@ -362,7 +282,7 @@ func TestAnOutcomeOfAnOldLeaseChangesNothing(t *testing.T) {
 
 func TestADeletedOrSuspendedEndpointGetsNothing(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	deleted, _ := b.endpoint(t, r.URL)
 	suspended, _ := b.endpoint(t, r.URL)
 	b.happen(t, 1)
@@ -375,13 +295,11 @@ func TestADeletedOrSuspendedEndpointGetsNothing(t *testing.T) {
 	}
 	b.happen(t, 2)
 	// One more as if its event had been written while the endpoint was being deleted.
-	if _, err := b.pool.Exec(t.Context(), `INSERT INTO webhook_deliveries (id, event_id, endpoint_id)
-		SELECT gen_random_uuid(), id, gen_random_uuid() FROM webhook_events LIMIT 1`); err != nil {
-		t.Fatal(err)
-	}
-	run(t, b.worker(t, r).Run)
+	testkit.Exec(t, b.pool, `INSERT INTO webhook_deliveries (id, event_id, endpoint_id)
+		SELECT gen_random_uuid(), id, gen_random_uuid() FROM webhook_events LIMIT 1`)
+	testkit.Run(t, b.worker(t, r).Run)
 	b.until(t, 0, inState, "pending")
-	if n := len(r.arrived); n != 0 {
+	if n := len(r.Arrived); n != 0 {
 		t.Errorf("%d deliveries, want none", n)
 	}
 	suspended.Suspend = false
@@ -389,7 +307,7 @@ func TestADeletedOrSuspendedEndpointGetsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	event := b.happen(t, 3)
-	if got := r.next(t); got.header.Get("Webhook-Id") != event.ID.String() {
+	if got := r.Next(t); got.Header.Get("Webhook-Id") != event.ID.String() {
 		t.Error("what happened while suspended was delivered later")
 	}
 }
@@ -397,23 +315,23 @@ func TestADeletedOrSuspendedEndpointGetsNothing(t *testing.T) {
 func TestAHangingReceiverDelaysNobodyElse(t *testing.T) {
 	b := newBench(t)
 	release := make(chan struct{})
-	hanging := newReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
+	hanging := testkit.StartReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
 	defer close(release)
-	healthy := newReceiver(t, nil)
+	healthy := testkit.StartReceiver(t, nil)
 	b.endpoint(t, hanging.URL)
 	b.endpoint(t, healthy.URL)
 	w := b.worker(t, hanging, healthy)
 	w.cfg.Timeout, w.sender.timeout = 2*patience, 2*patience
-	run(t, w.Run)
+	testkit.Run(t, w.Run)
 	const events = 100
 	for n := range events {
 		b.happen(t, n)
 	}
 	for range events {
-		healthy.next(t) // while every try at the other one still hangs
+		healthy.Next(t) // while every try at the other one still hangs
 	}
-	postgrestest.Eventually(t, "a try hangs", func() bool { return len(hanging.arrived) > 0 })
-	if n := len(hanging.arrived); n > firstWindow {
+	testkit.Eventually(t, "a try hangs", func() bool { return len(hanging.Arrived) > 0 })
+	if n := len(hanging.Arrived); n > firstWindow {
 		t.Errorf("%d tries hang, want at most %d: the window bounds them", n, firstWindow)
 	}
 }
@@ -421,7 +339,7 @@ func TestAHangingReceiverDelaysNobodyElse(t *testing.T) {
 func TestAnEndlessAnswerIsReadOnlySoFar(t *testing.T) {
 	b := newBench(t)
 	written := make(chan int64, 1)
-	r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+	r := testkit.StartReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
 		var total int64
 		defer func() { written <- total }()
 		for total < 1<<30 {
@@ -433,7 +351,7 @@ func TestAnEndlessAnswerIsReadOnlySoFar(t *testing.T) {
 		}
 	})
 	b.endpoint(t, r.URL)
-	run(t, b.worker(t, r).Run)
+	testkit.Run(t, b.worker(t, r).Run)
 	b.happen(t, 1)
 	b.until(t, 1, inState, "delivered")
 	select {
@@ -448,24 +366,24 @@ func TestAnEndlessAnswerIsReadOnlySoFar(t *testing.T) {
 
 func TestARotatedSecretSignsBesideTheOldOne(t *testing.T) {
 	b := newBench(t)
-	r := newReceiver(t, nil)
+	r := testkit.StartReceiver(t, nil)
 	want, _ := b.endpoint(t, r.URL)
-	run(t, b.worker(t, r).Run)
+	testkit.Run(t, b.worker(t, r).Run)
 	b.happen(t, 1)
-	r.next(t)
+	r.Next(t)
 	old := want.Secret
 	want.Secret = NewSecret()
 	if _, err := b.endpoints.ApplyManaged(t.Context(), want); err != nil {
 		t.Fatal(err)
 	}
 	b.happen(t, 2)
-	got := r.next(t)
+	got := r.Next(t)
 	for _, secret := range []string{old, want.Secret} {
-		if err := client.Verify(got.header.Get(SignatureHeader), got.body, secret, time.Now(), client.Tolerance); err != nil {
+		if err := client.Verify(got.Header.Get(SignatureHeader), got.Body, secret, time.Now(), client.Tolerance); err != nil {
 			t.Error(err)
 		}
 	}
-	if n := strings.Count(got.header.Get(SignatureHeader), "v1="); n != 2 {
+	if n := strings.Count(got.Header.Get(SignatureHeader), "v1="); n != 2 {
 		t.Errorf("%d signatures, want 2", n)
 	}
 }
@@ -473,11 +391,8 @@ func TestARotatedSecretSignsBesideTheOldOne(t *testing.T) {
 func TestApplyingTheSameTwiceWritesNothing(t *testing.T) {
 	b := newBench(t)
 	want, first := b.endpoint(t, "https://receiver.example.com/hook")
-	row := func() (version string) {
-		if err := b.pool.QueryRow(t.Context(), "SELECT xmin::text || updated_at FROM webhook_endpoints WHERE id = $1", first.ID).Scan(&version); err != nil {
-			t.Fatal(err)
-		}
-		return version
+	row := func() string {
+		return testkit.Get[string](t, b.pool, "SELECT xmin::text || updated_at FROM webhook_endpoints WHERE id = $1", first.ID)
 	}
 	before := row()
 	again, err := b.endpoints.ApplyManaged(t.Context(), want)

@@ -13,12 +13,14 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"examprep.dev/server/testkit"
 )
 
 // TestDashboardsAskForWhatIsThere holds what each panel selects against what the processes of an installation tell, at
 // work and all well: a panel that stays empty then is misspelt.
 func TestDashboardsAskForWhatIsThere(t *testing.T) {
-	s, p, c := newStage(t), newPrometheus(t), newCluster(t)
+	s, p, c := newEnv(t), newPrometheus(t), newCluster(t)
 	s.registerReceiver()
 	pods := []*pod{
 		s.start("api"), s.start("worker"),
@@ -31,7 +33,7 @@ func TestDashboardsAskForWhatIsThere(t *testing.T) {
 	reads(t, pods[2], `examprep_operator_publish_seconds_count{result="published"} 1`)
 	reads(t, pods[2], `examprep_operator_not_ready_since_timestamp_seconds{kind="ExamContent",name="sample-incomplete"`)
 	reads(t, pods[1], "examprep_webhook_retention_success_timestamp_seconds 1.")
-	eventually(t, "the API knows what was declared", func() bool {
+	testkit.Within(t, patience, "the API knows what was declared", func() bool {
 		return s.ask(pods[0], s.key, "192.0.2.1", "GET", "/v1/exam-prep/sample-declared/overview", "") == http.StatusOK
 	})
 	var told model.Vector

@@ -13,8 +13,8 @@ import (
 
 // TestAlertsOfADefect builds the program with a defect in one of its handlers: no request is known that makes one panic.
 func TestAlertsOfADefect(t *testing.T) {
-	s, p := newStage(t), newPrometheus(t)
-	s.binary = defective(t, "../../../server/httpapi/exams.go", "func (s *Server) getExamResources(ctx context.Context, r *request) error {\n")
+	s, p := newEnv(t), newPrometheus(t)
+	s.Path = defective(t, "../../../server/httpapi/exams.go", "func (s *Server) getExamResources(ctx context.Context, r *request) error {\n")
 	api := s.start("api")
 	p.pods[api] = true
 	p.quiet(4, s.works(api))

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"examprep.dev/server/testkit"
 )
 
 const exam = "/v1/exam-prep/sample-geography"
@@ -51,7 +53,7 @@ func TestEveryAlertIsCaused(t *testing.T) {
 func nothing() {}
 
 // works is what a client does when all is well.
-func (s *stage) works(api *pod) func() {
+func (s *env) works(api *pod) func() {
 	return func() {
 		for range 5 {
 			s.ask(api, s.key, "192.0.2.1", "GET", exam+"/overview", "")
@@ -60,7 +62,7 @@ func (s *stage) works(api *pod) func() {
 }
 
 func TestAlertsOfStoresThatAreAway(t *testing.T) {
-	s, p := newStage(t), newPrometheus(t)
+	s, p := newEnv(t), newPrometheus(t)
 	s.registerReceiver()
 	api, worker := s.start("api"), s.start("worker")
 	p.pods[api], p.pods[worker] = true, true
@@ -68,7 +70,7 @@ func TestAlertsOfStoresThatAreAway(t *testing.T) {
 	reads(t, worker, "examprep_webhook_retention_success_timestamp_seconds 1.")
 	p.quiet(30, s.works(api))
 
-	s.redis.cut(true)
+	s.Redis.Cut(true)
 	s.happen(3, 10*time.Minute)
 	for _, pod := range []*pod{api, worker} {
 		reads(t, pod, `examprep_store_up{store="redis"} 0`)
@@ -78,7 +80,7 @@ func TestAlertsOfStoresThatAreAway(t *testing.T) {
 	p.fire(10*time.Minute, open, "ExamprepRedisUnreachable", "ExamprepGateDegraded", "ExamprepGateBreakerOpen",
 		"ExamprepWebhookOutboxLag", "ExamprepWebhookDeliveriesLate")
 
-	s.postgres.cut(true)
+	s.Postgres.Cut(true)
 	reads(t, api, `examprep_store_up{store="postgres"} 0`)
 	p.frozen = true
 	p.fire(30*time.Minute, s.works(api), "ExamprepPostgresUnreachable", "ExamprepCatalogStale", "ExamprepGateUnavailable",
@@ -86,7 +88,7 @@ func TestAlertsOfStoresThatAreAway(t *testing.T) {
 }
 
 func TestAlertsOfClients(t *testing.T) {
-	s, p := newStage(t), newPrometheus(t)
+	s, p := newEnv(t), newPrometheus(t)
 	api := s.start("api")
 	narrow := s.start("api", "EXAMPREP_MAX_CONNECTIONS_PER_ADDRESS=1", "EXAMPREP_TRUSTED_PROXIES=")
 	p.pods[api], p.pods[narrow] = true, true
@@ -107,12 +109,12 @@ func TestAlertsOfClients(t *testing.T) {
 }
 
 func TestAlertsOfProcesses(t *testing.T) {
-	s, p := newStage(t), newPrometheus(t)
-	s.sql("ALTER TABLE exams RENAME TO exams_elsewhere")
+	s, p := newEnv(t), newPrometheus(t)
+	testkit.Exec(t, s.db, "ALTER TABLE exams RENAME TO exams_elsewhere")
 	api := s.start("api")
 	p.pods[api] = true
 	p.fire(20*time.Minute, nothing, "ExamprepAPIDown", "ExamprepPodNotReady")
-	s.sql("ALTER TABLE exams_elsewhere RENAME TO exams")
+	testkit.Exec(t, s.db, "ALTER TABLE exams_elsewhere RENAME TO exams")
 	reads(t, api, "examprep_ready 1")
 	for range 20 {
 		p.tick()
@@ -122,35 +124,35 @@ func TestAlertsOfProcesses(t *testing.T) {
 	p.pods[worker] = true
 	p.quiet(4, nothing)
 	p.fire(5*time.Minute, func() { // process_start_time_seconds is exact to a hundredth of a second
-		worker.stop()
+		worker.Stop()
 		s.launch(worker, "worker")
 	}, "ExamprepCrashLooping")
 
 	for pod := range p.pods {
-		pod.stop()
+		pod.Stop()
 		delete(p.pods, pod)
 	}
 	p.fire(30*time.Minute, nothing, "ExamprepAPIAbsent", "ExamprepWorkerAbsent")
 }
 
 func TestAlertsOfPodsThatDiffer(t *testing.T) {
-	s, p := newStage(t), newPrometheus(t)
+	s, p := newEnv(t), newPrometheus(t)
 	current := s.start("api")
-	cut := newTap(t, hostOf(t, s.database))
-	behind := s.start("api", "DATABASE_URL="+through(t, s.database, cut))
+	cut := testkit.StartProxy(t, s.Database, testkit.ProxyOptions{})
+	behind := s.start("api", "DATABASE_URL="+cut.URL)
 	p.pods[current], p.pods[behind] = true, true
 	reads(t, behind, "examprep_ready 1")
 	reads(t, current, "examprep_ready 1")
-	cut.cut(true)
+	cut.Cut(true)
 	changed := filepath.Join(t.TempDir(), "changed.yaml")
 	s.change(changed)
-	s.run("content", "publish", changed, "../../../config/samples/sample-geography-questions.yaml")
+	s.Run(t, "content", "publish", changed, "../../../config/samples/sample-geography-questions.yaml")
 	reads(t, current, "examprep_catalog_revisions 2")
 	p.fire(10*time.Minute, nothing, "ExamprepCatalogDiverged")
 }
 
 // change writes the sample exam with another name, so that publishing it makes a new revision.
-func (s *stage) change(to string) {
+func (s *env) change(to string) {
 	s.t.Helper()
 	text, err := os.ReadFile("../../../config/samples/examprep_v1alpha1_examcontent.yaml")
 	if err == nil {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
+
+	"examprep.dev/server/testkit"
 )
 
 // TestAlertsOfAMigrationThatFailed uses Jobs of a cluster where a migration failed; `make e2e` provides them. It gives
@@ -35,7 +37,7 @@ func TestAlertsOfAMigrationThatFailed(t *testing.T) {
 	if err := json.Unmarshal(text, &jobs); err != nil || len(jobs.Items) == 0 {
 		t.Fatalf("%d Jobs in %s: %v", len(jobs.Items), file, err)
 	}
-	p, stateMetrics := newPrometheus(t), &pod{name: "kube-state-metrics", metrics: "kube-state-metrics:8080"}
+	p, stateMetrics := newPrometheus(t), &pod{name: "kube-state-metrics", Pod: &testkit.Pod{Metrics: "kube-state-metrics:8080"}}
 	p.fire(5*time.Minute, func() {
 		var told model.Vector
 		for _, job := range jobs.Items {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
+
+	"examprep.dev/server/testkit"
 )
 
 const (
@@ -77,7 +79,7 @@ func (c *cluster) declare(exam string, files ...string) {
 }
 
 func TestAlertsOfTheOperator(t *testing.T) {
-	s, p, c := newStageOf(t, "production"), newPrometheus(t), newCluster(t)
+	s, p, c := newEnvOf(t, "production"), newPrometheus(t), newCluster(t)
 	variables := []string{
 		"KUBECONFIG=" + c.account, "EXAMPREP_LEADER_NAMESPACE=" + operatorNamespace, "EXAMPREP_WATCH_NAMESPACES=" + c.namespace,
 	}
@@ -97,19 +99,19 @@ func TestAlertsOfTheOperator(t *testing.T) {
 	p.fire(40*time.Minute, nothing, "ExamprepSealMismatch", "ExamprepResourceNotReady")
 	p.frozen = false
 
-	s.postgres.cut(true)
+	s.Postgres.Cut(true)
 	edits := 0
 	p.fire(30*time.Minute, func() {
 		if edits++; edits%5 == 1 { // the pauses between its tries grow
 			before := p.failures(operator)
 			c.kubectl("", "patch", "examcontent", "sample-tampered", "-n", c.namespace, "--type", "merge",
 				"-p", fmt.Sprintf(`{"spec":{"name":"Edit %d"}}`, edits))
-			eventually(t, "the operator fails once more", func() bool { return p.failures(operator) > before })
+			testkit.Within(t, patience, "the operator fails once more", func() bool { return p.failures(operator) > before })
 		}
 	}, "ExamprepOperatorReconcileErrors")
-	s.postgres.cut(false)
+	s.Postgres.Cut(false)
 
-	operator.stop()
+	operator.Stop()
 	// The holder of the lease does no work, and no replica can take the lease until it expires.
 	c.kubectl("", "patch", "lease", lease, "-n", operatorNamespace, "--type", "merge", "-p", fmt.Sprintf(
 		`{"spec":{"holderIdentity":"nobody","leaseDurationSeconds":3600,"renewTime":%q}}`, time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")))
@@ -123,7 +125,7 @@ func TestAlertsOfTheOperator(t *testing.T) {
 		t.Error("ExamprepOperatorNoLeader fires beside a leader")
 	}
 
-	operator.stop()
+	operator.Stop()
 	delete(p.pods, operator)
 	p.fire(20*time.Minute, nothing, "ExamprepOperatorAbsent")
 }

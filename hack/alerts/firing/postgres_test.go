@@ -3,10 +3,11 @@ package firing
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"sync"
 	"testing"
 	"time"
+
+	"examprep.dev/server/testkit"
 )
 
 // agedPartitions empties the partitions, and leaves them as they are where none was added for weeks: what is written now
@@ -31,7 +32,7 @@ $$`
 // TestAlertsOfATransactionThatNobodyEnds begins a transaction that holds the row of an attempt, a lock on a table that gets
 // new partitions, and a snapshot for which vacuum must keep all rows.
 func TestAlertsOfATransactionThatNobodyEnds(t *testing.T) {
-	s, p := newStage(t), newPrometheus(t)
+	s, p := newEnv(t), newPrometheus(t)
 	api, worker := s.start("api"), s.start("worker")
 	p.pods[api], p.pods[worker] = true, true
 	reads(t, api, "examprep_ready 1")
@@ -40,15 +41,15 @@ func TestAlertsOfATransactionThatNobodyEnds(t *testing.T) {
 	if status := s.ask(api, s.key, "192.0.2.1", "POST", exam+"/mock-exams/open", `{"paper_id":"sample-geography-2024"}`); status != http.StatusOK {
 		t.Fatalf("opening a paper: %d", status)
 	}
-	worker.stop()
+	worker.Stop()
 	delete(p.pods, worker)
 
-	s.sql("UPDATE attempts SET opened_at = now() - interval '3 days', expires_at = now() - interval '25 hours'")
-	s.sql(agedPartitions)
-	s.sql("INSERT INTO webhook_events (id, kind, body) SELECT webhook_new_id(), 'mock_attempt.submitted', '' FROM generate_series(1, 110000)")
+	testkit.Exec(t, s.db, "UPDATE attempts SET opened_at = now() - interval '3 days', expires_at = now() - interval '25 hours'")
+	testkit.Exec(t, s.db, agedPartitions)
+	testkit.Exec(t, s.db, "INSERT INTO webhook_events (id, kind, body) SELECT webhook_new_id(), 'mock_attempt.submitted', '' FROM generate_series(1, 110000)")
 	release := s.hold("LOCK TABLE webhook_deliveries_default IN ACCESS SHARE MODE", "SELECT FROM attempts FOR UPDATE")
-	s.sql("DELETE FROM webhook_events")
-	s.sql("SELECT pg_stat_force_next_flush()")
+	testkit.Exec(t, s.db, "DELETE FROM webhook_events")
+	testkit.Exec(t, s.db, "SELECT pg_stat_force_next_flush()")
 
 	worker = s.start("worker")
 	p.pods[worker] = true
@@ -71,14 +72,14 @@ func TestAlertsOfATransactionThatNobodyEnds(t *testing.T) {
 }
 
 func TestAlertsOfUsageThatIsNotAddedUp(t *testing.T) {
-	s, p := newStage(t), newPrometheus(t)
+	s, p := newEnv(t), newPrometheus(t)
 	api := s.start("api")
 	p.pods[api] = true
 	reads(t, api, "examprep_key_usage_oldest_batch_age_seconds 0")
 	p.quiet(5, nothing)
 
 	release := s.hold("LOCK TABLE key_usage IN SHARE MODE")
-	s.sql(`INSERT INTO key_usage_batches (writer, batch, day, written_at, keys, requests, rate_limited, last_used)
+	testkit.Exec(t, s.db, `INSERT INTO key_usage_batches (writer, batch, day, written_at, keys, requests, rate_limited, last_used)
 		VALUES (gen_random_uuid(), 1, current_date, now() - interval '1 hour', ARRAY[gen_random_uuid()], '{1}', '{0}', '{0}')`)
 	reads(t, api, "examprep_key_usage_oldest_batch_age_seconds 36")
 	p.fire(10*time.Minute, nothing, "ExamprepKeyUsageBehind")
@@ -91,17 +92,17 @@ func TestAlertsOfUsageThatIsNotAddedUp(t *testing.T) {
 }
 
 func TestAlertsOfUsageThatCannotBeAdded(t *testing.T) {
-	s, p := newStage(t), newPrometheus(t)
+	s, p := newEnv(t), newPrometheus(t)
 	api := s.start("api")
 	p.pods[api] = true
 	reads(t, api, "examprep_key_usage_skipped_batches 0")
 	p.quiet(5, nothing)
 
-	s.sql(`INSERT INTO key_usage_batches (writer, batch, day, written_at, keys, requests, rate_limited, last_used)
+	testkit.Exec(t, s.db, `INSERT INTO key_usage_batches (writer, batch, day, written_at, keys, requests, rate_limited, last_used)
 		VALUES (gen_random_uuid(), 1, current_date, now() - interval '1 minute', ARRAY[gen_random_uuid()], '{1}', '{0}', '{9223372036854775807}')`)
 	reads(t, api, "examprep_key_usage_skipped_batches 1")
 	p.fire(5*time.Minute, nothing, "ExamprepKeyUsageSkipped")
-	s.sql("DELETE FROM key_usage_batches")
+	testkit.Exec(t, s.db, "DELETE FROM key_usage_batches")
 	reads(t, api, "examprep_key_usage_skipped_batches 0")
 	p.tick()
 	if p.firing()["ExamprepKeyUsageSkipped"] {
@@ -110,15 +111,8 @@ func TestAlertsOfUsageThatCannotBeAdded(t *testing.T) {
 }
 
 func TestAlertsOfConnectionsThatAreAllLent(t *testing.T) {
-	s, p := newStage(t), newPrometheus(t)
-	few, err := url.Parse(through(t, s.database, s.postgres))
-	if err != nil {
-		t.Fatal(err)
-	}
-	query := few.Query()
-	query.Set("pool_max_conns", "3")
-	few.RawQuery = query.Encode()
-	api := s.start("api", "DATABASE_URL="+few.String())
+	s, p := newEnv(t), newPrometheus(t)
+	api := s.start("api", "DATABASE_URL="+s.Postgres.URL+"&pool_max_conns=3")
 	p.pods[api] = true
 	reads(t, api, "examprep_ready 1")
 	p.quiet(12, func() { s.history(api) })
@@ -140,26 +134,26 @@ func TestAlertsOfConnectionsThatAreAllLent(t *testing.T) {
 }
 
 // history asks for what only PostgreSQL knows.
-func (s *stage) history(api *pod) int {
+func (s *env) history(api *pod) int {
 	return s.ask(api, s.key, "192.0.2.1", "GET", exam+"/mock-exams/history", "")
 }
 
 func TestAlertsOfStoresThatAreSlow(t *testing.T) {
-	s, p := newStage(t), newPrometheus(t)
+	s, p := newEnv(t), newPrometheus(t)
 	api := s.start("api")
 	p.pods[api] = true
 	reads(t, api, "examprep_ready 1")
 	p.quiet(5, func() { s.history(api) })
 
-	s.redis.slow.Store(int64(120 * time.Millisecond)) // less than the gate waits for
+	s.Redis.Delay(120 * time.Millisecond) // less than the gate waits for
 	p.fire(20*time.Minute, func() { s.history(api) }, "ExamprepGateSlow")
-	s.redis.slow.Store(0)
+	s.Redis.Delay(0)
 
-	s.postgres.slow.Store(int64(400 * time.Millisecond))
+	s.Postgres.Delay(400 * time.Millisecond)
 	p.fire(time.Hour, func() {
 		if status := s.history(api); status != http.StatusOK {
 			t.Errorf("history: %d", status)
 		}
 	}, "ExamprepAPILatencyBudgetBurnFast", "ExamprepAPILatencyBudgetBurnSlow")
-	s.postgres.slow.Store(0)
+	s.Postgres.Delay(0)
 }

@@ -86,7 +86,7 @@ func (p *prometheus) tick() {
 // scrape reads a pod's metrics; none of one that does not answer.
 func (p *prometheus) scrape(from *pod) model.Vector {
 	p.t.Helper()
-	request, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, "http://"+from.metrics+"/metrics", http.NoBody)
+	request, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, "http://"+from.Metrics+"/metrics", http.NoBody)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func (p *prometheus) store(from *pod, samples model.Vector) {
 			builder.Set(string(name), string(value))
 		}
 		for name, value := range map[string]string{
-			"namespace": "exams", "job": "exams/examprep", "instance": from.metrics, "pod": from.name, "container": "examprep", "endpoint": "metrics",
+			"namespace": "exams", "job": "exams/examprep", "instance": from.Metrics, "pod": from.name, "container": "examprep", "endpoint": "metrics",
 		} {
 			builder.Set(name, value)
 		}

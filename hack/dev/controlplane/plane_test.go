@@ -10,6 +10,7 @@ import (
 	"examprep.dev/hack/dev/controlplane"
 	"examprep.dev/hack/dev/devtest"
 	"examprep.dev/hack/dev/state"
+	"examprep.dev/server/testkit"
 )
 
 func TestAControlPlaneServesItsUsersAndKeepsWhatTheyMade(t *testing.T) {
@@ -74,8 +75,6 @@ func writeConfig(t *testing.T, dir, name string, issue func() ([]byte, error)) s
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, name+".kubeconfig")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, path, text)
 	return path
 }

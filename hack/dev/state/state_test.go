@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"examprep.dev/hack/dev/state"
+	"examprep.dev/server/testkit"
 )
 
 func TestEnvKeepsItsOrderAndIsReadBack(t *testing.T) {
@@ -18,10 +19,7 @@ func TestEnvKeepsItsOrderAndIsReadBack(t *testing.T) {
 	if err := dir.WriteEnv(state.EnvFile, []state.Variable{{"API_URL", "http://127.0.0.1:8080/v1"}, {"DATABASE_URL", url}, state.Ready()}); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(dir.Path("env"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, dir.Path("env"))
 	if want := "API_URL=http://127.0.0.1:8080/v1\nDATABASE_URL=" + url + "\nREADY=1\n"; string(text) != want {
 		t.Errorf("got %q, want %q", text, want)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"examprep.dev/hack/e2e/crowdtest"
+	"examprep.dev/server/testkit"
 )
 
 // backupCanBeRestored does what docs/operations.md says for a back-up and for a restore, word for word, with clients at
@@ -54,10 +55,7 @@ func backupCanBeRestored(t *testing.T, r *release, papers []*crowdtest.Paper) {
 // PostgreSQL and Redis run in their pods.
 func (r *release) follow(t *testing.T, dir, procedure string) {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(root, "docs", "operations.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testkit.ReadFile(t, filepath.Join(root, "docs", "operations.md"))
 	block := regexp.MustCompile("(?s)<!-- e2e: " + procedure + " -->\n+```(?:sh|bash)\n(.*?)```").FindSubmatch(page)
 	if block == nil {
 		t.Fatalf("docs/operations.md has no procedure %q", procedure)

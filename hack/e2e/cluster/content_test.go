@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"examprep.dev/hack/e2e/crowdtest"
+	"examprep.dev/server/testkit"
 )
 
 // fixture is the exam of testdata/fixture.yaml.
@@ -89,9 +89,7 @@ func (r *release) applyFixture(t *testing.T, name string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "fixture.yaml")
 	text := filled(t, "fixture.yaml", map[string]string{"NAMESPACE": r.namespace, "FIXTURE_NAME": name})
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, path, []byte(text))
 	command(t, filepath.Join(root, "bin", "examprep"), "content", "digest", "--write",
 		"--by", testAccount, "--at", time.Now().UTC().Format(time.DateOnly), path)
 	r.kubectl(t, "", "apply", "--server-side", "--force-conflicts", "-f", path)

@@ -3,7 +3,6 @@
 package cluster
 
 import (
-	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"examprep.dev/hack/e2e/crowdtest"
+	"examprep.dev/server/testkit"
 )
 
 // measureFigures prints what the chart's page says of sizes: CPU a request and memory a pod by component, for reading
@@ -121,9 +121,7 @@ func (r *release) usage(t *testing.T) map[string]used {
 	all := map[string]used{}
 	for node := range strings.FieldsSeq(r.kubectl(t, "", "get", "nodes", "-o", "jsonpath={.items[*].metadata.name}")) {
 		var summary nodeSummary
-		if err := json.Unmarshal([]byte(r.kubectl(t, "", "get", "--raw", "/api/v1/nodes/"+node+"/proxy/stats/summary")), &summary); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Decode(t, []byte(r.kubectl(t, "", "get", "--raw", "/api/v1/nodes/"+node+"/proxy/stats/summary")), &summary)
 		for _, pod := range summary.Pods {
 			name := r.component(t, pod.Pod.Namespace, pod.Pod.Name)
 			if name == "" {

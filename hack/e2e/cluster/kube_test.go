@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"examprep.dev/hack/e2e/crowdtest"
+	"examprep.dev/server/testkit"
 )
 
 const (
@@ -124,10 +125,7 @@ func (c *cluster) apply(t *testing.T, file string, values map[string]string) {
 // filled is a file of testdata with its ${NAMES} filled in.
 func filled(t *testing.T, file string, values map[string]string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, filepath.Join("testdata", file))
 	return os.Expand(string(text), func(name string) string {
 		value, known := values[name]
 		if !known {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"examprep.dev/hack/e2e/crowdtest"
+	"examprep.dev/server/testkit"
 )
 
 // failedMigrationChangesNothing upgrades, under load, to a configuration whose database is not there: what runs goes on,
@@ -35,9 +36,7 @@ func (r *release) alertFires(t *testing.T) {
 	t.Helper()
 	jobs := r.kubectl(t, "", "get", "jobs", "-n", r.namespace, "-l", r.selector("migrate"), "-o", "json")
 	file := filepath.Join(t.TempDir(), "jobs.json")
-	if err := os.WriteFile(file, []byte(jobs), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, file, []byte(jobs))
 	cmd := exec.CommandContext(t.Context(), "go", "-C", filepath.Join(root, "hack", "alerts"), "test", "-count", "1",
 		"-run", "^TestAlertsOfAMigrationThatFailed$", "-v", "./firing")
 	cmd.Env = append(os.Environ(), "EXAMPREP_FAILED_JOBS="+file, "CGO_ENABLED=0", "GOFLAGS=-mod=readonly -trimpath")

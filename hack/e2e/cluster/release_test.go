@@ -5,9 +5,7 @@ package cluster
 import (
 	"crypto/rand"
 	"encoding/base64"
-	"encoding/json"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"examprep.dev/hack/e2e/crowdtest"
+	"examprep.dev/server/testkit"
 )
 
 // chart is what is installed.
@@ -71,9 +70,7 @@ func (r *release) values(t *testing.T, image string) string {
 		"ENVIRONMENT": r.environment, "REPOSITORY": image[:at], "TAG": image[at+1:], "NAMESPACE": r.namespace,
 		"RECEIVER_ADDRESSES": r.receiverAddresses(t), "STORES": storesNamespace,
 	})
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, path, []byte(text))
 	return path
 }
 
@@ -160,9 +157,7 @@ func (r *release) createKey(t *testing.T, account, tier string) string {
 	}
 	out := r.kubectl(t, "", "exec", "-n", r.namespace, "deployment/"+r.deployment(t, "api").Name, "--",
 		"/examprep", "keys", "create", "--account", account, "--tier", tier, "-o", "json")
-	if err := json.Unmarshal([]byte(out), &issued); err != nil {
-		t.Fatalf("%v in %q", err, out)
-	}
+	testkit.Decode(t, []byte(out), &issued)
 	return issued.Key
 }
 

@@ -9,7 +9,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"math/big"
@@ -23,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"examprep.dev/hack/e2e/crowdtest"
+	"examprep.dev/server/testkit"
 )
 
 // receiverHost is the receiver's name within the cluster.
@@ -139,9 +139,6 @@ func encodePEM(kind string, der []byte) string {
 // quoted is text as YAML has it in one line: JSON is YAML.
 func quoted(t *testing.T, text string) string {
 	t.Helper()
-	line, err := json.Marshal(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	line := testkit.Encode(t, text)
 	return string(line)
 }

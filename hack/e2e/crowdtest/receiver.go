@@ -11,6 +11,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"examprep.dev/server/testkit"
 )
 
 // Log opens a webhook receiver's log at a byte offset; nothing is there yet when it returns nil.
@@ -192,7 +194,5 @@ func (r *Receiver) deliveries() int {
 
 func decode(t *testing.T, text []byte, into any) {
 	t.Helper()
-	if err := json.Unmarshal(text, into); err != nil {
-		t.Fatalf("%v in %.200q", err, text)
-	}
+	testkit.Decode(t, text, into)
 }

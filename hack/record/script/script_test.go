@@ -8,6 +8,7 @@ import (
 
 	"examprep.dev/api/openapi"
 	"examprep.dev/hack/record/script"
+	"examprep.dev/server/testkit"
 )
 
 func TestNamesOfExchangesAreUniqueAndCanBeListed(t *testing.T) {
@@ -48,9 +49,7 @@ func TestScriptAsksForEveryOperation(t *testing.T) {
 	var contract struct {
 		Paths map[string]map[string]json.RawMessage `json:"paths"`
 	}
-	if err := json.Unmarshal(document, &contract); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Decode(t, document, &contract)
 	var requests strings.Builder
 	for _, group := range script.Groups() {
 		for _, exchange := range group.Exchanges {

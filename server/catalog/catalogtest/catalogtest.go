@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/testkit"
 )
 
 const (
@@ -60,14 +61,9 @@ func Exams(t testing.TB) []catalog.Exam {
 
 func read(t testing.TB, set string) []catalog.Exam {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(set, "exams.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := testkit.ReadFile(t, filepath.Join(set, "exams.json"))
 	var exams []catalog.Exam
-	if err := json.Unmarshal(raw, &exams); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Decode(t, raw, &exams)
 	questions := map[string][]catalog.Question{}
 	for _, line := range Lines[questionLine](t, filepath.Join(set, "questions.jsonl")) {
 		questions[line.PaperID] = append(questions[line.PaperID], line.question(t))
@@ -155,9 +151,7 @@ func Lines[T any](t testing.TB, path string) []T {
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var line T
-		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			t.Fatalf("%s: %v", path, err)
-		}
+		testkit.Decode(t, lines.Bytes(), &line)
 		all = append(all, line)
 	}
 	if err := lines.Err(); err != nil {

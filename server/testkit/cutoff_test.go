@@ -1,4 +1,4 @@
-package postgrestest_test
+package testkit_test
 
 import (
 	"context"
@@ -8,13 +8,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/testkit"
 )
 
 // TestCutOffLetsNobodyThrough asks from many goroutines, half of them by connections of their own that start just then.
 func TestCutOffLetsNobodyThrough(t *testing.T) {
 	const askers, rounds = 8, 5
-	pool := postgrestest.New(t)
+	pool := testkit.Database(t)
 	open := func(ctx context.Context) error {
 		conn, err := pgx.ConnectConfig(ctx, pool.Config().ConnConfig)
 		if err != nil {
@@ -32,11 +32,11 @@ func TestCutOffLetsNobodyThrough(t *testing.T) {
 					ask = open
 				}
 				for ctx.Err() == nil {
-					_ = ask(ctx) // what it is told depends on when
+					_ = ask(ctx) // the result depends on the time
 				}
 			})
 		}
-		restore := postgrestest.CutOff(t, pool)
+		restore := testkit.CutOff(t, pool)
 		stop()
 		for range askers {
 			if pool.Ping(t.Context()) == nil || open(t.Context()) == nil {

@@ -1,4 +1,4 @@
-package postgrestest
+package testkit
 
 import (
 	"context"
@@ -60,7 +60,7 @@ func (d *databases) create(t testing.TB, server string, migrated bool) string {
 	if migrated {
 		statement += " TEMPLATE " + d.template + " STRATEGY file_copy" // 96 ms instead of 135 by WAL
 	}
-	exec(t, server, statement)
+	execute(t, server, statement)
 	t.Cleanup(func() { d.end(t, server, name) })
 	address, err := withDatabase(server, name)
 	if err != nil {
@@ -212,7 +212,7 @@ func lockOf(name string) int64 {
 func withDatabase(server, name string) (string, error) {
 	u, err := url.Parse(server)
 	if err != nil {
-		return "", fmt.Errorf("read %s: %w", ServerVariable, err)
+		return "", fmt.Errorf("read %s: %w", DatabaseVariable, err)
 	}
 	u.Path = "/" + name
 	return u.String(), nil

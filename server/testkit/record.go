@@ -1,39 +1,38 @@
-// Package recordtest keeps what a test's servers and processes write while the test reads it.
-package recordtest
+package testkit
 
 import (
 	"bytes"
 	"sync"
 )
 
-// Record keeps what was written to it, by any goroutine. The zero value is empty.
+// Record keeps the output of servers and processes. All goroutines can use it. The zero value is empty.
 type Record struct {
 	mu      sync.Mutex
 	written bytes.Buffer
 }
 
-// Write adds p.
+// Write appends p.
 func (r *Record) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.written.Write(p)
 }
 
-// Bytes is a copy of what was written so far.
+// Bytes returns a copy of the content.
 func (r *Record) Bytes() []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return bytes.Clone(r.written.Bytes())
 }
 
-// String is what was written so far.
+// String returns the content.
 func (r *Record) String() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.written.String()
 }
 
-// Reset forgets what was written.
+// Reset empties the record.
 func (r *Record) Reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,4 +1,4 @@
-package postgrestest
+package testkit
 
 import (
 	"testing"
@@ -7,8 +7,8 @@ import (
 )
 
 func TestDatabasesOfEndedProcessesAndOldTemplatesAreDropped(t *testing.T) {
-	server := serverURL(t)
-	living := pgxDatabase(t, URL(t))
+	server := serverURL(t, DatabaseVariable)
+	living := pgxDatabase(t, DatabaseURL(t))
 	conn, err := pgx.Connect(t.Context(), server)
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestEveryDatabaseHasItsOwnInstallation(t *testing.T) {
 	seen := map[string]bool{}
 	for range 2 {
 		var id string
-		if err := New(t).QueryRow(t.Context(), "SELECT id::text FROM installation").Scan(&id); err != nil {
+		if err := Database(t).QueryRow(t.Context(), "SELECT id::text FROM installation").Scan(&id); err != nil {
 			t.Fatal(err)
 		}
 		seen[id] = true

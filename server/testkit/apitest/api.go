@@ -1,0 +1,190 @@
+// Package apitest runs the API in one process, on the database and the Redis of package testkit.
+package apitest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"examprep.dev/server/attempts"
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/catalogtest"
+	"examprep.dev/server/gate"
+	"examprep.dev/server/httpapi"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/sessions"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/usage"
+	"examprep.dev/server/webhooks"
+)
+
+const (
+	// patience is the gate's time-out of Redis: a busy machine must not look like an outage.
+	patience = 20 * time.Second
+	// SessionIdle and SessionLifetime are the time-outs of sessions.
+	SessionIdle     = time.Hour
+	SessionLifetime = 8 * time.Hour
+)
+
+// API is the API with a database, a Redis prefix and a port of its own.
+type API struct {
+	Pool     *pgxpool.Pool
+	Keys     *keys.Store
+	Registry *prometheus.Registry
+	Logs     *testkit.Record
+	Listener net.Listener
+	Address  string
+	// Deps are the server's parts; Variant replaces some.
+	Deps httpapi.Deps
+	// Redis is the gate's client.
+	Redis redis.UniversalClient
+	// Ahead is how far the sessions' clock is ahead, in nanoseconds.
+	Ahead *atomic.Int64
+	// Key belongs to an account with a limit that no test reaches.
+	Key string
+	// Stop ends Serve and returns its error.
+	Stop func() error
+	// StopGate stops the gate that New started.
+	StopGate func()
+
+	t testing.TB
+}
+
+// Options are the inputs of an API.
+type Options struct {
+	Config httpapi.Config
+	Gate   gate.Config
+	// Network is "tcp" if it is empty.
+	Network string
+	Exams   []catalog.Exam
+	// Developer makes the parts of the developer endpoints. Without it there are none.
+	Developer func(a *API) *httpapi.Developer
+}
+
+// New starts an API and stops it when the test ends.
+func New(t testing.TB, o Options) *API {
+	t.Helper()
+	a := &API{t: t, Ahead: new(atomic.Int64), Pool: testkit.Database(t), Registry: prometheus.NewRegistry(), Logs: new(testkit.Record)}
+	logger := slog.New(slog.NewJSONHandler(a.Logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	catalogtest.Publish(t, a.Pool, o.Exams...)
+	snapshot, err := catalog.OpenSnapshot(t.Context(), a.Pool, logger, catalog.SnapshotConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service, err := attempts.NewService(attempts.Config{NamespaceSecret: bytes.Repeat([]byte{7}, 32)}, a.Pool, snapshot, (*webhooks.Notifier)(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Deps = httpapi.Deps{
+		Gate: a.NewGate(o.Gate, logger), Catalog: snapshot, Attempts: service, Logger: logger, Registerer: a.Registry,
+	}
+	if o.Developer != nil {
+		a.Deps.Developer = o.Developer(a)
+	}
+	a.Key = a.NewKey("fast", keys.TierSpec{Requests: 1_000_000, Period: time.Minute})
+	a.serve(httpapi.New(o.Config, a.Deps), o.Network)
+	return a
+}
+
+// Variant serves from the same stores at another address, with another configuration. change can replace parts; it can be
+// nil.
+func (a *API) Variant(config httpapi.Config, change func(deps *httpapi.Deps)) *API {
+	a.t.Helper()
+	other := *a
+	other.Registry = prometheus.NewRegistry()
+	other.Deps.Registerer = other.Registry
+	if change != nil {
+		change(&other.Deps)
+	}
+	other.serve(httpapi.New(config, other.Deps), "")
+	return &other
+}
+
+// NewGate runs a gate on the test server, under a prefix of its own and with patient time-outs.
+func (a *API) NewGate(cfg gate.Config, logger *slog.Logger) *gate.Gate {
+	a.t.Helper()
+	_, cfg.Prefix = testkit.Redis(a.t)
+	cfg.Timeout, cfg.CallTimeout = patience, patience
+	if cfg.Anonymous.Requests == 0 {
+		cfg.Anonymous = keys.Tier{Name: "anonymous", Requests: 1_000_000, Period: time.Minute, Burst: 1_000_000}
+	}
+	cfg.Logger = logger
+	a.Redis = testkit.OpenRedis(a.t, testkit.RedisURL(a.t), func(o *redis.UniversalOptions) {
+		gate.ClientOptions(o)
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patience, patience, patience, patience
+	})
+	g := gate.New(cfg, a.Redis, keys.NewReader(a.Pool))
+	a.Keys = keys.NewStore(a.Pool, g)
+	a.StopGate = testkit.Run(a.t, g.Run)
+	return g
+}
+
+// NewKey issues a key. Its account and its tier have the same name.
+func (a *API) NewKey(name string, tier keys.TierSpec) string {
+	a.t.Helper()
+	tier.Name, tier.Accounts = name, []string{name}
+	if err := a.Keys.ApplyTier(a.t.Context(), tier); err != nil {
+		a.t.Fatal(err)
+	}
+	issued, err := a.Keys.Create(a.t.Context(), keys.NewKey{Account: name, Name: "test"})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return issued.Key
+}
+
+// Developer returns the parts of the developer endpoints. People sign in at the provider.
+func (a *API) Developer(provider sessions.Provider) *httpapi.Developer {
+	a.t.Helper()
+	store := sessions.NewStore(a.Pool, SessionIdle, SessionLifetime, func() time.Time {
+		return time.Now().Add(time.Duration(a.Ahead.Load()))
+	})
+	return &httpapi.Developer{
+		SignIn:   sessions.NewSignIn(provider, bytes.Repeat([]byte{2}, 32), a.Keys, store),
+		Sessions: store, Keys: a.Keys, Usage: usage.NewStore(a.Pool), Webhooks: webhooks.NewEndpoints(a.Pool, Keyring(a.t), nil),
+		Environment: "sandbox", SessionLifetime: SessionLifetime, Now: time.Now,
+	}
+}
+
+// Keyring returns the keys with which the API encrypts signing secrets.
+func Keyring(t testing.TB) *webhooks.Keyring {
+	t.Helper()
+	ring, err := webhooks.ParseKeyring("k:" + testkit.Secret(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring
+}
+
+func (a *API) serve(server *httpapi.Server, network string) {
+	a.t.Helper()
+	address := "127.0.0.1:0"
+	if network == "" {
+		network = "tcp"
+	}
+	if network == "unix" {
+		address = fmt.Sprintf("%s/%s", os.TempDir(), uuid.NewString()) // the name of t.TempDir is too long for a socket
+	}
+	listener, err := new(net.ListenConfig).Listen(a.t.Context(), network, address)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.Listener, a.Address = listener, listener.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(ctx, listener) }()
+	a.Stop = sync.OnceValue(func() error { cancel(); return <-done })
+	a.t.Cleanup(func() { _ = a.Stop() })
+}

@@ -1,0 +1,43 @@
+package testkit
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// Call sends a request and returns the response, with its body. A header with an empty value is not sent, and Host is the
+// request's host. send is a client's Do or a transport's RoundTrip.
+func Call(
+	t testing.TB, send func(*http.Request) (*http.Response, error), method, address, body string, header map[string]string,
+) (response *http.Response, content string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range header {
+		if value != "" {
+			request.Header.Set(name, value)
+		}
+	}
+	if host := header["Host"]; host != "" {
+		request.Host = host
+	}
+	if response, err = send(request); err != nil {
+		t.Fatalf("%s %s: %v", method, address, err)
+	}
+	return response, Body(t, response)
+}
+
+// Body reads and closes the body of a response.
+func Body(t testing.TB, response *http.Response) string {
+	t.Helper()
+	defer func() { _ = response.Body.Close() }()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}

@@ -49,6 +49,7 @@ type chaos struct {
 }
 
 func TestWhatIsServedIsWhatIsDeclaredWhateverIsKilled(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("kills servers for a minute")
 	}

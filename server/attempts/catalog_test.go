@@ -58,6 +58,7 @@ func (b *bench) onCatalogue(t *testing.T) (publish func(catalog.Exam), withdraw 
 }
 
 func TestOnTheRealCatalogueAnAttemptOutlivesItsRevision(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	publish, withdraw := b.onCatalogue(t)
 	publish(published("A", "before"))

@@ -19,6 +19,7 @@ import (
 )
 
 func TestTheSweepClosesInBatches(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)
@@ -66,6 +67,7 @@ func TestTheSweepClosesInBatches(t *testing.T) {
 
 // TestTheSweepReadsNoMoreThanItCloses: on a worker's connections, where plans are made without a look at the tables.
 func TestTheSweepReadsNoMoreThanItCloses(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	b.open(t, b.someone(t), "")
@@ -86,6 +88,7 @@ func TestTheSweepReadsNoMoreThanItCloses(t *testing.T) {
 }
 
 func TestHistoryPages(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)
@@ -127,6 +130,7 @@ func TestHistoryPages(t *testing.T) {
 }
 
 func TestALearnerReferenceReachesNoTable(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)
@@ -146,6 +150,7 @@ func TestALearnerReferenceReachesNoTable(t *testing.T) {
 }
 
 func TestAShortNamespaceSecretIsRefused(t *testing.T) {
+	t.Parallel()
 	if _, err := NewService(Config{NamespaceSecret: make([]byte, 31)}, nil, newShelf(), nil); err == nil {
 		t.Error("accepted")
 	}
@@ -156,6 +161,7 @@ var _ Papers = (*catalog.Snapshot)(nil)
 // TestALearnersNameNeedsTheNamespaceSecret: who has the database but not the secret can neither make a learner's name
 // nor compare two; and each key family gives a learner another one.
 func TestALearnersNameNeedsTheNamespaceSecret(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	const reference = "learner-4711"

@@ -85,6 +85,7 @@ var (
 
 // TestRandomHistoriesAgreeWithTheModel plays -rapid.checks histories in each of its workers (make soak: 10⁵ in all).
 func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
+	t.Parallel()
 	defer sampleHistories(t)()
 	seen := &coverage{counts: map[string]int{}}
 	t.Run("histories", func(t *testing.T) {

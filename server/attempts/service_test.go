@@ -19,6 +19,7 @@ import (
 )
 
 func TestAnAttemptFromOpeningToHistory(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)
@@ -64,6 +65,7 @@ func TestAnAttemptFromOpeningToHistory(t *testing.T) {
 }
 
 func TestTheDeadlineAndItsGrace(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)
@@ -110,6 +112,7 @@ func TestTheDeadlineAndItsGrace(t *testing.T) {
 }
 
 func TestWithoutATimeLimitNothingExpires(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, 0, everyKind())
 	who := b.someone(t)
@@ -128,6 +131,7 @@ func TestWithoutATimeLimitNothingExpires(t *testing.T) {
 }
 
 func TestAnAttemptIsFoundByItsOwnerAlone(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who, other := b.someone(t), b.someone(t)
@@ -161,6 +165,7 @@ func TestAnAttemptIsFoundByItsOwnerAlone(t *testing.T) {
 }
 
 func TestASecondSubmission(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)
@@ -198,6 +203,7 @@ func TestASecondSubmission(t *testing.T) {
 }
 
 func TestARefusedSubmissionRecordsNothing(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)
@@ -219,6 +225,7 @@ func TestARefusedSubmissionRecordsNothing(t *testing.T) {
 }
 
 func TestAnAbandonedAttemptIsRecordedWithoutEvents(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)
@@ -243,6 +250,7 @@ func TestAnAbandonedAttemptIsRecordedWithoutEvents(t *testing.T) {
 }
 
 func TestSixtyFourSubmissionsAtOnceWriteOnce(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)
@@ -274,6 +282,7 @@ func TestSixtyFourSubmissionsAtOnceWriteOnce(t *testing.T) {
 }
 
 func TestOfDifferentSubmissionsAtOnceOneWins(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)
@@ -309,6 +318,7 @@ func TestOfDifferentSubmissionsAtOnceOneWins(t *testing.T) {
 }
 
 func TestAnAttemptKeepsTheRevisionItOpened(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)
@@ -342,6 +352,7 @@ func TestAnAttemptKeepsTheRevisionItOpened(t *testing.T) {
 }
 
 func TestWhatDoesNotExistIsNamed(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)
@@ -363,6 +374,7 @@ func TestWhatDoesNotExistIsNamed(t *testing.T) {
 }
 
 func TestPagesStayWithinThePaper(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)
@@ -392,6 +404,7 @@ func (s slowShelf) AnswerKey(ctx context.Context, exam string, digest catalog.Di
 }
 
 func TestAnAttemptThatWasCalledClosedStaysClosed(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)

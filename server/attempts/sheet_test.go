@@ -13,6 +13,7 @@ import (
 )
 
 func TestAnswersAreNormalisedByKind(t *testing.T) {
+	t.Parallel()
 	paper := everyKind()
 	choice, choices, numeric, text, annulled, unmarkable := paper.Keys[0], paper.Keys[1], paper.Keys[2], paper.Keys[3],
 		paper.Keys[4], paper.Keys[5]
@@ -52,6 +53,7 @@ func TestAnswersAreNormalisedByKind(t *testing.T) {
 }
 
 func TestAnAnswerThatCannotBeIsRefused(t *testing.T) {
+	t.Parallel()
 	paper := everyKind()
 	for _, c := range []struct {
 		name  string
@@ -82,6 +84,7 @@ func TestAnAnswerThatCannotBeIsRefused(t *testing.T) {
 }
 
 func TestKeysOfAnswers(t *testing.T) {
+	t.Parallel()
 	key := everyKind()
 	for _, c := range []struct {
 		name  string
@@ -133,6 +136,7 @@ func TestKeysOfAnswers(t *testing.T) {
 }
 
 func TestAFloodOfMistakesIsCutShort(t *testing.T) {
+	t.Parallel()
 	key := everyKind()
 	given := make([]Answer, 10*maxProblems)
 	for i := range given {
@@ -146,6 +150,7 @@ func TestAFloodOfMistakesIsCutShort(t *testing.T) {
 }
 
 func TestStoredAnswersComeBack(t *testing.T) {
+	t.Parallel()
 	key := everyKind()
 	paper := newSheet(&key)
 	rapid.Check(t, func(t *rapid.T) {

@@ -42,6 +42,7 @@ func record(ctx context.Context, t *testing.T, pool *pgxpool.Pool) audit.Entry {
 }
 
 func TestARecordSaysWhoWhatWhenFromWhereAndInWhichRequest(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	entry := record(audit.WithActor(t.Context(), actor()), t, pool)
 	var account uuid.UUID
@@ -60,6 +61,7 @@ func TestARecordSaysWhoWhatWhenFromWhereAndInWhichRequest(t *testing.T) {
 }
 
 func TestWhatNobodyDoesIsNotRecorded(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	record(t.Context(), t, pool)
 	if n := count(t, pool); n != 0 {
@@ -68,6 +70,7 @@ func TestWhatNobodyDoesIsNotRecorded(t *testing.T) {
 }
 
 func TestWhoHasNoAddressHasNone(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	record(audit.WithActor(t.Context(), audit.Actor{Kind: audit.Administrator, Name: "root@bastion"}), t, pool)
 	var none bool
@@ -77,6 +80,7 @@ func TestWhoHasNoAddressHasNone(t *testing.T) {
 }
 
 func TestAnActionThatIsRolledBackLeavesNoRecord(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	ctx := audit.WithActor(t.Context(), actor())
 	failed := errors.New("the action failed")
@@ -93,6 +97,7 @@ func TestAnActionThatIsRolledBackLeavesNoRecord(t *testing.T) {
 
 // TestRecordsCannotBeChanged runs as the table's owner and a superuser, who are bound like everybody else.
 func TestRecordsCannotBeChanged(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	record(audit.WithActor(t.Context(), actor()), t, pool)
 	for _, statement := range []string{
@@ -129,6 +134,7 @@ func recipe(t *testing.T, from, to string) string {
 }
 
 func TestAnOwnerPrunesOnPurpose(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	record(audit.WithActor(t.Context(), actor()), t, pool)
 	const old, slice = 5001, 5000
@@ -147,6 +153,7 @@ func TestAnOwnerPrunesOnPurpose(t *testing.T) {
 }
 
 func TestWhoPrunesWaitsForNobodyLong(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	action := testkit.Begin(t, pool)
 	if err := audit.Record(audit.WithActor(t.Context(), actor()), action, audit.Entry{Account: uuid.New(), Action: audit.KeyRevoke}); err != nil {
@@ -161,6 +168,7 @@ func TestWhoPrunesWaitsForNobodyLong(t *testing.T) {
 
 // TestARoleThatOwnsNothingOnlyAppends follows the package comment with a role for the processes.
 func TestARoleThatOwnsNothingOnlyAppends(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	role := "app_" + strings.ReplaceAll(uuid.NewString(), "-", "")
 	grants := strings.ReplaceAll(recipe(t, "GRANT", "REVOKE UPDATE, DELETE ON audit_log FROM examprep_app;"), "examprep_app", role)

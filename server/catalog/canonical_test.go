@@ -22,6 +22,7 @@ var wholeForm string
 
 // The golden vectors: a change of any of them breaks every seal that reviewers ever gave.
 func TestSealDigestNeverChanges(t *testing.T) {
+	t.Parallel()
 	whole := samplePaper("xx-sample-2023")
 	whole.DurationMinutes = 45
 	whole.Provenance.SourceDigest = "sha256:" + strings.Repeat("0f", 32)
@@ -64,6 +65,7 @@ func TestSealDigestNeverChanges(t *testing.T) {
 
 // A change here republishes every exam there is at the next reconcile.
 func TestRevisionDigestsNeverChange(t *testing.T) {
+	t.Parallel()
 	draft, err := prepare(sampleExam())
 	if err != nil {
 		t.Fatal(err)
@@ -77,6 +79,7 @@ func TestRevisionDigestsNeverChange(t *testing.T) {
 }
 
 func TestCanonicalFormIsRFC8785(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		paper := anyPaper("xx-paper").Draw(t, "paper")
 		form, err := paper.canonical()
@@ -94,6 +97,7 @@ func TestCanonicalFormIsRFC8785(t *testing.T) {
 }
 
 func TestEveryFieldIsSealed(t *testing.T) {
+	t.Parallel()
 	changes := map[string]func(*Paper){
 		"id":              func(p *Paper) { p.ID += "x" },
 		"title":           func(p *Paper) { p.Title += "x" },
@@ -151,6 +155,7 @@ func TestEveryFieldIsSealed(t *testing.T) {
 }
 
 func TestWhatHasNoCanonicalFormIsRefused(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*Paper){
 		"not UTF-8":    func(p *Paper) { p.Questions[0].Prompt = "a\xff" },
 		"not finite":   func(p *Paper) { p.Questions[2].Answer.Number = math.Inf(1) },
@@ -165,6 +170,7 @@ func TestWhatHasNoCanonicalFormIsRefused(t *testing.T) {
 }
 
 func TestContentThatMeansTheSameHasOneDigest(t *testing.T) {
+	t.Parallel()
 	exam := sampleExam()
 	exam.Papers = append(exam.Papers, samplePaper("xx-sample-2024"))
 	same := clone(exam)
@@ -184,6 +190,7 @@ func TestContentThatMeansTheSameHasOneDigest(t *testing.T) {
 }
 
 func TestDigestReadsWhatItPrints(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		d := Digest(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "digest"))
 		raw := testkit.Encode(t, d)

@@ -13,6 +13,7 @@ import (
 )
 
 func TestPublishersOfOneKeyTakeTurns(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	b.subscribe(t)
 	const publishers, rounds = 6, 5
@@ -47,6 +48,7 @@ func TestPublishersOfOneKeyTakeTurns(t *testing.T) {
 }
 
 func TestARefusedClaimantChangesNothing(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	b.publish(t, sampleExam())
 	written := rowVersions(t, b)
@@ -78,6 +80,7 @@ func TestARefusedClaimantChangesNothing(t *testing.T) {
 func second[A any](_ A, err error) error { return err }
 
 func TestAClaimIsAdoptedOnPurpose(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	b.publish(t, sampleExam())
 	heir := Claim{Cluster: "test", Namespace: "exams", Name: "heir"}
@@ -98,6 +101,7 @@ func TestAClaimIsAdoptedOnPurpose(t *testing.T) {
 }
 
 func TestAClaimIsAdoptedFromTheOneThatWasNamed(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	b.publish(t, sampleExam())
 	heir, third := Claim{Cluster: "test", Namespace: "elsewhere", Name: "heir"}, Claim{Cluster: "test", Namespace: "third", Name: "third"}
@@ -121,6 +125,7 @@ func TestAClaimIsAdoptedFromTheOneThatWasNamed(t *testing.T) {
 
 // What is not sealed takes nothing from anybody: else whoever may adopt could lock the owner out with an empty hand.
 func TestTheSealGateMovesNoClaimThatIsHeld(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Production)
 	exam := seal(t, sampleExam())
 	b.publish(t, exam)
@@ -146,6 +151,7 @@ func TestTheSealGateMovesNoClaimThatIsHeld(t *testing.T) {
 // Two claimants publish, adopt and release at once, in every order there is; whatever happens, one of them or nobody
 // owns the exam, and it is served as long as nobody deleted it.
 func TestTwoClaimantsInAnyOrder(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range 20 {
@@ -196,6 +202,7 @@ func TestTwoClaimantsInAnyOrder(t *testing.T) {
 }
 
 func TestReleaseRetainsOrWithdraws(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	b.subscribe(t)
 	exam := sampleExam()

@@ -17,6 +17,7 @@ import (
 )
 
 func TestWhatIsPublishedIsServedAndNotWrittenTwice(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -97,6 +98,7 @@ func checkStored(t *testing.T, rt *rapid.T, b *bench, exam Exam) {
 }
 
 func TestAChangeMakesANewRevisionAndTellsWhatChanged(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	b.subscribe(t)
 	first := sampleExam()
@@ -146,6 +148,7 @@ func TestAChangeMakesANewRevisionAndTellsWhatChanged(t *testing.T) {
 }
 
 func TestAnExamOfNoPapersAndOfManyIsPublished(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	exam := sampleExam()
 	exam.Papers = nil
@@ -170,6 +173,7 @@ func TestAnExamOfNoPapersAndOfManyIsPublished(t *testing.T) {
 }
 
 func TestWhatIsInvalidIsNotPublished(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	exam := sampleExam()
 	exam.Papers[0].Provenance.License = ""
@@ -183,6 +187,7 @@ func TestWhatIsInvalidIsNotPublished(t *testing.T) {
 }
 
 func TestProductionPublishesOnlyWhatIsSealed(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Production)
 	exam := sampleExam()
 	exam.Papers = append(exam.Papers, samplePaper("xx-sample-2024"))
@@ -227,6 +232,7 @@ func TestProductionPublishesOnlyWhatIsSealed(t *testing.T) {
 }
 
 func TestSandboxTellsOfTheUnsealedAndKeepsTheirLaterSeal(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	exam := sampleExam()
 	if published := b.publish(t, exam); !slices.Equal(published.Unsealed, []string{"xx-sample-2023"}) {
@@ -245,6 +251,7 @@ func TestSandboxTellsOfTheUnsealedAndKeepsTheirLaterSeal(t *testing.T) {
 }
 
 func TestAPinBringsBackAnEarlierRevision(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	first := b.publish(t, seal(t, sampleExam()))
 	changed := clone(sampleExam())
@@ -293,6 +300,7 @@ func TestAPinBringsBackAnEarlierRevision(t *testing.T) {
 }
 
 func TestPruningKeepsWhatIsYoungOrOpened(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	clock := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	b.publisher.now = func() time.Time { return clock }
@@ -347,6 +355,7 @@ func TestPruningKeepsWhatIsYoungOrOpened(t *testing.T) {
 }
 
 func TestAKilledPublishLeavesTheOldRevisionWhole(t *testing.T) {
+	t.Parallel()
 	for name, kill := range map[string]func(*testing.T, *bench, context.CancelFunc){
 		"its context ends": func(_ *testing.T, _ *bench, cancel context.CancelFunc) { cancel() },
 		"its backend dies": func(t *testing.T, b *bench, _ context.CancelFunc) {

@@ -8,6 +8,7 @@ import (
 )
 
 func TestScoringReadsTheKeysWithAMeaning(t *testing.T) {
+	t.Parallel()
 	number := func(n float64) *float64 { return &n }
 	for _, test := range []struct {
 		name, raw string
@@ -42,6 +43,7 @@ func TestScoringReadsTheKeysWithAMeaning(t *testing.T) {
 }
 
 func TestScoringNamesTheWrongKey(t *testing.T) {
+	t.Parallel()
 	for raw, field := range map[string]string{
 		`[]`:                                "scoring",
 		`"text"`:                            "scoring",

@@ -108,6 +108,7 @@ func TestSandboxPublishesWhatNobodySignedAsUnsealed(t *testing.T) {
 }
 
 func TestWhatIsSignedIsThePapersOwnSeal(t *testing.T) {
+	t.Parallel()
 	paper := samplePaper("xx-sample-2023")
 	digest, err := paper.SealDigest()
 	if err != nil {

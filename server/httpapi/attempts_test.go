@@ -32,6 +32,7 @@ func richExam() catalog.Exam {
 }
 
 func TestKeysWithoutAMeaningPassThrough(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Exams: []catalog.Exam{richExam()}})
 	scoring, err := json.Marshal(a.get(examPath + "/overview").document(t)["scoring"])
 	if err != nil || !sameJSON(string(scoring), rubric) {
@@ -44,6 +45,7 @@ func TestKeysWithoutAMeaningPassThrough(t *testing.T) {
 }
 
 func TestFeedbackTellsEverything(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Exams: []catalog.Exam{richExam()}})
 	id := a.open()
 	got := a.post(examPath+"/mock-exams/submit", `{"attempt_id":"`+id+`","answers":{"1:1":"a","1:2":"C","2:1":"3.150","2:2":" PHOTO\tsynthesis","3":"b, A","2:4":"An  essay"}}`)
@@ -77,6 +79,7 @@ func TestFeedbackTellsEverything(t *testing.T) {
 }
 
 func TestWithoutATimeLimitNoEndIsNamed(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Exams: []catalog.Exam{richExam(), sampleExam(otherExam)}})
 	opened := a.post(examPath+"/mock-exams/open", `{"paper_id":"`+testPaper+`"}`)
 	history := a.get(examPath + "/mock-exams/history")
@@ -94,6 +97,7 @@ func TestWithoutATimeLimitNoEndIsNamed(t *testing.T) {
 }
 
 func TestARotatedKeyInheritsTheAttempts(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	old := a.NewKey("rotating", keys.TierSpec{Requests: 1_000_000, Period: time.Minute})
 	sibling, err := a.Keys.Create(t.Context(), keys.NewKey{Account: "rotating", Name: "another key of the account"})

@@ -136,6 +136,7 @@ func (a *api) toldOnce(id string, submitted bool) {
 }
 
 func TestOneAttemptFromSixtyFourConnectionsIsSubmittedOnce(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	c := a.crowd(racers)
 	for range 10 {
@@ -151,6 +152,7 @@ func TestOneAttemptFromSixtyFourConnectionsIsSubmittedOnce(t *testing.T) {
 }
 
 func TestOfDifferentSubmissionsAtOnceOneWins(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	c := a.crowd(racers)
 	letters := []string{"A", "B", "C", ""}
@@ -180,6 +182,7 @@ func TestOfDifferentSubmissionsAtOnceOneWins(t *testing.T) {
 
 // TestSubmissionsThatMeetTheSweepAgree: whoever is first, everybody is told the same.
 func TestSubmissionsThatMeetTheSweepAgree(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	c := a.crowd(racers)
 	sweeper := attempts.NewSweeper(a.Pool, time.Now, slog.New(slog.DiscardHandler), nil)
@@ -232,6 +235,7 @@ func TestSubmissionsThatMeetTheSweepAgree(t *testing.T) {
 // again and again, at whatever moment it is. It is the first row of docs/spec.md, part 10, from the other side: what
 // the server cannot finish, nobody finishes.
 func TestASubmissionWhoseDatabaseConnectionBreaksIsWholeOrUntouched(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	ids := make(chan string, 200)
 	for range cap(ids) {

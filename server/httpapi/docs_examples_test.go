@@ -19,6 +19,7 @@ import (
 // TestTheExamplesComeTrue plays the examples of the specification's nine operations on the sample exam that they are
 // about, in their order: what is answered is what the contract shows, but for ids and times.
 func TestTheExamplesComeTrue(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Exams: sampleContent(t)})
 	shown := readContract(t)
 	attempt := ""

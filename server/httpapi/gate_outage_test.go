@@ -190,6 +190,7 @@ func pass(d time.Duration) { <-time.After(d) }
 
 // TestRedisAwayUnderLoadCostsNoRequestAndNoLimit takes Redis away from two pods under load, and brings it back.
 func TestRedisAwayUnderLoadCostsNoRequestAndNoLimit(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes Redis away for half a minute")
 	}

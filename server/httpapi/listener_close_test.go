@@ -69,6 +69,7 @@ func (g holdingGate) Check(ctx context.Context, authorization []byte, client net
 // TestStoppingFinishesWhatIsAcceptedMeanwhile: a connection that is accepted while the listener closes is served like
 // those before it, and the server ends after it.
 func TestStoppingFinishesWhatIsAcceptedMeanwhile(t *testing.T) {
+	t.Parallel()
 	g := holdingGate{asked: make(chan struct{}), release: make(chan struct{})}
 	client, conn := net.Pipe()
 	t.Cleanup(func() { _ = client.Close() })
@@ -100,6 +101,7 @@ func TestStoppingFinishesWhatIsAcceptedMeanwhile(t *testing.T) {
 
 // TestListenerCountsEveryConnectionUntilItEnds: also those that are accepted while it is being closed.
 func TestListenerCountsEveryConnectionUntilItEnds(t *testing.T) {
+	t.Parallel()
 	inner := testkit.Listen(t)
 	l := newListener(t.Context(), inner, listenerConfig{most: 1})
 	comeAndGo := func() {
@@ -129,6 +131,7 @@ func TestListenerCountsEveryConnectionUntilItEnds(t *testing.T) {
 
 // TestStoppingAmidConnecting: whenever connections come and go, each server stops once, with nothing left.
 func TestStoppingAmidConnecting(t *testing.T) {
+	t.Parallel()
 	const servers, clients = 100, 4
 	for range servers {
 		inner := testkit.Listen(t)

@@ -23,6 +23,7 @@ func (v *visitor) signOut(query string) {
 }
 
 func TestASessionThatNobodyUsesEnds(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	ada := p.visitor(t)
 	ada.signIn("ada")
@@ -39,6 +40,7 @@ func TestASessionThatNobodyUsesEnds(t *testing.T) {
 }
 
 func TestASessionEndsInTheEndHoweverBusy(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	ada := p.visitor(t)
 	ada.signIn("ada")
@@ -58,6 +60,7 @@ func TestASessionEndsInTheEndHoweverBusy(t *testing.T) {
 }
 
 func TestASignOutEndsTheSessionOnTheServer(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	home, work := p.visitor(t), p.visitor(t)
 	home.signIn("ada")
@@ -77,6 +80,7 @@ func TestASignOutEndsTheSessionOnTheServer(t *testing.T) {
 }
 
 func TestASignOutEverywhereEndsAllSessionsOfTheAccountAlone(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	home, work, bob := p.visitor(t), p.visitor(t), p.visitor(t)
 	home.signIn("ada")
@@ -103,6 +107,7 @@ func (p *premises) holdKeys(t *testing.T) (release func()) {
 }
 
 func TestARequestInHandDoesNotBringItsSessionBack(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	home, work := p.visitor(t), p.visitor(t)
 	home.signIn("ada")
@@ -126,6 +131,7 @@ func TestARequestInHandDoesNotBringItsSessionBack(t *testing.T) {
 }
 
 func TestEverySessionIsFoundByTheNextSignOutEverywhere(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	const many = 8
 	var visitors [many]*visitor

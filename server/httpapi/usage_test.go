@@ -51,6 +51,7 @@ func (c *console) setUsage(prefix, day string, requests, limited int) {
 }
 
 func TestUsageIsWhatTheGateLetPassAndRefused(t *testing.T) {
+	t.Parallel()
 	for _, environment := range []string{"production", "sandbox"} {
 		t.Run(environment, func(t *testing.T) {
 			var metered atomic.Pointer[usage.Meter]
@@ -89,6 +90,7 @@ func TestUsageIsWhatTheGateLetPassAndRefused(t *testing.T) {
 }
 
 func TestUsageIsOrderedAndOfTheDaysAndKeysAskedFor(t *testing.T) {
+	t.Parallel()
 	c := newUsageConsole(t, "production", new(atomic.Pointer[usage.Meter]))
 	ada, bob := c.signedIn("ada"), c.signedIn("bob")
 	newPrefix := func(b *browser) string { return textOf(b.make("/v1/developer/keys", `{"name":"k"}`), "key_prefix") }
@@ -139,6 +141,7 @@ func TestUsageIsOrderedAndOfTheDaysAndKeysAskedFor(t *testing.T) {
 }
 
 func TestWhatIsAskedOfUsage(t *testing.T) {
+	t.Parallel()
 	c := newUsageConsole(t, "sandbox", new(atomic.Pointer[usage.Meter]))
 	ada, bob := c.signedIn("ada"), c.signedIn("bob")
 	mine := textOf(ada.make("/v1/developer/keys", `{"name":"k"}`), "key_prefix")
@@ -184,6 +187,7 @@ func TestWhatIsAskedOfUsage(t *testing.T) {
 }
 
 func TestNoDayBeforeTheFirstIsAnswered(t *testing.T) {
+	t.Parallel()
 	c := newUsageConsole(t, "production", new(atomic.Pointer[usage.Meter]))
 	status, answer := c.signedIn("ada").usage("?to=0001-01-10")
 	if from, to := textOf(answer, "from"), textOf(answer, "to"); status != http.StatusOK || from != "0001-01-01" || to != "0001-01-10" {
@@ -192,6 +196,7 @@ func TestNoDayBeforeTheFirstIsAnswered(t *testing.T) {
 }
 
 func TestMoreUsageThanOneAnswerHoldsIsRefused(t *testing.T) {
+	t.Parallel()
 	c := newUsageConsole(t, "production", new(atomic.Pointer[usage.Meter]))
 	ada := c.signedIn("ada")
 	prefix := textOf(ada.make("/v1/developer/keys", `{"name":"k"}`), "key_prefix")

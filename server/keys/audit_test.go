@@ -38,6 +38,7 @@ func records(t *testing.T, pool *pgxpool.Pool) []recorded {
 }
 
 func TestEachChangeOfAKeyIsRecorded(t *testing.T) {
+	t.Parallel()
 	store, _, pool := newStore(t)
 	ctx := acting(t)
 	if err := store.ApplyTier(ctx, keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second}); err != nil {
@@ -76,6 +77,7 @@ func TestEachChangeOfAKeyIsRecorded(t *testing.T) {
 }
 
 func TestWhatIsRefusedIsNotRecorded(t *testing.T) {
+	t.Parallel()
 	store, _, pool := newStore(t)
 	key := create(t, store, keys.NewKey{}) // by nobody: no record either
 	ctx := acting(t)
@@ -97,6 +99,7 @@ func TestWhatIsRefusedIsNotRecorded(t *testing.T) {
 }
 
 func TestAChangeThatCannotBeRecordedDoesNotHappen(t *testing.T) {
+	t.Parallel()
 	store, announced, _ := newStore(t)
 	key := create(t, store, keys.NewKey{})
 	nobody := audit.WithActor(t.Context(), audit.Actor{Kind: "stranger", Name: "x"}) // the table takes no such kind

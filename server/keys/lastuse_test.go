@@ -12,6 +12,7 @@ import (
 )
 
 func TestEveryListHasTheLastUseOfAKey(t *testing.T) {
+	t.Parallel()
 	store, _, pool := newStore(t)
 	key := create(t, store, keys.NewKey{})
 	used := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)

@@ -35,6 +35,7 @@ func prefixes(page []keys.Summary) []string {
 }
 
 func TestPagesMeetEveryKeyOnceAlsoWhereTimesAreTheSame(t *testing.T) {
+	t.Parallel()
 	store, _, pool := newStore(t)
 	account := plant(t, pool, store, "acme", 23) // of one transaction, and so of one created_at
 	plant(t, pool, store, "other", 5)
@@ -66,6 +67,7 @@ func TestPagesMeetEveryKeyOnceAlsoWhereTimesAreTheSame(t *testing.T) {
 }
 
 func TestAPageBeginsAtAKeyOfTheAccount(t *testing.T) {
+	t.Parallel()
 	store, _, pool := newStore(t)
 	account := plant(t, pool, store, "acme", 1)
 	others := create(t, store, keys.NewKey{Account: "other"})

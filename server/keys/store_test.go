@@ -67,6 +67,7 @@ func load(t *testing.T, store *keys.Store, key string) keys.Record {
 }
 
 func TestACreatedKeyCanBeLoadedAndListedButNotRead(t *testing.T) {
+	t.Parallel()
 	store, announced, _ := newStore(t)
 	expires := time.Now().Add(time.Hour).Truncate(time.Microsecond)
 	issued := create(t, store, keys.NewKey{Name: "ci", ExpiresAt: &expires})
@@ -90,6 +91,7 @@ func TestACreatedKeyCanBeLoadedAndListedButNotRead(t *testing.T) {
 }
 
 func TestMistakesAreTypedAndChangeNothing(t *testing.T) {
+	t.Parallel()
 	store, announced, _ := newStore(t)
 	past := time.Now().Add(-time.Second)
 	key := create(t, store, keys.NewKey{})
@@ -151,6 +153,7 @@ func TestMistakesAreTypedAndChangeNothing(t *testing.T) {
 }
 
 func TestARevocationIsFinalAndMayBeRepeated(t *testing.T) {
+	t.Parallel()
 	store, announced, _ := newStore(t)
 	key := create(t, store, keys.NewKey{})
 	for range 2 {
@@ -172,6 +175,7 @@ func TestARevocationIsFinalAndMayBeRepeated(t *testing.T) {
 }
 
 func TestARevocationThatCannotBeAnnouncedIsDurable(t *testing.T) {
+	t.Parallel()
 	store, announced, _ := newStore(t)
 	key := create(t, store, keys.NewKey{})
 	announced.err = errors.New("no Redis")
@@ -195,6 +199,7 @@ func TestARevocationThatCannotBeAnnouncedIsDurable(t *testing.T) {
 }
 
 func TestARotatedKeyInheritsEverythingButItsText(t *testing.T) {
+	t.Parallel()
 	store, announced, _ := newStore(t)
 	if err := store.ApplyTier(t.Context(), keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second}); err != nil {
 		t.Fatal(err)
@@ -229,6 +234,7 @@ func TestARotatedKeyInheritsEverythingButItsText(t *testing.T) {
 }
 
 func TestAKeyIsRotatedOnce(t *testing.T) {
+	t.Parallel()
 	store, _, _ := newStore(t)
 	first := create(t, store, keys.NewKey{})
 	second, err := store.Rotate(t.Context(), first.Prefix, time.Minute)
@@ -248,6 +254,7 @@ func TestAKeyIsRotatedOnce(t *testing.T) {
 }
 
 func TestAWholeKeyGivenForAPrefixIsNotPrinted(t *testing.T) {
+	t.Parallel()
 	store, _, _ := newStore(t)
 	key := create(t, store, keys.NewKey{}).Key
 	if err := store.Revoke(t.Context(), key); err == nil || strings.Contains(err.Error(), key[:keys.PrefixLength+1]) {

@@ -20,6 +20,7 @@ func termOf(t *testing.T, store *keys.Store, server string) keys.Term {
 }
 
 func TestTermsFollowTheRedisServer(t *testing.T) {
+	t.Parallel()
 	store, _, pool := newStore(t)
 	term := func(server string) keys.Term { return termOf(t, store, server) }
 	if got := term("a"); got.Number != 1 || !got.Current {
@@ -41,6 +42,7 @@ func TestTermsFollowTheRedisServer(t *testing.T) {
 }
 
 func TestOneTermBeginsHoweverManyFindTheServer(t *testing.T) {
+	t.Parallel()
 	store, _, _ := newStore(t)
 	var group sync.WaitGroup
 	numbers := make([]int64, 16)
@@ -62,6 +64,7 @@ func TestOneTermBeginsHoweverManyFindTheServer(t *testing.T) {
 }
 
 func TestTermsThatNobodyAsksAboutAreForgotten(t *testing.T) {
+	t.Parallel()
 	store, _, pool := newStore(t)
 	term := func(server string) keys.Term { return termOf(t, store, server) }
 	age := func(server, by string) {

@@ -12,6 +12,7 @@ import (
 )
 
 func TestOverlappingTiersResolveByOneRule(t *testing.T) {
+	t.Parallel()
 	store, announced, _ := newStore(t)
 	key := create(t, store, keys.NewKey{})
 	other := create(t, store, keys.NewKey{Account: "umbrella"})
@@ -64,6 +65,7 @@ func TestOverlappingTiersResolveByOneRule(t *testing.T) {
 }
 
 func TestATierBelongsToItsManager(t *testing.T) {
+	t.Parallel()
 	store, _, _ := newStore(t)
 	spec := keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second, ManagedBy: "c/ns/gold"}
 	if err := store.ApplyTier(t.Context(), spec); err != nil {
@@ -84,6 +86,7 @@ func TestATierBelongsToItsManager(t *testing.T) {
 }
 
 func TestTheDefaultTierCanBeChangedAndComesBack(t *testing.T) {
+	t.Parallel()
 	store, announced, _ := newStore(t)
 	key := create(t, store, keys.NewKey{})
 	if err := store.ApplyTier(t.Context(), keys.TierSpec{Name: keys.DefaultTier, Requests: 5, Period: time.Second, ManagedBy: "m"}); err != nil {
@@ -101,6 +104,7 @@ func TestTheDefaultTierCanBeChangedAndComesBack(t *testing.T) {
 }
 
 func TestApplyingTheSameTierAgainWritesNothing(t *testing.T) {
+	t.Parallel()
 	store, announced, _ := newStore(t)
 	key := create(t, store, keys.NewKey{})
 	spec := keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second, Accounts: []string{"b", "acme"}}
@@ -123,6 +127,7 @@ func TestApplyingTheSameTierAgainWritesNothing(t *testing.T) {
 }
 
 func TestATierThatWasNotAnnouncedIsAnnouncedWhenItIsAppliedAgain(t *testing.T) {
+	t.Parallel()
 	store, announced, _ := newStore(t)
 	key := create(t, store, keys.NewKey{})
 	spec := keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second, Accounts: []string{"acme"}}
@@ -143,6 +148,7 @@ func TestATierThatWasNotAnnouncedIsAnnouncedWhenItIsAppliedAgain(t *testing.T) {
 }
 
 func TestATierChangeRaisesEachLiveKeyOnce(t *testing.T) {
+	t.Parallel()
 	store, announced, pool := newStore(t)
 	live, revoked, over := create(t, store, keys.NewKey{}), create(t, store, keys.NewKey{}), create(t, store, keys.NewKey{})
 	if err := store.Revoke(t.Context(), revoked.Prefix); err != nil {
@@ -165,6 +171,7 @@ func TestATierChangeRaisesEachLiveKeyOnce(t *testing.T) {
 }
 
 func TestARevocationWaitsForNoTierChange(t *testing.T) {
+	t.Parallel()
 	store, announced, pool := newStore(t)
 	held, urgent := create(t, store, keys.NewKey{}), create(t, store, keys.NewKey{})
 	tx := testkit.Begin(t, pool) // somebody who is not done with a key of the tier
@@ -197,6 +204,7 @@ func TestARevocationWaitsForNoTierChange(t *testing.T) {
 }
 
 func TestATierChangeThatWasCutOffIsFinishedByTheNext(t *testing.T) {
+	t.Parallel()
 	store, announced, pool := newStore(t)
 	key := create(t, store, keys.NewKey{})
 	const many = 12_000 // more than two chunks
@@ -252,6 +260,7 @@ func (h *heldUp) Announce(ctx context.Context, _ ...keys.Record) error {
 }
 
 func TestNobodySaysThatATierAppliesWhileAnotherAnnouncesIt(t *testing.T) {
+	t.Parallel()
 	store, _, pool := newStore(t)
 	create(t, store, keys.NewKey{})
 	slow := &heldUp{called: make(chan struct{}, 1), release: make(chan struct{})}

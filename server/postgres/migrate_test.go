@@ -18,6 +18,7 @@ import (
 )
 
 func TestMigrateIsSafeTwiceAndFromTwoPodsAtOnce(t *testing.T) {
+	t.Parallel()
 	url := testkit.EmptyDatabase(t)
 	for range 2 {
 		var pods errgroup.Group
@@ -64,6 +65,7 @@ func waiting(t *testing.T, pool *pgxpool.Pool) int {
 
 // TestAMigrationGivesWayToWhoHoldsALock watches it wait, give up and try again in another session.
 func TestAMigrationGivesWayToWhoHoldsALock(t *testing.T) {
+	t.Parallel()
 	url := testkit.DatabaseURL(t)
 	pool := connect(t, url)
 	holder := begin(t, pool, "LOCK TABLE goose_db_version IN ACCESS EXCLUSIVE MODE")
@@ -81,6 +83,7 @@ func TestAMigrationGivesWayToWhoHoldsALock(t *testing.T) {
 }
 
 func TestMigrateStoresOneInstallation(t *testing.T) {
+	t.Parallel()
 	url := testkit.EmptyDatabase(t)
 	pool := connect(t, url)
 	var schema *postgres.SchemaError
@@ -106,6 +109,7 @@ func TestMigrateStoresOneInstallation(t *testing.T) {
 }
 
 func TestMigrateMakesPartitionsOfThisWeekAndTheNextEight(t *testing.T) {
+	t.Parallel()
 	pool := connect(t, testkit.DatabaseURL(t))
 	kinds := testkit.List[string](t, pool, "SELECT kind FROM webhook_partitions WHERE upper > webhook_id_at(now()) GROUP BY kind HAVING count(*) = 9 ORDER BY kind")
 	if want := []string{"deliveries", "events", "tries"}; !slices.Equal(kinds, want) {
@@ -162,6 +166,7 @@ func fingerprint(t *testing.T, pool *pgxpool.Pool) string {
 
 // A run that breaks off is completed by the next one; until then a process does not start.
 func TestInterruptedMigrationIsCompletedByTheNext(t *testing.T) {
+	t.Parallel()
 	url := testkit.EmptyDatabase(t)
 	pool := connect(t, url)
 	testkit.Exec(t, pool, "CREATE TABLE webhook_endpoints ()")
@@ -182,6 +187,7 @@ func TestInterruptedMigrationIsCompletedByTheNext(t *testing.T) {
 }
 
 func TestAnotherEnvironmentIsRefused(t *testing.T) {
+	t.Parallel()
 	url := testkit.DatabaseURL(t)
 	var mismatch *postgres.EnvironmentError
 	if err := postgres.Migrate(t.Context(), url, postgres.Production); !errors.As(err, &mismatch) {

@@ -23,6 +23,7 @@ import (
 )
 
 func TestAMalformedURLIsNamedWithoutItsPassword(t *testing.T) {
+	t.Parallel()
 	_, err := postgres.Open(t.Context(), "postgres://user:hunter2@localhost:port/db")
 	if _, ok := errors.AsType[*postgres.URLError](err); !ok {
 		t.Fatalf("got %v, want a URLError", err)
@@ -33,6 +34,7 @@ func TestAMalformedURLIsNamedWithoutItsPassword(t *testing.T) {
 }
 
 func TestEachConnectionOfAPoolHasItsSettings(t *testing.T) {
+	t.Parallel()
 	address := testkit.DatabaseURL(t)
 	pool := testkit.Open(t, address, postgres.Setting{Name: "enable_sort", Value: "off"}, postgres.Setting{Name: "jit", Value: "off"})
 	one, err := pool.Acquire(t.Context()) // so that the next one is another connection
@@ -54,6 +56,7 @@ func TestEachConnectionOfAPoolHasItsSettings(t *testing.T) {
 }
 
 func TestAServerIsThereWhoeverHoldsThePoolsConnections(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Open(t, testkit.DatabaseURL(t)+"&pool_max_conns=1")
 	lent, err := pool.Acquire(t.Context())
 	if err != nil {
@@ -76,6 +79,7 @@ func TestAServerIsThereWhoeverHoldsThePoolsConnections(t *testing.T) {
 // TestAConnectionThatGoesSilentBeforeItIsReadyIsGivenUp: pools make connections without a deadline, and one that never gets
 // ready would hold its place for good.
 func TestAConnectionThatGoesSilentBeforeItIsReadyIsGivenUp(t *testing.T) {
+	t.Parallel()
 	address, err := url.Parse(testkit.DatabaseURL(t))
 	if err != nil {
 		t.Fatal(err)
@@ -175,6 +179,7 @@ func TestAListOfUUIDsGoesInBinary(t *testing.T) {
 }
 
 func TestAPoolsSizeIsTheURLsOrTheChosenOrEnoughToShareCommits(t *testing.T) {
+	t.Parallel()
 	address := testkit.DatabaseURL(t)
 	for _, c := range []struct {
 		suffix       string

@@ -55,6 +55,7 @@ func (m *mountedFile) trust(t *testing.T, key ssh.Signer) {
 }
 
 func TestAKeyThatIsTakenOutOfTheFileCountsNoMore(t *testing.T) {
+	t.Parallel()
 	m := newMountedFile(t)
 	identities := map[string]bool{} // of the keys in force, and whether they are the old one
 	check := func(when string, oldCounts, recentCounts bool) {
@@ -114,6 +115,7 @@ func exhaust(t *testing.T, f func()) {
 }
 
 func TestAFileThatCannotBeOpenedIsToldOnceAndReadAsSoonAsItCan(t *testing.T) {
+	t.Parallel()
 	m := newMountedFile(t)
 	m.trust(t, m.recent)
 	exhaust(t, func() {
@@ -135,6 +137,7 @@ func TestAFileThatCannotBeOpenedIsToldOnceAndReadAsSoonAsItCan(t *testing.T) {
 }
 
 func TestABadFileIsRefusedAtTheStart(t *testing.T) {
+	t.Parallel()
 	name := filepath.Join(t.TempDir(), "signers")
 	if _, err := Open(name, slog.New(slog.DiscardHandler)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file that is not there: %v", err)

@@ -18,6 +18,7 @@ import (
 // go-oidc takes the tokens of this one provider by two names of it. The test is of the inside, since nobody else can
 // have its address.
 func TestAPersonHasOneIdentityByWhateverNameTheProviderGoes(t *testing.T) {
+	t.Parallel()
 	const issuer, short = "https://accounts.google.com", "accounts.google.com"
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {

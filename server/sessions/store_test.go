@@ -115,6 +115,7 @@ func callback(back url.Values) sessions.Callback {
 }
 
 func TestASignedInPersonKeepsOneAccount(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	var first sessions.Session
 	for range 2 {
@@ -146,6 +147,7 @@ func TestASignedInPersonKeepsOneAccount(t *testing.T) {
 }
 
 func TestWhatCannotBeAcceptedIsRefused(t *testing.T) {
+	t.Parallel()
 	for name, tamper := range map[string]func(f *fixture, cookie, state, code *string){
 		"forged state":           func(_ *fixture, _, state, _ *string) { *state = "forged" },
 		"empty state":            func(_ *fixture, _, state, _ *string) { *state = "" },
@@ -172,6 +174,7 @@ func TestWhatCannotBeAcceptedIsRefused(t *testing.T) {
 }
 
 func TestASignInCanBeCompletedOnce(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	address, cookie, err := f.signIn.Begin(t.Context())
 	if err != nil {
@@ -189,6 +192,7 @@ func TestASignInCanBeCompletedOnce(t *testing.T) {
 }
 
 func TestASessionEnds(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(t *testing.T, f *fixture, token string, account uuid.UUID){
 		"by sign-out": func(t *testing.T, f *fixture, token string, account uuid.UUID) {
 			t.Helper()
@@ -223,6 +227,7 @@ func TestASessionEnds(t *testing.T) {
 }
 
 func TestSessionEndsWhenItWasNotUsedForTheIdleTime(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	token, err := f.store.Create(t.Context(), sessions.Session{AccountID: f.account(t)})
 	must(t, err)
@@ -245,6 +250,7 @@ func TestSessionEndsWhenItWasNotUsedForTheIdleTime(t *testing.T) {
 }
 
 func TestLastUseIsWrittenAtMostOnceAMinute(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	*f.clock = f.clock.Truncate(time.Microsecond)
 	token, err := f.store.Create(t.Context(), sessions.Session{AccountID: f.account(t)})
@@ -265,6 +271,7 @@ func TestLastUseIsWrittenAtMostOnceAMinute(t *testing.T) {
 }
 
 func TestTokenIsNotStored(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	token, err := f.store.Create(t.Context(), sessions.Session{AccountID: f.account(t)})
 	must(t, err)
@@ -283,6 +290,7 @@ func must(t *testing.T, err error) {
 }
 
 func TestAProviderInTroubleIsNoRefusal(t *testing.T) {
+	t.Parallel()
 	failing := func(code int) func(f *fixture) {
 		return func(f *fixture) {
 			for range 2 { // x/oauth2 tries both ways to name the client
@@ -311,6 +319,7 @@ func TestAProviderInTroubleIsNoRefusal(t *testing.T) {
 }
 
 func TestALongSubjectGetsAnAccountOfABoundedName(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.provider.QueueUser(&mockoidc.MockUser{Subject: strings.Repeat("s", 255)})
 	address, cookie, err := f.signIn.Begin(t.Context())
@@ -326,6 +335,7 @@ func TestALongSubjectGetsAnAccountOfABoundedName(t *testing.T) {
 }
 
 func TestEndedSessionsAreForgotten(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	account := f.account(t)
 	create := func() string {
@@ -347,6 +357,7 @@ func TestEndedSessionsAreForgotten(t *testing.T) {
 }
 
 func TestUsedSignInIsForgottenOnceItHasExpired(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	for range 2 {
 		cookie, back := f.returned(t)
@@ -361,6 +372,7 @@ func TestUsedSignInIsForgottenOnceItHasExpired(t *testing.T) {
 }
 
 func TestNoSessionIsStoredWithoutAnEnd(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	account := f.account(t)
 	for _, c := range []struct{ idle, absolute time.Duration }{{0, time.Hour}, {time.Hour, 0}, {-1, time.Hour}, {time.Hour, -1}} {

@@ -95,6 +95,7 @@ func written(t *testing.T, pool *pgxpool.Pool) int64 {
 }
 
 func TestAFlushWhoseTimeEndsHasGotSomewhereAndTheNextGoesOn(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	ids := makeKeys(t, pool)
 	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
@@ -126,6 +127,7 @@ func lastUses(t *testing.T, pool *pgxpool.Pool) int64 {
 }
 
 func TestAKeyThatIsBeingChangedDoesNotHoldUpUsage(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	ids := makeKeys(t, pool)
 	meter := newMeter(pool, newClock(time.Now()))
@@ -145,6 +147,7 @@ func TestAKeyThatIsBeingChangedDoesNotHoldUpUsage(t *testing.T) {
 }
 
 func TestLastUseIsThatOfTheNewestDay(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	id := newKey(t, pool).id
 	morning := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
@@ -188,6 +191,7 @@ func recipe(t *testing.T, begin string) string {
 }
 
 func TestPruningKeepsTheLastUseOfEachKey(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	idle, busy, refused := newKey(t, pool).id, newKey(t, pool).id, newKey(t, pool).id
 	now := time.Now().UTC().Truncate(time.Microsecond)
@@ -220,6 +224,7 @@ func TestPruningKeepsTheLastUseOfEachKey(t *testing.T) {
 }
 
 func TestTheLastFlushWritesWhatTimeAllowsAndCountsTheRestAsLost(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	ids := makeKeys(t, pool)
 	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))

@@ -89,6 +89,7 @@ func lastUse(t *testing.T, pool *pgxpool.Pool, key uuid.UUID) *time.Time {
 }
 
 func TestUseIsWrittenAtTheEndAndUnknownKeysAreNot(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	key := newKey(t, pool)
 	id := key.id
@@ -118,6 +119,7 @@ func TestUseIsWrittenAtTheEndAndUnknownKeysAreNot(t *testing.T) {
 // TestCountsAreExact counts from many goroutines on two pods, whose flushes and roll-ups overlap with it, with each other,
 // and with an outage of the database.
 func TestCountsAreExact(t *testing.T) {
+	t.Parallel()
 	const goroutines, rounds = 8, 3000
 	pool := testkit.Database(t)
 	ids := make([]uuid.UUID, 20)
@@ -176,6 +178,7 @@ func TestCountsAreExact(t *testing.T) {
 // TestACommitWhoseAnswerIsLostIsCountedOnce has the database commit what a meter does on a connection that breaks before the
 // answer.
 func TestACommitWhoseAnswerIsLostIsCountedOnce(t *testing.T) {
+	t.Parallel()
 	for name, step := range map[string]struct {
 		before, lost func(*usage.Meter, context.Context) error
 		statement    string // whose answer it is
@@ -225,6 +228,7 @@ func waitingBatches(t *testing.T, pool *pgxpool.Pool) int {
 }
 
 func TestRunAddsBatchesOnceTheOldestIsOldEnough(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	id := newKey(t, pool).id
 	registry := prometheus.NewRegistry()
@@ -247,6 +251,7 @@ func TestRunAddsBatchesOnceTheOldestIsOldEnough(t *testing.T) {
 }
 
 func TestADayIsUTCsAndEndsAtMidnight(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	key := newKey(t, pool)
 	id := key.id
@@ -303,6 +308,7 @@ func sameUsage(got, want []usage.Daily) bool {
 }
 
 func TestAFloodOfKeysIsWrittenEarlyAndBounded(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	registry := prometheus.NewRegistry()
 	meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Registerer: registry})
@@ -324,6 +330,7 @@ func TestAFloodOfKeysIsWrittenEarlyAndBounded(t *testing.T) {
 }
 
 func TestAFlushCanBeAskedFor(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	id := newKey(t, pool).id
 	meter := newMeter(pool, newClock(time.Now()))
@@ -337,6 +344,7 @@ func TestAFlushCanBeAskedFor(t *testing.T) {
 }
 
 func TestWhatCannotBeWrittenAtTheEndIsCountedAsLost(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	id := newKey(t, pool).id
 	registry := prometheus.NewRegistry()
@@ -356,6 +364,7 @@ func TestWhatCannotBeWrittenAtTheEndIsCountedAsLost(t *testing.T) {
 }
 
 func TestWritersThatEndedLongAgoAreForgotten(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	id := newKey(t, pool).id
 	old, recent := uuid.New(), uuid.New()

@@ -68,6 +68,7 @@ func writeBatches(t *testing.T, meter *usage.Meter, batches int, ids ...uuid.UUI
 }
 
 func TestABacklogThatIsTooMuchForOneStatementShrinks(t *testing.T) {
+	t.Parallel()
 	for _, possible := range []int{1, 5} {
 		t.Run(fmt.Sprintf("at most %d batches", possible), func(t *testing.T) {
 			const batches = 100
@@ -99,6 +100,7 @@ func TestABacklogThatIsTooMuchForOneStatementShrinks(t *testing.T) {
 }
 
 func TestOnceTheDatabaseCanDoMoreItIsAskedForMore(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	id := makeKeys(t, pool)[0]
 	meter := newMeter(pool, newClock(time.Now()))
@@ -119,6 +121,7 @@ func TestOnceTheDatabaseCanDoMoreItIsAskedForMore(t *testing.T) {
 // TestARollUpTakesNoMoreThanItIsToHoweverItIsPlanned has the database believe that the table is all but empty, which it then
 // joins row by row: an old transaction keeps vacuum from the rows that are gone.
 func TestARollUpTakesNoMoreThanItIsToHoweverItIsPlanned(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	id := makeKeys(t, pool)[0]
 	meter := newMeter(pool, newClock(time.Now()))
@@ -135,6 +138,7 @@ func TestARollUpTakesNoMoreThanItIsToHoweverItIsPlanned(t *testing.T) {
 }
 
 func TestAProcessThatEndsRollsUpBitByBit(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	id := makeKeys(t, pool)[0]
 	meter := newMeter(pool, newClock(time.Now()))
@@ -152,6 +156,7 @@ func TestAProcessThatEndsRollsUpBitByBit(t *testing.T) {
 
 // TestRollUpLeavesBatchesToThePodThatRollsUp has the first pod wait for a row that the second would have to wait for too.
 func TestRollUpLeavesBatchesToThePodThatRollsUp(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	ids := makeKeys(t, pool)
 	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
@@ -182,6 +187,7 @@ func TestRollUpLeavesBatchesToThePodThatRollsUp(t *testing.T) {
 }
 
 func TestBadBatchIsSkippedAndAllOthersAreAdded(t *testing.T) {
+	t.Parallel()
 	for name, damage := range map[string]string{
 		"arrays of different lengths": "requests = '{1}'",
 		"a count is missing":          "requests = '{1,NULL}'",
@@ -236,6 +242,7 @@ func refuse(t *testing.T, pool *pgxpool.Pool, name, event, condition string) (al
 }
 
 func TestFailedRollUpIsCountedOnceAndKeepsTheBatches(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	ids := makeKeys(t, pool)
 	registry := prometheus.NewRegistry()
@@ -257,6 +264,7 @@ func TestFailedRollUpIsCountedOnceAndKeepsTheBatches(t *testing.T) {
 }
 
 func TestARollUpThatItsCallerEndsIsNoFailure(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	ids := makeKeys(t, pool)
 	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
@@ -271,6 +279,7 @@ func TestARollUpThatItsCallerEndsIsNoFailure(t *testing.T) {
 }
 
 func TestTheAgeOfWhatWaitsForARollUpIsTold(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	ids := makeKeys(t, pool)
 	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))

@@ -75,6 +75,7 @@ func hostileURLs() []string {
 }
 
 func TestAHostileURLIsRefusedAtRegistrationAndConnectsToNothing(t *testing.T) {
+	t.Parallel()
 	l := newLookout(t, newZone(t, nil), nil, nil)
 	g := newGuard(nil)
 	for _, spelling := range hostileURLs() {
@@ -143,6 +144,7 @@ func urlsOf(name string) []string {
 }
 
 func TestANameThatResolvesInwardsConnectsToNothingPrivate(t *testing.T) {
+	t.Parallel()
 	names := hostileNames()
 	l := newLookout(t, newZone(t, names), nil, nil)
 	g := newGuard(nil)
@@ -206,6 +208,7 @@ func publicServer(t testing.TB, answer http.HandlerFunc) (server *httptest.Serve
 }
 
 func TestOfManyAddressesOnlyAPublicOneIsConnectedTo(t *testing.T) {
+	t.Parallel()
 	_, port, authority := publicServer(t, func(http.ResponseWriter, *http.Request) {})
 	private := []string{"127.0.0.1", "10.0.0.1", "169.254.169.254", "::1"}
 	l := newLookout(t, newZone(t, map[string][]answerSet{
@@ -228,6 +231,7 @@ func TestOfManyAddressesOnlyAPublicOneIsConnectedTo(t *testing.T) {
 }
 
 func TestANameThatTurnsInwardsIsRefusedAtTheNextConnection(t *testing.T) {
+	t.Parallel()
 	_, port, authority := publicServer(t, func(http.ResponseWriter, *http.Request) {})
 	for name, inward := range map[string]string{"IPv4": "127.0.0.1", "IPv6": "::1", "metadata": "169.254.169.254"} {
 		t.Run(name, func(t *testing.T) {
@@ -248,6 +252,7 @@ func TestANameThatTurnsInwardsIsRefusedAtTheNextConnection(t *testing.T) {
 }
 
 func TestNoRedirectIsFollowed(t *testing.T) {
+	t.Parallel()
 	var status int
 	var target string
 	_, port, authority := publicServer(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -270,6 +275,7 @@ func TestNoRedirectIsFollowed(t *testing.T) {
 }
 
 func TestAProxyOfTheEnvironmentIsNotAsked(t *testing.T) {
+	t.Parallel()
 	const child = "EXAMPREP_TEST_BEHIND_PROXY"
 	if os.Getenv(child) != "" {
 		deliverBehindProxy(t)

@@ -32,6 +32,7 @@ const (
 // Redis is killed, flushed, away and failed over by its Sentinel, while PostgreSQL is restarted, while endpoints come and
 // go, and while receivers fail. Then it asks what came of each event, of the receivers and of the database.
 func TestEveryEventArrivesWhateverFails(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("kills servers for a minute")
 	}

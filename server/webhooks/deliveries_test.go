@@ -12,6 +12,7 @@ import (
 )
 
 func TestATestEventAndARedeliveryArrive(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	account := b.account(t)
@@ -63,6 +64,7 @@ func (b *bench) scoredBy(t *testing.T, account uuid.UUID) Event {
 }
 
 func TestAMovedEndpointTakesNothingOfTheFormerAccountAlong(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	ada, bob := b.account(t), b.account(t)
@@ -102,6 +104,7 @@ func TestAMovedEndpointTakesNothingOfTheFormerAccountAlong(t *testing.T) {
 }
 
 func TestAMoveDoesNotEnableAReceiverThatFailedTooLong(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	want, endpoint := b.endpoint(t, "https://receiver.example.com")
 	testkit.Exec(t, b.pool, "UPDATE webhook_endpoints SET status = $1, disabled_reason = $2 WHERE id = $3",
@@ -115,6 +118,7 @@ func TestAMoveDoesNotEnableAReceiverThatFailedTooLong(t *testing.T) {
 
 // Whatever way they got there: deliveries of another account's events are nobody else's to see.
 func TestDeliveriesOfAnotherAccountsEventsAreNotThere(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	ada, bob := b.account(t), b.account(t)
 	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: ada, URL: "https://receiver.example.com", Events: Kinds()})
@@ -143,6 +147,7 @@ func TestDeliveriesOfAnotherAccountsEventsAreNotThere(t *testing.T) {
 }
 
 func TestNothingIsSentToADisabledEndpoint(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	account := b.account(t)
 	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: "https://receiver.example.com", Events: Kinds()})

@@ -25,6 +25,7 @@ func (b *bench) account(t *testing.T) uuid.UUID {
 }
 
 func TestAnEndpointIsRegisteredChangedAndRemoved(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	account := b.account(t)
 	made, secret, err := b.endpoints.Register(t.Context(), Registration{
@@ -64,6 +65,7 @@ func is[E error](err error) bool {
 }
 
 func TestAnothersEndpointIsNotThereAndAResourcesIsReadOnly(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	mine, theirs := b.account(t), b.account(t)
 	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: theirs, URL: "https://receiver.example.com", Events: Kinds()})
@@ -104,6 +106,7 @@ func TestAnothersEndpointIsNotThereAndAResourcesIsReadOnly(t *testing.T) {
 }
 
 func TestAnAccountHasSoManyEndpoints(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	account := b.account(t)
 	register := func(n int) error {
@@ -123,6 +126,7 @@ func TestAnAccountHasSoManyEndpoints(t *testing.T) {
 }
 
 func TestTheLimitOfEndpointsHoldsHoweverManyRegisterAtOnce(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	account := b.account(t)
 	testkit.Exec(t, b.pool, `INSERT INTO webhook_endpoints (id, account_id, url, events)
@@ -154,6 +158,7 @@ func TestTheLimitOfEndpointsHoldsHoweverManyRegisterAtOnce(t *testing.T) {
 }
 
 func TestAChangeIsCheckedForWhatItChanges(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	account := b.account(t)
 	made, _, err := b.endpoints.Register(t.Context(), Registration{
@@ -179,6 +184,7 @@ func TestAChangeIsCheckedForWhatItChanges(t *testing.T) {
 }
 
 func TestAChangeThatChangesNothingIsNotWritten(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	account := b.account(t)
 	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: "https://receiver.example.com", Events: Kinds()})
@@ -201,6 +207,7 @@ func TestAChangeThatChangesNothingIsNotWritten(t *testing.T) {
 }
 
 func TestOnlyANewReceiverOrANewBeginningClearsTheRecord(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		status  string
 		change  Change
@@ -229,6 +236,7 @@ func TestOnlyANewReceiverOrANewBeginningClearsTheRecord(t *testing.T) {
 }
 
 func TestHoweverOftenASecretIsRotatedTwoSign(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	account := b.account(t)
@@ -257,6 +265,7 @@ func TestHoweverOftenASecretIsRotatedTwoSign(t *testing.T) {
 }
 
 func TestARotationIsTheWayOutOfALostEncryptionKey(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	account := b.account(t)

@@ -45,6 +45,7 @@ func (w *Worker) hold(t *testing.T, most int) (held []hint) {
 }
 
 func TestBacklogsOfManyHangingReceiversDelayNobodyElse(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	release := make(chan struct{})
 	hanging := testkit.StartReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
@@ -65,6 +66,7 @@ func TestBacklogsOfManyHangingReceiversDelayNobodyElse(t *testing.T) {
 }
 
 func TestHintsOfAKilledWorkerDoNotHoldUpTheRelay(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	_, big := b.endpoint(t, "https://127.0.0.1:1/")
@@ -82,6 +84,7 @@ func TestHintsOfAKilledWorkerDoNotHoldUpTheRelay(t *testing.T) {
 }
 
 func TestAWorkerThatLeavesOrphansNoHint(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
 	b.fill(t, endpoint.ID, 10)
@@ -113,6 +116,7 @@ func TestAWorkerThatLeavesOrphansNoHint(t *testing.T) {
 }
 
 func TestALongBacklogOfAReceiverThatIsGoneIsCancelledInChunks(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	gone := testkit.StartReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
 	_, endpoint := b.endpoint(t, gone.URL)
@@ -126,6 +130,7 @@ func TestALongBacklogOfAReceiverThatIsGoneIsCancelledInChunks(t *testing.T) {
 }
 
 func TestALongBacklogIsNeverDeliveredAfterItsEndpointWasDeleted(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	deleted, endpoint := b.endpoint(t, r.URL)
@@ -142,6 +147,7 @@ func TestALongBacklogIsNeverDeliveredAfterItsEndpointWasDeleted(t *testing.T) {
 }
 
 func TestALateGoneDoesNotDisableTheNewURL(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	entered, release := make(chan struct{}), make(chan struct{})
 	old := testkit.StartReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
@@ -166,6 +172,7 @@ func TestALateGoneDoesNotDisableTheNewURL(t *testing.T) {
 }
 
 func TestADeliveryThatIsPutOffKeepsTheWaitBeforeItsRetry(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
 	b.fill(t, endpoint.ID, 1)
@@ -176,6 +183,7 @@ func TestADeliveryThatIsPutOffKeepsTheWaitBeforeItsRetry(t *testing.T) {
 
 // A lease waits as long as PostgreSQL has it wait; here because somebody else is logging the same lost try.
 func TestALeaseThatWaitsHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	_, endpoint := b.endpoint(t, r.URL)
@@ -199,6 +207,7 @@ func TestALeaseThatWaitsHoldsUpNoOther(t *testing.T) {
 }
 
 func TestADeliveryThatIsLockedForAMomentIsDeliveredAllTheSame(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	_, endpoint := b.endpoint(t, r.URL)

@@ -192,6 +192,7 @@ func TestARudeReceiverCostsBoundedTimeAndBytes(t *testing.T) {
 }
 
 func TestOnlyATrustedCertificateForTheNameIsDeliveredTo(t *testing.T) {
+	t.Parallel()
 	same := func(*x509.Certificate) {}
 	for name, c := range map[string]struct {
 		change  func(*x509.Certificate)

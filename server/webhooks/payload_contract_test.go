@@ -25,6 +25,7 @@ import (
 // TestDeliveriesAreWhatTheContractPromises lets everything happen that is told of, by the code that tells, and holds what
 // arrives against the contract: headers, and bodies down to their last field.
 func TestDeliveriesAreWhatTheContractPromises(t *testing.T) {
+	t.Parallel()
 	document, err := openapitest.Load(openapi.YAML())
 	if err != nil {
 		t.Fatal(err)

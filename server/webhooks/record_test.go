@@ -33,6 +33,7 @@ func acting(t *testing.T) context.Context {
 }
 
 func TestEachChangeOfAnEndpointIsRecordedWithoutSecrets(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	ctx, account := acting(t), b.account(t)
 	made, _, err := b.endpoints.Register(ctx, Registration{
@@ -91,6 +92,7 @@ func TestEachChangeOfAnEndpointIsRecordedWithoutSecrets(t *testing.T) {
 }
 
 func TestWhatIsRefusedOrDoneByAResourceIsNotRecorded(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	ctx, account := acting(t), b.account(t)
 	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: "https://receiver.example.com", Events: Kinds()})
@@ -125,6 +127,7 @@ func TestWhatIsRefusedOrDoneByAResourceIsNotRecorded(t *testing.T) {
 }
 
 func TestAChangeThatCannotBeRecordedDoesNotHappen(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	account := b.account(t)
 	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: "https://receiver.example.com", Events: Kinds()})

@@ -57,6 +57,7 @@ type ended struct {
 
 // The first delivery of an event is the event's own, each further one a redelivery of it, asked for while it is pending.
 func TestARecoverySendsWhatDidNotArrive(t *testing.T) {
+	t.Parallel()
 	const before, since, after = 3 * time.Hour, 2 * time.Hour, time.Hour
 	for name, c := range map[string]struct {
 		deliveries []ended
@@ -107,6 +108,7 @@ func TestARecoverySendsWhatDidNotArrive(t *testing.T) {
 }
 
 func TestARecoveryThatFailsIsRecoveredAnew(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	account, endpoint := b.registered(t, "https://receiver.example.com/")
 	b.scoredBy(t, account)
@@ -138,6 +140,7 @@ func (b *bench) missed(t *testing.T, account, endpoint uuid.UUID, n int) {
 }
 
 func TestRecoveriesAtOnceSendNothingTwice(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	account, endpoint := b.registered(t, "https://receiver.example.com/")
 	const missed = 2*MaxRecovery + 500
@@ -168,6 +171,7 @@ func TestRecoveriesAtOnceSendNothingTwice(t *testing.T) {
 // TestNobodyWaitsForARecovery holds what a recovery holds, then what a redelivery holds: requests that wait for it would
 // keep connections from others, requests that did not care would send an event twice.
 func TestNobodyWaitsForARecovery(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	account, endpoint := b.registered(t, "https://receiver.example.com/")
 	b.missed(t, account, endpoint.ID, 1)
@@ -207,6 +211,7 @@ func TestNobodyWaitsForARecovery(t *testing.T) {
 }
 
 func TestARecoverySeesNothingOfOthers(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	ada, adas := b.registered(t, "https://receiver.example.com/")
 	bob, bobs := b.registered(t, "https://receiver.example.com/")
@@ -225,6 +230,7 @@ func TestARecoverySeesNothingOfOthers(t *testing.T) {
 }
 
 func TestARecoveryIsRefusedWhereItMakesNoSense(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	account, endpoint := b.registered(t, "https://receiver.example.com/")
 	b.missed(t, account, endpoint.ID, 1)
@@ -250,6 +256,7 @@ func TestARecoveryIsRefusedWhereItMakesNoSense(t *testing.T) {
 
 // What the receiver's owner does after an outage: mend it, enable the endpoint, recover.
 func TestWhatAnOutageCancelledArrivesByARecovery(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
 		if n == 1 {
@@ -287,6 +294,7 @@ func TestWhatAnOutageCancelledArrivesByARecovery(t *testing.T) {
 }
 
 func TestADeclaredEndpointIsRecoveredToo(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	account := b.account(t)
 	endpoint, err := b.endpoints.ApplyManaged(t.Context(), ManagedEndpoint{

@@ -16,6 +16,7 @@ import (
 // TestAVacuumGivesWayToTheKeeperAndNobodyWaitsMeanwhile holds the lock that a vacuum holds. PostgreSQL looks for an
 // autovacuum to cancel when somebody has waited for deadlock_timeout.
 func TestAVacuumGivesWayToTheKeeperAndNobodyWaitsMeanwhile(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	now := weekOf(time.Now()).Add(20 * partitionWeek)
 	vacuum := testkit.Begin(t, b.pool, "LOCK TABLE webhook_deliveries_default IN SHARE UPDATE EXCLUSIVE MODE")
@@ -36,6 +37,7 @@ func TestAVacuumGivesWayToTheKeeperAndNobodyWaitsMeanwhile(t *testing.T) {
 // TestAWeekThatHasBegunGetsItsPartitionBesideThoseWhoWriteToIt: what is on its way to the default partition when another
 // one takes its place must not be refused there.
 func TestAWeekThatHasBegunGetsItsPartitionBesideThoseWhoWriteToIt(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.endpoint(t, "https://127.0.0.1:1/")
 	for range 5 {
@@ -78,6 +80,7 @@ func (b *bench) addThisWeekInUse(t *testing.T) {
 // TestRetiringEventsReadsTheBacklogNotTwice: what it reads while it has the events for itself must not grow with what is
 // pending.
 func TestRetiringEventsReadsTheBacklogNotTwice(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	start := weekOf(time.Now()).Add(20 * partitionWeek)
 	keep(t, b.keeper(start))
@@ -107,6 +110,7 @@ func TestRetiringEventsReadsTheBacklogNotTwice(t *testing.T) {
 }
 
 func TestADeliveryThatIsPendingForEverEndsAWeekAfterAllElse(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	start := weekOf(time.Now()).Add(20 * partitionWeek)
 	keep(t, b.keeper(start))
@@ -125,6 +129,7 @@ func TestADeliveryThatIsPendingForEverEndsAWeekAfterAllElse(t *testing.T) {
 }
 
 func TestWhatSomebodyElseHasDetachedIsNotDropped(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	start := weekOf(time.Now()).Add(20 * partitionWeek)
 	keep(t, b.keeper(start))
@@ -137,6 +142,7 @@ func TestWhatSomebodyElseHasDetachedIsNotDropped(t *testing.T) {
 }
 
 func TestAWeekThatIsTooMuchToMoveStaysInTheDefaultPartition(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	now := weekOf(time.Now()).Add(20 * partitionWeek)
 	const strays = 10_001

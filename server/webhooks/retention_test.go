@@ -24,6 +24,7 @@ func (b *bench) keeper(now time.Time) *keeper {
 }
 
 func TestWeeksCoveredAreThoseOfWhichEveryTableHasItsPartition(t *testing.T) {
+	t.Parallel()
 	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	week := func(n int) uuid.NullUUID {
 		return uuid.NullUUID{UUID: firstID(weekOf(now).Add(time.Duration(n) * partitionWeek)), Valid: true}
@@ -96,6 +97,7 @@ func keep(t *testing.T, k *keeper) {
 }
 
 func TestPartitionsComeBeforeTheirTimeAndGoAfterIt(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	start := weekOf(time.Now()).Add(20 * partitionWeek) // beyond what the migration made
 	keep(t, b.keeper(start))
@@ -128,6 +130,7 @@ func TestPartitionsComeBeforeTheirTimeAndGoAfterIt(t *testing.T) {
 }
 
 func TestAPartitionWithAPendingDeliveryStays(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	start := weekOf(time.Now()).Add(20 * partitionWeek)
 	keep(t, b.keeper(start))
@@ -148,6 +151,7 @@ func TestAPartitionWithAPendingDeliveryStays(t *testing.T) {
 }
 
 func TestAnOldEventThatIsSentOnceMoreStaysUntilItHasArrived(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	start := weekOf(time.Now()).Add(20 * partitionWeek)
 	keep(t, b.keeper(start))
@@ -163,6 +167,7 @@ func TestAnOldEventThatIsSentOnceMoreStaysUntilItHasArrived(t *testing.T) {
 }
 
 func TestWhatIsInNoPartitionOfItsTimeMovesThereOrGoesWhenItIsOld(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	now := weekOf(time.Now()).Add(20 * partitionWeek)
 	b.told(t, now, "pending")
@@ -182,6 +187,7 @@ func TestWhatIsInNoPartitionOfItsTimeMovesThereOrGoesWhenItIsOld(t *testing.T) {
 // TestKeepersDoNotCollideAndNoEventIsRefusedMeanwhile lets time pass under several keepers at once, while events are
 // recorded that belong to whatever time it is.
 func TestKeepersDoNotCollideAndNoEventIsRefusedMeanwhile(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.endpoint(t, "https://127.0.0.1:1/")
 	begin := weekOf(time.Now())
@@ -238,6 +244,7 @@ func (k *keeper) insist(ctx context.Context) error {
 }
 
 func TestALockThatSomebodyHasDelaysNobodyButTheKeeper(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	dump := testkit.Begin(t, b.pool, "LOCK TABLE webhook_events, webhook_deliveries IN ACCESS SHARE MODE")
 	now := weekOf(time.Now()).Add(20 * partitionWeek)
@@ -253,6 +260,7 @@ func TestALockThatSomebodyHasDelaysNobodyButTheKeeper(t *testing.T) {
 }
 
 func TestAWorkerRefusesARetentionThatIsTooShort(t *testing.T) {
+	t.Parallel()
 	var invalid *ValidationError
 	if _, err := NewWorker(WorkerConfig{Retention: MinRetention - 1}, nil, nil, nil); !errors.As(err, &invalid) || invalid.Field != "retention" {
 		t.Errorf("got %v, want a ValidationError of retention", err)
@@ -260,6 +268,7 @@ func TestAWorkerRefusesARetentionThatIsTooShort(t *testing.T) {
 }
 
 func TestTheFirstIDOfAMomentIsTheDatabases(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	at := time.Now().Truncate(time.Millisecond)
 	var id uuid.UUID
@@ -269,6 +278,7 @@ func TestTheFirstIDOfAMomentIsTheDatabases(t *testing.T) {
 }
 
 func TestTheTimeIsNotWaitedForWithoutEnd(t *testing.T) {
+	t.Parallel()
 	k := newKeeper(nil, DefaultRetention, nil, slog.New(slog.DiscardHandler))
 	away := errors.New("PostgreSQL is away")
 	k.now = func(ctx context.Context) (time.Time, error) {

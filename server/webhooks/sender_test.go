@@ -32,6 +32,7 @@ func (belated) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestAnAnswerAfterTheTimeIsNoAcknowledgement(t *testing.T) {
+	t.Parallel()
 	s, err := newSender(nil, nil, 20*time.Millisecond, time.Now)
 	if err != nil {
 		t.Fatal(err)

@@ -156,6 +156,7 @@ func (b *bench) occur(t *testing.T, account uuid.UUID, n int) {
 }
 
 func TestAReceiverWrittenFromTheSpecificationAloneAcceptsEveryDelivery(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	const busy = 2
 	s := newStranger(busy)

@@ -43,6 +43,7 @@ func (b *bench) failures(t *testing.T, delivery uuid.UUID) []string {
 }
 
 func TestTriesLostWithTheirWorkersAreForgivenAndLogged(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	_, endpoint := b.endpoint(t, r.URL)
@@ -60,6 +61,7 @@ func TestTriesLostWithTheirWorkersAreForgivenAndLogged(t *testing.T) {
 }
 
 func TestADeliveryThatLosesTooManyWorkersFails(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
 	b.fill(t, endpoint.ID, 1)
@@ -69,6 +71,7 @@ func TestADeliveryThatLosesTooManyWorkersFails(t *testing.T) {
 }
 
 func TestLostTriesGiveNoRetryBeyondThoseOfTheSchedule(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 	_, endpoint := b.endpoint(t, r.URL)
@@ -89,6 +92,7 @@ func TestLostTriesGiveNoRetryBeyondThoseOfTheSchedule(t *testing.T) {
 // TestATryIsLoggedWhoeverHasItsDeliveryNow writes the outcome of a try down whose lease has passed to another worker: it
 // was made, and takes the place of what the other one logged of it. The delivery is the other one's.
 func TestATryIsLoggedWhoeverHasItsDeliveryNow(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
 	b.fill(t, endpoint.ID, 1)
@@ -138,6 +142,7 @@ func writeDown(t *testing.T, w *Worker, results ...result) {
 }
 
 func TestEachOutcomeThatCameLateCounts(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
 	b.fill(t, endpoint.ID, 1)
@@ -155,6 +160,7 @@ func TestEachOutcomeThatCameLateCounts(t *testing.T) {
 
 // TestManyTriesThatCameLateHoldUpNothing: a wait for so many tries would be longer than time is.
 func TestManyTriesThatCameLateHoldUpNothing(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
 	b.fill(t, endpoint.ID, 1)
@@ -171,6 +177,7 @@ func TestManyTriesThatCameLateHoldUpNothing(t *testing.T) {
 }
 
 func TestASuccessThatCameLateEndsItsDelivery(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
 	b.fill(t, endpoint.ID, 1)
@@ -191,6 +198,7 @@ func TestASuccessThatCameLateEndsItsDelivery(t *testing.T) {
 // TestTriesThatCameLateAreTheLastOnesToo has an outcome come late of a delivery whose last try is under way, or was made:
 // it ends as its last try did, not as lost with a worker, and at once.
 func TestTriesThatCameLateAreTheLastOnesToo(t *testing.T) {
+	t.Parallel()
 	for name, holderFirst := range map[string]bool{"while another has it": false, "when another has tried it": true} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -215,6 +223,7 @@ func TestTriesThatCameLateAreTheLastOnesToo(t *testing.T) {
 
 // TestASuccessIsNotedThoughSomebodyHeldTheEndpoint: else failures to come could disable it.
 func TestASuccessIsNotedThoughSomebodyHeldTheEndpoint(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
 	testkit.Exec(t, b.pool, "UPDATE webhook_endpoints SET failing_since = now() - interval '4 days'")
@@ -233,6 +242,7 @@ func TestASuccessIsNotedThoughSomebodyHeldTheEndpoint(t *testing.T) {
 }
 
 func TestDeliveriesAskedForByHandAreLimited(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	account := b.account(t)
 	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: "https://example.com/", Events: []Kind{KindScored}})

@@ -127,6 +127,7 @@ func (b *bench) until(t *testing.T, want int, query string, args ...any) {
 const inState = "SELECT count(*) FROM webhook_deliveries WHERE state = $1"
 
 func TestAnEventArrivesSignedAndVerifies(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	want, _ := b.endpoint(t, r.URL+"/hook?x=1")
@@ -153,6 +154,7 @@ func TestAnEventArrivesSignedAndVerifies(t *testing.T) {
 }
 
 func TestAFailureIsRetriedWithTheSameBytesAndAFreshSignature(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
 		if n < 3 {
@@ -175,6 +177,7 @@ func TestAFailureIsRetriedWithTheSameBytesAndAFreshSignature(t *testing.T) {
 }
 
 func TestWhatIsNoSuccessIsTriedSixTimesAndGivenUp(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]func(n int, w http.ResponseWriter, r *http.Request){
 		"server error": func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
 		"redirect": func(_ int, w http.ResponseWriter, r *http.Request) {
@@ -197,6 +200,7 @@ func TestWhatIsNoSuccessIsTriedSixTimesAndGivenUp(t *testing.T) {
 }
 
 func TestAReceiverThatIsGoneIsDisabledAtOnce(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
 	_, endpoint := b.endpoint(t, r.URL)
@@ -211,6 +215,7 @@ func TestAReceiverThatIsGoneIsDisabledAtOnce(t *testing.T) {
 }
 
 func TestNothingIsLostWhenRedisForgets(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	b.endpoint(t, r.URL)
@@ -232,6 +237,7 @@ func TestNothingIsLostWhenRedisForgets(t *testing.T) {
 }
 
 func TestAWorkerThatDiesMidDeliveryIsReplaced(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	b.endpoint(t, r.URL)
@@ -245,6 +251,7 @@ func TestAWorkerThatDiesMidDeliveryIsReplaced(t *testing.T) {
 }
 
 func TestAnOutcomeOfAnOldLeaseChangesNothing(t *testing.T) {
+	t.Parallel()
 	for name, meanwhile := range map[string]string{
 		"delivered by another worker":      "UPDATE webhook_deliveries SET attempt = 2, lease = NULL, state = 'delivered'",
 		"leased by another, same attempt":  "UPDATE webhook_deliveries SET lease = gen_random_uuid()",
@@ -281,6 +288,7 @@ func TestAnOutcomeOfAnOldLeaseChangesNothing(t *testing.T) {
 }
 
 func TestADeletedOrSuspendedEndpointGetsNothing(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	deleted, _ := b.endpoint(t, r.URL)
@@ -313,6 +321,7 @@ func TestADeletedOrSuspendedEndpointGetsNothing(t *testing.T) {
 }
 
 func TestAHangingReceiverDelaysNobodyElse(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	release := make(chan struct{})
 	hanging := testkit.StartReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
@@ -337,6 +346,7 @@ func TestAHangingReceiverDelaysNobodyElse(t *testing.T) {
 }
 
 func TestAnEndlessAnswerIsReadOnlySoFar(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	written := make(chan int64, 1)
 	r := testkit.StartReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
@@ -365,6 +375,7 @@ func TestAnEndlessAnswerIsReadOnlySoFar(t *testing.T) {
 }
 
 func TestARotatedSecretSignsBesideTheOldOne(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	want, _ := b.endpoint(t, r.URL)
@@ -389,6 +400,7 @@ func TestARotatedSecretSignsBesideTheOldOne(t *testing.T) {
 }
 
 func TestApplyingTheSameTwiceWritesNothing(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	want, first := b.endpoint(t, "https://receiver.example.com/hook")
 	row := func() string {

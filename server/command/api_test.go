@@ -66,7 +66,6 @@ func (l *addressLog) Write(p []byte) (int, error) {
 }
 
 func TestAnAPIPodWritesDownTheUseOfKeysWhenItStops(t *testing.T) {
-	t.Parallel()
 	i := newInstallation(t)
 	key, _ := i.execute(t, "keys", "create", "--account", "acme")["key"].(string)
 	pod := startAPI(t, i)
@@ -94,7 +93,6 @@ func TestAnAPIPodWritesDownTheUseOfKeysWhenItStops(t *testing.T) {
 
 // TestProcessRefusesADatabaseOfAnotherBuild starts each on a database that other migration files made.
 func TestProcessRefusesADatabaseOfAnotherBuild(t *testing.T) {
-	t.Parallel()
 	i := newInstallation(t)
 	testkit.Exec(t, i.pool, "UPDATE installation SET migrations = '0123456789abcdef'")
 	for _, process := range []string{"api", "worker", "operator"} {

@@ -16,7 +16,6 @@ func check(args ...string) (code int, stdout, stderr string) {
 }
 
 func TestACheckOpensAndSubmitsARealPaper(t *testing.T) {
-	t.Parallel()
 	i := newInstallation(t)
 	url := "--url=http://" + startAPI(t, i).address + "/v1"
 
@@ -46,7 +45,6 @@ func TestACheckOpensAndSubmitsARealPaper(t *testing.T) {
 }
 
 func TestACheckOfNothingFails(t *testing.T) {
-	t.Parallel()
 	if code, _, failed := check("--url=http://127.0.0.1:1/v1", "--timeout=5s"); code != 1 || !strings.Contains(failed, "401") {
 		t.Errorf("nobody listens: exit code %d, %s", code, failed)
 	}

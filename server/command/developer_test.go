@@ -8,7 +8,6 @@ import (
 )
 
 func TestSessionTimesThatNoSessionCouldBeUsedForAreRefused(t *testing.T) {
-	t.Parallel()
 	for name, c := range map[string]struct {
 		idle, lifetime time.Duration
 		mistake        string // the flag; "" where there is none

@@ -64,7 +64,6 @@ func TestCommandWithoutLogWarnsOnStandardError(t *testing.T) {
 }
 
 func TestOnlyVariablesOfNoCommandAreUnknown(t *testing.T) {
-	t.Parallel()
 	known := flagVariables(newRoot())
 	// The kubelet sets these for a Service examprep-api.
 	const kubelet = "EXAMPREP_API_SERVICE_HOST=10.0.0.1 EXAMPREP_API_SERVICE_PORT=80 EXAMPREP_API_SERVICE_PORT_HTTP=80 EXAMPREP_API_PORT=tcp://10.0.0.1:80 " +
@@ -89,7 +88,6 @@ func TestOnlyVariablesOfNoCommandAreUnknown(t *testing.T) {
 }
 
 func TestSuggestionsAreVariablesWithSimilarNames(t *testing.T) {
-	t.Parallel()
 	known := flagVariables(newRoot())
 	for name, want := range map[string]string{
 		"EXAMPREP_LOGLEVEL":     "EXAMPREP_LOG_LEVEL",

@@ -12,7 +12,6 @@ import (
 
 // TestGoldenFlags lists each command with its arguments, and each flag with its variable, type and default.
 func TestGoldenFlags(t *testing.T) {
-	t.Parallel()
 	golden.Compare(t, "flags", commandLines(newRoot(), ""))
 }
 

@@ -25,14 +25,12 @@ import (
 )
 
 func TestGoldenMetricsOfTheAPI(t *testing.T) {
-	t.Parallel()
 	flags := apiFlags{listen: "127.0.0.1:0", namespaceSecret: namespaceSecret, cacheMiB: fewestMiB}
 	p := wire(t, "api", &flags.processFlags, func(ctx context.Context, p *process) error { return runAPI(ctx, p, &flags) }, nil)
 	golden.Compare(t, "metrics-api", describeMetrics(t, p.registry))
 }
 
 func TestGoldenMetricsOfTheWorker(t *testing.T) {
-	t.Parallel()
 	flags := workerFlags{encryptionKeys: encryptionKeys, retention: webhooks.DefaultRetention}
 	p := wire(t, "worker", &flags.processFlags, func(ctx context.Context, p *process) error { return runWorker(ctx, p, &flags) }, nil)
 	golden.Compare(t, "metrics-worker", describeMetrics(t, p.registry))

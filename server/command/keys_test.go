@@ -40,7 +40,6 @@ func (i *installation) execute(t *testing.T, args ...string) map[string]any {
 }
 
 func TestKeyCommandsAreRecordedAsAnAdministrators(t *testing.T) {
-	t.Parallel()
 	i := newInstallation(t)
 	first, _ := i.execute(t, "keys", "create", "--account", "acme", "--name", "ci")["key_prefix"].(string)
 	i.execute(t, "keys", "tier", first, "default")

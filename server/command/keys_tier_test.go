@@ -14,7 +14,6 @@ import (
 // TestKeysTierIsInEffectWhenTheCommandEnds: the gate of a pod that serves the key meanwhile applies the tier from then on,
 // and the rule's again when the tier is taken away.
 func TestKeysTierIsInEffectWhenTheCommandEnds(t *testing.T) {
-	t.Parallel()
 	const patience = time.Minute
 	i := newInstallation(t)
 	rdb, _ := testkit.Redis(t)

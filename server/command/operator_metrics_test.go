@@ -10,7 +10,6 @@ import (
 )
 
 func TestTheOperatorTellsEachSeriesOnce(t *testing.T) {
-	t.Parallel()
 	series := testkit.Series(t, prometheus.Gatherers{telemetry.NewRegistry(), prometheus.GathererFunc(controllerMetrics)})
 	for _, name := range []string{"go_goroutines", "process_start_time_seconds"} {
 		if _, ok := series[name]; !ok {

@@ -75,7 +75,6 @@ func find(line string) (*cobra.Command, error) {
 }
 
 func TestCommandLinesOnPagesAreValid(t *testing.T) {
-	t.Parallel()
 	lines, inline := shownCommands(t)
 	seen := 0
 	for page, shown := range lines {
@@ -111,7 +110,6 @@ func TestCommandLinesOnPagesAreValid(t *testing.T) {
 }
 
 func TestEveryFlagNamesItsVariable(t *testing.T) {
-	t.Parallel()
 	for _, path := range []string{"api", "worker", "operator", "migrate"} {
 		cmd, _, err := newRoot().Find([]string{path})
 		if err != nil {

@@ -143,7 +143,6 @@ func search(haystack []byte, reference string) string {
 }
 
 func TestTheSearchFindsEveryFormOfALearnerReference(t *testing.T) {
-	t.Parallel()
 	noise := slices.Repeat([]byte(`{"level":"DEBUG","msg":"request","id":"0193"}`+"\n"), 50)
 	for _, learner := range learnerReferences {
 		if found := search(noise, learner); found != "" {

@@ -87,7 +87,6 @@ func pageScripts(t *testing.T, heading string) []string {
 
 // TestSealsAreSignedAsThePageSays runs the commands of docs/exams.md with the real ssh-keygen and openssl.
 func TestSealsAreSignedAsThePageSays(t *testing.T) {
-	t.Parallel()
 	w := newWorkshop(t)
 	scripts := pageScripts(t, "Signed seals")
 	if len(scripts) != 2 {

@@ -55,7 +55,6 @@ func (m *mountedFile) trust(t *testing.T, key ssh.Signer) {
 }
 
 func TestAKeyThatIsTakenOutOfTheFileCountsNoMore(t *testing.T) {
-	t.Parallel()
 	m := newMountedFile(t)
 	identities := map[string]bool{} // of the keys in force, and whether they are the old one
 	check := func(when string, oldCounts, recentCounts bool) {
@@ -115,7 +114,6 @@ func exhaust(t *testing.T, f func()) {
 }
 
 func TestAFileThatCannotBeOpenedIsToldOnceAndReadAsSoonAsItCan(t *testing.T) {
-	t.Parallel()
 	m := newMountedFile(t)
 	m.trust(t, m.recent)
 	exhaust(t, func() {
@@ -137,7 +135,6 @@ func TestAFileThatCannotBeOpenedIsToldOnceAndReadAsSoonAsItCan(t *testing.T) {
 }
 
 func TestABadFileIsRefusedAtTheStart(t *testing.T) {
-	t.Parallel()
 	name := filepath.Join(t.TempDir(), "signers")
 	if _, err := Open(name, slog.New(slog.DiscardHandler)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file that is not there: %v", err)

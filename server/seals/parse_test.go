@@ -12,7 +12,6 @@ import (
 )
 
 func TestABadFileIsRefusedWithItsLine(t *testing.T) {
-	t.Parallel()
 	key := authorized(newSSHKey(t).PublicKey())
 	good := "# the board\n\nann@example.org " + key + "\n"
 	weak, err := rsa.GenerateKey(rand.Reader, 1024)
@@ -64,7 +63,6 @@ func TestABadFileIsRefusedWithItsLine(t *testing.T) {
 }
 
 func TestPatternsAreOpenSSHs(t *testing.T) {
-	t.Parallel()
 	for _, test := range []struct {
 		list, name string
 		want       bool

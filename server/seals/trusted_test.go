@@ -19,7 +19,6 @@ import (
 )
 
 func TestTheMessageIsAsDocumented(t *testing.T) {
-	t.Parallel()
 	statement := statementOfAnn()
 	statement.By = `A. "B" <ann@example.org> & é`
 	want := `{"at":"2026-01-31","by":"A. \"B\" <ann@example.org> & é","canonical":"examprep.dev/seal/v1",` +
@@ -37,7 +36,6 @@ func TestTheMessageIsAsDocumented(t *testing.T) {
 type trustedCase struct{ file, signature string }
 
 func TestATrustedSignatureCounts(t *testing.T) {
-	t.Parallel()
 	statement := statementOfAnn()
 	key := newSSHKey(t)
 	signed := sign(t, key, Namespace, statement)
@@ -82,7 +80,6 @@ func TestATrustedSignatureCounts(t *testing.T) {
 }
 
 func TestASignatureCoversAllOfItsStatement(t *testing.T) {
-	t.Parallel()
 	key, ec := newSSHKey(t), newECDSA(t, elliptic.P256())
 	set := parse(t, "* "+authorized(key.PublicKey()), publicPEM(t, ec.Public()))
 	statement := statementOfAnn()
@@ -115,7 +112,6 @@ func TestASignatureCoversAllOfItsStatement(t *testing.T) {
 type hostileCase struct{ trusted, signature, want string }
 
 func TestASignatureThatDoesNotCountSaysWhy(t *testing.T) {
-	t.Parallel()
 	statement := statementOfAnn()
 	key, stranger, ec := newSSHKey(t), newSSHKey(t), newECDSA(t, elliptic.P256())
 	line := authorized(key.PublicKey())
@@ -177,7 +173,6 @@ func resigned(t *testing.T, armored, format string) string {
 }
 
 func TestACertificateDoesNotStandForItsAuthority(t *testing.T) {
-	t.Parallel()
 	authority, leaf := newSSHKey(t), newSSHKey(t)
 	certificate := &ssh.Certificate{
 		Key: leaf.PublicKey(), CertType: ssh.UserCert, ValidPrincipals: []string{"ann@example.org"}, ValidBefore: ssh.CertTimeInfinity,

@@ -24,26 +24,46 @@ func run(ctx context.Context, args []string) error {
 	if len(args) > 0 {
 		verb, rest = args[0], args[1:]
 	}
-	switch {
-	case verb == "up" && len(rest) == 0:
-		return up(ctx, root, newConsole(os.Stdout))
-	case verb == "down" && (len(rest) == 0 || slices.Equal(rest, []string{"tests"})):
-		return down(ctx, root, len(rest) > 0, os.Stdout)
-	case verb == "clean" && len(rest) == 0:
-		return clean(ctx, root, os.Stdout)
-	case verb == "deps" && len(rest) == 1:
-		return installDeps(ctx, rest[0], newConsole(os.Stderr))
-	case verb == "servers":
-		return startTestServers(ctx, root, rest, newConsole(os.Stderr))
-	case verb == "hold" && len(rest) > 0:
-		return hold(ctx, root, group(rest[0]), rest[1:], newConsole(os.Stderr))
-	case verb == "test" && len(rest) > 0:
-		return runTests(ctx, root, rest, newConsole(os.Stderr))
-	case verb == "npm" && len(rest) > 0:
-		return runNPM(ctx, root, rest, newConsole(os.Stderr))
-	default:
-		return errors.New("usage: dev up | dev down [tests] | dev clean | dev deps FOR | dev servers [PACKAGE…] | dev test COMMAND… | dev npm PROGRAM…")
+	if len(rest) > 0 {
+		return runWith(ctx, root, verb, rest)
 	}
+	switch verb {
+	case "up":
+		return up(ctx, root, newConsole(os.Stdout))
+	case "down":
+		return down(ctx, root, false, os.Stdout)
+	case "clean":
+		return clean(ctx, root, os.Stdout)
+	case "servers":
+		return startTestServers(ctx, root, nil, newConsole(os.Stderr))
+	default:
+		return errUsage()
+	}
+}
+
+// runWith runs a command that has arguments.
+func runWith(ctx context.Context, root, verb string, args []string) error {
+	c := newConsole(os.Stderr)
+	switch {
+	case verb == "down" && slices.Equal(args, []string{"tests"}):
+		return down(ctx, root, true, os.Stdout)
+	case verb == "deps" && len(args) == 1:
+		return installDeps(ctx, args[0], c)
+	case verb == "servers":
+		return startTestServers(ctx, root, args, c)
+	case verb == "hold":
+		return hold(ctx, root, group(args[0]), args[1:], c)
+	case verb == "test":
+		return runTests(ctx, root, args, c)
+	case verb == "npm":
+		return runNPM(ctx, root, args, c)
+	default:
+		return errUsage()
+	}
+}
+
+func errUsage() error {
+	return errors.New("usage: dev up | dev down [tests] | dev clean | dev deps FOR | dev servers [PACKAGE…] | dev test COMMAND… | dev npm PROGRAM…")
 }
 
 // background is the scheduling priority of work that must not get in the way of what already serves.

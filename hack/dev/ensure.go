@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -46,14 +47,6 @@ func (t *testServers) ensure(ctx context.Context, n needs) ([]state.Variable, er
 	if err := servers.Require(n.programs()...); err != nil {
 		return nil, err
 	}
-	given := func(names ...string) bool {
-		for _, name := range names {
-			if os.Getenv(name) == "" {
-				return false
-			}
-		}
-		return true
-	}
 	var found [3][]state.Variable
 	starts, ctx := errgroup.WithContext(ctx)
 	if !given(testDatabase, testRedis) {
@@ -64,14 +57,7 @@ func (t *testServers) ensure(ctx context.Context, n needs) ([]state.Variable, er
 	}
 	if n.cluster || n.binaries {
 		starts.Go(func() (err error) {
-			if n.cluster && !given(testKubeconfig) {
-				found[1], err = t.start(ctx, cluster, t.binaries)
-			} else if !given(assets) {
-				var dir []string
-				if dir, err = t.binaries(ctx); err == nil {
-					found[1] = []state.Variable{{Name: assets, Value: dir[0]}}
-				}
-			}
+			found[1], err = t.ensureCluster(ctx, n)
 			return err
 		})
 	}
@@ -94,6 +80,24 @@ func (t *testServers) ensure(ctx context.Context, n needs) ([]state.Variable, er
 		}
 	}
 	return variables, t.remember(ctx, variables)
+}
+
+// given reports whether the environment names all of it.
+func given(variables ...string) bool {
+	return !slices.ContainsFunc(variables, func(name string) bool { return os.Getenv(name) == "" })
+}
+
+// ensureCluster starts an API server, or only finds the programs for tests that start one themselves.
+func (t *testServers) ensureCluster(ctx context.Context, n needs) ([]state.Variable, error) {
+	switch {
+	case n.cluster && !given(testKubeconfig):
+		return t.start(ctx, cluster, t.binaries)
+	case given(assets):
+		return nil, nil
+	default:
+		dir, err := t.binaries(ctx)
+		return []state.Variable{{Name: assets, Value: dir[0]}}, err
+	}
 }
 
 // binaries obtains kube-apiserver, etcd and kubectl, and returns their directory.

@@ -121,6 +121,12 @@ func (h *holder) run(ctx context.Context, g group, args []string) error {
 	if err := h.dir.WriteFile(readyFile, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o644); err != nil {
 		return err
 	}
+	return h.watch(ctx, data)
+}
+
+// watch returns nil when ctx ends or the state directory is deleted, and an error when a server dies or its data are
+// deleted.
+func (h *holder) watch(ctx context.Context, data []string) error {
 	ticker := time.NewTicker(presencePoll)
 	defer ticker.Stop()
 	for {

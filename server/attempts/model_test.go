@@ -85,8 +85,7 @@ var (
 
 // TestRandomHistoriesAgreeWithTheModel plays -rapid.checks histories in each of its workers (make soak: 10⁵ in all).
 func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
-	t.Parallel()
-	defer sampleHistories(t)()
+	sampleHistories(t)
 	seen := &coverage{counts: map[string]int{}}
 	t.Run("histories", func(t *testing.T) {
 		for worker := range modelWorkers {
@@ -105,13 +104,13 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 
 // sampleHistories reduces the histories of each worker to 25 under the race detector and -short, unless -rapid.checks is
 // given. `make test` plays more without the detector.
-func sampleHistories(t *testing.T) (restore func()) {
+func sampleHistories(t *testing.T) {
 	t.Helper()
 	const name = "rapid.checks"
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
 	if given || !race.Enabled && !testing.Short() {
-		return func() {}
+		return
 	}
 	before := flag.Lookup(name).Value.String()
 	set := func(value string) {
@@ -120,7 +119,7 @@ func sampleHistories(t *testing.T) (restore func()) {
 		}
 	}
 	set("25")
-	return func() { set(before) }
+	t.Cleanup(func() { set(before) })
 }
 
 func playHistories(t *testing.T, seen *coverage) {

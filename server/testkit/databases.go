@@ -137,8 +137,9 @@ func dropDead(ctx context.Context, conn *pgx.Conn) error {
 			continue
 		}
 		err := dropAll(ctx, conn, names)
-		if _, unlockErr := conn.Exec(ctx, "SELECT pg_advisory_unlock($1)", lockOf(process)); errors.Join(err, unlockErr) != nil {
-			return errors.Join(err, unlockErr)
+		_, unlockErr := conn.Exec(ctx, "SELECT pg_advisory_unlock($1)", lockOf(process))
+		if err := errors.Join(err, unlockErr); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -200,7 +201,7 @@ func (d *databases) ensureTemplate(ctx context.Context, server string) error {
 // isOldTemplate reports whether a database is a template that a test process made before the given week.
 func isOldTemplate(name, week string) bool {
 	match := regexp.MustCompile(`^template_[0-9a-f]+_([0-9]{4}w[0-9]{2})$`).FindStringSubmatch(name)
-	return match != nil && match[1] < week
+	return len(match) == 2 && match[1] < week
 }
 
 func lockOf(name string) int64 {

@@ -268,6 +268,7 @@ func TestAnUnannouncedChangeIsAnnouncedByAnyPod(t *testing.T) {
 // TestPodsThatKeepRecordsOtherwiseDoNotMissARevocation has one server taken for a single one by the pod that revokes, and
 // for a Cluster of one by the pod that serves: they write to different hashes.
 func TestPodsThatKeepRecordsOtherwiseDoNotMissARevocation(t *testing.T) {
+	t.Parallel()
 	own := testkit.StartRedis(t, "--cluster-enabled", "yes")
 	admin := own.Admin()
 	defer func() { _ = admin.Close() }()

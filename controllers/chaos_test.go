@@ -16,6 +16,7 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit"
 )
 
 const (
@@ -49,13 +50,7 @@ type chaos struct {
 }
 
 func TestWhatIsServedIsWhatIsDeclaredWhateverIsKilled(t *testing.T) {
-	duration := shortChaos
-	if text := os.Getenv(chaosVariable); text != "" {
-		var err error
-		if duration, err = time.ParseDuration(text); err != nil {
-			t.Fatalf("%s: %v", chaosVariable, err)
-		}
-	}
+	duration := testkit.Duration(t, chaosVariable, shortChaos)
 	c := startChaos(t)
 	witness := c.watch()
 	c.createAll()

@@ -148,7 +148,7 @@ func guardedHouse(t *testing.T, g *guarded, trust time.Duration) (*house, []*gat
 // revoked over and over, while Sentinels fail over between two real servers and either comes back with what it held.
 func TestNoRequestPassesAfterARevocationThroughFailOvers(t *testing.T) {
 	const every = 4 // revocations from one accident to the next, of which there are four kinds
-	revocations, trust := size(t, revocationsVariable, 2*every), 2*time.Second
+	revocations, trust := int(testkit.Size(t, revocationsVariable, 2*every)), 2*time.Second
 	if revocations < 100 {
 		trust = time.Second // only how long a revocation waits while Redis is away
 	}

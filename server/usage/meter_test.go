@@ -202,7 +202,9 @@ func TestACommitWhoseAnswerIsLostIsCountedOnce(t *testing.T) {
 			failed := make(chan error)
 			go func() { failed <- step.lost(meter, context.WithoutCancel(t.Context())) }()
 			testkit.Eventually(t, "the answer is lost", line.Lost)
-			testkit.Eventually(t, "the database has committed", func() bool { return waitingBatches(t, direct) == step.waiting })
+			testkit.Eventually(t, "the database has committed", func() bool {
+				return testkit.Get[int](t, direct, "SELECT count(*) FROM key_usage_batches") == step.waiting
+			})
 			line.Cut(false)
 			if err := <-failed; err == nil {
 				t.Fatal("it has its answer: the test proves nothing")
@@ -216,12 +218,6 @@ func TestACommitWhoseAnswerIsLostIsCountedOnce(t *testing.T) {
 			}
 		})
 	}
-}
-
-// waitingBatches is how many batches are written and not rolled up.
-func waitingBatches(t *testing.T, pool *pgxpool.Pool) int {
-	t.Helper()
-	return testkit.Get[int](t, pool, "SELECT count(*) FROM key_usage_batches")
 }
 
 func TestRunAddsBatchesOnceTheOldestIsOldEnough(t *testing.T) {

@@ -192,9 +192,7 @@ func TestALeaseThatWaitsHoldsUpNoOther(t *testing.T) {
 	b.until(t, 1, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
 	w.lanes.push(hint{delivery: ids[1], endpoint: uuid.New()})
 	r.Next(t)
-	if err := logging.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Release(t, logging)
 	r.Next(t)
 }
 
@@ -216,9 +214,7 @@ func TestADeliveryThatIsLockedForAMomentIsDeliveredAllTheSame(t *testing.T) {
 			t.Fatalf("%d hints wait, want the one that has not been refused too often", got)
 		}
 	}
-	if err := locked.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Release(t, locked)
 	testkit.Run(t, w.Run)
 	r.Next(t)
 	r.Next(t)

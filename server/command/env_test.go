@@ -15,7 +15,7 @@ import (
 	"examprep.dev/server/testkit"
 )
 
-// asCommand is set for a copy of the test binary that is to be examprep.
+// asCommand is set for a copy of the test binary that runs as examprep.
 const asCommand = "EXAMPREP_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {

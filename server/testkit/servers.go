@@ -30,8 +30,7 @@ func RedisURL(t testing.TB) string {
 	return serverURL(t, RedisVariable)
 }
 
-// The system gives outgoing connections, and listeners on port 0, ports above this range. Those of hack/dev begin at its
-// end.
+// The system gives outgoing connections, and listeners on port 0, ports above this range. hack/dev uses ports above it too.
 const lowestPort, highestPort = 10000, 20000
 
 // FreeAddress returns a loopback address for a server of the test. Other tests do not get its port, even while the server

@@ -16,18 +16,6 @@ import (
 	"examprep.dev/server/usage"
 )
 
-// clock is a clock that tests set.
-type clock struct{ at atomic.Pointer[time.Time] }
-
-func newClock(at time.Time) *clock {
-	c := &clock{}
-	c.set(at)
-	return c
-}
-
-func (c *clock) set(at time.Time) { c.at.Store(&at) }
-func (c *clock) now() time.Time   { return *c.at.Load() }
-
 // newMeter returns a meter that only tests flush.
 func newMeter(pool *pgxpool.Pool, c *clock) *usage.Meter {
 	return usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Now: c.now})

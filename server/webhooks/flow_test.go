@@ -13,6 +13,21 @@ import (
 	"examprep.dev/server/testkit"
 )
 
+// until polls a count until it is want.
+func (b *bench) until(t *testing.T, want int, query string, args ...any) {
+	t.Helper()
+	got := -1
+	defer func() {
+		if t.Failed() {
+			t.Logf("%s: got %d, want %d", query, got, want)
+		}
+	}()
+	testkit.Eventually(t, query, func() bool {
+		got = testkit.Get[int](t, b.pool, query, args...)
+		return got == want
+	})
+}
+
 // fill makes n events for one endpoint, due at once, in one statement.
 func (b *bench) fill(t *testing.T, endpoint uuid.UUID, n int) {
 	t.Helper()

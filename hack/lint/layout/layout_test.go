@@ -120,12 +120,13 @@ func TestImportIsAllowedOrRefused(t *testing.T) {
 		{"server/keys/store_test.go", "examprep.dev/hack/dev/process", true},
 		{"server/keys/store.go", "testing", false},
 		{"server/keys/store.go", "net/http/httptest", false},
-		{"server/keys/store.go", "examprep.dev/server/postgres/postgrestest", false},
+		{"server/keys/store.go", "examprep.dev/server/testkit", false},
 		{"server/keys/store.go", "examprep.dev/server/testkit/stores", false},
 		{"server/keys/store_test.go", "examprep.dev/server/testkit/stores", true},
 		{"server/testkit/apitest/api.go", "examprep.dev/server/httpapi", true},
-		{"server/postgres/postgrestest/postgrestest.go", "testing", true},
-		{"hack/bench/main.go", "examprep.dev/server/postgres/postgrestest", true},
+		{"server/testkit/postgres.go", "testing", true},
+		{"server/testkit/supervise.go", "examprep.dev/hack/dev/servers", true},
+		{"hack/bench/main.go", "examprep.dev/server/testkit", true},
 	} {
 		t.Run(test.file+" "+test.imports, func(t *testing.T) {
 			findings := tree{test.file: importing(test.imports)}.findings(t, "")

@@ -16,6 +16,7 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit"
 )
 
 const (
@@ -53,13 +54,7 @@ func TestWhatIsServedIsWhatIsDeclaredWhateverIsKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills servers for a minute")
 	}
-	duration := shortChaos
-	if text := os.Getenv(chaosVariable); text != "" {
-		var err error
-		if duration, err = time.ParseDuration(text); err != nil {
-			t.Fatalf("%s: %v", chaosVariable, err)
-		}
-	}
+	duration := testkit.Duration(t, chaosVariable, shortChaos)
 	c := startChaos(t)
 	witness := c.watch()
 	c.createAll()

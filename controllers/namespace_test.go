@@ -96,8 +96,7 @@ func TestANamespaceGoesWithEverythingInItThoughTheDatabaseIsAway(t *testing.T) {
 	if in.tier("gold") != nil {
 		t.Error("the tier is in effect")
 	}
-	var endpoints int
-	if err := in.pool.QueryRow(t.Context(), "SELECT count(*) FROM webhook_endpoints").Scan(&endpoints); err != nil || endpoints != 0 {
-		t.Errorf("%d endpoints are registered, %v", endpoints, err)
+	if endpoints := testkit.Get[int](t, in.pool, "SELECT count(*) FROM webhook_endpoints"); endpoints != 0 {
+		t.Errorf("%d endpoints are registered", endpoints)
 	}
 }

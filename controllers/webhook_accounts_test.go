@@ -10,6 +10,7 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit"
 )
 
 // allow sets what the test's namespace may be told of.
@@ -70,9 +71,8 @@ func TestEndpointsHearOfTheAccountsOfTheirNamespaceOnly(t *testing.T) {
 			t.Errorf("%s is registered", name)
 		}
 	}
-	var accounts int
-	if err := in.pool.QueryRow(t.Context(), "SELECT count(*) FROM accounts WHERE name NOT IN ('acme', 'globex, inc.')").Scan(&accounts); err != nil || accounts > 0 {
-		t.Errorf("%d accounts were made for endpoints that were refused; %v", accounts, err)
+	if accounts := testkit.Get[int](t, in.pool, "SELECT count(*) FROM accounts WHERE name NOT IN ('acme', 'globex, inc.')"); accounts > 0 {
+		t.Errorf("%d accounts were made for endpoints that were refused", accounts)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"examprep.dev/api/client"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit/apitest"
@@ -28,24 +29,14 @@ func service(t *testing.T) (base, key string) {
 }
 
 func sampleExam() catalog.Exam {
-	options := map[string]string{"A": "one", "B": "two"}
-	question := func(number int, right string) catalog.Question {
-		return catalog.Question{
-			Section: 1, Number: number, Prompt: "?", Options: options, Explanation: "So it is.",
-			Answer: catalog.Answer{Kind: catalog.AnswerChoice, Choices: []string{right}},
-		}
+	exam := catalogtest.Exam("xx-sample", "Sample", "A", "B")
+	exam.Country, exam.CountryCode, exam.Scoring = "Spain", "ES", json.RawMessage(`{"pass_mark": 1}`)
+	exam.Resources.OfficialSites = []catalog.Link{{Title: "Board", URL: "https://example.org/"}}
+	exam.StudyPath = catalog.StudyPath{Weeks: 2, HoursTotal: 7.5, Steps: []json.RawMessage{[]byte(`{"week":1}`)}}
+	for i := range exam.Papers[0].Questions {
+		exam.Papers[0].Questions[i].Explanation = "So it is."
 	}
-	return catalog.Exam{
-		Key: "xx-sample", Name: "Sample", Country: "Spain", CountryCode: "ES", DurationMinutes: 90,
-		Scoring:   json.RawMessage(`{"pass_mark": 1}`),
-		Resources: catalog.Resources{OfficialSites: []catalog.Link{{Title: "Board", URL: "https://example.org/"}}},
-		StudyPath: catalog.StudyPath{Weeks: 2, HoursTotal: 7.5, Steps: []json.RawMessage{[]byte(`{"week":1}`)}},
-		Papers: []catalog.Paper{{
-			ID: "xx-sample-2023", Title: "2023", Year: 2023,
-			Provenance: catalog.Provenance{Publisher: "Board", SourceURL: "https://example.org/2023.pdf", License: "CC0-1.0"},
-			Questions:  []catalog.Question{question(1, "A"), question(2, "B")},
-		}},
-	}
+	return exam
 }
 
 func connect(t *testing.T, base, key string) *client.Client {

@@ -78,18 +78,30 @@ func installCRDs(ctx context.Context, c client.Client, folder string) error {
 	return nil
 }
 
-// Rules reads the rules of a role in config/rbac.
+// Rules returns the rules of a role in config/rbac.
 func Rules(t testing.TB, file string) []rbacv1.PolicyRule {
 	t.Helper()
-	text := testkit.ReadFile(t, filepath.Join(root(), "config", "rbac", file))
-	role := &rbacv1.ClusterRole{} // a Role has the same fields, but for one that both leave out
-	if err := yaml.Unmarshal(text, role); err != nil {
-		t.Fatal(err)
-	}
-	if len(role.Rules) == 0 {
+	rules := readRole(t, file).Rules
+	if len(rules) == 0 {
 		t.Fatalf("%s has no rules", file)
 	}
-	return role.Rules
+	return rules
+}
+
+// Labels returns the labels of a role in config/rbac.
+func Labels(t testing.TB, file string) map[string]string {
+	t.Helper()
+	return readRole(t, file).Labels
+}
+
+// readRole reads a role. A Role has the fields of a ClusterRole, but for one that both leave out.
+func readRole(t testing.TB, file string) *rbacv1.ClusterRole {
+	t.Helper()
+	role := &rbacv1.ClusterRole{}
+	if err := yaml.Unmarshal(testkit.ReadFile(t, filepath.Join(root(), "config", "rbac", file)), role); err != nil {
+		t.Fatal(err)
+	}
+	return role
 }
 
 // Grant gives a user rules in one namespace and nowhere else.
@@ -133,15 +145,4 @@ func CanI(t testing.TB, config *rest.Config, namespace, verb, resource string) b
 		t.Fatalf("ask for the right to %s %s: %v", verb, resource, err)
 	}
 	return review.Status.Allowed
-}
-
-// Labels reads the labels of a role in config/rbac.
-func Labels(t testing.TB, file string) map[string]string {
-	t.Helper()
-	text := testkit.ReadFile(t, filepath.Join(root(), "config", "rbac", file))
-	role := &rbacv1.ClusterRole{}
-	if err := yaml.Unmarshal(text, role); err != nil {
-		t.Fatal(err)
-	}
-	return role.Labels
 }

@@ -4,9 +4,6 @@ package e2e
 
 import (
 	"bufio"
-	"bytes"
-	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -111,20 +108,11 @@ func (s *stack) examprep(t *testing.T, args ...string) string {
 
 func (s *stack) run(t *testing.T, input, name string, args ...string) (string, error) {
 	t.Helper()
-	// Not the test's context: cleaning up comes after its end.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = os.Environ()
+	var environment []string
 	for key, value := range s.env {
-		cmd.Env = append(cmd.Env, key+"="+value)
+		environment = append(environment, key+"="+value)
 	}
-	var stdout, stderr bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return stdout.String(), errors.New(strings.TrimSpace(stderr.String() + " " + err.Error()))
-	}
-	return stdout.String(), nil
+	return crowdtest.Run(t, 5*time.Minute, environment, input, name, args...)
 }
 
 // pid reads the process id of one of the stack's processes; 0 while there is none.

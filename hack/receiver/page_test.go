@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -68,8 +67,7 @@ func TestADeliveryThatCurlSendsVerifies(t *testing.T) {
 	var log, shown bytes.Buffer
 	server := httptest.NewTLSServer(&receiver{secretFile: secrets, now: time.Now, log: &log, show: &shown})
 	defer server.Close()
-	authority := filepath.Join(t.TempDir(), "ca.pem")
-	testkit.WriteFile(t, authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	authority := testkit.CAFile(t, server)
 	for key, want := range map[string]string{secret: "200", webhooks.NewSecret(): "400"} {
 		cmd := exec.CommandContext(t.Context(), "sh", "verify/send.sh", server.URL+"/hook", "--cacert", authority)
 		cmd.Env = append(os.Environ(), "WEBHOOK_SECRET="+key)

@@ -3,7 +3,6 @@ package attempts
 import (
 	"errors"
 	"log/slog"
-	"net/url"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -41,7 +40,7 @@ func (b *bench) advance(d time.Duration) {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	pool := manyConnections(t)
+	pool := testkit.Open(t, testkit.DatabaseURL(t)+"&pool_max_conns=16") // racing requests reach PostgreSQL at once
 	b := &bench{pool: pool, shelf: newShelf(testExam, otherExam)}
 	start := time.Date(2026, 3, 1, 9, 0, 0, 123_456_789, time.UTC)
 	b.time.Store(&start)
@@ -54,20 +53,6 @@ func newBench(t *testing.T) *bench {
 	b.Service = service
 	b.Sweeper = NewSweeper(pool, service.now, slog.New(slog.DiscardHandler), nil)
 	return b
-}
-
-// manyConnections opens a pool that lets racing requests reach Postgres at once.
-func manyConnections(t *testing.T) *pgxpool.Pool {
-	t.Helper()
-	address, err := url.Parse(testkit.DatabaseURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	query := address.Query()
-	query.Set("pool_max_conns", "16")
-	address.RawQuery = query.Encode()
-	pool := testkit.Open(t, address.String())
-	return pool
 }
 
 // someone is a new account with a key, and an endpoint that is subscribed to its events.

@@ -73,9 +73,8 @@ func TestWhoHasNoAddressHasNone(t *testing.T) {
 	t.Parallel()
 	pool := testkit.Database(t)
 	record(audit.WithActor(t.Context(), audit.Actor{Kind: audit.Administrator, Name: "root@bastion"}), t, pool)
-	var none bool
-	if err := pool.QueryRow(t.Context(), "SELECT address IS NULL FROM audit_log").Scan(&none); err != nil || !none {
-		t.Errorf("address is NULL: %v, %v", none, err)
+	if none := testkit.Get[bool](t, pool, "SELECT address IS NULL FROM audit_log"); !none {
+		t.Errorf("address is NULL: %v", none)
 	}
 }
 

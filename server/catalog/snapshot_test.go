@@ -409,9 +409,7 @@ func TestALoadOutlivesTheRequestThatBeganIt(t *testing.T) {
 	if err := <-failed; !errors.As(err, &unavailable) || !errors.Is(err, context.Canceled) {
 		t.Errorf("the hasty request: %v", err)
 	}
-	if err := holder.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Release(t, holder)
 	if err := <-loaded; err != nil {
 		t.Errorf("the patient request: %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/sessions"
 	"examprep.dev/server/testkit"
 )
@@ -110,7 +111,7 @@ func namesBelongToOne(t *testing.T, before, now []string, installations ...*neig
 func newNeighbour(t *testing.T, s *env) *neighbour {
 	t.Helper()
 	pool := testkit.Open(t, s.Database)
-	publishPrivateExam(t, pool)
+	catalogtest.Publish(t, pool, catalogtest.Exam(privateExam, "Private exam", "B"))
 	n := &neighbour{client: &client{
 		env: s, pool: pool, address: testkit.FreeAddress(t), statuses: map[int]int{}, key: s.newKey(), learner: "anna",
 	}}

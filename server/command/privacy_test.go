@@ -14,8 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
-	"examprep.dev/server/catalog"
-	"examprep.dev/server/postgres"
+	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/redisurl"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/webhooks"
@@ -50,7 +49,7 @@ var (
 func TestALearnerReferenceIsNowhere(t *testing.T) {
 	s := newEnv(t)
 	pool := testkit.Open(t, s.Database)
-	publishPrivateExam(t, pool)
+	catalogtest.Publish(t, pool, catalogtest.Exam(privateExam, "Private exam", "B"))
 	c := &client{env: s, pool: pool, address: testkit.FreeAddress(t), statuses: map[int]int{}}
 	keys := make([]string, len(learnerReferences))
 	for i := range keys {
@@ -122,25 +121,6 @@ func mustHoldCanaries(t *testing.T, places map[string][]byte, attempts []string)
 	}
 	if len(places) != 11 {
 		t.Errorf("%d places were searched", len(places))
-	}
-}
-
-func publishPrivateExam(t *testing.T, pool *pgxpool.Pool) {
-	t.Helper()
-	exam := catalog.Exam{
-		Key: privateExam, Name: "Private exam", DurationMinutes: 90,
-		Papers: []catalog.Paper{{
-			ID: privatePaper, Title: "2023", Year: 2023,
-			Provenance: catalog.Provenance{Publisher: "Board", SourceURL: "https://example.org/2023.pdf", License: "CC0-1.0"},
-			Questions: []catalog.Question{{
-				Section: 1, Number: 1, Prompt: "?", Options: map[string]string{"A": "one", "B": "two"},
-				Answer: catalog.Answer{Kind: catalog.AnswerChoice, Choices: []string{"B"}},
-			}},
-		}},
-	}
-	publisher := catalog.NewPublisher(pool, postgres.Sandbox, (*webhooks.Notifier)(nil))
-	if _, err := publisher.Publish(t.Context(), catalog.Claim{Cluster: "test", Namespace: "test", Name: exam.Key}, exam, catalog.Options{}); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/testkit"
 )
 
@@ -105,7 +106,7 @@ func submitTraced(t *testing.T, apiFlags ...string) (*collector, *client) {
 	s := newEnv(t)
 	told := collect(t, s)
 	pool := testkit.Open(t, s.Database)
-	publishPrivateExam(t, pool)
+	catalogtest.Publish(t, pool, catalogtest.Exam(privateExam, "Private exam", "B"))
 	c := &client{env: s, pool: pool, address: testkit.FreeAddress(t), statuses: map[int]int{}}
 	c.key, c.learner = s.newKey(), learnerReferences[0]
 	s.registerReceiver(pool)

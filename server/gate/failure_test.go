@@ -225,7 +225,6 @@ func TestARestartWithOldDataResurrectsNothing(t *testing.T) {
 		t.Fatal("refused")
 	}
 	admin := own.Admin()
-	defer func() { _ = admin.Close() }()
 	if err := admin.Save(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +270,6 @@ func TestPodsThatKeepRecordsOtherwiseDoNotMissARevocation(t *testing.T) {
 	t.Parallel()
 	own := testkit.StartRedis(t, "--cluster-enabled", "yes")
 	admin := own.Admin()
-	defer func() { _ = admin.Close() }()
 	if err := admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +300,6 @@ func TestAFullRedisIsSwept(t *testing.T) {
 	own := testkit.StartRedis(t)
 	h := newHouseOn(t, clientOf(t, own), "p:", nil)
 	admin := own.Admin()
-	defer func() { _ = admin.Close() }()
 	for i := range past { // entries of nothing verified, from 1970
 		if err := admin.HSet(t.Context(), "p:gate:{keys}", "past"+strconv.Itoa(i), strings.Repeat("\x00", 24)).Err(); err != nil {
 			t.Fatal(err)
@@ -327,12 +324,10 @@ func (a announcer) Announce(ctx context.Context, records ...keys.Record) error {
 func replicate(t *testing.T, master, replica *testkit.RedisServer) {
 	t.Helper()
 	admin := replica.Admin()
-	defer func() { _ = admin.Close() }()
 	if err := admin.ReplicaOf(t.Context(), "127.0.0.1", master.Port()).Err(); err != nil {
 		t.Fatal(err)
 	}
 	source := master.Admin()
-	defer func() { _ = source.Close() }()
 	testkit.Eventually(t, "the replica has all", func() bool {
 		return source.Do(t.Context(), "wait", 1, 10).Val() == int64(1) && admin.DBSize(t.Context()).Val() == source.DBSize(t.Context()).Val()
 	})
@@ -341,7 +336,6 @@ func replicate(t *testing.T, master, replica *testkit.RedisServer) {
 func promote(t *testing.T, replica *testkit.RedisServer) {
 	t.Helper()
 	admin := replica.Admin()
-	defer func() { _ = admin.Close() }()
 	if err := admin.ReplicaOf(t.Context(), "no", "one").Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,6 @@ func TestAKeyFarBeyondItsLimitCostsRedisLittle(t *testing.T) {
 			own := testkit.StartRedis(t)
 			h := newHouseOn(t, clientOf(t, own), "p:", nil)
 			admin := own.Admin()
-			defer func() { _ = admin.Close() }()
 			redisClock := clock{admin}
 			h.tier(t, keys.TierSpec{Name: "two a second", Requests: 120, Period: time.Minute, Burst: 1})
 			flood, calm := &story{key: h.create(t, "two a second")}, h.create(t, "default")
@@ -87,7 +86,6 @@ func TestAForgottenScriptIsLoadedOnceByEachPod(t *testing.T) {
 		})
 	}
 	admin := own.Admin()
-	defer func() { _ = admin.Close() }()
 	const times = 10
 	more := func() {
 		before := passed.Load()

@@ -2,8 +2,6 @@ package gate_test
 
 import (
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -13,20 +11,6 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
 )
-
-// size is how much of something a test does: what the variable says (make soak), otherwise little.
-func size(t testing.TB, variable string, otherwise int) int {
-	t.Helper()
-	text := os.Getenv(variable)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatalf("%s: %v", variable, err)
-	}
-	return n
-}
 
 // livesVariable says how often Redis is restarted.
 const livesVariable = "GATE_TEST_LIVES"
@@ -48,7 +32,6 @@ func TestBucketsOutliveRedisAsFarAsItsDataDoes(t *testing.T) {
 			h := newHouseOn(t, clientOf(t, own), "p:", nil)
 			pods, registries, skipped := wrongClocks(h)
 			admin := own.Admin()
-			defer func() { _ = admin.Close() }()
 			redisClock := clock{admin}
 			var stories []*story
 			for _, tier := range someTiers() {
@@ -57,7 +40,7 @@ func TestBucketsOutliveRedisAsFarAsItsDataDoes(t *testing.T) {
 			}
 			h.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
 			probe := h.create(t, "endless")
-			for life := range size(t, livesVariable, 3) {
+			for life := range int(testkit.Size(t, livesVariable, 3)) {
 				for range 4 {
 					present := life
 					if c.keeps {

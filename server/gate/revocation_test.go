@@ -67,7 +67,7 @@ func TestNoRequestPassesAfterARevocationIsAnswered(t *testing.T) {
 	present.Store(&epoch{header: bearer(key.Key)})
 	stop := make(chan struct{})
 	passed, wrong, wait := hammer(pods, &present, stop, 64)
-	for range size(t, revocationsVariable, 50) {
+	for range int(testkit.Size(t, revocationsVariable, 50)) {
 		before := passed.Load()
 		testkit.Eventually(t, "the key is used", func() bool { return passed.Load() > before+20 })
 		if err := h.store.Revoke(t.Context(), key.Prefix); err != nil {

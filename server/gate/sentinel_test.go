@@ -152,7 +152,7 @@ func TestNoRequestPassesAfterARevocationThroughFailOvers(t *testing.T) {
 		t.Skip("fails over between servers for half a minute")
 	}
 	const every = 4 // revocations from one accident to the next, of which there are four kinds
-	revocations, trust := size(t, revocationsVariable, 2*every), 2*time.Second
+	revocations, trust := int(testkit.Size(t, revocationsVariable, 2*every)), 2*time.Second
 	if revocations < 100 {
 		trust = time.Second // only how long a revocation waits while Redis is away
 	}

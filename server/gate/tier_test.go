@@ -139,7 +139,7 @@ func TestATierOfManyKeysIsEverywhereWithTheAnswer(t *testing.T) {
 	}
 	h.tier(t, keys.TierSpec{Name: keys.DefaultTier, Requests: 1_000_000, Period: time.Second})
 	key := h.create(t, "")
-	n := size(t, manyVariable, 6_000)
+	n := int(testkit.Size(t, manyVariable, 6_000))
 	h.createMany(t, n, 1)
 	var s seen
 	stop := make(chan struct{})

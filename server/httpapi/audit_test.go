@@ -72,7 +72,7 @@ func TestEveryActionOfADeveloperIsRecordedOnce(t *testing.T) {
 				t.Fatalf("%s %s is new: enter what is recorded of it", r.Method, r.Path)
 			}
 			ada := c.signedIn("ada")
-			account, cookie := c.account(ada), ada.cookies["__Host-examprep_session"]
+			account, cookie := c.account(ada), ada.cookie(sessionCookie)
 			values := ada.belongings()
 			before := c.audited()
 			ada.header = trace("trace-" + r.Operation)
@@ -118,7 +118,7 @@ func TestReadingAndWhatIsRefusedAreNotRecorded(t *testing.T) {
 			ada.do(r.Method, path, "")
 			continue
 		}
-		stranger := &browser{t: t, address: ada.address, cookies: ada.cookies, header: http.Header{"Sec-Fetch-Site": {"cross-site"}}}
+		stranger := newBrowser(t, ada.origin, http.Header{"Sec-Fetch-Site": {"cross-site"}}, ada.Jar, nil)
 		stranger.do(r.Method, path, bodyFor(r.Method))
 		c.open().do(r.Method, path, bodyFor(r.Method))
 		if path != r.Path {
@@ -139,7 +139,7 @@ func TestSigningInAndOutIsRecorded(t *testing.T) {
 	c := newProxiedConsole(t)
 	ada := c.open()
 	ada.header = trace("in")
-	ada.signIn(c.provider, "ada")
+	ada.signInAt(c.provider, "ada")
 	ada.header = trace("out")
 	account := c.account(ada)
 	if status, _, answer := ada.do(http.MethodDelete, "/v1/developer/session?everywhere=true", ""); status != http.StatusNoContent {

@@ -180,16 +180,16 @@ func TestEveryChangeFromAnotherOriginIsRefused(t *testing.T) {
 			"another site":                     {"Sec-Fetch-Site": {"cross-site"}},
 			"a sibling's page":                 {"Sec-Fetch-Site": {"same-site"}},
 			"a site that is no word":           {"Sec-Fetch-Site": {"SAME-ORIGIN"}},
-			"another site, from its own":       {"Sec-Fetch-Site": {"cross-site"}, "Origin": {"http://" + ada.address}},
+			"another site, from its own":       {"Sec-Fetch-Site": {"cross-site"}, "Origin": {"http://" + c.Address}},
 			"an old browser elsewhere":         {"Origin": {"https://evil.example"}},
 			"another port":                     {"Origin": {"http://127.0.0.1:1"}},
-			"a name that ends alike":           {"Origin": {"http://evil" + ada.address}},
+			"a name that ends alike":           {"Origin": {"http://evil" + c.Address}},
 			"a sandboxed frame":                {"Origin": {"null"}},
 			"no origin":                        {"Origin": {"://"}},
-			"its own, in the place of a user":  {"Origin": {"http://" + ada.address + "@evil.example"}},
-			"its own, behind the name of none": {"Origin": {ada.address}},
+			"its own, in the place of a user":  {"Origin": {"http://" + c.Address + "@evil.example"}},
+			"its own, behind the name of none": {"Origin": {c.Address}},
 		} {
-			stranger := &browser{t: t, address: ada.address, cookies: ada.cookies, header: header}
+			stranger := newBrowser(t, ada.origin, header, ada.Jar, nil)
 			if status, _, answer := stranger.do(r.Method, path, bodyFor(r.Method)); status != http.StatusForbidden || answer["error"] != "forbidden" {
 				t.Errorf("%s %s from %s: %d %v, want 403", r.Method, r.Path, name, status, answer)
 			}

@@ -18,64 +18,111 @@ import (
 	"examprep.dev/server/webhooks"
 )
 
-// browser is a person at the developer endpoints. Its jar sends Secure cookies over the test's plain HTTP, as browsers
-// do on loopback.
+// browser is a person's browser: it keeps cookies and follows redirects. It stops before it follows one to the API, so
+// that a test can lay hands on it.
 type browser struct {
-	t       *testing.T
-	address string
-	cookies map[string]string
-	// header is sent along with every request.
+	*http.Client
+
+	t      testing.TB
+	origin string
+	// header is sent along with every request to the API.
 	header http.Header
 }
 
-func (b *browser) do(method, path, body string) (int, http.Header, map[string]any) {
-	b.t.Helper()
-	target := path
-	if strings.HasPrefix(path, "/") {
-		target = "http://" + b.address
+func newBrowser(t testing.TB, origin string, header http.Header, jar http.CookieJar, transport http.RoundTripper) *browser {
+	return &browser{t: t, origin: origin, header: header, Client: &http.Client{
+		Jar: jar, Transport: transport,
+		CheckRedirect: func(next *http.Request, via []*http.Request) error {
+			if strings.HasPrefix(next.URL.String(), origin) || len(via) > 10 {
+				return http.ErrUseLastResponse
+			}
+			return nil
+		},
+	}}
+}
+
+// loopbackJar sends Secure cookies over plain HTTP, as browsers do on loopback.
+type loopbackJar map[string]string
+
+// Cookies returns all of them.
+func (j loopbackJar) Cookies(*url.URL) (cookies []*http.Cookie) {
+	for name, value := range j {
+		cookies = append(cookies, &http.Cookie{Name: name, Value: value})
 	}
-	request, err := http.NewRequestWithContext(b.t.Context(), method, target, strings.NewReader(body))
+	return cookies
+}
+
+// SetCookies keeps those with a value.
+func (j loopbackJar) SetCookies(_ *url.URL, cookies []*http.Cookie) {
+	for _, cookie := range cookies {
+		j[cookie.Name] = cookie.Value
+		if cookie.Value == "" || cookie.MaxAge < 0 {
+			delete(j, cookie.Name)
+		}
+	}
+}
+
+// send asks the API, or another server by its whole address, and checks what every answer owes. The header replaces what
+// the browser sends otherwise; an empty value takes it away.
+func (b *browser) send(method, target, body string, header map[string]string) response {
+	b.t.Helper()
+	address, own := target, strings.HasPrefix(target, "/")
+	if own {
+		address = b.origin
+	}
+	request, err := http.NewRequestWithContext(b.t.Context(), method, address, strings.NewReader(body))
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	if target != path {
-		request.URL.Opaque = path // sent as it is, however broken
+	if own {
+		request.URL.Opaque = target // sent as it is, however broken
 	}
 	maps.Copy(request.Header, b.header)
 	if body != "" {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	for name, value := range b.cookies {
-		request.AddCookie(&http.Cookie{Name: name, Value: value})
+	for name, value := range header {
+		request.Header.Set(name, value)
+		if value == "" {
+			request.Header.Del(name)
+		}
 	}
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	response, err := client.Do(request)
+	if host := header["Host"]; host != "" { // a name for which the jar would hold no cookies
+		request.Host = host
+		request.Header.Set("Cookie", sessionCookie+"="+b.cookie(sessionCookie))
+	}
+	client := *b.Client
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	got, err := client.Do(request)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	for _, cookie := range response.Cookies() {
-		if !cookie.Secure || !cookie.HttpOnly || cookie.Path != "/" || cookie.Domain != "" || cookie.SameSite != http.SameSiteLaxMode {
+	for _, cookie := range got.Cookies() {
+		if !strings.HasPrefix(cookie.Name, "__Host-") || !cookie.Secure || !cookie.HttpOnly || cookie.Path != "/" ||
+			cookie.Domain != "" || cookie.SameSite != http.SameSiteLaxMode || cookie.MaxAge == 0 && cookie.Value != "" {
 			b.t.Errorf("cookie %s may leak: %s", cookie.Name, cookie.Raw)
 		}
-		if cookie.Value == "" || cookie.MaxAge < 0 {
-			delete(b.cookies, cookie.Name)
-		} else {
-			b.cookies[cookie.Name] = cookie.Value
-		}
 	}
-	raw := []byte(testkit.Body(b.t, response))
-	var decoded map[string]any
-	if len(raw) > 0 && strings.HasPrefix(response.Header.Get("Content-Type"), "application/json") {
-		testkit.Decode(b.t, raw, &decoded)
+	answer := response{got.StatusCode, got.Header, testkit.Body(b.t, got), got.Close}
+	if own {
+		checkExchange(b.t, got, []byte(answer.body))
 	}
-	if strings.HasPrefix(path, "/") {
-		checkExchange(b.t, response, raw)
-	}
-	return response.StatusCode, response.Header, decoded
+	return answer
 }
 
-// signIn goes to the provider and back as subject.
-func (b *browser) signIn(provider *mockoidc.MockOIDC, subject string) {
+// do sends a request and parses what comes back.
+func (b *browser) do(method, target, body string) (int, http.Header, map[string]any) {
+	b.t.Helper()
+	got := b.send(method, target, body, nil)
+	var decoded map[string]any
+	if got.body != "" && strings.HasPrefix(got.header.Get("Content-Type"), "application/json") {
+		testkit.Decode(b.t, []byte(got.body), &decoded)
+	}
+	return got.status, got.header, decoded
+}
+
+// signInAt goes to the provider and back as subject.
+func (b *browser) signInAt(provider *mockoidc.MockOIDC, subject string) {
 	b.t.Helper()
 	provider.QueueUser(&mockoidc.MockUser{Subject: subject, Email: subject + "@example.org", EmailVerified: true})
 	_, header, _ := b.do(http.MethodGet, "/", "")
@@ -134,14 +181,14 @@ var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 
 // open is a browser that nobody has signed in with.
 func (c *console) open() *browser {
-	return &browser{t: c.test, address: c.Address, cookies: map[string]string{}, header: http.Header{}}
+	return newBrowser(c.test, "http://"+c.Address, http.Header{}, loopbackJar{}, nil)
 }
 
 // signedIn is a browser of the person that the provider knows as subject.
 func (c *console) signedIn(subject string) *browser {
 	c.test.Helper()
 	b := c.open()
-	b.signIn(c.provider, subject)
+	b.signInAt(c.provider, subject)
 	return b
 }
 
@@ -207,12 +254,12 @@ func TestWhoIsNotSignedInOrComesFromElsewhereIsRefused(t *testing.T) {
 			t.Errorf("%s: %d %v, want 403", name, status, body)
 		}
 	}
-	ada.header = http.Header{"Origin": {"http://" + ada.address}}
+	ada.header = http.Header{"Origin": {ada.origin}}
 	if status, _, _ := ada.do(http.MethodPost, "/v1/developer/keys", `{"name":"x"}`); status != http.StatusCreated {
 		t.Errorf("its own origin: %d", status)
 	}
 	ada.header = http.Header{}
-	stolen := &browser{t: t, address: ada.address, cookies: map[string]string{"__Host-examprep_session": ada.cookies["__Host-examprep_session"]}, header: http.Header{}}
+	stolen := newBrowser(t, ada.origin, http.Header{}, loopbackJar{sessionCookie: ada.cookie(sessionCookie)}, nil)
 	if status, _, _ := ada.do(http.MethodDelete, "/v1/developer/session?everywhere=true", ""); status != http.StatusNoContent {
 		t.Errorf("sign-out everywhere: %d", status)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit"
 )
 
 // newConflicts are requests that the state of what they name forbids, by operation.
@@ -75,32 +76,32 @@ func (c *contractRun) driveTheRest() {
 	c.t.Helper()
 	const submit = examPath + "/mock-exams/submit"
 	late, given := c.open(), c.open()
-	c.exec(`UPDATE attempts SET opened_at = opened_at - interval '3 hours', expires_at = expires_at - interval '3 hours' WHERE id = $1`, late)
+	testkit.Exec(c.t, c.Pool, `UPDATE attempts SET opened_at = opened_at - interval '3 hours', expires_at = expires_at - interval '3 hours' WHERE id = $1`, late)
 	c.post(submit, `{"attempt_id":"`+late+`","answers":{"1:1":"B"}}`)
 	c.post(submit, `{"attempt_id":"`+given+`","answers":{},"status":"abandoned"}`)
 	c.get(examPath + "/mock-exams/history")
 
 	expiring := c.newKeyPrefix(`{"name":"ends","expires_at":"2999-01-01T00:00:00Z"}`)
-	c.exec(`UPDATE api_keys SET revoked_at = now() WHERE prefix = $1`, expiring)
-	c.exec(`INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited, last_used_at)
+	testkit.Exec(c.t, c.Pool, `UPDATE api_keys SET revoked_at = now() WHERE prefix = $1`, expiring)
+	testkit.Exec(c.t, c.Pool, `INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited, last_used_at)
 		SELECT id, (now() AT TIME ZONE 'UTC')::date, account_id, 7, 1, now() FROM api_keys WHERE prefix = $1`, expiring)
 	c.developer(c.cookie, http.MethodGet, "/v1/developer/keys", "", "")
 	c.rotateUntold(c.newKeyPrefix(`{"name":"ends","expires_at":"2999-01-01T00:00:00Z"}`))
 
 	c.newManagedWebhook()
-	c.exec(`UPDATE webhook_endpoints SET status = 'disabled', disabled_reason = 'for a test' WHERE id = $1`, c.newWebhook(c.cookie))
-	c.exec(`UPDATE webhook_endpoints SET failing_since = now(), last_status = 500, last_success_at = now() WHERE id = $1`, c.newWebhook(c.cookie))
+	testkit.Exec(c.t, c.Pool, `UPDATE webhook_endpoints SET status = 'disabled', disabled_reason = 'for a test' WHERE id = $1`, c.newWebhook(c.cookie))
+	testkit.Exec(c.t, c.Pool, `UPDATE webhook_endpoints SET failing_since = now(), last_status = 500, last_success_at = now() WHERE id = $1`, c.newWebhook(c.cookie))
 	c.developer(c.cookie, http.MethodGet, "/v1/developer/webhooks", "", "")
 
 	c.developer(c.cookie, http.MethodGet, "/v1/developer/usage", "", "")
 
 	done := c.newDelivery()
 	c.newDelivery()
-	c.exec(`UPDATE webhook_deliveries SET state = 'failed', attempt = 6, last_status = 500, last_error = 'status', finished_at = now()
+	testkit.Exec(c.t, c.Pool, `UPDATE webhook_deliveries SET state = 'failed', attempt = 6, last_status = 500, last_error = 'status', finished_at = now()
 		WHERE id = $1`, done)
 	c.developer(c.cookie, http.MethodGet, "/v1/developer/webhooks/"+c.hook+"/deliveries", "", "")
 
-	c.exec(`INSERT INTO webhook_tries (delivery_id, attempt, began_at, duration_ms, status, failure, answer)
+	testkit.Exec(c.t, c.Pool, `INSERT INTO webhook_tries (delivery_id, attempt, began_at, duration_ms, status, failure, answer)
 		VALUES ($1, 6, now(), 12, 500, 'status', 'broken')`, done)
 	c.developer(c.cookie, http.MethodGet, "/v1/developer/webhooks/"+c.hook+"/deliveries/"+done, "", "")
 	c.developer(c.cookie, http.MethodGet, "/v1/developer/webhooks/"+c.hook+"/deliveries/"+c.newDelivery(), "", "")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strconv"
 	"sync"
 	"testing"
@@ -194,7 +193,7 @@ func TestRedisAwayUnderLoadCostsNoRequestAndNoLimit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes Redis away for half a minute")
 	}
-	away := awayTime(t)
+	away := testkit.Duration(t, awayVariable, 2*time.Second)
 	for name, c := range map[string]struct {
 		leave, back func(*testkit.RedisServer)
 		timeout     time.Duration
@@ -259,20 +258,6 @@ func TestRedisAwayUnderLoadCostsNoRequestAndNoLimit(t *testing.T) {
 			}
 		})
 	}
-}
-
-// awayTime is how long Redis is away.
-func awayTime(t *testing.T) time.Duration {
-	t.Helper()
-	text := os.Getenv(awayVariable)
-	if text == "" {
-		return 2 * time.Second
-	}
-	away, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatalf("%s: %v", awayVariable, err)
-	}
-	return away
 }
 
 // judgeFailures: a request may fail where it was under way when Redis left or came back, one of each client, and one more

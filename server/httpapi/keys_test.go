@@ -3,7 +3,6 @@ package httpapi_test
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -204,7 +203,7 @@ func TestAnAccountHasSoManyLiveKeysHoweverManyAreCreatedAtOnce(t *testing.T) {
 	begin := make(chan struct{})
 	for range 64 {
 		twin := c.open()
-		twin.cookies = maps.Clone(ada.cookies)
+		twin.Jar = loopbackJar{sessionCookie: ada.cookie(sessionCookie)}
 		group.Go(func() {
 			<-begin
 			switch status, _, answer := twin.do(http.MethodPost, "/v1/developer/keys", `{"name":"k"}`); {

@@ -65,9 +65,7 @@ func TestARecoveryBesideAnotherIsAConflict(t *testing.T) {
 	if status, _, refused := ada.do(http.MethodPost, path, sinceAnHour()); status != http.StatusConflict || refused["error"] != "conflict" {
 		t.Errorf("beside another: %d %v, want 409", status, refused)
 	}
-	if err := other.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Release(t, other)
 	if status, _, answer := ada.do(http.MethodPost, path, sinceAnHour()); status != http.StatusAccepted {
 		t.Errorf("after it: %d %v, want 202", status, answer)
 	}

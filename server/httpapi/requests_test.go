@@ -139,16 +139,10 @@ func (s *stage) newManagedWebhook() string {
 	return endpoint.ID.String()
 }
 
-// exec changes the database as only time, or another process, would.
-func (s *stage) exec(statement string, arguments ...any) {
-	s.t.Helper()
-	testkit.Exec(s.t, s.Pool, statement, arguments...)
-}
-
 // insertKeys gives the person with that cookie n keys at once.
 func (s *stage) insertKeys(cookie string, n int) {
 	s.t.Helper()
-	s.exec(`INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
+	testkit.Exec(s.t, s.Pool, `INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
 		SELECT id, $1, id, 'service_' || lpad(to_hex(n), 8, '0'), sha256(id::text::bytea)
 		FROM (SELECT n, gen_random_uuid() AS id FROM generate_series(1, $2::int) AS n) AS new`, s.accountOf(cookie), n)
 }

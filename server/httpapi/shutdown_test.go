@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
@@ -22,11 +20,7 @@ import (
 // holdAttempts locks the table of attempts, so that an open waits, until release.
 func (a *api) holdAttempts() (release func()) {
 	a.t.Helper()
-	tx, err := a.Pool.BeginTx(a.t.Context(), pgx.TxOptions{})
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	testkit.Exec(a.t, tx, "LOCK TABLE attempts IN ACCESS EXCLUSIVE MODE")
+	tx := testkit.Begin(a.t, a.Pool, "LOCK TABLE attempts IN ACCESS EXCLUSIVE MODE")
 	return func() { _ = tx.Rollback(context.Background()) }
 }
 

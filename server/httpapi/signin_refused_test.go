@@ -18,10 +18,11 @@ import (
 
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/sessions"
+	"examprep.dev/server/testkit"
 )
 
 // refused checks that a callback was refused and that its browser has gained nothing by it.
-func (v *visitor) refused(got response) {
+func (v *browser) refused(got response) {
 	v.t.Helper()
 	if got.status != http.StatusUnauthorized || got.code(v.t) != "unauthorized" || got.header.Get("WWW-Authenticate") != "" {
 		v.t.Errorf("%d %s, want 401", got.status, got.body)
@@ -61,41 +62,41 @@ const (
 // v is the browser that tries, ada another.
 type wrongCallback struct {
 	reason  string
-	attempt func(v, ada *visitor) response
+	attempt func(v, ada *browser) response
 }
 
 // forgedCallbacks answer what this browser began, but not as the provider did.
 func (p *premises) forgedCallbacks() map[string]wrongCallback {
 	return map[string]wrongCallback{
-		"forged state": {otherState, func(v, _ *visitor) response {
+		"forged state": {otherState, func(v, _ *browser) response {
 			return v.call(with(v.authenticate(v.begin(), "mallory"), "state", strings.Repeat("A", 43)))
 		}},
-		"no state": {noState, func(v, _ *visitor) response {
+		"no state": {noState, func(v, _ *browser) response {
 			return v.call(with(v.authenticate(v.begin(), "mallory"), "state", ""))
 		}},
-		"made-up code": {otherCode, func(v, _ *visitor) response {
+		"made-up code": {otherCode, func(v, _ *browser) response {
 			return v.call(with(v.authenticate(v.begin(), "mallory"), "code", "forged"))
 		}},
-		"no code": {noCode, func(v, _ *visitor) response {
+		"no code": {noCode, func(v, _ *browser) response {
 			return v.call(with(v.authenticate(v.begin(), "mallory"), "code", ""))
 		}},
-		"another issuer's answer": {otherProvider, func(v, _ *visitor) response {
+		"another issuer's answer": {otherProvider, func(v, _ *browser) response {
 			return v.call(with(v.authenticate(v.begin(), "mallory"), "iss", "https://issuer.example"))
 		}},
-		"an answer that names no issuer": {otherProvider, func(v, _ *visitor) response {
+		"an answer that names no issuer": {otherProvider, func(v, _ *browser) response {
 			return v.call(with(v.authenticate(v.begin(), "mallory"), "iss", ""))
 		}},
-		"forged nonce": {otherNonce, func(v, _ *visitor) response { // which the provider itself then signs
+		"forged nonce": {otherNonce, func(v, _ *browser) response { // which the provider itself then signs
 			return v.call(v.authenticate(with(v.begin(), "nonce", "forged"), "mallory"))
 		}},
-		"another verifier": {otherCode, func(v, _ *visitor) response {
+		"another verifier": {otherCode, func(v, _ *browser) response {
 			return v.call(v.authenticate(with(v.begin(), "code_challenge", strings.Repeat("A", 43)), "mallory"))
 		}},
-		"no verifier": {notSignedIn, func(v, _ *visitor) response {
+		"no verifier": {notSignedIn, func(v, _ *browser) response {
 			bare := with(with(v.begin(), "code_challenge", ""), "code_challenge_method", "")
 			return v.call(v.authenticate(bare, "mallory"))
 		}},
-		"callback that comes too late": {noCeremony, func(v, _ *visitor) response {
+		"callback that comes too late": {noCeremony, func(v, _ *browser) response {
 			back := v.authenticate(v.begin(), "mallory")
 			p.Ahead.Store(int64(sessions.SignInTimeout))
 			defer p.Ahead.Store(0)
@@ -107,11 +108,11 @@ func (p *premises) forgedCallbacks() map[string]wrongCallback {
 // stolenCallbacks take something of another browser, or of another time.
 func stolenCallbacks() map[string]wrongCallback {
 	return map[string]wrongCallback{
-		"code that was used": {otherCode, func(v, ada *visitor) response {
+		"code that was used": {otherCode, func(v, ada *browser) response {
 			used := ada.signIn("ada").Query().Get("code")
 			return v.call(with(v.authenticate(v.begin(), "mallory"), "code", used))
 		}},
-		"callback that was used": {noCeremony, func(v, ada *visitor) response {
+		"callback that was used": {noCeremony, func(v, ada *browser) response {
 			back := ada.authenticate(ada.begin(), "ada")
 			v.plant(signInCookie, ada.cookie(signInCookie))
 			if got := ada.call(back); got.status != http.StatusSeeOther {
@@ -119,26 +120,26 @@ func stolenCallbacks() map[string]wrongCallback {
 			}
 			return v.call(back)
 		}},
-		"callback of another browser": {noState, func(v, ada *visitor) response {
+		"callback of another browser": {noState, func(v, ada *browser) response {
 			return v.call(ada.authenticate(ada.begin(), "ada"))
 		}},
-		"another's cookie, one's own answer": {otherState, func(v, ada *visitor) response {
+		"another's cookie, one's own answer": {otherState, func(v, ada *browser) response {
 			ada.begin()
 			back := v.authenticate(v.begin(), "mallory")
 			v.plant(signInCookie, ada.cookie(signInCookie))
 			return v.call(back)
 		}},
-		"another's cookie and state, one's own code": {otherCode, func(v, ada *visitor) response {
+		"another's cookie and state, one's own code": {otherCode, func(v, ada *browser) response {
 			state := ada.begin().Query().Get("state")
 			back := v.authenticate(v.begin(), "mallory")
 			v.plant(signInCookie, ada.cookie(signInCookie))
 			return v.call(with(back, "state", state))
 		}},
-		"one's own cookie, another's answer": {otherState, func(v, ada *visitor) response {
+		"one's own cookie, another's answer": {otherState, func(v, ada *browser) response {
 			v.begin()
 			return v.call(ada.authenticate(ada.begin(), "ada"))
 		}},
-		"one's own cookie and state, another's code": {otherCode, func(v, ada *visitor) response {
+		"one's own cookie and state, another's code": {otherCode, func(v, ada *browser) response {
 			state := v.begin().Query().Get("state")
 			return v.call(with(ada.authenticate(ada.begin(), "ada"), "state", state))
 		}},
@@ -159,9 +160,8 @@ func TestACallbackThatIsNotTheProvidersAnswerToThisBrowserIsRefused(t *testing.T
 			}
 		})
 	}
-	var mallory int
-	if err := p.Pool.QueryRow(t.Context(), `SELECT count(*) FROM account_identities WHERE subject = 'mallory'`).Scan(&mallory); err != nil || mallory != 0 {
-		t.Errorf("%d accounts were made, %v", mallory, err)
+	if mallory := testkit.Get[int](t, p.Pool, `SELECT count(*) FROM account_identities WHERE subject = 'mallory'`); mallory != 0 {
+		t.Errorf("%d accounts were made", mallory)
 	}
 }
 

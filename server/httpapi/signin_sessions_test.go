@@ -12,7 +12,7 @@ import (
 )
 
 // signOut ends the browser's session; with "?everywhere=true" all of its account's.
-func (v *visitor) signOut(query string) {
+func (v *browser) signOut(query string) {
 	v.t.Helper()
 	if got := v.send(http.MethodDelete, sessionPath+query, "", nil); got.status != http.StatusNoContent {
 		v.t.Errorf("sign-out: %d %s", got.status, got.body)
@@ -99,20 +99,13 @@ func TestASignOutEverywhereEndsAllSessionsOfTheAccountAlone(t *testing.T) {
 	}
 }
 
-// holdKeys keeps new keys from being written until release.
-func (p *premises) holdKeys(t *testing.T) (release func()) {
-	t.Helper()
-	tx := testkit.Begin(t, p.Pool, `LOCK TABLE api_keys IN SHARE MODE`)
-	return func() { _ = tx.Rollback(t.Context()) }
-}
-
 func TestARequestInHandDoesNotBringItsSessionBack(t *testing.T) {
 	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	home, work := p.visitor(t), p.visitor(t)
 	home.signIn("ada")
 	work.signIn("ada")
-	release := p.holdKeys(t)
+	keys := testkit.Begin(t, p.Pool, "LOCK TABLE api_keys IN SHARE MODE") // new ones are not written until it ends
 	answered := make(chan int, 1)
 	go func() { answered <- work.send(http.MethodPost, keysPath, `{"name":"in hand"}`, nil).status }()
 	testkit.Eventually(t, "the request waits for the table", func() bool {
@@ -121,11 +114,11 @@ func TestARequestInHandDoesNotBringItsSessionBack(t *testing.T) {
 		return err == nil && waiting
 	})
 	home.signOut("?everywhere=true")
-	release()
+	testkit.Release(t, keys)
 	if status := <-answered; status != http.StatusCreated {
 		t.Errorf("what had been let in: %d", status)
 	}
-	if work.account() != "" || p.sessionCount() != 0 {
+	if work.account() != "" || testkit.Get[int](p.t, p.Pool, "SELECT count(*) FROM sessions") != 0 {
 		t.Error("the session came back")
 	}
 }
@@ -134,7 +127,7 @@ func TestEverySessionIsFoundByTheNextSignOutEverywhere(t *testing.T) {
 	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	const many = 8
-	var visitors [many]*visitor
+	var visitors [many]*browser
 	var backs [many]*url.URL
 	for i := range many {
 		visitors[i] = p.visitor(t)
@@ -159,7 +152,7 @@ func TestEverySessionIsFoundByTheNextSignOutEverywhere(t *testing.T) {
 			t.Error("a session was missed")
 		}
 	}
-	if n := p.sessionCount(); n != 0 {
+	if n := testkit.Get[int](p.t, p.Pool, "SELECT count(*) FROM sessions"); n != 0 {
 		t.Errorf("%d sessions are still stored", n)
 	}
 }

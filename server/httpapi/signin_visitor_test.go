@@ -3,14 +3,12 @@ package httpapi_test
 import (
 	"html"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"regexp"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -64,75 +62,30 @@ func newPremises(t testing.TB, config httpapi.Config, adjust func(p *premises)) 
 	return p
 }
 
-// sessionCount is how many sessions are stored.
-func (p *premises) sessionCount() int {
-	p.t.Helper()
-	return testkit.Get[int](p.t, p.Pool, `SELECT count(*) FROM sessions`)
-}
-
 // accounts is how many people have ever signed in.
 func (p *premises) accounts() int {
 	p.t.Helper()
 	return testkit.Get[int](p.t, p.Pool, `SELECT count(*) FROM account_identities`)
 }
 
-// visitor is a person's browser: it keeps cookies, sends Secure ones over TLS only, and follows redirects. It stops
-// before it follows one from the provider back to the API, so that a test can lay hands on it.
-type visitor struct {
-	t  testing.TB
-	at *premises
-	*http.Client
-}
-
-func (p *premises) visitor(t testing.TB) *visitor {
+// visitor is a browser that people sign in with: it sends Secure cookies over TLS only, and says that its requests come
+// from the API's own pages.
+func (p *premises) visitor(t testing.TB) *browser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &visitor{t: t, at: p, Client: &http.Client{
-		Jar: jar, Transport: p.transport,
-		CheckRedirect: func(next *http.Request, via []*http.Request) error {
-			if strings.HasPrefix(next.URL.String(), p.origin) || len(via) > 10 {
-				return http.ErrUseLastResponse
-			}
-			return nil
-		},
-	}}
+	return newBrowser(t, p.origin, http.Header{"Sec-Fetch-Site": {"same-origin"}}, jar, p.transport)
 }
 
-// send asks the API and checks what every answer owes. The header replaces what a page of the API's own
-// sends; an empty value takes it away.
-func (v *visitor) send(method, target, body string, header map[string]string) response {
-	v.t.Helper()
-	all := map[string]string{"Sec-Fetch-Site": "same-origin"}
-	if body != "" {
-		all["Content-Type"] = "application/json"
-	}
-	maps.Copy(all, header)
-	if header["Host"] != "" { // a name for which the jar would hold no cookies
-		all["Cookie"] = sessionCookie + "=" + v.cookie(sessionCookie)
-	}
-	client := *v.Client
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	got, content := testkit.Call(v.t, client.Do, method, v.at.origin+target, body, all)
-	for _, cookie := range got.Cookies() {
-		if !strings.HasPrefix(cookie.Name, "__Host-") || !cookie.Secure || !cookie.HttpOnly || cookie.Path != "/" ||
-			cookie.Domain != "" || cookie.SameSite != http.SameSiteLaxMode || cookie.MaxAge == 0 && cookie.Value != "" {
-			v.t.Errorf("cookie %s may leak: %s", cookie.Name, cookie.Raw)
-		}
-	}
-	checkExchange(v.t, got, []byte(content))
-	return response{got.StatusCode, got.Header, content, got.Close}
-}
-
-func (v *visitor) get(target string) response {
+func (v *browser) get(target string) response {
 	v.t.Helper()
 	return v.send(http.MethodGet, target, "", nil)
 }
 
 // begin asks the API where to sign in.
-func (v *visitor) begin() *url.URL {
+func (v *browser) begin() *url.URL {
 	v.t.Helper()
 	got := v.get("/v1/developer/sign-in")
 	if got.status != http.StatusSeeOther {
@@ -151,7 +104,7 @@ var (
 )
 
 // authenticate signs in on the provider's pages as subject and returns the callback that the provider sends back to.
-func (v *visitor) authenticate(address *url.URL, subject string) *url.URL {
+func (v *browser) authenticate(address *url.URL, subject string) *url.URL {
 	v.t.Helper()
 	return v.atProvider(address, func(page string) (*http.Response, error) {
 		action, prompt := formAction.FindStringSubmatch(page), formPrompt.FindStringSubmatch(page)
@@ -165,7 +118,7 @@ func (v *visitor) authenticate(address *url.URL, subject string) *url.URL {
 var abortLink = regexp.MustCompile(`href="([^"]+/abort)"`)
 
 // decline goes to the provider and does not sign in.
-func (v *visitor) decline(address *url.URL) *url.URL {
+func (v *browser) decline(address *url.URL) *url.URL {
 	v.t.Helper()
 	return v.atProvider(address, func(page string) (*http.Response, error) {
 		link := abortLink.FindStringSubmatch(page)
@@ -177,7 +130,7 @@ func (v *visitor) decline(address *url.URL) *url.URL {
 }
 
 // atProvider answers each page of the provider until it sends the browser back.
-func (v *visitor) atProvider(address *url.URL, answer func(page string) (*http.Response, error)) *url.URL {
+func (v *browser) atProvider(address *url.URL, answer func(page string) (*http.Response, error)) *url.URL {
 	v.t.Helper()
 	got, err := v.Get(address.String())
 	for range 5 {
@@ -199,16 +152,16 @@ func (v *visitor) atProvider(address *url.URL, answer func(page string) (*http.R
 }
 
 // call opens a callback, as the browser does when the provider sends it there.
-func (v *visitor) call(back *url.URL) response {
+func (v *browser) call(back *url.URL) response {
 	v.t.Helper()
-	if origin := back.Scheme + "://" + back.Host; origin != v.at.origin {
+	if origin := back.Scheme + "://" + back.Host; origin != v.origin {
 		v.t.Fatalf("sent to %s, which is not the API", back)
 	}
 	return v.send(http.MethodGet, back.RequestURI(), "", map[string]string{"Sec-Fetch-Site": "cross-site"})
 }
 
 // signIn goes the whole way and returns the callback it came back by.
-func (v *visitor) signIn(subject string) *url.URL {
+func (v *browser) signIn(subject string) *url.URL {
 	v.t.Helper()
 	back := v.authenticate(v.begin(), subject)
 	got := v.call(back)
@@ -219,9 +172,9 @@ func (v *visitor) signIn(subject string) *url.URL {
 }
 
 // cookie is the value of a cookie that the browser would send to the API; "" if it has none.
-func (v *visitor) cookie(name string) string {
+func (v *browser) cookie(name string) string {
 	v.t.Helper()
-	origin, err := url.Parse(v.at.origin)
+	origin, err := url.Parse(v.origin)
 	if err != nil {
 		v.t.Fatal(err)
 	}
@@ -234,9 +187,9 @@ func (v *visitor) cookie(name string) string {
 }
 
 // plant gives the browser a cookie, as a thief does with a stolen one.
-func (v *visitor) plant(name, value string) {
+func (v *browser) plant(name, value string) {
 	v.t.Helper()
-	origin, err := url.Parse(v.at.origin)
+	origin, err := url.Parse(v.origin)
 	if err != nil {
 		v.t.Fatal(err)
 	}
@@ -244,7 +197,7 @@ func (v *visitor) plant(name, value string) {
 }
 
 // account is whose session the browser has; "" if it has none that lives.
-func (v *visitor) account() string {
+func (v *browser) account() string {
 	v.t.Helper()
 	got := v.get(sessionPath)
 	switch got.status {

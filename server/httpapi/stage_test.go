@@ -77,12 +77,9 @@ func (s *stage) beginSignIn(subject string) request {
 // signIn makes subject's session, and returns its cookie.
 func (s *stage) signIn(subject string) string {
 	s.t.Helper()
-	answer := s.send(s.beginSignIn(subject))
-	cookie := cookieOf(answer, "__Host-examprep_session")
-	if answer.status != http.StatusSeeOther || cookie == "" {
-		s.t.Fatalf("sign-in: %d %s", answer.status, answer.body)
-	}
-	return cookie
+	b := newBrowser(s.t, "http://"+s.Address, http.Header{}, loopbackJar{}, nil)
+	b.signInAt(s.provider, subject)
+	return sessionCookie + "=" + b.cookie(sessionCookie)
 }
 
 // cookieOf is the cookie that an answer sets, as it is sent back.

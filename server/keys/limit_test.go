@@ -34,9 +34,7 @@ func hold(t *testing.T, pool *pgxpool.Pool, n int) (release func()) {
 			}
 			return waiting >= n
 		})
-		if err := tx.Rollback(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Release(t, tx)
 	}
 }
 

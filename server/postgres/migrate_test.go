@@ -1,15 +1,12 @@
 package postgres_test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
@@ -29,31 +26,9 @@ func TestMigrateIsSafeTwiceAndFromTwoPodsAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := postgres.ReadInstallation(t.Context(), connect(t, url), postgres.Sandbox); err != nil {
+	if _, err := postgres.ReadInstallation(t.Context(), testkit.Open(t, url), postgres.Sandbox); err != nil {
 		t.Error(err)
 	}
-}
-
-func connect(t *testing.T, url string) *pgxpool.Pool {
-	t.Helper()
-	pool := testkit.Open(t, url)
-	return pool
-}
-
-// begin runs a statement in a transaction that stays open.
-func begin(t *testing.T, pool *pgxpool.Pool, statement string) pgx.Tx {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // it must not wait for others
-	defer cancel()
-	tx, err := pool.Begin(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
-	if _, err := tx.Exec(ctx, statement); err != nil {
-		t.Fatal(err)
-	}
-	return tx
 }
 
 // waiting returns the process that waits for a lock in pool's database; 0 for none.
@@ -67,16 +42,14 @@ func waiting(t *testing.T, pool *pgxpool.Pool) int {
 func TestAMigrationGivesWayToWhoHoldsALock(t *testing.T) {
 	t.Parallel()
 	url := testkit.DatabaseURL(t)
-	pool := connect(t, url)
-	holder := begin(t, pool, "LOCK TABLE goose_db_version IN ACCESS EXCLUSIVE MODE")
+	pool := testkit.Open(t, url)
+	holder := testkit.Begin(t, pool, "LOCK TABLE goose_db_version IN ACCESS EXCLUSIVE MODE")
 	ended := make(chan error)
 	go func() { ended <- postgres.Migrate(t.Context(), url, postgres.Sandbox) }()
 	var first int
 	testkit.Eventually(t, "the migration waits", func() bool { first = waiting(t, pool); return first != 0 })
 	testkit.Eventually(t, "another try waits", func() bool { pid := waiting(t, pool); return pid != 0 && pid != first })
-	if err := holder.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Release(t, holder)
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
@@ -85,7 +58,7 @@ func TestAMigrationGivesWayToWhoHoldsALock(t *testing.T) {
 func TestMigrateStoresOneInstallation(t *testing.T) {
 	t.Parallel()
 	url := testkit.EmptyDatabase(t)
-	pool := connect(t, url)
+	pool := testkit.Open(t, url)
 	var schema *postgres.SchemaError
 	if _, err := postgres.ReadInstallation(t.Context(), pool, ""); !errors.As(err, &schema) || schema.Database != "" {
 		t.Fatalf("before: got %v, want a SchemaError that says to migrate", err)
@@ -110,15 +83,14 @@ func TestMigrateStoresOneInstallation(t *testing.T) {
 
 func TestMigrateMakesPartitionsOfThisWeekAndTheNextEight(t *testing.T) {
 	t.Parallel()
-	pool := connect(t, testkit.DatabaseURL(t))
+	pool := testkit.Open(t, testkit.DatabaseURL(t))
 	kinds := testkit.List[string](t, pool, "SELECT kind FROM webhook_partitions WHERE upper > webhook_id_at(now()) GROUP BY kind HAVING count(*) = 9 ORDER BY kind")
 	if want := []string{"deliveries", "events", "tries"}; !slices.Equal(kinds, want) {
 		t.Errorf("nine partitions each: %q, want %q", kinds, want)
 	}
 	testkit.Exec(t, pool, "SELECT webhook_record_event(webhook_new_id(), 'mock_attempt.scored', NULL, '{}')")
-	var strays int
-	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM webhook_events_default").Scan(&strays); err != nil || strays != 0 {
-		t.Errorf("%d events of today are in the default partition, %v", strays, err)
+	if strays := testkit.Get[int](t, pool, "SELECT count(*) FROM webhook_events_default"); strays != 0 {
+		t.Errorf("%d events of today are in the default partition", strays)
 	}
 }
 
@@ -137,7 +109,7 @@ func TestDatabaseOfAnotherBuildIsRefused(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			url := testkit.DatabaseURL(t)
-			pool := connect(t, url)
+			pool := testkit.Open(t, url)
 			testkit.Exec(t, pool, test.statement)
 			before := fingerprint(t, pool)
 			_, read := postgres.ReadInstallation(t.Context(), pool, "")
@@ -168,7 +140,7 @@ func fingerprint(t *testing.T, pool *pgxpool.Pool) string {
 func TestInterruptedMigrationIsCompletedByTheNext(t *testing.T) {
 	t.Parallel()
 	url := testkit.EmptyDatabase(t)
-	pool := connect(t, url)
+	pool := testkit.Open(t, url)
 	testkit.Exec(t, pool, "CREATE TABLE webhook_endpoints ()")
 	if err := postgres.Migrate(t.Context(), url, postgres.Sandbox); err == nil {
 		t.Fatal("the last migration did not fail: the test proves nothing")
@@ -193,7 +165,7 @@ func TestAnotherEnvironmentIsRefused(t *testing.T) {
 	if err := postgres.Migrate(t.Context(), url, postgres.Production); !errors.As(err, &mismatch) {
 		t.Fatalf("migrate: got %v, want an EnvironmentError", err)
 	}
-	pool := connect(t, url)
+	pool := testkit.Open(t, url)
 	if _, err := postgres.ReadInstallation(t.Context(), pool, postgres.Sandbox); err != nil {
 		t.Fatal(err)
 	}

@@ -42,12 +42,9 @@ func TestEachConnectionOfAPoolHasItsSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer one.Release()
-	for _, query := range []interface {
-		QueryRow(ctx context.Context, query string, args ...any) pgx.Row
-	}{one, pool} {
-		var got string
-		if err := query.QueryRow(t.Context(), "SELECT current_setting('enable_sort') || current_setting('jit')").Scan(&got); err != nil || got != "offoff" {
-			t.Errorf("got %q and %v", got, err)
+	for _, query := range []testkit.Session{one, pool} {
+		if got := testkit.Get[string](t, query, "SELECT current_setting('enable_sort') || current_setting('jit')"); got != "offoff" {
+			t.Errorf("got %q", got)
 		}
 	}
 	if _, err := postgres.Open(t.Context(), address, postgres.Setting{Name: "enable_sort", Value: "perhaps"}); err == nil {

@@ -32,7 +32,7 @@ func TestCutOffLetsNobodyThrough(t *testing.T) {
 					ask = open
 				}
 				for ctx.Err() == nil {
-					_ = ask(ctx) // the result depends on the time
+					_ = ask(ctx) // the result depends on the moment
 				}
 			})
 		}

@@ -3,7 +3,9 @@ package testkit
 import (
 	"encoding/json"
 	"os"
+	"strconv"
 	"testing"
+	"time"
 )
 
 // ReadFile returns the content of a file.
@@ -40,4 +42,32 @@ func Encode(t T, value any) []byte {
 		t.Fatal(err)
 	}
 	return text
+}
+
+// Size returns the number in an environment variable that `make soak` sets. Without it, the result is otherwise.
+func Size(t testing.TB, variable string, otherwise int64) int64 {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", variable, err)
+	}
+	return n
+}
+
+// Duration is Size for a duration.
+func Duration(t testing.TB, variable string, otherwise time.Duration) time.Duration {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return otherwise
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatalf("%s: %v", variable, err)
+	}
+	return d
 }

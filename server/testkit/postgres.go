@@ -184,3 +184,11 @@ func ForEach(t T, db Session, into []any, visit func(), query string, args ...an
 		t.Fatalf("%s: %v", query, err)
 	}
 }
+
+// Release rolls a transaction of Begin back.
+func Release(t testing.TB, tx pgx.Tx) {
+	t.Helper()
+	if err := tx.Rollback(context.WithoutCancel(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+}

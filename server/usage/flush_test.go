@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +15,18 @@ import (
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/usage"
 )
+
+// clock is a clock that tests set.
+type clock struct{ at atomic.Pointer[time.Time] }
+
+func newClock(at time.Time) *clock {
+	c := &clock{}
+	c.set(at)
+	return c
+}
+
+func (c *clock) set(at time.Time) { c.at.Store(&at) }
+func (c *clock) now() time.Time   { return *c.at.Load() }
 
 // manyKeys are more than one batch holds.
 const manyKeys = 2500
@@ -115,15 +128,9 @@ func TestAFlushWhoseTimeEndsHasGotSomewhereAndTheNextGoesOn(t *testing.T) {
 	if admitted, limited, used := totals(t, pool); admitted != manyKeys+1 || limited != manyKeys || used != manyKeys {
 		t.Errorf("at last %d and %d of %d keys, want %d and %d of %d", admitted, limited, used, manyKeys+1, manyKeys, manyKeys)
 	}
-	if n := lastUses(t, pool); n != manyKeys {
+	if n := testkit.Get[int64](t, pool, "SELECT count(last_used_at) FROM api_key_uses"); n != manyKeys {
 		t.Errorf("the last use of %d keys is noted, want %d", n, manyKeys)
 	}
-}
-
-// lastUses returns how many keys have a last use.
-func lastUses(t *testing.T, pool *pgxpool.Pool) int64 {
-	t.Helper()
-	return testkit.Get[int64](t, pool, "SELECT count(last_used_at) FROM api_key_uses")
 }
 
 func TestAKeyThatIsBeingChangedDoesNotHoldUpUsage(t *testing.T) {
@@ -141,7 +148,7 @@ func TestAKeyThatIsBeingChangedDoesNotHoldUpUsage(t *testing.T) {
 	if admitted, _, used := totals(t, pool); admitted != 2*manyKeys || used != manyKeys {
 		t.Errorf("%d requests of %d keys are written, want %d of %d", admitted, used, 2*manyKeys, manyKeys)
 	}
-	if n := lastUses(t, pool); n != manyKeys {
+	if n := testkit.Get[int64](t, pool, "SELECT count(last_used_at) FROM api_key_uses"); n != manyKeys {
 		t.Errorf("the last use of %d keys is known, want %d", n, manyKeys)
 	}
 }

@@ -16,18 +16,6 @@ import (
 	"examprep.dev/server/usage"
 )
 
-// clock is a clock that tests set.
-type clock struct{ at atomic.Pointer[time.Time] }
-
-func newClock(at time.Time) *clock {
-	c := &clock{}
-	c.set(at)
-	return c
-}
-
-func (c *clock) set(at time.Time) { c.at.Store(&at) }
-func (c *clock) now() time.Time   { return *c.at.Load() }
-
 // newMeter returns a meter that only tests flush.
 func newMeter(pool *pgxpool.Pool, c *clock) *usage.Meter {
 	return usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Now: c.now})
@@ -205,7 +193,9 @@ func TestACommitWhoseAnswerIsLostIsCountedOnce(t *testing.T) {
 			failed := make(chan error)
 			go func() { failed <- step.lost(meter, context.WithoutCancel(t.Context())) }()
 			testkit.Eventually(t, "the answer is lost", line.Lost)
-			testkit.Eventually(t, "the database has committed", func() bool { return waitingBatches(t, direct) == step.waiting })
+			testkit.Eventually(t, "the database has committed", func() bool {
+				return testkit.Get[int](t, direct, "SELECT count(*) FROM key_usage_batches") == step.waiting
+			})
 			line.Cut(false)
 			if err := <-failed; err == nil {
 				t.Fatal("it has its answer: the test proves nothing")
@@ -219,12 +209,6 @@ func TestACommitWhoseAnswerIsLostIsCountedOnce(t *testing.T) {
 			}
 		})
 	}
-}
-
-// waitingBatches is how many batches are written and not rolled up.
-func waitingBatches(t *testing.T, pool *pgxpool.Pool) int {
-	t.Helper()
-	return testkit.Get[int](t, pool, "SELECT count(*) FROM key_usage_batches")
 }
 
 func TestRunAddsBatchesOnceTheOldestIsOldEnough(t *testing.T) {

@@ -77,14 +77,14 @@ func TestABacklogThatIsTooMuchForOneStatementShrinks(t *testing.T) {
 			registry := prometheus.NewRegistry()
 			meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Registerer: registry})
 			writeBatches(t, meter, batches, ids...)
-			if n := waitingBatches(t, pool); n != batches {
+			if n := testkit.Get[int](t, pool, "SELECT count(*) FROM key_usage_batches"); n != batches {
 				t.Fatalf("%d batches wait, want %d", n, batches)
 			}
 			allowBatches(t, pool, possible)
 			if err := meter.RollUp(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if n := waitingBatches(t, pool); n != 0 {
+			if n := testkit.Get[int](t, pool, "SELECT count(*) FROM key_usage_batches"); n != 0 {
 				t.Errorf("%d batches still wait", n)
 			}
 			if testkit.Metric(t, registry, "examprep_key_usage_roll_up_failures_total", nil) == 0 {
@@ -212,7 +212,7 @@ func TestBadBatchIsSkippedAndAllOthersAreAdded(t *testing.T) {
 						t.Errorf("usage = %v, want %v", got, want)
 					}
 				}
-				if n := waitingBatches(t, pool); n != 1 {
+				if n := testkit.Get[int](t, pool, "SELECT count(*) FROM key_usage_batches"); n != 1 {
 					t.Errorf("%d batches are kept, want the bad one", n)
 				}
 				for metricName, want := range map[string]float64{

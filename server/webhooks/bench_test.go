@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"examprep.dev/server/testkit"
 	"github.com/google/uuid"
+
+	"examprep.dev/server/testkit"
 )
 
 // BenchmarkDeliveries measures a worker that finds b.N deliveries for one endpoint, every state change in Postgres.

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -36,25 +34,12 @@ func TestEveryEventArrivesWhateverFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills servers for a minute")
 	}
-	events, seed := number(t, chaosEvents, 600), number(t, chaosSeed, time.Now().UnixNano())
+	events, seed := testkit.Size(t, chaosEvents, 600), testkit.Size(t, chaosSeed, time.Now().UnixNano())
 	t.Logf("%s=%d %s=%d", chaosEvents, events, chaosSeed, seed)
 	ctx := watched(t)
 	s := newStage(ctx, t, int(events), uint64(seed))
 	s.play(ctx, t)
 	s.judge(ctx, t)
-}
-
-func number(t *testing.T, variable string, otherwise int64) int64 {
-	t.Helper()
-	text := os.Getenv(variable)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		t.Fatalf("%s: %v", variable, err)
-	}
-	return n
 }
 
 // watched ends in time for the test to say what it waited for.
@@ -162,7 +147,7 @@ func (s *stage) register(ctx context.Context, to *target) error {
 	want := ManagedEndpoint{
 		Owner: s.owner(to), URL: s.receiver.url(to), Events: to.kinds, Account: to.account, Secret: NewSecret(),
 	}
-	return s.persist(ctx, func(ctx context.Context) error {
+	return testkit.Await(ctx, "an endpoint is changed", func(ctx context.Context) error {
 		endpoint, err := s.endpoints.ApplyManaged(ctx, want)
 		if err != nil {
 			return err
@@ -171,11 +156,6 @@ func (s *stage) register(ctx context.Context, to *target) error {
 		close(to.known)
 		return nil
 	})
-}
-
-// persist does something however long PostgreSQL is away.
-func (s *stage) persist(ctx context.Context, do func(context.Context) error) error {
-	return testkit.Await(ctx, "an endpoint is changed", do)
 }
 
 // play lets it all happen, and returns when nothing is pending and the workers have left.
@@ -233,12 +213,12 @@ func (s *stage) settle(ctx context.Context, t *testing.T) {
 // changeEndpoints deletes, disables, enables and adds endpoints at points of the course.
 func (s *stage) changeEndpoints(ctx context.Context) error {
 	remove := func(to *target) error {
-		err := s.persist(ctx, func(ctx context.Context) error { return s.endpoints.DeleteManaged(ctx, s.owner(to)) })
+		err := testkit.Await(ctx, "an endpoint is changed", func(ctx context.Context) error { return s.endpoints.DeleteManaged(ctx, s.owner(to)) })
 		to.end()
 		return err
 	}
 	suspend := func(to *target, suspended bool) error {
-		return s.persist(ctx, func(ctx context.Context) error {
+		return testkit.Await(ctx, "an endpoint is changed", func(ctx context.Context) error {
 			_, err := s.endpoints.ApplyManaged(ctx, ManagedEndpoint{
 				Owner: s.owner(to), URL: s.receiver.url(to), Events: to.kinds, Account: to.account, Secret: to.secret,
 				Suspend: suspended,

@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"examprep.dev/server/testkit"
 	"github.com/google/uuid"
+
+	"examprep.dev/server/testkit"
 )
 
 func TestATestEventAndARedeliveryArrive(t *testing.T) {

@@ -148,9 +148,7 @@ func TestTheLimitOfEndpointsHoldsHoweverManyRegisterAtOnce(t *testing.T) {
 		})
 	}
 	b.until(t, 16, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
-	if err := holder.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Release(t, holder)
 	group.Wait()
 	if registered.Load() != 1 {
 		t.Errorf("%d were registered, want 1", registered.Load())

@@ -13,6 +13,21 @@ import (
 	"examprep.dev/server/testkit"
 )
 
+// until polls a count until it is want.
+func (b *bench) until(t *testing.T, want int, query string, args ...any) {
+	t.Helper()
+	got := -1
+	defer func() {
+		if t.Failed() {
+			t.Logf("%s: got %d, want %d", query, got, want)
+		}
+	}()
+	testkit.Eventually(t, query, func() bool {
+		got = testkit.Get[int](t, b.pool, query, args...)
+		return got == want
+	})
+}
+
 // fill makes n events for one endpoint, due at once, in one statement.
 func (b *bench) fill(t *testing.T, endpoint uuid.UUID, n int) {
 	t.Helper()
@@ -200,9 +215,7 @@ func TestALeaseThatWaitsHoldsUpNoOther(t *testing.T) {
 	b.until(t, 1, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
 	w.lanes.push(hint{delivery: ids[1], endpoint: uuid.New()})
 	r.Next(t)
-	if err := logging.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Release(t, logging)
 	r.Next(t)
 }
 
@@ -225,9 +238,7 @@ func TestADeliveryThatIsLockedForAMomentIsDeliveredAllTheSame(t *testing.T) {
 			t.Fatalf("%d hints wait, want the one that has not been refused too often", got)
 		}
 	}
-	if err := locked.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Release(t, locked)
 	testkit.Run(t, w.Run)
 	r.Next(t)
 	r.Next(t)

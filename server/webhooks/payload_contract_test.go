@@ -38,7 +38,10 @@ func TestDeliveriesAreWhatTheContractPromises(t *testing.T) {
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	endpoints := webhooks.NewEndpoints(pool, keyring, loopback)
 	receiver := testkit.StartReceiver(t, nil)
-	account := newAccount(t, pool)
+	account, err := keys.NewStore(pool, nil).EnsureAccount(t.Context(), "subscriber")
+	if err != nil {
+		t.Fatal(err)
+	}
 	endpoint, _, err := endpoints.Register(t.Context(), webhooks.Registration{AccountID: account, URL: receiver.URL, Events: webhooks.Kinds()})
 	if err != nil {
 		t.Fatal(err)
@@ -78,15 +81,6 @@ func kindOf(t *testing.T, d testkit.Arrival) string {
 	}
 	testkit.Decode(t, d.Body, &body)
 	return body.Event
-}
-
-func newAccount(t *testing.T, pool *pgxpool.Pool) uuid.UUID {
-	t.Helper()
-	id, err := keys.NewStore(pool, nil).EnsureAccount(t.Context(), "subscriber")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return id
 }
 
 // work runs a worker until the test ends.

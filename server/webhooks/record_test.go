@@ -120,9 +120,8 @@ func TestWhatIsRefusedOrDoneByAResourceIsNotRecorded(t *testing.T) {
 			t.Errorf("%s: not refused", name)
 		}
 	}
-	var count int
-	if err := b.pool.QueryRow(t.Context(), "SELECT count(*) FROM audit_log").Scan(&count); err != nil || count != 0 {
-		t.Errorf("%d records, %v", count, err)
+	if count := testkit.Get[int](t, b.pool, "SELECT count(*) FROM audit_log"); count != 0 {
+		t.Errorf("%d records", count)
 	}
 }
 
@@ -144,8 +143,7 @@ func TestAChangeThatCannotBeRecordedDoesNotHappen(t *testing.T) {
 	if _, err := b.endpoints.Get(t.Context(), account, made.ID); err != nil {
 		t.Errorf("after the deletion that failed: %v", err)
 	}
-	var deliveries int
-	if err := b.pool.QueryRow(t.Context(), "SELECT count(*) FROM webhook_deliveries").Scan(&deliveries); err != nil || deliveries != 0 {
-		t.Errorf("%d deliveries, %v", deliveries, err)
+	if deliveries := testkit.Get[int](t, b.pool, "SELECT count(*) FROM webhook_deliveries"); deliveries != 0 {
+		t.Errorf("%d deliveries", deliveries)
 	}
 }

@@ -25,9 +25,7 @@ func TestAVacuumGivesWayToTheKeeperAndNobodyWaitsMeanwhile(t *testing.T) {
 	b.until(t, 1, `SELECT count(*) FROM pg_locks WHERE relation = 'webhook_deliveries_default'::regclass AND NOT granted
 		AND clock_timestamp() - waitstart > current_setting('deadlock_timeout')::interval`)
 	b.told(t, now, "pending")
-	if err := vacuum.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Release(t, vacuum)
 	if err := <-kept; err != nil {
 		t.Error(err)
 	}
@@ -97,9 +95,8 @@ func TestRetiringEventsReadsTheBacklogNotTwice(t *testing.T) {
 	if err := tx.QueryRow(t.Context(), read).Scan(&before); err != nil {
 		t.Fatal(err)
 	}
-	var outcome string
-	if err := tx.QueryRow(t.Context(), "SELECT webhook_retire_partition('events', $1)", "webhook_events_"+start.Format("20060102")).Scan(&outcome); err != nil || outcome != "retired" {
-		t.Fatalf("got %q and %v, want it retired", outcome, err)
+	if outcome := testkit.Get[string](t, tx, "SELECT webhook_retire_partition('events', $1)", "webhook_events_"+start.Format("20060102")); outcome != "retired" {
+		t.Fatalf("got %q, want it retired", outcome)
 	}
 	if err := tx.QueryRow(t.Context(), read).Scan(&after); err != nil {
 		t.Fatal(err)
@@ -157,9 +154,7 @@ func TestAWeekThatIsTooMuchToMoveStaysInTheDefaultPartition(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := reader.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Release(t, reader)
 	keep(t, k)
 	if told := strings.Count(log.String(), "level=WARN"); told != 1 {
 		t.Errorf("it was told %d times, want once:\n%s", told, log.String())

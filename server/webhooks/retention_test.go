@@ -9,11 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"examprep.dev/server/testkit"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"golang.org/x/sync/errgroup"
+
+	"examprep.dev/server/testkit"
 )
 
 // keeper returns one whose time is the test's.

@@ -14,8 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"examprep.dev/server/testkit"
 	"github.com/google/uuid"
+
+	"examprep.dev/server/testkit"
 )
 
 // A stranger is a receiver whose author has read docs/spec.md, part 6, and nothing else. It uses nothing of

@@ -231,9 +231,7 @@ func TestASuccessIsNotedThoughSomebodyHeldTheEndpoint(t *testing.T) {
 	tx := testkit.Begin(t, b.pool, "SELECT FROM webhook_endpoints FOR UPDATE")
 	row := webhooksdb.LeaseRow{EndpointID: endpoint.ID}
 	w.noteHealth(t.Context(), []result{{row: row, outcome: outcome{status: 200}}})
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Release(t, tx)
 	failed := result{row: row, outcome: outcome{status: 500, failure: "status"}}
 	w.noteHealth(t.Context(), []result{failed})
 	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE failing_since IS NULL AND last_success_at IS NOT NULL AND last_status = 200")

@@ -109,21 +109,6 @@ func (b *bench) record(t *testing.T, event Event) {
 	b.notifier.Notify()
 }
 
-// until polls a count until it is want.
-func (b *bench) until(t *testing.T, want int, query string, args ...any) {
-	t.Helper()
-	got := -1
-	defer func() {
-		if t.Failed() {
-			t.Logf("%s: got %d, want %d", query, got, want)
-		}
-	}()
-	testkit.Eventually(t, query, func() bool {
-		got = testkit.Get[int](t, b.pool, query, args...)
-		return got == want
-	})
-}
-
 const inState = "SELECT count(*) FROM webhook_deliveries WHERE state = $1"
 
 func TestAnEventArrivesSignedAndVerifies(t *testing.T) {

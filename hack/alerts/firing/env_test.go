@@ -126,7 +126,7 @@ type pod struct {
 func (s *env) start(process string, more ...string) *pod {
 	s.t.Helper()
 	p := &pod{Pod: testkit.NewPod(s.t), name: process + "-" + random()}
-	p.MayFail = true // many are stopped while a store is down
+	p.MayFail = true // many are stopped while a store is unavailable
 	s.launch(p, process, more...)
 	return p
 }

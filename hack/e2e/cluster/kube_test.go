@@ -3,9 +3,6 @@
 package cluster
 
 import (
-	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -156,19 +153,10 @@ func (c *cluster) must(t *testing.T, input, name string, args ...string) string 
 	return out
 }
 
-// run runs a command for at most ten minutes; the error holds what it complained of.
+// run runs a command for at most ten minutes.
 func (*cluster) run(t *testing.T, input, name string, args ...string) (string, error) {
 	t.Helper()
-	// Not the test's context: cleaning up comes after its end.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, name, args...)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return stdout.String(), errors.New(strings.TrimSpace(stderr.String() + " " + err.Error()))
-	}
-	return stdout.String(), nil
+	return crowdtest.Run(t, 10*time.Minute, nil, input, name, args...)
 }
 
 func findKubectl(t *testing.T) string {

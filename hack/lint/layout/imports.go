@@ -50,7 +50,7 @@ func refuseTables(s source, imported string) string {
 }
 
 func refuseTools(s source, imported string) string {
-	if s.test || within(s.folder, "hack", "server/testkit") || !within(imported, "hack") {
+	if s.test || isTestHelper(s.folder) || within(s.folder, "hack") || !within(imported, "hack") {
 		return ""
 	}
 	return "tools serve the product, never the other way round"

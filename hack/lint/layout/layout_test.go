@@ -124,8 +124,8 @@ func TestImportIsAllowedOrRefused(t *testing.T) {
 		{"server/keys/store.go", "examprep.dev/server/testkit/stores", false},
 		{"server/keys/store_test.go", "examprep.dev/server/testkit/stores", true},
 		{"server/testkit/apitest/api.go", "examprep.dev/server/httpapi", true},
-		{"server/testkit/postgres.go", "examprep.dev/hack/dev/servers", true},
 		{"server/testkit/postgres.go", "testing", true},
+		{"server/testkit/supervise.go", "examprep.dev/hack/dev/servers", true},
 		{"hack/bench/main.go", "examprep.dev/server/testkit", true},
 	} {
 		t.Run(test.file+" "+test.imports, func(t *testing.T) {

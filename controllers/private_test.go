@@ -14,6 +14,7 @@ import (
 	"examprep.dev/hack/dev/controlplane"
 	"examprep.dev/hack/dev/process"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/testkit/testenv"
 )
 
@@ -50,16 +51,10 @@ func startPrivate(t *testing.T) *private {
 		Binaries: assets, Dir: p.Dir, Throwaway: true, // the machine does not crash
 		Etcd: testkit.FreeAddress(t), EtcdPeer: testkit.FreeAddress(t), APIServer: testkit.FreeAddress(t),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	p.databaseURL, err = p.StartPostgres(ctx, testkit.FreeAddress(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.connect(plane); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
+	check.NoError(t, p.connect(plane))
 	return p
 }
 

@@ -15,6 +15,7 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres/attemptsdb"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/webhooks"
 )
 
@@ -116,9 +117,7 @@ func TestHistoryPages(t *testing.T) {
 		{"carol", 10, 0, nil, 0},
 	} {
 		history, err := b.History(t.Context(), who, HistoryRequest{ExamKey: testExam, LearnerID: c.learner, Limit: c.limit, Offset: c.offset})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		var got []string
 		for _, attempt := range history.Attempts {
 			got = append(got, attempt.AttemptID)
@@ -182,9 +181,7 @@ func TestALearnersNameNeedsTheNamespaceSecret(t *testing.T) {
 		t.Error("two key families share a learner's name")
 	}
 	stranger, err := NewService(Config{NamespaceSecret: []byte("another one of thirty-two letters"), Now: b.Service.now}, b.pool, b.shelf, b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for service, want := range map[*Service]int64{b.Service: 1, stranger: 0} {
 		if history, err := service.History(t.Context(), who, HistoryRequest{ExamKey: testExam, LearnerID: reference, Limit: 10}); err != nil || history.Total != want {
 			t.Errorf("found %d attempts, %v, want %d", history.Total, err, want)

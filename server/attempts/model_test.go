@@ -17,6 +17,7 @@ import (
 
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/testkit/race"
 )
 
@@ -114,9 +115,7 @@ func sampleHistories(t *testing.T) {
 	}
 	before := flag.Lookup(name).Value.String()
 	set := func(value string) {
-		if err := flag.Set(name, value); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, flag.Set(name, value))
 	}
 	set("25")
 	t.Cleanup(func() { set(before) })
@@ -294,9 +293,7 @@ func (w *world) opens(t *rapid.T) {
 		w.saw("open: " + refused)
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	made := &modelAttempt{
 		id: got.AttemptID, family: who.FamilyID, exam: exam, paper: paper, learner: learner, edition: current,
 		opened: w.now(), state: StateInProgress,
@@ -364,9 +361,7 @@ func (w *world) pages(t *rapid.T) {
 		w.saw("page: " + refused)
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	w.sawIf(len(sitting) == 0, "page: the published revision")
 	w.sawIf(refused != "", "page: in hand although withdrawn")
 	if len(sitting) == 0 {

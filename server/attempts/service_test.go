@@ -16,6 +16,7 @@ import (
 
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestAnAttemptFromOpeningToHistory(t *testing.T) {
@@ -33,16 +34,12 @@ func TestAnAttemptFromOpeningToHistory(t *testing.T) {
 	}
 	b.advance(10*time.Minute + 500*time.Millisecond)
 	result, err := b.Submit(t.Context(), who, submission1(opened, "ann"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if got := result.Feedback; got.Status != StateSubmitted || got.Late || got.Score.String() != "80" || got.DurationSec != 600 || result.Repeated {
 		t.Errorf("feedback %s", toJSON(t, got))
 	}
 	history, err := b.History(t.Context(), who, HistoryRequest{ExamKey: testExam, LearnerID: "ann", Limit: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	want := `{"attempts":[{"attempt_id":"` + opened.AttemptID + `","paper_id":"test-exam-2020","score":80,` +
 		`"submitted_at":"2026-03-01T09:10:00.623456Z","state":"submitted","opened_at":"2026-03-01T09:00:00.123456Z",` +
 		`"expires_at":"2026-03-01T10:30:00.123456Z"}],"total":1}`
@@ -97,9 +94,7 @@ func TestTheDeadlineAndItsGrace(t *testing.T) {
 				wantCode(t, err, c.refused)
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			got := result.Feedback
 			if got.Status != c.want || got.Late != c.late || got.OvertimeSec != c.overtime {
 				t.Errorf("got %s, late %v by %d s", got.Status, got.Late, got.OvertimeSec)
@@ -171,9 +166,7 @@ func TestASecondSubmission(t *testing.T) {
 	who := b.someone(t)
 	opened := b.open(t, who, "ann")
 	first, err := b.Submit(t.Context(), who, submission1(opened, "ann"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	other := everyKind()
 	other.Marking.Correct = 100
 	b.shelf.publish(testExam, testPaper, minutes, other)
@@ -183,9 +176,7 @@ func TestASecondSubmission(t *testing.T) {
 	same.Status = StateSubmitted // the default, spelled out
 	same.Answers = []Answer{{"2:1", " 12.5"}, {"1:2", "ACD"}, {"1:1", "B"}}
 	again, err := b.Submit(t.Context(), who, same)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if !again.Repeated || toJSON(t, again.Feedback) != toJSON(t, first.Feedback) {
 		t.Errorf("repeated %v:\n got %s\nwant %s", again.Repeated, toJSON(t, again.Feedback), toJSON(t, first.Feedback))
 	}
@@ -270,9 +261,7 @@ func TestSixtyFourSubmissionsAtOnceWriteOnce(t *testing.T) {
 			return err
 		})
 	}
-	if err := race.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, race.Wait())
 	if different := len(slices.Compact(results)); first.Load() != 1 || different != 1 {
 		t.Errorf("%d wrote, with %d different answers", first.Load(), different)
 	}
@@ -306,9 +295,7 @@ func TestOfDifferentSubmissionsAtOnceOneWins(t *testing.T) {
 			return nil
 		})
 	}
-	if err := race.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, race.Wait())
 	if won.Load() != 8 || lost.Load() != 24 {
 		t.Errorf("%d answered with the result, %d refused", won.Load(), lost.Load())
 	}

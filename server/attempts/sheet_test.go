@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestAnswersAreNormalisedByKind(t *testing.T) {
@@ -115,9 +116,7 @@ func TestKeysOfAnswers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := newSheet(&key).read(c.given)
 			if c.code == "" {
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, err)
 				return
 			}
 			var refused *Error
@@ -156,9 +155,7 @@ func TestStoredAnswersComeBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		answers := drawAnswers(t, key)
 		stored, err := paper.store(answers)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		restored, err := paper.restore(stored)
 		if err != nil || !slices.Equal(restored, answers) {
 			t.Fatalf("stored %q, restored %q, %v", answers, restored, err)

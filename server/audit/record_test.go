@@ -15,6 +15,7 @@ import (
 
 	"examprep.dev/server/audit"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func actor() audit.Actor {
@@ -35,9 +36,7 @@ func record(ctx context.Context, t *testing.T, pool *pgxpool.Pool) audit.Entry {
 	entry := audit.Entry{
 		Account: uuid.New(), Action: audit.KeyRevoke, Target: "service_00000000", Detail: map[string]any{"repeated": true},
 	}
-	if err := audit.Record(ctx, pool, entry); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, audit.Record(ctx, pool, entry))
 	return entry
 }
 
@@ -51,9 +50,7 @@ func TestARecordSaysWhoWhatWhenFromWhereAndInWhichRequest(t *testing.T) {
 	err := pool.QueryRow(t.Context(), `SELECT account_id, actor_kind, actor, action, target, host(address), request_id,
 		detail::text, at BETWEEN now() - interval '1 minute' AND now() FROM audit_log`).
 		Scan(&account, &kind, &name, &action, &target, &address, &request, &detail, &recent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if account != entry.Account || kind != "developer" || name != "https://id.example#ada" || action != "key.revoke" ||
 		target != entry.Target || address != "2001:db8::7" || request != "req-1" || detail != `{"repeated": true}` || !recent {
 		t.Errorf("got %v %s %s %s %s %s %s %s %v", account, kind, name, action, target, address, request, detail, recent)
@@ -155,9 +152,7 @@ func TestWhoPrunesWaitsForNobodyLong(t *testing.T) {
 	t.Parallel()
 	pool := testkit.Database(t)
 	action := testkit.Begin(t, pool)
-	if err := audit.Record(audit.WithActor(t.Context(), actor()), action, audit.Entry{Account: uuid.New(), Action: audit.KeyRevoke}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, audit.Record(audit.WithActor(t.Context(), actor()), action, audit.Entry{Account: uuid.New(), Action: audit.KeyRevoke}))
 	_, err := pool.Exec(t.Context(), recipe(t, "BEGIN;", "COMMIT;"), pgx.QueryExecModeSimpleProtocol)
 	var refusal *pgconn.PgError
 	if !errors.As(err, &refusal) || refusal.Code != "55P03" {

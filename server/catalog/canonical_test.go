@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // wholeForm is the canonical form of a paper with every field, and of every kind of character that RFC 8785 has a rule
@@ -46,16 +47,12 @@ func TestSealDigestNeverChanges(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			form, err := test.paper.canonical()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if string(form) != test.form {
 				t.Errorf("canonical form\n got %s\nwant %s", form, test.form)
 			}
 			digest, err := test.paper.SealDigest()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if digest.String() != test.digest {
 				t.Errorf("digest\n got %s\nwant %s", digest, test.digest)
 			}
@@ -67,9 +64,7 @@ func TestSealDigestNeverChanges(t *testing.T) {
 func TestRevisionDigestsNeverChange(t *testing.T) {
 	t.Parallel()
 	draft, err := prepare(sampleExam())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if got, want := draft.papers[0].Digest.String(), "sha256:90204d8019a73e82af9b6d7c48140556a94c590f4561fce6ad2addf23a1e0fe5"; got != want {
 		t.Errorf("paper revision digest = %s, want %s", got, want)
 	}
@@ -83,13 +78,9 @@ func TestCanonicalFormIsRFC8785(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		paper := anyPaper("xx-paper").Draw(t, "paper")
 		form, err := paper.canonical()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		reference, err := jcs.Transform(form)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if !bytes.Equal(reference, form) {
 			t.Fatalf("the form is not canonical\n got %s\nwant %s", form, reference)
 		}
@@ -133,9 +124,7 @@ func TestEveryFieldIsSealed(t *testing.T) {
 	}
 	digest := func(p Paper) Digest {
 		d, err := p.SealDigest()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		return d
 	}
 	original := digest(samplePaper("xx-sample-2023"))
@@ -179,9 +168,7 @@ func TestContentThatMeansTheSameHasOneDigest(t *testing.T) {
 	digests := make([]Digest, 2)
 	for i, e := range []Exam{exam, same} {
 		draft, err := prepare(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		digests[i] = draft.digest
 	}
 	if digests[0] != digests[1] {

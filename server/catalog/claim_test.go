@@ -10,6 +10,7 @@ import (
 
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestPublishersOfOneKeyTakeTurns(t *testing.T) {
@@ -92,9 +93,7 @@ func TestAClaimIsAdoptedOnPurpose(t *testing.T) {
 	if _, err := b.publisher.Publish(t.Context(), owner, sampleExam(), Options{}); !errors.As(err, &conflict) || conflict.Owner != heir {
 		t.Errorf("got %v, want the heir to be the owner", err)
 	}
-	if err := b.publisher.Release(t.Context(), owner, sampleExam().Key, true); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, b.publisher.Release(t.Context(), owner, sampleExam().Key, true))
 	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM exams WHERE NOT withdrawn AND claim_name = 'heir'"); n != 1 {
 		t.Error("the former owner's deletion dropped the heir's exam")
 	}
@@ -189,9 +188,7 @@ func TestTwoClaimantsInAnyOrder(t *testing.T) {
 			SELECT claim_name, withdrawn, e.revision, r.document->>'name', (SELECT count(*) FROM exam_revisions x WHERE x.exam_key = e.exam_key)
 			FROM exams e JOIN exam_revisions r USING (exam_key, revision) WHERE exam_key = $1`, key).
 			Scan(&final.name, &final.withdrawn, &final.revision, &final.document, &final.revisions)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if final.name != nil && (*final.name != final.document || final.withdrawn) {
 			t.Errorf("%s owns what is %s's (withdrawn: %v)", *final.name, final.document, final.withdrawn)
 		}
@@ -207,9 +204,7 @@ func TestReleaseRetainsOrWithdraws(t *testing.T) {
 	b.subscribe(t)
 	exam := sampleExam()
 	first := b.publish(t, exam)
-	if err := b.publisher.Release(t.Context(), owner, exam.Key, false); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, b.publisher.Release(t.Context(), owner, exam.Key, false))
 	s := b.snapshot(t, SnapshotConfig{})
 	if _, served := s.Overview(exam.Key); !served {
 		t.Error("a retained exam is not served")
@@ -218,9 +213,7 @@ func TestReleaseRetainsOrWithdraws(t *testing.T) {
 	if _, err := b.publisher.Publish(t.Context(), heir, exam, Options{}); err != nil {
 		t.Fatalf("a released claim is not free: %v", err)
 	}
-	if err := b.publisher.Release(t.Context(), heir, exam.Key, true); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, b.publisher.Release(t.Context(), heir, exam.Key, true))
 	s = b.snapshot(t, SnapshotConfig{})
 	if _, served := s.Overview(exam.Key); served || len(s.List()) != 0 {
 		t.Error("a withdrawn exam is served")

@@ -14,6 +14,7 @@ import (
 
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestWhatIsPublishedIsServedAndNotWrittenTwice(t *testing.T) {
@@ -264,9 +265,7 @@ func TestAPinBringsBackAnEarlierRevision(t *testing.T) {
 		return b.publisher.Publish(t.Context(), owner, Exam{Key: changed.Key}, Options{Pin: revision})
 	}
 	restored, err := pin(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	want := first
 	want.Revision, want.PublishedAt = 3, restored.PublishedAt
 	if !reflect.DeepEqual(restored, want) {
@@ -308,9 +307,7 @@ func TestPruningKeepsWhatIsYoungOrOpened(t *testing.T) {
 	publish := func(revision int) Digest {
 		exam.Papers[0].Questions[0].Prompt = fmt.Sprintf("revision %d", revision)
 		published, err := b.publisher.Publish(t.Context(), owner, exam, Options{HistoryLimit: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		return published.PaperDigests["xx-sample-2023"]
 	}
 	opened := publish(1)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"reflect"
 	"testing"
+
+	"examprep.dev/server/testkit/check"
 )
 
 func TestScoringReadsTheKeysWithAMeaning(t *testing.T) {
@@ -32,9 +34,7 @@ func TestScoringReadsTheKeysWithAMeaning(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := ParseScoring(json.RawMessage(test.raw))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if !reflect.DeepEqual(got, test.want) {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
@@ -99,9 +99,7 @@ func FuzzParseScoring(f *testing.F) {
 			t.Fatalf("accepted without a digest: %v", err)
 		}
 		again, err := encode(scoring)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		same, err := ParseScoring(again)
 		if err != nil {
 			t.Fatalf("%s does not read back: %v", again, err)

@@ -8,18 +8,16 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"examprep.dev/server/testkit/check"
 )
 
 func TestAnyGeneratedExamIsValid(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		if err := Validate(anyExam("xx-exam").Draw(t, "exam")); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, Validate(anyExam("xx-exam").Draw(t, "exam")))
 	})
-	if err := Validate(sampleExam()); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, Validate(sampleExam()))
 }
 
 // breach is one change that breaks one rule, and the field that is named.

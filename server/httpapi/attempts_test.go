@@ -11,6 +11,7 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 )
 
 // rubric has every key of a scoring object that means something, and some that mean nothing here.
@@ -101,9 +102,7 @@ func TestARotatedKeyInheritsTheAttempts(t *testing.T) {
 	a := newAPI(t, apitest.Options{})
 	old := a.NewKey("rotating", keys.TierSpec{Requests: 1_000_000, Period: time.Minute})
 	sibling, err := a.Keys.Create(t.Context(), keys.NewKey{Account: "rotating", Name: "another key of the account"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	by := func(key, method, path, body string) response {
 		t.Helper()
 		return a.call(method, examPath+"/mock-exams/"+path, body, map[string]string{"Authorization": "Bearer " + key})
@@ -112,9 +111,7 @@ func TestARotatedKeyInheritsTheAttempts(t *testing.T) {
 	submission := `{"attempt_id":"` + id + `","learner_id":"ann","answers":{"1:1":"B"}}`
 	const prefixLength = len("service_") + 8
 	successor, err := a.Keys.Rotate(t.Context(), old[:prefixLength], 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if got := by(old, "POST", "submit", submission); got.status != http.StatusUnauthorized {
 		t.Errorf("the old key: %d %s", got.status, got.body)
 	}

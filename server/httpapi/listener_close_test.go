@@ -17,6 +17,7 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/gate"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 const overviewRequest = "GET /v1/exam-prep/xx-sample/overview HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -87,9 +88,7 @@ func TestStoppingFinishesWhatIsAcceptedMeanwhile(t *testing.T) {
 	}
 	close(g.release)
 	answer, err := http.ReadResponse(bufio.NewReader(client), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	_ = answer.Body.Close()
 	if answer.StatusCode != http.StatusOK || !answer.Close {
 		t.Errorf("%s, closes its connection: %v", answer.Status, answer.Close)
@@ -114,17 +113,13 @@ func TestListenerCountsEveryConnectionUntilItEnds(t *testing.T) {
 		if open := l.expireIdle(time.Now().Add(time.Hour)); open != 1 {
 			t.Fatalf("%d connections are open, want 1", open)
 		}
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, c.Close())
 		if open := l.expireIdle(time.Now()); open != 0 {
 			t.Fatalf("%d connections are open, want none", open)
 		}
 	}
 	comeAndGo()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, l.Close())
 	comeAndGo()
 	comeAndGo()
 }

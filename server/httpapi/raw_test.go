@@ -16,19 +16,16 @@ import (
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 )
 
 // dial opens a connection to the server that ends with the test, or after waitFor.
 func (a *api) dial(t testing.TB, network string) net.Conn {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), network, a.Address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(waitFor)); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, conn.SetDeadline(time.Now().Add(waitFor)))
 	return conn
 }
 

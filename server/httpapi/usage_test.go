@@ -17,6 +17,7 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/usage"
 )
 
@@ -57,23 +58,17 @@ func TestUsageIsWhatTheGateLetPassAndRefused(t *testing.T) {
 			var metered atomic.Pointer[usage.Meter]
 			c := newUsageConsole(t, environment, &metered)
 			ada := c.signedIn("ada")
-			if err := c.Keys.ApplyTier(t.Context(), keys.TierSpec{Name: "few", Requests: 5, Period: time.Hour}); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, c.Keys.ApplyTier(t.Context(), keys.TierSpec{Name: "few", Requests: 5, Period: time.Hour}))
 			made := ada.make("/v1/developer/keys", `{"name":"ci"}`)
 			key, prefix := textOf(made, "key"), textOf(made, "key_prefix")
-			if err := c.Keys.SetTier(t.Context(), prefix, "few"); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, c.Keys.SetTier(t.Context(), prefix, "few"))
 			meter := usage.NewMeter(c.Pool, usage.MeterConfig{Interval: time.Hour, Now: func() time.Time { return usageNow }})
 			metered.Store(meter)
 			statuses := map[int]int{}
 			for range 8 {
 				statuses[c.call(http.MethodGet, "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer " + key}).status]++
 			}
-			if err := errors.Join(meter.Flush(t.Context()), meter.RollUp(t.Context())); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, errors.Join(meter.Flush(t.Context()), meter.RollUp(t.Context())))
 			if statuses[http.StatusOK] != 5 || statuses[http.StatusTooManyRequests] != 3 {
 				t.Fatalf("answers %v", statuses)
 			}

@@ -8,14 +8,13 @@ import (
 
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func termOf(t *testing.T, store *keys.Store, server string) keys.Term {
 	t.Helper()
 	got, err := store.Term(t.Context(), server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return got
 }
 
@@ -77,9 +76,7 @@ func TestTermsThatNobodyAsksAboutAreForgotten(t *testing.T) {
 	remembered := func() (servers []string) {
 		t.Helper()
 		err := pool.QueryRow(t.Context(), "SELECT array_agg(server ORDER BY term) FROM gate_terms").Scan(&servers)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		return servers
 	}
 	for _, server := range []string{"forgotten", "deposed, and still used", "recent", "present"} {

@@ -12,6 +12,7 @@ import (
 
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestMigrateIsSafeTwiceAndFromTwoPodsAtOnce(t *testing.T) {
@@ -22,9 +23,7 @@ func TestMigrateIsSafeTwiceAndFromTwoPodsAtOnce(t *testing.T) {
 		for range 4 {
 			pods.Go(func() error { return postgres.Migrate(t.Context(), url, postgres.Sandbox) })
 		}
-		if err := pods.Wait(); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, pods.Wait())
 	}
 	if _, err := postgres.ReadInstallation(t.Context(), testkit.Open(t, url), postgres.Sandbox); err != nil {
 		t.Error(err)
@@ -63,19 +62,13 @@ func TestMigrateStoresOneInstallation(t *testing.T) {
 	if _, err := postgres.ReadInstallation(t.Context(), pool, ""); !errors.As(err, &schema) || schema.Database != "" {
 		t.Fatalf("before: got %v, want a SchemaError that says to migrate", err)
 	}
-	if err := postgres.Migrate(t.Context(), url, postgres.Production); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, postgres.Migrate(t.Context(), url, postgres.Production))
 	first, err := postgres.ReadInstallation(t.Context(), pool, postgres.Production)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if first.ID == uuid.Nil || first.Environment != postgres.Production {
 		t.Errorf("installation = %+v", first)
 	}
-	if err := postgres.Migrate(t.Context(), url, postgres.Production); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, postgres.Migrate(t.Context(), url, postgres.Production))
 	if again, err := postgres.ReadInstallation(t.Context(), pool, ""); err != nil || again != first {
 		t.Errorf("after a second run: %+v, %v; want %+v", again, err, first)
 	}
@@ -150,9 +143,7 @@ func TestInterruptedMigrationIsCompletedByTheNext(t *testing.T) {
 		t.Fatalf("got %v, want a SchemaError that says to migrate", err)
 	}
 	testkit.Exec(t, pool, "DROP TABLE webhook_endpoints")
-	if err := postgres.Migrate(t.Context(), url, postgres.Sandbox); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, postgres.Migrate(t.Context(), url, postgres.Sandbox))
 	if _, err := postgres.ReadInstallation(t.Context(), pool, postgres.Sandbox); err != nil {
 		t.Error(err)
 	}

@@ -20,6 +20,7 @@ import (
 
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestAMalformedURLIsNamedWithoutItsPassword(t *testing.T) {
@@ -38,9 +39,7 @@ func TestEachConnectionOfAPoolHasItsSettings(t *testing.T) {
 	address := testkit.DatabaseURL(t)
 	pool := testkit.Open(t, address, postgres.Setting{Name: "enable_sort", Value: "off"}, postgres.Setting{Name: "jit", Value: "off"})
 	one, err := pool.Acquire(t.Context()) // so that the next one is another connection
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer one.Release()
 	for _, query := range []testkit.Session{one, pool} {
 		if got := testkit.Get[string](t, query, "SELECT current_setting('enable_sort') || current_setting('jit')"); got != "offoff" {
@@ -56,9 +55,7 @@ func TestAServerIsThereWhoeverHoldsThePoolsConnections(t *testing.T) {
 	t.Parallel()
 	pool := testkit.Open(t, testkit.DatabaseURL(t)+"&pool_max_conns=1")
 	lent, err := pool.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if err := postgres.Ping(t.Context(), pool); err != nil {
 		t.Errorf("while the only connection is lent: %v", err)
 	}
@@ -78,13 +75,9 @@ func TestAServerIsThereWhoeverHoldsThePoolsConnections(t *testing.T) {
 func TestAConnectionThatGoesSilentBeforeItIsReadyIsGivenUp(t *testing.T) {
 	t.Parallel()
 	address, err := url.Parse(testkit.DatabaseURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	config, err := pgx.ParseConfig(address.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	front := testkit.Listen(t)
 	network, server := pgconn.NetworkAddress(config.Host, config.Port)
 	hungUp := make(chan error, 1)
@@ -156,9 +149,7 @@ func (w writer) Write(p []byte) (int, error) { return w(p) }
 func TestAListOfUUIDsGoesInBinary(t *testing.T) {
 	pool := testkit.Database(t)
 	conn, err := pool.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer conn.Release()
 	ids := []uuid.UUID{uuid.New(), uuid.New()}
 	allocations := testing.AllocsPerRun(10, func() {
@@ -189,9 +180,7 @@ func TestAPoolsSizeIsTheURLsOrTheChosenOrEnoughToShareCommits(t *testing.T) {
 		{"&pool_max_conns=3", 30, 3},
 	} {
 		pool, err := postgres.OpenWith(t.Context(), address+c.suffix, postgres.Options{MaxConns: c.chosen})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		got := pool.Config().MaxConns
 		pool.Close()
 		if got != c.want {

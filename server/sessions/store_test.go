@@ -15,6 +15,7 @@ import (
 
 	"examprep.dev/server/sessions"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 const redirectURL = "http://127.0.0.1/v1/developer/callback"
@@ -69,18 +70,12 @@ const secret = "a secret of more than thirty-two bytes"
 func newFixture(t *testing.T, prepare ...func(*mockoidc.MockOIDC) error) *fixture {
 	t.Helper()
 	provider, err := mockoidc.NewServer(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, prepare := range prepare {
-		if err := prepare(provider); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, prepare(provider))
 	}
 	listener := testkit.Listen(t)
-	if err := provider.Start(listener, nil); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, provider.Start(listener, nil))
 	t.Cleanup(func() { _ = provider.Shutdown() })
 	now := time.Now()
 	f := &fixture{provider: provider, clock: &now, pool: testkit.Database(t)}
@@ -94,18 +89,12 @@ func (f *fixture) atProvider(t *testing.T, address string) url.Values {
 	t.Helper()
 	browser := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	response, err := browser.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
 	back, err := response.Location()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return back.Query()
 }
 
@@ -121,21 +110,15 @@ func TestASignedInPersonKeepsOneAccount(t *testing.T) {
 	for range 2 {
 		f.provider.QueueUser(&mockoidc.MockUser{Subject: "ada", Email: "ada@example.org", EmailVerified: true})
 		address, cookie, err := f.signIn.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if !strings.Contains(address, "code_challenge_method=S256") {
 			t.Errorf("no PKCE in %s", address)
 		}
 		back := f.atProvider(t, address)
 		token, err := f.signIn.Complete(t.Context(), cookie, callback(back))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		session, err := f.store.Lookup(t.Context(), token)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if session.Subject != "ada" || session.Email != "ada@example.org" {
 			t.Errorf("session = %+v", session)
 		}
@@ -159,9 +142,7 @@ func TestWhatCannotBeAcceptedIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			address, cookie, err := f.signIn.Begin(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			back := f.atProvider(t, address)
 			state, code := back.Get("state"), back.Get("code")
 			tamper(f, &cookie, &state, &code)
@@ -177,9 +158,7 @@ func TestASignInCanBeCompletedOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	address, cookie, err := f.signIn.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	back := f.atProvider(t, address)
 	if _, err := f.signIn.Complete(t.Context(), cookie, callback(back)); err != nil {
 		t.Fatal(err)
@@ -284,9 +263,7 @@ func TestTokenIsNotStored(t *testing.T) {
 
 func must(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 }
 
 func TestAProviderInTroubleIsNoRefusal(t *testing.T) {

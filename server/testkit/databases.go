@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit/check"
 )
 
 const (
@@ -63,9 +64,7 @@ func (d *databases) create(t testing.TB, server string, migrated bool) string {
 	execute(t, server, statement)
 	t.Cleanup(func() { d.end(t, server, name) })
 	address, err := withDatabase(server, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return address
 }
 
@@ -89,9 +88,7 @@ func (d *databases) end(t testing.TB, server, name string) {
 		t.Fatalf("reach test database server: %v", err)
 	}
 	defer func() { _ = conn.Close(ctx) }()
-	if err := dropAll(ctx, conn, drop); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, dropAll(ctx, conn, drop))
 }
 
 // join makes this process known to the server, drops the databases of processes that have ended, and finds the template.

@@ -4,15 +4,15 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"examprep.dev/server/testkit/check"
 )
 
 func TestDatabasesOfEndedProcessesAndOldTemplatesAreDropped(t *testing.T) {
 	server := serverURL(t, DatabaseVariable)
 	living := pgxDatabase(t, DatabaseURL(t))
 	conn, err := pgx.Connect(t.Context(), server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer func() { _ = conn.Close(t.Context()) }()
 	const dead, old = "test_1_5f_1", "template_0123abcd_2020w01"
 	for _, statement := range []string{
@@ -23,15 +23,11 @@ func TestDatabasesOfEndedProcessesAndOldTemplatesAreDropped(t *testing.T) {
 		}
 	}
 	next := &databases{} // stands for another process
-	if err := next.join(server); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, next.join(server))
 	defer func() { _ = next.life.Close(t.Context()) }()
 	for name, want := range map[string]bool{dead: false, old: false, living: true, next.template: true} {
 		var exists bool
-		if err := conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&exists); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&exists))
 		if exists != want {
 			t.Errorf("%s exists: %t, want %t", name, exists, want)
 		}
@@ -53,9 +49,7 @@ func TestEveryDatabaseHasItsOwnInstallation(t *testing.T) {
 	seen := map[string]bool{}
 	for range 2 {
 		var id string
-		if err := Database(t).QueryRow(t.Context(), "SELECT id::text FROM installation").Scan(&id); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, Database(t).QueryRow(t.Context(), "SELECT id::text FROM installation").Scan(&id))
 		seen[id] = true
 	}
 	if len(seen) != 2 {
@@ -66,8 +60,6 @@ func TestEveryDatabaseHasItsOwnInstallation(t *testing.T) {
 func pgxDatabase(t *testing.T, address string) string {
 	t.Helper()
 	config, err := pgx.ParseConfig(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return config.Database
 }

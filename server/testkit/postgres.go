@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit/check"
 )
 
 // Database returns a pool of connections to a new, migrated sandbox database.
@@ -22,9 +23,7 @@ func Database(t testing.TB, session ...postgres.Setting) *pgxpool.Pool {
 func Open(t testing.TB, address string, session ...postgres.Setting) *pgxpool.Pool {
 	t.Helper()
 	pool, err := postgres.Open(t.Context(), address, session...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(pool.Close)
 	return pool
 }
@@ -133,18 +132,14 @@ func CutOff(t testing.TB, pool *pgxpool.Pool) (restore func()) {
 	none := func(query string, args ...any) bool {
 		t.Helper()
 		var count int
-		if err := admin.QueryRow(ctx, query, args...).Scan(&count); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, admin.QueryRow(ctx, query, args...).Scan(&count))
 		return count == 0
 	}
 	allow("false")
 	// A starting backend may have been admitted already. It is not in pg_stat_activity yet, but holds a lock on its
 	// database.
 	var starting []int32
-	if err := admin.QueryRow(ctx, "SELECT coalesce(array_agg(pid), '{}') FROM pg_locks WHERE "+ofDatabase, name).Scan(&starting); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, admin.QueryRow(ctx, "SELECT coalesce(array_agg(pid), '{}') FROM pg_locks WHERE "+ofDatabase, name).Scan(&starting))
 	Eventually(t, "the connections that were starting have started", func() bool {
 		return none("SELECT count(*) FROM pg_locks WHERE "+ofDatabase+" AND pid = ANY ($2)", name, starting)
 	})
@@ -166,9 +161,7 @@ const ofDatabase = "locktype = 'object' AND classid = 'pg_database'::regclass AN
 func Begin(t testing.TB, pool *pgxpool.Pool, statements ...string) pgx.Tx {
 	t.Helper()
 	tx, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
 	for _, statement := range statements {
 		Exec(t, tx, statement)
@@ -188,7 +181,5 @@ func ForEach(t T, db Session, into []any, visit func(), query string, args ...an
 // Release rolls a transaction of Begin back.
 func Release(t testing.TB, tx pgx.Tx) {
 	t.Helper()
-	if err := tx.Rollback(context.WithoutCancel(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, tx.Rollback(context.WithoutCancel(t.Context())))
 }

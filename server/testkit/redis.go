@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/server/redisurl"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/testkit/ports"
 )
 
@@ -30,9 +31,7 @@ func Redis(t testing.TB) (client redis.UniversalClient, prefix string) {
 func OpenRedis(t testing.TB, address string, adjust func(*redis.UniversalOptions)) redis.UniversalClient {
 	t.Helper()
 	client, err := redisurl.Open(address, adjust)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -65,9 +64,7 @@ func StartRedisFile(t testing.TB, settings []string, args ...string) *RedisServe
 	s := newRedis(t)
 	settings = append([]string{"bind 127.0.0.1", "port " + s.port, "dir " + s.dir}, settings...)
 	file := filepath.Join(s.dir, "redis.conf")
-	if err := os.WriteFile(file, []byte(strings.Join(settings, "\n")+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.WriteFile(file, []byte(strings.Join(settings, "\n")+"\n"), 0o600))
 	s.args = append([]string{file}, args...)
 	s.Start()
 	return s

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/usage"
 )
 
@@ -25,17 +26,13 @@ func newMeter(pool *pgxpool.Pool, c *clock) *usage.Meter {
 func flush(t *testing.T, meter *usage.Meter) {
 	t.Helper()
 	write(t, meter)
-	if err := meter.RollUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, meter.RollUp(t.Context()))
 }
 
 // write has meter write what it counted, and nothing more.
 func write(t *testing.T, meter *usage.Meter) {
 	t.Helper()
-	if err := meter.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, meter.Flush(t.Context()))
 }
 
 // usageOf returns what is written of a key: admitted and rate-limited requests of all days.
@@ -44,9 +41,7 @@ func usageOf(t *testing.T, pool *pgxpool.Pool, key uuid.UUID) [2]int64 {
 	var sum [2]int64
 	err := pool.QueryRow(t.Context(), `SELECT coalesce(sum(requests), 0)::bigint, coalesce(sum(rate_limited), 0)::bigint
 		FROM key_usage WHERE key_id = $1`, key).Scan(&sum[0], &sum[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return sum
 }
 
@@ -186,9 +181,7 @@ func TestACommitWhoseAnswerIsLostIsCountedOnce(t *testing.T) {
 
 			meter.Count(id, true)
 			meter.Count(id, false)
-			if err := step.before(meter, t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, step.before(meter, t.Context()))
 			line.loseAnswer(step.statement)
 			failed := make(chan error)
 			go func() { failed <- step.lost(meter, context.WithoutCancel(t.Context())) }()
@@ -359,9 +352,7 @@ func TestWritersThatEndedLongAgoAreForgotten(t *testing.T) {
 	flush(t, meter)
 	var left int
 	var kept bool
-	if err := pool.QueryRow(t.Context(), "SELECT count(*), bool_or(id = $1) FROM key_usage_writers", recent).Scan(&left, &kept); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*), bool_or(id = $1) FROM key_usage_writers", recent).Scan(&left, &kept))
 	if left != 2 || !kept {
 		t.Errorf("%d writers left, the recent one among them: %v", left, kept)
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // hostileURLs are refused at registration. PORT stands for a port on which loopback listens.
@@ -195,9 +196,7 @@ var standsForPublic = []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}
 func publicServer(t testing.TB, answer http.HandlerFunc) (server *httptest.Server, port string, authority []byte) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.2:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	server = httptest.NewUnstartedServer(answer)
 	_ = server.Listener.Close()
 	server.Listener = listener
@@ -307,9 +306,7 @@ func deliverBehindProxy(t *testing.T) {
 	t.Helper()
 	control := &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://control.example.com/", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if answer, err := control.Do(request); err == nil {
 		_ = answer.Body.Close()
 		t.Error("the proxy did not refuse")

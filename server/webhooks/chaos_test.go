@@ -16,6 +16,7 @@ import (
 
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 const (
@@ -75,9 +76,7 @@ func newStage(ctx context.Context, t *testing.T, events int, seed uint64) *stage
 	t.Helper()
 	s := &stage{seed: seed, history: newHistory(), course: newCourse(events)}
 	database, redises := testkit.StartPostgres(t), startRedises(ctx, t)
-	if err := postgres.Migrate(ctx, database.URL, postgres.Sandbox); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, postgres.Migrate(ctx, database.URL, postgres.Sandbox))
 	s.pool = testkit.Open(t, database.URL)
 	testkit.Exec(t, s.pool, chaosTables)
 	s.notifier = NewNotifier(s.pool)
@@ -91,9 +90,7 @@ func newStage(ctx context.Context, t *testing.T, events int, seed uint64) *stage
 	s.receiver = newChaosReceiver(t, seed, s.cast(), s.history)
 	for _, to := range s.receiver.targets {
 		if to != s.late {
-			if err := s.register(ctx, to); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, s.register(ctx, to))
 		}
 	}
 	authority := testkit.CAPEM(s.receiver.Server)
@@ -181,15 +178,11 @@ func (s *stage) play(ctx context.Context, t *testing.T) {
 	traffic.Go(func() error { return s.chaos.upsetWorkers(during, 2*len(order), chance) })
 	traffic.Go(func() error { return s.changeEndpoints(during) })
 	traffic.Go(func() error { return s.seeItGone(during) })
-	if err := traffic.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, traffic.Wait())
 	s.chaos.logf("%7.1fs all has happened", time.Since(s.chaos.began).Seconds())
 	s.settle(ctx, t)
 	leave()
-	if err := workers.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, workers.Wait())
 	s.chaos.logf("%7.1fs all has settled", time.Since(s.chaos.began).Seconds())
 }
 
@@ -205,9 +198,7 @@ func (s *stage) settle(ctx context.Context, t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 }
 
 // changeEndpoints deletes, disables, enables and adds endpoints at points of the course.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestATestEventAndARedeliveryArrive(t *testing.T) {
@@ -18,14 +19,10 @@ func TestATestEventAndARedeliveryArrive(t *testing.T) {
 	r := testkit.StartReceiver(t, nil)
 	account := b.account(t)
 	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: r.URL, Events: []Kind{KindScored}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	testkit.Run(t, b.worker(t, r).Run)
 	sent, err := b.endpoints.Test(t.Context(), account, made.ID, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	first := r.Next(t)
 	var body struct {
 		Event Kind     `json:"event"`
@@ -35,9 +32,7 @@ func TestATestEventAndARedeliveryArrive(t *testing.T) {
 		t.Errorf("body %s: %v", first.Body, err)
 	}
 	again, err := b.endpoints.Redeliver(t.Context(), account, made.ID, sent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if second := r.Next(t); second.Header.Get("Webhook-Id") != first.Header.Get("Webhook-Id") || !bytes.Equal(second.Body, first.Body) {
 		t.Error("the redelivery differs from the delivery")
 	}
@@ -57,9 +52,7 @@ func TestATestEventAndARedeliveryArrive(t *testing.T) {
 func (b *bench) scoredBy(t *testing.T, account uuid.UUID) Event {
 	t.Helper()
 	event, err := NewEvent(KindScored, uuid.NullUUID{UUID: account, Valid: true}, time.Now(), AttemptScored{AttemptID: uuid.NewString()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	b.record(t, event)
 	return event
 }
@@ -73,9 +66,7 @@ func TestAMovedEndpointTakesNothingOfTheFormerAccountAlong(t *testing.T) {
 		Owner: "c/ns/n", URL: r.URL, Events: Kinds(), Secret: NewSecret(), Account: uuid.NullUUID{UUID: ada, Valid: true},
 	}
 	adas, err := b.endpoints.ApplyManaged(t.Context(), want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	b.scoredBy(t, ada)
 	before, err := b.endpoints.Deliveries(t.Context(), ada, adas.ID, uuid.NullUUID{}, 10)
 	if err != nil || len(before.Deliveries) != 1 {
@@ -123,9 +114,7 @@ func TestDeliveriesOfAnotherAccountsEventsAreNotThere(t *testing.T) {
 	b := newBench(t)
 	ada, bob := b.account(t), b.account(t)
 	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: ada, URL: "https://receiver.example.com", Events: Kinds()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	b.scoredBy(t, ada)
 	b.happen(t, 1)
 	all, err := b.endpoints.Deliveries(t.Context(), ada, made.ID, uuid.NullUUID{}, 10)
@@ -152,9 +141,7 @@ func TestNothingIsSentToADisabledEndpoint(t *testing.T) {
 	b := newBench(t)
 	account := b.account(t)
 	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: "https://receiver.example.com", Events: Kinds()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	b.scoredBy(t, account)
 	page, err := b.endpoints.Deliveries(t.Context(), account, made.ID, uuid.NullUUID{}, 1)
 	if err != nil || len(page.Deliveries) != 1 {

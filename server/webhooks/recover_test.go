@@ -13,6 +13,7 @@ import (
 
 	"examprep.dev/server/postgres/webhooksdb"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // registered is an endpoint of an account, with nothing at work.
@@ -20,9 +21,7 @@ func (b *bench) registered(t *testing.T, url string) (account uuid.UUID, endpoin
 	t.Helper()
 	account = b.account(t)
 	endpoint, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: url, Events: Kinds()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return account, endpoint
 }
 
@@ -43,9 +42,7 @@ func (b *bench) end(t *testing.T, delivery uuid.UUID, state string, ago time.Dur
 func (b *bench) recover(t *testing.T, account, endpoint uuid.UUID, ago time.Duration) Recovery {
 	t.Helper()
 	recovery, err := b.endpoints.Recover(t.Context(), account, endpoint, time.Now().Add(-ago))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return recovery
 }
 
@@ -301,9 +298,7 @@ func TestADeclaredEndpointIsRecoveredToo(t *testing.T) {
 		Owner: "c/ns/n", URL: "https://receiver.example.com/", Events: Kinds(), Secret: NewSecret(),
 		Account: uuid.NullUUID{UUID: account, Valid: true},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	b.missed(t, account, endpoint.ID, 1)
 	if got := b.recover(t, account, endpoint.ID, time.Hour); got.Deliveries != 1 {
 		t.Errorf("recovered %+v, want 1", got)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // TestAVacuumGivesWayToTheKeeperAndNobodyWaitsMeanwhile holds the lock that a vacuum holds. PostgreSQL looks for an
@@ -92,15 +93,11 @@ func TestRetiringEventsReadsTheBacklogNotTwice(t *testing.T) {
 		start.Add(partitionWeek).Format(time.RFC3339)+"')")
 	const read = "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables WHERE relname ~ '^webhook_deliveries_'"
 	var before, after int
-	if err := tx.QueryRow(t.Context(), read).Scan(&before); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, tx.QueryRow(t.Context(), read).Scan(&before))
 	if outcome := testkit.Get[string](t, tx, "SELECT webhook_retire_partition('events', $1)", "webhook_events_"+start.Format("20060102")); outcome != "retired" {
 		t.Fatalf("got %q, want it retired", outcome)
 	}
-	if err := tx.QueryRow(t.Context(), read).Scan(&after); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, tx.QueryRow(t.Context(), read).Scan(&after))
 	if rows := after - before; rows > pending+pending/10 {
 		t.Errorf("%d rows were read, of %d that are pending", rows, pending)
 	}

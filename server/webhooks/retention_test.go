@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // keeper returns one whose time is the test's.
@@ -63,9 +64,7 @@ func TestWeeksCoveredAreThoseOfWhichEveryTableHasItsPartition(t *testing.T) {
 func of(t *testing.T, k *keeper, kind string) (names []string) {
 	t.Helper()
 	partitions, err := k.partitions(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, p := range partitions {
 		if p.Kind == kind {
 			names = append(names, p.Name)
@@ -92,9 +91,7 @@ func (b *bench) rows(t *testing.T, at time.Time) int {
 
 func keep(t *testing.T, k *keeper) {
 	t.Helper()
-	if err := k.once(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, k.once(t.Context()))
 }
 
 func TestPartitionsComeBeforeTheirTimeAndGoAfterIt(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"examprep.dev/server/postgres/webhooksdb"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // crash leaves all deliveries as workers do that are killed in the midst of so many tries, one after the other.
@@ -110,9 +111,7 @@ func TestATryIsLoggedWhoeverHasItsDeliveryNow(t *testing.T) {
 	}
 	late := result{row: leased[0], began: time.Now(), took: 20 * time.Millisecond, outcome: outcome{status: 502, failure: "status", answer: "no"}}
 	for range 2 { // the flusher writes again what it got no answer for
-		if err := w.writeDown(context.Background(), []result{late}); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, w.writeDown(context.Background(), []result{late}))
 	}
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'pending' AND attempt = 2 AND lost = 0 AND last_status IS NULL")
 	b.until(t, 1, `SELECT count(*) FROM webhook_tries WHERE delivery_id = $1 AND attempt = 1 AND failure = 'status' AND status = 502
@@ -136,9 +135,7 @@ func (b *bench) lease(t *testing.T, w *Worker) result {
 
 func writeDown(t *testing.T, w *Worker, results ...result) {
 	t.Helper()
-	if err := w.writeDown(t.Context(), results); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, w.writeDown(t.Context(), results))
 }
 
 func TestEachOutcomeThatCameLateCounts(t *testing.T) {
@@ -244,13 +241,9 @@ func TestDeliveriesAskedForByHandAreLimited(t *testing.T) {
 	b := newBench(t)
 	account := b.account(t)
 	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: "https://example.com/", Events: []Kind{KindScored}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	first, err := b.endpoints.Test(t.Context(), account, made.ID, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	testkit.Exec(t, b.pool, `INSERT INTO webhook_deliveries (id, event_id, endpoint_id, by_hand)
 		SELECT webhook_new_id(), event_id, endpoint_id, true FROM webhook_deliveries, generate_series(2, $1)`, MaxByHand)
 	var full *LimitError

@@ -16,6 +16,7 @@ import (
 
 	"examprep.dev/api/client"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // patience bounds every wait of these tests; nothing is asserted of how long anything takes.
@@ -29,9 +30,7 @@ const testKeys = "k1:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 func testKeyring(t testing.TB) *Keyring {
 	t.Helper()
 	ring, err := ParseKeyring(testKeys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return ring
 }
 
@@ -70,9 +69,7 @@ func (b *bench) worker(t testing.TB, receivers ...*testkit.Receiver) *Worker {
 func (b *bench) workerOf(t testing.TB, cfg WorkerConfig, pool *pgxpool.Pool, keyring *Keyring) *Worker {
 	t.Helper()
 	w, err := NewWorker(cfg, pool, b.redis, keyring)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return w
 }
 
@@ -82,9 +79,7 @@ func (b *bench) endpoint(t testing.TB, url string) (ManagedEndpoint, Endpoint) {
 		Owner: "test/ns/" + uuid.NewString(), URL: url, Events: Kinds(), Secret: NewSecret(),
 	}
 	endpoint, err := b.endpoints.ApplyManaged(t.Context(), want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return want, endpoint
 }
 
@@ -94,9 +89,7 @@ func (b *bench) happen(t *testing.T, n int) Event {
 	event, err := NewEvent(KindContentUpdated, uuid.NullUUID{}, time.Now(), ContentUpdated{
 		ExamKey: fmt.Sprintf("exam-%d", n), Changes: []string{"papers"}, PaperIDs: []string{}, ContentVersion: int64(n), UpdatedAt: time.Now(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	b.record(t, event)
 	return event
 }
@@ -211,9 +204,7 @@ func TestNothingIsLostWhenRedisForgets(t *testing.T) {
 	for n := range events {
 		b.happen(t, n)
 		if n%50 == 25 {
-			if err := b.redis.Del(t.Context(), b.prefix+streamName).Err(); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, b.redis.Del(t.Context(), b.prefix+streamName).Err())
 			// What the stream held is left to the sweep; the test does not wait a minute for it.
 			testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET relay_at = now() WHERE state = 'pending' AND lease IS NULL")
 		}
@@ -279,9 +270,7 @@ func TestADeletedOrSuspendedEndpointGetsNothing(t *testing.T) {
 	deleted, _ := b.endpoint(t, r.URL)
 	suspended, _ := b.endpoint(t, r.URL)
 	b.happen(t, 1)
-	if err := b.endpoints.DeleteManaged(t.Context(), deleted.Owner); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, b.endpoints.DeleteManaged(t.Context(), deleted.Owner))
 	suspended.Suspend = true
 	if _, err := b.endpoints.ApplyManaged(t.Context(), suspended); err != nil {
 		t.Fatal(err)
@@ -393,9 +382,7 @@ func TestApplyingTheSameTwiceWritesNothing(t *testing.T) {
 	}
 	before := row()
 	again, err := b.endpoints.ApplyManaged(t.Context(), want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if again.ID != first.ID || row() != before {
 		t.Error("the second apply wrote")
 	}

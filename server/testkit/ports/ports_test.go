@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/testkit/ports"
 )
 
@@ -12,19 +13,11 @@ func TestReservedPortIsForTheServersOfItsTest(t *testing.T) {
 	address := ports.Address(t)
 	for range 2 { // started, and started again
 		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := conn.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err := listener.Close(); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
+		check.NoError(t, conn.Close())
+		check.NoError(t, listener.Close())
 	}
 }
 

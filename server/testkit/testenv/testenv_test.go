@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/testkit/testenv"
 )
 
@@ -18,12 +19,8 @@ func TestVariableComesFromTheEnvironmentOrTheCheckout(t *testing.T) {
 		".dev/test.env":     "EXAMPREP_TEST_REDIS_URL=redis://file/0?a=b\nEXAMPREP_TEST_NPM=\n",
 	} {
 		path := filepath.Join(root, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		check.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	t.Chdir(filepath.Join(root, "module", "deep"))
 	t.Setenv(testenv.Redis, "")

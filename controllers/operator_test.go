@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -293,9 +294,12 @@ func (in *installation) served(examKey string) (overview map[string]any, ok bool
 	if err != nil {
 		in.t.Fatal(err)
 	}
-	document, ok := snapshot.Overview(examKey)
-	if !ok {
+	document, err := snapshot.Overview(examKey)
+	if _, missing := errors.AsType[*catalog.NotFoundError](err); missing {
 		return nil, false
+	}
+	if err != nil {
+		in.t.Fatal(err)
 	}
 	if err := json.Unmarshal(document.JSON, &overview); err != nil {
 		in.t.Fatal(err)

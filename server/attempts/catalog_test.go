@@ -72,7 +72,7 @@ func (b *bench) onCatalogue(t *testing.T) (publish func(catalog.Exam), withdraw 
 		if err := publisher.Release(t.Context(), claim, testExam, true); err != nil {
 			t.Fatal(err)
 		}
-		await("the withdrawal", func() bool { _, served := snapshot.Overview(testExam); return !served })
+		await("the withdrawal", func() bool { _, err := snapshot.Overview(testExam); return err != nil })
 	}
 	return publish, withdraw
 }

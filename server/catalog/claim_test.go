@@ -203,7 +203,7 @@ func TestReleaseRetainsOrWithdraws(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := b.snapshot(t, SnapshotConfig{})
-	if _, served := s.Overview(exam.Key); !served {
+	if _, err := s.Overview(exam.Key); err != nil {
 		t.Error("a retained exam is not served")
 	}
 	heir := Claim{"test", "exams", "heir"}
@@ -214,7 +214,7 @@ func TestReleaseRetainsOrWithdraws(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = b.snapshot(t, SnapshotConfig{})
-	if _, served := s.Overview(exam.Key); served || len(s.List()) != 0 {
+	if _, err := s.Overview(exam.Key); err == nil || len(s.List()) != 0 {
 		t.Error("a withdrawn exam is served")
 	}
 	var missing *NotFoundError

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -272,9 +273,12 @@ func (in *installation) served(examKey string) (overview map[string]any, ok bool
 	if err != nil {
 		in.t.Fatal(err)
 	}
-	document, ok := snapshot.Overview(examKey)
-	if !ok {
+	document, err := snapshot.Overview(examKey)
+	if _, missing := errors.AsType[*catalog.NotFoundError](err); missing {
 		return nil, false
+	}
+	if err != nil {
+		in.t.Fatal(err)
 	}
 	testkit.Decode(in.t, document.JSON, &overview)
 	return overview, true

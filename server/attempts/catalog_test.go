@@ -49,7 +49,7 @@ func (b *bench) onCatalogue(t *testing.T) (publish func(catalog.Exam), withdraw 
 	withdraw = func() {
 		t.Helper()
 		check.NoError(t, publisher.Release(t.Context(), claim, testExam, true))
-		testkit.Eventually(t, "the snapshot has the withdrawal", func() bool { _, served := snapshot.Overview(testExam); return !served })
+		testkit.Eventually(t, "the snapshot has the withdrawal", func() bool { _, err := snapshot.Overview(testExam); return err != nil })
 	}
 	return publish, withdraw
 }

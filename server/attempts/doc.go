@@ -8,7 +8,7 @@
 //	            ──▶ abandoned   given up: recorded, never scored, no events
 //
 // All three are terminal. An attempt points at the paper revision that it opened: it is paged and scored by that one,
-// whatever is published later. A submission is one SQL statement: state, answers, score and both events are on disk
+// whatever is published later. That revision is marked before the attempt is stored, so that it is never pruned. A submission is one SQL statement: state, answers, score and both events are on disk
 // together or not at all, and of any number of racing submissions exactly one writes. The others, like every later
 // retry, are answered from what it wrote: the same answers and status get the stored result again, others
 // attempt_already_submitted.
@@ -23,8 +23,8 @@
 // # How it fails
 //
 // A client's mistake is an *[Error] with one of the codes below, and nothing was written. Everything else (Postgres
-// away, *catalog.UnavailableError) comes back wrapped: the caller saw no answer, and the attempt is either whole or
-// untouched.
+// away, *catalog.UnavailableError, *catalog.UnreadableError) comes back wrapped: the caller saw no answer, and the attempt
+// is either whole or untouched.
 //
 // # What it knows of learners
 //

@@ -72,10 +72,7 @@ func (s *Service) countAttempts(ctx context.Context, who keys.Identity, req Hist
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return total, err
 	}
-	if _, served := s.papers.Overview(req.ExamKey); !served {
-		return 0, examNotFound()
-	}
-	return 0, nil
+	return 0, s.checkExam(req.ExamKey)
 }
 
 func (s *Service) historyRows(

@@ -41,6 +41,9 @@ func (s *Service) Open(ctx context.Context, who keys.Identity, req OpenRequest) 
 	if err != nil {
 		return Opened{}, translate(err)
 	}
+	if err := s.papers.MarkOpened(ctx, req.ExamKey, paper.Digest); err != nil {
+		return Opened{}, translate(err)
+	}
 	id, err := uuid.NewV7()
 	if err != nil {
 		return Opened{}, fmt.Errorf("new attempt id: %w", err)

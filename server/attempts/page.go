@@ -34,9 +34,10 @@ type Page struct {
 func (s *Service) Page(ctx context.Context, who keys.Identity, req PageRequest) (Page, error) {
 	paper, err := s.papers.Paper(ctx, req.ExamKey, req.PaperID)
 	var withdrawn *catalog.NotFoundError
+	var unreadable *catalog.UnreadableError
 	switch {
-	case errors.As(err, &withdrawn):
-		// A paper that is no longer published is still readable for those who are sitting it.
+	case errors.As(err, &withdrawn), errors.As(err, &unreadable):
+		// Attempts in progress still read the revision that they opened.
 	case err != nil:
 		return Page{}, translate(err)
 	case !s.papers.Republished(req.ExamKey, req.PaperID):

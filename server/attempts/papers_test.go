@@ -81,10 +81,18 @@ func (s *shelf) served(exam string) map[string][]*edition {
 	return s.exams[exam]
 }
 
-func (s *shelf) Overview(exam string) (catalog.Document, bool) {
+func (s *shelf) Overview(exam string) (catalog.Document, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return catalog.Document{}, s.served(exam) != nil
+	if s.served(exam) == nil {
+		return catalog.Document{}, &catalog.NotFoundError{What: "exam", Name: exam}
+	}
+	return catalog.Document{}, nil
+}
+
+func (s *shelf) MarkOpened(_ context.Context, exam string, digest catalog.Digest) error {
+	_, err := s.find(exam, digest)
+	return err
 }
 
 func (s *shelf) Paper(_ context.Context, exam, paperID string) (*catalog.PaperRevision, error) {

@@ -53,14 +53,16 @@ type Config struct {
 // Papers is what the engine reads of the catalogue; *catalog.Snapshot is one. What it returns is shared and must not be
 // changed.
 type Papers interface {
-	// Overview reports whether an exam is served.
-	Overview(examKey string) (catalog.Document, bool)
+	// Overview fails if an exam is not served, with *catalog.NotFoundError if it does not exist.
+	Overview(examKey string) (catalog.Document, error)
 	// Paper returns the published revision of a paper.
 	Paper(ctx context.Context, examKey, paperID string) (*catalog.PaperRevision, error)
 	// Revision returns a revision by its digest, published still or not.
 	Revision(ctx context.Context, examKey string, digest catalog.Digest) (*catalog.PaperRevision, error)
 	// AnswerKey returns what a revision is scored by.
 	AnswerKey(ctx context.Context, examKey string, digest catalog.Digest) (*catalog.AnswerKey, error)
+	// MarkOpened keeps a revision for the attempts that open it; it must succeed before an attempt is stored.
+	MarkOpened(ctx context.Context, examKey string, digest catalog.Digest) error
 	// Republished reports whether attempts may point at another revision than the published one.
 	Republished(examKey, paperID string) bool
 }
@@ -90,6 +92,15 @@ func NewService(cfg Config, pool *pgxpool.Pool, papers Papers, notifier Notifier
 	return &Service{
 		secret: cfg.NamespaceSecret, now: now, pool: pool, queries: attemptsdb.New(pool), papers: papers, notifier: notifier,
 	}, nil
+}
+
+// checkExam fails unless an exam is served, or exists and cannot be read.
+func (s *Service) checkExam(examKey string) error {
+	_, err := s.papers.Overview(examKey)
+	if _, exists := errors.AsType[*catalog.UnreadableError](err); err == nil || exists {
+		return nil
+	}
+	return translate(err)
 }
 
 // clock reads the time as Postgres stores it, so that what is returned now equals what is read back later.

@@ -65,7 +65,7 @@ func (s *Service) Submit(ctx context.Context, who keys.Identity, req SubmitReque
 	}
 	key, err := s.papers.AnswerKey(ctx, req.ExamKey, catalog.Digest(attempt.PaperDigest))
 	if err != nil {
-		return Result{}, translate(err)
+		return Result{}, fmt.Errorf("read answer key of attempt %s: %w", attempt.ID, err)
 	}
 	paper := newSheet(key)
 	sub, err := readSubmission(paper, req)
@@ -134,8 +134,8 @@ func (s *Service) find(ctx context.Context, who keys.Identity, req SubmitRequest
 		}
 	}
 	// An attempt is submitted even after its exam was withdrawn; only where there is none does the exam matter.
-	if _, served := s.papers.Overview(req.ExamKey); !served {
-		return attemptRow{}, examNotFound()
+	if err := s.checkExam(req.ExamKey); err != nil {
+		return attemptRow{}, err
 	}
 	return attemptRow{}, attemptNotFound()
 }

@@ -206,7 +206,7 @@ func TestReleaseRetainsOrWithdraws(t *testing.T) {
 	first := b.publish(t, exam)
 	check.NoError(t, b.publisher.Release(t.Context(), owner, exam.Key, false))
 	s := b.snapshot(t, SnapshotConfig{})
-	if _, served := s.Overview(exam.Key); !served {
+	if _, err := s.Overview(exam.Key); err != nil {
 		t.Error("a retained exam is not served")
 	}
 	heir := Claim{"test", "exams", "heir"}
@@ -215,7 +215,7 @@ func TestReleaseRetainsOrWithdraws(t *testing.T) {
 	}
 	check.NoError(t, b.publisher.Release(t.Context(), heir, exam.Key, true))
 	s = b.snapshot(t, SnapshotConfig{})
-	if _, served := s.Overview(exam.Key); served || len(s.List()) != 0 {
+	if _, err := s.Overview(exam.Key); err == nil || len(s.List()) != 0 {
 		t.Error("a withdrawn exam is served")
 	}
 	var missing *NotFoundError

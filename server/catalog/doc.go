@@ -35,10 +35,17 @@
 // bytes. It hears of a new revision by LISTEN and polls as a safety net; without Postgres it goes on serving what it
 // has. Answer keys are stored, loaded and cached apart from what requests are rendered from.
 //
+// An exam whose row cannot be read keeps its last readable view, and all other exams are refreshed. A pod that never read
+// such an exam starts without it and returns *UnavailableError for it. Each poll reads it again. The gauge
+// examprep_catalog_unreadable_exams counts these exams, and those with a paper or an answer key that cannot be decoded.
+//
+// Before an attempt opens a paper revision, [Snapshot.MarkOpened] sets paper_revisions.opened. Pruning never deletes such
+// a revision. Both lock its row, so a revision is pruned or opened, never both.
+//
 // # How it fails
 //
 // *ValidationError, *ClaimConflictError, *SealError, *RevisionNotFoundError, *DamagedError (writing) and *NotFoundError,
-// *UnavailableError (reading); everything else is an error of Postgres, wrapped.
+// *UnreadableError, *UnavailableError (reading); everything else is an error of Postgres, wrapped.
 //
 // It owns the tables of migrations/00006_catalog.sql and must never import fasthttp, controller-runtime or k8s.io packages, nor the
 // packages keys, gate and attempts.

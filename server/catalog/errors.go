@@ -2,9 +2,12 @@ package catalog
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // ClaimConflictError says that the exam key belongs to another resource, Owner. Nothing was changed.
@@ -106,7 +109,37 @@ type NotFoundError struct {
 
 func (e *NotFoundError) Error() string { return fmt.Sprintf("no such %s: %q", e.What, e.Name) }
 
-// UnavailableError says that a paper is not in the cache and Postgres could not be asked: try again later.
+// UnreadableError says that PostgreSQL returned a stored row that cannot be decoded, or failed to read it because the row
+// is damaged. A retry does not help until the row is repaired.
+type UnreadableError struct {
+	// What is "exam", "paper" or "answer key".
+	What string
+	// Name is the exam key, or the exam key and the digest of the paper's revision.
+	Name string
+	Err  error
+}
+
+func (e *UnreadableError) Error() string {
+	return fmt.Sprintf("stored %s %s cannot be read: %v", e.What, e.Name, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *UnreadableError) Unwrap() error { return e.Err }
+
+// isDamaged reports whether a stored row cannot be decoded, or PostgreSQL failed to read it, while other rows may be
+// readable. PostgreSQL reports corrupted storage in class XX and invalid values in class 22. Connection poolers use these
+// classes for failures of their own, with severity FATAL.
+func isDamaged(err error) bool {
+	if errors.Is(err, errUndecodable) {
+		return true
+	}
+	failure, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && failure.SeverityUnlocalized == "ERROR" &&
+		(strings.HasPrefix(failure.Code, "XX") || strings.HasPrefix(failure.Code, "22"))
+}
+
+// UnavailableError says that a retry can succeed: a paper is not in the cache and PostgreSQL did not answer, or this pod was
+// never able to read the exam and another pod may serve it. In the second case it wraps an *UnreadableError.
 type UnavailableError struct{ Err error }
 
 func (e *UnavailableError) Error() string { return "catalogue unavailable: " + e.Err.Error() }

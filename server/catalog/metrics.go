@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"slices"
 	"time"
 
 	"github.com/maypok86/otter/v2/stats"
@@ -27,6 +28,9 @@ func newSnapshotMetrics(s *Snapshot) *snapshotMetrics {
 		s.cfg.Registerer.MustRegister(m.refreshed, m.failures, &snapshotFigures{
 			snapshot: s,
 			exams:    prometheus.NewDesc("examprep_catalog_exams", "Exams that are served.", nil, nil),
+			unreadable: prometheus.NewDesc("examprep_catalog_unreadable_exams",
+				"Exams whose published revision, papers or answer keys this pod cannot read from their rows; 0 if none. "+
+					"Papers and answer keys count once a request has asked for them. Updated every 10 s.", nil, nil),
 			revisions: prometheus.NewDesc("examprep_catalog_revisions",
 				"The sum of the exams' revision numbers: it is the same on every pod, unless one lags behind.", nil, nil),
 			bytes:     cacheDesc("bytes", "Bytes that the cache holds, roughly."),
@@ -55,13 +59,13 @@ func (m *snapshotMetrics) compared(whole bool, now time.Time, err error) {
 
 type snapshotFigures struct {
 	snapshot                             *Snapshot
-	exams, revisions                     *prometheus.Desc
+	exams, unreadable, revisions         *prometheus.Desc
 	bytes, most, hits, misses, evictions *prometheus.Desc
 }
 
 // Describe implements prometheus.Collector.
 func (f *snapshotFigures) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{f.exams, f.revisions, f.bytes, f.most, f.hits, f.misses, f.evictions} {
+	for _, desc := range []*prometheus.Desc{f.exams, f.unreadable, f.revisions, f.bytes, f.most, f.hits, f.misses, f.evictions} {
 		to <- desc
 	}
 }
@@ -76,6 +80,7 @@ func (f *snapshotFigures) Collect(to chan<- prometheus.Metric) {
 		}
 	}
 	to <- prometheus.MustNewConstMetric(f.exams, prometheus.GaugeValue, exams)
+	to <- prometheus.MustNewConstMetric(f.unreadable, prometheus.GaugeValue, float64(f.snapshot.unreadableExams()))
 	to <- prometheus.MustNewConstMetric(f.revisions, prometheus.GaugeValue, revisions)
 	cache := func(name string, size uint64, most uint64, counts stats.Stats) {
 		to <- prometheus.MustNewConstMetric(f.bytes, prometheus.GaugeValue, float64(size), name)
@@ -87,4 +92,20 @@ func (f *snapshotFigures) Collect(to chan<- prometheus.Metric) {
 	papers, keys := f.snapshot.papers.entries, f.snapshot.keys.entries
 	cache("papers", papers.WeightedSize(), f.snapshot.cfg.PaperCacheBytes, papers.Stats())
 	cache("answer_keys", keys.WeightedSize(), f.snapshot.cfg.KeyCacheBytes, keys.Stats())
+}
+
+// unreadableExams counts the exams whose published revision, or a document of one of their papers, cannot be read.
+func (s *Snapshot) unreadableExams() int {
+	unreadable := map[string]struct{}{}
+	if v := s.current.Load(); v != nil {
+		for key, exam := range v.exams {
+			if exam.unreadable != "" {
+				unreadable[key] = struct{}{}
+			}
+		}
+	}
+	for _, id := range slices.Concat(s.papers.unreadable(), s.keys.unreadable(), s.opened.unreadable()) {
+		unreadable[id.examKey] = struct{}{}
+	}
+	return len(unreadable)
 }

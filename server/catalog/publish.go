@@ -17,8 +17,8 @@ import (
 const (
 	// writeTimeout bounds one Publish or Release: the largest exam that validates takes seconds.
 	writeTimeout = 2 * time.Minute
-	// supersededFor is how long a revision has a successor before it may be pruned: a pod that has not heard of the
-	// successor opens papers of the old one.
+	// supersededFor is how long a revision has a successor before it can be pruned. A pod that has not read the successor
+	// opens papers of the old revision, and returns 503 for those that were pruned.
 	supersededFor = time.Hour
 	// stagedBytes bounds what one batch of papers holds in memory.
 	stagedBytes = 8 << 20

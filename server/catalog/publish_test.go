@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
 	"examprep.dev/server/postgres"
@@ -311,8 +310,7 @@ func TestPruningKeepsWhatIsYoungOrOpened(t *testing.T) {
 		return published.PaperDigests["xx-sample-2023"]
 	}
 	opened := publish(1)
-	testkit.Exec(t, b.pool, `INSERT INTO attempts (id, account_id, family_id, key_id, exam_key, paper_id, paper_digest, key_seq, question_count, opened_at)
-		VALUES ($1, $1, $1, $1, $2, 'xx-sample-2023', $3, 1, 6, now())`, uuid.New(), exam.Key, opened[:])
+	check.NoError(t, b.snapshot(t, SnapshotConfig{}).MarkOpened(t.Context(), exam.Key, opened))
 	clock = clock.Add(2 * time.Hour)
 	unopened := publish(2)
 	clock = clock.Add(59 * time.Minute)

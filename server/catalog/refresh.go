@@ -103,11 +103,18 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// refresh loads what changed and then swaps the view once. On failure the old view stays whole.
+// refresh loads what changed and then swaps the view once. On failure the old view stays whole. An exam that cannot be read
+// keeps its last view and does not make the refresh fail.
 func (s *Snapshot) refresh(ctx context.Context, asked request) error {
 	err := s.bringUpToDate(ctx, &asked)
 	if err == nil || ctx.Err() == nil {
 		s.metrics.compared(asked.all, time.Now(), err)
+	}
+	if err == nil && asked.all {
+		isCurrent := func(id revisionID) bool { return id == s.revision(id.examKey, id.digest) }
+		s.papers.recheck(ctx, isCurrent)
+		s.keys.recheck(ctx, isCurrent)
+		s.opened.recheck(ctx, isCurrent)
 	}
 	return err
 }
@@ -133,13 +140,13 @@ func (s *Snapshot) bringUpToDate(ctx context.Context, asked *request) error {
 			return err
 		}
 	}
-	if len(keys) > 0 || len(exams) != len(old.exams) || s.current.Load() == nil {
+	if s.current.Load() == nil || !maps.Equal(exams, old.exams) {
 		s.publish(newView(exams))
 	}
 	return nil
 }
 
-// changed lists the exams whose state is not what is known, and forgets those that do not exist any more.
+// changed lists the exams whose state is not what is known or that could not be read, and removes those that were deleted.
 func (s *Snapshot) changed(ctx context.Context, exams map[string]*examView) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.LoadTimeout)
 	defer cancel()
@@ -152,7 +159,7 @@ func (s *Snapshot) changed(ctx context.Context, exams map[string]*examView) ([]s
 	for _, state := range states {
 		exist[state.ExamKey] = true
 		known := exams[state.ExamKey]
-		if known == nil || known.state != (examState{state.Revision, state.Withdrawn, state.Repairs}) {
+		if known == nil || known.unreadable != "" || known.state != (examState{state.Revision, state.Withdrawn, state.Repairs}) {
 			keys = append(keys, state.ExamKey)
 		}
 	}
@@ -160,15 +167,53 @@ func (s *Snapshot) changed(ctx context.Context, exams map[string]*examView) ([]s
 	return keys, nil
 }
 
-// load reads and renders some exams into exams. The exams' rows say which revision to read the papers of; revisions are
-// immutable, so that two queries see one state.
+// load reads and renders some exams into exams. If PostgreSQL cannot read one of their rows, load divides the exams until
+// only the damaged ones are left, so that all others are loaded.
 func (s *Snapshot) load(ctx context.Context, exams map[string]*examView, keys []string) error {
+	rows, papers, err := s.read(ctx, keys)
+	switch {
+	case err == nil:
+	case !isDamaged(err):
+		return err
+	case len(keys) == 1:
+		s.keepLast(ctx, exams, keys[0], err)
+		return nil
+	default:
+		middle := len(keys) / 2
+		if err := s.load(ctx, exams, keys[:middle]); err != nil {
+			return err
+		}
+		return s.load(ctx, exams, keys[middle:])
+	}
+	for _, row := range rows {
+		if row.Withdrawn {
+			exams[row.ExamKey] = &examView{state: examState{row.Revision, true, row.Repairs}}
+			continue
+		}
+		exam, err := render(row, papers[row.ExamKey])
+		if err != nil {
+			s.keepLast(ctx, exams, row.ExamKey, err)
+			continue
+		}
+		if known := exams[row.ExamKey]; known != nil && known.unreadable != "" {
+			s.logger.InfoContext(ctx, "catalogue: exam can be read again", "exam_key", row.ExamKey)
+		}
+		exams[row.ExamKey] = exam
+	}
+	return nil
+}
+
+// read reads the rows of some exams, and those of their papers by exam key. The exams' rows say which revision to read the
+// papers of; revisions are immutable, so that two queries see one state.
+func (s *Snapshot) read(
+	ctx context.Context, keys []string,
+) ([]catalogdb.CatalogExamsRow, map[string][]catalogdb.CatalogPapersRow, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.LoadTimeout)
 	defer cancel()
 	q := catalogdb.New(s.pool)
 	rows, err := q.CatalogExams(ctx, keys)
 	if err != nil {
-		return fmt.Errorf("load exams: %w", err)
+		return nil, nil, fmt.Errorf("load exams: %w", err)
 	}
 	var wanted catalogdb.CatalogPapersParams
 	for _, row := range rows {
@@ -179,30 +224,36 @@ func (s *Snapshot) load(ctx context.Context, exams map[string]*examView, keys []
 	}
 	papers, err := q.CatalogPapers(ctx, wanted)
 	if err != nil {
-		return fmt.Errorf("load paper lists: %w", err)
+		return nil, nil, fmt.Errorf("load paper lists: %w", err)
 	}
 	byExam := make(map[string][]catalogdb.CatalogPapersRow, len(rows))
 	for _, paper := range papers {
 		byExam[paper.ExamKey] = append(byExam[paper.ExamKey], paper)
 	}
-	for _, row := range rows {
-		if row.Withdrawn {
-			exams[row.ExamKey] = &examView{state: examState{row.Revision, true, row.Repairs}}
-			continue
-		}
-		exam, err := render(row, byExam[row.ExamKey])
-		if err != nil {
-			return err
-		}
-		exams[row.ExamKey] = exam
+	return rows, byExam, nil
+}
+
+// keepLast marks an exam as unreadable and keeps its last view, if there is one. It logs each new cause once; each poll
+// reads the exam again.
+func (s *Snapshot) keepLast(ctx context.Context, exams map[string]*examView, examKey string, cause error) {
+	known := exams[examKey]
+	if known != nil && known.unreadable == cause.Error() {
+		return
 	}
-	return nil
+	kept := examView{}
+	if known != nil && !known.state.withdrawn {
+		kept = *known
+	}
+	kept.unreadable = cause.Error()
+	exams[examKey] = &kept
+	s.logger.ErrorContext(ctx, "catalogue: exam cannot be read; its last readable revision stays",
+		"exam_key", examKey, "served_revision", kept.state.revision, "error", cause)
 }
 
 func newView(exams map[string]*examView) *view {
 	v := &view{exams: exams, list: make([]ExamEntry, 0, len(exams))}
 	for _, exam := range exams {
-		if !exam.state.withdrawn {
+		if exam.papers != nil {
 			v.list = append(v.list, exam.entry)
 		}
 	}

@@ -71,8 +71,14 @@ type (
 // render turns an exam's published revision into what is sent.
 func render(row catalogdb.CatalogExamsRow, papers []catalogdb.CatalogPapersRow) (*examView, error) {
 	var exam Exam
+	if row.Document == nil {
+		return nil, fmt.Errorf("the row of revision %d is missing", row.Revision)
+	}
 	if err := json.Unmarshal(row.Document, &exam); err != nil {
-		return nil, fmt.Errorf("stored exam %s: %w", row.ExamKey, err)
+		return nil, err
+	}
+	if exam.Key != row.ExamKey {
+		return nil, fmt.Errorf("the document of revision %d is of the exam %.200q", row.Revision, exam.Key)
 	}
 	summary := examSummary{exam.Key, exam.Name, exam.Category, exam.Country, exam.DurationMinutes}
 	listed, err := encode(summary)

@@ -2,16 +2,17 @@ package catalog
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/maypok86/otter/v2"
 	"github.com/maypok86/otter/v2/stats"
 	"golang.org/x/sync/singleflight"
-
-	"examprep.dev/server/postgres/catalogdb"
 )
 
 // revisionID names a paper's revision; what it names never changes, so that a cache of them never goes stale. Should
@@ -26,10 +27,16 @@ type revisionID struct {
 // revisionCache keeps what was loaded for revisions, up to a number of bytes. However many ask for one that is missing,
 // it is loaded once; each of them waits only as long as its own context allows.
 type revisionCache[V any] struct {
+	// what names the values in errors.
+	what    string
 	entries *otter.Cache[revisionID, sized[V]]
 	flights singleflight.Group
 	timeout time.Duration
-	load    func(context.Context, revisionID) (sized[V], error)
+	// load fails with an error of isDamaged if the stored document cannot be read, and with pgx.ErrNoRows if there is none.
+	load func(context.Context, revisionID) (sized[V], error)
+
+	mu      sync.Mutex
+	damaged map[revisionID]struct{}
 }
 
 // sized is a value with the bytes it occupies, roughly.
@@ -39,7 +46,7 @@ type sized[V any] struct {
 }
 
 func newRevisionCache[V any](
-	maximum uint64, timeout time.Duration, load func(context.Context, revisionID) (sized[V], error),
+	what string, maximum uint64, timeout time.Duration, load func(context.Context, revisionID) (sized[V], error),
 ) (*revisionCache[V], error) {
 	entries, err := otter.New(&otter.Options[revisionID, sized[V]]{
 		MaximumWeight: maximum,
@@ -49,9 +56,11 @@ func newRevisionCache[V any](
 		},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("paper cache: %w", err)
+		return nil, fmt.Errorf("%s cache: %w", what, err)
 	}
-	return &revisionCache[V]{entries: entries, timeout: timeout, load: load}, nil
+	return &revisionCache[V]{
+		what: what, entries: entries, timeout: timeout, load: load, damaged: map[revisionID]struct{}{},
+	}, nil
 }
 
 func (c *revisionCache[V]) get(ctx context.Context, id revisionID) (V, error) {
@@ -80,53 +89,56 @@ func (c *revisionCache[V]) fill(ctx context.Context, id revisionID) (V, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
 	defer cancel()
 	entry, err := c.load(ctx, id)
+	damaged := isDamaged(err)
 	switch {
+	case damaged:
+		err = &UnreadableError{What: c.what, Name: id.examKey + " " + id.digest.String(), Err: err}
 	case isNoRows(err):
-		return entry.value, &NotFoundError{What: "revision", Name: id.digest.String()}
+		err = &NotFoundError{What: "revision", Name: id.digest.String()}
 	case err != nil:
 		return entry.value, &UnavailableError{Err: err}
+	default:
+		c.entries.Set(id, entry)
 	}
-	c.entries.Set(id, entry)
-	return entry.value, nil
+	c.mark(id, damaged)
+	return entry.value, err
 }
 
-// loadPaper reads the questions of a revision. It touches no table that holds an answer.
-func (s *Snapshot) loadPaper(ctx context.Context, id revisionID) (sized[*PaperRevision], error) {
-	row, err := catalogdb.New(s.pool).PaperRevision(ctx, catalogdb.PaperRevisionParams{
-		ExamKey: id.examKey, Digest: id.digest[:],
-	})
-	if err != nil {
-		return sized[*PaperRevision]{}, err
+// mark records whether a revision's stored document was unreadable when it was loaded last.
+func (c *revisionCache[V]) mark(id revisionID, unreadable bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if unreadable {
+		c.damaged[id] = struct{}{}
+	} else {
+		delete(c.damaged, id)
 	}
-	var questions []storedQuestion
-	if err := json.Unmarshal(row.Questions, &questions); err != nil {
-		return sized[*PaperRevision]{}, fmt.Errorf("stored paper %s: %w", row.PaperID, err)
-	}
-	paper := &PaperRevision{
-		ExamKey: id.examKey, Digest: id.digest, PaperID: row.PaperID, DurationMinutes: int(row.DurationMinutes),
-	}
-	if paper.Questions, err = renderQuestions(questions); err != nil {
-		return sized[*PaperRevision]{}, fmt.Errorf("render paper %s: %w", row.PaperID, err)
-	}
-	const header = 24 // of a slice
-	size := 256
-	for _, question := range paper.Questions {
-		size += cap(question) + header
-	}
-	return sized[*PaperRevision]{paper, size}, nil
 }
 
-func (s *Snapshot) loadAnswerKey(ctx context.Context, id revisionID) (sized[*AnswerKey], error) {
-	raw, err := catalogdb.New(s.pool).PaperAnswerKey(ctx, catalogdb.PaperAnswerKeyParams{
-		ExamKey: id.examKey, Digest: id.digest[:],
-	})
-	if err != nil {
-		return sized[*AnswerKey]{}, err
+// unreadable returns the revisions that were unreadable when they were loaded last.
+func (c *revisionCache[V]) unreadable() []revisionID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.damaged))
+}
+
+// maxRechecks is how many unreadable revisions a recheck loads.
+const maxRechecks = 20
+
+// recheck loads unreadable revisions again, so that they no longer count once they are repaired. It drops those that
+// isCurrent rejects, and stops if PostgreSQL cannot be asked.
+func (c *revisionCache[V]) recheck(ctx context.Context, isCurrent func(revisionID) bool) {
+	loads := 0
+	for _, id := range c.unreadable() {
+		switch {
+		case !isCurrent(id):
+			c.mark(id, false)
+		case loads < maxRechecks:
+			loads++
+			_, err := c.get(ctx, id)
+			if _, unavailable := errors.AsType[*UnavailableError](err); unavailable {
+				return
+			}
+		}
 	}
-	key := &AnswerKey{ExamKey: id.examKey, Digest: id.digest}
-	if err := json.Unmarshal(raw, key); err != nil {
-		return sized[*AnswerKey]{}, fmt.Errorf("stored answer key %s: %w", id.digest, err)
-	}
-	const structBytes = 320 // of a QuestionKey and the strings it points to
-	return sized[*AnswerKey]{key, len(raw) + structBytes*len(key.Keys)}, nil
 }

@@ -63,6 +63,8 @@ type Snapshot struct {
 	metrics *snapshotMetrics
 	papers  *revisionCache[*PaperRevision]
 	keys    *revisionCache[*AnswerKey]
+	// opened remembers the revisions that MarkOpened has marked.
+	opened *revisionCache[struct{}]
 
 	watching sync.Mutex
 	watchers []func([]ExamEntry)
@@ -77,12 +79,14 @@ type view struct {
 // examView is one exam's published revision, rendered.
 type examView struct {
 	state examState
+	// unreadable is why the published revision cannot be read; empty if it can. All else is then as it was read last.
+	unreadable string
 
-	// Of withdrawn exams, which are known but not served, what follows is empty.
+	// The fields below are empty if the exam is not served: it is withdrawn, or this pod was never able to read it.
 
 	entry                                ExamEntry
 	overview, resources, studyPath, list Document
-	papers                               map[string]paperView
+	papers                               map[string]paperView // nil if the exam is not served
 }
 
 // examState is what tells an exam that must be read anew from one that is known.
@@ -110,10 +114,13 @@ func OpenSnapshot(ctx context.Context, pool *pgxpool.Pool, logger *slog.Logger, 
 	setDefault(&cfg.LoadTimeout, defaultLoadTimeout)
 	s := &Snapshot{pool: pool, logger: logger, cfg: cfg, stale: newStaleSet()}
 	var err error
-	if s.papers, err = newRevisionCache(cfg.PaperCacheBytes, cfg.LoadTimeout, s.loadPaper); err != nil {
+	if s.papers, err = newRevisionCache("paper", cfg.PaperCacheBytes, cfg.LoadTimeout, s.loadPaper); err != nil {
 		return nil, err
 	}
-	if s.keys, err = newRevisionCache(cfg.KeyCacheBytes, cfg.LoadTimeout, s.loadAnswerKey); err != nil {
+	if s.keys, err = newRevisionCache("answer key", cfg.KeyCacheBytes, cfg.LoadTimeout, s.loadAnswerKey); err != nil {
+		return nil, err
+	}
+	if s.opened, err = newRevisionCache("mark of an opened paper", openedCacheBytes, cfg.LoadTimeout, s.storeOpened); err != nil {
 		return nil, err
 	}
 	s.metrics = newSnapshotMetrics(s)
@@ -169,46 +176,39 @@ func (s *Snapshot) publish(v *view) {
 	s.current.Store(v)
 }
 
-// Overview returns the exam's ExamOverview.
-func (s *Snapshot) Overview(examKey string) (Document, bool) {
-	if exam := s.served(examKey); exam != nil {
-		return exam.overview, true
-	}
-	return Document{}, false
+// Overview returns the exam's ExamOverview. It fails with *NotFoundError or *UnavailableError.
+func (s *Snapshot) Overview(examKey string) (Document, error) {
+	return s.document(examKey, func(exam *examView) Document { return exam.overview })
 }
 
-// Resources returns the exam's ExamResources.
-func (s *Snapshot) Resources(examKey string) (Document, bool) {
-	if exam := s.served(examKey); exam != nil {
-		return exam.resources, true
-	}
-	return Document{}, false
+// Resources returns the exam's ExamResources. It fails with *NotFoundError or *UnavailableError.
+func (s *Snapshot) Resources(examKey string) (Document, error) {
+	return s.document(examKey, func(exam *examView) Document { return exam.resources })
 }
 
-// StudyPath returns the exam's ExamStudyPath.
-func (s *Snapshot) StudyPath(examKey string) (Document, bool) {
-	if exam := s.served(examKey); exam != nil {
-		return exam.studyPath, true
-	}
-	return Document{}, false
+// StudyPath returns the exam's ExamStudyPath. It fails with *NotFoundError or *UnavailableError.
+func (s *Snapshot) StudyPath(examKey string) (Document, error) {
+	return s.document(examKey, func(exam *examView) Document { return exam.studyPath })
 }
 
-// Papers returns the exam's MockPaperCatalog.
-func (s *Snapshot) Papers(examKey string) (Document, bool) {
-	if exam := s.served(examKey); exam != nil {
-		return exam.list, true
-	}
-	return Document{}, false
+// Papers returns the exam's MockPaperCatalog. It fails with *NotFoundError or *UnavailableError.
+func (s *Snapshot) Papers(examKey string) (Document, error) {
+	return s.document(examKey, func(exam *examView) Document { return exam.list })
 }
 
-// Paper returns the published revision of a paper. It fails with *NotFoundError or *UnavailableError.
+func (s *Snapshot) document(examKey string, choose func(*examView) Document) (Document, error) {
+	exam, err := s.exam(examKey)
+	if err != nil {
+		return Document{}, err
+	}
+	return choose(exam), nil
+}
+
+// Paper returns the published revision of a paper. It fails with *NotFoundError, *UnreadableError or *UnavailableError.
 func (s *Snapshot) Paper(ctx context.Context, examKey, paperID string) (*PaperRevision, error) {
-	exam := s.served(examKey)
-	if exam == nil {
-		if !s.Ready() {
-			return nil, &UnavailableError{Err: errors.New("not loaded yet")}
-		}
-		return nil, &NotFoundError{What: "exam", Name: examKey}
+	exam, err := s.exam(examKey)
+	if err != nil {
+		return nil, err
 	}
 	paper, ok := exam.papers[paperID]
 	if !ok {
@@ -217,46 +217,52 @@ func (s *Snapshot) Paper(ctx context.Context, examKey, paperID string) (*PaperRe
 	return s.Revision(ctx, examKey, paper.digest)
 }
 
-// Revision returns a paper's revision by its digest, published still or not. It fails with *NotFoundError or
-// *UnavailableError.
+// Revision returns a paper's revision by its digest, published still or not. It fails with *NotFoundError,
+// *UnreadableError or *UnavailableError.
 func (s *Snapshot) Revision(ctx context.Context, examKey string, digest Digest) (*PaperRevision, error) {
-	return s.papers.get(ctx, revisionID{examKey, digest, s.repairs(examKey)})
+	return s.papers.get(ctx, s.revision(examKey, digest))
 }
 
-// AnswerKey returns what a paper's revision is scored by. It fails with *NotFoundError or *UnavailableError.
+// AnswerKey returns what a paper's revision is scored by. It fails with *NotFoundError, *UnreadableError or
+// *UnavailableError.
 func (s *Snapshot) AnswerKey(ctx context.Context, examKey string, digest Digest) (*AnswerKey, error) {
-	return s.keys.get(ctx, revisionID{examKey, digest, s.repairs(examKey)})
+	return s.keys.get(ctx, s.revision(examKey, digest))
 }
 
-// Republished reports whether an attempt may point at another revision of the paper than the published one. It is false
-// only while the paper has one revision: then paging needs no look-up of an open attempt. What is not served may have
-// any number of revisions.
+// Republished reports whether an attempt may point at another revision of the paper than the one that [Snapshot.Paper]
+// returns. It is false only while the paper has one revision: then paging needs no look-up of an open attempt. A paper that
+// is not served, or whose exam cannot be read, may have any number of revisions.
 func (s *Snapshot) Republished(examKey, paperID string) bool {
-	exam := s.served(examKey)
-	if exam == nil {
+	exam, err := s.exam(examKey)
+	if err != nil || exam.unreadable != "" {
 		return true
 	}
 	paper, ok := exam.papers[paperID]
 	return !ok || paper.republished
 }
 
-// repairs is how often the exam's content was put right, as far as is known.
-func (s *Snapshot) repairs(examKey string) int64 {
+// revision is the cache key of a paper's revision, with the exam's repairs as far as they are known.
+func (s *Snapshot) revision(examKey string, digest Digest) revisionID {
+	id := revisionID{examKey: examKey, digest: digest}
 	if v := s.current.Load(); v != nil && v.exams[examKey] != nil {
-		return v.exams[examKey].state.repairs
+		id.repairs = v.exams[examKey].state.repairs
 	}
-	return 0
+	return id
 }
 
-// served returns nil for an exam that is unknown or withdrawn.
-func (s *Snapshot) served(examKey string) *examView {
+// exam returns a served exam. It fails with *NotFoundError, or with *UnavailableError if the catalogue was never loaded or
+// this pod could never read the exam.
+func (s *Snapshot) exam(examKey string) (*examView, error) {
 	v := s.current.Load()
 	if v == nil {
-		return nil
+		return nil, &UnavailableError{Err: errors.New("not loaded yet")}
 	}
 	exam := v.exams[examKey]
-	if exam == nil || exam.state.withdrawn {
-		return nil
+	switch {
+	case exam == nil || exam.state.withdrawn:
+		return nil, &NotFoundError{What: "exam", Name: examKey}
+	case exam.papers == nil:
+		return nil, &UnavailableError{Err: &UnreadableError{What: "exam", Name: examKey, Err: errors.New(exam.unreadable)}}
 	}
-	return exam
+	return exam, nil
 }

@@ -60,9 +60,9 @@ func decode[T any](t fataler, raw []byte) T {
 // checkServed compares everything that requests see with the exam as it was declared.
 func checkServed(ctx context.Context, t fataler, s *Snapshot, exam Exam, published Publication) {
 	t.Helper()
-	overview, ok := s.Overview(exam.Key)
-	if !ok {
-		t.Fatal("the exam is not served")
+	overview, err := s.Overview(exam.Key)
+	if err != nil {
+		t.Fatal(err)
 	}
 	got := decode[struct {
 		Key      string          `json:"exam_key"`
@@ -139,8 +139,8 @@ func TestDocumentsHaveTheShapesOfTheSpecification(t *testing.T) {
 	b.publish(t, exam)
 	b.publish(t, Exam{Key: "aa-bare", Name: "Another"})
 	s := b.snapshot(t, SnapshotConfig{})
-	document := func(d Document, ok bool) string {
-		if !ok || !strings.HasPrefix(d.ETag, `"`) || !strings.HasSuffix(d.ETag, `"`) || len(d.ETag) != 34 {
+	document := func(d Document, err error) string {
+		if err != nil || !strings.HasPrefix(d.ETag, `"`) || !strings.HasSuffix(d.ETag, `"`) || len(d.ETag) != 34 {
 			t.Errorf("document %+v", d)
 		}
 		return string(d.JSON)
@@ -336,7 +336,7 @@ func TestServesWhatItHasWhilePostgresIsAway(t *testing.T) {
 	if _, err := s.AnswerKey(t.Context(), exam.Key, cached.Digest); err != nil {
 		t.Errorf("the cached key: %v", err)
 	}
-	if _, served := s.Overview(exam.Key); !served || !s.Ready() || len(s.List()) != 1 {
+	if _, err := s.Overview(exam.Key); err != nil || !s.Ready() || len(s.List()) != 1 {
 		t.Error("the documents are gone")
 	}
 	var unavailable *UnavailableError

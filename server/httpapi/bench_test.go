@@ -34,9 +34,9 @@ type oneExam struct {
 	document catalog.Document
 }
 
-func (c oneExam) Ready() bool                              { return true }
-func (c oneExam) OnChange(func([]catalog.ExamEntry))       {}
-func (c oneExam) Overview(string) (catalog.Document, bool) { return c.document, true }
+func (c oneExam) Ready() bool                               { return true }
+func (c oneExam) OnChange(func([]catalog.ExamEntry))        {}
+func (c oneExam) Overview(string) (catalog.Document, error) { return c.document, nil }
 
 // BenchmarkGetOverview is a GET of 4 KB from the handler's entry to its return, without a socket. bare is the same
 // answer from fasthttp alone, with as many headers.

@@ -44,14 +44,17 @@ func (s *Server) listMockPapers(ctx context.Context, r *request) error {
 }
 
 // examDocument sends one of an exam's finished documents.
-func (s *Server) examDocument(ctx context.Context, r *request, find func(examKey string) (catalog.Document, bool)) error {
+func (s *Server) examDocument(ctx context.Context, r *request, find func(examKey string) (catalog.Document, error)) error {
 	key, err := examKey(r)
 	if err != nil {
 		return err
 	}
-	document, served := find(key)
-	if !served {
+	document, err := find(key)
+	if is[*catalog.NotFoundError](err) {
 		return examNotFound()
+	}
+	if err != nil {
+		return err
 	}
 	s.writeDocument(ctx, r, document)
 	return nil

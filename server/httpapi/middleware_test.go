@@ -30,7 +30,7 @@ type brokenCatalog struct {
 
 func (c brokenCatalog) Ready() bool                        { return c.ready }
 func (c brokenCatalog) OnChange(func([]catalog.ExamEntry)) {}
-func (c brokenCatalog) Overview(string) (catalog.Document, bool) {
+func (c brokenCatalog) Overview(string) (catalog.Document, error) {
 	panic("a defect, with inner secrets")
 }
 

@@ -36,10 +36,11 @@ type Catalog interface {
 	Ready() bool
 	// OnChange has changed called with the list of exams: now, and before each change of the catalogue becomes visible.
 	OnChange(changed func([]catalog.ExamEntry))
-	Overview(examKey string) (catalog.Document, bool)
-	Resources(examKey string) (catalog.Document, bool)
-	StudyPath(examKey string) (catalog.Document, bool)
-	Papers(examKey string) (catalog.Document, bool)
+	// Overview and the other documents fail with *catalog.NotFoundError or *catalog.UnavailableError.
+	Overview(examKey string) (catalog.Document, error)
+	Resources(examKey string) (catalog.Document, error)
+	StudyPath(examKey string) (catalog.Document, error)
+	Papers(examKey string) (catalog.Document, error)
 }
 
 // Attempts is the mock-exam engine; *attempts.Service is one. A client's mistake is an *attempts.Error.

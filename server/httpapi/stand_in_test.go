@@ -66,14 +66,17 @@ var standInDocument = catalog.Document{JSON: []byte(`{"exam_key":"x","padding":"
 func (s *standIn) Ready() bool                                { return true }
 func (s *standIn) OnChange(changed func([]catalog.ExamEntry)) { changed(nil) }
 
-func (s *standIn) find(examKey string) (catalog.Document, bool) {
+func (s *standIn) find(examKey string) (catalog.Document, error) {
 	s.text("exam_key", examKey, 0, 1<<20)
-	return standInDocument, examKey != "missing"
+	if examKey == "missing" {
+		return catalog.Document{}, &catalog.NotFoundError{What: "exam", Name: examKey}
+	}
+	return standInDocument, nil
 }
-func (s *standIn) Overview(examKey string) (catalog.Document, bool)  { return s.find(examKey) }
-func (s *standIn) Resources(examKey string) (catalog.Document, bool) { return s.find(examKey) }
-func (s *standIn) StudyPath(examKey string) (catalog.Document, bool) { return s.find(examKey) }
-func (s *standIn) Papers(examKey string) (catalog.Document, bool)    { return s.find(examKey) }
+func (s *standIn) Overview(examKey string) (catalog.Document, error)  { return s.find(examKey) }
+func (s *standIn) Resources(examKey string) (catalog.Document, error) { return s.find(examKey) }
+func (s *standIn) StudyPath(examKey string) (catalog.Document, error) { return s.find(examKey) }
+func (s *standIn) Papers(examKey string) (catalog.Document, error)    { return s.find(examKey) }
 
 type standInAttempts struct{ *standIn }
 

@@ -22,7 +22,7 @@ func caused() []string {
 		"ExamprepPodNotReady", "ExamprepCrashLooping", "ExamprepAPIAbsent", "ExamprepWorkerAbsent", "ExamprepGateDegraded",
 		"ExamprepGateBreakerOpen", "ExamprepGateUnavailable", "ExamprepRedisUnreachable",
 		"ExamprepPostgresUnreachable",
-		"ExamprepCatalogStale", "ExamprepCatalogDiverged", "ExamprepWebhookDeliveriesLate", "ExamprepWebhookOutboxLag",
+		"ExamprepCatalogStale", "ExamprepCatalogDiverged", "ExamprepCatalogUnreadable", "ExamprepWebhookDeliveriesLate", "ExamprepWebhookOutboxLag",
 		"ExamprepWebhookTriesFailing", "ExamprepWebhookEndpointsFailing", "ExamprepWebhookEndpointDisabled",
 		"ExamprepAttemptSweepBehind", "ExamprepVacuumBehind", "ExamprepWebhookPartitionsMissing", "ExamprepWebhookRetentionBehind",
 		"ExamprepKeyUsageBehind", "ExamprepKeyUsageSkipped",
@@ -149,6 +149,19 @@ func TestAlertsOfPodsThatDiffer(t *testing.T) {
 	s.Run(t, "content", "publish", changed, "../../../config/samples/sample-geography-questions.yaml")
 	reads(t, current, "examprep_catalog_revisions 2")
 	p.fire(10*time.Minute, nothing, "ExamprepCatalogDiverged")
+}
+
+func TestAlertOfAnUnreadableExam(t *testing.T) {
+	s, p := newEnv(t), newPrometheus(t)
+	testkit.Exec(t, s.db, "UPDATE exam_revisions SET document = '[]'")
+	api := s.start("api")
+	p.pods[api] = true
+	reads(t, api, "examprep_ready 1")
+	reads(t, api, "examprep_catalog_unreadable_exams 1")
+	p.fire(5*time.Minute, nothing, "ExamprepCatalogUnreadable")
+	s.Run(t, "content", "publish", "../../../config/samples/examprep_v1alpha1_examcontent.yaml", "../../../config/samples/sample-geography-questions.yaml")
+	reads(t, api, "examprep_catalog_unreadable_exams 0")
+	p.quiet(4, s.works(api))
 }
 
 // change writes the sample exam with another name, so that publishing it makes a new revision.

@@ -15,8 +15,8 @@ import (
 const catalogExams = `-- name: CatalogExams :many
 SELECT e.exam_key, e.revision, e.withdrawn, e.repairs, r.document
 FROM exams e
-JOIN exam_revisions r ON r.exam_key = e.exam_key AND r.revision = e.revision
-WHERE e.exam_key = ANY ($1::text[])
+LEFT JOIN exam_revisions r ON r.exam_key = e.exam_key AND r.revision = e.revision AND NOT e.withdrawn
+WHERE e.exam_key = ANY ($1::text[]) AND e.revision > 0
 `
 
 type CatalogExamsRow struct {
@@ -27,6 +27,7 @@ type CatalogExamsRow struct {
 	Document  []byte
 }
 
+// The document is NULL if the exam is withdrawn, and if the row of its published revision is missing.
 func (q *Queries) CatalogExams(ctx context.Context, examKeys []string) ([]CatalogExamsRow, error) {
 	rows, err := q.db.Query(ctx, catalogExams, examKeys)
 	if err != nil {
@@ -328,6 +329,23 @@ func (q *Queries) LockExam(ctx context.Context, examKey string) (LockExamRow, er
 	return i, err
 }
 
+const markOpened = `-- name: MarkOpened :one
+UPDATE paper_revisions SET opened = true WHERE exam_key = $1 AND digest = $2 RETURNING opened
+`
+
+type MarkOpenedParams struct {
+	ExamKey string
+	Digest  []byte
+}
+
+// Keeps a paper revision from being pruned. It returns no row if the revision does not exist.
+func (q *Queries) MarkOpened(ctx context.Context, arg MarkOpenedParams) (bool, error) {
+	row := q.db.QueryRow(ctx, markOpened, arg.ExamKey, arg.Digest)
+	var opened bool
+	err := row.Scan(&opened)
+	return opened, err
+}
+
 const mendRevision = `-- name: MendRevision :exec
 WITH listed AS (
     SELECT unnest($3::text[]) AS paper_id, unnest($4::bytea[]) AS digest,
@@ -433,7 +451,10 @@ func (q *Queries) NoteRepair(ctx context.Context, arg NoteRepairParams) error {
 }
 
 const paperAnswerKey = `-- name: PaperAnswerKey :one
-SELECT answer_key FROM paper_answer_keys WHERE exam_key = $1 AND digest = $2
+SELECT p.question_count, k.answer_key
+FROM paper_revisions p
+LEFT JOIN paper_answer_keys k ON k.exam_key = p.exam_key AND k.digest = p.digest
+WHERE p.exam_key = $1 AND p.digest = $2
 `
 
 type PaperAnswerKeyParams struct {
@@ -441,15 +462,21 @@ type PaperAnswerKeyParams struct {
 	Digest  []byte
 }
 
-func (q *Queries) PaperAnswerKey(ctx context.Context, arg PaperAnswerKeyParams) ([]byte, error) {
+type PaperAnswerKeyRow struct {
+	QuestionCount int32
+	AnswerKey     []byte
+}
+
+// The answer key is NULL if its row is missing.
+func (q *Queries) PaperAnswerKey(ctx context.Context, arg PaperAnswerKeyParams) (PaperAnswerKeyRow, error) {
 	row := q.db.QueryRow(ctx, paperAnswerKey, arg.ExamKey, arg.Digest)
-	var answer_key []byte
-	err := row.Scan(&answer_key)
-	return answer_key, err
+	var i PaperAnswerKeyRow
+	err := row.Scan(&i.QuestionCount, &i.AnswerKey)
+	return i, err
 }
 
 const paperRevision = `-- name: PaperRevision :one
-SELECT paper_id, duration_minutes, questions FROM paper_revisions WHERE exam_key = $1 AND digest = $2
+SELECT paper_id, duration_minutes, question_count, questions FROM paper_revisions WHERE exam_key = $1 AND digest = $2
 `
 
 type PaperRevisionParams struct {
@@ -460,13 +487,19 @@ type PaperRevisionParams struct {
 type PaperRevisionRow struct {
 	PaperID         string
 	DurationMinutes int32
+	QuestionCount   int32
 	Questions       []byte
 }
 
 func (q *Queries) PaperRevision(ctx context.Context, arg PaperRevisionParams) (PaperRevisionRow, error) {
 	row := q.db.QueryRow(ctx, paperRevision, arg.ExamKey, arg.Digest)
 	var i PaperRevisionRow
-	err := row.Scan(&i.PaperID, &i.DurationMinutes, &i.Questions)
+	err := row.Scan(
+		&i.PaperID,
+		&i.DurationMinutes,
+		&i.QuestionCount,
+		&i.Questions,
+	)
 	return i, err
 }
 
@@ -569,12 +602,12 @@ func (q *Queries) PinnedState(ctx context.Context, arg PinnedStateParams) (Pinne
 
 const prunePapers = `-- name: PrunePapers :exec
 DELETE FROM paper_revisions p
-WHERE p.exam_key = $1
+WHERE p.exam_key = $1 AND NOT p.opened
   AND NOT EXISTS (SELECT FROM exam_revision_papers x WHERE x.exam_key = p.exam_key AND x.digest = p.digest)
-  AND NOT EXISTS (SELECT FROM attempts a WHERE a.exam_key = p.exam_key AND a.paper_digest = p.digest)
 `
 
-// Drops the paper revisions that no revision of the exam holds any more and no attempt has opened, with their keys.
+// Deletes the paper revisions that no revision of the exam lists and that no attempt has opened, with their answer keys.
+// It and MarkOpened lock the same row: the one that comes second sees what the first one committed.
 func (q *Queries) PrunePapers(ctx context.Context, examKey string) error {
 	_, err := q.db.Exec(ctx, prunePapers, examKey)
 	return err

@@ -1,5 +1,5 @@
 -- +goose Up
--- Owned by server/catalog. Revisions are immutable: their rows are inserted and pruned, never updated.
+-- Owned by server/catalog. The content of a revision never changes. Its rows are inserted and pruned, and repaired if they were edited.
 CREATE TABLE exams (
     exam_key        text PRIMARY KEY,
     -- The claim: the one resource that this exam belongs to. All NULL: released, free for the next claimant.
@@ -54,6 +54,8 @@ CREATE TABLE paper_revisions (
     -- What requests are rendered from, without a trace of the key.
     questions        json NOT NULL,
     fingerprint      bytea NOT NULL, -- by catalog_paper_fingerprint, as in exam_revisions
+    -- Set before the first attempt opens the revision. Such a revision is never pruned, because its attempts need it.
+    opened           boolean NOT NULL DEFAULT false,
     created_at       timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (exam_key, digest)
 );

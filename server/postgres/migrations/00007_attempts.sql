@@ -44,11 +44,10 @@ CREATE TABLE attempts (
     CHECK ((state = 'in_progress') = (closed_at IS NULL)),
     CHECK ((scoring_status = 'scored') = (score_hundredths IS NOT NULL))
     -- No foreign key to paper_revisions: its row lock would make every open of a popular paper write to one row.
-    -- The catalogue never prunes a revision that attempts_by_revision finds.
+    -- The catalogue never prunes a revision that was opened (paper_revisions.opened).
 );
 CREATE UNIQUE INDEX attempts_history ON attempts (family_id, exam_key, key_seq);
 CREATE UNIQUE INDEX attempts_learner_history ON attempts (family_id, exam_key, learner, learner_seq)
     WHERE learner_seq IS NOT NULL;
 CREATE INDEX attempts_overdue ON attempts (expires_at) WHERE state = 'in_progress' AND expires_at IS NOT NULL;
 CREATE INDEX attempts_in_hand ON attempts (family_id, paper_id, learner, opened_at) WHERE state = 'in_progress';
-CREATE INDEX attempts_by_revision ON attempts (exam_key, paper_digest);

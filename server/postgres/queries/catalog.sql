@@ -197,11 +197,15 @@ WHERE old.exam_key = sqlc.arg(exam_key)
                 AND next.created_at < sqlc.arg(before)::timestamptz);
 
 -- name: PrunePapers :exec
--- Drops the paper revisions that no revision of the exam holds any more and no attempt has opened, with their keys.
+-- Deletes the paper revisions that no revision of the exam lists and that no attempt has opened, with their answer keys.
+-- It and MarkOpened lock the same row: the one that comes second sees what the first one committed.
 DELETE FROM paper_revisions p
-WHERE p.exam_key = sqlc.arg(exam_key)
-  AND NOT EXISTS (SELECT FROM exam_revision_papers x WHERE x.exam_key = p.exam_key AND x.digest = p.digest)
-  AND NOT EXISTS (SELECT FROM attempts a WHERE a.exam_key = p.exam_key AND a.paper_digest = p.digest);
+WHERE p.exam_key = sqlc.arg(exam_key) AND NOT p.opened
+  AND NOT EXISTS (SELECT FROM exam_revision_papers x WHERE x.exam_key = p.exam_key AND x.digest = p.digest);
+
+-- name: MarkOpened :one
+-- Keeps a paper revision from being pruned. It returns no row if the revision does not exist.
+UPDATE paper_revisions SET opened = true WHERE exam_key = $1 AND digest = $2 RETURNING opened;
 
 -- name: StoredRevision :one
 -- A revision, if it is there, and the newest there is.
@@ -243,10 +247,11 @@ WHERE p.exam_key = $1 AND p.digest = $2;
 SELECT exam_key, revision, withdrawn, repairs FROM exams WHERE revision > 0;
 
 -- name: CatalogExams :many
+-- The document is NULL if the exam is withdrawn, and if the row of its published revision is missing.
 SELECT e.exam_key, e.revision, e.withdrawn, e.repairs, r.document
 FROM exams e
-JOIN exam_revisions r ON r.exam_key = e.exam_key AND r.revision = e.revision
-WHERE e.exam_key = ANY (sqlc.arg(exam_keys)::text[]);
+LEFT JOIN exam_revisions r ON r.exam_key = e.exam_key AND r.revision = e.revision AND NOT e.withdrawn
+WHERE e.exam_key = ANY (sqlc.arg(exam_keys)::text[]) AND e.revision > 0;
 
 -- name: CatalogPapers :many
 -- The papers of given revisions. republished: the paper has another revision, to which an attempt may point.
@@ -260,7 +265,11 @@ JOIN paper_revisions p ON p.exam_key = x.exam_key AND p.digest = x.digest
 ORDER BY x.exam_key, x.paper_id;
 
 -- name: PaperRevision :one
-SELECT paper_id, duration_minutes, questions FROM paper_revisions WHERE exam_key = $1 AND digest = $2;
+SELECT paper_id, duration_minutes, question_count, questions FROM paper_revisions WHERE exam_key = $1 AND digest = $2;
 
 -- name: PaperAnswerKey :one
-SELECT answer_key FROM paper_answer_keys WHERE exam_key = $1 AND digest = $2;
+-- The answer key is NULL if its row is missing.
+SELECT p.question_count, k.answer_key
+FROM paper_revisions p
+LEFT JOIN paper_answer_keys k ON k.exam_key = p.exam_key AND k.digest = p.digest
+WHERE p.exam_key = $1 AND p.digest = $2;

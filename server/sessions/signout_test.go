@@ -13,6 +13,7 @@ import (
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/sessions"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // acting is the context of a request that is recorded.
@@ -27,11 +28,11 @@ func refuseRecords(t *testing.T, pool *pgxpool.Pool) (allow func()) {
 	_, err := pool.Exec(t.Context(), `
 		CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused'; END $$;
 		CREATE TRIGGER refused BEFORE INSERT ON audit_log FOR EACH ROW EXECUTE FUNCTION refuse()`)
-	must(t, err)
+	check.NoError(t, err)
 	return func() {
 		t.Helper()
 		_, err := pool.Exec(t.Context(), "DROP TRIGGER refused ON audit_log")
-		must(t, err)
+		check.NoError(t, err)
 	}
 }
 
@@ -55,10 +56,10 @@ func TestSignInAndSignOutHappenOnlyWithTheirRecord(t *testing.T) {
 	allow()
 	cookie, back = f.returned(t) // the provider's code is used up
 	token, err := f.signIn.Complete(ctx, cookie, back)
-	must(t, err)
+	check.NoError(t, err)
 	expect("a sign-in", 1, 1, 1)
 	session, err := f.store.Lookup(ctx, token)
-	must(t, err)
+	check.NoError(t, err)
 
 	for name, signOut := range map[string]func() error{
 		"a sign-out":            func() error { return f.signIn.SignOut(ctx, token, session) },
@@ -72,7 +73,7 @@ func TestSignInAndSignOutHappenOnlyWithTheirRecord(t *testing.T) {
 		expect(name+" without its record", 1, 1, 1)
 		allow()
 	}
-	must(t, f.signIn.SignOutEverywhere(ctx, session))
+	check.NoError(t, f.signIn.SignOutEverywhere(ctx, session))
 	expect("a sign-out everywhere", 0, 1, 2)
 }
 
@@ -100,9 +101,9 @@ func TestSessionsAreUnavailableWithoutPostgreSQLAndBackWithIt(t *testing.T) {
 	f := newFixture(t)
 	account := f.account(t)
 	token, err := f.store.Create(t.Context(), sessions.Session{AccountID: account})
-	must(t, err)
+	check.NoError(t, err)
 	session, err := f.store.Lookup(t.Context(), token)
-	must(t, err)
+	check.NoError(t, err)
 	restore := testkit.CutOff(t, f.pool)
 	for name, call := range map[string]func() error{
 		"lookup":              func() error { _, err := f.store.Lookup(t.Context(), token); return err },

@@ -15,13 +15,14 @@ import (
 
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/sessions"
+	"examprep.dev/server/testkit/check"
 )
 
 // returned begins a sign-in and goes to the provider with it.
 func (f *fixture) returned(t *testing.T) (cookie string, back sessions.Callback) {
 	t.Helper()
 	address, cookie, err := f.signIn.Begin(t.Context())
-	must(t, err)
+	check.NoError(t, err)
 	return cookie, callback(f.atProvider(t, address))
 }
 
@@ -43,7 +44,7 @@ func TestASignInThatIsOnlyBegunTakesUpNoRoom(t *testing.T) {
 		t.Errorf("PostgreSQL holds %d rows of it", n)
 	}
 	_, err := f.signIn.Complete(t.Context(), cookie, back)
-	must(t, err)
+	check.NoError(t, err)
 	if n := stored(); n != 3 {
 		t.Errorf("PostgreSQL holds %d rows of a completed sign-in, want 3", n)
 	}
@@ -56,7 +57,7 @@ func TestAnotherPodCompletesWhatOneHasBegunAndNoneDoesTwice(t *testing.T) {
 	_, err := f.pod("another secret of at least thirty-two bytes", f.pool).Complete(t.Context(), cookie, back)
 	refused(t, "another secret", err)
 	_, err = f.pod(secret, f.pool).Complete(t.Context(), cookie, back)
-	must(t, err)
+	check.NoError(t, err)
 	_, err = f.signIn.Complete(t.Context(), cookie, back)
 	refused(t, "a second time", err)
 }
@@ -66,7 +67,7 @@ func TestTamperedSignInIsRefused(t *testing.T) {
 	f := newFixture(t)
 	cookie, back := f.returned(t)
 	sealed, err := base64.RawURLEncoding.DecodeString(cookie)
-	must(t, err)
+	check.NoError(t, err)
 	for i := range sealed {
 		sealed[i] ^= 1
 		_, err := f.signIn.Complete(t.Context(), base64.RawURLEncoding.EncodeToString(sealed), back)
@@ -76,7 +77,7 @@ func TestTamperedSignInIsRefused(t *testing.T) {
 		refused(t, "cut off", err)
 	}
 	_, err = f.signIn.Complete(t.Context(), cookie, back)
-	must(t, err)
+	check.NoError(t, err)
 }
 
 func TestASignInMayTakeItsTimeAndNoLonger(t *testing.T) {
@@ -89,7 +90,7 @@ func TestASignInMayTakeItsTimeAndNoLonger(t *testing.T) {
 	refused(t, "too late", err)
 	*f.clock = begun.Add(sessions.SignInTimeout - time.Minute)
 	_, err = f.signIn.Complete(t.Context(), cookie, back)
-	must(t, err)
+	check.NoError(t, err)
 }
 
 func TestACallbackThatFindsPostgresAwayMayBeTriedAgain(t *testing.T) {
@@ -104,7 +105,7 @@ func TestACallbackThatFindsPostgresAwayMayBeTriedAgain(t *testing.T) {
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	must(t, err)
+	check.NoError(t, err)
 	t.Cleanup(pool.Close)
 	signIn := f.pod(secret, pool)
 	cookie, back := f.returned(t)
@@ -123,14 +124,14 @@ func TestACallbackThatFindsPostgresAwayMayBeTriedAgain(t *testing.T) {
 	readOnly(t, f.pool, "off")
 	pool.Reset()
 	_, err = signIn.Complete(t.Context(), cookie, back)
-	must(t, err)
+	check.NoError(t, err)
 }
 
 // readOnly makes the database's later connections those of a standby, or not.
 func readOnly(t *testing.T, pool *pgxpool.Pool, value string) {
 	t.Helper()
 	_, err := pool.Exec(t.Context(), `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = `+value+`', current_database()); END $$`)
-	must(t, err)
+	check.NoError(t, err)
 }
 
 func TestProviderIsDiscoveredEveryTenMinutesAndKeptWhileThatFails(t *testing.T) {

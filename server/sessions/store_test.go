@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -54,14 +55,14 @@ func (f *fixture) storeOn(pool *pgxpool.Pool) *sessions.Store {
 func (f *fixture) account(t *testing.T) uuid.UUID {
 	t.Helper()
 	id, err := accounts{f.pool}.EnsureAccount(t.Context(), uuid.NewString())
-	must(t, err)
+	check.NoError(t, err)
 	return id
 }
 
 // count is how many rows a table has.
 func (f *fixture) count(t *testing.T, table string) (n int) {
 	t.Helper()
-	must(t, f.pool.QueryRow(t.Context(), "SELECT count(*) FROM "+table).Scan(&n))
+	check.NoError(t, f.pool.QueryRow(t.Context(), "SELECT count(*) FROM "+table).Scan(&n))
 	return n
 }
 
@@ -74,6 +75,14 @@ func newFixture(t *testing.T, prepare ...func(*mockoidc.MockOIDC) error) *fixtur
 	for _, prepare := range prepare {
 		check.NoError(t, prepare(provider))
 	}
+	var mu sync.Mutex // the provider's handlers share a session without a lock
+	check.NoError(t, provider.AddMiddleware(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			next.ServeHTTP(w, r)
+		})
+	}))
 	listener := testkit.Listen(t)
 	check.NoError(t, provider.Start(listener, nil))
 	t.Cleanup(func() { _ = provider.Shutdown() })
@@ -175,15 +184,15 @@ func TestASessionEnds(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, f *fixture, token string, account uuid.UUID){
 		"by sign-out": func(t *testing.T, f *fixture, token string, account uuid.UUID) {
 			t.Helper()
-			must(t, f.signIn.SignOut(t.Context(), token, sessions.Session{AccountID: account}))
+			check.NoError(t, f.signIn.SignOut(t.Context(), token, sessions.Session{AccountID: account}))
 		},
 		"by another sign-in of the browser": func(t *testing.T, f *fixture, token string, _ uuid.UUID) {
 			t.Helper()
-			must(t, f.store.End(t.Context(), token))
+			check.NoError(t, f.store.End(t.Context(), token))
 		},
 		"by sign-out everywhere": func(t *testing.T, f *fixture, _ string, account uuid.UUID) {
 			t.Helper()
-			must(t, f.signIn.SignOutEverywhere(t.Context(), sessions.Session{AccountID: account}))
+			check.NoError(t, f.signIn.SignOutEverywhere(t.Context(), sessions.Session{AccountID: account}))
 		},
 		"at its absolute time-out": func(_ *testing.T, f *fixture, _ string, _ uuid.UUID) {
 			*f.clock = f.clock.Add(8 * time.Hour)
@@ -193,9 +202,9 @@ func TestASessionEnds(t *testing.T) {
 			f := newFixture(t)
 			account := f.account(t)
 			token, err := f.store.Create(t.Context(), sessions.Session{AccountID: account})
-			must(t, err)
+			check.NoError(t, err)
 			_, err = f.store.Lookup(t.Context(), token)
-			must(t, err)
+			check.NoError(t, err)
 			end(t, f, token, account)
 			var none *sessions.NoSessionError
 			if _, err := f.store.Lookup(t.Context(), token); !errors.As(err, &none) {
@@ -209,7 +218,7 @@ func TestSessionEndsWhenItWasNotUsedForTheIdleTime(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	token, err := f.store.Create(t.Context(), sessions.Session{AccountID: f.account(t)})
-	must(t, err)
+	check.NoError(t, err)
 	begun := *f.clock
 	for _, step := range []struct {
 		at   time.Duration
@@ -233,16 +242,16 @@ func TestLastUseIsWrittenAtMostOnceAMinute(t *testing.T) {
 	f := newFixture(t)
 	*f.clock = f.clock.Truncate(time.Microsecond)
 	token, err := f.store.Create(t.Context(), sessions.Session{AccountID: f.account(t)})
-	must(t, err)
+	check.NoError(t, err)
 	begun := *f.clock
 	for _, step := range []struct{ at, written time.Duration }{
 		{0, 0}, {59 * time.Second, 0}, {time.Minute, time.Minute}, {90 * time.Second, time.Minute}, {3 * time.Minute, 3 * time.Minute},
 	} {
 		*f.clock = begun.Add(step.at)
 		_, err := f.store.Lookup(t.Context(), token)
-		must(t, err)
+		check.NoError(t, err)
 		var written time.Time
-		must(t, f.pool.QueryRow(t.Context(), "SELECT last_used_at FROM sessions").Scan(&written))
+		check.NoError(t, f.pool.QueryRow(t.Context(), "SELECT last_used_at FROM sessions").Scan(&written))
 		if !written.Equal(begun.Add(step.written)) {
 			t.Errorf("after %s: last use is %s after the start, want %s", step.at, written.Sub(begun), step.written)
 		}
@@ -253,17 +262,12 @@ func TestTokenIsNotStored(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	token, err := f.store.Create(t.Context(), sessions.Session{AccountID: f.account(t)})
-	must(t, err)
+	check.NoError(t, err)
 	var row string
-	must(t, f.pool.QueryRow(t.Context(), "SELECT s::text || encode(s.hash, 'escape') FROM sessions s").Scan(&row))
+	check.NoError(t, f.pool.QueryRow(t.Context(), "SELECT s::text || encode(s.hash, 'escape') FROM sessions s").Scan(&row))
 	if strings.Contains(row, token) {
 		t.Errorf("the row holds the token: %s", row)
 	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	check.NoError(t, err)
 }
 
 func TestAProviderInTroubleIsNoRefusal(t *testing.T) {
@@ -284,7 +288,7 @@ func TestAProviderInTroubleIsNoRefusal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			address, cookie, err := f.signIn.Begin(t.Context())
-			must(t, err)
+			check.NoError(t, err)
 			back := f.atProvider(t, address)
 			fail(f)
 			_, err = f.signIn.Complete(t.Context(), cookie, callback(back))
@@ -300,12 +304,12 @@ func TestALongSubjectGetsAnAccountOfABoundedName(t *testing.T) {
 	f := newFixture(t)
 	f.provider.QueueUser(&mockoidc.MockUser{Subject: strings.Repeat("s", 255)})
 	address, cookie, err := f.signIn.Begin(t.Context())
-	must(t, err)
+	check.NoError(t, err)
 	back := f.atProvider(t, address)
 	token, err := f.signIn.Complete(t.Context(), cookie, callback(back))
-	must(t, err)
+	check.NoError(t, err)
 	session, err := f.store.Lookup(t.Context(), token)
-	must(t, err)
+	check.NoError(t, err)
 	if len(session.Account) > 200 || !strings.HasPrefix(session.Account, f.provider.Issuer()+"#sha256:") {
 		t.Errorf("account %q", session.Account)
 	}
@@ -317,11 +321,11 @@ func TestEndedSessionsAreForgotten(t *testing.T) {
 	account := f.account(t)
 	create := func() string {
 		token, err := f.store.Create(t.Context(), sessions.Session{AccountID: account})
-		must(t, err)
+		check.NoError(t, err)
 		return token
 	}
 	count := func() int { return f.count(t, "sessions") }
-	must(t, f.store.End(t.Context(), create()))
+	check.NoError(t, f.store.End(t.Context(), create()))
 	if n := count(); n != 0 {
 		t.Errorf("%d remembered after the sign-out", n)
 	}
@@ -339,12 +343,12 @@ func TestUsedSignInIsForgottenOnceItHasExpired(t *testing.T) {
 	for range 2 {
 		cookie, back := f.returned(t)
 		_, err := f.signIn.Complete(t.Context(), cookie, back)
-		must(t, err)
+		check.NoError(t, err)
 		if n := f.count(t, "used_sign_ins"); n != 1 {
 			t.Errorf("%d sign-ins are remembered, want the last", n)
 		}
 		_, err = f.pool.Exec(t.Context(), "UPDATE used_sign_ins SET expires_at = expires_at - $1::interval", 2*sessions.SignInTimeout)
-		must(t, err)
+		check.NoError(t, err)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,8 +44,8 @@ func standardTier() *keys.Tier {
 type row struct {
 	hash                 []byte
 	key, family, account uuid.UUID
-	prefix, tier         string
-	expiry               int64 // µs since 1970; 0: never
+	prefix, tier         []byte // valid during the call only
+	expiry               int64  // µs since 1970; 0: never
 }
 
 // RowError reports a row of PostgreSQL that the directory cannot read. Its key is refused.
@@ -61,9 +60,8 @@ func (c *contents) put(r row) (known bool, err error) {
 		return true, &RowError{Detail: fmt.Sprintf("its hash has %d bytes", len(r.hash))}
 	}
 	e := entry{hash: keyHash(r.hash[:len(keyHash{})]), key: r.key, account: r.account}
-	digits, ok := strings.CutPrefix(r.prefix, keys.Scheme)
-	prefix, decodeErr := hex.DecodeString(digits)
-	if !ok || decodeErr != nil || len(prefix) != 4 {
+	var readable bool
+	if e.prefix, readable = prefixNumber(r.prefix); !readable {
 		c.keys.remove(&e.hash)
 		c.mu.Lock()
 		if c.unreadable == nil {
@@ -73,14 +71,27 @@ func (c *contents) put(r row) (known bool, err error) {
 		c.mu.Unlock()
 		return true, &RowError{Detail: fmt.Sprintf("its prefix is %q", r.prefix)}
 	}
-	e.prefix = binary.BigEndian.Uint32(prefix)
 	binary.LittleEndian.PutUint64(e.expiry[:], uint64(r.expiry))
 	e.tier, known = c.tierIndex(r.tier)
-	c.mu.Lock()
-	delete(c.unreadable, e.hash)
-	c.mu.Unlock()
+	if len(c.unreadable) > 0 { // nothing else writes it, so reading needs no lock
+		c.mu.Lock()
+		delete(c.unreadable, e.hash)
+		c.mu.Unlock()
+	}
 	c.keys.put(e, r.family)
 	return known, nil
+}
+
+// prefixNumber returns the 8 hexadecimal digits of a key's prefix as a number.
+func prefixNumber(prefix []byte) (number uint32, ok bool) {
+	var digits [4]byte
+	if len(prefix) != keys.PrefixLength || string(prefix[:len(keys.Scheme)]) != keys.Scheme {
+		return 0, false
+	}
+	if _, err := hex.Decode(digits[:], prefix[len(keys.Scheme):]); err != nil {
+		return 0, false
+	}
+	return binary.BigEndian.Uint32(digits[:]), true
 }
 
 // badRow counts a row whose key is unknown.
@@ -99,19 +110,19 @@ func (c *contents) remove(hash *keyHash) {
 }
 
 // tierIndex returns the index of a tier's name, and whether the tier was there when the tiers were read.
-func (c *contents) tierIndex(name string) (index uint32, known bool) {
-	if name == "" {
+func (c *contents) tierIndex(name []byte) (index uint32, known bool) {
+	if len(name) == 0 {
 		return 0, true
 	}
 	own := c.tiers.Load().own
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, other := range c.names { // tens at most
-		if other == name {
+		if other == string(name) {
 			return uint32(i), i < len(own) && own[i] != nil
 		}
 	}
-	c.names = append(c.names, name)
+	c.names = append(c.names, string(name))
 	return uint32(len(c.names) - 1), false
 }
 

@@ -119,7 +119,7 @@ func (r *copyReader) decode(fields *[copyFields][]byte) {
 		r.bad()
 		return
 	}
-	key.hash, key.prefix, key.tier = fields[0], string(fields[4]), string(fields[5])
+	key.hash, key.prefix, key.tier = fields[0], fields[4], fields[5]
 	if fields[6] != nil {
 		// math.MaxInt64 is "infinity".
 		if micros := int64(binary.BigEndian.Uint64(fields[6])); micros < math.MaxInt64-epochMicros {

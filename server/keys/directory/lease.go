@@ -74,16 +74,23 @@ func (d *Directory) apply(ctx context.Context, db database, c *contents, r renew
 	return nil
 }
 
-// load replaces the directory, and then registers the pod with the number of the directory in use.
+// load replaces the directory.
 func (d *Directory) load(ctx context.Context, db database) error {
-	loading, cancel := context.WithTimeout(ctx, loadTimeout)
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	c, err := db.load(loading)
+	c, err := db.load(ctx)
 	if err != nil {
 		return err
 	}
 	d.contents.Store(c)
-	return db.register(loading, c.number.Load())
+	return nil
+}
+
+// register registers the pod with the number of the directory in use. It must follow load.
+func (d *Directory) register(ctx context.Context, db database) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return db.register(ctx, d.contents.Load().number.Load())
 }
 
 // renew renews the lease once.
@@ -163,6 +170,9 @@ func (d *Directory) follow(ctx context.Context, loaded *bool, renewed func()) er
 	for {
 		if !*loaded {
 			if err := d.load(ctx, db); err != nil {
+				return err
+			}
+			if err := d.register(ctx, db); err != nil {
 				return err
 			}
 			*loaded = true

@@ -95,8 +95,8 @@ func (t *table) put(e entry, family uuid.UUID) {
 		*old = e
 		return
 	}
-	if len(s.entries) == cap(s.entries) { // by an eighth: append would add a quarter or more
-		s.entries = append(make([]entry, 0, len(s.entries)+len(s.entries)/8+8), s.entries...)
+	if n := len(s.entries); n == cap(s.entries) { // by a sixth: append would add a quarter or more
+		s.entries = append(make([]entry, 0, n+n/6+8), s.entries...)
 	}
 	s.entries = append(s.entries, e)
 	s.index[at] = uint32(len(s.entries))

@@ -1,9 +1,6 @@
 package directory
 
 import (
-	"encoding/binary"
-	"encoding/hex"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -57,11 +54,9 @@ func (c *contents) setTiers(rows []keysdb.TiersForDirectoryRow) {
 			t.standard = tier
 		}
 		for _, prefix := range row.KeyPrefixes {
-			digits, err := hex.DecodeString(strings.TrimPrefix(prefix, keys.Scheme))
-			if err != nil || len(digits) != 4 {
-				continue // no key has it
+			if number, ok := prefixNumber([]byte(prefix)); ok { // else no key has it
+				setIfAbsent(t.byPrefix, number, tier)
 			}
-			setIfAbsent(t.byPrefix, binary.BigEndian.Uint32(digits), tier)
 		}
 		for _, account := range row.AccountIds {
 			setIfAbsent(t.byAccount, account, tier)

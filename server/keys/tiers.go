@@ -150,6 +150,11 @@ func (s *Store) changeTier(ctx context.Context, name, manager string, change fun
 	return s.raise(ctx)
 }
 
+// Validate returns an error if the tier is not one that ApplyTier accepts: its buckets could not be counted exactly.
+func (t Tier) Validate() error {
+	return checkTier(TierSpec{Name: t.Name, Requests: t.Requests, Period: t.Period, Burst: t.Burst})
+}
+
 func checkTier(spec TierSpec) error {
 	tier := Tier{Requests: spec.Requests, Period: spec.Period}
 	switch {

@@ -73,6 +73,16 @@ func OpenWith(ctx context.Context, url string, options Options) (*pgxpool.Pool, 
 	return pool, nil
 }
 
+// Connect opens a connection that belongs to no pool, with the types of a pool's connections.
+func Connect(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.Conn, error) {
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("reach database: %w", err)
+	}
+	pgxuuid.Register(conn.TypeMap())
+	return conn, nil
+}
+
 // prepare makes a new connection ready, within the time that connecting may take. Its settings are not sent as parameters
 // of the connection itself, which a pooler between us and the server would refuse; one that gives each transaction another
 // connection cannot serve us anyhow, who LISTEN.

@@ -12,6 +12,15 @@ import (
 	"github.com/google/uuid"
 )
 
+const addEmptyKeyChange = `-- name: AddEmptyKeyChange :exec
+SELECT add_key_change(NULL, $1::bigint)
+`
+
+func (q *Queries) AddEmptyKeyChange(ctx context.Context, above int64) error {
+	_, err := q.db.Exec(ctx, addEmptyKeyChange, above)
+	return err
+}
+
 const confirmTerm = `-- name: ConfirmTerm :exec
 UPDATE gate_terms SET confirmed_at = clock_timestamp() WHERE term = $1
 `
@@ -50,6 +59,15 @@ DELETE FROM rate_tiers WHERE name = $1
 
 func (q *Queries) DeleteTier(ctx context.Context, name string) error {
 	_, err := q.db.Exec(ctx, deleteTier, name)
+	return err
+}
+
+const deregisterPod = `-- name: DeregisterPod :exec
+DELETE FROM api_pods WHERE id = $1
+`
+
+func (q *Queries) DeregisterPod(ctx context.Context, id uuid.UUID) error {
+	_, err := q.db.Exec(ctx, deregisterPod, id)
 	return err
 }
 
@@ -398,6 +416,35 @@ func (q *Queries) MarkAnnounced(ctx context.Context, arg MarkAnnouncedParams) er
 	return err
 }
 
+const markPodsLost = `-- name: MarkPodsLost :exec
+UPDATE api_pods p SET lost_at = now()
+FROM (SELECT unnest($2::uuid[]) AS id, unnest($3::bigint[]) AS renewals) silent
+WHERE p.id = silent.id AND p.renewals = silent.renewals AND p.applied < $1 AND p.lost_at IS NULL
+`
+
+type MarkPodsLostParams struct {
+	Number   int64
+	Ids      []uuid.UUID
+	Renewals []int64
+}
+
+// Marks pods that have not renewed since they had so many renewals, and have not applied the change.
+func (q *Queries) MarkPodsLost(ctx context.Context, arg MarkPodsLostParams) error {
+	_, err := q.db.Exec(ctx, markPodsLost, arg.Number, arg.Ids, arg.Renewals)
+	return err
+}
+
+const newestKeyChange = `-- name: NewestKeyChange :one
+SELECT coalesce(max(number), 0)::bigint FROM key_changes
+`
+
+func (q *Queries) NewestKeyChange(ctx context.Context) (int64, error) {
+	row := q.db.QueryRow(ctx, newestKeyChange)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const pageOfKeys = `-- name: PageOfKeys :many
 SELECT k.id, k.prefix, k.name, a.name AS account, r.tier, k.created_at, k.expires_at, k.revoked_at, u.last_used_at
 FROM (SELECT p.id, p.account_id, p.prefix, p.name, p.created_at, p.expires_at, p.revoked_at FROM api_keys p
@@ -510,6 +557,61 @@ func (q *Queries) PendingRecords(ctx context.Context, arg PendingRecordsParams) 
 		return nil, err
 	}
 	return items, nil
+}
+
+const podsApplied = `-- name: PodsApplied :many
+SELECT newest.number, p.id, p.applied, p.told, p.renewals, (p.lost_at IS NOT NULL)::boolean AS lost
+FROM (SELECT coalesce(max(k.number), 0)::bigint AS number FROM key_changes k) newest LEFT JOIN api_pods p ON true
+`
+
+type PodsAppliedRow struct {
+	Number   int64
+	ID       uuid.NullUUID
+	Applied  *int64
+	Told     *int64
+	Renewals *int64
+	Lost     bool
+}
+
+// The newest number and all pods, in one snapshot. Without pods: one row with a null id.
+func (q *Queries) PodsApplied(ctx context.Context) ([]PodsAppliedRow, error) {
+	rows, err := q.db.Query(ctx, podsApplied)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PodsAppliedRow
+	for rows.Next() {
+		var i PodsAppliedRow
+		if err := rows.Scan(
+			&i.Number,
+			&i.ID,
+			&i.Applied,
+			&i.Told,
+			&i.Renewals,
+			&i.Lost,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const pruneKeyChanges = `-- name: PruneKeyChanges :exec
+WITH pods AS (DELETE FROM api_pods WHERE lost_at < now() - interval '25 hours')
+DELETE FROM key_changes k
+WHERE k.number < (extract(epoch FROM now() - interval '1 hour') * 1000000)::bigint
+  AND k.number < (SELECT max(newest.number) FROM key_changes newest)
+`
+
+// An hour of changes is kept, and the newest. Rows of pods that were lost 25 hours ago go: such a pod refuses every key.
+func (q *Queries) PruneKeyChanges(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, pruneKeyChanges)
+	return err
 }
 
 const putTier = `-- name: PutTier :exec
@@ -691,6 +793,71 @@ func (q *Queries) RecordsByIDs(ctx context.Context, ids []uuid.UUID) ([]ApiKeyRe
 	return items, nil
 }
 
+const registerPod = `-- name: RegisterPod :exec
+INSERT INTO api_pods (id, applied) VALUES ($1, $2)
+ON CONFLICT (id) DO UPDATE SET applied = excluded.applied, told = 0, renewals = api_pods.renewals + 1, lost_at = NULL
+`
+
+type RegisterPodParams struct {
+	ID      uuid.UUID
+	Applied int64
+}
+
+func (q *Queries) RegisterPod(ctx context.Context, arg RegisterPodParams) error {
+	_, err := q.db.Exec(ctx, registerPod, arg.ID, arg.Applied)
+	return err
+}
+
+const renewLease = `-- name: RenewLease :one
+WITH renewed AS (
+    UPDATE api_pods p SET applied = $2, told = $4, renewals = p.renewals + 1, lost_at = NULL
+    WHERE p.id = $1 AND EXISTS (SELECT FROM key_changes k WHERE k.number = $2)
+    RETURNING p.id
+)
+SELECT EXISTS (SELECT FROM renewed)::boolean AS renewed,
+       EXISTS (SELECT FROM api_pods p WHERE p.id = $1)::boolean AS registered,
+       (SELECT count(*) FROM api_pods p WHERE p.lost_at IS NULL)::int AS pods,
+       clock_timestamp()::timestamptz AS now,
+       ARRAY(SELECT k.number FROM key_changes k WHERE k.number > $2 ORDER BY k.number LIMIT $3)::bigint[] AS numbers,
+       ARRAY(SELECT coalesce(k.hash, '') FROM key_changes k WHERE k.number > $2 ORDER BY k.number LIMIT $3)::bytea[] AS hashes
+`
+
+type RenewLeaseParams struct {
+	ID      uuid.UUID
+	Applied int64
+	Most    int32
+	Told    int64
+}
+
+type RenewLeaseRow struct {
+	Renewed    bool
+	Registered bool
+	Pods       int32
+	Now        time.Time
+	Numbers    []int64
+	Hashes     [][]byte
+}
+
+// Renews the lease of a pod that is registered and whose number is known, and returns later changes, at most so many.
+func (q *Queries) RenewLease(ctx context.Context, arg RenewLeaseParams) (RenewLeaseRow, error) {
+	row := q.db.QueryRow(ctx, renewLease,
+		arg.ID,
+		arg.Applied,
+		arg.Most,
+		arg.Told,
+	)
+	var i RenewLeaseRow
+	err := row.Scan(
+		&i.Renewed,
+		&i.Registered,
+		&i.Pods,
+		&i.Now,
+		&i.Numbers,
+		&i.Hashes,
+	)
+	return i, err
+}
+
 const retireKey = `-- name: RetireKey :exec
 UPDATE api_keys SET version = version + 1, rotated_at = now(),
                     expires_at = least(expires_at, now() + $2::bigint * interval '1 microsecond')
@@ -828,6 +995,51 @@ func (q *Queries) TierInEffect(ctx context.Context, name string) (TierInEffectRo
 		&i.Pending,
 	)
 	return i, err
+}
+
+const tiersForDirectory = `-- name: TiersForDirectory :many
+SELECT t.name, t.requests, t.period_us, t.burst,
+       ARRAY(SELECT p.prefix FROM unnest(t.key_prefixes) p (prefix) WHERE p.prefix IS NOT NULL)::text[] AS key_prefixes,
+       ARRAY(SELECT a.id FROM accounts a WHERE a.name = ANY (t.accounts))::uuid[] AS account_ids
+FROM rate_tiers t
+ORDER BY t.name
+`
+
+type TiersForDirectoryRow struct {
+	Name        string
+	Requests    int32
+	PeriodUs    int64
+	Burst       int32
+	KeyPrefixes []string
+	AccountIds  []uuid.UUID
+}
+
+// All tiers with the accounts that they name. Names of accounts are unknown to pods.
+func (q *Queries) TiersForDirectory(ctx context.Context) ([]TiersForDirectoryRow, error) {
+	rows, err := q.db.Query(ctx, tiersForDirectory)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TiersForDirectoryRow
+	for rows.Next() {
+		var i TiersForDirectoryRow
+		if err := rows.Scan(
+			&i.Name,
+			&i.Requests,
+			&i.PeriodUs,
+			&i.Burst,
+			&i.KeyPrefixes,
+			&i.AccountIds,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const tryRaiseLock = `-- name: TryRaiseLock :one

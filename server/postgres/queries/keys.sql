@@ -203,3 +203,56 @@ WITH forgotten AS (
     WHERE d.term < sqlc.arg('term') AND d.confirmed_at < clock_timestamp() - sqlc.arg('keep_us')::bigint * interval '1 microsecond'
 )
 INSERT INTO gate_terms (term, server) VALUES (sqlc.arg('term'), sqlc.arg('server')) ON CONFLICT DO NOTHING;
+
+-- name: NewestKeyChange :one
+SELECT coalesce(max(number), 0)::bigint FROM key_changes;
+
+-- name: TiersForDirectory :many
+-- All tiers with the accounts that they name. Names of accounts are unknown to pods.
+SELECT t.name, t.requests, t.period_us, t.burst,
+       ARRAY(SELECT p.prefix FROM unnest(t.key_prefixes) p (prefix) WHERE p.prefix IS NOT NULL)::text[] AS key_prefixes,
+       ARRAY(SELECT a.id FROM accounts a WHERE a.name = ANY (t.accounts))::uuid[] AS account_ids
+FROM rate_tiers t
+ORDER BY t.name;
+
+-- name: RegisterPod :exec
+INSERT INTO api_pods (id, applied) VALUES ($1, $2)
+ON CONFLICT (id) DO UPDATE SET applied = excluded.applied, told = 0, renewals = api_pods.renewals + 1, lost_at = NULL;
+
+-- name: RenewLease :one
+-- Renews the lease of a pod that is registered and whose number is known, and returns later changes, at most so many.
+WITH renewed AS (
+    UPDATE api_pods p SET applied = sqlc.arg('applied'), told = sqlc.arg('told'), renewals = p.renewals + 1, lost_at = NULL
+    WHERE p.id = sqlc.arg('id') AND EXISTS (SELECT FROM key_changes k WHERE k.number = sqlc.arg('applied'))
+    RETURNING p.id
+)
+SELECT EXISTS (SELECT FROM renewed)::boolean AS renewed,
+       EXISTS (SELECT FROM api_pods p WHERE p.id = sqlc.arg('id'))::boolean AS registered,
+       (SELECT count(*) FROM api_pods p WHERE p.lost_at IS NULL)::int AS pods,
+       clock_timestamp()::timestamptz AS now,
+       ARRAY(SELECT k.number FROM key_changes k WHERE k.number > sqlc.arg('applied') ORDER BY k.number LIMIT sqlc.arg('most'))::bigint[] AS numbers,
+       ARRAY(SELECT coalesce(k.hash, '') FROM key_changes k WHERE k.number > sqlc.arg('applied') ORDER BY k.number LIMIT sqlc.arg('most'))::bytea[] AS hashes;
+
+-- name: DeregisterPod :exec
+DELETE FROM api_pods WHERE id = $1;
+
+-- name: AddEmptyKeyChange :exec
+SELECT add_key_change(NULL, sqlc.arg('above')::bigint);
+
+-- name: PruneKeyChanges :exec
+-- An hour of changes is kept, and the newest. Rows of pods that were lost 25 hours ago go: such a pod refuses every key.
+WITH pods AS (DELETE FROM api_pods WHERE lost_at < now() - interval '25 hours')
+DELETE FROM key_changes k
+WHERE k.number < (extract(epoch FROM now() - interval '1 hour') * 1000000)::bigint
+  AND k.number < (SELECT max(newest.number) FROM key_changes newest);
+
+-- name: PodsApplied :many
+-- The newest number and all pods, in one snapshot. Without pods: one row with a null id.
+SELECT newest.number, p.id, p.applied, p.told, p.renewals, (p.lost_at IS NOT NULL)::boolean AS lost
+FROM (SELECT coalesce(max(k.number), 0)::bigint AS number FROM key_changes k) newest LEFT JOIN api_pods p ON true;
+
+-- name: MarkPodsLost :exec
+-- Marks pods that have not renewed since they had so many renewals, and have not applied the change.
+UPDATE api_pods p SET lost_at = now()
+FROM (SELECT unnest(sqlc.arg('ids')::uuid[]) AS id, unnest(sqlc.arg('renewals')::bigint[]) AS renewals) silent
+WHERE p.id = silent.id AND p.renewals = silent.renewals AND p.applied < sqlc.arg('number') AND p.lost_at IS NULL;

@@ -1,0 +1,190 @@
+package directory
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"examprep.dev/server/batch"
+	"examprep.dev/server/keys"
+)
+
+const (
+	// leaseTime is how long a lease lasts from before its renewal was sent. Author.Confirm waits longer.
+	leaseTime = 2 * time.Second
+	// blindTime is how long a pod without a lease can use its directory.
+	blindTime = 24 * time.Hour
+	// renewEvery is the time between two renewals, minPause the minimum of it after a notification.
+	renewEvery = 500 * time.Millisecond
+	minPause   = 10 * time.Millisecond
+	// pruneEvery is the time between two deletions of old changes by one pod.
+	pruneEvery = 5 * time.Minute
+	// callTimeout bounds a statement, retryPause follows one that failed.
+	callTimeout = 2 * time.Second
+	loadTimeout = 2 * time.Minute
+	retryPause  = 250 * time.Millisecond
+	// boardTimeout bounds a call to Redis.
+	boardTimeout = 250 * time.Millisecond
+	// boardQueue is the maximum number of requests that wait for the number in Redis.
+	boardQueue = 8192
+
+	defaultBudget = 256 << 20
+)
+
+// Reading is the time by both clocks. The monotonic clock cannot be set; the wall clock goes on while a machine sleeps.
+type Reading struct {
+	Monotonic time.Duration
+	Wall      time.Time
+}
+
+// Config holds the settings of a [Directory]. The zero value of each field means its default.
+type Config struct {
+	// Budget is the maximum of bytes that the directory takes when it is loaded (256 MiB).
+	Budget int
+	// BudgetSetting names the flag of Budget, for the error.
+	BudgetSetting string
+	// Board is the number in Redis; nil: none, so nothing passes without a lease.
+	Board Board
+	// Registerer takes the metrics; nil for none.
+	Registerer prometheus.Registerer
+	// Logger gets transitions and unreadable rows, never keys; nil discards them.
+	Logger *slog.Logger
+	// Clock reads the time; nil for the machine's.
+	Clock func() Reading
+}
+
+// Key is a live key as the gate needs it.
+type Key struct {
+	keys.Identity
+
+	// Tier is the tier that applies. It is shared and must not be changed.
+	Tier *keys.Tier
+}
+
+// Status is the answer of the directory about a key.
+type Status uint8
+
+// The statuses. The zero Status is Unavailable.
+const (
+	// Unavailable: the pod cannot be certain about the key (503).
+	Unavailable Status = iota
+	// Unknown: no live key has this hash.
+	Unknown
+	// Live: the key is valid.
+	Live
+)
+
+// lease is the right to answer from the directory.
+type lease struct {
+	begin Reading       // before its renewal was sent
+	until time.Duration // by the monotonic clock
+	wall  time.Time     // the same by the wall clock
+	now   time.Time     // PostgreSQL's time at the renewal
+}
+
+func (l *lease) valid(now Reading) bool {
+	return l != nil && now.Monotonic < l.until && now.Wall.Before(l.wall)
+}
+
+// Directory is the directory of one pod. [New] makes one, [Directory.Run] keeps it current.
+type Directory struct {
+	id       uuid.UUID
+	pool     *pgxpool.Pool
+	cfg      Config
+	contents atomic.Pointer[contents]
+	// lease is the last lease. It is nil before the first one, and while the pod may have no row: then nothing passes.
+	lease  atomic.Pointer[lease]
+	pods   atomic.Int32
+	teller teller
+	board  *batch.Batcher[struct{}, int64]
+}
+
+// New returns a directory that reads pool's database by a connection of its own. It does nothing until [Directory.Run].
+func New(cfg Config, pool *pgxpool.Pool) *Directory {
+	cfg.Budget = cmp.Or(cfg.Budget, defaultBudget)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Clock == nil {
+		start := time.Now()
+		cfg.Clock = func() Reading {
+			now := time.Now()
+			return Reading{Monotonic: now.Sub(start), Wall: now.Round(0)}
+		}
+	}
+	d := &Directory{id: uuid.Must(uuid.NewV7()), pool: pool, cfg: cfg}
+	d.teller.wake = make(chan struct{}, 1)
+	d.contents.Store(newContents())
+	d.board = batch.New(batch.Config[struct{}, int64]{Size: boardQueue, InFlight: 2, Queue: boardQueue, Run: d.readBoard})
+	registerMetrics(cfg.Registerer, d)
+	return d
+}
+
+// Close ends the reading of Redis. It must follow the last request.
+func (d *Directory) Close() { d.board.Close() }
+
+// Find returns the live key of a hash. With a lease it reads memory only. Without one it asks Redis whether the directory has
+// the newest change, and returns Unavailable if that is not certain or ctx ends.
+func (d *Directory) Find(ctx context.Context, hash keys.Hash) (Key, Status) {
+	l := d.look(hash)
+	if !l.blind {
+		return l.key, l.status
+	}
+	number, err := d.board.Do(ctx, struct{}{})
+	if err != nil {
+		return Key{}, Unavailable
+	}
+	return l.compare(number)
+}
+
+// look is what a request found in the directory.
+type look struct {
+	key    Key
+	status Status
+	blind  bool  // there was no lease: status counts if Redis has number
+	number int64 // of the directory, read before the key
+}
+
+// look reads the clocks, checks the lease, and only then looks the key up.
+func (d *Directory) look(hash keys.Hash) look {
+	now, current := d.cfg.Clock(), d.lease.Load()
+	if current == nil || now.Monotonic-current.begin.Monotonic > blindTime || now.Wall.Sub(current.begin.Wall) > blindTime {
+		return look{status: Unavailable}
+	}
+	short := keyHash(hash[:len(keyHash{})])
+	blind := !current.valid(now)
+	c := d.contents.Load()
+	number := c.number.Load()
+	key, live := c.find(&short, current.now.Add(now.Monotonic-current.begin.Monotonic))
+	switch {
+	case live:
+		return look{key: key, status: Live, blind: blind, number: number}
+	case blind:
+		return look{status: Unavailable}
+	default:
+		return look{status: Unknown}
+	}
+}
+
+// compare decides about a key that was found without a lease, with Redis' number, which was read after the request arrived.
+func (l look) compare(number int64) (Key, Status) {
+	if number != l.number {
+		return Key{}, Unavailable
+	}
+	return l.key, l.status
+}
+
+// Leased reports whether the pod has a lease.
+func (d *Directory) Leased() bool { return d.lease.Load().valid(d.cfg.Clock()) }
+
+// Pods returns the number of pods that were not lost at the last renewal, at least 1.
+func (d *Directory) Pods() int { return max(int(d.pods.Load()), 1) }
+
+// Default returns the tier of keys that no other tier applies to.
+func (d *Directory) Default() keys.Tier { return *d.contents.Load().tiers.Load().standard }

@@ -1,0 +1,464 @@
+package directory_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"examprep.dev/server/keys"
+	"examprep.dev/server/keys/directory"
+	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/redisurl/redistest"
+)
+
+// clock is a machine's clocks that a test can stop and move.
+type clock struct {
+	mu      sync.Mutex
+	started time.Time
+	ahead   time.Duration
+}
+
+func newClock() *clock { return &clock{started: time.Now()} }
+
+func (c *clock) read() directory.Reading {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	return directory.Reading{Monotonic: now.Sub(c.started) + c.ahead, Wall: now.Add(c.ahead).Round(0)}
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ahead += d
+}
+
+// start starts a pod's directory and returns when it has a lease. stop ends it properly.
+func start(t testing.TB, pool *pgxpool.Pool, cfg directory.Config) (d *directory.Directory, stop func()) {
+	t.Helper()
+	d = directory.New(cfg, pool)
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() {
+		if err := d.Run(ctx); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			cancel()
+			done.Wait()
+			d.Close()
+		})
+	}
+	t.Cleanup(stop)
+	postgrestest.Eventually(t, "the pod has a lease", d.Leased)
+	return d, stop
+}
+
+// announcer lets the store, which still waits for gates, do without one.
+type announcer struct{}
+
+func (announcer) Announce(context.Context, ...keys.Record) error { return nil }
+
+func store(pool *pgxpool.Pool) *keys.Store { return keys.NewStore(pool, announcer{}) }
+
+func create(t testing.TB, pool *pgxpool.Pool, account string) keys.Issued {
+	t.Helper()
+	issued, err := store(pool).Create(t.Context(), keys.NewKey{Account: account})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return issued
+}
+
+func confirm(t testing.TB, pool *pgxpool.Pool, kind directory.ChangeKind) {
+	t.Helper()
+	if err := directory.NewAuthor(pool).Confirm(t.Context(), kind); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func hashOf(key keys.Issued) keys.Hash { return sha256.Sum256([]byte(key.Key)) }
+
+func wantStatus(t testing.TB, d *directory.Directory, key keys.Issued, want directory.Status) directory.Key {
+	t.Helper()
+	found, got := d.Find(t.Context(), hashOf(key))
+	if got != want {
+		t.Errorf("key %s has status %d, want %d", key.Prefix, got, want)
+	}
+	return found
+}
+
+func exec(t testing.TB, pool *pgxpool.Pool, statement string, arguments ...any) {
+	t.Helper()
+	if _, err := pool.Exec(t.Context(), statement, arguments...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEveryPodKnowsAChangeWhenItIsConfirmed(t *testing.T) {
+	pool := postgrestest.New(t)
+	old := create(t, pool, "acme")
+	var pods []*directory.Directory
+	for range 3 {
+		d, _ := start(t, pool, directory.Config{})
+		pods = append(pods, d)
+	}
+	fresh := create(t, pool, "acme")
+	confirm(t, pool, directory.Addition)
+	for _, d := range pods {
+		if found := wantStatus(t, d, old, directory.Live); found.Tier.Name != keys.DefaultTier || found.KeyID != found.FamilyID {
+			t.Errorf("got %+v", found)
+		}
+		wantStatus(t, d, fresh, directory.Live)
+	}
+	successor, err := store(pool).Rotate(t.Context(), fresh.Prefix, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store(pool).Revoke(t.Context(), old.Prefix); err != nil {
+		t.Fatal(err)
+	}
+	confirm(t, pool, directory.Restriction)
+	for _, d := range pods {
+		wantStatus(t, d, old, directory.Unknown)
+		was, is := wantStatus(t, d, fresh, directory.Live), wantStatus(t, d, successor, directory.Live)
+		if was.FamilyID != is.FamilyID || was.AccountID != is.AccountID || was.KeyID == is.KeyID {
+			t.Errorf("the successor of %+v is %+v", was, is)
+		}
+	}
+	if n := pods[0].Pods(); n != 3 {
+		t.Errorf("got %d pods, want 3", n)
+	}
+}
+
+func TestTierThatAppliesIsResolvedInMemory(t *testing.T) {
+	pool := postgrestest.New(t)
+	d, _ := start(t, pool, directory.Config{})
+	s := store(pool)
+	key := create(t, pool, "acme")
+	want := func(what, tier string) {
+		t.Helper()
+		confirm(t, pool, directory.Restriction)
+		if found := wantStatus(t, d, key, directory.Live); found.Tier == nil || found.Tier.Name != tier {
+			t.Errorf("%s: got %+v, want tier %s", what, found.Tier, tier)
+		}
+	}
+	apply := func(spec keys.TierSpec) {
+		t.Helper()
+		spec.Requests, spec.Period = 7, time.Second
+		if err := s.ApplyTier(t.Context(), spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("no tier names it", keys.DefaultTier)
+	apply(keys.TierSpec{Name: "zinc", Accounts: []string{"acme"}})
+	want("its account", "zinc")
+	apply(keys.TierSpec{Name: "gold", Accounts: []string{"acme", "other"}})
+	want("two tiers name its account", "gold")
+	apply(keys.TierSpec{Name: "iron", KeyPrefixes: []string{key.Prefix}})
+	want("its prefix", "iron")
+	apply(keys.TierSpec{Name: "own"})
+	if err := s.SetTier(t.Context(), key.Prefix, "own"); err != nil {
+		t.Fatal(err)
+	}
+	want("its own", "own")
+	if err := s.DeleteTier(t.Context(), "own", ""); err != nil {
+		t.Fatal(err)
+	}
+	want("its own is deleted", "iron")
+	if err := s.DeleteTier(t.Context(), "iron", ""); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, pool, "UPDATE accounts SET name = 'renamed' WHERE name = 'acme'")
+	want("its account has another name", keys.DefaultTier)
+}
+
+func TestKeyExpiresByTheClockOfPostgreSQL(t *testing.T) {
+	pool := postgrestest.New(t)
+	c := newClock()
+	c.pass(-time.Hour) // the pod's wall clock is wrong
+	d, _ := start(t, pool, directory.Config{Clock: c.read})
+	at := time.Now().Add(time.Hour)
+	key, err := store(pool).Create(t.Context(), keys.NewKey{Account: "acme", ExpiresAt: &at})
+	if err != nil {
+		t.Fatal(err)
+	}
+	confirm(t, pool, directory.Addition)
+	wantStatus(t, d, key, directory.Live)
+	exec(t, pool, "UPDATE api_keys SET expires_at = now() + interval '10 ms' WHERE prefix = $1", key.Prefix)
+	confirm(t, pool, directory.Restriction)
+	postgrestest.Eventually(t, "the key expires", func() bool {
+		_, status := d.Find(t.Context(), hashOf(key))
+		return status == directory.Unknown
+	})
+	exec(t, pool, "UPDATE api_keys SET expires_at = 'infinity' WHERE prefix = $1", key.Prefix)
+	confirm(t, pool, directory.Addition)
+	wantStatus(t, d, key, directory.Live)
+}
+
+// TestEveryWriterIsSeen changes keys without the store, and as a session that poses as a replica.
+func TestEveryWriterIsSeen(t *testing.T) {
+	pool := postgrestest.New(t)
+	key := create(t, pool, "acme")
+	d, _ := start(t, pool, directory.Config{})
+	exec(t, pool, "BEGIN; SET LOCAL session_replication_role = replica; UPDATE api_keys SET revoked_at = now(); COMMIT")
+	confirm(t, pool, directory.Restriction)
+	wantStatus(t, d, key, directory.Unknown)
+	exec(t, pool, "UPDATE api_keys SET revoked_at = NULL")
+	confirm(t, pool, directory.Addition)
+	wantStatus(t, d, key, directory.Live)
+	exec(t, pool, "DELETE FROM api_keys")
+	confirm(t, pool, directory.Restriction)
+	wantStatus(t, d, key, directory.Unknown)
+	for _, table := range []string{"api_keys", "rate_tiers CASCADE", "accounts CASCADE", "key_changes"} {
+		if _, err := pool.Exec(t.Context(), "TRUNCATE "+table); err == nil {
+			t.Errorf("TRUNCATE %s is accepted", table)
+		}
+	}
+}
+
+func TestUnreadableRowRefusesItsKeyOnly(t *testing.T) {
+	pool := postgrestest.New(t)
+	bad, good, tiered := create(t, pool, "acme"), create(t, pool, "acme"), create(t, pool, "acme")
+	exec(t, pool, "UPDATE api_keys SET prefix = 'no hexadecimal digits' WHERE prefix = $1", bad.Prefix)
+	exec(t, pool, "INSERT INTO rate_tiers (name, requests, period_us, burst, key_prefixes) VALUES ('bad', 1, 9000000000000000000, 1, '{NULL}')")
+	exec(t, pool, "UPDATE api_keys SET tier = 'bad' WHERE prefix = $1", tiered.Prefix)
+	registry := prometheus.NewRegistry()
+	d, _ := start(t, pool, directory.Config{Registerer: registry})
+	for round := range 2 { // loaded, and then changed
+		wantStatus(t, d, bad, directory.Unknown)
+		wantStatus(t, d, tiered, directory.Unknown)
+		wantStatus(t, d, good, directory.Live)
+		expected := "# HELP examprep_keys_unreadable_rows Rows of keys and tiers that the pod cannot read; these keys are refused.\n" +
+			"# TYPE examprep_keys_unreadable_rows gauge\nexamprep_keys_unreadable_rows 2\n"
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(expected), "examprep_keys_unreadable_rows"); err != nil {
+			t.Errorf("round %d: %v", round, err)
+		}
+		exec(t, pool, "UPDATE api_keys SET expires_at = now() + interval '1 day'")
+		exec(t, pool, "UPDATE rate_tiers SET burst = 2 WHERE name = 'bad'")
+		confirm(t, pool, directory.Restriction)
+	}
+	exec(t, pool, "UPDATE api_keys SET prefix = $1 WHERE prefix = 'no hexadecimal digits'", bad.Prefix)
+	exec(t, pool, "UPDATE rate_tiers SET period_us = 1000000 WHERE name = 'bad'")
+	confirm(t, pool, directory.Addition)
+	wantStatus(t, d, bad, directory.Live)
+	wantStatus(t, d, tiered, directory.Live)
+}
+
+func TestWithoutALeaseRedisDecides(t *testing.T) {
+	pool := postgrestest.New(t)
+	rdb, prefix := redistest.New(t)
+	board := directory.NewRedisBoard(rdb, prefix)
+	key := create(t, pool, "acme")
+	c := newClock()
+	d, _ := start(t, pool, directory.Config{Board: board, Clock: c.read})
+	told := func() bool {
+		number, err := board.Read(t.Context())
+		return err == nil && number > 0
+	}
+	postgrestest.Eventually(t, "the pod has told Redis", told)
+	restore := postgrestest.CutOff(t, pool)
+	c.pass(2 * time.Second)
+	wantStatus(t, d, key, directory.Live)
+	wantStatus(t, d, keys.Issued{Key: "unknown"}, directory.Unavailable)
+	if d.Leased() {
+		t.Error("the lease outlives its time")
+	}
+	number, err := board.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := board.Tell(t.Context(), number+1); err != nil {
+		t.Fatal(err)
+	}
+	wantStatus(t, d, key, directory.Unavailable)
+	if stored, err := board.Tell(t.Context(), number); err != nil || stored != number+1 {
+		t.Errorf("a lower number: Redis has %d, %v; want %d", stored, err, number+1)
+	}
+	rdb.Del(t.Context(), prefix+"keys:change")
+	wantStatus(t, d, key, directory.Unavailable)
+	if _, err := board.Tell(t.Context(), number); err != nil {
+		t.Fatal(err)
+	}
+	wantStatus(t, d, key, directory.Live)
+	c.pass(24 * time.Hour)
+	wantStatus(t, d, key, directory.Unavailable)
+	restore()
+	postgrestest.Eventually(t, "the pod has a lease again", d.Leased)
+	wantStatus(t, d, key, directory.Live)
+	wantStatus(t, d, keys.Issued{Key: "unknown"}, directory.Unknown)
+}
+
+func TestEachClockEndsALease(t *testing.T) {
+	pool := postgrestest.New(t)
+	var mu sync.Mutex
+	var frozen *directory.Reading
+	c := newClock()
+	d, _ := start(t, pool, directory.Config{Clock: func() directory.Reading {
+		mu.Lock()
+		defer mu.Unlock()
+		if frozen != nil {
+			return *frozen
+		}
+		return c.read()
+	}})
+	postgrestest.CutOff(t, pool)
+	set := func(r directory.Reading) {
+		mu.Lock()
+		defer mu.Unlock()
+		frozen = &r
+	}
+	now := c.read()
+	set(directory.Reading{Monotonic: now.Monotonic + 3*time.Second, Wall: now.Wall.Add(-time.Hour)})
+	if d.Leased() {
+		t.Error("a wall clock that steps back extends a lease")
+	}
+	set(directory.Reading{Monotonic: now.Monotonic, Wall: now.Wall.Add(3 * time.Second)})
+	if d.Leased() {
+		t.Error("a monotonic clock that stands still extends a lease")
+	}
+}
+
+// TestLostCommitsAreLoadedAgain takes the pod's number away, as a fail-over or a restore does.
+func TestLostCommitsAreLoadedAgain(t *testing.T) {
+	pool := postgrestest.New(t)
+	rdb, prefix := redistest.New(t)
+	board := directory.NewRedisBoard(rdb, prefix)
+	kept := create(t, pool, "acme")
+	var number int64
+	if err := pool.QueryRow(t.Context(), "SELECT max(number) FROM key_changes").Scan(&number); err != nil {
+		t.Fatal(err)
+	}
+	d, _ := start(t, pool, directory.Config{Board: board})
+	lost := create(t, pool, "acme")
+	confirm(t, pool, directory.Restriction)
+	wantStatus(t, d, lost, directory.Live)
+	postgrestest.Eventually(t, "Redis has the number", func() bool {
+		stored, err := board.Read(t.Context())
+		return err == nil && stored > number
+	})
+	exec(t, pool, `BEGIN; ALTER TABLE api_keys DISABLE TRIGGER ALL; DELETE FROM api_keys WHERE prefix = '`+lost.Prefix+`';
+		ALTER TABLE api_keys ENABLE TRIGGER ALL; ALTER TABLE api_keys ENABLE ALWAYS TRIGGER api_keys_changed;
+		ALTER TABLE api_keys ENABLE ALWAYS TRIGGER api_keys_updated; DELETE FROM key_changes WHERE number > `+fmt.Sprint(number)+`; COMMIT`)
+	postgrestest.Eventually(t, "the lost key is refused", func() bool {
+		_, status := d.Find(t.Context(), hashOf(lost))
+		return status == directory.Unknown
+	})
+	wantStatus(t, d, kept, directory.Live)
+	postgrestest.Eventually(t, "an empty change is above Redis' number", func() bool {
+		stored, err := board.Read(t.Context())
+		var newest int64
+		if scan := pool.QueryRow(t.Context(), "SELECT max(number) FROM key_changes").Scan(&newest); scan != nil || err != nil {
+			return false
+		}
+		return newest == stored && newest > number
+	})
+}
+
+func TestSilentPodDelaysOneChangeOnly(t *testing.T) {
+	pool := postgrestest.New(t)
+	start(t, pool, directory.Config{})
+	exec(t, pool, "INSERT INTO api_pods (id, applied) VALUES ($1, 1)", uuid.New())
+	create(t, pool, "acme")
+	before := time.Now()
+	confirm(t, pool, directory.Addition)
+	if waited := time.Since(before); waited < 2*time.Second {
+		t.Errorf("the author waited %s for a silent pod, want a lease at least", waited)
+	}
+	var lost int
+	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM api_pods WHERE lost_at IS NOT NULL").Scan(&lost); err != nil || lost != 1 {
+		t.Errorf("%d rows are lost, %v; want 1", lost, err)
+	}
+	create(t, pool, "acme")
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if err := directory.NewAuthor(pool).Confirm(ctx, directory.Addition); err != nil {
+		t.Errorf("the next author waits again: %v", err)
+	}
+	var unconfirmed *directory.UnconfirmedError
+	err := directory.NewAuthor(pool).Confirm(ctx, directory.Restriction)
+	if !errors.As(err, &unconfirmed) || unconfirmed.Silent != 1 {
+		t.Errorf("a restriction that no pod can tell Redis: got %v, want an UnconfirmedError", err)
+	}
+}
+
+func TestPodThatTellsRedisConfirmsForALostPod(t *testing.T) {
+	pool := postgrestest.New(t)
+	rdb, prefix := redistest.New(t)
+	start(t, pool, directory.Config{Board: directory.NewRedisBoard(rdb, prefix)})
+	exec(t, pool, "INSERT INTO api_pods (id, applied, lost_at) VALUES ($1, 1, now())", uuid.New())
+	create(t, pool, "acme")
+	confirm(t, pool, directory.Restriction)
+}
+
+func TestPodThatEndsDeletesItsRow(t *testing.T) {
+	pool := postgrestest.New(t)
+	d, stop := start(t, pool, directory.Config{})
+	stop()
+	var rows int
+	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM api_pods").Scan(&rows); err != nil || rows != 0 {
+		t.Errorf("%d rows are left, %v", rows, err)
+	}
+	if _, status := d.Find(t.Context(), keys.Hash{}); status != directory.Unavailable {
+		t.Errorf("a pod that ended has status %d", status)
+	}
+}
+
+func TestDirectoryAboveItsBudgetFailsTheStart(t *testing.T) {
+	pool := postgrestest.New(t)
+	create(t, pool, "acme")
+	insertKeys(t, pool, 5000)
+	d := directory.New(directory.Config{Budget: 100_000, BudgetSetting: "--key-directory-bytes"}, pool)
+	defer d.Close()
+	err := d.Run(t.Context())
+	var tooLarge *directory.TooLargeError
+	if !errors.As(err, &tooLarge) || !strings.Contains(err.Error(), "--key-directory-bytes") {
+		t.Errorf("got %v, want a TooLargeError with the setting", err)
+	}
+}
+
+// insertKeys adds n keys to account acme in one statement, without a change for each.
+func insertKeys(t testing.TB, pool *pgxpool.Pool, n int) {
+	t.Helper()
+	exec(t, pool, `ALTER TABLE api_keys DISABLE TRIGGER api_keys_changed`)
+	exec(t, pool, `INSERT INTO api_keys (id, account_id, prefix, family_id, hash)
+		SELECT g.id, a.id, 'service_' || lpad(to_hex(n), 8, '0'), g.id, sha256(convert_to(n::text, 'UTF8'))
+		FROM accounts a, generate_series(1, $1::int) n, LATERAL (SELECT ('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid AS id) g
+		WHERE a.name = 'acme'`, n)
+	exec(t, pool, `ALTER TABLE api_keys ENABLE ALWAYS TRIGGER api_keys_changed`)
+}
+
+func TestKeyTakesAtMost100Bytes(t *testing.T) {
+	pool := postgrestest.New(t)
+	create(t, pool, "acme")
+	const n = 100_000
+	insertKeys(t, pool, n)
+	registry := prometheus.NewRegistry()
+	start(t, pool, directory.Config{Registerer: registry})
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]float64{}
+	for _, f := range families {
+		values[f.GetName()] = f.GetMetric()[0].GetGauge().GetValue()
+	}
+	each := values["examprep_keys_directory_bytes"] / values["examprep_keys_live"]
+	t.Logf("%.1f bytes a key", each)
+	if values["examprep_keys_live"] != n+1 || each > 100 {
+		t.Errorf("%v keys take %.1f bytes each, want %d keys and at most 100", values["examprep_keys_live"], each, n+1)
+	}
+}

@@ -1,0 +1,198 @@
+package ratelimit_test
+
+import (
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/ratelimit"
+	"examprep.dev/server/redisurl/redistest"
+)
+
+// manualClock is a clock that the test moves.
+type manualClock struct{ passed atomic.Int64 }
+
+func (c *manualClock) now() time.Time { return time.Unix(1_800_000_000, c.passed.Load()) }
+
+func TestPodGrantsItsShareWhileRedisIsDown(t *testing.T) {
+	for name, stop := range map[string]func(*redistest.Server) (start func()){
+		"killed": func(s *redistest.Server) func() { s.Kill(); return s.Start },
+		"paused": func(s *redistest.Server) func() { s.Pause(); return s.Resume },
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.StartServer(t)
+			var clock manualClock
+			cfg := ratelimit.Config{Pods: func() int { return 4 }, Now: clock.now}
+			l := newLimiter(t, cfg, open(t, "redis://"+server.Address(), ratelimit.ClientOptions))
+			run(t, l)
+			r := rate(t, 40, time.Second, 40)
+			postgrestest.Eventually(t, "Redis is used", func() bool { return !take(t, l, id(0), r).Local })
+			start := stop(server)
+			var allowed, answered atomic.Int32
+			var group sync.WaitGroup
+			for range 100 {
+				group.Go(func() {
+					answered.Add(1)
+					if take(t, l, id(1), r).Allowed {
+						allowed.Add(1)
+					}
+				})
+			}
+			group.Wait()
+			if !l.Degraded() || allowed.Load() != 10 {
+				t.Errorf("degraded %v, %d of %d allowed; want 10", l.Degraded(), allowed.Load(), answered.Load())
+			}
+			got := take(t, l, id(1), r)
+			if got.Allowed || !got.Local || got.NextToken < 99*time.Millisecond || got.NextToken > 101*time.Millisecond {
+				t.Errorf("got %+v, want the next token of a tenth of a second", got)
+			}
+			clock.passed.Add(int64(got.NextToken) + 1)
+			if got := take(t, l, id(1), r); !got.Allowed {
+				t.Errorf("after that: got %+v", got)
+			}
+			newPod := newLimiter(t, cfg, open(t, "redis://"+server.Address(), ratelimit.ClientOptions))
+			passed := 0
+			for range 100 {
+				if take(t, newPod, id(1), r).Allowed {
+					passed++
+				}
+			}
+			if passed != 10 {
+				t.Errorf("a pod started meanwhile grants %d, want its share of 10", passed)
+			}
+			start()
+			postgrestest.Eventually(t, "Redis is used again", func() bool { return !take(t, l, id(0), r).Local })
+		})
+	}
+}
+
+func TestLocalBucketFollowsTheNumberOfPods(t *testing.T) {
+	var pods atomic.Int64
+	pods.Store(2)
+	var clock manualClock
+	server := redistest.StartServer(t)
+	server.Kill()
+	l := newLimiter(t, ratelimit.Config{Pods: func() int { return int(pods.Load()) }, Now: clock.now},
+		open(t, "redis://"+server.Address(), ratelimit.ClientOptions))
+	r := rate(t, 60, time.Minute, 60)
+	if got := take(t, l, id(1), r); !got.Allowed || got.Remaining != 29 {
+		t.Errorf("two pods: got %+v", got)
+	}
+	pods.Store(6)
+	if got := take(t, l, id(1), r); !got.Allowed || got.Remaining != 9 {
+		t.Errorf("six pods: got %+v", got)
+	}
+	pods.Store(0)
+	if got := take(t, l, id(2), r); !got.Allowed || got.Remaining != 59 {
+		t.Errorf("an unknown number of pods: got %+v", got)
+	}
+	if got := take(t, l, id(3), rate(t, 1, time.Hour, 1)); !got.Allowed || got.Remaining != 0 {
+		t.Errorf("a burst of one: got %+v", got)
+	}
+}
+
+func TestFullRedisIsAnOutage(t *testing.T) {
+	server := redistest.StartServer(t, "--maxmemory-policy", "noeviction")
+	l := newLimiter(t, ratelimit.Config{CallTimeout: patience}, open(t, "redis://"+server.Address(), patientOptions))
+	run(t, l)
+	admin := server.Admin()
+	defer func() { _ = admin.Close() }()
+	r := rate(t, 1, time.Hour, 1000)
+	take(t, l, id(1), r)
+	admin.ConfigSet(t.Context(), "maxmemory", "1")
+	if got := take(t, l, id(1), r); !got.Allowed || !got.Local {
+		t.Errorf("got %+v", got)
+	}
+	admin.ConfigSet(t.Context(), "maxmemory", "0")
+	postgrestest.Eventually(t, "Redis is used again", func() bool { return !take(t, l, id(1), r).Local })
+}
+
+// newCluster starts a Cluster of two masters and returns its URL.
+func newCluster(t *testing.T) string {
+	t.Helper()
+	first, second := redistest.StartServer(t, "--cluster-enabled", "yes"), redistest.StartServer(t, "--cluster-enabled", "yes")
+	a, b := first.Admin(), second.Admin()
+	defer func() { _, _ = a.Close(), b.Close() }()
+	for _, err := range []error{
+		a.ClusterAddSlotsRange(t.Context(), 0, 8191).Err(),
+		b.ClusterAddSlotsRange(t.Context(), 8192, 16383).Err(),
+		b.Do(t.Context(), "cluster", "set-config-epoch", 2).Err(),
+		a.ClusterMeet(t.Context(), "127.0.0.1", second.Port()).Err(),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, node := range []*redis.Client{a, b} {
+		postgrestest.Eventually(t, "the cluster is whole", func() bool {
+			shards, err := node.ClusterShards(t.Context()).Result()
+			return err == nil && len(shards) == 2 && strings.HasPrefix(node.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
+		})
+	}
+	return "cluster://" + first.Address()
+}
+
+func TestClusterServesManyBucketsAtOnce(t *testing.T) {
+	rdb := open(t, newCluster(t), patientOptions)
+	l := newLimiter(t, ratelimit.Config{CallTimeout: patience, InFlight: 1}, rdb)
+	run(t, l)
+	r := rate(t, 2, time.Hour, 2)
+	const buckets = 40
+	for round := range 2 {
+		var allowed, local atomic.Int32
+		var group sync.WaitGroup
+		for i := range 3 * buckets {
+			group.Go(func() {
+				got := take(t, l, id(i%buckets), r)
+				if got.Allowed {
+					allowed.Add(1)
+				}
+				if got.Local {
+					local.Add(1)
+				}
+			})
+		}
+		group.Wait()
+		if want := int32(2 * buckets * (1 - round)); allowed.Load() != want || local.Load() != 0 {
+			t.Errorf("round %d: %d allowed, want %d; %d local, want none", round, allowed.Load(), want, local.Load())
+		}
+	}
+}
+
+func TestSentinelFailOverCostsNoError(t *testing.T) {
+	master, replica := redistest.StartServer(t), redistest.StartServer(t)
+	admin := replica.Admin()
+	defer func() { _ = admin.Close() }()
+	if err := admin.ReplicaOf(t.Context(), "127.0.0.1", master.Port()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	postgrestest.Eventually(t, "the replica has all", func() bool {
+		return strings.Contains(admin.Info(t.Context(), "replication").Val(), "master_link_status:up")
+	})
+	sentinel := redistest.StartSentinel(t, "buckets", master, 1, 300*time.Millisecond)
+	watch := redis.NewSentinelClient(&redis.Options{Addr: sentinel.Address()})
+	defer func() { _ = watch.Close() }()
+	postgrestest.Eventually(t, "the Sentinel knows the replica", func() bool {
+		replicas, err := watch.Replicas(t.Context(), "buckets").Result()
+		return err == nil && len(replicas) == 1 && replicas[0]["flags"] == "slave"
+	})
+	l := newLimiter(t, ratelimit.Config{}, open(t, "sentinel://"+sentinel.Address()+"/buckets", ratelimit.ClientOptions))
+	run(t, l)
+	r := rate(t, 1, time.Second, 1_000_000)
+	postgrestest.Eventually(t, "Redis is used", func() bool { return !take(t, l, id(1), r).Local })
+	master.Kill()
+	if got := take(t, l, id(1), r); !got.Allowed || !got.Local {
+		t.Errorf("got %+v", got)
+	}
+	postgrestest.Eventually(t, "the replica is used", func() bool { return !take(t, l, id(1), r).Local })
+	address, err := watch.GetMasterAddrByName(t.Context(), "buckets").Result()
+	if err != nil || net.JoinHostPort(address[0], address[1]) != replica.Address() {
+		t.Errorf("the master is %v, %v", address, err)
+	}
+}

@@ -1,0 +1,65 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+const (
+	// purgeCount is about the number of buckets that a step reads: half a millisecond of Redis' time.
+	purgeCount = 256
+	// maxPurges bounds the steps of one beat: a pod deletes up to 32,000 buckets a second, more than it makes.
+	maxPurges = 32
+	// minFull is the part of the buckets read that must be full for another step in the same beat: a tenth. So about a
+	// tenth of all buckets are full ones at most.
+	minFull = 10
+)
+
+// purger deletes full buckets, step by step: a deleted bucket and a full one are the same. All pods purge.
+type purger struct {
+	hash   int
+	cursor uint64
+}
+
+// purge makes one step, and more while many buckets are full.
+func (p *purger) purge(ctx context.Context, r *store, timeout time.Duration) error {
+	for range maxPurges {
+		read, deleted, err := p.step(ctx, r, timeout)
+		if err != nil {
+			return err
+		}
+		if deleted == 0 || deleted*minFull < read {
+			return nil
+		}
+	}
+	return nil
+}
+
+// step reads the next buckets, and continues with the next hash at the end of one.
+func (p *purger) step(ctx context.Context, r *store, timeout time.Duration) (read, deleted int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	reply, err := r.purge.Run(ctx, r.rdb, r.hashes[p.hash:p.hash+1], strconv.FormatUint(p.cursor, 10), purgeCount).Slice()
+	if err != nil {
+		return 0, 0, fmt.Errorf("purge buckets: %w", err)
+	}
+	malformed := func() error { return &ReplyError{Script: "purge.lua", Detail: fmt.Sprint(reply)} }
+	if len(reply) != 3 {
+		return 0, 0, malformed()
+	}
+	text, isText := reply[0].(string)
+	read, isRead := reply[1].(int64)
+	deleted, isDeleted := reply[2].(int64)
+	if !isText || !isRead || !isDeleted {
+		return 0, 0, malformed()
+	}
+	if p.cursor, err = strconv.ParseUint(text, 10, 64); err != nil {
+		return 0, 0, malformed()
+	}
+	if p.cursor == 0 {
+		p.hash = (p.hash + 1) % len(r.hashes)
+	}
+	return read, deleted, nil
+}

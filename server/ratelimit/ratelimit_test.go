@@ -1,0 +1,261 @@
+package ratelimit_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"examprep.dev/server/batch"
+	"examprep.dev/server/postgres/postgrestest"
+	"examprep.dev/server/ratelimit"
+	"examprep.dev/server/redisurl"
+	"examprep.dev/server/redisurl/redistest"
+)
+
+// patience bounds a call where the test causes no outage, however busy the machine is.
+const patience = 20 * time.Second
+
+func patientOptions(o *redis.UniversalOptions) {
+	ratelimit.ClientOptions(o)
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patience, patience, patience, patience
+}
+
+// open returns a client of the URL, closed after the test's limiters.
+func open(t testing.TB, url string, adjust func(*redis.UniversalOptions)) redis.UniversalClient {
+	t.Helper()
+	rdb, err := redisurl.Open(url, adjust)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// shared returns a patient client of the tests' common Redis, and a prefix for this test alone.
+func shared(t testing.TB) (redis.UniversalClient, string) {
+	t.Helper()
+	_, prefix := redistest.New(t)
+	return open(t, os.Getenv(redistest.ServerVariable), patientOptions), prefix
+}
+
+func newLimiter(t testing.TB, cfg ratelimit.Config, rdb redis.UniversalClient) *ratelimit.Limiter {
+	t.Helper()
+	l, err := ratelimit.New(cfg, rdb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	return l
+}
+
+// run runs l until the test ends.
+func run(t testing.TB, l *ratelimit.Limiter) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() { _ = l.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		done.Wait()
+	})
+}
+
+func rate(t testing.TB, requests int, period time.Duration, burst int) ratelimit.Rate {
+	t.Helper()
+	r, err := ratelimit.NewRate(requests, period, burst)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func id(n int) (id ratelimit.ID) {
+	binary.BigEndian.PutUint32(id[:], uint32(n)*2654435761) // spread over the hashes of a Cluster
+	binary.BigEndian.PutUint64(id[4:], uint64(n))
+	return id
+}
+
+func take(t testing.TB, l *ratelimit.Limiter, id ratelimit.ID, r ratelimit.Rate) ratelimit.Result {
+	t.Helper()
+	result, err := l.Take(t.Context(), id, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func TestBucketGrantsItsBurstAndThenItsRate(t *testing.T) {
+	rdb, prefix := shared(t)
+	l := newLimiter(t, ratelimit.Config{Prefix: prefix, CallTimeout: patience}, rdb)
+	r := rate(t, 3, time.Hour, 3)
+	for i := range 3 {
+		if got := take(t, l, id(1), r); !got.Allowed || got.Local || got.Remaining != 2-i {
+			t.Fatalf("request %d: got %+v", i, got)
+		}
+	}
+	got := take(t, l, id(1), r)
+	if got.Allowed || got.Remaining != 0 || got.NextToken < 19*time.Minute || got.NextToken > 20*time.Minute || got.Full < 59*time.Minute || got.Full > time.Hour {
+		t.Errorf("got %+v", got)
+	}
+	if got := take(t, l, id(2), r); !got.Allowed {
+		t.Errorf("another bucket: got %+v", got)
+	}
+	if got := take(t, l, id(3), ratelimit.Rate{}); got.Allowed {
+		t.Errorf("the zero rate: got %+v", got)
+	}
+}
+
+func TestRaisedRateHoldsAtOnceAndTakenTokensStayTaken(t *testing.T) {
+	rdb, prefix := shared(t)
+	l := newLimiter(t, ratelimit.Config{Prefix: prefix, CallTimeout: patience}, rdb)
+	for range 2 {
+		take(t, l, id(1), rate(t, 2, time.Hour, 2))
+	}
+	if got := take(t, l, id(1), rate(t, 1000, time.Hour, 1000)); !got.Allowed || got.Remaining != 997 {
+		t.Errorf("got %+v", got)
+	}
+	if got := take(t, l, id(1), rate(t, 1, time.Hour, 2)); got.Allowed {
+		t.Errorf("lowered below the tokens that were taken: got %+v", got)
+	}
+}
+
+func TestConcurrentRequestsShareCallsAndTokens(t *testing.T) {
+	server := redistest.StartServer(t)
+	l := newLimiter(t, ratelimit.Config{CallTimeout: patience, InFlight: 1}, open(t, "redis://"+server.Address(), patientOptions))
+	const requests = 2000
+	r := rate(t, 1, time.Hour, requests/2)
+	var allowed atomic.Int32
+	var group sync.WaitGroup
+	for i := range requests {
+		group.Go(func() {
+			if take(t, l, id(i%2), r).Allowed {
+				allowed.Add(1)
+			}
+		})
+	}
+	group.Wait()
+	if got := allowed.Load(); got != requests {
+		t.Errorf("%d of %d allowed", got, requests)
+	}
+	if take(t, l, id(0), r).Allowed {
+		t.Error("an empty bucket has a token")
+	}
+	if calls := server.Calls("evalsha"); calls > requests/2 {
+		t.Errorf("%d calls for %d requests", calls, requests)
+	}
+}
+
+func TestLostScriptsAndBucketsCostNoRequest(t *testing.T) {
+	server := redistest.StartServer(t)
+	l := newLimiter(t, ratelimit.Config{CallTimeout: patience}, open(t, "redis://"+server.Address(), patientOptions))
+	admin := server.Admin()
+	defer func() { _ = admin.Close() }()
+	r := rate(t, 1, time.Hour, 5)
+	take(t, l, id(1), r)
+	if err := admin.ScriptFlush(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got := take(t, l, id(1), r); got.Local || got.Remaining != 3 {
+		t.Errorf("after the scripts were flushed: got %+v", got)
+	}
+	if err := admin.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got := take(t, l, id(1), r); got.Local || got.Remaining != 4 {
+		t.Errorf("after the data were flushed: got %+v", got)
+	}
+}
+
+func TestFullQueueRefuses(t *testing.T) {
+	server := redistest.StartServer(t)
+	l := newLimiter(t, ratelimit.Config{CallTimeout: patience, InFlight: 1, BatchSize: 1, Queue: 1}, open(t, "redis://"+server.Address(), patientOptions))
+	r := rate(t, 1, time.Hour, 1000)
+	take(t, l, id(1), r)
+	server.Pause()
+	defer server.Resume()
+	var refused atomic.Int32
+	var group sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	for range 20 {
+		group.Go(func() {
+			_, err := l.Take(ctx, id(1), r)
+			var full *batch.FullError
+			if errors.As(err, &full) {
+				refused.Add(1)
+			}
+		})
+	}
+	postgrestest.Eventually(t, "most requests are refused", func() bool { return refused.Load() >= 18 })
+	cancel()
+	group.Wait()
+}
+
+// TestBucketNeedsAtMost100BytesOfRedis measures what a hundred thousand buckets add to a server of their own.
+func TestBucketNeedsAtMost100BytesOfRedis(t *testing.T) {
+	const buckets = 100_000
+	server := redistest.StartServer(t)
+	l := newLimiter(t, ratelimit.Config{CallTimeout: patience}, open(t, "redis://"+server.Address(), patientOptions))
+	admin := server.Admin()
+	defer func() { _ = admin.Close() }()
+	used := func() int64 {
+		stats, err := admin.InfoMap(t.Context(), "memory").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var n int64
+		for _, c := range stats["Memory"]["used_memory"] {
+			n = 10*n + int64(c-'0')
+		}
+		return n
+	}
+	r := rate(t, 1, time.Hour, 5)
+	take(t, l, id(buckets), r)
+	before := used()
+	var group sync.WaitGroup
+	for worker := range 64 {
+		group.Go(func() {
+			for i := worker; i < buckets; i += 64 {
+				take(t, l, id(i), r)
+			}
+		})
+	}
+	group.Wait()
+	if n := admin.HLen(t.Context(), "buckets").Val(); n != buckets+1 {
+		t.Fatalf("%d buckets", n)
+	}
+	each := float64(used()-before) / buckets
+	t.Logf("%.1f bytes of Redis a bucket", each)
+	if each > 100 {
+		t.Errorf("%.1f bytes a bucket, want at most 100", each)
+	}
+}
+
+func TestPurgeDeletesFullBucketsOnly(t *testing.T) {
+	server := redistest.StartServer(t)
+	l := newLimiter(t, ratelimit.Config{CallTimeout: patience}, open(t, "redis://"+server.Address(), patientOptions))
+	admin := server.Admin()
+	defer func() { _ = admin.Close() }()
+	slow, quick := rate(t, 1, time.Hour, 5), rate(t, 1000, time.Second, 5)
+	for i := range 2000 {
+		r := quick
+		if i%100 == 0 {
+			r = slow
+		}
+		take(t, l, id(i), r)
+	}
+	run(t, l)
+	postgrestest.Eventually(t, "full buckets are deleted", func() bool { return admin.HLen(t.Context(), "buckets").Val() == 20 })
+	if got := take(t, l, id(100), slow); got.Remaining != 3 {
+		t.Errorf("got %+v", got)
+	}
+	if ttl := admin.TTL(t.Context(), "buckets").Val(); ttl < 6*24*time.Hour {
+		t.Errorf("the hash expires in %s", ttl)
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -15,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"examprep.dev/server/ratelimit"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 )
 
 // rateSpec are the numbers of a rate.
@@ -141,7 +140,7 @@ func TestGrantsAreThoseOfOneContinuousBucket(t *testing.T) {
 	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour, time.Minute} {
 		pods = append(pods, newLimiter(t, ratelimit.Config{
 			Prefix: prefix, CallTimeout: patience, Now: func() time.Time { return time.Now().Add(ahead) },
-		}, open(t, os.Getenv(redistest.ServerVariable), patientOptions)))
+		}, open(t, testkit.RedisURL(t), patientOptions)))
 	}
 	clock := redisClock{rdb}
 	var next, together, grants, denials, lost int

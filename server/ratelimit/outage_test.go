@@ -10,9 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"examprep.dev/server/postgres/postgrestest"
 	"examprep.dev/server/ratelimit"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 )
 
 // manualClock is a clock that the test moves.
@@ -21,18 +20,18 @@ type manualClock struct{ passed atomic.Int64 }
 func (c *manualClock) now() time.Time { return time.Unix(1_800_000_000, c.passed.Load()) }
 
 func TestPodGrantsItsShareWhileRedisIsDown(t *testing.T) {
-	for name, stop := range map[string]func(*redistest.Server) (start func()){
-		"killed": func(s *redistest.Server) func() { s.Kill(); return s.Start },
-		"paused": func(s *redistest.Server) func() { s.Pause(); return s.Resume },
+	for name, stop := range map[string]func(*testkit.RedisServer) (start func()){
+		"killed": func(s *testkit.RedisServer) func() { s.Kill(); return s.Start },
+		"paused": func(s *testkit.RedisServer) func() { s.Pause(); return s.Resume },
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := redistest.StartServer(t)
+			server := testkit.StartRedis(t)
 			var clock manualClock
 			cfg := ratelimit.Config{Pods: func() int { return 4 }, Now: clock.now}
 			l := newLimiter(t, cfg, open(t, "redis://"+server.Address(), ratelimit.ClientOptions))
 			run(t, l)
 			r := rate(t, 40, time.Second, 40)
-			postgrestest.Eventually(t, "Redis is used", func() bool { return !take(t, l, id(0), r).Local })
+			testkit.Eventually(t, "Redis is used", func() bool { return !take(t, l, id(0), r).Local })
 			start := stop(server)
 			var allowed, answered atomic.Int32
 			var group sync.WaitGroup
@@ -67,7 +66,7 @@ func TestPodGrantsItsShareWhileRedisIsDown(t *testing.T) {
 				t.Errorf("a pod started meanwhile grants %d, want its share of 10", passed)
 			}
 			start()
-			postgrestest.Eventually(t, "Redis is used again", func() bool { return !take(t, l, id(0), r).Local })
+			testkit.Eventually(t, "Redis is used again", func() bool { return !take(t, l, id(0), r).Local })
 		})
 	}
 }
@@ -76,7 +75,7 @@ func TestLocalBucketFollowsTheNumberOfPods(t *testing.T) {
 	var pods atomic.Int64
 	pods.Store(2)
 	var clock manualClock
-	server := redistest.StartServer(t)
+	server := testkit.StartRedis(t)
 	server.Kill()
 	l := newLimiter(t, ratelimit.Config{Pods: func() int { return int(pods.Load()) }, Now: clock.now},
 		open(t, "redis://"+server.Address(), ratelimit.ClientOptions))
@@ -98,7 +97,7 @@ func TestLocalBucketFollowsTheNumberOfPods(t *testing.T) {
 }
 
 func TestFullRedisIsAnOutage(t *testing.T) {
-	server := redistest.StartServer(t, "--maxmemory-policy", "noeviction")
+	server := testkit.StartRedis(t, "--maxmemory-policy", "noeviction")
 	l := newLimiter(t, ratelimit.Config{CallTimeout: patience}, open(t, "redis://"+server.Address(), patientOptions))
 	run(t, l)
 	admin := server.Admin()
@@ -110,13 +109,13 @@ func TestFullRedisIsAnOutage(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	admin.ConfigSet(t.Context(), "maxmemory", "0")
-	postgrestest.Eventually(t, "Redis is used again", func() bool { return !take(t, l, id(1), r).Local })
+	testkit.Eventually(t, "Redis is used again", func() bool { return !take(t, l, id(1), r).Local })
 }
 
 // newCluster starts a Cluster of two masters and returns its URL.
 func newCluster(t *testing.T) string {
 	t.Helper()
-	first, second := redistest.StartServer(t, "--cluster-enabled", "yes"), redistest.StartServer(t, "--cluster-enabled", "yes")
+	first, second := testkit.StartRedis(t, "--cluster-enabled", "yes"), testkit.StartRedis(t, "--cluster-enabled", "yes")
 	a, b := first.Admin(), second.Admin()
 	defer func() { _, _ = a.Close(), b.Close() }()
 	for _, err := range []error{
@@ -130,7 +129,7 @@ func newCluster(t *testing.T) string {
 		}
 	}
 	for _, node := range []*redis.Client{a, b} {
-		postgrestest.Eventually(t, "the cluster is whole", func() bool {
+		testkit.Eventually(t, "the cluster is whole", func() bool {
 			shards, err := node.ClusterShards(t.Context()).Result()
 			return err == nil && len(shards) == 2 && strings.HasPrefix(node.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
 		})
@@ -166,31 +165,34 @@ func TestClusterServesManyBucketsAtOnce(t *testing.T) {
 }
 
 func TestSentinelFailOverCostsNoError(t *testing.T) {
-	master, replica := redistest.StartServer(t), redistest.StartServer(t)
+	master, replica := testkit.StartRedis(t), testkit.StartRedis(t)
 	admin := replica.Admin()
 	defer func() { _ = admin.Close() }()
 	if err := admin.ReplicaOf(t.Context(), "127.0.0.1", master.Port()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	postgrestest.Eventually(t, "the replica has all", func() bool {
+	testkit.Eventually(t, "the replica has all", func() bool {
 		return strings.Contains(admin.Info(t.Context(), "replication").Val(), "master_link_status:up")
 	})
-	sentinel := redistest.StartSentinel(t, "buckets", master, 1, 300*time.Millisecond)
+	guarded := testkit.StartSentinels(t, master, replica, testkit.Watch{
+		Name: "buckets", Sentinels: 1, Quorum: 1, Down: 300 * time.Millisecond, Failover: 2 * time.Second,
+	})
+	sentinel := guarded.Sentinels[0]
 	watch := redis.NewSentinelClient(&redis.Options{Addr: sentinel.Address()})
 	defer func() { _ = watch.Close() }()
-	postgrestest.Eventually(t, "the Sentinel knows the replica", func() bool {
+	testkit.Eventually(t, "the Sentinel knows the replica", func() bool {
 		replicas, err := watch.Replicas(t.Context(), "buckets").Result()
 		return err == nil && len(replicas) == 1 && replicas[0]["flags"] == "slave"
 	})
 	l := newLimiter(t, ratelimit.Config{}, open(t, "sentinel://"+sentinel.Address()+"/buckets", ratelimit.ClientOptions))
 	run(t, l)
 	r := rate(t, 1, time.Second, 1_000_000)
-	postgrestest.Eventually(t, "Redis is used", func() bool { return !take(t, l, id(1), r).Local })
+	testkit.Eventually(t, "Redis is used", func() bool { return !take(t, l, id(1), r).Local })
 	master.Kill()
 	if got := take(t, l, id(1), r); !got.Allowed || !got.Local {
 		t.Errorf("got %+v", got)
 	}
-	postgrestest.Eventually(t, "the replica is used", func() bool { return !take(t, l, id(1), r).Local })
+	testkit.Eventually(t, "the replica is used", func() bool { return !take(t, l, id(1), r).Local })
 	address, err := watch.GetMasterAddrByName(t.Context(), "buckets").Result()
 	if err != nil || net.JoinHostPort(address[0], address[1]) != replica.Address() {
 		t.Errorf("the master is %v, %v", address, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,10 +12,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/server/batch"
-	"examprep.dev/server/postgres/postgrestest"
 	"examprep.dev/server/ratelimit"
 	"examprep.dev/server/redisurl"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 )
 
 // patience bounds a call where the test causes no outage, however busy the machine is.
@@ -41,8 +39,8 @@ func open(t testing.TB, url string, adjust func(*redis.UniversalOptions)) redis.
 // shared returns a patient client of the tests' common Redis, and a prefix for this test alone.
 func shared(t testing.TB) (redis.UniversalClient, string) {
 	t.Helper()
-	_, prefix := redistest.New(t)
-	return open(t, os.Getenv(redistest.ServerVariable), patientOptions), prefix
+	_, prefix := testkit.Redis(t)
+	return open(t, testkit.RedisURL(t), patientOptions), prefix
 }
 
 func newLimiter(t testing.TB, cfg ratelimit.Config, rdb redis.UniversalClient) *ratelimit.Limiter {
@@ -127,7 +125,7 @@ func TestRaisedRateHoldsAtOnceAndTakenTokensStayTaken(t *testing.T) {
 }
 
 func TestConcurrentRequestsShareCallsAndTokens(t *testing.T) {
-	server := redistest.StartServer(t)
+	server := testkit.StartRedis(t)
 	l := newLimiter(t, ratelimit.Config{CallTimeout: patience, InFlight: 1}, open(t, "redis://"+server.Address(), patientOptions))
 	const requests = 2000
 	r := rate(t, 1, time.Hour, requests/2)
@@ -153,7 +151,7 @@ func TestConcurrentRequestsShareCallsAndTokens(t *testing.T) {
 }
 
 func TestLostScriptsAndBucketsCostNoRequest(t *testing.T) {
-	server := redistest.StartServer(t)
+	server := testkit.StartRedis(t)
 	l := newLimiter(t, ratelimit.Config{CallTimeout: patience}, open(t, "redis://"+server.Address(), patientOptions))
 	admin := server.Admin()
 	defer func() { _ = admin.Close() }()
@@ -174,7 +172,7 @@ func TestLostScriptsAndBucketsCostNoRequest(t *testing.T) {
 }
 
 func TestFullQueueRefuses(t *testing.T) {
-	server := redistest.StartServer(t)
+	server := testkit.StartRedis(t)
 	l := newLimiter(t, ratelimit.Config{CallTimeout: patience, InFlight: 1, BatchSize: 1, Queue: 1}, open(t, "redis://"+server.Address(), patientOptions))
 	r := rate(t, 1, time.Hour, 1000)
 	take(t, l, id(1), r)
@@ -192,7 +190,7 @@ func TestFullQueueRefuses(t *testing.T) {
 			}
 		})
 	}
-	postgrestest.Eventually(t, "most requests are refused", func() bool { return refused.Load() >= 18 })
+	testkit.Eventually(t, "most requests are refused", func() bool { return refused.Load() >= 18 })
 	cancel()
 	group.Wait()
 }
@@ -200,7 +198,7 @@ func TestFullQueueRefuses(t *testing.T) {
 // TestBucketNeedsAtMost100BytesOfRedis measures what a hundred thousand buckets add to a server of their own.
 func TestBucketNeedsAtMost100BytesOfRedis(t *testing.T) {
 	const buckets = 100_000
-	server := redistest.StartServer(t)
+	server := testkit.StartRedis(t)
 	l := newLimiter(t, ratelimit.Config{CallTimeout: patience}, open(t, "redis://"+server.Address(), patientOptions))
 	admin := server.Admin()
 	defer func() { _ = admin.Close() }()
@@ -238,7 +236,7 @@ func TestBucketNeedsAtMost100BytesOfRedis(t *testing.T) {
 }
 
 func TestPurgeDeletesFullBucketsOnly(t *testing.T) {
-	server := redistest.StartServer(t)
+	server := testkit.StartRedis(t)
 	l := newLimiter(t, ratelimit.Config{CallTimeout: patience}, open(t, "redis://"+server.Address(), patientOptions))
 	admin := server.Admin()
 	defer func() { _ = admin.Close() }()
@@ -251,7 +249,7 @@ func TestPurgeDeletesFullBucketsOnly(t *testing.T) {
 		take(t, l, id(i), r)
 	}
 	run(t, l)
-	postgrestest.Eventually(t, "full buckets are deleted", func() bool { return admin.HLen(t.Context(), "buckets").Val() == 20 })
+	testkit.Eventually(t, "full buckets are deleted", func() bool { return admin.HLen(t.Context(), "buckets").Val() == 20 })
 	if got := take(t, l, id(100), slow); got.Remaining != 3 {
 		t.Errorf("got %+v", got)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 )
 
 // atTime is a script whose clock is its last argument, µs.
@@ -79,7 +79,7 @@ func mustRate(t testing.TB, requests int, period time.Duration, burst int) Rate 
 // TestScriptCountsAsTheModelDoes plays takes of several tokens from several buckets, with clocks that step in both directions and
 // rates that change, and purges in between, which must change nothing.
 func TestScriptCountsAsTheModelDoes(t *testing.T) {
-	rdb, prefix := redistest.New(t)
+	rdb, prefix := testkit.Redis(t)
 	take, purge := atTime(t, takeText, 4), atTime(t, purgeText, 3)
 	rates := []Rate{
 		mustRate(t, 120, time.Minute, 120), mustRate(t, 1, time.Hour, 2), mustRate(t, 97, 1013*time.Millisecond, 7),

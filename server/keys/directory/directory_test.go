@@ -17,8 +17,7 @@ import (
 
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
-	"examprep.dev/server/postgres/postgrestest"
-	"examprep.dev/server/redisurl/redistest"
+	"examprep.dev/server/testkit"
 )
 
 // clock is a machine's clocks that a test can stop and move.
@@ -63,7 +62,7 @@ func start(t testing.TB, pool *pgxpool.Pool, cfg directory.Config) (d *directory
 		})
 	}
 	t.Cleanup(stop)
-	postgrestest.Eventually(t, "the pod has a lease", d.Leased)
+	testkit.Eventually(t, "the pod has a lease", d.Leased)
 	return d, stop
 }
 
@@ -109,7 +108,7 @@ func exec(t testing.TB, pool *pgxpool.Pool, statement string, arguments ...any) 
 }
 
 func TestEveryPodKnowsAChangeWhenItIsConfirmed(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := directory.NewDatabase(t)
 	old := create(t, pool, "acme")
 	var pods []*directory.Directory
 	for range 3 {
@@ -145,7 +144,7 @@ func TestEveryPodKnowsAChangeWhenItIsConfirmed(t *testing.T) {
 }
 
 func TestTierThatAppliesIsResolvedInMemory(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := directory.NewDatabase(t)
 	d, _ := start(t, pool, directory.Config{})
 	s := store(pool)
 	key := create(t, pool, "acme")
@@ -187,7 +186,7 @@ func TestTierThatAppliesIsResolvedInMemory(t *testing.T) {
 }
 
 func TestKeyExpiresByTheClockOfPostgreSQL(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := directory.NewDatabase(t)
 	c := newClock()
 	c.pass(-time.Hour) // the pod's wall clock is wrong
 	d, _ := start(t, pool, directory.Config{Clock: c.read})
@@ -200,7 +199,7 @@ func TestKeyExpiresByTheClockOfPostgreSQL(t *testing.T) {
 	wantStatus(t, d, key, directory.Live)
 	exec(t, pool, "UPDATE api_keys SET expires_at = now() + interval '10 ms' WHERE prefix = $1", key.Prefix)
 	confirm(t, pool, directory.Restriction)
-	postgrestest.Eventually(t, "the key expires", func() bool {
+	testkit.Eventually(t, "the key expires", func() bool {
 		_, status := d.Find(t.Context(), hashOf(key))
 		return status == directory.Unknown
 	})
@@ -211,7 +210,7 @@ func TestKeyExpiresByTheClockOfPostgreSQL(t *testing.T) {
 
 // TestEveryWriterIsSeen changes keys without the store, and as a session that poses as a replica.
 func TestEveryWriterIsSeen(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := directory.NewDatabase(t)
 	key := create(t, pool, "acme")
 	d, _ := start(t, pool, directory.Config{})
 	exec(t, pool, "BEGIN; SET LOCAL session_replication_role = replica; UPDATE api_keys SET revoked_at = now(); COMMIT")
@@ -231,7 +230,7 @@ func TestEveryWriterIsSeen(t *testing.T) {
 }
 
 func TestUnreadableRowRefusesItsKeyOnly(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := directory.NewDatabase(t)
 	bad, good, tiered := create(t, pool, "acme"), create(t, pool, "acme"), create(t, pool, "acme")
 	exec(t, pool, "UPDATE api_keys SET prefix = 'no hexadecimal digits' WHERE prefix = $1", bad.Prefix)
 	exec(t, pool, "INSERT INTO rate_tiers (name, requests, period_us, burst, key_prefixes) VALUES ('bad', 1, 9000000000000000000, 1, '{NULL}')")
@@ -259,8 +258,8 @@ func TestUnreadableRowRefusesItsKeyOnly(t *testing.T) {
 }
 
 func TestWithoutALeaseRedisDecides(t *testing.T) {
-	pool := postgrestest.New(t)
-	rdb, prefix := redistest.New(t)
+	pool := directory.NewDatabase(t)
+	rdb, prefix := testkit.Redis(t)
 	board := directory.NewRedisBoard(rdb, prefix)
 	key := create(t, pool, "acme")
 	c := newClock()
@@ -269,8 +268,8 @@ func TestWithoutALeaseRedisDecides(t *testing.T) {
 		number, err := board.Read(t.Context())
 		return err == nil && number > 0
 	}
-	postgrestest.Eventually(t, "the pod has told Redis", told)
-	restore := postgrestest.CutOff(t, pool)
+	testkit.Eventually(t, "the pod has told Redis", told)
+	restore := testkit.CutOff(t, pool)
 	c.pass(2 * time.Second)
 	wantStatus(t, d, key, directory.Live)
 	wantStatus(t, d, keys.Issued{Key: "unknown"}, directory.Unavailable)
@@ -297,13 +296,13 @@ func TestWithoutALeaseRedisDecides(t *testing.T) {
 	c.pass(24 * time.Hour)
 	wantStatus(t, d, key, directory.Unavailable)
 	restore()
-	postgrestest.Eventually(t, "the pod has a lease again", d.Leased)
+	testkit.Eventually(t, "the pod has a lease again", d.Leased)
 	wantStatus(t, d, key, directory.Live)
 	wantStatus(t, d, keys.Issued{Key: "unknown"}, directory.Unknown)
 }
 
 func TestEachClockEndsALease(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := directory.NewDatabase(t)
 	var mu sync.Mutex
 	var frozen *directory.Reading
 	c := newClock()
@@ -315,7 +314,7 @@ func TestEachClockEndsALease(t *testing.T) {
 		}
 		return c.read()
 	}})
-	postgrestest.CutOff(t, pool)
+	testkit.CutOff(t, pool)
 	set := func(r directory.Reading) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -334,8 +333,8 @@ func TestEachClockEndsALease(t *testing.T) {
 
 // TestLostCommitsAreLoadedAgain takes the pod's number away, as a fail-over or a restore does.
 func TestLostCommitsAreLoadedAgain(t *testing.T) {
-	pool := postgrestest.New(t)
-	rdb, prefix := redistest.New(t)
+	pool := directory.NewDatabase(t)
+	rdb, prefix := testkit.Redis(t)
 	board := directory.NewRedisBoard(rdb, prefix)
 	kept := create(t, pool, "acme")
 	var number int64
@@ -346,19 +345,19 @@ func TestLostCommitsAreLoadedAgain(t *testing.T) {
 	lost := create(t, pool, "acme")
 	confirm(t, pool, directory.Restriction)
 	wantStatus(t, d, lost, directory.Live)
-	postgrestest.Eventually(t, "Redis has the number", func() bool {
+	testkit.Eventually(t, "Redis has the number", func() bool {
 		stored, err := board.Read(t.Context())
 		return err == nil && stored > number
 	})
 	exec(t, pool, `BEGIN; ALTER TABLE api_keys DISABLE TRIGGER ALL; DELETE FROM api_keys WHERE prefix = '`+lost.Prefix+`';
 		ALTER TABLE api_keys ENABLE TRIGGER ALL; ALTER TABLE api_keys ENABLE ALWAYS TRIGGER api_keys_changed;
 		ALTER TABLE api_keys ENABLE ALWAYS TRIGGER api_keys_updated; DELETE FROM key_changes WHERE number > `+fmt.Sprint(number)+`; COMMIT`)
-	postgrestest.Eventually(t, "the lost key is refused", func() bool {
+	testkit.Eventually(t, "the lost key is refused", func() bool {
 		_, status := d.Find(t.Context(), hashOf(lost))
 		return status == directory.Unknown
 	})
 	wantStatus(t, d, kept, directory.Live)
-	postgrestest.Eventually(t, "an empty change is above Redis' number", func() bool {
+	testkit.Eventually(t, "an empty change is above Redis' number", func() bool {
 		stored, err := board.Read(t.Context())
 		var newest int64
 		if scan := pool.QueryRow(t.Context(), "SELECT max(number) FROM key_changes").Scan(&newest); scan != nil || err != nil {
@@ -369,7 +368,7 @@ func TestLostCommitsAreLoadedAgain(t *testing.T) {
 }
 
 func TestSilentPodDelaysOneChangeOnly(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := directory.NewDatabase(t)
 	start(t, pool, directory.Config{})
 	exec(t, pool, "INSERT INTO api_pods (id, applied) VALUES ($1, 1)", uuid.New())
 	create(t, pool, "acme")
@@ -396,8 +395,8 @@ func TestSilentPodDelaysOneChangeOnly(t *testing.T) {
 }
 
 func TestPodThatTellsRedisConfirmsForALostPod(t *testing.T) {
-	pool := postgrestest.New(t)
-	rdb, prefix := redistest.New(t)
+	pool := directory.NewDatabase(t)
+	rdb, prefix := testkit.Redis(t)
 	start(t, pool, directory.Config{Board: directory.NewRedisBoard(rdb, prefix)})
 	exec(t, pool, "INSERT INTO api_pods (id, applied, lost_at) VALUES ($1, 1, now())", uuid.New())
 	create(t, pool, "acme")
@@ -405,7 +404,7 @@ func TestPodThatTellsRedisConfirmsForALostPod(t *testing.T) {
 }
 
 func TestPodThatEndsDeletesItsRow(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := directory.NewDatabase(t)
 	d, stop := start(t, pool, directory.Config{})
 	stop()
 	var rows int
@@ -418,7 +417,7 @@ func TestPodThatEndsDeletesItsRow(t *testing.T) {
 }
 
 func TestDirectoryAboveItsBudgetFailsTheStart(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := directory.NewDatabase(t)
 	create(t, pool, "acme")
 	insertKeys(t, pool, 5000)
 	d := directory.New(directory.Config{Budget: 100_000, BudgetSetting: "--key-directory-bytes"}, pool)
@@ -442,7 +441,7 @@ func insertKeys(t testing.TB, pool *pgxpool.Pool, n int) {
 }
 
 func TestKeyTakesAtMost100Bytes(t *testing.T) {
-	pool := postgrestest.New(t)
+	pool := directory.NewDatabase(t)
 	create(t, pool, "acme")
 	const n = 100_000
 	insertKeys(t, pool, n)

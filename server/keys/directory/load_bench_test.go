@@ -7,12 +7,11 @@ import (
 	"github.com/google/uuid"
 
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/postgrestest"
 )
 
 // BenchmarkLoad loads a directory of 200,000 keys, and for comparison only copies the same columns.
 func BenchmarkLoad(b *testing.B) {
-	pool := postgrestest.New(b)
+	pool := NewDatabase(b)
 	for _, statement := range []string{
 		"INSERT INTO accounts (id, name) VALUES ('00000000-0000-4000-8000-000000000000', 'acme')",
 		"ALTER TABLE api_keys DISABLE TRIGGER api_keys_changed",

@@ -685,7 +685,19 @@ func TestNumberToldBeforeALoadDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestTracesOfMistakes plays the shortest traces that TestEnumerationFindsEachMistake has found, by the code without the
+// TestPodWithoutARowServesNothing: authors do not wait for it, so its lease ends at once, and Redis does not count either.
+func TestPodWithoutARowServesNothing(t *testing.T) {
+	w := newWorld(limits{running: true})
+	p := w.pods[0]
+	delete(w.rows, p.row)
+	w.sendRenewal(p)
+	w.finishRenewal(p)
+	if found := p.d.look(hashOfTest()); found.status != Unavailable || found.blind || p.phase != down {
+		t.Errorf("got %+v in phase %d, want Unavailable until it has loaded and registered again", found, p.phase)
+	}
+}
+
+// TestTracesOfMistakes plays traces, most of them found by TestEnumerationFindsEachMistake, by the code without the
 // mistake. They are in testdata/traces, with the world that they begin in: a mistake in the code is found at once.
 func TestTracesOfMistakes(t *testing.T) {
 	files, err := filepath.Glob("testdata/traces/*.txt")

@@ -91,7 +91,7 @@ test: deps ## Test with the race detector on the servers that make test-servers 
 ifeq ($(origin PKG),file)
 	@.dev/bin/dev test go test $(TESTFLAGS) $(FIRST) $$(go list ./... | grep -vx 'examprep.dev/server/gate')
 	@.dev/bin/dev test go test $(TESTFLAGS) $(ALONE)
-	@.dev/bin/dev test go test -count=1 -timeout 30m -run 'Interleaving|Histories' $(ALONE) ./server/attempts
+	@.dev/bin/dev test go test -count=1 -timeout 30m -run 'Interleaving|Histories' $(ALONE) ./server/attempts ./server/keys/directory
 else
 	@.dev/bin/dev test go test $(TESTFLAGS) $(PKG)
 endif
@@ -144,6 +144,7 @@ soak: deps ## Play HISTORIES histories of attempts against their model; deliver 
 		-run '^TestEveryEventArrivesWhateverFails$$' ./server/webhooks # WEBHOOKS_TEST_SEED=… plays a schedule again
 	@GATE_TEST_REVOCATIONS=$(REVOCATIONS) GATE_TEST_LIVES=100 GATE_TEST_KEYS=100000 .dev/bin/dev test go test -count 1 -timeout 4h -v \
 		-run '^(TestNoRequestPassesAfter|TestBucketsOutlive|TestATierOfManyKeys)' ./server/gate
+	@DIRECTORY_TEST_WHOLE=1 .dev/bin/dev test go test -count 1 -timeout 1h -v -run '^Test(Enumeration|NoInterleaving)' ./server/keys/directory
 	@.dev/bin/dev test go test -count 1 -timeout 4h -v -run '^TestGrantsAreThoseOfAContinuousBucket' ./server/gate -rapid.checks=20000
 	@CONTROLLERS_TEST_CHAOS=$(CHAOS) .dev/bin/dev test go test -count 1 -timeout 2h -v \
 		-run '^TestWhatIsServedIsWhatIsDeclaredWhateverIsKilled$$' ./controllers

@@ -101,18 +101,3 @@ func wantCode(t testing.TB, err error, code string) {
 		t.Fatalf("got %v, want %s", err, code)
 	}
 }
-
-func (b *bench) exec(t testing.TB, statement string, args ...any) {
-	t.Helper()
-	if _, err := b.pool.Exec(t.Context(), statement, args...); err != nil {
-		t.Fatalf("%s: %v", statement, err)
-	}
-}
-
-func (b *bench) count(t testing.TB, query string, args ...any) (n int) {
-	t.Helper()
-	if err := b.pool.QueryRow(t.Context(), query, args...).Scan(&n); err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
-	return n
-}

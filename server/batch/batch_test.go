@@ -184,8 +184,7 @@ func TestCloseRunsWaitingCallsAndRefusesOthers(t *testing.T) {
 		}()
 		synctest.Wait()
 		_, err := b.Do(t.Context(), 9)
-		var refused *batch.ClosedError
-		if !errors.As(err, &refused) {
+		if _, ok := errors.AsType[*batch.ClosedError](err); !ok {
 			t.Errorf("got %v, want a ClosedError", err)
 		}
 		for range 5 { // 1, 1, then 2, 2, 1

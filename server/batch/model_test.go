@@ -100,8 +100,7 @@ func (m *modelRun) do(t *rapid.T) {
 	}()
 	if len(m.queue) == m.most {
 		synctest.Wait()
-		var full *batch.FullError
-		if !errors.As(c.err, &full) {
+		if _, ok := errors.AsType[*batch.FullError](c.err); !ok {
 			t.Fatalf("call %d into a full queue: done %v, error %v", c.id, c.done, c.err)
 		}
 		return
@@ -147,8 +146,8 @@ func (m *modelRun) finish(t *rapid.T) {
 	proceed := m.started[i].proceed
 	m.started = slices.Delete(m.started, i, i+1)
 	m.mu.Unlock()
-	proceed <- func(real []*batch.Call[*modelCall, int]) {
-		for i, c := range real {
+	proceed <- func(running []*batch.Call[*modelCall, int]) {
+		for i, c := range running {
 			switch {
 			case how == "answer" || i < answered:
 				c.Answer(c.Request.id, nil)

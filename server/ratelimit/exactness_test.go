@@ -27,8 +27,13 @@ type rateSpec struct {
 // rateSpecs are slow and quick, deep and shallow, odd and even.
 func rateSpecs() []rateSpec {
 	return []rateSpec{
-		{5, time.Second, 3}, {40, time.Second, 1}, {97, 1013 * time.Millisecond, 7}, {120, time.Second, 120},
-		{500, time.Second, 2}, {1, time.Millisecond, 20}, {1, time.Hour, 11},
+		{5, time.Second, 3},
+		{40, time.Second, 1},
+		{97, 1013 * time.Millisecond, 7},
+		{120, time.Second, 120},
+		{500, time.Second, 2},
+		{1, time.Millisecond, 20},
+		{1, time.Hour, 11},
 	}
 }
 

@@ -122,7 +122,7 @@ func newCluster(t *testing.T) string {
 		a.ClusterAddSlotsRange(t.Context(), 0, 8191).Err(),
 		b.ClusterAddSlotsRange(t.Context(), 8192, 16383).Err(),
 		b.Do(t.Context(), "cluster", "set-config-epoch", 2).Err(),
-		a.ClusterMeet(t.Context(), "127.0.0.1", second.Port()).Err(),
+		a.Do(t.Context(), "cluster", "meet", "127.0.0.1", second.Port(), second.BusPort()).Err(),
 	} {
 		if err != nil {
 			t.Fatal(err)

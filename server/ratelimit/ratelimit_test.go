@@ -184,8 +184,7 @@ func TestFullQueueRefuses(t *testing.T) {
 	for range 20 {
 		group.Go(func() {
 			_, err := l.Take(ctx, id(1), r)
-			var full *batch.FullError
-			if errors.As(err, &full) {
+			if _, ok := errors.AsType[*batch.FullError](err); ok {
 				refused.Add(1)
 			}
 		})

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit/race"
 )
 
 // The enumeration plays the protocol with the real code of pods and authors, in every order that a small world allows. It has
@@ -613,9 +614,15 @@ func enumerate(l limits, most int) result {
 	return out
 }
 
+// wholeVariable is set by make soak, which plays all worlds.
+const wholeVariable = "DIRECTORY_TEST_WHOLE"
+
 func TestNoInterleavingBreaksAPromise(t *testing.T) {
-	worlds := 100_000
-	if testing.Short() {
+	worlds := 20_000
+	switch {
+	case os.Getenv(wholeVariable) != "":
+		worlds = 100_000
+	case race.Enabled || testing.Short():
 		worlds = 2_000
 	}
 	for name, l := range map[string]limits{
@@ -721,10 +728,11 @@ func TestTracesOfMistakes(t *testing.T) {
 	}
 }
 
-// TestEnumerationFindsEachMistake makes the mistakes that models/keys.py lists. Each must break a promise.
+// TestEnumerationFindsEachMistake makes each known mistake in the protocol, and finds the broken promise by itself.
+// TestTracesOfMistakes plays what it found.
 func TestEnumerationFindsEachMistake(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it plays hundreds of thousands of worlds")
+	if os.Getenv(wholeVariable) == "" {
+		t.Skipf("%s is not set: make soak plays hundreds of thousands of worlds", wholeVariable)
 	}
 	for name, l := range map[string]limits{
 		"a revocation does not wait for Redis":              {running: true, prompt: true, restrictionAsAddition: true},

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/keysdb"
 )
@@ -147,24 +149,11 @@ func (d *Directory) Run(ctx context.Context) error {
 
 // follow keeps the directory current by one connection, until that fails or ctx ends. A new connection needs no load.
 func (d *Directory) follow(ctx context.Context, loaded *bool, renewed func()) error {
-	cfg := d.pool.Config().ConnConfig
-	cfg.RuntimeParams["application_name"] = "examprep key directory"
-	opening, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	conn, err := postgres.Connect(opening, cfg)
+	conn, err := d.listen(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
-		defer cancel()
-		_ = conn.Close(closing)
-	}()
-	// A pod's row must not be lost with a crash of the server.
-	if _, err := conn.Exec(opening, `LISTEN examprep_keys;
-		SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`); err != nil {
-		return fmt.Errorf("listen: %w", err)
-	}
+	defer closeSoon(ctx, conn)
 	db := newConnection(conn, d.id, d.cfg.Budget)
 	var pruned time.Duration
 	for {
@@ -205,6 +194,31 @@ func (d *Directory) follow(ctx context.Context, loaded *bool, renewed func()) er
 			return fmt.Errorf("wait for changes: %w", err)
 		}
 	}
+}
+
+// listen opens the pod's own connection, which hears of changes.
+func (d *Directory) listen(ctx context.Context) (*pgx.Conn, error) {
+	cfg := d.pool.Config().ConnConfig
+	cfg.RuntimeParams["application_name"] = "examprep key directory"
+	opening, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	conn, err := postgres.Connect(opening, cfg)
+	if err != nil {
+		return nil, err
+	}
+	// A pod's row must not be lost with a crash of the server.
+	if _, err := conn.Exec(opening, `LISTEN examprep_keys;
+		SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`); err != nil {
+		closeSoon(ctx, conn)
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	return conn, nil
+}
+
+func closeSoon(ctx context.Context, conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	_ = conn.Close(ctx)
 }
 
 // pause waits for d or the end of ctx.

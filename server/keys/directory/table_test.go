@@ -3,7 +3,6 @@ package directory
 import (
 	"crypto/sha256"
 	"encoding/binary"
-
 	"slices"
 	"testing"
 

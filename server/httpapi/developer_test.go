@@ -30,6 +30,7 @@ type browser struct {
 }
 
 func newBrowser(t testing.TB, origin string, header http.Header, jar http.CookieJar, transport http.RoundTripper) *browser {
+	t.Helper()
 	return &browser{t: t, origin: origin, header: header, Client: &http.Client{
 		Jar: jar, Transport: transport,
 		CheckRedirect: func(next *http.Request, via []*http.Request) error {

@@ -22,16 +22,16 @@ import (
 )
 
 // refused checks that a callback was refused and that its browser has gained nothing by it.
-func (v *browser) refused(got response) {
-	v.t.Helper()
-	if got.status != http.StatusUnauthorized || got.code(v.t) != "unauthorized" || got.header.Get("WWW-Authenticate") != "" {
-		v.t.Errorf("%d %s, want 401", got.status, got.body)
+func (b *browser) refused(got response) {
+	b.t.Helper()
+	if got.status != http.StatusUnauthorized || got.code(b.t) != "unauthorized" || got.header.Get("WWW-Authenticate") != "" {
+		b.t.Errorf("%d %s, want 401", got.status, got.body)
 	}
 	if got.header.Get("Referrer-Policy") != "no-referrer" || got.header.Get("Cache-Control") != "no-store" {
-		v.t.Errorf("the callback may be kept or told on: %v", got.header)
+		b.t.Errorf("the callback may be kept or told on: %v", got.header)
 	}
-	if v.cookie(sessionCookie) != "" {
-		v.t.Error("a session was gained")
+	if b.cookie(sessionCookie) != "" {
+		b.t.Error("a session was gained")
 	}
 }
 

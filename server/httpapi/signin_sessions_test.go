@@ -12,13 +12,13 @@ import (
 )
 
 // signOut ends the browser's session; with "?everywhere=true" all of its account's.
-func (v *browser) signOut(query string) {
-	v.t.Helper()
-	if got := v.send(http.MethodDelete, sessionPath+query, "", nil); got.status != http.StatusNoContent {
-		v.t.Errorf("sign-out: %d %s", got.status, got.body)
+func (b *browser) signOut(query string) {
+	b.t.Helper()
+	if got := b.send(http.MethodDelete, sessionPath+query, "", nil); got.status != http.StatusNoContent {
+		b.t.Errorf("sign-out: %d %s", got.status, got.body)
 	}
-	if v.cookie(sessionCookie) != "" {
-		v.t.Error("the cookie stays after the sign-out")
+	if b.cookie(sessionCookie) != "" {
+		b.t.Error("the cookie stays after the sign-out")
 	}
 }
 

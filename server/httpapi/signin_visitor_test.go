@@ -79,21 +79,21 @@ func (p *premises) visitor(t testing.TB) *browser {
 	return newBrowser(t, p.origin, http.Header{"Sec-Fetch-Site": {"same-origin"}}, jar, p.transport)
 }
 
-func (v *browser) get(target string) response {
-	v.t.Helper()
-	return v.send(http.MethodGet, target, "", nil)
+func (b *browser) get(target string) response {
+	b.t.Helper()
+	return b.send(http.MethodGet, target, "", nil)
 }
 
 // begin asks the API where to sign in.
-func (v *browser) begin() *url.URL {
-	v.t.Helper()
-	got := v.get("/v1/developer/sign-in")
+func (b *browser) begin() *url.URL {
+	b.t.Helper()
+	got := b.get("/v1/developer/sign-in")
 	if got.status != http.StatusSeeOther {
-		v.t.Fatalf("sign-in: %d %s", got.status, got.body)
+		b.t.Fatalf("sign-in: %d %s", got.status, got.body)
 	}
 	address, err := url.Parse(got.header.Get("Location"))
 	if err != nil {
-		v.t.Fatal(err)
+		b.t.Fatal(err)
 	}
 	return address
 }
@@ -104,81 +104,81 @@ var (
 )
 
 // authenticate signs in on the provider's pages as subject and returns the callback that the provider sends back to.
-func (v *browser) authenticate(address *url.URL, subject string) *url.URL {
-	v.t.Helper()
-	return v.atProvider(address, func(page string) (*http.Response, error) {
+func (b *browser) authenticate(address *url.URL, subject string) *url.URL {
+	b.t.Helper()
+	return b.atProvider(address, func(page string) (*http.Response, error) {
 		action, prompt := formAction.FindStringSubmatch(page), formPrompt.FindStringSubmatch(page)
 		if action == nil || prompt == nil {
-			v.t.Fatalf("the provider shows no form: %s", page)
+			b.t.Fatalf("the provider shows no form: %s", page)
 		}
-		return v.PostForm(html.UnescapeString(action[1]), url.Values{"prompt": {prompt[1]}, "login": {subject}, "password": {"any"}})
+		return b.PostForm(html.UnescapeString(action[1]), url.Values{"prompt": {prompt[1]}, "login": {subject}, "password": {"any"}})
 	})
 }
 
 var abortLink = regexp.MustCompile(`href="([^"]+/abort)"`)
 
 // decline goes to the provider and does not sign in.
-func (v *browser) decline(address *url.URL) *url.URL {
-	v.t.Helper()
-	return v.atProvider(address, func(page string) (*http.Response, error) {
+func (b *browser) decline(address *url.URL) *url.URL {
+	b.t.Helper()
+	return b.atProvider(address, func(page string) (*http.Response, error) {
 		link := abortLink.FindStringSubmatch(page)
 		if link == nil {
-			v.t.Fatalf("the provider shows no way out: %s", page)
+			b.t.Fatalf("the provider shows no way out: %s", page)
 		}
-		return v.Get(html.UnescapeString(link[1]))
+		return b.Get(html.UnescapeString(link[1]))
 	})
 }
 
 // atProvider answers each page of the provider until it sends the browser back.
-func (v *browser) atProvider(address *url.URL, answer func(page string) (*http.Response, error)) *url.URL {
-	v.t.Helper()
-	got, err := v.Get(address.String())
+func (b *browser) atProvider(address *url.URL, answer func(page string) (*http.Response, error)) *url.URL {
+	b.t.Helper()
+	got, err := b.Get(address.String())
 	for range 5 {
 		if err != nil {
-			v.t.Fatal(err)
+			b.t.Fatal(err)
 		}
 		page, readErr := io.ReadAll(got.Body)
 		_ = got.Body.Close()
 		if readErr != nil {
-			v.t.Fatal(readErr)
+			b.t.Fatal(readErr)
 		}
 		if back, noRedirect := got.Location(); noRedirect == nil {
 			return back
 		}
 		got, err = answer(string(page))
 	}
-	v.t.Fatal("the provider asks on and on")
+	b.t.Fatal("the provider asks on and on")
 	return nil
 }
 
 // call opens a callback, as the browser does when the provider sends it there.
-func (v *browser) call(back *url.URL) response {
-	v.t.Helper()
-	if origin := back.Scheme + "://" + back.Host; origin != v.origin {
-		v.t.Fatalf("sent to %s, which is not the API", back)
+func (b *browser) call(back *url.URL) response {
+	b.t.Helper()
+	if origin := back.Scheme + "://" + back.Host; origin != b.origin {
+		b.t.Fatalf("sent to %s, which is not the API", back)
 	}
-	return v.send(http.MethodGet, back.RequestURI(), "", map[string]string{"Sec-Fetch-Site": "cross-site"})
+	return b.send(http.MethodGet, back.RequestURI(), "", map[string]string{"Sec-Fetch-Site": "cross-site"})
 }
 
 // signIn goes the whole way and returns the callback it came back by.
-func (v *browser) signIn(subject string) *url.URL {
-	v.t.Helper()
-	back := v.authenticate(v.begin(), subject)
-	got := v.call(back)
+func (b *browser) signIn(subject string) *url.URL {
+	b.t.Helper()
+	back := b.authenticate(b.begin(), subject)
+	got := b.call(back)
 	if got.status != http.StatusSeeOther || got.header.Get("Location") != sessionPath {
-		v.t.Fatalf("callback: %d %s", got.status, got.body)
+		b.t.Fatalf("callback: %d %s", got.status, got.body)
 	}
 	return back
 }
 
 // cookie is the value of a cookie that the browser would send to the API; "" if it has none.
-func (v *browser) cookie(name string) string {
-	v.t.Helper()
-	origin, err := url.Parse(v.origin)
+func (b *browser) cookie(name string) string {
+	b.t.Helper()
+	origin, err := url.Parse(b.origin)
 	if err != nil {
-		v.t.Fatal(err)
+		b.t.Fatal(err)
 	}
-	for _, cookie := range v.Jar.Cookies(origin) {
+	for _, cookie := range b.Jar.Cookies(origin) {
 		if cookie.Name == name {
 			return cookie.Value
 		}
@@ -187,26 +187,26 @@ func (v *browser) cookie(name string) string {
 }
 
 // plant gives the browser a cookie, as a thief does with a stolen one.
-func (v *browser) plant(name, value string) {
-	v.t.Helper()
-	origin, err := url.Parse(v.origin)
+func (b *browser) plant(name, value string) {
+	b.t.Helper()
+	origin, err := url.Parse(b.origin)
 	if err != nil {
-		v.t.Fatal(err)
+		b.t.Fatal(err)
 	}
-	v.Jar.SetCookies(origin, []*http.Cookie{{Name: name, Value: value, Path: "/", Secure: true, HttpOnly: true}})
+	b.Jar.SetCookies(origin, []*http.Cookie{{Name: name, Value: value, Path: "/", Secure: true, HttpOnly: true}})
 }
 
 // account is whose session the browser has; "" if it has none that lives.
-func (v *browser) account() string {
-	v.t.Helper()
-	got := v.get(sessionPath)
+func (b *browser) account() string {
+	b.t.Helper()
+	got := b.get(sessionPath)
 	switch got.status {
 	case http.StatusOK:
-		return textOf(got.document(v.t), "account")
+		return textOf(got.document(b.t), "account")
 	case http.StatusUnauthorized:
 		return ""
 	default:
-		v.t.Fatalf("session: %d %s", got.status, got.body)
+		b.t.Fatalf("session: %d %s", got.status, got.body)
 		return ""
 	}
 }

@@ -52,7 +52,7 @@ func benchmarkConnection(b *testing.B, sent []byte) {
 		Attempts: noPaper{}, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 	})
 	wire := fasthttputil.NewInmemoryListener()
-	defer testkit.Run(b, func(ctx context.Context) error { return server.Serve(ctx, wire) })()
+	testkit.Run(b, func(ctx context.Context) error { return server.Serve(ctx, wire) })
 	client, err := wire.Dial()
 	if err != nil {
 		b.Fatal(err)

@@ -30,10 +30,11 @@ import (
 	"examprep.dev/server/webhooks"
 )
 
+// patience is the gate's time-out of Redis: a busy machine must not look like an outage.
+const patience = 20 * time.Second
+
+// The time-outs of sessions.
 const (
-	// patience is the gate's time-out of Redis: a busy machine must not look like an outage.
-	patience = 20 * time.Second
-	// SessionIdle and SessionLifetime are the time-outs of sessions.
 	SessionIdle     = time.Hour
 	SessionLifetime = 8 * time.Hour
 )

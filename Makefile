@@ -7,15 +7,23 @@ SHELL := /bin/bash
 
 # The same flags everywhere, hack/kubernetes included: each package is compiled once for all.
 GOBUILD := CGO_ENABLED=0 go build -trimpath
-MODULES := . hack/alerts hack/bench/fiber hack/chart hack/chart/score hack/codegen hack/healthchecks hack/image hack/kubernetes hack/lint
+# The flags for modules in hack/: those that their tools are built with.
+HACKFLAGS := GOFLAGS="-mod=readonly -trimpath" CGO_ENABLED=0
+# Each folder with a go.mod; $(call each-module,COMMAND) runs a shell command in each that has packages.
+MODULES := $(patsubst %/,%,$(dir $(shell git ls-files '*go.mod')))
+each-module = for module in $(MODULES); do ( cd $$module; [ "$$module" = . ] || export $(HACKFLAGS); \
+	if [ -z "$$(go list ./... 2>/dev/null)" ]; then exit; fi; echo "== $$module"; $(1) ); done
 
 # The image that make image writes: its version (from git unless given) and platforms, such as linux/amd64,linux/arm64.
 VERSION ?=
 PLATFORMS ?= linux/amd64
 
-# Packages to test, and flags for go test: make test PKG=./server/gate/... TESTFLAGS='-race -run Tier'
+# Packages to test, a pattern for names of tests, and flags for go test: make test PKG=./server/gate/... TESTFLAGS='-race -run Tier'
 PKG ?= ./...
-TESTFLAGS ?= -race -timeout 30m
+RUN ?=
+TESTFLAGS ?= -race -count=1 -ldflags=-w -p 3 -parallel 8 -timeout 30m
+# The database of vulnerabilities to use if vuln.go.dev does not answer: a folder.
+VULNDB ?= $(wildcard ../shared/vulndb)
 # How many random histories of attempts make soak plays.
 HISTORIES ?= 100000
 # How many webhook events make soak records while everything that can fail does.
@@ -34,16 +42,21 @@ tool = $$(CGO_ENABLED=0 GOFLAGS=-mod=readonly go -C $(CURDIR)/hack/$(1) tool -n 
 
 ##@ Run
 
+.PHONY: .dev/bin/dev
+.dev/bin/dev:
+	@$(GOBUILD) -buildvcs=false -o $@ ./hack/dev
+
+.PHONY: deps
+deps: .dev/bin/dev ## Install what is missing of postgresql, redis-server, gcc, libc6-dev, openssh-client, openssl and npm (as root or with sudo)
+	@.dev/bin/dev deps $(or $(FOR),test)
+
 .PHONY: dev
-dev: ## Bring everything up on this machine, until Ctrl-C or make dev-down
-	@mkdir -p .dev/bin
-	@$(GOBUILD) -buildvcs=false -o .dev/bin/dev ./hack/dev
+dev: FOR := dev
+dev: deps ## Start everything on this machine, until Ctrl-C or make dev-down
 	@exec .dev/bin/dev up
 
 .PHONY: dev-down
-dev-down: ## Stop what make dev started
-	@mkdir -p .dev/bin
-	@$(GOBUILD) -buildvcs=false -o .dev/bin/dev ./hack/dev
+dev-down: .dev/bin/dev ## Stop make dev and the servers for tests
 	@exec .dev/bin/dev down
 
 .PHONY: build
@@ -52,67 +65,79 @@ build: ## Build bin/examprep
 
 .PHONY: image
 image: ## Build the image without a container engine: dist/examprep.tar and its list of contents (VERSION, PLATFORMS)
-	@mkdir -p .dev/bin
 	@cd hack/image && $(GOBUILD) -buildvcs=false -o $(CURDIR)/.dev/bin/image .
 	@.dev/bin/image -o dist/examprep.tar -platform $(PLATFORMS) $(if $(VERSION),-version $(VERSION))
 
 ##@ Check
 
+.PHONY: test-servers
+test-servers: FOR := short
+test-servers: deps ## Start the servers for tests, which stay until make dev-down; for PKG also an API server if it needs one
+	@.dev/bin/dev servers $(if $(filter-out file,$(origin PKG)),$(PKG))
+
+.PHONY: test-short
+test-short: FOR := short
+test-short: deps ## Test PKG in seconds: no race detector, no chaos, samples of enumerations (RUN)
+	@.dev/bin/dev test go test -short $(if $(RUN),-run '$(RUN)') $(PKG) | awk '{ print; fflush() } \
+		/^(ok|FAIL|---)/ && !/no tests to run/ { ran = 1 } END { if (!ran) { print "no test ran: PKG and RUN select none"; exit 1 } }'
+
+# The packages that take longest begin first. server/gate runs alone at the end: its tests count tokens as time passes.
+# What is only sampled under the race detector runs whole without it.
+ALONE := ./server/gate
+FIRST := ./server/webhooks ./server/httpapi ./controllers ./server/attempts
+
 .PHONY: test
-test: ## Test against real servers that are brought up and taken down (PKG, TESTFLAGS)
-	@mkdir -p .dev/bin
-	@$(GOBUILD) -buildvcs=false -o .dev/bin/dev ./hack/dev
+test: deps ## Test with the race detector on the servers that make test-servers starts (PKG, TESTFLAGS)
+ifeq ($(origin PKG),file)
+	@.dev/bin/dev test go test $(TESTFLAGS) $(FIRST) $$(go list ./... | grep -vx 'examprep.dev/server/gate')
+	@.dev/bin/dev test go test $(TESTFLAGS) $(ALONE)
+	@.dev/bin/dev test go test -count=1 -timeout 30m -run 'Interleaving|Histories' $(ALONE) ./server/attempts
+else
+	@.dev/bin/dev test go test $(TESTFLAGS) $(PKG)
+endif
+
+.PHONY: test-tools
+test-tools: ## Test the tools in hack/ that are modules of their own
 	go -C hack/kubernetes test ./...
 	go -C hack/healthchecks test -count 1 ./... # reads files of config, which the cache does not see
 	go -C hack/lint test ./...
-	@.dev/bin/dev test go test $(TESTFLAGS) $(PKG)
+	go -C hack/image test ./...
 
 .PHONY: chart
-chart: ## Check the chart and its image's build: both Helms, unit tests, the cluster's schemas, alerts, config/ equal to it
-	go -C hack/image test ./...
-	GOFLAGS="-mod=readonly -trimpath" CGO_ENABLED=0 go -C hack/alerts test -count 1 -timeout 30m .
-	@mkdir -p .dev/bin
-	@$(GOBUILD) -buildvcs=false -o .dev/bin/dev ./hack/dev
-	@GOFLAGS="-mod=readonly -trimpath" CGO_ENABLED=0 .dev/bin/dev test go -C hack/chart test -count 1 -timeout 30m . # upgrades on a real API server
+chart: deps ## Check the chart: both Helms, unit tests, the cluster's schemas, alerts, config/ equal to it
+	$(HACKFLAGS) go -C hack/alerts test -count 1 -timeout 30m .
+	@$(HACKFLAGS) .dev/bin/dev test go -C hack/chart test -count 1 -timeout 30m . # upgrades on a real API server
 
 .PHONY: alerts
-alerts: ## Make those of the chart's alerts fire that need no cluster: cause, in real processes on real stores, what each is about
-	@mkdir -p .dev/bin
-	@$(GOBUILD) -buildvcs=false -o .dev/bin/dev ./hack/dev
+alerts: deps ## Make those of the chart's alerts fire that need no cluster: cause, in real processes on real stores, what each is about
 	@$(GOBUILD) -buildvcs=false -o .dev/bin/examprep .
-	@EXAMPREP_BINARY=$(CURDIR)/.dev/bin/examprep GOFLAGS="-mod=readonly -trimpath" CGO_ENABLED=0 .dev/bin/dev test \
+	@EXAMPREP_BINARY=$(CURDIR)/.dev/bin/examprep $(HACKFLAGS) .dev/bin/dev test \
 		go -C hack/alerts test -count 1 -timeout 30m -v ./firing
 
 .PHONY: lint
-lint: ## Lint with every linter that .golangci.yaml does not give a reason to switch off, the layout of packages, and the HTTP contract
+lint: FOR := lint
+lint: deps ## Lint with every linter that .golangci.yaml does not give a reason to switch off, the layout of packages, and the HTTP contract
 	go -C hack/lint run ./layout -root $(CURDIR)
 	go -C hack/lint run ./prose -root $(CURDIR)
-	$(call tool,lint,golangci-lint) run ./...
-	cd hack/kubernetes && $(call tool,lint,golangci-lint) run ./...
-	cd hack/healthchecks && $(call tool,lint,golangci-lint) run ./...
-	cd hack/alerts && GOFLAGS="-mod=readonly -trimpath" CGO_ENABLED=0 $(call tool,lint,golangci-lint) run ./...
-	cd hack/bench/fiber && $(call tool,lint,golangci-lint) run ./...
-	cd hack/chart && $(call tool,lint,golangci-lint) run ./...
-	cd hack/image && $(call tool,lint,golangci-lint) run ./...
-	cd hack/lint && $(call tool,lint,golangci-lint) run ./...
-	@mkdir -p .dev/bin
-	@$(GOBUILD) -buildvcs=false -o .dev/bin/dev ./hack/dev
+	@linter=$(call tool,lint,golangci-lint); $(call each-module,$$linter run ./...)
 	.dev/bin/dev npm redocly lint --extends=recommended-strict api/openapi/openapi.yaml
 
+# govulncheck -version succeeds without a database; only the line "DB updated" shows that there is one.
 .PHONY: vulncheck
-vulncheck: ## Look for known vulnerabilities that the code reaches (needs vuln.go.dev)
-	$(call tool,lint,govulncheck) ./...
+vulncheck: ## Look for known vulnerabilities that the code reaches, in every module (vuln.go.dev, else the folder VULNDB)
+	@checker=$(call tool,lint,govulncheck); database=; \
+	if ! $$checker -version 2>/dev/null | grep -q '^DB updated'; then \
+		[ -n "$(VULNDB)" ] || { echo "vuln.go.dev does not answer, and VULNDB is not set: known vulnerabilities were NOT looked for"; exit 1; }; \
+		echo "vuln.go.dev does not answer; using $(VULNDB)"; database="-db file://$(abspath $(VULNDB))"; \
+	fi; \
+	$(call each-module,$$checker $$database ./...)
 
 .PHONY: fuzz
-fuzz: ## Run each fuzz target for FUZZTIME
-	@mkdir -p .dev/bin
-	@$(GOBUILD) -buildvcs=false -o .dev/bin/dev ./hack/dev
+fuzz: deps ## Run each fuzz target for FUZZTIME
 	@.dev/bin/dev test hack/dev/fuzz.sh $(FUZZTIME) $(PKG)
 
 .PHONY: soak
-soak: ## Play HISTORIES histories of attempts against their model; deliver EVENTS webhook events, revoke REVOCATIONS keys, edit exams for CHAOS, whatever fails
-	@mkdir -p .dev/bin
-	@$(GOBUILD) -buildvcs=false -o .dev/bin/dev ./hack/dev
+soak: deps ## Play HISTORIES histories of attempts against their model; deliver EVENTS webhook events, revoke REVOCATIONS keys, edit exams for CHAOS, whatever fails
 	@.dev/bin/dev test go test -count 1 -timeout 4h -v -run '^TestRandomHistoriesAgreeWithTheModel$$' ./server/attempts \
 		-rapid.checks=$$(( ($(HISTORIES) + 3) / 4 )) # in each of the test's four workers
 	@WEBHOOKS_TEST_EVENTS=$(EVENTS) .dev/bin/dev test go test -count 1 -timeout 4h -v \
@@ -129,11 +154,13 @@ e2e: build ## Prove the whole way on a running make dev (E2EFLAGS, such as -dura
 	go test -tags e2e -count 1 -timeout 2h -v $(if $(E2E_CLUSTER),./hack/e2e/cluster,./hack/e2e) -args $(E2EFLAGS)
 
 .PHONY: pgo
-pgo: ## Record default.pgo again, the profile for the compiler (on a quiet machine, before a release)
+pgo: FOR := bench
+pgo: deps ## Record default.pgo again, the profile for the compiler (on a quiet machine, before a release)
 	go run -trimpath ./hack/bench -only profile -duration 60s
 
 .PHONY: bench
-bench: ## Measure against the baselines (BENCHFLAGS='-only all -small -duration 2s'; -help lists all; see docs/performance.md)
+bench: FOR := bench
+bench: deps ## Measure against the baselines (BENCHFLAGS='-only all -small -duration 2s'; -help lists all; see docs/performance.md)
 	go run -trimpath ./hack/bench $(BENCHFLAGS)
 
 ##@ Generate
@@ -146,14 +173,12 @@ generate: ## Write what is generated: deep copies, apply configurations, CRDs, t
 golden-packages = $$(grep -rl --include='*_test.go' 'golden\.Compare(' server controllers | xargs -n1 dirname | sort -u | sed '/testkit/d; s|^|./|')
 
 .PHONY: golden
-golden: ## Rewrite the lists under testdata that tests named TestGolden… compare: flags, metrics, routes, errors, conditions, events
-	@mkdir -p .dev/bin
-	@$(GOBUILD) -buildvcs=false -o .dev/bin/dev ./hack/dev
+golden: deps ## Rewrite the lists under testdata that tests named TestGolden… compare: flags, metrics, routes, errors, conditions, events
 	@.dev/bin/dev test go test -count 1 -run '^TestGolden' $(golden-packages) -update
 
 .PHONY: fmt
 fmt: ## Format all code
-	$(call tool,lint,golangci-lint) fmt ./...
+	@linter=$(call tool,lint,golangci-lint); $(call each-module,$$linter fmt ./...)
 
 .PHONY: tidy
 tidy: ## Tidy every module
@@ -164,10 +189,10 @@ check-tidy: ## Fail if a module is not tidy
 	@for module in $(MODULES); do echo "go mod tidy -diff in $$module"; GOFLAGS=-mod=mod go -C $$module mod tidy -diff; done
 
 .PHONY: clean
-clean: ## Remove what was built and the state of make dev (which must be stopped)
-	@$(MAKE) --no-print-directory dev-down
+clean: .dev/bin/dev ## Stop everything, and delete what was built and all data of make dev and of tests
+	@.dev/bin/dev clean
 	rm -rf bin .dev
 
 .PHONY: help
 help: ## Say what there is
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -7,20 +7,17 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/manifest"
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit/check"
 )
 
 // seal puts the digest of each paper as it is into its verification.
 func seal(t *testing.T, content *v1alpha1.ExamContent) {
 	t.Helper()
 	exam, err := manifest.Assemble(t.Context(), content, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for i := range exam.Papers {
 		digest, err := exam.Papers[i].SealDigest()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		content.Spec.Papers[i].Verification = &v1alpha1.Verification{By: "A. Reviewer", At: "2026-01-31", Digest: digest.String()}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/seals/sealstest"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/webhooks"
 )
 
@@ -19,14 +20,10 @@ func verifierSigns(t *testing.T, verifier sealstest.Verifier, content *v1alpha1.
 	t.Helper()
 	seal(t, content)
 	exam, err := manifest.Assemble(t.Context(), content, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for i := range exam.Papers {
 		statement, err := exam.Papers[i].Statement(exam.Key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		content.Spec.Papers[i].Verification.Signature = verifier.Sign(t, statement)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestTheCacheHoldsNoQuestions(t *testing.T) {
@@ -25,9 +26,7 @@ func TestTheCacheHoldsNoQuestions(t *testing.T) {
 		corev1.LastAppliedConfigAnnotation: "all of it again", v1alpha1.ReconcileRequestAnnotation: "now",
 	}
 	transformed, err := examSkeleton(content)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	skeleton, ok := transformed.(*v1alpha1.ExamContent)
 	if !ok {
 		t.Fatalf("%T", transformed)
@@ -62,18 +61,14 @@ func TestTheCacheHoldsNoChunks(t *testing.T) {
 	options := in.options
 	options.WatchNamespaces, options.AllowSameNames = in.spaces, true
 	manager, err := NewManager(in.countedConfig(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	stop := testkit.Run(t, func(ctx context.Context) error { return manager.GetCache().Start(ctx) })
 	if !manager.GetCache().WaitForCacheSync(t.Context()) {
 		t.Fatal("the cache did not start")
 	}
 	cached := &metav1.PartialObjectMetadata{}
 	cached.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
-	if err := manager.GetCache().Get(t.Context(), client.ObjectKeyFromObject(configMap), cached); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, manager.GetCache().Get(t.Context(), client.ObjectKeyFromObject(configMap), cached))
 	want := metav1.ObjectMeta{
 		Name: configMap.Name, Namespace: configMap.Namespace, UID: configMap.UID, ResourceVersion: configMap.ResourceVersion,
 	}

@@ -9,6 +9,7 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func namespace(name string) *corev1.Namespace {
@@ -66,9 +67,7 @@ func TestANamespaceGoesWithEverythingInItThoughTheDatabaseIsAway(t *testing.T) {
 	for _, kind := range []client.Object{
 		&corev1.ConfigMap{}, &corev1.Secret{}, &v1alpha1.ExamContent{}, &v1alpha1.WebhookEndpoint{}, &v1alpha1.RateTier{},
 	} {
-		if err := in.kube.DeleteAllOf(t.Context(), kind, client.InNamespace(in.space())); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, in.kube.DeleteAllOf(t.Context(), kind, client.InNamespace(in.space())))
 	}
 	// What has something in the database waits for it, and says so though nothing may be created in the namespace any more.
 	for _, waiting := range []client.Object{withdrawn, kept} {
@@ -79,13 +78,9 @@ func TestANamespaceGoesWithEverythingInItThoughTheDatabaseIsAway(t *testing.T) {
 	for _, object := range all {
 		in.gone(object)
 	}
-	if err := in.kube.Get(t.Context(), client.ObjectKeyFromObject(space), space); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, in.kube.Get(t.Context(), client.ObjectKeyFromObject(space), space))
 	space.Spec.Finalizers = nil
-	if err := in.kube.SubResource("finalize").Update(t.Context(), space); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, in.kube.SubResource("finalize").Update(t.Context(), space))
 	in.gone(space)
 	if _, ok := in.served(withdrawn.Spec.ExamKey); ok {
 		t.Error("the exam with deletion policy Delete is served")

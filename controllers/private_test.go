@@ -14,6 +14,8 @@ import (
 	"examprep.dev/hack/dev/controlplane"
 	"examprep.dev/hack/dev/process"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
+	"examprep.dev/server/testkit/testenv"
 )
 
 // The names of a private's processes.
@@ -41,10 +43,7 @@ type private struct {
 // startPrivate starts one, with this project's CRDs, from the binaries in the folder KUBEBUILDER_ASSETS.
 func startPrivate(t *testing.T) *private {
 	t.Helper()
-	assets := os.Getenv("KUBEBUILDER_ASSETS")
-	if assets == "" {
-		t.Fatal("KUBEBUILDER_ASSETS is not set: run the tests by `make test`")
-	}
+	assets := testenv.Get(t, testenv.Assets)
 	ctx, cancel := context.WithTimeout(t.Context(), privateStart)
 	defer cancel()
 	p := &private{Supervised: testkit.Supervise(t)}
@@ -52,16 +51,10 @@ func startPrivate(t *testing.T) *private {
 		Binaries: assets, Dir: p.Dir, Throwaway: true, // the machine does not crash
 		Etcd: testkit.FreeAddress(t), EtcdPeer: testkit.FreeAddress(t), APIServer: testkit.FreeAddress(t),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	p.databaseURL, err = p.StartPostgres(ctx, testkit.FreeAddress(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.connect(plane); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
+	check.NoError(t, p.connect(plane))
 	return p
 }
 

@@ -18,6 +18,7 @@ import (
 	"examprep.dev/controllers/clustertest"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // auditPolicy logs who asked for what, and nothing of what was in it.
@@ -62,9 +63,7 @@ type auditEvent struct {
 func audited(t *testing.T, log string) (used map[right]int) {
 	t.Helper()
 	file, err := os.Open(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer file.Close()
 	used = map[right]int{}
 	lines := bufio.NewScanner(file)
@@ -85,9 +84,7 @@ func audited(t *testing.T, log string) (used map[right]int) {
 		}
 		used[asked]++
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, lines.Err())
 	return used
 }
 

@@ -12,6 +12,7 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/clustertest"
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit/check"
 )
 
 // TestAnOperatorOfListedNamespacesNeedsNoClusterWideRole: it holds the operator's rules as Roles of two namespaces, sees
@@ -55,9 +56,7 @@ func TestAnOperatorOfListedNamespacesNeedsNoClusterWideRole(t *testing.T) {
 		in.remove(object)
 		in.gone(object)
 	}
-	if err := in.kube.Get(t.Context(), client.ObjectKeyFromObject(outside), outside); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, in.kube.Get(t.Context(), client.ObjectKeyFromObject(outside), outside))
 	if len(outside.Status.Conditions) > 0 || len(outside.Finalizers) > 0 {
 		t.Errorf("touched outside its namespaces: %+v", outside)
 	}
@@ -68,16 +67,12 @@ func TestAnOperatorOfListedNamespacesNeedsNoClusterWideRole(t *testing.T) {
 func aggregated(t *testing.T, kube client.Client, name string, ours map[string][]rbacv1.PolicyRule, labelsOf map[string]labels.Set) []rbacv1.PolicyRule {
 	t.Helper()
 	role := &rbacv1.ClusterRole{}
-	if err := kube.Get(t.Context(), client.ObjectKey{Name: name}, role); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, kube.Get(t.Context(), client.ObjectKey{Name: name}, role))
 	rules := slices.Clone(role.Rules)
 	for file, set := range labelsOf {
 		for _, selector := range role.AggregationRule.ClusterRoleSelectors {
 			parsed, err := metav1.LabelSelectorAsSelector(&selector)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if parsed.Matches(set) {
 				rules = append(rules, ours[file]...)
 			}

@@ -16,6 +16,7 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/webhooks"
 )
 
@@ -25,9 +26,7 @@ func loopback() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("12
 func testKeyring(t *testing.T) *webhooks.Keyring {
 	t.Helper()
 	keyring, err := webhooks.ParseKeyring("k1:" + base64.StdEncoding.EncodeToString([]byte("0123456789abcdef0123456789abcdef")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return keyring
 }
 
@@ -208,9 +207,7 @@ func TestEndpointIsRegisteredForItsAccountUntilDeleted(t *testing.T) {
 		t.Errorf("Ready says %q", message)
 	}
 	account, err := keys.NewStore(in.pool, noGates{}).EnsureAccount(t.Context(), "acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	list, err := webhooks.NewEndpoints(in.pool, testKeyring(t), nil).List(t.Context(), account)
 	if err != nil || len(list) != 1 || list[0].ID.String() != endpoint.Status.ID || list[0].ManagedBy != "test/"+in.space()+"/receiver" {
 		t.Errorf("the account's endpoints: %+v, %v", list, err)

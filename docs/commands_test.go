@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // code returns the code on a Markdown page: indented lines, lines of fenced blocks, and code within sentences.
@@ -56,13 +57,9 @@ func TestFilesNamedOnPagesExist(t *testing.T) {
 				seen++
 				name := strings.TrimSuffix(strings.TrimSuffix(match[1], "/..."), "/")
 				fromRoot, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(name)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, err)
 				fromPage, err := filepath.Glob(filepath.Join(root, filepath.Dir(page), filepath.FromSlash(name)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, err)
 				if len(fromRoot)+len(fromPage) == 0 {
 					t.Errorf("%s names %s, which does not exist", page, word)
 				}
@@ -78,9 +75,7 @@ func TestFilesNamedOnPagesExist(t *testing.T) {
 func hasTest(t *testing.T, folder, part string) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(folder), "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	declared := regexp.MustCompile(`(?m)^func Test\w*` + regexp.QuoteMeta(part))
 	for _, file := range files {
 		text := testkit.ReadFile(t, file)

@@ -43,6 +43,7 @@ func scripted(t *testing.T, statuses ...int) (c *Client, calls *atomic.Int32, wa
 }
 
 func TestEachCallIsRepeatedOnlyAsTheSpecificationAllows(t *testing.T) {
+	t.Parallel()
 	operations := map[string]func(context.Context, *Client) error{
 		"GET": func(ctx context.Context, c *Client) error { _, err := c.ExamOverview(ctx, "x"); return err },
 		"open": func(ctx context.Context, c *Client) error {
@@ -94,6 +95,7 @@ func TestEachCallIsRepeatedOnlyAsTheSpecificationAllows(t *testing.T) {
 }
 
 func TestRetriesEndAndWaitLongerEachTime(t *testing.T) {
+	t.Parallel()
 	c, calls, waits := scripted(t, http.StatusServiceUnavailable)
 	_, err := c.ExamOverview(t.Context(), "x")
 	answered, ok := errors.AsType[*Error](err)
@@ -112,6 +114,7 @@ func TestRetriesEndAndWaitLongerEachTime(t *testing.T) {
 }
 
 func TestTheServiceMayAskForALongerWait(t *testing.T) {
+	t.Parallel()
 	c, _, waits := scripted(t, http.StatusTooManyRequests, http.StatusOK)
 	if _, err := c.ExamOverview(t.Context(), "x"); err != nil {
 		t.Fatal(err)
@@ -122,6 +125,7 @@ func TestTheServiceMayAskForALongerWait(t *testing.T) {
 }
 
 func TestAWaitBeyondTheDeadlineIsNotBegun(t *testing.T) {
+	t.Parallel()
 	c, calls, _ := scripted(t, http.StatusTooManyRequests)
 	c.wait = wait
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -136,6 +140,7 @@ func TestAWaitBeyondTheDeadlineIsNotBegun(t *testing.T) {
 }
 
 func TestAnErrorHoldsNeitherKeyNorLearner(t *testing.T) {
+	t.Parallel()
 	c, _, _ := scripted(t, 0)
 	_, err := c.MockAttempts(t.Context(), "x", HistoryRange{LearnerID: "learner-7"})
 	if err == nil {
@@ -149,6 +154,7 @@ func TestAnErrorHoldsNeitherKeyNorLearner(t *testing.T) {
 }
 
 func TestAWrongSettingIsRefused(t *testing.T) {
+	t.Parallel()
 	for _, base := range []string{"", "api.example.com/v1", "ftp://x/v1", "https://"} {
 		if _, err := New(base, "k"); err == nil {
 			t.Errorf("%q: accepted", base)

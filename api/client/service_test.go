@@ -49,6 +49,7 @@ func connect(t *testing.T, base, key string) *client.Client {
 }
 
 func TestTheNineOperationsOnTheRealService(t *testing.T) {
+	t.Parallel()
 	base, key := service(t)
 	c, ctx := connect(t, base, key), t.Context()
 	const exam, paper, learner = "xx-sample", "xx-sample-2023", "learner"
@@ -82,6 +83,7 @@ func TestTheNineOperationsOnTheRealService(t *testing.T) {
 }
 
 func TestWhatTheServiceRefusesIsTyped(t *testing.T) {
+	t.Parallel()
 	base, key := service(t)
 	for name, c := range map[string]struct {
 		key, exam string

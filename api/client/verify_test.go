@@ -28,6 +28,7 @@ func sign(secret, body string, at time.Time) string {
 }
 
 func TestADeliveryIsBelievedOnlyWhenAllOfItHolds(t *testing.T) {
+	t.Parallel()
 	right := "t=1767225600,v1=" + sign(secret, body, signedAt)
 	for name, c := range map[string]struct {
 		header, body, secret string

@@ -1,12 +1,13 @@
 // Package clustertest gives tests a real kube-apiserver with this project's CRDs, and a namespace each.
 //
-// The server is the one whose kubeconfig file EXAMPREP_TEST_KUBECONFIG names (`make test` brings one up for all
-// packages), else one of this test process's own, from the binaries in the folder KUBEBUILDER_ASSETS. It fails the
-// test, never skips it, when there is neither.
+// The server is the one whose kubeconfig file EXAMPREP_TEST_KUBECONFIG names, else one of this test process's own, from the
+// binaries in the folder KUBEBUILDER_ASSETS. Both variables come from the environment or from .dev/test.env (see testenv).
+// It fails the test, never skips it, when there is neither.
 package clustertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,10 +32,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/testkit/testenv"
 )
 
 // Variable names the variable that holds the path of a shared API server's kubeconfig.
-const Variable = "EXAMPREP_TEST_KUBECONFIG"
+const Variable = testenv.Kubeconfig
 
 const (
 	// operatorUser is who the operator under test is to the API server.
@@ -73,7 +75,7 @@ func Config(t testing.TB) *rest.Config {
 	t.Helper()
 	shared.once.Do(func() { shared.config, shared.err = shared.start() })
 	if shared.err != nil {
-		t.Fatalf("no API server to test against: %v (run the tests by `make test`)", shared.err)
+		t.Fatalf("no API server to test against: %v (make test-servers PKG=./controllers starts one)", shared.err)
 	}
 	return rest.CopyConfig(shared.config)
 }
@@ -88,17 +90,19 @@ func (c *cluster) start() (*rest.Config, error) {
 }
 
 func (c *cluster) connect() (*rest.Config, error) {
-	if path := os.Getenv(Variable); path != "" {
+	path, err := testenv.Lookup(Variable)
+	if err == nil {
 		config, err := clientcmd.BuildConfigFromFlags("", path)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", Variable, err)
 		}
 		return config, nil
 	}
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		return nil, fmt.Errorf("neither %s nor KUBEBUILDER_ASSETS is set", Variable)
+	binaries, missing := testenv.Lookup(testenv.Assets)
+	if missing != nil {
+		return nil, errors.Join(err, missing)
 	}
-	c.own = &envtest.Environment{}
+	c.own = &envtest.Environment{BinaryAssetsDirectory: binaries}
 	config, err := c.own.Start()
 	if err != nil {
 		return nil, fmt.Errorf("start API server: %w", err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,16 +16,15 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
+	"examprep.dev/server/testkit/testenv"
 )
 
 // Start brings up an API server of the test's own, without CRDs, for what would disturb others: other CRDs, an audit log.
 // flags are the API server's beside those that every one has. It stops at the end of the test.
 func Start(t testing.TB, flags map[string]string) *rest.Config {
 	t.Helper()
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Fatal("KUBEBUILDER_ASSETS is not set (run the tests by `make test`)")
-	}
-	environment := &envtest.Environment{}
+	environment := &envtest.Environment{BinaryAssetsDirectory: testenv.Get(t, testenv.Assets)}
 	arguments := environment.ControlPlane.GetAPIServer().Configure()
 	for name, value := range flags {
 		arguments.Set(name, value)
@@ -48,9 +46,7 @@ func Start(t testing.TB, flags map[string]string) *rest.Config {
 func ClientOf(t testing.TB, config *rest.Config) client.Client {
 	t.Helper()
 	c, err := newClient(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return c
 }
 
@@ -59,9 +55,7 @@ func InstallCRDs(t testing.TB, config *rest.Config, folder string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), installTimeout)
 	defer cancel()
-	if err := installCRDs(ctx, ClientOf(t, config), folder); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, installCRDs(ctx, ClientOf(t, config), folder))
 }
 
 func installCRDs(ctx context.Context, c client.Client, folder string) error {
@@ -101,9 +95,7 @@ func Labels(t testing.TB, file string) map[string]string {
 func readRole(t testing.TB, file string) *rbacv1.ClusterRole {
 	t.Helper()
 	role := &rbacv1.ClusterRole{}
-	if err := yaml.Unmarshal(testkit.ReadFile(t, filepath.Join(root(), "config", "rbac", file)), role); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, yaml.Unmarshal(testkit.ReadFile(t, filepath.Join(root(), "config", "rbac", file)), role))
 	return role
 }
 

@@ -13,6 +13,7 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/manifest"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // boundedExam sets every field of an ExamContent that has a bound of its own.
@@ -71,13 +72,9 @@ func TestTheSchemasBoundsAreTheCatalogues(t *testing.T) {
 	t.Parallel()
 	text := testkit.ReadFile(t, "../../config/crd/bases/examprep.dev_examcontents.yaml")
 	crd := &apiextensionsv1.CustomResourceDefinition{}
-	if err := yaml.Unmarshal(text, crd); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, yaml.Unmarshal(text, crd))
 	base := map[string]any{}
-	if err := yaml.Unmarshal(fmt.Appendf(nil, boundedExam, "sha256:"+strings.Repeat("0", 64)), &base); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, yaml.Unmarshal(fmt.Appendf(nil, boundedExam, "sha256:"+strings.Repeat("0", 64)), &base))
 	spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 	var bounds []bound
 	collectBounds(&bounds, "spec", &spec, base["spec"])

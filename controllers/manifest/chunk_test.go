@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/testkit/check"
 )
 
 func compress(t testing.TB, text []byte) []byte {
@@ -19,9 +20,7 @@ func compress(t testing.TB, text []byte) []byte {
 	if _, err := writer.Write(text); err != nil {
 		t.Fatal(err)
 	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, writer.Close())
 	return out.Bytes()
 }
 
@@ -129,9 +128,7 @@ func FuzzDecodeChunk(f *testing.F) {
 		var lines bytes.Buffer // what was read survives Import's own form
 		for _, question := range questions {
 			line, err := compactJSON(question)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			lines.Write(append(line, '\n'))
 		}
 		again, err := DecodeChunk(lines.Bytes())

@@ -7,13 +7,15 @@ import (
 	"strings"
 	"testing"
 
-	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func writeExam(t *testing.T, name, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
-	testkit.WriteFile(t, file, []byte(text))
+	if err := os.WriteFile(file, []byte(text), 0o640); err != nil { // not the permissions of a new file
+		t.Fatal(err)
+	}
 	return file
 }
 
@@ -36,9 +38,7 @@ func TestDigestWriteChangesNothingButTheSeal(t *testing.T) {
 	withSeal := strings.Replace(goodExam, "      questions:\n", sealed+"      # the questions\n      questions:\n", 1)
 	written := DigestOptions{Write: true, By: "Bob \"B\"", At: "2026-02-01"}
 	seal, _, err := digestFile(t, writeExam(t, "exam.yaml", goodExam), DigestOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	digest := seal.Digest
 	for name, test := range map[string]struct {
 		text, want string
@@ -92,9 +92,7 @@ func checkDigestWrite(t *testing.T, text, want string, options DigestOptions) {
 	t.Helper()
 	file := writeExam(t, "exam.yaml", text)
 	seal, written, err := digestFile(t, file, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if written != want {
 		t.Errorf("have:\n%s\nwant:\n%s", written, want)
 	}
@@ -113,13 +111,9 @@ func checkDigestWrite(t *testing.T, text, want string, options DigestOptions) {
 func TestDigestWriteOfJSON(t *testing.T) {
 	t.Parallel()
 	doc, err := parseText([]byte(goodExam))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	text, err := compactJSON(doc.value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	seal, changed, err := digestFile(t, writeExam(t, "exam.json", string(text)), DigestOptions{Write: true, By: "é", At: "2026-01-15"})
 	if err != nil || !seal.Matches || !strings.Contains(changed, `{"verification": {"by": "é", "at": "2026-01-15", "digest": "sha256:`) {
 		t.Errorf("%v\n%s", err, changed)

@@ -9,6 +9,7 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // quiet is a notifier that nobody listens to.
@@ -21,13 +22,9 @@ func TestPublishAndDiffOnARealDatabase(t *testing.T) {
 	publisher := catalog.NewPublisher(testkit.Database(t), postgres.Sandbox, quiet{})
 	bundle := load(t, writeExam(t, "exam.yaml", goodExam))
 	first, err := Publish(t.Context(), bundle, publisher, "here")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	again, err := Publish(t.Context(), bundle, publisher, "here")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if have := first.Exams[0]; have.Revision != 1 || !have.Changed || have.Papers != 1 || len(have.Unsealed) != 1 {
 		t.Errorf("first: %+v", have)
 	}
@@ -37,13 +34,9 @@ func TestPublishAndDiffOnARealDatabase(t *testing.T) {
 
 	changed := load(t, writeExam(t, "exam.yaml", strings.Replace(goodExam, "{choice: A}", "{choice: B}", 1)))
 	diff, err := Diff(t.Context(), changed, publisher)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	var text bytes.Buffer
-	if err := diff.WriteText(&text); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, diff.WriteText(&text))
 	if want := "es-mir: 1 changes\n  paper es-mir-2013 question 1:1 answer"; !strings.HasPrefix(text.String(), want) {
 		t.Errorf("have %s\nwant %s…", text.String(), want)
 	}

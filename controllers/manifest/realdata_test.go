@@ -17,6 +17,7 @@ import (
 	"examprep.dev/controllers/clustertest"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/catalog/catalogtest"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestMain(m *testing.M) { clustertest.Main(m) }
@@ -28,18 +29,14 @@ func importSet(t *testing.T, options ImportOptions) ImportReport {
 	t.Helper()
 	options.At = buildTime
 	report, err := Import(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return report
 }
 
 func load(t *testing.T, paths ...string) *Bundle {
 	t.Helper()
 	bundle, err := Load(t.Context(), nil, paths...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return bundle
 }
 
@@ -55,9 +52,7 @@ func TestImportOfRealPapers(t *testing.T) {
 			}
 			bundle := load(t, out)
 			lint, err := Lint(t.Context(), bundle, LintOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if questions := checkQuestions(t, set, bundle); lint.Questions != questions {
 				t.Errorf("lint counts %d questions, there are %d", lint.Questions, questions)
 			}
@@ -74,9 +69,7 @@ func checkQuestions(t *testing.T, set string, bundle *Bundle) (count int) {
 	want := independentRead(t, set)
 	for i := range bundle.Contents {
 		exam, err := Assemble(t.Context(), &bundle.Contents[i].ExamContent, bundle)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		for _, paper := range exam.Papers {
 			count += len(paper.Questions)
 			compareQuestions(t, paper, want[paper.ID])
@@ -92,9 +85,7 @@ func checkQuestions(t *testing.T, set string, bundle *Bundle) (count int) {
 func checkSeals(t *testing.T, bundle *Bundle) {
 	t.Helper()
 	digests, err := Digest(t.Context(), bundle, DigestOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, seal := range digests.Papers {
 		if !seal.Matches {
 			t.Errorf("%s: the seal does not match", seal.PaperID)
@@ -123,9 +114,7 @@ func checkAcceptance(t *testing.T, folder string) {
 	api, namespace := clustertest.Client(t), clustertest.Namespace(t)
 	for name, text := range readFolder(t, folder) {
 		var object unstructured.Unstructured
-		if err := sigsyaml.Unmarshal([]byte(text), &object.Object); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, sigsyaml.Unmarshal([]byte(text), &object.Object))
 		if object.GetAPIVersion() == kustomizeVersion {
 			continue
 		}
@@ -242,8 +231,6 @@ func readFolder(t *testing.T, folder string) map[string]string {
 		files[relative] = string(text)
 		return errors.Join(readErr, relErr)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return files
 }

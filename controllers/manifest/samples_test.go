@@ -11,6 +11,7 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 const samplesFolder = "../../config/samples"
@@ -26,9 +27,7 @@ func TestSamplesLintCleanAndTheirSealsMatch(t *testing.T) {
 		t.Errorf("the samples are not all there: %+v", report)
 	}
 	digests, err := Digest(t.Context(), bundle, DigestOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, seal := range digests.Papers {
 		if !seal.Matches {
 			t.Errorf("run `examprep content digest --write config/samples`: %s", seal)
@@ -78,9 +77,7 @@ func TestSamplesShowEveryField(t *testing.T) {
 func sampleText(t *testing.T) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(samplesFolder, "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	var text strings.Builder
 	for _, file := range files {
 		content := testkit.ReadFile(t, file)

@@ -12,15 +12,14 @@ import (
 	"examprep.dev/server/seals"
 	"examprep.dev/server/seals/sealstest"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // sealedExam is goodExam with a seal by Ann, and its seal.
 func sealedExam(t *testing.T) (text string, statement seals.Statement) {
 	t.Helper()
 	seal, text, err := digestFile(t, writeExam(t, "exam.yaml", goodExam), DigestOptions{Write: true, By: "ann@example.org", At: "2026-01-15"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return text, seals.Statement{
 		ExamKey: "es-mir", PaperID: "es-mir-2013", Digest: seal.Digest, By: "ann@example.org", At: "2026-01-15",
 	}
@@ -29,9 +28,7 @@ func sealedExam(t *testing.T) (text string, statement seals.Statement) {
 func signFile(t *testing.T, file, signature string) string {
 	t.Helper()
 	report, err := Sign(t.Context(), load(t, file), "", signature)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if seal := report.Papers[0]; seal.Signature != SignatureWritten || !strings.HasSuffix(seal.String(), "seal matches, signature written") {
 		t.Errorf("have %s, %+v", seal, seal)
 	}
@@ -43,9 +40,7 @@ func TestWhatIsToBeSignedIsTheSeal(t *testing.T) {
 	t.Parallel()
 	text, statement := sealedExam(t)
 	want, err := statement.Message()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	message, err := Message(t.Context(), load(t, writeExam(t, "exam.yaml", text)), "")
 	if err != nil || !bytes.Equal(message, want) {
 		t.Errorf("message %s, %v; want %s", message, err, want)

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -171,7 +170,7 @@ func (s *stack) startAttack(ctx context.Context, order attackOrder) (*attackProc
 	}
 	cmd := exec.CommandContext(ctx, "nice", "-n", strconv.Itoa(attackNice), s.self, roleAttack, string(argument))
 	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = dieWithParent()
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err

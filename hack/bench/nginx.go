@@ -31,9 +31,7 @@ type nginxSettings struct {
 
 // startNginx runs nginx with lua in front of the document, and returns where it listens.
 func (s *stack) startNginx(ctx context.Context, document answer) (string, error) {
-	installing, cancel := context.WithTimeout(ctx, installTime)
-	defer cancel()
-	if err := servers.Install(installing, os.Stderr, servers.NginxLua()); err != nil {
+	if err := servers.Require(servers.NginxLua()); err != nil {
 		return "", &skippedError{err}
 	}
 	address, err := s.ports.Address(ctx, processNginx)
@@ -54,7 +52,7 @@ func (s *stack) startNginx(ctx context.Context, document answer) (string, error)
 	if err := s.writeNginx(ctx, dir, settings, document.body); err != nil {
 		return "", err
 	}
-	ctx, cancel = context.WithTimeout(ctx, startTime)
+	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	return address, s.supervisor.Start(ctx, process.Spec{
 		Name: processNginx, Path: servers.Look("nginx"), Args: []string{"-c", filepath.Join(dir, "nginx.conf"), "-e", "stderr"},

@@ -142,7 +142,7 @@ func (s *stack) build(ctx context.Context) error {
 }
 
 func (s *stack) startStores(ctx context.Context) error {
-	if err := servers.Install(ctx, os.Stderr, servers.Postgres(), servers.Redis()); err != nil {
+	if err := servers.Require(servers.Postgres(), servers.Redis()); err != nil {
 		return err
 	}
 	s.say("starting PostgreSQL and Redis")

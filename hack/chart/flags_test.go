@@ -21,7 +21,7 @@ func everySetting() []string {
 }
 
 // The help of examprep names the variable of each flag.
-var flagHelp = regexp.MustCompile(`(?m)^ +(?:-\w, )?--[a-z0-9-]+ .*\[([A-Z0-9_]+)\](?: \(default .*\))?$`) //nolint:gochecknoglobals // compiled once
+var flagHelp = regexp.MustCompile(`(?m)^ +(?:-\w, )?--[a-z0-9-]+(?:\[\S+\])? .*\[([A-Z0-9_]+)\](?: \(default .*\))?$`) //nolint:gochecknoglobals // compiled once
 
 // A binary is the examprep that this repository builds, and the variables of its commands that were looked up.
 type binary struct {

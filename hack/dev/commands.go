@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -19,25 +20,57 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case len(args) == 1 && args[0] == "up":
-		return up(ctx, root, newConsole(os.Stdout))
-	case len(args) == 1 && args[0] == "down":
-		return down(ctx, root, os.Stdout)
-	case len(args) > 1 && args[0] == "test":
-		return runTests(ctx, root, args[1:], newConsole(os.Stderr))
-	case len(args) > 1 && args[0] == "npm":
-		return runNPM(ctx, root, args[1:], newConsole(os.Stderr))
-	default:
-		return errors.New("usage: dev up | dev down | dev test COMMAND… | dev npm PROGRAM…")
+	verb, rest := "", []string(nil)
+	if len(args) > 0 {
+		verb, rest = args[0], args[1:]
 	}
+	if len(rest) > 0 {
+		return runWith(ctx, root, verb, rest)
+	}
+	switch verb {
+	case "up":
+		return up(ctx, root, newConsole(os.Stdout))
+	case "down":
+		return down(ctx, root, false, os.Stdout)
+	case "clean":
+		return clean(ctx, root, os.Stdout)
+	case "servers":
+		return startTestServers(ctx, root, nil, newConsole(os.Stderr))
+	default:
+		return errUsage()
+	}
+}
+
+// runWith runs a command that has arguments.
+func runWith(ctx context.Context, root, verb string, args []string) error {
+	c := newConsole(os.Stderr)
+	switch {
+	case verb == "down" && slices.Equal(args, []string{"tests"}):
+		return down(ctx, root, true, os.Stdout)
+	case verb == "deps" && len(args) == 1:
+		return installDeps(ctx, args[0], c)
+	case verb == "servers":
+		return startTestServers(ctx, root, args, c)
+	case verb == "hold":
+		return hold(ctx, root, group(args[0]), args[1:], c)
+	case verb == "test":
+		return runTests(ctx, root, args, c)
+	case verb == "npm":
+		return runNPM(ctx, root, args, c)
+	default:
+		return errUsage()
+	}
+}
+
+func errUsage() error {
+	return errors.New("usage: dev up | dev down [tests] | dev clean | dev deps FOR | dev servers [PACKAGE…] | dev test COMMAND… | dev npm PROGRAM…")
 }
 
 // background is the scheduling priority of work that must not get in the way of what already serves.
 const background = 10
 
 // build compiles packages of the project with the flags that hack/kubernetes uses too, so that each is compiled once;
-// without default.pgo, for which all of them would be compiled anew.
+// without default.pgo, for which all of them would be compiled again.
 func (e *environment) build(ctx context.Context, out, pkg string) error {
 	var progress lineCounter
 	cmd := exec.CommandContext(ctx, "go", "build", "-v", "-pgo=off", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", out, pkg)

@@ -2,53 +2,54 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
-	"syscall"
-	"time"
 
+	"examprep.dev/hack/dev/servers"
 	"examprep.dev/hack/dev/state"
 )
 
-const (
-	downTime = 2 * time.Minute
-	downPoll = 50 * time.Millisecond
-)
+// heldDir is a state directory that a process may hold.
+type heldDir struct {
+	holder string
+	dir    state.Dir
+}
 
-// down asks the process that holds .dev to stop and waits until it has let go. The lock says who that is: a process id
-// that stands in a file may long be somebody else's.
-func down(ctx context.Context, root string, out io.Writer) error {
+// down stops `dev up` and the servers for tests, or the latter only, and returns when they have ended.
+func down(ctx context.Context, root string, testsOnly bool, out io.Writer) error {
 	dir := state.Dir(filepath.Join(root, ".dev"))
-	pid, err := dir.Holder()
-	if err != nil {
-		return err
+	held := []heldDir{{"the servers for tests", groupDir(dir, stores)}, {"the API server for tests", groupDir(dir, cluster)}}
+	if !testsOnly {
+		held = append(held, heldDir{"make dev", dir})
 	}
-	if pid == 0 {
-		fmt.Fprintln(out, "nothing runs")
-		return nil
-	}
-	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return fmt.Errorf("ask process %d to stop: %w", pid, err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, downTime)
-	defer cancel()
-	ticker := time.NewTicker(downPoll)
-	defer ticker.Stop()
-	for {
-		holder, err := dir.Holder()
+	ran := false
+	for _, h := range held {
+		stopped, err := h.dir.StopHolder(ctx)
 		if err != nil {
 			return err
 		}
-		if holder != pid {
-			fmt.Fprintln(out, "stopped")
-			return nil
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return fmt.Errorf("process %d is still stopping: %w", pid, ctx.Err())
+		if stopped {
+			ran = true
+			fmt.Fprintln(out, "stopped "+h.holder)
 		}
 	}
+	if !ran {
+		fmt.Fprintln(out, "nothing runs")
+	}
+	return nil
+}
+
+// clean stops everything and deletes the databases, also those that are not in .dev.
+func clean(ctx context.Context, root string, out io.Writer) error {
+	if err := down(ctx, root, false, out); err != nil {
+		return err
+	}
+	dir := state.Dir(filepath.Join(root, ".dev"))
+	for _, data := range []string{dir.Path("postgres"), groupDir(dir, stores).Path("postgres")} {
+		if err := servers.RemovePostgres(data); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -47,12 +47,12 @@ func up(ctx context.Context, root string, c *console) error {
 		return err
 	}
 	defer release()
-	previous, err := e.dir.ReadEnv()
+	previous, err := e.dir.ReadEnv(state.EnvFile)
 	if err != nil {
 		return err
 	}
 	// A reader that waits for READY must not find that of the last run.
-	if err := os.Remove(e.dir.Path("env")); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(e.dir.Path(state.EnvFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("take the last run's env file away: %w", err)
 	}
 	if e.ports, err = e.dir.OpenPorts(); err != nil {
@@ -134,7 +134,7 @@ func (e *environment) startStores(ctx context.Context) error {
 	if e.redisURL == "" {
 		needs = append(needs, servers.Redis())
 	}
-	if err := servers.Install(ctx, e.console, needs...); err != nil {
+	if err := servers.Require(needs...); err != nil {
 		return err
 	}
 	if e.databaseURL == "" {
@@ -190,5 +190,5 @@ func (e *environment) writeEnv(more ...state.Variable) error {
 		{Name: "RECEIVER_LOG", Value: e.dir.Path("receiver.jsonl")},
 	}
 	known := slices.DeleteFunc(variables, func(v state.Variable) bool { return v.Value == "" })
-	return e.dir.WriteEnv(append(known, more...))
+	return e.dir.WriteEnv(state.EnvFile, append(known, more...))
 }

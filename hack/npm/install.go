@@ -78,7 +78,7 @@ func isThere(dir string) bool {
 
 // fill installs the packages into dir.
 func fill(ctx context.Context, dir string, progress io.Writer) error {
-	if err := servers.Install(ctx, progress, servers.NPM()); err != nil {
+	if err := servers.Require(servers.NPM()); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "bin"), 0o755); err != nil {

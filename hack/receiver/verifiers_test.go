@@ -19,10 +19,12 @@ import (
 	"github.com/stripe/stripe-go/v83/webhook"
 
 	"examprep.dev/api/client"
+	"examprep.dev/server/testkit/testenv"
 	"examprep.dev/server/webhooks"
 )
 
-// packagesVariable names the variable that says where the packages of hack/npm are; `make test` sets it.
+// packagesVariable names the variable that says where the packages of hack/npm are. hack/dev installs them for packages
+// whose tests contain this name.
 const packagesVariable = "EXAMPREP_TEST_NPM"
 
 // A verification is a delivery as it reached a receiver, and whether it may be believed.
@@ -125,9 +127,9 @@ func verifications(now time.Time) []verification {
 // node is the Node that hack/npm pins.
 func node(t *testing.T) (program, packages string) {
 	t.Helper()
-	packages = os.Getenv(packagesVariable)
-	if packages == "" {
-		t.Skipf("%s is not set: no Node; run the tests by `make test` (PKG=./hack/receiver for a part of them)", packagesVariable)
+	packages, err := testenv.Lookup(packagesVariable)
+	if err != nil {
+		t.Skipf("no Node: %v", err)
 	}
 	return filepath.Join(packages, "bin", "node"), packages
 }

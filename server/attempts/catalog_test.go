@@ -9,6 +9,7 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // published is an exam of one question whose right letter and prompt a revision changes.
@@ -30,9 +31,7 @@ func published(letter, prompt string) catalog.Exam {
 func (b *bench) onCatalogue(t *testing.T) (publish func(catalog.Exam), withdraw func()) {
 	t.Helper()
 	snapshot, err := catalog.OpenSnapshot(t.Context(), b.pool, slog.New(slog.DiscardHandler), catalog.SnapshotConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	testkit.Run(t, snapshot.Run)
 	b.papers = snapshot
 	publisher := catalog.NewPublisher(b.pool, postgres.Sandbox, b)
@@ -49,15 +48,14 @@ func (b *bench) onCatalogue(t *testing.T) (publish func(catalog.Exam), withdraw 
 	}
 	withdraw = func() {
 		t.Helper()
-		if err := publisher.Release(t.Context(), claim, testExam, true); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, publisher.Release(t.Context(), claim, testExam, true))
 		testkit.Eventually(t, "the snapshot has the withdrawal", func() bool { _, served := snapshot.Overview(testExam); return !served })
 	}
 	return publish, withdraw
 }
 
 func TestOnTheRealCatalogueAnAttemptOutlivesItsRevision(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	publish, withdraw := b.onCatalogue(t)
 	publish(published("A", "before"))

@@ -12,6 +12,7 @@ import (
 
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 const (
@@ -47,9 +48,7 @@ func newBench(t *testing.T) *bench {
 	service, err := NewService(Config{
 		NamespaceSecret: []byte("a secret of thirty-two characters"), Now: func() time.Time { return *b.time.Load() },
 	}, pool, b.shelf, b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	b.Service = service
 	b.Sweeper = NewSweeper(pool, service.now, slog.New(slog.DiscardHandler), nil)
 	return b
@@ -68,9 +67,7 @@ func (b *bench) someone(t testing.TB) keys.Identity {
 func (b *bench) open(t testing.TB, who keys.Identity, learner string) Opened {
 	t.Helper()
 	opened, err := b.Open(t.Context(), who, OpenRequest{ExamKey: testExam, PaperID: testPaper, Limit: 9, LearnerID: learner})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return opened
 }
 

@@ -15,10 +15,12 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres/attemptsdb"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/webhooks"
 )
 
 func TestTheSweepClosesInBatches(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)
@@ -66,6 +68,7 @@ func TestTheSweepClosesInBatches(t *testing.T) {
 
 // TestTheSweepReadsNoMoreThanItCloses: on a worker's connections, where plans are made without a look at the tables.
 func TestTheSweepReadsNoMoreThanItCloses(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	b.open(t, b.someone(t), "")
@@ -86,6 +89,7 @@ func TestTheSweepReadsNoMoreThanItCloses(t *testing.T) {
 }
 
 func TestHistoryPages(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)
@@ -113,9 +117,7 @@ func TestHistoryPages(t *testing.T) {
 		{"carol", 10, 0, nil, 0},
 	} {
 		history, err := b.History(t.Context(), who, HistoryRequest{ExamKey: testExam, LearnerID: c.learner, Limit: c.limit, Offset: c.offset})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		var got []string
 		for _, attempt := range history.Attempts {
 			got = append(got, attempt.AttemptID)
@@ -127,6 +129,7 @@ func TestHistoryPages(t *testing.T) {
 }
 
 func TestALearnerReferenceReachesNoTable(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)
@@ -146,6 +149,7 @@ func TestALearnerReferenceReachesNoTable(t *testing.T) {
 }
 
 func TestAShortNamespaceSecretIsRefused(t *testing.T) {
+	t.Parallel()
 	if _, err := NewService(Config{NamespaceSecret: make([]byte, 31)}, nil, newShelf(), nil); err == nil {
 		t.Error("accepted")
 	}
@@ -156,6 +160,7 @@ var _ Papers = (*catalog.Snapshot)(nil)
 // TestALearnersNameNeedsTheNamespaceSecret: who has the database but not the secret can neither make a learner's name
 // nor compare two; and each key family gives a learner another one.
 func TestALearnersNameNeedsTheNamespaceSecret(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	const reference = "learner-4711"
@@ -176,9 +181,7 @@ func TestALearnersNameNeedsTheNamespaceSecret(t *testing.T) {
 		t.Error("two key families share a learner's name")
 	}
 	stranger, err := NewService(Config{NamespaceSecret: []byte("another one of thirty-two letters"), Now: b.Service.now}, b.pool, b.shelf, b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for service, want := range map[*Service]int64{b.Service: 1, stranger: 0} {
 		if history, err := service.History(t.Context(), who, HistoryRequest{ExamKey: testExam, LearnerID: reference, Limit: 10}); err != nil || history.Total != want {
 			t.Errorf("found %d attempts, %v, want %d", history.Total, err, want)

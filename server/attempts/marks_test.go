@@ -10,6 +10,7 @@ import (
 )
 
 func TestMarksPrintTheExactDecimal(t *testing.T) {
+	t.Parallel()
 	for want, m := range map[string]Marks{
 		"0": 0, "1": oneMark, "-1": -oneMark, "0.333333": 333_333, "-0.25": -250_000, "66.5": 66_500_000,
 		"-9223372036854.775808": math.MinInt64,
@@ -21,6 +22,7 @@ func TestMarksPrintTheExactDecimal(t *testing.T) {
 }
 
 func TestMarksOfAFloatAreTheNearestMillionth(t *testing.T) {
+	t.Parallel()
 	for x, want := range map[float64]Marks{
 		0.1: 100_000, -0.333333: -333_333, 1.0 / 3: 333_333, 2.0 / 3: 666_667, 4: 4 * oneMark,
 		1e300: maxMarks, math.Inf(-1): -maxMarks, math.NaN(): 0,
@@ -32,6 +34,7 @@ func TestMarksOfAFloatAreTheNearestMillionth(t *testing.T) {
 }
 
 func TestAPercentageRoundsHalfUpAndStaysInItsBounds(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		raw, maximum Marks
 		want         string
@@ -57,6 +60,7 @@ func TestAPercentageRoundsHalfUpAndStaysInItsBounds(t *testing.T) {
 }
 
 func TestDivisionsAgreeWithRationals(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		raw := rapid.Int64Range(0, 1<<62).Draw(t, "raw")
 		maximum := rapid.Int64Range(1, 1<<62).Draw(t, "maximum")
@@ -82,6 +86,7 @@ func TestDivisionsAgreeWithRationals(t *testing.T) {
 }
 
 func TestAPercentageSurvivesTheTripThroughAFloat(t *testing.T) {
+	t.Parallel()
 	for p := range Percentage(10001) {
 		if got := strconv.FormatFloat(p.Float64(), 'f', -1, 64); got != p.String() {
 			t.Fatalf("%d: the float prints %s, the percentage %s", int32(p), got, p)

@@ -17,6 +17,8 @@ import (
 
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
+	"examprep.dev/server/testkit/race"
 )
 
 // The model is docs/spec.md, part 3, in its shortest form: slices of who opened what and when, the first submission, and
@@ -84,6 +86,7 @@ var (
 
 // TestRandomHistoriesAgreeWithTheModel plays -rapid.checks histories in each of its workers (make soak: 10⁵ in all).
 func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
+	sampleHistories(t)
 	seen := &coverage{counts: map[string]int{}}
 	t.Run("histories", func(t *testing.T) {
 		for worker := range modelWorkers {
@@ -98,6 +101,24 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 	if missing := seen.missing(); len(missing) > 0 && seen.counts["history"] >= enough && flag.Lookup("rapid.failfile").Value.String() == "" {
 		t.Errorf("never exercised: %q", missing)
 	}
+}
+
+// sampleHistories reduces the histories of each worker to 25 under the race detector and -short, unless -rapid.checks is
+// given. `make test` plays more without the detector.
+func sampleHistories(t *testing.T) {
+	t.Helper()
+	const name = "rapid.checks"
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
+	if given || !race.Enabled && !testing.Short() {
+		return
+	}
+	before := flag.Lookup(name).Value.String()
+	set := func(value string) {
+		check.NoError(t, flag.Set(name, value))
+	}
+	set("25")
+	t.Cleanup(func() { set(before) })
 }
 
 func playHistories(t *testing.T, seen *coverage) {
@@ -272,9 +293,7 @@ func (w *world) opens(t *rapid.T) {
 		w.saw("open: " + refused)
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	made := &modelAttempt{
 		id: got.AttemptID, family: who.FamilyID, exam: exam, paper: paper, learner: learner, edition: current,
 		opened: w.now(), state: StateInProgress,
@@ -342,9 +361,7 @@ func (w *world) pages(t *rapid.T) {
 		w.saw("page: " + refused)
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	w.sawIf(len(sitting) == 0, "page: the published revision")
 	w.sawIf(refused != "", "page: in hand although withdrawn")
 	if len(sitting) == 0 {

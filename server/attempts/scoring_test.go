@@ -14,6 +14,7 @@ import (
 )
 
 func TestGrade(t *testing.T) {
+	t.Parallel()
 	third := catalog.Marking{Correct: 1, Incorrect: -0.333333}
 	for _, c := range []struct {
 		name    string
@@ -60,6 +61,7 @@ func allUnmarkable(k *catalog.AnswerKey) {
 }
 
 func TestPassedNeedsTheScaleOfThePassMark(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name            string
 		passMark, outOf *float64
@@ -91,6 +93,7 @@ func show(b *bool) string {
 }
 
 func TestScaledIsTheHighestRowReached(t *testing.T) {
+	t.Parallel()
 	scoring := catalog.Scoring{
 		Conversion: []catalog.Conversion{{Raw: 10, Scaled: 200}, {Raw: 30, Scaled: 400}, {Raw: 20, Scaled: 300}},
 		Bands:      []catalog.Band{{Label: "low", Min: 0, Max: 299}, {Label: "high", Min: 300, Max: 400}},
@@ -114,6 +117,7 @@ func TestScaledIsTheHighestRowReached(t *testing.T) {
 }
 
 func TestTheLabelIsThatOfTheFirstBandThatHoldsTheValue(t *testing.T) {
+	t.Parallel()
 	bands := []catalog.Band{{Label: "high", Min: 300, Max: 400}, {Label: "middle", Min: 200, Max: 300}, {Label: "low", Min: 0, Max: 150}}
 	for value, want := range map[float64]*string{
 		-1: nil, 0: new("low"), 150: new("low"), 175: nil, 200: new("middle"), 300: new("high"), 400: new("high"), 401: nil,
@@ -126,6 +130,7 @@ func TestTheLabelIsThatOfTheFirstBandThatHoldsTheValue(t *testing.T) {
 }
 
 func TestFeedbackOfAQuestion(t *testing.T) {
+	t.Parallel()
 	key := everyKind()
 	got := newSheet(&key).grade([]string{"A", "ACD", "", "photo synthesis", "B", "an essay"})
 	for i, want := range []string{
@@ -147,6 +152,7 @@ func TestFeedbackOfAQuestion(t *testing.T) {
 }
 
 func TestTheKeysTextIsFoldedAsAnswersAre(t *testing.T) {
+	t.Parallel()
 	for key, given := range map[string]string{
 		"Photo  Synthesis": "photo synthesis", " photo\u00a0synthesis\t": "Photo Synthesis", "photo synthesis": "PHOTO\n SYNTHESIS",
 		"Straße": "STRASSE", "strasse": "straße", "cr\u00e8me": "CRE\u0300ME", "cre\u0300me": "cr\u00e8me",
@@ -163,6 +169,7 @@ func TestTheKeysTextIsFoldedAsAnswersAre(t *testing.T) {
 }
 
 func TestFeedbackThatWasNotScoredShowsNothingOfTheKey(t *testing.T) {
+	t.Parallel()
 	got := toJSON(t, Feedback{Status: StateAbandoned})
 	if want := `{"status":"abandoned","late":false,"started_at":"0001-01-01T00:00:00Z","submitted_at":"0001-01-01T00:00:00Z","duration_sec":0}`; got != want {
 		t.Errorf("got %s", got)
@@ -176,6 +183,7 @@ func toJSON(t *testing.T, v any) string {
 }
 
 func TestGradeAgreesWithANaiveComputation(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		key := drawKey(t)
 		answers := drawAnswers(t, key)

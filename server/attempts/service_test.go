@@ -16,9 +16,11 @@ import (
 
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestAnAttemptFromOpeningToHistory(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)
@@ -32,16 +34,12 @@ func TestAnAttemptFromOpeningToHistory(t *testing.T) {
 	}
 	b.advance(10*time.Minute + 500*time.Millisecond)
 	result, err := b.Submit(t.Context(), who, submission1(opened, "ann"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if got := result.Feedback; got.Status != StateSubmitted || got.Late || got.Score.String() != "80" || got.DurationSec != 600 || result.Repeated {
 		t.Errorf("feedback %s", toJSON(t, got))
 	}
 	history, err := b.History(t.Context(), who, HistoryRequest{ExamKey: testExam, LearnerID: "ann", Limit: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	want := `{"attempts":[{"attempt_id":"` + opened.AttemptID + `","paper_id":"test-exam-2020","score":80,` +
 		`"submitted_at":"2026-03-01T09:10:00.623456Z","state":"submitted","opened_at":"2026-03-01T09:00:00.123456Z",` +
 		`"expires_at":"2026-03-01T10:30:00.123456Z"}],"total":1}`
@@ -64,6 +62,7 @@ func TestAnAttemptFromOpeningToHistory(t *testing.T) {
 }
 
 func TestTheDeadlineAndItsGrace(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)
@@ -95,9 +94,7 @@ func TestTheDeadlineAndItsGrace(t *testing.T) {
 				wantCode(t, err, c.refused)
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			got := result.Feedback
 			if got.Status != c.want || got.Late != c.late || got.OvertimeSec != c.overtime {
 				t.Errorf("got %s, late %v by %d s", got.Status, got.Late, got.OvertimeSec)
@@ -110,6 +107,7 @@ func TestTheDeadlineAndItsGrace(t *testing.T) {
 }
 
 func TestWithoutATimeLimitNothingExpires(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, 0, everyKind())
 	who := b.someone(t)
@@ -128,6 +126,7 @@ func TestWithoutATimeLimitNothingExpires(t *testing.T) {
 }
 
 func TestAnAttemptIsFoundByItsOwnerAlone(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who, other := b.someone(t), b.someone(t)
@@ -161,14 +160,13 @@ func TestAnAttemptIsFoundByItsOwnerAlone(t *testing.T) {
 }
 
 func TestASecondSubmission(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)
 	opened := b.open(t, who, "ann")
 	first, err := b.Submit(t.Context(), who, submission1(opened, "ann"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	other := everyKind()
 	other.Marking.Correct = 100
 	b.shelf.publish(testExam, testPaper, minutes, other)
@@ -178,9 +176,7 @@ func TestASecondSubmission(t *testing.T) {
 	same.Status = StateSubmitted // the default, spelled out
 	same.Answers = []Answer{{"2:1", " 12.5"}, {"1:2", "ACD"}, {"1:1", "B"}}
 	again, err := b.Submit(t.Context(), who, same)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if !again.Repeated || toJSON(t, again.Feedback) != toJSON(t, first.Feedback) {
 		t.Errorf("repeated %v:\n got %s\nwant %s", again.Repeated, toJSON(t, again.Feedback), toJSON(t, first.Feedback))
 	}
@@ -198,6 +194,7 @@ func TestASecondSubmission(t *testing.T) {
 }
 
 func TestARefusedSubmissionRecordsNothing(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)
@@ -219,6 +216,7 @@ func TestARefusedSubmissionRecordsNothing(t *testing.T) {
 }
 
 func TestAnAbandonedAttemptIsRecordedWithoutEvents(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)
@@ -243,6 +241,7 @@ func TestAnAbandonedAttemptIsRecordedWithoutEvents(t *testing.T) {
 }
 
 func TestSixtyFourSubmissionsAtOnceWriteOnce(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)
@@ -262,9 +261,7 @@ func TestSixtyFourSubmissionsAtOnceWriteOnce(t *testing.T) {
 			return err
 		})
 	}
-	if err := race.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, race.Wait())
 	if different := len(slices.Compact(results)); first.Load() != 1 || different != 1 {
 		t.Errorf("%d wrote, with %d different answers", first.Load(), different)
 	}
@@ -274,6 +271,7 @@ func TestSixtyFourSubmissionsAtOnceWriteOnce(t *testing.T) {
 }
 
 func TestOfDifferentSubmissionsAtOnceOneWins(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)
@@ -297,9 +295,7 @@ func TestOfDifferentSubmissionsAtOnceOneWins(t *testing.T) {
 			return nil
 		})
 	}
-	if err := race.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, race.Wait())
 	if won.Load() != 8 || lost.Load() != 24 {
 		t.Errorf("%d answered with the result, %d refused", won.Load(), lost.Load())
 	}
@@ -309,6 +305,7 @@ func TestOfDifferentSubmissionsAtOnceOneWins(t *testing.T) {
 }
 
 func TestAnAttemptKeepsTheRevisionItOpened(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)
@@ -342,6 +339,7 @@ func TestAnAttemptKeepsTheRevisionItOpened(t *testing.T) {
 }
 
 func TestWhatDoesNotExistIsNamed(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)
@@ -363,6 +361,7 @@ func TestWhatDoesNotExistIsNamed(t *testing.T) {
 }
 
 func TestPagesStayWithinThePaper(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)
@@ -392,6 +391,7 @@ func (s slowShelf) AnswerKey(ctx context.Context, exam string, digest catalog.Di
 }
 
 func TestAnAttemptThatWasCalledClosedStaysClosed(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shelf.publish(testExam, testPaper, minutes, everyKind())
 	who := b.someone(t)

@@ -10,9 +10,11 @@ import (
 	"pgregory.net/rapid"
 
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestAnswersAreNormalisedByKind(t *testing.T) {
+	t.Parallel()
 	paper := everyKind()
 	choice, choices, numeric, text, annulled, unmarkable := paper.Keys[0], paper.Keys[1], paper.Keys[2], paper.Keys[3],
 		paper.Keys[4], paper.Keys[5]
@@ -52,6 +54,7 @@ func TestAnswersAreNormalisedByKind(t *testing.T) {
 }
 
 func TestAnAnswerThatCannotBeIsRefused(t *testing.T) {
+	t.Parallel()
 	paper := everyKind()
 	for _, c := range []struct {
 		name  string
@@ -82,6 +85,7 @@ func TestAnAnswerThatCannotBeIsRefused(t *testing.T) {
 }
 
 func TestKeysOfAnswers(t *testing.T) {
+	t.Parallel()
 	key := everyKind()
 	for _, c := range []struct {
 		name  string
@@ -112,9 +116,7 @@ func TestKeysOfAnswers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := newSheet(&key).read(c.given)
 			if c.code == "" {
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, err)
 				return
 			}
 			var refused *Error
@@ -133,6 +135,7 @@ func TestKeysOfAnswers(t *testing.T) {
 }
 
 func TestAFloodOfMistakesIsCutShort(t *testing.T) {
+	t.Parallel()
 	key := everyKind()
 	given := make([]Answer, 10*maxProblems)
 	for i := range given {
@@ -146,14 +149,13 @@ func TestAFloodOfMistakesIsCutShort(t *testing.T) {
 }
 
 func TestStoredAnswersComeBack(t *testing.T) {
+	t.Parallel()
 	key := everyKind()
 	paper := newSheet(&key)
 	rapid.Check(t, func(t *rapid.T) {
 		answers := drawAnswers(t, key)
 		stored, err := paper.store(answers)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		restored, err := paper.restore(stored)
 		if err != nil || !slices.Equal(restored, answers) {
 			t.Fatalf("stored %q, restored %q, %v", answers, restored, err)

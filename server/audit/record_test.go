@@ -15,6 +15,7 @@ import (
 
 	"examprep.dev/server/audit"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func actor() audit.Actor {
@@ -35,13 +36,12 @@ func record(ctx context.Context, t *testing.T, pool *pgxpool.Pool) audit.Entry {
 	entry := audit.Entry{
 		Account: uuid.New(), Action: audit.KeyRevoke, Target: "service_00000000", Detail: map[string]any{"repeated": true},
 	}
-	if err := audit.Record(ctx, pool, entry); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, audit.Record(ctx, pool, entry))
 	return entry
 }
 
 func TestARecordSaysWhoWhatWhenFromWhereAndInWhichRequest(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	entry := record(audit.WithActor(t.Context(), actor()), t, pool)
 	var account uuid.UUID
@@ -50,9 +50,7 @@ func TestARecordSaysWhoWhatWhenFromWhereAndInWhichRequest(t *testing.T) {
 	err := pool.QueryRow(t.Context(), `SELECT account_id, actor_kind, actor, action, target, host(address), request_id,
 		detail::text, at BETWEEN now() - interval '1 minute' AND now() FROM audit_log`).
 		Scan(&account, &kind, &name, &action, &target, &address, &request, &detail, &recent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if account != entry.Account || kind != "developer" || name != "https://id.example#ada" || action != "key.revoke" ||
 		target != entry.Target || address != "2001:db8::7" || request != "req-1" || detail != `{"repeated": true}` || !recent {
 		t.Errorf("got %v %s %s %s %s %s %s %s %v", account, kind, name, action, target, address, request, detail, recent)
@@ -60,6 +58,7 @@ func TestARecordSaysWhoWhatWhenFromWhereAndInWhichRequest(t *testing.T) {
 }
 
 func TestWhatNobodyDoesIsNotRecorded(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	record(t.Context(), t, pool)
 	if n := count(t, pool); n != 0 {
@@ -68,6 +67,7 @@ func TestWhatNobodyDoesIsNotRecorded(t *testing.T) {
 }
 
 func TestWhoHasNoAddressHasNone(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	record(audit.WithActor(t.Context(), audit.Actor{Kind: audit.Administrator, Name: "root@bastion"}), t, pool)
 	if none := testkit.Get[bool](t, pool, "SELECT address IS NULL FROM audit_log"); !none {
@@ -76,6 +76,7 @@ func TestWhoHasNoAddressHasNone(t *testing.T) {
 }
 
 func TestAnActionThatIsRolledBackLeavesNoRecord(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	ctx := audit.WithActor(t.Context(), actor())
 	failed := errors.New("the action failed")
@@ -92,6 +93,7 @@ func TestAnActionThatIsRolledBackLeavesNoRecord(t *testing.T) {
 
 // TestRecordsCannotBeChanged runs as the table's owner and a superuser, who are bound like everybody else.
 func TestRecordsCannotBeChanged(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	record(audit.WithActor(t.Context(), actor()), t, pool)
 	for _, statement := range []string{
@@ -128,6 +130,7 @@ func recipe(t *testing.T, from, to string) string {
 }
 
 func TestAnOwnerPrunesOnPurpose(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	record(audit.WithActor(t.Context(), actor()), t, pool)
 	const old, slice = 5001, 5000
@@ -146,11 +149,10 @@ func TestAnOwnerPrunesOnPurpose(t *testing.T) {
 }
 
 func TestWhoPrunesWaitsForNobodyLong(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	action := testkit.Begin(t, pool)
-	if err := audit.Record(audit.WithActor(t.Context(), actor()), action, audit.Entry{Account: uuid.New(), Action: audit.KeyRevoke}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, audit.Record(audit.WithActor(t.Context(), actor()), action, audit.Entry{Account: uuid.New(), Action: audit.KeyRevoke}))
 	_, err := pool.Exec(t.Context(), recipe(t, "BEGIN;", "COMMIT;"), pgx.QueryExecModeSimpleProtocol)
 	var refusal *pgconn.PgError
 	if !errors.As(err, &refusal) || refusal.Code != "55P03" {
@@ -160,6 +162,7 @@ func TestWhoPrunesWaitsForNobodyLong(t *testing.T) {
 
 // TestARoleThatOwnsNothingOnlyAppends follows the package comment with a role for the processes.
 func TestARoleThatOwnsNothingOnlyAppends(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	role := "app_" + strings.ReplaceAll(uuid.NewString(), "-", "")
 	grants := strings.ReplaceAll(recipe(t, "GRANT", "REVOKE UPDATE, DELETE ON audit_log FROM examprep_app;"), "examprep_app", role)

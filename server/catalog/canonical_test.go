@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // wholeForm is the canonical form of a paper with every field, and of every kind of character that RFC 8785 has a rule
@@ -22,6 +23,7 @@ var wholeForm string
 
 // The golden vectors: a change of any of them breaks every seal that reviewers ever gave.
 func TestSealDigestNeverChanges(t *testing.T) {
+	t.Parallel()
 	whole := samplePaper("xx-sample-2023")
 	whole.DurationMinutes = 45
 	whole.Provenance.SourceDigest = "sha256:" + strings.Repeat("0f", 32)
@@ -45,16 +47,12 @@ func TestSealDigestNeverChanges(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			form, err := test.paper.canonical()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if string(form) != test.form {
 				t.Errorf("canonical form\n got %s\nwant %s", form, test.form)
 			}
 			digest, err := test.paper.SealDigest()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if digest.String() != test.digest {
 				t.Errorf("digest\n got %s\nwant %s", digest, test.digest)
 			}
@@ -64,10 +62,9 @@ func TestSealDigestNeverChanges(t *testing.T) {
 
 // A change here republishes every exam there is at the next reconcile.
 func TestRevisionDigestsNeverChange(t *testing.T) {
+	t.Parallel()
 	draft, err := prepare(sampleExam())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if got, want := draft.papers[0].Digest.String(), "sha256:90204d8019a73e82af9b6d7c48140556a94c590f4561fce6ad2addf23a1e0fe5"; got != want {
 		t.Errorf("paper revision digest = %s, want %s", got, want)
 	}
@@ -77,16 +74,13 @@ func TestRevisionDigestsNeverChange(t *testing.T) {
 }
 
 func TestCanonicalFormIsRFC8785(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		paper := anyPaper("xx-paper").Draw(t, "paper")
 		form, err := paper.canonical()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		reference, err := jcs.Transform(form)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if !bytes.Equal(reference, form) {
 			t.Fatalf("the form is not canonical\n got %s\nwant %s", form, reference)
 		}
@@ -94,6 +88,7 @@ func TestCanonicalFormIsRFC8785(t *testing.T) {
 }
 
 func TestEveryFieldIsSealed(t *testing.T) {
+	t.Parallel()
 	changes := map[string]func(*Paper){
 		"id":              func(p *Paper) { p.ID += "x" },
 		"title":           func(p *Paper) { p.Title += "x" },
@@ -129,9 +124,7 @@ func TestEveryFieldIsSealed(t *testing.T) {
 	}
 	digest := func(p Paper) Digest {
 		d, err := p.SealDigest()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		return d
 	}
 	original := digest(samplePaper("xx-sample-2023"))
@@ -151,6 +144,7 @@ func TestEveryFieldIsSealed(t *testing.T) {
 }
 
 func TestWhatHasNoCanonicalFormIsRefused(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*Paper){
 		"not UTF-8":    func(p *Paper) { p.Questions[0].Prompt = "a\xff" },
 		"not finite":   func(p *Paper) { p.Questions[2].Answer.Number = math.Inf(1) },
@@ -165,6 +159,7 @@ func TestWhatHasNoCanonicalFormIsRefused(t *testing.T) {
 }
 
 func TestContentThatMeansTheSameHasOneDigest(t *testing.T) {
+	t.Parallel()
 	exam := sampleExam()
 	exam.Papers = append(exam.Papers, samplePaper("xx-sample-2024"))
 	same := clone(exam)
@@ -173,9 +168,7 @@ func TestContentThatMeansTheSameHasOneDigest(t *testing.T) {
 	digests := make([]Digest, 2)
 	for i, e := range []Exam{exam, same} {
 		draft, err := prepare(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		digests[i] = draft.digest
 	}
 	if digests[0] != digests[1] {
@@ -184,6 +177,7 @@ func TestContentThatMeansTheSameHasOneDigest(t *testing.T) {
 }
 
 func TestDigestReadsWhatItPrints(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		d := Digest(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "digest"))
 		raw := testkit.Encode(t, d)

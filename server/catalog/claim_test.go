@@ -10,9 +10,11 @@ import (
 
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestPublishersOfOneKeyTakeTurns(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	b.subscribe(t)
 	const publishers, rounds = 6, 5
@@ -47,6 +49,7 @@ func TestPublishersOfOneKeyTakeTurns(t *testing.T) {
 }
 
 func TestARefusedClaimantChangesNothing(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	b.publish(t, sampleExam())
 	written := rowVersions(t, b)
@@ -78,6 +81,7 @@ func TestARefusedClaimantChangesNothing(t *testing.T) {
 func second[A any](_ A, err error) error { return err }
 
 func TestAClaimIsAdoptedOnPurpose(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	b.publish(t, sampleExam())
 	heir := Claim{Cluster: "test", Namespace: "exams", Name: "heir"}
@@ -89,15 +93,14 @@ func TestAClaimIsAdoptedOnPurpose(t *testing.T) {
 	if _, err := b.publisher.Publish(t.Context(), owner, sampleExam(), Options{}); !errors.As(err, &conflict) || conflict.Owner != heir {
 		t.Errorf("got %v, want the heir to be the owner", err)
 	}
-	if err := b.publisher.Release(t.Context(), owner, sampleExam().Key, true); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, b.publisher.Release(t.Context(), owner, sampleExam().Key, true))
 	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM exams WHERE NOT withdrawn AND claim_name = 'heir'"); n != 1 {
 		t.Error("the former owner's deletion dropped the heir's exam")
 	}
 }
 
 func TestAClaimIsAdoptedFromTheOneThatWasNamed(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	b.publish(t, sampleExam())
 	heir, third := Claim{Cluster: "test", Namespace: "elsewhere", Name: "heir"}, Claim{Cluster: "test", Namespace: "third", Name: "third"}
@@ -121,6 +124,7 @@ func TestAClaimIsAdoptedFromTheOneThatWasNamed(t *testing.T) {
 
 // What is not sealed takes nothing from anybody: else whoever may adopt could lock the owner out with an empty hand.
 func TestTheSealGateMovesNoClaimThatIsHeld(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Production)
 	exam := seal(t, sampleExam())
 	b.publish(t, exam)
@@ -146,6 +150,7 @@ func TestTheSealGateMovesNoClaimThatIsHeld(t *testing.T) {
 // Two claimants publish, adopt and release at once, in every order there is; whatever happens, one of them or nobody
 // owns the exam, and it is served as long as nobody deleted it.
 func TestTwoClaimantsInAnyOrder(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range 20 {
@@ -183,9 +188,7 @@ func TestTwoClaimantsInAnyOrder(t *testing.T) {
 			SELECT claim_name, withdrawn, e.revision, r.document->>'name', (SELECT count(*) FROM exam_revisions x WHERE x.exam_key = e.exam_key)
 			FROM exams e JOIN exam_revisions r USING (exam_key, revision) WHERE exam_key = $1`, key).
 			Scan(&final.name, &final.withdrawn, &final.revision, &final.document, &final.revisions)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if final.name != nil && (*final.name != final.document || final.withdrawn) {
 			t.Errorf("%s owns what is %s's (withdrawn: %v)", *final.name, final.document, final.withdrawn)
 		}
@@ -196,13 +199,12 @@ func TestTwoClaimantsInAnyOrder(t *testing.T) {
 }
 
 func TestReleaseRetainsOrWithdraws(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	b.subscribe(t)
 	exam := sampleExam()
 	first := b.publish(t, exam)
-	if err := b.publisher.Release(t.Context(), owner, exam.Key, false); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, b.publisher.Release(t.Context(), owner, exam.Key, false))
 	s := b.snapshot(t, SnapshotConfig{})
 	if _, served := s.Overview(exam.Key); !served {
 		t.Error("a retained exam is not served")
@@ -211,9 +213,7 @@ func TestReleaseRetainsOrWithdraws(t *testing.T) {
 	if _, err := b.publisher.Publish(t.Context(), heir, exam, Options{}); err != nil {
 		t.Fatalf("a released claim is not free: %v", err)
 	}
-	if err := b.publisher.Release(t.Context(), heir, exam.Key, true); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, b.publisher.Release(t.Context(), heir, exam.Key, true))
 	s = b.snapshot(t, SnapshotConfig{})
 	if _, served := s.Overview(exam.Key); served || len(s.List()) != 0 {
 		t.Error("a withdrawn exam is served")

@@ -7,6 +7,7 @@ import (
 )
 
 func TestChangesAreToldQuestionByQuestion(t *testing.T) {
+	t.Parallel()
 	old := samplePaper("xx-sample-2023")
 	next := clone(Exam{Papers: []Paper{old}}).Papers[0]
 	next.Title = "Sample 2023, corrected"
@@ -40,6 +41,7 @@ func TestChangesAreToldQuestionByQuestion(t *testing.T) {
 }
 
 func TestALongValueIsShownWhereItDiffers(t *testing.T) {
+	t.Parallel()
 	old, next := samplePaper("xx-sample-2023"), samplePaper("xx-sample-2023")
 	old.Title = strings.Repeat("ñ", 300) + "old tail"
 	next.Title = strings.Repeat("ñ", 300) + "new tail"
@@ -53,6 +55,7 @@ func TestALongValueIsShownWhereItDiffers(t *testing.T) {
 }
 
 func TestChangesOfTheExamAreToldByField(t *testing.T) {
+	t.Parallel()
 	old := sampleExam()
 	next := clone(old)
 	next.Name = "Renamed"

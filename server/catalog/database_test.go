@@ -13,6 +13,7 @@ import (
 
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/webhooks"
 )
 
@@ -57,9 +58,7 @@ func (statementCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQuery
 func newBench(t *testing.T, env postgres.Environment) *bench {
 	t.Helper()
 	cfg, err := pgxpool.ParseConfig(testkit.DatabaseURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	b := &bench{bell: &bell{}, statements: &atomic.Int64{}, first: &atomic.Pointer[func()]{}}
 	cfg.ConnConfig.Tracer = statementCounter{b.statements, b.first}
 	if b.pool, err = pgxpool.NewWithConfig(t.Context(), cfg); err != nil {
@@ -73,9 +72,7 @@ func newBench(t *testing.T, env postgres.Environment) *bench {
 func (b *bench) publish(t *testing.T, exam Exam) Publication {
 	t.Helper()
 	published, err := b.publisher.Publish(t.Context(), owner, exam, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return published
 }
 
@@ -111,8 +108,6 @@ func (b *bench) snapshot(t *testing.T, cfg SnapshotConfig) *Snapshot {
 		cfg.PollInterval = time.Hour
 	}
 	s, err := OpenSnapshot(t.Context(), b.pool, slog.New(slog.DiscardHandler), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return s
 }

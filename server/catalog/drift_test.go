@@ -9,6 +9,7 @@ import (
 
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // drift is something that somebody does to the database, and what the repair says of it.
@@ -119,9 +120,7 @@ func TestWhatSomebodyChangesInTheDatabaseIsFoundToldAndPutRight(t *testing.T) {
 			}
 			options := Options{Remembered: Remembered{Revision: published.Revision, PublishedAt: published.PublishedAt}}
 			again, err := b.publisher.Publish(t.Context(), owner, exam, options)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if again.Changed != test.anew || again.Repaired == nil || !strings.Contains(again.Repaired.Places(), test.places) {
 				t.Errorf("changed %v, repaired %+v, want %q", again.Changed, again.Repaired, test.places)
 			}
@@ -155,9 +154,7 @@ func TestAnExamThatWasWithdrawnIsNotRepairedByWhoeverTakesItsKeyUnsealed(t *test
 	b := newBench(t, postgres.Production)
 	exam := sampleExam()
 	b.publish(t, seal(t, exam))
-	if err := b.publisher.Release(t.Context(), owner, exam.Key, true); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, b.publisher.Release(t.Context(), owner, exam.Key, true))
 	exam.Papers[0].Verification = nil
 	if _, err := b.publisher.Publish(t.Context(), owner, exam, Options{}); err == nil {
 		t.Fatal("an unsealed paper was published")
@@ -174,9 +171,7 @@ func TestAWrongAnswerKeyThatIsServedIsCorrectedOnARunningSnapshot(t *testing.T) 
 	const paperID = "xx-sample-2023"
 	digest := published.PaperDigests[paperID]
 	right, err := b.snapshot(t, SnapshotConfig{}).AnswerKey(t.Context(), exam.Key, digest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, tampered := range drifts()[:7] {
 		testkit.Exec(t, b.pool, tampered.statement)
 	}
@@ -187,13 +182,9 @@ func TestAWrongAnswerKeyThatIsServedIsCorrectedOnARunningSnapshot(t *testing.T) 
 	read := func() (prompt string, keys []QuestionKey, overview string) {
 		t.Helper()
 		paper, err := s.Paper(t.Context(), exam.Key, paperID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		key, err := s.AnswerKey(t.Context(), exam.Key, digest)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		document, _ := s.Overview(exam.Key)
 		return string(paper.Questions[0]), key.Keys, string(document.JSON)
 	}

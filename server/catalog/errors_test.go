@@ -12,6 +12,7 @@ import (
 // TestARefusalShowsTheQuestionAndTheChange has the texts that stand in a condition, for each way in which a paper can
 // differ from the one that is published.
 func TestARefusalShowsTheQuestionAndTheChange(t *testing.T) {
+	t.Parallel()
 	const where = "; paper xx-sample-2023 "
 	for name, test := range map[string]struct {
 		change func(*Paper)
@@ -77,6 +78,7 @@ func TestARefusalShowsTheQuestionAndTheChange(t *testing.T) {
 }
 
 func TestARefusalIsShortHoweverMuchChanged(t *testing.T) {
+	t.Parallel()
 	old := samplePaper("xx-sample-2023")
 	old.Questions = nil
 	for number := range 2000 {

@@ -14,9 +14,11 @@ import (
 
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestWhatIsPublishedIsServedAndNotWrittenTwice(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -97,6 +99,7 @@ func checkStored(t *testing.T, rt *rapid.T, b *bench, exam Exam) {
 }
 
 func TestAChangeMakesANewRevisionAndTellsWhatChanged(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	b.subscribe(t)
 	first := sampleExam()
@@ -146,6 +149,7 @@ func TestAChangeMakesANewRevisionAndTellsWhatChanged(t *testing.T) {
 }
 
 func TestAnExamOfNoPapersAndOfManyIsPublished(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	exam := sampleExam()
 	exam.Papers = nil
@@ -170,6 +174,7 @@ func TestAnExamOfNoPapersAndOfManyIsPublished(t *testing.T) {
 }
 
 func TestWhatIsInvalidIsNotPublished(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	exam := sampleExam()
 	exam.Papers[0].Provenance.License = ""
@@ -183,6 +188,7 @@ func TestWhatIsInvalidIsNotPublished(t *testing.T) {
 }
 
 func TestProductionPublishesOnlyWhatIsSealed(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Production)
 	exam := sampleExam()
 	exam.Papers = append(exam.Papers, samplePaper("xx-sample-2024"))
@@ -227,6 +233,7 @@ func TestProductionPublishesOnlyWhatIsSealed(t *testing.T) {
 }
 
 func TestSandboxTellsOfTheUnsealedAndKeepsTheirLaterSeal(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	exam := sampleExam()
 	if published := b.publish(t, exam); !slices.Equal(published.Unsealed, []string{"xx-sample-2023"}) {
@@ -245,6 +252,7 @@ func TestSandboxTellsOfTheUnsealedAndKeepsTheirLaterSeal(t *testing.T) {
 }
 
 func TestAPinBringsBackAnEarlierRevision(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	first := b.publish(t, seal(t, sampleExam()))
 	changed := clone(sampleExam())
@@ -257,9 +265,7 @@ func TestAPinBringsBackAnEarlierRevision(t *testing.T) {
 		return b.publisher.Publish(t.Context(), owner, Exam{Key: changed.Key}, Options{Pin: revision})
 	}
 	restored, err := pin(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	want := first
 	want.Revision, want.PublishedAt = 3, restored.PublishedAt
 	if !reflect.DeepEqual(restored, want) {
@@ -293,6 +299,7 @@ func TestAPinBringsBackAnEarlierRevision(t *testing.T) {
 }
 
 func TestPruningKeepsWhatIsYoungOrOpened(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	clock := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	b.publisher.now = func() time.Time { return clock }
@@ -300,9 +307,7 @@ func TestPruningKeepsWhatIsYoungOrOpened(t *testing.T) {
 	publish := func(revision int) Digest {
 		exam.Papers[0].Questions[0].Prompt = fmt.Sprintf("revision %d", revision)
 		published, err := b.publisher.Publish(t.Context(), owner, exam, Options{HistoryLimit: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		return published.PaperDigests["xx-sample-2023"]
 	}
 	opened := publish(1)
@@ -347,6 +352,7 @@ func TestPruningKeepsWhatIsYoungOrOpened(t *testing.T) {
 }
 
 func TestAKilledPublishLeavesTheOldRevisionWhole(t *testing.T) {
+	t.Parallel()
 	for name, kill := range map[string]func(*testing.T, *bench, context.CancelFunc){
 		"its context ends": func(_ *testing.T, _ *bench, cancel context.CancelFunc) { cancel() },
 		"its backend dies": func(t *testing.T, b *bench, _ context.CancelFunc) {

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"reflect"
 	"testing"
+
+	"examprep.dev/server/testkit/check"
 )
 
 func TestScoringReadsTheKeysWithAMeaning(t *testing.T) {
+	t.Parallel()
 	number := func(n float64) *float64 { return &n }
 	for _, test := range []struct {
 		name, raw string
@@ -31,9 +34,7 @@ func TestScoringReadsTheKeysWithAMeaning(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := ParseScoring(json.RawMessage(test.raw))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if !reflect.DeepEqual(got, test.want) {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
@@ -42,6 +43,7 @@ func TestScoringReadsTheKeysWithAMeaning(t *testing.T) {
 }
 
 func TestScoringNamesTheWrongKey(t *testing.T) {
+	t.Parallel()
 	for raw, field := range map[string]string{
 		`[]`:                                "scoring",
 		`"text"`:                            "scoring",
@@ -97,9 +99,7 @@ func FuzzParseScoring(f *testing.F) {
 			t.Fatalf("accepted without a digest: %v", err)
 		}
 		again, err := encode(scoring)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		same, err := ParseScoring(again)
 		if err != nil {
 			t.Fatalf("%s does not read back: %v", again, err)

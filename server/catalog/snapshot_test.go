@@ -130,6 +130,7 @@ func checkKey(t fataler, key *AnswerKey, want *Paper) {
 }
 
 func TestDocumentsHaveTheShapesOfTheSpecification(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	exam := sampleExam()
 	older := samplePaper("xx-sample-1999")
@@ -191,6 +192,7 @@ func TestDocumentsHaveTheShapesOfTheSpecification(t *testing.T) {
 // The proof that a request cannot see an answer: whatever the answers, explanations and topics are, what requests are
 // rendered from is the same, byte for byte.
 func TestNothingOfTheKeyReachesAPaper(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -234,6 +236,7 @@ func TestNothingOfTheKeyReachesAPaper(t *testing.T) {
 }
 
 func TestEventsTellNothingOfTheKey(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	const marker = "MARKER-7f3a"
 	for _, word := range []string{"first", "second"} {
@@ -252,6 +255,7 @@ func TestEventsTellNothingOfTheKey(t *testing.T) {
 }
 
 func TestANewRevisionIsHeard(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	s := b.snapshot(t, SnapshotConfig{}) // polls once an hour: what arrives was heard
 	testkit.Run(t, s.Run)
@@ -279,6 +283,7 @@ func listeners(t *testing.T, b *bench) int {
 }
 
 func TestTheListenerComesBackAndCatchesUp(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	s := b.snapshot(t, SnapshotConfig{})
 	testkit.Run(t, s.Run)
@@ -293,6 +298,7 @@ func TestTheListenerComesBackAndCatchesUp(t *testing.T) {
 }
 
 func TestThePollFindsWhatWasNotHeard(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	s := b.snapshot(t, SnapshotConfig{PollInterval: 10 * time.Millisecond})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -308,6 +314,7 @@ func TestThePollFindsWhatWasNotHeard(t *testing.T) {
 }
 
 func TestServesWhatItHasWhilePostgresIsAway(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	exam := sampleExam()
 	exam.Papers = append(exam.Papers, samplePaper("xx-sample-2024"))
@@ -358,6 +365,7 @@ func TestServesWhatItHasWhilePostgresIsAway(t *testing.T) {
 }
 
 func TestAPaperIsLoadedOnceHoweverManyAsk(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	b.publish(t, sampleExam())
 	s := b.snapshot(t, SnapshotConfig{})
@@ -380,6 +388,7 @@ func TestAPaperIsLoadedOnceHoweverManyAsk(t *testing.T) {
 }
 
 func TestALoadOutlivesTheRequestThatBeganIt(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	b.publish(t, sampleExam())
 	s := b.snapshot(t, SnapshotConfig{LoadTimeout: patience})
@@ -407,6 +416,7 @@ func TestALoadOutlivesTheRequestThatBeganIt(t *testing.T) {
 }
 
 func TestTheCacheIsBoundedByBytes(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	exam := sampleExam()
 	exam.Papers = nil
@@ -428,6 +438,7 @@ func TestTheCacheIsBoundedByBytes(t *testing.T) {
 }
 
 func TestRepublishedTellsWhetherAnAttemptMayPointElsewhere(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	exam := clone(sampleExam())
 	exam.Papers = append(exam.Papers, samplePaper("xx-sample-2024"))

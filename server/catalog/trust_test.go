@@ -10,6 +10,7 @@ import (
 	"examprep.dev/server/seals"
 	"examprep.dev/server/seals/sealstest"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // signed seals every paper and has verifier sign it.
@@ -18,9 +19,7 @@ func signed(t *testing.T, exam Exam, verifier sealstest.Verifier) Exam {
 	exam = seal(t, exam)
 	for i := range exam.Papers {
 		statement, err := exam.Papers[i].Statement(exam.Key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		exam.Papers[i].Verification.Signature = verifier.Sign(t, statement)
 	}
 	return exam
@@ -108,11 +107,10 @@ func TestSandboxPublishesWhatNobodySignedAsUnsealed(t *testing.T) {
 }
 
 func TestWhatIsSignedIsThePapersOwnSeal(t *testing.T) {
+	t.Parallel()
 	paper := samplePaper("xx-sample-2023")
 	digest, err := paper.SealDigest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, verification := range []*Verification{nil, {By: "reviewer", At: "2026-01-31", Digest: "sha256:" + strings.Repeat("0", 64)}} {
 		paper.Verification = verification
 		_, err := paper.Statement("xx-sample")
@@ -165,9 +163,7 @@ func TestWhatIsServedIsRepairedWhoeverIsTrustedBySinceAndComesNotBack(t *testing
 			}
 			trusted := b.trusting(t)
 			again, err := b.publisher.Publish(t.Context(), owner, exam, Options{Remembered: Remembered{unsigned.Revision, unsigned.PublishedAt}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			var places string
 			if again.Repaired != nil {
 				places = again.Repaired.Places()

@@ -8,17 +8,16 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"examprep.dev/server/testkit/check"
 )
 
 func TestAnyGeneratedExamIsValid(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		if err := Validate(anyExam("xx-exam").Draw(t, "exam")); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, Validate(anyExam("xx-exam").Draw(t, "exam")))
 	})
-	if err := Validate(sampleExam()); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, Validate(sampleExam()))
 }
 
 // breach is one change that breaks one rule, and the field that is named.
@@ -47,6 +46,7 @@ func checkBreaches(t *testing.T, breaches []breach) {
 }
 
 func TestEachRuleOfAnExamNamesItsField(t *testing.T) {
+	t.Parallel()
 	checkBreaches(t, []breach{
 		{"examKey", func(e *Exam) { e.Key = "" }},
 		{"examKey", func(e *Exam) { e.Key = "Es-Mir" }},
@@ -77,6 +77,7 @@ func TestEachRuleOfAnExamNamesItsField(t *testing.T) {
 }
 
 func TestEachRuleOfAPaperNamesItsField(t *testing.T) {
+	t.Parallel()
 	paper := func(change func(*Paper)) func(*Exam) { return func(e *Exam) { change(&e.Papers[0]) } }
 	checkBreaches(t, []breach{
 		{"papers[0].paperID", paper(func(p *Paper) { p.ID = "short" })},
@@ -105,6 +106,7 @@ func TestEachRuleOfAPaperNamesItsField(t *testing.T) {
 }
 
 func TestEachRuleOfAQuestionNamesItsField(t *testing.T) {
+	t.Parallel()
 	question := func(i int, change func(*Question)) func(*Exam) {
 		return func(e *Exam) { change(&e.Papers[0].Questions[i]) }
 	}
@@ -134,6 +136,7 @@ func TestEachRuleOfAQuestionNamesItsField(t *testing.T) {
 }
 
 func TestAllProblemsAreToldUpToABound(t *testing.T) {
+	t.Parallel()
 	exam := clone(sampleExam())
 	exam.Name = ""
 	exam.Papers[0].Questions[0].Prompt = ""
@@ -155,6 +158,7 @@ func TestAllProblemsAreToldUpToABound(t *testing.T) {
 }
 
 func TestAFigureMayStandForAnOption(t *testing.T) {
+	t.Parallel()
 	exam := clone(sampleExam())
 	exam.Papers[0].Questions[1].Options["C"] = ""
 	if err := Validate(exam); err != nil {

@@ -74,10 +74,10 @@ func keepEverything(r *testkit.Record) http.Handler {
 }
 
 // start starts a process and waits until it is ready.
-func (s *env) start(args ...string) *testkit.Pod {
-	s.t.Helper()
-	p := testkit.NewPod(s.t)
-	p.Start(s.t, s.Program, nil, args...)
-	testkit.Eventually(s.t, args[0]+" is ready", func() bool { return testkit.Answers(p.Health, "/readyz") })
+func (e *env) start(args ...string) *testkit.Pod {
+	e.t.Helper()
+	p := testkit.NewPod(e.t)
+	p.Start(e.t, e.Program, nil, args...)
+	testkit.Eventually(e.t, args[0]+" is ready", func() bool { return testkit.Answers(p.Health, "/readyz") })
 	return p
 }

@@ -39,10 +39,10 @@ func kubeconfig(t *testing.T, config *rest.Config) string {
 }
 
 // startOperator starts a real operator of one namespace.
-func (s *env) startOperator(space string, args ...string) *testkit.Pod {
-	s.t.Helper()
-	return s.start(append([]string{
-		"operator", "--kubeconfig", kubeconfig(s.t, clustertest.Config(s.t)),
+func (e *env) startOperator(space string, args ...string) *testkit.Pod {
+	e.t.Helper()
+	return e.start(append([]string{
+		"operator", "--kubeconfig", kubeconfig(e.t, clustertest.Config(e.t)),
 		"--watch-namespaces", space, "--leader-namespace", space,
 	}, args...)...)
 }

@@ -125,23 +125,23 @@ func mustHoldCanaries(t *testing.T, places map[string][]byte, attempts []string)
 }
 
 // newKey issues a key of an account that all keys share; each is a family of its own.
-func (s *env) newKey() string {
-	s.t.Helper()
-	return s.NewKey(s.t, canary)
+func (e *env) newKey() string {
+	e.t.Helper()
+	return e.NewKey(e.t, canary)
 }
 
-func (s *env) registerReceiver(pool *pgxpool.Pool) {
-	s.t.Helper()
+func (e *env) registerReceiver(pool *pgxpool.Pool) {
+	e.t.Helper()
 	keyring, err := webhooks.ParseKeyring(encryptionKeys)
 	if err != nil {
-		s.t.Fatal(err)
+		e.t.Fatal(err)
 	}
-	account := testkit.Get[uuid.UUID](s.t, pool, "SELECT id FROM accounts WHERE name = $1", canary)
+	account := testkit.Get[uuid.UUID](e.t, pool, "SELECT id FROM accounts WHERE name = $1", canary)
 	endpoints := webhooks.NewEndpoints(pool, keyring, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
-	if _, _, err := endpoints.Register(s.t.Context(), webhooks.Registration{
-		AccountID: account, URL: s.receiver.URL + "/hook", Events: []webhooks.Kind{webhooks.KindSubmitted, webhooks.KindScored},
+	if _, _, err := endpoints.Register(e.t.Context(), webhooks.Registration{
+		AccountID: account, URL: e.receiver.URL + "/hook", Events: []webhooks.Kind{webhooks.KindSubmitted, webhooks.KindScored},
 	}); err != nil {
-		s.t.Fatal(err)
+		e.t.Fatal(err)
 	}
 }
 
@@ -151,19 +151,19 @@ func count(t *testing.T, pool *pgxpool.Pool, from string) int {
 }
 
 // dumpDatabase is all of the database as pg_dump writes it.
-func (s *env) dumpDatabase() []byte {
-	s.t.Helper()
+func (e *env) dumpDatabase() []byte {
+	e.t.Helper()
 	program, err := exec.LookPath("pg_dump")
 	if err != nil {
 		installed, _ := filepath.Glob("/usr/lib/postgresql/*/bin/pg_dump")
 		if len(installed) == 0 {
-			s.t.Fatal("pg_dump, which comes with PostgreSQL, is needed")
+			e.t.Fatal("pg_dump, which comes with PostgreSQL, is needed")
 		}
 		program = installed[len(installed)-1]
 	}
-	dump, err := exec.CommandContext(s.t.Context(), program, "--dbname", s.Database).Output()
+	dump, err := exec.CommandContext(e.t.Context(), program, "--dbname", e.Database).Output()
 	if err != nil {
-		s.t.Fatal(err)
+		e.t.Fatal(err)
 	}
 	return dump
 }
@@ -187,47 +187,47 @@ func databaseStatistics(t *testing.T, pool *pgxpool.Pool) []byte {
 }
 
 // dumpRedis is every key of the logical database with its value, and one of each type that was put there to be found.
-func (s *env) dumpRedis() []byte {
-	s.t.Helper()
-	ctx := s.t.Context()
-	client, err := redisurl.Open(s.Cache, nil)
+func (e *env) dumpRedis() []byte {
+	e.t.Helper()
+	ctx := e.t.Context()
+	client, err := redisurl.Open(e.Cache, nil)
 	if err != nil {
-		s.t.Fatal(err)
+		e.t.Fatal(err)
 	}
 	defer func() { _ = client.Close() }()
 	for _, err := range []error{
-		client.Set(ctx, s.redisPrefix+"canary:string", canary+" string", 0).Err(),
-		client.HSet(ctx, s.redisPrefix+"canary:hash", canary+" field", canary+" value").Err(),
-		client.RPush(ctx, s.redisPrefix+"canary:list", canary+" element").Err(),
-		client.SAdd(ctx, s.redisPrefix+"canary:set", canary+" member").Err(),
-		client.ZAdd(ctx, s.redisPrefix+"canary:zset", redis.Z{Score: 1, Member: canary + " scored"}).Err(),
-		client.XAdd(ctx, &redis.XAddArgs{Stream: s.redisPrefix + "canary:stream", Values: []string{"entry", canary + " entry"}}).Err(),
+		client.Set(ctx, e.redisPrefix+"canary:string", canary+" string", 0).Err(),
+		client.HSet(ctx, e.redisPrefix+"canary:hash", canary+" field", canary+" value").Err(),
+		client.RPush(ctx, e.redisPrefix+"canary:list", canary+" element").Err(),
+		client.SAdd(ctx, e.redisPrefix+"canary:set", canary+" member").Err(),
+		client.ZAdd(ctx, e.redisPrefix+"canary:zset", redis.Z{Score: 1, Member: canary + " scored"}).Err(),
+		client.XAdd(ctx, &redis.XAddArgs{Stream: e.redisPrefix + "canary:stream", Values: []string{"entry", canary + " entry"}}).Err(),
 	} {
 		if err != nil {
-			s.t.Fatal(err)
+			e.t.Fatal(err)
 		}
 	}
 	var all bytes.Buffer
 	var ours []string
 	keys := client.Scan(ctx, 0, "*", 1000).Iterator()
 	for keys.Next(ctx) {
-		_, _ = fmt.Fprintln(&all, keys.Val(), s.valueOf(client, keys.Val()))
-		if strings.HasPrefix(keys.Val(), s.redisPrefix) {
+		_, _ = fmt.Fprintln(&all, keys.Val(), e.valueOf(client, keys.Val()))
+		if strings.HasPrefix(keys.Val(), e.redisPrefix) {
 			ours = append(ours, keys.Val())
 		}
 	}
 	if err := keys.Err(); err != nil {
-		s.t.Fatal(err)
+		e.t.Fatal(err)
 	}
 	if err := client.Del(ctx, ours...).Err(); err != nil {
-		s.t.Fatal(err)
+		e.t.Fatal(err)
 	}
 	return all.Bytes()
 }
 
-func (s *env) valueOf(client redis.UniversalClient, key string) any {
-	s.t.Helper()
-	ctx := s.t.Context()
+func (e *env) valueOf(client redis.UniversalClient, key string) any {
+	e.t.Helper()
+	ctx := e.t.Context()
 	var value any
 	kind, err := client.Type(ctx, key).Result()
 	if err == nil {
@@ -246,11 +246,11 @@ func (s *env) valueOf(client redis.UniversalClient, key string) any {
 			value, err = client.XRange(ctx, key, "-", "+").Result()
 		case "none": // it expired
 		default:
-			s.t.Fatalf("%s is of type %s, which nobody looks into", key, kind)
+			e.t.Fatalf("%s is of type %s, which nobody looks into", key, kind)
 		}
 	}
 	if err != nil && !errors.Is(err, redis.Nil) { // it expired meanwhile
-		s.t.Fatal(err)
+		e.t.Fatal(err)
 	}
 	return value
 }

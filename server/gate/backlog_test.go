@@ -45,6 +45,7 @@ func (l *endless) MarkAnnounced(context.Context, []keys.Record) error { return n
 // TestABlindPodThatIsBehindBelievesNothing: it cannot be sure of a change that another pod, which does not reach Redis, has
 // taken for known everywhere.
 func TestABlindPodThatIsBehindBelievesNothing(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, nil)
 	loader := &endless{Reader: keys.NewReader(h.pool)}
 	pod := gate.New(patient(gate.Config{

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"examprep.dev/server/testkit/check"
 )
 
 // valve is a store that answers when it is told to.
@@ -86,9 +88,7 @@ func TestWhoComesBeforeABatchIsRunGoesAlong(t *testing.T) {
 	var led []*batch
 	for _, key := range []byte{1, 2, 1, 3, 4, 3} { // four keys, where a batch takes three
 		w, lead, err := b.enter(numbered(key))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		waiters = append(waiters, w)
 		if lead != nil {
 			led = append(led, lead)
@@ -133,9 +133,7 @@ func TestALeaderLetsOthersJoinWhileAnyDoAndThereIsRoom(t *testing.T) {
 			enter := func() *batch {
 				key++
 				_, lead, err := b.enter(numbered(key))
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, err)
 				return lead
 			}
 			b.yield = func() {

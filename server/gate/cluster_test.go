@@ -9,6 +9,7 @@ import (
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // newCluster starts a Cluster of two masters and returns a gate's client of it.
@@ -21,11 +22,9 @@ func newCluster(t *testing.T) redis.UniversalClient {
 		a.ClusterAddSlotsRange(t.Context(), 0, 8191).Err(),
 		b.ClusterAddSlotsRange(t.Context(), 8192, 16383).Err(),
 		b.Do(t.Context(), "cluster", "set-config-epoch", 2).Err(),
-		a.ClusterMeet(t.Context(), "127.0.0.1", second.Port()).Err(),
+		a.Do(t.Context(), "cluster", "meet", "127.0.0.1", second.Port(), second.BusPort()).Err(),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 	}
 	for _, node := range []*redis.Client{a, b} {
 		testkit.Eventually(t, "the cluster is whole", func() bool {
@@ -63,9 +62,7 @@ func TestAClusterServesManyKeysAtOnce(t *testing.T) {
 		t.Errorf("%d passed of %d", passed, 2*len(issued))
 	}
 	for _, key := range issued[:5] {
-		if err := h.store.Revoke(t.Context(), key.Prefix); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, h.store.Revoke(t.Context(), key.Prefix))
 		if d := h.gate.Check(t.Context(), bearer(key.Key), client); d.Outcome == gate.Allowed {
 			t.Errorf("got %+v", d)
 		}

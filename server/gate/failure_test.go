@@ -17,6 +17,7 @@ import (
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func allowed(g *gate.Gate, key keys.Issued) bool {
@@ -141,9 +142,7 @@ func TestALoaderThatReadBeforeTheRevocationCannotResurrectTheKey(t *testing.T) {
 			outcome := make(chan gate.Outcome)
 			go func() { outcome <- slow.Check(context.Background(), bearer(key.Key), client).Outcome }()
 			<-loader.read // it holds the record as it was
-			if err := h.store.Revoke(t.Context(), key.Prefix); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, h.store.Revoke(t.Context(), key.Prefix))
 			if lose {
 				names, err := h.rdb.Keys(t.Context(), h.prefix+"gate:{*").Result()
 				if err != nil || len(names) == 0 {
@@ -181,9 +180,7 @@ func TestAReplicaThatLacksTheTombstoneResurrectsNothing(t *testing.T) {
 	}
 	replicate(t, first, second)
 	promote(t, second) // it holds the active record, and hears of nothing after
-	if err := h.store.Revoke(t.Context(), key.Prefix); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, h.store.Revoke(t.Context(), key.Prefix))
 	r.to(second)
 	first.Kill()
 	for range 5 {
@@ -209,9 +206,7 @@ func TestAPodLeftOnADeposedMasterRefusesWhatIsRevoked(t *testing.T) {
 	replicate(t, first, second)
 	promote(t, second)
 	moved := gate.New(patient(gate.Config{Prefix: "p:"}), clientOf(t, second), keys.NewReader(h.pool))
-	if err := keys.NewStore(h.pool, moved).Revoke(t.Context(), key.Prefix); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, keys.NewStore(h.pool, moved).Revoke(t.Context(), key.Prefix))
 	if allowed(left, key) {
 		t.Error("the pod on the old master lets it pass")
 	}
@@ -225,12 +220,8 @@ func TestARestartWithOldDataResurrectsNothing(t *testing.T) {
 		t.Fatal("refused")
 	}
 	admin := own.Admin()
-	if err := admin.Save(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.store.Revoke(t.Context(), key.Prefix); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, admin.Save(t.Context()).Err())
+	check.NoError(t, h.store.Revoke(t.Context(), key.Prefix))
 	own.Kill()
 	own.Start() // with what it saved before the revocation
 	for range 5 {
@@ -255,9 +246,7 @@ func TestAnUnannouncedChangeIsAnnouncedByAnyPod(t *testing.T) {
 	testkit.Run(t, h.newGate(nil).Run)
 	testkit.Eventually(t, "the key is refused", func() bool { return !allowed(h.gate, key) })
 	pending, err := keys.NewReader(h.pool).Pending(t.Context(), uuid.Nil, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	testkit.Eventually(t, "the change is marked", func() bool {
 		pending, err = keys.NewReader(h.pool).Pending(t.Context(), uuid.Nil, 10)
 		return err == nil && len(pending) == 0
@@ -267,11 +256,10 @@ func TestAnUnannouncedChangeIsAnnouncedByAnyPod(t *testing.T) {
 // TestPodsThatKeepRecordsOtherwiseDoNotMissARevocation has one server taken for a single one by the pod that revokes, and
 // for a Cluster of one by the pod that serves: they write to different hashes.
 func TestPodsThatKeepRecordsOtherwiseDoNotMissARevocation(t *testing.T) {
+	t.Parallel()
 	own := testkit.StartRedis(t, "--cluster-enabled", "yes")
 	admin := own.Admin()
-	if err := admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
 	testkit.Eventually(t, "the cluster is whole", func() bool {
 		return strings.HasPrefix(admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
 	})
@@ -285,9 +273,7 @@ func TestPodsThatKeepRecordsOtherwiseDoNotMissARevocation(t *testing.T) {
 		t.Fatal("refused")
 	}
 	single := gate.New(patient(gate.Config{Prefix: "p:"}), clientOf(t, own), keys.NewReader(h.pool))
-	if err := keys.NewStore(h.pool, single).Revoke(t.Context(), key.Prefix); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, keys.NewStore(h.pool, single).Revoke(t.Context(), key.Prefix))
 	if allowed(h.gate, key) {
 		t.Error("the pod that takes it for a Cluster lets the key pass")
 	}
@@ -300,13 +286,9 @@ func TestAFullRedisIsSwept(t *testing.T) {
 	h := newHouseOn(t, clientOf(t, own), "p:", nil)
 	admin := own.Admin()
 	for i := range past { // entries of nothing verified, from 1970
-		if err := admin.HSet(t.Context(), "p:gate:{keys}", "past"+strconv.Itoa(i), strings.Repeat("\x00", 24)).Err(); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, admin.HSet(t.Context(), "p:gate:{keys}", "past"+strconv.Itoa(i), strings.Repeat("\x00", 24)).Err())
 	}
-	if err := admin.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, admin.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	if err := admin.Set(t.Context(), "more", 1, 0).Err(); err == nil {
 		t.Fatal("Redis is not full")
 	}
@@ -323,9 +305,7 @@ func (a announcer) Announce(ctx context.Context, records ...keys.Record) error {
 func replicate(t *testing.T, master, replica *testkit.RedisServer) {
 	t.Helper()
 	admin := replica.Admin()
-	if err := admin.ReplicaOf(t.Context(), "127.0.0.1", master.Port()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, admin.ReplicaOf(t.Context(), "127.0.0.1", master.Port()).Err())
 	source := master.Admin()
 	testkit.Eventually(t, "the replica has all", func() bool {
 		return source.Do(t.Context(), "wait", 1, 10).Val() == int64(1) && admin.DBSize(t.Context()).Val() == source.DBSize(t.Context()).Val()
@@ -335,7 +315,5 @@ func replicate(t *testing.T, master, replica *testkit.RedisServer) {
 func promote(t *testing.T, replica *testkit.RedisServer) {
 	t.Helper()
 	admin := replica.Admin()
-	if err := admin.ReplicaOf(t.Context(), "no", "one").Err(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, admin.ReplicaOf(t.Context(), "no", "one").Err())
 }

@@ -11,6 +11,7 @@ import (
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 var client = netip.MustParseAddr("192.0.2.7")
@@ -65,9 +66,7 @@ func (h *house) newGate(adjust func(*gate.Config)) *gate.Gate {
 func (h *house) create(t testing.TB, tier string) keys.Issued {
 	t.Helper()
 	issued, err := h.store.Create(t.Context(), keys.NewKey{Account: "acme", Tier: tier})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return issued
 }
 
@@ -84,9 +83,7 @@ func (h *house) createMany(t testing.TB, n, version int) {
 
 func (h *house) tier(t testing.TB, spec keys.TierSpec) {
 	t.Helper()
-	if err := h.store.ApplyTier(t.Context(), spec); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, h.store.ApplyTier(t.Context(), spec))
 }
 
 func bearer(key string) []byte { return []byte("Bearer " + key) }
@@ -117,9 +114,7 @@ func TestTheIdentityIsThatOfTheKey(t *testing.T) {
 	h := newHouse(t, nil)
 	first := h.create(t, "")
 	second, err := h.store.Rotate(t.Context(), first.Prefix, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	a, b := h.gate.Check(t.Context(), bearer(first.Key), client), h.gate.Check(t.Context(), bearer(second.Key), client)
 	if a.Outcome != gate.Allowed || b.Outcome != gate.Allowed {
 		t.Fatalf("got %v and %v", a.Outcome, b.Outcome)
@@ -184,9 +179,7 @@ func TestARevokedKeyIsRefusedByEveryPodAtOnce(t *testing.T) {
 			t.Fatalf("before: got %+v", d)
 		}
 	}
-	if err := h.store.Revoke(t.Context(), key.Prefix); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, h.store.Revoke(t.Context(), key.Prefix))
 	for _, pod := range pods {
 		if d := pod.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Unauthorized {
 			t.Errorf("after: got %+v", d)
@@ -223,12 +216,8 @@ func TestATierChangeTakesEffectWithTheAnswer(t *testing.T) {
 	if d := h.gate.Check(t.Context(), bearer(key.Key), client); d.Limit != 10 || d.Remaining != 7 {
 		t.Errorf("prefix over account: got %+v", d)
 	}
-	if err := h.store.DeleteTier(t.Context(), "iron", ""); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.store.DeleteTier(t.Context(), "gold", ""); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, h.store.DeleteTier(t.Context(), "iron", ""))
+	check.NoError(t, h.store.DeleteTier(t.Context(), "gold", ""))
 	if d := h.gate.Check(t.Context(), bearer(key.Key), client); d.Limit != 120 {
 		t.Errorf("back to default: got %+v", d)
 	}

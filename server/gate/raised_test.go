@@ -9,6 +9,7 @@ import (
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // TestADeniedKeyThatIsGoodAgainLosesNoRequest: a key of a slow tier is denied; then its tier is raised, or Redis
@@ -17,15 +18,11 @@ func TestADeniedKeyThatIsGoodAgainLosesNoRequest(t *testing.T) {
 	for name, again := range map[string]func(*testing.T, *house, keys.Issued){
 		"its tier is raised": func(t *testing.T, h *house, key keys.Issued) {
 			t.Helper()
-			if err := h.store.SetTier(t.Context(), key.Prefix, "many"); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, h.store.SetTier(t.Context(), key.Prefix, "many"))
 		},
 		"Redis comes back empty": func(t *testing.T, h *house, _ keys.Issued) {
 			t.Helper()
-			if err := h.rdb.FlushDB(t.Context()).Err(); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, h.rdb.FlushDB(t.Context()).Err())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -85,6 +85,7 @@ func TestNoRequestPassesAfterARevocationIsAnswered(t *testing.T) {
 }
 
 func TestRevocationHoldsWhileRedisIsPausedKilledAndReplaced(t *testing.T) {
+	t.Parallel()
 	first, second := testkit.StartRedis(t), testkit.StartRedis(t)
 	var r route
 	r.to(first)

@@ -12,6 +12,7 @@ import (
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // seen is what requests of one key are told of its limit, by those that began after a change was answered.
@@ -64,9 +65,7 @@ func TestABusyKeyHasItsNewTierFromTheAnswerOn(t *testing.T) {
 		spec.Name, spec.Requests, spec.Period = name, plenty+more, time.Second
 		return func() error { return h.store.ApplyTier(t.Context(), spec) }
 	}
-	if err := tier(keys.DefaultTier, 0, keys.TierSpec{})(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, tier(keys.DefaultTier, 0, keys.TierSpec{})())
 	key := h.create(t, "")
 	var s seen
 	stop := make(chan struct{})
@@ -115,9 +114,7 @@ func TestADeniedKeyHasItsRaisedTierWithinASecond(t *testing.T) {
 	if !allowed(h.gate, key) || allowed(h.gate, key) {
 		t.Fatal("one request is allowed")
 	}
-	if err := h.store.SetTier(t.Context(), key.Prefix, "many"); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, h.store.SetTier(t.Context(), key.Prefix, "many"))
 	passed.Add(int64(999 * time.Millisecond))
 	for i := range 10 { // the first is not the only one that passes
 		if d := h.gate.Check(t.Context(), bearer(key.Key), client); i > 0 && (d.Outcome != gate.Allowed || d.Limit != 1000) {
@@ -145,9 +142,7 @@ func TestATierOfManyKeysIsEverywhereWithTheAnswer(t *testing.T) {
 	stop := make(chan struct{})
 	wait := s.watch(pods, 4, bearer(key.Key), stop)
 	s.answers(t, 100)
-	if err := h.store.ApplyTier(t.Context(), keys.TierSpec{Name: keys.DefaultTier, Requests: 999_999, Period: time.Second}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, h.store.ApplyTier(t.Context(), keys.TierSpec{Name: keys.DefaultTier, Requests: 999_999, Period: time.Second}))
 	s.limit.Store(999_999)
 	s.answers(t, 200)
 	close(stop)

@@ -11,6 +11,7 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 )
 
 // rubric has every key of a scoring object that means something, and some that mean nothing here.
@@ -32,6 +33,7 @@ func richExam() catalog.Exam {
 }
 
 func TestKeysWithoutAMeaningPassThrough(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Exams: []catalog.Exam{richExam()}})
 	scoring, err := json.Marshal(a.get(examPath + "/overview").document(t)["scoring"])
 	if err != nil || !sameJSON(string(scoring), rubric) {
@@ -44,6 +46,7 @@ func TestKeysWithoutAMeaningPassThrough(t *testing.T) {
 }
 
 func TestFeedbackTellsEverything(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Exams: []catalog.Exam{richExam()}})
 	id := a.open()
 	got := a.post(examPath+"/mock-exams/submit", `{"attempt_id":"`+id+`","answers":{"1:1":"a","1:2":"C","2:1":"3.150","2:2":" PHOTO\tsynthesis","3":"b, A","2:4":"An  essay"}}`)
@@ -77,6 +80,7 @@ func TestFeedbackTellsEverything(t *testing.T) {
 }
 
 func TestWithoutATimeLimitNoEndIsNamed(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Exams: []catalog.Exam{richExam(), sampleExam(otherExam)}})
 	opened := a.post(examPath+"/mock-exams/open", `{"paper_id":"`+testPaper+`"}`)
 	history := a.get(examPath + "/mock-exams/history")
@@ -94,12 +98,11 @@ func TestWithoutATimeLimitNoEndIsNamed(t *testing.T) {
 }
 
 func TestARotatedKeyInheritsTheAttempts(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	old := a.NewKey("rotating", keys.TierSpec{Requests: 1_000_000, Period: time.Minute})
 	sibling, err := a.Keys.Create(t.Context(), keys.NewKey{Account: "rotating", Name: "another key of the account"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	by := func(key, method, path, body string) response {
 		t.Helper()
 		return a.call(method, examPath+"/mock-exams/"+path, body, map[string]string{"Authorization": "Bearer " + key})
@@ -108,9 +111,7 @@ func TestARotatedKeyInheritsTheAttempts(t *testing.T) {
 	submission := `{"attempt_id":"` + id + `","learner_id":"ann","answers":{"1:1":"B"}}`
 	const prefixLength = len("service_") + 8
 	successor, err := a.Keys.Rotate(t.Context(), old[:prefixLength], 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if got := by(old, "POST", "submit", submission); got.status != http.StatusUnauthorized {
 		t.Errorf("the old key: %d %s", got.status, got.body)
 	}

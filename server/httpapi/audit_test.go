@@ -60,6 +60,7 @@ func trace(id string) http.Header {
 }
 
 func TestEveryActionOfADeveloperIsRecordedOnce(t *testing.T) {
+	t.Parallel()
 	c := newProxiedConsole(t)
 	for _, r := range c.developerRoutes() {
 		if r.Method == http.MethodGet {
@@ -106,6 +107,7 @@ func TestEveryActionOfADeveloperIsRecordedOnce(t *testing.T) {
 }
 
 func TestReadingAndWhatIsRefusedAreNotRecorded(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	ada, bob := c.signedIn("ada"), c.signedIn("bob")
 	adas := ada.belongings()
@@ -133,6 +135,7 @@ func TestReadingAndWhatIsRefusedAreNotRecorded(t *testing.T) {
 }
 
 func TestSigningInAndOutIsRecorded(t *testing.T) {
+	t.Parallel()
 	c := newProxiedConsole(t)
 	ada := c.open()
 	ada.header = trace("in")
@@ -154,6 +157,7 @@ func TestSigningInAndOutIsRecorded(t *testing.T) {
 }
 
 func TestWhoseSignOutCannotBeRecordedStaysSignedIn(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	ada := c.signedIn("ada")
 	restore := testkit.CutOff(t, c.Pool)

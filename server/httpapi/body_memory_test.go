@@ -13,6 +13,7 @@ import (
 // TestABodysMemoryIsCountedAndBounded: a body takes at most a byte more than it is long, or may be, all of it counted
 // while its handler runs; afterwards nothing is, whatever became of it.
 func TestABodysMemoryIsCountedAndBounded(t *testing.T) {
+	t.Parallel()
 	const limit = 1 << 20
 	for _, c := range []struct {
 		name            string

@@ -21,6 +21,7 @@ const unhurried = 10 * time.Minute
 // TestABodyIsReadForThoseWhoMayPassAlone: there is no memory for any body here, and none comes to its end. Whoever is
 // refused, or asks for what takes no body, is answered as without one, at once, and then the connection ends.
 func TestABodyIsReadForThoseWhoMayPassAlone(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	a := s.variant(httpapi.Config{MaxBodyMemory: 1, ReadTimeout: unhurried}, nil)
 	const (
@@ -68,6 +69,7 @@ func TestABodyIsReadForThoseWhoMayPassAlone(t *testing.T) {
 
 // TestBodiesShareTheirMemory: while one body holds all that there is, the next finds none, and then there is some again.
 func TestBodiesShareTheirMemory(t *testing.T) {
+	t.Parallel()
 	const most = 1040 // a body of 1000 bytes and one more, and not the 47 of openBody
 	a := newAPI(t, apitest.Options{Config: httpapi.Config{MaxBodyMemory: most, ReadTimeout: unhurried}})
 	held := func() float64 { return a.metric("examprep_http_body_memory_bytes", nil) }
@@ -95,6 +97,7 @@ func TestBodiesShareTheirMemory(t *testing.T) {
 // TestATimeoutInChunksIsATimeout: wherever in a chunk's frame a client stops, it is told that it was too slow, and by
 // its id; who may not pass is not waited for.
 func TestATimeoutInChunksIsATimeout(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Config: httpapi.Config{ReadTimeout: 100 * time.Millisecond}})
 	for _, body := range []string{"", "5", "5;a", "5\r", "5\r\n", "5\r\nhel", "5\r\nhello", "5\r\nhello\r", "5\r\nhello\r\n", "5\r\nhello\r\n0", "5\r\nhello\r\n0\r\n", "5\r\nhello\r\n0\r\na: b"} {
 		t.Run(body, func(t *testing.T) {
@@ -110,6 +113,7 @@ func TestATimeoutInChunksIsATimeout(t *testing.T) {
 // TestExpectContinueIsAnsweredBeforeTheGate: whatever a request expects, it is told to go on, and then refused for the
 // same reasons in the same order. Its connection serves a next request if its whole body has come.
 func TestExpectContinueIsAnsweredBeforeTheGate(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Config: httpapi.Config{ReadTimeout: unhurried}})
 	with := func(key string) string { return openLine + strings.ReplaceAll(mine, "KEY", key) }
 	limited := a.NewKey("slow", keys.TierSpec{Requests: 1, Period: time.Hour, Burst: 1})
@@ -166,6 +170,7 @@ func TestExpectContinueIsAnsweredBeforeTheGate(t *testing.T) {
 
 // TestAskingToGoOnCostsOneRequest: the gate is asked once, after the client was told to go on.
 func TestAskingToGoOnCostsOneRequest(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	key := a.NewKey("told", keys.TierSpec{Requests: 120, Period: time.Hour})
 	conn := a.dial(t, "tcp")

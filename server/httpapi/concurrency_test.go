@@ -17,6 +17,7 @@ import (
 	"examprep.dev/server/attempts"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 )
 
 // The tests here submit one attempt several times at once: docs/spec.md, part 3, "Second submission", and the first row of
@@ -136,6 +137,7 @@ func (a *api) toldOnce(id string, submitted bool) {
 }
 
 func TestOneAttemptFromSixtyFourConnectionsIsSubmittedOnce(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	c := a.crowd(racers)
 	for range 10 {
@@ -151,6 +153,7 @@ func TestOneAttemptFromSixtyFourConnectionsIsSubmittedOnce(t *testing.T) {
 }
 
 func TestOfDifferentSubmissionsAtOnceOneWins(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	c := a.crowd(racers)
 	letters := []string{"A", "B", "C", ""}
@@ -180,6 +183,7 @@ func TestOfDifferentSubmissionsAtOnceOneWins(t *testing.T) {
 
 // TestSubmissionsThatMeetTheSweepAgree: whoever is first, everybody is told the same.
 func TestSubmissionsThatMeetTheSweepAgree(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	c := a.crowd(racers)
 	sweeper := attempts.NewSweeper(a.Pool, time.Now, slog.New(slog.DiscardHandler), nil)
@@ -209,9 +213,7 @@ func TestSubmissionsThatMeetTheSweepAgree(t *testing.T) {
 		})
 		answers := c.race(func(int) string { return submissionOf(id, "B") })
 		close(stop)
-		if err := sweeping.Wait(); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, sweeping.Wait())
 		for _, answer := range answers {
 			if answer.body != answers[0].body {
 				t.Fatalf("%d %s\nbeside %s", answer.status, answer.body, answers[0].body)
@@ -232,6 +234,7 @@ func TestSubmissionsThatMeetTheSweepAgree(t *testing.T) {
 // again and again, at whatever moment it is. It is the first row of docs/spec.md, part 10, from the other side: what
 // the server cannot finish, nobody finishes.
 func TestASubmissionWhoseDatabaseConnectionBreaksIsWholeOrUntouched(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	ids := make(chan string, 200)
 	for range cap(ids) {
@@ -273,12 +276,8 @@ func TestASubmissionWhoseDatabaseConnectionBreaksIsWholeOrUntouched(t *testing.T
 		return nil
 	})
 	stop()
-	if err := breaker.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, breaker.Wait())
+	check.NoError(t, err)
 	t.Log(seen)
 	if broken, finished := seen["503, whole: false"]+seen["503, whole: true"], seen["200, whole: true"]; min(broken, finished) < 5 {
 		t.Errorf("too few were broken, or finished, to tell: %v", seen)

@@ -12,6 +12,7 @@ import (
 )
 
 func TestTheLogQuotesNothingOfABrokenRequest(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	const secret = "Xq7-learner-or-key"
 	for _, raw := range []string{

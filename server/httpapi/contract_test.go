@@ -23,6 +23,7 @@ import (
 // TestTheContractIsWhatTheServerDoes drives every operation through every status that the contract documents, and then
 // lets each part of the contract be wrong in turn: some answer must contradict it.
 func TestTheContractIsWhatTheServerDoes(t *testing.T) {
+	t.Parallel()
 	c := newContractRun(t)
 	operations := c.recorder.Document.Operations()
 	c.driveSlowClients(operations)
@@ -48,6 +49,7 @@ func TestTheContractIsWhatTheServerDoes(t *testing.T) {
 
 // TestEveryRouteIsInTheContract compares the server's own table with the document, names included.
 func TestEveryRouteIsInTheContract(t *testing.T) {
+	t.Parallel()
 	var served, documented []httpapi.Route
 	for _, route := range httpapi.Routes(httpapi.Deps{Developer: &httpapi.Developer{}}) {
 		if !besideContract(route.Path) {

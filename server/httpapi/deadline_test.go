@@ -86,6 +86,7 @@ func (d *readDeadline) SetReadDeadline(t time.Time) error {
 }
 
 func TestExpireEndsTheWaitOfIdleConnectionsAlone(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	inner := &readDeadline{}
 	c := &conn{Conn: inner, listener: &listener{listenerConfig: listenerConfig{readTimeout: time.Hour}}}

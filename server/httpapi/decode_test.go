@@ -30,6 +30,7 @@ func (b *sampleBody) read(data []byte) error {
 }
 
 func TestBodiesAreReadExactly(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, body string
 		want       sampleBody
@@ -90,6 +91,7 @@ func checkBadBodies(t *testing.T, bodies []badBody) {
 }
 
 func TestBodiesThatAreNotJSONAreRefused(t *testing.T) {
+	t.Parallel()
 	deep := strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth)
 	checkBadBodies(t, []badBody{
 		{"empty", ``, codeInvalidJSON, ""},
@@ -119,6 +121,7 @@ func TestBodiesThatAreNotJSONAreRefused(t *testing.T) {
 }
 
 func TestBodiesWithAnotherContentAreRefused(t *testing.T) {
+	t.Parallel()
 	checkBadBodies(t, []badBody{
 		{"an array", `["name"]`, codeValidationFailed, ""},
 		{"null", `null`, codeValidationFailed, ""},
@@ -142,6 +145,7 @@ func TestBodiesWithAnotherContentAreRefused(t *testing.T) {
 }
 
 func TestEveryFieldAtFaultIsNamed(t *testing.T) {
+	t.Parallel()
 	var got sampleBody
 	err := got.read([]byte(`{"count":"x","status":7,"answers":1}`))
 	var refusal *apiError
@@ -158,6 +162,7 @@ func TestEveryFieldAtFaultIsNamed(t *testing.T) {
 }
 
 func TestMediaTypes(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		contentType string
 		accepted    bool
@@ -183,6 +188,7 @@ func TestMediaTypes(t *testing.T) {
 
 // TestAnswersSurviveAnySpelling: whatever strings a client uses as keys and values arrive as they are.
 func TestAnswersSurviveAnySpelling(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		plain := rapid.StringOf(rapid.Rune().Filter(func(r rune) bool { return r != 0 && r != '\ufffd' && (r < 0xd800 || r > 0xdfff) }))
 		keys := rapid.SliceOfNDistinct(plain, 0, 8, rapid.ID[string]).Draw(t, "keys")

@@ -59,6 +59,7 @@ func (b *browser) deliveries(hook, query string) []map[string]any {
 }
 
 func TestARedeliveredEventArrivesWithTheSameBytes(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	ada := c.signedIn("ada")
 	receiver := c.receive(http.StatusOK)
@@ -97,6 +98,7 @@ func TestARedeliveredEventArrivesWithTheSameBytes(t *testing.T) {
 }
 
 func TestAFailedDeliveryTellsWhy(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	ada := c.signedIn("ada")
 	receiver := c.receive(http.StatusTeapot)
@@ -128,6 +130,7 @@ func timeOf(t *testing.T, document map[string]any, field string) time.Time {
 }
 
 func TestAWebhookWhoseReceiverIsGoneIsNotAboutToBeDisabled(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	ada := c.signedIn("ada")
 	receiver := c.receive(http.StatusGone)
@@ -145,6 +148,7 @@ func TestAWebhookWhoseReceiverIsGoneIsNotAboutToBeDisabled(t *testing.T) {
 }
 
 func TestDeliveriesAreWalkedCompletelyWhileMoreArrive(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	ada := c.signedIn("ada")
 	account := c.account(ada)
@@ -181,6 +185,7 @@ func TestDeliveriesAreWalkedCompletelyWhileMoreArrive(t *testing.T) {
 }
 
 func TestWhatIsAskedOfDeliveries(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	ada := c.signedIn("ada")
 	mine, other := textOf(ada.make("/v1/developer/webhooks", newHook), "id"), textOf(ada.make("/v1/developer/webhooks", newHook), "id")
@@ -202,6 +207,7 @@ func TestWhatIsAskedOfDeliveries(t *testing.T) {
 }
 
 func TestADisabledWebhookIsSentNothing(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	ada := c.signedIn("ada")
 	hook := textOf(ada.make("/v1/developer/webhooks", newHook), "id")
@@ -224,6 +230,7 @@ func TestADisabledWebhookIsSentNothing(t *testing.T) {
 }
 
 func TestAMovedWebhookShowsNothingOfItsFormerAccount(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	ada, bob := c.signedIn("ada"), c.signedIn("bob")
 	want := webhooks.ManagedEndpoint{
@@ -249,6 +256,7 @@ func TestAMovedWebhookShowsNothingOfItsFormerAccount(t *testing.T) {
 }
 
 func TestATestEventIsOfTheTimeByTheDevelopersClock(t *testing.T) {
+	t.Parallel()
 	c := newUsageConsole(t, "sandbox", new(atomic.Pointer[usage.Meter]))
 	ada := c.signedIn("ada")
 	hook := textOf(ada.make("/v1/developer/webhooks", newHook), "id")

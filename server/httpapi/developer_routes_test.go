@@ -77,6 +77,7 @@ func (b *browser) holdings(hook string) []map[string]any {
 }
 
 func TestWhatIsNotOnesOwnIsNotThere(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	ada, bob := c.signedIn("ada"), c.signedIn("bob")
 	adas := ada.belongings()
@@ -132,6 +133,7 @@ func escaped(value string) string {
 }
 
 func TestAnIDIsTheSameHoweverItIsEscaped(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	ada := c.signedIn("ada")
 	for _, r := range c.developerRoutes() {
@@ -152,6 +154,7 @@ func TestAnIDIsTheSameHoweverItIsEscaped(t *testing.T) {
 }
 
 func TestEveryChangeFromAnotherOriginIsRefused(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	ada := c.signedIn("ada")
 	adas := ada.belongings()
@@ -201,6 +204,7 @@ func TestEveryChangeFromAnotherOriginIsRefused(t *testing.T) {
 }
 
 func TestSigningOutTakesNoGuesses(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	ada := c.signedIn("ada")
 	for _, query := range []string{"everywhere=", "everywhere=yes", "everywhere=1", "everywhere=true&everywhere=true", "everywhere=%ff"} {

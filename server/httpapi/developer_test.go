@@ -237,6 +237,7 @@ func names(refusal map[string]any, field string) bool {
 }
 
 func TestWhoIsNotSignedInOrComesFromElsewhereIsRefused(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	if status, header, body := c.open().do(http.MethodGet, "/v1/developer/keys", ""); status != http.StatusUnauthorized ||
 		body["error"] != "unauthorized" || header.Get("WWW-Authenticate") != "" {

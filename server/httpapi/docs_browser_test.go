@@ -15,6 +15,7 @@ import (
 
 // A browser sees what no reading of the page does: that the viewer works with this document and under the page's policy.
 func TestTheReferencePageShowsEveryOperation(t *testing.T) {
+	t.Parallel()
 	browser, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Skip("there is no chromium to show the page")

@@ -14,11 +14,13 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 )
 
 // TestTheExamplesComeTrue plays the examples of the specification's nine operations on the sample exam that they are
 // about, in their order: what is answered is what the contract shows, but for ids and times.
 func TestTheExamplesComeTrue(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Exams: sampleContent(t)})
 	shown := readContract(t)
 	attempt := ""
@@ -63,9 +65,7 @@ func TestTheExamplesComeTrue(t *testing.T) {
 func sampleContent(t *testing.T) []catalog.Exam {
 	t.Helper()
 	bundle, err := manifest.Load(t.Context(), os.Stdin, "../../config/samples")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	var samples samplePublisher
 	if _, err := manifest.Publish(t.Context(), bundle, &samples, "test"); err != nil {
 		t.Fatal(err)
@@ -104,9 +104,7 @@ type (
 func readContract(t *testing.T) shownContract {
 	t.Helper()
 	text, err := openapi.JSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	var document struct {
 		Paths map[string]map[string]json.RawMessage `json:"paths"`
 	}

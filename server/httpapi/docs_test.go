@@ -51,6 +51,7 @@ func referenceParts(t *testing.T, a *api) map[string]string {
 }
 
 func TestTheReferencePageLoadsNothingFromOutside(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	page := a.visit("GET", "/docs", nil)
 	policy := page.header.Get("Content-Security-Policy")
@@ -85,6 +86,7 @@ func TestTheReferencePageLoadsNothingFromOutside(t *testing.T) {
 }
 
 func TestTheReferenceIsCachedAndCompressed(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	for path := range referenceParts(t, a) {
 		plain := a.visit("GET", path, nil)
@@ -122,6 +124,7 @@ func TestTheReferenceIsCachedAndCompressed(t *testing.T) {
 }
 
 func TestTheReferenceIsOpenAndLimitedByAddress(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Gate: gate.Config{Anonymous: keys.Default()}})
 	parts := referenceParts(t, a) // one more load of the page
 	var last response
@@ -146,6 +149,7 @@ func TestTheReferenceIsOpenAndLimitedByAddress(t *testing.T) {
 }
 
 func TestTheReferenceHasOneAddress(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	for _, path := range []string{"/docs/", "/docs/index.html", "/docs/none", "/docs/..%2f..%2fgo.mod", "/docs/%2e%2e/docs.go", "/docs/docs/start.js", "/openapi.json"} {
 		if got := a.visit("GET", path, nil); got.status != http.StatusNotFound || got.code(t) != "not_found" {

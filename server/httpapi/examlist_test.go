@@ -15,6 +15,7 @@ import (
 )
 
 func TestCountriesAreKnownByNameAndCode(t *testing.T) {
+	t.Parallel()
 	list := newExamList()
 	for name, want := range map[string]string{
 		"Brazil": "BR", "brasil": "BR", "BR": "BR", "BRAZIL ": "BR",
@@ -71,6 +72,7 @@ func order(t interface{ Fatal(args ...any) }, document catalog.Document) string 
 }
 
 func TestLocallyRelevantExamsComeFirst(t *testing.T) {
+	t.Parallel()
 	list := newExamList()
 	entries := sampleEntries("United States/US", "Brazil/BR", "Spain", "España/ES", "", "Atlantis", "/BR", "Brasil")
 	list.update(entries)
@@ -93,6 +95,7 @@ func TestLocallyRelevantExamsComeFirst(t *testing.T) {
 
 // TestExamsKnowTheirCountriesNames: a name that stands on an exam finds all exams of its country, known to CLDR or not.
 func TestExamsKnowTheirCountriesNames(t *testing.T) {
+	t.Parallel()
 	list := newExamList()
 	entries := sampleEntries("United States/US", "Korea (South)/KR", "South Korea", "The Moon/ZZ", "/zz", "Spain/ES", "Brazil/ES", "USA/US")
 	list.update(entries)
@@ -130,6 +133,7 @@ func TestListFollowsTheCatalogue(t *testing.T) {
 // TestOrderingNeverFilters: whatever is asked, the answer is the catalogue's own order, sorted stably by whether an exam
 // is of country_code, of country, or of neither.
 func TestOrderingNeverFilters(t *testing.T) {
+	t.Parallel()
 	list := newExamList()
 	places := map[string]string{"Spain/ES": "ES", "Brazil/BR": "BR", "/BR": "BR", "España": "ES", "Atlantis": "A", "": "", "India/IN": "IN"}
 	codes := map[string]string{"": "", "BR": "BR", "es": "ES", "zz": ""}

@@ -53,6 +53,7 @@ func (a *api) flood(request string, status, connections int) (closing int) {
 // TestAFloodOfRefusalsWaits: one refusal a second is answered at once, one waits for its turn, and the others lose their
 // connection. A client with a valid key notices nothing.
 func TestAFloodOfRefusalsWaits(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Config: httpapi.Config{RefusalsPerSecond: 1}})
 	if closing := a.refusals(30); closing < 6 {
 		t.Errorf("of thirty connections that are refused at once %d are ended", closing)
@@ -73,6 +74,7 @@ func TestAFloodOfRefusalsWaits(t *testing.T) {
 
 // TestOnlyStrangersAreHeld: who is known, or is not refused by the gate, never waits.
 func TestOnlyStrangersAreHeld(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	limited := a.NewKey("slow", keys.TierSpec{Requests: 1, Period: time.Hour, Burst: 1})
 	if got := a.call(http.MethodGet, "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer " + limited}); got.status != http.StatusOK {
@@ -102,6 +104,7 @@ func TestOnlyStrangersAreHeld(t *testing.T) {
 }
 
 func TestTrustedProxiesAreNotHeld(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Config: httpapi.Config{
 		RefusalsPerSecond: 1, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	}})
@@ -114,6 +117,7 @@ func TestTrustedProxiesAreNotHeld(t *testing.T) {
 }
 
 func TestOneAddressHasSoManyConnections(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name    string
 		trusted []netip.Prefix
@@ -149,6 +153,7 @@ func TestOneAddressHasSoManyConnections(t *testing.T) {
 
 // TestABodyOfFramesIsCut: a body may stay small for ever while what is sent does not.
 func TestABodyOfFramesIsCut(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Config: httpapi.Config{MaxBodyBytes: 1 << 10}})
 	conn := a.dial(t, "tcp")
 	if _, err := io.WriteString(conn, openLine+strings.ReplaceAll(mine, "KEY", a.Key)+"Transfer-Encoding: chunked\r\n\r\n1;"); err != nil {

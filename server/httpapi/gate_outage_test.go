@@ -189,6 +189,10 @@ func pass(d time.Duration) { <-time.After(d) }
 
 // TestRedisAwayUnderLoadCostsNoRequestAndNoLimit takes Redis away from two pods under load, and brings it back.
 func TestRedisAwayUnderLoadCostsNoRequestAndNoLimit(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes Redis away for half a minute")
+	}
 	away := testkit.Duration(t, awayVariable, 2*time.Second)
 	for name, c := range map[string]struct {
 		leave, back func(*testkit.RedisServer)

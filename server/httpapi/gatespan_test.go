@@ -40,6 +40,7 @@ func tracedRequest(t *testing.T, sampler sdktrace.Sampler) tracetest.SpanStubs {
 }
 
 func TestASampledRequestTellsTheGatesDecisionAndNotTheKey(t *testing.T) {
+	t.Parallel()
 	spans := tracedRequest(t, sdktrace.AlwaysSample())
 	if len(spans) != 2 || spans[0].Name != "gate" || spans[0].Parent.SpanID() != spans[1].SpanContext.SpanID() {
 		t.Fatalf("spans: %+v", spans)
@@ -57,6 +58,7 @@ func TestASampledRequestTellsTheGatesDecisionAndNotTheKey(t *testing.T) {
 }
 
 func TestARequestThatIsNotSampledMakesNoSpan(t *testing.T) {
+	t.Parallel()
 	if spans := tracedRequest(t, sdktrace.NeverSample()); len(spans) != 0 {
 		t.Errorf("spans: %+v", spans)
 	}

@@ -14,6 +14,7 @@ import (
 )
 
 func TestGoldenRoutes(t *testing.T) {
+	t.Parallel()
 	server := &Server{developer: &Developer{}}
 	names := map[access]string{accessKey: "key", accessOpen: "open", accessSession: "session"}
 	var lines []string
@@ -30,6 +31,7 @@ func TestGoldenRoutes(t *testing.T) {
 // TestGoldenErrors reads the statuses of this package's codes from its apiError literals. It asks from for those of
 // the attempts' codes.
 func TestGoldenErrors(t *testing.T) {
+	t.Parallel()
 	var lines []string
 	files, listed := golden.Parse(t, "."), map[string]bool{}
 	add := func(code, status string) {

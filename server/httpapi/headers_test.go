@@ -12,6 +12,7 @@ import (
 // TestFieldsAreFoundAsTheyAreNamed: each of the fields that are looked up by the name that fasthttp gives them, on as many
 // lines as there are, empty ones too, and however its sender spelled it.
 func TestFieldsAreFoundAsTheyAreNamed(t *testing.T) {
+	t.Parallel()
 	for _, field := range [][]byte{fieldAuthorization, fieldRequestID, fieldExpect, fieldAcceptEncoding, fieldIfNoneMatch} {
 		name := string(field)
 		for sent, want := range map[string][]string{

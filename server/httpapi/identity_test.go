@@ -11,6 +11,7 @@ import (
 )
 
 func TestRequestIDIsTheCallersOrAnew(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		presented string
 		kept      bool
@@ -40,6 +41,7 @@ func TestRequestIDIsTheCallersOrAnew(t *testing.T) {
 }
 
 func TestClientAddressBelievesTrustedProxiesOnly(t *testing.T) {
+	t.Parallel()
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 	for _, c := range []struct {
 		name, peer string

@@ -17,6 +17,7 @@ import (
 )
 
 func TestADeveloperManagesKeys(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	ada := c.signedIn("ada")
 	if status, _, body := ada.do(http.MethodGet, "/v1/developer/session", ""); status != http.StatusOK || body["email"] != "ada@example.org" {
@@ -59,6 +60,7 @@ func TestADeveloperManagesKeys(t *testing.T) {
 }
 
 func TestARotationIsNotRepeatedAndNeedsNoBody(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	ada := c.signedIn("ada")
 	rotate := func(prefix any, body string) (int, map[string]any) {
@@ -94,6 +96,7 @@ func TestARotationIsNotRepeatedAndNeedsNoBody(t *testing.T) {
 }
 
 func TestKeysComeInPagesAlsoWhereTheyAreOfOneInstant(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	ada, bob := c.signedIn("ada"), c.signedIn("bob")
 	var want []string
@@ -135,6 +138,7 @@ func TestKeysComeInPagesAlsoWhereTheyAreOfOneInstant(t *testing.T) {
 }
 
 func TestWhatIsAskedOfANewKey(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	ada := c.signedIn("ada")
 	later := time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond)
@@ -189,6 +193,7 @@ func (c *console) plantKeys(of *browser, n int) {
 }
 
 func TestAnAccountHasSoManyLiveKeysHoweverManyAreCreatedAtOnce(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	ada := c.signedIn("ada")
 	first := textOf(ada.make("/v1/developer/keys", `{"name":"k"}`), "key_prefix")

@@ -19,6 +19,7 @@ import (
 // just outside: the first must not be refused for that field, the second must be, by its name. So a limit that is changed
 // in code or in the document alone is found.
 func TestTheLimitsAreTheContracts(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	s.api = s.variant(httpapi.Config{MaxHeaderBytes: 128 << 10}, nil) // room for parameters that are too long
 	s.cookie = s.signIn("ada")
@@ -49,6 +50,7 @@ func TestTheLimitsAreTheContracts(t *testing.T) {
 // TestTheDefaultsAreTheContracts has more of everything that is listed than an answer shows by default: what is left out
 // is what the contract says it is then.
 func TestTheDefaultsAreTheContracts(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	s.cookie = s.signIn("ada")
 	s.hook = s.newWebhook(s.cookie)

@@ -184,6 +184,7 @@ func (p *play) round(client, round int) error {
 }
 
 func TestAttemptsOfAKeyAreLinearizable(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Exams: []catalog.Exam{sampleExam("exam-one"), sampleExam("exam-two"), sampleExam("exam-three")}})
 	const clients, rounds = 4, 8
 	c := a.crowd(clients)

@@ -17,6 +17,7 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/gate"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 const overviewRequest = "GET /v1/exam-prep/xx-sample/overview HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -69,6 +70,7 @@ func (g holdingGate) Check(ctx context.Context, authorization []byte, client net
 // TestStoppingFinishesWhatIsAcceptedMeanwhile: a connection that is accepted while the listener closes is served like
 // those before it, and the server ends after it.
 func TestStoppingFinishesWhatIsAcceptedMeanwhile(t *testing.T) {
+	t.Parallel()
 	g := holdingGate{asked: make(chan struct{}), release: make(chan struct{})}
 	client, conn := net.Pipe()
 	t.Cleanup(func() { _ = client.Close() })
@@ -86,9 +88,7 @@ func TestStoppingFinishesWhatIsAcceptedMeanwhile(t *testing.T) {
 	}
 	close(g.release)
 	answer, err := http.ReadResponse(bufio.NewReader(client), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	_ = answer.Body.Close()
 	if answer.StatusCode != http.StatusOK || !answer.Close {
 		t.Errorf("%s, closes its connection: %v", answer.Status, answer.Close)
@@ -100,6 +100,7 @@ func TestStoppingFinishesWhatIsAcceptedMeanwhile(t *testing.T) {
 
 // TestListenerCountsEveryConnectionUntilItEnds: also those that are accepted while it is being closed.
 func TestListenerCountsEveryConnectionUntilItEnds(t *testing.T) {
+	t.Parallel()
 	inner := testkit.Listen(t)
 	l := newListener(t.Context(), inner, listenerConfig{most: 1})
 	comeAndGo := func() {
@@ -112,23 +113,20 @@ func TestListenerCountsEveryConnectionUntilItEnds(t *testing.T) {
 		if open := l.expireIdle(time.Now().Add(time.Hour)); open != 1 {
 			t.Fatalf("%d connections are open, want 1", open)
 		}
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, c.Close())
 		if open := l.expireIdle(time.Now()); open != 0 {
 			t.Fatalf("%d connections are open, want none", open)
 		}
 	}
 	comeAndGo()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, l.Close())
 	comeAndGo()
 	comeAndGo()
 }
 
 // TestStoppingAmidConnecting: whenever connections come and go, each server stops once, with nothing left.
 func TestStoppingAmidConnecting(t *testing.T) {
+	t.Parallel()
 	const servers, clients = 100, 4
 	for range servers {
 		inner := testkit.Listen(t)

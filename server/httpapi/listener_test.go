@@ -24,6 +24,7 @@ func (f *failing) Accept() (net.Conn, error) {
 }
 
 func TestAcceptOutlivesALackOfDescriptors(t *testing.T) {
+	t.Parallel()
 	client, server := net.Pipe()
 	t.Cleanup(func() { _, _ = client.Close(), server.Close() })
 	inner := &failing{conn: server, failures: []error{
@@ -36,6 +37,7 @@ func TestAcceptOutlivesALackOfDescriptors(t *testing.T) {
 }
 
 func TestAcceptReportsABrokenListener(t *testing.T) {
+	t.Parallel()
 	broken := errors.New("broken")
 	l := newListener(t.Context(), &failing{failures: []error{broken}}, listenerConfig{most: 1})
 	if _, err := l.Accept(); !errors.Is(err, broken) {

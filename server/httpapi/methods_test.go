@@ -17,6 +17,7 @@ import (
 // TestEveryPathTellsItsMethods: each path answers the methods of its routes, HEAD with GET, and OPTIONS; any other method
 // is 405, and both tell exactly these in Allow.
 func TestEveryPathTellsItsMethods(t *testing.T) {
+	t.Parallel()
 	server, _ := newStandInServer(t)
 	methods := map[string][]string{}
 	for _, route := range server.routes() {
@@ -58,6 +59,7 @@ func TestEveryPathTellsItsMethods(t *testing.T) {
 // TestHeadAnswersAsGetDoes: the same status and headers, Content-Length and ETag among them, and no body, on every path
 // that answers GET, whether it succeeds, is not modified, or fails.
 func TestHeadAnswersAsGetDoes(t *testing.T) {
+	t.Parallel()
 	server, _ := newStandInServer(t)
 	listener := testkit.Listen(t)
 	testkit.Run(t, func(ctx context.Context) error { return server.Serve(ctx, listener) })

@@ -67,6 +67,7 @@ func peek(header *fasthttp.ResponseHeader, name []byte) []byte {
 }
 
 func TestAPanicIsAnsweredAndToldToNobodyOutside(t *testing.T) {
+	t.Parallel()
 	got, logs := answer(t, openGate{}, brokenCatalog{ready: true})
 	if want := `{"error":"internal_error","detail":"The request failed on our side."}`; got.StatusCode() != 500 || string(got.Body()) != want {
 		t.Errorf("%d %s", got.StatusCode(), got.Body())
@@ -79,6 +80,7 @@ func TestAPanicIsAnsweredAndToldToNobodyOutside(t *testing.T) {
 }
 
 func TestNothingIsNotFoundBeforeTheCatalogueIsLoaded(t *testing.T) {
+	t.Parallel()
 	got, _ := answer(t, openGate{}, brokenCatalog{ready: false})
 	if got.StatusCode() != 503 || len(peek(&got.Header, headerRetryAfter)) == 0 {
 		t.Errorf("%d %s", got.StatusCode(), got.Body())
@@ -86,6 +88,7 @@ func TestNothingIsNotFoundBeforeTheCatalogueIsLoaded(t *testing.T) {
 }
 
 func TestTheGateDecidesTheStatus(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name       string
 		decision   gate.Decision

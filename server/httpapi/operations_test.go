@@ -13,6 +13,7 @@ import (
 const examPath = "/v1/exam-prep/" + testExam
 
 func TestCatalogueIsServed(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	for _, c := range []struct{ path, want string }{
 		{"/v1/exam-prep/list", `{"exams":[{"exam_key":"xx-sample","name":"Exam xx-sample","category":"samples","country":"Spain","duration_min":90},{"exam_key":"yy-other",`},
@@ -35,6 +36,7 @@ func TestCatalogueIsServed(t *testing.T) {
 }
 
 func TestDocumentsAreRevalidated(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	for _, path := range []string{"/v1/exam-prep/list", "/v1/exam-prep/list?country=spain", examPath + "/overview", examPath + "/mock-exams"} {
 		for _, coding := range []string{"", "gzip", "br", "zstd"} {
@@ -58,6 +60,7 @@ func TestDocumentsAreRevalidated(t *testing.T) {
 }
 
 func TestLargeDocumentsAreCompressed(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	plain := a.get(examPath + "/overview")
 	etags := map[string]bool{plain.header.Get("ETag"): true}
@@ -77,6 +80,7 @@ func TestLargeDocumentsAreCompressed(t *testing.T) {
 }
 
 func TestEveryGetAnswersHead(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	for _, path := range []string{
 		"/v1/exam-prep/list", examPath + "/overview", examPath + "/resources", examPath + "/study-path",
@@ -98,6 +102,7 @@ func TestEveryGetAnswersHead(t *testing.T) {
 }
 
 func TestMethodsAreTold(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	for _, c := range []struct {
 		method, path string
@@ -120,6 +125,7 @@ func TestMethodsAreTold(t *testing.T) {
 }
 
 func TestAnAttemptFromOpenToHistory(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	const learner = "learner-7b1c"
 	opened := a.post(examPath+"/mock-exams/open", `{"paper_id":"`+testPaper+`","question_limit":2,"learner_id":"`+learner+`"}`)

@@ -23,6 +23,7 @@ func (e *endless) SetReadDeadline(time.Time) error { return nil }
 
 // TestReadingEndsWhateverIsSent: neither a request nor what follows its refusal is read for ever.
 func TestReadingEndsWhateverIsSent(t *testing.T) {
+	t.Parallel()
 	const most, piece = 1 << 20, 1 << 10
 	sender := &endless{}
 	l := newListener(t.Context(), nil, listenerConfig{mostRead: most})

@@ -18,6 +18,7 @@ var volatileFields = regexp.MustCompile(`(?m)^(Date|x-request-id|RateLimit-Remai
 
 // TestAnswersDoNotDependOnPackets sends each text twice: as a whole, and cut into packets. Both answers have the same bytes.
 func TestAnswersDoNotDependOnPackets(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Config: httpapi.Config{MaxHeaderBytes: 4 << 10, MaxBodyBytes: 1 << 16, RefusalsPerSecond: 1 << 20}})
 	etag := a.get(examPath + "/overview").header.Get("Etag")
 	authorized := "Host: x\r\nAuthorization: Bearer " + a.Key + "\r\n"

@@ -18,6 +18,7 @@ func routedExamKey(ctx *fasthttp.RequestCtx) (key string, err error) {
 }
 
 func TestExamKey(t *testing.T) {
+	t.Parallel()
 	for segment, want := range map[string]string{
 		"xx-sample": "xx-sample", "a~b!c": "a~b!c", "%78x": "xx", "a%20b": "a b", "a%2Fb": "a/b", "100%25": "100%", "é": "é", "%C3%A9": "é",
 		"": "", "%": "", "%zz": "", "%C3": "", "\xc3": "", "%00": "", "a%0Ab": "", "%7F": "", "%C2%80": "", "\u0085": "",
@@ -31,6 +32,7 @@ func TestExamKey(t *testing.T) {
 
 // TestAnExamKeyOutlivesItsRequest: the next request on a connection is read into the same memory.
 func TestAnExamKeyOutlivesItsRequest(t *testing.T) {
+	t.Parallel()
 	for _, segment := range []string{"xx-sample", "%78x-sample", "é"} {
 		ctx := asked("GET", examPaths+segment+"/overview")
 		key, err := routedExamKey(ctx)

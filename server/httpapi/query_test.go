@@ -23,6 +23,7 @@ func (q *sampleQuery) read(raw []byte) error {
 }
 
 func TestQueriesAreReadExactly(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		query string
 		want  sampleQuery

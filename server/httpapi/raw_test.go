@@ -16,19 +16,16 @@ import (
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 )
 
 // dial opens a connection to the server that ends with the test, or after waitFor.
 func (a *api) dial(t testing.TB, network string) net.Conn {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), network, a.Address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(waitFor)); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, conn.SetDeadline(time.Now().Add(waitFor)))
 	return conn
 }
 
@@ -69,6 +66,7 @@ func readResponse(t testing.TB, r *bufio.Reader, method string) response {
 }
 
 func TestBrokenHTTPIsRefusedInJSON(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Config: httpapi.Config{MaxBodyBytes: 1 << 16, MaxHeaderBytes: 4 << 10}})
 	const get = "GET /v1/exam-prep/list HTTP/1.1\r\n"
 	post := "POST " + examPath + "/mock-exams/open HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer " + a.Key + "\r\n"
@@ -129,6 +127,7 @@ func TestBrokenHTTPIsRefusedInJSON(t *testing.T) {
 
 // TestAPanicIsAnAnswerAndCounted: the next request is served.
 func TestAPanicIsAnAnswerAndCounted(t *testing.T) {
+	t.Parallel()
 	broken := newAPI(t, apitest.Options{}).variant(httpapi.Config{}, func(deps *httpapi.Deps) { deps.Catalog = brokenCatalog{} })
 	for n := 1; n <= 2; n++ {
 		if got := broken.get(examPath + "/overview"); got.status != http.StatusInternalServerError {
@@ -142,6 +141,7 @@ func TestAPanicIsAnAnswerAndCounted(t *testing.T) {
 
 // TestRefusedBodiesKeepTheirAnswer: a client that goes on sending gets to read why it is refused, and its request id.
 func TestRefusedBodiesKeepTheirAnswer(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Config: httpapi.Config{MaxBodyBytes: 1 << 10}})
 	conn := a.dial(t, "tcp")
 	if _, err := io.WriteString(conn, "POST "+examPath+"/mock-exams/open HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+a.Key+"\r\nX-Request-Id: mine-1\r\nContent-Length: 2000000\r\n\r\n"); err != nil {
@@ -160,6 +160,7 @@ func TestRefusedBodiesKeepTheirAnswer(t *testing.T) {
 
 // TestSlowClientsAreCut: whoever sends a request byte by byte is answered 408 at the read time-out and cut.
 func TestSlowClientsAreCut(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Config: httpapi.Config{ReadTimeout: 100 * time.Millisecond}})
 	for _, c := range []struct{ name, start string }{
 		{"headers", "GET /v1/exam-prep/list HTTP/1.1\r\n"},
@@ -192,6 +193,7 @@ func TestSlowClientsAreCut(t *testing.T) {
 }
 
 func TestIdleConnectionsAreClosed(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Config: httpapi.Config{IdleTimeout: 50 * time.Millisecond}})
 	conn := a.dial(t, "tcp")
 	reader := bufio.NewReader(conn)
@@ -205,6 +207,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 }
 
 func TestOneConnectionTooManyIsAnswered(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Config: httpapi.Config{MaxConnections: 2}})
 	for range 2 {
 		conn := a.dial(t, "tcp")
@@ -231,6 +234,7 @@ func TestOneConnectionTooManyIsAnswered(t *testing.T) {
 
 // More connections are refused here than stay open to be read; the others are closed once they are answered.
 func TestEachOfManyConnectionsTooManyIsAnswered(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Config: httpapi.Config{MaxConnections: 1}})
 	held := a.dial(t, "tcp")
 	if _, err := io.WriteString(held, "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
@@ -249,6 +253,7 @@ func TestEachOfManyConnectionsTooManyIsAnswered(t *testing.T) {
 }
 
 func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	conn := a.dial(t, "tcp")
 	var sent strings.Builder
@@ -268,6 +273,7 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 
 // TestABrokenRequestInLineBearsNoOtherId: what follows in the packet of a good request is known by nothing but itself.
 func TestABrokenRequestInLineBearsNoOtherId(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	conn := a.dial(t, "tcp")
 	if _, err := io.WriteString(conn, listLine+mine+"\r\n"+"GET / SPDY/3\r\nX-Request-Id: theirs\r\n\r\n"); err != nil {

@@ -15,6 +15,7 @@ import (
 // TestRealPapersAreWhatTheContractPromises publishes every real paper there is, reads all that is served of them, and sits
 // each once; call holds every answer against the contract.
 func TestRealPapersAreWhatTheContractPromises(t *testing.T) {
+	t.Parallel()
 	exams := catalogtest.Exams(t)
 	a := newAPI(t, apitest.Options{Exams: exams})
 	a.mustGet("/v1/exam-prep/list")

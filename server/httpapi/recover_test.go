@@ -14,6 +14,7 @@ import (
 )
 
 func TestAFailedDeliveryShowsItsTriesAndIsRecovered(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	ada, bob := c.signedIn("ada"), c.signedIn("bob")
 	receiver := c.receive(http.StatusTeapot)
@@ -54,6 +55,7 @@ func TestAFailedDeliveryShowsItsTriesAndIsRecovered(t *testing.T) {
 }
 
 func TestARecoveryBesideAnotherIsAConflict(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	ada := c.signedIn("ada")
 	hook := textOf(ada.make("/v1/developer/webhooks", newHook), "id")
@@ -70,6 +72,7 @@ func TestARecoveryBesideAnotherIsAConflict(t *testing.T) {
 }
 
 func TestARecoveryNamesWhatIsWrongWithSince(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	ada := c.signedIn("ada")
 	path := "/v1/developer/webhooks/" + textOf(ada.make("/v1/developer/webhooks", newHook), "id") + "/recover"
@@ -89,6 +92,7 @@ func TestARecoveryNamesWhatIsWrongWithSince(t *testing.T) {
 }
 
 func TestAWebhookOfTheClusterIsRecoveredUnlessItIsSuspended(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	ada := c.signedIn("ada")
 	want := webhooks.ManagedEndpoint{

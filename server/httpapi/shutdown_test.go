@@ -39,6 +39,7 @@ func (a *api) sendOpen(t *testing.T) *bufio.Reader {
 }
 
 func TestStoppingFinishesWhatIsInHand(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	idle := a.dial(t, "tcp")
 	idleReader := bufio.NewReader(idle)
@@ -76,6 +77,7 @@ func TestStoppingFinishesWhatIsInHand(t *testing.T) {
 // TestSilentConnectionsDoNotDelayTheStop: who has said nothing yet has no request in hand. Nothing is answered, and nobody
 // is charged.
 func TestSilentConnectionsDoNotDelayTheStop(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Config: httpapi.Config{ReadTimeout: unhurried, ShutdownGrace: unhurried}})
 	silent := a.dial(t, "tcp")
 	if got := a.get("/v1/exam-prep/list"); got.status != http.StatusOK { // accepted later, so both are by now
@@ -95,6 +97,7 @@ func TestSilentConnectionsDoNotDelayTheStop(t *testing.T) {
 }
 
 func TestSilentConnectionsEndUnanswered(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Config: httpapi.Config{ReadTimeout: 50 * time.Millisecond}})
 	if said, err := io.ReadAll(a.dial(t, "tcp")); len(said) > 0 || err != nil {
 		t.Errorf("a silent connection ends with %q, %v", said, err)
@@ -102,6 +105,7 @@ func TestSilentConnectionsEndUnanswered(t *testing.T) {
 }
 
 func TestStoppingCutsWhatOutlastsTheGrace(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Config: httpapi.Config{ShutdownGrace: 50 * time.Millisecond}})
 	release := a.holdAttempts()
 	defer release()
@@ -115,6 +119,7 @@ func TestStoppingCutsWhatOutlastsTheGrace(t *testing.T) {
 }
 
 func TestRequestsAreAcceptedWhileLoadBalancersTakeNote(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Config: httpapi.Config{DrainDelay: unhurried}})
 	t.Cleanup(func() { _ = a.Listener.Close() }) // which ends the delay
 	go func() { _ = a.Stop() }()
@@ -136,6 +141,7 @@ func TestRequestsAreAcceptedWhileLoadBalancersTakeNote(t *testing.T) {
 }
 
 func TestWorkIsEndedAtItsDeadline(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Config: httpapi.Config{HandleTimeout: 50 * time.Millisecond}})
 	release := a.holdAttempts()
 	defer release()

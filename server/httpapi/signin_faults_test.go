@@ -65,6 +65,7 @@ func endless(t testing.TB) http.HandlerFunc {
 }
 
 func TestASignInBeginsAgainWhenTheProviderIsBack(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	const discovery = "/openid-configuration"
 	for name, how := range map[string]misbehaviour{
@@ -93,6 +94,7 @@ func TestASignInBeginsAgainWhenTheProviderIsBack(t *testing.T) {
 }
 
 func TestASignInEndsWellWhenTheProviderIsBack(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	for name, how := range map[string]misbehaviour{
 		"hangs up":                    answering("/token", hangingUp),
@@ -132,6 +134,7 @@ func refusing(status int, body string) http.HandlerFunc {
 }
 
 func TestASlowProviderHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	hasty := p.variant(httpapi.Config{HandleTimeout: 500 * time.Millisecond}, nil) // all but what must wait may take its time
 	hurry := func(ask func() response) response {
@@ -172,6 +175,7 @@ func TestASlowProviderHoldsNobodyUp(t *testing.T) {
 }
 
 func TestAnAddressThatCannotBeAskedForIsLeftOut(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	for name, how := range map[string]misbehaviour{
 		"fails":               answering("/me", failing),
@@ -192,6 +196,7 @@ func TestAnAddressThatCannotBeAskedForIsLeftOut(t *testing.T) {
 }
 
 func TestWithoutPostgreSQLNobodySignsInAndNobodyIsSignedOut(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	ada, bob := p.visitor(t), p.visitor(t)
 	ada.signIn("ada")

@@ -10,6 +10,7 @@ import (
 )
 
 func TestWhatAPageOfAnotherOriginSendsChangesNothing(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	ada := p.visitor(t)
 	ada.signIn("ada")
@@ -47,6 +48,7 @@ func TestWhatAPageOfAnotherOriginSendsChangesNothing(t *testing.T) {
 }
 
 func TestItsOwnPagesAndProgramsMayChangeThings(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	ada := p.visitor(t)
 	ada.signIn("ada")
@@ -65,6 +67,7 @@ func TestItsOwnPagesAndProgramsMayChangeThings(t *testing.T) {
 }
 
 func TestASignInNeedsNoOriginButReadsNeedASession(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	for _, path := range []string{keysPath, sessionPath, "/v1/developer/webhooks", "/v1/developer/usage"} {
 		header := map[string]string{"Cookie": sessionCookie + "=" + strings.Repeat("A", 43)}

@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -19,9 +18,11 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/testenv"
 )
 
-// packagesVariable names the variable that says where the packages of hack/npm are; `make test` sets it.
+// packagesVariable names the variable that says where the packages of hack/npm are. hack/dev installs them for packages
+// whose tests contain this name.
 const packagesVariable = "EXAMPREP_TEST_NPM"
 
 const (
@@ -46,10 +47,7 @@ type misbehaviour func(w http.ResponseWriter, r *http.Request, provider http.Han
 // newCertifiedProvider runs one whose client may be sent back to redirect. It ends with the test.
 func newCertifiedProvider(t testing.TB, redirect string) *certifiedProvider {
 	t.Helper()
-	packages := os.Getenv(packagesVariable)
-	if packages == "" {
-		t.Fatalf("%s is not set: run the tests by `make test` (PKG=./server/... for a part of them)", packagesVariable)
-	}
+	packages := testenv.Get(t, packagesVariable)
 	p := &certifiedProvider{t: t}
 	var behind atomic.Pointer[url.URL]
 	through := &httputil.ReverseProxy{

@@ -147,6 +147,7 @@ func stolenCallbacks() map[string]wrongCallback {
 }
 
 func TestACallbackThatIsNotTheProvidersAnswerToThisBrowserIsRefused(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	callbacks := p.forgedCallbacks()
 	maps.Copy(callbacks, stolenCallbacks())
@@ -165,6 +166,7 @@ func TestACallbackThatIsNotTheProvidersAnswerToThisBrowserIsRefused(t *testing.T
 }
 
 func TestAMadeUpCallbackEndsNoSignInUnderWay(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	ada := p.visitor(t)
 	back := ada.authenticate(ada.begin(), "ada")
@@ -175,6 +177,7 @@ func TestAMadeUpCallbackEndsNoSignInUnderWay(t *testing.T) {
 }
 
 func TestACallbackThatCannotBeReadIsABadRequest(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	for query, field := range map[string]string{
 		"state=" + strings.Repeat("s", 129):         "state",
@@ -334,6 +337,7 @@ func (f *forger) wrongTokens(t *testing.T) map[string]wrongToken {
 }
 
 func TestATokenThatDoesNotHoldIsRefused(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	f := newForger(p)
 	for name, c := range f.wrongTokens(t) {
@@ -359,6 +363,7 @@ func TestATokenThatDoesNotHoldIsRefused(t *testing.T) {
 }
 
 func TestAKeyThatTheProviderTookBackIsNotTrustedForLong(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	f := newForger(p)
 	sign := func(claims map[string]any) string { return signed(t, jose.RS256, f.own, "forger", claims) }
@@ -374,6 +379,7 @@ func TestAKeyThatTheProviderTookBackIsNotTrustedForLong(t *testing.T) {
 }
 
 func TestACallbackLeadsNowhereElse(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	ada := p.visitor(t)
 	back := ada.authenticate(ada.begin(), "ada")

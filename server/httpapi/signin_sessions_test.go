@@ -23,6 +23,7 @@ func (b *browser) signOut(query string) {
 }
 
 func TestASessionThatNobodyUsesEnds(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	ada := p.visitor(t)
 	ada.signIn("ada")
@@ -39,6 +40,7 @@ func TestASessionThatNobodyUsesEnds(t *testing.T) {
 }
 
 func TestASessionEndsInTheEndHoweverBusy(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	ada := p.visitor(t)
 	ada.signIn("ada")
@@ -58,6 +60,7 @@ func TestASessionEndsInTheEndHoweverBusy(t *testing.T) {
 }
 
 func TestASignOutEndsTheSessionOnTheServer(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	home, work := p.visitor(t), p.visitor(t)
 	home.signIn("ada")
@@ -77,6 +80,7 @@ func TestASignOutEndsTheSessionOnTheServer(t *testing.T) {
 }
 
 func TestASignOutEverywhereEndsAllSessionsOfTheAccountAlone(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	home, work, bob := p.visitor(t), p.visitor(t), p.visitor(t)
 	home.signIn("ada")
@@ -96,6 +100,7 @@ func TestASignOutEverywhereEndsAllSessionsOfTheAccountAlone(t *testing.T) {
 }
 
 func TestARequestInHandDoesNotBringItsSessionBack(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	home, work := p.visitor(t), p.visitor(t)
 	home.signIn("ada")
@@ -119,6 +124,7 @@ func TestARequestInHandDoesNotBringItsSessionBack(t *testing.T) {
 }
 
 func TestEverySessionIsFoundByTheNextSignOutEverywhere(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	const many = 8
 	var visitors [many]*browser

@@ -11,6 +11,7 @@ import (
 )
 
 func TestAPersonSignsInAtACertifiedProviderAndMakesAKey(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	ada := p.visitor(t)
 	address := ada.begin()
@@ -48,6 +49,7 @@ func TestAPersonSignsInAtACertifiedProviderAndMakesAKey(t *testing.T) {
 }
 
 func TestTheSameSubjectFindsItsAccountAgain(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	home, work, bob := p.visitor(t), p.visitor(t), p.visitor(t)
 	home.signIn("ada")
@@ -72,6 +74,7 @@ func TestTheSameSubjectFindsItsAccountAgain(t *testing.T) {
 }
 
 func TestASessionPlantedBeforeTheSignInIsNotAdopted(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	thief, ada := p.visitor(t), p.visitor(t)
 	thief.signIn("thief")
@@ -90,6 +93,7 @@ func TestASessionPlantedBeforeTheSignInIsNotAdopted(t *testing.T) {
 }
 
 func TestWhoDeclinesAtTheProviderIsToldSo(t *testing.T) {
+	t.Parallel()
 	p := newPremises(t, httpapi.Config{}, nil)
 	ada := p.visitor(t)
 	back := ada.decline(ada.begin())

@@ -17,6 +17,7 @@ import (
 
 // TestSlowReaderGetsAllOfALargeDocument has another client answered while the kernel has no room for the document.
 func TestSlowReaderGetsAllOfALargeDocument(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Exams: []catalog.Exam{largeExam(testExam)}})
 	want := a.get(examPath + "/overview").body
 	request := "GET " + examPath + "/overview HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + a.Key + "\r\n\r\n"
@@ -46,6 +47,7 @@ func TestSlowReaderGetsAllOfALargeDocument(t *testing.T) {
 
 // TestClientThatNeverReadsIsCut has the server stop: the connection ends with the time for writing.
 func TestClientThatNeverReadsIsCut(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Exams: []catalog.Exam{largeExam(testExam)}, Config: httpapi.Config{WriteTimeout: 100 * time.Millisecond}})
 	conn := a.dial(t, "tcp")
 	if _, err := io.WriteString(conn, "GET "+examPath+"/overview HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+a.Key+"\r\n\r\n"); err != nil {

@@ -40,6 +40,7 @@ func (a *api) open() string {
 }
 
 func TestEveryOperationAnswersItsStatuses(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	exhausted := a.NewKey("slow", keys.TierSpec{Requests: 1, Period: time.Hour, Burst: 1})
 	if first := a.call("GET", "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer " + exhausted}); first.status != http.StatusOK {
@@ -117,6 +118,7 @@ func checkRefusals(t *testing.T, requests []refusedRequest) {
 }
 
 func TestRefusalsNameWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	const open, page, submit, history = examPath + "/mock-exams/open", examPath + "/mock-exams/questions", examPath + "/mock-exams/submit", examPath + "/mock-exams/history"
 	long := strings.Repeat("é", 161)
 	checkRefusals(t, []refusedRequest{
@@ -152,6 +154,7 @@ func TestRefusalsNameWhatIsWrong(t *testing.T) {
 }
 
 func TestRefusalsOfWhatIsNotServedBearItsStatus(t *testing.T) {
+	t.Parallel()
 	const open, page, submit = examPath + "/mock-exams/open", examPath + "/mock-exams/questions", examPath + "/mock-exams/submit"
 	checkRefusals(t, []refusedRequest{
 		{"unknown paper", "POST", open, `{"paper_id":"no-such-paper"}`, nil, 404, "paper_not_found", ""},
@@ -175,6 +178,7 @@ func TestRefusalsOfWhatIsNotServedBearItsStatus(t *testing.T) {
 }
 
 func TestBodiesUpToTheLimitAreRead(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	body := `{"paper_id":"` + testPaper + `"}`
 	body += strings.Repeat(" ", 1<<20-len(body))
@@ -184,6 +188,7 @@ func TestBodiesUpToTheLimitAreRead(t *testing.T) {
 }
 
 func TestRequestIDIsAnsweredAlways(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	for _, path := range []string{"/v1/exam-prep/list", "/nowhere", examPath + "/mock-exams/history?limit=x"} {
 		for presented, kept := range map[string]bool{"abc-DEF_1.2": true, strings.Repeat("x", 128): true, strings.Repeat("x", 129): false, "a b": false, "": false} {
@@ -199,6 +204,7 @@ func TestRequestIDIsAnsweredAlways(t *testing.T) {
 }
 
 func TestRateHeadersTellTheAllowance(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	key := a.NewKey("told", keys.TierSpec{Requests: 120, Period: time.Minute})
 	header := map[string]string{"Authorization": "Bearer " + key}
@@ -214,6 +220,7 @@ func TestRateHeadersTellTheAllowance(t *testing.T) {
 }
 
 func TestGuessingIsLimitedByAddress(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{Gate: gate.Config{Anonymous: keys.Tier{Name: "anonymous", Requests: 2, Period: time.Hour, Burst: 2}}})
 	if got := a.get("/v1/exam-prep/list"); got.status != http.StatusOK {
 		t.Fatalf("a good key: %d", got.status)
@@ -231,6 +238,7 @@ func TestGuessingIsLimitedByAddress(t *testing.T) {
 }
 
 func TestPostgresAwayIsUnavailable(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	id := a.open()
 	testkit.CutOff(t, a.Pool)
@@ -252,6 +260,7 @@ func TestPostgresAwayIsUnavailable(t *testing.T) {
 }
 
 func TestRequestsAreMeasuredByOperation(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	a.get(examPath + "/overview")
 	a.get("/v1/exam-prep/none/overview")

@@ -11,6 +11,7 @@ import (
 
 // TestTheHeadersShowTheTierFromItsChangeOn: what was taken stays taken.
 func TestTheHeadersShowTheTierFromItsChangeOn(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	key := a.NewKey("acme", keys.TierSpec{Requests: 100, Period: time.Hour})
 	for _, step := range []struct {

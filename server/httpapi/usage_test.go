@@ -17,6 +17,7 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/usage"
 )
 
@@ -51,28 +52,23 @@ func (c *console) setUsage(prefix, day string, requests, limited int) {
 }
 
 func TestUsageIsWhatTheGateLetPassAndRefused(t *testing.T) {
+	t.Parallel()
 	for _, environment := range []string{"production", "sandbox"} {
 		t.Run(environment, func(t *testing.T) {
 			var metered atomic.Pointer[usage.Meter]
 			c := newUsageConsole(t, environment, &metered)
 			ada := c.signedIn("ada")
-			if err := c.Keys.ApplyTier(t.Context(), keys.TierSpec{Name: "few", Requests: 5, Period: time.Hour}); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, c.Keys.ApplyTier(t.Context(), keys.TierSpec{Name: "few", Requests: 5, Period: time.Hour}))
 			made := ada.make("/v1/developer/keys", `{"name":"ci"}`)
 			key, prefix := textOf(made, "key"), textOf(made, "key_prefix")
-			if err := c.Keys.SetTier(t.Context(), prefix, "few"); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, c.Keys.SetTier(t.Context(), prefix, "few"))
 			meter := usage.NewMeter(c.Pool, usage.MeterConfig{Interval: time.Hour, Now: func() time.Time { return usageNow }})
 			metered.Store(meter)
 			statuses := map[int]int{}
 			for range 8 {
 				statuses[c.call(http.MethodGet, "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer " + key}).status]++
 			}
-			if err := errors.Join(meter.Flush(t.Context()), meter.RollUp(t.Context())); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, errors.Join(meter.Flush(t.Context()), meter.RollUp(t.Context())))
 			if statuses[http.StatusOK] != 5 || statuses[http.StatusTooManyRequests] != 3 {
 				t.Fatalf("answers %v", statuses)
 			}
@@ -89,6 +85,7 @@ func TestUsageIsWhatTheGateLetPassAndRefused(t *testing.T) {
 }
 
 func TestUsageIsOrderedAndOfTheDaysAndKeysAskedFor(t *testing.T) {
+	t.Parallel()
 	c := newUsageConsole(t, "production", new(atomic.Pointer[usage.Meter]))
 	ada, bob := c.signedIn("ada"), c.signedIn("bob")
 	newPrefix := func(b *browser) string { return textOf(b.make("/v1/developer/keys", `{"name":"k"}`), "key_prefix") }
@@ -139,6 +136,7 @@ func TestUsageIsOrderedAndOfTheDaysAndKeysAskedFor(t *testing.T) {
 }
 
 func TestWhatIsAskedOfUsage(t *testing.T) {
+	t.Parallel()
 	c := newUsageConsole(t, "sandbox", new(atomic.Pointer[usage.Meter]))
 	ada, bob := c.signedIn("ada"), c.signedIn("bob")
 	mine := textOf(ada.make("/v1/developer/keys", `{"name":"k"}`), "key_prefix")
@@ -184,6 +182,7 @@ func TestWhatIsAskedOfUsage(t *testing.T) {
 }
 
 func TestNoDayBeforeTheFirstIsAnswered(t *testing.T) {
+	t.Parallel()
 	c := newUsageConsole(t, "production", new(atomic.Pointer[usage.Meter]))
 	status, answer := c.signedIn("ada").usage("?to=0001-01-10")
 	if from, to := textOf(answer, "from"), textOf(answer, "to"); status != http.StatusOK || from != "0001-01-01" || to != "0001-01-10" {
@@ -192,6 +191,7 @@ func TestNoDayBeforeTheFirstIsAnswered(t *testing.T) {
 }
 
 func TestMoreUsageThanOneAnswerHoldsIsRefused(t *testing.T) {
+	t.Parallel()
 	c := newUsageConsole(t, "production", new(atomic.Pointer[usage.Meter]))
 	ada := c.signedIn("ada")
 	prefix := textOf(ada.make("/v1/developer/keys", `{"name":"k"}`), "key_prefix")

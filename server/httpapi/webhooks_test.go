@@ -13,6 +13,7 @@ import (
 )
 
 func TestADeveloperManagesWebhooks(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	ada, bob := c.signedIn("ada"), c.signedIn("bob")
 	status, _, made := ada.do(http.MethodPost, "/v1/developer/webhooks",
@@ -56,6 +57,7 @@ func TestADeveloperManagesWebhooks(t *testing.T) {
 const newHook = `{"url":"https://receiver.example.com/hook","events":["mock_attempt.scored"],"description":"gradebook"}`
 
 func TestAChangeOfAWebhookChangesWhatIsGiven(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	ada := c.signedIn("ada")
 	made := ada.make("/v1/developer/webhooks", newHook)
@@ -111,6 +113,7 @@ func TestAChangeOfAWebhookChangesWhatIsGiven(t *testing.T) {
 }
 
 func TestOneWebhookTooManyIsAConflict(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	ada := c.signedIn("ada")
 	for range webhooks.MaxEndpoints {
@@ -137,6 +140,7 @@ func (c *console) declare(want webhooks.ManagedEndpoint) webhooks.Endpoint {
 }
 
 func TestAWebhookOfTheClusterIsReadOnlyButCanBeTested(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	ada := c.signedIn("ada")
 	endpoint := c.declare(webhooks.ManagedEndpoint{

@@ -15,6 +15,7 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // noPaper is a mock-exam engine without any paper: its refusals cost nothing but what they take to ask for.
@@ -52,11 +53,10 @@ func benchmarkConnection(b *testing.B, sent []byte) {
 		Attempts: noPaper{}, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 	})
 	wire := fasthttputil.NewInmemoryListener()
-	testkit.Run(b, func(ctx context.Context) error { return server.Serve(ctx, wire) })
+	stop := testkit.Run(b, func(ctx context.Context) error { return server.Serve(ctx, wire) })
+	defer stop()
 	client, err := wire.Dial()
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.NoError(b, err)
 	defer func() { _ = client.Close() }()
 	answer := make([]byte, 16<<10)
 	size := roundTrip(b, client, sent, answer, 0)
@@ -74,9 +74,7 @@ func roundTrip(b *testing.B, client net.Conn, sent, answer []byte, size int) int
 	}
 	for n := 0; size == 0 || n < size; {
 		read, err := client.Read(answer[n:])
-		if err != nil {
-			b.Fatal(err)
-		}
+		check.NoError(b, err)
 		n += read
 		if size == 0 {
 			size = answerSize(b, string(answer[:n]))
@@ -98,8 +96,6 @@ func answerSize(b *testing.B, beginning string) int {
 	_, length, _ := strings.Cut(head, "Content-Length: ")
 	length, _, _ = strings.Cut(length, "\r\n")
 	body, err := strconv.Atoi(length)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.NoError(b, err)
 	return len(head) + 4 + body
 }

@@ -11,6 +11,7 @@ import (
 	"examprep.dev/server/audit"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // acting returns a context in which an administrator acts.
@@ -38,29 +39,22 @@ func records(t *testing.T, pool *pgxpool.Pool) []recorded {
 }
 
 func TestEachChangeOfAKeyIsRecorded(t *testing.T) {
+	t.Parallel()
 	store, _, pool := newStore(t)
 	ctx := acting(t)
-	if err := store.ApplyTier(ctx, keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, store.ApplyTier(ctx, keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second}))
 	expires := time.Date(2100, 1, 2, 3, 4, 5, 0, time.UTC)
 	first, err := store.Create(ctx, keys.NewKey{Account: "acme", Name: "ci", ExpiresAt: &expires})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	second, err := store.Rotate(ctx, first.Prefix, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, change := range []func() error{
 		func() error { return store.SetTier(ctx, second.Prefix, "gold") },
 		func() error { return store.SetTier(ctx, second.Prefix, "") },
 		func() error { return store.Revoke(ctx, second.Prefix) },
 		func() error { return store.Revoke(ctx, second.Prefix) },
 	} {
-		if err := change(); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, change())
 	}
 	want := []recorded{
 		{"acme", "key.create", first.Prefix, map[string]any{"name": "ci", "tier": "default", "expires_at": "2100-01-02T03:04:05Z"}},
@@ -76,6 +70,7 @@ func TestEachChangeOfAKeyIsRecorded(t *testing.T) {
 }
 
 func TestWhatIsRefusedIsNotRecorded(t *testing.T) {
+	t.Parallel()
 	store, _, pool := newStore(t)
 	key := create(t, store, keys.NewKey{}) // by nobody: no record either
 	ctx := acting(t)
@@ -97,6 +92,7 @@ func TestWhatIsRefusedIsNotRecorded(t *testing.T) {
 }
 
 func TestAChangeThatCannotBeRecordedDoesNotHappen(t *testing.T) {
+	t.Parallel()
 	store, announced, _ := newStore(t)
 	key := create(t, store, keys.NewKey{})
 	nobody := audit.WithActor(t.Context(), audit.Actor{Kind: "stranger", Name: "x"}) // the table takes no such kind

@@ -13,6 +13,7 @@ import (
 const sample = "service_00000000000000000000000000000000000000005176df86"
 
 func TestParseTakesKeysAndNothingElse(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		presented string
 		want      bool
@@ -44,6 +45,7 @@ func TestParseTakesKeysAndNothingElse(t *testing.T) {
 }
 
 func TestADigitInUpperCaseIsNoneThoughTheCheckFits(t *testing.T) {
+	t.Parallel()
 	for at := range randomDigits {
 		body := []byte(Scheme + strings.Repeat("0", randomDigits))
 		for digit, want := range map[byte]bool{'a': true, 'A': false} {
@@ -56,6 +58,7 @@ func TestADigitInUpperCaseIsNoneThoughTheCheckFits(t *testing.T) {
 }
 
 func TestWhatIsGeneratedParses(t *testing.T) {
+	t.Parallel()
 	for range 1000 {
 		key := generate()
 		if _, ok := Parse([]byte(key)); !ok || len(key) != Length || !strings.HasPrefix(key, prefixOf(key)) || len(prefixOf(key)) != 16 {
@@ -65,6 +68,7 @@ func TestWhatIsGeneratedParses(t *testing.T) {
 }
 
 func TestAnyChangeOfOneByteIsNoticed(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		key := []byte(generate())
 		at := rapid.IntRange(0, len(key)-1).Draw(t, "at")

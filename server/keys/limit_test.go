@@ -39,6 +39,7 @@ func hold(t *testing.T, pool *pgxpool.Pool, n int) (release func()) {
 }
 
 func TestTheLimitHoldsHoweverManyCreateAtOnce(t *testing.T) {
+	t.Parallel()
 	store, _, pool := newStore(t)
 	plant(t, pool, store, "acme", keys.MaxLive-1)
 	plant(t, pool, store, "other", 1)
@@ -73,6 +74,7 @@ func TestTheLimitHoldsHoweverManyCreateAtOnce(t *testing.T) {
 }
 
 func TestOnlyLiveKeysCount(t *testing.T) {
+	t.Parallel()
 	store, _, pool := newStore(t)
 	plant(t, pool, store, "acme", 4)
 	for _, end := range []string{"revoked_at = now()", "expires_at = now() - interval '1 second'", "expires_at = now() + interval '1 hour'"} {
@@ -90,6 +92,7 @@ func TestOnlyLiveKeysCount(t *testing.T) {
 }
 
 func TestAnAccountAtItsLimitCanRotate(t *testing.T) {
+	t.Parallel()
 	store, _, pool := newStore(t)
 	plant(t, pool, store, "acme", keys.MaxLive-1)
 	key := create(t, store, keys.NewKey{Account: "acme", Most: keys.MaxLive})
@@ -116,6 +119,7 @@ func TestAnAccountAtItsLimitCanRotate(t *testing.T) {
 }
 
 func TestTheLimitOfRotatedKeysHoldsHoweverManyRotateAtOnce(t *testing.T) {
+	t.Parallel()
 	store, _, pool := newStore(t)
 	plant(t, pool, store, "acme", keys.MaxLive-1)
 	testkit.Exec(t, pool, "UPDATE api_keys SET rotated_at = now(), expires_at = now() + interval '1 hour'")
@@ -143,6 +147,7 @@ func TestTheLimitOfRotatedKeysHoldsHoweverManyRotateAtOnce(t *testing.T) {
 }
 
 func TestATimeThatCannotBeWrittenIsRefusedAndOthersAreKeptAsTold(t *testing.T) {
+	t.Parallel()
 	store, _, _ := newStore(t)
 	last := time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC)
 	issued := create(t, store, keys.NewKey{ExpiresAt: &last})

@@ -10,15 +10,14 @@ import (
 
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // plant writes n live keys of an account, all of one instant, and returns the account's id.
 func plant(t *testing.T, pool *pgxpool.Pool, store *keys.Store, account string, n int) uuid.UUID {
 	t.Helper()
 	id, err := store.EnsureAccount(t.Context(), account)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	testkit.Exec(t, pool, `
 		INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
 		SELECT gen_random_uuid(), $1, $1, 'service_' || substr(encode(h, 'hex'), 1, 8), h
@@ -35,17 +34,14 @@ func prefixes(page []keys.Summary) []string {
 }
 
 func TestPagesMeetEveryKeyOnceAlsoWhereTimesAreTheSame(t *testing.T) {
+	t.Parallel()
 	store, _, pool := newStore(t)
 	account := plant(t, pool, store, "acme", 23) // of one transaction, and so of one created_at
 	plant(t, pool, store, "other", 5)
 	newest := create(t, store, keys.NewKey{Account: "acme"})
-	if err := store.Revoke(t.Context(), newest.Prefix); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, store.Revoke(t.Context(), newest.Prefix))
 	whole, err := store.List(t.Context(), "acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, limit := range []int{1, 5, 8, 23, 24, 100} {
 		var walked []string
 		for before := ""; ; {
@@ -66,6 +62,7 @@ func TestPagesMeetEveryKeyOnceAlsoWhereTimesAreTheSame(t *testing.T) {
 }
 
 func TestAPageBeginsAtAKeyOfTheAccount(t *testing.T) {
+	t.Parallel()
 	store, _, pool := newStore(t)
 	account := plant(t, pool, store, "acme", 1)
 	others := create(t, store, keys.NewKey{Account: "other"})

@@ -14,6 +14,7 @@ import (
 
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // board records what was announced, in place of a gate.
@@ -51,22 +52,19 @@ func create(t *testing.T, store *keys.Store, want keys.NewKey) keys.Issued {
 		want.Account = "acme"
 	}
 	issued, err := store.Create(t.Context(), want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return issued
 }
 
 func load(t *testing.T, store *keys.Store, key string) keys.Record {
 	t.Helper()
 	record, err := store.Load(t.Context(), sha256.Sum256([]byte(key)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return record
 }
 
 func TestACreatedKeyCanBeLoadedAndListedButNotRead(t *testing.T) {
+	t.Parallel()
 	store, announced, _ := newStore(t)
 	expires := time.Now().Add(time.Hour).Truncate(time.Microsecond)
 	issued := create(t, store, keys.NewKey{Name: "ci", ExpiresAt: &expires})
@@ -90,13 +88,12 @@ func TestACreatedKeyCanBeLoadedAndListedButNotRead(t *testing.T) {
 }
 
 func TestMistakesAreTypedAndChangeNothing(t *testing.T) {
+	t.Parallel()
 	store, announced, _ := newStore(t)
 	past := time.Now().Add(-time.Second)
 	key := create(t, store, keys.NewKey{})
 	gone := create(t, store, keys.NewKey{})
-	if err := store.Revoke(t.Context(), gone.Prefix); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, store.Revoke(t.Context(), gone.Prefix))
 	announced.take()
 	unknownKey, unknownTier, invalid, retired := new(*keys.UnknownKeyError), new(*keys.UnknownTierError), new(*keys.InvalidError), new(*keys.RetiredKeyError)
 	for name, c := range map[string]struct {
@@ -151,12 +148,11 @@ func TestMistakesAreTypedAndChangeNothing(t *testing.T) {
 }
 
 func TestARevocationIsFinalAndMayBeRepeated(t *testing.T) {
+	t.Parallel()
 	store, announced, _ := newStore(t)
 	key := create(t, store, keys.NewKey{})
 	for range 2 {
-		if err := store.Revoke(t.Context(), key.Prefix); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, store.Revoke(t.Context(), key.Prefix))
 		got := announced.take()
 		if len(got) != 1 || !got[0].Revoked || got[0].Version != 2 {
 			t.Fatalf("announced %+v", got)
@@ -172,6 +168,7 @@ func TestARevocationIsFinalAndMayBeRepeated(t *testing.T) {
 }
 
 func TestARevocationThatCannotBeAnnouncedIsDurable(t *testing.T) {
+	t.Parallel()
 	store, announced, _ := newStore(t)
 	key := create(t, store, keys.NewKey{})
 	announced.err = errors.New("no Redis")
@@ -186,24 +183,19 @@ func TestARevocationThatCannotBeAnnouncedIsDurable(t *testing.T) {
 	if err != nil || len(pending) != 1 || pending[0].Version != 2 {
 		t.Fatalf("got %+v, %v", pending, err)
 	}
-	if err := store.MarkAnnounced(t.Context(), pending); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, store.MarkAnnounced(t.Context(), pending))
 	if pending, err = store.Pending(t.Context(), uuid.Nil, 10); err != nil || len(pending) != 0 {
 		t.Errorf("got %+v, %v", pending, err)
 	}
 }
 
 func TestARotatedKeyInheritsEverythingButItsText(t *testing.T) {
+	t.Parallel()
 	store, announced, _ := newStore(t)
-	if err := store.ApplyTier(t.Context(), keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, store.ApplyTier(t.Context(), keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second}))
 	first := create(t, store, keys.NewKey{Name: "ci", Tier: "gold"})
 	second, err := store.Rotate(t.Context(), first.Prefix, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if second.Key == first.Key || second.Prefix == first.Prefix || second.Name != "ci" || second.Tier != "gold" || second.Account != "acme" {
 		t.Errorf("got %+v", second)
 	}
@@ -229,25 +221,23 @@ func TestARotatedKeyInheritsEverythingButItsText(t *testing.T) {
 }
 
 func TestAKeyIsRotatedOnce(t *testing.T) {
+	t.Parallel()
 	store, _, _ := newStore(t)
 	first := create(t, store, keys.NewKey{})
 	second, err := store.Rotate(t.Context(), first.Prefix, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if _, err := store.Rotate(t.Context(), first.Prefix, time.Minute); !errors.As(err, new(*keys.RetiredKeyError)) {
 		t.Errorf("again: got %v, want a RetiredKeyError", err)
 	}
 	third, err := store.Rotate(t.Context(), second.Prefix, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if second.ExpiresAt != nil || third.ExpiresAt != nil {
 		t.Errorf("successors end at %v and %v, want never", second.ExpiresAt, third.ExpiresAt)
 	}
 }
 
 func TestAWholeKeyGivenForAPrefixIsNotPrinted(t *testing.T) {
+	t.Parallel()
 	store, _, _ := newStore(t)
 	key := create(t, store, keys.NewKey{}).Key
 	if err := store.Revoke(t.Context(), key); err == nil || strings.Contains(err.Error(), key[:keys.PrefixLength+1]) {

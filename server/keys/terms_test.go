@@ -8,18 +8,18 @@ import (
 
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func termOf(t *testing.T, store *keys.Store, server string) keys.Term {
 	t.Helper()
 	got, err := store.Term(t.Context(), server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return got
 }
 
 func TestTermsFollowTheRedisServer(t *testing.T) {
+	t.Parallel()
 	store, _, pool := newStore(t)
 	term := func(server string) keys.Term { return termOf(t, store, server) }
 	if got := term("a"); got.Number != 1 || !got.Current {
@@ -41,6 +41,7 @@ func TestTermsFollowTheRedisServer(t *testing.T) {
 }
 
 func TestOneTermBeginsHoweverManyFindTheServer(t *testing.T) {
+	t.Parallel()
 	store, _, _ := newStore(t)
 	var group sync.WaitGroup
 	numbers := make([]int64, 16)
@@ -62,6 +63,7 @@ func TestOneTermBeginsHoweverManyFindTheServer(t *testing.T) {
 }
 
 func TestTermsThatNobodyAsksAboutAreForgotten(t *testing.T) {
+	t.Parallel()
 	store, _, pool := newStore(t)
 	term := func(server string) keys.Term { return termOf(t, store, server) }
 	age := func(server, by string) {
@@ -74,9 +76,7 @@ func TestTermsThatNobodyAsksAboutAreForgotten(t *testing.T) {
 	remembered := func() (servers []string) {
 		t.Helper()
 		err := pool.QueryRow(t.Context(), "SELECT array_agg(server ORDER BY term) FROM gate_terms").Scan(&servers)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		return servers
 	}
 	for _, server := range []string{"forgotten", "deposed, and still used", "recent", "present"} {

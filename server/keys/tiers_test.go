@@ -9,9 +9,11 @@ import (
 
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestOverlappingTiersResolveByOneRule(t *testing.T) {
+	t.Parallel()
 	store, announced, _ := newStore(t)
 	key := create(t, store, keys.NewKey{})
 	other := create(t, store, keys.NewKey{Account: "umbrella"})
@@ -54,9 +56,7 @@ func TestOverlappingTiersResolveByOneRule(t *testing.T) {
 			t.Errorf("%s: not announced", step.name)
 		}
 		// The board never marks what it was told: do it, as the gate does.
-		if err := store.MarkAnnounced(t.Context(), told); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, store.MarkAnnounced(t.Context(), told))
 	}
 	if got := load(t, store, other.Key); got.Tier != keys.Default() || got.Version != 1 {
 		t.Errorf("a key that no tier names: got %+v", got)
@@ -64,11 +64,10 @@ func TestOverlappingTiersResolveByOneRule(t *testing.T) {
 }
 
 func TestATierBelongsToItsManager(t *testing.T) {
+	t.Parallel()
 	store, _, _ := newStore(t)
 	spec := keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second, ManagedBy: "c/ns/gold"}
-	if err := store.ApplyTier(t.Context(), spec); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, store.ApplyTier(t.Context(), spec))
 	var managed *keys.ManagedTierError
 	stranger := spec
 	stranger.ManagedBy = "c/other/gold"
@@ -84,30 +83,26 @@ func TestATierBelongsToItsManager(t *testing.T) {
 }
 
 func TestTheDefaultTierCanBeChangedAndComesBack(t *testing.T) {
+	t.Parallel()
 	store, announced, _ := newStore(t)
 	key := create(t, store, keys.NewKey{})
-	if err := store.ApplyTier(t.Context(), keys.TierSpec{Name: keys.DefaultTier, Requests: 5, Period: time.Second, ManagedBy: "m"}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, store.ApplyTier(t.Context(), keys.TierSpec{Name: keys.DefaultTier, Requests: 5, Period: time.Second, ManagedBy: "m"}))
 	if got := load(t, store, key.Key); got.Tier.Requests != 5 || got.Tier.Burst != 5 || len(announced.take()) == 0 {
 		t.Errorf("got %+v", got)
 	}
-	if err := store.DeleteTier(t.Context(), keys.DefaultTier, "m"); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, store.DeleteTier(t.Context(), keys.DefaultTier, "m"))
 	if got := load(t, store, key.Key); got.Tier != keys.Default() {
 		t.Errorf("got %+v", got)
 	}
 }
 
 func TestApplyingTheSameTierAgainWritesNothing(t *testing.T) {
+	t.Parallel()
 	store, announced, _ := newStore(t)
 	key := create(t, store, keys.NewKey{})
 	spec := keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second, Accounts: []string{"b", "acme"}}
 	for round := range 3 {
-		if err := store.ApplyTier(t.Context(), spec); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, store.ApplyTier(t.Context(), spec))
 		spec.Accounts = []string{"acme", "b"} // order means nothing
 		told := announced.take()
 		if (len(told) > 0) != (round == 0) {
@@ -123,6 +118,7 @@ func TestApplyingTheSameTierAgainWritesNothing(t *testing.T) {
 }
 
 func TestATierThatWasNotAnnouncedIsAnnouncedWhenItIsAppliedAgain(t *testing.T) {
+	t.Parallel()
 	store, announced, _ := newStore(t)
 	key := create(t, store, keys.NewKey{})
 	spec := keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second, Accounts: []string{"acme"}}
@@ -134,29 +130,24 @@ func TestATierThatWasNotAnnouncedIsAnnouncedWhenItIsAppliedAgain(t *testing.T) {
 	}
 	announced.take()
 	announced.err = nil
-	if err := store.ApplyTier(t.Context(), spec); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, store.ApplyTier(t.Context(), spec))
 	if got, want := announced.take(), load(t, store, key.Key); len(got) != 1 || got[0].Version != want.Version || want.Version != 2 {
 		t.Errorf("announced %+v, the key is %+v", got, want)
 	}
 }
 
 func TestATierChangeRaisesEachLiveKeyOnce(t *testing.T) {
+	t.Parallel()
 	store, announced, pool := newStore(t)
 	live, revoked, over := create(t, store, keys.NewKey{}), create(t, store, keys.NewKey{}), create(t, store, keys.NewKey{})
-	if err := store.Revoke(t.Context(), revoked.Prefix); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, store.Revoke(t.Context(), revoked.Prefix))
 	testkit.Exec(t, pool, "UPDATE api_keys SET expires_at = now() - interval '1 day' WHERE prefix = $1", over.Prefix)
 	before := make(map[string]int64)
 	for _, key := range []keys.Issued{live, revoked, over} {
 		before[key.Key] = load(t, store, key.Key).Version
 	}
 	announced.take()
-	if err := store.ApplyTier(t.Context(), keys.TierSpec{Name: keys.DefaultTier, Requests: 7, Period: time.Second}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, store.ApplyTier(t.Context(), keys.TierSpec{Name: keys.DefaultTier, Requests: 7, Period: time.Second}))
 	for key, more := range map[string]int64{live.Key: 1, revoked.Key: 0, over.Key: 0} {
 		if got := load(t, store, key).Version - before[key]; got != more {
 			t.Errorf("version rose by %d, want %d", got, more)
@@ -165,6 +156,7 @@ func TestATierChangeRaisesEachLiveKeyOnce(t *testing.T) {
 }
 
 func TestARevocationWaitsForNoTierChange(t *testing.T) {
+	t.Parallel()
 	store, announced, pool := newStore(t)
 	held, urgent := create(t, store, keys.NewKey{}), create(t, store, keys.NewKey{})
 	tx := testkit.Begin(t, pool) // somebody who is not done with a key of the tier
@@ -174,20 +166,14 @@ func TestARevocationWaitsForNoTierChange(t *testing.T) {
 		applied <- store.ApplyTier(t.Context(), keys.TierSpec{Name: keys.DefaultTier, Requests: 7, Period: time.Second})
 	}()
 	testkit.Eventually(t, "the other key has its new allowance", func() bool { return len(announced.take()) > 0 })
-	if err := store.Revoke(t.Context(), urgent.Prefix); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, store.Revoke(t.Context(), urgent.Prefix))
 	select {
 	case err := <-applied:
 		t.Fatalf("the tier change did not wait for the key that was held: %v", err)
 	default:
 	}
-	if err := tx.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-applied; err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, tx.Commit(t.Context()))
+	check.NoError(t, <-applied)
 	if got := load(t, store, held.Key); got.Version != 2 || got.Tier.Requests != 7 {
 		t.Errorf("the key that was held: %+v", got)
 	}
@@ -197,6 +183,7 @@ func TestARevocationWaitsForNoTierChange(t *testing.T) {
 }
 
 func TestATierChangeThatWasCutOffIsFinishedByTheNext(t *testing.T) {
+	t.Parallel()
 	store, announced, pool := newStore(t)
 	key := create(t, store, keys.NewKey{})
 	const many = 12_000 // more than two chunks
@@ -221,9 +208,7 @@ func TestATierChangeThatWasCutOffIsFinishedByTheNext(t *testing.T) {
 		t.Fatalf("%d of %d keys were raised when the first were not announced", raised, many+1)
 	}
 	announced.err = nil
-	if err := store.ApplyTier(t.Context(), spec); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, store.ApplyTier(t.Context(), spec))
 	if raised, twice := versions(); raised != many+1 || twice != 0 {
 		t.Errorf("%d keys were raised once, %d more often", raised, twice)
 	}
@@ -252,6 +237,7 @@ func (h *heldUp) Announce(ctx context.Context, _ ...keys.Record) error {
 }
 
 func TestNobodySaysThatATierAppliesWhileAnotherAnnouncesIt(t *testing.T) {
+	t.Parallel()
 	store, _, pool := newStore(t)
 	create(t, store, keys.NewKey{})
 	slow := &heldUp{called: make(chan struct{}, 1), release: make(chan struct{})}

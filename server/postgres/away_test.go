@@ -16,6 +16,7 @@ import (
 )
 
 func TestAwayKnowsAServerInTrouble(t *testing.T) {
+	t.Parallel()
 	refusal := func(code string) error { return fmt.Errorf("read: %w", &pgconn.PgError{Code: code}) }
 	for _, c := range []struct {
 		name string
@@ -46,6 +47,7 @@ func TestAwayKnowsAServerInTrouble(t *testing.T) {
 }
 
 func TestAwayKnowsWhatTheDriverSays(t *testing.T) {
+	t.Parallel()
 	if _, err := pgx.Connect(t.Context(), "postgres://127.0.0.1:1/x?sslmode=disable"); !postgres.Away(err) {
 		t.Errorf("a port that nobody listens on: %v", err)
 	}

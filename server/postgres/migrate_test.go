@@ -12,18 +12,18 @@ import (
 
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestMigrateIsSafeTwiceAndFromTwoPodsAtOnce(t *testing.T) {
+	t.Parallel()
 	url := testkit.EmptyDatabase(t)
 	for range 2 {
 		var pods errgroup.Group
 		for range 4 {
 			pods.Go(func() error { return postgres.Migrate(t.Context(), url, postgres.Sandbox) })
 		}
-		if err := pods.Wait(); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, pods.Wait())
 	}
 	if _, err := postgres.ReadInstallation(t.Context(), testkit.Open(t, url), postgres.Sandbox); err != nil {
 		t.Error(err)
@@ -39,6 +39,7 @@ func waiting(t *testing.T, pool *pgxpool.Pool) int {
 
 // TestAMigrationGivesWayToWhoHoldsALock watches it wait, give up and try again in another session.
 func TestAMigrationGivesWayToWhoHoldsALock(t *testing.T) {
+	t.Parallel()
 	url := testkit.DatabaseURL(t)
 	pool := testkit.Open(t, url)
 	holder := testkit.Begin(t, pool, "LOCK TABLE goose_db_version IN ACCESS EXCLUSIVE MODE")
@@ -54,31 +55,27 @@ func TestAMigrationGivesWayToWhoHoldsALock(t *testing.T) {
 }
 
 func TestMigrateStoresOneInstallation(t *testing.T) {
+	t.Parallel()
 	url := testkit.EmptyDatabase(t)
 	pool := testkit.Open(t, url)
 	var schema *postgres.SchemaError
 	if _, err := postgres.ReadInstallation(t.Context(), pool, ""); !errors.As(err, &schema) || schema.Database != "" {
 		t.Fatalf("before: got %v, want a SchemaError that says to migrate", err)
 	}
-	if err := postgres.Migrate(t.Context(), url, postgres.Production); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, postgres.Migrate(t.Context(), url, postgres.Production))
 	first, err := postgres.ReadInstallation(t.Context(), pool, postgres.Production)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if first.ID == uuid.Nil || first.Environment != postgres.Production {
 		t.Errorf("installation = %+v", first)
 	}
-	if err := postgres.Migrate(t.Context(), url, postgres.Production); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, postgres.Migrate(t.Context(), url, postgres.Production))
 	if again, err := postgres.ReadInstallation(t.Context(), pool, ""); err != nil || again != first {
 		t.Errorf("after a second run: %+v, %v; want %+v", again, err, first)
 	}
 }
 
 func TestMigrateMakesPartitionsOfThisWeekAndTheNextEight(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Open(t, testkit.DatabaseURL(t))
 	kinds := testkit.List[string](t, pool, "SELECT kind FROM webhook_partitions WHERE upper > webhook_id_at(now()) GROUP BY kind HAVING count(*) = 9 ORDER BY kind")
 	if want := []string{"deliveries", "events", "tries"}; !slices.Equal(kinds, want) {
@@ -134,6 +131,7 @@ func fingerprint(t *testing.T, pool *pgxpool.Pool) string {
 
 // A run that breaks off is completed by the next one; until then a process does not start.
 func TestInterruptedMigrationIsCompletedByTheNext(t *testing.T) {
+	t.Parallel()
 	url := testkit.EmptyDatabase(t)
 	pool := testkit.Open(t, url)
 	testkit.Exec(t, pool, "CREATE TABLE webhook_endpoints ()")
@@ -145,15 +143,14 @@ func TestInterruptedMigrationIsCompletedByTheNext(t *testing.T) {
 		t.Fatalf("got %v, want a SchemaError that says to migrate", err)
 	}
 	testkit.Exec(t, pool, "DROP TABLE webhook_endpoints")
-	if err := postgres.Migrate(t.Context(), url, postgres.Sandbox); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, postgres.Migrate(t.Context(), url, postgres.Sandbox))
 	if _, err := postgres.ReadInstallation(t.Context(), pool, postgres.Sandbox); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestAnotherEnvironmentIsRefused(t *testing.T) {
+	t.Parallel()
 	url := testkit.DatabaseURL(t)
 	var mismatch *postgres.EnvironmentError
 	if err := postgres.Migrate(t.Context(), url, postgres.Production); !errors.As(err, &mismatch) {

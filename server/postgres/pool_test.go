@@ -20,9 +20,11 @@ import (
 
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestAMalformedURLIsNamedWithoutItsPassword(t *testing.T) {
+	t.Parallel()
 	_, err := postgres.Open(t.Context(), "postgres://user:hunter2@localhost:port/db")
 	if _, ok := errors.AsType[*postgres.URLError](err); !ok {
 		t.Fatalf("got %v, want a URLError", err)
@@ -33,12 +35,11 @@ func TestAMalformedURLIsNamedWithoutItsPassword(t *testing.T) {
 }
 
 func TestEachConnectionOfAPoolHasItsSettings(t *testing.T) {
+	t.Parallel()
 	address := testkit.DatabaseURL(t)
 	pool := testkit.Open(t, address, postgres.Setting{Name: "enable_sort", Value: "off"}, postgres.Setting{Name: "jit", Value: "off"})
 	one, err := pool.Acquire(t.Context()) // so that the next one is another connection
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer one.Release()
 	for _, query := range []testkit.Session{one, pool} {
 		if got := testkit.Get[string](t, query, "SELECT current_setting('enable_sort') || current_setting('jit')"); got != "offoff" {
@@ -51,11 +52,10 @@ func TestEachConnectionOfAPoolHasItsSettings(t *testing.T) {
 }
 
 func TestAServerIsThereWhoeverHoldsThePoolsConnections(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Open(t, testkit.DatabaseURL(t)+"&pool_max_conns=1")
 	lent, err := pool.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if err := postgres.Ping(t.Context(), pool); err != nil {
 		t.Errorf("while the only connection is lent: %v", err)
 	}
@@ -73,14 +73,11 @@ func TestAServerIsThereWhoeverHoldsThePoolsConnections(t *testing.T) {
 // TestAConnectionThatGoesSilentBeforeItIsReadyIsGivenUp: pools make connections without a deadline, and one that never gets
 // ready would hold its place for good.
 func TestAConnectionThatGoesSilentBeforeItIsReadyIsGivenUp(t *testing.T) {
+	t.Parallel()
 	address, err := url.Parse(testkit.DatabaseURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	config, err := pgx.ParseConfig(address.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	front := testkit.Listen(t)
 	network, server := pgconn.NetworkAddress(config.Host, config.Port)
 	hungUp := make(chan error, 1)
@@ -152,9 +149,7 @@ func (w writer) Write(p []byte) (int, error) { return w(p) }
 func TestAListOfUUIDsGoesInBinary(t *testing.T) {
 	pool := testkit.Database(t)
 	conn, err := pool.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer conn.Release()
 	ids := []uuid.UUID{uuid.New(), uuid.New()}
 	allocations := testing.AllocsPerRun(10, func() {
@@ -172,6 +167,7 @@ func TestAListOfUUIDsGoesInBinary(t *testing.T) {
 }
 
 func TestAPoolsSizeIsTheURLsOrTheChosenOrEnoughToShareCommits(t *testing.T) {
+	t.Parallel()
 	address := testkit.DatabaseURL(t)
 	for _, c := range []struct {
 		suffix       string
@@ -184,9 +180,7 @@ func TestAPoolsSizeIsTheURLsOrTheChosenOrEnoughToShareCommits(t *testing.T) {
 		{"&pool_max_conns=3", 30, 3},
 	} {
 		pool, err := postgres.OpenWith(t.Context(), address+c.suffix, postgres.Options{MaxConns: c.chosen})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		got := pool.Config().MaxConns
 		pool.Close()
 		if got != c.want {

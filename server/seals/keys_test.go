@@ -16,6 +16,8 @@ import (
 
 	"github.com/hiddeco/sshsig"
 	"golang.org/x/crypto/ssh"
+
+	"examprep.dev/server/testkit/check"
 )
 
 // statementOfAnn is what the tests sign.
@@ -29,9 +31,7 @@ func statementOfAnn() Statement {
 func messageOf(t testing.TB, statement Statement) []byte {
 	t.Helper()
 	message, err := statement.Message()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return message
 }
 
@@ -39,27 +39,21 @@ func messageOf(t testing.TB, statement Statement) []byte {
 func newSSHKey(t testing.TB) ssh.Signer {
 	t.Helper()
 	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return sshKey(t, private)
 }
 
 func sshKey(t testing.TB, private crypto.Signer) ssh.Signer {
 	t.Helper()
 	key, err := ssh.NewSignerFromSigner(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return key
 }
 
 func newECDSA(t testing.TB, curve elliptic.Curve) *ecdsa.PrivateKey {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(curve, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return private
 }
 
@@ -72,18 +66,14 @@ func authorized(key ssh.PublicKey) string {
 func sign(t testing.TB, key ssh.Signer, namespace string, statement Statement) string {
 	t.Helper()
 	signed, err := sshsig.Sign(bytes.NewReader(messageOf(t, statement)), key, sshsig.HashSHA512, namespace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return string(sshsig.Armor(signed))
 }
 
 func publicPEM(t testing.TB, key crypto.PublicKey) string {
 	t.Helper()
 	der, err := x509.MarshalPKIXPublicKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 }
 
@@ -96,17 +86,13 @@ func signRaw(t testing.TB, key crypto.Signer, statement Statement) string {
 		message, hash = digest[:], crypto.SHA256
 	}
 	raw, err := key.Sign(rand.Reader, message, hash)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return base64.StdEncoding.EncodeToString(raw)
 }
 
 func parse(t testing.TB, lines ...string) *Set {
 	t.Helper()
 	set, err := Parse("trusted", []byte(strings.Join(lines, "\n")+"\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return set
 }

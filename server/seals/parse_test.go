@@ -9,19 +9,17 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"examprep.dev/server/testkit/check"
 )
 
 func TestABadFileIsRefusedWithItsLine(t *testing.T) {
 	key := authorized(newSSHKey(t).PublicKey())
 	good := "# the board\n\nann@example.org " + key + "\n"
 	weak, err := rsa.GenerateKey(rand.Reader, 1024)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(newECDSA(t, elliptic.P256()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	privatePEM := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
 	for name, test := range map[string]struct {
 		text string
@@ -83,9 +81,7 @@ func TestPatternsAreOpenSSHs(t *testing.T) {
 		{"*", "", true},
 	} {
 		list, err := parseList(test.list)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if got := list.match(test.name); got != test.want {
 			t.Errorf("%q matches %q: %t", test.list, test.name, got)
 		}

@@ -13,36 +13,29 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/go-jose/go-jose/v4"
 	"golang.org/x/oauth2"
+
+	"examprep.dev/server/testkit/check"
 )
 
 // go-oidc takes the tokens of this one provider by two names of it. The test is of the inside, since nobody else can
 // have its address.
 func TestAPersonHasOneIdentityByWhateverNameTheProviderGoes(t *testing.T) {
+	t.Parallel()
 	const issuer, short = "https://accounts.google.com", "accounts.google.com"
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: key}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, name := range []string{issuer, short} {
 		claims, err := json.Marshal(map[string]any{
 			"iss": name, "sub": "ada", "aud": "client", "nonce": "nonce", "exp": time.Now().Add(time.Hour).Unix(),
 			"email": "ada@example.org",
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		signed, err := signer.Sign(claims)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		token, err := signed.CompactSerialize()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			_ = json.NewEncoder(w).Encode(map[string]string{"access_token": "a", "token_type": "Bearer", "id_token": token})

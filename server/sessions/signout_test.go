@@ -36,6 +36,7 @@ func refuseRecords(t *testing.T, pool *pgxpool.Pool) (allow func()) {
 }
 
 func TestSignInAndSignOutHappenOnlyWithTheirRecord(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	ctx := acting(t)
 	expect := func(what string, live, used, recorded int) {
@@ -76,6 +77,7 @@ func TestSignInAndSignOutHappenOnlyWithTheirRecord(t *testing.T) {
 }
 
 func TestOfTwoCallbacksAtOnceOneSucceeds(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	cookie, back := f.returned(t)
 	var all sync.WaitGroup
@@ -94,6 +96,7 @@ func TestOfTwoCallbacksAtOnceOneSucceeds(t *testing.T) {
 }
 
 func TestSessionsAreUnavailableWithoutPostgreSQLAndBackWithIt(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	account := f.account(t)
 	token, err := f.store.Create(t.Context(), sessions.Session{AccountID: account})

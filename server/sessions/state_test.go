@@ -33,6 +33,7 @@ func refused(t *testing.T, what string, err error) {
 }
 
 func TestASignInThatIsOnlyBegunTakesUpNoRoom(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	cookie, back := f.returned(t)
 	stored := func() int {
@@ -49,6 +50,7 @@ func TestASignInThatIsOnlyBegunTakesUpNoRoom(t *testing.T) {
 }
 
 func TestAnotherPodCompletesWhatOneHasBegunAndNoneDoesTwice(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	cookie, back := f.returned(t)
 	_, err := f.pod("another secret of at least thirty-two bytes", f.pool).Complete(t.Context(), cookie, back)
@@ -60,6 +62,7 @@ func TestAnotherPodCompletesWhatOneHasBegunAndNoneDoesTwice(t *testing.T) {
 }
 
 func TestTamperedSignInIsRefused(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	cookie, back := f.returned(t)
 	sealed, err := base64.RawURLEncoding.DecodeString(cookie)
@@ -77,6 +80,7 @@ func TestTamperedSignInIsRefused(t *testing.T) {
 }
 
 func TestASignInMayTakeItsTimeAndNoLonger(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	begun := *f.clock
 	cookie, back := f.returned(t)
@@ -89,6 +93,7 @@ func TestASignInMayTakeItsTimeAndNoLonger(t *testing.T) {
 }
 
 func TestACallbackThatFindsPostgresAwayMayBeTriedAgain(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	var away atomic.Bool
 	config := f.pool.Config()
@@ -129,6 +134,7 @@ func readOnly(t *testing.T, pool *pgxpool.Pool, value string) {
 }
 
 func TestProviderIsDiscoveredEveryTenMinutesAndKeptWhileThatFails(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	var (
 		asked  atomic.Int32

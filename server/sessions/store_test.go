@@ -15,6 +15,7 @@ import (
 
 	"examprep.dev/server/sessions"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 const redirectURL = "http://127.0.0.1/v1/developer/callback"
@@ -69,18 +70,12 @@ const secret = "a secret of more than thirty-two bytes"
 func newFixture(t *testing.T, prepare ...func(*mockoidc.MockOIDC) error) *fixture {
 	t.Helper()
 	provider, err := mockoidc.NewServer(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, prepare := range prepare {
-		if err := prepare(provider); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, prepare(provider))
 	}
 	listener := testkit.Listen(t)
-	if err := provider.Start(listener, nil); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, provider.Start(listener, nil))
 	t.Cleanup(func() { _ = provider.Shutdown() })
 	now := time.Now()
 	f := &fixture{provider: provider, clock: &now, pool: testkit.Database(t)}
@@ -94,18 +89,12 @@ func (f *fixture) atProvider(t *testing.T, address string) url.Values {
 	t.Helper()
 	browser := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	response, err := browser.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
 	back, err := response.Location()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return back.Query()
 }
 
@@ -115,26 +104,21 @@ func callback(back url.Values) sessions.Callback {
 }
 
 func TestASignedInPersonKeepsOneAccount(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	var first sessions.Session
 	for range 2 {
 		f.provider.QueueUser(&mockoidc.MockUser{Subject: "ada", Email: "ada@example.org", EmailVerified: true})
 		address, cookie, err := f.signIn.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if !strings.Contains(address, "code_challenge_method=S256") {
 			t.Errorf("no PKCE in %s", address)
 		}
 		back := f.atProvider(t, address)
 		token, err := f.signIn.Complete(t.Context(), cookie, callback(back))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		session, err := f.store.Lookup(t.Context(), token)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if session.Subject != "ada" || session.Email != "ada@example.org" {
 			t.Errorf("session = %+v", session)
 		}
@@ -146,6 +130,7 @@ func TestASignedInPersonKeepsOneAccount(t *testing.T) {
 }
 
 func TestWhatCannotBeAcceptedIsRefused(t *testing.T) {
+	t.Parallel()
 	for name, tamper := range map[string]func(f *fixture, cookie, state, code *string){
 		"forged state":           func(_ *fixture, _, state, _ *string) { *state = "forged" },
 		"empty state":            func(_ *fixture, _, state, _ *string) { *state = "" },
@@ -157,9 +142,7 @@ func TestWhatCannotBeAcceptedIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			address, cookie, err := f.signIn.Begin(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			back := f.atProvider(t, address)
 			state, code := back.Get("state"), back.Get("code")
 			tamper(f, &cookie, &state, &code)
@@ -172,11 +155,10 @@ func TestWhatCannotBeAcceptedIsRefused(t *testing.T) {
 }
 
 func TestASignInCanBeCompletedOnce(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	address, cookie, err := f.signIn.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	back := f.atProvider(t, address)
 	if _, err := f.signIn.Complete(t.Context(), cookie, callback(back)); err != nil {
 		t.Fatal(err)
@@ -189,6 +171,7 @@ func TestASignInCanBeCompletedOnce(t *testing.T) {
 }
 
 func TestASessionEnds(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(t *testing.T, f *fixture, token string, account uuid.UUID){
 		"by sign-out": func(t *testing.T, f *fixture, token string, account uuid.UUID) {
 			t.Helper()
@@ -223,6 +206,7 @@ func TestASessionEnds(t *testing.T) {
 }
 
 func TestSessionEndsWhenItWasNotUsedForTheIdleTime(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	token, err := f.store.Create(t.Context(), sessions.Session{AccountID: f.account(t)})
 	must(t, err)
@@ -245,6 +229,7 @@ func TestSessionEndsWhenItWasNotUsedForTheIdleTime(t *testing.T) {
 }
 
 func TestLastUseIsWrittenAtMostOnceAMinute(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	*f.clock = f.clock.Truncate(time.Microsecond)
 	token, err := f.store.Create(t.Context(), sessions.Session{AccountID: f.account(t)})
@@ -265,6 +250,7 @@ func TestLastUseIsWrittenAtMostOnceAMinute(t *testing.T) {
 }
 
 func TestTokenIsNotStored(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	token, err := f.store.Create(t.Context(), sessions.Session{AccountID: f.account(t)})
 	must(t, err)
@@ -277,12 +263,11 @@ func TestTokenIsNotStored(t *testing.T) {
 
 func must(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 }
 
 func TestAProviderInTroubleIsNoRefusal(t *testing.T) {
+	t.Parallel()
 	failing := func(code int) func(f *fixture) {
 		return func(f *fixture) {
 			for range 2 { // x/oauth2 tries both ways to name the client
@@ -311,6 +296,7 @@ func TestAProviderInTroubleIsNoRefusal(t *testing.T) {
 }
 
 func TestALongSubjectGetsAnAccountOfABoundedName(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.provider.QueueUser(&mockoidc.MockUser{Subject: strings.Repeat("s", 255)})
 	address, cookie, err := f.signIn.Begin(t.Context())
@@ -326,6 +312,7 @@ func TestALongSubjectGetsAnAccountOfABoundedName(t *testing.T) {
 }
 
 func TestEndedSessionsAreForgotten(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	account := f.account(t)
 	create := func() string {
@@ -347,6 +334,7 @@ func TestEndedSessionsAreForgotten(t *testing.T) {
 }
 
 func TestUsedSignInIsForgottenOnceItHasExpired(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	for range 2 {
 		cookie, back := f.returned(t)
@@ -361,6 +349,7 @@ func TestUsedSignInIsForgottenOnceItHasExpired(t *testing.T) {
 }
 
 func TestNoSessionIsStoredWithoutAnEnd(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	account := f.account(t)
 	for _, c := range []struct{ idle, absolute time.Duration }{{0, time.Hour}, {time.Hour, 0}, {-1, time.Hour}, {time.Hour, -1}} {

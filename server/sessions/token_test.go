@@ -94,6 +94,7 @@ func audience(claims map[string]any) []any {
 func toOthers(claims map[string]any) { claims["aud"] = append(audience(claims), "another service") }
 
 func TestEachClaimOfTheTokenMustHold(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		change  func(claims map[string]any)
 		refused bool

@@ -16,14 +16,13 @@ import (
 
 	"examprep.dev/server/telemetry"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestLoggerWritesJSONFromItsLevelUp(t *testing.T) {
 	var out bytes.Buffer
 	logger, err := telemetry.NewLogger(&out, "WARN")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	logger.Info("left out")
 	logger.Warn("kept", "n", 1)
 	var line map[string]any
@@ -156,9 +155,7 @@ func TestTracingFollowsTheStandardVariables(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if tracing.Enabled != c.enabled {
 				t.Errorf("enabled = %v", tracing.Enabled)
 			}
@@ -182,14 +179,10 @@ func TestSpansReachTheConfiguredCollector(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
 	t.Setenv("OTEL_SERVICE_NAME", "renamed")
 	tracing, err := telemetry.NewTracing(t.Context(), "examprep-test", "v0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	_, span := tracing.Provider.Tracer("test").Start(t.Context(), "a span")
 	span.End()
-	if err := tracing.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, tracing.Shutdown(t.Context()))
 	got := <-received
 	for _, want := range []string{"/v1/traces ", "a span", "renamed"} {
 		if !strings.Contains(got, want) {

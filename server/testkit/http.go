@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"examprep.dev/server/testkit/check"
 )
 
 // Call sends a request and returns the response, with its body. A header with an empty value is not sent, and Host is the
@@ -14,9 +16,7 @@ func Call(
 ) (response *http.Response, content string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for name, value := range header {
 		if value != "" {
 			request.Header.Set(name, value)
@@ -36,8 +36,6 @@ func Body(t testing.TB, response *http.Response) string {
 	t.Helper()
 	defer func() { _ = response.Body.Close() }()
 	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return string(content)
 }

@@ -2,19 +2,15 @@ package testkit
 
 import (
 	"context"
-	"fmt"
-	"hash/fnv"
-	"net/url"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit/check"
 )
 
 // Database returns a pool of connections to a new, migrated sandbox database.
@@ -27,26 +23,23 @@ func Database(t testing.TB, session ...postgres.Setting) *pgxpool.Pool {
 func Open(t testing.TB, address string, session ...postgres.Setting) *pgxpool.Pool {
 	t.Helper()
 	pool, err := postgres.Open(t.Context(), address, session...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(pool.Close)
 	return pool
 }
 
-// DatabaseURL returns the URL of a new, migrated sandbox database. The database is dropped when the test ends.
+// DatabaseURL returns the URL of a new, migrated sandbox database with an installation ID of its own.
 func DatabaseURL(t testing.TB) string {
 	t.Helper()
-	server := serverURL(t, DatabaseVariable)
-	address := create(t, server, " TEMPLATE "+ensureTemplate(t, server))
+	address := own.create(t, serverURL(t, DatabaseVariable), true)
 	execute(t, address, "UPDATE installation SET id = gen_random_uuid()") // the copy has the template's ID
 	return address
 }
 
-// EmptyDatabase returns the URL of a new database without tables. The database is dropped when the test ends.
+// EmptyDatabase returns the URL of a new database without tables.
 func EmptyDatabase(t testing.TB) string {
 	t.Helper()
-	return create(t, serverURL(t, DatabaseVariable), "")
+	return own.create(t, serverURL(t, DatabaseVariable), false)
 }
 
 // T is the part of testing.TB that rapid's T has as well.
@@ -93,54 +86,6 @@ func List[V any](t T, db Session, query string, args ...any) []V {
 	return values
 }
 
-// create creates a database and returns its URL. more is appended to the statement.
-func create(t testing.TB, server, more string) string {
-	t.Helper()
-	name := "test_" + strings.ReplaceAll(uuid.NewString(), "-", "")
-	execute(t, server, "CREATE DATABASE "+name+more)
-	t.Cleanup(func() { execute(t, server, fmt.Sprintf("DROP DATABASE IF EXISTS %s WITH (FORCE)", name)) })
-	return withDatabase(t, server, name)
-}
-
-// ensureTemplate returns the name of a migrated database, and creates it once per set of migrations. A copy costs a tenth
-// of a migration. An advisory lock keeps parallel test processes from creating it twice.
-func ensureTemplate(t testing.TB, server string) string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	// Partitions are by week.
-	name := fmt.Sprintf("template_%s_%d", postgres.MigrationsDigest(), time.Now().Unix()/(7*24*3600))
-	conn, err := pgx.Connect(ctx, server)
-	if err != nil {
-		t.Fatalf("reach test database server: %v", err)
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(name))
-	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(h.Sum64())); err != nil {
-		t.Fatal(err)
-	}
-	var exists bool
-	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)", name).Scan(&exists); err != nil {
-		t.Fatal(err)
-	}
-	if exists {
-		return name
-	}
-	for _, statement := range []string{"DROP DATABASE IF EXISTS " + name + " WITH (FORCE)", "CREATE DATABASE " + name} {
-		if _, err := conn.Exec(ctx, statement); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := postgres.Migrate(ctx, withDatabase(t, server, name), postgres.Sandbox); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.Exec(ctx, "ALTER DATABASE "+name+" IS_TEMPLATE true"); err != nil {
-		t.Fatal(err)
-	}
-	return name
-}
-
 func execute(t testing.TB, server, statement string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -153,16 +98,6 @@ func execute(t testing.TB, server, statement string) {
 	if _, err := conn.Exec(ctx, statement); err != nil {
 		t.Fatalf("%s: %v", statement, err)
 	}
-}
-
-func withDatabase(t testing.TB, server, name string) string {
-	t.Helper()
-	u, err := url.Parse(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	u.Path = "/" + name
-	return u.String()
 }
 
 // RowsRead returns how many rows of a table and its partitions a session has read and not yet reported to the server's
@@ -197,18 +132,14 @@ func CutOff(t testing.TB, pool *pgxpool.Pool) (restore func()) {
 	none := func(query string, args ...any) bool {
 		t.Helper()
 		var count int
-		if err := admin.QueryRow(ctx, query, args...).Scan(&count); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, admin.QueryRow(ctx, query, args...).Scan(&count))
 		return count == 0
 	}
 	allow("false")
 	// A starting backend may have been admitted already. It is not in pg_stat_activity yet, but holds a lock on its
 	// database.
 	var starting []int32
-	if err := admin.QueryRow(ctx, "SELECT coalesce(array_agg(pid), '{}') FROM pg_locks WHERE "+ofDatabase, name).Scan(&starting); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, admin.QueryRow(ctx, "SELECT coalesce(array_agg(pid), '{}') FROM pg_locks WHERE "+ofDatabase, name).Scan(&starting))
 	Eventually(t, "the connections that were starting have started", func() bool {
 		return none("SELECT count(*) FROM pg_locks WHERE "+ofDatabase+" AND pid = ANY ($2)", name, starting)
 	})
@@ -230,9 +161,7 @@ const ofDatabase = "locktype = 'object' AND classid = 'pg_database'::regclass AN
 func Begin(t testing.TB, pool *pgxpool.Pool, statements ...string) pgx.Tx {
 	t.Helper()
 	tx, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
 	for _, statement := range statements {
 		Exec(t, tx, statement)
@@ -252,7 +181,5 @@ func ForEach(t T, db Session, into []any, visit func(), query string, args ...an
 // Release rolls a transaction of Begin back.
 func Release(t testing.TB, tx pgx.Tx) {
 	t.Helper()
-	if err := tx.Rollback(context.WithoutCancel(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, tx.Rollback(context.WithoutCancel(t.Context())))
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"examprep.dev/server/testkit/check"
 )
 
 // Program runs processes of one program.
@@ -65,9 +67,7 @@ func (p *Program) NewKey(t testing.TB, account string) string {
 	var issued struct {
 		Key string `json:"key"`
 	}
-	if err := json.Unmarshal(p.Run(t, "keys", "create", "--account", account, "-o", "json"), &issued); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, json.Unmarshal(p.Run(t, "keys", "create", "--account", account, "-o", "json"), &issued))
 	return issued.Key
 }
 
@@ -96,9 +96,7 @@ func (p *Pod) Start(t testing.TB, program *Program, env []string, args ...string
 		"EXAMPREP_HEALTH_LISTEN="+p.Health, "EXAMPREP_METRICS_LISTEN="+p.Metrics, "EXAMPREP_LISTEN="+p.Address)
 	command.Env = append(command.Env, env...)
 	command.Stdout, command.Stderr = p.Log, p.Log
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, command.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()
 	report := t.Errorf

@@ -13,6 +13,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"examprep.dev/server/testkit/check"
 )
 
 // Proxy forwards TCP connections to a server. A test can cut, delay, silence and record them.
@@ -48,9 +50,7 @@ type link struct {
 func StartProxy(t testing.TB, address string, options ProxyOptions) *Proxy {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	p := &Proxy{options: options, links: map[*link]struct{}{}}
 	p.route(t, address, listener.Addr().String())
 	var serving sync.WaitGroup
@@ -75,15 +75,11 @@ func StartProxy(t testing.TB, address string, options ProxyOptions) *Proxy {
 func (p *Proxy) route(t testing.TB, address, through string) {
 	t.Helper()
 	parsed, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	p.network, p.server = "tcp", parsed.Host
 	if strings.HasPrefix(parsed.Scheme, "postgres") {
 		config, err := pgx.ParseConfig(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		p.network, p.server = pgconn.NetworkAddress(config.Host, config.Port)
 		query := parsed.Query()
 		query.Del("host")

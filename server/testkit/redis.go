@@ -17,6 +17,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/server/redisurl"
+	"examprep.dev/server/testkit/check"
+	"examprep.dev/server/testkit/ports"
 )
 
 // Redis returns a client of the test server, and a prefix for names that no other test uses.
@@ -29,9 +31,7 @@ func Redis(t testing.TB) (client redis.UniversalClient, prefix string) {
 func OpenRedis(t testing.TB, address string, adjust func(*redis.UniversalOptions)) redis.UniversalClient {
 	t.Helper()
 	client, err := redisurl.Open(address, adjust)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -40,6 +40,7 @@ func OpenRedis(t testing.TB, address string, adjust func(*redis.UniversalOptions
 type RedisServer struct {
 	t    testing.TB
 	port string
+	bus  string // port of a Cluster's bus
 	dir  string
 	args []string
 	cmd  *exec.Cmd
@@ -50,7 +51,7 @@ func StartRedis(t testing.TB, arguments ...string) *RedisServer {
 	t.Helper()
 	s := newRedis(t)
 	s.args = append([]string{
-		"--port", s.port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--repl-diskless-sync-delay", "0",
+		"--port", s.port, "--cluster-port", s.bus, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--repl-diskless-sync-delay", "0",
 	}, arguments...)
 	s.Start()
 	return s
@@ -63,24 +64,16 @@ func StartRedisFile(t testing.TB, settings []string, args ...string) *RedisServe
 	s := newRedis(t)
 	settings = append([]string{"bind 127.0.0.1", "port " + s.port, "dir " + s.dir}, settings...)
 	file := filepath.Join(s.dir, "redis.conf")
-	if err := os.WriteFile(file, []byte(strings.Join(settings, "\n")+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.WriteFile(file, []byte(strings.Join(settings, "\n")+"\n"), 0o600))
 	s.args = append([]string{file}, args...)
 	s.Start()
 	return s
 }
 
-// newRedis returns a server that is not started. Its port, and its port on a Cluster's bus, are free.
+// newRedis returns a server that is not started.
 func newRedis(t testing.TB) *RedisServer {
 	t.Helper()
-	s := &RedisServer{t: t, dir: t.TempDir()}
-	Eventually(t, "two ports are free", func() bool {
-		_, s.port, _ = net.SplitHostPort(FreeAddress(t))
-		bus := net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Number()+10_000))
-		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", bus)
-		return err == nil && listener.Close() == nil
-	})
+	s := &RedisServer{t: t, dir: t.TempDir(), port: strconv.Itoa(ports.Reserve(t)), bus: strconv.Itoa(ports.Reserve(t))}
 	t.Cleanup(s.Kill)
 	return s
 }
@@ -128,6 +121,9 @@ func (s *RedisServer) Resume() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
 
 // Port returns the server's port on 127.0.0.1.
 func (s *RedisServer) Port() string { return s.port }
+
+// BusPort returns the port of the server's Cluster bus, if it is a node of a Cluster.
+func (s *RedisServer) BusPort() string { return s.bus }
 
 // Number returns the port as a number.
 func (s *RedisServer) Number() int {

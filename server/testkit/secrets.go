@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"examprep.dev/server/testkit/check"
 )
 
 // Secret returns 32 equal bytes in base64, for a flag or a variable of the product.
@@ -36,9 +38,7 @@ func CAPEM(server *httptest.Server) []byte { return PEM(server.Certificate().Raw
 func CAFile(t testing.TB, server *httptest.Server) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(path, CAPEM(server), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.WriteFile(path, CAPEM(server), 0o600))
 	return path
 }
 
@@ -46,9 +46,7 @@ func CAFile(t testing.TB, server *httptest.Server) string {
 func Certificate(t testing.TB, change func(*x509.Certificate)) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "receiver"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
@@ -56,8 +54,6 @@ func Certificate(t testing.TB, change func(*x509.Certificate)) tls.Certificate {
 	}
 	change(template)
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }

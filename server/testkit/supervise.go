@@ -14,6 +14,7 @@ import (
 
 	"examprep.dev/hack/dev/process"
 	"examprep.dev/hack/dev/servers"
+	"examprep.dev/server/testkit/check"
 )
 
 // Supervised runs processes of one test and restarts those that end. The test can kill them by name.
@@ -27,17 +28,11 @@ type Supervised struct {
 func Supervise(t testing.TB) *Supervised {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "examprep-test-") //nolint:usetesting // PostgreSQL's user cannot enter t.TempDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.Chmod(dir, 0o755))
 	s := &Supervised{Dir: dir}
-	if err := s.renew(t.Logf); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, s.renew(t.Logf))
 	t.Cleanup(func() { s.Stop() })
 	return s
 }
@@ -128,9 +123,7 @@ func StartPostgres(t testing.TB) *PostgresServer {
 	p := &PostgresServer{address: FreeAddress(t), supervised: Supervise(t), logf: t.Logf}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	if err := p.start(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, p.start(ctx))
 	return p
 }
 

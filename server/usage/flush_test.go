@@ -108,6 +108,7 @@ func written(t *testing.T, pool *pgxpool.Pool) int64 {
 }
 
 func TestAFlushWhoseTimeEndsHasGotSomewhereAndTheNextGoesOn(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	ids := makeKeys(t, pool)
 	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
@@ -133,6 +134,7 @@ func TestAFlushWhoseTimeEndsHasGotSomewhereAndTheNextGoesOn(t *testing.T) {
 }
 
 func TestAKeyThatIsBeingChangedDoesNotHoldUpUsage(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	ids := makeKeys(t, pool)
 	meter := newMeter(pool, newClock(time.Now()))
@@ -152,6 +154,7 @@ func TestAKeyThatIsBeingChangedDoesNotHoldUpUsage(t *testing.T) {
 }
 
 func TestLastUseIsThatOfTheNewestDay(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	id := newKey(t, pool).id
 	morning := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
@@ -195,6 +198,7 @@ func recipe(t *testing.T, begin string) string {
 }
 
 func TestPruningKeepsTheLastUseOfEachKey(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	idle, busy, refused := newKey(t, pool).id, newKey(t, pool).id, newKey(t, pool).id
 	now := time.Now().UTC().Truncate(time.Microsecond)
@@ -227,6 +231,7 @@ func TestPruningKeepsTheLastUseOfEachKey(t *testing.T) {
 }
 
 func TestTheLastFlushWritesWhatTimeAllowsAndCountsTheRestAsLost(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	ids := makeKeys(t, pool)
 	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))

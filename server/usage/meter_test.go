@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/usage"
 )
 
@@ -25,17 +26,13 @@ func newMeter(pool *pgxpool.Pool, c *clock) *usage.Meter {
 func flush(t *testing.T, meter *usage.Meter) {
 	t.Helper()
 	write(t, meter)
-	if err := meter.RollUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, meter.RollUp(t.Context()))
 }
 
 // write has meter write what it counted, and nothing more.
 func write(t *testing.T, meter *usage.Meter) {
 	t.Helper()
-	if err := meter.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, meter.Flush(t.Context()))
 }
 
 // usageOf returns what is written of a key: admitted and rate-limited requests of all days.
@@ -44,9 +41,7 @@ func usageOf(t *testing.T, pool *pgxpool.Pool, key uuid.UUID) [2]int64 {
 	var sum [2]int64
 	err := pool.QueryRow(t.Context(), `SELECT coalesce(sum(requests), 0)::bigint, coalesce(sum(rate_limited), 0)::bigint
 		FROM key_usage WHERE key_id = $1`, key).Scan(&sum[0], &sum[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return sum
 }
 
@@ -77,6 +72,7 @@ func lastUse(t *testing.T, pool *pgxpool.Pool, key uuid.UUID) *time.Time {
 }
 
 func TestUseIsWrittenAtTheEndAndUnknownKeysAreNot(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	key := newKey(t, pool)
 	id := key.id
@@ -106,6 +102,7 @@ func TestUseIsWrittenAtTheEndAndUnknownKeysAreNot(t *testing.T) {
 // TestCountsAreExact counts from many goroutines on two pods, whose flushes and roll-ups overlap with it, with each other,
 // and with an outage of the database.
 func TestCountsAreExact(t *testing.T) {
+	t.Parallel()
 	const goroutines, rounds = 8, 3000
 	pool := testkit.Database(t)
 	ids := make([]uuid.UUID, 20)
@@ -164,6 +161,7 @@ func TestCountsAreExact(t *testing.T) {
 // TestACommitWhoseAnswerIsLostIsCountedOnce has the database commit what a meter does on a connection that breaks before the
 // answer.
 func TestACommitWhoseAnswerIsLostIsCountedOnce(t *testing.T) {
+	t.Parallel()
 	for name, step := range map[string]struct {
 		before, lost func(*usage.Meter, context.Context) error
 		statement    string // whose answer it is
@@ -183,9 +181,7 @@ func TestACommitWhoseAnswerIsLostIsCountedOnce(t *testing.T) {
 
 			meter.Count(id, true)
 			meter.Count(id, false)
-			if err := step.before(meter, t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, step.before(meter, t.Context()))
 			line.loseAnswer(step.statement)
 			failed := make(chan error)
 			go func() { failed <- step.lost(meter, context.WithoutCancel(t.Context())) }()
@@ -209,6 +205,7 @@ func TestACommitWhoseAnswerIsLostIsCountedOnce(t *testing.T) {
 }
 
 func TestRunAddsBatchesOnceTheOldestIsOldEnough(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	id := newKey(t, pool).id
 	registry := prometheus.NewRegistry()
@@ -231,6 +228,7 @@ func TestRunAddsBatchesOnceTheOldestIsOldEnough(t *testing.T) {
 }
 
 func TestADayIsUTCsAndEndsAtMidnight(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	key := newKey(t, pool)
 	id := key.id
@@ -287,6 +285,7 @@ func sameUsage(got, want []usage.Daily) bool {
 }
 
 func TestAFloodOfKeysIsWrittenEarlyAndBounded(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	registry := prometheus.NewRegistry()
 	meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Registerer: registry})
@@ -308,6 +307,7 @@ func TestAFloodOfKeysIsWrittenEarlyAndBounded(t *testing.T) {
 }
 
 func TestAFlushCanBeAskedFor(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	id := newKey(t, pool).id
 	meter := newMeter(pool, newClock(time.Now()))
@@ -321,6 +321,7 @@ func TestAFlushCanBeAskedFor(t *testing.T) {
 }
 
 func TestWhatCannotBeWrittenAtTheEndIsCountedAsLost(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	id := newKey(t, pool).id
 	registry := prometheus.NewRegistry()
@@ -340,6 +341,7 @@ func TestWhatCannotBeWrittenAtTheEndIsCountedAsLost(t *testing.T) {
 }
 
 func TestWritersThatEndedLongAgoAreForgotten(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	id := newKey(t, pool).id
 	old, recent := uuid.New(), uuid.New()
@@ -350,9 +352,7 @@ func TestWritersThatEndedLongAgoAreForgotten(t *testing.T) {
 	flush(t, meter)
 	var left int
 	var kept bool
-	if err := pool.QueryRow(t.Context(), "SELECT count(*), bool_or(id = $1) FROM key_usage_writers", recent).Scan(&left, &kept); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*), bool_or(id = $1) FROM key_usage_writers", recent).Scan(&left, &kept))
 	if left != 2 || !kept {
 		t.Errorf("%d writers left, the recent one among them: %v", left, kept)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/usage"
 )
 
@@ -48,9 +49,7 @@ func rollUpBy32(t *testing.T, pool *pgxpool.Pool, meter *usage.Meter, id uuid.UU
 	t.Helper()
 	largest := watchRollUps(t, pool)
 	writeBatches(t, meter, batches, id)
-	if err := meter.RollUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, meter.RollUp(t.Context()))
 	if n := largest(); n != 32 {
 		t.Errorf("the largest roll-up took %d batches, want 32", n)
 	}
@@ -68,6 +67,7 @@ func writeBatches(t *testing.T, meter *usage.Meter, batches int, ids ...uuid.UUI
 }
 
 func TestABacklogThatIsTooMuchForOneStatementShrinks(t *testing.T) {
+	t.Parallel()
 	for _, possible := range []int{1, 5} {
 		t.Run(fmt.Sprintf("at most %d batches", possible), func(t *testing.T) {
 			const batches = 100
@@ -80,9 +80,7 @@ func TestABacklogThatIsTooMuchForOneStatementShrinks(t *testing.T) {
 				t.Fatalf("%d batches wait, want %d", n, batches)
 			}
 			allowBatches(t, pool, possible)
-			if err := meter.RollUp(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, meter.RollUp(t.Context()))
 			if n := testkit.Get[int](t, pool, "SELECT count(*) FROM key_usage_batches"); n != 0 {
 				t.Errorf("%d batches still wait", n)
 			}
@@ -99,6 +97,7 @@ func TestABacklogThatIsTooMuchForOneStatementShrinks(t *testing.T) {
 }
 
 func TestOnceTheDatabaseCanDoMoreItIsAskedForMore(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	id := makeKeys(t, pool)[0]
 	meter := newMeter(pool, newClock(time.Now()))
@@ -119,14 +118,13 @@ func TestOnceTheDatabaseCanDoMoreItIsAskedForMore(t *testing.T) {
 // TestARollUpTakesNoMoreThanItIsToHoweverItIsPlanned has the database believe that the table is all but empty, which it then
 // joins row by row: an old transaction keeps vacuum from the rows that are gone.
 func TestARollUpTakesNoMoreThanItIsToHoweverItIsPlanned(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	id := makeKeys(t, pool)[0]
 	meter := newMeter(pool, newClock(time.Now()))
 	block(t, pool, "SELECT txid_current()")
 	writeBatches(t, meter, 300, id)
-	if err := meter.RollUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, meter.RollUp(t.Context()))
 	testkit.Exec(t, pool, "VACUUM key_usage_batches")
 	rollUpBy32(t, pool, meter, id, 50)
 	if got := usageOf(t, pool, id); got != [2]int64{350, 0} {
@@ -135,6 +133,7 @@ func TestARollUpTakesNoMoreThanItIsToHoweverItIsPlanned(t *testing.T) {
 }
 
 func TestAProcessThatEndsRollsUpBitByBit(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	id := makeKeys(t, pool)[0]
 	meter := newMeter(pool, newClock(time.Now()))
@@ -142,9 +141,7 @@ func TestAProcessThatEndsRollsUpBitByBit(t *testing.T) {
 	allowBatches(t, pool, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := meter.Run(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, meter.Run(ctx))
 	if got := usageOf(t, pool, id); got != [2]int64{3, 0} {
 		t.Errorf("usage = %v, want [3 0]", got)
 	}
@@ -152,6 +149,7 @@ func TestAProcessThatEndsRollsUpBitByBit(t *testing.T) {
 
 // TestRollUpLeavesBatchesToThePodThatRollsUp has the first pod wait for a row that the second would have to wait for too.
 func TestRollUpLeavesBatchesToThePodThatRollsUp(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	ids := makeKeys(t, pool)
 	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
@@ -170,9 +168,7 @@ func TestRollUpLeavesBatchesToThePodThatRollsUp(t *testing.T) {
 		t.Errorf("usage beside the first pod = %v, want none", got)
 	}
 	release()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, <-done)
 	flush(t, second)
 	for id, want := range map[uuid.UUID][2]int64{ids[0]: {2, 0}, ids[1]: {1, 0}} {
 		if got := usageOf(t, pool, id); got != want {
@@ -182,6 +178,7 @@ func TestRollUpLeavesBatchesToThePodThatRollsUp(t *testing.T) {
 }
 
 func TestBadBatchIsSkippedAndAllOthersAreAdded(t *testing.T) {
+	t.Parallel()
 	for name, damage := range map[string]string{
 		"arrays of different lengths": "requests = '{1}'",
 		"a count is missing":          "requests = '{1,NULL}'",
@@ -198,9 +195,7 @@ func TestBadBatchIsSkippedAndAllOthersAreAdded(t *testing.T) {
 			writeBatches(t, meter, 2, ids[0])
 			testkit.Exec(t, pool, "UPDATE key_usage_batches SET "+damage+" WHERE batch = 3")
 			for range 2 { // the second has nothing to do
-				if err := meter.RollUp(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, meter.RollUp(t.Context()))
 				for id, want := range map[uuid.UUID][2]int64{ids[0]: {4, 0}, ids[1]: {}, ids[2]: {}} {
 					if got := usageOf(t, pool, id); got != want {
 						t.Errorf("usage = %v, want %v", got, want)
@@ -236,6 +231,7 @@ func refuse(t *testing.T, pool *pgxpool.Pool, name, event, condition string) (al
 }
 
 func TestFailedRollUpIsCountedOnceAndKeepsTheBatches(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	ids := makeKeys(t, pool)
 	registry := prometheus.NewRegistry()
@@ -257,6 +253,7 @@ func TestFailedRollUpIsCountedOnceAndKeepsTheBatches(t *testing.T) {
 }
 
 func TestARollUpThatItsCallerEndsIsNoFailure(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	ids := makeKeys(t, pool)
 	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
@@ -271,6 +268,7 @@ func TestARollUpThatItsCallerEndsIsNoFailure(t *testing.T) {
 }
 
 func TestTheAgeOfWhatWaitsForARollUpIsTold(t *testing.T) {
+	t.Parallel()
 	pool := testkit.Database(t)
 	ids := makeKeys(t, pool)
 	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // hostileURLs are refused at registration. PORT stands for a port on which loopback listens.
@@ -75,6 +76,7 @@ func hostileURLs() []string {
 }
 
 func TestAHostileURLIsRefusedAtRegistrationAndConnectsToNothing(t *testing.T) {
+	t.Parallel()
 	l := newLookout(t, newZone(t, nil), nil, nil)
 	g := newGuard(nil)
 	for _, spelling := range hostileURLs() {
@@ -143,6 +145,7 @@ func urlsOf(name string) []string {
 }
 
 func TestANameThatResolvesInwardsConnectsToNothingPrivate(t *testing.T) {
+	t.Parallel()
 	names := hostileNames()
 	l := newLookout(t, newZone(t, names), nil, nil)
 	g := newGuard(nil)
@@ -193,9 +196,7 @@ var standsForPublic = []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}
 func publicServer(t testing.TB, answer http.HandlerFunc) (server *httptest.Server, port string, authority []byte) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.2:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	server = httptest.NewUnstartedServer(answer)
 	_ = server.Listener.Close()
 	server.Listener = listener
@@ -206,6 +207,7 @@ func publicServer(t testing.TB, answer http.HandlerFunc) (server *httptest.Serve
 }
 
 func TestOfManyAddressesOnlyAPublicOneIsConnectedTo(t *testing.T) {
+	t.Parallel()
 	_, port, authority := publicServer(t, func(http.ResponseWriter, *http.Request) {})
 	private := []string{"127.0.0.1", "10.0.0.1", "169.254.169.254", "::1"}
 	l := newLookout(t, newZone(t, map[string][]answerSet{
@@ -228,6 +230,7 @@ func TestOfManyAddressesOnlyAPublicOneIsConnectedTo(t *testing.T) {
 }
 
 func TestANameThatTurnsInwardsIsRefusedAtTheNextConnection(t *testing.T) {
+	t.Parallel()
 	_, port, authority := publicServer(t, func(http.ResponseWriter, *http.Request) {})
 	for name, inward := range map[string]string{"IPv4": "127.0.0.1", "IPv6": "::1", "metadata": "169.254.169.254"} {
 		t.Run(name, func(t *testing.T) {
@@ -248,6 +251,7 @@ func TestANameThatTurnsInwardsIsRefusedAtTheNextConnection(t *testing.T) {
 }
 
 func TestNoRedirectIsFollowed(t *testing.T) {
+	t.Parallel()
 	var status int
 	var target string
 	_, port, authority := publicServer(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -270,6 +274,7 @@ func TestNoRedirectIsFollowed(t *testing.T) {
 }
 
 func TestAProxyOfTheEnvironmentIsNotAsked(t *testing.T) {
+	t.Parallel()
 	const child = "EXAMPREP_TEST_BEHIND_PROXY"
 	if os.Getenv(child) != "" {
 		deliverBehindProxy(t)
@@ -301,9 +306,7 @@ func deliverBehindProxy(t *testing.T) {
 	t.Helper()
 	control := &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://control.example.com/", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if answer, err := control.Do(request); err == nil {
 		_ = answer.Body.Close()
 		t.Error("the proxy did not refuse")

@@ -16,6 +16,7 @@ import (
 )
 
 func TestAnAnswerIsKeptWithoutWhatWouldHarm(t *testing.T) {
+	t.Parallel()
 	const secret = "whsec_AAAAbbbbCCCCddddEEEEffffGGGGhhhhIIIIjjjjKKK"
 	const hexadecimal = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	for name, c := range map[string]struct{ answer, want string }{
@@ -101,6 +102,7 @@ func keepLettersAndDigits(r rune) rune {
 }
 
 func TestNoPieceOfASecretIsKept(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		own := rapid.StringMatching(`[!-~]{24,60}`).Draw(t, "secret of a resource")
 		signature := Sign([]string{own}, time.Unix(1767225600, 0), []byte("body"))
@@ -131,6 +133,7 @@ func TestNoPieceOfASecretIsKept(t *testing.T) {
 }
 
 func TestASecretAtTheBoundIsMaskedWhole(t *testing.T) {
+	t.Parallel()
 	key := "service_" + strings.Repeat("0123456789ab", 4)
 	token := "eyJhbGciOiJIUzI1NiJ9." + strings.Repeat("Ab9_", 100) + "." + strings.Repeat("c", 43)
 	secret := NewSecret()
@@ -147,6 +150,7 @@ func TestASecretAtTheBoundIsMaskedWhole(t *testing.T) {
 }
 
 func TestATokenThatTheWindowCutsIsMasked(t *testing.T) {
+	t.Parallel()
 	token := "0f1e2d3c4b5a69788796a5b4c3d2e1f0" + "00112233445566778899aabbccddeeff"
 	for shown := 1; shown <= len(token); shown++ {
 		head := secretPrefix + strings.Repeat("x", answerWindow-shown-len(secretPrefix)-1) + " "
@@ -161,6 +165,7 @@ func TestATokenThatTheWindowCutsIsMasked(t *testing.T) {
 }
 
 func TestASecretInAnotherEncodingIsMasked(t *testing.T) {
+	t.Parallel()
 	secret := NewSecret()
 	shared := sharedSecrets([]string{secret}, "")
 	for name, encoded := range map[string]string{
@@ -198,6 +203,7 @@ func FuzzAKeptAnswerIsCleanAndBounded(f *testing.F) {
 }
 
 func TestATryTellsHowItsAnswerBegan(t *testing.T) {
+	t.Parallel()
 	secret := NewSecret()
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc

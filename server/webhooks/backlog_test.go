@@ -9,6 +9,7 @@ import (
 
 // However long the backlog is, and in whatever order its rows lie: what autoscaling reads is the age of the oldest.
 func TestTheOldestDueDeliveryIsSeenInALongBacklog(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://receiver.example.com/")
 	b.fill(t, endpoint.ID, 50)

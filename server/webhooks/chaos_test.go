@@ -16,6 +16,7 @@ import (
 
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 const (
@@ -30,7 +31,11 @@ const (
 // Redis is killed, flushed, away and failed over by its Sentinel, while PostgreSQL is restarted, while endpoints come and
 // go, and while receivers fail. Then it asks what came of each event, of the receivers and of the database.
 func TestEveryEventArrivesWhateverFails(t *testing.T) {
-	events, seed := testkit.Size(t, chaosEvents, 3000), testkit.Size(t, chaosSeed, time.Now().UnixNano())
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("kills servers for a minute")
+	}
+	events, seed := testkit.Size(t, chaosEvents, 600), testkit.Size(t, chaosSeed, time.Now().UnixNano())
 	t.Logf("%s=%d %s=%d", chaosEvents, events, chaosSeed, seed)
 	ctx := watched(t)
 	s := newStage(ctx, t, int(events), uint64(seed))
@@ -71,9 +76,7 @@ func newStage(ctx context.Context, t *testing.T, events int, seed uint64) *stage
 	t.Helper()
 	s := &stage{seed: seed, history: newHistory(), course: newCourse(events)}
 	database, redises := testkit.StartPostgres(t), startRedises(ctx, t)
-	if err := postgres.Migrate(ctx, database.URL, postgres.Sandbox); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, postgres.Migrate(ctx, database.URL, postgres.Sandbox))
 	s.pool = testkit.Open(t, database.URL)
 	testkit.Exec(t, s.pool, chaosTables)
 	s.notifier = NewNotifier(s.pool)
@@ -87,9 +90,7 @@ func newStage(ctx context.Context, t *testing.T, events int, seed uint64) *stage
 	s.receiver = newChaosReceiver(t, seed, s.cast(), s.history)
 	for _, to := range s.receiver.targets {
 		if to != s.late {
-			if err := s.register(ctx, to); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, s.register(ctx, to))
 		}
 	}
 	authority := testkit.CAPEM(s.receiver.Server)
@@ -177,15 +178,11 @@ func (s *stage) play(ctx context.Context, t *testing.T) {
 	traffic.Go(func() error { return s.chaos.upsetWorkers(during, 2*len(order), chance) })
 	traffic.Go(func() error { return s.changeEndpoints(during) })
 	traffic.Go(func() error { return s.seeItGone(during) })
-	if err := traffic.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, traffic.Wait())
 	s.chaos.logf("%7.1fs all has happened", time.Since(s.chaos.began).Seconds())
 	s.settle(ctx, t)
 	leave()
-	if err := workers.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, workers.Wait())
 	s.chaos.logf("%7.1fs all has settled", time.Since(s.chaos.began).Seconds())
 }
 
@@ -201,9 +198,7 @@ func (s *stage) settle(ctx context.Context, t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 }
 
 // changeEndpoints deletes, disables, enables and adds endpoints at points of the course.

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"examprep.dev/server/testkit/check"
 )
 
 // chaosTables are what events tell of, and a log of every lease and every retry that is scheduled: at is the beginning of
@@ -67,13 +69,9 @@ func (s *stage) judge(ctx context.Context, t *testing.T) {
 func (s *stage) truth(ctx context.Context, t *testing.T) map[uuid.UUID]struct{} {
 	t.Helper()
 	rows, err := s.pool.Query(ctx, "SELECT id FROM webhook_events")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	truth := make(map[uuid.UUID]struct{}, len(ids))
 	for _, id := range ids {
 		truth[id] = struct{}{}
@@ -175,9 +173,7 @@ func (s *stage) judgeEnds(ctx context.Context, t *testing.T) {
 	t.Helper()
 	count := func(query string, args ...any) (n int) {
 		t.Helper()
-		if err := s.pool.QueryRow(ctx, query, args...).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, s.pool.QueryRow(ctx, query, args...).Scan(&n))
 		return n
 	}
 	for _, to := range s.receiver.targets {
@@ -210,9 +206,7 @@ func (s *stage) judgeHaste(ctx context.Context, t *testing.T) {
 			var excused bool
 			err := s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM webhook_tries t JOIN webhook_deliveries d ON d.id = t.delivery_id
 				WHERE d.event_id = $1 AND d.endpoint_id = $2 AND t.failure IN ('timeout', 'worker_lost'))`, id, to.id).Scan(&excused)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if !excused {
 				t.Errorf("event %s came to endpoint %d again too soon", id, to.index)
 			}

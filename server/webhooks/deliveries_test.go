@@ -10,21 +10,19 @@ import (
 	"github.com/google/uuid"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestATestEventAndARedeliveryArrive(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	account := b.account(t)
 	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: r.URL, Events: []Kind{KindScored}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	testkit.Run(t, b.worker(t, r).Run)
 	sent, err := b.endpoints.Test(t.Context(), account, made.ID, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	first := r.Next(t)
 	var body struct {
 		Event Kind     `json:"event"`
@@ -34,9 +32,7 @@ func TestATestEventAndARedeliveryArrive(t *testing.T) {
 		t.Errorf("body %s: %v", first.Body, err)
 	}
 	again, err := b.endpoints.Redeliver(t.Context(), account, made.ID, sent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if second := r.Next(t); second.Header.Get("Webhook-Id") != first.Header.Get("Webhook-Id") || !bytes.Equal(second.Body, first.Body) {
 		t.Error("the redelivery differs from the delivery")
 	}
@@ -56,14 +52,13 @@ func TestATestEventAndARedeliveryArrive(t *testing.T) {
 func (b *bench) scoredBy(t *testing.T, account uuid.UUID) Event {
 	t.Helper()
 	event, err := NewEvent(KindScored, uuid.NullUUID{UUID: account, Valid: true}, time.Now(), AttemptScored{AttemptID: uuid.NewString()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	b.record(t, event)
 	return event
 }
 
 func TestAMovedEndpointTakesNothingOfTheFormerAccountAlong(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	ada, bob := b.account(t), b.account(t)
@@ -71,9 +66,7 @@ func TestAMovedEndpointTakesNothingOfTheFormerAccountAlong(t *testing.T) {
 		Owner: "c/ns/n", URL: r.URL, Events: Kinds(), Secret: NewSecret(), Account: uuid.NullUUID{UUID: ada, Valid: true},
 	}
 	adas, err := b.endpoints.ApplyManaged(t.Context(), want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	b.scoredBy(t, ada)
 	before, err := b.endpoints.Deliveries(t.Context(), ada, adas.ID, uuid.NullUUID{}, 10)
 	if err != nil || len(before.Deliveries) != 1 {
@@ -103,6 +96,7 @@ func TestAMovedEndpointTakesNothingOfTheFormerAccountAlong(t *testing.T) {
 }
 
 func TestAMoveDoesNotEnableAReceiverThatFailedTooLong(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	want, endpoint := b.endpoint(t, "https://receiver.example.com")
 	testkit.Exec(t, b.pool, "UPDATE webhook_endpoints SET status = $1, disabled_reason = $2 WHERE id = $3",
@@ -116,12 +110,11 @@ func TestAMoveDoesNotEnableAReceiverThatFailedTooLong(t *testing.T) {
 
 // Whatever way they got there: deliveries of another account's events are nobody else's to see.
 func TestDeliveriesOfAnotherAccountsEventsAreNotThere(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	ada, bob := b.account(t), b.account(t)
 	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: ada, URL: "https://receiver.example.com", Events: Kinds()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	b.scoredBy(t, ada)
 	b.happen(t, 1)
 	all, err := b.endpoints.Deliveries(t.Context(), ada, made.ID, uuid.NullUUID{}, 10)
@@ -144,12 +137,11 @@ func TestDeliveriesOfAnotherAccountsEventsAreNotThere(t *testing.T) {
 }
 
 func TestNothingIsSentToADisabledEndpoint(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	account := b.account(t)
 	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: "https://receiver.example.com", Events: Kinds()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	b.scoredBy(t, account)
 	page, err := b.endpoints.Deliveries(t.Context(), account, made.ID, uuid.NullUUID{}, 1)
 	if err != nil || len(page.Deliveries) != 1 {

@@ -15,6 +15,7 @@ import (
 
 	"examprep.dev/api/client"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func (b *bench) account(t *testing.T) uuid.UUID {
@@ -25,6 +26,7 @@ func (b *bench) account(t *testing.T) uuid.UUID {
 }
 
 func TestAnEndpointIsRegisteredChangedAndRemoved(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	account := b.account(t)
 	made, secret, err := b.endpoints.Register(t.Context(), Registration{
@@ -35,9 +37,7 @@ func TestAnEndpointIsRegisteredChangedAndRemoved(t *testing.T) {
 	}
 	url, off := "https://receiver.example.com/b", false
 	changed, err := b.endpoints.Update(t.Context(), account, made.ID, Change{URL: &url, Events: []Kind{KindSubmitted}, Enabled: &off})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if changed.URL != url || !slices.Equal(changed.Events, []Kind{KindSubmitted}) || changed.Description != "gradebook" ||
 		changed.Status != StatusDisabled || changed.DisabledReason != reasonOwner {
 		t.Errorf("changed to %+v", changed)
@@ -50,9 +50,7 @@ func TestAnEndpointIsRegisteredChangedAndRemoved(t *testing.T) {
 	if _, err := b.endpoints.Update(t.Context(), account, made.ID, Change{URL: &plain}); !is[*ValidationError](err) {
 		t.Errorf("without TLS: got %v, want a ValidationError", err)
 	}
-	if err := b.endpoints.Delete(t.Context(), account, made.ID); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, b.endpoints.Delete(t.Context(), account, made.ID))
 	if _, err := b.endpoints.Get(t.Context(), account, made.ID); !is[*NotFoundError](err) {
 		t.Errorf("after deletion: got %v, want a NotFoundError", err)
 	}
@@ -64,19 +62,16 @@ func is[E error](err error) bool {
 }
 
 func TestAnothersEndpointIsNotThereAndAResourcesIsReadOnly(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	mine, theirs := b.account(t), b.account(t)
 	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: theirs, URL: "https://receiver.example.com", Events: Kinds()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	managed, err := b.endpoints.ApplyManaged(t.Context(), ManagedEndpoint{
 		Owner: "c/ns/n", URL: "https://receiver.example.com", Events: Kinds(), Secret: NewSecret(),
 		Account: uuid.NullUUID{UUID: mine, Valid: true},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for name, call := range map[string]func(id uuid.UUID) error{
 		"update": func(id uuid.UUID) error { _, err := b.endpoints.Update(t.Context(), mine, id, Change{}); return err },
 		"delete": func(id uuid.UUID) error { return b.endpoints.Delete(t.Context(), mine, id) },
@@ -104,6 +99,7 @@ func TestAnothersEndpointIsNotThereAndAResourcesIsReadOnly(t *testing.T) {
 }
 
 func TestAnAccountHasSoManyEndpoints(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	account := b.account(t)
 	register := func(n int) error {
@@ -113,9 +109,7 @@ func TestAnAccountHasSoManyEndpoints(t *testing.T) {
 		return err
 	}
 	for n := range MaxEndpoints {
-		if err := register(n); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, register(n))
 	}
 	if err := register(MaxEndpoints); !is[*LimitError](err) {
 		t.Errorf("got %v, want a LimitError", err)
@@ -123,6 +117,7 @@ func TestAnAccountHasSoManyEndpoints(t *testing.T) {
 }
 
 func TestTheLimitOfEndpointsHoldsHoweverManyRegisterAtOnce(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	account := b.account(t)
 	testkit.Exec(t, b.pool, `INSERT INTO webhook_endpoints (id, account_id, url, events)
@@ -152,14 +147,13 @@ func TestTheLimitOfEndpointsHoldsHoweverManyRegisterAtOnce(t *testing.T) {
 }
 
 func TestAChangeIsCheckedForWhatItChanges(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	account := b.account(t)
 	made, _, err := b.endpoints.Register(t.Context(), Registration{
 		AccountID: account, URL: "https://127.0.0.1/hook", Events: Kinds(), Description: "d",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	strict := NewEndpoints(b.pool, b.keyring, nil) // loopback is allowed no more
 	text, off := "x", false
 	if _, err := strict.Update(t.Context(), account, made.ID, Change{Description: &text}); err != nil {
@@ -177,12 +171,11 @@ func TestAChangeIsCheckedForWhatItChanges(t *testing.T) {
 }
 
 func TestAChangeThatChangesNothingIsNotWritten(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	account := b.account(t)
 	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: "https://receiver.example.com", Events: Kinds()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	version := func() string {
 		return testkit.Get[string](t, b.pool, "SELECT xmin::text FROM webhook_endpoints")
 	}
@@ -199,6 +192,7 @@ func TestAChangeThatChangesNothingIsNotWritten(t *testing.T) {
 }
 
 func TestOnlyANewReceiverOrANewBeginningClearsTheRecord(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		status  string
 		change  Change
@@ -214,9 +208,7 @@ func TestOnlyANewReceiverOrANewBeginningClearsTheRecord(t *testing.T) {
 			b := newBench(t)
 			account := b.account(t)
 			made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: "https://receiver.example.com", Events: Kinds()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			testkit.Exec(t, b.pool, "UPDATE webhook_endpoints SET failing_since = now(), status = $1", c.status)
 			got, err := b.endpoints.Update(t.Context(), account, made.ID, c.change)
 			if err != nil || (got.FailingSince == nil) != c.cleared {
@@ -227,13 +219,12 @@ func TestOnlyANewReceiverOrANewBeginningClearsTheRecord(t *testing.T) {
 }
 
 func TestHoweverOftenASecretIsRotatedTwoSign(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	account := b.account(t)
 	made, secret, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: r.URL, Events: Kinds()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	var before string
 	for range 5 {
 		before = secret
@@ -255,13 +246,12 @@ func TestHoweverOftenASecretIsRotatedTwoSign(t *testing.T) {
 }
 
 func TestARotationIsTheWayOutOfALostEncryptionKey(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	account := b.account(t)
 	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: r.URL + "/own", Events: Kinds()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	want, managed := b.endpoint(t, r.URL+"/managed")
 	testkit.Exec(t, b.pool, "UPDATE webhook_secrets SET key_id = 'lost'")
 	if _, err := b.endpoints.RotateSecret(t.Context(), account, made.ID); err != nil {

@@ -26,6 +26,7 @@ import (
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/redisurl"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/testenv"
 )
 
 // collect receives until all of the events have arrived, however often.
@@ -56,6 +57,7 @@ func (b *bench) brisk(t *testing.T, r *testkit.Receiver) WorkerConfig {
 }
 
 func TestNothingIsLostWhenRedisIsKilledAndComesBackEmpty(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	server := testkit.StartRedis(t)
 	connection := testkit.OpenRedis(t, server.URL(), func(o *redis.UniversalOptions) { o.MaxRetries = -1 })
@@ -105,7 +107,9 @@ func workUntilKilled() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	pool, err := postgres.Open(ctx, os.Getenv(workerDatabase))
 	fail(err)
-	connection, err := redisurl.Open(os.Getenv(testkit.RedisVariable), func(o *redis.UniversalOptions) { o.MaxRetries = -1 })
+	cache, err := testenv.Lookup(testkit.RedisVariable)
+	fail(err)
+	connection, err := redisurl.Open(cache, func(o *redis.UniversalOptions) { o.MaxRetries = -1 })
 	fail(err)
 	ring, err := ParseKeyring(testKeys)
 	fail(err)
@@ -128,6 +132,7 @@ func workUntilKilled() {
 }
 
 func TestAWorkerProcessThatIsKilledMidDeliveryIsReplaced(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	entered, killed := make(chan struct{}), make(chan struct{})
 	r := testkit.StartReceiver(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
@@ -159,6 +164,7 @@ func TestAWorkerProcessThatIsKilledMidDeliveryIsReplaced(t *testing.T) {
 }
 
 func TestAnOutcomeOutlivesPostgresBeingAway(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	entered, release := make(chan struct{}), make(chan struct{})
 	r := testkit.StartReceiver(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
@@ -194,6 +200,7 @@ func (l *lanes) idle() bool {
 }
 
 func TestManyHangingReceiversDelayNobodyElse(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	release := make(chan struct{})
 	hanging := testkit.StartReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
@@ -225,6 +232,7 @@ func TestManyHangingReceiversDelayNobodyElse(t *testing.T) {
 }
 
 func TestAWorkerThatStopsHandsOverWhatItHasNotBegun(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	release := make(chan struct{})
 	r := testkit.StartReceiver(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
@@ -261,6 +269,7 @@ func TestAWorkerThatStopsHandsOverWhatItHasNotBegun(t *testing.T) {
 }
 
 func TestAnEndpointThatFailsForDaysIsDisabledWhenItFailsAgain(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 	want, endpoint := b.endpoint(t, r.URL)
@@ -280,6 +289,7 @@ func TestAnEndpointThatFailsForDaysIsDisabledWhenItFailsAgain(t *testing.T) {
 }
 
 func TestSecretsMoveToTheNewEncryptionKey(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	want, _ := b.endpoint(t, r.URL)
@@ -305,6 +315,7 @@ func TestSecretsMoveToTheNewEncryptionKey(t *testing.T) {
 }
 
 func TestASecretThatCannotBeReadCostsNoTry(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	b.endpoint(t, r.URL)
@@ -327,6 +338,7 @@ func TestASecretThatCannotBeReadCostsNoTry(t *testing.T) {
 
 // TestNoPrivateAddressIsEverConnectedTo dials for real: names and spellings that a check of the URL's text may miss.
 func TestNoPrivateAddressIsEverConnectedTo(t *testing.T) {
+	t.Parallel()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", ":0") // every address of this machine
 	if err != nil {
 		t.Fatal(err)

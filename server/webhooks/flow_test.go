@@ -11,6 +11,7 @@ import (
 
 	"examprep.dev/server/postgres/webhooksdb"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // until polls a count until it is want.
@@ -32,9 +33,7 @@ func (b *bench) until(t *testing.T, want int, query string, args ...any) {
 func (b *bench) fill(t *testing.T, endpoint uuid.UUID, n int) {
 	t.Helper()
 	event, err := NewEvent(KindContentUpdated, uuid.NullUUID{}, time.Now(), ContentUpdated{ExamKey: "exam"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	testkit.Exec(t, b.pool, `WITH made AS (
 			INSERT INTO webhook_events (id, kind, body) SELECT webhook_new_id(), $2, $3 FROM generate_series(1, $1::int) RETURNING id)
 		INSERT INTO webhook_deliveries (id, event_id, endpoint_id) SELECT webhook_new_id(), id, $4 FROM made`,
@@ -45,9 +44,7 @@ func (b *bench) fill(t *testing.T, endpoint uuid.UUID, n int) {
 // hold relays what is due and takes up to most of it from the stream, as a worker that then does nothing.
 func (w *Worker) hold(t *testing.T, most int) (held []hint) {
 	t.Helper()
-	if err := w.stream.ensureGroup(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, w.stream.ensureGroup(t.Context()))
 	w.relayDue(t.Context())
 	for len(held) < most {
 		hints, err := w.stream.read(t.Context(), readBatch, time.Second)
@@ -60,6 +57,7 @@ func (w *Worker) hold(t *testing.T, most int) (held []hint) {
 }
 
 func TestBacklogsOfManyHangingReceiversDelayNobodyElse(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	release := make(chan struct{})
 	hanging := testkit.StartReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
@@ -80,6 +78,7 @@ func TestBacklogsOfManyHangingReceiversDelayNobodyElse(t *testing.T) {
 }
 
 func TestHintsOfAKilledWorkerDoNotHoldUpTheRelay(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	_, big := b.endpoint(t, "https://127.0.0.1:1/")
@@ -97,6 +96,7 @@ func TestHintsOfAKilledWorkerDoNotHoldUpTheRelay(t *testing.T) {
 }
 
 func TestAWorkerThatLeavesOrphansNoHint(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
 	b.fill(t, endpoint.ID, 10)
@@ -105,29 +105,22 @@ func TestAWorkerThatLeavesOrphansNoHint(t *testing.T) {
 	consumers := func() []redis.XInfoConsumer {
 		t.Helper()
 		list, err := b.redis.XInfoConsumers(t.Context(), w.stream.name, groupName).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		return list
 	}
-	if err := w.stream.leave(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, w.stream.leave(t.Context()))
 	if list := consumers(); len(list) != 1 || list[0].Pending != 10 {
 		t.Errorf("left %+v, want a worker that others can claim 10 hints from", list)
 	}
-	if err := w.stream.done(t.Context(), held); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.stream.leave(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, w.stream.done(t.Context(), held))
+	check.NoError(t, w.stream.leave(t.Context()))
 	if list := consumers(); len(list) != 0 {
 		t.Errorf("left %+v, want none", list)
 	}
 }
 
 func TestALongBacklogOfAReceiverThatIsGoneIsCancelledInChunks(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	gone := testkit.StartReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
 	_, endpoint := b.endpoint(t, gone.URL)
@@ -141,13 +134,12 @@ func TestALongBacklogOfAReceiverThatIsGoneIsCancelledInChunks(t *testing.T) {
 }
 
 func TestALongBacklogIsNeverDeliveredAfterItsEndpointWasDeleted(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	deleted, endpoint := b.endpoint(t, r.URL)
 	b.fill(t, endpoint.ID, 2*cancelChunk)
-	if err := b.endpoints.DeleteManaged(t.Context(), deleted.Owner); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, b.endpoints.DeleteManaged(t.Context(), deleted.Owner))
 	b.until(t, cancelChunk, inState, "cancelled")
 	testkit.Run(t, b.worker(t, r).Run)
 	b.until(t, 2*cancelChunk, inState, "cancelled")
@@ -157,6 +149,7 @@ func TestALongBacklogIsNeverDeliveredAfterItsEndpointWasDeleted(t *testing.T) {
 }
 
 func TestALateGoneDoesNotDisableTheNewURL(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	entered, release := make(chan struct{}), make(chan struct{})
 	old := testkit.StartReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
@@ -181,6 +174,7 @@ func TestALateGoneDoesNotDisableTheNewURL(t *testing.T) {
 }
 
 func TestADeliveryThatIsPutOffKeepsTheWaitBeforeItsRetry(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
 	b.fill(t, endpoint.ID, 1)
@@ -191,6 +185,7 @@ func TestADeliveryThatIsPutOffKeepsTheWaitBeforeItsRetry(t *testing.T) {
 
 // A lease waits as long as PostgreSQL has it wait; here because somebody else is logging the same lost try.
 func TestALeaseThatWaitsHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	_, endpoint := b.endpoint(t, r.URL)
@@ -212,6 +207,7 @@ func TestALeaseThatWaitsHoldsUpNoOther(t *testing.T) {
 }
 
 func TestADeliveryThatIsLockedForAMomentIsDeliveredAllTheSame(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	_, endpoint := b.endpoint(t, r.URL)

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"examprep.dev/server/testkit/check"
 )
 
 // A zone is a name server on loopback that answers as a hostile one may: what it says of a name may differ from one
@@ -44,9 +46,7 @@ func addresses(all ...string) []answerSet { return []answerSet{{addresses: all}}
 func newZone(t testing.TB, answers map[string][]answerSet) *zone {
 	t.Helper()
 	conn, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	z := &zone{conn: conn, answers: answers, asked: map[question]int{}}
 	done := make(chan struct{})
 	go func() {
@@ -155,9 +155,7 @@ var errNotLoopback = errors.New("the tests connect to loopback alone")
 func newLookout(t testing.TB, z *zone, allowed []netip.Prefix, authority []byte) *lookout {
 	t.Helper()
 	s, err := newSender(allowed, authority, patience, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	l := &lookout{sender: s}
 	s.dialer.Resolver = z.resolver()
 	guarded := s.dialer.Control
@@ -182,9 +180,7 @@ func (l *lookout) listen(t testing.TB) {
 	t.Helper()
 	listen := func(network, address string) net.Listener {
 		listener, err := new(net.ListenConfig).Listen(t.Context(), network, address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		t.Cleanup(func() { _ = listener.Close() })
 		l.listeners = append(l.listeners, listener)
 		return listener
@@ -212,13 +208,9 @@ func (l *lookout) checkUntouched(t testing.TB) {
 	t.Helper()
 	for _, listener := range l.listeners {
 		own, err := new(net.Dialer).DialContext(t.Context(), "tcp", listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		first, err := listener.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if first.RemoteAddr().String() != own.LocalAddr().String() {
 			t.Errorf("%s was connected to, from %s", listener.Addr(), first.RemoteAddr())
 		}

@@ -89,6 +89,7 @@ func (m *laneModel) land(t *rapid.T) hint {
 }
 
 func TestLanesLoseNothingAndKeepTheirBounds(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		m := newLaneModel(rapid.IntRange(1, 40).Draw(t, "places"))
 		t.Repeat(map[string]func(*rapid.T){
@@ -175,6 +176,7 @@ func grown(t *testing.T, size int) (*lanes, uuid.UUID, time.Time) {
 }
 
 func TestAWindowIsHalvedOnceForTriesThatFailTogether(t *testing.T) {
+	t.Parallel()
 	l, endpoint, now := grown(t, 32)
 	began := now.Add(-time.Second)
 	before := l.byID[endpoint].size
@@ -191,6 +193,7 @@ func TestAWindowIsHalvedOnceForTriesThatFailTogether(t *testing.T) {
 }
 
 func TestAFullLanePutsDeliveriesOffOneAfterTheOther(t *testing.T) {
+	t.Parallel()
 	now := time.Unix(1767225600, 0)
 	l, endpoint := newLanes(1024, func() time.Time { return now }), uuid.New()
 	push := func() (time.Duration, bool) { return l.push(hint{delivery: uuid.New(), endpoint: endpoint}) }
@@ -219,6 +222,7 @@ func TestAFullLanePutsDeliveriesOffOneAfterTheOther(t *testing.T) {
 }
 
 func TestALaneOfWhichNothingIsKnownHoldsLittle(t *testing.T) {
+	t.Parallel()
 	now := time.Unix(1767225600, 0)
 	l, endpoint := newLanes(1024, func() time.Time { return now }), uuid.New()
 	for n := range 2 * maxUntriedLane {
@@ -232,6 +236,7 @@ func TestALaneOfWhichNothingIsKnownHoldsLittle(t *testing.T) {
 }
 
 func TestALaneThatProvesItselfRecallsWhatWasPutOff(t *testing.T) {
+	t.Parallel()
 	l, endpoint, now := grown(t, 32)
 	room := l.byID[endpoint].room(0)
 	for range room + 1 {
@@ -261,6 +266,7 @@ func TestALaneThatProvesItselfRecallsWhatWasPutOff(t *testing.T) {
 }
 
 func TestALaneIsNotReadAnewAtOnceAfterALongRead(t *testing.T) {
+	t.Parallel()
 	now := time.Unix(1767225600, 0)
 	l, endpoint := newLanes(8, func() time.Time { return now }), uuid.New()
 	l.setBehind([]uuid.UUID{endpoint})

@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // rudeServer answers each connection by hand, after the request was read, and counts what it could write.
@@ -161,9 +162,7 @@ func TestARudeReceiverCostsBoundedTimeAndBytes(t *testing.T) {
 			t.Parallel()
 			server := newRudeServer(t, false, c.answer)
 			s, err := newSender(loopback, server.authority, patience, time.Now)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if c.hangs {
 				s.timeout = 2 * time.Second // long enough for a busy machine to get as far
 			}
@@ -181,9 +180,7 @@ func TestARudeReceiverCostsBoundedTimeAndBytes(t *testing.T) {
 		t.Parallel()
 		server := newRudeServer(t, true, nil)
 		s, err := newSender(loopback, server.authority, time.Second, time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if came := s.send(t.Context(), post{url: server.url, eventID: uuid.New()}); came.failure != "timeout" {
 			t.Errorf("came to %+v", came)
 		}
@@ -192,6 +189,7 @@ func TestARudeReceiverCostsBoundedTimeAndBytes(t *testing.T) {
 }
 
 func TestOnlyATrustedCertificateForTheNameIsDeliveredTo(t *testing.T) {
+	t.Parallel()
 	same := func(*x509.Certificate) {}
 	for name, c := range map[string]struct {
 		change  func(*x509.Certificate)
@@ -222,9 +220,7 @@ func TestOnlyATrustedCertificateForTheNameIsDeliveredTo(t *testing.T) {
 				authority = nil
 			}
 			s, err := newSender(loopback, authority, patience, time.Now)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			came := s.send(t.Context(), post{url: server.URL, eventID: uuid.New(), body: []byte("{}")})
 			if came.failure != c.want || (asked.Load() > 0) != (c.want == "") {
 				t.Errorf("came to %+v, want %q; the receiver was asked %d times", came, c.want, asked.Load())
@@ -235,9 +231,7 @@ func TestOnlyATrustedCertificateForTheNameIsDeliveredTo(t *testing.T) {
 		server := httptest.NewServer(http.NotFoundHandler())
 		defer server.Close()
 		s, err := newSender(loopback, nil, patience, time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if came := s.send(t.Context(), post{url: strings.Replace(server.URL, "http:", "https:", 1), eventID: uuid.New()}); came.failure != "tls" {
 			t.Errorf("came to %+v", came)
 		}

@@ -11,6 +11,7 @@ import (
 )
 
 func TestAnOutageIsToldOnceWhenItBeginsAndOnceWhenItIsOver(t *testing.T) {
+	t.Parallel()
 	var log bytes.Buffer
 	now := time.Unix(0, 0)
 	o := newOutages(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{
@@ -45,6 +46,7 @@ level=WARN msg="a store did not answer; trying until it does" doing=reading erro
 }
 
 func TestASecretThatPostgresCouldNotBeAskedForWaitsForNoKey(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
 	w := b.worker(t)

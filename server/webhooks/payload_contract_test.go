@@ -19,32 +19,26 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/webhooks"
 )
 
 // TestDeliveriesAreWhatTheContractPromises lets everything happen that is told of, by the code that tells, and holds what
 // arrives against the contract: headers, and bodies down to their last field.
 func TestDeliveriesAreWhatTheContractPromises(t *testing.T) {
+	t.Parallel()
 	document, err := openapitest.Load(openapi.YAML())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	pool := testkit.Database(t)
 	keyring, err := webhooks.ParseKeyring("k:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	endpoints := webhooks.NewEndpoints(pool, keyring, loopback)
 	receiver := testkit.StartReceiver(t, nil)
 	account, err := keys.NewStore(pool, nil).EnsureAccount(t.Context(), "subscriber")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	endpoint, _, err := endpoints.Register(t.Context(), webhooks.Registration{AccountID: account, URL: receiver.URL, Events: webhooks.Kinds()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if _, err := endpoints.RotateSecret(t.Context(), account, endpoint.ID); err != nil { // from now on two secrets sign
 		t.Fatal(err)
 	}
@@ -90,9 +84,7 @@ func work(t *testing.T, pool *pgxpool.Pool, keyring *webhooks.Keyring, receiver 
 		Prefix: prefix, AllowedRanges: allowed, SweepInterval: 50 * time.Millisecond,
 		CAPEM: receiver.CAPEM(),
 	}, pool, client, keyring)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	testkit.Run(t, worker.Run)
 }
 
@@ -120,9 +112,7 @@ func letEverythingHappen(t *testing.T, pool *pgxpool.Pool, account uuid.UUID) in
 	sit(t, pool, account, exam.Key, exam.Papers[0].ID)
 	exam.Name = "Told again"
 	publish(exam)
-	if err := publisher.Release(t.Context(), claim, exam.Key, true); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, publisher.Release(t.Context(), claim, exam.Key, true))
 	const published, submittedAndScored = 3, 2 * 2 // abandoned attempts send nothing
 	return published + submittedAndScored
 }
@@ -131,13 +121,9 @@ func letEverythingHappen(t *testing.T, pool *pgxpool.Pool, account uuid.UUID) in
 func sit(t *testing.T, pool *pgxpool.Pool, account uuid.UUID, examKey, paperID string) {
 	t.Helper()
 	snapshot, err := catalog.OpenSnapshot(t.Context(), pool, slog.New(slog.DiscardHandler), catalog.SnapshotConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	service, err := attempts.NewService(attempts.Config{NamespaceSecret: []byte(strings.Repeat("n", 32))}, pool, snapshot, (*webhooks.Notifier)(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	who := keys.Identity{KeyID: uuid.New(), FamilyID: uuid.New(), AccountID: account}
 	for _, c := range []struct {
 		learner string
@@ -149,9 +135,7 @@ func sit(t *testing.T, pool *pgxpool.Pool, account uuid.UUID, examKey, paperID s
 		{"", attempts.StateAbandoned, nil},
 	} {
 		opened, err := service.Open(t.Context(), who, attempts.OpenRequest{ExamKey: examKey, PaperID: paperID, Limit: 1, LearnerID: c.learner})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if _, err := service.Submit(t.Context(), who, attempts.SubmitRequest{
 			ExamKey: examKey, AttemptID: opened.AttemptID, Status: c.status, Answers: c.answers, LearnerID: c.learner,
 		}); err != nil {

@@ -15,6 +15,7 @@ import (
 // A table whose statistics were taken when nothing was pending, and in which very much has become pending since: that is
 // what a queue's statistics are worth, and when a plan that reads all that is pending hurts.
 func TestABatchReadsNoMoreThanItsRowsHoweverManyArePending(t *testing.T) {
+	t.Parallel()
 	const rows, batch = 5000, 10
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://receiver.example")

@@ -10,6 +10,7 @@ import (
 // Left alone, what was put off would come back later than these tests wait.
 
 func TestWhatWasPutOffIsRecalledWhenItsReceiverAnswers(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		// meanwhile is what else becomes of what was put off.
@@ -43,6 +44,7 @@ func TestWhatWasPutOffIsRecalledWhenItsReceiverAnswers(t *testing.T) {
 }
 
 func TestWhatOneWorkerPutOffIsRecalledByAnother(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	release := make(chan struct{})
 	r := testkit.StartReceiver(t, func(n int, _ http.ResponseWriter, _ *http.Request) {

@@ -11,6 +11,7 @@ import (
 
 	"examprep.dev/server/audit"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // recorded returns the actions of an account on an endpoint, with their details, in order.
@@ -33,22 +34,17 @@ func acting(t *testing.T) context.Context {
 }
 
 func TestEachChangeOfAnEndpointIsRecordedWithoutSecrets(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	ctx, account := acting(t), b.account(t)
 	made, _, err := b.endpoints.Register(ctx, Registration{
 		AccountID: account, URL: "https://receiver.example.com:8443/token-in-path?token=in-query", Events: []Kind{KindScored},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	tested, err := b.endpoints.Test(ctx, account, made.ID, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	again, err := b.endpoints.Redeliver(ctx, account, made.ID, tested)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if _, err := b.endpoints.RotateSecret(ctx, account, made.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -58,9 +54,7 @@ func TestEachChangeOfAnEndpointIsRecordedWithoutSecrets(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := b.endpoints.Delete(ctx, account, made.ID); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, b.endpoints.Delete(ctx, account, made.ID))
 	all := []any{}
 	for _, kind := range Kinds() {
 		all = append(all, string(kind))
@@ -91,19 +85,16 @@ func TestEachChangeOfAnEndpointIsRecordedWithoutSecrets(t *testing.T) {
 }
 
 func TestWhatIsRefusedOrDoneByAResourceIsNotRecorded(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	ctx, account := acting(t), b.account(t)
 	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: "https://receiver.example.com", Events: Kinds()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	managed, err := b.endpoints.ApplyManaged(ctx, ManagedEndpoint{
 		Owner: "c/ns/hook", URL: "https://receiver.example.com", Events: Kinds(), Secret: NewSecret(),
 		Account: uuid.NullUUID{UUID: account, Valid: true},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	off := false
 	if _, err := b.endpoints.Update(t.Context(), account, made.ID, Change{Enabled: &off}); err != nil {
 		t.Fatal(err)
@@ -124,12 +115,11 @@ func TestWhatIsRefusedOrDoneByAResourceIsNotRecorded(t *testing.T) {
 }
 
 func TestAChangeThatCannotBeRecordedDoesNotHappen(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	account := b.account(t)
 	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: "https://receiver.example.com", Events: Kinds()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	stranger := audit.WithActor(t.Context(), audit.Actor{Kind: "stranger", Name: "x"}) // the table takes no such kind
 	if err := b.endpoints.Delete(stranger, account, made.ID); err == nil {
 		t.Error("deleted without a record")

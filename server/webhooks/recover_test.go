@@ -13,6 +13,7 @@ import (
 
 	"examprep.dev/server/postgres/webhooksdb"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // registered is an endpoint of an account, with nothing at work.
@@ -20,9 +21,7 @@ func (b *bench) registered(t *testing.T, url string) (account uuid.UUID, endpoin
 	t.Helper()
 	account = b.account(t)
 	endpoint, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: url, Events: Kinds()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return account, endpoint
 }
 
@@ -43,9 +42,7 @@ func (b *bench) end(t *testing.T, delivery uuid.UUID, state string, ago time.Dur
 func (b *bench) recover(t *testing.T, account, endpoint uuid.UUID, ago time.Duration) Recovery {
 	t.Helper()
 	recovery, err := b.endpoints.Recover(t.Context(), account, endpoint, time.Now().Add(-ago))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return recovery
 }
 
@@ -57,6 +54,7 @@ type ended struct {
 
 // The first delivery of an event is the event's own, each further one a redelivery of it, asked for while it is pending.
 func TestARecoverySendsWhatDidNotArrive(t *testing.T) {
+	t.Parallel()
 	const before, since, after = 3 * time.Hour, 2 * time.Hour, time.Hour
 	for name, c := range map[string]struct {
 		deliveries []ended
@@ -107,6 +105,7 @@ func TestARecoverySendsWhatDidNotArrive(t *testing.T) {
 }
 
 func TestARecoveryThatFailsIsRecoveredAnew(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	account, endpoint := b.registered(t, "https://receiver.example.com/")
 	b.scoredBy(t, account)
@@ -138,6 +137,7 @@ func (b *bench) missed(t *testing.T, account, endpoint uuid.UUID, n int) {
 }
 
 func TestRecoveriesAtOnceSendNothingTwice(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	account, endpoint := b.registered(t, "https://receiver.example.com/")
 	const missed = 2*MaxRecovery + 500
@@ -168,6 +168,7 @@ func TestRecoveriesAtOnceSendNothingTwice(t *testing.T) {
 // TestNobodyWaitsForARecovery holds what a recovery holds, then what a redelivery holds: requests that wait for it would
 // keep connections from others, requests that did not care would send an event twice.
 func TestNobodyWaitsForARecovery(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	account, endpoint := b.registered(t, "https://receiver.example.com/")
 	b.missed(t, account, endpoint.ID, 1)
@@ -207,6 +208,7 @@ func TestNobodyWaitsForARecovery(t *testing.T) {
 }
 
 func TestARecoverySeesNothingOfOthers(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	ada, adas := b.registered(t, "https://receiver.example.com/")
 	bob, bobs := b.registered(t, "https://receiver.example.com/")
@@ -225,6 +227,7 @@ func TestARecoverySeesNothingOfOthers(t *testing.T) {
 }
 
 func TestARecoveryIsRefusedWhereItMakesNoSense(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	account, endpoint := b.registered(t, "https://receiver.example.com/")
 	b.missed(t, account, endpoint.ID, 1)
@@ -250,6 +253,7 @@ func TestARecoveryIsRefusedWhereItMakesNoSense(t *testing.T) {
 
 // What the receiver's owner does after an outage: mend it, enable the endpoint, recover.
 func TestWhatAnOutageCancelledArrivesByARecovery(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
 		if n == 1 {
@@ -287,15 +291,14 @@ func TestWhatAnOutageCancelledArrivesByARecovery(t *testing.T) {
 }
 
 func TestADeclaredEndpointIsRecoveredToo(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	account := b.account(t)
 	endpoint, err := b.endpoints.ApplyManaged(t.Context(), ManagedEndpoint{
 		Owner: "c/ns/n", URL: "https://receiver.example.com/", Events: Kinds(), Secret: NewSecret(),
 		Account: uuid.NullUUID{UUID: account, Valid: true},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	b.missed(t, account, endpoint.ID, 1)
 	if got := b.recover(t, account, endpoint.ID, time.Hour); got.Deliveries != 1 {
 		t.Errorf("recovered %+v, want 1", got)

@@ -11,11 +11,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // TestAVacuumGivesWayToTheKeeperAndNobodyWaitsMeanwhile holds the lock that a vacuum holds. PostgreSQL looks for an
 // autovacuum to cancel when somebody has waited for deadlock_timeout.
 func TestAVacuumGivesWayToTheKeeperAndNobodyWaitsMeanwhile(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	now := weekOf(time.Now()).Add(20 * partitionWeek)
 	vacuum := testkit.Begin(t, b.pool, "LOCK TABLE webhook_deliveries_default IN SHARE UPDATE EXCLUSIVE MODE")
@@ -34,6 +36,7 @@ func TestAVacuumGivesWayToTheKeeperAndNobodyWaitsMeanwhile(t *testing.T) {
 // TestAWeekThatHasBegunGetsItsPartitionBesideThoseWhoWriteToIt: what is on its way to the default partition when another
 // one takes its place must not be refused there.
 func TestAWeekThatHasBegunGetsItsPartitionBesideThoseWhoWriteToIt(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.endpoint(t, "https://127.0.0.1:1/")
 	for range 5 {
@@ -76,6 +79,7 @@ func (b *bench) addThisWeekInUse(t *testing.T) {
 // TestRetiringEventsReadsTheBacklogNotTwice: what it reads while it has the events for itself must not grow with what is
 // pending.
 func TestRetiringEventsReadsTheBacklogNotTwice(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	start := weekOf(time.Now()).Add(20 * partitionWeek)
 	keep(t, b.keeper(start))
@@ -89,21 +93,18 @@ func TestRetiringEventsReadsTheBacklogNotTwice(t *testing.T) {
 		start.Add(partitionWeek).Format(time.RFC3339)+"')")
 	const read = "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables WHERE relname ~ '^webhook_deliveries_'"
 	var before, after int
-	if err := tx.QueryRow(t.Context(), read).Scan(&before); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, tx.QueryRow(t.Context(), read).Scan(&before))
 	if outcome := testkit.Get[string](t, tx, "SELECT webhook_retire_partition('events', $1)", "webhook_events_"+start.Format("20060102")); outcome != "retired" {
 		t.Fatalf("got %q, want it retired", outcome)
 	}
-	if err := tx.QueryRow(t.Context(), read).Scan(&after); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, tx.QueryRow(t.Context(), read).Scan(&after))
 	if rows := after - before; rows > pending+pending/10 {
 		t.Errorf("%d rows were read, of %d that are pending", rows, pending)
 	}
 }
 
 func TestADeliveryThatIsPendingForEverEndsAWeekAfterAllElse(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	start := weekOf(time.Now()).Add(20 * partitionWeek)
 	keep(t, b.keeper(start))
@@ -122,6 +123,7 @@ func TestADeliveryThatIsPendingForEverEndsAWeekAfterAllElse(t *testing.T) {
 }
 
 func TestWhatSomebodyElseHasDetachedIsNotDropped(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	start := weekOf(time.Now()).Add(20 * partitionWeek)
 	keep(t, b.keeper(start))
@@ -134,6 +136,7 @@ func TestWhatSomebodyElseHasDetachedIsNotDropped(t *testing.T) {
 }
 
 func TestAWeekThatIsTooMuchToMoveStaysInTheDefaultPartition(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	now := weekOf(time.Now()).Add(20 * partitionWeek)
 	const strays = 10_001

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // keeper returns one whose time is the test's.
@@ -25,6 +26,7 @@ func (b *bench) keeper(now time.Time) *keeper {
 }
 
 func TestWeeksCoveredAreThoseOfWhichEveryTableHasItsPartition(t *testing.T) {
+	t.Parallel()
 	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	week := func(n int) uuid.NullUUID {
 		return uuid.NullUUID{UUID: firstID(weekOf(now).Add(time.Duration(n) * partitionWeek)), Valid: true}
@@ -62,9 +64,7 @@ func TestWeeksCoveredAreThoseOfWhichEveryTableHasItsPartition(t *testing.T) {
 func of(t *testing.T, k *keeper, kind string) (names []string) {
 	t.Helper()
 	partitions, err := k.partitions(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, p := range partitions {
 		if p.Kind == kind {
 			names = append(names, p.Name)
@@ -91,12 +91,11 @@ func (b *bench) rows(t *testing.T, at time.Time) int {
 
 func keep(t *testing.T, k *keeper) {
 	t.Helper()
-	if err := k.once(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, k.once(t.Context()))
 }
 
 func TestPartitionsComeBeforeTheirTimeAndGoAfterIt(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	start := weekOf(time.Now()).Add(20 * partitionWeek) // beyond what the migration made
 	keep(t, b.keeper(start))
@@ -129,6 +128,7 @@ func TestPartitionsComeBeforeTheirTimeAndGoAfterIt(t *testing.T) {
 }
 
 func TestAPartitionWithAPendingDeliveryStays(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	start := weekOf(time.Now()).Add(20 * partitionWeek)
 	keep(t, b.keeper(start))
@@ -149,6 +149,7 @@ func TestAPartitionWithAPendingDeliveryStays(t *testing.T) {
 }
 
 func TestAnOldEventThatIsSentOnceMoreStaysUntilItHasArrived(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	start := weekOf(time.Now()).Add(20 * partitionWeek)
 	keep(t, b.keeper(start))
@@ -164,6 +165,7 @@ func TestAnOldEventThatIsSentOnceMoreStaysUntilItHasArrived(t *testing.T) {
 }
 
 func TestWhatIsInNoPartitionOfItsTimeMovesThereOrGoesWhenItIsOld(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	now := weekOf(time.Now()).Add(20 * partitionWeek)
 	b.told(t, now, "pending")
@@ -183,6 +185,7 @@ func TestWhatIsInNoPartitionOfItsTimeMovesThereOrGoesWhenItIsOld(t *testing.T) {
 // TestKeepersDoNotCollideAndNoEventIsRefusedMeanwhile lets time pass under several keepers at once, while events are
 // recorded that belong to whatever time it is.
 func TestKeepersDoNotCollideAndNoEventIsRefusedMeanwhile(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.endpoint(t, "https://127.0.0.1:1/")
 	begin := weekOf(time.Now())
@@ -239,6 +242,7 @@ func (k *keeper) insist(ctx context.Context) error {
 }
 
 func TestALockThatSomebodyHasDelaysNobodyButTheKeeper(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	dump := testkit.Begin(t, b.pool, "LOCK TABLE webhook_events, webhook_deliveries IN ACCESS SHARE MODE")
 	now := weekOf(time.Now()).Add(20 * partitionWeek)
@@ -254,6 +258,7 @@ func TestALockThatSomebodyHasDelaysNobodyButTheKeeper(t *testing.T) {
 }
 
 func TestAWorkerRefusesARetentionThatIsTooShort(t *testing.T) {
+	t.Parallel()
 	var invalid *ValidationError
 	if _, err := NewWorker(WorkerConfig{Retention: MinRetention - 1}, nil, nil, nil); !errors.As(err, &invalid) || invalid.Field != "retention" {
 		t.Errorf("got %v, want a ValidationError of retention", err)
@@ -261,6 +266,7 @@ func TestAWorkerRefusesARetentionThatIsTooShort(t *testing.T) {
 }
 
 func TestTheFirstIDOfAMomentIsTheDatabases(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	at := time.Now().Truncate(time.Millisecond)
 	var id uuid.UUID
@@ -270,6 +276,7 @@ func TestTheFirstIDOfAMomentIsTheDatabases(t *testing.T) {
 }
 
 func TestTheTimeIsNotWaitedForWithoutEnd(t *testing.T) {
+	t.Parallel()
 	k := newKeeper(nil, DefaultRetention, nil, slog.New(slog.DiscardHandler))
 	away := errors.New("PostgreSQL is away")
 	k.now = func(ctx context.Context) (time.Time, error) {

@@ -14,6 +14,7 @@ import (
 )
 
 func TestBackoffStaysWithinItsBounds(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		attempt := rapid.IntRange(1, 8).Draw(t, "attempt")
 		asked := time.Duration(rapid.Int64Range(0, int64(48*time.Hour)).Draw(t, "asked"))
@@ -36,6 +37,7 @@ func TestBackoffStaysWithinItsBounds(t *testing.T) {
 }
 
 func TestRetryAfterIsReadWithinBounds(t *testing.T) {
+	t.Parallel()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for value, want := range map[string]time.Duration{
 		"": 0, "7": 7 * time.Second, "-3": 0, "soon": 0, "99999999": maxRetryAfter,
@@ -50,6 +52,7 @@ func TestRetryAfterIsReadWithinBounds(t *testing.T) {
 }
 
 func TestAddressesOfThePrivateSideAreRefused(t *testing.T) {
+	t.Parallel()
 	g := newGuard(nil)
 	for _, address := range []string{
 		"0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.127.255.255", "127.0.0.1", "127.255.0.1", "169.254.169.254",
@@ -76,6 +79,7 @@ func TestAddressesOfThePrivateSideAreRefused(t *testing.T) {
 }
 
 func TestURLsThatCannotBeMeantAreRefusedAtRegistration(t *testing.T) {
+	t.Parallel()
 	g := newGuard(nil)
 	for _, url := range []string{
 		"", "receiver.example.com", "http://receiver.example.com", "ftp://x.example", "https://", "https:///path", "https:x",
@@ -101,6 +105,7 @@ func TestURLsThatCannotBeMeantAreRefusedAtRegistration(t *testing.T) {
 }
 
 func TestAKeyringRotates(t *testing.T) {
+	t.Parallel()
 	key := func(c byte) string {
 		b := make([]byte, 32)
 		b[0] = c

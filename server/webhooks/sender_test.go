@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // senderTo returns a sender that trusts a server's certificate and may go to all of IPv4's loopback.
@@ -16,9 +17,7 @@ func senderTo(t testing.TB, server *httptest.Server) *sender {
 	t.Helper()
 	authority := testkit.CAPEM(server)
 	s, err := newSender(loopback, authority, patience, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return s
 }
 
@@ -32,10 +31,9 @@ func (belated) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestAnAnswerAfterTheTimeIsNoAcknowledgement(t *testing.T) {
+	t.Parallel()
 	s, err := newSender(nil, nil, 20*time.Millisecond, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	s.transport = belated{}
 	came := s.send(t.Context(), post{url: "https://receiver.example/", eventID: uuid.New(), body: []byte("{}")})
 	if came.delivered() || came.failure != "timeout" {

@@ -9,6 +9,7 @@ import (
 )
 
 func TestRelayingGoesOnAfterPostgresConnectionsWentSilent(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	_, endpoint := b.endpoint(t, r.URL)
@@ -27,6 +28,7 @@ func TestRelayingGoesOnAfterPostgresConnectionsWentSilent(t *testing.T) {
 }
 
 func TestAReceiverThatIsGoneIsDisabledWhenTheDatabaseIsBack(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	_, endpoint := b.endpoint(t, r.URL)

@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // A stranger is a receiver whose author has read docs/spec.md, part 6, and nothing else. It uses nothing of
@@ -148,15 +149,14 @@ func (b *bench) occur(t *testing.T, account uuid.UUID, n int) {
 		KindContentUpdated: ContentUpdated{ExamKey: "exam é <&> 试", Changes: []string{"papers"}, PaperIDs: []string{}, ContentVersion: int64(n)},
 	} {
 		event, err := NewEvent(kind, whose, time.Now(), data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		testkit.Exec(t, b.pool, "SELECT webhook_record_event($1, $2, $3, $4)", event.ID, string(event.Kind), event.Account, event.Body)
 	}
 	b.notifier.Notify()
 }
 
 func TestAReceiverWrittenFromTheSpecificationAloneAcceptsEveryDelivery(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	const busy = 2
 	s := newStranger(busy)
@@ -170,9 +170,7 @@ func TestAReceiverWrittenFromTheSpecificationAloneAcceptsEveryDelivery(t *testin
 	})
 	account := b.account(t)
 	endpoint, secret, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: r.URL, Events: Kinds()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	s.knows(secret)
 	testkit.Run(t, b.worker(t, r).Run)
 	const each, kinds = 10, 3
@@ -187,9 +185,7 @@ func TestAReceiverWrittenFromTheSpecificationAloneAcceptsEveryDelivery(t *testin
 	}
 	arrive()
 	next, err := b.endpoints.RotateSecret(t.Context(), account, endpoint.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	arrive() // it still knows the old secret
 	s.knows(next)
 	arrive()

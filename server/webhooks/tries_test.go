@@ -13,6 +13,7 @@ import (
 
 	"examprep.dev/server/postgres/webhooksdb"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // crash leaves all deliveries as workers do that are killed in the midst of so many tries, one after the other.
@@ -43,6 +44,7 @@ func (b *bench) failures(t *testing.T, delivery uuid.UUID) []string {
 }
 
 func TestTriesLostWithTheirWorkersAreForgivenAndLogged(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	_, endpoint := b.endpoint(t, r.URL)
@@ -60,6 +62,7 @@ func TestTriesLostWithTheirWorkersAreForgivenAndLogged(t *testing.T) {
 }
 
 func TestADeliveryThatLosesTooManyWorkersFails(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
 	b.fill(t, endpoint.ID, 1)
@@ -69,6 +72,7 @@ func TestADeliveryThatLosesTooManyWorkersFails(t *testing.T) {
 }
 
 func TestLostTriesGiveNoRetryBeyondThoseOfTheSchedule(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 	_, endpoint := b.endpoint(t, r.URL)
@@ -89,6 +93,7 @@ func TestLostTriesGiveNoRetryBeyondThoseOfTheSchedule(t *testing.T) {
 // TestATryIsLoggedWhoeverHasItsDeliveryNow writes the outcome of a try down whose lease has passed to another worker: it
 // was made, and takes the place of what the other one logged of it. The delivery is the other one's.
 func TestATryIsLoggedWhoeverHasItsDeliveryNow(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
 	b.fill(t, endpoint.ID, 1)
@@ -106,9 +111,7 @@ func TestATryIsLoggedWhoeverHasItsDeliveryNow(t *testing.T) {
 	}
 	late := result{row: leased[0], began: time.Now(), took: 20 * time.Millisecond, outcome: outcome{status: 502, failure: "status", answer: "no"}}
 	for range 2 { // the flusher writes again what it got no answer for
-		if err := w.writeDown(context.Background(), []result{late}); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, w.writeDown(context.Background(), []result{late}))
 	}
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'pending' AND attempt = 2 AND lost = 0 AND last_status IS NULL")
 	b.until(t, 1, `SELECT count(*) FROM webhook_tries WHERE delivery_id = $1 AND attempt = 1 AND failure = 'status' AND status = 502
@@ -132,12 +135,11 @@ func (b *bench) lease(t *testing.T, w *Worker) result {
 
 func writeDown(t *testing.T, w *Worker, results ...result) {
 	t.Helper()
-	if err := w.writeDown(t.Context(), results); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, w.writeDown(t.Context(), results))
 }
 
 func TestEachOutcomeThatCameLateCounts(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
 	b.fill(t, endpoint.ID, 1)
@@ -155,6 +157,7 @@ func TestEachOutcomeThatCameLateCounts(t *testing.T) {
 
 // TestManyTriesThatCameLateHoldUpNothing: a wait for so many tries would be longer than time is.
 func TestManyTriesThatCameLateHoldUpNothing(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
 	b.fill(t, endpoint.ID, 1)
@@ -171,6 +174,7 @@ func TestManyTriesThatCameLateHoldUpNothing(t *testing.T) {
 }
 
 func TestASuccessThatCameLateEndsItsDelivery(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
 	b.fill(t, endpoint.ID, 1)
@@ -191,6 +195,7 @@ func TestASuccessThatCameLateEndsItsDelivery(t *testing.T) {
 // TestTriesThatCameLateAreTheLastOnesToo has an outcome come late of a delivery whose last try is under way, or was made:
 // it ends as its last try did, not as lost with a worker, and at once.
 func TestTriesThatCameLateAreTheLastOnesToo(t *testing.T) {
+	t.Parallel()
 	for name, holderFirst := range map[string]bool{"while another has it": false, "when another has tried it": true} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -215,6 +220,7 @@ func TestTriesThatCameLateAreTheLastOnesToo(t *testing.T) {
 
 // TestASuccessIsNotedThoughSomebodyHeldTheEndpoint: else failures to come could disable it.
 func TestASuccessIsNotedThoughSomebodyHeldTheEndpoint(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
 	testkit.Exec(t, b.pool, "UPDATE webhook_endpoints SET failing_since = now() - interval '4 days'")
@@ -231,16 +237,13 @@ func TestASuccessIsNotedThoughSomebodyHeldTheEndpoint(t *testing.T) {
 }
 
 func TestDeliveriesAskedForByHandAreLimited(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	account := b.account(t)
 	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: "https://example.com/", Events: []Kind{KindScored}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	first, err := b.endpoints.Test(t.Context(), account, made.ID, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	testkit.Exec(t, b.pool, `INSERT INTO webhook_deliveries (id, event_id, endpoint_id, by_hand)
 		SELECT webhook_new_id(), event_id, endpoint_id, true FROM webhook_deliveries, generate_series(2, $1)`, MaxByHand)
 	var full *LimitError

@@ -16,6 +16,7 @@ import (
 
 	"examprep.dev/api/client"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // patience bounds every wait of these tests; nothing is asserted of how long anything takes.
@@ -29,9 +30,7 @@ const testKeys = "k1:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 func testKeyring(t testing.TB) *Keyring {
 	t.Helper()
 	ring, err := ParseKeyring(testKeys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return ring
 }
 
@@ -70,9 +69,7 @@ func (b *bench) worker(t testing.TB, receivers ...*testkit.Receiver) *Worker {
 func (b *bench) workerOf(t testing.TB, cfg WorkerConfig, pool *pgxpool.Pool, keyring *Keyring) *Worker {
 	t.Helper()
 	w, err := NewWorker(cfg, pool, b.redis, keyring)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return w
 }
 
@@ -82,9 +79,7 @@ func (b *bench) endpoint(t testing.TB, url string) (ManagedEndpoint, Endpoint) {
 		Owner: "test/ns/" + uuid.NewString(), URL: url, Events: Kinds(), Secret: NewSecret(),
 	}
 	endpoint, err := b.endpoints.ApplyManaged(t.Context(), want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return want, endpoint
 }
 
@@ -94,9 +89,7 @@ func (b *bench) happen(t *testing.T, n int) Event {
 	event, err := NewEvent(KindContentUpdated, uuid.NullUUID{}, time.Now(), ContentUpdated{
 		ExamKey: fmt.Sprintf("exam-%d", n), Changes: []string{"papers"}, PaperIDs: []string{}, ContentVersion: int64(n), UpdatedAt: time.Now(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	b.record(t, event)
 	return event
 }
@@ -112,6 +105,7 @@ func (b *bench) record(t *testing.T, event Event) {
 const inState = "SELECT count(*) FROM webhook_deliveries WHERE state = $1"
 
 func TestAnEventArrivesSignedAndVerifies(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	want, _ := b.endpoint(t, r.URL+"/hook?x=1")
@@ -138,6 +132,7 @@ func TestAnEventArrivesSignedAndVerifies(t *testing.T) {
 }
 
 func TestAFailureIsRetriedWithTheSameBytesAndAFreshSignature(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
 		if n < 3 {
@@ -160,6 +155,7 @@ func TestAFailureIsRetriedWithTheSameBytesAndAFreshSignature(t *testing.T) {
 }
 
 func TestWhatIsNoSuccessIsTriedSixTimesAndGivenUp(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]func(n int, w http.ResponseWriter, r *http.Request){
 		"server error": func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
 		"redirect": func(_ int, w http.ResponseWriter, r *http.Request) {
@@ -182,6 +178,7 @@ func TestWhatIsNoSuccessIsTriedSixTimesAndGivenUp(t *testing.T) {
 }
 
 func TestAReceiverThatIsGoneIsDisabledAtOnce(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
 	_, endpoint := b.endpoint(t, r.URL)
@@ -196,6 +193,7 @@ func TestAReceiverThatIsGoneIsDisabledAtOnce(t *testing.T) {
 }
 
 func TestNothingIsLostWhenRedisForgets(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	b.endpoint(t, r.URL)
@@ -206,9 +204,7 @@ func TestNothingIsLostWhenRedisForgets(t *testing.T) {
 	for n := range events {
 		b.happen(t, n)
 		if n%50 == 25 {
-			if err := b.redis.Del(t.Context(), b.prefix+streamName).Err(); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, b.redis.Del(t.Context(), b.prefix+streamName).Err())
 			// What the stream held is left to the sweep; the test does not wait a minute for it.
 			testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET relay_at = now() WHERE state = 'pending' AND lease IS NULL")
 		}
@@ -217,6 +213,7 @@ func TestNothingIsLostWhenRedisForgets(t *testing.T) {
 }
 
 func TestAWorkerThatDiesMidDeliveryIsReplaced(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	b.endpoint(t, r.URL)
@@ -230,6 +227,7 @@ func TestAWorkerThatDiesMidDeliveryIsReplaced(t *testing.T) {
 }
 
 func TestAnOutcomeOfAnOldLeaseChangesNothing(t *testing.T) {
+	t.Parallel()
 	for name, meanwhile := range map[string]string{
 		"delivered by another worker":      "UPDATE webhook_deliveries SET attempt = 2, lease = NULL, state = 'delivered'",
 		"leased by another, same attempt":  "UPDATE webhook_deliveries SET lease = gen_random_uuid()",
@@ -266,14 +264,13 @@ func TestAnOutcomeOfAnOldLeaseChangesNothing(t *testing.T) {
 }
 
 func TestADeletedOrSuspendedEndpointGetsNothing(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	deleted, _ := b.endpoint(t, r.URL)
 	suspended, _ := b.endpoint(t, r.URL)
 	b.happen(t, 1)
-	if err := b.endpoints.DeleteManaged(t.Context(), deleted.Owner); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, b.endpoints.DeleteManaged(t.Context(), deleted.Owner))
 	suspended.Suspend = true
 	if _, err := b.endpoints.ApplyManaged(t.Context(), suspended); err != nil {
 		t.Fatal(err)
@@ -298,6 +295,7 @@ func TestADeletedOrSuspendedEndpointGetsNothing(t *testing.T) {
 }
 
 func TestAHangingReceiverDelaysNobodyElse(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	release := make(chan struct{})
 	hanging := testkit.StartReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
@@ -322,6 +320,7 @@ func TestAHangingReceiverDelaysNobodyElse(t *testing.T) {
 }
 
 func TestAnEndlessAnswerIsReadOnlySoFar(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	written := make(chan int64, 1)
 	r := testkit.StartReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
@@ -350,6 +349,7 @@ func TestAnEndlessAnswerIsReadOnlySoFar(t *testing.T) {
 }
 
 func TestARotatedSecretSignsBesideTheOldOne(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	want, _ := b.endpoint(t, r.URL)
@@ -374,6 +374,7 @@ func TestARotatedSecretSignsBesideTheOldOne(t *testing.T) {
 }
 
 func TestApplyingTheSameTwiceWritesNothing(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	want, first := b.endpoint(t, "https://receiver.example.com/hook")
 	row := func() string {
@@ -381,9 +382,7 @@ func TestApplyingTheSameTwiceWritesNothing(t *testing.T) {
 	}
 	before := row()
 	again, err := b.endpoints.ApplyManaged(t.Context(), want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if again.ID != first.ID || row() != before {
 		t.Error("the second apply wrote")
 	}

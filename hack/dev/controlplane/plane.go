@@ -31,6 +31,8 @@ type Config struct {
 	Etcd, EtcdPeer, APIServer string
 	// Throwaway gives up surviving a crash for speed: for tests.
 	Throwaway bool
+	// Final makes the supervisor fail at the first death of one of the two instead of restarting it.
+	Final bool
 	// EtcdQuota is how many bytes etcd may hold; 0: its default, 2 GiB.
 	EtcdQuota int64
 	// Now is the clock of certificates; nil: time.Now.
@@ -77,7 +79,7 @@ func (p *Plane) start(ctx context.Context, s *process.Supervisor, client *http.C
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	return s.Start(ctx, process.Spec{
-		Name: name, Path: filepath.Join(p.cfg.Binaries, name), Args: args, Dir: p.cfg.Dir, Store: name == "etcd",
+		Name: name, Path: filepath.Join(p.cfg.Binaries, name), Args: args, Dir: p.cfg.Dir, Store: name == "etcd", Final: p.cfg.Final,
 		Ready: func(ctx context.Context) error { return get(ctx, client, ready) },
 	})
 }

@@ -36,6 +36,11 @@ type Spec struct {
 	// Store marks a server whose repeated death means that its data or configuration is broken. After maxDeaths within
 	// deathWindow it stays down, and the Supervisor fails.
 	Store bool
+	// Final marks a child that must not be restarted: its first death fails the Supervisor.
+	Final bool
+	// Occupied reports whether a start failed only because processes of the child's earlier life still run, given the last
+	// lines that it logged. Such a start is repeated after growing pauses, and is not counted as a death.
+	Occupied func(tail string) bool
 }
 
 const (
@@ -209,19 +214,18 @@ func (c *child) run() {
 			state = err.Error()
 		}
 		tail := lastLines(c.log, logStart, tailLines)
-		if c.phase.CompareAndSwap(starting, dead) {
-			c.died <- &ExitedError{Name: c.spec.Name, State: state, Log: c.log, Tail: tail}
-			return
-		}
-		deaths = recent(append(deaths, time.Now()))
-		if c.spec.Store && len(deaths) >= maxDeaths {
-			c.supervisor.fail(fmt.Errorf("%s died %d times within %s (%s); the last of %s:\n%s", c.spec.Name, len(deaths), deathWindow, state, c.log, tail))
-			return
-		}
 		if time.Since(began) > steadyAfter {
 			backoff = firstBackoff
 		}
-		c.supervisor.report("%s died (%s) and is started again in %s; the last of %s:\n%s", c.spec.Name, state, backoff, c.log, tail)
+		if c.spec.Occupied != nil && c.spec.Occupied(tail) {
+			c.supervisor.report("%s: processes of its earlier life still run; next start in %s", c.spec.Name, backoff)
+		} else {
+			deaths = recent(append(deaths, time.Now()))
+			if c.gone(state, tail, len(deaths)) {
+				return
+			}
+			c.supervisor.report("%s died (%s) and is started again in %s; the last of %s:\n%s", c.spec.Name, state, backoff, c.log, tail)
+		}
 		timer := time.NewTimer(backoff)
 		select {
 		case <-timer.C:
@@ -231,6 +235,22 @@ func (c *child) run() {
 		}
 		backoff = min(2*backoff, longestBackoff)
 	}
+}
+
+// gone reports a death after which the child is not started again: one before it was ready, the only one of a final
+// child, and the last that a store may have.
+func (c *child) gone(state, tail string, deaths int) bool {
+	switch {
+	case c.phase.CompareAndSwap(starting, dead):
+		c.died <- &ExitedError{Name: c.spec.Name, State: state, Log: c.log, Tail: tail}
+	case c.spec.Final:
+		c.supervisor.fail(fmt.Errorf("%s died (%s); the last of %s:\n%s", c.spec.Name, state, c.log, tail))
+	case c.spec.Store && deaths >= maxDeaths:
+		c.supervisor.fail(fmt.Errorf("%s died %d times within %s (%s); the last of %s:\n%s", c.spec.Name, deaths, deathWindow, state, c.log, tail))
+	default:
+		return false
+	}
+	return true
 }
 
 // recent keeps the deaths of the last deathWindow.

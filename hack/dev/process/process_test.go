@@ -122,6 +122,43 @@ func TestAStoreThatKeepsDyingFailsTheSupervisor(t *testing.T) {
 	}
 }
 
+func TestDeathOfAFinalChildFailsTheSupervisor(t *testing.T) {
+	s, pids, _ := newSupervisor(t)
+	spec := listener("redis", devtest.FreeAddress(t))
+	spec.Final = true
+	start(t, s, spec)
+	if err := syscall.Kill(readPID(t, pids, "redis"), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-s.Failed(); !strings.Contains(err.Error(), "redis died (signal: killed)") || !strings.Contains(err.Error(), "listening") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestStartIsRepeatedWhileTheEarlierLifeOccupiesTheData(t *testing.T) {
+	s, _, reports := newSupervisor(t)
+	spec := listener("postgres", devtest.FreeAddress(t))
+	spec.Env = []string{"CHILD=fail"}
+	spec.Store = true
+	attempts := 0
+	spec.Occupied = func(tail string) bool {
+		attempts++
+		return strings.Contains(tail, "no such database") && attempts <= maxDeathsAndMore
+	}
+	err := s.Start(t.Context(), spec)
+	if _, ok := errors.AsType[*process.ExitedError](err); !ok || attempts != maxDeathsAndMore+1 {
+		t.Errorf("got %v after %d attempts, want an ExitedError after %d", err, attempts, maxDeathsAndMore+1)
+	}
+	for range maxDeathsAndMore {
+		if report := <-reports; !strings.Contains(report, "still run") {
+			t.Errorf("report %q", report)
+		}
+	}
+}
+
+// maxDeathsAndMore is more starts than a broken store gets.
+const maxDeathsAndMore = 4
+
 func TestAChildThatIgnoresTheSignalIsKilledWhenTheGraceIsOver(t *testing.T) {
 	s, pids, reports := newSupervisor(t)
 	spec := listener("stubborn", devtest.FreeAddress(t))

@@ -22,8 +22,15 @@ type MissingError struct {
 
 // Error says what to do about it.
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("there is no %s here, and it could not be installed: %v\ninstall it yourself (on Debian and Ubuntu: apt-get install %s) or name servers that run in DATABASE_URL and REDIS_URL",
-		strings.Join(e.Programs, ", no "), e.Reason, strings.Join(e.Packages, " "))
+	missing := "there is no " + strings.Join(e.Programs, ", no ") + " here"
+	if e.Reason != nil {
+		missing += fmt.Sprintf(", and it could not be installed: %v", e.Reason)
+	}
+	missing += fmt.Sprintf("\nrun make deps, or install it yourself (on Debian and Ubuntu: apt-get install %s)", strings.Join(e.Packages, " "))
+	if slices.ContainsFunc(e.Packages, func(name string) bool { return name == "postgresql" || name == "redis-server" }) {
+		missing += ", or name servers that run: in DATABASE_URL and REDIS_URL for make dev, in EXAMPREP_TEST_DATABASE_URL and EXAMPREP_TEST_REDIS_URL for tests"
+	}
+	return missing
 }
 
 // Unwrap returns the reason.
@@ -82,8 +89,15 @@ func NginxLua() Need {
 //go:embed install.sh
 var installScript string
 
-// Install sees to it that all needs are met. It says on out what it installs.
-func Install(ctx context.Context, out io.Writer, needs ...Need) error {
+// Require returns an error that names what is missing. It installs nothing.
+func Require(needs ...Need) error {
+	if missing := missingOf(needs); len(missing.Programs) > 0 {
+		return missing
+	}
+	return nil
+}
+
+func missingOf(needs []Need) *MissingError {
 	missing := &MissingError{}
 	for _, need := range needs {
 		if !need.present() {
@@ -91,6 +105,12 @@ func Install(ctx context.Context, out io.Writer, needs ...Need) error {
 			missing.Packages = append(missing.Packages, need.packages...)
 		}
 	}
+	return missing
+}
+
+// Install installs the packages of needs that are not met. It prints their names to out first.
+func Install(ctx context.Context, out io.Writer, needs ...Need) error {
+	missing := missingOf(needs)
 	if len(missing.Programs) == 0 {
 		return nil
 	}

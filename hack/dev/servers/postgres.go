@@ -38,8 +38,10 @@ type PostgresConfig struct {
 	Database string // created if absent
 	// Replaces is a regular expression: other databases whose names match are dropped. Empty: none.
 	Replaces string
-	// Throwaway gives up surviving a crash for speed: for tests.
+	// Throwaway gives up surviving a crash of the machine for speed, and replication: for tests.
 	Throwaway bool
+	// Final makes the supervisor fail at the first death of the server instead of restarting it.
+	Final bool
 	// Settings are more of the server's, as name=value.
 	Settings []string
 }
@@ -63,6 +65,8 @@ func StartPostgres(ctx context.Context, s *process.Supervisor, cfg PostgresConfi
 		StopSignal: syscall.SIGINT, // PostgreSQL's fast shutdown: sessions end, nothing is lost
 		Ready:      func(ctx context.Context) error { return ask(ctx, postgresURL(cfg, "postgres"), "SELECT 1") },
 		Store:      true,
+		Final:      cfg.Final,
+		Occupied:   occupied,
 	})
 	if err != nil {
 		return "", err
@@ -73,12 +77,19 @@ func StartPostgres(ctx context.Context, s *process.Supervisor, cfg PostgresConfi
 	return postgresURL(cfg, cfg.Database), nil
 }
 
+// occupied reports whether PostgreSQL refused to start because backends of a killed server still use its shared memory, or
+// because that server itself has not ended yet. They end by themselves soon; one that is stopped or busy needs longer.
+func occupied(tail string) bool {
+	return strings.Contains(tail, "pre-existing shared memory block") || strings.Contains(tail, `lock file "postmaster.pid" already exists`)
+}
+
 func postgresArgs(cfg PostgresConfig) []string {
 	host, port, _ := net.SplitHostPort(cfg.Address) // made by us
 	settings := []string{"listen_addresses=" + host, "port=" + port, "unix_socket_directories=", "log_line_prefix=%m [%p] "}
 	if cfg.Throwaway {
 		// Packages test in parallel, each test with pools of its own.
-		settings = append(settings, "fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=500", "autovacuum_naptime=10min")
+		settings = append(settings, "fsync=off", "synchronous_commit=off", "full_page_writes=off", "wal_level=minimal", "max_wal_senders=0",
+			"jit=off", "max_connections=500", "autovacuum_naptime=10min")
 	} else {
 		settings = append(settings, "max_connections=200")
 	}
@@ -112,7 +123,11 @@ func initialise(ctx context.Context, cfg PostgresConfig, owner *syscall.Credenti
 			return fmt.Errorf("initdb: %w", err)
 		}
 	}
-	cmd := exec.CommandContext(ctx, postgresBin("initdb"), "-D", cfg.Data, "-U", superuser, "--auth=scram-sha-256",
+	method := "scram-sha-256"
+	if cfg.Throwaway {
+		method = "md5" // tests open thousands of connections, and a SCRAM exchange costs milliseconds of CPU time each
+	}
+	cmd := exec.CommandContext(ctx, postgresBin("initdb"), "-D", cfg.Data, "-U", superuser, "--auth="+method,
 		"--pwfile=/dev/fd/3", "--encoding=UTF8", "--locale=C", "--no-instructions")
 	if cfg.Throwaway {
 		cmd.Args = append(cmd.Args, "--no-sync")
@@ -143,55 +158,6 @@ func unprivileged() (*syscall.Credential, error) {
 		}
 	}
 	return nil, errors.New("PostgreSQL refuses to run as root, and there is no user postgres or nobody")
-}
-
-// prepareData makes the data directory for its owner and returns where it is: in /var/tmp when a directory above the
-// wanted place is closed to the owner. A directory there that belongs to somebody else is refused.
-func prepareData(dir string, owner *syscall.Credential) (string, error) {
-	if owner != nil && !passable(filepath.Dir(dir)) {
-		dir = "/var/tmp/examprep" + strings.ReplaceAll(dir, string(filepath.Separator), "-")
-	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return "", fmt.Errorf("make PostgreSQL's directory: %w", err)
-	}
-	err := os.Mkdir(dir, 0o700)
-	if err == nil && owner != nil {
-		err = os.Chown(dir, int(owner.Uid), int(owner.Gid))
-	}
-	if err != nil && !errors.Is(err, os.ErrExist) {
-		return "", fmt.Errorf("make PostgreSQL's directory: %w", err)
-	}
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return "", fmt.Errorf("make PostgreSQL's directory: %w", err)
-	}
-	want := uint32(os.Geteuid())
-	if owner != nil {
-		want = owner.Uid
-	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || !ok || stat.Uid != want {
-		return "", fmt.Errorf("%s is no directory of user %d; remove it, or run as the user who made it", dir, want)
-	}
-	return dir, nil
-}
-
-// passable reports whether every directory from dir up to the root can be entered by everybody. Directories that do not
-// exist yet will be made so.
-func passable(dir string) bool {
-	for {
-		info, err := os.Stat(dir)
-		if err == nil && info.Mode()&0o001 == 0 {
-			return false
-		}
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return false
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return true
-		}
-		dir = parent
-	}
 }
 
 func postgresURL(cfg PostgresConfig, database string) string {

@@ -20,6 +20,7 @@ type RedisConfig struct {
 	Address   string // loopback host:port
 	Password  string // without spaces or quotes
 	Throwaway bool   // keep nothing on disk: for tests
+	Final     bool   // make the supervisor fail at the first death instead of restarting
 }
 
 // StartRedis runs a private Redis under s and returns its URL.
@@ -35,7 +36,7 @@ func StartRedis(ctx context.Context, s *process.Supervisor, cfg RedisConfig) (st
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	err := s.Start(ctx, process.Spec{
-		Name: "redis", Path: redisBin(), Args: []string{file}, Dir: cfg.Data, Store: true,
+		Name: "redis", Path: redisBin(), Args: []string{file}, Dir: cfg.Data, Store: true, Final: cfg.Final,
 		Ready: func(ctx context.Context) error { return ping(ctx, cfg) },
 	})
 	if err != nil {

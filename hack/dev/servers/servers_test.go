@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -82,6 +83,11 @@ func TestRedisStartsServesKeepsItsDataAndStops(t *testing.T) {
 func TestWhatIsMissingIsNamedWithItsPackages(t *testing.T) {
 	t.Setenv("PATH", t.TempDir()) // no sudo there
 	absent := Need{"quantumdb", []string{"quantumdb-server"}, func() bool { return false }}
+	for _, part := range []string{"no quantumdb", "make deps", "apt-get install quantumdb-server"} {
+		if err := Require(absent); err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("got %v, want %q in it", err, part)
+		}
+	}
 	if os.Geteuid() == 0 {
 		t.Skip("root would ask apt-get")
 	}
@@ -117,15 +123,44 @@ func TestDataMovesWhereItsOwnerCanReachIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	t.Cleanup(func() { _ = RemovePostgres(filepath.Join(closed, "data")) })
 	if !strings.HasPrefix(dir, "/var/tmp/examprep-") || !passable(filepath.Dir(dir)) {
 		t.Errorf("moved to %s", dir)
 	}
+	testMovedDataGoWithTheirState(t, filepath.Join(closed, "data"), dir, owner)
 	if err := os.Chown(dir, 0, 0); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := prepareData(filepath.Join(closed, "data"), owner); err == nil {
 		t.Error("took a directory that somebody else owns")
+	}
+}
+
+// testMovedDataGoWithTheirState checks that data outlive a restart, but neither make clean nor a deleted state directory.
+func testMovedDataGoWithTheirState(t *testing.T, wanted, moved string, owner *syscall.Credential) {
+	t.Helper()
+	kept := filepath.Join(moved, "PG_VERSION")
+	for _, step := range []struct {
+		name  string
+		after func() error
+		kept  bool
+	}{
+		{"a restart", func() error { return nil }, true},
+		{"a deleted state directory", func() error { return os.Remove(noteOf(wanted)) }, false},
+		{"make clean", func() error { return RemovePostgres(wanted) }, false},
+	} {
+		if err := os.WriteFile(kept, []byte("15\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := step.after(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := prepareData(wanted, owner); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(kept); (err == nil) != step.kept {
+			t.Errorf("after %s: %v, want kept: %t", step.name, err, step.kept)
+		}
 	}
 }
 

@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 )
 
 // Dir is the directory that remembers.
@@ -74,74 +72,4 @@ func random(n int) []byte {
 	secret := make([]byte, n)
 	_, _ = rand.Read(secret) // never fails
 	return secret
-}
-
-const lockFile = "supervisor.pid"
-
-// HeldError says which process holds the directory.
-type HeldError struct{ PID int }
-
-// Error names the process.
-func (e *HeldError) Error() string { return fmt.Sprintf("process %d holds it", e.PID) }
-
-// Hold takes the directory for this process. The kernel lets go of it when the process ends, however it ends, so a
-// process id that stands in the file without a lock belongs to nobody.
-func (d Dir) Hold() (release func(), err error) {
-	if err := d.Make(); err != nil {
-		return nil, err
-	}
-	file, err := os.OpenFile(d.Path(lockFile), os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("hold %s: %w", d, err)
-	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		defer file.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, &HeldError{PID: readPID(file.Name())}
-		}
-		return nil, fmt.Errorf("hold %s: %w", d, err)
-	}
-	err = file.Truncate(0)
-	if err == nil {
-		_, err = file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
-	}
-	if err != nil {
-		_ = file.Close()
-		return nil, fmt.Errorf("hold %s: %w", d, err)
-	}
-	return func() { _ = file.Close() }, nil
-}
-
-// Holder returns the id of the process that holds the directory, 0 if none does.
-func (d Dir) Holder() (int, error) {
-	file, err := os.Open(d.Path(lockFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, fmt.Errorf("look who holds %s: %w", d, err)
-	}
-	defer file.Close()
-	err = syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) // let go of again at Close
-	switch {
-	case err == nil:
-		return 0, nil
-	case errors.Is(err, syscall.EWOULDBLOCK):
-		return readPID(file.Name()), nil
-	default:
-		return 0, fmt.Errorf("look who holds %s: %w", d, err)
-	}
-}
-
-// readPID reads the process id in a file, 0 if there is none.
-func readPID(path string) int {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return 0
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		return 0
-	}
-	return pid
 }

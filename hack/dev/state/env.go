@@ -7,31 +7,39 @@ import (
 	"strings"
 )
 
-const envFile = "env"
+// The env files: of `dev up`, and of the servers for tests.
+const (
+	EnvFile     = "env"
+	TestEnvFile = "test.env"
+)
 
-// Variable is one line of the env file.
+// Variable is one line of an env file.
 type Variable struct{ Name, Value string }
 
 // Ready is the line that ends the env file of an environment that is whole.
 func Ready() Variable { return Variable{Name: "READY", Value: "1"} }
 
-// WriteEnv replaces the env file: one NAME=value a line, in the order given.
-func (d Dir) WriteEnv(variables []Variable) error {
+// WriteEnv replaces an env file: one NAME=value a line, in the order given. It leaves a file alone that has this content
+// already, because Go caches the result of a test only while the files that the test read keep their modification times.
+func (d Dir) WriteEnv(file string, variables []Variable) error {
 	var text strings.Builder
 	for _, v := range variables {
 		if strings.ContainsAny(v.Value, "\n\r") {
-			return fmt.Errorf("write the env file: the value of %s has more than one line", v.Name)
+			return fmt.Errorf("write %s: the value of %s has more than one line", file, v.Name)
 		}
 		text.WriteString(v.Name + "=" + v.Value + "\n")
 	}
-	return d.WriteFile(envFile, []byte(text.String()), 0o600)
+	if there, err := os.ReadFile(d.Path(file)); err == nil && string(there) == text.String() {
+		return nil
+	}
+	return d.WriteFile(file, []byte(text.String()), 0o600)
 }
 
-// ReadEnv returns the variables of the env file; none if there is no file.
-func (d Dir) ReadEnv() (map[string]string, error) {
-	text, err := os.ReadFile(d.Path(envFile))
+// ReadEnv returns the variables of an env file; none if there is no file.
+func (d Dir) ReadEnv(file string) (map[string]string, error) {
+	text, err := os.ReadFile(d.Path(file))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("read the env file: %w", err)
+		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
 	variables := make(map[string]string)
 	for line := range strings.Lines(string(text)) {

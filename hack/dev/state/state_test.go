@@ -1,11 +1,13 @@
 package state_test
 
 import (
+	"context"
 	"errors"
 	"net"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"examprep.dev/hack/dev/state"
 	"examprep.dev/server/testkit"
@@ -14,14 +16,14 @@ import (
 func TestEnvKeepsItsOrderAndIsReadBack(t *testing.T) {
 	dir := state.Dir(t.TempDir())
 	url := "postgres://u:p@127.0.0.1:1/db?sslmode=disable"
-	if err := dir.WriteEnv([]state.Variable{{"API_URL", "http://127.0.0.1:8080/v1"}, {"DATABASE_URL", url}, state.Ready()}); err != nil {
+	if err := dir.WriteEnv(state.EnvFile, []state.Variable{{"API_URL", "http://127.0.0.1:8080/v1"}, {"DATABASE_URL", url}, state.Ready()}); err != nil {
 		t.Fatal(err)
 	}
 	text := testkit.ReadFile(t, dir.Path("env"))
 	if want := "API_URL=http://127.0.0.1:8080/v1\nDATABASE_URL=" + url + "\nREADY=1\n"; string(text) != want {
 		t.Errorf("got %q, want %q", text, want)
 	}
-	variables, err := dir.ReadEnv()
+	variables, err := dir.ReadEnv(state.EnvFile)
 	if err != nil || variables["DATABASE_URL"] != url {
 		t.Errorf("read back %v, %v", variables, err)
 	}
@@ -30,15 +32,56 @@ func TestEnvKeepsItsOrderAndIsReadBack(t *testing.T) {
 	}
 }
 
+func TestEnvWithTheSameContentIsNotRewritten(t *testing.T) {
+	dir := state.Dir(t.TempDir())
+	old := time.Now().Add(-time.Hour).Truncate(time.Second)
+	for _, step := range []struct {
+		value     string
+		rewritten bool
+	}{{"a", true}, {"a", false}, {"b", true}} {
+		if err := dir.WriteEnv(state.TestEnvFile, []state.Variable{{"NAME", step.value}}); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(dir.Path(state.TestEnvFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := !info.ModTime().Equal(old); got != step.rewritten {
+			t.Errorf("%s: rewritten %t, want %t", step.value, got, step.rewritten)
+		}
+		if err := os.Chtimes(dir.Path(state.TestEnvFile), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestLockIsGivenToOneAtATime(t *testing.T) {
+	dir := state.Dir(t.TempDir())
+	unlock, err := dir.Lock(t.Context(), "start.lock", func() { t.Error("waits for a free lock") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	waited := false
+	second, err := dir.Lock(t.Context(), "start.lock", func() { waited = true; unlock() })
+	if err != nil || !waited {
+		t.Fatalf("waited %t, %v", waited, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := dir.Lock(ctx, "start.lock", cancel); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	second()
+}
+
 func TestEnvRefusesAValueThatWouldForgeALine(t *testing.T) {
 	dir := state.Dir(t.TempDir())
-	if err := dir.WriteEnv([]state.Variable{{"API_KEY", "x\nREADY=1"}}); err == nil {
+	if err := dir.WriteEnv(state.EnvFile, []state.Variable{{"API_KEY", "x\nREADY=1"}}); err == nil {
 		t.Error("taken")
 	}
 }
 
 func TestAMissingEnvIsEmpty(t *testing.T) {
-	if variables, err := state.Dir(t.TempDir()).ReadEnv(); err != nil || len(variables) != 0 {
+	if variables, err := state.Dir(t.TempDir()).ReadEnv(state.EnvFile); err != nil || len(variables) != 0 {
 		t.Errorf("got %v, %v", variables, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -138,9 +139,17 @@ func (a *API) send(ctx context.Context, op, method, path string, content []byte)
 		a.Meter.record(op, 0, time.Since(began), err)
 		return nil, 0, nil, fmt.Errorf("%s: %w", op, err)
 	}
-	a.Meter.record(op, resp.StatusCode, time.Since(began), nil)
+	a.Meter.record(op, resp.StatusCode, time.Since(began), refusal(resp.StatusCode, answer))
 	a.contract.answer(resp, answer)
 	return answer, resp.StatusCode, resp.Header, nil
+}
+
+// refusal describes an answer other than 200 by its body.
+func refusal(status int, answer []byte) error {
+	if status == http.StatusOK {
+		return nil
+	}
+	return errors.New(string(answer[:min(len(answer), 300)]))
 }
 
 // wait lets time pass; it reports whether ctx is still alive.

@@ -31,7 +31,7 @@ type opMeter struct {
 // NewMeter returns a meter that begins now.
 func NewMeter() *Meter { return &Meter{began: time.Now(), ops: map[string]*opMeter{}} }
 
-// record counts one answer; status 0 is none, and then failure says why.
+// record counts one answer; status 0 is none. failure describes an answer other than 200, or why there is none.
 func (m *Meter) record(op string, status int, took time.Duration, failure error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

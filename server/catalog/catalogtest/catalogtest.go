@@ -14,6 +14,7 @@ import (
 
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 const (
@@ -129,9 +130,7 @@ func (l questionLine) question(t testing.TB) catalog.Question {
 		err = json.Unmarshal(l.Answer.Value, &answer.Text)
 	case catalog.AnswerAnnulled, catalog.AnswerUnmarkable: // no value
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return catalog.Question{
 		Section: l.Section, SectionName: l.SectionName, Number: l.Number, Prompt: l.Prompt, Options: l.Options, Answer: answer,
 		Explanation: l.Explanation, Page: l.Page, HasVisual: l.HasVisual, Topic: l.Topic,
@@ -142,9 +141,7 @@ func (l questionLine) question(t testing.TB) catalog.Question {
 func Lines[T any](t testing.TB, path string) []T {
 	t.Helper()
 	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer func() { _ = file.Close() }()
 	var all []T
 	lines := bufio.NewScanner(file)
@@ -154,8 +151,6 @@ func Lines[T any](t testing.TB, path string) []T {
 		testkit.Decode(t, lines.Bytes(), &line)
 		all = append(all, line)
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, lines.Err())
 	return all
 }

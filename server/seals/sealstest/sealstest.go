@@ -12,6 +12,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"examprep.dev/server/seals"
+	"examprep.dev/server/testkit/check"
 )
 
 // Verifier is somebody with an SSH key.
@@ -21,13 +22,9 @@ type Verifier struct{ key ssh.Signer }
 func New(t testing.TB) Verifier {
 	t.Helper()
 	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	key, err := ssh.NewSignerFromSigner(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return Verifier{key}
 }
 
@@ -40,13 +37,9 @@ func (v Verifier) Line(principals string) string {
 func (v Verifier) Sign(t testing.TB, statement seals.Statement) string {
 	t.Helper()
 	message, err := statement.Message()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	signed, err := sshsig.Sign(bytes.NewReader(message), v.key, sshsig.HashSHA512, seals.Namespace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return string(sshsig.Armor(signed))
 }
 
@@ -54,8 +47,6 @@ func (v Verifier) Sign(t testing.TB, statement seals.Statement) string {
 func Trust(t testing.TB, lines ...string) *seals.Set {
 	t.Helper()
 	set, err := seals.Parse("trusted", []byte(strings.Join(lines, "")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return set
 }

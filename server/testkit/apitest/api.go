@@ -26,16 +26,17 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/sessions"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/usage"
 	"examprep.dev/server/webhooks"
 )
 
-// patience is the gate's time-out of Redis: a busy machine must not look like an outage.
-const patience = 20 * time.Second
-
-// The time-outs of sessions.
 const (
-	SessionIdle     = time.Hour
+	// patience is the gate's time-out of Redis: a busy machine must not look like an outage.
+	patience = 20 * time.Second
+	// SessionIdle is the idle time-out of sessions.
+	SessionIdle = time.Hour
+	// SessionLifetime is the time-out of sessions in use.
 	SessionLifetime = 8 * time.Hour
 )
 
@@ -81,13 +82,9 @@ func New(t testing.TB, o Options) *API {
 	logger := slog.New(slog.NewJSONHandler(a.Logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	catalogtest.Publish(t, a.Pool, o.Exams...)
 	snapshot, err := catalog.OpenSnapshot(t.Context(), a.Pool, logger, catalog.SnapshotConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	service, err := attempts.NewService(attempts.Config{NamespaceSecret: bytes.Repeat([]byte{7}, 32)}, a.Pool, snapshot, (*webhooks.Notifier)(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	a.Deps = httpapi.Deps{
 		Gate: a.NewGate(o.Gate, logger), Catalog: snapshot, Attempts: service, Logger: logger, Registerer: a.Registry,
 	}
@@ -163,9 +160,7 @@ func (a *API) Developer(provider sessions.Provider) *httpapi.Developer {
 func Keyring(t testing.TB) *webhooks.Keyring {
 	t.Helper()
 	ring, err := webhooks.ParseKeyring("k:" + testkit.Secret(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return ring
 }
 

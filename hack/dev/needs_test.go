@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"examprep.dev/hack/dev/state"
 	"examprep.dev/server/testkit"
 )
 
@@ -35,8 +36,27 @@ func TestPackagesFromNPMAreInstalledForTestsThatUseThem(t *testing.T) {
 		"bash":                                true,
 		"go test -run Without ./without/... ": false,
 	} {
-		if got := usesNPM(t.Context(), root, strings.Fields(command)); got != want {
+		if got := needsOf(t.Context(), root, strings.Fields(command)).npm; got != want {
 			t.Errorf("%s: %v, want %v", command, got, want)
+		}
+	}
+}
+
+func TestNeedsFollowTheTestedPackages(t *testing.T) {
+	root, err := state.ProjectRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for command, want := range map[string]needs{
+		"go test ./controllers":                         {cluster: true},
+		"go test -race examprep.dev/controllers":        {cluster: true, compiler: true},
+		"go test ./server/keys":                         {},
+		"go test ./hack/dev/controlplane ./server/gate": {binaries: true},
+		"go -C hack/chart test .":                       {cluster: true},
+		"go test ./absent":                              {cluster: true, npm: true},
+	} {
+		if got := needsOf(t.Context(), root, strings.Fields(command)); got != want {
+			t.Errorf("%s: %+v, want %+v", command, got, want)
 		}
 	}
 }

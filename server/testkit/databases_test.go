@@ -1,0 +1,65 @@
+package testkit
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"examprep.dev/server/testkit/check"
+)
+
+func TestDatabasesOfEndedProcessesAndOldTemplatesAreDropped(t *testing.T) {
+	server := serverURL(t, DatabaseVariable)
+	living := pgxDatabase(t, DatabaseURL(t))
+	conn, err := pgx.Connect(t.Context(), server)
+	check.NoError(t, err)
+	defer func() { _ = conn.Close(t.Context()) }()
+	const dead, old = "test_1_5f_1", "template_0123abcd_2020w01"
+	for _, statement := range []string{
+		"DROP DATABASE IF EXISTS " + dead, "CREATE DATABASE " + dead, "CREATE DATABASE " + old + " IS_TEMPLATE true",
+	} {
+		if _, err := conn.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := &databases{} // stands for another process
+	check.NoError(t, next.join(server))
+	defer func() { _ = next.life.Close(t.Context()) }()
+	for name, want := range map[string]bool{dead: false, old: false, living: true, next.template: true} {
+		var exists bool
+		check.NoError(t, conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&exists))
+		if exists != want {
+			t.Errorf("%s exists: %t, want %t", name, exists, want)
+		}
+	}
+}
+
+func TestOnlyOwnTemplatesOfEarlierWeeksAreOld(t *testing.T) {
+	for name, want := range map[string]bool{
+		"template_0123abcd_2026w47": true, "template_0123abcd_2025w52": true, "template_0123abcd_2026w48": false,
+		"template_0123abcd_2027w01": false, "template_postgis": false, "template_0123abcd_20": false, "template1": false,
+	} {
+		if got := isOldTemplate(name, "2026w48"); got != want {
+			t.Errorf("%s: %t, want %t", name, got, want)
+		}
+	}
+}
+
+func TestEveryDatabaseHasItsOwnInstallation(t *testing.T) {
+	seen := map[string]bool{}
+	for range 2 {
+		var id string
+		check.NoError(t, Database(t).QueryRow(t.Context(), "SELECT id::text FROM installation").Scan(&id))
+		seen[id] = true
+	}
+	if len(seen) != 2 {
+		t.Errorf("two databases have the id of one: %v", seen)
+	}
+}
+
+func pgxDatabase(t *testing.T, address string) string {
+	t.Helper()
+	config, err := pgx.ParseConfig(address)
+	check.NoError(t, err)
+	return config.Database
+}

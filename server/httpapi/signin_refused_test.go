@@ -357,8 +357,8 @@ func TestATokenThatDoesNotHoldIsRefused(t *testing.T) {
 			}
 		})
 	}
-	if p.accounts() != 1 {
-		t.Errorf("%d accounts were made, want that of the one token that holds", p.accounts())
+	if testkit.Get[int](p.t, p.Pool, "SELECT count(*) FROM account_identities") != 1 {
+		t.Errorf("%d accounts were made, want that of the one token that holds", testkit.Get[int](p.t, p.Pool, "SELECT count(*) FROM account_identities"))
 	}
 }
 

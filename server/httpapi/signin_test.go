@@ -7,6 +7,7 @@ import (
 
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit"
 )
 
 func TestAPersonSignsInAtACertifiedProviderAndMakesAKey(t *testing.T) {
@@ -67,8 +68,8 @@ func TestTheSameSubjectFindsItsAccountAgain(t *testing.T) {
 	if email, told := bob.get(sessionPath).document(t)["email"]; told {
 		t.Errorf("an address that nobody verified is shown: %v", email)
 	}
-	if p.accounts() != 2 {
-		t.Errorf("%d accounts, want 2", p.accounts())
+	if testkit.Get[int](p.t, p.Pool, "SELECT count(*) FROM account_identities") != 2 {
+		t.Errorf("%d accounts, want 2", testkit.Get[int](p.t, p.Pool, "SELECT count(*) FROM account_identities"))
 	}
 }
 
@@ -103,7 +104,7 @@ func TestWhoDeclinesAtTheProviderIsToldSo(t *testing.T) {
 	if detail := textOf(got.document(t), "detail"); got.status != http.StatusUnauthorized || !strings.Contains(detail, "You were not signed in") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	if ada.cookie(sessionCookie) != "" || p.accounts() != 0 {
+	if ada.cookie(sessionCookie) != "" || testkit.Get[int](p.t, p.Pool, "SELECT count(*) FROM account_identities") != 0 {
 		t.Error("something was gained")
 	}
 	ada.signIn("ada") // who then wants to, can

@@ -14,7 +14,6 @@ import (
 
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/sessions"
-	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
 )
 
@@ -60,12 +59,6 @@ func newPremises(t testing.TB, config httpapi.Config, adjust func(p *premises)) 
 	}})
 	p.behind.Store(&p.Address)
 	return p
-}
-
-// accounts is how many people have ever signed in.
-func (p *premises) accounts() int {
-	p.t.Helper()
-	return testkit.Get[int](p.t, p.Pool, `SELECT count(*) FROM account_identities`)
 }
 
 // visitor is a browser that people sign in with: it sends Secure cookies over TLS only, and says that its requests come

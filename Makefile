@@ -21,7 +21,7 @@ PLATFORMS ?= linux/amd64
 # Packages to test, a pattern for names of tests, and flags for go test: make test PKG=./server/gate/... TESTFLAGS='-race -run Tier'
 PKG ?= ./...
 RUN ?=
-TESTFLAGS ?= -race -count=1 -ldflags=-w -p 3 -parallel 8 -timeout 30m
+TESTFLAGS ?= -race -count=1 -ldflags=-w -p 4 -parallel 8 -timeout 30m
 # The database of vulnerabilities to use if vuln.go.dev does not answer: a folder.
 VULNDB ?= $(wildcard ../shared/vulndb)
 # How many random histories of attempts make soak plays.
@@ -84,7 +84,7 @@ test-short: deps ## Test PKG in seconds: no race detector, no chaos, samples of 
 # The packages that take longest begin first. server/gate runs alone at the end: its tests count tokens as time passes.
 # What is only sampled under the race detector runs whole without it.
 ALONE := ./server/gate
-FIRST := ./server/webhooks ./server/httpapi ./controllers ./server/attempts
+FIRST := ./server/httpapi ./controllers ./server/webhooks ./server/command ./server/catalog ./server/attempts
 
 .PHONY: test
 test: deps ## Test with the race detector on the servers that make test-servers starts (PKG, TESTFLAGS)

@@ -79,7 +79,7 @@ test-servers: deps ## Start the servers for tests, which stay until make dev-dow
 test-short: FOR := short
 test-short: deps ## Test PKG in seconds: no race detector, no chaos, samples of enumerations (RUN)
 	@.dev/bin/dev test go test -short $(if $(RUN),-run '$(RUN)') $(PKG) | awk '{ print; fflush() } \
-		/^(ok|FAIL|---)/ && !/no tests to run/ { ran = 1 } END { if (!ran) { print "no test ran: PKG and RUN select none"; exit 1 } }'
+		/^(ok|FAIL|---)/ && !/no tests to run/ { ran = 1 } END { if (!ran) { print "no test ran: no test of PKG has RUN in its name; go test PKG -list . lists them"; exit 1 } }'
 
 # The packages that take longest begin first. server/gate runs alone at the end: its tests count tokens as time passes.
 # What is only sampled under the race detector runs whole without it.

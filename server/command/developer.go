@@ -62,7 +62,7 @@ func newDeveloper(p *process, flags *apiFlags, secret []byte, gates *gate.Gate) 
 		return nil, err
 	}
 	store := keys.NewStore(p.pool, gates)
-	signedIn := sessions.NewStore(p.pool, flags.sessionIdle, flags.sessionLifetime, time.Now)
+	signedIn := sessions.NewStore(p.pool, secret, flags.sessionIdle, flags.sessionLifetime, time.Now)
 	return &httpapi.Developer{
 		SignIn: sessions.NewSignIn(flags.provider, secret, store, signedIn), Sessions: signedIn, Keys: store,
 		Usage:       usage.NewStore(p.pool),

@@ -117,8 +117,11 @@ func newNeighbour(t *testing.T, s *env) *neighbour {
 	}}
 	s.registerReceiver(pool)
 	account := testkit.Get[uuid.UUID](t, pool, "SELECT id FROM accounts WHERE name = $1", canary)
-	store := sessions.NewStore(pool, time.Hour, time.Hour, time.Now)
-	var err error
+	secret, err := parseNamespaceSecret(testkit.Secret(7)) // of the processes
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := sessions.NewStore(pool, secret, time.Hour, time.Hour, time.Now)
 	if n.session, err = store.Create(t.Context(), sessions.Session{AccountID: account, Account: canary, Issuer: "https://issuer.example", Subject: "anna"}); err != nil {
 		t.Fatal(err)
 	}

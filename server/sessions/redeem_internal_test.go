@@ -45,7 +45,7 @@ func TestAPersonHasOneIdentityByWhateverNameTheProviderGoes(t *testing.T) {
 			issuer: issuer, keys: &oidc.StaticKeySet{PublicKeys: []crypto.PublicKey{key.Public()}},
 			algorithms: []string{oidc.RS256}, authStyles: []oauth2.AuthStyle{oauth2.AuthStyleInParams},
 		}
-		signIn := NewSignIn(Provider{Issuer: issuer, ClientID: "client"}, nil, nil, NewStore(nil, time.Hour, time.Hour, time.Now))
+		signIn := NewSignIn(Provider{Issuer: issuer, ClientID: "client"}, nil, nil, NewStore(nil, nil, time.Hour, time.Hour, time.Now))
 		client := &oauth2.Config{ClientID: "client", Endpoint: oauth2.Endpoint{TokenURL: endpoint.URL}}
 		who, err := signIn.exchangeCode(t.Context(), client, provider, signInState{Nonce: "nonce"}, "code")
 		if err != nil || who.issuer != issuer || who.subject != "ada" {

@@ -33,16 +33,20 @@ func (s *SignIn) newState() signInState {
 	}
 }
 
-// newAEAD derives the key of the sealed cookies from the secret. The label separates it from other keys that are derived
-// from the same secret. The nonces of XChaCha20-Poly1305 are long enough to be random under one key.
+// newAEAD returns the cipher of the sealed cookies. The nonces of XChaCha20-Poly1305 are long enough to be random under one key.
 func newAEAD(secret []byte) (cipher.AEAD, error) {
-	mac := hmac.New(sha256.New, secret)
-	_, _ = mac.Write([]byte("examprep sign-in state v1")) // a hash never fails
-	aead, err := chacha20poly1305.NewX(mac.Sum(nil))
+	aead, err := chacha20poly1305.NewX(deriveKey(secret, "examprep sign-in state v1"))
 	if err != nil {
 		return nil, fmt.Errorf("key of sign-in: %w", err)
 	}
 	return aead, nil
+}
+
+// deriveKey returns the key for one use of the secret.
+func deriveKey(secret []byte, label string) []byte {
+	mac := hmac.New(sha256.New, secret)
+	_, _ = mac.Write([]byte(label)) // a hash never fails
+	return mac.Sum(nil)
 }
 
 // encrypt returns nonce and ciphertext as URL-safe text.

@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -39,6 +40,7 @@ type Session struct {
 type Store struct {
 	db       *pgxpool.Pool
 	queries  *sessionsdb.Queries
+	mac      []byte // key of tokens' checks
 	idle     time.Duration
 	absolute time.Duration
 	now      func() time.Time
@@ -46,9 +48,9 @@ type Store struct {
 
 // NewStore returns a store. A session ends idle after its last use, or absolute after its start, whichever is earlier. The
 // last use is stored once a minute (once in a tenth of idle if that is shorter), so a session can end that much early.
-// Without positive times no session can be created.
-func NewStore(db *pgxpool.Pool, idle, absolute time.Duration, now func() time.Time) *Store {
-	return &Store{db: db, queries: sessionsdb.New(db), idle: idle, absolute: absolute, now: now}
+// Without positive times no session can be created. All pods have the same secret.
+func NewStore(db *pgxpool.Pool, secret []byte, idle, absolute time.Duration, now func() time.Time) *Store {
+	return &Store{db: db, queries: sessionsdb.New(db), mac: deriveKey(secret, "examprep session token v1"), idle: idle, absolute: absolute, now: now}
 }
 
 // Create starts a session and returns the token for the cookie. The token is stored nowhere.
@@ -61,7 +63,7 @@ func (s *Store) create(ctx context.Context, queries *sessionsdb.Queries, session
 	if s.idle <= 0 || s.absolute <= 0 {
 		return "", fmt.Errorf("create session: the time to live %s is not positive", min(s.idle, s.absolute))
 	}
-	now, token := s.now().UTC(), newToken()
+	now, token := s.now().UTC(), s.newSessionToken()
 	if err := queries.PruneSessions(ctx, sessionsdb.PruneSessionsParams{Now: now, Most: pruned}); err != nil {
 		return "", fmt.Errorf("prune sessions: %w", err)
 	}
@@ -77,7 +79,7 @@ func (s *Store) create(ctx context.Context, queries *sessionsdb.Queries, session
 // Lookup returns the session of a token, and records its use. A token without a session, or of one that has ended, is a
 // *NoSessionError.
 func (s *Store) Lookup(ctx context.Context, token string) (Session, error) {
-	if token == "" {
+	if !s.Authentic([]byte(token)) {
 		return Session{}, &NoSessionError{}
 	}
 	row, err := s.queries.LookUpSession(ctx, hashOf(token))
@@ -121,6 +123,30 @@ func end(ctx context.Context, queries *sessionsdb.Queries, token string) error {
 	}
 	return nil
 }
+
+// newSessionToken returns random text followed by its check.
+func (s *Store) newSessionToken() string {
+	random := newToken()
+	return random + s.checkOf(random)
+}
+
+// Authentic reports whether an installation with this secret made the token. It reads no session: that may have ended. So a
+// request with a made-up token costs no look-up and shares no bucket with a developer's.
+func (s *Store) Authentic(token []byte) bool {
+	if len(token) <= tokenLength {
+		return false
+	}
+	return hmac.Equal(token[tokenLength:], []byte(s.checkOf(string(token[:tokenLength]))))
+}
+
+func (s *Store) checkOf(random string) string {
+	mac := hmac.New(sha256.New, s.mac)
+	_, _ = mac.Write([]byte(random)) // a hash never fails
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
+}
+
+// tokenLength is the length of newToken's text.
+var tokenLength = base64.RawURLEncoding.EncodedLen(32)
 
 // newToken returns 256 random bits as URL-safe text.
 func newToken() string {

@@ -48,7 +48,7 @@ func (f *fixture) pod(secret string, pool *pgxpool.Pool) *sessions.SignIn {
 
 // storeOn is another pod's store, on that database.
 func (f *fixture) storeOn(pool *pgxpool.Pool) *sessions.Store {
-	return sessions.NewStore(pool, time.Hour, 8*time.Hour, func() time.Time { return *f.clock })
+	return sessions.NewStore(pool, []byte(secret), time.Hour, 8*time.Hour, func() time.Time { return *f.clock })
 }
 
 // account makes an account.
@@ -357,12 +357,43 @@ func TestNoSessionIsStoredWithoutAnEnd(t *testing.T) {
 	f := newFixture(t)
 	account := f.account(t)
 	for _, c := range []struct{ idle, absolute time.Duration }{{0, time.Hour}, {time.Hour, 0}, {-1, time.Hour}, {time.Hour, -1}} {
-		store := sessions.NewStore(f.pool, c.idle, c.absolute, time.Now)
+		store := sessions.NewStore(f.pool, []byte(secret), c.idle, c.absolute, time.Now)
 		if token, err := store.Create(t.Context(), sessions.Session{AccountID: account}); err == nil || token != "" {
 			t.Errorf("%+v: a session was begun (%v)", c, err)
 		}
 		if n := f.count(t, "sessions"); n != 0 {
 			t.Errorf("%+v: %d sessions are stored", c, n)
+		}
+	}
+}
+
+func TestATokenOfAnotherMakerIsRefusedWithoutALookUp(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	made, err := f.store.Create(t.Context(), sessions.Session{AccountID: f.account(t)})
+	check.NoError(t, err)
+	stranger := sessions.NewStore(f.pool, []byte("another secret of at least thirty-two bytes"), time.Hour, time.Hour, time.Now)
+	foreign, err := stranger.Create(t.Context(), sessions.Session{AccountID: f.account(t)})
+	check.NoError(t, err)
+	for name, c := range map[string]struct {
+		token string
+		want  bool
+	}{
+		"made here":             {made, true},
+		"of another secret":     {foreign, false},
+		"empty":                 {"", false},
+		"cut short":             {made[:len(made)-1], false},
+		"without its check":     {made[:43], false},
+		"with another check":    {made[:43] + foreign[43:], false},
+		"another random part":   {foreign[:43] + made[43:], false},
+		"with something behind": {made + "A", false},
+	} {
+		if got := f.store.Authentic([]byte(c.token)); got != c.want {
+			t.Errorf("%s: authentic: %v", name, got)
+		}
+		_, err := f.store.Lookup(t.Context(), c.token)
+		if none, refused := errors.AsType[*sessions.NoSessionError](err); refused == c.want {
+			t.Errorf("%s: %v, %v", name, err, none)
 		}
 	}
 }

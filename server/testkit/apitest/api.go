@@ -146,7 +146,7 @@ func (a *API) NewKey(name string, tier keys.TierSpec) string {
 // Developer returns the parts of the developer endpoints. People sign in at the provider.
 func (a *API) Developer(provider sessions.Provider) *httpapi.Developer {
 	a.t.Helper()
-	store := sessions.NewStore(a.Pool, SessionIdle, SessionLifetime, func() time.Time {
+	store := sessions.NewStore(a.Pool, bytes.Repeat([]byte{2}, 32), SessionIdle, SessionLifetime, func() time.Time {
 		return time.Now().Add(time.Duration(a.Ahead.Load()))
 	})
 	return &httpapi.Developer{

@@ -2,7 +2,6 @@ package directory
 
 import (
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -31,13 +30,8 @@ func newContents() *contents { return newContentsOf(shardCount) }
 
 func newContentsOf(shards int) *contents {
 	c := &contents{keys: table{shards: make([]shard, shards)}, names: []string{""}}
-	c.tiers.Store(&tiers{standard: standardTier()})
+	c.tiers.Store(&tiers{Tiers: keys.NewTiers(nil)})
 	return c
-}
-
-func standardTier() *keys.Tier {
-	tier := keys.Default()
-	return &tier
 }
 
 // row is a key in PostgreSQL.
@@ -61,7 +55,7 @@ func (c *contents) put(r row) (known bool, err error) {
 	}
 	e := entry{hash: keyHash(r.hash[:len(keyHash{})]), key: r.key, account: r.account}
 	var readable bool
-	if e.prefix, readable = prefixNumber(r.prefix); !readable {
+	if e.prefix, readable = keys.PrefixNumber(r.prefix); !readable {
 		c.keys.remove(&e.hash)
 		c.mu.Lock()
 		if c.unreadable == nil {
@@ -80,18 +74,6 @@ func (c *contents) put(r row) (known bool, err error) {
 	}
 	c.keys.put(e, r.family)
 	return known, nil
-}
-
-// prefixNumber returns the 8 hexadecimal digits of a key's prefix as a number.
-func prefixNumber(prefix []byte) (number uint32, ok bool) {
-	var digits [4]byte
-	if len(prefix) != keys.PrefixLength || string(prefix[:len(keys.Scheme)]) != keys.Scheme {
-		return 0, false
-	}
-	if _, err := hex.Decode(digits[:], prefix[len(keys.Scheme):]); err != nil {
-		return 0, false
-	}
-	return binary.BigEndian.Uint32(digits[:]), true
 }
 
 // badRow counts a row whose key is unknown.
@@ -146,5 +128,5 @@ func (c *contents) find(hash *keyHash, now time.Time) (Key, bool) {
 func (c *contents) unreadableRows() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.unreadable) + c.badRows + c.tiers.Load().unreadable
+	return len(c.unreadable) + c.badRows + c.tiers.Load().Unreadable
 }

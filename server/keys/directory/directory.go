@@ -187,4 +187,39 @@ func (d *Directory) Leased() bool { return d.lease.Load().valid(d.cfg.Clock()) }
 func (d *Directory) Pods() int { return max(int(d.pods.Load()), 1) }
 
 // Default returns the tier of keys that no other tier applies to.
-func (d *Directory) Default() keys.Tier { return *d.contents.Load().tiers.Load().standard }
+func (d *Directory) Default() keys.Tier { return *d.contents.Load().tiers.Load().Default() }
+
+// Ready returns nil if the pod can answer for live keys: it has a lease, or Redis' number equals the pod's.
+func (d *Directory) Ready(ctx context.Context) error {
+	if d.Leased() {
+		return nil
+	}
+	if d.lease.Load() == nil {
+		return &NotReadyError{Reason: "the keys are not loaded yet"}
+	}
+	before := d.contents.Load().number.Load()
+	number, err := d.board.Do(ctx, struct{}{})
+	switch {
+	case err != nil:
+		return &NotReadyError{Reason: "neither PostgreSQL nor Redis confirms the keys", Err: err}
+	case number != before:
+		return &NotReadyError{Reason: "PostgreSQL is unreachable, and Redis has another number of changes"}
+	default:
+		return nil
+	}
+}
+
+// NotReadyError reports that the pod returns 503 for every key.
+type NotReadyError struct {
+	Reason string
+	Err    error
+}
+
+func (e *NotReadyError) Error() string {
+	if e.Err != nil {
+		return e.Reason + ": " + e.Err.Error()
+	}
+	return e.Reason
+}
+
+func (e *NotReadyError) Unwrap() error { return e.Err }

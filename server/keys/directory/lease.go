@@ -207,7 +207,8 @@ func (d *Directory) listen(ctx context.Context) (*pgx.Conn, error) {
 		return nil, err
 	}
 	// A pod's row must not be lost with a crash of the server.
-	if _, err := conn.Exec(opening, `LISTEN examprep_keys;
+	// Compiling a renewal takes longer than running it.
+	if _, err := conn.Exec(opening, `LISTEN examprep_keys; SET jit = off;
 		SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`); err != nil {
 		closeSoon(ctx, conn)
 		return nil, fmt.Errorf("listen: %w", err)

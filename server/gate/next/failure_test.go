@@ -1,0 +1,200 @@
+package gate_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	gate "examprep.dev/server/gate/next"
+	"examprep.dev/server/gate/next/gatetest"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/ratelimit"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
+)
+
+func TestWithoutRedisEachPodGrantsItsShareAndItRecoversByItself(t *testing.T) {
+	t.Parallel()
+	own := testkit.StartRedis(t)
+	registry := prometheus.NewRegistry()
+	e := newEnvOn(t, clientOf(t, own), gatetest.Config{Prefix: "p:", Limits: ratelimit.Config{Registerer: registry}})
+	e.tier(t, keys.TierSpec{Name: "ten", Requests: 10, Period: time.Hour})
+	key, doomed := e.create(t, "ten"), e.create(t, "ten")
+	for range 4 {
+		if !allowed(e.gate, key) {
+			t.Fatal("refused with Redis there")
+		}
+	}
+	own.Kill()
+	passed := 0
+	for range 30 {
+		if allowed(e.gate, key) {
+			passed++
+		}
+	}
+	if passed != 10 {
+		t.Errorf("the only pod's share is the whole bucket: %d passed of 10", passed)
+	}
+	if degraded(t, registry) != 1 {
+		t.Error("examprep_gate_degraded does not say so")
+	}
+	if !allowed(e.gate, doomed) {
+		t.Fatal("the other key is refused")
+	}
+	if err := e.store.Revoke(t.Context(), doomed.Prefix); err != nil {
+		t.Fatalf("revoke without Redis: %v", err)
+	}
+	if d := e.gate.Check(t.Context(), bearer(doomed.Key), client); d.Outcome != gate.Unauthorized {
+		t.Errorf("revoked without Redis: got %+v", d)
+	}
+	own.Start()
+	testkit.Eventually(t, "the gate uses Redis again", func() bool { return degraded(t, registry) == 0 })
+	if d := e.gate.Check(t.Context(), bearer(doomed.Key), client); d.Outcome != gate.Unauthorized {
+		t.Errorf("revoked, after recovery: got %+v", d)
+	}
+	if !allowed(e.gate, e.create(t, "ten")) {
+		t.Error("a new key is refused after recovery")
+	}
+}
+
+func degraded(t *testing.T, registry *prometheus.Registry) float64 {
+	t.Helper()
+	return testkit.Series(t, registry)["examprep_gate_degraded"][0].GetGauge().GetValue()
+}
+
+// remote is an environment with a second pod that reaches PostgreSQL and Redis through proxies.
+type remote struct {
+	*env
+
+	pod             *gatetest.Pod
+	postgres, redis *testkit.Proxy
+}
+
+func newRemote(t *testing.T) *remote {
+	t.Helper()
+	own := testkit.StartRedis(t)
+	e := newEnvOn(t, clientOf(t, own), gatetest.Config{Prefix: "p:"})
+	r := &remote{
+		env: e, postgres: testkit.StartProxy(t, e.pool.Config().ConnString(), testkit.ProxyOptions{}),
+		redis: testkit.StartProxy(t, own.URL(), testkit.ProxyOptions{}),
+	}
+	pool, err := pgxpool.New(t.Context(), r.postgres.URL)
+	check.NoError(t, err)
+	t.Cleanup(pool.Close)
+	r.pod = gatetest.Start(t, pool, testkit.OpenRedis(t, r.redis.URL, ratelimit.ClientOptions), gatetest.Config{
+		Prefix: "p:", Limits: ratelimit.Config{CallTimeout: 250 * time.Millisecond},
+	})
+	return r
+}
+
+// awaitLeaseEnd waits until the pod has no lease.
+func (r *remote) awaitLeaseEnd(t *testing.T) {
+	t.Helper()
+	testkit.Eventually(t, "the lease is over", func() bool { return !r.pod.Directory.Leased() })
+}
+
+func TestWithoutPostgresKnownKeysPass(t *testing.T) {
+	t.Parallel()
+	r := newRemote(t)
+	key := r.create(t, "")
+	testkit.Eventually(t, "the key passes", func() bool { return allowed(r.pod, key) })
+	r.postgres.Cut(true)
+	r.awaitLeaseEnd(t)
+	testkit.Eventually(t, "Redis has the pod's number", func() bool { return allowed(r.pod, key) })
+	for range 20 {
+		if !allowed(r.pod, key) {
+			t.Fatal("a known key is refused")
+		}
+	}
+	check.NoError(t, r.pod.Directory.Ready(t.Context()))
+	for name, c := range map[string]struct {
+		header []byte
+		want   gate.Outcome
+	}{
+		"unknown":   {bearer(neverIssued), gate.Unavailable},
+		"malformed": {bearer("service_123"), gate.Unauthorized},
+		"missing":   {nil, gate.Unauthorized},
+	} {
+		if d := r.pod.Check(t.Context(), c.header, netip.MustParseAddr("198.51.100.1")); d.Outcome != c.want {
+			t.Errorf("%s: got %+v", name, d)
+		}
+	}
+	check.NoError(t, r.store.Revoke(t.Context(), key.Prefix))
+	if d := r.pod.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Unavailable {
+		t.Errorf("revoked while the pod cannot reach PostgreSQL: got %+v", d)
+	}
+	if r.pod.Directory.Ready(t.Context()) == nil {
+		t.Error("the pod is ready although Redis has a newer change")
+	}
+	r.postgres.Cut(false)
+	testkit.Eventually(t, "the pod has a lease again", r.pod.Directory.Leased)
+	if d := r.pod.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Unauthorized {
+		t.Errorf("afterwards: got %+v", d)
+	}
+}
+
+func TestWithBothStoresAwayTheGateIsUnavailable(t *testing.T) {
+	t.Parallel()
+	r := newRemote(t)
+	key := r.create(t, "")
+	testkit.Eventually(t, "the key passes", func() bool { return allowed(r.pod, key) })
+	r.postgres.Cut(true)
+	r.redis.Cut(true)
+	r.awaitLeaseEnd(t)
+	d := r.pod.Check(t.Context(), bearer(key.Key), client)
+	if d.Outcome != gate.Unavailable || d.RetryAfter < time.Second || d.Limit != 120 || d.Remaining != 0 {
+		t.Errorf("got %+v", d)
+	}
+	check.NoError(t, r.store.Revoke(t.Context(), key.Prefix))
+	if d := r.pod.Check(t.Context(), bearer(key.Key), client); d.Outcome == gate.Allowed {
+		t.Errorf("revoked: got %+v", d)
+	}
+}
+
+func TestReplicaThatLacksTheLastChangeRevivesNoKey(t *testing.T) {
+	t.Parallel()
+	first, second := testkit.StartRedis(t), testkit.StartRedis(t)
+	var r route
+	r.to(first)
+	e := newEnvOn(t, r.client(t, gatetest.PatientClient), gatetest.Config{Prefix: "p:"})
+	key, other := e.create(t, ""), e.create(t, "")
+	if !allowed(e.gate, key) || !allowed(e.gate, other) {
+		t.Fatal("refused")
+	}
+	replicate(t, first, second)
+	promote(t, second)
+	check.NoError(t, e.store.Revoke(t.Context(), key.Prefix))
+	r.to(second)
+	first.Kill()
+	for range 5 {
+		if allowed(e.gate, key) {
+			t.Fatal("the revoked key passes")
+		}
+	}
+	testkit.Eventually(t, "the gate uses the promoted server", func() bool { return allowed(e.gate, other) })
+	if allowed(e.gate, key) {
+		t.Fatal("the revoked key passes on the promoted server")
+	}
+}
+
+func TestRestartWithOldDataRevivesNoKey(t *testing.T) {
+	t.Parallel()
+	own := testkit.StartRedis(t)
+	e := newEnvOn(t, clientOf(t, own), gatetest.Config{Prefix: "p:"})
+	key := e.create(t, "")
+	if !allowed(e.gate, key) {
+		t.Fatal("refused")
+	}
+	check.NoError(t, own.Admin().Save(t.Context()).Err())
+	check.NoError(t, e.store.Revoke(t.Context(), key.Prefix))
+	own.Kill()
+	own.Start() // with the data of before the revocation
+	for range 5 {
+		if allowed(e.gate, key) {
+			t.Fatal("the revoked key passes")
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package gate_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	gate "examprep.dev/server/gate/next"
+	"examprep.dev/server/gate/next/gatetest"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
+)
+
+func TestAKeyPassesUntilItsBucketIsEmpty(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, gatetest.Config{})
+	e.tier(t, keys.TierSpec{Name: "slow", Requests: 3, Period: time.Hour})
+	key := e.create(t, "slow")
+	for i := range 3 {
+		d := e.gate.Check(t.Context(), bearer(key.Key), client)
+		if d.Outcome != gate.Allowed || !d.OfKey || d.Limit != 3 || d.Remaining != 2-i {
+			t.Fatalf("request %d: got %+v", i, d)
+		}
+		if d.Policy != (gate.Policy{Requests: 3, Window: time.Hour}) {
+			t.Errorf("got policy %+v", d.Policy)
+		}
+	}
+	d := e.gate.Check(t.Context(), bearer(key.Key), client)
+	if d.Outcome != gate.Limited || !d.OfKey || d.Remaining != 0 || d.RetryAfter < 19*time.Minute || d.RetryAfter > 20*time.Minute {
+		t.Fatalf("got %+v", d)
+	}
+	if again := e.gate.Check(t.Context(), bearer(key.Key), client); again.Outcome != gate.Limited || !again.OfKey || again.RetryAfter > d.RetryAfter {
+		t.Errorf("from memory: got %+v after %+v", again, d)
+	}
+}
+
+func TestTheIdentityIsThatOfTheKey(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, gatetest.Config{})
+	first := e.create(t, "")
+	second, err := e.store.Rotate(t.Context(), first.Prefix, time.Hour)
+	check.NoError(t, err)
+	a, b := e.gate.Check(t.Context(), bearer(first.Key), client), e.gate.Check(t.Context(), bearer(second.Key), client)
+	if a.Outcome != gate.Allowed || b.Outcome != gate.Allowed {
+		t.Fatalf("got %v and %v", a.Outcome, b.Outcome)
+	}
+	if a.Identity.KeyID == b.Identity.KeyID || a.Identity.FamilyID != b.Identity.FamilyID || a.Identity.AccountID != b.Identity.AccountID {
+		t.Errorf("got %+v and %+v", a.Identity, b.Identity)
+	}
+	if a.Identity.KeyID != a.Identity.FamilyID {
+		t.Errorf("the first key of a family names it: got %+v", a.Identity)
+	}
+}
+
+func TestWithoutAValidKeyTheAddressIsLimited(t *testing.T) {
+	t.Parallel()
+	for name, authorization := range map[string]string{
+		"missing":   "",
+		"malformed": "Bearer service_123",
+		"basic":     "Basic dXNlcjpwYXNz",
+		"unknown":   "Bearer " + neverIssued,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, gatetest.Config{Gate: gate.Config{Anonymous: keys.Tier{Requests: 2, Period: time.Hour, Burst: 2}}})
+			for i := range 2 {
+				d := e.gate.Check(t.Context(), []byte(authorization), client)
+				if d.Outcome != gate.Unauthorized || d.OfKey || d.Limit != 2 || d.Remaining != 1-i {
+					t.Fatalf("request %d: got %+v", i, d)
+				}
+			}
+			if d := e.gate.Check(t.Context(), []byte(authorization), client); d.Outcome != gate.Limited || d.OfKey || d.RetryAfter < time.Second {
+				t.Fatalf("got %+v", d)
+			}
+			if d := e.gate.Check(t.Context(), []byte(authorization), netip.MustParseAddr("192.0.2.8")); d.Outcome != gate.Unauthorized {
+				t.Errorf("another address: got %+v", d)
+			}
+		})
+	}
+}
+
+func TestAnIPv6ClientIsItsNetwork(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, gatetest.Config{Gate: gate.Config{Anonymous: keys.Tier{Requests: 1, Period: time.Hour, Burst: 1}}})
+	for address, want := range map[string]gate.Outcome{"2001:db8::1": gate.Unauthorized} {
+		if d := e.gate.Check(t.Context(), nil, netip.MustParseAddr(address)); d.Outcome != want {
+			t.Errorf("%s: got %v", address, d.Outcome)
+		}
+	}
+	if d := e.gate.Check(t.Context(), nil, netip.MustParseAddr("2001:db8::2")); d.Outcome != gate.Limited {
+		t.Errorf("same /64: got %v", d.Outcome)
+	}
+	if d := e.gate.Check(t.Context(), nil, netip.MustParseAddr("2001:db8:0:1::1")); d.Outcome != gate.Unauthorized {
+		t.Errorf("another /64: got %v", d.Outcome)
+	}
+}
+
+func TestARevokedKeyIsRefusedByEveryPodAtOnce(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, gatetest.Config{})
+	pods := []*gatetest.Pod{e.gate, e.newPod(t), e.newPod(t)}
+	key := e.create(t, "")
+	for _, pod := range pods {
+		if d := pod.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Allowed {
+			t.Fatalf("before: got %+v", d)
+		}
+	}
+	check.NoError(t, e.store.Revoke(t.Context(), key.Prefix))
+	for _, pod := range pods {
+		if d := pod.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Unauthorized {
+			t.Errorf("after: got %+v", d)
+		}
+	}
+}
+
+func TestAnExpiredKeyIsRefused(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, gatetest.Config{})
+	key := e.create(t, "")
+	if d := e.gate.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Allowed {
+		t.Fatalf("got %+v", d)
+	}
+	if _, err := e.store.Rotate(t.Context(), key.Prefix, time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "the key expires", func() bool {
+		return e.gate.Check(t.Context(), bearer(key.Key), client).Outcome == gate.Unauthorized
+	})
+}
+
+func TestATierChangeTakesEffectWithTheAnswer(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, gatetest.Config{})
+	key := e.create(t, "")
+	spent := e.gate.Check(t.Context(), bearer(key.Key), client)
+	if spent.Limit != 120 || spent.Remaining != 119 {
+		t.Fatalf("got %+v", spent)
+	}
+	e.tier(t, keys.TierSpec{Name: "gold", Requests: 1000, Period: time.Hour, Accounts: []string{"acme"}})
+	if d := e.gate.Check(t.Context(), bearer(key.Key), client); d.Limit != 1000 || d.Remaining != 998 {
+		t.Errorf("what was taken stays taken: got %+v", d)
+	}
+	e.tier(t, keys.TierSpec{Name: "iron", Requests: 10, Period: time.Hour, KeyPrefixes: []string{key.Prefix}})
+	if d := e.gate.Check(t.Context(), bearer(key.Key), client); d.Limit != 10 || d.Remaining != 7 {
+		t.Errorf("prefix over account: got %+v", d)
+	}
+	check.NoError(t, e.store.DeleteTier(t.Context(), "iron", ""))
+	check.NoError(t, e.store.DeleteTier(t.Context(), "gold", ""))
+	if d := e.gate.Check(t.Context(), bearer(key.Key), client); d.Limit != 120 {
+		t.Errorf("back to default: got %+v", d)
+	}
+}
+
+func TestAKeyJustCreatedPassesAtEveryPod(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, gatetest.Config{})
+	pods := []*gatetest.Pod{e.gate, e.newPod(t), e.newPod(t), e.newPod(t)}
+	for range 20 {
+		key := e.create(t, "")
+		for i, pod := range pods {
+			if d := pod.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Allowed {
+				t.Fatalf("pod %d: got %+v", i, d)
+			}
+		}
+	}
+}
+
+func TestASessionHasABucketOfItsOwn(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, gatetest.Config{Gate: gate.Config{Anonymous: keys.Tier{Requests: 2, Period: time.Hour, Burst: 2}}})
+	for range 3 {
+		e.gate.Check(t.Context(), nil, client)
+	}
+	if d := e.gate.Check(t.Context(), nil, client); d.Outcome != gate.Limited {
+		t.Fatalf("the address has tokens: %+v", d)
+	}
+	for _, token := range []string{"ada", "grace"} {
+		for i := range 2 {
+			d := e.gate.CheckSession(t.Context(), []byte(token))
+			if d.Outcome != gate.Allowed || d.OfKey || d.Limit != 2 || d.Remaining != 1-i {
+				t.Fatalf("%s, request %d: got %+v", token, i, d)
+			}
+		}
+		if d := e.gate.CheckSession(t.Context(), []byte(token)); d.Outcome != gate.Limited || d.RetryAfter < time.Second {
+			t.Errorf("%s, more than the allowance: got %+v", token, d)
+		}
+	}
+}
+
+// A pod without a lease cannot know whether a key is new or unknown.
+func TestARequestThatCannotBeDecidedIsToldTheAllowance(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, gatetest.Config{})
+	key := e.create(t, "")
+	e.tier(t, keys.TierSpec{Name: keys.DefaultTier, Requests: 77, Period: time.Minute})
+	e.gate.Stop()
+	for name, header := range map[string][]byte{"live": bearer(key.Key), "unknown": bearer(neverIssued)} {
+		d := e.gate.Check(t.Context(), header, client)
+		want := gate.Decision{Limit: 77, RetryAfter: time.Second, Policy: gate.Policy{Requests: 77, Window: time.Minute}}
+		if d != want {
+			t.Errorf("%s: got %+v, want %+v", name, d, want)
+		}
+	}
+	if d := e.gate.Check(t.Context(), bearer("service_123"), client); d.Outcome != gate.Unauthorized {
+		t.Errorf("malformed: got %+v", d)
+	}
+}

@@ -1,0 +1,119 @@
+package gate_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	gate "examprep.dev/server/gate/next"
+	"examprep.dev/server/gate/next/gatetest"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/keys/directory"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
+)
+
+// seen counts the answers about one key that began after a change was answered, and had the limit of before.
+type seen struct {
+	limit  atomic.Int64 // that each answer must have; 0: a change is under way
+	wrong  atomic.Int64
+	passed atomic.Int64
+}
+
+// watch asks without a pause, by clients on each pod, until stop is closed.
+func (s *seen) watch(pods []*gatetest.Pod, clients int, header []byte, stop chan struct{}) (wait func()) {
+	var group sync.WaitGroup
+	for i := range clients {
+		group.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				want := s.limit.Load()
+				d := pods[i%len(pods)].Check(context.Background(), header, client)
+				if want != 0 && s.limit.Load() == want && int64(d.Limit) != want {
+					s.wrong.Add(1)
+				}
+				s.passed.Add(1)
+			}
+		})
+	}
+	return group.Wait
+}
+
+// answers returns when so many more requests were answered.
+func (s *seen) answers(t *testing.T, n int64) {
+	t.Helper()
+	before := s.passed.Load()
+	testkit.Eventually(t, "requests are answered", func() bool { return s.passed.Load() > before+n })
+}
+
+// TestABusyKeyHasItsNewTierFromTheAnswerOn: a tier is set for one key, for its account, changed and deleted, while clients
+// on four pods use the key. From each answer on, the next requests have the new limit.
+func TestABusyKeyHasItsNewTierFromTheAnswerOn(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, gatetest.Config{})
+	pods := []*gatetest.Pod{e.gate, e.newPod(t), e.newPod(t), e.newPod(t)}
+	const plenty = 1_000_000
+	tier := func(name string, more int, spec keys.TierSpec) func() error {
+		spec.Name, spec.Requests, spec.Period = name, plenty+more, time.Second
+		return func() error { return e.store.ApplyTier(t.Context(), spec) }
+	}
+	check.NoError(t, tier(keys.DefaultTier, 0, keys.TierSpec{})())
+	check.NoError(t, e.author.Confirm(t.Context(), directory.Restriction))
+	key := e.create(t, "")
+	var s seen
+	stop := make(chan struct{})
+	wait := s.watch(pods, 16, bearer(key.Key), stop)
+	changes := []struct {
+		what  string
+		do    func() error
+		limit int64
+	}{
+		{"a tier for the account", tier("m", 1, keys.TierSpec{Accounts: []string{"acme"}}), plenty + 1},
+		{"raised", tier("m", 2, keys.TierSpec{Accounts: []string{"acme"}}), plenty + 2},
+		{"a second for the account, later by name", tier("n", 3, keys.TierSpec{Accounts: []string{"acme"}}), plenty + 2},
+		{"a third, earlier by name", tier("a", 4, keys.TierSpec{Accounts: []string{"acme"}}), plenty + 4},
+		{"one for the key", tier("z", 5, keys.TierSpec{KeyPrefixes: []string{key.Prefix}}), plenty + 5},
+		{"its own", func() error { return e.store.SetTier(t.Context(), key.Prefix, "n") }, plenty + 3},
+		{"its own deleted", func() error { return e.store.DeleteTier(t.Context(), "n", "") }, plenty + 5},
+		{"that for the key deleted", func() error { return e.store.DeleteTier(t.Context(), "z", "") }, plenty + 4},
+		{"the third deleted", func() error { return e.store.DeleteTier(t.Context(), "a", "") }, plenty + 2},
+		{"the first deleted: default", func() error { return e.store.DeleteTier(t.Context(), "m", "") }, plenty},
+	}
+	for _, change := range changes {
+		s.limit.Store(0)
+		if err := change.do(); err != nil {
+			t.Fatalf("%s: %v", change.what, err)
+		}
+		check.NoError(t, e.author.Confirm(t.Context(), directory.Restriction))
+		s.limit.Store(change.limit)
+		s.answers(t, 200)
+		if n := s.wrong.Swap(0); n > 0 {
+			t.Errorf("%s: %d answers told of another limit than %d", change.what, n, change.limit)
+		}
+	}
+	close(stop)
+	wait()
+}
+
+func TestADeniedKeyHasItsRaisedTierWithTheAnswer(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, gatetest.Config{})
+	e.tier(t, keys.TierSpec{Name: "one", Requests: 1, Period: time.Hour})
+	e.tier(t, keys.TierSpec{Name: "many", Requests: 1000, Period: time.Second})
+	key := e.create(t, "one")
+	if !allowed(e.gate, key) || allowed(e.gate, key) {
+		t.Fatal("one request is allowed")
+	}
+	check.NoError(t, e.store.SetTier(t.Context(), key.Prefix, "many"))
+	for i := range 10 {
+		if d := e.gate.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Allowed || d.Limit != 1000 {
+			t.Errorf("request %d: %+v", i, d)
+		}
+	}
+}

@@ -71,6 +71,7 @@ func (s *Server) createKey(ctx context.Context, r *request) error {
 	body := readJSON(&r.http.Request)
 	body.text("name", &want.Name, 1, maxKeyName)
 	want.ExpiresAt = body.timestamp("expires_at")
+	body.text("inherit_from", &want.InheritFrom, 1, keys.PrefixLength)
 	if err := body.check("name"); err != nil {
 		return err
 	}

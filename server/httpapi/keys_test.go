@@ -162,6 +162,10 @@ func TestWhatIsAskedOfANewKey(t *testing.T) {
 	for body, field := range map[string]string{
 		`{}`: "name", `{"name":""}`: "name", `{"name":null}`: "name", `{"name":"a\u0000b"}`: "name", `{"name":"a\u0007b"}`: "name",
 		`{"name":"` + strings.Repeat("é", 201) + `"}`:           "name",
+		`{"name":"k","inherit_from":null}`:                      "inherit_from",
+		`{"name":"k","inherit_from":""}`:                        "inherit_from",
+		`{"name":"k","inherit_from":"service_0000000G"}`:        "inherit_from",
+		`{"name":"k","inherit_from":"service_00000000"}`:        "inherit_from",
 		`{"name":"k","expires_at":null}`:                        "expires_at",
 		`{"name":"k","expires_at":4102444800}`:                  "expires_at",
 		`{"name":"k","expires_at":"2020-01-01T00:00:00Z"}`:      "expires_at",
@@ -179,6 +183,33 @@ func TestWhatIsAskedOfANewKey(t *testing.T) {
 	}
 	if status, _, refused := ada.do(http.MethodPost, "/v1/developer/keys", `{"name":"a","name":"b"}`); status != http.StatusBadRequest || refused["error"] != "invalid_json" {
 		t.Errorf("a name twice: %d %v", status, refused)
+	}
+}
+
+func TestANewKeyJoinsTheFamilyOfAKeyOfItsAccount(t *testing.T) {
+	t.Parallel()
+	c := newConsole(t)
+	ada, bob := c.signedIn("ada"), c.signedIn("bob")
+	first := ada.make("/v1/developer/keys", `{"name":"first"}`)
+	prefix := textOf(first, "key_prefix")
+	heir := ada.make("/v1/developer/keys", `{"name":"heir","inherit_from":"`+prefix+`"}`)
+	if status, _, body := ada.do(http.MethodDelete, "/v1/developer/keys/"+prefix, ""); status != http.StatusNoContent {
+		t.Fatal(status, body)
+	}
+	second := ada.make("/v1/developer/keys", `{"name":"of a revoked key","inherit_from":"`+prefix+`"}`)
+	alone := ada.make("/v1/developer/keys", `{"name":"alone"}`)
+	var family, other int
+	if err := c.Pool.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE family_id = f.id), count(*) FILTER (WHERE family_id <> f.id)
+		FROM api_keys, (SELECT id FROM api_keys WHERE prefix = $1) f WHERE prefix = ANY ($2)`, prefix,
+		[]string{textOf(heir, "key_prefix"), textOf(second, "key_prefix"), textOf(alone, "key_prefix")}).Scan(&family, &other); err != nil {
+		t.Fatal(err)
+	}
+	if family != 2 || other != 1 {
+		t.Errorf("%d keys joined the family, %d did not", family, other)
+	}
+	status, _, refused := bob.do(http.MethodPost, "/v1/developer/keys", `{"name":"k","inherit_from":"`+prefix+`"}`)
+	if status != http.StatusBadRequest || !names(refused, "inherit_from") {
+		t.Errorf("a key of another account: %d %v", status, refused)
 	}
 }
 

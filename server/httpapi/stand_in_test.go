@@ -154,6 +154,9 @@ type standInKeys struct {
 func (s standInKeys) Create(_ context.Context, want keys.NewKey) (keys.Issued, error) {
 	s.text("name", want.Name, 1, maxKeyName)
 	s.text("account", want.Account, 4, 4)
+	if want.InheritFrom != "" {
+		s.text("inherit_from", want.InheritFrom, 1, keys.PrefixLength)
+	}
 	return keys.Issued{Name: want.Name}, nil
 }
 

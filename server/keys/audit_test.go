@@ -56,6 +56,8 @@ func TestEachChangeOfAKeyIsRecorded(t *testing.T) {
 	} {
 		check.NoError(t, change())
 	}
+	third, err := store.Create(ctx, keys.NewKey{Account: "acme", InheritFrom: first.Prefix})
+	check.NoError(t, err)
 	want := []recorded{
 		{"acme", "key.create", first.Prefix, map[string]any{"name": "ci", "tier": "default", "expires_at": "2100-01-02T03:04:05Z"}},
 		{"acme", "key.rotate", first.Prefix, map[string]any{"successor": second.Prefix, "overlap_seconds": 60.0}},
@@ -63,6 +65,7 @@ func TestEachChangeOfAKeyIsRecorded(t *testing.T) {
 		{"acme", "key.set_tier", second.Prefix, map[string]any{"tier": nil, "was": "gold"}},
 		{"acme", "key.revoke", second.Prefix, map[string]any{"repeated": false}},
 		{"acme", "key.revoke", second.Prefix, map[string]any{"repeated": true}},
+		{"acme", "key.create", third.Prefix, map[string]any{"name": "", "tier": "default", "inherit_from": first.Prefix}},
 	}
 	if got := records(t, pool); !reflect.DeepEqual(got, want) {
 		t.Errorf("recorded %v\nwant %v", got, want)

@@ -84,7 +84,7 @@ func (r *Reader) Page(ctx context.Context, account uuid.UUID, before string, lim
 
 // position is where a key of the account stands in its list.
 func (r *Reader) position(ctx context.Context, account uuid.UUID, prefix string) (keysdb.KeyPositionRow, error) {
-	unknown := &InvalidError{Field: "before", Detail: "must be the prefix of a key of the account"}
+	unknown := &InvalidError{Field: "before", Detail: notOfAccount}
 	if !IsPrefix(prefix) { // nor may such bytes reach the database, whose text is UTF-8
 		return keysdb.KeyPositionRow{}, unknown
 	}

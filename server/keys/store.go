@@ -29,6 +29,8 @@ const (
 	// prefixTries bounds how often a prefix that is taken is drawn again: at a million keys one try fails with
 	// probability 2⁻¹².
 	prefixTries = 5
+
+	notOfAccount = "must be the prefix of a key of the account"
 )
 
 // Announcer tells every gate of changed keys before the change is answered.
@@ -60,6 +62,9 @@ type NewKey struct {
 	Name string
 	// Tier is the key's own tier; empty leaves the choice to the rule of the package comment.
 	Tier string
+	// InheritFrom is the prefix of a key of the account, whose family the new key joins: it sees the attempts of that family.
+	// Empty: a family of its own.
+	InheritFrom string
 	// ExpiresAt must lie in the future and before the year 10000, the last that RFC 3339 can write; it is kept to the
 	// microsecond. nil for never.
 	ExpiresAt *time.Time
@@ -104,17 +109,36 @@ func (s *Store) Create(ctx context.Context, want NewKey) (Issued, error) {
 				return audit.Entry{}, err
 			}
 			id := uuid.Must(uuid.NewV7())
+			family, err := familyOf(ctx, q, want.InheritFrom, account, id)
+			if err != nil {
+				return audit.Entry{}, err
+			}
 			issued, err = insert(ctx, q, keysdb.InsertKeyParams{
-				ID: id, AccountID: account, FamilyID: id, Name: want.Name, Tier: optional(want.Tier), ExpiresAt: want.ExpiresAt,
+				ID: id, AccountID: account, FamilyID: family, Name: want.Name, Tier: optional(want.Tier), ExpiresAt: want.ExpiresAt,
 			})
 			issued.Account = want.Account
-			return created(account, issued), err
+			return created(account, issued, want.InheritFrom), err
 		})
 	})
 	if err != nil {
 		return Issued{}, err
 	}
 	return issued, nil
+}
+
+// familyOf returns the family of the account's key with that prefix, or own if the prefix is empty.
+func familyOf(ctx context.Context, q *keysdb.Queries, prefix string, account, own uuid.UUID) (uuid.UUID, error) {
+	if prefix == "" {
+		return own, nil
+	}
+	family, err := q.KeyFamily(ctx, keysdb.KeyFamilyParams{Prefix: prefix, AccountID: account})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return uuid.Nil, &InvalidError{Field: "inherit_from", Detail: notOfAccount}
+	}
+	if err != nil {
+		return uuid.Nil, fmt.Errorf("read family: %w", err)
+	}
+	return family, nil
 }
 
 // Rotate issues a successor to the key of that prefix: same account, family, name, tier and expiry. The old key is
@@ -237,10 +261,13 @@ func (s *Store) change(
 }
 
 // created is the record of a key's creation.
-func created(account uuid.UUID, issued Issued) audit.Entry {
+func created(account uuid.UUID, issued Issued, inheritFrom string) audit.Entry {
 	detail := map[string]any{"name": issued.Name, "tier": issued.Tier}
 	if issued.ExpiresAt != nil {
 		detail["expires_at"] = issued.ExpiresAt.UTC()
+	}
+	if inheritFrom != "" {
+		detail["inherit_from"] = inheritFrom
 	}
 	return audit.Entry{Account: account, Action: audit.KeyCreate, Target: issued.Prefix, Detail: detail}
 }
@@ -321,6 +348,9 @@ func check(want NewKey) error {
 	}
 	if err := checkText("name", want.Name); err != nil {
 		return err
+	}
+	if want.InheritFrom != "" && !IsPrefix(want.InheritFrom) { // such bytes must not reach the database, whose text is UTF-8
+		return &InvalidError{Field: "inherit_from", Detail: notOfAccount}
 	}
 	switch {
 	case want.ExpiresAt == nil:

@@ -192,6 +192,22 @@ func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) (time.Time
 	return created_at, err
 }
 
+const keyFamily = `-- name: KeyFamily :one
+SELECT family_id FROM api_keys WHERE prefix = $1 AND account_id = $2
+`
+
+type KeyFamilyParams struct {
+	Prefix    string
+	AccountID uuid.UUID
+}
+
+func (q *Queries) KeyFamily(ctx context.Context, arg KeyFamilyParams) (uuid.UUID, error) {
+	row := q.db.QueryRow(ctx, keyFamily, arg.Prefix, arg.AccountID)
+	var family_id uuid.UUID
+	err := row.Scan(&family_id)
+	return family_id, err
+}
+
 const keyPosition = `-- name: KeyPosition :one
 SELECT created_at, id FROM api_keys WHERE prefix = $1 AND account_id = $2
 `

@@ -33,6 +33,9 @@ INSERT INTO api_keys (id, account_id, family_id, prefix, hash, name, tier, expir
 VALUES ($1, $2, $3, $4, $5, $6, sqlc.narg('tier'), sqlc.narg('expires_at'))
 RETURNING created_at;
 
+-- name: KeyFamily :one
+SELECT family_id FROM api_keys WHERE prefix = $1 AND account_id = $2;
+
 -- name: EffectiveTier :one
 SELECT tier FROM api_key_records WHERE id = $1;
 

@@ -32,7 +32,8 @@ func ReadTiers(ctx context.Context, queries *keysdb.Queries) (*Tiers, error) {
 	return NewTiers(rows), nil
 }
 
-// NewTiers returns the tiers of rows, which are sorted by name. The keys of an invalid row are refused. Only "default" then becomes the allowance of the specification.
+// NewTiers returns the tiers of rows, which are sorted by name. The keys of an invalid row are refused. Only "default" then
+// becomes the allowance of the specification.
 func NewTiers(rows []keysdb.TiersForDirectoryRow) *Tiers {
 	standard := Default()
 	t := &Tiers{byName: map[string]*Tier{}, byPrefix: map[uint32]*Tier{}, byAccount: map[uuid.UUID]*Tier{}, standard: &standard}

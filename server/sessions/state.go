@@ -33,7 +33,8 @@ func (s *SignIn) newState() signInState {
 	}
 }
 
-// newAEAD returns the cipher of the sealed cookies. The nonces of XChaCha20-Poly1305 are long enough to be random under one key.
+// newAEAD returns the cipher of the sealed cookies. The nonces of XChaCha20-Poly1305 are long enough to be random under one
+// key.
 func newAEAD(secret []byte) (cipher.AEAD, error) {
 	aead, err := chacha20poly1305.NewX(deriveKey(secret, "examprep sign-in state v1"))
 	if err != nil {

@@ -20,6 +20,8 @@ import (
 const (
 	// maxTouchInterval bounds how old a stored last use may be: a session in use is written once a minute.
 	maxTouchInterval = time.Minute
+	// tokenLength is the length of newToken's text: 32 bytes in base64.
+	tokenLength = 43
 	// pruned bounds the expired rows that a new session deletes.
 	pruned = 100
 )
@@ -50,7 +52,8 @@ type Store struct {
 // last use is stored once a minute (once in a tenth of idle if that is shorter), so a session can end that much early.
 // Without positive times no session can be created. All pods have the same secret.
 func NewStore(db *pgxpool.Pool, secret []byte, idle, absolute time.Duration, now func() time.Time) *Store {
-	return &Store{db: db, queries: sessionsdb.New(db), mac: deriveKey(secret, "examprep session token v1"), idle: idle, absolute: absolute, now: now}
+	mac := deriveKey(secret, "examprep session token v1")
+	return &Store{db: db, queries: sessionsdb.New(db), mac: mac, idle: idle, absolute: absolute, now: now}
 }
 
 // Create starts a session and returns the token for the cookie. The token is stored nowhere.
@@ -144,9 +147,6 @@ func (s *Store) checkOf(random string) string {
 	_, _ = mac.Write([]byte(random)) // a hash never fails
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
 }
-
-// tokenLength is the length of newToken's text.
-var tokenLength = base64.RawURLEncoding.EncodedLen(32)
 
 // newToken returns 256 random bits as URL-safe text.
 func newToken() string {

@@ -382,6 +382,8 @@ func TestATokenOfAnotherMakerIsRefusedWithoutALookUp(t *testing.T) {
 		"made here":             {made, true},
 		"of another secret":     {foreign, false},
 		"empty":                 {"", false},
+		"a character":           {made[:1], false},
+		"shorter than random":   {made[:42], false},
 		"cut short":             {made[:len(made)-1], false},
 		"without its check":     {made[:43], false},
 		"with another check":    {made[:43] + foreign[43:], false},

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres/keysdb"
 )
 
@@ -123,11 +124,11 @@ func (w writerUntil) Write(p []byte) (int, error) {
 }
 
 func (c *connection) readTiers(ctx context.Context, q *keysdb.Queries, into *contents) error {
-	rows, err := q.TiersForDirectory(ctx)
+	read, err := keys.ReadTiers(ctx, q)
 	if err != nil {
-		return fmt.Errorf("read tiers: %w", err)
+		return err
 	}
-	into.setTiers(rows)
+	into.setTiers(read)
 	return nil
 }
 

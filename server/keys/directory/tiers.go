@@ -1,9 +1,6 @@
 package directory
 
-import (
-	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres/keysdb"
-)
+import "examprep.dev/server/keys"
 
 // tiers are all rate tiers as of one moment, with those of entries. They are never changed.
 type tiers struct {
@@ -21,9 +18,9 @@ func (t *tiers) resolve(e *entry) *keys.Tier {
 	return t.Resolve(own, e.tier != 0, e.prefix, e.account)
 }
 
-// setTiers replaces the tiers by rows, which are sorted by name.
-func (c *contents) setTiers(rows []keysdb.TiersForDirectoryRow) {
-	t := &tiers{Tiers: keys.NewTiers(rows)}
+// setTiers replaces the tiers.
+func (c *contents) setTiers(read *keys.Tiers) {
+	t := &tiers{Tiers: read}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t.own = make([]*keys.Tier, len(c.names))

@@ -58,10 +58,16 @@ type Querier interface {
 // ReadInstallation returns the installation that a database holds. It returns *SchemaError when the database was not
 // migrated by this build, and *EnvironmentError when want is not empty and not its environment.
 func ReadInstallation(ctx context.Context, db Querier, want Environment) (Installation, error) {
-	var migrated, digested bool
-	if err := db.QueryRow(ctx, `SELECT to_regclass('goose_db_version') IS NOT NULL,
-		EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('installation') AND attname = 'migrations')`,
-	).Scan(&migrated, &digested); err != nil {
+	var began, migrated, digested bool
+	if err := db.QueryRow(ctx, "SELECT to_regclass('goose_db_version') IS NOT NULL").Scan(&began); err != nil {
+		return Installation{}, fmt.Errorf("read installation: %w", err)
+	}
+	if began { // another run has perhaps not applied the first migration yet, so the rows decide
+		if err := db.QueryRow(ctx, "SELECT EXISTS (SELECT FROM goose_db_version WHERE version_id > 0)").Scan(&migrated); err != nil {
+			return Installation{}, fmt.Errorf("read installation: %w", err)
+		}
+	}
+	if err := db.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('installation') AND attname = 'migrations')").Scan(&digested); err != nil {
 		return Installation{}, fmt.Errorf("read installation: %w", err)
 	}
 	program := MigrationsDigest()

@@ -30,6 +30,8 @@ HISTORIES ?= 100000
 EVENTS ?= 100000
 # How many keys make soak revokes while they are used and Redis fails.
 REVOCATIONS ?= 1000
+# How many random schedules of requests make soak compares with a continuous bucket, in each of two packages.
+SCHEDULES ?= 2000
 # How long make soak edits 200 ExamContents while operator, kube-apiserver, etcd and PostgreSQL are killed.
 CHAOS ?= 10m
 # How long each fuzz target runs.
@@ -91,7 +93,7 @@ test: deps ## Test with the race detector on the servers that make test-servers 
 ifeq ($(origin PKG),file)
 	@.dev/bin/dev test go test $(TESTFLAGS) $(FIRST) $$(go list ./... | grep -vx 'examprep.dev/server/gate')
 	@.dev/bin/dev test go test $(TESTFLAGS) $(ALONE)
-	@.dev/bin/dev test go test -count=1 -timeout 30m -run 'Interleaving|Histories' $(ALONE) ./server/attempts ./server/keys/directory
+	@.dev/bin/dev test go test -count=1 -timeout 30m -run 'Interleaving|Histories' ./server/attempts ./server/keys/directory
 else
 	@.dev/bin/dev test go test $(TESTFLAGS) $(PKG)
 endif
@@ -142,10 +144,12 @@ soak: deps ## Play HISTORIES histories of attempts against their model; deliver 
 		-rapid.checks=$$(( ($(HISTORIES) + 3) / 4 )) # in each of the test's four workers
 	@WEBHOOKS_TEST_EVENTS=$(EVENTS) .dev/bin/dev test go test -count 1 -timeout 4h -v \
 		-run '^TestEveryEventArrivesWhateverFails$$' ./server/webhooks # WEBHOOKS_TEST_SEED=… plays a schedule again
-	@GATE_TEST_REVOCATIONS=$(REVOCATIONS) GATE_TEST_LIVES=100 GATE_TEST_KEYS=100000 .dev/bin/dev test go test -count 1 -timeout 4h -v \
-		-run '^(TestNoRequestPassesAfter|TestBucketsOutlive|TestATierOfManyKeys)' ./server/gate
+	@GATE_TEST_REVOCATIONS=$(REVOCATIONS) GATE_TEST_KEYS=100000 GATE_TEST_CUTS=20 GATE_TEST_CHANGES=15000 GATE_TEST_LIVES=20 \
+		.dev/bin/dev test go test -count 1 -timeout 4h -v -run \
+		'^(TestNoRequestPassesAfter|TestRevocationHolds|TestManyChanges|TestATierOfManyKeys|TestBucketsOutlive)' ./server/gate
 	@DIRECTORY_TEST_WHOLE=1 .dev/bin/dev test go test -count 1 -timeout 1h -v -run '^Test(Enumeration|NoInterleaving)' ./server/keys/directory
-	@.dev/bin/dev test go test -count 1 -timeout 4h -v -run '^TestGrantsAreThoseOfAContinuousBucket' ./server/gate -rapid.checks=20000
+	@.dev/bin/dev test go test -count 1 -timeout 4h -v -run '^TestGrantsAreThoseOf(A|One)ContinuousBucket' ./server/gate ./server/ratelimit \
+		-rapid.checks=$(SCHEDULES)
 	@CONTROLLERS_TEST_CHAOS=$(CHAOS) .dev/bin/dev test go test -count 1 -timeout 2h -v \
 		-run '^TestWhatIsServedIsWhatIsDeclaredWhateverIsKilled$$' ./controllers
 	@GATE_TEST_AWAY=60s .dev/bin/dev test go test -count 1 -timeout 1h -v -run '^TestRedisAwayUnderLoad' ./server/httpapi

@@ -24,6 +24,7 @@ import (
 	"examprep.dev/controllers/clustertest"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/webhooks"
@@ -73,8 +74,8 @@ func (in *installation) serve(environment postgres.Environment) {
 	in.deps = Deps{
 		ClusterName: "test",
 		Publisher:   catalog.NewPublisher(in.pool, environment, outbox),
-		Accounts:    keys.NewStore(in.pool, noGates{}),
-		Tiers:       keys.NewStore(in.pool, noGates{}),
+		Accounts:    keys.NewStore(in.pool, directory.NewAuthor(in.pool)),
+		Tiers:       keys.NewStore(in.pool, directory.NewAuthor(in.pool)),
 		Endpoints:   webhooks.NewEndpoints(in.pool, testKeyring(t), loopback()),
 	}
 	t.Cleanup(in.checkInvariants)
@@ -87,11 +88,6 @@ func operating(t *testing.T) *installation {
 	in.operate()
 	return in
 }
-
-// noGates is an installation without a running API pod: there is nobody to announce to.
-type noGates struct{}
-
-func (noGates) Announce(context.Context, ...keys.Record) error { return nil }
 
 func (in *installation) openPool(url string) *pgxpool.Pool {
 	in.t.Helper()

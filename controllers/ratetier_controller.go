@@ -88,7 +88,7 @@ func (r *RateTierReconciler) delete(ctx context.Context, s *tierScope) (next, er
 	if slices.Contains(s.tier.Finalizers, v1alpha1.Finalizer) {
 		err := r.tiers.DeleteTier(ctx, s.tier.Name, s.managedBy)
 		// Another's tier is none of ours to delete; one that is deleted but not yet known to every gate will be.
-		if err != nil && !errorIs[*keys.ManagedTierError](err) && !errorIs[*keys.NotAnnouncedError](err) {
+		if err != nil && !errorIs[*keys.ManagedTierError](err) && !errorIs[*keys.UnconfirmedError](err) {
 			return stop, fmt.Errorf("delete tier %s: %w", s.tier.Name, err)
 		}
 		if err := r.dropFinalizer(ctx, s.tier); err != nil {

@@ -11,7 +11,9 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/gate"
+	"examprep.dev/server/gate/gatetest"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
 )
@@ -26,7 +28,7 @@ func sampleTier(name string, requests int32) *v1alpha1.RateTier {
 // tier reads a tier as it is in effect; nil when there is none.
 func (in *installation) tier(name string) *keys.TierSpec {
 	in.t.Helper()
-	tiers, err := keys.NewStore(in.pool, noGates{}).Tiers(in.t.Context())
+	tiers, err := keys.NewStore(in.pool, directory.NewAuthor(in.pool)).Tiers(in.t.Context())
 	if err != nil {
 		in.t.Fatal(err)
 	}
@@ -127,17 +129,14 @@ func TestABusyKeyHasTheTierOnceItIsReady(t *testing.T) {
 	t.Parallel()
 	in := install(t, postgres.Sandbox, 1)
 	rdb, prefix := testkit.Redis(t)
-	newGate := func() *gate.Gate {
-		return gate.New(gate.Config{Prefix: prefix, Timeout: patience, CallTimeout: patience}, rdb, keys.NewReader(in.pool))
-	}
-	store := keys.NewStore(in.pool, newGate()) // the operator's own
+	store := keys.NewStore(in.pool, directory.NewAuthor(in.pool))
 	in.deps.Tiers = store
 	in.operate()
 	key, err := store.Create(t.Context(), keys.NewKey{Account: "acme"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	pod := newGate()
+	pod := gatetest.Start(t, in.pool, rdb, gatetest.Config{Prefix: prefix})
 	check := func(when string, limit int) {
 		t.Helper()
 		d := pod.Check(t.Context(), []byte("Bearer "+key.Key), netip.MustParseAddr("192.0.2.7"))

@@ -15,6 +15,7 @@ import (
 	"examprep.dev/api/client"
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/webhooks"
@@ -206,7 +207,7 @@ func TestEndpointIsRegisteredForItsAccountUntilDeleted(t *testing.T) {
 	if message := in.ready(endpoint); message != "registered for the events of account acme" {
 		t.Errorf("Ready says %q", message)
 	}
-	account, err := keys.NewStore(in.pool, noGates{}).EnsureAccount(t.Context(), "acme")
+	account, err := keys.NewStore(in.pool, directory.NewAuthor(in.pool)).EnsureAccount(t.Context(), "acme")
 	check.NoError(t, err)
 	list, err := webhooks.NewEndpoints(in.pool, testKeyring(t), nil).List(t.Context(), account)
 	if err != nil || len(list) != 1 || list[0].ID.String() != endpoint.Status.ID || list[0].ManagedBy != "test/"+in.space()+"/receiver" {

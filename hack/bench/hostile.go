@@ -57,7 +57,6 @@ func attacks() []*hostile {
 
 // measureHostile asks for an overview at a steady rate while somebody attacks, and in between.
 func measureHostile(ctx context.Context, s *stack, duration time.Duration, r *report) error {
-	// All keys are used before, since a pod refuses to look keys up for an address that has just attacked it.
 	healthy, err := s.warmOverviews(ctx, duration)
 	if err != nil {
 		return err

@@ -5,10 +5,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"examprep.dev/hack/dev/process"
@@ -19,10 +17,8 @@ const (
 	zipfExponent = 1.01
 	// draws is how many requests there are until the same keys come again.
 	draws = 1 << 20
-	// touchClients bring the keys into Redis: more of them make larger reads of PostgreSQL.
+	// touchClients bring the keys' buckets into Redis.
 	touchClients = 256
-	// touchPasses is how often all of them are used at most.
-	touchPasses = 5
 	// rollUpTime bounds how long it takes until the use of all keys is in the usage.
 	rollUpTime = 5 * time.Minute
 	// rewriteTime bounds how long Redis takes to rewrite its file.
@@ -98,16 +94,20 @@ func measureManyKeys(ctx context.Context, s *stack, duration time.Duration, r *r
 		return err
 	}
 	s.say("making %d keys", s.manyKeys)
-	before, err := s.podMemory(ctx)
+	before, _, err := s.podMemory(ctx)
 	if err != nil {
 		return err
 	}
-	many, err := insertKeys(ctx, s.pool, s.keys[0], s.manyKeys)
+	like, err := s.program(s.databaseURL).createKey(ctx, slowTier)
+	if err != nil {
+		return err
+	}
+	many, err := insertKeys(ctx, s.pool, like, s.manyKeys)
 	if err != nil {
 		return err
 	}
 	many.host = s.api
-	after, err := s.podMemory(ctx)
+	after, directory, err := s.podMemory(ctx)
 	if err != nil {
 		return err
 	}
@@ -134,6 +134,7 @@ func measureManyKeys(ctx context.Context, s *stack, duration time.Duration, r *r
 	}
 	r.judge(verdict{what: fmt.Sprintf("keys: Redis' memory per key, %d keys", s.manyKeys), unit: " bytes", bar: bucketBytes, measured: each})
 	r.judge(verdict{what: fmt.Sprintf("keys: memory of a new pod that %d keys add", s.manyKeys), unit: " MB", bar: directoryMegabytes, measured: after - before})
+	r.notef("By its own count the pod's directory of keys takes %.1f MB.", directory)
 	s.reportKeys(r, wide.turns, narrow.turns, even.turns)
 	return nil
 }
@@ -154,23 +155,27 @@ func (s *stack) reportKeys(r *report, wide, narrow, even series) {
 	}
 }
 
-// podMemory returns the resident memory, in MB, of a pod that has just become ready.
-func (s *stack) podMemory(ctx context.Context) (float64, error) {
+// podMemory returns the resident memory of a pod that has just become ready, and the memory of its directory of keys, in MB.
+func (s *stack) podMemory(ctx context.Context) (resident, directory float64, err error) {
 	supervisor, err := process.New(s.dir.Path("log"), s.dir.Path("pids"), s.say)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer supervisor.Stop()
 	const name = "weighed"
 	if _, err := s.startPodUnder(ctx, supervisor, s.binary, name); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	pods, err := s.watched(name)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	now, err := readMemory(pods[0].pid)
-	return now.now, err
+	if err != nil {
+		return 0, 0, err
+	}
+	counted, err := s.metricsOf(ctx, name)
+	return now.now, counted.sum("examprep_keys_directory_bytes") / (1 << 20), err
 }
 
 // touch uses each key once, on a pod that is then stopped, and returns what a key takes in Redis.
@@ -191,7 +196,7 @@ func (s *stack) touch(ctx context.Context, set keySet) (bytesPerKey float64, err
 	if err := s.startUnder(ctx, supervisor, s.binary, name, "api", "EXAMPREP_LISTEN="+set.host); err != nil {
 		return 0, err
 	}
-	if err := s.touchAll(ctx, set); err != nil {
+	if _, _, err := set.once().drive(ctx, time.Hour); err != nil {
 		return 0, err
 	}
 	supervisor.Stop()
@@ -205,26 +210,8 @@ func (s *stack) touch(ctx context.Context, set keySet) (bytesPerKey float64, err
 	return float64(after-before) / float64(set.count()), err
 }
 
-// touchAll uses each key until it was let pass. A machine that is busy otherwise may have the pod refuse some at first: so
-// many new keys at once are not what it is there for.
-func (s *stack) touchAll(ctx context.Context, set keySet) error {
-	for range touchPasses {
-		var refused atomic.Int64
-		all := set.once()
-		all.refusal, all.refused = http.StatusServiceUnavailable, &refused
-		if _, _, err := all.drive(ctx, time.Hour); err != nil {
-			return err
-		}
-		if refused.Load() == 0 {
-			return nil
-		}
-		s.say("%d requests got 503; using each key again", refused.Load())
-	}
-	return fmt.Errorf("keys were still refused when each was used for the %dth time", touchPasses)
-}
-
 // awaitRollUps waits until the use of keys is where it stays, so that none of that is done while something is measured. The
-// pod that is measured does it, by itself: nothing else is asked of it now.
+// pod that is measured does it, by itself. It gets no requests meanwhile.
 func (s *stack) awaitRollUps(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, rollUpTime)
 	defer cancel()

@@ -25,6 +25,8 @@ const (
 	tier        = "bench"
 	fewTier     = "bench-few"
 	fewRequests = 5
+	// slowTier gives a token back in ten minutes, so its buckets stay in Redis: full ones are deleted.
+	slowTier = "bench-slow"
 	// keyCount is how many keys take turns.
 	keyCount = 1000
 	// keyChunk is how many keys one statement writes.
@@ -133,10 +135,10 @@ func (p program) seed(ctx context.Context, pool *pgxpool.Pool, count int) (keySe
 	return set, err
 }
 
-// applyTiers writes both tiers. Only the operator writes tiers, so there is no command for it.
+// applyTiers writes the tiers. Only the operator writes tiers, so there is no command for it.
 func applyTiers(ctx context.Context, pool *pgxpool.Pool) error {
 	_, err := pool.Exec(ctx, `INSERT INTO rate_tiers (name, requests, period_us, burst)
-		VALUES ($1, 1000000, 1000000, 1000000), ($2, $3, 60000000, $3)`, tier, fewTier, fewRequests)
+		VALUES ($1, 1000000, 1000000, 1000000), ($2, $3, 60000000, $3), ($4, 1, 600000000, 1000000)`, tier, fewTier, fewRequests, slowTier)
 	if err != nil {
 		return fmt.Errorf("write tiers: %w", err)
 	}

@@ -7,13 +7,16 @@ import (
 	"net"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"examprep.dev/server/attempts"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/gate"
 	"examprep.dev/server/httpapi"
-	"examprep.dev/server/keys"
+	"examprep.dev/server/keys/directory"
+	"examprep.dev/server/ratelimit"
 	"examprep.dev/server/redisurl"
 	"examprep.dev/server/sessions"
 	"examprep.dev/server/telemetry"
@@ -30,6 +33,7 @@ type apiFlags struct {
 	drainDelay      time.Duration
 	mostOfAddress   int
 	cacheMiB        uint
+	directoryMiB    uint
 
 	trustTraceparent bool
 
@@ -51,6 +55,7 @@ func newAPI() *cobra.Command {
 		},
 	}
 	flags.register(cmd)
+	flags.registerRedis(cmd)
 	namespaceSecretFlag(cmd, &flags.namespaceSecret)
 	cmd.Flags().StringVar(&flags.listen, "listen", ":8080", "address of the HTTP interface")
 	cmd.Flags().StringSliceVar(&flags.trustedProxies, "trusted-proxies", nil,
@@ -59,6 +64,8 @@ func newAPI() *cobra.Command {
 		"how long to go on accepting after SIGTERM, while load balancers take note; part of the shutdown grace")
 	cmd.Flags().UintVar(&flags.cacheMiB, "cache-mib", 320,
 		"how much of papers and answer keys to keep in memory, in MiB; four fifths are for papers. At most five eighths of what the pod may have")
+	cmd.Flags().UintVar(&flags.directoryMiB, "key-directory-mib", 128,
+		"memory for the directory of live API keys, in MiB, about 100 bytes a key; a pod whose keys need more does not start")
 	cmd.Flags().IntVar(&flags.mostOfAddress, "max-connections-per-address", 0,
 		"how many connections one client address (IPv6: /64) may have, trusted proxies aside; one more is answered 503; 0: no limit, as behind a load balancer that is not trusted")
 	cmd.Flags().BoolVar(&flags.trustTraceparent, "trust-traceparent", false,
@@ -90,6 +97,9 @@ func (f *apiFlags) parse() (apiSettings, error) {
 	if f.cacheMiB < fewestMiB || f.cacheMiB > mostMiB {
 		return settings, &usageError{fmt.Errorf("--cache-mib: must be between %d and %d", fewestMiB, mostMiB)}
 	}
+	if f.directoryMiB < 1 || f.directoryMiB > mostMiB {
+		return settings, &usageError{fmt.Errorf("--key-directory-mib: must be between 1 and %d", mostMiB)}
+	}
 	settings.cache = catalog.SnapshotConfig{PaperCacheBytes: uint64(f.cacheMiB) << 20 / 5 * 4, KeyCacheBytes: uint64(f.cacheMiB) << 20 / 5}
 	settings.http = httpapi.Config{
 		TrustedProxies: proxies, MaxConnectionsPerAddress: f.mostOfAddress, TrustTraceparent: f.trustTraceparent,
@@ -98,14 +108,14 @@ func (f *apiFlags) parse() (apiSettings, error) {
 	return settings, require("redis-url", f.redisURL)
 }
 
-// runAPI wires an API pod. The back parts keep the catalogue and the gate current and write down the use of keys; the
-// front takes requests.
+// runAPI wires an API pod. The back parts keep the catalogue and the keys current and write the use of keys; the front
+// takes requests.
 func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	settings, err := flags.parse()
 	if err != nil {
 		return err
 	}
-	gateClient, err := redisurl.Open(flags.redisURL, gate.ClientOptions)
+	gateClient, err := redisurl.Open(flags.redisURL, ratelimit.ClientOptions)
 	if err != nil {
 		return &usageError{err}
 	}
@@ -125,15 +135,17 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	// What is counted by then is written while the front drains: at the very end there is little time.
 	stopHastening := context.AfterFunc(ctx, meter.RequestFlush)
 	defer stopHastening()
-	gates := gate.New(gate.Config{
-		Prefix: p.installation.RedisPrefix(), Used: meter.Count, Registerer: p.registry, Logger: p.logger,
-	}, gateClient, keys.NewReader(p.pool))
-	developer, err := newDeveloper(p, flags, settings.secret, gates)
+	guard, err := p.openGate(flags, gateClient, meter.Count)
+	if err != nil {
+		return err
+	}
+	defer guard.close()
+	developer, err := newDeveloper(p, flags, settings.secret)
 	if err != nil {
 		return err
 	}
 	server := httpapi.New(settings.http, httpapi.Deps{
-		Gate: gates, Catalog: snapshot, Attempts: service, Developer: developer,
+		Gate: guard.gate, Catalog: snapshot, Attempts: service, Developer: developer,
 		Logger: p.logger, Registerer: p.registry, Tracer: p.tracing.Tracer(), Draw: p.tracing.Draw,
 	})
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", flags.listen)
@@ -141,23 +153,56 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 		return fmt.Errorf("--listen: %w", err)
 	}
 	p.logger.Info("serving", "address", listener.Addr().String(), "environment", p.installation.Environment, "version", version())
-	back := append(p.servers(readyToServe(ctx, snapshot)), //nolint:contextcheck // readiness is asked at each scrape
-		part{"catalogue", snapshot.Run}, part{"gate", gates.Run}, part{"notifier", notifier.Run}, part{"usage", meter.Run},
-		p.probes(gateClient, redisurl.Client{Name: "gate", UniversalClient: gateClient}))
+	back := append(p.servers(readyToServe(ctx, snapshot, guard.live)), //nolint:contextcheck // readiness is asked at each scrape
+		part{"catalogue", snapshot.Run}, part{"keys", guard.live.Run}, part{"limits", guard.limiter.Run}, part{"notifier", notifier.Run}, part{"usage", meter.Run},
+		p.probes(redisurl.Client{Name: "gate", UniversalClient: gateClient}))
 	front := []part{{"http", func(ctx context.Context) error { return server.Serve(ctx, listener) }}}
 	return runParts(ctx, p.logger, flags.shutdownGrace, front, back)
 }
 
-// readyToServe says that a pod is ready from the first load of the catalogue until life ends.
-func readyToServe(life context.Context, snapshot *catalog.Snapshot) telemetry.Ready {
-	return func(context.Context) error {
+// guard is the gate with the parts that must run for it.
+type guard struct {
+	gate    *gate.Gate
+	live    *directory.Directory
+	limiter *ratelimit.Limiter
+}
+
+// openGate returns the gate of an API pod; close it after the last request. used is called with the key of each request.
+func (p *process) openGate(flags *apiFlags, rdb redis.UniversalClient, used func(uuid.UUID, bool)) (*guard, error) {
+	prefix := p.installation.RedisPrefix()
+	live := directory.New(directory.Config{
+		Budget: int(flags.directoryMiB) << 20, BudgetSetting: "--key-directory-mib", Board: directory.NewRedisBoard(rdb, prefix),
+		Registerer: p.registry, Logger: p.logger,
+	}, p.pool)
+	limiter, err := ratelimit.New(ratelimit.Config{
+		Prefix: prefix, Pods: live.Pods, Registerer: p.registry, Logger: p.logger,
+	}, rdb)
+	if err != nil {
+		return nil, err
+	}
+	gates, err := gate.New(gate.Config{OnUse: used, Registerer: p.registry}, live, limiter)
+	if err != nil {
+		return nil, err
+	}
+	return &guard{gate: gates, live: live, limiter: limiter}, nil
+}
+
+func (g *guard) close() {
+	g.limiter.Close()
+	g.live.Close()
+}
+
+// readyToServe reports a pod as ready once the catalogue and the keys are loaded, until life ends, while it can answer
+// for keys.
+func readyToServe(life context.Context, snapshot *catalog.Snapshot, live *directory.Directory) telemetry.Ready {
+	return func(ctx context.Context) error {
 		if life.Err() != nil {
 			return errStopping
 		}
 		if !snapshot.Ready() {
 			return errors.New("the catalogue is not loaded yet")
 		}
-		return nil
+		return live.Ready(ctx)
 	}
 }
 

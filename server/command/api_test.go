@@ -24,14 +24,16 @@ type apiPod struct {
 	stop func() error
 }
 
+// startAPI starts a pod and waits until it is ready.
 func startAPI(t *testing.T, i *installation) *apiPod {
 	t.Helper()
+	health := testkit.FreeAddress(t)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	log := &addressLog{found: make(chan string, 1)}
 	root := newRoot()
 	root.SetArgs(append([]string{
-		"api", "--environment", "sandbox", "--listen", "127.0.0.1:0", "--health-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
-		"--namespace-secret", base64.StdEncoding.EncodeToString(make([]byte, 32)),
+		"api", "--environment", "sandbox", "--listen", "127.0.0.1:0", "--health-listen", health, "--metrics-listen", "127.0.0.1:0",
+		"--namespace-secret", base64.StdEncoding.EncodeToString(make([]byte, 32)), "--redis-url", testkit.RedisURL(t),
 	}, i.flags...))
 	root.SetErr(log)
 	done := make(chan error, 1)
@@ -46,6 +48,7 @@ func startAPI(t *testing.T, i *installation) *apiPod {
 	case <-time.After(20 * time.Second):
 		t.Fatal("the API never served")
 	}
+	testkit.Eventually(t, "the API is ready", func() bool { return testkit.Answers(health, "/readyz") })
 	return pod
 }
 

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"examprep.dev/server/gate"
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/sessions"
 	"examprep.dev/server/usage"
 	"examprep.dev/server/webhooks"
@@ -39,7 +39,7 @@ func checkSessionTimes(idle, lifetime time.Duration) error {
 }
 
 // newDeveloper wires the developer endpoints; nil without a provider.
-func newDeveloper(p *process, flags *apiFlags, secret []byte, gates *gate.Gate) (*httpapi.Developer, error) {
+func newDeveloper(p *process, flags *apiFlags, secret []byte) (*httpapi.Developer, error) {
 	if flags.provider.Issuer == "" {
 		return nil, nil //nolint:nilnil // no developer endpoints
 	}
@@ -61,7 +61,7 @@ func newDeveloper(p *process, flags *apiFlags, secret []byte, gates *gate.Gate) 
 	if err != nil {
 		return nil, err
 	}
-	store := keys.NewStore(p.pool, gates)
+	store := keys.NewStore(p.pool, directory.NewAuthor(p.pool))
 	signedIn := sessions.NewStore(p.pool, secret, flags.sessionIdle, flags.sessionLifetime, time.Now)
 	return &httpapi.Developer{
 		SignIn: sessions.NewSignIn(flags.provider, secret, store, signedIn), Sessions: signedIn, Keys: store,

@@ -38,7 +38,14 @@ type env struct {
 // cacheDatabase is a logical database of Redis that no other test uses, so that all of it can be searched.
 const cacheDatabase = "/15"
 
+// newEnv returns an installation of the sandbox environment.
 func newEnv(t *testing.T) *env {
+	t.Helper()
+	return newEnvOf(t, postgres.Sandbox, testkit.DatabaseURL(t))
+}
+
+// newEnvOf returns the installation of a migrated database, which has that environment.
+func newEnvOf(t *testing.T, environment postgres.Environment, database string) *env {
 	t.Helper()
 	e := &env{t: t, spans: new(testkit.Record), deliveries: new(testkit.Record)}
 	collector := httptest.NewServer(keepEverything(e.spans))
@@ -50,10 +57,10 @@ func newEnv(t *testing.T) *env {
 		t.Fatal(err)
 	}
 	cache.Path = cacheDatabase
-	e.Installation = testkit.NewInstallation(t, os.Args[0], "sandbox", testkit.DatabaseURL(t), cache.String(), e.receiver)
+	e.Installation = testkit.NewInstallation(t, os.Args[0], string(environment), database, cache.String(), e.receiver)
 	e.Env = append(e.Env, asCommand+"=1", "EXAMPREP_LOG_LEVEL=debug",
 		"OTEL_EXPORTER_OTLP_ENDPOINT="+collector.URL, "OTEL_TRACES_SAMPLER=always_on", "OTEL_BSP_SCHEDULE_DELAY=100")
-	installation, err := postgres.ReadInstallation(t.Context(), testkit.Open(t, e.Database), postgres.Sandbox)
+	installation, err := postgres.ReadInstallation(t.Context(), testkit.Open(t, e.Database), environment)
 	if err != nil {
 		t.Fatal(err)
 	}

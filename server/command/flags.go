@@ -32,7 +32,7 @@ func parseEnvironment(value string) (postgres.Environment, error) {
 	}
 }
 
-// processFlags are the settings that api, worker and operator share.
+// processFlags are the settings that api, worker and operator share. The operator has no redisURL.
 type processFlags struct {
 	databaseURL, redisURL       string
 	environment                 string
@@ -49,12 +49,16 @@ func (f *processFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.Int32Var(&f.poolMaxConns, "pool-max-conns", postgres.DefaultMaxConns,
 		"the most connections to PostgreSQL at once; a pool_max_conns in the URL wins, but psql and pg_dump refuse such a URL")
-	flags.StringVar(&f.redisURL, "redis-url", "", "Redis: redis://, rediss://, sentinel:// or cluster://")
 	flags.StringVar(&f.healthListen, "health-listen", ":8081", "address of /healthz and /readyz")
 	flags.StringVar(&f.metricsListen, "metrics-listen", ":9090", "address of /metrics")
 	flags.BoolVar(&f.pprof, "pprof", false, "serve Go's profiles under /debug/pprof/ at the address of /metrics")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.DurationVar(&f.shutdownGrace, "shutdown-grace", 25*time.Second, "how long to finish what is in hand after SIGTERM")
+}
+
+// registerRedis adds the flag of processes that use Redis.
+func (f *processFlags) registerRedis(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.redisURL, "redis-url", "", "Redis: redis://, rediss://, sentinel:// or cluster://")
 }
 
 // namespaceSecretFlag is the key of the learner namespace; losing it cuts learners off from their history.

@@ -25,7 +25,7 @@ import (
 )
 
 func TestGoldenMetricsOfTheAPI(t *testing.T) {
-	flags := apiFlags{listen: "127.0.0.1:0", namespaceSecret: namespaceSecret, cacheMiB: fewestMiB}
+	flags := apiFlags{listen: "127.0.0.1:0", namespaceSecret: namespaceSecret, cacheMiB: fewestMiB, directoryMiB: 1}
 	p := wire(t, "api", &flags.processFlags, func(ctx context.Context, p *process) error { return runAPI(ctx, p, &flags) }, nil)
 	golden.Compare(t, "metrics-api", describeMetrics(t, p.registry))
 }
@@ -94,6 +94,9 @@ func wire(
 		}
 	})
 	flags.register(cmd)
+	if name != "operator" { // it does not use Redis
+		flags.registerRedis(cmd)
+	}
 	if err := fillFromEnvironment(cmd); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,21 +14,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"examprep.dev/server/audit"
-	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/redisurl"
 )
 
-// keysFlags are what every keys command needs: the database that keys live in, and the Redis that gates read.
+// keysFlags are the settings of every keys command.
 type keysFlags struct {
-	databaseURL, redisURL string
-	output                output
+	databaseURL string
+	output      output
 }
 
 func (f *keysFlags) register(cmd *cobra.Command) {
 	databaseFlag(cmd, &f.databaseURL)
-	cmd.Flags().StringVar(&f.redisURL, "redis-url", "", "Redis of the API pods: they hear of the change through it")
 	f.output.register(cmd)
 }
 
@@ -41,8 +40,8 @@ func newKeys() *cobra.Command {
 	return cmd
 }
 
-// issuedKey is what `keys create -o json` prints.
-type issuedKey struct {
+// createdKey is the output of `keys create -o json`.
+type createdKey struct {
 	Key       string     `json:"key"`
 	Prefix    string     `json:"key_prefix"`
 	Account   string     `json:"account"`
@@ -89,14 +88,19 @@ func newKeysCreate() *cobra.Command {
 				request.ExpiresAt = &at
 			}
 			return flags.withStore(cmd.Context(), func(ctx context.Context, store *keys.Store) error {
-				issued, err := store.Create(ctx, request)
-				if err != nil {
+				created, err := store.Create(ctx, request)
+				unconfirmed, committed := errors.AsType[*keys.UnconfirmedError](err)
+				if err != nil && !committed {
 					return err
 				}
-				return flags.output.print(cmd.OutOrStdout(), issuedKey(issued), func(w io.Writer) error {
-					_, err := fmt.Fprintln(w, issued.Key)
+				err = flags.output.print(cmd.OutOrStdout(), createdKey(created), func(w io.Writer) error {
+					_, err := fmt.Fprintln(w, created.Key)
 					return err
 				})
+				if err != nil || !committed {
+					return err
+				}
+				return unconfirmed // the key exists, and is printed only now
 			})
 		},
 	}
@@ -203,13 +207,9 @@ func keyState(key keys.Summary) string {
 	}
 }
 
-// withStore opens the key store, with a gate that announces changes to the others and is never asked itself. Changes under
-// the context that it hands on are recorded as an administrator's.
+// withStore opens the key store. Changes under the context of use are recorded as an administrator's.
 func (f *keysFlags) withStore(ctx context.Context, use func(context.Context, *keys.Store) error) error {
 	if err := require("database-url", f.databaseURL); err != nil {
-		return err
-	}
-	if err := require("redis-url", f.redisURL); err != nil {
 		return err
 	}
 	pool, err := postgres.Open(ctx, f.databaseURL)
@@ -217,21 +217,14 @@ func (f *keysFlags) withStore(ctx context.Context, use func(context.Context, *ke
 		return err
 	}
 	defer pool.Close()
-	installation, err := postgres.ReadInstallation(ctx, pool, "")
-	if err != nil {
+	if _, err := postgres.ReadInstallation(ctx, pool, ""); err != nil {
 		return err
 	}
-	client, err := redisurl.Open(f.redisURL, gate.ClientOptions)
-	if err != nil {
-		return &usageError{err}
-	}
-	defer func() { _ = client.Close() }()
-	gates := gate.New(gate.Config{Prefix: installation.RedisPrefix()}, client, keys.NewReader(pool))
-	return use(audit.WithActor(ctx, administrator()), keys.NewStore(pool, gates))
+	return use(audit.WithActor(ctx, administrator()), keys.NewStore(pool, directory.NewAuthor(pool)))
 }
 
-// administrator is whom the audit table names for this process: the operating system's user and the host. The number
-// stands where the user has no name, as in a container.
+// administrator is the actor in the audit table: the operating system's user and the host. A user without a name, as in a
+// container, is a number.
 func administrator() audit.Actor {
 	name := fmt.Sprintf("uid-%d", os.Getuid())
 	if known, err := user.LookupId(strconv.Itoa(os.Getuid())); err == nil {

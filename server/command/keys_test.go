@@ -11,7 +11,7 @@ import (
 	"examprep.dev/server/testkit"
 )
 
-// installation is a database and a Redis prefix of a test's own, and the flags that name them.
+// installation is a database of a test's own, and the flags that name it.
 type installation struct {
 	pool  *pgxpool.Pool
 	flags []string
@@ -21,9 +21,7 @@ func newInstallation(t *testing.T) *installation {
 	t.Helper()
 	url := testkit.DatabaseURL(t)
 	pool := testkit.Open(t, url)
-	return &installation{pool: pool, flags: []string{
-		"--database-url", url, "--redis-url", testkit.RedisURL(t),
-	}}
+	return &installation{pool: pool, flags: []string{"--database-url", url}}
 }
 
 // execute runs a command on the installation and returns what it printed as JSON.

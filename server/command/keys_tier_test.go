@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"examprep.dev/server/gate"
+	"examprep.dev/server/gate/gatetest"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
 )
@@ -14,15 +16,14 @@ import (
 // TestKeysTierIsInEffectWhenTheCommandEnds: the gate of a pod that serves the key meanwhile applies the tier from then on,
 // and the rule's again when the tier is taken away.
 func TestKeysTierIsInEffectWhenTheCommandEnds(t *testing.T) {
-	const patience = time.Minute
 	i := newInstallation(t)
 	rdb, _ := testkit.Redis(t)
 	installation, err := postgres.ReadInstallation(t.Context(), i.pool, postgres.Sandbox)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pod := gate.New(gate.Config{Prefix: installation.RedisPrefix(), Timeout: patience, CallTimeout: patience}, rdb, keys.NewReader(i.pool))
-	store := keys.NewStore(i.pool, pod)
+	pod := gatetest.Start(t, i.pool, rdb, gatetest.Config{Prefix: installation.RedisPrefix()})
+	store := keys.NewStore(i.pool, directory.NewAuthor(i.pool))
 	for _, tier := range []keys.TierSpec{
 		{Name: "gold", Requests: 1000, Period: time.Second}, {Name: "iron", Requests: 10, Period: time.Hour},
 	} {

@@ -15,9 +15,8 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers"
 	"examprep.dev/server/catalog"
-	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/redisurl"
+	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/webhooks"
 )
 
@@ -71,9 +70,6 @@ func newOperator() *cobra.Command {
 
 // runOperator wires the operator: a manager whose reconcilers call the same packages as everything else.
 func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
-	if err := require("redis-url", flags.redisURL); err != nil {
-		return err
-	}
 	keyring, err := parseKeyring(flags.encryptionKeys)
 	if err != nil {
 		return err
@@ -94,11 +90,6 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 	if err != nil {
 		return &usageError{fmt.Errorf("--kubeconfig: %w", err)}
 	}
-	redisClient, err := redisurl.Open(flags.redisURL, gate.ClientOptions)
-	if err != nil {
-		return &usageError{err}
-	}
-	defer func() { _ = redisClient.Close() }()
 	klog.SetSlogLogger(p.logger)
 	ctrl.SetLogger(logr.FromSlogHandler(p.logger.Handler()))
 	manager, err := controllers.NewManager(cluster, controllers.Options{
@@ -110,8 +101,7 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 		return err
 	}
 	notifier := webhooks.NewNotifier(p.pool)
-	announcer := gate.New(gate.Config{Prefix: p.installation.RedisPrefix(), Logger: p.logger}, redisClient, keys.NewReader(p.pool))
-	store := keys.NewStore(p.pool, announcer)
+	store := keys.NewStore(p.pool, directory.NewAuthor(p.pool))
 	err = controllers.Setup(manager, controllers.Deps{
 		ClusterName: flags.clusterName, Tiers: store,
 		Publisher: catalog.NewPublisher(p.pool, p.installation.Environment, notifier).Trusting(verifiers),
@@ -130,8 +120,7 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 	}
 	collectRarely(operatorGrowth)
 	p.logger.Info("operating", "environment", p.installation.Environment, "cluster", flags.clusterName, "version", version())
-	back := append(p.servers(synced, prometheus.GathererFunc(controllerMetrics)), part{"notifier", notifier.Run},
-		p.probes(redisClient, redisurl.Client{Name: "announcer", UniversalClient: redisClient}))
+	back := append(p.servers(synced, prometheus.GathererFunc(controllerMetrics)), part{"notifier", notifier.Run}, p.probes())
 	return runParts(ctx, p.logger, flags.shutdownGrace, []part{{"manager", manager.Start}}, back)
 }
 

@@ -107,7 +107,7 @@ func mustHoldCanaries(t *testing.T, places map[string][]byte, attempts []string)
 		"traces":                    {canary, "openMockPaper"},
 		"deliveries":                {attempt, "mock_attempt.scored", "mock_attempt.submitted"},
 		"what was said to Postgres": {string(binary[:]), privatePaper},
-		"what was said to Redis":    {"gate:"},
+		"what was said to Redis":    {"buckets"},
 		"database dump":             {attempt, canary, privatePaper},
 		"statistics":                {privatePaper},
 		"Redis":                     {canary + " string", canary + " field", canary + " value", canary + " element", canary + " member", canary + " scored", canary + " entry"},

@@ -99,14 +99,14 @@ func (p *process) servers(ready telemetry.Ready, more ...prometheus.Gatherer) []
 }
 
 // probes returns the part that asks the stores whether they are there, and registers the metrics of the Redis clients'
-// pools. asked is the client that Redis is asked by.
-func (p *process) probes(asked redis.UniversalClient, clients ...redisurl.Client) part {
-	redisurl.RegisterPools(p.registry, clients...)
-	prober := telemetry.NewProber(p.registry,
-		telemetry.Store{Name: "postgres", Ask: func(ctx context.Context) error { return postgres.Ping(ctx, p.pool) }},
-		telemetry.Store{Name: "redis", Ask: func(ctx context.Context) error { return asked.Ping(ctx).Err() }},
-	)
-	return part{"probes", prober.Run}
+// pools. The first client asks Redis; a process without one does not use Redis.
+func (p *process) probes(clients ...redisurl.Client) part {
+	stores := []telemetry.Store{{Name: "postgres", Ask: func(ctx context.Context) error { return postgres.Ping(ctx, p.pool) }}}
+	if len(clients) > 0 {
+		redisurl.RegisterPools(p.registry, clients...)
+		stores = append(stores, telemetry.Store{Name: "redis", Ask: func(ctx context.Context) error { return clients[0].Ping(ctx).Err() }})
+	}
+	return part{"probes", telemetry.NewProber(p.registry, stores...).Run}
 }
 
 // databaseRetry is the wait between two looks for a database that does not answer yet.

@@ -35,6 +35,7 @@ func newWorker() *cobra.Command {
 		},
 	}
 	flags.register(cmd)
+	flags.registerRedis(cmd)
 	encryptionKeysFlag(cmd, &flags.encryptionKeys)
 	cmd.Flags().StringSliceVar(&flags.allowCIDRs, "webhook-allow-cidr", nil,
 		"ranges that webhooks may reach although they are private, loopback or otherwise refused")
@@ -85,7 +86,7 @@ func runWorker(ctx context.Context, p *process, flags *workerFlags) error {
 		{"sweeper", attempts.NewSweeper(p.pool, time.Now, p.logger, p.registry).Run},
 	}
 	ready := func(context.Context) error { return ctx.Err() }
-	back := append(p.servers(ready), p.probes(redisClient, redisurl.Client{Name: "webhooks", UniversalClient: redisClient})) //nolint:contextcheck // readiness is asked at each scrape
+	back := append(p.servers(ready), p.probes(redisurl.Client{Name: "webhooks", UniversalClient: redisClient})) //nolint:contextcheck // readiness is asked at each scrape
 	return runParts(ctx, p.logger, flags.shutdownGrace, front, back)
 }
 

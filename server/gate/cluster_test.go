@@ -1,18 +1,21 @@
 package gate_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/server/gate"
+	"examprep.dev/server/gate/gatetest"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/ratelimit"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
 
-// newCluster starts a Cluster of two masters and returns a gate's client of it.
+// newCluster starts a Cluster of two masters and returns a limiter's client of it.
 func newCluster(t *testing.T) redis.UniversalClient {
 	t.Helper()
 	first, second := testkit.StartRedis(t, "--cluster-enabled", "yes"), testkit.StartRedis(t, "--cluster-enabled", "yes")
@@ -29,41 +32,44 @@ func newCluster(t *testing.T) redis.UniversalClient {
 	for _, node := range []*redis.Client{a, b} {
 		testkit.Eventually(t, "the cluster is whole", func() bool {
 			shards, err := node.ClusterShards(t.Context()).Result()
-			info := node.ClusterInfo(t.Context()).Val()
-			return err == nil && len(shards) == 2 && len(info) > 16 && info[:16] == "cluster_state:ok"
+			return err == nil && len(shards) == 2 && strings.HasPrefix(node.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
 		})
 	}
 	options := &redis.UniversalOptions{Addrs: []string{first.Address()}, IsClusterMode: true}
-	patientOptions(options)
+	gatetest.PatientClient(options)
 	rdb := redis.NewUniversalClient(options)
 	t.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }
 
+// TestAClusterServesManyKeysAtOnce: buckets and the number of changes are on different masters.
 func TestAClusterServesManyKeysAtOnce(t *testing.T) {
-	h := newHouseOn(t, newCluster(t), "p:", func(c *gate.Config) { c.InFlight = 1 })
-	testkit.Run(t, h.gate.Run)
-	h.tier(t, keys.TierSpec{Name: "two", Requests: 2, Period: time.Hour})
-	issued := make([]keys.Issued, 40)
+	t.Parallel()
+	e := newEnvOn(t, newCluster(t), gatetest.Config{Prefix: "p:", Limits: ratelimit.Config{InFlight: 1}})
+	e.tier(t, keys.TierSpec{Name: "two", Requests: 2, Period: time.Hour})
+	created := make([]keys.CreatedKey, 40)
 	results := make(chan bool)
-	for i := range issued {
-		issued[i] = h.create(t, "two")
+	for i := range created {
+		created[i] = e.create(t, "two")
 		for range 3 {
-			go func() { results <- allowed(h.gate, issued[i]) }()
+			go func() { results <- allowed(e.gate, created[i]) }()
 		}
 	}
 	passed := 0
-	for range 3 * len(issued) {
+	for range 3 * len(created) {
 		if <-results {
 			passed++
 		}
 	}
-	if passed != 2*len(issued) {
-		t.Errorf("%d passed of %d", passed, 2*len(issued))
+	if passed != 2*len(created) {
+		t.Errorf("%d passed, want %d", passed, 2*len(created))
 	}
-	for _, key := range issued[:5] {
-		check.NoError(t, h.store.Revoke(t.Context(), key.Prefix))
-		if d := h.gate.Check(t.Context(), bearer(key.Key), client); d.Outcome == gate.Allowed {
+	testkit.Eventually(t, "the Cluster has the number of changes", func() bool {
+		return e.rdb.Exists(t.Context(), "p:keys:change").Val() == 1
+	})
+	for _, key := range created[:5] {
+		check.NoError(t, e.store.Revoke(t.Context(), key.Prefix))
+		if d := e.gate.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Unauthorized {
 			t.Errorf("got %+v", d)
 		}
 	}

@@ -10,85 +10,68 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
 	"examprep.dev/server/gate"
+	"examprep.dev/server/gate/gatetest"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/ratelimit"
 )
 
-// crowd is some requests of one key that were sent together, and what came of them. Redis decided about each of them at
-// some moment between from and to, by its own clock (µs).
-type crowd struct {
+// burst is some requests of one key that were sent together, and their outcomes. Redis decided about each of them between
+// from and to, by its own clock (µs), or the pod's memory did.
+type burst struct {
 	from, to        int64
 	granted, denied int
-	life            int // of Redis
 }
 
-// story is all that ever happened to one key, in order: crowds of one key do not overlap.
-type story struct {
-	key    keys.Issued
+// history is all that ever happened to one key, in order: bursts of one key do not overlap.
+type history struct {
+	key    keys.CreatedKey
 	tier   keys.TierSpec
-	crowds []crowd
+	bursts []burst
 }
 
-// between is what a bucket of the story's tier gains from one moment to another, in tokens.
-func (s *story) between(from, to int64) float64 {
-	return float64(max(to-from, 0)) * float64(s.tier.Requests) / float64(s.tier.Period.Microseconds())
+// gained returns the tokens that a bucket of the key's tier gains from one moment to another.
+func (h *history) gained(from, to int64) float64 {
+	return float64(max(to-from, 0)) * float64(h.tier.Requests) / float64(h.tier.Period.Microseconds())
 }
 
-// remembered is how long a pod goes by what it was told, and a little for the others to hear of it.
+// remembered is longer than a pod answers from memory about an empty bucket.
 const remembered = 600 * time.Millisecond
 
-// judge holds a story against the continuous bucket, which is full when it begins.
+// check compares a history with the continuous bucket, which is full when it begins.
 //
-// Too many: the grants of crowds i to j all lie between from(i) and to(j), so they are no more than burst + rate × T.
+// Too many: all grants of bursts i to j were made between from(i) and to(j). So they are at most burst + rate × T.
 //
-// Too few: a denial is right if the bucket held less than one token. What a continuous bucket holds at a moment is the
-// least, over all earlier moments s, of burst + rate × (time since s) less the grants since s. With the latest s just
-// before the grants of each crowd i, and the earliest moment of the denial, that is the least it can have held. Where
-// every denial is right, the bucket is greedy: a reference bucket that is asked the same grants no more. Late is how much
-// later than Redis a pod may let go of a remembered denial: as long as the answer took to arrive, and what flows in
-// meanwhile may be there. Of a bucket that gains less than a token in that time it is less than a token.
-func (s *story) judge() error {
-	burst := float64(s.tier.Burst)
-	for j, last := range s.crowds {
-		grants, least, late := 0, burst, 0.0
+// Too few: a denial is right if the bucket held less than one token. At a moment a continuous bucket holds the least, over
+// all earlier moments s, of burst + rate × (time since s) − grants since s. With the latest s just before the grants of
+// each burst i, and the earliest moment of the denial, that is the least it can have held. A pod can forget an empty bucket
+// later than Redis fills it: by the time that the answer took to arrive. late is what the bucket gains in that time.
+func (h *history) check() error {
+	size := float64(h.tier.Burst)
+	for j, last := range h.bursts {
+		grants, least, late := 0, size, 0.0
 		for i := j; i >= 0; i-- {
-			c := s.crowds[i]
+			c := h.bursts[i]
 			grants += c.granted
-			if most := math.Floor(burst + s.between(c.from, last.to)); float64(grants) > most {
-				return fmt.Errorf("crowds %d to %d of %+v: %d granted, at most %v may be", i, j, s, grants, most)
+			if most := math.Floor(size + h.gained(c.from, last.to)); float64(grants) > most {
+				return fmt.Errorf("bursts %d to %d of %+v: %d granted, want at most %v", i, j, h, grants, most)
 			}
-			if c.life == last.life {
-				least = min(least, burst+s.between(c.to, last.from)-float64(grants))
-			}
+			least = min(least, size+h.gained(c.to, last.from)-float64(grants))
 			if last.from-c.to <= remembered.Microseconds() {
-				late = max(late, s.between(c.from, c.to))
+				late = max(late, h.gained(c.from, c.to))
 			}
 		}
 		if last.denied > 0 && least >= 1+late {
-			return fmt.Errorf("crowd %d of %+v: %d denied though the bucket held %v at least", j, s, last.denied, least)
+			return fmt.Errorf("burst %d of %+v: %d denied though the bucket held at least %v", j, h, last.denied, least)
 		}
 	}
 	return nil
 }
 
-// lives returns the story as one of each life of Redis.
-func (s *story) lives() []*story {
-	var all []*story
-	for i, c := range s.crowds {
-		if i == 0 || c.life != s.crowds[i-1].life {
-			all = append(all, &story{key: s.key, tier: s.tier})
-		}
-		last := all[len(all)-1]
-		last.crowds = append(last.crowds, c)
-	}
-	return all
-}
-
-// clock is Redis's.
+// clock is Redis' own.
 type clock struct{ rdb redis.Cmdable }
 
 func (c clock) now(t testing.TB) int64 {
@@ -100,7 +83,7 @@ func (c clock) now(t testing.TB) int64 {
 	return now.UnixMicro()
 }
 
-// pass returns when that much has passed.
+// pass returns when d has passed.
 func (c clock) pass(t testing.TB, d time.Duration) {
 	t.Helper()
 	now := c.now(t)
@@ -109,13 +92,13 @@ func (c clock) pass(t testing.TB, d time.Duration) {
 	}
 }
 
-// send sends crowds of n requests of each story together, through the pods in turn, and notes what came of them.
-func send(t testing.TB, c clock, life int, pods []*gate.Gate, n int, stories ...*story) {
+// send sends n requests of each history together, to the pods in turn, and records their outcomes.
+func send(t testing.TB, c clock, pods []*gatetest.Pod, n int, histories ...*history) {
 	t.Helper()
-	granted, denied := make([]atomic.Int64, len(stories)), make([]atomic.Int64, len(stories))
+	granted, denied := make([]atomic.Int64, len(histories)), make([]atomic.Int64, len(histories))
 	var group sync.WaitGroup
 	from := c.now(t)
-	for i, s := range stories {
+	for i, s := range histories {
 		header := bearer(s.key.Key)
 		for r := range n {
 			group.Go(func() {
@@ -125,15 +108,15 @@ func send(t testing.TB, c clock, life int, pods []*gate.Gate, n int, stories ...
 				case gate.Limited:
 					denied[i].Add(1)
 				default:
-					t.Errorf("a good key is answered %+v", d)
+					t.Errorf("got %+v for a valid key", d)
 				}
 			})
 		}
 	}
 	group.Wait()
 	to := c.now(t)
-	for i, s := range stories {
-		s.crowds = append(s.crowds, crowd{from: from, to: to, granted: int(granted[i].Load()), denied: int(denied[i].Load()), life: life})
+	for i, s := range histories {
+		s.bursts = append(s.bursts, burst{from: from, to: to, granted: int(granted[i].Load()), denied: int(denied[i].Load())})
 	}
 }
 
@@ -150,67 +133,59 @@ func someTiers() []keys.TierSpec {
 	}
 }
 
-// wrongClocks are pods whose clocks are an hour apart from each other and from Redis, and their metrics. For all of them,
-// as much time passes as is added to skipped.
-func wrongClocks(h *house) (pods []*gate.Gate, registries []*prometheus.Registry, skipped *atomic.Int64) {
-	skipped = &atomic.Int64{}
-	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour, time.Minute} {
-		registry := prometheus.NewRegistry()
-		registries = append(registries, registry)
-		pods = append(pods, h.newGate(func(c *gate.Config) {
-			c.Registerer, c.Now = registry, func() time.Time { return time.Now().Add(ahead + time.Duration(skipped.Load())) }
-		}))
-	}
-	return pods, registries, skipped
-}
-
 // TestGrantsAreThoseOfAContinuousBucketHoweverTheyAreAsked plays random schedules on real pods and a real Redis: some
-// keys, one to four pods whose clocks are hours apart, crowds that are coalesced and requests that come alone, and
-// pauses. The clock is Redis's, read before and after, so nothing depends on how fast this machine is.
+// keys, one to four pods whose clocks are hours apart, requests together and one by one, and pauses. Redis' clock is read
+// before and after, so the speed of the machine does not matter. Package ratelimit has the same test without the denials
+// from memory.
 func TestGrantsAreThoseOfAContinuousBucketHoweverTheyAreAsked(t *testing.T) {
-	h := newHouse(t, nil)
-	pods, _, _ := wrongClocks(h)
-	redisClock := clock{h.rdb}
+	t.Parallel()
+	e := newEnv(t, gatetest.Config{})
+	var pods []*gatetest.Pod
+	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour, time.Minute} {
+		now := func() time.Time { return time.Now().Add(ahead) }
+		pods = append(pods, e.newPodWith(t, gatetest.Config{Gate: gate.Config{Now: now}, Limits: ratelimit.Config{Now: now}}))
+	}
+	redisClock := clock{e.rdb}
 	tiers := someTiers()
 	for _, tier := range tiers {
-		h.tier(t, tier)
+		e.tier(t, tier)
 	}
 	var together, grants, denials int
 	rapid.Check(t, func(rt *rapid.T) {
-		stories := make([]*story, rapid.IntRange(1, 4).Draw(rt, "keys"))
-		for i := range stories {
+		histories := make([]*history, rapid.IntRange(1, 4).Draw(rt, "keys"))
+		for i := range histories {
 			tier := rapid.SampledFrom(tiers).Draw(rt, "tier")
-			stories[i] = &story{key: h.create(t, tier.Name), tier: tier}
+			histories[i] = &history{key: e.create(t, tier.Name), tier: tier}
 		}
 		used := pods[:rapid.IntRange(1, len(pods)).Draw(rt, "pods")]
-		for range rapid.IntRange(1, 12).Draw(rt, "crowds") {
-			at := rapid.IntRange(0, len(stories)-1).Draw(rt, "key")
+		for range rapid.IntRange(1, 12).Draw(rt, "bursts") {
+			at := rapid.IntRange(0, len(histories)-1).Draw(rt, "key")
 			n := rapid.SampledFrom([]int{1, 1, 2, 5, 12, 30}).Draw(rt, "requests")
-			chosen := stories[at : at+1]
+			chosen := histories[at : at+1]
 			if rapid.Bool().Draw(rt, "all keys") {
-				chosen = stories
+				chosen = histories
 			}
 			if n > 1 && rapid.Bool().Draw(rt, "one by one") {
 				for i := range n {
-					send(t, redisClock, 0, used[i%len(used):][:1], 1, chosen...)
+					send(t, redisClock, used[i%len(used):][:1], 1, chosen...)
 				}
 			} else {
-				send(t, redisClock, 0, used, n, chosen...)
+				send(t, redisClock, used, n, chosen...)
 				together++
 			}
 			redisClock.pass(t, time.Duration(rapid.SampledFrom([]int{0, 0, 100, 2000, 15_000}).Draw(rt, "pause"))*time.Microsecond)
 		}
-		for _, s := range stories {
-			if err := s.judge(); err != nil {
+		for _, s := range histories {
+			if err := s.check(); err != nil {
 				rt.Fatal(err)
 			}
-			for _, c := range s.crowds {
+			for _, c := range s.bursts {
 				grants, denials = grants+c.granted, denials+c.denied
 			}
 		}
 	})
-	t.Logf("%d crowds together, %d granted, %d denied", together, grants, denials)
+	t.Logf("%d bursts together, %d granted, %d denied", together, grants, denials)
 	if together == 0 || grants == 0 || denials == 0 {
-		t.Error("the schedules did not cover what they should")
+		t.Error("the schedules do not cover what they should")
 	}
 }

@@ -1,45 +1,39 @@
 package gate_test
 
 import (
-	"context"
-	"errors"
-	"strconv"
+	"net/netip"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/server/gate"
+	"examprep.dev/server/gate/gatetest"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/ratelimit"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
 
-func allowed(g *gate.Gate, key keys.Issued) bool {
-	return g.Check(context.Background(), bearer(key.Key), client).Outcome == gate.Allowed
-}
-
-func TestWithoutRedisKeysAreCheckedInPostgresAndItRecoversByItself(t *testing.T) {
+func TestWithoutRedisEachPodGrantsItsShareAndItRecoversByItself(t *testing.T) {
+	t.Parallel()
 	own := testkit.StartRedis(t)
 	registry := prometheus.NewRegistry()
-	h := newHouseOn(t, clientOf(t, own), "p:", func(c *gate.Config) { c.Registerer = registry })
-	testkit.Run(t, h.gate.Run)
-	h.tier(t, keys.TierSpec{Name: "ten", Requests: 10, Period: time.Hour})
-	key, doomed := h.create(t, "ten"), h.create(t, "ten")
+	e := newEnvOn(t, clientOf(t, own), gatetest.Config{Prefix: "p:", Limits: ratelimit.Config{Registerer: registry}})
+	e.tier(t, keys.TierSpec{Name: "ten", Requests: 10, Period: time.Hour})
+	key, doomed := e.create(t, "ten"), e.create(t, "ten")
 	for range 4 {
-		if !allowed(h.gate, key) {
+		if !allowed(e.gate, key) {
 			t.Fatal("refused with Redis there")
 		}
 	}
 	own.Kill()
 	passed := 0
 	for range 30 {
-		if allowed(h.gate, key) {
+		if allowed(e.gate, key) {
 			passed++
 		}
 	}
@@ -49,21 +43,21 @@ func TestWithoutRedisKeysAreCheckedInPostgresAndItRecoversByItself(t *testing.T)
 	if degraded(t, registry) != 1 {
 		t.Error("examprep_gate_degraded does not say so")
 	}
-	if !allowed(h.gate, doomed) {
+	if !allowed(e.gate, doomed) {
 		t.Fatal("the other key is refused")
 	}
-	if err := h.store.Revoke(t.Context(), doomed.Prefix); err != nil {
+	if err := e.store.Revoke(t.Context(), doomed.Prefix); err != nil {
 		t.Fatalf("revoke without Redis: %v", err)
 	}
-	if d := h.gate.Check(t.Context(), bearer(doomed.Key), client); d.Outcome != gate.Unauthorized {
+	if d := e.gate.Check(t.Context(), bearer(doomed.Key), client); d.Outcome != gate.Unauthorized {
 		t.Errorf("revoked without Redis: got %+v", d)
 	}
 	own.Start()
 	testkit.Eventually(t, "the gate uses Redis again", func() bool { return degraded(t, registry) == 0 })
-	if d := h.gate.Check(t.Context(), bearer(doomed.Key), client); d.Outcome != gate.Unauthorized {
+	if d := e.gate.Check(t.Context(), bearer(doomed.Key), client); d.Outcome != gate.Unauthorized {
 		t.Errorf("revoked, after recovery: got %+v", d)
 	}
-	if !allowed(h.gate, h.create(t, "ten")) {
+	if !allowed(e.gate, e.create(t, "ten")) {
 		t.Error("a new key is refused after recovery")
 	}
 }
@@ -73,189 +67,160 @@ func degraded(t *testing.T, registry *prometheus.Registry) float64 {
 	return testkit.Series(t, registry)["examprep_gate_degraded"][0].GetGauge().GetValue()
 }
 
-func TestEveryMetricHasAHelpAndALegalName(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	_ = newHouse(t, func(c *gate.Config) { c.Registerer = registry })
-	problems, err := testutil.GatherAndLint(registry)
-	if err != nil || len(problems) > 0 {
-		t.Errorf("got %v, %v", problems, err)
+// remote is an environment with a second pod that reaches PostgreSQL and Redis through proxies.
+type remote struct {
+	*env
+
+	pod             *gatetest.Pod
+	postgres, redis *testkit.Proxy
+}
+
+func newRemote(t *testing.T) *remote {
+	t.Helper()
+	own := testkit.StartRedis(t)
+	e := newEnvOn(t, clientOf(t, own), gatetest.Config{Prefix: "p:"})
+	r := &remote{
+		env: e, postgres: testkit.StartProxy(t, e.pool.Config().ConnString(), testkit.ProxyOptions{}),
+		redis: testkit.StartProxy(t, own.URL(), testkit.ProxyOptions{}),
+	}
+	pool, err := pgxpool.New(t.Context(), r.postgres.URL)
+	check.NoError(t, err)
+	t.Cleanup(pool.Close)
+	r.pod = gatetest.Start(t, pool, testkit.OpenRedis(t, r.redis.URL, ratelimit.ClientOptions), gatetest.Config{
+		Prefix: "p:", Limits: ratelimit.Config{CallTimeout: 250 * time.Millisecond},
+	})
+	return r
+}
+
+// awaitLeaseEnd waits until the pod has no lease.
+func (r *remote) awaitLeaseEnd(t *testing.T) {
+	t.Helper()
+	testkit.Eventually(t, "the lease is over", func() bool { return !r.pod.Directory.Leased() })
+}
+
+func TestWithoutPostgresKnownKeysPass(t *testing.T) {
+	t.Parallel()
+	r := newRemote(t)
+	key := r.create(t, "")
+	testkit.Eventually(t, "the key passes", func() bool { return allowed(r.pod, key) })
+	r.postgres.Cut(true)
+	r.awaitLeaseEnd(t)
+	testkit.Eventually(t, "Redis has the pod's number", func() bool { return allowed(r.pod, key) })
+	for range 20 {
+		if !allowed(r.pod, key) {
+			t.Fatal("a known key is refused")
+		}
+	}
+	check.NoError(t, r.pod.Directory.Ready(t.Context()))
+	for name, c := range map[string]struct {
+		header []byte
+		want   gate.Outcome
+	}{
+		"unknown":   {bearer(neverIssued), gate.Unavailable},
+		"malformed": {bearer("service_123"), gate.Unauthorized},
+		"missing":   {nil, gate.Unauthorized},
+	} {
+		if d := r.pod.Check(t.Context(), c.header, netip.MustParseAddr("198.51.100.1")); d.Outcome != c.want {
+			t.Errorf("%s: got %+v", name, d)
+		}
+	}
+	check.NoError(t, r.store.Revoke(t.Context(), key.Prefix))
+	if d := r.pod.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Unavailable {
+		t.Errorf("revoked while the pod cannot reach PostgreSQL: got %+v", d)
+	}
+	if r.pod.Directory.Ready(t.Context()) == nil {
+		t.Error("the pod is ready although Redis has a newer change")
+	}
+	r.postgres.Cut(false)
+	testkit.Eventually(t, "the pod has a lease again", r.pod.Directory.Leased)
+	if d := r.pod.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Unauthorized {
+		t.Errorf("afterwards: got %+v", d)
 	}
 }
 
 func TestWithBothStoresAwayTheGateIsUnavailable(t *testing.T) {
-	own := testkit.StartRedis(t)
-	h := newHouseOn(t, clientOf(t, own), "p:", nil)
-	key := h.create(t, "")
-	own.Kill()
-	h.pool.Close()
-	d := h.gate.Check(t.Context(), bearer(key.Key), client)
-	if d.Outcome != gate.Unavailable || d.RetryAfter < time.Second {
+	t.Parallel()
+	r := newRemote(t)
+	key := r.create(t, "")
+	testkit.Eventually(t, "the key passes", func() bool { return allowed(r.pod, key) })
+	r.postgres.Cut(true)
+	r.redis.Cut(true)
+	r.awaitLeaseEnd(t)
+	d := r.pod.Check(t.Context(), bearer(key.Key), client)
+	if d.Outcome != gate.Unavailable || d.RetryAfter < time.Second || d.Limit != 120 || d.Remaining != 0 {
 		t.Errorf("got %+v", d)
 	}
-}
-
-func TestWithoutPostgresKnownKeysPass(t *testing.T) {
-	const trust = time.Hour
-	var passed atomic.Int64
-	h := newHouse(t, func(c *gate.Config) {
-		start := time.Now()
-		c.Trust, c.Now = trust, func() time.Time { return start.Add(time.Duration(passed.Load())) }
-	})
-	key, cold := h.create(t, ""), h.create(t, "")
-	if !allowed(h.gate, key) {
-		t.Fatal("refused")
-	}
-	h.pool.Close()
-	for range 3 { // trust runs out meanwhile
-		passed.Add(int64(trust * 2 / 3))
-		if !allowed(h.gate, key) {
-			t.Error("a known key is refused")
-		}
-	}
-	if d := h.gate.Check(t.Context(), bearer(cold.Key), client); d.Outcome != gate.Unavailable {
-		t.Errorf("a key that must be loaded: got %+v", d)
+	check.NoError(t, r.store.Revoke(t.Context(), key.Prefix))
+	if d := r.pod.Check(t.Context(), bearer(key.Key), client); d.Outcome == gate.Allowed {
+		t.Errorf("revoked: got %+v", d)
 	}
 }
 
-// blockingLoader is the real reader, but stops between reading keys and returning them.
-type blockingLoader struct {
-	*keys.Reader
-
-	read    chan struct{} // one was read
-	proceed chan struct{}
-}
-
-func (l *blockingLoader) LoadMany(ctx context.Context, hashes []keys.Hash) ([]keys.Record, error) {
-	records, err := l.Reader.LoadMany(ctx, hashes)
-	l.read <- struct{}{}
-	<-l.proceed
-	return records, err
-}
-
-func TestALoaderThatReadBeforeTheRevocationCannotResurrectTheKey(t *testing.T) {
-	for name, lose := range map[string]bool{"tombstone in place": false, "tombstone evicted": true} {
-		t.Run(name, func(t *testing.T) {
-			h := newHouse(t, nil)
-			loader := &blockingLoader{Reader: keys.NewReader(h.pool), read: make(chan struct{}), proceed: make(chan struct{})}
-			slow := gate.New(patient(gate.Config{Prefix: h.prefix}), h.rdb, loader)
-			key := h.create(t, "")
-			outcome := make(chan gate.Outcome)
-			go func() { outcome <- slow.Check(context.Background(), bearer(key.Key), client).Outcome }()
-			<-loader.read // it holds the record as it was
-			check.NoError(t, h.store.Revoke(t.Context(), key.Prefix))
-			if lose {
-				names, err := h.rdb.Keys(t.Context(), h.prefix+"gate:{*").Result()
-				if err != nil || len(names) == 0 {
-					t.Fatalf("got %v, %v", names, err)
-				}
-				h.rdb.Del(t.Context(), names...)
-			}
-			loader.proceed <- struct{}{}
-			for done := false; !done; {
-				select {
-				case <-loader.read:
-					loader.proceed <- struct{}{}
-				case got := <-outcome:
-					done = true
-					if got == gate.Allowed {
-						t.Error("the slow pod let it pass")
-					}
-				}
-			}
-			if allowed(h.gate, key) {
-				t.Error("another pod lets it pass afterwards")
-			}
-		})
-	}
-}
-
-func TestAReplicaThatLacksTheTombstoneResurrectsNothing(t *testing.T) {
+func TestReplicaThatLacksTheLastChangeRevivesNoKey(t *testing.T) {
+	t.Parallel()
 	first, second := testkit.StartRedis(t), testkit.StartRedis(t)
 	var r route
 	r.to(first)
-	h := newHouseOn(t, r.client(t), "p:", nil)
-	key, other := h.create(t, ""), h.create(t, "")
-	if !allowed(h.gate, key) || !allowed(h.gate, other) {
-		t.Fatal("refused")
-	}
-	replicate(t, first, second)
-	promote(t, second) // it holds the active record, and hears of nothing after
-	check.NoError(t, h.store.Revoke(t.Context(), key.Prefix))
-	r.to(second)
-	first.Kill()
-	for range 5 {
-		if allowed(h.gate, key) {
-			t.Fatal("resurrected")
-		}
-	}
-	testkit.Eventually(t, "the gate believes the promoted server", func() bool { return allowed(h.gate, other) })
-	if allowed(h.gate, key) {
-		t.Fatal("resurrected in the new term")
-	}
-}
-
-func TestAPodLeftOnADeposedMasterRefusesWhatIsRevoked(t *testing.T) {
-	first, second := testkit.StartRedis(t), testkit.StartRedis(t)
-	h := newHouseOn(t, clientOf(t, first), "p:", nil)
-	left := h.newGate(nil)
-	testkit.Run(t, left.Run)
-	key := h.create(t, "")
-	if !allowed(left, key) {
+	e := newEnvOn(t, r.client(t, gatetest.PatientClient), gatetest.Config{Prefix: "p:"})
+	key, other := e.create(t, ""), e.create(t, "")
+	if !allowed(e.gate, key) || !allowed(e.gate, other) {
 		t.Fatal("refused")
 	}
 	replicate(t, first, second)
 	promote(t, second)
-	moved := gate.New(patient(gate.Config{Prefix: "p:"}), clientOf(t, second), keys.NewReader(h.pool))
-	check.NoError(t, keys.NewStore(h.pool, moved).Revoke(t.Context(), key.Prefix))
-	if allowed(left, key) {
-		t.Error("the pod on the old master lets it pass")
+	check.NoError(t, e.store.Revoke(t.Context(), key.Prefix))
+	r.to(second)
+	first.Kill()
+	for range 5 {
+		if allowed(e.gate, key) {
+			t.Fatal("the revoked key passes")
+		}
+	}
+	testkit.Eventually(t, "the gate uses the promoted server", func() bool { return allowed(e.gate, other) })
+	if allowed(e.gate, key) {
+		t.Fatal("the revoked key passes on the promoted server")
 	}
 }
 
-func TestARestartWithOldDataResurrectsNothing(t *testing.T) {
+func TestRestartWithOldDataRevivesNoKey(t *testing.T) {
+	t.Parallel()
 	own := testkit.StartRedis(t)
-	h := newHouseOn(t, clientOf(t, own), "p:", nil)
-	key := h.create(t, "")
-	if !allowed(h.gate, key) {
+	e := newEnvOn(t, clientOf(t, own), gatetest.Config{Prefix: "p:"})
+	key := e.create(t, "")
+	if !allowed(e.gate, key) {
 		t.Fatal("refused")
 	}
-	admin := own.Admin()
-	check.NoError(t, admin.Save(t.Context()).Err())
-	check.NoError(t, h.store.Revoke(t.Context(), key.Prefix))
+	check.NoError(t, own.Admin().Save(t.Context()).Err())
+	check.NoError(t, e.store.Revoke(t.Context(), key.Prefix))
 	own.Kill()
-	own.Start() // with what it saved before the revocation
+	own.Start() // with the data of before the revocation
 	for range 5 {
-		if allowed(h.gate, key) {
-			t.Fatal("resurrected")
+		if allowed(e.gate, key) {
+			t.Fatal("the revoked key passes")
 		}
 	}
 }
 
-func TestAnUnannouncedChangeIsAnnouncedByAnyPod(t *testing.T) {
-	h := newHouse(t, nil)
-	key := h.create(t, "")
-	if !allowed(h.gate, key) {
+func TestPodLeftOnADeposedMasterRefusesARevokedKey(t *testing.T) {
+	t.Parallel()
+	first, second := testkit.StartRedis(t), testkit.StartRedis(t)
+	e := newEnvOn(t, clientOf(t, first), gatetest.Config{Prefix: "p:"})
+	key := e.create(t, "")
+	if !allowed(e.gate, key) {
 		t.Fatal("refused")
 	}
-	crash := errors.New("the process died here")
-	store := keys.NewStore(h.pool, announcer(func(context.Context, ...keys.Record) error { return crash }))
-	var unannounced *keys.NotAnnouncedError
-	if err := store.Revoke(t.Context(), key.Prefix); !errors.As(err, &unannounced) || !errors.Is(err, crash) {
-		t.Fatalf("got %v", err)
+	replicate(t, first, second)
+	promote(t, second)
+	gatetest.Start(t, e.pool, clientOf(t, second), gatetest.Config{Prefix: "p:"})
+	check.NoError(t, e.store.Revoke(t.Context(), key.Prefix))
+	if allowed(e.gate, key) {
+		t.Error("the pod on the old master lets it pass")
 	}
-	testkit.Run(t, h.newGate(nil).Run)
-	testkit.Eventually(t, "the key is refused", func() bool { return !allowed(h.gate, key) })
-	pending, err := keys.NewReader(h.pool).Pending(t.Context(), uuid.Nil, 10)
-	check.NoError(t, err)
-	testkit.Eventually(t, "the change is marked", func() bool {
-		pending, err = keys.NewReader(h.pool).Pending(t.Context(), uuid.Nil, 10)
-		return err == nil && len(pending) == 0
-	})
 }
 
-// TestPodsThatKeepRecordsOtherwiseDoNotMissARevocation has one server taken for a single one by the pod that revokes, and
-// for a Cluster of one by the pod that serves: they write to different hashes.
-func TestPodsThatKeepRecordsOtherwiseDoNotMissARevocation(t *testing.T) {
+// TestPodsThatUseRedisOtherwiseDoNotMissARevocation: one pod uses a server as a single one, another as a Cluster of one. The
+// second has no lease, so it needs the number that the first tells Redis.
+func TestPodsThatUseRedisOtherwiseDoNotMissARevocation(t *testing.T) {
 	t.Parallel()
 	own := testkit.StartRedis(t, "--cluster-enabled", "yes")
 	admin := own.Admin()
@@ -264,56 +229,21 @@ func TestPodsThatKeepRecordsOtherwiseDoNotMissARevocation(t *testing.T) {
 		return strings.HasPrefix(admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
 	})
 	options := &redis.UniversalOptions{Addrs: []string{own.Address()}, IsClusterMode: true}
-	patientOptions(options)
+	gatetest.PatientClient(options)
 	cluster := redis.NewUniversalClient(options)
 	t.Cleanup(func() { _ = cluster.Close() })
-	h := newHouseOn(t, cluster, "p:", nil)
-	key := h.create(t, "")
-	if !allowed(h.gate, key) {
+	e := newEnvOn(t, clientOf(t, own), gatetest.Config{Prefix: "p:"})
+	proxy := testkit.StartProxy(t, e.pool.Config().ConnString(), testkit.ProxyOptions{})
+	pod := gatetest.Start(t, testkit.Open(t, proxy.URL), cluster, gatetest.Config{Prefix: "p:"})
+	key := e.create(t, "")
+	if !allowed(pod, key) {
 		t.Fatal("refused")
 	}
-	single := gate.New(patient(gate.Config{Prefix: "p:"}), clientOf(t, own), keys.NewReader(h.pool))
-	check.NoError(t, keys.NewStore(h.pool, single).Revoke(t.Context(), key.Prefix))
-	if allowed(h.gate, key) {
-		t.Error("the pod that takes it for a Cluster lets the key pass")
+	proxy.Cut(true)
+	testkit.Eventually(t, "the lease is over", func() bool { return !pod.Directory.Leased() })
+	testkit.Eventually(t, "the key passes by the number in Redis", func() bool { return allowed(pod, key) })
+	check.NoError(t, e.store.Revoke(t.Context(), key.Prefix))
+	if allowed(pod, key) {
+		t.Error("the pod that uses a Cluster lets the key pass")
 	}
-}
-
-// TestAFullRedisIsSwept: it refuses whatever takes memory, but not what gives some back.
-func TestAFullRedisIsSwept(t *testing.T) {
-	const past = 3000
-	own := testkit.StartRedis(t)
-	h := newHouseOn(t, clientOf(t, own), "p:", nil)
-	admin := own.Admin()
-	for i := range past { // entries of nothing verified, from 1970
-		check.NoError(t, admin.HSet(t.Context(), "p:gate:{keys}", "past"+strconv.Itoa(i), strings.Repeat("\x00", 24)).Err())
-	}
-	check.NoError(t, admin.ConfigSet(t.Context(), "maxmemory", "1").Err())
-	if err := admin.Set(t.Context(), "more", 1, 0).Err(); err == nil {
-		t.Fatal("Redis is not full")
-	}
-	testkit.Run(t, h.gate.Run)
-	testkit.Eventually(t, "the hash is empty", func() bool { return admin.HLen(t.Context(), "p:gate:{keys}").Val() == 0 })
-}
-
-type announcer func(context.Context, ...keys.Record) error
-
-func (a announcer) Announce(ctx context.Context, records ...keys.Record) error {
-	return a(ctx, records...)
-}
-
-func replicate(t *testing.T, master, replica *testkit.RedisServer) {
-	t.Helper()
-	admin := replica.Admin()
-	check.NoError(t, admin.ReplicaOf(t.Context(), "127.0.0.1", master.Port()).Err())
-	source := master.Admin()
-	testkit.Eventually(t, "the replica has all", func() bool {
-		return source.Do(t.Context(), "wait", 1, 10).Val() == int64(1) && admin.DBSize(t.Context()).Val() == source.DBSize(t.Context()).Val()
-	})
-}
-
-func promote(t *testing.T, replica *testkit.RedisServer) {
-	t.Helper()
-	admin := replica.Admin()
-	check.NoError(t, admin.ReplicaOf(t.Context(), "no", "one").Err())
 }

@@ -2,102 +2,123 @@ package gate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"errors"
+	"crypto/sha256"
 	"net/netip"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/redis/go-redis/v9"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/trace"
-	"golang.org/x/sync/singleflight"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"examprep.dev/server/keys"
+	"examprep.dev/server/keys/directory"
+	"examprep.dev/server/ratelimit"
 )
 
-const (
-	// loadTries bounds how often one request loads its key: an announcement may end a load, but hardly twice.
-	loadTries = 4
-	// postgresInFlight and postgresBatch bound the reads of keys from PostgreSQL.
-	postgresInFlight = 2
-	postgresBatch    = 256
-)
+// Config holds the settings of a [Gate]. The zero value of each field means its default.
+type Config struct {
+	// Anonymous is the allowance of a client address without a valid key, and of a session (120 per 60 s).
+	Anonymous keys.Tier
+	// OnUse is called for each request with a valid key that is allowed or limited. It must not block. nil for none.
+	OnUse func(key uuid.UUID, allowed bool)
+	// Registerer takes the metrics; nil for none.
+	Registerer prometheus.Registerer
+	// Now is the clock of denials from memory; nil for time.Now.
+	Now func() time.Time
+}
 
-// Gate decides about requests. All its methods may be called at once from any number of goroutines.
+// Gate decides about requests. Its methods may be called from any number of goroutines.
 type Gate struct {
 	cfg     Config
-	rdb     redis.UniversalClient
-	lines   *lines // nil on a Cluster
-	cluster bool
-	loader  Loader
-	pod     string   // this pod's name among those alive
-	records []string // the names of the hashes of records: one, or on a Cluster one for each tag
-
-	trust     atomic.Pointer[trust]
-	breaker   breaker
-	redis     *batcher
-	postgres  *batcher
-	loads     singleflight.Group
-	denials   *denials
-	shares    *shares
-	guesses   *guesses
-	sweeper   sweeper
-	scratch   sync.Pool
-	anonymous anonymous
-	metrics   *metrics
+	keys    *directory.Directory
+	limiter *ratelimit.Limiter
+	denied  *deniedCache
+	metrics *metrics
 }
 
-// recordsOf returns the name of the hash that has the entry of a key.
-func (g *Gate) recordsOf(s *subject) string {
-	if !g.cluster {
-		return g.records[0]
+// New returns a gate on a directory of keys and a limiter. Both must run.
+func New(cfg Config, live *directory.Directory, limiter *ratelimit.Limiter) (*Gate, error) {
+	if cfg.Anonymous.Requests == 0 {
+		cfg.Anonymous = keys.Default()
 	}
-	return g.records[s.tag()]
-}
-
-// anonymous is the tier of addresses, ready for the script.
-type anonymous struct {
-	rate rate
-	args [3]any
-}
-
-// New returns a gate on rdb (a single node, Sentinel or Cluster client; see [ClientOptions]) and loader. It talks to
-// neither before the first Check, Announce or Run.
-func New(cfg Config, rdb redis.UniversalClient, loader Loader) *Gate {
-	cfg = cfg.withDefaults()
-	g := &Gate{
-		cfg: cfg, rdb: rdb, loader: loader, pod: uuid.NewString(),
-		denials: newDenials(), shares: newShares(), guesses: newGuesses(), metrics: newMetrics(cfg.Registerer),
+	cfg.Anonymous.Burst = cmp.Or(cfg.Anonymous.Burst, cfg.Anonymous.Requests)
+	if cfg.OnUse == nil {
+		cfg.OnUse = func(uuid.UUID, bool) {}
 	}
-	_, g.cluster = rdb.(*redis.ClusterClient)
-	g.lines = newLines(rdb, cfg.InFlight, cfg.Now)
-	g.records = recordsNames(cfg.Prefix, g.cluster)
-	r := rateOf(cfg.Anonymous)
-	g.anonymous = anonymous{rate: r, args: [3]any{r.period, r.requests, r.burst}}
-	g.breaker.state = g.metrics.breaker.Set
-	g.redis = newBatcher(cfg.InFlight, cfg.BatchSize, cfg.Queue, cfg.Timeout, cfg.Now, g.runRedis)
-	g.postgres = newBatcher(postgresInFlight, postgresBatch, cfg.Queue, cfg.Timeout, cfg.Now, g.runPostgres)
-	g.metrics.watch(cfg.Registerer, g.redis, g.postgres)
-	g.scratch.New = func() any { return &scratch{} }
-	return g
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	denied, err := newDeniedCache(cfg.Now)
+	if err != nil {
+		return nil, err
+	}
+	return &Gate{cfg: cfg, keys: live, limiter: limiter, denied: denied, metrics: newMetrics(cfg.Registerer)}, nil
 }
 
-// Check decides about one request: authorization is the value of its Authorization header (it is not kept), client the
-// address it comes from (the zero Addr, if unknown, is an address like any other). It returns when ctx ends, at the
-// latest after a few times [Config.Timeout].
+// Check decides about one request. authorization is the value of its Authorization header, which is not kept. client is its
+// address; the zero Addr, of an unknown client, is an address like any other. Check returns when ctx ends, if not earlier.
 func (g *Gate) Check(ctx context.Context, authorization []byte, client netip.Addr) Decision {
-	var d Decision
-	if hash, ok := keys.Parse(bearer(authorization)); ok {
-		g.checkKey(ctx, hash, client, &d)
-	} else {
-		g.checkAddress(ctx, client, &d)
-	}
+	d := g.check(ctx, authorization, client)
 	g.metrics.decided(d.Outcome)
 	return d
+}
+
+func (g *Gate) check(ctx context.Context, authorization []byte, client netip.Addr) Decision {
+	hash, ok := keys.Parse(bearer(authorization))
+	if !ok {
+		return g.take(ctx, addressBucket(client), g.cfg.Anonymous, Unauthorized)
+	}
+	key, status := g.keys.Find(ctx, hash)
+	switch status {
+	case directory.Live:
+		return g.takeForKey(ctx, hash, &key)
+	case directory.Unknown:
+		return g.take(ctx, addressBucket(client), g.cfg.Anonymous, Unauthorized)
+	default:
+		if key.Tier != nil {
+			return unavailable(*key.Tier)
+		}
+		return unavailable(g.keys.Default())
+	}
+}
+
+// CheckSession decides about a request of a signed-in developer by the bucket of the session, which token names. It does
+// not check whether the session is valid.
+func (g *Gate) CheckSession(ctx context.Context, token []byte) Decision {
+	d := g.take(ctx, sessionBucket(token), g.cfg.Anonymous, Allowed)
+	g.metrics.decided(d.Outcome)
+	return d
+}
+
+func (g *Gate) takeForKey(ctx context.Context, hash keys.Hash, key *directory.Key) Decision {
+	d := g.take(ctx, ratelimit.ID(hash[:]), *key.Tier, Allowed)
+	d.OfKey = true
+	if d.Outcome == Allowed {
+		d.Identity = key.Identity
+	}
+	if d.Outcome != Unavailable {
+		g.cfg.OnUse(key.KeyID, d.Outcome == Allowed)
+	}
+	return d
+}
+
+// take takes a token of a bucket; granted is the outcome of a request that gets one.
+func (g *Gate) take(ctx context.Context, id ratelimit.ID, tier keys.Tier, granted Outcome) Decision {
+	rate, err := ratelimit.NewRate(tier.Requests, tier.Period, tier.Burst)
+	if err != nil { // keys.Tier.Validate accepts no such tier
+		return unavailable(tier)
+	}
+	if result, ok := g.denied.find(id, rate); ok {
+		g.metrics.deniedHits.Inc()
+		return decide(tier, result, granted)
+	}
+	result, err := g.limiter.Take(ctx, id, rate)
+	if err != nil {
+		return unavailable(tier)
+	}
+	g.denied.note(id, rate, result)
+	return decide(tier, result, granted)
 }
 
 // bearer returns the token of a Bearer credential, nil if it is none.
@@ -109,135 +130,21 @@ func bearer(authorization []byte) []byte {
 	return bytes.TrimLeft(authorization[len(scheme):], " ")
 }
 
-// checkKey decides about a request whose key has the right form.
-func (g *Gate) checkKey(ctx context.Context, hash keys.Hash, client netip.Addr, d *Decision) {
-	s := subject{id: hash}
-	switch key, standing := g.denials.find(&s, g.cfg.Now, d); standing {
-	case denied:
-		g.metrics.denialHits.Inc()
-		g.cfg.Used(key, false)
-		return
-	case unknown:
-	case claimed:
-		defer g.denials.answered(&s, d)
+// addressBucket names the bucket of a client.
+func addressBucket(client netip.Addr) ratelimit.ID {
+	client = client.Unmap()
+	address := client.As16()
+	if client.Is6() {
+		clear(address[8:])
 	}
-	var o outcome
-	for range loadTries {
-		g.askRedis(ctx, &s, &o)
-		switch {
-		case o.err != nil:
-			g.checkDegraded(ctx, &s, client, o.err, d)
-			return
-		case o.verdict.status == statusActive:
-			g.decide(&s, &o, d)
-			return
-		case o.verdict.status != answerUnverified:
-			g.checkAddress(ctx, client, d)
-			return
-		}
-		address := addressSubject(client)
-		reserved, ok := g.guesses.begin(&address, g.cfg.Now())
-		if !ok {
-			g.checkAddress(ctx, client, d)
-			d.notLookedUp()
-			return
-		}
-		loaded, err := g.load(ctx, hash)
-		if err == nil && loaded == loadAbsent {
-			g.guesses.wrong(&address, reserved, g.cfg.Now())
-			g.checkAddress(ctx, client, d)
-			return
-		}
-		g.guesses.right(reserved, g.cfg.Now())
-		if err != nil {
-			g.checkDegraded(ctx, &s, client, err, d)
-			return
-		}
-	}
-	unavailable(d)
+	return bucketOf('a', address[:])
 }
 
-// checkAddress decides about a request without a valid key.
-func (g *Gate) checkAddress(ctx context.Context, client netip.Addr, d *Decision) {
-	s := addressSubject(client)
-	switch _, standing := g.denials.find(&s, g.cfg.Now, d); standing {
-	case denied:
-		g.metrics.denialHits.Inc()
-		return
-	case unknown:
-	case claimed:
-		defer g.denials.answered(&s, d)
-	}
-	var o outcome
-	g.askRedis(ctx, &s, &o)
-	if o.err != nil {
-		if ctx.Err() != nil || errors.Is(o.err, errOverloaded) {
-			unavailable(d)
-			return
-		}
-		g.shares.take(&s, g.anonymous.rate, g.cfg.Now(), &o)
-	}
-	o.verdict.rate = g.anonymous.rate
-	g.decide(&s, &o, d)
-}
+func sessionBucket(token []byte) ratelimit.ID { return bucketOf('s', token) }
 
-// decide turns a verdict on a bucket into a decision, remembers a denial, and tells of the key's use.
-func (g *Gate) decide(s *subject, o *outcome, d *Decision) {
-	r := o.verdict.rate
-	requests := int(r.requests) * int(r.scale)
-	d.OfKey = !s.address
-	d.Limit = requests
-	d.Policy = Policy{Requests: requests, Window: time.Duration(r.period*float64(r.scale)) * time.Microsecond}
-	d.Remaining = int(max(o.verdict.level, 0) / r.period)
-	d.Reset = wholeSeconds(r.until(r.capacity() - o.verdict.level))
-	switch {
-	case o.allowed && s.address:
-		d.Outcome = Unauthorized
-	case o.allowed:
-		d.Outcome, d.Identity = Allowed, o.verdict.identity
-	default:
-		d.Outcome, d.Remaining = Limited, 0
-		d.RetryAfter = max(wholeSeconds(r.until(r.period-o.verdict.level)), time.Second)
-	}
-	if o.verdict.level < r.period {
-		g.denials.remember(s, g.cfg.Now(), r, o.verdict.level, o.verdict.identity.KeyID, *d)
-	}
-	if !s.address {
-		g.cfg.Used(o.verdict.identity.KeyID, o.allowed)
-	}
-}
-
-// askRedis asks Redis, in a batch with others, and makes a span of the wait for its answer in a trace that is recorded. It
-// names no key and no address.
-func (g *Gate) askRedis(ctx context.Context, s *subject, o *outcome) {
-	parent := trace.SpanFromContext(ctx)
-	if !parent.IsRecording() {
-		g.redis.do(ctx, s, o)
-		return
-	}
-	ctx, span := parent.TracerProvider().Tracer("examprep.dev/server/gate").Start(ctx, "EVALSHA",
-		trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithAttributes(attribute.String("db.system.name", "redis"), attribute.String("db.operation.name", "EVALSHA")))
-	defer span.End()
-	g.redis.do(ctx, s, o)
-	if o.err != nil {
-		span.SetStatus(codes.Error, "")
-	}
-}
-
-// notLookedUp makes a refusal a limit: nobody looked whether the key is good, so that it is not is not for us to say.
-func (d *Decision) notLookedUp() {
-	if d.Outcome == Unauthorized {
-		d.Outcome, d.Remaining, d.RetryAfter = Limited, 0, time.Second
-	}
-}
-
-// unavailable fills d when no store could answer.
-func unavailable(d *Decision) {
-	*d = Decision{Outcome: Unavailable, RetryAfter: time.Second}
-}
-
-// wholeSeconds rounds up.
-func wholeSeconds(d time.Duration) time.Duration {
-	return (d + time.Second - 1).Truncate(time.Second)
+// bucketOf names the bucket of an owner that is not a key. Owners of different kinds share none.
+func bucketOf(kind byte, owner []byte) ratelimit.ID {
+	var buffer [128]byte
+	hash := sha256.Sum256(append(append(buffer[:0], kind), owner...))
+	return ratelimit.ID(hash[:])
 }

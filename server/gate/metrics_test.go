@@ -1,42 +1,76 @@
-package gate
+package gate_test
 
 import (
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"examprep.dev/server/gate"
+	"examprep.dev/server/gate/gatetest"
+	"examprep.dev/server/keys/directory"
+	"examprep.dev/server/ratelimit"
 	"examprep.dev/server/testkit"
 )
 
-// TestEveryMetricIsThereFromTheStart, so that a rate over it is never empty.
-func TestEveryMetricIsThereFromTheStart(t *testing.T) {
+// newRegistry returns a registry with the metrics of a pod that has answered no request.
+func newRegistry(t *testing.T) *prometheus.Registry {
+	t.Helper()
 	registry := prometheus.NewRegistry()
-	newMetrics(registry).watch(registry, &batcher{}, &batcher{})
-	there := map[string][]string{}
+	rdb, prefix := testkit.Redis(t)
+	gatetest.New(t, testkit.Database(t), rdb, gatetest.Config{
+		Prefix: prefix, Gate: gate.Config{Registerer: registry},
+		Directory: directory.Config{Registerer: registry}, Limits: ratelimit.Config{Registerer: registry},
+	})
+	return registry
+}
+
+func TestEveryMetricHasAHelpAndALegalName(t *testing.T) {
+	t.Parallel()
+	problems, err := testutil.GatherAndLint(newRegistry(t))
+	if err != nil || len(problems) > 0 {
+		t.Errorf("got %v, %v", problems, err)
+	}
+}
+
+// TestEveryMetricExistsFromTheStart, so that a rate over it is never empty.
+func TestEveryMetricExistsFromTheStart(t *testing.T) {
+	t.Parallel()
+	registry := newRegistry(t)
+	got := map[string]string{}
 	for name, all := range testkit.Series(t, registry) {
-		there[name] = []string{}
+		var labels []string
 		for _, series := range all {
 			for _, label := range series.GetLabel() {
-				there[name] = append(there[name], label.GetValue())
+				labels = append(labels, label.GetName()+"="+label.GetValue())
 			}
 		}
+		got[name] = strings.Join(labels, " ")
 	}
-	for name, labels := range map[string][]string{
-		"examprep_gate_decisions_total":         {"allowed", "limited", "unauthorized", "unavailable"},
-		"examprep_gate_loads_total":             {"absent", "error", "found", "revoked"},
-		"examprep_gate_denial_cache_hits_total": {},
-		"examprep_gate_batch_keys":              {},
-		"examprep_gate_script_seconds":          {},
-		"examprep_gate_breaker_state":           {},
-		"examprep_gate_degraded":                {},
-		"examprep_gate_degraded_seconds_total":  {},
-		"examprep_gate_queue_requests":          {"postgres", "redis"},
-		"examprep_gate_queue_max_requests":      {"postgres", "redis"},
-		"examprep_gate_batches_free":            {"postgres", "redis"},
-	} {
-		if got, ok := there[name]; !ok || !slices.Equal(got, labels) {
-			t.Errorf("%s: there %v, with labels %v, want %v", name, ok, got, labels)
+	want := map[string]string{
+		"examprep_gate_decisions_total":         "outcome=allowed outcome=limited outcome=unauthorized outcome=unavailable",
+		"examprep_gate_denial_cache_hits_total": "",
+		"examprep_gate_batch_keys":              "",
+		"examprep_gate_script_seconds":          "",
+		"examprep_gate_degraded":                "",
+		"examprep_gate_queue_requests":          "store=redis",
+		"examprep_keys_live":                    "",
+		"examprep_keys_directory_bytes":         "",
+		"examprep_keys_changes_applied":         "",
+		"examprep_keys_lease_valid":             "",
+		"examprep_keys_unreadable_rows":         "",
+	}
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if labels, ok := got[name]; !ok || labels != want[name] {
+			t.Errorf("%s: exists %v, with labels %q, want %q", name, ok, labels, want[name])
+		}
+	}
+	for name := range got {
+		if _, ok := want[name]; !ok {
+			t.Errorf("%s: exists, but is not in the list", name)
 		}
 	}
 }

@@ -1,8 +1,8 @@
 package gate_test
 
 import (
-	"context"
-	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,118 +11,93 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/server/gate"
+	"examprep.dev/server/gate/gatetest"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/ratelimit"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
-// TestAFailedCallIsChargedOnceAtMost: whether a call that was sent took a token nobody knows when no answer comes. It is
-// not sent again.
+// fleet is four pods on one Redis server and no other. Their clocks are an hour apart from each other and from Redis. All
+// their clocks skip the time that is added to skipped.
+type fleet struct {
+	*env
+
+	pods       []*gatetest.Pod
+	registries []*prometheus.Registry
+	skipped    atomic.Int64
+}
+
+func newFleet(t *testing.T, own *testkit.RedisServer) *fleet {
+	t.Helper()
+	f := &fleet{env: newEnvOn(t, clientOf(t, own), gatetest.Config{Prefix: "p:"})}
+	f.gate.Stop()
+	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour, time.Minute} {
+		now := func() time.Time { return time.Now().Add(ahead + time.Duration(f.skipped.Load())) }
+		registry := prometheus.NewRegistry()
+		f.registries = append(f.registries, registry)
+		f.pods = append(f.pods, gatetest.Start(t, f.pool, clientOf(t, own), gatetest.Config{
+			Prefix: "p:", Gate: gate.Config{Now: now}, Limits: ratelimit.Config{Now: now, Registerer: registry},
+		}))
+	}
+	for _, pod := range f.pods {
+		testkit.Eventually(t, "the pod knows the others", func() bool { return pod.Directory.Pods() == len(f.pods) })
+	}
+	return f
+}
+
+// usesRedis reports whether a pod gets tokens from Redis. A pod that fails to get this one from Redis is degraded.
+func usesRedis(t *testing.T, pod *gatetest.Pod, probe keys.CreatedKey, registry *prometheus.Registry) bool {
+	t.Helper()
+	return allowed(pod, probe) && degraded(t, registry) == 0
+}
+
+// TestAFailedCallIsChargedOnceAtMost: a call that was sent can have taken a token although no reply came. It is not sent
+// again.
 func TestAFailedCallIsChargedOnceAtMost(t *testing.T) {
+	t.Parallel()
 	own := testkit.StartRedis(t)
 	var r route
 	r.to(own)
 	registry := prometheus.NewRegistry()
-	h := newHouseOn(t, r.clientWith(t, gate.ClientOptions), "p:", func(c *gate.Config) {
-		c.Timeout, c.CallTimeout, c.Registerer = 0, 0, registry
+	e := newEnvOn(t, r.client(t, ratelimit.ClientOptions), gatetest.Config{
+		Prefix: "p:", Limits: ratelimit.Config{CallTimeout: 250 * time.Millisecond, Registerer: registry},
 	})
-	h.tier(t, keys.TierSpec{Name: "thirty", Requests: 30, Period: time.Hour})
-	h.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
-	key, probe := h.create(t, "thirty"), h.create(t, "endless")
-	testkit.Eventually(t, "the key is known", func() bool {
-		return allowed(h.gate, key) && degraded(t, registry) == 0
-	})
-	before := h.gate.Check(t.Context(), bearer(key.Key), client)
+	e.tier(t, keys.TierSpec{Name: "thirty", Requests: 30, Period: time.Hour})
+	e.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
+	key, probe := e.create(t, "thirty"), e.create(t, "endless")
+	testkit.Eventually(t, "Redis is used", func() bool { return usesRedis(t, e.gate, key, registry) })
+	before := e.gate.Check(t.Context(), bearer(key.Key), client)
 	for range 5 {
 		own.Pause()
-		if d := h.gate.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Allowed {
-			t.Fatalf("without an answer from Redis: %+v", d)
+		if d := e.gate.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Allowed {
+			t.Fatalf("without a reply from Redis: %+v", d)
 		}
-		own.Resume() // it reads on where it stopped
-		testkit.Eventually(t, "Redis is believed again", func() bool { return believes(t, h.gate, probe.Key, registry) })
+		own.Resume() // it continues with the calls that it has received
+		testkit.Eventually(t, "Redis is used again", func() bool { return usesRedis(t, e.gate, probe, registry) })
 	}
-	after := h.gate.Check(t.Context(), bearer(key.Key), client)
+	after := e.gate.Check(t.Context(), bearer(key.Key), client)
 	if charged := before.Remaining - after.Remaining - 1; after.Outcome != gate.Allowed || charged > 5 {
 		t.Errorf("five requests were charged %d tokens", charged)
 	}
 }
 
-// slowCalls lets time pass, by the gates' clock, while the next calls that take tokens are under way.
-type slowCalls struct{ calls, passed atomic.Int64 }
-
-func (s *slowCalls) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (s *slowCalls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (s *slowCalls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if slices.Contains(cmd.Args(), any("c")) && s.calls.Add(-1) >= 0 {
-			s.passed.Add(int64(5 * time.Second)) // longer than trust, shorter than a batch may wait here
-		}
-		return err
-	}
-}
-
-// TestAnAnswerThatComesTooLateIsChargedOnce: trust in Redis may end while a call is under way. Its answer does not count
-// then, but the tokens that it took are those that were asked for.
-func TestAnAnswerThatComesTooLateIsChargedOnce(t *testing.T) {
-	var slow slowCalls
-	h := newHouse(t, func(c *gate.Config) {
-		c.Now = func() time.Time { return time.Now().Add(time.Duration(slow.passed.Load())) }
-	})
-	h.rdb.AddHook(&slow)
-	h.tier(t, keys.TierSpec{Name: "three", Requests: 3, Period: 700 * time.Hour})
-	key := h.create(t, "three")
-	for i := range 3 {
-		slow.calls.Store(1)
-		if d := h.gate.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Allowed || d.Remaining != 2-i {
-			t.Errorf("request %d: got %+v", i, d)
-		}
-	}
-	if d := h.gate.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Limited || !d.OfKey {
-		t.Errorf("a fourth of three: got %+v", d)
-	}
-	crowded := &story{key: h.create(t, "three")}
-	send(t, clock{h.rdb}, 0, []*gate.Gate{h.gate}, 1, crowded)
-	slow.calls.Store(1)
-	send(t, clock{h.rdb}, 0, []*gate.Gate{h.gate}, 5, crowded)
-	if got := crowded.crowds[1]; got.granted != 2 || got.denied != 3 {
-		t.Errorf("of five together, with two tokens left: got %+v", got)
-	}
-	other := h.create(t, "three")
-	if d := h.gate.Check(t.Context(), bearer(other.Key), client); d.Outcome != gate.Allowed {
-		t.Fatalf("got %+v", d)
-	}
-	// Revoked by somebody who does not announce it: an answer that is too late says nothing of that.
-	testkit.Exec(t, h.pool, "UPDATE api_keys SET revoked_at = now(), version = version + 1 WHERE prefix = $1", other.Prefix)
-	slow.calls.Store(1)
-	if d := h.gate.Check(t.Context(), bearer(other.Key), client); d.Outcome == gate.Allowed {
-		t.Errorf("it was revoked before the answer came: got %+v", d)
-	}
-}
-
-// TestAnOutageGivesAKeyNoMoreThanItsShares: requests of one key are under way on four pods while Redis leaves and comes
-// back, with its log. Whatever became of them, the key had its bucket and each pod's share of another, once.
+// TestAnOutageGivesAKeyNoMoreThanItsShares: requests of one key are under way on four pods while Redis ends and starts
+// again with its log. The key gets its bucket, and from each pod one share of another bucket.
 func TestAnOutageGivesAKeyNoMoreThanItsShares(t *testing.T) {
+	t.Parallel()
 	own := testkit.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
-	h := newHouseOn(t, clientOf(t, own), "p:", nil)
-	pods, registries, _ := wrongClocks(h)
-	for _, pod := range pods {
-		testkit.Run(t, pod.Run)
-	}
-	knowEachOther(t, own, len(pods))
-	h.tier(t, keys.TierSpec{Name: "closed", Requests: 100, Period: 700 * time.Hour})
-	h.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
-	key, probe := h.create(t, "closed"), h.create(t, "endless")
+	f := newFleet(t, own)
+	f.tier(t, keys.TierSpec{Name: "closed", Requests: 100, Period: 700 * time.Hour})
+	f.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
+	key, probe := f.create(t, "closed"), f.create(t, "endless")
 	total := make(chan int)
 	stop := make(chan struct{})
 	const clients = 16
 	for i := range clients {
 		go func() {
 			passed := 0
-			for pod := pods[i%len(pods)]; ; {
+			for pod := f.pods[i%len(f.pods)]; ; {
 				select {
 				case <-stop:
 					total <- passed
@@ -138,8 +113,8 @@ func TestAnOutageGivesAKeyNoMoreThanItsShares(t *testing.T) {
 	for range 3 {
 		own.Kill()
 		own.Start()
-		for i := range pods {
-			testkit.Eventually(t, "the pod believes Redis again", func() bool { return degraded(t, registries[i]) == 0 })
+		for i := range f.pods {
+			testkit.Eventually(t, "the pod uses Redis again", func() bool { return degraded(t, f.registries[i]) == 0 })
 		}
 	}
 	close(stop)
@@ -151,14 +126,38 @@ func TestAnOutageGivesAKeyNoMoreThanItsShares(t *testing.T) {
 		t.Errorf("%d passed of a bucket of 100 and four shares of 25", passed)
 	}
 	if passed < 100-clients {
-		t.Errorf("only %d passed of a bucket of 100, and of those no more than %d were under way", passed, clients)
+		t.Errorf("only %d passed of a bucket of 100, although at most %d were under way", passed, clients)
 	}
 }
 
-// knowEachOther returns when so many pods that run, and do nothing else, have heard how many they are: each beats at
-// least once in as many calls as all of them make in three rounds.
-func knowEachOther(t *testing.T, on *testkit.RedisServer, pods int) {
-	t.Helper()
-	start := on.Calls("evalsha")
-	testkit.Eventually(t, "the pods know of each other", func() bool { return on.Calls("evalsha") >= start+int64(3*pods) })
+// TestAFullRedisIsPurged: Redis refuses all commands that take memory, but not those that free it.
+func TestAFullRedisIsPurged(t *testing.T) {
+	t.Parallel()
+	for name, busy := range map[string]bool{"by a pod without requests": false, "by a pod whose request found it full": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const past = 3000
+			own := testkit.StartRedis(t, "--maxmemory-policy", "noeviction")
+			e := newEnvOn(t, clientOf(t, own), gatetest.Config{Prefix: "p:"})
+			e.gate.Stop()
+			key := e.create(t, "")
+			admin := own.Admin()
+			fields := make([]any, 0, 2*past)
+			for i := range past { // malformed buckets count as full
+				fields = append(fields, "past"+strconv.Itoa(i), strings.Repeat("\x00", 24))
+			}
+			check.NoError(t, admin.HSet(t.Context(), "p:buckets", fields...).Err())
+			check.NoError(t, admin.ConfigSet(t.Context(), "maxmemory", "1").Err())
+			if err := admin.Set(t.Context(), "more", 1, 0).Err(); !redis.HasErrorPrefix(err, "OOM") {
+				t.Fatalf("Redis is not full: %v", err)
+			}
+			pod := gatetest.New(t, e.pool, clientOf(t, own), gatetest.Config{Prefix: "p:"})
+			pod.Run(t)
+			if busy && (!allowed(pod, key) || !pod.Limiter.Degraded()) {
+				t.Fatal("the pod does not use its own buckets")
+			}
+			testkit.Run(t, pod.Limiter.Run)
+			testkit.Eventually(t, "the full buckets are deleted", func() bool { return admin.HLen(t.Context(), "p:buckets").Val() == 0 })
+		})
+	}
 }

@@ -2,30 +2,32 @@ package gate_test
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"examprep.dev/server/gate"
+	"examprep.dev/server/gate/gatetest"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/ratelimit"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
-// revocationsVariable says how many keys are created, used and revoked.
+// revocationsVariable sets the number of keys that are created, used and revoked.
 const revocationsVariable = "GATE_TEST_REVOCATIONS"
 
-// epoch is one key's life: created, used by everybody, revoked, answered.
+// epoch is one key's life: created, used by all workers, revoked, answered.
 type epoch struct {
 	header   []byte
 	answered atomic.Bool
 }
 
-// hammer has workers check the present key on all pods, until stop is closed. A request that began after the revocation
-// was answered and is allowed all the same is counted.
-func hammer(pods []*gate.Gate, present *atomic.Pointer[epoch], stop chan struct{}, workers int) (passed, wrong *atomic.Int64, wait func()) {
+// hammer has workers check the present key on all pods, until stop is closed. It counts allowed requests that began after the
+// revocation was answered.
+func hammer(pods []*gatetest.Pod, present *atomic.Pointer[epoch], stop chan struct{}, workers int) (passed, wrong *atomic.Int64, wait func()) {
 	passed, wrong = &atomic.Int64{}, &atomic.Int64{}
 	var group sync.WaitGroup
 	for i := range workers {
@@ -37,6 +39,7 @@ func hammer(pods []*gate.Gate, present *atomic.Pointer[epoch], stop chan struct{
 					return
 				default:
 				}
+				runtime.Gosched() // as a request does that comes by the network: refusals from memory never wait
 				current := present.Load()
 				for _, e := range []*epoch{current, previous} {
 					answered := e.answered.Load()
@@ -56,25 +59,21 @@ func hammer(pods []*gate.Gate, present *atomic.Pointer[epoch], stop chan struct{
 }
 
 func TestNoRequestPassesAfterARevocationIsAnswered(t *testing.T) {
-	h := newHouse(t, nil)
-	pods := []*gate.Gate{h.gate, h.newGate(nil), h.newGate(nil), h.newGate(nil)}
-	for _, pod := range pods {
-		testkit.Run(t, pod.Run)
-	}
-	h.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
+	t.Parallel()
+	e := newEnv(t, gatetest.Config{})
+	pods := []*gatetest.Pod{e.gate, e.newPod(t), e.newPod(t), e.newPod(t)}
+	e.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
 	var present atomic.Pointer[epoch]
-	key := h.create(t, "endless")
+	key := e.create(t, "endless")
 	present.Store(&epoch{header: bearer(key.Key)})
 	stop := make(chan struct{})
 	passed, wrong, wait := hammer(pods, &present, stop, 64)
 	for range int(testkit.Size(t, revocationsVariable, 50)) {
 		before := passed.Load()
 		testkit.Eventually(t, "the key is used", func() bool { return passed.Load() > before+20 })
-		if err := h.store.Revoke(t.Context(), key.Prefix); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, e.store.Revoke(t.Context(), key.Prefix))
 		present.Load().answered.Store(true)
-		key = h.create(t, "endless")
+		key = e.create(t, "endless")
 		present.Store(&epoch{header: bearer(key.Key)})
 	}
 	close(stop)
@@ -89,18 +88,15 @@ func TestRevocationHoldsWhileRedisIsPausedKilledAndReplaced(t *testing.T) {
 	first, second := testkit.StartRedis(t), testkit.StartRedis(t)
 	var r route
 	r.to(first)
-	hasty := func() redis.UniversalClient { return r.clientWith(t, gate.ClientOptions) }
-	h := newHouseOn(t, hasty(), "p:", func(c *gate.Config) { c.Timeout, c.CallTimeout = 0, 0 })
-	pods := []*gate.Gate{h.gate}
+	hasty := gatetest.Config{Prefix: "p:", Limits: ratelimit.Config{CallTimeout: 250 * time.Millisecond}}
+	e := newEnvOn(t, r.client(t, ratelimit.ClientOptions), hasty)
+	pods := []*gatetest.Pod{e.gate}
 	for range 3 {
-		pods = append(pods, gate.New(gate.Config{Prefix: "p:"}, hasty(), keys.NewReader(h.pool)))
+		pods = append(pods, gatetest.Start(t, e.pool, r.client(t, ratelimit.ClientOptions), hasty))
 	}
-	for _, pod := range pods {
-		testkit.Run(t, pod.Run)
-	}
-	h.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
+	e.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
 	var present atomic.Pointer[epoch]
-	key := h.create(t, "endless")
+	key := e.create(t, "endless")
 	present.Store(&epoch{header: bearer(key.Key)})
 	stop := make(chan struct{})
 	passed, wrong, wait := hammer(pods, &present, stop, 16)
@@ -108,7 +104,7 @@ func TestRevocationHoldsWhileRedisIsPausedKilledAndReplaced(t *testing.T) {
 	accidents := map[int]func(){
 		4:  func() { first.Pause() },
 		6:  func() { first.Resume() },
-		10: func() { promote(t, second) }, // it holds the present key's record
+		10: func() { promote(t, second) },
 		11: func() { r.to(second); first.Kill() },
 		16: func() { second.Pause() },
 		17: func() { second.Resume() },
@@ -121,11 +117,9 @@ func TestRevocationHoldsWhileRedisIsPausedKilledAndReplaced(t *testing.T) {
 		if accident := accidents[i]; accident != nil {
 			accident()
 		}
-		if err := h.store.Revoke(t.Context(), key.Prefix); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, e.store.Revoke(t.Context(), key.Prefix))
 		present.Load().answered.Store(true)
-		key = h.create(t, "endless")
+		key = e.create(t, "endless")
 		present.Store(&epoch{header: bearer(key.Key)})
 	}
 	close(stop)
@@ -136,14 +130,15 @@ func TestRevocationHoldsWhileRedisIsPausedKilledAndReplaced(t *testing.T) {
 }
 
 func TestGrantsOfSeveralPodsStayWithinTheBucket(t *testing.T) {
-	h := newHouse(t, nil)
-	pods := []*gate.Gate{h.gate, h.newGate(nil), h.newGate(nil)}
-	h.tier(t, keys.TierSpec{Name: "quick", Requests: 500, Period: time.Second, Burst: 50})
-	key := h.create(t, "quick")
-	if !allowed(h.gate, key) { // the record is there
+	t.Parallel()
+	e := newEnv(t, gatetest.Config{})
+	pods := []*gatetest.Pod{e.gate, e.newPod(t), e.newPod(t)}
+	e.tier(t, keys.TierSpec{Name: "quick", Requests: 500, Period: time.Second, Burst: 50})
+	key := e.create(t, "quick")
+	if !allowed(e.gate, key) {
 		t.Fatal("refused")
 	}
-	start := redisTime(t, h)
+	start := redisTime(t, e)
 	var passed atomic.Int64
 	var group sync.WaitGroup
 	for i := range 24 {
@@ -156,7 +151,7 @@ func TestGrantsOfSeveralPodsStayWithinTheBucket(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if limit := 50 + 500*redisTime(t, h).Sub(start).Seconds() + 1; float64(passed.Load()) > limit {
+	if limit := 50 + 500*redisTime(t, e).Sub(start).Seconds() + 1; float64(passed.Load()) > limit {
 		t.Errorf("%d passed, at most %.1f may", passed.Load(), limit)
 	}
 	if passed.Load() < 49 {
@@ -164,11 +159,27 @@ func TestGrantsOfSeveralPodsStayWithinTheBucket(t *testing.T) {
 	}
 }
 
-func redisTime(t *testing.T, h *house) time.Time {
+func redisTime(t *testing.T, e *env) time.Time {
 	t.Helper()
-	now, err := h.rdb.Time(t.Context()).Result()
+	now, err := e.rdb.Time(t.Context()).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return now
+}
+
+// replicate makes replica a copy of master.
+func replicate(t *testing.T, master, replica *testkit.RedisServer) {
+	t.Helper()
+	admin := replica.Admin()
+	check.NoError(t, admin.ReplicaOf(t.Context(), "127.0.0.1", master.Port()).Err())
+	source := master.Admin()
+	testkit.Eventually(t, "the replica has all", func() bool {
+		return source.Do(t.Context(), "wait", 1, 10).Val() == int64(1) && admin.DBSize(t.Context()).Val() == source.DBSize(t.Context()).Val()
+	})
+}
+
+func promote(t *testing.T, replica *testkit.RedisServer) {
+	t.Helper()
+	check.NoError(t, replica.Admin().ReplicaOf(t.Context(), "no", "one").Err())
 }

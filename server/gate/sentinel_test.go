@@ -11,9 +11,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"examprep.dev/server/gate"
+	"examprep.dev/server/gate/gatetest"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/ratelimit"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // sentinelName is the name under which Sentinels know their master.
@@ -41,7 +43,7 @@ func startGuarded(t *testing.T) *guarded {
 // must does something that has to succeed in time.
 func (g *guarded) must(do func(context.Context) error) {
 	g.t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(g.t.Context()), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(g.t.Context()), gatetest.Patience)
 	defer cancel()
 	if err := do(ctx); err != nil {
 		g.t.Fatal(err)
@@ -90,8 +92,8 @@ func (g *guarded) whole() {
 	})
 }
 
-// failOver takes the master away for so long that the replica is promoted. Killed, it comes back with what it had saved;
-// paused, with all that it held, as the master that it takes itself for.
+// failOver stops the master until the replica is promoted. A killed master comes back with the data that it had saved. A
+// paused one comes back with all its data, and as a master.
 func (g *guarded) failOver(kill bool) {
 	g.t.Helper()
 	master, replica := g.master()
@@ -112,7 +114,7 @@ func (g *guarded) failOver(kill bool) {
 	g.follow(master, replica)
 }
 
-// blink takes the master away for less than the Sentinels mind.
+// blink stops the master for a shorter time than the Sentinels notice.
 func (g *guarded) blink(kill bool) {
 	g.t.Helper()
 	master, _ := g.master()
@@ -125,42 +127,33 @@ func (g *guarded) blink(kill bool) {
 	master.Resume()
 }
 
-// guardedHouse is four pods that come to their Redis by the Sentinels' URL, as the product does.
-func guardedHouse(t *testing.T, g *guarded, trust time.Duration) (*house, []*gate.Gate) {
+// guardedPods returns an installation with four pods that reach their Redis by the Sentinels' URL, as in production.
+func guardedPods(t *testing.T, g *guarded) (*env, []*gatetest.Pod) {
 	t.Helper()
-	open := func() redis.UniversalClient {
-		rdb := testkit.OpenRedis(t, g.URL(), gate.ClientOptions)
-		return rdb
-	}
-	settings := func(c *gate.Config) { c.Timeout, c.CallTimeout, c.Trust = 0, 0, trust }
-	h := newHouseOn(t, open(), "p:", settings)
-	pods := []*gate.Gate{h.gate}
+	open := func() redis.UniversalClient { return testkit.OpenRedis(t, g.URL(), ratelimit.ClientOptions) }
+	hasty := gatetest.Config{Prefix: "p:", Limits: ratelimit.Config{CallTimeout: 250 * time.Millisecond}}
+	e := newEnvOn(t, open(), hasty)
+	pods := []*gatetest.Pod{e.gate}
 	for range 3 {
-		pods = append(pods, gate.New(gate.Config{Prefix: "p:", Trust: trust}, open(), keys.NewReader(h.pool)))
+		pods = append(pods, gatetest.Start(t, e.pool, open(), hasty))
 	}
-	for _, pod := range pods {
-		testkit.Run(t, pod.Run)
-	}
-	return h, pods
+	return e, pods
 }
 
-// TestNoRequestPassesAfterARevocationThroughFailOvers: 64 clients hammer one key on four pods, who is created, used and
-// revoked over and over, while Sentinels fail over between two real servers and either comes back with what it held.
+// TestNoRequestPassesAfterARevocationThroughFailOvers: 64 clients use one key on four pods. It is created, used and
+// revoked over and over, while Sentinels fail over between two real servers and either comes back with its data.
 func TestNoRequestPassesAfterARevocationThroughFailOvers(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("fails over between servers for half a minute")
 	}
 	const every = 4 // revocations from one accident to the next, of which there are four kinds
-	revocations, trust := int(testkit.Size(t, revocationsVariable, 2*every)), 2*time.Second
-	if revocations < 100 {
-		trust = time.Second // only how long a revocation waits while Redis is away
-	}
+	revocations := int(testkit.Size(t, revocationsVariable, 2*every))
 	guard := startGuarded(t)
-	h, pods := guardedHouse(t, guard, trust)
-	h.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
+	e, pods := guardedPods(t, guard)
+	e.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
 	var present atomic.Pointer[epoch]
-	key := h.create(t, "endless")
+	key := e.create(t, "endless")
 	present.Store(&epoch{header: bearer(key.Key)})
 	stop := make(chan struct{})
 	passed, wrong, wait := hammer(pods, &present, stop, 64)
@@ -183,11 +176,9 @@ func TestNoRequestPassesAfterARevocationThroughFailOvers(t *testing.T) {
 			accident = make(chan struct{})
 			go func(over chan struct{}) { defer close(over); next() }(accident)
 		}
-		if err := h.store.Revoke(t.Context(), key.Prefix); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, e.store.Revoke(t.Context(), key.Prefix))
 		present.Load().answered.Store(true)
-		key = h.create(t, "endless")
+		key = e.create(t, "endless")
 		present.Store(&epoch{header: bearer(key.Key)})
 	}
 	<-accident

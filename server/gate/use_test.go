@@ -2,7 +2,6 @@ package gate_test
 
 import (
 	"context"
-	"crypto/sha256"
 	"sync"
 	"testing"
 	"time"
@@ -10,11 +9,12 @@ import (
 	"github.com/google/uuid"
 
 	"examprep.dev/server/gate"
+	"examprep.dev/server/gate/gatetest"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
 )
 
-// uses counts what a gate tells of the use of keys.
+// uses counts the uses of keys that a gate reports.
 type uses struct {
 	mu   sync.Mutex
 	seen map[uuid.UUID][2]int // admitted, limited
@@ -35,7 +35,7 @@ func (u *uses) count(key uuid.UUID, admitted bool) {
 	u.seen[key] = counts
 }
 
-// take returns what was told since the last call.
+// take returns the uses since the last call.
 func (u *uses) take() map[uuid.UUID][2]int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -45,13 +45,13 @@ func (u *uses) take() map[uuid.UUID][2]int {
 }
 
 // ask sends n requests of a key at once and returns how many had which outcome.
-func ask(h *house, key string, n int) map[gate.Outcome]int {
+func ask(e *env, key string, n int) map[gate.Outcome]int {
 	var mu sync.Mutex
 	outcomes := map[gate.Outcome]int{}
 	var group sync.WaitGroup
 	for range n {
 		group.Go(func() {
-			d := h.gate.Check(context.Background(), bearer(key), client)
+			d := e.gate.Check(context.Background(), bearer(key), client)
 			mu.Lock()
 			defer mu.Unlock()
 			outcomes[d.Outcome]++
@@ -62,22 +62,21 @@ func ask(h *house, key string, n int) map[gate.Outcome]int {
 }
 
 func TestEachRequestOfAValidKeyIsToldOnce(t *testing.T) {
+	t.Parallel()
 	var told uses
 	own := testkit.StartRedis(t)
-	h := newHouseOn(t, clientOf(t, own), "p:", func(c *gate.Config) { c.Used = told.count })
-	testkit.Run(t, h.gate.Run)
-	h.tier(t, keys.TierSpec{Name: "ten", Requests: 10, Period: time.Hour})
-	key, other, doomed := h.create(t, "ten"), h.create(t, "ten"), h.create(t, "ten")
-	id := func(of keys.Issued) uuid.UUID {
-		record, err := h.store.Load(t.Context(), sha256.Sum256([]byte(of.Key)))
-		if err != nil {
+	e := newEnvOn(t, clientOf(t, own), gatetest.Config{Prefix: "p:", Gate: gate.Config{OnUse: told.count}})
+	e.tier(t, keys.TierSpec{Name: "ten", Requests: 10, Period: time.Hour})
+	key, other, doomed := e.create(t, "ten"), e.create(t, "ten"), e.create(t, "ten")
+	id := func(of keys.CreatedKey) (id uuid.UUID) {
+		if err := e.pool.QueryRow(t.Context(), "SELECT id FROM api_keys WHERE prefix = $1", of.Prefix).Scan(&id); err != nil {
 			t.Fatal(err)
 		}
-		return record.KeyID
+		return id
 	}
-	check := func(when string, of keys.Issued, n int) {
+	check := func(when string, of keys.CreatedKey, n int) {
 		t.Helper()
-		got := ask(h, of.Key, n)
+		got := ask(e, of.Key, n)
 		want := [2]int{got[gate.Allowed], got[gate.Limited]}
 		if seen := told.take(); len(seen) != 1 || seen[id(of)] != want || want[0]+want[1] != n {
 			t.Errorf("%s: told %v, want %v", when, seen, want)
@@ -85,11 +84,11 @@ func TestEachRequestOfAValidKeyIsToldOnce(t *testing.T) {
 	}
 	check("at once, more than there is", key, 64)
 	check("denied from memory", key, 20)
-	if err := h.store.Revoke(t.Context(), doomed.Prefix); err != nil {
+	if err := e.store.Revoke(t.Context(), doomed.Prefix); err != nil {
 		t.Fatal(err)
 	}
 	for _, refused := range []string{doomed.Key, neverIssued, "guess"} {
-		ask(h, refused, 3)
+		ask(e, refused, 3)
 	}
 	if seen := told.take(); len(seen) != 0 {
 		t.Errorf("told of keys that are not valid: %v", seen)

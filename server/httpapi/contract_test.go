@@ -129,6 +129,8 @@ type (
 func (brokenCatalog) Ready() bool                              { return true }
 func (brokenCatalog) OnChange(func(exams []catalog.ExamEntry)) {}
 
+func (brokenSessions) Authentic([]byte) bool { return true }
+
 func (brokenSessions) Lookup(context.Context, string) (sessions.Session, error) {
 	return sessions.Session{}, errors.New("broken")
 }
@@ -218,10 +220,11 @@ func (c *contractRun) drive415(o openapitest.Operation) response {
 	return c.send(c.request(o).with("Content-Type", "text/plain"))
 }
 
-// drive429 spends the allowance of a key, or of an address where none is needed.
+// drive429 spends the allowance of a key, or where none is needed of a session and of an address.
 func (c *contractRun) drive429(o openapitest.Operation) response {
 	r := c.request(o)
 	if strings.HasPrefix(o.Path, "/v1/developer/") {
+		c.limited.call(http.MethodGet, sessionPath, "", map[string]string{"Authorization": "", "Cookie": r.header["Cookie"]})
 		return c.limited.call(r.method, r.path, r.body, r.header)
 	}
 	return c.send(r.with("Authorization", "Bearer "+c.exhausted))
@@ -232,7 +235,8 @@ func (c *contractRun) drive500(o openapitest.Operation) response {
 	return c.broken.call(r.method, r.path, r.body, r.header)
 }
 
-// driveOutages takes Postgres, Redis and the provider away: 503, with every request made ready before.
+// driveOutages makes PostgreSQL, Redis and the provider unreachable: 503. Every request is prepared before. The pod's lease on
+// its directory of keys must end first: until then the pod serves exams from memory.
 func (c *contractRun) driveOutages(operations []openapitest.Operation) {
 	c.t.Helper()
 	requests := make([]request, len(operations))
@@ -246,6 +250,9 @@ func (c *contractRun) driveOutages(operations []openapitest.Operation) {
 			c.t.Fatal(err)
 		}
 	}
+	testkit.Eventually(c.t, "the lease on the directory of keys ends", func() bool {
+		return c.get("/v1/exam-prep/list").status == http.StatusServiceUnavailable
+	})
 	for i, o := range operations {
 		got := c.send(requests[i])
 		if o.ID == "beginSignIn" { // it needs the provider only until it knows it

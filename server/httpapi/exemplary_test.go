@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 
@@ -107,17 +106,19 @@ func (c *contractRun) driveTheRest() {
 	c.developer(c.cookie, http.MethodGet, "/v1/developer/webhooks/"+c.hook+"/deliveries/"+c.newDelivery(), "", "")
 }
 
-// silentGate is a gate whose announcements never arrive.
-type silentGate struct{}
+// silentPods never apply a change.
+type silentPods struct{}
 
-func (silentGate) Announce(context.Context, ...keys.Record) error { return errors.New("not heard") }
+func (silentPods) Confirm(context.Context, keys.ChangeKind) error {
+	return &keys.UnconfirmedError{Silent: 1}
+}
 
 // rotateUntold rotates a key where no other pod can be told of it.
 func (c *contractRun) rotateUntold(prefix string) {
 	c.t.Helper()
 	untold := c.variant(httpapi.Config{}, func(deps *httpapi.Deps) {
 		developer := *deps.Developer
-		developer.Keys = keys.NewStore(c.Pool, silentGate{})
+		developer.Keys = keys.NewStore(c.Pool, silentPods{})
 		deps.Developer = &developer
 	})
 	got := untold.call(http.MethodPost, "/v1/developer/keys/"+prefix+"/rotate", "", map[string]string{"Authorization": "", "Cookie": c.cookie})

@@ -56,10 +56,10 @@ func from(err error) *apiError {
 }
 
 // isUnavailable reports whether the same request may succeed in a moment. That holds also for a change of a key that is
-// committed, but that not every pod is known to have heard of.
+// committed but not confirmed.
 func isUnavailable(err error) bool {
 	return is[*catalog.UnavailableError](err) || is[*sessions.ProviderError](err) ||
-		is[*keys.NotAnnouncedError](err) || postgres.Away(err)
+		is[*keys.UnconfirmedError](err) || postgres.Away(err)
 }
 
 func is[T error](err error) bool {

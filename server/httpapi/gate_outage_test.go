@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -14,8 +15,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/server/gate"
+	"examprep.dev/server/gate/gatetest"
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/keys/directory"
+	"examprep.dev/server/ratelimit"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
 )
@@ -55,42 +59,43 @@ func newOutage(t *testing.T, timeout time.Duration) *outage {
 		api: newAPI(t, apitest.Options{}), stopLoad: make(chan struct{}),
 		redis: testkit.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always"), // its buckets outlive it
 	}
-	// Gates of one database agree on one Redis: while the pods' is away, that of the harness's own gate would take its place.
-	o.StopGate()
+	o.StopGate() // its pod would have a share of each bucket
+	var directories []*directory.Directory
 	for range outagePods {
 		pod := o.variant(httpapi.Config{}, func(deps *httpapi.Deps) {
-			g := o.podGate(deps.Registerer, timeout)
-			deps.Gate = g
-			if o.store == nil {
-				o.store = keys.NewStore(o.Pool, g)
-			}
+			pod := o.podGate(deps.Registerer, timeout)
+			deps.Gate = pod
+			directories = append(directories, pod.Directory)
 		})
 		o.pods = append(o.pods, pod)
 	}
-	// Each pod beats four times a second, and nothing else calls the script yet: after so many calls each has heard of
-	// the other.
-	start := o.redis.Calls("evalsha")
-	testkit.Eventually(t, "the pods know of each other", func() bool { return o.redis.Calls("evalsha") > start+12 })
+	o.store = keys.NewStore(o.Pool, directory.NewAuthor(o.Pool))
+	testkit.Eventually(t, "the pods know of each other", func() bool {
+		return !slices.ContainsFunc(directories, func(d *directory.Directory) bool { return d.Pods() != outagePods })
+	})
 	return o
 }
 
 // podGate is the gate of one pod.
-func (o *outage) podGate(registerer prometheus.Registerer, timeout time.Duration) *gate.Gate {
+func (o *outage) podGate(registerer prometheus.Registerer, timeout time.Duration) *gatetest.Pod {
 	o.t.Helper()
 	rdb := testkit.OpenRedis(o.t, o.redis.URL(), func(c *redis.UniversalOptions) {
-		gate.ClientOptions(c)
+		ratelimit.ClientOptions(c)
 		if timeout > 0 {
 			c.DialTimeout, c.ReadTimeout, c.WriteTimeout, c.PoolTimeout = timeout, timeout, timeout, timeout
 		}
 	})
-	cfg := gate.Config{Prefix: "p:", Trust: time.Second, Timeout: timeout, CallTimeout: timeout, Registerer: registerer}
-	g := gate.New(cfg, rdb, keys.NewReader(o.Pool))
-	testkit.Run(o.t, g.Run)
-	return g
+	if timeout == 0 {
+		timeout = 250 * time.Millisecond // the limiter's own
+	}
+	return gatetest.Start(o.t, o.Pool, rdb, gatetest.Config{
+		Prefix: "p:", Gate: gate.Config{Registerer: registerer},
+		Limits: ratelimit.Config{CallTimeout: timeout, Registerer: registerer},
+	})
 }
 
 // issue makes a key with a tier of its own.
-func (o *outage) issue(name string, tier keys.TierSpec) keys.Issued {
+func (o *outage) issue(name string, tier keys.TierSpec) keys.CreatedKey {
 	o.t.Helper()
 	tier.Name = name
 	if err := o.store.ApplyTier(o.t.Context(), tier); err != nil {
@@ -122,7 +127,7 @@ func (o *outage) ask(client *http.Client, pod int, key string) (answered, http.H
 }
 
 // load has the clients send without a pause, each the keys in turn.
-func (o *outage) load(issued ...keys.Issued) {
+func (o *outage) load(issued ...keys.CreatedKey) {
 	for i := range outageClients {
 		o.loading.Go(func() {
 			client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}

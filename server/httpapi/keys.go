@@ -12,8 +12,8 @@ import (
 
 // Keys is what a developer does with keys; *keys.Store is one.
 type Keys interface {
-	Create(ctx context.Context, want keys.NewKey) (keys.Issued, error)
-	Rotate(ctx context.Context, prefix string, overlap time.Duration) (keys.Issued, error)
+	Create(ctx context.Context, want keys.NewKey) (keys.CreatedKey, error)
+	Rotate(ctx context.Context, prefix string, overlap time.Duration) (keys.CreatedKey, error)
 	Revoke(ctx context.Context, prefix string) error
 	Page(ctx context.Context, account uuid.UUID, before string, limit int) (keys.Page, error)
 	Get(ctx context.Context, prefix string) (keys.Summary, error)
@@ -52,7 +52,7 @@ type rotatedKey struct {
 	OldKeyRevoked *bool `json:"old_key_revoked,omitempty"`
 }
 
-func (s *Server) created(issued keys.Issued) createdKey {
+func (s *Server) created(issued keys.CreatedKey) createdKey {
 	return createdKey{issued.Key, s.shown(keys.Summary{
 		Prefix: issued.Prefix, Name: issued.Name, Tier: issued.Tier, CreatedAt: issued.CreatedAt, ExpiresAt: issued.ExpiresAt,
 	})}
@@ -67,7 +67,7 @@ func (s *Server) shown(key keys.Summary) shownKey {
 
 // createKey issues a key to the developer's account.
 func (s *Server) createKey(ctx context.Context, r *request) error {
-	want := keys.NewKey{Account: r.session.Account, Most: keys.MaxLive}
+	want := keys.NewKey{Account: r.session.Account, MaxLiveKeys: keys.MaxLive}
 	body := readJSON(&r.http.Request)
 	body.text("name", &want.Name, 1, maxKeyName)
 	want.ExpiresAt = body.timestamp("expires_at")
@@ -76,7 +76,7 @@ func (s *Server) createKey(ctx context.Context, r *request) error {
 		return err
 	}
 	issued, err := s.developer.Keys.Create(ctx, want)
-	if err != nil {
+	if err != nil && !is[*keys.UnconfirmedError](err) { // an unconfirmed key exists, and is shown only now
 		return err
 	}
 	return writeValue(r.http, fasthttp.StatusCreated, s.created(issued))
@@ -124,12 +124,12 @@ func (s *Server) rotateKey(ctx context.Context, r *request) error {
 		return err
 	}
 	issued, err := s.developer.Keys.Rotate(ctx, prefix, time.Duration(overlap)*time.Second)
-	notAnnounced := is[*keys.NotAnnouncedError](err)
-	if err != nil && !notAnnounced { // the successor exists if the old key's end is not announced, and is shown only now
+	unconfirmed := is[*keys.UnconfirmedError](err)
+	if err != nil && !unconfirmed {
 		return err
 	}
-	answer := rotatedKey{createdKey: s.created(issued)}
-	if notAnnounced {
+	answer := rotatedKey{createdKey: s.created(issued)} // it exists, and is shown only now
+	if unconfirmed {
 		answer.OldKeyRevoked = new(bool)
 	}
 	return writeValue(r.http, fasthttp.StatusCreated, answer)

@@ -208,8 +208,50 @@ func TestANewKeyJoinsTheFamilyOfAKeyOfItsAccount(t *testing.T) {
 		t.Errorf("%d keys joined the family, %d did not", family, other)
 	}
 	status, _, refused := bob.do(http.MethodPost, "/v1/developer/keys", `{"name":"k","inherit_from":"`+prefix+`"}`)
-	if status != http.StatusBadRequest || !names(refused, "inherit_from") {
+	if status != http.StatusBadRequest || refused["error"] != "validation_failed" || !names(refused, "inherit_from") {
 		t.Errorf("a key of another account: %d %v", status, refused)
+	}
+}
+
+func TestANewKeySeesTheAttemptsOfTheFamilyThatItJoins(t *testing.T) {
+	t.Parallel()
+	c := newConsole(t)
+	ada := c.signedIn("ada")
+	first := ada.make(keysPath, `{"name":"first"}`)
+	ask := func(key map[string]any, method, path, body string) response {
+		t.Helper()
+		return c.call(method, examPath+path, body, map[string]string{"Authorization": "Bearer " + textOf(key, "key")})
+	}
+	opened := ask(first, http.MethodPost, "/mock-exams/open", `{"paper_id":"`+testPaper+`"}`)
+	attempt := textOf(opened.document(t), "attempt_id")
+	if opened.status != http.StatusOK || attempt == "" {
+		t.Fatalf("open: %d %s", opened.status, opened.body)
+	}
+	heir := ada.make(keysPath, `{"name":"heir","inherit_from":"`+textOf(first, "key_prefix")+`"}`)
+	alone := ada.make(keysPath, `{"name":"alone"}`)
+	if status, _, body := ada.do(http.MethodDelete, keysPath+"/"+textOf(first, "key_prefix"), ""); status != http.StatusNoContent {
+		t.Fatal(status, body)
+	}
+	for _, key := range []struct {
+		name    string
+		key     map[string]any
+		history []string
+		status  int
+	}{
+		{"key of another family", alone, nil, http.StatusNotFound},
+		{"heir", heir, []string{attempt}, http.StatusOK},
+	} {
+		var seen []string
+		for _, one := range listOf(ask(key.key, http.MethodGet, "/mock-exams/history", "").document(t), "attempts") {
+			seen = append(seen, textOf(one, "attempt_id"))
+		}
+		if !slices.Equal(seen, key.history) {
+			t.Errorf("%s sees %v, want %v", key.name, seen, key.history)
+		}
+		got := ask(key.key, http.MethodPost, "/mock-exams/submit", `{"attempt_id":"`+attempt+`","answers":{"1:1":"B"}}`)
+		if got.status != key.status {
+			t.Errorf("%s submits: %d %s, want %d", key.name, got.status, got.body, key.status)
+		}
 	}
 }
 

@@ -104,6 +104,8 @@ func (s *stage) knownTrials(o openapitest.Operation, f openapitest.Field) []open
 	switch o.ID + " " + f.Name {
 	case "listKeys before", "getUsage key_prefix":
 		return allowed(s.newKeyPrefix(`{"name":"ci"}`))
+	case "createKey inherit_from":
+		return allowed(strconv.Quote(s.newKeyPrefix(`{"name":"ci"}`)))
 	case "listWebhookDeliveries before":
 		return allowed(s.newDelivery())
 	case "recoverWebhook since":

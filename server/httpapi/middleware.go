@@ -181,7 +181,7 @@ func (s *Server) passGate(route *route, next handler) handler {
 			refuseRest(r.http)
 			r.refusal = badRequest(problem)
 		}
-		decision := s.askGate(ctx, r.http)
+		decision := s.askGate(ctx, route, r.http)
 		writeRateHeaders(&r.http.Response.Header, decision)
 		r.ofKey = decision.OfKey
 		if r.refusal != nil {

@@ -20,6 +20,8 @@ import (
 // closedGate answers every request with one decision.
 type closedGate gate.Decision
 
+func (g closedGate) CheckSession(context.Context, []byte) gate.Decision { return gate.Decision(g) }
+
 func (g closedGate) Check(context.Context, []byte, netip.Addr) gate.Decision { return gate.Decision(g) }
 
 // brokenCatalog is a catalogue with a defect, or one that was never loaded.

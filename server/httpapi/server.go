@@ -23,10 +23,12 @@ import (
 	"examprep.dev/server/keys"
 )
 
-// Gate says who a key is and whether it may pass; *gate.Gate is one.
+// Gate decides whose key a request has and whether it may pass; *gate.Gate implements it.
 type Gate interface {
 	// Check takes the Authorization header as it came and the client's address. It keeps neither.
 	Check(ctx context.Context, authorization []byte, client netip.Addr) gate.Decision
+	// CheckSession takes the token of a session. It does not keep it.
+	CheckSession(ctx context.Context, token []byte) gate.Decision
 }
 
 // Catalog is what is read of the exams; *catalog.Snapshot is one. Its methods never wait, and what they return is

@@ -22,8 +22,10 @@ type SignIn interface {
 	SignOutEverywhere(ctx context.Context, session sessions.Session) error
 }
 
-// Sessions knows who is signed in; *sessions.Store is one.
+// Sessions are the signed-in developers; *sessions.Store implements it.
 type Sessions interface {
+	// Authentic reports, without a look-up, whether this installation made a token.
+	Authentic(token []byte) bool
 	Lookup(ctx context.Context, token string) (sessions.Session, error)
 	End(ctx context.Context, token string) error
 }

@@ -62,15 +62,25 @@ func endSpan(span trace.Span, status int) {
 	span.End()
 }
 
-// askGate asks the gate once about each request.
-func (s *Server) askGate(ctx context.Context, http *fasthttp.RequestCtx) gate.Decision {
+// askGate asks the gate once about each request. A developer's request is counted by its session, so that other clients
+// of the same address cannot use up its allowance.
+func (s *Server) askGate(ctx context.Context, route *route, http *fasthttp.RequestCtx) gate.Decision {
 	ctx, span := s.startGateSpan(ctx)
-	decision := s.gate.Check(ctx, http.Request.Header.PeekCanonical(fieldAuthorization), clientAddress(http, s.cfg.TrustedProxies))
+	decision := s.decide(ctx, route, http)
 	if span != nil {
 		span.SetAttributes(attribute.String("examprep.gate.outcome", decision.Outcome.String()), attribute.Bool("examprep.gate.of_key", decision.OfKey))
 		span.End()
 	}
 	return decision
+}
+
+func (s *Server) decide(ctx context.Context, route *route, http *fasthttp.RequestCtx) gate.Decision {
+	if route.access == accessSession {
+		if token := http.Request.Header.Cookie(cookieSession); s.developer.Sessions.Authentic(token) {
+			return s.gate.CheckSession(ctx, token)
+		}
+	}
+	return s.gate.Check(ctx, http.Request.Header.PeekCanonical(fieldAuthorization), clientAddress(http, s.cfg.TrustedProxies))
 }
 
 // startGateSpan begins a span of the gate's decision, which is the wait for Redis, if the request is sampled; else none,

@@ -141,6 +141,8 @@ func (standInSignIn) SignOutEverywhere(context.Context, sessions.Session) error 
 // standInSessions takes anyone for signed in.
 type standInSessions struct{ Sessions }
 
+func (standInSessions) Authentic([]byte) bool { return true }
+
 func (standInSessions) Lookup(context.Context, string) (sessions.Session, error) {
 	return sessions.Session{Account: "acme"}, nil
 }
@@ -151,19 +153,19 @@ type standInKeys struct {
 	Keys
 }
 
-func (s standInKeys) Create(_ context.Context, want keys.NewKey) (keys.Issued, error) {
+func (s standInKeys) Create(_ context.Context, want keys.NewKey) (keys.CreatedKey, error) {
 	s.text("name", want.Name, 1, maxKeyName)
 	s.text("account", want.Account, 4, 4)
 	if want.InheritFrom != "" {
 		s.text("inherit_from", want.InheritFrom, 1, keys.PrefixLength)
 	}
-	return keys.Issued{Name: want.Name}, nil
+	return keys.CreatedKey{Name: want.Name}, nil
 }
 
-func (s standInKeys) Rotate(_ context.Context, prefix string, overlap time.Duration) (keys.Issued, error) {
+func (s standInKeys) Rotate(_ context.Context, prefix string, overlap time.Duration) (keys.CreatedKey, error) {
 	s.prefix(prefix)
 	s.number("overlap_seconds", int(overlap/time.Second), 0, maxOverlapSeconds)
-	return keys.Issued{}, nil
+	return keys.CreatedKey{}, nil
 }
 
 func (s standInKeys) Revoke(_ context.Context, prefix string) error {

@@ -32,7 +32,7 @@ func newUsageConsole(t *testing.T, environment string, meter *atomic.Pointer[usa
 			m.Count(key, admitted)
 		}
 	}
-	return newConsoleOf(t, apitest.Options{Gate: gate.Config{Used: count}}, func(_ *apitest.API, d *httpapi.Developer) {
+	return newConsoleOf(t, apitest.Options{Gate: gate.Config{OnUse: count}}, func(_ *apitest.API, d *httpapi.Developer) {
 		d.Environment, d.Now = environment, func() time.Time { return usageNow }
 	})
 }

@@ -1,31 +1,28 @@
-// Package keys owns API keys, the accounts they belong to, and the rate tiers that apply to them.
+// Package keys owns API keys, the accounts that they belong to, and the rate tiers that apply to them.
 //
-// A key is `service_` + 40 random hexadecimal digits + 8 that check the rest (CRC32), so a mistyped key is refused
-// without a look-up and secret scanners recognise one. Only its SHA-256 is stored; the text is in [Issued] once and
-// nowhere else. `service_` and the first 8 digits are the key's prefix: unique, public, how people name it.
+// A key is `service_` + 40 random hexadecimal digits + 8 digits that check the rest (CRC32), so a mistyped key is refused
+// without a look-up, and secret scanners recognise one. Only its SHA-256 is stored. Its text is in [CreatedKey] once and
+// nowhere else. `service_` and the first 8 digits are the key's prefix: unique and public.
 //
-// Which tier applies. The key's own tier (set by [Store.SetTier] or at creation), else the tier that names the key's
-// prefix, else the tier that names its account, else "default"; among several of a kind, the first by name. The view
-// api_key_records is the only place where this is decided.
+// # Which tier applies
 //
-// How a change reaches the gates. Every change that a gate must see raises the key's version in the transaction that
-// makes it, is then announced to Redis ([Announcer]), and is answered last. A row whose announced_version lags behind
-// its version has not been announced: any gate that finds such a row announces it, so a process that dies between
-// commit and announcement loses nothing. If the caller's time runs out between the two, the change is still durable and
-// the error is [*NotAnnouncedError].
+// The key's own tier, else the tier that names the key's prefix, else the tier that names its account, else "default".
+// Among several of a kind, the first by name. [Tiers.Resolve] is the only place that decides this.
 //
-// A change of a tier may concern every key there is. Its transaction therefore lists the keys to which the tier applied
-// before and those to which it applies after (key_raises); their versions are raised after it, a chunk at a time, and
-// each chunk is announced before the next is raised. A revocation waits for none of that, no gate ever has more than a
-// chunk to catch up with, and a process that dies in between leaves the list to whoever applies a tier next. Meanwhile a
-// key has its old allowance or its new one.
+// # How a change reaches the API pods
 //
-// Requests are counted, and the last use of a key is kept, by server/usage; the view api_key_uses has the latter.
+// Each pod holds all live keys in memory (package directory). [Store] commits a change and then waits until no pod goes by
+// an older state ([Confirmer]). Only PostgreSQL takes part. If that is not certain in time, the error is
+// [*UnconfirmedError]: the change is committed, and the same change again waits again.
 //
-// Mistakes of a caller are *UnknownKeyError, *UnknownTierError, *InvalidError, *RetiredKeyError, *LimitError
-// and *ManagedTierError; all else is pgx's error, wrapped. No key is ever logged or put into an error.
+// A change of a tier writes one row, however many keys have the tier.
 //
-// Who changes a key is recorded in the transaction that does it (server/audit).
+// # Errors
 //
-// It knows neither HTTP nor Kubernetes nor Redis, and must never import the gate, which imports it.
+// Mistakes of a caller are *UnknownKeyError, *UnknownTierError, *InvalidError, *RetiredKeyError, *LimitError and
+// *ManagedTierError. All others are errors of pgx, wrapped. No error and no log has the text of a key.
+//
+// Each change of a key is recorded in its transaction (server/audit). server/usage counts requests and the last use.
+//
+// The package knows neither HTTP nor Kubernetes nor Redis, and imports neither the directory nor the gate.
 package keys

@@ -10,14 +10,13 @@ import (
 	"examprep.dev/server/postgres/keysdb"
 )
 
-// MaxLive is how many live keys (neither revoked nor expired) an account may have where its owner creates them
-// ([NewKey.Most]); an administrator may create more. As many may live on beside their successors: a rotation with an
-// overlap replaces a key, so it is possible at the limit, but not without end.
+// MaxLive is the maximum of live keys (neither revoked nor expired) of an account whose owner creates them
+// ([NewKey.MaxLiveKeys]). An administrator may create more. As many rotated keys may live on beside their successors.
 const MaxLive = 1000
 
-// roomForOneMore returns a *LimitError where the account has most live keys. The caller has the account's row locked, so
-// no other key is added meanwhile.
-func roomForOneMore(ctx context.Context, q *keysdb.Queries, account uuid.UUID, most int) error {
+// checkLiveKeyLimit returns a *LimitError if the account has most live keys; 0 is no limit. The caller has locked the
+// account's row, so no other key is added meanwhile.
+func checkLiveKeyLimit(ctx context.Context, q *keysdb.Queries, account uuid.UUID, most int) error {
 	if most == 0 {
 		return nil
 	}
@@ -31,9 +30,9 @@ func roomForOneMore(ctx context.Context, q *keysdb.Queries, account uuid.UUID, m
 	return nil
 }
 
-// roomForRotated returns a *LimitError where MaxLive keys of the account live on beside their successors and another is to
-// do so for overlap. It locks the account's row until the transaction ends.
-func roomForRotated(ctx context.Context, q *keysdb.Queries, account uuid.UUID, overlap time.Duration) error {
+// checkRotatedKeyLimit returns a *LimitError if MaxLive keys of the account live on beside their successors, and another
+// one must. It locks the account's row until the transaction ends.
+func checkRotatedKeyLimit(ctx context.Context, q *keysdb.Queries, account uuid.UUID, overlap time.Duration) error {
 	if overlap == 0 {
 		return nil
 	}

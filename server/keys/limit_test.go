@@ -48,7 +48,7 @@ func TestTheLimitHoldsHoweverManyCreateAtOnce(t *testing.T) {
 	release := hold(t, pool, 16) // the pool has room for them
 	for range 64 {
 		group.Go(func() {
-			_, err := store.Create(context.WithoutCancel(t.Context()), keys.NewKey{Account: "acme", Most: keys.MaxLive})
+			_, err := store.Create(context.WithoutCancel(t.Context()), keys.NewKey{Account: "acme", MaxLiveKeys: keys.MaxLive})
 			var full *keys.LimitError
 			switch {
 			case err == nil:
@@ -65,7 +65,7 @@ func TestTheLimitHoldsHoweverManyCreateAtOnce(t *testing.T) {
 	if issued.Load() != 1 || refused.Load() != 63 {
 		t.Errorf("%d were issued and %d refused, want 1 and 63", issued.Load(), refused.Load())
 	}
-	if _, err := store.Create(t.Context(), keys.NewKey{Account: "other", Most: keys.MaxLive}); err != nil {
+	if _, err := store.Create(t.Context(), keys.NewKey{Account: "other", MaxLiveKeys: keys.MaxLive}); err != nil {
 		t.Errorf("another account: %v", err)
 	}
 	if _, err := store.Create(t.Context(), keys.NewKey{Account: "acme"}); err != nil {
@@ -84,7 +84,7 @@ func TestOnlyLiveKeysCount(t *testing.T) {
 		}
 	}
 	for i, allowed := range []bool{true, false} { // two are live, of three
-		_, err := store.Create(t.Context(), keys.NewKey{Account: "acme", Most: 3})
+		_, err := store.Create(t.Context(), keys.NewKey{Account: "acme", MaxLiveKeys: 3})
 		if full := new(*keys.LimitError); (err == nil) != allowed || err != nil && !errors.As(err, full) {
 			t.Errorf("%d: %v", i, err)
 		}
@@ -95,7 +95,7 @@ func TestAnAccountAtItsLimitCanRotate(t *testing.T) {
 	t.Parallel()
 	store, _, pool := newStore(t)
 	plant(t, pool, store, "acme", keys.MaxLive-1)
-	key := create(t, store, keys.NewKey{Account: "acme", Most: keys.MaxLive})
+	key := create(t, store, keys.NewKey{Account: "acme", MaxLiveKeys: keys.MaxLive})
 	beside, err := store.Rotate(t.Context(), key.Prefix, time.Hour)
 	if err != nil {
 		t.Fatalf("with an overlap: %v", err)
@@ -104,7 +104,7 @@ func TestAnAccountAtItsLimitCanRotate(t *testing.T) {
 	if err != nil {
 		t.Fatalf("without an overlap: %v", err)
 	}
-	if _, err := store.Create(t.Context(), keys.NewKey{Account: "acme", Most: keys.MaxLive}); !errors.As(err, new(*keys.LimitError)) {
+	if _, err := store.Create(t.Context(), keys.NewKey{Account: "acme", MaxLiveKeys: keys.MaxLive}); !errors.As(err, new(*keys.LimitError)) {
 		t.Errorf("one more: %v, want a LimitError", err)
 	}
 	testkit.Exec(t, pool, "UPDATE api_keys SET rotated_at = now(), expires_at = now() + interval '1 hour' WHERE prefix <> $1",
@@ -125,7 +125,7 @@ func TestTheLimitOfRotatedKeysHoldsHoweverManyRotateAtOnce(t *testing.T) {
 	testkit.Exec(t, pool, "UPDATE api_keys SET rotated_at = now(), expires_at = now() + interval '1 hour'")
 	var group sync.WaitGroup
 	var rotated atomic.Int32
-	rotating := make([]keys.Issued, 16)
+	rotating := make([]keys.CreatedKey, 16)
 	for i := range rotating {
 		rotating[i] = create(t, store, keys.NewKey{Account: "acme"})
 	}

@@ -12,10 +12,10 @@ import (
 	"examprep.dev/server/postgres/keysdb"
 )
 
-// MaxPage is the most keys that Page returns at once.
+// MaxPage is the maximum number of keys that Page returns at once.
 const MaxPage = 100
 
-// Summary is what may be shown of a key.
+// Summary is the public part of a key.
 type Summary struct {
 	ID                          uuid.UUID
 	Prefix, Name, Account, Tier string // Tier is the one that applies
@@ -25,25 +25,40 @@ type Summary struct {
 	LastUsedAt                  *time.Time
 }
 
-// Get returns the key of that prefix, or *UnknownKeyError. A key's account never changes, so a caller may decide by it
+func (t *Tiers) summary(row keysdb.GetKeyRow) Summary {
+	return Summary{
+		ID: row.ID, Prefix: row.Prefix, Name: row.Name, Account: row.Account, Tier: t.nameFor(row.Tier, row.Prefix, row.AccountID),
+		CreatedAt: row.CreatedAt, ExpiresAt: row.ExpiresAt, RevokedAt: row.RevokedAt, LastUsedAt: row.LastUsedAt,
+	}
+}
+
+// Get returns the key of that prefix, or *UnknownKeyError. A key's account never changes, so a caller can decide by it
 // and then act.
-func (r *Reader) Get(ctx context.Context, prefix string) (Summary, error) {
-	row, err := r.queries.GetKey(ctx, prefix)
+func (s *Store) Get(ctx context.Context, prefix string) (Summary, error) {
+	row, err := s.queries.GetKey(ctx, prefix)
 	if err != nil {
 		return Summary{}, unknownKey(err, prefix)
 	}
-	return Summary(row), nil
+	tiers, err := ReadTiers(ctx, s.queries)
+	if err != nil {
+		return Summary{}, err
+	}
+	return tiers.summary(row), nil
 }
 
-// List returns the keys of an account, or of all when account is empty, newest first. An unknown account has none.
-func (r *Reader) List(ctx context.Context, account string) ([]Summary, error) {
-	rows, err := r.queries.ListKeys(ctx, account)
+// List returns the keys of an account, or of all if account is empty, newest first. An unknown account has none.
+func (s *Store) List(ctx context.Context, account string) ([]Summary, error) {
+	rows, err := s.queries.ListKeys(ctx, account)
 	if err != nil {
 		return nil, fmt.Errorf("list keys: %w", err)
 	}
+	tiers, err := ReadTiers(ctx, s.queries)
+	if err != nil {
+		return nil, err
+	}
 	list := make([]Summary, len(rows))
 	for i, row := range rows {
-		list[i] = Summary(row)
+		list[i] = tiers.summary(keysdb.GetKeyRow(row))
 	}
 	return list, nil
 }
@@ -51,44 +66,48 @@ func (r *Reader) List(ctx context.Context, account string) ([]Summary, error) {
 // Page is a part of an account's keys, newest first.
 type Page struct {
 	Keys []Summary
-	// More says that there are older ones.
+	// More reports whether there are older ones.
 	More bool
 }
 
 // Page returns up to limit (1 to MaxPage) keys of an account, also those that are revoked or have expired, newest first,
 // from before the key of the prefix before on (empty: from the newest on). Keys of the same instant are in the order of
-// their ids, so walking from page to page by the last key of each meets every key once. A before that is no key of the
-// account is an *InvalidError.
-func (r *Reader) Page(ctx context.Context, account uuid.UUID, before string, limit int) (Page, error) {
+// their ids, so a walk by the last key of each page meets every key once. A before that is no key of the account is an
+// *InvalidError.
+func (s *Store) Page(ctx context.Context, account uuid.UUID, before string, limit int) (Page, error) {
 	if limit < 1 || limit > MaxPage {
 		return Page{}, &InvalidError{Field: "limit", Detail: fmt.Sprintf("must be 1 to %d", MaxPage)}
 	}
 	arg := keysdb.PageOfKeysParams{Account: account, BeforeID: uuid.Max, Page: int32(limit) + 1}
 	if before != "" {
-		from, err := r.position(ctx, account, before)
+		from, err := s.position(ctx, account, before)
 		if err != nil {
 			return Page{}, err
 		}
 		arg.Before, arg.BeforeID = &from.CreatedAt, from.ID
 	}
-	rows, err := r.queries.PageOfKeys(ctx, arg)
+	rows, err := s.queries.PageOfKeys(ctx, arg)
 	if err != nil {
 		return Page{}, fmt.Errorf("read page of keys: %w", err)
 	}
+	tiers, err := ReadTiers(ctx, s.queries)
+	if err != nil {
+		return Page{}, err
+	}
 	page := Page{More: len(rows) > limit}
 	for _, row := range rows[:min(len(rows), limit)] {
-		page.Keys = append(page.Keys, Summary(row))
+		page.Keys = append(page.Keys, tiers.summary(keysdb.GetKeyRow(row)))
 	}
 	return page, nil
 }
 
-// position is where a key of the account stands in its list.
-func (r *Reader) position(ctx context.Context, account uuid.UUID, prefix string) (keysdb.KeyPositionRow, error) {
+// position returns the place of a key of the account in its list.
+func (s *Store) position(ctx context.Context, account uuid.UUID, prefix string) (keysdb.KeyPositionRow, error) {
 	unknown := &InvalidError{Field: "before", Detail: notOfAccount}
-	if !IsPrefix(prefix) { // nor may such bytes reach the database, whose text is UTF-8
+	if !IsPrefix(prefix) { // such bytes must not reach the database, whose text is UTF-8
 		return keysdb.KeyPositionRow{}, unknown
 	}
-	from, err := r.queries.KeyPosition(ctx, keysdb.KeyPositionParams{Prefix: prefix, AccountID: account})
+	from, err := s.queries.KeyPosition(ctx, keysdb.KeyPositionParams{Prefix: prefix, AccountID: account})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return from, unknown
 	}

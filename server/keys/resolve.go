@@ -88,6 +88,18 @@ func (t *Tiers) Resolve(own *Tier, hasOwn bool, prefix uint32, account uuid.UUID
 	return t.standard
 }
 
+// nameFor returns the name of the tier that applies to a stored key, the key's own name for a tier that cannot be read.
+func (t *Tiers) nameFor(own *string, prefix string, account uuid.UUID) string {
+	if own != nil {
+		return *own
+	}
+	number, _ := PrefixNumber([]byte(prefix))
+	if tier := t.Resolve(nil, false, number, account); tier != nil {
+		return tier.Name
+	}
+	return ""
+}
+
 // PrefixNumber returns the 8 hexadecimal digits of a key's prefix as a number. ok is false for any other text.
 func PrefixNumber(prefix []byte) (number uint32, ok bool) {
 	var digits [4]byte

@@ -2,8 +2,8 @@ package keys_test
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,36 +17,43 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// board records what was announced, in place of a gate.
-type board struct {
-	mu      sync.Mutex
-	records []keys.Record
-	err     error
+// pods records the kinds of the changes that the store confirms, in place of API pods.
+type pods struct {
+	mu    sync.Mutex
+	kinds []keys.ChangeKind
+	err   error
 }
 
-func (b *board) Announce(_ context.Context, records ...keys.Record) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.records = append(b.records, records...)
-	return b.err
+func (p *pods) Confirm(_ context.Context, kind keys.ChangeKind) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kinds = append(p.kinds, kind)
+	return p.err
 }
 
-// take returns what was announced since the last call.
-func (b *board) take() []keys.Record {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	taken := b.records
-	b.records = nil
+// take returns the changes since the last call.
+func (p *pods) take() []keys.ChangeKind {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	taken := p.kinds
+	p.kinds = nil
 	return taken
 }
 
-func newStore(t *testing.T) (*keys.Store, *board, *pgxpool.Pool) {
+func newStore(t *testing.T) (*keys.Store, *pods, *pgxpool.Pool) {
 	t.Helper()
-	pool, b := testkit.Database(t), &board{}
-	return keys.NewStore(pool, b), b, pool
+	pool, p := testkit.Database(t), &pods{}
+	return keys.NewStore(pool, p), p, pool
 }
 
-func create(t *testing.T, store *keys.Store, want keys.NewKey) keys.Issued {
+// row is a key in PostgreSQL.
+type row struct {
+	ID, Family, Account uuid.UUID
+	Revoked             bool
+	ExpiresAt           *time.Time
+}
+
+func create(t *testing.T, store *keys.Store, want keys.NewKey) keys.CreatedKey {
 	t.Helper()
 	if want.Account == "" {
 		want.Account = "acme"
@@ -56,23 +63,24 @@ func create(t *testing.T, store *keys.Store, want keys.NewKey) keys.Issued {
 	return issued
 }
 
-func load(t *testing.T, store *keys.Store, key string) keys.Record {
+func load(t *testing.T, pool *pgxpool.Pool, key string) (r row) {
 	t.Helper()
-	record, err := store.Load(t.Context(), sha256.Sum256([]byte(key)))
+	err := pool.QueryRow(t.Context(), "SELECT id, family_id, account_id, revoked_at IS NOT NULL, expires_at FROM api_keys WHERE prefix = $1",
+		key[:keys.PrefixLength]).Scan(&r.ID, &r.Family, &r.Account, &r.Revoked, &r.ExpiresAt)
 	check.NoError(t, err)
-	return record
+	return r
 }
 
 func TestACreatedKeyCanBeLoadedAndListedButNotRead(t *testing.T) {
 	t.Parallel()
-	store, announced, _ := newStore(t)
+	store, confirmed, pool := newStore(t)
 	expires := time.Now().Add(time.Hour).Truncate(time.Microsecond)
 	issued := create(t, store, keys.NewKey{Name: "ci", ExpiresAt: &expires})
 	if !strings.HasPrefix(issued.Key, issued.Prefix) || issued.Account != "acme" || issued.Name != "ci" || issued.Tier != keys.DefaultTier {
 		t.Errorf("got %+v", issued)
 	}
-	record := load(t, store, issued.Key)
-	if record.Revoked || record.Version != 1 || record.Tier != keys.Default() || !record.ExpiresAt.Equal(expires) || record.KeyID != record.FamilyID {
+	record := load(t, pool, issued.Key)
+	if record.Revoked || !record.ExpiresAt.Equal(expires) || record.ID != record.Family {
 		t.Errorf("got %+v", record)
 	}
 	list, err := store.List(t.Context(), "acme")
@@ -82,19 +90,19 @@ func TestACreatedKeyCanBeLoadedAndListedButNotRead(t *testing.T) {
 	if other, err := store.List(t.Context(), "nobody"); err != nil || len(other) != 0 {
 		t.Errorf("got %+v, %v", other, err)
 	}
-	if got := announced.take(); len(got) != 0 {
-		t.Errorf("a new key needs no announcement: got %+v", got)
+	if got := confirmed.take(); !slices.Equal(got, []keys.ChangeKind{keys.Addition}) {
+		t.Errorf("confirmed %v", got)
 	}
 }
 
 func TestMistakesAreTypedAndChangeNothing(t *testing.T) {
 	t.Parallel()
-	store, announced, _ := newStore(t)
+	store, confirmed, _ := newStore(t)
 	past := time.Now().Add(-time.Second)
 	key := create(t, store, keys.NewKey{})
 	gone := create(t, store, keys.NewKey{})
 	check.NoError(t, store.Revoke(t.Context(), gone.Prefix))
-	announced.take()
+	confirmed.take()
 	unknownKey, unknownTier, invalid, retired := new(*keys.UnknownKeyError), new(*keys.UnknownTierError), new(*keys.InvalidError), new(*keys.RetiredKeyError)
 	for name, c := range map[string]struct {
 		call func(ctx context.Context) error
@@ -121,7 +129,6 @@ func TestMistakesAreTypedAndChangeNothing(t *testing.T) {
 		"set tier":       {func(ctx context.Context) error { return store.SetTier(ctx, "service_00000000", "default") }, unknownKey},
 		"revoke":         {func(ctx context.Context) error { return store.Revoke(ctx, "service_00000000") }, unknownKey},
 		"get":            {func(ctx context.Context) error { _, err := store.Get(ctx, "service_00000000"); return err }, unknownKey},
-		"load":           {func(ctx context.Context) error { _, err := store.Load(ctx, keys.Hash{}); return err }, unknownKey},
 		"rotate unknown": {func(ctx context.Context) error { _, err := store.Rotate(ctx, "service_00000000", 0); return err }, unknownKey},
 		"rotate revoked": {func(ctx context.Context) error { _, err := store.Rotate(ctx, gone.Prefix, 0); return err }, retired},
 		"long overlap":   {func(ctx context.Context) error { _, err := store.Rotate(ctx, key.Prefix, 25*time.Hour); return err }, invalid},
@@ -139,8 +146,8 @@ func TestMistakesAreTypedAndChangeNothing(t *testing.T) {
 			}
 		})
 	}
-	if got := announced.take(); len(got) != 0 {
-		t.Errorf("announced %+v", got)
+	if got := confirmed.take(); len(got) != 0 {
+		t.Errorf("confirmed %v", got)
 	}
 	if list, _ := store.List(t.Context(), ""); len(list) != 2 {
 		t.Errorf("got %d keys", len(list))
@@ -149,16 +156,16 @@ func TestMistakesAreTypedAndChangeNothing(t *testing.T) {
 
 func TestARevocationIsFinalAndMayBeRepeated(t *testing.T) {
 	t.Parallel()
-	store, announced, _ := newStore(t)
+	store, confirmed, pool := newStore(t)
 	key := create(t, store, keys.NewKey{})
+	confirmed.take()
 	for range 2 {
 		check.NoError(t, store.Revoke(t.Context(), key.Prefix))
-		got := announced.take()
-		if len(got) != 1 || !got[0].Revoked || got[0].Version != 2 {
-			t.Fatalf("announced %+v", got)
+		if got := confirmed.take(); !slices.Equal(got, []keys.ChangeKind{keys.Restriction}) {
+			t.Fatalf("confirmed %v", got)
 		}
 	}
-	if record := load(t, store, key.Key); !record.Revoked {
+	if record := load(t, pool, key.Key); !record.Revoked {
 		t.Errorf("got %+v", record)
 	}
 	summary, err := store.Get(t.Context(), key.Prefix)
@@ -167,55 +174,58 @@ func TestARevocationIsFinalAndMayBeRepeated(t *testing.T) {
 	}
 }
 
-func TestARevocationThatCannotBeAnnouncedIsDurable(t *testing.T) {
+func TestAChangeThatIsNotConfirmedIsDurable(t *testing.T) {
 	t.Parallel()
-	store, announced, _ := newStore(t)
-	key := create(t, store, keys.NewKey{})
-	announced.err = errors.New("no Redis")
-	var unannounced *keys.NotAnnouncedError
-	if err := store.Revoke(t.Context(), key.Prefix); !errors.As(err, &unannounced) || unannounced.Keys != 1 {
+	store, confirmed, pool := newStore(t)
+	key, other := create(t, store, keys.NewKey{}), create(t, store, keys.NewKey{})
+	confirmed.err = &keys.UnconfirmedError{Silent: 1}
+	want := new(*keys.UnconfirmedError)
+	if err := store.Revoke(t.Context(), key.Prefix); !errors.As(err, want) {
 		t.Fatalf("got %v", err)
 	}
-	if !load(t, store, key.Key).Revoked {
+	if !load(t, pool, key.Key).Revoked {
 		t.Error("not revoked")
 	}
-	pending, err := store.Pending(t.Context(), uuid.Nil, 10)
-	if err != nil || len(pending) != 1 || pending[0].Version != 2 {
-		t.Fatalf("got %+v, %v", pending, err)
+	if created, err := store.Create(t.Context(), keys.NewKey{Account: "acme"}); !errors.As(err, want) || load(t, pool, created.Key).Revoked {
+		t.Errorf("create: %v", err)
 	}
-	check.NoError(t, store.MarkAnnounced(t.Context(), pending))
-	if pending, err = store.Pending(t.Context(), uuid.Nil, 10); err != nil || len(pending) != 0 {
-		t.Errorf("got %+v, %v", pending, err)
+	successor, err := store.Rotate(t.Context(), other.Prefix, 0)
+	if !errors.As(err, want) || !load(t, pool, other.Key).Revoked || load(t, pool, successor.Key).Family != load(t, pool, other.Key).ID {
+		t.Errorf("rotate: %v", err)
 	}
 }
 
 func TestARotatedKeyInheritsEverythingButItsText(t *testing.T) {
 	t.Parallel()
-	store, announced, _ := newStore(t)
+	store, confirmed, pool := newStore(t)
 	check.NoError(t, store.ApplyTier(t.Context(), keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second}))
 	first := create(t, store, keys.NewKey{Name: "ci", Tier: "gold"})
+	confirmed.take()
 	second, err := store.Rotate(t.Context(), first.Prefix, time.Hour)
 	check.NoError(t, err)
 	if second.Key == first.Key || second.Prefix == first.Prefix || second.Name != "ci" || second.Tier != "gold" || second.Account != "acme" {
 		t.Errorf("got %+v", second)
 	}
-	a, b := load(t, store, first.Key), load(t, store, second.Key)
-	if a.FamilyID != b.FamilyID || a.AccountID != b.AccountID || a.KeyID == b.KeyID {
-		t.Errorf("got %+v and %+v", a.Identity, b.Identity)
+	a, b := load(t, pool, first.Key), load(t, pool, second.Key)
+	if a.Family != b.Family || a.Account != b.Account || a.ID == b.ID {
+		t.Errorf("got %+v and %+v", a, b)
 	}
-	if a.Revoked || a.ExpiresAt.Before(time.Now().Add(50*time.Minute)) || a.Version != 2 {
+	if a.Revoked || a.ExpiresAt.Before(time.Now().Add(50*time.Minute)) {
 		t.Errorf("the old key: got %+v", a)
 	}
-	if got := announced.take(); len(got) != 1 || got[0].KeyID != a.KeyID {
-		t.Errorf("announced %+v", got)
+	if got := confirmed.take(); !slices.Equal(got, []keys.ChangeKind{keys.Restriction}) {
+		t.Errorf("confirmed %v", got)
 	}
 	if _, err := store.Rotate(t.Context(), second.Prefix, 0); err != nil {
 		t.Fatal(err)
 	}
-	if !load(t, store, second.Key).Revoked {
+	if !load(t, pool, second.Key).Revoked {
 		t.Error("no overlap: the old key is accepted")
 	}
-	if later := load(t, store, first.Key); !later.ExpiresAt.Equal(a.ExpiresAt) {
+	if got := confirmed.take(); !slices.Equal(got, []keys.ChangeKind{keys.Restriction}) {
+		t.Errorf("no overlap: confirmed %v", got)
+	}
+	if later := load(t, pool, first.Key); !later.ExpiresAt.Equal(*a.ExpiresAt) {
 		t.Errorf("the first key's end moved: %v to %v", a.ExpiresAt, later.ExpiresAt)
 	}
 }
@@ -242,5 +252,22 @@ func TestAWholeKeyGivenForAPrefixIsNotPrinted(t *testing.T) {
 	key := create(t, store, keys.NewKey{}).Key
 	if err := store.Revoke(t.Context(), key); err == nil || strings.Contains(err.Error(), key[:keys.PrefixLength+1]) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestANewKeyJoinsAFamilyOfItsAccountOnly(t *testing.T) {
+	t.Parallel()
+	store, _, pool := newStore(t)
+	first, foreign := create(t, store, keys.NewKey{}), create(t, store, keys.NewKey{Account: "umbrella"})
+	check.NoError(t, store.Revoke(t.Context(), first.Prefix))
+	heir := create(t, store, keys.NewKey{InheritFrom: first.Prefix})
+	if got, want := load(t, pool, heir.Key).Family, load(t, pool, first.Key).ID; got != want {
+		t.Errorf("family %s, want %s", got, want)
+	}
+	for name, prefix := range map[string]string{"unknown": "service_00000000", "of another account": foreign.Prefix, "no prefix": "\xff"} {
+		_, err := store.Create(t.Context(), keys.NewKey{Account: "acme", InheritFrom: prefix})
+		if invalid, ok := errors.AsType[*keys.InvalidError](err); !ok || invalid.Field != "inherit_from" {
+			t.Errorf("%s: got %v", name, err)
+		}
 	}
 }

@@ -16,8 +16,8 @@ const (
 	maxRequests = 10_000_000
 	minPeriod   = time.Millisecond
 	maxPeriod   = 31 * 24 * time.Hour
-	// maxBucket keeps the bucket's contents exact in a double: burst × period (µs), after both requests and period were
-	// divided by what they have in common.
+	// maxBucket keeps the contents of a bucket exact in a double: burst × period (µs), after requests and period were
+	// divided by their common divisor.
 	maxBucket = 1 << 50
 )
 
@@ -30,13 +30,13 @@ type TierSpec struct {
 	Burst int
 	// KeyPrefixes and Accounts name the keys and accounts that the tier applies to.
 	KeyPrefixes, Accounts []string
-	// ManagedBy names who declares the tier, such as "cluster/namespace/name"; nobody else can change or delete it then.
+	// ManagedBy is the tier's owner, such as "cluster/namespace/name". Only the owner can change or delete it then.
 	ManagedBy string
 }
 
-// Reduce returns a tier's rate as requests per microseconds in lowest terms: the unit in which a bucket counts is
+// reduceRate returns a tier's rate as requests per microseconds in lowest terms: the unit in which a bucket counts is
 // 1/period of a token, so smaller terms keep larger buckets exact.
-func (t Tier) Reduce() (requests, periodMicros int64) {
+func (t Tier) reduceRate() (requests, periodMicros int64) {
 	requests, periodMicros = int64(t.Requests), t.Period.Microseconds()
 	a, b := requests, periodMicros
 	for b != 0 {
@@ -45,49 +45,33 @@ func (t Tier) Reduce() (requests, periodMicros int64) {
 	return requests / a, periodMicros / a
 }
 
-// ApplyTier makes the tier be as declared, and announces every key whose allowance that may change: when it returns nil,
-// every gate applies it. Nothing changes and nothing is written when it is so already (one SELECT); but what an earlier
-// call left unannounced is announced then.
+// ApplyTier makes the tier be as declared. When it returns nil, every API pod applies it. Nothing is written if it is so
+// already; the pods are then waited for as well, since an earlier call may have ended without their confirmation.
 func (s *Store) ApplyTier(ctx context.Context, spec TierSpec) error {
 	if spec.Burst == 0 {
 		spec.Burst = spec.Requests
 	}
-	if err := checkTier(spec); err != nil {
+	if err := validateTier(spec); err != nil {
 		return err
 	}
-	spec.KeyPrefixes, spec.Accounts = canonical(spec.KeyPrefixes), canonical(spec.Accounts)
-	if row, err := s.queries.TierInEffect(ctx, spec.Name); err == nil && same(row.RateTier, spec) {
-		if row.Pending {
-			return s.raise(ctx)
-		}
-		return nil
+	spec.KeyPrefixes, spec.Accounts = sortUnique(spec.KeyPrefixes), sortUnique(spec.Accounts)
+	if row, err := s.queries.GetTier(ctx, spec.Name); err == nil && equalTier(row, spec) {
+		return s.pods.Confirm(ctx, Restriction)
 	}
 	return s.changeTier(ctx, spec.Name, spec.ManagedBy, func(q *keysdb.Queries) error {
-		err := q.PutTier(ctx, keysdb.PutTierParams{
-			Name: spec.Name, Requests: int32(spec.Requests), PeriodUs: spec.Period.Microseconds(), Burst: int32(spec.Burst),
-			KeyPrefixes: spec.KeyPrefixes, Accounts: spec.Accounts, ManagedBy: optional(spec.ManagedBy),
-		})
-		if err != nil {
-			return fmt.Errorf("write tier: %w", err)
-		}
-		return nil
+		return putTier(ctx, q, spec, spec.ManagedBy)
 	})
 }
 
-// DeleteTier removes a tier; keys that had it, also as their own, fall back to what the rule gives them then. Deleting
-// "default" restores the specification's allowance. A tier that is not there is no mistake.
+// DeleteTier removes a tier. Keys that had it, also as their own, fall back to the tier that the rule gives them then.
+// Deleting "default" restores the allowance of the specification. A tier that does not exist is no mistake.
 func (s *Store) DeleteTier(ctx context.Context, name, managedBy string) error {
 	return s.changeTier(ctx, name, managedBy, func(q *keysdb.Queries) error {
 		if name == DefaultTier {
 			tier := Default()
-			err := q.PutTier(ctx, keysdb.PutTierParams{
-				Name: name, Requests: int32(tier.Requests), PeriodUs: tier.Period.Microseconds(), Burst: int32(tier.Burst),
-				KeyPrefixes: []string{}, Accounts: []string{},
-			})
-			if err != nil {
-				return fmt.Errorf("restore default tier: %w", err)
-			}
-			return nil
+			return putTier(ctx, q, TierSpec{
+				Name: name, Requests: tier.Requests, Period: tier.Period, Burst: tier.Burst, KeyPrefixes: []string{}, Accounts: []string{},
+			}, managedBy)
 		}
 		if err := q.UnassignTier(ctx, &name); err != nil {
 			return fmt.Errorf("unassign tier: %w", err)
@@ -97,6 +81,21 @@ func (s *Store) DeleteTier(ctx context.Context, name, managedBy string) error {
 		}
 		return nil
 	})
+}
+
+// putTier writes a tier that manager owns or nothing else owns.
+func putTier(ctx context.Context, q *keysdb.Queries, spec TierSpec, manager string) error {
+	rows, err := q.PutTier(ctx, keysdb.PutTierParams{
+		Name: spec.Name, Requests: int32(spec.Requests), PeriodUs: spec.Period.Microseconds(), Burst: int32(spec.Burst),
+		KeyPrefixes: spec.KeyPrefixes, Accounts: spec.Accounts, ManagedBy: nullIfEmpty(spec.ManagedBy), Manager: nullIfEmpty(manager),
+	})
+	if err != nil {
+		return fmt.Errorf("write tier: %w", err)
+	}
+	if rows == 0 { // another manager created it after changeTier looked
+		return checkManager(ctx, q.GetTier, spec.Name, manager)
+	}
+	return nil
 }
 
 // Tiers returns all tiers by name.
@@ -118,44 +117,38 @@ func (s *Store) Tiers(ctx context.Context) ([]TierSpec, error) {
 	return list, nil
 }
 
-// changeTier lists every key to which the tier applies before the change or after it, commits, and raises and announces
-// them.
+// changeTier changes a tier that manager owns or nothing else owns, commits, and waits for the pods.
 func (s *Store) changeTier(ctx context.Context, name, manager string, change func(*keysdb.Queries) error) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		q := s.queries.WithTx(tx)
-		if err := q.TakeTierLock(ctx); err != nil {
-			return fmt.Errorf("lock tiers: %w", err)
-		}
-		row, err := q.GetTier(ctx, name)
-		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-			return fmt.Errorf("read tier: %w", err)
-		}
-		if row.ManagedBy != nil && *row.ManagedBy != manager {
-			return &ManagedTierError{Tier: name, Owner: *row.ManagedBy}
-		}
-		if err := q.ListKeysOnTier(ctx, name); err != nil {
-			return fmt.Errorf("list keys before: %w", err)
-		}
-		if err := change(q); err != nil {
+	err := s.begin(ctx, func(_ pgx.Tx, q *keysdb.Queries) error {
+		if err := checkManager(ctx, q.LockTier, name, manager); err != nil {
 			return err
 		}
-		if err := q.ListKeysOnTier(ctx, name); err != nil {
-			return fmt.Errorf("list keys after: %w", err)
-		}
-		return nil
+		return change(q)
 	})
 	if err != nil {
 		return fmt.Errorf("change tier %q: %w", name, err)
 	}
-	return s.raise(ctx)
+	return s.pods.Confirm(ctx, Restriction)
+}
+
+// checkManager returns a *ManagedTierError if the tier belongs to another manager.
+func checkManager(ctx context.Context, read func(context.Context, string) (keysdb.RateTier, error), name, manager string) error {
+	row, err := read(ctx, name)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("read tier: %w", err)
+	}
+	if row.ManagedBy != nil && *row.ManagedBy != manager {
+		return &ManagedTierError{Tier: name, Owner: *row.ManagedBy}
+	}
+	return nil
 }
 
 // Validate returns an error if the tier is not one that ApplyTier accepts: its buckets could not be counted exactly.
 func (t Tier) Validate() error {
-	return checkTier(TierSpec{Name: t.Name, Requests: t.Requests, Period: t.Period, Burst: t.Burst})
+	return validateTier(TierSpec{Name: t.Name, Requests: t.Requests, Period: t.Period, Burst: t.Burst})
 }
 
-func checkTier(spec TierSpec) error {
+func validateTier(spec TierSpec) error {
 	tier := Tier{Requests: spec.Requests, Period: spec.Period}
 	switch {
 	case spec.Name == "":
@@ -167,20 +160,20 @@ func checkTier(spec TierSpec) error {
 	case spec.Burst < 1 || spec.Burst > maxRequests:
 		return &InvalidError{Field: "burst", Detail: fmt.Sprintf("must be between 1 and %d", maxRequests)}
 	}
-	if _, period := tier.Reduce(); period > maxBucket/int64(spec.Burst) {
+	if _, period := tier.reduceRate(); period > maxBucket/int64(spec.Burst) {
 		return &InvalidError{Field: "burst", Detail: "is too large for this period to be counted exactly"}
 	}
-	return checkText("name", spec.Name)
+	return validateText("name", spec.Name)
 }
 
-// canonical sorts and removes repetitions, so that order in a resource means nothing. It never returns nil.
-func canonical(names []string) []string {
+// sortUnique sorts and removes repetitions, so that order in a resource means nothing. It never returns nil.
+func sortUnique(names []string) []string {
 	names = slices.Clone(names)
 	slices.Sort(names)
 	return append([]string{}, slices.Compact(names)...)
 }
 
-func same(row keysdb.RateTier, spec TierSpec) bool {
+func equalTier(row keysdb.RateTier, spec TierSpec) bool {
 	owner := ""
 	if row.ManagedBy != nil {
 		owner = *row.ManagedBy

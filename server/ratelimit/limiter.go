@@ -143,9 +143,9 @@ func (l *Limiter) Run(ctx context.Context) error {
 		}
 		if l.degraded.Load() {
 			l.probe(ctx)
-		} else if err := p.purge(ctx, l.redis, l.cfg.CallTimeout); err != nil && ctx.Err() == nil {
-			l.setDegraded(p.hash, err)
 		}
+		// Also while degraded: a full Redis refuses probes until buckets are deleted. Requests notice a Redis that failed.
+		_ = p.purge(ctx, l.redis, l.cfg.CallTimeout)
 	}
 }
 

@@ -23,15 +23,12 @@ type purger struct {
 	cursor uint64
 }
 
-// purge makes one step, and more while many buckets are full.
+// purge makes one step, and more while many buckets are full. A step that fails is the next one again.
 func (p *purger) purge(ctx context.Context, r *store, timeout time.Duration) error {
 	for range maxPurges {
 		read, deleted, err := p.step(ctx, r, timeout)
-		if err != nil {
+		if err != nil || deleted == 0 || deleted*minFull < read {
 			return err
-		}
-		if deleted == 0 || deleted*minFull < read {
-			return nil
 		}
 	}
 	return nil

@@ -80,6 +80,8 @@ type Pod struct {
 	MayFail bool
 	// Stop sends SIGTERM and waits for the process's end.
 	Stop func()
+	// Signal sends another signal to the process.
+	Signal func(os.Signal) error
 }
 
 // NewPod returns a pod without a process.
@@ -97,16 +99,13 @@ func (p *Pod) Start(t testing.TB, program *Program, env []string, args ...string
 	command.Env = append(command.Env, env...)
 	command.Stdout, command.Stderr = p.Log, p.Log
 	check.NoError(t, command.Start())
+	p.Signal = command.Process.Signal
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()
-	report := t.Errorf
-	if p.MayFail {
-		report = t.Logf
-	}
 	p.Stop = sync.OnceFunc(func() {
 		_ = command.Process.Signal(syscall.SIGTERM)
-		if err := <-ended; err != nil {
-			report("examprep %v: %v\n%s", args, err, p.Log)
+		if err := <-ended; err != nil && !p.MayFail {
+			t.Errorf("examprep %v: %v\n%s", args, err, p.Log)
 		}
 	})
 	t.Cleanup(p.Stop)

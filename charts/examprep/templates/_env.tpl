@@ -25,7 +25,6 @@
 {{- $section := get .root.Values .component }}
 {{- with .root.Values }}
 {{ include "examprep.secretVariable" (dict "name" "DATABASE_URL" "from" .database) }}
-{{ include "examprep.secretVariable" (dict "name" "REDIS_URL" "from" .redis) }}
 - name: EXAMPREP_ENVIRONMENT
   value: {{ .environment }}
 - name: EXAMPREP_POOL_MAX_CONNS
@@ -82,6 +81,7 @@
 {{- define "examprep.apiVariables" -}}
 {{- include "examprep.processVariables" . }}
 {{- with .root.Values }}
+{{ include "examprep.secretVariable" (dict "name" "REDIS_URL" "from" .redis) }}
 {{ include "examprep.secretVariable" (dict "name" "EXAMPREP_NAMESPACE_SECRET" "from" .namespaceSecret) }}
 {{- if gt (add (int .api.drainDelaySeconds) 5) (int .api.shutdownGraceSeconds) }}
 {{- fail "api.drainDelaySeconds is part of api.shutdownGraceSeconds: leave at least five seconds to finish requests in" }}
@@ -92,6 +92,8 @@
 {{- end }}
 - name: EXAMPREP_CACHE_MIB
   value: {{ int .api.cacheMiB | quote }}
+- name: EXAMPREP_KEY_DIRECTORY_MIB
+  value: {{ int .api.keyDirectoryMiB | quote }}
 - name: EXAMPREP_DRAIN_DELAY
   value: {{ int .api.drainDelaySeconds }}s
 {{- with .api.trustedProxies }}
@@ -124,6 +126,7 @@
 
 {{- define "examprep.workerVariables" -}}
 {{- include "examprep.processVariables" . }}
+{{ include "examprep.secretVariable" (dict "name" "REDIS_URL" "from" .root.Values.redis) }}
 - name: EXAMPREP_WEBHOOK_RETENTION
   value: {{ .root.Values.webhooks.retention }}
 {{- end }}

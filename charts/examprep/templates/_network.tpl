@@ -21,12 +21,18 @@
   {{- end }}
 {{- end }}
 
+{{/* Rules for the stores of a process: (dict "root" $ "redis" true or false) */}}
 {{- define "examprep.storesRules" -}}
+{{- $redis := .redis }}
+{{- with .root }}
 {{ include "examprep.dnsRule" . }}
 {{ include "examprep.egressRule" .Values.networkPolicy.postgres }}
+{{- if $redis }}
 {{ include "examprep.egressRule" .Values.networkPolicy.redis }}
+{{- end }}
 {{- if .Values.tracing.endpoint }}
 {{ include "examprep.egressRule" .Values.networkPolicy.tracing }}
+{{- end }}
 {{- end }}
 {{- end }}
 

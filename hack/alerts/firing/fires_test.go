@@ -20,7 +20,7 @@ func caused() []string {
 		"ExamprepAPIErrorBudgetBurnFast", "ExamprepAPIErrorBudgetBurnSlow",
 		"ExamprepAPIUnauthorizedSurge", "ExamprepAPIConnectionsRefused", "ExamprepAPIDown",
 		"ExamprepPodNotReady", "ExamprepCrashLooping", "ExamprepAPIAbsent", "ExamprepWorkerAbsent", "ExamprepGateDegraded",
-		"ExamprepGateBreakerOpen", "ExamprepGateUnavailable", "ExamprepRedisUnreachable",
+		"ExamprepKeysLeaseExpired", "ExamprepKeysUnreadable", "ExamprepKeysDirectoryLarge", "ExamprepGateUnavailable", "ExamprepRedisUnreachable",
 		"ExamprepPostgresUnreachable",
 		"ExamprepCatalogStale", "ExamprepCatalogDiverged", "ExamprepCatalogUnreadable", "ExamprepWebhookDeliveriesLate", "ExamprepWebhookOutboxLag",
 		"ExamprepWebhookTriesFailing", "ExamprepWebhookEndpointsFailing", "ExamprepWebhookEndpointDisabled",
@@ -76,14 +76,14 @@ func TestAlertsOfStoresThatAreAway(t *testing.T) {
 		reads(t, pod, `examprep_store_up{store="redis"} 0`)
 	}
 	reads(t, worker, "examprep_webhook_outbox_lag_seconds 6")
-	open := func() { s.works(api)(); reads(t, api, "examprep_gate_breaker_state 2") }
-	p.fire(10*time.Minute, open, "ExamprepRedisUnreachable", "ExamprepGateDegraded", "ExamprepGateBreakerOpen",
+	degraded := func() { s.works(api)(); reads(t, api, "examprep_gate_degraded 1") }
+	p.fire(10*time.Minute, degraded, "ExamprepRedisUnreachable", "ExamprepGateDegraded",
 		"ExamprepWebhookOutboxLag", "ExamprepWebhookDeliveriesLate")
 
 	s.Postgres.Cut(true)
 	reads(t, api, `examprep_store_up{store="postgres"} 0`)
 	p.frozen = true
-	p.fire(30*time.Minute, s.works(api), "ExamprepPostgresUnreachable", "ExamprepCatalogStale", "ExamprepGateUnavailable",
+	p.fire(30*time.Minute, s.works(api), "ExamprepPostgresUnreachable", "ExamprepKeysLeaseExpired", "ExamprepCatalogStale", "ExamprepGateUnavailable",
 		"ExamprepAPIErrorBudgetBurnFast", "ExamprepAPIErrorBudgetBurnSlow")
 }
 
@@ -162,6 +162,35 @@ func TestAlertOfAnUnreadableExam(t *testing.T) {
 	s.Run(t, "content", "publish", "../../../config/samples/examprep_v1alpha1_examcontent.yaml", "../../../config/samples/sample-geography-questions.yaml")
 	reads(t, api, "examprep_catalog_unreadable_exams 0")
 	p.quiet(4, s.works(api))
+}
+
+func TestAlertOfAnUnreadableKey(t *testing.T) {
+	s, p := newEnv(t), newPrometheus(t)
+	prefix := s.NewKey(t, "damaged")[:len("service_")+8]
+	api := s.start("api")
+	p.pods[api] = true
+	reads(t, api, "examprep_ready 1")
+	p.quiet(4, s.works(api))
+	testkit.Exec(t, s.db, "UPDATE api_keys SET prefix = 'damaged' WHERE prefix = $1", prefix)
+	reads(t, api, "examprep_keys_unreadable_rows 1")
+	p.fire(5*time.Minute, nothing, "ExamprepKeysUnreadable")
+	testkit.Exec(t, s.db, "UPDATE api_keys SET prefix = $1 WHERE prefix = 'damaged'", prefix)
+	reads(t, api, "examprep_keys_unreadable_rows 0")
+	p.quiet(4, s.works(api))
+}
+
+// The alert compares with 1 MiB here, as in a release whose api.keyDirectoryMiB is 1.
+func TestAlertOfALargeDirectory(t *testing.T) {
+	s, p := newEnv(t), newPrometheus(t, "128 * 2^20", "1 * 2^20")
+	api := s.start("api")
+	p.pods[api] = true
+	reads(t, api, "examprep_ready 1")
+	p.quiet(4, s.works(api))
+	testkit.Exec(t, s.db, `INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
+		SELECT g.id, a.id, g.id, 'service_' || lpad(to_hex(n), 8, '0'), sha256(convert_to(n::text, 'UTF8'))
+		FROM accounts a, generate_series(1, 9000) n, LATERAL (SELECT md5(n::text)::uuid AS id) g`)
+	reads(t, api, "examprep_keys_live 9001")
+	p.fire(10*time.Minute, nothing, "ExamprepKeysDirectoryLarge")
 }
 
 // change writes the sample exam with another name, so that publishing it makes a new revision.

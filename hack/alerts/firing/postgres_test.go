@@ -145,8 +145,11 @@ func TestAlertsOfStoresThatAreSlow(t *testing.T) {
 	reads(t, api, "examprep_ready 1")
 	p.quiet(5, func() { s.history(api) })
 
-	s.Redis.Delay(120 * time.Millisecond) // less than the gate waits for
-	p.fire(20*time.Minute, func() { s.history(api) }, "ExamprepGateSlow")
+	s.Redis.Delay(80 * time.Millisecond) // a new connection's first call waits for two answers, at most 250 ms
+	p.fire(20*time.Minute, func() {
+		reads(t, api, "examprep_gate_degraded 0")
+		s.history(api)
+	}, "ExamprepGateSlow")
 	s.Redis.Delay(0)
 
 	s.Postgres.Delay(400 * time.Millisecond)

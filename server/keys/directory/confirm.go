@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres/keysdb"
 )
 
@@ -20,38 +21,6 @@ const (
 	readEvery = 5 * time.Millisecond
 )
 
-// ChangeKind is what a change of keys is for a pod that cannot reach PostgreSQL.
-type ChangeKind uint8
-
-const (
-	// Restriction is a change after which something must no longer pass: a revocation, rotation, change of a tier.
-	Restriction ChangeKind = iota
-	// Addition is a new key. A pod that cannot reach PostgreSQL returns 503 for it.
-	Addition
-)
-
-// UnconfirmedError reports that a change is committed, but that some pod may go by an older state. The same change again
-// is safe, and waits again.
-type UnconfirmedError struct {
-	// Waited is how long the pods were waited for.
-	Waited time.Duration
-	// Silent is the number of pods that had not applied the change.
-	Silent int
-	// Err is the reason why waiting ended, nil if the time was up.
-	Err error
-}
-
-func (e *UnconfirmedError) Error() string {
-	text := fmt.Sprintf("committed, not confirmed: after %s %d API pods may go by the older state; repeat the command",
-		e.Waited.Round(time.Millisecond), e.Silent)
-	if e.Err != nil {
-		text += ": " + e.Err.Error()
-	}
-	return text
-}
-
-func (e *UnconfirmedError) Unwrap() error { return e.Err }
-
 // pod is a row of api_pods.
 type pod struct {
 	id                      uuid.UUID
@@ -61,7 +30,7 @@ type pod struct {
 
 // confirmation is an author's wait for the pods after a commit.
 type confirmation struct {
-	kind   ChangeKind
+	kind   keys.ChangeKind
 	number int64               // the newest when the rows were first read
 	first  map[uuid.UUID]int64 // renewals at that time
 }
@@ -79,7 +48,7 @@ func (c *confirmation) judge(pods []pod, waited time.Duration) (done bool, silen
 			silent = append(silent, p)
 		}
 	}
-	return (leases || late) && (c.kind == Addition || redis || told), silent
+	return (leases || late) && (c.kind == keys.Addition || redis || told), silent
 }
 
 // Author changes keys or tiers in PostgreSQL, and then waits for the pods.
@@ -89,8 +58,8 @@ type Author struct{ pool *pgxpool.Pool }
 func NewAuthor(pool *pgxpool.Pool) *Author { return &Author{pool: pool} }
 
 // Confirm waits, after the commit of a change, until no API pod goes by an older state. It takes about 10 ms, and 2.5 s if a pod
-// is silent. It uses PostgreSQL only. It returns an [*UnconfirmedError] if it is not certain after 5 s or when ctx ends.
-func (a *Author) Confirm(ctx context.Context, kind ChangeKind) error {
+// is silent. It uses PostgreSQL only. It returns an [*keys.UnconfirmedError] if it is not certain after 5 s or when ctx ends.
+func (a *Author) Confirm(ctx context.Context, kind keys.ChangeKind) error {
 	queries := keysdb.New(a.pool)
 	ticker := time.NewTicker(readEvery)
 	defer ticker.Stop()
@@ -116,17 +85,17 @@ func (a *Author) Confirm(ctx context.Context, kind ChangeKind) error {
 			behind = c.countBehind(pods)
 		}
 		if waited := time.Since(start); waited > confirmLimit {
-			return &UnconfirmedError{Waited: waited, Silent: behind, Err: failure}
+			return &keys.UnconfirmedError{Waited: waited, Silent: behind, Err: failure}
 		}
 		select {
 		case <-ctx.Done():
-			return &UnconfirmedError{Waited: time.Since(start), Silent: behind, Err: ctx.Err()}
+			return &keys.UnconfirmedError{Waited: time.Since(start), Silent: behind, Err: ctx.Err()}
 		case <-ticker.C:
 		}
 	}
 }
 
-func newConfirmation(kind ChangeKind, number int64, pods []pod) *confirmation {
+func newConfirmation(kind keys.ChangeKind, number int64, pods []pod) *confirmation {
 	c := &confirmation{kind: kind, number: number, first: make(map[uuid.UUID]int64, len(pods))}
 	for _, p := range pods {
 		c.first[p.id] = p.renewals

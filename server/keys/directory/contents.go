@@ -45,13 +45,13 @@ type row struct {
 // RowError reports a row of PostgreSQL that the directory cannot read. Its key is refused.
 type RowError struct{ Detail string }
 
-func (e *RowError) Error() string { return "unreadable key: " + e.Detail }
+func (e *RowError) Error() string { return "unreadable row: " + e.Detail }
 
 // put adds a key, or removes it if the row is unreadable. It reports whether the key's tier is known.
 func (c *contents) put(r row) (known bool, err error) {
 	if len(r.hash) < len(keyHash{}) {
 		c.badRow()
-		return true, &RowError{Detail: fmt.Sprintf("its hash has %d bytes", len(r.hash))}
+		return true, &RowError{Detail: fmt.Sprintf("the hash of key %s has %d bytes", r.key, len(r.hash))}
 	}
 	e := entry{hash: keyHash(r.hash[:len(keyHash{})]), key: r.key, account: r.account}
 	var readable bool
@@ -63,7 +63,7 @@ func (c *contents) put(r row) (known bool, err error) {
 		}
 		c.unreadable[e.hash] = true
 		c.mu.Unlock()
-		return true, &RowError{Detail: fmt.Sprintf("its prefix is %q", r.prefix)}
+		return true, &RowError{Detail: fmt.Sprintf("the prefix of key %s is %q", r.key, r.prefix)}
 	}
 	binary.LittleEndian.PutUint64(e.expiry[:], uint64(r.expiry))
 	e.tier, known = c.tierIndex(r.tier)

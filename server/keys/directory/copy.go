@@ -46,9 +46,8 @@ func (e *CopyError) Error() string { return "read keys: malformed COPY: " + e.De
 type copyReader struct {
 	rest   []byte
 	header bool
-	row    func(row)
-	// bad is called for a row that has the right form and unreadable values.
-	bad func()
+	// row gets each row, with a [*RowError] if the row has the right form and unreadable values.
+	row func(row, error)
 }
 
 func (r *copyReader) Write(p []byte) (int, error) {
@@ -105,19 +104,17 @@ func (r *copyReader) tuple(b []byte) (int, error) {
 		fields[i] = b[at : at+length : at+length]
 		at += length
 	}
-	r.decode(&fields)
+	r.row(decode(&fields))
 	return at, nil
 }
 
-func (r *copyReader) decode(fields *[copyFields][]byte) {
-	var key row
+func decode(fields *[copyFields][]byte) (key row, err error) {
 	var errs [3]error
 	key.key, errs[0] = uuid.FromBytes(fields[1])
 	key.family, errs[1] = uuid.FromBytes(fields[2])
 	key.account, errs[2] = uuid.FromBytes(fields[3])
 	if errs != [3]error{} || len(fields[0]) == 0 || (fields[6] != nil && len(fields[6]) != 8) {
-		r.bad()
-		return
+		return row{}, &RowError{Detail: fmt.Sprintf("key %x of account %x and family %x has a malformed column", fields[1], fields[3], fields[2])}
 	}
 	key.hash, key.prefix, key.tier = fields[0], fields[4], fields[5]
 	if fields[6] != nil {
@@ -126,5 +123,5 @@ func (r *copyReader) decode(fields *[copyFields][]byte) {
 			key.expiry = max(micros+epochMicros, 1)
 		}
 	}
-	r.row(key)
+	return key, nil
 }

@@ -1,9 +1,12 @@
 package directory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"github.com/google/uuid"
@@ -46,10 +49,11 @@ type connection struct {
 	queries *keysdb.Queries
 	id      uuid.UUID
 	budget  int // bytes
+	logger  *slog.Logger
 }
 
-func newConnection(conn *pgx.Conn, id uuid.UUID, budget int) *connection {
-	return &connection{conn: conn, queries: keysdb.New(conn), id: id, budget: budget}
+func newConnection(conn *pgx.Conn, id uuid.UUID, cfg Config) *connection {
+	return &connection{conn: conn, queries: keysdb.New(conn), id: id, budget: cfg.Budget, logger: cfg.Logger}
 }
 
 // TooLargeError reports that the keys do not fit into the directory's budget.
@@ -74,7 +78,7 @@ func (c *connection) load(ctx context.Context) (*contents, error) {
 			return fmt.Errorf("read the newest change: %w", err)
 		}
 		loaded.number.Store(number)
-		if err := c.copy(ctx, loaded, copyAll()); err != nil {
+		if err := c.copyAll(ctx, loaded); err != nil {
 			return err
 		}
 		return c.readTiers(ctx, c.queries.WithTx(tx), loaded)
@@ -82,28 +86,47 @@ func (c *connection) load(ctx context.Context) (*contents, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load keys: %w", err)
 	}
+	debug.FreeOSMemory() // growing the table left about its size in garbage
 	return loaded, nil
 }
 
-// copy adds the rows of a COPY statement to the contents.
-func (c *connection) copy(ctx context.Context, into *contents, statement string) error {
+// copyAll adds all live keys to the contents.
+func (c *connection) copyAll(ctx context.Context, into *contents) error {
 	rows := 0
 	var tooLarge error
-	reader := &copyReader{
-		row: func(r row) {
-			_, _ = into.put(r) // an unreadable row is counted there
-			if rows++; rows%1024 == 0 {
-				if _, bytes := into.keys.size(); bytes > c.budget {
-					tooLarge = &TooLargeError{Keys: rows, Bytes: bytes, Budget: c.budget}
-				}
+	err := c.copy(ctx, into, copyAll(), &tooLarge, func(row, bool) {
+		if rows++; rows%1024 == 0 {
+			if _, bytes := into.keys.size(); bytes > c.budget {
+				tooLarge = &TooLargeError{Keys: rows, Bytes: bytes, Budget: c.budget}
 			}
-		},
-		bad: func() { into.badRow() },
-	}
-	if _, err := c.conn.PgConn().CopyTo(ctx, writerUntil{reader, &tooLarge}, statement); err != nil {
-		if tooLarge != nil {
-			return tooLarge
 		}
+	})
+	return cmp.Or(tooLarge, err)
+}
+
+// copy adds the rows of a COPY statement to the contents, until stop is set. Unreadable rows are counted and logged. each is
+// called after each row, with whether its tier is known.
+func (c *connection) copy(ctx context.Context, into *contents, statement string, stop *error, each func(r row, known bool)) error {
+	bad := 0
+	var first error
+	reader := &copyReader{row: func(r row, err error) {
+		known := true
+		if err != nil {
+			into.badRow()
+		} else {
+			known, err = into.put(r)
+		}
+		if err != nil {
+			bad++
+			first = cmp.Or(first, err)
+		}
+		each(r, known)
+	}}
+	_, err := c.conn.PgConn().CopyTo(ctx, writerUntil{reader, stop}, statement)
+	if bad > 0 {
+		c.logger.Warn("rows of keys cannot be read; these keys are refused", "rows", bad, "first", first)
+	}
+	if err != nil {
 		return fmt.Errorf("copy keys: %w", err)
 	}
 	return nil
@@ -135,15 +158,14 @@ func (c *connection) readTiers(ctx context.Context, q *keysdb.Queries, into *con
 func (c *connection) read(ctx context.Context, into *contents, hashes [][]byte, tiers bool) error {
 	if len(hashes) > 0 {
 		present := map[keyHash]bool{}
-		reader := &copyReader{row: func(r row) {
+		err := c.copy(ctx, into, copySome(hashes), new(error), func(r row, known bool) {
 			if len(r.hash) >= len(keyHash{}) {
 				present[keyHash(r.hash)] = true
 			}
-			known, _ := into.put(r) // an unreadable row is counted there
 			tiers = tiers || !known
-		}, bad: into.badRow}
-		if _, err := c.conn.PgConn().CopyTo(ctx, reader, copySome(hashes)); err != nil {
-			return fmt.Errorf("copy changed keys: %w", err)
+		})
+		if err != nil {
+			return err
 		}
 		for _, hash := range hashes {
 			if len(hash) < len(keyHash{}) {

@@ -34,7 +34,7 @@ const (
 	// boardQueue is the maximum number of requests that wait for the number in Redis.
 	boardQueue = 8192
 
-	defaultBudget = 256 << 20
+	defaultBudget = 128 << 20
 )
 
 // Reading is the time by both clocks. The monotonic clock cannot be set; the wall clock goes on while a machine sleeps.
@@ -45,7 +45,7 @@ type Reading struct {
 
 // Config holds the settings of a [Directory]. The zero value of each field means its default.
 type Config struct {
-	// Budget is the maximum of bytes that the directory takes when it is loaded (256 MiB).
+	// Budget is the maximum of bytes that the directory takes when it is loaded (128 MiB).
 	Budget int
 	// BudgetSetting names the flag of Budget, for the error.
 	BudgetSetting string
@@ -63,7 +63,7 @@ type Config struct {
 type Key struct {
 	keys.Identity
 
-	// Tier is the tier that applies. It is shared and must not be changed.
+	// Tier is the tier that applies, nil if the key is not known. It is shared and must not be changed.
 	Tier *keys.Tier
 }
 
@@ -130,7 +130,7 @@ func New(cfg Config, pool *pgxpool.Pool) *Directory {
 func (d *Directory) Close() { d.board.Close() }
 
 // Find returns the live key of a hash. With a lease it reads memory only. Without one it asks Redis whether the directory has
-// the newest change, and returns Unavailable if that is not certain or ctx ends.
+// the newest change, and returns Unavailable, with the key if it knew one, if that is not certain or ctx ends.
 func (d *Directory) Find(ctx context.Context, hash keys.Hash) (Key, Status) {
 	l := d.look(hash)
 	if !l.blind {
@@ -138,7 +138,7 @@ func (d *Directory) Find(ctx context.Context, hash keys.Hash) (Key, Status) {
 	}
 	number, err := d.board.Do(ctx, struct{}{})
 	if err != nil {
-		return Key{}, Unavailable
+		return l.key, Unavailable
 	}
 	return l.compare(number)
 }
@@ -175,7 +175,7 @@ func (d *Directory) look(hash keys.Hash) look {
 // compare decides about a key that was found without a lease, with Redis' number, which was read after the request arrived.
 func (l look) compare(number int64) (Key, Status) {
 	if number != l.number {
-		return Key{}, Unavailable
+		return l.key, Unavailable
 	}
 	return l.key, l.status
 }

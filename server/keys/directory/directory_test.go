@@ -3,14 +3,12 @@ package directory_test
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -66,14 +64,14 @@ func start(t testing.TB, pool *pgxpool.Pool, cfg directory.Config) (d *directory
 	return d, stop
 }
 
-// announcer lets the store, which still waits for gates, do without one.
-type announcer struct{}
+// unconfirmed lets a test decide when the pods confirm a change.
+type unconfirmed struct{}
 
-func (announcer) Announce(context.Context, ...keys.Record) error { return nil }
+func (unconfirmed) Confirm(context.Context, keys.ChangeKind) error { return nil }
 
-func store(pool *pgxpool.Pool) *keys.Store { return keys.NewStore(pool, announcer{}) }
+func store(pool *pgxpool.Pool) *keys.Store { return keys.NewStore(pool, unconfirmed{}) }
 
-func create(t testing.TB, pool *pgxpool.Pool, account string) keys.Issued {
+func create(t testing.TB, pool *pgxpool.Pool, account string) keys.CreatedKey {
 	t.Helper()
 	issued, err := store(pool).Create(t.Context(), keys.NewKey{Account: account})
 	if err != nil {
@@ -82,16 +80,16 @@ func create(t testing.TB, pool *pgxpool.Pool, account string) keys.Issued {
 	return issued
 }
 
-func confirm(t testing.TB, pool *pgxpool.Pool, kind directory.ChangeKind) {
+func confirm(t testing.TB, pool *pgxpool.Pool, kind keys.ChangeKind) {
 	t.Helper()
 	if err := directory.NewAuthor(pool).Confirm(t.Context(), kind); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func hashOf(key keys.Issued) keys.Hash { return sha256.Sum256([]byte(key.Key)) }
+func hashOf(key keys.CreatedKey) keys.Hash { return sha256.Sum256([]byte(key.Key)) }
 
-func wantStatus(t testing.TB, d *directory.Directory, key keys.Issued, want directory.Status) directory.Key {
+func wantStatus(t testing.TB, d *directory.Directory, key keys.CreatedKey, want directory.Status) directory.Key {
 	t.Helper()
 	found, got := d.Find(t.Context(), hashOf(key))
 	if got != want {
@@ -108,7 +106,7 @@ func exec(t testing.TB, pool *pgxpool.Pool, statement string, arguments ...any) 
 }
 
 func TestEveryPodKnowsAChangeWhenItIsConfirmed(t *testing.T) {
-	pool := directory.NewDatabase(t)
+	pool := testkit.Database(t)
 	old := create(t, pool, "acme")
 	var pods []*directory.Directory
 	for range 3 {
@@ -116,7 +114,7 @@ func TestEveryPodKnowsAChangeWhenItIsConfirmed(t *testing.T) {
 		pods = append(pods, d)
 	}
 	fresh := create(t, pool, "acme")
-	confirm(t, pool, directory.Addition)
+	confirm(t, pool, keys.Addition)
 	for _, d := range pods {
 		if found := wantStatus(t, d, old, directory.Live); found.Tier.Name != keys.DefaultTier || found.KeyID != found.FamilyID {
 			t.Errorf("got %+v", found)
@@ -130,7 +128,7 @@ func TestEveryPodKnowsAChangeWhenItIsConfirmed(t *testing.T) {
 	if err := store(pool).Revoke(t.Context(), old.Prefix); err != nil {
 		t.Fatal(err)
 	}
-	confirm(t, pool, directory.Restriction)
+	confirm(t, pool, keys.Restriction)
 	for _, d := range pods {
 		wantStatus(t, d, old, directory.Unknown)
 		was, is := wantStatus(t, d, fresh, directory.Live), wantStatus(t, d, successor, directory.Live)
@@ -144,13 +142,13 @@ func TestEveryPodKnowsAChangeWhenItIsConfirmed(t *testing.T) {
 }
 
 func TestTierThatAppliesIsResolvedInMemory(t *testing.T) {
-	pool := directory.NewDatabase(t)
+	pool := testkit.Database(t)
 	d, _ := start(t, pool, directory.Config{})
 	s := store(pool)
 	key := create(t, pool, "acme")
 	want := func(what, tier string) {
 		t.Helper()
-		confirm(t, pool, directory.Restriction)
+		confirm(t, pool, keys.Restriction)
 		if found := wantStatus(t, d, key, directory.Live); found.Tier == nil || found.Tier.Name != tier {
 			t.Errorf("%s: got %+v, want tier %s", what, found.Tier, tier)
 		}
@@ -186,7 +184,7 @@ func TestTierThatAppliesIsResolvedInMemory(t *testing.T) {
 }
 
 func TestKeyExpiresByTheClockOfPostgreSQL(t *testing.T) {
-	pool := directory.NewDatabase(t)
+	pool := testkit.Database(t)
 	c := newClock()
 	c.pass(-time.Hour) // the pod's wall clock is wrong
 	d, _ := start(t, pool, directory.Config{Clock: c.read})
@@ -195,32 +193,32 @@ func TestKeyExpiresByTheClockOfPostgreSQL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	confirm(t, pool, directory.Addition)
+	confirm(t, pool, keys.Addition)
 	wantStatus(t, d, key, directory.Live)
 	exec(t, pool, "UPDATE api_keys SET expires_at = now() + interval '10 ms' WHERE prefix = $1", key.Prefix)
-	confirm(t, pool, directory.Restriction)
+	confirm(t, pool, keys.Restriction)
 	testkit.Eventually(t, "the key expires", func() bool {
 		_, status := d.Find(t.Context(), hashOf(key))
 		return status == directory.Unknown
 	})
 	exec(t, pool, "UPDATE api_keys SET expires_at = 'infinity' WHERE prefix = $1", key.Prefix)
-	confirm(t, pool, directory.Addition)
+	confirm(t, pool, keys.Addition)
 	wantStatus(t, d, key, directory.Live)
 }
 
 // TestEveryWriterIsSeen changes keys without the store, and as a session that poses as a replica.
 func TestEveryWriterIsSeen(t *testing.T) {
-	pool := directory.NewDatabase(t)
+	pool := testkit.Database(t)
 	key := create(t, pool, "acme")
 	d, _ := start(t, pool, directory.Config{})
 	exec(t, pool, "BEGIN; SET LOCAL session_replication_role = replica; UPDATE api_keys SET revoked_at = now(); COMMIT")
-	confirm(t, pool, directory.Restriction)
+	confirm(t, pool, keys.Restriction)
 	wantStatus(t, d, key, directory.Unknown)
 	exec(t, pool, "UPDATE api_keys SET revoked_at = NULL")
-	confirm(t, pool, directory.Addition)
+	confirm(t, pool, keys.Addition)
 	wantStatus(t, d, key, directory.Live)
 	exec(t, pool, "DELETE FROM api_keys")
-	confirm(t, pool, directory.Restriction)
+	confirm(t, pool, keys.Restriction)
 	wantStatus(t, d, key, directory.Unknown)
 	for _, table := range []string{"api_keys", "rate_tiers CASCADE", "accounts CASCADE", "key_changes"} {
 		if _, err := pool.Exec(t.Context(), "TRUNCATE "+table); err == nil {
@@ -230,7 +228,7 @@ func TestEveryWriterIsSeen(t *testing.T) {
 }
 
 func TestUnreadableRowRefusesItsKeyOnly(t *testing.T) {
-	pool := directory.NewDatabase(t)
+	pool := testkit.Database(t)
 	bad, good, tiered := create(t, pool, "acme"), create(t, pool, "acme"), create(t, pool, "acme")
 	exec(t, pool, "UPDATE api_keys SET prefix = 'no hexadecimal digits' WHERE prefix = $1", bad.Prefix)
 	exec(t, pool, "INSERT INTO rate_tiers (name, requests, period_us, burst, key_prefixes) VALUES ('bad', 1, 9000000000000000000, 1, '{NULL}')")
@@ -248,17 +246,17 @@ func TestUnreadableRowRefusesItsKeyOnly(t *testing.T) {
 		}
 		exec(t, pool, "UPDATE api_keys SET expires_at = now() + interval '1 day'")
 		exec(t, pool, "UPDATE rate_tiers SET burst = 2 WHERE name = 'bad'")
-		confirm(t, pool, directory.Restriction)
+		confirm(t, pool, keys.Restriction)
 	}
 	exec(t, pool, "UPDATE api_keys SET prefix = $1 WHERE prefix = 'no hexadecimal digits'", bad.Prefix)
 	exec(t, pool, "UPDATE rate_tiers SET period_us = 1000000 WHERE name = 'bad'")
-	confirm(t, pool, directory.Addition)
+	confirm(t, pool, keys.Addition)
 	wantStatus(t, d, bad, directory.Live)
 	wantStatus(t, d, tiered, directory.Live)
 }
 
 func TestWithoutALeaseRedisDecides(t *testing.T) {
-	pool := directory.NewDatabase(t)
+	pool := testkit.Database(t)
 	rdb, prefix := testkit.Redis(t)
 	board := directory.NewRedisBoard(rdb, prefix)
 	key := create(t, pool, "acme")
@@ -272,7 +270,7 @@ func TestWithoutALeaseRedisDecides(t *testing.T) {
 	restore := testkit.CutOff(t, pool)
 	c.pass(2 * time.Second)
 	wantStatus(t, d, key, directory.Live)
-	wantStatus(t, d, keys.Issued{Key: "unknown"}, directory.Unavailable)
+	wantStatus(t, d, keys.CreatedKey{Key: "unknown"}, directory.Unavailable)
 	if d.Leased() {
 		t.Error("the lease outlives its time")
 	}
@@ -298,11 +296,11 @@ func TestWithoutALeaseRedisDecides(t *testing.T) {
 	restore()
 	testkit.Eventually(t, "the pod has a lease again", d.Leased)
 	wantStatus(t, d, key, directory.Live)
-	wantStatus(t, d, keys.Issued{Key: "unknown"}, directory.Unknown)
+	wantStatus(t, d, keys.CreatedKey{Key: "unknown"}, directory.Unknown)
 }
 
 func TestEachClockEndsALease(t *testing.T) {
-	pool := directory.NewDatabase(t)
+	pool := testkit.Database(t)
 	var mu sync.Mutex
 	var frozen *directory.Reading
 	c := newClock()
@@ -333,7 +331,7 @@ func TestEachClockEndsALease(t *testing.T) {
 
 // TestLostCommitsAreLoadedAgain takes the pod's number away, as a fail-over or a restore does.
 func TestLostCommitsAreLoadedAgain(t *testing.T) {
-	pool := directory.NewDatabase(t)
+	pool := testkit.Database(t)
 	rdb, prefix := testkit.Redis(t)
 	board := directory.NewRedisBoard(rdb, prefix)
 	kept := create(t, pool, "acme")
@@ -343,7 +341,7 @@ func TestLostCommitsAreLoadedAgain(t *testing.T) {
 	}
 	d, _ := start(t, pool, directory.Config{Board: board})
 	lost := create(t, pool, "acme")
-	confirm(t, pool, directory.Restriction)
+	confirm(t, pool, keys.Restriction)
 	wantStatus(t, d, lost, directory.Live)
 	testkit.Eventually(t, "Redis has the number", func() bool {
 		stored, err := board.Read(t.Context())
@@ -365,99 +363,4 @@ func TestLostCommitsAreLoadedAgain(t *testing.T) {
 		}
 		return newest == stored && newest > number
 	})
-}
-
-func TestSilentPodDelaysOneChangeOnly(t *testing.T) {
-	pool := directory.NewDatabase(t)
-	start(t, pool, directory.Config{})
-	exec(t, pool, "INSERT INTO api_pods (id, applied) VALUES ($1, 1)", uuid.New())
-	create(t, pool, "acme")
-	before := time.Now()
-	confirm(t, pool, directory.Addition)
-	if waited := time.Since(before); waited < 2*time.Second {
-		t.Errorf("the author waited %s for a silent pod, want a lease at least", waited)
-	}
-	var lost int
-	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM api_pods WHERE lost_at IS NOT NULL").Scan(&lost); err != nil || lost != 1 {
-		t.Errorf("%d rows are lost, %v; want 1", lost, err)
-	}
-	create(t, pool, "acme")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	if err := directory.NewAuthor(pool).Confirm(ctx, directory.Addition); err != nil {
-		t.Errorf("the next author waits again: %v", err)
-	}
-	var unconfirmed *directory.UnconfirmedError
-	err := directory.NewAuthor(pool).Confirm(ctx, directory.Restriction)
-	if !errors.As(err, &unconfirmed) || unconfirmed.Silent != 1 {
-		t.Errorf("a restriction that no pod can tell Redis: got %v, want an UnconfirmedError", err)
-	}
-}
-
-func TestPodThatTellsRedisConfirmsForALostPod(t *testing.T) {
-	pool := directory.NewDatabase(t)
-	rdb, prefix := testkit.Redis(t)
-	start(t, pool, directory.Config{Board: directory.NewRedisBoard(rdb, prefix)})
-	exec(t, pool, "INSERT INTO api_pods (id, applied, lost_at) VALUES ($1, 1, now())", uuid.New())
-	create(t, pool, "acme")
-	confirm(t, pool, directory.Restriction)
-}
-
-func TestPodThatEndsDeletesItsRow(t *testing.T) {
-	pool := directory.NewDatabase(t)
-	d, stop := start(t, pool, directory.Config{})
-	stop()
-	var rows int
-	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM api_pods").Scan(&rows); err != nil || rows != 0 {
-		t.Errorf("%d rows are left, %v", rows, err)
-	}
-	if _, status := d.Find(t.Context(), keys.Hash{}); status != directory.Unavailable {
-		t.Errorf("a pod that ended has status %d", status)
-	}
-}
-
-func TestDirectoryAboveItsBudgetFailsTheStart(t *testing.T) {
-	pool := directory.NewDatabase(t)
-	create(t, pool, "acme")
-	insertKeys(t, pool, 5000)
-	d := directory.New(directory.Config{Budget: 100_000, BudgetSetting: "--key-directory-bytes"}, pool)
-	defer d.Close()
-	err := d.Run(t.Context())
-	var tooLarge *directory.TooLargeError
-	if !errors.As(err, &tooLarge) || !strings.Contains(err.Error(), "--key-directory-bytes") {
-		t.Errorf("got %v, want a TooLargeError with the setting", err)
-	}
-}
-
-// insertKeys adds n keys to account acme in one statement, without a change for each.
-func insertKeys(t testing.TB, pool *pgxpool.Pool, n int) {
-	t.Helper()
-	exec(t, pool, `ALTER TABLE api_keys DISABLE TRIGGER api_keys_changed`)
-	exec(t, pool, `INSERT INTO api_keys (id, account_id, prefix, family_id, hash)
-		SELECT g.id, a.id, 'service_' || lpad(to_hex(n), 8, '0'), g.id, sha256(convert_to(n::text, 'UTF8'))
-		FROM accounts a, generate_series(1, $1::int) n, LATERAL (SELECT ('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid AS id) g
-		WHERE a.name = 'acme'`, n)
-	exec(t, pool, `ALTER TABLE api_keys ENABLE ALWAYS TRIGGER api_keys_changed`)
-}
-
-func TestKeyTakesAtMost100Bytes(t *testing.T) {
-	pool := directory.NewDatabase(t)
-	create(t, pool, "acme")
-	const n = 100_000
-	insertKeys(t, pool, n)
-	registry := prometheus.NewRegistry()
-	start(t, pool, directory.Config{Registerer: registry})
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := map[string]float64{}
-	for _, f := range families {
-		values[f.GetName()] = f.GetMetric()[0].GetGauge().GetValue()
-	}
-	each := values["examprep_keys_directory_bytes"] / values["examprep_keys_live"]
-	t.Logf("%.1f bytes a key", each)
-	if values["examprep_keys_live"] != n+1 || each > 100 {
-		t.Errorf("%v keys take %.1f bytes each, want %d keys and at most 100", values["examprep_keys_live"], each, n+1)
-	}
 }

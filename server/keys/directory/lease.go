@@ -154,7 +154,7 @@ func (d *Directory) follow(ctx context.Context, loaded *bool, renewed func()) er
 		return err
 	}
 	defer closeSoon(ctx, conn)
-	db := newConnection(conn, d.id, d.cfg.Budget)
+	db := newConnection(conn, d.id, d.cfg)
 	var pruned time.Duration
 	for {
 		if !*loaded {

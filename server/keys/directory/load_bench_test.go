@@ -2,16 +2,18 @@ package directory
 
 import (
 	"io"
+	"log/slog"
 	"testing"
 
 	"github.com/google/uuid"
 
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit"
 )
 
 // BenchmarkLoad loads a directory of 200,000 keys, and for comparison only copies the same columns.
 func BenchmarkLoad(b *testing.B) {
-	pool := NewDatabase(b)
+	pool := testkit.Database(b)
 	for _, statement := range []string{
 		"INSERT INTO accounts (id, name) VALUES ('00000000-0000-4000-8000-000000000000', 'acme')",
 		"ALTER TABLE api_keys DISABLE TRIGGER api_keys_changed",
@@ -30,7 +32,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 	defer func() { _ = conn.Close(b.Context()) }()
 	b.Run("directory", func(b *testing.B) {
-		db := newConnection(conn, uuid.New(), defaultBudget)
+		db := newConnection(conn, uuid.New(), Config{Budget: defaultBudget, Logger: slog.New(slog.DiscardHandler)})
 		for b.Loop() {
 			if _, err := db.load(b.Context()); err != nil {
 				b.Fatal(err)

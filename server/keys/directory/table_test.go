@@ -59,7 +59,13 @@ func FuzzCopy(f *testing.F) {
 	f.Add(append(slices.Clone(header), 0, 7, 0xff, 0xff, 0xff, 0xff), 1)
 	f.Fuzz(func(t *testing.T, stream []byte, piece int) {
 		read := func(piece int) (rows, bad int, failed bool) {
-			r := &copyReader{row: func(row) { rows++ }, bad: func() { bad++ }}
+			r := &copyReader{row: func(_ row, err error) {
+				if err != nil {
+					bad++
+				} else {
+					rows++
+				}
+			}}
 			for part := range slices.Chunk(stream, piece) {
 				if _, err := r.Write(part); err != nil {
 					return rows, bad, true

@@ -21,12 +21,13 @@ func (q *Queries) AddEmptyKeyChange(ctx context.Context, above int64) error {
 	return err
 }
 
-const confirmTerm = `-- name: ConfirmTerm :exec
-UPDATE gate_terms SET confirmed_at = clock_timestamp() WHERE term = $1
+const commitSynchronously = `-- name: CommitSynchronously :exec
+SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'
 `
 
-func (q *Queries) ConfirmTerm(ctx context.Context, term int64) error {
-	_, err := q.db.Exec(ctx, confirmTerm, term)
+// A change that was confirmed must survive a crash of the server.
+func (q *Queries) CommitSynchronously(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, commitSynchronously)
 	return err
 }
 
@@ -44,8 +45,8 @@ type CountLiveKeysRow struct {
 	Rotated int64
 }
 
-// Of an account's keys those that are neither revoked nor expired; rotated counts those of them that have a successor.
-// Two ranges of one index.
+// The number of an account's keys that are neither revoked nor expired, and of those that have a successor. Two ranges of
+// one index.
 func (q *Queries) CountLiveKeys(ctx context.Context, accountID uuid.UUID) (CountLiveKeysRow, error) {
 	row := q.db.QueryRow(ctx, countLiveKeys, accountID)
 	var i CountLiveKeysRow
@@ -71,17 +72,6 @@ func (q *Queries) DeregisterPod(ctx context.Context, id uuid.UUID) error {
 	return err
 }
 
-const effectiveTier = `-- name: EffectiveTier :one
-SELECT tier FROM api_key_records WHERE id = $1
-`
-
-func (q *Queries) EffectiveTier(ctx context.Context, id uuid.UUID) (string, error) {
-	row := q.db.QueryRow(ctx, effectiveTier, id)
-	var tier string
-	err := row.Scan(&tier)
-	return tier, err
-}
-
 const ensureAccount = `-- name: EnsureAccount :one
 INSERT INTO accounts (id, name) VALUES ($1, $2)
 ON CONFLICT (name) DO UPDATE SET name = excluded.name
@@ -102,11 +92,10 @@ func (q *Queries) EnsureAccount(ctx context.Context, arg EnsureAccountParams) (u
 }
 
 const getKey = `-- name: GetKey :one
-SELECT k.id, k.prefix, k.name, a.name AS account, r.tier, k.created_at, k.expires_at, k.revoked_at, u.last_used_at
+SELECT k.id, k.prefix, k.name, a.id AS account_id, a.name AS account, k.tier, k.created_at, k.expires_at, k.revoked_at, u.last_used_at
 FROM api_keys k
 JOIN accounts a ON a.id = k.account_id
-JOIN api_key_records r ON r.id = k.id
-LEFT JOIN api_key_uses u ON u.key_id = k.id -- it has every key; sqlc takes what is joined LEFT for nullable
+LEFT JOIN api_key_uses u ON u.key_id = k.id -- the view has every key; LEFT makes the column nullable for sqlc
 WHERE k.prefix = $1
 `
 
@@ -114,8 +103,9 @@ type GetKeyRow struct {
 	ID         uuid.UUID
 	Prefix     string
 	Name       string
+	AccountID  uuid.UUID
 	Account    string
-	Tier       string
+	Tier       *string
 	CreatedAt  time.Time
 	ExpiresAt  *time.Time
 	RevokedAt  *time.Time
@@ -129,6 +119,7 @@ func (q *Queries) GetKey(ctx context.Context, prefix string) (GetKeyRow, error) 
 		&i.ID,
 		&i.Prefix,
 		&i.Name,
+		&i.AccountID,
 		&i.Account,
 		&i.Tier,
 		&i.CreatedAt,
@@ -229,43 +220,11 @@ func (q *Queries) KeyPosition(ctx context.Context, arg KeyPositionParams) (KeyPo
 	return i, err
 }
 
-const lastTerm = `-- name: LastTerm :one
-SELECT term, server,
-       (confirmed_at > clock_timestamp() - make_interval(secs => 5))::boolean AS alive,
-       (confirmed_at < clock_timestamp() - make_interval(secs => 1))::boolean AS due,
-       (extract(epoch FROM clock_timestamp() - started_at) * 1000000)::bigint AS age_us
-FROM gate_terms
-ORDER BY term DESC
-LIMIT 1
-`
-
-type LastTermRow struct {
-	Term   int64
-	Server string
-	Alive  bool
-	Due    bool
-	AgeUs  int64
-}
-
-func (q *Queries) LastTerm(ctx context.Context) (LastTermRow, error) {
-	row := q.db.QueryRow(ctx, lastTerm)
-	var i LastTermRow
-	err := row.Scan(
-		&i.Term,
-		&i.Server,
-		&i.Alive,
-		&i.Due,
-		&i.AgeUs,
-	)
-	return i, err
-}
-
 const listKeys = `-- name: ListKeys :many
-SELECT k.id, k.prefix, k.name, a.name AS account, r.tier, k.created_at, k.expires_at, k.revoked_at, u.last_used_at
+SELECT k.id, k.prefix, k.name, a.id AS account_id, a.name AS account, k.tier, k.created_at, k.expires_at, k.revoked_at, u.last_used_at
 FROM api_keys k
 JOIN accounts a ON a.id = k.account_id
-JOIN api_key_records r ON r.id = k.id
-LEFT JOIN api_key_uses u ON u.key_id = k.id -- it has every key; sqlc takes what is joined LEFT for nullable
+LEFT JOIN api_key_uses u ON u.key_id = k.id -- the view has every key; LEFT makes the column nullable for sqlc
 WHERE $1::text = '' OR a.name = $1::text
 ORDER BY k.created_at DESC, k.id DESC
 `
@@ -274,8 +233,9 @@ type ListKeysRow struct {
 	ID         uuid.UUID
 	Prefix     string
 	Name       string
+	AccountID  uuid.UUID
 	Account    string
-	Tier       string
+	Tier       *string
 	CreatedAt  time.Time
 	ExpiresAt  *time.Time
 	RevokedAt  *time.Time
@@ -295,6 +255,7 @@ func (q *Queries) ListKeys(ctx context.Context, account string) ([]ListKeysRow, 
 			&i.ID,
 			&i.Prefix,
 			&i.Name,
+			&i.AccountID,
 			&i.Account,
 			&i.Tier,
 			&i.CreatedAt,
@@ -310,21 +271,6 @@ func (q *Queries) ListKeys(ctx context.Context, account string) ([]ListKeysRow, 
 		return nil, err
 	}
 	return items, nil
-}
-
-const listKeysOnTier = `-- name: ListKeysOnTier :exec
-INSERT INTO key_raises (key_id)
-SELECT r.id FROM api_key_records r JOIN api_keys k ON k.id = r.id
-WHERE r.tier = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())
-ON CONFLICT DO NOTHING
-`
-
-// Puts every key to which the tier applies at this moment on the list of those to raise; but not those that are over: to
-// announce them would leave a tombstone in Redis for every key that ever was. Whoever empties the list waits for the tier
-// lock, so what is on it already stays until this transaction is over.
-func (q *Queries) ListKeysOnTier(ctx context.Context, tier string) error {
-	_, err := q.db.Exec(ctx, listKeysOnTier, tier)
-	return err
 }
 
 const listTiers = `-- name: ListTiers :many
@@ -364,8 +310,8 @@ const lockAccount = `-- name: LockAccount :exec
 SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE
 `
 
-// Whoever adds a key to an account waits for the others that do (EnsureAccount takes the same lock), so that none slips
-// past a limit.
+// Transactions that add a key to an account wait for each other (EnsureAccount takes the same lock), so no key exceeds a
+// limit.
 func (q *Queries) LockAccount(ctx context.Context, id uuid.UUID) error {
 	_, err := q.db.Exec(ctx, lockAccount, id)
 	return err
@@ -410,26 +356,25 @@ func (q *Queries) LockKey(ctx context.Context, prefix string) (LockKeyRow, error
 	return i, err
 }
 
-const markAnnounced = `-- name: MarkAnnounced :exec
-WITH free AS (
-    SELECT k.id, u.version
-    FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::bigint[]) AS version) u
-    JOIN api_keys k ON k.id = u.id
-    WHERE k.announced_version < u.version
-    FOR NO KEY UPDATE OF k SKIP LOCKED
-)
-UPDATE api_keys k SET announced_version = free.version FROM free WHERE k.id = free.id AND k.announced_version < free.version
+const lockTier = `-- name: LockTier :one
+SELECT name, requests, period_us, burst, key_prefixes, accounts, managed_by, updated_at FROM rate_tiers WHERE name = $1 FOR UPDATE
 `
 
-type MarkAnnouncedParams struct {
-	Ids      []uuid.UUID
-	Versions []int64
-}
-
-// Nobody is waited for: a key that is being changed or marked by another stays as it is, and is announced again.
-func (q *Queries) MarkAnnounced(ctx context.Context, arg MarkAnnouncedParams) error {
-	_, err := q.db.Exec(ctx, markAnnounced, arg.Ids, arg.Versions)
-	return err
+// Transactions that create keys on the tier wait, so none of them is missed when the tier is deleted.
+func (q *Queries) LockTier(ctx context.Context, name string) (RateTier, error) {
+	row := q.db.QueryRow(ctx, lockTier, name)
+	var i RateTier
+	err := row.Scan(
+		&i.Name,
+		&i.Requests,
+		&i.PeriodUs,
+		&i.Burst,
+		&i.KeyPrefixes,
+		&i.Accounts,
+		&i.ManagedBy,
+		&i.UpdatedAt,
+	)
+	return i, err
 }
 
 const markPodsLost = `-- name: MarkPodsLost :exec
@@ -462,15 +407,14 @@ func (q *Queries) NewestKeyChange(ctx context.Context) (int64, error) {
 }
 
 const pageOfKeys = `-- name: PageOfKeys :many
-SELECT k.id, k.prefix, k.name, a.name AS account, r.tier, k.created_at, k.expires_at, k.revoked_at, u.last_used_at
-FROM (SELECT p.id, p.account_id, p.prefix, p.name, p.created_at, p.expires_at, p.revoked_at FROM api_keys p
+SELECT k.id, k.prefix, k.name, a.id AS account_id, a.name AS account, k.tier, k.created_at, k.expires_at, k.revoked_at, u.last_used_at
+FROM (SELECT p.id, p.account_id, p.prefix, p.name, p.tier, p.created_at, p.expires_at, p.revoked_at FROM api_keys p
       WHERE p.account_id = $1
         AND (p.created_at, p.id) < (coalesce($2::timestamptz, 'infinity'), $3::uuid)
       ORDER BY p.created_at DESC, p.id DESC
       LIMIT $4) k
 JOIN accounts a ON a.id = k.account_id
-JOIN api_key_records r ON r.id = k.id
-LEFT JOIN api_key_uses u ON u.key_id = k.id -- it has every key; sqlc takes what is joined LEFT for nullable
+LEFT JOIN api_key_uses u ON u.key_id = k.id -- the view has every key; LEFT makes the column nullable for sqlc
 ORDER BY k.created_at DESC, k.id DESC
 `
 
@@ -485,8 +429,9 @@ type PageOfKeysRow struct {
 	ID         uuid.UUID
 	Prefix     string
 	Name       string
+	AccountID  uuid.UUID
 	Account    string
-	Tier       string
+	Tier       *string
 	CreatedAt  time.Time
 	ExpiresAt  *time.Time
 	RevokedAt  *time.Time
@@ -512,58 +457,13 @@ func (q *Queries) PageOfKeys(ctx context.Context, arg PageOfKeysParams) ([]PageO
 			&i.ID,
 			&i.Prefix,
 			&i.Name,
+			&i.AccountID,
 			&i.Account,
 			&i.Tier,
 			&i.CreatedAt,
 			&i.ExpiresAt,
 			&i.RevokedAt,
 			&i.LastUsedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const pendingRecords = `-- name: PendingRecords :many
-SELECT id, family_id, account_id, hash, prefix, version, announced_version, revoked, expires_at, tier, requests, period_us, burst FROM api_key_records
-WHERE announced_version < version AND id > $1
-ORDER BY id
-LIMIT $2
-`
-
-type PendingRecordsParams struct {
-	After uuid.UUID
-	Count int32
-}
-
-func (q *Queries) PendingRecords(ctx context.Context, arg PendingRecordsParams) ([]ApiKeyRecord, error) {
-	rows, err := q.db.Query(ctx, pendingRecords, arg.After, arg.Count)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ApiKeyRecord
-	for rows.Next() {
-		var i ApiKeyRecord
-		if err := rows.Scan(
-			&i.ID,
-			&i.FamilyID,
-			&i.AccountID,
-			&i.Hash,
-			&i.Prefix,
-			&i.Version,
-			&i.AnnouncedVersion,
-			&i.Revoked,
-			&i.ExpiresAt,
-			&i.Tier,
-			&i.Requests,
-			&i.PeriodUs,
-			&i.Burst,
 		); err != nil {
 			return nil, err
 		}
@@ -630,12 +530,13 @@ func (q *Queries) PruneKeyChanges(ctx context.Context) error {
 	return err
 }
 
-const putTier = `-- name: PutTier :exec
+const putTier = `-- name: PutTier :execrows
 INSERT INTO rate_tiers (name, requests, period_us, burst, key_prefixes, accounts, managed_by)
 VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT (name) DO UPDATE SET requests = excluded.requests, period_us = excluded.period_us, burst = excluded.burst,
     key_prefixes = excluded.key_prefixes, accounts = excluded.accounts, managed_by = excluded.managed_by,
     updated_at = now()
+WHERE rate_tiers.managed_by IS NULL OR rate_tiers.managed_by = $8
 `
 
 type PutTierParams struct {
@@ -646,10 +547,12 @@ type PutTierParams struct {
 	KeyPrefixes []string
 	Accounts    []string
 	ManagedBy   *string
+	Manager     *string
 }
 
-func (q *Queries) PutTier(ctx context.Context, arg PutTierParams) error {
-	_, err := q.db.Exec(ctx, putTier,
+// No row: another manager owns the tier.
+func (q *Queries) PutTier(ctx context.Context, arg PutTierParams) (int64, error) {
+	result, err := q.db.Exec(ctx, putTier,
 		arg.Name,
 		arg.Requests,
 		arg.PeriodUs,
@@ -657,156 +560,12 @@ func (q *Queries) PutTier(ctx context.Context, arg PutTierParams) error {
 		arg.KeyPrefixes,
 		arg.Accounts,
 		arg.ManagedBy,
+		arg.Manager,
 	)
-	return err
-}
-
-const raiseListedKeys = `-- name: RaiseListedKeys :many
-WITH span AS (
-    SELECT l.key_id FROM key_raises l WHERE l.key_id > $1 ORDER BY l.key_id LIMIT $2
-), free AS (
-    SELECT k.id FROM api_keys k WHERE k.id = ANY (ARRAY(SELECT s.key_id FROM span s))
-    ORDER BY k.id
-    FOR NO KEY UPDATE SKIP LOCKED
-), raised AS (
-    UPDATE api_keys k SET version = k.version + 1 WHERE k.id = ANY (ARRAY(SELECT f.id FROM free f))
-), taken AS (
-    DELETE FROM key_raises l WHERE l.key_id = ANY (ARRAY(SELECT f.id FROM free f))
-)
-SELECT s.key_id, EXISTS (SELECT FROM free f WHERE f.id = s.key_id) AS raised FROM span s ORDER BY s.key_id
-`
-
-type RaiseListedKeysParams struct {
-	After uuid.UUID
-	Most  int32
-}
-
-type RaiseListedKeysRow struct {
-	KeyID  uuid.UUID
-	Raised bool
-}
-
-// Raises the listed keys of a range of ids that nobody else holds, takes them off the list, and tells the whole range: by
-// index alone, whatever the planner believes about a list that was empty a moment ago.
-func (q *Queries) RaiseListedKeys(ctx context.Context, arg RaiseListedKeysParams) ([]RaiseListedKeysRow, error) {
-	rows, err := q.db.Query(ctx, raiseListedKeys, arg.After, arg.Most)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	defer rows.Close()
-	var items []RaiseListedKeysRow
-	for rows.Next() {
-		var i RaiseListedKeysRow
-		if err := rows.Scan(&i.KeyID, &i.Raised); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const recordByID = `-- name: RecordByID :one
-SELECT id, family_id, account_id, hash, prefix, version, announced_version, revoked, expires_at, tier, requests, period_us, burst FROM api_key_records WHERE id = $1
-`
-
-func (q *Queries) RecordByID(ctx context.Context, id uuid.UUID) (ApiKeyRecord, error) {
-	row := q.db.QueryRow(ctx, recordByID, id)
-	var i ApiKeyRecord
-	err := row.Scan(
-		&i.ID,
-		&i.FamilyID,
-		&i.AccountID,
-		&i.Hash,
-		&i.Prefix,
-		&i.Version,
-		&i.AnnouncedVersion,
-		&i.Revoked,
-		&i.ExpiresAt,
-		&i.Tier,
-		&i.Requests,
-		&i.PeriodUs,
-		&i.Burst,
-	)
-	return i, err
-}
-
-const recordsByHash = `-- name: RecordsByHash :many
-SELECT id, family_id, account_id, hash, prefix, version, announced_version, revoked, expires_at, tier, requests, period_us, burst FROM api_key_records WHERE hash = ANY ($1::bytea[])
-`
-
-func (q *Queries) RecordsByHash(ctx context.Context, hashes [][]byte) ([]ApiKeyRecord, error) {
-	rows, err := q.db.Query(ctx, recordsByHash, hashes)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ApiKeyRecord
-	for rows.Next() {
-		var i ApiKeyRecord
-		if err := rows.Scan(
-			&i.ID,
-			&i.FamilyID,
-			&i.AccountID,
-			&i.Hash,
-			&i.Prefix,
-			&i.Version,
-			&i.AnnouncedVersion,
-			&i.Revoked,
-			&i.ExpiresAt,
-			&i.Tier,
-			&i.Requests,
-			&i.PeriodUs,
-			&i.Burst,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const recordsByIDs = `-- name: RecordsByIDs :many
-SELECT id, family_id, account_id, hash, prefix, version, announced_version, revoked, expires_at, tier, requests, period_us, burst FROM api_key_records WHERE id = ANY ($1::uuid[])
-`
-
-func (q *Queries) RecordsByIDs(ctx context.Context, ids []uuid.UUID) ([]ApiKeyRecord, error) {
-	rows, err := q.db.Query(ctx, recordsByIDs, ids)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ApiKeyRecord
-	for rows.Next() {
-		var i ApiKeyRecord
-		if err := rows.Scan(
-			&i.ID,
-			&i.FamilyID,
-			&i.AccountID,
-			&i.Hash,
-			&i.Prefix,
-			&i.Version,
-			&i.AnnouncedVersion,
-			&i.Revoked,
-			&i.ExpiresAt,
-			&i.Tier,
-			&i.Requests,
-			&i.PeriodUs,
-			&i.Burst,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return result.RowsAffected(), nil
 }
 
 const registerPod = `-- name: RegisterPod :exec
@@ -875,7 +634,7 @@ func (q *Queries) RenewLease(ctx context.Context, arg RenewLeaseParams) (RenewLe
 }
 
 const retireKey = `-- name: RetireKey :exec
-UPDATE api_keys SET version = version + 1, rotated_at = now(),
+UPDATE api_keys SET rotated_at = now(),
                     expires_at = least(expires_at, now() + $2::bigint * interval '1 microsecond')
 WHERE id = $1
 `
@@ -891,39 +650,18 @@ func (q *Queries) RetireKey(ctx context.Context, arg RetireKeyParams) error {
 	return err
 }
 
-const revokeKey = `-- name: RevokeKey :one
-UPDATE api_keys SET version    = CASE WHEN revoked_at IS NULL THEN version + 1 ELSE version END,
-                    revoked_at = coalesce(revoked_at, now())
-WHERE prefix = $1
-RETURNING id
+const revokeKey = `-- name: RevokeKey :exec
+UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE prefix = $1
 `
 
-// Revoking twice changes nothing the second time, and announces the same version again.
-func (q *Queries) RevokeKey(ctx context.Context, prefix string) (uuid.UUID, error) {
-	row := q.db.QueryRow(ctx, revokeKey, prefix)
-	var id uuid.UUID
-	err := row.Scan(&id)
-	return id, err
+// Revoking twice changes nothing the second time.
+func (q *Queries) RevokeKey(ctx context.Context, prefix string) error {
+	_, err := q.db.Exec(ctx, revokeKey, prefix)
+	return err
 }
 
-const serverHadTerm = `-- name: ServerHadTerm :one
-WITH asked AS (
-    UPDATE gate_terms u SET confirmed_at = clock_timestamp()
-    WHERE u.server = $1 AND u.confirmed_at < clock_timestamp() - interval '1 hour'
-)
-SELECT EXISTS (SELECT FROM gate_terms g WHERE g.server = $1)
-`
-
-// Whether a server had a term. That somebody asks keeps the row from being forgotten.
-func (q *Queries) ServerHadTerm(ctx context.Context, server string) (bool, error) {
-	row := q.db.QueryRow(ctx, serverHadTerm, server)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
-}
-
-const setKeyTier = `-- name: SetKeyTier :one
-UPDATE api_keys SET version = version + 1, tier = $2 WHERE prefix = $1 RETURNING id
+const setKeyTier = `-- name: SetKeyTier :exec
+UPDATE api_keys SET tier = $2 WHERE prefix = $1
 `
 
 type SetKeyTierParams struct {
@@ -931,86 +669,9 @@ type SetKeyTierParams struct {
 	Tier   *string
 }
 
-func (q *Queries) SetKeyTier(ctx context.Context, arg SetKeyTierParams) (uuid.UUID, error) {
-	row := q.db.QueryRow(ctx, setKeyTier, arg.Prefix, arg.Tier)
-	var id uuid.UUID
-	err := row.Scan(&id)
-	return id, err
-}
-
-const shareTierLock = `-- name: ShareTierLock :exec
-SELECT pg_advisory_xact_lock_shared(hashtextextended('examprep.rate_tiers', 0))
-`
-
-// Held by whoever creates a key or gives it a tier, so that a change of tiers, which lists the keys that it concerns,
-// misses none; and by whoever raises those.
-func (q *Queries) ShareTierLock(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, shareTierLock)
+func (q *Queries) SetKeyTier(ctx context.Context, arg SetKeyTierParams) error {
+	_, err := q.db.Exec(ctx, setKeyTier, arg.Prefix, arg.Tier)
 	return err
-}
-
-const startTerm = `-- name: StartTerm :execrows
-WITH forgotten AS (
-    DELETE FROM gate_terms d
-    WHERE d.term < $1 AND d.confirmed_at < clock_timestamp() - $3::bigint * interval '1 microsecond'
-)
-INSERT INTO gate_terms (term, server) VALUES ($1, $2) ON CONFLICT DO NOTHING
-`
-
-type StartTermParams struct {
-	Term   int64
-	Server string
-	KeepUs int64
-}
-
-// Nothing is inserted when another process started that term first. Terms about which nobody has asked for so long are
-// forgotten; that of the greatest number stays in any case, it is this one.
-func (q *Queries) StartTerm(ctx context.Context, arg StartTermParams) (int64, error) {
-	result, err := q.db.Exec(ctx, startTerm, arg.Term, arg.Server, arg.KeepUs)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const takeTierLock = `-- name: TakeTierLock :exec
-SELECT pg_advisory_xact_lock(hashtextextended('examprep.rate_tiers', 0))
-`
-
-// Held by whoever changes a tier.
-func (q *Queries) TakeTierLock(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, takeTierLock)
-	return err
-}
-
-const tierInEffect = `-- name: TierInEffect :one
-SELECT t.name, t.requests, t.period_us, t.burst, t.key_prefixes, t.accounts, t.managed_by, t.updated_at, (EXISTS (SELECT FROM api_keys k WHERE k.announced_version < k.version)
-    OR EXISTS (SELECT FROM key_raises))::boolean AS pending
-FROM rate_tiers t
-WHERE t.name = $1
-`
-
-type TierInEffectRow struct {
-	RateTier RateTier
-	Pending  bool
-}
-
-// A tier, and whether some key (perhaps one of it) is yet to be raised, or not known to have been announced.
-func (q *Queries) TierInEffect(ctx context.Context, name string) (TierInEffectRow, error) {
-	row := q.db.QueryRow(ctx, tierInEffect, name)
-	var i TierInEffectRow
-	err := row.Scan(
-		&i.RateTier.Name,
-		&i.RateTier.Requests,
-		&i.RateTier.PeriodUs,
-		&i.RateTier.Burst,
-		&i.RateTier.KeyPrefixes,
-		&i.RateTier.Accounts,
-		&i.RateTier.ManagedBy,
-		&i.RateTier.UpdatedAt,
-		&i.Pending,
-	)
-	return i, err
 }
 
 const tiersForDirectory = `-- name: TiersForDirectory :many
@@ -1056,20 +717,6 @@ func (q *Queries) TiersForDirectory(ctx context.Context) ([]TiersForDirectoryRow
 		return nil, err
 	}
 	return items, nil
-}
-
-const tryRaiseLock = `-- name: TryRaiseLock :one
-SELECT pg_try_advisory_xact_lock(hashtextextended('examprep.key_raises', 0)) AS mine
-FROM set_config('idle_in_transaction_session_timeout', '0', true)
-`
-
-// Held by whoever raises listed keys, until they are announced. Its transaction does nothing else meanwhile, which the
-// server is not to end it for.
-func (q *Queries) TryRaiseLock(ctx context.Context) (bool, error) {
-	row := q.db.QueryRow(ctx, tryRaiseLock)
-	var mine bool
-	err := row.Scan(&mine)
-	return mine, err
 }
 
 const unassignTier = `-- name: UnassignTier :exec

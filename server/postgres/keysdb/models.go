@@ -6,25 +6,7 @@ package keysdb
 
 import (
 	"time"
-
-	"github.com/google/uuid"
 )
-
-type ApiKeyRecord struct {
-	ID               uuid.UUID
-	FamilyID         uuid.UUID
-	AccountID        uuid.UUID
-	Hash             []byte
-	Prefix           string
-	Version          int64
-	AnnouncedVersion int64
-	Revoked          bool
-	ExpiresAt        *time.Time
-	Tier             string
-	Requests         int32
-	PeriodUs         int64
-	Burst            int32
-}
 
 type RateTier struct {
 	Name        string

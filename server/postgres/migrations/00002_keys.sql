@@ -28,11 +28,6 @@ CREATE TABLE api_keys (
     hash         bytea NOT NULL UNIQUE CHECK (octet_length(hash) = 32),
     name         text NOT NULL DEFAULT '',
     tier         text REFERENCES rate_tiers,
-    -- Raised by every change that the gate must see; the Redis record with the higher version wins.
-    version      bigint NOT NULL DEFAULT 1,
-    -- The version that Redis is known to have been told of. A row where it lags is announced by whichever process sees
-    -- it first, so that a change survives the death of the process that made it. A new key needs no announcing.
-    announced_version bigint NOT NULL DEFAULT 1,
     created_at   timestamptz NOT NULL DEFAULT now(),
     expires_at   timestamptz,
     revoked_at   timestamptz,
@@ -42,37 +37,104 @@ CREATE TABLE api_keys (
 CREATE INDEX api_keys_by_account ON api_keys (account_id, created_at DESC);
 -- Counts the live keys of an account. Revoked keys are not in it; the reader leaves out those that have expired.
 CREATE INDEX api_keys_live ON api_keys (account_id, expires_at) WHERE revoked_at IS NULL;
-CREATE INDEX api_keys_unannounced ON api_keys (id) WHERE announced_version < version;
 
--- A key as the gate sees it, with the tier that applies. The one rule for overlaps: the key's own tier, else the tier
--- that names its prefix, else the tier that names its account, else default; among several, the first by name.
--- Expired counts as revoked here: expiry is never moved later, and this clock is the one all pods share.
-CREATE VIEW api_key_records AS
-SELECT k.id, k.family_id, k.account_id, k.hash, k.prefix, k.version, k.announced_version,
-       coalesce(k.revoked_at IS NOT NULL OR k.expires_at <= now(), false)::boolean AS revoked, k.expires_at,
-       t.name AS tier, t.requests, t.period_us, t.burst
-FROM api_keys k
-JOIN accounts a ON a.id = k.account_id
-JOIN rate_tiers t ON t.name = coalesce(
-    k.tier,
-    (SELECT min(p.name) FROM rate_tiers p WHERE k.prefix = ANY (p.key_prefixes)),
-    (SELECT min(c.name) FROM rate_tiers c WHERE a.name = ANY (c.accounts)),
-    'default');
-
--- Which Redis server the gates agree on. A new term begins whenever a process finds another server than that of the
--- last term; what Redis says of a key counts only if it was verified in the current term. Terms are few: one per
--- restart or fail-over of Redis.
-CREATE TABLE gate_terms (
-    term         bigint PRIMARY KEY,
-    server       text NOT NULL,
-    started_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
-    confirmed_at timestamptz NOT NULL DEFAULT clock_timestamp()
+-- Changes that API pods must apply to their directories of keys, numbered in the order of their commits. server/keys/directory
+-- has the protocol. Rows are kept for an hour, the newest row always.
+CREATE TABLE key_changes (
+    number bigint PRIMARY KEY,
+    -- SHA-256 of the key that changed. NULL: a tier or the name of an account, or nothing.
+    hash   bytea
 );
-CREATE INDEX gate_terms_by_server ON gate_terms (server);
 
--- Keys to which a tier change may give another allowance, and whose version has yet to be raised for
--- it. Written with the change in one transaction, emptied by chunks after it: a change of a tier of a million keys locks
--- none of them for longer than a chunk, and loses none if the process dies between. No foreign key: it would lock the keys.
-CREATE TABLE key_raises (
-    key_id uuid PRIMARY KEY
+-- A number is the time in microseconds, at least one more than the last. So a number does not come back after a fail-over or a
+-- restore. A sequence, since max() + 1 would repeat numbers of lost commits.
+CREATE SEQUENCE key_change_numbers;
+
+-- +goose StatementBegin
+CREATE FUNCTION add_key_change(changed bytea, above bigint DEFAULT 0) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    given bigint;
+BEGIN
+    -- Held until the commit: numbers are in commit order.
+    PERFORM pg_advisory_xact_lock(hashtextextended('examprep.key_changes', 0));
+    given := setval('key_change_numbers', greatest(nextval('key_change_numbers'), above + 1,
+        (extract(epoch FROM clock_timestamp()) * 1000000)::bigint));
+    INSERT INTO key_changes (number, hash) VALUES (given, changed);
+    PERFORM pg_notify('examprep_keys', '');
+    RETURN given;
+END
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION record_key_change() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_TABLE_NAME <> 'api_keys' THEN
+        PERFORM add_key_change(NULL);
+        RETURN NULL;
+    END IF;
+    IF TG_OP <> 'INSERT' THEN
+        PERFORM add_key_change(OLD.hash);
+    END IF;
+    IF TG_OP = 'INSERT' OR (TG_OP = 'UPDATE' AND NEW.hash <> OLD.hash) THEN
+        PERFORM add_key_change(NEW.hash);
+    END IF;
+    RETURN NULL;
+END
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION refuse_truncate() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'API pods would not notice TRUNCATE of %: use DELETE', TG_TABLE_NAME USING ERRCODE = 'insufficient_privilege';
+END
+$$;
+-- +goose StatementEnd
+
+-- Deferred: they run at commit, so no client holds the lock while it waits, and nothing is locked after it. Always: a
+-- session that acts as a replica (session_replication_role) is covered too.
+CREATE CONSTRAINT TRIGGER api_keys_changed AFTER INSERT OR DELETE ON api_keys
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION record_key_change();
+CREATE CONSTRAINT TRIGGER api_keys_updated AFTER UPDATE ON api_keys
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+    WHEN ((OLD.id, OLD.account_id, OLD.family_id, OLD.prefix, OLD.hash, OLD.tier, OLD.expires_at, OLD.revoked_at)
+        IS DISTINCT FROM (NEW.id, NEW.account_id, NEW.family_id, NEW.prefix, NEW.hash, NEW.tier, NEW.expires_at, NEW.revoked_at))
+    EXECUTE FUNCTION record_key_change();
+CREATE CONSTRAINT TRIGGER rate_tiers_changed AFTER INSERT OR UPDATE OR DELETE ON rate_tiers
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION record_key_change();
+CREATE CONSTRAINT TRIGGER accounts_changed AFTER INSERT OR DELETE ON accounts
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION record_key_change();
+CREATE CONSTRAINT TRIGGER accounts_renamed AFTER UPDATE ON accounts
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((OLD.id, OLD.name) IS DISTINCT FROM (NEW.id, NEW.name))
+    EXECUTE FUNCTION record_key_change();
+CREATE TRIGGER api_keys_truncated BEFORE TRUNCATE ON api_keys EXECUTE FUNCTION refuse_truncate();
+CREATE TRIGGER rate_tiers_truncated BEFORE TRUNCATE ON rate_tiers EXECUTE FUNCTION refuse_truncate();
+CREATE TRIGGER accounts_truncated BEFORE TRUNCATE ON accounts EXECUTE FUNCTION refuse_truncate();
+CREATE TRIGGER key_changes_truncated BEFORE TRUNCATE ON key_changes EXECUTE FUNCTION refuse_truncate();
+ALTER TABLE api_keys ENABLE ALWAYS TRIGGER api_keys_changed;
+ALTER TABLE api_keys ENABLE ALWAYS TRIGGER api_keys_updated;
+ALTER TABLE api_keys ENABLE ALWAYS TRIGGER api_keys_truncated;
+ALTER TABLE rate_tiers ENABLE ALWAYS TRIGGER rate_tiers_changed;
+ALTER TABLE rate_tiers ENABLE ALWAYS TRIGGER rate_tiers_truncated;
+ALTER TABLE accounts ENABLE ALWAYS TRIGGER accounts_changed;
+ALTER TABLE accounts ENABLE ALWAYS TRIGGER accounts_renamed;
+ALTER TABLE accounts ENABLE ALWAYS TRIGGER accounts_truncated;
+ALTER TABLE key_changes ENABLE ALWAYS TRIGGER key_changes_truncated;
+SELECT add_key_change(NULL); -- a directory needs a number to begin with
+
+-- API pods with a directory of keys.
+CREATE TABLE api_pods (
+    id       uuid PRIMARY KEY,
+    -- The number of the newest change in the pod's directory.
+    applied  bigint NOT NULL,
+    -- The number that Redis has confirmed to the pod, 0 for none.
+    told     bigint NOT NULL DEFAULT 0,
+    -- How often the pod renewed its lease. A row whose count stands still is silent.
+    renewals bigint NOT NULL DEFAULT 0,
+    -- When an author of a change found the pod silent. NULL again with the pod's next renewal.
+    lost_at  timestamptz
 );

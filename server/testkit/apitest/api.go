@@ -22,8 +22,11 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/gate"
+	"examprep.dev/server/gate/gatetest"
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/keys/directory"
+	"examprep.dev/server/ratelimit"
 	"examprep.dev/server/sessions"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
@@ -32,8 +35,6 @@ import (
 )
 
 const (
-	// patience is the gate's time-out of Redis: a busy machine must not look like an outage.
-	patience = 20 * time.Second
 	// SessionIdle is the idle time-out of sessions.
 	SessionIdle = time.Hour
 	// SessionLifetime is the time-out of sessions in use.
@@ -58,7 +59,7 @@ type API struct {
 	Key string
 	// Stop ends Serve and returns its error.
 	Stop func() error
-	// StopGate stops the gate that New started.
+	// StopGate ends the gate that New started, as the end of a pod does.
 	StopGate func()
 
 	t testing.TB
@@ -113,20 +114,17 @@ func (a *API) Variant(config httpapi.Config, change func(deps *httpapi.Deps)) *A
 // NewGate runs a gate on the test server, under a prefix of its own and with patient time-outs.
 func (a *API) NewGate(cfg gate.Config, logger *slog.Logger) *gate.Gate {
 	a.t.Helper()
-	_, cfg.Prefix = testkit.Redis(a.t)
-	cfg.Timeout, cfg.CallTimeout = patience, patience
+	_, prefix := testkit.Redis(a.t)
 	if cfg.Anonymous.Requests == 0 {
 		cfg.Anonymous = keys.Tier{Name: "anonymous", Requests: 1_000_000, Period: time.Minute, Burst: 1_000_000}
 	}
-	cfg.Logger = logger
-	a.Redis = testkit.OpenRedis(a.t, testkit.RedisURL(a.t), func(o *redis.UniversalOptions) {
-		gate.ClientOptions(o)
-		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patience, patience, patience, patience
+	a.Redis = testkit.OpenRedis(a.t, testkit.RedisURL(a.t), gatetest.PatientClient)
+	pod := gatetest.Start(a.t, a.Pool, a.Redis, gatetest.Config{
+		Prefix: prefix, Gate: cfg, Directory: directory.Config{Logger: logger}, Limits: ratelimit.Config{Logger: logger},
 	})
-	g := gate.New(cfg, a.Redis, keys.NewReader(a.Pool))
-	a.Keys = keys.NewStore(a.Pool, g)
-	a.StopGate = testkit.Run(a.t, g.Run)
-	return g
+	a.Keys = keys.NewStore(a.Pool, directory.NewAuthor(a.Pool))
+	a.StopGate = pod.Stop
+	return pod.Gate
 }
 
 // NewKey issues a key. Its account and its tier have the same name.

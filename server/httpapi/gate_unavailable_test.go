@@ -1,0 +1,46 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
+)
+
+// TestUnavailableGateTellsTheAllowance makes both stores unreachable. A key that the pod does not know gets the allowance of
+// the tier "default".
+func TestUnavailableGateTellsTheAllowance(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, apitest.Options{})
+	check.NoError(t, a.Keys.ApplyTier(t.Context(), keys.TierSpec{Name: "default", Requests: 77, Period: 30 * time.Second}))
+	list := func(key string) response {
+		return a.call(http.MethodGet, "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer " + key})
+	}
+	if got := list(unissuedKey); got.status != http.StatusUnauthorized {
+		t.Fatalf("before: %d %s", got.status, got.body)
+	}
+	testkit.CutOff(t, a.Pool)
+	check.NoError(t, a.Redis.Close())
+	testkit.Eventually(t, "the lease on the directory of keys ends", func() bool {
+		return list(a.Key).status == http.StatusServiceUnavailable
+	})
+	got := list(unissuedKey)
+	if got.status != http.StatusServiceUnavailable || got.code(t) != "service_unavailable" {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	for name, want := range map[string]string{
+		"RateLimit-Limit": "77", "RateLimit-Remaining": "0", "RateLimit-Policy": "77;w=30",
+	} {
+		if value := got.header.Get(name); value != want {
+			t.Errorf("%s: %q, want %q", name, value, want)
+		}
+	}
+	if seconds, err := strconv.Atoi(got.header.Get("Retry-After")); err != nil || seconds < 1 {
+		t.Errorf("Retry-After is %q", got.header.Get("Retry-After"))
+	}
+}

@@ -1,0 +1,63 @@
+package directory_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"examprep.dev/server/keys"
+	"examprep.dev/server/keys/directory"
+	"examprep.dev/server/testkit"
+)
+
+func TestSilentPodDelaysOneChangeOnly(t *testing.T) {
+	pool := testkit.Database(t)
+	start(t, pool, directory.Config{})
+	exec(t, pool, "INSERT INTO api_pods (id, applied) VALUES ($1, 1)", uuid.New())
+	create(t, pool, "acme")
+	before := time.Now()
+	confirm(t, pool, keys.Addition)
+	if waited := time.Since(before); waited < 2*time.Second {
+		t.Errorf("the author waited %s for a silent pod, want a lease at least", waited)
+	}
+	var lost int
+	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM api_pods WHERE lost_at IS NOT NULL").Scan(&lost); err != nil || lost != 1 {
+		t.Errorf("%d rows are lost, %v; want 1", lost, err)
+	}
+	create(t, pool, "acme")
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if err := directory.NewAuthor(pool).Confirm(ctx, keys.Addition); err != nil {
+		t.Errorf("the next author waits again: %v", err)
+	}
+	var unconfirmed *keys.UnconfirmedError
+	err := directory.NewAuthor(pool).Confirm(ctx, keys.Restriction)
+	if !errors.As(err, &unconfirmed) || unconfirmed.Silent != 1 {
+		t.Errorf("a restriction that no pod can tell Redis: got %v, want an UnconfirmedError", err)
+	}
+}
+
+func TestPodThatTellsRedisConfirmsForALostPod(t *testing.T) {
+	pool := testkit.Database(t)
+	rdb, prefix := testkit.Redis(t)
+	start(t, pool, directory.Config{Board: directory.NewRedisBoard(rdb, prefix)})
+	exec(t, pool, "INSERT INTO api_pods (id, applied, lost_at) VALUES ($1, 1, now())", uuid.New())
+	create(t, pool, "acme")
+	confirm(t, pool, keys.Restriction)
+}
+
+func TestPodThatEndsDeletesItsRow(t *testing.T) {
+	pool := testkit.Database(t)
+	d, stop := start(t, pool, directory.Config{})
+	stop()
+	var rows int
+	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM api_pods").Scan(&rows); err != nil || rows != 0 {
+		t.Errorf("%d rows are left, %v", rows, err)
+	}
+	if _, status := d.Find(t.Context(), keys.Hash{}); status != directory.Unavailable {
+		t.Errorf("a pod that ended has status %d", status)
+	}
+}

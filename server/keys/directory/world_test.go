@@ -1,0 +1,276 @@
+package directory
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"examprep.dev/server/keys"
+)
+
+const (
+	tick = time.Second // a lease lasts two; an author waits for three, since it waits two and a half seconds
+	// Numbers of the changes: the key is unknown, live, revoked.
+	unknown, live, revoked = 10, 20, 30
+)
+
+type podPhase int
+
+const (
+	down podPhase = iota
+	loaded
+	registered
+	serving // it had a lease
+)
+
+// world is PostgreSQL, Redis and all processes.
+type world struct {
+	limits limits
+	now    Reading
+	number int64 // the newest change
+	rows   map[int]*pod
+	board  int64
+	// dead are rows of killed pods that started again.
+	pods   [2]*simulatedPod
+	author simulatedAuthor
+	req    *simulatedRequest
+
+	restarts, losses int
+	lost             bool // Redis has lost a number
+	exceptions       int
+	broken           string
+}
+
+// limits bound a world. A lease and an author's patience are in ticks of the real constants.
+type limits struct {
+	restarts, losses int
+	running          bool // both pods serve and the key is live at the beginning
+	fresh            bool // both pods serve and the key is not created yet
+	revoking         bool // with running: the revocation is committed
+	prompt           bool // telling Redis is one step. Unless Redis loses its number, a late message changes nothing
+	// mutations of the world, of things that are not in Go code
+	rowLoss, staleReplica, oneShard, lastWriter bool
+	// mutations of the code, switched on in the simulation around it
+	lookupFirst, compareLate, leaseAtRegistration, reregisterNewest, markApplied, shortWait, stopEarly, frozen bool
+	serveBeforeLease, restrictionAsAddition, clockOfRows                                                       bool
+}
+
+type simulatedPod struct {
+	phase   podPhase
+	d       *Directory
+	row     int // index in world.rows
+	renewal *simulatedRenewal
+	telling *simulatedTell
+	frozen  *Reading
+}
+
+type simulatedRenewal struct {
+	attempt attempt
+	reply   renewal
+}
+
+type simulatedTell struct {
+	of     *contents
+	number int64
+}
+
+type simulatedAuthor struct {
+	stage   int // 0, 1 created, 2 answered, 3 revoked, 4 answered
+	confirm *confirmation
+	since   Reading
+}
+
+type simulatedRequest struct {
+	pod                         *simulatedPod
+	afterCreation, afterRevoked bool
+	stage                       int
+	early                       look // of the mutation that looks up first
+	found                       look
+}
+
+// worldDatabase is PostgreSQL as one pod sees it.
+type worldDatabase struct {
+	w *world
+	p *simulatedPod
+}
+
+func hashOfTest() (h keys.Hash) { h[0], h[20] = 1, 2; return h }
+
+func (db worldDatabase) put(c *contents) {
+	hash := hashOfTest()
+	short := keyHash(hash[:16])
+	if db.w.number == live {
+		if _, err := c.put(row{hash: hash[:], key: uuid.UUID{1}, family: uuid.UUID{1}, prefix: []byte("service_00000001")}); err != nil {
+			panic(err)
+		}
+		return
+	}
+	c.remove(&short)
+}
+
+func (db worldDatabase) load(context.Context) (*contents, error) {
+	c := newContentsOf(1)
+	c.number.Store(db.w.number)
+	db.put(c)
+	return c, nil
+}
+
+func (db worldDatabase) register(_ context.Context, applied int64) error {
+	if r := db.w.rows[db.p.row]; r != nil {
+		r.applied, r.told, r.lost = applied, 0, false
+		r.renewals++
+		return nil
+	}
+	db.w.rows[db.p.row] = &pod{id: uuid.UUID{byte(db.p.row)}, applied: applied}
+	return nil
+}
+
+// renew is the statement RenewLease.
+func (db worldDatabase) renew(_ context.Context, applied, told int64) (renewal, error) {
+	r := db.w.rows[db.p.row]
+	if r == nil {
+		return renewal{}, nil
+	}
+	r.applied, r.told, r.lost = applied, told, false
+	r.renewals++
+	reply := renewal{renewed: true, registered: true, pods: 1}
+	hash := hashOfTest()
+	for _, n := range []int64{live, revoked} {
+		if n > applied && n <= db.w.number {
+			reply.numbers, reply.hashes = append(reply.numbers, n), append(reply.hashes, hash[:])
+		}
+	}
+	return reply, nil
+}
+
+func (db worldDatabase) read(_ context.Context, into *contents, _ [][]byte, _ bool) error {
+	db.put(into)
+	return nil
+}
+
+func (worldDatabase) addEmpty(context.Context, int64) error { panic("PostgreSQL has lost nothing") }
+func (worldDatabase) prune(context.Context) error           { return nil }
+
+func newWorld(l limits) *world {
+	w := &world{limits: l, now: Reading{Wall: time.Unix(1_800_000_000, 0)}, number: unknown, board: unknown, rows: map[int]*pod{}}
+	for i := range w.pods {
+		w.pods[i] = w.newPod(i)
+	}
+	if l.running || l.fresh {
+		if l.running {
+			w.number, w.author.stage, w.board = live, 2, live
+		}
+		for _, p := range w.pods {
+			w.load(p)
+			w.registerPod(p)
+			w.sendRenewal(p)
+			w.finishRenewal(p)
+			w.tell(p)
+			w.told(p, w.board)
+		}
+		if l.revoking {
+			w.number, w.author.stage = revoked, 3
+		}
+	}
+	return w
+}
+
+func (w *world) newPod(row int) *simulatedPod {
+	p := &simulatedPod{row: row}
+	p.d = &Directory{cfg: Config{Clock: func() Reading {
+		if p.frozen != nil {
+			return *p.frozen
+		}
+		return w.now
+	}}}
+	p.d.teller.wake = make(chan struct{}, 1)
+	p.d.contents.Store(newContentsOf(1))
+	return p
+}
+
+func (w *world) load(p *simulatedPod) {
+	_ = p.d.load(context.Background(), worldDatabase{w, p})
+	p.phase = loaded
+}
+
+func (w *world) registerPod(p *simulatedPod) {
+	_ = p.d.register(context.Background(), worldDatabase{w, p})
+	p.phase = registered
+	if w.limits.leaseAtRegistration || w.limits.serveBeforeLease {
+		now := p.d.cfg.Clock()
+		p.d.lease.Store(&lease{begin: now, until: now.Monotonic, wall: now.Wall})
+		if w.limits.leaseAtRegistration {
+			p.d.lease.Store(&lease{begin: now, until: now.Monotonic + leaseTime, wall: now.Wall.Add(leaseTime)})
+		}
+		p.phase = serving
+	}
+}
+
+func (w *world) sendRenewal(p *simulatedPod) {
+	a := p.d.begin()
+	reply, _ := worldDatabase{w, p}.renew(context.Background(), a.applied, a.told)
+	p.renewal = &simulatedRenewal{attempt: a, reply: reply}
+}
+
+func (w *world) finishRenewal(p *simulatedPod) {
+	r := p.renewal
+	p.renewal = nil
+	// The keys are read when the reply arrives: the present state, which can be newer than the numbers.
+	if err := p.d.finish(context.Background(), worldDatabase{w, p}, r.attempt, r.reply); err != nil {
+		p.phase = down // it must load and register again; its row, if any, stays
+		return
+	}
+	if p.d.lease.Load() != nil {
+		p.phase = serving
+	}
+}
+
+func (w *world) tell(p *simulatedPod) {
+	c := p.d.contents.Load()
+	p.telling = &simulatedTell{of: c, number: c.number.Load()}
+}
+
+func (w *world) told(p *simulatedPod, stored int64) {
+	t := p.telling
+	p.telling = nil
+	p.d.teller.confirm(t.of, t.number, stored)
+	p.d.teller.higher.Store(0) // nothing is lost in this world: PostgreSQL has every number
+}
+
+// clone returns a copy with the same future.
+func (w *world) clone() *world {
+	c := *w
+	c.rows = make(map[int]*pod, len(w.rows))
+	for at, r := range w.rows {
+		copied := *r
+		c.rows[at] = &copied
+	}
+	for i, p := range w.pods {
+		q := c.newPod(p.row)
+		q.phase, q.renewal, q.frozen = p.phase, p.renewal, p.frozen
+		before, after := p.d.contents.Load(), q.d.contents.Load()
+		after.number.Store(before.number.Load())
+		for _, e := range before.keys.shards[0].entries {
+			after.keys.put(e, e.key)
+		}
+		renamed := func(of *contents) *contents {
+			if of == before {
+				return after
+			}
+			return of
+		}
+		q.d.lease.Store(p.d.lease.Load())
+		q.d.teller.number, q.d.teller.of = p.d.teller.number, renamed(p.d.teller.of)
+		if t := p.telling; t != nil {
+			q.telling = &simulatedTell{of: renamed(t.of), number: t.number}
+		}
+		c.pods[i] = q
+		if w.req != nil && w.req.pod == p {
+			request := *w.req
+			request.pod = q
+			c.req = &request
+		}
+	}
+	return &c
+}

@@ -42,13 +42,12 @@ func TestAPersonHasOneIdentityByWhateverNameTheProviderGoes(t *testing.T) {
 		}))
 		t.Cleanup(endpoint.Close)
 		provider := &provider{
-			issuer: issuer, keys: &oidc.StaticKeySet{PublicKeys: []crypto.PublicKey{key.Public()}},
-			algorithms: []string{oidc.RS256}, authStyles: []oauth2.AuthStyle{oauth2.AuthStyleInParams},
+			issuer: issuer, client: oauth2.Config{ClientID: "client", Endpoint: oauth2.Endpoint{TokenURL: endpoint.URL}},
+			authStyles: []oauth2.AuthStyle{oauth2.AuthStyleInParams},
+			keys:       &oidc.StaticKeySet{PublicKeys: []crypto.PublicKey{key.Public()}}, tokenConfig: oidc.Config{ClientID: "client"},
 		}
-		signIn := NewSignIn(Provider{Issuer: issuer, ClientID: "client"}, nil, nil, NewStore(nil, nil, time.Hour, time.Hour, time.Now))
-		client := &oauth2.Config{ClientID: "client", Endpoint: oauth2.Endpoint{TokenURL: endpoint.URL}}
-		who, err := signIn.exchangeCode(t.Context(), client, provider, signInState{Nonce: "nonce"}, "code")
-		if err != nil || who.issuer != issuer || who.subject != "ada" {
+		who, err := provider.identify(t.Context(), signInState{Issuer: issuer, Nonce: "nonce"}, Callback{Code: "code"})
+		if err != nil || who.Issuer != issuer || who.Subject != "ada" {
 			t.Errorf("as %s: %+v, %v", name, who, err)
 		}
 	}

@@ -2,9 +2,14 @@ package sessions
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -38,14 +43,15 @@ type Accounts interface {
 
 // SignIn leads a person through the provider and back, and out again.
 type SignIn struct {
-	provider Provider
-	secret   []byte
-	accounts Accounts
-	store    *Store
+	registration Provider
+	accounts     Accounts
+	store        *Store
+	sealer       sealer // of sign-ins that have begun
+	http         *http.Client
 
-	http       *http.Client
 	discovery  singleflight.Group
-	discovered atomic.Pointer[provider]
+	discovered atomic.Pointer[provider] // nil before the first
+	discoverAt atomic.Int64             // when discovered must be read again, in Unix nanoseconds
 }
 
 // Callback is what the provider sent back through the browser, or what an attacker made up.
@@ -59,67 +65,119 @@ type Callback struct {
 	Error string
 }
 
-// NewSignIn returns a sign-in that stores sessions in store. The key of its sealed cookies is derived from secret, which has
-// at least 32 bytes. With the same secret any pod completes what another has begun.
-func NewSignIn(provider Provider, secret []byte, accounts Accounts, store *Store) *SignIn {
-	return &SignIn{provider: provider, secret: secret, accounts: accounts, store: store, http: newClient()}
+// signInState is a sign-in that has begun. The browser keeps it in a sealed cookie, so it needs no storage.
+type signInState struct {
+	Issuer, State, Nonce, Verifier string
+	Ends                           time.Time
 }
 
-// Begin returns the provider's address to redirect to, and the token of a short-lived cookie that ties the sign-in to this
-// browser: without it the provider's answer is worth nothing.
-func (s *SignIn) Begin(ctx context.Context) (address, token string, err error) {
-	client, _, err := s.client(ctx)
+const reasonExpired = "this sign-in is over or was never begun"
+
+// NewSignIn returns a sign-in that stores sessions in store. The key of its cookies is derived from secret, which has at
+// least 32 bytes. With the same secret any pod completes a sign-in that another has begun.
+func NewSignIn(registration Provider, secret []byte, accounts Accounts, store *Store) *SignIn {
+	return &SignIn{
+		registration: registration, accounts: accounts, store: store, http: newHTTPClient(),
+		sealer: newSealer(secret, "examprep sign-in state v1"),
+	}
+}
+
+// Begin returns the provider's address to redirect to, and the value of a short-lived cookie that ties the sign-in to this
+// browser. A callback is refused without it. It fails with a *ProviderError.
+func (s *SignIn) Begin(ctx context.Context) (address, cookie string, err error) {
+	provider, err := s.discover(ctx)
 	if err != nil {
 		return "", "", err
 	}
-	c := s.newState()
-	if token, err = s.encrypt(c); err != nil {
-		return "", "", err
+	begun := signInState{
+		Issuer: provider.issuer, State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(),
+		Ends: s.store.now().Add(SignInTimeout),
 	}
-	return client.AuthCodeURL(c.State, oidc.Nonce(c.Nonce), oauth2.S256ChallengeOption(c.Verifier)), token, nil
+	address = provider.client.AuthCodeURL(begun.State, oidc.Nonce(begun.Nonce), oauth2.S256ChallengeOption(begun.Verifier))
+	value, err := json.Marshal(begun)
+	if err != nil {
+		return "", "", fmt.Errorf("encode sign-in: %w", err)
+	}
+	return address, s.sealer.seal(value), nil
 }
 
-// Complete takes what the provider sent back and returns the token of a new session. A sign-in can be completed once. The
-// same callback may be tried again if the provider could not be discovered or PostgreSQL could not be written.
-func (s *SignIn) Complete(ctx context.Context, token string, back Callback) (string, error) {
-	client, provider, err := s.client(ctx)
+// Complete takes the cookie of Begin and the provider's callback, and returns the token of a new session. A sign-in can be
+// completed once. The same callback can be tried again if the provider could not be discovered or PostgreSQL could not be
+// written.
+func (s *SignIn) Complete(ctx context.Context, cookie string, back Callback) (string, error) {
+	provider, err := s.discover(ctx)
 	if err != nil {
 		return "", err
 	}
-	c, err := s.decrypt(token, back.State)
+	begun, err := s.resume(cookie, back.State)
 	if err != nil {
 		return "", err
 	}
-	if err := s.checkUnused(ctx, c); err != nil {
-		return "", err
+	used, err := s.store.queries.SignInUsed(ctx, hashOf(begun.State))
+	if err != nil {
+		return "", fmt.Errorf("read sign-in: %w", err)
 	}
-	if err := provider.check(c, back); err != nil {
-		return "", err
+	if used {
+		return "", &RefusedError{Reason: reasonExpired}
 	}
-	who, err := s.exchangeCode(ctx, client, provider, c, back.Code)
+	session, err := provider.identify(oidc.ClientContext(ctx, s.http), begun, back)
 	if err != nil {
 		return "", err
 	}
-	session := Session{Issuer: who.issuer, Subject: who.subject, Email: who.email}
-	if session.AccountID, session.Account, err = s.account(ctx, who); err != nil {
+	if session.AccountID, err = s.account(ctx, session); err != nil {
 		return "", err
 	}
-	return s.begin(ctx, c, session)
+	return s.begin(ctx, begun, session)
 }
 
-// begin marks the sign-in as used, starts the session and records both, in one transaction. One of two callbacks at
-// once succeeds. The mark outlasts the sign-in by far, because each pod has its own clock.
-func (s *SignIn) begin(ctx context.Context, c signInState, session Session) (token string, err error) {
-	mark := sessionsdb.UseSignInParams{Hash: hashOf(c.State), ExpiresAt: s.store.now().Add(2 * SignInTimeout)}
-	err = s.transact(ctx, audit.SessionBegin, session, func(queries *sessionsdb.Queries) error {
-		first, err := queries.UseSignIn(ctx, mark)
+// resume returns the sign-in of a cookie. A wrong state does not consume the sign-in, so a forged callback link cannot
+// cancel it.
+func (s *SignIn) resume(cookie, state string) (begun signInState, err error) {
+	if cookie == "" || state == "" {
+		return begun, &RefusedError{Reason: "no sign-in was begun in this browser"}
+	}
+	value, ok := s.sealer.open(cookie)
+	if !ok || json.Unmarshal(value, &begun) != nil || !s.store.now().Before(begun.Ends) {
+		return begun, &RefusedError{Reason: reasonExpired}
+	}
+	if subtle.ConstantTimeCompare([]byte(state), []byte(begun.State)) != 1 {
+		return begun, &RefusedError{Reason: "the state is not the one this browser began with"}
+	}
+	return begun, nil
+}
+
+// account returns the account of a person; the first sign-in creates it. The person cannot choose its name, so no person
+// signs in to an account that an administrator created.
+func (s *SignIn) account(ctx context.Context, person Session) (uuid.UUID, error) {
+	queries := s.store.queries
+	account, err := queries.AccountOfIdentity(ctx, sessionsdb.AccountOfIdentityParams{Issuer: person.Issuer, Subject: person.Subject})
+	if errors.Is(err, pgx.ErrNoRows) {
+		account, err = s.accounts.EnsureAccount(ctx, accountName(person.Issuer, person.Subject))
+		if err == nil {
+			account, err = queries.LinkIdentity(ctx, sessionsdb.LinkIdentityParams{
+				Issuer: person.Issuer, Subject: person.Subject, AccountID: account,
+			})
+		}
+	}
+	if err != nil {
+		return uuid.Nil, fmt.Errorf("account of the person: %w", err)
+	}
+	return account, nil
+}
+
+// begin marks the sign-in as used and starts the session. One of two callbacks at once succeeds. The mark outlasts the
+// sign-in by far, because each pod has its own clock.
+func (s *SignIn) begin(ctx context.Context, begun signInState, session Session) (token string, err error) {
+	mark := sessionsdb.UseSignInParams{Hash: hashOf(begun.State), ExpiresAt: s.store.now().Add(2 * SignInTimeout)}
+	err = s.transact(ctx, audit.SessionBegin, session, func(store *Store) error {
+		first, err := store.queries.UseSignIn(ctx, mark)
 		if err != nil {
 			return fmt.Errorf("use sign-in: %w", err)
 		}
 		if first == 0 {
 			return &RefusedError{Reason: reasonExpired}
 		}
-		token, err = s.store.create(ctx, queries, session)
+		token, err = store.Create(ctx, session)
 		return err
 	})
 	return token, err
@@ -127,29 +185,26 @@ func (s *SignIn) begin(ctx context.Context, c signInState, session Session) (tok
 
 // SignOut ends the session of a token.
 func (s *SignIn) SignOut(ctx context.Context, token string, session Session) error {
-	return s.transact(ctx, audit.SessionEnd, session, func(queries *sessionsdb.Queries) error {
-		return end(ctx, queries, token)
-	})
+	return s.transact(ctx, audit.SessionEnd, session, func(store *Store) error { return store.End(ctx, token) })
 }
 
 // SignOutEverywhere ends all sessions of the session's account.
 func (s *SignIn) SignOutEverywhere(ctx context.Context, session Session) error {
-	return s.transact(ctx, audit.SessionEndAll, session, func(queries *sessionsdb.Queries) error {
-		if err := queries.DeleteSessionsOfAccount(ctx, session.AccountID); err != nil {
-			return fmt.Errorf("end sessions: %w", err)
-		}
-		return nil
+	return s.transact(ctx, audit.SessionEndAll, session, func(store *Store) error {
+		return store.queries.DeleteSessionsOfAccount(ctx, session.AccountID)
 	})
 }
 
 // transact runs act and records the action in one transaction. The actor of a sign-in has no name before it.
-func (s *SignIn) transact(ctx context.Context, action audit.Action, session Session, act func(*sessionsdb.Queries) error) error {
+func (s *SignIn) transact(ctx context.Context, action audit.Action, session Session, act func(*Store) error) error {
 	if actor, known := audit.ActorOf(ctx); known && actor.Name == "" {
 		actor.Name = audit.Person(session.Issuer, session.Subject)
 		ctx = audit.WithActor(ctx, actor)
 	}
 	err := pgx.BeginFunc(ctx, s.store.db, func(tx pgx.Tx) error {
-		if err := act(sessionsdb.New(tx)); err != nil {
+		store := *s.store
+		store.queries = sessionsdb.New(tx)
+		if err := act(&store); err != nil {
 			return err
 		}
 		return audit.Record(ctx, tx, audit.Entry{Account: session.AccountID, Action: action})
@@ -160,29 +215,17 @@ func (s *SignIn) transact(ctx context.Context, action audit.Action, session Sess
 	return nil
 }
 
-// account finds the person's account; the first sign-in makes it. Its name cannot be chosen by the person, so no person
-// signs in to an account that an administrator made under that name.
-func (s *SignIn) account(ctx context.Context, who identity) (uuid.UUID, string, error) {
-	queries := s.store.queries
-	found, err := queries.AccountOfIdentity(ctx, sessionsdb.AccountOfIdentityParams{
-		Issuer: who.issuer, Subject: who.subject,
-	})
-	if err == nil {
-		return found.ID, found.Name, nil
+// maxAccountName is server/keys' limit in characters, kept here in bytes.
+const maxAccountName = 200
+
+// accountName returns issuer#subject. A hash replaces the subject if the name is too long (a subject can have 255
+// characters), or if the subject looks like such a hash.
+func accountName(issuer, subject string) string {
+	const mark = "sha256:"
+	name := issuer + "#" + subject
+	if len(name) <= maxAccountName && !strings.HasPrefix(subject, mark) {
+		return name
 	}
-	if !errors.Is(err, pgx.ErrNoRows) {
-		return uuid.Nil, "", fmt.Errorf("read identity: %w", err)
-	}
-	name := accountName(who.issuer, who.subject)
-	account, err := s.accounts.EnsureAccount(ctx, name)
-	if err != nil {
-		return uuid.Nil, "", fmt.Errorf("make account: %w", err)
-	}
-	account, err = queries.LinkIdentity(ctx, sessionsdb.LinkIdentityParams{
-		Issuer: who.issuer, Subject: who.subject, AccountID: account,
-	})
-	if err != nil {
-		return uuid.Nil, "", fmt.Errorf("link identity: %w", err)
-	}
-	return account, name, nil
+	tail := "#" + mark + hex.EncodeToString(hashOf(name))
+	return strings.ToValidUTF8(issuer[:min(len(issuer), maxAccountName-len(tail))], "") + tail
 }

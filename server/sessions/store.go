@@ -2,10 +2,7 @@ package sessions
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"time"
@@ -20,8 +17,6 @@ import (
 const (
 	// maxTouchInterval bounds how old a stored last use may be: a session in use is written once a minute.
 	maxTouchInterval = time.Minute
-	// tokenLength is the length of newToken's text: 32 bytes in base64.
-	tokenLength = 43
 	// pruned bounds the expired rows that a new session deletes.
 	pruned = 100
 )
@@ -42,7 +37,7 @@ type Session struct {
 type Store struct {
 	db       *pgxpool.Pool
 	queries  *sessionsdb.Queries
-	mac      []byte // key of tokens' checks
+	sealer   sealer // of tokens: a token is a sealed empty value
 	idle     time.Duration
 	absolute time.Duration
 	now      func() time.Time
@@ -52,28 +47,27 @@ type Store struct {
 // last use is stored once a minute (once in a tenth of idle if that is shorter), so a session can end that much early.
 // Without positive times no session can be created. All pods have the same secret.
 func NewStore(db *pgxpool.Pool, secret []byte, idle, absolute time.Duration, now func() time.Time) *Store {
-	mac := deriveKey(secret, "examprep session token v1")
-	return &Store{db: db, queries: sessionsdb.New(db), mac: mac, idle: idle, absolute: absolute, now: now}
+	return &Store{
+		db: db, queries: sessionsdb.New(db), sealer: newSealer(secret, "examprep session token v2"),
+		idle: idle, absolute: absolute, now: now,
+	}
 }
 
-// Create starts a session and returns the token for the cookie. The token is stored nowhere.
+// Create starts a session and returns the token for the cookie. The token is stored nowhere. It also deletes some expired
+// rows: only sign-ins add any.
 func (s *Store) Create(ctx context.Context, session Session) (string, error) {
-	return s.create(ctx, s.queries, session)
-}
-
-// create also deletes expired rows: only sign-ins add any.
-func (s *Store) create(ctx context.Context, queries *sessionsdb.Queries, session Session) (string, error) {
 	if s.idle <= 0 || s.absolute <= 0 {
 		return "", fmt.Errorf("create session: the time to live %s is not positive", min(s.idle, s.absolute))
 	}
-	now, token := s.now().UTC(), s.newSessionToken()
-	if err := queries.PruneSessions(ctx, sessionsdb.PruneSessionsParams{Now: now, Most: pruned}); err != nil {
+	now, token := s.now(), s.sealer.seal(nil)
+	if err := s.queries.PruneSessions(ctx, sessionsdb.PruneSessionsParams{Now: now, Most: pruned}); err != nil {
 		return "", fmt.Errorf("prune sessions: %w", err)
 	}
-	if err := queries.InsertSession(ctx, sessionsdb.InsertSessionParams{
+	err := s.queries.InsertSession(ctx, sessionsdb.InsertSessionParams{
 		Hash: hashOf(token), AccountID: session.AccountID, Issuer: session.Issuer, Subject: session.Subject,
 		Email: session.Email, CreatedAt: now, ExpiresAt: now.Add(s.absolute),
-	}); err != nil {
+	})
+	if err != nil {
 		return "", fmt.Errorf("store session: %w", err)
 	}
 	return token, nil
@@ -85,26 +79,18 @@ func (s *Store) Lookup(ctx context.Context, token string) (Session, error) {
 	if !s.Authentic([]byte(token)) {
 		return Session{}, &NoSessionError{}
 	}
-	row, err := s.queries.LookUpSession(ctx, hashOf(token))
-	if errors.Is(err, pgx.ErrNoRows) {
+	now := s.now()
+	row, err := s.queries.LookUpSession(ctx, sessionsdb.LookUpSessionParams{
+		Hash: hashOf(token), Now: now, UsedAfter: now.Add(-s.idle),
+	})
+	if err == nil && now.Sub(row.LastUsedAt) >= min(maxTouchInterval, s.idle/10) {
+		_, err = s.queries.TouchSession(ctx, sessionsdb.TouchSessionParams{Hash: hashOf(token), Now: now})
+	}
+	if errors.Is(err, pgx.ErrNoRows) { // or it ended between the two
 		return Session{}, &NoSessionError{}
 	}
 	if err != nil {
-		return Session{}, fmt.Errorf("read session: %w", err)
-	}
-	now := s.now()
-	unused := now.Sub(row.LastUsedAt)
-	if unused >= s.idle || !now.Before(row.ExpiresAt) {
-		return Session{}, &NoSessionError{}
-	}
-	if unused >= min(maxTouchInterval, s.idle/10) {
-		live, err := s.queries.TouchSession(ctx, sessionsdb.TouchSessionParams{Hash: hashOf(token), LastUsedAt: now})
-		if err != nil {
-			return Session{}, fmt.Errorf("record use of session: %w", err)
-		}
-		if live == 0 { // it ended after it was read
-			return Session{}, &NoSessionError{}
-		}
+		return Session{}, fmt.Errorf("look up session: %w", err)
 	}
 	return Session{
 		AccountID: row.AccountID, Account: row.Account, Issuer: row.Issuer, Subject: row.Subject, Email: row.Email,
@@ -114,48 +100,23 @@ func (s *Store) Lookup(ctx context.Context, token string) (Session, error) {
 
 // End signs one session out. To end a session twice, or none, is not an error.
 func (s *Store) End(ctx context.Context, token string) error {
-	return end(ctx, s.queries, token)
-}
-
-func end(ctx context.Context, queries *sessionsdb.Queries, token string) error {
 	if token == "" {
 		return nil
 	}
-	if err := queries.DeleteSession(ctx, hashOf(token)); err != nil {
+	if err := s.queries.DeleteSession(ctx, hashOf(token)); err != nil {
 		return fmt.Errorf("end session: %w", err)
 	}
 	return nil
 }
 
-// newSessionToken returns random text followed by its check.
-func (s *Store) newSessionToken() string {
-	random := newToken()
-	return random + s.checkOf(random)
-}
-
 // Authentic reports whether an installation with this secret made the token. It reads no session: that may have ended. So a
 // request with a made-up token costs no look-up and shares no bucket with a developer's.
 func (s *Store) Authentic(token []byte) bool {
-	if len(token) <= tokenLength {
-		return false
-	}
-	return hmac.Equal(token[tokenLength:], []byte(s.checkOf(string(token[:tokenLength]))))
+	_, ok := s.sealer.open(string(token))
+	return ok
 }
 
-func (s *Store) checkOf(random string) string {
-	mac := hmac.New(sha256.New, s.mac)
-	_, _ = mac.Write([]byte(random)) // a hash never fails
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
-}
-
-// newToken returns 256 random bits as URL-safe text.
-func newToken() string {
-	var b [32]byte
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
-	return base64.RawURLEncoding.EncodeToString(b[:])
-}
-
-func hashOf(token string) []byte {
-	sum := sha256.Sum256([]byte(token))
+func hashOf(text string) []byte {
+	sum := sha256.Sum256([]byte(text))
 	return sum[:]
 }

@@ -2,141 +2,80 @@ package sessions
 
 import (
 	"context"
-	"crypto/subtle"
 	"errors"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
 )
 
-// userInfoTimeout bounds the request for what is for display only, and therefore is done without when it fails.
-const userInfoTimeout = 2 * time.Second
+const (
+	// userInfoTimeout limits the request for the e-mail address, which is for display only.
+	userInfoTimeout = 2 * time.Second
+	// maxEmail is RFC 5321's limit in bytes (erratum 1690).
+	maxEmail = 254
+)
 
-// maxEmail is RFC 5321's limit in bytes (erratum 1690).
-const maxEmail = 254
-
-// identity is a person as the provider knows them: subject is unique at its issuer, and never assigned again.
-type identity struct{ issuer, subject, email string }
-
-// exchangeCode exchanges the code for an ID token and verifies it.
-func (s *SignIn) exchangeCode(ctx context.Context, client *oauth2.Config, provider *provider, c signInState, code string) (identity, error) {
-	answer, err := provider.exchange(oidc.ClientContext(ctx, s.http), client, code, c.Verifier)
-	if err != nil {
-		return identity{}, classifyTokenError(err)
+// identify exchanges a callback's code for an ID token and returns a session without an account.
+func (p *provider) identify(ctx context.Context, begun signInState, back Callback) (Session, error) {
+	if err := p.checkCallback(begun, back); err != nil {
+		return Session{}, err
 	}
-	raw, _ := answer.Extra("id_token").(string)
+	tokens, err := p.exchange(ctx, back.Code, begun.Verifier)
+	if err != nil {
+		return Session{}, classifyTokenError(err)
+	}
+	raw, _ := tokens.Extra("id_token").(string)
 	if raw == "" {
-		return identity{}, &ProviderError{Code: "no id_token", Err: errors.New("the token endpoint gave no ID token")}
+		return Session{}, &ProviderError{Code: "no id_token", Err: errors.New("the token endpoint returned no ID token")}
 	}
-	token, claims, err := s.verify(ctx, provider, c, raw)
+	person, err := p.verify(ctx, raw, begun.Nonce)
 	if err != nil {
-		return identity{}, err
+		return Session{}, err
 	}
-	if claims.Email == "" {
-		claims = s.userInfo(ctx, provider, answer, token.Subject)
+	// go-oidc accepts two names of Google as the token's issuer. An identity must have one.
+	session := Session{Issuer: p.issuer, Subject: person.Subject, Email: person.verifiedEmail()}
+	if person.Email == "" {
+		session.Email = p.userInfo(ctx, tokens, person.Subject).verifiedEmail()
 	}
-	// Not the token's issuer: go-oidc takes one provider's by two names, and an identity must have one.
-	return identity{issuer: provider.issuer, subject: token.Subject, email: claims.verifiedEmail()}, nil
+	return session, nil
 }
 
-// verify does what OpenID Connect Core §3.1.3.7 asks for: signature, issuer, audience and expiry are go-oidc's work.
-func (s *SignIn) verify(ctx context.Context, provider *provider, c signInState, raw string) (*oidc.IDToken, claims, error) {
-	var read claims
-	keys := &keySetWithError{KeySet: provider.keys}
-	token, err := oidc.NewVerifier(provider.issuer, keys, &oidc.Config{
-		ClientID: s.provider.ClientID, Now: s.store.now, SupportedSigningAlgs: provider.algorithms,
-	}).Verify(ctx, raw)
-	if err != nil {
-		return nil, read, keys.classifyVerifyError(err)
-	}
-	if err := token.Claims(&read); err != nil {
-		return nil, read, &RefusedError{Reason: "the ID token's claims cannot be read"}
-	}
+// checkCallback refuses another provider's callback (RFC 9207 §2.4), and one that reports an error.
+func (p *provider) checkCallback(begun signInState, back Callback) error {
 	switch {
-	case subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(c.Nonce)) != 1:
-		return nil, read, &RefusedError{Reason: "the ID token's nonce is not ours"}
-	case !isSubject(token.Subject):
-		return nil, read, &RefusedError{Reason: "the ID token names nobody, or not as it must"}
-	case read.AuthorizedParty != "" && read.AuthorizedParty != s.provider.ClientID, read.AuthorizedParty == "" && len(token.Audience) > 1:
-		return nil, read, &RefusedError{Reason: "the ID token was issued to another service"}
+	case begun.Issuer != p.issuer, back.Issuer != p.issuer && (back.Issuer != "" || p.sendsIssuer):
+		return &RefusedError{Reason: "the answer is another provider's"}
+	case back.Error == "server_error", back.Error == "temporarily_unavailable":
+		return &ProviderError{Code: back.Error, Err: errors.New("the provider sent the person back")}
+	case back.Error != "":
+		return &RefusedError{Reason: "the provider did not sign the person in: " + knownCode(back.Error), ByProvider: true}
+	case back.Code == "":
+		return &RefusedError{Reason: "the answer holds no code"}
 	}
-	return token, read, nil
+	return nil
 }
 
-// isSubject: 1 to 255 ASCII characters (OpenID Connect Core §2). Others could not be told apart with certainty: text that
-// is not UTF-8 is replaced when it is read.
-func isSubject(subject string) bool {
-	isOdd := func(r rune) bool { return r < ' ' || r > '~' }
-	return subject != "" && len(subject) <= 255 && !strings.ContainsFunc(subject, isOdd)
-}
-
-// claims are what is read of an ID token, or of the provider's UserInfo, beside what go-oidc reads.
-type claims struct {
-	AuthorizedParty string `json:"azp"`
-	Email           string `json:"email"`
-	// Verified is a boolean; some providers write it as text.
-	Verified any `json:"email_verified"`
-}
-
-// verifiedEmail is the address, if the provider vouches for it and it can be shown.
-func (c claims) verifiedEmail() string {
-	vouched, _ := c.Verified.(bool)
-	if !vouched && c.Verified != "true" || len(c.Email) > maxEmail || !utf8.ValidString(c.Email) ||
-		strings.ContainsFunc(c.Email, unicode.IsControl) {
-		return ""
+// exchange redeems a code. It tries the second way to authenticate only if the provider rejected the first: any other
+// failure may have used up the code. (x/oauth2's own detection tries again after every failure.)
+func (p *provider) exchange(ctx context.Context, code, verifier string) (tokens *oauth2.Token, err error) {
+	client := p.client
+	for _, style := range p.authStyles {
+		client.Endpoint.AuthStyle = style
+		tokens, err = client.Exchange(ctx, code, oauth2.VerifierOption(verifier))
+		rejected, ok := errors.AsType[*oauth2.RetrieveError](err)
+		if !ok || rejected.ErrorCode != "invalid_client" && rejected.ErrorCode != "invalid_request" {
+			break
+		}
 	}
-	return c.Email
+	return tokens, err
 }
 
-// userInfo asks for the e-mail address where the ID token has none: a provider need not put it there (OpenID Connect
-// Core §5.4). An answer about somebody else counts for nothing (§5.3.2).
-func (s *SignIn) userInfo(ctx context.Context, provider *provider, answer *oauth2.Token, subject string) claims {
-	ctx, cancel := context.WithTimeout(oidc.ClientContext(ctx, s.http), userInfoTimeout)
-	defer cancel()
-	var read claims
-	info, err := provider.UserInfo(ctx, oauth2.StaticTokenSource(answer))
-	if err != nil || info.Subject != subject || info.Claims(&read) != nil {
-		return claims{}
-	}
-	return read
-}
-
-// keySetWithError keeps why a signature could not be verified, which go-oidc's verifier passes on as text only.
-type keySetWithError struct {
-	oidc.KeySet
-
-	err error
-}
-
-// VerifySignature implements oidc.KeySet.
-func (k *keySetWithError) VerifySignature(ctx context.Context, jwt string) ([]byte, error) {
-	payload, err := k.KeySet.VerifySignature(ctx, jwt)
-	k.err = err
-	return payload, err //nolint:wrapcheck // it is go-oidc that reads it
-}
-
-// classifyVerifyError separates keys that cannot be fetched from an invalid token. A remote key set wraps another
-// error only in the former case.
-func (k *keySetWithError) classifyVerifyError(err error) error {
-	if cause := errors.Unwrap(k.err); cause != nil {
-		return &ProviderError{Code: codeUnreachable, Err: cause}
-	}
-	if k.err != nil {
-		return &RefusedError{Reason: "the ID token's signature does not hold"}
-	}
-	if _, expired := errors.AsType[*oidc.TokenExpiredError](err); expired {
-		return &RefusedError{Reason: "the ID token has expired"}
-	}
-	return &RefusedError{Reason: "the ID token is malformed or its claims do not hold"}
-}
-
-// classifyTokenError: only a code that is not taken (RFC 6749 §5.2, invalid_grant) is the person's failure.
+// classifyTokenError: only a code that is not accepted (RFC 6749 §5.2, invalid_grant) is the person's failure.
 func classifyTokenError(err error) error {
 	answer, answered := errors.AsType[*oauth2.RetrieveError](err)
 	switch {
@@ -149,6 +88,87 @@ func classifyTokenError(err error) error {
 	default:
 		return &ProviderError{Code: knownCode(answer.ErrorCode), Err: err}
 	}
+}
+
+// claims are claims of an ID token or a UserInfo response.
+type claims struct {
+	Subject         string `json:"sub"`
+	AuthorizedParty string `json:"azp"`
+	Email           string `json:"email"`
+	// Verified is a boolean; some providers write it as text.
+	Verified any `json:"email_verified"`
+}
+
+// verifiedEmail returns the address if the provider has verified it and it can be shown.
+func (c claims) verifiedEmail() string {
+	if c.Verified != true && c.Verified != "true" || len(c.Email) > maxEmail || strings.ContainsFunc(c.Email, unicode.IsControl) {
+		return ""
+	}
+	return c.Email
+}
+
+// verify checks an ID token (OpenID Connect Core §3.1.3.7). go-oidc checks signature, issuer, audience and expiry.
+func (p *provider) verify(ctx context.Context, raw, nonce string) (found claims, err error) {
+	keys := &keySetWithError{KeySet: p.keys}
+	token, err := oidc.NewVerifier(p.issuer, keys, &p.tokenConfig).Verify(ctx, raw)
+	if err != nil {
+		return found, keys.classify(err)
+	}
+	if err := token.Claims(&found); err != nil {
+		return found, &RefusedError{Reason: "the ID token's claims cannot be read"}
+	}
+	isOdd := func(r rune) bool { return r < ' ' || r > '~' }
+	switch party := found.AuthorizedParty; {
+	case token.Nonce != nonce:
+		err = &RefusedError{Reason: "the ID token's nonce is not ours"}
+	case found.Subject == "", len(found.Subject) > 255, strings.ContainsFunc(found.Subject, isOdd): // §2: 255 ASCII characters
+		err = &RefusedError{Reason: "the ID token names nobody, or not as it must"}
+	case party != "" && party != p.client.ClientID, party == "" && len(token.Audience) > 1:
+		err = &RefusedError{Reason: "the ID token was issued to another service"}
+	}
+	return found, err
+}
+
+// keySetWithError keeps why a signature could not be verified: go-oidc's verifier returns only the text of it.
+type keySetWithError struct {
+	oidc.KeySet
+
+	err error
+}
+
+// VerifySignature implements oidc.KeySet.
+func (k *keySetWithError) VerifySignature(ctx context.Context, jwt string) (payload []byte, err error) {
+	payload, k.err = k.KeySet.VerifySignature(ctx, jwt)
+	return payload, k.err
+}
+
+// classify separates keys that cannot be read from an invalid token. A remote key set wraps another error only in the
+// former case.
+func (k *keySetWithError) classify(err error) error {
+	cause := errors.Unwrap(k.err)
+	_, expired := errors.AsType[*oidc.TokenExpiredError](err)
+	switch {
+	case cause != nil:
+		return &ProviderError{Code: codeUnreachable, Err: cause}
+	case k.err != nil:
+		return &RefusedError{Reason: "the ID token's signature does not hold"}
+	case expired:
+		return &RefusedError{Reason: "the ID token has expired"}
+	default:
+		return &RefusedError{Reason: "the ID token is malformed or its claims do not hold"}
+	}
+}
+
+// userInfo returns the claims of the UserInfo response (OpenID Connect Core §5.4), for an ID token without an e-mail
+// address. They are empty if the request fails, or if the response is about another subject (§5.3.2).
+func (p *provider) userInfo(ctx context.Context, tokens *oauth2.Token, subject string) (found claims) {
+	ctx, cancel := context.WithTimeout(ctx, userInfoTimeout)
+	defer cancel()
+	info, err := p.UserInfo(ctx, oauth2.StaticTokenSource(tokens))
+	if err != nil || info.Subject != subject || info.Claims(&found) != nil {
+		return claims{}
+	}
+	return found
 }
 
 // knownCode is an error code that is safe to log: one of RFC 6749 or OpenID Connect, or that it is none of them.

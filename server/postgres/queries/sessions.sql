@@ -1,5 +1,5 @@
 -- name: AccountOfIdentity :one
-SELECT a.id, a.name FROM account_identities i JOIN accounts a ON a.id = i.account_id WHERE i.issuer = $1 AND i.subject = $2;
+SELECT account_id FROM account_identities WHERE issuer = $1 AND subject = $2;
 
 -- name: LinkIdentity :one
 -- The first sign-in wins; a second at the same time gets the first one's account.
@@ -20,12 +20,12 @@ INSERT INTO sessions (hash, account_id, issuer, subject, email, created_at, last
 VALUES ($1, $2, $3, $4, $5, $6, $6, $7);
 
 -- name: LookUpSession :one
-SELECT s.account_id, a.name AS account, s.issuer, s.subject, s.email, s.created_at, s.last_used_at, s.expires_at
+SELECT s.account_id, a.name AS account, s.issuer, s.subject, s.email, s.created_at, s.last_used_at
 FROM sessions s JOIN accounts a ON a.id = s.account_id
-WHERE s.hash = $1;
+WHERE s.hash = $1 AND s.expires_at > @now AND s.last_used_at > @used_after;
 
--- name: TouchSession :execrows
-UPDATE sessions SET last_used_at = greatest(last_used_at, $2) WHERE hash = $1;
+-- name: TouchSession :one
+UPDATE sessions SET last_used_at = greatest(last_used_at, @now) WHERE hash = $1 RETURNING hash;
 
 -- name: DeleteSession :exec
 DELETE FROM sessions WHERE hash = $1;

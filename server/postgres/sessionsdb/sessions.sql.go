@@ -13,7 +13,7 @@ import (
 )
 
 const accountOfIdentity = `-- name: AccountOfIdentity :one
-SELECT a.id, a.name FROM account_identities i JOIN accounts a ON a.id = i.account_id WHERE i.issuer = $1 AND i.subject = $2
+SELECT account_id FROM account_identities WHERE issuer = $1 AND subject = $2
 `
 
 type AccountOfIdentityParams struct {
@@ -21,16 +21,11 @@ type AccountOfIdentityParams struct {
 	Subject string
 }
 
-type AccountOfIdentityRow struct {
-	ID   uuid.UUID
-	Name string
-}
-
-func (q *Queries) AccountOfIdentity(ctx context.Context, arg AccountOfIdentityParams) (AccountOfIdentityRow, error) {
+func (q *Queries) AccountOfIdentity(ctx context.Context, arg AccountOfIdentityParams) (uuid.UUID, error) {
 	row := q.db.QueryRow(ctx, accountOfIdentity, arg.Issuer, arg.Subject)
-	var i AccountOfIdentityRow
-	err := row.Scan(&i.ID, &i.Name)
-	return i, err
+	var account_id uuid.UUID
+	err := row.Scan(&account_id)
+	return account_id, err
 }
 
 const deleteSession = `-- name: DeleteSession :exec
@@ -100,10 +95,16 @@ func (q *Queries) LinkIdentity(ctx context.Context, arg LinkIdentityParams) (uui
 }
 
 const lookUpSession = `-- name: LookUpSession :one
-SELECT s.account_id, a.name AS account, s.issuer, s.subject, s.email, s.created_at, s.last_used_at, s.expires_at
+SELECT s.account_id, a.name AS account, s.issuer, s.subject, s.email, s.created_at, s.last_used_at
 FROM sessions s JOIN accounts a ON a.id = s.account_id
-WHERE s.hash = $1
+WHERE s.hash = $1 AND s.expires_at > $2 AND s.last_used_at > $3
 `
+
+type LookUpSessionParams struct {
+	Hash      []byte
+	Now       time.Time
+	UsedAfter time.Time
+}
 
 type LookUpSessionRow struct {
 	AccountID  uuid.UUID
@@ -113,11 +114,10 @@ type LookUpSessionRow struct {
 	Email      string
 	CreatedAt  time.Time
 	LastUsedAt time.Time
-	ExpiresAt  time.Time
 }
 
-func (q *Queries) LookUpSession(ctx context.Context, hash []byte) (LookUpSessionRow, error) {
-	row := q.db.QueryRow(ctx, lookUpSession, hash)
+func (q *Queries) LookUpSession(ctx context.Context, arg LookUpSessionParams) (LookUpSessionRow, error) {
+	row := q.db.QueryRow(ctx, lookUpSession, arg.Hash, arg.Now, arg.UsedAfter)
 	var i LookUpSessionRow
 	err := row.Scan(
 		&i.AccountID,
@@ -127,7 +127,6 @@ func (q *Queries) LookUpSession(ctx context.Context, hash []byte) (LookUpSession
 		&i.Email,
 		&i.CreatedAt,
 		&i.LastUsedAt,
-		&i.ExpiresAt,
 	)
 	return i, err
 }
@@ -164,21 +163,20 @@ func (q *Queries) SignInUsed(ctx context.Context, hash []byte) (bool, error) {
 	return used, err
 }
 
-const touchSession = `-- name: TouchSession :execrows
-UPDATE sessions SET last_used_at = greatest(last_used_at, $2) WHERE hash = $1
+const touchSession = `-- name: TouchSession :one
+UPDATE sessions SET last_used_at = greatest(last_used_at, $2) WHERE hash = $1 RETURNING hash
 `
 
 type TouchSessionParams struct {
-	Hash       []byte
-	LastUsedAt time.Time
+	Hash []byte
+	Now  time.Time
 }
 
-func (q *Queries) TouchSession(ctx context.Context, arg TouchSessionParams) (int64, error) {
-	result, err := q.db.Exec(ctx, touchSession, arg.Hash, arg.LastUsedAt)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) TouchSession(ctx context.Context, arg TouchSessionParams) ([]byte, error) {
+	row := q.db.QueryRow(ctx, touchSession, arg.Hash, arg.Now)
+	var hash []byte
+	err := row.Scan(&hash)
+	return hash, err
 }
 
 const useSignIn = `-- name: UseSignIn :execrows

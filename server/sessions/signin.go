@@ -46,7 +46,7 @@ type SignIn struct {
 	registration Provider
 	accounts     Accounts
 	store        *Store
-	sealer       sealer // of sign-ins that have begun
+	cookies      cookieCipher
 	http         *http.Client
 
 	discovery  singleflight.Group
@@ -65,7 +65,7 @@ type Callback struct {
 	Error string
 }
 
-// signInState is a sign-in that has begun. The browser keeps it in a sealed cookie, so it needs no storage.
+// signInState is a sign-in that has begun. The browser keeps it in an encrypted cookie, so it needs no storage.
 type signInState struct {
 	Issuer, State, Nonce, Verifier string
 	Ends                           time.Time
@@ -78,7 +78,7 @@ const reasonExpired = "this sign-in is over or was never begun"
 func NewSignIn(registration Provider, secret []byte, accounts Accounts, store *Store) *SignIn {
 	return &SignIn{
 		registration: registration, accounts: accounts, store: store, http: newHTTPClient(),
-		sealer: newSealer(secret, "examprep sign-in state v1"),
+		cookies: newCookieCipher(secret, "examprep sign-in state v1"),
 	}
 }
 
@@ -98,7 +98,7 @@ func (s *SignIn) Begin(ctx context.Context) (address, cookie string, err error) 
 	if err != nil {
 		return "", "", fmt.Errorf("encode sign-in: %w", err)
 	}
-	return address, s.sealer.seal(value), nil
+	return address, s.cookies.encrypt(value), nil
 }
 
 // Complete takes the cookie of Begin and the provider's callback, and returns the token of a new session. A sign-in can be
@@ -136,7 +136,7 @@ func (s *SignIn) resume(cookie, state string) (begun signInState, err error) {
 	if cookie == "" || state == "" {
 		return begun, &RefusedError{Reason: "no sign-in was begun in this browser"}
 	}
-	value, ok := s.sealer.open(cookie)
+	value, ok := s.cookies.decrypt(cookie)
 	if !ok || json.Unmarshal(value, &begun) != nil || !s.store.now().Before(begun.Ends) {
 		return begun, &RefusedError{Reason: reasonExpired}
 	}

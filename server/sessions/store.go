@@ -14,12 +14,8 @@ import (
 	"examprep.dev/server/postgres/sessionsdb"
 )
 
-const (
-	// maxTouchInterval bounds how old a stored last use may be: a session in use is written once a minute.
-	maxTouchInterval = time.Minute
-	// pruned bounds the expired rows that a new session deletes.
-	pruned = 100
-)
+// maxTouchInterval limits how old a stored last use can be.
+const maxTouchInterval = time.Minute
 
 // Session is a signed-in developer.
 type Session struct {
@@ -37,7 +33,7 @@ type Session struct {
 type Store struct {
 	db       *pgxpool.Pool
 	queries  *sessionsdb.Queries
-	sealer   sealer // of tokens: a token is a sealed empty value
+	tokens   cookieCipher // a token is an encrypted empty value: random, and recognized without a look-up
 	idle     time.Duration
 	absolute time.Duration
 	now      func() time.Time
@@ -45,27 +41,21 @@ type Store struct {
 
 // NewStore returns a store. A session ends idle after its last use, or absolute after its start, whichever is earlier. The
 // last use is stored once a minute (once in a tenth of idle if that is shorter), so a session can end that much early.
-// Without positive times no session can be created. All pods have the same secret.
+// All pods have the same secret.
 func NewStore(db *pgxpool.Pool, secret []byte, idle, absolute time.Duration, now func() time.Time) *Store {
 	return &Store{
-		db: db, queries: sessionsdb.New(db), sealer: newSealer(secret, "examprep session token v2"),
+		db: db, queries: sessionsdb.New(db), tokens: newCookieCipher(secret, "examprep session token v2"),
 		idle: idle, absolute: absolute, now: now,
 	}
 }
 
-// Create starts a session and returns the token for the cookie. The token is stored nowhere. It also deletes some expired
-// rows: only sign-ins add any.
+// Create starts a session and returns the token for the cookie. The token is stored nowhere. Create also deletes some
+// expired rows: only sign-ins add any.
 func (s *Store) Create(ctx context.Context, session Session) (string, error) {
-	if s.idle <= 0 || s.absolute <= 0 {
-		return "", fmt.Errorf("create session: the time to live %s is not positive", min(s.idle, s.absolute))
-	}
-	now, token := s.now(), s.sealer.seal(nil)
-	if err := s.queries.PruneSessions(ctx, sessionsdb.PruneSessionsParams{Now: now, Most: pruned}); err != nil {
-		return "", fmt.Errorf("prune sessions: %w", err)
-	}
+	now, token := s.now(), s.tokens.encrypt(nil)
 	err := s.queries.InsertSession(ctx, sessionsdb.InsertSessionParams{
 		Hash: hashOf(token), AccountID: session.AccountID, Issuer: session.Issuer, Subject: session.Subject,
-		Email: session.Email, CreatedAt: now, ExpiresAt: now.Add(s.absolute),
+		Email: session.Email, Now: now, ExpiresAt: now.Add(s.absolute),
 	})
 	if err != nil {
 		return "", fmt.Errorf("store session: %w", err)
@@ -112,7 +102,7 @@ func (s *Store) End(ctx context.Context, token string) error {
 // Authentic reports whether an installation with this secret made the token. It reads no session: that may have ended. So a
 // request with a made-up token costs no look-up and shares no bucket with a developer's.
 func (s *Store) Authentic(token []byte) bool {
-	_, ok := s.sealer.open(string(token))
+	_, ok := s.tokens.decrypt(string(token))
 	return ok
 }
 

@@ -351,18 +351,3 @@ func TestUsedSignInIsForgottenOnceItHasExpired(t *testing.T) {
 		check.NoError(t, err)
 	}
 }
-
-func TestNoSessionIsStoredWithoutAnEnd(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	account := f.account(t)
-	for _, c := range []struct{ idle, absolute time.Duration }{{0, time.Hour}, {time.Hour, 0}, {-1, time.Hour}, {time.Hour, -1}} {
-		store := sessions.NewStore(f.pool, []byte(secret), c.idle, c.absolute, time.Now)
-		if token, err := store.Create(t.Context(), sessions.Session{AccountID: account}); err == nil || token != "" {
-			t.Errorf("%+v: a session was begun (%v)", c, err)
-		}
-		if n := f.count(t, "sessions"); n != 0 {
-			t.Errorf("%+v: %d sessions are stored", c, n)
-		}
-	}
-}

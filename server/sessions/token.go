@@ -107,32 +107,9 @@ func (c claims) verifiedEmail() string {
 	return c.Email
 }
 
-// verify checks an ID token (OpenID Connect Core §3.1.3.7). go-oidc checks signature, issuer, audience and expiry.
-func (p *provider) verify(ctx context.Context, raw, nonce string) (found claims, err error) {
-	keys := &keySetWithError{KeySet: p.keys}
-	token, err := oidc.NewVerifier(p.issuer, keys, &p.tokenConfig).Verify(ctx, raw)
-	if err != nil {
-		return found, keys.classify(err)
-	}
-	if err := token.Claims(&found); err != nil {
-		return found, &RefusedError{Reason: "the ID token's claims cannot be read"}
-	}
-	isOdd := func(r rune) bool { return r < ' ' || r > '~' }
-	switch party := found.AuthorizedParty; {
-	case token.Nonce != nonce:
-		err = &RefusedError{Reason: "the ID token's nonce is not ours"}
-	case found.Subject == "", len(found.Subject) > 255, strings.ContainsFunc(found.Subject, isOdd): // §2: 255 ASCII characters
-		err = &RefusedError{Reason: "the ID token names nobody, or not as it must"}
-	case party != "" && party != p.client.ClientID, party == "" && len(token.Audience) > 1:
-		err = &RefusedError{Reason: "the ID token was issued to another service"}
-	}
-	return found, err
-}
-
 // keySetWithError keeps why a signature could not be verified: go-oidc's verifier returns only the text of it.
 type keySetWithError struct {
 	oidc.KeySet
-
 	err error
 }
 
@@ -142,21 +119,37 @@ func (k *keySetWithError) VerifySignature(ctx context.Context, jwt string) (payl
 	return payload, k.err
 }
 
-// classify separates keys that cannot be read from an invalid token. A remote key set wraps another error only in the
-// former case.
-func (k *keySetWithError) classify(err error) error {
-	cause := errors.Unwrap(k.err)
-	_, expired := errors.AsType[*oidc.TokenExpiredError](err)
-	switch {
-	case cause != nil:
-		return &ProviderError{Code: codeUnreachable, Err: cause}
-	case k.err != nil:
-		return &RefusedError{Reason: "the ID token's signature does not hold"}
-	case expired:
-		return &RefusedError{Reason: "the ID token has expired"}
-	default:
-		return &RefusedError{Reason: "the ID token is malformed or its claims do not hold"}
+// verify checks an ID token (OpenID Connect Core §3.1.3.7). go-oidc checks signature, issuer, audience and expiry.
+func (p *provider) verify(ctx context.Context, raw, nonce string) (found claims, err error) {
+	keys := &keySetWithError{KeySet: p.keys}
+	token, err := oidc.NewVerifier(p.issuer, keys, &p.tokenConfig).Verify(ctx, raw)
+	if err == nil {
+		err = token.Claims(&found)
 	}
+	// A remote key set wraps another error only if it could not read the keys.
+	if cause := errors.Unwrap(keys.err); cause != nil {
+		return found, &ProviderError{Code: codeUnreachable, Err: cause}
+	}
+	_, expired := errors.AsType[*oidc.TokenExpiredError](err)
+	party, isOdd := found.AuthorizedParty, func(r rune) bool { return r < ' ' || r > '~' }
+	var reason string
+	switch {
+	case keys.err != nil:
+		reason = "the ID token's signature does not hold"
+	case expired:
+		reason = "the ID token has expired"
+	case err != nil:
+		reason = "the ID token is malformed or its claims do not hold"
+	case token.Nonce != nonce:
+		reason = "the ID token's nonce is not ours"
+	case token.Subject == "", len(token.Subject) > 255, strings.ContainsFunc(token.Subject, isOdd): // §2: ASCII
+		reason = "the ID token names nobody, or not as it must"
+	case party != "" && party != p.client.ClientID, party == "" && len(token.Audience) > 1:
+		reason = "the ID token was issued to another service"
+	default:
+		return found, nil
+	}
+	return found, &RefusedError{Reason: reason}
 }
 
 // userInfo returns the claims of the UserInfo response (OpenID Connect Core §5.4), for an ID token without an e-mail

@@ -16,8 +16,16 @@ SELECT EXISTS (SELECT FROM used_sign_ins u WHERE u.hash = $1 FOR UPDATE) AS used
 INSERT INTO used_sign_ins (hash, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING;
 
 -- name: InsertSession :exec
+-- Also deletes some expired sessions and used sign-ins. It waits for no other transaction.
+WITH old_sessions AS (
+    DELETE FROM sessions WHERE hash IN (
+        SELECT s.hash FROM sessions s WHERE s.expires_at <= @now ORDER BY s.expires_at LIMIT 100 FOR UPDATE SKIP LOCKED)
+), old_sign_ins AS (
+    DELETE FROM used_sign_ins WHERE hash IN (
+        SELECT u.hash FROM used_sign_ins u WHERE u.expires_at <= @now ORDER BY u.expires_at LIMIT 100 FOR UPDATE SKIP LOCKED)
+)
 INSERT INTO sessions (hash, account_id, issuer, subject, email, created_at, last_used_at, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, $6, $7);
+VALUES (@hash, @account_id, @issuer, @subject, @email, @now, @now, @expires_at);
 
 -- name: LookUpSession :one
 SELECT s.account_id, a.name AS account, s.issuer, s.subject, s.email, s.created_at, s.last_used_at
@@ -32,12 +40,3 @@ DELETE FROM sessions WHERE hash = $1;
 
 -- name: DeleteSessionsOfAccount :exec
 DELETE FROM sessions WHERE account_id = $1;
-
--- name: PruneSessions :exec
--- Deletes some expired sessions and used sign-ins. It waits for no other transaction.
-WITH old_sessions AS (
-    DELETE FROM sessions WHERE hash IN (
-        SELECT s.hash FROM sessions s WHERE s.expires_at <= @now ORDER BY s.expires_at LIMIT @most::int FOR UPDATE SKIP LOCKED)
-)
-DELETE FROM used_sign_ins WHERE hash IN (
-    SELECT u.hash FROM used_sign_ins u WHERE u.expires_at <= @now ORDER BY u.expires_at LIMIT @most::int FOR UPDATE SKIP LOCKED);

@@ -47,6 +47,13 @@ func (q *Queries) DeleteSessionsOfAccount(ctx context.Context, accountID uuid.UU
 }
 
 const insertSession = `-- name: InsertSession :exec
+WITH old_sessions AS (
+    DELETE FROM sessions WHERE hash IN (
+        SELECT s.hash FROM sessions s WHERE s.expires_at <= $6 ORDER BY s.expires_at LIMIT 100 FOR UPDATE SKIP LOCKED)
+), old_sign_ins AS (
+    DELETE FROM used_sign_ins WHERE hash IN (
+        SELECT u.hash FROM used_sign_ins u WHERE u.expires_at <= $6 ORDER BY u.expires_at LIMIT 100 FOR UPDATE SKIP LOCKED)
+)
 INSERT INTO sessions (hash, account_id, issuer, subject, email, created_at, last_used_at, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $6, $7)
 `
@@ -57,10 +64,11 @@ type InsertSessionParams struct {
 	Issuer    string
 	Subject   string
 	Email     string
-	CreatedAt time.Time
+	Now       time.Time
 	ExpiresAt time.Time
 }
 
+// Also deletes some expired sessions and used sign-ins. It waits for no other transaction.
 func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) error {
 	_, err := q.db.Exec(ctx, insertSession,
 		arg.Hash,
@@ -68,7 +76,7 @@ func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) er
 		arg.Issuer,
 		arg.Subject,
 		arg.Email,
-		arg.CreatedAt,
+		arg.Now,
 		arg.ExpiresAt,
 	)
 	return err
@@ -129,26 +137,6 @@ func (q *Queries) LookUpSession(ctx context.Context, arg LookUpSessionParams) (L
 		&i.LastUsedAt,
 	)
 	return i, err
-}
-
-const pruneSessions = `-- name: PruneSessions :exec
-WITH old_sessions AS (
-    DELETE FROM sessions WHERE hash IN (
-        SELECT s.hash FROM sessions s WHERE s.expires_at <= $1 ORDER BY s.expires_at LIMIT $2::int FOR UPDATE SKIP LOCKED)
-)
-DELETE FROM used_sign_ins WHERE hash IN (
-    SELECT u.hash FROM used_sign_ins u WHERE u.expires_at <= $1 ORDER BY u.expires_at LIMIT $2::int FOR UPDATE SKIP LOCKED)
-`
-
-type PruneSessionsParams struct {
-	Now  time.Time
-	Most int32
-}
-
-// Deletes some expired sessions and used sign-ins. It waits for no other transaction.
-func (q *Queries) PruneSessions(ctx context.Context, arg PruneSessionsParams) error {
-	_, err := q.db.Exec(ctx, pruneSessions, arg.Now, arg.Most)
-	return err
 }
 
 const signInUsed = `-- name: SignInUsed :one

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
@@ -21,6 +22,10 @@ const (
 	maxBody = 1 << 20
 	// discoveryLife is how long the provider's configuration and keys are used before they are read again.
 	discoveryLife = 10 * time.Minute
+	// userInfoTimeout limits the request for the e-mail address, which is for display only.
+	userInfoTimeout = 2 * time.Second
+	// maxEmail is RFC 5321's limit in bytes (erratum 1690).
+	maxEmail = 254
 )
 
 const codeUnreachable = "unreachable"
@@ -28,7 +33,6 @@ const codeUnreachable = "unreachable"
 // provider is a discovered provider.
 type provider struct {
 	*oidc.Provider
-
 	issuer      string
 	keys        oidc.KeySet
 	client      oauth2.Config
@@ -36,16 +40,6 @@ type provider struct {
 	authStyles  []oauth2.AuthStyle
 	// sendsIssuer reports whether each of its callbacks names it (RFC 9207).
 	sendsIssuer bool
-}
-
-// newHTTPClient returns the client for the provider. It follows no redirect, which could carry a code and the client's
-// secret to another host.
-func newHTTPClient() *http.Client {
-	return &http.Client{
-		Timeout:       providerTimeout,
-		Transport:     limitBodies{http.DefaultTransport},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
 }
 
 // limitBodies limits the bodies of responses: go-oidc reads them whole.
@@ -91,18 +85,18 @@ func (s *SignIn) discover(ctx context.Context) (*provider, error) {
 
 // newProvider reads the provider's configuration. ctx has the HTTP client, also for reading its keys later.
 func newProvider(ctx context.Context, registered Provider, now func() time.Time) (*provider, error) {
-	found, err := oidc.NewProvider(ctx, registered.Issuer)
-	if err != nil {
-		return nil, fmt.Errorf("discover: %w", err)
-	}
 	var configuration struct {
 		Keys        string   `json:"jwks_uri"`
 		Algorithms  []string `json:"id_token_signing_alg_values_supported"`
 		Methods     []string `json:"token_endpoint_auth_methods_supported"`
 		SendsIssuer bool     `json:"authorization_response_iss_parameter_supported"`
 	}
-	if err := found.Claims(&configuration); err != nil {
-		return nil, fmt.Errorf("read configuration: %w", err)
+	found, err := oidc.NewProvider(ctx, registered.Issuer)
+	if err == nil {
+		err = found.Claims(&configuration)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the provider's configuration: %w", err)
 	}
 	endpoint, withTLS := found.Endpoint(), strings.HasPrefix(registered.Issuer, "https:")
 	for _, address := range []string{endpoint.AuthURL, endpoint.TokenURL, configuration.Keys} {
@@ -141,4 +135,153 @@ func authStyles(secret string, methods []string) (styles []oauth2.AuthStyle) {
 		styles = append(styles, oauth2.AuthStyleInParams)
 	}
 	return styles
+}
+
+// identify exchanges a callback's code for an ID token and returns a session without an account.
+func (p *provider) identify(ctx context.Context, begun signInState, back Callback) (Session, error) {
+	if err := p.checkCallback(begun, back); err != nil {
+		return Session{}, err
+	}
+	tokens, err := p.exchange(ctx, back.Code, begun.Verifier)
+	if err != nil {
+		return Session{}, classifyTokenError(err)
+	}
+	raw, _ := tokens.Extra("id_token").(string)
+	if raw == "" {
+		return Session{}, &ProviderError{Code: "no id_token", Err: errors.New("the token endpoint returned no ID token")}
+	}
+	person, err := p.verify(ctx, raw, begun.Nonce)
+	if err != nil {
+		return Session{}, err
+	}
+	if person.Email == "" { // then the UserInfo response can have it (OpenID Connect Core §5.4)
+		ctx, cancel := context.WithTimeout(ctx, userInfoTimeout)
+		defer cancel()
+		info, err := p.UserInfo(ctx, oauth2.StaticTokenSource(tokens))
+		if err == nil && info.Subject == person.Subject { // §5.3.2
+			person.Email, person.Verified = info.Email, info.EmailVerified
+		}
+	}
+	// The token's issuer can have two names (go-oidc accepts both of Google's). An identity must have one.
+	return Session{Issuer: p.issuer, Subject: person.Subject, Email: person.verifiedEmail()}, nil
+}
+
+// checkCallback refuses another provider's callback (RFC 9207 §2.4), and one that reports an error.
+func (p *provider) checkCallback(begun signInState, back Callback) error {
+	switch {
+	case begun.Issuer != p.issuer, back.Issuer != p.issuer && (back.Issuer != "" || p.sendsIssuer):
+		return &RefusedError{Reason: "the answer is another provider's"}
+	case back.Error == "server_error", back.Error == "temporarily_unavailable":
+		return &ProviderError{Code: back.Error, Err: errors.New("the provider sent the person back")}
+	case back.Error != "":
+		return &RefusedError{Reason: "the provider did not sign the person in: " + knownCode(back.Error), ByProvider: true}
+	case back.Code == "":
+		return &RefusedError{Reason: "the answer holds no code"}
+	}
+	return nil
+}
+
+// exchange redeems a code. It tries the second way to authenticate only if the provider rejected the first: any other
+// failure may have used up the code. (x/oauth2's own detection tries again after every failure.)
+func (p *provider) exchange(ctx context.Context, code, verifier string) (tokens *oauth2.Token, err error) {
+	client := p.client
+	for _, style := range p.authStyles {
+		client.Endpoint.AuthStyle = style
+		tokens, err = client.Exchange(ctx, code, oauth2.VerifierOption(verifier))
+		rejected, ok := errors.AsType[*oauth2.RetrieveError](err)
+		if !ok || rejected.ErrorCode != "invalid_client" && rejected.ErrorCode != "invalid_request" {
+			break
+		}
+	}
+	return tokens, err
+}
+
+// classifyTokenError: only a code that is not accepted (RFC 6749 §5.2, invalid_grant) is the person's failure.
+func classifyTokenError(err error) error {
+	answer, answered := errors.AsType[*oauth2.RetrieveError](err)
+	switch {
+	case !answered:
+		return &ProviderError{Code: codeUnreachable, Err: err}
+	case answer.ErrorCode == "invalid_grant" && answer.Response.StatusCode < http.StatusInternalServerError:
+		return &RefusedError{Reason: "the provider does not take the code"}
+	case answer.ErrorCode == "":
+		return &ProviderError{Code: http.StatusText(answer.Response.StatusCode), Err: err}
+	default:
+		return &ProviderError{Code: knownCode(answer.ErrorCode), Err: err}
+	}
+}
+
+// claims are an ID token's claims.
+type claims struct {
+	Subject         string `json:"sub"`
+	AuthorizedParty string `json:"azp"`
+	Email           string `json:"email"`
+	// Verified is a boolean; some providers write it as text.
+	Verified any `json:"email_verified"`
+}
+
+// verifiedEmail returns the address if the provider has verified it and it can be shown.
+func (c claims) verifiedEmail() string {
+	verified, _ := c.Verified.(bool)
+	if !verified && c.Verified != "true" || len(c.Email) > maxEmail || strings.ContainsFunc(c.Email, unicode.IsControl) {
+		return ""
+	}
+	return c.Email
+}
+
+// keySetWithError keeps why a signature could not be verified: go-oidc's verifier returns only the text of it.
+type keySetWithError struct {
+	oidc.KeySet
+	err error
+}
+
+// VerifySignature implements oidc.KeySet.
+func (k *keySetWithError) VerifySignature(ctx context.Context, jwt string) (payload []byte, err error) {
+	payload, k.err = k.KeySet.VerifySignature(ctx, jwt)
+	return payload, k.err
+}
+
+// verify checks an ID token (OpenID Connect Core §3.1.3.7). go-oidc checks signature, issuer, audience and expiry.
+func (p *provider) verify(ctx context.Context, raw, nonce string) (found claims, err error) {
+	keys := &keySetWithError{KeySet: p.keys}
+	token, err := oidc.NewVerifier(p.issuer, keys, &p.tokenConfig).Verify(ctx, raw)
+	if err == nil {
+		err = token.Claims(&found)
+	}
+	// A remote key set wraps another error only if it could not read the keys.
+	if cause := errors.Unwrap(keys.err); cause != nil {
+		return found, &ProviderError{Code: codeUnreachable, Err: cause}
+	}
+	_, expired := errors.AsType[*oidc.TokenExpiredError](err)
+	party, isOdd := found.AuthorizedParty, func(r rune) bool { return r < ' ' || r > '~' }
+	var reason string
+	switch {
+	case keys.err != nil:
+		reason = "the ID token's signature does not hold"
+	case expired:
+		reason = "the ID token has expired"
+	case err != nil:
+		reason = "the ID token is malformed or its claims do not hold"
+	case token.Nonce != nonce:
+		reason = "the ID token's nonce is not ours"
+	case token.Subject == "", len(token.Subject) > 255, strings.ContainsFunc(token.Subject, isOdd): // §2: ASCII
+		reason = "the ID token names nobody, or not as it must"
+	case party != "" && party != p.client.ClientID, party == "" && len(token.Audience) > 1:
+		reason = "the ID token was issued to another service"
+	default:
+		return found, nil
+	}
+	return found, &RefusedError{Reason: reason}
+}
+
+// knownCode returns a code that is safe to log: an error code of RFC 6749 or OpenID Connect.
+func knownCode(code string) string {
+	if slices.Contains([]string{
+		"access_denied", "account_selection_required", "consent_required", "interaction_required", "invalid_client",
+		"invalid_grant", "invalid_request", "invalid_scope", "login_required", "server_error", "temporarily_unavailable",
+		"unauthorized_client", "unsupported_grant_type", "unsupported_response_type",
+	}, code) {
+		return code
+	}
+	return "an unknown error code"
 }

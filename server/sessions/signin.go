@@ -57,9 +57,9 @@ type SignIn struct {
 // Callback is what the provider sent back through the browser, or what an attacker made up.
 type Callback struct {
 	State string
-	// Code is exchanged for the tokens; empty beside an Error.
+	// Code is exchanged for the tokens; empty if there is an Error.
 	Code string
-	// Issuer is the provider that answers (RFC 9207); empty if it does not say.
+	// Issuer is the provider's issuer URL (RFC 9207); empty if the provider does not send it.
 	Issuer string
 	// Error is a code of RFC 6749 §4.1.2.1 or OpenID Connect Core §3.1.2.6; empty when the person has signed in.
 	Error string
@@ -67,8 +67,11 @@ type Callback struct {
 
 // signInState is a sign-in that has begun. The browser keeps it in an encrypted cookie, so it needs no storage.
 type signInState struct {
-	Issuer, State, Nonce, Verifier string
-	Ends                           time.Time
+	Issuer   string    `json:"issuer"`
+	State    string    `json:"state"`
+	Nonce    string    `json:"nonce"`
+	Verifier string    `json:"verifier"`
+	Ends     time.Time `json:"ends"`
 }
 
 const reasonExpired = "this sign-in is over or was never begun"
@@ -76,10 +79,13 @@ const reasonExpired = "this sign-in is over or was never begun"
 // NewSignIn returns a sign-in that stores sessions in store. The key of its cookies is derived from secret, which has at
 // least 32 bytes. With the same secret any pod completes a sign-in that another has begun.
 func NewSignIn(registration Provider, secret []byte, accounts Accounts, store *Store) *SignIn {
-	return &SignIn{
-		registration: registration, accounts: accounts, store: store, http: newHTTPClient(),
-		cookies: newCookieCipher(secret, "examprep sign-in state v1"),
+	client := &http.Client{
+		Timeout: providerTimeout, Transport: limitBodies{http.DefaultTransport},
+		// A redirect could carry a code and the client's secret to another host.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+	cookies := newCookieCipher(secret, "examprep sign-in state v1")
+	return &SignIn{registration: registration, accounts: accounts, store: store, cookies: cookies, http: client}
 }
 
 // Begin returns the provider's address to redirect to, and the value of a short-lived cookie that ties the sign-in to this
@@ -103,8 +109,8 @@ func (s *SignIn) Begin(ctx context.Context) (address, cookie string, err error) 
 
 // Complete takes the cookie of Begin and the provider's callback, and returns the token of a new session. A sign-in can be
 // completed once. The same callback can be tried again if the provider could not be discovered or PostgreSQL could not be
-// written.
-func (s *SignIn) Complete(ctx context.Context, cookie string, back Callback) (string, error) {
+// written. Errors: see the package comment.
+func (s *SignIn) Complete(ctx context.Context, cookie string, back Callback) (token string, err error) {
 	provider, err := s.discover(ctx)
 	if err != nil {
 		return "", err
@@ -127,7 +133,20 @@ func (s *SignIn) Complete(ctx context.Context, cookie string, back Callback) (st
 	if session.AccountID, err = s.account(ctx, session); err != nil {
 		return "", err
 	}
-	return s.begin(ctx, begun, session)
+	// Each pod has its own clock, so the mark outlasts the sign-in by far.
+	mark := sessionsdb.UseSignInParams{Hash: hashOf(begun.State), ExpiresAt: s.store.now().Add(2 * SignInTimeout)}
+	err = s.transact(ctx, audit.SessionBegin, session, func(store *Store) error {
+		first, err := store.queries.UseSignIn(ctx, mark)
+		if err != nil {
+			return fmt.Errorf("use sign-in: %w", err)
+		}
+		if first == 0 { // another callback succeeded since
+			return &RefusedError{Reason: reasonExpired}
+		}
+		token, err = store.Create(ctx, session)
+		return err
+	})
+	return token, err
 }
 
 // resume returns the sign-in of a cookie. A wrong state does not consume the sign-in, so a forged callback link cannot
@@ -165,24 +184,6 @@ func (s *SignIn) account(ctx context.Context, person Session) (uuid.UUID, error)
 	return account, nil
 }
 
-// begin marks the sign-in as used and starts the session. One of two callbacks at once succeeds. The mark outlasts the
-// sign-in by far, because each pod has its own clock.
-func (s *SignIn) begin(ctx context.Context, begun signInState, session Session) (token string, err error) {
-	mark := sessionsdb.UseSignInParams{Hash: hashOf(begun.State), ExpiresAt: s.store.now().Add(2 * SignInTimeout)}
-	err = s.transact(ctx, audit.SessionBegin, session, func(store *Store) error {
-		first, err := store.queries.UseSignIn(ctx, mark)
-		if err != nil {
-			return fmt.Errorf("use sign-in: %w", err)
-		}
-		if first == 0 {
-			return &RefusedError{Reason: reasonExpired}
-		}
-		token, err = store.Create(ctx, session)
-		return err
-	})
-	return token, err
-}
-
 // SignOut ends the session of a token.
 func (s *SignIn) SignOut(ctx context.Context, token string, session Session) error {
 	return s.transact(ctx, audit.SessionEnd, session, func(store *Store) error { return store.End(ctx, token) })
@@ -215,17 +216,14 @@ func (s *SignIn) transact(ctx context.Context, action audit.Action, session Sess
 	return nil
 }
 
-// maxAccountName is server/keys' limit in characters, kept here in bytes.
-const maxAccountName = 200
-
 // accountName returns issuer#subject. A hash replaces the subject if the name is too long (a subject can have 255
 // characters), or if the subject looks like such a hash.
 func accountName(issuer, subject string) string {
-	const mark = "sha256:"
+	const mark, maxLength = "sha256:", 200 // server/keys limits the characters, this the bytes
 	name := issuer + "#" + subject
-	if len(name) <= maxAccountName && !strings.HasPrefix(subject, mark) {
+	if len(name) <= maxLength && !strings.HasPrefix(subject, mark) {
 		return name
 	}
 	tail := "#" + mark + hex.EncodeToString(hashOf(name))
-	return strings.ToValidUTF8(issuer[:min(len(issuer), maxAccountName-len(tail))], "") + tail
+	return strings.ToValidUTF8(issuer[:min(len(issuer), maxLength-len(tail))], "") + tail
 }

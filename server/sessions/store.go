@@ -93,10 +93,7 @@ func (s *Store) End(ctx context.Context, token string) error {
 	if token == "" {
 		return nil
 	}
-	if err := s.queries.DeleteSession(ctx, hashOf(token)); err != nil {
-		return fmt.Errorf("end session: %w", err)
-	}
-	return nil
+	return s.queries.DeleteSession(ctx, hashOf(token))
 }
 
 // Authentic reports whether an installation with this secret made the token. It reads no session: that may have ended. So a

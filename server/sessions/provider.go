@@ -26,11 +26,11 @@ const (
 	userInfoTimeout = 2 * time.Second
 	// maxEmail is RFC 5321's limit in bytes (erratum 1690).
 	maxEmail = 254
+
+	codeUnreachable = "unreachable"
 )
 
-const codeUnreachable = "unreachable"
-
-// provider is a discovered provider.
+// provider is a discovered provider with this service's registration.
 type provider struct {
 	*oidc.Provider
 	issuer      string

@@ -169,7 +169,8 @@ func (s *SignIn) resume(cookie, state string) (begun signInState, err error) {
 // signs in to an account that an administrator created.
 func (s *SignIn) account(ctx context.Context, person Session) (uuid.UUID, error) {
 	queries := s.store.queries
-	account, err := queries.AccountOfIdentity(ctx, sessionsdb.AccountOfIdentityParams{Issuer: person.Issuer, Subject: person.Subject})
+	identity := sessionsdb.AccountOfIdentityParams{Issuer: person.Issuer, Subject: person.Subject}
+	account, err := queries.AccountOfIdentity(ctx, identity)
 	if errors.Is(err, pgx.ErrNoRows) {
 		account, err = s.accounts.EnsureAccount(ctx, accountName(person.Issuer, person.Subject))
 		if err == nil {

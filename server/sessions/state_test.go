@@ -23,7 +23,7 @@ func (f *fixture) returned(t *testing.T) (cookie string, back sessions.Callback)
 	t.Helper()
 	address, cookie, err := f.signIn.Begin(t.Context())
 	check.NoError(t, err)
-	return cookie, callback(f.atProvider(t, address))
+	return cookie, f.atProvider(t, address)
 }
 
 func refused(t *testing.T, what string, err error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -93,8 +92,8 @@ func newFixture(t *testing.T, prepare ...func(*mockoidc.MockOIDC) error) *fixtur
 	return f
 }
 
-// atProvider goes to the provider as a browser would and returns what it sends back.
-func (f *fixture) atProvider(t *testing.T, address string) url.Values {
+// atProvider goes to the provider as a browser would and returns the callback.
+func (f *fixture) atProvider(t *testing.T, address string) sessions.Callback {
 	t.Helper()
 	browser := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
@@ -102,13 +101,9 @@ func (f *fixture) atProvider(t *testing.T, address string) url.Values {
 	response, err := browser.Do(request)
 	check.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
-	back, err := response.Location()
+	location, err := response.Location()
 	check.NoError(t, err)
-	return back.Query()
-}
-
-// callback is what the provider sent back.
-func callback(back url.Values) sessions.Callback {
+	back := location.Query()
 	return sessions.Callback{State: back.Get("state"), Code: back.Get("code"), Issuer: back.Get("iss"), Error: back.Get("error")}
 }
 
@@ -123,8 +118,7 @@ func TestASignedInPersonKeepsOneAccount(t *testing.T) {
 		if !strings.Contains(address, "code_challenge_method=S256") {
 			t.Errorf("no PKCE in %s", address)
 		}
-		back := f.atProvider(t, address)
-		token, err := f.signIn.Complete(t.Context(), cookie, callback(back))
+		token, err := f.signIn.Complete(t.Context(), cookie, f.atProvider(t, address))
 		check.NoError(t, err)
 		session, err := f.store.Lookup(t.Context(), token)
 		check.NoError(t, err)
@@ -150,15 +144,10 @@ func TestWhatCannotBeAcceptedIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
-			address, cookie, err := f.signIn.Begin(t.Context())
-			check.NoError(t, err)
-			back := f.atProvider(t, address)
-			state, code := back.Get("state"), back.Get("code")
-			tamper(f, &cookie, &state, &code)
-			_, err = f.signIn.Complete(t.Context(), cookie, sessions.Callback{State: state, Code: code})
-			if _, ok := errors.AsType[*sessions.RefusedError](err); !ok {
-				t.Fatalf("got %v, want a RefusedError", err)
-			}
+			cookie, back := f.returned(t)
+			tamper(f, &cookie, &back.State, &back.Code)
+			_, err := f.signIn.Complete(t.Context(), cookie, back)
+			refused(t, name, err)
 		})
 	}
 }
@@ -166,13 +155,10 @@ func TestWhatCannotBeAcceptedIsRefused(t *testing.T) {
 func TestASignInCanBeCompletedOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	address, cookie, err := f.signIn.Begin(t.Context())
+	cookie, back := f.returned(t)
+	_, err := f.signIn.Complete(t.Context(), cookie, back)
 	check.NoError(t, err)
-	back := f.atProvider(t, address)
-	if _, err := f.signIn.Complete(t.Context(), cookie, callback(back)); err != nil {
-		t.Fatal(err)
-	}
-	_, err = f.signIn.Complete(t.Context(), cookie, callback(back))
+	_, err = f.signIn.Complete(t.Context(), cookie, back)
 	// The provider would refuse the code as well: it is the sign-in that must be over.
 	if refusal, ok := errors.AsType[*sessions.RefusedError](err); !ok || refusal.Reason != "this sign-in is over or was never begun" {
 		t.Fatalf("replay: got %v, want a RefusedError for the sign-in", err)
@@ -206,8 +192,8 @@ func TestASessionEnds(t *testing.T) {
 			_, err = f.store.Lookup(t.Context(), token)
 			check.NoError(t, err)
 			end(t, f, token, account)
-			var none *sessions.NoSessionError
-			if _, err := f.store.Lookup(t.Context(), token); !errors.As(err, &none) {
+			_, err = f.store.Lookup(t.Context(), token)
+			if _, ended := errors.AsType[*sessions.NoSessionError](err); !ended {
 				t.Errorf("got %v, want a NoSessionError", err)
 			}
 		})
@@ -287,11 +273,9 @@ func TestAProviderInTroubleIsNoRefusal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
-			address, cookie, err := f.signIn.Begin(t.Context())
-			check.NoError(t, err)
-			back := f.atProvider(t, address)
+			cookie, back := f.returned(t)
 			fail(f)
-			_, err = f.signIn.Complete(t.Context(), cookie, callback(back))
+			_, err := f.signIn.Complete(t.Context(), cookie, back)
 			if away, ok := errors.AsType[*sessions.ProviderError](err); !ok || away.Code == "" {
 				t.Fatalf("got %v, want a ProviderError", err)
 			}
@@ -303,10 +287,8 @@ func TestALongSubjectGetsAnAccountOfABoundedName(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.provider.QueueUser(&mockoidc.MockUser{Subject: strings.Repeat("s", 255)})
-	address, cookie, err := f.signIn.Begin(t.Context())
-	check.NoError(t, err)
-	back := f.atProvider(t, address)
-	token, err := f.signIn.Complete(t.Context(), cookie, callback(back))
+	cookie, back := f.returned(t)
+	token, err := f.signIn.Complete(t.Context(), cookie, back)
 	check.NoError(t, err)
 	session, err := f.store.Lookup(t.Context(), token)
 	check.NoError(t, err)
@@ -324,15 +306,14 @@ func TestEndedSessionsAreForgotten(t *testing.T) {
 		check.NoError(t, err)
 		return token
 	}
-	count := func() int { return f.count(t, "sessions") }
 	check.NoError(t, f.store.End(t.Context(), create()))
-	if n := count(); n != 0 {
+	if n := f.count(t, "sessions"); n != 0 {
 		t.Errorf("%d remembered after the sign-out", n)
 	}
 	create()
 	*f.clock = f.clock.Add(9 * time.Hour)
 	create()
-	if n := count(); n != 1 {
+	if n := f.count(t, "sessions"); n != 1 {
 		t.Errorf("%d remembered, want the living one", n)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"examprep.dev/server/sessions"
 )
 
-// forge makes a provider's token endpoint hand out ID tokens whose claims change has touched, signed with the provider's
-// own key: what is left to find is the claim.
+// forge changes the claims of the ID tokens of a provider's token endpoint and signs them with the provider's own key, so
+// only the claim is wrong.
 func forge(change func(claims map[string]any)) func(*mockoidc.MockOIDC) error {
 	return func(provider *mockoidc.MockOIDC) error {
 		keyID, err := provider.Keypair.KeyID()
@@ -121,12 +121,8 @@ func TestEachClaimOfTheTokenMustHold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, forge(c.change))
-			address, cookie, err := f.signIn.Begin(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			back := f.atProvider(t, address)
-			_, err = f.signIn.Complete(t.Context(), cookie, callback(back))
+			cookie, back := f.returned(t)
+			_, err := f.signIn.Complete(t.Context(), cookie, back)
 			refusal, refused := errors.AsType[*sessions.RefusedError](err)
 			if refused != c.refused || err != nil && !refused {
 				t.Errorf("got %v (refusal %v), want refused = %v", err, refusal, c.refused)

@@ -79,6 +79,7 @@ func TestASignInBeginsAgainWhenTheProviderIsBack(t *testing.T) {
 		"has no keys":       rewriting(t, discovery, func(found map[string]any) { delete(found, "jwks_uri") }),
 		"has no endpoint":   rewriting(t, discovery, func(found map[string]any) { found["token_endpoint"] = "" }),
 		"names no address":  rewriting(t, discovery, func(found map[string]any) { found["authorization_endpoint"] = "javascript:alert(1)" }),
+		"asks elsewhere":    rewriting(t, discovery, func(found map[string]any) { found["userinfo_endpoint"] = "ftp://127.0.0.1/" }),
 		"mistakes the type": rewriting(t, discovery, func(found map[string]any) { found["jwks_uri"] = 7 }),
 	} {
 		behave := p.provider.misbehaves(t, how)

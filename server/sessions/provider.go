@@ -99,7 +99,11 @@ func newProvider(ctx context.Context, registered Provider, now func() time.Time)
 		return nil, fmt.Errorf("read the provider's configuration: %w", err)
 	}
 	endpoint, withTLS := found.Endpoint(), strings.HasPrefix(registered.Issuer, "https:")
-	for _, address := range []string{endpoint.AuthURL, endpoint.TokenURL, configuration.Keys} {
+	addresses := []string{endpoint.AuthURL, endpoint.TokenURL, configuration.Keys}
+	if userInfo := found.UserInfoEndpoint(); userInfo != "" { // it gets the access token
+		addresses = append(addresses, userInfo)
+	}
+	for _, address := range addresses {
 		parsed, err := url.Parse(address)
 		if err != nil || parsed.Host == "" || parsed.Scheme != "https" && (parsed.Scheme != "http" || withTLS) {
 			return nil, errors.New("the provider's configuration lacks an endpoint, or has one without TLS")

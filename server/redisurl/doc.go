@@ -1,5 +1,4 @@
-// Package redisurl connects to Redis or Valkey by URL: one node, Sentinel or Cluster. It is apart because three owners
-// (gate, webhooks) connect in the same way and none of them owns the others.
+// Package redisurl connects to Redis or Valkey by URL: one node, Sentinel or Cluster. The gate and the webhooks use it.
 //
-// It fails with the URL's mistake named, and never puts a password into an error.
+// Its errors name the mistake in the URL, and never contain a password.
 package redisurl

@@ -21,11 +21,8 @@ import (
 // sentinel:// and cluster:// take `?tls=true`, sentinel:// also sentinel_username and sentinel_password.
 func Parse(raw string) (*redis.UniversalOptions, error) {
 	u, err := url.Parse(raw)
-	if err != nil {
-		if detail, ok := errors.AsType[*url.Error](err); ok {
-			err = detail.Err // url.Error repeats the whole URL, password and all
-		}
-		return nil, fmt.Errorf("REDIS_URL: %w", err)
+	if err != nil { // err can contain a part of the password, for example if that has a slash
+		return nil, errors.New("REDIS_URL: not a URL: escape special characters of the password, such as / as %2F")
 	}
 	switch u.Scheme {
 	case "redis", "rediss":
@@ -69,8 +66,8 @@ func parseNode(raw string) (*redis.UniversalOptions, error) {
 	}, nil
 }
 
-// Open returns a client for url, with options changed by adjust, which can be nil. It does not wait for the server: while
-// Redis is down, a process starts in degraded mode.
+// Open returns a client for url. adjust changes the options; it can be nil. Open does not wait for the server: while Redis
+// is down, a process starts in degraded mode.
 func Open(url string, adjust func(*redis.UniversalOptions)) (redis.UniversalClient, error) {
 	options, err := Parse(url)
 	if err != nil {

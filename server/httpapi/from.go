@@ -24,7 +24,6 @@ func from(err error) *apiError {
 	var mistake *attempts.Error
 	var invalidKey *keys.InvalidError
 	var invalidWebhook *webhooks.ValidationError
-	var tooMuch *usage.TooManyRowsError
 	var refused *sessions.RefusedError
 	switch {
 	case errors.As(err, &own):
@@ -37,9 +36,9 @@ func from(err error) *apiError {
 		return validationFailed(fieldError{invalidKey.Field, invalidKey.Detail})
 	case errors.As(err, &invalidWebhook):
 		return validationFailed(fieldError{invalidWebhook.Field, invalidWebhook.Detail})
-	case errors.As(err, &tooMuch):
+	case is[*usage.TooManyRowsError](err):
 		return validationFailed(fieldError{"from", fmt.Sprintf(
-			"and to span more than %d counts of a key and a day; ask for fewer days, or for one key_prefix", tooMuch.Max)})
+			"and to span more than %d counts of a key and a day; ask for fewer days, or for one key_prefix", usage.MaxRows)})
 	case is[*sessions.NoSessionError](err):
 		return notSignedIn("Sign in first: GET /v1/developer/sign-in")
 	case errors.As(err, &refused) && refused.ByProvider:

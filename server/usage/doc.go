@@ -1,31 +1,22 @@
 // Package usage counts the requests of each API key by UTC day, and when the key was last used.
 //
-// # How a request is counted
+// Each API pod has a [Meter]. [Meter.Count] adds to a counter in memory, one for each key and day: requests that the gate
+// let pass, and requests that it refused for the key's rate. A request never waits for the database. Once an interval the
+// pod writes its counters to key_usage_batches, up to 2,048 keys a row. Once the oldest batch is 15 seconds old, one pod at
+// a time (an advisory lock) adds the batches of all pods to key_usage, 32 in one transaction. So usage includes a request
+// within a minute.
 //
-//  1. Each API pod has a [Meter]. [Meter.Count] adds to a counter in memory, one for each key and day: requests that the
-//     gate let pass, and requests that it refused for the key's rate. A request never waits for the database.
-//  2. Once an interval the pod writes its counters to key_usage_batches, up to 2,048 keys a row.
-//  3. Once the oldest batch is 15 seconds old, one pod at a time (an advisory lock) adds the batches of all pods to
-//     key_usage, 32 in one transaction. So usage includes a request within a minute.
+// No request is counted twice. Each process is a writer with numbered batches, and the statement that stores a batch raises
+// the writer's number in key_usage_writers. So a batch that is sent again after a lost answer is stored once. A roll-up
+// deletes the batches in the transaction that adds them.
 //
-// # Why a request is counted once
+// A killed pod loses its last interval. A meter loses requests while PostgreSQL is unreachable and more keys are in use
+// than it can hold. A pod that stops loses its counts if it cannot write them within two seconds of its last request.
+// examprep_key_usage_lost_total counts the last two cases. A batch that PostgreSQL cannot add (damaged, or a sum out of
+// range) is marked as skipped. All others are added. examprep_key_usage_skipped_batches counts such batches.
 //
-// Each process is a writer. Its batches have numbers, and the statement that writes a batch raises the writer's number in
-// key_usage_writers. So a batch that is sent again after a lost answer is stored once. A roll-up deletes the batches in
-// the transaction that adds them.
-//
-// No request is counted twice. A killed pod loses its last interval. A meter loses requests while PostgreSQL is unreachable and
-// more keys are in use than it can hold. A pod that stops loses its counts if it cannot write them within two seconds of its
-// last request. examprep_key_usage_lost_total counts the last two cases.
-//
-// A batch that PostgreSQL cannot add (damaged, or a sum out of range) is marked as skipped. All others are added.
-// examprep_key_usage_skipped_batches counts such batches.
-//
-// # Last use and pruning
-//
-// The last use of a key is in its newest row of key_usage that has one (view api_key_uses). Nothing is written to the
-// row of the key. Rows of key_usage are never deleted by a process. This deletes old days, and keeps the last use of
-// each key:
+// The last use of a key is in its newest row of key_usage that has one (view api_key_uses). Rows of key_usage are never
+// deleted by a process. This deletes old days, and keeps the last use of each key:
 //
 //	DELETE FROM key_usage u WHERE u.day < current_date - interval '2 years' AND EXISTS (
 //	    SELECT FROM key_usage n WHERE n.key_id = u.key_id AND n.day > u.day AND n.last_used_at IS NOT NULL);

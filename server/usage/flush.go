@@ -12,112 +12,57 @@ import (
 const (
 	// batchKeys bounds a batch, so that a write is short, and a failed flush keeps what it has written.
 	batchKeys = 2048
-	// writerRetention is how many days an idle writer is kept. A batch can be repeated as long.
-	writerRetention = 30
-	// statementTimeout bounds a statement of a flush, and a transaction of a roll-up.
-	statementTimeout = 10 * time.Second
+	// databaseTimeout bounds a flush, and a transaction of a roll-up.
+	databaseTimeout = 10 * time.Second
 	// lastFlushTime bounds the last flush and roll-up: the process is about to end.
 	lastFlushTime = 2 * time.Second
-	// lastFlushRetry is the pause between two attempts of the last flush.
-	lastFlushRetry = 100 * time.Millisecond
 )
 
-// batch holds the counts of some keys on one day. It never changes: it can be sent several times, and is stored
-// once.
+// batch holds the counts of some keys on one day. It never changes: it can be sent several times, and is stored once,
+// because its number must be higher than the writer's last.
 type batch = usagedb.AddUsageBatchParams
 
-func (m *Meter) keepFlushing(ctx context.Context) {
-	ticker := time.NewTicker(m.interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-m.flushRequested:
-		case <-ticker.C:
-		}
-		_ = m.Flush(ctx) // counted; the next flush goes on
-	}
-}
-
-// flushLast retries until all is written, or the time is up. The time that is left is for the roll-up. Another pod adds
-// the rest.
-func (m *Meter) flushLast(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, lastFlushTime)
-	defer cancel()
-	retry := time.NewTicker(lastFlushRetry)
-	defer retry.Stop()
-	for m.Flush(ctx) != nil {
-		select {
-		case <-retry.C:
-		case <-ctx.Done():
-			m.recordLost()
-			return
-		}
-	}
-	_ = m.RollUp(ctx)
-}
-
-// recordLost counts the requests that could not be written. Some of them may have been stored.
-func (m *Meter) recordLost() {
-	m.flushing.Lock()
-	defer m.flushing.Unlock()
-	m.drain()
-	m.metrics.lost.Add(float64(requestsOf(m.batches)))
-}
-
-func requestsOf(batches []batch) int64 {
-	var sum int64
-	for _, b := range batches {
-		for i := range b.Keys {
-			sum += b.Requests[i] + b.RateLimited[i]
-		}
-	}
-	return sum
-}
-
 // Flush writes the counters to key_usage_batches. After an error it keeps the counts that are not written, and the
-// next flush writes them first.
+// next flush writes them first. Only one Flush can run at a time, those of [Meter.Run] included.
 func (m *Meter) Flush(ctx context.Context) error {
-	m.flushing.Lock()
-	defer m.flushing.Unlock()
-	err := m.writeBatches(ctx) // what the last flush left: only then is more drained, so the backlog is bounded
-	if err == nil {
-		m.drain()
-		err = m.writeBatches(ctx)
+	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
+	defer cancel()
+	if err := m.writeBatches(ctx); err != nil {
+		return err // the shards keep their counts: that bounds the batches
 	}
-	if err != nil {
-		m.metrics.flushFailures.Inc()
-	}
-	return err
+	m.drain()
+	return m.writeBatches(ctx)
 }
 
 // drain empties the shards into batches with the next numbers.
 func (m *Meter) drain() {
-	last := map[int64]int{} // index of a day's last batch
+	current := map[int64]*batch{} // by day
 	for i := range m.shards {
-		for id, c := range m.shards[i].drain() {
-			at, exists := last[id.day]
-			if !exists || len(m.batches[at].Keys) == batchKeys {
-				at = len(m.batches)
-				last[id.day] = at
+		s := &m.shards[i]
+		s.mu.Lock()
+		counters := s.counters
+		s.counters = make(map[keyDay]*counter, len(counters))
+		s.mu.Unlock()
+		for id, c := range counters {
+			b := current[id.day]
+			if b == nil || len(b.Keys) == batchKeys {
 				m.number++
-				m.batches = append(m.batches, batch{Writer: m.writer, Batch: m.number, Day: time.Unix(id.day*secondsPerDay, 0).UTC()})
+				b = &batch{Writer: m.writer, Batch: m.number, Day: time.Unix(id.day*secondsPerDay, 0).UTC()}
+				current[id.day] = b
+				m.batches = append(m.batches, b)
 			}
-			b := &m.batches[at]
 			b.Keys = append(b.Keys, id.key)
-			b.Requests = append(b.Requests, c.requests.Load())
-			b.RateLimited = append(b.RateLimited, c.rateLimited.Load())
-			b.LastUsed = append(b.LastUsed, c.lastUsed.Load())
+			b.Requests = append(b.Requests, c.requests)
+			b.RateLimited = append(b.RateLimited, c.rateLimited)
+			b.LastUsed = append(b.LastUsed, c.lastUsed)
 		}
 	}
 }
 
-// writeBatches sends the batches in order. A batch that is sent twice is stored once, because its number must be higher
-// than the writer's last.
 func (m *Meter) writeBatches(ctx context.Context) error {
 	for len(m.batches) > 0 {
-		if err := m.writeBatch(ctx, m.batches[0]); err != nil {
+		if err := m.queries.AddUsageBatch(ctx, *m.batches[0]); err != nil {
+			m.flushFailures.Inc()
 			return fmt.Errorf("write usage of keys: %w", err)
 		}
 		m.batches = slices.Delete(m.batches, 0, 1)
@@ -125,14 +70,22 @@ func (m *Meter) writeBatches(ctx context.Context) error {
 	return nil
 }
 
-func (m *Meter) writeBatch(ctx context.Context, b batch) error {
-	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+// flushLast retries until all is written, or the time is up. The time that is left is for a roll-up; another pod adds the
+// rest. It counts the requests that it cannot write as lost, though some of them may be stored.
+func (m *Meter) flushLast(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lastFlushTime)
 	defer cancel()
-	if err := m.queries.AddUsageBatch(ctx, b); err != nil {
-		return err
+	for m.Flush(ctx) != nil && ctx.Err() == nil {
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+		}
 	}
-	if b.Batch == 1 { // a new process adds a writer, so it also deletes old ones
-		_ = m.queries.PruneUsageWriters(ctx, writerRetention) // otherwise the next process does
+	_ = m.RollUp(ctx)
+	m.drain()
+	for _, b := range m.batches {
+		for i := range b.Keys {
+			m.lost.Add(float64(b.Requests[i] + b.RateLimited[i]))
+		}
 	}
-	return nil
 }

@@ -2,6 +2,7 @@ package usage
 
 import (
 	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"examprep.dev/server/postgres/usagedb"
 )
@@ -20,7 +22,9 @@ const (
 	// many that a flush could not write; about 60 MB. A shard that is half full is written early. It is large because a
 	// row costs less per request the longer a key's requests are gathered.
 	maxCounters = 4096
-	// secondsPerDay holds for UTC days in Unix time.
+	// backlogValid is how long the gauges report a measured backlog. A pod that cannot reach the database does not know what
+	// other pods have added since.
+	backlogValid  = time.Minute
 	secondsPerDay = 24 * 60 * 60
 )
 
@@ -38,31 +42,24 @@ type MeterConfig struct {
 
 // Meter counts the requests of each key by UTC day, and keeps when the key was last used. [Meter.Run] writes the counts.
 type Meter struct {
+	cfg            MeterConfig
 	pool           *pgxpool.Pool
 	queries        *usagedb.Queries
-	interval       time.Duration
-	rollUpAge      time.Duration
-	now            func() time.Time
 	flushRequested chan struct{} // holds one
-	shards         [meterShards]meterShard
-	metrics        metrics
+	shards         [meterShards]shard
 	backlog        atomic.Pointer[backlog] // as last measured
+	writer         uuid.UUID
+	number         int64    // of the last batch; only Flush uses it
+	batches        []*batch // not known to be written; only Flush uses them
 
-	// flushing is held by a flush; it guards what follows.
-	flushing sync.Mutex
-	writer   uuid.UUID
-	number   int64   // of the last batch
-	batches  []batch // not known to be written
-
-	rolling sync.Mutex // held by a roll-up
+	flushFailures, rollUpFailures, lost prometheus.Counter
 }
 
-// meterShard holds a part of the counters. Counting takes the shared lock only. The exclusive lock is for the first
-// request of a key in an interval, and for draining.
-type meterShard struct {
-	mu       sync.RWMutex
+// shard holds the counters of a part of the keys.
+type shard struct {
+	mu       sync.Mutex
 	counters map[keyDay]*counter
-	_        [32]byte // keeps the locks of two shards on different cache lines
+	_        [48]byte // keeps the locks of two shards on different cache lines
 }
 
 // keyDay is a key on a day, counted from 1970-01-01.
@@ -71,88 +68,83 @@ type keyDay struct {
 	day int64
 }
 
-// counter counts the requests of one keyDay.
-type counter struct {
-	requests, rateLimited atomic.Int64
-	lastUsed              atomic.Int64 // of admitted requests: µs since 1970; 0 for none
-}
-
-func (c *counter) add(at time.Time, admitted bool) {
-	if !admitted {
-		c.rateLimited.Add(1)
-		return
-	}
-	c.requests.Add(1)
-	c.lastUsed.Store(at.UnixMicro())
-}
+// counter counts the requests of one keyDay. lastUsed is of admitted requests: µs since 1970; 0 for none.
+type counter struct{ requests, rateLimited, lastUsed int64 }
 
 // NewMeter returns a meter that writes to pool. It panics if its metrics are already registered.
 func NewMeter(pool *pgxpool.Pool, cfg MeterConfig) *Meter {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	m := &Meter{
-		pool: pool, queries: usagedb.New(pool), interval: cfg.Interval, rollUpAge: cfg.RollUpAge, now: cfg.Now,
-		flushRequested: make(chan struct{}, 1), writer: uuid.New(), metrics: newMetrics(),
-	}
+	m := &Meter{cfg: cfg, pool: pool, queries: usagedb.New(pool), flushRequested: make(chan struct{}, 1), writer: uuid.New()}
 	for i := range m.shards {
 		m.shards[i].counters = map[keyDay]*counter{}
 	}
-	if cfg.Registerer != nil {
-		m.register(cfg.Registerer)
-	}
+	m.register()
 	return m
+}
+
+// backlog describes the batches that were not added to key_usage at a time.
+type backlog struct {
+	usagedb.UsageBacklogRow
+	at time.Time
+}
+
+func (m *Meter) register() {
+	factory := promauto.With(m.cfg.Registerer)
+	counter := func(name, help string) prometheus.Counter {
+		return factory.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	m.flushFailures = counter("examprep_key_usage_flush_failures_total", "Failed writes of counted requests. The counts are kept.")
+	m.rollUpFailures = counter("examprep_key_usage_roll_up_failures_total", "Failed roll-ups of key_usage_batches. The batches are kept.")
+	m.lost = counter("examprep_key_usage_lost_total",
+		"Requests missing from the usage of keys, because PostgreSQL was unreachable for too long.")
+
+	gauge := func(name, help string, value func(*backlog) float64) {
+		help += "; NaN if this pod has not checked for a minute."
+		factory.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+			last := m.backlog.Load()
+			if last == nil || m.cfg.Now().Sub(last.at) > backlogValid {
+				return math.NaN()
+			}
+			return value(last)
+		})
+	}
+	gauge("examprep_key_usage_oldest_batch_age_seconds", "Age in seconds of the oldest row of key_usage_batches; 0 if there is none",
+		func(b *backlog) float64 { return b.OldestSeconds })
+	gauge("examprep_key_usage_skipped_batches", "Rows of key_usage_batches that cannot be added to key_usage",
+		func(b *backlog) float64 { return float64(b.Skipped) })
 }
 
 // Count records a request of a key at this moment: admitted, or refused because the key's allowance was used up. It never
 // waits for the database, and allocates only at the first request of a key in an interval.
 func (m *Meter) Count(key uuid.UUID, admitted bool) {
-	at := m.now()
+	at := m.cfg.Now()
 	id := keyDay{key: key, day: at.Unix() / secondsPerDay}
 	s := &m.shards[key[len(key)-1]%meterShards]
-	s.mu.RLock()
-	c := s.counters[id]
-	if c != nil {
-		c.add(at, admitted)
-	}
-	s.mu.RUnlock()
-	if c == nil {
-		m.addCounter(s, id, at, admitted)
-	}
-}
-
-func (m *Meter) addCounter(s *meterShard, id keyDay, at time.Time, admitted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.counters[id]
-	switch {
-	case c != nil: // another request was faster
-	case len(s.counters) == maxCounters:
-		m.metrics.lost.Inc()
-		return
-	default:
+	if c == nil {
+		if len(s.counters) == maxCounters {
+			m.lost.Inc()
+			return
+		}
 		c = &counter{}
 		s.counters[id] = c
 		if len(s.counters) == maxCounters/2 {
 			m.RequestFlush()
 		}
 	}
-	c.add(at, admitted)
-}
-
-// drain returns the counters of the shard, in which no request counts any longer, and leaves it empty.
-func (s *meterShard) drain() map[keyDay]*counter {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	drained := s.counters
-	if len(drained) == 0 {
-		return nil
+	if !admitted {
+		c.rateLimited++
+		return
 	}
-	s.counters = make(map[keyDay]*counter, len(drained))
-	return drained
+	c.requests++
+	c.lastUsed = at.UnixMicro()
 }
 
-// RequestFlush makes [Meter.Run] write the counters before the interval ends. A process calls it at the begin of its
+// RequestFlush makes [Meter.Run] write the counters before the interval ends. A process calls it at the start of its
 // shutdown, because it still has time while it answers requests.
 func (m *Meter) RequestFlush() {
 	select {
@@ -162,12 +154,27 @@ func (m *Meter) RequestFlush() {
 }
 
 // Run writes the counters and rolls up the batches of all pods until ctx ends, and then writes and rolls up the rest. It
-// always returns nil: counts that cannot be written are kept for the next flush.
+// always returns nil: errors are counted, and counts that cannot be written are kept for the next flush.
 func (m *Meter) Run(ctx context.Context) error {
 	var rolling sync.WaitGroup
-	rolling.Go(func() { m.keepRollingUp(ctx) })
-	m.keepFlushing(ctx)
+	rolling.Go(func() { repeat(ctx, lookInterval, nil, func() { _ = m.rollUp(ctx, m.cfg.RollUpAge) }) })
+	repeat(ctx, m.cfg.Interval, m.flushRequested, func() { _ = m.Flush(ctx) })
 	rolling.Wait()
 	m.flushLast(context.WithoutCancel(ctx))
 	return nil
+}
+
+// repeat calls do once an interval, and for each value of requests, until ctx ends.
+func repeat(ctx context.Context, interval time.Duration, requests <-chan struct{}, do func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-requests:
+		case <-ticker.C:
+		}
+		do()
+	}
 }

@@ -2,12 +2,10 @@ package usage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"examprep.dev/server/postgres/usagedb"
 )
@@ -37,12 +35,10 @@ type UnknownKeyError struct{}
 
 func (*UnknownKeyError) Error() string { return "the account has no key with this prefix" }
 
-// TooManyRowsError reports that a query matches more than Max rows, of a key and a day each.
-type TooManyRowsError struct{ Max int }
+// TooManyRowsError reports that a query matches more than [MaxRows], of a key and a day each.
+type TooManyRowsError struct{}
 
-func (e *TooManyRowsError) Error() string {
-	return fmt.Sprintf("the query matches more than %d rows of usage", e.Max)
-}
+func (*TooManyRowsError) Error() string { return fmt.Sprintf("the query matches more than %d rows of usage", MaxRows) }
 
 // Store reads the usage of keys.
 type Store struct{ queries *usagedb.Queries }
@@ -54,40 +50,24 @@ func NewStore(db usagedb.DBTX) *Store { return &Store{queries: usagedb.New(db)} 
 // the last minute may be missing. A prefix that is not the account's is an *UnknownKeyError, more than [MaxRows] a
 // *TooManyRowsError.
 func (s *Store) Daily(ctx context.Context, query Query) ([]Daily, error) {
-	if query.KeyPrefix != "" {
-		return s.usageOfKey(ctx, query)
-	}
-	rows, err := s.queries.UsageOfAccount(ctx, usagedb.UsageOfAccountParams{
-		AccountID: query.Account, First: query.From, Last: query.To, Most: MaxRows + 1,
+	rows, err := s.queries.DailyUsage(ctx, usagedb.DailyUsageParams{
+		KeyPrefix: query.KeyPrefix, AccountID: query.Account, First: query.From, Last: query.To, Most: MaxRows + 1,
 	})
-	if err != nil {
+	known := query.KeyPrefix == "" || len(rows) > 0
+	if err == nil && !known {
+		known, err = s.queries.AccountHasKey(ctx, usagedb.AccountHasKeyParams{KeyPrefix: query.KeyPrefix, AccountID: query.Account})
+	}
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("read usage: %w", err)
-	}
-	if len(rows) > MaxRows {
-		return nil, &TooManyRowsError{Max: MaxRows}
-	}
-	list := make([]Daily, len(rows))
-	for i, row := range rows {
-		list[i] = Daily{Day: row.Day, KeyPrefix: row.Prefix, Requests: row.Requests, RateLimited: row.RateLimited}
-	}
-	return list, nil
-}
-
-func (s *Store) usageOfKey(ctx context.Context, query Query) ([]Daily, error) {
-	key, err := s.queries.KeyOfAccount(ctx, usagedb.KeyOfAccountParams{Prefix: query.KeyPrefix, AccountID: query.Account})
-	if errors.Is(err, pgx.ErrNoRows) {
+	case !known:
 		return nil, &UnknownKeyError{}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read key: %w", err)
-	}
-	rows, err := s.queries.UsageOfKey(ctx, usagedb.UsageOfKeyParams{KeyID: key, First: query.From, Last: query.To})
-	if err != nil {
-		return nil, fmt.Errorf("read usage: %w", err)
+	case len(rows) > MaxRows:
+		return nil, &TooManyRowsError{}
 	}
 	list := make([]Daily, len(rows))
 	for i, row := range rows {
-		list[i] = Daily{Day: row.Day, KeyPrefix: query.KeyPrefix, Requests: row.Requests, RateLimited: row.RateLimited}
+		list[i] = Daily(row)
 	}
 	return list, nil
 }

@@ -11,9 +11,9 @@ SELECT writer.id, @batch, @day, @keys::uuid[], @requests::bigint[], @rate_limite
 FROM writer;
 
 -- name: UsageBacklog :one
--- oldest_us is the age of the oldest waiting batch, 0 if there is none.
-SELECT count(*) FILTER (WHERE b.skipped_at IS NULL) AS waiting, count(b.skipped_at) AS skipped,
-       (coalesce(greatest(extract(epoch FROM now() - min(b.written_at) FILTER (WHERE b.skipped_at IS NULL)), 0), 0) * 1000000)::bigint AS oldest_us
+-- oldest_seconds is the age of the oldest waiting batch, 0 if there is none.
+SELECT count(b.skipped_at) AS skipped,
+       coalesce(greatest(extract(epoch FROM now() - min(b.written_at) FILTER (WHERE b.skipped_at IS NULL)), 0), 0)::float8 AS oldest_seconds
 FROM key_usage_batches b;
 
 -- name: LockRollUp :one
@@ -54,6 +54,11 @@ WITH oldest AS MATERIALIZED (
     ON CONFLICT (key_id, day) DO UPDATE
     SET requests = u.requests + excluded.requests, rate_limited = u.rate_limited + excluded.rate_limited,
         last_used_at = greatest(u.last_used_at, excluded.last_used_at)
+), pruned AS (
+    -- Writers that ended long ago: a living process has written since.
+    DELETE FROM key_usage_writers WHERE id IN (
+        SELECT w.id FROM key_usage_writers w WHERE w.written_at < now() - interval '30 days'
+        FOR UPDATE SKIP LOCKED)
 )
 SELECT count(*) AS batches FROM taken;
 
@@ -64,25 +69,19 @@ WHERE (b.writer, b.batch) = (SELECT o.writer, o.batch FROM key_usage_batches o
     WHERE o.skipped_at IS NULL
     ORDER BY o.written_at, o.writer, o.batch LIMIT 1 FOR UPDATE SKIP LOCKED);
 
--- name: PruneUsageWriters :exec
--- Deletes the writers that have not written for so many days. A living process has written since.
-DELETE FROM key_usage_writers WHERE id IN (
-    SELECT w.id FROM key_usage_writers w WHERE w.written_at < now() - make_interval(days => @days::int)
-    FOR UPDATE SKIP LOCKED);
-
--- name: UsageOfAccount :many
--- Returns any @most of the matching rows. To detect truncation, pass the limit plus one.
-SELECT u.day, k.prefix, u.requests, u.rate_limited
+-- name: DailyUsage :many
+-- Returns the usage of an account, or of its key with this prefix, if it is not empty. Returns any @most of the matching
+-- rows: to detect truncation, pass the limit plus one. Each branch only runs if its condition on the prefix holds.
+SELECT u.day, k.prefix AS key_prefix, u.requests, u.rate_limited
 FROM (SELECT a.key_id, a.day, a.requests, a.rate_limited FROM key_usage a
-      WHERE a.account_id = @account_id AND a.day BETWEEN @first AND @last
+      WHERE @key_prefix::text = '' AND a.account_id = @account_id AND a.day BETWEEN @first AND @last
       LIMIT @most::int) u
 JOIN api_keys k ON k.id = u.key_id
-ORDER BY u.day, k.prefix;
+UNION ALL
+SELECT u.day, @key_prefix, u.requests, u.rate_limited FROM key_usage u
+WHERE u.key_id = (SELECT k.id FROM api_keys k WHERE k.prefix = @key_prefix AND k.account_id = @account_id)
+  AND u.day BETWEEN @first AND @last
+ORDER BY day, key_prefix;
 
--- name: KeyOfAccount :one
-SELECT id FROM api_keys WHERE prefix = @prefix AND account_id = @account_id;
-
--- name: UsageOfKey :many
-SELECT u.day, u.requests, u.rate_limited FROM key_usage u
-WHERE u.key_id = @key_id AND u.day BETWEEN @first AND @last
-ORDER BY u.day;
+-- name: AccountHasKey :one
+SELECT EXISTS (SELECT FROM api_keys k WHERE k.prefix = @key_prefix AND k.account_id = @account_id);

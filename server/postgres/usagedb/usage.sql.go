@@ -12,6 +12,22 @@ import (
 	"github.com/google/uuid"
 )
 
+const accountHasKey = `-- name: AccountHasKey :one
+SELECT EXISTS (SELECT FROM api_keys k WHERE k.prefix = $1 AND k.account_id = $2)
+`
+
+type AccountHasKeyParams struct {
+	KeyPrefix string
+	AccountID uuid.UUID
+}
+
+func (q *Queries) AccountHasKey(ctx context.Context, arg AccountHasKeyParams) (bool, error) {
+	row := q.db.QueryRow(ctx, accountHasKey, arg.KeyPrefix, arg.AccountID)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const addUsageBatch = `-- name: AddUsageBatch :exec
 WITH writer AS (
     INSERT INTO key_usage_writers AS w (id, batch, written_at) VALUES ($7, $1, now())
@@ -48,20 +64,65 @@ func (q *Queries) AddUsageBatch(ctx context.Context, arg AddUsageBatchParams) er
 	return err
 }
 
-const keyOfAccount = `-- name: KeyOfAccount :one
-SELECT id FROM api_keys WHERE prefix = $1 AND account_id = $2
+const dailyUsage = `-- name: DailyUsage :many
+SELECT u.day, k.prefix AS key_prefix, u.requests, u.rate_limited
+FROM (SELECT a.key_id, a.day, a.requests, a.rate_limited FROM key_usage a
+      WHERE $1::text = '' AND a.account_id = $2 AND a.day BETWEEN $3 AND $4
+      LIMIT $5::int) u
+JOIN api_keys k ON k.id = u.key_id
+UNION ALL
+SELECT u.day, $1, u.requests, u.rate_limited FROM key_usage u
+WHERE u.key_id = (SELECT k.id FROM api_keys k WHERE k.prefix = $1 AND k.account_id = $2)
+  AND u.day BETWEEN $3 AND $4
+ORDER BY day, key_prefix
 `
 
-type KeyOfAccountParams struct {
-	Prefix    string
+type DailyUsageParams struct {
+	KeyPrefix string
 	AccountID uuid.UUID
+	First     time.Time
+	Last      time.Time
+	Most      int32
 }
 
-func (q *Queries) KeyOfAccount(ctx context.Context, arg KeyOfAccountParams) (uuid.UUID, error) {
-	row := q.db.QueryRow(ctx, keyOfAccount, arg.Prefix, arg.AccountID)
-	var id uuid.UUID
-	err := row.Scan(&id)
-	return id, err
+type DailyUsageRow struct {
+	Day         time.Time
+	KeyPrefix   string
+	Requests    int64
+	RateLimited int64
+}
+
+// Returns the usage of an account, or of its key with this prefix, if it is not empty. Returns any @most of the matching
+// rows: to detect truncation, pass the limit plus one. Each branch only runs if its condition on the prefix holds.
+func (q *Queries) DailyUsage(ctx context.Context, arg DailyUsageParams) ([]DailyUsageRow, error) {
+	rows, err := q.db.Query(ctx, dailyUsage,
+		arg.KeyPrefix,
+		arg.AccountID,
+		arg.First,
+		arg.Last,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []DailyUsageRow
+	for rows.Next() {
+		var i DailyUsageRow
+		if err := rows.Scan(
+			&i.Day,
+			&i.KeyPrefix,
+			&i.Requests,
+			&i.RateLimited,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const lockRollUp = `-- name: LockRollUp :one
@@ -76,18 +137,6 @@ func (q *Queries) LockRollUp(ctx context.Context) (bool, error) {
 	var locked bool
 	err := row.Scan(&locked)
 	return locked, err
-}
-
-const pruneUsageWriters = `-- name: PruneUsageWriters :exec
-DELETE FROM key_usage_writers WHERE id IN (
-    SELECT w.id FROM key_usage_writers w WHERE w.written_at < now() - make_interval(days => $1::int)
-    FOR UPDATE SKIP LOCKED)
-`
-
-// Deletes the writers that have not written for so many days. A living process has written since.
-func (q *Queries) PruneUsageWriters(ctx context.Context, days int32) error {
-	_, err := q.db.Exec(ctx, pruneUsageWriters, days)
-	return err
 }
 
 const rollUpUsage = `-- name: RollUpUsage :one
@@ -120,6 +169,11 @@ WITH oldest AS MATERIALIZED (
     ON CONFLICT (key_id, day) DO UPDATE
     SET requests = u.requests + excluded.requests, rate_limited = u.rate_limited + excluded.rate_limited,
         last_used_at = greatest(u.last_used_at, excluded.last_used_at)
+), pruned AS (
+    -- Writers that ended long ago: a living process has written since.
+    DELETE FROM key_usage_writers WHERE id IN (
+        SELECT w.id FROM key_usage_writers w WHERE w.written_at < now() - interval '30 days'
+        FOR UPDATE SKIP LOCKED)
 )
 SELECT count(*) AS batches FROM taken
 `
@@ -147,113 +201,20 @@ func (q *Queries) SkipOldestBatch(ctx context.Context) error {
 }
 
 const usageBacklog = `-- name: UsageBacklog :one
-SELECT count(*) FILTER (WHERE b.skipped_at IS NULL) AS waiting, count(b.skipped_at) AS skipped,
-       (coalesce(greatest(extract(epoch FROM now() - min(b.written_at) FILTER (WHERE b.skipped_at IS NULL)), 0), 0) * 1000000)::bigint AS oldest_us
+SELECT count(b.skipped_at) AS skipped,
+       coalesce(greatest(extract(epoch FROM now() - min(b.written_at) FILTER (WHERE b.skipped_at IS NULL)), 0), 0)::float8 AS oldest_seconds
 FROM key_usage_batches b
 `
 
 type UsageBacklogRow struct {
-	Waiting  int64
-	Skipped  int64
-	OldestUs int64
+	Skipped       int64
+	OldestSeconds float64
 }
 
-// oldest_us is the age of the oldest waiting batch, 0 if there is none.
+// oldest_seconds is the age of the oldest waiting batch, 0 if there is none.
 func (q *Queries) UsageBacklog(ctx context.Context) (UsageBacklogRow, error) {
 	row := q.db.QueryRow(ctx, usageBacklog)
 	var i UsageBacklogRow
-	err := row.Scan(&i.Waiting, &i.Skipped, &i.OldestUs)
+	err := row.Scan(&i.Skipped, &i.OldestSeconds)
 	return i, err
-}
-
-const usageOfAccount = `-- name: UsageOfAccount :many
-SELECT u.day, k.prefix, u.requests, u.rate_limited
-FROM (SELECT a.key_id, a.day, a.requests, a.rate_limited FROM key_usage a
-      WHERE a.account_id = $1 AND a.day BETWEEN $2 AND $3
-      LIMIT $4::int) u
-JOIN api_keys k ON k.id = u.key_id
-ORDER BY u.day, k.prefix
-`
-
-type UsageOfAccountParams struct {
-	AccountID uuid.UUID
-	First     time.Time
-	Last      time.Time
-	Most      int32
-}
-
-type UsageOfAccountRow struct {
-	Day         time.Time
-	Prefix      string
-	Requests    int64
-	RateLimited int64
-}
-
-// Returns any @most of the matching rows. To detect truncation, pass the limit plus one.
-func (q *Queries) UsageOfAccount(ctx context.Context, arg UsageOfAccountParams) ([]UsageOfAccountRow, error) {
-	rows, err := q.db.Query(ctx, usageOfAccount,
-		arg.AccountID,
-		arg.First,
-		arg.Last,
-		arg.Most,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []UsageOfAccountRow
-	for rows.Next() {
-		var i UsageOfAccountRow
-		if err := rows.Scan(
-			&i.Day,
-			&i.Prefix,
-			&i.Requests,
-			&i.RateLimited,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const usageOfKey = `-- name: UsageOfKey :many
-SELECT u.day, u.requests, u.rate_limited FROM key_usage u
-WHERE u.key_id = $1 AND u.day BETWEEN $2 AND $3
-ORDER BY u.day
-`
-
-type UsageOfKeyParams struct {
-	KeyID uuid.UUID
-	First time.Time
-	Last  time.Time
-}
-
-type UsageOfKeyRow struct {
-	Day         time.Time
-	Requests    int64
-	RateLimited int64
-}
-
-func (q *Queries) UsageOfKey(ctx context.Context, arg UsageOfKeyParams) ([]UsageOfKeyRow, error) {
-	rows, err := q.db.Query(ctx, usageOfKey, arg.KeyID, arg.First, arg.Last)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []UsageOfKeyRow
-	for rows.Next() {
-		var i UsageOfKeyRow
-		if err := rows.Scan(&i.Day, &i.Requests, &i.RateLimited); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }

@@ -2,7 +2,9 @@ package usage
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,8 +24,13 @@ const (
 	// many that a flush could not write; about 60 MB. A shard that is half full is written early. It is large because a
 	// row costs less per request the longer a key's requests are gathered.
 	maxCounters = 4096
-	// backlogValid is how long the gauges report a measured backlog. A pod that cannot reach the database does not know what
-	// other pods have added since.
+	// batchKeys bounds a batch, so that a write is short, and a flush that fails has written a part.
+	batchKeys = 2048
+	// databaseTimeout bounds a flush, and a transaction of a roll-up.
+	databaseTimeout = 10 * time.Second
+	// lastFlushTime bounds the last flush and roll-up: the process is about to end.
+	lastFlushTime = 2 * time.Second
+	// backlogValid is how long the gauges report a measured backlog: other pods can have added it since.
 	backlogValid  = time.Minute
 	secondsPerDay = 24 * 60 * 60
 )
@@ -34,9 +41,8 @@ type MeterConfig struct {
 	Interval time.Duration
 	// RollUpAge is the age of the oldest batch, of any pod, at which [Meter.Run] adds all batches to key_usage.
 	RollUpAge time.Duration
-	// Now is the clock; nil for time.Now.
-	Now func() time.Time
-	// Registerer receives the meter's metrics; nil for none.
+	// Now is the clock; nil for time.Now. Registerer receives the meter's metrics; nil for none.
+	Now        func() time.Time
 	Registerer prometheus.Registerer
 }
 
@@ -44,13 +50,12 @@ type MeterConfig struct {
 type Meter struct {
 	cfg            MeterConfig
 	pool           *pgxpool.Pool
-	queries        *usagedb.Queries
 	flushRequested chan struct{} // holds one
 	shards         [meterShards]shard
 	backlog        atomic.Pointer[backlog] // as last measured
+	batches        []*batch                // not known to be written; only Flush uses them
 	writer         uuid.UUID
-	number         int64    // of the last batch; only Flush uses it
-	batches        []*batch // not known to be written; only Flush uses them
+	number         int64 // of the last batch; only Flush uses it
 
 	flushFailures, rollUpFailures, lost prometheus.Counter
 }
@@ -76,13 +81,17 @@ func NewMeter(pool *pgxpool.Pool, cfg MeterConfig) *Meter {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	m := &Meter{cfg: cfg, pool: pool, queries: usagedb.New(pool), flushRequested: make(chan struct{}, 1), writer: uuid.New()}
+	m := &Meter{cfg: cfg, pool: pool, flushRequested: make(chan struct{}, 1), writer: uuid.New()}
 	for i := range m.shards {
 		m.shards[i].counters = map[keyDay]*counter{}
 	}
 	m.register()
 	return m
 }
+
+// batch holds the counts of some keys on one day. It never changes: it can be sent several times, and is stored once,
+// because its number must be higher than the writer's last.
+type batch = usagedb.AddUsageBatchParams
 
 // backlog describes the batches that were not added to key_usage at a time.
 type backlog struct {
@@ -96,9 +105,8 @@ func (m *Meter) register() {
 		return factory.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	m.flushFailures = counter("examprep_key_usage_flush_failures_total", "Failed writes of counted requests. The counts are kept.")
-	m.rollUpFailures = counter("examprep_key_usage_roll_up_failures_total", "Failed roll-ups of key_usage_batches. The batches are kept.")
-	m.lost = counter("examprep_key_usage_lost_total",
-		"Requests missing from the usage of keys, because PostgreSQL was unreachable for too long.")
+	m.rollUpFailures = counter("examprep_key_usage_roll_up_failures_total", "Failed roll-ups of key_usage_batches. They are kept.")
+	m.lost = counter("examprep_key_usage_lost_total", "Requests missing from usage: PostgreSQL was unreachable for too long.")
 
 	gauge := func(name, help string, value func(*backlog) float64) {
 		help += "; NaN if this pod has not checked for a minute."
@@ -110,7 +118,7 @@ func (m *Meter) register() {
 			return value(last)
 		})
 	}
-	gauge("examprep_key_usage_oldest_batch_age_seconds", "Age in seconds of the oldest row of key_usage_batches; 0 if there is none",
+	gauge("examprep_key_usage_oldest_batch_age_seconds", "Age in seconds of the oldest row of key_usage_batches; 0 if none",
 		func(b *backlog) float64 { return b.OldestSeconds })
 	gauge("examprep_key_usage_skipped_batches", "Rows of key_usage_batches that cannot be added to key_usage",
 		func(b *backlog) float64 { return float64(b.Skipped) })
@@ -136,12 +144,60 @@ func (m *Meter) Count(key uuid.UUID, admitted bool) {
 			m.RequestFlush()
 		}
 	}
-	if !admitted {
+	if admitted {
+		c.requests++
+		c.lastUsed = at.UnixMicro()
+	} else {
 		c.rateLimited++
-		return
 	}
-	c.requests++
-	c.lastUsed = at.UnixMicro()
+}
+
+// Flush writes the counters to key_usage_batches. After an error it keeps the counts that are not written, and the
+// next flush writes them first. It must not run twice at a time; [Meter.Run] calls it too.
+func (m *Meter) Flush(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
+	defer cancel()
+	if err := m.writeBatches(ctx); err != nil {
+		return err // the shards keep their counts: that bounds the batches
+	}
+	m.drain()
+	return m.writeBatches(ctx)
+}
+
+// drain empties the shards into batches with the next numbers.
+func (m *Meter) drain() {
+	current := map[int64]*batch{} // by day
+	for i := range m.shards {
+		s := &m.shards[i]
+		s.mu.Lock()
+		counters := s.counters
+		s.counters = make(map[keyDay]*counter, len(counters))
+		s.mu.Unlock()
+		for id, c := range counters {
+			b := current[id.day]
+			if b == nil || len(b.Keys) == batchKeys {
+				m.number++
+				b = &batch{Writer: m.writer, Batch: m.number, Day: time.Unix(id.day*secondsPerDay, 0).UTC()}
+				current[id.day] = b
+				m.batches = append(m.batches, b)
+			}
+			b.Keys = append(b.Keys, id.key)
+			b.Requests = append(b.Requests, c.requests)
+			b.RateLimited = append(b.RateLimited, c.rateLimited)
+			b.LastUsed = append(b.LastUsed, c.lastUsed)
+		}
+	}
+}
+
+func (m *Meter) writeBatches(ctx context.Context) error {
+	for len(m.batches) > 0 {
+		if err := usagedb.New(m.pool).AddUsageBatch(ctx, *m.batches[0]); err != nil {
+			m.flushFailures.Inc()
+			return fmt.Errorf("write usage of keys: %w", err)
+		}
+		m.batches = slices.Delete(m.batches, 0, 1)
+	}
+	return nil
 }
 
 // RequestFlush makes [Meter.Run] write the counters before the interval ends. A process calls it at the start of its
@@ -176,5 +232,25 @@ func repeat(ctx context.Context, interval time.Duration, requests <-chan struct{
 		case <-ticker.C:
 		}
 		do()
+	}
+}
+
+// flushLast retries until all is written, or the time is up. The time that is left is for a roll-up; another pod adds the
+// rest. It counts the requests that it cannot write as lost, though some of them may be stored.
+func (m *Meter) flushLast(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lastFlushTime)
+	defer cancel()
+	for m.Flush(ctx) != nil && ctx.Err() == nil {
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+	_ = m.RollUp(ctx)
+	m.drain()
+	for _, b := range m.batches {
+		for i := range b.Keys {
+			m.lost.Add(float64(b.Requests[i] + b.RateLimited[i]))
+		}
 	}
 }

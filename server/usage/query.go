@@ -38,7 +38,7 @@ func (*UnknownKeyError) Error() string { return "the account has no key with thi
 // TooManyRowsError reports that a query matches more than [MaxRows], of a key and a day each.
 type TooManyRowsError struct{}
 
-func (*TooManyRowsError) Error() string { return fmt.Sprintf("the query matches more than %d rows of usage", MaxRows) }
+func (*TooManyRowsError) Error() string { return "the query matches too many rows of usage" }
 
 // Store reads the usage of keys.
 type Store struct{ queries *usagedb.Queries }

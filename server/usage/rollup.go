@@ -33,8 +33,7 @@ func (m *Meter) rollUp(ctx context.Context, age time.Duration) error {
 			m.rollUpFailures.Inc()
 		}
 		for err != nil && added < rollUpBatches {
-			one, failure := m.addBatches(ctx, age, 1)
-			if failure != nil || one == 0 {
+			if one, failure := m.addBatches(ctx, age, 1); failure != nil || one == 0 {
 				break
 			}
 			added++

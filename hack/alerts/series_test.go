@@ -197,6 +197,7 @@ func textFiles(t *testing.T) map[string]string {
 func notSeries() map[string]string {
 	return map[string]string{
 		"examprep_http_requests_per_second": "what a metrics adapter offers for pods, made of examprep_http_requests_total",
+		"examprep_app":                      "a role of PostgreSQL",
 		"examprep_restored":                 "a database",
 		"examprep_session":                  "a cookie, after __Host-",
 		"examprep_v1alpha1_examcontent":     "a file",

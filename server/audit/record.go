@@ -32,14 +32,13 @@ const (
 	SessionEndAll       Action = "session.end_all"
 )
 
-// Entry is an action as the store that does it knows it.
+// Entry describes an action.
 type Entry struct {
-	// Account is whose things were acted on.
+	// Account owns the things that were changed.
 	Account uuid.UUID
 	Action  Action
 	Target  string
-	// Detail is what changed, under names of the HTTP interface; nil for nothing more to say. No secrets: see the package
-	// comment.
+	// Detail has the changed values, under names of the HTTP interface and without secrets; nil for none.
 	Detail map[string]any
 }
 
@@ -56,13 +55,9 @@ func Record(ctx context.Context, db auditdb.DBTX, entry Entry) error {
 	if err != nil {
 		return fmt.Errorf("record %s: %w", entry.Action, err)
 	}
-	id, err := uuid.NewV7()
-	if err != nil {
-		return fmt.Errorf("record %s: %w", entry.Action, err)
-	}
 	row := auditdb.AppendRecordParams{
-		ID: id, AccountID: entry.Account, ActorKind: string(actor.Kind), Actor: actor.Name, Action: string(entry.Action),
-		Target: entry.Target, RequestID: actor.RequestID, Detail: detail,
+		ID: uuid.Must(uuid.NewV7()), AccountID: entry.Account, ActorKind: string(actor.Kind), Actor: actor.Name,
+		Action: string(entry.Action), Target: entry.Target, RequestID: actor.RequestID, Detail: detail,
 	}
 	if actor.Address.IsValid() {
 		row.Address = &actor.Address

@@ -27,8 +27,7 @@ func actor() audit.Actor {
 
 func count(t *testing.T, pool *pgxpool.Pool) int {
 	t.Helper()
-	n := testkit.Get[int](t, pool, "SELECT count(*) FROM audit_log")
-	return n
+	return testkit.Get[int](t, pool, "SELECT count(*) FROM audit_log")
 }
 
 func record(ctx context.Context, t *testing.T, pool *pgxpool.Pool) audit.Entry {
@@ -117,16 +116,15 @@ func TestRecordsCannotBeChanged(t *testing.T) {
 	}
 }
 
-// recipe is the SQL of the package comment from one line to another.
+// recipe returns the SQL of docs/operations.md from one line to another.
 func recipe(t *testing.T, from, to string) string {
 	t.Helper()
-	text := testkit.ReadFile(t, "doc.go")
-	_, rest, begins := strings.Cut(string(text), "//\t"+from)
+	_, rest, begins := strings.Cut(string(testkit.ReadFile(t, "../../docs/operations.md")), "\n    "+from)
 	between, _, ends := strings.Cut(rest, to+"\n")
 	if !begins || !ends {
-		t.Fatalf("the package comment has no %s … %s", from, to)
+		t.Fatalf("docs/operations.md has no %s … %s", from, to)
 	}
-	return from + strings.ReplaceAll(between, "//\t", "") + to
+	return from + between + to
 }
 
 func TestAnOwnerPrunesOnPurpose(t *testing.T) {
@@ -140,7 +138,7 @@ func TestAnOwnerPrunesOnPurpose(t *testing.T) {
 	prune := recipe(t, "BEGIN;", "COMMIT;")
 	for _, left := range []int{1 + old - slice, 1, 1} {
 		if _, err := pool.Exec(t.Context(), prune, pgx.QueryExecModeSimpleProtocol); err != nil || count(t, pool) != left {
-			t.Fatalf("as the package comment says: %d left, want %d, %v", count(t, pool), left, err)
+			t.Fatalf("as docs/operations.md says: %d left, want %d, %v", count(t, pool), left, err)
 		}
 	}
 	if _, err := pool.Exec(t.Context(), "DELETE FROM audit_log"); err == nil {
@@ -160,7 +158,7 @@ func TestWhoPrunesWaitsForNobodyLong(t *testing.T) {
 	}
 }
 
-// TestARoleThatOwnsNothingOnlyAppends follows the package comment with a role for the processes.
+// TestARoleThatOwnsNothingOnlyAppends follows docs/operations.md with a role for the processes.
 func TestARoleThatOwnsNothingOnlyAppends(t *testing.T) {
 	t.Parallel()
 	pool := testkit.Database(t)

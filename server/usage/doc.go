@@ -15,11 +15,8 @@
 // examprep_key_usage_lost_total counts the last two cases. A batch that PostgreSQL cannot add (damaged, or a sum out of
 // range) is marked as skipped. All others are added. examprep_key_usage_skipped_batches counts such batches.
 //
-// The last use of a key is in its newest row of key_usage that has one (view api_key_uses). Rows of key_usage are never
-// deleted by a process. This deletes old days, and keeps the last use of each key:
-//
-//	DELETE FROM key_usage u WHERE u.day < current_date - interval '2 years' AND EXISTS (
-//	    SELECT FROM key_usage n WHERE n.key_id = u.key_id AND n.day > u.day AND n.last_used_at IS NOT NULL);
+// The last use of a key is in its newest row of key_usage that has one (view api_key_uses). No process deletes rows of
+// key_usage; docs/operations.md shows how to delete old days.
 //
 // The package knows neither HTTP nor Redis, and reads api_keys only to learn the account of a key.
 package usage

@@ -185,16 +185,15 @@ func TestLastUseIsThatOfTheNewestDay(t *testing.T) {
 	}
 }
 
-// recipe is the SQL of the package comment that begins with a text.
+// recipe returns the SQL of docs/operations.md that begins with a text.
 func recipe(t *testing.T, begin string) string {
 	t.Helper()
-	text := testkit.ReadFile(t, "doc.go")
-	_, rest, begins := strings.Cut(string(text), "//\t"+begin)
+	_, rest, begins := strings.Cut(string(testkit.ReadFile(t, "../../docs/operations.md")), "\n    "+begin)
 	statement, _, ends := strings.Cut(rest, ";\n")
 	if !begins || !ends {
-		t.Fatalf("the package comment has no statement %s …", begin)
+		t.Fatalf("docs/operations.md has no statement %s …", begin)
 	}
-	return begin + strings.ReplaceAll(statement, "//\t", "")
+	return begin + statement
 }
 
 func TestPruningKeepsTheLastUseOfEachKey(t *testing.T) {

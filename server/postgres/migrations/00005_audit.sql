@@ -27,7 +27,7 @@ LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'audit_log is append-only: % is refused', TG_OP
         USING ERRCODE = 'insufficient_privilege',
-              HINT = 'How old records are pruned is said in server/audit/doc.go.';
+              HINT = 'docs/operations.md shows how to delete old records.';
 END
 $$;
 -- +goose StatementEnd

@@ -21,13 +21,6 @@ const (
 	readEvery = 5 * time.Millisecond
 )
 
-// pod is a row of api_pods.
-type pod struct {
-	id                      uuid.UUID
-	applied, told, renewals int64
-	lost                    bool
-}
-
 // confirmation is an author's wait for the pods after a commit.
 type confirmation struct {
 	kind   keys.ChangeKind
@@ -35,20 +28,39 @@ type confirmation struct {
 	first  map[uuid.UUID]int64 // renewals at that time
 }
 
-// judge decides by the pods as they are now, waited after they were first read. silent are pods that must be marked as lost.
-func (c *confirmation) judge(pods []pod, waited time.Duration) (done bool, silent []pod) {
-	late := waited >= leaseWait
-	leases, redis, told := true, true, false
+func newConfirmation(kind keys.ChangeKind, number int64, pods []keysdb.PodsAppliedRow) *confirmation {
+	c := &confirmation{kind: kind, number: number, first: make(map[uuid.UUID]int64, len(pods))}
 	for _, p := range pods {
-		behind := p.applied < c.number
-		leases = leases && (p.lost || !behind)
-		redis = redis && !behind
-		told = told || p.told >= c.number
-		if seen, ok := c.first[p.id]; ok && late && behind && !p.lost && p.renewals == seen {
-			silent = append(silent, p)
+		c.first[p.ID] = p.Renewals
+	}
+	return c
+}
+
+// verdict is the state of a confirmation.
+type verdict struct {
+	done   bool
+	behind int                       // pods that have not applied the change
+	silent keysdb.MarkPodsLostParams // pods to mark as lost unless they renew meanwhile: the next author must not wait for them
+}
+
+// judge decides by the pods as they are now, waited after they were first read.
+func (c *confirmation) judge(pods []keysdb.PodsAppliedRow, waited time.Duration) verdict {
+	v := verdict{silent: keysdb.MarkPodsLostParams{Number: c.number}}
+	late := waited >= leaseWait
+	leases, told := true, false
+	for _, p := range pods {
+		told = told || p.Told >= c.number
+		if p.Applied >= c.number {
+			continue
+		}
+		v.behind++
+		leases = leases && p.Lost
+		if seen, ok := c.first[p.ID]; ok && late && !p.Lost && p.Renewals == seen {
+			v.silent.Ids, v.silent.Renewals = append(v.silent.Ids, p.ID), append(v.silent.Renewals, seen)
 		}
 	}
-	return (leases || late) && (c.kind == keys.Addition || redis || told), silent
+	v.done = (leases || late) && (c.kind == keys.Addition || v.behind == 0 || told)
+	return v
 }
 
 // Author changes keys or tiers in PostgreSQL, and then waits for the pods.
@@ -65,76 +77,34 @@ func (a *Author) Confirm(ctx context.Context, kind keys.ChangeKind) error {
 	defer ticker.Stop()
 	start := time.Now() // when the rows were first read: older leases have begun before
 	var c *confirmation
-	var failure error
-	behind := 0
+	var last verdict
 	for {
 		now := time.Now()
-		number, pods, err := podsApplied(ctx, queries)
-		failure = err
-		if err == nil {
+		pods, err := queries.PodsApplied(ctx)
+		switch {
+		case err != nil:
+			err = fmt.Errorf("read pods: %w", err)
+		case len(pods) == 0:
+			return nil
+		default:
 			if c == nil {
-				start, c = now, newConfirmation(kind, number, pods)
+				start, c = now, newConfirmation(kind, pods[0].Newest, pods)
 			}
-			done, silent := c.judge(pods, now.Sub(start))
-			if len(silent) > 0 {
-				failure = c.mark(ctx, queries, silent)
+			last = c.judge(pods, now.Sub(start))
+			if len(last.silent.Ids) > 0 {
+				err = queries.MarkPodsLost(ctx, last.silent)
 			}
-			if done {
+			if last.done {
 				return nil
 			}
-			behind = c.countBehind(pods)
 		}
 		if waited := time.Since(start); waited > confirmLimit {
-			return &keys.UnconfirmedError{Waited: waited, Silent: behind, Err: failure}
+			return &keys.UnconfirmedError{Waited: waited, Silent: last.behind, Err: err}
 		}
 		select {
 		case <-ctx.Done():
-			return &keys.UnconfirmedError{Waited: time.Since(start), Silent: behind, Err: ctx.Err()}
+			return &keys.UnconfirmedError{Waited: time.Since(start), Silent: last.behind, Err: ctx.Err()}
 		case <-ticker.C:
 		}
 	}
-}
-
-func newConfirmation(kind keys.ChangeKind, number int64, pods []pod) *confirmation {
-	c := &confirmation{kind: kind, number: number, first: make(map[uuid.UUID]int64, len(pods))}
-	for _, p := range pods {
-		c.first[p.id] = p.renewals
-	}
-	return c
-}
-
-func (c *confirmation) countBehind(pods []pod) (n int) {
-	for _, p := range pods {
-		if p.applied < c.number {
-			n++
-		}
-	}
-	return n
-}
-
-// mark marks pods as lost unless they have renewed meanwhile, so that the next change does not wait for them.
-func (c *confirmation) mark(ctx context.Context, queries *keysdb.Queries, silent []pod) error {
-	arg := keysdb.MarkPodsLostParams{Number: c.number}
-	for _, p := range silent {
-		arg.Ids, arg.Renewals = append(arg.Ids, p.id), append(arg.Renewals, p.renewals)
-	}
-	if err := queries.MarkPodsLost(ctx, arg); err != nil {
-		return fmt.Errorf("mark silent pods: %w", err)
-	}
-	return nil
-}
-
-// podsApplied reads the newest number and all pods in one snapshot.
-func podsApplied(ctx context.Context, queries *keysdb.Queries) (number int64, pods []pod, err error) {
-	rows, err := queries.PodsApplied(ctx)
-	if err != nil {
-		return 0, nil, fmt.Errorf("read pods: %w", err)
-	}
-	for _, row := range rows {
-		number = row.Number
-		if row.ID.Valid {
-			pods = append(pods, pod{id: row.ID.UUID, applied: *row.Applied, told: *row.Told, renewals: *row.Renewals, lost: row.Lost})
-		}
-	}
-	return number, pods, nil
 }

@@ -3,57 +3,40 @@ package directory
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
-	"runtime/debug"
-	"time"
+	"math"
+	"slices"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres/keysdb"
 )
 
-// maxChanges is the maximum number of changes that a renewal returns.
-const maxChanges = 10_000
-
-// renewal is PostgreSQL's answer to a renewal.
-type renewal struct {
-	renewed    bool // the lease may last, once the changes are applied
-	registered bool // the pod has a row
-	pods       int  // rows that are not lost
-	now        time.Time
-	numbers    []int64
-	hashes     [][]byte // of the keys that changed; empty: the tiers changed
-}
-
 // database is PostgreSQL for one pod.
 type database interface {
 	// load returns all keys and tiers, and the newest number, as of one snapshot.
 	load(ctx context.Context) (*contents, error)
-	// register inserts the pod's row, or replaces it.
-	register(ctx context.Context, applied int64) error
-	renew(ctx context.Context, applied, told int64) (renewal, error)
-	// read applies the present rows of some keys, and of the tiers if tiers is true.
-	read(ctx context.Context, into *contents, hashes [][]byte, tiers bool) error
-	// addEmpty adds a change of nothing, with a number above the given one.
-	addEmpty(ctx context.Context, above int64) error
-	prune(ctx context.Context) error
+	// read applies the present rows of the keys that changed. An empty hash is a change of tiers.
+	read(ctx context.Context, into *contents, hashes [][]byte) error
+	// RegisterPod inserts the pod's row, or replaces it.
+	RegisterPod(ctx context.Context, row keysdb.RegisterPodParams) error
+	RenewLease(ctx context.Context, row keysdb.RenewLeaseParams) (keysdb.RenewLeaseRow, error)
+	// AddEmptyKeyChange adds a change of nothing, with a number above the given one.
+	AddEmptyKeyChange(ctx context.Context, above int64) error
 }
 
 // connection is a database by one connection.
 type connection struct {
-	conn    *pgx.Conn
-	queries *keysdb.Queries
-	id      uuid.UUID
-	budget  int // bytes
-	logger  *slog.Logger
+	*keysdb.Queries
+
+	conn *pgx.Conn
+	cfg  *Config
 }
 
-func newConnection(conn *pgx.Conn, id uuid.UUID, cfg Config) *connection {
-	return &connection{conn: conn, queries: keysdb.New(conn), id: id, budget: cfg.Budget, logger: cfg.Logger}
+func newConnection(conn *pgx.Conn, cfg *Config) *connection {
+	return &connection{Queries: keysdb.New(conn), conn: conn, cfg: cfg}
 }
 
 // TooLargeError reports that the keys do not fit into the directory's budget.
@@ -70,148 +53,108 @@ func (e *TooLargeError) Error() string {
 }
 
 func (c *connection) load(ctx context.Context) (*contents, error) {
-	loaded := newContents()
+	loaded := newContents(shardCount)
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	err := pgx.BeginTxFunc(ctx, c.conn, options, func(tx pgx.Tx) error {
-		number, err := c.queries.WithTx(tx).NewestKeyChange(ctx)
+	err := pgx.BeginTxFunc(ctx, c.conn, options, func(pgx.Tx) error {
+		number, err := c.NewestKeyChange(ctx)
 		if err != nil {
 			return fmt.Errorf("read the newest change: %w", err)
 		}
 		loaded.number.Store(number)
-		if err := c.copyAll(ctx, loaded); err != nil {
-			return err
-		}
-		return c.readTiers(ctx, c.queries.WithTx(tx), loaded)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("load keys: %w", err)
-	}
-	debug.FreeOSMemory() // growing the table left about its size in garbage
-	return loaded, nil
-}
-
-// copyAll adds all live keys to the contents.
-func (c *connection) copyAll(ctx context.Context, into *contents) error {
-	rows := 0
-	var tooLarge error
-	err := c.copy(ctx, into, copyAll(), &tooLarge, func(row, bool) {
-		if rows++; rows%1024 == 0 {
-			if _, bytes := into.keys.size(); bytes > c.budget {
-				tooLarge = &TooLargeError{Keys: rows, Bytes: bytes, Budget: c.budget}
+		rows := 0
+		err = c.readKeys(ctx, loaded, liveKeys, nil, func(keyHash) error {
+			if rows++; rows%1024 == 0 {
+				if _, bytes := loaded.keys.size(); bytes > c.cfg.Budget {
+					return &TooLargeError{Keys: rows, Bytes: bytes, Budget: c.cfg.Budget, Setting: c.cfg.BudgetSetting}
+				}
 			}
-		}
-	})
-	return cmp.Or(tooLarge, err)
-}
-
-// copy adds the rows of a COPY statement to the contents, until stop is set. Unreadable rows are counted and logged. each is
-// called after each row, with whether its tier is known.
-func (c *connection) copy(ctx context.Context, into *contents, statement string, stop *error, each func(r row, known bool)) error {
-	bad := 0
-	var first error
-	reader := &copyReader{row: func(r row, err error) {
-		known := true
-		if err != nil {
-			into.badRow()
-		} else {
-			known, err = into.put(r)
-		}
-		if err != nil {
-			bad++
-			first = cmp.Or(first, err)
-		}
-		each(r, known)
-	}}
-	_, err := c.conn.PgConn().CopyTo(ctx, writerUntil{reader, stop}, statement)
-	if bad > 0 {
-		c.logger.Warn("rows of keys cannot be read; these keys are refused", "rows", bad, "first", first)
-	}
-	if err != nil {
-		return fmt.Errorf("copy keys: %w", err)
-	}
-	return nil
-}
-
-// writerUntil is a copyReader that fails once an error is set.
-type writerUntil struct {
-	*copyReader
-	err *error
-}
-
-func (w writerUntil) Write(p []byte) (int, error) {
-	n, err := w.copyReader.Write(p)
-	if err == nil {
-		err = *w.err
-	}
-	return n, err
-}
-
-func (c *connection) readTiers(ctx context.Context, q *keysdb.Queries, into *contents) error {
-	read, err := keys.ReadTiers(ctx, q)
-	if err != nil {
-		return err
-	}
-	into.setTiers(read)
-	return nil
-}
-
-func (c *connection) read(ctx context.Context, into *contents, hashes [][]byte, tiers bool) error {
-	if len(hashes) > 0 {
-		present := map[keyHash]bool{}
-		err := c.copy(ctx, into, copySome(hashes), new(error), func(r row, known bool) {
-			if len(r.hash) >= len(keyHash{}) {
-				present[keyHash(r.hash)] = true
-			}
-			tiers = tiers || !known
+			return nil
 		})
 		if err != nil {
 			return err
 		}
-		for _, hash := range hashes {
-			if len(hash) < len(keyHash{}) {
-				continue // no directory has it
-			}
-			if short := keyHash(hash); !present[short] {
+		return c.readTiers(ctx, loaded)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("load keys: %w", err)
+	}
+	return loaded, nil
+}
+
+func (c *connection) read(ctx context.Context, into *contents, hashes [][]byte) error {
+	changed := slices.DeleteFunc(slices.Clone(hashes), func(hash []byte) bool { return len(hash) == 0 })
+	if len(changed) > 0 {
+		present := map[keyHash]bool{}
+		err := c.readKeys(ctx, into, liveKeys+" AND hash = ANY ($1)", []any{changed}, func(hash keyHash) error {
+			present[hash] = true
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for _, hash := range changed {
+			if short := shorten(hash); !present[short] {
 				into.remove(&short)
 			}
 		}
 	}
-	if tiers {
-		return c.readTiers(ctx, c.queries, into)
+	if len(changed) < len(hashes) || into.staleTiers {
+		return c.readTiers(ctx, into)
 	}
 	return nil
 }
 
-func (c *connection) register(ctx context.Context, applied int64) error {
-	if err := c.queries.RegisterPod(ctx, keysdb.RegisterPodParams{ID: c.id, Applied: applied}); err != nil {
-		return fmt.Errorf("register pod: %w", err)
-	}
-	return nil
+// shorten returns the first half of a hash.
+func shorten(hash []byte) (short keyHash) {
+	copy(short[:], hash)
+	return short
 }
 
-func (c *connection) renew(ctx context.Context, applied, told int64) (renewal, error) {
-	r, err := c.queries.RenewLease(ctx, keysdb.RenewLeaseParams{ID: c.id, Applied: applied, Told: told, Most: maxChanges})
+// liveKeys reads all live keys in one pass. sqlc would return them in a slice. The time is PostgreSQL's; keys that expire later
+// are checked at each use.
+const liveKeys = `SELECT hash, id, family_id, account_id, prefix, tier, expires_at FROM api_keys
+	WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())`
+
+// readKeys adds the keys that a statement returns to the contents. It calls each after each key, and ends with its error.
+// Unreadable keys are counted and logged.
+func (c *connection) readKeys(
+	ctx context.Context, into *contents, statement string, arguments []any, each func(keyHash) error,
+) error {
+	rows, err := c.conn.Query(ctx, statement, arguments...)
 	if err != nil {
-		return renewal{}, fmt.Errorf("renew lease: %w", err)
+		return fmt.Errorf("read keys: %w", err)
 	}
-	if len(r.Numbers) != len(r.Hashes) {
-		return renewal{}, errors.New("renew lease: numbers and hashes of changes differ in length")
+	var e entry
+	var hash, prefix, tier pgtype.DriverBytes // not copied: they are valid until the next row
+	var expires pgtype.Timestamptz
+	bad := 0
+	var first error
+	_, err = pgx.ForEachRow(rows, []any{&hash, &e.key, &e.family, &e.account, &prefix, &tier, &expires}, func() error {
+		e.hash, e.expiry = shorten(hash), 0
+		// NULL and infinity have the zero time. Later times overflow.
+		if seconds := expires.Time.Unix(); seconds > 0 && seconds < math.MaxInt64/1_000_000 {
+			e.expiry = expires.Time.UnixMicro()
+		}
+		if err := into.put(e, prefix, tier); err != nil {
+			bad++
+			first = cmp.Or(first, err)
+		}
+		return each(e.hash)
+	})
+	if bad > 0 {
+		c.cfg.Logger.Warn("rows of keys cannot be read; these keys are refused", "rows", bad, "first", first)
 	}
-	return renewal{
-		renewed: r.Renewed, registered: r.Registered, pods: int(r.Pods), now: r.Now, numbers: r.Numbers, hashes: r.Hashes,
-	}, nil
-}
-
-func (c *connection) addEmpty(ctx context.Context, above int64) error {
-	if err := c.queries.AddEmptyKeyChange(ctx, above); err != nil {
-		return fmt.Errorf("add an empty change: %w", err)
+	if err != nil {
+		return fmt.Errorf("read keys: %w", err)
 	}
 	return nil
 }
 
-func (c *connection) prune(ctx context.Context) error {
-	if err := c.queries.PruneKeyChanges(ctx); err != nil {
-		return fmt.Errorf("prune changes: %w", err)
+func (c *connection) readTiers(ctx context.Context, into *contents) error {
+	read, err := keys.ReadTiers(ctx, c.Queries)
+	if err != nil {
+		return err
 	}
+	into.setTiers(read)
 	return nil
 }

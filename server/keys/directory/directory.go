@@ -3,6 +3,8 @@ package directory
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -29,6 +31,8 @@ const (
 	callTimeout = 2 * time.Second
 	loadTimeout = 2 * time.Minute
 	retryPause  = 250 * time.Millisecond
+	// maxChanges is the maximum number of changes that a renewal returns.
+	maxChanges = 10_000
 	// boardTimeout bounds a call to Redis.
 	boardTimeout = 250 * time.Millisecond
 	// boardQueue is the maximum number of requests that wait for the number in Redis.
@@ -50,7 +54,7 @@ type Config struct {
 	// BudgetSetting names the flag of Budget, for the error.
 	BudgetSetting string
 	// Board is the number in Redis; nil: none, so nothing passes without a lease.
-	Board Board
+	Board *RedisBoard
 	// Registerer takes the metrics; nil for none.
 	Registerer prometheus.Registerer
 	// Logger gets transitions and unreadable rows, never keys; nil discards them.
@@ -99,10 +103,15 @@ type Directory struct {
 	cfg      Config
 	contents atomic.Pointer[contents]
 	// lease is the last lease. It is nil before the first one, and while the pod may have no row: then nothing passes.
-	lease  atomic.Pointer[lease]
-	pods   atomic.Int32
-	teller teller
-	board  *batch.Batcher[struct{}, int64]
+	lease   atomic.Pointer[lease]
+	pods    atomic.Int32
+	higher  atomic.Int64                    // a number in Redis above the pod's, 0 for none
+	renewed chan struct{}                   // wakes the telling of Redis
+	board   *batch.Batcher[struct{}, int64] // reads Redis' number
+
+	// Only Run's goroutine uses the rest.
+
+	loaded, failing bool
 }
 
 // New returns a directory that reads pool's database by a connection of its own. It does nothing until [Directory.Run].
@@ -118,9 +127,8 @@ func New(cfg Config, pool *pgxpool.Pool) *Directory {
 			return Reading{Monotonic: now.Sub(start), Wall: now.Round(0)}
 		}
 	}
-	d := &Directory{id: uuid.Must(uuid.NewV7()), pool: pool, cfg: cfg}
-	d.teller.wake = make(chan struct{}, 1)
-	d.contents.Store(newContents())
+	d := &Directory{id: uuid.Must(uuid.NewV7()), pool: pool, cfg: cfg, renewed: make(chan struct{}, 1)}
+	d.contents.Store(newContents(shardCount))
 	d.board = batch.New(batch.Config[struct{}, int64]{Size: boardQueue, InFlight: 2, Queue: boardQueue, Run: d.readBoard})
 	registerMetrics(cfg.Registerer, d)
 	return d
@@ -195,31 +203,16 @@ func (d *Directory) Ready(ctx context.Context) error {
 		return nil
 	}
 	if d.lease.Load() == nil {
-		return &NotReadyError{Reason: "the keys are not loaded yet"}
+		return errors.New("the keys are not loaded yet")
 	}
 	before := d.contents.Load().number.Load()
 	number, err := d.board.Do(ctx, struct{}{})
 	switch {
 	case err != nil:
-		return &NotReadyError{Reason: "neither PostgreSQL nor Redis confirms the keys", Err: err}
+		return fmt.Errorf("neither PostgreSQL nor Redis confirms the keys: %w", err)
 	case number != before:
-		return &NotReadyError{Reason: "PostgreSQL is unreachable, and Redis has another number of changes"}
+		return errors.New("PostgreSQL is unreachable, and Redis has another number of changes")
 	default:
 		return nil
 	}
 }
-
-// NotReadyError reports that the pod returns 503 for every key.
-type NotReadyError struct {
-	Reason string
-	Err    error
-}
-
-func (e *NotReadyError) Error() string {
-	if e.Err != nil {
-		return e.Reason + ": " + e.Err.Error()
-	}
-	return e.Reason
-}
-
-func (e *NotReadyError) Unwrap() error { return e.Err }

@@ -142,7 +142,7 @@ func TestNumberToldBeforeALoadDoesNotCount(t *testing.T) {
 	if told := p.d.begin().told; told != 0 {
 		t.Errorf("after a load: told %d, want 0", told)
 	}
-	p.d.teller.confirm(before, live, live) // its message was under way
+	p.d.confirm(before, live, live) // its message was under way
 	if told := p.d.begin().told; told != 0 {
 		t.Errorf("after a late confirmation: told %d, want 0", told)
 	}

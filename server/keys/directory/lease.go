@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/keysdb"
@@ -25,58 +24,44 @@ var errLoad = errors.New("the directory must be loaded again")
 // begin notes the time and the state of the directory before a renewal is sent.
 func (d *Directory) begin() attempt {
 	c := d.contents.Load()
-	return attempt{begin: d.cfg.Clock(), applied: c.number.Load(), told: d.teller.told(c), higher: d.teller.higher.Load()}
+	return attempt{begin: d.cfg.Clock(), applied: c.number.Load(), told: c.told.Load(), higher: d.higher.Load()}
 }
 
 // finish applies the changes that a renewal returned. If these were all, the lease lasts from before the renewal was sent.
-func (d *Directory) finish(ctx context.Context, db database, a attempt, r renewal) error {
-	if !r.registered {
+func (d *Directory) finish(ctx context.Context, db database, a attempt, r keysdb.RenewLeaseRow) error {
+	if !r.Registered {
 		d.lease.Store(nil) // authors do not wait for a pod without a row
-		return errLoad
 	}
-	if !r.renewed {
+	if !r.Registered || !r.Renewed {
 		return errLoad
 	}
 	c := d.contents.Load()
-	if err := d.apply(ctx, db, c, r); err != nil {
-		return err
+	if n := len(r.Numbers); n > 0 {
+		if err := db.read(ctx, c, r.Hashes); err != nil {
+			return err
+		}
+		c.number.Store(r.Numbers[n-1])
 	}
-	d.pods.Store(int32(r.pods))
-	if len(r.numbers) == maxChanges {
+	d.pods.Store(r.Pods)
+	if len(r.Numbers) == maxChanges {
 		return nil // there can be more
 	}
 	d.lease.Store(&lease{
-		begin: a.begin, until: a.begin.Monotonic + leaseTime, wall: a.begin.Wall.Add(leaseTime), now: r.now,
+		begin: a.begin, until: a.begin.Monotonic + leaseTime, wall: a.begin.Wall.Add(leaseTime), now: r.Now,
 	})
-	d.teller.soon()
-	if a.higher > c.number.Load() && d.teller.higher.CompareAndSwap(a.higher, 0) {
-		return db.addEmpty(ctx, a.higher) // PostgreSQL has lost commits
+	select {
+	case d.renewed <- struct{}{}:
+	default:
 	}
-	return nil
-}
-
-// apply reads the keys and tiers that changed.
-func (d *Directory) apply(ctx context.Context, db database, c *contents, r renewal) error {
-	if len(r.numbers) == 0 {
-		return nil
-	}
-	tiers := false
-	changed := make([][]byte, 0, len(r.hashes))
-	for _, hash := range r.hashes {
-		if len(hash) == 0 {
-			tiers = true
-			continue
+	if a.higher > c.number.Load() && d.higher.CompareAndSwap(a.higher, 0) { // PostgreSQL has lost commits
+		if err := db.AddEmptyKeyChange(ctx, a.higher); err != nil {
+			return fmt.Errorf("add an empty change: %w", err)
 		}
-		changed = append(changed, hash)
 	}
-	if err := db.read(ctx, c, changed, tiers); err != nil {
-		return err
-	}
-	c.number.Store(r.numbers[len(r.numbers)-1])
 	return nil
 }
 
-// load replaces the directory.
+// load replaces the contents of the directory.
 func (d *Directory) load(ctx context.Context, db database) error {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
@@ -92,7 +77,10 @@ func (d *Directory) load(ctx context.Context, db database) error {
 func (d *Directory) register(ctx context.Context, db database) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return db.register(ctx, d.contents.Load().number.Load())
+	if err := db.RegisterPod(ctx, keysdb.RegisterPodParams{ID: d.id, Applied: d.contents.Load().number.Load()}); err != nil {
+		return fmt.Errorf("register pod: %w", err)
+	}
+	return nil
 }
 
 // renew renews the lease once.
@@ -100,9 +88,9 @@ func (d *Directory) renew(ctx context.Context, db database) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	a := d.begin()
-	r, err := db.renew(ctx, a.applied, a.told)
+	r, err := db.RenewLease(ctx, keysdb.RenewLeaseParams{ID: d.id, Applied: a.applied, Told: a.told, Most: maxChanges})
 	if err != nil {
-		return err
+		return fmt.Errorf("renew lease: %w", err)
 	}
 	return d.finish(ctx, db, a, r)
 }
@@ -111,29 +99,17 @@ func (d *Directory) renew(ctx context.Context, db database) error {
 // [*TooLargeError] if the first load exceeds the budget.
 func (d *Directory) Run(ctx context.Context) error {
 	telling, stop := context.WithCancel(ctx)
-	told := make(chan struct{})
-	go func() {
-		defer close(told)
-		d.tell(telling)
-	}()
-	defer func() {
-		stop()
-		<-told
-	}()
-	loaded, failing := false, false
+	var teller sync.WaitGroup
+	teller.Go(func() { d.tell(telling) })
+	defer teller.Wait()
+	defer stop()
 	for ctx.Err() == nil {
-		err := d.follow(ctx, &loaded, func() {
-			if failing {
-				d.cfg.Logger.Info("PostgreSQL is back; the directory of keys is current")
-			}
-			failing = false
-		})
+		err := d.follow(ctx)
 		if tooLarge, ok := errors.AsType[*TooLargeError](err); ok && d.lease.Load() == nil {
-			tooLarge.Setting = d.cfg.BudgetSetting
 			return tooLarge
 		}
-		if ctx.Err() == nil && !failing {
-			failing = true
+		if ctx.Err() == nil && !d.failing {
+			d.failing = true
 			d.cfg.Logger.Warn("the lease on the directory of keys was not renewed; known keys pass while Redis has no newer change", "error", err)
 		}
 		pause(ctx, retryPause)
@@ -147,40 +123,59 @@ func (d *Directory) Run(ctx context.Context) error {
 	return nil
 }
 
-// follow keeps the directory current by one connection, until that fails or ctx ends. A new connection needs no load.
-func (d *Directory) follow(ctx context.Context, loaded *bool, renewed func()) error {
-	conn, err := d.listen(ctx)
+// follow keeps the directory current by a connection of its own, until that fails or ctx ends.
+func (d *Directory) follow(ctx context.Context) error {
+	cfg := d.pool.Config().ConnConfig
+	cfg.RuntimeParams["application_name"] = "examprep key directory"
+	opening, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	conn, err := postgres.Connect(opening, cfg)
 	if err != nil {
 		return err
 	}
-	defer closeSoon(ctx, conn)
-	db := newConnection(conn, d.id, d.cfg)
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+		defer cancel()
+		_ = conn.Close(closing)
+	}()
+	// Without jit: compiling a renewal takes longer than running it. With synchronous_commit: a crash of the server must not
+	// lose a pod's row.
+	if _, err := conn.Exec(opening, `LISTEN examprep_keys; SET jit = off;
+		SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`); err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	return d.keepCurrent(ctx, newConnection(conn, &d.cfg))
+}
+
+// keepCurrent loads the directory if that is necessary, and renews the lease, until something fails or ctx ends.
+func (d *Directory) keepCurrent(ctx context.Context, db *connection) error {
 	var pruned time.Duration
 	for {
-		if !*loaded {
+		if !d.loaded { // a new connection alone needs no load
 			if err := d.load(ctx, db); err != nil {
 				return err
 			}
 			if err := d.register(ctx, db); err != nil {
 				return err
 			}
-			*loaded = true
+			d.loaded = true
 		}
 		before := d.contents.Load().number.Load()
 		start := d.cfg.Clock().Monotonic
-		err := d.renew(ctx, db)
-		if errors.Is(err, errLoad) {
-			*loaded = false
+		if err := d.renew(ctx, db); errors.Is(err, errLoad) {
+			d.loaded = false
 			continue
-		}
-		if err != nil {
+		} else if err != nil {
 			return err
 		}
-		renewed()
+		if d.failing {
+			d.failing = false
+			d.cfg.Logger.Info("PostgreSQL is back; the directory of keys is current")
+		}
 		if start-pruned > pruneEvery {
 			pruned = start
-			if err := db.prune(ctx); err != nil {
-				return err
+			if err := db.PruneKeyChanges(ctx); err != nil {
+				return fmt.Errorf("prune changes: %w", err)
 			}
 		}
 		pause(ctx, minPause-(d.cfg.Clock().Monotonic-start))
@@ -188,7 +183,7 @@ func (d *Directory) follow(ctx context.Context, loaded *bool, renewed func()) er
 			continue // acknowledge what was applied
 		}
 		waiting, cancel := context.WithTimeout(ctx, renewEvery)
-		_, err = conn.WaitForNotification(waiting)
+		_, err := db.conn.WaitForNotification(waiting)
 		cancel()
 		if err != nil && (ctx.Err() != nil || waiting.Err() == nil) {
 			return fmt.Errorf("wait for changes: %w", err)
@@ -196,41 +191,10 @@ func (d *Directory) follow(ctx context.Context, loaded *bool, renewed func()) er
 	}
 }
 
-// listen opens the pod's own connection, which hears of changes.
-func (d *Directory) listen(ctx context.Context) (*pgx.Conn, error) {
-	cfg := d.pool.Config().ConnConfig
-	cfg.RuntimeParams["application_name"] = "examprep key directory"
-	opening, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	conn, err := postgres.Connect(opening, cfg)
-	if err != nil {
-		return nil, err
-	}
-	// Without jit: compiling a renewal takes longer than running it. With synchronous_commit: a crash of the server must not
-	// lose a pod's row.
-	if _, err := conn.Exec(opening, `LISTEN examprep_keys; SET jit = off;
-		SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`); err != nil {
-		closeSoon(ctx, conn)
-		return nil, fmt.Errorf("listen: %w", err)
-	}
-	return conn, nil
-}
-
-func closeSoon(ctx context.Context, conn *pgx.Conn) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
-	defer cancel()
-	_ = conn.Close(ctx)
-}
-
 // pause waits for d or the end of ctx.
 func pause(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-timer.C:
+	case <-time.After(d):
 	}
 }

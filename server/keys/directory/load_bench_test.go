@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"testing"
 
-	"github.com/google/uuid"
-
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
 )
@@ -32,7 +30,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 	defer func() { _ = conn.Close(b.Context()) }()
 	b.Run("directory", func(b *testing.B) {
-		db := newConnection(conn, uuid.New(), Config{Budget: defaultBudget, Logger: slog.New(slog.DiscardHandler)})
+		db := newConnection(conn, &Config{Budget: defaultBudget, Logger: slog.New(slog.DiscardHandler)})
 		for b.Loop() {
 			if _, err := db.load(b.Context()); err != nil {
 				b.Fatal(err)
@@ -41,7 +39,7 @@ func BenchmarkLoad(b *testing.B) {
 	})
 	b.Run("copy", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := conn.PgConn().CopyTo(b.Context(), io.Discard, copyAll()); err != nil {
+			if _, err := conn.PgConn().CopyTo(b.Context(), io.Discard, "COPY ("+liveKeys+") TO STDOUT (FORMAT binary)"); err != nil {
 				b.Fatal(err)
 			}
 		}

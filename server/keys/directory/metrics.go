@@ -28,6 +28,7 @@ func registerMetrics(registerer prometheus.Registerer, d *Directory) {
 		return 0
 	})
 	gauge("unreadable_rows", "Rows of keys and tiers that the pod cannot read; these keys are refused.", func() float64 {
-		return float64(d.contents.Load().unreadableRows())
+		c := d.contents.Load()
+		return float64(c.unreadable.Load() + int64(c.tiers.Load().Unreadable))
 	})
 }

@@ -8,20 +8,25 @@ import (
 	"github.com/google/uuid"
 )
 
-// shardCount divides the table, so that readers rarely wait for a change.
-const shardCount = 64
+const (
+	// shardCount divides the table, so that readers rarely wait for a change.
+	shardCount = 64
+	// chunkSize is a number of entries. A chunk is 1,280 bytes, which the allocator does not round up.
+	chunkSize = 16
+	// smallestIndex is the length of an index of few entries.
+	smallestIndex = 16
+)
 
 // keyHash is the first half of a key's SHA-256.
 type keyHash [16]byte
 
-// entry is a live key: 68 bytes without a pointer, so the collector never reads it.
+// entry is a live key: 80 bytes without a pointer, so the collector never reads it.
 type entry struct {
-	hash         keyHash
-	key, account uuid.UUID
-	expiry       [8]byte // µs since 1970, little-endian; 0: never
-	family       uint32  // index in shard.families, plus one; 0: the key's own id
-	prefix       uint32  // the 8 hexadecimal digits
-	tier         uint32  // index of the key's own tier in contents.names; 0: none
+	hash                 keyHash
+	key, family, account uuid.UUID
+	expiry               int64  // µs since 1970; 0: never
+	prefix               uint32 // the 8 hexadecimal digits
+	tier                 uint32 // index of the key's own tier in contents.names; 0: none
 }
 
 // table is a hash table of entries. Hashes are random, so their bytes are used as they are.
@@ -29,84 +34,76 @@ type table struct {
 	shards []shard
 }
 
+// shard is a part of a table. Entries are numbered from 1 and have no gaps.
 type shard struct {
-	mu       sync.RWMutex
-	entries  []entry
-	index    []uint32 // of an entry, plus one; linear probing; the length is a power of two
-	families []uuid.UUID
+	mu     sync.RWMutex
+	chunks []*[chunkSize]entry
+	count  uint32
+	index  []uint32 // numbers of entries, 0 for a free place; linear probing; the length is a power of two
+}
+
+func newTable(shards int) table {
+	t := table{shards: make([]shard, shards)}
+	for i := range t.shards {
+		t.shards[i].index = make([]uint32, smallestIndex)
+	}
+	return t
 }
 
 func (t *table) shardOf(hash *keyHash) *shard { return &t.shards[int(hash[0])%len(t.shards)] }
 
-func home(hash *keyHash) uint32 { return binary.LittleEndian.Uint32(hash[8:]) }
+// entry returns the entry of a number.
+func (s *shard) entry(number uint32) *entry {
+	return &s.chunks[(number-1)/chunkSize][(number-1)%chunkSize]
+}
+
+// home returns the first place of a hash in the index.
+func (s *shard) home(hash *keyHash) uint32 {
+	return binary.LittleEndian.Uint32(hash[8:]) & uint32(len(s.index)-1)
+}
 
 // slot returns the place of a hash in the index, or the free place where it would be.
 func (s *shard) slot(hash *keyHash) uint32 {
-	mask := uint32(len(s.index) - 1)
-	at := home(hash) & mask
-	for s.index[at] != 0 && s.entries[s.index[at]-1].hash != *hash {
-		at = (at + 1) & mask
+	at := s.home(hash)
+	for s.index[at] != 0 && s.entry(s.index[at]).hash != *hash {
+		at = (at + 1) & uint32(len(s.index)-1)
 	}
 	return at
 }
 
-// find returns the entry of a hash and the id of its family.
-func (t *table) find(hash *keyHash) (e entry, family uuid.UUID, ok bool) {
+// find returns the entry of a hash.
+func (t *table) find(hash *keyHash) (e entry, ok bool) {
 	s := t.shardOf(hash)
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if len(s.index) == 0 {
-		return entry{}, uuid.UUID{}, false
+	number := s.index[s.slot(hash)]
+	if number == 0 {
+		return entry{}, false
 	}
-	at := s.index[s.slot(hash)]
-	if at == 0 {
-		return entry{}, uuid.UUID{}, false
-	}
-	e = s.entries[at-1]
-	if e.family == 0 {
-		return e, e.key, true
-	}
-	return e, s.families[e.family-1], true
+	return *s.entry(number), true
 }
 
 // put adds or replaces an entry.
-func (t *table) put(e entry, family uuid.UUID) {
+func (t *table) put(e *entry) {
 	s := t.shardOf(&e.hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if 4*(len(s.entries)+1) > 3*len(s.index) {
-		s.grow()
-	}
 	at := s.slot(&e.hash)
-	var old *entry
-	if s.index[at] != 0 {
-		old = &s.entries[s.index[at]-1]
-	}
-	switch {
-	case family == e.key:
-		e.family = 0
-	case old != nil && old.family != 0 && s.families[old.family-1] == family:
-		e.family = old.family
-	default:
-		s.families = append(s.families, family)
-		e.family = uint32(len(s.families))
-	}
-	if old != nil {
-		*old = e
+	if number := s.index[at]; number != 0 {
+		*s.entry(number) = *e
 		return
 	}
-	if n := len(s.entries); n == cap(s.entries) { // by a sixth: append would add a quarter or more
-		s.entries = append(make([]entry, 0, n+n/6+8), s.entries...)
+	if int(s.count) == len(s.chunks)*chunkSize {
+		s.chunks = append(s.chunks, new([chunkSize]entry))
 	}
-	s.entries = append(s.entries, e)
-	s.index[at] = uint32(len(s.entries))
-}
-
-// grow doubles the index.
-func (s *shard) grow() {
-	s.index = make([]uint32, max(2*len(s.index), 16))
-	for i := range s.entries {
-		s.index[s.slot(&s.entries[i].hash)] = uint32(i + 1)
+	s.count++
+	*s.entry(s.count) = *e
+	s.index[at] = s.count
+	if 4*int(s.count) > 3*len(s.index) {
+		s.index = make([]uint32, 2*len(s.index))
+		for number := uint32(1); number <= s.count; number++ {
+			s.index[s.slot(&s.entry(number).hash)] = number
+		}
 	}
 }
 
@@ -115,24 +112,21 @@ func (t *table) remove(hash *keyHash) {
 	s := t.shardOf(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.index) == 0 {
-		return
-	}
 	hole := s.slot(hash)
-	removed, last := s.index[hole], uint32(len(s.entries))
-	if removed == 0 {
+	number := s.index[hole]
+	if number == 0 {
 		return
 	}
-	if removed != last {
-		s.index[s.slot(&s.entries[last-1].hash)] = removed
-		s.entries[removed-1] = s.entries[last-1]
+	if last := s.entry(s.count); number != s.count { // the last entry takes its number
+		s.index[s.slot(&last.hash)] = number
+		*s.entry(number) = *last
 	}
-	s.entries = s.entries[:last-1]
-	mask := uint32(len(s.index) - 1)
+	s.count--
 	s.index[hole] = 0
+	mask := uint32(len(s.index) - 1)
 	for at := (hole + 1) & mask; s.index[at] != 0; at = (at + 1) & mask {
 		// An entry can fill the hole if its home is not between the hole and its place.
-		if start := home(&s.entries[s.index[at]-1].hash) & mask; (at-start)&mask >= (at-hole)&mask {
+		if home := s.home(&s.entry(s.index[at]).hash); (at-home)&mask >= (at-hole)&mask {
 			s.index[hole], s.index[at] = s.index[at], 0
 			hole = at
 		}
@@ -144,8 +138,8 @@ func (t *table) size() (entries, bytes int) {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.RLock()
-		entries += len(s.entries)
-		bytes += cap(s.entries)*int(unsafe.Sizeof(entry{})) + 4*len(s.index) + cap(s.families)*len(uuid.UUID{})
+		entries += int(s.count)
+		bytes += len(s.chunks)*chunkSize*int(unsafe.Sizeof(entry{})) + 8*cap(s.chunks) + 4*len(s.index)
 		s.mu.RUnlock()
 	}
 	return entries, bytes

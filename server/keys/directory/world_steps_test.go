@@ -2,10 +2,10 @@ package directory
 
 import (
 	"context"
-	"slices"
 	"strconv"
 
 	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres/keysdb"
 )
 
 type step struct {
@@ -38,7 +38,7 @@ func (w *world) podSteps(i int) []step {
 			add("gets the reply", func() { w.finishRenewal(p) })
 			add("loses the reply", func() { p.renewal = nil })
 		}
-		if w.limits.prompt && p.d.Leased() && p.d.teller.told(p.d.contents.Load()) < p.d.contents.Load().number.Load() {
+		if w.limits.prompt && p.d.Leased() && p.d.contents.Load().told.Load() < p.d.contents.Load().number.Load() {
 			add("tells Redis its number", func() {
 				w.tell(p)
 				w.board = max(w.board, p.telling.number)
@@ -51,13 +51,13 @@ func (w *world) podSteps(i int) []step {
 		if r := w.rows[p.row]; w.limits.rowLoss && r != nil {
 			add("loses its row", func() { delete(w.rows, p.row) })
 		}
-		if r := w.rows[p.row]; w.limits.clockOfRows && r != nil && !r.lost {
-			add("looks dead by the clock of PostgreSQL", func() { r.lost = true })
+		if r := w.rows[p.row]; w.limits.clockOfRows && r != nil && !r.Lost {
+			add("looks dead by the clock of PostgreSQL", func() { r.Lost = true })
 		}
-		if r := w.rows[p.row]; w.limits.reregisterNewest && r != nil && r.applied < w.number {
+		if r := w.rows[p.row]; w.limits.reregisterNewest && r != nil && r.Applied < w.number {
 			add("registers with the newest number before it loads", func() {
 				p.renewal = nil
-				_ = worldDatabase{w, p}.register(context.Background(), w.number)
+				_ = worldDatabase{w, p}.RegisterPod(context.Background(), keysdb.RegisterPodParams{Applied: w.number})
 			})
 		}
 	}
@@ -122,22 +122,28 @@ func (w *world) authorSteps() []step {
 	if w.limits.shortWait {
 		waited += 2 * tick
 	}
-	done, silent := a.confirm.judge(w.podRows(), waited)
+	v := a.confirm.judge(w.podRows(), waited)
+	silent := v.silent.Ids
 	var steps []step
-	if done {
+	if v.done {
 		steps = append(steps, step{"", "the author answers", func() { a.stage++ }})
 	}
 	if w.limits.markApplied && waited >= leaseWait {
-		silent = slices.DeleteFunc(w.podRows(), func(p pod) bool { return p.lost || p.applied >= w.number })
+		silent = nil
+		for _, p := range w.podRows() {
+			if !p.Lost && p.Applied < w.number {
+				silent = append(silent, p.ID)
+			}
+		}
 	}
-	for _, s := range silent {
-		steps = append(steps, step{"", "the author marks a row lost", func() { w.rows[int(s.id[0])].lost = true }})
+	for _, id := range silent {
+		steps = append(steps, step{"", "the author marks a row lost", func() { w.rows[int(id[0])].Lost = true }})
 	}
 	return steps
 }
 
-func (w *world) podRows() []pod {
-	var rows []pod
+func (w *world) podRows() []keysdb.PodsAppliedRow {
+	var rows []keysdb.PodsAppliedRow
 	for at := range 30 {
 		if r := w.rows[at]; r != nil {
 			rows = append(rows, *r)
@@ -163,7 +169,7 @@ func (w *world) requestSteps() []step {
 	case r.stage == 0 && w.limits.lookupFirst:
 		return []step{{"", "the request looks up before it checks the lease", func() {
 			hash := hashOfTest()
-			short := keyHash(hash[:16])
+			short := shorten(hash[:])
 			_, ok := r.pod.d.contents.Load().find(&short, w.now.Wall)
 			r.early = look{status: Unknown}
 			if ok {
@@ -247,19 +253,19 @@ func (w *world) fingerprint() string {
 		if l := p.d.lease.Load(); l != nil {
 			left = int64(max(l.until-now, 0) / tick)
 		}
-		add(int64(p.phase), c.number.Load(), int64(len(c.keys.shards[0].entries)), left, p.d.teller.told(c), flag(p.frozen != nil))
+		add(int64(p.phase), c.number.Load(), int64(c.keys.shards[0].count), left, c.told.Load(), flag(p.frozen != nil))
 		if r := p.renewal; r != nil {
-			add('r', flag(r.reply.registered), int64(len(r.reply.numbers)), r.attempt.applied, int64(max(r.attempt.begin.Monotonic+leaseTime-now, 0)/tick))
+			add('r', flag(r.reply.Registered), int64(len(r.reply.Numbers)), r.attempt.applied, int64(max(r.attempt.begin.Monotonic+leaseTime-now, 0)/tick))
 		}
 		if p.telling != nil {
 			add('t', p.telling.number, flag(p.telling.of == c))
 		}
 		for at := i; at <= p.row; at += 10 { // of the pod and of those that were killed in its place
 			if r := w.rows[at]; r != nil {
-				add('w', flag(at == p.row), r.applied, r.told, flag(r.lost))
+				add('w', flag(at == p.row), r.Applied, r.Told, flag(r.Lost))
 				if a := w.author.confirm; a != nil {
-					seen, ok := a.first[r.id]
-					add(flag(ok && seen == r.renewals))
+					seen, ok := a.first[r.ID]
+					add(flag(ok && seen == r.Renewals))
 				}
 			}
 		}

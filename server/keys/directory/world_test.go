@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres/keysdb"
 )
 
 const (
@@ -29,7 +30,7 @@ type world struct {
 	limits limits
 	now    Reading
 	number int64 // the newest change
-	rows   map[int]*pod
+	rows   map[int]*keysdb.PodsAppliedRow
 	board  int64
 	// dead are rows of killed pods that started again.
 	pods   [2]*simulatedPod
@@ -67,7 +68,7 @@ type simulatedPod struct {
 
 type simulatedRenewal struct {
 	attempt attempt
-	reply   renewal
+	reply   keysdb.RenewLeaseRow
 }
 
 type simulatedTell struct {
@@ -99,61 +100,63 @@ func hashOfTest() (h keys.Hash) { h[0], h[20] = 1, 2; return h }
 
 func (db worldDatabase) put(c *contents) {
 	hash := hashOfTest()
-	short := keyHash(hash[:16])
-	if db.w.number == live {
-		if _, err := c.put(row{hash: hash[:], key: uuid.UUID{1}, family: uuid.UUID{1}, prefix: []byte("service_00000001")}); err != nil {
-			panic(err)
-		}
+	short := shorten(hash[:])
+	if db.w.number != live {
+		c.remove(&short)
 		return
 	}
-	c.remove(&short)
+	if err := c.put(entry{hash: short, key: uuid.UUID{1}, family: uuid.UUID{1}}, []byte("service_00000001"), nil); err != nil {
+		panic(err)
+	}
 }
 
 func (db worldDatabase) load(context.Context) (*contents, error) {
-	c := newContentsOf(1)
+	c := newContents(1)
 	c.number.Store(db.w.number)
 	db.put(c)
 	return c, nil
 }
 
-func (db worldDatabase) register(_ context.Context, applied int64) error {
+func (db worldDatabase) RegisterPod(_ context.Context, row keysdb.RegisterPodParams) error {
 	if r := db.w.rows[db.p.row]; r != nil {
-		r.applied, r.told, r.lost = applied, 0, false
-		r.renewals++
+		r.Applied, r.Told, r.Lost = row.Applied, 0, false
+		r.Renewals++
 		return nil
 	}
-	db.w.rows[db.p.row] = &pod{id: uuid.UUID{byte(db.p.row)}, applied: applied}
+	db.w.rows[db.p.row] = &keysdb.PodsAppliedRow{ID: uuid.UUID{byte(db.p.row)}, Applied: row.Applied}
 	return nil
 }
 
-// renew is the statement RenewLease.
-func (db worldDatabase) renew(_ context.Context, applied, told int64) (renewal, error) {
+func (db worldDatabase) RenewLease(_ context.Context, row keysdb.RenewLeaseParams) (keysdb.RenewLeaseRow, error) {
 	r := db.w.rows[db.p.row]
 	if r == nil {
-		return renewal{}, nil
+		return keysdb.RenewLeaseRow{}, nil
 	}
-	r.applied, r.told, r.lost = applied, told, false
-	r.renewals++
-	reply := renewal{renewed: true, registered: true, pods: 1}
+	r.Applied, r.Told, r.Lost = row.Applied, row.Told, false
+	r.Renewals++
+	reply := keysdb.RenewLeaseRow{Renewed: true, Registered: true, Pods: 1}
 	hash := hashOfTest()
 	for _, n := range []int64{live, revoked} {
-		if n > applied && n <= db.w.number {
-			reply.numbers, reply.hashes = append(reply.numbers, n), append(reply.hashes, hash[:])
+		if n > row.Applied && n <= db.w.number {
+			reply.Numbers, reply.Hashes = append(reply.Numbers, n), append(reply.Hashes, hash[:])
 		}
 	}
 	return reply, nil
 }
 
-func (db worldDatabase) read(_ context.Context, into *contents, _ [][]byte, _ bool) error {
+func (db worldDatabase) read(_ context.Context, into *contents, _ [][]byte) error {
 	db.put(into)
 	return nil
 }
 
-func (worldDatabase) addEmpty(context.Context, int64) error { panic("PostgreSQL has lost nothing") }
-func (worldDatabase) prune(context.Context) error           { return nil }
+func (worldDatabase) AddEmptyKeyChange(context.Context, int64) error {
+	panic("PostgreSQL has lost nothing")
+}
 
 func newWorld(l limits) *world {
-	w := &world{limits: l, now: Reading{Wall: time.Unix(1_800_000_000, 0)}, number: unknown, board: unknown, rows: map[int]*pod{}}
+	w := &world{
+		limits: l, now: Reading{Wall: time.Unix(1_800_000_000, 0)}, number: unknown, board: unknown, rows: map[int]*keysdb.PodsAppliedRow{},
+	}
 	for i := range w.pods {
 		w.pods[i] = w.newPod(i)
 	}
@@ -184,8 +187,8 @@ func (w *world) newPod(row int) *simulatedPod {
 		}
 		return w.now
 	}}}
-	p.d.teller.wake = make(chan struct{}, 1)
-	p.d.contents.Store(newContentsOf(1))
+	p.d.renewed = make(chan struct{}, 1)
+	p.d.contents.Store(newContents(1))
 	return p
 }
 
@@ -209,7 +212,7 @@ func (w *world) registerPod(p *simulatedPod) {
 
 func (w *world) sendRenewal(p *simulatedPod) {
 	a := p.d.begin()
-	reply, _ := worldDatabase{w, p}.renew(context.Background(), a.applied, a.told)
+	reply, _ := worldDatabase{w, p}.RenewLease(context.Background(), keysdb.RenewLeaseParams{Applied: a.applied, Told: a.told})
 	p.renewal = &simulatedRenewal{attempt: a, reply: reply}
 }
 
@@ -234,14 +237,14 @@ func (w *world) tell(p *simulatedPod) {
 func (w *world) told(p *simulatedPod, stored int64) {
 	t := p.telling
 	p.telling = nil
-	p.d.teller.confirm(t.of, t.number, stored)
-	p.d.teller.higher.Store(0) // nothing is lost in this world: PostgreSQL has every number
+	p.d.confirm(t.of, t.number, stored)
+	p.d.higher.Store(0) // nothing is lost in this world: PostgreSQL has every number
 }
 
 // clone returns a copy with the same future.
 func (w *world) clone() *world {
 	c := *w
-	c.rows = make(map[int]*pod, len(w.rows))
+	c.rows = make(map[int]*keysdb.PodsAppliedRow, len(w.rows))
 	for at, r := range w.rows {
 		copied := *r
 		c.rows[at] = &copied
@@ -251,19 +254,19 @@ func (w *world) clone() *world {
 		q.phase, q.renewal, q.frozen = p.phase, p.renewal, p.frozen
 		before, after := p.d.contents.Load(), q.d.contents.Load()
 		after.number.Store(before.number.Load())
-		for _, e := range before.keys.shards[0].entries {
-			after.keys.put(e, e.key)
-		}
-		renamed := func(of *contents) *contents {
-			if of == before {
-				return after
-			}
-			return of
+		after.told.Store(before.told.Load())
+		hash := hashOfTest()
+		short := shorten(hash[:])
+		if e, ok := before.keys.find(&short); ok {
+			after.keys.put(&e)
 		}
 		q.d.lease.Store(p.d.lease.Load())
-		q.d.teller.number, q.d.teller.of = p.d.teller.number, renamed(p.d.teller.of)
 		if t := p.telling; t != nil {
-			q.telling = &simulatedTell{of: renamed(t.of), number: t.number}
+			copied := *t
+			if t.of == before {
+				copied.of = after
+			}
+			q.telling = &copied
 		}
 		c.pods[i] = q
 		if w.req != nil && w.req.pod == p {

@@ -476,20 +476,21 @@ func (q *Queries) PageOfKeys(ctx context.Context, arg PageOfKeysParams) ([]PageO
 }
 
 const podsApplied = `-- name: PodsApplied :many
-SELECT newest.number, p.id, p.applied, p.told, p.renewals, (p.lost_at IS NOT NULL)::boolean AS lost
-FROM (SELECT coalesce(max(k.number), 0)::bigint AS number FROM key_changes k) newest LEFT JOIN api_pods p ON true
+SELECT (SELECT coalesce(max(k.number), 0) FROM key_changes k)::bigint AS newest,
+       p.id, p.applied, p.told, p.renewals, (p.lost_at IS NOT NULL)::boolean AS lost
+FROM api_pods p
 `
 
 type PodsAppliedRow struct {
-	Number   int64
-	ID       uuid.NullUUID
-	Applied  *int64
-	Told     *int64
-	Renewals *int64
+	Newest   int64
+	ID       uuid.UUID
+	Applied  int64
+	Told     int64
+	Renewals int64
 	Lost     bool
 }
 
-// The newest number and all pods, in one snapshot. Without pods: one row with a null id.
+// All pods, each with the newest number, in one snapshot.
 func (q *Queries) PodsApplied(ctx context.Context) ([]PodsAppliedRow, error) {
 	rows, err := q.db.Query(ctx, podsApplied)
 	if err != nil {
@@ -500,7 +501,7 @@ func (q *Queries) PodsApplied(ctx context.Context) ([]PodsAppliedRow, error) {
 	for rows.Next() {
 		var i PodsAppliedRow
 		if err := rows.Scan(
-			&i.Number,
+			&i.Newest,
 			&i.ID,
 			&i.Applied,
 			&i.Told,

@@ -149,9 +149,10 @@ WHERE k.number < (extract(epoch FROM now() - interval '1 hour') * 1000000)::bigi
   AND k.number < (SELECT max(newest.number) FROM key_changes newest);
 
 -- name: PodsApplied :many
--- The newest number and all pods, in one snapshot. Without pods: one row with a null id.
-SELECT newest.number, p.id, p.applied, p.told, p.renewals, (p.lost_at IS NOT NULL)::boolean AS lost
-FROM (SELECT coalesce(max(k.number), 0)::bigint AS number FROM key_changes k) newest LEFT JOIN api_pods p ON true;
+-- All pods, each with the newest number, in one snapshot.
+SELECT (SELECT coalesce(max(k.number), 0) FROM key_changes k)::bigint AS newest,
+       p.id, p.applied, p.told, p.renewals, (p.lost_at IS NOT NULL)::boolean AS lost
+FROM api_pods p;
 
 -- name: MarkPodsLost :exec
 -- Marks pods that have not renewed since they had so many renewals, and have not applied the change.

@@ -50,7 +50,8 @@ type TooLargeError struct {
 }
 
 func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("the directory of live API keys needs more than %d bytes (%d keys took %d): raise %s and the memory of the pod",
+	return fmt.Sprintf(
+		"the directory of live API keys needs more than %d bytes (%d keys took %d): raise %s and the memory of the pod",
 		e.Budget, e.Keys, e.Bytes, e.Setting)
 }
 

@@ -84,16 +84,15 @@ const (
 	Live
 )
 
-// lease is the right to answer from the directory.
+// lease is the right to answer from the directory, for leaseTime.
 type lease struct {
-	begin Reading       // before its renewal was sent
-	until time.Duration // by the monotonic clock
-	wall  time.Time     // the same by the wall clock
-	now   time.Time     // PostgreSQL's time at the renewal
+	begin Reading   // before its renewal was sent
+	now   time.Time // PostgreSQL's time at the renewal
 }
 
-func (l *lease) valid(now Reading) bool {
-	return l != nil && now.Monotonic < l.until && now.Wall.Before(l.wall)
+// within reports whether less than d has passed since the lease began, by both clocks.
+func (l *lease) within(d time.Duration, now Reading) bool {
+	return now.Monotonic-l.begin.Monotonic < d && now.Wall.Sub(l.begin.Wall) < d
 }
 
 // Directory is the directory of one pod. [New] makes one, [Directory.Run] keeps it current.
@@ -106,7 +105,7 @@ type Directory struct {
 	lease   atomic.Pointer[lease]
 	pods    atomic.Int32
 	higher  atomic.Int64                    // a number in Redis above the pod's, 0 for none
-	renewed chan struct{}                   // wakes the telling of Redis
+	renewed chan struct{}                   // wakes tell
 	board   *batch.Batcher[struct{}, int64] // reads Redis' number
 
 	// Only Run's goroutine uses the rest.
@@ -162,11 +161,11 @@ type look struct {
 // look reads the clocks, checks the lease, and only then looks the key up.
 func (d *Directory) look(hash keys.Hash) look {
 	now, current := d.cfg.Clock(), d.lease.Load()
-	if current == nil || now.Monotonic-current.begin.Monotonic > blindTime || now.Wall.Sub(current.begin.Wall) > blindTime {
+	if current == nil || !current.within(blindTime, now) {
 		return look{status: Unavailable}
 	}
-	short := keyHash(hash[:len(keyHash{})])
-	blind := !current.valid(now)
+	short := shorten(hash[:])
+	blind := !current.within(leaseTime, now)
 	c := d.contents.Load()
 	number := c.number.Load()
 	key, live := c.find(&short, current.now.Add(now.Monotonic-current.begin.Monotonic))
@@ -189,7 +188,10 @@ func (l look) compare(number int64) (Key, Status) {
 }
 
 // Leased reports whether the pod has a lease.
-func (d *Directory) Leased() bool { return d.lease.Load().valid(d.cfg.Clock()) }
+func (d *Directory) Leased() bool {
+	l := d.lease.Load()
+	return l != nil && l.within(leaseTime, d.cfg.Clock())
+}
 
 // Pods returns the number of pods that were not lost at the last renewal, at least 1.
 func (d *Directory) Pods() int { return max(int(d.pods.Load()), 1) }

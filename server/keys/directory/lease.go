@@ -46,9 +46,7 @@ func (d *Directory) finish(ctx context.Context, db database, a attempt, r keysdb
 	if len(r.Numbers) == maxChanges {
 		return nil // there can be more
 	}
-	d.lease.Store(&lease{
-		begin: a.begin, until: a.begin.Monotonic + leaseTime, wall: a.begin.Wall.Add(leaseTime), now: r.Now,
-	})
+	d.lease.Store(&lease{begin: a.begin, now: r.Now})
 	select {
 	case d.renewed <- struct{}{}:
 	default:
@@ -110,7 +108,8 @@ func (d *Directory) Run(ctx context.Context) error {
 		}
 		if ctx.Err() == nil && !d.failing {
 			d.failing = true
-			d.cfg.Logger.Warn("the lease on the directory of keys was not renewed; known keys pass while Redis has no newer change", "error", err)
+			d.cfg.Logger.Warn("the lease on the directory of keys was not renewed; known keys pass while Redis has no newer change",
+				"error", err)
 		}
 		pause(ctx, retryPause)
 	}

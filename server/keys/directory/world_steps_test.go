@@ -251,7 +251,7 @@ func (w *world) fingerprint() string {
 		c := p.d.contents.Load()
 		left := int64(-1)
 		if l := p.d.lease.Load(); l != nil {
-			left = int64(max(l.until-now, 0) / tick)
+			left = int64(max(l.begin.Monotonic+leaseTime-now, 0) / tick)
 		}
 		add(int64(p.phase), c.number.Load(), int64(c.keys.shards[0].count), left, c.told.Load(), flag(p.frozen != nil))
 		if r := p.renewal; r != nil {

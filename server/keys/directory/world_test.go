@@ -202,10 +202,10 @@ func (w *world) registerPod(p *simulatedPod) {
 	p.phase = registered
 	if w.limits.leaseAtRegistration || w.limits.serveBeforeLease {
 		now := p.d.cfg.Clock()
-		p.d.lease.Store(&lease{begin: now, until: now.Monotonic, wall: now.Wall})
-		if w.limits.leaseAtRegistration {
-			p.d.lease.Store(&lease{begin: now, until: now.Monotonic + leaseTime, wall: now.Wall.Add(leaseTime)})
+		if !w.limits.leaseAtRegistration { // the lease is over
+			now.Monotonic -= leaseTime
 		}
+		p.d.lease.Store(&lease{begin: now})
 		p.phase = serving
 	}
 }

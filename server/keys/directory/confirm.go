@@ -92,7 +92,9 @@ func (a *Author) Confirm(ctx context.Context, kind keys.ChangeKind) error {
 			}
 			last = c.judge(pods, now.Sub(start))
 			if len(last.silent.Ids) > 0 {
-				err = queries.MarkPodsLost(ctx, last.silent)
+				if err = queries.MarkPodsLost(ctx, last.silent); err != nil {
+					err = fmt.Errorf("mark silent pods: %w", err)
+				}
 			}
 			if last.done {
 				return nil

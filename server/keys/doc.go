@@ -1,8 +1,8 @@
 // Package keys owns API keys, the accounts that they belong to, and the rate tiers that apply to them.
 //
 // A key is `service_` + 40 random hexadecimal digits + 8 digits that check the rest (CRC32), so a mistyped key is refused
-// without a look-up, and secret scanners recognise one. Only its SHA-256 is stored. Its text is in [CreatedKey] once and
-// nowhere else. `service_` and the first 8 digits are the key's prefix: unique and public.
+// without a look-up, and secret scanners recognise one. Only its SHA-256 is stored. Its text is in [CreatedKey] once, and in
+// no error and no log. `service_` and the first 8 digits are the key's prefix: unique and public.
 //
 // # Which tier applies
 //
@@ -12,17 +12,11 @@
 // # How a change reaches the API pods
 //
 // Each pod holds all live keys in memory (package directory). [Store] commits a change and then waits until no pod goes by
-// an older state ([Confirmer]). Only PostgreSQL takes part. If that is not certain in time, the error is
-// [*UnconfirmedError]: the change is committed, and the same change again waits again.
-//
-// A change of a tier writes one row, however many keys have the tier.
-//
-// # Errors
-//
-// Mistakes of a caller are *UnknownKeyError, *UnknownTierError, *InvalidError, *RetiredKeyError, *LimitError and
-// *ManagedTierError. All others are errors of pgx, wrapped. No error and no log has the text of a key.
+// an older state ([Confirmer]). If that is not certain in time, the error is [*UnconfirmedError]: the change is committed,
+// and the same change again waits again. A change of a tier writes one row, however many keys have the tier.
 //
 // Each change of a key is recorded in its transaction (server/audit). server/usage counts requests and the last use.
 //
-// The package knows neither HTTP nor Kubernetes nor Redis, and imports neither the directory nor the gate.
+// Errors that are not of the types here are errors of pgx, wrapped. The package knows neither HTTP nor Kubernetes nor
+// Redis, and imports neither the directory nor the gate.
 package keys

@@ -27,22 +27,22 @@ func (e *InvalidError) Error() string { return e.Field + ": " + e.Detail }
 type RetiredKeyError struct{ Prefix string }
 
 func (e *RetiredKeyError) Error() string {
-	return fmt.Sprintf("key %s is revoked, has expired or was rotated already", e.Prefix)
+	return "key " + e.Prefix + " is revoked, has expired or was rotated already"
 }
 
-// LimitError reports that an account has the maximum of live keys, or of rotated keys whose overlap has not ended. Nothing
-// was changed.
+// LimitError reports that an account has the maximum of live keys or, if Rotated, of rotated keys whose overlap has not
+// ended. A rotation without an overlap is still possible. Nothing was changed.
 type LimitError struct {
-	Most int
-	// Rotated reports that rotated keys are too many. A rotation without an overlap is still possible.
+	Most    int
 	Rotated bool
 }
 
 func (e *LimitError) Error() string {
+	kind := "live keys"
 	if e.Rotated {
-		return fmt.Sprintf("the account has %d rotated keys whose overlap has not ended, and no more are allowed", e.Most)
+		kind = "rotated keys whose overlap has not ended"
 	}
-	return fmt.Sprintf("the account has %d live keys, and no more are allowed", e.Most)
+	return fmt.Sprintf("the account has %d %s, and no more are allowed", e.Most, kind)
 }
 
 // ManagedTierError reports that a tier belongs to another manager. Nothing was changed.
@@ -55,12 +55,9 @@ func (e *ManagedTierError) Error() string {
 // UnconfirmedError reports that a change is committed, but that some API pod may go by an older state. The same change
 // again is safe, and waits again.
 type UnconfirmedError struct {
-	// Waited is how long the author waited for the pods.
 	Waited time.Duration
-	// Silent is the number of pods that had not applied the change.
-	Silent int
-	// Err is the reason why waiting ended, nil if the time was up.
-	Err error
+	Silent int   // pods that had not applied the change
+	Err    error // why waiting ended; nil if the time was up
 }
 
 func (e *UnconfirmedError) Error() string {

@@ -4,31 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"examprep.dev/server/audit"
 	"examprep.dev/server/postgres/keysdb"
 )
 
-// ChangeKind is what a change of keys means for a pod that cannot reach PostgreSQL.
-type ChangeKind uint8
-
-const (
-	// Restriction is a change after which something must no longer pass: a revocation, rotation, change of a tier.
-	Restriction ChangeKind = iota
-	// Addition is a new key. A pod that cannot reach PostgreSQL returns 503 for it.
-	Addition
-)
-
-// Confirmer waits, after the commit of a change, until no API pod goes by an older state. Its error is an
-// [*UnconfirmedError]. directory.Author implements it.
-type Confirmer interface {
-	Confirm(ctx context.Context, kind ChangeKind) error
-}
+// MaxPage is the maximum number of keys that Page returns at once.
+const MaxPage = 100
 
 // Store reads and changes keys, accounts and tiers.
 type Store struct {
@@ -44,90 +30,106 @@ func NewStore(pool *pgxpool.Pool, pods Confirmer) *Store {
 
 // EnsureAccount returns the id of the account of that name, created if there is none.
 func (s *Store) EnsureAccount(ctx context.Context, name string) (uuid.UUID, error) {
-	if err := validateAccount(name); err != nil {
+	if err := validateText("account", name, 1); err != nil {
 		return uuid.Nil, err
 	}
-	id, err := s.queries.EnsureAccount(ctx, keysdb.EnsureAccountParams{ID: uuid.Must(uuid.NewV7()), Name: name})
-	if err != nil {
-		return uuid.Nil, fmt.Errorf("ensure account: %w", err)
+	return s.queries.EnsureAccount(ctx, keysdb.EnsureAccountParams{ID: uuid.Must(uuid.NewV7()), Name: name})
+}
+
+// Summary is the public part of a key.
+type Summary struct {
+	ID                               uuid.UUID
+	Prefix, Name, Account, Tier      string // Tier is the one that applies
+	CreatedAt                        time.Time
+	ExpiresAt, RevokedAt, LastUsedAt *time.Time
+}
+
+func (t *Tiers) summary(row keysdb.GetKeyRow) Summary {
+	return Summary{
+		ID: row.ID, Prefix: row.Prefix, Name: row.Name, Account: row.Account, Tier: t.nameFor(row.Tier, row.Prefix, row.AccountID),
+		CreatedAt: row.CreatedAt, ExpiresAt: row.ExpiresAt, RevokedAt: row.RevokedAt, LastUsedAt: row.LastUsedAt,
 	}
-	return id, nil
 }
 
-// Revoke ends the key of that prefix. When it returns nil, no API pod accepts the key. Revoking twice is no mistake: the
-// second call confirms a first one that was not confirmed ([*UnconfirmedError]).
-func (s *Store) Revoke(ctx context.Context, prefix string) error {
-	return s.change(ctx, prefix, func(q *keysdb.Queries, old keysdb.LockKeyRow) (audit.Entry, error) {
-		err := q.RevokeKey(ctx, prefix)
-		return audit.Entry{Action: audit.KeyRevoke, Detail: map[string]any{"repeated": old.RevokedAt != nil}}, err
-	})
+// Get returns the key of that prefix, or *UnknownKeyError. A key's account never changes, so a caller can decide by it
+// and then act.
+func (s *Store) Get(ctx context.Context, prefix string) (Summary, error) {
+	row, err := s.queries.GetKey(ctx, prefix)
+	if err != nil {
+		return Summary{}, unknownKey(err, prefix)
+	}
+	tiers, err := ReadTiers(ctx, s.queries)
+	if err != nil {
+		return Summary{}, err
+	}
+	return tiers.summary(row), nil
 }
 
-// SetTier gives a key a tier of its own. An empty name takes it away. When it returns nil, every API pod applies it.
-func (s *Store) SetTier(ctx context.Context, prefix, tier string) error {
-	return s.change(ctx, prefix, func(q *keysdb.Queries, old keysdb.LockKeyRow) (audit.Entry, error) {
-		err := q.SetKeyTier(ctx, keysdb.SetKeyTierParams{Prefix: prefix, Tier: nullIfEmpty(tier)})
-		detail := map[string]any{"tier": nullIfEmpty(tier), "was": old.Tier}
-		return audit.Entry{Action: audit.KeySetTier, Detail: detail}, unknownTier(err, tier)
-	})
+// List returns the keys of an account, or of all if account is empty, newest first. An unknown account has none.
+func (s *Store) List(ctx context.Context, account string) ([]Summary, error) {
+	rows, err := s.queries.ListKeys(ctx, account)
+	if err != nil {
+		return nil, fmt.Errorf("list keys: %w", err)
+	}
+	tiers, err := ReadTiers(ctx, s.queries)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Summary, len(rows))
+	for i, row := range rows {
+		list[i] = tiers.summary(keysdb.GetKeyRow(row))
+	}
+	return list, nil
 }
 
-// change runs one statement on the key of that prefix, commits, and waits for the pods.
-func (s *Store) change(
-	ctx context.Context, prefix string, statement func(*keysdb.Queries, keysdb.LockKeyRow) (audit.Entry, error),
-) error {
-	err := s.transact(ctx, func(q *keysdb.Queries) (audit.Entry, error) {
-		old, err := q.LockKey(ctx, prefix)
+// Page is a part of an account's keys, newest first.
+type Page struct {
+	Keys []Summary
+	More bool // reports whether there are older ones
+}
+
+// Page returns up to limit (1 to MaxPage) keys of an account, also those that are revoked or have expired, newest first,
+// from before the key of the prefix before on (empty: from the newest on). Keys of the same instant are in the order of
+// their ids, so a walk by the last key of each page meets every key once. If the account has no key of the prefix before,
+// the error is an *InvalidError.
+func (s *Store) Page(ctx context.Context, account uuid.UUID, before string, limit int) (Page, error) {
+	if limit < 1 || limit > MaxPage {
+		return Page{}, &InvalidError{Field: "limit", Detail: fmt.Sprintf("must be 1 to %d", MaxPage)}
+	}
+	arg := keysdb.PageOfKeysParams{Account: account, BeforeID: uuid.Max, Page: int32(limit) + 1}
+	if before != "" {
+		from, err := keyOfAccount(ctx, s.queries, "before", before, account)
 		if err != nil {
-			return audit.Entry{}, unknownKey(err, prefix)
+			return Page{}, err
 		}
-		entry, err := statement(q, old)
-		entry.Account, entry.Target = old.AccountID, prefix
-		return entry, err
-	})
-	if err != nil {
-		return err
+		arg.Before, arg.BeforeID = &from.CreatedAt, from.ID
 	}
-	return s.pods.Confirm(ctx, Restriction)
-}
-
-// transact runs do in a transaction, and records there what it did.
-func (s *Store) transact(ctx context.Context, do func(*keysdb.Queries) (audit.Entry, error)) error {
-	err := s.begin(ctx, func(tx pgx.Tx, q *keysdb.Queries) error {
-		entry, err := do(q)
-		if err != nil {
-			return err
-		}
-		return audit.Record(ctx, tx, entry)
-	})
+	rows, err := s.queries.PageOfKeys(ctx, arg)
 	if err != nil {
-		return fmt.Errorf("change keys: %w", err)
+		return Page{}, fmt.Errorf("read page of keys: %w", err)
 	}
-	return nil
+	tiers, err := ReadTiers(ctx, s.queries)
+	if err != nil {
+		return Page{}, err
+	}
+	page := Page{More: len(rows) > limit}
+	for _, row := range rows[:min(len(rows), limit)] {
+		page.Keys = append(page.Keys, tiers.summary(keysdb.GetKeyRow(row)))
+	}
+	return page, nil
 }
 
-// begin runs do in a transaction that a crash of the server does not lose.
-func (s *Store) begin(ctx context.Context, do func(pgx.Tx, *keysdb.Queries) error) error {
-	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		q := s.queries.WithTx(tx)
-		if err := q.CommitSynchronously(ctx); err != nil {
-			return fmt.Errorf("set synchronous_commit: %w", err)
-		}
-		return do(tx, q)
-	})
-}
-
-func unknownKey(err error, prefix string) error {
+// keyOfAccount returns the account's key of that prefix. If there is none, the error is an *InvalidError of the field.
+func keyOfAccount(
+	ctx context.Context, q *keysdb.Queries, field, prefix string, account uuid.UUID,
+) (keysdb.KeyOfAccountRow, error) {
+	unknown := &InvalidError{Field: field, Detail: "must be the prefix of a key of the account"}
+	if !IsPrefix(prefix) { // other bytes must not reach the database, whose text is UTF-8
+		return keysdb.KeyOfAccountRow{}, unknown
+	}
+	key, err := q.KeyOfAccount(ctx, keysdb.KeyOfAccountParams{Prefix: prefix, AccountID: account})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return &UnknownKeyError{Prefix: prefix}
+		return key, unknown
 	}
-	return err
-}
-
-// unknownTier makes the database's refusal of a reference to a tier an [*UnknownTierError].
-func unknownTier(err error, tier string) error {
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "23503" && pg.ConstraintName == "api_keys_tier_fkey" {
-		return &UnknownTierError{Tier: tier}
-	}
-	return err
+	return key, err
 }

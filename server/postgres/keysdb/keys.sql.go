@@ -32,7 +32,7 @@ func (q *Queries) CommitSynchronously(ctx context.Context) error {
 }
 
 const countLiveKeys = `-- name: CountLiveKeys :one
-SELECT count(*) AS live, count(*) FILTER (WHERE live.rotated) AS rotated
+SELECT count(*) FILTER (WHERE live.rotated OR NOT $2::boolean)
 FROM (SELECT k.rotated_at IS NOT NULL AS rotated FROM api_keys k
       WHERE k.account_id = $1 AND k.revoked_at IS NULL AND k.expires_at IS NULL
       UNION ALL
@@ -40,18 +40,18 @@ FROM (SELECT k.rotated_at IS NOT NULL AS rotated FROM api_keys k
       WHERE k.account_id = $1 AND k.revoked_at IS NULL AND k.expires_at > now()) live
 `
 
-type CountLiveKeysRow struct {
-	Live    int64
-	Rotated int64
+type CountLiveKeysParams struct {
+	AccountID   uuid.UUID
+	RotatedOnly bool
 }
 
-// The number of an account's keys that are neither revoked nor expired, and of those that have a successor. Two ranges of
-// one index.
-func (q *Queries) CountLiveKeys(ctx context.Context, accountID uuid.UUID) (CountLiveKeysRow, error) {
-	row := q.db.QueryRow(ctx, countLiveKeys, accountID)
-	var i CountLiveKeysRow
-	err := row.Scan(&i.Live, &i.Rotated)
-	return i, err
+// The number of an account's keys that are neither revoked nor expired, or only of those that have a successor. Two ranges
+// of one index.
+func (q *Queries) CountLiveKeys(ctx context.Context, arg CountLiveKeysParams) (int64, error) {
+	row := q.db.QueryRow(ctx, countLiveKeys, arg.AccountID, arg.RotatedOnly)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
 const deleteTier = `-- name: DeleteTier :exec
@@ -130,29 +130,10 @@ func (q *Queries) GetKey(ctx context.Context, prefix string) (GetKeyRow, error) 
 	return i, err
 }
 
-const getTier = `-- name: GetTier :one
-SELECT name, requests, period_us, burst, key_prefixes, accounts, managed_by, updated_at FROM rate_tiers WHERE name = $1
-`
-
-func (q *Queries) GetTier(ctx context.Context, name string) (RateTier, error) {
-	row := q.db.QueryRow(ctx, getTier, name)
-	var i RateTier
-	err := row.Scan(
-		&i.Name,
-		&i.Requests,
-		&i.PeriodUs,
-		&i.Burst,
-		&i.KeyPrefixes,
-		&i.Accounts,
-		&i.ManagedBy,
-		&i.UpdatedAt,
-	)
-	return i, err
-}
-
 const insertKey = `-- name: InsertKey :one
 INSERT INTO api_keys (id, account_id, family_id, prefix, hash, name, tier, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+ON CONFLICT (prefix) DO NOTHING
 RETURNING created_at
 `
 
@@ -167,6 +148,7 @@ type InsertKeyParams struct {
 	ExpiresAt *time.Time
 }
 
+// No row: another key has the prefix.
 func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, insertKey,
 		arg.ID,
@@ -183,40 +165,25 @@ func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) (time.Time
 	return created_at, err
 }
 
-const keyFamily = `-- name: KeyFamily :one
-SELECT family_id FROM api_keys WHERE prefix = $1 AND account_id = $2
+const keyOfAccount = `-- name: KeyOfAccount :one
+SELECT id, family_id, created_at FROM api_keys WHERE prefix = $1 AND account_id = $2
 `
 
-type KeyFamilyParams struct {
+type KeyOfAccountParams struct {
 	Prefix    string
 	AccountID uuid.UUID
 }
 
-func (q *Queries) KeyFamily(ctx context.Context, arg KeyFamilyParams) (uuid.UUID, error) {
-	row := q.db.QueryRow(ctx, keyFamily, arg.Prefix, arg.AccountID)
-	var family_id uuid.UUID
-	err := row.Scan(&family_id)
-	return family_id, err
-}
-
-const keyPosition = `-- name: KeyPosition :one
-SELECT created_at, id FROM api_keys WHERE prefix = $1 AND account_id = $2
-`
-
-type KeyPositionParams struct {
-	Prefix    string
-	AccountID uuid.UUID
-}
-
-type KeyPositionRow struct {
-	CreatedAt time.Time
+type KeyOfAccountRow struct {
 	ID        uuid.UUID
+	FamilyID  uuid.UUID
+	CreatedAt time.Time
 }
 
-func (q *Queries) KeyPosition(ctx context.Context, arg KeyPositionParams) (KeyPositionRow, error) {
-	row := q.db.QueryRow(ctx, keyPosition, arg.Prefix, arg.AccountID)
-	var i KeyPositionRow
-	err := row.Scan(&i.CreatedAt, &i.ID)
+func (q *Queries) KeyOfAccount(ctx context.Context, arg KeyOfAccountParams) (KeyOfAccountRow, error) {
+	row := q.db.QueryRow(ctx, keyOfAccount, arg.Prefix, arg.AccountID)
+	var i KeyOfAccountRow
+	err := row.Scan(&i.ID, &i.FamilyID, &i.CreatedAt)
 	return i, err
 }
 
@@ -262,39 +229,6 @@ func (q *Queries) ListKeys(ctx context.Context, account string) ([]ListKeysRow, 
 			&i.ExpiresAt,
 			&i.RevokedAt,
 			&i.LastUsedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const listTiers = `-- name: ListTiers :many
-SELECT name, requests, period_us, burst, key_prefixes, accounts, managed_by, updated_at FROM rate_tiers ORDER BY name
-`
-
-func (q *Queries) ListTiers(ctx context.Context) ([]RateTier, error) {
-	rows, err := q.db.Query(ctx, listTiers)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []RateTier
-	for rows.Next() {
-		var i RateTier
-		if err := rows.Scan(
-			&i.Name,
-			&i.Requests,
-			&i.PeriodUs,
-			&i.Burst,
-			&i.KeyPrefixes,
-			&i.Accounts,
-			&i.ManagedBy,
-			&i.UpdatedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -357,24 +291,16 @@ func (q *Queries) LockKey(ctx context.Context, prefix string) (LockKeyRow, error
 }
 
 const lockTier = `-- name: LockTier :one
-SELECT name, requests, period_us, burst, key_prefixes, accounts, managed_by, updated_at FROM rate_tiers WHERE name = $1 FOR UPDATE
+SELECT managed_by FROM rate_tiers WHERE name = $1 FOR UPDATE
 `
 
-// Transactions that create keys on the tier wait, so none of them is missed when the tier is deleted.
-func (q *Queries) LockTier(ctx context.Context, name string) (RateTier, error) {
+// Returns the tier's manager. Transactions that create keys on the tier wait, so none of them is missed when the tier is
+// deleted.
+func (q *Queries) LockTier(ctx context.Context, name string) (*string, error) {
 	row := q.db.QueryRow(ctx, lockTier, name)
-	var i RateTier
-	err := row.Scan(
-		&i.Name,
-		&i.Requests,
-		&i.PeriodUs,
-		&i.Burst,
-		&i.KeyPrefixes,
-		&i.Accounts,
-		&i.ManagedBy,
-		&i.UpdatedAt,
-	)
-	return i, err
+	var managed_by *string
+	err := row.Scan(&managed_by)
+	return managed_by, err
 }
 
 const markPodsLost = `-- name: MarkPodsLost :exec
@@ -533,11 +459,15 @@ func (q *Queries) PruneKeyChanges(ctx context.Context) error {
 
 const putTier = `-- name: PutTier :execrows
 INSERT INTO rate_tiers (name, requests, period_us, burst, key_prefixes, accounts, managed_by)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
+VALUES ($1, $2, $3, $4,
+        ARRAY(SELECT DISTINCT p COLLATE "C" FROM unnest($5::text[]) p ORDER BY 1),
+        ARRAY(SELECT DISTINCT a COLLATE "C" FROM unnest($6::text[]) a ORDER BY 1), $7)
 ON CONFLICT (name) DO UPDATE SET requests = excluded.requests, period_us = excluded.period_us, burst = excluded.burst,
     key_prefixes = excluded.key_prefixes, accounts = excluded.accounts, managed_by = excluded.managed_by,
     updated_at = now()
-WHERE rate_tiers.managed_by IS NULL OR rate_tiers.managed_by = $8
+WHERE (rate_tiers.managed_by IS NULL OR rate_tiers.managed_by = $8)
+  AND (rate_tiers.requests, rate_tiers.period_us, rate_tiers.burst, rate_tiers.key_prefixes, rate_tiers.accounts, rate_tiers.managed_by)
+      IS DISTINCT FROM (excluded.requests, excluded.period_us, excluded.burst, excluded.key_prefixes, excluded.accounts, excluded.managed_by)
 `
 
 type PutTierParams struct {
@@ -551,7 +481,7 @@ type PutTierParams struct {
 	Manager     *string
 }
 
-// No row: another manager owns the tier.
+// Lists are sorted, without repetitions. No row: another manager owns the tier, or nothing changes.
 func (q *Queries) PutTier(ctx context.Context, arg PutTierParams) (int64, error) {
 	result, err := q.db.Exec(ctx, putTier,
 		arg.Name,

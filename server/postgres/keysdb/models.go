@@ -3,18 +3,3 @@
 //   sqlc v1.31.1
 
 package keysdb
-
-import (
-	"time"
-)
-
-type RateTier struct {
-	Name        string
-	Requests    int32
-	PeriodUs    int64
-	Burst       int32
-	KeyPrefixes []string
-	Accounts    []string
-	ManagedBy   *string
-	UpdatedAt   time.Time
-}

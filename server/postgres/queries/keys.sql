@@ -10,9 +10,9 @@ RETURNING id;
 SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE;
 
 -- name: CountLiveKeys :one
--- The number of an account's keys that are neither revoked nor expired, and of those that have a successor. Two ranges of
--- one index.
-SELECT count(*) AS live, count(*) FILTER (WHERE live.rotated) AS rotated
+-- The number of an account's keys that are neither revoked nor expired, or only of those that have a successor. Two ranges
+-- of one index.
+SELECT count(*) FILTER (WHERE live.rotated OR NOT sqlc.arg('rotated_only')::boolean)
 FROM (SELECT k.rotated_at IS NOT NULL AS rotated FROM api_keys k
       WHERE k.account_id = $1 AND k.revoked_at IS NULL AND k.expires_at IS NULL
       UNION ALL
@@ -20,8 +20,10 @@ FROM (SELECT k.rotated_at IS NOT NULL AS rotated FROM api_keys k
       WHERE k.account_id = $1 AND k.revoked_at IS NULL AND k.expires_at > now()) live;
 
 -- name: InsertKey :one
+-- No row: another key has the prefix.
 INSERT INTO api_keys (id, account_id, family_id, prefix, hash, name, tier, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, sqlc.narg('tier'), sqlc.narg('expires_at'))
+ON CONFLICT (prefix) DO NOTHING
 RETURNING created_at;
 
 -- name: LockKey :one
@@ -52,9 +54,6 @@ LEFT JOIN api_key_uses u ON u.key_id = k.id -- the view has every key; LEFT make
 WHERE sqlc.arg('account')::text = '' OR a.name = sqlc.arg('account')::text
 ORDER BY k.created_at DESC, k.id DESC;
 
--- name: KeyPosition :one
-SELECT created_at, id FROM api_keys WHERE prefix = $1 AND account_id = $2;
-
 -- name: PageOfKeys :many
 -- From before a position on; without one from the newest on.
 SELECT k.id, k.prefix, k.name, a.id AS account_id, a.name AS account, k.tier, k.created_at, k.expires_at, k.revoked_at, u.last_used_at
@@ -74,31 +73,30 @@ JOIN accounts a ON a.id = k.account_id
 LEFT JOIN api_key_uses u ON u.key_id = k.id -- the view has every key; LEFT makes the column nullable for sqlc
 WHERE k.prefix = $1;
 
--- name: KeyFamily :one
-SELECT family_id FROM api_keys WHERE prefix = $1 AND account_id = $2;
+-- name: KeyOfAccount :one
+SELECT id, family_id, created_at FROM api_keys WHERE prefix = $1 AND account_id = $2;
 
 -- name: CommitSynchronously :exec
 -- A change that was confirmed must survive a crash of the server.
 SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off';
 
--- name: GetTier :one
-SELECT * FROM rate_tiers WHERE name = $1;
-
 -- name: LockTier :one
--- Transactions that create keys on the tier wait, so none of them is missed when the tier is deleted.
-SELECT * FROM rate_tiers WHERE name = $1 FOR UPDATE;
-
--- name: ListTiers :many
-SELECT * FROM rate_tiers ORDER BY name;
+-- Returns the tier's manager. Transactions that create keys on the tier wait, so none of them is missed when the tier is
+-- deleted.
+SELECT managed_by FROM rate_tiers WHERE name = $1 FOR UPDATE;
 
 -- name: PutTier :execrows
--- No row: another manager owns the tier.
+-- Lists are sorted, without repetitions. No row: another manager owns the tier, or nothing changes.
 INSERT INTO rate_tiers (name, requests, period_us, burst, key_prefixes, accounts, managed_by)
-VALUES ($1, $2, $3, $4, $5, $6, sqlc.narg('managed_by'))
+VALUES ($1, $2, $3, $4,
+        ARRAY(SELECT DISTINCT p COLLATE "C" FROM unnest(sqlc.arg('key_prefixes')::text[]) p ORDER BY 1),
+        ARRAY(SELECT DISTINCT a COLLATE "C" FROM unnest(sqlc.arg('accounts')::text[]) a ORDER BY 1), sqlc.narg('managed_by'))
 ON CONFLICT (name) DO UPDATE SET requests = excluded.requests, period_us = excluded.period_us, burst = excluded.burst,
     key_prefixes = excluded.key_prefixes, accounts = excluded.accounts, managed_by = excluded.managed_by,
     updated_at = now()
-WHERE rate_tiers.managed_by IS NULL OR rate_tiers.managed_by = sqlc.narg('manager');
+WHERE (rate_tiers.managed_by IS NULL OR rate_tiers.managed_by = sqlc.narg('manager'))
+  AND (rate_tiers.requests, rate_tiers.period_us, rate_tiers.burst, rate_tiers.key_prefixes, rate_tiers.accounts, rate_tiers.managed_by)
+      IS DISTINCT FROM (excluded.requests, excluded.period_us, excluded.burst, excluded.key_prefixes, excluded.accounts, excluded.managed_by);
 
 -- name: UnassignTier :exec
 UPDATE api_keys SET tier = NULL WHERE tier = $1;

@@ -1,0 +1,283 @@
+package keys
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"examprep.dev/server/audit"
+	"examprep.dev/server/postgres/keysdb"
+)
+
+// ChangeKind is what a change of keys means for a pod that cannot reach PostgreSQL.
+type ChangeKind uint8
+
+const (
+	// Restriction is a change after which something must no longer pass: a revocation, rotation, change of a tier.
+	Restriction ChangeKind = iota
+	// Addition is a new key. A pod that cannot reach PostgreSQL returns 503 for it.
+	Addition
+)
+
+// Confirmer waits, after the commit of a change, until no API pod goes by an older state. Its error is an
+// [*UnconfirmedError]. directory.Author implements it.
+type Confirmer interface {
+	Confirm(ctx context.Context, kind ChangeKind) error
+}
+
+// MaxLive is the maximum of live keys (neither revoked nor expired) of an account whose owner creates them
+// ([NewKey.MaxLiveKeys]). An administrator may create more. In addition, as many rotated keys may be in their overlap.
+const MaxLive = 1000
+
+const (
+	maxOverlap    = 24 * time.Hour
+	maxNameLength = 200  // in characters, as JSON Schema counts
+	lastYear      = 9999 // the last one that RFC 3339 can write
+	// prefixTries is the number of prefixes that are drawn until one is free. With a million keys, one is taken with
+	// probability 2⁻¹².
+	prefixTries = 5
+)
+
+// NewKey asks for a key.
+type NewKey struct {
+	Account string // the account's name; the account is created if there is none of that name
+	Name    string // free text, at most 200 characters
+	Tier    string // the key's own tier; empty: the rule of the package comment decides
+	// InheritFrom is the prefix of a key of the account, whose family the new key joins. Empty: a family of its own.
+	InheritFrom string
+	ExpiresAt   *time.Time // in the future, before the year 10000, kept to the microsecond; nil for never
+	MaxLiveKeys int        // a *LimitError refuses the key if the account has as many live keys; 0 for no limit
+}
+
+// CreatedKey is a new key. Key is its text, which nothing else ever holds.
+type CreatedKey struct {
+	Key, Prefix, Account, Name, Tier string
+	CreatedAt                        time.Time
+	ExpiresAt                        *time.Time
+}
+
+// Create makes a key. When it returns nil, every API pod accepts the key. With an [*UnconfirmedError] the key exists too.
+// With any other error it does not.
+func (s *Store) Create(ctx context.Context, want NewKey) (created CreatedKey, err error) {
+	if err := validate(want); err != nil {
+		return CreatedKey{}, err
+	}
+	if want.ExpiresAt != nil { // as PostgreSQL keeps it; rounding up could leave the last year
+		want.ExpiresAt = new(want.ExpiresAt.UTC().Truncate(time.Microsecond))
+	}
+	err = s.change(ctx, Addition, func(tx pgx.Tx, q *keysdb.Queries) error {
+		account, err := q.EnsureAccount(ctx, keysdb.EnsureAccountParams{ID: uuid.Must(uuid.NewV7()), Name: want.Account})
+		if err != nil {
+			return fmt.Errorf("ensure account: %w", err)
+		}
+		key := keysdb.InsertKeyParams{AccountID: account, Name: want.Name, Tier: nullIfEmpty(want.Tier), ExpiresAt: want.ExpiresAt}
+		detail := map[string]any{"name": want.Name}
+		if want.ExpiresAt != nil {
+			detail["expires_at"] = want.ExpiresAt
+		}
+		if want.InheritFrom != "" {
+			inherited, err := keyOfAccount(ctx, q, "inherit_from", want.InheritFrom, account)
+			if err != nil {
+				return err
+			}
+			key.FamilyID, detail["inherit_from"] = inherited.FamilyID, want.InheritFrom
+		}
+		if want.MaxLiveKeys > 0 {
+			if err := checkLimit(ctx, q, account, &LimitError{Most: want.MaxLiveKeys}); err != nil {
+				return err
+			}
+		}
+		if created, err = insert(ctx, q, want.Account, key); err != nil {
+			return err
+		}
+		detail["tier"] = created.Tier
+		return audit.Record(ctx, tx, audit.Entry{Account: account, Action: audit.KeyCreate, Target: created.Prefix, Detail: detail})
+	})
+	return created, err
+}
+
+// Rotate creates a successor to the key of that prefix: same account, family, name, tier and expiry. The old key is
+// accepted for another overlap (0 to 24 h); with 0 no API pod accepts it when Rotate returns nil. A second rotation of a key
+// is a *RetiredKeyError, since its expiry is by then the end of the overlap. An account at its limit can rotate; a
+// *LimitError reports too many rotated keys. With an [*UnconfirmedError] the successor exists too. With any other error it
+// does not.
+func (s *Store) Rotate(ctx context.Context, prefix string, overlap time.Duration) (created CreatedKey, err error) {
+	if overlap < 0 || overlap > maxOverlap {
+		return CreatedKey{}, &InvalidError{Field: "overlap", Detail: "must be between 0 and 24 hours"}
+	}
+	err = s.changeKey(ctx, prefix, func(q *keysdb.Queries, old keysdb.LockKeyRow) (entry audit.Entry, err error) {
+		if old.Expired || old.RevokedAt != nil || old.RotatedAt != nil {
+			return entry, &RetiredKeyError{Prefix: prefix}
+		}
+		if err := retire(ctx, q, old, prefix, overlap); err != nil {
+			return entry, err
+		}
+		created, err = insert(ctx, q, old.Account, keysdb.InsertKeyParams{
+			AccountID: old.AccountID, FamilyID: old.FamilyID, Name: old.Name, Tier: old.Tier, ExpiresAt: old.ExpiresAt,
+		})
+		detail := map[string]any{"successor": created.Prefix, "overlap_seconds": overlap.Seconds()}
+		return audit.Entry{Action: audit.KeyRotate, Detail: detail}, err
+	})
+	return created, err
+}
+
+// Revoke ends the key of that prefix. When it returns nil, no API pod accepts the key. A second call is valid, and
+// confirms a first one that was not confirmed ([*UnconfirmedError]).
+func (s *Store) Revoke(ctx context.Context, prefix string) error {
+	return s.changeKey(ctx, prefix, func(q *keysdb.Queries, old keysdb.LockKeyRow) (audit.Entry, error) {
+		detail := map[string]any{"repeated": old.RevokedAt != nil}
+		return audit.Entry{Action: audit.KeyRevoke, Detail: detail}, q.RevokeKey(ctx, prefix)
+	})
+}
+
+// SetTier gives a key a tier of its own. An empty name takes it away. When it returns nil, every API pod applies it.
+func (s *Store) SetTier(ctx context.Context, prefix, name string) error {
+	tier := nullIfEmpty(name)
+	return s.changeKey(ctx, prefix, func(q *keysdb.Queries, old keysdb.LockKeyRow) (audit.Entry, error) {
+		err := q.SetKeyTier(ctx, keysdb.SetKeyTierParams{Prefix: prefix, Tier: tier})
+		detail := map[string]any{"tier": tier, "was": old.Tier}
+		return audit.Entry{Action: audit.KeySetTier, Detail: detail}, unknownTier(err, tier)
+	})
+}
+
+// changeKey changes the key of that prefix, which it locks, and records the change in the key's account.
+func (s *Store) changeKey(
+	ctx context.Context, prefix string, do func(*keysdb.Queries, keysdb.LockKeyRow) (audit.Entry, error),
+) error {
+	return s.change(ctx, Restriction, func(tx pgx.Tx, q *keysdb.Queries) error {
+		old, err := q.LockKey(ctx, prefix)
+		if err != nil {
+			return unknownKey(err, prefix)
+		}
+		entry, err := do(q, old)
+		if err != nil {
+			return err
+		}
+		entry.Account, entry.Target = old.AccountID, prefix
+		return audit.Record(ctx, tx, entry)
+	})
+}
+
+// change runs do in a transaction that a crash of the server does not lose, and then waits for the pods.
+func (s *Store) change(ctx context.Context, kind ChangeKind, do func(pgx.Tx, *keysdb.Queries) error) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		q := s.queries.WithTx(tx)
+		if err := q.CommitSynchronously(ctx); err != nil {
+			return fmt.Errorf("set synchronous_commit: %w", err)
+		}
+		return do(tx, q)
+	})
+	if err != nil {
+		return fmt.Errorf("change keys: %w", err)
+	}
+	return s.pods.Confirm(ctx, kind)
+}
+
+// insert stores a new key of the account of that name, and reads which tier applies. Without a family, it is the first of
+// its own.
+func insert(ctx context.Context, q *keysdb.Queries, account string, arg keysdb.InsertKeyParams) (CreatedKey, error) {
+	tiers, err := ReadTiers(ctx, q)
+	if err != nil {
+		return CreatedKey{}, err
+	}
+	arg.ID = uuid.Must(uuid.NewV7())
+	if arg.FamilyID == uuid.Nil {
+		arg.FamilyID = arg.ID
+	}
+	for range prefixTries {
+		key := generate()
+		hash := sha256.Sum256([]byte(key))
+		arg.Prefix, arg.Hash = key[:PrefixLength], hash[:]
+		createdAt, err := q.InsertKey(ctx, arg)
+		if errors.Is(err, pgx.ErrNoRows) {
+			continue
+		}
+		return CreatedKey{
+			Key: key, Prefix: arg.Prefix, Account: account, Name: arg.Name, Tier: tiers.nameFor(arg.Tier, arg.Prefix, arg.AccountID),
+			CreatedAt: createdAt, ExpiresAt: arg.ExpiresAt,
+		}, unknownTier(err, arg.Tier)
+	}
+	return CreatedKey{}, fmt.Errorf("%d random key prefixes are taken", prefixTries)
+}
+
+// retire ends a key that gets a successor, at once or after the overlap. The account's row stays locked until the end of
+// the transaction, so that no other rotation exceeds the limit.
+func retire(ctx context.Context, q *keysdb.Queries, old keysdb.LockKeyRow, prefix string, overlap time.Duration) error {
+	if overlap == 0 {
+		return q.RevokeKey(ctx, prefix)
+	}
+	if err := q.LockAccount(ctx, old.AccountID); err != nil {
+		return fmt.Errorf("lock account: %w", err)
+	}
+	if err := checkLimit(ctx, q, old.AccountID, &LimitError{Most: MaxLive, Rotated: true}); err != nil {
+		return err
+	}
+	return q.RetireKey(ctx, keysdb.RetireKeyParams{ID: old.ID, Overlap: overlap.Microseconds()})
+}
+
+// checkLimit returns limit if the account has reached it. The caller has locked the account's row.
+func checkLimit(ctx context.Context, q *keysdb.Queries, account uuid.UUID, limit *LimitError) error {
+	count, err := q.CountLiveKeys(ctx, keysdb.CountLiveKeysParams{AccountID: account, RotatedOnly: limit.Rotated})
+	if err == nil && count >= int64(limit.Most) {
+		return limit
+	}
+	return err
+}
+
+func unknownKey(err error, prefix string) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return &UnknownKeyError{Prefix: prefix}
+	}
+	return err
+}
+
+// unknownTier makes the database's refusal of a key's own tier an [*UnknownTierError].
+func unknownTier(err error, tier *string) error {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.ConstraintName == "api_keys_tier_fkey" {
+		return &UnknownTierError{Tier: *tier}
+	}
+	return err
+}
+
+func validate(want NewKey) error {
+	if err := cmp.Or(validateText("account", want.Account, 1), validateText("name", want.Name, 0)); err != nil {
+		return err
+	}
+	if want.ExpiresAt != nil && !want.ExpiresAt.After(time.Now()) {
+		return &InvalidError{Field: "expires_at", Detail: "must be in the future"}
+	}
+	if want.ExpiresAt != nil && want.ExpiresAt.UTC().Year() > lastYear {
+		return &InvalidError{Field: "expires_at", Detail: fmt.Sprintf("must not be after the year %d", lastYear)}
+	}
+	return nil
+}
+
+// validateText refuses short and long texts, what PostgreSQL's text cannot hold, and control characters.
+func validateText(field, text string, minLength int) error {
+	switch {
+	case len(text) < minLength:
+		return &InvalidError{Field: field, Detail: "must not be empty"}
+	case utf8.RuneCountInString(text) > maxNameLength:
+		return &InvalidError{Field: field, Detail: fmt.Sprintf("must not be longer than %d characters", maxNameLength)}
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+		return &InvalidError{Field: field, Detail: "must be UTF-8 text without control characters"}
+	}
+	return nil
+}
+
+func nullIfEmpty(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}

@@ -161,3 +161,20 @@ func TestATimeThatCannotBeWrittenIsRefusedAndOthersAreKeptAsTold(t *testing.T) {
 		t.Errorf("in the year 10000: %v", err)
 	}
 }
+
+func TestATakenPrefixIsDrawnAgain(t *testing.T) {
+	t.Parallel()
+	store, _, pool := newStore(t)
+	taken := create(t, store, keys.NewKey{})
+	testkit.Exec(t, pool, "CREATE SEQUENCE tries")
+	testkit.Exec(t, pool, "CREATE FUNCTION collide() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF nextval('tries') <> 3 THEN NEW.prefix := '"+
+		taken.Prefix+"'; END IF; RETURN NEW; END $$")
+	testkit.Exec(t, pool, "CREATE TRIGGER collide BEFORE INSERT ON api_keys FOR EACH ROW EXECUTE FUNCTION collide()")
+	third := create(t, store, keys.NewKey{})
+	if load(t, pool, third.Key).Revoked || third.Prefix == taken.Prefix {
+		t.Errorf("got the prefix %s", third.Prefix)
+	}
+	if _, err := store.Create(t.Context(), keys.NewKey{Account: "acme"}); err == nil {
+		t.Error("a key without a prefix of its own")
+	}
+}

@@ -81,7 +81,11 @@ func ReadTiers(ctx context.Context, queries *keysdb.Queries) (*Tiers, error) {
 // NewTiers returns the tiers of rows, which are sorted by name. The keys of an invalid row are refused. Only "default" then
 // becomes the allowance of the specification.
 func NewTiers(rows []keysdb.TiersForDirectoryRow) *Tiers {
-	t := &Tiers{byName: map[string]*Tier{DefaultTier: new(Default())}, byPrefix: map[uint32]*Tier{}, byAccount: map[uuid.UUID]*Tier{}}
+	t := &Tiers{
+		byName:    map[string]*Tier{DefaultTier: new(Default())},
+		byPrefix:  map[uint32]*Tier{},
+		byAccount: map[uuid.UUID]*Tier{},
+	}
 	for _, row := range slices.Backward(rows) { // the first by name is written last, and so replaces others
 		tier := &Tier{
 			Name: row.Name, Requests: int(row.Requests), Period: time.Duration(row.PeriodUs) * time.Microsecond, Burst: int(row.Burst),

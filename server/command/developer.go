@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"examprep.dev/server/httpapi"
+	"examprep.dev/server/httpapi/developer"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/sessions"
@@ -39,7 +39,7 @@ func checkSessionTimes(idle, lifetime time.Duration) error {
 }
 
 // newDeveloper wires the developer endpoints; nil without a provider.
-func newDeveloper(p *process, flags *apiFlags, secret []byte) (*httpapi.Developer, error) {
+func newDeveloper(p *process, flags *apiFlags, secret []byte) (*developer.Deps, error) {
 	if flags.provider.Issuer == "" {
 		return nil, nil //nolint:nilnil // no developer endpoints
 	}
@@ -63,7 +63,7 @@ func newDeveloper(p *process, flags *apiFlags, secret []byte) (*httpapi.Develope
 	}
 	store := keys.NewStore(p.pool, directory.NewAuthor(p.pool))
 	signedIn := sessions.NewStore(p.pool, secret, flags.sessionIdle, flags.sessionLifetime, time.Now)
-	return &httpapi.Developer{
+	return &developer.Deps{
 		SignIn: sessions.NewSignIn(flags.provider, secret, store, signedIn), Sessions: signedIn, Keys: store,
 		Usage:       usage.NewStore(p.pool),
 		Webhooks:    webhooks.NewEndpoints(p.pool, keyring, allowed),

@@ -125,7 +125,7 @@ func (c *client) blunders() {
 		{400, "POST", open, `{"` + learner + `":1,"` + learner + `":2,"paper_id":"` + privatePaper + `"}`},
 		{400, "POST", open, `{"paper_id":"` + privatePaper + `","learner_id":"` + learner},
 		{400, "POST", open, `{"paper_id":"` + privatePaper + `","learner_id":"` + learner + "\xff\"}"},
-		{400, "POST", open, `{"paper_id":"` + privatePaper + `","learner_id":"` + learner + `\u0000"}`},
+		{400, "POST", open, `{"paper_id":"` + privatePaper + `","learner_id":"` + learner + `","question_limit":0}`},
 		{400, "POST", open, `{"paper_id":"` + privatePaper + `","learner_id":"` + learner + `"} ` + learner},
 		{400, "POST", page, learner},
 		{400, "POST", open, c.fields(map[string]any{"paper_id": privatePaper, "learner_id": strings.Repeat(c.learner, 20)})},

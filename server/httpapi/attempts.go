@@ -9,6 +9,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"examprep.dev/server/attempts"
+	"examprep.dev/server/httpapi/codec"
+	"examprep.dev/server/httpapi/endpoint"
 )
 
 // The limits of request fields, in characters and questions (docs/spec.md, parts 4 and 8).
@@ -17,83 +19,120 @@ const (
 	maxLearnerID         = 160
 	maxQuestionLimit     = 20
 	defaultQuestionLimit = 9
+	maxHistoryLimit      = 50
+	defaultHistoryLimit  = 10
 )
 
-// openMockPaper starts an attempt and sends its first questions.
-func (s *Server) openMockPaper(ctx context.Context, r *request) error {
+// attemptHandlers have the routes of mock exams.
+type attemptHandlers struct{ attempts Attempts }
+
+func (h *attemptHandlers) routes() []endpoint.Route {
+	const mocks = examPaths + "{exam_key}/mock-exams/"
+	const get, post = fasthttp.MethodGet, fasthttp.MethodPost
+	return []endpoint.Route{
+		{Method: post, Path: mocks + "open", Operation: "openMockPaper", Needs: endpoint.Body, Handle: h.open},
+		{Method: post, Path: mocks + "questions", Operation: "getMockQuestionPage", Needs: endpoint.Body, Handle: h.page},
+		{Method: post, Path: mocks + "submit", Operation: "submitMockAttempt", Needs: endpoint.Body, Handle: h.submit},
+		{Method: get, Path: mocks + "history", Operation: "listMockAttempts", Needs: endpoint.Time, Handle: h.history},
+	}
+}
+
+// open starts an attempt and sends its first questions.
+func (h *attemptHandlers) open(ctx context.Context, r *endpoint.Request) error {
 	page, err := decodeQuestionPage(r)
 	if err != nil {
 		return err
 	}
-	opened, err := s.attempts.Open(ctx, r.identity, attempts.OpenRequest(page))
+	opened, err := h.attempts.Open(ctx, r.Identity, attempts.OpenRequest(page))
 	if err != nil {
 		return err
 	}
-	writeJSON(r.http, appendAttempt(nil, opened))
+	r.Raw(appendAttempt(nil, opened))
 	return nil
 }
 
-// getMockQuestionPage sends questions and changes nothing.
-func (s *Server) getMockQuestionPage(ctx context.Context, r *request) error {
+// page sends questions and changes nothing.
+func (h *attemptHandlers) page(ctx context.Context, r *endpoint.Request) error {
 	page, err := decodeQuestionPage(r)
 	if err != nil {
 		return err
 	}
-	found, err := s.attempts.Page(ctx, r.identity, page)
+	found, err := h.attempts.Page(ctx, r.Identity, page)
 	if err != nil {
 		return err
 	}
 	body := appendQuestions(nil, `{"questions":[`, found.Questions)
 	body = append(body, `,"total":`...)
-	writeJSON(r.http, append(strconv.AppendInt(body, int64(found.Total), 10), '}'))
+	r.Raw(append(strconv.AppendInt(body, int64(found.Total), 10), '}'))
 	return nil
 }
 
-// submitMockAttempt ends an attempt and sends its feedback.
-func (s *Server) submitMockAttempt(ctx context.Context, r *request) error {
+// submit ends an attempt and sends its feedback.
+func (h *attemptHandlers) submit(ctx context.Context, r *endpoint.Request) error {
 	submission, err := decodeSubmission(r)
 	if err != nil {
 		return err
 	}
-	result, err := s.attempts.Submit(ctx, r.identity, submission)
+	result, err := h.attempts.Submit(ctx, r.Identity, submission)
 	if err != nil {
 		return err
 	}
-	return writeValue(r.http, fasthttp.StatusOK, struct {
+	return r.Value(fasthttp.StatusOK, struct {
 		Success  bool              `json:"success"`
 		Feedback attempts.Feedback `json:"feedback"`
 	}{true, result.Feedback})
 }
 
-// decodeQuestionPage reads the body that opening and paging share.
-func decodeQuestionPage(r *request) (page attempts.PageRequest, err error) {
-	page.Limit = defaultQuestionLimit
-	if page.ExamKey, err = examKey(r); err != nil {
-		return page, err
+// history lists the key's attempts on an exam, newest first; with learner_id those of one learner.
+func (h *attemptHandlers) history(ctx context.Context, r *endpoint.Request) error {
+	wanted := attempts.HistoryRequest{Limit: defaultHistoryLimit}
+	var err error
+	if wanted.ExamKey, err = r.ExamKey(); err != nil {
+		return err
 	}
-	body := readJSON(&r.http.Request)
-	body.text("paper_id", &page.PaperID, minID, maxID)
-	body.integer("question_offset", &page.Offset, 0, unbounded)
-	body.integer("question_limit", &page.Limit, 1, maxQuestionLimit)
-	body.text("learner_id", &page.LearnerID, 0, maxLearnerID)
-	return page, body.check("paper_id")
+	query := r.Query()
+	query.Integer("limit", &wanted.Limit, 1, maxHistoryLimit)
+	query.Integer("offset", &wanted.Offset, 0, codec.NoMax)
+	query.Opaque("learner_id", &wanted.LearnerID, maxLearnerID)
+	if err := query.Check(); err != nil {
+		return err
+	}
+	history, err := h.attempts.History(ctx, r.Identity, wanted)
+	if err != nil {
+		return err
+	}
+	return r.Value(fasthttp.StatusOK, history)
 }
 
-func decodeSubmission(r *request) (submission attempts.SubmitRequest, err error) {
-	if submission.ExamKey, err = examKey(r); err != nil {
+// decodeQuestionPage reads the body that opening and paging share.
+func decodeQuestionPage(r *endpoint.Request) (page attempts.PageRequest, err error) {
+	page.Limit = defaultQuestionLimit
+	if page.ExamKey, err = r.ExamKey(); err != nil {
+		return page, err
+	}
+	body := r.JSON()
+	body.Text("paper_id", &page.PaperID, minID, maxID)
+	body.Integer("question_offset", &page.Offset, 0, codec.NoMax)
+	body.Integer("question_limit", &page.Limit, 1, maxQuestionLimit)
+	body.Opaque("learner_id", &page.LearnerID, 0, maxLearnerID)
+	return page, body.Check("paper_id")
+}
+
+func decodeSubmission(r *endpoint.Request) (submission attempts.SubmitRequest, err error) {
+	if submission.ExamKey, err = r.ExamKey(); err != nil {
 		return submission, err
 	}
 	status := string(attempts.StateSubmitted)
-	body := readJSON(&r.http.Request)
-	body.text("attempt_id", &submission.AttemptID, minID, maxID)
-	body.pairs("answers", func(key, value string) {
+	body := r.JSON()
+	body.Text("attempt_id", &submission.AttemptID, minID, maxID)
+	body.Pairs("answers", func(key, value string) {
 		submission.Answers = append(submission.Answers, attempts.Answer{Key: key, Value: value})
 	})
-	body.oneOf("status", &status,
+	body.OneOf("status", &status,
 		string(attempts.StateSubmitted), string(attempts.StateExpired), string(attempts.StateAbandoned))
-	body.text("learner_id", &submission.LearnerID, 0, maxLearnerID)
+	body.Opaque("learner_id", &submission.LearnerID, 0, maxLearnerID)
 	submission.Status = attempts.State(status)
-	return submission, body.check("attempt_id", "answers")
+	return submission, body.Check("attempt_id", "answers")
 }
 
 // appendText appends s, which is valid UTF-8, as a JSON string.

@@ -132,3 +132,20 @@ func TestARotatedKeyInheritsTheAttempts(t *testing.T) {
 		}
 	}
 }
+
+// TestALearnerIsAnyText: the reference is compared byte by byte, U+0000 included (docs/spec.md, part 4).
+func TestALearnerIsAnyText(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, apitest.Options{})
+	opened := a.post(examPath+"/mock-exams/open", `{"paper_id":"`+testPaper+`","learner_id":"a\u0000b"}`)
+	id, _ := opened.document(t)["attempt_id"].(string)
+	submitted := a.post(examPath+"/mock-exams/submit", `{"attempt_id":"`+id+`","learner_id":"a\u0000b","answers":{"1:1":"B"}}`)
+	if id == "" || submitted.status != http.StatusOK {
+		t.Fatalf("opened: %s, submitted: %d %s", opened.body, submitted.status, submitted.body)
+	}
+	for learner, found := range map[string]bool{"a%00b": true, "a": false, "ab": false, "a%00": false} {
+		if got := a.get(examPath + "/mock-exams/history?learner_id=" + learner); got.status != http.StatusOK || strings.Contains(got.body, id) != found {
+			t.Errorf("%s: %d %s", learner, got.status, got.body)
+		}
+	}
+}

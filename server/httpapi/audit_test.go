@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"examprep.dev/server/httpapi"
+	"examprep.dev/server/httpapi/developer"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
 )
@@ -50,7 +51,7 @@ var actions = map[string]struct{ action, target, body string }{
 func newProxiedConsole(t *testing.T) *console {
 	t.Helper()
 	trusted := httpapi.Config{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
-	return newConsoleOf(t, apitest.Options{Config: trusted}, func(*apitest.API, *httpapi.Developer) {})
+	return newConsoleOf(t, apitest.Options{Config: trusted}, func(*apitest.API, *developer.Deps) {})
 }
 
 // trace is a request's id and the addresses that its proxies saw; the last is the client's, what stands before it the

@@ -8,27 +8,30 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"examprep.dev/server/httpapi/endpoint"
+	"examprep.dev/server/httpapi/wire"
 )
 
-// bodyStep is a body's first buffer; it grows as the body arrives, not by what a client announces.
-const bodyStep = 4 << 10
+// firstBuffer is the size of a body's first buffer. It grows as the body arrives, not by what a client announces.
+const firstBuffer = 4 << 10
 
 var (
-	// errBodyCut is a body that ended before its length or its last chunk.
+	// errBodyCut reports a body that ended before its length or its last chunk.
 	errBodyCut = errors.New("the request body broke off")
-	// errNoBodyMemory is a body that there is no room for beside the others.
-	errNoBodyMemory = errors.New("the memory for request bodies is spent")
+	// errNoBodyMemory reports that the memory for bodies is used up.
+	errNoBodyMemory = errors.New("no memory for the request body")
 )
 
-// bodyMemory counts the bytes of all bodies that are in memory, and bounds them.
+// bodyMemory counts the bytes of all bodies in memory, and limits them.
 type bodyMemory struct {
-	most int64
-	held atomic.Int64
+	limit int64
+	held  atomic.Int64
 }
 
-// reserve reports whether there is room for n bytes more; they are held until release.
+// reserve reports whether there is room for n more bytes. They are held until release.
 func (m *bodyMemory) reserve(n int) bool {
-	if m.held.Add(int64(n)) > m.most {
+	if m.held.Add(int64(n)) > m.limit {
 		m.release(n)
 		return false
 	}
@@ -37,11 +40,11 @@ func (m *bodyMemory) reserve(n int) bool {
 
 func (m *bodyMemory) release(n int) { m.held.Add(-int64(n)) }
 
-// readAll reads at most so many bytes. The buffer that it returns is held, with an error too.
-func (m *bodyMemory) readAll(stream io.Reader, most int) (body []byte, err error) {
-	for err == nil && len(body) < most {
+// readAll reads at most limit bytes. The buffer that it returns is held, also with an error.
+func (m *bodyMemory) readAll(stream io.Reader, limit int) (body []byte, err error) {
+	for err == nil && len(body) < limit {
 		if len(body) == cap(body) {
-			size := min(max(2*cap(body), bodyStep), most)
+			size := min(max(2*cap(body), firstBuffer), limit)
 			if !m.reserve(size) {
 				return body, errNoBodyMemory
 			}
@@ -56,43 +59,42 @@ func (m *bodyMemory) readAll(stream io.Reader, most int) (body []byte, err error
 	return body, err
 }
 
-// readBody reads the request's body where the route takes one, behind the gate and the session, so that memory is spent
-// on clients who may pass, and as much as they sent. It is held, and counted, until the request is answered. fasthttp
-// hands bodies over unread (StreamRequestBody); read by fasthttp itself, a body that breaks off or overflows would take
-// the headers with it, and with them the key and the request id.
-func (s *Server) readBody(route *route, next handler) handler {
-	if route.needs < needBody {
+// readBody reads the body if the route takes one. The request counts its memory until its response. fasthttp hands bodies over
+// unread (StreamRequestBody): if it read them itself, a body that breaks off would take the headers with it, and with them the
+// key and the request id.
+func (s *Server) readBody(route *endpoint.Route, next handler) handler {
+	if route.Needs < endpoint.Body {
 		return next
 	}
-	return func(ctx context.Context, r *request) error {
-		stream := r.http.Request.BodyStream()
+	return func(ctx context.Context, r *exchange) error {
+		stream := r.HTTP.Request.BodyStream()
 		if stream == nil {
 			return next(ctx, r)
 		}
-		announced := r.http.Request.Header.ContentLength() // -1: in chunks
-		most := s.cfg.MaxBodyBytes + 1                     // one byte too many tells that there are too many
+		announced := r.HTTP.Request.Header.ContentLength() // -1: chunked
+		limit := s.cfg.MaxBodyBytes + 1                    // one byte more shows that there are too many
 		if announced >= 0 {
-			most = announced + 1
+			limit = announced + 1
 		}
 		started := time.Now()
 		var err error
-		r.body, err = s.bodies.readAll(stream, most)
+		r.body, err = s.bodies.readAll(stream, limit)
 		defer s.bodies.release(cap(r.body))
 		r.reading = time.Since(started)
 		if err := bodyFailure(r, err, announced, s.cfg.MaxBodyBytes); err != nil {
-			r.http.SetConnectionClose()
+			r.HTTP.SetConnectionClose()
 			return fromRead(err)
 		}
-		r.http.Request.SetBodyRaw(r.body) // which closes the stream
+		r.HTTP.Request.SetBodyRaw(r.body) // which closes the stream
 		return next(ctx, r)
 	}
 }
 
-// bodyFailure is why a body is not whole, if it is not. fasthttp wraps not all that a connection failed of, and ends the
-// stream alike when the body is over and when the connection is.
-func bodyFailure(r *request, err error, announced, most int) error {
-	switch failure := readFailure(r.http); {
-	case len(r.body) > most:
+// bodyFailure returns why a body is not whole, nil if it is. fasthttp does not wrap all errors of a connection, and ends the
+// stream in the same way when the body ends and when the connection does.
+func bodyFailure(r *exchange, err error, announced, limit int) error {
+	switch failure := wire.ReadError(r.HTTP); {
+	case len(r.body) > limit:
 		return fasthttp.ErrBodyTooLarge
 	case errors.Is(failure, io.EOF), errors.Is(err, io.EOF) && len(r.body) < announced:
 		return errBodyCut
@@ -101,24 +103,6 @@ func bodyFailure(r *request, err error, announced, most int) error {
 	case errors.Is(err, io.EOF):
 		return nil
 	default:
-		return err
-	}
-}
-
-// finish comes last. What nobody read of a body is passed over where all of it is here already, else the connection ends;
-// the next request must not begin in the middle of it. It never waits for more of the body. It also tells HEAD that an
-// empty body is empty, as fasthttp does not.
-func (s *Server) finish(_ *route, next handler) handler {
-	return func(ctx context.Context, r *request) error {
-		err := next(ctx, r)
-		response := &r.http.Response
-		if r.http.IsHead() && len(response.Body()) == 0 && response.StatusCode() != fasthttp.StatusNotModified {
-			response.Header.SetContentLength(0)
-		}
-		if stream := r.http.Request.BodyStream(); stream != nil && (response.ConnectionClose() || !passOver(r.http, stream)) {
-			r.http.SetConnectionClose()
-			refuseRest(r.http)
-		}
 		return err
 	}
 }

@@ -8,6 +8,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
+
+	"examprep.dev/server/httpapi/apierror"
+	"examprep.dev/server/httpapi/endpoint"
 )
 
 // TestABodysMemoryIsCountedAndBounded: a body takes at most a byte more than it is long, or may be, all of it counted
@@ -33,7 +36,7 @@ func TestABodysMemoryIsCountedAndBounded(t *testing.T) {
 			var ctx fasthttp.RequestCtx
 			ctx.Request.SetBodyStream(strings.NewReader(strings.Repeat(" ", c.size)), c.announced)
 			ran := int64(0)
-			read := s.readBody(&route{needs: needBody}, func(_ context.Context, r *request) error {
+			read := s.readBody(&endpoint.Route{Needs: endpoint.Body}, func(_ context.Context, r *exchange) error {
 				if ran = s.bodies.held.Load(); int64(cap(r.body)) != ran || len(r.body) != c.size {
 					t.Errorf("%d bytes in %d, of which %d are counted", len(r.body), cap(r.body), ran)
 				}
@@ -41,9 +44,9 @@ func TestABodysMemoryIsCountedAndBounded(t *testing.T) {
 			})
 			err := func() (err error) {
 				defer func() { _ = recover() }()
-				return read(t.Context(), &request{http: &ctx})
+				return read(t.Context(), &exchange{Request: endpoint.Request{HTTP: &ctx}})
 			}()
-			if c.status == fasthttp.StatusOK && (ran == 0 || ran > c.most) || c.status != fasthttp.StatusOK && (ran != 0 || from(err).status != c.status) {
+			if c.status == fasthttp.StatusOK && (ran == 0 || ran > c.most) || c.status != fasthttp.StatusOK && (ran != 0 || apierror.From(err).Status != c.status) {
 				t.Errorf("%d bytes were held, at most %d; error %v", ran, c.most, err)
 			}
 			if held := s.bodies.held.Load(); held != 0 {

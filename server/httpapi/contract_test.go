@@ -15,6 +15,7 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/gate"
 	"examprep.dev/server/httpapi"
+	"examprep.dev/server/httpapi/developer"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/sessions"
 	"examprep.dev/server/testkit"
@@ -51,7 +52,7 @@ func TestTheContractIsWhatTheServerDoes(t *testing.T) {
 func TestEveryRouteIsInTheContract(t *testing.T) {
 	t.Parallel()
 	var served, documented []httpapi.Route
-	for _, route := range httpapi.Routes(httpapi.Deps{Developer: &httpapi.Developer{}}) {
+	for _, route := range httpapi.Routes(httpapi.Deps{Catalog: brokenCatalog{}, Developer: &developer.Deps{}}) {
 		if !besideContract(route.Path) {
 			served = append(served, route)
 		}
@@ -122,8 +123,8 @@ func newContractRun(t *testing.T) *contractRun {
 type (
 	brokenCatalog  struct{ httpapi.Catalog }
 	brokenAttempts struct{ httpapi.Attempts }
-	brokenSignIn   struct{ httpapi.SignIn }
-	brokenSessions struct{ httpapi.Sessions }
+	brokenSignIn   struct{ developer.SignIn }
+	brokenSessions struct{ developer.Sessions }
 )
 
 func (brokenCatalog) Ready() bool                              { return true }
@@ -136,9 +137,9 @@ func (brokenSessions) Lookup(context.Context, string) (sessions.Session, error) 
 }
 
 func breakParts(deps *httpapi.Deps) {
-	developer := *deps.Developer
-	developer.SignIn, developer.Sessions = brokenSignIn{}, brokenSessions{}
-	deps.Catalog, deps.Attempts, deps.Developer = brokenCatalog{}, brokenAttempts{}, &developer
+	signedIn := *deps.Developer
+	signedIn.SignIn, signedIn.Sessions = brokenSignIn{}, brokenSessions{}
+	deps.Catalog, deps.Attempts, deps.Developer = brokenCatalog{}, brokenAttempts{}, &signedIn
 }
 
 // expect fails the test unless it was answered with that status; that the answer fits the contract was checked before.
@@ -243,7 +244,7 @@ func (c *contractRun) driveOutages(operations []openapitest.Operation) {
 	for i, o := range operations {
 		requests[i] = c.request(o)
 	}
-	fresh := c.variant(httpapi.Config{}, func(deps *httpapi.Deps) { deps.Developer = developer(c.provider)(c.API) })
+	fresh := c.variant(httpapi.Config{}, func(deps *httpapi.Deps) { deps.Developer = developerOf(c.provider)(c.API) })
 	testkit.CutOff(c.t, c.Pool)
 	for _, err := range []error{c.Redis.Close(), c.provider.Shutdown()} {
 		if err != nil {

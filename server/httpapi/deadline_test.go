@@ -73,28 +73,3 @@ func askOn(t *testing.T, conn net.Conn, answers *bufio.Reader, request string, s
 		}
 	}
 }
-
-// readDeadline is a connection that only knows its read deadline.
-type readDeadline struct {
-	net.Conn
-	is time.Time
-}
-
-func (d *readDeadline) SetReadDeadline(t time.Time) error {
-	d.is = t
-	return nil
-}
-
-func TestExpireEndsTheWaitOfIdleConnectionsAlone(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	inner := &readDeadline{}
-	c := &conn{Conn: inner, listener: &listener{listenerConfig: listenerConfig{readTimeout: time.Hour}}}
-	if c.expire(now); !inner.is.Equal(now) {
-		t.Errorf("an idle connection ends %s later", inner.is.Sub(now))
-	}
-	c.busy.Store(true)
-	if c.expire(now); inner.is.Before(now.Add(time.Hour)) {
-		t.Errorf("a request that has begun has %s left", inner.is.Sub(now))
-	}
-}

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/oauth2-proxy/mockoidc"
 
-	"examprep.dev/server/httpapi"
+	"examprep.dev/server/httpapi/developer"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
 	"examprep.dev/server/webhooks"
@@ -158,7 +158,7 @@ func newConsole(t *testing.T) *console {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newConsoleOf(t, apitest.Options{}, func(a *apitest.API, d *httpapi.Developer) {
+	c := newConsoleOf(t, apitest.Options{}, func(a *apitest.API, d *developer.Deps) {
 		d.Webhooks = webhooks.NewEndpoints(a.Pool, keyring, loopback)
 	})
 	c.keyring, c.endpoints = keyring, webhooks.NewEndpoints(c.Pool, keyring, loopback)
@@ -166,11 +166,11 @@ func newConsole(t *testing.T) *console {
 }
 
 // newConsoleOf makes a console with other options. change changes what the developer endpoints stand on.
-func newConsoleOf(t *testing.T, o apitest.Options, change func(a *apitest.API, d *httpapi.Developer)) *console {
+func newConsoleOf(t *testing.T, o apitest.Options, change func(a *apitest.API, d *developer.Deps)) *console {
 	t.Helper()
 	c := &console{test: t, provider: newProvider(t)}
-	o.Developer = func(a *apitest.API) *httpapi.Developer {
-		d := developer(c.provider)(a)
+	o.Developer = func(a *apitest.API) *developer.Deps {
+		d := developerOf(c.provider)(a)
 		change(a, d)
 		return d
 	}
@@ -240,7 +240,7 @@ func TestWhoIsNotSignedInOrComesFromElsewhereIsRefused(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t)
 	if status, header, body := c.open().do(http.MethodGet, "/v1/developer/keys", ""); status != http.StatusUnauthorized ||
-		body["error"] != "unauthorized" || header.Get("WWW-Authenticate") != "" {
+		body["error"] != "unauthorized" || !strings.HasPrefix(header.Get("WWW-Authenticate"), "Cookie ") {
 		t.Errorf("nobody: %d %v", status, body)
 	}
 	ada := c.signedIn("ada")

@@ -117,9 +117,9 @@ func (silentPods) Confirm(context.Context, keys.ChangeKind) error {
 func (c *contractRun) rotateUntold(prefix string) {
 	c.t.Helper()
 	untold := c.variant(httpapi.Config{}, func(deps *httpapi.Deps) {
-		developer := *deps.Developer
-		developer.Keys = keys.NewStore(c.Pool, silentPods{})
-		deps.Developer = &developer
+		signedIn := *deps.Developer
+		signedIn.Keys = keys.NewStore(c.Pool, silentPods{})
+		deps.Developer = &signedIn
 	})
 	got := untold.call(http.MethodPost, "/v1/developer/keys/"+prefix+"/rotate", "", map[string]string{"Authorization": "", "Cookie": c.cookie})
 	if got.status != http.StatusCreated || !strings.Contains(got.body, `"old_key_revoked":false`) {

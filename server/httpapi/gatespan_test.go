@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/httpapi/endpoint"
 )
 
 const spanKey = "service_00000000000000000000000000000000000000005176df86"
@@ -66,12 +67,12 @@ func TestARequestThatIsNotSampledMakesNoSpan(t *testing.T) {
 
 func TestARequestThatIsNotDrawnCostsNothing(t *testing.T) {
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.AlwaysSample()))
-	s := &Server{tracer: provider.Tracer("test"), draw: func() bool { return false }}
+	s := tracing{tracer: provider.Tracer("test"), draw: func() bool { return false }}
 	var http fasthttp.RequestCtx
 	http.Request.Header.Set("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-	r := &request{http: &http}
+	r := &exchange{Request: endpoint.Request{HTTP: &http}}
 	if n := testing.AllocsPerRun(100, func() {
-		ctx, span := s.startSpan(t.Context(), &route{operation: "getExamOverview"}, r)
+		ctx, span := s.start(t.Context(), &endpoint.Route{Operation: "getExamOverview"}, r)
 		if span != nil || trace.SpanFromContext(ctx).IsRecording() {
 			t.Error("there is a span")
 		}
@@ -82,11 +83,11 @@ func TestARequestThatIsNotDrawnCostsNothing(t *testing.T) {
 
 func TestTheGatesSpanCostsNothingWhereItIsNotSampled(t *testing.T) {
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample()))
-	s := &Server{tracer: provider.Tracer("test")}
+	s := tracing{tracer: provider.Tracer("test")}
 	ctx, unsampled := s.tracer.Start(t.Context(), "request")
 	defer unsampled.End()
 	if n := testing.AllocsPerRun(100, func() {
-		if _, span := s.startGateSpan(ctx); span != nil {
+		if _, span := s.startGate(ctx); span != nil {
 			t.Error("there is a span")
 		}
 	}); n != 0 {

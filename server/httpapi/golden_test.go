@@ -10,58 +10,64 @@ import (
 	"testing"
 
 	"examprep.dev/server/attempts"
+	"examprep.dev/server/httpapi/apierror"
+	"examprep.dev/server/httpapi/developer"
+	"examprep.dev/server/httpapi/endpoint"
 	"examprep.dev/server/testkit/golden"
 )
 
 func TestGoldenRoutes(t *testing.T) {
 	t.Parallel()
-	server := &Server{developer: &Developer{}}
-	names := map[access]string{accessKey: "key", accessOpen: "open", accessSession: "session"}
+	names := map[endpoint.Access]string{endpoint.APIKey: "key", endpoint.Open: "open", endpoint.Session: "session"}
 	var lines []string
-	for _, route := range server.routes() {
-		name, ok := names[route.access]
+	for _, route := range routes(Config{}.withDefaults(), Deps{Catalog: brokenCatalog{}, Developer: &developer.Deps{}}) {
+		name, ok := names[route.Access]
 		if !ok {
-			t.Fatalf("%s has access %d, which this test cannot name", route.operation, route.access)
+			t.Fatalf("%s has access %d, which this test cannot name", route.Operation, route.Access)
 		}
-		lines = append(lines, fmt.Sprintf("%s %s %s %s", route.method, route.path, route.operation, name))
+		lines = append(lines, fmt.Sprintf("%s %s %s %s", route.Method, route.Path, route.Operation, name))
 	}
 	golden.Compare(t, "routes", lines)
 }
 
-// TestGoldenErrors reads the statuses of this package's codes from its apiError literals. It asks from for those of
-// the attempts' codes.
+// TestGoldenErrors reads the statuses of the codes from the literals of apierror.Error. It asks apierror.From for those of the
+// attempts' codes.
 func TestGoldenErrors(t *testing.T) {
 	t.Parallel()
 	var lines []string
-	files, listed := golden.Parse(t, "."), map[string]bool{}
+	var files []*ast.File
+	listed := map[string]bool{}
+	for _, folder := range []string{".", "apierror", "codec", "developer", "endpoint", "reference"} {
+		files = append(files, golden.Parse(t, folder)...)
+	}
 	add := func(code, status string) {
 		lines, listed[code] = append(lines, code+" "+status), true
 	}
-	codes := golden.Constants(files, "code")
-	for _, literal := range literals(files, "apiError") {
-		status, code := fields(literal)["status"], fields(literal)["code"]
+	codes := golden.Constants(golden.Parse(t, "apierror"), "Code")
+	for _, literal := range literals(files, "Error") {
+		status, code := fields(literal)["Status"], fields(literal)["Code"]
 		if isSelector(code, "mistake", "Code") {
 			continue // the attempts' codes, below
 		}
-		name, ok := code.(*ast.Ident)
-		if !ok || codes[name.Name] == "" {
-			t.Fatal("the code of an apiError is not a constant of this package")
+		name := lastName(code)
+		if codes[name] == "" {
+			t.Fatal("the code of an apierror.Error is not a constant of package apierror")
 		}
-		add(codes[name.Name], statusNumber(t, status))
+		add(codes[name], statusNumber(t, status))
 	}
 	for _, code := range golden.Constants(golden.Parse(t, "../attempts"), "Code") {
-		add(code, strconv.Itoa(from(&attempts.Error{Code: code}).status))
+		add(code, strconv.Itoa(apierror.From(&attempts.Error{Code: code}).Status))
 	}
 	for name, code := range codes {
 		if !listed[code] {
-			t.Errorf("%s = %q is the code of no apiError", name, code)
+			t.Errorf("%s = %q is the code of no apierror.Error", name, code)
 		}
 	}
 	slices.Sort(lines)
 	golden.Compare(t, "errors", slices.Compact(lines))
 }
 
-// literals returns the composite literals of a type of this package that set any field.
+// literals returns the composite literals of a type that set any field, whatever package names it.
 func literals(files []*ast.File, typeName string) (found []*ast.CompositeLit) {
 	for _, file := range files {
 		ast.Inspect(file, func(node ast.Node) bool {
@@ -69,7 +75,7 @@ func literals(files []*ast.File, typeName string) (found []*ast.CompositeLit) {
 			if !ok || len(literal.Elts) == 0 {
 				return true
 			}
-			if name, ok := literal.Type.(*ast.Ident); ok && name.Name == typeName {
+			if lastName(literal.Type) == typeName {
 				found = append(found, literal)
 			}
 			return true
@@ -91,6 +97,18 @@ func fields(literal *ast.CompositeLit) map[string]ast.Expr {
 	return values
 }
 
+// lastName returns the name of an identifier or a selector.
+func lastName(expr ast.Expr) string {
+	switch e := expr.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return e.Sel.Name
+	default:
+		return ""
+	}
+}
+
 func isSelector(expr ast.Expr, of, name string) bool {
 	selector, ok := expr.(*ast.SelectorExpr)
 	if !ok {
@@ -105,7 +123,7 @@ func statusNumber(t *testing.T, expr ast.Expr) string {
 	t.Helper()
 	selector, ok := expr.(*ast.SelectorExpr)
 	if !ok {
-		t.Fatalf("the status of an apiError is not a constant: %T", expr)
+		t.Fatalf("the status of an apierror.Error is not a constant: %T", expr)
 	}
 	for number := 400; number < 600; number++ {
 		if "Status"+strings.ReplaceAll(http.StatusText(number), " ", "") == selector.Sel.Name {

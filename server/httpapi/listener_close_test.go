@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -100,32 +99,6 @@ func TestStoppingFinishesWhatIsAcceptedMeanwhile(t *testing.T) {
 	if err := <-served; err != nil {
 		t.Errorf("stopping: %v", err)
 	}
-}
-
-// TestListenerCountsEveryConnectionUntilItEnds: also those that are accepted while it is being closed.
-func TestListenerCountsEveryConnectionUntilItEnds(t *testing.T) {
-	t.Parallel()
-	inner := testkit.Listen(t)
-	l := newListener(t.Context(), inner, listenerConfig{most: 1})
-	comeAndGo := func() {
-		client, late := net.Pipe()
-		t.Cleanup(func() { _ = client.Close() })
-		c := l.admit(late)
-		if c == nil {
-			t.Fatal("not admitted")
-		}
-		if open := l.expireIdle(time.Now().Add(time.Hour)); open != 1 {
-			t.Fatalf("%d connections are open, want 1", open)
-		}
-		check.NoError(t, c.Close())
-		if open := l.expireIdle(time.Now()); open != 0 {
-			t.Fatalf("%d connections are open, want none", open)
-		}
-	}
-	comeAndGo()
-	check.NoError(t, l.Close())
-	comeAndGo()
-	comeAndGo()
 }
 
 // TestStoppingAmidConnecting: whenever connections come and go, each server stops once, with nothing left.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"examprep.dev/server/httpapi/endpoint"
 	"examprep.dev/server/testkit"
 )
 
@@ -20,16 +21,16 @@ func TestEveryPathTellsItsMethods(t *testing.T) {
 	t.Parallel()
 	server, _ := newStandInServer(t)
 	methods := map[string][]string{}
-	for _, route := range server.routes() {
-		methods[route.path] = append(methods[route.path], route.method)
-		if route.method == fasthttp.MethodGet {
-			methods[route.path] = append(methods[route.path], fasthttp.MethodHead)
+	for _, route := range routes(server.cfg, server.deps) {
+		methods[route.Path] = append(methods[route.Path], route.Method)
+		if route.Method == fasthttp.MethodGet {
+			methods[route.Path] = append(methods[route.Path], fasthttp.MethodHead)
 		}
 	}
 	for path, answered := range methods {
 		allow := slices.Sorted(slices.Values(append(answered, fasthttp.MethodOptions)))
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "BREW", "get"} {
-			got := send(server, method, targetOf(route{path: path}, "service_0123abcd", ""), nil)
+			got := send(server, method, targetOf(endpoint.Route{Path: path}, "service_0123abcd", ""), nil)
 			switch told := string(got.Header.Peek("Allow")); {
 			case method == fasthttp.MethodOptions:
 				if got.StatusCode() != fasthttp.StatusNoContent || told != strings.Join(allow, ", ") || len(got.Body()) > 0 {
@@ -63,8 +64,8 @@ func TestHeadAnswersAsGetDoes(t *testing.T) {
 	server, _ := newStandInServer(t)
 	listener := testkit.Listen(t)
 	testkit.Run(t, func(ctx context.Context) error { return server.Serve(ctx, listener) })
-	for _, route := range server.routes() {
-		if route.method != fasthttp.MethodGet {
+	for _, route := range routes(server.cfg, server.deps) {
+		if route.Method != fasthttp.MethodGet {
 			continue
 		}
 		for _, c := range []struct {
@@ -79,7 +80,7 @@ func TestHeadAnswersAsGetDoes(t *testing.T) {
 			{"x", "", map[string]string{"If-None-Match": "*", "Accept-Encoding": "br"}},
 		} {
 			target := "http://" + listener.Addr().String() + targetOf(route, c.segment, c.query)
-			get, head := exchange(t, http.MethodGet, target, c.header), exchange(t, http.MethodHead, target, c.header)
+			get, head := ask(t, http.MethodGet, target, c.header), ask(t, http.MethodHead, target, c.header)
 			if get.status != head.status || !reflect.DeepEqual(get.header, head.header) || head.length != 0 {
 				t.Errorf("%s %v: HEAD answers %d %v, GET %d %v", target, c.header, head.status, head.header, get.status, get.header)
 			}
@@ -87,13 +88,13 @@ func TestHeadAnswersAsGetDoes(t *testing.T) {
 	}
 }
 
-type exchanged struct {
+type exchangeResult struct {
 	status, length int
 	header         http.Header
 }
 
-// exchange sends a request, and leaves out of the answer what differs from one to the next.
-func exchange(t *testing.T, method, target string, header map[string]string) exchanged {
+// ask sends a request, and leaves out of the answer what differs from one to the next.
+func ask(t *testing.T, method, target string, header map[string]string) exchangeResult {
 	t.Helper()
 	transport := &http.Transport{DisableCompression: true, DisableKeepAlives: true}
 	got, body := testkit.Call(t, transport.RoundTrip, method, target, "", header)
@@ -103,5 +104,5 @@ func exchange(t *testing.T, method, target string, header map[string]string) exc
 		}
 		got.Header.Del(name)
 	}
-	return exchanged{got.StatusCode, len(body), got.Header}
+	return exchangeResult{got.StatusCode, len(body), got.Header}
 }

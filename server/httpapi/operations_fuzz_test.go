@@ -8,13 +8,16 @@ import (
 	"testing"
 
 	"github.com/valyala/fasthttp"
+
+	"examprep.dev/server/httpapi/apierror"
+	"examprep.dev/server/httpapi/endpoint"
 )
 
 // FuzzOperations sends any path parameter, query and body to any operation, as far as the handler: none panics, answers
 // 5xx or without an Error body, or lets through what its limits exclude (the stand-in behind it complains of that).
 func FuzzOperations(f *testing.F) {
 	server, behind := newStandInServer(f)
-	routes := server.routes()
+	routes := routes(server.cfg, server.deps)
 	for i := range routes {
 		for _, seed := range []struct{ segment, query, body string }{
 			{"service_0123abcd", "limit=5&offset=1&learner_id=a%C3%A9", `{"paper_id":"xx-sample","question_offset":1e0,"question_limit":3,"learner_id":"x"}`},
@@ -30,9 +33,9 @@ func FuzzOperations(f *testing.F) {
 	f.Fuzz(func(t *testing.T, pick uint8, segment, query string, body []byte) {
 		route := routes[int(pick)%len(routes)]
 		behind.complaint.Store(nil)
-		response := send(server, route.method, targetOf(route, segment, query), body)
+		response := send(server, route.Method, targetOf(route, segment, query), body)
 		if complaint := behind.complaint.Load(); complaint != nil {
-			t.Fatalf("%s lets through that %s", route.operation, *complaint)
+			t.Fatalf("%s lets through that %s", route.Operation, *complaint)
 		}
 		checkDecoded(t, route, response)
 	})
@@ -43,7 +46,7 @@ func send(server *Server, method, target string, body []byte) *fasthttp.Response
 	var request fasthttp.Request
 	request.Header.SetMethod(method)
 	request.SetRequestURI(target)
-	request.Header.SetContentTypeBytes(mediaTypeJSON)
+	request.Header.SetContentType("application/json")
 	request.SetBody(body)
 	var ctx fasthttp.RequestCtx
 	ctx.Init(&request, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, nil)
@@ -53,9 +56,9 @@ func send(server *Server, method, target string, body []byte) *fasthttp.Response
 
 // targetOf fills the path's parameters with segment. What no request line can hold is encoded, and so arrives all the
 // same.
-func targetOf(route route, segment, query string) string {
+func targetOf(route endpoint.Route, segment, query string) string {
 	var path strings.Builder
-	for part := range strings.SplitSeq(strings.TrimPrefix(route.path, "/"), "/") {
+	for part := range strings.SplitSeq(strings.TrimPrefix(route.Path, "/"), "/") {
 		if path.WriteByte('/'); strings.HasPrefix(part, "{") {
 			part = url.PathEscape(segment)
 		}
@@ -72,11 +75,11 @@ func targetOf(route route, segment, query string) string {
 	return path.String()
 }
 
-func checkDecoded(t *testing.T, route route, response *fasthttp.Response) {
+func checkDecoded(t *testing.T, route endpoint.Route, response *fasthttp.Response) {
 	t.Helper()
 	status := response.StatusCode()
 	if status >= fasthttp.StatusInternalServerError {
-		t.Fatalf("%s answers %d", route.operation, status)
+		t.Fatalf("%s answers %d", route.Operation, status)
 	}
 	if status < fasthttp.StatusBadRequest {
 		return
@@ -90,14 +93,14 @@ func checkDecoded(t *testing.T, route route, response *fasthttp.Response) {
 		} `json:"errors"`
 	}
 	if err := json.Unmarshal(response.Body(), &failure); err != nil || failure.Error == "" || failure.Detail == "" {
-		t.Fatalf("%s answers %d %s", route.operation, status, response.Body())
+		t.Fatalf("%s answers %d %s", route.Operation, status, response.Body())
 	}
-	if failure.Error == codeValidationFailed && len(failure.Errors) == 0 && failure.Detail != "The body must be a JSON object." {
-		t.Fatalf("%s names no field: %s", route.operation, response.Body())
+	if failure.Error == apierror.CodeValidationFailed && len(failure.Errors) == 0 && failure.Detail != "The body must be a JSON object." {
+		t.Fatalf("%s names no field: %s", route.Operation, response.Body())
 	}
 	for _, field := range failure.Errors {
 		if field.Field == "" || field.Detail == "" {
-			t.Fatalf("%s names no field: %s", route.operation, response.Body())
+			t.Fatalf("%s names no field: %s", route.Operation, response.Body())
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,33 +9,35 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 	"go.opentelemetry.io/otel/trace"
-	"golang.org/x/time/rate"
 
 	"examprep.dev/server/attempts"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/gate"
+	"examprep.dev/server/httpapi/codec"
+	"examprep.dev/server/httpapi/developer"
+	"examprep.dev/server/httpapi/endpoint"
+	"examprep.dev/server/httpapi/reference"
+	"examprep.dev/server/httpapi/wire"
 	"examprep.dev/server/keys"
 )
 
-// Gate decides whose key a request has and whether it may pass; *gate.Gate implements it.
+// Gate decides who sends a request and whether it may pass; *gate.Gate implements it. It keeps no argument.
 type Gate interface {
-	// Check takes the Authorization header as it came and the client's address. It keeps neither.
+	// Check takes the value of the Authorization header and the client's address.
 	Check(ctx context.Context, authorization []byte, client netip.Addr) gate.Decision
-	// CheckSession takes the token of a session. It does not keep it.
+	// CheckSession takes the token of a session.
 	CheckSession(ctx context.Context, token []byte) gate.Decision
 }
 
-// Catalog is what is read of the exams; *catalog.Snapshot is one. Its methods never wait, and what they return is
-// shared and must not be changed.
+// Catalog has the exams; *catalog.Snapshot implements it. Its methods never wait. Results are shared and must not be changed.
 type Catalog interface {
 	// Ready reports whether the catalogue was loaded once.
 	Ready() bool
-	// OnChange has changed called with the list of exams: now, and before each change of the catalogue becomes visible.
+	// OnChange calls changed with the list of exams: now, and before each change of the catalogue becomes visible.
 	OnChange(changed func([]catalog.ExamEntry))
 	// Overview and the other documents fail with *catalog.NotFoundError or *catalog.UnavailableError.
 	Overview(examKey string) (catalog.Document, error)
@@ -45,7 +46,7 @@ type Catalog interface {
 	Papers(examKey string) (catalog.Document, error)
 }
 
-// Attempts is the mock-exam engine; *attempts.Service is one. A client's mistake is an *attempts.Error.
+// Attempts is the mock-exam engine; *attempts.Service implements it. A client's mistake is an *attempts.Error.
 type Attempts interface {
 	Open(ctx context.Context, who keys.Identity, req attempts.OpenRequest) (attempts.Opened, error)
 	Page(ctx context.Context, who keys.Identity, req attempts.PageRequest) (attempts.Page, error)
@@ -53,155 +54,90 @@ type Attempts interface {
 	History(ctx context.Context, who keys.Identity, req attempts.HistoryRequest) (attempts.History, error)
 }
 
-// Config bounds a Server; zero values take the defaults.
-type Config struct {
-	// TrustedProxies are the networks whose X-Forwarded-For is believed, and whose connections are neither counted nor held
-	// (MaxConnectionsPerAddress, RefusalsPerSecond). None by default.
-	TrustedProxies []netip.Prefix
-	// MaxConnections are served at once (16384); one more is answered 503.
-	MaxConnections int
-	// MaxConnectionsPerAddress are served at once of one client address (an IPv4 address, or the /64 of an IPv6 one); one
-	// more is answered 503. Trusted proxies are not counted. None by default: behind a load balancer that is not trusted
-	// everybody has its address.
-	MaxConnectionsPerAddress int
-	// RefusalsPerSecond are answered at once (2000): 401 and 429 without a valid key beyond it wait for their turn, and with
-	// them what else their connection bears (pacing.go). Trusted proxies do not wait; a load balancer that is not trusted does.
-	RefusalsPerSecond int
-	// MaxHeaderBytes bounds request line and headers together (8 KiB): 431.
-	MaxHeaderBytes int
-	// MaxBodyBytes bounds a request body (1 MiB): 413.
-	MaxBodyBytes int
-	// MaxBodyMemory bounds the bodies of all requests together that are in memory at one time, in bytes (256 MiB): 503.
-	MaxBodyMemory int
-	// ReadTimeout is for a whole request, from its first byte to its last (15 s): 408.
-	ReadTimeout time.Duration
-	// HandleTimeout is for the work on a request (10 s): 503.
-	HandleTimeout time.Duration
-	// WriteTimeout is for the answer to be taken (30 s); then the connection is cut.
-	WriteTimeout time.Duration
-	// IdleTimeout is how long a connection may wait for its next request (75 s, more than the usual 60 s of proxies, so
-	// that it is they who close).
-	IdleTimeout time.Duration
-	// TrustTraceparent lets a request's traceparent header continue its trace, and decide whether that is recorded: for an
-	// ingress that makes or checks these headers. Otherwise a client could have as much recorded as it likes, in traces that
-	// are not its own: its header is a link from the request's own trace then.
-	TrustTraceparent bool
-	// DrainDelay is how long new connections are still accepted after Serve's context ended, while load balancers take
-	// note of the pod's leaving (0). Its answers close their connections already.
-	DrainDelay time.Duration
-	// ShutdownGrace is how long requests in hand may take after that (20 s); then they are cut.
-	ShutdownGrace time.Duration
-}
-
-func (c Config) withDefaults() Config {
-	c.MaxConnections = cmp.Or(c.MaxConnections, 16<<10)
-	c.RefusalsPerSecond = cmp.Or(c.RefusalsPerSecond, 2000)
-	c.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, 8<<10)
-	c.MaxBodyBytes = cmp.Or(c.MaxBodyBytes, 1<<20)
-	c.MaxBodyMemory = cmp.Or(c.MaxBodyMemory, 256<<20)
-	c.ReadTimeout = cmp.Or(c.ReadTimeout, 15*time.Second)
-	c.HandleTimeout = cmp.Or(c.HandleTimeout, 10*time.Second)
-	c.WriteTimeout = cmp.Or(c.WriteTimeout, 30*time.Second)
-	c.IdleTimeout = cmp.Or(c.IdleTimeout, 75*time.Second)
-	c.ShutdownGrace = cmp.Or(c.ShutdownGrace, 20*time.Second)
-	return c
-}
-
-// Deps are what a Server answers from. All are required but Developer and Tracer.
+// Deps are what a Server answers from. All but Developer and Tracer are required.
 type Deps struct {
 	Gate     Gate
 	Catalog  Catalog
 	Attempts Attempts
-	// Developer is nil where nobody can sign in.
-	Developer  *Developer
+	// Developer is nil if no OpenID Connect provider is configured. The paths do not exist then.
+	Developer  *developer.Deps
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
-	// Tracer makes a span of each request that Draw says yes to (nil: of each); nil: none.
+	// Tracer makes a span of each request that Draw picks (nil: of each). nil: no spans.
 	Tracer trace.Tracer
 	Draw   func() bool
 }
 
-// Server serves the interface once: from New through Serve to its end.
+// Server serves the interface. It is used once: [New], then [Server.Serve].
 type Server struct {
-	cfg       Config
-	gate      Gate
-	catalog   Catalog
-	attempts  Attempts
-	developer *Developer
-	logger    *slog.Logger
-	tracer    trace.Tracer
-	draw      func() bool
+	cfg      Config
+	deps     Deps
+	tracing  tracing
+	metrics  *metrics
+	refusals *refusals
+	bodies   *bodyMemory
+	http     *fasthttp.Server
+	requests sync.Pool
 
-	metrics      *metrics
-	list         *examList
-	compressions *compressions
-	// reference is loaded when somebody first asks for it.
-	reference func() (map[string]representation, error)
-	http      *fasthttp.Server
-	requests  sync.Pool
-	refusals  *rate.Limiter
-	bodies    *bodyMemory
-
-	// life is every request's context; it ends when the grace is over.
-	life     context.Context //nolint:containedctx // a server's own life, not a call's
+	// life is the context of all requests. It ends when the grace is over.
+	life     context.Context //nolint:containedctx // of the server, not of a call
 	end      context.CancelFunc
 	draining atomic.Bool
 }
 
-// New returns a Server that waits for Serve. It panics when its metrics are registered already.
+// New returns a Server. It panics if its metrics are registered already.
 func New(cfg Config, deps Deps) *Server {
-	s := &Server{
-		cfg: cfg.withDefaults(), gate: deps.Gate, catalog: deps.Catalog, attempts: deps.Attempts,
-		developer: deps.Developer, logger: deps.Logger, tracer: deps.Tracer, draw: deps.Draw,
-		list: newExamList(), compressions: newCompressions(compressionBudget),
-		reference: sync.OnceValues(loadReference),
-	}
-	s.catalog.OnChange(s.list.update)
-	s.bodies = &bodyMemory{most: int64(s.cfg.MaxBodyMemory)}
+	cfg = cfg.withDefaults()
+	s := &Server{cfg: cfg, deps: deps, bodies: &bodyMemory{limit: int64(cfg.MaxBodyMemory)}}
+	s.tracing = tracing{tracer: deps.Tracer, draw: deps.Draw, trust: cfg.TrustTraceparent}
 	s.metrics = newMetrics(deps.Registerer, s.bodies)
-	s.refusals = rate.NewLimiter(rate.Limit(s.cfg.RefusalsPerSecond), s.cfg.RefusalsPerSecond)
+	s.refusals = newRefusals(cfg, s.metrics.held)
 	s.life, s.end = context.WithCancel(context.Background())
 	s.http = &fasthttp.Server{
-		Handler:      s.newRouter().Handler,
-		ErrorHandler: s.newErrorHandler(),
-		ConnState:    trackState,
+		Handler:      s.newRouter(routes(cfg, deps)).Handler,
+		ErrorHandler: s.unreadable(),
+		ConnState:    wire.TrackState,
 		Logger:       connectionLog{deps.Logger},
 
-		ReadTimeout:        s.cfg.ReadTimeout,
-		WriteTimeout:       s.cfg.WriteTimeout,
-		IdleTimeout:        s.cfg.IdleTimeout,
-		ReadBufferSize:     s.cfg.MaxHeaderBytes,
+		ReadTimeout:        cfg.ReadTimeout,
+		WriteTimeout:       cfg.WriteTimeout,
+		IdleTimeout:        cfg.IdleTimeout,
+		ReadBufferSize:     cfg.MaxHeaderBytes,
 		WriteBufferSize:    writeBuffer,
 		StreamRequestBody:  true, // readBody reads bodies
 		MaxRequestBodySize: 1,    // and all but the first byte of them
-		HeaderReceived:     readHeader,
-		// The listener refuses first, in JSON; fasthttp's own refusal is plain text. A worker is still counted for a
-		// moment after its connection was closed, hence the room.
-		Concurrency: 2*s.cfg.MaxConnections + 1,
+		HeaderReceived:     wire.ReadHeader,
+		// The listener refuses first, in JSON. A worker counts for a moment after its connection was closed, hence the room.
+		Concurrency: 2*cfg.MaxConnections + 1,
 
-		DisablePreParseMultipartForm: true, // no form is ever read; its files would land on disk
+		DisablePreParseMultipartForm: true, // no form is read; its files would be written to disk
 		NoDefaultServerHeader:        true,
 		NoDefaultContentType:         true,
-		SecureErrorLogMessage:        true, // else a broken request is quoted, Authorization and all
+		SecureErrorLogMessage:        true, // else the log quotes a malformed request, with its Authorization
 	}
 	return s
 }
 
-// newErrorHandler answers what fasthttp could not read, through the same middlewares as everything else.
-func (s *Server) newErrorHandler() func(*fasthttp.RequestCtx, error) {
-	handle := s.chain(&route{operation: "unreadable", handle: notFound}) // never reached: a refusal stands before it
-	return func(ctx *fasthttp.RequestCtx, err error) {
-		refuseRest(ctx)
-		_ = handle(s.life, &request{http: ctx, refusal: fromRead(err)})
-		ctx.Response.SkipBody = ctx.IsHead()
+// writeBuffer holds most responses with their headers, so they take one system call; fasthttp's 4 KiB would take two.
+const writeBuffer = 8 << 10
+
+// routes returns all operations. Each GET answers HEAD too, each path OPTIONS.
+func routes(cfg Config, deps Deps) []endpoint.Route {
+	compressor := codec.NewCompressor(uint64(cfg.CompressedBytes))
+	all := newExamHandlers(deps.Catalog, compressor).routes()
+	all = append(all, (&attemptHandlers{deps.Attempts}).routes()...)
+	all = append(all, reference.Routes(compressor)...)
+	if deps.Developer != nil {
+		all = append(all, developer.Routes(*deps.Developer, deps.Logger)...)
 	}
+	return all
 }
 
-// connectionLog takes fasthttp's complaints about connections. They are a client's or the network's doing.
+// connectionLog takes fasthttp's messages about connections. Their causes are clients and the network.
 type connectionLog struct{ *slog.Logger }
 
-// Printf is fasthttp's Logger. Its errors quote what could not be read, with the key and the learner that stand in it
-// (SecureErrorLogMessage leaves out some of that): of such an error only the type is told, of the network's all.
+// Printf implements fasthttp.Logger. Errors can quote what could not be read, with keys and learners, so only network errors
+// are logged with their text; of others the type is.
 func (l connectionLog) Printf(format string, args ...any) {
 	for i, arg := range args {
 		err, isError := arg.(error)
@@ -215,83 +151,4 @@ func (l connectionLog) Printf(format string, args ...any) {
 		}
 	}
 	l.Debug("connection failed", "error", fmt.Sprintf(format, args...))
-}
-
-const (
-	// writeBuffer is what an answer leaves in at once: most documents with their headers in one system call and, but for
-	// the network's own bounds, one packet, where fasthttp's 4 KiB would take two.
-	writeBuffer = 8 << 10
-	// mostFrames is how many times its size a body may take on the wire: a byte in a chunk of its own takes six.
-	mostFrames = 8
-	// idleLinger is how long an idle connection is kept after the last accept: a request may be under way on it.
-	idleLinger = time.Second
-	// drainInterval is how often connections are looked at while the server stops.
-	drainInterval = 20 * time.Millisecond
-	// cutTimeout is how long handlers have to return after their context ended.
-	cutTimeout = time.Second
-)
-
-// Serve answers requests on inner until ctx ends, and then stops: it accepts no more, lets every request in hand finish
-// within the grace, and returns nil. It returns an error when the listener breaks or requests had to be cut.
-func (s *Server) Serve(ctx context.Context, inner net.Listener) error {
-	defer s.end()
-	l := newListener(ctx, inner, s.listenerConfig())
-	served := make(chan error, 1)
-	go func() { served <- s.http.Serve(l) }()
-	until := func(stopped <-chan struct{}) error {
-		select {
-		case err := <-served:
-			l.cut()
-			return fmt.Errorf("serve: %w", errors.Join(err, inner.Close()))
-		case <-stopped:
-			return nil
-		}
-	}
-	if err := until(ctx.Done()); err != nil {
-		return err
-	}
-	s.draining.Store(true)
-	delay, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.DrainDelay)
-	defer cancel()
-	if err := until(delay.Done()); err != nil {
-		return err
-	}
-	closeErr := l.Close()
-	if err := errors.Join(<-served, closeErr); err != nil {
-		s.logger.Warn("closing the listener failed", "error", err)
-	}
-	return s.drain(l)
-}
-
-func (s *Server) listenerConfig() listenerConfig {
-	return listenerConfig{
-		most: s.cfg.MaxConnections, mostOfOne: s.cfg.MaxConnectionsPerAddress, trusted: s.cfg.TrustedProxies,
-		mostRead:    mostFrames*s.cfg.MaxBodyBytes + 2*s.cfg.MaxHeaderBytes,
-		readTimeout: s.cfg.ReadTimeout, nextAnswer: s.cfg.IdleTimeout + s.cfg.ReadTimeout + s.cfg.WriteTimeout,
-		refuse:  func() []byte { return rawResponse(unavailable(), appendRequestID(nil, nil), keys.Default()) },
-		refused: s.metrics.refused.Inc,
-	}
-}
-
-// drain waits for the last connection to end, helping idle ones along, and cuts what is left after the grace.
-func (s *Server) drain(l *listener) error {
-	idleUntil := time.Now().Add(idleLinger)
-	look := time.NewTicker(drainInterval)
-	defer look.Stop()
-	wait := func(most time.Duration) (left int) {
-		for until := time.Now().Add(most); ; <-look.C {
-			// Again and again: a connection may become idle between two looks, and set its own deadline then.
-			if left = l.expireIdle(idleUntil); left == 0 || time.Now().After(until) {
-				return left
-			}
-		}
-	}
-	left := wait(s.cfg.ShutdownGrace)
-	if left == 0 {
-		return nil
-	}
-	s.end()
-	l.cut()
-	wait(cutTimeout)
-	return fmt.Errorf("stop: %d connections were cut after %s", left, s.cfg.ShutdownGrace)
 }

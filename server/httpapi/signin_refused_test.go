@@ -24,7 +24,7 @@ import (
 // refused checks that a callback was refused and that its browser has gained nothing by it.
 func (b *browser) refused(got response) {
 	b.t.Helper()
-	if got.status != http.StatusUnauthorized || got.code(b.t) != "unauthorized" || got.header.Get("WWW-Authenticate") != "" {
+	if got.status != http.StatusUnauthorized || got.code(b.t) != "unauthorized" || !strings.HasPrefix(got.header.Get("WWW-Authenticate"), "Cookie ") {
 		b.t.Errorf("%d %s, want 401", got.status, got.body)
 	}
 	if got.header.Get("Referrer-Policy") != "no-referrer" || got.header.Get("Cache-Control") != "no-store" {

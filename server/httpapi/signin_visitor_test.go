@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"examprep.dev/server/httpapi"
+	"examprep.dev/server/httpapi/developer"
 	"examprep.dev/server/sessions"
 	"examprep.dev/server/testkit/apitest"
 )
@@ -52,7 +53,7 @@ func newPremises(t testing.TB, config httpapi.Config, adjust func(p *premises)) 
 	if adjust != nil {
 		adjust(p)
 	}
-	p.api = newAPI(t, apitest.Options{Config: config, Developer: func(a *apitest.API) *httpapi.Developer {
+	p.api = newAPI(t, apitest.Options{Config: config, Developer: func(a *apitest.API) *developer.Deps {
 		return a.Developer(sessions.Provider{
 			Issuer: p.provider.issuer, ClientID: providerClient, ClientSecret: providerSecret, RedirectURL: p.origin + callbackPath,
 		})

@@ -8,7 +8,7 @@ import (
 
 	"github.com/oauth2-proxy/mockoidc"
 
-	"examprep.dev/server/httpapi"
+	"examprep.dev/server/httpapi/developer"
 	"examprep.dev/server/sessions"
 	"examprep.dev/server/testkit/apitest"
 )
@@ -25,8 +25,8 @@ func newProvider(t testing.TB) *mockoidc.MockOIDC {
 }
 
 // developer are the developer endpoints with that provider.
-func developer(provider *mockoidc.MockOIDC) func(*apitest.API) *httpapi.Developer {
-	return func(a *apitest.API) *httpapi.Developer {
+func developerOf(provider *mockoidc.MockOIDC) func(*apitest.API) *developer.Deps {
+	return func(a *apitest.API) *developer.Deps {
 		return a.Developer(sessions.Provider{
 			Issuer: provider.Issuer(), ClientID: provider.ClientID, ClientSecret: provider.ClientSecret,
 			RedirectURL: "http://127.0.0.1/v1/developer/callback",
@@ -47,7 +47,7 @@ type stage struct {
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	s := &stage{provider: newProvider(t)}
-	s.api = newAPI(t, apitest.Options{Exams: exemplaryExams(), Developer: developer(s.provider)})
+	s.api = newAPI(t, apitest.Options{Exams: exemplaryExams(), Developer: developerOf(s.provider)})
 	return s
 }
 

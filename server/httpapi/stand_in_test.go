@@ -15,6 +15,8 @@ import (
 
 	"examprep.dev/server/attempts"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/httpapi/codec"
+	"examprep.dev/server/httpapi/developer"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/sessions"
 	"examprep.dev/server/usage"
@@ -34,7 +36,7 @@ func newStandInServer(t testing.TB) (*Server, *standIn) {
 	s := new(standIn)
 	return New(Config{}, Deps{
 		Gate: openGate{}, Catalog: s, Attempts: standInAttempts{s}, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
-		Developer: &Developer{
+		Developer: &developer.Deps{
 			SignIn: standInSignIn{s}, Sessions: standInSessions{}, Keys: standInKeys{standIn: s},
 			Usage: standInUsage{standInKeys{standIn: s}}, Webhooks: standInWebhooks{standIn: s},
 			Environment: "sandbox", SessionLifetime: time.Hour, Now: time.Now,
@@ -51,6 +53,13 @@ func (s *standIn) complainf(format string, args ...any) {
 // text complains of a text that is not of least to most characters, or that PostgreSQL would not keep.
 func (s *standIn) text(name, value string, least, most int) {
 	if length := utf8.RuneCountInString(value); length < least || length > most || !utf8.ValidString(value) || strings.IndexByte(value, 0) >= 0 {
+		s.complainf("%s is %q", name, value)
+	}
+}
+
+// opaque complains of a text of more than most characters.
+func (s *standIn) opaque(name, value string, most int) {
+	if utf8.RuneCountInString(value) > most || !utf8.ValidString(value) {
 		s.complainf("%s is %q", name, value)
 	}
 }
@@ -83,8 +92,8 @@ type standInAttempts struct{ *standIn }
 func (s standInAttempts) page(req attempts.PageRequest) {
 	s.text("exam_key", req.ExamKey, 0, 1<<20)
 	s.text("paper_id", req.PaperID, minID, maxID)
-	s.text("learner_id", req.LearnerID, 0, maxLearnerID)
-	s.number("question_offset", req.Offset, 0, unbounded)
+	s.opaque("learner_id", req.LearnerID, maxLearnerID)
+	s.number("question_offset", req.Offset, 0, codec.NoMax)
 	s.number("question_limit", req.Limit, 1, maxQuestionLimit)
 }
 
@@ -100,7 +109,7 @@ func (s standInAttempts) Page(_ context.Context, _ keys.Identity, req attempts.P
 
 func (s standInAttempts) Submit(_ context.Context, _ keys.Identity, req attempts.SubmitRequest) (attempts.Result, error) {
 	s.text("attempt_id", req.AttemptID, minID, maxID)
-	s.text("learner_id", req.LearnerID, 0, maxLearnerID)
+	s.opaque("learner_id", req.LearnerID, maxLearnerID)
 	given := make(map[string]bool)
 	for _, answer := range req.Answers {
 		s.text("an answer's key", answer.Key, 0, 1<<20)
@@ -119,9 +128,9 @@ func (s standInAttempts) Submit(_ context.Context, _ keys.Identity, req attempts
 }
 
 func (s standInAttempts) History(_ context.Context, _ keys.Identity, req attempts.HistoryRequest) (attempts.History, error) {
-	s.text("learner_id", req.LearnerID, 0, maxLearnerID)
+	s.opaque("learner_id", req.LearnerID, maxLearnerID)
 	s.number("limit", req.Limit, 1, maxHistoryLimit)
-	s.number("offset", req.Offset, 0, unbounded)
+	s.number("offset", req.Offset, 0, codec.NoMax)
 	return attempts.History{Attempts: []attempts.Summary{}}, nil
 }
 
@@ -139,7 +148,7 @@ func (standInSignIn) SignOut(context.Context, string, sessions.Session) error   
 func (standInSignIn) SignOutEverywhere(context.Context, sessions.Session) error { return nil }
 
 // standInSessions takes anyone for signed in.
-type standInSessions struct{ Sessions }
+type standInSessions struct{ developer.Sessions }
 
 func (standInSessions) Authentic([]byte) bool { return true }
 
@@ -150,11 +159,11 @@ func (standInSessions) End(context.Context, string) error { return nil }
 
 type standInKeys struct {
 	*standIn
-	Keys
+	developer.Keys
 }
 
 func (s standInKeys) Create(_ context.Context, want keys.NewKey) (keys.CreatedKey, error) {
-	s.text("name", want.Name, 1, maxKeyName)
+	s.text("name", want.Name, 1, 200)
 	s.text("account", want.Account, 4, 4)
 	if want.InheritFrom != "" {
 		s.text("inherit_from", want.InheritFrom, 1, keys.PrefixLength)
@@ -164,7 +173,7 @@ func (s standInKeys) Create(_ context.Context, want keys.NewKey) (keys.CreatedKe
 
 func (s standInKeys) Rotate(_ context.Context, prefix string, overlap time.Duration) (keys.CreatedKey, error) {
 	s.prefix(prefix)
-	s.number("overlap_seconds", int(overlap/time.Second), 0, maxOverlapSeconds)
+	s.number("overlap_seconds", int(overlap/time.Second), 0, 24*60*60)
 	return keys.CreatedKey{}, nil
 }
 
@@ -192,7 +201,7 @@ func (s standInUsage) Daily(_ context.Context, query usage.Query) ([]usage.Daily
 	if query.KeyPrefix != "" {
 		s.prefix(query.KeyPrefix)
 	}
-	s.number("the span in days", int(query.To.Sub(query.From)/oneDay), 0, maxUsageDaysOfKey-1)
+	s.number("the span in days", int(query.To.Sub(query.From)/(24*time.Hour)), 0, 365)
 	return nil, nil
 }
 
@@ -204,7 +213,7 @@ func (s standInKeys) prefix(prefix string) {
 
 type standInWebhooks struct {
 	*standIn
-	Webhooks
+	developer.Webhooks
 }
 
 func (s standInWebhooks) Register(_ context.Context, r webhooks.Registration) (webhooks.Endpoint, string, error) {
@@ -219,12 +228,12 @@ func (s standInWebhooks) Update(_ context.Context, _, id uuid.UUID, change webho
 
 func (s standInWebhooks) endpoint(url, description *string, events []webhooks.Kind) {
 	if url != nil {
-		s.text("url", *url, 1, maxWebhookURL)
+		s.text("url", *url, 1, 2048)
 	}
 	if description != nil {
-		s.text("description", *description, 0, maxWebhookDescription)
+		s.text("description", *description, 0, 500)
 	}
-	s.number("events", len(events), 0, maxWebhookEvents)
+	s.number("events", len(events), 0, 3)
 	for _, event := range events {
 		s.text("an event", string(event), 0, 1<<20)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"examprep.dev/server/gate"
-	"examprep.dev/server/httpapi"
+	"examprep.dev/server/httpapi/developer"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
@@ -32,7 +32,7 @@ func newUsageConsole(t *testing.T, environment string, meter *atomic.Pointer[usa
 			m.Count(key, admitted)
 		}
 	}
-	return newConsoleOf(t, apitest.Options{Gate: gate.Config{OnUse: count}}, func(_ *apitest.API, d *httpapi.Developer) {
+	return newConsoleOf(t, apitest.Options{Gate: gate.Config{OnUse: count}}, func(_ *apitest.API, d *developer.Deps) {
 		d.Environment, d.Now = environment, func() time.Time { return usageNow }
 	})
 }

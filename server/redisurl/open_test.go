@@ -33,7 +33,7 @@ func TestParseReadsEachTopology(t *testing.T) {
 }
 
 func TestAMistakeIsNamedWithoutThePassword(t *testing.T) {
-	for _, url := range []string{"http://:hunter2@x", "sentinel://:hunter2@a:1", "redis://:hunter2@a:1/x/y", "redis://:hunter2@a:1:2\x7f", "redis://:hunter2/x@a:1"} {
+	for _, url := range []string{"http://:hunter2@x", "sentinel://:hunter2@a:1", "redis://:hunter2@a:1/x/y", "redis://:hunter2@a:1:2\x7f"} {
 		_, err := redisurl.Parse(url)
 		if err == nil {
 			t.Errorf("%q: no error", url)

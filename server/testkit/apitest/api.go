@@ -24,6 +24,7 @@ import (
 	"examprep.dev/server/gate"
 	"examprep.dev/server/gate/gatetest"
 	"examprep.dev/server/httpapi"
+	"examprep.dev/server/httpapi/developer"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/ratelimit"
@@ -73,7 +74,7 @@ type Options struct {
 	Network string
 	Exams   []catalog.Exam
 	// Developer makes the parts of the developer endpoints. Without it there are none.
-	Developer func(a *API) *httpapi.Developer
+	Developer func(a *API) *developer.Deps
 }
 
 // New starts an API and stops it when the test ends.
@@ -142,12 +143,12 @@ func (a *API) NewKey(name string, tier keys.TierSpec) string {
 }
 
 // Developer returns the parts of the developer endpoints. People sign in at the provider.
-func (a *API) Developer(provider sessions.Provider) *httpapi.Developer {
+func (a *API) Developer(provider sessions.Provider) *developer.Deps {
 	a.t.Helper()
 	store := sessions.NewStore(a.Pool, bytes.Repeat([]byte{2}, 32), SessionIdle, SessionLifetime, func() time.Time {
 		return time.Now().Add(time.Duration(a.Ahead.Load()))
 	})
-	return &httpapi.Developer{
+	return &developer.Deps{
 		SignIn:   sessions.NewSignIn(provider, bytes.Repeat([]byte{2}, 32), a.Keys, store),
 		Sessions: store, Keys: a.Keys, Usage: usage.NewStore(a.Pool), Webhooks: webhooks.NewEndpoints(a.Pool, Keyring(a.t), nil),
 		Environment: "sandbox", SessionLifetime: SessionLifetime, Now: time.Now,

@@ -1,0 +1,149 @@
+package apierror
+
+import (
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/valyala/fasthttp"
+)
+
+// The error codes of the interface (docs/spec.md, part 7). Package attempts has some of its own. The last three are of
+// requests that cannot be read as HTTP.
+const (
+	CodeInvalidJSON         = "invalid_json"
+	CodeValidationFailed    = "validation_failed"
+	CodeDuplicateAnswerKey  = "duplicate_answer_key"
+	CodeUnauthorized        = "unauthorized"
+	CodeExamNotFound        = "exam_not_found"
+	CodeNotFound            = "not_found"
+	CodeMethodNotAllowed    = "method_not_allowed"
+	CodePayloadTooLarge     = "payload_too_large"
+	CodeUnsupportedMedia    = "unsupported_media_type"
+	CodeRateLimited         = "rate_limited"
+	CodeInternal            = "internal_error"
+	CodeServiceUnavailable  = "service_unavailable"
+	CodeForbidden           = "forbidden"
+	CodeConflict            = "conflict"
+	CodeBadRequest          = "bad_request"
+	CodeRequestTimeout      = "request_timeout"
+	CodeHeaderFieldTooLarge = "request_header_fields_too_large"
+)
+
+// Error is an error response: a status and an Error body.
+type Error struct {
+	Status int
+	Code   string
+	Detail string
+	Fields []Field
+	// RetryAfter is the Retry-After header in seconds; 0 sends none.
+	RetryAfter int
+	// ManagedBy is the resource of the cluster that declares what the request wants to change. It is sent if it is set.
+	ManagedBy string
+	// Challenge is WWW-Authenticate of a 401 (RFC 9110 §15.5.2); empty: Bearer.
+	Challenge string
+}
+
+// Field names one field of a request, of the body or the query, and what is wrong with it.
+type Field struct {
+	Name   string `json:"field"`
+	Detail string `json:"detail"`
+}
+
+func (e *Error) Error() string { return e.Code + ": " + e.Detail }
+
+// Body returns the Error body. Invalid UTF-8, which only a client's own bytes can have, becomes U+FFFD.
+func (e *Error) Body() []byte {
+	body, _ := json.Marshal(struct {
+		Error     string  `json:"error"`
+		Detail    string  `json:"detail,omitempty"`
+		Errors    []Field `json:"errors,omitempty"`
+		ManagedBy string  `json:"managed_by,omitempty"`
+	}{e.Code, e.Detail, e.Fields, e.ManagedBy}, jsontext.AllowInvalidUTF8(true)) // it fails for no string
+	return body
+}
+
+// Write makes e the response, whatever a handler has written before.
+func (e *Error) Write(ctx *fasthttp.RequestCtx) {
+	response := &ctx.Response
+	response.ResetBody()
+	response.SetStatusCode(e.Status)
+	for _, name := range [...]string{fasthttp.HeaderETag, fasthttp.HeaderVary, fasthttp.HeaderContentEncoding} {
+		response.Header.Del(name)
+	}
+	response.Header.SetContentType("application/json")
+	response.Header.Set(fasthttp.HeaderCacheControl, "no-store")
+	if e.RetryAfter > 0 {
+		response.Header.Set(fasthttp.HeaderRetryAfter, strconv.Itoa(e.RetryAfter))
+	}
+	if e.Status == fasthttp.StatusUnauthorized {
+		challenge := e.Challenge
+		if challenge == "" {
+			challenge = "Bearer"
+		}
+		response.Header.SetCanonical([]byte("WWW-Authenticate"), []byte(challenge))
+	}
+	response.SetBodyRaw(e.Body())
+}
+
+// InvalidJSON returns a 400 for a body that is not acceptable JSON.
+func InvalidJSON(detail string) *Error {
+	return &Error{Status: fasthttp.StatusBadRequest, Code: CodeInvalidJSON, Detail: detail}
+}
+
+// Invalid returns a 400 that names every wrong field. Its detail repeats the first one.
+func Invalid(fields ...Field) *Error {
+	return &Error{
+		Status: fasthttp.StatusBadRequest, Code: CodeValidationFailed,
+		Detail: fields[0].Name + " " + fields[0].Detail, Fields: fields,
+	}
+}
+
+// UnsupportedMedia returns a 415.
+func UnsupportedMedia(detail string) *Error {
+	return &Error{Status: fasthttp.StatusUnsupportedMediaType, Code: CodeUnsupportedMedia, Detail: detail}
+}
+
+// BadRequest returns a 400 for a request that is not readable HTTP.
+func BadRequest(detail string) *Error {
+	return &Error{Status: fasthttp.StatusBadRequest, Code: CodeBadRequest, Detail: detail}
+}
+
+// TooLarge returns a 413.
+func TooLarge() *Error {
+	return &Error{Status: fasthttp.StatusRequestEntityTooLarge, Code: CodePayloadTooLarge, Detail: "The request body is too large."}
+}
+
+// NotFound returns a 404.
+func NotFound() *Error {
+	return &Error{Status: fasthttp.StatusNotFound, Code: CodeNotFound, Detail: "No such resource."}
+}
+
+// ExamNotFound returns the 404 of an exam.
+func ExamNotFound() *Error {
+	return &Error{Status: fasthttp.StatusNotFound, Code: CodeExamNotFound, Detail: "No such exam."}
+}
+
+// NotSignedIn returns the 401 of a request that needs a session. No browser asks for a password because of its challenge.
+func NotSignedIn(detail string) *Error {
+	return &Error{
+		Status: fasthttp.StatusUnauthorized, Code: CodeUnauthorized, Detail: detail,
+		Challenge: `Cookie realm="developer", cookie-name="__Host-examprep_session"`,
+	}
+}
+
+// Internal returns a 500.
+func Internal() *Error {
+	return &Error{Status: fasthttp.StatusInternalServerError, Code: CodeInternal, Detail: "The request failed on our side."}
+}
+
+// retrySeconds is the Retry-After of a 503: about the time that a restart or a failover takes.
+const retrySeconds = 2
+
+// Unavailable returns a 503.
+func Unavailable() *Error {
+	return &Error{
+		Status: fasthttp.StatusServiceUnavailable, Code: CodeServiceUnavailable,
+		Detail: "The service cannot answer at the moment; try again.", RetryAfter: retrySeconds,
+	}
+}

@@ -1,0 +1,108 @@
+package apierror
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/valyala/fasthttp"
+
+	"examprep.dev/server/attempts"
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/sessions"
+	"examprep.dev/server/usage"
+	"examprep.dev/server/webhooks"
+)
+
+// From returns the response of an error: a 4xx for a client's mistake, a 503 for a dependency that is unavailable, overloaded
+// or too slow, else a 500.
+func From(err error) *Error {
+	var own *Error
+	var mistake *attempts.Error
+	var invalidKey *keys.InvalidError
+	var invalidWebhook *webhooks.ValidationError
+	var refused *sessions.RefusedError
+	switch {
+	case errors.As(err, &own):
+		return own
+	case errors.As(err, &mistake):
+		return fromAttempts(mistake)
+	case is[*keys.UnknownKeyError](err), is[*webhooks.NotFoundError](err):
+		return NotFound()
+	case errors.As(err, &invalidKey):
+		return Invalid(Field{invalidKey.Field, invalidKey.Detail})
+	case errors.As(err, &invalidWebhook):
+		return Invalid(Field{invalidWebhook.Field, invalidWebhook.Detail})
+	case is[*usage.TooManyRowsError](err):
+		return Invalid(Field{"from", fmt.Sprintf(
+			"and to: the result has more than %d rows; request fewer days or a single key_prefix", usage.MaxRows)})
+	case is[*sessions.NoSessionError](err):
+		return NotSignedIn("Sign in first: GET /v1/developer/sign-in")
+	case errors.As(err, &refused) && refused.ByProvider:
+		return NotSignedIn("You were not signed in at the provider. Begin again: GET /v1/developer/sign-in")
+	case refused != nil:
+		return NotSignedIn("The sign-in was not accepted. Begin again: GET /v1/developer/sign-in")
+	case isUnavailable(err):
+		return Unavailable()
+	}
+	if answer := fromConflict(err); answer != nil {
+		return answer
+	}
+	return Internal()
+}
+
+// isUnavailable reports whether the same request may succeed in a moment. That holds also for a change of a key that is
+// committed but not confirmed.
+func isUnavailable(err error) bool {
+	return is[*catalog.UnavailableError](err) || is[*sessions.ProviderError](err) ||
+		is[*keys.UnconfirmedError](err) || postgres.Away(err)
+}
+
+func is[T error](err error) bool {
+	_, ok := errors.AsType[T](err)
+	return ok
+}
+
+// fromAttempts returns 404 for a missing resource, and 400 for every other mistake of a client.
+func fromAttempts(mistake *attempts.Error) *Error {
+	answer := &Error{Status: fasthttp.StatusBadRequest, Code: mistake.Code, Detail: mistake.Detail}
+	switch mistake.Code {
+	case attempts.CodeExamNotFound, attempts.CodePaperNotFound, attempts.CodeAttemptNotFound:
+		answer.Status = fasthttp.StatusNotFound
+	}
+	for _, field := range mistake.Fields {
+		answer.Fields = append(answer.Fields, Field{field.Field, field.Detail})
+	}
+	return answer
+}
+
+// fromConflict is nil for an error that is not a conflict.
+func fromConflict(err error) *Error {
+	answer := &Error{Status: fasthttp.StatusConflict, Code: CodeConflict}
+	var keyLimit *keys.LimitError
+	var webhookLimit *webhooks.LimitError
+	var managed *webhooks.ManagedError
+	var disabled *webhooks.DisabledError
+	switch {
+	case is[*keys.RetiredKeyError](err):
+		answer.Detail = "The key is revoked, has expired or was rotated already."
+	case errors.As(err, &keyLimit) && keyLimit.Rotated:
+		answer.Detail = fmt.Sprintf("%d rotated keys are still valid. Wait until one expires, or rotate with overlap_seconds 0.", keyLimit.Most)
+	case keyLimit != nil:
+		answer.Detail = fmt.Sprintf("The account has %d live keys, and no more are allowed; revoke one first.", keyLimit.Most)
+	case errors.As(err, &webhookLimit) && webhookLimit.ByHand:
+		answer.Detail = fmt.Sprintf("%d tests and redeliveries of the webhook are pending, and no more are allowed; wait until some have ended.", webhookLimit.Most)
+	case webhookLimit != nil:
+		answer.Detail = fmt.Sprintf("The account has %d webhooks, and no more are allowed; delete one first.", webhookLimit.Most)
+	case errors.As(err, &managed):
+		answer.Detail, answer.ManagedBy = "The webhook is declared by a resource of the cluster; change it there.", managed.Owner
+	case errors.As(err, &disabled):
+		answer.Detail = "The webhook is disabled, and nothing is sent to it: " + disabled.Reason + "."
+	case is[*webhooks.BusyError](err):
+		answer.Detail = "Another request is already recovering this webhook's deliveries. Try again when it has finished."
+	default:
+		return nil
+	}
+	return answer
+}

@@ -1,0 +1,173 @@
+package developer
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/valyala/fasthttp"
+
+	"examprep.dev/server/httpapi/apierror"
+	"examprep.dev/server/httpapi/endpoint"
+	"examprep.dev/server/keys"
+)
+
+// Keys is what a developer does with keys; *keys.Store is one.
+type Keys interface {
+	Create(ctx context.Context, want keys.NewKey) (keys.CreatedKey, error)
+	Rotate(ctx context.Context, prefix string, overlap time.Duration) (keys.CreatedKey, error)
+	Revoke(ctx context.Context, prefix string) error
+	Page(ctx context.Context, account uuid.UUID, before string, limit int) (keys.Page, error)
+	Get(ctx context.Context, prefix string) (keys.Summary, error)
+}
+
+const (
+	maxKeyName = 200
+	// maxOverlapSeconds is 24 hours (docs/spec.md, part 5).
+	maxOverlapSeconds = 24 * 60 * 60
+	defaultKeyPage    = keys.MaxPage
+	notKeyPrefix      = "must be the prefix of a key"
+)
+
+// keyHandlers have the routes of keys.
+type keyHandlers struct {
+	store       Keys
+	environment string
+}
+
+func (h *keyHandlers) routes() []endpoint.Route {
+	return []endpoint.Route{
+		session(fasthttp.MethodPost, "/v1/developer/keys", "createKey", endpoint.Body, h.create),
+		session(fasthttp.MethodGet, "/v1/developer/keys", "listKeys", endpoint.Time, h.list),
+		session(fasthttp.MethodDelete, "/v1/developer/keys/{key_prefix}", "revokeKey", endpoint.Time, h.revoke),
+		session(fasthttp.MethodPost, "/v1/developer/keys/{key_prefix}/rotate", "rotateKey", endpoint.Body, h.rotate),
+	}
+}
+
+// createdKey is the only answer that ever holds a key.
+type createdKey struct {
+	Key string `json:"key"`
+	shownKey
+}
+
+// shownKey is what may be shown of a key.
+type shownKey struct {
+	Prefix      string     `json:"key_prefix"`
+	Name        string     `json:"name"`
+	Environment string     `json:"environment"`
+	Tier        string     `json:"tier"`
+	CreatedAt   time.Time  `json:"created_at"`
+	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
+	LastUsedAt  *time.Time `json:"last_used_at,omitempty"`
+	RevokedAt   *time.Time `json:"revoked_at,omitempty"`
+}
+
+// rotatedKey is a successor. OldKeyRevoked is sent only when it is false: the new key is valid, but the revocation of the
+// old one could not be confirmed. Revoking the old key makes sure.
+type rotatedKey struct {
+	createdKey
+	OldKeyRevoked *bool `json:"old_key_revoked,omitempty"`
+}
+
+func (h *keyHandlers) created(issued keys.CreatedKey) createdKey {
+	return createdKey{issued.Key, h.shown(keys.Summary{
+		Prefix: issued.Prefix, Name: issued.Name, Tier: issued.Tier, CreatedAt: issued.CreatedAt, ExpiresAt: issued.ExpiresAt,
+	})}
+}
+
+func (h *keyHandlers) shown(key keys.Summary) shownKey {
+	return shownKey{
+		Prefix: key.Prefix, Name: key.Name, Environment: h.environment, Tier: key.Tier,
+		CreatedAt: key.CreatedAt.UTC(), ExpiresAt: utc(key.ExpiresAt), LastUsedAt: utc(key.LastUsedAt), RevokedAt: utc(key.RevokedAt),
+	}
+}
+
+// create issues a key to the developer's account.
+func (h *keyHandlers) create(ctx context.Context, r *endpoint.Request) error {
+	want := keys.NewKey{Account: r.Session.Account, MaxLiveKeys: keys.MaxLive}
+	body := r.JSON()
+	body.Text("name", &want.Name, 1, maxKeyName)
+	want.ExpiresAt = body.Time("expires_at")
+	body.Text("inherit_from", &want.InheritFrom, 1, keys.PrefixLength)
+	if err := body.Check("name"); err != nil {
+		return err
+	}
+	issued, err := h.store.Create(ctx, want)
+	if err != nil && !unconfirmed(err) { // an unconfirmed key exists, and is shown only now
+		return err
+	}
+	return r.Value(fasthttp.StatusCreated, h.created(issued))
+}
+
+// list lists the account's keys, redacted, newest first.
+func (h *keyHandlers) list(ctx context.Context, r *endpoint.Request) error {
+	limit, query := defaultKeyPage, r.Query()
+	query.Integer("limit", &limit, 1, keys.MaxPage)
+	before := query.Match("before", notKeyPrefix, keys.IsPrefix)
+	if err := query.Check(); err != nil {
+		return err
+	}
+	page, err := h.store.Page(ctx, r.Session.AccountID, before, limit)
+	if err != nil {
+		return err
+	}
+	return r.Value(fasthttp.StatusOK, struct {
+		Keys    []shownKey `json:"keys"`
+		HasMore bool       `json:"has_more"`
+	}{mapped(page.Keys, h.shown), page.More})
+}
+
+// revoke revokes a key: after its response no pod accepts the key.
+func (h *keyHandlers) revoke(ctx context.Context, r *endpoint.Request) error {
+	prefix, err := h.ownKey(ctx, r)
+	if err != nil {
+		return err
+	}
+	return r.NoContent(h.store.Revoke(ctx, prefix))
+}
+
+// rotate issues a successor; the old key lives on for overlap_seconds, without them not at all.
+func (h *keyHandlers) rotate(ctx context.Context, r *endpoint.Request) error {
+	var overlap int
+	if r.HasBody() {
+		body := r.JSON()
+		body.Integer("overlap_seconds", &overlap, 0, maxOverlapSeconds)
+		if err := body.Check(); err != nil {
+			return err
+		}
+	}
+	prefix, err := h.ownKey(ctx, r)
+	if err != nil {
+		return err
+	}
+	issued, err := h.store.Rotate(ctx, prefix, time.Duration(overlap)*time.Second)
+	isUnconfirmed := unconfirmed(err)
+	if err != nil && !isUnconfirmed {
+		return err
+	}
+	answer := rotatedKey{createdKey: h.created(issued)} // it exists, and is shown only now
+	if isUnconfirmed {
+		answer.OldKeyRevoked = new(bool)
+	}
+	return r.Value(fasthttp.StatusCreated, answer)
+}
+
+// ownKey returns the path's prefix if it is a key of the developer's account; another's is not found.
+func (h *keyHandlers) ownKey(ctx context.Context, r *endpoint.Request) (string, error) {
+	prefix := r.Param("key_prefix")
+	if !keys.IsPrefix(prefix) { // other bytes must not reach the database
+		return "", apierror.NotFound()
+	}
+	key, err := h.store.Get(ctx, prefix)
+	if err == nil && key.Account != r.Session.Account {
+		err = apierror.NotFound()
+	}
+	return prefix, err
+}
+
+// unconfirmed reports whether a change is committed, but not every pod has applied it for certain.
+func unconfirmed(err error) bool {
+	_, ok := errors.AsType[*keys.UnconfirmedError](err)
+	return ok
+}

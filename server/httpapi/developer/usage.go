@@ -1,0 +1,142 @@
+package developer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"examprep.dev/server/httpapi/apierror"
+	"examprep.dev/server/httpapi/codec"
+	"examprep.dev/server/httpapi/endpoint"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/usage"
+)
+
+// The days that one answer may span, both ends included, and what it spans where nothing is said.
+const (
+	maxUsageDays      = 31
+	maxUsageDaysOfKey = 366 // with key_prefix
+	defaultUsageDays  = 30
+)
+
+const oneDay = 24 * time.Hour
+
+// firstDay is the earliest that is answered for, 0001-01-01: before it years are 0 or negative.
+func firstDay() time.Time { return time.Time{} }
+
+// Usage reads the usage of an account's keys; *usage.Store is one.
+type Usage interface {
+	Daily(ctx context.Context, query usage.Query) ([]usage.Daily, error)
+}
+
+// usageHandlers have the route of usage.
+type usageHandlers struct {
+	store       Usage
+	environment string
+	now         func() time.Time
+}
+
+func (h *usageHandlers) routes() []endpoint.Route {
+	return []endpoint.Route{session(fasthttp.MethodGet, "/v1/developer/usage", "getUsage", endpoint.Time, h.get)}
+}
+
+// counts are sums of requests.
+type counts struct {
+	Requests    int64 `json:"requests"`
+	RateLimited int64 `json:"rate_limited"`
+	// BillableRequests equals Requests in production, else it is 0.
+	BillableRequests int64 `json:"billable_requests"`
+}
+
+// usageOfDay is what a key was used on a UTC day.
+type usageOfDay struct {
+	Day    string `json:"day"`
+	Prefix string `json:"key_prefix"`
+	counts
+}
+
+// usageReport is the answer of getUsage, by day, then prefix.
+type usageReport struct {
+	Environment string       `json:"environment"`
+	From        string       `json:"from"`
+	To          string       `json:"to"`
+	Usage       []usageOfDay `json:"usage"`
+	Total       counts       `json:"total"`
+}
+
+// get returns how often the account's keys were used, by day.
+func (h *usageHandlers) get(ctx context.Context, r *endpoint.Request) error {
+	query, err := decodeUsageQuery(r.Query(), h.now())
+	if err != nil {
+		return err
+	}
+	query.Account = r.Session.AccountID
+	found, err := h.store.Daily(ctx, query)
+	if _, unknown := errors.AsType[*usage.UnknownKeyError](err); unknown {
+		return apierror.Invalid(apierror.Field{Name: "key_prefix", Detail: "must be the prefix of a key of the account"})
+	}
+	if err != nil {
+		return err
+	}
+	return r.Value(fasthttp.StatusOK, newUsageReport(h.environment, query, found))
+}
+
+func newUsageReport(environment string, query usage.Query, found []usage.Daily) usageReport {
+	report := usageReport{
+		Environment: environment, From: query.From.Format(time.DateOnly), To: query.To.Format(time.DateOnly),
+		Usage: make([]usageOfDay, len(found)),
+	}
+	for i, row := range found {
+		of := counts{Requests: row.Requests, RateLimited: row.RateLimited}
+		if environment == string(postgres.Production) {
+			of.BillableRequests = row.Requests
+		}
+		report.Usage[i] = usageOfDay{Day: row.Day.Format(time.DateOnly), Prefix: row.KeyPrefix, counts: of}
+		report.Total.Requests += of.Requests
+		report.Total.RateLimited += of.RateLimited
+		report.Total.BillableRequests += of.BillableRequests
+	}
+	return report
+}
+
+// decodeUsageQuery reads which days are asked for, and of which key.
+func decodeUsageQuery(asked *codec.Query, now time.Time) (query usage.Query, err error) {
+	day := func(name string, target *time.Time) {
+		asked.Match(name, "must be a day from 0001-01-01 on, as YYYY-MM-DD", func(value string) bool {
+			parsed, err := time.Parse(time.DateOnly, value)
+			if err != nil || parsed.Before(firstDay()) {
+				return false
+			}
+			*target = parsed
+			return true
+		})
+	}
+	query.To = now.UTC().Truncate(oneDay)
+	day("from", &query.From)
+	day("to", &query.To)
+	query.KeyPrefix = asked.Match("key_prefix", notKeyPrefix, keys.IsPrefix)
+	if err := asked.Check(); err != nil {
+		return query, err
+	}
+	if !asked.Has("from") {
+		query.From = query.To.AddDate(0, 0, 1-defaultUsageDays)
+		if query.From.Before(firstDay()) {
+			query.From = firstDay()
+		}
+	}
+	most, hint := maxUsageDays, fmt.Sprintf(", or %d with key_prefix", maxUsageDaysOfKey)
+	if query.KeyPrefix != "" {
+		most, hint = maxUsageDaysOfKey, ""
+	}
+	switch {
+	case query.From.After(query.To):
+		return query, apierror.Invalid(apierror.Field{Name: "from", Detail: "must not be after \"to\" (default: today)"})
+	case query.From.Before(query.To.AddDate(0, 0, 1-most)):
+		return query, apierror.Invalid(apierror.Field{Name: "from", Detail: fmt.Sprintf("and to must span at most %d days%s", most, hint)})
+	}
+	return query, nil
+}

@@ -1,0 +1,144 @@
+package wire
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+const (
+	// lingerTime and lingerBytes bound what is read after a refusal. Closing at once would reset the connection, and the client
+	// could not read its response.
+	lingerTime  = 2 * time.Second
+	lingerBytes = 4 << 20
+)
+
+// conn is a connection that knows whether it has a request.
+type conn struct {
+	net.Conn
+
+	listener *Listener
+	// busy is set from the first byte of a request to the end of its response.
+	busy atomic.Bool
+	// lingers is set if the client may be sending what is not read.
+	lingers atomic.Bool
+	// peer is the address at the other end; source is the client that it is counted with, if any.
+	peer, source netip.Addr
+
+	// The goroutine that serves the connection owns what follows.
+
+	served  bool  // a request was answered
+	failure error // why no more can be read
+	read    int   // bytes since the end of the last request
+}
+
+var (
+	// ErrTooLong reports a request without end: its body is within its limit, but its chunks are mostly framing.
+	ErrTooLong = errors.New("the request is too long")
+	// errNotReceived reports that the rest of a body has not arrived.
+	errNotReceived = errors.New("the rest of the request body has not arrived")
+)
+
+// TrackState is fasthttp's ConnState hook. fasthttp sets a write deadline only before a handler's response, not before "100
+// Continue" nor before the response to an unreadable request. Those would find the deadline of an earlier response, so it is
+// renewed here.
+func TrackState(c net.Conn, state fasthttp.ConnState) {
+	own, ok := c.(*conn)
+	if !ok {
+		return
+	}
+	if state == fasthttp.StateActive && own.served { // its request may have arrived with the one before
+		own.busy.Store(true)
+	}
+	if state == fasthttp.StateIdle {
+		own.busy.Store(false)
+		own.served, own.read = true, 0
+		_ = own.SetWriteDeadline(time.Now().Add(own.listener.cfg.WriteTimeout))
+	}
+}
+
+// Read implements net.Conn. It fails with ErrTooLong for a request without end, and with io.EOF for a connection that times out
+// before its first byte: there is nothing to answer.
+func (c *conn) Read(p []byte) (int, error) {
+	if c.failure == nil && c.read > c.listener.cfg.MaxRead {
+		c.failure = ErrTooLong
+	}
+	if c.failure != nil {
+		return 0, c.failure
+	}
+	n, err := c.Conn.Read(p)
+	if n > 0 && !c.busy.Swap(true) && !c.served {
+		// The deadline was set before the first byte, and a server that stops may have shortened it.
+		_ = c.SetReadDeadline(time.Now().Add(c.listener.cfg.ReadTimeout))
+	}
+	c.read += n
+	if err != nil {
+		if !c.served && c.read == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+			err = io.EOF
+		}
+		c.failure = err
+	}
+	return n, err
+}
+
+// expire ends the wait of an idle connection at t. A request that begins meanwhile has its full time.
+func (c *conn) expire(t time.Time) {
+	_ = c.SetReadDeadline(t)
+	if c.busy.Load() {
+		_ = c.SetReadDeadline(time.Now().Add(c.listener.cfg.ReadTimeout))
+	}
+}
+
+// ReadError returns why no more can be read of the request's connection, nil if it can.
+func ReadError(ctx *fasthttp.RequestCtx) error {
+	if own, ok := ctx.Conn().(*conn); ok {
+		return own.failure
+	}
+	return nil
+}
+
+// Discard reads a body to its end if all of it has arrived. It reports whether it has.
+func Discard(ctx *fasthttp.RequestCtx, stream io.Reader) bool {
+	own, ok := ctx.Conn().(*conn)
+	if !ok || own.failure != nil {
+		return false
+	}
+	own.failure = errNotReceived
+	if _, err := io.Copy(io.Discard, stream); err != nil {
+		return false
+	}
+	own.failure = nil
+	return true
+}
+
+// LingerOnClose lets Close read on for a while: the client may still be sending.
+func LingerOnClose(ctx *fasthttp.RequestCtx) {
+	if own, ok := ctx.Conn().(*conn); ok {
+		own.lingers.Store(true)
+	}
+}
+
+// Close implements net.Conn. It lingers if LingerOnClose was called.
+func (c *conn) Close() error {
+	if c.lingers.Load() {
+		linger(c.Conn, time.Now().Add(lingerTime))
+	}
+	err := c.Conn.Close()
+	c.listener.remove(c)
+	return err
+}
+
+// linger closes the sending half of a connection and reads on, within limits, so that the client can read its response.
+func linger(c net.Conn, until time.Time) {
+	half, ok := c.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil || c.SetReadDeadline(until) != nil {
+		return
+	}
+	_, _ = io.CopyN(io.Discard, c, lingerBytes)
+}

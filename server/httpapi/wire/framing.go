@@ -1,0 +1,80 @@
+package wire
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+)
+
+// CheckFraming returns what is wrong with a request that a proxy may have read otherwise than fasthttp (RFC 9112 §2.2, §3.2,
+// §5, §6). fasthttp itself refuses two lengths, and codings other than chunked and identity. closes reports whether the
+// connection must end with the request: if the client asks for it, which fasthttp understands only in small letters and alone,
+// and after each chunked body, because fasthttp ends its trailer at a bare line feed too.
+func CheckFraming(header *fasthttp.RequestHeader) (problem string, closes bool) {
+	lines := header.RawHeaders()
+	var length, coding bool
+	for line := range bytes.SplitSeq(lines, []byte("\r\n")) {
+		name, value, _ := bytes.Cut(line, []byte{':'})
+		length = length || bytes.EqualFold(name, []byte(fasthttp.HeaderContentLength))
+		coding = coding || bytes.EqualFold(name, []byte(fasthttp.HeaderTransferEncoding))
+		closes = closes || bytes.EqualFold(name, []byte(fasthttp.HeaderConnection)) && hasToken(value, "close")
+	}
+	problem = checkFirstLine(header)
+	switch {
+	case problem != "":
+	case coding && header.ContentLength() != -1:
+		problem = "The only Transfer-Encoding that is read is chunked."
+	case bytes.Count(lines, []byte("\n")) != bytes.Count(lines, []byte("\r\n")):
+		problem = "A header line ends in a bare line feed."
+	case bytes.Contains(lines, []byte("\n ")), bytes.Contains(lines, []byte("\n\t")):
+		problem = "A header line is folded."
+	case coding && length:
+		problem = "Content-Length and Transfer-Encoding exclude each other."
+	}
+	return problem, closes || coding || problem != ""
+}
+
+func checkFirstLine(header *fasthttp.RequestHeader) (problem string) {
+	target, protocol := header.RequestURI(), header.Protocol()
+	switch {
+	case len(protocol) > 5 && protocol[5] != '1':
+		return "Only HTTP/1.1 and HTTP/1.0 are spoken here."
+	case bytes.IndexByte(target, '#') >= 0:
+		return "The request target has a fragment."
+	case string(target) == "*" && string(header.Method()) != fasthttp.MethodOptions:
+		return "The request target * is for OPTIONS alone."
+	default:
+		return ""
+	}
+}
+
+// hasToken reports whether token, in any case, is an element of the list.
+func hasToken(list []byte, token string) bool {
+	for element := range bytes.SplitSeq(list, []byte{','}) {
+		if bytes.EqualFold(bytes.Trim(element, " \t"), []byte(token)) {
+			return true
+		}
+	}
+	return false
+}
+
+// ReadHeader is fasthttp's HeaderReceived hook. It makes fasthttp follow RFC 9110 §10.1.1: Expect counts in any case, and
+// neither from HTTP/1.0 nor without a body.
+func ReadHeader(header *fasthttp.RequestHeader) fasthttp.RequestConfig {
+	if expect := header.Peek(fasthttp.HeaderExpect); len(expect) > 0 {
+		switch {
+		case !header.IsHTTP11() || header.ContentLength() == noBody:
+			header.Del(fasthttp.HeaderExpect)
+		case strings.EqualFold(string(expect), expectContinue):
+			header.Set(fasthttp.HeaderExpect, expectContinue)
+		}
+	}
+	return fasthttp.RequestConfig{}
+}
+
+const (
+	// noBody is fasthttp's length of a request without Content-Length and Transfer-Encoding.
+	noBody         = -2
+	expectContinue = "100-continue"
+)

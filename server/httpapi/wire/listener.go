@@ -1,0 +1,177 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// refusalTimeout bounds writing to and reading from a connection over the limit.
+	refusalTimeout = 250 * time.Millisecond
+	// maxRefused is the number of refused connections that stay open, so that their clients can read the response. One more is
+	// closed as soon as the response is sent.
+	maxRefused = 256
+	// acceptRetry is the pause after the process ran out of file descriptors.
+	acceptRetry = 50 * time.Millisecond
+)
+
+// Config holds the limits of a [Listener] and its connections.
+type Config struct {
+	// MaxConnections is the number of connections that are served at once.
+	MaxConnections int
+	// MaxPerAddress is the number for one client address (an IPv4 address, or the /64 of an IPv6 one); 0: no limit. Connections
+	// of trusted proxies are not counted.
+	MaxPerAddress int
+	Trusted       []netip.Prefix
+	// MaxRead is the number of bytes that are read of one request, with its framing.
+	MaxRead int
+	// ReadTimeout is for a request from its first byte to its last.
+	ReadTimeout time.Duration
+	// WriteTimeout is from one response to the end of the next, where fasthttp sets no deadline.
+	WriteTimeout time.Duration
+	// Refusal returns the response to one connection too many; OnRefused is called before it is sent.
+	Refusal   func() []byte
+	OnRefused func()
+}
+
+// Listener accepts connections for fasthttp and counts them. fasthttp's own shutdown closes idle connections at once, though a
+// request can be on its way, and leaves busy ones open when its time is over.
+type Listener struct {
+	net.Listener
+
+	cfg Config
+	ctx context.Context //nolint:containedctx // ends the pause of Accept, which takes none
+
+	mu        sync.Mutex
+	conns     map[*conn]struct{}
+	byAddress map[netip.Addr]int // counts what MaxPerAddress limits
+	refused   chan struct{}      // an element for each refused connection that stays open
+}
+
+// NewListener returns a listener on inner. ctx ends its pauses.
+func NewListener(ctx context.Context, inner net.Listener, cfg Config) *Listener {
+	return &Listener{
+		Listener: inner, cfg: cfg, ctx: ctx,
+		conns: make(map[*conn]struct{}), byAddress: make(map[netip.Addr]int),
+		refused: make(chan struct{}, maxRefused),
+	}
+}
+
+// Accept returns the next connection, or io.EOF once the listener is closed. It answers connections beyond the limit, and waits
+// while the process lacks file descriptors.
+func (l *Listener) Accept() (net.Conn, error) {
+	for {
+		inner, err := l.Listener.Accept()
+		switch {
+		case err == nil:
+		case errors.Is(err, net.ErrClosed):
+			return nil, io.EOF
+		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+			pause := time.NewTimer(acceptRetry)
+			select {
+			case <-pause.C:
+			case <-l.ctx.Done():
+				pause.Stop()
+			}
+			continue
+		default:
+			return nil, err
+		}
+		if c := l.admit(inner); c != nil {
+			return c, nil
+		}
+		l.cfg.OnRefused()
+		l.refuse(inner)
+	}
+}
+
+// refuse answers one connection too many and closes it within refusalTimeout. Writing does not wait: the response fits the send
+// buffer of a new connection.
+func (l *Listener) refuse(inner net.Conn) {
+	until := time.Now().Add(refusalTimeout)
+	if inner.SetWriteDeadline(until) == nil {
+		_, _ = inner.Write(l.cfg.Refusal())
+	}
+	select {
+	case l.refused <- struct{}{}:
+		go func() {
+			linger(inner, until)
+			_ = inner.Close()
+			<-l.refused
+		}()
+	default:
+		_ = inner.Close()
+	}
+}
+
+// admit counts a connection; nil: it is one too many.
+func (l *Listener) admit(inner net.Conn) *conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	peer := addressOf(inner.RemoteAddr())
+	source := l.source(peer)
+	if len(l.conns) >= l.cfg.MaxConnections || source.IsValid() && l.byAddress[source] >= l.cfg.MaxPerAddress {
+		return nil
+	}
+	if source.IsValid() {
+		l.byAddress[source]++
+	}
+	c := &conn{Conn: inner, listener: l, peer: peer, source: source}
+	l.conns[c] = struct{}{}
+	return c
+}
+
+func (l *Listener) remove(c *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, there := l.conns[c]; !there {
+		return
+	}
+	delete(l.conns, c)
+	if c.source.IsValid() {
+		if l.byAddress[c.source]--; l.byAddress[c.source] == 0 {
+			delete(l.byAddress, c.source)
+		}
+	}
+}
+
+// source returns the client whose connections are counted together, as the gate counts requests: an IPv4 address, or the /64 of
+// an IPv6 address. It is the zero Addr if they are not counted.
+func (l *Listener) source(address netip.Addr) netip.Addr {
+	if l.cfg.MaxPerAddress == 0 || !address.IsValid() || Trusts(l.cfg.Trusted, address) {
+		return netip.Addr{}
+	}
+	if address.Is6() {
+		const network = 64
+		return netip.PrefixFrom(address, network).Masked().Addr()
+	}
+	return address
+}
+
+// ExpireIdle ends idle connections at deadline, and returns the number of all connections. A request that arrives before is
+// read: fasthttp sets a new deadline with its first byte.
+func (l *Listener) ExpireIdle(deadline time.Time) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.conns {
+		if !c.busy.Load() {
+			c.expire(deadline)
+		}
+	}
+	return len(l.conns)
+}
+
+// Cut closes all connections.
+func (l *Listener) Cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.conns {
+		_ = c.Conn.Close()
+	}
+}

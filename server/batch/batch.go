@@ -3,21 +3,28 @@ package batch
 import (
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
 )
 
+const (
+	// maxYields bounds how often a worker lets other goroutines run before it takes a batch. Goroutines that were woken
+	// together, by one read of the network or one batch, then share a batch. The first time in vain ends it.
+	maxYields = 4
+	// classShare is the part of a batch that one class can fill while others wait: a quarter.
+	classShare = 4
+)
+
 // Config describes a [Batcher]. Q is the type of a request, R that of a result.
 type Config[Q, R any] struct {
-	// Size is the maximum number of calls in a batch. Less than 1 means 1, here and below.
-	Size int
-	// InFlight is the maximum number of batches that run at once.
-	InFlight int
-	// Queue is the maximum number of calls that wait.
-	Queue int
-	// Run answers the calls of a batch. It must not keep them or the slice. Batches with the same slot (0 to InFlight-1)
-	// never run at once, so memory and connections can belong to a slot.
+	// Size, InFlight and Queue are the maximum numbers of calls in a batch, of batches that run at once, and of calls that
+	// wait. Less than 1 means 1. With Class or Exclusive a worker reads the whole queue: a few thousand at most.
+	Size, InFlight, Queue int
+	// Run answers the calls of a batch, in bounded time. It must not keep them or the slice, nor end its goroutine. Batches
+	// with the same slot (0 to InFlight-1) never run at once, so memory and connections can belong to a slot.
 	Run func(slot int, calls []*Call[Q, R])
 	// Class returns the fairness class of a request, such as a hash of the owner. nil: all calls are in one class.
 	Class func(*Q) uint64
@@ -35,18 +42,8 @@ type Call[Q, R any] struct {
 	err              error
 	answered         bool
 	class, exclusive uint64
-	state            state
-	done             chan struct{} // has one element when the call is finished
+	done             chan struct{} // has one element when the caller can read the result
 }
-
-type state uint8
-
-const (
-	waiting   state = iota // in the queue
-	runs                   // in a running batch
-	abandoned              // in a running batch, and its caller is gone
-	finished               // its caller can read the result
-)
 
 // Answer sets the result of the call; the last answer counts. The caller gets it when the batch function has returned.
 func (c *Call[Q, R]) Answer(result R, err error) { c.result, c.err, c.answered = result, err, true }
@@ -99,60 +96,58 @@ func (*UnansweredError) Error() string { return "the batch function did not answ
 
 // Batcher groups calls. [New] makes one; it must be closed.
 type Batcher[Q, R any] struct {
-	cfg   Config[Q, R]
-	full  *FullError
-	yield func() // lets goroutines run that are ready to
-	calls sync.Pool
-	ended sync.WaitGroup
+	cfg     Config[Q, R]
+	calls   sync.Pool
+	workers sync.WaitGroup
 
-	mu      sync.Mutex
-	wake    *sync.Cond
-	queue   []*Call[Q, R]
-	joined  uint64 // calls that ever joined the queue
-	running int    // batches
-	idle    int    // workers in wake.Wait
-	// A worker was woken to take what waits, or gathers it. No second one must divide it.
-	woken, gathering bool
-	closed           bool
-	held             map[uint64]int // the slot that runs each exclusive number
+	mu        sync.Mutex
+	wake      *sync.Cond // wakes a worker when calls wait, and all when the batcher has ended
+	queue     []*Call[Q, R]
+	running   int            // batches
+	gathering bool           // a worker is about to take what waits; no second one must divide it
+	closed    bool           // no call can join
+	held      map[uint64]int // the slot that runs each exclusive number
+	counts    map[uint64]int // calls by class, of the batch that a worker takes
 }
 
 // New returns a batcher and starts its workers.
 func New[Q, R any](cfg Config[Q, R]) *Batcher[Q, R] {
 	cfg.Size, cfg.InFlight, cfg.Queue = max(cfg.Size, 1), max(cfg.InFlight, 1), max(cfg.Queue, 1)
-	b := &Batcher[Q, R]{cfg: cfg, full: &FullError{Queue: cfg.Queue}, yield: runtime.Gosched, held: map[uint64]int{}}
+	b := &Batcher[Q, R]{cfg: cfg, held: map[uint64]int{}, counts: map[uint64]int{}}
 	b.wake = sync.NewCond(&b.mu)
 	b.calls.New = func() any { return &Call[Q, R]{done: make(chan struct{}, 1)} }
 	for slot := range cfg.InFlight {
-		b.ended.Go(func() { (&worker[Q, R]{b: b, slot: slot, counts: map[uint64]int{}}).work() })
+		b.workers.Go(func() { b.work(slot) })
 	}
 	return b
 }
 
 // Do runs a request in a batch, and returns its result. The errors besides those of [Call.Answer] are in the package comment.
-func (b *Batcher[Q, R]) Do(ctx context.Context, request Q) (R, error) {
+func (b *Batcher[Q, R]) Do(ctx context.Context, request Q) (result R, err error) {
 	if err := ctx.Err(); err != nil {
-		var none R
-		return none, &AbandonedError{Cause: err}
+		return result, &AbandonedError{Cause: err}
 	}
-	c, err := b.enter(request)
-	if err != nil {
-		var none R
-		return none, err
+	c, _ := b.calls.Get().(*Call[Q, R])
+	*c = Call[Q, R]{Request: request, done: c.done}
+	if err := b.enter(c); err != nil {
+		b.calls.Put(c)
+		return result, err
 	}
 	select {
 	case <-c.done:
 	case <-ctx.Done():
-		running, has := b.abandon(c)
-		if !has {
-			var none R
-			return none, &AbandonedError{Running: running, Cause: ctx.Err()}
+		if b.withdraw(c) {
+			b.calls.Put(c)
+			return result, &AbandonedError{Cause: ctx.Err()}
 		}
-		<-c.done
+		select {
+		case <-c.done: // since ctx ended
+		default: // the batch still uses c
+			return result, &AbandonedError{Running: true, Cause: ctx.Err()}
+		}
 	}
-	result, err := c.result, c.err
-	b.release(c)
-	return result, err
+	defer b.calls.Put(c)
+	return c.result, c.err
 }
 
 // Load returns the numbers of calls that wait and of batches that run.
@@ -168,13 +163,11 @@ func (b *Batcher[Q, R]) Close() {
 	b.closed = true
 	b.wake.Broadcast()
 	b.mu.Unlock()
-	b.ended.Wait()
+	b.workers.Wait()
 }
 
-// enter puts a request at the end of the queue, and wakes a worker if one is idle.
-func (b *Batcher[Q, R]) enter(request Q) (*Call[Q, R], error) {
-	c, _ := b.calls.Get().(*Call[Q, R])
-	c.Request, c.state = request, waiting
+// enter puts a call at the end of the queue, and wakes a worker if one is idle.
+func (b *Batcher[Q, R]) enter(c *Call[Q, R]) error {
 	if b.cfg.Class != nil {
 		c.class = b.cfg.Class(&c.Request)
 	}
@@ -185,46 +178,117 @@ func (b *Batcher[Q, R]) enter(request Q) (*Call[Q, R], error) {
 	defer b.mu.Unlock()
 	switch {
 	case b.closed:
-		b.release(c)
-		return nil, &ClosedError{}
+		return &ClosedError{}
 	case len(b.queue) >= b.cfg.Queue:
-		b.release(c)
-		return nil, b.full
+		return &FullError{Queue: b.cfg.Queue}
 	}
 	b.queue = append(b.queue, c)
-	b.joined++
-	b.wakeOne()
-	return c, nil
-}
-
-// wakeOne wakes an idle worker, unless another one is about to take what waits.
-func (b *Batcher[Q, R]) wakeOne() {
-	if b.idle > 0 && !b.woken && !b.gathering {
-		b.woken = true
+	if !b.gathering {
 		b.wake.Signal()
 	}
+	return nil
 }
 
-// abandon takes a call out of the queue, or leaves it to its worker if it runs. If has is true, the call has finished and done gets its element.
-func (b *Batcher[Q, R]) abandon(c *Call[Q, R]) (running, has bool) {
+// withdraw takes a call out of the queue. It reports false if the call is in a batch.
+func (b *Batcher[Q, R]) withdraw(c *Call[Q, R]) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch c.state {
-	case waiting:
-		at := slices.Index(b.queue, c)
+	at := slices.Index(b.queue, c)
+	if at >= 0 {
 		b.queue = slices.Delete(b.queue, at, at+1)
-		b.release(c)
-		return false, false
-	case runs:
-		c.state = abandoned
-		return true, false
-	default:
-		return false, true
+	}
+	return at >= 0
+}
+
+// work is a worker: it runs batches until the batcher is closed and no call waits. A worker that takes no call sleeps: another
+// one gathers, or all calls wait for the numbers of running batches. The workers of those look at the queue next.
+func (b *Batcher[Q, R]) work(slot int) {
+	var calls []*Call[Q, R]
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for {
+		if len(b.queue) > 0 && !b.gathering {
+			b.gather()
+			calls = b.take(slot, calls[:0])
+		}
+		switch {
+		case len(calls) > 0:
+			b.run(slot, calls)
+			clear(calls)
+			calls = calls[:0]
+		case b.closed && len(b.queue) == 0:
+			b.wake.Broadcast()
+			return
+		default:
+			b.wake.Wait()
+		}
 	}
 }
 
-// release keeps the memory of a call for another one.
-func (b *Batcher[Q, R]) release(c *Call[Q, R]) {
-	*c = Call[Q, R]{done: c.done}
-	b.calls.Put(c)
+// gather lets further calls join until none does or the batch is full.
+func (b *Batcher[Q, R]) gather() {
+	b.gathering = true
+	for joined, yields := true, 0; joined && yields < maxYields && len(b.queue) < b.cfg.Size; yields++ {
+		before := len(b.queue)
+		b.mu.Unlock()
+		runtime.Gosched()
+		b.mu.Lock()
+		joined = len(b.queue) > before
+	}
+	b.gathering = false
+}
+
+// take moves calls from the queue to a batch, by the rules of the package comment.
+func (b *Batcher[Q, R]) take(slot int, batch []*Call[Q, R]) []*Call[Q, R] {
+	size := b.cfg.Size
+	if b.cfg.Class == nil && b.cfg.Exclusive == nil {
+		n := min(len(b.queue), size)
+		batch = append(batch, b.queue[:n]...)
+		b.queue = slices.Delete(b.queue, 0, n)
+		return batch
+	}
+	clear(b.counts)
+	for _, share := range [...]int{max(size/classShare, 1), size} {
+		if len(b.counts) > 1 {
+			break // no class gets more than its share
+		}
+		b.queue = slices.DeleteFunc(b.queue, func(c *Call[Q, R]) bool {
+			other, isHeld := b.held[c.exclusive]
+			if len(batch) == size || b.counts[c.class] == share || (isHeld && other != slot) {
+				return false
+			}
+			if b.cfg.Exclusive != nil {
+				b.held[c.exclusive] = slot
+			}
+			b.counts[c.class]++
+			batch = append(batch, c)
+			return true
+		})
+	}
+	return batch
+}
+
+// run runs a batch without the lock, and gives each caller its result.
+func (b *Batcher[Q, R]) run(slot int, calls []*Call[Q, R]) {
+	b.running++
+	if len(b.queue) > 0 {
+		b.wake.Signal()
+	}
+	b.mu.Unlock()
+	var missing error = &UnansweredError{}
+	defer func() {
+		if value := recover(); value != nil {
+			missing = &PanicError{Value: value, Stack: debug.Stack()}
+		}
+		for _, c := range calls {
+			if !c.answered {
+				c.err = missing
+			}
+			c.done <- struct{}{} // the caller owns c from here on
+		}
+		b.mu.Lock()
+		b.running--
+		maps.DeleteFunc(b.held, func(_ uint64, other int) bool { return other == slot })
+	}()
+	b.cfg.Run(slot, calls)
 }

@@ -1,10 +1,7 @@
 // Package batch groups concurrent calls, so that one round trip to a store serves all of them.
 //
-// A caller of [Batcher.Do] waits in a queue. A few workers take calls from its head, up to [Config.Size] at a time, and
-// run the batch function for them. While all workers are busy the queue grows, and so do the batches. A call that finds
-// a free worker starts at once: nothing waits for a clock.
-//
-// # Guarantees
+// A caller of [Batcher.Do] waits in a queue. A few workers take calls from its head and run the batch function for them. While
+// all workers are busy the queue grows, and so do the batches. A call that finds a free worker starts at once, without a timer.
 //
 //   - Each call gets exactly one result: that of [Call.Answer], or an error. If the batch function panics, the calls that
 //     it has not answered get a [*PanicError]. If it returns, they get an [*UnansweredError].
@@ -14,13 +11,8 @@
 //   - Fairness: the next batch begins with the call at the head of the queue. With [Config.Class], one class fills at most a
 //     quarter of a batch while calls of another class wait.
 //   - Exclusion: with [Config.Exclusive], calls with the same number never run in two batches at once. They can share a batch.
-//     A call whose number is in a running batch is passed over until that batch has ended.
 //   - Back-pressure: at most [Config.Queue] calls wait. A further call gets a [*FullError] at once.
 //   - [Batcher.Close] refuses new calls with a [*ClosedError], runs those that wait, and returns when the last has its result.
 //
-// A batch that fails can be divided: a batch function can call itself for each part of its calls, and answers each call.
-// It must return in bounded time and must not end its goroutine. A worker reads the whole queue if Class or Exclusive are
-// set and most calls must be passed over, so Queue should then be a few thousand at most.
-//
-// In the steady state a call allocates nothing. The package knows no store and no protocol.
+// In the steady state a call allocates nothing.
 package batch

@@ -174,12 +174,7 @@ func (p *process) openGate(flags *apiFlags, rdb redis.UniversalClient, used func
 		Budget: int(flags.directoryMiB) << 20, BudgetSetting: "--key-directory-mib", Board: directory.NewRedisBoard(rdb, prefix),
 		Registerer: p.registry, Logger: p.logger,
 	}, p.pool)
-	limiter, err := ratelimit.New(ratelimit.Config{
-		Prefix: prefix, Pods: live.Pods, Registerer: p.registry, Logger: p.logger,
-	}, rdb)
-	if err != nil {
-		return nil, err
-	}
+	limiter := ratelimit.New(ratelimit.Config{Prefix: prefix, Pods: live.Pods, Registerer: p.registry, Logger: p.logger}, rdb)
 	gates, err := gate.New(gate.Config{OnUse: used, Registerer: p.registry}, live, limiter)
 	if err != nil {
 		return nil, err

@@ -21,10 +21,7 @@ func TestCallsKeepTheirConnections(t *testing.T) {
 		ClientOptions(o)
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patience, patience, patience, patience
 	})
-	l, err := New(Config{CallTimeout: patience, Now: func() time.Time { return start }}, rdb)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := New(Config{CallTimeout: patience, Now: func() time.Time { return start }}, rdb)
 	t.Cleanup(l.Close)
 	r := mustRate(t, 1, time.Hour, 10_000)
 	take := func() {
@@ -52,18 +49,16 @@ func TestCallsKeepTheirConnections(t *testing.T) {
 	}
 }
 
-// TestBucketsThatLookAlikeAreApart: a batch tells buckets apart by more than their marks.
+// TestBucketsThatLookAlikeAreApart: a batch tells buckets apart by all bytes of their ids.
 func TestBucketsThatLookAlikeAreApart(t *testing.T) {
 	r := mustRate(t, 1, time.Hour, 1)
 	one, other := &call{Request: request{id: ID{11: 1}, rate: r}}, &call{Request: request{id: ID{11: 2}, rate: r}}
-	var s slot
-	g := group{}
-	s.coalesce(&g, []*call{one, other, one, other, other})
-	if len(s.items) != 2 || s.marks[0] != s.marks[1] || s.items[0].asked != 2 || s.items[1].asked != 3 {
-		t.Errorf("got %+v with marks %v", s.items, s.marks)
+	g := groupOf(one, other, one, other, other)
+	if len(g.items) != 2 || g.items[0].asked != 2 || g.items[1].asked != 3 {
+		t.Errorf("got %+v", g.items)
 	}
-	if s.items[0].id != one.Request.id || s.items[1].id != other.Request.id {
-		t.Errorf("got %+v", s.items)
+	if g.ids[0] != one.Request.id || g.ids[1] != other.Request.id {
+		t.Errorf("got %v", g.ids)
 	}
 }
 
@@ -74,16 +69,18 @@ func TestCallIsEncodedAndDecodedWithoutAllocations(t *testing.T) {
 	}
 	cmd := redis.NewCmd(t.Context())
 	cmd.SetVal(strings.Repeat("\x01\x00"+strings.Repeat("\x00", 8), len(calls)))
-	var s slot
+	var g group
 	if n := testing.AllocsPerRun(100, func() {
-		s.items, s.marks, s.at, s.buffer = s.items[:0], s.marks[:0], s.at[:0], s.buffer[:0]
-		g := group{cmd: cmd, afterCalls: len(calls)}
-		s.coalesce(&g, calls)
-		s.encode(&g)
-		if err := s.decode(&g); err != nil {
+		for _, c := range calls {
+			g.add(c)
+		}
+		g.encode()
+		g.cmd = cmd
+		if err := g.decode(); err != nil {
 			t.Fatal(err)
 		}
-		s.answer(&g, calls)
+		g.answer()
+		g.reset()
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -95,12 +92,11 @@ func FuzzDecode(f *testing.F) {
 	f.Add("\x01\x00"+strings.Repeat("\x00", 8), uint8(2))
 	f.Add("\xff\xff"+strings.Repeat("\xff", 8)+"\x01", uint8(1))
 	f.Fuzz(func(t *testing.T, reply string, buckets uint8) {
-		s := slot{items: make([]item, buckets)}
-		g := group{afterItems: len(s.items), cmd: redis.NewCmd(t.Context())}
+		g := group{items: make([]item, buckets), cmd: redis.NewCmd(t.Context())}
 		g.cmd.SetVal(reply)
-		err := s.decode(&g)
+		err := g.decode()
 		_, malformed := errors.AsType[*ReplyError](err)
-		if exact := len(reply) == replySize*len(s.items); exact != (err == nil) || malformed == exact {
+		if exact := len(reply) == replySize*len(g.items); exact != (err == nil) || malformed == exact {
 			t.Errorf("%d bytes for %d buckets: %v", len(reply), buckets, err)
 		}
 	})

@@ -7,9 +7,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/maypok86/otter/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+	"golang.org/x/time/rate"
 
 	"examprep.dev/server/batch"
 )
@@ -24,10 +26,6 @@ type Config struct {
 	CallTimeout time.Duration
 	// InFlight is the maximum number of script calls at once (2). More of them make smaller batches.
 	InFlight int
-	// BatchSize is the maximum number of requests in a script call (128), at most 256.
-	BatchSize int
-	// Queue is the maximum number of requests that wait (8192). A further request gets a [*batch.FullError].
-	Queue int
 	// Registerer takes the metrics; nil for none.
 	Registerer prometheus.Registerer
 	// Logger gets transitions between Redis and local buckets; nil discards them.
@@ -39,29 +37,13 @@ type Config struct {
 const (
 	defaultCallTimeout = 250 * time.Millisecond
 	defaultInFlight    = 2
-	defaultBatchSize   = 128
-	maxBatchSize       = 256
-	defaultQueue       = 8192
+	// batchSize is the maximum number of requests in a script call; take.lua takes 256 at most.
+	batchSize = 128
+	// queueSize is the maximum number of requests that wait.
+	queueSize = 8192
 	// beat is the time between two probes of a Redis that failed, and between two steps of the purge.
 	beat = 250 * time.Millisecond
 )
-
-func (c Config) withDefaults() Config {
-	c.CallTimeout = cmp.Or(c.CallTimeout, defaultCallTimeout)
-	c.InFlight = cmp.Or(c.InFlight, defaultInFlight)
-	c.BatchSize = min(cmp.Or(c.BatchSize, defaultBatchSize), maxBatchSize)
-	c.Queue = cmp.Or(c.Queue, defaultQueue)
-	if c.Pods == nil {
-		c.Pods = func() int { return 1 }
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	return c
-}
 
 // ClientOptions sets what the limiter's client needs, for redisurl.Open. The client never repeats a command: a script that ran
 // and whose reply was lost would take its tokens twice. Timeouts are short, because requests wait. Each limiter needs a
@@ -87,31 +69,36 @@ type call = batch.Call[request, Result]
 
 // Limiter takes tokens from buckets. [New] makes one; it must be closed.
 type Limiter struct {
-	cfg     Config
-	redis   *store
-	slots   []slot
-	local   *localBuckets
-	batches *batch.Batcher[request, Result]
-	metrics *metrics
-	// degraded reports whether Redis is not used. failed is the hash whose call failed then.
+	cfg      Config
+	redis    *store
+	slots    []*slot
+	local    *otter.Cache[ID, *rate.Limiter]
+	batches  *batch.Batcher[request, Result]
+	metrics  *metrics
 	degraded atomic.Bool
-	failed   atomic.Int32
 }
 
 // New returns a limiter on a client made with [ClientOptions], which the caller closes after the limiter. Redis need not be
 // reachable.
-func New(cfg Config, rdb redis.UniversalClient) (*Limiter, error) {
-	cfg = cfg.withDefaults()
-	local, err := newLocalBuckets(cfg.Pods)
-	if err != nil {
-		return nil, err
+func New(cfg Config, rdb redis.UniversalClient) *Limiter {
+	cfg.CallTimeout, cfg.InFlight = cmp.Or(cfg.CallTimeout, defaultCallTimeout), cmp.Or(cfg.InFlight, defaultInFlight)
+	if cfg.Pods == nil {
+		cfg.Pods = func() int { return 1 }
 	}
-	l := &Limiter{cfg: cfg, redis: newStore(cfg.Prefix, rdb, cfg.Now), slots: make([]slot, cfg.InFlight), local: local}
-	l.batches = batch.New(batch.Config[request, Result]{
-		Size: cfg.BatchSize, InFlight: cfg.InFlight, Queue: cfg.Queue, Run: l.run,
-	})
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	l := &Limiter{cfg: cfg, redis: newStore(cfg.Prefix, rdb, cfg.Now)}
+	for range cfg.InFlight {
+		l.slots = append(l.slots, newSlot(l.redis))
+	}
+	l.local = otter.Must(&otter.Options[ID, *rate.Limiter]{MaximumSize: maxLocal})
+	l.batches = batch.New(batch.Config[request, Result]{Size: batchSize, InFlight: cfg.InFlight, Queue: queueSize, Run: l.run})
 	l.metrics = newMetrics(cfg.Registerer, l)
-	return l, nil
+	return l
 }
 
 // Take takes a token from a bucket, or says when the next one comes. The error is a [*batch.FullError] when too many
@@ -121,7 +108,7 @@ func (l *Limiter) Take(ctx context.Context, id ID, r Rate) (Result, error) {
 	case r.requests == 0:
 		return Result{}, nil
 	case l.degraded.Load():
-		return l.local.take(id, r, l.cfg.Now()), nil
+		return l.takeLocal(id, r), nil
 	default:
 		return l.batches.Do(ctx, request{id: id, rate: r})
 	}
@@ -152,8 +139,8 @@ func (l *Limiter) Run(ctx context.Context) error {
 // Close waits for the requests under way. Further ones get an error while Redis is used.
 func (l *Limiter) Close() {
 	l.batches.Close()
-	for i := range l.slots {
-		l.slots[i].closeConn()
+	for _, s := range l.slots {
+		s.closeConn()
 	}
 }
 
@@ -164,41 +151,36 @@ func (l *Limiter) run(at int, calls []*call) {
 		ctx, cancel := context.WithTimeout(context.Background(), l.cfg.CallTimeout)
 		defer cancel()
 		start := time.Now()
-		s := &l.slots[at]
-		err := s.take(ctx, l.redis, calls)
+		buckets, err := l.slots[at].take(ctx, calls)
 		if err == nil {
-			l.metrics.called(len(s.items), time.Since(start))
+			l.metrics.batchSize.Observe(float64(buckets))
+			l.metrics.script.Observe(time.Since(start).Seconds())
 			return
 		}
-		l.setDegraded(s.failed, err)
+		if !l.degraded.Swap(true) {
+			l.cfg.Logger.Warn("Redis failed; each pod grants its share of the rate limits until it is back", "error", err)
+		}
 	}
-	now := l.cfg.Now()
 	for _, c := range calls {
 		if !c.Answered() {
-			c.Answer(l.local.take(c.Request.id, c.Request.rate, now), nil)
+			c.Answer(l.takeLocal(c.Request.id, c.Request.rate), nil)
 		}
 	}
 }
 
-// probe takes a token of a bucket of its own in the hash whose call failed. It must write: a full Redis still answers
-// reads.
+// probe uses Redis again if it can take a token in each hash, of a bucket that no request has. It must write: a full Redis
+// still answers reads.
 func (l *Limiter) probe(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
 	defer cancel()
-	var s slot
+	s := newSlot(l.redis)
 	defer s.closeConn()
-	id := ID([]byte("\x00probe\x00\x00\x00\x00\x00\x00"))
-	id[0] = byte(l.failed.Load())
-	c := &call{Request: request{id: id, rate: Rate{period: 1, requests: 1, burst: 1}}}
-	if s.take(ctx, l.redis, []*call{c}) == nil && l.degraded.Swap(false) {
-		l.cfg.Logger.Info("Redis is back; rate limits are shared by all pods")
+	var calls []*call
+	for hash := range s.groups {
+		id := ID{byte(hash), 'p', 'r', 'o', 'b', 'e'}
+		calls = append(calls, &call{Request: request{id: id, rate: Rate{period: 1, requests: 1, burst: 1}}})
 	}
-}
-
-// setDegraded stops the use of Redis until a probe succeeds.
-func (l *Limiter) setDegraded(hash int, err error) {
-	l.failed.Store(int32(hash))
-	if !l.degraded.Swap(true) {
-		l.cfg.Logger.Warn("Redis failed; each pod grants its share of the rate limits until it is back", "error", err)
+	if _, err := s.take(ctx, calls); err == nil && l.degraded.Swap(false) {
+		l.cfg.Logger.Info("Redis is back; rate limits are shared by all pods")
 	}
 }

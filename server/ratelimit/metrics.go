@@ -1,45 +1,34 @@
 package ratelimit
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-type metrics struct {
-	batchSize, script prometheus.Histogram
-}
+type metrics struct{ batchSize, script prometheus.Histogram }
 
 // newMetrics registers the metrics of l, unless registerer is nil.
 func newMetrics(registerer prometheus.Registerer, l *Limiter) *metrics {
-	m := &metrics{
-		batchSize: prometheus.NewHistogram(prometheus.HistogramOpts{
+	register := promauto.With(registerer)
+	register.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "examprep_gate_degraded", Help: "1 while Redis is not used, and each pod grants its share of the rate limits.",
+	}, func() float64 {
+		if l.Degraded() {
+			return 1
+		}
+		return 0
+	})
+	register.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "examprep_gate_queue_requests", Help: "Requests that wait for a batch to the store.",
+		ConstLabels: prometheus.Labels{"store": "redis"},
+	}, func() float64 { waiting, _ := l.batches.Load(); return float64(waiting) })
+	return &metrics{
+		batchSize: register.NewHistogram(prometheus.HistogramOpts{
 			Name: "examprep_gate_batch_keys", Help: "Keys per script call.", Buckets: prometheus.ExponentialBuckets(1, 2, 9),
 		}),
-		script: prometheus.NewHistogram(prometheus.HistogramOpts{
+		script: register.NewHistogram(prometheus.HistogramOpts{
 			Name: "examprep_gate_script_seconds", Help: "Duration of a script call, as the pod sees it.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 13),
 		}),
 	}
-	if registerer != nil {
-		registerer.MustRegister(m.batchSize, m.script,
-			prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-				Name: "examprep_gate_degraded", Help: "1 while Redis is not used, and each pod grants its share of the rate limits.",
-			}, func() float64 {
-				if l.Degraded() {
-					return 1
-				}
-				return 0
-			}),
-			prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-				Name: "examprep_gate_queue_requests", Help: "Requests that wait for a batch to the store.",
-				ConstLabels: prometheus.Labels{"store": "redis"},
-			}, func() float64 { waiting, _ := l.batches.Load(); return float64(waiting) }))
-	}
-	return m
-}
-
-func (m *metrics) called(buckets int, took time.Duration) {
-	m.batchSize.Observe(float64(buckets))
-	m.script.Observe(took.Seconds())
 }

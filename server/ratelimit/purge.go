@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 )
 
@@ -20,13 +19,13 @@ const (
 // purger deletes full buckets, step by step: a deleted bucket and a full one are the same. All pods purge.
 type purger struct {
 	hash   int
-	cursor uint64
+	cursor int64
 }
 
 // purge makes one step, and more while many buckets are full. A step that fails is the next one again.
-func (p *purger) purge(ctx context.Context, r *store, timeout time.Duration) error {
+func (p *purger) purge(ctx context.Context, s *store, timeout time.Duration) error {
 	for range maxPurges {
-		read, deleted, err := p.step(ctx, r, timeout)
+		read, deleted, err := p.step(ctx, s, timeout)
 		if err != nil || deleted == 0 || deleted*minFull < read {
 			return err
 		}
@@ -35,28 +34,19 @@ func (p *purger) purge(ctx context.Context, r *store, timeout time.Duration) err
 }
 
 // step reads the next buckets, and continues with the next hash at the end of one.
-func (p *purger) step(ctx context.Context, r *store, timeout time.Duration) (read, deleted int64, err error) {
+func (p *purger) step(ctx context.Context, s *store, timeout time.Duration) (read, deleted int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	reply, err := r.purge.Run(ctx, r.rdb, r.hashes[p.hash:p.hash+1], strconv.FormatUint(p.cursor, 10), purgeCount).Slice()
+	reply, err := s.purge.Run(ctx, s.rdb, s.hashes[p.hash:p.hash+1], p.cursor, purgeCount).Int64Slice()
 	if err != nil {
 		return 0, 0, fmt.Errorf("purge buckets: %w", err)
 	}
-	malformed := func() error { return &ReplyError{Script: "purge.lua", Detail: fmt.Sprint(reply)} }
 	if len(reply) != 3 {
-		return 0, 0, malformed()
+		return 0, 0, &ReplyError{Script: "purge.lua", Detail: fmt.Sprint(reply)}
 	}
-	text, isText := reply[0].(string)
-	read, isRead := reply[1].(int64)
-	deleted, isDeleted := reply[2].(int64)
-	if !isText || !isRead || !isDeleted {
-		return 0, 0, malformed()
-	}
-	if p.cursor, err = strconv.ParseUint(text, 10, 64); err != nil {
-		return 0, 0, malformed()
-	}
+	p.cursor = reply[0]
 	if p.cursor == 0 {
-		p.hash = (p.hash + 1) % len(r.hashes)
+		p.hash = (p.hash + 1) % len(s.hashes)
 	}
-	return read, deleted, nil
+	return reply[1], reply[2], nil
 }

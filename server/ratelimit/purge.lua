@@ -1,5 +1,5 @@
 -- Deletes full buckets among about ARGV[2] fields of the hash KEYS[1] from cursor ARGV[1] on.
--- Returns the next cursor, the number of fields read and the number deleted.
+-- Returns the next cursor (below the size of the hash's table), the number of fields read and the number deleted.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local page = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', ARGV[2])
@@ -15,4 +15,4 @@ for i = 1, #entries, 2 do
 end
 if #full > 0 then redis.call('HDEL', KEYS[1], unpack(full)) end
 redis.call('EXPIRE', KEYS[1], 604800)
-return {page[1], #entries / 2, #full}
+return {tonumber(page[1]), #entries / 2, #full}

@@ -37,13 +37,10 @@ func TestBucketIsPurgedFromTheMomentThatItIsFull(t *testing.T) {
 	rdb, prefix := testkit.Redis(t)
 	take, purge := atTime(t, takeText, 4), atTime(t, purgeText, 3)
 	name, now := prefix+"buckets", time.Now().UnixMicro()
-	var s slot
-	g := group{}
-	s.coalesce(&g, []*call{{Request: request{rate: mustRate(t, 10, time.Minute, 10)}}})
-	s.encode(&g)
-	g.cmd = take.Run(t.Context(), rdb, []string{name}, g.fields, g.counts, g.rates, now)
-	if err := s.decode(&g); err != nil || s.items[0].granted != 1 {
-		t.Fatalf("got %+v, %v", s.items, err)
+	g := groupOf(&call{Request: request{rate: mustRate(t, 10, time.Minute, 10)}})
+	g.cmd = take.Run(t.Context(), rdb, []string{name}, g.fields, g.counts, g.limits, now)
+	if err := g.decode(); err != nil || g.items[0].granted != 1 {
+		t.Fatalf("got %+v, %v", g.items, err)
 	}
 	full := now + (6 * time.Second).Microseconds()
 	for at, want := range map[int64]int64{now: 1, full - 1: 1} {

@@ -47,9 +47,6 @@ func NewRate(requests int, period time.Duration, burst int) (Rate, error) {
 // TokenTime returns the time in which a bucket gains one token, rounded up to microseconds.
 func (r Rate) TokenTime() time.Duration { return r.until(float64(r.period)) }
 
-// perSecond returns the tokens that a bucket gains in a second.
-func (r Rate) perSecond() float64 { return 1e6 * float64(r.requests) / float64(r.period) }
-
 // until returns how long a bucket takes to gain units, rounded up to microseconds.
 func (r Rate) until(units float64) time.Duration {
 	if units <= 0 || r.requests == 0 {

@@ -45,10 +45,7 @@ func shared(t testing.TB) (redis.UniversalClient, string) {
 
 func newLimiter(t testing.TB, cfg ratelimit.Config, rdb redis.UniversalClient) *ratelimit.Limiter {
 	t.Helper()
-	l, err := ratelimit.New(cfg, rdb)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := ratelimit.New(cfg, rdb)
 	t.Cleanup(l.Close)
 	return l
 }
@@ -173,7 +170,7 @@ func TestLostScriptsAndBucketsCostNoRequest(t *testing.T) {
 
 func TestFullQueueRefuses(t *testing.T) {
 	server := testkit.StartRedis(t)
-	l := newLimiter(t, ratelimit.Config{CallTimeout: patience, InFlight: 1, BatchSize: 1, Queue: 1}, open(t, "redis://"+server.Address(), patientOptions))
+	l := newLimiter(t, ratelimit.Config{CallTimeout: patience, InFlight: 1}, open(t, "redis://"+server.Address(), patientOptions))
 	r := rate(t, 1, time.Hour, 1000)
 	take(t, l, id(1), r)
 	server.Pause()
@@ -181,7 +178,7 @@ func TestFullQueueRefuses(t *testing.T) {
 	var refused atomic.Int32
 	var group sync.WaitGroup
 	ctx, cancel := context.WithCancel(t.Context())
-	for range 20 {
+	for range 128 + 8192 + 19 { // a batch, the queue and some more
 		group.Go(func() {
 			_, err := l.Take(ctx, id(1), r)
 			if _, ok := errors.AsType[*batch.FullError](err); ok {

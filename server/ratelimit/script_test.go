@@ -67,6 +67,16 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
+// groupOf returns a group of calls with the arguments of take.lua.
+func groupOf(calls ...*call) *group {
+	var g group
+	for _, c := range calls {
+		g.add(c)
+	}
+	g.encode()
+	return &g
+}
+
 func mustRate(t testing.TB, requests int, period time.Duration, burst int) Rate {
 	t.Helper()
 	r, err := NewRate(requests, period, burst)
@@ -94,8 +104,6 @@ func TestScriptCountsAsTheModelDoes(t *testing.T) {
 		steps := rapid.IntRange(1, 25).Draw(t, "steps")
 		for range steps {
 			now += uint64(rapid.SampledFrom([]int64{0, 1, 300, 8000, 500_000, 61_000_000, 3_600_000_000, -3_600_000_000, -5000}).Draw(t, "pause"))
-			var s slot
-			g := group{}
 			rate := rates[rapid.SampledFrom([]int{0, 0, 0, 1, 2, 3, 4}).Draw(t, "rate")]
 			var calls []*call
 			var want []int
@@ -114,21 +122,17 @@ func TestScriptCountsAsTheModelDoes(t *testing.T) {
 			if len(calls) == 0 {
 				continue
 			}
-			s.coalesce(&g, calls)
-			s.encode(&g)
-			g.cmd = take.Run(t.Context(), rdb, []string{name}, g.fields, g.counts, g.rates, now)
-			if err := s.decode(&g); err != nil {
+			g := groupOf(calls...)
+			g.cmd = take.Run(t.Context(), rdb, []string{name}, g.fields, g.counts, g.limits, now)
+			if err := g.decode(); err != nil {
 				t.Fatal(err)
 			}
-			for i := range s.items {
-				if s.items[i].granted != want[i] {
-					t.Fatalf("at %d: bucket %v granted %d of %d, want %d", now, s.items[i].id, s.items[i].granted, s.items[i].asked, want[i])
-				}
-				if s.items[i].missing != float64(wantMissing[i]) {
-					t.Fatalf("at %d: bucket %v misses %v units, want %d", now, s.items[i].id, s.items[i].missing, wantMissing[i])
+			for i, it := range g.items {
+				if it.granted != want[i] || it.missing != float64(wantMissing[i]) {
+					t.Fatalf("at %d: bucket %v: got %+v, want %d granted and %d units missing", now, g.ids[i], it, want[i], wantMissing[i])
 				}
 				granted += want[i]
-				denied += s.items[i].asked - want[i]
+				denied += it.asked - want[i]
 			}
 			if rapid.Bool().Draw(t, "purge") {
 				if err := purge.Run(t.Context(), rdb, []string{name}, 0, 100, now).Err(); err != nil {

@@ -54,8 +54,7 @@ func New(t testing.TB, pool *pgxpool.Pool, rdb redis.UniversalClient, cfg Config
 	if cfg.Limits.CallTimeout == 0 {
 		cfg.Limits.CallTimeout = Patience
 	}
-	limiter, err := ratelimit.New(cfg.Limits, rdb)
-	check.NoError(t, err)
+	limiter := ratelimit.New(cfg.Limits, rdb)
 	t.Cleanup(func() {
 		limiter.Close()
 		live.Close()

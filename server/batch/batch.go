@@ -51,13 +51,25 @@ func (c *Call[Q, R]) Answer(result R, err error) { c.result, c.err, c.answered =
 // Answered reports whether Answer was called.
 func (c *Call[Q, R]) Answered() bool { return c.answered }
 
-// AbandonedError reports that a caller's context ended before its call had a result.
-type AbandonedError struct {
+type (
+	// AbandonedError reports that a caller's context ended before its call had a result. Cause is the error of the context.
 	// Running reports whether the call was in a running batch: it may have had its effect. If false, it never runs.
-	Running bool
-	// Cause is the error of the context.
-	Cause error
-}
+	AbandonedError struct {
+		Running bool
+		Cause   error
+	}
+	// FullError reports that too many calls wait. The call did not run.
+	FullError struct{ Queue int }
+	// ClosedError reports a call after [Batcher.Close]. The call did not run.
+	ClosedError struct{}
+	// UnansweredError reports that the batch function returned without an answer to the call.
+	UnansweredError struct{}
+	// PanicError reports that the batch function panicked before it answered the call. Stack is that of its goroutine.
+	PanicError struct {
+		Value any
+		Stack []byte
+	}
+)
 
 func (e *AbandonedError) Error() string {
 	if e.Running {
@@ -68,31 +80,12 @@ func (e *AbandonedError) Error() string {
 
 func (e *AbandonedError) Unwrap() error { return e.Cause }
 
-// FullError reports that too many calls wait. The call did not run.
-type FullError struct{ Queue int }
-
 func (e *FullError) Error() string {
 	return fmt.Sprintf("%d calls wait already: try again later", e.Queue)
 }
-
-// ClosedError reports a call after [Batcher.Close]. The call did not run.
-type ClosedError struct{}
-
-func (*ClosedError) Error() string { return "the batcher is closed" }
-
-// PanicError reports that the batch function panicked before it answered the call.
-type PanicError struct {
-	// Value is the value of the panic, Stack the stack of its goroutine.
-	Value any
-	Stack []byte
-}
-
-func (e *PanicError) Error() string { return fmt.Sprintf("the batch function panicked: %v", e.Value) }
-
-// UnansweredError reports that the batch function returned without an answer to the call.
-type UnansweredError struct{}
-
+func (*ClosedError) Error() string     { return "the batcher is closed" }
 func (*UnansweredError) Error() string { return "the batch function did not answer the call" }
+func (e *PanicError) Error() string    { return fmt.Sprintf("the batch function panicked: %v", e.Value) }
 
 // Batcher groups calls. [New] makes one; it must be closed.
 type Batcher[Q, R any] struct {
@@ -100,14 +93,15 @@ type Batcher[Q, R any] struct {
 	calls   sync.Pool
 	workers sync.WaitGroup
 
-	mu        sync.Mutex
-	wake      *sync.Cond // wakes a worker when calls wait, and all when the batcher has ended
-	queue     []*Call[Q, R]
-	running   int            // batches
-	gathering bool           // a worker is about to take what waits; no second one must divide it
-	closed    bool           // no call can join
-	held      map[uint64]int // the slot that runs each exclusive number
-	counts    map[uint64]int // calls by class, of the batch that a worker takes
+	mu     sync.Mutex
+	wake   *sync.Cond // wakes a worker when calls wait, and all when the batcher has ended
+	queue  []*Call[Q, R]
+	closed bool
+	// waking and gathering report that a worker was woken, or gathers, to take what waits. No second one must divide it.
+	waking, gathering bool
+	running           int            // batches
+	held              map[uint64]int // the slot that runs each exclusive number
+	counts            map[uint64]int // calls by class, of the batch that a worker takes
 }
 
 // New returns a batcher and starts its workers.
@@ -157,7 +151,7 @@ func (b *Batcher[Q, R]) Load() (waiting, running int) {
 	return len(b.queue), b.running
 }
 
-// Close refuses new calls and returns when all others have their results.
+// Close refuses new calls with a [*ClosedError], runs those that wait, and returns when the last has its result.
 func (b *Batcher[Q, R]) Close() {
 	b.mu.Lock()
 	b.closed = true
@@ -183,10 +177,16 @@ func (b *Batcher[Q, R]) enter(c *Call[Q, R]) error {
 		return &FullError{Queue: b.cfg.Queue}
 	}
 	b.queue = append(b.queue, c)
-	if !b.gathering {
+	b.wakeOne()
+	return nil
+}
+
+// wakeOne wakes an idle worker if calls wait. If none is idle, the worker whose batch ends first looks at the queue.
+func (b *Batcher[Q, R]) wakeOne() {
+	if len(b.queue) > 0 && !b.waking && !b.gathering {
+		b.waking = true
 		b.wake.Signal()
 	}
-	return nil
 }
 
 // withdraw takes a call out of the queue. It reports false if the call is in a batch.
@@ -207,15 +207,11 @@ func (b *Batcher[Q, R]) work(slot int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for {
-		if len(b.queue) > 0 && !b.gathering {
-			b.gather()
-			calls = b.take(slot, calls[:0])
-		}
+		b.waking = false
+		calls = b.take(slot, calls[:0])
 		switch {
 		case len(calls) > 0:
 			b.run(slot, calls)
-			clear(calls)
-			calls = calls[:0]
 		case b.closed && len(b.queue) == 0:
 			b.wake.Broadcast()
 			return
@@ -240,6 +236,10 @@ func (b *Batcher[Q, R]) gather() {
 
 // take moves calls from the queue to a batch, by the rules of the package comment.
 func (b *Batcher[Q, R]) take(slot int, batch []*Call[Q, R]) []*Call[Q, R] {
+	if len(b.queue) == 0 || b.gathering {
+		return batch
+	}
+	b.gather()
 	size := b.cfg.Size
 	if b.cfg.Class == nil && b.cfg.Exclusive == nil {
 		n := min(len(b.queue), size)
@@ -271,9 +271,7 @@ func (b *Batcher[Q, R]) take(slot int, batch []*Call[Q, R]) []*Call[Q, R] {
 // run runs a batch without the lock, and gives each caller its result.
 func (b *Batcher[Q, R]) run(slot int, calls []*Call[Q, R]) {
 	b.running++
-	if len(b.queue) > 0 {
-		b.wake.Signal()
-	}
+	b.wakeOne()
 	b.mu.Unlock()
 	var missing error = &UnansweredError{}
 	defer func() {
@@ -286,6 +284,7 @@ func (b *Batcher[Q, R]) run(slot int, calls []*Call[Q, R]) {
 			}
 			c.done <- struct{}{} // the caller owns c from here on
 		}
+		clear(calls)
 		b.mu.Lock()
 		b.running--
 		maps.DeleteFunc(b.held, func(_ uint64, other int) bool { return other == slot })

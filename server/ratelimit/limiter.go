@@ -74,19 +74,18 @@ type Limiter struct {
 	slots    []*slot
 	local    *otter.Cache[ID, *rate.Limiter]
 	batches  *batch.Batcher[request, Result]
-	metrics  *metrics
 	degraded atomic.Bool
+
+	batchSize, scriptTime prometheus.Histogram
 }
 
 // New returns a limiter on a client made with [ClientOptions], which the caller closes after the limiter. Redis need not be
 // reachable.
 func New(cfg Config, rdb redis.UniversalClient) *Limiter {
 	cfg.CallTimeout, cfg.InFlight = cmp.Or(cfg.CallTimeout, defaultCallTimeout), cmp.Or(cfg.InFlight, defaultInFlight)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Pods == nil {
 		cfg.Pods = func() int { return 1 }
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -97,7 +96,7 @@ func New(cfg Config, rdb redis.UniversalClient) *Limiter {
 	}
 	l.local = otter.Must(&otter.Options[ID, *rate.Limiter]{MaximumSize: maxLocal})
 	l.batches = batch.New(batch.Config[request, Result]{Size: batchSize, InFlight: cfg.InFlight, Queue: queueSize, Run: l.run})
-	l.metrics = newMetrics(cfg.Registerer, l)
+	l.registerMetrics()
 	return l
 }
 
@@ -153,8 +152,8 @@ func (l *Limiter) run(at int, calls []*call) {
 		start := time.Now()
 		buckets, err := l.slots[at].take(ctx, calls)
 		if err == nil {
-			l.metrics.batchSize.Observe(float64(buckets))
-			l.metrics.script.Observe(time.Since(start).Seconds())
+			l.batchSize.Observe(float64(buckets))
+			l.scriptTime.Observe(time.Since(start).Seconds())
 			return
 		}
 		if !l.degraded.Swap(true) {

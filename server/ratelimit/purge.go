@@ -37,7 +37,7 @@ func (p *purger) purge(ctx context.Context, s *store, timeout time.Duration) err
 func (p *purger) step(ctx context.Context, s *store, timeout time.Duration) (read, deleted int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	reply, err := s.purge.Run(ctx, s.rdb, s.hashes[p.hash:p.hash+1], p.cursor, purgeCount).Int64Slice()
+	reply, err := s.purgeScript.Run(ctx, s.rdb, s.hashes[p.hash:p.hash+1], p.cursor, purgeCount).Int64Slice()
 	if err != nil {
 		return 0, 0, fmt.Errorf("purge buckets: %w", err)
 	}

@@ -39,7 +39,7 @@ func TestBucketIsPurgedFromTheMomentThatItIsFull(t *testing.T) {
 	name, now := prefix+"buckets", time.Now().UnixMicro()
 	g := groupOf(&call{Request: request{rate: mustRate(t, 10, time.Minute, 10)}})
 	g.cmd = take.Run(t.Context(), rdb, []string{name}, g.fields, g.counts, g.limits, now)
-	if err := g.decode(); err != nil || g.items[0].granted != 1 {
+	if err := g.answer(); err != nil || g.items[0].granted != 1 {
 		t.Fatalf("got %+v, %v", g.items, err)
 	}
 	full := now + (6 * time.Second).Microseconds()

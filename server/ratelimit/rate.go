@@ -27,10 +27,10 @@ type Rate struct {
 // NewRate returns the rate of requests per period (whole microseconds), with at most burst tokens at once.
 func NewRate(requests int, period time.Duration, burst int) (Rate, error) {
 	micros := period.Microseconds()
-	switch {
-	case requests < 1 || requests > math.MaxUint32 || burst < 1 || burst > math.MaxUint32:
+	if requests < 1 || requests > math.MaxUint32 || burst < 1 || burst > math.MaxUint32 {
 		return Rate{}, &RateError{Detail: fmt.Sprintf("requests %d and burst %d must be between 1 and 2^32-1", requests, burst)}
-	case micros < 1 || period%time.Microsecond != 0:
+	}
+	if micros < 1 || period%time.Microsecond != 0 {
 		return Rate{}, &RateError{Detail: fmt.Sprintf("period %s must be whole microseconds", period)}
 	}
 	a, b := int64(requests), micros
@@ -57,16 +57,12 @@ func (r Rate) until(units float64) time.Duration {
 
 // Result is the answer to one request.
 type Result struct {
-	// Allowed reports whether the request got a token.
-	Allowed bool
-	// Local reports whether the bucket of this pod decided, because Redis is not used.
-	Local bool
+	// Allowed reports whether the request got a token, Local whether the pod's own bucket decided because Redis is not used.
+	Allowed, Local bool
 	// Remaining is the number of whole tokens left after the request.
 	Remaining int
-	// NextToken is the time until the bucket has a token, 0 if it has one.
-	NextToken time.Duration
-	// Full is the time until the bucket is full.
-	Full time.Duration
+	// NextToken is the time until the bucket has a token, 0 if it has one. Full is the time until it is full.
+	NextToken, Full time.Duration
 }
 
 // result describes a bucket of which so many units are missing.

@@ -40,14 +40,15 @@ type store struct {
 	rdb         redis.UniversalClient
 	single      *redis.Client // nil on a Cluster
 	hashes      []string
-	take, purge *redis.Script
 	now         func() time.Time
+	takeScript  *redis.Script
+	purgeScript *redis.Script
 }
 
 func newStore(prefix string, rdb redis.UniversalClient, now func() time.Time) *store {
 	s := &store{
 		rdb: rdb, hashes: []string{prefix + "buckets"}, now: now,
-		take: redis.NewScript(takeText), purge: redis.NewScript(purgeText),
+		takeScript: redis.NewScript(takeText), purgeScript: redis.NewScript(purgeText),
 	}
 	var ok bool
 	if s.single, ok = rdb.(*redis.Client); !ok {
@@ -61,10 +62,11 @@ func newStore(prefix string, rdb redis.UniversalClient, now func() time.Time) *s
 
 // slot is the connection and the memory of one batch at a time.
 type slot struct {
-	store  *store
-	conn   *redis.Conn
-	used   time.Time // when conn was used last
-	groups []group   // one for each hash
+	*store
+
+	conn   *redis.Conn // kept from batch to batch: that saves a system call for each
+	used   time.Time   // when conn was used last
+	groups []group     // one for each hash
 }
 
 func newSlot(s *store) *slot { return &slot{store: s, groups: make([]group, len(s.hashes))} }
@@ -85,10 +87,8 @@ func (s *slot) take(ctx context.Context, calls []*call) (buckets int, err error)
 			continue
 		}
 		buckets += len(g.items)
-		if failure := g.decode(); failure != nil {
+		if failure := g.answer(); failure != nil {
 			err = failure
-		} else {
-			g.answer()
 		}
 		g.reset()
 	}
@@ -97,37 +97,33 @@ func (s *slot) take(ctx context.Context, calls []*call) (buckets int, err error)
 
 // send calls take.lua for each group. A server that does not have the script runs nothing, and gets its text.
 func (s *slot) send(ctx context.Context) {
-	r := s.store
-	if r.single != nil {
+	if s.single != nil {
 		g := &s.groups[0]
-		g.cmd = r.take.Run(ctx, s.connection(), r.hashes, g.fields, g.counts, g.limits)
+		if s.now().Sub(s.used) > connRest {
+			s.closeConn()
+		}
+		if s.conn == nil {
+			s.conn = s.single.Conn()
+		}
+		g.cmd = s.takeScript.Run(ctx, s.conn, s.hashes, g.fields, g.counts, g.limits)
 		if g.cmd.Err() != nil {
 			s.closeConn() // the pool keeps or discards it
 		}
-		s.used = r.now()
+		s.used = s.now()
 		return
 	}
-	for _, how := range []func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd{r.take.EvalSha, r.take.Eval} {
-		pipe := r.rdb.Pipeline()
+	for _, how := range []func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd{
+		s.takeScript.EvalSha, s.takeScript.Eval,
+	} {
+		pipe := s.rdb.Pipeline()
 		for i := range s.groups {
 			g := &s.groups[i]
 			if len(g.calls) > 0 && (g.cmd == nil || redis.HasErrorPrefix(g.cmd.Err(), "NOSCRIPT")) {
-				g.cmd = how(ctx, pipe, r.hashes[i:i+1], g.fields, g.counts, g.limits)
+				g.cmd = how(ctx, pipe, s.hashes[i:i+1], g.fields, g.counts, g.limits)
 			}
 		}
 		_, _ = pipe.Exec(ctx) // each command has its own error
 	}
-}
-
-// connection returns the slot's connection. Keeping one from batch to batch saves a system call for each.
-func (s *slot) connection() *redis.Conn {
-	if s.conn != nil && s.store.now().Sub(s.used) > connRest {
-		s.closeConn()
-	}
-	if s.conn == nil {
-		s.conn = s.store.single.Conn()
-	}
-	return s.conn
 }
 
 func (s *slot) closeConn() {
@@ -158,9 +154,11 @@ type item struct {
 
 // add makes one item of all calls for a bucket.
 func (g *group) add(c *call) {
-	at := slices.Index(g.ids, c.Request.id)
-	if at < 0 {
-		at = len(g.ids)
+	at := 0
+	for at < len(g.ids) && g.ids[at] != c.Request.id {
+		at++
+	}
+	if at == len(g.ids) {
 		g.ids = append(g.ids, c.Request.id)
 		g.items = append(g.items, item{rate: c.Request.rate})
 	}
@@ -186,8 +184,8 @@ func (g *group) encode() {
 	}
 }
 
-// decode reads the reply of take.lua.
-func (g *group) decode() error {
+// answer reads the reply of take.lua, and gives the granted tokens to the calls in their order.
+func (g *group) answer() error {
 	reply, err := g.cmd.Text()
 	if err != nil {
 		return fmt.Errorf("take tokens: %w", err)
@@ -200,11 +198,6 @@ func (g *group) decode() error {
 		g.items[i].granted = int(binary.LittleEndian.Uint16(part))
 		g.items[i].missing = math.Float64frombits(binary.LittleEndian.Uint64(part[2:]))
 	}
-	return nil
-}
-
-// answer gives the granted tokens to the calls in their order.
-func (g *group) answer() {
 	for i, c := range g.calls {
 		it := &g.items[g.at[i]]
 		allowed, missing := it.served < it.granted, it.missing
@@ -214,6 +207,7 @@ func (g *group) answer() {
 		}
 		c.Answer(it.rate.result(allowed, missing), nil)
 	}
+	return nil
 }
 
 func (g *group) reset() {

@@ -124,7 +124,7 @@ func TestScriptCountsAsTheModelDoes(t *testing.T) {
 			}
 			g := groupOf(calls...)
 			g.cmd = take.Run(t.Context(), rdb, []string{name}, g.fields, g.counts, g.limits, now)
-			if err := g.decode(); err != nil {
+			if err := g.answer(); err != nil {
 				t.Fatal(err)
 			}
 			for i, it := range g.items {

@@ -64,7 +64,7 @@ type (
 	ClosedError struct{}
 	// UnansweredError reports that the batch function returned without an answer to the call.
 	UnansweredError struct{}
-	// PanicError reports that the batch function panicked before it answered the call. Stack is that of its goroutine.
+	// PanicError reports that the batch function panicked before it answered the call, with the stack of its goroutine.
 	PanicError struct {
 		Value any
 		Stack []byte
@@ -181,7 +181,7 @@ func (b *Batcher[Q, R]) enter(c *Call[Q, R]) error {
 	return nil
 }
 
-// wakeOne wakes an idle worker if calls wait. If none is idle, the worker whose batch ends first looks at the queue.
+// wakeOne wakes an idle worker if calls wait. If none is idle, the worker whose batch ends first takes them.
 func (b *Batcher[Q, R]) wakeOne() {
 	if len(b.queue) > 0 && !b.waking && !b.gathering {
 		b.waking = true
@@ -201,7 +201,7 @@ func (b *Batcher[Q, R]) withdraw(c *Call[Q, R]) bool {
 }
 
 // work is a worker: it runs batches until the batcher is closed and no call waits. A worker that takes no call sleeps: another
-// one gathers, or all calls wait for the numbers of running batches. The workers of those look at the queue next.
+// one gathers, or all calls wait for the numbers of running batches. Their workers take calls next.
 func (b *Batcher[Q, R]) work(slot int) {
 	var calls []*Call[Q, R]
 	b.mu.Lock()

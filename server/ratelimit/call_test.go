@@ -21,7 +21,7 @@ func TestCallsKeepTheirConnections(t *testing.T) {
 		ClientOptions(o)
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patience, patience, patience, patience
 	})
-	l := New(Config{CallTimeout: patience, Now: func() time.Time { return start }}, rdb)
+	l := New(Config{CallTimeout: patience, Pods: func() int { return 1 }, Now: func() time.Time { return start }}, rdb)
 	t.Cleanup(l.Close)
 	r := mustRate(t, 1, time.Hour, 10_000)
 	take := func() {
@@ -71,6 +71,7 @@ func TestCallIsEncodedAndDecodedWithoutAllocations(t *testing.T) {
 	cmd.SetVal(strings.Repeat("\x01\x00"+strings.Repeat("\x00", 8), len(calls)))
 	var g group
 	if n := testing.AllocsPerRun(100, func() {
+		g.reset()
 		for _, c := range calls {
 			g.add(c)
 		}
@@ -79,7 +80,6 @@ func TestCallIsEncodedAndDecodedWithoutAllocations(t *testing.T) {
 		if err := g.answer(); err != nil {
 			t.Fatal(err)
 		}
-		g.reset()
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

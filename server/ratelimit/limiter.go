@@ -16,11 +16,11 @@ import (
 	"examprep.dev/server/batch"
 )
 
-// Config holds the settings of a [Limiter]. The zero value of each field means its default.
+// Config holds the settings of a [Limiter]. Pods is required; a zero value of another field means its default.
 type Config struct {
 	// Prefix begins every name in Redis: the installation's.
 	Prefix string
-	// Pods returns the number of pods that share the buckets while Redis is not used; less than 1 means 1. nil: always 1.
+	// Pods returns the number of pods that share the buckets while Redis is not used; less than 1 means 1.
 	Pods func() int
 	// CallTimeout bounds one call to Redis (250 ms), and so the time that an outage goes unnoticed.
 	CallTimeout time.Duration
@@ -46,12 +46,11 @@ const (
 )
 
 // ClientOptions sets what the limiter's client needs, for redisurl.Open. The client never repeats a command: a script that ran
-// and whose reply was lost would take its tokens twice. Timeouts are short, because requests wait. Each limiter needs a
-// client of its own: it keeps [Config.InFlight] connections.
+// and whose reply was lost would take its tokens twice. Each limiter needs a client of its own: it keeps connections.
 func ClientOptions(o *redis.UniversalOptions) {
-	o.MaxRetries = -1
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = defaultCallTimeout, defaultCallTimeout, defaultCallTimeout, defaultCallTimeout
-	o.DialerRetries = 1
+	o.MaxRetries, o.DialerRetries = -1, 1
+	o.DialTimeout, o.PoolTimeout = defaultCallTimeout, defaultCallTimeout
+	o.ReadTimeout, o.WriteTimeout = defaultCallTimeout, defaultCallTimeout
 	o.ContextTimeoutEnabled = true
 	o.PoolSize = 2*defaultInFlight + 4 // calls, probes and the purge
 	o.ConnMaxIdleTime = 5 * time.Minute
@@ -84,9 +83,6 @@ type Limiter struct {
 func New(cfg Config, rdb redis.UniversalClient) *Limiter {
 	cfg.CallTimeout, cfg.InFlight = cmp.Or(cfg.CallTimeout, defaultCallTimeout), cmp.Or(cfg.InFlight, defaultInFlight)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	if cfg.Pods == nil {
-		cfg.Pods = func() int { return 1 }
-	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -118,14 +114,13 @@ func (l *Limiter) Degraded() bool { return l.degraded.Load() }
 
 // Run probes a Redis that failed and purges full buckets, until ctx ends. It always returns nil.
 func (l *Limiter) Run(ctx context.Context) error {
-	ticker := time.NewTicker(beat)
-	defer ticker.Stop()
+	ticks := time.Tick(beat)
 	var p purger
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
+		case <-ticks:
 		}
 		if l.degraded.Load() {
 			l.probe(ctx)

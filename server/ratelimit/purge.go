@@ -11,8 +11,7 @@ const (
 	purgeCount = 256
 	// maxPurges bounds the steps of one beat: a pod deletes up to 32,000 buckets a second, more than it makes.
 	maxPurges = 32
-	// minFull is the part of the buckets read that must be full for another step in the same beat: a tenth. So about a
-	// tenth of all buckets are full ones at most.
+	// minFull: a beat makes another step while a tenth of the buckets read are full. So about a tenth of all are at most.
 	minFull = 10
 )
 
@@ -44,8 +43,7 @@ func (p *purger) step(ctx context.Context, s *store, timeout time.Duration) (rea
 	if len(reply) != 3 {
 		return 0, 0, &ReplyError{Script: "purge.lua", Detail: fmt.Sprint(reply)}
 	}
-	p.cursor = reply[0]
-	if p.cursor == 0 {
+	if p.cursor = reply[0]; p.cursor == 0 {
 		p.hash = (p.hash + 1) % len(s.hashes)
 	}
 	return reply[1], reply[2], nil

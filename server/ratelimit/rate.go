@@ -67,8 +67,7 @@ type Result struct {
 
 // result describes a bucket of which so many units are missing.
 func (r Rate) result(allowed bool, missing float64) Result {
-	left := float64(r.burst)*float64(r.period) - missing
-	return Result{
-		Allowed: allowed, Remaining: int(left / float64(r.period)), NextToken: r.until(float64(r.period) - left), Full: r.until(missing),
-	}
+	period := float64(r.period)
+	left := float64(r.burst)*period - missing
+	return Result{Allowed: allowed, Remaining: int(left / period), NextToken: r.until(period - left), Full: r.until(missing)}
 }

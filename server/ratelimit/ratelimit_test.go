@@ -45,6 +45,9 @@ func shared(t testing.TB) (redis.UniversalClient, string) {
 
 func newLimiter(t testing.TB, cfg ratelimit.Config, rdb redis.UniversalClient) *ratelimit.Limiter {
 	t.Helper()
+	if cfg.Pods == nil {
+		cfg.Pods = func() int { return 1 }
+	}
 	l := ratelimit.New(cfg, rdb)
 	t.Cleanup(l.Close)
 	return l

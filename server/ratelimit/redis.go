@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/binary"
@@ -23,39 +24,33 @@ const (
 	clusterHashes = 256
 	// replySize is the part of take.lua's reply about one bucket, in bytes.
 	replySize = 10
-	// connRest is the maximum pause between two calls on a kept connection. After a longer one the pool checks the
-	// connection first.
+	// connRest is the maximum pause of a kept connection. After a longer one the pool checks it first.
 	connRest = 20 * time.Millisecond
 )
 
 // ReplyError reports that a script returned something else than it ever does: another program uses its name.
 type ReplyError struct{ Script, Detail string }
 
-func (e *ReplyError) Error() string {
-	return fmt.Sprintf("the reply of %s is malformed: %s", e.Script, e.Detail)
-}
+func (e *ReplyError) Error() string { return "malformed reply of " + e.Script + ": " + e.Detail }
 
 // store is the Redis with the buckets.
 type store struct {
-	rdb         redis.UniversalClient
-	single      *redis.Client // nil on a Cluster
-	hashes      []string
-	now         func() time.Time
-	takeScript  *redis.Script
-	purgeScript *redis.Script
+	rdb    redis.UniversalClient
+	single *redis.Client // nil on a Cluster
+	hashes []string
+	now    func() time.Time
+
+	takeScript, purgeScript *redis.Script
 }
 
 func newStore(prefix string, rdb redis.UniversalClient, now func() time.Time) *store {
-	s := &store{
-		rdb: rdb, hashes: []string{prefix + "buckets"}, now: now,
-		takeScript: redis.NewScript(takeText), purgeScript: redis.NewScript(purgeText),
+	s := &store{rdb: rdb, now: now, takeScript: redis.NewScript(takeText), purgeScript: redis.NewScript(purgeText)}
+	if single, ok := rdb.(*redis.Client); ok {
+		s.single, s.hashes = single, []string{prefix + "buckets"}
+		return s
 	}
-	var ok bool
-	if s.single, ok = rdb.(*redis.Client); !ok {
-		s.hashes = make([]string, clusterHashes)
-		for i := range s.hashes {
-			s.hashes[i] = fmt.Sprintf("%sbuckets:{%02x}", prefix, i)
-		}
+	for i := range clusterHashes {
+		s.hashes = append(s.hashes, fmt.Sprintf("%sbuckets:{%02x}", prefix, i))
 	}
 	return s
 }
@@ -74,6 +69,9 @@ func newSlot(s *store) *slot { return &slot{store: s, groups: make([]group, len(
 // take asks Redis for a token for each call, and returns the number of buckets. On a Cluster, calls whose hash is reachable
 // are answered even if it returns an error.
 func (s *slot) take(ctx context.Context, calls []*call) (buckets int, err error) {
+	for i := range s.groups {
+		s.groups[i].reset()
+	}
 	for _, c := range calls {
 		s.groups[int(c.Request.id[0])%len(s.groups)].add(c)
 	}
@@ -83,14 +81,10 @@ func (s *slot) take(ctx context.Context, calls []*call) (buckets int, err error)
 	s.send(ctx)
 	for i := range s.groups {
 		g := &s.groups[i]
-		if len(g.calls) == 0 {
-			continue
-		}
 		buckets += len(g.items)
-		if failure := g.answer(); failure != nil {
-			err = failure
+		if g.cmd != nil {
+			err = cmp.Or(g.answer(), err)
 		}
-		g.reset()
 	}
 	return buckets, err
 }

@@ -78,8 +78,7 @@ type Limiter struct {
 	batchSize, scriptTime prometheus.Histogram
 }
 
-// New returns a limiter on a client made with [ClientOptions], which the caller closes after the limiter. Redis need not be
-// reachable.
+// New returns a limiter on a client made with [ClientOptions], which the caller closes later. Redis need not be reachable.
 func New(cfg Config, rdb redis.UniversalClient) *Limiter {
 	cfg.CallTimeout, cfg.InFlight = cmp.Or(cfg.CallTimeout, defaultCallTimeout), cmp.Or(cfg.InFlight, defaultInFlight)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
@@ -114,13 +113,14 @@ func (l *Limiter) Degraded() bool { return l.degraded.Load() }
 
 // Run probes a Redis that failed and purges full buckets, until ctx ends. It always returns nil.
 func (l *Limiter) Run(ctx context.Context) error {
-	ticks := time.Tick(beat)
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
 	var p purger
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticks:
+		case <-ticker.C:
 		}
 		if l.degraded.Load() {
 			l.probe(ctx)

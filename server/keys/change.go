@@ -67,7 +67,7 @@ type CreatedKey struct {
 }
 
 // Create makes a key. When it returns nil, every API pod accepts the key. With an [*UnconfirmedError] the key exists too.
-// With any other error it does not.
+// With any other error it does not, unless the connection broke during the commit.
 func (s *Store) Create(ctx context.Context, want NewKey) (created CreatedKey, err error) {
 	if err := validate(want); err != nil {
 		return CreatedKey{}, err
@@ -110,7 +110,7 @@ func (s *Store) Create(ctx context.Context, want NewKey) (created CreatedKey, er
 // accepted for another overlap (0 to 24 h); with 0 no API pod accepts it when Rotate returns nil. A second rotation of a key
 // is a *RetiredKeyError, since its expiry is by then the end of the overlap. An account at its limit can rotate; a
 // *LimitError reports too many rotated keys. With an [*UnconfirmedError] the successor exists too. With any other error it
-// does not.
+// does not, unless the connection broke during the commit.
 func (s *Store) Rotate(ctx context.Context, prefix string, overlap time.Duration) (created CreatedKey, err error) {
 	if overlap < 0 || overlap > maxOverlap {
 		return CreatedKey{}, &InvalidError{Field: "overlap", Detail: "must be between 0 and 24 hours"}

@@ -29,7 +29,7 @@ func Parse(raw string) (*redis.UniversalOptions, error) {
 		return parseNode(raw)
 	case "sentinel", "cluster":
 	default:
-		return nil, fmt.Errorf("REDIS_URL: scheme %q is none of redis, rediss, sentinel, cluster", u.Scheme)
+		return nil, errors.New("REDIS_URL: the scheme must be redis, rediss, sentinel or cluster")
 	}
 	query := u.Query()
 	options := &redis.UniversalOptions{Addrs: strings.Split(u.Host, ","), Username: u.User.Username()}

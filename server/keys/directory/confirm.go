@@ -15,7 +15,7 @@ import (
 const (
 	// leaseWait is how long a change waits for silent pods. It must be longer than a lease (2 s).
 	leaseWait = 2500 * time.Millisecond
-	// confirmLimit is how long a change waits for a pod that tells Redis.
+	// confirmLimit bounds the whole wait.
 	confirmLimit = 5 * time.Second
 	// readEvery is the time between two reads of the pods' rows.
 	readEvery = 5 * time.Millisecond
@@ -63,7 +63,7 @@ func (c *confirmation) judge(pods []keysdb.PodsAppliedRow, waited time.Duration)
 	return v
 }
 
-// Author changes keys or tiers in PostgreSQL, and then waits for the pods.
+// Author waits for the pods after a change of keys or tiers.
 type Author struct{ pool *pgxpool.Pool }
 
 // NewAuthor returns an author on pool.
@@ -80,10 +80,9 @@ func (a *Author) Confirm(ctx context.Context, kind keys.ChangeKind) error {
 	var last verdict
 	for {
 		now := time.Now()
-		pods, err := queries.PodsApplied(ctx)
+		pods, err := podsApplied(ctx, queries)
 		switch {
 		case err != nil:
-			err = fmt.Errorf("read pods: %w", err)
 		case len(pods) == 0:
 			return nil
 		default:
@@ -91,11 +90,7 @@ func (a *Author) Confirm(ctx context.Context, kind keys.ChangeKind) error {
 				start, c = now, newConfirmation(kind, pods[0].Newest, pods)
 			}
 			last = c.judge(pods, now.Sub(start))
-			if len(last.silent.Ids) > 0 {
-				if err = queries.MarkPodsLost(ctx, last.silent); err != nil {
-					err = fmt.Errorf("mark silent pods: %w", err)
-				}
-			}
+			err = markLost(ctx, queries, last.silent)
 			if last.done {
 				return nil
 			}
@@ -109,4 +104,26 @@ func (a *Author) Confirm(ctx context.Context, kind keys.ChangeKind) error {
 		case <-ticker.C:
 		}
 	}
+}
+
+func podsApplied(ctx context.Context, queries *keysdb.Queries) ([]keysdb.PodsAppliedRow, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	pods, err := queries.PodsApplied(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read pods: %w", err)
+	}
+	return pods, nil
+}
+
+func markLost(ctx context.Context, queries *keysdb.Queries, silent keysdb.MarkPodsLostParams) error {
+	if len(silent.Ids) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := queries.MarkPodsLost(ctx, silent); err != nil {
+		return fmt.Errorf("mark silent pods: %w", err)
+	}
+	return nil
 }

@@ -26,6 +26,7 @@ type contents struct {
 	names      []string // of tiers that keys have; entry.tier is an index. The first is empty.
 	staleTiers bool     // a key has a tier that was not there when the tiers were read
 	badKeys    map[keyHash]bool
+	bad        error // of the last unreadable row
 }
 
 // tiers are all rate tiers as of one moment, with those of entries. They are never changed.
@@ -41,19 +42,20 @@ func newContents(shards int) *contents {
 	return c
 }
 
-// put adds a key, given without the numbers of its prefix and tier. An unreadable prefix is an error and removes the key.
-func (c *contents) put(e entry, prefix, tier []byte) error {
+// put adds a key, given without the numbers of its prefix and tier. One with an unreadable prefix is removed and noted. A tier
+// that is new here must be read before a reader can see the key.
+func (c *contents) put(e entry, prefix, tier string) {
 	var readable bool
-	if e.prefix, readable = keys.PrefixNumber(prefix); !readable {
+	if e.prefix, readable = keys.PrefixNumber([]byte(prefix)); !readable {
 		c.keys.remove(&e.hash)
 		c.badKeys[e.hash] = true
 		c.unreadable.Store(int64(len(c.badKeys)))
-		return fmt.Errorf("unreadable row: the prefix of key %s is %q", e.key, prefix)
+		c.bad = fmt.Errorf("unreadable row: the prefix of key %s is %q", e.key, prefix)
+		return
 	}
 	e.tier = c.tierIndex(tier)
 	c.keys.put(&e)
 	c.clearBad(&e.hash)
-	return nil
 }
 
 // remove deletes a key that is revoked, expired or gone.
@@ -70,18 +72,18 @@ func (c *contents) clearBad(hash *keyHash) {
 }
 
 // tierIndex returns the index of a tier's name.
-func (c *contents) tierIndex(name []byte) uint32 {
-	if len(name) == 0 {
+func (c *contents) tierIndex(name string) uint32 {
+	if name == "" {
 		return 0
 	}
 	own := c.tiers.Load().own
 	for i, other := range c.names { // tens at most
-		if other == string(name) {
+		if other == name {
 			c.staleTiers = c.staleTiers || i >= len(own) || own[i] == nil
 			return uint32(i)
 		}
 	}
-	c.names, c.staleTiers = append(c.names, string(name)), true
+	c.names, c.staleTiers = append(c.names, name), true
 	return uint32(len(c.names) - 1)
 }
 
@@ -98,7 +100,7 @@ func (c *contents) setTiers(read *keys.Tiers) {
 // find returns a live key at a time of PostgreSQL.
 func (c *contents) find(hash *keyHash, now time.Time) (Key, bool) {
 	e, ok := c.keys.find(hash)
-	if !ok || (e.expiry != 0 && now.UnixMicro() >= e.expiry) {
+	if !ok || e.expired(now) {
 		return Key{}, false
 	}
 	t := c.tiers.Load()

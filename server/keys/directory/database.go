@@ -1,7 +1,6 @@
 package directory
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -65,7 +64,8 @@ func (c *connection) load(ctx context.Context) (*contents, error) {
 		}
 		loaded.number.Store(number)
 		rows := 0
-		err = c.readKeys(ctx, loaded, func(keyHash) error {
+		err = c.readKeys(ctx, func(e entry, prefix, tier []byte) error {
+			loaded.put(e, string(prefix), string(tier))
 			if rows++; rows%1024 == 0 {
 				if _, bytes := loaded.keys.size(); bytes > c.cfg.Budget {
 					return &TooLargeError{Keys: rows, Bytes: bytes, Budget: c.cfg.Budget, Setting: c.cfg.BudgetSetting}
@@ -76,6 +76,7 @@ func (c *connection) load(ctx context.Context) (*contents, error) {
 		if err != nil {
 			return err
 		}
+		c.logBad(loaded)
 		return c.readTiers(ctx, loaded)
 	})
 	if err != nil {
@@ -85,30 +86,51 @@ func (c *connection) load(ctx context.Context) (*contents, error) {
 }
 
 func (c *connection) read(ctx context.Context, into *contents, hashes [][]byte) error {
+	type row struct {
+		entry
+		prefix, tier string
+	}
+	var rows []row
 	changed := slices.DeleteFunc(slices.Clone(hashes), func(hash []byte) bool { return len(hash) == 0 })
 	if len(changed) > 0 {
 		list, err := c.conn.TypeMap().Encode(pgtype.ByteaArrayOID, pgx.BinaryFormatCode, changed, nil)
 		if err != nil {
 			return fmt.Errorf("read keys: %w", err)
 		}
-		present := map[keyHash]bool{}
-		err = c.readKeys(ctx, into, func(hash keyHash) error {
-			present[hash] = true
+		err = c.readKeys(ctx, func(e entry, prefix, tier []byte) error {
+			rows = append(rows, row{e, string(prefix), string(tier)})
+			into.tierIndex(string(tier))
 			return nil
 		}, liveKeys+" AND hash = ANY ($1::bytea[])", list)
 		if err != nil {
 			return err
 		}
-		for _, hash := range changed {
-			if short := shorten(hash); !present[short] {
-				into.remove(&short)
-			}
+	}
+	if len(changed) < len(hashes) || into.staleTiers { // before readers can see a key with a new tier
+		if err := c.readTiers(ctx, into); err != nil {
+			return err
 		}
 	}
-	if len(changed) < len(hashes) || into.staleTiers {
-		return c.readTiers(ctx, into)
+	present := map[keyHash]bool{}
+	for _, r := range rows {
+		present[r.hash] = true
+		into.put(r.entry, r.prefix, r.tier)
 	}
+	for _, hash := range changed {
+		if short := shorten(hash); !present[short] {
+			into.remove(&short)
+		}
+	}
+	c.logBad(into)
 	return nil
+}
+
+// logBad logs the last unreadable row that was read, if there is one.
+func (c *connection) logBad(from *contents) {
+	if from.bad != nil {
+		c.cfg.Logger.Warn("rows of keys cannot be read; these keys are refused", "rows", len(from.badKeys), "last", from.bad)
+		from.bad = nil
+	}
 }
 
 // shorten returns the first half of a hash.
@@ -124,16 +146,14 @@ const liveKeys = `SELECT hash, id, family_id, account_id, prefix, tier, expires_
 // epochMicros is 2000-01-01, at which PostgreSQL's timestamps begin, in µs since 1970.
 const epochMicros = 946_684_800_000_000
 
-// readKeys adds the keys that a statement returns to the contents. It calls each after each key, and ends with its error.
-// Unreadable keys are counted and logged. The binary format is decoded here: scanning takes twice the time, and sqlc would
+// readKeys calls each for each key that a statement returns, without the numbers of its prefix and tier, whose texts are valid
+// during the call. It ends with its error. The binary format is decoded here: scanning takes twice the time, and sqlc would
 // return all keys in a slice.
 func (c *connection) readKeys(
-	ctx context.Context, into *contents, each func(keyHash) error, statement string, parameters ...[]byte,
+	ctx context.Context, each func(e entry, prefix, tier []byte) error, statement string, parameters ...[]byte,
 ) (err error) {
 	binaryFormat := []int16{pgx.BinaryFormatCode}
 	rows := c.conn.PgConn().ExecParams(ctx, statement, parameters, nil, binaryFormat, binaryFormat)
-	bad := 0
-	var first error
 	for err == nil && rows.NextRow() {
 		v := rows.Values()
 		e := entry{hash: shorten(v[0]), key: uuid.UUID(v[1]), family: uuid.UUID(v[2]), account: uuid.UUID(v[3])}
@@ -143,14 +163,7 @@ func (c *connection) readKeys(
 				e.expiry = micros + epochMicros
 			}
 		}
-		if unreadable := into.put(e, v[4], v[5]); unreadable != nil {
-			bad++
-			first = cmp.Or(first, unreadable)
-		}
-		err = each(e.hash)
-	}
-	if bad > 0 {
-		c.cfg.Logger.Warn("rows of keys cannot be read; these keys are refused", "rows", bad, "first", first)
+		err = each(e, v[4], v[5])
 	}
 	if _, failed := rows.Close(); err == nil && failed != nil {
 		return fmt.Errorf("read keys: %w", failed)

@@ -31,6 +31,8 @@ const (
 	callTimeout = 2 * time.Second
 	loadTimeout = 2 * time.Minute
 	retryPause  = 250 * time.Millisecond
+	// tooLargePause follows a load that exceeded the budget: it read all keys.
+	tooLargePause = 10 * time.Second
 	// maxChanges is the maximum number of changes that a renewal returns.
 	maxChanges = 10_000
 	// boardTimeout bounds a call to Redis.
@@ -90,6 +92,11 @@ type lease struct {
 	now   time.Time // PostgreSQL's time at the renewal
 }
 
+// at returns the time of PostgreSQL, by the clock that shows more: a key must not outlive its expiry.
+func (l *lease) at(now Reading) time.Time {
+	return l.now.Add(max(now.Monotonic-l.begin.Monotonic, now.Wall.Sub(l.begin.Wall)))
+}
+
 // within reports whether less than d has passed since the lease began, by both clocks.
 func (l *lease) within(d time.Duration, now Reading) bool {
 	return now.Monotonic-l.begin.Monotonic < d && now.Wall.Sub(l.begin.Wall) < d
@@ -110,7 +117,8 @@ type Directory struct {
 
 	// Only Run's goroutine uses the rest.
 
-	loaded, failing bool
+	loaded  bool
+	failure string // of the last attempt, for the log; empty: none
 }
 
 // New returns a directory that reads pool's database by a connection of its own. It does nothing until [Directory.Run].
@@ -168,7 +176,7 @@ func (d *Directory) look(hash keys.Hash) look {
 	blind := !current.within(leaseTime, now)
 	c := d.contents.Load()
 	number := c.number.Load()
-	key, live := c.find(&short, current.now.Add(now.Monotonic-current.begin.Monotonic))
+	key, live := c.find(&short, current.at(now))
 	switch {
 	case live:
 		return look{key: key, status: Live, blind: blind, number: number}

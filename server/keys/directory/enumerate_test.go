@@ -87,6 +87,9 @@ func TestNoInterleavingBreaksAPromise(t *testing.T) {
 		"the key is revoked, Redis loses its number": {running: true, revoking: true, prompt: true, losses: 1},
 		"from an empty installation":                 {prompt: true},
 		"both pods run, the key is new":              {fresh: true, prompt: true},
+		"renewals read before they commit":           {running: true, prompt: true, split: true},
+		"lost pods come back":                        {running: true, prompt: true, split: true, silent: true},
+		"lost pods come back, the key is new":        {fresh: true, prompt: true, split: true, silent: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -175,7 +178,7 @@ func TestTracesOfMistakes(t *testing.T) {
 		begin, steps, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
 		w := newWorld(limits{
 			running: strings.Contains(begin, "running"), revoking: strings.Contains(begin, "revoking"), fresh: strings.Contains(begin, "fresh"),
-			prompt: strings.Contains(begin, "prompt"), restarts: 1,
+			prompt: strings.Contains(begin, "prompt"), split: strings.Contains(begin, "split"), silent: strings.Contains(begin, "silent"), restarts: 1,
 		})
 		w.play(strings.Split(steps, "\n")...)
 		if w.broken != "" {
@@ -206,6 +209,7 @@ func TestEnumerationFindsEachMistake(t *testing.T) {
 		"a pod deletes its row and still answers":           {running: true, prompt: true, stopEarly: true, restarts: 1},
 		"a number counts as told when another shard has it": {running: true, revoking: true, oneShard: true},
 		"both clocks of a pod stop while it is paused":      {running: true, prompt: true, frozen: true},
+		"a renewal revives a lost pod":                      {fresh: true, prompt: true, split: true, silent: true, lostRenews: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -215,8 +219,8 @@ func TestEnumerationFindsEachMistake(t *testing.T) {
 			}
 			t.Logf("%d worlds: %s", got.worlds, got.broken)
 			if folder := os.Getenv("DIRECTORY_TEST_TRACES"); folder != "" {
-				begin := fmt.Sprintf("running=%v revoking=%v fresh=%v prompt=%v", l.running, l.revoking, l.fresh, l.prompt)
-				for _, name := range []string{"running", "revoking", "fresh", "prompt"} {
+				begin := fmt.Sprintf("running=%v revoking=%v fresh=%v prompt=%v split=%v silent=%v", l.running, l.revoking, l.fresh, l.prompt, l.split, l.silent)
+				for _, name := range []string{"running", "revoking", "fresh", "prompt", "split", "silent"} {
 					begin = strings.ReplaceAll(begin, name+"=false", "")
 				}
 				file := filepath.Join(folder, strings.ReplaceAll(strings.ReplaceAll(name, " ", "-"), "'", "")+".txt")

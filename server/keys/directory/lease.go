@@ -32,6 +32,9 @@ func (d *Directory) finish(ctx context.Context, db database, a attempt, r keysdb
 	if !r.Registered {
 		d.lease.Store(nil) // authors do not wait for a pod without a row
 	}
+	if r.Lost && !r.Renewed { // the next renewal begins after this is committed, so authors wait for it
+		return d.register(ctx, db, a.applied)
+	}
 	if !r.Registered || !r.Renewed {
 		return errLoad
 	}
@@ -71,11 +74,11 @@ func (d *Directory) load(ctx context.Context, db database) error {
 	return nil
 }
 
-// register registers the pod with the number of the directory in use. It must follow load.
-func (d *Directory) register(ctx context.Context, db database) error {
+// register registers the pod, or a lost one again, with the number that it has applied.
+func (d *Directory) register(ctx context.Context, db database, applied int64) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if err := db.RegisterPod(ctx, keysdb.RegisterPodParams{ID: d.id, Applied: d.contents.Load().number.Load()}); err != nil {
+	if err := db.RegisterPod(ctx, keysdb.RegisterPodParams{ID: d.id, Applied: applied}); err != nil {
 		return fmt.Errorf("register pod: %w", err)
 	}
 	return nil
@@ -103,15 +106,19 @@ func (d *Directory) Run(ctx context.Context) error {
 	defer stop()
 	for ctx.Err() == nil {
 		err := d.follow(ctx)
-		if tooLarge, ok := errors.AsType[*TooLargeError](err); ok && d.lease.Load() == nil {
-			return tooLarge
+		wait := retryPause
+		if tooLarge, ok := errors.AsType[*TooLargeError](err); ok {
+			if d.lease.Load() == nil {
+				return tooLarge
+			}
+			wait = tooLargePause
 		}
-		if ctx.Err() == nil && !d.failing {
-			d.failing = true
+		if ctx.Err() == nil && d.failure != err.Error() {
+			d.failure = err.Error()
 			d.cfg.Logger.Warn("the lease on the directory of keys was not renewed; known keys pass while Redis has no newer change",
 				"error", err)
 		}
-		pause(ctx, retryPause)
+		pause(ctx, wait)
 	}
 	d.lease.Store(nil)
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
@@ -150,14 +157,8 @@ func (d *Directory) follow(ctx context.Context) error {
 func (d *Directory) keepCurrent(ctx context.Context, db *connection) error {
 	var pruned time.Duration
 	for {
-		if !d.loaded { // a new connection alone needs no load
-			if err := d.load(ctx, db); err != nil {
-				return err
-			}
-			if err := d.register(ctx, db); err != nil {
-				return err
-			}
-			d.loaded = true
+		if err := d.loadAndRegister(ctx, db); err != nil {
+			return err
 		}
 		before := d.contents.Load().number.Load()
 		start := d.cfg.Clock().Monotonic
@@ -167,19 +168,19 @@ func (d *Directory) keepCurrent(ctx context.Context, db *connection) error {
 		} else if err != nil {
 			return err
 		}
-		if d.failing {
-			d.failing = false
+		if d.failure != "" {
+			d.failure = ""
 			d.cfg.Logger.Info("PostgreSQL is back; the directory of keys is current")
 		}
 		if start-pruned > pruneEvery {
 			pruned = start
-			if err := db.PruneKeyChanges(ctx); err != nil {
-				return fmt.Errorf("prune changes: %w", err)
+			if err := d.prune(ctx, db); err != nil {
+				return err
 			}
 		}
 		pause(ctx, minPause-(d.cfg.Clock().Monotonic-start))
-		if d.contents.Load().number.Load() != before {
-			continue // acknowledge what was applied
+		if d.contents.Load().number.Load() != before || !d.Leased() {
+			continue // acknowledge what was applied, or renew after the pod was lost
 		}
 		waiting, cancel := context.WithTimeout(ctx, renewEvery)
 		_, err := db.conn.WaitForNotification(waiting)
@@ -188,6 +189,32 @@ func (d *Directory) keepCurrent(ctx context.Context, db *connection) error {
 			return fmt.Errorf("wait for changes: %w", err)
 		}
 	}
+}
+
+// loadAndRegister does so if that is necessary. A new connection alone needs no load.
+func (d *Directory) loadAndRegister(ctx context.Context, db *connection) error {
+	if d.loaded {
+		return nil
+	}
+	if err := d.load(ctx, db); err != nil {
+		return err
+	}
+	if err := d.register(ctx, db, d.contents.Load().number.Load()); err != nil {
+		return err
+	}
+	d.loaded = true
+	return nil
+}
+
+// prune deletes old changes, and keys that have expired: they have no change.
+func (d *Directory) prune(ctx context.Context, db *connection) error {
+	d.contents.Load().keys.removeExpired(d.lease.Load().at(d.cfg.Clock()))
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := db.PruneKeyChanges(ctx); err != nil {
+		return fmt.Errorf("prune changes: %w", err)
+	}
+	return nil
 }
 
 // pause waits for d or the end of ctx.

@@ -3,6 +3,7 @@ package directory
 import (
 	"encoding/binary"
 	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/google/uuid"
@@ -28,6 +29,8 @@ type entry struct {
 	prefix               uint32 // the 8 hexadecimal digits
 	tier                 uint32 // index of the key's own tier in contents.names; 0: none
 }
+
+func (e *entry) expired(now time.Time) bool { return e.expiry != 0 && now.UnixMicro() >= e.expiry }
 
 // table is a hash table of entries. Hashes are random, so their bytes are used as they are.
 type table struct {
@@ -129,6 +132,24 @@ func (t *table) remove(hash *keyHash) {
 		if home := s.home(&s.entry(s.index[at]).hash); (at-home)&mask >= (at-hole)&mask {
 			s.index[hole], s.index[at] = s.index[at], 0
 			hole = at
+		}
+	}
+}
+
+// removeExpired deletes the entries whose expiry has passed at a time of PostgreSQL.
+func (t *table) removeExpired(now time.Time) {
+	for i := range t.shards {
+		s := &t.shards[i]
+		var expired []keyHash
+		s.mu.RLock()
+		for number := uint32(1); number <= s.count; number++ {
+			if e := s.entry(number); e.expired(now) {
+				expired = append(expired, e.hash)
+			}
+		}
+		s.mu.RUnlock()
+		for at := range expired {
+			t.remove(&expired[at])
 		}
 	}
 }

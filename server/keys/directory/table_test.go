@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
@@ -69,4 +70,33 @@ func BenchmarkFind(b *testing.B) {
 	}
 	entries, bytes := c.keys.size()
 	b.ReportMetric(float64(bytes)/float64(entries), "B/key")
+}
+
+func TestExpiredEntriesAreRemoved(t *testing.T) {
+	t.Parallel()
+	table := newTable(shardCount)
+	now := time.Unix(1_800_000_000, 0)
+	hash := func(i int) keyHash {
+		sum := sha256.Sum256(binary.LittleEndian.AppendUint64(nil, uint64(i)))
+		return keyHash(sum[:len(keyHash{})])
+	}
+	const n = 5000
+	for i := range n {
+		e := entry{hash: hash(i)}
+		if i%2 == 0 {
+			e.expiry = now.UnixMicro() + int64(i) - n/2 // half of these are over
+		}
+		table.put(&e)
+	}
+	table.removeExpired(now)
+	for i := range n {
+		h := hash(i)
+		_, found := table.find(&h)
+		if want := i%2 != 0 || i > n/2; found != want {
+			t.Fatalf("entry %d: found %v, want %v", i, found, want)
+		}
+	}
+	if entries, _ := table.size(); entries != n/2+n/4-1 {
+		t.Errorf("%d entries are left", entries)
+	}
 }

@@ -35,7 +35,11 @@ func (w *world) podSteps(i int) []step {
 				})
 			}
 		} else {
-			add("gets the reply", func() { w.finishRenewal(p) })
+			if p.renewal.committed {
+				add("gets the reply", func() { w.finishRenewal(p) })
+			} else {
+				add("commits its renewal", func() { w.commitRenewal(p) })
+			}
 			add("loses the reply", func() { p.renewal = nil })
 		}
 		if w.limits.prompt && p.d.Leased() && p.d.contents.Load().told.Load() < p.d.contents.Load().number.Load() {
@@ -214,13 +218,15 @@ func (w *world) answer(s Status, blind bool) {
 	}
 }
 
+func (w *world) pass() {
+	w.now = Reading{Monotonic: w.now.Monotonic + tick, Wall: w.now.Wall.Add(tick)}
+}
+
 func (w *world) steps() []step {
 	steps := append(w.podSteps(0), w.podSteps(1)...)
 	steps = append(steps, w.authorSteps()...)
 	steps = append(steps, w.requestSteps()...)
-	steps = append(steps, step{"", "a second passes", func() {
-		w.now = Reading{Monotonic: w.now.Monotonic + tick, Wall: w.now.Wall.Add(tick)}
-	}})
+	steps = append(steps, step{"", "a second passes", w.pass})
 	if w.losses < w.limits.losses {
 		for _, n := range []int64{0, unknown, live} {
 			if n < w.board {
@@ -255,7 +261,7 @@ func (w *world) fingerprint() string {
 		}
 		add(int64(p.phase), c.number.Load(), int64(c.keys.shards[0].count), left, c.told.Load(), flag(p.frozen != nil))
 		if r := p.renewal; r != nil {
-			add('r', flag(r.reply.Registered), int64(len(r.reply.Numbers)), r.attempt.applied, int64(max(r.attempt.begin.Monotonic+leaseTime-now, 0)/tick))
+			add('r', flag(r.reply.Registered), flag(r.reply.Renewed), flag(r.reply.Lost), flag(r.committed), int64(len(r.reply.Numbers)), r.attempt.applied, int64(max(r.attempt.begin.Monotonic+leaseTime-now, 0)/tick))
 		}
 		if p.telling != nil {
 			add('t', p.telling.number, flag(p.telling.of == c))

@@ -50,11 +50,13 @@ type limits struct {
 	fresh            bool // both pods serve and the key is not created yet
 	revoking         bool // with running: the revocation is committed
 	prompt           bool // telling Redis is one step. Unless Redis loses its number, a late message changes nothing
+	split            bool // a renewal reads before it commits
+	silent           bool // with running or fresh: both pods were silent, and are lost
 	// mutations of the world, of things that are not in Go code
 	rowLoss, staleReplica, oneShard, lastWriter bool
 	// mutations of the code, switched on in the simulation around it
 	lookupFirst, compareLate, leaseAtRegistration, reregisterNewest, markApplied, shortWait, stopEarly, frozen bool
-	serveBeforeLease, restrictionAsAddition, clockOfRows                                                       bool
+	serveBeforeLease, restrictionAsAddition, clockOfRows, lostRenews                                           bool
 }
 
 type simulatedPod struct {
@@ -67,8 +69,9 @@ type simulatedPod struct {
 }
 
 type simulatedRenewal struct {
-	attempt attempt
-	reply   keysdb.RenewLeaseRow
+	attempt   attempt
+	reply     keysdb.RenewLeaseRow
+	committed bool
 }
 
 type simulatedTell struct {
@@ -105,9 +108,7 @@ func (db worldDatabase) put(c *contents) {
 		c.remove(&short)
 		return
 	}
-	if err := c.put(entry{hash: short, key: uuid.UUID{1}, family: uuid.UUID{1}}, []byte("service_00000001"), nil); err != nil {
-		panic(err)
-	}
+	c.put(entry{hash: short, key: uuid.UUID{1}, family: uuid.UUID{1}}, "service_00000001", "")
 }
 
 func (db worldDatabase) load(context.Context) (*contents, error) {
@@ -132,9 +133,7 @@ func (db worldDatabase) RenewLease(_ context.Context, row keysdb.RenewLeaseParam
 	if r == nil {
 		return keysdb.RenewLeaseRow{}, nil
 	}
-	r.Applied, r.Told, r.Lost = row.Applied, row.Told, false
-	r.Renewals++
-	reply := keysdb.RenewLeaseRow{Renewed: true, Registered: true, Pods: 1}
+	reply := keysdb.RenewLeaseRow{Registered: true, Lost: r.Lost, Pods: 1}
 	hash := hashOfTest()
 	for _, n := range []int64{live, revoked} {
 		if n > row.Applied && n <= db.w.number {
@@ -142,6 +141,19 @@ func (db worldDatabase) RenewLease(_ context.Context, row keysdb.RenewLeaseParam
 		}
 	}
 	return reply, nil
+}
+
+// commitRenewal updates the row of a renewal that has read already.
+func (w *world) commitRenewal(p *simulatedPod) {
+	n := p.renewal
+	n.committed = true
+	r := w.rows[p.row]
+	if r == nil || (r.Lost && !w.limits.lostRenews) {
+		return
+	}
+	n.reply.Renewed = true
+	r.Applied, r.Told, r.Lost = n.attempt.applied, n.attempt.told, false
+	r.Renewals++
 }
 
 func (db worldDatabase) read(_ context.Context, into *contents, _ [][]byte) error {
@@ -168,9 +180,20 @@ func newWorld(l limits) *world {
 			w.load(p)
 			w.registerPod(p)
 			w.sendRenewal(p)
+			if l.split {
+				w.commitRenewal(p)
+			}
 			w.finishRenewal(p)
 			w.tell(p)
 			w.told(p, w.board)
+		}
+		if l.silent {
+			for range 3 {
+				w.pass()
+			}
+			for _, r := range w.rows {
+				r.Lost = true
+			}
 		}
 		if l.revoking {
 			w.number, w.author.stage = revoked, 3
@@ -198,7 +221,7 @@ func (w *world) load(p *simulatedPod) {
 }
 
 func (w *world) registerPod(p *simulatedPod) {
-	_ = p.d.register(context.Background(), worldDatabase{w, p})
+	_ = p.d.register(context.Background(), worldDatabase{w, p}, p.d.contents.Load().number.Load())
 	p.phase = registered
 	if w.limits.leaseAtRegistration || w.limits.serveBeforeLease {
 		now := p.d.cfg.Clock()
@@ -214,6 +237,9 @@ func (w *world) sendRenewal(p *simulatedPod) {
 	a := p.d.begin()
 	reply, _ := worldDatabase{w, p}.RenewLease(context.Background(), keysdb.RenewLeaseParams{Applied: a.applied, Told: a.told})
 	p.renewal = &simulatedRenewal{attempt: a, reply: reply}
+	if !w.limits.split {
+		w.commitRenewal(p)
+	}
 }
 
 func (w *world) finishRenewal(p *simulatedPod) {
@@ -251,7 +277,11 @@ func (w *world) clone() *world {
 	}
 	for i, p := range w.pods {
 		q := c.newPod(p.row)
-		q.phase, q.renewal, q.frozen = p.phase, p.renewal, p.frozen
+		q.phase, q.frozen = p.phase, p.frozen
+		if p.renewal != nil {
+			copied := *p.renewal
+			q.renewal = &copied
+		}
 		before, after := p.d.contents.Load(), q.d.contents.Load()
 		after.number.Store(before.number.Load())
 		after.told.Store(before.told.Load())

@@ -516,12 +516,13 @@ func (q *Queries) RegisterPod(ctx context.Context, arg RegisterPodParams) error 
 
 const renewLease = `-- name: RenewLease :one
 WITH renewed AS (
-    UPDATE api_pods p SET applied = $2, told = $4, renewals = p.renewals + 1, lost_at = NULL
-    WHERE p.id = $1 AND EXISTS (SELECT FROM key_changes k WHERE k.number = $2)
+    UPDATE api_pods p SET applied = $2, told = $4, renewals = p.renewals + 1
+    WHERE p.id = $1 AND p.lost_at IS NULL AND EXISTS (SELECT FROM key_changes k WHERE k.number = $2)
     RETURNING p.id
 )
 SELECT EXISTS (SELECT FROM renewed)::boolean AS renewed,
        EXISTS (SELECT FROM api_pods p WHERE p.id = $1)::boolean AS registered,
+       EXISTS (SELECT FROM api_pods p WHERE p.id = $1 AND p.lost_at IS NOT NULL)::boolean AS lost,
        (SELECT count(*) FROM api_pods p WHERE p.lost_at IS NULL)::int AS pods,
        clock_timestamp()::timestamptz AS now,
        ARRAY(SELECT k.number FROM key_changes k WHERE k.number > $2 ORDER BY k.number LIMIT $3)::bigint[] AS numbers,
@@ -538,13 +539,15 @@ type RenewLeaseParams struct {
 type RenewLeaseRow struct {
 	Renewed    bool
 	Registered bool
+	Lost       bool
 	Pods       int32
 	Now        time.Time
 	Numbers    []int64
 	Hashes     [][]byte
 }
 
-// Renews the lease of a pod that is registered and whose number is known, and returns later changes, at most so many.
+// Renews the lease of a pod that is registered, not lost, and whose number is known, and returns later changes, at most so
+// many. Authors do not wait for a lost pod, so this statement, whose snapshot can be older than a change, must not revive one.
 func (q *Queries) RenewLease(ctx context.Context, arg RenewLeaseParams) (RenewLeaseRow, error) {
 	row := q.db.QueryRow(ctx, renewLease,
 		arg.ID,
@@ -556,6 +559,7 @@ func (q *Queries) RenewLease(ctx context.Context, arg RenewLeaseParams) (RenewLe
 	err := row.Scan(
 		&i.Renewed,
 		&i.Registered,
+		&i.Lost,
 		&i.Pods,
 		&i.Now,
 		&i.Numbers,

@@ -120,14 +120,16 @@ INSERT INTO api_pods (id, applied) VALUES ($1, $2)
 ON CONFLICT (id) DO UPDATE SET applied = excluded.applied, told = 0, renewals = api_pods.renewals + 1, lost_at = NULL;
 
 -- name: RenewLease :one
--- Renews the lease of a pod that is registered and whose number is known, and returns later changes, at most so many.
+-- Renews the lease of a pod that is registered, not lost, and whose number is known, and returns later changes, at most so
+-- many. Authors do not wait for a lost pod, so this statement, whose snapshot can be older than a change, must not revive one.
 WITH renewed AS (
-    UPDATE api_pods p SET applied = sqlc.arg('applied'), told = sqlc.arg('told'), renewals = p.renewals + 1, lost_at = NULL
-    WHERE p.id = sqlc.arg('id') AND EXISTS (SELECT FROM key_changes k WHERE k.number = sqlc.arg('applied'))
+    UPDATE api_pods p SET applied = sqlc.arg('applied'), told = sqlc.arg('told'), renewals = p.renewals + 1
+    WHERE p.id = sqlc.arg('id') AND p.lost_at IS NULL AND EXISTS (SELECT FROM key_changes k WHERE k.number = sqlc.arg('applied'))
     RETURNING p.id
 )
 SELECT EXISTS (SELECT FROM renewed)::boolean AS renewed,
        EXISTS (SELECT FROM api_pods p WHERE p.id = sqlc.arg('id'))::boolean AS registered,
+       EXISTS (SELECT FROM api_pods p WHERE p.id = sqlc.arg('id') AND p.lost_at IS NOT NULL)::boolean AS lost,
        (SELECT count(*) FROM api_pods p WHERE p.lost_at IS NULL)::int AS pods,
        clock_timestamp()::timestamptz AS now,
        ARRAY(SELECT k.number FROM key_changes k WHERE k.number > sqlc.arg('applied') ORDER BY k.number LIMIT sqlc.arg('most'))::bigint[] AS numbers,

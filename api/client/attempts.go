@@ -12,9 +12,13 @@ import (
 // MockQuestion is a question without its answer.
 type MockQuestion struct {
 	// AnswerID is the key of this question's answer when submitting.
-	AnswerID       string `json:"answer_id"`
+	AnswerID string `json:"answer_id"`
+	// Section is 0 in papers with one section.
+	Section        int    `json:"section"`
 	QuestionNumber int    `json:"question_number"`
 	Prompt         string `json:"prompt"`
+	// QuestionText equals Prompt.
+	QuestionText string `json:"question_text"`
 	// Options maps letters to texts; nil for questions that are not multiple choice.
 	Options map[string]string `json:"options"`
 	Page    int               `json:"page"`
@@ -70,9 +74,11 @@ type MockAttemptResult struct {
 type Feedback struct {
 	Status          string           `json:"status"`
 	Late            bool             `json:"late"`
+	OvertimeSec     int64            `json:"overtime_sec"`
 	Score           float64          `json:"score"`
 	RawScore        float64          `json:"raw_score"`
 	MaxScore        float64          `json:"max_score"`
+	Percentage      float64          `json:"percentage"`
 	Passed          *bool            `json:"passed"`
 	Scaled          *ScaledScore     `json:"scaled"`
 	CorrectCount    int              `json:"correct_count"`
@@ -135,6 +141,8 @@ type MockAttemptSummary struct {
 	Score       *float64   `json:"score"`
 	SubmittedAt *time.Time `json:"submitted_at"`
 	State       string     `json:"state"`
+	OpenedAt    time.Time  `json:"opened_at"`
+	ExpiresAt   *time.Time `json:"expires_at"`
 }
 
 // History is a page of attempts, newest first.
@@ -159,7 +167,9 @@ func (c *Client) OpenMockPaper(ctx context.Context, examKey string, r QuestionRa
 
 // MockQuestionPage returns a page of a paper's questions.
 func (c *Client) MockQuestionPage(ctx context.Context, examKey string, r QuestionRange) (answer MockQuestionPage, err error) {
-	err = c.do(ctx, mockExams(examKey, "questions", r), &answer)
+	operation := mockExams(examKey, "questions", r)
+	operation.repeatable = true // it changes nothing
+	err = c.do(ctx, operation, &answer)
 	return answer, err
 }
 

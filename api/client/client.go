@@ -82,6 +82,8 @@ type call struct {
 	query url.Values
 	// body is sent as JSON; nil for none.
 	body any
+	// repeatable is set for an operation that changes nothing. A GET is repeatable too.
+	repeatable bool
 }
 
 // do performs a call by the retry rules (docs/spec.md, part 7) and decodes the response into result.
@@ -95,7 +97,7 @@ func (c *Client) do(ctx context.Context, operation call, result any) error {
 	}
 	for attempt := 0; ; attempt++ {
 		err := c.once(ctx, operation, body, result)
-		if err == nil || attempt >= c.retries || !mayRepeat(operation.method, err) || ctx.Err() != nil {
+		if err == nil || attempt >= c.retries || !mayRepeat(operation, err) || ctx.Err() != nil {
 			return err
 		}
 		if c.wait(ctx, c.delay(attempt, err)) != nil {
@@ -104,18 +106,19 @@ func (c *Client) do(ctx context.Context, operation call, result any) error {
 	}
 }
 
-// mayRepeat holds the rules: a GET after 429, 5xx and when no answer came; anything that writes only after 429 and 503,
-// which say that nothing was done. Replayed after another failure it might be done twice.
-func mayRepeat(method string, err error) bool {
+// mayRepeat decides by docs/spec.md, part 7. An operation that changes nothing is repeated after 429, 5xx and without a response.
+// Others are repeated after 429 and 503 only: after another failure the change can be done already.
+func mayRepeat(operation call, err error) bool {
+	repeatable := operation.repeatable || operation.method == http.MethodGet
 	answered, ok := errors.AsType[*Error](err)
 	if !ok {
-		return method == http.MethodGet
+		return repeatable
 	}
 	switch answered.Status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		return true
 	default:
-		return method == http.MethodGet && answered.Status >= http.StatusInternalServerError
+		return repeatable && answered.Status >= http.StatusInternalServerError
 	}
 }
 

@@ -46,6 +46,10 @@ func TestEachCallIsRepeatedOnlyAsTheSpecificationAllows(t *testing.T) {
 	t.Parallel()
 	operations := map[string]func(context.Context, *Client) error{
 		"GET": func(ctx context.Context, c *Client) error { _, err := c.ExamOverview(ctx, "x"); return err },
+		"questions": func(ctx context.Context, c *Client) error {
+			_, err := c.MockQuestionPage(ctx, "x", QuestionRange{PaperID: "paper-1"})
+			return err
+		},
 		"open": func(ctx context.Context, c *Client) error {
 			_, err := c.OpenMockPaper(ctx, "x", QuestionRange{PaperID: "paper-1"})
 			return err
@@ -69,6 +73,12 @@ func TestEachCallIsRepeatedOnlyAsTheSpecificationAllows(t *testing.T) {
 		{"GET", 401, false},
 		{"GET", 404, false},
 		{"GET", 302, false},
+		{"questions", 429, true},
+		{"questions", 500, true},
+		{"questions", 503, true},
+		{"questions", 0, true},
+		{"questions", 400, false},
+		{"questions", 404, false},
 		{"submit", 429, true},
 		{"submit", 503, true},
 		{"submit", 500, false},

@@ -93,7 +93,7 @@ test: deps ## Test with the race detector on the servers that make test-servers 
 ifeq ($(origin PKG),file)
 	@.dev/bin/dev test go test $(TESTFLAGS) $(FIRST) $$(go list ./... | grep -vx 'examprep.dev/server/gate')
 	@.dev/bin/dev test go test $(TESTFLAGS) $(ALONE)
-	@.dev/bin/dev test go test -count=1 -timeout 30m -run 'Interleaving|Histories' ./server/attempts ./server/keys/directory
+	@.dev/bin/dev test go test -count=1 -timeout 30m -run 'Interleaving|Histories|StaysWithinTheCharts' ./server/attempts ./server/keys/directory ./server/command
 else
 	@.dev/bin/dev test go test $(TESTFLAGS) $(PKG)
 endif

@@ -67,23 +67,3 @@ func TestEveryAlertLinksToItsPageWhereTheUserServesIt(t *testing.T) {
 		}
 	}
 }
-
-func TestTheAlertOfALargeDirectoryKnowsItsLimit(t *testing.T) {
-	for given, want := range map[string]string{"256": "> 0.6 * 256 * 2^20", "512": "> 0.6 * 512 * 2^20"} {
-		objects := render(t, "--set", "monitoring.prometheusRule.enabled=true,api.keyDirectoryMiB="+given)
-		groups, _ := find(t, objects, "PrometheusRule", "r-examprep").at("spec", "groups").([]any)
-		var expression string
-		for _, group := range groups {
-			fields, _ := group.(map[string]any)
-			rules, _ := object(fields).at("rules").([]any)
-			for _, rule := range rules {
-				if alert, _ := rule.(map[string]any); alert["alert"] == "ExamprepKeysDirectoryLarge" {
-					expression = object(alert).text("expr")
-				}
-			}
-		}
-		if !strings.HasSuffix(expression, want) {
-			t.Errorf("keyDirectoryMiB=%s: the alert asks %q, want %q at its end", given, expression, want)
-		}
-	}
-}

@@ -1,11 +1,7 @@
 package chart_test
 
 import (
-	"fmt"
-	"strconv"
 	"testing"
-
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 func TestGoCollectsBeforeTheKernelKills(t *testing.T) {
@@ -37,26 +33,4 @@ func TestALimitWrittenInAnotherWayIsLeftToTheKubelet(t *testing.T) {
 		}
 	}
 	t.Error("there is no GOMEMLIMIT")
-}
-
-func TestWhatAnAPIPodCachesFitsIntoItsLimit(t *testing.T) {
-	for name, values := range examples(t) {
-		for _, o := range render(t, values...) {
-			if o.text("kind") != "Deployment" || o.text("metadata", "labels", "app.kubernetes.io/component") != "api" {
-				continue
-			}
-			api := containerOf(t, o)
-			limit, err := resource.ParseQuantity(fmt.Sprint(api.at("resources", "limits", "memory")))
-			if err != nil {
-				t.Fatal(err)
-			}
-			cache, err := strconv.ParseInt(fmt.Sprint(variables(api)["EXAMPREP_CACHE_MIB"]), 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if cache<<20 > limit.Value()/8*5 {
-				t.Errorf("%q: %d MiB of %s are for the cache", name, cache, limit.String())
-			}
-		}
-	}
 }

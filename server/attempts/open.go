@@ -24,15 +24,15 @@ type OpenRequest struct {
 // Opened is a new attempt.
 type Opened struct {
 	// AttemptID is a UUIDv7.
-	AttemptID     string
-	PaperID       string
-	QuestionCount int
+	AttemptID     string `json:"attempt_id"`
+	PaperID       string `json:"paper_id"`
+	QuestionCount int    `json:"question_count"`
 	// Questions are finished JSON objects, shared with other requests: read only.
-	Questions [][]byte
-	State     State
-	OpenedAt  time.Time
+	Questions [][]byte  `json:"-"`
+	State     State     `json:"state"`
+	OpenedAt  time.Time `json:"opened_at"`
 	// ExpiresAt is nil when neither paper nor exam has a time limit.
-	ExpiresAt *time.Time
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 }
 
 // Open starts an attempt on the published revision of a paper. Its clock starts now.

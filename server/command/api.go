@@ -16,6 +16,7 @@ import (
 	"examprep.dev/server/gate"
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys/directory"
+	"examprep.dev/server/memory"
 	"examprep.dev/server/ratelimit"
 	"examprep.dev/server/redisurl"
 	"examprep.dev/server/sessions"
@@ -32,8 +33,7 @@ type apiFlags struct {
 	trustedProxies  []string
 	drainDelay      time.Duration
 	mostOfAddress   int
-	cacheMiB        uint
-	directoryMiB    uint
+	memory          memory.Overrides
 
 	trustTraceparent bool
 
@@ -62,10 +62,7 @@ func newAPI() *cobra.Command {
 		"CIDR ranges of proxies whose X-Forwarded-For is believed; a load balancer that is not named has its connections held in a flood of bad keys, one that is named never")
 	cmd.Flags().DurationVar(&flags.drainDelay, "drain-delay", 0,
 		"how long to go on accepting after SIGTERM, while load balancers take note; part of the shutdown grace")
-	cmd.Flags().UintVar(&flags.cacheMiB, "cache-mib", 320,
-		"how much of papers and answer keys to keep in memory, in MiB; four fifths are for papers. At most five eighths of what the pod may have")
-	cmd.Flags().UintVar(&flags.directoryMiB, "key-directory-mib", 128,
-		"memory for the directory of live API keys, in MiB, about 100 bytes a key; a pod whose keys need more does not start")
+	flags.registerMemory(cmd)
 	cmd.Flags().IntVar(&flags.mostOfAddress, "max-connections-per-address", 0,
 		"how many connections one client address (IPv6: /64) may have, trusted proxies aside; one more is answered 503; 0: no limit, as behind a load balancer that is not trusted")
 	cmd.Flags().BoolVar(&flags.trustTraceparent, "trust-traceparent", false,
@@ -74,11 +71,28 @@ func newAPI() *cobra.Command {
 	return cmd
 }
 
+func (f *apiFlags) registerMemory(cmd *cobra.Command) {
+	for _, flag := range []struct {
+		target      *uint
+		name, usage string
+	}{
+		{&f.memory.CacheMiB, "cache-mib", "memory for papers and answer keys, in MiB; 0: 25 % of the memory limit"},
+		{&f.memory.KeyDirectoryMiB, "key-directory-mib", "memory for the directory of live API keys, in MiB, about 100 bytes a key; " +
+			"a pod whose keys need more does not start; 0: 15 % of the memory limit"},
+		{&f.memory.CompressedMiB, "compressed-mib", "memory for compressed responses that are kept, in MiB; 0: 5 % of the memory limit"},
+		{&f.memory.BodyMiB, "body-mib", "memory for all request bodies together, in MiB; one more is answered 503; 0: 12 % of the memory limit"},
+		{&f.memory.MaxConnections, "max-connections", "connections at once; one more is answered 503; 0: as many as 22 % of the memory limit holds"},
+	} {
+		cmd.Flags().UintVar(flag.target, flag.name, 0, flag.usage)
+	}
+}
+
 // apiSettings are the settings that had to be parsed.
 type apiSettings struct {
 	secret []byte
 	http   httpapi.Config
 	cache  catalog.SnapshotConfig
+	memory memory.Budget
 }
 
 func (f *apiFlags) parse() (apiSettings, error) {
@@ -94,14 +108,13 @@ func (f *apiFlags) parse() (apiSettings, error) {
 	if f.drainDelay+cutTime >= f.shutdownGrace {
 		return settings, &usageError{fmt.Errorf("--drain-delay: leaves nothing of the shutdown grace of %s", f.shutdownGrace)}
 	}
-	if f.cacheMiB < fewestMiB || f.cacheMiB > mostMiB {
-		return settings, &usageError{fmt.Errorf("--cache-mib: must be between %d and %d", fewestMiB, mostMiB)}
+	if settings.memory, err = f.memory.Divide(memory.Limit()); err != nil {
+		return settings, &usageError{err}
 	}
-	if f.directoryMiB < 1 || f.directoryMiB > mostMiB {
-		return settings, &usageError{fmt.Errorf("--key-directory-mib: must be between 1 and %d", mostMiB)}
-	}
-	settings.cache = catalog.SnapshotConfig{PaperCacheBytes: uint64(f.cacheMiB) << 20 / 5 * 4, KeyCacheBytes: uint64(f.cacheMiB) << 20 / 5}
+	cache := uint64(settings.memory.Cache)
+	settings.cache = catalog.SnapshotConfig{PaperCacheBytes: cache / 5 * 4, KeyCacheBytes: cache / 5}
 	settings.http = httpapi.Config{
+		MaxConnections: settings.memory.Connections, MaxBodyMemory: int(settings.memory.Bodies), CompressedBytes: int(settings.memory.Compressed),
 		TrustedProxies: proxies, MaxConnectionsPerAddress: f.mostOfAddress, TrustTraceparent: f.trustTraceparent,
 		DrainDelay: f.drainDelay, ShutdownGrace: f.shutdownGrace - f.drainDelay - cutTime,
 	}
@@ -115,6 +128,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	if err != nil {
 		return err
 	}
+	settings.memory.Log(p.logger)
 	gateClient, err := redisurl.Open(flags.redisURL, ratelimit.ClientOptions)
 	if err != nil {
 		return &usageError{err}
@@ -135,7 +149,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	// What is counted by then is written while the front drains: at the very end there is little time.
 	stopHastening := context.AfterFunc(ctx, meter.RequestFlush)
 	defer stopHastening()
-	guard, err := p.openGate(flags, gateClient, meter.Count)
+	guard, err := p.openGate(settings.memory.Directory, gateClient, meter.Count)
 	if err != nil {
 		return err
 	}
@@ -168,10 +182,10 @@ type guard struct {
 }
 
 // openGate returns the gate of an API pod; close it after the last request. used is called with the key of each request.
-func (p *process) openGate(flags *apiFlags, rdb redis.UniversalClient, used func(uuid.UUID, bool)) (*guard, error) {
+func (p *process) openGate(directoryBytes int64, rdb redis.UniversalClient, used func(uuid.UUID, bool)) (*guard, error) {
 	prefix := p.installation.RedisPrefix()
 	live := directory.New(directory.Config{
-		Budget: int(flags.directoryMiB) << 20, BudgetSetting: "--key-directory-mib", Board: directory.NewRedisBoard(rdb, prefix),
+		Budget: int(directoryBytes), BudgetSetting: "--key-directory-mib", Board: directory.NewRedisBoard(rdb, prefix),
 		Registerer: p.registry, Logger: p.logger,
 	}, p.pool)
 	limiter := ratelimit.New(ratelimit.Config{Prefix: prefix, Pods: live.Pods, Registerer: p.registry, Logger: p.logger}, rdb)
@@ -200,12 +214,6 @@ func readyToServe(life context.Context, snapshot *catalog.Snapshot, live *direct
 		return live.Ready(ctx)
 	}
 }
-
-// Bounds of --cache-mib: less holds no large paper, more is a mistake in the unit.
-const (
-	fewestMiB = 5
-	mostMiB   = 1 << 20
-)
 
 // cutTime is kept of the shutdown grace for cutting what has not ended, and for the back parts to stop.
 const cutTime = 3 * time.Second

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"examprep.dev/server/memory"
 )
 
 func TestAProcessHasTheConnectionsThatItIsGiven(t *testing.T) {
@@ -42,8 +44,8 @@ func TestNumbersThatLeaveNothingToWorkWithAreRefused(t *testing.T) {
 	if code != 2 || !strings.Contains(errors.String(), "--pool-max-conns") {
 		t.Errorf("no connections: exit code %d, %s", code, errors.String())
 	}
-	for _, cache := range []uint{0, 4, 320 << 20} {
-		flags := apiFlags{processFlags: processFlags{redisURL: "redis://nowhere", shutdownGrace: time.Minute}, namespaceSecret: namespaceSecret, cacheMiB: cache}
+	for _, cache := range []uint{4, 320 << 20} {
+		flags := apiFlags{processFlags: processFlags{redisURL: "redis://nowhere", shutdownGrace: time.Minute}, namespaceSecret: namespaceSecret, memory: memory.Overrides{CacheMiB: cache}}
 		if _, err := flags.parse(); err == nil || !strings.Contains(err.Error(), "--cache-mib") {
 			t.Errorf("a cache of %d MiB: %v", cache, err)
 		}

@@ -25,7 +25,7 @@ import (
 )
 
 func TestGoldenMetricsOfTheAPI(t *testing.T) {
-	flags := apiFlags{listen: "127.0.0.1:0", namespaceSecret: namespaceSecret, cacheMiB: fewestMiB, directoryMiB: 1}
+	flags := apiFlags{listen: "127.0.0.1:0", namespaceSecret: namespaceSecret}
 	p := wire(t, "api", &flags.processFlags, func(ctx context.Context, p *process) error { return runAPI(ctx, p, &flags) }, nil)
 	golden.Compare(t, "metrics-api", describeMetrics(t, p.registry))
 }

@@ -126,10 +126,7 @@ func copyKey(t *testing.T, from, to *env, key string) {
 func TestAPIPodWhoseKeysExceedItsBudgetFailsItsStart(t *testing.T) {
 	s := newEnv(t)
 	key := s.NewKey(t, "acme")
-	pool := testkit.Open(t, s.Database)
-	testkit.Exec(t, pool, `INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
-		SELECT g.id, a.id, g.id, 'service_' || lpad(to_hex(n), 8, '0'), sha256(convert_to(n::text, 'UTF8'))
-		FROM accounts a, generate_series(1, 20000) n, LATERAL (SELECT ('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid AS id) g`)
+	insertKeys(t, s.Database, 20_000)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // ends a pod that starts
 	defer cancel()
 	pod := testkit.NewPod(t)

@@ -59,6 +59,7 @@ func TestEveryMetricExistsFromTheStart(t *testing.T) {
 		"examprep_gate_queue_requests":          "store=redis",
 		"examprep_keys_live":                    "",
 		"examprep_keys_directory_bytes":         "",
+		"examprep_keys_directory_limit_bytes":   "",
 		"examprep_keys_changes_applied":         "",
 		"examprep_keys_lease_valid":             "",
 		"examprep_keys_unreadable_rows":         "",

@@ -2,10 +2,9 @@ package httpapi
 
 import (
 	"context"
-	"strconv"
-	"time"
+	"fmt"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/go-json-experiment/json"
 	"github.com/valyala/fasthttp"
 
 	"examprep.dev/server/attempts"
@@ -37,9 +36,8 @@ func (h *attemptHandlers) routes() []endpoint.Route {
 	}
 }
 
-// open starts an attempt and sends its first questions.
 func (h *attemptHandlers) open(ctx context.Context, r *endpoint.Request) error {
-	page, err := decodeQuestionPage(r)
+	page, err := decodePage(r)
 	if err != nil {
 		return err
 	}
@@ -47,13 +45,18 @@ func (h *attemptHandlers) open(ctx context.Context, r *endpoint.Request) error {
 	if err != nil {
 		return err
 	}
-	r.Raw(appendAttempt(nil, opened))
+	head, err := json.Marshal(opened)
+	if err != nil {
+		return fmt.Errorf("encode the attempt: %w", err)
+	}
+	head[len(head)-1] = ',' // in place of the brace
+	r.Raw(joinQuestions(head, opened.Questions, "}"))
 	return nil
 }
 
 // page sends questions and changes nothing.
 func (h *attemptHandlers) page(ctx context.Context, r *endpoint.Request) error {
-	page, err := decodeQuestionPage(r)
+	page, err := decodePage(r)
 	if err != nil {
 		return err
 	}
@@ -61,69 +64,13 @@ func (h *attemptHandlers) page(ctx context.Context, r *endpoint.Request) error {
 	if err != nil {
 		return err
 	}
-	body := appendQuestions(nil, `{"questions":[`, found.Questions)
-	body = append(body, `,"total":`...)
-	r.Raw(append(strconv.AppendInt(body, int64(found.Total), 10), '}'))
+	r.Raw(joinQuestions([]byte{'{'}, found.Questions, fmt.Sprintf(`,"total":%d}`, found.Total)))
 	return nil
 }
 
-// submit ends an attempt and sends its feedback.
 func (h *attemptHandlers) submit(ctx context.Context, r *endpoint.Request) error {
-	submission, err := decodeSubmission(r)
-	if err != nil {
-		return err
-	}
-	result, err := h.attempts.Submit(ctx, r.Identity, submission)
-	if err != nil {
-		return err
-	}
-	return r.Value(fasthttp.StatusOK, struct {
-		Success  bool              `json:"success"`
-		Feedback attempts.Feedback `json:"feedback"`
-	}{true, result.Feedback})
-}
-
-// history lists the key's attempts on an exam, newest first; with learner_id those of one learner.
-func (h *attemptHandlers) history(ctx context.Context, r *endpoint.Request) error {
-	wanted := attempts.HistoryRequest{Limit: defaultHistoryLimit}
-	var err error
-	if wanted.ExamKey, err = r.ExamKey(); err != nil {
-		return err
-	}
-	query := r.Query()
-	query.Integer("limit", &wanted.Limit, 1, maxHistoryLimit)
-	query.Integer("offset", &wanted.Offset, 0, codec.NoMax)
-	query.Opaque("learner_id", &wanted.LearnerID, maxLearnerID)
-	if err := query.Check(); err != nil {
-		return err
-	}
-	history, err := h.attempts.History(ctx, r.Identity, wanted)
-	if err != nil {
-		return err
-	}
-	return r.Value(fasthttp.StatusOK, history)
-}
-
-// decodeQuestionPage reads the body that opening and paging share.
-func decodeQuestionPage(r *endpoint.Request) (page attempts.PageRequest, err error) {
-	page.Limit = defaultQuestionLimit
-	if page.ExamKey, err = r.ExamKey(); err != nil {
-		return page, err
-	}
-	body := r.JSON()
-	body.Text("paper_id", &page.PaperID, minID, maxID)
-	body.Integer("question_offset", &page.Offset, 0, codec.NoMax)
-	body.Integer("question_limit", &page.Limit, 1, maxQuestionLimit)
-	body.Opaque("learner_id", &page.LearnerID, 0, maxLearnerID)
-	return page, body.Check("paper_id")
-}
-
-func decodeSubmission(r *endpoint.Request) (submission attempts.SubmitRequest, err error) {
-	if submission.ExamKey, err = r.ExamKey(); err != nil {
-		return submission, err
-	}
+	submission, body := attempts.SubmitRequest{ExamKey: r.ExamKey}, r.JSON()
 	status := string(attempts.StateSubmitted)
-	body := r.JSON()
 	body.Text("attempt_id", &submission.AttemptID, minID, maxID)
 	body.Pairs("answers", func(key, value string) {
 		submission.Answers = append(submission.Answers, attempts.Answer{Key: key, Value: value})
@@ -132,44 +79,51 @@ func decodeSubmission(r *endpoint.Request) (submission attempts.SubmitRequest, e
 		string(attempts.StateSubmitted), string(attempts.StateExpired), string(attempts.StateAbandoned))
 	body.Opaque("learner_id", &submission.LearnerID, 0, maxLearnerID)
 	submission.Status = attempts.State(status)
-	return submission, body.Check("attempt_id", "answers")
-}
-
-// appendText appends s, which is valid UTF-8, as a JSON string.
-func appendText(dst []byte, s string) []byte {
-	dst, _ = jsontext.AppendQuote(dst, s)
-	return dst
-}
-
-// appendTime writes a date-time as encoding/json does: RFC 3339 with as many digits as there are.
-func appendTime(dst []byte, t time.Time) []byte {
-	return append(t.AppendFormat(append(dst, '"'), time.RFC3339Nano), '"')
-}
-
-// appendAttempt renders MockAttempt. Questions are finished JSON already, so nothing is encoded twice.
-func appendAttempt(dst []byte, opened attempts.Opened) []byte {
-	dst = appendText(append(dst, `{"attempt_id":`...), opened.AttemptID)
-	dst = appendText(append(dst, `,"paper_id":`...), opened.PaperID)
-	dst = strconv.AppendInt(append(dst, `,"question_count":`...), int64(opened.QuestionCount), 10)
-	dst = appendText(append(dst, `,"state":`...), string(opened.State))
-	dst = appendTime(append(dst, `,"opened_at":`...), opened.OpenedAt)
-	if opened.ExpiresAt != nil {
-		dst = appendTime(append(dst, `,"expires_at":`...), *opened.ExpiresAt)
+	if err := body.Check("attempt_id", "answers"); err != nil {
+		return err
 	}
-	return append(appendQuestions(dst, `,"questions":[`, opened.Questions), '}')
+	result, err := h.attempts.Submit(ctx, r.Identity, submission)
+	return r.OK(struct {
+		Success  bool              `json:"success"`
+		Feedback attempts.Feedback `json:"feedback"`
+	}{true, result.Feedback}, err)
 }
 
-func appendQuestions(dst []byte, opening string, questions [][]byte) []byte {
-	size := len(dst) + len(opening) + 32 // room for what callers append
+// history lists the key's attempts on an exam, newest first; with learner_id those of one learner.
+func (h *attemptHandlers) history(ctx context.Context, r *endpoint.Request) error {
+	wanted, query := attempts.HistoryRequest{ExamKey: r.ExamKey, Limit: defaultHistoryLimit}, r.Query()
+	query.Integer("limit", &wanted.Limit, 1, maxHistoryLimit)
+	query.Integer("offset", &wanted.Offset, 0, codec.NoMax)
+	query.Opaque("learner_id", &wanted.LearnerID, 0, maxLearnerID)
+	if err := query.Check(); err != nil {
+		return err
+	}
+	return r.OK(h.attempts.History(ctx, r.Identity, wanted))
+}
+
+// decodePage reads the body that opening and paging share.
+func decodePage(r *endpoint.Request) (attempts.PageRequest, error) {
+	page, body := attempts.PageRequest{ExamKey: r.ExamKey, Limit: defaultQuestionLimit}, r.JSON()
+	body.Text("paper_id", &page.PaperID, minID, maxID)
+	body.Integer("question_offset", &page.Offset, 0, codec.NoMax)
+	body.Integer("question_limit", &page.Limit, 1, maxQuestionLimit)
+	body.Opaque("learner_id", &page.LearnerID, 0, maxLearnerID)
+	return page, body.Check("paper_id")
+}
+
+// joinQuestions returns a body with questions between head and tail. They are finished JSON, so nothing is encoded twice.
+func joinQuestions(head []byte, questions [][]byte, tail string) []byte {
+	const opening, closing = `"questions":[`, "]"
+	size := len(head) + len(opening) + len(closing) + len(tail)
 	for _, question := range questions {
 		size += len(question) + 1
 	}
-	dst = append(append(make([]byte, 0, size), dst...), opening...)
+	body := append(append(make([]byte, 0, size), head...), opening...)
 	for i, question := range questions {
 		if i > 0 {
-			dst = append(dst, ',')
+			body = append(body, ',')
 		}
-		dst = append(dst, question...)
+		body = append(body, question...)
 	}
-	return append(dst, ']')
+	return append(append(body, closing...), tail...)
 }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 
@@ -21,18 +22,11 @@ func newCountries() map[string]string {
 			codes[folded] = code
 		}
 	}
-	var countries []language.Region
-	for a := 'A'; a <= 'Z'; a++ {
-		for b := 'A'; b <= 'Z'; b++ {
-			region, err := language.ParseRegion(string([]rune{a, b}))
-			if err == nil && region.IsCountry() && region.Canonicalize() == region {
-				countries = append(countries, region)
-			}
-		}
-	}
-	english := display.English.Regions()
+	countries := slices.DeleteFunc(language.Supported.Regions(), func(region language.Region) bool {
+		return !region.IsCountry() || region.Canonicalize() != region
+	})
 	for _, region := range countries {
-		add(english.Name(region), region.String())
+		add(display.English.Regions().Name(region), region.String())
 		add(region.String(), region.String())
 	}
 	for _, region := range countries { // after all English names, which win
@@ -43,16 +37,10 @@ func newCountries() map[string]string {
 
 // nativeName is the country's name in the language that most there speak: "Brasil", "España".
 func nativeName(region language.Region) string {
-	tag, err := language.Compose(language.Und, region)
-	if err != nil {
-		return ""
-	}
+	tag, _ := language.Compose(region)
 	base, _ := tag.Base()
 	script, _ := tag.Script()
-	spoken, err := language.Compose(base, script)
-	if err != nil {
-		return ""
-	}
+	spoken, _ := language.Compose(base, script)
 	if names := display.Regions(spoken); names != nil {
 		return names.Name(region)
 	}

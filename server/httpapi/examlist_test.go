@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -164,4 +165,40 @@ func TestOrderingNeverFilters(t *testing.T) {
 			t.Fatalf("%s, want %v", got, want)
 		}
 	})
+}
+
+// TestOrdersTakeBoundedMemory asks for each order of exams in 60 countries: by country and by country code.
+func TestOrdersTakeBoundedMemory(t *testing.T) {
+	const countries, each = 60, 20
+	var entries []catalog.ExamEntry
+	names := make([]string, 0, countries)
+	list := newExamList()
+	for name, code := range list.countries {
+		if len(names) < countries && len(code) == 2 && !strings.EqualFold(code, name) {
+			names = append(names, name)
+			for i := range each {
+				entries = append(entries, catalog.ExamEntry{Country: name, JSON: fmt.Appendf(nil, `{"exam_key":"%s-%d","padding":"%s"}`, code, i, strings.Repeat("x", 250))})
+			}
+		}
+	}
+	list.update(entries)
+	heap := func() uint64 {
+		runtime.GC()
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		return stats.HeapAlloc
+	}
+	before := heap()
+	for _, country := range names {
+		for _, other := range names {
+			if _, err := list.document(t.Context(), country, list.countries[other]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	list.current.Load().others.CleanUp()
+	if grown := int64(heap()) - int64(before); grown > 50<<20 {
+		t.Errorf("%d orders of %d exams take %d MiB", countries*countries, len(entries), grown>>20)
+	}
+	runtime.KeepAlive(list)
 }

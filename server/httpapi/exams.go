@@ -1,13 +1,18 @@
 package httpapi
 
 import (
+	"bytes"
+	"cmp"
 	"context"
-	"errors"
+	"maps"
+	"math"
+	"slices"
+	"sync/atomic"
 
+	"github.com/maypok86/otter/v2"
 	"github.com/valyala/fasthttp"
 
 	"examprep.dev/server/catalog"
-	"examprep.dev/server/httpapi/apierror"
 	"examprep.dev/server/httpapi/codec"
 	"examprep.dev/server/httpapi/endpoint"
 )
@@ -15,8 +20,12 @@ import (
 // examPaths begins the paths that read the catalogue.
 const examPaths = "/v1/exam-prep/"
 
-// maxCountryName bounds what is folded and looked up; the longest name of CLDR has 59 characters.
-const maxCountryName = 200
+const (
+	// maxCountryName bounds what is folded and looked up; the longest name of CLDR has 59 characters.
+	maxCountryName = 200
+	// examListBudget bounds the kept orders of the exam list, in bytes.
+	examListBudget = 32 << 20
+)
 
 // examHandlers have the routes of exams.
 type examHandlers struct {
@@ -48,17 +57,13 @@ func (h *examHandlers) routes() []endpoint.Route {
 func (h *examHandlers) listExams(ctx context.Context, r *endpoint.Request) error {
 	var country string
 	query := r.Query()
-	query.Text("country", &country, maxCountryName)
+	query.Text("country", &country, 0, maxCountryName)
 	countryCode := query.Match("country_code", "must be two letters (ISO 3166-1 alpha-2)", isCountryCode)
 	if err := query.Check(); err != nil {
 		return err
 	}
 	document, err := h.list.document(ctx, country, countryCode)
-	if err != nil {
-		return err
-	}
-	h.send(ctx, r, document)
-	return nil
+	return h.send(ctx, r, document, err)
 }
 
 // isCountryCode accepts two ASCII letters, in either case.
@@ -67,25 +72,106 @@ func isCountryCode(code string) bool {
 	return len(code) == 2 && isLetter(code[0]) && isLetter(code[1])
 }
 
-// document sends a finished document of an exam.
 func (h *examHandlers) document(find func(examKey string) (catalog.Document, error)) endpoint.Handler {
 	return func(ctx context.Context, r *endpoint.Request) error {
-		key, err := r.ExamKey()
-		if err != nil {
-			return err
-		}
-		document, err := find(key)
-		if _, missing := errors.AsType[*catalog.NotFoundError](err); missing {
-			return apierror.ExamNotFound()
-		}
-		if err != nil {
-			return err
-		}
-		h.send(ctx, r, document)
-		return nil
+		document, err := find(r.ExamKey)
+		return h.send(ctx, r, document, err)
 	}
 }
 
-func (h *examHandlers) send(ctx context.Context, r *endpoint.Request, document catalog.Document) {
-	r.Represent(ctx, h.compressor, endpoint.Representation{Body: document.JSON, ETag: document.ETag, MediaType: "application/json"})
+func (h *examHandlers) send(ctx context.Context, r *endpoint.Request, document catalog.Document, err error) error {
+	if err == nil {
+		sent := codec.Representation{Body: document.JSON, ETag: document.ETag, MediaType: "application/json"}
+		h.compressor.Send(ctx, r.HTTP, sent)
+	}
+	return err
+}
+
+// examList renders the list of exams, locally relevant ones first.
+type examList struct {
+	countries map[string]string
+	current   atomic.Pointer[orderedExams]
+}
+
+// orderedExams is the list for one state of the catalogue.
+type orderedExams struct {
+	entries []catalog.ExamEntry
+	places  []string                                  // of entries: ISO codes, or folded names that CLDR does not know
+	names   map[string]string                         // the places by folded name: those of CLDR, then those of the exams themselves
+	plain   catalog.Document                          // in the catalogue's own order
+	others  *otter.Cache[[2]string, catalog.Document] // in orders that begin with one or two places
+}
+
+func newExamList() *examList { return &examList{countries: newCountries()} }
+
+// update makes the list of another state of the catalogue. It folds each distinct name once.
+func (l *examList) update(entries []catalog.ExamEntry) {
+	list := &orderedExams{
+		entries: entries, names: maps.Clone(l.countries),
+		others: otter.Must(&otter.Options[[2]string, catalog.Document]{
+			MaximumWeight: examListBudget,
+			Weigher:       func(_ [2]string, d catalog.Document) uint32 { return uint32(min(len(d.JSON), math.MaxUint32)) },
+		}),
+	}
+	folded := make(map[string]string)
+	foldOnce := func(name string) string {
+		if _, done := folded[name]; !done {
+			folded[name] = fold(name)
+		}
+		return folded[name]
+	}
+	for _, entry := range entries {
+		name := foldOnce(entry.Country)
+		place := l.place(cmp.Or(foldOnce(entry.CountryCode), name))
+		list.places = append(list.places, place)
+		if _, known := list.names[name]; !known && name != "" {
+			list.names[name] = place
+		}
+	}
+	list.plain = list.render([2]string{})
+	l.current.Store(list)
+}
+
+// place is what countries are compared by: the ISO code of a folded name or code, if CLDR has it, else the name itself.
+func (l *examList) place(folded string) string { return cmp.Or(l.countries[folded], folded) }
+
+// document returns the body {"exams": […]}: exams of countryCode first, then those of country, then the others, each in the
+// catalogue's own order. Neither ever filters; "" and a place without exams change nothing.
+func (l *examList) document(ctx context.Context, country, countryCode string) (catalog.Document, error) {
+	list := l.current.Load()
+	wanted := [2]string{list.find(countryCode), list.find(country)}
+	if wanted[0] == "" || wanted[0] == wanted[1] {
+		wanted = [2]string{wanted[1]}
+	}
+	if wanted[0] == "" {
+		return list.plain, nil
+	}
+	return list.others.Get(ctx, wanted, otter.LoaderFunc[[2]string, catalog.Document](
+		func(context.Context, [2]string) (catalog.Document, error) { return list.render(wanted), nil }))
+}
+
+// find returns the place of a name if an exam belongs there, else "".
+func (l *orderedExams) find(name string) string {
+	if name == "" {
+		return ""
+	}
+	folded := fold(name)
+	if place := cmp.Or(l.names[folded], folded); slices.Contains(l.places, place) {
+		return place
+	}
+	return ""
+}
+
+// render writes the exams of the wanted places before the others.
+func (l *orderedExams) render(wanted [2]string) catalog.Document {
+	ranked := make([][][]byte, len(wanted)+1)
+	for i, entry := range l.entries {
+		rank := len(wanted)
+		if place := slices.Index(wanted[:], l.places[i]); place >= 0 && l.places[i] != "" {
+			rank = place
+		}
+		ranked[rank] = append(ranked[rank], entry.JSON)
+	}
+	body := slices.Concat([]byte(`{"exams":[`), bytes.Join(slices.Concat(ranked...), []byte{','}), []byte("]}"))
+	return catalog.Document{JSON: body, ETag: catalog.ETag(body)}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"examprep.dev/server/httpapi/apierror"
 	"examprep.dev/server/httpapi/endpoint"
@@ -22,43 +23,30 @@ type metrics struct {
 }
 
 func newMetrics(registerer prometheus.Registerer, bodies *bodyMemory) *metrics {
+	f := promauto.With(registerer)
+	counter := func(name, help string) prometheus.Counter {
+		return f.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	f.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "examprep_http_body_memory_bytes", Help: "Bytes of request bodies in memory.",
+	}, func() float64 { return float64(bodies.held.Load()) })
 	m := &metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+		requests: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "examprep_http_requests_total", Help: "Answered requests by operation, its method and route, and class of status.",
 		}, []string{"operation", "method", "route", "status"}),
-		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "examprep_http_errors_total", Help: "Requests that reached an operation and were refused or failed, by the code in their answer.",
-		}, []string{"code"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		errors: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "examprep_http_errors_total", Help: "Requests that reached an operation and were refused or failed, by operation and the code in the response.",
+		}, []string{"operation", "code"}),
+		duration: f.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "examprep_http_request_duration_seconds", Help: "Time from reading a request's headers to finishing its response, without reading its body.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"operation", "method", "route"}),
-		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "examprep_http_requests_in_flight", Help: "Requests that are being handled.",
-		}),
-		refused: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "examprep_http_connections_refused_total", Help: "Connections refused because the limit was reached.",
-		}),
-		held: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "examprep_http_refusals_held_total", Help: "Number of 401 and 429 responses without a valid key that were delayed.",
-		}),
-		panics: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "examprep_http_panics_total", Help: "Number of recovered handler panics.",
-		}),
+		inFlight: f.NewGauge(prometheus.GaugeOpts{Name: "examprep_http_requests_in_flight", Help: "Requests that are being handled."}),
+		refused:  counter("examprep_http_connections_refused_total", "Connections refused because the limit was reached."),
+		held:     counter("examprep_http_refusals_held_total", "Number of 401 and 429 responses without a valid key that were delayed."),
+		panics:   counter("examprep_http_panics_total", "Number of recovered handler panics."),
 	}
-	for _, code := range alertedCodes() {
-		m.errors.WithLabelValues(code) // so that a rate over it is never empty
-	}
-	registerer.MustRegister(m.requests, m.errors, m.duration, m.inFlight, m.refused, m.held, m.panics,
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "examprep_http_body_memory_bytes", Help: "Bytes of request bodies in memory.",
-		}, func() float64 { return float64(bodies.held.Load()) }))
 	return m
-}
-
-// alertedCodes are the errors that alerts ask for.
-func alertedCodes() []string {
-	return []string{apierror.CodeUnauthorized, apierror.CodeRateLimited, apierror.CodeInternal, apierror.CodeServiceUnavailable, apierror.CodeRequestTimeout}
 }
 
 // routeMetrics are the series of one operation, looked up once.
@@ -71,6 +59,11 @@ func (m *metrics) operation(route *endpoint.Route) *routeMetrics {
 	o := &routeMetrics{duration: m.duration.WithLabelValues(route.Operation, route.Method, route.Path)}
 	for class := 1; class < len(o.byClass); class++ {
 		o.byClass[class] = m.requests.WithLabelValues(route.Operation, route.Method, route.Path, strconv.Itoa(class)+"xx")
+	}
+	for _, code := range [...]string{ // alerts ask for these, so a rate over them must not be empty
+		apierror.CodeUnauthorized, apierror.CodeRateLimited, apierror.CodeInternal, apierror.CodeServiceUnavailable, apierror.CodeRequestTimeout,
+	} {
+		m.errors.WithLabelValues(route.Operation, code)
 	}
 	return o
 }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"runtime/debug"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/valyala/fasthttp"
 
 	"examprep.dev/server/httpapi/apierror"
@@ -22,13 +24,10 @@ type exchange struct {
 
 	idBuffer [maxRequestID]byte // of ID
 	began    time.Time
-	// ofKey reports whether the request has a valid key.
-	ofKey bool
-	// refusal is the response to a request that could not be read, or could be read in two ways; else nil.
-	refusal *apierror.Error
-	body    []byte
-	// reading is how long the body took to arrive: the client's time.
-	reading time.Duration
+	ofKey    bool            // the request has a valid key
+	refusal  *apierror.Error // of a request that could not be read, or could be read in two ways; else nil
+	body     []byte
+	reading  time.Duration // how long the body took to arrive: the client's time
 }
 
 // handler answers an exchange, or returns the error that is its answer.
@@ -86,7 +85,7 @@ func (s *Server) recoverPanic(route *endpoint.Route, next handler) handler {
 				s.deps.Logger.LogAttrs(ctx, slog.LevelError, "handler panicked",
 					slog.String("operation", route.Operation), slog.String("request_id", string(r.ID)),
 					slog.Any("panic", cause), slog.String("stack", string(debug.Stack())))
-				s.metrics.errors.WithLabelValues(apierror.CodeInternal).Inc()
+				s.metrics.errors.WithLabelValues(route.Operation, apierror.CodeInternal).Inc()
 				apierror.Internal().Write(r.HTTP)
 			}
 			if s.draining.Load() {
@@ -97,7 +96,6 @@ func (s *Server) recoverPanic(route *endpoint.Route, next handler) handler {
 	}
 }
 
-// setRequestID takes the client's request id or makes one.
 func setRequestID(_ *endpoint.Route, next handler) handler {
 	return func(ctx context.Context, r *exchange) error {
 		r.began = time.Now()
@@ -105,6 +103,25 @@ func setRequestID(_ *endpoint.Route, next handler) handler {
 		r.HTTP.Response.Header.SetCanonical([]byte("x-request-id"), r.ID)
 		return next(ctx, r)
 	}
+}
+
+// maxRequestID is in bytes.
+const maxRequestID = 128
+
+// appendRequestID appends the client's x-request-id if it is 1 to 128 of [A-Za-z0-9._-], else a new UUIDv7.
+func appendRequestID(dst, presented []byte) []byte {
+	if validRequestID(presented) {
+		return append(dst, presented...)
+	}
+	return append(dst, uuid.Must(uuid.NewV7()).String()...)
+}
+
+func validRequestID(id []byte) bool {
+	isOther := func(c rune) bool {
+		isLetter := 'a' <= c|0x20 && c|0x20 <= 'z'
+		return !isLetter && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-'
+	}
+	return len(id) > 0 && len(id) <= maxRequestID && bytes.IndexFunc(id, isOther) < 0
 }
 
 // observe counts, times and logs. Each request is logged at level debug, and a failure of the server at level error. A line for
@@ -150,7 +167,7 @@ func (s *Server) writeErrors(route *endpoint.Route, next handler) handler {
 			return nil
 		}
 		answer := apierror.From(err)
-		s.metrics.errors.WithLabelValues(answer.Code).Inc()
+		s.metrics.errors.WithLabelValues(route.Operation, answer.Code).Inc()
 		if answer.Status >= fasthttp.StatusInternalServerError {
 			s.deps.Logger.LogAttrs(ctx, slog.LevelError, "request failed",
 				slog.String("operation", route.Operation), slog.String("request_id", string(r.ID)),
@@ -176,13 +193,18 @@ func (s *Server) requireSession(route *endpoint.Route, next handler) handler {
 	}
 }
 
-// prepare answers 503 on routes that read the catalogue until it was loaded once: "not found" would be wrong then. It sets the
-// deadline of a handler that can wait. The gate has a time limit of its own.
+// prepare answers 503 on routes that read the catalogue until it was loaded once: "not found" would be wrong then. It reads the
+// exam's key, and sets the deadline of a handler that can wait. The gate has a time limit of its own.
 func (s *Server) prepare(route *endpoint.Route, next handler) handler {
-	readsCatalog := strings.HasPrefix(route.Path, examPaths)
+	readsCatalog, hasKey := strings.HasPrefix(route.Path, examPaths), strings.Contains(route.Path, "{exam_key}")
 	return func(ctx context.Context, r *exchange) error {
 		if readsCatalog && !s.deps.Catalog.Ready() {
 			return apierror.Unavailable()
+		}
+		if hasKey {
+			if err := r.ReadExamKey(); err != nil {
+				return err
+			}
 		}
 		if route.Needs >= endpoint.Time {
 			limited, cancel := context.WithTimeout(ctx, s.cfg.HandleTimeout)

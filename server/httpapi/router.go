@@ -3,12 +3,16 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io"
+	"net"
 
 	"github.com/fasthttp/router"
 	"github.com/valyala/fasthttp"
 
 	"examprep.dev/server/httpapi/apierror"
 	"examprep.dev/server/httpapi/endpoint"
+	"examprep.dev/server/httpapi/wire"
 )
 
 // newRouter matches paths as they were sent, without redirects and cleaning: a proxy saw the same path. Nothing decides by
@@ -24,9 +28,15 @@ func (s *Server) newRouter(routes []endpoint.Route) *router.Router {
 		}
 	}
 	r.NotFound = s.wrapUnknown(notFound)
-	r.MethodNotAllowed = s.wrapUnknown(methodNotAllowed)
+	r.MethodNotAllowed = s.wrapUnknown(func(context.Context, *endpoint.Request) error { // the router has set Allow
+		return &apierror.Error{
+			Status: fasthttp.StatusMethodNotAllowed, Code: apierror.CodeMethodNotAllowed,
+			Detail: "Method not allowed. See the Allow header.",
+		}
+	})
 	r.GlobalOPTIONS = s.wrap(endpoint.Route{
-		Method: fasthttp.MethodOptions, Operation: "options", Access: endpoint.Open, Handle: options,
+		Method: fasthttp.MethodOptions, Operation: "options", Access: endpoint.Open,
+		Handle: func(_ context.Context, r *endpoint.Request) error { return r.NoContent(nil) },
 	})
 	return r
 }
@@ -47,11 +57,37 @@ func (s *Server) wrapUnknown(answer endpoint.Handler) fasthttp.RequestHandler {
 
 func notFound(context.Context, *endpoint.Request) error { return apierror.NotFound() }
 
-// methodNotAllowed and options find the Allow header that the router has set.
-func methodNotAllowed(context.Context, *endpoint.Request) error {
-	return &apierror.Error{
-		Status: fasthttp.StatusMethodNotAllowed, Code: apierror.CodeMethodNotAllowed, Detail: "Method not allowed. See the Allow header.",
+// unreadable answers what fasthttp cannot read, through the same middlewares as all requests.
+func (s *Server) unreadable() func(*fasthttp.RequestCtx, error) {
+	handle := s.chain(&endpoint.Route{Operation: "unreadable", Handle: notFound}) // authenticate refuses before
+	return func(ctx *fasthttp.RequestCtx, err error) {
+		wire.LingerOnClose(ctx)
+		_ = handle(s.life, &exchange{Request: endpoint.Request{HTTP: ctx}, refusal: fromRead(err)})
+		ctx.Response.SkipBody = ctx.IsHead()
 	}
 }
 
-func options(_ context.Context, r *endpoint.Request) error { return r.NoContent(nil) }
+// fromRead returns the response to a request that could not be read.
+func fromRead(err error) *apierror.Error {
+	var headerTooLarge *fasthttp.ErrSmallBuffer
+	var network net.Error
+	switch {
+	case errors.Is(err, fasthttp.ErrBodyTooLarge), errors.Is(err, wire.ErrTooLong):
+		return apierror.TooLarge()
+	case errors.As(err, &headerTooLarge):
+		return &apierror.Error{
+			Status: fasthttp.StatusRequestHeaderFieldsTooLarge, Code: apierror.CodeHeaderFieldTooLarge,
+			Detail: "Request line and headers are too large.",
+		}
+	case errors.As(err, &network) && network.Timeout():
+		return &apierror.Error{
+			Status: fasthttp.StatusRequestTimeout, Code: apierror.CodeRequestTimeout, Detail: "The request did not arrive in time.",
+		}
+	case errors.Is(err, errNoBodyMemory):
+		return apierror.Unavailable()
+	case errors.Is(err, errBodyCut), errors.Is(err, io.ErrUnexpectedEOF):
+		return apierror.BadRequest("The request broke off.")
+	default:
+		return apierror.BadRequest("The request is not readable HTTP.")
+	}
+}

@@ -25,26 +25,20 @@ func (t tracing) start(ctx context.Context, route *endpoint.Route, r *exchange) 
 	if t.tracer == nil {
 		return ctx, nil
 	}
-	var caller trace.SpanContext
+	var parent trace.SpanContext
 	if t.trust {
-		if caller = callerOf(r.HTTP); caller.IsValid() && !caller.IsSampled() {
-			return ctx, nil
-		}
+		parent = callerOf(r.HTTP)
 	}
-	if !caller.IsValid() && t.draw != nil && !t.draw() {
+	if isRecorded := parent.IsSampled() || !parent.IsValid() && (t.draw == nil || t.draw()); !isRecorded {
 		return ctx, nil
 	}
 	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
 		attribute.String("http.request.method", route.Method), attribute.String("http.route", route.Path),
 		attribute.String("examprep.request_id", string(r.ID)))}
-	switch {
-	case caller.IsValid():
-		ctx = trace.ContextWithRemoteSpanContext(ctx, caller)
-	case !t.trust:
-		if link := callerOf(r.HTTP); link.IsValid() {
-			options = append(options, trace.WithLinks(trace.Link{SpanContext: link}))
-		}
+	if !t.trust {
+		options = append(options, trace.WithLinks(trace.Link{SpanContext: callerOf(r.HTTP)})) // without a caller it is ignored
 	}
+	ctx = trace.ContextWithRemoteSpanContext(ctx, parent)
 	return t.tracer.Start(ctx, route.Operation, options...) //nolint:spancheck // observe ends it
 }
 
@@ -81,6 +75,7 @@ func endGateSpan(span trace.Span, decision gate.Decision) {
 	if span == nil {
 		return
 	}
-	span.SetAttributes(attribute.String("examprep.gate.outcome", decision.Outcome.String()), attribute.Bool("examprep.gate.of_key", decision.OfKey))
+	span.SetAttributes(
+		attribute.String("examprep.gate.outcome", decision.Outcome.String()), attribute.Bool("examprep.gate.of_key", decision.OfKey))
 	span.End()
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 )
@@ -79,17 +80,24 @@ func Connect(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reach database: %w", err)
 	}
-	pgxuuid.Register(conn.TypeMap())
+	registerTypes(conn.TypeMap())
 	return conn, nil
+}
+
+// registerTypes has UUIDs read without a detour, and times read in UTC. Otherwise each UUID of each list goes through text and
+// database/sql's interfaces, which takes a worker longer than all the rest of a statement.
+func registerTypes(types *pgtype.Map) {
+	pgxuuid.Register(types)
+	types.RegisterType(&pgtype.Type{
+		Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
+	})
 }
 
 // prepare makes a new connection ready, within the time that connecting may take. Its settings are not sent as parameters
 // of the connection itself, which a pooler between us and the server would refuse; one that gives each transaction another
 // connection cannot serve us anyhow, who LISTEN.
 func prepare(ctx context.Context, conn *pgx.Conn, session []Setting) error {
-	// Otherwise each UUID of each list goes through text and database/sql's interfaces, which takes a worker longer than
-	// all the rest of a statement.
-	pgxuuid.Register(conn.TypeMap())
+	registerTypes(conn.TypeMap())
 	if len(session) == 0 {
 		return nil
 	}

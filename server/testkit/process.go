@@ -79,9 +79,8 @@ type Pod struct {
 	// MayFail admits an exit code other than 0 after Stop.
 	MayFail bool
 	// Stop sends SIGTERM and waits for the process's end.
-	Stop func()
-	// Signal sends another signal to the process.
-	Signal func(os.Signal) error
+	Stop    func()
+	process *os.Process
 }
 
 // NewPod returns a pod without a process.
@@ -99,7 +98,7 @@ func (p *Pod) Start(t testing.TB, program *Program, env []string, args ...string
 	command.Env = append(command.Env, env...)
 	command.Stdout, command.Stderr = p.Log, p.Log
 	check.NoError(t, command.Start())
-	p.Signal = command.Process.Signal
+	p.process = command.Process
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()
 	p.Stop = sync.OnceFunc(func() {
@@ -110,6 +109,12 @@ func (p *Pod) Start(t testing.TB, program *Program, env []string, args ...string
 	})
 	t.Cleanup(p.Stop)
 }
+
+// Signal sends another signal to the process.
+func (p *Pod) Signal(signal os.Signal) error { return p.process.Signal(signal) }
+
+// PID returns the id of the process.
+func (p *Pod) PID() int { return p.process.Pid }
 
 // Answers reports whether a pod answers a path at an address with status 200.
 func Answers(address, path string) bool {

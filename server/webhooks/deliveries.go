@@ -21,29 +21,30 @@ const (
 	MaxByHand = 1000
 )
 
-// Delivery is an event on its way to an endpoint, or at its end.
+// Delivery is an event on its way to an endpoint, or at its end. Its JSON is the interface's.
 type Delivery struct {
-	ID, EventID uuid.UUID
-	Kind        Kind
+	ID      uuid.UUID `json:"id"`
+	EventID uuid.UUID `json:"event_id"`
+	Kind    Kind      `json:"event"`
 	// State is pending, delivered, failed or cancelled.
-	State string
+	State string `json:"state"`
 	// Attempts is how many tries have begun.
-	Attempts int
+	Attempts int `json:"attempts"`
 	// NextAttemptAt is when the next try is due, while the delivery is pending.
-	NextAttemptAt *time.Time
+	NextAttemptAt *time.Time `json:"next_attempt_at,omitempty"`
 	// LastStatus is the HTTP status of the last try; 0 when no answer came. LastFailure is the class of what went wrong:
 	// status, redirect, timeout, dns, tls, connection, refused_address, url, cancelled, worker_lost; empty for none.
-	LastStatus  int
-	LastFailure string
-	CreatedAt   time.Time
-	FinishedAt  *time.Time
+	LastStatus  int        `json:"last_status,omitzero"`
+	LastFailure string     `json:"last_failure,omitempty"`
+	CreatedAt   time.Time  `json:"created_at"`
+	FinishedAt  *time.Time `json:"finished_at,omitempty"`
 }
 
 // DeliveryPage is a part of an endpoint's deliveries, newest first.
 type DeliveryPage struct {
-	Deliveries []Delivery
+	Deliveries []Delivery `json:"deliveries"`
 	// More says that there are older ones.
-	More bool
+	More bool `json:"has_more"`
 }
 
 // Deliveries returns up to limit (1 to MaxDeliveryPage) deliveries of one of an account's endpoints, newest first, from

@@ -15,22 +15,23 @@ import (
 // Try is one request to a receiver, and what came of it.
 type Try struct {
 	// Attempt is its number, from 1.
-	Attempt  int
-	BeganAt  time.Time
-	Duration time.Duration
+	Attempt int       `json:"attempt"`
+	BeganAt time.Time `json:"began_at"`
+	// Milliseconds is how long it took.
+	Milliseconds int64 `json:"duration_ms"`
 	// Status is the HTTP status of the answer; 0 when none came.
-	Status int
+	Status int `json:"status,omitzero"`
 	// Failure is the class of what went wrong, as in Delivery; empty for none.
-	Failure string
+	Failure string `json:"failure,omitempty"`
 	// Answer is how the answer's body begins, bounded and cleaned.
-	Answer string
+	Answer string `json:"answer,omitempty"`
 }
 
 // DeliveryDetail is a delivery with its log.
 type DeliveryDetail struct {
 	Delivery
 	// Tries are those that have ended, the first one first.
-	Tries []Try
+	Tries []Try `json:"tries"`
 }
 
 // Delivery returns one delivery to one of an account's endpoints. One that Deliveries would not list is not found.
@@ -54,7 +55,7 @@ func (e *Endpoints) Delivery(ctx context.Context, account, endpoint, delivery uu
 	detail := DeliveryDetail{Delivery: deliveryOf(webhooksdb.DeliveriesOfEndpointRow(row)), Tries: make([]Try, len(tries))}
 	for i, try := range tries {
 		detail.Tries[i] = Try{
-			Attempt: int(try.Attempt), BeganAt: try.BeganAt, Duration: time.Duration(try.DurationMs) * time.Millisecond,
+			Attempt: int(try.Attempt), BeganAt: try.BeganAt, Milliseconds: int64(try.DurationMs),
 			Status: statusOf(try.Status), Failure: try.Failure, Answer: try.Answer,
 		}
 	}

@@ -37,28 +37,28 @@ const (
 	StatusDisabled = "disabled"
 )
 
-// Endpoint is a registered receiver.
+// Endpoint is a registered receiver. Its JSON is the interface's.
 type Endpoint struct {
-	ID uuid.UUID
+	ID uuid.UUID `json:"id"`
 	// AccountID is whose events it gets; invalid: everyone's.
-	AccountID   uuid.NullUUID
-	URL         string
-	Events      []Kind
-	Description string
+	AccountID   uuid.NullUUID `json:"-"`
+	URL         string        `json:"url"`
+	Events      []Kind        `json:"events"`
+	Description string        `json:"description"`
 	// Status is StatusEnabled or StatusDisabled; DisabledReason says why.
-	Status         string
-	DisabledReason string
-	// ManagedBy is the cluster/namespace/name of the resource that declares it; empty for those registered over HTTP.
-	ManagedBy string
-	CreatedAt time.Time
+	Status         string `json:"status"`
+	DisabledReason string `json:"disabled_reason,omitempty"`
 	// FailingSince is when failures began without a success since; nil while deliveries succeed.
-	FailingSince *time.Time
-	// LastStatus is the HTTP status of the last try; 0 when no answer came or nothing was tried.
-	LastStatus    int
-	LastSuccessAt *time.Time
+	FailingSince *time.Time `json:"failing_since,omitempty"`
 	// DisablesAt is from when on another failure disables the endpoint, unless a delivery succeeds; nil while none fails,
 	// and once it is disabled.
-	DisablesAt *time.Time
+	DisablesAt *time.Time `json:"disables_at,omitempty"`
+	// LastStatus is the HTTP status of the last try; 0 when no answer came or nothing was tried.
+	LastStatus    int        `json:"last_status,omitzero"`
+	LastSuccessAt *time.Time `json:"last_success_at,omitempty"`
+	// ManagedBy is the cluster/namespace/name of the resource that declares it; empty for those registered over HTTP.
+	ManagedBy string    `json:"managed_by,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
 }
 
 // Registration asks for an endpoint.

@@ -25,9 +25,9 @@ const (
 // Recovery is what one call of Recover did.
 type Recovery struct {
 	// Deliveries is how many it made.
-	Deliveries int
+	Deliveries int `json:"deliveries"`
 	// More says that there is more to send again: another call does it.
-	More bool
+	More bool `json:"more"`
 }
 
 // Recover sends again, with tries of their own, the events whose deliveries to one of an account's endpoints failed or

@@ -90,10 +90,12 @@
 - name: GOMAXPROCS
   value: {{ int .api.processors | quote }}
 {{- end }}
-- name: EXAMPREP_CACHE_MIB
-  value: {{ int .api.cacheMiB | quote }}
-- name: EXAMPREP_KEY_DIRECTORY_MIB
-  value: {{ int .api.keyDirectoryMiB | quote }}
+{{- range $variable, $value := dict "EXAMPREP_CACHE_MIB" .api.cacheMiB "EXAMPREP_KEY_DIRECTORY_MIB" .api.keyDirectoryMiB "EXAMPREP_COMPRESSED_MIB" .api.compressedMiB "EXAMPREP_BODY_MIB" .api.bodyMiB "EXAMPREP_MAX_CONNECTIONS" .api.maxConnections }}
+{{- if $value }}
+- name: {{ $variable }}
+  value: {{ int $value | quote }}
+{{- end }}
+{{- end }}
 - name: EXAMPREP_DRAIN_DELAY
   value: {{ int .api.drainDelaySeconds }}s
 {{- with .api.trustedProxies }}

@@ -179,10 +179,9 @@ func TestAlertOfAnUnreadableKey(t *testing.T) {
 	p.quiet(4, s.works(api))
 }
 
-// The alert compares with 1 MiB here, as in a release whose api.keyDirectoryMiB is 1.
 func TestAlertOfALargeDirectory(t *testing.T) {
-	s, p := newEnv(t), newPrometheus(t, "128 * 2^20", "1 * 2^20")
-	api := s.start("api")
+	s, p := newEnv(t), newPrometheus(t)
+	api := s.start("api", "EXAMPREP_KEY_DIRECTORY_MIB=1")
 	p.pods[api] = true
 	reads(t, api, "examprep_ready 1")
 	p.quiet(4, s.works(api))

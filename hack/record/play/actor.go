@@ -101,13 +101,15 @@ func (r *Runner) Hold(ctx context.Context, source string, count int) error {
 
 // fillStock creates as many keys as exchanges need, through the developer endpoints: a command for each would take minutes.
 func (r *Runner) fillStock(ctx context.Context, groups []script.Group) error {
-	if err := r.SignIn(ctx, "stock"); err != nil {
-		return err
-	}
 	const template = "POST /v1/developer/keys HTTP/1.1\r\nHost: record\r\nCookie: __Host-examprep_session=<<stock>>\r\n" +
 		"Content-Type: application/json\r\nContent-Length: <<length>>\r\n\r\n{\"name\":\"stock\"}"
 	wanted := countFresh(groups)
-	for range wanted {
+	for i := range wanted {
+		if i%100 == 0 { // a session may send 120 requests at once
+			if err := r.SignIn(ctx, "stock"); err != nil {
+				return err
+			}
+		}
 		response, err := r.ask(ctx, template)
 		if err != nil {
 			return fmt.Errorf("fill the stock of keys: %w", err)

@@ -1,6 +1,7 @@
 package apierror
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
@@ -8,8 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// The error codes of the interface (docs/spec.md, part 7). Package attempts has some of its own. The last three are of
-// requests that cannot be read as HTTP.
+// The error codes (docs/spec.md, part 7), besides those of package attempts. The last three are of unreadable requests.
 const (
 	CodeInvalidJSON         = "invalid_json"
 	CodeValidationFailed    = "validation_failed"
@@ -36,12 +36,10 @@ type Error struct {
 	Code   string
 	Detail string
 	Fields []Field
-	// RetryAfter is the Retry-After header in seconds; 0 sends none.
-	RetryAfter int
-	// ManagedBy is the resource of the cluster that declares what the request wants to change. It is sent if it is set.
-	ManagedBy string
-	// Challenge is WWW-Authenticate of a 401 (RFC 9110 §15.5.2); empty: Bearer.
-	Challenge string
+
+	RetryAfter int    // seconds; 0 sends no Retry-After
+	ManagedBy  string // the resource of the cluster that declares what the request wants to change; empty: not sent
+	Challenge  string // WWW-Authenticate of a 401 (RFC 9110 §15.5.2); empty: Bearer
 }
 
 // Field names one field of a request, of the body or the query, and what is wrong with it.
@@ -68,27 +66,18 @@ func (e *Error) Write(ctx *fasthttp.RequestCtx) {
 	response := &ctx.Response
 	response.ResetBody()
 	response.SetStatusCode(e.Status)
-	for _, name := range [...]string{fasthttp.HeaderETag, fasthttp.HeaderVary, fasthttp.HeaderContentEncoding} {
-		response.Header.Del(name)
-	}
+	response.Header.Del(fasthttp.HeaderETag)
+	response.Header.Del(fasthttp.HeaderVary)
+	response.Header.Del(fasthttp.HeaderContentEncoding)
 	response.Header.SetContentType("application/json")
 	response.Header.Set(fasthttp.HeaderCacheControl, "no-store")
 	if e.RetryAfter > 0 {
 		response.Header.Set(fasthttp.HeaderRetryAfter, strconv.Itoa(e.RetryAfter))
 	}
 	if e.Status == fasthttp.StatusUnauthorized {
-		challenge := e.Challenge
-		if challenge == "" {
-			challenge = "Bearer"
-		}
-		response.Header.SetCanonical([]byte("WWW-Authenticate"), []byte(challenge))
+		response.Header.SetCanonical([]byte("WWW-Authenticate"), []byte(cmp.Or(e.Challenge, "Bearer")))
 	}
 	response.SetBodyRaw(e.Body())
-}
-
-// InvalidJSON returns a 400 for a body that is not acceptable JSON.
-func InvalidJSON(detail string) *Error {
-	return &Error{Status: fasthttp.StatusBadRequest, Code: CodeInvalidJSON, Detail: detail}
 }
 
 // Invalid returns a 400 that names every wrong field. Its detail repeats the first one.
@@ -97,11 +86,6 @@ func Invalid(fields ...Field) *Error {
 		Status: fasthttp.StatusBadRequest, Code: CodeValidationFailed,
 		Detail: fields[0].Name + " " + fields[0].Detail, Fields: fields,
 	}
-}
-
-// UnsupportedMedia returns a 415.
-func UnsupportedMedia(detail string) *Error {
-	return &Error{Status: fasthttp.StatusUnsupportedMediaType, Code: CodeUnsupportedMedia, Detail: detail}
 }
 
 // BadRequest returns a 400 for a request that is not readable HTTP.
@@ -124,26 +108,15 @@ func ExamNotFound() *Error {
 	return &Error{Status: fasthttp.StatusNotFound, Code: CodeExamNotFound, Detail: "No such exam."}
 }
 
-// NotSignedIn returns the 401 of a request that needs a session. No browser asks for a password because of its challenge.
-func NotSignedIn(detail string) *Error {
-	return &Error{
-		Status: fasthttp.StatusUnauthorized, Code: CodeUnauthorized, Detail: detail,
-		Challenge: `Cookie realm="developer", cookie-name="__Host-examprep_session"`,
-	}
-}
-
 // Internal returns a 500.
 func Internal() *Error {
 	return &Error{Status: fasthttp.StatusInternalServerError, Code: CodeInternal, Detail: "The request failed on our side."}
 }
 
-// retrySeconds is the Retry-After of a 503: about the time that a restart or a failover takes.
-const retrySeconds = 2
-
-// Unavailable returns a 503.
+// Unavailable returns a 503. Its Retry-After is about the time that a restart or a failover takes.
 func Unavailable() *Error {
 	return &Error{
 		Status: fasthttp.StatusServiceUnavailable, Code: CodeServiceUnavailable,
-		Detail: "The service cannot answer at the moment; try again.", RetryAfter: retrySeconds,
+		Detail: "The service cannot answer at the moment; try again.", RetryAfter: 2,
 	}
 }

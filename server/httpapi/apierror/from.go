@@ -16,7 +16,7 @@ import (
 )
 
 // From returns the response of an error: a 4xx for a client's mistake, a 503 for a dependency that is unavailable, overloaded
-// or too slow, else a 500.
+// or too slow, else a 500. A change of a key that is committed but not confirmed is a 503 too: it may be repeated.
 func From(err error) *Error {
 	var own *Error
 	var mistake *attempts.Error
@@ -28,6 +28,8 @@ func From(err error) *Error {
 		return own
 	case errors.As(err, &mistake):
 		return fromAttempts(mistake)
+	case is[*catalog.NotFoundError](err):
+		return ExamNotFound()
 	case is[*keys.UnknownKeyError](err), is[*webhooks.NotFoundError](err):
 		return NotFound()
 	case errors.As(err, &invalidKey):
@@ -38,25 +40,24 @@ func From(err error) *Error {
 		return Invalid(Field{"from", fmt.Sprintf(
 			"and to: the result has more than %d rows; request fewer days or a single key_prefix", usage.MaxRows)})
 	case is[*sessions.NoSessionError](err):
-		return NotSignedIn("Sign in first: GET /v1/developer/sign-in")
+		return notSignedIn("Sign in first: GET /v1/developer/sign-in")
 	case errors.As(err, &refused) && refused.ByProvider:
-		return NotSignedIn("You were not signed in at the provider. Begin again: GET /v1/developer/sign-in")
+		return notSignedIn("You were not signed in at the provider. Begin again: GET /v1/developer/sign-in")
 	case refused != nil:
-		return NotSignedIn("The sign-in was not accepted. Begin again: GET /v1/developer/sign-in")
-	case isUnavailable(err):
+		return notSignedIn("The sign-in was not accepted. Begin again: GET /v1/developer/sign-in")
+	case is[*catalog.UnavailableError](err), is[*sessions.ProviderError](err), is[*keys.UnconfirmedError](err), postgres.Away(err):
 		return Unavailable()
+	default:
+		return fromConflict(err)
 	}
-	if answer := fromConflict(err); answer != nil {
-		return answer
-	}
-	return Internal()
 }
 
-// isUnavailable reports whether the same request may succeed in a moment. That holds also for a change of a key that is
-// committed but not confirmed.
-func isUnavailable(err error) bool {
-	return is[*catalog.UnavailableError](err) || is[*sessions.ProviderError](err) ||
-		is[*keys.UnconfirmedError](err) || postgres.Away(err)
+// notSignedIn returns the 401 of a request that needs a session. No browser asks for a password because of its challenge.
+func notSignedIn(detail string) *Error {
+	return &Error{
+		Status: fasthttp.StatusUnauthorized, Code: CodeUnauthorized, Detail: detail,
+		Challenge: `Cookie realm="developer", cookie-name="__Host-examprep_session"`,
+	}
 }
 
 func is[T error](err error) bool {
@@ -77,32 +78,34 @@ func fromAttempts(mistake *attempts.Error) *Error {
 	return answer
 }
 
-// fromConflict is nil for an error that is not a conflict.
+// fromConflict returns 409 for what the present state forbids, and 500 for every other error.
 func fromConflict(err error) *Error {
 	answer := &Error{Status: fasthttp.StatusConflict, Code: CodeConflict}
 	var keyLimit *keys.LimitError
 	var webhookLimit *webhooks.LimitError
 	var managed *webhooks.ManagedError
 	var disabled *webhooks.DisabledError
+	say := func(format string, args ...any) { answer.Detail = fmt.Sprintf(format, args...) }
 	switch {
 	case is[*keys.RetiredKeyError](err):
-		answer.Detail = "The key is revoked, has expired or was rotated already."
+		say("The key is revoked, has expired or was rotated already.")
 	case errors.As(err, &keyLimit) && keyLimit.Rotated:
-		answer.Detail = fmt.Sprintf("%d rotated keys are still valid. Wait until one expires, or rotate with overlap_seconds 0.", keyLimit.Most)
+		say("%d rotated keys are still valid. Wait until one expires, or rotate with overlap_seconds 0.", keyLimit.Most)
 	case keyLimit != nil:
-		answer.Detail = fmt.Sprintf("The account has %d live keys, and no more are allowed; revoke one first.", keyLimit.Most)
+		say("The account has %d live keys, and no more are allowed; revoke one first.", keyLimit.Most)
 	case errors.As(err, &webhookLimit) && webhookLimit.ByHand:
-		answer.Detail = fmt.Sprintf("%d tests and redeliveries of the webhook are pending, and no more are allowed; wait until some have ended.", webhookLimit.Most)
+		say("%d tests and redeliveries of the webhook are pending, and no more are allowed; wait until some have ended.", webhookLimit.Most)
 	case webhookLimit != nil:
-		answer.Detail = fmt.Sprintf("The account has %d webhooks, and no more are allowed; delete one first.", webhookLimit.Most)
+		say("The account has %d webhooks, and no more are allowed; delete one first.", webhookLimit.Most)
 	case errors.As(err, &managed):
-		answer.Detail, answer.ManagedBy = "The webhook is declared by a resource of the cluster; change it there.", managed.Owner
+		say("The webhook is declared by a resource of the cluster; change it there.")
+		answer.ManagedBy = managed.Owner
 	case errors.As(err, &disabled):
-		answer.Detail = "The webhook is disabled, and nothing is sent to it: " + disabled.Reason + "."
+		say("The webhook is disabled, and nothing is sent to it: %s.", disabled.Reason)
 	case is[*webhooks.BusyError](err):
-		answer.Detail = "Another request is already recovering this webhook's deliveries. Try again when it has finished."
+		say("Another request is already recovering this webhook's deliveries. Try again when it has finished.")
 	default:
-		return nil
+		return Internal()
 	}
 	return answer
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // BenchmarkCompressQuestionPage measures the cost of compressing a page of twenty real questions. It is why pages are not
-// compressed (compress.go).
+// compressed (encoding.go).
 func BenchmarkCompressQuestionPage(b *testing.B) {
 	const questions = 20
 	data := testkit.ReadFile(b, filepath.Join(catalogtest.Folder(b), "jeebench", "questions.jsonl"))

@@ -54,9 +54,10 @@ func TestCompressionsAreKeptWithinTheirBudget(t *testing.T) {
 	calls := 0
 	kept := NewCompressor(budget)
 	kept.compress = func(Coding, []byte) []byte { calls++; return bytes.Repeat([]byte{'x'}, 100) }
-	get := func(i int) Variant {
-		plain := Variant{Body: make([]byte, 2000), ETag: fmt.Sprintf("%q", fmt.Sprint(i))}
-		return kept.Variant(t.Context(), plain, [][]byte{[]byte("gzip")})
+	get := func(i int) Representation {
+		plain := Representation{Body: make([]byte, 2000), ETag: fmt.Sprintf("%q", fmt.Sprint(i))}
+		sent, _ := kept.encode(t.Context(), plain, Gzip)
+		return sent
 	}
 	for i := range 100 {
 		get(i)

@@ -19,7 +19,7 @@ type sampleQuery struct {
 func (q *sampleQuery) read(raw []byte) error {
 	query := parseQuery(raw)
 	query.Integer("limit", &q.Limit, 1, 50)
-	query.Text("learner_id", &q.Learner, 5)
+	query.Text("learner_id", &q.Learner, 0, 5)
 	q.Code = query.Match("country_code", "must be two letters (ISO 3166-1 alpha-2)", isTwoLetters)
 	return query.Check()
 }

@@ -26,11 +26,9 @@ const (
 	maxKeyName = 200
 	// maxOverlapSeconds is 24 hours (docs/spec.md, part 5).
 	maxOverlapSeconds = 24 * 60 * 60
-	defaultKeyPage    = keys.MaxPage
 	notKeyPrefix      = "must be the prefix of a key"
 )
 
-// keyHandlers have the routes of keys.
 type keyHandlers struct {
 	store       Keys
 	environment string
@@ -45,12 +43,6 @@ func (h *keyHandlers) routes() []endpoint.Route {
 	}
 }
 
-// createdKey is the only answer that ever holds a key.
-type createdKey struct {
-	Key string `json:"key"`
-	shownKey
-}
-
 // shownKey is what may be shown of a key.
 type shownKey struct {
 	Prefix      string     `json:"key_prefix"`
@@ -63,27 +55,25 @@ type shownKey struct {
 	RevokedAt   *time.Time `json:"revoked_at,omitempty"`
 }
 
-// rotatedKey is a successor. OldKeyRevoked is sent only when it is false: the new key is valid, but the revocation of the
-// old one could not be confirmed. Revoking the old key makes sure.
-type rotatedKey struct {
-	createdKey
+func (h *keyHandlers) shown(key keys.Summary) shownKey {
+	return shownKey{key.Prefix, key.Name, h.environment, key.Tier, key.CreatedAt, key.ExpiresAt, key.LastUsedAt, key.RevokedAt}
+}
+
+// createdKey is the only answer that ever holds a key. OldKeyRevoked is sent only when it is false: the new key is valid, but
+// the revocation of the rotated one could not be confirmed. Revoking the old key makes sure.
+type createdKey struct {
+	Key string `json:"key"`
+	shownKey
 	OldKeyRevoked *bool `json:"old_key_revoked,omitempty"`
 }
 
 func (h *keyHandlers) created(issued keys.CreatedKey) createdKey {
-	return createdKey{issued.Key, h.shown(keys.Summary{
-		Prefix: issued.Prefix, Name: issued.Name, Tier: issued.Tier, CreatedAt: issued.CreatedAt, ExpiresAt: issued.ExpiresAt,
-	})}
+	return createdKey{Key: issued.Key, shownKey: shownKey{
+		Prefix: issued.Prefix, Name: issued.Name, Environment: h.environment, Tier: issued.Tier,
+		CreatedAt: issued.CreatedAt, ExpiresAt: issued.ExpiresAt,
+	}}
 }
 
-func (h *keyHandlers) shown(key keys.Summary) shownKey {
-	return shownKey{
-		Prefix: key.Prefix, Name: key.Name, Environment: h.environment, Tier: key.Tier,
-		CreatedAt: key.CreatedAt.UTC(), ExpiresAt: utc(key.ExpiresAt), LastUsedAt: utc(key.LastUsedAt), RevokedAt: utc(key.RevokedAt),
-	}
-}
-
-// create issues a key to the developer's account.
 func (h *keyHandlers) create(ctx context.Context, r *endpoint.Request) error {
 	want := keys.NewKey{Account: r.Session.Account, MaxLiveKeys: keys.MaxLive}
 	body := r.JSON()
@@ -94,28 +84,25 @@ func (h *keyHandlers) create(ctx context.Context, r *endpoint.Request) error {
 		return err
 	}
 	issued, err := h.store.Create(ctx, want)
-	if err != nil && !unconfirmed(err) { // an unconfirmed key exists, and is shown only now
-		return err
+	if unconfirmed(err) { // the key exists, and is shown only now
+		err = nil
 	}
-	return r.Value(fasthttp.StatusCreated, h.created(issued))
+	return r.Send(fasthttp.StatusCreated, h.created(issued), err)
 }
 
 // list lists the account's keys, redacted, newest first.
 func (h *keyHandlers) list(ctx context.Context, r *endpoint.Request) error {
-	limit, query := defaultKeyPage, r.Query()
+	limit, query := keys.MaxPage, r.Query()
 	query.Integer("limit", &limit, 1, keys.MaxPage)
 	before := query.Match("before", notKeyPrefix, keys.IsPrefix)
 	if err := query.Check(); err != nil {
 		return err
 	}
 	page, err := h.store.Page(ctx, r.Session.AccountID, before, limit)
-	if err != nil {
-		return err
-	}
-	return r.Value(fasthttp.StatusOK, struct {
+	return r.OK(struct {
 		Keys    []shownKey `json:"keys"`
 		HasMore bool       `json:"has_more"`
-	}{mapped(page.Keys, h.shown), page.More})
+	}{mapped(page.Keys, h.shown), page.More}, err)
 }
 
 // revoke revokes a key: after its response no pod accepts the key.
@@ -130,7 +117,7 @@ func (h *keyHandlers) revoke(ctx context.Context, r *endpoint.Request) error {
 // rotate issues a successor; the old key lives on for overlap_seconds, without them not at all.
 func (h *keyHandlers) rotate(ctx context.Context, r *endpoint.Request) error {
 	var overlap int
-	if r.HasBody() {
+	if len(r.HTTP.Request.Body()) > 0 {
 		body := r.JSON()
 		body.Integer("overlap_seconds", &overlap, 0, maxOverlapSeconds)
 		if err := body.Check(); err != nil {
@@ -142,15 +129,11 @@ func (h *keyHandlers) rotate(ctx context.Context, r *endpoint.Request) error {
 		return err
 	}
 	issued, err := h.store.Rotate(ctx, prefix, time.Duration(overlap)*time.Second)
-	isUnconfirmed := unconfirmed(err)
-	if err != nil && !isUnconfirmed {
-		return err
+	answer := h.created(issued)
+	if unconfirmed(err) { // the key exists, and is shown only now
+		answer.OldKeyRevoked, err = new(bool), nil
 	}
-	answer := rotatedKey{createdKey: h.created(issued)} // it exists, and is shown only now
-	if isUnconfirmed {
-		answer.OldKeyRevoked = new(bool)
-	}
-	return r.Value(fasthttp.StatusCreated, answer)
+	return r.Send(fasthttp.StatusCreated, answer, err)
 }
 
 // ownKey returns the path's prefix if it is a key of the developer's account; another's is not found.

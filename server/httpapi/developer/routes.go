@@ -14,10 +14,9 @@ type Deps struct {
 	Keys     Keys
 	Usage    Usage
 	Webhooks Webhooks
-	// Environment is production or sandbox. It is sent with each key.
-	Environment string
-	// SessionLifetime is the cookie's: the absolute time-out of a session.
-	SessionLifetime time.Duration
+
+	Environment     string        // production or sandbox; it is sent with each key
+	SessionLifetime time.Duration // the cookie's: the absolute time-out of a session
 	Now             func() time.Time
 }
 
@@ -34,17 +33,11 @@ func session(method, path, operation string, needs endpoint.Needs, handle endpoi
 	return endpoint.Route{Method: method, Path: path, Operation: operation, Access: endpoint.Session, Needs: needs, Handle: handle}
 }
 
-// utc returns a time in UTC, whatever zone the database's session has.
-func utc(at *time.Time) *time.Time {
-	if at == nil {
+// mapped returns f of each element, nil for nil.
+func mapped[S, T any](list []S, f func(S) T) []T {
+	if list == nil {
 		return nil
 	}
-	shown := at.UTC()
-	return &shown
-}
-
-// mapped returns f of each element.
-func mapped[S, T any](list []S, f func(S) T) []T {
 	results := make([]T, len(list))
 	for i, element := range list {
 		results[i] = f(element)

@@ -23,17 +23,11 @@ const (
 	defaultUsageDays  = 30
 )
 
-const oneDay = 24 * time.Hour
-
-// firstDay is the earliest that is answered for, 0001-01-01: before it years are 0 or negative.
-func firstDay() time.Time { return time.Time{} }
-
 // Usage reads the usage of an account's keys; *usage.Store is one.
 type Usage interface {
 	Daily(ctx context.Context, query usage.Query) ([]usage.Daily, error)
 }
 
-// usageHandlers have the route of usage.
 type usageHandlers struct {
 	store       Usage
 	environment string
@@ -68,7 +62,6 @@ type usageReport struct {
 	Total       counts       `json:"total"`
 }
 
-// get returns how often the account's keys were used, by day.
 func (h *usageHandlers) get(ctx context.Context, r *endpoint.Request) error {
 	query, err := decodeUsageQuery(r.Query(), h.now())
 	if err != nil {
@@ -79,23 +72,18 @@ func (h *usageHandlers) get(ctx context.Context, r *endpoint.Request) error {
 	if _, unknown := errors.AsType[*usage.UnknownKeyError](err); unknown {
 		return apierror.Invalid(apierror.Field{Name: "key_prefix", Detail: "must be the prefix of a key of the account"})
 	}
-	if err != nil {
-		return err
-	}
-	return r.Value(fasthttp.StatusOK, newUsageReport(h.environment, query, found))
+	return r.OK(newUsageReport(h.environment, query, found), err)
 }
 
 func newUsageReport(environment string, query usage.Query, found []usage.Daily) usageReport {
-	report := usageReport{
-		Environment: environment, From: query.From.Format(time.DateOnly), To: query.To.Format(time.DateOnly),
-		Usage: make([]usageOfDay, len(found)),
-	}
-	for i, row := range found {
+	day := func(t time.Time) string { return t.Format(time.DateOnly) }
+	report := usageReport{Environment: environment, From: day(query.From), To: day(query.To)}
+	for _, row := range found {
 		of := counts{Requests: row.Requests, RateLimited: row.RateLimited}
 		if environment == string(postgres.Production) {
 			of.BillableRequests = row.Requests
 		}
-		report.Usage[i] = usageOfDay{Day: row.Day.Format(time.DateOnly), Prefix: row.KeyPrefix, counts: of}
+		report.Usage = append(report.Usage, usageOfDay{day(row.Day), row.KeyPrefix, of})
 		report.Total.Requests += of.Requests
 		report.Total.RateLimited += of.RateLimited
 		report.Total.BillableRequests += of.BillableRequests
@@ -104,38 +92,32 @@ func newUsageReport(environment string, query usage.Query, found []usage.Daily) 
 }
 
 // decodeUsageQuery reads which days are asked for, and of which key.
-func decodeUsageQuery(asked *codec.Query, now time.Time) (query usage.Query, err error) {
-	day := func(name string, target *time.Time) {
-		asked.Match(name, "must be a day from 0001-01-01 on, as YYYY-MM-DD", func(value string) bool {
+func decodeUsageQuery(asked *codec.Fields, now time.Time) (query usage.Query, _ error) {
+	day := func(name string, target *time.Time) (given bool) {
+		return asked.Match(name, "must be a day from 0001-01-01 on, as YYYY-MM-DD", func(value string) bool {
 			parsed, err := time.Parse(time.DateOnly, value)
-			if err != nil || parsed.Before(firstDay()) {
-				return false
-			}
 			*target = parsed
-			return true
-		})
+			return err == nil && parsed.Year() > 0
+		}) != ""
 	}
-	query.To = now.UTC().Truncate(oneDay)
-	day("from", &query.From)
+	query.To = now.UTC().Truncate(24 * time.Hour)
+	fromGiven := day("from", &query.From)
 	day("to", &query.To)
 	query.KeyPrefix = asked.Match("key_prefix", notKeyPrefix, keys.IsPrefix)
 	if err := asked.Check(); err != nil {
 		return query, err
 	}
-	if !asked.Has("from") {
-		query.From = query.To.AddDate(0, 0, 1-defaultUsageDays)
-		if query.From.Before(firstDay()) {
-			query.From = firstDay()
-		}
-	}
 	most, hint := maxUsageDays, fmt.Sprintf(", or %d with key_prefix", maxUsageDaysOfKey)
 	if query.KeyPrefix != "" {
 		most, hint = maxUsageDaysOfKey, ""
 	}
+	since := func(days int) time.Time { return query.To.AddDate(0, 0, 1-days) }
 	switch {
+	case !fromGiven && since(defaultUsageDays).Year() > 0: // else from 0001-01-01 on
+		query.From = since(defaultUsageDays)
 	case query.From.After(query.To):
 		return query, apierror.Invalid(apierror.Field{Name: "from", Detail: "must not be after \"to\" (default: today)"})
-	case query.From.Before(query.To.AddDate(0, 0, 1-most)):
+	case query.From.Before(since(most)):
 		return query, apierror.Invalid(apierror.Field{Name: "from", Detail: fmt.Sprintf("and to must span at most %d days%s", most, hint)})
 	}
 	return query, nil

@@ -23,36 +23,22 @@ type Webhooks interface {
 	Deliveries
 }
 
+// Deliveries is what a developer does with an endpoint's deliveries. It is there for endpoints declared in the cluster too.
+type Deliveries interface {
+	Test(ctx context.Context, account, endpoint uuid.UUID, now time.Time) (uuid.UUID, error)
+	Deliveries(ctx context.Context, account, endpoint uuid.UUID, before uuid.NullUUID, limit int) (webhooks.DeliveryPage, error)
+	Delivery(ctx context.Context, account, endpoint, delivery uuid.UUID) (webhooks.DeliveryDetail, error)
+	Redeliver(ctx context.Context, account, endpoint, delivery uuid.UUID) (uuid.UUID, error)
+	Recover(ctx context.Context, account, endpoint uuid.UUID, since time.Time) (webhooks.Recovery, error)
+}
+
 const (
 	maxWebhookURL         = 2048
 	maxWebhookDescription = 500
 	// maxWebhookEvents is how many there are; none may be given twice.
-	maxWebhookEvents = 3
+	maxWebhookEvents    = 3
+	defaultDeliveryPage = 50
 )
-
-// shownWebhook is an endpoint without its secret.
-type shownWebhook struct {
-	ID             uuid.UUID       `json:"id"`
-	URL            string          `json:"url"`
-	Events         []webhooks.Kind `json:"events"`
-	Description    string          `json:"description"`
-	Status         string          `json:"status"`
-	DisabledReason string          `json:"disabled_reason,omitempty"`
-	FailingSince   *time.Time      `json:"failing_since,omitempty"`
-	DisablesAt     *time.Time      `json:"disables_at,omitempty"`
-	LastStatus     int             `json:"last_status,omitzero"`
-	LastSuccessAt  *time.Time      `json:"last_success_at,omitempty"`
-	ManagedBy      string          `json:"managed_by,omitempty"`
-	CreatedAt      time.Time       `json:"created_at"`
-}
-
-func newShownWebhook(e webhooks.Endpoint) shownWebhook {
-	return shownWebhook{
-		ID: e.ID, URL: e.URL, Events: e.Events, Description: e.Description, Status: e.Status,
-		DisabledReason: e.DisabledReason, FailingSince: utc(e.FailingSince), DisablesAt: utc(e.DisablesAt),
-		LastStatus: e.LastStatus, LastSuccessAt: utc(e.LastSuccessAt), ManagedBy: e.ManagedBy, CreatedAt: e.CreatedAt.UTC(),
-	}
-}
 
 // webhookHandlers have the routes of webhook endpoints and their deliveries.
 type webhookHandlers struct {
@@ -78,7 +64,6 @@ func (h *webhookHandlers) routes() []endpoint.Route {
 	}
 }
 
-// onWebhook hands over the webhook's id from the path.
 func onWebhook(next func(ctx context.Context, r *endpoint.Request, id uuid.UUID) error) endpoint.Handler {
 	return func(ctx context.Context, r *endpoint.Request) error {
 		id, err := r.UUID("id")
@@ -100,47 +85,25 @@ func (h *webhookHandlers) create(ctx context.Context, r *endpoint.Request) error
 		return err
 	}
 	registered, secret, err := h.store.Register(ctx, want)
-	if err != nil {
-		return err
-	}
-	return r.Value(fasthttp.StatusCreated, struct {
-		shownWebhook
+	return r.Send(fasthttp.StatusCreated, struct {
+		webhooks.Endpoint
 		Secret string `json:"secret"`
-	}{newShownWebhook(registered), secret})
+	}{registered, secret}, err)
 }
 
 // list lists the account's endpoints, newest first.
 func (h *webhookHandlers) list(ctx context.Context, r *endpoint.Request) error {
 	found, err := h.store.List(ctx, r.Session.AccountID)
-	if err != nil {
-		return err
-	}
-	return r.Value(fasthttp.StatusOK, map[string]any{"webhooks": mapped(found, newShownWebhook)})
+	return r.OK(map[string][]webhooks.Endpoint{"webhooks": found}, err)
 }
 
-// get shows one endpoint.
 func (h *webhookHandlers) get(ctx context.Context, r *endpoint.Request, id uuid.UUID) error {
-	endpoint, err := h.store.Get(ctx, r.Session.AccountID, id)
-	if err != nil {
-		return err
-	}
-	return r.Value(fasthttp.StatusOK, newShownWebhook(endpoint))
+	return r.OK(h.store.Get(ctx, r.Session.AccountID, id))
 }
 
 // update changes of an endpoint what is given; the rest stays.
 func (h *webhookHandlers) update(ctx context.Context, r *endpoint.Request, id uuid.UUID) error {
-	change, err := decodeChange(r)
-	if err != nil {
-		return err
-	}
-	updated, err := h.store.Update(ctx, r.Session.AccountID, id, change)
-	if err != nil {
-		return err
-	}
-	return r.Value(fasthttp.StatusOK, newShownWebhook(updated))
-}
-
-func decodeChange(r *endpoint.Request) (change webhooks.Change, err error) {
+	var change webhooks.Change
 	var url, description, status string
 	body := r.JSON()
 	if body.Text("url", &url, 1, maxWebhookURL) {
@@ -155,16 +118,15 @@ func decodeChange(r *endpoint.Request) (change webhooks.Change, err error) {
 		enabled := status == webhooks.StatusEnabled
 		change.Enabled = &enabled
 	}
-	return change, body.Check()
+	if err := body.Check(); err != nil {
+		return err
+	}
+	return r.OK(h.store.Update(ctx, r.Session.AccountID, id, change))
 }
 
 // eventKinds is nil where there are no events, and empty where they are empty.
-func eventKinds(body *codec.Body) []webhooks.Kind {
-	names := body.Strings("events", maxWebhookEvents)
-	if names == nil {
-		return nil
-	}
-	return mapped(names, func(name string) webhooks.Kind { return webhooks.Kind(name) })
+func eventKinds(body *codec.Fields) []webhooks.Kind {
+	return mapped(body.Strings("events", maxWebhookEvents), func(name string) webhooks.Kind { return webhooks.Kind(name) })
 }
 
 // remove removes an endpoint and cancels what is pending for it.
@@ -175,11 +137,55 @@ func (h *webhookHandlers) remove(ctx context.Context, r *endpoint.Request, id uu
 // rotateSecret makes a new signing secret. For 24 hours events are signed with the old one too.
 func (h *webhookHandlers) rotateSecret(ctx context.Context, r *endpoint.Request, id uuid.UUID) error {
 	secret, err := h.store.RotateSecret(ctx, r.Session.AccountID, id)
+	return r.OK(struct {
+		ID     uuid.UUID `json:"id"`
+		Secret string    `json:"secret"`
+	}{id, secret}, err)
+}
+
+func (h *webhookHandlers) test(ctx context.Context, r *endpoint.Request, id uuid.UUID) error {
+	delivery, err := h.store.Test(ctx, r.Session.AccountID, id, h.now())
+	return r.Send(fasthttp.StatusAccepted, map[string]uuid.UUID{"delivery_id": delivery}, err)
+}
+
+// listDeliveries lists the deliveries to an endpoint, newest first.
+func (h *webhookHandlers) listDeliveries(ctx context.Context, r *endpoint.Request, id uuid.UUID) error {
+	limit, before, query := defaultDeliveryPage, uuid.NullUUID{}, r.Query()
+	query.Integer("limit", &limit, 1, webhooks.MaxDeliveryPage)
+	query.Match("before", "must be a UUID", func(text string) bool {
+		before.UUID, before.Valid = codec.ParseUUID(text)
+		return before.Valid
+	})
+	if err := query.Check(); err != nil {
+		return err
+	}
+	return r.OK(h.store.Deliveries(ctx, r.Session.AccountID, id, before, limit))
+}
+
+func (h *webhookHandlers) getDelivery(ctx context.Context, r *endpoint.Request, id uuid.UUID) error {
+	delivery, err := r.UUID("delivery_id")
 	if err != nil {
 		return err
 	}
-	return r.Value(fasthttp.StatusOK, struct {
-		ID     uuid.UUID `json:"id"`
-		Secret string    `json:"secret"`
-	}{id, secret})
+	return r.OK(h.store.Delivery(ctx, r.Session.AccountID, id, delivery))
+}
+
+func (h *webhookHandlers) redeliver(ctx context.Context, r *endpoint.Request, id uuid.UUID) error {
+	delivery, err := r.UUID("delivery_id")
+	if err != nil {
+		return err
+	}
+	started, err := h.store.Redeliver(ctx, r.Session.AccountID, id, delivery)
+	return r.Send(fasthttp.StatusAccepted, map[string]uuid.UUID{"delivery_id": started}, err)
+}
+
+// recover sends again what did not arrive since a moment.
+func (h *webhookHandlers) recover(ctx context.Context, r *endpoint.Request, id uuid.UUID) error {
+	body := r.JSON()
+	since := body.Time("since")
+	if err := body.Check("since"); err != nil {
+		return err
+	}
+	recovery, err := h.store.Recover(ctx, r.Session.AccountID, id, *since)
+	return r.Send(fasthttp.StatusAccepted, recovery, err)
 }

@@ -2,10 +2,18 @@ package endpoint
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
 	"github.com/valyala/fasthttp"
 
+	"examprep.dev/server/httpapi/apierror"
 	"examprep.dev/server/httpapi/codec"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/sessions"
@@ -14,34 +22,28 @@ import (
 // Access determines who may use a route.
 type Access int
 
+// The kinds of access.
 const (
-	// APIKey requires a valid API key.
-	APIKey Access = iota
-	// Open requires nothing. Requests count against the client's address.
-	Open
-	// Session requires the cookie of a signed-in developer. Requests count against the session.
-	Session
+	APIKey  Access = iota // requires a valid API key
+	Open                  // requires nothing; requests count against the client's address
+	Session               // requires the cookie of a signed-in developer; requests count against the session
 )
 
 // Needs are what a handler needs in addition to the head of its request.
 type Needs int
 
+// The needs, each with those before it.
 const (
-	// Nothing is for a handler that answers from memory.
-	Nothing Needs = iota
-	// Time is for a handler that waits for a database or another service: it has a deadline.
-	Time
-	// Body is as Time, and the request's body is read before. The bodies of other routes are not read.
-	Body
+	Nothing Needs = iota // for a handler that answers from memory
+	Time                 // for a handler that waits for a database or another service: it has a deadline
+	Body                 // as Time, and the request's body is read before; the bodies of other routes are not read
 )
 
 // Route is one operation (docs/spec.md, parts 4 to 6).
 type Route struct {
-	Method string
-	// Path matches as it was sent. {exam_key} and its like match one segment.
-	Path string
-	// Operation is the operationId of the contract. Metrics, logs and traces use it.
-	Operation string
+	Method    string
+	Path      string // matches as it was sent; {exam_key} and its like match one segment
+	Operation string // the operationId of the contract, in metrics, logs and traces
 	Access    Access
 	Needs     Needs
 	Handle    Handler
@@ -52,25 +54,88 @@ type Handler func(ctx context.Context, r *Request) error
 
 // Request is one exchange: fasthttp's context and what the middlewares found out. It is valid until its handler returns.
 type Request struct {
-	HTTP *fasthttp.RequestCtx
-	// ID is the x-request-id.
-	ID []byte
-	// Client is the client's address, behind trusted proxies.
-	Client netip.Addr
-	// Identity is the owner of the API key; zero on other routes.
-	Identity keys.Identity
-	// Session is the signed-in developer's; zero on other routes.
-	Session sessions.Session
+	HTTP     *fasthttp.RequestCtx
+	ID       []byte           // the x-request-id
+	Client   netip.Addr       // the client's address, behind trusted proxies
+	Identity keys.Identity    // the owner of the API key; zero on other routes
+	Session  sessions.Session // the signed-in developer's; zero on other routes
+	ExamKey  string           // the exam's of the path; empty on other routes
 }
 
 // JSON reads the request's body, which is an object.
-func (r *Request) JSON() *codec.Body { return codec.ReadBody(&r.HTTP.Request) }
-
-// HasBody reports whether the request has a body.
-func (r *Request) HasBody() bool { return len(r.HTTP.Request.Body()) > 0 }
+func (r *Request) JSON() *codec.Fields { return codec.ReadBody(&r.HTTP.Request) }
 
 // Query reads the request's query.
-func (r *Request) Query() *codec.Query { return codec.ReadQuery(r.HTTP) }
+func (r *Request) Query() *codec.Fields { return codec.ReadQuery(r.HTTP) }
 
 // Cookie returns the value of a cookie, empty if there is none.
 func (r *Request) Cookie(name string) string { return string(r.HTTP.Request.Header.Cookie(name)) }
+
+// Param returns a decoded parameter of the path, as a copy. It is empty if it cannot be decoded.
+func (r *Request) Param(name string) string {
+	segment, _ := r.HTTP.UserValue(name).(string)
+	decoded, err := url.PathUnescape(segment)
+	if err != nil {
+		return ""
+	}
+	return decoded
+}
+
+// ReadExamKey sets ExamKey. A segment that cannot be a key (broken encoding, control characters) names no exam: these paths have
+// no 400 in the specification.
+func (r *Request) ReadExamKey() error {
+	key := r.Param("exam_key")
+	if key == "" || !utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl) {
+		return apierror.ExamNotFound()
+	}
+	r.ExamKey = key
+	return nil
+}
+
+// UUID returns an id of the path. A segment that is not a UUID names nothing.
+func (r *Request) UUID(name string) (uuid.UUID, error) {
+	id, isID := codec.ParseUUID(r.Param(name))
+	if !isID {
+		return uuid.Nil, apierror.NotFound()
+	}
+	return id, nil
+}
+
+// Send sends v as JSON if err is nil, else it returns err.
+func (r *Request) Send(status int, v any, err error) error {
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode the response: %w", err)
+	}
+	r.Raw(body)
+	r.HTTP.SetStatusCode(status)
+	return nil
+}
+
+// OK is Send with the status 200.
+func (r *Request) OK(v any, err error) error { return r.Send(fasthttp.StatusOK, v, err) }
+
+// Raw sends a body of JSON, and takes it over. The status is 200.
+func (r *Request) Raw(body []byte) {
+	r.HTTP.Response.Header.SetContentType("application/json")
+	r.HTTP.Response.Header.Set(fasthttp.HeaderCacheControl, "no-store")
+	r.HTTP.Response.SetBodyRaw(body)
+}
+
+// NoContent sends 204 if err is nil, else it returns err.
+func (r *Request) NoContent(err error) error {
+	if err == nil {
+		r.HTTP.SetStatusCode(fasthttp.StatusNoContent)
+	}
+	return err
+}
+
+// Redirect sends a browser to an address (303).
+func (r *Request) Redirect(address string) {
+	r.HTTP.Response.Header.Set(fasthttp.HeaderLocation, address)
+	r.HTTP.Response.Header.Set(fasthttp.HeaderCacheControl, "no-store")
+	r.HTTP.SetStatusCode(fasthttp.StatusSeeOther)
+}

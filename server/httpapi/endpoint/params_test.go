@@ -14,7 +14,11 @@ import (
 // routedExamKey routes a request for an exam's overview, and returns the exam's key that its handler reads.
 func routedExamKey(ctx *fasthttp.RequestCtx) (key string, err error) {
 	r := router.New()
-	r.GET("/{exam_key}/overview", func(ctx *fasthttp.RequestCtx) { key, err = (&Request{HTTP: ctx}).ExamKey() })
+	r.GET("/{exam_key}/overview", func(ctx *fasthttp.RequestCtx) {
+		request := &Request{HTTP: ctx}
+		err = request.ReadExamKey()
+		key = request.ExamKey
+	})
 	r.Handler(ctx)
 	return key, err
 }

@@ -29,7 +29,7 @@ func TestFieldsAreFoundAsTheyAreNamed(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got []string
-			for _, line := range fieldLines(&header, field) {
+			for _, line := range header.PeekAll(field) {
 				got = append(got, string(line))
 			}
 			if !slices.Equal(got, want) {

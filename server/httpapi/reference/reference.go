@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 	"sync"
 
 	"github.com/swaggest/swgui/v5/static"
@@ -35,38 +36,17 @@ const (
 	assetsPath  = docsPath + "/"
 )
 
-// site has the representations by path. They are loaded with the first request.
-type site struct {
-	load       func() (map[string]endpoint.Representation, error)
-	compressor *codec.Compressor
-}
-
-// Routes returns the routes of the reference.
+// Routes returns the routes of the reference. Its parts are loaded with the first request. Browsers must use a part's media type,
+// and not tell others where a reader came from.
 func Routes(compressor *codec.Compressor) []endpoint.Route {
-	s := &site{load: sync.OnceValues(load), compressor: compressor}
-	route := func(path, operation string, handle endpoint.Handler) endpoint.Route {
-		return endpoint.Route{Method: fasthttp.MethodGet, Path: path, Operation: operation, Access: endpoint.Open, Handle: handle}
-	}
-	return []endpoint.Route{
-		route(openAPIPath, "getOpenAPI", s.get(openAPIPath)),
-		route(docsPath, "getDocs", s.get(docsPath)),
-		route(assetsPath+"{asset}", "getDocs", s.get(assetsPath)),
-	}
-}
-
-// get sends the part at a path, or at a path and the name of an asset. Browsers must use its media type, and not tell others
-// where a reader came from.
-func (s *site) get(path string) endpoint.Handler {
-	return func(ctx context.Context, r *endpoint.Request) error {
-		parts, err := s.load()
+	parts := sync.OnceValues(load)
+	get := func(ctx context.Context, r *endpoint.Request) error {
+		byPath, err := parts()
 		if err != nil {
 			return err
 		}
-		name := path
-		if asset, ok := r.HTTP.UserValue("asset").(string); ok {
-			name += asset
-		}
-		found, known := parts[name]
+		path := string(r.HTTP.Request.URI().PathOriginal())
+		part, known := byPath[path]
 		if !known {
 			return apierror.NotFound()
 		}
@@ -76,22 +56,30 @@ func (s *site) get(path string) endpoint.Handler {
 		}
 		header.Set("X-Content-Type-Options", "nosniff")
 		header.Set("Referrer-Policy", "no-referrer")
-		r.Represent(ctx, s.compressor, found)
+		compressor.Send(ctx, r.HTTP, part)
 		return nil
 	}
+	route := func(path, operation string) endpoint.Route {
+		return endpoint.Route{Method: fasthttp.MethodGet, Path: path, Operation: operation, Access: endpoint.Open, Handle: get}
+	}
+	return []endpoint.Route{route(openAPIPath, "getOpenAPI"), route(docsPath, "getDocs"), route(assetsPath+"{asset}", "getDocs")}
 }
 
-// load converts the contract and unpacks the viewer: Swagger UI, from the module that pins it. The parts are
-// called by their paths.
-func load() (map[string]endpoint.Representation, error) {
+// load converts the contract and unpacks the viewer: Swagger UI, from the module that pins it. Caches must revalidate the
+// parts, so that page, script and document always come from the same release.
+func load() (map[string]codec.Representation, error) {
+	parts := make(map[string]codec.Representation)
+	add := func(path, mediaType string, body []byte) {
+		parts[path] = codec.Representation{Body: body, ETag: catalog.ETag(body), MediaType: mediaType, Public: true}
+	}
 	document, err := openapi.JSON()
 	if err != nil {
 		return nil, err
 	}
-	parts := map[string]endpoint.Representation{openAPIPath: newPart(document, "application/json")}
+	add(openAPIPath, "application/json", document)
 	for _, file := range []struct {
 		in                    fs.FS
-		path, part, mediaType string
+		name, path, mediaType string
 	}{
 		{docsFiles, "docs/index.html", docsPath, "text/html; charset=utf-8"},
 		{docsFiles, "docs/start.js", assetsPath + "start.js", "text/javascript; charset=utf-8"},
@@ -99,25 +87,19 @@ func load() (map[string]endpoint.Representation, error) {
 		{static.FS, "swagger-ui.css.gz", assetsPath + "swagger-ui.css", "text/css; charset=utf-8"},
 		{static.FS, "favicon-32x32.png", assetsPath + "favicon-32x32.png", "image/png"},
 	} {
-		content, err := readGzip(file.in, file.path)
+		content, err := readFile(file.in, file.name)
 		if err != nil {
-			return nil, fmt.Errorf("read the reference page's %s: %w", file.path, err)
+			return nil, fmt.Errorf("read the reference page's %s: %w", file.name, err)
 		}
-		parts[file.part] = newPart(content, file.mediaType)
+		add(file.path, file.mediaType, content)
 	}
 	return parts, nil
 }
 
-// newPart returns a part of the reference. Caches may store it but must revalidate, so that page, script and document always
-// come from the same release.
-func newPart(body []byte, mediaType string) endpoint.Representation {
-	return endpoint.Representation{Body: body, ETag: catalog.ETag(body), MediaType: mediaType, Public: true}
-}
-
-// readGzip reads a file, and decompresses one that is compressed.
-func readGzip(in fs.FS, name string) ([]byte, error) {
+// readFile reads a file, and decompresses one that is compressed.
+func readFile(in fs.FS, name string) ([]byte, error) {
 	content, err := fs.ReadFile(in, name)
-	if err != nil || !bytes.HasPrefix(content, []byte{0x1f, 0x8b}) {
+	if err != nil || !strings.HasSuffix(name, ".gz") {
 		return content, err
 	}
 	unpacked, err := gzip.NewReader(bytes.NewReader(content))

@@ -17,6 +17,8 @@ const (
 	// could not read its response.
 	lingerTime  = 2 * time.Second
 	lingerBytes = 4 << 20
+	// lingersPerSecond bounds the work for clients that send much and are refused. Beyond it connections are closed at once.
+	lingersPerSecond = 50
 )
 
 // conn is a connection that knows whether it has a request.
@@ -24,12 +26,9 @@ type conn struct {
 	net.Conn
 
 	listener *Listener
-	// busy is set from the first byte of a request to the end of its response.
-	busy atomic.Bool
-	// lingers is set if the client may be sending what is not read.
-	lingers atomic.Bool
-	// peer is the address at the other end; source is the client that it is counted with, if any.
-	peer, source netip.Addr
+	busy     atomic.Bool // from the first byte of a request to the end of its response
+	lingers  atomic.Bool // the client may be sending what is not read
+	source   netip.Addr  // the client that the connection is counted with, if any
 
 	// The goroutine that serves the connection owns what follows.
 
@@ -53,10 +52,10 @@ func TrackState(c net.Conn, state fasthttp.ConnState) {
 	if !ok {
 		return
 	}
-	if state == fasthttp.StateActive && own.served { // its request may have arrived with the one before
+	switch {
+	case state == fasthttp.StateActive && own.served: // its request may have arrived with the one before
 		own.busy.Store(true)
-	}
-	if state == fasthttp.StateIdle {
+	case state == fasthttp.StateIdle:
 		own.busy.Store(false)
 		own.served, own.read = true, 0
 		_ = own.SetWriteDeadline(time.Now().Add(own.listener.cfg.WriteTimeout))
@@ -124,9 +123,9 @@ func LingerOnClose(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// Close implements net.Conn. It lingers if LingerOnClose was called.
+// Close implements net.Conn. It lingers if LingerOnClose was called and few connections do.
 func (c *conn) Close() error {
-	if c.lingers.Load() {
+	if c.lingers.Load() && c.listener.lingers.Allow() {
 		linger(c.Conn, time.Now().Add(lingerTime))
 	}
 	err := c.Conn.Close()

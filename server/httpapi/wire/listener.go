@@ -3,38 +3,32 @@ package wire
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/netip"
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 const (
 	// refusalTimeout bounds writing to and reading from a connection over the limit.
 	refusalTimeout = 250 * time.Millisecond
-	// maxRefused is the number of refused connections that stay open, so that their clients can read the response. One more is
-	// closed as soon as the response is sent.
-	maxRefused = 256
 	// acceptRetry is the pause after the process ran out of file descriptors.
 	acceptRetry = 50 * time.Millisecond
 )
 
 // Config holds the limits of a [Listener] and its connections.
 type Config struct {
-	// MaxConnections is the number of connections that are served at once.
-	MaxConnections int
+	MaxConnections int // that are served at once
 	// MaxPerAddress is the number for one client address (an IPv4 address, or the /64 of an IPv6 one); 0: no limit. Connections
 	// of trusted proxies are not counted.
 	MaxPerAddress int
 	Trusted       []netip.Prefix
-	// MaxRead is the number of bytes that are read of one request, with its framing.
-	MaxRead int
-	// ReadTimeout is for a request from its first byte to its last.
-	ReadTimeout time.Duration
-	// WriteTimeout is from one response to the end of the next, where fasthttp sets no deadline.
-	WriteTimeout time.Duration
+	MaxRead       int           // bytes that are read of one request, with its framing
+	ReadTimeout   time.Duration // for a request from its first byte to its last
+	WriteTimeout  time.Duration // from one response to the end of the next, where fasthttp sets no deadline
 	// Refusal returns the response to one connection too many; OnRefused is called before it is sent.
 	Refusal   func() []byte
 	OnRefused func()
@@ -51,7 +45,7 @@ type Listener struct {
 	mu        sync.Mutex
 	conns     map[*conn]struct{}
 	byAddress map[netip.Addr]int // counts what MaxPerAddress limits
-	refused   chan struct{}      // an element for each refused connection that stays open
+	lingers   *rate.Limiter
 }
 
 // NewListener returns a listener on inner. ctx ends its pauses.
@@ -59,34 +53,27 @@ func NewListener(ctx context.Context, inner net.Listener, cfg Config) *Listener 
 	return &Listener{
 		Listener: inner, cfg: cfg, ctx: ctx,
 		conns: make(map[*conn]struct{}), byAddress: make(map[netip.Addr]int),
-		refused: make(chan struct{}, maxRefused),
+		lingers: rate.NewLimiter(lingersPerSecond, lingersPerSecond),
 	}
 }
 
-// Accept returns the next connection, or io.EOF once the listener is closed. It answers connections beyond the limit, and waits
-// while the process lacks file descriptors.
+// Accept returns the next connection. It answers those beyond the limit, and waits while the process lacks file descriptors.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		inner, err := l.Listener.Accept()
-		switch {
-		case err == nil:
-		case errors.Is(err, net.ErrClosed):
-			return nil, io.EOF
-		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-			pause := time.NewTimer(acceptRetry)
+		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 			select {
-			case <-pause.C:
+			case <-time.After(acceptRetry):
 			case <-l.ctx.Done():
-				pause.Stop()
 			}
 			continue
-		default:
+		}
+		if err != nil {
 			return nil, err
 		}
 		if c := l.admit(inner); c != nil {
 			return c, nil
 		}
-		l.cfg.OnRefused()
 		l.refuse(inner)
 	}
 }
@@ -94,35 +81,33 @@ func (l *Listener) Accept() (net.Conn, error) {
 // refuse answers one connection too many and closes it within refusalTimeout. Writing does not wait: the response fits the send
 // buffer of a new connection.
 func (l *Listener) refuse(inner net.Conn) {
+	l.cfg.OnRefused()
 	until := time.Now().Add(refusalTimeout)
 	if inner.SetWriteDeadline(until) == nil {
 		_, _ = inner.Write(l.cfg.Refusal())
 	}
-	select {
-	case l.refused <- struct{}{}:
-		go func() {
-			linger(inner, until)
-			_ = inner.Close()
-			<-l.refused
-		}()
-	default:
+	if !l.lingers.Allow() {
 		_ = inner.Close()
+		return
 	}
+	go func() {
+		linger(inner, until)
+		_ = inner.Close()
+	}()
 }
 
 // admit counts a connection; nil: it is one too many.
 func (l *Listener) admit(inner net.Conn) *conn {
+	source := l.source(addressOf(inner.RemoteAddr()))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	peer := addressOf(inner.RemoteAddr())
-	source := l.source(peer)
 	if len(l.conns) >= l.cfg.MaxConnections || source.IsValid() && l.byAddress[source] >= l.cfg.MaxPerAddress {
 		return nil
 	}
 	if source.IsValid() {
 		l.byAddress[source]++
 	}
-	c := &conn{Conn: inner, listener: l, peer: peer, source: source}
+	c := &conn{Conn: inner, listener: l, source: source}
 	l.conns[c] = struct{}{}
 	return c
 }

@@ -18,6 +18,7 @@ func registerMetrics(registerer prometheus.Registerer, d *Directory) {
 		_, bytes := d.contents.Load().keys.size()
 		return float64(bytes)
 	})
+	gauge("directory_limit_bytes", "Limit of the pod's directory of keys, in bytes.", func() float64 { return float64(d.cfg.Budget) })
 	gauge("changes_applied", "Number of the newest change that the pod has applied, in microseconds since 1970.", func() float64 {
 		return float64(d.contents.Load().number.Load())
 	})

@@ -1,0 +1,173 @@
+package codec
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/valyala/fasthttp"
+
+	"examprep.dev/server/httpapi/apierror"
+)
+
+// maxDepth bounds how deep objects and arrays nest in a request body; the interface needs 2.
+const maxDepth = 32
+
+const mediaTypeJSON = "application/json"
+
+// ReadBody reads a request's body. It accepts application/json in UTF-8 only: one object, nothing after it, no duplicate name
+// at any depth, no invalid UTF-8.
+func ReadBody(request *fasthttp.Request) *Fields {
+	if err := checkMediaType(request.Header.ContentType()); err != nil {
+		return &Fields{invalid: err}
+	}
+	if encoding := request.Header.ContentEncoding(); len(encoding) > 0 && !strings.EqualFold(string(encoding), "identity") {
+		return &Fields{invalid: unsupportedMedia("Request bodies are read without Content-Encoding.")}
+	}
+	return parseObject(request.Body())
+}
+
+// checkMediaType takes application/json, without a charset or with UTF-8; other parameters mean nothing for it.
+func checkMediaType(contentType []byte) error {
+	if string(contentType) == mediaTypeJSON {
+		return nil
+	}
+	mediaType, parameters, err := mime.ParseMediaType(string(contentType))
+	if err != nil || mediaType != mediaTypeJSON {
+		return unsupportedMedia("Content-Type must be application/json.")
+	}
+	if charset, given := parameters["charset"]; given && !strings.EqualFold(charset, "utf-8") {
+		return unsupportedMedia("The charset of application/json is utf-8.")
+	}
+	return nil
+}
+
+func unsupportedMedia(detail string) *apierror.Error {
+	return &apierror.Error{Status: fasthttp.StatusUnsupportedMediaType, Code: apierror.CodeUnsupportedMedia, Detail: detail}
+}
+
+func parseObject(data []byte) *Fields {
+	if err := checkJSON(data); err != nil {
+		return &Fields{invalid: err}
+	}
+	fields := new(Fields)
+	_ = json.Unmarshal(data, &fields.values) // it was checked
+	return fields
+}
+
+// checkJSON refuses anything but one object that nests at most maxDepth deep.
+func checkJSON(data []byte) error {
+	d := jsontext.NewDecoder(bytes.NewBuffer(data))
+	first := d.PeekKind()
+	for depth := 1; depth > 0; depth = d.StackDepth() {
+		if _, err := d.ReadToken(); err != nil {
+			return syntaxError(err)
+		}
+		if d.StackDepth() > maxDepth {
+			return syntaxError(fmt.Errorf("nested deeper than %d levels", maxDepth))
+		}
+	}
+	if first != '{' {
+		return &apierror.Error{Status: fasthttp.StatusBadRequest, Code: apierror.CodeValidationFailed, Detail: "The body must be a JSON object."}
+	}
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+		return invalidJSON("Something follows the JSON object, from byte %d on.", d.InputOffset())
+	}
+	return nil
+}
+
+// syntaxError returns the error for a body that is not JSON.
+func syntaxError(err error) *apierror.Error {
+	var at *jsontext.SyntacticError
+	switch {
+	case errors.Is(err, io.EOF):
+		return invalidJSON("The body is empty.")
+	case !errors.As(err, &at):
+		return invalidJSON("The body is not acceptable JSON: %s.", err)
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return duplicateName(at.JSONPointer)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return invalidJSON("The body ends in the middle of JSON.")
+	default:
+		return invalidJSON("The body is not JSON: %s, at byte %d.", at.Err, at.ByteOffset)
+	}
+}
+
+func invalidJSON(format string, args ...any) *apierror.Error {
+	return &apierror.Error{Status: fasthttp.StatusBadRequest, Code: apierror.CodeInvalidJSON, Detail: fmt.Sprintf(format, args...)}
+}
+
+// duplicateName returns the error for a name given twice; an answer has a code of its own (docs/spec.md, part 7). The field of
+// /a/b is a.b; the empty name has none.
+func duplicateName(pointer jsontext.Pointer) *apierror.Error {
+	name := pointer.LastToken()
+	duplicate := invalidJSON("The name %q is given twice.", name)
+	if pointer.Parent() == "/answers" {
+		duplicate = &apierror.Error{
+			Status: fasthttp.StatusBadRequest, Code: apierror.CodeDuplicateAnswerKey,
+			Detail: fmt.Sprintf("The answer key %q is given twice.", name),
+		}
+	}
+	if path := strings.Join(slices.Collect(pointer.Tokens()), "."); path != "" {
+		duplicate.Fields = []apierror.Field{{Name: path, Detail: "is given twice"}}
+	}
+	return duplicate
+}
+
+// Pairs yields the names and values of an object of strings, in its order.
+func (f *Fields) Pairs(name string, yield func(key, value string)) {
+	object, given := f.get(name, '{', "must be an object with string values")
+	if !given {
+		return
+	}
+	problem := ""
+	d := jsontext.NewDecoder(bytes.NewBuffer(object.json))
+	_, _ = d.ReadToken() // the brace; errors were checked for
+	for d.PeekKind() == '"' {
+		token, _ := d.ReadToken()
+		key := token.String()
+		value, _ := d.ReadValue()
+		if value.Kind() != '"' {
+			problem = fmt.Sprintf("must be an object with string values; the value of %q is not a string", key)
+			continue
+		}
+		text := unquote(value)
+		if strings.ContainsRune(key+text, 0) {
+			problem = hasNUL
+		}
+		yield(key, text)
+	}
+	f.note(name, problem)
+}
+
+// ReadQuery reads the query of a request. A repeated parameter is a problem, and so is a value that is not percent-encoded
+// UTF-8. Unknown parameters are ignored, even malformed ones.
+func ReadQuery(ctx *fasthttp.RequestCtx) *Fields { return parseQuery(ctx.URI().QueryString()) }
+
+func parseQuery(raw []byte) *Fields {
+	values := make(map[string]value)
+	for pair := range strings.SplitSeq(string(raw), "&") {
+		rawName, rawText, _ := strings.Cut(pair, "=")
+		name, err := url.QueryUnescape(rawName)
+		if err != nil || pair == "" {
+			continue
+		}
+		text, err := url.QueryUnescape(rawText)
+		parameter := value{text: text}
+		if _, repeated := values[name]; repeated {
+			parameter.problem = "is given more than once"
+		} else if err != nil || !utf8.ValidString(text) {
+			parameter.problem = "is not percent-encoded UTF-8"
+		}
+		values[name] = parameter
+	}
+	return &Fields{values: values}
+}

@@ -2,7 +2,6 @@ package directory
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,6 +25,7 @@ type confirmation struct {
 	kind   keys.ChangeKind
 	number int64               // the newest when the rows were first read
 	first  map[uuid.UUID]int64 // renewals at that time
+	start  time.Time           // of the first read: older leases have begun before
 }
 
 func newConfirmation(kind keys.ChangeKind, number int64, pods []keysdb.PodsAppliedRow) *confirmation {
@@ -72,58 +72,42 @@ func NewAuthor(pool *pgxpool.Pool) *Author { return &Author{pool: pool} }
 // Confirm waits, after the commit of a change, until no API pod goes by an older state. It takes about 10 ms, and 2.5 s if a pod
 // is silent. It uses PostgreSQL only. It returns an [*keys.UnconfirmedError] if it is not certain after 5 s or when ctx ends.
 func (a *Author) Confirm(ctx context.Context, kind keys.ChangeKind) error {
-	queries := keysdb.New(a.pool)
 	ticker := time.NewTicker(readEvery)
 	defer ticker.Stop()
-	start := time.Now() // when the rows were first read: older leases have begun before
-	var c *confirmation
-	var last verdict
+	c := &confirmation{kind: kind, start: time.Now()}
 	for {
-		now := time.Now()
-		pods, err := podsApplied(ctx, queries)
-		switch {
-		case err != nil:
-		case len(pods) == 0:
+		v, err := a.look(ctx, c)
+		if v.done {
 			return nil
-		default:
-			if c == nil {
-				start, c = now, newConfirmation(kind, pods[0].Newest, pods)
-			}
-			last = c.judge(pods, now.Sub(start))
-			err = markLost(ctx, queries, last.silent)
-			if last.done {
-				return nil
-			}
 		}
-		if waited := time.Since(start); waited > confirmLimit {
-			return &keys.UnconfirmedError{Waited: waited, Silent: last.behind, Err: err}
+		if waited := time.Since(c.start); waited > confirmLimit {
+			return &keys.UnconfirmedError{Waited: waited, Silent: v.behind, Err: err}
 		}
 		select {
 		case <-ctx.Done():
-			return &keys.UnconfirmedError{Waited: time.Since(start), Silent: last.behind, Err: ctx.Err()}
+			return &keys.UnconfirmedError{Waited: time.Since(c.start), Silent: v.behind, Err: ctx.Err()}
 		case <-ticker.C:
 		}
 	}
 }
 
-func podsApplied(ctx context.Context, queries *keysdb.Queries) ([]keysdb.PodsAppliedRow, error) {
+// look reads the pods' rows once, and marks silent pods as lost.
+func (a *Author) look(ctx context.Context, c *confirmation) (verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	queries, now := keysdb.New(a.pool), time.Now()
 	pods, err := queries.PodsApplied(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read pods: %w", err)
+	if err != nil || len(pods) == 0 {
+		return verdict{done: err == nil}, err
 	}
-	return pods, nil
-}
-
-func markLost(ctx context.Context, queries *keysdb.Queries, silent keysdb.MarkPodsLostParams) error {
-	if len(silent.Ids) == 0 {
-		return nil
+	if c.first == nil {
+		begun := newConfirmation(c.kind, pods[0].Newest, pods)
+		begun.start = now
+		*c = *begun
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	if err := queries.MarkPodsLost(ctx, silent); err != nil {
-		return fmt.Errorf("mark silent pods: %w", err)
+	v := c.judge(pods, now.Sub(c.start))
+	if len(v.silent.Ids) > 0 {
+		err = queries.MarkPodsLost(ctx, v.silent)
 	}
-	return nil
+	return v, err
 }

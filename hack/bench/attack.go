@@ -35,7 +35,7 @@ const (
 
 const (
 	slowClients   = 1000
-	idleClients   = 10_000
+	idleClients   = 4_000
 	bodyClients   = 32
 	heldClients   = 1000
 	keyClients    = 256

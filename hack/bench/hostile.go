@@ -45,7 +45,7 @@ type hostile struct {
 func attacks() []*hostile {
 	return []*hostile{
 		{name: "1,000 clients, a byte a second", order: attackOrder{Kind: attackSlow, Addresses: 50}},
-		{name: "10,000 idle connections", order: attackOrder{Kind: attackIdle, Addresses: 50}},
+		{name: "4,000 idle connections", order: attackOrder{Kind: attackIdle, Addresses: 50}},
 		{name: "bodies of 1 GB", order: attackOrder{Kind: attackBodies, Addresses: 8}},
 		{name: "1,000 bodies of 1 MB, one byte short", order: attackOrder{Kind: attackHeld, Addresses: 50}},
 		{name: "100k malformed keys/s, one address", order: attackOrder{Kind: attackMalformed, Addresses: 1}},

@@ -25,6 +25,8 @@ const (
 	rewriteTime = 2 * time.Minute
 	// bucketBytes is what a key may take in Redis, and directoryMegabytes what all may take in a pod.
 	bucketBytes, directoryMegabytes = 100, 100
+	// manyKeysMemory is the memory limit of a pod that holds all keys: 15 % of it are for the directory.
+	manyKeysMemory = "GOMEMLIMIT=1GiB"
 )
 
 // keySet is the texts of keys, end to end: a million strings apart would cost the load generator what is not the
@@ -163,7 +165,7 @@ func (s *stack) podMemory(ctx context.Context) (resident, directory float64, err
 	}
 	defer supervisor.Stop()
 	const name = "weighed"
-	if _, err := s.startPodUnder(ctx, supervisor, s.binary, name); err != nil {
+	if _, err := s.startPodUnder(ctx, supervisor, s.binary, name, manyKeysMemory); err != nil {
 		return 0, 0, err
 	}
 	pods, err := s.watched(name)
@@ -193,7 +195,7 @@ func (s *stack) touch(ctx context.Context, set keySet) (bytesPerKey float64, err
 	if set.host, err = s.ports.Address(ctx, name); err != nil {
 		return 0, err
 	}
-	if err := s.startUnder(ctx, supervisor, s.binary, name, "api", "EXAMPREP_LISTEN="+set.host); err != nil {
+	if err := s.startUnder(ctx, supervisor, s.binary, name, "api", "EXAMPREP_LISTEN="+set.host, manyKeysMemory); err != nil {
 		return 0, err
 	}
 	if _, _, err := set.once().drive(ctx, time.Hour); err != nil {

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// TestAlertsOfADefect builds the program with a defect in one of its handlers: no request is known that makes one panic.
+// TestAlertsOfADefect builds the program with a defect that one operation meets: no request is known that makes one panic.
 func TestAlertsOfADefect(t *testing.T) {
 	s, p := newEnv(t), newPrometheus(t)
-	s.Path = defective(t, "../../../server/httpapi/exams.go", "func (h *examHandlers) listExams(ctx context.Context, r *endpoint.Request) error {\n")
+	s.Path = defective(t, "../../../server/catalog/snapshot.go", "func (s *Snapshot) Resources(examKey string) (Document, error) {\n")
 	api := s.start("api")
 	p.pods[api] = true
 	reads(t, api, "examprep_ready 1")
 	p.quiet(4, s.works(api))
 	p.fire(5*time.Minute, func() {
 		s.works(api)()
-		if status := s.ask(api, s.key, "192.0.2.1", "GET", "/v1/exam-prep/list", ""); status != http.StatusInternalServerError {
+		if status := s.ask(api, s.key, "192.0.2.1", "GET", exam+"/resources", ""); status != http.StatusInternalServerError {
 			t.Errorf("a panic is answered %d", status)
 		}
 	}, "ExamprepAPIPanics")

@@ -2,6 +2,7 @@ package directory
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -97,8 +98,11 @@ func (a *Author) look(ctx context.Context, c *confirmation) (verdict, error) {
 	defer cancel()
 	queries, now := keysdb.New(a.pool), time.Now()
 	pods, err := queries.PodsApplied(ctx)
-	if err != nil || len(pods) == 0 {
-		return verdict{done: err == nil}, err
+	if err != nil {
+		return verdict{}, fmt.Errorf("read pods: %w", err)
+	}
+	if len(pods) == 0 {
+		return verdict{done: true}, nil
 	}
 	if c.first == nil {
 		begun := newConfirmation(c.kind, pods[0].Newest, pods)
@@ -107,7 +111,9 @@ func (a *Author) look(ctx context.Context, c *confirmation) (verdict, error) {
 	}
 	v := c.judge(pods, now.Sub(c.start))
 	if len(v.silent.Ids) > 0 {
-		err = queries.MarkPodsLost(ctx, v.silent)
+		if err := queries.MarkPodsLost(ctx, v.silent); err != nil {
+			return v, fmt.Errorf("mark silent pods: %w", err)
+		}
 	}
-	return v, err
+	return v, nil
 }

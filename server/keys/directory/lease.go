@@ -208,7 +208,9 @@ func (d *Directory) loadAndRegister(ctx context.Context, db *connection) error {
 
 // prune deletes old changes, and keys that have expired: they have no change.
 func (d *Directory) prune(ctx context.Context, db *connection) error {
-	d.contents.Load().keys.removeExpired(d.lease.Load().at(d.cfg.Clock()))
+	if l := d.lease.Load(); l != nil { // its time is PostgreSQL's own: a clock that steps removes no key
+		d.contents.Load().keys.removeExpired(l.now)
+	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if err := db.PruneKeyChanges(ctx); err != nil {

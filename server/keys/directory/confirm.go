@@ -76,17 +76,21 @@ func (a *Author) Confirm(ctx context.Context, kind keys.ChangeKind) error {
 	ticker := time.NewTicker(readEvery)
 	defer ticker.Stop()
 	c := &confirmation{kind: kind, start: time.Now()}
+	behind := 0 // by the last reading that succeeded
 	for {
 		v, err := a.look(ctx, c)
 		if v.done {
 			return nil
 		}
+		if err == nil {
+			behind = v.behind
+		}
 		if waited := time.Since(c.start); waited > confirmLimit {
-			return &keys.UnconfirmedError{Waited: waited, Silent: v.behind, Err: err}
+			return &keys.UnconfirmedError{Waited: waited, Silent: behind, Err: err}
 		}
 		select {
 		case <-ctx.Done():
-			return &keys.UnconfirmedError{Waited: time.Since(c.start), Silent: v.behind, Err: ctx.Err()}
+			return &keys.UnconfirmedError{Waited: time.Since(c.start), Silent: behind, Err: ctx.Err()}
 		case <-ticker.C:
 		}
 	}

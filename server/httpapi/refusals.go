@@ -18,7 +18,7 @@ const maxDelay = time.Second
 
 // refusals delays 401 responses, and 429 responses without a valid key, beyond [Config.RefusalsPerSecond]: they cost their sender
 // almost nothing. Excess ones wait up to a second, with what is pipelined on their connection; if that is not enough, the
-// connection is closed. All clients share one queue. Requests with a valid key and connections of trusted proxies are exempt.
+// connection is closed then. All clients share one queue. Requests with a valid key and connections of trusted proxies are exempt.
 type refusals struct {
 	limiter *rate.Limiter
 	trusted []netip.Prefix
@@ -50,7 +50,7 @@ func (f *refusals) wait(ctx context.Context, http *fasthttp.RequestCtx) {
 	defer cancel()
 	if f.limiter.Wait(ctx) != nil { // at once if its turn is too late
 		http.SetConnectionClose()
-		return
+		<-ctx.Done() // a client that is cut off at once would be back at once
 	}
 	f.held.Inc()
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -19,6 +20,9 @@ const (
 	lingerBytes = 4 << 20
 	// lingersPerSecond bounds the work for clients that send much and are refused. Beyond it connections are closed at once.
 	lingersPerSecond = 50
+	// lingerBytesPerSecond bounds what is read of all of them, in pieces of lingerPiece bytes.
+	lingerBytesPerSecond = 16 << 20
+	lingerPiece          = 32 << 10
 )
 
 // conn is a connection that knows whether it has a request.
@@ -126,18 +130,27 @@ func LingerOnClose(ctx *fasthttp.RequestCtx) {
 // Close implements net.Conn. It lingers if LingerOnClose was called and few connections do.
 func (c *conn) Close() error {
 	if c.lingers.Load() && c.listener.lingers.Allow() {
-		linger(c.Conn, time.Now().Add(lingerTime))
+		c.listener.linger(c.Conn, time.Now().Add(lingerTime))
 	}
 	err := c.Conn.Close()
 	c.listener.remove(c)
 	return err
 }
 
-// linger closes the sending half of a connection and reads on, within limits, so that the client can read its response.
-func linger(c net.Conn, until time.Time) {
+// linger closes the sending half of a connection and reads on, within limits, so that the client can read its response. All
+// connections that linger share one rate: reading at full speed would take the processors from other clients.
+func (l *Listener) linger(c net.Conn, until time.Time) {
 	half, ok := c.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil || c.SetReadDeadline(until) != nil {
 		return
 	}
-	_, _ = io.CopyN(io.Discard, c, lingerBytes)
+	ctx, cancel := context.WithDeadline(l.ctx, until)
+	defer cancel()
+	for piece, left := make([]byte, lingerPiece), lingerBytes; left > 0; {
+		n, err := c.Read(piece)
+		if err != nil || l.lingerRate.WaitN(ctx, n) != nil {
+			return
+		}
+		left -= n
+	}
 }

@@ -45,7 +45,8 @@ type Listener struct {
 	mu        sync.Mutex
 	conns     map[*conn]struct{}
 	byAddress map[netip.Addr]int // counts what MaxPerAddress limits
-	lingers   *rate.Limiter
+
+	lingers, lingerRate *rate.Limiter // connections, and bytes
 }
 
 // NewListener returns a listener on inner. ctx ends its pauses.
@@ -53,7 +54,8 @@ func NewListener(ctx context.Context, inner net.Listener, cfg Config) *Listener 
 	return &Listener{
 		Listener: inner, cfg: cfg, ctx: ctx,
 		conns: make(map[*conn]struct{}), byAddress: make(map[netip.Addr]int),
-		lingers: rate.NewLimiter(lingersPerSecond, lingersPerSecond),
+		lingers:    rate.NewLimiter(lingersPerSecond, lingersPerSecond),
+		lingerRate: rate.NewLimiter(lingerBytesPerSecond, lingerBytesPerSecond),
 	}
 }
 
@@ -91,7 +93,7 @@ func (l *Listener) refuse(inner net.Conn) {
 		return
 	}
 	go func() {
-		linger(inner, until)
+		l.linger(inner, until)
 		_ = inner.Close()
 	}()
 }

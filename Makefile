@@ -152,7 +152,7 @@ soak: deps ## Play HISTORIES histories of attempts against their model; deliver 
 		-rapid.checks=$(SCHEDULES)
 	@CONTROLLERS_TEST_CHAOS=$(CHAOS) .dev/bin/dev test go test -count 1 -timeout 2h -v \
 		-run '^TestWhatIsServedIsWhatIsDeclaredWhateverIsKilled$$' ./controllers
-	@GATE_TEST_AWAY=60s .dev/bin/dev test go test -count 1 -timeout 1h -v -run '^TestRedisAwayUnderLoad' ./server/httpapi
+	@GATE_TEST_AWAY=60s .dev/bin/dev test go test -count 1 -timeout 1h -v -run '^Test(RedisAwayUnderLoad|WithoutPostgresKnown)' ./server/httpapi ./server/gate
 
 .PHONY: e2e
 e2e: build ## Prove the whole way on a running make dev (E2EFLAGS, such as -duration 10s); with E2E_CLUSTER=1 on the cluster of KUBECONFIG

@@ -98,17 +98,27 @@ func (r *remote) awaitLeaseEnd(t *testing.T) {
 	testkit.Eventually(t, "the lease is over", func() bool { return !r.pod.Directory.Leased() })
 }
 
+// awayVariable says for how long PostgreSQL is away (make soak: 60 s).
+const awayVariable = "GATE_TEST_AWAY"
+
 func TestWithoutPostgresKnownKeysPass(t *testing.T) {
 	t.Parallel()
 	r := newRemote(t)
-	key := r.create(t, "")
+	r.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
+	key := r.create(t, "endless")
 	testkit.Eventually(t, "the key passes", func() bool { return allowed(r.pod, key) })
 	r.postgres.Cut(true)
 	r.awaitLeaseEnd(t)
 	testkit.Eventually(t, "Redis has the pod's number", func() bool { return allowed(r.pod, key) })
-	for range 20 {
+	away := time.After(testkit.Duration(t, awayVariable, 0))
+	for checks, back := 0, false; checks < 20 || !back; checks++ {
 		if !allowed(r.pod, key) {
 			t.Fatal("a known key is refused")
+		}
+		select {
+		case <-away:
+			back = true
+		case <-time.After(5 * time.Millisecond):
 		}
 	}
 	check.NoError(t, r.pod.Directory.Ready(t.Context()))

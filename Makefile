@@ -154,6 +154,10 @@ soak: deps ## Play HISTORIES histories of attempts against their model; deliver 
 		-run '^TestWhatIsServedIsWhatIsDeclaredWhateverIsKilled$$' ./controllers
 	@GATE_TEST_AWAY=60s .dev/bin/dev test go test -count 1 -timeout 1h -v -run '^Test(RedisAwayUnderLoad|WithoutPostgresKnown)' ./server/httpapi ./server/gate
 
+.PHONY: memory
+memory: deps ## Load an API pod in a cgroup of the chart's memory limit, as root: the kernel must not kill it
+	@COMMAND_TEST_CGROUP=1 .dev/bin/dev test go test -count 1 -v -run '^TestAPIPodStaysWithinTheChartsMemory$$' ./server/command
+
 .PHONY: e2e
 e2e: build ## Prove the whole way on a running make dev (E2EFLAGS, such as -duration 10s); with E2E_CLUSTER=1 on the cluster of KUBECONFIG
 	go test -tags e2e -count 1 -timeout 2h -v $(if $(E2E_CLUSTER),./hack/e2e/cluster,./hack/e2e) -args $(E2EFLAGS)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/testkit"
+	expect "examprep.dev/server/testkit/check"
 	"examprep.dev/server/testkit/race"
 )
 
@@ -44,6 +46,11 @@ func TestAPIPodStaysWithinTheChartsMemory(t *testing.T) {
 		catalogtest.Publish(t, pool, exam)
 	}
 	s.Env = append(s.Env, "GOMEMLIMIT="+strconv.Itoa(chartLimit/10*9), "GOMAXPROCS=1", "EXAMPREP_LOG_LEVEL=info")
+	var group memoryCgroup
+	if os.Getenv(cgroupVariable) != "" {
+		group = newMemoryCgroup(t, chartLimit)
+		s.Path = group.wrap(t, s.Path)
+	}
 	pod := s.start("api")
 	pod.MayFail = true // it is killed at the end of the test
 	head := "Host: x\r\nAuthorization: Bearer " + key + "\r\n"
@@ -85,6 +92,57 @@ func TestAPIPodStaysWithinTheChartsMemory(t *testing.T) {
 	t.Logf("peak: %d MiB", peak>>20)
 	if peak >= chartLimit {
 		t.Errorf("the pod took %d MiB, the chart's limit is %d", peak>>20, chartLimit>>20)
+	}
+	if group != "" {
+		group.check(t)
+	}
+}
+
+// cgroupVariable makes the test run the pod in a memory cgroup of the chart's limit. make memory sets it; it needs root.
+const cgroupVariable = "COMMAND_TEST_CGROUP"
+
+// memoryCgroup is the directory of a cgroup that has a memory limit.
+type memoryCgroup string
+
+func newMemoryCgroup(t *testing.T, limit int64) memoryCgroup {
+	t.Helper()
+	parent, file := "/sys/fs/cgroup/memory", "memory.limit_in_bytes" // version 1
+	if _, err := os.Stat(filepath.Join(parent, file)); err != nil {
+		parent, file = "/sys/fs/cgroup", "memory.max"
+	}
+	group, err := os.MkdirTemp(parent, "examprep-test-")
+	if err != nil {
+		t.Fatalf("make a cgroup: %v", err)
+	}
+	t.Cleanup(func() { expect.NoError(t, os.Remove(group)) })
+	expect.NoError(t, os.WriteFile(filepath.Join(group, file), []byte(strconv.FormatInt(limit, 10)), 0))
+	return memoryCgroup(group)
+}
+
+// wrap returns a program that enters the cgroup and becomes the given one.
+func (g memoryCgroup) wrap(t *testing.T, program string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "examprep")
+	script := fmt.Sprintf("#!/bin/sh\necho $$ > %s/cgroup.procs && exec %s \"$@\"\n", string(g), program)
+	expect.NoError(t, os.WriteFile(path, []byte(script), 0o700)) //nolint:gosec // a program
+	return path
+}
+
+// check fails if the kernel killed a process of the cgroup for its memory.
+func (g memoryCgroup) check(t *testing.T) {
+	t.Helper()
+	events, err := os.ReadFile(filepath.Join(string(g), "memory.oom_control")) // version 1
+	if err != nil {
+		events, err = os.ReadFile(filepath.Join(string(g), "memory.events"))
+	}
+	expect.NoError(t, err)
+	if !bytes.Contains(events, []byte("oom_kill 0\n")) {
+		t.Errorf("the kernel killed the pod: %s", events)
+	}
+	for _, name := range []string{"memory.max_usage_in_bytes", "memory.peak"} {
+		if peak, err := os.ReadFile(filepath.Join(string(g), name)); err == nil {
+			t.Logf("%s: %s", name, bytes.TrimSpace(peak))
+		}
 	}
 }
 

@@ -68,6 +68,9 @@ func measureHostile(ctx context.Context, s *stack, duration time.Duration, r *re
 	}
 	table := []string{"attack|RSS in MB before|peak|after|connections/s|lost/s|MB/s sent|refused/s"}
 	for _, h := range attacks() {
+		if only := os.Getenv("ATTACK"); only != "" && !strings.Contains(h.name, only) {
+			continue
+		}
 		s.say("%s", h.name)
 		h.order.Target, h.order.Key = s.api, s.keys[1]
 		for range s.attackTurns {

@@ -1,33 +1,48 @@
 package attempts
 
 import (
-	"encoding/json"
 	"testing"
+	"time"
 
 	"examprep.dev/server/catalog"
 )
 
-// BenchmarkScoreASubmission is what a submission of a long paper costs besides Postgres: reading, grading, rendering.
-func BenchmarkScoreASubmission(b *testing.B) {
+// longPaper is a paper of 100 questions with an answer to each.
+func longPaper() (catalog.AnswerKey, []Answer) {
 	key := catalog.AnswerKey{Marking: catalog.Marking{Correct: 3, Incorrect: -1}}
 	var given []Answer
-	for n := range 235 {
+	for n := range 100 {
 		key.Keys = append(key.Keys, catalog.QuestionKey{
 			Section: 1, Number: n + 1, Letters: abcd, Answer: catalog.Answer{Kind: catalog.AnswerChoice, Choices: []string{abcd[n%4]}},
+			Explanation: "The letter follows from the definition; see page 12.",
 		})
 		given = append(given, Answer{Key: catalog.AnswerID(1, n+1), Value: abcd[n%3]})
 	}
+	return key, given
+}
+
+// BenchmarkPrepareKey measures what loading an answer key costs beyond reading it.
+func BenchmarkPrepareKey(b *testing.B) {
+	key, _ := longPaper()
+	b.ReportAllocs()
 	for b.Loop() {
-		paper := newSheet(&key)
-		answers, err := paper.read(given)
+		PrepareKey(&key)
+	}
+}
+
+// BenchmarkScoreSubmission measures a submission without PostgreSQL: reading, storing, digest, grading and rendering.
+func BenchmarkScoreSubmission(b *testing.B) {
+	key, given := longPaper()
+	paper := prepared(&key)
+	at := time.Date(2026, 3, 1, 9, 0, 0, 123_456_000, time.UTC)
+	b.ReportAllocs()
+	for b.Loop() {
+		sub, err := readSubmission(paper, SubmitRequest{Answers: given})
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := paper.store(answers); err != nil {
-			b.Fatal(err)
-		}
-		if _, err := json.Marshal(paper.grade(answers)); err != nil {
-			b.Fatal(err)
-		}
+		Feedback{
+			Status: StateSubmitted, Outcome: paper.grade(sub.answers), StartedAt: at, SubmittedAt: at.Add(time.Hour), DurationSec: 3600,
+		}.AppendJSON([]byte(`{"success":true,"feedback":`))
 	}
 }

@@ -17,8 +17,8 @@
 //
 // Marks are counted in millionths as integers, so no sum drifts. A paper's maximum is what the questions that a machine
 // can mark would earn; annulled questions are right for everyone; unmarkable ones count in neither score nor maximum.
-// Rules finer than docs/spec.md, part 2, are stated in the code: grade for partial credit, pass mark and scaled
-// scores, sheet.go for what an answer may look like.
+// Rules finer than docs/spec.md, part 2, are stated in the code: grade.go for partial credit, pass mark and scaled
+// scores, answers.go for what an answer may look like.
 //
 // # How it fails
 //

@@ -1,10 +1,9 @@
 package attempts
 
 import (
+	"bytes"
 	"math"
-	"math/bits"
 	"strconv"
-	"strings"
 )
 
 // Marks are exam marks in millionths: marking schemes have at most six decimals (a third of a mark, at the finest), and
@@ -27,46 +26,40 @@ func marksOf(x float64) Marks {
 }
 
 // String prints the exact decimal, as short as it is.
-func (m Marks) String() string {
-	sign, magnitude := "", uint64(m)
+func (m Marks) String() string { return string(m.append(nil)) }
+
+// append appends the exact decimal, which is a JSON number.
+func (m Marks) append(dst []byte) []byte {
+	magnitude := uint64(m)
 	if m < 0 {
-		sign, magnitude = "-", -uint64(m)
+		dst, magnitude = append(dst, '-'), -magnitude
 	}
-	whole, fraction := magnitude/uint64(oneMark), magnitude%uint64(oneMark)
-	text := sign + strconv.FormatUint(whole, 10)
+	dst = strconv.AppendUint(dst, magnitude/uint64(oneMark), 10)
+	fraction := magnitude % uint64(oneMark)
 	if fraction == 0 {
-		return text
+		return dst
 	}
-	digits := strconv.FormatUint(uint64(oneMark)+fraction, 10)[1:]
-	return text + "." + strings.TrimRight(digits, "0")
+	point := len(dst)
+	dst = strconv.AppendUint(dst, uint64(oneMark)+fraction, 10) // a 1, for the point, and six decimals
+	dst[point] = '.'
+	return bytes.TrimRight(dst, "0")
 }
 
-// MarshalJSON writes a JSON number.
-func (m Marks) MarshalJSON() ([]byte, error) { return []byte(m.String()), nil }
-
-// Float64 returns the nearest float.
-func (m Marks) Float64() float64 { return float64(m) / float64(oneMark) }
-
-// share returns m × part ÷ whole, rounded half away from zero, for 0 ≤ part ≤ whole and whole > 0.
+// share returns m × part ÷ whole, rounded half away from zero, for 0 ≤ part ≤ whole, 0 < whole ≤ 1,000 and m up to a
+// question's largest marks.
 func (m Marks) share(part, whole int) Marks {
-	negative, magnitude := m < 0, uint64(m)
-	if negative {
-		magnitude = -magnitude
+	half := Marks(whole)
+	if m < 0 {
+		half = -half
 	}
-	hi, lo := bits.Mul64(magnitude, 2*uint64(part))
-	lo, carry := bits.Add64(lo, uint64(whole), 0)
-	quotient, _ := bits.Div64(hi+carry, lo, 2*uint64(whole))
-	if negative {
-		return -Marks(quotient)
-	}
-	return Marks(quotient)
+	return (2*m*Marks(part) + half) / Marks(2*whole)
 }
 
 // Percentage is a percentage in hundredths: 0 to 10000.
 type Percentage int32
 
 // percentageOf returns raw as a share of maximum: two decimals, rounded half up, never below 0 nor above 100. Where
-// nothing can be earned it is 0.
+// nothing can be earned it is 0. It is exact up to 400 million marks; a paper has at most 10,000 questions of 1,000 marks.
 func percentageOf(raw, maximum Marks) Percentage {
 	const hundred = 10000
 	switch {
@@ -75,17 +68,17 @@ func percentageOf(raw, maximum Marks) Percentage {
 	case raw >= maximum:
 		return hundred
 	}
-	hi, lo := bits.Mul64(uint64(raw), 2*hundred)
-	lo, carry := bits.Add64(lo, uint64(maximum), 0)
-	quotient, _ := bits.Div64(hi+carry, lo, 2*uint64(maximum))
-	return Percentage(quotient)
+	return Percentage((2*hundred*raw + maximum) / (2 * maximum))
 }
 
 // String prints the exact decimal, as short as it is.
-func (p Percentage) String() string { return (Marks(p) * (oneMark / 100)).String() }
+func (p Percentage) String() string { return string(p.append(nil)) }
+
+// append appends the exact decimal, which is a JSON number.
+func (p Percentage) append(dst []byte) []byte { return (Marks(p) * (oneMark / 100)).append(dst) }
 
 // MarshalJSON writes a JSON number.
-func (p Percentage) MarshalJSON() ([]byte, error) { return []byte(p.String()), nil }
+func (p Percentage) MarshalJSON() ([]byte, error) { return p.append(nil), nil }
 
 // Float64 returns the nearest float, which prints as the same two decimals.
 func (p Percentage) Float64() float64 { return float64(p) / 100 }

@@ -63,14 +63,7 @@ func (s *Service) Open(ctx context.Context, who keys.Identity, req OpenRequest) 
 	}
 	return Opened{
 		AttemptID: id.String(), PaperID: req.PaperID, QuestionCount: len(paper.Questions),
-		Questions: window(paper.Questions, req.Offset, req.Limit),
+		Questions: page(paper.Questions, req.Offset, req.Limit),
 		State:     StateInProgress, OpenedAt: openedAt, ExpiresAt: expiresAt,
 	}, nil
-}
-
-// window returns the questions from offset on, at most limit; none when offset lies behind the end.
-func window(questions [][]byte, offset, limit int) [][]byte {
-	from := min(max(offset, 0), len(questions))
-	to := from + min(max(limit, 0), len(questions)-from)
-	return questions[from:to:to]
 }

@@ -59,7 +59,14 @@ func (s *Service) Page(ctx context.Context, who keys.Identity, req PageRequest) 
 }
 
 func pageOf(paper *catalog.PaperRevision, req PageRequest) Page {
-	return Page{Questions: window(paper.Questions, req.Offset, req.Limit), Total: len(paper.Questions)}
+	return Page{Questions: page(paper.Questions, req.Offset, req.Limit), Total: len(paper.Questions)}
+}
+
+// page returns the questions from offset on, at most limit; none when offset lies behind the end.
+func page(questions [][]byte, offset, limit int) [][]byte {
+	from := min(max(offset, 0), len(questions))
+	to := from + min(max(limit, 0), len(questions)-from)
+	return questions[from:to:to]
 }
 
 // inHand returns the revision of the newest attempt in progress on the paper, and whether there is one.

@@ -63,17 +63,16 @@ func (s *Service) Submit(ctx context.Context, who keys.Identity, req SubmitReque
 	if attempt.closedUnanswered() {
 		return Result{}, attemptClosed()
 	}
-	key, err := s.papers.AnswerKey(ctx, req.ExamKey, catalog.Digest(attempt.PaperDigest))
+	key, err := s.preparedKey(ctx, req.ExamKey, catalog.Digest(attempt.PaperDigest))
 	if err != nil {
 		return Result{}, fmt.Errorf("read answer key of attempt %s: %w", attempt.ID, err)
 	}
-	paper := newSheet(key)
-	sub, err := readSubmission(paper, req)
+	sub, err := readSubmission(key, req)
 	if err != nil {
 		return Result{}, err
 	}
 	if State(attempt.State) == StateInProgress {
-		result, won, err := s.close(ctx, who, req, attempt, paper, sub, now)
+		result, won, err := s.close(ctx, who, req, attempt, key, sub, now)
 		if err != nil || won {
 			return result, err
 		}
@@ -84,7 +83,7 @@ func (s *Service) Submit(ctx context.Context, who keys.Identity, req SubmitReque
 			return Result{}, attemptClosed()
 		}
 	}
-	return attempt.replay(paper, sub)
+	return attempt.replay(key, sub)
 }
 
 func attemptClosed() *Error {
@@ -92,7 +91,7 @@ func attemptClosed() *Error {
 }
 
 // readSubmission validates and normalises what the client sent.
-func readSubmission(paper sheet, req SubmitRequest) (submission, error) {
+func readSubmission(key *PreparedKey, req SubmitRequest) (submission, error) {
 	sub := submission{requested: req.Status}
 	switch req.Status {
 	case "":
@@ -106,13 +105,12 @@ func readSubmission(paper sheet, req SubmitRequest) (submission, error) {
 		}
 	}
 	var err error
-	if sub.answers, err = paper.read(req.Answers); err != nil {
+	if sub.answers, err = key.read(req.Answers); err != nil {
 		return sub, err
 	}
-	if sub.stored, err = paper.store(sub.answers); err != nil {
-		return sub, fmt.Errorf("encode answers: %w", err)
-	}
-	sub.digest = sha256.Sum256(append([]byte(sub.requested+"\n"), sub.stored...))
+	head := string(sub.requested) + "\n"
+	text := key.appendAnswers([]byte(head), sub.answers)
+	sub.stored, sub.digest = text[len(head):], sha256.Sum256(text)
 	return sub, nil
 }
 
@@ -158,12 +156,12 @@ func (s *Service) closeUnanswered(
 
 // close writes the submission. It reports false, and has written nothing, when another one was faster.
 func (s *Service) close(
-	ctx context.Context, who keys.Identity, req SubmitRequest, attempt attemptRow, paper sheet, sub submission, now time.Time,
+	ctx context.Context, who keys.Identity, req SubmitRequest, attempt attemptRow, key *PreparedKey, sub submission, now time.Time,
 ) (Result, bool, error) {
 	attempt = attempt.conclude(sub, now)
 	var outcome *Outcome
 	if attempt.ScoringStatus == scored {
-		outcome = paper.grade(sub.answers)
+		outcome = key.grade(sub.answers)
 		score := int32(outcome.Score)
 		attempt.ScoreHundredths = &score
 	}
@@ -230,15 +228,9 @@ func (a attemptRow) conclude(sub submission, now time.Time) attemptRow {
 // events builds what a scored submission tells of.
 func (a attemptRow) events(who keys.Identity, req SubmitRequest, outcome *Outcome) ([]webhooks.Event, error) {
 	account := uuid.NullUUID{UUID: who.AccountID, Valid: true}
-	answered := 0
-	for _, q := range outcome.Questions {
-		if q.Submitted != nil {
-			answered++
-		}
-	}
 	submitted, err := webhooks.NewEvent(webhooks.KindSubmitted, account, *a.SubmittedAt, webhooks.AttemptSubmitted{
 		AttemptID: a.ID.String(), ExamKey: req.ExamKey, PaperID: a.PaperID, Status: a.State, SubmittedAt: *a.SubmittedAt,
-		QuestionCount: int(a.QuestionCount), AnsweredCount: answered, LearnerIDProvided: req.LearnerID != "",
+		QuestionCount: int(a.QuestionCount), AnsweredCount: outcome.answered, LearnerIDProvided: req.LearnerID != "",
 	})
 	if err != nil {
 		return nil, err
@@ -251,7 +243,7 @@ func (a attemptRow) events(who keys.Identity, req SubmitRequest, outcome *Outcom
 }
 
 // replay answers a second submission: the stored result for the same one, a refusal for another.
-func (a attemptRow) replay(paper sheet, sub submission) (Result, error) {
+func (a attemptRow) replay(key *PreparedKey, sub submission) (Result, error) {
 	if [sha256.Size]byte(a.SubmissionDigest) != sub.digest {
 		return Result{}, &Error{
 			Code:   CodeAlreadySubmitted,
@@ -260,11 +252,11 @@ func (a attemptRow) replay(paper sheet, sub submission) (Result, error) {
 	}
 	var outcome *Outcome
 	if a.ScoringStatus == scored {
-		answers, err := paper.restore(a.Answers)
+		answers, err := key.restore(a.Answers)
 		if err != nil {
 			return Result{}, fmt.Errorf("attempt %s: %w", a.ID, err)
 		}
-		outcome = paper.grade(answers)
+		outcome = key.grade(answers)
 		// The score that was given stands, also should a later version of this program count otherwise.
 		outcome.Score = Percentage(*a.ScoreHundredths)
 		outcome.Percentage = outcome.Score

@@ -114,7 +114,7 @@ func TestKeysOfAnswers(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := newSheet(&key).read(c.given)
+			_, err := prepared(&key).read(c.given)
 			if c.code == "" {
 				check.NoError(t, err)
 				return
@@ -141,7 +141,7 @@ func TestAFloodOfMistakesIsCutShort(t *testing.T) {
 	for i := range given {
 		given[i] = Answer{Key: "no", Value: "A"}
 	}
-	_, err := newSheet(&key).read(given)
+	_, err := prepared(&key).read(given)
 	var refused *Error
 	if !errors.As(err, &refused) || len(refused.Fields) != maxProblems {
 		t.Fatalf("got %v", err)
@@ -151,11 +151,10 @@ func TestAFloodOfMistakesIsCutShort(t *testing.T) {
 func TestStoredAnswersComeBack(t *testing.T) {
 	t.Parallel()
 	key := everyKind()
-	paper := newSheet(&key)
+	paper := prepared(&key)
 	rapid.Check(t, func(t *rapid.T) {
 		answers := drawAnswers(t, key)
-		stored, err := paper.store(answers)
-		check.NoError(t, err)
+		stored := paper.appendAnswers(nil, answers)
 		restored, err := paper.restore(stored)
 		if err != nil || !slices.Equal(restored, answers) {
 			t.Fatalf("stored %q, restored %q, %v", answers, restored, err)
@@ -163,11 +162,25 @@ func TestStoredAnswersComeBack(t *testing.T) {
 	})
 }
 
+func prepared(key *catalog.AnswerKey) *PreparedKey {
+	k, _ := PrepareKey(key)
+	return k
+}
+
+// preparedOnly prepares one question.
+func preparedOnly(q catalog.QuestionKey) *preparedQuestion {
+	return &prepared(&catalog.AnswerKey{Keys: []catalog.QuestionKey{q}}).questions[0]
+}
+
+func normalise(q catalog.QuestionKey, value string) (string, *answerError) {
+	return preparedOnly(q).normalise(value)
+}
+
 // drawAnswers draws normalised answers, right, wrong and blank ones.
 func drawAnswers(t *rapid.T, key catalog.AnswerKey) []string {
 	answers := make([]string, len(key.Keys))
 	for i, q := range key.Keys {
-		var problem *mistake
+		var problem *answerError
 		answers[i], problem = normalise(q, drawAnswer(t, q))
 		if problem != nil {
 			t.Fatal(problem)
@@ -227,8 +240,8 @@ func FuzzReadAnswers(f *testing.F) {
 	f.Add("1", "A", "1:1", "")
 	paper := everyKind()
 	f.Fuzz(func(t *testing.T, key1, value1, key2, value2 string) {
-		sheet := newSheet(&paper)
-		answers, err := sheet.read([]Answer{{key1, value1}, {key2, value2}})
+		key := prepared(&paper)
+		answers, err := key.read([]Answer{{key1, value1}, {key2, value2}})
 		if err != nil {
 			var refused *Error
 			if !errors.As(err, &refused) || len(refused.Fields) == 0 {
@@ -236,7 +249,7 @@ func FuzzReadAnswers(f *testing.F) {
 			}
 			return
 		}
-		outcome := sheet.grade(answers)
+		outcome := key.grade(answers)
 		if total := outcome.CorrectCount + outcome.IncorrectCount + outcome.UnansweredCount + outcome.UngradedCount; total != len(paper.Keys) {
 			t.Fatalf("the counts add up to %d", total)
 		}

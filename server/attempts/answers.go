@@ -22,6 +22,8 @@ const (
 	maxAnswer = 4096
 	// maxProblems bounds how many mistakes one error lists.
 	maxProblems = 20
+	// storedBytes is about the length of a stored answer with its id.
+	storedBytes = 16
 )
 
 // Answer is one entry of a submission's answers, in the order of the request.
@@ -32,100 +34,91 @@ type Answer struct {
 	Value string
 }
 
-// sheet is a paper's key, prepared for reading and grading a submission.
-type sheet struct {
-	key *catalog.AnswerKey
-	// ids are the answer_ids in paper order; byID and byNumber lead from one, and from a plain number, to positions.
-	ids      []string
-	byID     map[string]int
-	byNumber map[string][]int
-}
-
-func newSheet(key *catalog.AnswerKey) sheet {
-	s := sheet{
-		key: key, ids: make([]string, len(key.Keys)),
-		byID: make(map[string]int, len(key.Keys)), byNumber: make(map[string][]int, len(key.Keys)),
-	}
-	for i, q := range key.Keys {
-		s.ids[i] = catalog.AnswerID(q.Section, q.Number)
-		s.byID[s.ids[i]] = i
-		number := strconv.Itoa(q.Number)
-		s.byNumber[number] = append(s.byNumber[number], i)
-	}
-	return s
-}
-
 // read normalises a submission: one string per question in paper order, "" where unanswered. It fails with an *Error
 // that carries the code of the first mistake and lists all of them, up to maxProblems.
-func (s sheet) read(given []Answer) ([]string, error) {
-	answers := make([]string, len(s.key.Keys))
-	takenBy := make(map[int]string, len(given))
-	var mistakes []mistake
-	for _, answer := range given {
-		if len(mistakes) == maxProblems {
+func (k *PreparedKey) read(given []Answer) ([]string, error) {
+	answers := make([]string, len(k.questions))
+	takenBy := make([]int, len(k.questions)) // 1 + the index of the entry that answers the question
+	var problems []answerError
+	for i, answer := range given {
+		if len(problems) == maxProblems {
 			break
 		}
-		position, problem := s.locate(answer.Key)
-		if problem == nil {
-			if earlier, taken := takenBy[position]; taken {
-				problem = &mistake{code: CodeDuplicateKey, detail: fmt.Sprintf("%q names the same question", earlier)}
-			} else {
-				takenBy[position] = answer.Key
-				answers[position], problem = normalise(s.key.Keys[position], answer.Value)
-			}
+		position, problem := k.locate(answer.Key)
+		switch {
+		case problem != nil:
+		case takenBy[position] > 0:
+			earlier := given[takenBy[position]-1].Key
+			problem = &answerError{code: CodeDuplicateKey, detail: fmt.Sprintf("%q names the same question", earlier)}
+		default:
+			takenBy[position] = i + 1
+			answers[position], problem = k.questions[position].normalise(answer.Value)
 		}
 		if problem != nil {
 			problem.key = answer.Key
-			mistakes = append(mistakes, *problem)
+			problems = append(problems, *problem)
 		}
 	}
-	if len(mistakes) > 0 {
-		return nil, refusal(mistakes)
+	if len(problems) > 0 {
+		return nil, newAnswersError(problems)
 	}
 	return answers, nil
 }
 
 // locate finds the question that a key names.
-func (s sheet) locate(key string) (int, *mistake) {
-	if position, ok := s.byID[key]; ok {
+func (k *PreparedKey) locate(key string) (int, *answerError) {
+	position, known := k.positions[key]
+	if !known {
+		return 0, &answerError{code: CodeUnknownAnswerID, detail: "the paper has no such question"}
+	}
+	if position != ambiguous {
 		return position, nil
 	}
-	switch candidates := s.byNumber[key]; len(candidates) {
-	case 0:
-		return 0, &mistake{code: CodeUnknownAnswerID, detail: "the paper has no such question"}
-	case 1:
-		return candidates[0], nil
-	default:
-		ids := make([]string, len(candidates))
-		for i, c := range candidates {
-			ids[i] = s.ids[c]
-		}
-		return 0, &mistake{code: CodeAmbiguousKey, detail: "could be " + strings.Join(ids, ", ")}
-	}
-}
-
-// store renders normalised answers as the JSON object that is kept: answered questions only. Equal answers give equal
-// bytes.
-func (s sheet) store(answers []string) (json.RawMessage, error) {
-	byID := make(map[string]string, len(answers))
-	for i, answer := range answers {
-		if answer != "" {
-			byID[s.ids[i]] = answer
+	var candidates []string
+	for i := range k.questions {
+		if id := k.questions[i].id; strings.HasSuffix(id, ":"+key) {
+			candidates = append(candidates, id)
 		}
 	}
-	return json.Marshal(byID)
+	return 0, &answerError{code: CodeAmbiguousKey, detail: "could be " + strings.Join(candidates, ", ")}
 }
 
-// restore is the inverse of store.
-func (s sheet) restore(stored json.RawMessage) ([]string, error) {
+// appendAnswers appends normalised answers as the JSON object that is stored: answered questions only, by answer_id, with
+// the characters escaped that matter in HTML. Equal answers give equal bytes, and submission digests cover these: they
+// must stay those of json.Marshal of a map.
+func (k *PreparedKey) appendAnswers(dst []byte, answers []string) []byte {
+	dst = slices.Grow(dst, storedBytes*len(answers))
+	separator := byte('{')
+	for _, position := range k.sorted {
+		answer := answers[position]
+		if answer == "" {
+			continue
+		}
+		dst = append(append(append(dst, separator, '"'), k.questions[position].id...), `":`...)
+		if isPlain(answer) {
+			dst = append(append(append(dst, '"'), answer...), '"')
+		} else {
+			quoted, _ := json.Marshal(answer) // a string never fails
+			dst = append(dst, quoted...)
+		}
+		separator = ','
+	}
+	if separator == '{' {
+		dst = append(dst, separator)
+	}
+	return append(dst, '}')
+}
+
+// restore is the inverse of appendAnswers.
+func (k *PreparedKey) restore(stored json.RawMessage) ([]string, error) {
 	var byID map[string]string
 	if err := json.Unmarshal(stored, &byID); err != nil {
 		return nil, fmt.Errorf("stored answers: %w", err)
 	}
-	answers := make([]string, len(s.key.Keys))
+	answers := make([]string, len(k.questions))
 	for id, answer := range byID {
-		position, ok := s.byID[id]
-		if !ok {
+		position, problem := k.locate(id)
+		if problem != nil || k.questions[position].id != id {
 			return nil, fmt.Errorf("stored answers name %q, which the pinned revision does not have", id)
 		}
 		answers[position] = answer
@@ -133,61 +126,66 @@ func (s sheet) restore(stored json.RawMessage) ([]string, error) {
 	return answers, nil
 }
 
-// mistake is one refused entry of answers.
-type mistake struct{ key, code, detail string }
+// answerError is one refused entry of answers.
+type answerError struct{ key, code, detail string }
 
-func refusal(mistakes []mistake) *Error {
-	first := mistakes[0]
+func newAnswersError(problems []answerError) *Error {
+	first := problems[0]
 	err := &Error{Code: first.code, Detail: fmt.Sprintf("Answer %q: %s.", first.key, first.detail)}
-	for _, m := range mistakes {
-		err.Fields = append(err.Fields, FieldError{Field: "answers." + m.key, Detail: m.detail})
+	for _, problem := range problems {
+		err.Fields = append(err.Fields, FieldError{Field: "answers." + problem.key, Detail: problem.detail})
 	}
 	return err
 }
 
 // normalise brings an answer into the one form that is compared, stored and shown, so that "c, a" and "AC", or "12.50"
 // and "12.5", are the same answer. It is idempotent. A blank answer is "", unanswered, for every kind of question.
-func normalise(q catalog.QuestionKey, value string) (string, *mistake) {
-	if utf8.RuneCountInString(value) > maxAnswer {
-		return "", &mistake{code: CodeInvalidOption, detail: fmt.Sprintf("longer than %d characters", maxAnswer)}
+func (q *preparedQuestion) normalise(value string) (string, *answerError) {
+	if len(value) == 1 { // nearly all answers are one letter
+		if letter, ok := findLetter(q.letters, value); ok {
+			return letter, nil
+		}
 	}
-	value = tidy(value)
+	if utf8.RuneCountInString(value) > maxAnswer {
+		return "", &answerError{code: CodeInvalidOption, detail: fmt.Sprintf("longer than %d characters", maxAnswer)}
+	}
+	value = normalizeSpace(value)
 	if value == "" {
 		return "", nil
 	}
-	switch q.Answer.Kind {
+	switch q.kind {
 	case catalog.AnswerChoice:
-		return oneLetter(q.Letters, value)
+		return oneLetter(q.letters, value)
 	case catalog.AnswerChoices:
-		return severalLetters(q.Letters, value)
+		return severalLetters(q.letters, value)
 	case catalog.AnswerNumeric:
 		return number(value)
 	case catalog.AnswerText:
 		return foldText(value), nil
 	default: // annulled or unmarkable: the answer decides nothing, but letters that were never offered are a mistake
-		if len(q.Letters) > 0 {
-			return severalLetters(q.Letters, value)
+		if len(q.letters) > 0 {
+			return severalLetters(q.letters, value)
 		}
 		return value, nil
 	}
 }
 
-// tidy trims, makes every run of spaces and control characters one space, and replaces what is not UTF-8.
-func tidy(text string) string {
+// normalizeSpace trims, makes every run of spaces and control characters one space, and replaces what is not UTF-8.
+func normalizeSpace(text string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "\uFFFD"), func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r)
 	}), " ")
 }
 
-// foldText makes texts comparable: the Unicode standard's canonical caseless matching (D145) on tidied text, so that
+// foldText makes texts comparable: the Unicode standard's canonical caseless matching (D145) on text with normal spaces, so that
 // neither case nor the way an accent is typed matters. cases.Fold swaps the two cases of Cherokee instead of choosing
 // one; the lower-casing after it changes nothing else and settles that.
 func foldText(text string) string {
-	folded := cases.Fold().String(norm.NFD.String(tidy(text)))
-	return tidy(norm.NFD.String(strings.ToLower(folded)))
+	folded := cases.Fold().String(norm.NFD.String(normalizeSpace(text)))
+	return normalizeSpace(norm.NFD.String(strings.ToLower(folded)))
 }
 
-func oneLetter(letters []string, value string) (string, *mistake) {
+func oneLetter(letters []string, value string) (string, *answerError) {
 	if letter, ok := findLetter(letters, value); ok {
 		return letter, nil
 	}
@@ -196,7 +194,7 @@ func oneLetter(letters []string, value string) (string, *mistake) {
 
 // severalLetters reads a set of letters: in any order and case, run together or separated by commas and spaces, a
 // letter given twice counting once. It returns them in the order of the options.
-func severalLetters(letters []string, value string) (string, *mistake) {
+func severalLetters(letters []string, value string) (string, *answerError) {
 	var chosen []string
 	for _, r := range value {
 		if r == ',' || r == ' ' {
@@ -215,7 +213,7 @@ func severalLetters(letters []string, value string) (string, *mistake) {
 }
 
 // joinLetters writes the chosen letters run together, in the order of the options, each once. An option's name is one
-// letter (catalog.Validate sees to it), so the parts can be told again.
+// letter (catalog.Validate checks it), so the result can be split again.
 func joinLetters(letters, chosen []string) string {
 	var set strings.Builder
 	for _, letter := range letters {
@@ -235,12 +233,12 @@ func findLetter(letters []string, word string) (string, bool) {
 	return "", false
 }
 
-func notOffered(letters []string, value string) *mistake {
+func notOffered(letters []string, value string) *answerError {
 	const shown = 20 // characters of the client's value that an error repeats
 	if runes := []rune(value); len(runes) > shown {
 		value = string(runes[:shown]) + "…"
 	}
-	return &mistake{
+	return &answerError{
 		code: CodeInvalidOption, detail: fmt.Sprintf("%q is not among the options %s", value, strings.Join(letters, ", ")),
 	}
 }
@@ -248,13 +246,13 @@ func notOffered(letters []string, value string) *mistake {
 // decimal is a number as answers may write it: a point, never a comma; no other base, no infinity.
 var decimal = regexp.MustCompile(`^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?$`)
 
-func number(value string) (string, *mistake) {
+func number(value string) (string, *answerError) {
 	if decimal.MatchString(value) {
 		if x, err := strconv.ParseFloat(value, 64); err == nil {
 			return formatNumber(x), nil
 		}
 	}
-	return "", &mistake{code: CodeInvalidOption, detail: "not a number such as 12.5 or -3e8"}
+	return "", &answerError{code: CodeInvalidOption, detail: "not a number such as 12.5 or -3e8"}
 }
 
 // formatNumber writes the shortest decimal that reads back as x; very large and very small ones with an exponent.

@@ -1,0 +1,186 @@
+package attempts
+
+import (
+	"cmp"
+	"context"
+	"math/big"
+	"slices"
+	"strconv"
+	"unsafe"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"examprep.dev/server/catalog"
+)
+
+// PreparedKey is the answer key of a paper revision in the form that reads, stores and scores submissions fastest. It
+// never changes, so all requests share one.
+type PreparedKey struct {
+	questions []preparedQuestion // in paper order
+	positions map[string]int     // question by answer_id and by plain number; ambiguous if several sections have the number
+	sorted    []int              // questions by answer_id, in the order in which encoding/json writes the keys of a map
+
+	correct, incorrect, unanswered Marks
+	scoring                        catalog.Scoring
+
+	// outcome is what all submissions have in common: the maxima and the sections without marks.
+	outcome Outcome
+	// textBytes is the length of all questions' constant JSON.
+	textBytes int
+}
+
+// ambiguous is the position of a plain number that several sections have.
+const ambiguous = -1
+
+// preparedQuestion is one question's key.
+type preparedQuestion struct {
+	id      string
+	kind    catalog.AnswerKind
+	section int      // index of the section in the outcome
+	letters []string // of the options, sorted; nil if there are none
+	choices []string // the right letters
+	// right is the right answer in its normal form; numbers are right from lowest to highest instead, nil for other kinds.
+	right           string
+	lowest, highest *big.Rat
+	// head, middle and tail are the constant JSON before "submitted", before "is_correct" and after "marks".
+	head, middle, tail string
+}
+
+// PrepareKey prepares an answer key, and returns its approximate size in memory in bytes.
+func PrepareKey(key *catalog.AnswerKey) (prepared *PreparedKey, sizeBytes int) {
+	k := &PreparedKey{
+		questions: make([]preparedQuestion, len(key.Keys)), positions: make(map[string]int, 2*len(key.Keys)),
+		sorted: make([]int, len(key.Keys)), scoring: key.Scoring, correct: marksOf(key.Marking.Correct),
+		incorrect: marksOf(key.Marking.Incorrect), unanswered: marksOf(key.Marking.Unanswered),
+	}
+	sections := map[int]int{} // section of the paper → index
+	var text []byte
+	for i, q := range key.Keys {
+		at, seen := sections[q.Section]
+		if !seen {
+			at = len(sections)
+			sections[q.Section] = at
+			k.outcome.Sections = append(k.outcome.Sections, SectionResult{Name: q.SectionName})
+		}
+		earned := k.correct
+		if q.Answer.Kind == catalog.AnswerUnmarkable {
+			earned = 0
+		}
+		k.outcome.MaxScore += earned
+		k.outcome.Sections[at].MaxScore += earned
+		k.questions[i], text = prepareQuestion(q, at, earned, text[:0])
+		k.textBytes += len(text)
+		k.sorted[i] = i
+		k.positions[k.questions[i].id] = i
+		number := strconv.Itoa(q.Number)
+		if _, taken := k.positions[number]; taken {
+			i = ambiguous
+		}
+		k.positions[number] = i
+	}
+	slices.SortFunc(k.sorted, func(a, b int) int { return cmp.Compare(k.questions[a].id, k.questions[b].id) })
+	return k, k.sizeBytes()
+}
+
+// prepareQuestion prepares one question, and returns buffer with its constant JSON appended.
+func prepareQuestion(q catalog.QuestionKey, section int, maxMarks Marks, buffer []byte) (preparedQuestion, []byte) {
+	id, right := catalog.AnswerID(q.Section, q.Number), correctAnswer(q)
+	text := append(appendText(append(buffer, `{"answer_id":`...), id), `,"question_number":`...)
+	text = append(strconv.AppendInt(text, int64(q.Number), 10), `,"submitted":`...)
+	head := len(text)
+	text = append(appendText(append(text, `,"correct_answer":`...), right), `,"is_correct":`...)
+	middle := len(text)
+	text = append(maxMarks.append(append(text, `,"max_marks":`...)), `,"explanation":`...)
+	text = append(appendText(text, q.Explanation), `,"annulled":`...)
+	text = append(strconv.AppendBool(text, q.Answer.Kind == catalog.AnswerAnnulled), '}')
+
+	whole := string(text)
+	prepared := preparedQuestion{
+		id: id, kind: q.Answer.Kind, section: section, letters: q.Letters, choices: q.Answer.Choices, right: right,
+		head: whole[:head], middle: whole[head:middle], tail: whole[middle:],
+	}
+	switch q.Answer.Kind {
+	case catalog.AnswerText:
+		prepared.right = foldText(right)
+	case catalog.AnswerNumeric:
+		prepared.lowest, prepared.highest = rangeOf(q.Answer.Number, q.Answer.Tolerance)
+	default:
+	}
+	return prepared, text
+}
+
+// rangeOf returns number ± tolerance exactly. Both are taken as the shortest decimals that read back as the same floats,
+// so 12.51 is within 0.01 of 12.5. It returns nil for an infinity or NaN, which validation refuses.
+func rangeOf(number, tolerance float64) (lowest, highest *big.Rat) {
+	centre, isNumber := new(big.Rat).SetString(formatNumber(number))
+	allowed, isFinite := new(big.Rat).SetString(formatNumber(tolerance))
+	if !isNumber || !isFinite {
+		return nil, nil
+	}
+	return new(big.Rat).Sub(centre, allowed), new(big.Rat).Add(centre, allowed)
+}
+
+// correctAnswer writes the key as an answer would be written; "" where there is none.
+func correctAnswer(q catalog.QuestionKey) string {
+	switch q.Answer.Kind {
+	case catalog.AnswerChoice, catalog.AnswerChoices:
+		return joinLetters(q.Letters, q.Answer.Choices)
+	case catalog.AnswerNumeric:
+		return formatNumber(q.Answer.Number)
+	case catalog.AnswerText:
+		return q.Answer.Text
+	default:
+		return ""
+	}
+}
+
+// sizeBytes estimates the memory that k keeps: its texts, the question structs, and what these point at.
+func (k *PreparedKey) sizeBytes() int {
+	const (
+		perQuestion = int(unsafe.Sizeof(preparedQuestion{})) + 160 // two map entries with their keys, two ints
+		perLetter   = 24                                           // string header and an allocation
+		perNumber   = 256                                          // two big.Rat
+	)
+	size := int(unsafe.Sizeof(*k)) + k.textBytes + len(k.questions)*perQuestion
+	for i := range k.questions {
+		q := &k.questions[i]
+		size += len(q.right) + perLetter*(len(q.letters)+len(q.choices))
+		if q.lowest != nil {
+			size += perNumber
+		}
+	}
+	return size
+}
+
+// appendText appends text as a JSON string, or null if it is empty. What is not UTF-8 becomes U+FFFD.
+func appendText(dst []byte, text string) []byte {
+	switch {
+	case text == "":
+		return append(dst, "null"...)
+	case isPlain(text):
+		return append(append(append(dst, '"'), text...), '"')
+	}
+	dst, _ = jsontext.AppendQuote(dst, text) // fails only after it has replaced what is not UTF-8
+	return dst
+}
+
+// isPlain reports whether every encoder writes text as it is, between quotes.
+func isPlain(text string) bool {
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c < ' ', c > '~', c == '"', c == '\\', c == '<', c == '>', c == '&':
+			return false
+		}
+	}
+	return true
+}
+
+// preparedKey returns the answer key of a revision.
+func (s *Service) preparedKey(ctx context.Context, examKey string, digest catalog.Digest) (*PreparedKey, error) {
+	key, err := s.papers.AnswerKey(ctx, examKey, digest)
+	if err != nil {
+		return nil, err
+	}
+	prepared, _ := PrepareKey(key)
+	return prepared, nil
+}

@@ -1,0 +1,97 @@
+package attempts
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/testkit/check"
+)
+
+// TestRequestsShareAPreparedKey lets many requests at once use one key, for the race detector.
+func TestRequestsShareAPreparedKey(t *testing.T) {
+	t.Parallel()
+	key := everyKind()
+	key.Scoring = everyVerdict(len(key.Keys))
+	paper := prepared(&key)
+	result := func() ([]byte, error) {
+		sub, err := readSubmission(paper, submission1(Opened{}, ""))
+		if err != nil {
+			return nil, err
+		}
+		restored, err := paper.restore(sub.stored)
+		return Feedback{Outcome: paper.grade(restored)}.AppendJSON(slices.Clip(sub.stored)), err
+	}
+	want, err := result()
+	check.NoError(t, err)
+	var requests errgroup.Group
+	for range 16 {
+		requests.Go(func() error {
+			for range 50 {
+				if got, err := result(); err != nil || !bytes.Equal(got, want) {
+					t.Errorf("got %s, %v, want %s", got, err, want)
+				}
+			}
+			return nil
+		})
+	}
+	check.NoError(t, requests.Wait())
+}
+
+func TestSizeOfAPreparedKeyGrowsWithItsContent(t *testing.T) {
+	t.Parallel()
+	key := everyKind()
+	_, before := PrepareKey(&key)
+	key.Keys[0].Explanation += strings.Repeat("x", 10_000)
+	if _, longer := PrepareKey(&key); longer != before+10_000 {
+		t.Errorf("%d bytes, and %d with 10,000 more of explanation", before, longer)
+	}
+	key.Keys = slices.Repeat(key.Keys[1:], 100)
+	if _, more := PrepareKey(&key); more < 50*before || more > 200*before {
+		t.Errorf("%d bytes, and %d with 100 times the questions", before, more)
+	}
+}
+
+func TestStoredAnswersThatNameNoQuestionAreRefused(t *testing.T) {
+	t.Parallel()
+	key := everyKind()
+	paper := prepared(&key)
+	for _, stored := range []string{`{"9:9":"A"}`, `{"1":"A"}`, `{"2":"A"}`, `{"":"A"}`, `{"1:1":1}`, `[]`, ``} {
+		if answers, err := paper.restore([]byte(stored)); err == nil {
+			t.Errorf("%s: restored %q", stored, answers)
+		}
+	}
+}
+
+func TestAnswersOfOneLetterAreThoseOfTheGeneralForm(t *testing.T) {
+	t.Parallel()
+	paper := everyKind()
+	for _, q := range paper.Keys {
+		for c := range 256 {
+			for _, letter := range []string{string([]byte{byte(c)}), string(rune(c))} {
+				got, problem := normalise(q, letter)
+				want, wantProblem := normalise(q, " "+letter+" ") // never takes the fast path
+				if got != want || (problem == nil) != (wantProblem == nil) {
+					t.Errorf("%s: %q became %q, %v, want %q, %v", q.Answer.Kind, letter, got, problem, want, wantProblem)
+				}
+			}
+		}
+	}
+}
+
+func TestKeyWithoutQuestions(t *testing.T) {
+	t.Parallel()
+	paper := prepared(&catalog.AnswerKey{})
+	sub, err := readSubmission(paper, SubmitRequest{})
+	check.NoError(t, err)
+	const feedback = `{"status":"","late":false,"score":0,"raw_score":0,"max_score":0,"percentage":0,"correct_count":0,` +
+		`"incorrect_count":0,"unanswered_count":0,"ungraded_count":0,"sections":[],"questions":[],` +
+		`"started_at":"0001-01-01T00:00:00Z","submitted_at":"0001-01-01T00:00:00Z","duration_sec":0}`
+	if got := toJSON(t, Feedback{Outcome: paper.grade(sub.answers)}); got != feedback || string(sub.stored) != "{}" {
+		t.Errorf("stored %s, feedback %s", sub.stored, got)
+	}
+}

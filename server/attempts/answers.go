@@ -1,6 +1,7 @@
 package attempts
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -96,10 +97,11 @@ func (k *PreparedKey) appendAnswers(dst []byte, answers []string) []byte {
 		}
 		dst = append(append(append(dst, separator, '"'), k.questions[position].id...), `":`...)
 		if isPlain(answer) {
-			dst = append(append(append(dst, '"'), answer...), '"')
+			dst = appendText(dst, answer)
 		} else {
-			quoted, _ := json.Marshal(answer) // a string never fails
-			dst = append(dst, quoted...)
+			var escaped bytes.Buffer
+			json.HTMLEscape(&escaped, appendText(nil, answer))
+			dst = append(dst, escaped.Bytes()...)
 		}
 		separator = ','
 	}

@@ -72,14 +72,15 @@ func PrepareKey(key *catalog.AnswerKey) (prepared *PreparedKey, sizeBytes int) {
 		k.textBytes += len(text)
 		k.sorted[i] = i
 		k.positions[k.questions[i].id] = i
-		number := strconv.Itoa(q.Number)
+		number, position := strconv.Itoa(q.Number), i
 		if _, taken := k.positions[number]; taken {
-			i = ambiguous
+			position = ambiguous
 		}
-		k.positions[number] = i
+		k.positions[number] = position
 	}
 	slices.SortFunc(k.sorted, func(a, b int) int { return cmp.Compare(k.questions[a].id, k.questions[b].id) })
-	return k, k.sizeBytes()
+	sizeBytes = k.sizeBytes()
+	return k, sizeBytes
 }
 
 // prepareQuestion prepares one question, and returns buffer with its constant JSON appended.

@@ -23,6 +23,7 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/clustertest"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/postgres"
@@ -265,7 +266,7 @@ func (in *installation) reconcileNow(object client.Object, token string) {
 // served reads what an API pod that starts now would serve as an exam's overview; ok is false when it serves none.
 func (in *installation) served(examKey string) (overview map[string]any, ok bool) {
 	in.t.Helper()
-	snapshot, err := catalog.OpenSnapshot(in.t.Context(), in.pool, slog.New(slog.DiscardHandler), catalog.SnapshotConfig{})
+	snapshot, err := read.OpenSnapshot(in.t.Context(), in.pool, slog.New(slog.DiscardHandler), read.SnapshotConfig{})
 	if err != nil {
 		in.t.Fatal(err)
 	}
@@ -283,7 +284,7 @@ func (in *installation) served(examKey string) (overview map[string]any, ok bool
 // servedPaper reads the questions of a paper that an API pod that starts now would serve.
 func (in *installation) servedPaper(examKey, paperID string) []string {
 	in.t.Helper()
-	snapshot, err := catalog.OpenSnapshot(in.t.Context(), in.pool, slog.New(slog.DiscardHandler), catalog.SnapshotConfig{})
+	snapshot, err := read.OpenSnapshot(in.t.Context(), in.pool, slog.New(slog.DiscardHandler), read.SnapshotConfig{})
 	if err != nil {
 		in.t.Fatal(err)
 	}

@@ -91,7 +91,8 @@ type ExamContentSpec struct {
 	// +optional
 	StudyPath *StudyPath `json:"studyPath,omitempty"`
 
-	// Papers are the exam's real past papers. Their order is the order of the catalogue within a year.
+	// Papers are the exam's real past papers. The API lists them by year, newest first, and within a year by paperID: their
+	// order here has no effect.
 	//
 	// +kubebuilder:validation:MaxItems=500
 	// +listType=map

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
@@ -30,7 +31,7 @@ func published(letter, prompt string) catalog.Exam {
 // onCatalogue puts the bench's engine on the real catalogue, and returns the publisher of its only exam.
 func (b *bench) onCatalogue(t *testing.T) (publish func(catalog.Exam), withdraw func()) {
 	t.Helper()
-	snapshot, err := catalog.OpenSnapshot(t.Context(), b.pool, slog.New(slog.DiscardHandler), catalog.SnapshotConfig{})
+	snapshot, err := read.OpenSnapshot(t.Context(), b.pool, slog.New(slog.DiscardHandler), read.SnapshotConfig{})
 	check.NoError(t, err)
 	testkit.Run(t, snapshot.Run)
 	b.papers = snapshot

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres/attemptsdb"
 )
@@ -40,7 +41,7 @@ func (s *Service) Page(ctx context.Context, who keys.Identity, req PageRequest) 
 		// Attempts in progress still read the revision that they opened.
 	case err != nil:
 		return Page{}, translate(err)
-	case !s.papers.Republished(req.ExamKey, req.PaperID):
+	case !s.papers.HasOtherRevisions(req.ExamKey, req.PaperID):
 		return pageOf(paper, req), nil
 	}
 	digest, sitting, lookUpErr := s.inHand(ctx, who, req)
@@ -58,7 +59,7 @@ func (s *Service) Page(ctx context.Context, who keys.Identity, req PageRequest) 
 	return pageOf(paper, req), nil
 }
 
-func pageOf(paper *catalog.PaperRevision, req PageRequest) Page {
+func pageOf(paper *read.PaperRevision, req PageRequest) Page {
 	return Page{Questions: page(paper.Questions, req.Offset, req.Limit), Total: len(paper.Questions)}
 }
 

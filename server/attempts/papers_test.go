@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/read"
 )
 
 // shelf is a catalogue in memory: what the engine reads, with every revision of every paper.
@@ -19,7 +20,7 @@ type shelf struct {
 
 // edition is one revision of a paper.
 type edition struct {
-	revision *catalog.PaperRevision
+	revision *read.PaperRevision
 	key      *catalog.AnswerKey
 }
 
@@ -53,7 +54,7 @@ func (s *shelf) publish(exam, paperID string, minutes int, key catalog.AnswerKey
 	}
 	before := s.exams[exam][paperID]
 	key.Digest = sha256.Sum256(fmt.Appendf(content, "%s/%s/%d/%d", exam, paperID, minutes, len(before)))
-	made := &edition{key: &key, revision: &catalog.PaperRevision{
+	made := &edition{key: &key, revision: &read.PaperRevision{
 		ExamKey: exam, PaperID: paperID, Digest: key.Digest, DurationMinutes: minutes,
 	}}
 	for _, q := range key.Keys {
@@ -81,13 +82,13 @@ func (s *shelf) served(exam string) map[string][]*edition {
 	return s.exams[exam]
 }
 
-func (s *shelf) Overview(exam string) (catalog.Document, error) {
+func (s *shelf) Overview(exam string) (read.Document, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.served(exam) == nil {
-		return catalog.Document{}, &catalog.NotFoundError{What: "exam", Name: exam}
+		return read.Document{}, &catalog.NotFoundError{What: "exam", Name: exam}
 	}
-	return catalog.Document{}, nil
+	return read.Document{}, nil
 }
 
 func (s *shelf) MarkOpened(_ context.Context, exam string, digest catalog.Digest) error {
@@ -95,7 +96,7 @@ func (s *shelf) MarkOpened(_ context.Context, exam string, digest catalog.Digest
 	return err
 }
 
-func (s *shelf) Paper(_ context.Context, exam, paperID string) (*catalog.PaperRevision, error) {
+func (s *shelf) Paper(_ context.Context, exam, paperID string) (*read.PaperRevision, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	papers := s.served(exam)
@@ -122,7 +123,7 @@ func (s *shelf) find(exam string, digest catalog.Digest) (*edition, error) {
 	return nil, &catalog.NotFoundError{What: "revision", Name: digest.String()}
 }
 
-func (s *shelf) Revision(_ context.Context, exam string, digest catalog.Digest) (*catalog.PaperRevision, error) {
+func (s *shelf) Revision(_ context.Context, exam string, digest catalog.Digest) (*read.PaperRevision, error) {
 	e, err := s.find(exam, digest)
 	if err != nil {
 		return nil, err
@@ -138,7 +139,7 @@ func (s *shelf) AnswerKey(_ context.Context, exam string, digest catalog.Digest)
 	return e.key, nil
 }
 
-func (s *shelf) Republished(exam, paperID string) bool {
+func (s *shelf) HasOtherRevisions(exam, paperID string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.exams[exam][paperID]) > 1 || s.served(exam) == nil || s.hidden[[2]string{exam, paperID}]

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
@@ -69,7 +70,7 @@ func laggingPod(t *testing.T, b *bench, who keys.Identity) (publish func(catalog
 		}
 	}
 	publish(published("A", "first"))
-	lagging, err := catalog.OpenSnapshot(t.Context(), b.pool, slog.New(slog.DiscardHandler), catalog.SnapshotConfig{})
+	lagging, err := read.OpenSnapshot(t.Context(), b.pool, slog.New(slog.DiscardHandler), read.SnapshotConfig{})
 	check.NoError(t, err)
 	b.papers = lagging
 	if _, err := b.Page(t.Context(), who, PageRequest{ExamKey: testExam, PaperID: testPaper, Limit: 1}); err != nil {
@@ -170,7 +171,7 @@ func TestPageOfAnAttemptNeedsNoReadableExam(t *testing.T) {
 	who, other := b.someone(t), b.someone(t)
 	opened := b.open(t, who, "")
 	testkit.Exec(t, b.pool, "UPDATE exam_revisions SET document = '[]'")
-	fresh, err := catalog.OpenSnapshot(t.Context(), b.pool, slog.New(slog.DiscardHandler), catalog.SnapshotConfig{})
+	fresh, err := read.OpenSnapshot(t.Context(), b.pool, slog.New(slog.DiscardHandler), read.SnapshotConfig{})
 	check.NoError(t, err)
 	b.papers = fresh
 	page := PageRequest{ExamKey: testExam, PaperID: testPaper, Limit: 1}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres/attemptsdb"
 )
@@ -50,21 +51,21 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Papers is what the engine reads of the catalogue; *catalog.Snapshot is one. What it returns is shared and must not be
+// Papers is what the engine reads of the catalogue; *read.Snapshot is one. What it returns is shared and must not be
 // changed.
 type Papers interface {
 	// Overview fails if an exam is not served, with *catalog.NotFoundError if it does not exist.
-	Overview(examKey string) (catalog.Document, error)
+	Overview(examKey string) (read.Document, error)
 	// Paper returns the published revision of a paper.
-	Paper(ctx context.Context, examKey, paperID string) (*catalog.PaperRevision, error)
+	Paper(ctx context.Context, examKey, paperID string) (*read.PaperRevision, error)
 	// Revision returns a revision by its digest, published still or not.
-	Revision(ctx context.Context, examKey string, digest catalog.Digest) (*catalog.PaperRevision, error)
+	Revision(ctx context.Context, examKey string, digest catalog.Digest) (*read.PaperRevision, error)
 	// AnswerKey returns what a revision is scored by.
 	AnswerKey(ctx context.Context, examKey string, digest catalog.Digest) (*catalog.AnswerKey, error)
 	// MarkOpened keeps a revision for the attempts that open it; it must succeed before an attempt is stored.
 	MarkOpened(ctx context.Context, examKey string, digest catalog.Digest) error
-	// Republished reports whether attempts may point at another revision than the published one.
-	Republished(examKey, paperID string) bool
+	// HasOtherRevisions reports whether attempts may point at another revision than the published one.
+	HasOtherRevisions(examKey, paperID string) bool
 }
 
 // Notifier is told after a commit that wrote webhook deliveries; *webhooks.Notifier is one.

@@ -1,4 +1,4 @@
-package catalog
+package catalog_test
 
 import (
 	"bytes"
@@ -11,6 +11,8 @@ import (
 	"github.com/gowebpki/jcs"
 	"pgregory.net/rapid"
 
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
@@ -24,18 +26,18 @@ var wholeForm string
 // The golden vectors: a change of any of them breaks every seal that reviewers ever gave.
 func TestSealDigestNeverChanges(t *testing.T) {
 	t.Parallel()
-	whole := samplePaper("xx-sample-2023")
+	whole := catalogtest.SamplePaper("xx-sample-2023")
 	whole.DurationMinutes = 45
 	whole.Provenance.SourceDigest = "sha256:" + strings.Repeat("0f", 32)
 	whole.Questions[0].Prompt = "quote \" backslash \\ tab \t line \n bell \a é e\u0301 \u2028 \U0001F600 </script>"
 	for _, test := range []struct {
 		name, form, digest string
-		paper              Paper
+		paper              catalog.Paper
 	}{
 		{
 			name: "the least there can be",
-			paper: Paper{ID: "xx-2001", Year: 2001, Questions: []Question{
-				{Section: 1, Number: 1, Prompt: "?", Answer: Answer{Kind: AnswerNumeric}},
+			paper: catalog.Paper{ID: "xx-2001", Year: 2001, Questions: []catalog.Question{
+				{Section: 1, Number: 1, Prompt: "?", Answer: catalog.Answer{Kind: catalog.AnswerNumeric}},
 			}},
 			form:   `{"canonical":"examprep.dev/paper/v1","paper_id":"xx-2001","provenance":{},"questions":[{"answer":{"kind":"numeric","number":0,"tolerance":0},"number":1,"prompt":"?","section":1}],"year":2001}`,
 			digest: "sha256:f83e003956d34b3c5b466e3478c4b780b7b0585fb225e5efe3770b979041d234",
@@ -46,7 +48,7 @@ func TestSealDigestNeverChanges(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			form, err := test.paper.canonical()
+			form, err := test.paper.Canonical()
 			check.NoError(t, err)
 			if string(form) != test.form {
 				t.Errorf("canonical form\n got %s\nwant %s", form, test.form)
@@ -63,12 +65,12 @@ func TestSealDigestNeverChanges(t *testing.T) {
 // A change here republishes every exam there is at the next reconcile.
 func TestRevisionDigestsNeverChange(t *testing.T) {
 	t.Parallel()
-	draft, err := prepare(sampleExam())
+	digest, papers, err := catalog.Digests(catalogtest.SampleExam())
 	check.NoError(t, err)
-	if got, want := draft.papers[0].Digest.String(), "sha256:90204d8019a73e82af9b6d7c48140556a94c590f4561fce6ad2addf23a1e0fe5"; got != want {
+	if got, want := papers[0].String(), "sha256:90204d8019a73e82af9b6d7c48140556a94c590f4561fce6ad2addf23a1e0fe5"; got != want {
 		t.Errorf("paper revision digest = %s, want %s", got, want)
 	}
-	if got, want := draft.digest.String(), "sha256:9d17960b0a2d593aebfbcf206e2e07684ef6c103ac85dba0708a26f68f1d47c8"; got != want {
+	if got, want := digest.String(), "sha256:9d17960b0a2d593aebfbcf206e2e07684ef6c103ac85dba0708a26f68f1d47c8"; got != want {
 		t.Errorf("exam digest = %s, want %s", got, want)
 	}
 }
@@ -76,8 +78,8 @@ func TestRevisionDigestsNeverChange(t *testing.T) {
 func TestCanonicalFormIsRFC8785(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		paper := anyPaper("xx-paper").Draw(t, "paper")
-		form, err := paper.canonical()
+		paper := catalogtest.AnyPaper("xx-paper").Draw(t, "paper")
+		form, err := paper.Canonical()
 		check.NoError(t, err)
 		reference, err := jcs.Transform(form)
 		check.NoError(t, err)
@@ -89,54 +91,54 @@ func TestCanonicalFormIsRFC8785(t *testing.T) {
 
 func TestEveryFieldIsSealed(t *testing.T) {
 	t.Parallel()
-	changes := map[string]func(*Paper){
-		"id":              func(p *Paper) { p.ID += "x" },
-		"title":           func(p *Paper) { p.Title += "x" },
-		"subject":         func(p *Paper) { p.Subject = "" },
-		"year":            func(p *Paper) { p.Year++ },
-		"duration":        func(p *Paper) { p.DurationMinutes++ },
-		"language":        func(p *Paper) { p.Language = "en" },
-		"marking":         func(p *Paper) { p.Marking = nil },
-		"marks":           func(p *Paper) { p.Marking = &Marking{Correct: 3, Incorrect: -1, Unanswered: 0.1} },
-		"publisher":       func(p *Paper) { p.Provenance.Publisher += "x" },
-		"source":          func(p *Paper) { p.Provenance.SourceURL += "x" },
-		"source digest":   func(p *Paper) { p.Provenance.SourceDigest += "x" },
-		"license":         func(p *Paper) { p.Provenance.License += "x" },
-		"section":         func(p *Paper) { p.Questions[0].Section = 9 },
-		"section name":    func(p *Paper) { p.Questions[0].SectionName = "x" },
-		"number":          func(p *Paper) { p.Questions[0].Number = 9 },
-		"prompt":          func(p *Paper) { p.Questions[0].Prompt += " " },
-		"option":          func(p *Paper) { p.Questions[0].Options = map[string]string{"A": "one", "B": "two", "C": "3"} },
-		"letter":          func(p *Paper) { p.Questions[0].Answer.Choices = []string{"C"} },
-		"one or several":  func(p *Paper) { p.Questions[0].Answer.Kind = AnswerChoices },
-		"explanation":     func(p *Paper) { p.Questions[0].Explanation = "" },
-		"page":            func(p *Paper) { p.Questions[0].Page++ },
-		"visual":          func(p *Paper) { p.Questions[0].HasVisual = true },
-		"topic":           func(p *Paper) { p.Questions[0].Topic = "" },
-		"answer number":   func(p *Paper) { p.Questions[2].Answer.Number = math.Nextafter(3.14, 4) },
-		"tolerance":       func(p *Paper) { p.Questions[2].Answer.Tolerance = 0 },
-		"answer text":     func(p *Paper) { p.Questions[3].Answer.Text += "x" },
-		"annulled":        func(p *Paper) { p.Questions[4].Answer.Kind = AnswerUnmarkable },
-		"question's loss": func(p *Paper) { p.Questions = p.Questions[1:] },
-		"question's place": func(p *Paper) {
+	changes := map[string]func(*catalog.Paper){
+		"id":              func(p *catalog.Paper) { p.ID += "x" },
+		"title":           func(p *catalog.Paper) { p.Title += "x" },
+		"subject":         func(p *catalog.Paper) { p.Subject = "" },
+		"year":            func(p *catalog.Paper) { p.Year++ },
+		"duration":        func(p *catalog.Paper) { p.DurationMinutes++ },
+		"language":        func(p *catalog.Paper) { p.Language = "en" },
+		"marking":         func(p *catalog.Paper) { p.Marking = nil },
+		"marks":           func(p *catalog.Paper) { p.Marking = &catalog.Marking{Correct: 3, Incorrect: -1, Unanswered: 0.1} },
+		"publisher":       func(p *catalog.Paper) { p.Provenance.Publisher += "x" },
+		"source":          func(p *catalog.Paper) { p.Provenance.SourceURL += "x" },
+		"source digest":   func(p *catalog.Paper) { p.Provenance.SourceDigest += "x" },
+		"license":         func(p *catalog.Paper) { p.Provenance.License += "x" },
+		"section":         func(p *catalog.Paper) { p.Questions[0].Section = 9 },
+		"section name":    func(p *catalog.Paper) { p.Questions[0].SectionName = "x" },
+		"number":          func(p *catalog.Paper) { p.Questions[0].Number = 9 },
+		"prompt":          func(p *catalog.Paper) { p.Questions[0].Prompt += " " },
+		"option":          func(p *catalog.Paper) { p.Questions[0].Options = map[string]string{"A": "one", "B": "two", "C": "3"} },
+		"letter":          func(p *catalog.Paper) { p.Questions[0].Answer.Choices = []string{"C"} },
+		"one or several":  func(p *catalog.Paper) { p.Questions[0].Answer.Kind = catalog.AnswerChoices },
+		"explanation":     func(p *catalog.Paper) { p.Questions[0].Explanation = "" },
+		"page":            func(p *catalog.Paper) { p.Questions[0].Page++ },
+		"visual":          func(p *catalog.Paper) { p.Questions[0].HasVisual = true },
+		"topic":           func(p *catalog.Paper) { p.Questions[0].Topic = "" },
+		"answer number":   func(p *catalog.Paper) { p.Questions[2].Answer.Number = math.Nextafter(3.14, 4) },
+		"tolerance":       func(p *catalog.Paper) { p.Questions[2].Answer.Tolerance = 0 },
+		"answer text":     func(p *catalog.Paper) { p.Questions[3].Answer.Text += "x" },
+		"annulled":        func(p *catalog.Paper) { p.Questions[4].Answer.Kind = catalog.AnswerUnmarkable },
+		"question's loss": func(p *catalog.Paper) { p.Questions = p.Questions[1:] },
+		"question's place": func(p *catalog.Paper) {
 			p.Questions[0], p.Questions[1] = p.Questions[1], p.Questions[0]
 		},
 	}
-	digest := func(p Paper) Digest {
+	digest := func(p catalog.Paper) catalog.Digest {
 		d, err := p.SealDigest()
 		check.NoError(t, err)
 		return d
 	}
-	original := digest(samplePaper("xx-sample-2023"))
+	original := digest(catalogtest.SamplePaper("xx-sample-2023"))
 	for name, change := range changes {
-		paper := samplePaper("xx-sample-2023")
+		paper := catalogtest.SamplePaper("xx-sample-2023")
 		change(&paper)
 		if digest(paper) == original {
 			t.Errorf("%s is not sealed", name)
 		}
 	}
-	same := samplePaper("xx-sample-2023")
-	same.Verification = &Verification{By: "somebody"}
+	same := catalogtest.SamplePaper("xx-sample-2023")
+	same.Verification = &catalog.Verification{By: "somebody"}
 	same.Questions[1].Answer.Choices = []string{"C", "A"}
 	if digest(same) != original {
 		t.Error("the verification or the order of letters is sealed")
@@ -145,12 +147,12 @@ func TestEveryFieldIsSealed(t *testing.T) {
 
 func TestWhatHasNoCanonicalFormIsRefused(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*Paper){
-		"not UTF-8":    func(p *Paper) { p.Questions[0].Prompt = "a\xff" },
-		"not finite":   func(p *Paper) { p.Questions[2].Answer.Number = math.Inf(1) },
-		"not a number": func(p *Paper) { p.Marking.Correct = math.NaN() },
+	for name, change := range map[string]func(*catalog.Paper){
+		"not UTF-8":    func(p *catalog.Paper) { p.Questions[0].Prompt = "a\xff" },
+		"not finite":   func(p *catalog.Paper) { p.Questions[2].Answer.Number = math.Inf(1) },
+		"not a number": func(p *catalog.Paper) { p.Marking.Correct = math.NaN() },
 	} {
-		paper := samplePaper("xx-sample-2023")
+		paper := catalogtest.SamplePaper("xx-sample-2023")
 		change(&paper)
 		if _, err := paper.SealDigest(); err == nil {
 			t.Errorf("%s: a digest was given", name)
@@ -160,16 +162,16 @@ func TestWhatHasNoCanonicalFormIsRefused(t *testing.T) {
 
 func TestContentThatMeansTheSameHasOneDigest(t *testing.T) {
 	t.Parallel()
-	exam := sampleExam()
-	exam.Papers = append(exam.Papers, samplePaper("xx-sample-2024"))
-	same := clone(exam)
+	exam := catalogtest.SampleExam()
+	exam.Papers = append(exam.Papers, catalogtest.SamplePaper("xx-sample-2024"))
+	same := catalogtest.Clone(exam)
 	same.Papers[0], same.Papers[1] = same.Papers[1], same.Papers[0]
 	same.Scoring = json.RawMessage("{\"note\":\"\\u003cas printed>\",\n\t\"pass_mark\":3.0}")
-	digests := make([]Digest, 2)
-	for i, e := range []Exam{exam, same} {
-		draft, err := prepare(e)
+	digests := make([]catalog.Digest, 2)
+	for i, e := range []catalog.Exam{exam, same} {
+		digest, _, err := catalog.Digests(e)
 		check.NoError(t, err)
-		digests[i] = draft.digest
+		digests[i] = digest
 	}
 	if digests[0] != digests[1] {
 		t.Error("the order of papers in a file, or white space, is content")
@@ -179,15 +181,15 @@ func TestContentThatMeansTheSameHasOneDigest(t *testing.T) {
 func TestDigestReadsWhatItPrints(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		d := Digest(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "digest"))
+		d := catalog.Digest(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "digest"))
 		raw := testkit.Encode(t, d)
-		var back Digest
+		var back catalog.Digest
 		if err := json.Unmarshal(raw, &back); err != nil || back != d {
 			t.Fatalf("got %v, %v, want %v", back, err, d)
 		}
 	})
 	for _, wrong := range []string{"", "sha256:", strings.Repeat("0", 64), "sha256:" + strings.Repeat("A", 64), "sha256:" + strings.Repeat("g", 64), "sha256:" + strings.Repeat("0", 63)} {
-		if _, err := ParseDigest(wrong); err == nil {
+		if _, err := catalog.ParseDigest(wrong); err == nil {
 			t.Errorf("ParseDigest(%q) succeeded", wrong)
 		}
 	}

@@ -172,7 +172,7 @@ func (c *change) event(data webhooks.ContentUpdated) (webhooks.Event, error) {
 func (c *content) lists() (ids []string, digests [][]byte, sealed []bool, verifications []string, err error) {
 	for i := range c.papers {
 		paper := &c.papers[i]
-		verification, err := encode(paper.Verification)
+		verification, err := Encode(paper.Verification)
 		if err != nil {
 			return nil, nil, nil, nil, err
 		}

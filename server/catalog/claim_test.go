@@ -1,4 +1,4 @@
-package catalog
+package catalog_test
 
 import (
 	"errors"
@@ -8,6 +8,9 @@ import (
 	"sync"
 	"testing"
 
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/catalogtest"
+	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
@@ -22,9 +25,9 @@ func TestPublishersOfOneKeyTakeTurns(t *testing.T) {
 	for i := range publishers {
 		wait.Go(func() {
 			for round := range rounds {
-				exam := clone(sampleExam())
+				exam := catalogtest.Clone(catalogtest.SampleExam())
 				exam.Papers[0].Questions[0].Prompt = fmt.Sprintf("%d of %d", i%3, round) // two at a time publish the same
-				if _, err := b.publisher.Publish(t.Context(), owner, exam, Options{}); err != nil {
+				if _, err := b.publisher.Publish(t.Context(), owner, exam, catalog.Options{}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -51,15 +54,15 @@ func TestPublishersOfOneKeyTakeTurns(t *testing.T) {
 func TestARefusedClaimantChangesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
-	b.publish(t, sampleExam())
+	b.publish(t, catalogtest.SampleExam())
 	written := rowVersions(t, b)
-	rival := Claim{Cluster: "test", Namespace: "exams", Name: "rival"}
-	other := clone(sampleExam())
+	rival := catalog.Claim{Cluster: "test", Namespace: "exams", Name: "rival"}
+	other := catalogtest.Clone(catalogtest.SampleExam())
 	other.Name = "The rival's"
-	var conflict *ClaimConflictError
+	var conflict *catalog.ClaimConflictError
 	for name, err := range map[string]error{
-		"publish": second(b.publisher.Publish(t.Context(), rival, other, Options{})),
-		"pin":     second(b.publisher.Publish(t.Context(), rival, other, Options{Pin: 1})),
+		"publish": second(b.publisher.Publish(t.Context(), rival, other, catalog.Options{})),
+		"pin":     second(b.publisher.Publish(t.Context(), rival, other, catalog.Options{Pin: 1})),
 	} {
 		if !errors.As(err, &conflict) || conflict.Owner != owner || conflict.ExamKey != other.Key {
 			t.Errorf("%s: got %v, want a ClaimConflictError of %v", name, err, owner)
@@ -83,17 +86,17 @@ func second[A any](_ A, err error) error { return err }
 func TestAClaimIsAdoptedOnPurpose(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
-	b.publish(t, sampleExam())
-	heir := Claim{Cluster: "test", Namespace: "exams", Name: "heir"}
-	adopted, err := b.publisher.Publish(t.Context(), heir, sampleExam(), Options{Adopt: true})
+	b.publish(t, catalogtest.SampleExam())
+	heir := catalog.Claim{Cluster: "test", Namespace: "exams", Name: "heir"}
+	adopted, err := b.publisher.Publish(t.Context(), heir, catalogtest.SampleExam(), catalog.Options{Adopt: true})
 	if err != nil || adopted.Changed || adopted.Revision != 1 {
 		t.Fatalf("adopted %+v, %v: the same content needs no new revision", adopted, err)
 	}
-	var conflict *ClaimConflictError
-	if _, err := b.publisher.Publish(t.Context(), owner, sampleExam(), Options{}); !errors.As(err, &conflict) || conflict.Owner != heir {
+	var conflict *catalog.ClaimConflictError
+	if _, err := b.publisher.Publish(t.Context(), owner, catalogtest.SampleExam(), catalog.Options{}); !errors.As(err, &conflict) || conflict.Owner != heir {
 		t.Errorf("got %v, want the heir to be the owner", err)
 	}
-	check.NoError(t, b.publisher.Release(t.Context(), owner, sampleExam().Key, true))
+	check.NoError(t, b.publisher.Release(t.Context(), owner, catalogtest.SampleExam().Key, true))
 	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM exams WHERE NOT withdrawn AND claim_name = 'heir'"); n != 1 {
 		t.Error("the former owner's deletion dropped the heir's exam")
 	}
@@ -102,19 +105,19 @@ func TestAClaimIsAdoptedOnPurpose(t *testing.T) {
 func TestAClaimIsAdoptedFromTheOneThatWasNamed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
-	b.publish(t, sampleExam())
-	heir, third := Claim{Cluster: "test", Namespace: "elsewhere", Name: "heir"}, Claim{Cluster: "test", Namespace: "third", Name: "third"}
+	b.publish(t, catalogtest.SampleExam())
+	heir, third := catalog.Claim{Cluster: "test", Namespace: "elsewhere", Name: "heir"}, catalog.Claim{Cluster: "test", Namespace: "third", Name: "third"}
 	written := rowVersions(t, b)
-	var conflict *ClaimConflictError
-	for name, options := range map[string]Options{"publish": {AdoptFrom: &third}, "pin": {AdoptFrom: &third, Pin: 1}} {
-		if _, err := b.publisher.Publish(t.Context(), heir, sampleExam(), options); !errors.As(err, &conflict) || conflict.Owner != owner {
+	var conflict *catalog.ClaimConflictError
+	for name, options := range map[string]catalog.Options{"publish": {AdoptFrom: &third}, "pin": {AdoptFrom: &third, Pin: 1}} {
+		if _, err := b.publisher.Publish(t.Context(), heir, catalogtest.SampleExam(), options); !errors.As(err, &conflict) || conflict.Owner != owner {
 			t.Errorf("%s: got %v, want a ClaimConflictError of %v", name, err, owner)
 		}
 	}
 	if !slices.Equal(rowVersions(t, b), written) {
 		t.Error("something was written for the sake of one who holds nothing")
 	}
-	if _, err := b.publisher.Publish(t.Context(), heir, sampleExam(), Options{AdoptFrom: &owner}); err != nil {
+	if _, err := b.publisher.Publish(t.Context(), heir, catalogtest.SampleExam(), catalog.Options{AdoptFrom: &owner}); err != nil {
 		t.Fatal(err)
 	}
 	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM exams WHERE claim_name = 'heir'"); n != 1 {
@@ -126,15 +129,15 @@ func TestAClaimIsAdoptedFromTheOneThatWasNamed(t *testing.T) {
 func TestTheSealGateMovesNoClaimThatIsHeld(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Production)
-	exam := seal(t, sampleExam())
+	exam := catalogtest.Seal(t, catalogtest.SampleExam())
 	b.publish(t, exam)
-	heir := Claim{Cluster: "test", Namespace: "elsewhere", Name: "heir"}
+	heir := catalog.Claim{Cluster: "test", Namespace: "elsewhere", Name: "heir"}
 	written := rowVersions(t, b)
-	for name, options := range map[string]Options{"from whoever": {Adopt: true}, "from the owner": {AdoptFrom: &owner}} {
-		unsealed := clone(exam)
+	for name, options := range map[string]catalog.Options{"from whoever": {Adopt: true}, "from the owner": {AdoptFrom: &owner}} {
+		unsealed := catalogtest.Clone(exam)
 		unsealed.Papers[0].Questions[0].Prompt = "Changed, and not sealed"
 		_, err := b.publisher.Publish(t.Context(), heir, unsealed, options)
-		var refused *SealError
+		var refused *catalog.SealError
 		if !errors.As(err, &refused) || refused.Owner == nil || *refused.Owner != owner || len(refused.Changes) > 0 {
 			t.Errorf("%s: got %v, want a SealError that names the owner and nothing of what is the owner's", name, err)
 		}
@@ -142,7 +145,7 @@ func TestTheSealGateMovesNoClaimThatIsHeld(t *testing.T) {
 			t.Errorf("%s: something was written", name)
 		}
 	}
-	if _, err := b.publisher.Publish(t.Context(), heir, exam, Options{Adopt: true}); err != nil {
+	if _, err := b.publisher.Publish(t.Context(), heir, exam, catalog.Options{Adopt: true}); err != nil {
 		t.Errorf("what is sealed is not adopted: %v", err)
 	}
 }
@@ -157,20 +160,20 @@ func TestTwoClaimantsInAnyOrder(t *testing.T) {
 		key := fmt.Sprintf("contested-%d", i)
 		var wait sync.WaitGroup
 		for _, name := range []string{"one", "two"} {
-			claim := Claim{"test", "exams", name}
+			claim := catalog.Claim{"test", "exams", name}
 			steps := rng.Perm(4)
 			wait.Go(func() {
 				for _, step := range steps {
-					exam := clone(sampleExam())
+					exam := catalogtest.Clone(catalogtest.SampleExam())
 					exam.Key, exam.Name = key, name
 					var err error
 					switch step {
 					case 0, 1:
-						_, err = b.publisher.Publish(t.Context(), claim, exam, Options{Adopt: step == 1})
+						_, err = b.publisher.Publish(t.Context(), claim, exam, catalog.Options{Adopt: step == 1})
 					default:
 						err = b.publisher.Release(t.Context(), claim, key, step == 3)
 					}
-					var conflict *ClaimConflictError
+					var conflict *catalog.ClaimConflictError
 					if err != nil && (!errors.As(err, &conflict) || conflict.Owner == claim) {
 						t.Errorf("%s, step %d: %v", name, step, err)
 					}
@@ -202,23 +205,23 @@ func TestReleaseRetainsOrWithdraws(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	b.subscribe(t)
-	exam := sampleExam()
+	exam := catalogtest.SampleExam()
 	first := b.publish(t, exam)
 	check.NoError(t, b.publisher.Release(t.Context(), owner, exam.Key, false))
-	s := b.snapshot(t, SnapshotConfig{})
+	s := b.snapshot(t, read.SnapshotConfig{})
 	if _, err := s.Overview(exam.Key); err != nil {
 		t.Error("a retained exam is not served")
 	}
-	heir := Claim{"test", "exams", "heir"}
-	if _, err := b.publisher.Publish(t.Context(), heir, exam, Options{}); err != nil {
+	heir := catalog.Claim{"test", "exams", "heir"}
+	if _, err := b.publisher.Publish(t.Context(), heir, exam, catalog.Options{}); err != nil {
 		t.Fatalf("a released claim is not free: %v", err)
 	}
 	check.NoError(t, b.publisher.Release(t.Context(), heir, exam.Key, true))
-	s = b.snapshot(t, SnapshotConfig{})
+	s = b.snapshot(t, read.SnapshotConfig{})
 	if _, err := s.Overview(exam.Key); err == nil || len(s.List()) != 0 {
 		t.Error("a withdrawn exam is served")
 	}
-	var missing *NotFoundError
+	var missing *catalog.NotFoundError
 	if _, err := s.Paper(t.Context(), exam.Key, "xx-sample-2023"); !errors.As(err, &missing) || missing.What != "exam" {
 		t.Errorf("got %v, want no such exam", err)
 	}
@@ -233,7 +236,7 @@ func TestReleaseRetainsOrWithdraws(t *testing.T) {
 	if again.Revision != 2 || !again.Changed {
 		t.Errorf("publishing a withdrawn exam again: %+v", again)
 	}
-	checkServed(t.Context(), t, b.snapshot(t, SnapshotConfig{}), exam, again)
+	catalogtest.CheckServed(t.Context(), t, b.snapshot(t, read.SnapshotConfig{}), exam, again)
 	events := b.events(t)
 	if len(events) != 3 || !slices.Equal(events[1].Changes, []string{"withdrawn"}) || !slices.Equal(events[1].PaperIDs, []string{"xx-sample-2023"}) {
 		t.Errorf("events %+v", events)

@@ -71,7 +71,7 @@ func prepare(exam Exam) (*draft, error) {
 	if isAbsent(d.exam.Scoring) { // null would be served as null
 		d.exam.Scoring = nil
 	}
-	if d.document, err = encode(d.exam); err != nil {
+	if d.document, err = Encode(d.exam); err != nil {
 		return nil, err
 	}
 	d.digest, err = examDigest(d.exam, d.papers)
@@ -182,7 +182,7 @@ func sameJSON(a, b any) bool { return canonicalText(a) == canonicalText(b) }
 
 // canonicalText is the RFC 8785 form of v; its plain JSON should there be none.
 func canonicalText(v any) string {
-	raw, err := encode(v)
+	raw, err := Encode(v)
 	if err != nil {
 		return ""
 	}
@@ -192,8 +192,8 @@ func canonicalText(v any) string {
 	return string(raw)
 }
 
-// encode is json.Marshal without its escapes for HTML: what is served stays as it was written.
-func encode(v any) ([]byte, error) {
+// Encode returns the JSON of v without json.Marshal's escapes for HTML, so that served text equals the declared text.
+func Encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)

@@ -1,4 +1,4 @@
-package catalog
+package catalog_test
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
@@ -20,7 +22,7 @@ import (
 // patience bounds what a test waits for; only a failing test waits so long.
 const patience = 30 * time.Second
 
-var owner = Claim{Cluster: "test", Namespace: "exams", Name: "owner"}
+var owner = catalog.Claim{Cluster: "test", Namespace: "exams", Name: "owner"}
 
 // bell counts Notify.
 type bell struct{ rung atomic.Int64 }
@@ -30,7 +32,7 @@ func (b *bell) Notify() { b.rung.Add(1) }
 // bench is a database with a publisher on it.
 type bench struct {
 	pool      *pgxpool.Pool
-	publisher *Publisher
+	publisher *catalog.Publisher
 	bell      *bell
 	// statements counts what was sent on the pool, BEGIN and COMMIT included.
 	statements *atomic.Int64
@@ -65,13 +67,13 @@ func newBench(t *testing.T, env postgres.Environment) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.pool.Close)
-	b.publisher = NewPublisher(b.pool, env, b.bell)
+	b.publisher = catalog.NewPublisher(b.pool, env, b.bell)
 	return b
 }
 
-func (b *bench) publish(t *testing.T, exam Exam) Publication {
+func (b *bench) publish(t *testing.T, exam catalog.Exam) catalog.Publication {
 	t.Helper()
-	published, err := b.publisher.Publish(t.Context(), owner, exam, Options{})
+	published, err := b.publisher.Publish(t.Context(), owner, exam, catalog.Options{})
 	check.NoError(t, err)
 	return published
 }
@@ -102,12 +104,12 @@ func (b *bench) events(t *testing.T) []webhooks.ContentUpdated {
 }
 
 // snapshot opens one that polls too seldom to matter, unless the test says otherwise.
-func (b *bench) snapshot(t *testing.T, cfg SnapshotConfig) *Snapshot {
+func (b *bench) snapshot(t *testing.T, cfg read.SnapshotConfig) *read.Snapshot {
 	t.Helper()
 	if cfg.PollInterval == 0 {
 		cfg.PollInterval = time.Hour
 	}
-	s, err := OpenSnapshot(t.Context(), b.pool, slog.New(slog.DiscardHandler), cfg)
+	s, err := read.OpenSnapshot(t.Context(), b.pool, slog.New(slog.DiscardHandler), cfg)
 	check.NoError(t, err)
 	return s
 }

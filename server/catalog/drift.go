@@ -83,7 +83,7 @@ func (c *change) note(ctx context.Context, q *catalogdb.Queries, revision int64,
 	}
 	repair := &Repair{At: c.at, Changes: drift[:min(len(drift), maxRepairChanges)]}
 	repair.More = len(drift) - len(repair.Changes)
-	raw, err := encode(repair)
+	raw, err := Encode(repair)
 	if err != nil {
 		return nil, err
 	}

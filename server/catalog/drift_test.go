@@ -1,4 +1,4 @@
-package catalog
+package catalog_test
 
 import (
 	"encoding/json"
@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/catalogtest"
+	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
@@ -79,13 +82,13 @@ func drifts() []drift {
 }
 
 // driftBench is an exam at revision 2, and what it is published as.
-func driftBench(t *testing.T) (b *bench, exam Exam, published Publication) {
+func driftBench(t *testing.T) (b *bench, exam catalog.Exam, published catalog.Publication) {
 	t.Helper()
 	b = newBench(t, postgres.Production)
 	b.subscribe(t)
-	exam = clone(sampleExam())
-	exam.Papers = append(exam.Papers, samplePaper("xx-sample-2022"))
-	exam = seal(t, exam)
+	exam = catalogtest.Clone(catalogtest.SampleExam())
+	exam.Papers = append(exam.Papers, catalogtest.SamplePaper("xx-sample-2022"))
+	exam = catalogtest.Seal(t, exam)
 	b.publish(t, exam)
 	exam.Name = "Second name"
 	published = b.publish(t, exam)
@@ -109,16 +112,16 @@ func TestWhatSomebodyChangesInTheDatabaseIsFoundToldAndPutRight(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			b, exam, published := driftBench(t)
-			if audited, err := Audit(t.Context(), b.pool, exam.Key); err != nil || audited.Digest != published.Digest {
+			if audited, err := catalog.Audit(t.Context(), b.pool, exam.Key); err != nil || audited.Digest != published.Digest {
 				t.Fatalf("%+v, %v", audited, err)
 			}
 			before, events := contents(t, b), len(b.events(t))
 			testkit.Exec(t, b.pool, test.statement)
-			told := Publication{Revision: published.Revision, Digest: published.Digest, PublishedAt: published.PublishedAt}
+			told := catalog.Publication{Revision: published.Revision, Digest: published.Digest, PublishedAt: published.PublishedAt}
 			if standing, ok, err := b.publisher.Standing(t.Context(), owner, exam.Key); err != nil || ok && reflect.DeepEqual(standing, told) {
 				t.Errorf("what was changed stands as %+v (%v)", standing, err)
 			}
-			options := Options{Remembered: Remembered{Revision: published.Revision, PublishedAt: published.PublishedAt}}
+			options := catalog.Options{Remembered: catalog.Remembered{Revision: published.Revision, PublishedAt: published.PublishedAt}}
 			again, err := b.publisher.Publish(t.Context(), owner, exam, options)
 			check.NoError(t, err)
 			if again.Changed != test.anew || again.Repaired == nil || !strings.Contains(again.Repaired.Places(), test.places) {
@@ -130,8 +133,8 @@ func TestWhatSomebodyChangesInTheDatabaseIsFoundToldAndPutRight(t *testing.T) {
 			if after := contents(t, b); !test.anew && after != before {
 				t.Errorf("stored before:\n%s\nand after:\n%s", before, after)
 			}
-			checkServed(t.Context(), t, b.snapshot(t, SnapshotConfig{}), exam, again)
-			if audited, err := Audit(t.Context(), b.pool, exam.Key); err != nil || audited.Digest != published.Digest {
+			catalogtest.CheckServed(t.Context(), t, b.snapshot(t, read.SnapshotConfig{}), exam, again)
+			if audited, err := catalog.Audit(t.Context(), b.pool, exam.Key); err != nil || audited.Digest != published.Digest {
 				t.Errorf("%+v, %v", audited, err)
 			}
 
@@ -141,7 +144,7 @@ func TestWhatSomebodyChangesInTheDatabaseIsFoundToldAndPutRight(t *testing.T) {
 			if err != nil || !reflect.DeepEqual(settled, again) || b.statements.Load() != 1 {
 				t.Errorf("then %+v (%v) with %d statements, want %+v with 1", settled, err, b.statements.Load(), again)
 			}
-			told = Publication{Revision: again.Revision, Digest: again.Digest, PublishedAt: again.PublishedAt, Repaired: again.Repaired}
+			told = catalog.Publication{Revision: again.Revision, Digest: again.Digest, PublishedAt: again.PublishedAt, Repaired: again.Repaired}
 			if standing, ok, err := b.publisher.Standing(t.Context(), owner, exam.Key); err != nil || !ok || !reflect.DeepEqual(standing, told) {
 				t.Errorf("%+v stands (%t, %v), want %+v", standing, ok, err, told)
 			}
@@ -152,14 +155,14 @@ func TestWhatSomebodyChangesInTheDatabaseIsFoundToldAndPutRight(t *testing.T) {
 func TestAnExamThatWasWithdrawnIsNotRepairedByWhoeverTakesItsKeyUnsealed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Production)
-	exam := sampleExam()
-	b.publish(t, seal(t, exam))
+	exam := catalogtest.SampleExam()
+	b.publish(t, catalogtest.Seal(t, exam))
 	check.NoError(t, b.publisher.Release(t.Context(), owner, exam.Key, true))
 	exam.Papers[0].Verification = nil
-	if _, err := b.publisher.Publish(t.Context(), owner, exam, Options{}); err == nil {
+	if _, err := b.publisher.Publish(t.Context(), owner, exam, catalog.Options{}); err == nil {
 		t.Fatal("an unsealed paper was published")
 	}
-	again := b.publish(t, seal(t, exam))
+	again := b.publish(t, catalogtest.Seal(t, exam))
 	if again.Revision != 2 || !again.Changed || again.Repaired != nil {
 		t.Errorf("published %+v, want revision 2 and nothing repaired", again)
 	}
@@ -170,16 +173,16 @@ func TestAWrongAnswerKeyThatIsServedIsCorrectedOnARunningSnapshot(t *testing.T) 
 	b, exam, published := driftBench(t)
 	const paperID = "xx-sample-2023"
 	digest := published.PaperDigests[paperID]
-	right, err := b.snapshot(t, SnapshotConfig{}).AnswerKey(t.Context(), exam.Key, digest)
+	right, err := b.snapshot(t, read.SnapshotConfig{}).AnswerKey(t.Context(), exam.Key, digest)
 	check.NoError(t, err)
 	for _, tampered := range drifts()[:7] {
 		testkit.Exec(t, b.pool, tampered.statement)
 	}
 	testkit.Exec(t, b.pool, "INSERT INTO paper_answer_keys SELECT exam_key, digest, $1 FROM paper_revisions WHERE paper_id = $2", `{"questions":[{},{},{},{},{},{}]}`, paperID)
 	testkit.Exec(t, b.pool, "UPDATE exam_revisions SET document = replace(document::text, 'Second name', 'Nickname')::json")
-	s := b.snapshot(t, SnapshotConfig{})
+	s := b.snapshot(t, read.SnapshotConfig{})
 	testkit.Run(t, s.Run)
-	read := func() (prompt string, keys []QuestionKey, overview string) {
+	read := func() (prompt string, keys []catalog.QuestionKey, overview string) {
 		t.Helper()
 		paper, err := s.Paper(t.Context(), exam.Key, paperID)
 		check.NoError(t, err)
@@ -207,20 +210,20 @@ func TestAChangedPaperIsPutRightBeforeAnotherRevisionTakesItOver(t *testing.T) {
 	if !published.Changed || published.Repaired == nil || !strings.Contains(published.Repaired.String(), "question 1:1 answer: C → B") {
 		t.Errorf("published %+v, repaired %v", published, published.Repaired)
 	}
-	checkServed(t.Context(), t, b.snapshot(t, SnapshotConfig{}), exam, published)
+	catalogtest.CheckServed(t.Context(), t, b.snapshot(t, read.SnapshotConfig{}), exam, published)
 }
 
 func TestARepairIsToldAlsoWhenTheClaimMovesAfterIt(t *testing.T) {
 	t.Parallel()
 	b, exam, _ := driftBench(t)
-	heir := Claim{Cluster: "test", Namespace: "exams", Name: "heir"}
+	heir := catalog.Claim{Cluster: "test", Namespace: "exams", Name: "heir"}
 	testkit.Exec(t, b.pool, drifts()[0].statement)
 	repaired := b.publish(t, exam).Repaired
-	adopted, err := b.publisher.Publish(t.Context(), heir, exam, Options{Adopt: true})
+	adopted, err := b.publisher.Publish(t.Context(), heir, exam, catalog.Options{Adopt: true})
 	if err != nil || repaired == nil || !reflect.DeepEqual(adopted.Repaired, repaired) {
 		t.Errorf("adopted as %+v (%v), want the repair %+v", adopted, err, repaired)
 	}
-	for claim, want := range map[Claim]bool{owner: false, heir: true} {
+	for claim, want := range map[catalog.Claim]bool{owner: false, heir: true} {
 		if _, ok, err := b.publisher.Standing(t.Context(), claim, exam.Key); err != nil || ok != want {
 			t.Errorf("it stands for %s: %t (%v), want %t", claim, ok, err, want)
 		}
@@ -241,7 +244,7 @@ func TestARepairThatCannotBeReadKeepsNoExamFromBeingPublished(t *testing.T) {
 		}
 	}
 	exam.Name = "Third name"
-	if published := b.publish(t, seal(t, exam)); published.Revision != 3 {
+	if published := b.publish(t, catalogtest.Seal(t, exam)); published.Revision != 3 {
 		t.Errorf("published as %+v", published)
 	}
 }
@@ -256,8 +259,8 @@ func TestAPinToContentThatWasChangedIsRefused(t *testing.T) {
 			t.Parallel()
 			b, exam, _ := driftBench(t)
 			testkit.Exec(t, b.pool, test.statement)
-			var damaged *DamagedError
-			_, err := b.publisher.Publish(t.Context(), owner, exam, Options{Pin: 1})
+			var damaged *catalog.DamagedError
+			_, err := b.publisher.Publish(t.Context(), owner, exam, catalog.Options{Pin: 1})
 			if !errors.As(err, &damaged) || !strings.Contains(err.Error(), test.want) {
 				t.Fatalf("published: %v", err)
 			}
@@ -270,10 +273,10 @@ func TestAPinToContentThatWasChangedIsRefused(t *testing.T) {
 
 func TestPlacesOfARepairShowNoAnswer(t *testing.T) {
 	t.Parallel()
-	old, next := samplePaper("xx"), samplePaper("xx")
+	old, next := catalogtest.SamplePaper("xx"), catalogtest.SamplePaper("xx")
 	next.Questions[0].Answer.Choices, next.Questions[3].Answer.Text = []string{"C"}, "chlorophyll"
-	next.Questions = append(next.Questions, Question{Section: 9, Number: 9, Answer: Answer{Kind: AnswerText, Text: "secret"}})
-	repair := &Repair{Changes: comparePapers(&old, &next), More: 7}
+	next.Questions = append(next.Questions, catalog.Question{Section: 9, Number: 9, Answer: catalog.Answer{Kind: catalog.AnswerText, Text: "secret"}})
+	repair := &catalog.Repair{Changes: catalog.ComparePapers(&old, &next), More: 7}
 	raw, err := json.Marshal(repair)
 	if err != nil || !strings.Contains(string(raw), "secret") {
 		t.Fatalf("the changes do not hold the answers: %s, %v", raw, err)

@@ -2,12 +2,9 @@ package catalog
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // ClaimConflictError says that the exam key belongs to another resource, Owner. Nothing was changed.
@@ -125,18 +122,6 @@ func (e *UnreadableError) Error() string {
 
 // Unwrap returns the cause.
 func (e *UnreadableError) Unwrap() error { return e.Err }
-
-// isDamaged reports whether a stored row cannot be decoded, or PostgreSQL failed to read it, while other rows may be
-// readable. PostgreSQL reports corrupted storage in class XX and invalid values in class 22. Connection poolers use these
-// classes for failures of their own, with severity FATAL.
-func isDamaged(err error) bool {
-	if errors.Is(err, errUndecodable) {
-		return true
-	}
-	failure, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && failure.SeverityUnlocalized == "ERROR" &&
-		(strings.HasPrefix(failure.Code, "XX") || strings.HasPrefix(failure.Code, "22"))
-}
 
 // UnavailableError says that a retry can succeed: a paper is not in the cache and PostgreSQL did not answer, or this pod was
 // never able to read the exam and another pod may serve it. In the second case it wraps an *UnreadableError.

@@ -1,30 +1,57 @@
 package catalog
 
 import (
+	"context"
+	"slices"
 	"testing"
+	"time"
 
-	"examprep.dev/server/postgres"
+	"examprep.dev/server/postgres/catalogdb"
+	"examprep.dev/server/testkit/check"
 )
 
-// CheckServedAsDeclared publishes exams, twice, and compares what is served with them. It is for the real papers, which
-// only a package that imports this one can read.
-func CheckServedAsDeclared(t *testing.T, exams []Exam) (papers, questions int) {
-	t.Helper()
-	b := newBench(t, postgres.Production)
-	for _, exam := range exams {
-		if err := Validate(exam); err != nil {
-			t.Fatalf("%s: %v", exam.Key, err)
-		}
-		exam = seal(t, exam)
-		published := b.publish(t, exam)
-		checkServed(t.Context(), t, b.snapshot(t, SnapshotConfig{}), exam, published)
-		papers += len(exam.Papers)
-		for i := range exam.Papers {
-			questions += len(exam.Papers[i].Questions)
-		}
-		if again := b.publish(t, exam); again.Changed {
-			t.Errorf("%s changed without a change", exam.Key)
-		}
+// The tests are in package catalog_test, as they import packages that import this one.
+const ShownChanges = shownChanges
+
+func ComparePapers(old, next *Paper) []Change { return comparePapers(old, next) }
+
+func CompareExams(old, next Exam) []Change { return compareExams(old, next) }
+
+func PaperRevisionDigest(seal Digest, durationMinutes int, scoring Scoring) (Digest, error) {
+	return paperRevisionDigest(seal, durationMinutes, scoring)
+}
+
+func SameJSON(a, b any) bool { return sameJSON(a, b) }
+
+// Digests returns the digests of a valid exam's revision and of its papers' revisions.
+func Digests(exam Exam) (digest Digest, papers []Digest, err error) {
+	d, err := prepare(exam)
+	if err != nil {
+		return Digest{}, nil, err
 	}
-	return papers, questions
+	for _, paper := range d.papers {
+		papers = append(papers, paper.Digest)
+	}
+	return d.digest, papers, nil
+}
+
+func (p Paper) Canonical() ([]byte, error) { return p.canonical() }
+
+// SetClock replaces the publisher's clock.
+func (p *Publisher) SetClock(now func() time.Time) { p.now = now }
+
+// StoredPaper reads a published paper and its stored seal digest.
+func (p *Publisher) StoredPaper(ctx context.Context, t *testing.T, examKey, paperID string) (paper *Paper, seal Digest, err error) {
+	t.Helper()
+	current, err := p.state(ctx, examKey)
+	check.NoError(t, err)
+	q := catalogdb.New(p.pool)
+	content, err := readable(ctx, q, examKey, current.revision)
+	check.NoError(t, err)
+	i := slices.IndexFunc(content.papers, func(p paperRef) bool { return p.PaperID == paperID })
+	if i < 0 {
+		t.Fatalf("paper %s is not published", paperID)
+	}
+	paper, err = loadPaper(ctx, q, examKey, content.papers[i])
+	return paper, content.papers[i].Seal, err
 }

@@ -8,9 +8,9 @@ import (
 	"examprep.dev/server/postgres/catalogdb"
 )
 
-// storedQuestion is a question as its paper's row keeps it. Nothing of the answer key may ever be added to it: requests
+// StoredQuestion is a question as its paper's row keeps it. Nothing of the answer key may ever be added to it: requests
 // are rendered from it.
-type storedQuestion struct {
+type StoredQuestion struct {
 	Section   int               `json:"section"`
 	Number    int               `json:"number"`
 	Prompt    string            `json:"prompt"`
@@ -30,15 +30,15 @@ type paperMetadata struct {
 // row encodes the i-th paper of the draft, its questions and its key apart.
 func (d *draft) row(i int) (catalogdb.StagePaperParams, error) {
 	paper, ref := &d.sources[i], &d.papers[i]
-	questions, err := encode(storedQuestions(paper))
+	questions, err := Encode(storedQuestions(paper))
 	if err != nil {
 		return catalogdb.StagePaperParams{}, err
 	}
-	key, err := encode(answerKey(paper, d.scoring))
+	key, err := Encode(answerKey(paper, d.scoring))
 	if err != nil {
 		return catalogdb.StagePaperParams{}, err
 	}
-	metadata, err := encode(paperMetadata{paper.DurationMinutes, paper.Language, paper.Marking, paper.Provenance})
+	metadata, err := Encode(paperMetadata{paper.DurationMinutes, paper.Language, paper.Marking, paper.Provenance})
 	if err != nil {
 		return catalogdb.StagePaperParams{}, err
 	}
@@ -52,11 +52,11 @@ func (d *draft) row(i int) (catalogdb.StagePaperParams, error) {
 	}, nil
 }
 
-func storedQuestions(paper *Paper) []storedQuestion {
-	questions := make([]storedQuestion, len(paper.Questions))
+func storedQuestions(paper *Paper) []StoredQuestion {
+	questions := make([]StoredQuestion, len(paper.Questions))
 	for i := range paper.Questions {
 		q := &paper.Questions[i]
-		questions[i] = storedQuestion{q.Section, q.Number, q.Prompt, q.Options, q.Page, q.HasVisual}
+		questions[i] = StoredQuestion{q.Section, q.Number, q.Prompt, q.Options, q.Page, q.HasVisual}
 	}
 	return questions
 }
@@ -85,7 +85,7 @@ func answerKey(paper *Paper, scoring Scoring) AnswerKey {
 func wholePaper(row catalogdb.WholePaperRow) (*Paper, error) {
 	var (
 		metadata  paperMetadata
-		questions []storedQuestion
+		questions []StoredQuestion
 		key       AnswerKey
 	)
 	for _, column := range []struct {

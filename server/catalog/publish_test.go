@@ -1,4 +1,4 @@
-package catalog
+package catalog_test
 
 import (
 	"context"
@@ -11,6 +11,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/catalogtest"
+	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
@@ -22,8 +25,8 @@ func TestWhatIsPublishedIsServedAndNotWrittenTwice(t *testing.T) {
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		n++
-		exam := anyExam(fmt.Sprintf("exam-%d", n)).Draw(rt, "exam")
-		published, err := b.publisher.Publish(t.Context(), owner, exam, Options{})
+		exam := catalogtest.AnyExam(fmt.Sprintf("exam-%d", n)).Draw(rt, "exam")
+		published, err := b.publisher.Publish(t.Context(), owner, exam, catalog.Options{})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -32,7 +35,7 @@ func TestWhatIsPublishedIsServedAndNotWrittenTwice(t *testing.T) {
 		}
 		written := rowVersions(t, b)
 		before := b.statements.Load()
-		again, err := b.publisher.Publish(t.Context(), owner, exam, Options{})
+		again, err := b.publisher.Publish(t.Context(), owner, exam, catalog.Options{})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -49,7 +52,7 @@ func TestWhatIsPublishedIsServedAndNotWrittenTwice(t *testing.T) {
 		if changes, err := b.publisher.Diff(t.Context(), exam); err != nil || len(changes) > 0 {
 			rt.Fatalf("diff of what is published: %v, %v", changes, err)
 		}
-		checkServed(t.Context(), rt, b.snapshot(t, SnapshotConfig{}), exam, published)
+		catalogtest.CheckServed(t.Context(), rt, b.snapshot(t, read.SnapshotConfig{}), exam, published)
 		checkStored(t, rt, b, exam)
 	})
 }
@@ -65,16 +68,16 @@ func rowVersions(t *testing.T, b *bench) []string {
 }
 
 // checkStored loads the papers back with their answers: nothing of what was sealed is lost on the way.
-func checkStored(t *testing.T, rt *rapid.T, b *bench, exam Exam) {
+func checkStored(t *testing.T, rt *rapid.T, b *bench, exam catalog.Exam) {
 	t.Helper()
-	empty := Exam{Key: exam.Key, Name: "x"}
+	empty := catalog.Exam{Key: exam.Key, Name: "x"}
 	changes, err := b.publisher.Diff(t.Context(), empty)
 	if err != nil {
 		rt.Fatal(err)
 	}
 	removed := 0
 	for _, change := range changes {
-		if change.Kind == Removed && change.PaperID != "" {
+		if change.Kind == catalog.Removed && change.PaperID != "" {
 			removed++
 		}
 	}
@@ -86,13 +89,12 @@ func checkStored(t *testing.T, rt *rapid.T, b *bench, exam Exam) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		ref := refOf(t, b, exam.Key, exam.Papers[i].ID)
-		stored, err := loadPaper(t.Context(), queries(b), exam.Key, ref)
+		stored, storedSeal, err := b.publisher.StoredPaper(t.Context(), t, exam.Key, exam.Papers[i].ID)
 		if err != nil {
 			rt.Fatal(err)
 		}
-		if got, err := stored.SealDigest(); err != nil || got != want || ref.Seal != want {
-			rt.Fatalf("paper read back differs: %v, %v\n%v", got, err, comparePapers(&exam.Papers[i], stored))
+		if got, err := stored.SealDigest(); err != nil || got != want || storedSeal != want {
+			rt.Fatalf("paper read back differs: %v, %v\n%v", got, err, catalog.ComparePapers(&exam.Papers[i], stored))
 		}
 	}
 }
@@ -101,18 +103,18 @@ func TestAChangeMakesANewRevisionAndTellsWhatChanged(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	b.subscribe(t)
-	first := sampleExam()
-	first.Papers = append(first.Papers, samplePaper("xx-sample-2024"))
+	first := catalogtest.SampleExam()
+	first.Papers = append(first.Papers, catalogtest.SamplePaper("xx-sample-2024"))
 	b.publish(t, first)
-	second := clone(first)
+	second := catalogtest.Clone(first)
 	second.Papers[0].Questions[0].Answer.Choices = []string{"C"}
 	second.Resources.OfficialSites = nil
 	published := b.publish(t, second)
 	if published.Revision != 2 || !published.Changed || !slices.Equal(published.Unsealed, []string{"xx-sample-2023", "xx-sample-2024"}) {
 		t.Errorf("published %+v", published)
 	}
-	third := clone(second)
-	third.Papers = append(third.Papers[1:], samplePaper("xx-sample-2025"))
+	third := catalogtest.Clone(second)
+	third.Papers = append(third.Papers[1:], catalogtest.SamplePaper("xx-sample-2025"))
 	b.publish(t, third)
 
 	events := b.events(t)
@@ -150,11 +152,11 @@ func TestAChangeMakesANewRevisionAndTellsWhatChanged(t *testing.T) {
 func TestAnExamOfNoPapersAndOfManyIsPublished(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
-	exam := sampleExam()
+	exam := catalogtest.SampleExam()
 	exam.Papers = nil
 	b.publish(t, exam)
 	for i := range 300 {
-		exam.Papers = append(exam.Papers, samplePaper(fmt.Sprintf("xx-sample-%03d", i)))
+		exam.Papers = append(exam.Papers, catalogtest.SamplePaper(fmt.Sprintf("xx-sample-%03d", i)))
 	}
 	if published := b.publish(t, exam); published.Revision != 2 || len(published.PaperDigests) != 300 {
 		t.Errorf("revision %d with %d papers", published.Revision, len(published.PaperDigests))
@@ -175,10 +177,10 @@ func TestAnExamOfNoPapersAndOfManyIsPublished(t *testing.T) {
 func TestWhatIsInvalidIsNotPublished(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
-	exam := sampleExam()
+	exam := catalogtest.SampleExam()
 	exam.Papers[0].Provenance.License = ""
-	_, err := b.publisher.Publish(t.Context(), owner, exam, Options{})
-	if _, invalid := errors.AsType[*ValidationError](err); !invalid {
+	_, err := b.publisher.Publish(t.Context(), owner, exam, catalog.Options{})
+	if _, invalid := errors.AsType[*catalog.ValidationError](err); !invalid {
 		t.Fatalf("got %v, want a ValidationError", err)
 	}
 	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM exams"); n != 0 {
@@ -189,10 +191,10 @@ func TestWhatIsInvalidIsNotPublished(t *testing.T) {
 func TestProductionPublishesOnlyWhatIsSealed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Production)
-	exam := sampleExam()
-	exam.Papers = append(exam.Papers, samplePaper("xx-sample-2024"))
-	_, err := b.publisher.Publish(t.Context(), owner, exam, Options{})
-	var refused *SealError
+	exam := catalogtest.SampleExam()
+	exam.Papers = append(exam.Papers, catalogtest.SamplePaper("xx-sample-2024"))
+	_, err := b.publisher.Publish(t.Context(), owner, exam, catalog.Options{})
+	var refused *catalog.SealError
 	if !errors.As(err, &refused) {
 		t.Fatalf("got %v, want a SealError", err)
 	}
@@ -203,29 +205,29 @@ func TestProductionPublishesOnlyWhatIsSealed(t *testing.T) {
 		t.Error("something was staged")
 	}
 	// The key belongs to whoever declared it first, sealed or not.
-	var conflict *ClaimConflictError
-	if _, err := b.publisher.Publish(t.Context(), Claim{Name: "other"}, seal(t, exam), Options{}); !errors.As(err, &conflict) || conflict.Owner != owner {
+	var conflict *catalog.ClaimConflictError
+	if _, err := b.publisher.Publish(t.Context(), catalog.Claim{Name: "other"}, catalogtest.Seal(t, exam), catalog.Options{}); !errors.As(err, &conflict) || conflict.Owner != owner {
 		t.Fatalf("got %v, want a ClaimConflictError", err)
 	}
 
-	sealed := seal(t, exam)
+	sealed := catalogtest.Seal(t, exam)
 	if published := b.publish(t, sealed); published.Revision != 1 || published.Unsealed != nil {
 		t.Errorf("published %+v", published)
 	}
-	byAccident := clone(sealed)
+	byAccident := catalogtest.Clone(sealed)
 	byAccident.Papers[1].Questions[0].Answer.Choices = []string{"A"}
-	_, err = b.publisher.Publish(t.Context(), owner, byAccident, Options{})
+	_, err = b.publisher.Publish(t.Context(), owner, byAccident, catalog.Options{})
 	if !errors.As(err, &refused) {
 		t.Fatalf("got %v, want a SealError", err)
 	}
-	want := []Change{{Changed, "xx-sample-2024", "1:1", "answer", "B", "A"}}
+	want := []catalog.Change{{catalog.Changed, "xx-sample-2024", "1:1", "answer", "B", "A"}}
 	if refused.PaperID != "xx-sample-2024" || !reflect.DeepEqual(refused.Changes, want) || refused.Have != sealed.Papers[1].Verification.Digest {
 		t.Errorf("refused %+v, want the change %v", refused, want)
 	}
-	if still, err := b.publisher.state(t.Context(), exam.Key); err != nil || still.revision != 1 {
-		t.Errorf("revision %d is published, %v; want 1", still.revision, err)
+	if still := testkit.Get[int64](t, b.pool, "SELECT revision FROM exams WHERE exam_key = $1", exam.Key); still != 1 {
+		t.Errorf("revision %d is published; want 1", still)
 	}
-	onPurpose := seal(t, byAccident)
+	onPurpose := catalogtest.Seal(t, byAccident)
 	if published := b.publish(t, onPurpose); published.Revision != 2 {
 		t.Errorf("published %+v", published)
 	}
@@ -234,11 +236,11 @@ func TestProductionPublishesOnlyWhatIsSealed(t *testing.T) {
 func TestSandboxTellsOfTheUnsealedAndKeepsTheirLaterSeal(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
-	exam := sampleExam()
+	exam := catalogtest.SampleExam()
 	if published := b.publish(t, exam); !slices.Equal(published.Unsealed, []string{"xx-sample-2023"}) {
 		t.Errorf("unsealed = %v", published.Unsealed)
 	}
-	sealed := b.publish(t, seal(t, exam))
+	sealed := b.publish(t, catalogtest.Seal(t, exam))
 	if sealed.Unsealed != nil || !sealed.Changed {
 		t.Errorf("published %+v", sealed)
 	}
@@ -253,15 +255,15 @@ func TestSandboxTellsOfTheUnsealedAndKeepsTheirLaterSeal(t *testing.T) {
 func TestAPinBringsBackAnEarlierRevision(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
-	first := b.publish(t, seal(t, sampleExam()))
-	changed := clone(sampleExam())
+	first := b.publish(t, catalogtest.Seal(t, catalogtest.SampleExam()))
+	changed := catalogtest.Clone(catalogtest.SampleExam())
 	changed.Name = "Broken"
 	changed.Papers[0].Questions[0].Prompt = "Broken"
 	b.publish(t, changed)
 
-	pin := func(revision int64) (Publication, error) {
+	pin := func(revision int64) (catalog.Publication, error) {
 		// The declared content may be broken: only the key counts.
-		return b.publisher.Publish(t.Context(), owner, Exam{Key: changed.Key}, Options{Pin: revision})
+		return b.publisher.Publish(t.Context(), owner, catalog.Exam{Key: changed.Key}, catalog.Options{Pin: revision})
 	}
 	restored, err := pin(1)
 	check.NoError(t, err)
@@ -278,12 +280,12 @@ func TestAPinBringsBackAnEarlierRevision(t *testing.T) {
 	if sent := b.statements.Load() - before; sent != 1 {
 		t.Errorf("an unchanged pin sent %d statements", sent)
 	}
-	checkServed(t.Context(), t, b.snapshot(t, SnapshotConfig{}), sampleExam(), restored)
-	var missing *RevisionNotFoundError
+	catalogtest.CheckServed(t.Context(), t, b.snapshot(t, read.SnapshotConfig{}), catalogtest.SampleExam(), restored)
+	var missing *catalog.RevisionNotFoundError
 	if _, err := pin(17); !errors.As(err, &missing) {
 		t.Errorf("got %v, want a RevisionNotFoundError", err)
 	}
-	if _, err := b.publisher.Publish(t.Context(), owner, Exam{Key: "unheard-of"}, Options{Pin: 1}); !errors.As(err, &missing) {
+	if _, err := b.publisher.Publish(t.Context(), owner, catalog.Exam{Key: "unheard-of"}, catalog.Options{Pin: 1}); !errors.As(err, &missing) {
 		t.Errorf("got %v, want a RevisionNotFoundError", err)
 	}
 	if unpinned := b.publish(t, changed); unpinned.Revision != 4 {
@@ -301,16 +303,16 @@ func TestPruningKeepsWhatIsYoungOrOpened(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	clock := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	b.publisher.now = func() time.Time { return clock }
-	exam := clone(sampleExam())
-	publish := func(revision int) Digest {
+	b.publisher.SetClock(func() time.Time { return clock })
+	exam := catalogtest.Clone(catalogtest.SampleExam())
+	publish := func(revision int) catalog.Digest {
 		exam.Papers[0].Questions[0].Prompt = fmt.Sprintf("revision %d", revision)
-		published, err := b.publisher.Publish(t.Context(), owner, exam, Options{HistoryLimit: 2})
+		published, err := b.publisher.Publish(t.Context(), owner, exam, catalog.Options{HistoryLimit: 2})
 		check.NoError(t, err)
 		return published.PaperDigests["xx-sample-2023"]
 	}
 	opened := publish(1)
-	check.NoError(t, b.snapshot(t, SnapshotConfig{}).MarkOpened(t.Context(), exam.Key, opened))
+	check.NoError(t, b.snapshot(t, read.SnapshotConfig{}).MarkOpened(t.Context(), exam.Key, opened))
 	clock = clock.Add(2 * time.Hour)
 	unopened := publish(2)
 	clock = clock.Add(59 * time.Minute)
@@ -333,14 +335,14 @@ func TestPruningKeepsWhatIsYoungOrOpened(t *testing.T) {
 	if got := revisions(); !slices.Equal(got, []int64{5, 6}) {
 		t.Errorf("revisions %v are kept, want 5 and 6", got)
 	}
-	s := b.snapshot(t, SnapshotConfig{})
+	s := b.snapshot(t, read.SnapshotConfig{})
 	if _, err := s.Revision(t.Context(), exam.Key, opened); err != nil {
 		t.Errorf("the opened paper: %v", err)
 	}
 	if _, err := s.AnswerKey(t.Context(), exam.Key, opened); err != nil {
 		t.Errorf("the opened paper's key: %v", err)
 	}
-	var missing *NotFoundError
+	var missing *catalog.NotFoundError
 	if _, err := s.Revision(t.Context(), exam.Key, unopened); !errors.As(err, &missing) || missing.What != "revision" {
 		t.Errorf("got %v, want the revision pruned", err)
 	}
@@ -360,8 +362,8 @@ func TestAKilledPublishLeavesTheOldRevisionWhole(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, postgres.Sandbox)
-			old := b.publish(t, sampleExam())
-			next := clone(sampleExam())
+			old := b.publish(t, catalogtest.SampleExam())
+			next := catalogtest.Clone(catalogtest.SampleExam())
 			next.Papers[0].Questions[0].Answer.Choices = []string{"C"}
 			written := rowVersions(t, b)
 
@@ -371,7 +373,7 @@ func TestAKilledPublishLeavesTheOldRevisionWhole(t *testing.T) {
 			defer cancel()
 			failed := make(chan error, 1)
 			go func() {
-				_, err := b.publisher.Publish(ctx, owner, next, Options{})
+				_, err := b.publisher.Publish(ctx, owner, next, catalog.Options{})
 				failed <- err
 			}()
 			testkit.Eventually(t, "the publish to wait for the lock", func() bool {
@@ -385,10 +387,29 @@ func TestAKilledPublishLeavesTheOldRevisionWhole(t *testing.T) {
 			if !slices.Equal(rowVersions(t, b), written) {
 				t.Error("the killed publish left something behind")
 			}
-			checkServed(t.Context(), t, b.snapshot(t, SnapshotConfig{}), sampleExam(), old)
+			catalogtest.CheckServed(t.Context(), t, b.snapshot(t, read.SnapshotConfig{}), catalogtest.SampleExam(), old)
 			if published := b.publish(t, next); published.Revision != 2 || !published.Changed {
 				t.Errorf("the next run published %+v", published)
 			}
 		})
+	}
+}
+
+func TestEventsTellNothingOfTheKey(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, postgres.Sandbox)
+	const marker = "MARKER-7f3a"
+	for _, word := range []string{"first", "second"} {
+		exam := catalogtest.Clone(catalogtest.SampleExam())
+		exam.Papers[0].Questions[0].Explanation = marker + word
+		exam.Papers[0].Questions[0].Topic = marker + word
+		exam.Papers[0].Questions[3].Answer.Text = marker + word
+		b.publish(t, exam)
+	}
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM webhook_events"); n != 2 {
+		t.Fatalf("%d events, want 2", n)
+	}
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM webhook_events WHERE convert_from(body, 'UTF8') LIKE '%' || $1 || '%'", marker); n != 0 {
+		t.Error("an event tells an answer")
 	}
 }

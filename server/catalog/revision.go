@@ -40,19 +40,8 @@ func ParseDigest(s string) (Digest, error) {
 // AnswerID is the stable key of a question within its paper.
 func AnswerID(section, number int) string { return strconv.Itoa(section) + ":" + strconv.Itoa(number) }
 
-// PaperRevision is an immutable published paper as requests read it. It holds no trace of the answer key.
-type PaperRevision struct {
-	ExamKey string
-	// Digest identifies the revision: attempts point at it.
-	Digest  Digest
-	PaperID string
-	// DurationMinutes is the paper's, else the exam's; 0 means without time limit.
-	DurationMinutes int
-	// Questions are the finished JSON objects of MockQuestion, in paper order.
-	Questions [][]byte
-}
-
-// AnswerKey is what a PaperRevision is scored by. It is read apart and never rendered.
+// AnswerKey is the key that a paper's revision is scored by. It is stored and read apart from the questions, and requests
+// are never rendered from it.
 type AnswerKey struct {
 	ExamKey string `json:"-"`
 	Digest  Digest `json:"-"`

@@ -1,4 +1,4 @@
-package catalog
+package catalog_test
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"testing"
 
+	"examprep.dev/server/catalog"
 	"examprep.dev/server/testkit/check"
 )
 
@@ -14,26 +15,26 @@ func TestScoringReadsTheKeysWithAMeaning(t *testing.T) {
 	number := func(n float64) *float64 { return &n }
 	for _, test := range []struct {
 		name, raw string
-		want      Scoring
+		want      catalog.Scoring
 	}{
-		{"nothing", ``, Scoring{}},
-		{"null", ` null `, Scoring{}},
-		{"unknown keys and other cases of known ones", `{"correct": 3, "Method": 1, "MARKS": [], "scale_note": {}}`, Scoring{}},
-		{"null members", `{"method": null, "marks": null, "bands": null, "pass_mark": null}`, Scoring{}},
+		{"nothing", ``, catalog.Scoring{}},
+		{"null", ` null `, catalog.Scoring{}},
+		{"unknown keys and other cases of known ones", `{"correct": 3, "Method": 1, "MARKS": [], "scale_note": {}}`, catalog.Scoring{}},
+		{"null members", `{"method": null, "marks": null, "bands": null, "pass_mark": null}`, catalog.Scoring{}},
 		{
 			"everything",
 			`{"method": "negative", "marks": {"correct": 3, "incorrect": -1}, "partial_credit": true, "max_score": 10, "pass_mark": 5.5,
 			  "scale": {"min": 0, "max": 9, "step": 0.5}, "conversion": [{"raw": 40, "scaled": 9}, {"raw": 0, "scaled": 0}],
 			  "bands": [{"label": "pass", "min": 5, "max": 9, "descriptor": "well"}], "source_url": "https://example.org/"}`,
-			Scoring{
-				Method: "negative", Marks: &Marking{Correct: 3, Incorrect: -1}, PartialCredit: true, MaxScore: number(10), PassMark: number(5.5),
-				Scale: &Scale{Max: 9, Step: 0.5}, Conversion: []Conversion{{0, 0}, {40, 9}},
-				Bands: []Band{{Label: "pass", Min: 5, Max: 9, Descriptor: "well"}}, SourceURL: "https://example.org/",
+			catalog.Scoring{
+				Method: "negative", Marks: &catalog.Marking{Correct: 3, Incorrect: -1}, PartialCredit: true, MaxScore: number(10), PassMark: number(5.5),
+				Scale: &catalog.Scale{Max: 9, Step: 0.5}, Conversion: []catalog.Conversion{{0, 0}, {40, 9}},
+				Bands: []catalog.Band{{Label: "pass", Min: 5, Max: 9, Descriptor: "well"}}, SourceURL: "https://example.org/",
 			},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := ParseScoring(json.RawMessage(test.raw))
+			got, err := catalog.ParseScoring(json.RawMessage(test.raw))
 			check.NoError(t, err)
 			if !reflect.DeepEqual(got, test.want) {
 				t.Errorf("got %+v, want %+v", got, test.want)
@@ -70,8 +71,8 @@ func TestScoringNamesTheWrongKey(t *testing.T) {
 		`{"bands": [{"label": "a", "min": 2, "max": 1}]}`:             "scoring.bands[0].max",
 		`{"source_url": "example.org"}`:                               "scoring.source_url",
 	} {
-		_, err := ParseScoring(json.RawMessage(raw))
-		var invalid *ValidationError
+		_, err := catalog.ParseScoring(json.RawMessage(raw))
+		var invalid *catalog.ValidationError
 		if !errors.As(err, &invalid) {
 			t.Errorf("%s: got %v, want a ValidationError", raw, err)
 			continue
@@ -88,23 +89,23 @@ func FuzzParseScoring(f *testing.F) {
 	f.Add([]byte(`{"bands": [{"label": "é", "min": 0, "max": 1e-7}], "pass_mark": -0, "unknown": {"a": [null, true]}}`))
 	f.Add([]byte(`{"a":1,"a":2}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		scoring, err := ParseScoring(raw)
+		scoring, err := catalog.ParseScoring(raw)
 		if err != nil {
-			if !reflect.DeepEqual(scoring, Scoring{}) {
+			if !reflect.DeepEqual(scoring, catalog.Scoring{}) {
 				t.Fatal("an error and a scoring")
 			}
 			return
 		}
-		if _, err := paperRevisionDigest(Digest{}, 1, scoring); err != nil {
+		if _, err := catalog.PaperRevisionDigest(catalog.Digest{}, 1, scoring); err != nil {
 			t.Fatalf("accepted without a digest: %v", err)
 		}
-		again, err := encode(scoring)
+		again, err := catalog.Encode(scoring)
 		check.NoError(t, err)
-		same, err := ParseScoring(again)
+		same, err := catalog.ParseScoring(again)
 		if err != nil {
 			t.Fatalf("%s does not read back: %v", again, err)
 		}
-		if !reflect.DeepEqual(same, scoring) && !sameJSON(same, scoring) {
+		if !reflect.DeepEqual(same, scoring) && !catalog.SameJSON(same, scoring) {
 			t.Fatalf("got %+v, want %+v", same, scoring)
 		}
 	})

@@ -1,4 +1,4 @@
-package catalog
+package catalog_test
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/seals"
 	"examprep.dev/server/seals/sealstest"
@@ -14,9 +16,9 @@ import (
 )
 
 // signed seals every paper and has verifier sign it.
-func signed(t *testing.T, exam Exam, verifier sealstest.Verifier) Exam {
+func signed(t *testing.T, exam catalog.Exam, verifier sealstest.Verifier) catalog.Exam {
 	t.Helper()
-	exam = seal(t, exam)
+	exam = catalogtest.Seal(t, exam)
 	for i := range exam.Papers {
 		statement, err := exam.Papers[i].Statement(exam.Key)
 		check.NoError(t, err)
@@ -26,11 +28,11 @@ func signed(t *testing.T, exam Exam, verifier sealstest.Verifier) Exam {
 }
 
 // refused publishes exam and expects the seal gate to refuse it for want of a signature that counts.
-func (b *bench) refused(t *testing.T, exam Exam, options Options, want string) *SealError {
+func (b *bench) refused(t *testing.T, exam catalog.Exam, options catalog.Options, want string) *catalog.SealError {
 	t.Helper()
 	before := rowVersions(t, b)
 	_, err := b.publisher.Publish(t.Context(), owner, exam, options)
-	refusal, ok := errors.AsType[*SealError](err)
+	refusal, ok := errors.AsType[*catalog.SealError](err)
 	if !ok || refusal.Untrusted == nil || !strings.Contains(refusal.Error(), want) {
 		t.Fatalf("got %v, want …%s…", err, want)
 	}
@@ -47,44 +49,44 @@ func TestProductionWithTrustedVerifiersPublishesOnlyWhatOneSigned(t *testing.T) 
 	t.Parallel()
 	b := newBench(t, postgres.Production)
 	trusted, stranger := sealstest.New(t), sealstest.New(t)
-	unsigned := seal(t, sampleExam())
+	unsigned := catalogtest.Seal(t, catalogtest.SampleExam())
 	first := b.publish(t, unsigned) // from before there were trusted verifiers
 	b.publisher = b.publisher.Trusting(sealstest.Trust(t, trusted.Line("reviewer")))
 	if again := b.publish(t, unsigned); again.Changed || !slices.Equal(again.Unsealed, []string{"xx-sample-2023"}) {
 		t.Errorf("what is published already: %+v", again)
 	}
 
-	changed := clone(sampleExam())
+	changed := catalogtest.Clone(catalogtest.SampleExam())
 	changed.Papers[0].Questions[0].Answer.Choices = []string{"C"}
-	refusal := b.refused(t, seal(t, changed), Options{}, "signature is missing")
+	refusal := b.refused(t, catalogtest.Seal(t, changed), catalog.Options{}, "signature is missing")
 	if !strings.Contains(refusal.Error(), "question 1:1 answer: B → C") {
 		t.Errorf("the change is not told: %v", refusal)
 	}
-	_ = b.refused(t, signed(t, changed, stranger), Options{}, "no trusted verifier's")
+	_ = b.refused(t, signed(t, changed, stranger), catalog.Options{}, "no trusted verifier's")
 
 	good := signed(t, changed, trusted)
 	second := b.publish(t, good)
 	if second.Revision != 2 || len(second.Unsealed) > 0 {
 		t.Errorf("published %+v", second)
 	}
-	moved := clone(good)
+	moved := catalogtest.Clone(good)
 	moved.Papers[0].Questions[1].Answer.Choices = []string{"A"}
 	verification := *good.Papers[0].Verification
-	moved = seal(t, moved)
+	moved = catalogtest.Seal(t, moved)
 	moved.Papers[0].Verification.Signature = verification.Signature
-	_ = b.refused(t, moved, Options{}, "not one of this seal")
+	_ = b.refused(t, moved, catalog.Options{}, "not one of this seal")
 
-	another := clone(good)
-	another.Papers = append(another.Papers, signed(t, Exam{Key: another.Key, Papers: []Paper{samplePaper("xx-sample-2024"), samplePaper("xx-sample-2025")}}, stranger).Papers...)
-	if refusal := b.refused(t, another, Options{}, "paper xx-sample-2024 is not signed"); !slices.Equal(refusal.Others, []string{"xx-sample-2025"}) {
+	another := catalogtest.Clone(good)
+	another.Papers = append(another.Papers, signed(t, catalog.Exam{Key: another.Key, Papers: []catalog.Paper{catalogtest.SamplePaper("xx-sample-2024"), catalogtest.SamplePaper("xx-sample-2025")}}, stranger).Papers...)
+	if refusal := b.refused(t, another, catalog.Options{}, "paper xx-sample-2024 is not signed"); !slices.Equal(refusal.Others, []string{"xx-sample-2025"}) {
 		t.Errorf("others: %v", refusal.Others)
 	}
 
-	_ = b.refused(t, Exam{Key: good.Key}, Options{Pin: first.Revision}, "signature is missing") // signed by nobody, then
-	if back := b.publish(t, signed(t, sampleExam(), trusted)); back.Revision != 3 {
+	_ = b.refused(t, catalog.Exam{Key: good.Key}, catalog.Options{Pin: first.Revision}, "signature is missing") // signed by nobody, then
+	if back := b.publish(t, signed(t, catalogtest.SampleExam(), trusted)); back.Revision != 3 {
 		t.Errorf("published %+v", back)
 	}
-	restored, err := b.publisher.Publish(t.Context(), owner, Exam{Key: good.Key}, Options{Pin: 2})
+	restored, err := b.publisher.Publish(t.Context(), owner, catalog.Exam{Key: good.Key}, catalog.Options{Pin: 2})
 	if err != nil || restored.Revision != 4 || len(restored.Unsealed) > 0 {
 		t.Errorf("a roll-back to what was signed: %+v, %v", restored, err)
 	}
@@ -95,30 +97,30 @@ func TestSandboxPublishesWhatNobodySignedAsUnsealed(t *testing.T) {
 	b := newBench(t, postgres.Sandbox)
 	trusted := sealstest.New(t)
 	b.publisher = b.publisher.Trusting(sealstest.Trust(t, trusted.Line("reviewer")))
-	if published := b.publish(t, seal(t, sampleExam())); !slices.Equal(published.Unsealed, []string{"xx-sample-2023"}) {
+	if published := b.publish(t, catalogtest.Seal(t, catalogtest.SampleExam())); !slices.Equal(published.Unsealed, []string{"xx-sample-2023"}) {
 		t.Errorf("published %+v", published)
 	}
-	if _, err := Audit(t.Context(), b.pool, sampleExam().Key); err != nil {
+	if _, err := catalog.Audit(t.Context(), b.pool, catalogtest.SampleExam().Key); err != nil {
 		t.Errorf("whose seals are trusted is no matter of content: %v", err)
 	}
-	if published := b.publish(t, signed(t, sampleExam(), trusted)); !published.Changed || len(published.Unsealed) > 0 {
+	if published := b.publish(t, signed(t, catalogtest.SampleExam(), trusted)); !published.Changed || len(published.Unsealed) > 0 {
 		t.Errorf("published %+v", published)
 	}
 }
 
 func TestWhatIsSignedIsThePapersOwnSeal(t *testing.T) {
 	t.Parallel()
-	paper := samplePaper("xx-sample-2023")
+	paper := catalogtest.SamplePaper("xx-sample-2023")
 	digest, err := paper.SealDigest()
 	check.NoError(t, err)
-	for _, verification := range []*Verification{nil, {By: "reviewer", At: "2026-01-31", Digest: "sha256:" + strings.Repeat("0", 64)}} {
+	for _, verification := range []*catalog.Verification{nil, {By: "reviewer", At: "2026-01-31", Digest: "sha256:" + strings.Repeat("0", 64)}} {
 		paper.Verification = verification
 		_, err := paper.Statement("xx-sample")
-		if unsealed, ok := errors.AsType[*UnsealedError](err); !ok || unsealed.Want != digest || !strings.Contains(err.Error(), digest.String()) {
+		if unsealed, ok := errors.AsType[*catalog.UnsealedError](err); !ok || unsealed.Want != digest || !strings.Contains(err.Error(), digest.String()) {
 			t.Errorf("verification %+v: %v", verification, err)
 		}
 	}
-	paper.Verification = &Verification{By: "reviewer", At: "2026-01-31", Digest: digest.String(), Signature: "x"}
+	paper.Verification = &catalog.Verification{By: "reviewer", At: "2026-01-31", Digest: digest.String(), Signature: "x"}
 	want := seals.Statement{ExamKey: "xx-sample", PaperID: paper.ID, Digest: digest.String(), By: "reviewer", At: "2026-01-31"}
 	if statement, err := paper.Statement("xx-sample"); err != nil || statement != want {
 		t.Errorf("statement %+v, %v", statement, err)
@@ -162,7 +164,7 @@ func TestWhatIsServedIsRepairedWhoeverIsTrustedBySinceAndComesNotBack(t *testing
 				t.Fatal("nothing was changed")
 			}
 			trusted := b.trusting(t)
-			again, err := b.publisher.Publish(t.Context(), owner, exam, Options{Remembered: Remembered{unsigned.Revision, unsigned.PublishedAt}})
+			again, err := b.publisher.Publish(t.Context(), owner, exam, catalog.Options{Remembered: catalog.Remembered{unsigned.Revision, unsigned.PublishedAt}})
 			check.NoError(t, err)
 			var places string
 			if again.Repaired != nil {
@@ -180,12 +182,12 @@ func TestWhatIsServedIsRepairedWhoeverIsTrustedBySinceAndComesNotBack(t *testing
 			if after := contents(t, b); after != before {
 				t.Errorf("before:\n%s\nafter:\n%s", before, after)
 			}
-			if _, err := Audit(t.Context(), b.pool, exam.Key); err != nil {
+			if _, err := catalog.Audit(t.Context(), b.pool, exam.Key); err != nil {
 				t.Error(err)
 			}
 
 			b.publish(t, signed(t, exam, trusted))
-			refusal := b.refused(t, Exam{Key: exam.Key}, Options{Pin: unsigned.Revision}, "signature is missing")
+			refusal := b.refused(t, catalog.Exam{Key: exam.Key}, catalog.Options{Pin: unsigned.Revision}, "signature is missing")
 			if len(refusal.Others) != 1 {
 				t.Errorf("others: %v", refusal.Others)
 			}
@@ -197,7 +199,7 @@ func TestWhatIsServedIsRepairedWhoeverIsTrustedBySinceAndComesNotBack(t *testing
 func TestAPinIsJudgedWhateverIsStoredOfItsSeals(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Production)
-	exam := seal(t, sampleExam())
+	exam := catalogtest.Seal(t, catalogtest.SampleExam())
 	b.publish(t, exam)
 	trusted := b.trusting(t)
 	exam.Name = "Second name"
@@ -206,12 +208,12 @@ func TestAPinIsJudgedWhateverIsStoredOfItsSeals(t *testing.T) {
 	b.publish(t, signed(t, exam, trusted))
 	testkit.Exec(t, b.pool, "UPDATE exam_revision_papers SET sealed = false WHERE revision < 3")
 	b.markRevisions(t)
-	_ = b.refused(t, Exam{Key: exam.Key}, Options{Pin: 1}, "signature is missing")
-	back, err := b.publisher.Publish(t.Context(), owner, Exam{Key: exam.Key}, Options{Pin: 2})
+	_ = b.refused(t, catalog.Exam{Key: exam.Key}, catalog.Options{Pin: 1}, "signature is missing")
+	back, err := b.publisher.Publish(t.Context(), owner, catalog.Exam{Key: exam.Key}, catalog.Options{Pin: 2})
 	if err != nil || back.Revision != 4 || len(back.Unsealed) > 0 {
 		t.Errorf("a roll-back to what was signed: %+v, %v", back, err)
 	}
-	if _, err := Audit(t.Context(), b.pool, exam.Key); err != nil {
+	if _, err := catalog.Audit(t.Context(), b.pool, exam.Key); err != nil {
 		t.Error(err)
 	}
 }
@@ -219,17 +221,17 @@ func TestAPinIsJudgedWhateverIsStoredOfItsSeals(t *testing.T) {
 func TestAPinIsNotTrustedForTheSignatureOfOtherContent(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Production)
-	exam := seal(t, sampleExam())
+	exam := catalogtest.Seal(t, catalogtest.SampleExam())
 	b.publish(t, exam)
 	trusted := b.trusting(t)
-	changed := clone(sampleExam())
+	changed := catalogtest.Clone(catalogtest.SampleExam())
 	changed.Papers[0].Questions[0].Answer.Choices = []string{"C"}
 	b.publish(t, signed(t, changed, trusted))
 	// Whoever changes a row may change its fingerprint as well.
 	testkit.Exec(t, b.pool, "UPDATE exam_revision_papers SET verification = (SELECT verification FROM exam_revision_papers WHERE revision = 2) WHERE revision = 1")
 	b.markRevisions(t)
-	_, err := b.publisher.Publish(t.Context(), owner, Exam{Key: exam.Key}, Options{Pin: 1})
-	if damaged, ok := errors.AsType[*DamagedError](err); !ok || !slices.Equal(damaged.Papers, []string{"xx-sample-2023"}) {
+	_, err := b.publisher.Publish(t.Context(), owner, catalog.Exam{Key: exam.Key}, catalog.Options{Pin: 1})
+	if damaged, ok := errors.AsType[*catalog.DamagedError](err); !ok || !slices.Equal(damaged.Papers, []string{"xx-sample-2023"}) {
 		t.Errorf("published: %v", err)
 	}
 	if n := testkit.Get[int](t, b.pool, "SELECT revision FROM exams"); n != 2 {
@@ -241,9 +243,9 @@ func TestAPinIsNotTrustedForTheSignatureOfOtherContent(t *testing.T) {
 // the lock: it may repair what is served without a signature, and found something else to do.
 func TestNothingIsPublishedAnewThatOnlyPassedAsServed(t *testing.T) {
 	t.Parallel()
-	heir := Claim{Cluster: "test", Namespace: "exams", Name: "heir"}
-	unsigned := seal(t, sampleExam())
-	other := clone(sampleExam())
+	heir := catalog.Claim{Cluster: "test", Namespace: "exams", Name: "heir"}
+	unsigned := catalogtest.Seal(t, catalogtest.SampleExam())
+	other := catalogtest.Clone(catalogtest.SampleExam())
 	other.Name = "Other name"
 	damage := func(t *testing.T, b *bench) {
 		t.Helper()
@@ -252,8 +254,8 @@ func TestNothingIsPublishedAnewThatOnlyPassedAsServed(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		before func(t *testing.T, b *bench)
-		meddle func(t *testing.T, b *bench, other Exam)
-		claim  Claim
+		meddle func(t *testing.T, b *bench, other catalog.Exam)
+		claim  catalog.Claim
 		pin    int64
 	}{
 		{"replaced before a repair", damage, replaced, owner, 0},
@@ -272,8 +274,8 @@ func TestNothingIsPublishedAnewThatOnlyPassedAsServed(t *testing.T) {
 				test.before(t, b)
 			}
 			b.beforeTheLock(func() { test.meddle(t, b, signed(t, other, trusted)) })
-			_, err := b.publisher.Publish(t.Context(), test.claim, unsigned, Options{Adopt: true, Pin: test.pin})
-			if refusal, ok := errors.AsType[*SealError](err); !ok || refusal.Untrusted == nil {
+			_, err := b.publisher.Publish(t.Context(), test.claim, unsigned, catalog.Options{Adopt: true, Pin: test.pin})
+			if refusal, ok := errors.AsType[*catalog.SealError](err); !ok || refusal.Untrusted == nil {
 				t.Errorf("published: %v", err)
 			}
 			if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM exam_revisions WHERE document->>'name' = $1", unsigned.Name); n != 1 {
@@ -283,12 +285,12 @@ func TestNothingIsPublishedAnewThatOnlyPassedAsServed(t *testing.T) {
 	}
 }
 
-func replaced(t *testing.T, b *bench, other Exam) {
+func replaced(t *testing.T, b *bench, other catalog.Exam) {
 	t.Helper()
 	b.publish(t, other)
 }
 
-func withdrawn(t *testing.T, b *bench, other Exam) {
+func withdrawn(t *testing.T, b *bench, other catalog.Exam) {
 	t.Helper()
 	if err := b.publisher.Release(t.Context(), owner, other.Key, true); err != nil {
 		t.Error(err)
@@ -299,7 +301,7 @@ func TestWhatWasServedAndIsSignedComesBackThoughSomethingElseCameBetween(t *test
 	t.Parallel()
 	b := newBench(t, postgres.Production)
 	trusted := b.trusting(t)
-	exam, other := signed(t, sampleExam(), trusted), clone(sampleExam())
+	exam, other := signed(t, catalogtest.SampleExam(), trusted), catalogtest.Clone(catalogtest.SampleExam())
 	b.publish(t, exam)
 	testkit.Exec(t, b.pool, "UPDATE exam_revisions SET fingerprint = sha256('')")
 	other.Name = "Other name"
@@ -314,15 +316,15 @@ func TestAPointerThatWasMovedBackServesNobodysWord(t *testing.T) {
 	t.Parallel()
 	for _, pin := range []int64{0, 1} {
 		b := newBench(t, postgres.Production)
-		unsigned := seal(t, sampleExam())
+		unsigned := catalogtest.Seal(t, catalogtest.SampleExam())
 		b.publish(t, unsigned)
 		trusted := b.trusting(t)
-		good := clone(sampleExam())
+		good := catalogtest.Clone(catalogtest.SampleExam())
 		good.Name = "Second name"
 		good = signed(t, good, trusted)
 		b.publish(t, good)
 		testkit.Exec(t, b.pool, "UPDATE exams SET (revision, digest) = (SELECT revision, digest FROM exam_revisions WHERE revision = 1)")
-		_ = b.refused(t, unsigned, Options{Pin: pin}, "signature is missing")
+		_ = b.refused(t, unsigned, catalog.Options{Pin: pin}, "signature is missing")
 		if back := b.publish(t, good); back.Revision != 3 || len(back.Unsealed) > 0 {
 			t.Errorf("published %+v", back)
 		}

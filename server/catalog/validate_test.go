@@ -1,4 +1,4 @@
-package catalog
+package catalog_test
 
 import (
 	"encoding/json"
@@ -9,30 +9,32 @@ import (
 
 	"pgregory.net/rapid"
 
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/testkit/check"
 )
 
 func TestAnyGeneratedExamIsValid(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		check.NoError(t, Validate(anyExam("xx-exam").Draw(t, "exam")))
+		check.NoError(t, catalog.Validate(catalogtest.AnyExam("xx-exam").Draw(t, "exam")))
 	})
-	check.NoError(t, Validate(sampleExam()))
+	check.NoError(t, catalog.Validate(catalogtest.SampleExam()))
 }
 
 // breach is one change that breaks one rule, and the field that is named.
 type breach struct {
 	field  string
-	change func(*Exam)
+	change func(*catalog.Exam)
 }
 
 func checkBreaches(t *testing.T, breaches []breach) {
 	t.Helper()
 	for _, test := range breaches {
-		exam := clone(sampleExam())
+		exam := catalogtest.Clone(catalogtest.SampleExam())
 		test.change(&exam)
-		var invalid *ValidationError
-		if err := Validate(exam); !errors.As(err, &invalid) {
+		var invalid *catalog.ValidationError
+		if err := catalog.Validate(exam); !errors.As(err, &invalid) {
 			t.Errorf("%s: got %v, want a ValidationError", test.field, err)
 			continue
 		}
@@ -48,109 +50,117 @@ func checkBreaches(t *testing.T, breaches []breach) {
 func TestEachRuleOfAnExamNamesItsField(t *testing.T) {
 	t.Parallel()
 	checkBreaches(t, []breach{
-		{"examKey", func(e *Exam) { e.Key = "" }},
-		{"examKey", func(e *Exam) { e.Key = "Es-Mir" }},
-		{"examKey", func(e *Exam) { e.Key = "es--mir" }},
-		{"examKey", func(e *Exam) { e.Key = "es/mir" }},
-		{"examKey", func(e *Exam) { e.Key = strings.Repeat("a", 101) }},
-		{"name", func(e *Exam) { e.Name = " " }},
-		{"name", func(e *Exam) { e.Name = "a\xff" }},
-		{"category", func(e *Exam) { e.Category = "a\x00" }},
-		{"country", func(e *Exam) { e.Country = strings.Repeat("é", 301) }},
-		{"countryCode", func(e *Exam) { e.CountryCode = "es" }},
-		{"countryCode", func(e *Exam) { e.CountryCode = "UK" }},
-		{"countryCode", func(e *Exam) { e.CountryCode = "ZZ" }},
-		{"countryCode", func(e *Exam) { e.CountryCode = "ESP" }},
-		{"countryCode", func(e *Exam) { e.CountryCode = "419" }},
-		{"durationMinutes", func(e *Exam) { e.DurationMinutes = -1 }},
-		{"sections[0].name", func(e *Exam) { e.Sections = []Section{{}} }},
-		{"sections[0].questions", func(e *Exam) { e.Sections = []Section{{Name: "a", Questions: -1}} }},
-		{"sections[0].skills[1]", func(e *Exam) { e.Sections = []Section{{Name: "a", Skills: []string{"b", ""}}} }},
-		{"scoring.pass_mark", func(e *Exam) { e.Scoring = json.RawMessage(`{"pass_mark": true}`) }},
-		{"resources.officialSites[0].url", func(e *Exam) { e.Resources.OfficialSites = []Link{{Title: "a", URL: "ftp://example.org"}} }},
-		{"resources.pastQuestionsSources[0].title", func(e *Exam) { e.Resources.PastQuestionsSources = []Link{{URL: "https://example.org"}} }},
-		{"studyPath.weeks", func(e *Exam) { e.StudyPath.Weeks = -1 }},
-		{"studyPath.hoursTotal", func(e *Exam) { e.StudyPath.HoursTotal = math.NaN() }},
-		{"studyPath.steps[0]", func(e *Exam) { e.StudyPath.Steps = []json.RawMessage{[]byte(`[]`)} }},
-		{"papers[1].paperID", func(e *Exam) { e.Papers = append(e.Papers, e.Papers[0]) }},
+		{"examKey", func(e *catalog.Exam) { e.Key = "" }},
+		{"examKey", func(e *catalog.Exam) { e.Key = "Es-Mir" }},
+		{"examKey", func(e *catalog.Exam) { e.Key = "es--mir" }},
+		{"examKey", func(e *catalog.Exam) { e.Key = "es/mir" }},
+		{"examKey", func(e *catalog.Exam) { e.Key = strings.Repeat("a", 101) }},
+		{"name", func(e *catalog.Exam) { e.Name = " " }},
+		{"name", func(e *catalog.Exam) { e.Name = "a\xff" }},
+		{"category", func(e *catalog.Exam) { e.Category = "a\x00" }},
+		{"country", func(e *catalog.Exam) { e.Country = strings.Repeat("é", 301) }},
+		{"countryCode", func(e *catalog.Exam) { e.CountryCode = "es" }},
+		{"countryCode", func(e *catalog.Exam) { e.CountryCode = "UK" }},
+		{"countryCode", func(e *catalog.Exam) { e.CountryCode = "ZZ" }},
+		{"countryCode", func(e *catalog.Exam) { e.CountryCode = "ESP" }},
+		{"countryCode", func(e *catalog.Exam) { e.CountryCode = "419" }},
+		{"durationMinutes", func(e *catalog.Exam) { e.DurationMinutes = -1 }},
+		{"sections[0].name", func(e *catalog.Exam) { e.Sections = []catalog.Section{{}} }},
+		{"sections[0].questions", func(e *catalog.Exam) { e.Sections = []catalog.Section{{Name: "a", Questions: -1}} }},
+		{"sections[0].skills[1]", func(e *catalog.Exam) { e.Sections = []catalog.Section{{Name: "a", Skills: []string{"b", ""}}} }},
+		{"scoring.pass_mark", func(e *catalog.Exam) { e.Scoring = json.RawMessage(`{"pass_mark": true}`) }},
+		{"resources.officialSites[0].url", func(e *catalog.Exam) {
+			e.Resources.OfficialSites = []catalog.Link{{Title: "a", URL: "ftp://example.org"}}
+		}},
+		{"resources.pastQuestionsSources[0].title", func(e *catalog.Exam) { e.Resources.PastQuestionsSources = []catalog.Link{{URL: "https://example.org"}} }},
+		{"studyPath.weeks", func(e *catalog.Exam) { e.StudyPath.Weeks = -1 }},
+		{"studyPath.hoursTotal", func(e *catalog.Exam) { e.StudyPath.HoursTotal = math.NaN() }},
+		{"studyPath.steps[0]", func(e *catalog.Exam) { e.StudyPath.Steps = []json.RawMessage{[]byte(`[]`)} }},
+		{"papers[1].paperID", func(e *catalog.Exam) { e.Papers = append(e.Papers, e.Papers[0]) }},
 	})
 }
 
 func TestEachRuleOfAPaperNamesItsField(t *testing.T) {
 	t.Parallel()
-	paper := func(change func(*Paper)) func(*Exam) { return func(e *Exam) { change(&e.Papers[0]) } }
+	paper := func(change func(*catalog.Paper)) func(*catalog.Exam) {
+		return func(e *catalog.Exam) { change(&e.Papers[0]) }
+	}
 	checkBreaches(t, []breach{
-		{"papers[0].paperID", paper(func(p *Paper) { p.ID = "short" })},
-		{"papers[0].paperID", paper(func(p *Paper) { p.ID = strings.Repeat("a", 161) })},
-		{"papers[0].paperID", paper(func(p *Paper) { p.ID = "with space" })},
-		{"papers[0].title", paper(func(p *Paper) { p.Title = "\xff" })},
-		{"papers[0].year", paper(func(p *Paper) { p.Year = 0 })},
-		{"papers[0].durationMinutes", paper(func(p *Paper) { p.DurationMinutes = 1e9 })},
-		{"papers[0].language", paper(func(p *Paper) { p.Language = "english language" })},
-		{"papers[0].language", paper(func(p *Paper) { p.Language = "en_GB" })},
-		{"papers[0].marking.correct", paper(func(p *Paper) { p.Marking = &Marking{} })},
-		{"papers[0].marking.incorrect", paper(func(p *Paper) { p.Marking = &Marking{Correct: 1, Incorrect: -0.3333333} })},
-		{"papers[0].marking.incorrect", paper(func(p *Paper) { p.Marking = &Marking{Correct: 1, Incorrect: math.Inf(-1)} })},
-		{"papers[0].marking.unanswered", paper(func(p *Paper) { p.Marking = &Marking{Correct: 1, Unanswered: 2} })},
-		{"papers[0].provenance.publisher", paper(func(p *Paper) { p.Provenance.Publisher = "" })},
-		{"papers[0].provenance.sourceURL", paper(func(p *Paper) { p.Provenance.SourceURL = "" })},
-		{"papers[0].provenance.sourceURL", paper(func(p *Paper) { p.Provenance.SourceURL = "https://" })},
-		{"papers[0].provenance.sourceURL", paper(func(p *Paper) { p.Provenance.SourceURL = "https://u:p@example.org/" })},
-		{"papers[0].provenance.license", paper(func(p *Paper) { p.Provenance.License = "" })},
-		{"papers[0].provenance.sourceDigest", paper(func(p *Paper) { p.Provenance.SourceDigest = "md5:1" })},
-		{"papers[0].verification.by", paper(func(p *Paper) { p.Verification = &Verification{At: "2026-01-31", Digest: Digest{}.String()} })},
-		{"papers[0].verification.at", paper(func(p *Paper) { p.Verification = &Verification{By: "a", At: "31.1.", Digest: Digest{}.String()} })},
-		{"papers[0].verification.digest", paper(func(p *Paper) { p.Verification = &Verification{By: "a", At: "2026-01-31T10:00:00Z"} })},
-		{"papers[0].questions", paper(func(p *Paper) { p.Questions = nil })},
+		{"papers[0].paperID", paper(func(p *catalog.Paper) { p.ID = "short" })},
+		{"papers[0].paperID", paper(func(p *catalog.Paper) { p.ID = strings.Repeat("a", 161) })},
+		{"papers[0].paperID", paper(func(p *catalog.Paper) { p.ID = "with space" })},
+		{"papers[0].title", paper(func(p *catalog.Paper) { p.Title = "\xff" })},
+		{"papers[0].year", paper(func(p *catalog.Paper) { p.Year = 0 })},
+		{"papers[0].durationMinutes", paper(func(p *catalog.Paper) { p.DurationMinutes = 1e9 })},
+		{"papers[0].language", paper(func(p *catalog.Paper) { p.Language = "english language" })},
+		{"papers[0].language", paper(func(p *catalog.Paper) { p.Language = "en_GB" })},
+		{"papers[0].marking.correct", paper(func(p *catalog.Paper) { p.Marking = &catalog.Marking{} })},
+		{"papers[0].marking.incorrect", paper(func(p *catalog.Paper) { p.Marking = &catalog.Marking{Correct: 1, Incorrect: -0.3333333} })},
+		{"papers[0].marking.incorrect", paper(func(p *catalog.Paper) { p.Marking = &catalog.Marking{Correct: 1, Incorrect: math.Inf(-1)} })},
+		{"papers[0].marking.unanswered", paper(func(p *catalog.Paper) { p.Marking = &catalog.Marking{Correct: 1, Unanswered: 2} })},
+		{"papers[0].provenance.publisher", paper(func(p *catalog.Paper) { p.Provenance.Publisher = "" })},
+		{"papers[0].provenance.sourceURL", paper(func(p *catalog.Paper) { p.Provenance.SourceURL = "" })},
+		{"papers[0].provenance.sourceURL", paper(func(p *catalog.Paper) { p.Provenance.SourceURL = "https://" })},
+		{"papers[0].provenance.sourceURL", paper(func(p *catalog.Paper) { p.Provenance.SourceURL = "https://u:p@example.org/" })},
+		{"papers[0].provenance.license", paper(func(p *catalog.Paper) { p.Provenance.License = "" })},
+		{"papers[0].provenance.sourceDigest", paper(func(p *catalog.Paper) { p.Provenance.SourceDigest = "md5:1" })},
+		{"papers[0].verification.by", paper(func(p *catalog.Paper) {
+			p.Verification = &catalog.Verification{At: "2026-01-31", Digest: catalog.Digest{}.String()}
+		})},
+		{"papers[0].verification.at", paper(func(p *catalog.Paper) {
+			p.Verification = &catalog.Verification{By: "a", At: "31.1.", Digest: catalog.Digest{}.String()}
+		})},
+		{"papers[0].verification.digest", paper(func(p *catalog.Paper) { p.Verification = &catalog.Verification{By: "a", At: "2026-01-31T10:00:00Z"} })},
+		{"papers[0].questions", paper(func(p *catalog.Paper) { p.Questions = nil })},
 	})
 }
 
 func TestEachRuleOfAQuestionNamesItsField(t *testing.T) {
 	t.Parallel()
-	question := func(i int, change func(*Question)) func(*Exam) {
-		return func(e *Exam) { change(&e.Papers[0].Questions[i]) }
+	question := func(i int, change func(*catalog.Question)) func(*catalog.Exam) {
+		return func(e *catalog.Exam) { change(&e.Papers[0].Questions[i]) }
 	}
 	checkBreaches(t, []breach{
-		{"papers[0].questions[1].number", question(1, func(q *Question) { q.Number = 1 })},
-		{"papers[0].questions[0].section", question(0, func(q *Question) { q.Section = 0 })},
-		{"papers[0].questions[0].number", question(0, func(q *Question) { q.Number = -1 })},
-		{"papers[0].questions[0].prompt", question(0, func(q *Question) { q.Prompt = "\n " })},
-		{"papers[0].questions[0].options", question(0, func(q *Question) { q.Options = map[string]string{"A": "a", "B": "b", "c": "c"} })},
-		{"papers[0].questions[0].options", question(0, func(q *Question) { q.Options = map[string]string{"B": "b"} })},
-		{"papers[0].questions[0].options.C", question(0, func(q *Question) { q.Options["C"] = "" })},
-		{"papers[0].questions[0].answer", question(0, func(q *Question) { q.Answer = Answer{} })},
-		{"papers[0].questions[0].answer", question(0, func(q *Question) { q.Answer.Kind = "guess" })},
-		{"papers[0].questions[0].answer.choice", question(0, func(q *Question) { q.Answer.Choices = []string{"D"} })},
-		{"papers[0].questions[0].answer.choice", question(0, func(q *Question) { q.Answer.Choices = []string{"A", "B"} })},
-		{"papers[0].questions[1].answer.choices", question(1, func(q *Question) { q.Answer.Choices = nil })},
-		{"papers[0].questions[1].answer.choices", question(1, func(q *Question) { q.Answer.Choices = []string{"A", "A"} })},
-		{"papers[0].questions[1].answer.choices", question(1, func(q *Question) { q.Answer.Choices = []string{"A", "Z"} })},
-		{"papers[0].questions[2].answer.number", question(2, func(q *Question) { q.Answer.Number = math.NaN() })},
-		{"papers[0].questions[2].answer.tolerance", question(2, func(q *Question) { q.Answer.Tolerance = -1 })},
-		{"papers[0].questions[2].answer.number", question(2, func(q *Question) { q.Options = map[string]string{"A": "a", "B": "b"} })},
-		{"papers[0].questions[3].answer.text", question(3, func(q *Question) { q.Answer.Text = "" })},
-		{"papers[0].questions[0].explanation", question(0, func(q *Question) { q.Explanation = "\xff" })},
-		{"papers[0].questions[0].page", question(0, func(q *Question) { q.Page = -1 })},
-		{"papers[0].questions[0].topic", question(0, func(q *Question) { q.Topic = "\x00" })},
+		{"papers[0].questions[1].number", question(1, func(q *catalog.Question) { q.Number = 1 })},
+		{"papers[0].questions[0].section", question(0, func(q *catalog.Question) { q.Section = 0 })},
+		{"papers[0].questions[0].number", question(0, func(q *catalog.Question) { q.Number = -1 })},
+		{"papers[0].questions[0].prompt", question(0, func(q *catalog.Question) { q.Prompt = "\n " })},
+		{"papers[0].questions[0].options", question(0, func(q *catalog.Question) { q.Options = map[string]string{"A": "a", "B": "b", "c": "c"} })},
+		{"papers[0].questions[0].options", question(0, func(q *catalog.Question) { q.Options = map[string]string{"B": "b"} })},
+		{"papers[0].questions[0].options.C", question(0, func(q *catalog.Question) { q.Options["C"] = "" })},
+		{"papers[0].questions[0].answer", question(0, func(q *catalog.Question) { q.Answer = catalog.Answer{} })},
+		{"papers[0].questions[0].answer", question(0, func(q *catalog.Question) { q.Answer.Kind = "guess" })},
+		{"papers[0].questions[0].answer.choice", question(0, func(q *catalog.Question) { q.Answer.Choices = []string{"D"} })},
+		{"papers[0].questions[0].answer.choice", question(0, func(q *catalog.Question) { q.Answer.Choices = []string{"A", "B"} })},
+		{"papers[0].questions[1].answer.choices", question(1, func(q *catalog.Question) { q.Answer.Choices = nil })},
+		{"papers[0].questions[1].answer.choices", question(1, func(q *catalog.Question) { q.Answer.Choices = []string{"A", "A"} })},
+		{"papers[0].questions[1].answer.choices", question(1, func(q *catalog.Question) { q.Answer.Choices = []string{"A", "Z"} })},
+		{"papers[0].questions[2].answer.number", question(2, func(q *catalog.Question) { q.Answer.Number = math.NaN() })},
+		{"papers[0].questions[2].answer.tolerance", question(2, func(q *catalog.Question) { q.Answer.Tolerance = -1 })},
+		{"papers[0].questions[2].answer.number", question(2, func(q *catalog.Question) { q.Options = map[string]string{"A": "a", "B": "b"} })},
+		{"papers[0].questions[3].answer.text", question(3, func(q *catalog.Question) { q.Answer.Text = "" })},
+		{"papers[0].questions[0].explanation", question(0, func(q *catalog.Question) { q.Explanation = "\xff" })},
+		{"papers[0].questions[0].page", question(0, func(q *catalog.Question) { q.Page = -1 })},
+		{"papers[0].questions[0].topic", question(0, func(q *catalog.Question) { q.Topic = "\x00" })},
 	})
 }
 
 func TestAllProblemsAreToldUpToABound(t *testing.T) {
 	t.Parallel()
-	exam := clone(sampleExam())
+	exam := catalogtest.Clone(catalogtest.SampleExam())
 	exam.Name = ""
 	exam.Papers[0].Questions[0].Prompt = ""
 	exam.Papers[0].Questions[3].Answer.Text = ""
-	var invalid *ValidationError
-	if err := Validate(exam); !errors.As(err, &invalid) || len(invalid.Problems) != 3 || invalid.Omitted != 0 {
+	var invalid *catalog.ValidationError
+	if err := catalog.Validate(exam); !errors.As(err, &invalid) || len(invalid.Problems) != 3 || invalid.Omitted != 0 {
 		t.Fatalf("got %v, want three problems", err)
 	}
-	exam.Papers[0].Questions = make([]Question, 500)
-	if err := Validate(exam); !errors.As(err, &invalid) {
+	exam.Papers[0].Questions = make([]catalog.Question, 500)
+	if err := catalog.Validate(exam); !errors.As(err, &invalid) {
 		t.Fatal(err)
 	}
-	if len(invalid.Problems) != MaxProblems || invalid.Omitted == 0 {
-		t.Errorf("%d problems and %d omitted, want %d and more", len(invalid.Problems), invalid.Omitted, MaxProblems)
+	if len(invalid.Problems) != catalog.MaxProblems || invalid.Omitted == 0 {
+		t.Errorf("%d problems and %d omitted, want %d and more", len(invalid.Problems), invalid.Omitted, catalog.MaxProblems)
 	}
 	if len(invalid.Error()) > 1000 {
 		t.Errorf("the message has %d bytes", len(invalid.Error()))
@@ -159,9 +169,9 @@ func TestAllProblemsAreToldUpToABound(t *testing.T) {
 
 func TestAFigureMayStandForAnOption(t *testing.T) {
 	t.Parallel()
-	exam := clone(sampleExam())
+	exam := catalogtest.Clone(catalogtest.SampleExam())
 	exam.Papers[0].Questions[1].Options["C"] = ""
-	if err := Validate(exam); err != nil {
+	if err := catalog.Validate(exam); err != nil {
 		t.Error(err)
 	}
 }

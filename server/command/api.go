@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"examprep.dev/server/attempts"
-	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/gate"
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys/directory"
@@ -91,7 +91,7 @@ func (f *apiFlags) registerMemory(cmd *cobra.Command) {
 type apiSettings struct {
 	secret []byte
 	http   httpapi.Config
-	cache  catalog.SnapshotConfig
+	cache  read.SnapshotConfig
 	memory memory.Budget
 }
 
@@ -112,7 +112,7 @@ func (f *apiFlags) parse() (apiSettings, error) {
 		return settings, &usageError{err}
 	}
 	cache := uint64(settings.memory.Cache)
-	settings.cache = catalog.SnapshotConfig{PaperCacheBytes: cache / 5 * 4, KeyCacheBytes: cache / 5}
+	settings.cache = read.SnapshotConfig{PaperCacheBytes: cache / 5 * 4, KeyCacheBytes: cache / 5}
 	settings.http = httpapi.Config{
 		MaxConnections: settings.memory.Connections, MaxBodyMemory: int(settings.memory.Bodies), CompressedBytes: int(settings.memory.Compressed),
 		TrustedProxies: proxies, MaxConnectionsPerAddress: f.mostOfAddress, TrustTraceparent: f.trustTraceparent,
@@ -136,7 +136,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	defer func() { _ = gateClient.Close() }()
 
 	settings.cache.Registerer = p.registry
-	snapshot, err := catalog.OpenSnapshot(ctx, p.pool, p.logger, settings.cache)
+	snapshot, err := read.OpenSnapshot(ctx, p.pool, p.logger, settings.cache)
 	if err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func (g *guard) close() {
 
 // readyToServe reports a pod as ready once the catalogue and the keys are loaded, until life ends, while it can answer
 // for keys.
-func readyToServe(life context.Context, snapshot *catalog.Snapshot, live *directory.Directory) telemetry.Ready {
+func readyToServe(life context.Context, snapshot *read.Snapshot, live *directory.Directory) telemetry.Ready {
 	return func(ctx context.Context) error {
 		if life.Err() != nil {
 			return errStopping

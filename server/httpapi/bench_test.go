@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 
-	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/gate"
 )
 
@@ -31,18 +31,18 @@ func (openGate) Check(context.Context, []byte, netip.Addr) gate.Decision {
 // oneExam is a catalogue of one document.
 type oneExam struct {
 	Catalog
-	document catalog.Document
+	document read.Document
 }
 
-func (c oneExam) Ready() bool                               { return true }
-func (c oneExam) OnChange(func([]catalog.ExamEntry))        {}
-func (c oneExam) Overview(string) (catalog.Document, error) { return c.document, nil }
+func (c oneExam) Ready() bool                            { return true }
+func (c oneExam) OnChange(func([]read.ExamEntry))        {}
+func (c oneExam) Overview(string) (read.Document, error) { return c.document, nil }
 
 // BenchmarkGetOverview is a GET of 4 KB from the handler's entry to its return, without a socket. bare is the same
 // answer from fasthttp alone, with as many headers.
 func BenchmarkGetOverview(b *testing.B) {
 	server := New(Config{}, Deps{
-		Gate: openGate{}, Catalog: oneExam{document: catalog.Document{JSON: make([]byte, 4096), ETag: `"0123456789abcdef"`}},
+		Gate: openGate{}, Catalog: oneExam{document: read.Document{JSON: make([]byte, 4096), ETag: `"0123456789abcdef"`}},
 		Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 	})
 	for name, handler := range map[string]fasthttp.RequestHandler{

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"examprep.dev/api/openapi/openapitest"
-	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/gate"
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/httpapi/developer"
@@ -127,8 +127,8 @@ type (
 	brokenSessions struct{ developer.Sessions }
 )
 
-func (brokenCatalog) Ready() bool                              { return true }
-func (brokenCatalog) OnChange(func(exams []catalog.ExamEntry)) {}
+func (brokenCatalog) Ready() bool                           { return true }
+func (brokenCatalog) OnChange(func(exams []read.ExamEntry)) {}
 
 func (brokenSessions) Authentic([]byte) bool { return true }
 

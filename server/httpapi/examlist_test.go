@@ -12,7 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/read"
 )
 
 func TestCountriesAreKnownByNameAndCode(t *testing.T) {
@@ -36,18 +36,18 @@ func TestCountriesAreKnownByNameAndCode(t *testing.T) {
 	}
 }
 
-func sampleEntries(countries ...string) []catalog.ExamEntry {
-	entries := make([]catalog.ExamEntry, len(countries))
+func sampleEntries(countries ...string) []read.ExamEntry {
+	entries := make([]read.ExamEntry, len(countries))
 	for i, country := range countries {
 		name, code, _ := strings.Cut(country, "/")
-		entries[i] = catalog.ExamEntry{
+		entries[i] = read.ExamEntry{
 			Key: fmt.Sprint(i), Country: name, CountryCode: code, JSON: fmt.Appendf(nil, `{"exam_key":"%d"}`, i),
 		}
 	}
 	return entries
 }
 
-func listed(t interface{ Fatal(args ...any) }, list *examList, country, countryCode string) catalog.Document {
+func listed(t interface{ Fatal(args ...any) }, list *examList, country, countryCode string) read.Document {
 	document, err := list.document(context.Background(), country, countryCode)
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func listed(t interface{ Fatal(args ...any) }, list *examList, country, countryC
 }
 
 // order reads the exam keys of a list.
-func order(t interface{ Fatal(args ...any) }, document catalog.Document) string {
+func order(t interface{ Fatal(args ...any) }, document read.Document) string {
 	var list struct {
 		Exams []struct {
 			Key string `json:"exam_key"`
@@ -118,7 +118,7 @@ func TestExamsKnowTheirCountriesNames(t *testing.T) {
 
 func TestListFollowsTheCatalogue(t *testing.T) {
 	list := newExamList()
-	after := func(countries ...string) catalog.Document {
+	after := func(countries ...string) read.Document {
 		list.update(sampleEntries(countries...))
 		return listed(t, list, "", "")
 	}
@@ -170,14 +170,14 @@ func TestOrderingNeverFilters(t *testing.T) {
 // TestOrdersTakeBoundedMemory asks for each order of exams in 60 countries: by country and by country code.
 func TestOrdersTakeBoundedMemory(t *testing.T) {
 	const countries, each = 60, 20
-	var entries []catalog.ExamEntry
+	var entries []read.ExamEntry
 	names := make([]string, 0, countries)
 	list := newExamList()
 	for name, code := range list.countries {
 		if len(names) < countries && len(code) == 2 && !strings.EqualFold(code, name) {
 			names = append(names, name)
 			for i := range each {
-				entries = append(entries, catalog.ExamEntry{Country: name, JSON: fmt.Appendf(nil, `{"exam_key":"%s-%d","padding":"%s"}`, code, i, strings.Repeat("x", 250))})
+				entries = append(entries, read.ExamEntry{Country: name, JSON: fmt.Appendf(nil, `{"exam_key":"%s-%d","padding":"%s"}`, code, i, strings.Repeat("x", 250))})
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/maypok86/otter/v2"
 	"github.com/valyala/fasthttp"
 
-	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/httpapi/codec"
 	"examprep.dev/server/httpapi/endpoint"
 )
@@ -72,14 +72,14 @@ func isCountryCode(code string) bool {
 	return len(code) == 2 && isLetter(code[0]) && isLetter(code[1])
 }
 
-func (h *examHandlers) document(find func(examKey string) (catalog.Document, error)) endpoint.Handler {
+func (h *examHandlers) document(find func(examKey string) (read.Document, error)) endpoint.Handler {
 	return func(ctx context.Context, r *endpoint.Request) error {
 		document, err := find(r.ExamKey)
 		return h.send(ctx, r, document, err)
 	}
 }
 
-func (h *examHandlers) send(ctx context.Context, r *endpoint.Request, document catalog.Document, err error) error {
+func (h *examHandlers) send(ctx context.Context, r *endpoint.Request, document read.Document, err error) error {
 	if err == nil {
 		sent := codec.Representation{Body: document.JSON, ETag: document.ETag, MediaType: "application/json"}
 		h.compressor.Send(ctx, r.HTTP, sent)
@@ -95,22 +95,22 @@ type examList struct {
 
 // orderedExams is the list for one state of the catalogue.
 type orderedExams struct {
-	entries []catalog.ExamEntry
-	places  []string                                  // of entries: ISO codes, or folded names that CLDR does not know
-	names   map[string]string                         // the places by folded name: those of CLDR, then those of the exams themselves
-	plain   catalog.Document                          // in the catalogue's own order
-	others  *otter.Cache[[2]string, catalog.Document] // in orders that begin with one or two places
+	entries []read.ExamEntry
+	places  []string                               // of entries: ISO codes, or folded names that CLDR does not know
+	names   map[string]string                      // the places by folded name: those of CLDR, then those of the exams themselves
+	plain   read.Document                          // in the catalogue's own order
+	others  *otter.Cache[[2]string, read.Document] // in orders that begin with one or two places
 }
 
 func newExamList() *examList { return &examList{countries: newCountries()} }
 
 // update makes the list of another state of the catalogue. It folds each distinct name once.
-func (l *examList) update(entries []catalog.ExamEntry) {
+func (l *examList) update(entries []read.ExamEntry) {
 	list := &orderedExams{
 		entries: entries, names: maps.Clone(l.countries),
-		others: otter.Must(&otter.Options[[2]string, catalog.Document]{
+		others: otter.Must(&otter.Options[[2]string, read.Document]{
 			MaximumWeight: examListBudget,
-			Weigher:       func(_ [2]string, d catalog.Document) uint32 { return uint32(min(len(d.JSON), math.MaxUint32)) },
+			Weigher:       func(_ [2]string, d read.Document) uint32 { return uint32(min(len(d.JSON), math.MaxUint32)) },
 		}),
 	}
 	folded := make(map[string]string)
@@ -137,7 +137,7 @@ func (l *examList) place(folded string) string { return cmp.Or(l.countries[folde
 
 // document returns the body {"exams": […]}: exams of countryCode first, then those of country, then the others, each in the
 // catalogue's own order. Neither ever filters; "" and a place without exams change nothing.
-func (l *examList) document(ctx context.Context, country, countryCode string) (catalog.Document, error) {
+func (l *examList) document(ctx context.Context, country, countryCode string) (read.Document, error) {
 	list := l.current.Load()
 	wanted := [2]string{list.find(countryCode), list.find(country)}
 	if wanted[0] == "" || wanted[0] == wanted[1] {
@@ -146,8 +146,8 @@ func (l *examList) document(ctx context.Context, country, countryCode string) (c
 	if wanted[0] == "" {
 		return list.plain, nil
 	}
-	return list.others.Get(ctx, wanted, otter.LoaderFunc[[2]string, catalog.Document](
-		func(context.Context, [2]string) (catalog.Document, error) { return list.render(wanted), nil }))
+	return list.others.Get(ctx, wanted, otter.LoaderFunc[[2]string, read.Document](
+		func(context.Context, [2]string) (read.Document, error) { return list.render(wanted), nil }))
 }
 
 // find returns the place of a name if an exam belongs there, else "".
@@ -163,7 +163,7 @@ func (l *orderedExams) find(name string) string {
 }
 
 // render writes the exams of the wanted places before the others.
-func (l *orderedExams) render(wanted [2]string) catalog.Document {
+func (l *orderedExams) render(wanted [2]string) read.Document {
 	ranked := make([][][]byte, len(wanted)+1)
 	for i, entry := range l.entries {
 		rank := len(wanted)
@@ -173,5 +173,5 @@ func (l *orderedExams) render(wanted [2]string) catalog.Document {
 		ranked[rank] = append(ranked[rank], entry.JSON)
 	}
 	body := slices.Concat([]byte(`{"exams":[`), bytes.Join(slices.Concat(ranked...), []byte{','}), []byte("]}"))
-	return catalog.Document{JSON: body, ETag: catalog.ETag(body)}
+	return read.Document{JSON: body, ETag: read.ETag(body)}
 }

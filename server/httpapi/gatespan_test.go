@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
-	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/httpapi/endpoint"
 )
 
@@ -25,7 +25,7 @@ func tracedRequest(t *testing.T, sampler sdktrace.Sampler) tracetest.SpanStubs {
 	spans := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans), sdktrace.WithSampler(sampler))
 	server := New(Config{}, Deps{
-		Gate: openGate{}, Catalog: oneExam{document: catalog.Document{JSON: make([]byte, 4096), ETag: `"0123456789abcdef"`}},
+		Gate: openGate{}, Catalog: oneExam{document: read.Document{JSON: make([]byte, 4096), ETag: `"0123456789abcdef"`}},
 		Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Tracer: provider.Tracer("test"),
 	})
 	var request fasthttp.Request

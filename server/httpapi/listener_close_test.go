@@ -13,7 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/gate"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
@@ -25,7 +25,7 @@ const overviewRequest = "GET /v1/exam-prep/xx-sample/overview HTTP/1.1\r\nHost: 
 func startServer(t *testing.T, cfg Config, g Gate, inner net.Listener) (stop func(), served <-chan error) {
 	t.Helper()
 	server := New(cfg, Deps{
-		Gate: g, Catalog: oneExam{document: catalog.Document{JSON: []byte(`{}`), ETag: `"0123456789abcdef"`}},
+		Gate: g, Catalog: oneExam{document: read.Document{JSON: []byte(`{}`), ETag: `"0123456789abcdef"`}},
 		Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 	})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 
-	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/gate"
 )
 
@@ -30,9 +30,9 @@ type brokenCatalog struct {
 	ready bool
 }
 
-func (c brokenCatalog) Ready() bool                        { return c.ready }
-func (c brokenCatalog) OnChange(func([]catalog.ExamEntry)) {}
-func (c brokenCatalog) Overview(string) (catalog.Document, error) {
+func (c brokenCatalog) Ready() bool                     { return c.ready }
+func (c brokenCatalog) OnChange(func([]read.ExamEntry)) {}
+func (c brokenCatalog) Overview(string) (read.Document, error) {
 	panic("a defect, with inner secrets")
 }
 

@@ -15,7 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"examprep.dev/server/attempts"
-	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/gate"
 	"examprep.dev/server/httpapi/codec"
 	"examprep.dev/server/httpapi/developer"
@@ -33,17 +33,17 @@ type Gate interface {
 	CheckSession(ctx context.Context, token []byte) gate.Decision
 }
 
-// Catalog has the exams; *catalog.Snapshot implements it. Its methods never wait. Results are shared and must not be changed.
+// Catalog has the exams; *read.Snapshot implements it. Its methods never wait. Results are shared and must not be changed.
 type Catalog interface {
 	// Ready reports whether the catalogue was loaded once.
 	Ready() bool
 	// OnChange calls changed with the list of exams: now, and before each change of the catalogue becomes visible.
-	OnChange(changed func([]catalog.ExamEntry))
+	OnChange(changed func([]read.ExamEntry))
 	// Overview and the other documents fail with *catalog.NotFoundError or *catalog.UnavailableError.
-	Overview(examKey string) (catalog.Document, error)
-	Resources(examKey string) (catalog.Document, error)
-	StudyPath(examKey string) (catalog.Document, error)
-	Papers(examKey string) (catalog.Document, error)
+	Overview(examKey string) (read.Document, error)
+	Resources(examKey string) (read.Document, error)
+	StudyPath(examKey string) (read.Document, error)
+	Papers(examKey string) (read.Document, error)
 }
 
 // Attempts is the mock-exam engine; *attempts.Service implements it. A client's mistake is an *attempts.Error.

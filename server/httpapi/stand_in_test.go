@@ -15,6 +15,7 @@ import (
 
 	"examprep.dev/server/attempts"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/httpapi/codec"
 	"examprep.dev/server/httpapi/developer"
 	"examprep.dev/server/keys"
@@ -70,22 +71,22 @@ func (s *standIn) number(name string, value, least, most int) {
 	}
 }
 
-var standInDocument = catalog.Document{JSON: []byte(`{"exam_key":"x","padding":"` + strings.Repeat("patience ", 300) + `"}`), ETag: `"0123456789abcdef"`}
+var standInDocument = read.Document{JSON: []byte(`{"exam_key":"x","padding":"` + strings.Repeat("patience ", 300) + `"}`), ETag: `"0123456789abcdef"`}
 
-func (s *standIn) Ready() bool                                { return true }
-func (s *standIn) OnChange(changed func([]catalog.ExamEntry)) { changed(nil) }
+func (s *standIn) Ready() bool                             { return true }
+func (s *standIn) OnChange(changed func([]read.ExamEntry)) { changed(nil) }
 
-func (s *standIn) find(examKey string) (catalog.Document, error) {
+func (s *standIn) find(examKey string) (read.Document, error) {
 	s.text("exam_key", examKey, 0, 1<<20)
 	if examKey == "missing" {
-		return catalog.Document{}, &catalog.NotFoundError{What: "exam", Name: examKey}
+		return read.Document{}, &catalog.NotFoundError{What: "exam", Name: examKey}
 	}
 	return standInDocument, nil
 }
-func (s *standIn) Overview(examKey string) (catalog.Document, error)  { return s.find(examKey) }
-func (s *standIn) Resources(examKey string) (catalog.Document, error) { return s.find(examKey) }
-func (s *standIn) StudyPath(examKey string) (catalog.Document, error) { return s.find(examKey) }
-func (s *standIn) Papers(examKey string) (catalog.Document, error)    { return s.find(examKey) }
+func (s *standIn) Overview(examKey string) (read.Document, error)  { return s.find(examKey) }
+func (s *standIn) Resources(examKey string) (read.Document, error) { return s.find(examKey) }
+func (s *standIn) StudyPath(examKey string) (read.Document, error) { return s.find(examKey) }
+func (s *standIn) Papers(examKey string) (read.Document, error)    { return s.find(examKey) }
 
 type standInAttempts struct{ *standIn }
 

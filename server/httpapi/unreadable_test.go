@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
@@ -38,7 +38,7 @@ func TestExamThatAPodCouldNeverReadIs503(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	testkit.Exec(t, a.Pool, "UPDATE exam_revisions SET document = '[]' WHERE exam_key = '"+testExam+"'")
-	fresh, err := catalog.OpenSnapshot(t.Context(), a.Pool, slog.New(slog.DiscardHandler), catalog.SnapshotConfig{})
+	fresh, err := read.OpenSnapshot(t.Context(), a.Pool, slog.New(slog.DiscardHandler), read.SnapshotConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/valyala/fasthttp/fasthttputil"
 
 	"examprep.dev/server/attempts"
-	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
@@ -49,7 +49,7 @@ func BenchmarkConnection(b *testing.B) {
 func benchmarkConnection(b *testing.B, sent []byte) {
 	b.Helper()
 	server := New(Config{}, Deps{
-		Gate: openGate{}, Catalog: oneExam{document: catalog.Document{JSON: make([]byte, 4096), ETag: `"0123456789abcdef"`}},
+		Gate: openGate{}, Catalog: oneExam{document: read.Document{JSON: make([]byte, 4096), ETag: `"0123456789abcdef"`}},
 		Attempts: noPaper{}, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 	})
 	wire := fasthttputil.NewInmemoryListener()

@@ -16,6 +16,7 @@ import (
 	"examprep.dev/api/openapi/openapitest"
 	"examprep.dev/server/attempts"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
@@ -120,7 +121,7 @@ func letEverythingHappen(t *testing.T, pool *pgxpool.Pool, account uuid.UUID) in
 // sit opens and submits attempts on a paper.
 func sit(t *testing.T, pool *pgxpool.Pool, account uuid.UUID, examKey, paperID string) {
 	t.Helper()
-	snapshot, err := catalog.OpenSnapshot(t.Context(), pool, slog.New(slog.DiscardHandler), catalog.SnapshotConfig{})
+	snapshot, err := read.OpenSnapshot(t.Context(), pool, slog.New(slog.DiscardHandler), read.SnapshotConfig{})
 	check.NoError(t, err)
 	service, err := attempts.NewService(attempts.Config{NamespaceSecret: []byte(strings.Repeat("n", 32))}, pool, snapshot, (*webhooks.Notifier)(nil))
 	check.NoError(t, err)

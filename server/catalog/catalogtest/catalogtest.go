@@ -1,5 +1,5 @@
-// Package catalogtest reads the real exam papers that lie beside a checkout, in ../shared/data, for tests that go through
-// all of them. A test skips where they are not.
+// Package catalogtest has exams for tests, and compares served exams with declared ones. It reads real exam papers from
+// ../shared/data, as seen from the repository; a test that needs them is skipped where they are absent.
 package catalogtest
 
 import (
@@ -55,12 +55,12 @@ func Exams(t testing.TB) []catalog.Exam {
 	t.Helper()
 	var exams []catalog.Exam
 	for _, set := range Sets(t) {
-		exams = append(exams, read(t, set)...)
+		exams = append(exams, readSet(t, set)...)
 	}
 	return exams
 }
 
-func read(t testing.TB, set string) []catalog.Exam {
+func readSet(t testing.TB, set string) []catalog.Exam {
 	t.Helper()
 	raw := testkit.ReadFile(t, filepath.Join(set, "exams.json"))
 	var exams []catalog.Exam

@@ -16,7 +16,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"examprep.dev/api/openapi"
-	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/httpapi/apierror"
 	"examprep.dev/server/httpapi/codec"
 	"examprep.dev/server/httpapi/endpoint"
@@ -70,7 +70,7 @@ func Routes(compressor *codec.Compressor) []endpoint.Route {
 func load() (map[string]codec.Representation, error) {
 	parts := make(map[string]codec.Representation)
 	add := func(path, mediaType string, body []byte) {
-		parts[path] = codec.Representation{Body: body, ETag: catalog.ETag(body), MediaType: mediaType, Public: true}
+		parts[path] = codec.Representation{Body: body, ETag: read.ETag(body), MediaType: mediaType, Public: true}
 	}
 	document, err := openapi.JSON()
 	if err != nil {

@@ -57,7 +57,7 @@ func (q *Queries) CatalogExams(ctx context.Context, examKeys []string) ([]Catalo
 const catalogPapers = `-- name: CatalogPapers :many
 SELECT x.exam_key, x.paper_id, x.digest, p.title, p.subject, p.year, p.question_count,
        EXISTS (SELECT FROM paper_revisions o
-               WHERE o.exam_key = x.exam_key AND o.paper_id = x.paper_id AND o.digest <> x.digest) AS republished
+               WHERE o.exam_key = x.exam_key AND o.paper_id = x.paper_id AND o.digest <> x.digest) AS other_revisions
 FROM (SELECT unnest($1::text[]) AS exam_key,
              unnest($2::bigint[]) AS revision) wanted
 JOIN exam_revision_papers x ON x.exam_key = wanted.exam_key AND x.revision = wanted.revision
@@ -71,17 +71,17 @@ type CatalogPapersParams struct {
 }
 
 type CatalogPapersRow struct {
-	ExamKey       string
-	PaperID       string
-	Digest        []byte
-	Title         string
-	Subject       string
-	Year          int32
-	QuestionCount int32
-	Republished   bool
+	ExamKey        string
+	PaperID        string
+	Digest         []byte
+	Title          string
+	Subject        string
+	Year           int32
+	QuestionCount  int32
+	OtherRevisions bool
 }
 
-// The papers of given revisions. republished: the paper has another revision, to which an attempt may point.
+// The papers of given revisions. other_revisions: the paper has another revision, to which an attempt may point.
 func (q *Queries) CatalogPapers(ctx context.Context, arg CatalogPapersParams) ([]CatalogPapersRow, error) {
 	rows, err := q.db.Query(ctx, catalogPapers, arg.ExamKeys, arg.Revisions)
 	if err != nil {
@@ -99,7 +99,7 @@ func (q *Queries) CatalogPapers(ctx context.Context, arg CatalogPapersParams) ([
 			&i.Subject,
 			&i.Year,
 			&i.QuestionCount,
-			&i.Republished,
+			&i.OtherRevisions,
 		); err != nil {
 			return nil, err
 		}

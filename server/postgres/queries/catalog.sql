@@ -254,10 +254,10 @@ LEFT JOIN exam_revisions r ON r.exam_key = e.exam_key AND r.revision = e.revisio
 WHERE e.exam_key = ANY (sqlc.arg(exam_keys)::text[]) AND e.revision > 0;
 
 -- name: CatalogPapers :many
--- The papers of given revisions. republished: the paper has another revision, to which an attempt may point.
+-- The papers of given revisions. other_revisions: the paper has another revision, to which an attempt may point.
 SELECT x.exam_key, x.paper_id, x.digest, p.title, p.subject, p.year, p.question_count,
        EXISTS (SELECT FROM paper_revisions o
-               WHERE o.exam_key = x.exam_key AND o.paper_id = x.paper_id AND o.digest <> x.digest) AS republished
+               WHERE o.exam_key = x.exam_key AND o.paper_id = x.paper_id AND o.digest <> x.digest) AS other_revisions
 FROM (SELECT unnest(sqlc.arg(exam_keys)::text[]) AS exam_key,
              unnest(sqlc.arg(revisions)::bigint[]) AS revision) wanted
 JOIN exam_revision_papers x ON x.exam_key = wanted.exam_key AND x.revision = wanted.revision

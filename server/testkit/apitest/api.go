@@ -21,6 +21,7 @@ import (
 	"examprep.dev/server/attempts"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/catalog/catalogtest"
+	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/gate"
 	"examprep.dev/server/gate/gatetest"
 	"examprep.dev/server/httpapi"
@@ -83,7 +84,7 @@ func New(t testing.TB, o Options) *API {
 	a := &API{t: t, Ahead: new(atomic.Int64), Pool: testkit.Database(t), Registry: prometheus.NewRegistry(), Logs: new(testkit.Record)}
 	logger := slog.New(slog.NewJSONHandler(a.Logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	catalogtest.Publish(t, a.Pool, o.Exams...)
-	snapshot, err := catalog.OpenSnapshot(t.Context(), a.Pool, logger, catalog.SnapshotConfig{})
+	snapshot, err := read.OpenSnapshot(t.Context(), a.Pool, logger, read.SnapshotConfig{})
 	check.NoError(t, err)
 	service, err := attempts.NewService(attempts.Config{NamespaceSecret: bytes.Repeat([]byte{7}, 32)}, a.Pool, snapshot, (*webhooks.Notifier)(nil))
 	check.NoError(t, err)

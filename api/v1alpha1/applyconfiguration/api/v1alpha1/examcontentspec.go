@@ -38,7 +38,8 @@ type ExamContentSpecApplyConfiguration struct {
 	Resources *ResourcesApplyConfiguration `json:"resources,omitempty"`
 	// StudyPath is the suggested way to the exam, week by week.
 	StudyPath *StudyPathApplyConfiguration `json:"studyPath,omitempty"`
-	// Papers are the exam's real past papers. Their order is the order of the catalogue within a year.
+	// Papers are the exam's real past papers. The API lists them by year, newest first, and within a year by paperID: their
+	// order here has no effect.
 	Papers []PaperApplyConfiguration `json:"papers,omitempty"`
 	// Suspend stops the operator from publishing changes; what is published stays served. Deletion is still handled.
 	Suspend *bool `json:"suspend,omitempty"`

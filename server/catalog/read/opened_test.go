@@ -1,10 +1,13 @@
-package catalog
+package read_test
 
 import (
 	"errors"
 	"sync"
 	"testing"
 
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/catalogtest"
+	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/catalogdb"
 	"examprep.dev/server/testkit"
@@ -14,9 +17,9 @@ import (
 func TestRevisionIsMarkedAsOpenedOncePerPod(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
-	exam := sampleExam()
+	exam := catalogtest.SampleExam()
 	digest := b.publish(t, exam).PaperDigests[exam.Papers[0].ID]
-	s := b.snapshot(t, SnapshotConfig{})
+	s := b.snapshot(t, read.SnapshotConfig{})
 	before := b.statements.Load()
 	var openers sync.WaitGroup
 	for range 100 {
@@ -42,13 +45,13 @@ func TestRevisionIsMarkedAsOpenedOncePerPod(t *testing.T) {
 func TestRepairedRevisionIsMarkedAgain(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
-	exam := sampleExam()
+	exam := catalogtest.SampleExam()
 	digest := b.publish(t, exam).PaperDigests[exam.Papers[0].ID]
-	s := b.snapshot(t, SnapshotConfig{})
+	s := b.snapshot(t, read.SnapshotConfig{})
 	check.NoError(t, s.MarkOpened(t.Context(), exam.Key, digest))
 	testkit.Exec(t, b.pool, "DELETE FROM exam_revision_papers; DELETE FROM paper_revisions")
 	b.publish(t, exam)
-	check.NoError(t, s.refresh(t.Context(), request{all: true}))
+	check.NoError(t, s.RefreshAll(t.Context()))
 	check.NoError(t, s.MarkOpened(t.Context(), exam.Key, digest))
 	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM paper_revisions WHERE opened"); n != 1 {
 		t.Errorf("%d opened revisions, want 1", n)
@@ -56,9 +59,9 @@ func TestRepairedRevisionIsMarkedAgain(t *testing.T) {
 }
 
 // unlisted is a revision that may be pruned: no revision of its exam lists it.
-func unlisted(t *testing.T, b *bench) (exam Exam, digest Digest) {
+func unlisted(t *testing.T, b *bench) (exam catalog.Exam, digest catalog.Digest) {
 	t.Helper()
-	exam = clone(sampleExam())
+	exam = catalogtest.Clone(catalogtest.SampleExam())
 	digest = b.publish(t, exam).PaperDigests[exam.Papers[0].ID]
 	exam.Papers[0].Questions[0].Prompt = "changed"
 	b.publish(t, exam)
@@ -80,7 +83,7 @@ func TestMarkThatWaitsForPruning(t *testing.T) {
 		t.Run(outcome, func(t *testing.T) {
 			b := newBench(t, postgres.Sandbox)
 			exam, digest := unlisted(t, b)
-			s := b.snapshot(t, SnapshotConfig{LoadTimeout: patience})
+			s := b.snapshot(t, read.SnapshotConfig{LoadTimeout: patience})
 			pruning, err := b.pool.Begin(t.Context())
 			check.NoError(t, err)
 			check.NoError(t, catalogdb.New(pruning).PrunePapers(t.Context(), exam.Key))
@@ -94,11 +97,11 @@ func TestMarkThatWaitsForPruning(t *testing.T) {
 			}
 			check.NoError(t, err)
 			err = <-marked
-			var unavailable *UnavailableError
+			var unavailable *catalog.UnavailableError
 			if errors.As(err, &unavailable) != commits || (err == nil) == commits {
 				t.Errorf("marked: %v", err)
 			}
-			if _, missing := errors.AsType[*NotFoundError](err); missing {
+			if _, missing := errors.AsType[*catalog.NotFoundError](err); missing {
 				t.Errorf("%v is a 404, want a 503: the pod's catalogue is out of date", err)
 			}
 			if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM paper_revisions WHERE opened"); (n == 1) == commits {
@@ -122,7 +125,7 @@ func TestPruningThatWaitsForAMarkKeepsTheRevision(t *testing.T) {
 	testkit.Eventually(t, "the pruning waits", waits(t, b, "PrunePapers"))
 	check.NoError(t, marking.Commit(t.Context()))
 	check.NoError(t, <-pruned)
-	if _, err := b.snapshot(t, SnapshotConfig{}).AnswerKey(t.Context(), exam.Key, digest); err != nil {
+	if _, err := b.snapshot(t, read.SnapshotConfig{}).AnswerKey(t.Context(), exam.Key, digest); err != nil {
 		t.Errorf("the answer key of the opened revision: %v", err)
 	}
 }

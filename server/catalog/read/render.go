@@ -1,4 +1,4 @@
-package catalog
+package read
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 
+	"examprep.dev/server/catalog"
 	"examprep.dev/server/postgres/catalogdb"
 )
 
@@ -24,13 +25,13 @@ type (
 	}
 	examOverview struct {
 		examSummary
-		Sections []Section       `json:"sections,omitempty"`
-		Scoring  json.RawMessage `json:"scoring,omitempty"`
+		Sections []catalog.Section `json:"sections,omitempty"`
+		Scoring  json.RawMessage   `json:"scoring,omitempty"`
 	}
 	examResources struct {
-		ExamKey              string `json:"exam_key"`
-		OfficialSites        []Link `json:"official_sites"`
-		PastQuestionsSources []Link `json:"past_questions_sources"`
+		ExamKey              string         `json:"exam_key"`
+		OfficialSites        []catalog.Link `json:"official_sites"`
+		PastQuestionsSources []catalog.Link `json:"past_questions_sources"`
 	}
 	examStudyPath struct {
 		ExamKey    string            `json:"exam_key"`
@@ -49,7 +50,7 @@ type (
 	}
 	mockQuestion struct {
 		AnswerID string `json:"answer_id"`
-		// Section stands only where the paper has several: question numbers may repeat then.
+		// Section is left out if the paper has only one; question numbers can repeat in several.
 		Section        int    `json:"section,omitempty"`
 		QuestionNumber int    `json:"question_number"`
 		Prompt         string `json:"prompt"`
@@ -68,47 +69,41 @@ type (
 	}
 )
 
-// render turns an exam's published revision into what is sent.
+// render encodes the response bodies of an exam's published revision. It needs no document of a withdrawn exam.
 func render(row catalogdb.CatalogExamsRow, papers []catalogdb.CatalogPapersRow) (*examView, error) {
-	var exam Exam
-	if row.Document == nil {
-		return nil, fmt.Errorf("the row of revision %d is missing", row.Revision)
+	view := &examView{state: catalogdb.CatalogStatesRow{
+		ExamKey: row.ExamKey, Revision: row.Revision, Withdrawn: row.Withdrawn, Repairs: row.Repairs,
+	}}
+	if row.Withdrawn {
+		return view, nil
 	}
-	if err := json.Unmarshal(row.Document, &exam); err != nil {
-		return nil, err
+	var exam catalog.Exam
+	if err := decodeStored(row.Document, &exam); err != nil {
+		return nil, fmt.Errorf("revision %d: %w", row.Revision, err)
 	}
 	if exam.Key != row.ExamKey {
 		return nil, fmt.Errorf("the document of revision %d is of the exam %.200q", row.Revision, exam.Key)
 	}
 	summary := examSummary{exam.Key, exam.Name, exam.Category, exam.Country, exam.DurationMinutes}
-	listed, err := encode(summary)
+	listed, err := catalog.Encode(summary)
 	if err != nil {
 		return nil, err
 	}
-	view := &examView{
-		state: examState{revision: row.Revision, repairs: row.Repairs},
-		entry: ExamEntry{
-			Key: exam.Key, Name: exam.Name, Country: exam.Country, CountryCode: exam.CountryCode, JSON: listed,
-		},
-		papers: make(map[string]paperView, len(papers)),
-	}
+	view.entry = ExamEntry{Key: exam.Key, Name: exam.Name, Country: exam.Country, CountryCode: exam.CountryCode, JSON: listed}
+	view.papers = make(map[string]paperView, len(papers))
 	for _, paper := range papers {
-		view.papers[paper.PaperID] = paperView{digest: Digest(paper.Digest), republished: paper.Republished}
+		view.papers[paper.PaperID] = paperView{digest: catalog.Digest(paper.Digest), otherRevisions: paper.OtherRevisions}
 	}
-	for _, part := range []struct {
-		target *Document
-		body   any
-	}{
-		{&view.overview, examOverview{summary, exam.Sections, exam.Scoring}},
-		{&view.resources, examResources{
-			exam.Key, orEmpty(exam.Resources.OfficialSites), orEmpty(exam.Resources.PastQuestionsSources),
-		}},
-		{&view.studyPath, examStudyPath{exam.Key, exam.StudyPath.Weeks, exam.StudyPath.HoursTotal, orEmpty(exam.StudyPath.Steps)}},
-		{&view.list, paperCatalog(exam.Key, papers)},
+	for target, body := range map[*Document]any{
+		&view.overview:  examOverview{summary, exam.Sections, exam.Scoring},
+		&view.resources: examResources{exam.Key, orEmpty(exam.Resources.OfficialSites), orEmpty(exam.Resources.PastQuestionsSources)},
+		&view.studyPath: examStudyPath{exam.Key, exam.StudyPath.Weeks, exam.StudyPath.HoursTotal, orEmpty(exam.StudyPath.Steps)},
+		&view.list:      paperCatalog(exam.Key, papers),
 	} {
-		if *part.target, err = newDocument(part.body); err != nil {
+		if target.JSON, err = catalog.Encode(body); err != nil {
 			return nil, err
 		}
+		target.ETag = ETag(target.JSON)
 	}
 	return view, nil
 }
@@ -120,41 +115,41 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-// paperCatalog groups papers by year, newest first; within a year they stand by ID.
+// paperCatalog returns the papers by year, newest first, and within a year by paper ID.
 func paperCatalog(examKey string, rows []catalogdb.CatalogPapersRow) mockPaperCatalog {
-	catalog := mockPaperCatalog{ExamKey: examKey, TotalPapers: len(rows), Years: []paperYear{}}
+	list := mockPaperCatalog{ExamKey: examKey, TotalPapers: len(rows), Years: []paperYear{}}
 	rows = slices.SortedFunc(slices.Values(rows), func(a, b catalogdb.CatalogPapersRow) int {
 		return cmp.Or(cmp.Compare(b.Year, a.Year), cmp.Compare(a.PaperID, b.PaperID))
 	})
 	for _, row := range rows {
-		if n := len(catalog.Years); n == 0 || catalog.Years[n-1].Year != int(row.Year) {
-			catalog.Years = append(catalog.Years, paperYear{Year: int(row.Year)})
+		if n := len(list.Years); n == 0 || list.Years[n-1].Year != int(row.Year) {
+			list.Years = append(list.Years, paperYear{Year: int(row.Year)})
 		}
-		year := &catalog.Years[len(catalog.Years)-1]
+		year := &list.Years[len(list.Years)-1]
 		year.Papers = append(year.Papers, mockPaperSummary{
 			PaperID: row.PaperID, Title: row.Title, Subject: row.Subject, Year: int(row.Year), QuestionCount: int(row.QuestionCount),
 		})
 	}
-	return catalog
+	return list
 }
 
 // renderQuestions makes the finished MockQuestion objects of a paper.
-func renderQuestions(questions []storedQuestion) ([][]byte, error) {
-	several := slices.ContainsFunc(questions, func(q storedQuestion) bool { return q.Section != questions[0].Section })
+func renderQuestions(questions []catalog.StoredQuestion) ([][]byte, error) {
+	several := slices.ContainsFunc(questions, func(q catalog.StoredQuestion) bool { return q.Section != questions[0].Section })
 	rendered := make([][]byte, len(questions))
 	for i, q := range questions {
 		question := mockQuestion{
-			AnswerID: AnswerID(q.Section, q.Number), QuestionNumber: q.Number, Prompt: q.Prompt, QuestionText: q.Prompt,
+			AnswerID: catalog.AnswerID(q.Section, q.Number), QuestionNumber: q.Number, Prompt: q.Prompt, QuestionText: q.Prompt,
 			Options: q.Options, Page: q.Page, HasVisual: q.HasVisual,
 		}
 		if several {
 			question.Section = q.Section
 		}
-		raw, err := encode(question)
+		raw, err := catalog.Encode(question)
 		if err != nil {
 			return nil, err
 		}
-		rendered[i] = bytes.Clone(raw) // without the encoder's spare capacity: it is kept for long
+		rendered[i] = bytes.Clone(raw) // without the encoder's spare capacity: a cache keeps it
 	}
 	return rendered, nil
 }
@@ -163,13 +158,4 @@ func renderQuestions(questions []storedQuestion) ([][]byte, error) {
 func ETag(body []byte) string {
 	sum := sha256.Sum256(body)
 	return `"` + hex.EncodeToString(sum[:16]) + `"`
-}
-
-// newDocument encodes a body.
-func newDocument(body any) (Document, error) {
-	raw, err := encode(body)
-	if err != nil {
-		return Document{}, err
-	}
-	return Document{JSON: raw, ETag: ETag(raw)}, nil
 }

@@ -1,9 +1,8 @@
-package catalog
+package read_test
 
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,131 +14,24 @@ import (
 
 	"pgregory.net/rapid"
 
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/catalogtest"
+	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/postgres/catalogdb"
 	"examprep.dev/server/testkit"
 )
-
-func queries(b *bench) *catalogdb.Queries { return catalogdb.New(b.pool) }
-
-func refOf(t *testing.T, b *bench, examKey, paperID string) paperRef {
-	t.Helper()
-	current, err := b.publisher.state(t.Context(), examKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	content, err := readable(t.Context(), queries(b), examKey, current.revision)
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := slices.IndexFunc(content.papers, func(p paperRef) bool { return p.PaperID == paperID })
-	if i < 0 {
-		t.Fatalf("paper %s is not published", paperID)
-	}
-	return content.papers[i]
-}
-
-type fataler interface {
-	Helper()
-	Fatal(args ...any)
-	Fatalf(format string, args ...any)
-}
-
-// decode reads a document strictly: a field that want's type does not know is a failure.
-func decode[T any](t fataler, raw []byte) T {
-	t.Helper()
-	var v T
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&v); err != nil {
-		t.Fatalf("%s: %v", raw, err)
-	}
-	return v
-}
-
-// checkServed compares everything that requests see with the exam as it was declared.
-func checkServed(ctx context.Context, t fataler, s *Snapshot, exam Exam, published Publication) {
-	t.Helper()
-	overview, err := s.Overview(exam.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := decode[struct {
-		Key      string          `json:"exam_key"`
-		Name     string          `json:"name"`
-		Category string          `json:"category"`
-		Country  string          `json:"country"`
-		Minutes  int             `json:"duration_min"`
-		Sections []Section       `json:"sections"`
-		Scoring  json.RawMessage `json:"scoring"`
-	}](t, overview.JSON)
-	if got.Key != exam.Key || got.Name != exam.Name || got.Minutes != exam.DurationMinutes || !sameJSON(got.Sections, exam.Sections) ||
-		freeText(got.Scoring) != freeText(exam.Scoring) {
-		t.Fatalf("overview %s", overview.JSON)
-	}
-	list, _ := s.Papers(exam.Key)
-	catalog := decode[mockPaperCatalog](t, list.JSON)
-	if catalog.TotalPapers != len(exam.Papers) {
-		t.Fatalf("catalogue %s", list.JSON)
-	}
-	for i := range exam.Papers {
-		paper, err := s.Paper(ctx, exam.Key, exam.Papers[i].ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if paper.Digest != published.PaperDigests[paper.PaperID] {
-			t.Fatalf("paper %s is served in revision %s, published was %s", paper.PaperID, paper.Digest, published.PaperDigests[paper.PaperID])
-		}
-		checkPaper(t, paper, exam, &exam.Papers[i])
-		key, err := s.AnswerKey(ctx, exam.Key, paper.Digest)
-		if err != nil {
-			t.Fatal(err)
-		}
-		checkKey(t, key, &exam.Papers[i])
-	}
-}
-
-func checkPaper(t fataler, got *PaperRevision, exam Exam, want *Paper) {
-	t.Helper()
-	if got.PaperID != want.ID || got.ExamKey != exam.Key || got.DurationMinutes != effectiveDuration(exam, want) || len(got.Questions) != len(want.Questions) {
-		t.Fatalf("paper %+v", got)
-	}
-	for i, raw := range got.Questions {
-		q, is := &want.Questions[i], decode[mockQuestion](t, raw)
-		if is.AnswerID != AnswerID(q.Section, q.Number) || is.QuestionNumber != q.Number || is.Prompt != q.Prompt || is.QuestionText != q.Prompt ||
-			!maps.Equal(is.Options, q.Options) || is.Page != q.Page || is.HasVisual != q.HasVisual {
-			t.Fatalf("question %s is not %+v", raw, q)
-		}
-	}
-}
-
-func checkKey(t fataler, key *AnswerKey, want *Paper) {
-	t.Helper()
-	if len(key.Keys) != len(want.Questions) {
-		t.Fatalf("%d keys of %d questions", len(key.Keys), len(want.Questions))
-	}
-	for i, k := range key.Keys {
-		q := &want.Questions[i]
-		choices := slices.Sorted(slices.Values(q.Answer.Choices))
-		if k.Section != q.Section || k.Number != q.Number || k.Explanation != q.Explanation || k.Answer.Kind != q.Answer.Kind ||
-			!slices.Equal(k.Answer.Choices, choices) || k.Answer.Number != q.Answer.Number || k.Answer.Tolerance != q.Answer.Tolerance ||
-			k.Answer.Text != q.Answer.Text || !slices.Equal(k.Letters, slices.Sorted(maps.Keys(q.Options))) {
-			t.Fatalf("key %+v is not that of %+v", k, q)
-		}
-	}
-}
 
 func TestDocumentsHaveTheShapesOfTheSpecification(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
-	exam := sampleExam()
-	older := samplePaper("xx-sample-1999")
+	exam := catalogtest.SampleExam()
+	older := catalogtest.SamplePaper("xx-sample-1999")
 	older.Year, older.Title, older.Subject = 1999, "", ""
-	exam.Papers = append(exam.Papers, older, samplePaper("xx-sample-2022-b"))
+	exam.Papers = append(exam.Papers, older, catalogtest.SamplePaper("xx-sample-2022-b"))
 	b.publish(t, exam)
-	b.publish(t, Exam{Key: "aa-bare", Name: "Another"})
-	s := b.snapshot(t, SnapshotConfig{})
-	document := func(d Document, err error) string {
+	b.publish(t, catalog.Exam{Key: "aa-bare", Name: "Another"})
+	s := b.snapshot(t, read.SnapshotConfig{})
+	document := func(d read.Document, err error) string {
 		if err != nil || !strings.HasPrefix(d.ETag, `"`) || !strings.HasSuffix(d.ETag, `"`) || len(d.ETag) != 34 {
 			t.Errorf("document %+v", d)
 		}
@@ -182,7 +74,7 @@ func TestDocumentsHaveTheShapesOfTheSpecification(t *testing.T) {
 		t.Errorf("summary %s, want %s", got, want)
 	}
 	for what, name := range map[string][2]string{"exam": {"unheard-of", "x"}, "paper": {exam.Key, "unheard-of"}} {
-		var missing *NotFoundError
+		var missing *catalog.NotFoundError
 		if _, err := s.Paper(t.Context(), name[0], name[1]); !errors.As(err, &missing) || missing.What != what {
 			t.Errorf("got %v, want no such %s", err, what)
 		}
@@ -197,70 +89,51 @@ func TestNothingOfTheKeyReachesAPaper(t *testing.T) {
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		n++
-		exam := Exam{Key: fmt.Sprintf("secret-%d", n), Name: "Secret", Papers: []Paper{anyPaper("xx-paper").Draw(rt, "paper")}}
-		other := clone(exam)
+		exam := catalog.Exam{Key: fmt.Sprintf("secret-%d", n), Name: "Secret", Papers: []catalog.Paper{catalogtest.AnyPaper("xx-paper").Draw(rt, "paper")}}
+		other := catalogtest.Clone(exam)
 		const marker = "MARKER-7f3a"
 		for i := range other.Papers[0].Questions {
 			q := &other.Papers[0].Questions[i]
 			q.Explanation, q.Topic, q.SectionName = marker, marker, marker
 			switch q.Answer.Kind {
-			case AnswerNumeric:
-				q.Answer = Answer{Kind: AnswerNumeric, Number: 73.25, Tolerance: 0.125}
-			case AnswerText:
+			case catalog.AnswerNumeric:
+				q.Answer = catalog.Answer{Kind: catalog.AnswerNumeric, Number: 73.25, Tolerance: 0.125}
+			case catalog.AnswerText:
 				q.Answer.Text = marker
 			default:
-				q.Answer = Answer{Kind: rapid.SampledFrom([]AnswerKind{AnswerAnnulled, AnswerUnmarkable}).Draw(rt, "kind")}
+				q.Answer = catalog.Answer{Kind: rapid.SampledFrom([]catalog.AnswerKind{catalog.AnswerAnnulled, catalog.AnswerUnmarkable}).Draw(rt, "kind")}
 				if q.Options != nil {
-					q.Answer = Answer{Kind: AnswerChoices, Choices: slices.Sorted(maps.Keys(q.Options))}
+					q.Answer = catalog.Answer{Kind: catalog.AnswerChoices, Choices: slices.Sorted(maps.Keys(q.Options))}
 				}
 			}
 		}
-		var read [2]*PaperRevision
-		for i, version := range []Exam{exam, other} {
-			if _, err := b.publisher.Publish(t.Context(), owner, version, Options{}); err != nil {
+		var served [2]*read.PaperRevision
+		for i, version := range []catalog.Exam{exam, other} {
+			if _, err := b.publisher.Publish(t.Context(), owner, version, catalog.Options{}); err != nil {
 				rt.Fatal(err)
 			}
-			paper, err := b.snapshot(t, SnapshotConfig{}).Paper(t.Context(), exam.Key, "xx-paper")
+			paper, err := b.snapshot(t, read.SnapshotConfig{}).Paper(t.Context(), exam.Key, "xx-paper")
 			if err != nil {
 				rt.Fatal(err)
 			}
-			read[i] = paper
+			served[i] = paper
 		}
-		if !slices.EqualFunc(read[0].Questions, read[1].Questions, bytes.Equal) {
-			rt.Fatalf("questions tell of their answers:\n%s\n%s", read[0].Questions, read[1].Questions)
+		if !slices.EqualFunc(served[0].Questions, served[1].Questions, bytes.Equal) {
+			rt.Fatalf("questions tell of their answers:\n%s\n%s", served[0].Questions, served[1].Questions)
 		}
-		if shown := fmt.Sprintf("%s %+v", bytes.Join(read[1].Questions, nil), read[1].PaperID); strings.Contains(shown, marker) {
+		if shown := fmt.Sprintf("%s %+v", bytes.Join(served[1].Questions, nil), served[1].PaperID); strings.Contains(shown, marker) {
 			rt.Fatalf("the key is in %s", shown)
 		}
 	})
 }
 
-func TestEventsTellNothingOfTheKey(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, postgres.Sandbox)
-	const marker = "MARKER-7f3a"
-	for _, word := range []string{"first", "second"} {
-		exam := clone(sampleExam())
-		exam.Papers[0].Questions[0].Explanation = marker + word
-		exam.Papers[0].Questions[0].Topic = marker + word
-		exam.Papers[0].Questions[3].Answer.Text = marker + word
-		b.publish(t, exam)
-	}
-	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM webhook_events"); n != 2 {
-		t.Fatalf("%d events, want 2", n)
-	}
-	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM webhook_events WHERE convert_from(body, 'UTF8') LIKE '%' || $1 || '%'", marker); n != 0 {
-		t.Error("an event tells an answer")
-	}
-}
-
 func TestANewRevisionIsHeard(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
-	s := b.snapshot(t, SnapshotConfig{}) // polls once an hour: what arrives was heard
+	s := b.snapshot(t, read.SnapshotConfig{}) // it polls once an hour: the listener brings all that arrives
 	testkit.Run(t, s.Run)
 	testkit.Eventually(t, "the listener", func() bool { return listeners(t, b) == 1 })
-	exam := clone(sampleExam())
+	exam := catalogtest.Clone(catalogtest.SampleExam())
 	for revision := range 3 {
 		exam.Name = fmt.Sprintf("Revision %d", revision)
 		b.publish(t, exam)
@@ -272,27 +145,27 @@ func TestANewRevisionIsHeard(t *testing.T) {
 	testkit.Eventually(t, "the withdrawal", func() bool { return nameOf(s, exam.Key) == "" })
 }
 
-func nameOf(s *Snapshot, examKey string) string {
+func nameOf(s *read.Snapshot, examKey string) string {
 	document, _ := s.Overview(examKey)
 	return string(document.JSON)
 }
 
 func listeners(t *testing.T, b *bench) int {
 	t.Helper()
-	return testkit.Get[int](t, b.pool, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1 AND state = 'idle' AND query LIKE 'LISTEN%'", listenerName)
+	return testkit.Get[int](t, b.pool, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1 AND state = 'idle' AND query LIKE 'LISTEN%'", read.ListenerName)
 }
 
 func TestTheListenerComesBackAndCatchesUp(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
-	s := b.snapshot(t, SnapshotConfig{})
+	s := b.snapshot(t, read.SnapshotConfig{})
 	testkit.Run(t, s.Run)
 	for round := range 3 {
 		testkit.Eventually(t, "the listener", func() bool { return listeners(t, b) == 1 })
-		testkit.Exec(t, b.pool, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1", listenerName)
-		exam := sampleExam()
+		testkit.Exec(t, b.pool, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1", read.ListenerName)
+		exam := catalogtest.SampleExam()
 		exam.Name = fmt.Sprintf("Round %d", round)
-		b.publish(t, exam) // perhaps while nobody listens
+		b.publish(t, exam) // perhaps while no listener is connected
 		testkit.Eventually(t, exam.Name, func() bool { return strings.Contains(nameOf(s, exam.Key), exam.Name) })
 	}
 }
@@ -300,26 +173,26 @@ func TestTheListenerComesBackAndCatchesUp(t *testing.T) {
 func TestThePollFindsWhatWasNotHeard(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
-	s := b.snapshot(t, SnapshotConfig{PollInterval: 10 * time.Millisecond})
+	s := b.snapshot(t, read.SnapshotConfig{PollInterval: 10 * time.Millisecond})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	go func() { s.follow(ctx); close(done) }() // without the listener
+	go func() { s.Poll(ctx); close(done) }() // without the listener
 	defer func() { cancel(); <-done }()
-	b.publish(t, sampleExam())
+	b.publish(t, catalogtest.SampleExam())
 	testkit.Eventually(t, "the exam", func() bool { return nameOf(s, "xx-sample") != "" })
 	testkit.Exec(t, b.pool, "UPDATE exams SET withdrawn = true")
 	testkit.Eventually(t, "the withdrawal", func() bool { return nameOf(s, "xx-sample") == "" })
 	testkit.Exec(t, b.pool, "DELETE FROM exam_revision_papers; DELETE FROM exam_revisions; DELETE FROM paper_revisions; DELETE FROM exams")
-	testkit.Eventually(t, "the exam to be forgotten", func() bool { return len(s.current.Load().exams) == 0 })
+	testkit.Eventually(t, "the exam to be forgotten", func() bool { return s.KnownExams() == 0 })
 }
 
 func TestServesWhatItHasWhilePostgresIsAway(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
-	exam := sampleExam()
-	exam.Papers = append(exam.Papers, samplePaper("xx-sample-2024"))
+	exam := catalogtest.SampleExam()
+	exam.Papers = append(exam.Papers, catalogtest.SamplePaper("xx-sample-2024"))
 	published := b.publish(t, exam)
-	s := b.snapshot(t, SnapshotConfig{PollInterval: 20 * time.Millisecond})
+	s := b.snapshot(t, read.SnapshotConfig{PollInterval: 20 * time.Millisecond})
 	testkit.Run(t, s.Run)
 	cached, err := s.Paper(t.Context(), exam.Key, "xx-sample-2023")
 	if err != nil {
@@ -339,14 +212,14 @@ func TestServesWhatItHasWhilePostgresIsAway(t *testing.T) {
 	if _, err := s.Overview(exam.Key); err != nil || !s.Ready() || len(s.List()) != 1 {
 		t.Error("the documents are gone")
 	}
-	var unavailable *UnavailableError
+	var unavailable *catalog.UnavailableError
 	if _, err := s.Paper(t.Context(), exam.Key, "xx-sample-2024"); !errors.As(err, &unavailable) {
 		t.Errorf("got %v, want an UnavailableError", err)
 	}
-	if _, err := b.publisher.Publish(t.Context(), owner, exam, Options{}); err == nil {
+	if _, err := b.publisher.Publish(t.Context(), owner, exam, catalog.Options{}); err == nil {
 		t.Error("published without a database")
 	}
-	late := b.snapshot(t, SnapshotConfig{PollInterval: 20 * time.Millisecond})
+	late := b.snapshot(t, read.SnapshotConfig{PollInterval: 20 * time.Millisecond})
 	testkit.Run(t, late.Run)
 	if _, err := late.Paper(t.Context(), exam.Key, "xx-sample-2023"); late.Ready() || !errors.As(err, &unavailable) {
 		t.Errorf("a pod that never loaded: ready %v, %v", late.Ready(), err)
@@ -358,7 +231,7 @@ func TestServesWhatItHasWhilePostgresIsAway(t *testing.T) {
 		return err == nil
 	})
 	testkit.Eventually(t, "the late pod", late.Ready)
-	checkServed(t.Context(), t, late, exam, published)
+	catalogtest.CheckServed(t.Context(), t, late, exam, published)
 	exam.Name = "After the outage"
 	b.publish(t, exam)
 	testkit.Eventually(t, "the new revision", func() bool { return strings.Contains(nameOf(s, exam.Key), exam.Name) })
@@ -367,8 +240,8 @@ func TestServesWhatItHasWhilePostgresIsAway(t *testing.T) {
 func TestAPaperIsLoadedOnceHoweverManyAsk(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
-	b.publish(t, sampleExam())
-	s := b.snapshot(t, SnapshotConfig{})
+	b.publish(t, catalogtest.SampleExam())
+	s := b.snapshot(t, read.SnapshotConfig{})
 	before := b.statements.Load()
 	start := make(chan struct{})
 	var wait sync.WaitGroup
@@ -390,8 +263,8 @@ func TestAPaperIsLoadedOnceHoweverManyAsk(t *testing.T) {
 func TestALoadOutlivesTheRequestThatBeganIt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
-	b.publish(t, sampleExam())
-	s := b.snapshot(t, SnapshotConfig{LoadTimeout: patience})
+	b.publish(t, catalogtest.SampleExam())
+	s := b.snapshot(t, read.SnapshotConfig{LoadTimeout: patience})
 	holder := testkit.Begin(t, b.pool, "LOCK TABLE paper_revisions IN ACCESS EXCLUSIVE MODE")
 	hasty, giveUp := context.WithCancel(t.Context())
 	failed, loaded := make(chan error, 1), make(chan error, 1)
@@ -405,7 +278,7 @@ func TestALoadOutlivesTheRequestThatBeganIt(t *testing.T) {
 	})
 	go get(t.Context(), loaded)
 	giveUp()
-	var unavailable *UnavailableError
+	var unavailable *catalog.UnavailableError
 	if err := <-failed; !errors.As(err, &unavailable) || !errors.Is(err, context.Canceled) {
 		t.Errorf("the hasty request: %v", err)
 	}
@@ -418,44 +291,43 @@ func TestALoadOutlivesTheRequestThatBeganIt(t *testing.T) {
 func TestTheCacheIsBoundedByBytes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
-	exam := sampleExam()
+	exam := catalogtest.SampleExam()
 	exam.Papers = nil
 	for i := range 20 {
-		paper := samplePaper(fmt.Sprintf("xx-sample-%02d", i))
+		paper := catalogtest.SamplePaper(fmt.Sprintf("xx-sample-%02d", i))
 		paper.Questions[0].Prompt = strings.Repeat("x", 10_000)
 		exam.Papers = append(exam.Papers, paper)
 	}
 	published := b.publish(t, exam)
 	const maximum = 100_000 // four or five of the papers
-	s := b.snapshot(t, SnapshotConfig{PaperCacheBytes: maximum})
+	s := b.snapshot(t, read.SnapshotConfig{PaperCacheBytes: maximum})
 	for range 3 {
-		checkServed(t.Context(), t, s, exam, published)
+		catalogtest.CheckServed(t.Context(), t, s, exam, published)
 	}
-	s.papers.entries.CleanUp()
-	if size := s.papers.entries.WeightedSize(); size > maximum || size < maximum/2 {
+	if size := s.PaperCacheBytes(); size > maximum || size < maximum/2 {
 		t.Errorf("the cache holds %d bytes, want at most %d and not far less", size, maximum)
 	}
 }
 
-func TestRepublishedTellsWhetherAnAttemptMayPointElsewhere(t *testing.T) {
+func TestHasOtherRevisionsUnlessThePaperHasOneOnly(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
-	exam := clone(sampleExam())
-	exam.Papers = append(exam.Papers, samplePaper("xx-sample-2024"))
+	exam := catalogtest.Clone(catalogtest.SampleExam())
+	exam.Papers = append(exam.Papers, catalogtest.SamplePaper("xx-sample-2024"))
 	b.publish(t, exam)
 	exam.Name = "Only the exam changes"
 	b.publish(t, exam)
-	s := b.snapshot(t, SnapshotConfig{})
-	if s.Republished(exam.Key, "xx-sample-2023") || s.Republished(exam.Key, "xx-sample-2024") {
+	s := b.snapshot(t, read.SnapshotConfig{})
+	if s.HasOtherRevisions(exam.Key, "xx-sample-2023") || s.HasOtherRevisions(exam.Key, "xx-sample-2024") {
 		t.Error("a paper with one revision is republished")
 	}
 	exam.Papers[0].Questions[0].Prompt = "changed"
 	b.publish(t, exam)
-	s = b.snapshot(t, SnapshotConfig{})
-	if !s.Republished(exam.Key, "xx-sample-2023") || s.Republished(exam.Key, "xx-sample-2024") {
+	s = b.snapshot(t, read.SnapshotConfig{})
+	if !s.HasOtherRevisions(exam.Key, "xx-sample-2023") || s.HasOtherRevisions(exam.Key, "xx-sample-2024") {
 		t.Error("the changed paper is not republished, or the other one is")
 	}
-	if !s.Republished(exam.Key, "unheard-of") || !s.Republished("unheard-of", "x") {
+	if !s.HasOtherRevisions(exam.Key, "unheard-of") || !s.HasOtherRevisions("unheard-of", "x") {
 		t.Error("of what is not served nothing is known: an attempt may point anywhere")
 	}
 }

@@ -1,4 +1,4 @@
-package catalog
+package read_test
 
 import (
 	"errors"
@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/catalogtest"
+	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
@@ -44,11 +47,11 @@ func TestUnreadableExamKeepsItsLastViewAndOthersAreRefreshed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, postgres.Sandbox)
-			exam, other := sampleExam(), Exam{Key: "aa-other", Name: "Other"}
+			exam, other := catalogtest.SampleExam(), catalog.Exam{Key: "aa-other", Name: "Other"}
 			b.publish(t, exam)
 			b.publish(t, other)
 			var logs testkit.Record
-			running, err := OpenSnapshot(t.Context(), b.pool, slog.New(slog.NewJSONHandler(&logs, nil)), SnapshotConfig{PollInterval: 20 * time.Millisecond})
+			running, err := read.OpenSnapshot(t.Context(), b.pool, slog.New(slog.NewJSONHandler(&logs, nil)), read.SnapshotConfig{PollInterval: 20 * time.Millisecond})
 			check.NoError(t, err)
 			exam.Name, other.Name = "Second name", "Other second name"
 			b.publish(t, exam)
@@ -57,23 +60,23 @@ func TestUnreadableExamKeepsItsLastViewAndOthersAreRefreshed(t *testing.T) {
 			b.pool.Reset() // for corrupt
 
 			testkit.Run(t, running.Run)
-			fresh := b.snapshot(t, SnapshotConfig{PollInterval: 20 * time.Millisecond})
+			fresh := b.snapshot(t, read.SnapshotConfig{PollInterval: 20 * time.Millisecond})
 			if !fresh.Ready() || !strings.Contains(nameOf(fresh, other.Key), other.Name) || len(fresh.List()) != 1 {
 				t.Errorf("a new pod: ready %t, serves %s", fresh.Ready(), nameOf(fresh, other.Key))
 			}
 			checkUnreadable(t, fresh, exam)
-			view := fresh.current.Load()
-			if err := fresh.refresh(t.Context(), request{all: true}); err != nil || fresh.current.Load() != view {
+			view := fresh.View()
+			if err := fresh.RefreshAll(t.Context()); err != nil || fresh.View() != view {
 				t.Errorf("the catalogue of a new pod changed without a change of content (%v)", err)
 			}
 			testkit.Run(t, fresh.Run)
 			testkit.Eventually(t, "the running pod serves the other exam's revision", func() bool {
 				return strings.Contains(nameOf(running, other.Key), other.Name)
 			})
-			if got := nameOf(running, exam.Key); !strings.Contains(got, "Sample exam") || running.unreadableExams() != 1 {
-				t.Errorf("the running pod serves %q and counts %d unreadable exams, want its last view and 1", got, running.unreadableExams())
+			if got := nameOf(running, exam.Key); !strings.Contains(got, "Sample exam") || running.UnreadableExams() != 1 {
+				t.Errorf("the running pod serves %q and counts %d unreadable exams, want its last view and 1", got, running.UnreadableExams())
 			}
-			if _, err := running.Paper(t.Context(), exam.Key, "xx-sample-2023"); err != nil || !running.Republished(exam.Key, "xx-sample-2023") {
+			if _, err := running.Paper(t.Context(), exam.Key, "xx-sample-2023"); err != nil || !running.HasOtherRevisions(exam.Key, "xx-sample-2023") {
 				t.Errorf("a paper of the last view: %v; an attempt must be looked up, as other pods can have served another revision", err)
 			}
 			other.Name = "Other third name"
@@ -86,9 +89,9 @@ func TestUnreadableExamKeepsItsLastViewAndOthersAreRefreshed(t *testing.T) {
 			} else {
 				testkit.Exec(t, b.pool, test.repair)
 			}
-			for _, s := range []*Snapshot{running, fresh} {
+			for _, s := range []*read.Snapshot{running, fresh} {
 				testkit.Eventually(t, "the repaired exam", func() bool {
-					return strings.Contains(nameOf(s, exam.Key), exam.Name) && s.unreadableExams() == 0 && len(s.List()) == 2
+					return strings.Contains(nameOf(s, exam.Key), exam.Name) && s.UnreadableExams() == 0 && len(s.List()) == 2
 				})
 			}
 			for _, message := range []string{"exam cannot be read;", "exam can be read again"} {
@@ -101,35 +104,35 @@ func TestUnreadableExamKeepsItsLastViewAndOthersAreRefreshed(t *testing.T) {
 }
 
 // checkUnreadable checks a pod that could never read the exam.
-func checkUnreadable(t *testing.T, s *Snapshot, exam Exam) {
+func checkUnreadable(t *testing.T, s *read.Snapshot, exam catalog.Exam) {
 	t.Helper()
-	var unavailable *UnavailableError
-	var unreadable *UnreadableError
+	var unavailable *catalog.UnavailableError
+	var unreadable *catalog.UnreadableError
 	if _, err := s.Overview(exam.Key); !errors.As(err, &unavailable) || !errors.As(err, &unreadable) {
 		t.Errorf("overview: %v, want an UnavailableError for an UnreadableError", err)
 	}
 	if _, err := s.Paper(t.Context(), exam.Key, exam.Papers[0].ID); !errors.As(err, &unavailable) {
 		t.Errorf("paper: %v, want an UnavailableError", err)
 	}
-	if !s.Republished(exam.Key, exam.Papers[0].ID) || s.unreadableExams() != 1 {
-		t.Errorf("republished %t, %d unreadable exams", s.Republished(exam.Key, exam.Papers[0].ID), s.unreadableExams())
+	if !s.HasOtherRevisions(exam.Key, exam.Papers[0].ID) || s.UnreadableExams() != 1 {
+		t.Errorf("republished %t, %d unreadable exams", s.HasOtherRevisions(exam.Key, exam.Papers[0].ID), s.UnreadableExams())
 	}
 }
 
 func TestWithdrawnExamNeedsNoDocument(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
-	exam := sampleExam()
+	exam := catalogtest.SampleExam()
 	b.publish(t, exam)
 	check.NoError(t, b.publisher.Release(t.Context(), owner, exam.Key, true))
 	testkit.Exec(t, b.pool, "UPDATE exam_revisions SET document = '[]'")
-	s := b.snapshot(t, SnapshotConfig{})
-	var missing *NotFoundError
-	if _, err := s.Overview(exam.Key); !errors.As(err, &missing) || s.unreadableExams() != 0 {
-		t.Errorf("got %v and %d unreadable exams, want no such exam and none", err, s.unreadableExams())
+	s := b.snapshot(t, read.SnapshotConfig{})
+	var missing *catalog.NotFoundError
+	if _, err := s.Overview(exam.Key); !errors.As(err, &missing) || s.UnreadableExams() != 0 {
+		t.Errorf("got %v and %d unreadable exams, want no such exam and none", err, s.UnreadableExams())
 	}
 	testkit.Exec(t, b.pool, "UPDATE exams SET withdrawn = false")
-	check.NoError(t, s.refresh(t.Context(), request{all: true}))
+	check.NoError(t, s.RefreshAll(t.Context()))
 	checkUnreadable(t, s, exam)
 }
 
@@ -147,10 +150,10 @@ func TestUnreadableDocumentIsNoOutage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, postgres.Sandbox)
-			exam := sampleExam()
+			exam := catalogtest.SampleExam()
 			digest := b.publish(t, exam).PaperDigests[exam.Papers[0].ID]
 			testkit.Exec(t, b.pool, test.damage)
-			s := b.snapshot(t, SnapshotConfig{})
+			s := b.snapshot(t, read.SnapshotConfig{})
 			read := func() error {
 				_, err := s.Paper(t.Context(), exam.Key, exam.Papers[0].ID)
 				if err == nil {
@@ -158,21 +161,21 @@ func TestUnreadableDocumentIsNoOutage(t *testing.T) {
 				}
 				return err
 			}
-			var unreadable *UnreadableError
-			var unavailable *UnavailableError
+			var unreadable *catalog.UnreadableError
+			var unavailable *catalog.UnavailableError
 			if err := read(); !errors.As(err, &unreadable) || errors.As(err, &unavailable) {
 				t.Errorf("got %v, want an UnreadableError", err)
 			}
-			if err := s.refresh(t.Context(), request{all: true}); err != nil || s.unreadableExams() != 1 {
-				t.Errorf("%d unreadable exams after a poll, want 1 (%v)", s.unreadableExams(), err)
+			if err := s.RefreshAll(t.Context()); err != nil || s.UnreadableExams() != 1 {
+				t.Errorf("%d unreadable exams after a poll, want 1 (%v)", s.UnreadableExams(), err)
 			}
 			if test.repair == "" {
 				b.publish(t, exam)
 			} else {
 				testkit.Exec(t, b.pool, test.repair)
 			}
-			if err := s.refresh(t.Context(), request{all: true}); err != nil || s.unreadableExams() != 0 {
-				t.Errorf("%d unreadable exams after the repair, want 0 (%v)", s.unreadableExams(), err)
+			if err := s.RefreshAll(t.Context()); err != nil || s.UnreadableExams() != 0 {
+				t.Errorf("%d unreadable exams after the repair, want 0 (%v)", s.UnreadableExams(), err)
 			}
 			if err := read(); err != nil {
 				t.Error(err)

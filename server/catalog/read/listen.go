@@ -1,4 +1,4 @@
-package catalog
+package read
 
 import (
 	"context"
@@ -9,33 +9,28 @@ import (
 )
 
 const (
-	// notifyChannel is what Publisher notifies on; the payload is the exam key.
+	// notifyChannel is the channel of the publishing transaction's NOTIFY; the payload is the exam key.
 	notifyChannel = "examprep_catalog"
-	// listenerName marks the connection in pg_stat_activity.
+	// listenerName is the connection's application_name in pg_stat_activity.
 	listenerName = "examprep catalogue listener"
-	// closeTimeout bounds saying good-bye to a server that may be gone.
-	closeTimeout = time.Second
 )
 
-// listen hears of new revisions on a connection of its own until ctx ends. Whatever breaks it, it connects again; what
-// was notified meanwhile is found by the full look that follows each LISTEN, and by the poll.
+// listen queues each notified exam until ctx ends, and connects again whenever its connection fails. The full refresh after
+// each LISTEN, and the poll, find the revisions whose notifications were lost.
 func (s *Snapshot) listen(ctx context.Context) {
-	wait := retryFirst
-	for {
-		err := s.hear(ctx, func() { wait = retryFirst })
+	for retry := minRetryPause; ; {
+		err := s.waitForNotifications(ctx, func() { retry = minRetryPause })
 		if ctx.Err() != nil {
 			return
 		}
 		s.logger.WarnContext(ctx, "catalogue listener lost; polling until it is back", "error", err)
-		if !sleep(ctx, wait) {
-			return
-		}
-		wait = min(2*wait, retryMost)
+		sleep(ctx, retry)
+		retry = min(2*retry, maxRetryPause)
 	}
 }
 
-// hear listens on one connection until that fails; connected is called once it listens.
-func (s *Snapshot) hear(ctx context.Context, connected func()) error {
+// waitForNotifications listens on a connection of its own until that fails. It calls connected once it listens.
+func (s *Snapshot) waitForNotifications(ctx context.Context, connected func()) error {
 	cfg := s.pool.Config().ConnConfig
 	cfg.RuntimeParams["application_name"] = listenerName
 	conn, err := connect(ctx, cfg, s.cfg.LoadTimeout)
@@ -43,18 +38,18 @@ func (s *Snapshot) hear(ctx context.Context, connected func()) error {
 		return err
 	}
 	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_ = conn.Close(closing)
+		_ = conn.Close(closing) // its server may be unreachable
 	}()
 	connected()
-	s.stale.addAll()
+	s.queue.add(allExams)
 	for {
 		notification, err := conn.WaitForNotification(ctx)
 		if err != nil {
 			return fmt.Errorf("wait for notifications: %w", err)
 		}
-		s.stale.add(notification.Payload)
+		s.queue.add(notification.Payload)
 	}
 }
 

@@ -1,0 +1,64 @@
+package read
+
+import (
+	"context"
+
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/postgres/catalogdb"
+)
+
+// Keys is a cache of answer keys in the form that their reader needs. All methods are safe for concurrent use.
+type Keys[K any] struct {
+	snapshot *Snapshot
+	cache    *cache[K]
+}
+
+// NewKeys returns a cache of at most SnapshotConfig.KeyCacheBytes for the answer keys of s. prepare is called once for each
+// load, and may keep its argument; it returns the cached value and its approximate size in bytes. The cache reports the
+// metrics examprep_catalog_cache_* with the label answer_keys, and its unreadable keys count for s: a Snapshot with a
+// Registerer can have one Keys.
+func NewKeys[K any](s *Snapshot, prepare func(*catalog.AnswerKey) (key K, bytes int)) (*Keys[K], error) {
+	load := func(ctx context.Context, q *catalogdb.Queries, id revisionID) (sized[K], error) {
+		key, err := loadAnswerKey(ctx, q, id)
+		if err != nil {
+			return sized[K]{}, err
+		}
+		prepared, bytes := prepare(key)
+		return sized[K]{prepared, bytes}, nil
+	}
+	c, err := newCache(s, "answer key", s.cfg.KeyCacheBytes, load)
+	if err != nil {
+		return nil, err
+	}
+	registerCacheMetrics(s.cfg.Registerer, "answer_keys", c.entries)
+	return &Keys[K]{snapshot: s, cache: c}, nil
+}
+
+// Get returns the prepared answer key of a paper's revision, also if that is no longer published. It must not be changed.
+// It fails with *catalog.NotFoundError, *catalog.UnreadableError or *catalog.UnavailableError.
+func (k *Keys[K]) Get(ctx context.Context, examKey string, digest catalog.Digest) (K, error) {
+	return k.cache.get(ctx, k.snapshot.revision(examKey, digest))
+}
+
+func loadAnswerKey(ctx context.Context, q *catalogdb.Queries, id revisionID) (*catalog.AnswerKey, error) {
+	row, err := q.PaperAnswerKey(ctx, catalogdb.PaperAnswerKeyParams{ExamKey: id.examKey, Digest: id.digest[:]})
+	if err != nil {
+		return nil, err
+	}
+	key := &catalog.AnswerKey{ExamKey: id.examKey, Digest: id.digest}
+	if err := decodeStored(row.AnswerKey, key); err != nil {
+		return nil, err
+	}
+	return key, checkCount(len(key.Keys), row.QuestionCount)
+}
+
+// wholeKey is the preparation of [Snapshot.AnswerKey]: it keeps the key as it is.
+func wholeKey(key *catalog.AnswerKey) (*catalog.AnswerKey, int) {
+	const questionBytes = 400 // of a QuestionKey and its short strings
+	size := 256
+	for i := range key.Keys {
+		q := &key.Keys[i]
+		size += questionBytes + len(q.Explanation) + len(q.Topic) + len(q.SectionName) + len(q.Answer.Text)
+	}
+	return key, size
+}

@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"golang.org/x/sync/errgroup"
 
-	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres/attemptsdb"
 	"examprep.dev/server/testkit"
@@ -154,8 +153,6 @@ func TestAShortNamespaceSecretIsRefused(t *testing.T) {
 		t.Error("accepted")
 	}
 }
-
-var _ Papers = (*read.Snapshot)(nil)
 
 // TestALearnersNameNeedsTheNamespaceSecret: who has the database but not the secret can neither make a learner's name
 // nor compare two; and each key family gives a learner another one.

@@ -2,7 +2,6 @@ package attempts
 
 import (
 	"cmp"
-	"context"
 	"math/big"
 	"slices"
 	"strconv"
@@ -174,14 +173,4 @@ func isPlain(text string) bool {
 		}
 	}
 	return true
-}
-
-// preparedKey returns the answer key of a revision.
-func (s *Service) preparedKey(ctx context.Context, examKey string, digest catalog.Digest) (*PreparedKey, error) {
-	key, err := s.papers.AnswerKey(ctx, examKey, digest)
-	if err != nil {
-		return nil, err
-	}
-	prepared, _ := PrepareKey(key)
-	return prepared, nil
 }

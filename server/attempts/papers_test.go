@@ -131,12 +131,13 @@ func (s *shelf) Revision(_ context.Context, exam string, digest catalog.Digest) 
 	return e.revision, nil
 }
 
-func (s *shelf) AnswerKey(_ context.Context, exam string, digest catalog.Digest) (*catalog.AnswerKey, error) {
+func (s *shelf) AnswerKey(_ context.Context, exam string, digest catalog.Digest) (*PreparedKey, error) {
 	e, err := s.find(exam, digest)
 	if err != nil {
 		return nil, err
 	}
-	return e.key, nil
+	prepared, _ := PrepareKey(e.key)
+	return prepared, nil
 }
 
 func (s *shelf) HasOtherRevisions(exam, paperID string) bool {

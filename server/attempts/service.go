@@ -51,7 +51,7 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Papers is what the engine reads of the catalogue; *read.Snapshot is one. What it returns is shared and must not be
+// Papers is what the engine reads of the catalogue; [NewPapers] returns one. What it returns is shared and must not be
 // changed.
 type Papers interface {
 	// Overview fails if an exam is not served, with *catalog.NotFoundError if it does not exist.
@@ -60,12 +60,28 @@ type Papers interface {
 	Paper(ctx context.Context, examKey, paperID string) (*read.PaperRevision, error)
 	// Revision returns a revision by its digest, published still or not.
 	Revision(ctx context.Context, examKey string, digest catalog.Digest) (*read.PaperRevision, error)
-	// AnswerKey returns what a revision is scored by.
-	AnswerKey(ctx context.Context, examKey string, digest catalog.Digest) (*catalog.AnswerKey, error)
+	// AnswerKey returns the prepared answer key of a revision.
+	AnswerKey(ctx context.Context, examKey string, digest catalog.Digest) (*PreparedKey, error)
 	// MarkOpened keeps a revision for the attempts that open it; it must succeed before an attempt is stored.
 	MarkOpened(ctx context.Context, examKey string, digest catalog.Digest) error
 	// HasOtherRevisions reports whether attempts may point at another revision than the published one.
 	HasOtherRevisions(examKey, paperID string) bool
+}
+
+// NewPapers returns the papers of a snapshot with a cache of their prepared answer keys. A snapshot can have one.
+func NewPapers(s *read.Snapshot) (Papers, error) {
+	keys, err := read.NewKeys(s, PrepareKey)
+	return &papers{s, keys}, err
+}
+
+type papers struct {
+	*read.Snapshot
+
+	keys *read.Keys[*PreparedKey]
+}
+
+func (p *papers) AnswerKey(ctx context.Context, examKey string, digest catalog.Digest) (*PreparedKey, error) {
+	return p.keys.Get(ctx, examKey, digest)
 }
 
 // Notifier is told after a commit that wrote webhook deliveries; *webhooks.Notifier is one.

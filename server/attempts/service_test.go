@@ -380,7 +380,7 @@ type slowShelf struct {
 	entered, leave chan struct{}
 }
 
-func (s slowShelf) AnswerKey(ctx context.Context, exam string, digest catalog.Digest) (*catalog.AnswerKey, error) {
+func (s slowShelf) AnswerKey(ctx context.Context, exam string, digest catalog.Digest) (*PreparedKey, error) {
 	wait := false
 	s.first.Do(func() { wait = true })
 	if wait {

@@ -63,7 +63,7 @@ func (s *Service) Submit(ctx context.Context, who keys.Identity, req SubmitReque
 	if attempt.closedUnanswered() {
 		return Result{}, attemptClosed()
 	}
-	key, err := s.preparedKey(ctx, req.ExamKey, catalog.Digest(attempt.PaperDigest))
+	key, err := s.papers.AnswerKey(ctx, req.ExamKey, catalog.Digest(attempt.PaperDigest))
 	if err != nil {
 		return Result{}, fmt.Errorf("read answer key of attempt %s: %w", attempt.ID, err)
 	}

@@ -229,7 +229,7 @@ func TestReleaseRetainsOrWithdraws(t *testing.T) {
 	if _, err := s.Revision(t.Context(), exam.Key, digest); err != nil {
 		t.Errorf("attempts in hand cannot be paged: %v", err)
 	}
-	if _, err := s.AnswerKey(t.Context(), exam.Key, digest); err != nil {
+	if _, err := catalogtest.AnswerKeys(t, s).Get(t.Context(), exam.Key, digest); err != nil {
 		t.Errorf("attempts in hand cannot be scored: %v", err)
 	}
 	again := b.publish(t, exam)

@@ -173,7 +173,7 @@ func TestAWrongAnswerKeyThatIsServedIsCorrectedOnARunningSnapshot(t *testing.T) 
 	b, exam, published := driftBench(t)
 	const paperID = "xx-sample-2023"
 	digest := published.PaperDigests[paperID]
-	right, err := b.snapshot(t, read.SnapshotConfig{}).AnswerKey(t.Context(), exam.Key, digest)
+	right, err := catalogtest.AnswerKeys(t, b.snapshot(t, read.SnapshotConfig{})).Get(t.Context(), exam.Key, digest)
 	check.NoError(t, err)
 	for _, tampered := range drifts()[:7] {
 		testkit.Exec(t, b.pool, tampered.statement)
@@ -182,11 +182,12 @@ func TestAWrongAnswerKeyThatIsServedIsCorrectedOnARunningSnapshot(t *testing.T) 
 	testkit.Exec(t, b.pool, "UPDATE exam_revisions SET document = replace(document::text, 'Second name', 'Nickname')::json")
 	s := b.snapshot(t, read.SnapshotConfig{})
 	testkit.Run(t, s.Run)
+	answerKeys := catalogtest.AnswerKeys(t, s)
 	read := func() (prompt string, keys []catalog.QuestionKey, overview string) {
 		t.Helper()
 		paper, err := s.Paper(t.Context(), exam.Key, paperID)
 		check.NoError(t, err)
-		key, err := s.AnswerKey(t.Context(), exam.Key, digest)
+		key, err := answerKeys.Get(t.Context(), exam.Key, digest)
 		check.NoError(t, err)
 		document, _ := s.Overview(exam.Key)
 		return string(paper.Questions[0]), key.Keys, string(document.JSON)

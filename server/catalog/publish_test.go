@@ -336,17 +336,18 @@ func TestPruningKeepsWhatIsYoungOrOpened(t *testing.T) {
 		t.Errorf("revisions %v are kept, want 5 and 6", got)
 	}
 	s := b.snapshot(t, read.SnapshotConfig{})
+	keys := catalogtest.AnswerKeys(t, s)
 	if _, err := s.Revision(t.Context(), exam.Key, opened); err != nil {
 		t.Errorf("the opened paper: %v", err)
 	}
-	if _, err := s.AnswerKey(t.Context(), exam.Key, opened); err != nil {
+	if _, err := keys.Get(t.Context(), exam.Key, opened); err != nil {
 		t.Errorf("the opened paper's key: %v", err)
 	}
 	var missing *catalog.NotFoundError
 	if _, err := s.Revision(t.Context(), exam.Key, unopened); !errors.As(err, &missing) || missing.What != "revision" {
 		t.Errorf("got %v, want the revision pruned", err)
 	}
-	if _, err := s.AnswerKey(t.Context(), exam.Key, unopened); !errors.As(err, &missing) {
+	if _, err := keys.Get(t.Context(), exam.Key, unopened); !errors.As(err, &missing) {
 		t.Errorf("got %v, want the key pruned", err)
 	}
 }

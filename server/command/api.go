@@ -141,7 +141,11 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 		return err
 	}
 	notifier := webhooks.NewNotifier(p.pool)
-	service, err := attempts.NewService(attempts.Config{NamespaceSecret: settings.secret}, p.pool, snapshot, notifier)
+	papers, err := attempts.NewPapers(snapshot)
+	if err != nil {
+		return err
+	}
+	service, err := attempts.NewService(attempts.Config{NamespaceSecret: settings.secret}, p.pool, papers, notifier)
 	if err != nil {
 		return err
 	}

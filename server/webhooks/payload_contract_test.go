@@ -123,7 +123,9 @@ func sit(t *testing.T, pool *pgxpool.Pool, account uuid.UUID, examKey, paperID s
 	t.Helper()
 	snapshot, err := read.OpenSnapshot(t.Context(), pool, slog.New(slog.DiscardHandler), read.SnapshotConfig{})
 	check.NoError(t, err)
-	service, err := attempts.NewService(attempts.Config{NamespaceSecret: []byte(strings.Repeat("n", 32))}, pool, snapshot, (*webhooks.Notifier)(nil))
+	papers, err := attempts.NewPapers(snapshot)
+	check.NoError(t, err)
+	service, err := attempts.NewService(attempts.Config{NamespaceSecret: []byte(strings.Repeat("n", 32))}, pool, papers, (*webhooks.Notifier)(nil))
 	check.NoError(t, err)
 	who := keys.Identity{KeyID: uuid.New(), FamilyID: uuid.New(), AccountID: account}
 	for _, c := range []struct {

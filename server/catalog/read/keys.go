@@ -51,14 +51,3 @@ func loadAnswerKey(ctx context.Context, q *catalogdb.Queries, id revisionID) (*c
 	}
 	return key, checkCount(len(key.Keys), row.QuestionCount)
 }
-
-// wholeKey is the preparation of [Snapshot.AnswerKey]: it keeps the key as it is.
-func wholeKey(key *catalog.AnswerKey) (*catalog.AnswerKey, int) {
-	const questionBytes = 400 // of a QuestionKey and its short strings
-	size := 256
-	for i := range key.Keys {
-		q := &key.Keys[i]
-		size += questionBytes + len(q.Explanation) + len(q.Topic) + len(q.SectionName) + len(q.Answer.Text)
-	}
-	return key, size
-}

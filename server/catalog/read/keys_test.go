@@ -116,6 +116,7 @@ func TestEachLookUpCountsOnce(t *testing.T) {
 	digest := b.publish(t, exam).PaperDigests[exam.Papers[0].ID]
 	registry := prometheus.NewPedanticRegistry()
 	s := b.snapshot(t, read.SnapshotConfig{PaperCacheBytes: 1 << 20, KeyCacheBytes: 1 << 10, Registerer: registry})
+	catalogtest.AnswerKeys(t, s)
 	for range 3 {
 		_, err := s.Revision(t.Context(), exam.Key, digest)
 		check.NoError(t, err)

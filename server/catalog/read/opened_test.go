@@ -125,7 +125,7 @@ func TestPruningThatWaitsForAMarkKeepsTheRevision(t *testing.T) {
 	testkit.Eventually(t, "the pruning waits", waits(t, b, "PrunePapers"))
 	check.NoError(t, marking.Commit(t.Context()))
 	check.NoError(t, <-pruned)
-	if _, err := b.snapshot(t, read.SnapshotConfig{}).AnswerKey(t.Context(), exam.Key, digest); err != nil {
+	if _, err := catalogtest.AnswerKeys(t, b.snapshot(t, read.SnapshotConfig{})).Get(t.Context(), exam.Key, digest); err != nil {
 		t.Errorf("the answer key of the opened revision: %v", err)
 	}
 }

@@ -50,7 +50,6 @@ type Snapshot struct {
 	current atomic.Pointer[view] // nil until the catalogue was loaded once
 	queue   *refreshQueue
 	papers  *cache[*PaperRevision]
-	keys    *Keys[*catalog.AnswerKey]
 	opened  *cache[struct{}]
 	damaged damagedDocuments
 
@@ -102,9 +101,6 @@ func OpenSnapshot(ctx context.Context, pool *pgxpool.Pool, logger *slog.Logger, 
 	}
 	registerMetrics(s)
 	registerCacheMetrics(cfg.Registerer, "papers", s.papers.entries)
-	if s.keys, err = NewKeys(s, wholeKey); err != nil {
-		return nil, err
-	}
 	if err := s.refresh(ctx, refreshRequest{allExams: {}}); err != nil {
 		logger.WarnContext(ctx, "catalogue not loaded yet", "error", err)
 		s.queue.add(allExams)
@@ -198,11 +194,6 @@ func (s *Snapshot) Paper(ctx context.Context, examKey, paperID string) (*PaperRe
 // Revision returns a paper's revision by its digest, also if it is no longer published. It fails like Paper.
 func (s *Snapshot) Revision(ctx context.Context, examKey string, digest catalog.Digest) (*PaperRevision, error) {
 	return s.papers.get(ctx, s.revision(examKey, digest))
-}
-
-// AnswerKey returns the answer key of a paper's revision. It fails like Paper.
-func (s *Snapshot) AnswerKey(ctx context.Context, examKey string, digest catalog.Digest) (*catalog.AnswerKey, error) {
-	return s.keys.Get(ctx, examKey, digest)
 }
 
 // HasOtherRevisions reports whether an attempt may point at another revision of the paper than the one that

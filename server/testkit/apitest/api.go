@@ -86,7 +86,9 @@ func New(t testing.TB, o Options) *API {
 	catalogtest.Publish(t, a.Pool, o.Exams...)
 	snapshot, err := read.OpenSnapshot(t.Context(), a.Pool, logger, read.SnapshotConfig{})
 	check.NoError(t, err)
-	service, err := attempts.NewService(attempts.Config{NamespaceSecret: bytes.Repeat([]byte{7}, 32)}, a.Pool, snapshot, (*webhooks.Notifier)(nil))
+	papers, err := attempts.NewPapers(snapshot)
+	check.NoError(t, err)
+	service, err := attempts.NewService(attempts.Config{NamespaceSecret: bytes.Repeat([]byte{7}, 32)}, a.Pool, papers, (*webhooks.Notifier)(nil))
 	check.NoError(t, err)
 	a.Deps = httpapi.Deps{
 		Gate: a.NewGate(o.Gate, logger), Catalog: snapshot, Attempts: service, Logger: logger, Registerer: a.Registry,

@@ -5,7 +5,7 @@
 INSERT INTO attempts (id, account_id, family_id, key_id, exam_key, paper_id, paper_digest, learner, key_seq, learner_seq,
                       state, scoring_status, question_count, opened_at, expires_at, closed_at, submitted_at,
                       score_hundredths, answers, submission_digest)
-SELECT id, account, family, key, $5, $5 || '-0000', '\x00'::bytea || sha256($5::text::bytea), learner, key_seq, learner_seq,
+SELECT id, account, family, key, $5, $5 || '-0000', sha256($5::text::bytea), learner, key_seq, learner_seq,
        CASE WHEN open THEN 'in_progress' ELSE 'submitted' END, CASE WHEN open THEN 'pending' ELSE 'scored' END,
        5, opened, opened + interval '3 hours', CASE WHEN NOT open THEN opened + interval '1 hour' END,
        CASE WHEN NOT open THEN opened + interval '1 hour' END, CASE WHEN NOT open THEN 5000 END,

@@ -1,6 +1,7 @@
 package attempts
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
@@ -22,7 +24,7 @@ const (
 	minutes   = 90
 )
 
-// bench is a Service on a database of its own, a shelf of papers and a clock that tests turn.
+// bench is a Service on a database of its own, a shelf of papers and a clock that tests turn, which is the database's as well.
 type bench struct {
 	*Service
 	*Sweeper
@@ -37,20 +39,35 @@ func (b *bench) Notify() { b.notified.Add(1) }
 func (b *bench) advance(d time.Duration) {
 	later := b.time.Load().Add(d)
 	b.time.Store(&later)
+	if _, err := b.pool.Exec(context.Background(), "UPDATE clock.reading SET at = $1", later); err != nil {
+		panic(err)
+	}
+}
+
+// onTestTime makes the statements of a pool find the function now() of newBench before PostgreSQL's own.
+func onTestTime() postgres.Setting {
+	return postgres.Setting{Name: "search_path", Value: "clock, public, pg_catalog"}
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	pool := testkit.Open(t, testkit.DatabaseURL(t)+"&pool_max_conns=16") // racing requests reach PostgreSQL at once
+	pool := testkit.Open(t, testkit.DatabaseURL(t)+"&pool_max_conns=16", onTestTime()) // racing requests reach PostgreSQL at once
 	b := &bench{pool: pool, shelf: newShelf(testExam, otherExam)}
 	start := time.Date(2026, 3, 1, 9, 0, 0, 123_456_789, time.UTC)
 	b.time.Store(&start)
+	for _, statement := range []string{
+		"CREATE SCHEMA clock", "CREATE TABLE clock.reading (at timestamptz)", "INSERT INTO clock.reading VALUES (NULL)",
+		"CREATE FUNCTION clock.now() RETURNS timestamptz STABLE LANGUAGE sql AS 'SELECT at FROM clock.reading'",
+	} {
+		testkit.Exec(t, pool, statement)
+	}
+	b.advance(0)
 	service, err := NewService(Config{
 		NamespaceSecret: []byte("a secret of thirty-two characters"), Now: func() time.Time { return *b.time.Load() },
 	}, pool, b.shelf, b)
 	check.NoError(t, err)
 	b.Service = service
-	b.Sweeper = NewSweeper(pool, service.now, slog.New(slog.DiscardHandler), nil)
+	b.Sweeper = NewSweeper(pool, slog.New(slog.DiscardHandler), nil)
 	return b
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"golang.org/x/sync/errgroup"
 
@@ -34,7 +35,7 @@ func TestTheSweepClosesInBatches(t *testing.T) {
 		t.Fatalf("a moment too early the sweep closed %d, %v", closed, err)
 	}
 	b.advance(time.Second)
-	b.measure(t.Context())
+	b.observeBacklog(t.Context())
 	if behind := testutil.ToFloat64(b.metrics.overdue); int(behind) != 1 {
 		t.Errorf("the sweep is told to be %v s behind, want 1 and no more", behind)
 	}
@@ -77,11 +78,13 @@ func TestTheSweepReadsNoMoreThanItCloses(t *testing.T) {
 		SELECT gen_random_uuid(), account_id, family_id, key_id, exam_key, paper_id, paper_digest, key_seq + n, question_count,
 		opened_at, expires_at FROM attempts, generate_series(1, $1) n`, 500*batch)
 	testkit.Exec(t, b.pool, "ANALYZE attempts")
-	pool := testkit.Open(t, b.pool.Config().ConnString(), webhooks.PlannerSettings()...)
+	b.advance(365 * 24 * time.Hour)
+	pool := testkit.Open(t, b.pool.Config().ConnString(), append(webhooks.PlannerSettings(), onTestTime())...)
 	tx := testkit.Begin(t, pool)
 	before := testkit.RowsRead(t, tx, "attempts")
-	now := b.time.Load().Add(365 * 24 * time.Hour)
-	closed, err := attemptsdb.New(tx).CloseOverdue(t.Context(), attemptsdb.CloseOverdueParams{ClosedAt: &now, Cutoff: &now, Batch: batch})
+	overdue, err := attemptsdb.New(tx).OverdueAttempts(t.Context(), attemptsdb.OverdueAttemptsParams{Skipped: []uuid.UUID{}, Batch: batch})
+	check.NoError(t, err)
+	closed, err := attemptsdb.New(tx).ExpireAttempts(t.Context(), overdue)
 	if read := testkit.RowsRead(t, tx, "attempts") - before; err != nil || closed != batch || read > 10*batch {
 		t.Errorf("closed %d and %v, reading %d rows; want %d, reading at most %d", closed, err, read, batch, 10*batch)
 	}

@@ -83,5 +83,14 @@ func (s *Service) inHand(ctx context.Context, who keys.Identity, req PageRequest
 	if err != nil {
 		return catalog.Digest{}, false, fmt.Errorf("find attempt in progress: %w", err)
 	}
-	return catalog.Digest(stored), true, nil
+	digest, err := paperDigest(stored)
+	return digest, err == nil, err
+}
+
+// paperDigest returns the digest that an attempt has stored. A CHECK keeps its length; without it a conversion could panic.
+func paperDigest(stored []byte) (digest catalog.Digest, err error) {
+	if len(stored) != len(digest) {
+		return digest, fmt.Errorf("attempt with a paper digest of %d bytes, not %d", len(stored), len(digest))
+	}
+	return catalog.Digest(stored), nil
 }

@@ -47,7 +47,7 @@ type Config struct {
 	// NamespaceSecret keys the HMAC that stands for a learner reference; at least 32 bytes, the same in every pod and
 	// for good: with another secret every learner's history would begin anew.
 	NamespaceSecret []byte
-	// Now is the server's clock; nil: time.Now.
+	// Now returns PostgreSQL's time, so that all pods agree about an attempt: DatabaseTime of [directory.Directory]. nil: time.Now.
 	Now func() time.Time
 }
 

@@ -1,6 +1,7 @@
 package attempts
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -11,7 +12,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"examprep.dev/server/catalog"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/attemptsdb"
@@ -56,14 +56,18 @@ func (s *Service) Submit(ctx context.Context, who keys.Identity, req SubmitReque
 	}
 	now := s.clock()
 	if State(attempt.State) == StateInProgress && deadlinePassed(attempt.ExpiresAt, now, lateWindow) {
-		if attempt, err = s.closeUnanswered(ctx, who, req, attempt, now); err != nil {
+		if attempt, err = s.expireOverdue(ctx, who, req, attempt); err != nil {
 			return Result{}, err
 		}
 	}
 	if attempt.closedUnanswered() {
 		return Result{}, attemptClosed()
 	}
-	key, err := s.papers.AnswerKey(ctx, req.ExamKey, catalog.Digest(attempt.PaperDigest))
+	digest, err := paperDigest(attempt.PaperDigest)
+	if err != nil {
+		return Result{}, err
+	}
+	key, err := s.papers.AnswerKey(ctx, req.ExamKey, digest)
 	if err != nil {
 		return Result{}, fmt.Errorf("read answer key of attempt %s: %w", attempt.ID, err)
 	}
@@ -143,12 +147,11 @@ func (a attemptRow) closedUnanswered() bool {
 	return State(a.State) != StateInProgress && a.SubmissionDigest == nil
 }
 
-// closeUnanswered does for one attempt what the sweep has not done yet, and returns what is there then. To say that the
-// attempt is closed would not be enough: a submission that came in time, and is not written yet, could prove it wrong.
-func (s *Service) closeUnanswered(
-	ctx context.Context, who keys.Identity, req SubmitRequest, attempt attemptRow, now time.Time,
-) (attemptRow, error) {
-	if err := s.queries.CloseUnanswered(ctx, attemptsdb.CloseUnansweredParams{ID: attempt.ID, ClosedAt: &now}); err != nil {
+// expireOverdue does for one attempt what the sweep has not done yet, and returns its row then. The attempt stays in progress if
+// PostgreSQL's clock says that it is not overdue. Without the write a submission in time, not written yet, could still win.
+func (s *Service) expireOverdue(ctx context.Context, who keys.Identity, req SubmitRequest, attempt attemptRow) (attemptRow, error) {
+	err := s.queries.ExpireAttempt(ctx, attemptsdb.ExpireAttemptParams{ID: attempt.ID, LateSeconds: lateWindow.Seconds()})
+	if err != nil {
 		return attemptRow{}, fmt.Errorf("close overdue attempt: %w", err)
 	}
 	return s.find(ctx, who, req)
@@ -244,7 +247,7 @@ func (a attemptRow) events(who keys.Identity, req SubmitRequest, outcome *Outcom
 
 // replay answers a second submission: the stored result for the same one, a refusal for another.
 func (a attemptRow) replay(key *PreparedKey, sub submission) (Result, error) {
-	if [sha256.Size]byte(a.SubmissionDigest) != sub.digest {
+	if !bytes.Equal(a.SubmissionDigest, sub.digest[:]) {
 		return Result{}, &Error{
 			Code:   CodeAlreadySubmitted,
 			Detail: "The attempt was submitted before, with other answers or another status.",

@@ -7,42 +7,44 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/attemptsdb"
 )
 
 const (
 	// sweepBatch is how many attempts one statement closes: few enough that its locks are short.
 	sweepBatch = 1000
-	// sweepInterval is how often Run looks. Attempts close 24 hours after their deadline, and read as expired before
-	// they are swept, so a minute more or less is nobody's loss.
+	// sweepInterval is the time between two sweeps. An overdue attempt reads as expired before it is swept.
 	sweepInterval = time.Minute
 	// sweepTimeout bounds one statement: a connection that has gone silent must not end the sweeping.
 	sweepTimeout = 10 * time.Second
 )
 
-// Sweeper closes attempts that nobody submitted. It needs no namespace secret and no catalogue.
+// Sweeper closes overdue attempts: those whose deadline passed 24 hours ago by PostgreSQL's clock. It needs no namespace
+// secret and no catalogue.
 type Sweeper struct {
 	queries *attemptsdb.Queries
-	now     func() time.Time
 	logger  *slog.Logger
 	metrics *sweepMetrics
 }
 
 // NewSweeper returns a sweeper on pool; registerer takes its metrics, nil: none. It panics when they are registered already.
-func NewSweeper(pool *pgxpool.Pool, now func() time.Time, logger *slog.Logger, registerer prometheus.Registerer) *Sweeper {
-	return &Sweeper{queries: attemptsdb.New(pool), now: now, logger: logger, metrics: newSweepMetrics(registerer)}
+func NewSweeper(pool *pgxpool.Pool, logger *slog.Logger, registerer prometheus.Registerer) *Sweeper {
+	return &Sweeper{queries: attemptsdb.New(pool), logger: logger, metrics: newSweepMetrics(registerer)}
 }
 
-// Run sweeps every minute until ctx ends, and returns nil then. While Postgres is away it goes on trying.
+// Run sweeps every minute until ctx ends, and returns nil then. It continues while PostgreSQL is unreachable.
 func (s *Sweeper) Run(ctx context.Context) error {
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
 	for {
-		s.measure(ctx)
+		s.observeBacklog(ctx)
 		closed, err := s.Sweep(ctx)
 		s.metrics.closed.Add(float64(closed))
 		switch {
@@ -62,67 +64,89 @@ func (s *Sweeper) Run(ctx context.Context) error {
 	}
 }
 
-// Sweep closes, as expired and not scored, the attempts whose deadline passed 24 hours ago. It is safe to run from
-// several workers at once, and to miss: such attempts read as expired before they are swept, and a submission closes them
-// as the sweep would. It returns how many it closed, also when it fails in between.
+// Sweep closes overdue attempts as expired and not scored. It returns their number, also if it fails before the end. It skips
+// an attempt that PostgreSQL refuses to close, logs its id and counts it; the next sweep tries it again. Several workers can
+// sweep at once. A missed sweep loses nothing: overdue attempts read as expired, and a submission closes its own.
 func (s *Sweeper) Sweep(ctx context.Context) (closed int, err error) {
-	now := s.now().UTC().Truncate(time.Microsecond)
-	cutoff := now.Add(-lateWindow)
+	skipped := []uuid.UUID{}
 	for {
-		n, err := s.closeSome(ctx, now, cutoff)
+		ids, err := s.overdue(ctx, skipped)
+		if err != nil {
+			return closed, fmt.Errorf("find overdue attempts: %w", err)
+		}
+		n, refused, err := s.expire(ctx, ids)
+		closed += n
 		if err != nil {
 			return closed, fmt.Errorf("close overdue attempts: %w", err)
 		}
-		closed += int(n)
-		if n < sweepBatch {
+		skipped = append(skipped, refused...)
+		if len(ids) < sweepBatch {
 			return closed, nil
 		}
 	}
 }
 
-// measure tells how far the sweep is behind, before it is made: a row that others' locks keep from it shows at the next.
-func (s *Sweeper) measure(ctx context.Context) {
+// overdue returns a batch of overdue attempts, the oldest first, without those to skip and those that others have locked.
+func (s *Sweeper) overdue(ctx context.Context, skipped []uuid.UUID) ([]uuid.UUID, error) {
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
-	now := s.now()
-	cutoff := now.Add(-lateWindow)
-	oldest, err := s.queries.OldestOverdue(ctx, &cutoff)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		s.metrics.overdue.Set(0)
-	case err == nil:
-		s.metrics.overdue.Set(cutoff.Sub(*oldest).Seconds())
-	} // an error is told by the sweep, which meets it as well
+	return s.queries.OverdueAttempts(ctx, attemptsdb.OverdueAttemptsParams{
+		LateSeconds: lateWindow.Seconds(), Skipped: skipped, Batch: sweepBatch,
+	})
 }
 
-func (s *Sweeper) closeSome(ctx context.Context, now, cutoff time.Time) (int64, error) {
+// expire closes attempts in one statement. If PostgreSQL refuses it because of a row, expire tries each half, so that one bad
+// row costs only its own attempt. It returns the number closed and the ids that were refused.
+func (s *Sweeper) expire(ctx context.Context, ids []uuid.UUID) (closed int, refused []uuid.UUID, err error) {
+	statement, cancel := context.WithTimeout(ctx, sweepTimeout)
+	defer cancel()
+	n, err := s.queries.ExpireAttempts(statement, ids)
+	if _, answered := errors.AsType[*pgconn.PgError](err); !answered || postgres.Away(err) {
+		return int(n), nil, err
+	}
+	if len(ids) == 1 {
+		s.metrics.skipped.Inc()
+		s.logger.ErrorContext(ctx, "an overdue attempt cannot be closed; skipping it", "attempt_id", ids[0].String(), "error", err)
+		return 0, ids, nil
+	}
+	for _, half := range [][]uuid.UUID{ids[:len(ids)/2], ids[len(ids)/2:]} {
+		n, bad, err := s.expire(ctx, half)
+		closed, refused = closed+n, append(refused, bad...)
+		if err != nil {
+			return closed, refused, err
+		}
+	}
+	return closed, refused, nil
+}
+
+// observeBacklog measures how late the sweep is, before it is made. If that fails, the sweep reports the error.
+func (s *Sweeper) observeBacklog(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
-	return s.queries.CloseOverdue(ctx, attemptsdb.CloseOverdueParams{ClosedAt: &now, Cutoff: &cutoff, Batch: sweepBatch})
+	if seconds, err := s.queries.OldestOverdue(ctx, lateWindow.Seconds()); err == nil {
+		s.metrics.overdue.Set(seconds)
+	}
 }
 
-// sweepMetrics tell whether attempts are closed in time.
+// sweepMetrics report whether attempts are closed in time.
 type sweepMetrics struct {
-	closed   prometheus.Counter
-	failures prometheus.Counter
-	overdue  prometheus.Gauge
+	closed, failures, skipped prometheus.Counter
+	overdue                   prometheus.Gauge
 }
 
 func newSweepMetrics(registerer prometheus.Registerer) *sweepMetrics {
-	m := &sweepMetrics{
-		closed: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "examprep_attempts_swept_total", Help: "Attempts that were closed because nobody submitted them in time.",
-		}),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "examprep_attempts_sweep_failures_total", Help: "Sweeps that failed; each is tried again after a minute.",
-		}),
-		overdue: prometheus.NewGauge(prometheus.GaugeOpts{
+	factory := promauto.With(registerer)
+	counter := func(name, help string) prometheus.Counter {
+		return factory.NewCounter(prometheus.CounterOpts{Name: "examprep_attempts_" + name, Help: help})
+	}
+	return &sweepMetrics{
+		closed:   counter("swept_total", "Attempts closed by sweeps because they were not submitted in time."),
+		failures: counter("sweep_failures_total", "Sweeps that failed; the next one follows after a minute."),
+		skipped: counter("sweep_skipped_total",
+			"Attempts that a sweep could not close and skipped, counted again at each sweep. The log has their ids."),
+		overdue: factory.NewGauge(prometheus.GaugeOpts{
 			Name: "examprep_attempts_oldest_overdue_seconds",
-			Help: "For how long the attempt that should have been closed first is to be closed, of all attempts, measured every minute.",
+			Help: "Age of the oldest attempt that is overdue for closing; 0 if none.",
 		}),
 	}
-	if registerer != nil {
-		registerer.MustRegister(m.closed, m.failures, m.overdue)
-	}
-	return m
 }

@@ -141,14 +141,6 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 		return err
 	}
 	notifier := webhooks.NewNotifier(p.pool)
-	papers, err := attempts.NewPapers(snapshot)
-	if err != nil {
-		return err
-	}
-	service, err := attempts.NewService(attempts.Config{NamespaceSecret: settings.secret}, p.pool, papers, notifier)
-	if err != nil {
-		return err
-	}
 	meter := usage.NewMeter(p.pool, usage.MeterConfig{Interval: meterInterval, RollUpAge: rollUpAge, Registerer: p.registry})
 	// What is counted by then is written while the front drains: at the very end there is little time.
 	stopHastening := context.AfterFunc(ctx, meter.RequestFlush)
@@ -158,6 +150,14 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 		return err
 	}
 	defer guard.close()
+	papers, err := attempts.NewPapers(snapshot)
+	if err != nil {
+		return err
+	}
+	service, err := attempts.NewService(attempts.Config{NamespaceSecret: settings.secret, Now: guard.live.DatabaseTime}, p.pool, papers, notifier)
+	if err != nil {
+		return err
+	}
 	developer, err := newDeveloper(p, flags, settings.secret)
 	if err != nil {
 		return err

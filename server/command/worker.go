@@ -83,7 +83,7 @@ func runWorker(ctx context.Context, p *process, flags *workerFlags) error {
 	p.logger.Info("working", "environment", p.installation.Environment, "version", version())
 	front := []part{
 		{"webhooks", worker.Run},
-		{"sweeper", attempts.NewSweeper(p.pool, time.Now, p.logger, p.registry).Run},
+		{"sweeper", attempts.NewSweeper(p.pool, p.logger, p.registry).Run},
 	}
 	ready := func(context.Context) error { return ctx.Err() }
 	back := append(p.servers(ready), p.probes(redisurl.Client{Name: "webhooks", UniversalClient: redisClient})) //nolint:contextcheck // readiness is asked at each scrape

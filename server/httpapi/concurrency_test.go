@@ -186,7 +186,7 @@ func TestSubmissionsThatMeetTheSweepAgree(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	c := a.crowd(racers)
-	sweeper := attempts.NewSweeper(a.Pool, time.Now, slog.New(slog.DiscardHandler), nil)
+	sweeper := attempts.NewSweeper(a.Pool, slog.New(slog.DiscardHandler), nil)
 	outcomes := map[string]int{}
 	for round := range 60 {
 		id := a.open()

@@ -110,6 +110,7 @@ type Directory struct {
 	contents atomic.Pointer[contents]
 	// lease is the last lease. It is nil before the first one, and while the pod may have no row: then nothing passes.
 	lease   atomic.Pointer[lease]
+	renewal atomic.Pointer[lease] // the times of the last renewal, which stay when the lease is removed
 	pods    atomic.Int32
 	higher  atomic.Int64                    // a number in Redis above the pod's, 0 for none
 	renewed chan struct{}                   // wakes tell
@@ -199,6 +200,17 @@ func (l look) compare(number int64) (Key, Status) {
 func (d *Directory) Leased() bool {
 	l := d.lease.Load()
 	return l != nil && l.within(leaseTime, d.cfg.Clock())
+}
+
+// DatabaseTime returns PostgreSQL's time: its time at the last renewal plus the time since by the monotonic clock. It agrees in
+// all pods to within the duration of a renewal, also if a machine's clock is wrong or is set. Before the first renewal it is the
+// machine's time.
+func (d *Directory) DatabaseTime() time.Time {
+	now, last := d.cfg.Clock(), d.renewal.Load()
+	if last == nil {
+		return now.Wall
+	}
+	return last.now.Add(now.Monotonic - last.begin.Monotonic)
 }
 
 // Pods returns the number of pods that were not lost at the last renewal, at least 1.

@@ -29,6 +29,8 @@ func (d *Directory) begin() attempt {
 
 // finish applies the changes that a renewal returned. If these were all, the lease lasts from before the renewal was sent.
 func (d *Directory) finish(ctx context.Context, db database, a attempt, r keysdb.RenewLeaseRow) error {
+	renewal := &lease{begin: a.begin, now: r.Now}
+	d.renewal.Store(renewal)
 	if !r.Registered {
 		d.lease.Store(nil) // authors do not wait for a pod without a row
 	}
@@ -49,7 +51,7 @@ func (d *Directory) finish(ctx context.Context, db database, a attempt, r keysdb
 	if len(r.Numbers) == maxChanges {
 		return nil // there can be more
 	}
-	d.lease.Store(&lease{begin: a.begin, now: r.Now})
+	d.lease.Store(renewal)
 	select {
 	case d.renewed <- struct{}{}:
 	default:

@@ -72,52 +72,6 @@ func (q *Queries) CloseAttempt(ctx context.Context, arg CloseAttemptParams) (Clo
 	return i, err
 }
 
-const closeOverdue = `-- name: CloseOverdue :execrows
-WITH overdue AS MATERIALIZED (
-    SELECT a.id FROM attempts a
-    WHERE a.state = 'in_progress' AND a.expires_at < $2
-    ORDER BY a.expires_at
-    LIMIT $3
-    FOR UPDATE SKIP LOCKED
-)
-UPDATE attempts
-SET state = 'expired', scoring_status = 'not_scored', closed_at = $1
-WHERE id = ANY (ARRAY(SELECT overdue.id FROM overdue))
-`
-
-type CloseOverdueParams struct {
-	ClosedAt *time.Time
-	Cutoff   *time.Time
-	Batch    int32
-}
-
-// SKIP LOCKED: two workers share the sweep, and a submission that is under way is left to itself.
-// The rows are looked up by a list of ids, which is a search by index whatever the planner thinks of their number.
-func (q *Queries) CloseOverdue(ctx context.Context, arg CloseOverdueParams) (int64, error) {
-	result, err := q.db.Exec(ctx, closeOverdue, arg.ClosedAt, arg.Cutoff, arg.Batch)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const closeUnanswered = `-- name: CloseUnanswered :exec
-UPDATE attempts
-SET state = 'expired', scoring_status = 'not_scored', closed_at = $1
-WHERE id = $2 AND state = 'in_progress'
-`
-
-type CloseUnansweredParams struct {
-	ClosedAt *time.Time
-	ID       uuid.UUID
-}
-
-// The sweep's verdict on one attempt.
-func (q *Queries) CloseUnanswered(ctx context.Context, arg CloseUnansweredParams) error {
-	_, err := q.db.Exec(ctx, closeUnanswered, arg.ClosedAt, arg.ID)
-	return err
-}
-
 const countAttempts = `-- name: CountAttempts :one
 SELECT total FROM attempt_counters
 WHERE family_id = $1 AND exam_key = $2 AND learner = $3
@@ -135,6 +89,44 @@ func (q *Queries) CountAttempts(ctx context.Context, arg CountAttemptsParams) (i
 	var total int64
 	err := row.Scan(&total)
 	return total, err
+}
+
+const expireAttempt = `-- name: ExpireAttempt :exec
+UPDATE attempts
+SET state = 'expired', scoring_status = 'not_scored', closed_at = now()
+WHERE id = $1 AND state = 'in_progress'
+  AND expires_at < now() - make_interval(secs => $2::float8)
+`
+
+type ExpireAttemptParams struct {
+	ID          uuid.UUID
+	LateSeconds float64
+}
+
+// Closes an attempt as the sweep does. The time is PostgreSQL's, so a pod with a wrong clock closes no attempt early.
+func (q *Queries) ExpireAttempt(ctx context.Context, arg ExpireAttemptParams) error {
+	_, err := q.db.Exec(ctx, expireAttempt, arg.ID, arg.LateSeconds)
+	return err
+}
+
+const expireAttempts = `-- name: ExpireAttempts :execrows
+WITH free AS MATERIALIZED (
+    SELECT a.id FROM attempts a
+    WHERE a.id = ANY ($1::uuid[]) AND a.state = 'in_progress'
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE attempts
+SET state = 'expired', scoring_status = 'not_scored', closed_at = now()
+WHERE id = ANY (ARRAY(SELECT free.id FROM free))
+`
+
+// The list of ids makes PostgreSQL search by index, however many rows it expects.
+func (q *Queries) ExpireAttempts(ctx context.Context, ids []uuid.UUID) (int64, error) {
+	result, err := q.db.Exec(ctx, expireAttempts, ids)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const findAttempt = `-- name: FindAttempt :one
@@ -366,16 +358,18 @@ func (q *Queries) LearnerHistory(ctx context.Context, arg LearnerHistoryParams) 
 }
 
 const oldestOverdue = `-- name: OldestOverdue :one
-SELECT a.expires_at FROM attempts a
-WHERE a.state = 'in_progress' AND a.expires_at < $1
-ORDER BY a.expires_at LIMIT 1
+SELECT coalesce(extract(epoch FROM now() - make_interval(secs => $1::float8) - (
+    SELECT a.expires_at FROM attempts a
+    WHERE a.state = 'in_progress' AND a.expires_at < now() - make_interval(secs => $1::float8)
+    ORDER BY a.expires_at LIMIT 1)), 0)::float8 AS seconds
 `
 
-func (q *Queries) OldestOverdue(ctx context.Context, cutoff *time.Time) (*time.Time, error) {
-	row := q.db.QueryRow(ctx, oldestOverdue, cutoff)
-	var expires_at *time.Time
-	err := row.Scan(&expires_at)
-	return expires_at, err
+// The seconds by which the oldest overdue attempt is late, 0 if there is none.
+func (q *Queries) OldestOverdue(ctx context.Context, lateSeconds float64) (float64, error) {
+	row := q.db.QueryRow(ctx, oldestOverdue, lateSeconds)
+	var seconds float64
+	err := row.Scan(&seconds)
+	return seconds, err
 }
 
 const openAttempt = `-- name: OpenAttempt :one
@@ -431,4 +425,40 @@ func (q *Queries) OpenAttempt(ctx context.Context, arg OpenAttemptParams) (int64
 	var key_seq int64
 	err := row.Scan(&key_seq)
 	return key_seq, err
+}
+
+const overdueAttempts = `-- name: OverdueAttempts :many
+SELECT id FROM attempts
+WHERE state = 'in_progress' AND expires_at < now() - make_interval(secs => $1::float8)
+  AND id <> ALL ($2::uuid[])
+ORDER BY expires_at
+LIMIT $3
+FOR UPDATE SKIP LOCKED
+`
+
+type OverdueAttemptsParams struct {
+	LateSeconds float64
+	Skipped     []uuid.UUID
+	Batch       int32
+}
+
+// SKIP LOCKED leaves out submissions in progress, and the rows that another worker is closing.
+func (q *Queries) OverdueAttempts(ctx context.Context, arg OverdueAttemptsParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, overdueAttempts, arg.LateSeconds, arg.Skipped, arg.Batch)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

@@ -19,7 +19,7 @@ CREATE TABLE attempts (
     exam_key          text NOT NULL,
     paper_id          text NOT NULL,
     -- The revision that was opened; the attempt is paged and scored by it, whatever is published later.
-    paper_digest      bytea NOT NULL,
+    paper_digest      bytea NOT NULL CHECK (octet_length(paper_digest) = 32),
     -- HMAC-SHA256 of the learner reference; '' when none was given. The reference itself is stored nowhere.
     learner           bytea NOT NULL DEFAULT '',
     -- Dense, from 1: the attempt's place in the history of the key family, and of its learner.

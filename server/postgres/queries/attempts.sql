@@ -88,27 +88,36 @@ ORDER BY a.learner_seq DESC;
 SELECT total FROM attempt_counters
 WHERE family_id = sqlc.arg(family_id) AND exam_key = sqlc.arg(exam_key) AND learner = sqlc.arg(learner);
 
--- name: CloseUnanswered :exec
--- The sweep's verdict on one attempt.
+-- name: ExpireAttempt :exec
+-- Closes an attempt as the sweep does. The time is PostgreSQL's, so a pod with a wrong clock closes no attempt early.
 UPDATE attempts
-SET state = 'expired', scoring_status = 'not_scored', closed_at = sqlc.arg(closed_at)
-WHERE id = sqlc.arg(id) AND state = 'in_progress';
+SET state = 'expired', scoring_status = 'not_scored', closed_at = now()
+WHERE id = sqlc.arg(id) AND state = 'in_progress'
+  AND expires_at < now() - make_interval(secs => sqlc.arg(late_seconds)::float8);
 
--- name: CloseOverdue :execrows
--- SKIP LOCKED: two workers share the sweep, and a submission that is under way is left to itself.
--- The rows are looked up by a list of ids, which is a search by index whatever the planner thinks of their number.
-WITH overdue AS MATERIALIZED (
+-- name: OverdueAttempts :many
+-- SKIP LOCKED leaves out submissions in progress, and the rows that another worker is closing.
+SELECT id FROM attempts
+WHERE state = 'in_progress' AND expires_at < now() - make_interval(secs => sqlc.arg(late_seconds)::float8)
+  AND id <> ALL (sqlc.arg(skipped)::uuid[])
+ORDER BY expires_at
+LIMIT sqlc.arg(batch)
+FOR UPDATE SKIP LOCKED;
+
+-- name: ExpireAttempts :execrows
+-- The list of ids makes PostgreSQL search by index, however many rows it expects.
+WITH free AS MATERIALIZED (
     SELECT a.id FROM attempts a
-    WHERE a.state = 'in_progress' AND a.expires_at < sqlc.arg(cutoff)
-    ORDER BY a.expires_at
-    LIMIT sqlc.arg(batch)
+    WHERE a.id = ANY (sqlc.arg(ids)::uuid[]) AND a.state = 'in_progress'
     FOR UPDATE SKIP LOCKED
 )
 UPDATE attempts
-SET state = 'expired', scoring_status = 'not_scored', closed_at = sqlc.arg(closed_at)
-WHERE id = ANY (ARRAY(SELECT overdue.id FROM overdue));
+SET state = 'expired', scoring_status = 'not_scored', closed_at = now()
+WHERE id = ANY (ARRAY(SELECT free.id FROM free));
 
 -- name: OldestOverdue :one
-SELECT a.expires_at FROM attempts a
-WHERE a.state = 'in_progress' AND a.expires_at < sqlc.arg(cutoff)
-ORDER BY a.expires_at LIMIT 1;
+-- The seconds by which the oldest overdue attempt is late, 0 if there is none.
+SELECT coalesce(extract(epoch FROM now() - make_interval(secs => sqlc.arg(late_seconds)::float8) - (
+    SELECT a.expires_at FROM attempts a
+    WHERE a.state = 'in_progress' AND a.expires_at < now() - make_interval(secs => sqlc.arg(late_seconds)::float8)
+    ORDER BY a.expires_at LIMIT 1)), 0)::float8 AS seconds;

@@ -63,6 +63,8 @@ type API struct {
 	Stop func() error
 	// StopGate ends the gate that New started, as the end of a pod does.
 	StopGate func()
+	// DatabaseTime is PostgreSQL's time as the pod knows it.
+	DatabaseTime func() time.Time
 
 	t testing.TB
 }
@@ -88,11 +90,12 @@ func New(t testing.TB, o Options) *API {
 	check.NoError(t, err)
 	papers, err := attempts.NewPapers(snapshot)
 	check.NoError(t, err)
-	service, err := attempts.NewService(attempts.Config{NamespaceSecret: bytes.Repeat([]byte{7}, 32)}, a.Pool, papers, (*webhooks.Notifier)(nil))
+	guard := a.NewGate(o.Gate, logger)
+	service, err := attempts.NewService(attempts.Config{
+		NamespaceSecret: bytes.Repeat([]byte{7}, 32), Now: a.DatabaseTime,
+	}, a.Pool, papers, (*webhooks.Notifier)(nil))
 	check.NoError(t, err)
-	a.Deps = httpapi.Deps{
-		Gate: a.NewGate(o.Gate, logger), Catalog: snapshot, Attempts: service, Logger: logger, Registerer: a.Registry,
-	}
+	a.Deps = httpapi.Deps{Gate: guard, Catalog: snapshot, Attempts: service, Logger: logger, Registerer: a.Registry}
 	if o.Developer != nil {
 		a.Deps.Developer = o.Developer(a)
 	}
@@ -127,7 +130,7 @@ func (a *API) NewGate(cfg gate.Config, logger *slog.Logger) *gate.Gate {
 		Prefix: prefix, Gate: cfg, Directory: directory.Config{Logger: logger}, Limits: ratelimit.Config{Logger: logger},
 	})
 	a.Keys = keys.NewStore(a.Pool, directory.NewAuthor(a.Pool))
-	a.StopGate = pod.Stop
+	a.StopGate, a.DatabaseTime = pod.Stop, pod.Directory.DatabaseTime
 	return pod.Gate
 }
 

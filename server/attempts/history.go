@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/attemptsdb"
 )
 
@@ -47,6 +48,11 @@ const maxPage = 50
 // History lists the attempts of a key's family on an exam, newest first. The time it takes depends on the page's size
 // alone. An exam that was withdrawn keeps its history; one that neither is served nor was ever opened is not found.
 func (s *Service) History(ctx context.Context, who keys.Identity, req HistoryRequest) (History, error) {
+	leave, err := s.bulkhead.Enter(ctx, postgres.HistoryReads, who.FamilyID)
+	if err != nil {
+		return History{}, fmt.Errorf("read history: %w", err)
+	}
+	defer leave()
 	rows, err := s.historyRows(ctx, who, req)
 	if err != nil {
 		return History{}, fmt.Errorf("read history: %w", err)

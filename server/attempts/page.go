@@ -10,6 +10,7 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/attemptsdb"
 )
 
@@ -72,6 +73,11 @@ func page(questions [][]byte, offset, limit int) [][]byte {
 
 // inHand returns the revision of the newest attempt in progress on the paper, and whether there is one.
 func (s *Service) inHand(ctx context.Context, who keys.Identity, req PageRequest) (catalog.Digest, bool, error) {
+	leave, err := s.bulkhead.Enter(ctx, postgres.HistoryReads, who.FamilyID)
+	if err != nil {
+		return catalog.Digest{}, false, fmt.Errorf("find attempt in progress: %w", err)
+	}
+	defer leave()
 	dueSince := s.clock().Add(-lateWindow)
 	stored, err := s.queries.FindInHand(ctx, attemptsdb.FindInHandParams{
 		FamilyID: who.FamilyID, ExamKey: req.ExamKey, PaperID: req.PaperID,

@@ -13,6 +13,7 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/attemptsdb"
 )
 
@@ -47,8 +48,10 @@ type Config struct {
 	// NamespaceSecret keys the HMAC that stands for a learner reference; at least 32 bytes, the same in every pod and
 	// for good: with another secret every learner's history would begin anew.
 	NamespaceSecret []byte
-	// Now returns PostgreSQL's time, so that all pods agree about an attempt: DatabaseTime of [directory.Directory]. nil: time.Now.
+	// Now returns PostgreSQL's time, so that all pods agree about an attempt (keys/directory has it); nil: time.Now.
 	Now func() time.Time
+	// Bulkhead bounds the connections that one key family uses at once outside of a batch; nil: no bound.
+	Bulkhead *postgres.Bulkhead
 }
 
 // Papers is what the engine reads of the catalogue; [NewPapers] returns one. What it returns is shared and must not be
@@ -91,6 +94,7 @@ type Notifier interface{ Notify() }
 type Service struct {
 	secret   []byte
 	now      func() time.Time
+	bulkhead *postgres.Bulkhead
 	pool     *pgxpool.Pool
 	queries  *attemptsdb.Queries
 	papers   Papers
@@ -107,7 +111,7 @@ func NewService(cfg Config, pool *pgxpool.Pool, papers Papers, notifier Notifier
 		now = time.Now
 	}
 	return &Service{
-		secret: cfg.NamespaceSecret, now: now, pool: pool, queries: attemptsdb.New(pool), papers: papers, notifier: notifier,
+		secret: cfg.NamespaceSecret, now: now, bulkhead: cfg.Bulkhead, pool: pool, queries: attemptsdb.New(pool), papers: papers, notifier: notifier,
 	}, nil
 }
 

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
@@ -17,6 +19,7 @@ import (
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/memory"
+	"examprep.dev/server/postgres"
 	"examprep.dev/server/ratelimit"
 	"examprep.dev/server/redisurl"
 	"examprep.dev/server/sessions"
@@ -33,6 +36,7 @@ type apiFlags struct {
 	trustedProxies  []string
 	drainDelay      time.Duration
 	mostOfAddress   int
+	familyMaxConns  int32
 	memory          memory.Overrides
 
 	trustTraceparent bool
@@ -65,6 +69,8 @@ func newAPI() *cobra.Command {
 	flags.registerMemory(cmd)
 	cmd.Flags().IntVar(&flags.mostOfAddress, "max-connections-per-address", 0,
 		"how many connections one client address (IPv6: /64) may have, trusted proxies aside; one more is answered 503; 0: no limit, as behind a load balancer that is not trusted")
+	cmd.Flags().Int32Var(&flags.familyMaxConns, "family-max-conns", 0,
+		"maximum connections to PostgreSQL that history reads of one key family, or developer reads of one account, use at once; further reads wait. 0: a quarter of the pool")
 	cmd.Flags().BoolVar(&flags.trustTraceparent, "trust-traceparent", false,
 		"continue the trace of a request's traceparent header: only behind an ingress that makes or checks these headers; else it is a link")
 	flags.registerSignIn(cmd)
@@ -108,6 +114,9 @@ func (f *apiFlags) parse() (apiSettings, error) {
 	if f.drainDelay+cutTime >= f.shutdownGrace {
 		return settings, &usageError{fmt.Errorf("--drain-delay: leaves nothing of the shutdown grace of %s", f.shutdownGrace)}
 	}
+	if f.familyMaxConns < 0 {
+		return settings, &usageError{errors.New("--family-max-conns: must not be negative")}
+	}
 	if settings.memory, err = f.memory.Divide(memory.Limit()); err != nil {
 		return settings, &usageError{err}
 	}
@@ -140,12 +149,18 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	if err != nil {
 		return err
 	}
-	notifier := webhooks.NewNotifier(p.pool)
-	meter := usage.NewMeter(p.pool, usage.MeterConfig{Interval: meterInterval, RollUpAge: rollUpAge, Registerer: p.registry})
+	background, err := postgres.Separate(ctx, p.pool, backgroundConns)
+	if err != nil {
+		return err
+	}
+	defer background.Close()
+	bulkhead := postgres.NewBulkhead(p.registry, flags.familyShare(p.pool.Config().MaxConns))
+	notifier := webhooks.NewNotifier(background)
+	meter := usage.NewMeter(background, usage.MeterConfig{Interval: meterInterval, RollUpAge: rollUpAge, Registerer: p.registry})
 	// What is counted by then is written while the front drains: at the very end there is little time.
 	stopHastening := context.AfterFunc(ctx, meter.RequestFlush)
 	defer stopHastening()
-	guard, err := p.openGate(settings.memory.Directory, gateClient, meter.Count)
+	guard, err := p.openGate(background, settings.memory.Directory, gateClient, meter.Count)
 	if err != nil {
 		return err
 	}
@@ -154,11 +169,13 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	if err != nil {
 		return err
 	}
-	service, err := attempts.NewService(attempts.Config{NamespaceSecret: settings.secret, Now: guard.live.DatabaseTime}, p.pool, papers, notifier)
+	service, err := attempts.NewService(attempts.Config{
+		NamespaceSecret: settings.secret, Now: guard.live.DatabaseTime, Bulkhead: bulkhead,
+	}, p.pool, papers, notifier)
 	if err != nil {
 		return err
 	}
-	developer, err := newDeveloper(p, flags, settings.secret)
+	developer, err := newDeveloper(p, flags, settings.secret, background, bulkhead)
 	if err != nil {
 		return err
 	}
@@ -173,7 +190,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	p.logger.Info("serving", "address", listener.Addr().String(), "environment", p.installation.Environment, "version", version())
 	back := append(p.servers(readyToServe(ctx, snapshot, guard.live)), //nolint:contextcheck // readiness is asked at each scrape
 		part{"catalogue", snapshot.Run}, part{"keys", guard.live.Run}, part{"limits", guard.limiter.Run}, part{"notifier", notifier.Run}, part{"usage", meter.Run},
-		p.probes(redisurl.Client{Name: "gate", UniversalClient: gateClient}))
+		p.probes(background, redisurl.Client{Name: "gate", UniversalClient: gateClient}))
 	front := []part{{"http", func(ctx context.Context) error { return server.Serve(ctx, listener) }}}
 	return runParts(ctx, p.logger, flags.shutdownGrace, front, back)
 }
@@ -185,13 +202,14 @@ type guard struct {
 	limiter *ratelimit.Limiter
 }
 
-// openGate returns the gate of an API pod; close it after the last request. used is called with the key of each request.
-func (p *process) openGate(directoryBytes int64, rdb redis.UniversalClient, used func(uuid.UUID, bool)) (*guard, error) {
+// openGate returns the gate of an API pod, on a pool that requests do not use; close it after the last request. used is called with
+// the key of each request.
+func (p *process) openGate(pool *pgxpool.Pool, directoryBytes int64, rdb redis.UniversalClient, used func(uuid.UUID, bool)) (*guard, error) {
 	prefix := p.installation.RedisPrefix()
 	live := directory.New(directory.Config{
 		Budget: int(directoryBytes), BudgetSetting: "--key-directory-mib", Board: directory.NewRedisBoard(rdb, prefix),
 		Registerer: p.registry, Logger: p.logger,
-	}, p.pool)
+	}, pool)
 	limiter := ratelimit.New(ratelimit.Config{Prefix: prefix, Pods: live.Pods, Registerer: p.registry, Logger: p.logger}, rdb)
 	gates, err := gate.New(gate.Config{OnUse: used, Registerer: p.registry}, live, limiter)
 	if err != nil {
@@ -218,6 +236,16 @@ func readyToServe(life context.Context, snapshot *read.Snapshot, live *directory
 		return live.Ready(ctx)
 	}
 }
+
+// familyShare returns how many of a pool's connections the reads of one key family or account use at once: a quarter by default.
+func (f *apiFlags) familyShare(maxConns int32) int32 {
+	const quarter = 4
+	return cmp.Or(f.familyMaxConns, max(maxConns/quarter, 1))
+}
+
+// backgroundConns is the number of connections for work that must not wait behind requests: confirming changes of keys, writing
+// usage, notifying workers, and probing PostgreSQL. Each takes milliseconds.
+const backgroundConns = 4
 
 // cutTime is kept of the shutdown grace for cutting what has not ended, and for the back parts to stop.
 const cutTime = 3 * time.Second

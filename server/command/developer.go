@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"examprep.dev/server/httpapi/developer"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
+	"examprep.dev/server/postgres"
 	"examprep.dev/server/sessions"
 	"examprep.dev/server/usage"
 	"examprep.dev/server/webhooks"
@@ -38,8 +40,10 @@ func checkSessionTimes(idle, lifetime time.Duration) error {
 	return nil
 }
 
-// newDeveloper wires the developer endpoints; nil without a provider.
-func newDeveloper(p *process, flags *apiFlags, secret []byte) (*developer.Deps, error) {
+// newDeveloper wires the developer endpoints; nil without a provider. Changes of keys are confirmed by the pool background.
+func newDeveloper(
+	p *process, flags *apiFlags, secret []byte, background *pgxpool.Pool, bulkhead *postgres.Bulkhead,
+) (*developer.Deps, error) {
 	if flags.provider.Issuer == "" {
 		return nil, nil //nolint:nilnil // no developer endpoints
 	}
@@ -61,12 +65,12 @@ func newDeveloper(p *process, flags *apiFlags, secret []byte) (*developer.Deps, 
 	if err != nil {
 		return nil, err
 	}
-	store := keys.NewStore(p.pool, directory.NewAuthor(p.pool))
+	store := keys.NewStore(p.pool, directory.NewAuthor(background))
 	signedIn := sessions.NewStore(p.pool, secret, flags.sessionIdle, flags.sessionLifetime, time.Now)
 	return &developer.Deps{
 		SignIn: sessions.NewSignIn(flags.provider, secret, store, signedIn), Sessions: signedIn, Keys: store,
 		Usage:       usage.NewStore(p.pool),
 		Webhooks:    webhooks.NewEndpoints(p.pool, keyring, allowed),
-		Environment: string(p.installation.Environment), SessionLifetime: flags.sessionLifetime, Now: time.Now,
+		Environment: string(p.installation.Environment), SessionLifetime: flags.sessionLifetime, Now: time.Now, Bulkhead: bulkhead,
 	}, nil
 }

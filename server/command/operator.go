@@ -120,7 +120,7 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 	}
 	collectRarely(operatorGrowth)
 	p.logger.Info("operating", "environment", p.installation.Environment, "cluster", flags.clusterName, "version", version())
-	back := append(p.servers(synced, prometheus.GathererFunc(controllerMetrics)), part{"notifier", notifier.Run}, p.probes())
+	back := append(p.servers(synced, prometheus.GathererFunc(controllerMetrics)), part{"notifier", notifier.Run}, p.probes(p.pool))
 	return runParts(ctx, p.logger, flags.shutdownGrace, []part{{"manager", manager.Start}}, back)
 }
 

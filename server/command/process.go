@@ -98,10 +98,10 @@ func (p *process) servers(ready telemetry.Ready, more ...prometheus.Gatherer) []
 	}
 }
 
-// probes returns the part that asks the stores whether they are there, and registers the metrics of the Redis clients'
-// pools. The first client asks Redis; a process without one does not use Redis.
-func (p *process) probes(clients ...redisurl.Client) part {
-	stores := []telemetry.Store{{Name: "postgres", Ask: func(ctx context.Context) error { return postgres.Ping(ctx, p.pool) }}}
+// probes returns the part that asks the stores whether they are there, PostgreSQL by a pool, and registers the metrics of the
+// Redis clients' pools. The first client asks Redis; a process without one does not use Redis.
+func (p *process) probes(pool *pgxpool.Pool, clients ...redisurl.Client) part {
+	stores := []telemetry.Store{{Name: "postgres", Ask: func(ctx context.Context) error { return postgres.Ping(ctx, pool) }}}
 	if len(clients) > 0 {
 		redisurl.RegisterPools(p.registry, clients...)
 		stores = append(stores, telemetry.Store{Name: "redis", Ask: func(ctx context.Context) error { return clients[0].Ping(ctx).Err() }})

@@ -86,7 +86,7 @@ func runWorker(ctx context.Context, p *process, flags *workerFlags) error {
 		{"sweeper", attempts.NewSweeper(p.pool, p.logger, p.registry).Run},
 	}
 	ready := func(context.Context) error { return ctx.Err() }
-	back := append(p.servers(ready), p.probes(redisurl.Client{Name: "webhooks", UniversalClient: redisClient})) //nolint:contextcheck // readiness is asked at each scrape
+	back := append(p.servers(ready), p.probes(p.pool, redisurl.Client{Name: "webhooks", UniversalClient: redisClient})) //nolint:contextcheck // readiness is asked at each scrape
 	return runParts(ctx, p.logger, flags.shutdownGrace, front, back)
 }
 

@@ -14,7 +14,7 @@ type poolMetrics struct {
 	acquires, waits, waited, givenUp, acquireSum *prometheus.Desc
 }
 
-// RegisterPool registers metrics named examprep_postgres_pool_… about pool, the only one of the process.
+// RegisterPool registers metrics named examprep_postgres_pool_… about pool, which serves the process's work.
 func RegisterPool(registerer prometheus.Registerer, pool *pgxpool.Pool) {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("examprep_postgres_pool_"+name, help, labels, nil)

@@ -74,6 +74,18 @@ func OpenWith(ctx context.Context, url string, options Options) (*pgxpool.Pool, 
 	return pool, nil
 }
 
+// Separate opens another pool of up to maxConns connections to the same server, with the settings of pool. It connects when it is
+// used. So its users never wait for a connection of pool, and a wait there is never taken for an outage.
+func Separate(ctx context.Context, pool *pgxpool.Pool, maxConns int32) (*pgxpool.Pool, error) {
+	cfg := pool.Config()
+	cfg.MaxConns, cfg.MinConns, cfg.MinIdleConns = maxConns, 0, 0
+	separate, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open a separate database pool: %w", err)
+	}
+	return separate, nil
+}
+
 // Connect opens a connection that belongs to no pool, with the types of a pool's connections.
 func Connect(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.Conn, error) {
 	conn, err := pgx.ConnectConfig(ctx, cfg)

@@ -90,7 +90,7 @@
 - name: GOMAXPROCS
   value: {{ int .api.processors | quote }}
 {{- end }}
-{{- range $variable, $value := dict "EXAMPREP_CACHE_MIB" .api.cacheMiB "EXAMPREP_KEY_DIRECTORY_MIB" .api.keyDirectoryMiB "EXAMPREP_COMPRESSED_MIB" .api.compressedMiB "EXAMPREP_BODY_MIB" .api.bodyMiB "EXAMPREP_MAX_CONNECTIONS" .api.maxConnections }}
+{{- range $variable, $value := dict "EXAMPREP_FAMILY_MAX_CONNS" .api.familyMaxConns "EXAMPREP_CACHE_MIB" .api.cacheMiB "EXAMPREP_KEY_DIRECTORY_MIB" .api.keyDirectoryMiB "EXAMPREP_COMPRESSED_MIB" .api.compressedMiB "EXAMPREP_BODY_MIB" .api.bodyMiB "EXAMPREP_MAX_CONNECTIONS" .api.maxConnections }}
 {{- if $value }}
 - name: {{ $variable }}
   value: {{ int $value | quote }}

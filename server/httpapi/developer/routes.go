@@ -1,10 +1,14 @@
 package developer
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"examprep.dev/server/httpapi/endpoint"
+	"examprep.dev/server/postgres"
 )
 
 // Deps are what the routes are answered from.
@@ -18,6 +22,8 @@ type Deps struct {
 	Environment     string        // production or sandbox; it is sent with each key
 	SessionLifetime time.Duration // the cookie's: the absolute time-out of a session
 	Now             func() time.Time
+
+	Bulkhead *postgres.Bulkhead // bounds the connections that the reads of one account use at once; nil: no bound
 }
 
 // Routes returns all routes. Failed sign-ins are logged.
@@ -25,7 +31,25 @@ func Routes(deps Deps, logger *slog.Logger) []endpoint.Route {
 	routes := (&signInHandlers{deps.SignIn, deps.Sessions, deps.SessionLifetime, logger}).routes()
 	routes = append(routes, (&keyHandlers{deps.Keys, deps.Environment}).routes()...)
 	routes = append(routes, (&webhookHandlers{deps.Webhooks, deps.Now}).routes()...)
-	return append(routes, (&usageHandlers{deps.Usage, deps.Environment, deps.Now}).routes()...)
+	routes = append(routes, (&usageHandlers{deps.Usage, deps.Environment, deps.Now}).routes()...)
+	for i := range routes {
+		if routes[i].Access == endpoint.Session && routes[i].Method == fasthttp.MethodGet {
+			routes[i].Handle = bounded(deps.Bulkhead, routes[i].Handle)
+		}
+	}
+	return routes
+}
+
+// bounded returns a handler that waits for its account's share of connections.
+func bounded(bulkhead *postgres.Bulkhead, handle endpoint.Handler) endpoint.Handler {
+	return func(ctx context.Context, r *endpoint.Request) error {
+		leave, err := bulkhead.Enter(ctx, postgres.DeveloperReads, r.Session.AccountID)
+		if err != nil {
+			return err
+		}
+		defer leave()
+		return handle(ctx, r)
+	}
 }
 
 // session returns a route for signed-in developers.

@@ -1,0 +1,41 @@
+package developer
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"examprep.dev/server/httpapi/endpoint"
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/sessions"
+	"examprep.dev/server/testkit/check"
+)
+
+// TestReadsOfAnAccountWaitForEachOther: without a connection for its account, no read begins.
+func TestReadsOfAnAccountWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	bulkhead := postgres.NewBulkhead(nil, 1)
+	account := uuid.New()
+	leave, err := bulkhead.Enter(t.Context(), postgres.DeveloperReads, account)
+	check.NoError(t, err)
+	defer leave()
+	ended, end := context.WithCancel(t.Context())
+	end()
+	reads := 0
+	for _, route := range Routes(Deps{Bulkhead: bulkhead}, nil) {
+		if route.Access != endpoint.Session || route.Method != http.MethodGet {
+			continue
+		}
+		reads++
+		err := route.Handle(ended, &endpoint.Request{Session: sessions.Session{AccountID: account}})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v, want the end of the wait", route.Operation, err)
+		}
+	}
+	if reads < 5 {
+		t.Errorf("%d reads: the test sees too few", reads)
+	}
+}

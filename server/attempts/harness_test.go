@@ -66,6 +66,7 @@ func newBench(t *testing.T) *bench {
 		NamespaceSecret: []byte("a secret of thirty-two characters"), Now: func() time.Time { return *b.time.Load() },
 	}, pool, b.shelf, b)
 	check.NoError(t, err)
+	t.Cleanup(service.Close)
 	b.Service = service
 	b.Sweeper = NewSweeper(pool, slog.New(slog.DiscardHandler), nil)
 	return b

@@ -61,13 +61,15 @@ func (s *Service) Open(ctx context.Context, who keys.Identity, req OpenRequest) 
 		deadline := openedAt.Add(time.Duration(paper.DurationMinutes) * time.Minute)
 		expiresAt = &deadline
 	}
-	if _, err := s.queries.OpenAttempt(ctx, attemptsdb.OpenAttemptParams{
+	params := attemptsdb.OpenAttemptParams{
 		ID: id, AccountID: who.AccountID, FamilyID: who.FamilyID, KeyID: who.KeyID,
 		ExamKey: req.ExamKey, PaperID: req.PaperID, PaperDigest: paper.Digest[:], Learner: s.learner(who, req.LearnerID),
 		QuestionCount: int32(len(paper.Questions)), OpenedAt: openedAt, ExpiresAt: expiresAt,
-	}); err != nil {
+	}
+	if _, err := s.writer.opens.do(ctx, who.FamilyID, params); err != nil {
 		return Opened{}, fmt.Errorf("open attempt: %w", err)
 	}
+	s.remember(params)
 	return Opened{
 		AttemptID: id.String(), PaperID: req.PaperID, QuestionCount: len(paper.Questions),
 		Questions: page(paper.Questions, req.Offset, req.Limit),

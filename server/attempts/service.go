@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/maypok86/otter/v2"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/catalog/read"
@@ -39,6 +41,7 @@ const (
 
 // The values of scoring_status.
 const (
+	pending   = "pending"
 	scored    = "scored"
 	notScored = "not_scored"
 )
@@ -52,6 +55,8 @@ type Config struct {
 	Now func() time.Time
 	// Bulkhead bounds the connections that one key family uses at once outside of a batch; nil: no bound.
 	Bulkhead *postgres.Bulkhead
+	// Registerer takes the metrics of batches; nil: none.
+	Registerer prometheus.Registerer
 }
 
 // Papers is what the engine reads of the catalogue; [NewPapers] returns one. What it returns is shared and must not be
@@ -87,21 +92,21 @@ func (p *papers) AnswerKey(ctx context.Context, examKey string, digest catalog.D
 	return p.keys.Get(ctx, examKey, digest)
 }
 
-// Notifier is told after a commit that wrote webhook deliveries; *webhooks.Notifier is one.
+// Notifier is told after each commit that wrote webhook deliveries; *webhooks.Notifier is one.
 type Notifier interface{ Notify() }
 
-// Service is the engine. It holds no state of its own and is safe for concurrent use.
+// Service is the engine. It is safe for concurrent use. [NewService] makes one; it must be closed.
 type Service struct {
 	secret   []byte
 	now      func() time.Time
 	bulkhead *postgres.Bulkhead
-	pool     *pgxpool.Pool
 	queries  *attemptsdb.Queries
 	papers   Papers
-	notifier Notifier
+	writer   *writer
+	opened   *otter.Cache[uuid.UUID, attemptsdb.OpenAttemptParams]
 }
 
-// NewService returns a Service on pool. It fails when the namespace secret is too short.
+// NewService starts a Service on pool. It fails when the namespace secret is too short.
 func NewService(cfg Config, pool *pgxpool.Pool, papers Papers, notifier Notifier) (*Service, error) {
 	if len(cfg.NamespaceSecret) < minSecretBytes {
 		return nil, errors.New("the namespace secret must have at least 32 bytes")
@@ -110,10 +115,17 @@ func NewService(cfg Config, pool *pgxpool.Pool, papers Papers, notifier Notifier
 	if now == nil {
 		now = time.Now
 	}
+	queries := attemptsdb.New(pool)
 	return &Service{
-		secret: cfg.NamespaceSecret, now: now, bulkhead: cfg.Bulkhead, pool: pool, queries: attemptsdb.New(pool), papers: papers, notifier: notifier,
+		secret: cfg.NamespaceSecret, now: now, bulkhead: cfg.Bulkhead, queries: queries, papers: papers,
+		writer: newWriter(queries, notifier, cfg.Registerer),
+		opened: otter.Must(&otter.Options[uuid.UUID, attemptsdb.OpenAttemptParams]{MaximumSize: maxOpened}),
 	}, nil
 }
+
+// Close ends the batches of the Service. Call it after the last request: it cancels statements that still run. Further opens
+// and submissions get an error.
+func (s *Service) Close() { s.writer.close() }
 
 // checkExam fails unless an exam is served, or exists and cannot be read.
 func (s *Service) checkExam(examKey string) error {

@@ -5,12 +5,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
@@ -47,15 +45,20 @@ type submission struct {
 	digest [sha256.Size]byte
 }
 
-// Submit ends an attempt: one read, and one statement that writes state, answers, score and events together. Once only:
-// a second submission, and the losers among several at once, are answered from what the first one wrote.
+// Submit ends an attempt: one read, unless this pod opened it, and one statement that writes state, answers, score and
+// events together. Once only: a second submission, and the losers among several at once, are answered from what the first
+// one wrote.
 func (s *Service) Submit(ctx context.Context, who keys.Identity, req SubmitRequest) (Result, error) {
-	attempt, err := s.find(ctx, who, req)
-	if err != nil {
-		return Result{}, err
+	attempt, known := s.findOpened(who, req)
+	if !known {
+		var err error
+		if attempt, err = s.find(ctx, who, req); err != nil {
+			return Result{}, err
+		}
 	}
 	now := s.clock()
 	if State(attempt.State) == StateInProgress && deadlinePassed(attempt.ExpiresAt, now, lateWindow) {
+		var err error
 		if attempt, err = s.expireOverdue(ctx, who, req, attempt); err != nil {
 			return Result{}, err
 		}
@@ -83,8 +86,11 @@ func (s *Service) Submit(ctx context.Context, who keys.Identity, req SubmitReque
 		if attempt, err = s.find(ctx, who, req); err != nil {
 			return Result{}, err
 		}
-		if attempt.closedUnanswered() { // the sweep was faster
+		switch {
+		case attempt.closedUnanswered(): // the sweep was faster
 			return Result{}, attemptClosed()
+		case State(attempt.State) == StateInProgress: // its deadline was changed after this pod opened it
+			return s.Submit(ctx, who, req)
 		}
 	}
 	return attempt.replay(key, sub)
@@ -125,14 +131,14 @@ type attemptRow struct{ attemptsdb.FindAttemptRow }
 func (s *Service) find(ctx context.Context, who keys.Identity, req SubmitRequest) (attemptRow, error) {
 	id, ok := parseID(req.AttemptID)
 	if ok {
-		row, err := s.queries.FindAttempt(ctx, attemptsdb.FindAttemptParams{
+		row, err := s.writer.finds.do(ctx, who.FamilyID, attemptsdb.FindAttemptParams{
 			ID: id, FamilyID: who.FamilyID, ExamKey: req.ExamKey, Learner: s.learner(who, req.LearnerID),
 		})
-		if err == nil {
-			return attemptRow{row}, nil
-		}
-		if !errors.Is(err, pgx.ErrNoRows) {
+		switch {
+		case err != nil:
 			return attemptRow{}, fmt.Errorf("read attempt: %w", err)
+		case row != nil:
+			return attemptRow{*row}, nil
 		}
 	}
 	// An attempt is submitted even after its exam was withdrawn; only where there is none does the exam matter.
@@ -157,7 +163,8 @@ func (s *Service) expireOverdue(ctx context.Context, who keys.Identity, req Subm
 	return s.find(ctx, who, req)
 }
 
-// close writes the submission. It reports false, and has written nothing, when another one was faster.
+// close writes the submission. It reports false, and has written nothing, when another one was faster, or when the attempt's
+// deadline was changed. The pod then forgets the attempt.
 func (s *Service) close(
 	ctx context.Context, who keys.Identity, req SubmitRequest, attempt attemptRow, key *PreparedKey, sub submission, now time.Time,
 ) (Result, bool, error) {
@@ -171,8 +178,8 @@ func (s *Service) close(
 	params := attemptsdb.CloseAttemptParams{
 		ID: attempt.ID, State: attempt.State, ScoringStatus: attempt.ScoringStatus, SubmittedAt: attempt.SubmittedAt,
 		Late: attempt.Late, OvertimeSec: attempt.OvertimeSec, ScoreHundredths: attempt.ScoreHundredths,
-		Answers: sub.stored, SubmissionDigest: sub.digest[:],
-		EventIds: []uuid.UUID{}, EventKinds: []string{}, EventBodies: [][]byte{},
+		Answers: sub.stored, SubmissionDigest: sub.digest[:], ExpiresAt: attempt.ExpiresAt,
+		EventIds: []uuid.UUID{}, EventKinds: []string{}, EventBodies: [][]byte{}, Traceparent: postgres.Traceparent(ctx),
 	}
 	if outcome != nil {
 		events, err := attempt.events(who, req, outcome)
@@ -185,33 +192,15 @@ func (s *Service) close(
 			params.EventBodies = append(params.EventBodies, event.Body)
 		}
 	}
-	written, err := s.write(ctx, params)
+	written, err := s.writer.closes.do(ctx, who.FamilyID, params)
 	if err != nil {
 		return Result{}, false, fmt.Errorf("close attempt: %w", err)
 	}
+	s.opened.Invalidate(attempt.ID)
 	if !written.Closed {
 		return Result{}, false, nil
 	}
-	if written.Deliveries > 0 {
-		s.notifier.Notify()
-	}
 	return Result{AttemptID: attempt.ID.String(), Feedback: attempt.feedback(outcome)}, true, nil
-}
-
-// write closes the attempt. Where the request's trace is recorded the events carry it on, which takes a transaction around
-// the one statement; nearly all requests are spared it.
-func (s *Service) write(ctx context.Context, params attemptsdb.CloseAttemptParams) (written attemptsdb.CloseAttemptRow, err error) {
-	if !postgres.Traced(ctx) {
-		return s.queries.CloseAttempt(ctx, params)
-	}
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		if err := postgres.CarryTrace(ctx, tx); err != nil {
-			return err
-		}
-		written, err = s.queries.WithTx(tx).CloseAttempt(ctx, params)
-		return err
-	})
-	return written, err
 }
 
 // conclude decides the terminal state. Whoever gives up has given up, early or late; otherwise an answer after the

@@ -170,11 +170,12 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 		return err
 	}
 	service, err := attempts.NewService(attempts.Config{
-		NamespaceSecret: settings.secret, Now: guard.live.DatabaseTime, Bulkhead: bulkhead,
+		NamespaceSecret: settings.secret, Now: guard.live.DatabaseTime, Bulkhead: bulkhead, Registerer: p.registry,
 	}, p.pool, papers, notifier)
 	if err != nil {
 		return err
 	}
+	defer service.Close()
 	developer, err := newDeveloper(p, flags, settings.secret, background, bulkhead)
 	if err != nil {
 		return err

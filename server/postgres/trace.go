@@ -81,30 +81,58 @@ func (statementTracer) TraceAcquireEnd(ctx context.Context, _ *pgxpool.Pool, dat
 	endStatement(ctx, data.Err)
 }
 
+type (
+	// parentSpans is the key of the spans that a statement for several requests is part of.
+	parentSpans struct{}
+	// statementSpans is the key of a statement's own spans.
+	statementSpans struct{}
+)
+
+// WithTraces returns a context for statements that serve several requests: the trace of each span that is recorded gets a span
+// of each statement.
+func WithTraces(ctx context.Context, spans ...trace.Span) context.Context {
+	var recorded []trace.Span
+	for _, span := range spans {
+		if span.IsRecording() {
+			recorded = append(recorded, span)
+		}
+	}
+	if len(recorded) == 0 {
+		return ctx
+	}
+	return context.WithValue(trace.ContextWithSpan(ctx, recorded[0]), parentSpans{}, recorded)
+}
+
 // recording reports whether the statement is part of a recorded trace. Most are not, and cost only this lookup.
 func recording(ctx context.Context) bool { return trace.SpanFromContext(ctx).IsRecording() }
 
 func startStatement(ctx context.Context, name string) context.Context {
-	ctx, _ = trace.SpanFromContext(ctx).TracerProvider().Tracer("examprep.dev/server/postgres").Start(ctx, name, //nolint:spancheck // endStatement
-		trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithAttributes(attribute.String("db.system.name", "postgresql"), attribute.String("db.operation.name", name)))
-	return ctx
+	parents, shared := ctx.Value(parentSpans{}).([]trace.Span)
+	if !shared {
+		parents = []trace.Span{trace.SpanFromContext(ctx)}
+	}
+	spans := make([]trace.Span, len(parents))
+	for i, parent := range parents {
+		tracer := parent.TracerProvider().Tracer("examprep.dev/server/postgres")
+		_, spans[i] = tracer.Start(trace.ContextWithSpan(ctx, parent), name, trace.WithSpanKind(trace.SpanKindClient),
+			trace.WithAttributes(attribute.String("db.system.name", "postgresql"), attribute.String("db.operation.name", name)))
+	}
+	return context.WithValue(ctx, statementSpans{}, spans)
 }
 
-// endStatement ends the span that startStatement added to ctx. It records only the SQLSTATE of an error, since the text can
-// quote values.
+// endStatement ends the spans that startStatement added to ctx, if it did. It records only the SQLSTATE of an error, since the
+// text can quote values.
 func endStatement(ctx context.Context, err error) {
-	span := trace.SpanFromContext(ctx)
-	if !span.IsRecording() {
-		return
+	spans, _ := ctx.Value(statementSpans{}).([]trace.Span)
+	for _, span := range spans {
+		if refusal, ok := errors.AsType[*pgconn.PgError](err); ok {
+			span.SetAttributes(attribute.String("db.response.status_code", refusal.Code))
+		}
+		if err != nil {
+			span.SetStatus(codes.Error, "")
+		}
+		span.End()
 	}
-	if refusal, ok := errors.AsType[*pgconn.PgError](err); ok {
-		span.SetAttributes(attribute.String("db.response.status_code", refusal.Code))
-	}
-	if err != nil {
-		span.SetStatus(codes.Error, "")
-	}
-	span.End()
 }
 
 // maxStatementName bounds the name of a statement that sqlc did not name.
@@ -120,25 +148,12 @@ func statementName(sql string) string {
 	return strings.ToUpper(first[:min(len(first), maxStatementName)])
 }
 
-// Traced reports whether what is done with ctx is part of a trace that is recorded.
-func Traced(ctx context.Context) bool { return trace.SpanContextFromContext(ctx).IsSampled() }
-
-// CarryTrace passes the trace of ctx to the workers that deliver the webhook events that tx records from now on. It stores
-// the trace in a setting of the transaction, which is the default of the column traceparent. Without a recorded trace it
-// does nothing.
-func CarryTrace(ctx context.Context, tx pgx.Tx) error {
+// Traceparent returns the trace of ctx as the W3C header has it, or "" if the trace is not recorded. It is stored with webhook
+// events, so that their deliveries join the trace.
+func Traceparent(ctx context.Context) string {
 	span := trace.SpanContextFromContext(ctx)
 	if !span.IsSampled() {
-		return nil
+		return ""
 	}
-	_, err := tx.Exec(ctx, "SELECT set_config('examprep.traceparent', $1, true)", traceparent(span))
-	if err != nil {
-		return fmt.Errorf("carry the trace on: %w", err)
-	}
-	return nil
-}
-
-// traceparent writes a span as the W3C header does.
-func traceparent(span trace.SpanContext) string {
 	return fmt.Sprintf("00-%s-%s-%s", span.TraceID(), span.SpanID(), span.TraceFlags()&trace.FlagsSampled)
 }

@@ -127,6 +127,7 @@ func sit(t *testing.T, pool *pgxpool.Pool, account uuid.UUID, examKey, paperID s
 	check.NoError(t, err)
 	service, err := attempts.NewService(attempts.Config{NamespaceSecret: []byte(strings.Repeat("n", 32))}, pool, papers, (*webhooks.Notifier)(nil))
 	check.NoError(t, err)
+	t.Cleanup(service.Close)
 	who := keys.Identity{KeyID: uuid.New(), FamilyID: uuid.New(), AccountID: account}
 	for _, c := range []struct {
 		learner string

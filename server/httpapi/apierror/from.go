@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"examprep.dev/server/attempts"
+	"examprep.dev/server/batch"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
@@ -45,7 +46,8 @@ func From(err error) *Error {
 		return notSignedIn("You were not signed in at the provider. Begin again: GET /v1/developer/sign-in")
 	case refused != nil:
 		return notSignedIn("The sign-in was not accepted. Begin again: GET /v1/developer/sign-in")
-	case is[*catalog.UnavailableError](err), is[*sessions.ProviderError](err), is[*keys.UnconfirmedError](err), postgres.Away(err):
+	case is[*catalog.UnavailableError](err), is[*sessions.ProviderError](err), is[*keys.UnconfirmedError](err), postgres.Away(err),
+		is[*batch.FullError](err), is[*batch.ClosedError](err):
 		return Unavailable()
 	default:
 		return fromConflict(err)

@@ -19,11 +19,11 @@ WITH closed AS (
     SET state = $1, scoring_status = $2, closed_at = $3, submitted_at = $3,
         late = $4, overtime_sec = $5, score_hundredths = $6,
         answers = $7, submission_digest = $8
-    WHERE id = $9 AND state = 'in_progress'
+    WHERE id = $9 AND state = 'in_progress' AND expires_at IS NOT DISTINCT FROM $10::timestamptz
     RETURNING account_id
 ), told AS MATERIALIZED (
-    SELECT webhook_record_event(e.id, e.kind, closed.account_id, e.body) AS deliveries
-    FROM closed, ROWS FROM (unnest($10::uuid[]), unnest($11::text[]), unnest($12::bytea[]))
+    SELECT webhook_record_event(e.id, e.kind, closed.account_id, e.body, nullif($11::text, '')) AS deliveries
+    FROM closed, ROWS FROM (unnest($12::uuid[]), unnest($13::text[]), unnest($14::bytea[]))
         AS e (id, kind, body)
 )
 SELECT EXISTS (SELECT FROM closed)::boolean AS closed,
@@ -40,6 +40,8 @@ type CloseAttemptParams struct {
 	Answers          json.RawMessage
 	SubmissionDigest []byte
 	ID               uuid.UUID
+	ExpiresAt        *time.Time
+	Traceparent      string
 	EventIds         []uuid.UUID
 	EventKinds       []string
 	EventBodies      [][]byte
@@ -51,7 +53,7 @@ type CloseAttemptRow struct {
 }
 
 // State, answers, score and events are one statement, so one transaction and one round trip. Nothing is written, and
-// closed is false, when the attempt is no longer in progress.
+// closed is false, when the attempt is no longer in progress or has another deadline than the caller knows.
 func (q *Queries) CloseAttempt(ctx context.Context, arg CloseAttemptParams) (CloseAttemptRow, error) {
 	row := q.db.QueryRow(ctx, closeAttempt,
 		arg.State,
@@ -63,6 +65,8 @@ func (q *Queries) CloseAttempt(ctx context.Context, arg CloseAttemptParams) (Clo
 		arg.Answers,
 		arg.SubmissionDigest,
 		arg.ID,
+		arg.ExpiresAt,
+		arg.Traceparent,
 		arg.EventIds,
 		arg.EventKinds,
 		arg.EventBodies,
@@ -70,6 +74,90 @@ func (q *Queries) CloseAttempt(ctx context.Context, arg CloseAttemptParams) (Clo
 	var i CloseAttemptRow
 	err := row.Scan(&i.Closed, &i.Deliveries)
 	return i, err
+}
+
+const closeAttempts = `-- name: CloseAttempts :many
+WITH closed AS (
+    UPDATE attempts a
+    SET state = r.state, scoring_status = r.scoring_status, closed_at = r.submitted_at, submitted_at = r.submitted_at,
+        late = r.late, overtime_sec = r.overtime_sec, score_hundredths = CASE WHEN r.score >= 0 THEN r.score END,
+        answers = r.answers, submission_digest = r.submission_digest
+    FROM ROWS FROM (unnest($1::uuid[]), unnest($2::text[]), unnest($3::text[]),
+                    unnest($4::timestamptz[]), unnest($5::boolean[]),
+                    unnest($6::int[]), unnest($7::int[]), unnest($8::jsonb[]),
+                    unnest($9::bytea[]), unnest($10::timestamptz[]))
+        AS r (id, state, scoring_status, submitted_at, late, overtime_sec, score, answers, submission_digest, expires_at)
+    WHERE a.id = r.id AND a.state = 'in_progress' AND a.expires_at IS NOT DISTINCT FROM nullif(r.expires_at, '0001-01-01 00:00:00+00')
+    RETURNING a.id, a.account_id
+), told AS MATERIALIZED (
+    SELECT webhook_record_event(e.id, e.kind, closed.account_id, e.body, nullif(e.traceparent, '')) AS deliveries
+    FROM ROWS FROM (unnest($11::uuid[]), unnest($12::uuid[]), unnest($13::text[]),
+                    unnest($14::bytea[]), unnest($15::text[]))
+        AS e (attempt_id, id, kind, body, traceparent)
+    JOIN closed ON closed.id = e.attempt_id
+)
+SELECT closed.id, (SELECT coalesce(sum(deliveries), 0) FROM told)::bigint AS deliveries FROM closed
+`
+
+type CloseAttemptsParams struct {
+	Ids               []uuid.UUID
+	States            []string
+	ScoringStatuses   []string
+	SubmittedAt       []time.Time
+	Late              []bool
+	OvertimeSec       []int32
+	Scores            []int32
+	Answers           []json.RawMessage
+	SubmissionDigests [][]byte
+	ExpiresAt         []time.Time
+	EventAttempts     []uuid.UUID
+	EventIds          []uuid.UUID
+	EventKinds        []string
+	EventBodies       [][]byte
+	EventTraceparents []string
+}
+
+type CloseAttemptsRow struct {
+	ID         uuid.UUID
+	Deliveries int64
+}
+
+// CloseAttempt for several attempts, each of them once, sorted by id. It returns the ids of those that were closed. Negative
+// hundredths of a score mean none, and so does a zero expires_at.
+func (q *Queries) CloseAttempts(ctx context.Context, arg CloseAttemptsParams) ([]CloseAttemptsRow, error) {
+	rows, err := q.db.Query(ctx, closeAttempts,
+		arg.Ids,
+		arg.States,
+		arg.ScoringStatuses,
+		arg.SubmittedAt,
+		arg.Late,
+		arg.OvertimeSec,
+		arg.Scores,
+		arg.Answers,
+		arg.SubmissionDigests,
+		arg.ExpiresAt,
+		arg.EventAttempts,
+		arg.EventIds,
+		arg.EventKinds,
+		arg.EventBodies,
+		arg.EventTraceparents,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CloseAttemptsRow
+	for rows.Next() {
+		var i CloseAttemptsRow
+		if err := rows.Scan(&i.ID, &i.Deliveries); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const countAttempts = `-- name: CountAttempts :one
@@ -186,6 +274,85 @@ func (q *Queries) FindAttempt(ctx context.Context, arg FindAttemptParams) (FindA
 		&i.SubmissionDigest,
 	)
 	return i, err
+}
+
+const findAttempts = `-- name: FindAttempts :many
+SELECT r.place::int AS place, a.id, a.paper_id, a.paper_digest, a.state, a.scoring_status, a.question_count, a.opened_at,
+       a.expires_at, a.submitted_at, a.late, a.overtime_sec, a.score_hundredths, a.answers, a.submission_digest
+FROM ROWS FROM (unnest($1::int[]), unnest($2::uuid[]), unnest($3::uuid[]),
+                unnest($4::text[]), unnest($5::bytea[]))
+    AS r (place, id, family_id, exam_key, learner)
+JOIN attempts a ON a.id = r.id AND a.family_id = r.family_id AND a.exam_key = r.exam_key AND a.learner = r.learner
+`
+
+type FindAttemptsParams struct {
+	Places    []int32
+	Ids       []uuid.UUID
+	FamilyIds []uuid.UUID
+	ExamKeys  []string
+	Learners  [][]byte
+}
+
+type FindAttemptsRow struct {
+	Place            int32
+	ID               uuid.UUID
+	PaperID          string
+	PaperDigest      []byte
+	State            string
+	ScoringStatus    string
+	QuestionCount    int32
+	OpenedAt         time.Time
+	ExpiresAt        *time.Time
+	SubmittedAt      *time.Time
+	Late             bool
+	OvertimeSec      int32
+	ScoreHundredths  *int32
+	Answers          json.RawMessage
+	SubmissionDigest []byte
+}
+
+// FindAttempt for several callers. Two of them can name one attempt, and only one of them own it, so each row has the place
+// of its caller.
+func (q *Queries) FindAttempts(ctx context.Context, arg FindAttemptsParams) ([]FindAttemptsRow, error) {
+	rows, err := q.db.Query(ctx, findAttempts,
+		arg.Places,
+		arg.Ids,
+		arg.FamilyIds,
+		arg.ExamKeys,
+		arg.Learners,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FindAttemptsRow
+	for rows.Next() {
+		var i FindAttemptsRow
+		if err := rows.Scan(
+			&i.Place,
+			&i.ID,
+			&i.PaperID,
+			&i.PaperDigest,
+			&i.State,
+			&i.ScoringStatus,
+			&i.QuestionCount,
+			&i.OpenedAt,
+			&i.ExpiresAt,
+			&i.SubmittedAt,
+			&i.Late,
+			&i.OvertimeSec,
+			&i.ScoreHundredths,
+			&i.Answers,
+			&i.SubmissionDigest,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const findInHand = `-- name: FindInHand :one
@@ -372,7 +539,7 @@ func (q *Queries) OldestOverdue(ctx context.Context, lateSeconds float64) (float
 	return seconds, err
 }
 
-const openAttempt = `-- name: OpenAttempt :one
+const openAttempt = `-- name: OpenAttempt :exec
 WITH of_key AS (
     INSERT INTO attempt_counters (family_id, exam_key, learner, total)
     VALUES ($3, $5, '', 1)
@@ -389,7 +556,6 @@ INSERT INTO attempts (id, account_id, family_id, key_id, exam_key, paper_id, pap
 SELECT $1, $2, $3, $4, $5, $6, $7, $8::bytea, of_key.total,
        (SELECT total FROM of_learner), $9, $10, $11::timestamptz
 FROM of_key
-RETURNING key_seq
 `
 
 type OpenAttemptParams struct {
@@ -408,8 +574,8 @@ type OpenAttemptParams struct {
 
 // Counters and row in one statement. The learner's counter reads from the key's, so that every open of a key takes the
 // two row locks in the same order.
-func (q *Queries) OpenAttempt(ctx context.Context, arg OpenAttemptParams) (int64, error) {
-	row := q.db.QueryRow(ctx, openAttempt,
+func (q *Queries) OpenAttempt(ctx context.Context, arg OpenAttemptParams) error {
+	_, err := q.db.Exec(ctx, openAttempt,
 		arg.ID,
 		arg.AccountID,
 		arg.FamilyID,
@@ -422,9 +588,86 @@ func (q *Queries) OpenAttempt(ctx context.Context, arg OpenAttemptParams) (int64
 		arg.OpenedAt,
 		arg.ExpiresAt,
 	)
-	var key_seq int64
-	err := row.Scan(&key_seq)
-	return key_seq, err
+	return err
+}
+
+const openAttempts = `-- name: OpenAttempts :exec
+WITH counted AS (
+    INSERT INTO attempt_counters (family_id, exam_key, learner, total)
+    SELECT c.family_id, c.exam_key, c.learner, c.opened
+    FROM ROWS FROM (unnest($16::uuid[]), unnest($17::text[]),
+                    unnest($18::bytea[]), unnest($19::bigint[]))
+        AS c (family_id, exam_key, learner, opened)
+    ON CONFLICT (family_id, exam_key, learner) DO UPDATE SET total = attempt_counters.total + excluded.total
+    RETURNING family_id, exam_key, learner, total
+), sorted AS (
+    SELECT array_agg(counted.total ORDER BY counted.family_id, counted.exam_key COLLATE "C", counted.learner) AS totals FROM counted
+)
+INSERT INTO attempts (id, account_id, family_id, key_id, exam_key, paper_id, paper_digest, learner, key_seq,
+                      learner_seq, question_count, opened_at, expires_at)
+SELECT r.id, r.account_id, r.family_id, r.key_id, r.exam_key, r.paper_id, r.paper_digest, r.learner,
+       sorted.totals[r.key_counter] - r.key_after, sorted.totals[r.learner_counter] - r.learner_after,
+       r.question_count, r.opened_at, nullif(r.expires_at, '0001-01-01 00:00:00+00')
+FROM sorted, ROWS FROM (
+    unnest($1::uuid[]), unnest($2::uuid[]), unnest($3::uuid[]),
+    unnest($4::uuid[]), unnest($5::text[]), unnest($6::text[]),
+    unnest($7::bytea[]), unnest($8::bytea[]),
+    unnest($9::int[]), unnest($10::bigint[]),
+    unnest($11::int[]), unnest($12::bigint[]),
+    unnest($13::int[]), unnest($14::timestamptz[]), unnest($15::timestamptz[])
+) AS r (id, account_id, family_id, key_id, exam_key, paper_id, paper_digest, learner, key_counter, key_after,
+        learner_counter, learner_after, question_count, opened_at, expires_at)
+`
+
+type OpenAttemptsParams struct {
+	Ids             []uuid.UUID
+	AccountIds      []uuid.UUID
+	FamilyIds       []uuid.UUID
+	KeyIds          []uuid.UUID
+	ExamKeys        []string
+	PaperIds        []string
+	PaperDigests    [][]byte
+	Learners        [][]byte
+	KeyCounters     []int32
+	KeyAfter        []int64
+	LearnerCounters []int32
+	LearnerAfter    []int64
+	QuestionCounts  []int32
+	OpenedAt        []time.Time
+	ExpiresAt       []time.Time
+	CounterFamilies []uuid.UUID
+	CounterExams    []string
+	CounterLearners [][]byte
+	CounterOpened   []int64
+}
+
+// The attempts of several callers. The counter rows must come sorted by family, exam and learner, compared as bytes: all
+// statements of all pods then lock them in one order, which is also that of OpenAttempt. A row's counters are subscripts of
+// the sorted totals; its number is the total less the attempts after it. No learner is subscript 0, which yields NULL. COLLATE
+// "C" sorts the totals as the caller has sorted the rows. A zero expires_at means none.
+func (q *Queries) OpenAttempts(ctx context.Context, arg OpenAttemptsParams) error {
+	_, err := q.db.Exec(ctx, openAttempts,
+		arg.Ids,
+		arg.AccountIds,
+		arg.FamilyIds,
+		arg.KeyIds,
+		arg.ExamKeys,
+		arg.PaperIds,
+		arg.PaperDigests,
+		arg.Learners,
+		arg.KeyCounters,
+		arg.KeyAfter,
+		arg.LearnerCounters,
+		arg.LearnerAfter,
+		arg.QuestionCounts,
+		arg.OpenedAt,
+		arg.ExpiresAt,
+		arg.CounterFamilies,
+		arg.CounterExams,
+		arg.CounterLearners,
+		arg.CounterOpened,
+	)
+	return err
 }
 
 const overdueAttempts = `-- name: OverdueAttempts :many

@@ -41,8 +41,8 @@ CREATE TABLE webhook_events (
     body        bytea NOT NULL,
     created_at  timestamptz NOT NULL DEFAULT now(),
     -- The W3C traceparent of the request that caused the event, so that its delivery joins that trace; NULL if the request
-    -- was not sampled. It comes from a setting of the transaction (server/postgres/trace.go).
-    traceparent text DEFAULT nullif(current_setting('examprep.traceparent', true), '')
+    -- was not sampled.
+    traceparent text
 ) PARTITION BY RANGE (id);
 CREATE TABLE webhook_events_default PARTITION OF webhook_events DEFAULT;
 
@@ -136,12 +136,14 @@ $$;
 -- publishes an exam writes the event and its deliveries in the same round trip and transaction, while this package
 -- stays the only one that knows its tables. It returns the number of deliveries written.
 -- +goose StatementBegin
-CREATE FUNCTION webhook_record_event(p_id uuid, p_kind text, p_account uuid, p_body bytea) RETURNS bigint
+CREATE FUNCTION webhook_record_event(p_id uuid, p_kind text, p_account uuid, p_body bytea, p_traceparent text DEFAULT NULL)
+RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
     written bigint;
 BEGIN
-    INSERT INTO webhook_events (id, kind, account_id, body) VALUES (p_id, p_kind, p_account, p_body);
+    INSERT INTO webhook_events (id, kind, account_id, body, traceparent)
+    VALUES (p_id, p_kind, p_account, p_body, p_traceparent);
     INSERT INTO webhook_deliveries (id, event_id, endpoint_id)
     SELECT webhook_new_id(), p_id, e.id
     FROM webhook_endpoints e

@@ -1,4 +1,4 @@
--- name: OpenAttempt :one
+-- name: OpenAttempt :exec
 -- Counters and row in one statement. The learner's counter reads from the key's, so that every open of a key takes the
 -- two row locks in the same order.
 WITH of_key AS (
@@ -16,8 +16,38 @@ INSERT INTO attempts (id, account_id, family_id, key_id, exam_key, paper_id, pap
                       learner_seq, question_count, opened_at, expires_at)
 SELECT sqlc.arg(id), sqlc.arg(account_id), sqlc.arg(family_id), sqlc.arg(key_id), sqlc.arg(exam_key), sqlc.arg(paper_id), sqlc.arg(paper_digest), sqlc.arg(learner)::bytea, of_key.total,
        (SELECT total FROM of_learner), sqlc.arg(question_count), sqlc.arg(opened_at), sqlc.narg(expires_at)::timestamptz
-FROM of_key
-RETURNING key_seq;
+FROM of_key;
+
+-- name: OpenAttempts :exec
+-- The attempts of several callers. The counter rows must come sorted by family, exam and learner, compared as bytes: all
+-- statements of all pods then lock them in one order, which is also that of OpenAttempt. A row's counters are subscripts of
+-- the sorted totals; its number is the total less the attempts after it. No learner is subscript 0, which yields NULL. COLLATE
+-- "C" sorts the totals as the caller has sorted the rows. A zero expires_at means none.
+WITH counted AS (
+    INSERT INTO attempt_counters (family_id, exam_key, learner, total)
+    SELECT c.family_id, c.exam_key, c.learner, c.opened
+    FROM ROWS FROM (unnest(sqlc.arg(counter_families)::uuid[]), unnest(sqlc.arg(counter_exams)::text[]),
+                    unnest(sqlc.arg(counter_learners)::bytea[]), unnest(sqlc.arg(counter_opened)::bigint[]))
+        AS c (family_id, exam_key, learner, opened)
+    ON CONFLICT (family_id, exam_key, learner) DO UPDATE SET total = attempt_counters.total + excluded.total
+    RETURNING family_id, exam_key, learner, total
+), sorted AS (
+    SELECT array_agg(counted.total ORDER BY counted.family_id, counted.exam_key COLLATE "C", counted.learner) AS totals FROM counted
+)
+INSERT INTO attempts (id, account_id, family_id, key_id, exam_key, paper_id, paper_digest, learner, key_seq,
+                      learner_seq, question_count, opened_at, expires_at)
+SELECT r.id, r.account_id, r.family_id, r.key_id, r.exam_key, r.paper_id, r.paper_digest, r.learner,
+       sorted.totals[r.key_counter] - r.key_after, sorted.totals[r.learner_counter] - r.learner_after,
+       r.question_count, r.opened_at, nullif(r.expires_at, '0001-01-01 00:00:00+00')
+FROM sorted, ROWS FROM (
+    unnest(sqlc.arg(ids)::uuid[]), unnest(sqlc.arg(account_ids)::uuid[]), unnest(sqlc.arg(family_ids)::uuid[]),
+    unnest(sqlc.arg(key_ids)::uuid[]), unnest(sqlc.arg(exam_keys)::text[]), unnest(sqlc.arg(paper_ids)::text[]),
+    unnest(sqlc.arg(paper_digests)::bytea[]), unnest(sqlc.arg(learners)::bytea[]),
+    unnest(sqlc.arg(key_counters)::int[]), unnest(sqlc.arg(key_after)::bigint[]),
+    unnest(sqlc.arg(learner_counters)::int[]), unnest(sqlc.arg(learner_after)::bigint[]),
+    unnest(sqlc.arg(question_counts)::int[]), unnest(sqlc.arg(opened_at)::timestamptz[]), unnest(sqlc.arg(expires_at)::timestamptz[])
+) AS r (id, account_id, family_id, key_id, exam_key, paper_id, paper_digest, learner, key_counter, key_after,
+        learner_counter, learner_after, question_count, opened_at, expires_at);
 
 -- name: FindAttempt :one
 -- Whose it is stands in the condition: another key's, learner's or exam's attempt is not found.
@@ -26,23 +56,57 @@ SELECT id, paper_id, paper_digest, state, scoring_status, question_count, opened
 FROM attempts
 WHERE id = sqlc.arg(id) AND family_id = sqlc.arg(family_id) AND exam_key = sqlc.arg(exam_key) AND learner = sqlc.arg(learner);
 
+-- name: FindAttempts :many
+-- FindAttempt for several callers. Two of them can name one attempt, and only one of them own it, so each row has the place
+-- of its caller.
+SELECT r.place::int AS place, a.id, a.paper_id, a.paper_digest, a.state, a.scoring_status, a.question_count, a.opened_at,
+       a.expires_at, a.submitted_at, a.late, a.overtime_sec, a.score_hundredths, a.answers, a.submission_digest
+FROM ROWS FROM (unnest(sqlc.arg(places)::int[]), unnest(sqlc.arg(ids)::uuid[]), unnest(sqlc.arg(family_ids)::uuid[]),
+                unnest(sqlc.arg(exam_keys)::text[]), unnest(sqlc.arg(learners)::bytea[]))
+    AS r (place, id, family_id, exam_key, learner)
+JOIN attempts a ON a.id = r.id AND a.family_id = r.family_id AND a.exam_key = r.exam_key AND a.learner = r.learner;
+
 -- name: CloseAttempt :one
 -- State, answers, score and events are one statement, so one transaction and one round trip. Nothing is written, and
--- closed is false, when the attempt is no longer in progress.
+-- closed is false, when the attempt is no longer in progress or has another deadline than the caller knows.
 WITH closed AS (
     UPDATE attempts
     SET state = sqlc.arg(state), scoring_status = sqlc.arg(scoring_status), closed_at = sqlc.arg(submitted_at), submitted_at = sqlc.arg(submitted_at),
         late = sqlc.arg(late), overtime_sec = sqlc.arg(overtime_sec), score_hundredths = sqlc.narg(score_hundredths),
         answers = sqlc.arg(answers), submission_digest = sqlc.arg(submission_digest)
-    WHERE id = sqlc.arg(id) AND state = 'in_progress'
+    WHERE id = sqlc.arg(id) AND state = 'in_progress' AND expires_at IS NOT DISTINCT FROM sqlc.narg(expires_at)::timestamptz
     RETURNING account_id
 ), told AS MATERIALIZED (
-    SELECT webhook_record_event(e.id, e.kind, closed.account_id, e.body) AS deliveries
+    SELECT webhook_record_event(e.id, e.kind, closed.account_id, e.body, nullif(sqlc.arg(traceparent)::text, '')) AS deliveries
     FROM closed, ROWS FROM (unnest(sqlc.arg(event_ids)::uuid[]), unnest(sqlc.arg(event_kinds)::text[]), unnest(sqlc.arg(event_bodies)::bytea[]))
         AS e (id, kind, body)
 )
 SELECT EXISTS (SELECT FROM closed)::boolean AS closed,
        (SELECT coalesce(sum(deliveries), 0) FROM told)::bigint AS deliveries;
+
+-- name: CloseAttempts :many
+-- CloseAttempt for several attempts, each of them once, sorted by id. It returns the ids of those that were closed. Negative
+-- hundredths of a score mean none, and so does a zero expires_at.
+WITH closed AS (
+    UPDATE attempts a
+    SET state = r.state, scoring_status = r.scoring_status, closed_at = r.submitted_at, submitted_at = r.submitted_at,
+        late = r.late, overtime_sec = r.overtime_sec, score_hundredths = CASE WHEN r.score >= 0 THEN r.score END,
+        answers = r.answers, submission_digest = r.submission_digest
+    FROM ROWS FROM (unnest(sqlc.arg(ids)::uuid[]), unnest(sqlc.arg(states)::text[]), unnest(sqlc.arg(scoring_statuses)::text[]),
+                    unnest(sqlc.arg(submitted_at)::timestamptz[]), unnest(sqlc.arg(late)::boolean[]),
+                    unnest(sqlc.arg(overtime_sec)::int[]), unnest(sqlc.arg(scores)::int[]), unnest(sqlc.arg(answers)::jsonb[]),
+                    unnest(sqlc.arg(submission_digests)::bytea[]), unnest(sqlc.arg(expires_at)::timestamptz[]))
+        AS r (id, state, scoring_status, submitted_at, late, overtime_sec, score, answers, submission_digest, expires_at)
+    WHERE a.id = r.id AND a.state = 'in_progress' AND a.expires_at IS NOT DISTINCT FROM nullif(r.expires_at, '0001-01-01 00:00:00+00')
+    RETURNING a.id, a.account_id
+), told AS MATERIALIZED (
+    SELECT webhook_record_event(e.id, e.kind, closed.account_id, e.body, nullif(e.traceparent, '')) AS deliveries
+    FROM ROWS FROM (unnest(sqlc.arg(event_attempts)::uuid[]), unnest(sqlc.arg(event_ids)::uuid[]), unnest(sqlc.arg(event_kinds)::text[]),
+                    unnest(sqlc.arg(event_bodies)::bytea[]), unnest(sqlc.arg(event_traceparents)::text[]))
+        AS e (attempt_id, id, kind, body, traceparent)
+    JOIN closed ON closed.id = e.attempt_id
+)
+SELECT closed.id, (SELECT coalesce(sum(deliveries), 0) FROM told)::bigint AS deliveries FROM closed;
 
 -- name: FindInHand :one
 -- The revision of the newest attempt in progress on a paper; due_since leaves out those whose time is over.

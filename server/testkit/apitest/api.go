@@ -95,6 +95,7 @@ func New(t testing.TB, o Options) *API {
 		NamespaceSecret: bytes.Repeat([]byte{7}, 32), Now: a.DatabaseTime,
 	}, a.Pool, papers, (*webhooks.Notifier)(nil))
 	check.NoError(t, err)
+	t.Cleanup(service.Close)
 	a.Deps = httpapi.Deps{Gate: guard, Catalog: snapshot, Attempts: service, Logger: logger, Registerer: a.Registry}
 	if o.Developer != nil {
 		a.Deps.Developer = o.Developer(a)

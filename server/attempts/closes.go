@@ -18,7 +18,7 @@ import (
 func (s statements) findOne(ctx context.Context, p attemptsdb.FindAttemptParams) (*attemptsdb.FindAttemptRow, error) {
 	row, err := s.queries.FindAttempt(ctx, p)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil //nolint:nilnil // no row is no error
+		return nil, nil //nolint:nilnil // a missing row is not an error
 	}
 	return &row, err
 }

@@ -62,14 +62,20 @@ func newBench(t *testing.T) *bench {
 		testkit.Exec(t, pool, statement)
 	}
 	b.advance(0)
-	service, err := NewService(Config{
-		NamespaceSecret: []byte("a secret of thirty-two characters"), Now: func() time.Time { return *b.time.Load() },
-	}, pool, b.shelf, b)
-	check.NoError(t, err)
-	t.Cleanup(service.Close)
-	b.Service = service
+	b.Service = b.pod(t)
 	b.Sweeper = NewSweeper(pool, slog.New(slog.DiscardHandler), nil)
 	return b
+}
+
+// pod returns another Service on the same database, papers and clock.
+func (b *bench) pod(t *testing.T) *Service {
+	t.Helper()
+	service, err := NewService(Config{
+		NamespaceSecret: []byte("a secret of thirty-two characters"), Now: func() time.Time { return *b.time.Load() },
+	}, b.pool, b.shelf, b)
+	check.NoError(t, err)
+	t.Cleanup(service.Close)
+	return service
 }
 
 // someone is a new account with a key, and an endpoint that is subscribed to its events.

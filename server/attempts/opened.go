@@ -18,7 +18,7 @@ func (s *Service) remember(p attemptsdb.OpenAttemptParams) {
 }
 
 // findOpened returns an attempt that this pod opened, of this key family, exam and learner. It is in progress, with the same
-// deadline, unless somebody changed the row; the statement that closes the attempt checks both.
+// deadline, unless the row was changed; the statement that closes the attempt checks both.
 func (s *Service) findOpened(who keys.Identity, req SubmitRequest) (attemptRow, bool) {
 	id, ok := parseID(req.AttemptID)
 	if !ok {

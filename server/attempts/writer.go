@@ -134,7 +134,7 @@ func (g *group[Q, R]) do(ctx context.Context, family uuid.UUID, params Q) (R, er
 	return g.batches.Do(ctx, call[Q]{params: params, family: family, span: trace.SpanFromContext(ctx)})
 }
 
-// run answers a batch. Its context is no caller's, so no caller can cancel the others.
+// run answers a batch. The batch has a context of its own, so a caller that leaves cancels only its own call.
 func (g *group[Q, R]) run(_ int, calls []*batch.Call[call[Q], R]) {
 	ctx, cancel := context.WithTimeout(g.life, batchTimeout)
 	defer cancel()

@@ -148,8 +148,8 @@ func statementName(sql string) string {
 	return strings.ToUpper(first[:min(len(first), maxStatementName)])
 }
 
-// Traceparent returns the trace of ctx as the W3C header has it, or "" if the trace is not recorded. It is stored with webhook
-// events, so that their deliveries join the trace.
+// Traceparent returns the W3C header traceparent for the trace of ctx, or "" if the trace is not recorded. Webhook events are
+// stored with it, so that their deliveries join the trace.
 func Traceparent(ctx context.Context) string {
 	span := trace.SpanContextFromContext(ctx)
 	if !span.IsSampled() {

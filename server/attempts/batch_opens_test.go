@@ -29,9 +29,9 @@ type opener struct {
 	err    error
 }
 
-func (o *opener) open(ctx context.Context, b *bench) {
+func (o *opener) open(ctx context.Context, service *Service) {
 	ctx, o.cancel = context.WithCancel(ctx)
-	o.opened, o.err = b.Open(ctx, o.who, o.req)
+	o.opened, o.err = service.Open(ctx, o.who, o.req)
 }
 
 // refusedPaper is a paper whose attempts a constraint refuses.
@@ -115,7 +115,7 @@ func TestOpensInABatch(t *testing.T) {
 				first[16].req.ExamKey, first[16].req.PaperID = testExam, refusedPaper
 			}
 			blocked[0].who.FamilyID = first[0].who.FamilyID
-			blocked[0].open(t.Context(), b) // makes the counter that holds the batch
+			blocked[0].open(t.Context(), b.Service) // makes the counter that holds the batch
 			check.NoError(t, blocked[0].err)
 			batch1 := testkit.Begin(t, db, fmt.Sprintf("SELECT FROM attempt_counters WHERE family_id = '%s' FOR UPDATE", first[0].who.FamilyID))
 			all := testkit.Begin(t, db, "LOCK TABLE attempt_counters IN SHARE MODE")
@@ -124,9 +124,9 @@ func TestOpensInABatch(t *testing.T) {
 			for _, o := range blocked {
 				o.who = keys.Identity{KeyID: uuid.New(), FamilyID: uuid.New(), AccountID: uuid.New()}
 			}
-			occupy(t, b.writer.opens, &c, func(i int) { blocked[i].open(t.Context(), b) })
+			occupy(t, b.writer.opens, &c, func(i int) { blocked[i].open(t.Context(), b.Service) })
 			for _, o := range openers {
-				c.start(func() { o.open(t.Context(), b) })
+				c.start(func() { o.open(t.Context(), b.Service) })
 			}
 			loaded(t, b.writer.opens, batchSize+1, batchesInFlight)
 			leaver.cancel()

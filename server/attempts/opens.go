@@ -25,7 +25,9 @@ func compareCounters(a, b counter) int {
 	return cmp.Or(bytes.Compare(a.family[:], b.family[:]), strings.Compare(a.exam, b.exam), strings.Compare(a.learner, b.learner))
 }
 
-func keyCounter(p attemptsdb.OpenAttemptParams) counter { return counter{family: p.FamilyID, exam: p.ExamKey} }
+func keyCounter(p attemptsdb.OpenAttemptParams) counter {
+	return counter{family: p.FamilyID, exam: p.ExamKey}
+}
 
 func learnerCounter(p attemptsdb.OpenAttemptParams) counter {
 	return counter{family: p.FamilyID, exam: p.ExamKey, learner: string(p.Learner)}

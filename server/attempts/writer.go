@@ -52,14 +52,18 @@ func newWriter(queries *attemptsdb.Queries, notifier Notifier, registerer promet
 		opens: newGroup(life, registerer, statement[attemptsdb.OpenAttemptParams, struct{}]{
 			name: "open", one: q.openOne, many: q.openMany,
 			// All opens of a key lock this counter.
-			lock: func(seed maphash.Seed, p *attemptsdb.OpenAttemptParams) uint64 { return maphash.Comparable(seed, keyCounter(*p)) },
+			lock: func(seed maphash.Seed, p *attemptsdb.OpenAttemptParams) uint64 {
+				return maphash.Comparable(seed, keyCounter(*p))
+			},
 		}),
 		finds: newGroup(life, registerer, statement[attemptsdb.FindAttemptParams, *attemptsdb.FindAttemptRow]{
 			name: "find", one: q.findOne, many: q.findMany,
 		}),
 		closes: newGroup(life, registerer, statement[attemptsdb.CloseAttemptParams, attemptsdb.CloseAttemptRow]{
 			name: "close", one: q.closeOne, many: q.closeMany, committed: notify,
-			lock: func(seed maphash.Seed, p *attemptsdb.CloseAttemptParams) uint64 { return maphash.Comparable(seed, p.ID) },
+			lock: func(seed maphash.Seed, p *attemptsdb.CloseAttemptParams) uint64 {
+				return maphash.Comparable(seed, p.ID)
+			},
 		}),
 		stop: stop,
 	}

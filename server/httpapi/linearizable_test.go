@@ -186,7 +186,7 @@ func (p *play) round(client, round int) error {
 func TestAttemptsOfAKeyAreLinearizable(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, apitest.Options{Exams: []catalog.Exam{sampleExam("exam-one"), sampleExam("exam-two"), sampleExam("exam-three")}})
-	const clients, rounds = 4, 8
+	const clients, rounds = 12, 8 // so many that calls share batches
 	c := a.crowd(clients)
 	for _, exam := range []string{"exam-one", "exam-two", "exam-three"} {
 		p := &play{crowd: c, exam: exam, answers: map[string]string{}}

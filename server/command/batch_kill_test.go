@@ -1,0 +1,140 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"examprep.dev/server/catalog/catalogtest"
+	"examprep.dev/server/testkit"
+)
+
+// sheet is an attempt that is submitted with a key.
+type sheet struct{ key, attempt string }
+
+// sitting submits attempts at a pod that is killed meanwhile.
+type sitting struct {
+	*client
+	sheets []sheet
+}
+
+// submit returns the status of a submission, 0 without an answer.
+func (s *sitting) submit(i int) int {
+	body := fmt.Sprintf(`{"attempt_id":"%s","answers":{"1:1":"B"}}`, s.sheets[i].attempt)
+	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, "http://"+s.address+examPath+"/mock-exams/submit", strings.NewReader(body))
+	if err != nil {
+		panic(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+s.sheets[i].key)
+	request.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		return 0
+	}
+	_, err = io.Copy(io.Discard, answer.Body)
+	_ = answer.Body.Close()
+	if err != nil {
+		return 0
+	}
+	return answer.StatusCode
+}
+
+// awaitLoad waits until the pod's calls that close attempts wait and run as they should.
+func awaitLoad(t *testing.T, pod *testkit.Pod, waiting, running int) {
+	t.Helper()
+	testkit.Eventually(t, fmt.Sprintf("%d calls wait, and %d batches run", waiting, running), func() bool {
+		metrics := pod.Scrape()
+		return strings.Contains(metrics, fmt.Sprintf("examprep_attempts_batch_waiting_calls{statement=\"close\"} %d\n", waiting)) &&
+			strings.Contains(metrics, fmt.Sprintf("examprep_attempts_batch_running{statement=\"close\"} %d\n", running))
+	})
+}
+
+// TestAPodThatIsKilledInABatchLeavesAttemptsWholeOrUntouched kills a pod with SIGKILL while its batch has written one part of
+// its attempts and waits for a lock. The batch's connection then breaks, or its statement goes on.
+func TestAPodThatIsKilledInABatchLeavesAttemptsWholeOrUntouched(t *testing.T) {
+	for _, breaks := range []bool{true, false} {
+		t.Run(fmt.Sprintf("the connection breaks: %v", breaks), func(t *testing.T) {
+			e := newEnv(t)
+			pool := testkit.Open(t, e.Database)
+			catalogtest.Publish(t, pool, catalogtest.Exam(privateExam, "Private exam", "B"))
+			s := &sitting{client: &client{env: e, pool: pool, address: testkit.FreeAddress(t), statuses: map[int]int{}}}
+			api := e.start("api", "--listen", s.address)
+			const alone, together = 4, 60 // calls in batches of one, and in the batch that is killed
+			for i := range alone + together {
+				if i%8 == 0 {
+					s.key = e.newKey()
+				}
+				if i == 0 {
+					e.registerReceiver(pool)
+				}
+				s.sheets = append(s.sheets, sheet{key: s.key, attempt: s.open()})
+			}
+			middle := testkit.Begin(t, pool, fmt.Sprintf("SELECT FROM attempts WHERE id = '%s' FOR UPDATE", s.sheets[alone+together/2].attempt))
+			table := testkit.Begin(t, pool, "LOCK TABLE attempts IN SHARE MODE")
+			statuses := make([]int, len(s.sheets))
+			var clients sync.WaitGroup
+			for i := range s.sheets {
+				clients.Go(func() { statuses[i] = s.submit(i) })
+				if i < alone {
+					awaitLoad(t, api, 0, i+1)
+				}
+			}
+			awaitLoad(t, api, together, alone)
+			testkit.Release(t, table)
+			awaitLoad(t, api, 0, 1)
+			api.MayFail = true
+			if err := api.Signal(syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			clients.Wait()
+			const backends = "pg_stat_activity WHERE datname = current_database() AND query LIKE '-- name: CloseAttempts%' AND state <> 'idle'"
+			if breaks {
+				testkit.Exec(t, pool, "SELECT pg_terminate_backend(pid) FROM "+backends)
+			}
+			testkit.Release(t, middle)
+			testkit.Eventually(t, "the batch has ended", func() bool { return count(t, pool, backends) == 0 })
+			s.areWholeOrUntouched(pool, statuses, alone)
+
+			next := e.start("api", "--listen", s.address)
+			for i := range s.sheets {
+				if status := s.submit(i); status != http.StatusOK {
+					t.Errorf("attempt %d is submitted again with status %d", i, status)
+				}
+			}
+			if got := count(t, pool, "webhook_events WHERE account_id IS NOT NULL"); got != 2*len(s.sheets) {
+				t.Errorf("%d events of %d attempts", got, len(s.sheets))
+			}
+			next.Stop()
+		})
+	}
+}
+
+// areWholeOrUntouched checks attempts after the kill: those that were submitted alone have their answers, those of the batch do
+// not. Each attempt has all of its submission, or nothing, and the batch is one transaction.
+func (s *sitting) areWholeOrUntouched(pool *pgxpool.Pool, statuses []int, alone int) {
+	s.t.Helper()
+	whole := 0
+	for i, sheet := range s.sheets {
+		events := count(s.t, pool, fmt.Sprintf("webhook_events WHERE convert_from(body, 'UTF8')::jsonb->'data'->>'attempt_id' = '%s'", sheet.attempt))
+		submitted := count(s.t, pool, fmt.Sprintf("attempts WHERE id = '%s' AND state = 'submitted' AND answers IS NOT NULL AND score_hundredths = 10000", sheet.attempt))
+		open := count(s.t, pool, fmt.Sprintf("attempts WHERE id = '%s' AND state = 'in_progress' AND answers IS NULL", sheet.attempt))
+		want := http.StatusOK
+		if i >= alone {
+			want = 0
+			whole += submitted
+		}
+		if statuses[i] != want || events != 2*submitted || submitted+open != 1 || (i < alone && submitted == 0) {
+			s.t.Errorf("attempt %d was answered %d; submitted %d, in progress %d, %d events", i, statuses[i], submitted, open, events)
+		}
+	}
+	if batch := len(s.sheets) - alone; whole != 0 && whole != batch {
+		s.t.Errorf("%d of the batch's %d attempts are written", whole, batch)
+	}
+	s.t.Logf("%d of the batch's attempts are written", whole)
+}

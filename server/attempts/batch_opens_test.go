@@ -71,7 +71,7 @@ func (o *opener) check(t *testing.T, b *bench, db *pgxpool.Pool) {
 	check.NoError(t, err)
 	want := Opened{
 		AttemptID: o.opened.AttemptID, PaperID: o.req.PaperID, QuestionCount: len(paper.Questions),
-		Questions: window(paper.Questions, o.req.Offset, o.req.Limit), State: StateInProgress, OpenedAt: b.clock(),
+		Questions: page(paper.Questions, o.req.Offset, o.req.Limit), State: StateInProgress, OpenedAt: b.clock(),
 	}
 	if paper.DurationMinutes > 0 {
 		deadline := want.OpenedAt.Add(time.Duration(paper.DurationMinutes) * time.Minute)

@@ -120,24 +120,23 @@ func (o *Outcome) appendMembers(dst []byte) []byte {
 	if o.Scaled != nil {
 		dst = o.Scaled.append(append(dst, `,"scaled":`...))
 	}
-	for _, count := range []struct {
-		name  string
-		value int
-	}{
-		{`,"correct_count":`, o.CorrectCount},
-		{`,"incorrect_count":`, o.IncorrectCount},
-		{`,"unanswered_count":`, o.UnansweredCount},
-		{`,"ungraded_count":`, o.UngradedCount},
-	} {
-		dst = strconv.AppendInt(append(dst, count.name...), int64(count.value), 10)
-	}
+	dst = strconv.AppendInt(append(dst, `,"correct_count":`...), int64(o.CorrectCount), 10)
+	dst = strconv.AppendInt(append(dst, `,"incorrect_count":`...), int64(o.IncorrectCount), 10)
+	dst = strconv.AppendInt(append(dst, `,"unanswered_count":`...), int64(o.UnansweredCount), 10)
+	dst = strconv.AppendInt(append(dst, `,"ungraded_count":`...), int64(o.UngradedCount), 10)
 	dst = append(dst, `,"sections":[`...)
 	for i, section := range o.Sections {
-		dst = section.append(appendComma(dst, i))
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = section.append(dst)
 	}
 	dst = append(dst, `],"questions":[`...)
 	for i, question := range o.Questions {
-		dst = question.append(appendComma(dst, i))
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = question.append(dst)
 	}
 	return append(dst, ']')
 }
@@ -165,14 +164,6 @@ func appendScores(dst []byte, raw, maximum Marks, percentage Percentage) []byte 
 	dst = raw.append(append(dst, `"raw_score":`...))
 	dst = maximum.append(append(dst, `,"max_score":`...))
 	return percentage.append(append(dst, `,"percentage":`...))
-}
-
-// appendComma appends a comma unless the element that follows is the first one.
-func appendComma(dst []byte, index int) []byte {
-	if index == 0 {
-		return dst
-	}
-	return append(dst, ',')
 }
 
 func appendTime(dst []byte, t time.Time) []byte {

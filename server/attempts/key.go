@@ -5,7 +5,6 @@ import (
 	"math/big"
 	"slices"
 	"strconv"
-	"unsafe"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -28,8 +27,12 @@ type PreparedKey struct {
 	textBytes int
 }
 
-// ambiguous is the position of a plain number that several sections have.
-const ambiguous = -1
+const (
+	// ambiguous is the position of a plain number that several sections have.
+	ambiguous = -1
+	// questionBytes is about what a question takes in memory besides its constant JSON.
+	questionBytes = 400
+)
 
 // preparedQuestion is one question's key.
 type preparedQuestion struct {
@@ -78,8 +81,7 @@ func PrepareKey(key *catalog.AnswerKey) (prepared *PreparedKey, sizeBytes int) {
 		k.positions[number] = position
 	}
 	slices.SortFunc(k.sorted, func(a, b int) int { return cmp.Compare(k.questions[a].id, k.questions[b].id) })
-	sizeBytes = k.sizeBytes()
-	return k, sizeBytes
+	return k, k.textBytes + len(k.questions)*questionBytes
 }
 
 // prepareQuestion prepares one question, and returns buffer with its constant JSON appended.
@@ -132,24 +134,6 @@ func correctAnswer(q catalog.QuestionKey) string {
 	default:
 		return ""
 	}
-}
-
-// sizeBytes estimates the memory that k keeps: its texts, the question structs, and what these point at.
-func (k *PreparedKey) sizeBytes() int {
-	const (
-		perQuestion = int(unsafe.Sizeof(preparedQuestion{})) + 160 // two map entries with their keys, two ints
-		perLetter   = 24                                           // string header and an allocation
-		perNumber   = 256                                          // two big.Rat
-	)
-	size := int(unsafe.Sizeof(*k)) + k.textBytes + len(k.questions)*perQuestion
-	for i := range k.questions {
-		q := &k.questions[i]
-		size += len(q.right) + perLetter*(len(q.letters)+len(q.choices))
-		if q.lowest != nil {
-			size += perNumber
-		}
-	}
-	return size
 }
 
 // appendText appends text as a JSON string, or null if it is empty. What is not UTF-8 becomes U+FFFD.

@@ -64,7 +64,7 @@ func pageOf(paper *read.PaperRevision, req PageRequest) Page {
 	return Page{Questions: page(paper.Questions, req.Offset, req.Limit), Total: len(paper.Questions)}
 }
 
-// page returns the questions from offset on, at most limit; none when offset lies behind the end.
+// page returns at most limit questions from offset on, and none if offset is beyond the end.
 func page(questions [][]byte, offset, limit int) [][]byte {
 	from := min(max(offset, 0), len(questions))
 	to := from + min(max(limit, 0), len(questions)-from)

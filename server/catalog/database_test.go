@@ -19,9 +19,6 @@ import (
 	"examprep.dev/server/webhooks"
 )
 
-// patience bounds what a test waits for; only a failing test waits so long.
-const patience = 30 * time.Second
-
 var owner = catalog.Claim{Cluster: "test", Namespace: "exams", Name: "owner"}
 
 // bell counts Notify.
@@ -103,7 +100,7 @@ func (b *bench) events(t *testing.T) []webhooks.ContentUpdated {
 	return events
 }
 
-// snapshot opens one that polls too seldom to matter, unless the test says otherwise.
+// snapshot opens a Snapshot that polls once an hour, unless cfg has an interval.
 func (b *bench) snapshot(t *testing.T, cfg read.SnapshotConfig) *read.Snapshot {
 	t.Helper()
 	if cfg.PollInterval == 0 {

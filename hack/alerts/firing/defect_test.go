@@ -14,7 +14,7 @@ import (
 // TestAlertsOfADefect builds the program with a defect that one operation meets: no request is known that makes one panic.
 func TestAlertsOfADefect(t *testing.T) {
 	s, p := newEnv(t), newPrometheus(t)
-	s.Path = defective(t, "../../../server/catalog/snapshot.go", "func (s *Snapshot) Resources(examKey string) (Document, error) {\n")
+	s.Path = defective(t, "../../../server/catalog/read/snapshot.go", "func (s *Snapshot) Resources(examKey string) (Document, error) {\n")
 	api := s.start("api")
 	p.pods[api] = true
 	reads(t, api, "examprep_ready 1")

@@ -2,6 +2,7 @@ package read
 
 import (
 	"context"
+	"fmt"
 
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/postgres/catalogdb"
@@ -14,17 +15,22 @@ type Keys[K any] struct {
 }
 
 // NewKeys returns a cache of at most SnapshotConfig.KeyCacheBytes for the answer keys of s. prepare is called once for each
-// load, and may keep its argument; it returns the cached value and its approximate size in bytes. The cache reports the
-// metrics examprep_catalog_cache_* with the label answer_keys, and its unreadable keys count for s: a Snapshot with a
-// Registerer can have one Keys.
+// load, and can keep its argument; it returns the cached value and its approximate size in bytes. A key on which prepare
+// panics is unreadable. The cache has the label answer_keys in the metrics examprep_catalog_cache_*, and its unreadable keys
+// count for s. A Snapshot with a Registerer can have one Keys.
 func NewKeys[K any](s *Snapshot, prepare func(*catalog.AnswerKey) (key K, bytes int)) (*Keys[K], error) {
-	load := func(ctx context.Context, q *catalogdb.Queries, id revisionID) (sized[K], error) {
+	load := func(ctx context.Context, q *catalogdb.Queries, id revisionID) (entry sized[K], err error) {
 		key, err := loadAnswerKey(ctx, q, id)
 		if err != nil {
 			return sized[K]{}, err
 		}
-		prepared, bytes := prepare(key)
-		return sized[K]{prepared, bytes}, nil
+		defer func() {
+			if cause := recover(); cause != nil { // it would end the process
+				err = fmt.Errorf("%w: panic: %v", errUndecodable, cause)
+			}
+		}()
+		entry.value, entry.bytes = prepare(key)
+		return entry, nil
 	}
 	c, err := newCache(s, "answer key", s.cfg.KeyCacheBytes, load)
 	if err != nil {

@@ -66,12 +66,11 @@ type view struct {
 	list  []ExamEntry
 }
 
-// examView is one exam's published revision, rendered. If that cannot be read, it is the last one that could.
+// examView is one exam's published revision, rendered. If that cannot be read, it is the last one that could. Only state and
+// unreadable are set if the exam is not served: it is withdrawn, or this pod was never able to read it.
 type examView struct {
 	state      catalogdb.CatalogStatesRow
 	unreadable string // why the published revision cannot be read; empty if it can
-
-	// The fields below are empty if the exam is not served: it is withdrawn, or this pod was never able to read it.
 
 	entry                                ExamEntry
 	overview, resources, studyPath, list Document

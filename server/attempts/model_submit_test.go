@@ -50,9 +50,9 @@ func (w *world) submits(t *rapid.T) {
 	if len(w.attempts) == 0 {
 		return
 	}
-	a := rapid.SampledFrom(w.attempts).Draw(t, "attempt")
-	status := rapid.SampledFrom([]State{"", StateSubmitted, StateSubmitted, StateExpired, StateAbandoned}).Draw(t, "status")
-	w.submit(t, a, w.claimant(t, a), status, drawSheet(t, a.edition.key))
+	s := w.drawSubmit(t, rapid.SampledFrom(w.attempts).Draw(t, "attempt"))
+	s.send(t)
+	w.submitted(t, s)
 }
 
 // retries repeats an accepted submission in other words, seldom with one thing changed.
@@ -81,14 +81,14 @@ func (w *world) retries(t *rapid.T) {
 	if seldom(t, "mistake") {
 		sheet.spoil(t, a.edition.key)
 	}
-	w.submit(t, a, w.claimant(t, a), status, sheet)
+	s := &modelSubmit{pod: w.aPod(t), attempt: a, by: w.claimant(t, a), status: status, sheet: sheet}
+	s.send(t)
+	w.submitted(t, s)
 }
 
-// submit sends a submission and checks the answer against every rule, in the order in which they hold.
-func (w *world) submit(t *rapid.T, a *modelAttempt, by claim, status State, sheet modelSheet) {
-	got, err := w.Submit(t.Context(), by.who, SubmitRequest{
-		ExamKey: by.exam, AttemptID: a.id, Status: status, LearnerID: by.learner, Answers: sheet.given,
-	})
+// submitted checks the answer to a submission against every rule, in the order in which they hold.
+func (w *world) submitted(t *rapid.T, s *modelSubmit) {
+	a, by, status, sheet, got, err := s.attempt, s.by, s.status, s.sheet, s.got, s.err
 	if status == "" {
 		status = StateSubmitted
 	}

@@ -56,10 +56,11 @@ type modelSubmission struct {
 	score *Percentage
 }
 
-// world is one history: the system under test with its model.
+// world is one history: the system under test with its model. Each call goes to one of the pods.
 type world struct {
 	*bench
 	*coverage
+	pods     []*Service
 	people   []keys.Identity
 	attempts []*modelAttempt
 }
@@ -124,6 +125,7 @@ func sampleHistories(t *testing.T) {
 func playHistories(t *testing.T, seen *coverage) {
 	t.Helper()
 	b := newBench(t)
+	pods := []*Service{b.Service, b.pod(t)}
 	testkit.Exec(t, b.pool, "CREATE INDEX ON webhook_events (account_id)") // for tellsOfEachSubmissionOnce
 	begin := time.Date(8000, 1, 1, 0, 0, 0, 123_456_000, time.UTC)         // as late as JSON allows, and some time for all histories before it
 	rapid.Check(t, func(t *rapid.T) {
@@ -131,7 +133,7 @@ func playHistories(t *testing.T, seen *coverage) {
 		start := begin
 		b.time.Store(&start)
 		b.shelf.restock(modelExams...)
-		w := &world{bench: b, coverage: seen}
+		w := &world{bench: b, coverage: seen, pods: pods}
 		for range 2 {
 			w.people = append(w.people, keys.Identity{KeyID: uuid.New(), FamilyID: uuid.New(), AccountID: uuid.New()})
 		}
@@ -164,6 +166,7 @@ func (s modelStep) String() string { return s.name }
 var modelSteps = slices.Concat(
 	slices.Repeat([]modelStep{{"open", (*world).opens}, {"submit", (*world).submits}, {"wait", (*world).waits}}, 4),
 	slices.Repeat([]modelStep{{"retry", (*world).retries}, {"page", (*world).pages}}, 2),
+	[]modelStep{{"open at once", (*world).opensAtOnce}, {"submit at once", (*world).submitsAtOnce}},
 	[]modelStep{{"republish", (*world).republishes}, {"sweep", (*world).sweeps}, {"history", (*world).readsHistory}, {"withdraw", (*world).withdraws}},
 )
 
@@ -189,7 +192,7 @@ func (c *coverage) sawIf(holds bool, transition string) {
 // transitions is everything that the histories must exercise.
 var transitions = []string{
 	"open: with a limit", "open: without a limit", "open: with a learner", "open: without a learner",
-	"open: paper_not_found", "open: exam_not_found", "open: beside an open attempt",
+	"open: paper_not_found", "open: exam_not_found", "open: beside an open attempt", "open: at once", "submit: at once",
 	"page: the published revision", "page: an attempt's older revision", "page: in hand although withdrawn",
 	"page: paper_not_found", "page: exam_not_found",
 	"submit: in_progress → submitted", "submit: in_progress → expired", "submit: in_progress → abandoned",
@@ -284,16 +287,21 @@ func (w *world) published(exam, paper string) (*edition, string) {
 }
 
 func (w *world) opens(t *rapid.T) {
-	who, exam, paper, learner := w.someSheet(t)
-	offset, limit := rapid.IntRange(0, 7).Draw(t, "offset"), rapid.IntRange(1, 20).Draw(t, "limit")
-	got, err := w.Open(t.Context(), who, OpenRequest{ExamKey: exam, PaperID: paper, Offset: offset, Limit: limit, LearnerID: learner})
+	o := w.drawOpen(t)
+	o.send(t)
+	w.opened(t, o)
+}
+
+// opened checks the answer to an open.
+func (w *world) opened(t *rapid.T, o *modelOpen) {
+	who, exam, paper, learner, got := o.who, o.req.ExamKey, o.req.PaperID, o.req.LearnerID, o.got
 	current, refused := w.published(exam, paper)
 	if refused != "" {
-		mustRefuse(t, err, refused)
+		mustRefuse(t, o.err, refused)
 		w.saw("open: " + refused)
 		return
 	}
-	check.NoError(t, err)
+	check.NoError(t, o.err)
 	made := &modelAttempt{
 		id: got.AttemptID, family: who.FamilyID, exam: exam, paper: paper, learner: learner, edition: current,
 		opened: w.now(), state: StateInProgress,
@@ -304,7 +312,7 @@ func (w *world) opens(t *rapid.T) {
 	}
 	questions := current.revision.Questions
 	if got.State != StateInProgress || !got.OpenedAt.Equal(made.opened) || unix(got.ExpiresAt) != unix(made.deadline) ||
-		got.PaperID != paper || got.QuestionCount != len(questions) || !sameQuestions(got.Questions, questions, offset, limit) {
+		got.PaperID != paper || got.QuestionCount != len(questions) || !sameQuestions(got.Questions, questions, o.req.Offset, o.req.Limit) {
 		t.Fatalf("opened %+v, want %+v", got, made)
 	}
 	w.sawIf(made.deadline != nil, "open: with a limit")

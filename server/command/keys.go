@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"examprep.dev/server/audit"
@@ -120,7 +121,7 @@ func newKeysRevoke() *cobra.Command {
 		Args:  exactly("KEY_PREFIX"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return flags.withStore(cmd.Context(), func(ctx context.Context, store *keys.Store) error {
-				if err := store.Revoke(ctx, args[0]); err != nil {
+				if err := store.Revoke(ctx, uuid.Nil, args[0]); err != nil {
 					return err
 				}
 				done := map[string]any{"key_prefix": args[0], "revoked": true}

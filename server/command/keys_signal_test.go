@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/testkit"
@@ -98,7 +100,7 @@ func TestRevocationHoldsWhilePodsAreStoppedAndEnd(t *testing.T) {
 	}
 	revoke := func() {
 		key := l.key.Load()
-		testkit.Eventually(t, "the revocation is confirmed", func() bool { return store.Revoke(t.Context(), key.text[:keys.PrefixLength]) == nil })
+		testkit.Eventually(t, "the revocation is confirmed", func() bool { return store.Revoke(t.Context(), uuid.Nil, key.text[:keys.PrefixLength]) == nil })
 		key.answered.Store(true)
 	}
 	l.next(first)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/server/gate"
@@ -68,7 +69,7 @@ func TestAClusterServesManyKeysAtOnce(t *testing.T) {
 		return e.rdb.Exists(t.Context(), "p:keys:change").Val() == 1
 	})
 	for _, key := range created[:5] {
-		check.NoError(t, e.store.Revoke(t.Context(), key.Prefix))
+		check.NoError(t, e.store.Revoke(t.Context(), uuid.Nil, key.Prefix))
 		if d := e.gate.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Unauthorized {
 			t.Errorf("got %+v", d)
 		}

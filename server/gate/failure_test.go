@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
@@ -46,7 +47,7 @@ func TestWithoutRedisEachPodGrantsItsShareAndItRecoversByItself(t *testing.T) {
 	if !allowed(e.gate, doomed) {
 		t.Fatal("the other key is refused")
 	}
-	if err := e.store.Revoke(t.Context(), doomed.Prefix); err != nil {
+	if err := e.store.Revoke(t.Context(), uuid.Nil, doomed.Prefix); err != nil {
 		t.Fatalf("revoke without Redis: %v", err)
 	}
 	if d := e.gate.Check(t.Context(), bearer(doomed.Key), client); d.Outcome != gate.Unauthorized {
@@ -134,7 +135,7 @@ func TestWithoutPostgresKnownKeysPass(t *testing.T) {
 			t.Errorf("%s: got %+v", name, d)
 		}
 	}
-	check.NoError(t, r.store.Revoke(t.Context(), key.Prefix))
+	check.NoError(t, r.store.Revoke(t.Context(), uuid.Nil, key.Prefix))
 	if d := r.pod.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Unavailable {
 		t.Errorf("revoked while the pod cannot reach PostgreSQL: got %+v", d)
 	}
@@ -160,7 +161,7 @@ func TestWithBothStoresAwayTheGateIsUnavailable(t *testing.T) {
 	if d.Outcome != gate.Unavailable || d.RetryAfter < time.Second || d.Limit != 120 || d.Remaining != 0 {
 		t.Errorf("got %+v", d)
 	}
-	check.NoError(t, r.store.Revoke(t.Context(), key.Prefix))
+	check.NoError(t, r.store.Revoke(t.Context(), uuid.Nil, key.Prefix))
 	if d := r.pod.Check(t.Context(), bearer(key.Key), client); d.Outcome == gate.Allowed {
 		t.Errorf("revoked: got %+v", d)
 	}
@@ -178,7 +179,7 @@ func TestReplicaThatLacksTheLastChangeRevivesNoKey(t *testing.T) {
 	}
 	replicate(t, first, second)
 	promote(t, second)
-	check.NoError(t, e.store.Revoke(t.Context(), key.Prefix))
+	check.NoError(t, e.store.Revoke(t.Context(), uuid.Nil, key.Prefix))
 	r.to(second)
 	first.Kill()
 	for range 5 {
@@ -201,7 +202,7 @@ func TestRestartWithOldDataRevivesNoKey(t *testing.T) {
 		t.Fatal("refused")
 	}
 	check.NoError(t, own.Admin().Save(t.Context()).Err())
-	check.NoError(t, e.store.Revoke(t.Context(), key.Prefix))
+	check.NoError(t, e.store.Revoke(t.Context(), uuid.Nil, key.Prefix))
 	own.Kill()
 	own.Start() // with the data of before the revocation
 	for range 5 {
@@ -222,7 +223,7 @@ func TestPodLeftOnADeposedMasterRefusesARevokedKey(t *testing.T) {
 	replicate(t, first, second)
 	promote(t, second)
 	gatetest.Start(t, e.pool, clientOf(t, second), gatetest.Config{Prefix: "p:"})
-	check.NoError(t, e.store.Revoke(t.Context(), key.Prefix))
+	check.NoError(t, e.store.Revoke(t.Context(), uuid.Nil, key.Prefix))
 	if allowed(e.gate, key) {
 		t.Error("the pod on the old master lets it pass")
 	}
@@ -252,7 +253,7 @@ func TestPodsThatUseRedisOtherwiseDoNotMissARevocation(t *testing.T) {
 	proxy.Cut(true)
 	testkit.Eventually(t, "the lease is over", func() bool { return !pod.Directory.Leased() })
 	testkit.Eventually(t, "the key passes by the number in Redis", func() bool { return allowed(pod, key) })
-	check.NoError(t, e.store.Revoke(t.Context(), key.Prefix))
+	check.NoError(t, e.store.Revoke(t.Context(), uuid.Nil, key.Prefix))
 	if allowed(pod, key) {
 		t.Error("the pod that uses a Cluster lets the key pass")
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"examprep.dev/server/gate"
 	"examprep.dev/server/gate/gatetest"
 	"examprep.dev/server/keys"
@@ -40,7 +42,7 @@ func TestTheIdentityIsThatOfTheKey(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, gatetest.Config{})
 	first := e.create(t, "")
-	second, err := e.store.Rotate(t.Context(), first.Prefix, time.Hour)
+	second, err := e.store.Rotate(t.Context(), uuid.Nil, first.Prefix, time.Hour)
 	check.NoError(t, err)
 	a, b := e.gate.Check(t.Context(), bearer(first.Key), client), e.gate.Check(t.Context(), bearer(second.Key), client)
 	if a.Outcome != gate.Allowed || b.Outcome != gate.Allowed {
@@ -107,7 +109,7 @@ func TestARevokedKeyIsRefusedByEveryPodAtOnce(t *testing.T) {
 			t.Fatalf("before: got %+v", d)
 		}
 	}
-	check.NoError(t, e.store.Revoke(t.Context(), key.Prefix))
+	check.NoError(t, e.store.Revoke(t.Context(), uuid.Nil, key.Prefix))
 	for _, pod := range pods {
 		if d := pod.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Unauthorized {
 			t.Errorf("after: got %+v", d)
@@ -122,7 +124,7 @@ func TestAnExpiredKeyIsRefused(t *testing.T) {
 	if d := e.gate.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Allowed {
 		t.Fatalf("got %+v", d)
 	}
-	if _, err := e.store.Rotate(t.Context(), key.Prefix, time.Millisecond); err != nil {
+	if _, err := e.store.Rotate(t.Context(), uuid.Nil, key.Prefix, time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, "the key expires", func() bool {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+	"github.com/google/uuid"
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/gate/gatetest"
@@ -89,7 +90,7 @@ func TestChecksAndRevocationsAreLinearizable(t *testing.T) {
 			})
 		}
 		testkit.Eventually(t, "the key is used", func() bool { return checks.Load() > 60 })
-		record(9, func() (bool, bool) { return e.store.Revoke(context.Background(), key.Prefix) == nil, true },
+		record(9, func() (bool, bool) { return e.store.Revoke(context.Background(), uuid.Nil, key.Prefix) == nil, true },
 			operation{kind: revocationBegins}, operation{kind: revocationEnds})
 		group.Wait()
 		if !porcupine.CheckOperations(keyModel(), history) {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"examprep.dev/server/gate"
 	"examprep.dev/server/gate/gatetest"
 	"examprep.dev/server/keys"
@@ -82,7 +84,7 @@ func (c *course) used() {
 // revoke revokes the present key and notes the answer.
 func (c *course) revoke() {
 	c.t.Helper()
-	c.try("the key is revoked", func(ctx context.Context) error { return c.store.Revoke(ctx, c.key.Prefix) })
+	c.try("the key is revoked", func(ctx context.Context) error { return c.store.Revoke(ctx, uuid.Nil, c.key.Prefix) })
 	c.present.Load().answered.Store(true)
 }
 
@@ -204,7 +206,7 @@ func TestRevocationIsNotAnsweredBeforeRedisHasIt(t *testing.T) {
 	testkit.Eventually(t, "the lease is over", func() bool { return !pod.Directory.Leased() })
 	testkit.Eventually(t, "the key passes by the number in Redis", func() bool { return allowed(pod, key) })
 	toRedis.Cut(true)
-	err := e.store.Revoke(t.Context(), key.Prefix)
+	err := e.store.Revoke(t.Context(), uuid.Nil, key.Prefix)
 	if _, ok := errors.AsType[*keys.UnconfirmedError](err); !ok {
 		t.Errorf("got %v, want an UnconfirmedError", err)
 	}
@@ -212,7 +214,7 @@ func TestRevocationIsNotAnsweredBeforeRedisHasIt(t *testing.T) {
 		t.Error("the pod refuses the key without a number in Redis")
 	}
 	toRedis.Cut(false)
-	check.NoError(t, e.store.Revoke(t.Context(), key.Prefix))
+	check.NoError(t, e.store.Revoke(t.Context(), uuid.Nil, key.Prefix))
 	if allowed(pod, key) {
 		t.Error("the pod accepts the key after the answer")
 	}
@@ -290,7 +292,7 @@ func TestManyChangesMakeNoRequestUnavailable(t *testing.T) {
 				t.Errorf("pod %d, a new key: got %+v", i, d)
 			}
 		}
-		check.NoError(t, e.store.Revoke(t.Context(), key.Prefix))
+		check.NoError(t, e.store.Revoke(t.Context(), uuid.Nil, key.Prefix))
 		for i, pod := range pods {
 			if d := pod.Check(t.Context(), bearer(key.Key), address(round)); d.Outcome != gate.Unauthorized {
 				t.Errorf("pod %d, a revoked key: got %+v", i, d)

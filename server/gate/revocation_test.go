@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"examprep.dev/server/gate"
 	"examprep.dev/server/gate/gatetest"
 	"examprep.dev/server/keys"
@@ -71,7 +73,7 @@ func TestNoRequestPassesAfterARevocationIsAnswered(t *testing.T) {
 	for range int(testkit.Size(t, revocationsVariable, 50)) {
 		before := passed.Load()
 		testkit.Eventually(t, "the key is used", func() bool { return passed.Load() > before+20 })
-		check.NoError(t, e.store.Revoke(t.Context(), key.Prefix))
+		check.NoError(t, e.store.Revoke(t.Context(), uuid.Nil, key.Prefix))
 		present.Load().answered.Store(true)
 		key = e.create(t, "endless")
 		present.Store(&epoch{header: bearer(key.Key)})
@@ -117,7 +119,7 @@ func TestRevocationHoldsWhileRedisIsPausedKilledAndReplaced(t *testing.T) {
 		if accident := accidents[i]; accident != nil {
 			accident()
 		}
-		check.NoError(t, e.store.Revoke(t.Context(), key.Prefix))
+		check.NoError(t, e.store.Revoke(t.Context(), uuid.Nil, key.Prefix))
 		present.Load().answered.Store(true)
 		key = e.create(t, "endless")
 		present.Store(&epoch{header: bearer(key.Key)})

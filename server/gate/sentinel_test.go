@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/server/gate/gatetest"
@@ -176,7 +177,7 @@ func TestNoRequestPassesAfterARevocationThroughFailOvers(t *testing.T) {
 			accident = make(chan struct{})
 			go func(over chan struct{}) { defer close(over); next() }(accident)
 		}
-		check.NoError(t, e.store.Revoke(t.Context(), key.Prefix))
+		check.NoError(t, e.store.Revoke(t.Context(), uuid.Nil, key.Prefix))
 		present.Load().answered.Store(true)
 		key = e.create(t, "endless")
 		present.Store(&epoch{header: bearer(key.Key)})

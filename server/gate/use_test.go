@@ -84,7 +84,7 @@ func TestEachRequestOfAValidKeyIsToldOnce(t *testing.T) {
 	}
 	check("at once, more than there is", key, 64)
 	check("denied from memory", key, 20)
-	if err := e.store.Revoke(t.Context(), doomed.Prefix); err != nil {
+	if err := e.store.Revoke(t.Context(), uuid.Nil, doomed.Prefix); err != nil {
 		t.Fatal(err)
 	}
 	for _, refused := range []string{doomed.Key, neverIssued, "guess"} {

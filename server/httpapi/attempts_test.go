@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
@@ -110,7 +112,7 @@ func TestARotatedKeyInheritsTheAttempts(t *testing.T) {
 	id, _ := by(old, "POST", "open", `{"paper_id":"`+testPaper+`","learner_id":"ann"}`).document(t)["attempt_id"].(string)
 	submission := `{"attempt_id":"` + id + `","learner_id":"ann","answers":{"1:1":"B"}}`
 	const prefixLength = len("service_") + 8
-	successor, err := a.Keys.Rotate(t.Context(), old[:prefixLength], 0)
+	successor, err := a.Keys.Rotate(t.Context(), uuid.Nil, old[:prefixLength], 0)
 	check.NoError(t, err)
 	if got := by(old, "POST", "submit", submission); got.status != http.StatusUnauthorized {
 		t.Errorf("the old key: %d %s", got.status, got.body)

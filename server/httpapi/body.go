@@ -68,7 +68,7 @@ func (s *Server) readBody(route *endpoint.Route, next handler) handler {
 	}
 	return func(ctx context.Context, r *exchange) error {
 		stream := r.HTTP.Request.BodyStream()
-		if stream == nil {
+		if stream == nil { // without a body
 			return next(ctx, r)
 		}
 		announced := r.HTTP.Request.Header.ContentLength() // -1: chunked
@@ -78,14 +78,14 @@ func (s *Server) readBody(route *endpoint.Route, next handler) handler {
 		}
 		started := time.Now()
 		var err error
-		r.body, err = s.bodies.readAll(stream, limit)
-		defer s.bodies.release(cap(r.body))
+		r.Body, err = s.bodies.readAll(stream, limit)
+		defer s.bodies.release(cap(r.Body))
 		r.reading = time.Since(started)
 		if err := bodyFailure(r, err, announced, s.cfg.MaxBodyBytes); err != nil {
 			r.HTTP.SetConnectionClose()
 			return fromRead(err)
 		}
-		r.HTTP.Request.SetBodyRaw(r.body) // which closes the stream
+		r.HTTP.Request.SetBodyRaw(r.Body) // which closes the stream
 		return next(ctx, r)
 	}
 }
@@ -94,9 +94,9 @@ func (s *Server) readBody(route *endpoint.Route, next handler) handler {
 // stream in the same way when the body ends and when the connection does.
 func bodyFailure(r *exchange, err error, announced, limit int) error {
 	switch failure := wire.ReadError(r.HTTP); {
-	case len(r.body) > limit:
+	case len(r.Body) > limit:
 		return fasthttp.ErrBodyTooLarge
-	case errors.Is(failure, io.EOF), errors.Is(err, io.EOF) && len(r.body) < announced:
+	case errors.Is(failure, io.EOF), errors.Is(err, io.EOF) && len(r.Body) < announced:
 		return errBodyCut
 	case failure != nil:
 		return failure

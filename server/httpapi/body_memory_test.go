@@ -37,8 +37,8 @@ func TestABodysMemoryIsCountedAndBounded(t *testing.T) {
 			ctx.Request.SetBodyStream(strings.NewReader(strings.Repeat(" ", c.size)), c.announced)
 			ran := int64(0)
 			read := s.readBody(&endpoint.Route{Needs: endpoint.Body}, func(_ context.Context, r *exchange) error {
-				if ran = s.bodies.held.Load(); int64(cap(r.body)) != ran || len(r.body) != c.size {
-					t.Errorf("%d bytes in %d, of which %d are counted", len(r.body), cap(r.body), ran)
+				if ran = s.bodies.held.Load(); int64(cap(r.Body)) != ran || len(r.Body) != c.size {
+					t.Errorf("%d bytes in %d, of which %d are counted", len(r.Body), cap(r.Body), ran)
 				}
 				panic("whatever the handler does")
 			})

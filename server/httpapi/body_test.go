@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"bufio"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -165,6 +166,44 @@ func TestExpectContinueIsAnsweredBeforeTheGate(t *testing.T) {
 	}
 	if got := a.get("/v1/exam-prep/list"); got.status != http.StatusOK {
 		t.Errorf("a good request afterwards: %d", got.status)
+	}
+}
+
+// TestBodyThatBreaksOffAfterContinueCostsOneRequest: the gate is asked once. A request whose body never begins cannot be read, so
+// it counts against the client's address.
+func TestBodyThatBreaksOffAfterContinueCostsOneRequest(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, apitest.Options{})
+	for name, c := range map[string]struct{ body, limit, left string }{
+		"before its first byte": {"", "1000000", "119"},
+		"after its first byte":  {"{", "120", "118"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			key := a.NewKey(strings.ReplaceAll(name, " ", "-"), keys.TierSpec{Requests: 120, Period: time.Hour})
+			conn := a.dial(t, "tcp")
+			reader := bufio.NewReader(conn)
+			if _, err := io.WriteString(conn, openLine+strings.ReplaceAll(mine, "KEY", key)+"Expect: 100-continue\r\nContent-Length: 20\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			interim, err := http.ReadResponse(reader, nil)
+			if err != nil || interim.StatusCode != http.StatusContinue {
+				t.Fatalf("%v, %v", interim, err)
+			}
+			_ = interim.Body.Close()
+			if _, err := io.WriteString(conn, c.body); err != nil {
+				t.Fatal(err)
+			}
+			if half, ok := conn.(*net.TCPConn); !ok || half.CloseWrite() != nil {
+				t.Fatalf("a %T cannot end its body", conn)
+			}
+			if got := readResponse(t, reader, http.MethodPost); got.status != http.StatusBadRequest || got.header.Get("RateLimit-Limit") != c.limit {
+				t.Errorf("%d %s %v", got.status, got.body, got.header)
+			}
+			next := a.call(http.MethodGet, "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer " + key})
+			if left := next.header.Get("RateLimit-Remaining"); left != c.left {
+				t.Errorf("the key has %s requests left, want %s", left, c.left)
+			}
+		})
 	}
 }
 

@@ -116,6 +116,15 @@ func TestExamsKnowTheirCountriesNames(t *testing.T) {
 	}
 }
 
+// TestListWithoutCountryTakesNoMemory: a request that names no country folds nothing and renders nothing.
+func TestListWithoutCountryTakesNoMemory(t *testing.T) {
+	list := newExamList()
+	list.update(sampleEntries("Spain/ES", "Brazil/BR"))
+	if got := testing.AllocsPerRun(100, func() { listed(t, list, "", "") }); got != 0 {
+		t.Errorf("%v allocations", got)
+	}
+}
+
 func TestListFollowsTheCatalogue(t *testing.T) {
 	list := newExamList()
 	after := func(countries ...string) read.Document {

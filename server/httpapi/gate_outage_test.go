@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
@@ -228,7 +229,7 @@ func TestRedisAwayUnderLoadCostsNoRequestAndNoLimit(t *testing.T) {
 			if taken := o.takeAll(closed.Key, 60); taken != 20 {
 				t.Errorf("the pods' shares of a bucket of 20 were %d", taken)
 			}
-			if err := o.store.Revoke(t.Context(), doomed.Prefix); err != nil {
+			if err := o.store.Revoke(t.Context(), uuid.Nil, doomed.Prefix); err != nil {
 				t.Errorf("revoke: %v", err)
 			}
 			revoked := time.Now()

@@ -26,8 +26,7 @@ type exchange struct {
 	began    time.Time
 	ofKey    bool            // the request has a valid key
 	refusal  *apierror.Error // of a request that could not be read, or could be read in two ways; else nil
-	body     []byte
-	reading  time.Duration // how long the body took to arrive: the client's time
+	reading  time.Duration   // how long the body took to arrive: the client's time
 }
 
 // handler answers an exchange, or returns the error that is its answer.
@@ -39,9 +38,9 @@ type middleware func(route *endpoint.Route, next handler) handler
 // middlewares are what each request passes, outermost first, also a request without a route and one that fasthttp cannot read.
 func (s *Server) middlewares() []middleware {
 	return []middleware{
+		s.recoverPanic,   // keeps the process alive
 		finish,           // discards an unread body, or ends the connection
 		s.refusals.delay, // slows a flood of refusals
-		s.recoverPanic,   // keeps the process alive
 		setRequestID,     // x-request-id is on each response
 		s.observe,        // metrics, access log, span
 		s.writeErrors,    // an error becomes a status and an Error body
@@ -76,7 +75,8 @@ func (s *Server) wrap(route endpoint.Route) fasthttp.RequestHandler {
 	}
 }
 
-// recoverPanic answers 500 if a handler panics; fasthttp would let the process end.
+// recoverPanic answers 500 if a handler or a middleware panics; fasthttp would let the process end. The connection ends too,
+// because finish did not run to its end.
 func (s *Server) recoverPanic(route *endpoint.Route, next handler) handler {
 	return func(ctx context.Context, r *exchange) error {
 		defer func() {
@@ -87,6 +87,8 @@ func (s *Server) recoverPanic(route *endpoint.Route, next handler) handler {
 					slog.Any("panic", cause), slog.String("stack", string(debug.Stack())))
 				s.metrics.errors.WithLabelValues(route.Operation, apierror.CodeInternal).Inc()
 				apierror.Internal().Write(r.HTTP)
+				r.HTTP.SetConnectionClose()
+				wire.LingerOnClose(r.HTTP)
 			}
 			if s.draining.Load() {
 				r.HTTP.SetConnectionClose()
@@ -156,7 +158,7 @@ func (s *Server) logAccess(ctx context.Context, route *endpoint.Route, r *exchan
 	s.deps.Logger.LogAttrs(ctx, level, "request",
 		slog.String("operation", route.Operation), slog.Int("status", status), slog.Duration("took", took),
 		slog.String("request_id", string(r.ID)), slog.String("key_id", r.Identity.KeyID.String()),
-		slog.Int("request_bytes", len(r.body)), slog.Int("response_bytes", len(r.HTTP.Response.Body())))
+		slog.Int("request_bytes", len(r.Body)), slog.Int("response_bytes", len(r.HTTP.Response.Body())))
 }
 
 // writeErrors makes a handler's error the response that apierror.From decides.

@@ -81,6 +81,35 @@ func TestAPanicIsAnsweredAndToldToNobodyOutside(t *testing.T) {
 	}
 }
 
+// brokenGate is a gate with a defect.
+type brokenGate struct{ Gate }
+
+func (brokenGate) Check(context.Context, []byte, netip.Addr) gate.Decision { panic("a defect") }
+
+// TestPanicOfAMiddlewareIsAnswered: the process goes on, whatever part of it is at fault.
+func TestPanicOfAMiddlewareIsAnswered(t *testing.T) {
+	t.Parallel()
+	none := func(*Server) {}
+	for name, c := range map[string]struct {
+		gate   Gate
+		damage func(*Server)
+	}{
+		"gate":     {brokenGate{}, none},
+		"refusals": {closedGate{Outcome: gate.Unauthorized}, func(s *Server) { s.refusals.limiter = nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := New(Config{}, Deps{
+				Gate: c.gate, Catalog: brokenCatalog{ready: true}, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+			})
+			c.damage(server)
+			got := send(server, fasthttp.MethodGet, "/v1/exam-prep/list", nil)
+			if got.StatusCode() != fasthttp.StatusInternalServerError || !got.ConnectionClose() || len(peek(&got.Header, "x-request-id")) == 0 {
+				t.Errorf("%s", got)
+			}
+		})
+	}
+}
+
 func TestNothingIsNotFoundBeforeTheCatalogueIsLoaded(t *testing.T) {
 	t.Parallel()
 	got, _ := answer(t, openGate{}, brokenCatalog{ready: false})

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"encoding/json"
 	"net"
 	"net/url"
@@ -47,7 +48,9 @@ func send(server *Server, method, target string, body []byte) *fasthttp.Response
 	request.Header.SetMethod(method)
 	request.SetRequestURI(target)
 	request.Header.SetContentType("application/json")
-	request.SetBody(body)
+	if len(body) > 0 { // unread, as fasthttp hands it over
+		request.SetBodyStream(bytes.NewReader(body), len(body))
+	}
 	var ctx fasthttp.RequestCtx
 	ctx.Init(&request, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, nil)
 	server.http.Handler(&ctx)

@@ -1,7 +1,10 @@
 package httpapi_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"reflect"
 	"strings"
@@ -55,6 +58,19 @@ func TestDocumentsAreRevalidated(t *testing.T) {
 			if changed := a.call(http.MethodGet, path, "", header); changed.status != http.StatusOK || changed.body != first.body {
 				t.Errorf("%s (%s): %d for another ETag", path, coding, changed.status)
 			}
+		}
+	}
+}
+
+// TestETagIsOfTheBytes: the ETag is a part of the cache's key, so no other document may have it.
+func TestETagIsOfTheBytes(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, apitest.Options{})
+	for _, path := range []string{"/v1/exam-prep/list", "/v1/exam-prep/list?country=spain", examPath + "/overview", "/v1/openapi.json"} {
+		got := a.get(path)
+		sum := sha256.Sum256([]byte(got.body))
+		if want := fmt.Sprintf("%q", hex.EncodeToString(sum[:16])); got.header.Get("ETag") != want {
+			t.Errorf("%s: ETag %s, want %s", path, got.header.Get("ETag"), want)
 		}
 	}
 }

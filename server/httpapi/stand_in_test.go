@@ -172,20 +172,15 @@ func (s standInKeys) Create(_ context.Context, want keys.NewKey) (keys.CreatedKe
 	return keys.CreatedKey{Name: want.Name}, nil
 }
 
-func (s standInKeys) Rotate(_ context.Context, prefix string, overlap time.Duration) (keys.CreatedKey, error) {
+func (s standInKeys) Rotate(_ context.Context, _ uuid.UUID, prefix string, overlap time.Duration) (keys.CreatedKey, error) {
 	s.prefix(prefix)
 	s.number("overlap_seconds", int(overlap/time.Second), 0, 24*60*60)
 	return keys.CreatedKey{}, nil
 }
 
-func (s standInKeys) Revoke(_ context.Context, prefix string) error {
+func (s standInKeys) Revoke(_ context.Context, _ uuid.UUID, prefix string) error {
 	s.prefix(prefix)
 	return nil
-}
-
-func (s standInKeys) Get(_ context.Context, prefix string) (keys.Summary, error) {
-	s.prefix(prefix)
-	return keys.Summary{Account: "acme"}, nil
 }
 
 func (s standInKeys) Page(_ context.Context, _ uuid.UUID, before string, limit int) (keys.Page, error) {

@@ -272,6 +272,18 @@ func TestRequestsAreMeasuredByOperation(t *testing.T) {
 	}
 }
 
+func TestErrorsAreCountedByOperationAndCode(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, apitest.Options{})
+	a.get("/v1/exam-prep/none/overview")
+	a.post(examPath+"/mock-exams/open", "{}")
+	for operation, code := range map[string]string{"getExamOverview": "exam_not_found", "openMockPaper": "validation_failed"} {
+		if got := a.metric("examprep_http_errors_total", map[string]string{"operation": operation, "code": code}); got != 1 {
+			t.Errorf("%s %s was counted %v times", operation, code, got)
+		}
+	}
+}
+
 // sortedList puts the elements of a header's list in order.
 func sortedList(value string) string {
 	elements := strings.Split(value, ",")

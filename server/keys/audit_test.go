@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/audit"
@@ -46,13 +47,13 @@ func TestEachChangeOfAKeyIsRecorded(t *testing.T) {
 	expires := time.Date(2100, 1, 2, 3, 4, 5, 0, time.UTC)
 	first, err := store.Create(ctx, keys.NewKey{Account: "acme", Name: "ci", ExpiresAt: &expires})
 	check.NoError(t, err)
-	second, err := store.Rotate(ctx, first.Prefix, time.Minute)
+	second, err := store.Rotate(ctx, uuid.Nil, first.Prefix, time.Minute)
 	check.NoError(t, err)
 	for _, change := range []func() error{
 		func() error { return store.SetTier(ctx, second.Prefix, "gold") },
 		func() error { return store.SetTier(ctx, second.Prefix, "") },
-		func() error { return store.Revoke(ctx, second.Prefix) },
-		func() error { return store.Revoke(ctx, second.Prefix) },
+		func() error { return store.Revoke(ctx, uuid.Nil, second.Prefix) },
+		func() error { return store.Revoke(ctx, uuid.Nil, second.Prefix) },
 	} {
 		check.NoError(t, change())
 	}
@@ -79,9 +80,9 @@ func TestWhatIsRefusedIsNotRecorded(t *testing.T) {
 	ctx := acting(t)
 	for name, refused := range map[string]error{
 		"unknown tier": store.SetTier(ctx, key.Prefix, "none"),
-		"unknown key":  store.Revoke(ctx, "service_00000000"),
+		"unknown key":  store.Revoke(ctx, uuid.Nil, "service_00000000"),
 		"rotate": func() error {
-			_, err := store.Rotate(ctx, "service_00000000", 0)
+			_, err := store.Rotate(ctx, uuid.Nil, "service_00000000", 0)
 			return err
 		}(),
 	} {
@@ -100,10 +101,10 @@ func TestAChangeThatCannotBeRecordedDoesNotHappen(t *testing.T) {
 	key := create(t, store, keys.NewKey{})
 	confirmed.take()
 	nobody := audit.WithActor(t.Context(), audit.Actor{Kind: "stranger", Name: "x"}) // the table takes no such kind
-	if err := store.Revoke(nobody, key.Prefix); err == nil {
+	if err := store.Revoke(nobody, uuid.Nil, key.Prefix); err == nil {
 		t.Error("revoked without a record")
 	}
-	if _, err := store.Rotate(nobody, key.Prefix, 0); err == nil {
+	if _, err := store.Rotate(nobody, uuid.Nil, key.Prefix, 0); err == nil {
 		t.Error("rotated without a record")
 	}
 	if load(t, pool, key.Key).Revoked || len(confirmed.take()) != 0 {

@@ -106,16 +106,16 @@ func (s *Store) Create(ctx context.Context, want NewKey) (created CreatedKey, er
 	return created, err
 }
 
-// Rotate creates a successor to the key of that prefix: same account, family, name, tier and expiry. The old key is
-// accepted for another overlap (0 to 24 h); with 0 no API pod accepts it when Rotate returns nil. A second rotation of a key
+// Rotate creates a successor to an account's key ([uuid.Nil]: any account's) with the same family, name, tier and expiry. The
+// old key is accepted for another overlap (0 to 24 h); with 0 no API pod accepts it when Rotate returns nil. A second rotation of a key
 // is a *RetiredKeyError, since its expiry is by then the end of the overlap. An account at its limit can rotate; a
 // *LimitError reports too many rotated keys. With an [*UnconfirmedError] the successor exists too. With any other error it
 // does not, unless the connection broke during the commit.
-func (s *Store) Rotate(ctx context.Context, prefix string, overlap time.Duration) (created CreatedKey, err error) {
+func (s *Store) Rotate(ctx context.Context, account uuid.UUID, prefix string, overlap time.Duration) (created CreatedKey, err error) {
 	if overlap < 0 || overlap > maxOverlap {
 		return CreatedKey{}, &InvalidError{Field: "overlap", Detail: "must be between 0 and 24 hours"}
 	}
-	err = s.changeKey(ctx, prefix, func(q *keysdb.Queries, old keysdb.LockKeyRow) (entry audit.Entry, err error) {
+	err = s.changeKey(ctx, account, prefix, func(q *keysdb.Queries, old keysdb.LockKeyRow) (entry audit.Entry, err error) {
 		if old.Expired || old.RevokedAt != nil || old.RotatedAt != nil {
 			return entry, &RetiredKeyError{Prefix: prefix}
 		}
@@ -131,10 +131,10 @@ func (s *Store) Rotate(ctx context.Context, prefix string, overlap time.Duration
 	return created, err
 }
 
-// Revoke ends the key of that prefix. When it returns nil, no API pod accepts the key. A second call is valid, and
-// confirms a first one that was not confirmed ([*UnconfirmedError]).
-func (s *Store) Revoke(ctx context.Context, prefix string) error {
-	return s.changeKey(ctx, prefix, func(q *keysdb.Queries, old keysdb.LockKeyRow) (audit.Entry, error) {
+// Revoke ends an account's key ([uuid.Nil]: any account's). When it returns nil, no API pod accepts the key. A second call is
+// valid, and confirms a first one that was not confirmed ([*UnconfirmedError]).
+func (s *Store) Revoke(ctx context.Context, account uuid.UUID, prefix string) error {
+	return s.changeKey(ctx, account, prefix, func(q *keysdb.Queries, old keysdb.LockKeyRow) (audit.Entry, error) {
 		detail := map[string]any{"repeated": old.RevokedAt != nil}
 		return audit.Entry{Action: audit.KeyRevoke, Detail: detail}, q.RevokeKey(ctx, prefix)
 	})
@@ -143,21 +143,25 @@ func (s *Store) Revoke(ctx context.Context, prefix string) error {
 // SetTier gives a key a tier of its own. An empty name takes it away. When it returns nil, every API pod applies it.
 func (s *Store) SetTier(ctx context.Context, prefix, name string) error {
 	tier := nullIfEmpty(name)
-	return s.changeKey(ctx, prefix, func(q *keysdb.Queries, old keysdb.LockKeyRow) (audit.Entry, error) {
+	return s.changeKey(ctx, uuid.Nil, prefix, func(q *keysdb.Queries, old keysdb.LockKeyRow) (audit.Entry, error) {
 		err := q.SetKeyTier(ctx, keysdb.SetKeyTierParams{Prefix: prefix, Tier: tier})
 		detail := map[string]any{"tier": tier, "was": old.Tier}
 		return audit.Entry{Action: audit.KeySetTier, Detail: detail}, unknownTier(err, tier)
 	})
 }
 
-// changeKey changes the key of that prefix, which it locks, and records the change in the key's account.
+// changeKey changes the key of that prefix, which it locks, and records the change in the key's account. The key must be the
+// account's, else it is unknown; [uuid.Nil] stands for any account.
 func (s *Store) changeKey(
-	ctx context.Context, prefix string, do func(*keysdb.Queries, keysdb.LockKeyRow) (audit.Entry, error),
+	ctx context.Context, account uuid.UUID, prefix string, do func(*keysdb.Queries, keysdb.LockKeyRow) (audit.Entry, error),
 ) error {
 	return s.change(ctx, Restriction, func(tx pgx.Tx, q *keysdb.Queries) error {
 		old, err := q.LockKey(ctx, prefix)
 		if err != nil {
 			return unknownKey(err, prefix)
+		}
+		if account != uuid.Nil && account != old.AccountID {
+			return &UnknownKeyError{Prefix: prefix}
 		}
 		entry, err := do(q, old)
 		if err != nil {

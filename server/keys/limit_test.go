@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/keys"
@@ -96,11 +97,11 @@ func TestAnAccountAtItsLimitCanRotate(t *testing.T) {
 	store, _, pool := newStore(t)
 	plant(t, pool, store, "acme", keys.MaxLive-1)
 	key := create(t, store, keys.NewKey{Account: "acme", MaxLiveKeys: keys.MaxLive})
-	beside, err := store.Rotate(t.Context(), key.Prefix, time.Hour)
+	beside, err := store.Rotate(t.Context(), uuid.Nil, key.Prefix, time.Hour)
 	if err != nil {
 		t.Fatalf("with an overlap: %v", err)
 	}
-	instead, err := store.Rotate(t.Context(), beside.Prefix, 0)
+	instead, err := store.Rotate(t.Context(), uuid.Nil, beside.Prefix, 0)
 	if err != nil {
 		t.Fatalf("without an overlap: %v", err)
 	}
@@ -110,10 +111,10 @@ func TestAnAccountAtItsLimitCanRotate(t *testing.T) {
 	testkit.Exec(t, pool, "UPDATE api_keys SET rotated_at = now(), expires_at = now() + interval '1 hour' WHERE prefix <> $1",
 		instead.Prefix)
 	var full *keys.LimitError
-	if _, err := store.Rotate(t.Context(), instead.Prefix, time.Hour); !errors.As(err, &full) || !full.Rotated {
+	if _, err := store.Rotate(t.Context(), uuid.Nil, instead.Prefix, time.Hour); !errors.As(err, &full) || !full.Rotated {
 		t.Errorf("when so many rotated keys live on: %v, want a LimitError", err)
 	}
-	if _, err := store.Rotate(t.Context(), instead.Prefix, 0); err != nil {
+	if _, err := store.Rotate(t.Context(), uuid.Nil, instead.Prefix, 0); err != nil {
 		t.Errorf("without an overlap even then: %v", err)
 	}
 }
@@ -132,7 +133,7 @@ func TestTheLimitOfRotatedKeysHoldsHoweverManyRotateAtOnce(t *testing.T) {
 	release := hold(t, pool, len(rotating))
 	for _, key := range rotating {
 		group.Go(func() {
-			if _, err := store.Rotate(context.WithoutCancel(t.Context()), key.Prefix, time.Hour); err == nil {
+			if _, err := store.Rotate(context.WithoutCancel(t.Context()), uuid.Nil, key.Prefix, time.Hour); err == nil {
 				rotated.Add(1)
 			} else if !errors.As(err, new(*keys.LimitError)) {
 				t.Error(err)

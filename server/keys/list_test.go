@@ -39,7 +39,7 @@ func TestPagesMeetEveryKeyOnceAlsoWhereTimesAreTheSame(t *testing.T) {
 	account := plant(t, pool, store, "acme", 23) // of one transaction, and so of one created_at
 	plant(t, pool, store, "other", 5)
 	newest := create(t, store, keys.NewKey{Account: "acme"})
-	check.NoError(t, store.Revoke(t.Context(), newest.Prefix))
+	check.NoError(t, store.Revoke(t.Context(), uuid.Nil, newest.Prefix))
 	whole, err := store.List(t.Context(), "acme")
 	check.NoError(t, err)
 	for _, limit := range []int{1, 5, 8, 23, 24, 100} {

@@ -101,13 +101,13 @@ func TestMistakesAreTypedAndChangeNothing(t *testing.T) {
 	past := time.Now().Add(-time.Second)
 	key := create(t, store, keys.NewKey{})
 	gone := create(t, store, keys.NewKey{})
-	check.NoError(t, store.Revoke(t.Context(), gone.Prefix))
+	check.NoError(t, store.Revoke(t.Context(), uuid.Nil, gone.Prefix))
 	confirmed.take()
 	unknownKey, unknownTier, invalid, retired := new(*keys.UnknownKeyError), new(*keys.UnknownTierError), new(*keys.InvalidError), new(*keys.RetiredKeyError)
 	ctx := t.Context()
 	create := func(want keys.NewKey) error { _, err := store.Create(ctx, want); return err }
 	rotate := func(prefix string, overlap time.Duration) error {
-		_, err := store.Rotate(ctx, prefix, overlap)
+		_, err := store.Rotate(ctx, uuid.Nil, prefix, overlap)
 		return err
 	}
 	_, get := store.Get(ctx, "service_00000000")
@@ -122,7 +122,7 @@ func TestMistakesAreTypedAndChangeNothing(t *testing.T) {
 		"tier of create": {create(keys.NewKey{Account: "a", Tier: "none"}), unknownTier},
 		"tier of key":    {store.SetTier(ctx, key.Prefix, "none"), unknownTier},
 		"set tier":       {store.SetTier(ctx, "service_00000000", "default"), unknownKey},
-		"revoke":         {store.Revoke(ctx, "service_00000000"), unknownKey},
+		"revoke":         {store.Revoke(ctx, uuid.Nil, "service_00000000"), unknownKey},
 		"get":            {get, unknownKey},
 		"rotate unknown": {rotate("service_00000000", 0), unknownKey},
 		"rotate revoked": {rotate(gone.Prefix, 0), retired},
@@ -145,13 +145,34 @@ func TestMistakesAreTypedAndChangeNothing(t *testing.T) {
 	}
 }
 
+// TestChangeOfAnotherAccountsKeyIsRefused: the account is compared in the transaction that changes the key.
+func TestChangeOfAnotherAccountsKeyIsRefused(t *testing.T) {
+	t.Parallel()
+	store, confirmed, pool := newStore(t)
+	key, other := create(t, store, keys.NewKey{}), create(t, store, keys.NewKey{Account: "other"})
+	own, foreign := load(t, pool, key.Key).Account, load(t, pool, other.Key).Account
+	confirmed.take()
+	_, rotated := store.Rotate(t.Context(), foreign, key.Prefix, 0)
+	for name, err := range map[string]error{"rotate": rotated, "revoke": store.Revoke(t.Context(), foreign, key.Prefix)} {
+		if !errors.As(err, new(*keys.UnknownKeyError)) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if got := confirmed.take(); len(got) != 0 || load(t, pool, key.Key).Revoked {
+		t.Errorf("another account's change has an effect; confirmed %v", got)
+	}
+	successor, err := store.Rotate(t.Context(), own, key.Prefix, time.Hour)
+	check.NoError(t, err)
+	check.NoError(t, store.Revoke(t.Context(), own, successor.Prefix))
+}
+
 func TestARevocationIsFinalAndMayBeRepeated(t *testing.T) {
 	t.Parallel()
 	store, confirmed, pool := newStore(t)
 	key := create(t, store, keys.NewKey{})
 	confirmed.take()
 	for range 2 {
-		check.NoError(t, store.Revoke(t.Context(), key.Prefix))
+		check.NoError(t, store.Revoke(t.Context(), uuid.Nil, key.Prefix))
 		if got := confirmed.take(); !slices.Equal(got, []keys.ChangeKind{keys.Restriction}) {
 			t.Fatalf("confirmed %v", got)
 		}
@@ -171,7 +192,7 @@ func TestAChangeThatIsNotConfirmedIsDurable(t *testing.T) {
 	key, other := create(t, store, keys.NewKey{}), create(t, store, keys.NewKey{})
 	confirmed.err = &keys.UnconfirmedError{Silent: 1}
 	want := new(*keys.UnconfirmedError)
-	if err := store.Revoke(t.Context(), key.Prefix); !errors.As(err, want) {
+	if err := store.Revoke(t.Context(), uuid.Nil, key.Prefix); !errors.As(err, want) {
 		t.Fatalf("got %v", err)
 	}
 	if !load(t, pool, key.Key).Revoked {
@@ -180,7 +201,7 @@ func TestAChangeThatIsNotConfirmedIsDurable(t *testing.T) {
 	if created, err := store.Create(t.Context(), keys.NewKey{Account: "acme"}); !errors.As(err, want) || load(t, pool, created.Key).Revoked {
 		t.Errorf("create: %v", err)
 	}
-	successor, err := store.Rotate(t.Context(), other.Prefix, 0)
+	successor, err := store.Rotate(t.Context(), uuid.Nil, other.Prefix, 0)
 	if !errors.As(err, want) || !load(t, pool, other.Key).Revoked || load(t, pool, successor.Key).Family != load(t, pool, other.Key).ID {
 		t.Errorf("rotate: %v", err)
 	}
@@ -192,7 +213,7 @@ func TestARotatedKeyInheritsEverythingButItsText(t *testing.T) {
 	check.NoError(t, store.ApplyTier(t.Context(), keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second}))
 	first := create(t, store, keys.NewKey{Name: "ci", Tier: "gold"})
 	confirmed.take()
-	second, err := store.Rotate(t.Context(), first.Prefix, time.Hour)
+	second, err := store.Rotate(t.Context(), uuid.Nil, first.Prefix, time.Hour)
 	check.NoError(t, err)
 	if second.Key == first.Key || second.Prefix == first.Prefix || second.Name != "ci" || second.Tier != "gold" || second.Account != "acme" {
 		t.Errorf("got %+v", second)
@@ -207,7 +228,7 @@ func TestARotatedKeyInheritsEverythingButItsText(t *testing.T) {
 	if got := confirmed.take(); !slices.Equal(got, []keys.ChangeKind{keys.Restriction}) {
 		t.Errorf("confirmed %v", got)
 	}
-	if _, err := store.Rotate(t.Context(), second.Prefix, 0); err != nil {
+	if _, err := store.Rotate(t.Context(), uuid.Nil, second.Prefix, 0); err != nil {
 		t.Fatal(err)
 	}
 	if !load(t, pool, second.Key).Revoked {
@@ -225,12 +246,12 @@ func TestAKeyIsRotatedOnce(t *testing.T) {
 	t.Parallel()
 	store, _, _ := newStore(t)
 	first := create(t, store, keys.NewKey{})
-	second, err := store.Rotate(t.Context(), first.Prefix, time.Minute)
+	second, err := store.Rotate(t.Context(), uuid.Nil, first.Prefix, time.Minute)
 	check.NoError(t, err)
-	if _, err := store.Rotate(t.Context(), first.Prefix, time.Minute); !errors.As(err, new(*keys.RetiredKeyError)) {
+	if _, err := store.Rotate(t.Context(), uuid.Nil, first.Prefix, time.Minute); !errors.As(err, new(*keys.RetiredKeyError)) {
 		t.Errorf("again: got %v, want a RetiredKeyError", err)
 	}
-	third, err := store.Rotate(t.Context(), second.Prefix, time.Minute)
+	third, err := store.Rotate(t.Context(), uuid.Nil, second.Prefix, time.Minute)
 	check.NoError(t, err)
 	if second.ExpiresAt != nil || third.ExpiresAt != nil {
 		t.Errorf("successors end at %v and %v, want never", second.ExpiresAt, third.ExpiresAt)
@@ -241,7 +262,7 @@ func TestAWholeKeyGivenForAPrefixIsNotPrinted(t *testing.T) {
 	t.Parallel()
 	store, _, _ := newStore(t)
 	key := create(t, store, keys.NewKey{}).Key
-	if err := store.Revoke(t.Context(), key); err == nil || strings.Contains(err.Error(), key[:keys.PrefixLength+1]) {
+	if err := store.Revoke(t.Context(), uuid.Nil, key); err == nil || strings.Contains(err.Error(), key[:keys.PrefixLength+1]) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -250,7 +271,7 @@ func TestANewKeyJoinsAFamilyOfItsAccountOnly(t *testing.T) {
 	t.Parallel()
 	store, _, pool := newStore(t)
 	first, foreign := create(t, store, keys.NewKey{}), create(t, store, keys.NewKey{Account: "umbrella"})
-	check.NoError(t, store.Revoke(t.Context(), first.Prefix))
+	check.NoError(t, store.Revoke(t.Context(), uuid.Nil, first.Prefix))
 	heir := create(t, store, keys.NewKey{InheritFrom: first.Prefix})
 	if got, want := load(t, pool, heir.Key).Family, load(t, pool, first.Key).ID; got != want {
 		t.Errorf("family %s, want %s", got, want)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres/keysdb"
 	"examprep.dev/server/testkit"
@@ -164,7 +166,7 @@ func TestARevocationWaitsForNoTierChange(t *testing.T) {
 	tx := testkit.Begin(t, pool, "UPDATE rate_tiers SET requests = 7 WHERE name = 'default'") // another author's, not committed yet
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := store.Revoke(ctx, key.Prefix); err != nil {
+	if err := store.Revoke(ctx, uuid.Nil, key.Prefix); err != nil {
 		t.Errorf("beside an open change of the key's tier: %v", err)
 	}
 	check.NoError(t, tx.Commit(t.Context()))

@@ -3,6 +3,8 @@ package codec
 import (
 	"bytes"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -45,6 +47,38 @@ func TestAcceptEncoding(t *testing.T) {
 		if got := AcceptedCoding(headerLines(accept)); got != want {
 			t.Errorf("%q: %q, want %q", accept, got, want)
 		}
+	}
+}
+
+// TestBodyIsCompressedOnceForAllThatAskAtOnce: the first compression ends after all requests have begun.
+func TestBodyIsCompressedOnceForAllThatAskAtOnce(t *testing.T) {
+	t.Parallel()
+	const requests = 32
+	var calls atomic.Int32
+	begun, proceed := make(chan struct{}, requests), make(chan struct{})
+	kept := NewCompressor(1 << 20)
+	kept.compress = func(Coding, []byte) []byte {
+		calls.Add(1)
+		<-proceed
+		return []byte("compressed")
+	}
+	var all sync.WaitGroup
+	for range requests {
+		all.Go(func() {
+			begun <- struct{}{}
+			sent, coding := kept.encode(t.Context(), Representation{Body: make([]byte, 2000), ETag: `"1"`}, Brotli)
+			if string(sent.Body) != "compressed" || coding != Brotli {
+				t.Errorf("got %q in %s", sent.Body, coding)
+			}
+		})
+	}
+	for range requests {
+		<-begun
+	}
+	close(proceed)
+	all.Wait()
+	if got := calls.Load(); got != 1 {
+		t.Errorf("compressed %d times", got)
 	}
 }
 

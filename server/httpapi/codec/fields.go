@@ -128,6 +128,21 @@ func (f *Fields) OneOf(name string, target *string, values ...string) {
 	}
 }
 
+// Bool reads true or false.
+func (f *Fields) Bool(name string, target *bool) {
+	found, given := f.values[name]
+	if !given {
+		return
+	}
+	text := string(found.json) + found.text // one of them is empty
+	switch *target = text == "true"; {
+	case found.problem != "":
+		f.note(name, found.problem)
+	case text != "true" && text != "false":
+		f.note(name, "must be true or false")
+	}
+}
+
 // Match returns a string, empty if there is none, and notes problem if accept refuses it.
 func (f *Fields) Match(name, problem string, accept func(string) bool) string {
 	text, given := f.text(name, problem)

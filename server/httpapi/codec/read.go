@@ -25,14 +25,14 @@ const mediaTypeJSON = "application/json"
 
 // ReadBody reads a request's body. It accepts application/json in UTF-8 only: one object, nothing after it, no duplicate name
 // at any depth, no invalid UTF-8.
-func ReadBody(request *fasthttp.Request) *Fields {
-	if err := checkMediaType(request.Header.ContentType()); err != nil {
+func ReadBody(header *fasthttp.RequestHeader, body []byte) *Fields {
+	if err := checkMediaType(header.ContentType()); err != nil {
 		return &Fields{invalid: err}
 	}
-	if encoding := request.Header.ContentEncoding(); len(encoding) > 0 && !strings.EqualFold(string(encoding), "identity") {
+	if encoding := header.ContentEncoding(); len(encoding) > 0 && !strings.EqualFold(string(encoding), "identity") {
 		return &Fields{invalid: unsupportedMedia("Request bodies are read without Content-Encoding.")}
 	}
-	return parseObject(request.Body())
+	return parseObject(body)
 }
 
 // checkMediaType takes application/json, without a charset or with UTF-8; other parameters mean nothing for it.

@@ -16,10 +16,9 @@ import (
 // Keys is what a developer does with keys; *keys.Store is one.
 type Keys interface {
 	Create(ctx context.Context, want keys.NewKey) (keys.CreatedKey, error)
-	Rotate(ctx context.Context, prefix string, overlap time.Duration) (keys.CreatedKey, error)
-	Revoke(ctx context.Context, prefix string) error
+	Rotate(ctx context.Context, account uuid.UUID, prefix string, overlap time.Duration) (keys.CreatedKey, error)
+	Revoke(ctx context.Context, account uuid.UUID, prefix string) error
 	Page(ctx context.Context, account uuid.UUID, before string, limit int) (keys.Page, error)
-	Get(ctx context.Context, prefix string) (keys.Summary, error)
 }
 
 const (
@@ -107,28 +106,28 @@ func (h *keyHandlers) list(ctx context.Context, r *endpoint.Request) error {
 
 // revoke revokes a key: after its response no pod accepts the key.
 func (h *keyHandlers) revoke(ctx context.Context, r *endpoint.Request) error {
-	prefix, err := h.ownKey(ctx, r)
+	prefix, err := keyPrefix(r)
 	if err != nil {
 		return err
 	}
-	return r.NoContent(h.store.Revoke(ctx, prefix))
+	return r.NoContent(h.store.Revoke(ctx, r.Session.AccountID, prefix))
 }
 
 // rotate issues a successor; the old key lives on for overlap_seconds, without them not at all.
 func (h *keyHandlers) rotate(ctx context.Context, r *endpoint.Request) error {
 	var overlap int
-	if len(r.HTTP.Request.Body()) > 0 {
+	if len(r.Body) > 0 {
 		body := r.JSON()
 		body.Integer("overlap_seconds", &overlap, 0, maxOverlapSeconds)
 		if err := body.Check(); err != nil {
 			return err
 		}
 	}
-	prefix, err := h.ownKey(ctx, r)
+	prefix, err := keyPrefix(r)
 	if err != nil {
 		return err
 	}
-	issued, err := h.store.Rotate(ctx, prefix, time.Duration(overlap)*time.Second)
+	issued, err := h.store.Rotate(ctx, r.Session.AccountID, prefix, time.Duration(overlap)*time.Second)
 	answer := h.created(issued)
 	if unconfirmed(err) { // the key exists, and is shown only now
 		answer.OldKeyRevoked, err = new(bool), nil
@@ -136,17 +135,13 @@ func (h *keyHandlers) rotate(ctx context.Context, r *endpoint.Request) error {
 	return r.Send(fasthttp.StatusCreated, answer, err)
 }
 
-// ownKey returns the path's prefix if it is a key of the developer's account; another's is not found.
-func (h *keyHandlers) ownKey(ctx context.Context, r *endpoint.Request) (string, error) {
+// keyPrefix returns the prefix of the path. Other bytes must not reach the database.
+func keyPrefix(r *endpoint.Request) (string, error) {
 	prefix := r.Param("key_prefix")
-	if !keys.IsPrefix(prefix) { // other bytes must not reach the database
+	if !keys.IsPrefix(prefix) {
 		return "", apierror.NotFound()
 	}
-	key, err := h.store.Get(ctx, prefix)
-	if err == nil && key.Account != r.Session.Account {
-		err = apierror.NotFound()
-	}
-	return prefix, err
+	return prefix, nil
 }
 
 // unconfirmed reports whether a change is committed, but not every pod has applied it for certain.

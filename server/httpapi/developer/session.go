@@ -114,13 +114,12 @@ func (h *signInHandlers) get(_ context.Context, r *endpoint.Request) error {
 
 // signOut ends the session; with ?everywhere=true every session of the account.
 func (h *signInHandlers) signOut(ctx context.Context, r *endpoint.Request) error {
-	query := r.Query()
-	isBool := func(value string) bool { return value == "true" || value == "false" }
-	everywhere := query.Match("everywhere", "must be true or false", isBool)
+	everywhere, query := false, r.Query()
+	query.Bool("everywhere", &everywhere)
 	err := query.Check()
 	switch {
 	case err != nil:
-	case everywhere == "true":
+	case everywhere:
 		err = h.signIn.SignOutEverywhere(ctx, r.Session)
 	default:
 		err = h.signIn.SignOut(ctx, r.Cookie(SessionCookie), r.Session)

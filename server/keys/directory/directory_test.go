@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -121,11 +122,11 @@ func TestEveryPodKnowsAChangeWhenItIsConfirmed(t *testing.T) {
 		}
 		wantStatus(t, d, fresh, directory.Live)
 	}
-	successor, err := store(pool).Rotate(t.Context(), fresh.Prefix, time.Hour)
+	successor, err := store(pool).Rotate(t.Context(), uuid.Nil, fresh.Prefix, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store(pool).Revoke(t.Context(), old.Prefix); err != nil {
+	if err := store(pool).Revoke(t.Context(), uuid.Nil, old.Prefix); err != nil {
 		t.Fatal(err)
 	}
 	confirm(t, pool, keys.Restriction)

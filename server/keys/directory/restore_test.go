@@ -3,6 +3,7 @@ package directory_test
 import (
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -43,7 +44,7 @@ func TestRestoredDatabaseIsServedAsItIs(t *testing.T) {
 	open()
 	testkit.Eventually(t, "the pod has a lease again", d.Leased)
 	lost := create(t, pool, "acme")
-	if err := store(pool).Revoke(t.Context(), revoked.Prefix); err != nil {
+	if err := store(pool).Revoke(t.Context(), uuid.Nil, revoked.Prefix); err != nil {
 		t.Fatal(err)
 	}
 	confirm(t, pool, keys.Restriction)
@@ -70,7 +71,7 @@ func TestRestoredDatabaseIsServedAsItIs(t *testing.T) {
 	wantStatus(t, d, revoked, directory.Live) // as the backup says
 	testkit.Eventually(t, "a number above the lost one is told", told(newest+1))
 
-	if err := store(pool).Revoke(t.Context(), revoked.Prefix); err != nil {
+	if err := store(pool).Revoke(t.Context(), uuid.Nil, revoked.Prefix); err != nil {
 		t.Fatal(err)
 	}
 	confirm(t, pool, keys.Restriction)

@@ -12,18 +12,18 @@ import (
 //go:embed openapi.yaml
 var document string
 
-// YAML returns the document as it is written.
-func YAML() []byte { return []byte(document) }
-
-// JSON returns the document as compact JSON, in the order in which it is written: readers see it in that order. Each
+// JSON returns the complete document as compact JSON, in the order in which it is written: readers see it in that order. Each
 // call converts the document again, so callers should keep the result.
-func JSON() ([]byte, error) { return convert(YAML()) }
+func JSON() ([]byte, error) { return convert([]byte(document), complete) }
 
-// convert turns YAML into JSON that says the same.
-func convert(source []byte) ([]byte, error) {
+// convert turns YAML into JSON that says the same, but for the change.
+func convert(source []byte, change func(*yaml.Node) error) ([]byte, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(source, &root); err != nil {
 		return nil, fmt.Errorf("read openapi.yaml: %w", err)
+	}
+	if err := change(&root); err != nil {
+		return nil, fmt.Errorf("complete openapi.yaml: %w", err)
 	}
 	var out bytes.Buffer
 	// The encoder refuses names that are given twice and invalid UTF-8.

@@ -14,7 +14,13 @@ import (
 )
 
 // contract is the document that every answer of this suite is held against.
-var contract = sync.OnceValues(func() (*openapitest.Document, error) { return openapitest.Load(openapi.YAML()) })
+var contract = sync.OnceValues(func() (*openapitest.Document, error) {
+	text, err := openapi.JSON()
+	if err != nil {
+		return nil, err
+	}
+	return openapitest.Load(text)
+})
 
 // document returns the contract.
 func document(t testing.TB) *openapitest.Document {

@@ -25,7 +25,11 @@ const maxFaults = 20
 // NewContract reads the contract, and fails the test at its end if something broke it.
 func NewContract(t *testing.T) *Contract {
 	t.Helper()
-	document, err := openapitest.Load(openapi.YAML())
+	text, err := openapi.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := openapitest.Load(text)
 	if err != nil {
 		t.Fatal(err)
 	}

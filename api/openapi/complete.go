@@ -1,0 +1,145 @@
+package openapi
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// complete adds what operations have in common, so openapi.yaml need not repeat it: the parameter x-request-id, the responses of
+// the HTTP layer, and the headers of each response. It replaces nothing.
+func complete(document *yaml.Node) error {
+	root := document.Content[0]
+	components := member(member(root, "components"), "responses")
+	for path, item := range members(member(root, "paths")) {
+		parameters := member(item, "parameters")
+		if parameters == nil {
+			parameters = &yaml.Node{Kind: yaml.SequenceNode}
+			item.Content = slices.Insert(item.Content, 0, scalar("parameters"), parameters)
+		}
+		parameters.Content = slices.Insert(parameters.Content, 0, reference("parameters", "RequestId"))
+		for method, operation := range members(item) {
+			if method == "parameters" {
+				continue
+			}
+			responses := member(operation, "responses")
+			if responses == nil {
+				return fmt.Errorf("line %d: the operation has no responses", operation.Line)
+			}
+			addResponses(responses, commonResponses(path, method, operation))
+			for status, response := range members(responses) {
+				if target := member(response, "$ref"); target != nil {
+					response = member(components, target.Value[strings.LastIndexByte(target.Value, '/')+1:])
+				}
+				if response == nil {
+					return fmt.Errorf("line %d: the response %s of %s %s is not in components", operation.Line, status, method, path)
+				}
+				addHeaders(response, status)
+			}
+		}
+	}
+	return nil
+}
+
+// commonResponses returns the names in components/responses of an operation's responses, by status.
+func commonResponses(path, method string, operation *yaml.Node) map[string]string {
+	common := map[string]string{
+		"400": "BadQuery", "408": "RequestTimeout", "413": "PayloadTooLarge", "429": "RateLimited", "431": "HeaderFieldsTooLarge",
+		"500": "InternalError", "503": "ServiceUnavailable", "default": "OtherRefusal",
+	}
+	if member(operation, "requestBody") != nil {
+		common["400"], common["415"] = "BadBody", "UnsupportedMediaType"
+	}
+	security := member(operation, "security") // none: an API key
+	switch {
+	case security == nil:
+		common["401"] = "Unauthorized"
+		if strings.Contains(path, "{exam_key}") {
+			common["404"] = "ExamNotFound"
+		}
+	case len(security.Content) > 0: // a session
+		common["401"], common["404"] = "NotSignedIn", "NotFound"
+		if method != "get" {
+			common["403"] = "OtherOrigin"
+		}
+	}
+	return common
+}
+
+// addResponses adds the responses whose status an operation does not describe itself, in the order of the statuses.
+func addResponses(responses *yaml.Node, common map[string]string) {
+	type pair [2]*yaml.Node
+	var all []pair
+	for chunk := range slices.Chunk(responses.Content, len(pair{})) {
+		delete(common, chunk[0].Value)
+		all = append(all, pair(chunk))
+	}
+	for status, name := range common {
+		all = append(all, pair{scalar(status), reference("responses", name)})
+	}
+	slices.SortFunc(all, func(a, b pair) int { return cmp.Compare(a[0].Value, b[0].Value) })
+	responses.Content = nil
+	for _, one := range all {
+		responses.Content = append(responses.Content, one[:]...)
+	}
+}
+
+// addHeaders adds the headers of every response, and no-store to a body that has no rule for caches.
+func addHeaders(response *yaml.Node, status string) {
+	headers := member(response, "headers")
+	if headers == nil {
+		headers = &yaml.Node{Kind: yaml.MappingNode}
+		response.Content = slices.Insert(response.Content, min(2, len(response.Content)), scalar("headers"), headers) // after the description
+	}
+	if member(headers, "x-request-id") != nil {
+		return // it is complete
+	}
+	common := []*yaml.Node{
+		scalar("x-request-id"), reference("headers", "RequestId"),
+		scalar("RateLimit-Limit"), reference("headers", "RateLimitLimit"),
+		scalar("RateLimit-Remaining"), reference("headers", "RateLimitRemaining"),
+		scalar("RateLimit-Reset"), reference("headers", "RateLimitReset"),
+		scalar("RateLimit-Policy"), reference("headers", "RateLimitPolicy"),
+	}
+	if member(response, "content") != nil && member(headers, "Cache-Control") == nil && status != "default" {
+		common = append(common, scalar("Cache-Control"), reference("headers", "NoStore"))
+	}
+	headers.Content = append(common, headers.Content...)
+}
+
+// members yields the names and values of a mapping.
+func members(mapping *yaml.Node) iter.Seq2[string, *yaml.Node] {
+	return func(yield func(string, *yaml.Node) bool) {
+		if mapping == nil {
+			return
+		}
+		for pair := range slices.Chunk(mapping.Content, 2) {
+			if !yield(pair[0].Value, pair[1]) {
+				return
+			}
+		}
+	}
+}
+
+// member returns a value of a mapping, nil if there is none.
+func member(mapping *yaml.Node, name string) *yaml.Node {
+	for key, value := range members(mapping) {
+		if key == name {
+			return value
+		}
+	}
+	return nil
+}
+
+func scalar(text string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
+}
+
+// reference returns a reference to a component.
+func reference(kind, name string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{scalar("$ref"), scalar("#/components/" + kind + "/" + name)}}
+}

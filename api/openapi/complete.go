@@ -10,15 +10,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// complete adds what operations have in common, so openapi.yaml need not repeat it: the parameter x-request-id, the responses of
-// the HTTP layer, and the headers of each response. It replaces nothing.
+// complete adds what operations have in common, so openapi.yaml need not repeat it: the parameters of the path and x-request-id,
+// the responses of the HTTP layer, and the headers of each response. It replaces nothing.
 func complete(document *yaml.Node) error {
 	root := document.Content[0]
-	components := member(member(root, "components"), "responses")
+	components := member(root, "components")
 	for path, item := range members(member(root, "paths")) {
 		parameters := member(item, "parameters")
 		if parameters == nil {
-			parameters = &yaml.Node{Kind: yaml.SequenceNode}
+			parameters = &yaml.Node{Kind: yaml.SequenceNode, Content: pathParameters(path, components)}
 			item.Content = slices.Insert(item.Content, 0, scalar("parameters"), parameters)
 		}
 		parameters.Content = slices.Insert(parameters.Content, 0, reference("parameters", "RequestId"))
@@ -33,7 +33,7 @@ func complete(document *yaml.Node) error {
 			addResponses(responses, commonResponses(path, method, operation))
 			for status, response := range members(responses) {
 				if target := member(response, "$ref"); target != nil {
-					response = member(components, target.Value[strings.LastIndexByte(target.Value, '/')+1:])
+					response = member(member(components, "responses"), target.Value[strings.LastIndexByte(target.Value, '/')+1:])
 				}
 				if response == nil {
 					return fmt.Errorf("line %d: the response %s of %s %s is not in components", operation.Line, status, method, path)
@@ -43,6 +43,17 @@ func complete(document *yaml.Node) error {
 		}
 	}
 	return nil
+}
+
+// pathParameters returns references to the components for the parameters in a path.
+func pathParameters(path string, components *yaml.Node) (references []*yaml.Node) {
+	for component, parameter := range members(member(components, "parameters")) {
+		in, name := member(parameter, "in"), member(parameter, "name")
+		if in != nil && in.Value == "path" && name != nil && strings.Contains(path, "{"+name.Value+"}") {
+			references = append(references, reference("parameters", component))
+		}
+	}
+	return references
 }
 
 // commonResponses returns the names in components/responses of an operation's responses, by status.

@@ -33,9 +33,10 @@ type api struct {
 	recorder *openapitest.Recorder
 }
 
-// newAPI starts everything; it ends with the test.
-func newAPI(t testing.TB, o apitest.Options) *api {
+// newAPI starts everything, with the default options if there are none; it ends with the test.
+func newAPI(t testing.TB, options ...apitest.Options) *api {
 	t.Helper()
+	o := append(options, apitest.Options{})[0]
 	if o.Exams == nil {
 		o.Exams = []catalog.Exam{sampleExam(testExam), sampleExam(otherExam)}
 	}

@@ -18,7 +18,8 @@ const (
 	Allowed
 	// Limited: no token is left in the bucket of the key, the session or the client address (429).
 	Limited
-	// Unauthorized: there is no valid key, and the client address had a token (401).
+	// Unauthorized: there is no valid key, and the client address had a token. An operation that needs a key returns 401. It is
+	// the usual outcome of operations that need none, and they pass.
 	Unauthorized
 )
 

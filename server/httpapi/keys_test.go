@@ -255,7 +255,7 @@ func TestANewKeySeesTheAttemptsOfTheFamilyThatItJoins(t *testing.T) {
 	}
 }
 
-// plantKeys gives an account n more live keys.
+// plantKeys gives an account n more active keys.
 func (c *console) plantKeys(of *browser, n int) {
 	c.test.Helper()
 	testkit.Exec(c.test, c.Pool, `
@@ -265,12 +265,12 @@ func (c *console) plantKeys(of *browser, n int) {
 		c.account(of), n)
 }
 
-func TestAnAccountHasSoManyLiveKeysHoweverManyAreCreatedAtOnce(t *testing.T) {
+func TestAnAccountHasSoManyActiveKeysHoweverManyAreCreatedAtOnce(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t)
 	ada := c.signedIn("ada")
 	first := textOf(ada.make("/v1/developer/keys", `{"name":"k"}`), "key_prefix")
-	c.plantKeys(ada, keys.MaxLive-2)
+	c.plantKeys(ada, keys.MaxActive-2)
 	var group sync.WaitGroup
 	var issued, refused atomic.Int32
 	begin := make(chan struct{})

@@ -24,7 +24,7 @@ func newProvider(t testing.TB) *mockoidc.MockOIDC {
 	return provider
 }
 
-// developer are the developer endpoints with that provider.
+// developerOf returns the parts of the developer operations with that provider.
 func developerOf(provider *mockoidc.MockOIDC) func(*apitest.API) *developer.Deps {
 	return func(a *apitest.API) *developer.Deps {
 		return a.Developer(sessions.Provider{

@@ -35,9 +35,9 @@ type Confirmer interface {
 	Confirm(ctx context.Context, kind ChangeKind) error
 }
 
-// MaxLive is the maximum of live keys (neither revoked nor expired) of an account whose owner creates them
-// ([NewKey.MaxLiveKeys]). An administrator may create more. In addition, as many rotated keys may be in their overlap.
-const MaxLive = 1000
+// MaxActive is the maximum of active keys (neither revoked nor expired) of an account whose owner creates them
+// ([NewKey.MaxActiveKeys]). An administrator may create more. In addition, as many rotated keys may be in their overlap.
+const MaxActive = 1000
 
 const (
 	maxOverlap    = 24 * time.Hour
@@ -54,9 +54,9 @@ type NewKey struct {
 	Name    string // free text, at most 200 characters
 	Tier    string // the key's own tier; empty: the rule of the package comment decides
 	// InheritFrom is the prefix of a key of the account, whose family the new key joins. Empty: a family of its own.
-	InheritFrom string
-	ExpiresAt   *time.Time // in the future, before the year 10000, kept to the microsecond; nil for never
-	MaxLiveKeys int        // a *LimitError refuses the key if the account has as many live keys; 0 for no limit
+	InheritFrom   string
+	ExpiresAt     *time.Time // in the future, before the year 10000, kept to the microsecond; nil for never
+	MaxActiveKeys int        // a *LimitError refuses the key if the account has as many active keys; 0 for no limit
 }
 
 // CreatedKey is a new key. Key is its text, which nothing else ever holds.
@@ -92,8 +92,8 @@ func (s *Store) Create(ctx context.Context, want NewKey) (created CreatedKey, er
 			}
 			key.FamilyID, detail["inherit_from"] = inherited.FamilyID, want.InheritFrom
 		}
-		if want.MaxLiveKeys > 0 {
-			if err := checkLimit(ctx, q, account, &LimitError{Most: want.MaxLiveKeys}); err != nil {
+		if want.MaxActiveKeys > 0 {
+			if err := checkLimit(ctx, q, account, &LimitError{Most: want.MaxActiveKeys}); err != nil {
 				return err
 			}
 		}
@@ -111,7 +111,9 @@ func (s *Store) Create(ctx context.Context, want NewKey) (created CreatedKey, er
 // is a *RetiredKeyError, since its expiry is by then the end of the overlap. An account at its limit can rotate; a
 // *LimitError reports too many rotated keys. With an [*UnconfirmedError] the successor exists too. With any other error it
 // does not, unless the connection broke during the commit.
-func (s *Store) Rotate(ctx context.Context, account uuid.UUID, prefix string, overlap time.Duration) (created CreatedKey, err error) {
+func (s *Store) Rotate(
+	ctx context.Context, account uuid.UUID, prefix string, overlap time.Duration,
+) (created CreatedKey, err error) {
 	if overlap < 0 || overlap > maxOverlap {
 		return CreatedKey{}, &InvalidError{Field: "overlap", Detail: "must be between 0 and 24 hours"}
 	}
@@ -223,7 +225,7 @@ func retire(ctx context.Context, q *keysdb.Queries, old keysdb.LockKeyRow, prefi
 	if err := q.LockAccount(ctx, old.AccountID); err != nil {
 		return fmt.Errorf("lock account: %w", err)
 	}
-	if err := checkLimit(ctx, q, old.AccountID, &LimitError{Most: MaxLive, Rotated: true}); err != nil {
+	if err := checkLimit(ctx, q, old.AccountID, &LimitError{Most: MaxActive, Rotated: true}); err != nil {
 		return err
 	}
 	return q.RetireKey(ctx, keysdb.RetireKeyParams{ID: old.ID, Overlap: overlap.Microseconds()})
@@ -231,7 +233,7 @@ func retire(ctx context.Context, q *keysdb.Queries, old keysdb.LockKeyRow, prefi
 
 // checkLimit returns limit if the account has reached it. The caller has locked the account's row.
 func checkLimit(ctx context.Context, q *keysdb.Queries, account uuid.UUID, limit *LimitError) error {
-	count, err := q.CountLiveKeys(ctx, keysdb.CountLiveKeysParams{AccountID: account, RotatedOnly: limit.Rotated})
+	count, err := q.CountActiveKeys(ctx, keysdb.CountActiveKeysParams{AccountID: account, RotatedOnly: limit.Rotated})
 	if err == nil && count >= int64(limit.Most) {
 		return limit
 	}

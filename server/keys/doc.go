@@ -11,7 +11,7 @@
 //
 // # How a change reaches the API pods
 //
-// Each pod holds all live keys in memory (package directory). [Store] commits a change and then waits until no pod goes by
+// Each pod holds all active keys in memory (package directory). [Store] commits a change and then waits until no pod goes by
 // an older state ([Confirmer]). If that is not certain in time, the error is [*UnconfirmedError]: the change is committed,
 // and the same change again waits again. A change of a tier writes one row, however many keys have the tier.
 //

@@ -30,7 +30,7 @@ func (e *RetiredKeyError) Error() string {
 	return "key " + e.Prefix + " is revoked, has expired or was rotated already"
 }
 
-// LimitError reports that an account has the maximum of live keys or, if Rotated, of rotated keys whose overlap has not
+// LimitError reports that an account has the maximum of active keys or, if Rotated, of rotated keys whose overlap has not
 // ended. A rotation without an overlap is still possible. Nothing was changed.
 type LimitError struct {
 	Most    int
@@ -38,7 +38,7 @@ type LimitError struct {
 }
 
 func (e *LimitError) Error() string {
-	kind := "live keys"
+	kind := "active keys"
 	if e.Rotated {
 		kind = "rotated keys whose overlap has not ended"
 	}

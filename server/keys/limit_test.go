@@ -42,19 +42,19 @@ func hold(t *testing.T, pool *pgxpool.Pool, n int) (release func()) {
 func TestTheLimitHoldsHoweverManyCreateAtOnce(t *testing.T) {
 	t.Parallel()
 	store, _, pool := newStore(t)
-	plant(t, pool, store, "acme", keys.MaxLive-1)
+	plant(t, pool, store, "acme", keys.MaxActive-1)
 	plant(t, pool, store, "other", 1)
 	var group sync.WaitGroup
 	var issued, refused atomic.Int32
 	release := hold(t, pool, 16) // the pool has room for them
 	for range 64 {
 		group.Go(func() {
-			_, err := store.Create(context.WithoutCancel(t.Context()), keys.NewKey{Account: "acme", MaxLiveKeys: keys.MaxLive})
+			_, err := store.Create(context.WithoutCancel(t.Context()), keys.NewKey{Account: "acme", MaxActiveKeys: keys.MaxActive})
 			var full *keys.LimitError
 			switch {
 			case err == nil:
 				issued.Add(1)
-			case errors.As(err, &full) && full.Most == keys.MaxLive:
+			case errors.As(err, &full) && full.Most == keys.MaxActive:
 				refused.Add(1)
 			default:
 				t.Error(err)
@@ -66,7 +66,7 @@ func TestTheLimitHoldsHoweverManyCreateAtOnce(t *testing.T) {
 	if issued.Load() != 1 || refused.Load() != 63 {
 		t.Errorf("%d were issued and %d refused, want 1 and 63", issued.Load(), refused.Load())
 	}
-	if _, err := store.Create(t.Context(), keys.NewKey{Account: "other", MaxLiveKeys: keys.MaxLive}); err != nil {
+	if _, err := store.Create(t.Context(), keys.NewKey{Account: "other", MaxActiveKeys: keys.MaxActive}); err != nil {
 		t.Errorf("another account: %v", err)
 	}
 	if _, err := store.Create(t.Context(), keys.NewKey{Account: "acme"}); err != nil {
@@ -74,7 +74,7 @@ func TestTheLimitHoldsHoweverManyCreateAtOnce(t *testing.T) {
 	}
 }
 
-func TestOnlyLiveKeysCount(t *testing.T) {
+func TestOnlyActiveKeysCount(t *testing.T) {
 	t.Parallel()
 	store, _, pool := newStore(t)
 	plant(t, pool, store, "acme", 4)
@@ -85,7 +85,7 @@ func TestOnlyLiveKeysCount(t *testing.T) {
 		}
 	}
 	for i, allowed := range []bool{true, false} { // two are live, of three
-		_, err := store.Create(t.Context(), keys.NewKey{Account: "acme", MaxLiveKeys: 3})
+		_, err := store.Create(t.Context(), keys.NewKey{Account: "acme", MaxActiveKeys: 3})
 		if full := new(*keys.LimitError); (err == nil) != allowed || err != nil && !errors.As(err, full) {
 			t.Errorf("%d: %v", i, err)
 		}
@@ -95,8 +95,8 @@ func TestOnlyLiveKeysCount(t *testing.T) {
 func TestAnAccountAtItsLimitCanRotate(t *testing.T) {
 	t.Parallel()
 	store, _, pool := newStore(t)
-	plant(t, pool, store, "acme", keys.MaxLive-1)
-	key := create(t, store, keys.NewKey{Account: "acme", MaxLiveKeys: keys.MaxLive})
+	plant(t, pool, store, "acme", keys.MaxActive-1)
+	key := create(t, store, keys.NewKey{Account: "acme", MaxActiveKeys: keys.MaxActive})
 	beside, err := store.Rotate(t.Context(), uuid.Nil, key.Prefix, time.Hour)
 	if err != nil {
 		t.Fatalf("with an overlap: %v", err)
@@ -105,7 +105,7 @@ func TestAnAccountAtItsLimitCanRotate(t *testing.T) {
 	if err != nil {
 		t.Fatalf("without an overlap: %v", err)
 	}
-	if _, err := store.Create(t.Context(), keys.NewKey{Account: "acme", MaxLiveKeys: keys.MaxLive}); !errors.As(err, new(*keys.LimitError)) {
+	if _, err := store.Create(t.Context(), keys.NewKey{Account: "acme", MaxActiveKeys: keys.MaxActive}); !errors.As(err, new(*keys.LimitError)) {
 		t.Errorf("one more: %v, want a LimitError", err)
 	}
 	testkit.Exec(t, pool, "UPDATE api_keys SET rotated_at = now(), expires_at = now() + interval '1 hour' WHERE prefix <> $1",
@@ -122,7 +122,7 @@ func TestAnAccountAtItsLimitCanRotate(t *testing.T) {
 func TestTheLimitOfRotatedKeysHoldsHoweverManyRotateAtOnce(t *testing.T) {
 	t.Parallel()
 	store, _, pool := newStore(t)
-	plant(t, pool, store, "acme", keys.MaxLive-1)
+	plant(t, pool, store, "acme", keys.MaxActive-1)
 	testkit.Exec(t, pool, "UPDATE api_keys SET rotated_at = now(), expires_at = now() + interval '1 hour'")
 	var group sync.WaitGroup
 	var rotated atomic.Int32

@@ -13,7 +13,7 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// plant writes n live keys of an account, all of one instant, and returns the account's id.
+// plant writes n active keys of an account, all of one instant, and returns the account's id.
 func plant(t *testing.T, pool *pgxpool.Pool, store *keys.Store, account string, n int) uuid.UUID {
 	t.Helper()
 	id, err := store.EnsureAccount(t.Context(), account)

@@ -94,7 +94,7 @@ func fromConflict(err error) *Error {
 	case errors.As(err, &keyLimit) && keyLimit.Rotated:
 		say("%d rotated keys are still valid. Wait until one expires, or rotate with overlap_seconds 0.", keyLimit.Most)
 	case keyLimit != nil:
-		say("The account has %d live keys, and no more are allowed; revoke one first.", keyLimit.Most)
+		say("The account has %d active keys, and no more are allowed; revoke one first.", keyLimit.Most)
 	case errors.As(err, &webhookLimit) && webhookLimit.ByHand:
 		say("%d tests and redeliveries of the webhook are pending, and no more are allowed; wait until some have ended.", webhookLimit.Most)
 	case webhookLimit != nil:

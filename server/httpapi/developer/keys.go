@@ -74,7 +74,7 @@ func (h *keyHandlers) created(issued keys.CreatedKey) createdKey {
 }
 
 func (h *keyHandlers) create(ctx context.Context, r *endpoint.Request) error {
-	want := keys.NewKey{Account: r.Session.Account, MaxLiveKeys: keys.MaxLive}
+	want := keys.NewKey{Account: r.Session.Account, MaxActiveKeys: keys.MaxActive}
 	body := r.JSON()
 	body.Text("name", &want.Name, 1, maxKeyName)
 	want.ExpiresAt = body.Time("expires_at")

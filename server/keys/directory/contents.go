@@ -97,7 +97,7 @@ func (c *contents) setTiers(read *keys.Tiers) {
 	c.staleTiers = false
 }
 
-// find returns a live key at a time of PostgreSQL.
+// find returns an active key at a time of PostgreSQL.
 func (c *contents) find(hash *keyHash, now time.Time) (Key, bool) {
 	e, ok := c.keys.find(hash)
 	if !ok || e.expired(now) {

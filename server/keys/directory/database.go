@@ -72,7 +72,7 @@ func (c *connection) load(ctx context.Context) (*contents, error) {
 				}
 			}
 			return nil
-		}, liveKeys)
+		}, activeKeys)
 		if err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func (c *connection) read(ctx context.Context, into *contents, hashes [][]byte) 
 			rows = append(rows, row{e, string(prefix), string(tier)})
 			into.tierIndex(string(tier))
 			return nil
-		}, liveKeys+" AND hash = ANY ($1::bytea[])", list)
+		}, activeKeys+" AND hash = ANY ($1::bytea[])", list)
 		if err != nil {
 			return err
 		}
@@ -139,8 +139,8 @@ func shorten(hash []byte) (short keyHash) {
 	return short
 }
 
-// liveKeys reads all live keys in one pass. The time is PostgreSQL's; keys that expire later are checked at each use.
-const liveKeys = `SELECT hash, id, family_id, account_id, prefix, tier, expires_at FROM api_keys
+// activeKeys reads all active keys in one pass. The time is PostgreSQL's; keys that expire later are checked at each use.
+const activeKeys = `SELECT hash, id, family_id, account_id, prefix, tier, expires_at FROM api_keys
 	WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())`
 
 // epochMicros is 2000-01-01, at which PostgreSQL's timestamps begin, in µs since 1970.

@@ -65,7 +65,7 @@ type Config struct {
 	Clock func() Reading
 }
 
-// Key is a live key as the gate needs it.
+// Key is an active key as the gate needs it.
 type Key struct {
 	keys.Identity
 
@@ -80,7 +80,7 @@ type Status uint8
 const (
 	// Unavailable: the pod cannot be certain about the key (503).
 	Unavailable Status = iota
-	// Unknown: no live key has this hash.
+	// Unknown: no active key has this hash.
 	Unknown
 	// Live: the key is valid.
 	Live
@@ -145,7 +145,7 @@ func New(cfg Config, pool *pgxpool.Pool) *Directory {
 // Close ends the reading of Redis. It must follow the last request.
 func (d *Directory) Close() { d.board.Close() }
 
-// Find returns the live key of a hash. With a lease it reads memory only. Without one it asks Redis whether the directory has
+// Find returns the active key of a hash. With a lease it reads memory only. Without one it asks Redis whether the directory has
 // the newest change, and returns Unavailable, with the key if it knew one, if that is not certain or ctx ends.
 func (d *Directory) Find(ctx context.Context, hash keys.Hash) (Key, Status) {
 	l := d.look(hash)
@@ -219,7 +219,7 @@ func (d *Directory) Pods() int { return max(int(d.pods.Load()), 1) }
 // Default returns the tier of keys that no other tier applies to.
 func (d *Directory) Default() keys.Tier { return *d.contents.Load().tiers.Load().Default() }
 
-// Ready returns nil if the pod can answer for live keys: it has a lease, or Redis' number equals the pod's.
+// Ready returns nil if the pod can answer for active keys: it has a lease, or Redis' number equals the pod's.
 func (d *Directory) Ready(ctx context.Context) error {
 	if d.Leased() {
 		return nil

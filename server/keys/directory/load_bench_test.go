@@ -39,7 +39,7 @@ func BenchmarkLoad(b *testing.B) {
 	})
 	b.Run("copy", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := conn.PgConn().CopyTo(b.Context(), io.Discard, "COPY ("+liveKeys+") TO STDOUT (FORMAT binary)"); err != nil {
+			if _, err := conn.PgConn().CopyTo(b.Context(), io.Discard, "COPY ("+activeKeys+") TO STDOUT (FORMAT binary)"); err != nil {
 				b.Fatal(err)
 			}
 		}

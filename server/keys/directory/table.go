@@ -21,7 +21,7 @@ const (
 // keyHash is the first half of a key's SHA-256.
 type keyHash [16]byte
 
-// entry is a live key: 80 bytes without a pointer, so the collector never reads it.
+// entry is an active key: 80 bytes without a pointer, so the collector never reads it.
 type entry struct {
 	hash                 keyHash
 	key, family, account uuid.UUID

@@ -31,7 +31,7 @@ func (q *Queries) CommitSynchronously(ctx context.Context) error {
 	return err
 }
 
-const countLiveKeys = `-- name: CountLiveKeys :one
+const countActiveKeys = `-- name: CountActiveKeys :one
 SELECT count(*) FILTER (WHERE live.rotated OR NOT $2::boolean)
 FROM (SELECT k.rotated_at IS NOT NULL AS rotated FROM api_keys k
       WHERE k.account_id = $1 AND k.revoked_at IS NULL AND k.expires_at IS NULL
@@ -40,15 +40,15 @@ FROM (SELECT k.rotated_at IS NOT NULL AS rotated FROM api_keys k
       WHERE k.account_id = $1 AND k.revoked_at IS NULL AND k.expires_at > now()) live
 `
 
-type CountLiveKeysParams struct {
+type CountActiveKeysParams struct {
 	AccountID   uuid.UUID
 	RotatedOnly bool
 }
 
 // The number of an account's keys that are neither revoked nor expired, or only of those that have a successor. Two ranges
 // of one index.
-func (q *Queries) CountLiveKeys(ctx context.Context, arg CountLiveKeysParams) (int64, error) {
-	row := q.db.QueryRow(ctx, countLiveKeys, arg.AccountID, arg.RotatedOnly)
+func (q *Queries) CountActiveKeys(ctx context.Context, arg CountActiveKeysParams) (int64, error) {
+	row := q.db.QueryRow(ctx, countActiveKeys, arg.AccountID, arg.RotatedOnly)
 	var count int64
 	err := row.Scan(&count)
 	return count, err

@@ -35,7 +35,7 @@ CREATE TABLE api_keys (
     rotated_at   timestamptz
 );
 CREATE INDEX api_keys_by_account ON api_keys (account_id, created_at DESC);
--- Counts the live keys of an account. Revoked keys are not in it; the reader leaves out those that have expired.
+-- Counts the active keys of an account. Revoked keys are not in it; the reader leaves out those that have expired.
 CREATE INDEX api_keys_live ON api_keys (account_id, expires_at) WHERE revoked_at IS NULL;
 
 -- Changes that API pods must apply to their directories of keys, numbered in the order of their commits. server/keys/directory

@@ -9,7 +9,7 @@ RETURNING id;
 -- limit.
 SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE;
 
--- name: CountLiveKeys :one
+-- name: CountActiveKeys :one
 -- The number of an account's keys that are neither revoked nor expired, or only of those that have a successor. Two ranges
 -- of one index.
 SELECT count(*) FILTER (WHERE live.rotated OR NOT sqlc.arg('rotated_only')::boolean)

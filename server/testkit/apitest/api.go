@@ -76,7 +76,7 @@ type Options struct {
 	// Network is "tcp" if it is empty.
 	Network string
 	Exams   []catalog.Exam
-	// Developer makes the parts of the developer endpoints. Without it there are none.
+	// Developer makes the parts of the developer operations. Without it there are none.
 	Developer func(a *API) *developer.Deps
 }
 
@@ -149,7 +149,7 @@ func (a *API) NewKey(name string, tier keys.TierSpec) string {
 	return issued.Key
 }
 
-// Developer returns the parts of the developer endpoints. People sign in at the provider.
+// Developer returns the parts of the developer operations. People sign in at the provider.
 func (a *API) Developer(provider sessions.Provider) *developer.Deps {
 	a.t.Helper()
 	store := sessions.NewStore(a.Pool, bytes.Repeat([]byte{2}, 32), SessionIdle, SessionLifetime, func() time.Time {

@@ -75,7 +75,7 @@ func (s *Server) wrap(route endpoint.Route) fasthttp.RequestHandler {
 	}
 }
 
-// recoverPanic answers 500 if a handler or a middleware panics; fasthttp would let the process end. The connection ends too,
+// recoverPanic returns 500 if a handler or a middleware panics; fasthttp would let the process end. The connection ends too,
 // because finish did not run to its end.
 func (s *Server) recoverPanic(route *endpoint.Route, next handler) handler {
 	return func(ctx context.Context, r *exchange) error {

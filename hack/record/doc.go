@@ -11,7 +11,7 @@
 //
 // Compare prints each difference, and the lines of the list that allow none; it then exits with status 1:
 //
-//	go run ./hack/record compare -allow expected.txt /tmp/base.jsonl /tmp/new.jsonl
+//	go run ./hack/record compare -allow hack/record/since-220ae0e.txt /tmp/base.jsonl /tmp/new.jsonl
 //
 // A line of the list has a pattern for the exchange, one for the part, and the reason:
 //

@@ -32,7 +32,12 @@ type Runner struct {
 	sources   uint32   // client addresses given out
 	held      sync.WaitGroup
 	release   chan struct{}
+	pace      *time.Ticker // between exchanges of fast groups
 }
+
+// pace is between two exchanges. A server lets at most 50 refused connections a second end without a reset
+// (docs/decisions/0005-memory-by-limit.md).
+const pace = time.Second / 40
 
 // played is an exchange and its outcome.
 type played struct {
@@ -44,7 +49,9 @@ type played struct {
 func Run(ctx context.Context, on *stage.Stage, groups []script.Group, report func(format string, args ...any)) ([]recording.Exchange, error) {
 	r := &Runner{
 		stage: on, started: time.Now(), report: report, variables: make(map[string]string), release: make(chan struct{}),
+		pace: time.NewTicker(pace),
 	}
+	defer r.pace.Stop()
 	defer r.held.Wait()
 	defer close(r.release)
 	for name, key := range on.Keys {
@@ -102,6 +109,9 @@ func (r *Runner) playGroup(ctx context.Context, group script.Group) ([]played, e
 			if err := exchange.Before(ctx, r); err != nil {
 				return nil, fmt.Errorf("prepare %s: %w", exchange.Name, err)
 			}
+		}
+		if !group.Slow {
+			<-r.pace.C
 		}
 		outcome, err := r.play(ctx, exchange)
 		if err != nil {

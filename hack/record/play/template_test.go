@@ -3,7 +3,9 @@ package play
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"examprep.dev/hack/record/normalise"
 	"examprep.dev/hack/record/script"
 	"examprep.dev/hack/record/wire"
 )
@@ -95,6 +97,23 @@ func TestPrintableKeepsBytesApart(t *testing.T) {
 	} {
 		if got := printable([]byte(c.content), 200); !strings.HasPrefix(got, c.want) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestAllowanceOfASessionIsNotRecorded(t *testing.T) {
+	response := wire.Response{Status: "HTTP/1.1 200 OK", Headers: []wire.Header{
+		{Name: "RateLimit-Limit", Value: "120"}, {Name: "RateLimit-Remaining", Value: "118"}, {Name: "RateLimit-Reset", Value: "1"},
+	}}
+	for sent, want := range map[string]string{
+		"Cookie: __Host-examprep_session=<<ada>>\r\n":   "RateLimit-Limit: 120|RateLimit-Remaining: <of the session>|RateLimit-Reset: <of the session>",
+		"Cookie: __Host-examprep_session=noise\r\n":     "RateLimit-Limit: 120|RateLimit-Remaining: 118|RateLimit-Reset: 1",
+		"Authorization: Bearer <<ada>>\r\n":             "RateLimit-Limit: 120|RateLimit-Remaining: 118|RateLimit-Reset: 1",
+		"Cookie: __Host-examprep_session=\"<<ada>>\"\r": "RateLimit-Limit: 120|RateLimit-Remaining: <of the session>|RateLimit-Reset: <of the session>",
+	} {
+		got := record(normalise.New(time.Now()).Exchange("a"), response, script.Exchange{Send: []string{sent}})
+		if headers := strings.Join(got.Headers, "|"); headers != want {
+			t.Errorf("%q: %s, want %s", sent, headers, want)
 		}
 	}
 }

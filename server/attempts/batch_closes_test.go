@@ -74,10 +74,11 @@ func (s *submitter) traced(ctx context.Context, i int) context.Context {
 
 // storedEvent is an event of an attempt.
 type storedEvent struct {
-	Kind, Trace string
-	Account     string
-	Deliveries  int
-	Data        map[string]any
+	Kind       string         `json:"kind"`
+	Trace      string         `json:"trace"`
+	Account    string         `json:"account"`
+	Deliveries int            `json:"deliveries"`
+	Data       map[string]any `json:"data"`
 }
 
 // events returns the events of an attempt, without its id.
@@ -89,9 +90,9 @@ func events(t *testing.T, db testkit.Session, attempt string) []storedEvent {
 		var e storedEvent
 		check.NoError(t, json.Unmarshal(raw, &e))
 		found = append(found, e)
-	}, `SELECT json_build_object('Kind', e.kind, 'Trace', e.traceparent, 'Account', e.account_id,
-			'Deliveries', (SELECT count(*) FROM webhook_deliveries d WHERE d.event_id = e.id),
-			'Data', (convert_from(body, 'UTF8')::jsonb->'data') - 'attempt_id')
+	}, `SELECT json_build_object('kind', e.kind, 'trace', e.traceparent, 'account', e.account_id,
+			'deliveries', (SELECT count(*) FROM webhook_deliveries d WHERE d.event_id = e.id),
+			'data', (convert_from(body, 'UTF8')::jsonb->'data') - 'attempt_id')
 		FROM webhook_events e WHERE convert_from(body, 'UTF8')::jsonb->'data'->>'attempt_id' = $1 ORDER BY kind`, attempt)
 	return found
 }
@@ -102,7 +103,7 @@ func row(t *testing.T, db testkit.Session, attempt string) string {
 	return testkit.Get[string](t, db, `SELECT (to_jsonb(a) - '{id,key_seq,learner_seq}'::text[])::text FROM attempts a WHERE id = $1`, attempt)
 }
 
-// checkWhole checks that row and events of an attempt are those of its twin, and that the events have the caller's trace.
+// checkWhole checks that an attempt has the same row and events as its twin, and that the events have the caller's trace.
 func (s *submitter) checkWhole(t *testing.T, db testkit.Session) {
 	t.Helper()
 	if got, want := row(t, db, s.req.AttemptID), row(t, db, s.twinID); got != want {

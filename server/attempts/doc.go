@@ -8,10 +8,11 @@
 //	            ──▶ abandoned   given up: recorded, never scored, no events
 //
 // All three are terminal. An attempt points at the paper revision that it opened: it is paged and scored by that one,
-// whatever is published later. That revision is marked before the attempt is stored, so that it is never pruned. A submission is one SQL statement: state, answers, score and both events are on disk
-// together or not at all, and of any number of racing submissions exactly one writes. The others, like every later
-// retry, are answered from what it wrote: the same answers and status get the stored result again, others
-// attempt_already_submitted.
+// whatever is published later. That revision is marked before the attempt is stored, so that it is never pruned. A
+// submission is one SQL statement: state, answers, score and both events are on disk together or not at all, and of any
+// number of racing submissions exactly one writes. The others, like every later retry, are answered from what it wrote: the
+// same answers and status get the stored result again, others attempt_already_submitted. Opens, reads and submissions that
+// wait share statements and commits (writer.go); each caller has its own answer, deadline, error and trace.
 //
 // # How it is scored
 //

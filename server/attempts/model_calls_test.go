@@ -38,7 +38,7 @@ func (w *world) drawOpen(t *rapid.T) *modelOpen {
 
 func (o *modelOpen) send(t *rapid.T) { o.got, o.err = o.pod.Open(t.Context(), o.who, o.req) }
 
-// opensAtOnce opens several attempts. Their order is that of their sequence numbers.
+// opensAtOnce opens several attempts. The model has them in the order of their sequence numbers.
 func (w *world) opensAtOnce(t *rapid.T) {
 	opens := make([]*modelOpen, rapid.IntRange(2, maxAtOnce).Draw(t, "opens"))
 	var calls sync.WaitGroup

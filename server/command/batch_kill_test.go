@@ -26,7 +26,7 @@ type sitting struct {
 
 // submit returns the status of a submission, 0 without an answer.
 func (s *sitting) submit(i int) int {
-	body := fmt.Sprintf(`{"attempt_id":"%s","answers":{"1:1":"B"}}`, s.sheets[i].attempt)
+	body := fmt.Sprintf(`{"attempt_id":%q,"answers":{"1:1":"B"}}`, s.sheets[i].attempt)
 	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, "http://"+s.address+examPath+"/mock-exams/submit", strings.NewReader(body))
 	if err != nil {
 		panic(err)

@@ -187,7 +187,7 @@ func (p *play) round(client, round int) error {
 }
 
 // numberOpens adds the sequence numbers of attempts to their opens. They leave one order of all opens, so that a history of
-// many clients is checked in no time.
+// many clients is checked quickly.
 func (p *play) numberOpens() {
 	for i, operation := range p.history {
 		if done, _ := operation.Output.(step); done.kind == "open" {
@@ -200,7 +200,7 @@ func (p *play) numberOpens() {
 func TestAttemptsOfAKeyAreLinearizable(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, apitest.Options{Exams: []catalog.Exam{sampleExam("exam-one"), sampleExam("exam-two"), sampleExam("exam-three")}})
-	const clients, rounds = 12, 8 // so many that calls share batches
+	const clients, rounds = 12, 8 // enough that calls share batches
 	c := a.crowd(clients)
 	for _, exam := range []string{"exam-one", "exam-two", "exam-three"} {
 		p := &play{crowd: c, exam: exam, answers: map[string]string{}}

@@ -114,7 +114,7 @@ func startStatement(ctx context.Context, name string) context.Context {
 	spans := make([]trace.Span, len(parents))
 	for i, parent := range parents {
 		tracer := parent.TracerProvider().Tracer("examprep.dev/server/postgres")
-		_, spans[i] = tracer.Start(trace.ContextWithSpan(ctx, parent), name, trace.WithSpanKind(trace.SpanKindClient),
+		_, spans[i] = tracer.Start(trace.ContextWithSpan(ctx, parent), name, trace.WithSpanKind(trace.SpanKindClient), //nolint:spancheck // endStatement
 			trace.WithAttributes(attribute.String("db.system.name", "postgresql"), attribute.String("db.operation.name", name)))
 	}
 	return context.WithValue(ctx, statementSpans{}, spans)

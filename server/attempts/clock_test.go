@@ -127,7 +127,7 @@ func TestPaperDigestHasItsLength(t *testing.T) {
 	for name, digest := range map[string][]byte{"empty": {}, "short": make([]byte, 31), "long": make([]byte, 33)} {
 		opened := b.open(t, who, name)
 		testkit.Exec(t, b.pool, "UPDATE attempts SET paper_digest = $2 WHERE paper_id = $1", testPaper, digest)
-		if _, err := b.Submit(t.Context(), who, submission1(opened, name)); err == nil || !strings.Contains(err.Error(), "paper digest") {
+		if _, err := b.pod(t).Submit(t.Context(), who, submission1(opened, name)); err == nil || !strings.Contains(err.Error(), "paper digest") {
 			t.Errorf("%s: submission: %v", name, err)
 		}
 		_, err := b.Page(t.Context(), who, PageRequest{ExamKey: testExam, PaperID: testPaper, Limit: 1, LearnerID: name})

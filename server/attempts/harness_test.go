@@ -36,10 +36,12 @@ type bench struct {
 
 func (b *bench) Notify() { b.notified.Add(1) }
 
-func (b *bench) advance(d time.Duration) {
-	later := b.time.Load().Add(d)
-	b.time.Store(&later)
-	if _, err := b.pool.Exec(context.Background(), "UPDATE clock.reading SET at = $1", later); err != nil {
+func (b *bench) advance(d time.Duration) { b.setClock(b.time.Load().Add(d)) }
+
+// setClock sets the time of pod and database.
+func (b *bench) setClock(now time.Time) {
+	b.time.Store(&now)
+	if _, err := b.pool.Exec(context.Background(), "UPDATE clock.reading SET at = $1", now); err != nil {
 		panic(err)
 	}
 }
@@ -54,14 +56,13 @@ func newBench(t *testing.T) *bench {
 	pool := testkit.Open(t, testkit.DatabaseURL(t)+"&pool_max_conns=16", onTestTime()) // racing requests reach PostgreSQL at once
 	b := &bench{pool: pool, shelf: newShelf(testExam, otherExam)}
 	start := time.Date(2026, 3, 1, 9, 0, 0, 123_456_789, time.UTC)
-	b.time.Store(&start)
 	for _, statement := range []string{
 		"CREATE SCHEMA clock", "CREATE TABLE clock.reading (at timestamptz)", "INSERT INTO clock.reading VALUES (NULL)",
 		"CREATE FUNCTION clock.now() RETURNS timestamptz STABLE LANGUAGE sql AS 'SELECT at FROM clock.reading'",
 	} {
 		testkit.Exec(t, pool, statement)
 	}
-	b.advance(0)
+	b.setClock(start)
 	b.Service = b.pod(t)
 	b.Sweeper = NewSweeper(pool, slog.New(slog.DiscardHandler), nil)
 	return b

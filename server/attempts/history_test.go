@@ -180,7 +180,7 @@ func TestALearnersNameNeedsTheNamespaceSecret(t *testing.T) {
 	if len(stored) != 3 {
 		t.Error("two key families share a learner's name")
 	}
-	stranger, err := NewService(Config{NamespaceSecret: []byte("another one of thirty-two letters"), Now: b.Service.now}, b.pool, b.shelf, b)
+	stranger, err := NewService(Config{NamespaceSecret: []byte("another one of thirty-two letters"), Now: b.now}, b.pool, b.shelf, b)
 	check.NoError(t, err)
 	for service, want := range map[*Service]int64{b.Service: 1, stranger: 0} {
 		if history, err := service.History(t.Context(), who, HistoryRequest{ExamKey: testExam, LearnerID: reference, Limit: 10}); err != nil || history.Total != want {

@@ -130,8 +130,7 @@ func playHistories(t *testing.T, seen *coverage) {
 	begin := time.Date(8000, 1, 1, 0, 0, 0, 123_456_000, time.UTC)         // as late as JSON allows, and some time for all histories before it
 	rapid.Check(t, func(t *rapid.T) {
 		begin = begin.Add(-(maxSteps + 1) * longestStep)
-		start := begin
-		b.time.Store(&start)
+		b.setClock(begin)
 		b.shelf.restock(modelExams...)
 		w := &world{bench: b, coverage: seen, pods: pods}
 		for range 2 {

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +35,7 @@ type apiFlags struct {
 	trustedProxies  []string
 	drainDelay      time.Duration
 	mostOfAddress   int
-	familyMaxConns  int32
+	familyMaxConns  uint
 	memory          memory.Overrides
 
 	trustTraceparent bool
@@ -69,7 +68,7 @@ func newAPI() *cobra.Command {
 	flags.registerMemory(cmd)
 	cmd.Flags().IntVar(&flags.mostOfAddress, "max-connections-per-address", 0,
 		"how many connections one client address (IPv6: /64) may have, trusted proxies aside; one more is answered 503; 0: no limit, as behind a load balancer that is not trusted")
-	cmd.Flags().Int32Var(&flags.familyMaxConns, "family-max-conns", 0,
+	cmd.Flags().UintVar(&flags.familyMaxConns, "family-max-conns", 0,
 		"maximum connections to PostgreSQL that history reads of one key family, or developer reads of one account, use at once; further reads wait. 0: a quarter of the pool")
 	cmd.Flags().BoolVar(&flags.trustTraceparent, "trust-traceparent", false,
 		"continue the trace of a request's traceparent header: only behind an ingress that makes or checks these headers; else it is a link")
@@ -114,9 +113,6 @@ func (f *apiFlags) parse() (apiSettings, error) {
 	if f.drainDelay+cutTime >= f.shutdownGrace {
 		return settings, &usageError{fmt.Errorf("--drain-delay: leaves nothing of the shutdown grace of %s", f.shutdownGrace)}
 	}
-	if f.familyMaxConns < 0 {
-		return settings, &usageError{errors.New("--family-max-conns: must not be negative")}
-	}
 	if settings.memory, err = f.memory.Divide(memory.Limit()); err != nil {
 		return settings, &usageError{err}
 	}
@@ -154,7 +150,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 		return err
 	}
 	defer background.Close()
-	bulkhead := postgres.NewBulkhead(p.registry, flags.familyShare(p.pool.Config().MaxConns))
+	bulkhead := postgres.NewBulkhead(p.registry, p.pool, flags.familyMaxConns)
 	notifier := webhooks.NewNotifier(background)
 	meter := usage.NewMeter(background, usage.MeterConfig{Interval: meterInterval, RollUpAge: rollUpAge, Registerer: p.registry})
 	// What is counted by then is written while the front drains: at the very end there is little time.
@@ -203,8 +199,7 @@ type guard struct {
 	limiter *ratelimit.Limiter
 }
 
-// openGate returns the gate of an API pod, on a pool that requests do not use; close it after the last request. used is called with
-// the key of each request.
+// openGate returns the gate of an API pod; close it after the last request. used is called with the key of each request.
 func (p *process) openGate(pool *pgxpool.Pool, directoryBytes int64, rdb redis.UniversalClient, used func(uuid.UUID, bool)) (*guard, error) {
 	prefix := p.installation.RedisPrefix()
 	live := directory.New(directory.Config{
@@ -236,12 +231,6 @@ func readyToServe(life context.Context, snapshot *read.Snapshot, live *directory
 		}
 		return live.Ready(ctx)
 	}
-}
-
-// familyShare returns how many of a pool's connections the reads of one key family or account use at once: a quarter by default.
-func (f *apiFlags) familyShare(maxConns int32) int32 {
-	const quarter = 4
-	return cmp.Or(f.familyMaxConns, max(maxConns/quarter, 1))
 }
 
 // backgroundConns is the number of connections for work that must not wait behind requests: confirming changes of keys, writing

@@ -1,12 +1,14 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/sync/semaphore"
@@ -34,8 +36,10 @@ type Bulkhead struct {
 	waited *prometheus.CounterVec
 }
 
-// NewBulkhead returns a bulkhead with limit connections for each owner. It panics if its metrics are already registered.
-func NewBulkhead(registerer prometheus.Registerer, limit int32) *Bulkhead {
+// NewBulkhead returns a bulkhead in front of pool, with limit connections for each owner; 0: a quarter of the pool, at least one.
+// It panics if its metrics are already registered; a nil registerer takes none.
+func NewBulkhead(registerer prometheus.Registerer, pool *pgxpool.Pool, limit uint) *Bulkhead {
+	limit = cmp.Or(limit, uint(pool.Config().MaxConns)/4, 1)
 	counter := func(name, help string) *prometheus.CounterVec {
 		vec := promauto.With(registerer).NewCounterVec(prometheus.CounterOpts{Name: "examprep_postgres_family_" + name, Help: help}, []string{"reads"})
 		for _, kind := range []ReadKind{HistoryReads, DeveloperReads} {

@@ -16,48 +16,63 @@ import (
 // TestBulkheadBoundsEachOwner: an owner has its limit, calls of both kinds together, and takes nothing from another one.
 func TestBulkheadBoundsEachOwner(t *testing.T) {
 	t.Parallel()
-	const limit = 3
-	registry := prometheus.NewRegistry()
-	b := postgres.NewBulkhead(registry, limit)
-	owner, other := uuid.UUID{15: 1}, uuid.UUID{15: 2}
-	var leave [limit]func()
-	for i := range limit {
-		var err error
-		leave[i], err = b.Enter(t.Context(), postgres.HistoryReads, owner)
-		check.NoError(t, err)
-	}
-	ended, end := context.WithCancel(t.Context())
-	end()
-	if _, err := b.Enter(ended, postgres.DeveloperReads, owner); !errors.Is(err, context.Canceled) || !postgres.Away(err) {
-		t.Errorf("one more, with a context that has ended: %v", err)
-	}
-	elsewhere, err := b.Enter(ended, postgres.HistoryReads, other)
-	check.NoError(t, err) // it does not wait
-	elsewhere()
+	address := testkit.DatabaseURL(t)
+	for name, c := range map[string]struct {
+		pool  string
+		limit uint
+		want  int
+	}{
+		"a limit":                   {"8", 3, 3},
+		"a quarter of the pool":     {"8", 0, 2},
+		"at least one connection":   {"2", 0, 1},
+		"a limit of more than all":  {"2", 5, 5},
+		"a quarter that is rounded": {"7", 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			registry := prometheus.NewRegistry()
+			b := postgres.NewBulkhead(registry, testkit.Open(t, address+"&pool_max_conns="+c.pool), c.limit)
+			owner, other := uuid.UUID{15: 1}, uuid.UUID{15: 2}
+			leave := make([]func(), c.want)
+			for i := range leave {
+				var err error
+				leave[i], err = b.Enter(t.Context(), postgres.HistoryReads, owner)
+				check.NoError(t, err)
+			}
+			ended, end := context.WithCancel(t.Context())
+			end()
+			if _, err := b.Enter(ended, postgres.DeveloperReads, owner); !errors.Is(err, context.Canceled) || !postgres.Away(err) {
+				t.Errorf("one more, with a context that has ended: %v", err)
+			}
+			elsewhere, err := b.Enter(ended, postgres.HistoryReads, other)
+			check.NoError(t, err) // it does not wait
+			elsewhere()
 
-	entered := make(chan error, 1)
-	go func() {
-		next, err := b.Enter(t.Context(), postgres.HistoryReads, owner)
-		if err == nil {
-			next()
-		}
-		entered <- err
-	}()
-	waits := func(reads string) int {
-		return int(testkit.Metric(t, registry, "examprep_postgres_family_waits_total", map[string]string{"reads": reads}))
-	}
-	testkit.Eventually(t, "the next call waits", func() bool { return waits("history") == 1 })
-	select {
-	case err := <-entered:
-		t.Fatalf("the next call entered: %v", err)
-	default:
-	}
-	leave[1]()
-	check.NoError(t, <-entered)
-	leave[0]()
-	leave[2]()
-	if waits("history") != 1 || waits("developer") != 1 {
-		t.Errorf("%d and %d calls waited, want 1 and 1", waits("history"), waits("developer"))
+			entered := make(chan error, 1)
+			go func() {
+				next, err := b.Enter(t.Context(), postgres.HistoryReads, owner)
+				if err == nil {
+					next()
+				}
+				entered <- err
+			}()
+			waits := func(reads string) int {
+				return int(testkit.Metric(t, registry, "examprep_postgres_family_waits_total", map[string]string{"reads": reads}))
+			}
+			testkit.Eventually(t, "the next call waits", func() bool { return waits("history") == 1 })
+			select {
+			case err := <-entered:
+				t.Fatalf("the next call entered: %v", err)
+			default:
+			}
+			for _, leave := range leave {
+				leave()
+			}
+			check.NoError(t, <-entered)
+			if waits("history") != 1 || waits("developer") != 1 {
+				t.Errorf("%d and %d calls waited, want 1 and 1", waits("history"), waits("developer"))
+			}
+		})
 	}
 }
 
@@ -75,9 +90,7 @@ func TestSeparatePoolAnswersBesideAFullOne(t *testing.T) {
 	t.Parallel()
 	full := testkit.Open(t, testkit.DatabaseURL(t)+"&pool_max_conns=2&pool_min_conns=2", postgres.Setting{Name: "work_mem", Value: "5MB"})
 	for range 2 {
-		conn, err := full.Acquire(t.Context())
-		check.NoError(t, err)
-		defer conn.Release()
+		testkit.Begin(t, full)
 	}
 	separate, err := postgres.Separate(t.Context(), full, 1)
 	check.NoError(t, err)

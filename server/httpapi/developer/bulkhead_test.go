@@ -11,13 +11,14 @@ import (
 	"examprep.dev/server/httpapi/endpoint"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/sessions"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
 
 // TestReadsOfAnAccountWaitForEachOther: without a connection for its account, no read begins.
 func TestReadsOfAnAccountWaitForEachOther(t *testing.T) {
 	t.Parallel()
-	bulkhead := postgres.NewBulkhead(nil, 1)
+	bulkhead := postgres.NewBulkhead(nil, testkit.Database(t), 1)
 	account := uuid.New()
 	leave, err := bulkhead.Enter(t.Context(), postgres.DeveloperReads, account)
 	check.NoError(t, err)

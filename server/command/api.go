@@ -39,12 +39,11 @@ type apiFlags struct {
 	memory          memory.Overrides
 
 	trustTraceparent bool
-
-	encryptionKeys  string
-	allowCIDRs      []string
-	provider        sessions.Provider
-	sessionIdle     time.Duration
-	sessionLifetime time.Duration
+	encryptionKeys   string
+	allowCIDRs       []string
+	provider         sessions.Provider
+	sessionIdle      time.Duration
+	sessionLifetime  time.Duration
 }
 
 func newAPI() *cobra.Command {

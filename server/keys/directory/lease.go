@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/keysdb"
 )
@@ -35,7 +37,7 @@ func (d *Directory) finish(ctx context.Context, db database, a attempt, r keysdb
 		d.lease.Store(nil) // authors do not wait for a pod without a row
 	}
 	if r.Lost && !r.Renewed { // the next renewal begins after this is committed, so authors wait for it
-		return d.register(ctx, db, a.applied)
+		return register(ctx, db, d.id, a.applied)
 	}
 	if !r.Registered || !r.Renewed {
 		return errLoad
@@ -77,10 +79,10 @@ func (d *Directory) load(ctx context.Context, db database) error {
 }
 
 // register registers the pod, or a lost one again, with the number that it has applied.
-func (d *Directory) register(ctx context.Context, db database, applied int64) error {
+func register(ctx context.Context, db database, pod uuid.UUID, applied int64) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if err := db.RegisterPod(ctx, keysdb.RegisterPodParams{ID: d.id, Applied: applied}); err != nil {
+	if err := db.RegisterPod(ctx, keysdb.RegisterPodParams{ID: pod, Applied: applied}); err != nil {
 		return fmt.Errorf("register pod: %w", err)
 	}
 	return nil
@@ -201,7 +203,7 @@ func (d *Directory) loadAndRegister(ctx context.Context, db *connection) error {
 	if err := d.load(ctx, db); err != nil {
 		return err
 	}
-	if err := d.register(ctx, db, d.contents.Load().number.Load()); err != nil {
+	if err := register(ctx, db, d.id, d.contents.Load().number.Load()); err != nil {
 		return err
 	}
 	d.loaded = true

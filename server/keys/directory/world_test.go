@@ -221,7 +221,7 @@ func (w *world) load(p *simulatedPod) {
 }
 
 func (w *world) registerPod(p *simulatedPod) {
-	_ = p.d.register(context.Background(), worldDatabase{w, p}, p.d.contents.Load().number.Load())
+	_ = register(context.Background(), worldDatabase{w, p}, p.d.id, p.d.contents.Load().number.Load())
 	p.phase = registered
 	if w.limits.leaseAtRegistration || w.limits.serveBeforeLease {
 		now := p.d.cfg.Clock()

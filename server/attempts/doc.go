@@ -14,6 +14,8 @@
 // same answers and status get the stored result again, others attempt_already_submitted. Opens, reads and submissions that
 // wait share statements and commits (writer.go); each caller has its own answer, deadline, error and trace.
 //
+// All times of an attempt are PostgreSQL's: a pod reads them from Config.Now, and the sweep uses now().
+//
 // # How it is scored
 //
 // Marks are counted in millionths as integers, so no sum drifts. A paper's maximum is what the questions that a machine

@@ -8,7 +8,6 @@ import (
 	"github.com/google/uuid"
 
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/attemptsdb"
 )
 
@@ -45,12 +44,6 @@ func (s *Service) Open(ctx context.Context, who keys.Identity, req OpenRequest) 
 	if err := s.papers.MarkOpened(ctx, req.ExamKey, paper.Digest); err != nil {
 		return Opened{}, translate(err)
 	}
-	// Opens of a family wait for its counter row, so more connections would only wait there.
-	leave, err := s.bulkhead.Enter(ctx, postgres.HistoryReads, who.FamilyID)
-	if err != nil {
-		return Opened{}, fmt.Errorf("open attempt: %w", err)
-	}
-	defer leave()
 	id, err := uuid.NewV7()
 	if err != nil {
 		return Opened{}, fmt.Errorf("new attempt id: %w", err)

@@ -40,37 +40,43 @@ type Answer struct {
 func (k *PreparedKey) read(given []Answer) ([]string, error) {
 	answers := make([]string, len(k.questions))
 	takenBy := make([]int, len(k.questions)) // 1 + the index of the entry that answers the question
-	var problems []answerError
+	var refused *Error
 	for i, answer := range given {
-		if len(problems) == maxProblems {
-			break
-		}
 		position, problem := k.locate(answer.Key)
 		switch {
 		case problem != nil:
 		case takenBy[position] > 0:
 			earlier := given[takenBy[position]-1].Key
-			problem = &answerError{code: CodeDuplicateKey, detail: fmt.Sprintf("%q names the same question", earlier)}
+			problem = &answerError{CodeDuplicateKey, fmt.Sprintf("%q names the same question", earlier)}
 		default:
 			takenBy[position] = i + 1
 			answers[position], problem = k.questions[position].normalise(answer.Value)
 		}
-		if problem != nil {
-			problem.key = answer.Key
-			problems = append(problems, *problem)
+		if problem == nil {
+			continue
+		}
+		if refused == nil {
+			refused = &Error{Code: problem.code, Detail: fmt.Sprintf("Answer %q: %s.", answer.Key, problem.detail)}
+		}
+		refused.Fields = append(refused.Fields, FieldError{Field: "answers." + answer.Key, Detail: problem.detail})
+		if len(refused.Fields) == maxProblems {
+			break
 		}
 	}
-	if len(problems) > 0 {
-		return nil, newAnswersError(problems)
+	if refused != nil {
+		return nil, refused
 	}
 	return answers, nil
 }
+
+// answerError is the reason why an entry of answers is refused.
+type answerError struct{ code, detail string }
 
 // locate finds the question that a key names.
 func (k *PreparedKey) locate(key string) (int, *answerError) {
 	position, known := k.positions[key]
 	if !known {
-		return 0, &answerError{code: CodeUnknownAnswerID, detail: "the paper has no such question"}
+		return 0, &answerError{CodeUnknownAnswerID, "the paper has no such question"}
 	}
 	if position != ambiguous {
 		return position, nil
@@ -81,7 +87,7 @@ func (k *PreparedKey) locate(key string) (int, *answerError) {
 			candidates = append(candidates, id)
 		}
 	}
-	return 0, &answerError{code: CodeAmbiguousKey, detail: "could be " + strings.Join(candidates, ", ")}
+	return 0, &answerError{CodeAmbiguousKey, "could be " + strings.Join(candidates, ", ")}
 }
 
 // appendAnswers appends normalised answers as the JSON object that is stored: answered questions only, by answer_id, with
@@ -128,18 +134,6 @@ func (k *PreparedKey) restore(stored json.RawMessage) ([]string, error) {
 	return answers, nil
 }
 
-// answerError is one refused entry of answers.
-type answerError struct{ key, code, detail string }
-
-func newAnswersError(problems []answerError) *Error {
-	first := problems[0]
-	err := &Error{Code: first.code, Detail: fmt.Sprintf("Answer %q: %s.", first.key, first.detail)}
-	for _, problem := range problems {
-		err.Fields = append(err.Fields, FieldError{Field: "answers." + problem.key, Detail: problem.detail})
-	}
-	return err
-}
-
 // normalise brings an answer into the one form that is compared, stored and shown, so that "c, a" and "AC", or "12.50"
 // and "12.5", are the same answer. It is idempotent. A blank answer is "", unanswered, for every kind of question.
 func (q *preparedQuestion) normalise(value string) (string, *answerError) {
@@ -149,7 +143,7 @@ func (q *preparedQuestion) normalise(value string) (string, *answerError) {
 		}
 	}
 	if utf8.RuneCountInString(value) > maxAnswer {
-		return "", &answerError{code: CodeInvalidOption, detail: fmt.Sprintf("longer than %d characters", maxAnswer)}
+		return "", &answerError{CodeInvalidOption, fmt.Sprintf("longer than %d characters", maxAnswer)}
 	}
 	value = normalizeSpace(value)
 	if value == "" {
@@ -157,7 +151,10 @@ func (q *preparedQuestion) normalise(value string) (string, *answerError) {
 	}
 	switch q.kind {
 	case catalog.AnswerChoice:
-		return oneLetter(q.letters, value)
+		if letter, ok := findLetter(q.letters, value); ok {
+			return letter, nil
+		}
+		return "", notOffered(q.letters, value)
 	case catalog.AnswerChoices:
 		return severalLetters(q.letters, value)
 	case catalog.AnswerNumeric:
@@ -185,13 +182,6 @@ func normalizeSpace(text string) string {
 func foldText(text string) string {
 	folded := cases.Fold().String(norm.NFD.String(normalizeSpace(text)))
 	return normalizeSpace(norm.NFD.String(strings.ToLower(folded)))
-}
-
-func oneLetter(letters []string, value string) (string, *answerError) {
-	if letter, ok := findLetter(letters, value); ok {
-		return letter, nil
-	}
-	return "", notOffered(letters, value)
 }
 
 // severalLetters reads a set of letters: in any order and case, run together or separated by commas and spaces, a
@@ -240,9 +230,7 @@ func notOffered(letters []string, value string) *answerError {
 	if runes := []rune(value); len(runes) > shown {
 		value = string(runes[:shown]) + "…"
 	}
-	return &answerError{
-		code: CodeInvalidOption, detail: fmt.Sprintf("%q is not among the options %s", value, strings.Join(letters, ", ")),
-	}
+	return &answerError{CodeInvalidOption, fmt.Sprintf("%q is not among the options %s", value, strings.Join(letters, ", "))}
 }
 
 // decimal is a number as answers may write it: a point, never a comma; no other base, no infinity.
@@ -254,7 +242,7 @@ func number(value string) (string, *answerError) {
 			return formatNumber(x), nil
 		}
 	}
-	return "", &answerError{code: CodeInvalidOption, detail: "not a number such as 12.5 or -3e8"}
+	return "", &answerError{CodeInvalidOption, "not a number such as 12.5 or -3e8"}
 }
 
 // formatNumber writes the shortest decimal that reads back as x; very large and very small ones with an exponent.

@@ -49,14 +49,6 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Code + ": " + e.Detail }
 
-func attemptNotFound() *Error {
-	return &Error{Code: CodeAttemptNotFound, Detail: "No such attempt."}
-}
-
-func examNotFound() *Error {
-	return &Error{Code: CodeExamNotFound, Detail: "No such exam."}
-}
-
 // translate turns the catalogue's "not found" into this package's; a revision that is gone is a paper that is gone.
 func translate(err error) error {
 	var missing *catalog.NotFoundError
@@ -64,7 +56,7 @@ func translate(err error) error {
 		return fmt.Errorf("read catalogue: %w", err)
 	}
 	if missing.What == "exam" {
-		return examNotFound()
+		return &Error{Code: CodeExamNotFound, Detail: "No such exam."}
 	}
 	return &Error{Code: CodePaperNotFound, Detail: "No such paper in this exam."}
 }

@@ -79,16 +79,11 @@ func (k *PreparedKey) partialMarks(q *preparedQuestion, answer string) Marks {
 	return k.correct.share(len(answer), len(q.choices))
 }
 
-// isCorrect compares a normalised answer with the key.
+// isCorrect compares a normalised answer with the key. It compares numbers exactly, without an epsilon.
 func (q *preparedQuestion) isCorrect(answer string) bool {
-	if q.kind == catalog.AnswerNumeric {
-		return q.withinTolerance(answer)
+	if q.kind != catalog.AnswerNumeric {
+		return answer == q.right
 	}
-	return answer == q.right
-}
-
-// withinTolerance reports exactly, without an epsilon, whether a number lies within the key's tolerance.
-func (q *preparedQuestion) withinTolerance(answer string) bool {
 	given, ok := new(big.Rat).SetString(answer)
 	return ok && q.lowest != nil && q.lowest.Cmp(given) <= 0 && given.Cmp(q.highest) <= 0
 }

@@ -14,13 +14,8 @@ import (
 	"examprep.dev/server/postgres/attemptsdb"
 )
 
-// PageRequest asks for a page of a paper's questions; its fields are OpenRequest's.
-type PageRequest struct {
-	ExamKey       string
-	PaperID       string
-	Offset, Limit int
-	LearnerID     string
-}
+// PageRequest asks for a page of a paper's questions.
+type PageRequest OpenRequest
 
 // Page is a page of questions.
 type Page struct {
@@ -49,12 +44,10 @@ func (s *Service) Page(ctx context.Context, who keys.Identity, req PageRequest) 
 	if lookUpErr != nil {
 		return Page{}, lookUpErr
 	}
-	switch {
-	case sitting && (paper == nil || paper.Digest != digest):
-		if paper, err = s.papers.Revision(ctx, req.ExamKey, digest); err != nil {
-			return Page{}, translate(err)
-		}
-	case paper == nil:
+	if sitting && (paper == nil || paper.Digest != digest) {
+		paper, err = s.papers.Revision(ctx, req.ExamKey, digest)
+	}
+	if err != nil {
 		return Page{}, translate(err)
 	}
 	return pageOf(paper, req), nil

@@ -26,6 +26,8 @@ const (
 	lateWindow = 24 * time.Hour
 	// minSecretBytes is the shortest namespace secret: as long as the HMAC's output.
 	minSecretBytes = sha256.Size
+	// maxOpened is the maximum number of attempts that a pod remembers, about 550 bytes each.
+	maxOpened = 1 << 14
 )
 
 // State is where an attempt is in its life.
@@ -51,7 +53,7 @@ type Config struct {
 	// NamespaceSecret keys the HMAC that stands for a learner reference; at least 32 bytes, the same in every pod and
 	// for good: with another secret every learner's history would begin anew.
 	NamespaceSecret []byte
-	// Now returns PostgreSQL's time, so that all pods agree about an attempt (keys/directory has it); nil: time.Now.
+	// Now returns PostgreSQL's time, so that all pods agree about an attempt (keys/directory has it).
 	Now func() time.Time
 	// Bulkhead bounds the connections that one key family uses at once outside of a batch; nil: no bound.
 	Bulkhead *postgres.Bulkhead
@@ -103,7 +105,7 @@ type Service struct {
 	queries  *attemptsdb.Queries
 	papers   Papers
 	writer   *writer
-	opened   *otter.Cache[uuid.UUID, attemptsdb.OpenAttemptParams]
+	opened   *otter.Cache[uuid.UUID, attemptRow]
 }
 
 // NewService starts a Service on pool. It fails when the namespace secret is too short.
@@ -111,15 +113,11 @@ func NewService(cfg Config, pool *pgxpool.Pool, papers Papers, notifier Notifier
 	if len(cfg.NamespaceSecret) < minSecretBytes {
 		return nil, errors.New("the namespace secret must have at least 32 bytes")
 	}
-	now := cfg.Now
-	if now == nil {
-		now = time.Now
-	}
 	queries := attemptsdb.New(pool)
 	return &Service{
-		secret: cfg.NamespaceSecret, now: now, bulkhead: cfg.Bulkhead, queries: queries, papers: papers,
+		secret: cfg.NamespaceSecret, now: cfg.Now, bulkhead: cfg.Bulkhead, queries: queries, papers: papers,
 		writer: newWriter(queries, notifier, cfg.Registerer),
-		opened: otter.Must(&otter.Options[uuid.UUID, attemptsdb.OpenAttemptParams]{MaximumSize: maxOpened}),
+		opened: otter.Must(&otter.Options[uuid.UUID, attemptRow]{MaximumSize: maxOpened}),
 	}, nil
 }
 

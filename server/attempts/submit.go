@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -49,22 +50,18 @@ type submission struct {
 // events together. Once only: a second submission, and the losers among several at once, are answered from what the first
 // one wrote.
 func (s *Service) Submit(ctx context.Context, who keys.Identity, req SubmitRequest) (Result, error) {
-	attempt, known := s.findOpened(who, req)
-	if !known {
-		var err error
-		if attempt, err = s.find(ctx, who, req); err != nil {
-			return Result{}, err
-		}
+	attempt, err := s.load(ctx, who, req)
+	if err != nil {
+		return Result{}, err
 	}
 	now := s.clock()
 	if State(attempt.State) == StateInProgress && deadlinePassed(attempt.ExpiresAt, now, lateWindow) {
-		var err error
 		if attempt, err = s.expireOverdue(ctx, who, req, attempt); err != nil {
 			return Result{}, err
 		}
 	}
-	if attempt.closedUnanswered() {
-		return Result{}, attemptClosed()
+	if State(attempt.State) != StateInProgress && attempt.SubmissionDigest == nil { // its time was over before any submission
+		return Result{}, &Error{Code: CodeAttemptClosed, Detail: "The attempt's time was over more than 24 hours ago."}
 	}
 	digest, err := paperDigest(attempt.PaperDigest)
 	if err != nil {
@@ -78,26 +75,15 @@ func (s *Service) Submit(ctx context.Context, who keys.Identity, req SubmitReque
 	if err != nil {
 		return Result{}, err
 	}
-	if State(attempt.State) == StateInProgress {
-		result, won, err := s.close(ctx, who, req, attempt, key, sub, now)
-		if err != nil || won {
-			return result, err
-		}
-		if attempt, err = s.find(ctx, who, req); err != nil {
-			return Result{}, err
-		}
-		switch {
-		case attempt.closedUnanswered(): // the sweep was faster
-			return Result{}, attemptClosed()
-		case State(attempt.State) == StateInProgress: // its deadline was changed after this pod opened it
-			return s.Submit(ctx, who, req)
-		}
+	if State(attempt.State) != StateInProgress {
+		return attempt.replay(key, sub)
 	}
-	return attempt.replay(key, sub)
-}
-
-func attemptClosed() *Error {
-	return &Error{Code: CodeAttemptClosed, Detail: "The attempt's time was over more than 24 hours ago."}
+	result, written, err := s.close(ctx, who, req, attempt, key, sub, now)
+	if err != nil || written {
+		return result, err
+	}
+	// Another submission or the sweep was faster, or the attempt's deadline was changed. PostgreSQL has the row.
+	return s.Submit(ctx, who, req)
 }
 
 // readSubmission validates and normalises what the client sent.
@@ -125,32 +111,48 @@ func readSubmission(key *PreparedKey, req SubmitRequest) (submission, error) {
 }
 
 // attemptRow is an attempt as Submit reads it.
-type attemptRow struct{ attemptsdb.FindAttemptRow }
+type attemptRow attemptsdb.FindAttemptRow
 
-// find reads an attempt of this key family, exam and learner; anyone else's is not found.
+// remember keeps a new attempt, so that its submission needs no read. The copy shares no memory with a request or a paper.
+func (s *Service) remember(p attemptsdb.OpenAttemptParams) {
+	s.opened.Set(p.ID, attemptRow{
+		ID: p.ID, FamilyID: p.FamilyID, ExamKey: strings.Clone(p.ExamKey), Learner: p.Learner,
+		PaperID: strings.Clone(p.PaperID), PaperDigest: bytes.Clone(p.PaperDigest), State: string(StateInProgress),
+		ScoringStatus: pending, QuestionCount: p.QuestionCount, OpenedAt: p.OpenedAt, ExpiresAt: p.ExpiresAt,
+	})
+}
+
+// load returns an attempt of the caller, without a read if this pod opened it. It is in progress then, with the same deadline,
+// unless the row was changed; the statement that closes the attempt checks both.
+func (s *Service) load(ctx context.Context, who keys.Identity, req SubmitRequest) (attemptRow, error) {
+	id, _ := parseID(req.AttemptID)
+	if attempt, known := s.opened.GetIfPresent(id); known && s.owns(who, req, &attempt) {
+		return attempt, nil
+	}
+	return s.find(ctx, who, req)
+}
+
+// owns reports whether an attempt is of this key family, exam and learner.
+func (s *Service) owns(who keys.Identity, req SubmitRequest, a *attemptRow) bool {
+	return a.FamilyID == who.FamilyID && a.ExamKey == req.ExamKey && bytes.Equal(a.Learner, s.learner(who, req.LearnerID))
+}
+
+// find reads an attempt of the caller; any other is not found.
 func (s *Service) find(ctx context.Context, who keys.Identity, req SubmitRequest) (attemptRow, error) {
-	id, ok := parseID(req.AttemptID)
-	if ok {
-		row, err := s.writer.finds.do(ctx, who.FamilyID, attemptsdb.FindAttemptParams{
-			ID: id, FamilyID: who.FamilyID, ExamKey: req.ExamKey, Learner: s.learner(who, req.LearnerID),
-		})
-		switch {
-		case err != nil:
+	if id, ok := parseID(req.AttemptID); ok {
+		attempt, err := s.writer.finds.do(ctx, who.FamilyID, id)
+		if err != nil {
 			return attemptRow{}, fmt.Errorf("read attempt: %w", err)
-		case row != nil:
-			return attemptRow{*row}, nil
+		}
+		if attempt != nil && s.owns(who, req, attempt) {
+			return *attempt, nil
 		}
 	}
 	// An attempt is submitted even after its exam was withdrawn; only where there is none does the exam matter.
 	if err := s.checkExam(req.ExamKey); err != nil {
 		return attemptRow{}, err
 	}
-	return attemptRow{}, attemptNotFound()
-}
-
-// closedUnanswered reports whether the attempt's time was over before anybody submitted it.
-func (a attemptRow) closedUnanswered() bool {
-	return State(a.State) != StateInProgress && a.SubmissionDigest == nil
+	return attemptRow{}, &Error{Code: CodeAttemptNotFound, Detail: "No such attempt."}
 }
 
 // expireOverdue does for one attempt what the sweep has not done yet, and returns its row then. The attempt stays in progress if
@@ -169,19 +171,17 @@ func (s *Service) close(
 	ctx context.Context, who keys.Identity, req SubmitRequest, attempt attemptRow, key *PreparedKey, sub submission, now time.Time,
 ) (Result, bool, error) {
 	attempt = attempt.conclude(sub, now)
+	params := attemptsdb.CloseAttemptParams{
+		ID: attempt.ID, State: attempt.State, ScoringStatus: attempt.ScoringStatus, SubmittedAt: attempt.SubmittedAt,
+		Late: attempt.Late, OvertimeSec: attempt.OvertimeSec,
+		Answers: sub.stored, SubmissionDigest: sub.digest[:], ExpiresAt: attempt.ExpiresAt,
+		EventIds: []uuid.UUID{}, EventKinds: []string{}, EventBodies: [][]byte{}, Traceparent: postgres.Traceparent(ctx),
+	}
 	var outcome *Outcome
 	if attempt.ScoringStatus == scored {
 		outcome = key.grade(sub.answers)
 		score := int32(outcome.Score)
-		attempt.ScoreHundredths = &score
-	}
-	params := attemptsdb.CloseAttemptParams{
-		ID: attempt.ID, State: attempt.State, ScoringStatus: attempt.ScoringStatus, SubmittedAt: attempt.SubmittedAt,
-		Late: attempt.Late, OvertimeSec: attempt.OvertimeSec, ScoreHundredths: attempt.ScoreHundredths,
-		Answers: sub.stored, SubmissionDigest: sub.digest[:], ExpiresAt: attempt.ExpiresAt,
-		EventIds: []uuid.UUID{}, EventKinds: []string{}, EventBodies: [][]byte{}, Traceparent: postgres.Traceparent(ctx),
-	}
-	if outcome != nil {
+		params.ScoreHundredths = &score
 		events, err := attempt.events(who, req, outcome)
 		if err != nil {
 			return Result{}, false, err

@@ -31,12 +31,28 @@ const (
 type Sweeper struct {
 	queries *attemptsdb.Queries
 	logger  *slog.Logger
-	metrics *sweepMetrics
+	metrics struct {
+		closed, failures, skipped prometheus.Counter
+		overdue                   prometheus.Gauge
+	}
 }
 
 // NewSweeper returns a sweeper on pool; registerer takes its metrics, nil: none. It panics when they are registered already.
 func NewSweeper(pool *pgxpool.Pool, logger *slog.Logger, registerer prometheus.Registerer) *Sweeper {
-	return &Sweeper{queries: attemptsdb.New(pool), logger: logger, metrics: newSweepMetrics(registerer)}
+	s := &Sweeper{queries: attemptsdb.New(pool), logger: logger}
+	factory := promauto.With(registerer)
+	counter := func(name, help string) prometheus.Counter {
+		return factory.NewCounter(prometheus.CounterOpts{Name: "examprep_attempts_" + name, Help: help})
+	}
+	s.metrics.closed = counter("swept_total", "Attempts closed by sweeps because they were not submitted in time.")
+	s.metrics.failures = counter("sweep_failures_total", "Sweeps that failed; the next one follows after a minute.")
+	s.metrics.skipped = counter("sweep_skipped_total",
+		"Attempts that a sweep could not close and skipped, counted again at each sweep. The log has their ids.")
+	s.metrics.overdue = factory.NewGauge(prometheus.GaugeOpts{
+		Name: "examprep_attempts_oldest_overdue_seconds",
+		Help: "Age of the oldest attempt that is overdue for closing; 0 if none.",
+	})
+	return s
 }
 
 // Run sweeps every minute until ctx ends, and returns nil then. It continues while PostgreSQL is unreachable.
@@ -125,28 +141,5 @@ func (s *Sweeper) observeBacklog(ctx context.Context) {
 	defer cancel()
 	if seconds, err := s.queries.OldestOverdue(ctx, lateWindow.Seconds()); err == nil {
 		s.metrics.overdue.Set(seconds)
-	}
-}
-
-// sweepMetrics report whether attempts are closed in time.
-type sweepMetrics struct {
-	closed, failures, skipped prometheus.Counter
-	overdue                   prometheus.Gauge
-}
-
-func newSweepMetrics(registerer prometheus.Registerer) *sweepMetrics {
-	factory := promauto.With(registerer)
-	counter := func(name, help string) prometheus.Counter {
-		return factory.NewCounter(prometheus.CounterOpts{Name: "examprep_attempts_" + name, Help: help})
-	}
-	return &sweepMetrics{
-		closed:   counter("swept_total", "Attempts closed by sweeps because they were not submitted in time."),
-		failures: counter("sweep_failures_total", "Sweeps that failed; the next one follows after a minute."),
-		skipped: counter("sweep_skipped_total",
-			"Attempts that a sweep could not close and skipped, counted again at each sweep. The log has their ids."),
-		overdue: factory.NewGauge(prometheus.GaugeOpts{
-			Name: "examprep_attempts_oldest_overdue_seconds",
-			Help: "Age of the oldest attempt that is overdue for closing; 0 if none.",
-		}),
 	}
 }

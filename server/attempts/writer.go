@@ -34,7 +34,7 @@ const (
 // writer groups the statements of concurrent calls: all that wait share one statement, and so one commit.
 type writer struct {
 	opens  *group[attemptsdb.OpenAttemptParams, struct{}]
-	finds  *group[attemptsdb.FindAttemptParams, *attemptsdb.FindAttemptRow]
+	finds  *group[uuid.UUID, *attemptRow]
 	closes *group[attemptsdb.CloseAttemptParams, attemptsdb.CloseAttemptRow]
 	stop   context.CancelFunc
 }
@@ -56,7 +56,7 @@ func newWriter(queries *attemptsdb.Queries, notifier Notifier, registerer promet
 				return maphash.Comparable(seed, keyCounter(*p))
 			},
 		}),
-		finds: newGroup(life, registerer, statement[attemptsdb.FindAttemptParams, *attemptsdb.FindAttemptRow]{
+		finds: newGroup(life, registerer, statement[uuid.UUID, *attemptRow]{
 			name: "find", one: q.findOne, many: q.findMany,
 		}),
 		closes: newGroup(life, registerer, statement[attemptsdb.CloseAttemptParams, attemptsdb.CloseAttemptRow]{
@@ -76,9 +76,6 @@ func (w *writer) close() {
 	w.finds.batches.Close()
 	w.closes.batches.Close()
 }
-
-// statements are the statements of a [writer].
-type statements struct{ queries *attemptsdb.Queries }
 
 // statement is what a [group] runs. Q is the type of a call's parameters, R that of its result.
 type statement[Q, R any] struct {

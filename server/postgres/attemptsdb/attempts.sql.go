@@ -217,22 +217,18 @@ func (q *Queries) ExpireAttempts(ctx context.Context, ids []uuid.UUID) (int64, e
 	return result.RowsAffected(), nil
 }
 
-const findAttempt = `-- name: FindAttempt :one
-SELECT id, paper_id, paper_digest, state, scoring_status, question_count, opened_at, expires_at, submitted_at, late,
-       overtime_sec, score_hundredths, answers, submission_digest
+const findAttempt = `-- name: FindAttempt :many
+SELECT id, family_id, exam_key, learner, paper_id, paper_digest, state, scoring_status, question_count, opened_at, expires_at,
+       submitted_at, late, overtime_sec, score_hundredths, answers, submission_digest
 FROM attempts
-WHERE id = $1 AND family_id = $2 AND exam_key = $3 AND learner = $4
+WHERE id = ANY ($1::uuid[])
 `
-
-type FindAttemptParams struct {
-	ID       uuid.UUID
-	FamilyID uuid.UUID
-	ExamKey  string
-	Learner  []byte
-}
 
 type FindAttemptRow struct {
 	ID               uuid.UUID
+	FamilyID         uuid.UUID
+	ExamKey          string
+	Learner          []byte
 	PaperID          string
 	PaperDigest      []byte
 	State            string
@@ -248,89 +244,21 @@ type FindAttemptRow struct {
 	SubmissionDigest []byte
 }
 
-// Whose it is stands in the condition: another key's, learner's or exam's attempt is not found.
-func (q *Queries) FindAttempt(ctx context.Context, arg FindAttemptParams) (FindAttemptRow, error) {
-	row := q.db.QueryRow(ctx, findAttempt,
-		arg.ID,
-		arg.FamilyID,
-		arg.ExamKey,
-		arg.Learner,
-	)
-	var i FindAttemptRow
-	err := row.Scan(
-		&i.ID,
-		&i.PaperID,
-		&i.PaperDigest,
-		&i.State,
-		&i.ScoringStatus,
-		&i.QuestionCount,
-		&i.OpenedAt,
-		&i.ExpiresAt,
-		&i.SubmittedAt,
-		&i.Late,
-		&i.OvertimeSec,
-		&i.ScoreHundredths,
-		&i.Answers,
-		&i.SubmissionDigest,
-	)
-	return i, err
-}
-
-const findAttempts = `-- name: FindAttempts :many
-SELECT r.place::int AS place, a.id, a.paper_id, a.paper_digest, a.state, a.scoring_status, a.question_count, a.opened_at,
-       a.expires_at, a.submitted_at, a.late, a.overtime_sec, a.score_hundredths, a.answers, a.submission_digest
-FROM ROWS FROM (unnest($1::int[]), unnest($2::uuid[]), unnest($3::uuid[]),
-                unnest($4::text[]), unnest($5::bytea[]))
-    AS r (place, id, family_id, exam_key, learner)
-JOIN attempts a ON a.id = r.id AND a.family_id = r.family_id AND a.exam_key = r.exam_key AND a.learner = r.learner
-`
-
-type FindAttemptsParams struct {
-	Places    []int32
-	Ids       []uuid.UUID
-	FamilyIds []uuid.UUID
-	ExamKeys  []string
-	Learners  [][]byte
-}
-
-type FindAttemptsRow struct {
-	Place            int32
-	ID               uuid.UUID
-	PaperID          string
-	PaperDigest      []byte
-	State            string
-	ScoringStatus    string
-	QuestionCount    int32
-	OpenedAt         time.Time
-	ExpiresAt        *time.Time
-	SubmittedAt      *time.Time
-	Late             bool
-	OvertimeSec      int32
-	ScoreHundredths  *int32
-	Answers          json.RawMessage
-	SubmissionDigest []byte
-}
-
-// FindAttempt for several callers. Two of them can name one attempt, and only one of them own it, so each row has the place
-// of its caller.
-func (q *Queries) FindAttempts(ctx context.Context, arg FindAttemptsParams) ([]FindAttemptsRow, error) {
-	rows, err := q.db.Query(ctx, findAttempts,
-		arg.Places,
-		arg.Ids,
-		arg.FamilyIds,
-		arg.ExamKeys,
-		arg.Learners,
-	)
+// The attempts of one or several callers. Each caller must check that family, exam and learner are its own.
+func (q *Queries) FindAttempt(ctx context.Context, ids []uuid.UUID) ([]FindAttemptRow, error) {
+	rows, err := q.db.Query(ctx, findAttempt, ids)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []FindAttemptsRow
+	var items []FindAttemptRow
 	for rows.Next() {
-		var i FindAttemptsRow
+		var i FindAttemptRow
 		if err := rows.Scan(
-			&i.Place,
 			&i.ID,
+			&i.FamilyID,
+			&i.ExamKey,
+			&i.Learner,
 			&i.PaperID,
 			&i.PaperDigest,
 			&i.State,

@@ -49,22 +49,12 @@ FROM sorted, ROWS FROM (
 ) AS r (id, account_id, family_id, key_id, exam_key, paper_id, paper_digest, learner, key_counter, key_after,
         learner_counter, learner_after, question_count, opened_at, expires_at);
 
--- name: FindAttempt :one
--- Whose it is stands in the condition: another key's, learner's or exam's attempt is not found.
-SELECT id, paper_id, paper_digest, state, scoring_status, question_count, opened_at, expires_at, submitted_at, late,
-       overtime_sec, score_hundredths, answers, submission_digest
+-- name: FindAttempt :many
+-- The attempts of one or several callers. Each caller must check that family, exam and learner are its own.
+SELECT id, family_id, exam_key, learner, paper_id, paper_digest, state, scoring_status, question_count, opened_at, expires_at,
+       submitted_at, late, overtime_sec, score_hundredths, answers, submission_digest
 FROM attempts
-WHERE id = sqlc.arg(id) AND family_id = sqlc.arg(family_id) AND exam_key = sqlc.arg(exam_key) AND learner = sqlc.arg(learner);
-
--- name: FindAttempts :many
--- FindAttempt for several callers. Two of them can name one attempt, and only one of them own it, so each row has the place
--- of its caller.
-SELECT r.place::int AS place, a.id, a.paper_id, a.paper_digest, a.state, a.scoring_status, a.question_count, a.opened_at,
-       a.expires_at, a.submitted_at, a.late, a.overtime_sec, a.score_hundredths, a.answers, a.submission_digest
-FROM ROWS FROM (unnest(sqlc.arg(places)::int[]), unnest(sqlc.arg(ids)::uuid[]), unnest(sqlc.arg(family_ids)::uuid[]),
-                unnest(sqlc.arg(exam_keys)::text[]), unnest(sqlc.arg(learners)::bytea[]))
-    AS r (place, id, family_id, exam_key, learner)
-JOIN attempts a ON a.id = r.id AND a.family_id = r.family_id AND a.exam_key = r.exam_key AND a.learner = r.learner;
+WHERE id = ANY (sqlc.arg(ids)::uuid[]);
 
 -- name: CloseAttempt :one
 -- State, answers, score and events are one statement, so one transaction and one round trip. Nothing is written, and

@@ -2,11 +2,15 @@ package attempts
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
+	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres/attemptsdb"
 )
@@ -68,4 +72,84 @@ func (s *Service) Open(ctx context.Context, who keys.Identity, req OpenRequest) 
 		Questions: page(paper.Questions, req.Offset, req.Limit),
 		State:     StateInProgress, OpenedAt: openedAt, ExpiresAt: expiresAt,
 	}, nil
+}
+
+// PageRequest asks for a page of a paper's questions.
+type PageRequest OpenRequest
+
+// Page is a page of questions.
+type Page struct {
+	// Questions are finished JSON objects, shared with other requests: read only.
+	Questions [][]byte
+	// Total is how many questions the paper has.
+	Total int
+}
+
+// Page reads questions and changes nothing: no timer starts. With an attempt of the same key, learner and paper in
+// progress it reads the revision that the newest of them opened, else the published one. Only where these can differ
+// does it ask Postgres.
+func (s *Service) Page(ctx context.Context, who keys.Identity, req PageRequest) (Page, error) {
+	paper, err := s.papers.Paper(ctx, req.ExamKey, req.PaperID)
+	var withdrawn *catalog.NotFoundError
+	var unreadable *catalog.UnreadableError
+	switch {
+	case errors.As(err, &withdrawn), errors.As(err, &unreadable):
+		// Attempts in progress still read the revision that they opened.
+	case err != nil:
+		return Page{}, translate(err)
+	case !s.papers.HasOtherRevisions(req.ExamKey, req.PaperID):
+		return pageOf(paper, req), nil
+	}
+	digest, sitting, lookUpErr := s.inHand(ctx, who, req)
+	if lookUpErr != nil {
+		return Page{}, lookUpErr
+	}
+	if sitting && (paper == nil || paper.Digest != digest) {
+		paper, err = s.papers.Revision(ctx, req.ExamKey, digest)
+	}
+	if err != nil {
+		return Page{}, translate(err)
+	}
+	return pageOf(paper, req), nil
+}
+
+func pageOf(paper *read.PaperRevision, req PageRequest) Page {
+	return Page{Questions: page(paper.Questions, req.Offset, req.Limit), Total: len(paper.Questions)}
+}
+
+// page returns at most limit questions from offset on, and none if offset is beyond the end.
+func page(questions [][]byte, offset, limit int) [][]byte {
+	from := min(max(offset, 0), len(questions))
+	to := from + min(max(limit, 0), len(questions)-from)
+	return questions[from:to:to]
+}
+
+// inHand returns the revision of the newest attempt in progress on the paper, and whether there is one.
+func (s *Service) inHand(ctx context.Context, who keys.Identity, req PageRequest) (catalog.Digest, bool, error) {
+	leave, err := s.bulkhead.Enter(ctx, postgres.HistoryReads, who.FamilyID)
+	if err != nil {
+		return catalog.Digest{}, false, fmt.Errorf("find attempt in progress: %w", err)
+	}
+	defer leave()
+	dueSince := s.clock().Add(-lateWindow)
+	stored, err := s.queries.FindInHand(ctx, attemptsdb.FindInHandParams{
+		FamilyID: who.FamilyID, ExamKey: req.ExamKey, PaperID: req.PaperID,
+		Learner: s.learner(who, req.LearnerID), DueSince: &dueSince,
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return catalog.Digest{}, false, nil
+	}
+	if err != nil {
+		return catalog.Digest{}, false, fmt.Errorf("find attempt in progress: %w", err)
+	}
+	digest, err := paperDigest(stored)
+	return digest, err == nil, err
+}
+
+// paperDigest returns the digest that an attempt has stored. A CHECK keeps its length; without it a conversion could panic.
+func paperDigest(stored []byte) (digest catalog.Digest, err error) {
+	if len(stored) != len(digest) {
+		return digest, fmt.Errorf("attempt with a paper digest of %d bytes, not %d", len(stored), len(digest))
+	}
+	return catalog.Digest(stored), nil
 }

@@ -113,7 +113,8 @@ func (s statements) closeMany(ctx context.Context, calls []attemptsdb.CloseAttem
 		}
 	}
 	var p attemptsdb.CloseAttemptsParams
-	for _, id := range slices.SortedFunc(maps.Keys(first), compareIDs) {
+	inOrder := func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) } // PostgreSQL's order
+	for _, id := range slices.SortedFunc(maps.Keys(first), inOrder) {
 		addClose(&p, calls[first[id]])
 	}
 	rows, err := s.queries.CloseAttempts(ctx, p)
@@ -141,9 +142,6 @@ func addClose(p *attemptsdb.CloseAttemptsParams, call attemptsdb.CloseAttemptPar
 		p.EventTraceparents = append(p.EventTraceparents, call.Traceparent)
 	}
 }
-
-// compareIDs orders UUIDs as PostgreSQL does.
-func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
 
 // orZero returns a time, or the zero time for none: an array parameter has no NULL.
 func orZero(t *time.Time) time.Time {

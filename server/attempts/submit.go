@@ -56,7 +56,13 @@ func (s *Service) Submit(ctx context.Context, who keys.Identity, req SubmitReque
 	}
 	now := s.clock()
 	if State(attempt.State) == StateInProgress && deadlinePassed(attempt.ExpiresAt, now, lateWindow) {
-		if attempt, err = s.expireOverdue(ctx, who, req, attempt); err != nil {
+		// The sweep has not closed it yet. PostgreSQL's clock decides, and without the write an earlier submission, not written
+		// yet, could still win.
+		overdue := attemptsdb.ExpireAttemptParams{ID: attempt.ID, LateSeconds: lateWindow.Seconds()}
+		if err := s.queries.ExpireAttempt(ctx, overdue); err != nil {
+			return Result{}, fmt.Errorf("close overdue attempt: %w", err)
+		}
+		if attempt, err = s.find(ctx, who, req); err != nil {
 			return Result{}, err
 		}
 	}
@@ -153,16 +159,6 @@ func (s *Service) find(ctx context.Context, who keys.Identity, req SubmitRequest
 		return attemptRow{}, err
 	}
 	return attemptRow{}, &Error{Code: CodeAttemptNotFound, Detail: "No such attempt."}
-}
-
-// expireOverdue does for one attempt what the sweep has not done yet, and returns its row then. The attempt stays in progress if
-// PostgreSQL's clock says that it is not overdue. Without the write a submission in time, not written yet, could still win.
-func (s *Service) expireOverdue(ctx context.Context, who keys.Identity, req SubmitRequest, attempt attemptRow) (attemptRow, error) {
-	err := s.queries.ExpireAttempt(ctx, attemptsdb.ExpireAttemptParams{ID: attempt.ID, LateSeconds: lateWindow.Seconds()})
-	if err != nil {
-		return attemptRow{}, fmt.Errorf("close overdue attempt: %w", err)
-	}
-	return s.find(ctx, who, req)
 }
 
 // close writes the submission. It reports false, and has written nothing, when another one was faster, or when the attempt's

@@ -91,11 +91,10 @@ func (s *Sweeper) Sweep(ctx context.Context) (closed int, err error) {
 			return closed, fmt.Errorf("find overdue attempts: %w", err)
 		}
 		n, refused, err := s.expire(ctx, ids)
-		closed += n
+		closed, skipped = closed+n, append(skipped, refused...)
 		if err != nil {
 			return closed, fmt.Errorf("close overdue attempts: %w", err)
 		}
-		skipped = append(skipped, refused...)
 		if len(ids) < sweepBatch {
 			return closed, nil
 		}

@@ -90,6 +90,7 @@ type papers struct {
 	keys *read.Keys[*PreparedKey]
 }
 
+// AnswerKey implements [Papers].
 func (p *papers) AnswerKey(ctx context.Context, examKey string, digest catalog.Digest) (*PreparedKey, error) {
 	return p.keys.Get(ctx, examKey, digest)
 }

@@ -1,8 +1,8 @@
 package attempts
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -96,29 +96,35 @@ func (f Feedback) AppendJSON(dst []byte) []byte {
 	if f.Outcome != nil {
 		size += f.sizeBytes
 	}
-	dst = fmt.Appendf(slices.Grow(dst, size), `{"status":%q,"late":%t`, f.Status, f.Late)
+	dst = append(slices.Grow(dst, size), `{"status":"`...)
+	dst = append(append(dst, f.Status...), `","late":`...)
+	dst = strconv.AppendBool(dst, f.Late)
 	if f.OvertimeSec != 0 {
-		dst = fmt.Appendf(dst, `,"overtime_sec":%d`, f.OvertimeSec)
+		dst = strconv.AppendInt(append(dst, `,"overtime_sec":`...), f.OvertimeSec, 10)
 	}
 	if f.Outcome != nil {
 		dst = f.appendMembers(dst)
 	}
-	return fmt.Appendf(dst, `,"started_at":%q,"submitted_at":%q,"duration_sec":%d}`,
-		f.StartedAt.Format(time.RFC3339Nano), f.SubmittedAt.Format(time.RFC3339Nano), f.DurationSec)
+	dst = appendTime(append(dst, `,"started_at":`...), f.StartedAt)
+	dst = appendTime(append(dst, `,"submitted_at":`...), f.SubmittedAt)
+	return append(strconv.AppendInt(append(dst, `,"duration_sec":`...), f.DurationSec, 10), '}')
 }
 
 // appendMembers appends the outcome's members, each after a comma.
 func (o *Outcome) appendMembers(dst []byte) []byte {
-	dst = fmt.Appendf(dst, `,"score":%v,"raw_score":%v,"max_score":%v,"percentage":%v`,
-		o.Score, o.RawScore, o.MaxScore, o.Percentage)
+	dst = o.Score.append(append(dst, `,"score":`...))
+	dst = appendScores(append(dst, ','), o.RawScore, o.MaxScore, o.Percentage)
 	if o.Passed != nil {
-		dst = fmt.Appendf(dst, `,"passed":%t`, *o.Passed)
+		dst = strconv.AppendBool(append(dst, `,"passed":`...), *o.Passed)
 	}
 	if o.Scaled != nil {
 		dst = o.Scaled.append(append(dst, `,"scaled":`...))
 	}
-	dst = fmt.Appendf(dst, `,"correct_count":%d,"incorrect_count":%d,"unanswered_count":%d,"ungraded_count":%d,"sections":[`,
-		o.CorrectCount, o.IncorrectCount, o.UnansweredCount, o.UngradedCount)
+	dst = strconv.AppendInt(append(dst, `,"correct_count":`...), int64(o.CorrectCount), 10)
+	dst = strconv.AppendInt(append(dst, `,"incorrect_count":`...), int64(o.IncorrectCount), 10)
+	dst = strconv.AppendInt(append(dst, `,"unanswered_count":`...), int64(o.UnansweredCount), 10)
+	dst = strconv.AppendInt(append(dst, `,"ungraded_count":`...), int64(o.UngradedCount), 10)
+	dst = append(dst, `,"sections":[`...)
 	for i, section := range o.Sections {
 		if i > 0 {
 			dst = append(dst, ',')
@@ -136,17 +142,30 @@ func (o *Outcome) appendMembers(dst []byte) []byte {
 }
 
 func (s *Scaled) append(dst []byte) []byte {
-	return fmt.Appendf(dst, `{"value":%v,"min":%v,"max":%v,"label":%s,"basis":"official"}`,
-		jsontext.Float(s.Value), jsontext.Float(s.Min), jsontext.Float(s.Max), appendText(nil, s.Label))
+	dst = append(append(dst, `{"value":`...), jsontext.Float(s.Value).String()...)
+	dst = append(append(dst, `,"min":`...), jsontext.Float(s.Min).String()...)
+	dst = append(append(dst, `,"max":`...), jsontext.Float(s.Max).String()...)
+	return append(appendText(append(dst, `,"label":`...), s.Label), `,"basis":"official"}`...)
 }
 
 func (s SectionResult) append(dst []byte) []byte {
-	return fmt.Appendf(dst, `{"name":%s,"raw_score":%v,"max_score":%v,"percentage":%v}`,
-		appendText(nil, s.Name), s.RawScore, s.MaxScore, s.Percentage)
+	dst = appendText(append(dst, `{"name":`...), s.Name)
+	return append(appendScores(append(dst, ','), s.RawScore, s.MaxScore, s.Percentage), '}')
 }
 
 func (q QuestionResult) append(dst []byte) []byte {
 	dst = appendText(append(dst, q.question.head...), q.submitted)
 	dst = append(append(dst, q.question.middle...), q.verdict...)
 	return append(q.marks.append(append(dst, `,"marks":`...)), q.question.tail...)
+}
+
+// appendScores appends the three members that a paper and a section have in common.
+func appendScores(dst []byte, raw, maximum Marks, percentage Percentage) []byte {
+	dst = raw.append(append(dst, `"raw_score":`...))
+	dst = maximum.append(append(dst, `,"max_score":`...))
+	return percentage.append(append(dst, `,"percentage":`...))
+}
+
+func appendTime(dst []byte, t time.Time) []byte {
+	return append(t.AppendFormat(append(dst, '"'), time.RFC3339Nano), '"')
 }

@@ -34,8 +34,7 @@ func (b *bench) onCatalogue(t *testing.T) (publish func(catalog.Exam), withdraw 
 	snapshot, err := read.OpenSnapshot(t.Context(), b.pool, slog.New(slog.DiscardHandler), read.SnapshotConfig{})
 	check.NoError(t, err)
 	testkit.Run(t, snapshot.Run)
-	b.papers, err = NewPapers(snapshot)
-	check.NoError(t, err)
+	b.papers = NewPapers(snapshot)
 	publisher := catalog.NewPublisher(b.pool, postgres.Sandbox, b)
 	claim := catalog.Claim{Cluster: "default", Namespace: "default", Name: testExam}
 	publish = func(exam catalog.Exam) {

@@ -72,8 +72,7 @@ func laggingPod(t *testing.T, b *bench, who keys.Identity) (publish func(catalog
 	publish(published("A", "first"))
 	lagging, err := read.OpenSnapshot(t.Context(), b.pool, slog.New(slog.DiscardHandler), read.SnapshotConfig{})
 	check.NoError(t, err)
-	b.papers, err = NewPapers(lagging)
-	check.NoError(t, err)
+	b.papers = NewPapers(lagging)
 	if _, err := b.Page(t.Context(), who, PageRequest{ExamKey: testExam, PaperID: testPaper, Limit: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -174,8 +173,7 @@ func TestPageOfAnAttemptNeedsNoReadableExam(t *testing.T) {
 	testkit.Exec(t, b.pool, "UPDATE exam_revisions SET document = '[]'")
 	fresh, err := read.OpenSnapshot(t.Context(), b.pool, slog.New(slog.DiscardHandler), read.SnapshotConfig{})
 	check.NoError(t, err)
-	b.papers, err = NewPapers(fresh)
-	check.NoError(t, err)
+	b.papers = NewPapers(fresh)
 	page := PageRequest{ExamKey: testExam, PaperID: testPaper, Limit: 1}
 	if got, err := b.Page(t.Context(), who, page); err != nil || !strings.Contains(string(got.Questions[0]), "before") {
 		t.Errorf("with an attempt: %s, %v", got.Questions, err)

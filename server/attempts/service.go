@@ -79,10 +79,7 @@ type Papers interface {
 }
 
 // NewPapers returns the papers of a snapshot with a cache of their prepared answer keys. A snapshot can have one.
-func NewPapers(s *read.Snapshot) (Papers, error) {
-	keys, err := read.NewKeys(s, PrepareKey)
-	return &papers{s, keys}, err
-}
+func NewPapers(s *read.Snapshot) Papers { return &papers{s, read.NewKeys(s, PrepareKey)} }
 
 type papers struct {
 	*read.Snapshot

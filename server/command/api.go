@@ -160,10 +160,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 		return err
 	}
 	defer guard.close()
-	papers, err := attempts.NewPapers(snapshot)
-	if err != nil {
-		return err
-	}
+	papers := attempts.NewPapers(snapshot)
 	service, err := attempts.NewService(attempts.Config{
 		NamespaceSecret: settings.secret, Now: guard.live.DatabaseTime, Bulkhead: bulkhead, Registerer: p.registry,
 	}, p.pool, papers, notifier)

@@ -67,11 +67,7 @@ func CheckServed(ctx context.Context, t Fataler, s *read.Snapshot, exam catalog.
 func AnswerKeys(t Fataler, s *read.Snapshot) *read.Keys[*catalog.AnswerKey] {
 	t.Helper()
 	const keyBytes = 10_000 // about
-	keys, err := read.NewKeys(s, func(key *catalog.AnswerKey) (*catalog.AnswerKey, int) { return key, keyBytes })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return keys
+	return read.NewKeys(s, func(key *catalog.AnswerKey) (*catalog.AnswerKey, int) { return key, keyBytes })
 }
 
 // paperCatalog is a MockPaperCatalog.

@@ -25,11 +25,10 @@ func TestKeyIsPreparedOncePerLoad(t *testing.T) {
 	exam := catalogtest.SampleExam()
 	digest := b.publish(t, exam).PaperDigests[exam.Papers[0].ID]
 	var prepared atomic.Int64
-	keys, err := read.NewKeys(b.snapshot(t, read.SnapshotConfig{}), func(key *catalog.AnswerKey) (string, int) {
+	keys := read.NewKeys(b.snapshot(t, read.SnapshotConfig{}), func(key *catalog.AnswerKey) (string, int) {
 		prepared.Add(1)
 		return fmt.Sprintf("%s %s %d", key.ExamKey, key.Digest, len(key.Keys)), 100
 	})
-	check.NoError(t, err)
 	want := fmt.Sprintf("%s %s %d", exam.Key, digest, len(exam.Papers[0].Questions))
 	before := b.statements.Load()
 	var readers sync.WaitGroup
@@ -62,11 +61,10 @@ func TestKeysAreBoundedByTheBytesOfTheirPreparation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			loads := 0
-			keys, err := read.NewKeys(b.snapshot(t, read.SnapshotConfig{KeyCacheBytes: 1000}), func(key *catalog.AnswerKey) (*catalog.AnswerKey, int) {
+			keys := read.NewKeys(b.snapshot(t, read.SnapshotConfig{KeyCacheBytes: 1000}), func(key *catalog.AnswerKey) (*catalog.AnswerKey, int) {
 				loads++
 				return key, test.bytes
 			})
-			check.NoError(t, err)
 			for range 3 {
 				for paperID, digest := range digests {
 					if key, err := keys.Get(t.Context(), exam.Key, digest); err != nil || key.Digest != digest {
@@ -94,8 +92,7 @@ func TestUnreadableKeyIsCountedUntilItsRepair(t *testing.T) {
 			digest := b.publish(t, exam).PaperDigests[exam.Papers[0].ID]
 			testkit.Exec(t, b.pool, "UPDATE paper_answer_keys SET answer_key = $1", damage)
 			s := b.snapshot(t, read.SnapshotConfig{})
-			keys, err := read.NewKeys(s, func(key *catalog.AnswerKey) (string, int) { return key.Keys[0].Letters[0], 1 })
-			check.NoError(t, err)
+			keys := read.NewKeys(s, func(key *catalog.AnswerKey) (string, int) { return key.Keys[0].Letters[0], 1 })
 			var unreadable *catalog.UnreadableError
 			if _, err := keys.Get(t.Context(), exam.Key, digest); !errors.As(err, &unreadable) || unreadable.What != "answer key" {
 				t.Errorf("got %v, want an UnreadableError of an answer key", err)

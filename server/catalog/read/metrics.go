@@ -22,54 +22,30 @@ func registerMetrics(s *Snapshot) {
 	})
 	gauge("exams", "Served exams.", func() int { return len(s.List()) })
 	gauge("unreadable_exams", "Exams whose published revision, papers or answer keys this pod cannot read from their rows; 0 if none. "+
-		"Papers and answer keys count once a request has asked for them. Updated every 10 s.", func() int { return unreadableExams(s) })
-	gauge("revisions", "Sum of the exams' revision numbers. Pods with different sums serve different revisions.", func() int {
-		var sum int64
-		if v := s.current.Load(); v != nil {
-			for _, exam := range v.exams {
-				sum += exam.state.Revision
-			}
+		"Papers and answer keys count once a request has asked for them. Updated every 10 s.", s.unreadableExams)
+	gauge("revisions", "Sum of the exams' revision numbers. Pods with different sums serve different revisions.", func() (sum int) {
+		for _, exam := range s.current.Load().exams {
+			sum += int(exam.state.Revision)
 		}
-		return int(sum)
+		return sum
 	})
 }
 
 func registerCacheMetrics[V any](registerer prometheus.Registerer, label string, entries *otter.Cache[revisionID, sized[V]]) {
 	register := promauto.With(registerer)
-	for _, m := range []struct {
-		name, help string
-		counter    bool
-		value      func() uint64
-	}{
-		{"bytes", "Approximate size of the cache in bytes.", false, entries.WeightedSize},
-		{"max_bytes", "Maximum size of the cache in bytes.", false, entries.GetMaximum},
-		{"hits_total", "Look-ups that found their entry.", true, func() uint64 { return entries.Stats().Hits }},
-		{"misses_total", "Look-ups that read PostgreSQL, or waited for one that did.", true, func() uint64 { return entries.Stats().Misses }},
-		{"evictions_total", "Entries that were removed to make room.", true, func() uint64 { return entries.Stats().Evictions }},
-	} {
-		opts := prometheus.Opts{Name: "examprep_catalog_cache_" + m.name, Help: m.help, ConstLabels: prometheus.Labels{"cache": label}}
-		value := func() float64 { return float64(m.value()) }
-		if m.counter {
-			register.NewCounterFunc(prometheus.CounterOpts(opts), value)
-		} else {
-			register.NewGaugeFunc(prometheus.GaugeOpts(opts), value)
-		}
+	opts := func(name, help string) prometheus.Opts {
+		return prometheus.Opts{Name: "examprep_catalog_cache_" + name, Help: help, ConstLabels: prometheus.Labels{"cache": label}}
 	}
-}
-
-// unreadableExams returns the number of exams whose published revision, or a document of one of their papers, cannot be
-// read.
-func unreadableExams(s *Snapshot) int {
-	unreadable := map[string]bool{}
-	if v := s.current.Load(); v != nil {
-		for key, exam := range v.exams {
-			if exam.unreadable != "" {
-				unreadable[key] = true
-			}
-		}
+	gauge := func(name, help string, value func() uint64) {
+		register.NewGaugeFunc(prometheus.GaugeOpts(opts(name, help)), func() float64 { return float64(value()) })
 	}
-	for id := range s.damaged.all() {
-		unreadable[id.examKey] = true
+	counter := func(name, help string, value func() uint64) {
+		register.NewCounterFunc(prometheus.CounterOpts(opts(name, help)), func() float64 { return float64(value()) })
 	}
-	return len(unreadable)
+	gauge("bytes", "Approximate size of the cache in bytes.", entries.WeightedSize)
+	gauge("max_bytes", "Maximum size of the cache in bytes.", entries.GetMaximum)
+	counter("hits_total", "Look-ups that found their entry.", func() uint64 { return entries.Stats().Hits })
+	counter("misses_total", "Look-ups that read PostgreSQL, or waited for one that did.",
+		func() uint64 { return entries.Stats().Misses })
+	counter("evictions_total", "Entries that were removed to make room.", func() uint64 { return entries.Stats().Evictions })
 }

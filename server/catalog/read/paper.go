@@ -22,24 +22,21 @@ type PaperRevision struct {
 	Questions [][]byte
 }
 
-// openedCacheBytes is how much a pod remembers of opened revisions: some 60,000 of them. An evicted one is marked again.
-const openedCacheBytes = 8 << 20
-
 // loadPaper reads the questions of a revision. It reads no table that contains an answer.
-func loadPaper(ctx context.Context, q *catalogdb.Queries, id revisionID) (sized[*PaperRevision], error) {
+func loadPaper(ctx context.Context, q *catalogdb.Queries, id revisionID) (entry sized[*PaperRevision], err error) {
 	row, err := q.PaperRevision(ctx, catalogdb.PaperRevisionParams{ExamKey: id.examKey, Digest: id.digest[:]})
 	if err != nil {
-		return sized[*PaperRevision]{}, err
+		return entry, err
 	}
 	var questions []catalog.StoredQuestion
 	if err := decodeStored(row.Questions, &questions); err != nil {
-		return sized[*PaperRevision]{}, err
+		return entry, err
 	}
 	paper := &PaperRevision{
 		ExamKey: id.examKey, Digest: id.digest, PaperID: row.PaperID, DurationMinutes: int(row.DurationMinutes),
 	}
 	if paper.Questions, err = renderQuestions(questions); err != nil {
-		return sized[*PaperRevision]{}, fmt.Errorf("%w: render: %w", errUndecodable, err)
+		return entry, fmt.Errorf("%w: render: %w", errUndecodable, err)
 	}
 	const header = 24 // of a slice
 	size := 256
@@ -67,13 +64,16 @@ func checkCount(questions int, want int32) error {
 	return nil
 }
 
+// openedCacheBytes is how much a pod remembers of opened revisions: some 60,000 of them. An evicted one is marked again.
+const openedCacheBytes = 8 << 20
+
 // MarkOpened keeps a paper's revision from being pruned, for the attempts that open it: call it before each of them. A pod
 // writes once for a revision and remembers it. It fails with *catalog.UnavailableError also if the revision was pruned:
 // this pod's catalogue is out of date then.
 func (s *Snapshot) MarkOpened(ctx context.Context, examKey string, digest catalog.Digest) error {
-	_, err := s.opened.get(ctx, s.revision(examKey, digest))
+	_, err := s.opened.Get(ctx, examKey, digest)
 	if _, pruned := errors.AsType[*catalog.NotFoundError](err); pruned {
-		s.queue.add(allExams)
+		s.requestRefresh(allExams)
 		return &catalog.UnavailableError{Err: fmt.Errorf("revision %s was pruned; this pod has not read its successor yet", digest)}
 	}
 	return err

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"examprep.dev/server/postgres/catalogdb"
@@ -15,11 +14,10 @@ const (
 	// refreshGap is the pause between two refreshes: a team that applies a thousand exams causes tens of refreshes, not a
 	// thousand. It is well below the two seconds within which a revision must be served.
 	refreshGap = 50 * time.Millisecond
+	// maxRefreshPause is the longest pause after a failed refresh. Each failure in a row doubles it, from refreshGap on.
+	maxRefreshPause = 5 * time.Second
 	// refreshChunk is how many exams one query loads.
 	refreshChunk = 200
-	// minRetryPause and maxRetryPause are the limits of the pause after a failure; it doubles.
-	minRetryPause = 250 * time.Millisecond
-	maxRetryPause = 5 * time.Second
 )
 
 // refreshRequest has the keys of the exams that can have changed; allExams stands for all of them.
@@ -27,59 +25,37 @@ type refreshRequest map[string]struct{}
 
 const allExams = ""
 
-// refreshQueue merges the requests that arrive during a refresh into the next one.
-type refreshQueue struct {
-	mu   sync.Mutex
-	next refreshRequest
-	// wake holds a token while next is not empty.
-	wake chan struct{}
-}
-
-func newRefreshQueue() *refreshQueue {
-	return &refreshQueue{next: refreshRequest{}, wake: make(chan struct{}, 1)}
-}
-
-func (q *refreshQueue) add(examKey string) {
-	q.mu.Lock()
-	q.next[examKey] = struct{}{}
-	q.mu.Unlock()
+// requestRefresh adds an exam to the request that waits for the next refresh. It never waits for a refresh.
+func (s *Snapshot) requestRefresh(examKey string) {
+	s.requesting.Lock()
+	defer s.requesting.Unlock()
+	request := refreshRequest{}
 	select {
-	case q.wake <- struct{}{}:
+	case request = <-s.requests:
 	default:
 	}
+	request[examKey] = struct{}{}
+	s.requests <- request // has room for it: only the holder of the lock sends
 }
 
-// drain returns the merged request and empties the queue.
-func (q *refreshQueue) drain() refreshRequest {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	merged := q.next
-	q.next = refreshRequest{}
-	return merged
-}
-
-// refreshLoop refreshes the exams in the queue, and all exams at each PollInterval, until ctx ends.
+// refreshLoop refreshes the requested exams, and all exams at each PollInterval, until ctx ends.
 func (s *Snapshot) refreshLoop(ctx context.Context) {
 	poll := time.NewTicker(s.cfg.PollInterval)
 	defer poll.Stop()
-	for retry := minRetryPause; ; {
+	for pause := refreshGap; ; sleep(ctx, pause) {
+		var request refreshRequest
 		select {
 		case <-ctx.Done():
 			return
 		case <-poll.C:
-			s.queue.add(allExams)
-			continue
-		case <-s.queue.wake:
+			request = refreshRequest{allExams: {}}
+		case request = <-s.requests:
 		}
-		pause := refreshGap
-		if err := s.refresh(ctx, s.queue.drain()); err == nil {
-			retry = minRetryPause
-		} else if ctx.Err() == nil {
-			s.logger.WarnContext(ctx, "catalogue not refreshed; serving the last copy", "error", err)
-			s.queue.add(allExams)
-			pause, retry = retry, min(2*retry, maxRetryPause)
+		if err := s.refresh(ctx, request); err != nil {
+			pause = min(2*pause, maxRefreshPause)
+		} else {
+			pause = refreshGap
 		}
-		sleep(ctx, pause)
 	}
 }
 
@@ -91,80 +67,72 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// refresh reads the exams that changed and then publishes one new view. If it fails, the old view stays. An exam that cannot
-// be read keeps its last view and does not make the refresh fail.
+// refresh reads the exams that changed and then publishes one new view. If it fails, the old view stays, and a full refresh is
+// requested. An exam that cannot be read keeps its last view and does not make the refresh fail.
 func (s *Snapshot) refresh(ctx context.Context, request refreshRequest) (err error) {
 	defer func() {
 		if err != nil && ctx.Err() == nil {
 			s.failures.Inc()
+			s.logger.WarnContext(ctx, "catalogue not refreshed; serving the last copy", "error", err)
+			s.requestRefresh(allExams)
 		}
 	}()
-	old := s.current.Load()
-	next := update{Snapshot: s, exams: map[string]*examView{}}
-	if old != nil {
-		maps.Copy(next.exams, old.exams)
-	}
+	old := s.current.Load().exams
+	exams := maps.Collect(maps.All(old)) // not nil
 	keys := slices.Sorted(maps.Keys(request))
 	all := old == nil || slices.Contains(keys, allExams)
 	if all {
-		if keys, err = next.changed(ctx); err != nil {
+		if keys, err = s.changed(ctx, exams); err != nil {
 			return err
 		}
 	}
 	for chunk := range slices.Chunk(keys, refreshChunk) {
-		if err := next.load(ctx, chunk); err != nil {
+		if err := s.load(ctx, exams, chunk); err != nil {
 			return err
 		}
 	}
-	if old == nil || !maps.Equal(next.exams, old.exams) {
-		s.publish(next.exams)
+	if old == nil || !maps.Equal(exams, old) {
+		s.publish(exams)
 	}
 	if all {
 		s.refreshed.SetToCurrentTime()
-		s.damaged.recheck(ctx, func(id revisionID) bool { return id == s.revision(id.examKey, id.digest) })
+		s.recheckDamaged(ctx)
 	}
 	return nil
 }
 
-// update makes the exams of the next view from those of the current one.
-type update struct {
-	*Snapshot
-
-	exams map[string]*examView
-}
-
 // changed returns the keys of the exams whose state changed or that could not be read, and removes deleted exams.
-func (u update) changed(ctx context.Context) (keys []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, u.cfg.LoadTimeout)
+func (s *Snapshot) changed(ctx context.Context, exams map[string]*examView) (keys []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.LoadTimeout)
 	defer cancel()
-	states, err := u.queries.CatalogStates(ctx)
+	states, err := s.queries.CatalogStates(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("poll revisions: %w", err)
 	}
 	exist := make(map[string]bool, len(states))
 	for _, state := range states {
 		exist[state.ExamKey] = true
-		if known := u.exams[state.ExamKey]; known == nil || known.unreadable != "" || known.state != state {
+		if known := exams[state.ExamKey]; known == nil || known.unreadable != "" || known.state != state {
 			keys = append(keys, state.ExamKey)
 		}
 	}
-	maps.DeleteFunc(u.exams, func(key string, _ *examView) bool { return !exist[key] })
+	maps.DeleteFunc(exams, func(key string, _ *examView) bool { return !exist[key] })
 	return keys, nil
 }
 
 // load reads and renders some exams. If PostgreSQL cannot read one of their rows, load divides the exams until only the
 // damaged ones are left, so that all others are loaded.
-func (u update) load(ctx context.Context, keys []string) error {
-	rows, papers, err := u.read(ctx, keys)
+func (s *Snapshot) load(ctx context.Context, exams map[string]*examView, keys []string) error {
+	rows, papers, err := s.read(ctx, keys)
 	switch {
 	case isDamaged(err) && len(keys) > 1:
 		middle := len(keys) / 2
-		if err := u.load(ctx, keys[:middle]); err != nil {
+		if err := s.load(ctx, exams, keys[:middle]); err != nil {
 			return err
 		}
-		return u.load(ctx, keys[middle:])
+		return s.load(ctx, exams, keys[middle:])
 	case isDamaged(err):
-		u.keepLast(ctx, keys[0], err)
+		s.keepLast(ctx, exams, keys[0], err)
 		return nil
 	case err != nil:
 		return err
@@ -172,25 +140,25 @@ func (u update) load(ctx context.Context, keys []string) error {
 	for _, row := range rows {
 		exam, err := render(row, papers[row.ExamKey])
 		if err != nil {
-			u.keepLast(ctx, row.ExamKey, err)
+			s.keepLast(ctx, exams, row.ExamKey, err)
 			continue
 		}
-		if known := u.exams[row.ExamKey]; known != nil && known.unreadable != "" && exam.papers != nil {
-			u.logger.InfoContext(ctx, "catalogue: exam can be read again", "exam_key", row.ExamKey)
+		if known := exams[row.ExamKey]; known != nil && known.unreadable != "" && exam.papers != nil {
+			s.logger.InfoContext(ctx, "catalogue: exam can be read again", "exam_key", row.ExamKey)
 		}
-		u.exams[row.ExamKey] = exam
+		exams[row.ExamKey] = exam
 	}
 	return nil
 }
 
 // read reads the rows of some exams, and those of their papers by exam key. The exams' rows name the revisions whose papers
 // are read; revisions are immutable, so that two queries see one state.
-func (u update) read(ctx context.Context, keys []string) (
+func (s *Snapshot) read(ctx context.Context, keys []string) (
 	rows []catalogdb.CatalogExamsRow, papers map[string][]catalogdb.CatalogPapersRow, err error,
 ) {
-	ctx, cancel := context.WithTimeout(ctx, u.cfg.LoadTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.LoadTimeout)
 	defer cancel()
-	if rows, err = u.queries.CatalogExams(ctx, keys); err != nil {
+	if rows, err = s.queries.CatalogExams(ctx, keys); err != nil {
 		return nil, nil, fmt.Errorf("load exams: %w", err)
 	}
 	var served catalogdb.CatalogPapersParams
@@ -199,7 +167,7 @@ func (u update) read(ctx context.Context, keys []string) (
 			served.ExamKeys, served.Revisions = append(served.ExamKeys, row.ExamKey), append(served.Revisions, row.Revision)
 		}
 	}
-	list, err := u.queries.CatalogPapers(ctx, served)
+	list, err := s.queries.CatalogPapers(ctx, served)
 	if err != nil {
 		return nil, nil, fmt.Errorf("load paper lists: %w", err)
 	}
@@ -212,15 +180,15 @@ func (u update) read(ctx context.Context, keys []string) (
 
 // keepLast marks an exam as unreadable and keeps its last view, if there is one. It logs each new cause once; each poll
 // reads the exam again.
-func (u update) keepLast(ctx context.Context, examKey string, cause error) {
+func (s *Snapshot) keepLast(ctx context.Context, exams map[string]*examView, examKey string, cause error) {
 	kept := examView{}
-	if known := u.exams[examKey]; known != nil && known.unreadable == cause.Error() {
+	if known := exams[examKey]; known != nil && known.unreadable == cause.Error() {
 		return
 	} else if known != nil && !known.state.Withdrawn {
 		kept = *known
 	}
 	kept.unreadable = cause.Error()
-	u.exams[examKey] = &kept
-	u.logger.ErrorContext(ctx, "catalogue: exam cannot be read; its last readable revision stays",
+	exams[examKey] = &kept
+	s.logger.ErrorContext(ctx, "catalogue: exam cannot be read; its last readable revision stays",
 		"exam_key", examKey, "served_revision", kept.state.Revision, "error", cause)
 }

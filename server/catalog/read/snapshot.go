@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/maypok86/otter/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
@@ -47,11 +48,14 @@ type Snapshot struct {
 	logger  *slog.Logger
 	cfg     SnapshotConfig
 
-	current atomic.Pointer[view] // nil until the catalogue was loaded once
-	queue   *refreshQueue
+	current atomic.Pointer[view] // never nil
 	papers  *cache[*PaperRevision]
 	opened  *cache[struct{}]
-	damaged damagedDocuments
+	// damaged has the documents that could not be read when they were loaded last, with functions that load them again.
+	damaged *otter.Cache[documentID, func(context.Context) error]
+
+	requesting sync.Mutex
+	requests   chan refreshRequest // has room for one; see requestRefresh
 
 	refreshed prometheus.Gauge
 	failures  prometheus.Counter
@@ -62,7 +66,7 @@ type Snapshot struct {
 
 // view is the whole catalogue at one moment. It never changes.
 type view struct {
-	exams map[string]*examView
+	exams map[string]*examView // nil until the catalogue was loaded once
 	list  []ExamEntry
 }
 
@@ -90,20 +94,16 @@ func OpenSnapshot(ctx context.Context, pool *pgxpool.Pool, logger *slog.Logger, 
 	}
 	cfg.PaperCacheBytes, cfg.KeyCacheBytes = cmp.Or(cfg.PaperCacheBytes, 256<<20), cmp.Or(cfg.KeyCacheBytes, 64<<20)
 	cfg.PollInterval, cfg.LoadTimeout = cmp.Or(cfg.PollInterval, 10*time.Second), cmp.Or(cfg.LoadTimeout, 5*time.Second)
-	s := &Snapshot{pool: pool, queries: catalogdb.New(pool), logger: logger, cfg: cfg, queue: newRefreshQueue()}
-	var err error
-	if s.papers, err = newCache(s, "paper", cfg.PaperCacheBytes, loadPaper); err != nil {
-		return nil, err
+	s := &Snapshot{
+		pool: pool, queries: catalogdb.New(pool), logger: logger, cfg: cfg, requests: make(chan refreshRequest, 1),
+		damaged: otter.Must(&otter.Options[documentID, func(context.Context) error]{}),
 	}
-	if s.opened, err = newCache(s, "mark of an opened paper", openedCacheBytes, storeOpened); err != nil {
-		return nil, err
-	}
+	s.current.Store(&view{})
+	s.papers = newCache(s, "paper", cfg.PaperCacheBytes, loadPaper)
+	s.opened = newCache(s, "mark of an opened paper", openedCacheBytes, storeOpened)
 	registerMetrics(s)
 	registerCacheMetrics(cfg.Registerer, "papers", s.papers.entries)
-	if err := s.refresh(ctx, refreshRequest{allExams: {}}); err != nil {
-		logger.WarnContext(ctx, "catalogue not loaded yet", "error", err)
-		s.queue.add(allExams)
-	}
+	_ = s.refresh(ctx, refreshRequest{allExams: {}}) // it logs its failure, and requests a refresh by Run
 	return s, nil
 }
 
@@ -116,15 +116,10 @@ func (s *Snapshot) Run(ctx context.Context) error {
 }
 
 // Ready reports whether the catalogue was loaded once. It stays true while PostgreSQL is unavailable.
-func (s *Snapshot) Ready() bool { return s.current.Load() != nil }
+func (s *Snapshot) Ready() bool { return s.current.Load().exams != nil }
 
 // List returns every served exam, by name. The slice must not be changed.
-func (s *Snapshot) List() []ExamEntry {
-	if v := s.current.Load(); v != nil {
-		return v.list
-	}
-	return nil
-}
+func (s *Snapshot) List() []ExamEntry { return s.current.Load().list }
 
 // OnChange calls changed with the list now, and again before each change of the catalogue becomes visible. Calls never
 // overlap. changed must not modify the slice.
@@ -192,7 +187,7 @@ func (s *Snapshot) Paper(ctx context.Context, examKey, paperID string) (*PaperRe
 
 // Revision returns a paper's revision by its digest, also if it is no longer published. It fails like Paper.
 func (s *Snapshot) Revision(ctx context.Context, examKey string, digest catalog.Digest) (*PaperRevision, error) {
-	return s.papers.get(ctx, s.revision(examKey, digest))
+	return s.papers.Get(ctx, examKey, digest)
 }
 
 // HasOtherRevisions reports whether an attempt may point at another revision of the paper than the one that
@@ -207,8 +202,8 @@ func (s *Snapshot) HasOtherRevisions(examKey, paperID string) bool {
 // revision returns the cache key of a paper's revision.
 func (s *Snapshot) revision(examKey string, digest catalog.Digest) revisionID {
 	id := revisionID{examKey: examKey, digest: digest}
-	if v := s.current.Load(); v != nil && v.exams[examKey] != nil {
-		id.repairs = v.exams[examKey].state.Repairs
+	if exam := s.current.Load().exams[examKey]; exam != nil {
+		id.repairs = exam.state.Repairs
 	}
 	return id
 }
@@ -216,12 +211,11 @@ func (s *Snapshot) revision(examKey string, digest catalog.Digest) revisionID {
 // exam returns a served exam. It fails with *catalog.NotFoundError, or with *catalog.UnavailableError if the catalogue was
 // never loaded or this pod could never read the exam; it then returns an empty view.
 func (s *Snapshot) exam(examKey string) (*examView, error) {
-	v := s.current.Load()
-	if v == nil {
-		return &examView{}, &catalog.UnavailableError{Err: errors.New("not loaded yet")}
-	}
-	exam := v.exams[examKey]
+	exams := s.current.Load().exams
+	exam := exams[examKey]
 	switch {
+	case exams == nil:
+		return &examView{}, &catalog.UnavailableError{Err: errors.New("not loaded yet")}
 	case exam == nil || exam.state.Withdrawn:
 		return &examView{}, &catalog.NotFoundError{What: "exam", Name: examKey}
 	case exam.papers == nil:

@@ -88,8 +88,7 @@ func New(t testing.TB, o Options) *API {
 	catalogtest.Publish(t, a.Pool, o.Exams...)
 	snapshot, err := read.OpenSnapshot(t.Context(), a.Pool, logger, read.SnapshotConfig{})
 	check.NoError(t, err)
-	papers, err := attempts.NewPapers(snapshot)
-	check.NoError(t, err)
+	papers := attempts.NewPapers(snapshot)
 	guard := a.NewGate(o.Gate, logger)
 	service, err := attempts.NewService(attempts.Config{
 		NamespaceSecret: bytes.Repeat([]byte{7}, 32), Now: a.DatabaseTime,

@@ -6,8 +6,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"examprep.dev/server/postgres/catalogdb"
 )
 
 const (
@@ -123,7 +121,9 @@ func (s *Snapshot) changed(ctx context.Context, exams map[string]*examView) (key
 // load reads and renders some exams. If PostgreSQL cannot read one of their rows, load divides the exams until only the
 // damaged ones are left, so that all others are loaded.
 func (s *Snapshot) load(ctx context.Context, exams map[string]*examView, keys []string) error {
-	rows, papers, err := s.read(ctx, keys)
+	loading, cancel := context.WithTimeout(ctx, s.cfg.LoadTimeout)
+	defer cancel()
+	rows, err := s.queries.CatalogExams(loading, keys)
 	switch {
 	case isDamaged(err) && len(keys) > 1:
 		middle := len(keys) / 2
@@ -135,10 +135,10 @@ func (s *Snapshot) load(ctx context.Context, exams map[string]*examView, keys []
 		s.keepLast(ctx, exams, keys[0], err)
 		return nil
 	case err != nil:
-		return err
+		return fmt.Errorf("load exams: %w", err)
 	}
 	for _, row := range rows {
-		exam, err := render(row, papers[row.ExamKey])
+		exam, err := render(row)
 		if err != nil {
 			s.keepLast(ctx, exams, row.ExamKey, err)
 			continue
@@ -149,33 +149,6 @@ func (s *Snapshot) load(ctx context.Context, exams map[string]*examView, keys []
 		exams[row.ExamKey] = exam
 	}
 	return nil
-}
-
-// read reads the rows of some exams, and those of their papers by exam key. The exams' rows name the revisions whose papers
-// are read; revisions are immutable, so that two queries see one state.
-func (s *Snapshot) read(ctx context.Context, keys []string) (
-	rows []catalogdb.CatalogExamsRow, papers map[string][]catalogdb.CatalogPapersRow, err error,
-) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.LoadTimeout)
-	defer cancel()
-	if rows, err = s.queries.CatalogExams(ctx, keys); err != nil {
-		return nil, nil, fmt.Errorf("load exams: %w", err)
-	}
-	var served catalogdb.CatalogPapersParams
-	for _, row := range rows {
-		if !row.Withdrawn {
-			served.ExamKeys, served.Revisions = append(served.ExamKeys, row.ExamKey), append(served.Revisions, row.Revision)
-		}
-	}
-	list, err := s.queries.CatalogPapers(ctx, served)
-	if err != nil {
-		return nil, nil, fmt.Errorf("load paper lists: %w", err)
-	}
-	papers = make(map[string][]catalogdb.CatalogPapersRow, len(rows))
-	for _, paper := range list {
-		papers[paper.ExamKey] = append(papers[paper.ExamKey], paper)
-	}
-	return rows, papers, nil
 }
 
 // keepLast marks an exam as unreadable and keeps its last view, if there is one. It logs each new cause once; each poll

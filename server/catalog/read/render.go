@@ -2,7 +2,6 @@ package read
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -69,8 +68,16 @@ type (
 	}
 )
 
+// listedPaper is a paper of CatalogExams.
+type listedPaper struct {
+	mockPaperSummary
+
+	Digest         catalog.Digest `json:"digest"`
+	OtherRevisions bool           `json:"other_revisions"`
+}
+
 // render encodes the response bodies of an exam's published revision. It needs no document of a withdrawn exam.
-func render(row catalogdb.CatalogExamsRow, papers []catalogdb.CatalogPapersRow) (*examView, error) {
+func render(row catalogdb.CatalogExamsRow) (*examView, error) {
 	view := &examView{state: catalogdb.CatalogStatesRow{
 		ExamKey: row.ExamKey, Revision: row.Revision, Withdrawn: row.Withdrawn, Repairs: row.Repairs,
 	}}
@@ -84,6 +91,10 @@ func render(row catalogdb.CatalogExamsRow, papers []catalogdb.CatalogPapersRow) 
 	if exam.Key != row.ExamKey {
 		return nil, fmt.Errorf("the document of revision %d is of the exam %.200q", row.Revision, exam.Key)
 	}
+	var papers []listedPaper
+	if err := decodeStored(row.Papers, &papers); err != nil {
+		return nil, fmt.Errorf("papers of revision %d: %w", row.Revision, err)
+	}
 	summary := examSummary{exam.Key, exam.Name, exam.Category, exam.Country, exam.DurationMinutes}
 	listed, err := catalog.Encode(summary)
 	if err != nil {
@@ -92,7 +103,7 @@ func render(row catalogdb.CatalogExamsRow, papers []catalogdb.CatalogPapersRow) 
 	view.entry = ExamEntry{Key: exam.Key, Name: exam.Name, Country: exam.Country, CountryCode: exam.CountryCode, JSON: listed}
 	view.papers = make(map[string]paperView, len(papers))
 	for _, paper := range papers {
-		view.papers[paper.PaperID] = paperView{digest: catalog.Digest(paper.Digest), otherRevisions: paper.OtherRevisions}
+		view.papers[paper.PaperID] = paperView{digest: paper.Digest, otherRevisions: paper.OtherRevisions}
 	}
 	for target, body := range map[*Document]any{
 		&view.overview:  examOverview{summary, exam.Sections, exam.Scoring},
@@ -108,27 +119,18 @@ func render(row catalogdb.CatalogExamsRow, papers []catalogdb.CatalogPapersRow) 
 	return view, nil
 }
 
-func orEmpty[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
-}
+// orEmpty returns a list that is not nil, which would be null in JSON.
+func orEmpty[T any](list []T) []T { return append([]T{}, list...) }
 
-// paperCatalog returns the papers by year, newest first, and within a year by paper ID.
-func paperCatalog(examKey string, rows []catalogdb.CatalogPapersRow) mockPaperCatalog {
-	list := mockPaperCatalog{ExamKey: examKey, TotalPapers: len(rows), Years: []paperYear{}}
-	rows = slices.SortedFunc(slices.Values(rows), func(a, b catalogdb.CatalogPapersRow) int {
-		return cmp.Or(cmp.Compare(b.Year, a.Year), cmp.Compare(a.PaperID, b.PaperID))
-	})
-	for _, row := range rows {
-		if n := len(list.Years); n == 0 || list.Years[n-1].Year != int(row.Year) {
-			list.Years = append(list.Years, paperYear{Year: int(row.Year)})
+// paperCatalog groups the papers, which are in the order of their years.
+func paperCatalog(examKey string, papers []listedPaper) mockPaperCatalog {
+	list := mockPaperCatalog{ExamKey: examKey, TotalPapers: len(papers), Years: []paperYear{}}
+	for _, paper := range papers {
+		if n := len(list.Years); n == 0 || list.Years[n-1].Year != paper.Year {
+			list.Years = append(list.Years, paperYear{Year: paper.Year})
 		}
 		year := &list.Years[len(list.Years)-1]
-		year.Papers = append(year.Papers, mockPaperSummary{
-			PaperID: row.PaperID, Title: row.Title, Subject: row.Subject, Year: int(row.Year), QuestionCount: int(row.QuestionCount),
-		})
+		year.Papers = append(year.Papers, paper.mockPaperSummary)
 	}
 	return list
 }

@@ -13,7 +13,16 @@ import (
 )
 
 const catalogExams = `-- name: CatalogExams :many
-SELECT e.exam_key, e.revision, e.withdrawn, e.repairs, r.document
+SELECT e.exam_key, e.revision, e.withdrawn, e.repairs, r.document,
+       (SELECT coalesce(json_agg(json_build_object(
+                   'paper_id', x.paper_id, 'digest', 'sha256:' || encode(x.digest, 'hex'), 'title', p.title, 'subject', p.subject,
+                   'year', p.year, 'question_count', p.question_count, 'other_revisions', EXISTS (
+                       SELECT FROM paper_revisions o
+                       WHERE o.exam_key = x.exam_key AND o.paper_id = x.paper_id AND o.digest <> x.digest))
+               ORDER BY p.year DESC, x.paper_id COLLATE "C"), '[]')
+        FROM exam_revision_papers x
+        JOIN paper_revisions p ON p.exam_key = x.exam_key AND p.digest = x.digest
+        WHERE x.exam_key = e.exam_key AND x.revision = e.revision AND NOT e.withdrawn)::json AS papers
 FROM exams e
 LEFT JOIN exam_revisions r ON r.exam_key = e.exam_key AND r.revision = e.revision AND NOT e.withdrawn
 WHERE e.exam_key = ANY ($1::text[]) AND e.revision > 0
@@ -25,9 +34,11 @@ type CatalogExamsRow struct {
 	Withdrawn bool
 	Repairs   int64
 	Document  []byte
+	Papers    []byte
 }
 
-// The document is NULL if the exam is withdrawn, and if the row of its published revision is missing.
+// The document is NULL if the exam is withdrawn, and if the row of its published revision is missing. papers are those of the
+// revision, the newest year first. other_revisions: the paper has another revision, to which an attempt may point.
 func (q *Queries) CatalogExams(ctx context.Context, examKeys []string) ([]CatalogExamsRow, error) {
 	rows, err := q.db.Query(ctx, catalogExams, examKeys)
 	if err != nil {
@@ -43,63 +54,7 @@ func (q *Queries) CatalogExams(ctx context.Context, examKeys []string) ([]Catalo
 			&i.Withdrawn,
 			&i.Repairs,
 			&i.Document,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const catalogPapers = `-- name: CatalogPapers :many
-SELECT x.exam_key, x.paper_id, x.digest, p.title, p.subject, p.year, p.question_count,
-       EXISTS (SELECT FROM paper_revisions o
-               WHERE o.exam_key = x.exam_key AND o.paper_id = x.paper_id AND o.digest <> x.digest) AS other_revisions
-FROM (SELECT unnest($1::text[]) AS exam_key,
-             unnest($2::bigint[]) AS revision) wanted
-JOIN exam_revision_papers x ON x.exam_key = wanted.exam_key AND x.revision = wanted.revision
-JOIN paper_revisions p ON p.exam_key = x.exam_key AND p.digest = x.digest
-ORDER BY x.exam_key, x.paper_id
-`
-
-type CatalogPapersParams struct {
-	ExamKeys  []string
-	Revisions []int64
-}
-
-type CatalogPapersRow struct {
-	ExamKey        string
-	PaperID        string
-	Digest         []byte
-	Title          string
-	Subject        string
-	Year           int32
-	QuestionCount  int32
-	OtherRevisions bool
-}
-
-// The papers of given revisions. other_revisions: the paper has another revision, to which an attempt may point.
-func (q *Queries) CatalogPapers(ctx context.Context, arg CatalogPapersParams) ([]CatalogPapersRow, error) {
-	rows, err := q.db.Query(ctx, catalogPapers, arg.ExamKeys, arg.Revisions)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []CatalogPapersRow
-	for rows.Next() {
-		var i CatalogPapersRow
-		if err := rows.Scan(
-			&i.ExamKey,
-			&i.PaperID,
-			&i.Digest,
-			&i.Title,
-			&i.Subject,
-			&i.Year,
-			&i.QuestionCount,
-			&i.OtherRevisions,
+			&i.Papers,
 		); err != nil {
 			return nil, err
 		}

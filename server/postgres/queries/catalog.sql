@@ -247,22 +247,21 @@ WHERE p.exam_key = $1 AND p.digest = $2;
 SELECT exam_key, revision, withdrawn, repairs FROM exams WHERE revision > 0;
 
 -- name: CatalogExams :many
--- The document is NULL if the exam is withdrawn, and if the row of its published revision is missing.
-SELECT e.exam_key, e.revision, e.withdrawn, e.repairs, r.document
+-- The document is NULL if the exam is withdrawn, and if the row of its published revision is missing. papers are those of the
+-- revision, the newest year first. other_revisions: the paper has another revision, to which an attempt may point.
+SELECT e.exam_key, e.revision, e.withdrawn, e.repairs, r.document,
+       (SELECT coalesce(json_agg(json_build_object(
+                   'paper_id', x.paper_id, 'digest', 'sha256:' || encode(x.digest, 'hex'), 'title', p.title, 'subject', p.subject,
+                   'year', p.year, 'question_count', p.question_count, 'other_revisions', EXISTS (
+                       SELECT FROM paper_revisions o
+                       WHERE o.exam_key = x.exam_key AND o.paper_id = x.paper_id AND o.digest <> x.digest))
+               ORDER BY p.year DESC, x.paper_id COLLATE "C"), '[]')
+        FROM exam_revision_papers x
+        JOIN paper_revisions p ON p.exam_key = x.exam_key AND p.digest = x.digest
+        WHERE x.exam_key = e.exam_key AND x.revision = e.revision AND NOT e.withdrawn)::json AS papers
 FROM exams e
 LEFT JOIN exam_revisions r ON r.exam_key = e.exam_key AND r.revision = e.revision AND NOT e.withdrawn
 WHERE e.exam_key = ANY (sqlc.arg(exam_keys)::text[]) AND e.revision > 0;
-
--- name: CatalogPapers :many
--- The papers of given revisions. other_revisions: the paper has another revision, to which an attempt may point.
-SELECT x.exam_key, x.paper_id, x.digest, p.title, p.subject, p.year, p.question_count,
-       EXISTS (SELECT FROM paper_revisions o
-               WHERE o.exam_key = x.exam_key AND o.paper_id = x.paper_id AND o.digest <> x.digest) AS other_revisions
-FROM (SELECT unnest(sqlc.arg(exam_keys)::text[]) AS exam_key,
-             unnest(sqlc.arg(revisions)::bigint[]) AS revision) wanted
-JOIN exam_revision_papers x ON x.exam_key = wanted.exam_key AND x.revision = wanted.revision
-JOIN paper_revisions p ON p.exam_key = x.exam_key AND p.digest = x.digest
-ORDER BY x.exam_key, x.paper_id;
 
 -- name: PaperRevision :one
 SELECT paper_id, duration_minutes, question_count, questions FROM paper_revisions WHERE exam_key = $1 AND digest = $2;

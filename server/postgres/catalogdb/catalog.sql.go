@@ -37,7 +37,7 @@ type CatalogExamsRow struct {
 	Papers    []byte
 }
 
-// The document is NULL if the exam is withdrawn, and if the row of its published revision is missing. papers are those of the
+// The document is NULL if the exam is withdrawn, and if the row of its published revision is missing. papers has those of the
 // revision, the newest year first. other_revisions: the paper has another revision, to which an attempt may point.
 func (q *Queries) CatalogExams(ctx context.Context, examKeys []string) ([]CatalogExamsRow, error) {
 	rows, err := q.db.Query(ctx, catalogExams, examKeys)

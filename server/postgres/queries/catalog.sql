@@ -247,7 +247,7 @@ WHERE p.exam_key = $1 AND p.digest = $2;
 SELECT exam_key, revision, withdrawn, repairs FROM exams WHERE revision > 0;
 
 -- name: CatalogExams :many
--- The document is NULL if the exam is withdrawn, and if the row of its published revision is missing. papers are those of the
+-- The document is NULL if the exam is withdrawn, and if the row of its published revision is missing. papers has those of the
 -- revision, the newest year first. other_revisions: the paper has another revision, to which an attempt may point.
 SELECT e.exam_key, e.revision, e.withdrawn, e.repairs, r.document,
        (SELECT coalesce(json_agg(json_build_object(

@@ -116,7 +116,7 @@ func isDamaged(err error) bool {
 
 // recheckDamaged loads up to 20 damaged documents again, so that they no longer count once they are repaired. It forgets
 // those that no exam of the view has, and stops if PostgreSQL is unavailable.
-func (s *Snapshot) recheckDamaged(ctx context.Context) {
+func recheckDamaged(ctx context.Context, s *Snapshot) {
 	loads := 0
 	for id, reload := range maps.Collect(s.damaged.All()) {
 		if id.revisionID != s.revision(id.examKey, id.digest) {
@@ -131,7 +131,7 @@ func (s *Snapshot) recheckDamaged(ctx context.Context) {
 
 // unreadableExams returns the number of exams whose published revision, or a document of one of their papers, cannot be
 // read.
-func (s *Snapshot) unreadableExams() int {
+func unreadableExams(s *Snapshot) int {
 	unreadable := map[string]bool{}
 	for key, exam := range s.current.Load().exams {
 		if exam.unreadable != "" {

@@ -18,7 +18,7 @@ func (s *Snapshot) View() any { return s.current.Load() }
 // KnownExams returns the number of exams of the current view, also of those that are not served.
 func (s *Snapshot) KnownExams() int { return len(s.current.Load().exams) }
 
-func (s *Snapshot) UnreadableExams() int { return s.unreadableExams() }
+func (s *Snapshot) UnreadableExams() int { return unreadableExams(s) }
 
 // PaperCacheBytes returns the size of the cache of papers after maintenance.
 func (s *Snapshot) PaperCacheBytes() uint64 {

@@ -21,8 +21,9 @@ func registerMetrics(s *Snapshot) {
 		Help: "Failed refreshes of the catalogue. After one, the pod serves its last copy and tries again.",
 	})
 	gauge("exams", "Served exams.", func() int { return len(s.List()) })
-	gauge("unreadable_exams", "Exams whose published revision, papers or answer keys this pod cannot read from their rows; 0 if none. "+
-		"Papers and answer keys count once a request has asked for them. Updated every 10 s.", s.unreadableExams)
+	gauge("unreadable_exams",
+		"Exams whose published revision, papers or answer keys this pod cannot read from their rows; 0 if none. "+
+			"Papers and answer keys count once a request has asked for them. Updated every 10 s.", func() int { return unreadableExams(s) })
 	gauge("revisions", "Sum of the exams' revision numbers. Pods with different sums serve different revisions.", func() (sum int) {
 		for _, exam := range s.current.Load().exams {
 			sum += int(exam.state.Revision)

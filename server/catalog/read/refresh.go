@@ -76,63 +76,70 @@ func (s *Snapshot) refresh(ctx context.Context, request refreshRequest) (err err
 		}
 	}()
 	old := s.current.Load().exams
-	exams := maps.Collect(maps.All(old)) // not nil
+	next := update{s, maps.Collect(maps.All(old))}
 	keys := slices.Sorted(maps.Keys(request))
 	all := old == nil || slices.Contains(keys, allExams)
 	if all {
-		if keys, err = s.changed(ctx, exams); err != nil {
+		if keys, err = next.changed(ctx); err != nil {
 			return err
 		}
 	}
 	for chunk := range slices.Chunk(keys, refreshChunk) {
-		if err := s.load(ctx, exams, chunk); err != nil {
+		if err := next.load(ctx, chunk); err != nil {
 			return err
 		}
 	}
-	if old == nil || !maps.Equal(exams, old) {
-		s.publish(exams)
+	if old == nil || !maps.Equal(next.exams, old) {
+		s.publish(next.exams)
 	}
 	if all {
 		s.refreshed.SetToCurrentTime()
-		s.recheckDamaged(ctx)
+		recheckDamaged(ctx, s)
 	}
 	return nil
 }
 
+// update makes the exams of the next view from those of the current one.
+type update struct {
+	*Snapshot
+
+	exams map[string]*examView // not nil
+}
+
 // changed returns the keys of the exams whose state changed or that could not be read, and removes deleted exams.
-func (s *Snapshot) changed(ctx context.Context, exams map[string]*examView) (keys []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.LoadTimeout)
+func (u update) changed(ctx context.Context) (keys []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, u.cfg.LoadTimeout)
 	defer cancel()
-	states, err := s.queries.CatalogStates(ctx)
+	states, err := u.queries.CatalogStates(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("poll revisions: %w", err)
 	}
 	exist := make(map[string]bool, len(states))
 	for _, state := range states {
 		exist[state.ExamKey] = true
-		if known := exams[state.ExamKey]; known == nil || known.unreadable != "" || known.state != state {
+		if known := u.exams[state.ExamKey]; known == nil || known.unreadable != "" || known.state != state {
 			keys = append(keys, state.ExamKey)
 		}
 	}
-	maps.DeleteFunc(exams, func(key string, _ *examView) bool { return !exist[key] })
+	maps.DeleteFunc(u.exams, func(key string, _ *examView) bool { return !exist[key] })
 	return keys, nil
 }
 
 // load reads and renders some exams. If PostgreSQL cannot read one of their rows, load divides the exams until only the
 // damaged ones are left, so that all others are loaded.
-func (s *Snapshot) load(ctx context.Context, exams map[string]*examView, keys []string) error {
-	loading, cancel := context.WithTimeout(ctx, s.cfg.LoadTimeout)
+func (u update) load(ctx context.Context, keys []string) error {
+	loading, cancel := context.WithTimeout(ctx, u.cfg.LoadTimeout)
 	defer cancel()
-	rows, err := s.queries.CatalogExams(loading, keys)
+	rows, err := u.queries.CatalogExams(loading, keys)
 	switch {
 	case isDamaged(err) && len(keys) > 1:
 		middle := len(keys) / 2
-		if err := s.load(ctx, exams, keys[:middle]); err != nil {
+		if err := u.load(ctx, keys[:middle]); err != nil {
 			return err
 		}
-		return s.load(ctx, exams, keys[middle:])
+		return u.load(ctx, keys[middle:])
 	case isDamaged(err):
-		s.keepLast(ctx, exams, keys[0], err)
+		u.keepLast(ctx, keys[0], err)
 		return nil
 	case err != nil:
 		return fmt.Errorf("load exams: %w", err)
@@ -140,28 +147,28 @@ func (s *Snapshot) load(ctx context.Context, exams map[string]*examView, keys []
 	for _, row := range rows {
 		exam, err := render(row)
 		if err != nil {
-			s.keepLast(ctx, exams, row.ExamKey, err)
+			u.keepLast(ctx, row.ExamKey, err)
 			continue
 		}
-		if known := exams[row.ExamKey]; known != nil && known.unreadable != "" && exam.papers != nil {
-			s.logger.InfoContext(ctx, "catalogue: exam can be read again", "exam_key", row.ExamKey)
+		if known := u.exams[row.ExamKey]; known != nil && known.unreadable != "" && exam.papers != nil {
+			u.logger.InfoContext(ctx, "catalogue: exam can be read again", "exam_key", row.ExamKey)
 		}
-		exams[row.ExamKey] = exam
+		u.exams[row.ExamKey] = exam
 	}
 	return nil
 }
 
 // keepLast marks an exam as unreadable and keeps its last view, if there is one. It logs each new cause once; each poll
 // reads the exam again.
-func (s *Snapshot) keepLast(ctx context.Context, exams map[string]*examView, examKey string, cause error) {
+func (u update) keepLast(ctx context.Context, examKey string, cause error) {
 	kept := examView{}
-	if known := exams[examKey]; known != nil && known.unreadable == cause.Error() {
+	if known := u.exams[examKey]; known != nil && known.unreadable == cause.Error() {
 		return
 	} else if known != nil && !known.state.Withdrawn {
 		kept = *known
 	}
 	kept.unreadable = cause.Error()
-	exams[examKey] = &kept
-	s.logger.ErrorContext(ctx, "catalogue: exam cannot be read; its last readable revision stays",
+	u.exams[examKey] = &kept
+	u.logger.ErrorContext(ctx, "catalogue: exam cannot be read; its last readable revision stays",
 		"exam_key", examKey, "served_revision", kept.state.Revision, "error", cause)
 }

@@ -12,6 +12,7 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/attemptsdb"
 )
 

@@ -99,7 +99,7 @@ func (r *remote) awaitLeaseEnd(t *testing.T) {
 	testkit.Eventually(t, "the lease is over", func() bool { return !r.pod.Directory.Leased() })
 }
 
-// awayVariable says for how long PostgreSQL is away (make soak: 60 s).
+// awayVariable says for how long PostgreSQL is unreachable (make soak: 60 s).
 const awayVariable = "GATE_TEST_AWAY"
 
 func TestWithoutPostgresKnownKeysPass(t *testing.T) {

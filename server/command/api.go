@@ -161,7 +161,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	}
 	defer guard.close()
 	papers := attempts.NewPapers(snapshot)
-	service, err := attempts.NewService(attempts.Config{
+	service, err := attempts.NewService(attempts.Config{ //nolint:contextcheck // batches outlast their callers
 		NamespaceSecret: settings.secret, Now: guard.live.DatabaseTime, Bulkhead: bulkhead, Registerer: p.registry,
 	}, p.pool, papers, notifier)
 	if err != nil {

@@ -126,7 +126,7 @@ func sit(t *testing.T, pool *pgxpool.Pool, account uuid.UUID, examKey, paperID s
 	snapshot, err := read.OpenSnapshot(t.Context(), pool, slog.New(slog.DiscardHandler), read.SnapshotConfig{})
 	check.NoError(t, err)
 	papers := attempts.NewPapers(snapshot)
-	service, err := attempts.NewService(attempts.Config{NamespaceSecret: []byte(strings.Repeat("n", 32))}, pool, papers, (*webhooks.Notifier)(nil))
+	service, err := attempts.NewService(attempts.Config{NamespaceSecret: []byte(strings.Repeat("n", 32)), Now: time.Now}, pool, papers, (*webhooks.Notifier)(nil))
 	check.NoError(t, err)
 	t.Cleanup(service.Close)
 	who := keys.Identity{KeyID: uuid.New(), FamilyID: uuid.New(), AccountID: account}

@@ -90,6 +90,9 @@ func (s *Sweeper) Sweep(ctx context.Context) (closed int, err error) {
 		if err != nil {
 			return closed, fmt.Errorf("find overdue attempts: %w", err)
 		}
+		if len(ids) == 0 {
+			return closed, nil
+		}
 		n, refused, err := s.expire(ctx, ids)
 		closed, skipped = closed+n, append(skipped, refused...)
 		if err != nil {

@@ -18,13 +18,10 @@ const (
 
 // Actor is the person that acts, and the client that the person uses.
 type Actor struct {
-	Kind ActorKind
-	// Name is a developer's [Person], or an administrator's user@host. It is empty during sign-in.
-	Name string
-	// Address is the client's, seen past trusted proxies; the zero Addr where there is none.
-	Address netip.Addr
-	// RequestID is the x-request-id of the answer; empty on the command line.
-	RequestID string
+	Kind      ActorKind
+	Name      string     // a developer's [Person], or an administrator's user@host; empty during sign-in
+	Address   netip.Addr // the client's, seen past trusted proxies; the zero Addr where there is none
+	RequestID string     // the x-request-id of the answer; empty on the command line
 }
 
 // Person names the person that signed in. An issuer has no fragment (OpenID Connect Discovery 1.0, section 2), so the first # ends it.

@@ -19,16 +19,14 @@ func TestEveryListHasTheLastUseOfAKey(t *testing.T) {
 	used := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 	account := testkit.Get[uuid.UUID](t, pool, `INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited, last_used_at)
 		SELECT id, ($2::timestamptz AT TIME ZONE 'UTC')::date, account_id, 1, 0, $2 FROM api_keys WHERE prefix = $1 RETURNING account_id`, key.Prefix, used)
-	one, err := store.Get(t.Context(), key.Prefix)
-	check.NoError(t, err)
-	list, err := store.List(t.Context(), one.Account)
+	list, err := store.List(t.Context(), "")
 	check.NoError(t, err)
 	page, err := store.Page(t.Context(), account, "", 1)
 	check.NoError(t, err)
 	if len(list) != 1 || len(page.Keys) != 1 {
 		t.Fatalf("%d keys in the list, %d on the page, want 1 each", len(list), len(page.Keys))
 	}
-	for _, summary := range slices.Concat([]keys.Summary{one}, list, page.Keys) {
+	for _, summary := range slices.Concat(list, page.Keys) {
 		if summary.LastUsedAt == nil || !summary.LastUsedAt.Equal(used) {
 			t.Errorf("last used at %v, want %v", summary.LastUsedAt, used)
 		}

@@ -44,25 +44,11 @@ type Summary struct {
 	ExpiresAt, RevokedAt, LastUsedAt *time.Time
 }
 
-func (t *Tiers) summary(row keysdb.GetKeyRow) Summary {
+func (t *Tiers) summary(row keysdb.ListKeysRow) Summary {
 	return Summary{
 		ID: row.ID, Prefix: row.Prefix, Name: row.Name, Account: row.Account, Tier: t.nameFor(row.Tier, row.Prefix, row.AccountID),
 		CreatedAt: row.CreatedAt, ExpiresAt: row.ExpiresAt, RevokedAt: row.RevokedAt, LastUsedAt: row.LastUsedAt,
 	}
-}
-
-// Get returns the key of that prefix, or *UnknownKeyError. A key's account never changes, so a caller can decide by it
-// and then act.
-func (s *Store) Get(ctx context.Context, prefix string) (Summary, error) {
-	row, err := s.queries.GetKey(ctx, prefix)
-	if err != nil {
-		return Summary{}, unknownKey(err, prefix)
-	}
-	tiers, err := ReadTiers(ctx, s.queries)
-	if err != nil {
-		return Summary{}, err
-	}
-	return tiers.summary(row), nil
 }
 
 // List returns the keys of an account, or of all if account is empty, newest first. An unknown account has none.
@@ -77,7 +63,7 @@ func (s *Store) List(ctx context.Context, account string) ([]Summary, error) {
 	}
 	list := make([]Summary, len(rows))
 	for i, row := range rows {
-		list[i] = tiers.summary(keysdb.GetKeyRow(row))
+		list[i] = tiers.summary(row)
 	}
 	return list, nil
 }
@@ -114,7 +100,7 @@ func (s *Store) Page(ctx context.Context, account uuid.UUID, before string, limi
 	}
 	page := Page{More: len(rows) > limit}
 	for _, row := range rows[:min(len(rows), limit)] {
-		page.Keys = append(page.Keys, tiers.summary(keysdb.GetKeyRow(row)))
+		page.Keys = append(page.Keys, tiers.summary(keysdb.ListKeysRow(row)))
 	}
 	return page, nil
 }

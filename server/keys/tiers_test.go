@@ -59,17 +59,10 @@ func TestOverlappingTiersResolveByOneRule(t *testing.T) {
 	}
 }
 
-// tierOf returns the name of the tier that applies, by both ways to read it.
+// tierOf returns the name of the tier that applies.
 func tierOf(t *testing.T, store *keys.Store, key keys.CreatedKey) string {
 	t.Helper()
-	one, err := store.Get(t.Context(), key.Prefix)
-	check.NoError(t, err)
-	list, err := store.List(t.Context(), key.Account)
-	check.NoError(t, err)
-	if !slices.ContainsFunc(list, func(s keys.Summary) bool { return s.Prefix == key.Prefix && s.Tier == one.Tier }) {
-		t.Errorf("Get has tier %s, List %+v", one.Tier, list)
-	}
-	return one.Tier
+	return listed(t, store, key).Tier
 }
 
 func TestATierBelongsToItsManager(t *testing.T) {

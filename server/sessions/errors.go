@@ -2,10 +2,8 @@ package sessions
 
 // RefusedError is a sign-in that cannot be accepted.
 type RefusedError struct {
-	// Reason is for the log: one of a few fixed texts, without anything that was sent.
-	Reason string
-	// ByProvider reports that the provider sent the person back without having signed them in.
-	ByProvider bool
+	Reason     string // for the log: one of a few fixed texts, without anything that was sent
+	ByProvider bool   // the provider sent the person back without having signed them in
 }
 
 func (e *RefusedError) Error() string { return "sign-in refused: " + e.Reason }
@@ -13,8 +11,7 @@ func (e *RefusedError) Error() string { return "sign-in refused: " + e.Reason }
 // ProviderError reports that the OpenID Connect provider is unreachable, overloaded, or does not accept this service's
 // registration.
 type ProviderError struct {
-	// Code is for the log: an error code of RFC 6749, the meaning of an HTTP status, or "unreachable".
-	Code string
+	Code string // for the log: an error code of RFC 6749, the meaning of an HTTP status, or "unreachable"
 	Err  error
 }
 

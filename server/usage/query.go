@@ -15,11 +15,9 @@ const MaxRows = 50_000
 
 // Query asks for an account's usage.
 type Query struct {
-	Account uuid.UUID
-	// From and To are UTC days, both included; their time of day is ignored.
-	From, To time.Time
-	// KeyPrefix names one key of the account; empty for all of them.
-	KeyPrefix string
+	Account   uuid.UUID
+	From, To  time.Time // UTC days, both included; their time of day is ignored
+	KeyPrefix string    // names one key of the account; empty for all of them
 }
 
 // Daily is the usage of one key on one UTC day.

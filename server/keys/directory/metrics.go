@@ -1,14 +1,14 @@
 package directory
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
 
 // registerMetrics registers the metrics of d, read at each scrape, unless registerer is nil.
 func registerMetrics(registerer prometheus.Registerer, d *Directory) {
-	if registerer == nil {
-		return
-	}
 	gauge := func(name, help string, value func() float64) {
-		registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "examprep_keys_" + name, Help: help}, value))
+		promauto.With(registerer).NewGaugeFunc(prometheus.GaugeOpts{Name: "examprep_keys_" + name, Help: help}, value)
 	}
 	gauge("live", "Keys in the pod's directory.", func() float64 {
 		entries, _ := d.contents.Load().keys.size()

@@ -91,45 +91,6 @@ func (q *Queries) EnsureAccount(ctx context.Context, arg EnsureAccountParams) (u
 	return id, err
 }
 
-const getKey = `-- name: GetKey :one
-SELECT k.id, k.prefix, k.name, a.id AS account_id, a.name AS account, k.tier, k.created_at, k.expires_at, k.revoked_at, u.last_used_at
-FROM api_keys k
-JOIN accounts a ON a.id = k.account_id
-LEFT JOIN api_key_uses u ON u.key_id = k.id -- the view has every key; LEFT makes the column nullable for sqlc
-WHERE k.prefix = $1
-`
-
-type GetKeyRow struct {
-	ID         uuid.UUID
-	Prefix     string
-	Name       string
-	AccountID  uuid.UUID
-	Account    string
-	Tier       *string
-	CreatedAt  time.Time
-	ExpiresAt  *time.Time
-	RevokedAt  *time.Time
-	LastUsedAt *time.Time
-}
-
-func (q *Queries) GetKey(ctx context.Context, prefix string) (GetKeyRow, error) {
-	row := q.db.QueryRow(ctx, getKey, prefix)
-	var i GetKeyRow
-	err := row.Scan(
-		&i.ID,
-		&i.Prefix,
-		&i.Name,
-		&i.AccountID,
-		&i.Account,
-		&i.Tier,
-		&i.CreatedAt,
-		&i.ExpiresAt,
-		&i.RevokedAt,
-		&i.LastUsedAt,
-	)
-	return i, err
-}
-
 const insertKey = `-- name: InsertKey :one
 INSERT INTO api_keys (id, account_id, family_id, prefix, hash, name, tier, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)

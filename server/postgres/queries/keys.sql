@@ -66,13 +66,6 @@ JOIN accounts a ON a.id = k.account_id
 LEFT JOIN api_key_uses u ON u.key_id = k.id -- the view has every key; LEFT makes the column nullable for sqlc
 ORDER BY k.created_at DESC, k.id DESC;
 
--- name: GetKey :one
-SELECT k.id, k.prefix, k.name, a.id AS account_id, a.name AS account, k.tier, k.created_at, k.expires_at, k.revoked_at, u.last_used_at
-FROM api_keys k
-JOIN accounts a ON a.id = k.account_id
-LEFT JOIN api_key_uses u ON u.key_id = k.id -- the view has every key; LEFT makes the column nullable for sqlc
-WHERE k.prefix = $1;
-
 -- name: KeyOfAccount :one
 SELECT id, family_id, created_at FROM api_keys WHERE prefix = $1 AND account_id = $2;
 

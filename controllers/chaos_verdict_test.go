@@ -16,6 +16,7 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/manifest"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/testkit"
 )
 
@@ -51,7 +52,7 @@ func (c *chaos) watch() *witness {
 func (c *chaos) look(ctx context.Context, w *witness, examKey string) {
 	one, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	audited, err := catalog.Audit(one, c.pool, examKey)
+	audited, err := catalogtest.Audit(one, c.pool, examKey)
 	if away(err) {
 		w.failures++
 		pause(ctx, 50*time.Millisecond)
@@ -74,7 +75,7 @@ func (c *chaos) look(ctx context.Context, w *witness, examKey string) {
 
 // away tells an answer that a killed server left out from one that it gave.
 func away(err error) bool {
-	var refused *catalog.AuditError
+	var refused *catalogtest.AuditError
 	return err != nil && !errors.As(err, &refused)
 }
 
@@ -191,7 +192,7 @@ func (c *chaos) chunk(content *v1alpha1.ExamContent) (text string, found bool) {
 // compare holds what is published against a resource that is Ready.
 func (c *chaos) compare(content *v1alpha1.ExamContent, want map[string][]v1alpha1.Question) {
 	c.t.Helper()
-	audited, err := catalog.Audit(c.t.Context(), c.pool, content.Spec.ExamKey)
+	audited, err := catalogtest.Audit(c.t.Context(), c.pool, content.Spec.ExamKey)
 	if err != nil || audited.Withdrawn || audited.Revision != content.Status.Revision || audited.Digest.String() != content.Status.PublishedDigest {
 		c.t.Errorf("%s: published %d %s %v, %v; status %+v", content.Name, audited.Revision, audited.Digest, audited.Withdrawn, err, content.Status)
 		return

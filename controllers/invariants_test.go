@@ -12,6 +12,7 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/manifest"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/postgres"
 )
 
@@ -103,7 +104,7 @@ func (in *installation) checkServed(ctx context.Context, content *v1alpha1.ExamC
 	if !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionReady) || status.ObservedGeneration != content.Generation {
 		return
 	}
-	audited, err := catalog.Audit(ctx, in.pool, content.Spec.ExamKey)
+	audited, err := catalogtest.Audit(ctx, in.pool, content.Spec.ExamKey)
 	if err != nil || audited.Withdrawn || audited.Revision != status.Revision || audited.Digest.String() != status.PublishedDigest {
 		in.t.Errorf("%s is Ready, but published is %d %s, withdrawn %v, %v; its status says %d %s", content.Name,
 			audited.Revision, audited.Digest, audited.Withdrawn, err, status.Revision, status.PublishedDigest)

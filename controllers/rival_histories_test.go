@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"examprep.dev/api/v1alpha1"
-	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
 )
@@ -72,8 +72,8 @@ func TestALosersHistoryNeverTouchesTheWinnersContent(t *testing.T) {
 func (r *rivalry) read() (stop func()) {
 	return testkit.Run(r.t, func(ctx context.Context) error {
 		for ctx.Err() == nil {
-			var broken *catalog.AuditError
-			if _, err := catalog.Audit(ctx, r.pool, r.key); errors.As(err, &broken) {
+			var broken *catalogtest.AuditError
+			if _, err := catalogtest.Audit(ctx, r.pool, r.key); errors.As(err, &broken) {
 				r.t.Error(err)
 			}
 		}
@@ -193,9 +193,9 @@ func (r *rivalry) owner() int {
 	return -1
 }
 
-func (r *rivalry) published() catalog.Audited {
+func (r *rivalry) published() catalogtest.Audited {
 	r.t.Helper()
-	audited, err := catalog.Audit(r.t.Context(), r.pool, r.key)
+	audited, err := catalogtest.Audit(r.t.Context(), r.pool, r.key)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func (r *rivalry) published() catalog.Audited {
 }
 
 // check compares what is published with the owner's declaration, and what the others say.
-func (r *rivalry) check(owner int, published catalog.Audited) {
+func (r *rivalry) check(owner int, published catalogtest.Audited) {
 	r.t.Helper()
 	for i, content := range r.live {
 		if content == nil {

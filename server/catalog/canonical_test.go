@@ -65,12 +65,13 @@ func TestSealDigestNeverChanges(t *testing.T) {
 // A change here republishes every exam there is at the next reconcile.
 func TestRevisionDigestsNeverChange(t *testing.T) {
 	t.Parallel()
-	digest, papers, err := catalog.Digests(catalogtest.SampleExam())
+	exam := catalogtest.SampleExam()
+	published, err := catalog.Identify(exam)
 	check.NoError(t, err)
-	if got, want := papers[0].String(), "sha256:90204d8019a73e82af9b6d7c48140556a94c590f4561fce6ad2addf23a1e0fe5"; got != want {
+	if got, want := published.PaperDigests[exam.Papers[0].ID].String(), "sha256:90204d8019a73e82af9b6d7c48140556a94c590f4561fce6ad2addf23a1e0fe5"; got != want {
 		t.Errorf("paper revision digest = %s, want %s", got, want)
 	}
-	if got, want := digest.String(), "sha256:9d17960b0a2d593aebfbcf206e2e07684ef6c103ac85dba0708a26f68f1d47c8"; got != want {
+	if got, want := published.Digest.String(), "sha256:9d17960b0a2d593aebfbcf206e2e07684ef6c103ac85dba0708a26f68f1d47c8"; got != want {
 		t.Errorf("exam digest = %s, want %s", got, want)
 	}
 }
@@ -169,9 +170,9 @@ func TestContentThatMeansTheSameHasOneDigest(t *testing.T) {
 	same.Scoring = json.RawMessage("{\"note\":\"\\u003cas printed>\",\n\t\"pass_mark\":3.0}")
 	digests := make([]catalog.Digest, 2)
 	for i, e := range []catalog.Exam{exam, same} {
-		digest, _, err := catalog.Digests(e)
+		published, err := catalog.Identify(e)
 		check.NoError(t, err)
-		digests[i] = digest
+		digests[i] = published.Digest
 	}
 	if digests[0] != digests[1] {
 		t.Error("the order of papers in a file, or white space, is content")

@@ -78,6 +78,16 @@ func prepare(exam Exam) (*draft, error) {
 	return d, err
 }
 
+// Identify returns what publishing a valid exam reports of its content: the digests and what has no seal. It fails with
+// *ValidationError if the exam has no canonical form.
+func Identify(exam Exam) (Publication, error) {
+	d, err := prepare(exam)
+	if err != nil {
+		return Publication{}, err
+	}
+	return d.publication(0, false), nil
+}
+
 func reference(exam Exam, paper *Paper, scoring Scoring) (paperRef, error) {
 	seal, err := paper.SealDigest()
 	if err != nil {

@@ -112,7 +112,7 @@ func TestWhatSomebodyChangesInTheDatabaseIsFoundToldAndPutRight(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			b, exam, published := driftBench(t)
-			if audited, err := catalog.Audit(t.Context(), b.pool, exam.Key); err != nil || audited.Digest != published.Digest {
+			if audited, err := catalogtest.Audit(t.Context(), b.pool, exam.Key); err != nil || audited.Digest != published.Digest {
 				t.Fatalf("%+v, %v", audited, err)
 			}
 			before, events := contents(t, b), len(b.events(t))
@@ -134,7 +134,7 @@ func TestWhatSomebodyChangesInTheDatabaseIsFoundToldAndPutRight(t *testing.T) {
 				t.Errorf("stored before:\n%s\nand after:\n%s", before, after)
 			}
 			catalogtest.CheckServed(t.Context(), t, b.snapshot(t, read.SnapshotConfig{}), exam, again)
-			if audited, err := catalog.Audit(t.Context(), b.pool, exam.Key); err != nil || audited.Digest != published.Digest {
+			if audited, err := catalogtest.Audit(t.Context(), b.pool, exam.Key); err != nil || audited.Digest != published.Digest {
 				t.Errorf("%+v, %v", audited, err)
 			}
 

@@ -23,18 +23,6 @@ func PaperRevisionDigest(seal Digest, durationMinutes int, scoring Scoring) (Dig
 
 func SameJSON(a, b any) bool { return sameJSON(a, b) }
 
-// Digests returns the digests of a valid exam's revision and of its papers' revisions.
-func Digests(exam Exam) (digest Digest, papers []Digest, err error) {
-	d, err := prepare(exam)
-	if err != nil {
-		return Digest{}, nil, err
-	}
-	for _, paper := range d.papers {
-		papers = append(papers, paper.Digest)
-	}
-	return d.digest, papers, nil
-}
-
 func (p Paper) Canonical() ([]byte, error) { return p.canonical() }
 
 // SetClock replaces the publisher's clock.

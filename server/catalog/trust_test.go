@@ -100,7 +100,7 @@ func TestSandboxPublishesWhatNobodySignedAsUnsealed(t *testing.T) {
 	if published := b.publish(t, catalogtest.Seal(t, catalogtest.SampleExam())); !slices.Equal(published.Unsealed, []string{"xx-sample-2023"}) {
 		t.Errorf("published %+v", published)
 	}
-	if _, err := catalog.Audit(t.Context(), b.pool, catalogtest.SampleExam().Key); err != nil {
+	if _, err := catalogtest.Audit(t.Context(), b.pool, catalogtest.SampleExam().Key); err != nil {
 		t.Errorf("whose seals are trusted is no matter of content: %v", err)
 	}
 	if published := b.publish(t, signed(t, catalogtest.SampleExam(), trusted)); !published.Changed || len(published.Unsealed) > 0 {
@@ -182,7 +182,7 @@ func TestWhatIsServedIsRepairedWhoeverIsTrustedBySinceAndComesNotBack(t *testing
 			if after := contents(t, b); after != before {
 				t.Errorf("before:\n%s\nafter:\n%s", before, after)
 			}
-			if _, err := catalog.Audit(t.Context(), b.pool, exam.Key); err != nil {
+			if _, err := catalogtest.Audit(t.Context(), b.pool, exam.Key); err != nil {
 				t.Error(err)
 			}
 
@@ -213,7 +213,7 @@ func TestAPinIsJudgedWhateverIsStoredOfItsSeals(t *testing.T) {
 	if err != nil || back.Revision != 4 || len(back.Unsealed) > 0 {
 		t.Errorf("a roll-back to what was signed: %+v, %v", back, err)
 	}
-	if _, err := catalog.Audit(t.Context(), b.pool, exam.Key); err != nil {
+	if _, err := catalogtest.Audit(t.Context(), b.pool, exam.Key); err != nil {
 		t.Error(err)
 	}
 }

@@ -72,7 +72,7 @@ func admit(access endpoint.Access, decision gate.Decision) error {
 		refusal.RetryAfter = max(wholeSeconds(decision.RetryAfter), refusal.RetryAfter)
 		return refusal
 	case access == endpoint.APIKey:
-		return &apierror.Error{Status: fasthttp.StatusUnauthorized, Code: apierror.CodeUnauthorized, Detail: "Invalid API key"}
+		return apierror.New(fasthttp.StatusUnauthorized, apierror.CodeUnauthorized, "Invalid API key")
 	default:
 		return nil // the address had a token
 	}

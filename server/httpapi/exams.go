@@ -104,7 +104,7 @@ type orderedExams struct {
 
 func newExamList() *examList { return &examList{countries: newCountries()} }
 
-// update makes the list of another state of the catalogue. It folds each distinct name once.
+// update makes the list of another state of the catalogue.
 func (l *examList) update(entries []read.ExamEntry) {
 	list := &orderedExams{
 		entries: entries, names: maps.Clone(l.countries),
@@ -113,16 +113,9 @@ func (l *examList) update(entries []read.ExamEntry) {
 			Weigher:       func(_ [2]string, d read.Document) uint32 { return uint32(min(len(d.JSON), math.MaxUint32)) },
 		}),
 	}
-	folded := make(map[string]string)
-	foldOnce := func(name string) string {
-		if _, done := folded[name]; !done {
-			folded[name] = fold(name)
-		}
-		return folded[name]
-	}
 	for _, entry := range entries {
-		name := foldOnce(entry.Country)
-		place := l.place(cmp.Or(foldOnce(entry.CountryCode), name))
+		name := fold(entry.Country)
+		place := l.place(cmp.Or(fold(entry.CountryCode), name))
 		list.places = append(list.places, place)
 		if _, known := list.names[name]; !known && name != "" {
 			list.names[name] = place

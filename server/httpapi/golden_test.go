@@ -30,8 +30,8 @@ func TestGoldenRoutes(t *testing.T) {
 	golden.Compare(t, "routes", lines)
 }
 
-// TestGoldenErrors reads the statuses of the codes from the literals of apierror.Error. It asks apierror.From for those of the
-// attempts' codes.
+// TestGoldenErrors reads the statuses of the codes from the literals of apierror.Error and the calls of apierror.New. It asks
+// apierror.From for those of the attempts' codes.
 func TestGoldenErrors(t *testing.T) {
 	t.Parallel()
 	var lines []string
@@ -44,16 +44,27 @@ func TestGoldenErrors(t *testing.T) {
 		lines, listed[code] = append(lines, code+" "+status), true
 	}
 	codes := golden.Constants(golden.Parse(t, "apierror"), "Code")
-	for _, literal := range literals(files, "Error") {
-		status, code := fields(literal)["Status"], fields(literal)["Code"]
-		if isSelector(code, "mistake", "Code") {
-			continue // the attempts' codes, below
-		}
+	addError := func(status, code ast.Expr) {
 		name := lastName(code)
 		if codes[name] == "" {
 			t.Fatal("the code of an apierror.Error is not a constant of package apierror")
 		}
 		add(codes[name], statusNumber(t, status))
+	}
+	for _, literal := range literals(files, "Error") {
+		status, code := fields(literal)["Status"], fields(literal)["Code"]
+		if isSelector(code, "mistake", "Code") || lastName(code) == "code" {
+			continue // the attempts' codes, below; those of New
+		}
+		addError(status, code)
+	}
+	for _, file := range files {
+		ast.Inspect(file, func(node ast.Node) bool {
+			if call, ok := node.(*ast.CallExpr); ok && lastName(call.Fun) == "New" && len(call.Args) == 3 {
+				addError(call.Args[0], call.Args[1])
+			}
+			return true
+		})
 	}
 	for _, code := range golden.Constants(golden.Parse(t, "../attempts"), "Code") {
 		add(code, strconv.Itoa(apierror.From(&attempts.Error{Code: code}).Status))

@@ -30,7 +30,7 @@ func newMetrics(registerer prometheus.Registerer, bodies *bodyMemory) *metrics {
 	f.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "examprep_http_body_memory_bytes", Help: "Bytes of request bodies in memory.",
 	}, func() float64 { return float64(bodies.held.Load()) })
-	m := &metrics{
+	return &metrics{
 		requests: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "examprep_http_requests_total", Help: "Answered requests by operation, its method and route, and class of status.",
 		}, []string{"operation", "method", "route", "status"}),
@@ -46,7 +46,6 @@ func newMetrics(registerer prometheus.Registerer, bodies *bodyMemory) *metrics {
 		held:     counter("examprep_http_refusals_held_total", "Number of 401 and 429 responses without a valid key that were delayed."),
 		panics:   counter("examprep_http_panics_total", "Number of recovered handler panics."),
 	}
-	return m
 }
 
 // routeMetrics are the series of one operation, looked up once.

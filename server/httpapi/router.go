@@ -29,10 +29,7 @@ func (s *Server) newRouter(routes []endpoint.Route) *router.Router {
 	}
 	r.NotFound = s.wrapUnknown(notFound)
 	r.MethodNotAllowed = s.wrapUnknown(func(context.Context, *endpoint.Request) error { // the router has set Allow
-		return &apierror.Error{
-			Status: fasthttp.StatusMethodNotAllowed, Code: apierror.CodeMethodNotAllowed,
-			Detail: "Method not allowed. See the Allow header.",
-		}
+		return apierror.New(fasthttp.StatusMethodNotAllowed, apierror.CodeMethodNotAllowed, "Method not allowed. See the Allow header.")
 	})
 	r.GlobalOPTIONS = s.wrap(endpoint.Route{
 		Method: fasthttp.MethodOptions, Operation: "options", Access: endpoint.Open,
@@ -75,14 +72,10 @@ func fromRead(err error) *apierror.Error {
 	case errors.Is(err, fasthttp.ErrBodyTooLarge), errors.Is(err, wire.ErrTooLong):
 		return apierror.TooLarge()
 	case errors.As(err, &headerTooLarge):
-		return &apierror.Error{
-			Status: fasthttp.StatusRequestHeaderFieldsTooLarge, Code: apierror.CodeHeaderFieldTooLarge,
-			Detail: "Request line and headers are too large.",
-		}
+		return apierror.New(fasthttp.StatusRequestHeaderFieldsTooLarge, apierror.CodeHeaderFieldTooLarge,
+			"Request line and headers are too large.")
 	case errors.As(err, &network) && network.Timeout():
-		return &apierror.Error{
-			Status: fasthttp.StatusRequestTimeout, Code: apierror.CodeRequestTimeout, Detail: "The request did not arrive in time.",
-		}
+		return apierror.New(fasthttp.StatusRequestTimeout, apierror.CodeRequestTimeout, "The request did not arrive in time.")
 	case errors.Is(err, errNoBodyMemory):
 		return apierror.Unavailable()
 	case errors.Is(err, errBodyCut), errors.Is(err, io.ErrUnexpectedEOF):

@@ -20,7 +20,7 @@ const (
 	// idleLinger is how long idle connections stay open after the last accept: a request can be on its way.
 	idleLinger = time.Second
 	// drainInterval is the time between two looks at the connections while the server stops.
-	drainInterval = 20 * time.Millisecond
+	drainInterval = 100 * time.Millisecond
 	// cutTimeout is how long handlers have to return after their context ended.
 	cutTimeout = time.Second
 )

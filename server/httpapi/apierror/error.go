@@ -80,6 +80,11 @@ func (e *Error) Write(ctx *fasthttp.RequestCtx) {
 	response.SetBodyRaw(e.Body())
 }
 
+// New returns an error with what every error has.
+func New(status int, code, detail string) *Error {
+	return &Error{Status: status, Code: code, Detail: detail}
+}
+
 // Invalid returns a 400 that names every wrong field. Its detail repeats the first one.
 func Invalid(fields ...Field) *Error {
 	return &Error{
@@ -90,27 +95,27 @@ func Invalid(fields ...Field) *Error {
 
 // BadRequest returns a 400 for a request that is not readable HTTP.
 func BadRequest(detail string) *Error {
-	return &Error{Status: fasthttp.StatusBadRequest, Code: CodeBadRequest, Detail: detail}
+	return New(fasthttp.StatusBadRequest, CodeBadRequest, detail)
 }
 
 // TooLarge returns a 413.
 func TooLarge() *Error {
-	return &Error{Status: fasthttp.StatusRequestEntityTooLarge, Code: CodePayloadTooLarge, Detail: "The request body is too large."}
+	return New(fasthttp.StatusRequestEntityTooLarge, CodePayloadTooLarge, "The request body is too large.")
 }
 
 // NotFound returns a 404.
 func NotFound() *Error {
-	return &Error{Status: fasthttp.StatusNotFound, Code: CodeNotFound, Detail: "No such resource."}
+	return New(fasthttp.StatusNotFound, CodeNotFound, "No such resource.")
 }
 
 // ExamNotFound returns the 404 of an exam.
 func ExamNotFound() *Error {
-	return &Error{Status: fasthttp.StatusNotFound, Code: CodeExamNotFound, Detail: "No such exam."}
+	return New(fasthttp.StatusNotFound, CodeExamNotFound, "No such exam.")
 }
 
 // Internal returns a 500.
 func Internal() *Error {
-	return &Error{Status: fasthttp.StatusInternalServerError, Code: CodeInternal, Detail: "The request failed on our side."}
+	return New(fasthttp.StatusInternalServerError, CodeInternal, "The request failed on our side.")
 }
 
 // Unavailable returns a 503. Its Retry-After is about the time that a restart or a failover takes.

@@ -131,15 +131,13 @@ func (f *Fields) OneOf(name string, target *string, values ...string) {
 // Bool reads true or false.
 func (f *Fields) Bool(name string, target *bool) {
 	found, given := f.values[name]
-	if !given {
-		return
-	}
-	text := string(found.json) + found.text // one of them is empty
-	switch *target = text == "true"; {
+	switch text := string(found.json) + found.text; { // one of them is empty
 	case found.problem != "":
 		f.note(name, found.problem)
-	case text != "true" && text != "false":
+	case given && text != "true" && text != "false":
 		f.note(name, "must be true or false")
+	case given:
+		*target = text == "true"
 	}
 }
 

@@ -51,7 +51,7 @@ func checkMediaType(contentType []byte) error {
 }
 
 func unsupportedMedia(detail string) *apierror.Error {
-	return &apierror.Error{Status: fasthttp.StatusUnsupportedMediaType, Code: apierror.CodeUnsupportedMedia, Detail: detail}
+	return apierror.New(fasthttp.StatusUnsupportedMediaType, apierror.CodeUnsupportedMedia, detail)
 }
 
 func parseObject(data []byte) *Fields {
@@ -76,7 +76,7 @@ func checkJSON(data []byte) error {
 		}
 	}
 	if first != '{' {
-		return &apierror.Error{Status: fasthttp.StatusBadRequest, Code: apierror.CodeValidationFailed, Detail: "The body must be a JSON object."}
+		return apierror.New(fasthttp.StatusBadRequest, apierror.CodeValidationFailed, "The body must be a JSON object.")
 	}
 	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
 		return invalidJSON("Something follows the JSON object, from byte %d on.", d.InputOffset())
@@ -102,7 +102,7 @@ func syntaxError(err error) *apierror.Error {
 }
 
 func invalidJSON(format string, args ...any) *apierror.Error {
-	return &apierror.Error{Status: fasthttp.StatusBadRequest, Code: apierror.CodeInvalidJSON, Detail: fmt.Sprintf(format, args...)}
+	return apierror.New(fasthttp.StatusBadRequest, apierror.CodeInvalidJSON, fmt.Sprintf(format, args...))
 }
 
 // duplicateName returns the error for a name given twice; an answer has a code of its own (docs/spec.md, part 7). The field of
@@ -111,10 +111,8 @@ func duplicateName(pointer jsontext.Pointer) *apierror.Error {
 	name := pointer.LastToken()
 	duplicate := invalidJSON("The name %q is given twice.", name)
 	if pointer.Parent() == "/answers" {
-		duplicate = &apierror.Error{
-			Status: fasthttp.StatusBadRequest, Code: apierror.CodeDuplicateAnswerKey,
-			Detail: fmt.Sprintf("The answer key %q is given twice.", name),
-		}
+		duplicate = apierror.New(fasthttp.StatusBadRequest, apierror.CodeDuplicateAnswerKey,
+			fmt.Sprintf("The answer key %q is given twice.", name))
 	}
 	if path := strings.Join(slices.Collect(pointer.Tokens()), "."); path != "" {
 		duplicate.Fields = []apierror.Field{{Name: path, Detail: "is given twice"}}

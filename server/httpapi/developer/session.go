@@ -148,9 +148,7 @@ const (
 // are recorded as the developer's. The look-up takes at most timeout.
 func Admit(ctx context.Context, r *endpoint.Request, store Sessions, timeout time.Duration) (context.Context, error) {
 	if crossOrigin(r.HTTP) {
-		return nil, &apierror.Error{
-			Status: fasthttp.StatusForbidden, Code: apierror.CodeForbidden, Detail: "This request comes from another origin.",
-		}
+		return nil, apierror.New(fasthttp.StatusForbidden, apierror.CodeForbidden, "This request comes from another origin.")
 	}
 	lookUp, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -188,16 +186,12 @@ func withActor(ctx context.Context, r *endpoint.Request, name string) context.Co
 
 // setCookie sets a cookie for lifetime; an empty value removes it.
 func setCookie(ctx *fasthttp.RequestCtx, name, value string, lifetime time.Duration) {
-	var cookie fasthttp.Cookie
-	cookie.SetKey(name)
-	cookie.SetValue(value)
-	cookie.SetPath("/")
-	cookie.SetHTTPOnly(true)
-	cookie.SetSecure(true)
-	cookie.SetSameSite(fasthttp.CookieSameSiteLaxMode)
-	cookie.SetMaxAge(int(lifetime / time.Second))
-	if value == "" {
-		cookie.SetExpire(fasthttp.CookieExpireDelete)
+	cookie := http.Cookie{
+		Name: name, Value: value, MaxAge: int(lifetime / time.Second),
+		Path: "/", HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode,
 	}
-	ctx.Response.Header.SetCookie(&cookie)
+	if value == "" {
+		cookie.MaxAge = -1
+	}
+	ctx.Response.Header.Add(fasthttp.HeaderSetCookie, cookie.String())
 }

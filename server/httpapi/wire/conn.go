@@ -18,11 +18,9 @@ const (
 	// could not read its response.
 	lingerTime  = 2 * time.Second
 	lingerBytes = 4 << 20
-	// lingersPerSecond bounds the work for clients that send much and are refused. Beyond it connections are closed at once.
-	lingersPerSecond = 50
 	// lingerBytesPerSecond bounds what is read of all of them, in pieces of lingerPiece bytes.
 	lingerBytesPerSecond = 16 << 20
-	lingerPiece          = 32 << 10
+	lingerPiece          = 8 << 10
 )
 
 // conn is a connection that knows whether it has a request.
@@ -127,9 +125,9 @@ func LingerOnClose(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// Close implements net.Conn. It lingers if LingerOnClose was called and few connections do.
+// Close implements net.Conn. It lingers if LingerOnClose was called.
 func (c *conn) Close() error {
-	if c.lingers.Load() && c.listener.lingers.Allow() {
+	if c.lingers.Load() {
 		c.listener.linger(c.Conn, time.Now().Add(lingerTime))
 	}
 	err := c.Conn.Close()
@@ -138,7 +136,8 @@ func (c *conn) Close() error {
 }
 
 // linger closes the sending half of a connection and reads on, within limits, so that the client can read its response. All
-// connections that linger share one rate: reading at full speed would take the processors from other clients.
+// connections that linger share one rate. A connection that gets no part of it waits to the end unread: closed at once, its
+// client would come back at once and send as much again.
 func (l *Listener) linger(c net.Conn, until time.Time) {
 	half, ok := c.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil || c.SetReadDeadline(until) != nil {
@@ -147,8 +146,12 @@ func (l *Listener) linger(c net.Conn, until time.Time) {
 	ctx, cancel := context.WithDeadline(l.ctx, until)
 	defer cancel()
 	for piece, left := make([]byte, lingerPiece), lingerBytes; left > 0; {
+		if l.lingerRate.WaitN(ctx, lingerPiece) != nil {
+			<-ctx.Done()
+			return
+		}
 		n, err := c.Read(piece)
-		if err != nil || l.lingerRate.WaitN(ctx, n) != nil {
+		if err != nil {
 			return
 		}
 		left -= n

@@ -15,6 +15,8 @@ import (
 const (
 	// refusalTimeout bounds writing to and reading from a connection over the limit.
 	refusalTimeout = 250 * time.Millisecond
+	// lingeringRefusals bounds the connections over the limit that linger, per second. Beyond it they are closed at once.
+	lingeringRefusals = 50
 	// acceptRetry is the pause after the process ran out of file descriptors.
 	acceptRetry = 50 * time.Millisecond
 )
@@ -46,7 +48,8 @@ type Listener struct {
 	conns     map[*conn]struct{}
 	byAddress map[netip.Addr]int // counts what MaxPerAddress limits
 
-	lingers, lingerRate *rate.Limiter // connections, and bytes
+	lingerRate *rate.Limiter // bytes
+	refusals   *rate.Limiter // connections
 }
 
 // NewListener returns a listener on inner. ctx ends its pauses.
@@ -54,8 +57,8 @@ func NewListener(ctx context.Context, inner net.Listener, cfg Config) *Listener 
 	return &Listener{
 		Listener: inner, cfg: cfg, ctx: ctx,
 		conns: make(map[*conn]struct{}), byAddress: make(map[netip.Addr]int),
-		lingers:    rate.NewLimiter(lingersPerSecond, lingersPerSecond),
 		lingerRate: rate.NewLimiter(lingerBytesPerSecond, lingerBytesPerSecond),
+		refusals:   rate.NewLimiter(lingeringRefusals, lingeringRefusals),
 	}
 }
 
@@ -88,7 +91,7 @@ func (l *Listener) refuse(inner net.Conn) {
 	if inner.SetWriteDeadline(until) == nil {
 		_, _ = inner.Write(l.cfg.Refusal())
 	}
-	if !l.lingers.Allow() {
+	if !l.refusals.Allow() {
 		_ = inner.Close()
 		return
 	}

@@ -8,12 +8,13 @@ import (
 	"strings"
 
 	"github.com/valyala/fasthttp"
+	"golang.org/x/net/http/httpguts"
 )
 
 // CheckFraming returns what is wrong with a request that a proxy may have read otherwise than fasthttp (RFC 9112 §2.2, §3.2,
-// §5, §6). fasthttp itself refuses two lengths, and codings other than chunked and identity. closes reports whether the
-// connection must end with the request: if the client asks for it, which fasthttp understands only in small letters and alone,
-// and after each chunked body, because fasthttp ends its trailer at a bare line feed too.
+// §5, §6). fasthttp itself refuses two lengths, codings other than chunked and identity, and the target * but of OPTIONS. closes
+// reports whether the connection must end with the request: if the client asks for it, which fasthttp understands only in small
+// letters and alone, and after each chunked body, because fasthttp ends its trailer at a bare line feed too.
 func CheckFraming(header *fasthttp.RequestHeader) (problem string, closes bool) {
 	lines := header.RawHeaders()
 	var length, coding bool
@@ -21,11 +22,14 @@ func CheckFraming(header *fasthttp.RequestHeader) (problem string, closes bool) 
 		name, value, _ := bytes.Cut(line, []byte{':'})
 		length = length || bytes.EqualFold(name, []byte(fasthttp.HeaderContentLength))
 		coding = coding || bytes.EqualFold(name, []byte(fasthttp.HeaderTransferEncoding))
-		closes = closes || bytes.EqualFold(name, []byte(fasthttp.HeaderConnection)) && hasToken(value, "close")
+		closes = closes || bytes.EqualFold(name, []byte(fasthttp.HeaderConnection)) &&
+			httpguts.HeaderValuesContainsToken([]string{string(value)}, "close")
 	}
-	problem = checkFirstLine(header)
 	switch {
-	case problem != "":
+	case !bytes.HasPrefix(header.Protocol(), []byte("HTTP/1.")):
+		problem = "Only HTTP/1.1 and HTTP/1.0 are spoken here."
+	case bytes.IndexByte(header.RequestURI(), '#') >= 0:
+		problem = "The request target has a fragment."
 	case coding && header.ContentLength() != -1:
 		problem = "The only Transfer-Encoding that is read is chunked."
 	case bytes.Count(lines, []byte("\n")) != bytes.Count(lines, []byte("\r\n")):
@@ -36,30 +40,6 @@ func CheckFraming(header *fasthttp.RequestHeader) (problem string, closes bool) 
 		problem = "Content-Length and Transfer-Encoding exclude each other."
 	}
 	return problem, closes || coding || problem != ""
-}
-
-func checkFirstLine(header *fasthttp.RequestHeader) (problem string) {
-	target, protocol := header.RequestURI(), header.Protocol()
-	switch {
-	case len(protocol) > 5 && protocol[5] != '1':
-		return "Only HTTP/1.1 and HTTP/1.0 are spoken here."
-	case bytes.IndexByte(target, '#') >= 0:
-		return "The request target has a fragment."
-	case string(target) == "*" && string(header.Method()) != fasthttp.MethodOptions:
-		return "The request target * is for OPTIONS alone."
-	default:
-		return ""
-	}
-}
-
-// hasToken reports whether token, in any case, is an element of the list.
-func hasToken(list []byte, token string) bool {
-	for element := range bytes.SplitSeq(list, []byte{','}) {
-		if bytes.EqualFold(bytes.Trim(element, " \t"), []byte(token)) {
-			return true
-		}
-	}
-	return false
 }
 
 // ReadHeader is fasthttp's HeaderReceived hook. It makes fasthttp follow RFC 9110 §10.1.1: Expect counts in any case, and

@@ -136,15 +136,19 @@ func (c *conn) Close() error {
 }
 
 // linger closes the sending half of a connection and reads on, within limits, so that the client can read its response. All
-// connections that linger share one rate. A connection that gets no part of it waits to the end unread: closed at once, its
-// client would come back at once and send as much again.
+// connections that linger share one rate. A connection that finds none of it left waits to the end, open and unread: if it were
+// closed at once, its client would come back at once and send as much again.
 func (l *Listener) linger(c net.Conn, until time.Time) {
+	ctx, cancel := context.WithDeadline(l.ctx, until)
+	defer cancel()
+	if !l.lingerRate.AllowN(time.Now(), lingerPiece) {
+		<-ctx.Done()
+		return
+	}
 	half, ok := c.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil || c.SetReadDeadline(until) != nil {
 		return
 	}
-	ctx, cancel := context.WithDeadline(l.ctx, until)
-	defer cancel()
 	for piece, left := make([]byte, lingerPiece), lingerBytes; left > 0; {
 		if l.lingerRate.WaitN(ctx, lingerPiece) != nil {
 			<-ctx.Done()

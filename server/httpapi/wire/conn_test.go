@@ -4,18 +4,20 @@ import (
 	"errors"
 	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
-// endless is a connection whose client never stops sending. It counts what is read.
+// endless is a connection whose client never stops sending. It counts what is read, and notes whether its sending half was closed.
 type endless struct {
 	net.Conn
-	read int
+	read   int
+	halved bool
 }
 
 func (e *endless) Read(p []byte) (int, error) { e.read += len(p); return len(p), nil }
 
-func (e *endless) CloseWrite() error { return nil }
+func (e *endless) CloseWrite() error { e.halved = true; return nil }
 
 func (e *endless) Close() error { return nil }
 
@@ -44,4 +46,23 @@ func TestReadingEndsWhateverIsSent(t *testing.T) {
 	if sender.read == 0 || sender.read > lingerBytes {
 		t.Errorf("%d bytes were read after the refusal", sender.read)
 	}
+}
+
+func TestAConnectionWaitsOpenWhileOthersLinger(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := NewListener(t.Context(), nil, Config{})
+		l.lingerRate.ReserveN(time.Now(), lingerBytesPerSecond)
+		l.lingerRate.ReserveN(time.Now(), lingerBytesPerSecond)
+		sender := &endless{}
+		c := &conn{Conn: sender, listener: l}
+		c.lingers.Store(true)
+		began := time.Now()
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(began); waited != lingerTime || sender.read != 0 || sender.halved {
+			t.Errorf("it waited %s, read %d bytes, told the client to come back: %v", waited, sender.read, sender.halved)
+		}
+	})
 }

@@ -47,8 +47,8 @@ func (b *bench) setClock(now time.Time) {
 }
 
 // onTestTime makes the statements of a pool find the function now() of newBench before PostgreSQL's own.
-func onTestTime() postgres.Setting {
-	return postgres.Setting{Name: "search_path", Value: "clock, public, pg_catalog"}
+func onTestTime() map[string]string {
+	return map[string]string{"search_path": "clock, public, pg_catalog"}
 }
 
 func newBench(t *testing.T) *bench {

@@ -105,7 +105,7 @@ func workUntilKilled() {
 		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	pool, err := postgres.Open(ctx, os.Getenv(workerDatabase))
+	pool, err := postgres.Open(ctx, os.Getenv(workerDatabase), postgres.Options{})
 	fail(err)
 	cache, err := testenv.Lookup(testkit.RedisVariable)
 	fail(err)

@@ -47,7 +47,7 @@ type bench struct {
 func newBench(t testing.TB) *bench {
 	t.Helper()
 	client, prefix := testkit.Redis(t)
-	b := &bench{pool: testkit.Database(t, PlannerSettings()...), redis: client, prefix: prefix, keyring: testKeyring(t)}
+	b := &bench{pool: testkit.Database(t, PlannerSettings()), redis: client, prefix: prefix, keyring: testKeyring(t)}
 	b.endpoints = NewEndpoints(b.pool, b.keyring, loopback)
 	b.notifier = NewNotifier(b.pool)
 	testkit.Run(t, b.notifier.Run)

@@ -46,7 +46,7 @@ func From(err error) *Error {
 		return notSignedIn("You were not signed in at the provider. Begin again: GET /v1/developer/sign-in")
 	case refused != nil:
 		return notSignedIn("The sign-in was not accepted. Begin again: GET /v1/developer/sign-in")
-	case is[*catalog.UnavailableError](err), is[*sessions.ProviderError](err), is[*keys.UnconfirmedError](err), postgres.Away(err),
+	case is[*catalog.UnavailableError](err), is[*sessions.ProviderError](err), is[*keys.UnconfirmedError](err), postgres.Unavailable(err),
 		is[*batch.FullError](err), is[*batch.ClosedError](err):
 		return Unavailable()
 	default:

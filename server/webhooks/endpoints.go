@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -21,8 +19,6 @@ import (
 const (
 	// secretOverlap is how long the old secret signs beside the new one after a rotation.
 	secretOverlap = 24 * time.Hour
-	// maxDescription is in characters.
-	maxDescription = 500
 	// MaxEndpoints is how many endpoints an account may register: each event costs a delivery for each of them.
 	MaxEndpoints = 50
 	// cancelChunk is how many deliveries one statement cancels: few enough that nobody waits long for it.
@@ -74,19 +70,19 @@ type Endpoints struct {
 	pool    *pgxpool.Pool
 	queries *webhooksdb.Queries
 	keyring *Keyring
-	guard   *guard
+	policy  *AddressPolicy
 }
 
 // NewEndpoints returns a store on pool. Secrets are encrypted by keyring; allowed are the ranges that URLs may name
 // although they are not the public internet.
 func NewEndpoints(pool *pgxpool.Pool, keyring *Keyring, allowed []netip.Prefix) *Endpoints {
-	return &Endpoints{pool: pool, queries: webhooksdb.New(pool), keyring: keyring, guard: newGuard(allowed)}
+	return &Endpoints{pool: pool, queries: webhooksdb.New(pool), keyring: keyring, policy: NewAddressPolicy(allowed)}
 }
 
 // Register makes an endpoint and returns its signing secret, which is shown this once. Beyond MaxEndpoints it is refused
 // with a *LimitError.
 func (e *Endpoints) Register(ctx context.Context, r Registration) (Endpoint, string, error) {
-	if err := e.validate(r.URL, r.Events, r.Description); err != nil {
+	if err := validate(e.policy, r.URL, r.Events, r.Description); err != nil {
 		return Endpoint{}, "", err
 	}
 	id, err := uuid.NewV7()
@@ -104,7 +100,7 @@ func (e *Endpoints) Register(ctx context.Context, r Registration) (Endpoint, str
 			return err
 		}
 		registered.CreatedAt, err = q.InsertEndpoint(ctx, webhooksdb.InsertEndpointParams{
-			ID: id, AccountID: registered.AccountID, Url: r.URL, Events: texts(r.Events), Description: r.Description,
+			ID: id, AccountID: registered.AccountID, Url: r.URL, Events: kindStrings(r.Events), Description: r.Description,
 		})
 		if err != nil {
 			return err
@@ -175,7 +171,7 @@ const reasonOwner = "turned off by its owner"
 
 // Update changes an endpoint and returns it as it is then. Where it is so already nothing is written.
 func (e *Endpoints) Update(ctx context.Context, account, id uuid.UUID, change Change) (Endpoint, error) {
-	if err := e.validateChange(change); err != nil {
+	if err := change.validate(e.policy); err != nil {
 		return Endpoint{}, err
 	}
 	var updated webhooksdb.WebhookEndpoint
@@ -215,7 +211,7 @@ func (c Change) of(row webhooksdb.WebhookEndpoint) webhooksdb.ChangeEndpointPara
 		want.Url = *c.URL
 	}
 	if c.Events != nil {
-		want.Events = texts(c.Events)
+		want.Events = kindStrings(c.Events)
 	}
 	if c.Description != nil {
 		want.Description = *c.Description
@@ -324,46 +320,7 @@ func (e *Endpoints) rotate(ctx context.Context, q *webhooksdb.Queries, endpoint 
 	return q.TouchEndpoint(ctx, endpoint)
 }
 
-func (e *Endpoints) validate(url string, events []Kind, description string) error {
-	return e.validateChange(Change{URL: &url, Events: append([]Kind{}, events...), Description: &description})
-}
-
-// validateChange checks what is given. What stays as it is was good when it came: an endpoint whose URL is allowed no more
-// can still be turned off.
-func (e *Endpoints) validateChange(c Change) error {
-	if c.URL != nil {
-		if err := e.guard.checkURL(*c.URL); err != nil {
-			return err
-		}
-	}
-	if c.Events != nil {
-		if err := validateEvents(c.Events); err != nil {
-			return err
-		}
-	}
-	if c.Description != nil && utf8.RuneCountInString(*c.Description) > maxDescription {
-		return &ValidationError{Field: "description", Detail: fmt.Sprintf("must have at most %d characters", maxDescription)}
-	}
-	return nil
-}
-
-func validateEvents(events []Kind) error {
-	if len(events) == 0 {
-		return &ValidationError{Field: "events", Detail: "must name at least one event"}
-	}
-	for i, event := range events {
-		field := fmt.Sprintf("events[%d]", i)
-		if !slices.Contains(Kinds(), event) {
-			return &ValidationError{Field: field, Detail: "must be one of " + strings.Join(texts(Kinds()), ", ")}
-		}
-		if slices.Contains(events[:i], event) {
-			return &ValidationError{Field: field, Detail: "is given twice"}
-		}
-	}
-	return nil
-}
-
-func texts(kinds []Kind) []string {
+func kindStrings(kinds []Kind) []string {
 	list := make([]string, len(kinds))
 	for i, kind := range kinds {
 		list[i] = string(kind)
@@ -371,7 +328,7 @@ func texts(kinds []Kind) []string {
 	return list
 }
 
-func kinds(texts []string) []Kind {
+func parseKinds(texts []string) []Kind {
 	list := make([]Kind, len(texts))
 	for i, text := range texts {
 		list[i] = Kind(text)
@@ -384,7 +341,7 @@ func endpointOf(row webhooksdb.WebhookEndpoint) Endpoint {
 		ID: row.ID, AccountID: row.AccountID, URL: row.Url, Description: row.Description, Status: row.Status,
 		DisabledReason: row.DisabledReason, CreatedAt: row.CreatedAt, FailingSince: row.FailingSince,
 		LastStatus: statusOf(row.LastStatus), LastSuccessAt: row.LastSuccessAt,
-		DisablesAt: disablesAt(row.Status, row.FailingSince), Events: kinds(row.Events),
+		DisablesAt: disablesAt(row.Status, row.FailingSince), Events: parseKinds(row.Events),
 	}
 	if row.ManagedBy != nil {
 		endpoint.ManagedBy = *row.ManagedBy

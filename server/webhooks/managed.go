@@ -63,7 +63,7 @@ func (e *Endpoints) ApplyManaged(ctx context.Context, want ManagedEndpoint) (End
 }
 
 func (e *Endpoints) validateManaged(want ManagedEndpoint) error {
-	if err := e.validate(want.URL, want.Events, want.Description); err != nil {
+	if err := validate(e.policy, want.URL, want.Events, want.Description); err != nil {
 		return err
 	}
 	if len(want.Secret) < minSecret {
@@ -83,7 +83,7 @@ func (e *Endpoints) unchanged(ctx context.Context, want ManagedEndpoint) (webhoo
 	}
 	status, reason := wantedStatus(row, want)
 	if row.Url != want.URL || row.Description != want.Description || row.AccountID != want.Account ||
-		row.Status != status || row.DisabledReason != reason || !slices.Equal(row.Events, texts(want.Events)) {
+		row.Status != status || row.DisabledReason != reason || !slices.Equal(row.Events, kindStrings(want.Events)) {
 		return row, false, nil
 	}
 	current, err := e.currentSecret(ctx, e.queries, row.ID)
@@ -153,7 +153,7 @@ func (e *Endpoints) insertManaged(
 		return webhooksdb.WebhookEndpoint{}, err
 	}
 	return q.InsertManagedEndpoint(ctx, webhooksdb.InsertManagedEndpointParams{
-		ID: id, AccountID: want.Account, Url: want.URL, Events: texts(want.Events), Description: want.Description,
+		ID: id, AccountID: want.Account, Url: want.URL, Events: kindStrings(want.Events), Description: want.Description,
 		Status: status, DisabledReason: reason, ManagedBy: &want.Owner,
 	})
 }
@@ -164,7 +164,7 @@ func (e *Endpoints) changeManaged(
 ) (webhooksdb.WebhookEndpoint, error) {
 	status, reason := wantedStatus(row, want)
 	changed, err := q.ChangeEndpoint(ctx, webhooksdb.ChangeEndpointParams{
-		ID: row.ID, Url: want.URL, Events: texts(want.Events), Description: want.Description,
+		ID: row.ID, Url: want.URL, Events: kindStrings(want.Events), Description: want.Description,
 		Status: status, DisabledReason: reason,
 	})
 	if err != nil {

@@ -40,23 +40,23 @@ func refusedRanges() []netip.Prefix {
 	return prefixes
 }
 
-// guard decides which addresses may be dialled.
-type guard struct{ refused, allowed []netip.Prefix }
+// AddressPolicy decides which addresses may be dialled.
+type AddressPolicy struct{ refused, allowed []netip.Prefix }
 
-func newGuard(allowed []netip.Prefix) *guard {
-	return &guard{refused: refusedRanges(), allowed: allowed}
+func NewAddressPolicy(allowed []netip.Prefix) *AddressPolicy {
+	return &AddressPolicy{refused: refusedRanges(), allowed: allowed}
 }
 
 // check refuses what is not the public internet, unless an administrator allowed its range. An IPv4 address in IPv6
 // clothes is judged as the IPv4 address that it reaches.
-func (g *guard) check(address netip.Addr) error {
+func (p *AddressPolicy) check(address netip.Addr) error {
 	address = address.Unmap().WithZone("")
-	for _, prefix := range g.allowed {
+	for _, prefix := range p.allowed {
 		if prefix.Contains(address) {
 			return nil
 		}
 	}
-	for _, prefix := range g.refused {
+	for _, prefix := range p.refused {
 		if prefix.Contains(address) {
 			return &AddressError{Address: address.String(), Range: prefix.String()}
 		}
@@ -64,9 +64,9 @@ func (g *guard) check(address netip.Addr) error {
 	return nil
 }
 
-// control is a net.Dialer's Control: it sees each address that is really dialled, whatever the name resolved to before.
+// DialControl is a net.Dialer's Control: it sees each address that is really dialled, whatever the name resolved to before.
 // Of a name with addresses of both kinds the private ones are passed over, and the delivery goes to a public one.
-func (g *guard) control(_, address string, _ syscall.RawConn) error {
+func (p *AddressPolicy) DialControl(_, address string, _ syscall.RawConn) error {
 	host, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return &AddressError{Address: address, Range: "not an IP address"}
@@ -74,11 +74,11 @@ func (g *guard) control(_, address string, _ syscall.RawConn) error {
 	if zone := host.Addr().Zone(); zone != "" {
 		return &AddressError{Address: address, Range: "of the network interface " + zone}
 	}
-	return g.check(host.Addr())
+	return p.check(host.Addr())
 }
 
 // checkURL refuses at registration what could never be delivered to. Names are judged when they are dialled.
-func (g *guard) checkURL(raw string) error {
+func (p *AddressPolicy) checkURL(raw string) error {
 	refuse := func(detail string) error { return &ValidationError{Field: "url", Detail: detail} }
 	if len(raw) > 2048 {
 		return refuse("must have at most 2048 characters")
@@ -101,15 +101,15 @@ func (g *guard) checkURL(raw string) error {
 			return refuse("has a port that is none")
 		}
 	}
-	return g.checkHost(u.Hostname(), refuse)
+	return p.checkHost(u.Hostname(), refuse)
 }
 
-func (g *guard) checkHost(host string, refuse func(string) error) error {
+func (p *AddressPolicy) checkHost(host string, refuse func(string) error) error {
 	if address, err := netip.ParseAddr(host); err == nil {
 		if address.Zone() != "" {
 			return refuse("must not name a network interface")
 		}
-		if err := g.check(address); err != nil {
+		if err := p.check(address); err != nil {
 			return refuse(err.Error())
 		}
 		return nil
@@ -120,15 +120,15 @@ func (g *guard) checkHost(host string, refuse func(string) error) error {
 	case strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII }):
 		return refuse("must write a host of other scripts in its ASCII form (xn--…)") // full-width digits are digits to some
 	case name == "localhost" || strings.HasSuffix(name, ".localhost"):
-		return g.checkLoopbackName(refuse)
+		return p.checkLoopbackName(refuse)
 	case last != "" && strings.Trim(last, "0123456789") == "", strings.HasPrefix(last, "0x"):
 		return refuse("has a host that some readers take for an IP address") // 127.1, 0177.0.0.1, 0x7f000001
 	}
 	return nil
 }
 
-func (g *guard) checkLoopbackName(refuse func(string) error) error {
-	if err := g.check(netip.AddrFrom4([4]byte{127, 0, 0, 1})); err != nil {
+func (p *AddressPolicy) checkLoopbackName(refuse func(string) error) error {
+	if err := p.check(netip.AddrFrom4([4]byte{127, 0, 0, 1})); err != nil {
 		return refuse(err.Error())
 	}
 	return nil

@@ -27,7 +27,7 @@ type Delivery struct {
 	EventID uuid.UUID `json:"event_id"`
 	Kind    Kind      `json:"event"`
 	// State is pending, delivered, failed or cancelled.
-	State string `json:"state"`
+	State State `json:"state"`
 	// Attempts is how many tries have begun.
 	Attempts int `json:"attempts"`
 	// NextAttemptAt is when the next try is due, while the delivery is pending.
@@ -94,10 +94,10 @@ func (e *Endpoints) isDelivery(ctx context.Context, account, endpoint, id uuid.U
 
 func deliveryOf(row webhooksdb.DeliveriesOfEndpointRow) Delivery {
 	delivery := Delivery{
-		ID: row.ID, EventID: row.EventID, Kind: Kind(row.Kind), State: row.State, Attempts: int(row.Attempt),
-		LastStatus: statusOf(row.LastStatus), LastFailure: row.LastError, CreatedAt: row.CreatedAt, FinishedAt: row.FinishedAt,
+		ID: row.ID, EventID: row.EventID, Kind: Kind(row.Kind), State: State(row.State), Attempts: int(row.Attempt),
+		LastStatus: statusOf(row.LastStatus), LastFailure: row.LastFailure, CreatedAt: row.CreatedAt, FinishedAt: row.FinishedAt,
 	}
-	if row.State == "pending" {
+	if State(row.State) == StatePending {
 		delivery.NextAttemptAt = &row.NextAttemptAt
 	}
 	return delivery

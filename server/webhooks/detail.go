@@ -56,7 +56,7 @@ func (e *Endpoints) Delivery(ctx context.Context, account, endpoint, delivery uu
 	for i, try := range tries {
 		detail.Tries[i] = Try{
 			Attempt: int(try.Attempt), BeganAt: try.BeganAt, Milliseconds: int64(try.DurationMs),
-			Status: statusOf(try.Status), Failure: try.Failure, Answer: try.Answer,
+			Status: statusOf(try.Status), Failure: try.Failure, Answer: try.Response,
 		}
 	}
 	return detail, nil

@@ -31,7 +31,7 @@
 // had: examprep_webhook_retention_errors_total counts that, and a minute later it is tried again. What a worker does to
 // partitions goes by the database's clock. Beside a default partition PostgreSQL detaches none CONCURRENTLY.
 //
-// Statements that are given ids must say so in a way that leaves the planner no choice (queries/webhooks.sql), and workers'
+// Statements that are given ids must say so in a way that leaves the planner no choice (queries/webhook_worker.sql), and workers'
 // connections leave it none either ([PlannerSettings]): of a queue the statistics know nothing, and it would guess.
 //
 // Whose deliveries. An account sees and resends only deliveries of its own events, and of events that are everyone's,

@@ -74,13 +74,13 @@ type Endpoints struct {
 	pool    *pgxpool.Pool
 	queries *webhooksdb.Queries
 	keyring *Keyring
-	guard   *guard
+	policy  *AddressPolicy
 }
 
 // NewEndpoints returns a store on pool. Secrets are encrypted by keyring; allowed are the ranges that URLs may name
 // although they are not the public internet.
 func NewEndpoints(pool *pgxpool.Pool, keyring *Keyring, allowed []netip.Prefix) *Endpoints {
-	return &Endpoints{pool: pool, queries: webhooksdb.New(pool), keyring: keyring, guard: newGuard(allowed)}
+	return &Endpoints{pool: pool, queries: webhooksdb.New(pool), keyring: keyring, policy: NewAddressPolicy(allowed)}
 }
 
 // Register makes an endpoint and returns its signing secret, which is shown this once. Beyond MaxEndpoints it is refused
@@ -301,7 +301,7 @@ func (e *Endpoints) addSecret(ctx context.Context, q *webhooksdb.Queries, endpoi
 	if err != nil {
 		return err
 	}
-	keyID, ciphertext := e.keyring.seal(endpoint, secret)
+	keyID, ciphertext := e.keyring.Encrypt(endpoint, secret)
 	return q.InsertSecret(ctx, webhooksdb.InsertSecretParams{
 		ID: id, EndpointID: endpoint, KeyID: keyID, Ciphertext: ciphertext,
 	})
@@ -332,7 +332,7 @@ func (e *Endpoints) validate(url string, events []Kind, description string) erro
 // can still be turned off.
 func (e *Endpoints) validateChange(c Change) error {
 	if c.URL != nil {
-		if err := e.guard.checkURL(*c.URL); err != nil {
+		if err := e.policy.checkURL(*c.URL); err != nil {
 			return err
 		}
 	}

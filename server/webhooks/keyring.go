@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"context"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
@@ -9,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"examprep.dev/server/postgres/webhooksdb"
 )
 
 // Keyring encrypts signing secrets at rest (AES-256-GCM). The first key encrypts; any of them decrypts what was stored
@@ -59,15 +62,16 @@ func ParseKeyring(text string) (*Keyring, error) {
 	return ring, nil
 }
 
-// seal encrypts a secret for one endpoint: moved to another endpoint's row it does not open.
-func (k *Keyring) seal(endpoint uuid.UUID, secret string) (keyID string, ciphertext []byte) {
+// Encrypt encrypts a secret for one endpoint: moved to another endpoint's row it does not open.
+func (k *Keyring) Encrypt(endpoint uuid.UUID, secret string) (keyID string, ciphertext []byte) {
 	aead := k.keys[k.primary]
 	nonce := make([]byte, aead.NonceSize(), aead.NonceSize()+len(secret)+aead.Overhead())
 	_, _ = rand.Read(nonce)
 	return k.primary, aead.Seal(nonce, nonce, []byte(secret), endpoint[:])
 }
 
-func (k *Keyring) open(endpoint uuid.UUID, keyID string, ciphertext []byte) (string, error) {
+// Decrypt returns a secret that Encrypt encrypted for the same endpoint.
+func (k *Keyring) Decrypt(endpoint uuid.UUID, keyID string, ciphertext []byte) (string, error) {
 	aead, known := k.keys[keyID]
 	if !known {
 		return "", &UnknownKeyIDError{KeyID: keyID}
@@ -81,4 +85,31 @@ func (k *Keyring) open(endpoint uuid.UUID, keyID string, ciphertext []byte) (str
 		return "", fmt.Errorf("webhook secret of endpoint %s does not decrypt under key %q: %w", endpoint, keyID, err)
 	}
 	return string(secret), nil
+}
+
+// Reencrypt encrypts with the first key all secrets that are stored under another one. A secret whose key the keyring does
+// not hold stays as it is.
+func (k *Keyring) Reencrypt(ctx context.Context, queries *webhooksdb.Queries) error {
+	for after := uuid.Nil; ; {
+		rows, err := queries.SecretsUnderOtherKeys(ctx, webhooksdb.SecretsUnderOtherKeysParams{KeyID: k.primary, After: after})
+		if err != nil {
+			return fmt.Errorf("find secrets under other keys: %w", err)
+		}
+		if len(rows) == 0 {
+			return nil
+		}
+		for _, row := range rows {
+			after = row.ID
+			secret, err := k.Decrypt(row.EndpointID, row.KeyID, row.Ciphertext)
+			if err != nil {
+				continue
+			}
+			keyID, ciphertext := k.Encrypt(row.EndpointID, secret)
+			if err := queries.ReplaceCiphertext(ctx, webhooksdb.ReplaceCiphertextParams{
+				ID: row.ID, KeyID: keyID, Ciphertext: ciphertext,
+			}); err != nil {
+				return fmt.Errorf("re-encrypt secret: %w", err)
+			}
+		}
+	}
 }

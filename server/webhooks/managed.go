@@ -100,7 +100,7 @@ func (e *Endpoints) currentSecret(ctx context.Context, q *webhooksdb.Queries, en
 	if len(rows) == 0 {
 		return "", nil
 	}
-	secret, err := e.keyring.open(endpoint, rows[0].KeyID, rows[0].Ciphertext)
+	secret, err := e.keyring.Decrypt(endpoint, rows[0].KeyID, rows[0].Ciphertext)
 	if err != nil {
 		return "", nil //nolint:nilerr // different from any that is wanted
 	}

@@ -131,9 +131,9 @@ func TestARecoveryThatFailsIsRecoveredAnew(t *testing.T) {
 func (b *bench) missed(t *testing.T, account, endpoint uuid.UUID, n int) {
 	t.Helper()
 	testkit.Exec(t, b.pool, `WITH event AS (
-			INSERT INTO webhook_events (id, kind, account_id, body) SELECT webhook_new_id(), $1, $2, '{}' FROM generate_series(1, $4::int) RETURNING id)
+			INSERT INTO webhook_events (id, kind, account_id, body) SELECT uuidv7(), $1, $2, '{}' FROM generate_series(1, $4::int) RETURNING id)
 		INSERT INTO webhook_deliveries (id, event_id, endpoint_id, state, finished_at)
-		SELECT webhook_new_id(), id, $3, 'failed', now() - interval '1 minute' FROM event`, string(KindScored), account, endpoint, n)
+		SELECT uuidv7(), id, $3, 'failed', now() - interval '1 minute' FROM event`, string(KindScored), account, endpoint, n)
 }
 
 func TestRecoveriesAtOnceSendNothingTwice(t *testing.T) {

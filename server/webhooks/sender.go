@@ -47,7 +47,7 @@ type outcome struct {
 
 func (o outcome) delivered() bool { return o.failure == "" }
 
-// sender posts over HTTPS. It follows no redirect, asks no proxy, and dials no address that the guard refuses.
+// sender posts over HTTPS. It follows no redirect, asks no proxy, and dials no address that its policy refuses.
 type sender struct {
 	transport http.RoundTripper // not a client, which would read the Location of a redirect, if not follow it
 	timeout   time.Duration
@@ -64,7 +64,7 @@ func newSender(allowed []netip.Prefix, caPEM []byte, timeout time.Duration, now 
 	if len(caPEM) > 0 && !roots.AppendCertsFromPEM(caPEM) {
 		return nil, errors.New("the webhook CA file holds no PEM certificate")
 	}
-	dialer := &net.Dialer{Timeout: timeout, Control: newGuard(allowed).control}
+	dialer := &net.Dialer{Timeout: timeout, Control: NewAddressPolicy(allowed).DialControl}
 	return &sender{now: now, dialer: dialer, timeout: timeout, transport: &http.Transport{
 		DialContext: dialer.DialContext,
 		TLSClientConfig: &tls.Config{

@@ -206,7 +206,7 @@ func TestNothingIsLostWhenRedisForgets(t *testing.T) {
 		if n%50 == 25 {
 			check.NoError(t, b.redis.Del(t.Context(), b.prefix+streamName).Err())
 			// What the stream held is left to the sweep; the test does not wait a minute for it.
-			testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET relay_at = now() WHERE state = 'pending' AND lease IS NULL")
+			testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET relay_at = now() WHERE state = 'pending' AND lease_id IS NULL")
 		}
 	}
 	b.until(t, events, inState, "delivered")
@@ -219,7 +219,7 @@ func TestAWorkerThatDiesMidDeliveryIsReplaced(t *testing.T) {
 	b.endpoint(t, r.URL)
 	b.happen(t, 1)
 	// A worker leased the delivery and was never heard of again; its lease is over.
-	testkit.Exec(t, b.pool, `UPDATE webhook_deliveries SET attempt = 1, lease = gen_random_uuid(),
+	testkit.Exec(t, b.pool, `UPDATE webhook_deliveries SET attempt = 1, lease_id = gen_random_uuid(),
 		lease_until = now() - interval '1 second', relay_at = now()`)
 	testkit.Run(t, b.worker(t, r).Run)
 	r.Next(t)
@@ -229,8 +229,8 @@ func TestAWorkerThatDiesMidDeliveryIsReplaced(t *testing.T) {
 func TestAnOutcomeOfAnOldLeaseChangesNothing(t *testing.T) {
 	t.Parallel()
 	for name, meanwhile := range map[string]string{
-		"delivered by another worker":      "UPDATE webhook_deliveries SET attempt = 2, lease = NULL, state = 'delivered'",
-		"leased by another, same attempt":  "UPDATE webhook_deliveries SET lease = gen_random_uuid()",
+		"delivered by another worker":      "UPDATE webhook_deliveries SET attempt = 2, lease_id = NULL, state = 'delivered'",
+		"leased by another, same attempt":  "UPDATE webhook_deliveries SET lease_id = gen_random_uuid()",
 		"leased by the same, next attempt": "UPDATE webhook_deliveries SET attempt = attempt + 1",
 	} {
 		t.Run(name, func(t *testing.T) {

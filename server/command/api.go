@@ -168,7 +168,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 		return err
 	}
 	defer service.Close()
-	developer, err := newDeveloper(p, flags, settings.secret, background, bulkhead)
+	developer, err := newDeveloper(p, flags, settings.secret, background, bulkhead, notifier)
 	if err != nil {
 		return err
 	}

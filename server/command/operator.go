@@ -105,7 +105,7 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 	err = controllers.Setup(manager, controllers.Deps{
 		ClusterName: flags.clusterName, Tiers: store,
 		Publisher: catalog.NewPublisher(p.pool, p.installation.Environment, notifier).Trusting(verifiers),
-		Accounts:  store, Endpoints: webhooks.NewEndpoints(p.pool, keyring, allowed),
+		Accounts:  store, Endpoints: webhooks.NewManaged(p.pool, keyring, webhooks.NewAddressPolicy(allowed)),
 		RestrictWebhookAccounts: flags.restrict, RestrictAdoption: flags.restrictAdopt, Shard: shard, Registerer: p.registry,
 		Tracer: p.tracing.Tracer(), Draw: p.tracing.Sample,
 	})

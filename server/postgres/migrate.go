@@ -143,7 +143,7 @@ func storeInstallation(ctx context.Context, conn *pgx.Conn, env Environment) err
 // one partition takes.
 func addPartitions(ctx context.Context, conn *pgx.Conn) error {
 	for week := range weeksAhead + 1 {
-		for _, kind := range []string{"events", "deliveries", "tries"} {
+		for _, kind := range []string{"events", "deliveries", "attempts"} {
 			// Weeks are counted from the epoch, as in server/webhooks/retention.go.
 			if _, err := conn.Exec(ctx, `
 				SELECT webhook_add_partition($1, starts, starts + interval '168 hours')

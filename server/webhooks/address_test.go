@@ -78,12 +78,12 @@ func hostileURLs() []string {
 func TestAHostileURLIsRefusedAtRegistrationAndConnectsToNothing(t *testing.T) {
 	t.Parallel()
 	l := newLookout(t, newZone(t, nil), nil, nil)
-	policy := NewAddressPolicy(nil)
+	g := NewAddressPolicy(nil)
 	for _, spelling := range hostileURLs() {
 		spelling = strings.Replace(spelling, "PORT", l.port, 1)
 		t.Run(fmt.Sprintf("%.60q", spelling), func(t *testing.T) {
 			var invalid *ValidationError
-			if err := checkURL(policy, spelling); !errors.As(err, &invalid) || invalid.Field != "url" {
+			if err := g.checkURL(spelling); !errors.As(err, &invalid) || invalid.Field != "url" {
 				t.Errorf("registration: got %v, want a ValidationError of url", err)
 			}
 			// Dialling refuses by itself, whatever is stored.
@@ -148,12 +148,12 @@ func TestANameThatResolvesInwardsConnectsToNothingPrivate(t *testing.T) {
 	t.Parallel()
 	names := hostileNames()
 	l := newLookout(t, newZone(t, names), nil, nil)
-	policy := NewAddressPolicy(nil)
+	g := NewAddressPolicy(nil)
 	for name, answers := range names {
 		for _, spelling := range urlsOf(name) {
 			t.Run(spelling, func(t *testing.T) {
 				spelling = strings.Replace(spelling, "PORT", l.port, 1)
-				if err := checkURL(policy, spelling); err != nil {
+				if err := g.checkURL(spelling); err != nil {
 					t.Fatalf("registration: %v: it belongs to the other table", err)
 				}
 				tries := len(answers) + 1
@@ -164,7 +164,7 @@ func TestANameThatResolvesInwardsConnectsToNothingPrivate(t *testing.T) {
 					}
 				}
 				for _, address := range l.connections() {
-					if at := netip.MustParseAddrPort(address).Addr(); policy.Check(at) != nil || !strings.HasPrefix(name, "mixed-") && name != "rebinds.example.com" {
+					if at := netip.MustParseAddrPort(address).Addr(); g.check(at) != nil || !strings.HasPrefix(name, "mixed-") && name != "rebinds.example.com" {
 						t.Errorf("connected to %s", address)
 					}
 				}

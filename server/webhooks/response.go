@@ -20,7 +20,7 @@ const (
 
 // secretShapes matches what looks like a secret. The groups are text before and after it that is kept.
 var secretShapes = regexp.MustCompile(`(?i)` + strings.Join([]string{
-	secretPrefix + `[\w\-]*`,            // signing secret
+	SecretPrefix + `[\w\-]*`,            // signing secret
 	`service_[0-9a-f]{9,}`,              // API key; its prefix, which is public, has 8 digits
 	`(?-i:eyJ)[\w\-]{5,}(?:\.[\w\-]*)*`, // JWT
 	`-----BEGIN [A-Z ]*PRIVATE KEY-----.*`,

@@ -81,9 +81,9 @@ func TestRedactMasksKnownSecretsAmongAnyBytes(t *testing.T) {
 		own := rapid.StringMatching(`[!-~]{24,60}`).Draw(t, "secret of a resource")
 		signature := Sign([]string{own}, time.Unix(1767225600, 0), []byte("body"))
 		masked := rapid.IntRange(0, 2*maxResponseRedacted).Draw(t, "masked")
-		generated := secretPrefix + rapid.StringMatching(`[A-Za-z0-9_-]{43}`).Draw(t, "generated secret")
+		generated := SecretPrefix + rapid.StringMatching(`[A-Za-z0-9_-]{43}`).Draw(t, "generated secret")
 		known := knownSecrets([]string{own, generated}, signature)
-		response := []byte(secretPrefix + strings.Repeat("x", masked) + " ") // the mask is shorter, so later bytes are kept
+		response := []byte(SecretPrefix + strings.Repeat("x", masked) + " ") // the mask is shorter, so later bytes are kept
 		for range rapid.IntRange(1, 12).Draw(t, "secrets") {
 			secret := []byte(rapid.SampledFrom(known).Draw(t, "secret"))
 			noise := rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(t, "noise")

@@ -47,7 +47,7 @@ type outcome struct {
 
 func (o outcome) delivered() bool { return o.failure == "" }
 
-// sender posts over HTTPS. It follows no redirect, asks no proxy, and dials no address that the guard refuses.
+// sender posts over HTTPS. It follows no redirect, asks no proxy, and dials no address that its policy refuses.
 type sender struct {
 	transport http.RoundTripper // not a client, which would read the Location of a redirect, if not follow it
 	timeout   time.Duration

@@ -25,7 +25,7 @@ func validate(policy *AddressPolicy, address string, events []Kind, description 
 // be disabled.
 func (c Change) validate(policy *AddressPolicy) error {
 	if c.URL != nil {
-		if err := checkURL(policy, *c.URL); err != nil {
+		if err := policy.checkURL(*c.URL); err != nil {
 			return err
 		}
 	}
@@ -57,7 +57,7 @@ func checkEvents(events []Kind) error {
 }
 
 // checkURL refuses a URL that can never be delivered to. The addresses of a host name are checked when they are dialled.
-func checkURL(policy *AddressPolicy, raw string) error {
+func (p *AddressPolicy) checkURL(raw string) error {
 	detail := ""
 	u, err := url.Parse(raw)
 	switch {
@@ -76,7 +76,7 @@ func checkURL(policy *AddressPolicy, raw string) error {
 	case !validPort(u.Port()):
 		detail = "has an invalid port"
 	default:
-		detail = hostProblem(policy, u.Hostname())
+		detail = p.hostProblem(u.Hostname())
 	}
 	if detail != "" {
 		return &ValidationError{Field: "url", Detail: detail}
@@ -91,7 +91,7 @@ func validPort(port string) bool {
 }
 
 // hostProblem returns why host is not allowed in a URL, or "".
-func hostProblem(policy *AddressPolicy, host string) string {
+func (p *AddressPolicy) hostProblem(host string) string {
 	address, err := netip.ParseAddr(host)
 	name := strings.ToLower(strings.TrimSuffix(host, "."))
 	last := name[strings.LastIndexByte(name, '.')+1:]
@@ -108,8 +108,24 @@ func hostProblem(policy *AddressPolicy, host string) string {
 	default:
 		return ""
 	}
-	if err := policy.Check(address); err != nil {
+	if err := p.check(address); err != nil {
 		return err.Error()
 	}
 	return ""
+}
+
+func kindStrings(kinds []Kind) []string {
+	list := make([]string, len(kinds))
+	for i, kind := range kinds {
+		list[i] = string(kind)
+	}
+	return list
+}
+
+func parseKinds(texts []string) []Kind {
+	list := make([]Kind, len(texts))
+	for i, text := range texts {
+		list[i] = Kind(text)
+	}
+	return list
 }

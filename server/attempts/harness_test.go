@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )

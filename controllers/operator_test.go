@@ -77,7 +77,7 @@ func (in *installation) serve(environment postgres.Environment) {
 		Publisher:   catalog.NewPublisher(in.pool, environment, outbox),
 		Accounts:    keys.NewStore(in.pool, directory.NewAuthor(in.pool)),
 		Tiers:       keys.NewStore(in.pool, directory.NewAuthor(in.pool)),
-		Endpoints:   webhooks.NewEndpoints(in.pool, testKeyring(t), loopback()),
+		Endpoints:   webhooks.NewManaged(in.pool, testKeyring(t), webhooks.NewAddressPolicy(loopback())),
 	}
 	t.Cleanup(in.checkInvariants)
 }

@@ -29,7 +29,7 @@ func (r *WebhookEndpointReconciler) permit(ctx context.Context, s *endpointScope
 	if slices.Contains(allowed, v1alpha1.AllAccounts) || spec.Account != "" && slices.Contains(allowed, spec.Account) {
 		return goOn, nil
 	}
-	if err := r.endpoints.DeleteManaged(ctx, s.managedBy); err != nil {
+	if err := r.endpoints.Delete(ctx, s.managedBy); err != nil {
 		return stop, err
 	}
 	s.unregister()

@@ -20,12 +20,12 @@ import (
 // brought up to date: often enough to look at, seldom enough that a thousand endpoints cost the API server nothing.
 const healthInterval = time.Minute
 
-// Endpoints registers receivers; *webhooks.Endpoints does.
+// Endpoints stores the endpoints that resources declare; *webhooks.Managed implements it.
 type Endpoints interface {
-	// ApplyManaged is idempotent; *webhooks.ValidationError says what is wrong with the declaration.
-	ApplyManaged(ctx context.Context, want webhooks.ManagedEndpoint) (webhooks.Endpoint, error)
-	// DeleteManaged takes an endpoint that is not there for deleted.
-	DeleteManaged(ctx context.Context, owner string) error
+	// Apply is idempotent. A mistake in the declaration is a *webhooks.ValidationError.
+	Apply(ctx context.Context, want webhooks.ManagedEndpoint) (webhooks.Endpoint, error)
+	// Delete returns nil if the endpoint does not exist.
+	Delete(ctx context.Context, owner string) error
 	Health(ctx context.Context, owner string) (webhooks.Health, error)
 }
 

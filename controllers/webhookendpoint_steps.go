@@ -26,7 +26,7 @@ func (r *WebhookEndpointReconciler) delete(ctx context.Context, s *endpointScope
 		return goOn, nil
 	}
 	if slices.Contains(s.endpoint.Finalizers, v1alpha1.Finalizer) {
-		if err := r.endpoints.DeleteManaged(ctx, s.managedBy); err != nil {
+		if err := r.endpoints.Delete(ctx, s.managedBy); err != nil {
 			return stop, err
 		}
 		if err := r.dropFinalizer(ctx, s.endpoint); err != nil {
@@ -81,7 +81,7 @@ func (r *WebhookEndpointReconciler) register(ctx context.Context, s *endpointSco
 	for _, event := range spec.Events {
 		want.Events = append(want.Events, webhooks.Kind(event))
 	}
-	registered, err := r.endpoints.ApplyManaged(ctx, want)
+	registered, err := r.endpoints.Apply(ctx, want)
 	if invalid, ok := errors.AsType[*webhooks.ValidationError](err); ok {
 		return stop, stalled(v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalid, &described{"spec." + invalid.Error(), err})
 	}

@@ -143,7 +143,7 @@ func (in *installation) secret(name string) *corev1.Secret {
 // registered reads what is registered for an endpoint; nil for nothing.
 func (in *installation) registered(endpoint *v1alpha1.WebhookEndpoint) *webhooks.Health {
 	in.t.Helper()
-	health, err := webhooks.NewEndpoints(in.pool, testKeyring(in.t), nil).Health(in.t.Context(), "test/"+endpoint.Namespace+"/"+endpoint.Name)
+	health, err := webhooks.NewManaged(in.pool, testKeyring(in.t), webhooks.NewAddressPolicy(nil)).Health(in.t.Context(), "test/"+endpoint.Namespace+"/"+endpoint.Name)
 	if errorIs[*webhooks.NotFoundError](err) {
 		return nil
 	}
@@ -209,7 +209,7 @@ func TestEndpointIsRegisteredForItsAccountUntilDeleted(t *testing.T) {
 	}
 	account, err := keys.NewStore(in.pool, directory.NewAuthor(in.pool)).EnsureAccount(t.Context(), "acme")
 	check.NoError(t, err)
-	list, err := webhooks.NewEndpoints(in.pool, testKeyring(t), nil).List(t.Context(), account)
+	list, err := webhooks.NewEndpoints(in.pool, testKeyring(t), webhooks.NewAddressPolicy(nil)).List(t.Context(), account)
 	if err != nil || len(list) != 1 || list[0].ID.String() != endpoint.Status.ID || list[0].ManagedBy != "test/"+in.space()+"/receiver" {
 		t.Errorf("the account's endpoints: %+v, %v", list, err)
 	}

@@ -30,6 +30,8 @@ type Event struct {
 	Created int64 `json:"created"`
 	// Data depends on Kind.
 	Data json.RawMessage `json:"data"`
+	// DedupeKey is equal for all deliveries of one event, redeliveries included. Store it, and ignore a repetition.
+	DedupeKey string `json:"dedupe_key"`
 }
 
 // AttemptSubmitted is the data of [EventSubmitted].

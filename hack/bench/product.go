@@ -52,7 +52,7 @@ func (s *stack) newRegistrar(pool *pgxpool.Pool) (registrar, error) {
 	if err != nil {
 		return registrar{}, err
 	}
-	return registrar{webhooks.NewEndpoints(pool, keyring, []netip.Prefix{loopback()})}, nil
+	return registrar{webhooks.NewEndpoints(pool, keyring, webhooks.NewAddressPolicy([]netip.Prefix{loopback()}))}, nil
 }
 
 func (r registrar) register(ctx context.Context, owner uuid.UUID, url string) (uuid.UUID, error) {

@@ -209,11 +209,11 @@ func (w *waiting) loadChunk(ctx context.Context, owner, endpoint uuid.UUID, coun
 	const statement = `
 		WITH event AS (
 			INSERT INTO webhook_events (id, kind, account_id, body)
-			SELECT webhook_new_id(), $1, $2, $3 FROM generate_series(1, $4::int / $5::int)
+			SELECT uuidv7(), $1, $2, $3 FROM generate_series(1, $4::int / $5::int)
 			RETURNING id
 		)
 		INSERT INTO webhook_deliveries (id, event_id, endpoint_id, attempt, created_at, next_attempt_at, relay_at, parked)
-		SELECT webhook_new_id(), event.id, $6, 1, clock_timestamp(), CASE WHEN $7 THEN now() ELSE later.at END, later.at, $7
+		SELECT uuidv7(), event.id, $6, 1, clock_timestamp(), CASE WHEN $7 THEN now() ELSE later.at END, later.at, $7
 		FROM event, generate_series(1, $5::int) AS copy,
 		     LATERAL (SELECT now() + $8::float8 * greatest(random() * (copy > 0)::int, 0.25 * (NOT $7)::int) * interval '1 second' AS at) AS later`
 	_, err = w.pool.Exec(ctx, statement, kindScored, owner, made.body, count, sharing, endpoint, isDue, within.Seconds())

@@ -107,6 +107,7 @@ type receiver struct {
 
 	mu   sync.Mutex
 	fail int
+	seen map[string]bool // dedupe keys of verified deliveries
 	log  io.Writer
 	show io.Writer // for whoever watches; nil: nobody
 }
@@ -119,7 +120,9 @@ type entry struct {
 	Verified   bool              `json:"verified"`
 	// Refused says why Verified is false.
 	Refused string `json:"refused,omitempty"`
-	Status  int    `json:"status"`
+	// Repeated reports whether a delivery with the same dedupe_key was verified and accepted before.
+	Repeated bool `json:"repeated,omitempty"`
+	Status   int  `json:"status"`
 }
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
@@ -163,6 +166,9 @@ func (r *receiver) write(e *entry) error {
 		r.fail--
 		e.Status = http.StatusInternalServerError
 	}
+	if e.Verified && e.Status == http.StatusOK {
+		e.Repeated = r.repeats(e.Body)
+	}
 	line, err := json.Marshal(e)
 	if err != nil {
 		return fmt.Errorf("encode delivery: %w", err)
@@ -176,6 +182,20 @@ func (r *receiver) write(e *entry) error {
 	return nil
 }
 
+// repeats reports whether the event was received before, by its dedupe_key, and remembers it.
+func (r *receiver) repeats(body string) bool {
+	var event client.Event
+	if json.Unmarshal([]byte(body), &event) != nil || event.DedupeKey == "" {
+		return false
+	}
+	repeated := r.seen[event.DedupeKey]
+	if r.seen == nil {
+		r.seen = map[string]bool{}
+	}
+	r.seen[event.DedupeKey] = true
+	return repeated
+}
+
 // summary is the delivery in a line.
 func (e *entry) summary() string {
 	var body struct {
@@ -183,6 +203,9 @@ func (e *entry) summary() string {
 		Data  json.RawMessage `json:"data"`
 	}
 	verdict := "verified"
+	if e.Repeated {
+		verdict = "verified, repeated"
+	}
 	if e.Refused != "" {
 		verdict = "refused (" + e.Refused + ")"
 	}

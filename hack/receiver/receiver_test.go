@@ -22,7 +22,7 @@ func deliver(t *testing.T, r *receiver, secret string, at time.Time) (int, entry
 	t.Helper()
 	var out bytes.Buffer
 	r.log = &out
-	const body = `{"event":"exam.content_updated","created":1,"data":{"a":"é"},"id":"1"}`
+	const body = `{"event":"exam.content_updated","created":1,"data":{"a":"é"},"id":"1","dedupe_key":"1"}`
 	mac := hmac.New(sha256.New, []byte(secret))
 	_, _ = fmt.Fprintf(mac, "%d.%s", at.Unix(), body)
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/hook", strings.NewReader(body))
@@ -41,15 +41,18 @@ func TestDeliveriesAreVerifiedByAnySecretAndWrittenDown(t *testing.T) {
 	secrets := filepath.Join(t.TempDir(), "secrets")
 	now := time.Unix(1767225600, 0)
 	r := &receiver{secretFile: secrets, now: func() time.Time { return now }}
-	if code, e := deliver(t, r, "whsec_a", now); code != http.StatusBadRequest || e.Verified {
+	if code, e := deliver(t, r, "whsec_a", now); code != http.StatusBadRequest || e.Verified || e.Repeated {
 		t.Errorf("before a secret is known: %d, verified %v", code, e.Verified)
 	}
 	testkit.WriteFile(t, secrets, []byte("whsec_old\nwhsec_a\n"))
-	if code, e := deliver(t, r, "whsec_a", now); code != http.StatusOK || !e.Verified {
+	if code, e := deliver(t, r, "whsec_a", now); code != http.StatusOK || !e.Verified || e.Repeated {
 		t.Errorf("with the secret: %d, refused: %s", code, e.Refused)
 	}
 	if code, e := deliver(t, r, "whsec_a", now.Add(-time.Hour)); code != http.StatusBadRequest || e.Verified {
 		t.Errorf("replayed: %d, verified %v", code, e.Verified)
+	}
+	if _, e := deliver(t, r, "whsec_a", now); !e.Repeated {
+		t.Error("a repetition of the verified delivery is taken for a new event")
 	}
 	r.fail = 1
 	if code, e := deliver(t, r, "whsec_a", now); code != http.StatusInternalServerError || e.Status != code {

@@ -19,6 +19,7 @@ import (
 	"github.com/stripe/stripe-go/v83/webhook"
 
 	"examprep.dev/api/client"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/testenv"
 	"examprep.dev/server/webhooks"
 )
@@ -134,29 +135,85 @@ func node(t *testing.T) (program, packages string) {
 	return filepath.Join(packages, "bin", "node"), packages
 }
 
-func TestTheDocumentedVerifiersAgree(t *testing.T) {
-	for name, program := range map[string]string{"verify.py": "python3", "verify.mjs": "node", "verify.sh": "openssl"} {
+// documented returns the command of each program of docs/webhooks.md, without those whose interpreter is missing.
+func documented(t *testing.T) map[string][]string {
+	t.Helper()
+	commands := map[string][]string{}
+	for name, program := range map[string]string{"verify.py": "python3", "verify.mjs": "node", "verify.ts": "node", "verify.sh": "openssl"} {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join("verify", name)
-			var command []string
-			switch path, err := exec.LookPath(program); {
+			path, err := exec.LookPath(program)
+			switch {
 			case program == "node":
-				path, _ := node(t)
-				command = []string{path, file}
+				path, _ = node(t)
 			case err != nil:
 				t.Skipf("there is no %s here", program)
 			case program == "openssl":
-				command = []string{"sh", file}
-			default:
-				command = []string{path, file}
+				path = "sh"
 			}
+			commands[name] = []string{path, filepath.Join("verify", name)}
+		})
+	}
+	return commands
+}
+
+// runProgram gives a delivery to a program and returns what it printed.
+func runProgram(t *testing.T, command []string, v verification, environment ...string) (said string, err error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), command[0], append(command[1:], v.Header)...)
+	cmd.Env = append(append(os.Environ(), environment...), "WEBHOOK_SECRET="+v.Secret)
+	cmd.Stdin = bytes.NewReader(v.Body)
+	out, err := cmd.CombinedOutput()
+	return strings.TrimSpace(string(out)), err
+}
+
+func TestDocumentedReceiversStoreAnEventOnce(t *testing.T) {
+	secret := webhooks.NewSecret()
+	body := func(event, note string) []byte {
+		return fmt.Appendf(nil, `{"event":%q,"created":1,"data":{"attempt_id":"a-1","note":"\"dedupe_key\":\"x\"%s"},"id":"x","dedupe_key":"a-1:%s"}`, event, note, event)
+	}
+	deliver := func(secret string, body []byte) verification {
+		return verification{Header: webhooks.Sign([]string{secret}, time.Now(), body), Body: body, Secret: secret}
+	}
+	forged := deliver(webhooks.NewSecret(), body("forged", ""))
+	forged.Secret = secret
+	for name, command := range documented(t) {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			first := deliver(secret, body("mock_attempt.submitted", "first"))
+			for _, c := range []struct {
+				name     string
+				delivery verification
+				want     string
+			}{
+				{"first delivery", first, "verified"},
+				{"repetition", first, "repeated"},
+				{"redelivery", deliver(secret, first.Body), "repeated"},
+				{"another event of the attempt", deliver(secret, body("mock_attempt.scored", "")), "verified"},
+				{"forgery", forged, "refused: no signature matches this secret and body"},
+			} {
+				if said, _ := runProgram(t, command, c.delivery, "WEBHOOK_EVENTS="+folder); said != c.want {
+					t.Errorf("%s: %q, want %q", c.name, said, c.want)
+				}
+			}
+			stored, err := filepath.Glob(filepath.Join(folder, "*"))
+			if err != nil || len(stored) != 2 {
+				t.Fatalf("%d files, %v; want one for each of two events", len(stored), err)
+			}
+			name := filepath.Join(folder, fmt.Sprintf("%x", sha256.Sum256([]byte("a-1:mock_attempt.submitted"))))
+			if kept := testkit.ReadFile(t, name); !bytes.Equal(kept, first.Body) {
+				t.Errorf("stored %q, want %q", kept, first.Body)
+			}
+		})
+	}
+}
+
+func TestTheDocumentedVerifiersAgree(t *testing.T) {
+	for name, command := range documented(t) {
+		t.Run(name, func(t *testing.T) {
 			for i := range verifications(time.Now()) {
 				v := verifications(time.Now())[i] // signed now, however long those before took
-				cmd := exec.CommandContext(t.Context(), command[0], append(command[1:], v.Header)...)
-				cmd.Env = append(os.Environ(), "WEBHOOK_SECRET="+v.Secret)
-				cmd.Stdin = bytes.NewReader(v.Body)
-				out, err := cmd.CombinedOutput()
-				checkVerdict(t, v, strings.TrimSpace(string(out)), err)
+				said, err := runProgram(t, command, v)
+				checkVerdict(t, v, said, err)
 			}
 		})
 	}

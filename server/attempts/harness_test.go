@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
@@ -47,8 +46,8 @@ func (b *bench) setClock(now time.Time) {
 }
 
 // onTestTime makes the statements of a pool find the function now() of newBench before PostgreSQL's own.
-func onTestTime() postgres.Setting {
-	return postgres.Setting{Name: "search_path", Value: "clock, public, pg_catalog"}
+func onTestTime() map[string]string {
+	return map[string]string{"search_path": "clock, public, pg_catalog"}
 }
 
 func newBench(t *testing.T) *bench {

@@ -79,7 +79,7 @@ func TestTheSweepReadsNoMoreThanItCloses(t *testing.T) {
 		opened_at, expires_at FROM attempts, generate_series(1, $1) n`, 500*batch)
 	testkit.Exec(t, b.pool, "ANALYZE attempts")
 	b.advance(365 * 24 * time.Hour)
-	pool := testkit.Open(t, b.pool.Config().ConnString(), append(webhooks.PlannerSettings(), onTestTime())...)
+	pool := testkit.Open(t, b.pool.Config().ConnString(), webhooks.PlannerSettings(), onTestTime())
 	tx := testkit.Begin(t, pool)
 	before := testkit.RowsRead(t, tx, "attempts")
 	overdue, err := attemptsdb.New(tx).OverdueAttempts(t.Context(), attemptsdb.OverdueAttemptsParams{Skipped: []uuid.UUID{}, Batch: batch})

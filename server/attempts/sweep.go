@@ -119,7 +119,7 @@ func (s *Sweeper) expire(ctx context.Context, ids []uuid.UUID) (closed int, refu
 	statement, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
 	n, err := s.queries.ExpireAttempts(statement, ids)
-	if _, answered := errors.AsType[*pgconn.PgError](err); !answered || postgres.Away(err) {
+	if _, answered := errors.AsType[*pgconn.PgError](err); !answered || postgres.Unavailable(err) {
 		return int(n), nil, err
 	}
 	if len(ids) == 1 {

@@ -53,7 +53,7 @@ func newAPI() *cobra.Command {
 		Short: "Serve the HTTP interface",
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return flags.open(cmd, "api", func(ctx context.Context, p *process) error { return runAPI(ctx, p, &flags) })
+			return flags.open(cmd, "api", nil, func(ctx context.Context, p *process) error { return runAPI(ctx, p, &flags) })
 		},
 	}
 	flags.register(cmd)
@@ -168,22 +168,22 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 		return err
 	}
 	defer service.Close()
-	developer, err := newDeveloper(p, flags, settings.secret, background, bulkhead)
+	developer, err := newDeveloper(p, flags, settings.secret, background, bulkhead, notifier)
 	if err != nil {
 		return err
 	}
 	server := httpapi.New(settings.http, httpapi.Deps{
 		Gate: guard.gate, Catalog: snapshot, Attempts: service, Developer: developer,
-		Logger: p.logger, Registerer: p.registry, Tracer: p.tracing.Tracer(), Draw: p.tracing.Draw,
+		Logger: p.logger, Registerer: p.registry, Tracer: p.tracing.Tracer(), Draw: p.tracing.Sample,
 	})
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", flags.listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
 	p.logger.Info("serving", "address", listener.Addr().String(), "environment", p.installation.Environment, "version", version())
-	back := append(p.servers(readyToServe(ctx, snapshot, guard.live)), //nolint:contextcheck // readiness is asked at each scrape
-		part{"catalogue", snapshot.Run}, part{"keys", guard.live.Run}, part{"limits", guard.limiter.Run}, part{"notifier", notifier.Run}, part{"usage", meter.Run},
-		p.probes(background, redisurl.Client{Name: "gate", UniversalClient: gateClient}))
+	p.registerStores(background, redisurl.Client{Name: "gate", UniversalClient: gateClient}) //nolint:contextcheck // stores are checked at each scrape
+	back := append(p.servers(readyToServe(ctx, snapshot, guard.live)),                       //nolint:contextcheck // readiness is asked at each scrape
+		part{"catalogue", snapshot.Run}, part{"keys", guard.live.Run}, part{"limits", guard.limiter.Run}, part{"notifier", notifier.Run}, part{"usage", meter.Run})
 	front := []part{{"http", func(ctx context.Context) error { return server.Serve(ctx, listener) }}}
 	return runParts(ctx, p.logger, flags.shutdownGrace, front, back)
 }

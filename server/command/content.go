@@ -165,7 +165,7 @@ func withPublisher(ctx context.Context, databaseURL, wanted string, use func(*ca
 	if err := require("database-url", databaseURL); err != nil {
 		return err
 	}
-	pool, err := postgres.Open(ctx, databaseURL)
+	pool, err := postgres.Open(ctx, databaseURL, postgres.Options{})
 	if err != nil {
 		return err
 	}

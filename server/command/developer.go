@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
@@ -42,7 +43,7 @@ func checkSessionTimes(idle, lifetime time.Duration) error {
 
 // newDeveloper wires the developer endpoints; nil without a provider. Changes of keys are confirmed by the pool background.
 func newDeveloper(
-	p *process, flags *apiFlags, secret []byte, background *pgxpool.Pool, bulkhead *postgres.Bulkhead,
+	p *process, flags *apiFlags, secret []byte, background *pgxpool.Pool, bulkhead *postgres.Bulkhead, notifier *webhooks.Notifier,
 ) (*developer.Deps, error) {
 	if flags.provider.Issuer == "" {
 		return nil, nil //nolint:nilnil // no developer endpoints
@@ -70,7 +71,8 @@ func newDeveloper(
 	return &developer.Deps{
 		SignIn: sessions.NewSignIn(flags.provider, secret, store, signedIn), Sessions: signedIn, Keys: store,
 		Usage:       usage.NewStore(p.pool),
-		Webhooks:    webhooks.NewEndpoints(p.pool, keyring, allowed),
+		Webhooks:    webhooks.NewEndpoints(p.pool, keyring, webhooks.NewAddressPolicy(allowed)),
+		Deliveries:  webhooks.NewDeliveries(p.pool, func(uuid.UUID) { notifier.Notify() }),
 		Environment: string(p.installation.Environment), SessionLifetime: flags.sessionLifetime, Now: time.Now, Bulkhead: bulkhead,
 	}, nil
 }

@@ -102,7 +102,7 @@ func wire(
 	}
 	opened, ended := make(chan *process, 1), make(chan error, 1)
 	go func() {
-		ended <- flags.open(cmd, name, func(ctx context.Context, p *process) error {
+		ended <- flags.open(cmd, name, nil, func(ctx context.Context, p *process) error {
 			opened <- p
 			return run(ctx, p)
 		})

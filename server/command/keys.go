@@ -213,7 +213,7 @@ func (f *keysFlags) withStore(ctx context.Context, use func(context.Context, *ke
 	if err := require("database-url", f.databaseURL); err != nil {
 		return err
 	}
-	pool, err := postgres.Open(ctx, f.databaseURL)
+	pool, err := postgres.Open(ctx, f.databaseURL, postgres.Options{})
 	if err != nil {
 		return err
 	}

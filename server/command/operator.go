@@ -45,7 +45,7 @@ func newOperator() *cobra.Command {
 		Short: "Reconcile ExamContent, WebhookEndpoint and RateTier resources into Postgres",
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return flags.open(cmd, "operator", func(ctx context.Context, p *process) error { return runOperator(ctx, p, &flags) })
+			return flags.open(cmd, "operator", nil, func(ctx context.Context, p *process) error { return runOperator(ctx, p, &flags) })
 		},
 	}
 	flags.register(cmd)
@@ -105,9 +105,9 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 	err = controllers.Setup(manager, controllers.Deps{
 		ClusterName: flags.clusterName, Tiers: store,
 		Publisher: catalog.NewPublisher(p.pool, p.installation.Environment, notifier).Trusting(verifiers),
-		Accounts:  store, Endpoints: webhooks.NewEndpoints(p.pool, keyring, allowed),
+		Accounts:  store, Endpoints: webhooks.NewManaged(p.pool, keyring, webhooks.NewAddressPolicy(allowed)),
 		RestrictWebhookAccounts: flags.restrict, RestrictAdoption: flags.restrictAdopt, Shard: shard, Registerer: p.registry,
-		Tracer: p.tracing.Tracer(), Draw: p.tracing.Draw,
+		Tracer: p.tracing.Tracer(), Draw: p.tracing.Sample,
 	})
 	if err != nil {
 		return err
@@ -120,7 +120,8 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 	}
 	collectRarely(operatorGrowth)
 	p.logger.Info("operating", "environment", p.installation.Environment, "cluster", flags.clusterName, "version", version())
-	back := append(p.servers(synced, prometheus.GathererFunc(controllerMetrics)), part{"notifier", notifier.Run}, p.probes(p.pool))
+	p.registerStores(p.pool) //nolint:contextcheck // stores are checked at each scrape
+	back := append(p.servers(synced, prometheus.GathererFunc(controllerMetrics)), part{"notifier", notifier.Run})
 	return runParts(ctx, p.logger, flags.shutdownGrace, []part{{"manager", manager.Start}}, back)
 }
 

@@ -137,7 +137,7 @@ func (e *env) registerReceiver(pool *pgxpool.Pool) {
 		e.t.Fatal(err)
 	}
 	account := testkit.Get[uuid.UUID](e.t, pool, "SELECT id FROM accounts WHERE name = $1", canary)
-	endpoints := webhooks.NewEndpoints(pool, keyring, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
+	endpoints := webhooks.NewEndpoints(pool, keyring, webhooks.NewAddressPolicy([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}))
 	if _, _, err := endpoints.Register(e.t.Context(), webhooks.Registration{
 		AccountID: account, URL: e.receiver.URL + "/hook", Events: []webhooks.Kind{webhooks.KindSubmitted, webhooks.KindScored},
 	}); err != nil {

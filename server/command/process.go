@@ -31,9 +31,9 @@ type process struct {
 
 // open runs a process on what every process stands on, its database's connections set as session says, and closes that
 // behind it.
-func (f *processFlags) open(cmd *cobra.Command, name string, run func(context.Context, *process) error, session ...postgres.Setting) error {
+func (f *processFlags) open(cmd *cobra.Command, name string, session map[string]string, run func(context.Context, *process) error) error {
 	ctx := cmd.Context()
-	p, err := openProcess(ctx, name, f, cmd.ErrOrStderr(), session...)
+	p, err := openProcess(ctx, name, f, cmd.ErrOrStderr(), session)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (f *processFlags) open(cmd *cobra.Command, name string, run func(context.Co
 
 // openProcess checks the shared settings, sets up logs, metrics and traces, and waits for a database of the right
 // environment. Close what it returns.
-func openProcess(ctx context.Context, name string, flags *processFlags, stderr io.Writer, session ...postgres.Setting) (*process, error) {
+func openProcess(ctx context.Context, name string, flags *processFlags, stderr io.Writer, session map[string]string) (*process, error) {
 	env, err := parseEnvironment(flags.environment)
 	if err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func openProcess(ctx context.Context, name string, flags *processFlags, stderr i
 	}
 	options := postgres.Options{MaxConns: flags.poolMaxConns, Traced: tracing.Enabled, Session: session}
 	pool, installation, err := openDatabase(ctx, func(ctx context.Context) (*pgxpool.Pool, error) {
-		return postgres.OpenWith(ctx, flags.databaseURL, options)
+		return postgres.Open(ctx, flags.databaseURL, options)
 	}, env, logger)
 	if err != nil {
 		return nil, errors.Join(err, tracing.Shutdown(context.WithoutCancel(ctx)))
@@ -98,15 +98,14 @@ func (p *process) servers(ready telemetry.Ready, more ...prometheus.Gatherer) []
 	}
 }
 
-// probes returns the part that asks the stores whether they are there, PostgreSQL by a pool, and registers the metrics of the
-// Redis clients' pools. The first client asks Redis; a process without one does not use Redis.
-func (p *process) probes(pool *pgxpool.Pool, clients ...redisurl.Client) part {
-	stores := []telemetry.Store{{Name: "postgres", Ask: func(ctx context.Context) error { return postgres.Ping(ctx, pool) }}}
+// registerStores registers whether the stores are up, PostgreSQL by pool, and the metrics of the Redis clients' pools. The first
+// client checks Redis; a process without one does not use Redis.
+func (p *process) registerStores(pool *pgxpool.Pool, clients ...redisurl.Client) {
+	telemetry.RegisterStore(p.registry, "postgres", func(ctx context.Context) error { return postgres.Ping(ctx, pool) })
 	if len(clients) > 0 {
 		redisurl.RegisterPools(p.registry, clients...)
-		stores = append(stores, telemetry.Store{Name: "redis", Ask: func(ctx context.Context) error { return clients[0].Ping(ctx).Err() }})
+		telemetry.RegisterStore(p.registry, "redis", func(ctx context.Context) error { return clients[0].Ping(ctx).Err() })
 	}
-	return part{"probes", telemetry.NewProber(p.registry, stores...).Run}
 }
 
 // databaseRetry is the wait between two looks for a database that does not answer yet.

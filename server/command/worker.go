@@ -30,8 +30,8 @@ func newWorker() *cobra.Command {
 		Short: "Deliver webhooks and close attempts whose time is over",
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return flags.open(cmd, "worker", func(ctx context.Context, p *process) error { return runWorker(ctx, p, &flags) },
-				webhooks.PlannerSettings()...)
+			return flags.open(cmd, "worker", webhooks.PlannerSettings(),
+				func(ctx context.Context, p *process) error { return runWorker(ctx, p, &flags) })
 		},
 	}
 	flags.register(cmd)
@@ -86,8 +86,8 @@ func runWorker(ctx context.Context, p *process, flags *workerFlags) error {
 		{"sweeper", attempts.NewSweeper(p.pool, p.logger, p.registry).Run},
 	}
 	ready := func(context.Context) error { return ctx.Err() }
-	back := append(p.servers(ready), p.probes(p.pool, redisurl.Client{Name: "webhooks", UniversalClient: redisClient})) //nolint:contextcheck // readiness is asked at each scrape
-	return runParts(ctx, p.logger, flags.shutdownGrace, front, back)
+	p.registerStores(p.pool, redisurl.Client{Name: "webhooks", UniversalClient: redisClient}) //nolint:contextcheck // stores are checked at each scrape
+	return runParts(ctx, p.logger, flags.shutdownGrace, front, p.servers(ready))              //nolint:contextcheck // readiness is asked at each scrape
 }
 
 func parseKeyring(text string) (*webhooks.Keyring, error) {

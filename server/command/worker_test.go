@@ -11,9 +11,9 @@ import (
 func TestAWorkersConnectionsAreSetUpForQueues(t *testing.T) {
 	s := newEnv(t)
 	worker := s.start("worker")
-	for _, setting := range webhooks.PlannerSettings() {
-		testkit.Eventually(t, setting.Name+" was set", func() bool {
-			return bytes.Contains(s.Postgres.Traffic().Bytes(), []byte(setting.Name))
+	for setting := range webhooks.PlannerSettings() {
+		testkit.Eventually(t, setting+" was set", func() bool {
+			return bytes.Contains(s.Postgres.Traffic().Bytes(), []byte(setting))
 		})
 	}
 	worker.Stop()

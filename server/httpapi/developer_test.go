@@ -146,10 +146,10 @@ func (b *browser) signInAt(provider *mockoidc.MockOIDC, subject string) {
 // may go to this machine.
 type console struct {
 	*api
-	test      *testing.T
-	provider  *mockoidc.MockOIDC
-	keyring   *webhooks.Keyring
-	endpoints *webhooks.Endpoints
+	test     *testing.T
+	provider *mockoidc.MockOIDC
+	keyring  *webhooks.Keyring
+	managed  *webhooks.Managed
 }
 
 func newConsole(t *testing.T) *console {
@@ -158,10 +158,11 @@ func newConsole(t *testing.T) *console {
 	if err != nil {
 		t.Fatal(err)
 	}
+	policy := webhooks.NewAddressPolicy(loopback)
 	c := newConsoleOf(t, apitest.Options{}, func(a *apitest.API, d *developer.Deps) {
-		d.Webhooks = webhooks.NewEndpoints(a.Pool, keyring, loopback)
+		d.Webhooks = webhooks.NewEndpoints(a.Pool, keyring, policy)
 	})
-	c.keyring, c.endpoints = keyring, webhooks.NewEndpoints(c.Pool, keyring, loopback)
+	c.keyring, c.managed = keyring, webhooks.NewManaged(c.Pool, keyring, policy)
 	return c
 }
 

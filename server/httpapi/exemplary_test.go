@@ -96,11 +96,11 @@ func (c *contractRun) driveTheRest() {
 
 	done := c.newDelivery()
 	c.newDelivery()
-	testkit.Exec(c.t, c.Pool, `UPDATE webhook_deliveries SET state = 'failed', attempt = 6, last_status = 500, last_error = 'status', finished_at = now()
+	testkit.Exec(c.t, c.Pool, `UPDATE webhook_deliveries SET state = 'failed', attempt = 6, last_status = 500, last_failure = 'status', finished_at = now()
 		WHERE id = $1`, done)
 	c.developer(c.cookie, http.MethodGet, "/v1/developer/webhooks/"+c.hook+"/deliveries", "", "")
 
-	testkit.Exec(c.t, c.Pool, `INSERT INTO webhook_tries (delivery_id, attempt, began_at, duration_ms, status, failure, answer)
+	testkit.Exec(c.t, c.Pool, `INSERT INTO webhook_attempts (delivery_id, attempt, began_at, duration_ms, status, failure, response)
 		VALUES ($1, 6, now(), 12, 500, 'status', 'broken')`, done)
 	c.developer(c.cookie, http.MethodGet, "/v1/developer/webhooks/"+c.hook+"/deliveries/"+done, "", "")
 	c.developer(c.cookie, http.MethodGet, "/v1/developer/webhooks/"+c.hook+"/deliveries/"+c.newDelivery(), "", "")

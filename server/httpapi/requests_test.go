@@ -129,7 +129,7 @@ func (s *stage) accountOf(cookie string) uuid.UUID {
 // newManagedWebhook is one of ada's that a resource of the cluster declares.
 func (s *stage) newManagedWebhook() string {
 	s.t.Helper()
-	endpoint, err := webhooks.NewEndpoints(s.Pool, apitest.Keyring(s.t), nil).ApplyManaged(s.t.Context(), webhooks.ManagedEndpoint{
+	endpoint, err := webhooks.NewManaged(s.Pool, apitest.Keyring(s.t), webhooks.NewAddressPolicy(nil)).Apply(s.t.Context(), webhooks.ManagedEndpoint{
 		Owner: "test/exams/" + uuid.NewString(), URL: "https://example.com/", Events: []webhooks.Kind{webhooks.KindScored},
 		Account: uuid.NullUUID{UUID: s.accountOf(s.cookie), Valid: true}, Secret: strings.Repeat("s", 32),
 	})

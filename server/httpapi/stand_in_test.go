@@ -39,7 +39,7 @@ func newStandInServer(t testing.TB) (*Server, *standIn) {
 		Gate: openGate{}, Catalog: s, Attempts: standInAttempts{s}, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 		Developer: &developer.Deps{
 			SignIn: standInSignIn{s}, Sessions: standInSessions{}, Keys: standInKeys{standIn: s},
-			Usage: standInUsage{standInKeys{standIn: s}}, Webhooks: standInWebhooks{standIn: s},
+			Usage: standInUsage{standInKeys{standIn: s}}, Webhooks: standInWebhooks{standIn: s}, Deliveries: standInDeliveries{standIn: s},
 			Environment: "sandbox", SessionLifetime: time.Hour, Now: time.Now,
 		},
 	}), s
@@ -247,23 +247,28 @@ func (s standInWebhooks) RotateSecret(context.Context, uuid.UUID, uuid.UUID) (st
 	return "secret", nil
 }
 
-func (s standInWebhooks) Test(context.Context, uuid.UUID, uuid.UUID, time.Time) (uuid.UUID, error) {
+type standInDeliveries struct {
+	*standIn
+	developer.Deliveries
+}
+
+func (s standInDeliveries) Test(context.Context, uuid.UUID, uuid.UUID, time.Time) (uuid.UUID, error) {
 	return uuid.Nil, nil
 }
 
-func (s standInWebhooks) Deliveries(_ context.Context, _, _ uuid.UUID, _ uuid.NullUUID, limit int) (webhooks.DeliveryPage, error) {
+func (s standInDeliveries) List(_ context.Context, _, _ uuid.UUID, _ uuid.NullUUID, limit int) (webhooks.DeliveryPage, error) {
 	s.number("limit", limit, 1, webhooks.MaxDeliveryPage)
 	return webhooks.DeliveryPage{}, nil
 }
 
-func (s standInWebhooks) Delivery(_ context.Context, _, _, delivery uuid.UUID) (webhooks.DeliveryDetail, error) {
+func (s standInDeliveries) Get(_ context.Context, _, _, delivery uuid.UUID) (webhooks.DeliveryDetail, error) {
 	return webhooks.DeliveryDetail{Delivery: webhooks.Delivery{ID: delivery}}, nil
 }
 
-func (s standInWebhooks) Recover(context.Context, uuid.UUID, uuid.UUID, time.Time) (webhooks.Recovery, error) {
+func (s standInDeliveries) Recover(context.Context, uuid.UUID, uuid.UUID, time.Time) (webhooks.Recovery, error) {
 	return webhooks.Recovery{}, nil
 }
 
-func (s standInWebhooks) Redeliver(_ context.Context, _, _, delivery uuid.UUID) (uuid.UUID, error) {
+func (s standInDeliveries) Redeliver(_ context.Context, _, _, delivery uuid.UUID) (uuid.UUID, error) {
 	return delivery, nil
 }

@@ -132,7 +132,7 @@ func TestOneWebhookTooManyIsAConflict(t *testing.T) {
 // declare applies an endpoint as a resource of the cluster does.
 func (c *console) declare(want webhooks.ManagedEndpoint) webhooks.Endpoint {
 	c.test.Helper()
-	endpoint, err := c.endpoints.ApplyManaged(c.test.Context(), want)
+	endpoint, err := c.managed.Apply(c.test.Context(), want)
 	if err != nil {
 		c.test.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func TestBulkheadBoundsEachOwner(t *testing.T) {
 			}
 			ended, end := context.WithCancel(t.Context())
 			end()
-			if _, err := b.Enter(ended, postgres.DeveloperReads, owner); !errors.Is(err, context.Canceled) || !postgres.Away(err) {
+			if _, err := b.Enter(ended, postgres.DeveloperReads, owner); !errors.Is(err, context.Canceled) || !postgres.Unavailable(err) {
 				t.Errorf("one more, with a context that has ended: %v", err)
 			}
 			elsewhere, err := b.Enter(ended, postgres.HistoryReads, other)
@@ -88,7 +88,7 @@ func TestNoBulkheadBoundsNothing(t *testing.T) {
 // TestSeparatePoolAnswersBesideAFullOne: with the settings of the other pool but its size.
 func TestSeparatePoolAnswersBesideAFullOne(t *testing.T) {
 	t.Parallel()
-	full := testkit.Open(t, testkit.DatabaseURL(t)+"&pool_max_conns=2&pool_min_conns=2", postgres.Setting{Name: "work_mem", Value: "5MB"})
+	full := testkit.Open(t, testkit.DatabaseURL(t)+"&pool_max_conns=2&pool_min_conns=2", map[string]string{"work_mem": "5MB"})
 	for range 2 {
 		testkit.Begin(t, full)
 	}

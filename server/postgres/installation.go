@@ -2,8 +2,11 @@ package postgres
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -58,34 +61,28 @@ type Querier interface {
 // ReadInstallation returns the installation that a database holds. It returns *SchemaError when the database was not
 // migrated by this build, and *EnvironmentError when want is not empty and not its environment.
 func ReadInstallation(ctx context.Context, db Querier, want Environment) (Installation, error) {
-	var began, migrated, digested bool
-	if err := db.QueryRow(ctx, "SELECT to_regclass('goose_db_version') IS NOT NULL").Scan(&began); err != nil {
-		return Installation{}, fmt.Errorf("read installation: %w", err)
-	}
-	if began { // another run has perhaps not applied the first migration yet, so the rows decide
-		if err := db.QueryRow(ctx, "SELECT EXISTS (SELECT FROM goose_db_version WHERE version_id > 0)").Scan(&migrated); err != nil {
-			return Installation{}, fmt.Errorf("read installation: %w", err)
-		}
-	}
-	if err := db.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('installation') AND attname = 'migrations')").Scan(&digested); err != nil {
-		return Installation{}, fmt.Errorf("read installation: %w", err)
-	}
-	program := MigrationsDigest()
-	if !digested {
-		if migrated {
-			return Installation{}, &SchemaError{Database: "none", Program: program}
-		}
-		return Installation{}, &SchemaError{Program: program}
-	}
+	var begun, migrated, digested, finished bool
 	var found Installation
 	var digest string
-	var finished bool
-	err := db.QueryRow(ctx, "SELECT id, environment, migrations, migrated_at IS NOT NULL FROM installation").Scan(&found.ID, &found.Environment, &digest, &finished)
+	program := MigrationsDigest()
+	err := db.QueryRow(ctx, `SELECT to_regclass('goose_db_version') IS NOT NULL,
+		EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('installation') AND attname = 'migrations')`).Scan(&begun, &digested)
+	switch {
+	case err != nil:
+	case digested:
+		err = db.QueryRow(ctx, "SELECT id, environment, migrations, migrated_at IS NOT NULL FROM installation").Scan(&found.ID, &found.Environment, &digest, &finished)
+	case begun: // another run has perhaps not applied the first migration yet, so the rows decide
+		err = db.QueryRow(ctx, "SELECT EXISTS (SELECT FROM goose_db_version WHERE version_id > 0)").Scan(&migrated)
+	}
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return Installation{}, &SchemaError{Program: program}
 	case err != nil:
 		return Installation{}, fmt.Errorf("read installation: %w", err)
+	case migrated:
+		return Installation{}, &SchemaError{Database: "none", Program: program}
+	case !digested:
+		return Installation{}, &SchemaError{Program: program}
 	case digest != program:
 		return Installation{}, &SchemaError{Database: digest, Program: program}
 	case want != "" && found.Environment != want:
@@ -94,4 +91,18 @@ func ReadInstallation(ctx context.Context, db Querier, want Environment) (Instal
 		return Installation{}, &SchemaError{Program: program}
 	}
 	return found, nil
+}
+
+// MigrationsDigest names the embedded set of migrations: 16 hex digits that change with any of their bytes.
+func MigrationsDigest() string {
+	h := sha256.New()
+	_ = fs.WalkDir(migrations, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := migrations.ReadFile(path)
+		_, _ = fmt.Fprintf(h, "%s\n%s\n", path, content)
+		return err
+	})
+	return hex.EncodeToString(h.Sum(nil)[:8])
 }

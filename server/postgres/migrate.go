@@ -2,10 +2,8 @@ package postgres
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
 	"embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,9 +22,9 @@ var migrations embed.FS
 const (
 	// lockTimeout bounds how long a statement of Migrate waits for the lock of a table: other users of the table wait behind it.
 	lockTimeout = 2 * time.Second
-	// lockTries is how often Migrate tries again after a lock timeout, lockPause apart.
-	lockTries = 60
-	lockPause = time.Second
+	// lockRetries is how often Migrate starts again after a lock timeout, lockPause apart.
+	lockRetries = 60
+	lockPause   = time.Second
 	// weeksAhead is how many weeks after the present one get partitions.
 	weeksAhead = 8
 )
@@ -46,8 +44,8 @@ func Migrate(ctx context.Context, url string, env Environment) error {
 	}
 	for try := 1; ; try++ {
 		err = migrateOnce(ctx, cfg, env)
-		var refusal *pgconn.PgError
-		if !errors.As(err, &refusal) || refusal.Code != lockNotAvailable || try == lockTries {
+		locked, ok := errors.AsType[*pgconn.PgError](err)
+		if !ok || locked.Code != lockNotAvailable || try == lockRetries {
 			return err
 		}
 		select {
@@ -107,8 +105,7 @@ func limitLockWaits(ctx context.Context, conn *pgx.Conn) error {
 // checkUsable refuses a database that this build or environment must not touch.
 func checkUsable(ctx context.Context, conn *pgx.Conn, env Environment) error {
 	_, err := ReadInstallation(ctx, conn, env)
-	var schema *SchemaError
-	if errors.As(err, &schema) && schema.Database == "" {
+	if schema, ok := errors.AsType[*SchemaError](err); ok && schema.Database == "" {
 		return nil // not migrated, or not to the end
 	}
 	return err
@@ -119,7 +116,7 @@ func newProvider(db *sql.DB) (*goose.Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embedded migrations: %w", err)
 	}
-	// It asks once a second and never waits inside the server: a waiting transaction would block CREATE INDEX
+	// The locker polls once a second. It does not wait inside the server, where a waiting transaction blocks CREATE INDEX
 	// CONCURRENTLY of another run.
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
 	if err != nil {
@@ -146,7 +143,7 @@ func storeInstallation(ctx context.Context, conn *pgx.Conn, env Environment) err
 // one partition takes.
 func addPartitions(ctx context.Context, conn *pgx.Conn) error {
 	for week := range weeksAhead + 1 {
-		for _, kind := range []string{"events", "deliveries", "tries"} {
+		for _, kind := range []string{"events", "deliveries", "attempts"} {
 			// Weeks are counted from the epoch, as in server/webhooks/retention.go.
 			if _, err := conn.Exec(ctx, `
 				SELECT webhook_add_partition($1, starts, starts + interval '168 hours')
@@ -156,18 +153,4 @@ func addPartitions(ctx context.Context, conn *pgx.Conn) error {
 		}
 	}
 	return nil
-}
-
-// MigrationsDigest names the embedded set of migrations: 16 hex digits that change with any of their bytes.
-func MigrationsDigest() string {
-	h := sha256.New()
-	_ = fs.WalkDir(migrations, ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		content, err := migrations.ReadFile(path)
-		_, _ = fmt.Fprintf(h, "%s\n%s\n", path, content)
-		return err
-	})
-	return hex.EncodeToString(h.Sum(nil)[:8])
 }

@@ -77,11 +77,11 @@ func TestMigrateStoresOneInstallation(t *testing.T) {
 func TestMigrateMakesPartitionsOfThisWeekAndTheNextEight(t *testing.T) {
 	t.Parallel()
 	pool := testkit.Open(t, testkit.DatabaseURL(t))
-	kinds := testkit.List[string](t, pool, "SELECT kind FROM webhook_partitions WHERE upper > webhook_id_at(now()) GROUP BY kind HAVING count(*) = 9 ORDER BY kind")
-	if want := []string{"deliveries", "events", "tries"}; !slices.Equal(kinds, want) {
+	kinds := testkit.List[string](t, pool, "SELECT kind FROM webhook_partitions WHERE upper > uuidv7_at(now()) GROUP BY kind HAVING count(*) = 9 ORDER BY kind")
+	if want := []string{"attempts", "deliveries", "events"}; !slices.Equal(kinds, want) {
 		t.Errorf("nine partitions each: %q, want %q", kinds, want)
 	}
-	testkit.Exec(t, pool, "SELECT webhook_record_event(webhook_new_id(), 'mock_attempt.scored', NULL, '{}')")
+	testkit.Exec(t, pool, "SELECT webhook_record_event(uuidv7(), 'mock_attempt.scored', NULL, '{}')")
 	if strays := testkit.Get[int](t, pool, "SELECT count(*) FROM webhook_events_default"); strays != 0 {
 		t.Errorf("%d events of today are in the default partition", strays)
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,44 +18,29 @@ type URLError struct{ err error }
 func (e *URLError) Error() string { return "DATABASE_URL: " + e.err.Error() }
 func (e *URLError) Unwrap() error { return e.err }
 
-// DefaultMaxConns is a pool's size where neither its URL nor its options give one. Each writer waits for its own commit,
-// and commits that wait together share one flush of the log: pgx's own default of 4 on a small machine leaves nothing to
-// share, and on a large one it counts the cores of the whole node, for each pod.
+// DefaultMaxConns is a pool's size if neither its URL nor its options set one. Commits that wait together share one flush of the
+// log; pgx's default of 4 on a small machine leaves nothing to share, and on a large one it counts the cores of the node.
 const DefaultMaxConns = 20
 
-// A Setting is a run-time parameter of the server, for each connection of a pool.
-type Setting struct{ Name, Value string }
-
-// Options are what a process chooses of its pool.
+// Options are a process's choices for its pool.
 type Options struct {
-	// MaxConns is the pool's size where the URL says no pool_max_conns; 0: DefaultMaxConns. The clients of PostgreSQL
-	// itself refuse a URL that says it.
+	// MaxConns is the pool's size if the URL has no pool_max_conns; 0: DefaultMaxConns. A URL with pool_max_conns cannot be
+	// used by PostgreSQL's own clients.
 	MaxConns int32
-	// Traced is for a process whose traces go somewhere: statements are spans of the traces that they are part of.
+	// Traced makes statements spans of the traces that they are part of.
 	Traced bool
-	// Session is set on each new connection.
-	Session []Setting
+	// Session has the run-time parameters that are set on each new connection.
+	Session map[string]string
 }
 
-// Open is OpenWith no options but settings of the session.
-func Open(ctx context.Context, url string, session ...Setting) (*pgxpool.Pool, error) {
-	return OpenWith(ctx, url, Options{Session: session})
-}
-
-// OpenWith connects a pool and checks that the server answers. Settings in url (pool_max_conns and the like) win over
-// options and defaults.
-func OpenWith(ctx context.Context, url string, options Options) (*pgxpool.Pool, error) {
-	cfg, err := pgxpool.ParseConfig(url)
+// Open connects a pool and checks that the server responds. Settings in url (pool_max_conns and the like) win over options
+// and defaults. It returns *URLError for an invalid url.
+func Open(ctx context.Context, url string, options Options) (*pgxpool.Pool, error) {
+	cfg, err := parse(url)
 	if err != nil {
-		return nil, &URLError{err}
+		return nil, err
 	}
-	if _, set := cfg.ConnConfig.RuntimeParams["application_name"]; !set {
-		cfg.ConnConfig.RuntimeParams["application_name"] = "examprep"
-	}
-	if cfg.ConnConfig.ConnectTimeout == 0 {
-		cfg.ConnConfig.ConnectTimeout = 5 * time.Second
-	}
-	if !strings.Contains(url, "pool_max_conns") {
+	if cfg.MaxConns == 0 {
 		cfg.MaxConns = cmp.Or(options.MaxConns, DefaultMaxConns)
 	}
 	if options.Traced {
@@ -74,8 +58,30 @@ func OpenWith(ctx context.Context, url string, options Options) (*pgxpool.Pool, 
 	return pool, nil
 }
 
-// Separate opens another pool of up to maxConns connections to the same server, with the settings of pool. It connects when it is
-// used. So its users never wait for a connection of pool, and a wait there is never taken for an outage.
+// parse reads a database URL and adds our defaults. MaxConns is 0 if url does not set it.
+func parse(url string) (*pgxpool.Config, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, &URLError{err}
+	}
+	plain, err := pgx.ParseConfig(url) // keeps the pool's settings as parameters
+	if err != nil {
+		return nil, &URLError{err}
+	}
+	if _, set := plain.RuntimeParams["pool_max_conns"]; !set {
+		cfg.MaxConns = 0
+	}
+	if _, set := cfg.ConnConfig.RuntimeParams["application_name"]; !set {
+		cfg.ConnConfig.RuntimeParams["application_name"] = "examprep"
+	}
+	if cfg.ConnConfig.ConnectTimeout == 0 {
+		cfg.ConnConfig.ConnectTimeout = 5 * time.Second
+	}
+	return cfg, nil
+}
+
+// Separate opens another pool of up to maxConns connections to the same server, with the settings of pool. It connects on first
+// use. Its users never wait for a connection of pool.
 func Separate(ctx context.Context, pool *pgxpool.Pool, maxConns int32) (*pgxpool.Pool, error) {
 	cfg := pool.Config()
 	cfg.MaxConns, cfg.MinConns, cfg.MinIdleConns = maxConns, 0, 0
@@ -84,6 +90,19 @@ func Separate(ctx context.Context, pool *pgxpool.Pool, maxConns int32) (*pgxpool
 		return nil, fmt.Errorf("open a separate database pool: %w", err)
 	}
 	return separate, nil
+}
+
+// Ping returns nil if pool's server responds before ctx ends. If all connections of the pool are in use, it opens another:
+// a full pool is not a failure of the server, and has its own metrics (RegisterPool).
+func Ping(ctx context.Context, pool *pgxpool.Pool) error {
+	if stat := pool.Stat(); stat.AcquiredConns() < stat.MaxConns() {
+		return pool.Ping(ctx) //nolint:wrapcheck // callers only check for nil
+	}
+	conn, err := pgx.ConnectConfig(ctx, pool.Config().ConnConfig)
+	if err != nil {
+		return err //nolint:wrapcheck // see above
+	}
+	return conn.Close(ctx) //nolint:wrapcheck // see above
 }
 
 // Connect opens a connection that belongs to no pool, with the types of a pool's connections.
@@ -96,8 +115,8 @@ func Connect(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// registerTypes has UUIDs read without a detour, and times read in UTC. Otherwise each UUID of each list goes through text and
-// database/sql's interfaces, which takes a worker longer than all the rest of a statement.
+// registerTypes makes UUIDs binary in both directions, and times UTC. Without it each UUID of a list goes through text, which
+// takes a worker longer than all the rest of a statement.
 func registerTypes(types *pgtype.Map) {
 	pgxuuid.Register(types)
 	types.RegisterType(&pgtype.Type{
@@ -105,19 +124,18 @@ func registerTypes(types *pgtype.Map) {
 	})
 }
 
-// prepare makes a new connection ready, within the time that connecting may take. Its settings are not sent as parameters
-// of the connection itself, which a pooler between us and the server would refuse; one that gives each transaction another
-// connection cannot serve us anyhow, who LISTEN.
-func prepare(ctx context.Context, conn *pgx.Conn, session []Setting) error {
+// prepare makes a new connection ready, within the connect timeout: a pool connects without a deadline. Settings are not sent as
+// start-up parameters, because a connection pooler in between would refuse them.
+func prepare(ctx context.Context, conn *pgx.Conn, session map[string]string) error {
 	registerTypes(conn.TypeMap())
 	if len(session) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, conn.Config().ConnectTimeout) // a pool asks for connections without a deadline
+	ctx, cancel := context.WithTimeout(ctx, conn.Config().ConnectTimeout)
 	defer cancel()
 	var batch pgx.Batch
-	for _, s := range session {
-		batch.Queue("SELECT set_config($1, $2, false)", s.Name, s.Value)
+	for name, value := range session {
+		batch.Queue("SELECT set_config($1, $2, false)", name, value)
 	}
 	if err := conn.SendBatch(ctx, &batch).Close(); err != nil {
 		return fmt.Errorf("set up a connection: %w", err)

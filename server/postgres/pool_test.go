@@ -25,7 +25,7 @@ import (
 
 func TestAMalformedURLIsNamedWithoutItsPassword(t *testing.T) {
 	t.Parallel()
-	_, err := postgres.Open(t.Context(), "postgres://user:hunter2@localhost:port/db")
+	_, err := postgres.Open(t.Context(), "postgres://user:hunter2@localhost:port/db", postgres.Options{})
 	if _, ok := errors.AsType[*postgres.URLError](err); !ok {
 		t.Fatalf("got %v, want a URLError", err)
 	}
@@ -37,7 +37,7 @@ func TestAMalformedURLIsNamedWithoutItsPassword(t *testing.T) {
 func TestEachConnectionOfAPoolHasItsSettings(t *testing.T) {
 	t.Parallel()
 	address := testkit.DatabaseURL(t)
-	pool := testkit.Open(t, address, postgres.Setting{Name: "enable_sort", Value: "off"}, postgres.Setting{Name: "jit", Value: "off"})
+	pool := testkit.Open(t, address, map[string]string{"enable_sort": "off", "jit": "off"})
 	one, err := pool.Acquire(t.Context()) // so that the next one is another connection
 	check.NoError(t, err)
 	defer one.Release()
@@ -46,7 +46,7 @@ func TestEachConnectionOfAPoolHasItsSettings(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	}
-	if _, err := postgres.Open(t.Context(), address, postgres.Setting{Name: "enable_sort", Value: "perhaps"}); err == nil {
+	if _, err := postgres.Open(t.Context(), address, postgres.Options{Session: map[string]string{"enable_sort": "perhaps"}}); err == nil {
 		t.Error("a setting that the server refuses was let pass")
 	}
 }
@@ -89,7 +89,7 @@ func TestAConnectionThatGoesSilentBeforeItIsReadyIsGivenUp(t *testing.T) {
 	address.RawQuery = query.Encode()
 	givenUp := make(chan error, 1)
 	go func() {
-		_, err := postgres.Open(t.Context(), address.String(), postgres.Setting{Name: "jit", Value: "off"})
+		_, err := postgres.Open(t.Context(), address.String(), postgres.Options{Session: map[string]string{"jit": "off"}})
 		givenUp <- err
 	}()
 	select {
@@ -178,8 +178,9 @@ func TestAPoolsSizeIsTheURLsOrTheChosenOrEnoughToShareCommits(t *testing.T) {
 		{"", 30, 30},
 		{"&pool_max_conns=3", 0, 3},
 		{"&pool_max_conns=3", 30, 3},
+		{"&application_name=pool_max_conns", 30, 30},
 	} {
-		pool, err := postgres.OpenWith(t.Context(), address+c.suffix, postgres.Options{MaxConns: c.chosen})
+		pool, err := postgres.Open(t.Context(), address+c.suffix, postgres.Options{MaxConns: c.chosen})
 		check.NoError(t, err)
 		got := pool.Config().MaxConns
 		pool.Close()

@@ -28,9 +28,6 @@ var (
 
 // TraceQueryStart implements pgx.QueryTracer.
 func (statementTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	if !recording(ctx) {
-		return ctx
-	}
 	return startStatement(ctx, statementName(data.SQL))
 }
 
@@ -41,9 +38,6 @@ func (statementTracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.
 
 // TraceBatchStart implements pgx.BatchTracer.
 func (statementTracer) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
-	if !recording(ctx) {
-		return ctx
-	}
 	return startStatement(ctx, "BATCH")
 }
 
@@ -57,9 +51,6 @@ func (statementTracer) TraceBatchEnd(ctx context.Context, _ *pgx.Conn, data pgx.
 
 // TraceCopyFromStart implements pgx.CopyFromTracer.
 func (statementTracer) TraceCopyFromStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceCopyFromStartData) context.Context {
-	if !recording(ctx) {
-		return ctx
-	}
 	return startStatement(ctx, "COPY "+strings.Join(data.TableName, "."))
 }
 
@@ -70,9 +61,6 @@ func (statementTracer) TraceCopyFromEnd(ctx context.Context, _ *pgx.Conn, data p
 
 // TraceAcquireStart implements pgxpool.AcquireTracer.
 func (statementTracer) TraceAcquireStart(ctx context.Context, _ *pgxpool.Pool, _ pgxpool.TraceAcquireStartData) context.Context {
-	if !recording(ctx) {
-		return ctx
-	}
 	return startStatement(ctx, "acquire connection")
 }
 
@@ -103,13 +91,15 @@ func WithTraces(ctx context.Context, spans ...trace.Span) context.Context {
 	return context.WithValue(trace.ContextWithSpan(ctx, recorded[0]), parentSpans{}, recorded)
 }
 
-// recording reports whether the statement is part of a recorded trace. Most are not, and cost only this lookup.
-func recording(ctx context.Context) bool { return trace.SpanFromContext(ctx).IsRecording() }
-
+// startStatement adds a statement's spans to ctx if the statement is part of a recorded trace. Most are not.
 func startStatement(ctx context.Context, name string) context.Context {
+	first := trace.SpanFromContext(ctx)
+	if !first.IsRecording() {
+		return ctx
+	}
 	parents, shared := ctx.Value(parentSpans{}).([]trace.Span)
 	if !shared {
-		parents = []trace.Span{trace.SpanFromContext(ctx)}
+		parents = []trace.Span{first}
 	}
 	spans := make([]trace.Span, len(parents))
 	for i, parent := range parents {
@@ -125,8 +115,8 @@ func startStatement(ctx context.Context, name string) context.Context {
 func endStatement(ctx context.Context, err error) {
 	spans, _ := ctx.Value(statementSpans{}).([]trace.Span)
 	for _, span := range spans {
-		if refusal, ok := errors.AsType[*pgconn.PgError](err); ok {
-			span.SetAttributes(attribute.String("db.response.status_code", refusal.Code))
+		if reported, ok := errors.AsType[*pgconn.PgError](err); ok {
+			span.SetAttributes(attribute.String("db.response.status_code", reported.Code))
 		}
 		if err != nil {
 			span.SetStatus(codes.Error, "")
@@ -138,7 +128,7 @@ func endStatement(ctx context.Context, err error) {
 // maxStatementName bounds the name of a statement that sqlc did not name.
 const maxStatementName = 32
 
-// statementName is what sqlc calls the statement, or else its first word.
+// statementName returns sqlc's name of the statement, or else its first word.
 func statementName(sql string) string {
 	if named, ok := strings.CutPrefix(sql, "-- name: "); ok {
 		name, _, _ := strings.Cut(named, " ")

@@ -18,7 +18,7 @@ func TestAStatementForSeveralRequestsIsASpanOfEachTrace(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewInMemoryExporter()
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans)).Tracer("test")
-	pool, err := postgres.OpenWith(t.Context(), testkit.DatabaseURL(t), postgres.Options{Traced: true})
+	pool, err := postgres.Open(t.Context(), testkit.DatabaseURL(t), postgres.Options{Traced: true})
 	check.NoError(t, err)
 	t.Cleanup(pool.Close)
 	_, one := tracer.Start(t.Context(), "one")

@@ -114,7 +114,7 @@ func TestSessionsAreUnavailableWithoutPostgreSQLAndBackWithIt(t *testing.T) {
 			return err
 		},
 	} {
-		if err := call(); !postgres.Away(err) {
+		if err := call(); !postgres.Unavailable(err) {
 			t.Errorf("%s: got %v, want Postgres away", name, err)
 		}
 	}

@@ -112,13 +112,13 @@ func TestACallbackThatFindsPostgresAwayMayBeTriedAgain(t *testing.T) {
 
 	away.Store(true)
 	pool.Reset()
-	if _, err := signIn.Complete(t.Context(), cookie, back); !postgres.Away(err) {
+	if _, err := signIn.Complete(t.Context(), cookie, back); !postgres.Unavailable(err) {
 		t.Fatalf("got %v, want Postgres away", err)
 	}
 	away.Store(false)
 	readOnly(t, f.pool, "on")
 	pool.Reset()
-	if _, err := signIn.Complete(t.Context(), cookie, back); !postgres.Away(err) {
+	if _, err := signIn.Complete(t.Context(), cookie, back); !postgres.Unavailable(err) {
 		t.Fatalf("on a standby: got %v, want Postgres away", err)
 	}
 	readOnly(t, f.pool, "off")

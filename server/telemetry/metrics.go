@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/pprof" // it also registers itself on the default mux, which is not served
 	"runtime"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -44,7 +45,7 @@ func NewMetricsServer(address string, gatherer prometheus.Gatherer, profiles boo
 // RegisterBuild registers examprep_build_info, whose labels identify the process. Alerts and dashboards join with it.
 func RegisterBuild(registerer prometheus.Registerer, process, version, environment string) {
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "examprep_build_info", Help: "1; its labels tell which process of which version this is.",
+		Name: "examprep_build_info", Help: "1; the labels are the process, its version, environment and Go version.",
 		ConstLabels: prometheus.Labels{
 			"process": process, "version": version, "environment": environment, "goversion": runtime.Version(),
 		},
@@ -53,14 +54,29 @@ func RegisterBuild(registerer prometheus.Registerer, process, version, environme
 	registerer.MustRegister(info)
 }
 
+// storeTimeout is the longest response time of a store that is up: requests cannot use a slower one.
+const storeTimeout = 2 * time.Second
+
 // RegisterReady registers examprep_ready, which is 1 while /readyz returns 200.
 func RegisterReady(registerer prometheus.Registerer, ready Ready) {
-	registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "examprep_ready", Help: "1 while /readyz returns 200.",
-	}, func() float64 {
-		ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
+	registerCheck(registerer, prometheus.GaugeOpts{Name: "examprep_ready", Help: "1 while /readyz returns 200."}, readyTimeout, ready)
+}
+
+// RegisterStore registers examprep_store_up of the store that name says. Each scrape calls ping, so an outage shows without
+// traffic too.
+func RegisterStore(registerer prometheus.Registerer, name string, ping func(context.Context) error) {
+	registerCheck(registerer, prometheus.GaugeOpts{
+		Name: "examprep_store_up", Help: "1 if the store responds to this process within two seconds, checked at each scrape.",
+		ConstLabels: prometheus.Labels{"store": name},
+	}, storeTimeout, ping)
+}
+
+// registerCheck registers a gauge that is 1 if check returns nil within timeout.
+func registerCheck(registerer prometheus.Registerer, opts prometheus.GaugeOpts, timeout time.Duration, check func(context.Context) error) {
+	registerer.MustRegister(prometheus.NewGaugeFunc(opts, func() float64 {
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
-		if ready(ctx) != nil {
+		if check(ctx) != nil || ctx.Err() != nil { // some clients return a response that came too late
 			return 0
 		}
 		return 1

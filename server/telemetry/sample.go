@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// newDraw returns the function that samples new traces, from the name of a sampler of the OpenTelemetry specification and
+// newSampler returns the function that samples new traces, from the name of a sampler of the OpenTelemetry specification and
 // its ratio. The parent's decision applies to a trace that has one, with or without the prefix parentbased_: a parent is a
 // process of this program, or an ingress that the configuration trusts.
-func newDraw(sampler, argument string) (func() bool, error) {
+func newSampler(sampler, argument string) (func() bool, error) {
 	switch strings.TrimPrefix(sampler, "parentbased_") {
 	case "", "always_on":
 		return func() bool { return true }, nil

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,9 @@ import (
 	"time"
 )
 
+// readyTimeout limits one call of Ready; the kubelet's default is one second.
+const readyTimeout = time.Second
+
 // The time limits of the servers for health and metrics: the kubelet and the scraper are nearby.
 const (
 	sideReadTimeout  = 5 * time.Second
@@ -17,6 +21,10 @@ const (
 	sideIdleTimeout  = 2 * time.Minute
 	sideStopTimeout  = 2 * time.Second
 )
+
+// Ready reports whether the process can do its work now: nil, or an error with the reason, for people. Every client of the
+// health port can read the error, so it must not contain a secret.
+type Ready func(ctx context.Context) error
 
 // Server is a small HTTP server for health or metrics.
 type Server struct {
@@ -64,4 +72,31 @@ func (s *Server) ServeListener(ctx context.Context, listener net.Listener) error
 		return fmt.Errorf("%s server: %w", s.name, err)
 	}
 	return nil
+}
+
+// NewHealthServer serves /healthz (200 while the process runs) and /readyz (200, or 503 with the reason).
+func NewHealthServer(address string, ready Ready, logger *slog.Logger) *Server {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeStatus(w, nil) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+		defer cancel()
+		writeStatus(w, ready(ctx))
+	})
+	return newServer("health", address, mux, logger)
+}
+
+func writeStatus(w http.ResponseWriter, unready error) {
+	code := http.StatusOK
+	body := struct {
+		Status string `json:"status"`
+		Reason string `json:"reason,omitempty"`
+	}{Status: "ok"}
+	if unready != nil {
+		code, body.Status, body.Reason = http.StatusServiceUnavailable, "unready", unready.Error()
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(body) // the client may have closed the connection
 }

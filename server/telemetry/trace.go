@@ -23,9 +23,9 @@ type Tracing struct {
 	Provider trace.TracerProvider
 	// Enabled reports whether spans are exported. If not, a hot path can make none.
 	Enabled bool
-	// Draw reports whether to record a trace that starts here, as OTEL_TRACES_SAMPLER configures. It generates one random
+	// Sample reports whether to record a trace that starts here, as OTEL_TRACES_SAMPLER configures. It generates one random
 	// number, which is all that a request without a recorded trace costs.
-	Draw func() bool
+	Sample func() bool
 	// Shutdown exports the buffered spans and ends the exporter.
 	Shutdown func(context.Context) error
 }
@@ -45,14 +45,14 @@ func (t *Tracing) Tracer() trace.Tracer {
 // and OTEL_TRACES_SAMPLER_ARG decide which traces are recorded; headers, TLS, limits and attributes are read by the
 // OpenTelemetry SDK itself.
 func NewTracing(ctx context.Context, service, version string) (*Tracing, error) {
-	wanted, err := exportWanted()
+	enabled, err := tracingEnabled()
 	if err != nil {
 		return nil, err
 	}
-	if !wanted {
-		return &Tracing{Draw: func() bool { return false }, Provider: noop.NewTracerProvider(), Shutdown: func(context.Context) error { return nil }}, nil
+	if !enabled {
+		return &Tracing{Sample: func() bool { return false }, Provider: noop.NewTracerProvider(), Shutdown: func(context.Context) error { return nil }}, nil
 	}
-	draw, err := newDraw(os.Getenv("OTEL_TRACES_SAMPLER"), os.Getenv("OTEL_TRACES_SAMPLER_ARG"))
+	sample, err := newSampler(os.Getenv("OTEL_TRACES_SAMPLER"), os.Getenv("OTEL_TRACES_SAMPLER_ARG"))
 	if err != nil {
 		return nil, err
 	}
@@ -62,14 +62,14 @@ func NewTracing(ctx context.Context, service, version string) (*Tracing, error) 
 	}
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithBatcher(exporter),
-		// Draw was called for a trace that starts here; the parent decides for others.
+		// Sample was called for a trace that starts here; the parent decides for others.
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.AlwaysSample())),
-		sdktrace.WithResource(describe(ctx, service, version)),
+		sdktrace.WithResource(newResource(ctx, service, version)),
 	)
-	return &Tracing{Provider: provider, Enabled: true, Draw: draw, Shutdown: provider.Shutdown}, nil
+	return &Tracing{Provider: provider, Enabled: true, Sample: sample, Shutdown: provider.Shutdown}, nil
 }
 
-func exportWanted() (bool, error) {
+func tracingEnabled() (bool, error) {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return false, nil
 	}
@@ -85,7 +85,7 @@ func exportWanted() (bool, error) {
 	}
 }
 
-// newExporter speaks the protocol that the variables name; http/protobuf is the specification's default.
+// newExporter uses the protocol of the variables; http/protobuf is the specification's default.
 func newExporter(ctx context.Context) (*otlptrace.Exporter, error) {
 	protocol := os.Getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
 	if protocol == "" {
@@ -107,9 +107,9 @@ func newExporter(ctx context.Context) (*otlptrace.Exporter, error) {
 	return exporter, nil
 }
 
-// describe names the process. Later sources win: the variables say what the operator wants it to be called.
-func describe(ctx context.Context, service, version string) *resource.Resource {
-	// A detector that fails leaves its part out; the rest is worth having.
+// newResource describes the process. The OTEL_ variables win over service and version.
+func newResource(ctx context.Context, service, version string) *resource.Resource {
+	// A detector that fails leaves its attributes out; the others are still useful.
 	r, _ := resource.New(ctx,
 		resource.WithTelemetrySDK(),
 		resource.WithHost(),

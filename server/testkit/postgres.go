@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"context"
+	"maps"
 	"testing"
 	"time"
 
@@ -13,16 +14,20 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// Database returns a pool of connections to a new, migrated sandbox database.
-func Database(t testing.TB, session ...postgres.Setting) *pgxpool.Pool {
+// Database returns a pool of connections to a new, migrated sandbox database, with the run-time parameters of session.
+func Database(t testing.TB, session ...map[string]string) *pgxpool.Pool {
 	t.Helper()
 	return Open(t, DatabaseURL(t), session...)
 }
 
-// Open returns a pool of connections to a database.
-func Open(t testing.TB, address string, session ...postgres.Setting) *pgxpool.Pool {
+// Open returns a pool of connections to a database, with the run-time parameters of session.
+func Open(t testing.TB, address string, session ...map[string]string) *pgxpool.Pool {
 	t.Helper()
-	pool, err := postgres.Open(t.Context(), address, session...)
+	options := postgres.Options{Session: map[string]string{}}
+	for _, parameters := range session {
+		maps.Copy(options.Session, parameters)
+	}
+	pool, err := postgres.Open(t.Context(), address, options)
 	check.NoError(t, err)
 	t.Cleanup(pool.Close)
 	return pool

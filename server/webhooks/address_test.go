@@ -78,7 +78,7 @@ func hostileURLs() []string {
 func TestAHostileURLIsRefusedAtRegistrationAndConnectsToNothing(t *testing.T) {
 	t.Parallel()
 	l := newLookout(t, newZone(t, nil), nil, nil)
-	g := newGuard(nil)
+	g := NewAddressPolicy(nil)
 	for _, spelling := range hostileURLs() {
 		spelling = strings.Replace(spelling, "PORT", l.port, 1)
 		t.Run(fmt.Sprintf("%.60q", spelling), func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestANameThatResolvesInwardsConnectsToNothingPrivate(t *testing.T) {
 	t.Parallel()
 	names := hostileNames()
 	l := newLookout(t, newZone(t, names), nil, nil)
-	g := newGuard(nil)
+	g := NewAddressPolicy(nil)
 	for name, answers := range names {
 		for _, spelling := range urlsOf(name) {
 			t.Run(spelling, func(t *testing.T) {

@@ -57,15 +57,15 @@ func watched(t *testing.T) context.Context {
 
 // stage is all that takes part.
 type stage struct {
-	chaos     *chaos
-	pool      *pgxpool.Pool
-	notifier  *Notifier
-	endpoints *Endpoints
-	receiver  *chaosReceiver
-	history   *history
-	course    *course
-	seed      uint64
-	accounts  []uuid.UUID
+	chaos    *chaos
+	pool     *pgxpool.Pool
+	notifier *Notifier
+	managed  *Managed
+	receiver *chaosReceiver
+	history  *history
+	course   *course
+	seed     uint64
+	accounts []uuid.UUID
 
 	// The endpoints by what becomes of them; steady ones stay as they are.
 	steady                              []*target
@@ -81,7 +81,7 @@ func newStage(ctx context.Context, t *testing.T, events int, seed uint64) *stage
 	testkit.Exec(t, s.pool, chaosTables)
 	s.notifier = NewNotifier(s.pool)
 	testkit.Run(t, s.notifier.Run)
-	s.endpoints = NewEndpoints(s.pool, testKeyring(t), loopback)
+	s.managed = NewManaged(s.pool, testKeyring(t), NewAddressPolicy(loopback))
 	for range 3 {
 		id := uuid.New()
 		s.accounts = append(s.accounts, id)
@@ -145,7 +145,7 @@ func (s *stage) register(ctx context.Context, to *target) error {
 		Owner: s.owner(to), URL: s.receiver.url(to), Events: to.kinds, Account: to.account, Secret: NewSecret(),
 	}
 	return testkit.Await(ctx, "an endpoint is changed", func(ctx context.Context) error {
-		endpoint, err := s.endpoints.ApplyManaged(ctx, want)
+		endpoint, err := s.managed.Apply(ctx, want)
 		if err != nil {
 			return err
 		}
@@ -204,13 +204,13 @@ func (s *stage) settle(ctx context.Context, t *testing.T) {
 // changeEndpoints deletes, disables, enables and adds endpoints at points of the course.
 func (s *stage) changeEndpoints(ctx context.Context) error {
 	remove := func(to *target) error {
-		err := testkit.Await(ctx, "an endpoint is changed", func(ctx context.Context) error { return s.endpoints.DeleteManaged(ctx, s.owner(to)) })
+		err := testkit.Await(ctx, "an endpoint is changed", func(ctx context.Context) error { return s.managed.Delete(ctx, s.owner(to)) })
 		to.end()
 		return err
 	}
 	suspend := func(to *target, suspended bool) error {
 		return testkit.Await(ctx, "an endpoint is changed", func(ctx context.Context) error {
-			_, err := s.endpoints.ApplyManaged(ctx, ManagedEndpoint{
+			_, err := s.managed.Apply(ctx, ManagedEndpoint{
 				Owner: s.owner(to), URL: s.receiver.url(to), Events: to.kinds, Account: to.account, Secret: to.secret,
 				Suspend: suspended,
 			})
@@ -274,7 +274,7 @@ func (s *stage) seeItGone(ctx context.Context) error {
 	case <-s.gone.goes:
 	}
 	err := testkit.Await(ctx, "the endpoint that is gone is disabled", func(ctx context.Context) error {
-		health, err := s.endpoints.Health(ctx, s.owner(s.gone))
+		health, err := s.managed.Health(ctx, s.owner(s.gone))
 		if err == nil && health.DisabledReason != reasonGone {
 			err = errors.New("it is enabled")
 		}

@@ -33,7 +33,7 @@ END
 $$;
 CREATE TRIGGER chaos_note AFTER UPDATE ON webhook_deliveries FOR EACH ROW
     WHEN (NEW.attempt > OLD.attempt
-        OR NEW.attempt = OLD.attempt AND OLD.lease IS NOT NULL AND NEW.lease IS NULL AND NEW.state = 'pending')
+        OR NEW.attempt = OLD.attempt AND OLD.lease_id IS NOT NULL AND NEW.lease_id IS NULL AND NEW.state = 'pending')
     EXECUTE FUNCTION chaos_note();`
 
 // judge says what did not hold, and what was counted.
@@ -144,11 +144,11 @@ func (s *stage) judgeRows(ctx context.Context, t *testing.T) {
 			" WHERE given < greatest(0.8 * " + base + " * factor, asked) - 0.00001",
 		"waits longer than the backoff": "SELECT count(*) FROM " + wait +
 			" WHERE given > greatest(1.2 * " + base + " * factor, asked) + 0.00001",
-		"deliveries with more than six tries of which anybody knows": `SELECT count(*) FROM (SELECT FROM webhook_tries
+		"deliveries with more than six tries of which anybody knows": `SELECT count(*) FROM (SELECT FROM webhook_attempts
 			WHERE failure <> 'worker_lost' GROUP BY delivery_id HAVING count(*) > 6) d`,
-		"deliveries that count more than six tries": `SELECT count(*) FROM webhook_deliveries WHERE attempt - lost > 6`,
+		"deliveries that count more than six tries": `SELECT count(*) FROM webhook_deliveries WHERE attempt - lost_attempts > 6`,
 		"deliveries without a record of the try that arrived": `SELECT count(*) FROM webhook_deliveries d
-			WHERE state = 'delivered' AND NOT EXISTS (SELECT FROM webhook_tries t
+			WHERE state = 'delivered' AND NOT EXISTS (SELECT FROM webhook_attempts t
 				WHERE t.delivery_id = d.id AND t.attempt = d.attempt AND t.failure = '')`,
 		"deliveries that were given up": `SELECT count(*) FROM webhook_deliveries
 			WHERE state = 'failed' AND last_status IS DISTINCT FROM 410`,
@@ -204,7 +204,7 @@ func (s *stage) judgeHaste(ctx context.Context, t *testing.T) {
 	for _, to := range s.receiver.targets {
 		for _, id := range to.early {
 			var excused bool
-			err := s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM webhook_tries t JOIN webhook_deliveries d ON d.id = t.delivery_id
+			err := s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM webhook_attempts t JOIN webhook_deliveries d ON d.id = t.delivery_id
 				WHERE d.event_id = $1 AND d.endpoint_id = $2 AND t.failure IN ('timeout', 'worker_lost'))`, id, to.id).Scan(&excused)
 			check.NoError(t, err)
 			if !excused {

@@ -75,7 +75,7 @@ func (w *Worker) flush(ctx context.Context, batch []result, stopping *time.Time)
 
 func (w *Worker) writeDown(ctx context.Context, batch []result) error {
 	arg := webhooksdb.CompleteParams{
-		Lease: w.lease, MaxAttempts: maxAttempts,
+		LeaseID: w.lease, MaxAttempts: maxAttempts,
 		LeastDelay: (1 - retryJitter) * w.cfg.RetryBase.Seconds(), Factor: retryFactor,
 	}
 	for _, r := range batch {
@@ -84,11 +84,11 @@ func (w *Worker) writeDown(ctx context.Context, batch []result) error {
 		arg.Attempts = append(arg.Attempts, r.row.Attempt)
 		arg.States = append(arg.States, state)
 		arg.Statuses = append(arg.Statuses, int32(r.status))
-		arg.Errors = append(arg.Errors, r.failure)
+		arg.Failures = append(arg.Failures, r.failure)
 		arg.Delays = append(arg.Delays, delay.Seconds())
 		arg.Began = append(arg.Began, r.began)
 		arg.Millis = append(arg.Millis, millis(r.took))
-		arg.Answers = append(arg.Answers, r.answer)
+		arg.Responses = append(arg.Responses, r.answer)
 	}
 	statement, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -100,8 +100,8 @@ func (w *Worker) writeDown(ctx context.Context, batch []result) error {
 		return nil
 	}
 	if err := w.queries.TellLate(statement, webhooksdb.TellLateParams{
-		Ids: arg.Ids, Attempts: arg.Attempts, Statuses: arg.Statuses, Errors: arg.Errors, Began: arg.Began,
-		Millis: arg.Millis, Answers: arg.Answers, MaxAttempts: maxAttempts,
+		Ids: arg.Ids, Attempts: arg.Attempts, Statuses: arg.Statuses, Failures: arg.Failures, Began: arg.Began,
+		Millis: arg.Millis, Responses: arg.Responses, MaxAttempts: maxAttempts,
 	}); err != nil {
 		return err //nolint:wrapcheck // the caller says what it was doing
 	}
@@ -118,7 +118,7 @@ func (w *Worker) next(r result) (state string, delay time.Duration) {
 		return "failed", 0
 	}
 	// Of the tries begun, those count whose outcome is known.
-	delay, again := retryDelay(w.cfg.RetryBase, int(r.row.Attempt-r.row.Lost), r.retryAfter)
+	delay, again := retryDelay(w.cfg.RetryBase, int(r.row.Attempt-r.row.LostAttempts), r.retryAfter)
 	if !again {
 		return "failed", 0
 	}

@@ -166,7 +166,7 @@ func (w *Worker) begin(ctx context.Context, hints []hint) {
 		ids[i] = h.delivery
 	}
 	rows, err := w.queries.Lease(store, webhooksdb.LeaseParams{
-		Ids: ids, Lease: w.lease, TermSeconds: w.term().Seconds(), MaxAttempts: maxAttempts, MaxLost: maxLost,
+		Ids: ids, LeaseID: w.lease, TermSeconds: w.term().Seconds(), MaxAttempts: maxAttempts, MaxLost: maxLost,
 	})
 	if w.trouble(ctx, "leasing deliveries", err) {
 		w.lanes.requeue(hints)
@@ -317,6 +317,6 @@ func (w *Worker) unlease(ctx context.Context, row webhooksdb.LeaseRow, delay tim
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	w.trouble(ctx, "giving a delivery back", w.queries.Unlease(ctx, webhooksdb.UnleaseParams{
-		Ids: []uuid.UUID{row.ID}, Attempts: []int32{row.Attempt}, Lease: w.lease, DelaySeconds: delay.Seconds(),
+		Ids: []uuid.UUID{row.ID}, Attempts: []int32{row.Attempt}, LeaseID: w.lease, DelaySeconds: delay.Seconds(),
 	}))
 }

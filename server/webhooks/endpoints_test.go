@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"examprep.dev/api/client"
+	"examprep.dev/server/postgres/webhooksdb"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
@@ -67,7 +68,7 @@ func TestAnothersEndpointIsNotThereAndAResourcesIsReadOnly(t *testing.T) {
 	mine, theirs := b.account(t), b.account(t)
 	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: theirs, URL: "https://receiver.example.com", Events: Kinds()})
 	check.NoError(t, err)
-	managed, err := b.endpoints.ApplyManaged(t.Context(), ManagedEndpoint{
+	managed, err := b.managed.Apply(t.Context(), ManagedEndpoint{
 		Owner: "c/ns/n", URL: "https://receiver.example.com", Events: Kinds(), Secret: NewSecret(),
 		Account: uuid.NullUUID{UUID: mine, Valid: true},
 	})
@@ -85,12 +86,12 @@ func TestAnothersEndpointIsNotThereAndAResourcesIsReadOnly(t *testing.T) {
 		}
 	}
 	for name, call := range map[string]func() error{
-		"test": func() error { _, err := b.endpoints.Test(t.Context(), mine, made.ID, time.Now()); return err },
+		"test": func() error { _, err := b.deliveries.Test(t.Context(), mine, made.ID, time.Now()); return err },
 		"deliveries": func() error {
-			_, err := b.endpoints.Deliveries(t.Context(), mine, made.ID, uuid.NullUUID{}, 10)
+			_, err := b.deliveries.List(t.Context(), mine, made.ID, uuid.NullUUID{}, 10)
 			return err
 		},
-		"redeliver": func() error { _, err := b.endpoints.Redeliver(t.Context(), mine, made.ID, uuid.New()); return err },
+		"redeliver": func() error { _, err := b.deliveries.Redeliver(t.Context(), mine, made.ID, uuid.New()); return err },
 	} {
 		if err := call(); !is[*NotFoundError](err) {
 			t.Errorf("%s another's: got %v, want a NotFoundError", name, err)
@@ -257,12 +258,40 @@ func TestARotationIsTheWayOutOfALostEncryptionKey(t *testing.T) {
 	if _, err := b.endpoints.RotateSecret(t.Context(), account, made.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.endpoints.ApplyManaged(t.Context(), want); err != nil {
+	if _, err := b.managed.Apply(t.Context(), want); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Run(t, b.worker(t, r).Run)
 	for _, endpoint := range []uuid.UUID{made.ID, managed.ID} {
 		b.fill(t, endpoint, 1)
 		r.Next(t)
+	}
+}
+
+// TestApplyWithTheOldEncryptionKeysRotatesNothing applies a resource by an operator that still has the old keyring, after a worker
+// with the new one has re-encrypted the secrets.
+func TestApplyWithTheOldEncryptionKeysRotatesNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	want, endpoint := b.endpoint(t, "https://receiver.example.com/")
+	previous := want.Secret
+	want.Secret = NewSecret() // its customer still verifies by the previous secret
+	_, err := b.managed.Apply(t.Context(), want)
+	check.NoError(t, err)
+	newer, err := ParseKeyring("newer:" + testkit.Secret(1) + "," + testKeys)
+	check.NoError(t, err)
+	check.NoError(t, newer.Reencrypt(t.Context(), webhooksdb.New(b.pool)))
+	_, err = b.managed.Apply(t.Context(), want)
+	check.NoError(t, err)
+	rows, err := webhooksdb.New(b.pool).SecretsOfEndpoint(t.Context(), endpoint.ID)
+	check.NoError(t, err)
+	var secrets []string
+	for _, row := range rows {
+		secret, err := newer.Decrypt(endpoint.ID, row.KeyID, row.Ciphertext)
+		check.NoError(t, err)
+		secrets = append(secrets, secret)
+	}
+	if !slices.Equal(secrets, []string{want.Secret, previous}) {
+		t.Errorf("%d secrets, want the present one and the previous one", len(secrets))
 	}
 }

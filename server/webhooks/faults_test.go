@@ -105,7 +105,7 @@ func workUntilKilled() {
 		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	pool, err := postgres.Open(ctx, os.Getenv(workerDatabase))
+	pool, err := postgres.Open(ctx, os.Getenv(workerDatabase), postgres.Options{})
 	fail(err)
 	cache, err := testenv.Lookup(testkit.RedisVariable)
 	fail(err)
@@ -279,7 +279,7 @@ func TestAnEndpointThatFailsForDaysIsDisabledWhenItFailsAgain(t *testing.T) {
 	b.happen(t, 1)
 	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE id = $1 AND status = 'disabled'", endpoint.ID)
 	b.until(t, 0, inState, "pending")
-	health, err := b.endpoints.Health(t.Context(), want.Owner)
+	health, err := b.managed.Health(t.Context(), want.Owner)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,8 +35,8 @@ func (b *bench) fill(t *testing.T, endpoint uuid.UUID, n int) {
 	event, err := NewEvent(KindContentUpdated, uuid.NullUUID{}, time.Now(), ContentUpdated{ExamKey: "exam"})
 	check.NoError(t, err)
 	testkit.Exec(t, b.pool, `WITH made AS (
-			INSERT INTO webhook_events (id, kind, body) SELECT webhook_new_id(), $2, $3 FROM generate_series(1, $1::int) RETURNING id)
-		INSERT INTO webhook_deliveries (id, event_id, endpoint_id) SELECT webhook_new_id(), id, $4 FROM made`,
+			INSERT INTO webhook_events (id, kind, body) SELECT uuidv7(), $2, $3 FROM generate_series(1, $1::int) RETURNING id)
+		INSERT INTO webhook_deliveries (id, event_id, endpoint_id) SELECT uuidv7(), id, $4 FROM made`,
 		n, string(event.Kind), event.Body, endpoint)
 	b.notifier.Notify()
 }
@@ -139,7 +139,7 @@ func TestALongBacklogIsNeverDeliveredAfterItsEndpointWasDeleted(t *testing.T) {
 	r := testkit.StartReceiver(t, nil)
 	deleted, endpoint := b.endpoint(t, r.URL)
 	b.fill(t, endpoint.ID, 2*cancelChunk)
-	check.NoError(t, b.endpoints.DeleteManaged(t.Context(), deleted.Owner))
+	check.NoError(t, b.managed.Delete(t.Context(), deleted.Owner))
 	b.until(t, cancelChunk, inState, "cancelled")
 	testkit.Run(t, b.worker(t, r).Run)
 	b.until(t, 2*cancelChunk, inState, "cancelled")
@@ -163,7 +163,7 @@ func TestALateGoneDoesNotDisableTheNewURL(t *testing.T) {
 	b.fill(t, endpoint.ID, 1)
 	<-entered
 	want.URL = moved.URL
-	if _, err := b.endpoints.ApplyManaged(t.Context(), want); err != nil {
+	if _, err := b.managed.Apply(t.Context(), want); err != nil {
 		t.Fatal(err)
 	}
 	close(release)
@@ -193,7 +193,7 @@ func TestALeaseThatWaitsHoldsUpNoOther(t *testing.T) {
 	b.crash(t, 1)
 	b.fill(t, endpoint.ID, 1)
 	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET relay_at = now() + interval '1 hour'") // the hints are ours
-	logging := testkit.Begin(t, b.pool, `INSERT INTO webhook_tries (delivery_id, attempt, began_at, duration_ms, failure)
+	logging := testkit.Begin(t, b.pool, `INSERT INTO webhook_attempts (delivery_id, attempt, began_at, duration_ms, failure)
 		SELECT id, 1, now(), 0, 'worker_lost' FROM webhook_deliveries WHERE attempt = 1`)
 	w := b.worker(t, r)
 	testkit.Run(t, w.Run)

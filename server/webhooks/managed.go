@@ -4,23 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/postgres/webhooksdb"
 )
 
-// ManagedEndpoint is an endpoint as a resource declares it.
+// ManagedEndpoint is an endpoint as a resource of the cluster declares it.
 type ManagedEndpoint struct {
 	// Owner is the resource: cluster/namespace/name.
 	Owner       string
 	URL         string
 	Events      []Kind
 	Description string
-	// Account is whose events it gets; invalid: everyone's.
+	// Account owns the events that are delivered; if it is invalid, the events of all accounts are.
 	Account uuid.NullUUID
 	// Secret is the signing secret, at least 24 bytes.
 	Secret string
@@ -28,88 +28,102 @@ type ManagedEndpoint struct {
 	Suspend bool
 }
 
-// reasonSuspended is the disabled_reason of a suspended resource's endpoint. Only this reason is lifted by the
-// resource: one that was disabled for its failures stays so until its URL changes.
-const reasonSuspended = "suspended by its resource"
+const (
+	// minSecret is the shortest signing secret that a resource can bring, in bytes.
+	minSecret = 24
+	// reasonSuspended is the disabled_reason of a suspended resource's endpoint. Only this reason ends with the suspension: an
+	// endpoint that was disabled for its failures stays so until its URL changes.
+	reasonSuspended = "suspended by its resource"
+	// backlogLimit is the number of pending deliveries up to which Health counts.
+	backlogLimit = 100_000
+)
 
-// ApplyManaged makes the endpoint of want.Owner what want says, and returns it. Where that is so already nothing is
-// written. A new secret replaces the old one, which signs beside it for 24 hours. Another account makes it another
-// endpoint, with an id of its own: neither what was delivered for the former account nor what is pending is the next
-// one's to see.
-func (e *Endpoints) ApplyManaged(ctx context.Context, want ManagedEndpoint) (Endpoint, error) {
-	if err := e.validateManaged(want); err != nil {
+// Managed stores the endpoints that resources of the cluster declare.
+type Managed struct {
+	pool    *pgxpool.Pool
+	queries *webhooksdb.Queries
+	keyring *Keyring
+	policy  *AddressPolicy
+}
+
+// NewManaged returns a store on pool. keyring encrypts secrets; policy decides which addresses URLs can contain.
+func NewManaged(pool *pgxpool.Pool, keyring *Keyring, policy *AddressPolicy) *Managed {
+	return &Managed{pool: pool, queries: webhooksdb.New(pool), keyring: keyring, policy: policy}
+}
+
+// Apply makes the endpoint of want.Owner equal to want, and returns it. It writes nothing if they are equal. A new secret replaces
+// the old one, which also signs for 24 hours. Another account gets another endpoint with an id of its own: it must see neither
+// past nor pending deliveries of the former account. A mistake in want is a *ValidationError.
+func (m *Managed) Apply(ctx context.Context, want ManagedEndpoint) (Endpoint, error) {
+	if err := validate(m.policy, want.URL, want.Events, want.Description); err != nil {
 		return Endpoint{}, err
 	}
-	if row, same, err := e.unchanged(ctx, want); err != nil || same {
-		return endpointOf(row), err
+	if len(want.Secret) < minSecret {
+		return Endpoint{}, &ValidationError{Field: "secret", Detail: fmt.Sprintf("must have at least %d characters", minSecret)}
 	}
-	var applied webhooksdb.WebhookEndpoint
-	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
-		q := e.queries.WithTx(tx)
-		row, err := e.ensureManaged(ctx, q, want)
-		if err == nil && row.AccountID != want.Account {
-			row, err = e.moveManaged(ctx, q, row, want)
+	var row webhooksdb.WebhookEndpoint
+	err := pgx.BeginFunc(ctx, m.pool, func(tx pgx.Tx) (err error) {
+		q := m.queries.WithTx(tx)
+		if row, err = lockOrInsert(ctx, q, want); err != nil {
+			return err
+		}
+		if row.AccountID != want.Account { // an endpoint that was disabled for its failures stays so
+			if err := remove(ctx, q, row.ID); err != nil {
+				return err
+			}
+			row, err = insertManaged(ctx, q, row, want)
+		} else {
+			row, err = update(ctx, q, row, want.apply(row))
 		}
 		if err != nil {
 			return err
 		}
-		applied, err = e.changeManaged(ctx, q, row, want)
-		return err
+		return ensureSecret(ctx, q, m.keyring, row.ID, want.Secret)
 	})
 	if err != nil {
 		return Endpoint{}, fmt.Errorf("apply endpoint of %s: %w", want.Owner, err)
 	}
-	return endpointOf(applied), nil
+	return endpointOf(row), nil
 }
 
-func (e *Endpoints) validateManaged(want ManagedEndpoint) error {
-	if err := e.validate(want.URL, want.Events, want.Description); err != nil {
-		return err
-	}
-	if len(want.Secret) < minSecret {
-		return &ValidationError{Field: "secret", Detail: fmt.Sprintf("must have at least %d characters", minSecret)}
-	}
-	return nil
-}
-
-// unchanged reports whether the endpoint is what want says, secret included.
-func (e *Endpoints) unchanged(ctx context.Context, want ManagedEndpoint) (webhooksdb.WebhookEndpoint, bool, error) {
-	row, err := e.queries.ManagedEndpoint(ctx, want.Owner)
+// lockOrInsert returns the locked row of the resource's endpoint, and inserts it if there is none.
+func lockOrInsert(ctx context.Context, q *webhooksdb.Queries, want ManagedEndpoint) (webhooksdb.WebhookEndpoint, error) {
+	row, err := q.LockManagedEndpoint(ctx, want.Owner)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return row, false, nil
+		row, err = insertManaged(ctx, q, webhooksdb.WebhookEndpoint{}, want)
 	}
-	if err != nil {
-		return row, false, fmt.Errorf("read endpoint of %s: %w", want.Owner, err)
+	if errors.Is(err, pgx.ErrNoRows) { // another process has inserted it since
+		row, err = q.LockManagedEndpoint(ctx, want.Owner)
 	}
-	status, reason := wantedStatus(row, want)
-	if row.Url != want.URL || row.Description != want.Description || row.AccountID != want.Account ||
-		row.Status != status || row.DisabledReason != reason || !slices.Equal(row.Events, texts(want.Events)) {
-		return row, false, nil
-	}
-	current, err := e.currentSecret(ctx, e.queries, row.ID)
-	return row, current == want.Secret, err
+	return row, err
 }
 
-// currentSecret is the newest secret of an endpoint; "" when there is none, or none that opens: then the one that the
-// resource brings along takes its place.
-func (e *Endpoints) currentSecret(ctx context.Context, q *webhooksdb.Queries, endpoint uuid.UUID) (string, error) {
-	rows, err := q.SecretsOfEndpoint(ctx, endpoint)
+// insertManaged inserts the endpoint in the place of earlier, or returns pgx.ErrNoRows if the resource has one.
+func insertManaged(
+	ctx context.Context, q *webhooksdb.Queries, earlier webhooksdb.WebhookEndpoint, want ManagedEndpoint,
+) (webhooksdb.WebhookEndpoint, error) {
+	id, err := uuid.NewV7()
 	if err != nil {
-		return "", fmt.Errorf("read signing secrets: %w", err)
+		return webhooksdb.WebhookEndpoint{}, err
 	}
-	if len(rows) == 0 {
-		return "", nil
-	}
-	secret, err := e.keyring.open(endpoint, rows[0].KeyID, rows[0].Ciphertext)
-	if err != nil {
-		return "", nil //nolint:nilerr // different from any that is wanted
-	}
-	return secret, nil
+	status, reason := desiredStatus(earlier, want)
+	return q.InsertManagedEndpoint(ctx, webhooksdb.InsertManagedEndpointParams{
+		ID: id, AccountID: want.Account, Url: want.URL, Events: kindStrings(want.Events), Description: want.Description,
+		Status: status, DisabledReason: reason, ManagedBy: &want.Owner,
+	})
 }
 
-// wantedStatus: a suspended resource's endpoint is disabled; one that failed too long stays disabled until its URL
-// changes.
-func wantedStatus(row webhooksdb.WebhookEndpoint, want ManagedEndpoint) (status, reason string) {
+// apply returns the values of row as the resource declares them.
+func (want ManagedEndpoint) apply(row webhooksdb.WebhookEndpoint) webhooksdb.ChangeEndpointParams {
+	status, reason := desiredStatus(row, want)
+	return webhooksdb.ChangeEndpointParams{
+		ID: row.ID, Url: want.URL, Events: kindStrings(want.Events), Description: want.Description, Status: status, DisabledReason: reason,
+	}
+}
+
+// desiredStatus returns the status of a resource's endpoint: disabled while the resource is suspended, and after too many failures
+// until the URL changes.
+func desiredStatus(row webhooksdb.WebhookEndpoint, want ManagedEndpoint) (status, reason string) {
 	switch {
 	case want.Suspend:
 		return StatusDisabled, reasonSuspended
@@ -120,77 +134,10 @@ func wantedStatus(row webhooksdb.WebhookEndpoint, want ManagedEndpoint) (status,
 	}
 }
 
-// ensureManaged returns the locked row of the resource's endpoint, made if there is none.
-func (e *Endpoints) ensureManaged(
-	ctx context.Context, q *webhooksdb.Queries, want ManagedEndpoint,
-) (webhooksdb.WebhookEndpoint, error) {
-	status, reason := wantedStatus(webhooksdb.WebhookEndpoint{}, want)
-	row, err := e.insertManaged(ctx, q, want, status, reason)
-	if errors.Is(err, pgx.ErrNoRows) { // it is there already
-		return q.LockManagedEndpoint(ctx, want.Owner)
-	}
-	return row, err
-}
-
-// moveManaged puts an endpoint of the wanted account in the place of the locked row. That the receiver failed too long
-// stays true of it.
-func (e *Endpoints) moveManaged(
-	ctx context.Context, q *webhooksdb.Queries, row webhooksdb.WebhookEndpoint, want ManagedEndpoint,
-) (webhooksdb.WebhookEndpoint, error) {
-	status, reason := wantedStatus(row, want)
-	if err := remove(ctx, q, row.ID); err != nil {
-		return row, err
-	}
-	return e.insertManaged(ctx, q, want, status, reason)
-}
-
-// insertManaged returns pgx.ErrNoRows where the resource has an endpoint.
-func (e *Endpoints) insertManaged(
-	ctx context.Context, q *webhooksdb.Queries, want ManagedEndpoint, status, reason string,
-) (webhooksdb.WebhookEndpoint, error) {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return webhooksdb.WebhookEndpoint{}, err
-	}
-	return q.InsertManagedEndpoint(ctx, webhooksdb.InsertManagedEndpointParams{
-		ID: id, AccountID: want.Account, Url: want.URL, Events: texts(want.Events), Description: want.Description,
-		Status: status, DisabledReason: reason, ManagedBy: &want.Owner,
-	})
-}
-
-// changeManaged brings the locked row to what want says.
-func (e *Endpoints) changeManaged(
-	ctx context.Context, q *webhooksdb.Queries, row webhooksdb.WebhookEndpoint, want ManagedEndpoint,
-) (webhooksdb.WebhookEndpoint, error) {
-	status, reason := wantedStatus(row, want)
-	changed, err := q.ChangeEndpoint(ctx, webhooksdb.ChangeEndpointParams{
-		ID: row.ID, Url: want.URL, Events: texts(want.Events), Description: want.Description,
-		Status: status, DisabledReason: reason,
-	})
-	if err != nil {
-		return row, err
-	}
-	if status == StatusDisabled {
-		if err := cancelSome(ctx, q, row.ID); err != nil {
-			return row, err
-		}
-	}
-	current, err := e.currentSecret(ctx, q, row.ID)
-	if err != nil {
-		return row, err
-	}
-	if current != want.Secret {
-		if err := e.rotate(ctx, q, row.ID, want.Secret); err != nil {
-			return row, err
-		}
-	}
-	return changed, nil
-}
-
-// DeleteManaged removes the endpoint of a resource, as Delete does. One that is gone already is no error.
-func (e *Endpoints) DeleteManaged(ctx context.Context, owner string) error {
-	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
-		q := e.queries.WithTx(tx)
+// Delete deletes the endpoint of a resource, as Endpoints.Delete does. It returns nil if the endpoint does not exist.
+func (m *Managed) Delete(ctx context.Context, owner string) error {
+	err := pgx.BeginFunc(ctx, m.pool, func(tx pgx.Tx) error {
+		q := m.queries.WithTx(tx)
 		row, err := q.LockManagedEndpoint(ctx, owner)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
@@ -206,38 +153,25 @@ func (e *Endpoints) DeleteManaged(ctx context.Context, owner string) error {
 	return nil
 }
 
-// Health is how deliveries to an endpoint fare.
+// Health is an endpoint with its backlog.
 type Health struct {
-	ID             uuid.UUID
-	Status         string
-	DisabledReason string
-	// FailingSince is when failures began without a success since; nil while deliveries succeed.
-	FailingSince *time.Time
-	// LastStatus is the HTTP status of the last try; 0 when no answer came or nothing was tried.
-	LastStatus    int
-	LastSuccessAt *time.Time
-	// DisablesAt is from when on another failure disables the endpoint; nil as in Endpoint.
-	DisablesAt *time.Time
-	// Backlog is how many deliveries are pending, counted up to 100,000; OldestUndelivered when the oldest was caused, nil
-	// for none.
-	Backlog           int64
+	Endpoint
+	// Backlog is the number of pending deliveries, counted up to 100,000.
+	Backlog int64
+	// OldestUndelivered is the creation time of the oldest pending delivery; nil if there is none.
 	OldestUndelivered *time.Time
 }
 
 // Health returns the delivery health of a resource's endpoint, or *NotFoundError.
-func (e *Endpoints) Health(ctx context.Context, owner string) (Health, error) {
-	row, err := e.queries.HealthOfManaged(ctx, webhooksdb.HealthOfManagedParams{ManagedBy: owner, Bound: backlogBound})
+func (m *Managed) Health(ctx context.Context, owner string) (Health, error) {
+	row, err := m.queries.HealthOfManaged(ctx, webhooksdb.HealthOfManagedParams{ManagedBy: owner, Bound: backlogLimit})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Health{}, &NotFoundError{ID: owner}
 	}
 	if err != nil {
 		return Health{}, fmt.Errorf("read health of %s: %w", owner, err)
 	}
-	health := Health{
-		ID: row.ID, Status: row.Status, DisabledReason: row.DisabledReason, FailingSince: row.FailingSince,
-		LastStatus: statusOf(row.LastStatus), LastSuccessAt: row.LastSuccessAt,
-		DisablesAt: disablesAt(row.Status, row.FailingSince), Backlog: row.Backlog,
-	}
+	health := Health{Endpoint: endpointOf(row.WebhookEndpoint), Backlog: row.Backlog}
 	if row.Backlog > 0 {
 		health.OldestUndelivered = &row.Oldest
 	}

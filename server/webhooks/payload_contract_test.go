@@ -36,7 +36,7 @@ func TestDeliveriesAreWhatTheContractPromises(t *testing.T) {
 	keyring, err := webhooks.ParseKeyring("k:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
 	check.NoError(t, err)
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-	endpoints := webhooks.NewEndpoints(pool, keyring, loopback)
+	endpoints := webhooks.NewEndpoints(pool, keyring, webhooks.NewAddressPolicy(loopback))
 	receiver := testkit.StartReceiver(t, nil)
 	account, err := keys.NewStore(pool, nil).EnsureAccount(t.Context(), "subscriber")
 	check.NoError(t, err)
@@ -47,7 +47,7 @@ func TestDeliveriesAreWhatTheContractPromises(t *testing.T) {
 	}
 	work(t, pool, keyring, receiver, loopback)
 	written := letEverythingHappen(t, pool, account)
-	if _, err := endpoints.Test(t.Context(), account, endpoint.ID, time.Now()); err != nil {
+	if _, err := webhooks.NewDeliveries(pool, func(uuid.UUID) {}).Test(t.Context(), account, endpoint.ID, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 

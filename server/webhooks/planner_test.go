@@ -57,16 +57,16 @@ func batchStatements(ctx context.Context, pending []uuid.UUID, began time.Time) 
 		}},
 		{"Lease", func(q *webhooksdb.Queries) (int, error) {
 			leased, err := q.Lease(ctx, webhooksdb.LeaseParams{
-				Ids: pending, Lease: lease, TermSeconds: 30, MaxAttempts: maxAttempts, MaxLost: maxLost,
+				Ids: pending, LeaseID: lease, TermSeconds: 30, MaxAttempts: maxAttempts, MaxLost: maxLost,
 			})
 			return len(leased), err
 		}},
 		{"Complete", func(q *webhooksdb.Queries) (int, error) {
-			arg := webhooksdb.CompleteParams{Lease: lease, Ids: pending, MaxAttempts: maxAttempts}
+			arg := webhooksdb.CompleteParams{LeaseID: lease, Ids: pending, MaxAttempts: maxAttempts}
 			for range pending {
 				arg.Attempts, arg.States, arg.Statuses = append(arg.Attempts, 1), append(arg.States, "pending"), append(arg.Statuses, 500)
-				arg.Errors, arg.Delays, arg.Began = append(arg.Errors, "worker_lost"), append(arg.Delays, 0), append(arg.Began, began)
-				arg.Millis, arg.Answers = append(arg.Millis, 1), append(arg.Answers, "")
+				arg.Failures, arg.Delays, arg.Began = append(arg.Failures, "worker_lost"), append(arg.Delays, 0), append(arg.Began, began)
+				arg.Millis, arg.Responses = append(arg.Millis, 1), append(arg.Responses, "")
 			}
 			done, err := q.Complete(ctx, arg)
 			return len(done), err
@@ -80,8 +80,8 @@ func batchStatements(ctx context.Context, pending []uuid.UUID, began time.Time) 
 		}},
 		{"TellLate", func(q *webhooksdb.Queries) (int, error) {
 			return batch, q.TellLate(ctx, webhooksdb.TellLateParams{
-				Ids: pending, Attempts: slices.Repeat([]int32{1}, batch), Statuses: make([]int32, batch), Errors: make([]string, batch),
-				Began: slices.Repeat([]time.Time{began}, batch), Millis: make([]int32, batch), Answers: make([]string, batch),
+				Ids: pending, Attempts: slices.Repeat([]int32{1}, batch), Statuses: make([]int32, batch), Failures: make([]string, batch),
+				Began: slices.Repeat([]time.Time{began}, batch), Millis: make([]int32, batch), Responses: make([]string, batch),
 				MaxAttempts: maxAttempts,
 			})
 		}},

@@ -41,9 +41,9 @@ func TestEachChangeOfAnEndpointIsRecordedWithoutSecrets(t *testing.T) {
 		AccountID: account, URL: "https://receiver.example.com:8443/token-in-path?token=in-query", Events: []Kind{KindScored},
 	})
 	check.NoError(t, err)
-	tested, err := b.endpoints.Test(ctx, account, made.ID, time.Now())
+	tested, err := b.deliveries.Test(ctx, account, made.ID, time.Now())
 	check.NoError(t, err)
-	again, err := b.endpoints.Redeliver(ctx, account, made.ID, tested)
+	again, err := b.deliveries.Redeliver(ctx, account, made.ID, tested)
 	check.NoError(t, err)
 	if _, err := b.endpoints.RotateSecret(ctx, account, made.ID); err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func TestWhatIsRefusedOrDoneByAResourceIsNotRecorded(t *testing.T) {
 	ctx, account := acting(t), b.account(t)
 	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: "https://receiver.example.com", Events: Kinds()})
 	check.NoError(t, err)
-	managed, err := b.endpoints.ApplyManaged(ctx, ManagedEndpoint{
+	managed, err := b.managed.Apply(ctx, ManagedEndpoint{
 		Owner: "c/ns/hook", URL: "https://receiver.example.com", Events: Kinds(), Secret: NewSecret(),
 		Account: uuid.NullUUID{UUID: account, Valid: true},
 	})
@@ -103,7 +103,7 @@ func TestWhatIsRefusedOrDoneByAResourceIsNotRecorded(t *testing.T) {
 		"not there":      b.endpoints.Delete(ctx, account, uuid.New()),
 		"another's":      b.endpoints.Delete(ctx, uuid.New(), made.ID),
 		"of a resource":  b.endpoints.Delete(ctx, account, managed.ID),
-		"disabled, test": func() error { _, err := b.endpoints.Test(ctx, account, made.ID, time.Now()); return err }(),
+		"disabled, test": func() error { _, err := b.deliveries.Test(ctx, account, made.ID, time.Now()); return err }(),
 	} {
 		if refused == nil {
 			t.Errorf("%s: not refused", name)
@@ -124,7 +124,7 @@ func TestAChangeThatCannotBeRecordedDoesNotHappen(t *testing.T) {
 	if err := b.endpoints.Delete(stranger, account, made.ID); err == nil {
 		t.Error("deleted without a record")
 	}
-	if _, err := b.endpoints.Test(stranger, account, made.ID, time.Now()); err == nil {
+	if _, err := b.deliveries.Test(stranger, account, made.ID, time.Now()); err == nil {
 		t.Error("tested without a record")
 	}
 	if _, err := b.endpoints.Get(t.Context(), account, made.ID); err != nil {

@@ -41,7 +41,7 @@ func (b *bench) end(t *testing.T, delivery uuid.UUID, state string, ago time.Dur
 
 func (b *bench) recover(t *testing.T, account, endpoint uuid.UUID, ago time.Duration) Recovery {
 	t.Helper()
-	recovery, err := b.endpoints.Recover(t.Context(), account, endpoint, time.Now().Add(-ago))
+	recovery, err := b.deliveries.Recover(t.Context(), account, endpoint, time.Now().Add(-ago))
 	check.NoError(t, err)
 	return recovery
 }
@@ -82,7 +82,7 @@ func TestARecoverySendsWhatDidNotArrive(t *testing.T) {
 			event := b.scoredBy(t, account)
 			first := b.made(t)[0]
 			for range c.deliveries[1:] {
-				if _, err := b.endpoints.Redeliver(t.Context(), account, endpoint.ID, first); err != nil {
+				if _, err := b.deliveries.Redeliver(t.Context(), account, endpoint.ID, first); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -116,7 +116,7 @@ func TestARecoveryThatFailsIsRecoveredAnew(t *testing.T) {
 			t.Errorf("round %d: recovered %+v, want 1", round, got)
 		}
 	}
-	if _, err := b.endpoints.Redeliver(t.Context(), account, endpoint.ID, b.made(t)[0]); err != nil {
+	if _, err := b.deliveries.Redeliver(t.Context(), account, endpoint.ID, b.made(t)[0]); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range b.made(t) {
@@ -131,9 +131,9 @@ func TestARecoveryThatFailsIsRecoveredAnew(t *testing.T) {
 func (b *bench) missed(t *testing.T, account, endpoint uuid.UUID, n int) {
 	t.Helper()
 	testkit.Exec(t, b.pool, `WITH event AS (
-			INSERT INTO webhook_events (id, kind, account_id, body) SELECT webhook_new_id(), $1, $2, '{}' FROM generate_series(1, $4::int) RETURNING id)
+			INSERT INTO webhook_events (id, kind, account_id, body) SELECT uuidv7(), $1, $2, '{}' FROM generate_series(1, $4::int) RETURNING id)
 		INSERT INTO webhook_deliveries (id, event_id, endpoint_id, state, finished_at)
-		SELECT webhook_new_id(), id, $3, 'failed', now() - interval '1 minute' FROM event`, string(KindScored), account, endpoint, n)
+		SELECT uuidv7(), id, $3, 'failed', now() - interval '1 minute' FROM event`, string(KindScored), account, endpoint, n)
 }
 
 func TestRecoveriesAtOnceSendNothingTwice(t *testing.T) {
@@ -148,10 +148,7 @@ func TestRecoveriesAtOnceSendNothingTwice(t *testing.T) {
 	for i := range found {
 		calls.Go(func() {
 			var err error
-			for found[i], err = b.endpoints.Recover(t.Context(), account, endpoint.ID, since); is[*BusyError](err); {
-				found[i], err = b.endpoints.Recover(t.Context(), account, endpoint.ID, since)
-			}
-			if err != nil {
+			if found[i], err = b.deliveries.Recover(t.Context(), account, endpoint.ID, since); err != nil {
 				t.Error(err)
 			}
 		})
@@ -165,44 +162,29 @@ func TestRecoveriesAtOnceSendNothingTwice(t *testing.T) {
 	b.until(t, missed, "SELECT count(DISTINCT event_id) FROM webhook_deliveries WHERE state = 'pending'")
 }
 
-// TestNobodyWaitsForARecovery holds what a recovery holds, then what a redelivery holds: requests that wait for it would
-// keep connections from others, requests that did not care would send an event twice.
-func TestNobodyWaitsForARecovery(t *testing.T) {
+// TestRecoveryWaitsForARedelivery starts a recovery while a redelivery of the same event is about to commit. It then finds that
+// event pending.
+func TestRecoveryWaitsForARedelivery(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	account, endpoint := b.registered(t, "https://receiver.example.com/")
 	b.missed(t, account, endpoint.ID, 1)
-	missed, since := b.made(t)[0], time.Now().Add(-time.Hour)
-	held := func(lock func(*webhooksdb.Queries)) (release func()) {
-		tx := testkit.Begin(t, b.pool)
-		lock(webhooksdb.New(tx))
-		return func() { _ = tx.Rollback(t.Context()) }
+	missed := b.made(t)[0]
+	tx := testkit.Begin(t, b.pool)
+	q := webhooksdb.New(tx)
+	if _, err := q.LockEndpointOfAccount(t.Context(), webhooksdb.LockEndpointOfAccountParams{ID: endpoint.ID, AccountID: account}); err != nil {
+		t.Fatal(err)
 	}
-	release := held(func(q *webhooksdb.Queries) {
-		if got, err := q.LockRecovery(t.Context(), endpoint.ID); err != nil || !got.Locked {
-			t.Fatalf("locked %v, error %v", got.Locked, err)
-		}
+	recovered := make(chan Recovery)
+	go func() { recovered <- b.recover(t, account, endpoint.ID, time.Hour) }()
+	testkit.Eventually(t, "the recovery waits", func() bool {
+		return testkit.Get[int](t, b.pool, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0
 	})
-	if _, err := b.endpoints.Recover(t.Context(), account, endpoint.ID, since); !is[*BusyError](err) {
-		t.Errorf("a recovery beside another: got %v, want a BusyError", err)
+	if _, err := q.Redeliver(t.Context(), webhooksdb.RedeliverParams{DeliveryID: missed, EndpointID: endpoint.ID, AccountID: account}); err != nil {
+		t.Fatal(err)
 	}
-	if _, err := b.endpoints.Redeliver(t.Context(), account, endpoint.ID, missed); !is[*BusyError](err) {
-		t.Errorf("a redelivery beside a recovery: got %v, want a BusyError", err)
-	}
-	release()
-	release = held(func(q *webhooksdb.Queries) {
-		if locked, err := q.LockRedelivery(t.Context(), endpoint.ID); err != nil || !locked {
-			t.Fatalf("locked %v, error %v", locked, err)
-		}
-	})
-	if _, err := b.endpoints.Recover(t.Context(), account, endpoint.ID, since); !is[*BusyError](err) {
-		t.Errorf("a recovery beside a redelivery: got %v, want a BusyError", err)
-	}
-	if _, err := b.endpoints.Redeliver(t.Context(), account, endpoint.ID, missed); err != nil {
-		t.Errorf("a redelivery beside another: %v", err)
-	}
-	release()
-	if got := b.recover(t, account, endpoint.ID, time.Hour); got != (Recovery{}) {
+	check.NoError(t, tx.Commit(t.Context()))
+	if got := <-recovered; got != (Recovery{}) {
 		t.Errorf("recovered %+v beside a redelivery that is pending", got)
 	}
 }
@@ -215,7 +197,7 @@ func TestARecoverySeesNothingOfOthers(t *testing.T) {
 	b.missed(t, ada, adas.ID, 1)
 	b.missed(t, bob, adas.ID, 1) // as if the endpoint had been bob's
 	b.missed(t, bob, bobs.ID, 1)
-	if _, err := b.endpoints.Recover(t.Context(), bob, adas.ID, time.Now().Add(-time.Hour)); !is[*NotFoundError](err) {
+	if _, err := b.deliveries.Recover(t.Context(), bob, adas.ID, time.Now().Add(-time.Hour)); !is[*NotFoundError](err) {
 		t.Errorf("of another's endpoint: got %v, want a NotFoundError", err)
 	}
 	if got := b.recover(t, ada, adas.ID, time.Hour); got.Deliveries != 1 {
@@ -234,18 +216,18 @@ func TestARecoveryIsRefusedWhereItMakesNoSense(t *testing.T) {
 	for name, since := range map[string]time.Time{
 		"to come": time.Now().Add(time.Hour), "long ago": time.Now().Add(-RecoveryWindow - time.Hour), "never": {},
 	} {
-		_, err := b.endpoints.Recover(t.Context(), account, endpoint.ID, since)
+		_, err := b.deliveries.Recover(t.Context(), account, endpoint.ID, since)
 		if invalid, ok := errors.AsType[*ValidationError](err); !ok || invalid.Field != "since" {
 			t.Errorf("%s: got %v, want a ValidationError of since", name, err)
 		}
 	}
-	if _, err := b.endpoints.Recover(t.Context(), account, uuid.New(), time.Now().Add(-time.Hour)); !is[*NotFoundError](err) {
+	if _, err := b.deliveries.Recover(t.Context(), account, uuid.New(), time.Now().Add(-time.Hour)); !is[*NotFoundError](err) {
 		t.Errorf("of no endpoint: got %v, want a NotFoundError", err)
 	}
 	if _, err := b.endpoints.Update(t.Context(), account, endpoint.ID, Change{Enabled: new(false)}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.endpoints.Recover(t.Context(), account, endpoint.ID, time.Now().Add(-time.Hour)); !is[*DisabledError](err) {
+	if _, err := b.deliveries.Recover(t.Context(), account, endpoint.ID, time.Now().Add(-time.Hour)); !is[*DisabledError](err) {
 		t.Errorf("of a disabled endpoint: got %v, want a DisabledError", err)
 	}
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries")
@@ -272,7 +254,7 @@ func TestWhatAnOutageCancelledArrivesByARecovery(t *testing.T) {
 	}
 	events = append(events, b.scoredBy(t, account).ID.String())
 	b.end(t, b.made(t)[1], "cancelled", 0)
-	recovery, err := b.endpoints.Recover(acting(t), account, endpoint.ID, began)
+	recovery, err := b.deliveries.Recover(acting(t), account, endpoint.ID, began)
 	if err != nil || recovery != (Recovery{Deliveries: 2}) {
 		t.Fatalf("recovered %+v, %v, want 2", recovery, err)
 	}
@@ -294,7 +276,7 @@ func TestADeclaredEndpointIsRecoveredToo(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	account := b.account(t)
-	endpoint, err := b.endpoints.ApplyManaged(t.Context(), ManagedEndpoint{
+	endpoint, err := b.managed.Apply(t.Context(), ManagedEndpoint{
 		Owner: "c/ns/n", URL: "https://receiver.example.com/", Events: Kinds(), Secret: NewSecret(),
 		Account: uuid.NullUUID{UUID: account, Valid: true},
 	})

@@ -41,7 +41,7 @@ const (
 )
 
 // partitionKinds are what is kept in partitions of the same weeks. Deliveries go first, then what belongs to them.
-func partitionKinds() [3]string { return [...]string{"deliveries", "tries", "events"} }
+func partitionKinds() [3]string { return [...]string{"deliveries", "attempts", "events"} }
 
 // A partition is a part of one of the tables: of the ids (UUIDv7) from lower to before upper. The first of a table has no
 // lower, the one that takes what no other does has neither.

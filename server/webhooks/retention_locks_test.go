@@ -56,7 +56,7 @@ func (b *bench) addThisWeekInUse(t *testing.T) {
 	for range 4 {
 		writers.Go(func() error {
 			for ctx.Err() == nil {
-				if _, err := b.pool.Exec(context.WithoutCancel(ctx), "SELECT webhook_record_event(webhook_new_id(), 'mock_attempt.scored', NULL, '{}')"); err != nil {
+				if _, err := b.pool.Exec(context.WithoutCancel(ctx), "SELECT webhook_record_event(uuidv7(), 'mock_attempt.scored', NULL, '{}')"); err != nil {
 					return err
 				}
 			}
@@ -87,9 +87,9 @@ func TestRetiringEventsReadsTheBacklogNotTwice(t *testing.T) {
 	const pending = 5000
 	testkit.Exec(t, b.pool, `INSERT INTO webhook_deliveries (id, event_id, endpoint_id)
 		SELECT at, s.at, gen_random_uuid()
-		FROM (SELECT webhook_id_at($1::timestamptz + i * interval '1 ms') AS at FROM generate_series(1, $2::int) i) s`,
+		FROM (SELECT uuidv7_at($1::timestamptz + i * interval '1 ms') AS at FROM generate_series(1, $2::int) i) s`,
 		start.Add(2*partitionWeek), pending)
-	tx := testkit.Begin(t, b.pool, "SELECT webhook_retire_partition('deliveries', name) FROM webhook_partitions WHERE kind = 'deliveries' AND upper IS NOT NULL AND upper <= webhook_id_at('"+
+	tx := testkit.Begin(t, b.pool, "SELECT webhook_retire_partition('deliveries', name) FROM webhook_partitions WHERE kind = 'deliveries' AND upper IS NOT NULL AND upper <= uuidv7_at('"+
 		start.Add(partitionWeek).Format(time.RFC3339)+"')")
 	const read = "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables WHERE relname ~ '^webhook_deliveries_'"
 	var before, after int
@@ -115,11 +115,11 @@ func TestADeliveryThatIsPendingForEverEndsAWeekAfterAllElse(t *testing.T) {
 	b.told(t, start.Add(-10*365*24*time.Hour), "pending") // goes with the first partition
 	k := b.keeper(start.Add(partitionWeek + DefaultRetention + pendingGrace))
 	keep(t, k)
-	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND last_error = 'cancelled' AND finished_at IS NOT NULL AND id = $1", firstID(stuck))
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND last_failure = 'cancelled' AND finished_at IS NOT NULL AND id = $1", firstID(stuck))
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'pending' AND id = $1", firstID(waiting)) // no worker has looked at it
 	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET relay_at = now() WHERE id = $1", firstID(waiting))
 	keep(t, k)
-	b.until(t, 0, "SELECT (SELECT count(*) FROM webhook_deliveries) + (SELECT count(*) FROM webhook_tries) + (SELECT count(*) FROM webhook_events)")
+	b.until(t, 0, "SELECT (SELECT count(*) FROM webhook_deliveries) + (SELECT count(*) FROM webhook_attempts) + (SELECT count(*) FROM webhook_events)")
 }
 
 func TestWhatSomebodyElseHasDetachedIsNotDropped(t *testing.T) {
@@ -141,7 +141,7 @@ func TestAWeekThatIsTooMuchToMoveStaysInTheDefaultPartition(t *testing.T) {
 	now := weekOf(time.Now()).Add(20 * partitionWeek)
 	const strays = 10_001
 	testkit.Exec(t, b.pool, `INSERT INTO webhook_events (id, kind, body)
-		SELECT webhook_id_at($1::timestamptz + i * interval '1 ms'), 'mock_attempt.scored', '{}' FROM generate_series(1, $2::int) i`, now, strays)
+		SELECT uuidv7_at($1::timestamptz + i * interval '1 ms'), 'mock_attempt.scored', '{}' FROM generate_series(1, $2::int) i`, now, strays)
 	var log bytes.Buffer
 	k := b.keeper(now)
 	k.logger = slog.New(slog.NewTextHandler(&log, nil))

@@ -78,14 +78,14 @@ func (b *bench) told(t *testing.T, at time.Time, state string) {
 	t.Helper()
 	testkit.Exec(t, b.pool, "INSERT INTO webhook_events (id, kind, body) VALUES ($1, 'mock_attempt.scored', '{}')", firstID(at))
 	testkit.Exec(t, b.pool, "INSERT INTO webhook_deliveries (id, event_id, endpoint_id, state) VALUES ($1, $1, gen_random_uuid(), $2)", firstID(at), state)
-	testkit.Exec(t, b.pool, "INSERT INTO webhook_tries (delivery_id, attempt, began_at, duration_ms) VALUES ($1, 1, $2, 1)", firstID(at), at)
+	testkit.Exec(t, b.pool, "INSERT INTO webhook_attempts (delivery_id, attempt, began_at, duration_ms) VALUES ($1, 1, $2, 1)", firstID(at), at)
 }
 
 // rows counts what is kept of a moment, in all three tables.
 func (b *bench) rows(t *testing.T, at time.Time) int {
 	t.Helper()
 	return testkit.Get[int](t, b.pool, `SELECT (SELECT count(*) FROM webhook_events WHERE id = $1)
-		+ (SELECT count(*) FROM webhook_deliveries WHERE id = $1) + (SELECT count(*) FROM webhook_tries WHERE delivery_id = $1)`,
+		+ (SELECT count(*) FROM webhook_deliveries WHERE id = $1) + (SELECT count(*) FROM webhook_attempts WHERE delivery_id = $1)`,
 		firstID(at))
 }
 
@@ -102,7 +102,7 @@ func TestPartitionsComeBeforeTheirTimeAndGoAfterIt(t *testing.T) {
 	inFirst, inLast := start.Add(time.Hour), start.Add((weeksAhead+1)*partitionWeek-time.Millisecond)
 	b.told(t, inFirst, "delivered")
 	b.told(t, inLast, "failed")
-	b.until(t, 0, "SELECT (SELECT count(*) FROM webhook_events_default) + (SELECT count(*) FROM webhook_deliveries_default) + (SELECT count(*) FROM webhook_tries_default)")
+	b.until(t, 0, "SELECT (SELECT count(*) FROM webhook_events_default) + (SELECT count(*) FROM webhook_deliveries_default) + (SELECT count(*) FROM webhook_attempts_default)")
 
 	end := start.Add(partitionWeek + DefaultRetention)
 	keep(t, b.keeper(end.Add(-time.Millisecond)))
@@ -195,7 +195,7 @@ func TestKeepersDoNotCollideAndNoEventIsRefusedMeanwhile(t *testing.T) {
 	recorded := 0
 	others.Go(func() error {
 		for ctx.Err() == nil {
-			if _, err := b.pool.Exec(context.WithoutCancel(ctx), "SELECT webhook_record_event(webhook_new_id(), 'mock_attempt.scored', NULL, '{}')"); err != nil {
+			if _, err := b.pool.Exec(context.WithoutCancel(ctx), "SELECT webhook_record_event(uuidv7(), 'mock_attempt.scored', NULL, '{}')"); err != nil {
 				return err
 			}
 			recorded++
@@ -270,7 +270,7 @@ func TestTheFirstIDOfAMomentIsTheDatabases(t *testing.T) {
 	b := newBench(t)
 	at := time.Now().Truncate(time.Millisecond)
 	var id uuid.UUID
-	if err := b.pool.QueryRow(t.Context(), "SELECT webhook_id_at($1)", at).Scan(&id); err != nil || id != firstID(at) {
+	if err := b.pool.QueryRow(t.Context(), "SELECT uuidv7_at($1)", at).Scan(&id); err != nil || id != firstID(at) {
 		t.Errorf("got %s and %v, want %s", id, err, firstID(at))
 	}
 }

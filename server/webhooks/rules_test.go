@@ -53,7 +53,7 @@ func TestRetryAfterIsReadWithinBounds(t *testing.T) {
 
 func TestAddressesOfThePrivateSideAreRefused(t *testing.T) {
 	t.Parallel()
-	g := newGuard(nil)
+	g := NewAddressPolicy(nil)
 	for _, address := range []string{
 		"0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.127.255.255", "127.0.0.1", "127.255.0.1", "169.254.169.254",
 		"172.16.0.1", "172.31.255.255", "192.0.0.1", "192.0.2.1", "192.88.99.1", "192.168.1.1", "198.18.0.1",
@@ -73,14 +73,14 @@ func TestAddressesOfThePrivateSideAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
-	if err := newGuard([]netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}).check(netip.MustParseAddr("::ffff:10.1.2.3")); err != nil {
+	if err := NewAddressPolicy([]netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}).check(netip.MustParseAddr("::ffff:10.1.2.3")); err != nil {
 		t.Errorf("an allowed range: %v", err)
 	}
 }
 
 func TestURLsThatCannotBeMeantAreRefusedAtRegistration(t *testing.T) {
 	t.Parallel()
-	g := newGuard(nil)
+	g := NewAddressPolicy(nil)
 	for _, url := range []string{
 		"", "receiver.example.com", "http://receiver.example.com", "ftp://x.example", "https://", "https:///path", "https:x",
 		"https://user:pw@receiver.example.com", "https://receiver.example.com/#f", "https://127.0.0.1/", "https://[::1]/",
@@ -121,19 +121,19 @@ func TestAKeyringRotates(t *testing.T) {
 	}
 	endpoint := uuid.New()
 	old := parse("old:" + key(1))
-	id, sealed := old.seal(endpoint, "whsec_x")
+	id, sealed := old.Encrypt(endpoint, "whsec_x")
 	both := parse("new:" + key(2) + ",old:" + key(1))
-	if got, err := both.open(endpoint, id, sealed); err != nil || got != "whsec_x" {
+	if got, err := both.Decrypt(endpoint, id, sealed); err != nil || got != "whsec_x" {
 		t.Errorf("after rotation: %q, %v", got, err)
 	}
-	if id, _ := both.seal(endpoint, "x"); id != "new" {
+	if id, _ := both.Encrypt(endpoint, "x"); id != "new" {
 		t.Errorf("sealed under %q, want new", id)
 	}
-	if _, err := both.open(uuid.New(), id, sealed); err == nil {
+	if _, err := both.Decrypt(uuid.New(), id, sealed); err == nil {
 		t.Error("opens for another endpoint")
 	}
 	var unknown *UnknownKeyIDError
-	if _, err := parse("new:"+key(2)).open(endpoint, id, sealed); !errors.As(err, &unknown) || unknown.KeyID != "old" {
+	if _, err := parse("new:"+key(2)).Decrypt(endpoint, id, sealed); !errors.As(err, &unknown) || unknown.KeyID != "old" {
 		t.Errorf("got %v, want an UnknownKeyIDError of old", err)
 	}
 	for _, text := range []string{"", "x", "x:", ":" + key(1), "a:" + key(1) + ",a:" + key(2), "a:c2hvcnQ="} {
@@ -151,7 +151,7 @@ func FuzzAURLThatIsAcceptedNamesNoPrivateAddress(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	g := newGuard(nil)
+	g := NewAddressPolicy(nil)
 	f.Fuzz(func(t *testing.T, raw string) {
 		if g.checkURL(raw) != nil {
 			return

@@ -41,13 +41,13 @@ type outcome struct {
 	// failure is a short class of what went wrong, without anything the receiver sent; "" for a delivery.
 	failure    string
 	retryAfter time.Duration
-	// answer is how the receiver's answer begins, bounded and cleaned (cleanAnswer).
+	// answer is how the receiver's answer begins, bounded and cleaned (redact).
 	answer string
 }
 
 func (o outcome) delivered() bool { return o.failure == "" }
 
-// sender posts over HTTPS. It follows no redirect, asks no proxy, and dials no address that the guard refuses.
+// sender posts over HTTPS. It follows no redirect, asks no proxy, and dials no address that its policy refuses.
 type sender struct {
 	transport http.RoundTripper // not a client, which would read the Location of a redirect, if not follow it
 	timeout   time.Duration
@@ -64,7 +64,7 @@ func newSender(allowed []netip.Prefix, caPEM []byte, timeout time.Duration, now 
 	if len(caPEM) > 0 && !roots.AppendCertsFromPEM(caPEM) {
 		return nil, errors.New("the webhook CA file holds no PEM certificate")
 	}
-	dialer := &net.Dialer{Timeout: timeout, Control: newGuard(allowed).control}
+	dialer := &net.Dialer{Timeout: timeout, Control: NewAddressPolicy(allowed).DialControl}
 	return &sender{now: now, dialer: dialer, timeout: timeout, transport: &http.Transport{
 		DialContext: dialer.DialContext,
 		TLSClientConfig: &tls.Config{
@@ -109,12 +109,8 @@ func (s *sender) send(ctx context.Context, p post) outcome {
 	}
 	defer func() { _ = answer.Body.Close() }()
 	result := outcome{status: answer.StatusCode, retryAfter: retryAfter(answer.Header, s.now())}
-	start, err := readAnswer(answer)
-	var shared []string
-	if len(start) >= minFragment { // a shorter one holds no piece of them
-		shared = sharedSecrets(p.secrets, signature)
-	}
-	result.answer = cleanAnswer(start, shared)
+	start, err := readResponse(answer)
+	result.answer = redact(start, knownSecrets(p.secrets, signature))
 	switch {
 	case answer.StatusCode >= 300 && answer.StatusCode < 400:
 		result.failure = "redirect"

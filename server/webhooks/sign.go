@@ -2,9 +2,7 @@ package webhooks
 
 import (
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"strconv"
 	"time"
@@ -12,16 +10,6 @@ import (
 
 // SignatureHeader carries t=<unix seconds>,v1=<hex>[,v1=<hex>…] (docs/spec.md, part 6).
 const SignatureHeader = "Service-Signature"
-
-// secretPrefix marks signing secrets for people and for secret scanners.
-const secretPrefix = "whsec_"
-
-// NewSecret returns a fresh signing secret: whsec_ and 256 random bits. Its whole text is the HMAC key.
-func NewSecret() string {
-	var random [32]byte
-	_, _ = rand.Read(random[:]) // never fails: crypto/rand ends the process instead
-	return secretPrefix + base64.RawURLEncoding.EncodeToString(random[:])
-}
 
 // Sign returns the signature header of body at a time: one v1 for each secret, t first, no spaces.
 func Sign(secrets []string, at time.Time, body []byte) string {

@@ -189,7 +189,7 @@ func TestAReceiverWrittenFromTheSpecificationAloneAcceptsEveryDelivery(t *testin
 	arrive() // it still knows the old secret
 	s.knows(next)
 	arrive()
-	if _, err := b.endpoints.Test(t.Context(), account, endpoint.ID, time.Now()); err != nil {
+	if _, err := b.deliveries.Test(t.Context(), account, endpoint.ID, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	b.until(t, events+1, inState, "delivered")

@@ -2,7 +2,6 @@ package webhooks
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"testing"
@@ -21,12 +20,12 @@ func (b *bench) crash(t *testing.T, times int) {
 	t.Helper()
 	for range times {
 		leased, err := webhooksdb.New(b.pool).Lease(t.Context(), webhooksdb.LeaseParams{
-			Ids: b.ids(t), Lease: uuid.New(), TermSeconds: 1, MaxAttempts: maxAttempts, MaxLost: maxLost,
+			Ids: b.ids(t), LeaseID: uuid.New(), TermSeconds: 1, MaxAttempts: maxAttempts, MaxLost: maxLost,
 		})
 		if err != nil || len(leased) == 0 {
 			t.Fatalf("leased %d, error %v", len(leased), err)
 		}
-		testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET lease_until = now(), relay_at = now() WHERE lease IS NOT NULL")
+		testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET lease_until = now(), relay_at = now() WHERE lease_id IS NOT NULL")
 	}
 }
 
@@ -39,7 +38,7 @@ func (b *bench) ids(t *testing.T) []uuid.UUID {
 // failures are the classes of failure of a delivery's tries, in their order.
 func (b *bench) failures(t *testing.T, delivery uuid.UUID) []string {
 	t.Helper()
-	return testkit.Get[[]string](t, b.pool, "SELECT coalesce(array_agg(failure ORDER BY attempt), '{}') FROM webhook_tries WHERE delivery_id = $1",
+	return testkit.Get[[]string](t, b.pool, "SELECT coalesce(array_agg(failure ORDER BY attempt), '{}') FROM webhook_attempts WHERE delivery_id = $1",
 		delivery)
 }
 
@@ -53,7 +52,7 @@ func TestTriesLostWithTheirWorkersAreForgivenAndLogged(t *testing.T) {
 	w := b.worker(t, r)
 	testkit.Run(t, w.Run)
 	r.Next(t)
-	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered' AND attempt = $1 AND lost = $2", 2*maxAttempts+1, 2*maxAttempts)
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered' AND attempt = $1 AND lost_attempts = $2", 2*maxAttempts+1, 2*maxAttempts)
 	want := append(slices.Repeat([]string{"worker_lost"}, 2*maxAttempts), "")
 	if got := b.failures(t, b.ids(t)[0]); !slices.Equal(got, want) {
 		t.Errorf("the log tells of %q, want %q", got, want)
@@ -68,7 +67,7 @@ func TestADeliveryThatLosesTooManyWorkersFails(t *testing.T) {
 	b.fill(t, endpoint.ID, 1)
 	b.crash(t, maxLost)
 	testkit.Run(t, b.worker(t).Run)
-	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND last_error = 'worker_lost' AND lost = $1", maxLost)
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND last_failure = 'worker_lost' AND lost_attempts = $1", maxLost)
 }
 
 func TestLostTriesGiveNoRetryBeyondThoseOfTheSchedule(t *testing.T) {
@@ -79,7 +78,7 @@ func TestLostTriesGiveNoRetryBeyondThoseOfTheSchedule(t *testing.T) {
 	b.fill(t, endpoint.ID, 1)
 	b.crash(t, 3)
 	testkit.Run(t, b.worker(t, r).Run)
-	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND attempt = $1 AND lost = 3", maxAttempts+3)
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND attempt = $1 AND lost_attempts = 3", maxAttempts+3)
 	for range maxAttempts {
 		r.Next(t)
 	}
@@ -99,7 +98,7 @@ func TestATryIsLoggedWhoeverHasItsDeliveryNow(t *testing.T) {
 	b.fill(t, endpoint.ID, 1)
 	w := b.worker(t)
 	leased, err := w.queries.Lease(t.Context(), webhooksdb.LeaseParams{
-		Ids: b.ids(t), Lease: w.lease, TermSeconds: 0, MaxAttempts: maxAttempts, MaxLost: maxLost,
+		Ids: b.ids(t), LeaseID: w.lease, TermSeconds: 0, MaxAttempts: maxAttempts, MaxLost: maxLost,
 	})
 	if err != nil || len(leased) != 1 {
 		t.Fatalf("leased %d, error %v", len(leased), err)
@@ -113,9 +112,9 @@ func TestATryIsLoggedWhoeverHasItsDeliveryNow(t *testing.T) {
 	for range 2 { // the flusher writes again what it got no answer for
 		check.NoError(t, w.writeDown(context.Background(), []result{late}))
 	}
-	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'pending' AND attempt = 2 AND lost = 0 AND last_status IS NULL")
-	b.until(t, 1, `SELECT count(*) FROM webhook_tries WHERE delivery_id = $1 AND attempt = 1 AND failure = 'status' AND status = 502
-		AND answer = 'no' AND duration_ms = 20`, delivery)
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'pending' AND attempt = 2 AND lost_attempts = 0 AND last_status IS NULL")
+	b.until(t, 1, `SELECT count(*) FROM webhook_attempts WHERE delivery_id = $1 AND attempt = 1 AND failure = 'status' AND status = 502
+		AND response = 'no' AND duration_ms = 20`, delivery)
 	if fenced := testutil.ToFloat64(w.metrics.fenced); fenced != 2 {
 		t.Errorf("%v outcomes were fenced off, want 2", fenced)
 	}
@@ -125,7 +124,7 @@ func TestATryIsLoggedWhoeverHasItsDeliveryNow(t *testing.T) {
 func (b *bench) lease(t *testing.T, w *Worker) result {
 	t.Helper()
 	leased, err := w.queries.Lease(t.Context(), webhooksdb.LeaseParams{
-		Ids: b.ids(t), Lease: w.lease, TermSeconds: 0, MaxAttempts: maxAttempts, MaxLost: maxLost,
+		Ids: b.ids(t), LeaseID: w.lease, TermSeconds: 0, MaxAttempts: maxAttempts, MaxLost: maxLost,
 	})
 	if err != nil || len(leased) != 1 {
 		t.Fatalf("leased %d, error %v", len(leased), err)
@@ -148,10 +147,10 @@ func TestEachOutcomeThatCameLateCounts(t *testing.T) {
 	late := []result{b.lease(t, slow), b.lease(t, slow)}
 	now := b.lease(t, holder)
 	writeDown(t, slow, late...)
-	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'pending' AND attempt = 3 AND lost = 0 AND lease = $1", holder.lease)
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'pending' AND attempt = 3 AND lost_attempts = 0 AND lease_id = $1", holder.lease)
 	// When it was leased its third try was its first that counted; the wait is the one after a third.
 	writeDown(t, holder, now)
-	b.until(t, 1, `SELECT count(*) FROM webhook_deliveries WHERE state = 'pending' AND lease IS NULL AND next_attempt_at = relay_at
+	b.until(t, 1, `SELECT count(*) FROM webhook_deliveries WHERE state = 'pending' AND lease_id IS NULL AND next_attempt_at = relay_at
 		AND next_attempt_at > now() + interval '19 minutes'`)
 }
 
@@ -170,7 +169,7 @@ func TestManyTriesThatCameLateHoldUpNothing(t *testing.T) {
 	now := b.lease(t, holder)
 	writeDown(t, slow, late...)
 	writeDown(t, holder, now)
-	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND lost = 0 AND attempt = $1", maxLost/2+1)
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND lost_attempts = 0 AND attempt = $1", maxLost/2+1)
 }
 
 func TestASuccessThatCameLateEndsItsDelivery(t *testing.T) {
@@ -182,8 +181,8 @@ func TestASuccessThatCameLateEndsItsDelivery(t *testing.T) {
 	late, now := b.lease(t, slow), b.lease(t, holder)
 	late.outcome = outcome{status: 204}
 	writeDown(t, slow, late)
-	const arrived = `SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered' AND last_status = 204 AND last_error = ''
-		AND lease IS NULL AND finished_at IS NOT NULL`
+	const arrived = `SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered' AND last_status = 204 AND last_failure = ''
+		AND lease_id IS NULL AND finished_at IS NOT NULL`
 	b.until(t, 1, arrived)
 	writeDown(t, holder, now)
 	b.until(t, 1, arrived)
@@ -212,8 +211,8 @@ func TestTriesThatCameLateAreTheLastOnesToo(t *testing.T) {
 				writeDown(t, slow, late)
 				writeDown(t, holder, last)
 			}
-			b.until(t, 1, `SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND attempt = $1 AND lost = 0
-				AND last_error = 'status' AND last_status = 502 AND finished_at IS NOT NULL`, maxAttempts)
+			b.until(t, 1, `SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND attempt = $1 AND lost_attempts = 0
+				AND last_failure = 'status' AND last_status = 502 AND finished_at IS NOT NULL`, maxAttempts)
 		})
 	}
 }
@@ -234,28 +233,4 @@ func TestASuccessIsNotedThoughSomebodyHeldTheEndpoint(t *testing.T) {
 	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE failing_since IS NULL AND last_success_at IS NOT NULL AND last_status = 200")
 	w.noteHealth(t.Context(), []result{failed})
 	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE failing_since > now() - interval '1 hour' AND last_status = 500")
-}
-
-func TestDeliveriesAskedForByHandAreLimited(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	account := b.account(t)
-	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: "https://example.com/", Events: []Kind{KindScored}})
-	check.NoError(t, err)
-	first, err := b.endpoints.Test(t.Context(), account, made.ID, time.Now())
-	check.NoError(t, err)
-	testkit.Exec(t, b.pool, `INSERT INTO webhook_deliveries (id, event_id, endpoint_id, by_hand)
-		SELECT webhook_new_id(), event_id, endpoint_id, true FROM webhook_deliveries, generate_series(2, $1)`, MaxByHand)
-	var full *LimitError
-	if _, err := b.endpoints.Test(t.Context(), account, made.ID, time.Now()); !errors.As(err, &full) || !full.ByHand || full.Most != MaxByHand {
-		t.Errorf("a test beyond the limit: got %v, want a LimitError", err)
-	}
-	if _, err := b.endpoints.Redeliver(t.Context(), account, made.ID, first); !errors.As(err, &full) {
-		t.Errorf("a redelivery beyond the limit: got %v, want a LimitError", err)
-	}
-	b.until(t, MaxByHand, "SELECT count(*) FROM webhook_deliveries")
-	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET state = 'delivered' WHERE id = $1", first)
-	if _, err := b.endpoints.Redeliver(t.Context(), account, made.ID, first); err != nil {
-		t.Errorf("when one has ended: %v", err)
-	}
 }

@@ -51,7 +51,7 @@ func (w *Worker) watchOnce(ctx context.Context, warned map[uuid.UUID]time.Time) 
 	if err := w.queries.DropAllExpiredSecrets(ctx); err != nil {
 		return fmt.Errorf("drop expired secrets: %w", err)
 	}
-	return w.reencrypt(ctx)
+	return w.keyring.Reencrypt(ctx, w.queries)
 }
 
 // warn tells of endpoints that have failed for half of the time after which they are disabled, once for each run of
@@ -73,35 +73,6 @@ func (w *Worker) warn(ctx context.Context, warned map[uuid.UUID]time.Time) error
 		}
 	}
 	return nil
-}
-
-// reencrypt moves secrets that are stored under another key to the primary one. One whose key is not on the ring is left,
-// and reported when it is needed.
-func (w *Worker) reencrypt(ctx context.Context) error {
-	for after := uuid.Nil; ; {
-		rows, err := w.queries.SecretsUnderOtherKeys(ctx, webhooksdb.SecretsUnderOtherKeysParams{
-			KeyID: w.keyring.primary, After: after,
-		})
-		if err != nil {
-			return fmt.Errorf("find secrets under other keys: %w", err)
-		}
-		if len(rows) == 0 {
-			return nil
-		}
-		for _, row := range rows {
-			after = row.ID
-			secret, err := w.keyring.open(row.EndpointID, row.KeyID, row.Ciphertext)
-			if err != nil {
-				continue
-			}
-			keyID, ciphertext := w.keyring.seal(row.EndpointID, secret)
-			if err := w.queries.ReplaceCiphertext(ctx, webhooksdb.ReplaceCiphertextParams{
-				ID: row.ID, KeyID: keyID, Ciphertext: ciphertext,
-			}); err != nil {
-				return fmt.Errorf("re-encrypt secret: %w", err)
-			}
-		}
-	}
 }
 
 const (
@@ -182,7 +153,7 @@ func (c *secretCache) read(ctx context.Context, endpoint uuid.UUID) ([]string, e
 	}
 	var secrets []string
 	for i, row := range rows {
-		secret, err := c.keyring.open(endpoint, row.KeyID, row.Ciphertext)
+		secret, err := c.keyring.Decrypt(endpoint, row.KeyID, row.Ciphertext)
 		switch {
 		case err == nil:
 			secrets = append(secrets, secret)

@@ -36,20 +36,24 @@ func testKeyring(t testing.TB) *Keyring {
 
 // bench is a database, a Redis prefix and what works on them.
 type bench struct {
-	pool      *pgxpool.Pool
-	redis     redis.UniversalClient
-	prefix    string
-	keyring   *Keyring
-	endpoints *Endpoints
-	notifier  *Notifier
+	pool       *pgxpool.Pool
+	redis      redis.UniversalClient
+	prefix     string
+	keyring    *Keyring
+	endpoints  *Endpoints
+	managed    *Managed
+	deliveries *Deliveries
+	notifier   *Notifier
 }
 
 func newBench(t testing.TB) *bench {
 	t.Helper()
 	client, prefix := testkit.Redis(t)
-	b := &bench{pool: testkit.Database(t, PlannerSettings()...), redis: client, prefix: prefix, keyring: testKeyring(t)}
-	b.endpoints = NewEndpoints(b.pool, b.keyring, loopback)
+	b := &bench{pool: testkit.Database(t, PlannerSettings()), redis: client, prefix: prefix, keyring: testKeyring(t)}
+	policy := NewAddressPolicy(loopback)
+	b.endpoints, b.managed = NewEndpoints(b.pool, b.keyring, policy), NewManaged(b.pool, b.keyring, policy)
 	b.notifier = NewNotifier(b.pool)
+	b.deliveries = NewDeliveries(b.pool, func(uuid.UUID) { b.notifier.Notify() })
 	testkit.Run(t, b.notifier.Run)
 	return b
 }
@@ -78,7 +82,7 @@ func (b *bench) endpoint(t testing.TB, url string) (ManagedEndpoint, Endpoint) {
 	want := ManagedEndpoint{
 		Owner: "test/ns/" + uuid.NewString(), URL: url, Events: Kinds(), Secret: NewSecret(),
 	}
-	endpoint, err := b.endpoints.ApplyManaged(t.Context(), want)
+	endpoint, err := b.managed.Apply(t.Context(), want)
 	check.NoError(t, err)
 	return want, endpoint
 }
@@ -206,7 +210,7 @@ func TestNothingIsLostWhenRedisForgets(t *testing.T) {
 		if n%50 == 25 {
 			check.NoError(t, b.redis.Del(t.Context(), b.prefix+streamName).Err())
 			// What the stream held is left to the sweep; the test does not wait a minute for it.
-			testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET relay_at = now() WHERE state = 'pending' AND lease IS NULL")
+			testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET relay_at = now() WHERE state = 'pending' AND lease_id IS NULL")
 		}
 	}
 	b.until(t, events, inState, "delivered")
@@ -219,7 +223,7 @@ func TestAWorkerThatDiesMidDeliveryIsReplaced(t *testing.T) {
 	b.endpoint(t, r.URL)
 	b.happen(t, 1)
 	// A worker leased the delivery and was never heard of again; its lease is over.
-	testkit.Exec(t, b.pool, `UPDATE webhook_deliveries SET attempt = 1, lease = gen_random_uuid(),
+	testkit.Exec(t, b.pool, `UPDATE webhook_deliveries SET attempt = 1, lease_id = gen_random_uuid(),
 		lease_until = now() - interval '1 second', relay_at = now()`)
 	testkit.Run(t, b.worker(t, r).Run)
 	r.Next(t)
@@ -229,8 +233,8 @@ func TestAWorkerThatDiesMidDeliveryIsReplaced(t *testing.T) {
 func TestAnOutcomeOfAnOldLeaseChangesNothing(t *testing.T) {
 	t.Parallel()
 	for name, meanwhile := range map[string]string{
-		"delivered by another worker":      "UPDATE webhook_deliveries SET attempt = 2, lease = NULL, state = 'delivered'",
-		"leased by another, same attempt":  "UPDATE webhook_deliveries SET lease = gen_random_uuid()",
+		"delivered by another worker":      "UPDATE webhook_deliveries SET attempt = 2, lease_id = NULL, state = 'delivered'",
+		"leased by another, same attempt":  "UPDATE webhook_deliveries SET lease_id = gen_random_uuid()",
 		"leased by the same, next attempt": "UPDATE webhook_deliveries SET attempt = attempt + 1",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -270,9 +274,9 @@ func TestADeletedOrSuspendedEndpointGetsNothing(t *testing.T) {
 	deleted, _ := b.endpoint(t, r.URL)
 	suspended, _ := b.endpoint(t, r.URL)
 	b.happen(t, 1)
-	check.NoError(t, b.endpoints.DeleteManaged(t.Context(), deleted.Owner))
+	check.NoError(t, b.managed.Delete(t.Context(), deleted.Owner))
 	suspended.Suspend = true
-	if _, err := b.endpoints.ApplyManaged(t.Context(), suspended); err != nil {
+	if _, err := b.managed.Apply(t.Context(), suspended); err != nil {
 		t.Fatal(err)
 	}
 	b.happen(t, 2)
@@ -285,7 +289,7 @@ func TestADeletedOrSuspendedEndpointGetsNothing(t *testing.T) {
 		t.Errorf("%d deliveries, want none", n)
 	}
 	suspended.Suspend = false
-	if _, err := b.endpoints.ApplyManaged(t.Context(), suspended); err != nil {
+	if _, err := b.managed.Apply(t.Context(), suspended); err != nil {
 		t.Fatal(err)
 	}
 	event := b.happen(t, 3)
@@ -358,7 +362,7 @@ func TestARotatedSecretSignsBesideTheOldOne(t *testing.T) {
 	r.Next(t)
 	old := want.Secret
 	want.Secret = NewSecret()
-	if _, err := b.endpoints.ApplyManaged(t.Context(), want); err != nil {
+	if _, err := b.managed.Apply(t.Context(), want); err != nil {
 		t.Fatal(err)
 	}
 	b.happen(t, 2)
@@ -381,7 +385,7 @@ func TestApplyingTheSameTwiceWritesNothing(t *testing.T) {
 		return testkit.Get[string](t, b.pool, "SELECT xmin::text || updated_at FROM webhook_endpoints WHERE id = $1", first.ID)
 	}
 	before := row()
-	again, err := b.endpoints.ApplyManaged(t.Context(), want)
+	again, err := b.managed.Apply(t.Context(), want)
 	check.NoError(t, err)
 	if again.ID != first.ID || row() != before {
 		t.Error("the second apply wrote")

@@ -111,7 +111,7 @@ func (s *env) registerReceiver() {
 // happen records events, due since some time ago.
 func (s *env) happen(count int, ago time.Duration) {
 	s.t.Helper()
-	testkit.Exec(s.t, s.db, "SELECT webhook_record_event(webhook_new_id(), 'mock_attempt.submitted', NULL, '{}') FROM generate_series(1, $1)", count)
+	testkit.Exec(s.t, s.db, "SELECT webhook_record_event(uuidv7(), 'mock_attempt.submitted', NULL, '{}') FROM generate_series(1, $1)", count)
 	testkit.Exec(s.t, s.db, "UPDATE webhook_deliveries SET relay_at = now() - $1::interval, next_attempt_at = now() - $1::interval WHERE attempt = 0 AND state = 'pending'", ago)
 }
 

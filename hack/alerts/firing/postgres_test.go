@@ -15,9 +15,9 @@ import (
 const agedPartitions = `DO $$
 DECLARE
     old record;
-    bound uuid := webhook_id_at(to_timestamp(floor(extract(epoch FROM now()) / 604800) * 604800));
+    bound uuid := uuidv7_at(to_timestamp(floor(extract(epoch FROM now()) / 604800) * 604800));
 BEGIN
-    TRUNCATE webhook_events, webhook_deliveries, webhook_tries;
+    TRUNCATE webhook_events, webhook_deliveries, webhook_attempts;
     FOR old IN SELECT kind, name FROM webhook_partitions WHERE upper IS NOT NULL LOOP
         EXECUTE format('ALTER TABLE %I DETACH PARTITION %I', 'webhook_' || old.kind, old.name);
         IF old.name LIKE '%first' THEN
@@ -46,7 +46,7 @@ func TestAlertsOfATransactionThatNobodyEnds(t *testing.T) {
 
 	testkit.Exec(t, s.db, "UPDATE attempts SET opened_at = now() - interval '3 days', expires_at = now() - interval '25 hours'")
 	testkit.Exec(t, s.db, agedPartitions)
-	testkit.Exec(t, s.db, "INSERT INTO webhook_events (id, kind, body) SELECT webhook_new_id(), 'mock_attempt.submitted', '' FROM generate_series(1, 110000)")
+	testkit.Exec(t, s.db, "INSERT INTO webhook_events (id, kind, body) SELECT uuidv7(), 'mock_attempt.submitted', '' FROM generate_series(1, 110000)")
 	release := s.hold("LOCK TABLE webhook_deliveries_default IN ACCESS SHARE MODE", "SELECT FROM attempts FOR UPDATE")
 	testkit.Exec(t, s.db, "DELETE FROM webhook_events")
 	testkit.Exec(t, s.db, "SELECT pg_stat_force_next_flush()")

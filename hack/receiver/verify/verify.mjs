@@ -1,8 +1,10 @@
 // Verify a webhook delivery: node verify.mjs HEADER < BODY, with the signing secret in WEBHOOK_SECRET.
-// Exits with status 0 if the delivery is authentic, else with 1 and the reason.
+// Exits with status 0 if the delivery is authentic, else with 1 and the reason. With a folder in WEBHOOK_EVENTS it stores
+// each event there once, and prints "repeated" for one that is stored already.
 
-import { createHmac, timingSafeEqual } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { createHash, createHmac, randomUUID, timingSafeEqual } from 'node:crypto';
+import { linkSync, readFileSync, unlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
 // verify throws unless header (Service-Signature) signs exactly body: a Buffer of the raw bytes before any parsing.
@@ -32,10 +34,28 @@ export function verify(header, body, secret, tolerance = 300) {
   }
 }
 
+// store stores an event under its dedupe_key and reports whether it is new. Verify the body first.
+export function store(body, folder) {
+  const { dedupe_key: key } = JSON.parse(body);
+  const draft = join(folder, `${randomUUID()}.draft`);
+  writeFileSync(draft, body);
+  try {
+    linkSync(draft, join(folder, createHash('sha256').update(key).digest('hex'))); // fails if the name exists
+    return true;
+  } catch (error) {
+    if (error.code === 'EEXIST') return false;
+    throw error;
+  } finally {
+    unlinkSync(draft);
+  }
+}
+
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
   try {
-    verify(process.argv[2], readFileSync(0), process.env.WEBHOOK_SECRET);
-    console.log('verified');
+    const body = readFileSync(0);
+    verify(process.argv[2], body, process.env.WEBHOOK_SECRET);
+    const events = process.env.WEBHOOK_EVENTS;
+    console.log(events && !store(body, events) ? 'repeated' : 'verified');
   } catch (refused) {
     console.error(`refused: ${refused.message}`);
     process.exitCode = 1;

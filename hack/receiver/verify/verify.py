@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """Verify a webhook delivery: python3 verify.py HEADER < BODY, with the signing secret in WEBHOOK_SECRET.
 
-Exits with status 0 if the delivery is authentic, else with 1 and the reason.
+Exits with status 0 if the delivery is authentic, else with 1 and the reason. With a folder in WEBHOOK_EVENTS it stores
+each event there once, and prints "repeated" for one that is stored already.
 """
 
 import hashlib
 import hmac
+import json
 import os
 import re
 import sys
+import tempfile
 import time
 
 
@@ -39,9 +42,24 @@ def verify(header: str, body: bytes, secret: str, tolerance: int = 300) -> None:
         raise ValueError("no signature matches this secret and body")
 
 
+def store(body: bytes, folder: str) -> bool:
+    """Store an event under its dedupe_key and report whether it is new. Verify the body first."""
+    key = json.loads(body)["dedupe_key"]
+    with tempfile.NamedTemporaryFile(dir=folder) as file:
+        file.write(body)
+        file.flush()
+        try:  # A link fails if the name exists, whichever process made it.
+            os.link(file.name, os.path.join(folder, hashlib.sha256(key.encode()).hexdigest()))
+        except FileExistsError:
+            return False
+    return True
+
+
 if __name__ == "__main__":
+    body = sys.stdin.buffer.read()
     try:
-        verify(sys.argv[1], sys.stdin.buffer.read(), os.environ.get("WEBHOOK_SECRET", ""))
+        verify(sys.argv[1], body, os.environ.get("WEBHOOK_SECRET", ""))
     except ValueError as refused:
         sys.exit(f"refused: {refused}")
-    print("verified")
+    events = os.environ.get("WEBHOOK_EVENTS")
+    print("repeated" if events and not store(body, events) else "verified")

@@ -46,7 +46,7 @@ func From(err error) *Error {
 		return notSignedIn("You were not signed in at the provider. Begin again: GET /v1/developer/sign-in")
 	case refused != nil:
 		return notSignedIn("The sign-in was not accepted. Begin again: GET /v1/developer/sign-in")
-	case is[*catalog.UnavailableError](err), is[*sessions.ProviderError](err), is[*keys.UnconfirmedError](err), postgres.Away(err),
+	case is[*catalog.UnavailableError](err), is[*sessions.ProviderError](err), is[*keys.UnconfirmedError](err), postgres.Unavailable(err),
 		is[*batch.FullError](err), is[*batch.ClosedError](err):
 		return Unavailable()
 	default:
@@ -95,17 +95,13 @@ func fromConflict(err error) *Error {
 		say("%d rotated keys are still valid. Wait until one expires, or rotate with overlap_seconds 0.", keyLimit.Most)
 	case keyLimit != nil:
 		say("The account has %d active keys, and no more are allowed; revoke one first.", keyLimit.Most)
-	case errors.As(err, &webhookLimit) && webhookLimit.ByHand:
-		say("%d tests and redeliveries of the webhook are pending, and no more are allowed; wait until some have ended.", webhookLimit.Most)
-	case webhookLimit != nil:
-		say("The account has %d webhooks, and no more are allowed; delete one first.", webhookLimit.Most)
+	case errors.As(err, &webhookLimit):
+		say("The account has %d webhooks, and no more are allowed; delete one first.", webhookLimit.Max)
 	case errors.As(err, &managed):
 		say("The webhook is declared by a resource of the cluster; change it there.")
 		answer.ManagedBy = managed.Owner
 	case errors.As(err, &disabled):
 		say("The webhook is disabled, and nothing is sent to it: %s.", disabled.Reason)
-	case is[*webhooks.BusyError](err):
-		say("Another request is already recovering this webhook's deliveries. Try again when it has finished.")
 	default:
 		return Internal()
 	}

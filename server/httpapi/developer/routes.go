@@ -18,6 +18,8 @@ type Deps struct {
 	Keys     Keys
 	Usage    Usage
 	Webhooks Webhooks
+	// Deliveries are those of the webhooks.
+	Deliveries Deliveries
 
 	Environment     string        // production or sandbox; it is sent with each key
 	SessionLifetime time.Duration // the cookie's: the absolute time-out of a session
@@ -30,7 +32,7 @@ type Deps struct {
 func Routes(deps Deps, logger *slog.Logger) []endpoint.Route {
 	routes := (&signInHandlers{deps.SignIn, deps.Sessions, deps.SessionLifetime, logger}).routes()
 	routes = append(routes, (&keyHandlers{deps.Keys, deps.Environment}).routes()...)
-	routes = append(routes, (&webhookHandlers{deps.Webhooks, deps.Now}).routes()...)
+	routes = append(routes, (&webhookHandlers{deps.Webhooks, deps.Deliveries, deps.Now}).routes()...)
 	routes = append(routes, (&usageHandlers{deps.Usage, deps.Environment, deps.Now}).routes()...)
 	for i := range routes {
 		if routes[i].Access == endpoint.Session && routes[i].Method == fasthttp.MethodGet {

@@ -12,7 +12,7 @@ import (
 	"examprep.dev/server/webhooks"
 )
 
-// Webhooks is what a developer does with webhook endpoints; *webhooks.Endpoints is one.
+// Webhooks stores the webhook endpoints of accounts; *webhooks.Endpoints implements it.
 type Webhooks interface {
 	Register(ctx context.Context, r webhooks.Registration) (webhooks.Endpoint, string, error)
 	List(ctx context.Context, account uuid.UUID) ([]webhooks.Endpoint, error)
@@ -20,14 +20,13 @@ type Webhooks interface {
 	Update(ctx context.Context, account, id uuid.UUID, change webhooks.Change) (webhooks.Endpoint, error)
 	Delete(ctx context.Context, account, id uuid.UUID) error
 	RotateSecret(ctx context.Context, account, id uuid.UUID) (string, error)
-	Deliveries
 }
 
-// Deliveries is what a developer does with an endpoint's deliveries. It is there for endpoints declared in the cluster too.
+// Deliveries reads and repeats an endpoint's deliveries, also if the cluster declares the endpoint; *webhooks.Deliveries implements it.
 type Deliveries interface {
 	Test(ctx context.Context, account, endpoint uuid.UUID, now time.Time) (uuid.UUID, error)
-	Deliveries(ctx context.Context, account, endpoint uuid.UUID, before uuid.NullUUID, limit int) (webhooks.DeliveryPage, error)
-	Delivery(ctx context.Context, account, endpoint, delivery uuid.UUID) (webhooks.DeliveryDetail, error)
+	List(ctx context.Context, account, endpoint uuid.UUID, before uuid.NullUUID, limit int) (webhooks.DeliveryPage, error)
+	Get(ctx context.Context, account, endpoint, delivery uuid.UUID) (webhooks.DeliveryDetail, error)
 	Redeliver(ctx context.Context, account, endpoint, delivery uuid.UUID) (uuid.UUID, error)
 	Recover(ctx context.Context, account, endpoint uuid.UUID, since time.Time) (webhooks.Recovery, error)
 }
@@ -42,8 +41,9 @@ const (
 
 // webhookHandlers have the routes of webhook endpoints and their deliveries.
 type webhookHandlers struct {
-	store Webhooks
-	now   func() time.Time
+	store      Webhooks
+	deliveries Deliveries
+	now        func() time.Time
 }
 
 func (h *webhookHandlers) routes() []endpoint.Route {
@@ -144,7 +144,7 @@ func (h *webhookHandlers) rotateSecret(ctx context.Context, r *endpoint.Request,
 }
 
 func (h *webhookHandlers) test(ctx context.Context, r *endpoint.Request, id uuid.UUID) error {
-	delivery, err := h.store.Test(ctx, r.Session.AccountID, id, h.now())
+	delivery, err := h.deliveries.Test(ctx, r.Session.AccountID, id, h.now())
 	return r.Send(fasthttp.StatusAccepted, map[string]uuid.UUID{"delivery_id": delivery}, err)
 }
 
@@ -159,7 +159,7 @@ func (h *webhookHandlers) listDeliveries(ctx context.Context, r *endpoint.Reques
 	if err := query.Check(); err != nil {
 		return err
 	}
-	return r.OK(h.store.Deliveries(ctx, r.Session.AccountID, id, before, limit))
+	return r.OK(h.deliveries.List(ctx, r.Session.AccountID, id, before, limit))
 }
 
 func (h *webhookHandlers) getDelivery(ctx context.Context, r *endpoint.Request, id uuid.UUID) error {
@@ -167,7 +167,7 @@ func (h *webhookHandlers) getDelivery(ctx context.Context, r *endpoint.Request, 
 	if err != nil {
 		return err
 	}
-	return r.OK(h.store.Delivery(ctx, r.Session.AccountID, id, delivery))
+	return r.OK(h.deliveries.Get(ctx, r.Session.AccountID, id, delivery))
 }
 
 func (h *webhookHandlers) redeliver(ctx context.Context, r *endpoint.Request, id uuid.UUID) error {
@@ -175,7 +175,7 @@ func (h *webhookHandlers) redeliver(ctx context.Context, r *endpoint.Request, id
 	if err != nil {
 		return err
 	}
-	started, err := h.store.Redeliver(ctx, r.Session.AccountID, id, delivery)
+	started, err := h.deliveries.Redeliver(ctx, r.Session.AccountID, id, delivery)
 	return r.Send(fasthttp.StatusAccepted, map[string]uuid.UUID{"delivery_id": started}, err)
 }
 
@@ -186,6 +186,6 @@ func (h *webhookHandlers) recover(ctx context.Context, r *endpoint.Request, id u
 	if err := body.Check("since"); err != nil {
 		return err
 	}
-	recovery, err := h.store.Recover(ctx, r.Session.AccountID, id, *since)
+	recovery, err := h.deliveries.Recover(ctx, r.Session.AccountID, id, *since)
 	return r.Send(fasthttp.StatusAccepted, recovery, err)
 }

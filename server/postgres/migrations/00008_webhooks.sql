@@ -30,7 +30,7 @@ CREATE TABLE webhook_secrets (
 );
 CREATE INDEX webhook_secrets_by_endpoint ON webhook_secrets (endpoint_id);
 
--- Events, deliveries and tries are kept in partitions of whole weeks by id, so that old rows go by dropping a table.
+-- Events, deliveries and attempts are kept in partitions of whole weeks by id, so that old rows go by dropping a table.
 -- `examprep migrate` and the workers (server/webhooks/retention.go) make the partitions; an insert never fails for want of
 -- one, because each table has a default partition.
 CREATE TABLE webhook_events (
@@ -64,20 +64,20 @@ CREATE TABLE webhook_deliveries (
     -- webhook_deliveries_due begins with the rows that no worker has, however many are waiting.
     relay_at        timestamptz NOT NULL DEFAULT now(),
     -- The fence: a terminal write must name the attempt and the lease that it belongs to.
-    lease           uuid,
+    lease_id        uuid,
     lease_until     timestamptz,
     last_status     integer,
-    last_error      text NOT NULL DEFAULT '',
+    last_failure    text NOT NULL DEFAULT '',
     created_at      timestamptz NOT NULL DEFAULT now(),
     finished_at     timestamptz,
-    -- How many of the tries begun were lost with the worker that began them; they do not count toward the retry limit.
-    lost            integer NOT NULL DEFAULT 0,
+    -- How many of the attempts begun were lost with the worker that began them; they do not count toward the retry limit.
+    lost_attempts   integer NOT NULL DEFAULT 0,
     -- Requested by a developer (a test, a redelivery); the number of those that are pending is limited.
     by_hand         boolean NOT NULL DEFAULT false,
     -- The first delivery of the event to this endpoint; NULL for that one itself.
-    repeats         uuid,
+    original_id     uuid,
     -- It ended before a later delivery of the same event was made, which replaces it.
-    repeated        boolean NOT NULL DEFAULT false,
+    superseded      boolean NOT NULL DEFAULT false,
     -- It was put off because its endpoint's queue was full; a worker with room brings it back at once.
     parked          boolean NOT NULL DEFAULT false
 ) PARTITION BY RANGE (id);
@@ -87,16 +87,16 @@ CREATE INDEX webhook_deliveries_due ON webhook_deliveries (relay_at) WHERE state
 CREATE INDEX webhook_deliveries_backlog ON webhook_deliveries (endpoint_id, created_at) WHERE state = 'pending';
 CREATE INDEX webhook_deliveries_by_endpoint ON webhook_deliveries (endpoint_id, id DESC);
 CREATE INDEX webhook_deliveries_by_hand ON webhook_deliveries (endpoint_id) WHERE state = 'pending' AND by_hand;
-CREATE INDEX webhook_deliveries_repeats ON webhook_deliveries (repeats) WHERE repeats IS NOT NULL;
+CREATE INDEX webhook_deliveries_repeats ON webhook_deliveries (original_id) WHERE original_id IS NOT NULL;
 -- What a recovery looks for; a delivery that arrives is never in it.
 CREATE INDEX webhook_deliveries_missed ON webhook_deliveries (endpoint_id, finished_at, id)
-    WHERE state IN ('failed', 'cancelled') AND NOT repeated;
+    WHERE state IN ('failed', 'cancelled') AND NOT superseded;
 -- What retention looks for under a lock: an old event that is being sent once more.
 CREATE INDEX webhook_deliveries_again ON webhook_deliveries (event_id)
-    WHERE state = 'pending' AND (by_hand OR repeats IS NOT NULL);
+    WHERE state = 'pending' AND (by_hand OR original_id IS NOT NULL);
 
 -- The outcome of each try: written by the statement that writes the outcome to the delivery.
-CREATE TABLE webhook_tries (
+CREATE TABLE webhook_attempts (
     delivery_id uuid NOT NULL,
     -- 1 for the first. A try that was lost with its worker has the failure worker_lost.
     attempt     integer NOT NULL,
@@ -107,22 +107,22 @@ CREATE TABLE webhook_tries (
     -- The class of the failure; '' for a delivery.
     failure     text NOT NULL DEFAULT '',
     -- The first bytes of the response, bounded and cleaned.
-    answer      text NOT NULL DEFAULT '',
+    response    text NOT NULL DEFAULT '',
     PRIMARY KEY (delivery_id, attempt)
 ) PARTITION BY RANGE (delivery_id);
-CREATE TABLE webhook_tries_default PARTITION OF webhook_tries DEFAULT;
+CREATE TABLE webhook_attempts_default PARTITION OF webhook_attempts DEFAULT;
 
--- webhook_id_at returns the least id (UUIDv7) of a moment: a range of ids is a range of time.
+-- uuidv7_at returns the least id (UUIDv7) of a moment: a range of ids is a range of time.
 -- +goose StatementBegin
-CREATE FUNCTION webhook_id_at(moment timestamptz) RETURNS uuid
+CREATE FUNCTION uuidv7_at(moment timestamptz) RETURNS uuid
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT (lpad(to_hex(floor(extract(epoch FROM moment) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
 $$;
 -- +goose StatementEnd
 
--- webhook_new_id makes a UUIDv7 (PostgreSQL has its own only from 18 on).
+-- uuidv7 makes a UUIDv7 (PostgreSQL has its own only from 18 on).
 -- +goose StatementBegin
-CREATE FUNCTION webhook_new_id() RETURNS uuid
+CREATE FUNCTION uuidv7() RETURNS uuid
 LANGUAGE sql VOLATILE PARALLEL SAFE AS $$
     SELECT encode(set_bit(set_bit(
         overlay(uuid_send(gen_random_uuid())
@@ -145,7 +145,7 @@ BEGIN
     INSERT INTO webhook_events (id, kind, account_id, body, traceparent)
     VALUES (p_id, p_kind, p_account, p_body, p_traceparent);
     INSERT INTO webhook_deliveries (id, event_id, endpoint_id)
-    SELECT webhook_new_id(), p_id, e.id
+    SELECT uuidv7(), p_id, e.id
     FROM webhook_endpoints e
     WHERE e.status = 'enabled'
       AND p_kind = ANY (e.events)
@@ -159,7 +159,7 @@ $$;
 -- What retention does to partitions (server/webhooks/retention.go calls it). All of it waits only for a moment for a lock
 -- that others wait behind. Who does not get it tries again later; nothing is urgent here.
 
--- The partitions of events, deliveries and tries: ids from lower (NULL: from the least) to before upper; the default
+-- The partitions of events, deliveries and attempts: ids from lower (NULL: from the least) to before upper; the default
 -- partition, which takes what no other does, has neither.
 -- +goose StatementBegin
 DO $$
@@ -169,7 +169,7 @@ BEGIN -- out of sight of sqlc, which does not know pg_inherits
         substring(pg_get_expr(c.relpartbound, c.oid) FROM 'FROM \(''([0-9a-f-]{36})''\)')::uuid AS lower,
         substring(pg_get_expr(c.relpartbound, c.oid) FROM 'TO \(''([0-9a-f-]{36})''\)')::uuid AS upper
     FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_class p ON p.oid = i.inhparent
-    WHERE i.inhparent IN ('webhook_events'::regclass, 'webhook_deliveries'::regclass, 'webhook_tries'::regclass);
+    WHERE i.inhparent IN ('webhook_events'::regclass, 'webhook_deliveries'::regclass, 'webhook_attempts'::regclass);
 END
 $$;
 -- +goose StatementEnd
@@ -202,12 +202,12 @@ $$;
 CREATE FUNCTION webhook_add_partition(a_kind text, a_start timestamptz, an_end timestamptz) RETURNS text
 LANGUAGE plpgsql SET lock_timeout = '200ms' AS $$
 DECLARE
-    least uuid := webhook_id_at(a_start);
-    bound uuid := webhook_id_at(an_end);
+    least uuid := uuidv7_at(a_start);
+    bound uuid := uuidv7_at(an_end);
     parent text := 'webhook_' || a_kind;
     fallback text := parent || '_default';
     child text := parent || '_' || to_char(a_start AT TIME ZONE 'UTC', 'YYYYMMDD');
-    key text := CASE a_kind WHEN 'tries' THEN 'delivery_id' ELSE 'id' END;
+    key text := CASE a_kind WHEN 'attempts' THEN 'delivery_id' ELSE 'id' END;
     storage text := CASE a_kind WHEN 'deliveries'
         THEN 'WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0)' ELSE '' END;
     crowd text;
@@ -258,8 +258,8 @@ BEGIN
     THEN
         RETURN 0;
     END IF;
-    EXECUTE format('UPDATE %I SET state = ''failed'', lease = NULL, lease_until = NULL, finished_at = now(),
-            last_error = CASE WHEN last_error = '''' THEN ''cancelled'' ELSE last_error END
+    EXECUTE format('UPDATE %I SET state = ''failed'', lease_id = NULL, lease_until = NULL, finished_at = now(),
+            last_failure = CASE WHEN last_failure = '''' THEN ''cancelled'' ELSE last_failure END
         WHERE id = ANY (ARRAY(
             SELECT d.id FROM %I d
             WHERE d.state = ''pending'' AND d.id < $1 AND d.relay_at > now() - interval ''1 hour''
@@ -312,7 +312,7 @@ BEGIN
     -- Meanwhile somebody may have had an old event sent once more. There is an index of just these.
     IF a_kind = 'events' AND EXISTS (
         SELECT FROM webhook_deliveries d
-        WHERE d.state = 'pending' AND (d.by_hand OR d.repeats IS NOT NULL)
+        WHERE d.state = 'pending' AND (d.by_hand OR d.original_id IS NOT NULL)
           AND d.event_id < old.upper AND d.event_id >= coalesce(old.lower, '00000000-0000-0000-0000-000000000000'))
     THEN
         RETURN 'pending';
@@ -338,7 +338,7 @@ BEGIN
     END IF;
     FOR retired IN
         SELECT c.relname FROM pg_class c
-        WHERE c.relkind = 'r' AND c.relname ~ '^webhook_(events|deliveries|tries)_[0-9]{8}_retired$'
+        WHERE c.relkind = 'r' AND c.relname ~ '^webhook_(events|deliveries|attempts)_[0-9]{8}_retired$'
           AND c.relnamespace = (SELECT p.relnamespace FROM pg_class p WHERE p.oid = 'webhook_events'::regclass)
           AND NOT c.relispartition
     LOOP
@@ -367,8 +367,8 @@ BEGIN
         SELECT d.id FROM webhook_deliveries_default d WHERE d.id < bound AND d.state <> 'pending' LIMIT most));
     GET DIAGNOSTICS swept = ROW_COUNT;
     total := total + swept;
-    DELETE FROM webhook_tries_default WHERE delivery_id = ANY (ARRAY(
-        SELECT t.delivery_id FROM webhook_tries_default t
+    DELETE FROM webhook_attempts_default WHERE delivery_id = ANY (ARRAY(
+        SELECT t.delivery_id FROM webhook_attempts_default t
         WHERE t.delivery_id < bound AND NOT EXISTS (SELECT FROM webhook_deliveries d WHERE d.id = t.delivery_id) LIMIT most));
     GET DIAGNOSTICS swept = ROW_COUNT;
     total := total + swept;

@@ -156,7 +156,9 @@ func (a *API) Developer(provider sessions.Provider) *developer.Deps {
 	})
 	return &developer.Deps{
 		SignIn:   sessions.NewSignIn(provider, bytes.Repeat([]byte{2}, 32), a.Keys, store),
-		Sessions: store, Keys: a.Keys, Usage: usage.NewStore(a.Pool), Webhooks: webhooks.NewEndpoints(a.Pool, Keyring(a.t), nil),
+		Sessions: store, Keys: a.Keys, Usage: usage.NewStore(a.Pool),
+		Webhooks:    webhooks.NewEndpoints(a.Pool, Keyring(a.t), webhooks.NewAddressPolicy(nil)),
+		Deliveries:  webhooks.NewDeliveries(a.Pool, func(uuid.UUID) {}),
 		Environment: "sandbox", SessionLifetime: SessionLifetime, Now: time.Now,
 	}
 }

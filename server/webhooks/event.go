@@ -17,21 +17,21 @@ const (
 	KindSubmitted      Kind = "mock_attempt.submitted"
 	KindScored         Kind = "mock_attempt.scored"
 	KindContentUpdated Kind = "exam.content_updated"
-	// KindTest is sent only on demand, to one endpoint that asked for it; nobody can subscribe to it.
+	// KindTest is sent on request, to one endpoint. Endpoints cannot subscribe to it.
 	KindTest Kind = "webhook.test"
 )
 
 // Kinds returns the kinds that an endpoint may subscribe to, in the specification's order.
 func Kinds() []Kind { return []Kind{KindSubmitted, KindScored, KindContentUpdated} }
 
-// Event is one thing that happened, ready for webhook_record_event(ID, Kind, Account, Body).
+// Event has the arguments of the SQL function webhook_record_event: ID, Kind, Account and Body.
 type Event struct {
 	// ID is a UUIDv7; receivers see it as the body's id.
 	ID   uuid.UUID
 	Kind Kind
-	// Account is whose event it is; invalid: of no account, every subscriber hears of it.
+	// Account owns the event; if it is invalid, all accounts get the event.
 	Account uuid.NullUUID
-	// Body is the exact JSON that is signed and sent, the same bytes at each try.
+	// Body is the exact JSON that is signed and sent, the same bytes at each attempt.
 	Body []byte
 }
 
@@ -61,7 +61,7 @@ type AttemptScored struct {
 // ContentUpdated is the data of exam.content_updated.
 type ContentUpdated struct {
 	ExamKey string `json:"exam_key"`
-	// Changes names what was refreshed: overview, resources, study_path, papers; or withdrawn, when it is served no more.
+	// Changes has the documents that changed: overview, resources, study_path, papers; or withdrawn, if the exam is no longer served.
 	Changes []string `json:"changes"`
 	// PaperIDs are the papers that were added, changed or removed.
 	PaperIDs []string `json:"paper_ids"`
@@ -75,8 +75,21 @@ type TestSent struct {
 	EndpointID uuid.UUID `json:"endpoint_id"`
 }
 
-// NewEvent builds an event with a fresh UUIDv7. created is rounded down to the second, as the specification's Unix time
-// asks. data is one of the structs of this file; anything that encoding/json refuses is an error.
+// dedupeKey returns the text by which receivers recognise a repetition: <attempt_id>:<event> for events of an attempt, which
+// happen once in its life, and the event's id for others.
+func dedupeKey(kind Kind, id uuid.UUID, data any) string {
+	switch data := data.(type) {
+	case AttemptSubmitted:
+		return data.AttemptID + ":" + string(kind)
+	case AttemptScored:
+		return data.AttemptID + ":" + string(kind)
+	default:
+		return id.String()
+	}
+}
+
+// NewEvent returns an event with a new UUIDv7. created is rounded down to the second, because the specification has Unix time.
+// data is one of the structs of this file. An error of encoding/json is returned.
 func NewEvent(kind Kind, account uuid.NullUUID, created time.Time, data any) (Event, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -86,11 +99,12 @@ func NewEvent(kind Kind, account uuid.NullUUID, created time.Time, data any) (Ev
 	encoder := json.NewEncoder(&body)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(struct {
-		Event   Kind      `json:"event"`
-		Created int64     `json:"created"`
-		Data    any       `json:"data"`
-		ID      uuid.UUID `json:"id"`
-	}{kind, created.Unix(), data, id}); err != nil {
+		Event     Kind      `json:"event"`
+		Created   int64     `json:"created"`
+		Data      any       `json:"data"`
+		ID        uuid.UUID `json:"id"`
+		DedupeKey string    `json:"dedupe_key"`
+	}{kind, created.Unix(), data, id, dedupeKey(kind, id, data)}); err != nil {
 		return Event{}, fmt.Errorf("encode %s event: %w", kind, err)
 	}
 	return Event{ID: id, Kind: kind, Account: account, Body: bytes.TrimSuffix(body.Bytes(), []byte("\n"))}, nil

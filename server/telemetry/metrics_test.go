@@ -3,6 +3,7 @@ package telemetry_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,20 +30,20 @@ func labelOf(metric *dto.Metric) string {
 	return ""
 }
 
-func TestProbesTellWhichStoreIsAway(t *testing.T) {
+func TestScrapeReportsWhichStoreIsUp(t *testing.T) {
+	t.Parallel()
 	registry := prometheus.NewRegistry()
-	asked := make(chan struct{})
-	away := telemetry.Store{Name: "away", Ask: func(context.Context) error { return errors.New("away") }}
-	there := telemetry.Store{Name: "there", Ask: func(context.Context) error { return nil }}
-	late := telemetry.Store{Name: "late", Ask: func(ctx context.Context) error { <-ctx.Done(); return nil }}
-	last := telemetry.Store{Name: "last", Ask: func(ctx context.Context) error { close(asked); <-ctx.Done(); return ctx.Err() }}
-	prober := telemetry.NewProber(registry, away, there, late, last)
-	stop := testkit.Run(t, prober.Run)
-	<-asked
-	stop()
+	for name, ping := range map[string]func(context.Context) error{
+		"down": func(context.Context) error { return errors.New("down") },
+		"up":   func(context.Context) error { return nil },
+		"late": func(ctx context.Context) error { <-ctx.Done(); return nil },
+		"hung": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+	} {
+		telemetry.RegisterStore(registry, name, ping)
+	}
 	up := gathered(t, registry, "examprep_store_up")
-	if _, told := up["last"]; told || up["there"] != 1 || up["away"] != 0 || up["late"] != 0 || len(up) != 3 {
-		t.Errorf("stores: %v", up)
+	if want := map[string]float64{"down": 0, "up": 1, "late": 0, "hung": 0}; !maps.Equal(up, want) {
+		t.Errorf("stores: %v, want %v", up, want)
 	}
 }
 
@@ -90,7 +91,7 @@ func TestSamplersAreThoseOfTheSpecification(t *testing.T) {
 		}
 		drawn := 0
 		for range draws {
-			if tracing.Draw() {
+			if tracing.Sample() {
 				drawn++
 			}
 		}

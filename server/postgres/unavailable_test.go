@@ -15,7 +15,7 @@ import (
 	"examprep.dev/server/testkit"
 )
 
-func TestAwayKnowsAServerInTrouble(t *testing.T) {
+func TestUnavailableKnowsAServerInTrouble(t *testing.T) {
 	t.Parallel()
 	refusal := func(code string) error { return fmt.Errorf("read: %w", &pgconn.PgError{Code: code}) }
 	for _, c := range []struct {
@@ -40,27 +40,27 @@ func TestAwayKnowsAServerInTrouble(t *testing.T) {
 		{"another error", errors.New("x"), false},
 		{"none", nil, false},
 	} {
-		if got := postgres.Away(c.err); got != c.away {
+		if got := postgres.Unavailable(c.err); got != c.away {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}
 }
 
-func TestAwayKnowsWhatTheDriverSays(t *testing.T) {
+func TestUnavailableKnowsWhatTheDriverSays(t *testing.T) {
 	t.Parallel()
-	if _, err := pgx.Connect(t.Context(), "postgres://127.0.0.1:1/x?sslmode=disable"); !postgres.Away(err) {
+	if _, err := pgx.Connect(t.Context(), "postgres://127.0.0.1:1/x?sslmode=disable"); !postgres.Unavailable(err) {
 		t.Errorf("a port that nobody listens on: %v", err)
 	}
 	pool := testkit.Database(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if _, err := pool.Exec(ctx, "SELECT pg_sleep(60)"); !postgres.Away(err) {
+	if _, err := pool.Exec(ctx, "SELECT pg_sleep(60)"); !postgres.Unavailable(err) {
 		t.Errorf("a deadline: %v", err)
 	}
-	if _, err := pool.Exec(t.Context(), "SELECT pg_terminate_backend(pg_backend_pid())"); !postgres.Away(err) {
+	if _, err := pool.Exec(t.Context(), "SELECT pg_terminate_backend(pg_backend_pid())"); !postgres.Unavailable(err) {
 		t.Errorf("a connection that was ended: %v", err)
 	}
-	if _, err := pool.Exec(t.Context(), "SELECT 1/0"); postgres.Away(err) {
+	if _, err := pool.Exec(t.Context(), "SELECT 1/0"); postgres.Unavailable(err) {
 		t.Errorf("a mistake in the statement: %v", err)
 	}
 }

@@ -1,0 +1,80 @@
+-- Webhook endpoints and their signing secrets.
+
+-- name: InsertEndpoint :one
+INSERT INTO webhook_endpoints (id, account_id, url, events, description)
+VALUES (@id, @account_id, @url, @events, @description)
+RETURNING created_at;
+
+-- name: CountEndpoints :one
+SELECT count(*) FROM webhook_endpoints WHERE account_id = @account_id::uuid AND managed_by IS NULL;
+
+-- name: LockAccount :exec
+-- Registrations of one account wait for each other, so that the limit is exact.
+SELECT pg_advisory_xact_lock(hashtextextended('webhook_endpoints ' || (@account_id::uuid)::text, 0));
+
+-- name: EndpointsOfAccount :many
+SELECT * FROM webhook_endpoints WHERE account_id = @account_id::uuid ORDER BY created_at DESC, id DESC;
+
+-- name: EndpointOfAccount :one
+SELECT * FROM webhook_endpoints WHERE id = @id AND account_id = @account_id::uuid;
+
+-- name: LockEndpointOfAccount :one
+SELECT * FROM webhook_endpoints WHERE id = @id AND account_id = @account_id::uuid FOR UPDATE;
+
+-- name: ChangeEndpoint :one
+-- An endpoint that is enabled again, or has another URL, starts without failures.
+UPDATE webhook_endpoints
+SET url = @url, events = @events, description = @description, status = @status, disabled_reason = @disabled_reason,
+    failing_since = CASE WHEN url <> @url OR (status = 'disabled' AND @status = 'enabled') THEN NULL ELSE failing_since END,
+    updated_at = now()
+WHERE id = @id
+RETURNING *;
+
+-- name: RemoveEndpoint :exec
+DELETE FROM webhook_endpoints WHERE id = @id;
+
+-- name: TouchEndpoint :exec
+UPDATE webhook_endpoints SET updated_at = now() WHERE id = @id;
+
+-- name: LockManagedEndpoint :one
+SELECT * FROM webhook_endpoints WHERE managed_by = @managed_by::text FOR UPDATE;
+
+-- name: InsertManagedEndpoint :one
+INSERT INTO webhook_endpoints (id, account_id, url, events, description, status, disabled_reason, managed_by)
+VALUES (@id, @account_id, @url, @events, @description, @status, @disabled_reason, @managed_by)
+ON CONFLICT (managed_by) DO NOTHING
+RETURNING *;
+
+-- name: HealthOfManaged :one
+-- Counts the backlog up to bound.
+SELECT sqlc.embed(e),
+       (SELECT count(*) FROM (
+           SELECT FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.state = 'pending' LIMIT @bound) p) AS backlog,
+       coalesce((SELECT min(d.created_at) FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.state = 'pending'), to_timestamp(0))::timestamptz AS oldest
+FROM webhook_endpoints e WHERE e.managed_by = @managed_by::text;
+
+-- name: InsertSecret :exec
+INSERT INTO webhook_secrets (id, endpoint_id, key_id, ciphertext) VALUES (@id, @endpoint_id, @key_id, @ciphertext);
+
+-- name: SecretsOfEndpoint :many
+SELECT id, key_id, ciphertext, expires_at FROM webhook_secrets
+WHERE endpoint_id = @endpoint_id AND (expires_at IS NULL OR expires_at > now())
+ORDER BY created_at DESC, id;
+
+-- name: ExpireSecrets :exec
+UPDATE webhook_secrets SET expires_at = now() + make_interval(secs => @overlap_seconds::float8)
+WHERE endpoint_id = @endpoint_id AND expires_at IS NULL;
+
+-- name: DropEarlierSecrets :exec
+-- All secrets but the newest one.
+DELETE FROM webhook_secrets WHERE endpoint_id = @endpoint_id AND expires_at IS NOT NULL;
+
+-- name: DropAllExpiredSecrets :exec
+DELETE FROM webhook_secrets WHERE expires_at <= now();
+
+-- name: SecretsUnderOtherKeys :many
+SELECT id, endpoint_id, key_id, ciphertext FROM webhook_secrets
+WHERE key_id <> @key_id AND id > @after ORDER BY id LIMIT 100;
+
+-- name: ReplaceCiphertext :exec
+UPDATE webhook_secrets SET key_id = @key_id, ciphertext = @ciphertext WHERE id = @id;

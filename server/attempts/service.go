@@ -12,6 +12,7 @@ import (
 	"github.com/maypok86/otter/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"examprep.dev/server/attempts/marking"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/keys"
@@ -71,7 +72,7 @@ type Papers interface {
 	// Revision returns a revision by its digest, published still or not.
 	Revision(ctx context.Context, examKey string, digest catalog.Digest) (*read.PaperRevision, error)
 	// AnswerKey returns the prepared answer key of a revision.
-	AnswerKey(ctx context.Context, examKey string, digest catalog.Digest) (*PreparedKey, error)
+	AnswerKey(ctx context.Context, examKey string, digest catalog.Digest) (*marking.Key, error)
 	// MarkOpened keeps a revision for the attempts that open it; it must succeed before an attempt is stored.
 	MarkOpened(ctx context.Context, examKey string, digest catalog.Digest) error
 	// HasOtherRevisions reports whether attempts may point at another revision than the published one.
@@ -79,16 +80,16 @@ type Papers interface {
 }
 
 // NewPapers returns the papers of a snapshot with a cache of their prepared answer keys. A snapshot can have one.
-func NewPapers(s *read.Snapshot) Papers { return &papers{s, read.NewKeys(s, PrepareKey)} }
+func NewPapers(s *read.Snapshot) Papers { return &papers{s, read.NewKeys(s, marking.Prepare)} }
 
 type papers struct {
 	*read.Snapshot
 
-	keys *read.Keys[*PreparedKey]
+	keys *read.Keys[*marking.Key]
 }
 
 // AnswerKey implements [Papers].
-func (p *papers) AnswerKey(ctx context.Context, examKey string, digest catalog.Digest) (*PreparedKey, error) {
+func (p *papers) AnswerKey(ctx context.Context, examKey string, digest catalog.Digest) (*marking.Key, error) {
 	return p.keys.Get(ctx, examKey, digest)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"examprep.dev/server/attempts/marking"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/attemptsdb"
@@ -26,13 +27,13 @@ type SubmitRequest struct {
 	Status    State
 	LearnerID string
 	// Answers may be empty, and may leave questions out.
-	Answers []Answer
+	Answers []marking.Answer
 }
 
 // Result is an accepted submission.
 type Result struct {
 	AttemptID string
-	Feedback  Feedback
+	Feedback  marking.Feedback
 	// Repeated tells that the attempt had been submitted before, with the same answers and status: nothing was written.
 	Repeated bool
 }
@@ -93,7 +94,7 @@ func (s *Service) Submit(ctx context.Context, who keys.Identity, req SubmitReque
 }
 
 // readSubmission validates and normalises what the client sent.
-func readSubmission(key *PreparedKey, req SubmitRequest) (submission, error) {
+func readSubmission(key *marking.Key, req SubmitRequest) (submission, error) {
 	sub := submission{requested: req.Status}
 	switch req.Status {
 	case "":
@@ -103,15 +104,15 @@ func readSubmission(key *PreparedKey, req SubmitRequest) (submission, error) {
 		const detail = "must be submitted, expired or abandoned"
 		return sub, &Error{
 			Code: CodeValidationFailed, Detail: "status " + detail + ".",
-			Fields: []FieldError{{Field: "status", Detail: detail}},
+			Fields: []marking.FieldError{{Field: "status", Detail: detail}},
 		}
 	}
 	var err error
-	if sub.answers, err = key.read(req.Answers); err != nil {
+	if sub.answers, err = key.Read(req.Answers); err != nil {
 		return sub, err
 	}
 	head := string(sub.requested) + "\n"
-	text := key.appendAnswers([]byte(head), sub.answers)
+	text := key.AppendAnswers([]byte(head), sub.answers)
 	sub.stored, sub.digest = text[len(head):], sha256.Sum256(text)
 	return sub, nil
 }
@@ -164,7 +165,7 @@ func (s *Service) find(ctx context.Context, who keys.Identity, req SubmitRequest
 // close writes the submission. It reports false, and has written nothing, when another one was faster, or when the attempt's
 // deadline was changed. The pod then forgets the attempt.
 func (s *Service) close(
-	ctx context.Context, who keys.Identity, req SubmitRequest, attempt attemptRow, key *PreparedKey, sub submission, now time.Time,
+	ctx context.Context, who keys.Identity, req SubmitRequest, attempt attemptRow, key *marking.Key, sub submission, now time.Time,
 ) (Result, bool, error) {
 	attempt = attempt.conclude(sub, now)
 	params := attemptsdb.CloseAttemptParams{
@@ -173,9 +174,9 @@ func (s *Service) close(
 		Answers: sub.stored, SubmissionDigest: sub.digest[:], ExpiresAt: attempt.ExpiresAt,
 		EventIds: []uuid.UUID{}, EventKinds: []string{}, EventBodies: [][]byte{}, Traceparent: postgres.Traceparent(ctx),
 	}
-	var outcome *Outcome
+	var outcome *marking.Outcome
 	if attempt.ScoringStatus == scored {
-		outcome = key.grade(sub.answers)
+		outcome = key.Grade(sub.answers)
 		score := int32(outcome.Score)
 		params.ScoreHundredths = &score
 		events, err := attempt.events(who, req, outcome)
@@ -214,11 +215,11 @@ func (a attemptRow) conclude(sub submission, now time.Time) attemptRow {
 }
 
 // events builds what a scored submission tells of.
-func (a attemptRow) events(who keys.Identity, req SubmitRequest, outcome *Outcome) ([]webhooks.Event, error) {
+func (a attemptRow) events(who keys.Identity, req SubmitRequest, outcome *marking.Outcome) ([]webhooks.Event, error) {
 	account := uuid.NullUUID{UUID: who.AccountID, Valid: true}
 	submitted, err := webhooks.NewEvent(webhooks.KindSubmitted, account, *a.SubmittedAt, webhooks.AttemptSubmitted{
 		AttemptID: a.ID.String(), ExamKey: req.ExamKey, PaperID: a.PaperID, Status: a.State, SubmittedAt: *a.SubmittedAt,
-		QuestionCount: int(a.QuestionCount), AnsweredCount: outcome.answered, LearnerIDProvided: req.LearnerID != "",
+		QuestionCount: int(a.QuestionCount), AnsweredCount: outcome.AnsweredCount, LearnerIDProvided: req.LearnerID != "",
 	})
 	if err != nil {
 		return nil, err
@@ -231,30 +232,29 @@ func (a attemptRow) events(who keys.Identity, req SubmitRequest, outcome *Outcom
 }
 
 // replay answers a second submission: the stored result for the same one, a refusal for another.
-func (a attemptRow) replay(key *PreparedKey, sub submission) (Result, error) {
+func (a attemptRow) replay(key *marking.Key, sub submission) (Result, error) {
 	if !bytes.Equal(a.SubmissionDigest, sub.digest[:]) {
 		return Result{}, &Error{
 			Code:   CodeAlreadySubmitted,
 			Detail: "The attempt was submitted before, with other answers or another status.",
 		}
 	}
-	var outcome *Outcome
+	var outcome *marking.Outcome
 	if a.ScoringStatus == scored {
-		answers, err := key.restore(a.Answers)
+		answers, err := key.Restore(a.Answers)
 		if err != nil {
 			return Result{}, fmt.Errorf("attempt %s: %w", a.ID, err)
 		}
-		outcome = key.grade(answers)
+		outcome = key.Grade(answers)
 		// The score that was given stands, also should a later version of this program count otherwise.
-		outcome.Score = Percentage(*a.ScoreHundredths)
-		outcome.Percentage = outcome.Score
+		outcome.Score = marking.Percentage(*a.ScoreHundredths)
 	}
 	return Result{AttemptID: a.ID.String(), Feedback: a.feedback(outcome), Repeated: true}, nil
 }
 
-func (a attemptRow) feedback(outcome *Outcome) Feedback {
-	return Feedback{
-		Status: State(a.State), Late: a.Late, OvertimeSec: int64(a.OvertimeSec), Outcome: outcome,
+func (a attemptRow) feedback(outcome *marking.Outcome) marking.Feedback {
+	return marking.Feedback{
+		Status: a.State, Late: a.Late, OvertimeSec: int64(a.OvertimeSec), Outcome: outcome,
 		StartedAt: a.OpenedAt.UTC(), SubmittedAt: a.SubmittedAt.UTC(),
 		DurationSec: int64(a.SubmittedAt.Sub(a.OpenedAt) / time.Second),
 	}

@@ -71,7 +71,7 @@ func (s *Service) History(ctx context.Context, who keys.Identity, req HistoryReq
 	return history, nil
 }
 
-// countAttempts is the total of a history whose page is empty.
+// countAttempts returns the total of a history whose page is empty.
 func (s *Service) countAttempts(ctx context.Context, who keys.Identity, req HistoryRequest) (int64, error) {
 	total, err := s.queries.CountAttempts(ctx, attemptsdb.CountAttemptsParams{
 		FamilyID: who.FamilyID, ExamKey: req.ExamKey, Learner: s.learner(who, req.LearnerID),
@@ -108,8 +108,7 @@ func summarise(row attemptsdb.KeyHistoryRow, now time.Time) Summary {
 		OpenedAt: row.OpenedAt.UTC(), ExpiresAt: utc(row.ExpiresAt), SubmittedAt: utc(row.SubmittedAt),
 	}
 	if row.ScoreHundredths != nil {
-		score := marking.Percentage(*row.ScoreHundredths)
-		summary.Score = &score
+		summary.Score = new(marking.Percentage(*row.ScoreHundredths))
 	}
 	if summary.State == StateInProgress && deadlinePassed(summary.ExpiresAt, now, lateWindow) {
 		summary.State = StateExpired

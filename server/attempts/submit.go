@@ -34,7 +34,7 @@ type SubmitRequest struct {
 type Result struct {
 	AttemptID string
 	Feedback  marking.Feedback
-	// Repeated tells that the attempt had been submitted before, with the same answers and status: nothing was written.
+	// Repeated reports whether the attempt had been submitted before, with the same answers and status: nothing was written.
 	Repeated bool
 }
 
@@ -51,7 +51,7 @@ type submission struct {
 // events together. Once only: a second submission, and the losers among several at once, are answered from what the first
 // one wrote.
 func (s *Service) Submit(ctx context.Context, who keys.Identity, req SubmitRequest) (Result, error) {
-	attempt, err := s.load(ctx, who, req)
+	attempt, err := s.find(ctx, who, req)
 	if err != nil {
 		return Result{}, err
 	}
@@ -63,6 +63,7 @@ func (s *Service) Submit(ctx context.Context, who keys.Identity, req SubmitReque
 		if err := s.queries.ExpireAttempt(ctx, overdue); err != nil {
 			return Result{}, fmt.Errorf("close overdue attempt: %w", err)
 		}
+		s.opened.Invalidate(attempt.ID)
 		if attempt, err = s.find(ctx, who, req); err != nil {
 			return Result{}, err
 		}
@@ -85,7 +86,8 @@ func (s *Service) Submit(ctx context.Context, who keys.Identity, req SubmitReque
 	if State(attempt.State) != StateInProgress {
 		return attempt.replay(key, sub)
 	}
-	result, written, err := s.close(ctx, who, req, attempt, key, sub, now)
+	closing := attempt.conclude(sub, now)
+	result, written, err := s.close(ctx, who, req, closing, key, sub)
 	if err != nil || written {
 		return result, err
 	}
@@ -122,52 +124,40 @@ type attemptRow attemptsdb.FindAttemptRow
 
 // remember keeps a new attempt, so that its submission needs no read. The copy shares no memory with a request or a paper.
 func (s *Service) remember(p attemptsdb.OpenAttemptParams) {
-	s.opened.Set(p.ID, attemptRow{
+	s.opened.Set(p.ID, &attemptRow{
 		ID: p.ID, FamilyID: p.FamilyID, ExamKey: strings.Clone(p.ExamKey), Learner: p.Learner,
 		PaperID: strings.Clone(p.PaperID), PaperDigest: bytes.Clone(p.PaperDigest), State: string(StateInProgress),
 		ScoringStatus: pending, QuestionCount: p.QuestionCount, OpenedAt: p.OpenedAt, ExpiresAt: p.ExpiresAt,
 	})
 }
 
-// load returns an attempt of the caller, without a read if this pod opened it. It is in progress then, with the same deadline,
-// unless the row was changed; the statement that closes the attempt checks both.
-func (s *Service) load(ctx context.Context, who keys.Identity, req SubmitRequest) (attemptRow, error) {
-	id, _ := parseID(req.AttemptID)
-	if attempt, known := s.opened.GetIfPresent(id); known && s.owns(who, req, &attempt) {
-		return attempt, nil
-	}
-	return s.find(ctx, who, req)
-}
-
-// owns reports whether an attempt is of this key family, exam and learner.
-func (s *Service) owns(who keys.Identity, req SubmitRequest, a *attemptRow) bool {
-	return a.FamilyID == who.FamilyID && a.ExamKey == req.ExamKey && bytes.Equal(a.Learner, s.learner(who, req.LearnerID))
-}
-
-// find reads an attempt of the caller; any other is not found.
-func (s *Service) find(ctx context.Context, who keys.Identity, req SubmitRequest) (attemptRow, error) {
+// find returns an attempt of the caller; any other is not found. It reads only attempts that this pod does not remember. A
+// remembered one is in progress, with the same deadline, unless the row was changed; the statement that closes it checks both.
+func (s *Service) find(ctx context.Context, who keys.Identity, req SubmitRequest) (*attemptRow, error) {
 	if id, ok := parseID(req.AttemptID); ok {
-		attempt, err := s.writer.finds.do(ctx, who.FamilyID, id)
-		if err != nil {
-			return attemptRow{}, fmt.Errorf("read attempt: %w", err)
+		a, known := s.opened.GetIfPresent(id)
+		if !known {
+			var err error
+			if a, err = s.writer.finds.do(ctx, who.FamilyID, id); err != nil {
+				return nil, fmt.Errorf("read attempt: %w", err)
+			}
 		}
-		if attempt != nil && s.owns(who, req, attempt) {
-			return *attempt, nil
+		if a != nil && a.FamilyID == who.FamilyID && a.ExamKey == req.ExamKey && bytes.Equal(a.Learner, s.learner(who, req.LearnerID)) {
+			return a, nil
 		}
 	}
 	// An attempt is submitted even after its exam was withdrawn; only where there is none does the exam matter.
 	if err := s.checkExam(req.ExamKey); err != nil {
-		return attemptRow{}, err
+		return nil, err
 	}
-	return attemptRow{}, &Error{Code: CodeAttemptNotFound, Detail: "No such attempt."}
+	return nil, &Error{Code: CodeAttemptNotFound, Detail: "No such attempt."}
 }
 
 // close writes the submission. It reports false, and has written nothing, when another one was faster, or when the attempt's
 // deadline was changed. The pod then forgets the attempt.
 func (s *Service) close(
-	ctx context.Context, who keys.Identity, req SubmitRequest, attempt attemptRow, key *marking.Key, sub submission, now time.Time,
+	ctx context.Context, who keys.Identity, req SubmitRequest, attempt attemptRow, key *marking.Key, sub submission,
 ) (Result, bool, error) {
-	attempt = attempt.conclude(sub, now)
 	params := attemptsdb.CloseAttemptParams{
 		ID: attempt.ID, State: attempt.State, ScoringStatus: attempt.ScoringStatus, SubmittedAt: attempt.SubmittedAt,
 		Late: attempt.Late, OvertimeSec: attempt.OvertimeSec,
@@ -177,8 +167,7 @@ func (s *Service) close(
 	var outcome *marking.Outcome
 	if attempt.ScoringStatus == scored {
 		outcome = key.Grade(sub.answers)
-		score := int32(outcome.Score)
-		params.ScoreHundredths = &score
+		params.ScoreHundredths = new(int32(outcome.Score))
 		events, err := attempt.events(who, req, outcome)
 		if err != nil {
 			return Result{}, false, err
@@ -200,8 +189,8 @@ func (s *Service) close(
 	return Result{AttemptID: attempt.ID.String(), Feedback: attempt.feedback(outcome)}, true, nil
 }
 
-// conclude decides the terminal state. Whoever gives up has given up, early or late; otherwise an answer after the
-// grace is late, and a late attempt has expired whatever the client calls it.
+// conclude decides the terminal state. An abandoned attempt stays abandoned, early or late. Any other is late after the grace,
+// and a late one has expired, whatever the client reports.
 func (a attemptRow) conclude(sub submission, now time.Time) attemptRow {
 	a.SubmittedAt = &now
 	a.State, a.ScoringStatus = string(sub.requested), scored
@@ -214,7 +203,7 @@ func (a attemptRow) conclude(sub submission, now time.Time) attemptRow {
 	return a
 }
 
-// events builds what a scored submission tells of.
+// events returns the two events of a scored submission.
 func (a attemptRow) events(who keys.Identity, req SubmitRequest, outcome *marking.Outcome) ([]webhooks.Event, error) {
 	account := uuid.NullUUID{UUID: who.AccountID, Valid: true}
 	submitted, err := webhooks.NewEvent(webhooks.KindSubmitted, account, *a.SubmittedAt, webhooks.AttemptSubmitted{

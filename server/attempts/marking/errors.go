@@ -15,8 +15,8 @@ const (
 // FieldError names one field of a request and what is wrong with it.
 type FieldError struct {
 	// Field is a path such as "answers.1:7".
-	Field  string `json:"field"`
-	Detail string `json:"detail"`
+	Field  string
+	Detail string
 }
 
 // Error is a client's mistake.

@@ -9,6 +9,8 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"examprep.dev/server/attempts/marking"
+	"examprep.dev/server/attempts/marking/markingtest"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
@@ -40,7 +42,7 @@ const refusedLetter = "C"
 // newSubmitters returns callers of eight keys who opened an attempt each. Their sheets, states and scores differ.
 func newSubmitters(t *testing.T, b *bench, n int) []*submitter {
 	t.Helper()
-	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
 	people := make([]keys.Identity, 8)
 	for i := range people {
 		people[i] = b.someone(t)
@@ -50,8 +52,9 @@ func newSubmitters(t *testing.T, b *bench, n int) []*submitter {
 		s := &submitter{who: people[i%len(people)]}
 		learner := []string{"", "ann", "bob"}[i%3]
 		twin := b.open(t, s.who, learner)
-		s.req = SubmitRequest{ExamKey: testExam, AttemptID: twin.AttemptID, LearnerID: learner, Answers: []Answer{
-			{"1:1", []string{"A", "B", ""}[i%3]}, {"2", []string{"acd", "ac", "b", ""}[i/3%4]}, {"2:1", fmt.Sprint(12.5 + float64(i/12%2))}, {"3", fmt.Sprint("answer ", i)},
+		s.req = SubmitRequest{ExamKey: testExam, AttemptID: twin.AttemptID, LearnerID: learner, Answers: []marking.Answer{
+			{Key: "1:1", Value: []string{"A", "B", ""}[i%3]}, {Key: "2", Value: []string{"acd", "ac", "b", ""}[i/3%4]},
+			{Key: "2:1", Value: fmt.Sprint(12.5 + float64(i/12%2))}, {Key: "3", Value: fmt.Sprint("answer ", i)},
 		}}
 		s.req.Status = []State{StateSubmitted, StateSubmitted, StateExpired, StateSubmitted, StateAbandoned}[i%5]
 		var err error
@@ -156,7 +159,7 @@ func TestSubmissionsInABatch(t *testing.T) {
 			other.req.Answers = nil
 			testkit.Exec(t, db, fmt.Sprintf("ALTER TABLE attempts ADD CHECK (answers->>'1:1' IS DISTINCT FROM '%s') NOT VALID", refusedLetter))
 			if refused {
-				first[17].req.Answers = []Answer{{"1:1", refusedLetter}}
+				first[17].req.Answers = []marking.Answer{{Key: "1:1", Value: refusedLetter}}
 			}
 			batches, reads := record(b.writer.closes), record(b.writer.finds)
 			batch1 := testkit.Begin(t, db, fmt.Sprintf("SELECT FROM attempts WHERE id = '%s' FOR UPDATE", first[40].req.AttemptID))

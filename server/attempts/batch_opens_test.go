@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"examprep.dev/server/attempts/marking/markingtest"
 	"examprep.dev/server/batch"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/keys"
@@ -42,12 +43,12 @@ func newOpeners(b *bench, n int) []*opener {
 	exams, papers := []string{testExam, otherExam, testExam}, []string{"paper-0", "paper-1", "paper-2", "paper-3", "paper-4"}
 	for _, exam := range exams[:2] {
 		for i, paper := range papers {
-			key := everyKind()
+			key := markingtest.EveryKind()
 			key.Keys = key.Keys[:1+i]
 			b.shelf.publish(exam, paper, i*minutes, key) // the first has no limit
 		}
 	}
-	b.shelf.publish(testExam, refusedPaper, minutes, everyKind())
+	b.shelf.publish(testExam, refusedPaper, minutes, markingtest.EveryKind())
 	families := make([]keys.Identity, 8)
 	for i := range families {
 		families[i] = keys.Identity{FamilyID: uuid.New(), AccountID: uuid.New()}

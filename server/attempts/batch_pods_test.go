@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"golang.org/x/sync/errgroup"
 
+	"examprep.dev/server/attempts/marking/markingtest"
 	"examprep.dev/server/batch"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres/attemptsdb"
@@ -24,8 +25,8 @@ import (
 func TestPodsThatOpenForTheSameKeys(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.shelf.publish(testExam, testPaper, minutes, everyKind())
-	b.shelf.publish(otherExam, testPaper, minutes, everyKind())
+	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
+	b.shelf.publish(otherExam, testPaper, minutes, markingtest.EveryKind())
 	const pods, clients, rounds = 4, 48, 6
 	families := make([]keys.Identity, 4)
 	for i := range families {
@@ -188,7 +189,7 @@ func TestAnErrorOfACommitIsTheErrorOfAllCallers(t *testing.T) {
 func TestADeadlineThatWasChangedCounts(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
 	who := b.someone(t)
 	for _, c := range []struct {
 		name, deadline string
@@ -210,7 +211,7 @@ func TestADeadlineThatWasChangedCounts(t *testing.T) {
 				return
 			}
 			check.NoError(t, err)
-			if result.Feedback.Status != c.want || result.Feedback.Late != c.late {
+			if State(result.Feedback.Status) != c.want || result.Feedback.Late != c.late {
 				t.Errorf("got %s, late %v", result.Feedback.Status, result.Feedback.Late)
 			}
 		})

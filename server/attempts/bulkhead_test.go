@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"examprep.dev/server/attempts/marking/markingtest"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
@@ -70,7 +71,7 @@ func TestBusyFamilyLeavesConnectionsToOthers(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			b.bulkhead = postgres.NewBulkhead(nil, b.pool, 0)
-			b.shelf.publish(testExam, testPaper, minutes, everyKind())
+			b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
 			greedy, modest := b.someone(t), b.someone(t)
 			b.open(t, greedy, "")
 			b.open(t, modest, "")

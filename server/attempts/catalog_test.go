@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"examprep.dev/server/attempts/marking"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/postgres"
@@ -77,7 +78,7 @@ func TestOnTheRealCatalogueAnAttemptOutlivesItsRevision(t *testing.T) {
 	submit := func(opened Opened, learner string) {
 		t.Helper()
 		result, err := b.Submit(t.Context(), who, SubmitRequest{
-			ExamKey: testExam, AttemptID: opened.AttemptID, LearnerID: learner, Answers: []Answer{{"1", "a"}},
+			ExamKey: testExam, AttemptID: opened.AttemptID, LearnerID: learner, Answers: []marking.Answer{{Key: "1", Value: "a"}},
 		})
 		if err != nil || result.Feedback.Score.String() != "100" {
 			t.Errorf("got %s, %v", toJSON(t, result), err)

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"examprep.dev/server/attempts/marking/markingtest"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/testkit"
@@ -46,7 +47,7 @@ func TestAttemptHasTheTimesOfTheDatabase(t *testing.T) {
 		tolerance = 20 * time.Second
 	)
 	pool, papers := testkit.Database(t), newShelf(testExam)
-	papers.publish(testExam, testPaper, minutes, everyKind())
+	papers.publish(testExam, testPaper, minutes, markingtest.EveryKind())
 	pods := map[string]*Service{}
 	for name, ahead := range map[string]time.Duration{
 		"right": 0, "ahead": time.Minute, "behind": -time.Minute, "a day ahead": 25 * time.Hour, "a day behind": -25 * time.Hour,
@@ -82,7 +83,7 @@ func TestAttemptHasTheTimesOfTheDatabase(t *testing.T) {
 			if c.late {
 				wantState = StateExpired
 			}
-			if got.Late != c.late || got.Status != wantState {
+			if got.Late != c.late || State(got.Status) != wantState {
 				t.Errorf("state %s, late %v, want %s, %v", got.Status, got.Late, wantState, c.late)
 			}
 			if took := time.Duration(got.DurationSec) * time.Second; (took - c.after).Abs() > tolerance {
@@ -99,7 +100,7 @@ func TestAttemptHasTheTimesOfTheDatabase(t *testing.T) {
 func TestPodAheadClosesNoAttempt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
 	who := b.someone(t)
 	opened := b.open(t, who, "")
 	ahead := b.time.Load().Add(minutes*time.Minute + lateWindow + time.Hour)
@@ -114,7 +115,7 @@ func TestPodAheadClosesNoAttempt(t *testing.T) {
 func TestPaperDigestHasItsLength(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
 	who := b.someone(t)
 	for name, digest := range map[string][]byte{"empty": {}, "short": make([]byte, 31), "long": make([]byte, 33)} {
 		_, err := b.pool.Exec(t.Context(), "UPDATE attempts SET paper_digest = $2 WHERE id = $1", b.open(t, who, name).AttemptID, digest)
@@ -123,8 +124,8 @@ func TestPaperDigestHasItsLength(t *testing.T) {
 		}
 	}
 	testkit.Exec(t, b.pool, "ALTER TABLE attempts DROP CONSTRAINT attempts_paper_digest_check")
-	b.shelf.publish(testExam, testPaper, minutes, everyKind()) // so that a page asks for the attempt's revision
-	pod := b.pod(t)                                            // it opened no attempt, so it reads them
+	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind()) // so that a page asks for the attempt's revision
+	pod := b.pod(t)                                                        // it opened no attempt, so it reads them
 	for name, digest := range map[string][]byte{"empty": {}, "short": make([]byte, 31), "long": make([]byte, 33)} {
 		opened := b.open(t, who, name)
 		testkit.Exec(t, b.pool, "UPDATE attempts SET paper_digest = $2 WHERE paper_id = $1", testPaper, digest)

@@ -1,5 +1,5 @@
 // Package attempts is the mock-exam engine: it opens a paper into a timed attempt, pages its questions, takes one
-// submission, scores it, lists past attempts and closes those whose time is over.
+// submission, has it marked (package marking), lists past attempts, and closes those whose time is over.
 //
 // # The life of an attempt
 //
@@ -8,26 +8,24 @@
 //	            ──▶ abandoned   given up: recorded, never scored, no events
 //
 // All three are terminal. An attempt points at the paper revision that it opened: it is paged and scored by that one,
-// whatever is published later. That revision is marked before the attempt is stored, so that it is never pruned. A
-// submission is one SQL statement: state, answers, score and both events are on disk together or not at all, and of any
-// number of racing submissions exactly one writes. The others, like every later retry, are answered from what it wrote: the
-// same answers and status get the stored result again, others attempt_already_submitted. Opens, reads and submissions that
-// wait share statements and commits (writer.go); each caller has its own answer, deadline, error and trace.
+// whatever is published later. That revision is marked before the attempt is stored, so that it is never pruned.
 //
 // All times of an attempt are PostgreSQL's: a pod reads them from Config.Now, and the sweep uses now().
 //
-// # How it is scored
+// # What makes a submission durable
 //
-// Marks are counted in millionths as integers, so no sum drifts. A paper's maximum is what the questions that a machine
-// can mark would earn; annulled questions are right for everyone; unmarkable ones count in neither score nor maximum.
-// Rules finer than docs/spec.md, part 2, are stated in the code: grade.go for partial credit, pass mark and scaled
-// scores, answers.go for what an answer may look like.
+// [Service.Submit] returns a result after PostgreSQL has committed it (submit.go). State, answers, score and both events are
+// one SQL statement, CloseAttempt or, for several callers, CloseAttempts (queries/attempts.sql): all are on disk, or nothing.
+// This needs synchronous_commit, which is on by default. Exactly one of several racing submissions writes. The others, like every
+// later retry, get its result if they have the same answers and status, else attempt_already_submitted.
+//
+// Opens, reads and submissions that wait share statements and commits (writer.go). Each caller has its own answer, deadline,
+// error and trace.
 //
 // # How it fails
 //
-// A client's mistake is an *[Error] with one of the codes below, and nothing was written. Everything else (Postgres
-// away, *catalog.UnavailableError, *catalog.UnreadableError) comes back wrapped: the caller saw no answer, and the attempt
-// is either whole or untouched.
+// A client's mistake is an *[Error], and nothing was written. Every other error, such as *catalog.UnavailableError, is
+// returned wrapped. The attempt is then either whole or untouched.
 //
 // # What it knows of learners
 //

@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"examprep.dev/server/attempts/marking"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
@@ -98,7 +100,7 @@ func (b *bench) open(t testing.TB, who keys.Identity, learner string) Opened {
 func submission1(opened Opened, learner string) SubmitRequest {
 	return SubmitRequest{
 		ExamKey: testExam, AttemptID: opened.AttemptID, LearnerID: learner,
-		Answers: []Answer{{"1:1", "b"}, {"2", "d,c,a"}, {"2:1", "12.50"}, {"3", ""}},
+		Answers: []marking.Answer{{Key: "1:1", Value: "b"}, {Key: "2", Value: "d,c,a"}, {Key: "2:1", Value: "12.50"}, {Key: "3", Value: ""}},
 	}
 }
 
@@ -124,4 +126,13 @@ func wantCode(t testing.TB, err error, code string) {
 	if !errors.As(err, &refused) || refused.Code != code {
 		t.Fatalf("got %v, want %s", err, code)
 	}
+}
+
+// toJSON encodes a value with its feedback as the product does.
+func toJSON(t testing.TB, value any) string {
+	t.Helper()
+	encode := json.MarshalFunc(func(f marking.Feedback) ([]byte, error) { return f.AppendJSON(nil), nil })
+	text, err := json.Marshal(value, json.Deterministic(true), json.WithMarshalers(encode))
+	check.NoError(t, err)
+	return string(text)
 }

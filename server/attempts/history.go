@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"examprep.dev/server/attempts/marking"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/attemptsdb"
@@ -27,7 +28,7 @@ type Summary struct {
 	AttemptID string `json:"attempt_id"`
 	PaperID   string `json:"paper_id"`
 	// Score is nil unless the attempt was scored.
-	Score *Percentage `json:"score,omitempty"`
+	Score *marking.Percentage `json:"score,omitempty"`
 	// SubmittedAt is nil while in progress, and for good when the sweep closed the attempt.
 	SubmittedAt *time.Time `json:"submitted_at,omitempty"`
 	State       State      `json:"state"`
@@ -70,7 +71,7 @@ func (s *Service) History(ctx context.Context, who keys.Identity, req HistoryReq
 	return history, nil
 }
 
-// countAttempts is the total of a history whose page is empty.
+// countAttempts returns the total of a history whose page is empty.
 func (s *Service) countAttempts(ctx context.Context, who keys.Identity, req HistoryRequest) (int64, error) {
 	total, err := s.queries.CountAttempts(ctx, attemptsdb.CountAttemptsParams{
 		FamilyID: who.FamilyID, ExamKey: req.ExamKey, Learner: s.learner(who, req.LearnerID),
@@ -107,8 +108,7 @@ func summarise(row attemptsdb.KeyHistoryRow, now time.Time) Summary {
 		OpenedAt: row.OpenedAt.UTC(), ExpiresAt: utc(row.ExpiresAt), SubmittedAt: utc(row.SubmittedAt),
 	}
 	if row.ScoreHundredths != nil {
-		score := Percentage(*row.ScoreHundredths)
-		summary.Score = &score
+		summary.Score = new(marking.Percentage(*row.ScoreHundredths))
 	}
 	if summary.State == StateInProgress && deadlinePassed(summary.ExpiresAt, now, lateWindow) {
 		summary.State = StateExpired

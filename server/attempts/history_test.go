@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"golang.org/x/sync/errgroup"
 
+	"examprep.dev/server/attempts/marking/markingtest"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres/attemptsdb"
 	"examprep.dev/server/testkit"
@@ -22,7 +23,7 @@ import (
 func TestTheSweepClosesInBatches(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
 	who := b.someone(t)
 	old := b.open(t, who, "")
 	// The others by one statement: what the sweep finds, not how they were opened, is the point.
@@ -70,7 +71,7 @@ func TestTheSweepClosesInBatches(t *testing.T) {
 func TestTheSweepReadsNoMoreThanItCloses(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
 	b.open(t, b.someone(t), "")
 	const batch = 10
 	testkit.Exec(t, b.pool, `INSERT INTO attempts (id, account_id, family_id, key_id, exam_key, paper_id,
@@ -93,7 +94,7 @@ func TestTheSweepReadsNoMoreThanItCloses(t *testing.T) {
 func TestHistoryPages(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
 	who := b.someone(t)
 	var all, anns []string // newest first
 	for i := range 23 {
@@ -133,7 +134,7 @@ func TestHistoryPages(t *testing.T) {
 func TestALearnerReferenceReachesNoTable(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
 	who := b.someone(t)
 	const reference = "learner-4711@school.example"
 	if _, err := b.Submit(t.Context(), who, submission1(b.open(t, who, reference), reference)); err != nil {
@@ -162,7 +163,7 @@ func TestAShortNamespaceSecretIsRefused(t *testing.T) {
 func TestALearnersNameNeedsTheNamespaceSecret(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
 	const reference = "learner-4711"
 	stored := map[string]bool{}
 	var who keys.Identity

@@ -7,12 +7,14 @@ import (
 
 	"pgregory.net/rapid"
 
+	"examprep.dev/server/attempts/marking"
+	"examprep.dev/server/attempts/marking/markingtest"
 	"examprep.dev/server/catalog"
 )
 
 // A modelSheet is a submission's answers with what they mean, known from how they were made up.
 type modelSheet struct {
-	given []Answer
+	given []marking.Answer
 	// meant is each question's answer in its normal form, in paper order; "" is unanswered.
 	meant []string
 	// mistake is the code that the answers are refused with, "" when they are good; at names the key to blame.
@@ -55,17 +57,13 @@ func respell(t *rapid.T, key *catalog.AnswerKey, meant []string) modelSheet {
 }
 
 func (s *modelSheet) add(t *rapid.T, key *catalog.AnswerKey, i int, meant string) {
-	name := answerName(key.Keys[i])
+	name := markingtest.AnswerName(key.Keys[i])
 	if len(namesakes(key, key.Keys[i].Number)) == 1 && rapid.Bool().Draw(t, "plain") {
 		name = strconv.Itoa(key.Keys[i].Number)
 		s.plain = true
 	}
 	s.blank = s.blank || meant == ""
-	s.given = append(s.given, Answer{Key: name, Value: spell(t, key.Keys[i], meant)})
-}
-
-func answerName(q catalog.QuestionKey) string {
-	return strconv.Itoa(q.Section) + ":" + strconv.Itoa(q.Number)
+	s.given = append(s.given, marking.Answer{Key: name, Value: spell(t, key.Keys[i], meant)})
 }
 
 // namesakes are the questions that bear a number, whatever their section.
@@ -80,35 +78,35 @@ func namesakes(key *catalog.AnswerKey, number int) (positions []int) {
 
 // spoil puts one mistake before or behind the answers.
 func (s *modelSheet) spoil(t *rapid.T, key *catalog.AnswerKey) {
-	bad := Answer{Key: rapid.SampledFrom([]string{"9:9", "3:1", "99", "01", "1:01", "", "1:", "A", " 1:1"}).Draw(t, "no question"), Value: "A"}
-	s.mistake = CodeUnknownAnswerID
-	kind := rapid.SampledFrom([]string{CodeUnknownAnswerID, CodeInvalidOption, CodeAmbiguousKey, CodeDuplicateKey}).Draw(t, "kind")
+	bad := marking.Answer{Key: rapid.SampledFrom([]string{"9:9", "3:1", "99", "01", "1:01", "", "1:", "A", " 1:1"}).Draw(t, "no question"), Value: "A"}
+	s.mistake = marking.CodeUnknownAnswerID
+	kind := rapid.SampledFrom([]string{marking.CodeUnknownAnswerID, marking.CodeInvalidOption, marking.CodeAmbiguousKey, marking.CodeDuplicateKey}).Draw(t, "kind")
 	at := rapid.IntRange(0, len(key.Keys)-1).Draw(t, "question")
 	q := key.Keys[at]
 	switch {
-	case kind == CodeInvalidOption:
+	case kind == marking.CodeInvalidOption:
 		s.drop(key, at) // it would be the second answer to the question else
-		s.mistake, bad = kind, Answer{Key: answerName(q), Value: drawImpossible(t, q)}
-	case kind == CodeAmbiguousKey && len(namesakes(key, 1)) > 1:
-		s.mistake, bad = kind, Answer{Key: "1", Value: "A"}
-	case kind == CodeDuplicateKey && s.answers(key, at):
-		s.mistake, bad = kind, Answer{Key: answerName(q), Value: ""}
+		s.mistake, bad = kind, marking.Answer{Key: markingtest.AnswerName(q), Value: drawImpossible(t, q)}
+	case kind == marking.CodeAmbiguousKey && len(namesakes(key, 1)) > 1:
+		s.mistake, bad = kind, marking.Answer{Key: "1", Value: "A"}
+	case kind == marking.CodeDuplicateKey && s.answers(key, at):
+		s.mistake, bad = kind, marking.Answer{Key: markingtest.AnswerName(q), Value: ""}
 		if len(namesakes(key, q.Number)) == 1 && rapid.Bool().Draw(t, "plain") {
 			bad.Key = strconv.Itoa(q.Number)
 		}
 	}
 	s.at = bad.Key
-	if s.mistake != CodeDuplicateKey && rapid.Bool().Draw(t, "first") {
+	if s.mistake != marking.CodeDuplicateKey && rapid.Bool().Draw(t, "first") {
 		s.given = slices.Insert(s.given, 0, bad)
 		return
 	}
 	s.given = append(s.given, bad)
 }
 
-func (s *modelSheet) isFor(key *catalog.AnswerKey, at int) func(Answer) bool {
+func (s *modelSheet) isFor(key *catalog.AnswerKey, at int) func(marking.Answer) bool {
 	q := key.Keys[at]
-	return func(a Answer) bool {
-		return a.Key == answerName(q) || (a.Key == strconv.Itoa(q.Number) && len(namesakes(key, q.Number)) == 1)
+	return func(a marking.Answer) bool {
+		return a.Key == markingtest.AnswerName(q) || (a.Key == strconv.Itoa(q.Number) && len(namesakes(key, q.Number)) == 1)
 	}
 }
 
@@ -123,7 +121,7 @@ func (s *modelSheet) drop(key *catalog.AnswerKey, at int) {
 // drawMeant draws an answer in its normal form: right, wrong, partly right, or none.
 func drawMeant(t *rapid.T, q catalog.QuestionKey) string {
 	letters := func(least, most int) string {
-		chosen := rapid.SliceOfNDistinct(rapid.SampledFrom(abcd), least, most, rapid.ID).Draw(t, "letters")
+		chosen := rapid.SliceOfNDistinct(rapid.SampledFrom(markingtest.Letters()), least, most, rapid.ID).Draw(t, "letters")
 		slices.Sort(chosen)
 		return strings.Join(chosen, "")
 	}
@@ -188,7 +186,7 @@ func drawImpossible(t *rapid.T, q catalog.QuestionKey) string {
 
 // drawRevision draws a paper of up to six questions, one of each kind, and how it is scored.
 func drawRevision(t *rapid.T) catalog.AnswerKey {
-	key := everyKind()
+	key := markingtest.EveryKind()
 	key.Marking = catalog.Marking{
 		Correct:    rapid.SampledFrom([]float64{1, 2, 3, 0.75}).Draw(t, "correct"),
 		Incorrect:  rapid.SampledFrom([]float64{0, -1, -0.333333, -3}).Draw(t, "incorrect"),
@@ -197,7 +195,7 @@ func drawRevision(t *rapid.T) catalog.AnswerKey {
 	if rapid.Bool().Draw(t, "short") {
 		key.Keys = key.Keys[:rapid.IntRange(1, len(key.Keys)).Draw(t, "questions")]
 	}
-	key.Keys[0].Answer.Choices = []string{rapid.SampledFrom(abcd).Draw(t, "right")}
+	key.Keys[0].Answer.Choices = []string{rapid.SampledFrom(markingtest.Letters()).Draw(t, "right")}
 	key.Scoring.PartialCredit = rapid.Bool().Draw(t, "partial credit")
 	if rapid.Bool().Draw(t, "pass mark") {
 		key.Scoring.PassMark, key.Scoring.MaxScore = new(float64(rapid.IntRange(0, 10).Draw(t, "pass mark"))), new(20.0)

@@ -10,6 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"examprep.dev/server/attempts/marking"
+	"examprep.dev/server/attempts/marking/markingtest"
 	"examprep.dev/server/catalog"
 )
 
@@ -34,7 +36,7 @@ func (m *modelAttempt) expectedFeedback(late bool) map[string]any {
 		isRight, _ := question["is_correct"].(bool)
 		questions = append(questions, question)
 		if len(sections) == 0 || sections[len(sections)-1].number != q.Section {
-			sections = append(sections, &modelSection{q.Section, orNull(q.SectionName), new(big.Rat), new(big.Rat)})
+			sections = append(sections, &modelSection{q.Section, markingtest.OrNull(q.SectionName), new(big.Rat), new(big.Rat)})
 		}
 		section := sections[len(sections)-1]
 		section.raw.Add(section.raw, earned)
@@ -54,10 +56,10 @@ func (m *modelAttempt) expectedFeedback(late bool) map[string]any {
 	for _, outcome := range []string{"correct", "incorrect", "unanswered", "ungraded"} {
 		feedback[outcome+"_count"] = counts[outcome]
 	}
-	raw, outOf := naive(*key, m.first.answers)
-	percentage := json.RawMessage(Percentage(naivePercentage(raw, outOf)).String())
+	raw, outOf := markingtest.Naive(*key, m.first.answers)
+	percentage := json.RawMessage(marking.Percentage(markingtest.NaivePercentage(raw, outOf)).String())
 	feedback["score"], feedback["percentage"] = percentage, percentage
-	feedback["raw_score"], feedback["max_score"] = decimalOf(raw), decimalOf(outOf)
+	feedback["raw_score"], feedback["max_score"] = markingtest.Decimal(raw), markingtest.Decimal(outOf)
 	results := []any{}
 	for _, section := range sections {
 		results = append(results, section.result())
@@ -76,16 +78,16 @@ type modelSection struct {
 
 func (s *modelSection) result() map[string]any {
 	return map[string]any{
-		"name": s.name, "raw_score": decimalOf(s.raw), "max_score": decimalOf(s.outOf),
-		"percentage": json.RawMessage(Percentage(naivePercentage(s.raw, s.outOf)).String()),
+		"name": s.name, "raw_score": markingtest.Decimal(s.raw), "max_score": markingtest.Decimal(s.outOf),
+		"percentage": json.RawMessage(marking.Percentage(markingtest.NaivePercentage(s.raw, s.outOf)).String()),
 	}
 }
 
 func expectedQuestion(key catalog.AnswerKey, i int, given string) (question map[string]any, earned, outOf *big.Rat) {
 	q := key.Keys[i]
 	question = map[string]any{
-		"answer_id": answerName(q), "question_number": q.Number, "submitted": orNull(given),
-		"correct_answer": nil, "explanation": orNull(q.Explanation), "annulled": q.Answer.Kind == catalog.AnswerAnnulled,
+		"answer_id": markingtest.AnswerName(q), "question_number": q.Number, "submitted": markingtest.OrNull(given),
+		"correct_answer": nil, "explanation": markingtest.OrNull(q.Explanation), "annulled": q.Answer.Kind == catalog.AnswerAnnulled,
 	}
 	switch q.Answer.Kind {
 	case catalog.AnswerChoice, catalog.AnswerChoices:
@@ -99,10 +101,10 @@ func expectedQuestion(key catalog.AnswerKey, i int, given string) (question map[
 	earned, outOf = new(big.Rat), new(big.Rat)
 	question["is_correct"] = nil
 	if q.Answer.Kind != catalog.AnswerUnmarkable {
-		earned, question["is_correct"] = naiveMarks(key, q.Answer, given)
-		outOf = exact(key.Marking.Correct)
+		earned, question["is_correct"] = markingtest.NaiveMarks(key, q.Answer, given)
+		outOf = markingtest.Exact(key.Marking.Correct)
 	}
-	question["marks"], question["max_marks"] = decimalOf(earned), decimalOf(outOf)
+	question["marks"], question["max_marks"] = markingtest.Decimal(earned), markingtest.Decimal(outOf)
 	return question, earned, outOf
 }
 
@@ -113,11 +115,11 @@ func expectVerdicts(feedback map[string]any, scoring catalog.Scoring, raw, outOf
 		floored = new(big.Rat)
 	}
 	if scoring.PassMark != nil && outOf.Sign() > 0 {
-		have := new(big.Rat).Mul(new(big.Rat).Quo(floored, outOf), exact(*scoring.MaxScore))
-		feedback["passed"] = have.Cmp(exact(*scoring.PassMark)) >= 0
+		have := new(big.Rat).Mul(new(big.Rat).Quo(floored, outOf), markingtest.Exact(*scoring.MaxScore))
+		feedback["passed"] = have.Cmp(markingtest.Exact(*scoring.PassMark)) >= 0
 	}
 	for _, row := range slices.Backward(scoring.Conversion) { // the table is sorted
-		if raw.Cmp(exact(row.Raw)) < 0 {
+		if raw.Cmp(markingtest.Exact(row.Raw)) < 0 {
 			continue
 		}
 		least, most := scoring.Conversion[0].Scaled, scoring.Conversion[len(scoring.Conversion)-1].Scaled
@@ -135,24 +137,7 @@ func expectVerdicts(feedback map[string]any, scoring catalog.Scoring, raw, outOf
 	}
 }
 
-func orNull(text string) any {
-	if text == "" {
-		return nil
-	}
-	return text
-}
-
-// decimalOf prints a number of millionths as JSON, as short as it is.
-func decimalOf(x *big.Rat) json.RawMessage {
-	text := x.FloatString(6)
-	text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
-	if text == "" || text == "-" || text == "-0" {
-		text = "0"
-	}
-	return json.RawMessage(text)
-}
-
-func decimalOfNumber(x float64) string { return string(decimalOf(exact(x))) }
+func decimalOfNumber(x float64) string { return string(markingtest.Decimal(markingtest.Exact(x))) }
 
 // mustEqualJSON compares what was given with what was expected, member by member and number by number as written.
 func mustEqualJSON(t *rapid.T, given string, expected any) {

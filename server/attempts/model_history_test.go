@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
+	"examprep.dev/server/attempts/marking"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
 )
@@ -73,7 +74,7 @@ func (m *modelAttempt) line(now time.Time) string {
 	return fmt.Sprint(m.id, m.paper, state, score, m.opened, unix(m.deadline), submitted)
 }
 
-func scoreText(score *Percentage) string {
+func scoreText(score *marking.Percentage) string {
 	if score == nil {
 		return "-"
 	}

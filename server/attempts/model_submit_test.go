@@ -7,6 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"examprep.dev/server/attempts/marking"
+	"examprep.dev/server/attempts/marking/markingtest"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
 )
@@ -142,7 +144,7 @@ func (w *world) again(t *rapid.T, a *modelAttempt, status State, sheet modelShee
 	if err != nil {
 		t.Fatal(err)
 	}
-	if body := mustJSON(t, got.Feedback); !got.Repeated || body != a.first.feedback || got.AttemptID != a.id {
+	if body := string(got.Feedback.AppendJSON(nil)); !got.Repeated || body != a.first.feedback || got.AttemptID != a.id {
 		t.Fatalf("%s repeated %v:\n got %s\nwant %s", got.AttemptID, got.Repeated, body, a.first.feedback)
 	}
 	w.saw("again: repeated")
@@ -166,10 +168,10 @@ func (w *world) first(t *rapid.T, a *modelAttempt, by claim, status State, sheet
 		a.state = StateExpired
 	}
 	a.first = &modelSubmission{
-		status: status, answers: sheet.meant, at: now, account: by.who.AccountID, feedback: mustJSON(t, got.Feedback),
+		status: status, answers: sheet.meant, at: now, account: by.who.AccountID, feedback: string(got.Feedback.AppendJSON(nil)),
 	}
 	if status != StateAbandoned {
-		a.first.score = new(Percentage(naivePercentage(naive(*a.edition.key, sheet.meant))))
+		a.first.score = new(marking.Percentage(markingtest.NaivePercentage(markingtest.Naive(*a.edition.key, sheet.meant))))
 	}
 	if got.Repeated || got.AttemptID != a.id {
 		t.Fatalf("%s repeated %v", got.AttemptID, got.Repeated)

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
+	"examprep.dev/server/attempts/marking"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
@@ -53,7 +54,7 @@ type modelSubmission struct {
 	account  uuid.UUID
 	feedback string
 	// score is nil when the attempt was abandoned.
-	score *Percentage
+	score *marking.Percentage
 }
 
 // world is one history: the system under test with its model. Each call goes to one of the pods.

@@ -56,8 +56,7 @@ func (s *Service) Open(ctx context.Context, who keys.Identity, req OpenRequest) 
 	openedAt := s.clock()
 	var expiresAt *time.Time
 	if paper.DurationMinutes > 0 {
-		deadline := openedAt.Add(time.Duration(paper.DurationMinutes) * time.Minute)
-		expiresAt = &deadline
+		expiresAt = new(openedAt.Add(time.Duration(paper.DurationMinutes) * time.Minute))
 	}
 	params := attemptsdb.OpenAttemptParams{
 		ID: id, AccountID: who.AccountID, FamilyID: who.FamilyID, KeyID: who.KeyID,
@@ -91,11 +90,10 @@ type Page struct {
 // does it ask Postgres.
 func (s *Service) Page(ctx context.Context, who keys.Identity, req PageRequest) (Page, error) {
 	paper, err := s.papers.Paper(ctx, req.ExamKey, req.PaperID)
-	var withdrawn *catalog.NotFoundError
-	var unreadable *catalog.UnreadableError
+	_, withdrawn := errors.AsType[*catalog.NotFoundError](err)
+	_, unreadable := errors.AsType[*catalog.UnreadableError](err)
 	switch {
-	case errors.As(err, &withdrawn), errors.As(err, &unreadable):
-		// Attempts in progress still read the revision that they opened.
+	case withdrawn, unreadable: // attempts in progress still read the revision that they opened
 	case err != nil:
 		return Page{}, translate(err)
 	case !s.papers.HasOtherRevisions(req.ExamKey, req.PaperID):
@@ -132,10 +130,9 @@ func (s *Service) inHand(ctx context.Context, who keys.Identity, req PageRequest
 		return catalog.Digest{}, false, fmt.Errorf("find attempt in progress: %w", err)
 	}
 	defer leave()
-	dueSince := s.clock().Add(-lateWindow)
 	stored, err := s.queries.FindInHand(ctx, attemptsdb.FindInHandParams{
 		FamilyID: who.FamilyID, ExamKey: req.ExamKey, PaperID: req.PaperID,
-		Learner: s.learner(who, req.LearnerID), DueSince: &dueSince,
+		Learner: s.learner(who, req.LearnerID), DueSince: new(s.clock().Add(-lateWindow)),
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return catalog.Digest{}, false, nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 
+	"examprep.dev/server/attempts/marking"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/catalog/read"
 )
@@ -131,12 +132,12 @@ func (s *shelf) Revision(_ context.Context, exam string, digest catalog.Digest) 
 	return e.revision, nil
 }
 
-func (s *shelf) AnswerKey(_ context.Context, exam string, digest catalog.Digest) (*PreparedKey, error) {
+func (s *shelf) AnswerKey(_ context.Context, exam string, digest catalog.Digest) (*marking.Key, error) {
 	e, err := s.find(exam, digest)
 	if err != nil {
 		return nil, err
 	}
-	prepared, _ := PrepareKey(e.key)
+	prepared, _ := marking.Prepare(e.key)
 	return prepared, nil
 }
 
@@ -144,21 +145,4 @@ func (s *shelf) HasOtherRevisions(exam, paperID string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.exams[exam][paperID]) > 1 || s.served(exam) == nil || s.hidden[[2]string{exam, paperID}]
-}
-
-var abcd = []string{"A", "B", "C", "D"}
-
-// everyKind is a paper with one question of each kind, in two sections that share the number 1.
-func everyKind() catalog.AnswerKey {
-	return catalog.AnswerKey{
-		Marking: catalog.Marking{Correct: 3, Incorrect: -1},
-		Keys: []catalog.QuestionKey{
-			{Section: 1, Number: 1, Letters: abcd, Answer: catalog.Answer{Kind: catalog.AnswerChoice, Choices: []string{"B"}}, Explanation: "Because."},
-			{Section: 1, Number: 2, Letters: abcd, Answer: catalog.Answer{Kind: catalog.AnswerChoices, Choices: []string{"A", "C", "D"}}},
-			{Section: 2, SectionName: "Two", Number: 1, Answer: catalog.Answer{Kind: catalog.AnswerNumeric, Number: 12.5, Tolerance: 0.01}},
-			{Section: 2, SectionName: "Two", Number: 3, Answer: catalog.Answer{Kind: catalog.AnswerText, Text: "Photo synthesis"}},
-			{Section: 2, SectionName: "Two", Number: 4, Letters: abcd, Answer: catalog.Answer{Kind: catalog.AnswerAnnulled}},
-			{Section: 2, SectionName: "Two", Number: 5, Answer: catalog.Answer{Kind: catalog.AnswerUnmarkable}},
-		},
-	}
 }

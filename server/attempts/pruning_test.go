@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"examprep.dev/server/attempts/marking"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/keys"
@@ -22,7 +23,7 @@ func (b *bench) age(t *testing.T) {
 }
 
 func answerA(opened Opened) SubmitRequest {
-	return SubmitRequest{ExamKey: testExam, AttemptID: opened.AttemptID, Answers: []Answer{{"1", "a"}}}
+	return SubmitRequest{ExamKey: testExam, AttemptID: opened.AttemptID, Answers: []marking.Answer{{Key: "1", Value: "a"}}}
 }
 
 func TestAttemptsSurviveAnUnreadableExam(t *testing.T) {

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"examprep.dev/server/attempts/marking"
+	"examprep.dev/server/attempts/marking/markingtest"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/testkit/check"
@@ -32,7 +34,7 @@ func TestResultsOfRealPapersKeepTheirBytes(t *testing.T) {
 		check.NoError(t, err)
 		for i := range exam.Papers {
 			paper := &exam.Papers[i]
-			for _, scoring := range []catalog.Scoring{own, everyVerdict(len(paper.Questions))} {
+			for _, scoring := range []catalog.Scoring{own, markingtest.EveryVerdict(len(paper.Questions))} {
 				key := realKey(paper, scoring)
 				for _, sheet := range []string{"right", "random", "hostile"} {
 					stored, digest, feedback, refused := realResult(t, &key, sheetOf(paper, &key, sheet))
@@ -52,25 +54,25 @@ func TestResultsOfRealPapersKeepTheirBytes(t *testing.T) {
 }
 
 // realResult submits a sheet. Answers that are refused on their own are left out, and the refusal of the whole is returned.
-func realResult(t *testing.T, key *catalog.AnswerKey, sheet []Answer) (stored, digest, feedback []byte, refused string) {
+func realResult(t *testing.T, key *catalog.AnswerKey, sheet []marking.Answer) (stored, digest, feedback []byte, refused string) {
 	t.Helper()
-	paper := prepared(key)
-	if _, err := paper.read(sheet); err != nil {
+	paper, _ := marking.Prepare(key)
+	if _, err := paper.Read(sheet); err != nil {
 		problem, isClients := errors.AsType[*Error](err)
 		if !isClients {
 			t.Fatal(err)
 		}
 		refused = fmt.Sprint(problem.Code, problem.Detail, problem.Fields)
-		sheet = slices.DeleteFunc(sheet, func(a Answer) bool {
-			_, err := paper.read([]Answer{a})
+		sheet = slices.DeleteFunc(sheet, func(a marking.Answer) bool {
+			_, err := paper.Read([]marking.Answer{a})
 			return err != nil
 		})
 	}
 	sub, err := readSubmission(paper, SubmitRequest{Answers: sheet})
 	check.NoError(t, err)
 	at := time.Date(2026, 3, 1, 9, 0, 0, 120_000_000, time.UTC)
-	result := Feedback{
-		Status: StateExpired, Late: true, OvertimeSec: 61, Outcome: paper.grade(sub.answers),
+	result := marking.Feedback{
+		Status: string(StateExpired), Late: true, OvertimeSec: 61, Outcome: paper.Grade(sub.answers),
 		StartedAt: at, SubmittedAt: at.Add(time.Hour), DurationSec: 3600,
 	}
 	return sub.stored, sub.digest[:], result.AppendJSON(nil), refused
@@ -91,27 +93,18 @@ func realKey(paper *catalog.Paper, scoring catalog.Scoring) catalog.AnswerKey {
 	return key
 }
 
-func everyVerdict(questions int) catalog.Scoring {
-	half, full := float64(questions)/2, float64(questions)
-	return catalog.Scoring{
-		PartialCredit: true, PassMark: &half, MaxScore: &full,
-		Conversion: []catalog.Conversion{{Raw: -5, Scaled: 100.5}, {Raw: half, Scaled: 1e21}, {Raw: full, Scaled: 1e22}},
-		Bands:      []catalog.Band{{Label: "<low> & \u00e9", Min: 0, Max: 200}, {Label: "high", Min: 1e20, Max: 1e23}},
-	}
-}
-
 // sheetOf makes the same answers at each call.
-func sheetOf(paper *catalog.Paper, key *catalog.AnswerKey, name string) []Answer {
+func sheetOf(paper *catalog.Paper, key *catalog.AnswerKey, name string) []marking.Answer {
 	seed := fnv.New64a()
 	_, _ = seed.Write([]byte(paper.ID + name))
 	random := rand.New(rand.NewPCG(seed.Sum64(), 38))
-	var sheet []Answer
+	var sheet []marking.Answer
 	for _, q := range key.Keys {
 		right := rightAnswer(q)
 		id := strconv.Itoa(q.Section) + ":" + strconv.Itoa(q.Number)
 		switch name {
 		case "right":
-			sheet = append(sheet, Answer{Key: id, Value: right})
+			sheet = append(sheet, marking.Answer{Key: id, Value: right})
 		case "random":
 			wrong := []string{"", "7", "-12.5e0", strconv.Itoa(random.IntN(100))}
 			if len(q.Letters) > 0 {
@@ -121,7 +114,7 @@ func sheetOf(paper *catalog.Paper, key *catalog.AnswerKey, name string) []Answer
 					wrong = append(wrong, letter()+letter(), letter()+letter()+letter())
 				}
 			}
-			sheet = append(sheet, Answer{Key: id, Value: append(wrong, right)[random.IntN(len(wrong)+1)]})
+			sheet = append(sheet, marking.Answer{Key: id, Value: append(wrong, right)[random.IntN(len(wrong)+1)]})
 		default:
 			if random.IntN(2) == 0 {
 				id = strconv.Itoa(q.Number)
@@ -130,7 +123,7 @@ func sheetOf(paper *catalog.Paper, key *catalog.AnswerKey, name string) []Answer
 				" \n", "a", "B", " c\t", "d, a ,a", "\xff", "<b>&", "e\u0301\u2028x", strings.ToLower(right), "\x00" + right + " ",
 				right + ".", "+" + right, "1e999", "NaN", "0x1", "\u212a", strings.Repeat("a", 4097),
 			}
-			sheet = append(sheet, Answer{Key: id, Value: hostile[random.IntN(len(hostile))]})
+			sheet = append(sheet, marking.Answer{Key: id, Value: hostile[random.IntN(len(hostile))]})
 		}
 	}
 	if name != "right" {

@@ -12,6 +12,7 @@ import (
 	"github.com/maypok86/otter/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"examprep.dev/server/attempts/marking"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/keys"
@@ -20,7 +21,7 @@ import (
 )
 
 const (
-	// grace is how long after its deadline an attempt still counts as in time: what a slow line may cost.
+	// grace is the time after its deadline in which an attempt is still in time, for slow connections.
 	grace = 60 * time.Second
 	// lateWindow is how long after its deadline an attempt is accepted at all.
 	lateWindow = 24 * time.Hour
@@ -50,8 +51,8 @@ const (
 
 // Config is what a Service is made with.
 type Config struct {
-	// NamespaceSecret keys the HMAC that stands for a learner reference; at least 32 bytes, the same in every pod and
-	// for good: with another secret every learner's history would begin anew.
+	// NamespaceSecret is the key of the HMAC that replaces learner references: at least 32 bytes, equal in all pods. With
+	// another secret no learner's earlier attempts are found.
 	NamespaceSecret []byte
 	// Now returns PostgreSQL's time, so that all pods agree about an attempt (keys/directory has it).
 	Now func() time.Time
@@ -61,38 +62,31 @@ type Config struct {
 	Registerer prometheus.Registerer
 }
 
-// Papers is what the engine reads of the catalogue; [NewPapers] returns one. What it returns is shared and must not be
-// changed.
+// Papers is the catalogue as the engine reads it; [NewPapers] returns one. *[read.Snapshot] has its methods but AnswerKey.
 type Papers interface {
-	// Overview fails if an exam is not served, with *catalog.NotFoundError if it does not exist.
 	Overview(examKey string) (read.Document, error)
-	// Paper returns the published revision of a paper.
 	Paper(ctx context.Context, examKey, paperID string) (*read.PaperRevision, error)
-	// Revision returns a revision by its digest, published still or not.
 	Revision(ctx context.Context, examKey string, digest catalog.Digest) (*read.PaperRevision, error)
-	// AnswerKey returns the prepared answer key of a revision.
-	AnswerKey(ctx context.Context, examKey string, digest catalog.Digest) (*PreparedKey, error)
-	// MarkOpened keeps a revision for the attempts that open it; it must succeed before an attempt is stored.
 	MarkOpened(ctx context.Context, examKey string, digest catalog.Digest) error
-	// HasOtherRevisions reports whether attempts may point at another revision than the published one.
 	HasOtherRevisions(examKey, paperID string) bool
+	// AnswerKey returns the prepared answer key of a revision. It fails like Revision.
+	AnswerKey(ctx context.Context, examKey string, digest catalog.Digest) (*marking.Key, error)
 }
 
 // NewPapers returns the papers of a snapshot with a cache of their prepared answer keys. A snapshot can have one.
-func NewPapers(s *read.Snapshot) Papers { return &papers{s, read.NewKeys(s, PrepareKey)} }
+func NewPapers(s *read.Snapshot) Papers { return &papers{s, read.NewKeys(s, marking.Prepare)} }
 
 type papers struct {
 	*read.Snapshot
 
-	keys *read.Keys[*PreparedKey]
+	keys *read.Keys[*marking.Key]
 }
 
-// AnswerKey implements [Papers].
-func (p *papers) AnswerKey(ctx context.Context, examKey string, digest catalog.Digest) (*PreparedKey, error) {
+func (p *papers) AnswerKey(ctx context.Context, examKey string, digest catalog.Digest) (*marking.Key, error) {
 	return p.keys.Get(ctx, examKey, digest)
 }
 
-// Notifier is told after each commit that wrote webhook deliveries; *webhooks.Notifier is one.
+// Notifier is called after each commit that wrote webhook deliveries; *webhooks.Notifier is one.
 type Notifier interface{ Notify() }
 
 // Service is the engine. It is safe for concurrent use. [NewService] makes one; it must be closed.
@@ -103,7 +97,7 @@ type Service struct {
 	queries  *attemptsdb.Queries
 	papers   Papers
 	writer   *writer
-	opened   *otter.Cache[uuid.UUID, attemptRow]
+	opened   *otter.Cache[uuid.UUID, *attemptRow]
 }
 
 // NewService starts a Service on pool. It fails when the namespace secret is too short.
@@ -115,7 +109,7 @@ func NewService(cfg Config, pool *pgxpool.Pool, papers Papers, notifier Notifier
 	return &Service{
 		secret: cfg.NamespaceSecret, now: cfg.Now, bulkhead: cfg.Bulkhead, queries: queries, papers: papers,
 		writer: newWriter(queries, notifier, cfg.Registerer),
-		opened: otter.Must(&otter.Options[uuid.UUID, attemptRow]{MaximumSize: maxOpened}),
+		opened: otter.Must(&otter.Options[uuid.UUID, *attemptRow]{MaximumSize: maxOpened}),
 	}, nil
 }
 
@@ -147,7 +141,7 @@ func (s *Service) learner(who keys.Identity, reference string) []byte {
 	return mac.Sum(nil)
 }
 
-// deadlinePassed reports whether now lies after the deadline by more than allowance. Without a deadline it never does.
+// deadlinePassed reports whether now is after the deadline by more than allowance. Without a deadline it never does.
 func deadlinePassed(deadline *time.Time, now time.Time, allowance time.Duration) bool {
 	return deadline != nil && now.After(deadline.Add(allowance))
 }
@@ -155,17 +149,13 @@ func deadlinePassed(deadline *time.Time, now time.Time, allowance time.Duration)
 // parseID reads an attempt id: a UUID in its canonical 36 characters, nothing else that uuid.Parse would take.
 func parseID(text string) (uuid.UUID, bool) {
 	const canonical = 36
-	if len(text) != canonical {
-		return uuid.UUID{}, false
-	}
 	id, err := uuid.Parse(text)
-	return id, err == nil
+	return id, err == nil && len(text) == canonical
 }
 
 func utc(t *time.Time) *time.Time {
 	if t == nil {
 		return nil
 	}
-	u := t.UTC()
-	return &u
+	return new(t.UTC())
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
+	"examprep.dev/server/attempts/marking"
+	"examprep.dev/server/attempts/marking/markingtest"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit/check"
@@ -22,7 +24,7 @@ import (
 func TestAnAttemptFromOpeningToHistory(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
 	who := b.someone(t)
 	opened := b.open(t, who, "ann")
 	if opened.State != StateInProgress || opened.QuestionCount != 6 || len(opened.Questions) != 6 ||
@@ -35,7 +37,7 @@ func TestAnAttemptFromOpeningToHistory(t *testing.T) {
 	b.advance(10*time.Minute + 500*time.Millisecond)
 	result, err := b.Submit(t.Context(), who, submission1(opened, "ann"))
 	check.NoError(t, err)
-	if got := result.Feedback; got.Status != StateSubmitted || got.Late || got.Score.String() != "80" || got.DurationSec != 600 || result.Repeated {
+	if got := result.Feedback; State(got.Status) != StateSubmitted || got.Late || got.Score.String() != "80" || got.DurationSec != 600 || result.Repeated {
 		t.Errorf("feedback %s", toJSON(t, got))
 	}
 	history, err := b.History(t.Context(), who, HistoryRequest{ExamKey: testExam, LearnerID: "ann", Limit: 10})
@@ -64,7 +66,7 @@ func TestAnAttemptFromOpeningToHistory(t *testing.T) {
 func TestTheDeadlineAndItsGrace(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
 	who := b.someone(t)
 	for _, c := range []struct {
 		name     string
@@ -96,7 +98,7 @@ func TestTheDeadlineAndItsGrace(t *testing.T) {
 			}
 			check.NoError(t, err)
 			got := result.Feedback
-			if got.Status != c.want || got.Late != c.late || got.OvertimeSec != c.overtime {
+			if State(got.Status) != c.want || got.Late != c.late || got.OvertimeSec != c.overtime {
 				t.Errorf("got %s, late %v by %d s", got.Status, got.Late, got.OvertimeSec)
 			}
 			if (got.Outcome == nil) != (c.want == StateAbandoned) {
@@ -109,7 +111,7 @@ func TestTheDeadlineAndItsGrace(t *testing.T) {
 func TestWithoutATimeLimitNothingExpires(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.shelf.publish(testExam, testPaper, 0, everyKind())
+	b.shelf.publish(testExam, testPaper, 0, markingtest.EveryKind())
 	who := b.someone(t)
 	opened := b.open(t, who, "")
 	if opened.ExpiresAt != nil {
@@ -120,7 +122,7 @@ func TestWithoutATimeLimitNothingExpires(t *testing.T) {
 		t.Fatalf("the sweep closed %d, %v", closed, err)
 	}
 	result, err := b.Submit(t.Context(), who, submission1(opened, ""))
-	if err != nil || result.Feedback.Late || result.Feedback.Status != StateSubmitted {
+	if err != nil || result.Feedback.Late || State(result.Feedback.Status) != StateSubmitted {
 		t.Fatalf("got %s, %v", toJSON(t, result), err)
 	}
 }
@@ -128,7 +130,7 @@ func TestWithoutATimeLimitNothingExpires(t *testing.T) {
 func TestAnAttemptIsFoundByItsOwnerAlone(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
 	who, other := b.someone(t), b.someone(t)
 	named, anonymous := b.open(t, who, "ann"), b.open(t, who, "")
 	for _, c := range []struct {
@@ -162,19 +164,19 @@ func TestAnAttemptIsFoundByItsOwnerAlone(t *testing.T) {
 func TestASecondSubmission(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
 	who := b.someone(t)
 	opened := b.open(t, who, "ann")
 	first, err := b.Submit(t.Context(), who, submission1(opened, "ann"))
 	check.NoError(t, err)
-	other := everyKind()
+	other := markingtest.EveryKind()
 	other.Marking.Correct = 100
 	b.shelf.publish(testExam, testPaper, minutes, other)
 	b.advance(1000 * time.Hour)
 
 	same := submission1(opened, "ann")
 	same.Status = StateSubmitted // the default, spelled out
-	same.Answers = []Answer{{"2:1", " 12.5"}, {"1:2", "ACD"}, {"1:1", "B"}}
+	same.Answers = []marking.Answer{{Key: "2:1", Value: " 12.5"}, {Key: "1:2", Value: "ACD"}, {Key: "1:1", Value: "B"}}
 	again, err := b.Submit(t.Context(), who, same)
 	check.NoError(t, err)
 	if !again.Repeated || toJSON(t, again.Feedback) != toJSON(t, first.Feedback) {
@@ -196,13 +198,13 @@ func TestASecondSubmission(t *testing.T) {
 func TestARefusedSubmissionRecordsNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
 	who := b.someone(t)
 	opened := b.open(t, who, "")
 	bad := submission1(opened, "")
-	bad.Answers = append(bad.Answers, Answer{"1", "A"})
+	bad.Answers = append(bad.Answers, marking.Answer{Key: "1", Value: "A"})
 	_, err := b.Submit(t.Context(), who, bad)
-	wantCode(t, err, CodeAmbiguousKey)
+	wantCode(t, err, marking.CodeAmbiguousKey)
 	unknown := submission1(opened, "")
 	unknown.Status = "finished"
 	_, err = b.Submit(t.Context(), who, unknown)
@@ -218,14 +220,14 @@ func TestARefusedSubmissionRecordsNothing(t *testing.T) {
 func TestAnAbandonedAttemptIsRecordedWithoutEvents(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
 	who := b.someone(t)
 	opened := b.open(t, who, "")
 	req := submission1(opened, "")
 	req.Status = StateAbandoned
 	for _, repeated := range []bool{false, true} {
 		result, err := b.Submit(t.Context(), who, req)
-		if err != nil || result.Repeated != repeated || result.Feedback.Status != StateAbandoned || result.Feedback.Outcome != nil {
+		if err != nil || result.Repeated != repeated || State(result.Feedback.Status) != StateAbandoned || result.Feedback.Outcome != nil {
 			t.Fatalf("got %s, %v", toJSON(t, result), err)
 		}
 	}
@@ -243,7 +245,7 @@ func TestAnAbandonedAttemptIsRecordedWithoutEvents(t *testing.T) {
 func TestSixtyFourSubmissionsAtOnceWriteOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
 	who := b.someone(t)
 	opened := b.open(t, who, "ann")
 	const racers = 64
@@ -273,7 +275,7 @@ func TestSixtyFourSubmissionsAtOnceWriteOnce(t *testing.T) {
 func TestOfDifferentSubmissionsAtOnceOneWins(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
 	who := b.someone(t)
 	opened := b.open(t, who, "")
 	var won, lost atomic.Int64
@@ -281,7 +283,7 @@ func TestOfDifferentSubmissionsAtOnceOneWins(t *testing.T) {
 	for i := range 32 {
 		race.Go(func() error {
 			_, err := b.Submit(t.Context(), who, SubmitRequest{
-				ExamKey: testExam, AttemptID: opened.AttemptID, Answers: []Answer{{"1:1", abcd[i%4]}},
+				ExamKey: testExam, AttemptID: opened.AttemptID, Answers: []marking.Answer{{Key: "1:1", Value: markingtest.Letters()[i%4]}},
 			})
 			var refused *Error
 			switch {
@@ -307,10 +309,10 @@ func TestOfDifferentSubmissionsAtOnceOneWins(t *testing.T) {
 func TestAnAttemptKeepsTheRevisionItOpened(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
 	who := b.someone(t)
 	opened := b.open(t, who, "ann")
-	changed := everyKind()
+	changed := markingtest.EveryKind()
 	changed.Keys = changed.Keys[:2]
 	changed.Keys[0].Answer.Choices = []string{"C"}
 	b.shelf.publish(testExam, testPaper, minutes, changed)
@@ -341,7 +343,7 @@ func TestAnAttemptKeepsTheRevisionItOpened(t *testing.T) {
 func TestWhatDoesNotExistIsNamed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
 	who := b.someone(t)
 	for _, c := range []struct{ exam, paper, code string }{
 		{"nothing", testPaper, CodeExamNotFound},
@@ -363,7 +365,7 @@ func TestWhatDoesNotExistIsNamed(t *testing.T) {
 func TestPagesStayWithinThePaper(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
 	who := b.someone(t)
 	for _, c := range []struct{ offset, limit, want int }{{0, 9, 6}, {4, 9, 2}, {6, 9, 0}, {1 << 62, 20, 0}, {2, 1, 1}} {
 		page, err := b.Page(t.Context(), who, PageRequest{ExamKey: testExam, PaperID: testPaper, Offset: c.offset, Limit: c.limit})
@@ -380,7 +382,7 @@ type slowShelf struct {
 	entered, leave chan struct{}
 }
 
-func (s slowShelf) AnswerKey(ctx context.Context, exam string, digest catalog.Digest) (*PreparedKey, error) {
+func (s slowShelf) AnswerKey(ctx context.Context, exam string, digest catalog.Digest) (*marking.Key, error) {
 	wait := false
 	s.first.Do(func() { wait = true })
 	if wait {
@@ -393,7 +395,7 @@ func (s slowShelf) AnswerKey(ctx context.Context, exam string, digest catalog.Di
 func TestAnAttemptThatWasCalledClosedStaysClosed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
 	who := b.someone(t)
 	opened := b.open(t, who, "ann")
 	slow := slowShelf{b.shelf, new(sync.Once), make(chan struct{}), make(chan struct{})}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"examprep.dev/server/attempts/marking"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/attemptsdb"
@@ -26,14 +27,14 @@ type SubmitRequest struct {
 	Status    State
 	LearnerID string
 	// Answers may be empty, and may leave questions out.
-	Answers []Answer
+	Answers []marking.Answer
 }
 
 // Result is an accepted submission.
 type Result struct {
 	AttemptID string
-	Feedback  Feedback
-	// Repeated tells that the attempt had been submitted before, with the same answers and status: nothing was written.
+	Feedback  marking.Feedback
+	// Repeated reports whether the attempt had been submitted before, with the same answers and status: nothing was written.
 	Repeated bool
 }
 
@@ -50,7 +51,7 @@ type submission struct {
 // events together. Once only: a second submission, and the losers among several at once, are answered from what the first
 // one wrote.
 func (s *Service) Submit(ctx context.Context, who keys.Identity, req SubmitRequest) (Result, error) {
-	attempt, err := s.load(ctx, who, req)
+	attempt, err := s.find(ctx, who, req)
 	if err != nil {
 		return Result{}, err
 	}
@@ -62,6 +63,7 @@ func (s *Service) Submit(ctx context.Context, who keys.Identity, req SubmitReque
 		if err := s.queries.ExpireAttempt(ctx, overdue); err != nil {
 			return Result{}, fmt.Errorf("close overdue attempt: %w", err)
 		}
+		s.opened.Invalidate(attempt.ID)
 		if attempt, err = s.find(ctx, who, req); err != nil {
 			return Result{}, err
 		}
@@ -84,7 +86,8 @@ func (s *Service) Submit(ctx context.Context, who keys.Identity, req SubmitReque
 	if State(attempt.State) != StateInProgress {
 		return attempt.replay(key, sub)
 	}
-	result, written, err := s.close(ctx, who, req, attempt, key, sub, now)
+	closing := attempt.conclude(sub, now)
+	result, written, err := s.close(ctx, who, req, closing, key, sub)
 	if err != nil || written {
 		return result, err
 	}
@@ -93,7 +96,7 @@ func (s *Service) Submit(ctx context.Context, who keys.Identity, req SubmitReque
 }
 
 // readSubmission validates and normalises what the client sent.
-func readSubmission(key *PreparedKey, req SubmitRequest) (submission, error) {
+func readSubmission(key *marking.Key, req SubmitRequest) (submission, error) {
 	sub := submission{requested: req.Status}
 	switch req.Status {
 	case "":
@@ -103,15 +106,15 @@ func readSubmission(key *PreparedKey, req SubmitRequest) (submission, error) {
 		const detail = "must be submitted, expired or abandoned"
 		return sub, &Error{
 			Code: CodeValidationFailed, Detail: "status " + detail + ".",
-			Fields: []FieldError{{Field: "status", Detail: detail}},
+			Fields: []marking.FieldError{{Field: "status", Detail: detail}},
 		}
 	}
 	var err error
-	if sub.answers, err = key.read(req.Answers); err != nil {
+	if sub.answers, err = key.Read(req.Answers); err != nil {
 		return sub, err
 	}
 	head := string(sub.requested) + "\n"
-	text := key.appendAnswers([]byte(head), sub.answers)
+	text := key.AppendAnswers([]byte(head), sub.answers)
 	sub.stored, sub.digest = text[len(head):], sha256.Sum256(text)
 	return sub, nil
 }
@@ -121,63 +124,50 @@ type attemptRow attemptsdb.FindAttemptRow
 
 // remember keeps a new attempt, so that its submission needs no read. The copy shares no memory with a request or a paper.
 func (s *Service) remember(p attemptsdb.OpenAttemptParams) {
-	s.opened.Set(p.ID, attemptRow{
+	s.opened.Set(p.ID, &attemptRow{
 		ID: p.ID, FamilyID: p.FamilyID, ExamKey: strings.Clone(p.ExamKey), Learner: p.Learner,
 		PaperID: strings.Clone(p.PaperID), PaperDigest: bytes.Clone(p.PaperDigest), State: string(StateInProgress),
 		ScoringStatus: pending, QuestionCount: p.QuestionCount, OpenedAt: p.OpenedAt, ExpiresAt: p.ExpiresAt,
 	})
 }
 
-// load returns an attempt of the caller, without a read if this pod opened it. It is in progress then, with the same deadline,
-// unless the row was changed; the statement that closes the attempt checks both.
-func (s *Service) load(ctx context.Context, who keys.Identity, req SubmitRequest) (attemptRow, error) {
-	id, _ := parseID(req.AttemptID)
-	if attempt, known := s.opened.GetIfPresent(id); known && s.owns(who, req, &attempt) {
-		return attempt, nil
-	}
-	return s.find(ctx, who, req)
-}
-
-// owns reports whether an attempt is of this key family, exam and learner.
-func (s *Service) owns(who keys.Identity, req SubmitRequest, a *attemptRow) bool {
-	return a.FamilyID == who.FamilyID && a.ExamKey == req.ExamKey && bytes.Equal(a.Learner, s.learner(who, req.LearnerID))
-}
-
-// find reads an attempt of the caller; any other is not found.
-func (s *Service) find(ctx context.Context, who keys.Identity, req SubmitRequest) (attemptRow, error) {
+// find returns an attempt of the caller; any other is not found. It reads only attempts that this pod does not remember. A
+// remembered one is in progress, with the same deadline, unless the row was changed; the statement that closes it checks both.
+func (s *Service) find(ctx context.Context, who keys.Identity, req SubmitRequest) (*attemptRow, error) {
 	if id, ok := parseID(req.AttemptID); ok {
-		attempt, err := s.writer.finds.do(ctx, who.FamilyID, id)
-		if err != nil {
-			return attemptRow{}, fmt.Errorf("read attempt: %w", err)
+		a, known := s.opened.GetIfPresent(id)
+		if !known {
+			var err error
+			if a, err = s.writer.finds.do(ctx, who.FamilyID, id); err != nil {
+				return nil, fmt.Errorf("read attempt: %w", err)
+			}
 		}
-		if attempt != nil && s.owns(who, req, attempt) {
-			return *attempt, nil
+		if a != nil && a.FamilyID == who.FamilyID && a.ExamKey == req.ExamKey && bytes.Equal(a.Learner, s.learner(who, req.LearnerID)) {
+			return a, nil
 		}
 	}
 	// An attempt is submitted even after its exam was withdrawn; only where there is none does the exam matter.
 	if err := s.checkExam(req.ExamKey); err != nil {
-		return attemptRow{}, err
+		return nil, err
 	}
-	return attemptRow{}, &Error{Code: CodeAttemptNotFound, Detail: "No such attempt."}
+	return nil, &Error{Code: CodeAttemptNotFound, Detail: "No such attempt."}
 }
 
 // close writes the submission. It reports false, and has written nothing, when another one was faster, or when the attempt's
 // deadline was changed. The pod then forgets the attempt.
 func (s *Service) close(
-	ctx context.Context, who keys.Identity, req SubmitRequest, attempt attemptRow, key *PreparedKey, sub submission, now time.Time,
+	ctx context.Context, who keys.Identity, req SubmitRequest, attempt attemptRow, key *marking.Key, sub submission,
 ) (Result, bool, error) {
-	attempt = attempt.conclude(sub, now)
 	params := attemptsdb.CloseAttemptParams{
 		ID: attempt.ID, State: attempt.State, ScoringStatus: attempt.ScoringStatus, SubmittedAt: attempt.SubmittedAt,
 		Late: attempt.Late, OvertimeSec: attempt.OvertimeSec,
 		Answers: sub.stored, SubmissionDigest: sub.digest[:], ExpiresAt: attempt.ExpiresAt,
 		EventIds: []uuid.UUID{}, EventKinds: []string{}, EventBodies: [][]byte{}, Traceparent: postgres.Traceparent(ctx),
 	}
-	var outcome *Outcome
+	var outcome *marking.Outcome
 	if attempt.ScoringStatus == scored {
-		outcome = key.grade(sub.answers)
-		score := int32(outcome.Score)
-		params.ScoreHundredths = &score
+		outcome = key.Grade(sub.answers)
+		params.ScoreHundredths = new(int32(outcome.Score))
 		events, err := attempt.events(who, req, outcome)
 		if err != nil {
 			return Result{}, false, err
@@ -199,8 +189,8 @@ func (s *Service) close(
 	return Result{AttemptID: attempt.ID.String(), Feedback: attempt.feedback(outcome)}, true, nil
 }
 
-// conclude decides the terminal state. Whoever gives up has given up, early or late; otherwise an answer after the
-// grace is late, and a late attempt has expired whatever the client calls it.
+// conclude decides the terminal state. An abandoned attempt stays abandoned, early or late. Any other is late after the grace,
+// and a late one has expired, whatever the client reports.
 func (a attemptRow) conclude(sub submission, now time.Time) attemptRow {
 	a.SubmittedAt = &now
 	a.State, a.ScoringStatus = string(sub.requested), scored
@@ -213,12 +203,12 @@ func (a attemptRow) conclude(sub submission, now time.Time) attemptRow {
 	return a
 }
 
-// events builds what a scored submission tells of.
-func (a attemptRow) events(who keys.Identity, req SubmitRequest, outcome *Outcome) ([]webhooks.Event, error) {
+// events returns the two events of a scored submission.
+func (a attemptRow) events(who keys.Identity, req SubmitRequest, outcome *marking.Outcome) ([]webhooks.Event, error) {
 	account := uuid.NullUUID{UUID: who.AccountID, Valid: true}
 	submitted, err := webhooks.NewEvent(webhooks.KindSubmitted, account, *a.SubmittedAt, webhooks.AttemptSubmitted{
 		AttemptID: a.ID.String(), ExamKey: req.ExamKey, PaperID: a.PaperID, Status: a.State, SubmittedAt: *a.SubmittedAt,
-		QuestionCount: int(a.QuestionCount), AnsweredCount: outcome.answered, LearnerIDProvided: req.LearnerID != "",
+		QuestionCount: int(a.QuestionCount), AnsweredCount: outcome.AnsweredCount, LearnerIDProvided: req.LearnerID != "",
 	})
 	if err != nil {
 		return nil, err
@@ -231,30 +221,29 @@ func (a attemptRow) events(who keys.Identity, req SubmitRequest, outcome *Outcom
 }
 
 // replay answers a second submission: the stored result for the same one, a refusal for another.
-func (a attemptRow) replay(key *PreparedKey, sub submission) (Result, error) {
+func (a attemptRow) replay(key *marking.Key, sub submission) (Result, error) {
 	if !bytes.Equal(a.SubmissionDigest, sub.digest[:]) {
 		return Result{}, &Error{
 			Code:   CodeAlreadySubmitted,
 			Detail: "The attempt was submitted before, with other answers or another status.",
 		}
 	}
-	var outcome *Outcome
+	var outcome *marking.Outcome
 	if a.ScoringStatus == scored {
-		answers, err := key.restore(a.Answers)
+		answers, err := key.Restore(a.Answers)
 		if err != nil {
 			return Result{}, fmt.Errorf("attempt %s: %w", a.ID, err)
 		}
-		outcome = key.grade(answers)
+		outcome = key.Grade(answers)
 		// The score that was given stands, also should a later version of this program count otherwise.
-		outcome.Score = Percentage(*a.ScoreHundredths)
-		outcome.Percentage = outcome.Score
+		outcome.Score = marking.Percentage(*a.ScoreHundredths)
 	}
 	return Result{AttemptID: a.ID.String(), Feedback: a.feedback(outcome), Repeated: true}, nil
 }
 
-func (a attemptRow) feedback(outcome *Outcome) Feedback {
-	return Feedback{
-		Status: State(a.State), Late: a.Late, OvertimeSec: int64(a.OvertimeSec), Outcome: outcome,
+func (a attemptRow) feedback(outcome *marking.Outcome) marking.Feedback {
+	return marking.Feedback{
+		Status: a.State, Late: a.Late, OvertimeSec: int64(a.OvertimeSec), Outcome: outcome,
 		StartedAt: a.OpenedAt.UTC(), SubmittedAt: a.SubmittedAt.UTC(),
 		DurationSec: int64(a.SubmittedAt.Sub(a.OpenedAt) / time.Second),
 	}

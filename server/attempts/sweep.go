@@ -86,7 +86,11 @@ func (s *Sweeper) Run(ctx context.Context) error {
 func (s *Sweeper) Sweep(ctx context.Context) (closed int, err error) {
 	skipped := []uuid.UUID{}
 	for {
-		ids, err := s.overdue(ctx, skipped)
+		finding, cancel := context.WithTimeout(ctx, sweepTimeout)
+		ids, err := s.queries.OverdueAttempts(finding, attemptsdb.OverdueAttemptsParams{
+			LateSeconds: lateWindow.Seconds(), Skipped: skipped, Batch: sweepBatch,
+		})
+		cancel()
 		if err != nil {
 			return closed, fmt.Errorf("find overdue attempts: %w", err)
 		}
@@ -102,15 +106,6 @@ func (s *Sweeper) Sweep(ctx context.Context) (closed int, err error) {
 			return closed, nil
 		}
 	}
-}
-
-// overdue returns a batch of overdue attempts, the oldest first, without those to skip and those that others have locked.
-func (s *Sweeper) overdue(ctx context.Context, skipped []uuid.UUID) ([]uuid.UUID, error) {
-	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
-	defer cancel()
-	return s.queries.OverdueAttempts(ctx, attemptsdb.OverdueAttemptsParams{
-		LateSeconds: lateWindow.Seconds(), Skipped: skipped, Batch: sweepBatch,
-	})
 }
 
 // expire closes attempts in one statement. If PostgreSQL refuses it because of a row, expire tries each half, so that one bad

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"examprep.dev/server/attempts/marking/markingtest"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
@@ -35,7 +36,7 @@ func TestSweepSkipsAttemptsThatCannotBeClosed(t *testing.T) {
 			b := newBench(t)
 			var log bytes.Buffer
 			b.Sweeper = NewSweeper(b.pool, slog.New(slog.NewTextHandler(&log, nil)), nil)
-			b.shelf.publish(testExam, testPaper, minutes, everyKind())
+			b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
 			who := b.someone(t)
 			b.open(t, who, "")
 			testkit.Exec(t, b.pool, `INSERT INTO attempts (id, account_id, family_id, key_id, exam_key, paper_id, paper_digest, key_seq,
@@ -85,7 +86,7 @@ func TestSweepSkipsAttemptsThatCannotBeClosed(t *testing.T) {
 func TestSweepStopsDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.shelf.publish(testExam, testPaper, minutes, everyKind())
+	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
 	b.open(t, b.someone(t), "")
 	b.advance(minutes*time.Minute + lateWindow + time.Second)
 	restore := testkit.CutOff(t, b.pool)

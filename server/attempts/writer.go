@@ -148,8 +148,8 @@ func (g *group[Q, R]) run(_ int, calls []*batch.Call[call[Q], R]) {
 	}
 }
 
-// results runs the calls together. If a single row made that fail, or a deadlock, all was rolled back, and it runs them one
-// by one. Any other error is the error of all calls.
+// results runs the calls together. If a deadlock made that fail, or a single row with an invalid value (SQLSTATE class 22) or
+// against a constraint (23), all was rolled back, and it runs them one by one. Any other error is the error of all calls.
 func (g *group[Q, R]) results(ctx context.Context, calls []*batch.Call[call[Q], R]) ([]R, []error) {
 	errs := make([]error, len(calls))
 	if len(calls) > 1 {
@@ -162,28 +162,27 @@ func (g *group[Q, R]) results(ctx context.Context, calls []*batch.Call[call[Q], 
 		if err == nil {
 			return results, errs
 		}
-		if !isOfRow(err) && !isDeadlock(err) {
+		if state := sqlState(err); state != deadlock && !strings.HasPrefix(state, "22") && !strings.HasPrefix(state, "23") {
 			return make([]R, len(calls)), slices.Repeat([]error{err}, len(calls))
 		}
 	}
 	results := make([]R, len(calls))
 	for i, c := range calls {
 		alone := postgres.WithTraces(ctx, c.Request.span)
-		if results[i], errs[i] = g.one(alone, c.Request.params); isDeadlock(errs[i]) {
+		if results[i], errs[i] = g.one(alone, c.Request.params); sqlState(errs[i]) == deadlock {
 			results[i], errs[i] = g.one(alone, c.Request.params)
 		}
 	}
 	return results, errs
 }
 
-// isOfRow reports whether PostgreSQL refused a value (class 22) or a constraint did (class 23).
-func isOfRow(err error) bool {
-	refusal, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && (strings.HasPrefix(refusal.Code, "22") || strings.HasPrefix(refusal.Code, "23"))
-}
+// deadlock is the SQLSTATE of a statement that PostgreSQL rolled back to end a deadlock.
+const deadlock = "40P01"
 
-// isDeadlock reports whether PostgreSQL rolled a statement back to end a deadlock.
-func isDeadlock(err error) bool {
-	refusal, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && refusal.Code == "40P01"
+// sqlState returns the SQLSTATE of PostgreSQL's error; empty if there is none.
+func sqlState(err error) string {
+	if refusal, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return refusal.Code
+	}
+	return ""
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"examprep.dev/server/attempts"
+	"examprep.dev/server/attempts/marking"
 	"examprep.dev/server/httpapi/codec"
 	"examprep.dev/server/httpapi/endpoint"
 )
@@ -73,7 +74,7 @@ func (h *attemptHandlers) submit(ctx context.Context, r *endpoint.Request) error
 	status := string(attempts.StateSubmitted)
 	body.Text("attempt_id", &submission.AttemptID, minID, maxID)
 	body.Pairs("answers", func(key, value string) {
-		submission.Answers = append(submission.Answers, attempts.Answer{Key: key, Value: value})
+		submission.Answers = append(submission.Answers, marking.Answer{Key: key, Value: value})
 	})
 	body.OneOf("status", &status,
 		string(attempts.StateSubmitted), string(attempts.StateExpired), string(attempts.StateAbandoned))

@@ -66,8 +66,10 @@ func TestGoldenErrors(t *testing.T) {
 			return true
 		})
 	}
-	for _, code := range golden.Constants(golden.Parse(t, "../attempts"), "Code") {
-		add(code, strconv.Itoa(apierror.From(&attempts.Error{Code: code}).Status))
+	for _, folder := range []string{"../attempts", "../attempts/marking"} {
+		for _, code := range golden.Constants(golden.Parse(t, folder), "Code") {
+			add(code, strconv.Itoa(apierror.From(&attempts.Error{Code: code}).Status))
+		}
 	}
 	for name, code := range codes {
 		if !listed[code] {

@@ -15,6 +15,7 @@ import (
 	"examprep.dev/api/openapi"
 	"examprep.dev/api/openapi/openapitest"
 	"examprep.dev/server/attempts"
+	"examprep.dev/server/attempts/marking"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/keys"
@@ -133,9 +134,9 @@ func sit(t *testing.T, pool *pgxpool.Pool, account uuid.UUID, examKey, paperID s
 	for _, c := range []struct {
 		learner string
 		status  attempts.State
-		answers []attempts.Answer
+		answers []marking.Answer
 	}{
-		{"learner-1", attempts.StateSubmitted, []attempts.Answer{{Key: "1:1", Value: "A"}}},
+		{"learner-1", attempts.StateSubmitted, []marking.Answer{{Key: "1:1", Value: "A"}}},
 		{"", attempts.StateExpired, nil},
 		{"", attempts.StateAbandoned, nil},
 	} {

@@ -67,6 +67,7 @@ func TestImportIsAllowedOrRefused(t *testing.T) {
 		{"server/webhooks/delivery/worker.go", "examprep.dev/server/webhooks", true},
 		{"server/catalog/publish/publish.go", "examprep.dev/server/catalog", true},
 		{"server/catalog/publish/publish.go", "examprep.dev/server/seals", true},
+		{"server/attempts/service.go", "examprep.dev/server/attempts/marking", true},
 		{"server/attempts/service.go", "examprep.dev/server/catalog/read", true},
 		{"controllers/setup.go", "examprep.dev/server/content/assemble", true},
 		{"server/attempts/service.go", "examprep.dev/server/catalog/publish", false},
@@ -115,6 +116,9 @@ func TestImportIsAllowedOrRefused(t *testing.T) {
 		{"server/gate/gate.go", "examprep.dev/server/catalog", false},
 		{"server/catalog/publish/publish.go", "examprep.dev/server/keys", false},
 		{"server/webhooks/delivery/send.go", "examprep.dev/server/catalog", false},
+		{"server/attempts/marking/grade.go", "examprep.dev/server/catalog", true},
+		{"server/attempts/marking/grade.go", "examprep.dev/server/postgres", false},
+		{"server/attempts/marking/grade_test.go", "github.com/redis/go-redis/v9", false},
 		// Tools and helpers of tests.
 		{"server/keys/store.go", "examprep.dev/hack/dev/process", false},
 		{"server/keys/store_test.go", "examprep.dev/hack/dev/process", true},

@@ -14,7 +14,10 @@ func rows() [][]string {
 		{
 			"server/catalog", "server/keys", "server/ratelimit", "server/seals", "server/sessions", "server/usage", "server/webhooks",
 		},
-		{"server/attempts", "server/catalog/publish", "server/catalog/read", "server/gate", "server/webhooks/delivery"},
+		{
+			"server/attempts", "server/attempts/marking", "server/catalog/publish", "server/catalog/read", "server/gate",
+			"server/webhooks/delivery",
+		},
 		{"controllers", "server/content", "server/httpapi"},
 		{"server/command"},
 		{"."}, // main.go
@@ -30,7 +33,7 @@ const (
 // withinRows are the imports that one row allows: from a package or one below its folder to another.
 func withinRows() map[string][]string {
 	return map[string][]string{
-		"server/attempts": {"server/catalog/read"},
+		"server/attempts": {"server/attempts/marking", "server/catalog/read"},
 		"controllers":     {"server/content/assemble"},
 	}
 }
@@ -55,6 +58,10 @@ func bans() []ban {
 		{[]string{"controllers"}, []string{fasthttp, "server/httpapi"}, true, "HTTP is httpapi's"},
 		{[]string{"server/httpapi"}, []string{kubernetes, "sigs.k8s.io", resources}, false, "only controllers know Kubernetes"},
 		{[]string{"server/httpapi"}, []string{"github.com/jackc/pgx"}, false, "tables belong to the domain packages"},
+		{
+			[]string{"server/attempts/marking"}, []string{"server/postgres", "server/redisurl", "github.com/jackc/pgx", "github.com/redis"},
+			true, "marking has no database",
+		},
 		{[]string{"server/gate"}, []string{"server/catalog", "server/webhooks"}, false, "the gate knows keys only"},
 		{[]string{"server/catalog"}, []string{"server/keys"}, false, "the catalogue knows no API key"},
 		{[]string{"server/webhooks"}, []string{"server/catalog"}, false, "the catalogue records events, webhooks deliver them"},

@@ -1,4 +1,4 @@
-package attempts
+package marking
 
 import (
 	"errors"
@@ -9,13 +9,14 @@ import (
 
 	"pgregory.net/rapid"
 
+	"examprep.dev/server/attempts/marking/markingtest"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/testkit/check"
 )
 
 func TestAnswersAreNormalisedByKind(t *testing.T) {
 	t.Parallel()
-	paper := everyKind()
+	paper := markingtest.EveryKind()
 	choice, choices, numeric, text, annulled, unmarkable := paper.Keys[0], paper.Keys[1], paper.Keys[2], paper.Keys[3],
 		paper.Keys[4], paper.Keys[5]
 	for _, c := range []struct {
@@ -55,7 +56,7 @@ func TestAnswersAreNormalisedByKind(t *testing.T) {
 
 func TestAnAnswerThatCannotBeIsRefused(t *testing.T) {
 	t.Parallel()
-	paper := everyKind()
+	paper := markingtest.EveryKind()
 	for _, c := range []struct {
 		name  string
 		q     catalog.QuestionKey
@@ -86,7 +87,7 @@ func TestAnAnswerThatCannotBeIsRefused(t *testing.T) {
 
 func TestKeysOfAnswers(t *testing.T) {
 	t.Parallel()
-	key := everyKind()
+	key := markingtest.EveryKind()
 	for _, c := range []struct {
 		name  string
 		given []Answer
@@ -114,7 +115,7 @@ func TestKeysOfAnswers(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := prepared(&key).read(c.given)
+			_, err := prepared(&key).Read(c.given)
 			if c.code == "" {
 				check.NoError(t, err)
 				return
@@ -136,12 +137,12 @@ func TestKeysOfAnswers(t *testing.T) {
 
 func TestAFloodOfMistakesIsCutShort(t *testing.T) {
 	t.Parallel()
-	key := everyKind()
+	key := markingtest.EveryKind()
 	given := make([]Answer, 10*maxProblems)
 	for i := range given {
 		given[i] = Answer{Key: "no", Value: "A"}
 	}
-	_, err := prepared(&key).read(given)
+	_, err := prepared(&key).Read(given)
 	var refused *Error
 	if !errors.As(err, &refused) || len(refused.Fields) != maxProblems {
 		t.Fatalf("got %v", err)
@@ -150,25 +151,25 @@ func TestAFloodOfMistakesIsCutShort(t *testing.T) {
 
 func TestStoredAnswersComeBack(t *testing.T) {
 	t.Parallel()
-	key := everyKind()
+	key := markingtest.EveryKind()
 	paper := prepared(&key)
 	rapid.Check(t, func(t *rapid.T) {
 		answers := drawAnswers(t, key)
-		stored := paper.appendAnswers(nil, answers)
-		restored, err := paper.restore(stored)
+		stored := paper.AppendAnswers(nil, answers)
+		restored, err := paper.Restore(stored)
 		if err != nil || !slices.Equal(restored, answers) {
 			t.Fatalf("stored %q, restored %q, %v", answers, restored, err)
 		}
 	})
 }
 
-func prepared(key *catalog.AnswerKey) *PreparedKey {
-	k, _ := PrepareKey(key)
+func prepared(key *catalog.AnswerKey) *Key {
+	k, _ := Prepare(key)
 	return k
 }
 
 // preparedOnly prepares one question.
-func preparedOnly(q catalog.QuestionKey) *preparedQuestion {
+func preparedOnly(q catalog.QuestionKey) *question {
 	return &prepared(&catalog.AnswerKey{Keys: []catalog.QuestionKey{q}}).questions[0]
 }
 
@@ -213,7 +214,7 @@ func FuzzNormalise(f *testing.F) {
 	for _, seed := range []string{"B", "c,a", "12.50", "-.5e3", " Straße ", "e\u0301\u0345", "\x00", "\xff", "ﬁ İ ς", "ͅᾼ"} {
 		f.Add(seed)
 	}
-	paper := everyKind()
+	paper := markingtest.EveryKind()
 	f.Fuzz(func(t *testing.T, given string) {
 		for _, q := range paper.Keys {
 			once, problem := normalise(q, given)
@@ -238,10 +239,10 @@ func FuzzNormalise(f *testing.F) {
 func FuzzReadAnswers(f *testing.F) {
 	f.Add("1:1", "A", "2", "AC")
 	f.Add("1", "A", "1:1", "")
-	paper := everyKind()
+	paper := markingtest.EveryKind()
 	f.Fuzz(func(t *testing.T, key1, value1, key2, value2 string) {
 		key := prepared(&paper)
-		answers, err := key.read([]Answer{{key1, value1}, {key2, value2}})
+		answers, err := key.Read([]Answer{{key1, value1}, {key2, value2}})
 		if err != nil {
 			var refused *Error
 			if !errors.As(err, &refused) || len(refused.Fields) == 0 {
@@ -249,8 +250,8 @@ func FuzzReadAnswers(f *testing.F) {
 			}
 			return
 		}
-		outcome := key.grade(answers)
-		if total := outcome.CorrectCount + outcome.IncorrectCount + outcome.UnansweredCount + outcome.UngradedCount; total != len(paper.Keys) {
+		outcome := key.Grade(answers)
+		if total := outcome.correct + outcome.incorrect + outcome.unanswered + outcome.ungraded; total != len(paper.Keys) {
 			t.Fatalf("the counts add up to %d", total)
 		}
 	})

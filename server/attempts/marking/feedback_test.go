@@ -1,4 +1,4 @@
-package attempts
+package marking
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
 
+	"examprep.dev/server/attempts/marking/markingtest"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/testkit/check"
 )
@@ -19,16 +20,16 @@ import (
 // The tests compare JSON, so they encode results as the product does.
 
 func (f Feedback) MarshalJSON() ([]byte, error)       { return f.AppendJSON(nil), nil }
-func (s *Scaled) MarshalJSON() ([]byte, error)        { return s.append(nil), nil }
-func (s SectionResult) MarshalJSON() ([]byte, error)  { return s.append(nil), nil }
-func (q QuestionResult) MarshalJSON() ([]byte, error) { return q.append(nil), nil }
+func (s *scaledScore) MarshalJSON() ([]byte, error)   { return s.append(nil), nil }
+func (s sectionResult) MarshalJSON() ([]byte, error)  { return s.append(nil), nil }
+func (q questionResult) MarshalJSON() ([]byte, error) { return q.append(nil), nil }
 
 // The reference structs declare the feedback's members for an encoder that works by reflection.
 type (
 	referenceFeedback struct {
-		Status      State `json:"status"`
-		Late        bool  `json:"late"`
-		OvertimeSec int64 `json:"overtime_sec,omitzero"`
+		Status      string `json:"status"`
+		Late        bool   `json:"late"`
+		OvertimeSec int64  `json:"overtime_sec,omitzero"`
 		*referenceOutcome
 		StartedAt   time.Time `json:"started_at"`
 		SubmittedAt time.Time `json:"submitted_at"`
@@ -92,39 +93,39 @@ func encodeByReflection(t *rapid.T, f Feedback, key *catalog.AnswerKey, answers 
 
 func referenceOf(o *Outcome, key *catalog.AnswerKey, answers []string) *referenceOutcome {
 	reference := &referenceOutcome{
-		Score: hundredths(o.Score), RawScore: millionths(o.RawScore), MaxScore: millionths(o.MaxScore),
-		Percentage: hundredths(o.Percentage), Passed: o.Passed, CorrectCount: o.CorrectCount, IncorrectCount: o.IncorrectCount,
-		UnansweredCount: o.UnansweredCount, UngradedCount: o.UngradedCount,
+		Score: hundredths(o.Score), RawScore: millionths(o.raw), MaxScore: millionths(o.max),
+		Percentage: hundredths(o.Score), Passed: o.passed, CorrectCount: o.correct, IncorrectCount: o.incorrect,
+		UnansweredCount: o.unanswered, UngradedCount: o.ungraded,
 		Sections: []referenceSection{}, Questions: []referenceQuestion{},
 	}
-	if s := o.Scaled; s != nil {
-		reference.Scaled = &referenceScaled{s.Value, s.Min, s.Max, textOrNil(s.Label), "official"}
+	if s := o.scaled; s != nil {
+		reference.Scaled = &referenceScaled{s.value, s.min, s.max, textOrNil(s.label), "official"}
 	}
-	for _, s := range o.Sections {
+	for _, s := range o.sections {
 		reference.Sections = append(reference.Sections, referenceSection{
-			textOrNil(s.Name), millionths(s.RawScore), millionths(s.MaxScore), hundredths(s.Percentage),
+			textOrNil(s.name), millionths(s.raw), millionths(s.max), hundredths(percentageOf(s.raw, s.max)),
 		})
 	}
 	for i, q := range key.Keys {
 		result := referenceQuestion{
-			AnswerID: answerName(q), QuestionNumber: q.Number,
+			AnswerID: markingtest.AnswerName(q), QuestionNumber: q.Number,
 			Submitted: textOrNil(answers[i]), CorrectAnswer: textOrNil(correctAnswer(q)),
-			Marks: millionths(o.Questions[i].marks), MaxMarks: millionths(marksOf(key.Marking.Correct)),
+			Marks: millionths(o.questions[i].marks), MaxMarks: millionths(marksOf(key.Marking.Correct)),
 			Explanation: textOrNil(q.Explanation), Annulled: q.Answer.Kind == catalog.AnswerAnnulled,
 		}
 		if q.Answer.Kind == catalog.AnswerUnmarkable {
 			result.MaxMarks = millionths(0)
 		} else {
-			result.IsCorrect = new(o.Questions[i].verdict == correct)
+			result.IsCorrect = new(o.questions[i].verdict == correct)
 		}
 		reference.Questions = append(reference.Questions, result)
 	}
 	return reference
 }
 
-func millionths(m Marks) jsontext.Value { return jsontext.Value(decimalOf(asRat(m))) }
+func millionths(m marks) jsontext.Value { return jsontext.Value(markingtest.Decimal(asRat(m))) }
 
-func hundredths(p Percentage) jsontext.Value { return millionths(Marks(p) * oneMark / 100) }
+func hundredths(p Percentage) jsontext.Value { return millionths(marks(p) * oneMark / 100) }
 
 func textOrNil(text string) *string {
 	if text == "" {
@@ -190,13 +191,13 @@ func TestAppendedFeedbackEqualsThatOfAnEncoder(t *testing.T) {
 		started := time.Unix(rapid.Int64Range(0, 1e11).Draw(t, "since 1970"), nanoseconds).UTC()
 		seconds := rapid.Int64Range(0, 1e6).Draw(t, "duration")
 		feedback := Feedback{
-			Status:      rapid.SampledFrom([]State{StateSubmitted, StateExpired, StateAbandoned}).Draw(t, "status"),
+			Status:      rapid.SampledFrom([]string{"submitted", "expired", "abandoned"}).Draw(t, "status"),
 			Late:        rapid.Bool().Draw(t, "late"),
 			OvertimeSec: rapid.SampledFrom([]int64{0, 61, 86_400}).Draw(t, "overtime"),
 			StartedAt:   started, SubmittedAt: started.Add(time.Duration(seconds) * time.Second), DurationSec: seconds,
 		}
-		if feedback.Status != StateAbandoned {
-			feedback.Outcome = prepared(&key).grade(answers)
+		if feedback.Status != "abandoned" {
+			feedback.Outcome = prepared(&key).Grade(answers)
 		}
 		got, want := feedback.AppendJSON([]byte("before ")), encodeByReflection(t, feedback, &key, answers)
 		if rest, kept := bytes.CutPrefix(got, []byte("before ")); !kept || !bytes.Equal(rest, want) {
@@ -214,12 +215,12 @@ func TestStoredAnswersEqualAnEncodedMap(t *testing.T) {
 		byID := map[string]string{}
 		for i, q := range key.Keys {
 			if answers[i] != "" {
-				byID[answerName(q)] = answers[i]
+				byID[markingtest.AnswerName(q)] = answers[i]
 			}
 		}
 		want, err := stdjson.Marshal(byID)
 		check.NoError(t, err)
-		if got := prepared(&key).appendAnswers(nil, answers); !bytes.Equal(got, want) {
+		if got := prepared(&key).AppendAnswers(nil, answers); !bytes.Equal(got, want) {
 			t.Fatalf("\n got %s\nwant %s", got, want)
 		}
 	})

@@ -1,4 +1,4 @@
-package attempts
+package marking
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"examprep.dev/server/attempts/marking/markingtest"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/testkit/check"
 )
@@ -15,16 +16,17 @@ import (
 // TestRequestsShareAPreparedKey lets many requests at once use one key, for the race detector.
 func TestRequestsShareAPreparedKey(t *testing.T) {
 	t.Parallel()
-	key := everyKind()
-	key.Scoring = everyVerdict(len(key.Keys))
+	key := markingtest.EveryKind()
+	key.Scoring = markingtest.EveryVerdict(len(key.Keys))
 	paper := prepared(&key)
 	result := func() ([]byte, error) {
-		sub, err := readSubmission(paper, submission1(Opened{}, ""))
+		answers, err := paper.Read([]Answer{{"1:1", "b"}, {"2", "d,c,a"}, {"2:1", "12.50"}, {"3", ""}})
 		if err != nil {
 			return nil, err
 		}
-		restored, err := paper.restore(sub.stored)
-		return Feedback{Outcome: paper.grade(restored)}.AppendJSON(slices.Clip(sub.stored)), err
+		stored := paper.AppendAnswers(nil, answers)
+		restored, err := paper.Restore(stored)
+		return Feedback{Outcome: paper.Grade(restored)}.AppendJSON(slices.Clip(stored)), err
 	}
 	want, err := result()
 	check.NoError(t, err)
@@ -44,24 +46,24 @@ func TestRequestsShareAPreparedKey(t *testing.T) {
 
 func TestSizeOfAPreparedKeyGrowsWithItsContent(t *testing.T) {
 	t.Parallel()
-	key := everyKind()
-	_, before := PrepareKey(&key)
+	key := markingtest.EveryKind()
+	_, before := Prepare(&key)
 	key.Keys[0].Explanation += strings.Repeat("x", 10_000)
-	if _, longer := PrepareKey(&key); longer != before+10_000 {
+	if _, longer := Prepare(&key); longer != before+10_000 {
 		t.Errorf("%d bytes, and %d with 10,000 more of explanation", before, longer)
 	}
 	key.Keys = slices.Repeat(key.Keys[1:], 100)
-	if _, more := PrepareKey(&key); more < 50*before || more > 200*before {
+	if _, more := Prepare(&key); more < 50*before || more > 200*before {
 		t.Errorf("%d bytes, and %d with 100 times the questions", before, more)
 	}
 }
 
 func TestStoredAnswersThatNameNoQuestionAreRefused(t *testing.T) {
 	t.Parallel()
-	key := everyKind()
+	key := markingtest.EveryKind()
 	paper := prepared(&key)
 	for _, stored := range []string{`{"9:9":"A"}`, `{"1":"A"}`, `{"2":"A"}`, `{"":"A"}`, `{"1:1":1}`, `[]`, ``} {
-		if answers, err := paper.restore([]byte(stored)); err == nil {
+		if answers, err := paper.Restore([]byte(stored)); err == nil {
 			t.Errorf("%s: restored %q", stored, answers)
 		}
 	}
@@ -69,7 +71,7 @@ func TestStoredAnswersThatNameNoQuestionAreRefused(t *testing.T) {
 
 func TestAnswersOfOneLetterAreThoseOfTheGeneralForm(t *testing.T) {
 	t.Parallel()
-	paper := everyKind()
+	paper := markingtest.EveryKind()
 	for _, q := range paper.Keys {
 		for c := range 256 {
 			for _, letter := range []string{string([]byte{byte(c)}), string(rune(c))} {
@@ -86,12 +88,13 @@ func TestAnswersOfOneLetterAreThoseOfTheGeneralForm(t *testing.T) {
 func TestKeyWithoutQuestions(t *testing.T) {
 	t.Parallel()
 	paper := prepared(&catalog.AnswerKey{})
-	sub, err := readSubmission(paper, SubmitRequest{})
+	answers, err := paper.Read(nil)
 	check.NoError(t, err)
+	stored := paper.AppendAnswers(nil, answers)
 	const feedback = `{"status":"","late":false,"score":0,"raw_score":0,"max_score":0,"percentage":0,"correct_count":0,` +
 		`"incorrect_count":0,"unanswered_count":0,"ungraded_count":0,"sections":[],"questions":[],` +
 		`"started_at":"0001-01-01T00:00:00Z","submitted_at":"0001-01-01T00:00:00Z","duration_sec":0}`
-	if got := toJSON(t, Feedback{Outcome: paper.grade(sub.answers)}); got != feedback || string(sub.stored) != "{}" {
-		t.Errorf("stored %s, feedback %s", sub.stored, got)
+	if got := toJSON(t, Feedback{Outcome: paper.Grade(answers)}); got != feedback || string(stored) != "{}" {
+		t.Errorf("stored %s, feedback %s", stored, got)
 	}
 }

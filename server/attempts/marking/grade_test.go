@@ -1,14 +1,14 @@
-package attempts
+package marking
 
 import (
 	"math/big"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"examprep.dev/server/attempts/marking/markingtest"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/testkit"
 )
@@ -38,15 +38,15 @@ func TestGrade(t *testing.T) {
 		{"nothing can be marked", make([]string, 6), allUnmarkable, "0", "0", "0", [4]int{0, 0, 0, 6}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			key := everyKind()
+			key := markingtest.EveryKind()
 			if c.change != nil {
 				c.change(&key)
 			}
-			got := prepared(&key).grade(c.answers)
-			counts := [4]int{got.CorrectCount, got.IncorrectCount, got.UnansweredCount, got.UngradedCount}
-			if got.RawScore.String() != c.raw || got.MaxScore.String() != c.max || got.Score.String() != c.score || counts != c.counts {
+			got := prepared(&key).Grade(c.answers)
+			counts := [4]int{got.correct, got.incorrect, got.unanswered, got.ungraded}
+			if got.raw.String() != c.raw || got.max.String() != c.max || got.Score.String() != c.score || counts != c.counts {
 				t.Errorf("got raw %s of %s, score %s, counts %v; want %s of %s, %s, %v",
-					got.RawScore, got.MaxScore, got.Score, counts, c.raw, c.max, c.score, c.counts)
+					got.raw, got.max, got.Score, counts, c.raw, c.max, c.score, c.counts)
 			}
 		})
 	}
@@ -65,7 +65,7 @@ func TestPassedNeedsTheScaleOfThePassMark(t *testing.T) {
 	for _, c := range []struct {
 		name            string
 		passMark, outOf *float64
-		raw, max        Marks
+		raw, max        marks
 		want            *bool
 	}{
 		{"no pass mark", nil, new(80.0), 40, 80, nil},
@@ -98,7 +98,7 @@ func TestScaledIsTheHighestRowReached(t *testing.T) {
 		Conversion: []catalog.Conversion{{Raw: 10, Scaled: 200}, {Raw: 30, Scaled: 400}, {Raw: 20, Scaled: 300}},
 		Bands:      []catalog.Band{{Label: "low", Min: 0, Max: 299}, {Label: "high", Min: 300, Max: 400}},
 	}
-	for raw, want := range map[Marks]string{
+	for raw, want := range map[marks]string{
 		9: "null", -9: "null", 10: `{"value":200,"min":200,"max":400,"label":"low","basis":"official"}`,
 		29: `{"value":300,"min":200,"max":400,"label":"high","basis":"official"}`,
 		99: `{"value":400,"min":200,"max":400,"label":"high","basis":"official"}`,
@@ -123,7 +123,7 @@ func TestTheLabelIsThatOfTheFirstBandThatHoldsTheValue(t *testing.T) {
 		-1: nil, 0: new("low"), 150: new("low"), 175: nil, 200: new("middle"), 300: new("high"), 400: new("high"), 401: nil,
 	} {
 		scaled := scale(catalog.Scoring{Conversion: []catalog.Conversion{{Scaled: value}}, Bands: bands}, 0)
-		if got := toJSON(t, orNull(scaled.Label)); got != toJSON(t, want) {
+		if got := toJSON(t, markingtest.OrNull(scaled.label)); got != toJSON(t, want) {
 			t.Errorf("%v: got %s, want %s", value, got, toJSON(t, want))
 		}
 	}
@@ -131,8 +131,8 @@ func TestTheLabelIsThatOfTheFirstBandThatHoldsTheValue(t *testing.T) {
 
 func TestFeedbackOfAQuestion(t *testing.T) {
 	t.Parallel()
-	key := everyKind()
-	got := prepared(&key).grade([]string{"A", "ACD", "", "photo synthesis", "B", "an essay"})
+	key := markingtest.EveryKind()
+	got := prepared(&key).Grade([]string{"A", "ACD", "", "photo synthesis", "B", "an essay"})
 	for i, want := range []string{
 		`{"answer_id":"1:1","question_number":1,"submitted":"A","correct_answer":"B","is_correct":false,"marks":-1,"max_marks":3,"explanation":"Because.","annulled":false}`,
 		`{"answer_id":"1:2","question_number":2,"submitted":"ACD","correct_answer":"ACD","is_correct":true,"marks":3,"max_marks":3,"explanation":null,"annulled":false}`,
@@ -141,12 +141,12 @@ func TestFeedbackOfAQuestion(t *testing.T) {
 		`{"answer_id":"2:4","question_number":4,"submitted":"B","correct_answer":null,"is_correct":true,"marks":3,"max_marks":3,"explanation":null,"annulled":true}`,
 		`{"answer_id":"2:5","question_number":5,"submitted":"an essay","correct_answer":null,"is_correct":null,"marks":0,"max_marks":0,"explanation":null,"annulled":false}`,
 	} {
-		if have := toJSON(t, got.Questions[i]); have != want {
+		if have := toJSON(t, got.questions[i]); have != want {
 			t.Errorf("question %d:\n got %s\nwant %s", i, have, want)
 		}
 	}
 	want := `[{"name":null,"raw_score":2,"max_score":6,"percentage":33.33},{"name":"Two","raw_score":6,"max_score":9,"percentage":66.67}]`
-	if have := toJSON(t, got.Sections); have != want {
+	if have := toJSON(t, got.sections); have != want {
 		t.Errorf("sections:\n got %s\nwant %s", have, want)
 	}
 }
@@ -170,7 +170,7 @@ func TestTheKeysTextIsFoldedAsAnswersAre(t *testing.T) {
 
 func TestFeedbackThatWasNotScoredShowsNothingOfTheKey(t *testing.T) {
 	t.Parallel()
-	got := toJSON(t, Feedback{Status: StateAbandoned})
+	got := toJSON(t, Feedback{Status: "abandoned"})
 	if want := `{"status":"abandoned","late":false,"started_at":"0001-01-01T00:00:00Z","submitted_at":"0001-01-01T00:00:00Z","duration_sec":0}`; got != want {
 		t.Errorf("got %s", got)
 	}
@@ -187,104 +187,25 @@ func TestGradeAgreesWithANaiveComputation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := drawKey(t)
 		answers := drawAnswers(t, key)
-		got := prepared(&key).grade(answers)
-		raw, maximum := naive(key, answers)
-		if asRat(got.RawScore).Cmp(raw) != 0 || asRat(got.MaxScore).Cmp(maximum) != 0 {
-			t.Fatalf("got %s of %s, want %s of %s", got.RawScore, got.MaxScore, raw, maximum)
+		got := prepared(&key).Grade(answers)
+		raw, maximum := markingtest.Naive(key, answers)
+		if asRat(got.raw).Cmp(raw) != 0 || asRat(got.max).Cmp(maximum) != 0 {
+			t.Fatalf("got %s of %s, want %s of %s", got.raw, got.max, raw, maximum)
 		}
-		if want := naivePercentage(raw, maximum); int64(got.Score) != want {
+		if want := markingtest.NaivePercentage(raw, maximum); int64(got.Score) != want {
 			t.Fatalf("got %d, want %d", got.Score, want)
 		}
-		var sections Marks
-		for _, s := range got.Sections {
-			sections += s.RawScore
+		var sections marks
+		for _, s := range got.sections {
+			sections += s.raw
 		}
-		if sections != got.RawScore {
-			t.Fatalf("the sections add up to %s of %s", sections, got.RawScore)
+		if sections != got.raw {
+			t.Fatalf("the sections add up to %s of %s", sections, got.raw)
 		}
 	})
 }
 
-func asRat(m Marks) *big.Rat { return big.NewRat(int64(m), int64(oneMark)) }
-
-func naivePercentage(raw, maximum *big.Rat) int64 {
-	if raw.Sign() <= 0 || maximum.Sign() <= 0 {
-		return 0
-	}
-	return min(10000, halfUp(new(big.Rat).Mul(new(big.Rat).Quo(raw, maximum), big.NewRat(10000, 1))))
-}
-
-// naive scores by rationals and sets of letters, question by question, and shares no code with grade.
-func naive(key catalog.AnswerKey, answers []string) (raw, maximum *big.Rat) {
-	raw, maximum = new(big.Rat), new(big.Rat)
-	for i, q := range key.Keys {
-		if q.Answer.Kind != catalog.AnswerUnmarkable {
-			earned, _ := naiveMarks(key, q.Answer, answers[i])
-			raw.Add(raw, earned)
-			maximum.Add(maximum, exact(key.Marking.Correct))
-		}
-	}
-	return raw, maximum
-}
-
-// naiveMarks is what an answer to a question earns, and whether it is right.
-func naiveMarks(key catalog.AnswerKey, wanted catalog.Answer, given string) (earned *big.Rat, isRight bool) {
-	correct := exact(key.Marking.Correct)
-	switch hits, misses := naiveHits(wanted, given); {
-	case wanted.Kind == catalog.AnswerAnnulled, hits == naiveWanted(wanted) && misses == 0:
-		return correct, true
-	case given == "":
-		return exact(key.Marking.Unanswered), false
-	case wanted.Kind == catalog.AnswerChoices && key.Scoring.PartialCredit && misses == 0:
-		millionths := halfUp(new(big.Rat).Mul(correct, big.NewRat(int64(hits)*int64(oneMark), int64(len(wanted.Choices)))))
-		return big.NewRat(millionths, int64(oneMark)), false
-	default:
-		return exact(key.Marking.Incorrect), false
-	}
-}
-
-func naiveWanted(answer catalog.Answer) int {
-	if answer.Kind == catalog.AnswerChoices {
-		return len(answer.Choices)
-	}
-	return 1
-}
-
-// naiveHits counts what is right and what is wrong in an answer.
-func naiveHits(answer catalog.Answer, given string) (hits, misses int) {
-	if given == "" {
-		return 0, 0
-	}
-	isRight := false
-	switch answer.Kind {
-	case catalog.AnswerChoice, catalog.AnswerChoices:
-		for letter := range strings.SplitSeq(given, "") {
-			if slices.Contains(answer.Choices, letter) {
-				hits++
-			} else {
-				misses++
-			}
-		}
-		return hits, misses
-	case catalog.AnswerNumeric:
-		x, _ := new(big.Rat).SetString(given)
-		low := new(big.Rat).Sub(exact(answer.Number), exact(answer.Tolerance))
-		high := new(big.Rat).Add(exact(answer.Number), exact(answer.Tolerance))
-		isRight = low.Cmp(x) <= 0 && x.Cmp(high) <= 0
-	case catalog.AnswerText:
-		isRight = strings.EqualFold(strings.Join(strings.Fields(answer.Text), " "), given)
-	default:
-	}
-	if isRight {
-		return 1, 0
-	}
-	return 0, 1
-}
-
-func exact(x float64) *big.Rat {
-	r, _ := new(big.Rat).SetString(strconv.FormatFloat(x, 'f', -1, 64))
-	return r
-}
+func asRat(m marks) *big.Rat { return big.NewRat(int64(m), int64(oneMark)) }
 
 // drawKey draws a paper of up to 30 questions of all kinds under any marking that has at most six decimals.
 func drawKey(t *rapid.T) catalog.AnswerKey {
@@ -303,11 +224,11 @@ func drawKey(t *rapid.T) catalog.AnswerKey {
 			catalog.AnswerAnnulled, catalog.AnswerUnmarkable,
 		}).Draw(t, "kind"); kind {
 		case catalog.AnswerChoice:
-			q.Letters = abcd
-			q.Answer = catalog.Answer{Kind: kind, Choices: []string{rapid.SampledFrom(abcd).Draw(t, "right")}}
+			q.Letters = markingtest.Letters()
+			q.Answer = catalog.Answer{Kind: kind, Choices: []string{rapid.SampledFrom(markingtest.Letters()).Draw(t, "right")}}
 		case catalog.AnswerChoices:
-			q.Letters = abcd
-			right := rapid.SliceOfNDistinct(rapid.SampledFrom(abcd), 1, 4, rapid.ID).Draw(t, "right")
+			q.Letters = markingtest.Letters()
+			right := rapid.SliceOfNDistinct(rapid.SampledFrom(markingtest.Letters()), 1, 4, rapid.ID).Draw(t, "right")
 			slices.Sort(right)
 			q.Answer = catalog.Answer{Kind: kind, Choices: right}
 		case catalog.AnswerNumeric:

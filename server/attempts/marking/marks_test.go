@@ -1,4 +1,4 @@
-package attempts
+package marking
 
 import (
 	"math"
@@ -7,23 +7,25 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"examprep.dev/server/attempts/marking/markingtest"
 )
 
 func TestMarksPrintTheExactDecimal(t *testing.T) {
 	t.Parallel()
-	for want, m := range map[string]Marks{
+	for want, m := range map[string]marks{
 		"0": 0, "1": oneMark, "-1": -oneMark, "0.333333": 333_333, "-0.25": -250_000, "66.5": 66_500_000,
 		"-9223372036854.775808": math.MinInt64,
 	} {
 		if got := m.String(); got != want {
-			t.Errorf("Marks(%d) prints %s, want %s", int64(m), got, want)
+			t.Errorf("marks(%d) prints %s, want %s", int64(m), got, want)
 		}
 	}
 }
 
 func TestMarksOfAFloatAreTheNearestMillionth(t *testing.T) {
 	t.Parallel()
-	for x, want := range map[float64]Marks{
+	for x, want := range map[float64]marks{
 		0.1: 100_000, -0.333333: -333_333, 1.0 / 3: 333_333, 2.0 / 3: 666_667, 4: 4 * oneMark,
 		1e300: maxMarks, math.Inf(-1): -maxMarks, math.NaN(): 0,
 	} {
@@ -36,7 +38,7 @@ func TestMarksOfAFloatAreTheNearestMillionth(t *testing.T) {
 func TestAPercentageRoundsHalfUpAndStaysInItsBounds(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		raw, maximum Marks
+		raw, maximum marks
 		want         string
 	}{
 		{1, 3, "33.33"},
@@ -67,20 +69,20 @@ func TestDivisionsAgreeWithRationals(t *testing.T) {
 		maximum := rapid.Int64Range(1, most).Draw(t, "maximum")
 		want := int64(10000)
 		if raw < maximum {
-			want = halfUp(new(big.Rat).Mul(big.NewRat(raw, maximum), big.NewRat(10000, 1)))
+			want = markingtest.HalfUp(new(big.Rat).Mul(big.NewRat(raw, maximum), big.NewRat(10000, 1)))
 		}
-		if got := percentageOf(Marks(raw), Marks(maximum)); int64(got) != want {
+		if got := percentageOf(marks(raw), marks(maximum)); int64(got) != want {
 			t.Fatalf("%d of %d: got %d, want %d", raw, maximum, got, want)
 		}
 
 		m := rapid.Int64Range(-int64(maxMarks), int64(maxMarks)).Draw(t, "marks")
 		whole := rapid.IntRange(1, 26).Draw(t, "whole")
 		part := rapid.IntRange(0, whole).Draw(t, "part")
-		wantShare := halfUp(new(big.Rat).Mul(big.NewRat(max(m, -m), 1), big.NewRat(int64(part), int64(whole))))
+		wantShare := markingtest.HalfUp(new(big.Rat).Mul(big.NewRat(max(m, -m), 1), big.NewRat(int64(part), int64(whole))))
 		if m < 0 {
 			wantShare = -wantShare
 		}
-		if got := Marks(m).share(part, whole); int64(got) != wantShare {
+		if got := marks(m).share(part, whole); int64(got) != wantShare {
 			t.Fatalf("%d × %d/%d: got %d, want %d", m, part, whole, got, wantShare)
 		}
 	})
@@ -95,8 +97,4 @@ func TestAPercentageSurvivesTheTripThroughAFloat(t *testing.T) {
 	}
 }
 
-// halfUp rounds a rational that is not negative.
-func halfUp(x *big.Rat) int64 {
-	x = new(big.Rat).Add(x, big.NewRat(1, 2))
-	return new(big.Int).Quo(x.Num(), x.Denom()).Int64()
-}
+func (m marks) String() string { return string(m.append(nil)) }

@@ -1,4 +1,4 @@
-package attempts
+package marking
 
 import (
 	"bytes"
@@ -6,30 +6,27 @@ import (
 	"strconv"
 )
 
-// Marks are exam marks in millionths: marking schemes have at most six decimals (a third of a mark, at the finest), and
+// marks are exam marks in millionths: marking schemes have at most six decimals (a third of a mark, at the finest), and
 // sums of integers do not drift.
-type Marks int64
+type marks int64
 
 const (
-	oneMark Marks = 1_000_000
+	oneMark marks = 1_000_000
 	// maxMarks bounds what one question may earn or cost, so that no paper's sum overflows.
 	maxMarks = 1_000_000 * oneMark
 )
 
 // marksOf rounds a marking scheme's number to millionths. Beyond a million marks a question it saturates; NaN is 0.
-func marksOf(x float64) Marks {
+func marksOf(x float64) marks {
 	if math.IsNaN(x) {
 		return 0
 	}
 	limit := float64(maxMarks)
-	return Marks(math.Round(min(max(x*float64(oneMark), -limit), limit)))
+	return marks(math.Round(min(max(x*float64(oneMark), -limit), limit)))
 }
 
-// String prints the exact decimal, as short as it is.
-func (m Marks) String() string { return string(m.append(nil)) }
-
 // append appends the exact decimal, which is a JSON number.
-func (m Marks) append(dst []byte) []byte {
+func (m marks) append(dst []byte) []byte {
 	magnitude := uint64(m)
 	if m < 0 {
 		dst, magnitude = append(dst, '-'), -magnitude
@@ -47,12 +44,12 @@ func (m Marks) append(dst []byte) []byte {
 
 // share returns m × part ÷ whole, rounded half away from zero, for 0 ≤ part ≤ whole, 0 < whole ≤ 1,000 and m up to a
 // question's largest marks.
-func (m Marks) share(part, whole int) Marks {
-	half := Marks(whole)
+func (m marks) share(part, whole int) marks {
+	half := marks(whole)
 	if m < 0 {
 		half = -half
 	}
-	return (2*m*Marks(part) + half) / Marks(2*whole)
+	return (2*m*marks(part) + half) / marks(2*whole)
 }
 
 // Percentage is a percentage in hundredths: 0 to 10000.
@@ -60,7 +57,7 @@ type Percentage int32
 
 // percentageOf returns raw as a share of maximum: two decimals, rounded half up, never below 0 nor above 100. Where
 // nothing can be earned it is 0. It is exact up to 400 million marks; a paper has at most 10,000 questions of 1,000 marks.
-func percentageOf(raw, maximum Marks) Percentage {
+func percentageOf(raw, maximum marks) Percentage {
 	const hundred = 10000
 	switch {
 	case raw <= 0 || maximum <= 0:
@@ -75,7 +72,7 @@ func percentageOf(raw, maximum Marks) Percentage {
 func (p Percentage) String() string { return string(p.append(nil)) }
 
 // append appends the exact decimal, which is a JSON number.
-func (p Percentage) append(dst []byte) []byte { return (Marks(p) * (oneMark / 100)).append(dst) }
+func (p Percentage) append(dst []byte) []byte { return (marks(p) * (oneMark / 100)).append(dst) }
 
 // MarshalJSON writes a JSON number.
 func (p Percentage) MarshalJSON() ([]byte, error) { return p.append(nil), nil }

@@ -1,4 +1,4 @@
-package attempts
+package marking
 
 import (
 	"math/big"
@@ -8,50 +8,42 @@ import (
 	"examprep.dev/server/catalog"
 )
 
-// grade scores normalised answers, one per question in paper order. It is pure: the same key and answers always give
-// the same Outcome.
-func (k *PreparedKey) grade(answers []string) *Outcome {
+// Grade scores normalised answers, one for each question in paper order.
+func (k *Key) Grade(answers []string) *Outcome {
 	out := k.outcome
-	out.Sections = slices.Clone(k.outcome.Sections)
-	out.Questions = make([]QuestionResult, len(k.questions))
+	out.sections = slices.Clone(k.outcome.sections)
+	out.questions = make([]questionResult, len(k.questions))
 	for i := range k.questions {
-		question := &k.questions[i]
-		result := k.gradeQuestion(question, answers[i])
+		result := k.gradeQuestion(&k.questions[i], answers[i])
 		out.count(result)
-		out.RawScore += result.marks
-		out.Sections[question.section].RawScore += result.marks
-		out.Questions[i] = result
+		out.raw += result.marks
+		out.sections[result.question.section].raw += result.marks
+		out.questions[i] = result
 	}
-	for i := range out.Sections {
-		section := &out.Sections[i]
-		section.Percentage = percentageOf(section.RawScore, section.MaxScore)
-	}
-	out.Percentage = percentageOf(out.RawScore, out.MaxScore)
-	out.Score = out.Percentage
-	out.Passed = passed(k.scoring, out.RawScore, out.MaxScore)
-	out.Scaled = scale(k.scoring, out.RawScore)
-	out.sizeBytes = k.textBytes + len(k.questions)*variableBytes
+	out.Score = percentageOf(out.raw, out.max)
+	out.passed = passed(k.scoring, out.raw, out.max)
+	out.scaled = scale(k.scoring, out.raw)
 	return &out
 }
 
-func (o *Outcome) count(q QuestionResult) {
+func (o *Outcome) count(q questionResult) {
 	if q.submitted != "" {
-		o.answered++
+		o.AnsweredCount++
 	}
 	switch {
 	case q.verdict == ungraded:
-		o.UngradedCount++
+		o.ungraded++
 	case q.verdict == correct:
-		o.CorrectCount++
+		o.correct++
 	case q.submitted == "":
-		o.UnansweredCount++
+		o.unanswered++
 	default:
-		o.IncorrectCount++
+		o.incorrect++
 	}
 }
 
-func (k *PreparedKey) gradeQuestion(q *preparedQuestion, answer string) QuestionResult {
-	result := QuestionResult{question: q, submitted: answer, verdict: incorrect}
+func (k *Key) gradeQuestion(q *question, answer string) questionResult {
+	result := questionResult{question: q, submitted: answer, verdict: incorrect}
 	switch {
 	case q.kind == catalog.AnswerUnmarkable:
 		result.verdict = ungraded
@@ -70,7 +62,7 @@ func (k *PreparedKey) gradeQuestion(q *preparedQuestion, answer string) Question
 // partialMarks gives partial credit (scoring.partial_credit, several-letter questions only) for a set of letters that is
 // not the right one. Without a wrong letter it is the right letters' share of the correct mark; with any wrong letter it is
 // the incorrect mark. So choosing every option never earns anything unless every option is right.
-func (k *PreparedKey) partialMarks(q *preparedQuestion, answer string) Marks {
+func (k *Key) partialMarks(q *question, answer string) marks {
 	for letter := range strings.SplitSeq(answer, "") {
 		if !slices.Contains(q.choices, letter) {
 			return k.incorrect
@@ -80,7 +72,7 @@ func (k *PreparedKey) partialMarks(q *preparedQuestion, answer string) Marks {
 }
 
 // isCorrect compares a normalised answer with the key. It compares numbers exactly, without an epsilon.
-func (q *preparedQuestion) isCorrect(answer string) bool {
+func (q *question) isCorrect(answer string) bool {
 	if q.kind != catalog.AnswerNumeric {
 		return answer == q.right
 	}
@@ -90,7 +82,7 @@ func (q *preparedQuestion) isCorrect(answer string) bool {
 
 // passed compares the score with the pass mark, both on the scale of scoring.max_score. It returns nil when either is not
 // given: without the scale, the pass mark of a paper with dropped questions would be too high.
-func passed(scoring catalog.Scoring, raw, maximum Marks) *bool {
+func passed(scoring catalog.Scoring, raw, maximum marks) *bool {
 	if scoring.PassMark == nil || scoring.MaxScore == nil || maximum <= 0 {
 		return nil
 	}
@@ -103,7 +95,7 @@ func passed(scoring catalog.Scoring, raw, maximum Marks) *bool {
 
 // scale looks raw up in the official conversion: the row with the highest raw score that was reached. Between two rows
 // nothing is interpolated, and below the lowest there is no scaled score.
-func scale(scoring catalog.Scoring, raw Marks) *Scaled {
+func scale(scoring catalog.Scoring, raw marks) *scaledScore {
 	var row *catalog.Conversion
 	for i, candidate := range scoring.Conversion {
 		if at := marksOf(candidate.Raw); at <= raw && (row == nil || at >= marksOf(row.Raw)) {
@@ -113,19 +105,16 @@ func scale(scoring catalog.Scoring, raw Marks) *Scaled {
 	if row == nil {
 		return nil
 	}
-	scaled := &Scaled{Value: row.Scaled, Min: row.Scaled, Max: row.Scaled}
-	if scoring.Scale != nil {
-		scaled.Min, scaled.Max = scoring.Scale.Min, scoring.Scale.Max
-	} else {
-		for _, other := range scoring.Conversion {
-			scaled.Min, scaled.Max = min(scaled.Min, other.Scaled), max(scaled.Max, other.Scaled)
-		}
+	scaled := &scaledScore{value: row.Scaled, min: row.Scaled, max: row.Scaled}
+	for _, other := range scoring.Conversion {
+		scaled.min, scaled.max = min(scaled.min, other.Scaled), max(scaled.max, other.Scaled)
 	}
-	for _, band := range scoring.Bands {
-		if band.Min <= scaled.Value && scaled.Value <= band.Max {
-			scaled.Label = band.Label
-			break
-		}
+	if scoring.Scale != nil {
+		scaled.min, scaled.max = scoring.Scale.Min, scoring.Scale.Max
+	}
+	holds := func(b catalog.Band) bool { return b.Min <= row.Scaled && row.Scaled <= b.Max }
+	if i := slices.IndexFunc(scoring.Bands, holds); i >= 0 {
+		scaled.label = scoring.Bands[i].Label
 	}
 	return scaled
 }

@@ -1,7 +1,6 @@
-package attempts
+package marking
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -35,9 +34,9 @@ type Answer struct {
 	Value string
 }
 
-// read normalises a submission: one string per question in paper order, "" where unanswered. It fails with an *Error
-// that carries the code of the first mistake and lists all of them, up to maxProblems.
-func (k *PreparedKey) read(given []Answer) ([]string, error) {
+// Read normalises a submission: one string per question in paper order, "" where unanswered. It fails with an *Error that
+// has the code of the first mistake and lists the first 20.
+func (k *Key) Read(given []Answer) ([]string, error) {
 	answers := make([]string, len(k.questions))
 	takenBy := make([]int, len(k.questions)) // 1 + the index of the entry that answers the question
 	var refused *Error
@@ -73,7 +72,7 @@ func (k *PreparedKey) read(given []Answer) ([]string, error) {
 type answerError struct{ code, detail string }
 
 // locate finds the question that a key names.
-func (k *PreparedKey) locate(key string) (int, *answerError) {
+func (k *Key) locate(key string) (int, *answerError) {
 	position, known := k.positions[key]
 	if !known {
 		return 0, &answerError{CodeUnknownAnswerID, "the paper has no such question"}
@@ -90,10 +89,9 @@ func (k *PreparedKey) locate(key string) (int, *answerError) {
 	return 0, &answerError{CodeAmbiguousKey, "could be " + strings.Join(candidates, ", ")}
 }
 
-// appendAnswers appends normalised answers as the JSON object that is stored: answered questions only, by answer_id, with
-// the characters escaped that matter in HTML. Equal answers give equal bytes, and submission digests cover these: they
-// must stay those of json.Marshal of a map.
-func (k *PreparedKey) appendAnswers(dst []byte, answers []string) []byte {
+// AppendAnswers appends normalised answers as the JSON object that is stored: answered questions only, by answer_id. Equal
+// answers give equal bytes, and submission digests cover these: they must stay those of json.Marshal of a map.
+func (k *Key) AppendAnswers(dst []byte, answers []string) []byte {
 	dst = slices.Grow(dst, storedBytes*len(answers))
 	separator := byte('{')
 	for _, position := range k.sorted {
@@ -105,9 +103,8 @@ func (k *PreparedKey) appendAnswers(dst []byte, answers []string) []byte {
 		if isPlain(answer) {
 			dst = appendText(dst, answer)
 		} else {
-			var escaped bytes.Buffer
-			json.HTMLEscape(&escaped, appendText(nil, answer))
-			dst = append(dst, escaped.Bytes()...)
+			text, _ := json.Marshal(answer) // a string has no error
+			dst = append(dst, text...)
 		}
 		separator = ','
 	}
@@ -117,8 +114,8 @@ func (k *PreparedKey) appendAnswers(dst []byte, answers []string) []byte {
 	return append(dst, '}')
 }
 
-// restore is the inverse of appendAnswers.
-func (k *PreparedKey) restore(stored json.RawMessage) ([]string, error) {
+// Restore is the inverse of AppendAnswers.
+func (k *Key) Restore(stored json.RawMessage) ([]string, error) {
 	var byID map[string]string
 	if err := json.Unmarshal(stored, &byID); err != nil {
 		return nil, fmt.Errorf("stored answers: %w", err)
@@ -136,7 +133,7 @@ func (k *PreparedKey) restore(stored json.RawMessage) ([]string, error) {
 
 // normalise brings an answer into the one form that is compared, stored and shown, so that "c, a" and "AC", or "12.50"
 // and "12.5", are the same answer. It is idempotent. A blank answer is "", unanswered, for every kind of question.
-func (q *preparedQuestion) normalise(value string) (string, *answerError) {
+func (q *question) normalise(value string) (string, *answerError) {
 	if len(value) == 1 { // nearly all answers are one letter
 		if letter, ok := findLetter(q.letters, value); ok {
 			return letter, nil

@@ -1,4 +1,4 @@
-package attempts
+package marking
 
 import (
 	"cmp"
@@ -11,20 +11,18 @@ import (
 	"examprep.dev/server/catalog"
 )
 
-// PreparedKey is the answer key of a paper revision in the form that reads, stores and scores submissions fastest. It
-// never changes, so all requests share one.
-type PreparedKey struct {
-	questions []preparedQuestion // in paper order
-	positions map[string]int     // question by answer_id and by plain number; ambiguous if several sections have the number
-	sorted    []int              // questions by answer_id, in the order in which encoding/json writes the keys of a map
+// Key is the answer key of a paper revision in the form that reads, stores and scores submissions fastest. It never
+// changes, so all requests share one.
+type Key struct {
+	questions []question     // in paper order
+	positions map[string]int // question by answer_id and by plain number; ambiguous if several sections have the number
+	sorted    []int          // questions by answer_id, in the order in which encoding/json writes the keys of a map
 
-	correct, incorrect, unanswered Marks
+	correct, incorrect, unanswered marks
 	scoring                        catalog.Scoring
 
-	// outcome is what all submissions have in common: the maxima and the sections without marks.
+	// outcome is what all submissions have in common: the maxima, and the sections without marks.
 	outcome Outcome
-	// textBytes is the length of all questions' constant JSON.
-	textBytes int
 }
 
 const (
@@ -34,8 +32,8 @@ const (
 	questionBytes = 400
 )
 
-// preparedQuestion is one question's key.
-type preparedQuestion struct {
+// question is one question's key.
+type question struct {
 	id      string
 	kind    catalog.AnswerKind
 	section int      // index of the section in the outcome
@@ -48,30 +46,31 @@ type preparedQuestion struct {
 	head, middle, tail string
 }
 
-// PrepareKey prepares an answer key, and returns its approximate size in memory in bytes.
-func PrepareKey(key *catalog.AnswerKey) (prepared *PreparedKey, sizeBytes int) {
-	k := &PreparedKey{
-		questions: make([]preparedQuestion, len(key.Keys)), positions: make(map[string]int, 2*len(key.Keys)),
+// Prepare prepares an answer key, and returns its approximate size in memory in bytes.
+func Prepare(key *catalog.AnswerKey) (prepared *Key, sizeBytes int) {
+	k := &Key{
+		questions: make([]question, len(key.Keys)), positions: make(map[string]int, 2*len(key.Keys)),
 		sorted: make([]int, len(key.Keys)), scoring: key.Scoring, correct: marksOf(key.Marking.Correct),
 		incorrect: marksOf(key.Marking.Incorrect), unanswered: marksOf(key.Marking.Unanswered),
 	}
 	sections := map[int]int{} // section of the paper → index
+	out := &k.outcome
 	var text []byte
 	for i, q := range key.Keys {
 		at, seen := sections[q.Section]
 		if !seen {
 			at = len(sections)
 			sections[q.Section] = at
-			k.outcome.Sections = append(k.outcome.Sections, SectionResult{Name: q.SectionName})
+			out.sections = append(out.sections, sectionResult{name: q.SectionName})
 		}
 		earned := k.correct
 		if q.Answer.Kind == catalog.AnswerUnmarkable {
 			earned = 0
 		}
-		k.outcome.MaxScore += earned
-		k.outcome.Sections[at].MaxScore += earned
+		out.max += earned
+		out.sections[at].max += earned
 		k.questions[i], text = prepareQuestion(q, at, earned, text[:0])
-		k.textBytes += len(text)
+		sizeBytes += len(text)
 		k.sorted[i] = i
 		k.positions[k.questions[i].id] = i
 		number, position := strconv.Itoa(q.Number), i
@@ -81,11 +80,12 @@ func PrepareKey(key *catalog.AnswerKey) (prepared *PreparedKey, sizeBytes int) {
 		k.positions[number] = position
 	}
 	slices.SortFunc(k.sorted, func(a, b int) int { return cmp.Compare(k.questions[a].id, k.questions[b].id) })
-	return k, k.textBytes + len(k.questions)*questionBytes
+	out.sizeBytes = sizeBytes + len(k.questions)*variableBytes
+	return k, sizeBytes + len(k.questions)*questionBytes
 }
 
 // prepareQuestion prepares one question, and returns buffer with its constant JSON appended.
-func prepareQuestion(q catalog.QuestionKey, section int, maxMarks Marks, buffer []byte) (preparedQuestion, []byte) {
+func prepareQuestion(q catalog.QuestionKey, section int, maxMarks marks, buffer []byte) (question, []byte) {
 	id, right := catalog.AnswerID(q.Section, q.Number), correctAnswer(q)
 	text := append(appendText(append(buffer, `{"answer_id":`...), id), `,"question_number":`...)
 	text = append(strconv.AppendInt(text, int64(q.Number), 10), `,"submitted":`...)
@@ -97,7 +97,7 @@ func prepareQuestion(q catalog.QuestionKey, section int, maxMarks Marks, buffer 
 	text = append(strconv.AppendBool(text, q.Answer.Kind == catalog.AnswerAnnulled), '}')
 
 	whole := string(text)
-	prepared := preparedQuestion{
+	prepared := question{
 		id: id, kind: q.Answer.Kind, section: section, letters: q.Letters, choices: q.Answer.Choices, right: right,
 		head: whole[:head], middle: whole[head:middle], tail: whole[middle:],
 	}

@@ -40,9 +40,7 @@ func TestAFailedDeliveryShowsItsTriesAndIsRecovered(t *testing.T) {
 			t.Errorf("try %d is %v", i+1, try)
 		}
 	}
-	if status, _, answer := bob.do(http.MethodGet, one, ""); status != http.StatusNotFound {
-		t.Errorf("another sees %d %v, want 404", status, answer)
-	}
+	bob.expect(http.StatusNotFound, http.MethodGet, one, "", "another sees")
 
 	since := fmt.Sprintf(`{"since":%q}`, began.Format(time.RFC3339Nano))
 	if status, _, answer := ada.do(http.MethodPost, path+"/recover", since); status != http.StatusAccepted ||
@@ -56,8 +54,7 @@ func TestAFailedDeliveryShowsItsTriesAndIsRecovered(t *testing.T) {
 
 func TestARecoveryBesideAnotherIsAConflict(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t)
-	ada := c.signedIn("ada")
+	c, ada := newConsoleOfAda(t)
 	hook := textOf(ada.make("/v1/developer/webhooks", newHook), "id")
 	other := testkit.Begin(t, c.Pool)
 	testkit.Exec(t, other, "SELECT pg_advisory_xact_lock(hashtextextended('webhook recovery ' || $1, 0))", hook)
@@ -66,15 +63,12 @@ func TestARecoveryBesideAnotherIsAConflict(t *testing.T) {
 		t.Errorf("beside another: %d %v, want 409", status, refused)
 	}
 	testkit.Release(t, other)
-	if status, _, answer := ada.do(http.MethodPost, path, sinceAnHour()); status != http.StatusAccepted {
-		t.Errorf("after it: %d %v, want 202", status, answer)
-	}
+	ada.expect(http.StatusAccepted, http.MethodPost, path, sinceAnHour(), "after it")
 }
 
 func TestARecoveryNamesWhatIsWrongWithSince(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t)
-	ada := c.signedIn("ada")
+	_, ada := newConsoleOfAda(t)
 	path := "/v1/developer/webhooks/" + textOf(ada.make("/v1/developer/webhooks", newHook), "id") + "/recover"
 	for _, body := range []string{
 		`{}`, `{"since":null}`, `{"since":1700000000}`, `{"since":"yesterday"}`, `{"since":"2026-03-04"}`, `{"since":"0001-01-01T00:00:00Z"}`,
@@ -93,8 +87,7 @@ func TestARecoveryNamesWhatIsWrongWithSince(t *testing.T) {
 
 func TestAWebhookOfTheClusterIsRecoveredUnlessItIsSuspended(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t)
-	ada := c.signedIn("ada")
+	c, ada := newConsoleOfAda(t)
 	want := webhooks.ManagedEndpoint{
 		Owner: "test/exams/gradebook", URL: "https://receiver.example.com/", Events: webhooks.Kinds(), Secret: webhooks.NewSecret(),
 		Account: uuid.NullUUID{UUID: c.account(ada), Valid: true},

@@ -12,9 +12,9 @@ import (
 	"examprep.dev/controllers/manifest"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit/check"
 )
 
-// letAdopt sets which exam keys of others the test's namespace may adopt.
 func (in *installation) letAdopt(keys string) {
 	in.t.Helper()
 	namespace := &corev1.Namespace{}
@@ -24,16 +24,12 @@ func (in *installation) letAdopt(keys string) {
 	})
 }
 
-// publishAs publishes a sample exam for a resource that this cluster does not have.
 func (in *installation) publishAs(claim catalog.Claim, examKey string) {
 	in.t.Helper()
 	exam, err := manifest.Assemble(in.t.Context(), sampleContent(claim.Name, examKey), nil)
-	if err != nil {
-		in.t.Fatal(err)
-	}
-	if _, err := in.deps.Publisher.Publish(in.t.Context(), claim, exam, catalog.Options{}); err != nil {
-		in.t.Fatal(err)
-	}
+	check.NoError(in.t, err)
+	_, err = in.deps.Publisher.Publish(in.t.Context(), claim, exam, catalog.Options{})
+	check.NoError(in.t, err)
 }
 
 // adopter is an exam that would take its key from whoever holds it, and take it down when it goes.
@@ -43,7 +39,6 @@ func adopter(examKey string) *v1alpha1.ExamContent {
 	return content
 }
 
-// restrictedAdoption is install with the operator running under --restrict-adoption.
 func restrictedAdoption(t *testing.T, namespaces int) *installation {
 	t.Helper()
 	in := install(t, postgres.Sandbox, namespaces)
@@ -57,34 +52,28 @@ func TestAnExamOfAnotherNamespaceIsAdoptedByPermissionOnly(t *testing.T) {
 	in := restrictedAdoption(t, 2)
 	owner, taker := sampleContent("owner", sampleKey(t)), adopter(sampleKey(t))
 	owner.Namespace = in.spaces[1]
-	in.create(owner)
-	in.ready(owner)
+	in.createReady(owner)
 	in.create(taker)
 	for _, listed := range []string{"", "xx-another\n  xx-third \n", "xx", "*-third", "[", strings.ToUpper(owner.Spec.ExamKey)} {
 		in.letAdopt(listed)
 		in.reconcileNow(taker, "with "+strings.TrimSpace(listed))
 		message := in.until(taker, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonAdoptionNotAllowed)
 		for _, part := range []string{"spec.adopt: ", in.spaces[1] + "/owner", "annotation examprep.dev/adopts of namespace " + in.space(), "it lists "} {
-			if !strings.Contains(message, part) {
-				t.Errorf("message %q does not tell %q", message, part)
-			}
+			check.Contains(t, message, part, "message")
 		}
 		in.until(taker, v1alpha1.ConditionStalled, "True", v1alpha1.ReasonAdoptionNotAllowed)
 	}
 	edit(in, taker, func(c *v1alpha1.ExamContent) { c.Spec.Revision = new(int64(1)) })
 	in.until(taker, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonAdoptionNotAllowed)
-	in.remove(taker)
-	in.gone(taker)
+	in.delete(taker)
 	in.reconcileNow(owner, "after the taker")
 	in.ready(owner)
-	if overview, _ := in.served(owner.Spec.ExamKey); overview["name"] != owner.Spec.Name || owner.Status.Revision != 1 {
-		t.Errorf("served: %v, revision %d", overview, owner.Status.Revision)
-	}
+	in.serves(owner.Spec.ExamKey, owner.Spec.Name, "after the taker")
+	check.Equal(t, owner.Status.Revision, 1, "revision after the taker")
 
 	in.letAdopt("xx-another\nxx-testan*permissiononly\n")
 	taker = adopter(sampleKey(t))
-	in.create(taker)
-	in.ready(taker)
+	in.createReady(taker)
 	in.reconcileNow(owner, "after the move")
 	in.until(owner, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonExamKeyConflict)
 }
@@ -95,8 +84,7 @@ func TestWhatNobodyElseHoldsIsAdoptedFreely(t *testing.T) {
 	here, there := in.space(), in.spaces[1]
 	renamed := sampleContent("reused", sampleKey(t)+"-another")
 	renamed.Namespace = there
-	in.create(renamed)
-	in.ready(renamed)
+	in.createReady(renamed)
 	for name, owner := range map[string]catalog.Claim{
 		"of-the-namespace": {Cluster: "test", Namespace: here, Name: "sibling"},
 		"left-behind":      {Cluster: "test", Namespace: there, Name: "gone"},
@@ -105,12 +93,10 @@ func TestWhatNobodyElseHoldsIsAdoptedFreely(t *testing.T) {
 		taker := adopter(sampleKey(t) + "-" + name)
 		taker.Name = name
 		in.publishAs(owner, taker.Spec.ExamKey)
-		in.create(taker)
-		in.ready(taker)
+		in.createReady(taker)
 	}
 	sibling, heir := sampleContent("sibling", sampleKey(t)), adopter(sampleKey(t))
-	in.create(sibling)
-	in.ready(sibling)
+	in.createReady(sibling)
 	in.create(heir)
 	in.ready(heir)
 	in.reconcileNow(sibling, "after the move")
@@ -146,13 +132,10 @@ func TestWhatIsNotSealedIsNotAdopted(t *testing.T) {
 	in.operate()
 	owner, taker := sampleContent("owner", sampleKey(t)), adopter(sampleKey(t))
 	seal(t, owner)
-	in.create(owner)
-	in.ready(owner)
+	in.createReady(owner)
 	in.create(taker)
 	in.until(taker, v1alpha1.ConditionPublished, "False", v1alpha1.ReasonSealMismatch)
-	if message := in.until(taker, v1alpha1.ConditionAccepted, "True", v1alpha1.ReasonAccepted); !strings.Contains(message, "/owner") {
-		t.Errorf("message %q does not name the owner", message)
-	}
+	check.Contains(t, in.until(taker, v1alpha1.ConditionAccepted, "True", v1alpha1.ReasonAccepted), "/owner", "message")
 	edit(in, owner, func(c *v1alpha1.ExamContent) { c.Spec.Name = "Renamed" })
 	in.ready(owner)
 	edit(in, taker, func(c *v1alpha1.ExamContent) { seal(t, c) })

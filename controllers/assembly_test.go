@@ -14,9 +14,9 @@ import (
 
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
-// assembledFrom is the hash of what a resource may say and of what is made of it, as of the assembly that stands in source.go.
 const assembledFrom = "assembly 1: 2119afda02402a4d"
 
 // TestWhatChangesWhatIsMadeRaisesAssembly: an exam that was published before such a change is not looked at again otherwise.
@@ -24,9 +24,7 @@ func TestWhatChangesWhatIsMadeRaisesAssembly(t *testing.T) {
 	t.Parallel()
 	text := testkit.ReadFile(t, filepath.Join("..", "config", "crd", "bases", "examprep.dev_examcontents.yaml"))
 	var crd apiextensionsv1.CustomResourceDefinition
-	if err := yaml.Unmarshal(text, &crd); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, yaml.Unmarshal(text, &crd))
 	digest := sha256.New()
 	for _, served := range crd.Spec.Versions {
 		spec := served.Schema.OpenAPIV3Schema.Properties["spec"]
@@ -56,7 +54,6 @@ func withoutDescriptions(schema *apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-// shapeOf writes a type out, with the types that it is made of.
 func shapeOf(of reflect.Type, known map[reflect.Type]bool) string {
 	switch of.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:

@@ -30,7 +30,6 @@ func (c *chaos) edit(ctx context.Context, editor int) {
 	}
 }
 
-// createAll makes all resources, in no time that counts.
 func (c *chaos) createAll() {
 	var wait sync.WaitGroup
 	for editor := range editors {
@@ -103,7 +102,6 @@ func (c *chaos) rechunk(ctx context.Context, chance *rand.Rand, content *v1alpha
 	return c.kube.Update(ctx, old)
 }
 
-// sealAll seals every paper as it is.
 func (c *chaos) sealAll(ctx context.Context, content *v1alpha1.ExamContent) error {
 	exam, err := manifest.Assemble(ctx, content, &liveChunks{live: c.kube})
 	if err != nil {
@@ -192,7 +190,6 @@ func (c *chaos) changeAndSeal(ctx context.Context, chance *rand.Rand, content *v
 	return c.sealAll(ctx, content)
 }
 
-// mend makes a resource whole whatever was done to it.
 func (c *chaos) mend(ctx context.Context, chance *rand.Rand, content *v1alpha1.ExamContent) error {
 	content.Spec.Revision, content.Spec.Suspend = nil, false
 	content.Spec.Papers[0].Questions = content.Spec.Papers[0].Questions[:2]

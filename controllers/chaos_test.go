@@ -35,7 +35,6 @@ const (
 	operator    = "operator"
 )
 
-// chaos is a control plane, a database and an operator of its own, all of which are killed while resources are edited.
 type chaos struct {
 	t       *testing.T
 	private *private

@@ -18,15 +18,14 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
-// witness looks at exams as they are published, all the time, and keeps what it saw.
 type witness struct {
 	stop func()
 	// looks counts exams read whole, failures reads that a killed server answered.
 	looks, failures int
-	// digests are those of revisions that were seen.
-	digests map[seen]catalog.Digest
+	digests         map[seen]catalog.Digest
 }
 
 type seen struct {
@@ -164,9 +163,7 @@ func (c *chaos) publishable(content *v1alpha1.ExamContent, owner bool) (papers m
 		return nil, "a question stands twice"
 	}
 	exam, err := manifest.Assemble(c.t.Context(), content, &liveChunks{live: c.kube})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	check.NoError(c.t, err)
 	for i := range exam.Papers {
 		if digest, err := exam.Papers[i].SealDigest(); err != nil || digest.String() != content.Spec.Papers[i].Verification.Digest {
 			return nil, "a seal is broken"
@@ -189,7 +186,6 @@ func (c *chaos) chunk(content *v1alpha1.ExamContent) (text string, found bool) {
 	return text, found
 }
 
-// compare holds what is published against a resource that is Ready.
 func (c *chaos) compare(content *v1alpha1.ExamContent, want map[string][]v1alpha1.Question) {
 	c.t.Helper()
 	audited, err := catalogtest.Audit(c.t.Context(), c.pool, content.Spec.ExamKey)
@@ -218,7 +214,6 @@ func (c *chaos) compare(content *v1alpha1.ExamContent, want map[string][]v1alpha
 	}
 }
 
-// checkHistory compares revisions, events and what the witness saw.
 func (c *chaos) checkHistory(w *witness) {
 	c.t.Helper()
 	revisions := map[seen]catalog.Digest{}
@@ -226,9 +221,7 @@ func (c *chaos) checkHistory(w *witness) {
 		revisions[seen{key, revision}] = catalog.Digest(digest)
 	})
 	for at, digest := range w.digests {
-		if revisions[at] != digest {
-			c.t.Errorf("revision %d of %s was seen as %s, stored is %s", at.revision, at.examKey, digest, revisions[at])
-		}
+		check.Equal(c.t, revisions[at], digest, "revision %d of %s was seen with the digest", at.revision, at.examKey)
 	}
 	changes, withdrawals := map[seen]int{}, map[seen]int{}
 	c.each(`SELECT d->>'exam_key', (d->>'content_version')::bigint, convert_to(d->>'changes', 'UTF8')
@@ -240,22 +233,16 @@ func (c *chaos) checkHistory(w *witness) {
 		}
 	})
 	for at, digest := range revisions {
-		if changes[at] != 1 {
-			c.t.Errorf("revision %d of %s has %d events", at.revision, at.examKey, changes[at])
-		}
+		check.Equal(c.t, changes[at], 1, "events of revision %d of %s", at.revision, at.examKey)
 		before := seen{at.examKey, at.revision - 1}
 		if at.revision > 1 && revisions[before] == digest && withdrawals[before] == 0 {
 			c.t.Errorf("revision %d of %s says what the one before says", at.revision, at.examKey)
 		}
 	}
 	for at, n := range withdrawals {
-		if n != 1 {
-			c.t.Errorf("revision %d of %s was withdrawn %d times", at.revision, at.examKey, n)
-		}
+		check.Equal(c.t, n, 1, "withdrawals of revision %d of %s", at.revision, at.examKey)
 	}
-	if len(changes) != len(revisions) {
-		c.t.Errorf("events of %d revisions, there are %d", len(changes), len(revisions))
-	}
+	check.Equal(c.t, len(changes), len(revisions), "revisions with events")
 	c.each("SELECT exam_key, revision, changes::text::bytea FROM exam_repairs", func(key string, revision int64, raw []byte) {
 		c.t.Errorf("nobody edited the database, but revision %d of %s was repaired: %s", revision, key, raw)
 	})

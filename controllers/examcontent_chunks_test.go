@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +9,7 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/manifest"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestMissingChunkIsNamedAndItsArrivalPublishes(t *testing.T) {
@@ -43,9 +43,7 @@ func TestMissingChunkIsNamedAndItsArrivalPublishes(t *testing.T) {
 
 	edit(in, configMap, func(c *corev1.ConfigMap) { c.Data[chunkKey(1)] = more })
 	in.ready(content)
-	if got := in.servedPaper(key, key+"-2024"); !slices.Equal(got, []string{"Question 1?", "Question 2?", "Question 3?"}) {
-		t.Errorf("served: %v", got)
-	}
+	check.Slices(t, in.servedPaper(key, key+"-2024"), []string{"Question 1?", "Question 2?", "Question 3?"}, "served")
 }
 
 func TestChunkThatIsNotAsDeclaredKeepsTheOldRevision(t *testing.T) {
@@ -57,17 +55,14 @@ func TestChunkThatIsNotAsDeclaredKeepsTheOldRevision(t *testing.T) {
 	in.create(configMap)
 	content := sampleContent("sample", key)
 	content.Spec.Papers = []v1alpha1.Paper{chunkedPaper(key+"-2024", "questions", digest)}
-	in.create(content)
-	in.ready(content)
+	in.createReady(content)
 
 	// Half of a change: the ConfigMap is new, the resource is not.
 	next, nextDigest := chunk(t, 1, 3)
 	edit(in, configMap, func(c *corev1.ConfigMap) { c.Data[chunkKey(0)] = next })
 	message := in.until(content, v1alpha1.ConditionResolvedRefs, "False", v1alpha1.ReasonRefInvalid)
 	for _, want := range []string{"spec.papers[0].questionsFrom[0]", nextDigest, digest, "revision 1 stays served"} {
-		if !strings.Contains(message, want) {
-			t.Errorf("message %q lacks %q", message, want)
-		}
+		check.Contains(t, message, want, "message")
 	}
 	in.until(content, v1alpha1.ConditionReconciling, "True", v1alpha1.ReasonProgressing)
 	if got := in.servedPaper(key, key+"-2024"); len(got) != 2 {
@@ -113,9 +108,7 @@ func TestChunkWithAWrongAnswerIsRefusedByItsQuestion(t *testing.T) {
 	in.create(content)
 	message := in.until(content, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonInvalid)
 	for _, want := range []string{"spec.papers[0].questionsFrom[0]", "question 1:1", "answer"} {
-		if !strings.Contains(message, want) {
-			t.Errorf("message %q lacks %q", message, want)
-		}
+		check.Contains(t, message, want, "message")
 	}
 	in.until(content, v1alpha1.ConditionStalled, "True", v1alpha1.ReasonInvalid)
 }
@@ -131,10 +124,7 @@ func TestCompressedChunkWithoutTheLabelIsPublishedWithAWarning(t *testing.T) {
 	in.create(configMap)
 	content := sampleContent("sample", key)
 	content.Spec.Papers = []v1alpha1.Paper{chunkedPaper(key+"-2024", "questions", manifest.ChunkDigest(raw))}
-	in.create(content)
-	in.ready(content)
+	in.createReady(content)
 	message := in.until(content, v1alpha1.ConditionResolvedRefs, "True", v1alpha1.ReasonResolved)
-	if !strings.Contains(message, "label ConfigMap questions with examprep.dev/content=true") {
-		t.Errorf("message %q", message)
-	}
+	check.Contains(t, message, "label ConfigMap questions with examprep.dev/content=true", "message")
 }

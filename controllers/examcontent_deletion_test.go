@@ -21,10 +21,8 @@ func TestDeletionPolicy(t *testing.T) {
 			in := operating(t)
 			content := sampleContent("sample", sampleKey(t))
 			content.Spec.DeletionPolicy = test.policy
-			in.create(content)
-			in.ready(content)
-			in.remove(content)
-			in.gone(content)
+			in.createReady(content)
+			in.delete(content)
 			if _, ok := in.served(content.Spec.ExamKey); ok != test.served {
 				t.Errorf("served after the deletion: %v, want %v", ok, test.served)
 			}
@@ -32,11 +30,8 @@ func TestDeletionPolicy(t *testing.T) {
 			// The key is free again: a resource of another name may have it.
 			heir := sampleContent("heir", content.Spec.ExamKey)
 			heir.Spec.Name = "Heir"
-			in.create(heir)
-			in.ready(heir)
-			if overview, _ := in.served(content.Spec.ExamKey); overview["name"] != "Heir" {
-				t.Errorf("served: %v", overview)
-			}
+			in.createReady(heir)
+			in.serves(content.Spec.ExamKey, "Heir", "now")
 		})
 	}
 }
@@ -51,12 +46,10 @@ func TestDeletionNeedsNoConfigMaps(t *testing.T) {
 	content := sampleContent("sample", key)
 	content.Spec.DeletionPolicy = v1alpha1.DeletionDelete
 	content.Spec.Papers = []v1alpha1.Paper{chunkedPaper(key+"-2024", "questions", digest)}
-	in.create(content)
-	in.ready(content)
+	in.createReady(content)
 	in.remove(configMap)
 	in.until(content, v1alpha1.ConditionResolvedRefs, "False", v1alpha1.ReasonRefNotFound)
-	in.remove(content)
-	in.gone(content)
+	in.delete(content)
 	if _, ok := in.served(key); ok {
 		t.Error("still served")
 	}

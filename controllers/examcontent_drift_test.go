@@ -12,14 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"examprep.dev/api/v1alpha1"
-	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // Somebody edits an answer key: the digests stay as they are.
 const wrongAnswer = `UPDATE paper_answer_keys SET answer_key = replace(answer_key::text, '"choices":["B"]', '"choices":["C"]')::json`
 
-// tamper changes the database behind the operator's back.
 func (in *installation) tamper(statement string, args ...any) {
 	in.t.Helper()
 	if tag, err := in.pool.Exec(in.t.Context(), statement, args...); err != nil || tag.RowsAffected() == 0 {
@@ -27,7 +26,6 @@ func (in *installation) tamper(statement string, args ...any) {
 	}
 }
 
-// wrongAnswers counts the answer keys of the database that wrongAnswer changed.
 func (in *installation) wrongAnswers() int {
 	in.t.Helper()
 	const query = `SELECT count(*) FROM paper_answer_keys WHERE answer_key::text LIKE '%"choices":["C"]%'`
@@ -36,17 +34,12 @@ func (in *installation) wrongAnswers() int {
 
 func TestDriftIsRepairedAndToldWithoutAnswersInEvents(t *testing.T) {
 	t.Parallel()
-	in := operating(t)
-	content := sampleContent("sample", sampleKey(t))
-	in.create(content)
-	in.ready(content)
+	in, content := publishing(t)
 	in.tamper(wrongAnswer)
 	in.reconcileNow(content, "after the edit")
 
 	message := in.until(content, v1alpha1.ConditionRepaired, metav1.ConditionTrue, v1alpha1.ReasonDriftRepaired)
-	if want := "paper " + content.Spec.ExamKey + "-2023 question 1:1 answer: C → B"; !strings.Contains(message, want) {
-		t.Errorf("condition %q lacks %q", message, want)
-	}
+	check.Contains(t, message, "paper "+content.Spec.ExamKey+"-2023 question 1:1 answer: C → B", "condition")
 	in.ready(content)
 	if n := in.wrongAnswers(); n != 0 || content.Status.Revision != 1 {
 		t.Errorf("%d wrong answer keys at revision %d", n, content.Status.Revision)
@@ -58,9 +51,7 @@ func TestDriftIsRepairedAndToldWithoutAnswersInEvents(t *testing.T) {
 
 	// It is told once, and stays in the status until there is another revision.
 	in.reconcileNow(content, "once more")
-	if again := in.until(content, v1alpha1.ConditionRepaired, metav1.ConditionTrue, v1alpha1.ReasonDriftRepaired); again != message {
-		t.Errorf("then the condition says %q", again)
-	}
+	check.Equal(t, in.until(content, v1alpha1.ConditionRepaired, metav1.ConditionTrue, v1alpha1.ReasonDriftRepaired), message, "the condition afterwards")
 	edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Name = "Renamed" })
 	in.eventually("forget the repair", func() (bool, string) {
 		in.ready(content)
@@ -73,45 +64,32 @@ func TestDriftIsNoticedWithinTheResyncInterval(t *testing.T) {
 	in := operating(t)
 	content := sampleContent("sample", sampleKey(t))
 	content.Spec.ResyncInterval = &metav1.Duration{Duration: 30 * time.Second} // the least there is
-	in.create(content)
-	in.ready(content)
+	in.createReady(content)
 	in.tamper(`UPDATE exam_revisions SET document = replace(document::text, 'Sample exam', 'Nickname')::json`)
 	message := in.until(content, v1alpha1.ConditionRepaired, metav1.ConditionTrue, v1alpha1.ReasonDriftRepaired)
-	if !strings.Contains(message, "exam name: Nickname → Sample exam") {
-		t.Errorf("condition %q", message)
-	}
-	if overview, _ := in.served(content.Spec.ExamKey); overview["name"] != "Sample exam" {
-		t.Errorf("served: %v", overview)
-	}
+	check.Contains(t, message, "exam name: Nickname → Sample exam", "condition")
+	in.serves(content.Spec.ExamKey, "Sample exam", "now")
 }
 
 func TestARepairThatWasNotToldIsToldAfterARestart(t *testing.T) {
 	t.Parallel()
-	in := operating(t)
-	content := sampleContent("sample", sampleKey(t))
-	in.create(content)
-	in.ready(content)
+	in, content := publishing(t)
 	in.stop()
 	in.tamper(wrongAnswer)
 	// An operator puts it right and is killed before it writes the status: its publisher is all that was at work.
 	s := newExamScope(content, in.reconciler().claim(content), time.Now, in.kube)
 	r := in.reconciler()
-	if _, err := r.resolve(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.publish(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
+	_, err := r.resolve(t.Context(), s)
+	check.NoError(t, err)
+	_, err = r.publish(t.Context(), s)
+	check.NoError(t, err)
 	in.operate()
 	in.until(content, v1alpha1.ConditionRepaired, metav1.ConditionTrue, v1alpha1.ReasonDriftRepaired)
 }
 
 func TestPinnedRevisionThatWasChangedIsNotServedAnew(t *testing.T) {
 	t.Parallel()
-	in := operating(t)
-	content := sampleContent("sample", sampleKey(t))
-	in.create(content)
-	in.ready(content)
+	in, content := publishing(t)
 	edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Papers[0].Questions[0].Prompt = "Another?" })
 	in.ready(content)
 	in.tamper(wrongAnswer)
@@ -127,11 +105,9 @@ func TestPinnedRevisionThatWasChangedIsNotServedAnew(t *testing.T) {
 
 func TestAStatusThatWasLostComesBackFromTheDatabase(t *testing.T) {
 	t.Parallel()
-	in := install(t, postgres.Sandbox, 1)
-	in.operate()
+	in := operating(t)
 	content := sampleContent("sample", sampleKey(t))
-	in.create(content)
-	in.ready(content)
+	in.createReady(content)
 	edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Name = "Renamed" })
 	in.ready(content)
 	edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Revision = new(int64(1)) })
@@ -142,9 +118,7 @@ func TestAStatusThatWasLostComesBackFromTheDatabase(t *testing.T) {
 		t.Fatalf("pinned: %+v", want)
 	}
 	in.stop()
-	if err := in.kube.Status().Patch(t.Context(), content, client.RawPatch("application/merge-patch+json", []byte(`{"status":null}`))); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, in.kube.Status().Patch(t.Context(), content, client.RawPatch("application/merge-patch+json", []byte(`{"status":null}`))))
 	in.operate()
 	in.ready(content)
 	got := content.Status
@@ -153,7 +127,6 @@ func TestAStatusThatWasLostComesBackFromTheDatabase(t *testing.T) {
 	}
 }
 
-// event waits for an event about an object and returns its note.
 func (in *installation) event(object client.Object, kind, reason string) (note string) {
 	in.t.Helper()
 	in.eventually(fmt.Sprintf("event %s %s", kind, reason), func() (bool, string) {

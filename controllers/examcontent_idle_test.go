@@ -8,19 +8,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit/check"
 )
 
 // reconciler is an ExamContentReconciler whose calls a test makes itself.
 func (in *installation) reconciler() *ExamContentReconciler {
 	config := in.countedConfig()
 	scheme, err := NewScheme()
-	if err != nil {
-		in.t.Fatal(err)
-	}
+	check.NoError(in.t, err)
 	counted, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		in.t.Fatal(err)
-	}
+	check.NoError(in.t, err)
 	return &ExamContentReconciler{
 		frame: frame{
 			client: counted, live: counted, recorder: events.NewFakeRecorder(100), now: in.deps.clock(), cluster: in.deps.ClusterName,
@@ -42,22 +39,17 @@ func TestReconcileWithoutAChangeWritesNothing(t *testing.T) {
 	in.create(content)
 	r := in.reconciler()
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(content)}
-	if _, err := r.Reconcile(t.Context(), request); err != nil {
-		t.Fatal(err)
-	}
+	_, err := r.Reconcile(t.Context(), request)
+	check.NoError(t, err)
 	in.ready(content)
 	standing := content.ResourceVersion
-	if writes := in.writes.Load(); writes != 2 {
-		t.Errorf("the first reconcile wrote %d times, want 2: finalizer and status", writes)
-	}
+	check.Equal(t, in.writes.Load(), 2, "writes of the first reconcile, which are finalizer and status")
 
 	for range 3 {
 		in.writes.Store(0)
 		in.statements.Store(0)
 		result, err := r.Reconcile(t.Context(), request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if writes, statements := in.writes.Load(), in.statements.Load(); writes != 0 || statements > 1 {
 			t.Errorf("%d writes to the API server and %d statements, want 0 and at most 1", writes, statements)
 		}
@@ -67,30 +59,20 @@ func TestReconcileWithoutAChangeWritesNothing(t *testing.T) {
 		}
 	}
 	in.ready(content)
-	if content.ResourceVersion != standing {
-		t.Error("the resource was written")
-	}
+	check.Equal(t, content.ResourceVersion, standing, "the resource was written; its version")
 }
 
 func TestReconcileOnRequestWritesOnceAndSettles(t *testing.T) {
 	t.Parallel()
-	in := operating(t)
-	content := sampleContent("sample", sampleKey(t))
-	in.create(content)
-	in.ready(content)
+	in, content := publishing(t)
 	in.reconcileNow(content, "first")
 	in.writes.Store(0)
 	in.reconcileNow(content, "second")
 	standing := content.ResourceVersion
 	// A resource that is made now and is Ready has been through the same queue: what the request caused is over.
 	other := sampleContent("other", sampleKey(t)+"-other")
-	in.create(other)
-	in.ready(other)
-	if writes := in.writes.Load(); writes != 3 {
-		t.Errorf("%d writes, want 3: one for the request, two for the new resource", writes)
-	}
+	in.createReady(other)
+	check.Equal(t, in.writes.Load(), 3, "writes, one for the request and two for the new resource")
 	in.ready(content)
-	if content.ResourceVersion != standing {
-		t.Error("the resource was written after it had settled")
-	}
+	check.Equal(t, content.ResourceVersion, standing, "the resource was written after it had settled; its version")
 }

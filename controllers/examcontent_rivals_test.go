@@ -6,6 +6,7 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestSecondResourceForAnExamKeyChangesNothing(t *testing.T) {
@@ -17,8 +18,7 @@ func TestSecondResourceForAnExamKeyChangesNothing(t *testing.T) {
 	loser.Namespace = in.spaces[1]
 	loser.Spec.DeletionPolicy = v1alpha1.DeletionDelete
 
-	in.create(winner)
-	in.ready(winner)
+	in.createReady(winner)
 	in.create(loser)
 	message := in.until(loser, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonExamKeyConflict)
 	if owner := winner.Namespace + "/winner"; !strings.Contains(message, owner) || !strings.HasPrefix(message, "spec.examKey:") {
@@ -29,17 +29,12 @@ func TestSecondResourceForAnExamKeyChangesNothing(t *testing.T) {
 
 	edit(in, loser, func(c *v1alpha1.ExamContent) { c.Spec.Name = "Loser, again" })
 	in.until(loser, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonExamKeyConflict)
-	in.remove(loser)
-	in.gone(loser)
+	in.delete(loser)
 
 	in.reconcileNow(winner, "after the loser's deletion")
 	in.ready(winner)
-	if winner.Status.Revision != 1 {
-		t.Errorf("the winner's revision is %d", winner.Status.Revision)
-	}
-	if overview, _ := in.served(winner.Spec.ExamKey); overview["name"] != "Winner" {
-		t.Errorf("served: %v", overview)
-	}
+	check.Equal(t, winner.Status.Revision, 1, "the winner's revision")
+	in.serves(winner.Spec.ExamKey, "Winner", "now")
 }
 
 func TestLoserTakesOverWhenTheWinnerIsDeleted(t *testing.T) {
@@ -49,17 +44,13 @@ func TestLoserTakesOverWhenTheWinnerIsDeleted(t *testing.T) {
 	winner, loser := sampleContent("winner", sampleKey(t)), sampleContent("loser", sampleKey(t))
 	winner.Spec.Name, loser.Spec.Name = "Winner", "Loser"
 	loser.Namespace = in.spaces[1]
-	in.create(winner)
-	in.ready(winner)
+	in.createReady(winner)
 	in.create(loser)
 	in.until(loser, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonExamKeyConflict)
 
-	in.remove(winner)
-	in.gone(winner)
+	in.delete(winner)
 	in.ready(loser)
-	if overview, _ := in.served(loser.Spec.ExamKey); overview["name"] != "Loser" {
-		t.Errorf("served: %v", overview)
-	}
+	in.serves(loser.Spec.ExamKey, "Loser", "now")
 }
 
 func TestAdoptMovesTheClaim(t *testing.T) {
@@ -69,8 +60,7 @@ func TestAdoptMovesTheClaim(t *testing.T) {
 	old, adopter := sampleContent("old", sampleKey(t)), sampleContent("adopter", sampleKey(t))
 	adopter.Spec.Name, adopter.Spec.Adopt = "Adopted", true
 	adopter.Namespace = in.spaces[1]
-	in.create(old)
-	in.ready(old)
+	in.createReady(old)
 	in.create(adopter)
 	in.ready(adopter)
 
@@ -79,7 +69,5 @@ func TestAdoptMovesTheClaim(t *testing.T) {
 	if old.Status.Revision != 0 || len(old.Status.Papers) != 0 {
 		t.Errorf("the old owner still claims to have published: %+v", old.Status)
 	}
-	if overview, _ := in.served(old.Spec.ExamKey); overview["name"] != "Adopted" {
-		t.Errorf("served: %v", overview)
-	}
+	in.serves(old.Spec.ExamKey, "Adopted", "now")
 }

@@ -10,7 +10,6 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// seal puts the digest of each paper as it is into its verification.
 func seal(t *testing.T, content *v1alpha1.ExamContent) {
 	t.Helper()
 	exam, err := manifest.Assemble(t.Context(), content, nil)
@@ -46,15 +45,11 @@ func TestProductionRefusesAChangeThatTheSealDoesNotCover(t *testing.T) {
 	edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Papers[0].Questions[1].Answer.Choice = "C" })
 	message = in.until(content, v1alpha1.ConditionPublished, "False", v1alpha1.ReasonSealMismatch)
 	for _, want := range []string{"spec.papers[0].verification", "question 1:2 answer", "B → C", "revision 1 stays served"} {
-		if !strings.Contains(message, want) {
-			t.Errorf("message %q lacks %q", message, want)
-		}
+		check.Contains(t, message, want, "message")
 	}
 	in.until(content, v1alpha1.ConditionStalled, "True", v1alpha1.ReasonSealMismatch)
 	in.until(content, v1alpha1.ConditionAccepted, "True", v1alpha1.ReasonAccepted)
-	if content.Status.Revision != 1 {
-		t.Errorf("revision %d is published", content.Status.Revision)
-	}
+	check.Equal(t, content.Status.Revision, 1, "published revision")
 
 	in.eventually("tell of it without the answers", func() (bool, string) {
 		note := in.event(content, "Warning", v1alpha1.ReasonSealMismatch)
@@ -63,7 +58,5 @@ func TestProductionRefusesAChangeThatTheSealDoesNotCover(t *testing.T) {
 
 	edit(in, content, func(c *v1alpha1.ExamContent) { seal(t, c) })
 	in.ready(content)
-	if content.Status.Revision != 2 {
-		t.Errorf("revision %d is published after sealing anew", content.Status.Revision)
-	}
+	check.Equal(t, content.Status.Revision, 2, "published revision after sealing anew")
 }

@@ -4,39 +4,27 @@ import (
 	"testing"
 
 	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestSuspendKeepsWhatIsServed(t *testing.T) {
 	t.Parallel()
-	in := operating(t)
-	content := sampleContent("sample", sampleKey(t))
-	in.create(content)
-	in.ready(content)
+	in, content := publishing(t)
 
 	edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Suspend, c.Spec.Name = true, "Renamed" })
 	message := in.until(content, v1alpha1.ConditionReady, "False", v1alpha1.ReasonSuspended)
-	if want := "suspended: changes are not put into effect; revision 1 stays served"; message != want {
-		t.Errorf("Ready says %q, want %q", message, want)
-	}
-	if overview, _ := in.served(content.Spec.ExamKey); overview["name"] != "Sample exam" {
-		t.Errorf("served while suspended: %v", overview)
-	}
+	check.Equal(t, message, "suspended: changes are not put into effect; revision 1 stays served", "message of Ready")
+	in.serves(content.Spec.ExamKey, "Sample exam", "while suspended")
 
 	edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Suspend = false })
 	in.ready(content)
-	if overview, _ := in.served(content.Spec.ExamKey); overview["name"] != "Renamed" {
-		t.Errorf("served after resuming: %v", overview)
-	}
+	in.serves(content.Spec.ExamKey, "Renamed", "after resuming")
 }
 
 func TestSuspendedResourceCanBeDeleted(t *testing.T) {
 	t.Parallel()
-	in := operating(t)
-	content := sampleContent("sample", sampleKey(t))
-	in.create(content)
-	in.ready(content)
+	in, content := publishing(t)
 	edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Suspend = true })
 	in.until(content, v1alpha1.ConditionReady, "False", v1alpha1.ReasonSuspended)
-	in.remove(content)
-	in.gone(content)
+	in.delete(content)
 }

@@ -12,9 +12,9 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit/check"
 )
 
-// liveReads counts the ExamContents that are read past the cache.
 type liveReads struct {
 	client.Reader
 
@@ -51,19 +51,15 @@ func TestANewResourceIsPublishedWithoutBeingReadAgain(t *testing.T) {
 	live := &liveReads{Reader: r.live}
 	r.live = live
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(content)}
-	if _, err := r.Reconcile(t.Context(), request); err != nil {
-		t.Fatal(err)
-	}
+	_, err := r.Reconcile(t.Context(), request)
+	check.NoError(t, err)
 	in.ready(content)
 	if live.contents != 0 || !slices.Contains(content.Finalizers, v1alpha1.Finalizer) {
 		t.Errorf("%d reads, finalizers %v; want the finalizer's answer to be the resource", live.contents, content.Finalizers)
 	}
-	if _, err := r.Reconcile(t.Context(), request); err != nil {
-		t.Fatal(err)
-	}
-	if live.contents != 1 {
-		t.Errorf("%d reads after the second reconcile, want 1", live.contents)
-	}
+	_, err = r.Reconcile(t.Context(), request)
+	check.NoError(t, err)
+	check.Equal(t, live.contents, 1, "reads after the second reconcile")
 }
 
 func TestWhatTheCacheHasNotHeardOfIsHeeded(t *testing.T) {
@@ -84,9 +80,8 @@ func TestWhatTheCacheHasNotHeardOfIsHeeded(t *testing.T) {
 			r.client = lateCache{r.client, content.DeepCopy()}
 			change(in, content)
 			request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(content)}
-			if _, err := r.Reconcile(t.Context(), request); err != nil {
-				t.Fatal(err)
-			}
+			_, err := r.Reconcile(t.Context(), request)
+			check.NoError(t, err)
 			if _, served := in.served(content.Spec.ExamKey); served {
 				t.Error("published")
 			}
@@ -120,8 +115,6 @@ func TestWhatIsNewIsKnownFromTheCache(t *testing.T) {
 		if err != nil || !ok {
 			t.Fatalf("%T: %v", transformed, err)
 		}
-		if got := isNew(skeleton); got != c.want {
-			t.Errorf("%s: new is %t, want %t", name, got, c.want)
-		}
+		check.Equal(t, isNew(skeleton), c.want, "%s is new", name)
 	}
 }

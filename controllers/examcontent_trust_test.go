@@ -15,7 +15,6 @@ import (
 	"examprep.dev/server/webhooks"
 )
 
-// verifierSigns seals every paper as it is and has verifier sign it.
 func verifierSigns(t *testing.T, verifier sealstest.Verifier, content *v1alpha1.ExamContent) {
 	t.Helper()
 	seal(t, content)
@@ -34,9 +33,7 @@ func (in *installation) answerServed(examKey string) (letter string) {
 	err := in.pool.QueryRow(in.t.Context(), `SELECT k.answer_key #>> '{questions,1,answer,choices,0}'
 		FROM exams JOIN exam_revision_papers r USING (exam_key, revision) JOIN paper_answer_keys k ON k.exam_key = exams.exam_key AND k.digest = r.digest
 		WHERE exams.exam_key = $1`, examKey).Scan(&letter)
-	if err != nil {
-		in.t.Fatal(err)
-	}
+	check.NoError(in.t, err)
 	return letter
 }
 
@@ -71,9 +68,7 @@ func TestProductionWithTrustedVerifiersServesOnlyWhatOneSigned(t *testing.T) {
 	})
 	message = in.until(content, v1alpha1.ConditionPublished, "False", v1alpha1.ReasonSealUntrusted)
 	for _, want := range []string{"spec.papers[0].verification.signature", "no trusted verifier's", "question 1:2 answer: B → C", "revision 1 stays served"} {
-		if !strings.Contains(message, want) {
-			t.Errorf("message %q lacks %q", message, want)
-		}
+		check.Contains(t, message, want, "message")
 	}
 	in.until(content, v1alpha1.ConditionStalled, "True", v1alpha1.ReasonSealUntrusted)
 	in.until(content, v1alpha1.ConditionAccepted, "True", v1alpha1.ReasonAccepted)
@@ -124,17 +119,14 @@ func TestARefusedChunkedPaperShowsTheQuestion(t *testing.T) {
 	content.Spec.Papers[0].Verification = inline.Spec.Papers[0].Verification
 	chunks := chunkMap("chunks", text)
 	in.create(chunks)
-	in.create(content)
-	in.ready(content)
+	in.createReady(content)
 
 	edit(in, chunks, func(c *corev1.ConfigMap) {
 		c.Data[chunkKey(0)] = strings.Replace(text, `"choice":"B"`, `"annulled":true`, 1)
 	})
 	message := in.until(content, v1alpha1.ConditionPublished, "False", v1alpha1.ReasonSealMismatch)
 	for _, want := range []string{"spec.papers[0].verification: ", "question 1:1 answer: B → annulled", "revision 1 stays served"} {
-		if !strings.Contains(message, want) {
-			t.Errorf("message %q lacks %q", message, want)
-		}
+		check.Contains(t, message, want, "message")
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/manifest"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // sampleKey is an exam key of this test's own, so that tests may share a database one day.
@@ -30,7 +31,6 @@ func sampleKey(t *testing.T) string {
 	}, t.Name()), "-")
 }
 
-// sampleContent is a valid exam with one paper of two inline questions.
 func sampleContent(name, examKey string) *v1alpha1.ExamContent {
 	content := &v1alpha1.ExamContent{}
 	content.Name = name
@@ -78,7 +78,6 @@ func chunkedPaper(id, configMap string, digests ...string) v1alpha1.Paper {
 
 func chunkKey(i int) string { return fmt.Sprintf("part-%d.json", i) }
 
-// chunk is the text of a chunk with the questions from first to last, and its digest.
 func chunk(t *testing.T, first, last int32) (text, digest string) {
 	t.Helper()
 	var questions []v1alpha1.Question
@@ -89,7 +88,6 @@ func chunk(t *testing.T, first, last int32) (text, digest string) {
 	return string(raw), manifest.ChunkDigest(raw)
 }
 
-// chunkMap is a labelled ConfigMap of chunks.
 func chunkMap(name string, chunks ...string) *corev1.ConfigMap {
 	configMap := &corev1.ConfigMap{Data: make(map[string]string, len(chunks))}
 	configMap.Name = name
@@ -104,11 +102,8 @@ func compress(t *testing.T, text string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	if _, err := w.Write([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	_, err := w.Write([]byte(text))
+	check.NoError(t, err)
+	check.NoError(t, w.Close())
 	return b.Bytes()
 }

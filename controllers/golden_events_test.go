@@ -48,7 +48,6 @@ type eventFinder struct {
 	occasional map[string]bool // names of conditions
 }
 
-// findLists reads what is assigned to the fields alarms and occasional of a scope.
 func (e *eventFinder) findLists(file *ast.File) {
 	ast.Inspect(file, func(node ast.Node) bool {
 		assignment, ok := node.(*ast.AssignStmt)

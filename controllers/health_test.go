@@ -20,6 +20,7 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // recordHealth writes what the operator says into the files that the health checks in config are tested with
@@ -41,26 +42,20 @@ type healthCase struct {
 	reach  func(in *installation) client.Object
 }
 
-// healthRecord compares resources with what is on record.
 type healthRecord struct {
 	t    *testing.T
 	seen []string
 }
 
-// check compares a resource, as it is now, with the record, or records it.
 func (r *healthRecord) check(in *installation, name string, object client.Object) {
 	r.t.Helper()
 	gvk, err := in.kube.GroupVersionKindFor(object)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.NoError(r.t, err)
 	file := filepath.Join(healthData, gvk.Kind, "testdata", name+".yaml")
 	r.seen = append(r.seen, file)
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(gvk)
-	if err := in.kube.Get(r.t.Context(), client.ObjectKeyFromObject(object), live); err != nil {
-		r.t.Fatal(err)
-	}
+	check.NoError(r.t, in.kube.Get(r.t.Context(), client.ObjectKeyFromObject(object), live))
 	got := timeless(r.t, live)
 	if *recordHealth {
 		testkit.WriteFile(r.t, file, []byte(got))
@@ -88,9 +83,7 @@ func timeless(t *testing.T, object *unstructured.Unstructured) string {
 		unstructured.RemoveNestedField(object.Object, "spec", field)
 	}
 	text, err := yaml.Marshal(object.Object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	out := regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:]+Z`).ReplaceAllString(string(text), "2026-01-31T12:00:00Z")
 	out = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`).ReplaceAllString(out, "01900000-0000-7000-8000-000000000000")
 	return strings.ReplaceAll(out, namespace, "exams")
@@ -119,9 +112,7 @@ func TestHealthChecksAreTestedWithWhatTheOperatorSays(t *testing.T) {
 		}
 	}
 	onFile, err := filepath.Glob(filepath.Join(healthData, "*", "testdata", "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, file := range onFile {
 		if !slices.Contains(record.seen, file) {
 			t.Errorf("%s is on record but no resource comes to it (any more)", file)
@@ -130,7 +121,6 @@ func TestHealthChecksAreTestedWithWhatTheOperatorSays(t *testing.T) {
 	record.everyReason()
 }
 
-// everyReason checks that no reason of a condition is left out.
 func (r *healthRecord) everyReason() {
 	r.t.Helper()
 	source := testkit.ReadFile(r.t, "../api/v1alpha1/groupversion.go")
@@ -150,7 +140,6 @@ func (r *healthRecord) everyReason() {
 	}
 }
 
-// exam makes a reach that creates a sample exam, changed first, and waits for a condition.
 func exam(change func(*v1alpha1.ExamContent), condition, status, reason string) func(*installation) client.Object {
 	return func(in *installation) client.Object {
 		content := sampleContent("sample", "xx-sample")
@@ -165,7 +154,6 @@ func exam(change func(*v1alpha1.ExamContent), condition, status, reason string) 
 
 func examHealth() []healthCase { return slices.Concat(declaredHealth(), pastHealth(), unseenHealth()) }
 
-// declaredHealth is what becomes of a declaration by itself.
 func declaredHealth() []healthCase {
 	chunked := func(digest string) func(*v1alpha1.ExamContent) {
 		return func(c *v1alpha1.ExamContent) {
@@ -314,15 +302,12 @@ func otherHealth() []healthCase {
 	return []healthCase{
 		{name: "in-effect", reach: func(in *installation) client.Object {
 			tier := sampleTier("gold", 600)
-			in.create(tier)
-			in.ready(tier)
+			in.createReady(tier)
 			return tier
 		}},
 		{name: "of-a-name-that-is-taken", reach: func(in *installation) client.Object {
 			spec := keys.TierSpec{Name: "gold", Requests: 1, Period: time.Minute, ManagedBy: "test/elsewhere/gold"}
-			if err := in.deps.Tiers.ApplyTier(in.t.Context(), spec); err != nil {
-				in.t.Fatal(err)
-			}
+			check.NoError(in.t, in.deps.Tiers.ApplyTier(in.t.Context(), spec))
 			tier := sampleTier("gold", 600)
 			in.create(tier)
 			in.until(tier, v1alpha1.ConditionStalled, "True", v1alpha1.ReasonNameConflict)

@@ -14,9 +14,9 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit/check"
 )
 
-// statusOf returns what the statuses of all kinds have in common.
 func statusOf(object client.Object) (conditions []metav1.Condition, observed int64, handled string) {
 	switch object := object.(type) {
 	case *v1alpha1.ExamContent:
@@ -57,9 +57,7 @@ func checkConditions(t *testing.T, name string, generation, observed int64, cond
 		t.Errorf("%s: observedGeneration %d at generation %d", name, observed, generation)
 	}
 	for _, condition := range conditions {
-		if condition.ObservedGeneration != observed {
-			t.Errorf("%s: %s tells of generation %d, the status of %d", name, condition.Type, condition.ObservedGeneration, observed)
-		}
+		check.Equal(t, condition.ObservedGeneration, observed, "%s: generation that %s tells of", name, condition.Type)
 		if condition.Reason == "" || condition.Message == "" || condition.LastTransitionTime.IsZero() {
 			t.Errorf("%s: %s lacks a reason, a message or a time: %+v", name, condition.Type, condition)
 		}
@@ -73,7 +71,6 @@ func checkConditions(t *testing.T, name string, generation, observed int64, cond
 	}
 }
 
-// checkInvariants looks at every resource that the test leaves behind.
 func (in *installation) checkInvariants() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -45,9 +45,7 @@ func TestTheCacheHoldsNoQuestions(t *testing.T) {
 	if got := examKeyOf(skeleton); len(got) != 1 || got[0] != "xx-sample" {
 		t.Errorf("exam key: %v", got)
 	}
-	if skeleton.Annotations[v1alpha1.ReconcileRequestAnnotation] != "now" {
-		t.Error("a request to reconcile would not be seen")
-	}
+	check.Equal(t, skeleton.Annotations[v1alpha1.ReconcileRequestAnnotation], "now", "a request to reconcile would not be seen")
 }
 
 // TestTheCacheHoldsNoChunks asks for what a running operator has of a ConfigMap that was applied from the client's side.
@@ -86,24 +84,19 @@ func TestStandbyTakesOverWhenTheLeaderStops(t *testing.T) {
 	in.operate()
 	stopLeader := in.stop
 	first := sampleContent("first", sampleKey(t)+"-1")
-	in.create(first)
-	in.ready(first)
+	in.createReady(first)
 
 	in.operate() // a second one, on standby
 	stopLeader()
 	second := sampleContent("second", sampleKey(t)+"-2")
-	in.create(second)
-	in.ready(second)
+	in.createReady(second)
 }
 
-// grantLease gives the operator of this test the role for leader election that is deployed with it.
 func (in *installation) grantLease() {
 	in.t.Helper()
 	text := testkit.ReadFile(in.t, "../config/rbac/leader_election_role.yaml")
 	role := &rbacv1.Role{}
-	if err := yaml.UnmarshalStrict(text, role); err != nil {
-		in.t.Fatal(err)
-	}
+	check.NoError(in.t, yaml.UnmarshalStrict(text, role))
 	in.create(role)
 	binding := &rbacv1.RoleBinding{
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},

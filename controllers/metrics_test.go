@@ -14,9 +14,9 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
-// unready returns the resources that the metrics tell of as not Ready, as "kind name reason".
 func unready(t *testing.T, registry *prometheus.Registry) (told []string) {
 	t.Helper()
 	for _, metric := range testkit.Series(t, registry)["examprep_operator_not_ready_since_timestamp_seconds"] {
@@ -31,9 +31,7 @@ func unready(t *testing.T, registry *prometheus.Registry) (told []string) {
 func (in *installation) unreadyOfEachKind() []client.Object {
 	in.t.Helper()
 	taken := keys.TierSpec{Name: "gold", Requests: 1, Period: time.Minute, ManagedBy: "test/elsewhere/gold"}
-	if err := in.deps.Tiers.ApplyTier(in.t.Context(), taken); err != nil {
-		in.t.Fatal(err)
-	}
+	check.NoError(in.t, in.deps.Tiers.ApplyTier(in.t.Context(), taken))
 	content, endpoint, tier := sampleContent("exam", sampleKey(in.t)), sampleEndpoint("https://10.0.0.1/"), sampleTier("gold", 600)
 	breakContent(content)
 	endpoint.Name = "endpoint"
@@ -54,8 +52,7 @@ func TestWhatIsNotTheOperatorsAnyMoreIsNotToldOfAsNotReady(t *testing.T) {
 		},
 		"without the finalizer": func(in *installation, object client.Object) {
 			edit(in, object, func(o client.Object) { o.SetFinalizers(nil) })
-			in.remove(object)
-			in.gone(object)
+			in.delete(object)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"examprep.dev/api/v1alpha1"
-	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
@@ -18,7 +17,6 @@ func namespace(name string) *corev1.Namespace {
 	return space
 }
 
-// populate fills the first namespace with everything that people have there, some of it broken.
 func (in *installation) populate(key string) (withdrawn, kept *v1alpha1.ExamContent, others []client.Object) {
 	in.t.Helper()
 	text, digest := chunk(in.t, 1, 2)
@@ -55,8 +53,7 @@ func (in *installation) populate(key string) (withdrawn, kept *v1alpha1.ExamCont
 // ConfigMaps and Secrets go first.
 func TestANamespaceGoesWithEverythingInItThoughTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
-	in := install(t, postgres.Sandbox, 1)
-	in.operate()
+	in := operating(t)
 	key := sampleKey(t)
 	withdrawn, kept, others := in.populate(key)
 	all := append([]client.Object{withdrawn, kept}, others...)
@@ -91,7 +88,5 @@ func TestANamespaceGoesWithEverythingInItThoughTheDatabaseIsAway(t *testing.T) {
 	if in.tier("gold") != nil {
 		t.Error("the tier is in effect")
 	}
-	if endpoints := testkit.Get[int](t, in.pool, "SELECT count(*) FROM webhook_endpoints"); endpoints != 0 {
-		t.Errorf("%d endpoints are registered", endpoints)
-	}
+	check.Equal(t, testkit.Get[int](t, in.pool, "SELECT count(*) FROM webhook_endpoints"), 0, "registered endpoints")
 }

@@ -28,34 +28,29 @@ import (
 	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/webhooks"
 )
 
 // patience is how long a test waits for what must happen; a good run never needs a hundredth of it.
 const patience = 60 * time.Second
 
-// installation is a database with an operator at work on the namespaces of one test.
 type installation struct {
 	t    *testing.T
 	kube client.Client
 	pool *pgxpool.Pool
 	deps Deps
 	// options are the manager's, beside those that operate sets.
-	options Options
-	// config is the operator's way to the API server; nil: that of clustertest's user with the operator's role.
-	config *rest.Config
-	spaces []string
-	// everywhere lets the operator watch all namespaces, not the test's alone.
+	options    Options
+	config     *rest.Config
+	spaces     []string
 	everywhere bool
 	// writes counts the operator's requests to the API server that change something, statements those to Postgres.
 	writes, statements atomic.Int64
-	// stop ends the running operator and waits for it; operate sets it.
-	stop func()
-	// restore gives the database back to a test that has cut it off.
-	restore func()
+	stop               func()
+	restore            func()
 }
 
-// install prepares a database and n namespaces; operate starts the operator.
 func install(t *testing.T, environment postgres.Environment, n int) *installation {
 	t.Helper()
 	in := &installation{t: t, kube: clustertest.Client(t)}
@@ -66,7 +61,6 @@ func install(t *testing.T, environment postgres.Environment, n int) *installatio
 	return in
 }
 
-// serve prepares the database and what the operator calls.
 func (in *installation) serve(environment postgres.Environment) {
 	t := in.t
 	t.Helper()
@@ -82,7 +76,6 @@ func (in *installation) serve(environment postgres.Environment) {
 	t.Cleanup(in.checkInvariants)
 }
 
-// operating is install with the operator running.
 func operating(t *testing.T) *installation {
 	t.Helper()
 	in := install(t, postgres.Sandbox, 1)
@@ -90,22 +83,33 @@ func operating(t *testing.T) *installation {
 	return in
 }
 
+// publishing returns an installation that has published a sample exam.
+func publishing(t *testing.T) (*installation, *v1alpha1.ExamContent) {
+	t.Helper()
+	in, content := operating(t), sampleContent("sample", sampleKey(t))
+	in.createReady(content)
+	return in, content
+}
+
+// registering returns an installation that has registered a sample endpoint.
+func registering(t *testing.T) (*installation, *v1alpha1.WebhookEndpoint) {
+	t.Helper()
+	in, endpoint := operating(t), sampleEndpoint("https://hooks.example.com/")
+	in.createReady(endpoint)
+	return in, endpoint
+}
+
 func (in *installation) openPool(url string) *pgxpool.Pool {
 	in.t.Helper()
 	config, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		in.t.Fatal(err)
-	}
+	check.NoError(in.t, err)
 	config.ConnConfig.Tracer = statementCounter{&in.statements}
 	pool, err := pgxpool.NewWithConfig(in.t.Context(), config)
-	if err != nil {
-		in.t.Fatal(err)
-	}
+	check.NoError(in.t, err)
 	in.t.Cleanup(pool.Close)
 	return pool
 }
 
-// statementCounter counts statements.
 type statementCounter struct{ n *atomic.Int64 }
 
 func (c statementCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
@@ -115,7 +119,6 @@ func (c statementCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pg
 
 func (statementCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// operate runs the operator until in.stop is called or the test ends.
 func (in *installation) operate() {
 	in.t.Helper()
 	config := in.countedConfig()
@@ -128,19 +131,14 @@ func (in *installation) operate() {
 		options.Logger = slog.New(slog.NewTextHandler(in.t.Output(), nil))
 	}
 	manager, err := NewManager(config, options)
-	if err != nil {
-		in.t.Fatal(err)
-	}
-	if err := Setup(manager, in.deps); err != nil {
-		in.t.Fatal(err)
-	}
+	check.NoError(in.t, err)
+	check.NoError(in.t, Setup(manager, in.deps))
 	in.stop = testkit.Run(in.t, manager.Start)
 	if !manager.GetCache().WaitForCacheSync(in.t.Context()) {
 		in.t.Fatal("the operator's cache did not fill")
 	}
 }
 
-// countedConfig is the operator's way to the API server, with writes counted.
 func (in *installation) countedConfig() *rest.Config {
 	config := in.config
 	if config == nil {
@@ -164,7 +162,6 @@ func (c writeCounter) RoundTrip(request *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(request)
 }
 
-// space is the test's first namespace.
 func (in *installation) space() string { return in.spaces[0] }
 
 func (in *installation) create(object client.Object) {
@@ -172,12 +169,15 @@ func (in *installation) create(object client.Object) {
 	if object.GetNamespace() == "" {
 		object.SetNamespace(in.space())
 	}
-	if err := in.kube.Create(in.t.Context(), object); err != nil {
-		in.t.Fatalf("create: %v", err)
-	}
+	check.NoErrorf(in.t, in.kube.Create(in.t.Context(), object), "create")
 }
 
-// edit changes an object as it is now on the server.
+func (in *installation) createReady(object client.Object) {
+	in.t.Helper()
+	in.create(object)
+	in.ready(object)
+}
+
 func edit[T client.Object](in *installation, object T, change func(T)) {
 	in.t.Helper()
 	in.eventually("edit", func() (bool, string) {
@@ -192,12 +192,15 @@ func edit[T client.Object](in *installation, object T, change func(T)) {
 
 func (in *installation) remove(object client.Object) {
 	in.t.Helper()
-	if err := in.kube.Delete(in.t.Context(), object); err != nil {
-		in.t.Fatalf("delete: %v", err)
-	}
+	check.NoErrorf(in.t, in.kube.Delete(in.t.Context(), object), "delete")
 }
 
-// gone waits until an object is no longer there.
+func (in *installation) delete(object client.Object) {
+	in.t.Helper()
+	in.remove(object)
+	in.gone(object)
+}
+
 func (in *installation) gone(object client.Object) {
 	in.t.Helper()
 	in.eventually("be gone", func() (bool, string) {
@@ -206,7 +209,6 @@ func (in *installation) gone(object client.Object) {
 	})
 }
 
-// eventually asks again and again until condition holds.
 func (in *installation) eventually(what string, condition func() (ok bool, detail string)) {
 	in.t.Helper()
 	detail := "nothing was read"
@@ -241,7 +243,6 @@ func (in *installation) until(object client.Object, condition string, status met
 	return message
 }
 
-// ready waits until an object is Ready as of its newest generation.
 func (in *installation) ready(object client.Object) string {
 	in.t.Helper()
 	return in.until(object, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady)
@@ -251,9 +252,7 @@ func (in *installation) ready(object client.Object) string {
 func (in *installation) reconcileNow(object client.Object, token string) {
 	in.t.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ReconcileRequestAnnotation, token)
-	if err := in.kube.Patch(in.t.Context(), object, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
-		in.t.Fatal(err)
-	}
+	check.NoError(in.t, in.kube.Patch(in.t.Context(), object, client.RawPatch("application/merge-patch+json", []byte(patch))))
 	in.eventually("reconcile on request", func() (bool, string) {
 		if err := in.kube.Get(in.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
 			return false, err.Error()
@@ -267,31 +266,30 @@ func (in *installation) reconcileNow(object client.Object, token string) {
 func (in *installation) served(examKey string) (overview map[string]any, ok bool) {
 	in.t.Helper()
 	snapshot, err := read.OpenSnapshot(in.t.Context(), in.pool, slog.New(slog.DiscardHandler), read.SnapshotConfig{})
-	if err != nil {
-		in.t.Fatal(err)
-	}
+	check.NoError(in.t, err)
 	document, err := snapshot.Overview(examKey)
 	if _, missing := errors.AsType[*catalog.NotFoundError](err); missing {
 		return nil, false
 	}
-	if err != nil {
-		in.t.Fatal(err)
-	}
+	check.NoError(in.t, err)
 	testkit.Decode(in.t, document.JSON, &overview)
 	return overview, true
 }
 
-// servedPaper reads the questions of a paper that an API pod that starts now would serve.
+// serves reports an exam that is served under another name.
+func (in *installation) serves(examKey, name, when string) {
+	in.t.Helper()
+	if overview, _ := in.served(examKey); overview["name"] != name {
+		in.t.Errorf("%s: served %v, want the name %q", when, overview, name)
+	}
+}
+
 func (in *installation) servedPaper(examKey, paperID string) []string {
 	in.t.Helper()
 	snapshot, err := read.OpenSnapshot(in.t.Context(), in.pool, slog.New(slog.DiscardHandler), read.SnapshotConfig{})
-	if err != nil {
-		in.t.Fatal(err)
-	}
+	check.NoError(in.t, err)
 	paper, err := snapshot.Paper(in.t.Context(), examKey, paperID)
-	if err != nil {
-		in.t.Fatal(err)
-	}
+	check.NoError(in.t, err)
 	prompts := make([]string, len(paper.Questions))
 	for i, question := range paper.Questions {
 		var fields struct {
@@ -303,7 +301,6 @@ func (in *installation) servedPaper(examKey, paperID string) []string {
 	return prompts
 }
 
-// events returns the reasons of the events about an object, oldest first, once there are at least n.
 func (in *installation) events(object client.Object, n int) []string {
 	in.t.Helper()
 	var reasons []string

@@ -31,9 +31,7 @@ func TestOperatorRecoversFromADatabaseThatWasAway(t *testing.T) {
 	restore()
 	in.ready(changed)
 	in.gone(deleted)
-	if overview, _ := in.served(changed.Spec.ExamKey); overview["name"] != "Renamed" {
-		t.Errorf("served: %v", overview)
-	}
+	in.serves(changed.Spec.ExamKey, "Renamed", "now")
 	if _, ok := in.served(deleted.Spec.ExamKey); ok {
 		t.Error("the deleted exam is still served")
 	}
@@ -41,15 +39,10 @@ func TestOperatorRecoversFromADatabaseThatWasAway(t *testing.T) {
 
 func TestOperatorTakesUpWorkWhereItsPredecessorStopped(t *testing.T) {
 	t.Parallel()
-	in := operating(t)
-	content := sampleContent("sample", sampleKey(t))
-	in.create(content)
-	in.ready(content)
+	in, content := publishing(t)
 	in.stop()
 	edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Name = "Renamed" })
 	in.operate()
 	in.ready(content)
-	if overview, _ := in.served(content.Spec.ExamKey); overview["name"] != "Renamed" {
-		t.Errorf("served: %v", overview)
-	}
+	in.serves(content.Spec.ExamKey, "Renamed", "now")
 }

@@ -14,7 +14,7 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/catalog"
-	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestWhatNobodyHasActedOnComesBeforeTenThousandRefreshes(t *testing.T) {
@@ -43,9 +43,7 @@ func TestWhatNobodyHasActedOnComesBeforeTenThousandRefreshes(t *testing.T) {
 		content := handledContent(name)
 		c.change(content)
 		object, err := examSkeleton(content) // all that the handler ever sees
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		skeleton, ok := object.(*v1alpha1.ExamContent)
 		if !ok {
 			t.Fatalf("%T", object)
@@ -59,9 +57,7 @@ func TestWhatNobodyHasActedOnComesBeforeTenThousandRefreshes(t *testing.T) {
 			t.Errorf("%s came before what nobody has acted on", first.Name)
 		}
 	}
-	if left := queue.Len(); left != refreshes {
-		t.Errorf("%d are left in the queue, want the %d refreshes", left, refreshes)
-	}
+	check.Equal(t, queue.Len(), refreshes, "refreshes left in the queue")
 }
 
 // handledContent is a resource whose status tells of what it declares.
@@ -71,7 +67,6 @@ func handledContent(name string) *v1alpha1.ExamContent {
 	return content
 }
 
-// turns notes who publishes, in order.
 type turns struct {
 	Publisher
 
@@ -97,8 +92,7 @@ func (p *turns) note(claim catalog.Claim) {
 
 func TestAResourceMadeWhileNoOperatorRanIsPublishedBeforeTheOthersAreRefreshed(t *testing.T) {
 	t.Parallel()
-	in := install(t, postgres.Sandbox, 1)
-	in.operate()
+	in := operating(t)
 	key := sampleKey(t)
 	var old []*v1alpha1.ExamContent
 	for i := range 10 {
@@ -124,7 +118,5 @@ func TestAResourceMadeWhileNoOperatorRanIsPublishedBeforeTheOthersAreRefreshed(t
 	})
 	order.mu.Lock()
 	defer order.mu.Unlock()
-	if at := slices.Index(order.names, made.Name); at != 0 {
-		t.Errorf("it was published as number %d of %v", at, order.names)
-	}
+	check.Equal(t, slices.Index(order.names, made.Name), 0, "place in the order of publishing, %v", order.names)
 }

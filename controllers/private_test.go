@@ -18,14 +18,12 @@ import (
 	"examprep.dev/server/testkit/testenv"
 )
 
-// The names of a private's processes.
 const (
 	etcdServer     = "etcd"
 	apiServer      = "kube-apiserver"
 	postgresServer = testkit.PostgresProcess
 )
 
-// privateStart bounds the start of a private on a busy machine.
 const privateStart = 5 * time.Minute
 
 // private is a control plane and a PostgreSQL of one test's own, which it may kill. Whatever dies is started again, on the
@@ -40,7 +38,6 @@ type private struct {
 	*testkit.Supervised
 }
 
-// startPrivate starts one, with this project's CRDs, from the binaries in the folder KUBEBUILDER_ASSETS.
 func startPrivate(t *testing.T) *private {
 	t.Helper()
 	assets := testenv.Get(t, testenv.Assets)

@@ -61,22 +61,26 @@ func TestRateTierIsInEffectUntilDeleted(t *testing.T) {
 		t.Errorf("in effect after the change: %+v", got)
 	}
 
-	in.remove(tier)
-	in.gone(tier)
+	in.delete(tier)
 	if got := in.tier("gold"); got != nil {
 		t.Errorf("in effect after the deletion: %+v", got)
 	}
 }
 
+func rivalTiers(t *testing.T) (in *installation, winner, loser *v1alpha1.RateTier) {
+	t.Helper()
+	in = install(t, postgres.Sandbox, 2)
+	in.operate()
+	winner, loser = sampleTier("gold", 600), sampleTier("gold", 1)
+	loser.Namespace = in.spaces[1]
+	in.createReady(winner)
+	in.create(loser)
+	return in, winner, loser
+}
+
 func TestSecondRateTierOfANameChangesNothingAndTakesOver(t *testing.T) {
 	t.Parallel()
-	in := install(t, postgres.Sandbox, 2)
-	in.operate()
-	winner, loser := sampleTier("gold", 600), sampleTier("gold", 1)
-	loser.Namespace = in.spaces[1]
-	in.create(winner)
-	in.ready(winner)
-	in.create(loser)
+	in, winner, loser := rivalTiers(t)
 	message := in.until(loser, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonNameConflict)
 	if !strings.Contains(message, "test/"+winner.Namespace+"/gold") {
 		t.Errorf("message %q does not name the owner", message)
@@ -86,8 +90,7 @@ func TestSecondRateTierOfANameChangesNothingAndTakesOver(t *testing.T) {
 		t.Errorf("in effect: %+v", got)
 	}
 
-	in.remove(winner)
-	in.gone(winner)
+	in.delete(winner)
 	in.ready(loser)
 	if got := in.tier("gold"); got.Requests != 1 {
 		t.Errorf("in effect after the winner's deletion: %+v", got)
@@ -96,16 +99,9 @@ func TestSecondRateTierOfANameChangesNothingAndTakesOver(t *testing.T) {
 
 func TestLosingRateTierIsDeletedWithoutEffect(t *testing.T) {
 	t.Parallel()
-	in := install(t, postgres.Sandbox, 2)
-	in.operate()
-	winner, loser := sampleTier("gold", 600), sampleTier("gold", 1)
-	loser.Namespace = in.spaces[1]
-	in.create(winner)
-	in.ready(winner)
-	in.create(loser)
+	in, _, loser := rivalTiers(t)
 	in.until(loser, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonNameConflict)
-	in.remove(loser)
-	in.gone(loser)
+	in.delete(loser)
 	if got := in.tier("gold"); got == nil || got.Requests != 600 {
 		t.Errorf("in effect: %+v", got)
 	}

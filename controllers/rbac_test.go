@@ -42,7 +42,6 @@ type right struct {
 	own                   bool
 }
 
-// auditEvent is what the test needs of a line of the audit log.
 type auditEvent struct {
 	Verb             string `json:"verb"`
 	ImpersonatedUser struct {
@@ -59,7 +58,6 @@ type auditEvent struct {
 	} `json:"responseStatus"`
 }
 
-// audited reads what the operator asked the API server for.
 func audited(t *testing.T, log string) (used map[right]int) {
 	t.Helper()
 	file, err := os.Open(log)
@@ -125,18 +123,14 @@ func auditedInstallation(t *testing.T) (in *installation, log string) {
 	return in, log
 }
 
-// namespace makes one of that name, which the operator watches.
 func (in *installation) namespace(name string) {
 	in.t.Helper()
 	namespace := &corev1.Namespace{}
 	namespace.Name = name
-	if err := in.kube.Create(in.t.Context(), namespace); err != nil {
-		in.t.Fatal(err)
-	}
+	check.NoError(in.t, in.kube.Create(in.t.Context(), namespace))
 	in.spaces = append(in.spaces, name)
 }
 
-// bindDeployedRoles gives the service account what config/rbac does.
 func (in *installation) bindDeployedRoles() {
 	in.t.Helper()
 	clustertest.Grant(in.t, in.kube, systemNamespace, serviceAccount, clustertest.Rules(in.t, "leader_election_role.yaml"))
@@ -148,9 +142,7 @@ func (in *installation) bindDeployedRoles() {
 	}
 	binding.Name = role.Name
 	for _, object := range []client.Object{role, binding} {
-		if err := in.kube.Create(in.t.Context(), object); err != nil {
-			in.t.Fatal(err)
-		}
+		check.NoError(in.t, in.kube.Create(in.t.Context(), object))
 	}
 }
 
@@ -184,7 +176,6 @@ func TestTheOperatorHasTheRightsItUsesAndNoOthers(t *testing.T) {
 	}
 }
 
-// exercise makes the operator do each thing that it does to the API server.
 func (in *installation) exercise() {
 	in.t.Helper()
 	text, digest := chunk(in.t, 1, 3)
@@ -214,7 +205,6 @@ func (in *installation) exercise() {
 		if told := in.events(object, 1); !strings.Contains(fmt.Sprint(told), v1alpha1.ReasonReady) {
 			in.t.Errorf("events of %s: %v", object.GetName(), told)
 		}
-		in.remove(object)
-		in.gone(object)
+		in.delete(object)
 	}
 }

@@ -25,7 +25,6 @@ type cause struct {
 	make      func(*installation) client.Object
 }
 
-// causes lists a way to every reason there is, and to every condition.
 func causes() []cause {
 	const yes, no, unknown = metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown
 	return slices.Concat([]cause{
@@ -142,7 +141,6 @@ func (in *installation) trustSomebody() {
 	in.deps.Publisher = catalog.NewPublisher(in.pool, postgres.Production, noOutbox()).Trusting(verifiers)
 }
 
-// causeUnsigned seals content that nobody has signed.
 func causeUnsigned(in *installation) client.Object {
 	content := sampleContent("sample", sampleKey(in.t))
 	seal(in.t, content)
@@ -152,16 +150,14 @@ func causeUnsigned(in *installation) client.Object {
 
 func causeRival(in *installation) client.Object {
 	winner := sampleContent("winner", sampleKey(in.t))
-	in.create(winner)
-	in.ready(winner)
+	in.createReady(winner)
 	return causeExam(nil)(in)
 }
 
 func causeForbiddenAdoption(in *installation) client.Object {
 	owner := sampleContent("owner", sampleKey(in.t))
 	owner.Namespace = in.spaces[1]
-	in.create(owner)
-	in.ready(owner)
+	in.createReady(owner)
 	return causeExam(func(c *v1alpha1.ExamContent) { c.Spec.Adopt = true })(in)
 }
 
@@ -197,8 +193,7 @@ func causeOutage(in *installation) client.Object {
 
 func causeSecondTier(in *installation) client.Object {
 	first, second := sampleTier("gold", 600), sampleTier("gold", 6)
-	in.create(first)
-	in.ready(first)
+	in.createReady(first)
 	second.Namespace = in.spaces[1]
 	in.create(second)
 	return second
@@ -207,8 +202,7 @@ func causeSecondTier(in *installation) client.Object {
 func causeHealth(columns string) func(*installation) client.Object {
 	return func(in *installation) client.Object {
 		endpoint := sampleEndpoint("https://hooks.example.com/")
-		in.create(endpoint)
-		in.ready(endpoint)
+		in.createReady(endpoint)
 		if columns != "" {
 			in.health(endpoint, columns)
 			in.reconcileNow(endpoint, "after a worker's note")

@@ -16,9 +16,9 @@ import (
 	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
-// move is one step of a history of resources that want the same exam key.
 type move struct {
 	kind string
 	// who is the resource that it is about, with another one.
@@ -89,7 +89,6 @@ func (r *rivalry) declare(i int, policy v1alpha1.DeletionPolicy) *v1alpha1.ExamC
 	return content
 }
 
-// rename gives a resource content that nobody declared before.
 func (r *rivalry) rename(i int, content *v1alpha1.ExamContent) {
 	r.edits++
 	content.Spec.Name = fmt.Sprintf("%d by %d", r.edits, i)
@@ -174,7 +173,6 @@ func (r *rivalry) settle() {
 	}
 }
 
-// owner is the resource that holds the claim; negative when none does.
 func (r *rivalry) owner() int {
 	r.t.Helper()
 	for i := range r.live {
@@ -183,9 +181,7 @@ func (r *rivalry) owner() int {
 		err := r.pool.QueryRow(r.t.Context(), `SELECT EXISTS (SELECT FROM exams
 			WHERE exam_key = $1 AND claim_cluster = $2 AND claim_namespace = $3 AND claim_name = $4)`,
 			r.key, cluster, r.spaces[min(i, 1)], fmt.Sprintf("%s-%d", r.key[len(r.key)-1:], i)).Scan(&found)
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		check.NoError(r.t, err)
 		if found {
 			return i
 		}
@@ -196,9 +192,7 @@ func (r *rivalry) owner() int {
 func (r *rivalry) published() catalogtest.Audited {
 	r.t.Helper()
 	audited, err := catalogtest.Audit(r.t.Context(), r.pool, r.key)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.NoError(r.t, err)
 	return audited
 }
 
@@ -212,9 +206,7 @@ func (r *rivalry) check(owner int, published catalogtest.Audited) {
 			}
 			continue
 		}
-		if err := r.kube.Get(r.t.Context(), client.ObjectKeyFromObject(content), content); err != nil {
-			r.t.Fatal(err)
-		}
+		check.NoError(r.t, r.kube.Get(r.t.Context(), client.ObjectKeyFromObject(content), content))
 		conditions := r.conditions(content)
 		accepted := meta.FindStatusCondition(conditions, v1alpha1.ConditionAccepted)
 		switch {

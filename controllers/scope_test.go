@@ -13,9 +13,9 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/manifest"
+	"examprep.dev/server/testkit/check"
 )
 
-// tierAt is a scope over a RateTier of generation 3 that was Ready at generation 2.
 func tierAt(now time.Time) (*scope, *v1alpha1.RateTier) {
 	tier := &v1alpha1.RateTier{}
 	tier.Name, tier.Generation = "gold", 3
@@ -34,7 +34,6 @@ func tierAt(now time.Time) (*scope, *v1alpha1.RateTier) {
 	return &s, tier
 }
 
-// outcome is how a reconciliation goes, and what becomes of it.
 type outcome struct {
 	name    string
 	failure error
@@ -91,7 +90,6 @@ func TestOutcomesBecomeConditions(t *testing.T) {
 	}
 }
 
-// check lets the reconciliation end at now.
 func (test outcome) check(t *testing.T, now time.Time) {
 	t.Helper()
 	s, tier := tierAt(now)
@@ -107,16 +105,12 @@ func (test outcome) check(t *testing.T, now time.Time) {
 	}
 	checkConditions(t, test.name, tier.Generation, tier.Status.ObservedGeneration, tier.Status.Conditions)
 	for _, condition := range tier.Status.Conditions {
-		if got := string(condition.Status) + " " + condition.Reason; got != test.want[condition.Type] {
-			t.Errorf("%s is %s, want %q", condition.Type, got, test.want[condition.Type])
-		}
+		check.Equal(t, string(condition.Status)+" "+condition.Reason, test.want[condition.Type], "%s", condition.Type)
 		if strings.Contains(condition.Message, "hunter2") {
 			t.Errorf("%s tells tenants the operator's secrets: %s", condition.Type, condition.Message)
 		}
 	}
-	if len(tier.Status.Conditions) != len(test.want) {
-		t.Errorf("conditions: %+v, want %v", tier.Status.Conditions, test.want)
-	}
+	check.Equal(t, len(tier.Status.Conditions), len(test.want), "number of conditions %+v", tier.Status.Conditions)
 	ready := meta.FindStatusCondition(tier.Status.Conditions, v1alpha1.ConditionReady)
 	if changed := ready.Status != metav1.ConditionTrue; changed != ready.LastTransitionTime.Time.Equal(now) {
 		t.Errorf("Ready is %s since %s", ready.Status, ready.LastTransitionTime)
@@ -127,14 +121,12 @@ func TestEventsAreToldOnTransitionsOnly(t *testing.T) {
 	t.Parallel()
 	recorder := events.NewFakeRecorder(10)
 	s, tier := tierAt(time.Now())
-	if _, err := s.conclude(stalled(v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalid, errors.New("wrong"))); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.conclude(stalled(v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalid, errors.New("wrong")))
+	check.NoError(t, err)
 	s.tell(recorder)
 	again := newScope(tier, s.status, s.now, "ApplyTier", v1alpha1.ConditionAccepted)
-	if _, err := again.conclude(stalled(v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalid, errors.New("wrong"))); err != nil {
-		t.Fatal(err)
-	}
+	_, err = again.conclude(stalled(v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalid, errors.New("wrong")))
+	check.NoError(t, err)
 	again.tell(recorder)
 	close(recorder.Events)
 	var told []string
@@ -170,9 +162,7 @@ func TestAnAlarmIsToldOnceWhateverFailsMeanwhile(t *testing.T) {
 		t.Errorf("meanwhile: %+v, want the alarm to stand", stands)
 	}
 	reconcile(nil)
-	if told := len(recorder.Events); told != 1 {
-		t.Errorf("%d events, want 1", told)
-	}
+	check.Equal(t, len(recorder.Events), 1, "events")
 }
 
 func TestReferencesThatMayComeRightAreWaitedFor(t *testing.T) {
@@ -216,7 +206,5 @@ func TestShortenCutsAtACharacter(t *testing.T) {
 			t.Errorf("shorten to %d: %d bytes, %q", limit, len(got), got)
 		}
 	}
-	if got := shorten("short", 100); got != "short" {
-		t.Errorf("shorten changed %q", got)
-	}
+	check.Equal(t, shorten("short", 100), "short", "a short text")
 }

@@ -13,6 +13,7 @@ import (
 	"examprep.dev/controllers/clustertest"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit/check"
 )
 
 // restSelector is that of the operator that takes what shards a and b leave.
@@ -55,13 +56,10 @@ func (w *witnessed) reset() {
 	clear(w.seen)
 }
 
-// operateShard starts one shard's operator beside those that run, and returns its witness.
 func (in *installation) operateShard(name, selector string, hold func(catalog.Exam)) *witnessed {
 	in.t.Helper()
 	shard, err := ParseShard(name, selector)
-	if err != nil {
-		in.t.Fatal(err)
-	}
+	check.NoError(in.t, err)
 	w := &witnessed{Publisher: in.deps.Publisher, shard: name, hold: hold, seen: map[string]int{}}
 	deps := in.deps
 	defer func() { in.deps = deps }()
@@ -103,14 +101,10 @@ func TestEachShardTakesCareOfItsOwnAndOneOfTheRest(t *testing.T) {
 	in.ready(endpoint)
 	in.ready(tier)
 	for shard, witness := range witnesses {
-		if got := witness.published(); !slices.Equal(got, want[shard]) {
-			t.Errorf("shard %q worked on %v, want %v", shard, got, want[shard])
-		}
+		check.Slices(t, witness.published(), want[shard], "published by shard %q", shard)
 	}
 	for i, shard := range []string{"a", "b", "", "", "a", "b", ""} {
-		if got := exams[i].Status.Shard; got != shard {
-			t.Errorf("exam-%d: status of shard %q, want %q", i, got, shard)
-		}
+		check.Equal(t, exams[i].Status.Shard, shard, "exam-%d: status of shard", i)
 	}
 	if endpoint.Status.Shard != "a" || tier.Status.Shard != "b" {
 		t.Errorf("endpoint of shard %q, tier of %q", endpoint.Status.Shard, tier.Status.Shard)
@@ -125,8 +119,7 @@ func TestAResourceIsHandedFromShardToShard(t *testing.T) {
 	rest := in.operateShard("", restSelector, nil)
 	content := labelled(sampleContent("moved", sampleKey(t)), "a")
 	content.Spec.DeletionPolicy = v1alpha1.DeletionDelete
-	in.create(content)
-	in.ready(content)
+	in.createReady(content)
 	for i, step := range []struct {
 		label string
 		owner *witnessed
@@ -141,17 +134,12 @@ func TestAResourceIsHandedFromShardToShard(t *testing.T) {
 		}
 		edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Name = fmt.Sprintf("Name %d", i) })
 		in.ready(content)
-		if got := content.Status.Revision; got != int64(i+2) {
-			t.Errorf("revision %d after %d changes and as many moves, want %d", got, i+1, i+2)
-		}
+		check.Equal(t, content.Status.Revision, int64(i+2), "revision after %d changes and as many moves", i+1)
 		for _, w := range []*witnessed{a, b, rest} {
-			if worked := len(w.published()) > 0; worked != (w == step.owner) {
-				t.Errorf("moved to %q: shard %q worked on it: %t", step.label, w.shard, worked)
-			}
+			check.Equal(t, len(w.published()) > 0, w == step.owner, "moved to %q: shard %q worked on it", step.label, w.shard)
 		}
 	}
-	in.remove(content)
-	in.gone(content)
+	in.delete(content)
 	if _, ok := in.served(content.Spec.ExamKey); ok {
 		t.Error("served after the deletion by the last shard")
 	}
@@ -172,15 +160,13 @@ func TestWhatAShardPublishesLateIsPutRight(t *testing.T) {
 	stopA := in.stop
 	in.operateShard("b", v1alpha1.ShardLabel+"=b", nil)
 	content := labelled(sampleContent("moved", sampleKey(t)), "a")
-	in.create(content)
-	in.ready(content)
+	in.createReady(content)
 	edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Name = "Slow" })
 	<-begun
 	edit(in, content, func(c *v1alpha1.ExamContent) { labelled(c, "b").Spec.Name = "New" })
 	in.ready(content)
-	if overview, _ := in.served(content.Spec.ExamKey); overview["name"] != "New" || content.Status.Shard != "b" {
-		t.Errorf("served %v by shard %q", overview["name"], content.Status.Shard)
-	}
+	in.serves(content.Spec.ExamKey, "New", "by shard b")
+	check.Equal(t, content.Status.Shard, "b", "shard")
 	close(goOn)
 	in.eventually("publish late what it had begun", func() (bool, string) {
 		overview, _ := in.served(content.Spec.ExamKey)
@@ -191,13 +177,9 @@ func TestWhatAShardPublishesLateIsPutRight(t *testing.T) {
 		t.Errorf("shard a worked on %v", got)
 	}
 	in.ready(content)
-	if content.Status.Shard != "b" {
-		t.Errorf("shard a wrote the status of what is b's: %+v", content.Status)
-	}
+	check.Equal(t, content.Status.Shard, "b", "shard a wrote the status of what is b's; its shard")
 	in.reconcileNow(content, "the second look") // by itself after handoverLook
-	if overview, _ := in.served(content.Spec.ExamKey); overview["name"] != "New" {
-		t.Errorf("served %v after the second look", overview["name"])
-	}
+	in.serves(content.Spec.ExamKey, "New", "after the second look")
 }
 
 func TestATierIsOnePerClusterWhateverTheShards(t *testing.T) {
@@ -207,8 +189,7 @@ func TestATierIsOnePerClusterWhateverTheShards(t *testing.T) {
 	in.operateShard("", restSelector, nil)
 	winner, loser := labelled(sampleTier("gold", 600), "a"), sampleTier("gold", 1)
 	loser.Namespace = in.spaces[1]
-	in.create(winner)
-	in.ready(winner)
+	in.createReady(winner)
 	in.create(loser)
 	in.until(loser, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonNameConflict)
 	edit(in, winner, func(r *v1alpha1.RateTier) { labelled(r, "") })
@@ -224,8 +205,7 @@ func TestATierIsOnePerClusterWhateverTheShards(t *testing.T) {
 	if got := in.tier("gold"); got == nil || got.Requests != 600 {
 		t.Errorf("in effect: %+v", got)
 	}
-	in.remove(winner)
-	in.gone(winner)
+	in.delete(winner)
 	in.reconcileNow(loser, "or a minute later: shards do not see each other's deletions")
 	in.ready(loser)
 	if got := in.tier("gold"); got == nil || got.Requests != 1 {

@@ -15,6 +15,7 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/seals/sealstest"
+	"examprep.dev/server/testkit/check"
 )
 
 // chunkReads is called for each ConfigMap that is read past the cache.
@@ -31,7 +32,6 @@ func (c chunkReads) Get(ctx context.Context, name client.ObjectKey, object clien
 	return c.Reader.Get(ctx, name, object, options...)
 }
 
-// chunkedExam makes an exam with a paper of its own and one from a ConfigMap.
 func (in *installation) chunkedExam() (*v1alpha1.ExamContent, *corev1.ConfigMap) {
 	in.t.Helper()
 	key := sampleKey(in.t)
@@ -56,9 +56,8 @@ func TestQuestionsAreReadAgainOnlyWhereSomethingHasChanged(t *testing.T) {
 		reads = 0
 		in.writes.Store(0)
 		in.statements.Store(0)
-		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(content)}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(content)})
+		check.NoError(t, err)
 		in.ready(content)
 		return reads, in.writes.Load(), in.statements.Load()
 	}
@@ -90,7 +89,6 @@ type reasonToRead struct {
 	writes int64 // of the reconcile after it
 }
 
-// reasonsToRead lists them all.
 func (in *installation) reasonsToRead(t *testing.T, content *v1alpha1.ExamContent, configMap *corev1.ConfigMap, r *ExamContentReconciler) []reasonToRead {
 	t.Helper()
 	trusted := catalog.NewPublisher(in.pool, postgres.Sandbox, noOutbox()).Trusting(sealstest.Trust(t, sealstest.New(t).Line("*")))
@@ -134,14 +132,11 @@ func (in *installation) reasonsToRead(t *testing.T, content *v1alpha1.ExamConten
 	}
 }
 
-// editStatus changes a status as who has the right to can by hand.
 func (in *installation) editStatus(content *v1alpha1.ExamContent, change func(*v1alpha1.ExamContentStatus)) {
 	in.t.Helper()
 	in.ready(content)
 	change(&content.Status)
-	if err := in.kube.Status().Update(in.t.Context(), content); err != nil {
-		in.t.Fatal(err)
-	}
+	check.NoError(in.t, in.kube.Status().Update(in.t.Context(), content))
 }
 
 func TestWhatNobodyTellsOfIsReadEachTime(t *testing.T) {
@@ -153,9 +148,8 @@ func TestWhatNobodyTellsOfIsReadEachTime(t *testing.T) {
 	reads := 0
 	r.live = chunkReads{r.live, func(string) { reads++ }}
 	for want := 1; want <= 3; want++ {
-		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(content)}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(content)})
+		check.NoError(t, err)
 		in.ready(content)
 		if reads != want || content.Status.SourceDigest != "" {
 			t.Errorf("reconcile %d: %d reads, source %q", want, reads, content.Status.SourceDigest)
@@ -188,13 +182,10 @@ func TestChunksOfTwoMomentsAreReadAgain(t *testing.T) {
 	}}
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(content)}
 	for _, settled := range []bool{false, true} {
-		if _, err := r.Reconcile(t.Context(), request); err != nil {
-			t.Fatal(err)
-		}
+		_, err := r.Reconcile(t.Context(), request)
+		check.NoError(t, err)
 		in.ready(content)
-		if got := content.Status.SourceDigest != ""; got != settled {
-			t.Errorf("source %q, want one: %t", content.Status.SourceDigest, settled)
-		}
+		check.Equal(t, content.Status.SourceDigest != "", settled, "is there a source; it is %q", content.Status.SourceDigest)
 	}
 }
 

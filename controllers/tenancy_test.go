@@ -53,8 +53,7 @@ func TestAnOperatorOfListedNamespacesNeedsNoClusterWideRole(t *testing.T) {
 		in.ready(object)
 	}
 	for _, object := range []client.Object{inFirst, inSecond, endpoint, tier} {
-		in.remove(object)
-		in.gone(object)
+		in.delete(object)
 	}
 	check.NoError(t, in.kube.Get(t.Context(), client.ObjectKeyFromObject(outside), outside))
 	if len(outside.Status.Conditions) > 0 || len(outside.Finalizers) > 0 {
@@ -115,9 +114,7 @@ func TestPeoplesRolesAreThoseOfTheCluster(t *testing.T) {
 		config := clustertest.As(clustertest.Config(t), user)
 		for _, resource := range []string{exams, endpoints, tiers} {
 			for _, verb := range all {
-				if got, want := clustertest.CanI(t, config, space, verb, resource), slices.Contains(c.may[resource], verb); got != want {
-					t.Errorf("%s may %s %s: %t, want %t", c.who, verb, resource, got, want)
-				}
+				check.Equal(t, clustertest.CanI(t, config, space, verb, resource), slices.Contains(c.may[resource], verb), "%s may %s %s", c.who, verb, resource)
 				if clustertest.CanI(t, config, elsewhere, verb, resource) {
 					t.Errorf("%s may %s %s of another namespace", c.who, verb, resource)
 				}

@@ -13,7 +13,6 @@ import (
 	"examprep.dev/server/testkit"
 )
 
-// allow sets what the test's namespace may be told of.
 func (in *installation) allow(accounts string) {
 	in.t.Helper()
 	namespace := &corev1.Namespace{}
@@ -23,7 +22,6 @@ func (in *installation) allow(accounts string) {
 	})
 }
 
-// restricted is install with the operator running under --restrict-webhook-accounts.
 func restricted(t *testing.T) *installation {
 	t.Helper()
 	in := install(t, postgres.Sandbox, 1)
@@ -82,8 +80,7 @@ func TestAnEndpointWhoseAccountIsAllowedNoMoreHearsNothing(t *testing.T) {
 	in.allow(v1alpha1.AllAccounts)
 	endpoint := sampleEndpoint("https://hooks.example.com/")
 	endpoint.Spec.Events = []v1alpha1.EventKind{"mock_attempt.submitted"}
-	in.create(endpoint)
-	in.ready(endpoint)
+	in.createReady(endpoint)
 	if in.registered(endpoint) == nil {
 		t.Fatal("not registered")
 	}
@@ -96,8 +93,7 @@ func TestAnEndpointWhoseAccountIsAllowedNoMoreHearsNothing(t *testing.T) {
 	in.allow("acme")
 	edit(in, endpoint, func(e *v1alpha1.WebhookEndpoint) { e.Spec.Account = "acme" })
 	in.ready(endpoint)
-	in.remove(endpoint)
-	in.gone(endpoint)
+	in.delete(endpoint)
 }
 
 func TestWithoutTheRestrictionNoNamespaceIsAsked(t *testing.T) {
@@ -106,8 +102,7 @@ func TestWithoutTheRestrictionNoNamespaceIsAsked(t *testing.T) {
 	in.allow("acme")
 	endpoint := sampleEndpoint("https://hooks.example.com/")
 	endpoint.Spec.Events = []v1alpha1.EventKind{"mock_attempt.submitted"}
-	in.create(endpoint)
-	in.ready(endpoint)
+	in.createReady(endpoint)
 	if err := in.kube.Get(t.Context(), types.NamespacedName{Namespace: endpoint.Namespace, Name: endpoint.Name}, endpoint); err != nil || endpoint.Status.ID == "" {
 		t.Errorf("status %+v, %v", endpoint.Status, err)
 	}

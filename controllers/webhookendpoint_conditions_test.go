@@ -12,6 +12,7 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/webhooks"
 )
 
@@ -111,17 +112,12 @@ func TestEndpointWithoutADatabaseIsTriedAgain(t *testing.T) {
 
 func TestEndpointWarnsOnceBeforeItIsDisabled(t *testing.T) {
 	t.Parallel()
-	in := operating(t)
-	endpoint := sampleEndpoint("https://hooks.example.com/")
-	in.create(endpoint)
-	in.ready(endpoint)
+	in, endpoint := registering(t)
 	in.health(endpoint, "last_status = 503, failing_since = now() - interval '1 hour'")
 	in.shows(endpoint, registeredAnd("False Failing"))
 	in.health(endpoint, "failing_since = now() - interval '3 days'")
 	in.shows(endpoint, registeredAnd("False FailingLong"))
-	if got := endpoint.Status.DisablesAt.Sub(endpoint.Status.FailingSince.Time); got != webhooks.DisableAfter {
-		t.Errorf("disabled %s after the first failure, want %s", got, webhooks.DisableAfter)
-	}
+	check.Equal(t, endpoint.Status.DisablesAt.Sub(endpoint.Status.FailingSince.Time), webhooks.DisableAfter, "time from the first failure to disabling")
 	message := in.until(endpoint, v1alpha1.ConditionDelivering, "False", v1alpha1.ReasonFailingLong)
 	if want := endpoint.Status.DisablesAt.UTC().Format(time.RFC3339); !strings.Contains(message, want) || !strings.Contains(message, "503") {
 		t.Errorf("message %q, want the status and %s", message, want)
@@ -129,9 +125,7 @@ func TestEndpointWarnsOnceBeforeItIsDisabled(t *testing.T) {
 	told := in.events(endpoint, 2)
 	in.writes.Store(0)
 	in.reconcileNow(endpoint, "once more")
-	if writes := in.writes.Load(); writes != 1 {
-		t.Errorf("%d writes for one request, want 1: the request's own", writes)
-	}
+	check.Equal(t, in.writes.Load(), 1, "writes for one request, which are the request's own")
 	in.health(endpoint, "last_status = 200, failing_since = NULL, last_success_at = now()")
 	in.shows(endpoint, registeredAnd("True Delivering"))
 	if endpoint.Status.DisablesAt != nil || endpoint.Status.FailingSince != nil {
@@ -144,16 +138,11 @@ func TestEndpointWarnsOnceBeforeItIsDisabled(t *testing.T) {
 
 func TestDisabledEndpointIsEnabledBySuspendingAndResuming(t *testing.T) {
 	t.Parallel()
-	in := operating(t)
-	endpoint := sampleEndpoint("https://hooks.example.com/")
-	in.create(endpoint)
-	in.ready(endpoint)
+	in, endpoint := registering(t)
 	in.health(endpoint, "status = 'disabled', disabled_reason = 'for a test', failing_since = now() - interval '5 days'")
 	in.reconcileNow(endpoint, "after it was disabled")
 	message := in.until(endpoint, v1alpha1.ConditionStalled, "True", v1alpha1.ReasonDisabled)
-	if want := "disabled: for a test; mend the receiver, then set spec.suspend and remove it again, or change spec.url"; message != want {
-		t.Errorf("message %q, want %q", message, want)
-	}
+	check.Equal(t, message, "disabled: for a test; mend the receiver, then set spec.suspend and remove it again, or change spec.url", "message")
 	id := endpoint.Status.ID
 	edit(in, endpoint, func(e *v1alpha1.WebhookEndpoint) { e.Spec.Suspend = true })
 	in.until(endpoint, v1alpha1.ConditionDelivering, "False", v1alpha1.ReasonSuspended)

@@ -12,10 +12,10 @@ import (
 	"examprep.dev/api/client"
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/webhooks"
 )
 
-// requestRotation asks for a new generated secret.
 func (in *installation) requestRotation(endpoint *v1alpha1.WebhookEndpoint, token string) {
 	in.t.Helper()
 	edit(in, endpoint, func(e *v1alpha1.WebhookEndpoint) {
@@ -46,25 +46,20 @@ func (in *installation) tell(r *testkit.Receiver, content *v1alpha1.ExamContent,
 	return <-r.Arrived
 }
 
-// signedBy checks which of some secrets sign a delivery.
 func signedBy(t *testing.T, when string, delivery testkit.Arrival, signing, silent []string) {
 	t.Helper()
 	verify := func(secret string) error {
 		return client.Verify(delivery.Header.Get(webhooks.SignatureHeader), delivery.Body, secret, time.Now(), 5*time.Minute)
 	}
 	for i, secret := range signing {
-		if err := verify(secret); err != nil {
-			t.Errorf("%s: secret %d of those in effect does not sign: %v", when, i, err)
-		}
+		check.Succeeds(t, verify(secret), "%s: secret %d of those in effect does not sign", when, i)
 	}
 	for i, secret := range silent {
 		if verify(secret) == nil {
 			t.Errorf("%s: secret %d of those out of effect signs", when, i)
 		}
 	}
-	if got := strings.Count(delivery.Header.Get(webhooks.SignatureHeader), "v1="); got != len(signing) {
-		t.Errorf("%s: %d signatures, want %d: %s", when, got, len(signing), delivery.Header.Get(webhooks.SignatureHeader))
-	}
+	check.Equal(t, strings.Count(delivery.Header.Get(webhooks.SignatureHeader), "v1="), len(signing), "%s: signatures in %s", when, delivery.Header.Get(webhooks.SignatureHeader))
 }
 
 // overlap reads for how long the endpoint's former secret still signs.
@@ -73,9 +68,7 @@ func (in *installation) overlap(endpoint *v1alpha1.WebhookEndpoint) time.Duratio
 	var seconds float64
 	const query = "SELECT extract(epoch FROM expires_at - created.at) FROM webhook_secrets, " +
 		"(SELECT max(created_at) AS at FROM webhook_secrets WHERE endpoint_id = $1) created WHERE endpoint_id = $1 AND expires_at IS NOT NULL"
-	if err := in.pool.QueryRow(in.t.Context(), query, endpoint.Status.ID).Scan(&seconds); err != nil {
-		in.t.Fatal(err)
-	}
+	check.NoError(in.t, in.pool.QueryRow(in.t.Context(), query, endpoint.Status.ID).Scan(&seconds))
 	return time.Duration(seconds * float64(time.Second))
 }
 
@@ -85,30 +78,22 @@ func TestGeneratedSecretIsRotatedOnRequestAndBothSign(t *testing.T) {
 	r := newReceiver(t)
 	in.deliver(r)
 	endpoint, content := sampleEndpoint(r.URL), sampleContent("sample", sampleKey(t))
-	in.create(endpoint)
-	in.ready(endpoint)
+	in.createReady(endpoint)
 	id, first := endpoint.Status.ID, in.signingSecretOf(endpoint)
-	in.create(content)
-	in.ready(content)
+	in.createReady(content)
 	signedBy(t, "before", <-r.Arrived, []string{first}, nil)
 
 	in.requestRotation(endpoint, "2026-01-31T12:00:00Z")
 	second := in.rotated(endpoint, "2026-01-31T12:00:00Z")
 	signedBy(t, "after one rotation", in.tell(r, content, "One"), []string{first, second}, nil)
-	if overlap := in.overlap(endpoint); overlap != 24*time.Hour {
-		t.Errorf("the former secret signs for %s more, want 24h", overlap)
-	}
+	check.Equal(t, in.overlap(endpoint), 24*time.Hour, "how much longer the former secret signs")
 	in.reconcileNow(endpoint, "looked at again")
-	if got := in.signingSecretOf(endpoint); got != second {
-		t.Error("one request was answered twice")
-	}
+	check.Equal(t, in.signingSecretOf(endpoint), second, "the secret after one request")
 
 	in.requestRotation(endpoint, "again")
 	third := in.rotated(endpoint, "again")
 	signedBy(t, "after two rotations", in.tell(r, content, "Two"), []string{second, third}, []string{first})
-	if endpoint.Status.ID != id {
-		t.Errorf("the endpoint is another one: %s, was %s", endpoint.Status.ID, id)
-	}
+	check.Equal(t, endpoint.Status.ID, id, "the endpoint is another one; its ID")
 	want := "Normal " + v1alpha1.ReasonSecretRotated
 	if told := in.events(endpoint, 2); !strings.Contains(fmt.Sprint(told), want) {
 		t.Errorf("events: %q, want %q", told, want)
@@ -118,10 +103,7 @@ func TestGeneratedSecretIsRotatedOnRequestAndBothSign(t *testing.T) {
 // TestARequestForRotationIsAnsweredOnce: the Secret is written, the database is away, the operator starts anew.
 func TestARequestForRotationIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
-	in := operating(t)
-	endpoint := sampleEndpoint("https://hooks.example.com/")
-	in.create(endpoint)
-	in.ready(endpoint)
+	in, endpoint := registering(t)
 	first := in.signingSecretOf(endpoint)
 	restore := testkit.CutOff(t, in.pool)
 	in.requestRotation(endpoint, "now")
@@ -133,9 +115,7 @@ func TestARequestForRotationIsAnsweredOnce(t *testing.T) {
 	in.stop()
 	restore()
 	in.operate()
-	if got := in.rotated(endpoint, "now"); got != second {
-		t.Error("one request was answered twice")
-	}
+	check.Equal(t, in.rotated(endpoint, "now"), second, "the secret after one request")
 }
 
 func TestAnEndpointThatIsCreatedWithARequestHasOneSecret(t *testing.T) {
@@ -161,8 +141,7 @@ func TestAChangedReferencedSecretRotatesAndBothSign(t *testing.T) {
 	in.create(given)
 	endpoint, content := sampleEndpoint(r.URL), sampleContent("sample", sampleKey(t))
 	endpoint.Spec.SigningSecretRef = &v1alpha1.SecretKeyRef{Name: "given", Key: "key"}
-	in.create(endpoint)
-	in.ready(endpoint)
+	in.createReady(endpoint)
 	in.create(content)
 	in.ready(content)
 	signedBy(t, "before", <-r.Arrived, []string{first}, nil)
@@ -170,9 +149,7 @@ func TestAChangedReferencedSecretRotatesAndBothSign(t *testing.T) {
 	edit(in, given, func(s *corev1.Secret) { s.StringData = map[string]string{"key": second} })
 	in.reconcileNow(endpoint, "or a minute later")
 	signedBy(t, "after the change", in.tell(r, content, "One"), []string{first, second}, nil)
-	if overlap := in.overlap(endpoint); overlap != 24*time.Hour {
-		t.Errorf("the former secret signs for %s more, want 24h", overlap)
-	}
+	check.Equal(t, in.overlap(endpoint), 24*time.Hour, "how much longer the former secret signs")
 
 	in.requestRotation(endpoint, "now")
 	in.eventually("say how to rotate it", func() (bool, string) {
@@ -190,16 +167,14 @@ func TestAChangedURLIsWhereDeliveriesGo(t *testing.T) {
 	before, after := newReceiver(t), newReceiver(t)
 	in.deliver(after)
 	endpoint, content := sampleEndpoint(before.URL), sampleContent("sample", sampleKey(t))
-	in.create(endpoint)
-	in.ready(endpoint)
+	in.createReady(endpoint)
 	id, secret := endpoint.Status.ID, in.signingSecretOf(endpoint)
 	edit(in, endpoint, func(e *v1alpha1.WebhookEndpoint) { e.Spec.URL = after.URL + "/moved" })
 	in.ready(endpoint)
 	if endpoint.Status.URL != after.URL+"/moved" || endpoint.Status.ID != id {
 		t.Errorf("status: %+v", endpoint.Status)
 	}
-	in.create(content)
-	in.ready(content)
+	in.createReady(content)
 	signedBy(t, "at the new address", <-after.Arrived, []string{secret}, nil)
 	if len(before.Arrived) > 0 {
 		t.Error("delivered to the former address")

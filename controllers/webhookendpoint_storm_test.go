@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/webhooks"
 )
 
@@ -29,9 +30,7 @@ func (in *installation) happen(n int) {
 		}
 		return nil
 	})
-	if err != nil {
-		in.t.Fatal(err)
-	}
+	check.NoError(in.t, err)
 }
 
 // TestDeliveriesDoNotWriteTheStatus: however many deliveries there are, and however often they begin to fail and to
@@ -43,8 +42,7 @@ func TestDeliveriesDoNotWriteTheStatus(t *testing.T) {
 	r := newReceiver(t)
 	in.deliver(r)
 	endpoint := sampleEndpoint(r.URL)
-	in.create(endpoint)
-	in.ready(endpoint)
+	in.createReady(endpoint)
 	const rounds, deliveries = 6, 50
 	looks := 0
 	look := func() {
@@ -79,7 +77,5 @@ func TestDeliveriesDoNotWriteTheStatus(t *testing.T) {
 		t.Errorf("%d writes for %d deliveries that nobody asked about, want none", writes, deliveries)
 	}
 	look()
-	if writes := in.writes.Load(); writes != 1 {
-		t.Errorf("%d writes for a look at health that stayed as it was, want 1: the look's own", writes)
-	}
+	check.Equal(t, in.writes.Load(), 1, "writes for a look at health that stayed as it was, which are the look's own")
 }

@@ -21,7 +21,6 @@ import (
 	"examprep.dev/server/webhooks"
 )
 
-// loopback is where the receivers of tests are; an administrator would have to allow it.
 func loopback() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} }
 
 func testKeyring(t *testing.T) *webhooks.Keyring {
@@ -38,7 +37,6 @@ func newReceiver(t *testing.T) *testkit.Receiver {
 	return r
 }
 
-// deliver runs a worker that delivers to the receiver until the test ends.
 func (in *installation) deliver(r *testkit.Receiver) {
 	in.t.Helper()
 	redis, prefix := testkit.Redis(in.t)
@@ -46,9 +44,7 @@ func (in *installation) deliver(r *testkit.Receiver) {
 		Prefix: prefix, AllowedRanges: loopback(), RetryBase: time.Millisecond, SweepInterval: 20 * time.Millisecond,
 		CAPEM: r.CAPEM(),
 	}, in.pool, redis, testKeyring(in.t))
-	if err != nil {
-		in.t.Fatal(err)
-	}
+	check.NoError(in.t, err)
 	testkit.Run(in.t, worker.Run)
 }
 
@@ -65,8 +61,7 @@ func TestDeclaredEndpointGetsSignedEventsAndShowsItsHealth(t *testing.T) {
 	r := newReceiver(t)
 	in.deliver(r)
 	endpoint := sampleEndpoint(r.URL + "/hook")
-	in.create(endpoint)
-	in.ready(endpoint)
+	in.createReady(endpoint)
 	in.until(endpoint, v1alpha1.ConditionDelivering, "Unknown", v1alpha1.ReasonNoDeliveries)
 	if endpoint.Status.ID == "" || endpoint.Status.URL != r.URL+"/hook" || endpoint.Status.SigningSecret != "receiver-signing-secret" {
 		t.Errorf("status: %+v", endpoint.Status)
@@ -77,12 +72,9 @@ func TestDeclaredEndpointGetsSignedEventsAndShowsItsHealth(t *testing.T) {
 	}
 
 	content := sampleContent("sample", sampleKey(t))
-	in.create(content)
-	in.ready(content)
+	in.createReady(content)
 	delivery := <-r.Arrived
-	if err := client.Verify(delivery.Header.Get(webhooks.SignatureHeader), delivery.Body, string(secret.Data["secret"]), time.Now(), 5*time.Minute); err != nil {
-		t.Errorf("the signature does not verify with the generated secret: %v", err)
-	}
+	check.Succeeds(t, client.Verify(delivery.Header.Get(webhooks.SignatureHeader), delivery.Body, string(secret.Data["secret"]), time.Now(), 5*time.Minute), "the signature does not verify with the generated secret")
 	if !strings.Contains(string(delivery.Body), content.Spec.ExamKey) {
 		t.Errorf("delivered: %s", delivery.Body)
 	}
@@ -134,22 +126,17 @@ func (in *installation) delivering(endpoint *v1alpha1.WebhookEndpoint, status me
 func (in *installation) secret(name string) *corev1.Secret {
 	in.t.Helper()
 	secret := &corev1.Secret{}
-	if err := in.kube.Get(in.t.Context(), types.NamespacedName{Namespace: in.space(), Name: name}, secret); err != nil {
-		in.t.Fatal(err)
-	}
+	check.NoError(in.t, in.kube.Get(in.t.Context(), types.NamespacedName{Namespace: in.space(), Name: name}, secret))
 	return secret
 }
 
-// registered reads what is registered for an endpoint; nil for nothing.
 func (in *installation) registered(endpoint *v1alpha1.WebhookEndpoint) *webhooks.Health {
 	in.t.Helper()
 	health, err := webhooks.NewManaged(in.pool, testKeyring(in.t), webhooks.NewAddressPolicy(nil)).Health(in.t.Context(), "test/"+endpoint.Namespace+"/"+endpoint.Name)
 	if errorIs[*webhooks.NotFoundError](err) {
 		return nil
 	}
-	if err != nil {
-		in.t.Fatal(err)
-	}
+	check.NoError(in.t, err)
 	return &health
 }
 
@@ -160,9 +147,7 @@ func TestEndpointWaitsForItsSecret(t *testing.T) {
 	endpoint.Spec.SigningSecretRef = &v1alpha1.SecretKeyRef{Name: "mine", Key: "key"}
 	in.create(endpoint)
 	message := in.until(endpoint, v1alpha1.ConditionResolvedRefs, "False", v1alpha1.ReasonRefNotFound)
-	if want := "spec.signingSecretRef: Secret " + in.space() + "/mine not found"; message != want {
-		t.Errorf("message %q, want %q", message, want)
-	}
+	check.Equal(t, message, "spec.signingSecretRef: Secret "+in.space()+"/mine not found", "message")
 	in.until(endpoint, v1alpha1.ConditionReconciling, "True", v1alpha1.ReasonProgressing)
 	if in.registered(endpoint) != nil {
 		t.Error("registered without a secret")
@@ -179,9 +164,7 @@ func TestEndpointWaitsForItsSecret(t *testing.T) {
 	})
 	in.reconcileNow(endpoint, "long")
 	in.ready(endpoint)
-	if endpoint.Status.SigningSecret != "mine" {
-		t.Errorf("status: %+v", endpoint.Status)
-	}
+	check.Equal(t, endpoint.Status.SigningSecret, "mine", "status: %+v", endpoint.Status)
 }
 
 func TestEndpointLeavesASecretOfSomebodyElseAlone(t *testing.T) {
@@ -193,9 +176,7 @@ func TestEndpointLeavesASecretOfSomebodyElseAlone(t *testing.T) {
 	endpoint := sampleEndpoint("https://hooks.example.com/")
 	in.create(endpoint)
 	message := in.until(endpoint, v1alpha1.ConditionResolvedRefs, "False", v1alpha1.ReasonRefInvalid)
-	if !strings.Contains(message, "is not this resource's") {
-		t.Errorf("message %q", message)
-	}
+	check.Contains(t, message, "is not this resource's", "message")
 }
 
 func TestEndpointIsRegisteredForItsAccountUntilDeleted(t *testing.T) {
@@ -204,9 +185,7 @@ func TestEndpointIsRegisteredForItsAccountUntilDeleted(t *testing.T) {
 	endpoint := sampleEndpoint("https://hooks.example.com/")
 	endpoint.Spec.Account = "acme"
 	in.create(endpoint)
-	if message := in.ready(endpoint); message != "registered for the events of account acme" {
-		t.Errorf("Ready says %q", message)
-	}
+	check.Equal(t, in.ready(endpoint), "registered for the events of account acme", "message of Ready")
 	account, err := keys.NewStore(in.pool, directory.NewAuthor(in.pool)).EnsureAccount(t.Context(), "acme")
 	check.NoError(t, err)
 	list, err := webhooks.NewEndpoints(in.pool, testKeyring(t), webhooks.NewAddressPolicy(nil)).List(t.Context(), account)
@@ -214,8 +193,7 @@ func TestEndpointIsRegisteredForItsAccountUntilDeleted(t *testing.T) {
 		t.Errorf("the account's endpoints: %+v, %v", list, err)
 	}
 
-	in.remove(endpoint)
-	in.gone(endpoint)
+	in.delete(endpoint)
 	if in.registered(endpoint) != nil {
 		t.Error("registered after the deletion")
 	}
@@ -235,15 +213,10 @@ func TestEndpointInAPrivateRangeIsRefusedByItsField(t *testing.T) {
 
 func TestIdleEndpointIsNotWritten(t *testing.T) {
 	t.Parallel()
-	in := operating(t)
-	endpoint := sampleEndpoint("https://hooks.example.com/")
-	in.create(endpoint)
-	in.ready(endpoint)
+	in, endpoint := registering(t)
 	in.reconcileNow(endpoint, "first")
 	in.writes.Store(0)
 	in.reconcileNow(endpoint, "second")
 	in.ready(endpoint)
-	if writes := in.writes.Load(); writes != 1 {
-		t.Errorf("%d writes for one request, want 1: the request's own", writes)
-	}
+	check.Equal(t, in.writes.Load(), 1, "writes for one request, which are the request's own")
 }

@@ -10,7 +10,6 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// code returns the code on a Markdown page: indented lines, lines of fenced blocks, and code within sentences.
 func code(page string) []string {
 	var found []string
 	fenced := false

@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
-// root is the repository as seen from this package.
 const root = ".."
 
 // textFiles returns the repository's files that have one of the extensions, by path from the root. It leaves out
@@ -35,13 +35,10 @@ func textFiles(t *testing.T, extensions ...string) map[string]string {
 		found[name] = string(text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return found
 }
 
-// specParts returns the parts that docs/spec.md has.
 func specParts(t *testing.T) map[string]bool {
 	t.Helper()
 	text := testkit.ReadFile(t, filepath.Join(root, "docs", "spec.md"))
@@ -69,9 +66,7 @@ func TestCitationsNameDocumentsOfTheRepository(t *testing.T) {
 			continue
 		}
 		for _, citation := range foreignCitation.FindAllString(text, -1) {
-			if citation != testData {
-				t.Errorf("%s cites %q; cite docs/spec.md, part N", name, citation)
-			}
+			check.Equal(t, citation, testData, "%s does not cite docs/spec.md, part N", name)
 		}
 		for _, match := range specCitation.FindAllStringSubmatch(text, -1) {
 			cited++
@@ -87,7 +82,6 @@ func TestCitationsNameDocumentsOfTheRepository(t *testing.T) {
 	}
 }
 
-// anchors returns the anchors of a Markdown page's headings, in GitHub's form.
 func anchors(page string) []string {
 	var list []string
 	for _, match := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(page, -1) {

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"examprep.dev/server/testkit/check"
 )
 
 // scripted answers one status after the other; the last one stays. 0 cuts the connection.
@@ -35,9 +37,7 @@ func scripted(t *testing.T, statuses ...int) (c *Client, calls *atomic.Int32, wa
 	}))
 	t.Cleanup(server.Close)
 	c, err := New(server.URL+"/v1", "service_x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	c.wait = func(_ context.Context, d time.Duration) error { *waits = append(*waits, d); return nil }
 	return c, calls, waits
 }
@@ -126,9 +126,8 @@ func TestRetriesEndAndWaitLongerEachTime(t *testing.T) {
 func TestTheServiceMayAskForALongerWait(t *testing.T) {
 	t.Parallel()
 	c, _, waits := scripted(t, http.StatusTooManyRequests, http.StatusOK)
-	if _, err := c.ExamOverview(t.Context(), "x"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.ExamOverview(t.Context(), "x")
+	check.NoError(t, err)
 	if len(*waits) != 1 || (*waits)[0] != 7*time.Second {
 		t.Errorf("waits %v, want 7s", *waits)
 	}

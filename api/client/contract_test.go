@@ -18,7 +18,6 @@ type schema struct {
 	OneOf      []schema          `json:"oneOf"`
 }
 
-// TestTypesHaveAllFieldsOfTheContract compares the types with the schemas of the same responses and events.
 func TestTypesHaveAllFieldsOfTheContract(t *testing.T) {
 	t.Parallel()
 	document, err := openapi.JSON()

@@ -12,9 +12,9 @@ import (
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 )
 
-// service runs the API and returns its base URL and a key.
 func service(t *testing.T) (base, key string) {
 	t.Helper()
 	api := apitest.New(t, apitest.Options{
@@ -22,9 +22,7 @@ func service(t *testing.T) (base, key string) {
 		Exams: []catalog.Exam{sampleExam()},
 	})
 	issued, err := api.Keys.Create(t.Context(), keys.NewKey{Account: "customer", Name: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return "http://" + api.Address + "/v1", issued.Key
 }
 
@@ -42,9 +40,7 @@ func sampleExam() catalog.Exam {
 func connect(t *testing.T, base, key string) *client.Client {
 	t.Helper()
 	c, err := client.New(base, key, client.WithRetries(0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return c
 }
 

@@ -9,7 +9,6 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// small is a document with one operation.
 const small = `
 paths:
   /exams/{exam_key}:
@@ -94,9 +93,7 @@ func TestWhatAnOperationDescribesIsKept(t *testing.T) {
 		t.Errorf("404 is %v", responses["404"])
 	}
 	for name, headers := range map[string]int{"Unauthorized": 6, "RateLimited": 5, "OtherRefusal": 5, "ExamNotFound": 0} {
-		if got := got.Components.Responses[name].Headers; len(got) != headers {
-			t.Errorf("%s has the headers %v, want %d", name, got, headers)
-		}
+		check.Equal(t, len(got.Components.Responses[name].Headers), headers, "headers of %s", name)
 	}
 }
 

@@ -9,22 +9,18 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
-// unchanged completes nothing.
 func unchanged(*node.Node) error { return nil }
 
 // This package converts YAML itself only to keep the order. The result must equal that of the usual library.
 func TestTheJSONSaysWhatTheYAMLSays(t *testing.T) {
 	converted, err := convert([]byte(document), unchanged)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	var got, want any
 	testkit.Decode(t, converted, &got)
-	if err := yaml.UnmarshalStrict([]byte(document), &want); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, yaml.UnmarshalStrict([]byte(document), &want))
 	if !reflect.DeepEqual(got, want) {
 		t.Error("JSON and YAML differ")
 	}
@@ -32,9 +28,7 @@ func TestTheJSONSaysWhatTheYAMLSays(t *testing.T) {
 
 func TestTheJSONKeepsTheOrder(t *testing.T) {
 	converted, err := JSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	text, last := string(converted), -1
 	for _, part := range []string{
 		`{"openapi":"3.1.`, `"info":{"title":`, `"version":"1.0.0"`, `"servers":`, `"paths":{"/exam-prep/list":`, `"/developer/usage":`,

@@ -16,6 +16,7 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/clustertest"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestEmbeddedCRDsAreThoseOfConfig(t *testing.T) {
@@ -27,9 +28,7 @@ func TestEmbeddedCRDsAreThoseOfConfig(t *testing.T) {
 	for _, file := range files {
 		text := testkit.ReadFile(t, file)
 		want := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.UnmarshalStrict(text, want); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, yaml.UnmarshalStrict(text, want))
 		if got, err := v1alpha1.CRD(want.Spec.Names.Plural); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s differs from the embedded copy: make generate copies it (%v)", file, err)
 		}
@@ -39,7 +38,6 @@ func TestEmbeddedCRDsAreThoseOfConfig(t *testing.T) {
 	}
 }
 
-// TestEveryFieldIsExplained keeps `kubectl explain` teaching.
 func TestEveryFieldIsExplained(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../config/crd/bases/*.yaml")
@@ -49,9 +47,7 @@ func TestEveryFieldIsExplained(t *testing.T) {
 	for _, file := range files {
 		text := testkit.ReadFile(t, file)
 		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.UnmarshalStrict(text, crd); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, yaml.UnmarshalStrict(text, crd))
 		kind := crd.Spec.Names.Kind
 		schema := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
 		if schema.Description == "" || len(crd.Spec.Names.ShortNames) == 0 || len(crd.Spec.Names.Categories) == 0 {
@@ -130,13 +126,9 @@ func TestExamKeyCannotBeChanged(t *testing.T) {
 	t.Parallel()
 	kube, namespace := clustertest.Client(t), clustertest.Namespace(t)
 	object := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(fmt.Appendf(nil, validExam, strings.Repeat("0123456789abcdef", 4)), object); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, yaml.Unmarshal(fmt.Appendf(nil, validExam, strings.Repeat("0123456789abcdef", 4)), object))
 	object.SetNamespace(namespace)
-	if err := kube.Create(t.Context(), object); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, kube.Create(t.Context(), object))
 	set(t, object.Object, "spec.examKey", "xx-other")
 	err := kube.Update(t.Context(), object)
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "create another ExamContent for another exam") {
@@ -151,18 +143,12 @@ func TestServerSideApplyKeepsTheDeclaredOrder(t *testing.T) {
 	kube, namespace := clustertest.Client(t), clustertest.Namespace(t)
 	apply := func(questions string) []string {
 		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(fmt.Appendf(nil, validExam, strings.Repeat("0123456789abcdef", 4)), object); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, yaml.Unmarshal(fmt.Appendf(nil, validExam, strings.Repeat("0123456789abcdef", 4)), object))
 		object.SetNamespace(namespace)
 		set(t, object.Object, "spec.papers.0.questions", questions)
-		if err := kube.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("git"), client.ForceOwnership); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, kube.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("git"), client.ForceOwnership))
 		stored := &v1alpha1.ExamContent{}
-		if err := kube.Get(t.Context(), client.ObjectKeyFromObject(object), stored); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, kube.Get(t.Context(), client.ObjectKeyFromObject(object), stored))
 		var prompts []string
 		for _, question := range stored.Spec.Papers[0].Questions {
 			prompts = append(prompts, question.Prompt)
@@ -173,13 +159,7 @@ func TestServerSideApplyKeepsTheDeclaredOrder(t *testing.T) {
 		return fmt.Sprintf("- {section: %d, number: %d, prompt: %s, answer: {text: x}}\n", section, number, prompt)
 	}
 	one, two, three := item(1, 1, "one"), item(1, 2, "two"), item(2, 1, "three")
-	if got := apply(one + two + three); strings.Join(got, " ") != "one two three" {
-		t.Errorf("first: %v", got)
-	}
-	if got := apply(three + one + two); strings.Join(got, " ") != "three one two" {
-		t.Errorf("reordered: %v", got)
-	}
-	if got := apply(two + item(3, 1, "four") + three); strings.Join(got, " ") != "two four three" {
-		t.Errorf("one removed, one added: %v", got)
-	}
+	check.Equal(t, strings.Join(apply(one+two+three), " "), "one two three", "first order")
+	check.Equal(t, strings.Join(apply(three+one+two), " "), "three one two", "reordered")
+	check.Equal(t, strings.Join(apply(two+item(3, 1, "four")+three), " "), "two four three", "one removed, one added")
 }

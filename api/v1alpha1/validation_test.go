@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"examprep.dev/controllers/clustertest"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestMain(m *testing.M) { clustertest.Main(m) }
@@ -168,23 +169,18 @@ func TestRateTierIsRefusedByTheAPIServer(t *testing.T) {
 	})
 }
 
-// testRefusals checks that the resource as given is taken, and that it is refused after each single change.
 func testRefusals(t *testing.T, valid string, refusals []refusal) {
 	t.Helper()
 	kube, namespace := clustertest.Client(t), clustertest.Namespace(t)
 	attempt := func(t *testing.T, change func(*unstructured.Unstructured)) error {
 		t.Helper()
 		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(valid), object); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, yaml.Unmarshal([]byte(valid), object))
 		object.SetNamespace(namespace)
 		change(object)
 		return kube.Create(t.Context(), object, client.DryRunAll, client.FieldValidation("Strict"))
 	}
-	if err := attempt(t, func(*unstructured.Unstructured) {}); err != nil {
-		t.Fatalf("the valid resource is refused: %v", err)
-	}
+	check.NoErrorf(t, attempt(t, func(*unstructured.Unstructured) {}), "the valid resource is refused")
 	for _, refusal := range refusals {
 		t.Run(refusal.name, func(t *testing.T) {
 			t.Parallel()
@@ -205,9 +201,7 @@ func testRefusals(t *testing.T, valid string, refusals []refusal) {
 func set(t *testing.T, root map[string]any, path, text string) {
 	t.Helper()
 	var value any
-	if err := yaml.Unmarshal([]byte(text), &value); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, yaml.Unmarshal([]byte(text), &value))
 	names := strings.Split(path, ".")
 	last := names[len(names)-1]
 	var at any = root
@@ -241,8 +235,7 @@ func child(t *testing.T, parent any, name string) any {
 func place(t *testing.T, name string) int {
 	t.Helper()
 	var i int
-	if _, err := fmt.Sscan(name, &i); err != nil {
-		t.Fatal(err)
-	}
+	_, err := fmt.Sscan(name, &i)
+	check.NoError(t, err)
 	return i
 }

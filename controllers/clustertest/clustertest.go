@@ -32,6 +32,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/testkit/testenv"
 )
 
@@ -39,7 +40,6 @@ import (
 const Variable = testenv.Kubeconfig
 
 const (
-	// operatorUser is who the operator under test is to the API server.
 	operatorUser   = "examprep-test-operator"
 	fieldOwner     = client.FieldOwner("clustertest")
 	installTimeout = time.Minute
@@ -47,7 +47,6 @@ const (
 	poll           = 50 * time.Millisecond
 )
 
-// cluster is the API server of this test process.
 type cluster struct {
 	once   sync.Once
 	own    *envtest.Environment
@@ -123,9 +122,7 @@ func OperatorConfig(t testing.TB) *rest.Config {
 func Client(t testing.TB) client.Client {
 	t.Helper()
 	c, err := newClient(Config(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return c
 }
 
@@ -136,15 +133,11 @@ func Namespace(t testing.TB) string {
 	c := Client(t)
 	namespace := &corev1.Namespace{}
 	namespace.GenerateName = "test-"
-	if err := c.Create(t.Context(), namespace); err != nil {
-		t.Fatalf("create namespace: %v", err)
-	}
+	check.NoErrorf(t, c.Create(t.Context(), namespace), "create namespace")
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), deleteTimeout)
 		defer cancel()
-		if err := client.IgnoreNotFound(c.Delete(ctx, namespace)); err != nil {
-			t.Errorf("delete namespace: %v", err)
-		}
+		check.Succeeds(t, client.IgnoreNotFound(c.Delete(ctx, namespace)), "delete namespace")
 	})
 	return namespace.Name
 }

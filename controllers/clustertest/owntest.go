@@ -30,13 +30,9 @@ func Start(t testing.TB, flags map[string]string) *rest.Config {
 		arguments.Set(name, value)
 	}
 	config, err := environment.Start()
-	if err != nil {
-		t.Fatalf("start API server: %v", err)
-	}
+	check.NoErrorf(t, err, "start API server")
 	t.Cleanup(func() {
-		if err := environment.Stop(); err != nil {
-			t.Errorf("stop API server: %v", err)
-		}
+		check.Succeeds(t, environment.Stop(), "stop API server")
 	})
 	config.QPS = -1
 	return config
@@ -91,7 +87,6 @@ func Labels(t testing.TB, file string) map[string]string {
 	return readRole(t, file).Labels
 }
 
-// readRole reads a role. A Role has the fields of a ClusterRole, but for one that both leave out.
 func readRole(t testing.TB, file string) *rbacv1.ClusterRole {
 	t.Helper()
 	role := &rbacv1.ClusterRole{}
@@ -104,17 +99,13 @@ func Grant(t testing.TB, c client.Client, namespace, user string, rules []rbacv1
 	t.Helper()
 	role := &rbacv1.Role{Rules: rules}
 	role.Namespace, role.GenerateName = namespace, "granted-"
-	if err := c.Create(t.Context(), role); err != nil {
-		t.Fatalf("create Role: %v", err)
-	}
+	check.NoErrorf(t, c.Create(t.Context(), role), "create Role")
 	binding := &rbacv1.RoleBinding{
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
 	}
 	binding.Namespace, binding.Name = namespace, role.Name
-	if err := c.Create(t.Context(), binding); err != nil {
-		t.Fatalf("bind Role: %v", err)
-	}
+	check.NoErrorf(t, c.Create(t.Context(), binding), "bind Role")
 }
 
 // As returns a way to the same API server as another user, who has no rights but those that Grant gives and those of
@@ -136,8 +127,6 @@ func CanI(t testing.TB, config *rest.Config, namespace, verb, resource string) b
 			Namespace: namespace, Verb: verb, Group: group, Resource: resource, Subresource: subresource,
 		},
 	}}
-	if err := ClientOf(t, config).Create(t.Context(), review); err != nil {
-		t.Fatalf("ask for the right to %s %s: %v", verb, resource, err)
-	}
+	check.NoErrorf(t, ClientOf(t, config).Create(t.Context(), review), "ask for the right to %s %s", verb, resource)
 	return review.Status.Allowed
 }

@@ -8,6 +8,7 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/testkit/check"
 )
 
 // chunkTable is a ChunkReader for tests of errors; "!" stands for a source that cannot be asked.
@@ -49,16 +50,12 @@ func TestAssembleJoinsChunksInOrder(t *testing.T) {
 		"a/q": `{"number":1,"prompt":"p","answer":{"annulled":true}}`,
 		"b/q": `{"section":2,"number":1,"prompt":"p","options":{"A":"a","B":"b"},"answer":{"choices":["B","A"]}}`,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	questions := exam.Papers[0].Questions
 	if len(questions) != 2 || questions[0].Section != 2 || questions[1].Section != 1 {
 		t.Fatalf("have %+v", questions)
 	}
-	if letters := strings.Join(questions[0].Answer.Choices, ""); letters != "AB" {
-		t.Errorf("letters are not sorted: %s", letters)
-	}
+	check.Equal(t, strings.Join(questions[0].Answer.Choices, ""), "AB", "letters are not sorted")
 }
 
 func TestAssembleTellsMissingChunksFromBadOnes(t *testing.T) {
@@ -158,8 +155,6 @@ func TestAssembleBoundsTheChunksOfAnExamTogether(t *testing.T) {
 func TestPathsSurvivePrinting(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"spec", "spec.papers[2].questions[14].answer", "data[questions.jsonl][3].options.A", "[0].number"} {
-		if again := parsePath(text).String(); again != text {
-			t.Errorf("%s became %s", text, again)
-		}
+		check.Equal(t, parsePath(text).String(), text, "a path, parsed and written")
 	}
 }

@@ -17,9 +17,8 @@ func compress(t testing.TB, text []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	writer := gzip.NewWriter(&out)
-	if _, err := writer.Write(text); err != nil {
-		t.Fatal(err)
-	}
+	_, err := writer.Write(text)
+	check.NoError(t, err)
 	check.NoError(t, writer.Close())
 	return out.Bytes()
 }

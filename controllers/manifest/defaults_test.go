@@ -5,14 +5,13 @@ import (
 	"time"
 
 	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestFilesHaveTheSchemasDefaults(t *testing.T) {
 	t.Parallel()
 	d, err := schemaDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	spec := d.spec
 	if spec.DeletionPolicy != v1alpha1.DeletionRetain || spec.ResyncInterval == nil || spec.ResyncInterval.Duration != 10*time.Minute {
 		t.Errorf("spec: %+v", spec)
@@ -22,11 +21,7 @@ func TestFilesHaveTheSchemasDefaults(t *testing.T) {
 		t.Errorf("question: %+v %s", question, complaint)
 	}
 	content := &Content{}
-	if got := publishOptions(content, d).HistoryLimit; got != 11 {
-		t.Errorf("%d revisions are kept by default, want 10 and the published one", got)
-	}
+	check.Equal(t, publishOptions(content, d).HistoryLimit, 11, "revisions kept by default, with the published one")
 	content.Spec.RevisionHistoryLimit = new(int32)
-	if got := publishOptions(content, d).HistoryLimit; got != 1 {
-		t.Errorf("%d revisions are kept, want the published one", got)
-	}
+	check.Equal(t, publishOptions(content, d).HistoryLimit, 1, "revisions kept, with the published one")
 }

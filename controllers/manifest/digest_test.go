@@ -23,9 +23,7 @@ func digestFile(t *testing.T, file string, options DigestOptions) (PaperSeal, st
 	t.Helper()
 	report, err := Digest(t.Context(), load(t, file), options)
 	text, readErr := os.ReadFile(file)
-	if readErr != nil {
-		t.Fatal(readErr)
-	}
+	check.NoError(t, readErr)
 	if err != nil {
 		return PaperSeal{}, string(text), err
 	}
@@ -93,9 +91,7 @@ func checkDigestWrite(t *testing.T, text, want string, options DigestOptions) {
 	file := writeExam(t, "exam.yaml", text)
 	seal, written, err := digestFile(t, file, options)
 	check.NoError(t, err)
-	if written != want {
-		t.Errorf("have:\n%s\nwant:\n%s", written, want)
-	}
+	check.Equal(t, written, want, "signed file")
 	if !seal.Written || !seal.Matches {
 		t.Errorf("have %+v", seal)
 	}
@@ -129,7 +125,5 @@ func TestDigestWriteNamesWhatIsMissing(t *testing.T) {
 		invalid.Problems[0].Line != 10 {
 		t.Errorf("have %v", err)
 	}
-	if text != goodExam {
-		t.Error("the file was changed")
-	}
+	check.Equal(t, text, goodExam, "the file")
 }

@@ -11,9 +11,9 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
-// anyText draws text with what YAML readers stumble over.
 func anyText() *rapid.Generator[string] {
 	return rapid.OneOf(
 		rapid.SampledFrom([]string{
@@ -45,9 +45,7 @@ func TestEmittedYAMLIsReadBackByKubectlAsItWas(t *testing.T) {
 			"map":  map[string]any{anyText().Draw(t, "key"): anyText().Draw(t, "value")},
 		}
 		text, err := emit(object, "head", map[string]string{"text": "a comment"})
-		if err != nil {
-			t.Fatalf("%v", err)
-		}
+		check.NoError(t, err)
 		var again map[string]any
 		asKubectl(t, text, &again)
 		if !reflect.DeepEqual(object, again) {
@@ -60,7 +58,6 @@ func TestEmittedYAMLIsReadBackByKubectlAsItWas(t *testing.T) {
 	})
 }
 
-// anyQuestion draws a question that the catalogue accepts.
 func anyQuestion(section, number int32) *rapid.Generator[v1alpha1.Question] {
 	return rapid.Custom(func(t *rapid.T) v1alpha1.Question {
 		required := anyText().Filter(func(s string) bool { return strings.TrimSpace(s) != "" && !strings.Contains(s, "\x00") })
@@ -97,9 +94,7 @@ func TestQuestionsSurviveEveryWayThroughFiles(t *testing.T) {
 			question := anyQuestion(1, number+1).Draw(t, "question")
 			questions = append(questions, question)
 			line, err := compactJSON(question)
-			if err != nil {
-				t.Fatalf("%v", err)
-			}
+			check.NoError(t, err)
 			lines.WriteString(string(line) + "\n")
 		}
 		content.Spec.Papers[0].Questions = questions
@@ -118,26 +113,17 @@ func TestQuestionsSurviveEveryWayThroughFiles(t *testing.T) {
 	})
 }
 
-// sealOfText writes resources, loads them and returns the seal digest of the first paper.
 func sealOfText(t *rapid.T, resources ...resource) string {
 	b := &Bundle{configMaps: make(map[objectName]*configMap)}
 	for _, object := range resources {
 		text, err := emit(object, "test", nil)
-		if err != nil {
-			t.Fatalf("%v", err)
-		}
+		check.NoError(t, err)
 		b.addFile("test.yaml", text)
 	}
-	if err := b.Err(); err != nil {
-		t.Fatalf("%v", err)
-	}
+	check.NoError(t, b.Err())
 	exam, err := Assemble(t.Context(), &b.Contents[0].ExamContent, b)
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
+	check.NoError(t, err)
 	digest, err := exam.Papers[0].SealDigest()
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
+	check.NoError(t, err)
 	return digest.String()
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 const (
@@ -119,12 +120,8 @@ func TestImportChunksTheBiggestPapersAndRemovesStaleChunks(t *testing.T) {
 	kept := filepath.Join(out, "a-b", "mine.yaml")
 	testkit.WriteFile(t, kept, []byte("a: 1\n"))
 	report := importSet(t, ImportOptions{From: from, Out: out})
-	if have := sortedKeys(readFolder(t, out)); !slices.Equal(have, []string{"a-b.yaml", "a-b/mine.yaml"}) {
-		t.Errorf("have %v", have)
-	}
-	if len(report.Removed) != len(small)-1 {
-		t.Errorf("removed %v of %v", report.Removed, small)
-	}
+	check.Slices(t, sortedKeys(readFolder(t, out)), []string{"a-b.yaml", "a-b/mine.yaml"}, "files")
+	check.Equal(t, len(report.Removed), len(small)-1, "removed %v of %v", report.Removed, small)
 }
 
 func TestImportRefusesAQuestionThatNoObjectCanHold(t *testing.T) {
@@ -153,9 +150,7 @@ func TestConfigMapNamesAreDNSNamesAndDiffer(t *testing.T) {
 		}
 		seen[name] = id
 	}
-	if name := dnsName("es-mir-2013"); name != "es-mir-2013" {
-		t.Errorf("a good name became %q", name)
-	}
+	check.Equal(t, dnsName("es-mir-2013"), "es-mir-2013", "name made of a good name")
 }
 
 var problemPlace = regexp.MustCompile(`^f:\d+(:\d+)?: `)
@@ -175,9 +170,7 @@ func FuzzReadLines(f *testing.F) {
 				t.Fatalf("an answer that is none passed: %+v: %s", question.Answer, complaint)
 			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		for _, problem := range r.problems {
 			if !problemPlace.MatchString(problem.String()) {
 				t.Fatalf("a problem without a place: %s", problem)

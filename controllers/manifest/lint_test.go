@@ -11,7 +11,6 @@ import (
 	"examprep.dev/server/testkit"
 )
 
-// goodExam is the start of the lint cases: each breaks one thing of it.
 const goodExam = `apiVersion: examprep.dev/v1alpha1
 kind: ExamContent
 metadata:
@@ -51,7 +50,6 @@ data:
     {"number":2,"prompt":"Two?","answer":{"number":2}}
 `
 
-// chunkedExam is goodExam with its questions in goodChunk.
 func chunkedExam() string {
 	head, _, _ := strings.Cut(goodExam, "      questions:\n")
 	return head + "      questionsFrom:\n        - configMapKeyRef: {name: chunk, key: q.jsonl}\n" + goodChunk

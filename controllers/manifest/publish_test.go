@@ -12,7 +12,6 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// quiet is a notifier that nobody listens to.
 type quiet struct{}
 
 func (quiet) Notify() {}
@@ -40,9 +39,8 @@ func TestPublishAndDiffOnARealDatabase(t *testing.T) {
 	if want := "es-mir: 1 changes\n  paper es-mir-2013 question 1:1 answer"; !strings.HasPrefix(text.String(), want) {
 		t.Errorf("have %s\nwant %s…", text.String(), want)
 	}
-	if _, err := Publish(t.Context(), changed, publisher, "here"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = Publish(t.Context(), changed, publisher, "here")
+	check.NoError(t, err)
 
 	pinned := load(t, writeExam(t, "exam.yaml", strings.Replace(goodExam, "  countryCode: ES\n", "  revision: 1\n", 1)))
 	report, err := Publish(t.Context(), pinned, publisher, "here")

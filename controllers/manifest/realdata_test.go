@@ -22,7 +22,6 @@ import (
 
 func TestMain(m *testing.M) { clustertest.Main(m) }
 
-// buildTime is when the imports of these tests are sealed.
 var buildTime = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
 func importSet(t *testing.T, options ImportOptions) ImportReport {
@@ -53,9 +52,7 @@ func TestImportOfRealPapers(t *testing.T) {
 			bundle := load(t, out)
 			lint, err := Lint(t.Context(), bundle, LintOptions{})
 			check.NoError(t, err)
-			if questions := checkQuestions(t, set, bundle); lint.Questions != questions {
-				t.Errorf("lint counts %d questions, there are %d", lint.Questions, questions)
-			}
+			check.Equal(t, lint.Questions, checkQuestions(t, set, bundle), "questions that lint counts")
 			checkSeals(t, bundle)
 			checkSizes(t, out)
 			checkAcceptance(t, out)
@@ -98,9 +95,7 @@ func checkSizes(t *testing.T, folder string) {
 	t.Helper()
 	for name, text := range readFolder(t, folder) {
 		var object any
-		if err := sigsyaml.UnmarshalStrict([]byte(text), &object); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.Succeeds(t, sigsyaml.UnmarshalStrict([]byte(text), &object), "%s", name)
 		if size, err := appliedSize(object); err != nil || size > DefaultObjectBytes {
 			t.Errorf("%s takes %d bytes, more than %d (%v)", name, size, DefaultObjectBytes, err)
 		}
@@ -120,9 +115,7 @@ func checkAcceptance(t *testing.T, folder string) {
 		}
 		object.SetNamespace(namespace)
 		validation := &client.CreateOptions{DryRun: []string{metav1.DryRunAll}, Raw: &metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}}
-		if err := api.Create(t.Context(), &object, validation); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.Succeeds(t, api.Create(t.Context(), &object, validation), "%s", name)
 	}
 }
 

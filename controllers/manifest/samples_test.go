@@ -35,7 +35,6 @@ func TestSamplesLintCleanAndTheirSealsMatch(t *testing.T) {
 	}
 }
 
-// shownInComments are fields that a sample can only show in a comment: they need something that is not there at first.
 var shownInComments = []string{"spec.revision", "spec.account", "spec.signingSecretRef"}
 
 func TestSamplesShowEveryField(t *testing.T) {
@@ -86,7 +85,6 @@ func sampleText(t *testing.T) string {
 	return text.String()
 }
 
-// collectShown lists the paths of a document's fields, without indexes.
 func collectShown(value any, at string, shown map[string]bool) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -102,7 +100,6 @@ func collectShown(value any, at string, shown map[string]bool) {
 	}
 }
 
-// schemaFields lists the paths of a type's fields as collectShown writes them.
 func schemaFields(target reflect.Type, at string) []string {
 	for target.Kind() == reflect.Pointer || target.Kind() == reflect.Slice {
 		target = target.Elem()

@@ -98,9 +98,7 @@ func TestASignatureTakesThePlaceOfAnother(t *testing.T) {
 		}
 		written := signFile(t, file, signature)
 		content := load(t, file).Contents[0]
-		if have := content.Spec.Papers[0].Verification.Signature; strings.TrimSpace(have) != strings.TrimSpace(signature) {
-			t.Errorf("%s: have %q in\n%s", name, have, written)
-		}
+		check.Equal(t, strings.TrimSpace(content.Spec.Papers[0].Verification.Signature), strings.TrimSpace(signature), "%s: signature in\n%s", name, written)
 		for _, comment := range []string{"# the questions", "# the digest"} {
 			if strings.Contains(form, comment) && !strings.Contains(written, comment) {
 				t.Errorf("%s: a comment is gone:\n%s", name, written)
@@ -113,9 +111,7 @@ func TestASignatureTakesThePlaceOfAnother(t *testing.T) {
 	unsigned := writeExam(t, "exam.yaml", text)
 	want := strings.Replace(text, "      questions:\n", "        signature: |\n          "+
 		strings.ReplaceAll(strings.TrimSpace(signature), "\n", "\n          ")+"\n      questions:\n", 1)
-	if have := signFile(t, unsigned, signature); have != want {
-		t.Errorf("have:\n%s\nwant:\n%s", have, want)
-	}
+	check.Equal(t, signFile(t, unsigned, signature), want, "signed file")
 }
 
 func TestAStaleSignatureDoesNotLinger(t *testing.T) {

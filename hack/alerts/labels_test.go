@@ -33,7 +33,6 @@ func (c *checker) problemf(format string, args ...any) {
 	c.problems = append(c.problems, fmt.Sprintf(format, args...))
 }
 
-// need reports each name that set lacks.
 func (c *checker) need(set labelSet, node parser.Node, names ...string) {
 	for _, name := range names {
 		if !set.has(name) {

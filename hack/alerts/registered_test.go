@@ -56,7 +56,6 @@ func scrapeLabels() []string {
 	return []string{"namespace", "job", "instance", "pod", "container", "endpoint", "service"}
 }
 
-// registered returns the labels of each series that a process registers, by its name: a histogram has three.
 func registered(t *testing.T) map[string]labelSet {
 	t.Helper()
 	lists, err := filepath.Glob(metricsLists)

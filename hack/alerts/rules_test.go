@@ -3,7 +3,6 @@ package alerts
 import (
 	"encoding/json"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -12,6 +11,9 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 const (
@@ -20,7 +22,6 @@ const (
 	runbooks = "https://examprep.dev/runbooks/"
 )
 
-// alerts reads every alert of the chart, by name.
 func alerts(t *testing.T) map[string]rulefmt.Rule {
 	t.Helper()
 	found := map[string]rulefmt.Rule{}
@@ -37,7 +38,6 @@ func alerts(t *testing.T) map[string]rulefmt.Rule {
 	return found
 }
 
-// ruleFiles returns the chart's rules in their order, by file.
 func ruleFiles(t *testing.T) map[string][]rulefmt.Rule {
 	t.Helper()
 	files, err := filepath.Glob(chart + "alerts/*.yaml")
@@ -68,18 +68,14 @@ func TestEachAlertSaysHowUrgentItIsAndWhatToDo(t *testing.T) {
 				t.Errorf("%s: no %s", name, annotation)
 			}
 		}
-		if got, want := rule.Annotations["runbook_url"], runbooks+name+".md"; got != want {
-			t.Errorf("%s: runbook_url %q, want %q", name, got, want)
-		}
+		check.Equal(t, rule.Annotations["runbook_url"], runbooks+name+".md", "%s: runbook_url", name)
 	}
 }
 
 func TestEachAlertHasAPageAndEachPageAnAlert(t *testing.T) {
 	rules := alerts(t)
 	pages, err := filepath.Glob(chart + "runbooks/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	paged := map[string]bool{}
 	for _, page := range pages {
 		name := strings.TrimSuffix(filepath.Base(page), ".md")
@@ -87,10 +83,7 @@ func TestEachAlertHasAPageAndEachPageAnAlert(t *testing.T) {
 		if _, ok := rules[name]; !ok {
 			t.Errorf("%s is the page of no alert", page)
 		}
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.ReadFile(t, page)
 		for _, part := range []string{"# " + name + "\n", "\n## Meaning\n", "\n## Impact\n", "\n## Diagnosis\n", "\n## Mitigation\n"} {
 			if !strings.Contains(string(text), part) {
 				t.Errorf("%s lacks %q", page, strings.TrimSpace(part))
@@ -111,10 +104,7 @@ func TestNoPageTakesTheScrapesJobForAKubernetesJob(t *testing.T) {
 		t.Fatalf("pages: %v, %v", pages, err)
 	}
 	for _, page := range pages {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.ReadFile(t, page)
 		if regexp.MustCompile(`job[/ ]"?\$JOB\b`).Match(text) {
 			t.Errorf("%s looks for a Job by the label job", page)
 		}
@@ -123,15 +113,10 @@ func TestNoPageTakesTheScrapesJobForAKubernetesJob(t *testing.T) {
 
 func TestEachAlertHasUnitTestsThatFireAndThatDoNot(t *testing.T) {
 	files, err := filepath.Glob(chart + "alerts/tests/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	var all strings.Builder
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.ReadFile(t, file)
 		all.Write(text)
 	}
 	for name := range alerts(t) {
@@ -143,7 +128,6 @@ func TestEachAlertHasUnitTestsThatFireAndThatDoNot(t *testing.T) {
 	}
 }
 
-// dashboard is what of a Grafana dashboard is checked.
 type dashboard struct {
 	UID        string `json:"uid"`
 	Templating struct {
@@ -180,18 +164,13 @@ func TestDashboardsAskWhatTheUserChose(t *testing.T) {
 		t.Fatalf("dashboards: %v, %v", files, err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.ReadFile(t, file)
 		var d dashboard
 		if err := json.Unmarshal(text, &d); err != nil {
 			t.Errorf("%s: %v", file, err)
 			continue
 		}
-		if d.UID+".json" != filepath.Base(file) {
-			t.Errorf("%s: uid %q", file, d.UID)
-		}
+		check.Equal(t, d.UID+".json", filepath.Base(file), "%s: file of the uid", file)
 		if len(d.Templating.List) == 0 || d.Templating.List[0].Type != "datasource" {
 			t.Errorf("%s: its first variable is no data source", file)
 		}

@@ -12,6 +12,9 @@ import (
 	"testing"
 
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // newChecker returns a checker that knows the registered series and those that the chart's rules record.
@@ -34,7 +37,6 @@ func newChecker(t *testing.T) *checker {
 	return c
 }
 
-// reports fails the test for each problem of an expression, and for each label that a text about its result names.
 func (c *checker) reports(t *testing.T, where, expression string, named ...string) {
 	t.Helper()
 	set, problems, err := c.check(expression)
@@ -52,7 +54,6 @@ func (c *checker) reports(t *testing.T, where, expression string, named ...strin
 	}
 }
 
-// matches returns what the first group of a pattern matches in text.
 func matches(pattern *regexp.Regexp, text string) []string {
 	var all []string
 	for _, match := range pattern.FindAllStringSubmatch(text, -1) {
@@ -101,14 +102,9 @@ func TestDashboardsQueryRegisteredSeries(t *testing.T) {
 	}
 	legend := regexp.MustCompile(`\{\{\s*(\w+)\s*\}\}`)
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.ReadFile(t, file)
 		var document any
-		if err := json.Unmarshal(text, &document); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
+		check.NoErrorf(t, json.Unmarshal(text, &document), "%s", file)
 		queries := 0
 		each(document, func(fields map[string]any) {
 			if expression, ok := fields["expr"].(string); ok {
@@ -129,7 +125,6 @@ func TestDashboardsQueryRegisteredSeries(t *testing.T) {
 	}
 }
 
-// variable checks the query of a dashboard's variable.
 func (c *checker) variable(t *testing.T, file, query string) {
 	t.Helper()
 	parts := regexp.MustCompile(`^label_values\((.+), *(\w+)\)$`).FindStringSubmatch(query)
@@ -140,7 +135,6 @@ func (c *checker) variable(t *testing.T, file, query string) {
 	c.reports(t, file, parts[1], parts[2])
 }
 
-// each calls visit for each object in a JSON document.
 func each(value any, visit func(map[string]any)) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -158,10 +152,7 @@ func each(value any, visit func(map[string]any)) {
 // A template's query is checked with a word in the place of each action.
 func TestAutoscalingQueriesRegisteredSeries(t *testing.T) {
 	c, file := newChecker(t), chart+"templates/autoscaling.yaml"
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, file)
 	plain := regexp.MustCompile(`\{\{[^{}]*\| quote \}\}`).ReplaceAllString(string(text), `"word"`)
 	plain = regexp.MustCompile(`\{\{[^{}]*\}\}`).ReplaceAllString(plain, "word")
 	queries := matches(regexp.MustCompile(`(?m)^ *query: (.*)$`), plain)

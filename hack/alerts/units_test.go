@@ -17,9 +17,10 @@ import (
 	"github.com/prometheus/prometheus/rules"
 	"github.com/prometheus/prometheus/util/teststorage"
 	"go.yaml.in/yaml/v3"
+
+	"examprep.dev/server/testkit/check"
 )
 
-// unitTests is what of promtool's format the tests of the rules use.
 type unitTests struct {
 	RuleFiles          []string       `yaml:"rule_files"`
 	EvaluationInterval model.Duration `yaml:"evaluation_interval"`
@@ -61,16 +62,12 @@ func TestRulesPassTheirUnitTests(t *testing.T) {
 func readUnitTests(t *testing.T, file string) unitTests {
 	t.Helper()
 	text, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer func() { _ = text.Close() }()
 	var tests unitTests
 	decoder := yaml.NewDecoder(text)
 	decoder.KnownFields(true) // what this does not know, it would pass over
-	if err := decoder.Decode(&tests); err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
+	check.NoErrorf(t, decoder.Decode(&tests), "%s", file)
 	for i, rule := range tests.RuleFiles {
 		tests.RuleFiles[i] = filepath.Join(filepath.Dir(file), rule)
 	}
@@ -99,15 +96,11 @@ func runUnitTest(t *testing.T, tests unitTests, test unitTest) {
 	}
 	for _, expression := range test.Expressions {
 		result, err := query(t.Context(), expression.Expr, time.Unix(0, 0).Add(time.Duration(expression.EvalTime)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		want := map[string]float64{}
 		for _, sample := range expression.Samples {
 			parsed, err := parser.NewParser(parser.Options{}).ParseMetric(sample.Labels)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			want[parsed.String()] = sample.Value
 		}
 		for _, sample := range result {
@@ -148,25 +141,19 @@ func loadGroups(t *testing.T, storage *teststorage.TestStorage, query rules.Quer
 	return slices.Concat(first, then)
 }
 
-// fill stores the series that a test begins with.
 func fill(t *testing.T, storage *teststorage.TestStorage, test unitTest) {
 	t.Helper()
 	appender := storage.Appender(t.Context())
 	for _, series := range test.InputSeries {
 		name, values, err := parser.NewParser(parser.Options{}).ParseSeriesDesc(series.Series + " " + series.Values)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		for i, value := range values {
 			if value.Omitted {
 				continue
 			}
-			if _, err := appender.Append(0, name, int64(i)*time.Duration(test.Interval).Milliseconds(), value.Value); err != nil {
-				t.Fatal(err)
-			}
+			_, err := appender.Append(0, name, int64(i)*time.Duration(test.Interval).Milliseconds(), value.Value)
+			check.NoError(t, err)
 		}
 	}
-	if err := appender.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, appender.Commit())
 }

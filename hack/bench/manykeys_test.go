@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"examprep.dev/server/testkit/check"
 )
 
-// forged returns a set of keys with these numbers.
 func forged(numbers ...uint32) keySet {
 	var text strings.Builder
 	for _, number := range numbers {
@@ -24,9 +25,7 @@ func TestForgedKeysHaveTheFormOfAKeyAndDifferInTheirPrefix(t *testing.T) {
 		}
 		prefixes[key[:prefixLength]] = true
 	}
-	if len(prefixes) != 4 {
-		t.Errorf("4 keys have %d prefixes", len(prefixes))
-	}
+	check.Equal(t, len(prefixes), 4, "prefixes of 4 keys")
 }
 
 func TestEachKeyIsAskedForOnce(t *testing.T) {
@@ -47,12 +46,8 @@ func TestEachKeyIsAskedForOnce(t *testing.T) {
 			asked[string(rest[:keyLength])]++
 		}
 	}
-	if len(asked) != set.count() {
-		t.Errorf("%d of %d keys were asked for", len(asked), set.count())
-	}
+	check.Equal(t, len(asked), set.count(), "keys asked for")
 	for key, times := range asked {
-		if times != 1 {
-			t.Errorf("%s was asked for %d times", key, times)
-		}
+		check.Equal(t, times, 1, "requests for %s", key)
 	}
 }

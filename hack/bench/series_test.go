@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"time"
+
+	"examprep.dev/server/testkit/check"
 )
 
 func TestARatioIsTheMedianOfTheTurnsRatios(t *testing.T) {
@@ -15,12 +16,8 @@ func TestARatioIsTheMedianOfTheTurnsRatios(t *testing.T) {
 		return s
 	}
 	// A machine that stood still in one turn: sums would say 11/25.
-	if got := ratio(at(2, 4, 5), at(1, 2, 100), (*sample).rate); got != 2 {
-		t.Errorf("got %g, want 2", got)
-	}
-	if got := at(3, 1, 2).median((*sample).rate); got != 2 {
-		t.Errorf("got median %g, want 2", got)
-	}
+	check.Equal(t, ratio(at(2, 4, 5), at(1, 2, 100), (*sample).rate), 2, "ratio")
+	check.Equal(t, at(3, 1, 2).median((*sample).rate), 2, "median")
 }
 
 func TestEachContenderHasEachTurnAndNoneIsAlwaysFirst(t *testing.T) {
@@ -32,15 +29,9 @@ func TestEachContenderHasEachTurnAndNoneIsAlwaysFirst(t *testing.T) {
 			return sample{operations: len(order)}, nil
 		}}
 	}
-	if err := takeTurns(t.Context(), gateTurns, contenders...); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, takeTurns(t.Context(), gateTurns, contenders...))
 	for i, c := range contenders {
-		if len(c.turns) != gateTurns {
-			t.Errorf("contender %d had %d turns, want %d", i, len(c.turns), gateTurns)
-		}
+		check.Equal(t, len(c.turns), gateTurns, "turns of contender %d", i)
 	}
-	if want := []int{0, 1, 2, 1, 0, 2, 2, 0, 1}; !slices.Equal(order[:9], want) {
-		t.Errorf("the first three turns went %v, want %v", order[:9], want)
-	}
+	check.Slices(t, order[:9], []int{0, 1, 2, 1, 0, 2, 2, 0, 1}, "the first three turns")
 }

@@ -6,6 +6,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestThePodsAreThoseOfTheChart(t *testing.T) {
@@ -16,9 +17,7 @@ func TestThePodsAreThoseOfTheChart(t *testing.T) {
 			Processors int `json:"processors"`
 		} `json:"api"`
 	}
-	if err := yaml.Unmarshal(text, &values); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, yaml.Unmarshal(text, &values))
 	if values.API.Replicas != podReplicas || values.API.Processors != podProcessors {
 		t.Errorf("the chart says %d pods of %d processors, the benchmark %d of %d",
 			values.API.Replicas, values.API.Processors, podReplicas, podProcessors)

@@ -29,9 +29,7 @@ func TestBothHelmsRenderTheSame(t *testing.T) {
 			rendered[helm] = make(map[string]string)
 			for _, o := range decode(t, text) {
 				content, err := json.Marshal(o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				rendered[helm][o.id()] = string(content)
 			}
 		}
@@ -65,9 +63,7 @@ func TestEveryObjectFitsItsSchema(t *testing.T) {
 	pattern, conform := schemas(t), program(t, ".", "kubeconform")
 	for name, values := range examples(t) {
 		text, err := template(t, "helm 4", values...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if _, err := command(t, nil, conform, "-strict", "-schema-location", pattern, write(t, "manifests.yaml", text)); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
@@ -92,9 +88,7 @@ func TestScoreFindsNothingCritical(t *testing.T) {
 	score := program(t, "score", "kube-score")
 	for name, values := range examples(t) {
 		text, err := template(t, "helm 4", values...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		args := []string{"score", "--output-format", "ci", "--kubernetes-version", "v1.32"}
 		for test := range accepted {
 			args = append(args, "--ignore-test", test)
@@ -131,13 +125,9 @@ func TestTheArchiveHoldsWhatIsRendered(t *testing.T) {
 		t.Fatalf("archives %v: %v", archives, err)
 	}
 	packed, err := command(t, nil, program(t, ".", helms["helm 4"]), "template", "r", archives[0], "--namespace", "ns", "--kube-version", kubernetes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	plain, err := template(t, "helm 4")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if packed != plain {
 		t.Error("the package lacks a file that templates read: look at .helmignore")
 	}

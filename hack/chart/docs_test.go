@@ -9,7 +9,6 @@ import (
 	"testing"
 )
 
-// pages returns the texts that an administrator reads, by path: the project's README, docs, and the chart's files.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{"../../README.md": read(t, "../../README.md")}
@@ -20,9 +19,7 @@ func pages(t *testing.T) map[string]string {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 	}
 	return found
 }
@@ -126,7 +123,6 @@ func TestNoExampleGivesPodsAnotherRoleThanTheMigrations(t *testing.T) {
 	}
 }
 
-// secretOf is the Secret and the key of a container's variable.
 func secretOf(container object, variable string) string {
 	list, _ := container.at("env").([]any)
 	for _, entry := range list {

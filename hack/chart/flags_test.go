@@ -40,16 +40,13 @@ func buildBinary(t *testing.T) *binary {
 	return &binary{t: t, path: path, known: map[string][]string{}}
 }
 
-// variables returns the variables of a command's flags.
 func (b *binary) variables(name string) []string {
 	b.t.Helper()
 	if known, ok := b.known[name]; ok {
 		return known
 	}
 	help, err := command(b.t, nil, b.path, name, "--help")
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	noError(b.t, err)
 	if !strings.Contains(help, "examprep "+name+" [flags]") {
 		b.t.Errorf("examprep has no command %q", name)
 	}
@@ -59,7 +56,6 @@ func (b *binary) variables(name string) []string {
 	return b.known[name]
 }
 
-// ours returns the names of a container's variables that are for examprep.
 func ours(container object) []string {
 	var names []string
 	list, _ := container.at("env").([]any)
@@ -72,7 +68,6 @@ func ours(container object) []string {
 	return names
 }
 
-// containers returns all containers in an object, wherever they are.
 func containers(value any) []object {
 	var found []object
 	switch value := value.(type) {
@@ -148,13 +143,10 @@ func TestContainersHaveVariablesOfTheirCommands(t *testing.T) {
 	}
 }
 
-// templateVariables returns the names of variables in each template.
 func templateVariables(t *testing.T) map[string][]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "templates", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	found, count := map[string][]string{}, 0
 	for _, file := range files {
 		found[file] = regexp.MustCompile(`\bEXAMPREP_\w+`).FindAllString(read(t, file), -1)

@@ -59,9 +59,7 @@ func TestTheOperatorsRightsAreThoseOfConfig(t *testing.T) {
 	}
 	// The lease is called after the release: that of one called examprep is the program's default, which config has.
 	text, err := templateAs(t, "helm 4", "examprep", "ns")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	want := decode(t, read(t, filepath.Join(config, "rbac", "leader_election_role.yaml")))[0]
 	if got := find(t, decode(t, text), "Role", "examprep-operator-leader-election"); !reflect.DeepEqual(got.at("rules"), want.at("rules")) {
 		t.Errorf("leader_election_role.yaml: rules differ: %v and %v", got.at("rules"), want.at("rules"))

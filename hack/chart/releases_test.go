@@ -14,9 +14,7 @@ func side(t *testing.T, environment string) []object {
 	t.Helper()
 	text, err := templateAs(t, "helm 4", "examprep", "examprep-"+environment,
 		"--values", filepath.Join(folder, "examples", environment+".values.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return decode(t, text)
 }
 
@@ -70,9 +68,7 @@ func TestEachReleaseHasALeaseOfItsOwn(t *testing.T) {
 		{"s", "named", []string{"--set", "fullnameOverride=named"}},
 	} {
 		text, err := templateAs(t, "helm 4", release.name, "ns", release.args...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		objects := decode(t, text)
 		told := variables(containerOf(t, find(t, objects, "Deployment", release.fullname+"-operator")))
 		lease := told["EXAMPREP_LEADER_LEASE"]
@@ -123,9 +119,7 @@ func TestAPodIsGivenTheTimeThatItsProcessTakes(t *testing.T) {
 		for _, component := range []string{"api", "worker", "operator"} {
 			workload := find(t, objects, "Deployment", "r-examprep-"+component)
 			grace, err := time.ParseDuration(fmt.Sprint(variables(containerOf(t, workload))["EXAMPREP_SHUTDOWN_GRACE"]))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			given, _ := workload.at("spec", "template", "spec", "terminationGracePeriodSeconds").(int)
 			if time.Duration(given)*time.Second < grace+3*time.Second {
 				t.Errorf("%s takes %s, the kubelet kills after %d s", component, grace, given)

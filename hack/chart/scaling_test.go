@@ -27,17 +27,11 @@ func newScaled(t *testing.T, helm string) *scaled {
 		t.Skip(clusterVariable + " is not set: make chart sets it")
 	}
 	cluster, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	kube, err := clientset.NewForConfig(cluster)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	made, err := kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "chart-"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	r := &scaled{t: t, kube: kube, helm: program(t, ".", helms[helm]), namespace: made.Name}
 	t.Cleanup(func() { // without a controller, a namespace never goes; what is in it does
 		_, _ = command(t, nil, r.helm, "uninstall", "r", "--namespace", r.namespace, "--kubeconfig", kubeconfig, "--no-hooks")
@@ -50,13 +44,9 @@ func (r *scaled) upgrade(set string) int32 {
 	r.t.Helper()
 	_, err := command(r.t, nil, r.helm, "upgrade", "--install", "r", folder, "--namespace", r.namespace, "--no-hooks",
 		"--kubeconfig", os.Getenv(clusterVariable), "--set", "crds.install=false,networkPolicy.enabled=false,worker.enabled=false,operator.enabled=false,"+set)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	noError(r.t, err)
 	live, err := r.kube.AppsV1().Deployments(r.namespace).Get(r.t.Context(), "r-examprep-api", metav1.GetOptions{})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	noError(r.t, err)
 	return *live.Spec.Replicas
 }
 
@@ -65,9 +55,7 @@ func (r *scaled) scale(replicas int32) {
 	r.t.Helper()
 	deployments := r.kube.AppsV1().Deployments(r.namespace)
 	scale, err := deployments.GetScale(r.t.Context(), "r-examprep-api", metav1.GetOptions{})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	noError(r.t, err)
 	scale.Spec.Replicas = replicas
 	if _, err := deployments.UpdateScale(r.t.Context(), "r-examprep-api", scale, metav1.UpdateOptions{FieldManager: "kube-controller-manager"}); err != nil {
 		r.t.Fatal(err)
@@ -118,9 +106,7 @@ func TestAReleaseThatAutoscalesFromTheBeginningNeverSaysHowManyPods(t *testing.T
 				t.Errorf("%d API pods after the upgrade, want 4", got)
 			}
 			manifest, err := command(t, nil, r.helm, "get", "manifest", "r", "--namespace", r.namespace, "--kubeconfig", os.Getenv(clusterVariable))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if api := find(t, decode(t, manifest), "Deployment", "r-examprep-api"); api.at("spec", "replicas") != nil {
 				t.Errorf("the manifest says %v", api.at("spec", "replicas"))
 			}

@@ -46,13 +46,10 @@ func schemas(t *testing.T) string {
 	return target + "/{{ .Group }}_{{ .ResourceAPIVersion }}_{{ .ResourceKind }}.json"
 }
 
-// moduleFolder returns where the module that a go command tells of lies.
 func moduleFolder(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	out, err := goTool(t, append([]string{"-C", dir}, args...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var module struct {
 		Dir string `json:"Dir"`
 	}
@@ -75,9 +72,7 @@ func writeKubernetes(t *testing.T, target string) {
 	var document struct {
 		Definitions map[string]schema `json:"definitions"`
 	}
-	if err := json.Unmarshal([]byte(read(t, filepath.Join(source, "api", "openapi-spec", "swagger.json"))), &document); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal([]byte(read(t, filepath.Join(source, "api", "openapi-spec", "swagger.json"))), &document))
 	for _, definition := range document.Definitions {
 		tighten(definition)
 	}
@@ -190,11 +185,7 @@ func writeSchema(t *testing.T, target, group, version, kind string, content sche
 		group = version
 	}
 	text, err := json.Marshal(content)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	name := fmt.Sprintf("%s_%s_%s.json", group, version, strings.ToLower(kind))
-	if err := os.WriteFile(filepath.Join(target, name), text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(filepath.Join(target, name), text, 0o600))
 }

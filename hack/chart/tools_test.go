@@ -18,8 +18,7 @@ import (
 )
 
 const (
-	folder = "../../charts/examprep"
-	// kubernetes is the version that hack/kubernetes pins; helm is told of it, not of the one that it was built with.
+	folder     = "../../charts/examprep"
 	kubernetes = "1.37.2"
 	// patience bounds one program; the first call may have to compile it.
 	patience = 15 * time.Minute
@@ -41,9 +40,7 @@ func program(t *testing.T, dir, name string) string {
 		return path.(string) //nolint:errcheck // nothing else is stored
 	}
 	out, err := goTool(t, "-C", dir, "tool", "-n", name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	path := strings.TrimSpace(out)
 	programs.Store(dir+name, path)
 	return path
@@ -91,18 +88,14 @@ func (o object) text(path ...string) string {
 	return text
 }
 
-// id names an object among those of a cluster.
 func (o object) id() string {
 	return fmt.Sprintf("%s %s/%s", o.text("kind"), o.text("metadata", "namespace"), o.text("metadata", "name"))
 }
 
-// render returns what helm would install as release r in the namespace ns; it fails the test when helm refuses.
 func render(t *testing.T, args ...string) []object {
 	t.Helper()
 	text, err := template(t, "helm 4", args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return decode(t, text)
 }
 
@@ -135,9 +128,7 @@ func decode(t *testing.T, text string) []object {
 		if errors.Is(err, io.EOF) {
 			return objects
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if len(next) > 0 {
 			objects = append(objects, next)
 		}
@@ -159,23 +150,17 @@ func find(t *testing.T, objects []object, kind, name string) object {
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return string(text)
 }
 
-// write puts text into a file of the test's own and returns its path.
 func write(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
-// examples are the documented values of the chart, by file, and the chart's own under the name "".
 func examples(t *testing.T) map[string][]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "examples", "*.values.yaml"))
@@ -187,4 +172,11 @@ func examples(t *testing.T) map[string][]string {
 		found[filepath.Base(file)] = []string{"--values", file}
 	}
 	return found
+}
+
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

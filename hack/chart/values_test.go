@@ -75,9 +75,7 @@ func TestReferenceListsEveryValue(t *testing.T) {
 	}
 	want := before + from + table(t) + to + after
 	if *update {
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(path, []byte(want), 0o644))
 		return
 	}
 	if text != want {
@@ -85,17 +83,12 @@ func TestReferenceListsEveryValue(t *testing.T) {
 	}
 }
 
-// table lists values by the order and with the words of the schema, and their defaults.
 func table(t *testing.T) string {
 	t.Helper()
 	var document yaml.Node // JSON is YAML, and a node keeps the order
-	if err := yaml.Unmarshal([]byte(read(t, filepath.Join(folder, "values.schema.json"))), &document); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, yaml.Unmarshal([]byte(read(t, filepath.Join(folder, "values.schema.json"))), &document))
 	var defaults map[string]any
-	if err := yaml.Unmarshal([]byte(read(t, filepath.Join(folder, "values.yaml"))), &defaults); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, yaml.Unmarshal([]byte(read(t, filepath.Join(folder, "values.yaml"))), &defaults))
 	d := describer{t: t, root: document.Content[0]}
 	d.rows("", d.root, defaults)
 	return "\n| value | default | what |\n|---|---|---|\n" + d.out.String() + "\n"
@@ -136,9 +129,7 @@ func (d *describer) rows(prefix string, node *yaml.Node, defaults map[string]any
 			continue
 		}
 		text, err := json.Marshal(value)
-		if err != nil {
-			d.t.Fatal(err)
-		}
+		noError(d.t, err)
 		_, _ = fmt.Fprintf(&d.out, "| `%s%s` | `%s` | %s |\n", prefix, name, shorten(string(text)), what.Value)
 	}
 }

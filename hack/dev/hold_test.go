@@ -18,6 +18,8 @@ import (
 
 	"examprep.dev/hack/dev/servers"
 	"examprep.dev/hack/dev/state"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // asCommand makes this test program behave as the command dev, which holders are.
@@ -39,17 +41,13 @@ func project(t *testing.T) string {
 	}
 	t.Setenv(asCommand, "1")
 	root, err := os.MkdirTemp("", "dev-test-") //nolint:usetesting // PostgreSQL's user cannot enter t.TempDir
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() {
 		if err := errors.Join(down(context.Background(), root, false, io.Discard), os.RemoveAll(root)); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := errors.Join(os.Chmod(root, 0o755), os.WriteFile(filepath.Join(root, "go.mod"), []byte("module examprep.dev\n"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, errors.Join(os.Chmod(root, 0o755), os.WriteFile(filepath.Join(root, "go.mod"), []byte("module examprep.dev\n"), 0o600)))
 	if err := servers.Require(needs{}.programs()...); err != nil {
 		t.Skip(err)
 	}
@@ -63,21 +61,16 @@ func TestServersForTestsStayAndAreReplacedWhenTheyDie(t *testing.T) {
 	for range 2 { // at once: one starts the servers, the other waits
 		both.Go(func() error { return startTestServers(t.Context(), root, nil, newConsole(io.Discard)) })
 	}
-	if err := both.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, both.Wait())
 	env := filepath.Join(root, ".dev", state.TestEnvFile)
 	first := modified(t, env)
 	holder, server := pidIn(t, dir.Path(readyFile)), pidIn(t, dir.Path("pids", "postgres.pid"))
 	start(t, root)
-	if again := pidIn(t, dir.Path(readyFile)); again != holder {
-		t.Errorf("holder %d was replaced by %d though its servers run", holder, again)
-	}
+	check.Equal(t, pidIn(t, dir.Path(readyFile)), holder, "the holder was replaced though its servers run; its process")
 
 	run := newTestServers(root, newConsole(io.Discard))
-	if _, err := run.ensure(t.Context(), needs{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := run.ensure(t.Context(), needs{})
+	check.NoError(t, err)
 	kill(t, server, syscall.SIGKILL)
 	if err := run.watch(t.Context()); err == nil || !strings.Contains(err.Error(), "postgres died (signal: killed)") {
 		t.Errorf("a run that lost PostgreSQL got %v", err)
@@ -86,9 +79,7 @@ func TestServersForTestsStayAndAreReplacedWhenTheyDie(t *testing.T) {
 	if again := pidIn(t, dir.Path("pids", "postgres.pid")); again == server || !answers(t, env, testDatabase) {
 		t.Error("PostgreSQL was not replaced")
 	}
-	if err := os.RemoveAll(dir.Path("redis")); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.RemoveAll(dir.Path("redis")))
 	if err := run.watch(t.Context()); err == nil {
 		t.Error("a run whose data were deleted goes on")
 	}
@@ -100,9 +91,7 @@ func TestServersForTestsStayAndAreReplacedWhenTheyDie(t *testing.T) {
 		t.Error("test.env was rewritten: cached results of tests are lost")
 	}
 
-	if err := down(t.Context(), root, true, io.Discard); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, down(t.Context(), root, true, io.Discard))
 	if answers(t, env, testDatabase) || answers(t, env, testRedis) {
 		t.Error("servers outlived dev down tests")
 	}
@@ -111,9 +100,7 @@ func TestServersForTestsStayAndAreReplacedWhenTheyDie(t *testing.T) {
 func TestRunEndsWhenItsServersAreStopped(t *testing.T) {
 	root := project(t)
 	begun := filepath.Join(root, "begun")
-	if err := syscall.Mkfifo(begun, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, syscall.Mkfifo(begun, 0o600))
 	var stopped errgroup.Group
 	stopped.Go(func() error {
 		if _, err := os.ReadFile(begun); err != nil { // until the command has opened it
@@ -133,51 +120,35 @@ func TestRunEndsWhenItsServersAreStopped(t *testing.T) {
 
 func start(t *testing.T, root string) {
 	t.Helper()
-	if err := startTestServers(t.Context(), root, nil, newConsole(io.Discard)); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, startTestServers(t.Context(), root, nil, newConsole(io.Discard)))
 }
 
 func kill(t *testing.T, pid int, signal syscall.Signal) {
 	t.Helper()
-	if err := syscall.Kill(pid, signal); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, syscall.Kill(pid, signal))
 }
 
 func pidIn(t *testing.T, file string) int {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, file)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return pid
 }
 
 func modified(t *testing.T, file string) time.Time {
 	t.Helper()
 	info, err := os.Stat(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return info.ModTime()
 }
 
-// answers reports whether a server listens at the address that a variable of test.env has.
 func answers(t *testing.T, env, variable string) bool {
 	t.Helper()
 	known, err := state.Dir(filepath.Dir(env)).ReadEnv(filepath.Base(env))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	to, err := url.Parse(known[variable])
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	conn, err := net.Dial("tcp", to.Host)
 	return err == nil && conn.Close() == nil
 }

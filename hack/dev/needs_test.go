@@ -8,6 +8,7 @@ import (
 
 	"examprep.dev/hack/dev/state"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestPackagesFromNPMAreInstalledForTestsThatUseThem(t *testing.T) {
@@ -21,9 +22,7 @@ func TestPackagesFromNPMAreInstalledForTestsThatUseThem(t *testing.T) {
 		"without/unread.txt": testNPM,
 	} {
 		path := filepath.Join(root, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		testkit.WriteFile(t, path, []byte(text))
 	}
 	for command, want := range map[string]bool{
@@ -36,17 +35,13 @@ func TestPackagesFromNPMAreInstalledForTestsThatUseThem(t *testing.T) {
 		"bash":                                true,
 		"go test -run Without ./without/... ": false,
 	} {
-		if got := needsOf(t.Context(), root, strings.Fields(command)).npm; got != want {
-			t.Errorf("%s: %v, want %v", command, got, want)
-		}
+		check.Equal(t, needsOf(t.Context(), root, strings.Fields(command)).npm, want, "%s", command)
 	}
 }
 
 func TestNeedsFollowTheTestedPackages(t *testing.T) {
 	root, err := state.ProjectRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for command, want := range map[string]needs{
 		"go test ./controllers":                         {cluster: true},
 		"go test -race examprep.dev/controllers":        {cluster: true, compiler: true},
@@ -55,8 +50,6 @@ func TestNeedsFollowTheTestedPackages(t *testing.T) {
 		"go -C hack/chart test .":                       {cluster: true},
 		"go test ./absent":                              {cluster: true, npm: true},
 	} {
-		if got := needsOf(t.Context(), root, strings.Fields(command)); got != want {
-			t.Errorf("%s: %+v, want %+v", command, got, want)
-		}
+		check.Equal(t, needsOf(t.Context(), root, strings.Fields(command)), want, "%s", command)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestSamplesDeliverToTheReceiverUnlessTheyNameSomebodys(t *testing.T) {
@@ -29,19 +30,13 @@ resources: [a.yaml]
 `
 	testkit.WriteFile(t, filepath.Join(dir, "samples.yaml"), []byte(text))
 	objects, err := readSamples(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if len(objects) != 2 {
 		t.Fatalf("read %d objects: %v", len(objects), objects)
 	}
 	pointAt(objects, "https://127.0.0.1:1/")
-	if got := objects[0].part("spec").text("url"); got != "https://127.0.0.1:1/" {
-		t.Errorf("the placeholder became %s", got)
-	}
-	if got := objects[1].part("spec").text("url"); got != "https://hooks.acme.io/x" {
-		t.Errorf("somebody's address became %s", got)
-	}
+	check.Equal(t, objects[0].part("spec").text("url"), "https://127.0.0.1:1/", "the placeholder")
+	check.Equal(t, objects[1].part("spec").text("url"), "https://hooks.acme.io/x", "somebody's address")
 	if objects[0].namespace() != "default" || objects[1].namespace() != "team" || !objects[0].ours() {
 		t.Errorf("namespaces %q and %q", objects[0].namespace(), objects[1].namespace())
 	}
@@ -66,25 +61,18 @@ func TestReservedNames(t *testing.T) {
 		"receiver.invalid": true, "receiver.example.com": true, "example.org": true, "a.test": true,
 		"notexample.com": false, "example.com.acme.io": false, "acme.io": false, "": false,
 	} {
-		if got := reserved(host); got != want {
-			t.Errorf("%q: %t", host, got)
-		}
+		check.Equal(t, reserved(host), want, "%q", host)
 	}
 }
 
 func TestAFailedBuildsWordsAreToldWithoutItsProgress(t *testing.T) {
 	var l lineCounter
 	for _, text := range []string{"examprep.dev/server\nk8s.io/api\n", "# examprep.dev/broken\nbroken.go:1:2: undefined: x\n"} {
-		if _, err := l.Write([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := l.Write([]byte(text))
+		check.NoError(t, err)
 	}
-	if got, want := l.complaints(), "# examprep.dev/broken\nbroken.go:1:2: undefined: x\n"; got != want {
-		t.Errorf("got %q", got)
-	}
-	if l.count() != 4 {
-		t.Errorf("counted %d lines", l.count())
-	}
+	check.Equal(t, l.complaints(), "# examprep.dev/broken\nbroken.go:1:2: undefined: x\n", "complaints")
+	check.Equal(t, l.count(), 4, "lines counted")
 }
 
 func TestAppliesByKustomizationWhereThereIsOne(t *testing.T) {
@@ -92,9 +80,7 @@ func TestAppliesByKustomizationWhereThereIsOne(t *testing.T) {
 	if got := strings.Join(applyArgs(root, "crd"), " "); !strings.HasSuffix(got, "-R -f "+filepath.Join(root, "crd")) {
 		t.Error(got)
 	}
-	if err := os.MkdirAll(filepath.Join(root, "crd"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.MkdirAll(filepath.Join(root, "crd"), 0o755))
 	testkit.WriteFile(t, filepath.Join(root, "crd", "kustomization.yaml"), nil)
 	if got := strings.Join(applyArgs(root, "crd"), " "); !strings.HasSuffix(got, "-k "+filepath.Join(root, "crd")) {
 		t.Error(got)

@@ -84,7 +84,6 @@ func (s *stack) measure(t *testing.T, exam string, change func(), served func() 
 	t.Logf("%s: exam.content_updated arrived %s later", exam, arrived.Round(time.Millisecond))
 }
 
-// largest returns the exam with the most questions.
 func largest(papers []*crowdtest.Paper) string {
 	counts := map[string]int{}
 	best := ""

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"examprep.dev/hack/e2e/crowdtest"
+	"examprep.dev/server/testkit/check"
 )
 
 // contentBecomesReady imports and seals the sets, applies them with kubectl, and finds every exam Ready and listed with
@@ -39,7 +40,6 @@ func contentBecomesReady(t *testing.T, s *stack, papers []*crowdtest.Paper) {
 	}
 }
 
-// paperLine is a paper of a catalogue.
 type paperLine struct {
 	ID    string `json:"paper_id"`
 	Count int    `json:"question_count"`
@@ -79,8 +79,6 @@ func (s *stack) catalogue(t *testing.T, exam string) []paperLine {
 	for _, year := range catalog.Years {
 		lines = append(lines, year.Papers...)
 	}
-	if len(lines) != catalog.Total {
-		t.Errorf("%s: %d papers listed, total_papers %d", exam, len(lines), catalog.Total)
-	}
+	check.Equal(t, len(lines), catalog.Total, "%s: papers listed", exam)
 	return sortLines(lines)
 }

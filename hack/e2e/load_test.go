@@ -20,7 +20,6 @@ func loadLosesNothing(t *testing.T, s *stack, papers []*crowdtest.Paper) {
 	crowd.CheckKept(t, s.api, s.receiver)
 }
 
-// letLoose runs the clients for the set time, with something happening meanwhile.
 func (s *stack) letLoose(t *testing.T, papers []*crowdtest.Paper, meanwhile func()) *crowdtest.Crowd {
 	t.Helper()
 	s.receiver.Forget(t)

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"examprep.dev/hack/e2e/crowdtest"
+	"examprep.dev/server/testkit/check"
 )
 
 // pagesEqualInput reads every question of every paper through the API and compares it with the input file.
@@ -19,8 +20,6 @@ func pagesEqualInput(t *testing.T, s *stack, papers []*crowdtest.Paper) {
 		questions += len(p.Questions)
 		readers.Go(func() error { return s.api.CheckPages(t.Context(), p) })
 	}
-	if err := readers.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, readers.Wait())
 	t.Logf("%d questions of %d papers equal their input", questions, len(papers))
 }

@@ -39,7 +39,6 @@ func readmeAnswers(t *testing.T, s *stack) {
 // refusal is an Error as a whole; those within the HTTP contract are its examples.
 var refusal = regexp.MustCompile(`(^|[^:\[,])\{"error":`)
 
-// readmeCommands returns the curl, kubectl and tail lines of the part that a newcomer types; a backslash joins lines.
 func readmeCommands(t *testing.T) []string {
 	t.Helper()
 	text := testkit.ReadFile(t, filepath.Join(root, "README.md"))

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"examprep.dev/hack/e2e/crowdtest"
+	"examprep.dev/server/testkit/check"
 )
 
 // scoresFollowFromInput submits three sheets for every paper: all right, nothing, and seeded random choices.
@@ -38,9 +39,7 @@ func scoresFollowFromInput(t *testing.T, s *stack, papers []*crowdtest.Paper) {
 			return nil
 		})
 	}
-	if err := learners.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, learners.Wait())
 	t.Logf("3 sheets for each of %d papers scored as computed; %d papers mark negatively, %d have annulled questions",
 		len(papers), negative, annulled)
 }

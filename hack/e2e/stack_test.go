@@ -15,6 +15,7 @@ import (
 
 	"examprep.dev/hack/e2e/crowdtest"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 const (
@@ -26,7 +27,6 @@ const (
 	accountName, tierName = "e2e", "e2e"
 )
 
-// stack is a running `make dev`.
 type stack struct {
 	env         map[string]string
 	kubectlPath string
@@ -68,7 +68,6 @@ func (s *stack) createKey(t *testing.T) string {
 	return issued.Key
 }
 
-// removeResources withdraws what the proofs published and deletes their resources.
 func (s *stack) removeResources(t *testing.T) {
 	t.Helper()
 	for _, ns := range []string{rivalNamespace, namespace} {
@@ -84,9 +83,7 @@ func (s *stack) removeResources(t *testing.T) {
 func (s *stack) kubectl(t *testing.T, input string, args ...string) string {
 	t.Helper()
 	out, err := s.tryKubectl(t, input, args...)
-	if err != nil {
-		t.Fatalf("kubectl %s: %v", strings.Join(args, " "), err)
-	}
+	check.NoErrorf(t, err, "kubectl %s", strings.Join(args, " "))
 	return out
 }
 
@@ -100,9 +97,7 @@ func (s *stack) tryKubectl(t *testing.T, input string, args ...string) (string, 
 func (s *stack) examprep(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := s.run(t, "", filepath.Join(root, "bin", "examprep"), args...)
-	if err != nil {
-		t.Fatalf("examprep %s: %v", strings.Join(args, " "), err)
-	}
+	check.NoErrorf(t, err, "examprep %s", strings.Join(args, " "))
 	return out
 }
 
@@ -115,7 +110,6 @@ func (s *stack) run(t *testing.T, input, name string, args ...string) (string, e
 	return crowdtest.Run(t, 5*time.Minute, environment, input, name, args...)
 }
 
-// pid reads the process id of one of the stack's processes; 0 while there is none.
 func (*stack) pid(process string) int {
 	text, err := os.ReadFile(filepath.Join(root, ".dev", "pids", process+".pid"))
 	if err != nil {
@@ -166,9 +160,7 @@ func findKubectl(t *testing.T) string {
 func readEnv(t *testing.T, path string) map[string]string {
 	t.Helper()
 	file, err := os.Open(path)
-	if err != nil {
-		t.Fatalf("is the stack running? %v", err)
-	}
+	check.NoErrorf(t, err, "is the stack running?")
 	defer func() { _ = file.Close() }()
 	env := map[string]string{}
 	for lines := bufio.NewScanner(file); lines.Scan(); {
@@ -179,7 +171,6 @@ func readEnv(t *testing.T, path string) map[string]string {
 	return env
 }
 
-// write puts text into a file of the test's own.
 func write(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)

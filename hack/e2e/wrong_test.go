@@ -11,12 +11,11 @@ import (
 
 	"examprep.dev/hack/e2e/crowdtest"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
-// fixture is the exam that wrong and changed resources are variants of.
 const fixture = "e2e-fixture"
 
-// wrongResource is a resource that must be refused.
 type wrongResource struct {
 	name string
 	// edit makes the wrong resource out of the right one.
@@ -58,17 +57,13 @@ func wrongResourcesChangeNothing(t *testing.T, s *stack) {
 				}
 			}
 			t.Logf("refused: %s", said)
-			if after := s.served(t); after != before {
-				t.Errorf("what is served has changed:\n%s\nbefore:\n%s", after, before)
-			}
+			check.Equal(t, s.served(t), before, "what is served has changed")
 			if strings.Contains(yaml, rivalNamespace) {
 				s.kubectl(t, "", "delete", "examcontent", fixture, "-n", rivalNamespace, "--timeout=60s")
 			} else {
 				s.applyReady(t, right)
 			}
-			if after := s.served(t); after != before {
-				t.Errorf("what is served has changed after the wrong resource went:\n%s\nbefore:\n%s", after, before)
-			}
+			check.Equal(t, s.served(t), before, "what is served has changed after the wrong resource went")
 		})
 	}
 }
@@ -79,7 +74,6 @@ func readFixture(t *testing.T) string {
 	return string(text)
 }
 
-// applyReady applies the fixture and waits until the operator has published it.
 func (s *stack) applyReady(t *testing.T, yaml string) {
 	t.Helper()
 	s.kubectl(t, yaml, "apply", "-f", "-")
@@ -109,7 +103,6 @@ func (s *stack) refusal(t *testing.T, yaml string) string {
 	return said
 }
 
-// examConditions is what the operator says of an ExamContent.
 type examConditions struct {
 	Metadata struct {
 		Generation int64 `json:"generation"`
@@ -160,15 +153,11 @@ func (s *stack) served(t *testing.T) string {
 	t.Helper()
 	var overview, catalogue []byte
 	for path, into := range map[string]*[]byte{"/overview": &overview, "/mock-exams": &catalogue} {
-		if err := s.api.Call(t.Context(), crowdtest.OpOverview, http.MethodGet, crowdtest.Path(fixture, path), nil, into); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, s.api.Call(t.Context(), crowdtest.OpOverview, http.MethodGet, crowdtest.Path(fixture, path), nil, into))
 	}
 	var questions []byte
-	if err := s.api.Call(t.Context(), crowdtest.OpPage, http.MethodPost, crowdtest.Path(fixture, "/mock-exams/questions"),
-		map[string]any{"paper_id": fixture + "-2020", "question_limit": crowdtest.PageSize}, &questions); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, s.api.Call(t.Context(), crowdtest.OpPage, http.MethodPost, crowdtest.Path(fixture, "/mock-exams/questions"),
+		map[string]any{"paper_id": fixture + "-2020", "question_limit": crowdtest.PageSize}, &questions))
 	return strings.Join([]string{string(overview), string(catalogue), string(questions)}, "\n")
 }
 

@@ -53,26 +53,19 @@ func load[T any](t *testing.T, path string) T {
 	t.Helper()
 	var value T
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if err := yaml.Unmarshal(text, &value); err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
 	return value
 }
 
-// resource reads a recorded resource, with whole numbers as the API machinery has them.
 func resource(t *testing.T, path string) *unstructured.Unstructured {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	raw, err := yaml.YAMLToJSON(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	object := &unstructured.Unstructured{}
 	if err := object.UnmarshalJSON(raw); err != nil {
 		t.Fatalf("%s: %v", path, err)
@@ -80,7 +73,6 @@ func resource(t *testing.T, path string) *unstructured.Unstructured {
 	return object
 }
 
-// allTested checks that every recorded resource is in the list of what is tested.
 func allTested(t *testing.T, tested []string) {
 	t.Helper()
 	recorded, err := filepath.Glob(customizations + "*/testdata/*.yaml")
@@ -102,9 +94,7 @@ func TestArgoCDJudgesWhatTheOperatorSays(t *testing.T) {
 	var tested []string
 	for _, kind := range kinds(t) {
 		script, err := os.ReadFile(customizations + kind + "/health.lua")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		for _, test := range load[struct{ Tests []argoTest }](t, customizations+kind+"/health_test.yaml").Tests {
 			path := customizations + kind + "/" + test.InputPath
 			tested = append(tested, path)
@@ -123,9 +113,7 @@ func health(t *testing.T, script string, object *unstructured.Unstructured) (ver
 	machine := lua.NewState(lua.Options{SkipOpenLibs: true})
 	defer machine.Close()
 	for name, open := range map[string]lua.LGFunction{lua.BaseLibName: lua.OpenBase, lua.TabLibName: lua.OpenTable} {
-		if err := machine.CallByParam(lua.P{Fn: machine.NewFunction(open), Protect: true}, lua.LString(name)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, machine.CallByParam(lua.P{Fn: machine.NewFunction(open), Protect: true}, lua.LString(name)))
 	}
 	machine.SetGlobal("obj", value(machine, object.Object))
 	if err := machine.DoString(script); err != nil {
@@ -174,9 +162,7 @@ func TestArgoCDsConfigMapHoldsTheScripts(t *testing.T) {
 	}
 	for _, kind := range kinds(t) {
 		script, err := os.ReadFile(customizations + kind + "/health.lua")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if data["resource.customizations.health.examprep.dev_"+kind] != string(script) {
 			t.Errorf("argocd-cm.yaml has another script for %s than resource_customizations", kind)
 		}
@@ -241,21 +227,16 @@ func (e expressions) evaluate(t *testing.T, object *unstructured.Unstructured) s
 	return status.InProgressStatus
 }
 
-// holds evaluates one expression: the resource's fields are its variables.
 func holds(t *testing.T, expression string, object *unstructured.Unstructured) bool {
 	t.Helper()
 	env, err := cel.NewEnv(celext.Strings())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	ast, issues := env.Parse(strings.TrimSpace(expression)) // parsed and not checked, as Flux does
 	if issues.Err() != nil {
 		t.Fatalf("%s: %v", expression, issues.Err())
 	}
 	program, err := env.Program(ast)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	out, _, err := program.ContextEval(t.Context(), object.Object)
 	if err != nil {
 		t.Fatalf("%s: %v", expression, err)
@@ -265,4 +246,11 @@ func holds(t *testing.T, expression string, object *unstructured.Unstructured) b
 		t.Fatalf("%s is %v, no truth value", expression, out)
 	}
 	return yes
+}
+
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -25,7 +25,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// module writes a Go program in the form of the product's, small enough to be built in a test, and returns its folder.
 func module(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -35,12 +34,8 @@ func module(t *testing.T) string {
 		"server/command/stamp.go": "package command\n\nvar stamped string\n\nfunc Version() string { return stamped }\n",
 	} {
 		path = filepath.Join(folder, path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		noError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
 	return folder
@@ -51,18 +46,14 @@ func archive(t *testing.T, source string, args ...string) string {
 	t.Helper()
 	output := filepath.Join(t.TempDir(), "image.tar")
 	args = append([]string{"-source", source, "-version", "1.2.3", "-o", output}, args...)
-	if err := run(t.Context(), args, io.Discard); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, run(t.Context(), args, io.Discard))
 	return output
 }
 
 func sum(t *testing.T, path string) string {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	digest := sha256.Sum256(content)
 	return hex.EncodeToString(digest[:])
 }
@@ -84,13 +75,9 @@ func TestTheSameSourceGivesTheSameBytes(t *testing.T) {
 
 func TestDockerReadsTheArchiveAndFindsAUserWithoutRights(t *testing.T) {
 	image, err := tarball.ImageFromPath(archive(t, module(t)), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	config, err := image.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if config.Config.User != "65532:65532" || !slices.Equal(config.Config.Entrypoint, []string{"/examprep"}) {
 		t.Errorf("user %q, entry point %q", config.Config.User, config.Config.Entrypoint)
 	}
@@ -107,31 +94,22 @@ func TestDockerReadsTheArchiveAndFindsAUserWithoutRights(t *testing.T) {
 	}
 }
 
-// filesOf returns an image's files.
 func filesOf(t *testing.T, image v1.Image) map[string]file {
 	t.Helper()
 	layers, err := image.Layers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	files := make(map[string]file)
 	for _, layer := range layers {
 		content, err := layer.Uncompressed()
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		for reader := tar.NewReader(content); ; {
 			header, err := reader.Next()
 			if err == io.EOF { //nolint:errorlint // archive/tar returns it bare
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			text, err := io.ReadAll(reader)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if header.Uid != 0 || header.ModTime.Unix() != 1700000000 {
 				t.Errorf("%s: owner %d, time %s", header.Name, header.Uid, header.ModTime)
 			}
@@ -144,13 +122,9 @@ func filesOf(t *testing.T, image v1.Image) map[string]file {
 func TestNodesFindTheImageByItsFullName(t *testing.T) {
 	folder := unpack(t, archive(t, module(t), "-ref", "examprep:1.2.3"))
 	index, err := layout.ImageIndexFromPath(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	manifest, err := index.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if got := manifest.Manifests[0].Annotations["io.containerd.image.name"]; got != "docker.io/library/examprep:1.2.3" {
 		t.Errorf("the image's name is %q", got)
 	}
@@ -159,9 +133,7 @@ func TestNodesFindTheImageByItsFullName(t *testing.T) {
 func unpack(t *testing.T, path string) string {
 	t.Helper()
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer func() { _ = f.Close() }()
 	folder := t.TempDir()
 	for reader := tar.NewReader(f); ; {
@@ -169,24 +141,16 @@ func unpack(t *testing.T, path string) string {
 		if err == io.EOF { //nolint:errorlint // archive/tar returns it bare
 			return folder
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		content, err := io.ReadAll(reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := writeFile(folder, file{path: header.Name, mode: 0o600, content: content}, header.ModTime); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
+		noError(t, writeFile(folder, file{path: header.Name, mode: 0o600, content: content}, header.ModTime))
 	}
 }
 
 func TestTheListNamesTheCompilerAndTheRoots(t *testing.T) {
 	content, err := os.ReadFile(strings.TrimSuffix(archive(t, module(t)), ".tar") + ".cdx.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var list struct {
 		BOMFormat  string `json:"bomFormat"`
 		Components []struct {
@@ -194,9 +158,7 @@ func TestTheListNamesTheCompilerAndTheRoots(t *testing.T) {
 			PackageURL string `json:"purl"`
 		} `json:"components"`
 	}
-	if err := json.Unmarshal(content, &list); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal(content, &list))
 	found := make(map[string]string)
 	for _, component := range list.Components {
 		found[component.Name] = component.PackageURL
@@ -212,9 +174,7 @@ func TestSeveralPlatformsAreOneImageInARegistry(t *testing.T) {
 	repository := strings.TrimPrefix(server.URL, "http://") + "/examprep"
 	archive(t, module(t), "-platform", "linux/amd64,linux/arm64", "-push", repository)
 	tag, err := name.NewTag(repository + ":1.2.3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, architecture := range []string{"amd64", "arm64"} {
 		image, err := remote.Image(tag, remote.WithContext(context.WithoutCancel(t.Context())),
 			remote.WithPlatform(v1.Platform{OS: "linux", Architecture: architecture}))
@@ -222,9 +182,7 @@ func TestSeveralPlatformsAreOneImageInARegistry(t *testing.T) {
 			t.Fatalf("%s: %v", architecture, err)
 		}
 		config, err := image.ConfigFile()
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if config.Architecture != architecture {
 			t.Errorf("asked for %s, got %s", architecture, config.Architecture)
 		}
@@ -233,13 +191,9 @@ func TestSeveralPlatformsAreOneImageInARegistry(t *testing.T) {
 
 func TestTheFilesForAnEngineAreThoseOfTheImage(t *testing.T) {
 	source, folder := module(t), filepath.Join(t.TempDir(), "root")
-	if err := run(t.Context(), []string{"-source", source, "-version", "1.2.3", "-rootfs", folder}, io.Discard); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, run(t.Context(), []string{"-source", source, "-version", "1.2.3", "-rootfs", folder}, io.Discard))
 	image, err := tarball.ImageFromPath(archive(t, source), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for path, f := range filesOf(t, image) {
 		if strings.HasSuffix(path, "/") {
 			continue
@@ -263,5 +217,12 @@ func TestAMistakeIsNamed(t *testing.T) {
 		if err := run(t.Context(), args, io.Discard); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v", c.args, err)
 		}
+	}
+}
+
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

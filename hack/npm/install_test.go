@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // fakeNPM puts a program called npm first in PATH: a script that also notes each run of it. It returns that note's path.
@@ -19,9 +20,7 @@ func fakeNPM(t *testing.T, script string) (runs string) {
 	runs = filepath.Join(dir, "runs")
 	text := "#!/bin/sh\nset -e\necho \"$@\" >>'" + runs + "'\n" + script + "\n"
 	for _, name := range []string{"npm", "node"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755))
 	}
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	return runs
@@ -40,9 +39,7 @@ func TestPackagesAreInstalledOnceHoweverManyAsk(t *testing.T) {
 			return err
 		})
 	}
-	if err := callers.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, callers.Wait())
 	for _, dir := range dirs {
 		if node, err := os.ReadFile(filepath.Join(string(dir), "bin", "node")); err != nil || string(node) != "here\n" {
 			t.Errorf("in %s: Node is %q, %v", dir, node, err)

@@ -60,9 +60,7 @@ func TestWhatNobodyDoesIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	pool := testkit.Database(t)
 	record(t.Context(), t, pool)
-	if n := count(t, pool); n != 0 {
-		t.Errorf("%d records without an actor", n)
-	}
+	check.Equal(t, count(t, pool), 0, "records without an actor")
 }
 
 func TestWhoHasNoAddressHasNone(t *testing.T) {
@@ -111,9 +109,7 @@ func TestRecordsCannotBeChanged(t *testing.T) {
 			t.Errorf("%s: %v", statement, err)
 		}
 	}
-	if n := count(t, pool); n != 1 {
-		t.Errorf("%d records left, want 1", n)
-	}
+	check.Equal(t, count(t, pool), 1, "records left")
 }
 
 // recipe returns the SQL of docs/operations.md from one line to another.
@@ -173,9 +169,8 @@ func TestARoleThatOwnsNothingOnlyAppends(t *testing.T) {
 	as := func(do func(context.Context, pgx.Tx) error) error {
 		ctx := audit.WithActor(t.Context(), actor())
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, "SET LOCAL ROLE "+role); err != nil {
-				t.Fatal(err)
-			}
+			_, err := tx.Exec(ctx, "SET LOCAL ROLE "+role)
+			check.NoError(t, err)
 			return do(ctx, tx)
 		})
 	}

@@ -15,6 +15,7 @@ import (
 
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // apiPod is `examprep api` on an installation, on ports of its own.
@@ -24,7 +25,6 @@ type apiPod struct {
 	stop func() error
 }
 
-// startAPI starts a pod and waits until it is ready.
 func startAPI(t *testing.T, i *installation) *apiPod {
 	t.Helper()
 	health := testkit.FreeAddress(t)
@@ -52,7 +52,6 @@ func startAPI(t *testing.T, i *installation) *apiPod {
 	return pod
 }
 
-// addressLog looks through a process's log for the address that it serves at.
 type addressLog struct{ found chan string }
 
 func (l *addressLog) Write(p []byte) (int, error) {
@@ -80,15 +79,11 @@ func TestAnAPIPodWritesDownTheUseOfKeysWhenItStops(t *testing.T) {
 			t.Fatalf("status %d", answer.StatusCode)
 		}
 	}
-	if err := pod.stop(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, pod.stop())
 	var counted int64
 	var used bool
-	if err := i.pool.QueryRow(t.Context(), `SELECT u.requests, k.last_used_at IS NOT NULL
-		FROM key_usage u JOIN api_key_uses k ON k.key_id = u.key_id`).Scan(&counted, &used); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, i.pool.QueryRow(t.Context(), `SELECT u.requests, k.last_used_at IS NOT NULL
+		FROM key_usage u JOIN api_key_uses k ON k.key_id = u.key_id`).Scan(&counted, &used))
 	if counted != requests || !used {
 		t.Errorf("%d requests counted of %d, last use noted: %v", counted, requests, used)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // sheet is an attempt that is submitted with a key.
@@ -45,7 +46,6 @@ func (s *sitting) submit(i int) int {
 	return answer.StatusCode
 }
 
-// awaitLoad waits until the pod's calls that close attempts wait and run as they should.
 func awaitLoad(t *testing.T, pod *testkit.Pod, waiting, running int) {
 	t.Helper()
 	testkit.Eventually(t, fmt.Sprintf("%d calls wait, and %d batches run", waiting, running), func() bool {
@@ -89,9 +89,7 @@ func TestAPodThatIsKilledInABatchLeavesAttemptsWholeOrUntouched(t *testing.T) {
 			testkit.Release(t, table)
 			awaitLoad(t, api, 0, 1)
 			api.MayFail = true
-			if err := api.Signal(syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, api.Signal(syscall.SIGKILL))
 			clients.Wait()
 			const backends = "pg_stat_activity WHERE datname = current_database() AND query LIKE '-- name: CloseAttempts%' AND state <> 'idle'"
 			if breaks {
@@ -103,13 +101,9 @@ func TestAPodThatIsKilledInABatchLeavesAttemptsWholeOrUntouched(t *testing.T) {
 
 			next := e.start("api", "--listen", s.address)
 			for i := range s.sheets {
-				if status := s.submit(i); status != http.StatusOK {
-					t.Errorf("attempt %d is submitted again with status %d", i, status)
-				}
+				check.Equal(t, s.submit(i), http.StatusOK, "status of attempt %d, submitted again", i)
 			}
-			if got := count(t, pool, "webhook_events WHERE account_id IS NOT NULL"); got != 2*len(s.sheets) {
-				t.Errorf("%d events of %d attempts", got, len(s.sheets))
-			}
+			check.Equal(t, count(t, pool, "webhook_events WHERE account_id IS NOT NULL"), 2*len(s.sheets), "events of the %d attempts", len(s.sheets))
 			next.Stop()
 		})
 	}

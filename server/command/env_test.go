@@ -13,6 +13,7 @@ import (
 	"examprep.dev/controllers/clustertest"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // asCommand is set for a copy of the test binary that runs as examprep.
@@ -38,7 +39,6 @@ type env struct {
 // cacheDatabase is a logical database of Redis that no other test uses, so that all of it can be searched.
 const cacheDatabase = "/15"
 
-// newEnv returns an installation of the sandbox environment.
 func newEnv(t *testing.T) *env {
 	t.Helper()
 	return newEnvOf(t, postgres.Sandbox, testkit.DatabaseURL(t))
@@ -53,17 +53,13 @@ func newEnvOf(t *testing.T, environment postgres.Environment, database string) *
 	e.receiver = httptest.NewTLSServer(keepEverything(e.deliveries))
 	t.Cleanup(e.receiver.Close)
 	cache, err := url.Parse(testkit.RedisURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	cache.Path = cacheDatabase
 	e.Installation = testkit.NewInstallation(t, os.Args[0], string(environment), database, cache.String(), e.receiver)
 	e.Env = append(e.Env, asCommand+"=1", "EXAMPREP_LOG_LEVEL=debug",
 		"OTEL_EXPORTER_OTLP_ENDPOINT="+collector.URL, "OTEL_TRACES_SAMPLER=always_on", "OTEL_BSP_SCHEDULE_DELAY=100")
 	installation, err := postgres.ReadInstallation(t.Context(), testkit.Open(t, e.Database), environment)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	e.redisPrefix = installation.RedisPrefix()
 	return e
 }
@@ -80,7 +76,6 @@ func keepEverything(r *testkit.Record) http.Handler {
 	})
 }
 
-// start starts a process and waits until it is ready.
 func (e *env) start(args ...string) *testkit.Pod {
 	e.t.Helper()
 	p := testkit.NewPod(e.t)

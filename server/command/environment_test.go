@@ -9,7 +9,6 @@ import (
 	"examprep.dev/server/testkit"
 )
 
-// stderrOf runs a command to its end and returns the lines that it wrote to standard error.
 func stderrOf(t *testing.T, args ...string) []string {
 	t.Helper()
 	var stderr strings.Builder

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // TestFullPoolStopsNeitherGateNorUsageNorHealth: requests hold all connections of the pod's pool, and more of them wait.
@@ -52,9 +53,7 @@ func TestFullPoolStopsNeitherGateNorUsageNorHealth(t *testing.T) {
 		}
 		answer, body := testkit.Call(t, http.DefaultTransport.RoundTrip, http.MethodGet, "http://"+pod.Address+"/v1/exam-prep/list", "",
 			map[string]string{"Authorization": "Bearer " + key})
-		if answer.StatusCode != http.StatusOK {
-			t.Errorf("a request with a key: %d %s", answer.StatusCode, body)
-		}
+		check.Equal(t, answer.StatusCode, http.StatusOK, "a request with a key: %s", body)
 	}
 	for range 20 {
 		answered()

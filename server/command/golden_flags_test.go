@@ -10,7 +10,6 @@ import (
 	"examprep.dev/server/testkit/golden"
 )
 
-// TestGoldenFlags lists each command with its arguments, and each flag with its variable, type and default.
 func TestGoldenFlags(t *testing.T) {
 	golden.Compare(t, "flags", commandLines(newRoot(), ""))
 }

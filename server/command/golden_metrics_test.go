@@ -20,6 +20,7 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/clustertest"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/testkit/golden"
 	"examprep.dev/server/webhooks"
 )
@@ -58,9 +59,7 @@ func TestGoldenMetricsOfTheOperator(t *testing.T) {
 	refused := &v1alpha1.WebhookEndpoint{}
 	refused.Name, refused.Namespace = "refused", space
 	refused.Spec = v1alpha1.WebhookEndpointSpec{URL: "https://10.0.0.1/", Events: []v1alpha1.EventKind{"exam.content_updated"}}
-	if err := clustertest.Client(t).Create(t.Context(), refused); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, clustertest.Client(t).Create(t.Context(), refused))
 	p := wire(t, "operator", &flags.processFlags, func(ctx context.Context, p *process) error { return runOperator(ctx, p, &flags) },
 		func(p *process) bool {
 			return gatherTypes(t, p.registry)["examprep_operator_not_ready_since_timestamp_seconds"] != ""
@@ -97,9 +96,7 @@ func wire(
 	if name != "operator" { // it does not use Redis
 		flags.registerRedis(cmd)
 	}
-	if err := fillFromEnvironment(cmd); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, fillFromEnvironment(cmd))
 	opened, ended := make(chan *process, 1), make(chan error, 1)
 	go func() {
 		ended <- flags.open(cmd, name, nil, func(ctx context.Context, p *process) error {
@@ -123,9 +120,7 @@ func wire(
 		return err == nil && answer.Body.Close() == nil && (done == nil || done(p))
 	})
 	stop()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, <-ended)
 	return p
 }
 
@@ -169,7 +164,6 @@ func describeMetrics(t *testing.T, registry *prometheus.Registry) []string {
 	return slices.Compact(lines) // one metric may be registered once for each value of a constant label
 }
 
-// labelNames returns the names in a list such as `store="redis"` and in one such as `operation,status`.
 func labelNames(constant, variable string) []string {
 	var names []string
 	for _, match := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(constant, -1) {
@@ -182,13 +176,10 @@ func labelNames(constant, variable string) []string {
 	return names
 }
 
-// gatherTypes returns the types of the metrics that have a series.
 func gatherTypes(t *testing.T, registry *prometheus.Registry) map[string]string {
 	t.Helper()
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	types := map[string]string{}
 	for _, family := range families {
 		types[family.GetName()] = strings.ToLower(family.GetType().String())

@@ -15,6 +15,7 @@ import (
 	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/sessions"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // neighbour is an installation with an API pod, a worker, a key, a session and an attempt.
@@ -56,7 +57,6 @@ func TestInstallationsThatShareARedisNeverMeet(t *testing.T) {
 	namesBelongToOne(t, before, append(names, namesIn(t, cache)...), one, two)
 }
 
-// credentialsCountAtHome checks that a key and a session are valid at their own installation only.
 func credentialsCountAtHome(t *testing.T, own, other *neighbour) {
 	t.Helper()
 	for _, c := range []struct {
@@ -73,7 +73,6 @@ func credentialsCountAtHome(t *testing.T, own, other *neighbour) {
 	}
 }
 
-// eventsArriveAtHome checks that both events of an installation are delivered, to its own receiver only.
 func eventsArriveAtHome(t *testing.T, own, other *neighbour) {
 	t.Helper()
 	testkit.Eventually(t, "both events are delivered", func() bool {
@@ -120,9 +119,7 @@ func newNeighbour(t *testing.T, s *env) *neighbour {
 	s.registerReceiver(pool)
 	account := testkit.Get[uuid.UUID](t, pool, "SELECT id FROM accounts WHERE name = $1", canary)
 	secret, err := parseNamespaceSecret(testkit.Secret(7)) // of the processes
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	store := sessions.NewStore(pool, secret, time.Hour, time.Hour, time.Now)
 	if n.session, err = store.Create(t.Context(), sessions.Session{AccountID: account, Account: canary, Issuer: "https://issuer.example", Subject: "anna"}); err != nil {
 		t.Fatal(err)
@@ -141,9 +138,7 @@ func adopt(t *testing.T, from, to *neighbour) {
 	var id, family uuid.UUID
 	var prefix string
 	var hash []byte
-	if err := from.pool.QueryRow(t.Context(), "SELECT id, family_id, prefix, hash FROM api_keys ORDER BY id DESC LIMIT 1").Scan(&id, &family, &prefix, &hash); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, from.pool.QueryRow(t.Context(), "SELECT id, family_id, prefix, hash FROM api_keys ORDER BY id DESC LIMIT 1").Scan(&id, &family, &prefix, &hash))
 	testkit.Exec(t, to.pool, `INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
 		SELECT $1, a.id, $2, $3, $4 FROM accounts a WHERE a.name = $5`, id, family, prefix, hash, canary)
 	to.key = from.key
@@ -153,14 +148,10 @@ func adopt(t *testing.T, from, to *neighbour) {
 func (n *neighbour) remaining() int {
 	n.t.Helper()
 	request, err := http.NewRequestWithContext(n.t.Context(), http.MethodGet, "http://"+n.address+examPath+"/overview", nil)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	check.NoError(n.t, err)
 	request.Header.Set("Authorization", "Bearer "+n.key)
 	response, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	check.NoError(n.t, err)
 	_ = response.Body.Close()
 	left, err := strconv.Atoi(response.Header.Get("RateLimit-Remaining"))
 	if err != nil || response.StatusCode != http.StatusOK {
@@ -169,13 +160,10 @@ func (n *neighbour) remaining() int {
 	return left
 }
 
-// namesIn returns all names in a logical database of Redis, sorted.
 func namesIn(t *testing.T, cache redis.UniversalClient) []string {
 	t.Helper()
 	names, err := cache.Keys(t.Context(), "*").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	slices.Sort(names)
 	return names
 }

@@ -18,11 +18,11 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 const redisVariable = "REDIS_URL"
 
-// shell returns the program with another REDIS_URL than the pods have; without one if it is empty.
 func (e *env) shell(redisURL string) *testkit.Program {
 	own := slices.DeleteFunc(slices.Clone(e.Env), func(setting string) bool { return strings.HasPrefix(setting, redisVariable+"=") })
 	if redisURL != "" {
@@ -31,7 +31,6 @@ func (e *env) shell(redisURL string) *testkit.Program {
 	return &testkit.Program{Path: e.Path, Env: own}
 }
 
-// stop ends pods before the test's context does, which would kill them.
 func stop(pods []*testkit.Pod) {
 	var group sync.WaitGroup
 	for _, pod := range pods {
@@ -46,9 +45,7 @@ func wantStatus(t *testing.T, pods []*testkit.Pod, key string, want int, when st
 	for i, pod := range pods {
 		response, body := testkit.Call(t, http.DefaultTransport.RoundTrip, http.MethodGet, "http://"+pod.Address+"/v1/exam-prep/list", "",
 			map[string]string{"Authorization": "Bearer " + key})
-		if response.StatusCode != want {
-			t.Errorf("%s: pod %d returns %d %s, want %d", when, i, response.StatusCode, body, want)
-		}
+		check.Equal(t, response.StatusCode, want, "%s: status of pod %d: %s", when, i, body)
 	}
 }
 
@@ -85,9 +82,7 @@ func TestKeysOfInstallationsThatShareARedisHoldAtHomeOnly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			database := testkit.EmptyDatabase(t)
-			if err := postgres.Migrate(t.Context(), database, environment); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, postgres.Migrate(t.Context(), database, environment))
 			home, foreign := newEnv(t), newEnvOf(t, environment, database)
 			if home.Cache != foreign.Cache || home.redisPrefix == foreign.redisPrefix {
 				t.Fatalf("the installations use %s and %s, names begin with %q and %q", home.Cache, foreign.Cache, home.redisPrefix, foreign.redisPrefix)

@@ -13,15 +13,14 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
-// revokedKey is a key that a load uses while it is revoked.
 type revokedKey struct {
 	text     string
 	answered atomic.Bool // the revocation is
 }
 
-// keyLoad sends requests with the present key to all pods.
 type keyLoad struct {
 	t             *testing.T
 	pods          []*testkit.Pod
@@ -68,9 +67,7 @@ func TestRevocationHoldsWhilePodsAreStoppedAndEnd(t *testing.T) {
 	pool := testkit.Open(t, s.Database)
 	store := keys.NewStore(pool, directory.NewAuthor(pool))
 	endless := keys.TierSpec{Name: keys.DefaultTier, Requests: 1_000_000, Period: time.Second}
-	if err := store.ApplyTier(t.Context(), endless); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, store.ApplyTier(t.Context(), endless))
 	l := &keyLoad{t: t, client: &http.Client{Timeout: 20 * time.Second}}
 	for range 4 {
 		l.pods = append(l.pods, s.start("api"))
@@ -94,9 +91,7 @@ func TestRevocationHoldsWhilePodsAreStoppedAndEnd(t *testing.T) {
 		})
 	}
 	signal := func(pod int, s syscall.Signal) {
-		if err := l.pods[pod].Signal(s); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, l.pods[pod].Signal(s))
 	}
 	revoke := func() {
 		key := l.key.Load()

@@ -11,7 +11,6 @@ import (
 	"examprep.dev/server/testkit"
 )
 
-// installation is a database of a test's own, and the flags that name it.
 type installation struct {
 	pool  *pgxpool.Pool
 	flags []string
@@ -24,7 +23,6 @@ func newInstallation(t *testing.T) *installation {
 	return &installation{pool: pool, flags: []string{"--database-url", url}}
 }
 
-// execute runs a command on the installation and returns what it printed as JSON.
 func (i *installation) execute(t *testing.T, args ...string) map[string]any {
 	t.Helper()
 	var stdout, stderr bytes.Buffer

@@ -11,6 +11,7 @@ import (
 	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // TestKeysTierIsInEffectWhenTheCommandEnds: the gate of a pod that serves the key meanwhile applies the tier from then on,
@@ -19,17 +20,13 @@ func TestKeysTierIsInEffectWhenTheCommandEnds(t *testing.T) {
 	i := newInstallation(t)
 	rdb, _ := testkit.Redis(t)
 	installation, err := postgres.ReadInstallation(t.Context(), i.pool, postgres.Sandbox)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	pod := gatetest.Start(t, i.pool, rdb, gatetest.Config{Prefix: installation.RedisPrefix()})
 	store := keys.NewStore(i.pool, directory.NewAuthor(i.pool))
 	for _, tier := range []keys.TierSpec{
 		{Name: "gold", Requests: 1000, Period: time.Second}, {Name: "iron", Requests: 10, Period: time.Hour},
 	} {
-		if err := store.ApplyTier(t.Context(), tier); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, store.ApplyTier(t.Context(), tier))
 	}
 	issued := i.execute(t, "keys", "create", "--account", "acme")
 	text, _ := issued["key"].(string)

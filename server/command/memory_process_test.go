@@ -18,7 +18,7 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/testkit"
-	expect "examprep.dev/server/testkit/check"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/testkit/race"
 )
 
@@ -32,9 +32,7 @@ func TestAPIPodStaysWithinTheChartsMemory(t *testing.T) {
 	s := newEnv(t)
 	pool := testkit.Open(t, s.Database)
 	store := keys.NewStore(pool, directory.NewAuthor(pool))
-	if err := store.ApplyTier(t.Context(), keys.TierSpec{Name: keys.DefaultTier, Requests: 1_000_000, Period: time.Second}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, store.ApplyTier(t.Context(), keys.TierSpec{Name: keys.DefaultTier, Requests: 1_000_000, Period: time.Second}))
 	key := s.NewKey(t, "acme")
 	insertKeys(t, s.Database, 100_000)
 	answers := strings.Split(strings.Repeat("B", questions), "")
@@ -65,9 +63,7 @@ func TestAPIPodStaysWithinTheChartsMemory(t *testing.T) {
 	}
 	open := func() net.Conn {
 		conn, err := (&net.Dialer{Timeout: 30 * time.Second}).DialContext(t.Context(), "tcp", pod.Address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
 		return conn
 	}
@@ -111,9 +107,9 @@ func newMemoryCgroup(t *testing.T, limit int64) memoryCgroup {
 		parent, file = "/sys/fs/cgroup", "memory.max"
 	}
 	group := filepath.Join(parent, fmt.Sprintf("examprep-test-%d", os.Getpid()))
-	expect.NoError(t, os.Mkdir(group, 0o755))
-	t.Cleanup(func() { expect.NoError(t, os.Remove(group)) })
-	expect.NoError(t, os.WriteFile(filepath.Join(group, file), []byte(strconv.FormatInt(limit, 10)), 0))
+	check.NoError(t, os.Mkdir(group, 0o755))
+	t.Cleanup(func() { check.NoError(t, os.Remove(group)) })
+	check.NoError(t, os.WriteFile(filepath.Join(group, file), []byte(strconv.FormatInt(limit, 10)), 0))
 	return memoryCgroup(group)
 }
 
@@ -122,7 +118,7 @@ func (g memoryCgroup) wrap(t *testing.T, program string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "examprep")
 	script := fmt.Sprintf("#!/bin/sh\necho $$ > %s/cgroup.procs && exec %s \"$@\"\n", string(g), program)
-	expect.NoError(t, os.WriteFile(path, []byte(script), 0o700))
+	check.NoError(t, os.WriteFile(path, []byte(script), 0o700))
 	return path
 }
 
@@ -133,7 +129,7 @@ func (g memoryCgroup) check(t *testing.T) {
 	if err != nil {
 		events, err = os.ReadFile(filepath.Join(string(g), "memory.events"))
 	}
-	expect.NoError(t, err)
+	check.NoError(t, err)
 	if !bytes.Contains(events, []byte("oom_kill 0\n")) {
 		t.Errorf("the kernel killed the pod: %s", events)
 	}
@@ -147,20 +143,14 @@ func (g memoryCgroup) check(t *testing.T) {
 // peakMemory returns the maximum resident memory that a process had, in bytes.
 func peakMemory(t *testing.T, pid int) int64 {
 	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	status := testkit.ReadFile(t, fmt.Sprintf("/proc/%d/status", pid))
 	_, rest, _ := strings.Cut(string(status), "VmHWM:")
 	number, _, _ := strings.Cut(strings.TrimSpace(rest), " kB")
 	kib, err := strconv.ParseInt(number, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return kib << 10
 }
 
-// insertKeys adds keys to account acme, without a change for each.
 func insertKeys(t *testing.T, database string, n int) {
 	t.Helper()
 	pool := testkit.Open(t, database)

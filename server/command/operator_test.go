@@ -17,9 +17,9 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/clustertest"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
-// kubeconfig writes a file that leads to the tests' API server.
 func kubeconfig(t *testing.T, config *rest.Config) string {
 	t.Helper()
 	const name = "test"
@@ -32,13 +32,10 @@ func kubeconfig(t *testing.T, config *rest.Config) string {
 	written.Contexts[name] = &api.Context{Cluster: name, AuthInfo: name}
 	written.CurrentContext = name
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*written, path); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, clientcmd.WriteToFile(*written, path))
 	return path
 }
 
-// startOperator starts a real operator of one namespace.
 func (e *env) startOperator(space string, args ...string) *testkit.Pod {
 	e.t.Helper()
 	return e.start(append([]string{
@@ -47,7 +44,6 @@ func (e *env) startOperator(space string, args ...string) *testkit.Pod {
 	}, args...)...)
 }
 
-// declare makes an exam in a namespace and waits until it is Ready.
 func declare(t *testing.T, space string) *v1alpha1.ExamContent {
 	t.Helper()
 	kube := clustertest.Client(t)
@@ -61,13 +57,9 @@ func declare(t *testing.T, space string) *v1alpha1.ExamContent {
 			Answer: v1alpha1.Answer{Choice: "B"}, Explanation: "It is that one.",
 		}},
 	}}}
-	if err := kube.Create(t.Context(), content); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, kube.Create(t.Context(), content))
 	testkit.Eventually(t, "the exam is Ready", func() bool {
-		if err := kube.Get(t.Context(), kubeclient.ObjectKeyFromObject(content), content); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, kube.Get(t.Context(), kubeclient.ObjectKeyFromObject(content), content))
 		return meta.IsStatusConditionTrue(content.Status.Conditions, v1alpha1.ConditionReady)
 	})
 	return content
@@ -129,9 +121,7 @@ func TestOperatorsOfTwoLeasesDoNotWaitForEachOther(t *testing.T) {
 	kube, want := clustertest.Client(t), []string{"one-operator.examprep.dev", "two-operator.examprep.dev"}
 	testkit.Eventually(t, "each operator holds its own lease", func() bool {
 		leases := &coordinationv1.LeaseList{}
-		if err := kube.List(t.Context(), leases, kubeclient.InNamespace(space)); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, kube.List(t.Context(), leases, kubeclient.InNamespace(space)))
 		var held []string
 		for i := range leases.Items {
 			if holder := leases.Items[i].Spec.HolderIdentity; holder != nil && *holder != "" {

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"examprep.dev/server/testkit/check"
 )
 
 // shownCommands returns the command lines of this program that pages show, by page: lines of code, and code within
@@ -48,14 +50,11 @@ func shownCommands(t *testing.T) (lines, inline map[string][]string) {
 			}
 			return read(path)
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 	}
 	return lines, inline
 }
 
-// find returns the command of a line with its flags parsed.
 func find(line string) (*cobra.Command, error) {
 	words := regexp.MustCompile(`(?:[^\s'"]|'[^']*'|"[^"]*")+`).FindAllString(line, -1)
 	for i, word := range words {
@@ -87,9 +86,7 @@ func TestCommandLinesOnPagesAreValid(t *testing.T) {
 			if err == nil && !strings.HasSuffix(line, "…") {
 				err = cmd.ValidateArgs(cmd.Flags().Args())
 			}
-			if err != nil {
-				t.Errorf("%s: %q: %v", page, line, err)
-			}
+			check.Succeeds(t, err, "%s: %q", page, line)
 		}
 	}
 	if seen < 20 {
@@ -112,9 +109,7 @@ func TestCommandLinesOnPagesAreValid(t *testing.T) {
 func TestEveryFlagNamesItsVariable(t *testing.T) {
 	for _, path := range []string{"api", "worker", "operator", "migrate"} {
 		cmd, _, err := newRoot().Find([]string{path})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if flag := cmd.Flags().Lookup("environment"); !strings.HasSuffix(flag.Usage, "[EXAMPREP_ENVIRONMENT]") {
 			t.Errorf("%s --environment: usage %q does not name its variable", path, flag.Usage)
 		}
@@ -124,18 +119,14 @@ func TestEveryFlagNamesItsVariable(t *testing.T) {
 func TestAVariableStandsInForItsFlagAndAMistakeInItIsNamed(t *testing.T) {
 	t.Setenv("EXAMPREP_SHUTDOWN_GRACE", "soon")
 	var errors strings.Builder
-	if code := Execute([]string{"worker"}, strings.NewReader(""), &errors, &errors); code != 2 {
-		t.Errorf("exit code %d, want 2", code)
-	}
+	check.Equal(t, Execute([]string{"worker"}, strings.NewReader(""), &errors, &errors), 2, "exit code")
 	if !strings.Contains(errors.String(), "EXAMPREP_SHUTDOWN_GRACE") {
 		t.Errorf("%q does not name the variable", errors.String())
 	}
 	t.Setenv("EXAMPREP_SHUTDOWN_GRACE", "")
 	t.Setenv("EXAMPREP_ENVIRONMENT", "staging")
 	errors.Reset()
-	if code := Execute([]string{"worker"}, strings.NewReader(""), &errors, &errors); code != 2 {
-		t.Errorf("exit code %d, want 2", code)
-	}
+	check.Equal(t, Execute([]string{"worker"}, strings.NewReader(""), &errors, &errors), 2, "exit code")
 	if !strings.Contains(errors.String(), `"staging" is neither production nor sandbox`) {
 		t.Errorf("%q does not say what is wrong", errors.String())
 	}

@@ -14,16 +14,15 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
-// client is one that has a learner, and uses its reference in every way there is.
 type client struct {
 	*env
-	pool    *pgxpool.Pool
-	address string
-	key     string
-	learner string
-	// attempts are all that were opened.
+	pool     *pgxpool.Pool
+	address  string
+	key      string
+	learner  string
 	attempts []string
 	// statuses counts the answers.
 	statuses map[int]int
@@ -79,9 +78,7 @@ func (c *client) behaves() {
 	escaped := `{"paper_id":"` + privatePaper + `","learner_id":"` + asciiJSON(c.learner, 0) + `"}`
 	c.must(200, "POST", examPath+"/mock-exams/questions", escaped)
 	first := c.must(200, "POST", examPath+"/mock-exams/submit", c.submission(id, "B"))
-	if again := c.must(200, "POST", examPath+"/mock-exams/submit", c.submission(id, "B")); again != first {
-		c.t.Errorf("answered %s, then %s", first, again)
-	}
+	check.Equal(c.t, c.must(200, "POST", examPath+"/mock-exams/submit", c.submission(id, "B")), first, "answer to the second submission")
 	c.must(400, "POST", examPath+"/mock-exams/submit", c.submission(id, "A"))
 	for _, status := range []string{"expired", "abandoned"} {
 		c.must(200, "POST", examPath+"/mock-exams/submit", c.fields(map[string]any{"attempt_id": c.open(), "answers": map[string]string{}, "status": status}))
@@ -177,12 +174,9 @@ func (c *client) blundersInHTTP() {
 		"POST " + examPath + "/mock-exams/open HTTP/1.1\r\n" + authorization + "Content-Type: application/json\r\nContent-Length: 5000\r\n\r\n" + c.fields(nil),
 	} {
 		connection, err := new(net.Dialer).DialContext(c.t.Context(), "tcp", c.address)
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		if _, err := io.WriteString(connection, raw); err != nil {
-			c.t.Fatal(err)
-		}
+		check.NoError(c.t, err)
+		_, err = io.WriteString(connection, raw)
+		check.NoError(c.t, err)
 		tcp, _ := connection.(*net.TCPConn)
 		_ = tcp.CloseWrite()
 		if answer, err := http.ReadResponse(bufio.NewReader(connection), nil); err == nil {

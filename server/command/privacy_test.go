@@ -17,6 +17,7 @@ import (
 	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/redisurl"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/webhooks"
 )
 
@@ -119,9 +120,7 @@ func mustHoldCanaries(t *testing.T, places map[string][]byte, attempts []string)
 			}
 		}
 	}
-	if len(places) != 11 {
-		t.Errorf("%d places were searched", len(places))
-	}
+	check.Equal(t, len(places), 11, "places were searched")
 }
 
 // newKey issues a key of an account that all keys share; each is a family of its own.
@@ -133,16 +132,13 @@ func (e *env) newKey() string {
 func (e *env) registerReceiver(pool *pgxpool.Pool) {
 	e.t.Helper()
 	keyring, err := webhooks.ParseKeyring(encryptionKeys)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	check.NoError(e.t, err)
 	account := testkit.Get[uuid.UUID](e.t, pool, "SELECT id FROM accounts WHERE name = $1", canary)
 	endpoints := webhooks.NewEndpoints(pool, keyring, webhooks.NewAddressPolicy([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}))
-	if _, _, err := endpoints.Register(e.t.Context(), webhooks.Registration{
+	_, _, err = endpoints.Register(e.t.Context(), webhooks.Registration{
 		AccountID: account, URL: e.receiver.URL + "/hook", Events: []webhooks.Kind{webhooks.KindSubmitted, webhooks.KindScored},
-	}); err != nil {
-		e.t.Fatal(err)
-	}
+	})
+	check.NoError(e.t, err)
 }
 
 func count(t *testing.T, pool *pgxpool.Pool, from string) int {
@@ -150,7 +146,6 @@ func count(t *testing.T, pool *pgxpool.Pool, from string) int {
 	return testkit.Get[int](t, pool, "SELECT count(*) FROM "+from)
 }
 
-// dumpDatabase is all of the database as pg_dump writes it.
 func (e *env) dumpDatabase() []byte {
 	e.t.Helper()
 	program, err := exec.LookPath("pg_dump")
@@ -162,9 +157,7 @@ func (e *env) dumpDatabase() []byte {
 		program = installed[len(installed)-1]
 	}
 	dump, err := exec.CommandContext(e.t.Context(), program, "--dbname", e.Database).Output()
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	check.NoError(e.t, err)
 	return dump
 }
 
@@ -191,9 +184,7 @@ func (e *env) dumpRedis() []byte {
 	e.t.Helper()
 	ctx := e.t.Context()
 	client, err := redisurl.Open(e.Cache, nil)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	check.NoError(e.t, err)
 	defer func() { _ = client.Close() }()
 	for _, err := range []error{
 		client.Set(ctx, e.redisPrefix+"canary:string", canary+" string", 0).Err(),
@@ -203,9 +194,7 @@ func (e *env) dumpRedis() []byte {
 		client.ZAdd(ctx, e.redisPrefix+"canary:zset", redis.Z{Score: 1, Member: canary + " scored"}).Err(),
 		client.XAdd(ctx, &redis.XAddArgs{Stream: e.redisPrefix + "canary:stream", Values: []string{"entry", canary + " entry"}}).Err(),
 	} {
-		if err != nil {
-			e.t.Fatal(err)
-		}
+		check.NoError(e.t, err)
 	}
 	var all bytes.Buffer
 	var ours []string
@@ -216,12 +205,8 @@ func (e *env) dumpRedis() []byte {
 			ours = append(ours, keys.Val())
 		}
 	}
-	if err := keys.Err(); err != nil {
-		e.t.Fatal(err)
-	}
-	if err := client.Del(ctx, ours...).Err(); err != nil {
-		e.t.Fatal(err)
-	}
+	check.NoError(e.t, keys.Err())
+	check.NoError(e.t, client.Del(ctx, ours...).Err())
 	return all.Bytes()
 }
 

@@ -64,7 +64,6 @@ func needlesOf(reference string) []needle {
 	return found
 }
 
-// partBytes is how long a part of a reference must be to be told from chance.
 const partBytes = 12
 
 func headOf(reference string) string {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // workshop is a folder with an exam, Ann's SSH key and the board's PEM key, made by the tools that people have, and a
@@ -24,9 +25,7 @@ func newWorkshop(t *testing.T) *workshop {
 	t.Helper()
 	w := &workshop{t, t.TempDir()}
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	sample := testkit.ReadFile(t, "testdata/geography.yaml")
 	w.write("bin/examprep", fmt.Sprintf("#!/bin/sh\n%s=1 exec '%s' \"$@\"\n", asCommand, self), 0o700)
 	w.write("exams/geography.yaml", string(sample), 0o600)
@@ -39,15 +38,10 @@ func newWorkshop(t *testing.T) *workshop {
 func (w *workshop) write(name, text string, mode os.FileMode) {
 	w.t.Helper()
 	name = filepath.Join(w.folder, name)
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		w.t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), mode); err != nil {
-		w.t.Fatal(err)
-	}
+	check.NoError(w.t, os.MkdirAll(filepath.Dir(name), 0o700))
+	check.NoError(w.t, os.WriteFile(name, []byte(text), mode))
 }
 
-// try runs a script in the folder and returns what it printed.
 func (w *workshop) try(script string) (string, error) {
 	cmd := exec.CommandContext(w.t.Context(), "bash", "-euo", "pipefail", "-c", script)
 	cmd.Dir = w.folder
@@ -65,7 +59,6 @@ func (w *workshop) run(script string) string {
 	return out
 }
 
-// fails runs a script that must fail and say why.
 func (w *workshop) fails(script, want string) {
 	w.t.Helper()
 	if out, err := w.try(script); err == nil || !strings.Contains(out, want) {
@@ -73,7 +66,6 @@ func (w *workshop) fails(script, want string) {
 	}
 }
 
-// pageScripts returns the blocks of code of a section of docs/exams.md.
 func pageScripts(t *testing.T, heading string) []string {
 	t.Helper()
 	text := testkit.ReadFile(t, "../../docs/exams.md")
@@ -103,9 +95,7 @@ func TestSealsAreSignedAsThePageSays(t *testing.T) {
 		if !strings.Contains(out, "signature written") || !strings.Contains(out, "no problem found") {
 			t.Errorf("%s printed\n%s", script, out)
 		}
-		if published := w.run(publish); !strings.Contains(published, fmt.Sprintf("revision %d published, 1 papers", i+1)) {
-			t.Errorf("published %s", published)
-		}
+		check.Contains(t, w.run(publish), fmt.Sprintf("revision %d published, 1 papers", i+1), "published")
 	}
 
 	w.run("sed -i 's/choice: B/choice: C/' exams/geography.yaml")

@@ -17,9 +17,9 @@ import (
 
 	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
-// collector is an OpenTelemetry collector that keeps the spans that processes send it.
 type collector struct {
 	t *testing.T
 
@@ -32,7 +32,6 @@ type span struct {
 	process string
 }
 
-// collect makes the stage's processes, from here on, send their spans to a collector.
 func collect(t *testing.T, s *env) *collector {
 	t.Helper()
 	c := &collector{t: t}
@@ -71,7 +70,6 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// named returns the spans of a name in a trace (nil: in any).
 func (c *collector) named(name string, trace []byte) (found []*span) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,7 +81,6 @@ func (c *collector) named(name string, trace []byte) (found []*span) {
 	return found
 }
 
-// one returns the only span of a name in a trace.
 func (c *collector) one(name string, trace []byte) *span {
 	c.t.Helper()
 	found := c.named(name, trace)
@@ -147,9 +144,7 @@ func TestOneTraceTellsOfARequestDownToItsDelivery(t *testing.T) {
 	}
 	for _, name := range []string{"outbox", "deliver"} {
 		spans := told.named(name, trace)
-		if len(spans) != 2 {
-			t.Errorf("%d spans %s are in the trace, want one for each event", len(spans), name)
-		}
+		check.Equal(t, len(spans), 2, "spans, of which each event name has one")
 		for _, s := range spans {
 			if !s.isChildOf(submit) || s.process != "examprep-worker" {
 				t.Errorf("%s of %s is not below the request", name, s.process)
@@ -162,7 +157,6 @@ func TestOneTraceTellsOfARequestDownToItsDelivery(t *testing.T) {
 	holdNothingPrivate(t, told, c)
 }
 
-// holdNothingPrivate checks that no span holds a key, a learner, a secret or a body.
 func holdNothingPrivate(t *testing.T, told *collector, c *client) {
 	t.Helper()
 	secret := testkit.Get[string](t, c.pool, "SELECT encode(ciphertext, 'hex') FROM webhook_secrets")
@@ -187,7 +181,5 @@ func TestATrustedCallersTraceGoesOn(t *testing.T) {
 	if hex.EncodeToString(submit.GetTraceId()) != callersTrace || len(submit.GetLinks()) != 0 {
 		t.Errorf("the request's trace is %x, with links %v", submit.GetTraceId(), submit.GetLinks())
 	}
-	if delivered := told.named("deliver", submit.GetTraceId()); len(delivered) != 2 {
-		t.Errorf("%d deliveries are in the caller's trace", len(delivered))
-	}
+	check.Equal(t, len(told.named("deliver", submit.GetTraceId())), 2, "deliveries in the caller's trace")
 }

@@ -7,14 +7,13 @@ import (
 
 	"examprep.dev/server/keys"
 	"examprep.dev/server/ratelimit"
+	"examprep.dev/server/testkit/check"
 )
 
 func rateOf(t testing.TB, tier keys.Tier) ratelimit.Rate {
 	t.Helper()
 	r, err := ratelimit.NewRate(tier.Requests, tier.Period, tier.Burst)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return r
 }
 
@@ -29,9 +28,7 @@ func newDeniedTest(t testing.TB) *deniedTest {
 	t.Helper()
 	d := &deniedTest{time: time.Unix(1_000_000, 0)}
 	cache, err := newDeniedCache(func() time.Time { return d.time })
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	d.deniedCache = cache
 	return d
 }
@@ -95,9 +92,7 @@ func TestEmptyBucketIsDeniedFromMemoryUntilItsNextToken(t *testing.T) {
 			start := d.time
 			for i, m := range moments {
 				d.time = start.Add(m.at)
-				if got := m.do(d); got != m.want {
-					t.Errorf("moment %d, after %v: denied %v, want %v", i, m.at, got, m.want)
-				}
+				check.Equal(t, m.do(d), m.want, "moment %d, after %v: denied", i, m.at)
 			}
 		})
 	}

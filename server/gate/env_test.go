@@ -2,6 +2,7 @@ package gate_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
@@ -47,7 +48,6 @@ func newEnvOn(t testing.TB, rdb redis.UniversalClient, cfg gatetest.Config) *env
 	return e
 }
 
-// newPod returns another pod of an installation that newEnv made.
 func (e *env) newPod(t testing.TB) *gatetest.Pod {
 	t.Helper()
 	return e.newPodWith(t, gatetest.Config{})
@@ -78,12 +78,19 @@ func allowed(pod *gatetest.Pod, key keys.CreatedKey) bool {
 	return pod.Check(context.Background(), bearer(key.Key), client).Outcome == gate.Allowed
 }
 
+// expectOutcome reports a decision of another outcome. The format and its arguments say what was decided.
+func expectOutcome(t testing.TB, d gate.Decision, want gate.Outcome, format string, args ...any) {
+	t.Helper()
+	if d.Outcome != want {
+		t.Errorf("%s: got %+v, want outcome %v", fmt.Sprintf(format, args...), d, want)
+	}
+}
+
 // route is an address that moves from one server to another, as a Sentinel client's does.
 type route struct{ port atomic.Int64 }
 
 func (r *route) to(s *testkit.RedisServer) { r.port.Store(int64(s.Number())) }
 
-// client returns a limiter's client along the route.
 func (r *route) client(t testing.TB, adjust func(*redis.UniversalOptions)) redis.UniversalClient {
 	t.Helper()
 	options := &redis.UniversalOptions{Addrs: []string{"redis.test:6379"}}
@@ -97,7 +104,6 @@ func (r *route) client(t testing.TB, adjust func(*redis.UniversalOptions)) redis
 	return rdb
 }
 
-// clientOf returns a limiter's client of one server.
 func clientOf(t testing.TB, s *testkit.RedisServer) redis.UniversalClient {
 	t.Helper()
 	var r route

@@ -38,26 +38,18 @@ func TestWithoutRedisEachPodGrantsItsShareAndItRecoversByItself(t *testing.T) {
 			passed++
 		}
 	}
-	if passed != 10 {
-		t.Errorf("the only pod's share is the whole bucket: %d passed of 10", passed)
-	}
-	if degraded(t, registry) != 1 {
-		t.Error("examprep_gate_degraded does not say so")
-	}
+	check.Equal(t, passed, 10, "requests passed by the only pod, whose share is the whole bucket")
+	check.Equal(t, degraded(t, registry), 1, "examprep_gate_degraded")
 	if !allowed(e.gate, doomed) {
 		t.Fatal("the other key is refused")
 	}
 	if err := e.store.Revoke(t.Context(), uuid.Nil, doomed.Prefix); err != nil {
 		t.Fatalf("revoke without Redis: %v", err)
 	}
-	if d := e.gate.Check(t.Context(), bearer(doomed.Key), client); d.Outcome != gate.Unauthorized {
-		t.Errorf("revoked without Redis: got %+v", d)
-	}
+	expectOutcome(t, e.gate.Check(t.Context(), bearer(doomed.Key), client), gate.Unauthorized, "revoked without Redis")
 	own.Start()
 	testkit.Eventually(t, "the gate uses Redis again", func() bool { return degraded(t, registry) == 0 })
-	if d := e.gate.Check(t.Context(), bearer(doomed.Key), client); d.Outcome != gate.Unauthorized {
-		t.Errorf("revoked, after recovery: got %+v", d)
-	}
+	expectOutcome(t, e.gate.Check(t.Context(), bearer(doomed.Key), client), gate.Unauthorized, "revoked, after recovery")
 	if !allowed(e.gate, e.create(t, "ten")) {
 		t.Error("a new key is refused after recovery")
 	}
@@ -93,7 +85,6 @@ func newRemote(t *testing.T) *remote {
 	return r
 }
 
-// awaitLeaseEnd waits until the pod has no lease.
 func (r *remote) awaitLeaseEnd(t *testing.T) {
 	t.Helper()
 	testkit.Eventually(t, "the lease is over", func() bool { return !r.pod.Directory.Leased() })
@@ -131,22 +122,16 @@ func TestWithoutPostgresKnownKeysPass(t *testing.T) {
 		"malformed": {bearer("service_123"), gate.Unauthorized},
 		"missing":   {nil, gate.Unauthorized},
 	} {
-		if d := r.pod.Check(t.Context(), c.header, netip.MustParseAddr("198.51.100.1")); d.Outcome != c.want {
-			t.Errorf("%s: got %+v", name, d)
-		}
+		expectOutcome(t, r.pod.Check(t.Context(), c.header, netip.MustParseAddr("198.51.100.1")), c.want, "%s", name)
 	}
 	check.NoError(t, r.store.Revoke(t.Context(), uuid.Nil, key.Prefix))
-	if d := r.pod.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Unavailable {
-		t.Errorf("revoked while the pod cannot reach PostgreSQL: got %+v", d)
-	}
+	expectOutcome(t, r.pod.Check(t.Context(), bearer(key.Key), client), gate.Unavailable, "revoked while the pod cannot reach PostgreSQL")
 	if r.pod.Directory.Ready(t.Context()) == nil {
 		t.Error("the pod is ready although Redis has a newer change")
 	}
 	r.postgres.Cut(false)
 	testkit.Eventually(t, "the pod has a lease again", r.pod.Directory.Leased)
-	if d := r.pod.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Unauthorized {
-		t.Errorf("afterwards: got %+v", d)
-	}
+	expectOutcome(t, r.pod.Check(t.Context(), bearer(key.Key), client), gate.Unauthorized, "afterwards")
 }
 
 func TestWithBothStoresAwayTheGateIsUnavailable(t *testing.T) {

@@ -12,7 +12,9 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/ratelimit"
+	"examprep.dev/server/ratelimit/buckettest"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // TestAKeyFarBeyondItsLimitCostsRedisLittle: one key sends hundreds of times what its tier allows, several requests at
@@ -32,7 +34,7 @@ func TestAKeyFarBeyondItsLimitCostsRedisLittle(t *testing.T) {
 				pod.Run(t)
 				gates = append(gates, pod)
 			}
-			redisClock := clock{own.Admin()}
+			redisClock := buckettest.Clock{Redis: own.Admin()}
 			together := func() {
 				var group sync.WaitGroup
 				for i := range 4 * pods {
@@ -41,8 +43,8 @@ func TestAKeyFarBeyondItsLimitCostsRedisLittle(t *testing.T) {
 				group.Wait()
 			}
 			together()
-			calls, from, others, sent := own.Calls("evalsha"), redisClock.now(t), 0, 0
-			for redisClock.now(t) < from+2*time.Second.Microseconds() {
+			calls, from, others, sent := own.Calls("evalsha"), redisClock.Now(t), 0, 0
+			for redisClock.Now(t) < from+2*time.Second.Microseconds() {
 				together()
 				sent += 4 * pods
 				if others < 100 {
@@ -51,9 +53,9 @@ func TestAKeyFarBeyondItsLimitCostsRedisLittle(t *testing.T) {
 					}
 					others++
 				}
-				redisClock.pass(t, 5*time.Millisecond)
+				redisClock.Pass(t, 5*time.Millisecond)
 			}
-			seconds := float64(redisClock.now(t)-from) / 1e6
+			seconds := float64(redisClock.Now(t)-from) / 1e6
 			each := float64(own.Calls("evalsha")-calls-int64(others)) / seconds / float64(pods)
 			t.Logf("%d requests of the flood in %.1f s cost %.2f calls a second and pod", sent, seconds, each)
 			if each >= 3 {
@@ -112,9 +114,7 @@ func TestAForgottenScriptCostsNoRequest(t *testing.T) {
 	more()
 	loads := own.Calls("eval")
 	for range times {
-		if err := admin.ScriptFlush(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, admin.ScriptFlush(t.Context()).Err())
 		more()
 	}
 	close(stop)

@@ -94,9 +94,7 @@ func TestFloodOfInvalidKeysCostsNothing(t *testing.T) {
 			if outcomes[gate.Unauthorized] != 2 || outcomes[gate.Limited] != 298 {
 				t.Errorf("got %v", outcomes)
 			}
-			if calls != 2 {
-				t.Errorf("%d calls to Redis, want 2", calls)
-			}
+			check.Equal(t, calls, 2, "calls to Redis")
 			if !allowed(pod.Pod, used) || !allowed(pod.Pod, fresh) {
 				t.Error("a valid key from the flood's address is refused")
 			}
@@ -115,9 +113,7 @@ func TestFloodFromManyAddressesStopsNoValidKey(t *testing.T) {
 	address := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{198, 51, 100, byte(n)}) }
 	passes := func(when string, from netip.Addr) {
 		t.Helper()
-		if d := pod.Check(t.Context(), bearer(valid.Key), from); d.Outcome != gate.Allowed {
-			t.Errorf("%s, from %s: got %+v", when, from, d)
-		}
+		expectOutcome(t, pod.Check(t.Context(), bearer(valid.Key), from), gate.Allowed, "%s, from %s", when, from)
 	}
 	var mu sync.Mutex
 	outcomes := map[gate.Outcome]int{}

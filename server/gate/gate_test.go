@@ -25,9 +25,7 @@ func TestAKeyPassesUntilItsBucketIsEmpty(t *testing.T) {
 		if d.Outcome != gate.Allowed || !d.OfKey || d.Limit != 3 || d.Remaining != 2-i {
 			t.Fatalf("request %d: got %+v", i, d)
 		}
-		if d.Policy != (gate.Policy{Requests: 3, Window: time.Hour}) {
-			t.Errorf("got policy %+v", d.Policy)
-		}
+		check.Equal(t, d.Policy, gate.Policy{Requests: 3, Window: time.Hour}, "policy")
 	}
 	d := e.gate.Check(t.Context(), bearer(key.Key), client)
 	if d.Outcome != gate.Limited || !d.OfKey || d.Remaining != 0 || d.RetryAfter < 19*time.Minute || d.RetryAfter > 20*time.Minute {
@@ -51,9 +49,7 @@ func TestTheIdentityIsThatOfTheKey(t *testing.T) {
 	if a.Identity.KeyID == b.Identity.KeyID || a.Identity.FamilyID != b.Identity.FamilyID || a.Identity.AccountID != b.Identity.AccountID {
 		t.Errorf("got %+v and %+v", a.Identity, b.Identity)
 	}
-	if a.Identity.KeyID != a.Identity.FamilyID {
-		t.Errorf("the first key of a family names it: got %+v", a.Identity)
-	}
+	check.Equal(t, a.Identity.KeyID, a.Identity.FamilyID, "the first key of a family names it: got %+v", a.Identity)
 }
 
 func TestWithoutAValidKeyTheAddressIsLimited(t *testing.T) {
@@ -76,9 +72,7 @@ func TestWithoutAValidKeyTheAddressIsLimited(t *testing.T) {
 			if d := e.gate.Check(t.Context(), []byte(authorization), client); d.Outcome != gate.Limited || d.OfKey || d.RetryAfter < time.Second {
 				t.Fatalf("got %+v", d)
 			}
-			if d := e.gate.Check(t.Context(), []byte(authorization), netip.MustParseAddr("192.0.2.8")); d.Outcome != gate.Unauthorized {
-				t.Errorf("another address: got %+v", d)
-			}
+			expectOutcome(t, e.gate.Check(t.Context(), []byte(authorization), netip.MustParseAddr("192.0.2.8")), gate.Unauthorized, "another address")
 		})
 	}
 }
@@ -87,16 +81,10 @@ func TestAnIPv6ClientIsItsNetwork(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, gatetest.Config{Gate: gate.Config{Anonymous: keys.Tier{Requests: 1, Period: time.Hour, Burst: 1}}})
 	for address, want := range map[string]gate.Outcome{"2001:db8::1": gate.Unauthorized} {
-		if d := e.gate.Check(t.Context(), nil, netip.MustParseAddr(address)); d.Outcome != want {
-			t.Errorf("%s: got %v", address, d.Outcome)
-		}
+		check.Equal(t, e.gate.Check(t.Context(), nil, netip.MustParseAddr(address)).Outcome, want, "%s", address)
 	}
-	if d := e.gate.Check(t.Context(), nil, netip.MustParseAddr("2001:db8::2")); d.Outcome != gate.Limited {
-		t.Errorf("same /64: got %v", d.Outcome)
-	}
-	if d := e.gate.Check(t.Context(), nil, netip.MustParseAddr("2001:db8:0:1::1")); d.Outcome != gate.Unauthorized {
-		t.Errorf("another /64: got %v", d.Outcome)
-	}
+	check.Equal(t, e.gate.Check(t.Context(), nil, netip.MustParseAddr("2001:db8::2")).Outcome, gate.Limited, "same /64")
+	check.Equal(t, e.gate.Check(t.Context(), nil, netip.MustParseAddr("2001:db8:0:1::1")).Outcome, gate.Unauthorized, "another /64")
 }
 
 func TestARevokedKeyIsRefusedByEveryPodAtOnce(t *testing.T) {
@@ -111,9 +99,7 @@ func TestARevokedKeyIsRefusedByEveryPodAtOnce(t *testing.T) {
 	}
 	check.NoError(t, e.store.Revoke(t.Context(), uuid.Nil, key.Prefix))
 	for _, pod := range pods {
-		if d := pod.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Unauthorized {
-			t.Errorf("after: got %+v", d)
-		}
+		expectOutcome(t, pod.Check(t.Context(), bearer(key.Key), client), gate.Unauthorized, "after")
 	}
 }
 
@@ -124,9 +110,8 @@ func TestAnExpiredKeyIsRefused(t *testing.T) {
 	if d := e.gate.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Allowed {
 		t.Fatalf("got %+v", d)
 	}
-	if _, err := e.store.Rotate(t.Context(), uuid.Nil, key.Prefix, time.Millisecond); err != nil {
-		t.Fatal(err)
-	}
+	_, err := e.store.Rotate(t.Context(), uuid.Nil, key.Prefix, time.Millisecond)
+	check.NoError(t, err)
 	testkit.Eventually(t, "the key expires", func() bool {
 		return e.gate.Check(t.Context(), bearer(key.Key), client).Outcome == gate.Unauthorized
 	})
@@ -201,13 +186,9 @@ func TestARequestThatCannotBeDecidedIsToldTheAllowance(t *testing.T) {
 	for name, header := range map[string][]byte{"live": bearer(key.Key), "unknown": bearer(neverIssued)} {
 		d := e.gate.Check(t.Context(), header, client)
 		want := gate.Decision{Limit: 77, RetryAfter: time.Second, Policy: gate.Policy{Requests: 77, Window: time.Minute}}
-		if d != want {
-			t.Errorf("%s: got %+v, want %+v", name, d, want)
-		}
+		check.Equal(t, d, want, "%s", name)
 	}
-	if d := e.gate.Check(t.Context(), bearer("service_123"), client); d.Outcome != gate.Unauthorized {
-		t.Errorf("malformed: got %+v", d)
-	}
+	expectOutcome(t, e.gate.Check(t.Context(), bearer("service_123"), client), gate.Unauthorized, "malformed")
 }
 
 // A request that ends before its turn got no token, and is no use of the key.
@@ -221,9 +202,7 @@ func TestAKnownKeyThatCannotBeDecidedIsToldItsAllowance(t *testing.T) {
 	cancel()
 	d := e.gate.Check(ended, bearer(key.Key), client)
 	want := gate.Decision{OfKey: true, Limit: 10, RetryAfter: time.Second, Policy: gate.Policy{Requests: 10, Window: time.Hour}}
-	if d != want {
-		t.Errorf("got %+v, want %+v", d, want)
-	}
+	check.Equal(t, d, want, "decision")
 	if seen := told.take(); len(seen) != 0 {
 		t.Errorf("told %v", seen)
 	}

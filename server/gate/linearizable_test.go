@@ -17,7 +17,6 @@ import (
 	"examprep.dev/server/testkit"
 )
 
-// The kinds of operations on a key: a revocation is two, which both last from its call to its answer.
 const (
 	checked = iota
 	revocationBegins

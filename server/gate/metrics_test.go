@@ -16,7 +16,6 @@ import (
 	"examprep.dev/server/testkit"
 )
 
-// newRegistry returns a registry with the metrics of a pod that has answered no request.
 func newRegistry(t *testing.T) *prometheus.Registry {
 	t.Helper()
 	registry := prometheus.NewRegistry()

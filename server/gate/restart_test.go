@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"examprep.dev/server/keys"
+	"examprep.dev/server/ratelimit/buckettest"
 	"examprep.dev/server/testkit"
 )
 
@@ -27,25 +28,22 @@ func TestBucketsOutliveRedisAsFarAsItsDataDoes(t *testing.T) {
 			t.Parallel()
 			own := testkit.StartRedis(t, c.arguments...)
 			f := newFleet(t, own)
-			redisClock := clock{own.Admin()}
-			var all, present []*history
-			for _, tier := range someTiers() {
-				f.tier(t, tier)
-				present = append(present, &history{key: f.create(t, tier.Name), tier: tier})
+			redisClock := buckettest.Clock{Redis: own.Admin()}
+			newBucket := newBuckets(t, f.env, f.pods)
+			var buckets []*buckettest.History
+			for _, rate := range buckettest.Rates() {
+				buckets = append(buckets, newBucket(rate))
 			}
-			all = append(all, present...)
 			f.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
 			probe := f.create(t, "endless")
+			dataLife := 0
 			for life := range int(testkit.Size(t, livesVariable, 3)) {
-				if life > 0 && !c.keeps {
-					for i, h := range present {
-						present[i] = &history{key: h.key, tier: h.tier}
-					}
-					all = append(all, present...)
+				if !c.keeps {
+					dataLife = life
 				}
 				for range 4 {
-					send(t, redisClock, f.pods, 1+rand.IntN(25), present...)
-					redisClock.pass(t, time.Duration(rand.IntN(20))*time.Millisecond)
+					redisClock.Send(t, dataLife, 0, len(f.pods), 1+rand.IntN(25), buckets...)
+					redisClock.Pass(t, time.Duration(rand.IntN(20))*time.Millisecond)
 				}
 				own.Kill()
 				own.Start()
@@ -54,9 +52,9 @@ func TestBucketsOutliveRedisAsFarAsItsDataDoes(t *testing.T) {
 					testkit.Eventually(t, "the pod uses Redis again", func() bool { return usesRedis(t, pod, probe, f.registries[i]) })
 				}
 			}
-			for i, h := range all {
-				if err := h.check(); err != nil {
-					t.Errorf("history %d: %v", i, err)
+			for _, bucket := range buckets {
+				if err := bucket.Check(); err != nil {
+					t.Error(err)
 				}
 			}
 		})

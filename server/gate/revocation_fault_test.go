@@ -22,10 +22,8 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// cutsVariable sets how often PostgreSQL is restarted, and how often a pod is cut off.
 const cutsVariable = "GATE_TEST_CUTS"
 
-// course is a sequence of keys. Workers use the present key on all pods while it is revoked.
 type course struct {
 	*env
 
@@ -64,7 +62,6 @@ func (c *course) try(what string, change func(context.Context) error) {
 	}))
 }
 
-// next makes a new key the present one.
 func (c *course) next() {
 	c.t.Helper()
 	c.try("a key is created", func(ctx context.Context) (err error) {
@@ -74,14 +71,12 @@ func (c *course) next() {
 	c.present.Store(&epoch{header: bearer(c.key.Key)})
 }
 
-// used waits until requests with the present key have passed.
 func (c *course) used() {
 	c.t.Helper()
 	before := c.passed.Load()
 	testkit.Eventually(c.t, "the key is used", func() bool { return c.passed.Load() > before+20 })
 }
 
-// revoke revokes the present key and notes the answer.
 func (c *course) revoke() {
 	c.t.Helper()
 	c.try("the key is revoked", func(ctx context.Context) error { return c.store.Revoke(ctx, uuid.Nil, c.key.Prefix) })
@@ -182,9 +177,7 @@ func TestRevocationHoldsWhileAPodIsCutOff(t *testing.T) {
 				r.postgres.Cut(false)
 				r.redis.Cut(false)
 				testkit.Eventually(t, "the pod has a lease", r.pod.Directory.Leased)
-				if d := r.pod.Check(t.Context(), bearer(course.key.Key), address(round)); d.Outcome != gate.Unauthorized {
-					t.Errorf("afterwards: got %+v", d)
-				}
+				expectOutcome(t, r.pod.Check(t.Context(), bearer(course.key.Key), address(round)), gate.Unauthorized, "afterwards")
 				course.next()
 			}
 			course.end()
@@ -288,15 +281,11 @@ func TestManyChangesMakeNoRequestUnavailable(t *testing.T) {
 		}
 		key := e.create(t, "endless")
 		for i, pod := range pods {
-			if d := pod.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Allowed {
-				t.Errorf("pod %d, a new key: got %+v", i, d)
-			}
+			expectOutcome(t, pod.Check(t.Context(), bearer(key.Key), client), gate.Allowed, "pod %d, a new key", i)
 		}
 		check.NoError(t, e.store.Revoke(t.Context(), uuid.Nil, key.Prefix))
 		for i, pod := range pods {
-			if d := pod.Check(t.Context(), bearer(key.Key), address(round)); d.Outcome != gate.Unauthorized {
-				t.Errorf("pod %d, a revoked key: got %+v", i, d)
-			}
+			expectOutcome(t, pod.Check(t.Context(), bearer(key.Key), address(round)), gate.Unauthorized, "pod %d, a revoked key", i)
 		}
 	}
 	close(stop)

@@ -21,7 +21,6 @@ import (
 // revocationsVariable sets the number of keys that are created, used and revoked.
 const revocationsVariable = "GATE_TEST_REVOCATIONS"
 
-// epoch is one key's life: created, used by all workers, revoked, answered.
 type epoch struct {
 	header   []byte
 	answered atomic.Bool
@@ -60,29 +59,38 @@ func hammer(pods []*gatetest.Pod, present *atomic.Pointer[epoch], stop chan stru
 	return passed, wrong, group.Wait
 }
 
-func TestNoRequestPassesAfterARevocationIsAnswered(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, gatetest.Config{})
-	pods := []*gatetest.Pod{e.gate, e.newPod(t), e.newPod(t), e.newPod(t)}
+// revokeUnderLoad revokes the key that workers use on all pods, and makes the next one, n times. It calls step before each
+// revocation and after the last one, and reports requests that passed after a revocation was answered.
+func revokeUnderLoad(t *testing.T, e *env, pods []*gatetest.Pod, workers, n int, step func(i int)) {
+	t.Helper()
 	e.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
 	var present atomic.Pointer[epoch]
 	key := e.create(t, "endless")
 	present.Store(&epoch{header: bearer(key.Key)})
 	stop := make(chan struct{})
-	passed, wrong, wait := hammer(pods, &present, stop, 64)
-	for range int(testkit.Size(t, revocationsVariable, 50)) {
+	passed, wrong, wait := hammer(pods, &present, stop, workers)
+	for i := range n {
 		before := passed.Load()
 		testkit.Eventually(t, "the key is used", func() bool { return passed.Load() > before+20 })
+		step(i)
 		check.NoError(t, e.store.Revoke(t.Context(), uuid.Nil, key.Prefix))
 		present.Load().answered.Store(true)
 		key = e.create(t, "endless")
 		present.Store(&epoch{header: bearer(key.Key)})
 	}
+	step(n)
 	close(stop)
 	wait()
 	if wrong.Load() > 0 {
 		t.Errorf("%d of %d passed after the answer", wrong.Load(), passed.Load())
 	}
+}
+
+func TestNoRequestPassesAfterARevocationIsAnswered(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, gatetest.Config{})
+	pods := []*gatetest.Pod{e.gate, e.newPod(t), e.newPod(t), e.newPod(t)}
+	revokeUnderLoad(t, e, pods, 64, int(testkit.Size(t, revocationsVariable, 50)), func(int) {})
 }
 
 func TestRevocationHoldsWhileRedisIsPausedKilledAndReplaced(t *testing.T) {
@@ -96,12 +104,6 @@ func TestRevocationHoldsWhileRedisIsPausedKilledAndReplaced(t *testing.T) {
 	for range 3 {
 		pods = append(pods, gatetest.Start(t, e.pool, r.client(t, ratelimit.ClientOptions), hasty))
 	}
-	e.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
-	var present atomic.Pointer[epoch]
-	key := e.create(t, "endless")
-	present.Store(&epoch{header: bearer(key.Key)})
-	stop := make(chan struct{})
-	passed, wrong, wait := hammer(pods, &present, stop, 16)
 	replicate(t, first, second)
 	accidents := map[int]func(){
 		4:  func() { first.Pause() },
@@ -113,22 +115,11 @@ func TestRevocationHoldsWhileRedisIsPausedKilledAndReplaced(t *testing.T) {
 		20: func() { second.Kill() },
 		21: func() { second.Start() },
 	}
-	for i := range 26 {
-		before := passed.Load()
-		testkit.Eventually(t, "the key is used", func() bool { return passed.Load() > before+20 })
+	revokeUnderLoad(t, e, pods, 16, 26, func(i int) {
 		if accident := accidents[i]; accident != nil {
 			accident()
 		}
-		check.NoError(t, e.store.Revoke(t.Context(), uuid.Nil, key.Prefix))
-		present.Load().answered.Store(true)
-		key = e.create(t, "endless")
-		present.Store(&epoch{header: bearer(key.Key)})
-	}
-	close(stop)
-	wait()
-	if wrong.Load() > 0 {
-		t.Errorf("%d of %d passed after the answer", wrong.Load(), passed.Load())
-	}
+	})
 }
 
 func TestGrantsOfSeveralPodsStayWithinTheBucket(t *testing.T) {
@@ -164,13 +155,10 @@ func TestGrantsOfSeveralPodsStayWithinTheBucket(t *testing.T) {
 func redisTime(t *testing.T, e *env) time.Time {
 	t.Helper()
 	now, err := e.rdb.Time(t.Context()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return now
 }
 
-// replicate makes replica a copy of master.
 func replicate(t *testing.T, master, replica *testkit.RedisServer) {
 	t.Helper()
 	admin := replica.Admin()

@@ -5,15 +5,12 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/server/gate/gatetest"
-	"examprep.dev/server/keys"
 	"examprep.dev/server/ratelimit"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
@@ -46,18 +43,14 @@ func (g *guarded) must(do func(context.Context) error) {
 	g.t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(g.t.Context()), gatetest.Patience)
 	defer cancel()
-	if err := do(ctx); err != nil {
-		g.t.Fatal(err)
-	}
+	check.NoError(g.t, do(ctx))
 }
 
-// follow makes node a replica of master at once.
 func (g *guarded) follow(node, master *testkit.RedisServer) {
 	g.t.Helper()
 	g.must(func(ctx context.Context) error { return node.Follow(ctx, master) })
 }
 
-// master returns the first Sentinel's master, and the other node.
 func (g *guarded) master() (master, replica *testkit.RedisServer) {
 	g.t.Helper()
 	testkit.Eventually(g.t, "a Sentinel names the master", func() (ok bool) {
@@ -152,22 +145,17 @@ func TestNoRequestPassesAfterARevocationThroughFailOvers(t *testing.T) {
 	revocations := int(testkit.Size(t, revocationsVariable, 2*every))
 	guard := startGuarded(t)
 	e, pods := guardedPods(t, guard)
-	e.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
-	var present atomic.Pointer[epoch]
-	key := e.create(t, "endless")
-	present.Store(&epoch{header: bearer(key.Key)})
-	stop := make(chan struct{})
-	passed, wrong, wait := hammer(pods, &present, stop, 64)
 	accidents := []func(){
 		func() { guard.failOver(false) }, func() { guard.failOver(true) },
 		func() { guard.blink(false) }, func() { guard.blink(true) },
 	}
 	accident := make(chan struct{})
 	close(accident)
-	for i := range revocations {
-		before := passed.Load()
-		testkit.Eventually(t, "the key is used", func() bool { return passed.Load() > before+20 })
-		if i%every == every/2 {
+	revokeUnderLoad(t, e, pods, 64, revocations, func(i int) {
+		switch {
+		case i == revocations:
+			<-accident
+		case i%every == every/2:
 			<-accident // the one before is over
 			guard.whole()
 			next := accidents[i/every%len(accidents)]
@@ -177,16 +165,5 @@ func TestNoRequestPassesAfterARevocationThroughFailOvers(t *testing.T) {
 			accident = make(chan struct{})
 			go func(over chan struct{}) { defer close(over); next() }(accident)
 		}
-		check.NoError(t, e.store.Revoke(t.Context(), uuid.Nil, key.Prefix))
-		present.Load().answered.Store(true)
-		key = e.create(t, "endless")
-		present.Store(&epoch{header: bearer(key.Key)})
-	}
-	<-accident
-	close(stop)
-	wait()
-	t.Logf("%d passed before %d revocations, %d after", passed.Load()-wrong.Load(), revocations, wrong.Load())
-	if wrong.Load() > 0 {
-		t.Errorf("%d of %d passed after the answer", wrong.Load(), passed.Load())
-	}
+	})
 }

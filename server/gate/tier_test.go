@@ -14,7 +14,6 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// seen counts the answers about one key that began after a change was answered, and had the limit of before.
 type seen struct {
 	limit  atomic.Int64 // that each answer must have; 0: a change is under way
 	wrong  atomic.Int64
@@ -85,9 +84,7 @@ func TestABusyKeyHasItsNewTierFromTheAnswerOn(t *testing.T) {
 	}
 	for _, change := range changes {
 		s.limit.Store(0)
-		if err := change.do(); err != nil {
-			t.Fatalf("%s: %v", change.what, err)
-		}
+		check.NoErrorf(t, change.do(), "%s", change.what)
 		s.limit.Store(change.limit)
 		s.answers(t, 200)
 		if n := s.wrong.Swap(0); n > 0 {
@@ -115,7 +112,6 @@ func TestADeniedKeyHasItsRaisedTierWithTheAnswer(t *testing.T) {
 	}
 }
 
-// manyVariable sets the number of keys that a tier applies to.
 const manyVariable = "GATE_TEST_KEYS"
 
 // TestATierOfManyKeysIsEverywhereWithTheAnswer: the default tier changes for many keys, one of which is in use.

@@ -14,7 +14,6 @@ import (
 	"examprep.dev/server/testkit"
 )
 
-// uses counts the uses of keys that a gate reports.
 type uses struct {
 	mu   sync.Mutex
 	seen map[uuid.UUID][2]int // admitted, limited
@@ -35,7 +34,6 @@ func (u *uses) count(key uuid.UUID, admitted bool) {
 	u.seen[key] = counts
 }
 
-// take returns the uses since the last call.
 func (u *uses) take() map[uuid.UUID][2]int {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -25,7 +25,6 @@ const rubric = `{"method":"rights minus wrongs","marks":{"correct":2,"incorrect"
 
 const step1 = `{"week":1,"title":"Begin","section":"All","topics":["letters"],"activities":["read"],"hours":3.5,"paper_ids":["xx-sample-2023"],"milestone":true,"mood":null}`
 
-// richExam is the sample with a rubric and without a time limit.
 func richExam() catalog.Exam {
 	exam := sampleExam(testExam)
 	exam.DurationMinutes, exam.Scoring = 0, json.RawMessage(rubric)
@@ -114,9 +113,7 @@ func TestARotatedKeyInheritsTheAttempts(t *testing.T) {
 	const prefixLength = len("service_") + 8
 	successor, err := a.Keys.Rotate(t.Context(), uuid.Nil, old[:prefixLength], 0)
 	check.NoError(t, err)
-	if got := by(old, "POST", "submit", submission); got.status != http.StatusUnauthorized {
-		t.Errorf("the old key: %d %s", got.status, got.body)
-	}
+	by(old, "POST", "submit", submission).expect(t, http.StatusUnauthorized, "the old key")
 	if got := by(sibling.Key, "POST", "submit", submission); got.status != http.StatusNotFound || got.code(t) != "attempt_not_found" {
 		t.Errorf("another key of the account: %d %s", got.status, got.body)
 	}
@@ -124,9 +121,7 @@ func TestARotatedKeyInheritsTheAttempts(t *testing.T) {
 		t.Errorf("another key's history: %s", got.body)
 	}
 	for range 2 {
-		if got := by(successor.Key, "POST", "submit", submission); got.status != http.StatusOK {
-			t.Errorf("the successor: %d %s", got.status, got.body)
-		}
+		by(successor.Key, "POST", "submit", submission).expect(t, http.StatusOK, "the successor")
 	}
 	for _, query := range []string{"history", "history?learner_id=ann"} {
 		if got := by(successor.Key, "GET", query, ""); !strings.Contains(got.body, id) || !strings.HasSuffix(got.body, `"total":1}`) {

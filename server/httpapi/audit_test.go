@@ -20,7 +20,6 @@ type audited struct {
 	kind, actor, action, target, address, request, detail string
 }
 
-// audited returns all records, in order.
 func (a *api) audited() []audited {
 	a.t.Helper()
 	var list []audited
@@ -159,8 +158,7 @@ func TestSigningInAndOutIsRecorded(t *testing.T) {
 
 func TestWhoseSignOutCannotBeRecordedStaysSignedIn(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t)
-	ada := c.signedIn("ada")
+	c, ada := newConsoleOfAda(t)
 	restore := testkit.CutOff(t, c.Pool)
 	for _, query := range []string{"", "?everywhere=true"} {
 		if status, header, answer := ada.do(http.MethodDelete, "/v1/developer/session"+query, ""); status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
@@ -168,7 +166,5 @@ func TestWhoseSignOutCannotBeRecordedStaysSignedIn(t *testing.T) {
 		}
 	}
 	restore()
-	if status, _, answer := ada.do(http.MethodGet, "/v1/developer/session", ""); status != http.StatusOK {
-		t.Errorf("after it: %d %v", status, answer)
-	}
+	ada.expect(http.StatusOK, http.MethodGet, "/v1/developer/session", "", "after it")
 }

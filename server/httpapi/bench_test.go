@@ -28,7 +28,6 @@ func (openGate) Check(context.Context, []byte, netip.Addr) gate.Decision {
 	}
 }
 
-// oneExam is a catalogue of one document.
 type oneExam struct {
 	Catalog
 	document read.Document

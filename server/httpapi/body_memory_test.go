@@ -11,6 +11,7 @@ import (
 
 	"examprep.dev/server/httpapi/apierror"
 	"examprep.dev/server/httpapi/endpoint"
+	"examprep.dev/server/testkit/check"
 )
 
 // TestABodysMemoryIsCountedAndBounded: a body takes at most a byte more than it is long, or may be, all of it counted
@@ -49,9 +50,7 @@ func TestABodysMemoryIsCountedAndBounded(t *testing.T) {
 			if c.status == fasthttp.StatusOK && (ran == 0 || ran > c.most) || c.status != fasthttp.StatusOK && (ran != 0 || apierror.From(err).Status != c.status) {
 				t.Errorf("%d bytes were held, at most %d; error %v", ran, c.most, err)
 			}
-			if held := s.bodies.held.Load(); held != 0 {
-				t.Errorf("%d bytes are held afterwards", held)
-			}
+			check.Equal(t, s.bodies.held.Load(), 0, "bytes held afterwards")
 		})
 	}
 }

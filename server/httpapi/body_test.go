@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"bufio"
-	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 )
 
 // unhurried is a read time-out that no test waits for: what is answered before it did not wait for the request's end.
@@ -50,22 +50,16 @@ func TestABodyIsReadForThoseWhoMayPassAlone(t *testing.T) {
 		for _, framing := range []string{length, chunks} {
 			t.Run(c.name+", "+framing[:7], func(t *testing.T) {
 				conn := a.dial(t, "tcp")
-				if _, err := io.WriteString(conn, c.head+framing+strings.Repeat(" ", 100_000)); err != nil {
-					t.Fatal(err)
-				}
+				write(t, conn, c.head+framing+strings.Repeat(" ", 100_000))
 				got := readResponse(t, bufio.NewReader(conn), http.MethodGet)
 				if got.status != c.status || !got.closes {
 					t.Errorf("%d %s, closing: %v; want %d", got.status, short(got.body), got.closes, c.status)
 				}
-				if unavailable := got.status == http.StatusServiceUnavailable; unavailable != (got.header.Get("Retry-After") != "") {
-					t.Errorf("%d with Retry-After %q", got.status, got.header.Get("Retry-After"))
-				}
+				check.Equal(t, got.status == http.StatusServiceUnavailable, got.header.Get("Retry-After") != "", "%d with Retry-After %q", got.status, got.header.Get("Retry-After"))
 			})
 		}
 	}
-	if held := a.metric("examprep_http_body_memory_bytes", nil); held != 0 {
-		t.Errorf("%v bytes of bodies are held in the end", held)
-	}
+	check.Equal(t, a.metric("examprep_http_body_memory_bytes", nil), 0, "bytes of bodies held in the end")
 }
 
 // TestBodiesShareTheirMemory: while one body holds all that there is, the next finds none, and then there is some again.
@@ -75,23 +69,17 @@ func TestBodiesShareTheirMemory(t *testing.T) {
 	a := newAPI(t, apitest.Options{Config: httpapi.Config{MaxBodyMemory: most, ReadTimeout: unhurried}})
 	held := func() float64 { return a.metric("examprep_http_body_memory_bytes", nil) }
 	holder := a.dial(t, "tcp")
-	if _, err := io.WriteString(holder, openLine+strings.ReplaceAll(mine, "KEY", a.Key)+"Content-Length: 1000\r\n\r\n{"); err != nil {
-		t.Fatal(err)
-	}
+	write(t, holder, openLine+strings.ReplaceAll(mine, "KEY", a.Key)+"Content-Length: 1000\r\n\r\n{")
 	testkit.Eventually(t, "a body is held", func() bool { return held() == 1001 })
 	body := openBody + strings.Repeat(" ", 100)
 	got := a.post(examPath+"/mock-exams/open", body)
 	if got.status != http.StatusServiceUnavailable || got.code(t) != "service_unavailable" || got.header.Get("Retry-After") == "" || !got.closes {
 		t.Errorf("where no memory is left: %d %s %v", got.status, got.body, got.header)
 	}
-	if list := a.get("/v1/exam-prep/list"); list.status != http.StatusOK {
-		t.Errorf("what takes no body: %d", list.status)
-	}
+	a.get("/v1/exam-prep/list").expect(t, http.StatusOK, "what takes no body")
 	_ = holder.Close()
 	testkit.Eventually(t, "the body is given up", func() bool { return held() == 0 })
-	if got := a.post(examPath+"/mock-exams/open", body); got.status != http.StatusOK {
-		t.Errorf("where there is memory again: %d %s", got.status, got.body)
-	}
+	a.post(examPath+"/mock-exams/open", body).expect(t, http.StatusOK, "where there is memory again")
 	testkit.Eventually(t, "the body is given up after its answer", func() bool { return held() == 0 })
 }
 
@@ -137,17 +125,9 @@ func TestExpectContinueIsAnsweredBeforeTheGate(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				conn := a.dial(t, "tcp")
 				reader := bufio.NewReader(conn)
-				if _, err := io.WriteString(conn, c.head+expect+"Content-Length: "+c.length+"\r\n\r\n"); err != nil {
-					t.Fatal(err)
-				}
-				interim, err := http.ReadResponse(reader, nil)
-				if err != nil || interim.StatusCode != http.StatusContinue {
-					t.Fatalf("%v, %v", interim, err)
-				}
-				_ = interim.Body.Close()
-				if _, err := io.WriteString(conn, strings.Repeat(" ", 20)); err != nil {
-					t.Fatal(err)
-				}
+				write(t, conn, c.head+expect+"Content-Length: "+c.length+"\r\n\r\n")
+				readContinue(t, reader)
+				write(t, conn, strings.Repeat(" ", 20))
 				got := readResponse(t, reader, http.MethodPost)
 				if got.status != c.status || got.closes != c.closes || got.header.Get("X-Request-Id") != "mine" {
 					t.Errorf("%d %v, closing: %v; want %d, %v", got.status, got.header, got.closes, c.status, c.closes)
@@ -155,18 +135,12 @@ func TestExpectContinueIsAnsweredBeforeTheGate(t *testing.T) {
 				if c.closes {
 					return
 				}
-				if _, err := io.WriteString(conn, listLine+strings.ReplaceAll(mine, "KEY", a.Key)+"\r\n"); err != nil {
-					t.Fatal(err)
-				}
-				if next := readResponse(t, reader, http.MethodGet); next.status != http.StatusOK {
-					t.Errorf("the next request is answered %d", next.status)
-				}
+				write(t, conn, listLine+strings.ReplaceAll(mine, "KEY", a.Key)+"\r\n")
+				check.Equal(t, readResponse(t, reader, http.MethodGet).status, http.StatusOK, "status of the next request")
 			})
 		}
 	}
-	if got := a.get("/v1/exam-prep/list"); got.status != http.StatusOK {
-		t.Errorf("a good request afterwards: %d", got.status)
-	}
+	a.get("/v1/exam-prep/list").expect(t, http.StatusOK, "a good request afterwards")
 }
 
 // TestBodyThatBreaksOffAfterContinueCostsOneRequest: the gate is asked once. A request whose body never begins cannot be read, so
@@ -182,17 +156,9 @@ func TestBodyThatBreaksOffAfterContinueCostsOneRequest(t *testing.T) {
 			key := a.NewKey(strings.ReplaceAll(name, " ", "-"), keys.TierSpec{Requests: 120, Period: time.Hour})
 			conn := a.dial(t, "tcp")
 			reader := bufio.NewReader(conn)
-			if _, err := io.WriteString(conn, openLine+strings.ReplaceAll(mine, "KEY", key)+"Expect: 100-continue\r\nContent-Length: 20\r\n\r\n"); err != nil {
-				t.Fatal(err)
-			}
-			interim, err := http.ReadResponse(reader, nil)
-			if err != nil || interim.StatusCode != http.StatusContinue {
-				t.Fatalf("%v, %v", interim, err)
-			}
-			_ = interim.Body.Close()
-			if _, err := io.WriteString(conn, c.body); err != nil {
-				t.Fatal(err)
-			}
+			write(t, conn, openLine+strings.ReplaceAll(mine, "KEY", key)+"Expect: 100-continue\r\nContent-Length: 20\r\n\r\n")
+			readContinue(t, reader)
+			write(t, conn, c.body)
 			if half, ok := conn.(*net.TCPConn); !ok || half.CloseWrite() != nil {
 				t.Fatalf("a %T cannot end its body", conn)
 			}
@@ -200,9 +166,7 @@ func TestBodyThatBreaksOffAfterContinueCostsOneRequest(t *testing.T) {
 				t.Errorf("%d %s %v", got.status, got.body, got.header)
 			}
 			next := a.call(http.MethodGet, "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer " + key})
-			if left := next.header.Get("RateLimit-Remaining"); left != c.left {
-				t.Errorf("the key has %s requests left, want %s", left, c.left)
-			}
+			check.Equal(t, next.header.Get("RateLimit-Remaining"), c.left, "requests left to the key")
 		})
 	}
 }
@@ -215,17 +179,9 @@ func TestAskingToGoOnCostsOneRequest(t *testing.T) {
 	conn := a.dial(t, "tcp")
 	reader := bufio.NewReader(conn)
 	for _, remaining := range []string{"119", "118"} {
-		if _, err := io.WriteString(conn, openLine+strings.ReplaceAll(mine, "KEY", key)+"Expect: 100-continue\r\nContent-Length: "+strconv.Itoa(len(openBody))+"\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		interim, err := http.ReadResponse(reader, nil)
-		if err != nil || interim.StatusCode != http.StatusContinue {
-			t.Fatalf("%v, %v", interim, err)
-		}
-		_ = interim.Body.Close()
-		if _, err := io.WriteString(conn, openBody); err != nil {
-			t.Fatal(err)
-		}
+		write(t, conn, openLine+strings.ReplaceAll(mine, "KEY", key)+"Expect: 100-continue\r\nContent-Length: "+strconv.Itoa(len(openBody))+"\r\n\r\n")
+		readContinue(t, reader)
+		write(t, conn, openBody)
 		got := readResponse(t, reader, http.MethodPost)
 		if got.status != http.StatusOK || got.closes || got.header.Get("RateLimit-Remaining") != remaining {
 			t.Errorf("%d %s %v, want %s left", got.status, got.body, got.header, remaining)

@@ -84,7 +84,6 @@ func (c *crowd) call(client int, method, path, body string) (response, error) {
 	return response{status: got.StatusCode, header: got.Header, body: string(content), closes: got.Close}, err
 }
 
-// race submits an attempt from every client at once, with the body that is each client's, and returns the answers.
 func (c *crowd) race(body func(i int) string) []response {
 	c.api.t.Helper()
 	answers := make([]response, len(c.clients))
@@ -92,9 +91,7 @@ func (c *crowd) race(body func(i int) string) []response {
 		answers[i], err = c.call(i, http.MethodPost, examPath+"/mock-exams/submit", body(i))
 		return err
 	})
-	if err != nil {
-		c.api.t.Fatal(err)
-	}
+	check.NoError(c.api.t, err)
 	for _, answer := range answers {
 		checkAnswer(c.api.t, http.MethodPost, examPath+"/mock-exams/submit", answer)
 	}
@@ -105,18 +102,13 @@ func submissionOf(id, letter string) string {
 	return fmt.Sprintf(`{"attempt_id":%q,"answers":{"1:1":%q,"2:2":"photosynthesis"}}`, id, letter)
 }
 
-// events counts what was told of an attempt, by kind.
 func (a *api) events(id string) map[string]int {
 	a.t.Helper()
 	rows, err := a.Pool.Query(a.t.Context(),
 		"SELECT kind FROM webhook_events WHERE convert_from(body, 'UTF8')::jsonb -> 'data' ->> 'attempt_id' = $1", id)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	check.NoError(a.t, err)
 	kinds, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	check.NoError(a.t, err)
 	counts := map[string]int{}
 	for _, kind := range kinds {
 		counts[kind]++
@@ -173,9 +165,7 @@ func TestOfDifferentSubmissionsAtOnceOneWins(t *testing.T) {
 			}
 		}
 		for i, answer := range answers {
-			if (answer.status == http.StatusOK) != (i%len(letters) == won) {
-				t.Errorf("client %d of the winner's kind %d: %d %s", i, won, answer.status, answer.body)
-			}
+			check.Equal(t, answer.status == http.StatusOK, i%len(letters) == won, "client %d of the winner's kind %d: %d %s", i, won, answer.status, answer.body)
 		}
 		a.toldOnce(id, true)
 	}
@@ -225,9 +215,7 @@ func TestSubmissionsThatMeetTheSweepAgree(t *testing.T) {
 		outcomes[http.StatusText(answers[0].status)]++
 		a.toldOnce(id, answers[0].status == http.StatusOK)
 	}
-	if len(outcomes) != 2 {
-		t.Errorf("only one side ever won: %v", outcomes)
-	}
+	check.Equal(t, len(outcomes), 2, "only one side ever won: %v", outcomes)
 }
 
 // TestASubmissionWhoseDatabaseConnectionBreaksIsWholeOrUntouched breaks all connections of the server to its database
@@ -313,9 +301,7 @@ func (a *api) observer() *observer {
 		config := a.Pool.Config().ConnConfig.Copy()
 		config.RuntimeParams["application_name"] = "observer"
 		conn, err := pgx.ConnectConfig(a.t.Context(), config)
-		if err != nil {
-			a.t.Fatal(err)
-		}
+		check.NoError(a.t, err)
 		a.t.Cleanup(func() { _ = conn.Close(context.Background()) })
 		return conn
 	}

@@ -11,6 +11,7 @@ import (
 
 	"examprep.dev/api/openapi"
 	"examprep.dev/api/openapi/openapitest"
+	"examprep.dev/server/testkit/check"
 )
 
 // contract is the document that every answer of this suite is held against.
@@ -22,13 +23,10 @@ var contract = sync.OnceValues(func() (*openapitest.Document, error) {
 	return openapitest.Load(text)
 })
 
-// document returns the contract.
 func document(t testing.TB) *openapitest.Document {
 	t.Helper()
 	d, err := contract()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return d
 }
 
@@ -61,7 +59,6 @@ func checkExchange(t testing.TB, got *http.Response, body []byte) {
 	checkAnswer(t, got.Request.Method, got.Request.URL.RequestURI(), response{got.StatusCode, got.Header, string(body), got.Close})
 }
 
-// besideContract tells what the contract leaves out: a person's way in, and the documents about the interface itself.
 func besideContract(target string) bool {
 	path, _, _ := strings.Cut(target, "?")
 	return path == "/" || path == "/docs" || strings.HasPrefix(path, "/docs/") || path == "/v1/openapi.json"

@@ -9,6 +9,7 @@ import (
 
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestTheLogQuotesNothingOfABrokenRequest(t *testing.T) {
@@ -23,19 +24,13 @@ func TestTheLogQuotesNothingOfABrokenRequest(t *testing.T) {
 		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: " + secret + "\r\n\r\n",
 	} {
 		connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", a.Address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(connection, raw); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
+		write(t, connection, raw)
 		_, _ = io.Copy(io.Discard, connection) // until the server has had enough
 		_ = connection.Close()
 	}
 	testkit.Eventually(t, "a broken connection is logged", func() bool { return strings.Contains(a.Logs.String(), "connection failed") })
-	if a.get("/v1/exam-prep/list").status != http.StatusOK {
-		t.Error("the server no longer answers")
-	}
+	a.get("/v1/exam-prep/list").expect(t, http.StatusOK, "the server no longer answers")
 	if log := a.Logs.String(); strings.Contains(log, secret) {
 		t.Errorf("the log quotes a request: %s", log)
 	}

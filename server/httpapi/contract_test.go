@@ -19,6 +19,7 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/sessions"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // TestTheContractIsWhatTheServerDoes drives every operation through every status that the contract documents, and then
@@ -80,9 +81,7 @@ type contractRun struct {
 	slow, broken, limited, signless *api
 	// exhausted is a key whose allowance is used up.
 	exhausted string
-	// drivers make an operation answer a status. Where there is none, a good request does.
-	drivers map[int]func(o openapitest.Operation) response
-	// conflicts make an operation answer 409.
+	drivers   map[int]func(o openapitest.Operation) response
 	conflicts map[string]func() request
 }
 
@@ -145,12 +144,9 @@ func breakParts(deps *httpapi.Deps) {
 // expect fails the test unless it was answered with that status; that the answer fits the contract was checked before.
 func (c *contractRun) expect(o openapitest.Operation, status int, got response) {
 	c.t.Helper()
-	if got.status != status {
-		c.t.Errorf("%s is answered %d, want %d: %s", o.ID, got.status, status, got.body)
-	}
+	got.expect(c.t, status, "%s", o.ID)
 }
 
-// raw returns a driver that sends the operation's request line and then rest, whatever that is.
 func (c *contractRun) raw(rest string) func(openapitest.Operation) response {
 	return func(o openapitest.Operation) response {
 		c.t.Helper()
@@ -163,7 +159,6 @@ func requestLine(o openapitest.Operation) string {
 	return o.Method + " " + unknownNames.Replace(o.Path) + " HTTP/1.1\r\n"
 }
 
-// receive reads the answer to a request that was sent by hand, and holds it against the contract.
 func (c *contractRun) receive(o openapitest.Operation, from *bufio.Reader) response {
 	c.t.Helper()
 	got := readResponse(c.t, from, o.Method)
@@ -171,7 +166,6 @@ func (c *contractRun) receive(o openapitest.Operation, from *bufio.Reader) respo
 	return got
 }
 
-// driveSlowClients begins a request of every operation that never comes to its end: 408.
 func (c *contractRun) driveSlowClients(operations []openapitest.Operation) {
 	c.t.Helper()
 	for _, o := range operations {
@@ -247,9 +241,7 @@ func (c *contractRun) driveOutages(operations []openapitest.Operation) {
 	fresh := c.variant(httpapi.Config{}, func(deps *httpapi.Deps) { deps.Developer = developerOf(c.provider)(c.API) })
 	testkit.CutOff(c.t, c.Pool)
 	for _, err := range []error{c.Redis.Close(), c.provider.Shutdown()} {
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		check.NoError(c.t, err)
 	}
 	testkit.Eventually(c.t, "the lease on the directory of keys ends", func() bool {
 		return c.get("/v1/exam-prep/list").status == http.StatusServiceUnavailable

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // TestEveryAnswerHasATimeOfItsOwn: an answer that fasthttp writes without setting a deadline is not cut by the deadline of
@@ -20,9 +21,7 @@ func TestEveryAnswerHasATimeOfItsOwn(t *testing.T) {
 	stop, served := startServer(t, Config{WriteTimeout: limit, ReadTimeout: 2 * limit}, openGate{}, inner)
 	t.Cleanup(func() {
 		stop()
-		if err := <-served; err != nil {
-			t.Errorf("stopping: %v", err)
-		}
+		check.Succeeds(t, <-served, "stopping")
 	})
 	const asking = "POST /v1/exam-prep/xx-sample/mock-exams/open HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" +
 		"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n"
@@ -40,9 +39,7 @@ func TestEveryAnswerHasATimeOfItsOwn(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", inner.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			t.Cleanup(func() { _ = conn.Close() })
 			answers := bufio.NewReader(conn)
 			askOn(t, conn, answers, overviewRequest, http.StatusOK)
@@ -58,14 +55,11 @@ func TestEveryAnswerHasATimeOfItsOwn(t *testing.T) {
 // askOn sends a request and reads as many answers as statuses are wanted.
 func askOn(t *testing.T, conn net.Conn, answers *bufio.Reader, request string, statuses ...int) {
 	t.Helper()
-	if _, err := io.WriteString(conn, request); err != nil {
-		t.Fatal(err)
-	}
+	_, err := io.WriteString(conn, request)
+	check.NoError(t, err)
 	for _, want := range statuses {
 		got, err := http.ReadResponse(answers, nil)
-		if err != nil {
-			t.Fatalf("no answer, want %d: %v", want, err)
-		}
+		check.NoErrorf(t, err, "no answer, want %d", want)
 		_, err = io.Copy(io.Discard, got.Body)
 		_ = got.Body.Close()
 		if err != nil || got.StatusCode != want {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/usage"
 	"examprep.dev/server/webhooks"
 )
@@ -27,28 +28,22 @@ func (c *console) receive(status int) *testkit.Receiver {
 	worker, err := webhooks.NewWorker(webhooks.WorkerConfig{
 		Prefix: prefix, AllowedRanges: loopback, RetryBase: time.Millisecond, SweepInterval: 50 * time.Millisecond, CAPEM: receiver.CAPEM(),
 	}, c.Pool, client, c.keyring)
-	if err != nil {
-		c.test.Fatal(err)
-	}
+	check.NoError(c.test, err)
 	testkit.Run(c.test, worker.Run)
 	return receiver
 }
 
-// scored records n events of the account, as attempts do.
 func (c *console) scored(account uuid.UUID, n int) {
 	c.test.Helper()
 	for range n {
 		event, err := webhooks.NewEvent(webhooks.KindScored, uuid.NullUUID{UUID: account, Valid: true}, time.Now(),
 			webhooks.AttemptScored{AttemptID: uuid.NewString()})
-		if err != nil {
-			c.test.Fatal(err)
-		}
+		check.NoError(c.test, err)
 		testkit.Exec(c.test, c.Pool, "SELECT webhook_record_event($1, $2, $3, $4)",
 			event.ID, string(event.Kind), event.Account, event.Body)
 	}
 }
 
-// deliveries is a page of an endpoint's deliveries.
 func (b *browser) deliveries(hook, query string) []map[string]any {
 	b.t.Helper()
 	status, _, page := b.do(http.MethodGet, "/v1/developer/webhooks/"+hook+"/deliveries"+query, "")
@@ -60,8 +55,7 @@ func (b *browser) deliveries(hook, query string) []map[string]any {
 
 func TestARedeliveredEventArrivesWithTheSameBytes(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t)
-	ada := c.signedIn("ada")
+	c, ada := newConsoleOfAda(t)
 	receiver := c.receive(http.StatusOK)
 	hook := textOf(ada.make("/v1/developer/webhooks", fmt.Sprintf(`{"url":%q,"events":["mock_attempt.scored"]}`, receiver.URL)), "id")
 	c.scored(c.account(ada), 1)
@@ -99,8 +93,7 @@ func TestARedeliveredEventArrivesWithTheSameBytes(t *testing.T) {
 
 func TestAFailedDeliveryTellsWhy(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t)
-	ada := c.signedIn("ada")
+	c, ada := newConsoleOfAda(t)
 	receiver := c.receive(http.StatusTeapot)
 	hook := textOf(ada.make("/v1/developer/webhooks", fmt.Sprintf(`{"url":%q,"events":["mock_attempt.scored"]}`, receiver.URL)), "id")
 	c.scored(c.account(ada), 1)
@@ -123,16 +116,13 @@ func TestAFailedDeliveryTellsWhy(t *testing.T) {
 func timeOf(t *testing.T, document map[string]any, field string) time.Time {
 	t.Helper()
 	at, err := time.Parse(time.RFC3339Nano, textOf(document, field))
-	if err != nil {
-		t.Fatalf("%s of %v: %v", field, document, err)
-	}
+	check.NoErrorf(t, err, "%s of %v", field, document)
 	return at
 }
 
 func TestAWebhookWhoseReceiverIsGoneIsNotAboutToBeDisabled(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t)
-	ada := c.signedIn("ada")
+	c, ada := newConsoleOfAda(t)
 	receiver := c.receive(http.StatusGone)
 	hook := textOf(ada.make("/v1/developer/webhooks", fmt.Sprintf(`{"url":%q,"events":["mock_attempt.scored"]}`, receiver.URL)), "id")
 	c.scored(c.account(ada), 1)
@@ -149,8 +139,7 @@ func TestAWebhookWhoseReceiverIsGoneIsNotAboutToBeDisabled(t *testing.T) {
 
 func TestDeliveriesAreWalkedCompletelyWhileMoreArrive(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t)
-	ada := c.signedIn("ada")
+	c, ada := newConsoleOfAda(t)
 	account := c.account(ada)
 	hook := textOf(ada.make("/v1/developer/webhooks", newHook), "id")
 	c.scored(account, 120)
@@ -166,9 +155,7 @@ func TestDeliveriesAreWalkedCompletelyWhileMoreArrive(t *testing.T) {
 	if sorted := slices.IsSortedFunc(want, func(a, b string) int { return strings.Compare(b, a) }); len(want) != 120 || !sorted {
 		t.Fatalf("%d deliveries, newest first: %v", len(want), sorted)
 	}
-	if half := ada.deliveries(hook, ""); len(half) != 50 {
-		t.Errorf("a page has %d, want 50", len(half))
-	}
+	check.Equal(t, len(ada.deliveries(hook, "")), 50, "deliveries on a page")
 	var walked []string
 	for query, more := "?limit=7", true; more; {
 		_, _, page := ada.do(http.MethodGet, "/v1/developer/webhooks/"+hook+"/deliveries"+query, "")
@@ -179,15 +166,12 @@ func TestDeliveriesAreWalkedCompletelyWhileMoreArrive(t *testing.T) {
 		query = "?limit=7&before=" + walked[len(walked)-1]
 		c.scored(account, 3)
 	}
-	if !slices.Equal(walked, want) {
-		t.Errorf("walked %d deliveries, want the %d that were there", len(walked), len(want))
-	}
+	check.Slices(t, walked, want, "deliveries, page by page")
 }
 
 func TestWhatIsAskedOfDeliveries(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t)
-	ada := c.signedIn("ada")
+	_, ada := newConsoleOfAda(t)
 	mine, other := textOf(ada.make("/v1/developer/webhooks", newHook), "id"), textOf(ada.make("/v1/developer/webhooks", newHook), "id")
 	_, _, started := ada.do(http.MethodPost, "/v1/developer/webhooks/"+other+"/test", "")
 	for _, query := range []string{
@@ -208,8 +192,7 @@ func TestWhatIsAskedOfDeliveries(t *testing.T) {
 
 func TestADisabledWebhookIsSentNothing(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t)
-	ada := c.signedIn("ada")
+	_, ada := newConsoleOfAda(t)
 	hook := textOf(ada.make("/v1/developer/webhooks", newHook), "id")
 	path := "/v1/developer/webhooks/" + hook
 	_, _, started := ada.do(http.MethodPost, path+"/test", "")
@@ -221,9 +204,7 @@ func TestADisabledWebhookIsSentNothing(t *testing.T) {
 			t.Errorf("%s: %d %v, want 409", path, status, refused)
 		}
 	}
-	if status, _, refused := ada.do(http.MethodPost, path+"/deliveries/"+uuid.NewString()+"/redeliver", ""); status != http.StatusNotFound {
-		t.Errorf("what is not there: %d %v, want 404", status, refused)
-	}
+	ada.expect(http.StatusNotFound, http.MethodPost, path+"/deliveries/"+uuid.NewString()+"/redeliver", "", "what is not there")
 	if list := ada.deliveries(hook, ""); len(list) != 1 || list[0]["state"] != "cancelled" {
 		t.Errorf("deliveries %v", list)
 	}
@@ -246,12 +227,8 @@ func TestAMovedWebhookShowsNothingOfItsFormerAccount(t *testing.T) {
 		t.Errorf("bob sees %v", list)
 	}
 	for _, hook := range []string{adas, bobs} {
-		if status, _, answer := bob.do(http.MethodPost, "/v1/developer/webhooks/"+hook+"/deliveries/"+delivery+"/redeliver", ""); status != http.StatusNotFound {
-			t.Errorf("bob resends by %s: %d %v, want 404", hook, status, answer)
-		}
-		if status, _, answer := ada.do(http.MethodGet, "/v1/developer/webhooks/"+hook, ""); status != http.StatusNotFound {
-			t.Errorf("ada sees %s: %d %v, want 404", hook, status, answer)
-		}
+		bob.expect(http.StatusNotFound, http.MethodPost, "/v1/developer/webhooks/"+hook+"/deliveries/"+delivery+"/redeliver", "", "bob resends by %s", hook)
+		ada.expect(http.StatusNotFound, http.MethodGet, "/v1/developer/webhooks/"+hook, "", "ada sees %s", hook)
 	}
 }
 
@@ -265,7 +242,5 @@ func TestATestEventIsOfTheTimeByTheDevelopersClock(t *testing.T) {
 	}
 	created := testkit.Get[int64](t, c.Pool, `SELECT (convert_from(body, 'UTF8')::jsonb->>'created')::bigint
 		FROM webhook_events WHERE kind = $1`, string(webhooks.KindTest))
-	if created != usageNow.Unix() {
-		t.Errorf("created at %v, want %v", time.Unix(created, 0).UTC(), usageNow)
-	}
+	check.Equal(t, created, usageNow.Unix(), "time of creation")
 }

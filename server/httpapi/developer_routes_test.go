@@ -48,7 +48,6 @@ func bodyFor(method string) string {
 	return ""
 }
 
-// sinceAnHour is the body of a recovery.
 func sinceAnHour() string {
 	return fmt.Sprintf(`{"since":%q}`, time.Now().Add(-time.Hour).Format(time.RFC3339))
 }
@@ -65,7 +64,6 @@ func (b *browser) belongings() map[string]string {
 	return map[string]string{"key_prefix": key, "id": hook, "delivery_id": textOf(started, "delivery_id")}
 }
 
-// holdings is all that a developer sees.
 func (b *browser) holdings(hook string) []map[string]any {
 	b.t.Helper()
 	var all []map[string]any
@@ -134,8 +132,7 @@ func escaped(value string) string {
 
 func TestAnIDIsTheSameHoweverItIsEscaped(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t)
-	ada := c.signedIn("ada")
+	c, ada := newConsoleOfAda(t)
 	for _, r := range c.developerRoutes() {
 		if !parameter.MatchString(r.Path) {
 			continue
@@ -155,8 +152,7 @@ func TestAnIDIsTheSameHoweverItIsEscaped(t *testing.T) {
 
 func TestEveryChangeFromAnotherOriginIsRefused(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t)
-	ada := c.signedIn("ada")
+	c, ada := newConsoleOfAda(t)
 	adas := ada.belongings()
 	before := ada.holdings(adas["id"])
 	changes := 0
@@ -167,12 +163,8 @@ func TestEveryChangeFromAnotherOriginIsRefused(t *testing.T) {
 			t.Errorf("%s %s without a session: %d %v, want 401", r.Method, r.Path, status, answer)
 		}
 		if r.Method == http.MethodGet {
-			if status, _, _ := c.open().do(http.MethodHead, path, ""); status != http.StatusUnauthorized {
-				t.Errorf("HEAD %s without a session: %d, want 401", r.Path, status)
-			}
-			if status, _, _ := ada.do(http.MethodHead, path, ""); status != http.StatusOK {
-				t.Errorf("HEAD %s: %d, want 200", r.Path, status)
-			}
+			c.open().expect(http.StatusUnauthorized, http.MethodHead, path, "", "HEAD %s without a session", r.Path)
+			ada.expect(http.StatusOK, http.MethodHead, path, "", "HEAD %s", r.Path)
 			continue
 		}
 		changes++
@@ -205,17 +197,12 @@ func TestEveryChangeFromAnotherOriginIsRefused(t *testing.T) {
 
 func TestSigningOutTakesNoGuesses(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t)
-	ada := c.signedIn("ada")
+	_, ada := newConsoleOfAda(t)
 	for _, query := range []string{"everywhere=", "everywhere=yes", "everywhere=1", "everywhere=true&everywhere=true", "everywhere=%ff"} {
 		if status, _, refused := ada.do(http.MethodDelete, "/v1/developer/session?"+query, ""); status != http.StatusBadRequest || !names(refused, "everywhere") {
 			t.Errorf("%s: %d %v, want everywhere named", query, status, refused)
 		}
 	}
-	if status, _, answer := ada.do(http.MethodDelete, "/v1/developer/session?everywhere=false", ""); status != http.StatusNoContent {
-		t.Errorf("sign-out: %d %v", status, answer)
-	}
-	if status, _, _ := ada.do(http.MethodGet, "/v1/developer/session", ""); status != http.StatusUnauthorized {
-		t.Errorf("after it: %d, want 401", status)
-	}
+	ada.expect(http.StatusNoContent, http.MethodDelete, "/v1/developer/session?everywhere=false", "", "sign-out")
+	ada.expect(http.StatusUnauthorized, http.MethodGet, "/v1/developer/session", "", "after it")
 }

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"net/netip"
@@ -15,6 +16,7 @@ import (
 	"examprep.dev/server/httpapi/developer"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/webhooks"
 )
 
@@ -25,7 +27,6 @@ type browser struct {
 
 	t      testing.TB
 	origin string
-	// header is sent along with every request to the API.
 	header http.Header
 }
 
@@ -72,9 +73,7 @@ func (b *browser) send(method, target, body string, header map[string]string) re
 		address = b.origin
 	}
 	request, err := http.NewRequestWithContext(b.t.Context(), method, address, strings.NewReader(body))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	check.NoError(b.t, err)
 	if own {
 		request.URL.Opaque = target // sent as it is, however broken
 	}
@@ -95,9 +94,7 @@ func (b *browser) send(method, target, body string, header map[string]string) re
 	client := *b.Client
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	got, err := client.Do(request)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	check.NoError(b.t, err)
 	for _, cookie := range got.Cookies() {
 		if !strings.HasPrefix(cookie.Name, "__Host-") || !cookie.Secure || !cookie.HttpOnly || cookie.Path != "/" ||
 			cookie.Domain != "" || cookie.SameSite != http.SameSiteLaxMode || cookie.MaxAge == 0 && cookie.Value != "" {
@@ -111,7 +108,6 @@ func (b *browser) send(method, target, body string, header map[string]string) re
 	return answer
 }
 
-// do sends a request and parses what comes back.
 func (b *browser) do(method, target, body string) (int, http.Header, map[string]any) {
 	b.t.Helper()
 	got := b.send(method, target, body, nil)
@@ -120,6 +116,14 @@ func (b *browser) do(method, target, body string) (int, http.Header, map[string]
 		testkit.Decode(b.t, []byte(got.body), &decoded)
 	}
 	return got.status, got.header, decoded
+}
+
+// expect sends a request and reports a response that has not the status.
+func (b *browser) expect(status int, method, target, body, format string, args ...any) {
+	b.t.Helper()
+	if got, _, answer := b.do(method, target, body); got != status {
+		b.t.Errorf("%s: %d %v, want %d", fmt.Sprintf(format, args...), got, answer, status)
+	}
 }
 
 // signInAt goes to the provider and back as subject.
@@ -133,9 +137,7 @@ func (b *browser) signInAt(provider *mockoidc.MockOIDC, subject string) {
 	}
 	_, header, _ = b.do(http.MethodGet, header.Get("Location"), "")
 	back, err := url.Parse(header.Get("Location"))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	check.NoError(b.t, err)
 	status, header, body := b.do(http.MethodGet, back.RequestURI(), "")
 	if status != http.StatusSeeOther || header.Get("Location") != "/v1/developer/session" {
 		b.t.Fatalf("callback: status %d, %v", status, body)
@@ -155,15 +157,19 @@ type console struct {
 func newConsole(t *testing.T) *console {
 	t.Helper()
 	keyring, err := webhooks.ParseKeyring("console:" + testkit.Secret(0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	policy := webhooks.NewAddressPolicy(loopback)
 	c := newConsoleOf(t, apitest.Options{}, func(a *apitest.API, d *developer.Deps) {
 		d.Webhooks = webhooks.NewEndpoints(a.Pool, keyring, policy)
 	})
 	c.keyring, c.managed = keyring, webhooks.NewManaged(c.Pool, keyring, policy)
 	return c
+}
+
+func newConsoleOfAda(t *testing.T) (*console, *browser) {
+	t.Helper()
+	c := newConsole(t)
+	return c, c.signedIn("ada")
 }
 
 // newConsoleOf makes a console with other options. change changes what the developer endpoints stand on.
@@ -186,7 +192,6 @@ func (c *console) open() *browser {
 	return newBrowser(c.test, "http://"+c.Address, http.Header{}, loopbackJar{}, nil)
 }
 
-// signedIn is a browser of the person that the provider knows as subject.
 func (c *console) signedIn(subject string) *browser {
 	c.test.Helper()
 	b := c.open()
@@ -194,19 +199,15 @@ func (c *console) signedIn(subject string) *browser {
 	return b
 }
 
-// account is whose account the browser is signed in to.
 func (c *console) account(b *browser) uuid.UUID {
 	c.test.Helper()
 	_, _, session := b.do(http.MethodGet, "/v1/developer/session", "")
 	name, _ := session["account"].(string)
 	id, err := c.Keys.EnsureAccount(c.test.Context(), name)
-	if err != nil {
-		c.test.Fatal(err)
-	}
+	check.NoError(c.test, err)
 	return id
 }
 
-// make creates something and returns its answer.
 func (b *browser) make(path, body string) map[string]any {
 	b.t.Helper()
 	status, _, made := b.do(http.MethodPost, path, body)
@@ -222,7 +223,6 @@ func textOf(body map[string]any, field string) string {
 	return text
 }
 
-// listOf is a field of an answer that holds a list of objects.
 func listOf(body map[string]any, field string) []map[string]any {
 	list, _ := body[field].([]any)
 	objects := make([]map[string]any, len(list))
@@ -257,19 +257,11 @@ func TestWhoIsNotSignedInOrComesFromElsewhereIsRefused(t *testing.T) {
 		}
 	}
 	ada.header = http.Header{"Origin": {ada.origin}}
-	if status, _, _ := ada.do(http.MethodPost, "/v1/developer/keys", `{"name":"x"}`); status != http.StatusCreated {
-		t.Errorf("its own origin: %d", status)
-	}
+	ada.expect(http.StatusCreated, http.MethodPost, "/v1/developer/keys", `{"name":"x"}`, "its own origin")
 	ada.header = http.Header{}
 	stolen := newBrowser(t, ada.origin, http.Header{}, loopbackJar{sessionCookie: ada.cookie(sessionCookie)}, nil)
-	if status, _, _ := ada.do(http.MethodDelete, "/v1/developer/session?everywhere=true", ""); status != http.StatusNoContent {
-		t.Errorf("sign-out everywhere: %d", status)
-	}
-	if status, _, _ := stolen.do(http.MethodGet, "/v1/developer/session", ""); status != http.StatusUnauthorized {
-		t.Errorf("after sign-out everywhere: %d, want 401", status)
-	}
+	ada.expect(http.StatusNoContent, http.MethodDelete, "/v1/developer/session?everywhere=true", "", "sign-out everywhere")
+	stolen.expect(http.StatusUnauthorized, http.MethodGet, "/v1/developer/session", "", "after sign-out everywhere")
 	status, _, _ := c.open().do(http.MethodGet, "/v1/developer/callback?state=forged&code=forged", "")
-	if status != http.StatusUnauthorized {
-		t.Errorf("forged callback: %d, want 401", status)
-	}
+	check.Equal(t, status, http.StatusUnauthorized, "forged callback")
 }

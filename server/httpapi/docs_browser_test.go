@@ -11,6 +11,7 @@ import (
 
 	"examprep.dev/api/openapi"
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 )
 
 // A browser sees what no reading of the page does: that the viewer works with this document and under the page's policy.
@@ -22,9 +23,7 @@ func TestTheReferencePageShowsEveryOperation(t *testing.T) {
 	}
 	a := newAPI(t, apitest.Options{})
 	profile, err := os.MkdirTemp("", "chromium") //nolint:usetesting // its processes may still write there, which t.TempDir would mind
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer func() { _ = os.RemoveAll(profile) }()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -40,9 +39,7 @@ func TestTheReferencePageShowsEveryOperation(t *testing.T) {
 		t.Fatalf("%v\n%s", err, said.String())
 	}
 	contract, err := openapi.JSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	operations := regexp.MustCompile(`"operationId":"([^"]*)"`).FindAllStringSubmatch(string(contract), -1)
 	if len(operations) < 30 {
 		t.Fatalf("%d operations found; the document's form has changed", len(operations))

@@ -15,9 +15,9 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 )
 
-// visit asks as somebody without a key does. The document says nothing of itself, so only the envelope is checked.
 func (a *api) visit(method, path string, header map[string]string) response {
 	a.t.Helper()
 	all := map[string]string{"Accept-Encoding": "identity"}
@@ -28,7 +28,6 @@ func (a *api) visit(method, path string, header map[string]string) response {
 	return answer
 }
 
-// referenceParts are the document, the page, and what the page loads.
 func referenceParts(t *testing.T, a *api) map[string]string {
 	t.Helper()
 	parts := map[string]string{"/v1/openapi.json": "application/json", "/docs": "text/html; charset=utf-8"}
@@ -63,9 +62,7 @@ func TestTheReferencePageLoadsNothingFromOutside(t *testing.T) {
 			t.Errorf("the policy %q lacks %s", policy, directive)
 		}
 	}
-	if inline := regexp.MustCompile(`<script>|<style|\son[a-z]+=|\sstyle=`).FindString(page.body); inline != "" {
-		t.Errorf("the page holds %q, which its policy would keep from working", inline)
-	}
+	check.Equal(t, regexp.MustCompile(`<script>|<style|\son[a-z]+=|\sstyle=`).FindString(page.body), "", "code in the page that its policy would keep from working")
 	for path, mediaType := range referenceParts(t, a) {
 		got := a.visit("GET", path, nil)
 		if got.status != http.StatusOK || got.header.Get("Content-Type") != mediaType || got.header.Get("X-Content-Type-Options") != "nosniff" ||
@@ -74,9 +71,7 @@ func TestTheReferencePageLoadsNothingFromOutside(t *testing.T) {
 		}
 	}
 	want, err := openapi.JSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if got := a.visit("GET", "/v1/openapi.json", nil); got.body != string(want) {
 		t.Error("what is served is not the contract")
 	}
@@ -133,13 +128,9 @@ func TestTheReferenceIsOpenAndLimitedByAddress(t *testing.T) {
 			t.Fatalf("%s within the allowance of an address: %d %s", path, last.status, last.body)
 		}
 	}
-	if last.header.Get("RateLimit-Limit") != "120" {
-		t.Errorf("limited by %s, want the 120 of an address", last.header.Get("RateLimit-Limit"))
-	}
+	check.Equal(t, last.header.Get("RateLimit-Limit"), "120", "limit, which is an address's")
 	narrow := newAPI(t, apitest.Options{Gate: gate.Config{Anonymous: keys.Tier{Name: "narrow", Requests: 1, Period: 3600e9, Burst: 1}}})
-	if first := narrow.visit("GET", "/docs", nil); first.status != http.StatusOK {
-		t.Errorf("the one request of an hour: %d", first.status)
-	}
+	narrow.visit("GET", "/docs", nil).expect(t, http.StatusOK, "the one request of an hour")
 	for _, path := range []string{"/docs", "/v1/openapi.json", "/docs/start.js"} {
 		got := narrow.visit("GET", path, nil)
 		if got.status != http.StatusTooManyRequests || got.header.Get("Content-Security-Policy") != "" || got.header.Get("Content-Type") != "application/json" {

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"examprep.dev/server/catalog/read"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestCountriesAreKnownByNameAndCode(t *testing.T) {
@@ -30,9 +31,7 @@ func TestCountriesAreKnownByNameAndCode(t *testing.T) {
 		"": "", "Atlantis": "atlantis", "  Old   Atlantis! ": "old atlantis",
 		"USA": "usa", "uk": "uk", "bra": "bra", "GBR": "gbr", "Ivory Coast": "ivory coast", "Holland": "holland", // no full names
 	} {
-		if got := list.place(fold(name)); got != want {
-			t.Errorf("%q is %q, want %q", name, got, want)
-		}
+		check.Equal(t, list.place(fold(name)), want, "%q", name)
 	}
 }
 
@@ -47,24 +46,19 @@ func sampleEntries(countries ...string) []read.ExamEntry {
 	return entries
 }
 
-func listed(t interface{ Fatal(args ...any) }, list *examList, country, countryCode string) read.Document {
+func listed(t check.T, list *examList, country, countryCode string) read.Document {
 	document, err := list.document(context.Background(), country, countryCode)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return document
 }
 
-// order reads the exam keys of a list.
-func order(t interface{ Fatal(args ...any) }, document read.Document) string {
+func order(t check.T, document read.Document) string {
 	var list struct {
 		Exams []struct {
 			Key string `json:"exam_key"`
 		} `json:"exams"`
 	}
-	if err := json.Unmarshal(document.JSON, &list); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, json.Unmarshal(document.JSON, &list))
 	keys := make([]string, len(list.Exams))
 	for i, exam := range list.Exams {
 		keys[i] = exam.Key
@@ -72,12 +66,20 @@ func order(t interface{ Fatal(args ...any) }, document read.Document) string {
 	return strings.Join(keys, " ")
 }
 
+type orderCase struct{ country, code, want string }
+
+func testOrders(t *testing.T, countries []string, cases []orderCase) {
+	t.Helper()
+	list := newExamList()
+	list.update(sampleEntries(countries...))
+	for _, c := range cases {
+		check.Equal(t, order(t, listed(t, list, c.country, c.code)), c.want, "country=%q country_code=%q", c.country, c.code)
+	}
+}
+
 func TestLocallyRelevantExamsComeFirst(t *testing.T) {
 	t.Parallel()
-	list := newExamList()
-	entries := sampleEntries("United States/US", "Brazil/BR", "Spain", "España/ES", "", "Atlantis", "/BR", "Brasil")
-	list.update(entries)
-	for _, c := range []struct{ country, code, want string }{
+	testOrders(t, []string{"United States/US", "Brazil/BR", "Spain", "España/ES", "", "Atlantis", "/BR", "Brasil"}, []orderCase{
 		{"", "", "0 1 2 3 4 5 6 7"},
 		{"", "br", "1 6 7 0 2 3 4 5"},
 		{"BRAZIL", "", "1 6 7 0 2 3 4 5"},
@@ -87,20 +89,14 @@ func TestLocallyRelevantExamsComeFirst(t *testing.T) {
 		{"atlantis", "", "5 0 1 2 3 4 6 7"},
 		{"Nowhere", "XX", "0 1 2 3 4 5 6 7"},
 		{"India", "", "0 1 2 3 4 5 6 7"},
-	} {
-		if got := order(t, listed(t, list, c.country, c.code)); got != c.want {
-			t.Errorf("country=%q country_code=%q: %s, want %s", c.country, c.code, got, c.want)
-		}
-	}
+	})
 }
 
 // TestExamsKnowTheirCountriesNames: a name that stands on an exam finds all exams of its country, known to CLDR or not.
 func TestExamsKnowTheirCountriesNames(t *testing.T) {
 	t.Parallel()
-	list := newExamList()
-	entries := sampleEntries("United States/US", "Korea (South)/KR", "South Korea", "The Moon/ZZ", "/zz", "Spain/ES", "Brazil/ES", "USA/US")
-	list.update(entries)
-	for _, c := range []struct{ country, code, want string }{
+	countries := []string{"United States/US", "Korea (South)/KR", "South Korea", "The Moon/ZZ", "/zz", "Spain/ES", "Brazil/ES", "USA/US"}
+	testOrders(t, countries, []orderCase{
 		{"korea south", "", "1 2 0 3 4 5 6 7"},
 		{"South Korea", "", "1 2 0 3 4 5 6 7"},
 		{"", "kr", "1 2 0 3 4 5 6 7"},
@@ -109,20 +105,14 @@ func TestExamsKnowTheirCountriesNames(t *testing.T) {
 		{"brazil", "", "0 1 2 3 4 5 6 7"}, // the code says where an exam belongs, not a name that belongs elsewhere
 		{"Spain", "", "5 6 0 1 2 3 4 7"},
 		{"usa", "", "0 7 1 2 3 4 5 6"},
-	} {
-		if got := order(t, listed(t, list, c.country, c.code)); got != c.want {
-			t.Errorf("country=%q country_code=%q: %s, want %s", c.country, c.code, got, c.want)
-		}
-	}
+	})
 }
 
 // TestListWithoutCountryTakesNoMemory: a request that names no country folds nothing and renders nothing.
 func TestListWithoutCountryTakesNoMemory(t *testing.T) {
 	list := newExamList()
 	list.update(sampleEntries("Spain/ES", "Brazil/BR"))
-	if got := testing.AllocsPerRun(100, func() { listed(t, list, "", "") }); got != 0 {
-		t.Errorf("%v allocations", got)
-	}
+	check.Equal(t, testing.AllocsPerRun(100, func() { listed(t, list, "", "") }), 0, "allocations")
 }
 
 func TestListFollowsTheCatalogue(t *testing.T) {
@@ -135,9 +125,7 @@ func TestListFollowsTheCatalogue(t *testing.T) {
 	if order(t, second) != "0 1" || first.ETag == second.ETag {
 		t.Errorf("list = %s, ETag %s after %s", order(t, second), second.ETag, first.ETag)
 	}
-	if again := after("Spain/ES"); again.ETag != first.ETag {
-		t.Error("the same list has another ETag")
-	}
+	check.Equal(t, after("Spain/ES").ETag, first.ETag, "ETag of the same list")
 }
 
 // TestOrderingNeverFilters: whatever is asked, the answer is the catalogue's own order, sorted stably by whether an exam
@@ -200,9 +188,8 @@ func TestOrdersTakeBoundedMemory(t *testing.T) {
 	before := heap()
 	for _, country := range names {
 		for _, other := range names {
-			if _, err := list.document(t.Context(), country, list.countries[other]); err != nil {
-				t.Fatal(err)
-			}
+			_, err := list.document(t.Context(), country, list.countries[other])
+			check.NoError(t, err)
 		}
 	}
 	list.current.Load().others.CleanUp()

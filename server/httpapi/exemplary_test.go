@@ -10,7 +10,6 @@ import (
 	"examprep.dev/server/testkit"
 )
 
-// newConflicts are requests that the state of what they name forbids, by operation.
 func (c *contractRun) newConflicts() map[string]func() request {
 	by := func(cookie, path, body string) request {
 		return request{path: path, body: body, header: map[string]string{
@@ -61,7 +60,6 @@ func (c *contractRun) newConflicts() map[string]func() request {
 	}
 }
 
-// newDisabledWebhook is one of ada's that is turned off, and had a delivery before.
 func (c *contractRun) newDisabledWebhook() string {
 	c.t.Helper()
 	id := c.newWebhook(c.cookie)
@@ -113,7 +111,6 @@ func (silentPods) Confirm(context.Context, keys.ChangeKind) error {
 	return &keys.UnconfirmedError{Silent: 1}
 }
 
-// rotateUntold rotates a key where no other pod can be told of it.
 func (c *contractRun) rotateUntold(prefix string) {
 	c.t.Helper()
 	untold := c.variant(httpapi.Config{}, func(deps *httpapi.Deps) {

@@ -14,6 +14,7 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 )
 
 const guessedRequest = "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer guessed\r\n\r\n"
@@ -33,9 +34,8 @@ func (a *api) flood(request string, status, connections int) (closing int) {
 		conns[i] = a.dial(a.t, "tcp")
 	}
 	for _, conn := range conns {
-		if _, err := io.WriteString(conn, request); err != nil {
-			a.t.Fatal(err)
-		}
+		_, err := io.WriteString(conn, request)
+		check.NoError(a.t, err)
 	}
 	for _, conn := range conns {
 		got := readResponse(a.t, bufio.NewReader(conn), http.MethodGet)
@@ -67,9 +67,7 @@ func TestAFloodOfRefusalsWaits(t *testing.T) {
 			t.Fatalf("a good key is answered %d", got.status)
 		}
 	}
-	if after := a.metric("examprep_http_refusals_held_total", nil); after != held {
-		t.Error("answers to a good key waited")
-	}
+	check.Equal(t, a.metric("examprep_http_refusals_held_total", nil), held, "answers to a good key that waited")
 }
 
 // TestOnlyStrangersAreHeld: who is known, or is not refused by the gate, never waits.
@@ -96,9 +94,7 @@ func TestOnlyStrangersAreHeld(t *testing.T) {
 			if closing := a.flood(c.request, c.status, 10); closing != 0 && !c.ends {
 				t.Errorf("%d connections are ended", closing)
 			}
-			if held := a.metric("examprep_http_refusals_held_total", nil); held != 0 {
-				t.Errorf("%v refusals waited", held)
-			}
+			check.Equal(t, a.metric("examprep_http_refusals_held_total", nil), 0, "refusals that waited")
 		})
 	}
 }
@@ -108,12 +104,8 @@ func TestTrustedProxiesAreNotHeld(t *testing.T) {
 	a := newAPI(t, apitest.Options{Config: httpapi.Config{
 		RefusalsPerSecond: 1, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	}})
-	if closing := a.refusals(10); closing != 0 {
-		t.Errorf("%d connections of a trusted proxy are ended", closing)
-	}
-	if held := a.metric("examprep_http_refusals_held_total", nil); held != 0 {
-		t.Errorf("%v refusals waited", held)
-	}
+	check.Equal(t, a.refusals(10), 0, "ended connections of a trusted proxy")
+	check.Equal(t, a.metric("examprep_http_refusals_held_total", nil), 0, "refusals that waited")
 }
 
 func TestOneAddressHasSoManyConnections(t *testing.T) {
@@ -130,17 +122,13 @@ func TestOneAddressHasSoManyConnections(t *testing.T) {
 			a := newAPI(t, apitest.Options{Config: httpapi.Config{MaxConnectionsPerAddress: 2, TrustedProxies: c.trusted}})
 			ask := func() (net.Conn, int) {
 				conn := a.dial(t, "tcp")
-				if _, err := io.WriteString(conn, guessedRequest); err != nil {
-					t.Fatal(err)
-				}
+				write(t, conn, guessedRequest)
 				return conn, readResponse(t, bufio.NewReader(conn), http.MethodGet).status
 			}
 			first, _ := ask()
 			_, _ = ask()
 			third, status := ask()
-			if status != c.status {
-				t.Errorf("the third connection is answered %d, want %d", status, c.status)
-			}
+			check.Equal(t, status, c.status, "status of the third connection")
 			_, _ = first.Close(), third.Close()
 			testkit.Eventually(t, "a place becomes free", func() bool {
 				next, status := ask()
@@ -156,9 +144,7 @@ func TestABodyOfFramesIsCut(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, apitest.Options{Config: httpapi.Config{MaxBodyBytes: 1 << 10}})
 	conn := a.dial(t, "tcp")
-	if _, err := io.WriteString(conn, openLine+strings.ReplaceAll(mine, "KEY", a.Key)+"Transfer-Encoding: chunked\r\n\r\n1;"); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, openLine+strings.ReplaceAll(mine, "KEY", a.Key)+"Transfer-Encoding: chunked\r\n\r\n1;")
 	const most = 256
 	taken := make(chan int, 1)
 	go func() {
@@ -168,9 +154,7 @@ func TestABodyOfFramesIsCut(t *testing.T) {
 		}
 		taken <- n
 	}()
-	if got := readResponse(t, bufio.NewReader(conn), http.MethodPost); got.status != http.StatusRequestEntityTooLarge {
-		t.Errorf("%d %s", got.status, got.body)
-	}
+	readResponse(t, bufio.NewReader(conn), http.MethodPost).expect(t, http.StatusRequestEntityTooLarge, "a body of frames")
 	if n := <-taken; n == most {
 		t.Errorf("%d MB of a chunk's extension were taken", n)
 	}

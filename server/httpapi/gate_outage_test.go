@@ -23,6 +23,7 @@ import (
 	"examprep.dev/server/ratelimit"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 )
 
 const (
@@ -32,7 +33,6 @@ const (
 	outageClients, outagePods = 16, 2
 )
 
-// answered is one request of a load.
 type answered struct {
 	key          string
 	pod          int
@@ -40,7 +40,6 @@ type answered struct {
 	status       int
 }
 
-// outage is two pods that serve real HTTP from one Redis of their own, under load.
 type outage struct {
 	*api
 	redis    *testkit.RedisServer
@@ -53,7 +52,6 @@ type outage struct {
 	log []answered
 }
 
-// newOutage starts everything; a pod gives Redis timeout for a call (0: as in production).
 func newOutage(t *testing.T, timeout time.Duration) *outage {
 	t.Helper()
 	o := &outage{
@@ -77,7 +75,6 @@ func newOutage(t *testing.T, timeout time.Duration) *outage {
 	return o
 }
 
-// podGate is the gate of one pod.
 func (o *outage) podGate(registerer prometheus.Registerer, timeout time.Duration) *gatetest.Pod {
 	o.t.Helper()
 	rdb := testkit.OpenRedis(o.t, o.redis.URL(), func(c *redis.UniversalOptions) {
@@ -95,21 +92,15 @@ func (o *outage) podGate(registerer prometheus.Registerer, timeout time.Duration
 	})
 }
 
-// issue makes a key with a tier of its own.
 func (o *outage) issue(name string, tier keys.TierSpec) keys.CreatedKey {
 	o.t.Helper()
 	tier.Name = name
-	if err := o.store.ApplyTier(o.t.Context(), tier); err != nil {
-		o.t.Fatal(err)
-	}
+	check.NoError(o.t, o.store.ApplyTier(o.t.Context(), tier))
 	issued, err := o.store.Create(o.t.Context(), keys.NewKey{Account: name, Tier: name})
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	check.NoError(o.t, err)
 	return issued
 }
 
-// ask sends one request to a pod.
 func (o *outage) ask(client *http.Client, pod int, key string) (answered, http.Header, error) {
 	a := answered{key: key, pod: pod, begun: time.Now()}
 	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+o.pods[pod].Address+"/v1/exam-prep/list", http.NoBody)
@@ -152,14 +143,12 @@ func (o *outage) load(issued ...keys.CreatedKey) {
 	}
 }
 
-// drain ends the load and returns all that was answered.
 func (o *outage) drain() []answered {
 	close(o.stopLoad)
 	o.loading.Wait()
 	return o.log
 }
 
-// count is how many answers there are that match.
 func count(log []answered, match func(a answered) bool) (n int) {
 	for _, a := range log {
 		if match(a) {
@@ -169,7 +158,6 @@ func count(log []answered, match func(a answered) bool) (n int) {
 	return n
 }
 
-// answers returns when so many more requests were answered.
 func (o *outage) answers(n int) {
 	o.t.Helper()
 	total := func() int {
@@ -226,12 +214,8 @@ func TestRedisAwayUnderLoadCostsNoRequestAndNoLimit(t *testing.T) {
 			left := time.Now()
 			o.degraded(1)
 			o.answers(200)
-			if taken := o.takeAll(closed.Key, 60); taken != 20 {
-				t.Errorf("the pods' shares of a bucket of 20 were %d", taken)
-			}
-			if err := o.store.Revoke(t.Context(), uuid.Nil, doomed.Prefix); err != nil {
-				t.Errorf("revoke: %v", err)
-			}
+			check.Equal(t, o.takeAll(closed.Key, 60), 20, "shares of a bucket of 20")
+			check.Succeeds(t, o.store.Revoke(t.Context(), uuid.Nil, doomed.Prefix), "revoke")
 			revoked := time.Now()
 			pass(max(away-time.Since(left), 0))
 			back := time.Now()
@@ -259,9 +243,7 @@ func TestRedisAwayUnderLoadCostsNoRequestAndNoLimit(t *testing.T) {
 				taken += o.takeAll(closed.Key, 6)
 				pass(50 * time.Millisecond)
 			}
-			if taken != 12 {
-				t.Errorf("%d passed of the 12 that Redis had left", taken)
-			}
+			check.Equal(t, taken, 12, "requests passed of the 12 that Redis had left")
 		})
 	}
 }
@@ -299,16 +281,13 @@ func (o *outage) judgeShares(log []answered, tier keys.TierSpec, key string, lef
 	}
 }
 
-// takeAll asks for so many with a key, on the pods in turn, and returns how many passed.
 func (o *outage) takeAll(key string, n int) (passed int) {
 	o.t.Helper()
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	for i := range n {
 		a, header, err := o.ask(client, i%outagePods, key)
-		if err != nil {
-			o.t.Fatal(err)
-		}
+		check.NoError(o.t, err)
 		switch a.status {
 		case http.StatusOK:
 			passed++

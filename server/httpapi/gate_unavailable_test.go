@@ -36,9 +36,7 @@ func TestUnavailableGateTellsTheAllowance(t *testing.T) {
 	for name, want := range map[string]string{
 		"RateLimit-Limit": "77", "RateLimit-Remaining": "0", "RateLimit-Policy": "77;w=30",
 	} {
-		if value := got.header.Get(name); value != want {
-			t.Errorf("%s: %q, want %q", name, value, want)
-		}
+		check.Equal(t, got.header.Get(name), want, "%s", name)
 	}
 	if seconds, err := strconv.Atoi(got.header.Get("Retry-After")); err != nil || seconds < 1 {
 		t.Errorf("Retry-After is %q", got.header.Get("Retry-After"))

@@ -19,7 +19,6 @@ import (
 
 const spanKey = "service_00000000000000000000000000000000000000005176df86"
 
-// tracedRequest sends one request through a server whose tracer samples so, and returns the spans.
 func tracedRequest(t *testing.T, sampler sdktrace.Sampler) tracetest.SpanStubs {
 	t.Helper()
 	spans := tracetest.NewInMemoryExporter()

@@ -80,7 +80,6 @@ func TestGoldenErrors(t *testing.T) {
 	golden.Compare(t, "errors", slices.Compact(lines))
 }
 
-// literals returns the composite literals of a type that set any field, whatever package names it.
 func literals(files []*ast.File, typeName string) (found []*ast.CompositeLit) {
 	for _, file := range files {
 		ast.Inspect(file, func(node ast.Node) bool {
@@ -97,7 +96,6 @@ func literals(files []*ast.File, typeName string) (found []*ast.CompositeLit) {
 	return found
 }
 
-// fields returns the values of a literal by field name.
 func fields(literal *ast.CompositeLit) map[string]ast.Expr {
 	values := map[string]ast.Expr{}
 	for _, element := range literal.Elts {
@@ -110,7 +108,6 @@ func fields(literal *ast.CompositeLit) map[string]ast.Expr {
 	return values
 }
 
-// lastName returns the name of an identifier or a selector.
 func lastName(expr ast.Expr) string {
 	switch e := expr.(type) {
 	case *ast.Ident:
@@ -131,7 +128,6 @@ func isSelector(expr ast.Expr, of, name string) bool {
 	return ok && ident.Name == of && selector.Sel.Name == name
 }
 
-// statusNumber returns the number of a constant such as fasthttp.StatusNotFound.
 func statusNumber(t *testing.T, expr ast.Expr) string {
 	t.Helper()
 	selector, ok := expr.(*ast.SelectorExpr)

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 )
 
 const (
@@ -24,7 +26,6 @@ const (
 	waitFor = 20 * time.Second
 )
 
-// api is the API, and what a test knows of its contract.
 type api struct {
 	*apitest.API
 
@@ -33,7 +34,6 @@ type api struct {
 	recorder *openapitest.Recorder
 }
 
-// newAPI starts everything, with the default options if there are none; it ends with the test.
 func newAPI(t testing.TB, options ...apitest.Options) *api {
 	t.Helper()
 	o := append(options, apitest.Options{})[0]
@@ -49,7 +49,6 @@ func (a *api) variant(config httpapi.Config, change func(deps *httpapi.Deps)) *a
 	return &api{t: a.t, API: a.Variant(config, change), recorder: a.recorder}
 }
 
-// response is an answer, read whole.
 type response struct {
 	status int
 	header http.Header
@@ -58,7 +57,6 @@ type response struct {
 	closes bool
 }
 
-// document parses the body.
 func (r response) document(t testing.TB) map[string]any {
 	t.Helper()
 	var parsed map[string]any
@@ -106,15 +104,11 @@ func checkEnvelope(t testing.TB, method string, r response) {
 			t.Errorf("%d without %s", r.status, name)
 		}
 	}
-	if r.header.Get("Server") != "" {
-		t.Errorf("the server names its software: %s", r.header.Get("Server"))
-	}
+	check.Equal(t, r.header.Get("Server"), "", "name of the server's software")
 	if r.status < 400 || method == http.MethodHead {
 		return
 	}
-	if got := r.header.Get("Content-Type"); got != "application/json" {
-		t.Errorf("%d with Content-Type %q", r.status, got)
-	}
+	check.Equal(t, r.header.Get("Content-Type"), "application/json", "content type of %d", r.status)
 	var failure struct {
 		Error  string `json:"error"`
 		Detail string `json:"detail"`
@@ -133,14 +127,20 @@ func checkEnvelope(t testing.TB, method string, r response) {
 	}
 }
 
-// code is the error code of a refusal.
 func (r response) code(t testing.TB) string {
 	t.Helper()
 	code, _ := r.document(t)["error"].(string)
 	return code
 }
 
-// metric is the value of a counter or gauge whose labels are as given.
+// expect reports a response that has not the status. The format and its arguments say what was requested.
+func (r response) expect(t testing.TB, status int, format string, args ...any) {
+	t.Helper()
+	if r.status != status {
+		t.Errorf("%s: %d %s, want %d", fmt.Sprintf(format, args...), r.status, r.body, status)
+	}
+}
+
 func (a *api) metric(name string, labels map[string]string) float64 {
 	return testkit.Metric(a.t, a.Registry, name, labels)
 }

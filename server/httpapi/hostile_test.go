@@ -47,7 +47,6 @@ const (
 	smuggled = listLine + "Host: x\r\nX-Request-Id: smuggled\r\n\r\n"
 )
 
-// chunked is a body of one chunk.
 func chunked(body string) string {
 	return strconv.FormatInt(int64(len(body)), 16) + "\r\n" + body + "\r\n0\r\n\r\n"
 }
@@ -225,9 +224,7 @@ func TestHostileRequestsAreAnsweredOnce(t *testing.T) {
 func (a *api) sendHostile(t *testing.T, c hostileRequest) {
 	t.Helper()
 	conn := a.dial(t, "tcp")
-	if _, err := io.WriteString(conn, strings.ReplaceAll(c.sent, "KEY", a.Key)); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, strings.ReplaceAll(c.sent, "KEY", a.Key))
 	if half, ok := conn.(*net.TCPConn); ok && c.ends {
 		_ = half.CloseWrite()
 	}
@@ -246,9 +243,7 @@ func (a *api) sendHostile(t *testing.T, c hostileRequest) {
 	}
 	next := listLine + "Host: x\r\nX-Request-Id: next\r\n\r\n"
 	if c.keeps {
-		if _, err := io.WriteString(conn, next); err != nil {
-			t.Fatal(err)
-		}
+		write(t, conn, next)
 		if got := readResponse(t, reader, http.MethodGet); got.header.Get("X-Request-Id") != "next" || got.status != http.StatusUnauthorized {
 			t.Errorf("the next request is answered %d %v", got.status, got.header)
 		}
@@ -256,9 +251,7 @@ func (a *api) sendHostile(t *testing.T, c hostileRequest) {
 		t.Errorf("after the answer come %q, %v", rest, err)
 	}
 	fresh := a.dial(t, "tcp")
-	if _, err := io.WriteString(fresh, next); err != nil {
-		t.Fatal(err)
-	}
+	write(t, fresh, next)
 	if got := readResponse(t, bufio.NewReader(fresh), http.MethodGet); got.header.Get("X-Request-Id") != "next" || got.status != http.StatusUnauthorized {
 		t.Errorf("another client is answered %d %v", got.status, got.header)
 	}

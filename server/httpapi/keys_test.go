@@ -14,12 +14,12 @@ import (
 
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestADeveloperManagesKeys(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t)
-	ada := c.signedIn("ada")
+	c, ada := newConsoleOfAda(t)
 	if status, _, body := ada.do(http.MethodGet, "/v1/developer/session", ""); status != http.StatusOK || body["email"] != "ada@example.org" {
 		t.Fatalf("session: %d %v", status, body)
 	}
@@ -34,35 +34,26 @@ func TestADeveloperManagesKeys(t *testing.T) {
 		status, _, _ := caller.do(http.MethodGet, "/v1/exam-prep/list", "")
 		return status
 	}
-	if status := withKey(key); status != http.StatusOK {
-		t.Errorf("the new key: %d", status)
-	}
+	check.Equal(t, withKey(key), http.StatusOK, "the new key")
 	prefix, _ := issued["key_prefix"].(string)
 	status, _, listed := ada.do(http.MethodGet, "/v1/developer/keys", "")
 	if text, _ := json.Marshal(listed); status != http.StatusOK || !strings.Contains(string(text), prefix) || strings.Contains(string(text), key) {
 		t.Errorf("list: %d %s", status, text)
 	}
 	bob := c.signedIn("bob")
-	if status, _, _ := bob.do(http.MethodDelete, "/v1/developer/keys/"+prefix, ""); status != http.StatusNotFound {
-		t.Errorf("another's key: %d, want 404", status)
-	}
+	bob.expect(http.StatusNotFound, http.MethodDelete, "/v1/developer/keys/"+prefix, "", "another's key")
 	status, _, rotated := ada.do(http.MethodPost, "/v1/developer/keys/"+prefix+"/rotate", `{"overlap_seconds":60}`)
 	successor, _ := rotated["key"].(string)
 	if status != http.StatusCreated || withKey(key) != http.StatusOK || withKey(successor) != http.StatusOK {
 		t.Errorf("rotate: %d, old %d, new %d", status, withKey(key), withKey(successor))
 	}
-	if status, _, _ := ada.do(http.MethodDelete, "/v1/developer/keys/"+prefix, ""); status != http.StatusNoContent {
-		t.Errorf("revoke: %d", status)
-	}
-	if status := withKey(key); status != http.StatusUnauthorized {
-		t.Errorf("the revoked key: %d, want 401", status)
-	}
+	ada.expect(http.StatusNoContent, http.MethodDelete, "/v1/developer/keys/"+prefix, "", "revoke")
+	check.Equal(t, withKey(key), http.StatusUnauthorized, "the revoked key")
 }
 
 func TestARotationIsNotRepeatedAndNeedsNoBody(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t)
-	ada := c.signedIn("ada")
+	_, ada := newConsoleOfAda(t)
 	rotate := func(prefix any, body string) (int, map[string]any) {
 		text, _ := prefix.(string)
 		status, _, answer := ada.do(http.MethodPost, "/v1/developer/keys/"+url.PathEscape(text)+"/rotate", body)
@@ -123,9 +114,7 @@ func TestKeysComeInPagesAlsoWhereTheyAreOfOneInstant(t *testing.T) {
 			more, _ = page["has_more"].(bool)
 			query = fmt.Sprintf("?limit=%d&before=%s", limit, walked[len(walked)-1])
 		}
-		if !slices.Equal(walked, want) {
-			t.Errorf("limit %d: walked %v, want %v", limit, walked, want)
-		}
+		check.Slices(t, walked, want, "limit %d: walked", limit)
 	}
 	for query, field := range map[string]string{
 		"limit=0": "limit", "limit=101": "limit", "limit=x": "limit", "limit=1&limit=1": "limit", "limit=99999999999999999999": "limit",
@@ -139,8 +128,7 @@ func TestKeysComeInPagesAlsoWhereTheyAreOfOneInstant(t *testing.T) {
 
 func TestWhatIsAskedOfANewKey(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t)
-	ada := c.signedIn("ada")
+	_, ada := newConsoleOfAda(t)
 	later := time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond)
 	for name, told := range map[string]string{
 		"an hour":               later.Format(time.RFC3339Nano),
@@ -199,11 +187,9 @@ func TestANewKeyJoinsTheFamilyOfAKeyOfItsAccount(t *testing.T) {
 	second := ada.make("/v1/developer/keys", `{"name":"of a revoked key","inherit_from":"`+prefix+`"}`)
 	alone := ada.make("/v1/developer/keys", `{"name":"alone"}`)
 	var family, other int
-	if err := c.Pool.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE family_id = f.id), count(*) FILTER (WHERE family_id <> f.id)
+	check.NoError(t, c.Pool.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE family_id = f.id), count(*) FILTER (WHERE family_id <> f.id)
 		FROM api_keys, (SELECT id FROM api_keys WHERE prefix = $1) f WHERE prefix = ANY ($2)`, prefix,
-		[]string{textOf(heir, "key_prefix"), textOf(second, "key_prefix"), textOf(alone, "key_prefix")}).Scan(&family, &other); err != nil {
-		t.Fatal(err)
-	}
+		[]string{textOf(heir, "key_prefix"), textOf(second, "key_prefix"), textOf(alone, "key_prefix")}).Scan(&family, &other))
 	if family != 2 || other != 1 {
 		t.Errorf("%d keys joined the family, %d did not", family, other)
 	}
@@ -215,8 +201,7 @@ func TestANewKeyJoinsTheFamilyOfAKeyOfItsAccount(t *testing.T) {
 
 func TestANewKeySeesTheAttemptsOfTheFamilyThatItJoins(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t)
-	ada := c.signedIn("ada")
+	c, ada := newConsoleOfAda(t)
 	first := ada.make(keysPath, `{"name":"first"}`)
 	ask := func(key map[string]any, method, path, body string) response {
 		t.Helper()
@@ -245,13 +230,9 @@ func TestANewKeySeesTheAttemptsOfTheFamilyThatItJoins(t *testing.T) {
 		for _, one := range listOf(ask(key.key, http.MethodGet, "/mock-exams/history", "").document(t), "attempts") {
 			seen = append(seen, textOf(one, "attempt_id"))
 		}
-		if !slices.Equal(seen, key.history) {
-			t.Errorf("%s sees %v, want %v", key.name, seen, key.history)
-		}
+		check.Slices(t, seen, key.history, "%s sees", key.name)
 		got := ask(key.key, http.MethodPost, "/mock-exams/submit", `{"attempt_id":"`+attempt+`","answers":{"1:1":"B"}}`)
-		if got.status != key.status {
-			t.Errorf("%s submits: %d %s, want %d", key.name, got.status, got.body, key.status)
-		}
+		got.expect(t, key.status, "%s submits", key.name)
 	}
 }
 
@@ -267,8 +248,7 @@ func (c *console) plantKeys(of *browser, n int) {
 
 func TestAnAccountHasSoManyActiveKeysHoweverManyAreCreatedAtOnce(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t)
-	ada := c.signedIn("ada")
+	c, ada := newConsoleOfAda(t)
 	first := textOf(ada.make("/v1/developer/keys", `{"name":"k"}`), "key_prefix")
 	c.plantKeys(ada, keys.MaxActive-2)
 	var group sync.WaitGroup
@@ -294,12 +274,8 @@ func TestAnAccountHasSoManyActiveKeysHoweverManyAreCreatedAtOnce(t *testing.T) {
 	if issued.Load() != 1 || refused.Load() != 63 {
 		t.Errorf("%d were issued and %d refused, want 1 and 63", issued.Load(), refused.Load())
 	}
-	if status, _, rotated := ada.do(http.MethodPost, "/v1/developer/keys/"+first+"/rotate", `{"overlap_seconds":60}`); status != http.StatusCreated {
-		t.Errorf("rotation at the limit: %d %v", status, rotated)
-	}
-	if status, _, refused := ada.do(http.MethodPost, "/v1/developer/keys", `{"name":"k"}`); status != http.StatusConflict {
-		t.Errorf("after it: %d %v, want 409", status, refused)
-	}
+	ada.expect(http.StatusCreated, http.MethodPost, "/v1/developer/keys/"+first+"/rotate", `{"overlap_seconds":60}`, "rotation at the limit")
+	ada.expect(http.StatusConflict, http.MethodPost, "/v1/developer/keys", `{"name":"k"}`, "after it")
 	bob := c.signedIn("bob")
 	bob.make("/v1/developer/keys", `{"name":"k"}`)
 }

@@ -13,6 +13,7 @@ import (
 	"examprep.dev/api/openapi/openapitest"
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // TestTheLimitsAreTheContracts sends each field of each request at every limit that the contract names, just inside and
@@ -29,9 +30,7 @@ func TestTheLimitsAreTheContracts(t *testing.T) {
 	for _, o := range d.Operations() {
 		for _, field := range d.Fields(o) {
 			trials, err := d.Trials(field)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			for _, trial := range append(trials, s.knownTrials(o, field)...) {
 				if exempt(o, field, trial) {
 					continue
@@ -72,9 +71,7 @@ func TestTheDefaultsAreTheContracts(t *testing.T) {
 			}
 			c.more(standard + 1)
 			list, _ := s.send(s.request(o)).document(t)[c.list].([]any)
-			if len(list) != standard {
-				t.Errorf("%d %s, want %d", len(list), c.list, standard)
-			}
+			check.Equal(t, len(list), standard, "%s", c.list)
 		})
 	}
 }
@@ -127,7 +124,6 @@ func exempt(o openapitest.Operation, f openapitest.Field, trial openapitest.Tria
 	}
 }
 
-// try sends a good request with one field changed.
 func (s *stage) try(o openapitest.Operation, f openapitest.Field, trial openapitest.Trial) {
 	s.t.Helper()
 	r := s.request(o)
@@ -148,7 +144,6 @@ func (s *stage) try(o openapitest.Operation, f openapitest.Field, trial openapit
 	}
 }
 
-// tryWithout leaves the field out.
 func (s *stage) tryWithout(o openapitest.Operation, f openapitest.Field) {
 	s.t.Helper()
 	r := s.request(o)
@@ -161,7 +156,6 @@ func (s *stage) tryWithout(o openapitest.Operation, f openapitest.Field) {
 	}
 }
 
-// withMember is a JSON object with another member; without it where the value is nil.
 func withMember(t testing.TB, object, name string, value json.RawMessage) string {
 	t.Helper()
 	members := map[string]json.RawMessage{}
@@ -177,7 +171,6 @@ func withMember(t testing.TB, object, name string, value json.RawMessage) string
 	return string(changed)
 }
 
-// withParameter is a path with another query parameter.
 func withParameter(path, name, value string) string {
 	path, query, _ := strings.Cut(path, "?")
 	values, _ := url.ParseQuery(query)

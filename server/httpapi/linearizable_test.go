@@ -14,6 +14,7 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 )
 
 // A step is one request to the attempts of a key, with its answer.
@@ -85,7 +86,6 @@ func linesOf(state []openedAttempt) []string {
 	return lines
 }
 
-// stepOf reads an answer; a status that the request cannot have is an error.
 func stepOf(sent step, answer response) (step, error) {
 	switch {
 	case sent.kind == "submit" && answer.status == http.StatusBadRequest:
@@ -212,9 +212,7 @@ func TestAttemptsOfAKeyAreLinearizable(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		p.numberOpens()
 		if !porcupine.CheckOperations(attemptsModel(), p.history) {
 			t.Fatalf("no order explains:\n%v", p.history)

@@ -80,9 +80,8 @@ func TestStoppingFinishesWhatIsAcceptedMeanwhile(t *testing.T) {
 	inner := &lateListener{conn: conn, accepted: make(chan net.Conn), inHand: g.asked}
 	stop, served := startServer(t, Config{}, g, inner)
 	stop()
-	if _, err := io.WriteString(client, overviewRequest); err != nil {
-		t.Fatal(err)
-	}
+	_, err := io.WriteString(client, overviewRequest)
+	check.NoError(t, err)
 	<-g.asked
 	select {
 	case err := <-served:
@@ -96,9 +95,7 @@ func TestStoppingFinishesWhatIsAcceptedMeanwhile(t *testing.T) {
 	if answer.StatusCode != http.StatusOK || !answer.Close {
 		t.Errorf("%s, closes its connection: %v", answer.Status, answer.Close)
 	}
-	if err := <-served; err != nil {
-		t.Errorf("stopping: %v", err)
-	}
+	check.Succeeds(t, <-served, "stopping")
 }
 
 // TestStoppingAmidConnecting: whenever connections come and go, each server stops once, with nothing left.
@@ -117,9 +114,7 @@ func TestStoppingAmidConnecting(t *testing.T) {
 			})
 		}
 		stop()
-		if err := <-served; err != nil {
-			t.Fatalf("stopping: %v", err)
-		}
+		check.NoErrorf(t, <-served, "stopping")
 		connecting.Wait()
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"examprep.dev/server/httpapi/endpoint"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // TestEveryPathTellsItsMethods: each path answers the methods of its routes, HEAD with GET, and OPTIONS; any other method
@@ -52,9 +53,7 @@ func TestEveryPathTellsItsMethods(t *testing.T) {
 		}
 	}
 	got := send(server, fasthttp.MethodOptions, "*", nil)
-	if told := string(got.Header.Peek("Allow")); told != strings.Join(slices.Sorted(maps.Keys(all)), ", ") {
-		t.Errorf("OPTIONS *: %q", told)
-	}
+	check.Equal(t, string(got.Header.Peek("Allow")), strings.Join(slices.Sorted(maps.Keys(all)), ", "), "Allow of OPTIONS *")
 }
 
 // TestHeadAnswersAsGetDoes: the same status and headers, Content-Length and ETag among them, and no body, on every path

@@ -24,7 +24,6 @@ func (g closedGate) CheckSession(context.Context, []byte) gate.Decision { return
 
 func (g closedGate) Check(context.Context, []byte, netip.Addr) gate.Decision { return gate.Decision(g) }
 
-// brokenCatalog is a catalogue with a defect, or one that was never loaded.
 type brokenCatalog struct {
 	Catalog
 	ready bool

@@ -42,7 +42,6 @@ func FuzzOperations(f *testing.F) {
 	})
 }
 
-// send calls the server as fasthttp would.
 func send(server *Server, method, target string, body []byte) *fasthttp.Response {
 	var request fasthttp.Request
 	request.Header.SetMethod(method)

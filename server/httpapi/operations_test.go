@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 )
 
 const examPath = "/v1/exam-prep/" + testExam
@@ -69,9 +70,7 @@ func TestETagIsOfTheBytes(t *testing.T) {
 	for _, path := range []string{"/v1/exam-prep/list", "/v1/exam-prep/list?country=spain", examPath + "/overview", "/v1/openapi.json"} {
 		got := a.get(path)
 		sum := sha256.Sum256([]byte(got.body))
-		if want := fmt.Sprintf("%q", hex.EncodeToString(sum[:16])); got.header.Get("ETag") != want {
-			t.Errorf("%s: ETag %s, want %s", path, got.header.Get("ETag"), want)
-		}
+		check.Equal(t, got.header.Get("ETag"), fmt.Sprintf("%q", hex.EncodeToString(sum[:16])), "%s: ETag", path)
 	}
 }
 
@@ -87,12 +86,8 @@ func TestLargeDocumentsAreCompressed(t *testing.T) {
 		}
 		etags[got.header.Get("ETag")] = true
 	}
-	if len(etags) != 4 {
-		t.Errorf("the four forms have the ETags %v", etags)
-	}
-	if small := a.call(http.MethodGet, examPath+"/resources", "", map[string]string{"Accept-Encoding": "gzip"}); small.header.Get("Content-Encoding") != "" {
-		t.Error("a document of one packet is compressed")
-	}
+	check.Equal(t, len(etags), 4, "the four forms have the ETags %v", etags)
+	check.Equal(t, a.call(http.MethodGet, examPath+"/resources", "", map[string]string{"Accept-Encoding": "gzip"}).header.Get("Content-Encoding"), "", "coding of a document of one packet")
 }
 
 func TestEveryGetAnswersHead(t *testing.T) {
@@ -107,9 +102,7 @@ func TestEveryGetAnswersHead(t *testing.T) {
 			t.Errorf("%s: HEAD %d with %d bytes, GET %d", path, head.status, len(head.body), get.status)
 		}
 		for _, name := range []string{"Content-Type", "Content-Length", "Etag", "Cache-Control"} {
-			if head.header.Get(name) != get.header.Get(name) {
-				t.Errorf("%s: %s is %q for HEAD and %q for GET", path, name, head.header.Get(name), get.header.Get(name))
-			}
+			check.Equal(t, head.header.Get(name), get.header.Get(name), "%s: %s of HEAD, and of GET", path, name)
 		}
 	}
 	if missing := a.call(http.MethodHead, "/v1/exam-prep/none/overview", "", nil); missing.status != http.StatusNotFound || missing.body != "" {

@@ -11,6 +11,7 @@ import (
 
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 )
 
 // volatileFields are the header fields whose values differ between two answers to the same request.
@@ -84,9 +85,7 @@ func (a *api) converse(t *testing.T, text string, cuts []int) string {
 		}
 	}()
 	received, err := io.ReadAll(conn)
-	if err != nil {
-		t.Fatalf("after %q: %v", received, err)
-	}
+	check.NoErrorf(t, err, "after %q", received)
 	<-done
 	return volatileFields.ReplaceAllString(string(received), "$1\r")
 }

@@ -19,7 +19,6 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// dial opens a connection to the server that ends with the test, or after waitFor.
 func (a *api) dial(t testing.TB, network string) net.Conn {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), network, a.Address)
@@ -46,10 +45,24 @@ func (a *api) ask(t testing.TB, text string, meanwhile func(conn net.Conn)) (ans
 	return answer
 }
 
+func write(t testing.TB, conn io.Writer, text string) {
+	t.Helper()
+	_, err := io.WriteString(conn, text)
+	check.NoError(t, err)
+}
+
+func readContinue(t testing.TB, r *bufio.Reader) {
+	t.Helper()
+	interim, err := http.ReadResponse(r, nil)
+	if err != nil || interim.StatusCode != http.StatusContinue {
+		t.Fatalf("%v, %v", interim, err)
+	}
+	_ = interim.Body.Close()
+}
+
 // keepQuiet is what a client does that sends no more.
 func keepQuiet(net.Conn) {}
 
-// readResponse reads one answer, after "100 Continue" if that comes first, and holds it against the contract.
 func readResponse(t testing.TB, r *bufio.Reader, method string) response {
 	t.Helper()
 	got, err := http.ReadResponse(r, &http.Request{Method: method})
@@ -57,9 +70,7 @@ func readResponse(t testing.TB, r *bufio.Reader, method string) response {
 		_ = got.Body.Close()
 		got, err = http.ReadResponse(r, &http.Request{Method: method})
 	}
-	if err != nil {
-		t.Fatalf("no answer: %v", err)
-	}
+	check.NoErrorf(t, err, "no answer")
 	answer := response{got.StatusCode, got.Header, testkit.Body(t, got), got.Close}
 	checkAnswer(t, method, "", answer)
 	return answer
@@ -101,9 +112,7 @@ func TestBrokenHTTPIsRefusedInJSON(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			conn := a.dial(t, "tcp")
-			if _, err := io.WriteString(conn, c.sent); err != nil {
-				t.Fatal(err)
-			}
+			write(t, conn, c.sent)
 			reader := bufio.NewReader(conn)
 			got := readResponse(t, reader, http.MethodGet)
 			if got.status != c.status || got.code(t) != c.code {
@@ -117,9 +126,7 @@ func TestBrokenHTTPIsRefusedInJSON(t *testing.T) {
 			}
 		})
 	}
-	if good := a.get("/v1/exam-prep/list"); good.status != http.StatusOK {
-		t.Errorf("a good request afterwards: %d", good.status)
-	}
+	a.get("/v1/exam-prep/list").expect(t, http.StatusOK, "a good request afterwards")
 	if strings.Contains(a.Logs.String(), "panic") {
 		t.Error("something panicked")
 	}
@@ -133,9 +140,7 @@ func TestAPanicIsAnAnswerAndCounted(t *testing.T) {
 		if got := broken.get(examPath + "/overview"); got.status != http.StatusInternalServerError {
 			t.Fatalf("answered %d", got.status)
 		}
-		if told := broken.metric("examprep_http_errors_total", map[string]string{"code": "internal_error"}); told != float64(n) {
-			t.Errorf("%v errors told of, want %d", told, n)
-		}
+		check.Equal(t, broken.metric("examprep_http_errors_total", map[string]string{"code": "internal_error"}), float64(n), "errors counted")
 	}
 }
 
@@ -144,9 +149,7 @@ func TestRefusedBodiesKeepTheirAnswer(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, apitest.Options{Config: httpapi.Config{MaxBodyBytes: 1 << 10}})
 	conn := a.dial(t, "tcp")
-	if _, err := io.WriteString(conn, "POST "+examPath+"/mock-exams/open HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+a.Key+"\r\nX-Request-Id: mine-1\r\nContent-Length: 2000000\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, "POST "+examPath+"/mock-exams/open HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+a.Key+"\r\nX-Request-Id: mine-1\r\nContent-Length: 2000000\r\n\r\n")
 	for range 20 { // whatever happens to it
 		if _, err := conn.Write(bytes.Repeat([]byte{' '}, 100_000)); err != nil {
 			t.Fatalf("the connection was reset under the client: %v", err)
@@ -197,9 +200,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	a := newAPI(t, apitest.Options{Config: httpapi.Config{IdleTimeout: 50 * time.Millisecond}})
 	conn := a.dial(t, "tcp")
 	reader := bufio.NewReader(conn)
-	if _, err := io.WriteString(conn, "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\n\r\n")
 	readResponse(t, reader, http.MethodGet)
 	if _, err := reader.ReadByte(); !errors.Is(err, io.EOF) {
 		t.Errorf("an idle connection ends with %v, want EOF", err)
@@ -211,15 +212,11 @@ func TestOneConnectionTooManyIsAnswered(t *testing.T) {
 	a := newAPI(t, apitest.Options{Config: httpapi.Config{MaxConnections: 2}})
 	for range 2 {
 		conn := a.dial(t, "tcp")
-		if _, err := io.WriteString(conn, "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
+		write(t, conn, "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\n\r\n")
 		readResponse(t, bufio.NewReader(conn), http.MethodGet)
 	}
 	silent := readResponse(t, bufio.NewReader(a.dial(t, "tcp")), http.MethodGet)
-	if silent.status != http.StatusServiceUnavailable {
-		t.Errorf("who says nothing is answered %d", silent.status)
-	}
+	check.Equal(t, silent.status, http.StatusServiceUnavailable, "status of silence")
 	got := readResponse(t, a.ask(t, listLine+mine+"\r\n", keepQuiet), http.MethodGet)
 	if id := got.header.Get("X-Request-Id"); uuid.Validate(id) != nil {
 		t.Errorf("the refusal bears the id %s", id)
@@ -237,9 +234,7 @@ func TestEachOfManyConnectionsTooManyIsAnswered(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, apitest.Options{Config: httpapi.Config{MaxConnections: 1}})
 	held := a.dial(t, "tcp")
-	if _, err := io.WriteString(held, "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	write(t, held, "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\n\r\n")
 	readResponse(t, bufio.NewReader(held), http.MethodGet)
 	surplus := make([]net.Conn, 400)
 	for i := range surplus {
@@ -260,14 +255,10 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 	for _, id := range []string{"one", "two", "three"} {
 		sent.WriteString("GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\nX-Request-Id: " + id + "\r\n\r\n")
 	}
-	if _, err := io.WriteString(conn, sent.String()); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, sent.String())
 	reader := bufio.NewReader(conn)
 	for _, id := range []string{"one", "two", "three"} {
-		if got := readResponse(t, reader, http.MethodGet); got.header.Get("X-Request-Id") != id {
-			t.Errorf("answer of %s where %s was due", got.header.Get("X-Request-Id"), id)
-		}
+		check.Equal(t, readResponse(t, reader, http.MethodGet).header.Get("X-Request-Id"), id, "request ID of the next answer")
 	}
 }
 
@@ -276,9 +267,7 @@ func TestABrokenRequestInLineBearsNoOtherId(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	conn := a.dial(t, "tcp")
-	if _, err := io.WriteString(conn, listLine+mine+"\r\n"+"GET / SPDY/3\r\nX-Request-Id: theirs\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, listLine+mine+"\r\n"+"GET / SPDY/3\r\nX-Request-Id: theirs\r\n\r\n")
 	reader := bufio.NewReader(conn)
 	readResponse(t, reader, http.MethodGet)
 	got := readResponse(t, reader, http.MethodGet)

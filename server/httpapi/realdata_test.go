@@ -38,9 +38,7 @@ func TestRealPapersAreWhatTheContractPromises(t *testing.T) {
 
 func (a *api) mustGet(path string) {
 	a.t.Helper()
-	if got := a.get(path); got.status != http.StatusOK {
-		a.t.Errorf("%s: %d %s", path, got.status, got.body)
-	}
+	a.get(path).expect(a.t, http.StatusOK, "%s", path)
 }
 
 // sit opens a paper, reads it to its end, answers every other question that has options by the first of them, and
@@ -61,9 +59,7 @@ func (a *api) sit(path, paper string) int {
 		}
 		if seen += len(list); len(list) == 0 || page["total"] == float64(seen) {
 			submission := testkit.Encode(a.t, map[string]any{"attempt_id": id, "answers": answers})
-			if got := a.post(path+"/submit", string(submission)); got.status != http.StatusOK {
-				a.t.Errorf("%s: %d %s", paper, got.status, short(got.body))
-			}
+			a.post(path+"/submit", string(submission)).expect(a.t, http.StatusOK, "%s", paper)
 			return seen
 		}
 	}

@@ -40,9 +40,7 @@ func TestAFailedDeliveryShowsItsTriesAndIsRecovered(t *testing.T) {
 			t.Errorf("try %d is %v", i+1, try)
 		}
 	}
-	if status, _, answer := bob.do(http.MethodGet, one, ""); status != http.StatusNotFound {
-		t.Errorf("another sees %d %v, want 404", status, answer)
-	}
+	bob.expect(http.StatusNotFound, http.MethodGet, one, "", "another sees")
 
 	since := fmt.Sprintf(`{"since":%q}`, began.Format(time.RFC3339Nano))
 	if status, _, answer := ada.do(http.MethodPost, path+"/recover", since); status != http.StatusAccepted ||
@@ -56,8 +54,7 @@ func TestAFailedDeliveryShowsItsTriesAndIsRecovered(t *testing.T) {
 
 func TestARecoveryNamesWhatIsWrongWithSince(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t)
-	ada := c.signedIn("ada")
+	_, ada := newConsoleOfAda(t)
 	path := "/v1/developer/webhooks/" + textOf(ada.make("/v1/developer/webhooks", newHook), "id") + "/recover"
 	for _, body := range []string{
 		`{}`, `{"since":null}`, `{"since":1700000000}`, `{"since":"yesterday"}`, `{"since":"2026-03-04"}`, `{"since":"0001-01-01T00:00:00Z"}`,
@@ -76,8 +73,7 @@ func TestARecoveryNamesWhatIsWrongWithSince(t *testing.T) {
 
 func TestAWebhookOfTheClusterIsRecoveredUnlessItIsSuspended(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t)
-	ada := c.signedIn("ada")
+	c, ada := newConsoleOfAda(t)
 	want := webhooks.ManagedEndpoint{
 		Owner: "test/exams/gradebook", URL: "https://receiver.example.com/", Events: webhooks.Kinds(), Secret: webhooks.NewSecret(),
 		Account: uuid.NullUUID{UUID: c.account(ada), Valid: true},

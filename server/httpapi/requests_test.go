@@ -12,16 +12,15 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/webhooks"
 )
 
-// request is what a client sends.
 type request struct {
 	method, path, body string
 	header             map[string]string
 }
 
-// with returns the request with a header more; an empty value removes one that call would send.
 func (r request) with(name, value string) request {
 	r.header = maps.Clone(r.header)
 	r.header[name] = value
@@ -44,7 +43,6 @@ var bodies = map[string]func(s *stage) string{
 	"recoverWebhook":      func(*stage) string { return sinceAnHour() },
 }
 
-// request is one that the operation answers with success, by ada where it is the developers'. What it changes is fresh.
 func (s *stage) request(o openapitest.Operation) request {
 	s.t.Helper()
 	r := request{method: o.Method, path: o.Path, header: map[string]string{}}
@@ -71,7 +69,6 @@ func (s *stage) request(o openapitest.Operation) request {
 	return r
 }
 
-// fill puts things that are there in the place of path parameters.
 func (s *stage) fill(path string) string {
 	s.t.Helper()
 	for parameter, name := range map[string]func() string{
@@ -116,13 +113,10 @@ func (s *stage) newDelivery() string {
 	return s.developer(s.cookie, http.MethodPost, "/v1/developer/webhooks/"+s.hook+"/test", "", "delivery_id")
 }
 
-// accountOf is the account of the person with that cookie.
 func (s *stage) accountOf(cookie string) uuid.UUID {
 	s.t.Helper()
 	id, err := s.Keys.EnsureAccount(s.t.Context(), s.developer(cookie, http.MethodGet, "/v1/developer/session", "", "account"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.NoError(s.t, err)
 	return id
 }
 
@@ -133,13 +127,10 @@ func (s *stage) newManagedWebhook() string {
 		Owner: "test/exams/" + uuid.NewString(), URL: "https://example.com/", Events: []webhooks.Kind{webhooks.KindScored},
 		Account: uuid.NullUUID{UUID: s.accountOf(s.cookie), Valid: true}, Secret: strings.Repeat("s", 32),
 	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.NoError(s.t, err)
 	return endpoint.ID.String()
 }
 
-// insertKeys gives the person with that cookie n keys at once.
 func (s *stage) insertKeys(cookie string, n int) {
 	s.t.Helper()
 	testkit.Exec(s.t, s.Pool, `INSERT INTO api_keys (id, account_id, family_id, prefix, hash)

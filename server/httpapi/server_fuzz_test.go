@@ -56,7 +56,6 @@ func FuzzServer(f *testing.F) {
 	})
 }
 
-// exchange sends the bytes, says that this was all, and returns whatever comes back.
 func (a *api) exchange(t *testing.T, sent []byte) []byte {
 	t.Helper()
 	conn := a.dial(t, "unix")

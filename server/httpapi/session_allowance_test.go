@@ -25,7 +25,6 @@ func (c *console) scarce() *api {
 	})
 }
 
-// withSession returns a browser with a session cookie; "" is none.
 func (a *api) withSession(token string) *browser {
 	a.t.Helper()
 	jar := loopbackJar{}
@@ -35,7 +34,6 @@ func (a *api) withSession(token string) *browser {
 	return newBrowser(a.t, "http://"+a.Address, http.Header{}, jar, nil)
 }
 
-// expectAllowance checks the status of a response and the rest of the allowance that it was counted by.
 func expectAllowance(t *testing.T, name string, got response, status, remaining int) {
 	t.Helper()
 	if got.status != status || got.header.Get("RateLimit-Remaining") != fmt.Sprint(remaining) ||
@@ -47,8 +45,7 @@ func expectAllowance(t *testing.T, name string, got response, status, remaining 
 
 func TestKeylessFloodDoesNotStopARevocation(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t)
-	ada := c.signedIn("ada")
+	c, ada := newConsoleOfAda(t)
 	leaked := ada.make(keysPath, `{"name":"leaked"}`)
 	token := ada.cookie(sessionCookie)
 	a := c.scarce()
@@ -62,9 +59,7 @@ func TestKeylessFloodDoesNotStopARevocation(t *testing.T) {
 	revoked := a.withSession(token).send(http.MethodDelete, keysPath+"/"+textOf(leaked, "key_prefix"), "", nil)
 	expectAllowance(t, "revocation", revoked, http.StatusNoContent, scarceAllowance-1)
 	got := c.call(http.MethodGet, "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer " + textOf(leaked, "key")})
-	if got.status != http.StatusUnauthorized {
-		t.Errorf("the revoked key: %d %s", got.status, got.body)
-	}
+	got.expect(t, http.StatusUnauthorized, "the revoked key")
 }
 
 // TestMadeUpCookieIsCountedByItsAddress: a new cookie for each request gives no new allowance.

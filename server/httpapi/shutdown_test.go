@@ -15,6 +15,7 @@ import (
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 )
 
 // holdAttempts locks the table of attempts, so that an open waits, until release.
@@ -24,16 +25,13 @@ func (a *api) holdAttempts() (release func()) {
 	return func() { _ = tx.Rollback(context.Background()) }
 }
 
-// sendOpen starts an open on a connection of its own and waits until it is in hand.
 func (a *api) sendOpen(t *testing.T) *bufio.Reader {
 	t.Helper()
 	conn := a.dial(t, "tcp")
 	body := `{"paper_id":"` + testPaper + `"}`
 	request := "POST " + examPath + "/mock-exams/open HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + a.Key +
 		"\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
-	if _, err := io.WriteString(conn, request); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, request)
 	testkit.Eventually(t, "the request is in hand", func() bool { return a.metric("examprep_http_requests_in_flight", nil) == 1 })
 	return bufio.NewReader(conn)
 }
@@ -43,9 +41,7 @@ func TestStoppingFinishesWhatIsInHand(t *testing.T) {
 	a := newAPI(t, apitest.Options{})
 	idle := a.dial(t, "tcp")
 	idleReader := bufio.NewReader(idle)
-	if _, err := io.WriteString(idle, "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	write(t, idle, "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\n\r\n")
 	readResponse(t, idleReader, http.MethodGet)
 	release := a.holdAttempts()
 	defer release()
@@ -69,9 +65,7 @@ func TestStoppingFinishesWhatIsInHand(t *testing.T) {
 	if got.status != http.StatusOK || !got.closes {
 		t.Errorf("the request in hand: %d %s %v", got.status, got.body, got.header)
 	}
-	if err := <-stopped; err != nil {
-		t.Errorf("stopping: %v", err)
-	}
+	check.Succeeds(t, <-stopped, "stopping")
 }
 
 // TestSilentConnectionsDoNotDelayTheStop: who has said nothing yet has no request in hand. Nothing is answered, and nobody
@@ -88,12 +82,8 @@ func TestSilentConnectionsDoNotDelayTheStop(t *testing.T) {
 	if said, err := io.ReadAll(silent); len(said) > 0 || err != nil {
 		t.Errorf("a silent connection ends with %q, %v", said, err)
 	}
-	if err := <-stopped; err != nil {
-		t.Errorf("stopping: %v", err)
-	}
-	if charged := a.metric("examprep_http_requests_total", map[string]string{"operation": "unreadable", "status": "4xx"}); charged != 0 {
-		t.Errorf("%v requests were charged", charged)
-	}
+	check.Succeeds(t, <-stopped, "stopping")
+	check.Equal(t, a.metric("examprep_http_requests_total", map[string]string{"operation": "unreadable", "status": "4xx"}), 0, "requests charged")
 }
 
 func TestSilentConnectionsEndUnanswered(t *testing.T) {
@@ -125,19 +115,13 @@ func TestRequestsAreAcceptedWhileLoadBalancersTakeNote(t *testing.T) {
 	go func() { _ = a.Stop() }()
 	testkit.Eventually(t, "answers close their connections", func() bool {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", a.Address)
-		if err != nil {
-			t.Fatalf("not accepted: %v", err)
-		}
+		check.NoErrorf(t, err, "not accepted")
 		defer func() { _ = conn.Close() }()
-		if _, err := io.WriteString(conn, "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
+		write(t, conn, "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\n\r\n")
 		return readResponse(t, bufio.NewReader(conn), http.MethodGet).closes
 	})
 	brief := a.variant(httpapi.Config{DrainDelay: 50 * time.Millisecond}, nil)
-	if err := brief.Stop(); err != nil {
-		t.Errorf("stopping: %v", err)
-	}
+	check.Succeeds(t, brief.Stop(), "stopping")
 }
 
 func TestWorkIsEndedAtItsDeadline(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
-// unavailable checks that the answer says to come back in a moment.
 func unavailable(t *testing.T, what string, got response) {
 	t.Helper()
 	if got.status != http.StatusServiceUnavailable || got.code(t) != "service_unavailable" || got.header.Get("Retry-After") == "" {
@@ -86,9 +86,7 @@ func TestASignInBeginsAgainWhenTheProviderIsBack(t *testing.T) {
 		ada := p.visitor(t)
 		unavailable(t, "a provider that "+name, ada.get("/v1/developer/sign-in"))
 		unavailable(t, "a provider that "+name+", callback", ada.get(callbackPath+"?state=s&code=c"))
-		if ada.cookie(signInCookie) != "" {
-			t.Errorf("a provider that %s: a ceremony was begun", name)
-		}
+		check.Equal(t, ada.cookie(signInCookie), "", "a provider that %s: cookie of the ceremony", name)
 		behave()
 	}
 	p.visitor(t).signIn("ada")
@@ -116,9 +114,7 @@ func TestASignInEndsWellWhenTheProviderIsBack(t *testing.T) {
 			back := ada.authenticate(ada.begin(), "ada")
 			behave := p.provider.misbehaves(t, how)
 			unavailable(t, "callback", ada.call(back))
-			if ada.cookie(sessionCookie) != "" {
-				t.Error("a session was gained")
-			}
+			check.Equal(t, ada.cookie(sessionCookie), "", "session cookie")
 			behave()
 			ada.signIn("ada")
 			p.provider.rotateKeys() // so that the next has to fetch them
@@ -158,9 +154,7 @@ func TestASlowProviderHoldsNobodyUp(t *testing.T) {
 	ada := p.visitor(t)
 	behave := p.provider.misbehaves(t, slow("/.well-known/openid-configuration"))
 	unavailable(t, "discovery", hurry(func() response { return ada.get("/v1/developer/sign-in") }))
-	if ada.account() != "" {
-		t.Error("somebody is signed in")
-	}
+	check.Equal(t, ada.account(), "", "signed-in account")
 	behave()
 	close(release)
 	back := ada.begin()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"examprep.dev/server/httpapi"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestWhatAPageOfAnotherOriginSendsChangesNothing(t *testing.T) {
@@ -42,9 +43,7 @@ func TestWhatAPageOfAnotherOriginSendsChangesNothing(t *testing.T) {
 			}
 		}
 	}
-	if after := ada.get(keysPath).body + ada.get("/v1/developer/webhooks/"+hook).body; after != before {
-		t.Errorf("something changed: %s was %s", after, before)
-	}
+	check.Equal(t, ada.get(keysPath).body+ada.get("/v1/developer/webhooks/"+hook).body, before, "what is stored has changed")
 }
 
 func TestItsOwnPagesAndProgramsMayChangeThings(t *testing.T) {
@@ -60,9 +59,7 @@ func TestItsOwnPagesAndProgramsMayChangeThings(t *testing.T) {
 		"its own page, on this machine": {"Sec-Fetch-Site": "", "Host": "localhost:8080", "Origin": "http://localhost:8080"},
 		"a program":                     {"Sec-Fetch-Site": ""},
 	} {
-		if got := ada.send(http.MethodPost, keysPath, `{"name":"ci"}`, header); got.status != http.StatusCreated {
-			t.Errorf("%s: %d %s", name, got.status, got.body)
-		}
+		ada.send(http.MethodPost, keysPath, `{"name":"ci"}`, header).expect(t, http.StatusCreated, "%s", name)
 	}
 }
 
@@ -72,9 +69,7 @@ func TestASignInNeedsNoOriginButReadsNeedASession(t *testing.T) {
 	for _, path := range []string{keysPath, sessionPath, "/v1/developer/webhooks", "/v1/developer/usage"} {
 		header := map[string]string{"Cookie": sessionCookie + "=" + strings.Repeat("A", 43)}
 		for range 2 {
-			if got := p.visitor(t).send(http.MethodGet, path, "", header); got.status != http.StatusUnauthorized {
-				t.Errorf("%s with %v: %d", path, header, got.status)
-			}
+			p.visitor(t).send(http.MethodGet, path, "", header).expect(t, http.StatusUnauthorized, "%s with %v", path, header)
 			header = maps.Clone(header)
 			header["Cookie"] = sessionCookie + "="
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/testkit/testenv"
 )
 
@@ -70,7 +71,6 @@ func newCertifiedProvider(t testing.TB, redirect string) *certifiedProvider {
 	return p
 }
 
-// start runs the process and returns its port.
 func (p *certifiedProvider) start(packages, redirect string) string {
 	p.t.Helper()
 	cmd := exec.CommandContext(p.t.Context(), filepath.Join(packages, "bin", "node"),
@@ -78,16 +78,10 @@ func (p *certifiedProvider) start(packages, redirect string) string {
 	complaints := new(testkit.Record)
 	cmd.Stderr = complaints
 	commands, err := cmd.StdinPipe()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	check.NoError(p.t, err)
 	output, err := cmd.StdoutPipe()
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		p.t.Fatal(err)
-	}
+	check.NoError(p.t, err)
+	check.NoError(p.t, cmd.Start())
 	p.t.Cleanup(func() {
 		_ = commands.Close() // ends it
 		_ = cmd.Wait()
@@ -111,12 +105,10 @@ func (p *certifiedProvider) await(prefix string) string {
 	return ""
 }
 
-// rotateKeys has it sign with a new key, and publish no other.
 func (p *certifiedProvider) rotateKeys() {
 	p.t.Helper()
-	if _, err := io.WriteString(p.commands, "rotate\n"); err != nil {
-		p.t.Fatal(err)
-	}
+	_, err := io.WriteString(p.commands, "rotate\n")
+	check.NoError(p.t, err)
 	p.await("done")
 }
 
@@ -152,9 +144,7 @@ func rewriting(t testing.TB, endpoint string, change func(answer map[string]any)
 		r.Header.Del("Accept-Encoding")
 		provider.ServeHTTP(kept, r)
 		var answer map[string]any
-		if err := json.NewDecoder(kept.Body).Decode(&answer); err != nil {
-			t.Errorf("%s: %v", r.URL.Path, err)
-		}
+		check.Succeeds(t, json.NewDecoder(kept.Body).Decode(&answer), "%s", r.URL.Path)
 		change(answer)
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(kept.Code)
@@ -162,7 +152,6 @@ func rewriting(t testing.TB, endpoint string, change func(answer map[string]any)
 	}
 }
 
-// claimsOf are the claims of a token that the provider signed.
 func claimsOf(t testing.TB, token string) map[string]any {
 	t.Helper()
 	parsed, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.RS256})

@@ -19,9 +19,9 @@ import (
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/sessions"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
-// refused checks that a callback was refused and that its browser has gained nothing by it.
 func (b *browser) refused(got response) {
 	b.t.Helper()
 	if got.status != http.StatusUnauthorized || got.code(b.t) != "unauthorized" || !strings.HasPrefix(got.header.Get("WWW-Authenticate"), "Cookie ") {
@@ -30,9 +30,7 @@ func (b *browser) refused(got response) {
 	if got.header.Get("Referrer-Policy") != "no-referrer" || got.header.Get("Cache-Control") != "no-store" {
 		b.t.Errorf("the callback may be kept or told on: %v", got.header)
 	}
-	if b.cookie(sessionCookie) != "" {
-		b.t.Error("a session was gained")
-	}
+	check.Equal(b.t, b.cookie(sessionCookie), "", "session cookie")
 }
 
 // lastReason is why the last sign-in was refused, as the log has it.
@@ -115,9 +113,7 @@ func stolenCallbacks() map[string]wrongCallback {
 		"callback that was used": {noCeremony, func(v, ada *browser) response {
 			back := ada.authenticate(ada.begin(), "ada")
 			v.plant(signInCookie, ada.cookie(signInCookie))
-			if got := ada.call(back); got.status != http.StatusSeeOther {
-				v.t.Errorf("the first time: %d", got.status)
-			}
+			ada.call(back).expect(v.t, http.StatusSeeOther, "the first time")
 			return v.call(back)
 		}},
 		"callback of another browser": {noState, func(v, ada *browser) response {
@@ -155,14 +151,10 @@ func TestACallbackThatIsNotTheProvidersAnswerToThisBrowserIsRefused(t *testing.T
 		t.Run(name, func(t *testing.T) {
 			v := p.visitor(t)
 			v.refused(c.attempt(v, p.visitor(t)))
-			if reason := p.lastReason(t); reason != c.reason {
-				t.Errorf("refused, but because %s", reason)
-			}
+			check.Equal(t, p.lastReason(t), c.reason, "reason of the refusal")
 		})
 	}
-	if mallory := testkit.Get[int](t, p.Pool, `SELECT count(*) FROM account_identities WHERE subject = 'mallory'`); mallory != 0 {
-		t.Errorf("%d accounts were made", mallory)
-	}
+	check.Equal(t, testkit.Get[int](t, p.Pool, `SELECT count(*) FROM account_identities WHERE subject = 'mallory'`), 0, "mallory's accounts")
 }
 
 func TestAMadeUpCallbackEndsNoSignInUnderWay(t *testing.T) {
@@ -171,9 +163,7 @@ func TestAMadeUpCallbackEndsNoSignInUnderWay(t *testing.T) {
 	ada := p.visitor(t)
 	back := ada.authenticate(ada.begin(), "ada")
 	ada.refused(ada.get(callbackPath + "?state=forged&code=forged"))
-	if got := ada.call(back); got.status != http.StatusSeeOther {
-		t.Errorf("after a forged callback: %d %s", got.status, got.body)
-	}
+	ada.call(back).expect(t, http.StatusSeeOther, "after a forged callback")
 }
 
 func TestACallbackThatCannotBeReadIsABadRequest(t *testing.T) {
@@ -199,12 +189,9 @@ func TestACallbackThatCannotBeReadIsABadRequest(t *testing.T) {
 	}
 	ada := p.visitor(t)
 	ada.begin()
-	if got := ada.get(callbackPath + "?code=" + strings.Repeat("c", 9<<10)); got.status != http.StatusRequestHeaderFieldsTooLarge {
-		t.Errorf("beyond all bounds: %d", got.status)
-	}
+	ada.get(callbackPath+"?code="+strings.Repeat("c", 9<<10)).expect(t, http.StatusRequestHeaderFieldsTooLarge, "beyond all bounds")
 }
 
-// forger is a provider that signs what it likes, with a key that it publishes beside its own.
 type forger struct {
 	p   *premises
 	own *rsa.PrivateKey
@@ -220,9 +207,7 @@ func newForger(p *premises) *forger {
 		p.t.Fatal(err)
 	}
 	got, err := http.Get(p.provider.issuer + "/jwks")
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	check.NoError(p.t, err)
 	defer func() { _ = got.Body.Close() }()
 	if err := json.NewDecoder(got.Body).Decode(&f.published); err != nil || len(f.published.Keys) == 0 {
 		p.t.Fatalf("%d keys, %v", len(f.published.Keys), err)
@@ -230,7 +215,6 @@ func newForger(p *premises) *forger {
 	return f
 }
 
-// forge has the provider hand out what sign makes of its token's claims.
 func (f *forger) forge(t *testing.T, sign func(claims map[string]any) string) {
 	t.Helper()
 	tokens := rewriting(t, "/token", func(answer map[string]any) {
@@ -248,7 +232,6 @@ func (f *forger) forge(t *testing.T, sign func(claims map[string]any) string) {
 	})
 }
 
-// signed is a token of those claims.
 func signed(t *testing.T, algorithm jose.SignatureAlgorithm, key any, keyID string, claims map[string]any) string {
 	t.Helper()
 	payload, err := json.Marshal(claims)
@@ -290,9 +273,7 @@ func (f *forger) wrongTokens(t *testing.T) map[string]wrongToken {
 		}
 	}
 	publicPEM, err := x509.MarshalPKIXPublicKey(f.own.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	const (
 		otherClaims, signature, nonce = "the ID token is malformed or its claims do not hold", "the ID token's signature does not hold", "the ID token's nonce is not ours"
 		party, nobody, expired        = "the ID token was issued to another service", "the ID token names nobody, or not as it must", "the ID token has expired"
@@ -352,14 +333,10 @@ func TestATokenThatDoesNotHoldIsRefused(t *testing.T) {
 				return
 			}
 			ada.refused(got)
-			if reason := p.lastReason(t); reason != c.reason {
-				t.Errorf("refused, but because %s", reason)
-			}
+			check.Equal(t, p.lastReason(t), c.reason, "reason of the refusal")
 		})
 	}
-	if testkit.Get[int](p.t, p.Pool, "SELECT count(*) FROM account_identities") != 1 {
-		t.Errorf("%d accounts were made, want that of the one token that holds", testkit.Get[int](p.t, p.Pool, "SELECT count(*) FROM account_identities"))
-	}
+	check.Equal(t, testkit.Get[int](p.t, p.Pool, "SELECT count(*) FROM account_identities"), 1, "accounts, of which the token that holds has one")
 }
 
 func TestAKeyThatTheProviderTookBackIsNotTrustedForLong(t *testing.T) {

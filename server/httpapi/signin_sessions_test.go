@@ -9,17 +9,13 @@ import (
 
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
-// signOut ends the browser's session; with "?everywhere=true" all of its account's.
 func (b *browser) signOut(query string) {
 	b.t.Helper()
-	if got := b.send(http.MethodDelete, sessionPath+query, "", nil); got.status != http.StatusNoContent {
-		b.t.Errorf("sign-out: %d %s", got.status, got.body)
-	}
-	if b.cookie(sessionCookie) != "" {
-		b.t.Error("the cookie stays after the sign-out")
-	}
+	b.send(http.MethodDelete, sessionPath+query, "", nil).expect(b.t, http.StatusNoContent, "sign-out")
+	check.Equal(b.t, b.cookie(sessionCookie), "", "cookie after the sign-out")
 }
 
 func TestASessionThatNobodyUsesEnds(t *testing.T) {
@@ -34,9 +30,7 @@ func TestASessionThatNobodyUsesEnds(t *testing.T) {
 		}
 	}
 	p.Ahead.Store(int64(3*sessionIdle - time.Minute))
-	if whose := ada.account(); whose != "" {
-		t.Errorf("the session lives on, of %q", whose)
-	}
+	check.Equal(t, ada.account(), "", "the session lives on; its account")
 }
 
 func TestASessionEndsInTheEndHoweverBusy(t *testing.T) {
@@ -51,12 +45,8 @@ func TestASessionEndsInTheEndHoweverBusy(t *testing.T) {
 		}
 	}
 	p.Ahead.Store(int64(sessionLifetime))
-	if whose := ada.account(); whose != "" {
-		t.Errorf("the session lives on, of %q", whose)
-	}
-	if got := ada.send(http.MethodPost, keysPath, `{"name":"late"}`, nil); got.status != http.StatusUnauthorized {
-		t.Errorf("a key is made: %d", got.status)
-	}
+	check.Equal(t, ada.account(), "", "the session lives on; its account")
+	ada.send(http.MethodPost, keysPath, `{"name":"late"}`, nil).expect(t, http.StatusUnauthorized, "a key is made")
 }
 
 func TestASignOutEndsTheSessionOnTheServer(t *testing.T) {
@@ -68,12 +58,8 @@ func TestASignOutEndsTheSessionOnTheServer(t *testing.T) {
 	kept := home.cookie(sessionCookie)
 	home.signOut("")
 	home.plant(sessionCookie, kept)
-	if whose := home.account(); whose != "" {
-		t.Errorf("a kept cookie is still good, of %q", whose)
-	}
-	if got := home.send(http.MethodDelete, sessionPath, "", nil); got.status != http.StatusUnauthorized {
-		t.Errorf("a second time: %d", got.status)
-	}
+	check.Equal(t, home.account(), "", "the kept cookie is still good; its account")
+	home.send(http.MethodDelete, sessionPath, "", nil).expect(t, http.StatusUnauthorized, "a second time")
 	if work.account() == "" {
 		t.Error("the other session ended as well")
 	}
@@ -87,9 +73,7 @@ func TestASignOutEverywhereEndsAllSessionsOfTheAccountAlone(t *testing.T) {
 	work.signIn("ada")
 	bob.signIn("bob")
 	home.signOut("?everywhere=true")
-	if work.account() != "" {
-		t.Error("a session lives on")
-	}
+	check.Equal(t, work.account(), "", "a session lives on; its account")
 	if bob.account() == "" {
 		t.Error("another's session ended")
 	}
@@ -115,9 +99,7 @@ func TestARequestInHandDoesNotBringItsSessionBack(t *testing.T) {
 	})
 	home.signOut("?everywhere=true")
 	testkit.Release(t, keys)
-	if status := <-answered; status != http.StatusCreated {
-		t.Errorf("what had been let in: %d", status)
-	}
+	check.Equal(t, <-answered, http.StatusCreated, "what had been let in")
 	if work.account() != "" || testkit.Get[int](p.t, p.Pool, "SELECT count(*) FROM sessions") != 0 {
 		t.Error("the session came back")
 	}
@@ -138,9 +120,7 @@ func TestEverySessionIsFoundByTheNextSignOutEverywhere(t *testing.T) {
 	var all sync.WaitGroup
 	for i, v := range visitors {
 		all.Go(func() {
-			if got := v.call(backs[i]); got.status != http.StatusSeeOther {
-				t.Errorf("callback: %d %s", got.status, got.body)
-			}
+			v.call(backs[i]).expect(t, http.StatusSeeOther, "callback")
 		})
 	}
 	all.Go(func() { ada.signOut("?everywhere=true") })
@@ -148,11 +128,7 @@ func TestEverySessionIsFoundByTheNextSignOutEverywhere(t *testing.T) {
 	ada.signIn("ada")
 	ada.signOut("?everywhere=true")
 	for _, v := range visitors {
-		if v.account() != "" {
-			t.Error("a session was missed")
-		}
+		check.Equal(t, v.account(), "", "a session was missed; its account")
 	}
-	if n := testkit.Get[int](p.t, p.Pool, "SELECT count(*) FROM sessions"); n != 0 {
-		t.Errorf("%d sessions are still stored", n)
-	}
+	check.Equal(t, testkit.Get[int](p.t, p.Pool, "SELECT count(*) FROM sessions"), 0, "stored sessions")
 }

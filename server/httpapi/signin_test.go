@@ -8,6 +8,7 @@ import (
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestAPersonSignsInAtACertifiedProviderAndMakesAKey(t *testing.T) {
@@ -20,9 +21,7 @@ func TestAPersonSignsInAtACertifiedProviderAndMakesAKey(t *testing.T) {
 		t.Errorf("the provider is asked for %s", address)
 	}
 	back := ada.authenticate(address, "ada")
-	if back.Query().Get("iss") != p.provider.issuer {
-		t.Errorf("no issuer in %s", back)
-	}
+	check.Equal(t, back.Query().Get("iss"), p.provider.issuer, "issuer in %s", back)
 	got := ada.call(back)
 	if got.status != http.StatusSeeOther || got.header.Get("Location") != sessionPath {
 		t.Fatalf("callback: %d %s", got.status, got.body)
@@ -30,9 +29,7 @@ func TestAPersonSignsInAtACertifiedProviderAndMakesAKey(t *testing.T) {
 	if got.header.Get("Cache-Control") != "no-store" || got.header.Get("Referrer-Policy") != "no-referrer" {
 		t.Errorf("the callback may be kept or told on: %v", got.header)
 	}
-	if ada.cookie(signInCookie) != "" {
-		t.Error("the cookie of the ceremony stays")
-	}
+	check.Equal(t, ada.cookie(signInCookie), "", "cookie of the ceremony")
 	session := ada.get(sessionPath)
 	if whose := session.document(t); whose["account"] != p.provider.issuer+"#ada" || whose["email"] != "ada@example.org" ||
 		session.header.Get("Cache-Control") != "no-store" {
@@ -43,9 +40,7 @@ func TestAPersonSignsInAtACertifiedProviderAndMakesAKey(t *testing.T) {
 	if _, valid := keys.Parse([]byte(key)); made.status != http.StatusCreated || !valid {
 		t.Fatalf("create: %d %s", made.status, made.body)
 	}
-	if got := p.call(http.MethodGet, "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer " + key}); got.status != http.StatusOK {
-		t.Errorf("with the key: %d", got.status)
-	}
+	check.Equal(t, p.call(http.MethodGet, "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer " + key}).status, http.StatusOK, "status with the key")
 }
 
 func TestTheSameSubjectFindsItsAccountAgain(t *testing.T) {
@@ -68,9 +63,7 @@ func TestTheSameSubjectFindsItsAccountAgain(t *testing.T) {
 	if email, told := bob.get(sessionPath).document(t)["email"]; told {
 		t.Errorf("an address that nobody verified is shown: %v", email)
 	}
-	if testkit.Get[int](p.t, p.Pool, "SELECT count(*) FROM account_identities") != 2 {
-		t.Errorf("%d accounts, want 2", testkit.Get[int](p.t, p.Pool, "SELECT count(*) FROM account_identities"))
-	}
+	check.Equal(t, testkit.Get[int](p.t, p.Pool, "SELECT count(*) FROM account_identities"), 2, "accounts")
 }
 
 func TestASessionPlantedBeforeTheSignInIsNotAdopted(t *testing.T) {
@@ -86,9 +79,7 @@ func TestASessionPlantedBeforeTheSignInIsNotAdopted(t *testing.T) {
 			t.Errorf("the planted cookie became a session of %q", ada.account())
 		}
 		thief.plant(sessionCookie, planted)
-		if whose := thief.account(); whose != "" {
-			t.Errorf("the planted session lives on, of %q", whose)
-		}
+		check.Equal(t, thief.account(), "", "the planted session lives on; its account")
 	}
 }
 

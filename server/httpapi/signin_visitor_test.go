@@ -16,6 +16,7 @@ import (
 	"examprep.dev/server/httpapi/developer"
 	"examprep.dev/server/sessions"
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 )
 
 const (
@@ -67,9 +68,7 @@ func newPremises(t testing.TB, config httpapi.Config, adjust func(p *premises)) 
 func (p *premises) visitor(t testing.TB) *browser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return newBrowser(t, p.origin, http.Header{"Sec-Fetch-Site": {"same-origin"}}, jar, p.transport)
 }
 
@@ -78,7 +77,6 @@ func (b *browser) get(target string) response {
 	return b.send(http.MethodGet, target, "", nil)
 }
 
-// begin asks the API where to sign in.
 func (b *browser) begin() *url.URL {
 	b.t.Helper()
 	got := b.get("/v1/developer/sign-in")
@@ -86,9 +84,7 @@ func (b *browser) begin() *url.URL {
 		b.t.Fatalf("sign-in: %d %s", got.status, got.body)
 	}
 	address, err := url.Parse(got.header.Get("Location"))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	check.NoError(b.t, err)
 	return address
 }
 
@@ -97,7 +93,6 @@ var (
 	formPrompt = regexp.MustCompile(`name="prompt" value="([a-z]+)"`)
 )
 
-// authenticate signs in on the provider's pages as subject and returns the callback that the provider sends back to.
 func (b *browser) authenticate(address *url.URL, subject string) *url.URL {
 	b.t.Helper()
 	return b.atProvider(address, func(page string) (*http.Response, error) {
@@ -111,7 +106,6 @@ func (b *browser) authenticate(address *url.URL, subject string) *url.URL {
 
 var abortLink = regexp.MustCompile(`href="([^"]+/abort)"`)
 
-// decline goes to the provider and does not sign in.
 func (b *browser) decline(address *url.URL) *url.URL {
 	b.t.Helper()
 	return b.atProvider(address, func(page string) (*http.Response, error) {
@@ -128,14 +122,10 @@ func (b *browser) atProvider(address *url.URL, answer func(page string) (*http.R
 	b.t.Helper()
 	got, err := b.Get(address.String())
 	for range 5 {
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		check.NoError(b.t, err)
 		page, readErr := io.ReadAll(got.Body)
 		_ = got.Body.Close()
-		if readErr != nil {
-			b.t.Fatal(readErr)
-		}
+		check.NoError(b.t, readErr)
 		if back, noRedirect := got.Location(); noRedirect == nil {
 			return back
 		}
@@ -145,7 +135,6 @@ func (b *browser) atProvider(address *url.URL, answer func(page string) (*http.R
 	return nil
 }
 
-// call opens a callback, as the browser does when the provider sends it there.
 func (b *browser) call(back *url.URL) response {
 	b.t.Helper()
 	if origin := back.Scheme + "://" + back.Host; origin != b.origin {
@@ -154,7 +143,6 @@ func (b *browser) call(back *url.URL) response {
 	return b.send(http.MethodGet, back.RequestURI(), "", map[string]string{"Sec-Fetch-Site": "cross-site"})
 }
 
-// signIn goes the whole way and returns the callback it came back by.
 func (b *browser) signIn(subject string) *url.URL {
 	b.t.Helper()
 	back := b.authenticate(b.begin(), subject)
@@ -169,9 +157,7 @@ func (b *browser) signIn(subject string) *url.URL {
 func (b *browser) cookie(name string) string {
 	b.t.Helper()
 	origin, err := url.Parse(b.origin)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	check.NoError(b.t, err)
 	for _, cookie := range b.Jar.Cookies(origin) {
 		if cookie.Name == name {
 			return cookie.Value
@@ -184,13 +170,10 @@ func (b *browser) cookie(name string) string {
 func (b *browser) plant(name, value string) {
 	b.t.Helper()
 	origin, err := url.Parse(b.origin)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	check.NoError(b.t, err)
 	b.Jar.SetCookies(origin, []*http.Cookie{{Name: name, Value: value, Path: "/", Secure: true, HttpOnly: true}})
 }
 
-// account is whose session the browser has; "" if it has none that lives.
 func (b *browser) account() string {
 	b.t.Helper()
 	got := b.get(sessionPath)

@@ -13,6 +13,7 @@ import (
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 )
 
 // TestSlowReaderGetsAllOfALargeDocument has another client answered while the kernel has no room for the document.
@@ -24,9 +25,7 @@ func TestSlowReaderGetsAllOfALargeDocument(t *testing.T) {
 	conn := a.dial(t, "tcp")
 	reader := bufio.NewReader(conn)
 	for range 2 { // it is answered again on the same connection
-		if _, err := io.WriteString(conn, request); err != nil {
-			t.Fatal(err)
-		}
+		write(t, conn, request)
 		if _, err := reader.Peek(1); err != nil { // the answer has begun
 			t.Fatal(err)
 		}
@@ -34,9 +33,7 @@ func TestSlowReaderGetsAllOfALargeDocument(t *testing.T) {
 			t.Fatal(got.status)
 		}
 		got, err := http.ReadResponse(reader, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		body, err := io.ReadAll(got.Body)
 		if err != nil || string(body) != want {
 			t.Fatalf("%d bytes that are not the %d of the document, %v", len(body), len(want), err)
@@ -50,15 +47,11 @@ func TestClientThatNeverReadsIsCut(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, apitest.Options{Exams: []catalog.Exam{largeExam(testExam)}, Config: httpapi.Config{WriteTimeout: 100 * time.Millisecond}})
 	conn := a.dial(t, "tcp")
-	if _, err := io.WriteString(conn, "GET "+examPath+"/overview HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+a.Key+"\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, "GET "+examPath+"/overview HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+a.Key+"\r\n\r\n")
 	testkit.Eventually(t, "the request is answered", func() bool {
 		return a.metric("examprep_http_requests_total", map[string]string{"operation": "getExamOverview", "status": "2xx"}) == 1
 	})
-	if err := a.Stop(); err != nil {
-		t.Errorf("the connection outlasts the time for its answer: %v", err)
-	}
+	check.Succeeds(t, a.Stop(), "the connection outlasts the time for its answer")
 }
 
 // largeExam is an exam whose overview is larger than what a socket takes unread.

@@ -11,20 +11,17 @@ import (
 	"examprep.dev/server/httpapi/developer"
 	"examprep.dev/server/sessions"
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 )
 
-// newProvider runs an OpenID Connect provider until the test ends.
 func newProvider(t testing.TB) *mockoidc.MockOIDC {
 	t.Helper()
 	provider, err := mockoidc.Run()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { _ = provider.Shutdown() })
 	return provider
 }
 
-// developerOf returns the parts of the developer operations with that provider.
 func developerOf(provider *mockoidc.MockOIDC) func(*apitest.API) *developer.Deps {
 	return func(a *apitest.API) *developer.Deps {
 		return a.Developer(sessions.Provider{
@@ -34,7 +31,6 @@ func developerOf(provider *mockoidc.MockOIDC) func(*apitest.API) *developer.Deps
 	}
 }
 
-// stage is the API with all that its operations can meet: a signed-in person, and a provider to sign in at.
 type stage struct {
 	*api
 	provider *mockoidc.MockOIDC
@@ -51,30 +47,22 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// beginSignIn goes to the provider as subject, and returns the request that completes the sign-in.
 func (s *stage) beginSignIn(subject string) request {
 	s.t.Helper()
 	s.provider.QueueUser(&mockoidc.MockUser{Subject: subject, Email: subject + "@example.org", EmailVerified: true})
 	begun := s.call(http.MethodGet, "/v1/developer/sign-in", "", map[string]string{"Authorization": ""})
 	ask, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, begun.header.Get("Location"), http.NoBody)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.NoError(s.t, err)
 	answer, err := http.DefaultTransport.RoundTrip(ask)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.NoError(s.t, err)
 	_ = answer.Body.Close()
 	back, err := url.Parse(answer.Header.Get("Location"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.NoError(s.t, err)
 	return request{method: http.MethodGet, path: back.RequestURI(), header: map[string]string{
 		"Authorization": "", "Cookie": cookieOf(begun, "__Host-examprep_sign_in"),
 	}}
 }
 
-// signIn makes subject's session, and returns its cookie.
 func (s *stage) signIn(subject string) string {
 	s.t.Helper()
 	b := newBrowser(s.t, "http://"+s.Address, http.Header{}, loopbackJar{}, nil)
@@ -82,7 +70,6 @@ func (s *stage) signIn(subject string) string {
 	return sessionCookie + "=" + b.cookie(sessionCookie)
 }
 
-// cookieOf is the cookie that an answer sets, as it is sent back.
 func cookieOf(r response, name string) string {
 	for _, set := range r.header.Values("Set-Cookie") {
 		if pair, _, _ := strings.Cut(set, ";"); strings.HasPrefix(pair, name+"=") && pair != name+"=" {
@@ -92,7 +79,6 @@ func cookieOf(r response, name string) string {
 	return ""
 }
 
-// send sends a request by call.
 func (s *stage) send(r request) response {
 	s.t.Helper()
 	return s.call(r.method, r.path, r.body, r.header)

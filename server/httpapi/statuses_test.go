@@ -14,6 +14,7 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 )
 
 // operations are the nine of the specification, each with a request that succeeds; %ATTEMPT% is an open attempt.
@@ -32,7 +33,6 @@ var operations = []struct {
 	{"listMockAttempts", "GET", examPath + "/mock-exams/history", "", true},
 }
 
-// open starts an attempt and returns its id.
 func (a *api) open() string {
 	a.t.Helper()
 	id, _ := a.post(examPath+"/mock-exams/open", `{"paper_id":"`+testPaper+`"}`).document(a.t)["attempt_id"].(string)
@@ -51,9 +51,7 @@ func TestEveryOperationAnswersItsStatuses(t *testing.T) {
 		body := strings.ReplaceAll(o.body, "%ATTEMPT%", a.open())
 		send := func(header map[string]string, path string) response { return a.call(o.method, path, body, header) }
 		t.Run(o.name, func(t *testing.T) {
-			if got := send(nil, o.path); got.status != http.StatusOK {
-				t.Errorf("200: %d %s", got.status, got.body)
-			}
+			send(nil, o.path).expect(t, http.StatusOK, "200")
 			for name, authorization := range map[string]string{
 				"none": "", "mistyped": "Bearer " + mistyped, "no key": "Bearer x", "another scheme": "Basic " + a.Key,
 				"the bare key": a.Key, "of the right form, never issued": "Bearer " + unissuedKey,
@@ -182,9 +180,7 @@ func TestBodiesUpToTheLimitAreRead(t *testing.T) {
 	a := newAPI(t, apitest.Options{})
 	body := `{"paper_id":"` + testPaper + `"}`
 	body += strings.Repeat(" ", 1<<20-len(body))
-	if got := a.post(examPath+"/mock-exams/questions", body); got.status != http.StatusOK {
-		t.Errorf("a body of 1 MiB: %d %s", got.status, got.body)
-	}
+	a.post(examPath+"/mock-exams/questions", body).expect(t, http.StatusOK, "a body of 1 MiB")
 }
 
 func TestRequestIDIsAnsweredAlways(t *testing.T) {
@@ -229,12 +225,8 @@ func TestGuessingIsLimitedByAddress(t *testing.T) {
 	for range 4 {
 		statuses = append(statuses, a.call("GET", "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer guess"}).status)
 	}
-	if want := []int{401, 401, 429, 429}; !slices.Equal(statuses, want) {
-		t.Errorf("guesses are answered %v, want %v", statuses, want)
-	}
-	if good := a.get("/v1/exam-prep/list"); good.status != http.StatusOK {
-		t.Errorf("a good key at that address: %d", good.status)
-	}
+	check.Slices(t, statuses, []int{401, 401, 429, 429}, "statuses of guesses")
+	a.get("/v1/exam-prep/list").expect(t, http.StatusOK, "a good key at that address")
 }
 
 func TestPostgresAwayIsUnavailable(t *testing.T) {
@@ -253,9 +245,7 @@ func TestPostgresAwayIsUnavailable(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/v1/exam-prep/list", examPath + "/overview", examPath + "/mock-exams"} {
-		if got := a.get(path); got.status != http.StatusOK {
-			t.Errorf("%s, which is in memory: %d %s", path, got.status, got.body)
-		}
+		a.get(path).expect(t, http.StatusOK, "%s, which is in memory", path)
 	}
 }
 
@@ -266,9 +256,7 @@ func TestRequestsAreMeasuredByOperation(t *testing.T) {
 	a.get("/v1/exam-prep/none/overview")
 	a.get("/nowhere")
 	for _, c := range []struct{ operation, status string }{{"getExamOverview", "2xx"}, {"getExamOverview", "4xx"}, {"unknown", "4xx"}} {
-		if got := a.metric("examprep_http_requests_total", map[string]string{"operation": c.operation, "status": c.status}); got != 1 {
-			t.Errorf("%s %s was counted %v times", c.operation, c.status, got)
-		}
+		check.Equal(t, a.metric("examprep_http_requests_total", map[string]string{"operation": c.operation, "status": c.status}), 1, "requests of %s counted as %s", c.operation, c.status)
 	}
 }
 
@@ -278,9 +266,7 @@ func TestErrorsAreCountedByOperationAndCode(t *testing.T) {
 	a.get("/v1/exam-prep/none/overview")
 	a.post(examPath+"/mock-exams/open", "{}")
 	for operation, code := range map[string]string{"getExamOverview": "exam_not_found", "openMockPaper": "validation_failed"} {
-		if got := a.metric("examprep_http_errors_total", map[string]string{"operation": operation, "code": code}); got != 1 {
-			t.Errorf("%s %s was counted %v times", operation, code, got)
-		}
+		check.Equal(t, a.metric("examprep_http_errors_total", map[string]string{"operation": operation, "code": code}), 1, "errors of %s counted as %s", operation, code)
 	}
 }
 

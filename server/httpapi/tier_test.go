@@ -7,6 +7,7 @@ import (
 
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 )
 
 // TestTheHeadersShowTheTierFromItsChangeOn: what was taken stays taken.
@@ -26,9 +27,7 @@ func TestTheHeadersShowTheTierFromItsChangeOn(t *testing.T) {
 	} {
 		if step.requests > 0 {
 			tier := keys.TierSpec{Name: "acme", Requests: step.requests, Period: step.period, Accounts: []string{"acme"}}
-			if err := a.Keys.ApplyTier(t.Context(), tier); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, a.Keys.ApplyTier(t.Context(), tier))
 		}
 		got := a.call(http.MethodGet, "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer " + key})
 		for name, want := range map[string]string{

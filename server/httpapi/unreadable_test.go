@@ -10,6 +10,7 @@ import (
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestUndecodableDocumentIs500(t *testing.T) {
@@ -39,9 +40,7 @@ func TestExamThatAPodCouldNeverReadIs503(t *testing.T) {
 	a := newAPI(t, apitest.Options{})
 	testkit.Exec(t, a.Pool, "UPDATE exam_revisions SET document = '[]' WHERE exam_key = '"+testExam+"'")
 	fresh, err := read.OpenSnapshot(t.Context(), a.Pool, slog.New(slog.DiscardHandler), read.SnapshotConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	restarted := a.variant(httpapi.Config{}, func(deps *httpapi.Deps) { deps.Catalog = fresh })
 	for _, document := range []string{"/overview", "/resources", "/study-path", "/mock-exams"} {
 		if got := restarted.get(examPath + document); got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {

@@ -24,7 +24,6 @@ import (
 // usageNow is the time by the clock of these tests' developers: late on the last day of a leap year's February.
 var usageNow = time.Date(2028, 2, 29, 23, 59, 59, 0, time.UTC)
 
-// newUsageConsole is a console of an environment, whose requests meter counts once it is set.
 func newUsageConsole(t *testing.T, environment string, meter *atomic.Pointer[usage.Meter]) *console {
 	t.Helper()
 	count := func(key uuid.UUID, admitted bool) {
@@ -37,14 +36,12 @@ func newUsageConsole(t *testing.T, environment string, meter *atomic.Pointer[usa
 	})
 }
 
-// usage asks for the usage of the browser's account.
 func (b *browser) usage(query string) (int, map[string]any) {
 	b.t.Helper()
 	status, _, answer := b.do(http.MethodGet, "/v1/developer/usage"+query, "")
 	return status, answer
 }
 
-// setUsage writes what a key of the browser's was used on a day.
 func (c *console) setUsage(prefix, day string, requests, limited int) {
 	c.test.Helper()
 	testkit.Exec(c.test, c.Pool, `INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited)

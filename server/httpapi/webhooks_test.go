@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/webhooks"
 )
 
@@ -27,18 +28,12 @@ func TestADeveloperManagesWebhooks(t *testing.T) {
 	if status, _, shown := ada.do(http.MethodGet, path, ""); status != http.StatusOK || shown["secret"] != nil {
 		t.Errorf("get: %d %v", status, shown)
 	}
-	if status, _, _ := bob.do(http.MethodGet, path, ""); status != http.StatusNotFound {
-		t.Errorf("another's webhook: %d, want 404", status)
-	}
+	bob.expect(http.StatusNotFound, http.MethodGet, path, "", "another's webhook")
 	if status, _, rotated := ada.do(http.MethodPost, path+"/rotate-secret", ""); status != http.StatusOK || rotated["secret"] == secret {
 		t.Errorf("rotate: %d", status)
 	}
-	if status, _, _ := ada.do(http.MethodDelete, path, ""); status != http.StatusNoContent {
-		t.Errorf("delete: %d", status)
-	}
-	if status, _, _ := ada.do(http.MethodGet, path, ""); status != http.StatusNotFound {
-		t.Errorf("after deletion: %d", status)
-	}
+	ada.expect(http.StatusNoContent, http.MethodDelete, path, "", "delete")
+	ada.expect(http.StatusNotFound, http.MethodGet, path, "", "after deletion")
 	for body, field := range map[string]string{
 		`{"url":"http://x.example","events":["mock_attempt.scored"]}`:         "url",
 		`{"url":"https://169.254.169.254/","events":["mock_attempt.scored"]}`: "url",
@@ -58,8 +53,7 @@ const newHook = `{"url":"https://receiver.example.com/hook","events":["mock_atte
 
 func TestAChangeOfAWebhookChangesWhatIsGiven(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t)
-	ada := c.signedIn("ada")
+	_, ada := newConsoleOfAda(t)
 	made := ada.make("/v1/developer/webhooks", newHook)
 	path := "/v1/developer/webhooks/" + textOf(made, "id")
 	delete(made, "secret")
@@ -114,8 +108,7 @@ func TestAChangeOfAWebhookChangesWhatIsGiven(t *testing.T) {
 
 func TestOneWebhookTooManyIsAConflict(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t)
-	ada := c.signedIn("ada")
+	_, ada := newConsoleOfAda(t)
 	for range webhooks.MaxEndpoints {
 		ada.make("/v1/developer/webhooks", newHook)
 	}
@@ -124,25 +117,19 @@ func TestOneWebhookTooManyIsAConflict(t *testing.T) {
 		t.Errorf("the next: %d %v, want 409", status, refused)
 	}
 	_, _, listed := ada.do(http.MethodGet, "/v1/developer/webhooks", "")
-	if list := listOf(listed, "webhooks"); len(list) != webhooks.MaxEndpoints {
-		t.Errorf("%d are listed", len(list))
-	}
+	check.Equal(t, len(listOf(listed, "webhooks")), webhooks.MaxEndpoints, "endpoints listed")
 }
 
-// declare applies an endpoint as a resource of the cluster does.
 func (c *console) declare(want webhooks.ManagedEndpoint) webhooks.Endpoint {
 	c.test.Helper()
 	endpoint, err := c.managed.Apply(c.test.Context(), want)
-	if err != nil {
-		c.test.Fatal(err)
-	}
+	check.NoError(c.test, err)
 	return endpoint
 }
 
 func TestAWebhookOfTheClusterIsReadOnlyButCanBeTested(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t)
-	ada := c.signedIn("ada")
+	c, ada := newConsoleOfAda(t)
 	endpoint := c.declare(webhooks.ManagedEndpoint{
 		Owner: "test/exams/gradebook", URL: "https://receiver.example.com/", Events: webhooks.Kinds(), Secret: webhooks.NewSecret(),
 		Account: uuid.NullUUID{UUID: c.account(ada), Valid: true},

@@ -69,9 +69,8 @@ func benchmarkConnection(b *testing.B, sent []byte) {
 // roundTrip sends a request and reads its answer, of size bytes; 0: as long as its headers say. It returns the size.
 func roundTrip(b *testing.B, client net.Conn, sent, answer []byte, size int) int {
 	b.Helper()
-	if _, err := client.Write(sent); err != nil {
-		b.Fatal(err)
-	}
+	_, err := client.Write(sent)
+	check.NoError(b, err)
 	for n := 0; size == 0 || n < size; {
 		read, err := client.Read(answer[n:])
 		check.NoError(b, err)

@@ -21,7 +21,6 @@ func acting(t *testing.T) context.Context {
 	return audit.WithActor(t.Context(), audit.Actor{Kind: audit.Administrator, Name: "root@bastion"})
 }
 
-// recorded is a row of the audit table.
 type recorded struct {
 	account, action, target string
 	detail                  map[string]any

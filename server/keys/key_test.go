@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"examprep.dev/server/testkit/check"
 )
 
 const sample = "service_00000000000000000000000000000000000000005176df86"
@@ -81,9 +83,7 @@ func TestAnyChangeOfOneByteIsNoticed(t *testing.T) {
 
 func TestParseAllocatesNothing(t *testing.T) {
 	key := []byte(sample)
-	if n := testing.AllocsPerRun(100, func() { Parse(key) }); n != 0 {
-		t.Errorf("got %v allocations", n)
-	}
+	check.Equal(t, testing.AllocsPerRun(100, func() { Parse(key) }), 0, "allocations")
 }
 
 func FuzzParse(f *testing.F) {
@@ -93,9 +93,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, presented []byte) {
 		hash, ok := Parse(presented)
 		if !ok {
-			if hash != (Hash{}) {
-				t.Error("a hash of what is no key")
-			}
+			check.Equal(t, hash, Hash{}, "a hash of what is no key")
 			return
 		}
 		if len(presented) != Length || string(presented) != strings.ToLower(string(presented)) || hash != sha256.Sum256(presented) {

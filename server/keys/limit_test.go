@@ -13,6 +13,7 @@ import (
 
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // hold keeps new keys from being written until n who want to are waiting, each for that or for another of them; release
@@ -20,19 +21,15 @@ import (
 func hold(t *testing.T, pool *pgxpool.Pool, n int) (release func()) {
 	t.Helper()
 	watcher, err := pool.Acquire(t.Context()) // before they take all
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(watcher.Release)
 	tx := testkit.Begin(t, pool, "LOCK TABLE api_keys IN SHARE MODE")
 	return func() {
 		t.Helper()
 		testkit.Eventually(t, "so many wait", func() bool {
 			var waiting int
-			if err := watcher.QueryRow(t.Context(),
-				"SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&waiting); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, watcher.QueryRow(t.Context(),
+				"SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&waiting))
 			return waiting >= n
 		})
 		testkit.Release(t, tx)
@@ -79,10 +76,9 @@ func TestOnlyActiveKeysCount(t *testing.T) {
 	store, _, pool := newStore(t)
 	plant(t, pool, store, "acme", 4)
 	for _, end := range []string{"revoked_at = now()", "expires_at = now() - interval '1 second'", "expires_at = now() + interval '1 hour'"} {
-		if _, err := pool.Exec(t.Context(),
-			"UPDATE api_keys SET "+end+" WHERE id = (SELECT id FROM api_keys WHERE revoked_at IS NULL AND expires_at IS NULL LIMIT 1)"); err != nil {
-			t.Fatal(err)
-		}
+		_, err := pool.Exec(t.Context(),
+			"UPDATE api_keys SET "+end+" WHERE id = (SELECT id FROM api_keys WHERE revoked_at IS NULL AND expires_at IS NULL LIMIT 1)")
+		check.NoError(t, err)
 	}
 	for i, allowed := range []bool{true, false} { // two are live, of three
 		_, err := store.Create(t.Context(), keys.NewKey{Account: "acme", MaxActiveKeys: 3})
@@ -98,13 +94,9 @@ func TestAnAccountAtItsLimitCanRotate(t *testing.T) {
 	plant(t, pool, store, "acme", keys.MaxActive-1)
 	key := create(t, store, keys.NewKey{Account: "acme", MaxActiveKeys: keys.MaxActive})
 	beside, err := store.Rotate(t.Context(), uuid.Nil, key.Prefix, time.Hour)
-	if err != nil {
-		t.Fatalf("with an overlap: %v", err)
-	}
+	check.NoErrorf(t, err, "with an overlap")
 	instead, err := store.Rotate(t.Context(), uuid.Nil, beside.Prefix, 0)
-	if err != nil {
-		t.Fatalf("without an overlap: %v", err)
-	}
+	check.NoErrorf(t, err, "without an overlap")
 	if _, err := store.Create(t.Context(), keys.NewKey{Account: "acme", MaxActiveKeys: keys.MaxActive}); !errors.As(err, new(*keys.LimitError)) {
 		t.Errorf("one more: %v, want a LimitError", err)
 	}
@@ -142,9 +134,7 @@ func TestTheLimitOfRotatedKeysHoldsHoweverManyRotateAtOnce(t *testing.T) {
 	}
 	release()
 	group.Wait()
-	if rotated.Load() != 1 {
-		t.Errorf("%d were rotated, want 1", rotated.Load())
-	}
+	check.Equal(t, rotated.Load(), 1, "keys rotated")
 }
 
 func TestATimeThatCannotBeWrittenIsRefusedAndOthersAreKeptAsTold(t *testing.T) {

@@ -2,7 +2,6 @@ package keys_test
 
 import (
 	"errors"
-	"slices"
 	"testing"
 
 	"github.com/google/uuid"
@@ -13,7 +12,6 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// plant writes n active keys of an account, all of one instant, and returns the account's id.
 func plant(t *testing.T, pool *pgxpool.Pool, store *keys.Store, account string, n int) uuid.UUID {
 	t.Helper()
 	id, err := store.EnsureAccount(t.Context(), account)
@@ -55,9 +53,7 @@ func TestPagesMeetEveryKeyOnceAlsoWhereTimesAreTheSame(t *testing.T) {
 			}
 			before = walked[len(walked)-1]
 		}
-		if !slices.Equal(walked, prefixes(whole)) {
-			t.Errorf("limit %d: walked %v, want %v", limit, walked, prefixes(whole))
-		}
+		check.Slices(t, walked, prefixes(whole), "limit %d: walked", limit)
 	}
 }
 

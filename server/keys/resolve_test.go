@@ -8,6 +8,7 @@ import (
 
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres/keysdb"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestTierOfAKeyIsResolvedByOneRule(t *testing.T) {
@@ -80,9 +81,7 @@ func TestUnreadableDefaultTierIsTheAllowanceOfTheSpecification(t *testing.T) {
 	}
 	changed.PeriodUs = 0
 	tiers := keys.NewTiers([]keysdb.TiersForDirectoryRow{changed})
-	if got := *tiers.Default(); got != keys.Default() {
-		t.Errorf("unreadable: got %+v, want %+v", got, keys.Default())
-	}
+	check.Equal(t, *tiers.Default(), keys.Default(), "unreadable")
 	if got := tiers.Named(keys.DefaultTier); got == nil || *got != keys.Default() {
 		t.Errorf("unreadable, by name: got %+v, want %+v", got, keys.Default())
 	}

@@ -31,7 +31,6 @@ func (p *pods) Confirm(_ context.Context, kind keys.ChangeKind) error {
 	return p.err
 }
 
-// take returns the changes since the last call.
 func (p *pods) take() []keys.ChangeKind {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -46,7 +45,6 @@ func newStore(t *testing.T) (*keys.Store, *pods, *pgxpool.Pool) {
 	return keys.NewStore(pool, p), p, pool
 }
 
-// row is a key in PostgreSQL.
 type row struct {
 	ID, Family, Account uuid.UUID
 	Revoked             bool
@@ -63,7 +61,6 @@ func create(t *testing.T, store *keys.Store, want keys.NewKey) keys.CreatedKey {
 	return issued
 }
 
-// listed returns a key as its account's list shows it.
 func listed(t *testing.T, store *keys.Store, key keys.CreatedKey) keys.Summary {
 	t.Helper()
 	list, err := store.List(t.Context(), key.Account)
@@ -102,9 +99,7 @@ func TestACreatedKeyCanBeLoadedAndListedButNotRead(t *testing.T) {
 	if other, err := store.List(t.Context(), "nobody"); err != nil || len(other) != 0 {
 		t.Errorf("got %+v, %v", other, err)
 	}
-	if got := confirmed.take(); !slices.Equal(got, []keys.ChangeKind{keys.Addition}) {
-		t.Errorf("confirmed %v", got)
-	}
+	check.Slices(t, confirmed.take(), []keys.ChangeKind{keys.Addition}, "confirmed")
 }
 
 func TestMistakesAreTypedAndChangeNothing(t *testing.T) {
@@ -234,18 +229,13 @@ func TestARotatedKeyInheritsEverythingButItsText(t *testing.T) {
 	if a.Revoked || a.ExpiresAt.Before(time.Now().Add(50*time.Minute)) {
 		t.Errorf("the old key: got %+v", a)
 	}
-	if got := confirmed.take(); !slices.Equal(got, []keys.ChangeKind{keys.Restriction}) {
-		t.Errorf("confirmed %v", got)
-	}
-	if _, err := store.Rotate(t.Context(), uuid.Nil, second.Prefix, 0); err != nil {
-		t.Fatal(err)
-	}
+	check.Slices(t, confirmed.take(), []keys.ChangeKind{keys.Restriction}, "confirmed")
+	_, err = store.Rotate(t.Context(), uuid.Nil, second.Prefix, 0)
+	check.NoError(t, err)
 	if !load(t, pool, second.Key).Revoked {
 		t.Error("no overlap: the old key is accepted")
 	}
-	if got := confirmed.take(); !slices.Equal(got, []keys.ChangeKind{keys.Restriction}) {
-		t.Errorf("no overlap: confirmed %v", got)
-	}
+	check.Slices(t, confirmed.take(), []keys.ChangeKind{keys.Restriction}, "no overlap: confirmed")
 	if later := load(t, pool, first.Key); !later.ExpiresAt.Equal(*a.ExpiresAt) {
 		t.Errorf("the first key's end moved: %v to %v", a.ExpiresAt, later.ExpiresAt)
 	}
@@ -282,9 +272,7 @@ func TestANewKeyJoinsAFamilyOfItsAccountOnly(t *testing.T) {
 	first, foreign := create(t, store, keys.NewKey{}), create(t, store, keys.NewKey{Account: "umbrella"})
 	check.NoError(t, store.Revoke(t.Context(), uuid.Nil, first.Prefix))
 	heir := create(t, store, keys.NewKey{InheritFrom: first.Prefix})
-	if got, want := load(t, pool, heir.Key).Family, load(t, pool, first.Key).ID; got != want {
-		t.Errorf("family %s, want %s", got, want)
-	}
+	check.Equal(t, load(t, pool, heir.Key).Family, load(t, pool, first.Key).ID, "family")
 	for name, prefix := range map[string]string{"unknown": "service_00000000", "of another account": foreign.Prefix, "no prefix": "\xff"} {
 		_, err := store.Create(t.Context(), keys.NewKey{Account: "acme", InheritFrom: prefix})
 		if invalid, ok := errors.AsType[*keys.InvalidError](err); !ok || invalid.Field != "inherit_from" {

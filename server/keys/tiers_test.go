@@ -44,22 +44,13 @@ func TestOverlappingTiersResolveByOneRule(t *testing.T) {
 		{"nothing there to delete", remove("m-account"), keys.DefaultTier},
 	} {
 		confirmed.take()
-		if err := step.do(); err != nil {
-			t.Fatalf("%s: %v", step.name, err)
-		}
-		if after := tierOf(t, store, key); after != step.want {
-			t.Errorf("%s: got %s, want %s", step.name, after, step.want)
-		}
-		if told := confirmed.take(); !slices.Equal(told, []keys.ChangeKind{keys.Restriction}) {
-			t.Errorf("%s: confirmed %v", step.name, told)
-		}
+		check.NoErrorf(t, step.do(), "%s", step.name)
+		check.Equal(t, tierOf(t, store, key), step.want, "%s", step.name)
+		check.Slices(t, confirmed.take(), []keys.ChangeKind{keys.Restriction}, "%s: confirmed", step.name)
 	}
-	if got := tierOf(t, store, other); got != keys.DefaultTier {
-		t.Errorf("a key that no tier names: got %s", got)
-	}
+	check.Equal(t, tierOf(t, store, other), keys.DefaultTier, "a key that no tier names")
 }
 
-// tierOf returns the name of the tier that applies.
 func tierOf(t *testing.T, store *keys.Store, key keys.CreatedKey) string {
 	t.Helper()
 	return listed(t, store, key).Tier
@@ -97,9 +88,7 @@ func TestTheDefaultTierCanBeChangedAndComesBack(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	check.NoError(t, store.DeleteTier(t.Context(), keys.DefaultTier, "m"))
-	if got := standard(); got != keys.Default() {
-		t.Errorf("got %+v", got)
-	}
+	check.Equal(t, standard(), keys.Default(), "standard tier")
 }
 
 func TestApplyingTheSameTierAgainWritesNothingAndIsConfirmed(t *testing.T) {
@@ -147,9 +136,7 @@ func TestATierChangeIsOneChangeHoweverManyKeysHaveTheTier(t *testing.T) {
 	plant(t, pool, store, "acme", 100)
 	before := testkit.Get[int](t, pool, "SELECT count(*) FROM key_changes")
 	check.NoError(t, store.ApplyTier(t.Context(), keys.TierSpec{Name: keys.DefaultTier, Requests: 7, Period: time.Second}))
-	if got := testkit.Get[int](t, pool, "SELECT count(*) FROM key_changes") - before; got != 1 {
-		t.Errorf("%d changes, want 1", got)
-	}
+	check.Equal(t, testkit.Get[int](t, pool, "SELECT count(*) FROM key_changes")-before, 1, "changes")
 }
 
 func TestARevocationWaitsForNoTierChange(t *testing.T) {
@@ -159,9 +146,7 @@ func TestARevocationWaitsForNoTierChange(t *testing.T) {
 	tx := testkit.Begin(t, pool, "UPDATE rate_tiers SET requests = 7 WHERE name = 'default'") // another author's, not committed yet
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := store.Revoke(ctx, uuid.Nil, key.Prefix); err != nil {
-		t.Errorf("beside an open change of the key's tier: %v", err)
-	}
+	check.Succeeds(t, store.Revoke(ctx, uuid.Nil, key.Prefix), "beside an open change of the key's tier")
 	check.NoError(t, tx.Commit(t.Context()))
 	if !load(t, pool, key.Key).Revoked {
 		t.Error("not revoked")

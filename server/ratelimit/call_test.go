@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // TestCallsKeepTheirConnections: a call opens no connection, and takes none from the pool. The clock stands still, so no
@@ -77,9 +78,7 @@ func TestCallIsEncodedAndDecodedWithoutAllocations(t *testing.T) {
 		}
 		g.encode()
 		g.cmd = cmd
-		if err := g.answer(); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, g.answer())
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

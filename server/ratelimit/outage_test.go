@@ -12,9 +12,9 @@ import (
 
 	"examprep.dev/server/ratelimit"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
-// manualClock is a clock that the test moves.
 type manualClock struct{ passed atomic.Int64 }
 
 func (c *manualClock) now() time.Time { return time.Unix(1_800_000_000, c.passed.Load()) }
@@ -62,9 +62,7 @@ func TestPodGrantsItsShareWhileRedisIsDown(t *testing.T) {
 					passed++
 				}
 			}
-			if passed != 10 {
-				t.Errorf("a pod started meanwhile grants %d, want its share of 10", passed)
-			}
+			check.Equal(t, passed, 10, "requests granted by a pod started meanwhile")
 			start()
 			testkit.Eventually(t, "Redis is used again", func() bool { return !take(t, l, id(0), r).Local })
 		})
@@ -101,7 +99,6 @@ func TestFullRedisIsAnOutage(t *testing.T) {
 	l := newLimiter(t, ratelimit.Config{CallTimeout: patience}, open(t, "redis://"+server.Address(), patientOptions))
 	run(t, l)
 	admin := server.Admin()
-	defer func() { _ = admin.Close() }()
 	r := rate(t, 1, time.Hour, 1000)
 	take(t, l, id(1), r)
 	admin.ConfigSet(t.Context(), "maxmemory", "1")
@@ -112,33 +109,8 @@ func TestFullRedisIsAnOutage(t *testing.T) {
 	testkit.Eventually(t, "Redis is used again", func() bool { return !take(t, l, id(1), r).Local })
 }
 
-// newCluster starts a Cluster of two masters and returns its URL.
-func newCluster(t *testing.T) string {
-	t.Helper()
-	first, second := testkit.StartRedis(t, "--cluster-enabled", "yes"), testkit.StartRedis(t, "--cluster-enabled", "yes")
-	a, b := first.Admin(), second.Admin()
-	defer func() { _, _ = a.Close(), b.Close() }()
-	for _, err := range []error{
-		a.ClusterAddSlotsRange(t.Context(), 0, 8191).Err(),
-		b.ClusterAddSlotsRange(t.Context(), 8192, 16383).Err(),
-		b.Do(t.Context(), "cluster", "set-config-epoch", 2).Err(),
-		a.Do(t.Context(), "cluster", "meet", "127.0.0.1", second.Port(), second.BusPort()).Err(),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, node := range []*redis.Client{a, b} {
-		testkit.Eventually(t, "the cluster is whole", func() bool {
-			shards, err := node.ClusterShards(t.Context()).Result()
-			return err == nil && len(shards) == 2 && strings.HasPrefix(node.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
-		})
-	}
-	return "cluster://" + first.Address()
-}
-
 func TestClusterServesManyBucketsAtOnce(t *testing.T) {
-	rdb := open(t, newCluster(t), patientOptions)
+	rdb := open(t, "cluster://"+testkit.StartCluster(t), patientOptions)
 	l := newLimiter(t, ratelimit.Config{CallTimeout: patience, InFlight: 1}, rdb)
 	run(t, l)
 	r := rate(t, 2, time.Hour, 2)
@@ -167,10 +139,7 @@ func TestClusterServesManyBucketsAtOnce(t *testing.T) {
 func TestSentinelFailOverCostsNoError(t *testing.T) {
 	master, replica := testkit.StartRedis(t), testkit.StartRedis(t)
 	admin := replica.Admin()
-	defer func() { _ = admin.Close() }()
-	if err := admin.ReplicaOf(t.Context(), "127.0.0.1", master.Port()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, admin.ReplicaOf(t.Context(), "127.0.0.1", master.Port()).Err())
 	testkit.Eventually(t, "the replica has all", func() bool {
 		return strings.Contains(admin.Info(t.Context(), "replication").Val(), "master_link_status:up")
 	})

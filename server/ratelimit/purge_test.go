@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // patience bounds a call where the test causes no outage, however busy the machine is.
@@ -27,9 +28,8 @@ func fill(t *testing.T, rdb redis.UniversalClient, name string, first, n int, at
 	for i := first; i < first+n; i++ {
 		pipe.HSet(t.Context(), name, binary.BigEndian.AppendUint64(make([]byte, len(ID{})-8), uint64(i)), value)
 	}
-	if _, err := pipe.Exec(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	_, err := pipe.Exec(t.Context())
+	check.NoError(t, err)
 }
 
 // TestBucketIsPurgedFromTheMomentThatItIsFull, and not a microsecond before.
@@ -44,19 +44,11 @@ func TestBucketIsPurgedFromTheMomentThatItIsFull(t *testing.T) {
 	}
 	full := now + (6 * time.Second).Microseconds()
 	for at, want := range map[int64]int64{now: 1, full - 1: 1} {
-		if err := purge.Run(t.Context(), rdb, []string{name}, 0, 100, at).Err(); err != nil {
-			t.Fatal(err)
-		}
-		if n := rdb.HLen(t.Context(), name).Val(); n != want {
-			t.Errorf("%d µs before it is full: %d buckets, want %d", full-at, n, want)
-		}
+		check.NoError(t, purge.Run(t.Context(), rdb, []string{name}, 0, 100, at).Err())
+		check.Equal(t, rdb.HLen(t.Context(), name).Val(), want, "%d µs before it is full: buckets", full-at)
 	}
-	if err := purge.Run(t.Context(), rdb, []string{name}, 0, 100, full).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if n := rdb.HLen(t.Context(), name).Val(); n != 0 {
-		t.Errorf("full: %d buckets", n)
-	}
+	check.NoError(t, purge.Run(t.Context(), rdb, []string{name}, 0, 100, full).Err())
+	check.Equal(t, rdb.HLen(t.Context(), name).Val(), 0, "full: buckets")
 }
 
 // TestPurgeKeepsUp: a beat deletes what is full in 32 steps of 256 buckets.
@@ -70,9 +62,7 @@ func TestPurgeKeepsUp(t *testing.T) {
 	var p purger
 	beats := 0
 	for ; rdb.HLen(t.Context(), name).Val() > used && beats < 20; beats++ {
-		if err := p.purge(t.Context(), r, patience); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, p.purge(t.Context(), r, patience))
 	}
 	if left := rdb.HLen(t.Context(), name).Val(); left != used || beats > 8 {
 		t.Errorf("%d left of %d after %d beats", left, used+full, beats)
@@ -92,9 +82,7 @@ func TestBeatWithLittleToDeleteReadsLittle(t *testing.T) {
 	if err != nil || deleted != 0 || read < purgeCount/2 || read > 2*purgeCount {
 		t.Errorf("read %d, deleted %d, %v", read, deleted, err)
 	}
-	if err := whole.purge(t.Context(), r, patience); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, whole.purge(t.Context(), r, patience))
 	if whole.cursor != stepwise.cursor || whole.cursor == 0 {
 		t.Errorf("a beat ends at cursor %d, a step at %d", whole.cursor, stepwise.cursor)
 	}
@@ -113,8 +101,6 @@ func TestPurgeVisitsEveryHash(t *testing.T) {
 		if beat > len(r.hashes) {
 			t.Fatal("some hash is not purged")
 		}
-		if err := p.purge(t.Context(), r, patience); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, p.purge(t.Context(), r, patience))
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"examprep.dev/server/ratelimit"
 	"examprep.dev/server/redisurl"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // patience bounds a call where the test causes no outage, however busy the machine is.
@@ -25,18 +26,14 @@ func patientOptions(o *redis.UniversalOptions) {
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patience, patience, patience, patience
 }
 
-// open returns a client of the URL, closed after the test's limiters.
 func open(t testing.TB, url string, adjust func(*redis.UniversalOptions)) redis.UniversalClient {
 	t.Helper()
 	rdb, err := redisurl.Open(url, adjust)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }
 
-// shared returns a patient client of the tests' common Redis, and a prefix for this test alone.
 func shared(t testing.TB) (redis.UniversalClient, string) {
 	t.Helper()
 	_, prefix := testkit.Redis(t)
@@ -53,7 +50,6 @@ func newLimiter(t testing.TB, cfg ratelimit.Config, rdb redis.UniversalClient) *
 	return l
 }
 
-// run runs l until the test ends.
 func run(t testing.TB, l *ratelimit.Limiter) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -68,9 +64,7 @@ func run(t testing.TB, l *ratelimit.Limiter) {
 func rate(t testing.TB, requests int, period time.Duration, burst int) ratelimit.Rate {
 	t.Helper()
 	r, err := ratelimit.NewRate(requests, period, burst)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return r
 }
 
@@ -83,9 +77,7 @@ func id(n int) (id ratelimit.ID) {
 func take(t testing.TB, l *ratelimit.Limiter, id ratelimit.ID, r ratelimit.Rate) ratelimit.Result {
 	t.Helper()
 	result, err := l.Take(t.Context(), id, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return result
 }
 
@@ -139,9 +131,7 @@ func TestConcurrentRequestsShareCallsAndTokens(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if got := allowed.Load(); got != requests {
-		t.Errorf("%d of %d allowed", got, requests)
-	}
+	check.Equal(t, allowed.Load(), requests, "requests allowed")
 	if take(t, l, id(0), r).Allowed {
 		t.Error("an empty bucket has a token")
 	}
@@ -154,18 +144,13 @@ func TestLostScriptsAndBucketsCostNoRequest(t *testing.T) {
 	server := testkit.StartRedis(t)
 	l := newLimiter(t, ratelimit.Config{CallTimeout: patience}, open(t, "redis://"+server.Address(), patientOptions))
 	admin := server.Admin()
-	defer func() { _ = admin.Close() }()
 	r := rate(t, 1, time.Hour, 5)
 	take(t, l, id(1), r)
-	if err := admin.ScriptFlush(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, admin.ScriptFlush(t.Context()).Err())
 	if got := take(t, l, id(1), r); got.Local || got.Remaining != 3 {
 		t.Errorf("after the scripts were flushed: got %+v", got)
 	}
-	if err := admin.FlushAll(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, admin.FlushAll(t.Context()).Err())
 	if got := take(t, l, id(1), r); got.Local || got.Remaining != 4 {
 		t.Errorf("after the data were flushed: got %+v", got)
 	}
@@ -200,12 +185,9 @@ func TestBucketNeedsAtMost100BytesOfRedis(t *testing.T) {
 	server := testkit.StartRedis(t)
 	l := newLimiter(t, ratelimit.Config{CallTimeout: patience}, open(t, "redis://"+server.Address(), patientOptions))
 	admin := server.Admin()
-	defer func() { _ = admin.Close() }()
 	used := func() int64 {
 		stats, err := admin.InfoMap(t.Context(), "memory").Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		var n int64
 		for _, c := range stats["Memory"]["used_memory"] {
 			n = 10*n + int64(c-'0')
@@ -238,7 +220,6 @@ func TestPurgeDeletesFullBucketsOnly(t *testing.T) {
 	server := testkit.StartRedis(t)
 	l := newLimiter(t, ratelimit.Config{CallTimeout: patience}, open(t, "redis://"+server.Address(), patientOptions))
 	admin := server.Admin()
-	defer func() { _ = admin.Close() }()
 	slow, quick := rate(t, 1, time.Hour, 5), rate(t, 1000, time.Second, 5)
 	for i := range 2000 {
 		r := quick
@@ -249,9 +230,7 @@ func TestPurgeDeletesFullBucketsOnly(t *testing.T) {
 	}
 	run(t, l)
 	testkit.Eventually(t, "full buckets are deleted", func() bool { return admin.HLen(t.Context(), "buckets").Val() == 20 })
-	if got := take(t, l, id(100), slow); got.Remaining != 3 {
-		t.Errorf("got %+v", got)
-	}
+	check.Equal(t, take(t, l, id(100), slow).Remaining, 3, "requests remaining")
 	if ttl := admin.TTL(t.Context(), "buckets").Val(); ttl < 6*24*time.Hour {
 		t.Errorf("the hash expires in %s", ttl)
 	}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // atTime is a script whose clock is its last argument, µs.
@@ -30,7 +31,6 @@ type model struct {
 	used        bool
 }
 
-// missingAt returns what is missing now.
 func (m *model) missingAt(now uint64) uint64 {
 	if now <= m.at {
 		return m.missing
@@ -67,7 +67,6 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// groupOf returns a group of calls with the arguments of take.lua.
 func groupOf(calls ...*call) *group {
 	var g group
 	for _, c := range calls {
@@ -80,9 +79,7 @@ func groupOf(calls ...*call) *group {
 func mustRate(t testing.TB, requests int, period time.Duration, burst int) Rate {
 	t.Helper()
 	r, err := NewRate(requests, period, burst)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return r
 }
 
@@ -124,9 +121,7 @@ func TestScriptCountsAsTheModelDoes(t *testing.T) {
 			}
 			g := groupOf(calls...)
 			g.cmd = take.Run(t.Context(), rdb, []string{name}, g.fields, g.counts, g.limits, now)
-			if err := g.answer(); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, g.answer())
 			for i, it := range g.items {
 				if it.granted != want[i] || it.missing != float64(wantMissing[i]) {
 					t.Fatalf("at %d: bucket %v: got %+v, want %d granted and %d units missing", now, g.ids[i], it, want[i], wantMissing[i])
@@ -135,9 +130,7 @@ func TestScriptCountsAsTheModelDoes(t *testing.T) {
 				denied += it.asked - want[i]
 			}
 			if rapid.Bool().Draw(t, "purge") {
-				if err := purge.Run(t.Context(), rdb, []string{name}, 0, 100, now).Err(); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, purge.Run(t.Context(), rdb, []string{name}, 0, 100, now).Err())
 				for i := range buckets {
 					buckets[i].purge(now)
 				}
@@ -150,9 +143,7 @@ func TestScriptCountsAsTheModelDoes(t *testing.T) {
 }
 
 func TestRateIsInLowestTerms(t *testing.T) {
-	if got, want := mustRate(t, 120, time.Minute, 120), (Rate{period: 500_000, requests: 1, burst: 120}); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	check.Equal(t, mustRate(t, 120, time.Minute, 120), Rate{period: 500_000, requests: 1, burst: 120}, "rate")
 	for _, c := range []struct {
 		requests int
 		period   time.Duration

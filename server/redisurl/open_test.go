@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"examprep.dev/server/redisurl"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestParseReadsEachTopology(t *testing.T) {
@@ -22,9 +23,7 @@ func TestParseReadsEachTopology(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := redisurl.Parse(c.url)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if a := strings.Join(got.Addrs, ","); a != c.addrs || got.MasterName != c.master || got.IsClusterMode != c.cluster || got.DB != c.db {
 				t.Errorf("got %s master=%q cluster=%v db=%d", a, got.MasterName, got.IsClusterMode, got.DB)
 			}

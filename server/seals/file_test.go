@@ -14,15 +14,13 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
-// replace puts another file in place of a mounted one, as the kubelet does.
 func replace(t *testing.T, name, text string) {
 	t.Helper()
 	testkit.WriteFile(t, name+".new", []byte(text))
-	if err := os.Rename(name+".new", name); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.Rename(name+".new", name))
 }
 
 // mountedFile trusts the old key at first, never both.
@@ -42,9 +40,7 @@ func newMountedFile(t *testing.T) *mountedFile {
 	m.byOld, m.byRecent = sign(t, m.old, Namespace, m.statement), sign(t, m.recent, Namespace, m.statement)
 	m.trust(t, m.old)
 	file, err := Open(m.name, slog.New(slog.NewTextHandler(&m.log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	m.File = file
 	return m
 }
@@ -99,16 +95,10 @@ func TestAKeyThatIsTakenOutOfTheFileCountsNoMore(t *testing.T) {
 func exhaust(t *testing.T, f func()) {
 	t.Helper()
 	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Max: limit.Max}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
+	check.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Max: limit.Max}))
 	defer func() {
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
 	}()
 	f()
 }

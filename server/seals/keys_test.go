@@ -20,7 +20,6 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// statementOfAnn is what the tests sign.
 func statementOfAnn() Statement {
 	return Statement{
 		ExamKey: "xx-sample", PaperID: "xx-sample-2023", Digest: "sha256:" + strings.Repeat("0a", 32),
@@ -35,7 +34,6 @@ func messageOf(t testing.TB, statement Statement) []byte {
 	return message
 }
 
-// newSSHKey makes an Ed25519 key.
 func newSSHKey(t testing.TB) ssh.Signer {
 	t.Helper()
 	_, private, err := ed25519.GenerateKey(rand.Reader)
@@ -57,12 +55,10 @@ func newECDSA(t testing.TB, curve elliptic.Curve) *ecdsa.PrivateKey {
 	return private
 }
 
-// authorized is the key type and the key, as a line of allowed_signers ends.
 func authorized(key ssh.PublicKey) string {
 	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
 }
 
-// sign is ssh-keygen -Y sign.
 func sign(t testing.TB, key ssh.Signer, namespace string, statement Statement) string {
 	t.Helper()
 	signed, err := sshsig.Sign(bytes.NewReader(messageOf(t, statement)), key, sshsig.HashSHA512, namespace)
@@ -77,7 +73,6 @@ func publicPEM(t testing.TB, key crypto.PublicKey) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 }
 
-// signRaw is cosign sign-blob --key.
 func signRaw(t testing.TB, key crypto.Signer, statement Statement) string {
 	t.Helper()
 	message, hash := messageOf(t, statement), crypto.Hash(0)

@@ -82,9 +82,7 @@ func TestPatternsAreOpenSSHs(t *testing.T) {
 	} {
 		list, err := parseList(test.list)
 		check.NoError(t, err)
-		if got := list.match(test.name); got != test.want {
-			t.Errorf("%q matches %q: %t", test.list, test.name, got)
-		}
+		check.Equal(t, list.match(test.name), test.want, "%q matches %q", test.list, test.name)
 	}
 }
 

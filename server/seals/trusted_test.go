@@ -16,6 +16,8 @@ import (
 
 	"github.com/hiddeco/sshsig"
 	"golang.org/x/crypto/ssh"
+
+	"examprep.dev/server/testkit/check"
 )
 
 func TestTheMessageIsAsDocumented(t *testing.T) {
@@ -23,9 +25,7 @@ func TestTheMessageIsAsDocumented(t *testing.T) {
 	statement.By = `A. "B" <ann@example.org> & é`
 	want := `{"at":"2026-01-31","by":"A. \"B\" <ann@example.org> & é","canonical":"examprep.dev/seal/v1",` +
 		`"digest":"sha256:` + strings.Repeat("0a", 32) + `","exam_key":"xx-sample","paper_id":"xx-sample-2023"}` + "\n"
-	if message := messageOf(t, statement); string(message) != want {
-		t.Errorf("message %s\nwant    %s", message, want)
-	}
+	check.Equal(t, string(messageOf(t, statement)), want, "message")
 	statement.By = "ann\xff"
 	if message, err := statement.Message(); err == nil {
 		t.Errorf("a name that is not UTF-8 has the message %s", message)
@@ -42,14 +42,10 @@ func TestATrustedSignatureCounts(t *testing.T) {
 	line := authorized(key.PublicKey())
 	ec, other := newECDSA(t, elliptic.P256()), newECDSA(t, elliptic.P256())
 	edPublic, ed, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	digest := sha512.Sum512(messageOf(t, statement))
 	prehashed, err := ed.Sign(rand.Reader, digest[:], crypto.SHA512)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	ssh384 := sshKey(t, newECDSA(t, elliptic.P384()))
 	wrapped := signRaw(t, ec, statement)
 	for name, test := range map[string]trustedCase{
@@ -72,9 +68,7 @@ func TestATrustedSignatureCounts(t *testing.T) {
 			if err := parse(t, test.file).Verify(statement, test.signature); err != nil {
 				t.Error(err)
 			}
-			if err := Inspect(statement, test.signature); err != nil {
-				t.Errorf("inspected: %v", err)
-			}
+			check.Succeeds(t, Inspect(statement, test.signature), "inspected")
 		})
 	}
 }
@@ -102,9 +96,7 @@ func TestASignatureCoversAllOfItsStatement(t *testing.T) {
 				t.Errorf("%s: another %s is not seen without the keys", name, field)
 			}
 		}
-		if err := set.Verify(statement, signature); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.Succeeds(t, set.Verify(statement, signature), "%s", name)
 	}
 }
 
@@ -158,15 +150,11 @@ func TestASignatureThatDoesNotCountSaysWhy(t *testing.T) {
 func resigned(t *testing.T, armored, format string) string {
 	t.Helper()
 	signed, err := sshsig.Unarmor([]byte(armored))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	signed.Signature.Format = format
 	if format == ssh.KeyAlgoRSA {
 		private, err := rsa.GenerateKey(rand.Reader, minRSABits)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		signed.PublicKey = sshKey(t, private).PublicKey()
 	}
 	return string(sshsig.Armor(signed))
@@ -177,18 +165,12 @@ func TestACertificateDoesNotStandForItsAuthority(t *testing.T) {
 	certificate := &ssh.Certificate{
 		Key: leaf.PublicKey(), CertType: ssh.UserCert, ValidPrincipals: []string{"ann@example.org"}, ValidBefore: ssh.CertTimeInfinity,
 	}
-	if err := certificate.SignCert(rand.Reader, authority); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, certificate.SignCert(rand.Reader, authority))
 	certified, err := ssh.NewCertSigner(certificate, leaf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	statement := statementOfAnn()
 	signed, err := sshsig.Sign(bytes.NewReader(messageOf(t, statement)), certified, sshsig.HashSHA512, Namespace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	set := parse(t, "* "+authorized(authority.PublicKey()), "* "+authorized(leaf.PublicKey()))
 	if err := set.Verify(statement, string(sshsig.Armor(signed))); err == nil {
 		t.Error("a certificate counts")
@@ -207,9 +189,7 @@ func FuzzVerify(f *testing.F) {
 	whole, _ := pem.Decode([]byte(signed))
 	f.Fuzz(func(t *testing.T, text string) {
 		if err := set.Verify(statement, text); err == nil {
-			if err := Inspect(statement, text); err != nil {
-				t.Errorf("counts, but: %v", err)
-			}
+			check.Succeeds(t, Inspect(statement, text), "counts, but")
 			// Ed25519 and the parser leave no room for a second form of the one signature that was made.
 			if block, _ := pem.Decode([]byte(strings.TrimSpace(text))); block != nil && !bytes.Equal(block.Bytes, whole.Bytes) {
 				t.Errorf("another signature counts: %q", text)

@@ -32,9 +32,7 @@ func TestATokenOfAnotherMakerIsRefusedWithoutALookUp(t *testing.T) {
 		"another random part":   {foreign[:43] + made[43:], false},
 		"with something behind": {made + "A", false},
 	} {
-		if got := f.store.Authentic([]byte(c.token)); got != c.want {
-			t.Errorf("%s: authentic: %v", name, got)
-		}
+		check.Equal(t, f.store.Authentic([]byte(c.token)), c.want, "%s: authentic", name)
 		_, err := f.store.Lookup(t.Context(), c.token)
 		if none, refused := errors.AsType[*sessions.NoSessionError](err); refused == c.want {
 			t.Errorf("%s: %v, %v", name, err, none)

@@ -16,13 +16,11 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// acting is the context of a request that is recorded.
 func acting(t *testing.T) context.Context {
 	t.Helper()
 	return audit.WithActor(t.Context(), audit.Actor{Kind: audit.Developer, RequestID: "r"})
 }
 
-// refuseRecords makes the audit log refuse new records, until allow.
 func refuseRecords(t *testing.T, pool *pgxpool.Pool) (allow func()) {
 	t.Helper()
 	_, err := pool.Exec(t.Context(), `
@@ -43,9 +41,7 @@ func TestSignInAndSignOutHappenOnlyWithTheirRecord(t *testing.T) {
 	expect := func(what string, live, used, recorded int) {
 		t.Helper()
 		got := [3]int{f.count(t, "sessions"), f.count(t, "used_sign_ins"), f.count(t, "audit_log")}
-		if want := [3]int{live, used, recorded}; got != want {
-			t.Errorf("%s: sessions, used sign-ins and records are %v, want %v", what, got, want)
-		}
+		check.Equal(t, got, [3]int{live, used, recorded}, "%s: sessions, used sign-ins and records", what)
 	}
 	cookie, back := f.returned(t)
 	allow := refuseRecords(t, f.pool)

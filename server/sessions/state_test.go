@@ -18,7 +18,6 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// returned begins a sign-in and goes to the provider with it.
 func (f *fixture) returned(t *testing.T) (cookie string, back sessions.Callback) {
 	t.Helper()
 	address, cookie, err := f.signIn.Begin(t.Context())
@@ -40,14 +39,10 @@ func TestASignInThatIsOnlyBegunTakesUpNoRoom(t *testing.T) {
 	stored := func() int {
 		return f.count(t, "sessions") + f.count(t, "used_sign_ins") + f.count(t, "account_identities")
 	}
-	if n := stored(); n != 0 {
-		t.Errorf("PostgreSQL holds %d rows of it", n)
-	}
+	check.Equal(t, stored(), 0, "rows of it in PostgreSQL")
 	_, err := f.signIn.Complete(t.Context(), cookie, back)
 	check.NoError(t, err)
-	if n := stored(); n != 3 {
-		t.Errorf("PostgreSQL holds %d rows of a completed sign-in, want 3", n)
-	}
+	check.Equal(t, stored(), 3, "rows of a completed sign-in in PostgreSQL")
 }
 
 func TestAnotherPodCompletesWhatOneHasBegunAndNoneDoesTwice(t *testing.T) {
@@ -181,8 +176,6 @@ func TestProviderIsDiscoveredEveryTenMinutesAndKeptWhileThatFails(t *testing.T) 
 				t.Errorf("after %s: %v", step.after, err)
 			}
 		}
-		if n := asked.Load(); n != step.asked {
-			t.Errorf("after %s: asked %d times, want %d", step.after, n, step.asked)
-		}
+		check.Equal(t, asked.Load(), step.asked, "after %s: times asked", step.after)
 	}
 }

@@ -20,7 +20,6 @@ import (
 
 const redirectURL = "http://127.0.0.1/v1/developer/callback"
 
-// accounts makes account rows as server/keys does; sessions' tests need no more of it.
 type accounts struct{ pool *pgxpool.Pool }
 
 func (a accounts) EnsureAccount(ctx context.Context, name string) (uuid.UUID, error) {
@@ -38,19 +37,16 @@ type fixture struct {
 	pool     *pgxpool.Pool
 }
 
-// pod returns the sign-in of another pod, on that database.
 func (f *fixture) pod(secret string, pool *pgxpool.Pool) *sessions.SignIn {
 	return sessions.NewSignIn(sessions.Provider{
 		Issuer: f.provider.Issuer(), ClientID: f.provider.ClientID, ClientSecret: f.provider.ClientSecret, RedirectURL: redirectURL,
 	}, []byte(secret), accounts{pool}, f.storeOn(pool))
 }
 
-// storeOn is another pod's store, on that database.
 func (f *fixture) storeOn(pool *pgxpool.Pool) *sessions.Store {
 	return sessions.NewStore(pool, []byte(secret), time.Hour, 8*time.Hour, func() time.Time { return *f.clock })
 }
 
-// account makes an account.
 func (f *fixture) account(t *testing.T) uuid.UUID {
 	t.Helper()
 	id, err := accounts{f.pool}.EnsureAccount(t.Context(), uuid.NewString())
@@ -58,7 +54,6 @@ func (f *fixture) account(t *testing.T) uuid.UUID {
 	return id
 }
 
-// count is how many rows a table has.
 func (f *fixture) count(t *testing.T, table string) (n int) {
 	t.Helper()
 	check.NoError(t, f.pool.QueryRow(t.Context(), "SELECT count(*) FROM "+table).Scan(&n))
@@ -307,15 +302,11 @@ func TestEndedSessionsAreForgotten(t *testing.T) {
 		return token
 	}
 	check.NoError(t, f.store.End(t.Context(), create()))
-	if n := f.count(t, "sessions"); n != 0 {
-		t.Errorf("%d remembered after the sign-out", n)
-	}
+	check.Equal(t, f.count(t, "sessions"), 0, "sessions remembered after the sign-out")
 	create()
 	*f.clock = f.clock.Add(9 * time.Hour)
 	create()
-	if n := f.count(t, "sessions"); n != 1 {
-		t.Errorf("%d remembered, want the living one", n)
-	}
+	check.Equal(t, f.count(t, "sessions"), 1, "remembered sessions")
 }
 
 func TestUsedSignInIsForgottenOnceItHasExpired(t *testing.T) {
@@ -325,9 +316,7 @@ func TestUsedSignInIsForgottenOnceItHasExpired(t *testing.T) {
 		cookie, back := f.returned(t)
 		_, err := f.signIn.Complete(t.Context(), cookie, back)
 		check.NoError(t, err)
-		if n := f.count(t, "used_sign_ins"); n != 1 {
-			t.Errorf("%d sign-ins are remembered, want the last", n)
-		}
+		check.Equal(t, f.count(t, "used_sign_ins"), 1, "remembered sign-ins")
 		_, err = f.pool.Exec(t.Context(), "UPDATE used_sign_ins SET expires_at = expires_at - $1::interval", 2*sessions.SignInTimeout)
 		check.NoError(t, err)
 	}

@@ -56,7 +56,6 @@ func forge(change func(claims map[string]any)) func(*mockoidc.MockOIDC) error {
 	}
 }
 
-// resign changes the claims of the id_token in a token endpoint's answer.
 func resign(signer jose.Signer, answer []byte, change func(map[string]any)) ([]byte, error) {
 	var fields map[string]any
 	if err := json.NewDecoder(bytes.NewReader(answer)).Decode(&fields); err != nil {

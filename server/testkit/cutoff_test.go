@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // TestCutOffLetsNobodyThrough asks from many goroutines, half of them by connections of their own that start just then.
@@ -47,9 +48,7 @@ func TestCutOffLetsNobodyThrough(t *testing.T) {
 		asking.Wait()
 		for range askers {
 			asking.Go(func() {
-				if err := pool.Ping(t.Context()); err != nil {
-					t.Errorf("after it: %v", err)
-				}
+				check.Succeeds(t, pool.Ping(t.Context()), "after it")
 			})
 		}
 		asking.Wait()

@@ -47,7 +47,6 @@ type databases struct {
 
 var own databases //nolint:gochecknoglobals // the server knows each test process by one connection
 
-// create makes a database and returns its address. It is dropped some time after the test has ended.
 func (d *databases) create(t testing.TB, server string, migrated bool) string {
 	t.Helper()
 	if d.once.Do(func() { d.err = d.join(server) }); d.err != nil {
@@ -84,9 +83,7 @@ func (d *databases) end(t testing.TB, server, name string) {
 	ctx, cancel := context.WithTimeout(context.Background(), serverTime)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, server)
-	if err != nil {
-		t.Fatalf("reach test database server: %v", err)
-	}
+	check.NoErrorf(t, err, "reach test database server")
 	defer func() { _ = conn.Close(ctx) }()
 	check.NoError(t, dropAll(ctx, conn, drop))
 }
@@ -195,7 +192,6 @@ func (d *databases) ensureTemplate(ctx context.Context, server string) error {
 	return err
 }
 
-// isOldTemplate reports whether a database is a template that a test process made before the given week.
 func isOldTemplate(name, week string) bool {
 	match := regexp.MustCompile(`^template_[0-9a-f]+_([0-9]{4}w[0-9]{2})$`).FindStringSubmatch(name)
 	return len(match) == 2 && match[1] < week

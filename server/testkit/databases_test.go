@@ -18,9 +18,8 @@ func TestDatabasesOfEndedProcessesAndOldTemplatesAreDropped(t *testing.T) {
 	for _, statement := range []string{
 		"DROP DATABASE IF EXISTS " + dead, "CREATE DATABASE " + dead, "CREATE DATABASE " + old + " IS_TEMPLATE true",
 	} {
-		if _, err := conn.Exec(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
+		_, err := conn.Exec(t.Context(), statement)
+		check.NoError(t, err)
 	}
 	next := &databases{} // stands for another process
 	check.NoError(t, next.join(server))
@@ -28,9 +27,7 @@ func TestDatabasesOfEndedProcessesAndOldTemplatesAreDropped(t *testing.T) {
 	for name, want := range map[string]bool{dead: false, old: false, living: true, next.template: true} {
 		var exists bool
 		check.NoError(t, conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&exists))
-		if exists != want {
-			t.Errorf("%s exists: %t, want %t", name, exists, want)
-		}
+		check.Equal(t, exists, want, "%s exists", name)
 	}
 }
 
@@ -39,9 +36,7 @@ func TestOnlyOwnTemplatesOfEarlierWeeksAreOld(t *testing.T) {
 		"template_0123abcd_2026w47": true, "template_0123abcd_2025w52": true, "template_0123abcd_2026w48": false,
 		"template_0123abcd_2027w01": false, "template_postgis": false, "template_0123abcd_20": false, "template1": false,
 	} {
-		if got := isOldTemplate(name, "2026w48"); got != want {
-			t.Errorf("%s: %t, want %t", name, got, want)
-		}
+		check.Equal(t, isOldTemplate(name, "2026w48"), want, "%s", name)
 	}
 }
 
@@ -52,9 +47,7 @@ func TestEveryDatabaseHasItsOwnInstallation(t *testing.T) {
 		check.NoError(t, Database(t).QueryRow(t.Context(), "SELECT id::text FROM installation").Scan(&id))
 		seen[id] = true
 	}
-	if len(seen) != 2 {
-		t.Errorf("two databases have the id of one: %v", seen)
-	}
+	check.Equal(t, len(seen), 2, "IDs of two databases, %v", seen)
 }
 
 func pgxDatabase(t *testing.T, address string) string {

@@ -6,24 +6,22 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"examprep.dev/server/testkit/check"
 )
 
 // ReadFile returns the content of a file.
 func ReadFile(t testing.TB, path string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return content
 }
 
 // WriteFile writes a file that only its owner can read.
 func WriteFile(t testing.TB, path string, content []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.WriteFile(path, content, 0o600))
 }
 
 // Decode parses JSON.
@@ -38,9 +36,7 @@ func Decode(t T, text []byte, into any) {
 func Encode(t T, value any) []byte {
 	t.Helper()
 	text, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return text
 }
 
@@ -52,9 +48,7 @@ func Size(t testing.TB, variable string, otherwise int64) int64 {
 		return otherwise
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		t.Fatalf("%s: %v", variable, err)
-	}
+	check.NoErrorf(t, err, "%s", variable)
 	return n
 }
 
@@ -66,8 +60,6 @@ func Duration(t testing.TB, variable string, otherwise time.Duration) time.Durat
 		return otherwise
 	}
 	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatalf("%s: %v", variable, err)
-	}
+	check.NoErrorf(t, err, "%s", variable)
 	return d
 }

@@ -51,6 +51,7 @@ func EmptyDatabase(t testing.TB) string {
 type T interface {
 	Helper()
 	Context() context.Context
+	Errorf(format string, args ...any)
 	Fatal(args ...any)
 	Fatalf(format string, args ...any)
 }
@@ -74,9 +75,7 @@ func Get[V any](t T, db Session, query string, args ...any) V {
 	t.Helper()
 	rows, _ := db.Query(t.Context(), query, args...) // CollectOneRow returns the query's error
 	value, err := pgx.CollectOneRow(rows, pgx.RowTo[V])
-	if err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
+	check.NoErrorf(t, err, "%s", query)
 	return value
 }
 
@@ -85,9 +84,7 @@ func List[V any](t T, db Session, query string, args ...any) []V {
 	t.Helper()
 	rows, _ := db.Query(t.Context(), query, args...) // CollectRows returns the query's error
 	values, err := pgx.CollectRows(rows, pgx.RowTo[V])
-	if err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
+	check.NoErrorf(t, err, "%s", query)
 	return values
 }
 
@@ -96,9 +93,7 @@ func execute(t testing.TB, server, statement string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, server)
-	if err != nil {
-		t.Fatalf("reach test database server: %v", err)
-	}
+	check.NoErrorf(t, err, "reach test database server")
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	if _, err := conn.Exec(ctx, statement); err != nil {
 		t.Fatalf("%s: %v", statement, err)
@@ -109,11 +104,9 @@ func execute(t testing.TB, server, statement string) {
 // statistics. The difference of two calls is what the statements between them read.
 func RowsRead(t testing.TB, tx pgx.Tx, table string) (n int) {
 	t.Helper()
-	if err := tx.QueryRow(t.Context(), `SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::int
+	check.NoError(t, tx.QueryRow(t.Context(), `SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::int
 		FROM pg_stat_xact_user_tables WHERE relid IN (SELECT $1::regclass UNION ALL SELECT relid FROM pg_partition_tree($1::regclass))`,
-		table).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+		table).Scan(&n))
 	return n
 }
 
@@ -123,16 +116,13 @@ func CutOff(t testing.TB, pool *pgxpool.Pool) (restore func()) {
 	t.Helper()
 	ctx := t.Context()
 	admin, err := pgx.Connect(ctx, serverURL(t, DatabaseVariable))
-	if err != nil {
-		t.Fatalf("reach test database server: %v", err)
-	}
+	check.NoErrorf(t, err, "reach test database server")
 	t.Cleanup(func() { _ = admin.Close(context.WithoutCancel(ctx)) })
 	name := pool.Config().ConnConfig.Database
 	allow := func(yes string) {
 		t.Helper()
-		if _, err := admin.Exec(ctx, "ALTER DATABASE "+pgx.Identifier{name}.Sanitize()+" ALLOW_CONNECTIONS "+yes); err != nil {
-			t.Fatal(err)
-		}
+		_, err := admin.Exec(ctx, "ALTER DATABASE "+pgx.Identifier{name}.Sanitize()+" ALLOW_CONNECTIONS "+yes)
+		check.NoError(t, err)
 	}
 	none := func(query string, args ...any) bool {
 		t.Helper()

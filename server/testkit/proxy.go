@@ -40,7 +40,6 @@ type ProxyOptions struct {
 	Forward func(server io.Writer, client io.Reader, mute func())
 }
 
-// link is a connection through the proxy.
 type link struct {
 	client, server     net.Conn
 	noRequest, noReply atomic.Bool
@@ -121,7 +120,6 @@ func (p *Proxy) serve(client net.Conn) {
 	delete(p.links, l)
 }
 
-// admit reports whether a new connection is forwarded.
 func (p *Proxy) admit(l *link) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

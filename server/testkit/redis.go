@@ -70,7 +70,6 @@ func StartRedisFile(t testing.TB, settings []string, args ...string) *RedisServe
 	return s
 }
 
-// newRedis returns a server that is not started.
 func newRedis(t testing.TB) *RedisServer {
 	t.Helper()
 	s := &RedisServer{t: t, dir: t.TempDir(), port: strconv.Itoa(ports.Reserve(t)), bus: strconv.Itoa(ports.Reserve(t))}
@@ -83,9 +82,7 @@ func (s *RedisServer) Start() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), patience)
 	defer cancel()
-	if err := s.launch(ctx); err != nil {
-		s.t.Fatal(err)
-	}
+	check.NoError(s.t, s.launch(ctx))
 }
 
 // StartEmpty starts the server without its data, and returns when it answers. Goroutines other than the test's can call it.
@@ -137,9 +134,11 @@ func (s *RedisServer) Address() string { return "127.0.0.1:" + s.port }
 // URL returns the server's redis:// URL.
 func (s *RedisServer) URL() string { return "redis://" + s.Address() }
 
-// Admin returns a client. The caller closes it.
+// Admin returns a client. It is closed when the test ends.
 func (s *RedisServer) Admin() *redis.Client {
-	return redis.NewClient(&redis.Options{Addr: s.Address()})
+	admin := redis.NewClient(&redis.Options{Addr: s.Address()})
+	s.t.Cleanup(func() { _ = admin.Close() })
+	return admin
 }
 
 // Calls returns the number of calls of a command, for example "evalsha" or "script|load", from the server's statistics.
@@ -148,9 +147,7 @@ func (s *RedisServer) Calls(command string) int64 {
 	admin := s.Admin()
 	defer func() { _ = admin.Close() }()
 	stats, err := admin.Info(s.t.Context(), "commandstats").Result()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.NoError(s.t, err)
 	_, after, found := strings.Cut(stats, "cmdstat_"+command+":calls=")
 	if !found {
 		return 0
@@ -255,4 +252,26 @@ func (s *RedisServer) Follow(ctx context.Context, master *RedisServer) error {
 	return Await(ctx, "the node follows", func(ctx context.Context) error {
 		return admin.ReplicaOf(ctx, "127.0.0.1", master.port).Err()
 	})
+}
+
+// StartCluster starts a Redis Cluster of two masters and returns the address of one.
+func StartCluster(t testing.TB) string {
+	t.Helper()
+	first, second := StartRedis(t, "--cluster-enabled", "yes"), StartRedis(t, "--cluster-enabled", "yes")
+	a, b := first.Admin(), second.Admin()
+	for _, err := range []error{
+		a.ClusterAddSlotsRange(t.Context(), 0, 8191).Err(),
+		b.ClusterAddSlotsRange(t.Context(), 8192, 16383).Err(),
+		b.Do(t.Context(), "cluster", "set-config-epoch", 2).Err(),
+		a.Do(t.Context(), "cluster", "meet", "127.0.0.1", second.Port(), second.BusPort()).Err(),
+	} {
+		check.NoError(t, err)
+	}
+	for _, node := range []*redis.Client{a, b} {
+		Eventually(t, "the cluster is whole", func() bool {
+			shards, err := node.ClusterShards(t.Context()).Result()
+			return err == nil && len(shards) == 2 && strings.HasPrefix(node.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
+		})
+	}
+	return first.Address()
 }

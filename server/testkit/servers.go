@@ -4,6 +4,7 @@ import (
 	"net"
 	"testing"
 
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/testkit/ports"
 	"examprep.dev/server/testkit/testenv"
 )
@@ -36,9 +37,7 @@ func FreeAddress(t testing.TB) string {
 func Listen(t testing.TB) net.Listener {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	return listener
 }

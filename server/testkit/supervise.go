@@ -70,7 +70,6 @@ func (s *Supervised) Kill(name string) error {
 	return nil
 }
 
-// pid returns the ID of a running process.
 func (s *Supervised) pid(name string) (int, error) {
 	raw, err := os.ReadFile(filepath.Join(s.Dir, "pids", name+".pid"))
 	if err != nil {

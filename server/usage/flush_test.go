@@ -13,10 +13,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/usage"
 )
 
-// clock is a clock that tests set.
 type clock struct{ at atomic.Pointer[time.Time] }
 
 func newClock(at time.Time) *clock {
@@ -31,7 +31,6 @@ func (c *clock) now() time.Time   { return *c.at.Load() }
 // manyKeys are more than one batch holds.
 const manyKeys = 2500
 
-// makeKeys puts keys into the database and returns their ids in order.
 func makeKeys(t *testing.T, pool *pgxpool.Pool) []uuid.UUID {
 	t.Helper()
 	return testkit.List[uuid.UUID](t, pool, `WITH account AS (INSERT INTO accounts (id, name) VALUES (gen_random_uuid(), 'many') RETURNING id),
@@ -93,14 +92,11 @@ func giveUp(t *testing.T, pool *pgxpool.Pool, step func(context.Context) error) 
 // totals are the requests of all keys, and how many keys have some.
 func totals(t *testing.T, pool *pgxpool.Pool) (admitted, limited, used int64) {
 	t.Helper()
-	if err := pool.QueryRow(t.Context(), `SELECT coalesce(sum(requests), 0)::bigint, coalesce(sum(rate_limited), 0)::bigint,
-		count(*) FROM key_usage`).Scan(&admitted, &limited, &used); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, pool.QueryRow(t.Context(), `SELECT coalesce(sum(requests), 0)::bigint, coalesce(sum(rate_limited), 0)::bigint,
+		count(*) FROM key_usage`).Scan(&admitted, &limited, &used))
 	return admitted, limited, used
 }
 
-// written are the requests in batches that are not rolled up.
 func written(t *testing.T, pool *pgxpool.Pool) int64 {
 	t.Helper()
 	return testkit.Get[int64](t, pool, `SELECT coalesce(sum(c.n), 0)::bigint
@@ -128,9 +124,7 @@ func TestAFlushWhoseTimeEndsHasGotSomewhereAndTheNextGoesOn(t *testing.T) {
 	if admitted, limited, used := totals(t, pool); admitted != manyKeys+1 || limited != manyKeys || used != manyKeys {
 		t.Errorf("at last %d and %d of %d keys, want %d and %d of %d", admitted, limited, used, manyKeys+1, manyKeys, manyKeys)
 	}
-	if n := testkit.Get[int64](t, pool, "SELECT count(last_used_at) FROM api_key_uses"); n != manyKeys {
-		t.Errorf("the last use of %d keys is noted, want %d", n, manyKeys)
-	}
+	check.Equal(t, testkit.Get[int64](t, pool, "SELECT count(last_used_at) FROM api_key_uses"), manyKeys, "keys whose last use is noted")
 }
 
 func TestAKeyThatIsBeingChangedDoesNotHoldUpUsage(t *testing.T) {
@@ -148,9 +142,7 @@ func TestAKeyThatIsBeingChangedDoesNotHoldUpUsage(t *testing.T) {
 	if admitted, _, used := totals(t, pool); admitted != 2*manyKeys || used != manyKeys {
 		t.Errorf("%d requests of %d keys are written, want %d of %d", admitted, used, 2*manyKeys, manyKeys)
 	}
-	if n := testkit.Get[int64](t, pool, "SELECT count(last_used_at) FROM api_key_uses"); n != manyKeys {
-		t.Errorf("the last use of %d keys is known, want %d", n, manyKeys)
-	}
+	check.Equal(t, testkit.Get[int64](t, pool, "SELECT count(last_used_at) FROM api_key_uses"), manyKeys, "keys whose last use is known")
 }
 
 func TestLastUseIsThatOfTheNewestDay(t *testing.T) {
@@ -185,7 +177,6 @@ func TestLastUseIsThatOfTheNewestDay(t *testing.T) {
 	}
 }
 
-// recipe returns the SQL of docs/operations.md that begins with a text.
 func recipe(t *testing.T, begin string) string {
 	t.Helper()
 	_, rest, begins := strings.Cut(string(testkit.ReadFile(t, "../../docs/operations.md")), "\n    "+begin)
@@ -223,9 +214,7 @@ func TestPruningKeepsTheLastUseOfEachKey(t *testing.T) {
 		if at := lastUse(t, pool, key); at == nil || !at.Equal(want.used) {
 			t.Errorf("last used at %v, want %v", at, want.used)
 		}
-		if got := usageOf(t, pool, key); got != want.requests {
-			t.Errorf("usage = %v, want %v", got, want.requests)
-		}
+		check.Equal(t, usageOf(t, pool, key), want.requests, "usage")
 	}
 }
 
@@ -242,9 +231,7 @@ func TestTheLastFlushWritesWhatTimeAllowsAndCountsTheRestAsLost(t *testing.T) {
 	blockBatch(t, pool, 2)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := meter.Run(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, meter.Run(ctx))
 	kept := written(t, pool)
 	if lost := int64(testkit.Metric(t, registry, "examprep_key_usage_lost_total", nil)); kept == 0 || lost == 0 || kept+lost != manyKeys {
 		t.Errorf("%d are written, %d lost, of %d", kept, lost, manyKeys)

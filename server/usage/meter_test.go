@@ -17,12 +17,10 @@ import (
 	"examprep.dev/server/usage"
 )
 
-// newMeter returns a meter that only tests flush.
 func newMeter(pool *pgxpool.Pool, c *clock) *usage.Meter {
 	return usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Now: c.now})
 }
 
-// flush brings what meter counted into the usage.
 func flush(t *testing.T, meter *usage.Meter) {
 	t.Helper()
 	write(t, meter)
@@ -35,7 +33,6 @@ func write(t *testing.T, meter *usage.Meter) {
 	check.NoError(t, meter.Flush(t.Context()))
 }
 
-// usageOf returns what is written of a key: admitted and rate-limited requests of all days.
 func usageOf(t *testing.T, pool *pgxpool.Pool, key uuid.UUID) [2]int64 {
 	t.Helper()
 	var sum [2]int64
@@ -45,23 +42,19 @@ func usageOf(t *testing.T, pool *pgxpool.Pool, key uuid.UUID) [2]int64 {
 	return sum
 }
 
-// madeKey is a row of api_keys.
 type madeKey struct {
 	id, account uuid.UUID
 	prefix      string
 }
 
-// newKey makes a key of an account of its own.
 func newKey(t *testing.T, pool *pgxpool.Pool) madeKey {
 	t.Helper()
 	var key madeKey
-	if err := pool.QueryRow(t.Context(), `WITH account AS (
+	check.NoError(t, pool.QueryRow(t.Context(), `WITH account AS (
 			INSERT INTO accounts (id, name) SELECT id, id::text FROM gen_random_uuid() id RETURNING id)
 		INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
 		SELECT gen_random_uuid(), id, gen_random_uuid(), 'service_' || left(id::text, 8), sha256(id::text::bytea) FROM account
-		RETURNING id, account_id, prefix`).Scan(&key.id, &key.account, &key.prefix); err != nil {
-		t.Fatal(err)
-	}
+		RETURNING id, account_id, prefix`).Scan(&key.id, &key.account, &key.prefix))
 	return key
 }
 
@@ -91,12 +84,8 @@ func TestUseIsWrittenAtTheEndAndUnknownKeysAreNot(t *testing.T) {
 	if at := lastUse(t, pool, id); at == nil || !at.Equal(used) {
 		t.Errorf("last used at %v, want %v", at, used)
 	}
-	if got := usageOf(t, pool, id); got != [2]int64{100, 1} {
-		t.Errorf("usage = %v", got)
-	}
-	if got := usageOf(t, pool, stranger); got != [2]int64{} {
-		t.Errorf("usage of no key = %v", got)
-	}
+	check.Equal(t, usageOf(t, pool, id), [2]int64{100, 1}, "usage")
+	check.Equal(t, usageOf(t, pool, stranger), [2]int64{}, "usage of no key =")
 }
 
 // TestCountsAreExact counts from many goroutines on two pods, whose flushes and roll-ups overlap with it, with each other,
@@ -196,9 +185,7 @@ func TestACommitWhoseAnswerIsLostIsCountedOnce(t *testing.T) {
 			meter.Count(id, true)
 			for range 2 { // the second has nothing to do
 				flush(t, meter)
-				if got := usageOf(t, direct, id); got != [2]int64{3, 1} {
-					t.Errorf("usage = %v, want [3 1]", got)
-				}
+				check.Equal(t, usageOf(t, direct, id), [2]int64{3, 1}, "usage")
 			}
 		})
 	}
@@ -219,9 +206,7 @@ func TestRunAddsBatchesOnceTheOldestIsOldEnough(t *testing.T) {
 	stop := testkit.Run(t, meter.Run)
 	const oldest = "examprep_key_usage_oldest_batch_age_seconds"
 	testkit.Eventually(t, "the meter looks", func() bool { return testkit.Metric(t, registry, oldest, nil) >= 40*60 })
-	if got := usageOf(t, pool, id); got != [2]int64{} {
-		t.Errorf("usage after 40 minutes = %v", got)
-	}
+	check.Equal(t, usageOf(t, pool, id), [2]int64{}, "usage after 40 minutes =")
 	age()
 	testkit.Eventually(t, "the batch is added", func() bool { return usageOf(t, pool, id) == [2]int64{1, 0} })
 	stop()
@@ -295,9 +280,7 @@ func TestAFloodOfKeysIsWrittenEarlyAndBounded(t *testing.T) {
 		id[15] = 7 // of one shard
 		meter.Count(id, true)
 	}
-	if got := testkit.Metric(t, registry, "examprep_key_usage_lost_total", nil); got != more {
-		t.Errorf("%v requests lost, want %d", got, more)
-	}
+	check.Equal(t, testkit.Metric(t, registry, "examprep_key_usage_lost_total", nil), more, "requests lost")
 	stop := testkit.Run(t, meter.Run)
 	testkit.Eventually(t, "what is half full is written before the interval is over", func() bool {
 		written := testkit.Get[bool](t, pool, "SELECT EXISTS (SELECT FROM key_usage_writers WHERE batch > 0)")
@@ -362,9 +345,7 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	meter := usage.NewMeter(nil, usage.MeterConfig{Interval: time.Hour})
 	key := uuid.New()
 	meter.Count(key, true)
-	if n := testing.AllocsPerRun(100, func() { meter.Count(key, true); meter.Count(key, false) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	check.Equal(t, testing.AllocsPerRun(100, func() { meter.Count(key, true); meter.Count(key, false) }), 0, "allocations")
 }
 
 // BenchmarkCount is what each request of a valid key pays: 16 goroutines a processor, on one key and on many.

@@ -44,18 +44,14 @@ func watchRollUps(t *testing.T, pool *pgxpool.Pool) (largest func() int) {
 	}
 }
 
-// rollUpBy32 has so many batches of a key written and rolled up, at most 32 at once.
 func rollUpBy32(t *testing.T, pool *pgxpool.Pool, meter *usage.Meter, id uuid.UUID, batches int) {
 	t.Helper()
 	largest := watchRollUps(t, pool)
 	writeBatches(t, meter, batches, id)
 	check.NoError(t, meter.RollUp(t.Context()))
-	if n := largest(); n != 32 {
-		t.Errorf("the largest roll-up took %d batches, want 32", n)
-	}
+	check.Equal(t, largest(), 32, "batches of the largest roll-up")
 }
 
-// writeBatches has meter write so many batches, each of one request of each key.
 func writeBatches(t *testing.T, meter *usage.Meter, batches int, ids ...uuid.UUID) {
 	t.Helper()
 	for range batches {
@@ -81,16 +77,12 @@ func TestABacklogThatIsTooMuchForOneStatementShrinks(t *testing.T) {
 			}
 			allowBatches(t, pool, possible)
 			check.NoError(t, meter.RollUp(t.Context()))
-			if n := testkit.Get[int](t, pool, "SELECT count(*) FROM key_usage_batches"); n != 0 {
-				t.Errorf("%d batches still wait", n)
-			}
+			check.Equal(t, testkit.Get[int](t, pool, "SELECT count(*) FROM key_usage_batches"), 0, "batches that still wait")
 			if testkit.Metric(t, registry, "examprep_key_usage_roll_up_failures_total", nil) == 0 {
 				t.Error("the database refused nothing: the test proves nothing")
 			}
 			for _, id := range ids {
-				if got := usageOf(t, pool, id); got != [2]int64{batches, 0} {
-					t.Errorf("usage = %v, want [%d 0]", got, batches)
-				}
+				check.Equal(t, usageOf(t, pool, id), [2]int64{batches, 0}, "usage")
 			}
 		})
 	}
@@ -110,9 +102,7 @@ func TestOnceTheDatabaseCanDoMoreItIsAskedForMore(t *testing.T) {
 	}
 	testkit.Exec(t, pool, "DROP TRIGGER bounded ON key_usage_batches")
 	rollUpBy32(t, pool, meter, id, 200)
-	if got := usageOf(t, pool, id); got != [2]int64{201, 0} {
-		t.Errorf("usage = %v, want [201 0]", got)
-	}
+	check.Equal(t, usageOf(t, pool, id), [2]int64{201, 0}, "usage")
 }
 
 // TestARollUpTakesNoMoreThanItIsToHoweverItIsPlanned has the database believe that the table is all but empty, which it then
@@ -127,9 +117,7 @@ func TestARollUpTakesNoMoreThanItIsToHoweverItIsPlanned(t *testing.T) {
 	check.NoError(t, meter.RollUp(t.Context()))
 	testkit.Exec(t, pool, "VACUUM key_usage_batches")
 	rollUpBy32(t, pool, meter, id, 50)
-	if got := usageOf(t, pool, id); got != [2]int64{350, 0} {
-		t.Errorf("usage = %v, want [350 0]", got)
-	}
+	check.Equal(t, usageOf(t, pool, id), [2]int64{350, 0}, "usage")
 }
 
 func TestAProcessThatEndsRollsUpBitByBit(t *testing.T) {
@@ -142,9 +130,7 @@ func TestAProcessThatEndsRollsUpBitByBit(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	check.NoError(t, meter.Run(ctx))
-	if got := usageOf(t, pool, id); got != [2]int64{3, 0} {
-		t.Errorf("usage = %v, want [3 0]", got)
-	}
+	check.Equal(t, usageOf(t, pool, id), [2]int64{3, 0}, "usage")
 }
 
 // TestRollUpLeavesBatchesToThePodThatRollsUp has the first pod wait for a row that the second would have to wait for too.
@@ -161,19 +147,13 @@ func TestRollUpLeavesBatchesToThePodThatRollsUp(t *testing.T) {
 	awaitWaiting(t, pool, true)
 
 	writeBatches(t, second, 1, ids[0], ids[1])
-	if err := second.RollUp(t.Context()); err != nil {
-		t.Errorf("the second pod waited for the first: %v", err)
-	}
-	if got := usageOf(t, pool, ids[1]); got != [2]int64{} {
-		t.Errorf("usage beside the first pod = %v, want none", got)
-	}
+	check.Succeeds(t, second.RollUp(t.Context()), "the second pod waited for the first")
+	check.Equal(t, usageOf(t, pool, ids[1]), [2]int64{}, "usage beside the first pod")
 	release()
 	check.NoError(t, <-done)
 	flush(t, second)
 	for id, want := range map[uuid.UUID][2]int64{ids[0]: {2, 0}, ids[1]: {1, 0}} {
-		if got := usageOf(t, pool, id); got != want {
-			t.Errorf("usage = %v, want %v", got, want)
-		}
+		check.Equal(t, usageOf(t, pool, id), want, "usage")
 	}
 }
 
@@ -197,21 +177,15 @@ func TestBadBatchIsSkippedAndAllOthersAreAdded(t *testing.T) {
 			for range 2 { // the second has nothing to do
 				check.NoError(t, meter.RollUp(t.Context()))
 				for id, want := range map[uuid.UUID][2]int64{ids[0]: {4, 0}, ids[1]: {}, ids[2]: {}} {
-					if got := usageOf(t, pool, id); got != want {
-						t.Errorf("usage = %v, want %v", got, want)
-					}
+					check.Equal(t, usageOf(t, pool, id), want, "usage")
 				}
-				if n := testkit.Get[int](t, pool, "SELECT count(*) FROM key_usage_batches"); n != 1 {
-					t.Errorf("%d batches are kept, want the bad one", n)
-				}
+				check.Equal(t, testkit.Get[int](t, pool, "SELECT count(*) FROM key_usage_batches"), 1, "batches kept")
 				for metricName, want := range map[string]float64{
 					"examprep_key_usage_skipped_batches":          1,
 					"examprep_key_usage_oldest_batch_age_seconds": 0,
 					"examprep_key_usage_roll_up_failures_total":   1,
 				} {
-					if got := testkit.Metric(t, registry, metricName, nil); got != want {
-						t.Errorf("%s = %v, want %v", metricName, got, want)
-					}
+					check.Equal(t, testkit.Metric(t, registry, metricName, nil), want, "%s", metricName)
 				}
 			}
 		})
@@ -242,14 +216,10 @@ func TestFailedRollUpIsCountedOnceAndKeepsTheBatches(t *testing.T) {
 	if meter.RollUp(t.Context()) == nil {
 		t.Error("the usage was not refused: the test proves nothing")
 	}
-	if n := testkit.Metric(t, registry, "examprep_key_usage_roll_up_failures_total", nil); n != 1 {
-		t.Errorf("%v failures to add usage are counted, want 1", n)
-	}
+	check.Equal(t, testkit.Metric(t, registry, "examprep_key_usage_roll_up_failures_total", nil), 1, "failures to add usage")
 	allow()
 	flush(t, meter)
-	if got := usageOf(t, pool, ids[0]); got != [2]int64{1, 0} {
-		t.Errorf("usage = %v, want [1 0]", got)
-	}
+	check.Equal(t, usageOf(t, pool, ids[0]), [2]int64{1, 0}, "usage")
 }
 
 func TestARollUpThatItsCallerEndsIsNoFailure(t *testing.T) {
@@ -262,9 +232,7 @@ func TestARollUpThatItsCallerEndsIsNoFailure(t *testing.T) {
 	writeBatches(t, meter, 1, ids[0])
 	blockUsage(t, pool, ids[0], c.now())
 	giveUp(t, pool, meter.RollUp)
-	if n := testkit.Metric(t, registry, "examprep_key_usage_roll_up_failures_total", nil); n != 0 {
-		t.Errorf("%v failures, want none", n)
-	}
+	check.Equal(t, testkit.Metric(t, registry, "examprep_key_usage_roll_up_failures_total", nil), 0, "failures to add usage")
 }
 
 func TestTheAgeOfWhatWaitsForARollUpIsTold(t *testing.T) {

@@ -109,7 +109,6 @@ func hasHeader(described map[string]any, name string) bool {
 	return false
 }
 
-// checkHeaders checks that required headers are present, and that each header present fits its schema.
 func (d *Document) checkHeaders(at Location, response map[string]any, header http.Header) []error {
 	var faults []error
 	for _, name := range sortedKeys(member(response, "headers")) {
@@ -221,10 +220,8 @@ func (d *Document) checkRefusal(e Exchange) error {
 	return nil
 }
 
-// errorSchema is where the document describes the body of every refusal.
 const errorSchema Location = "/components/schemas/Error"
 
-// findShared are the headers that every documented response requires.
 func (d *Document) findShared() []string {
 	var shared []string
 	first := true
@@ -248,7 +245,6 @@ func (d *Document) findShared() []string {
 	return shared
 }
 
-// abbreviate keeps messages readable.
 func abbreviate(body []byte) string {
 	const most = 600
 	if len(body) <= most {

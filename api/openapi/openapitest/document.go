@@ -22,8 +22,7 @@ type Document struct {
 	// root is the document as JSON, its objects closed; no other Document shares it.
 	root map[string]any
 	// paths are the path templates, those without parameters first.
-	paths []template
-	// shared are the headers that every documented response requires.
+	paths  []template
 	shared func() []string
 
 	mu       sync.Mutex
@@ -131,7 +130,6 @@ func (d *Document) basePath() string {
 	return strings.TrimSuffix(address, "/")
 }
 
-// methods are the members of a path item that are operations.
 var methods = []string{
 	http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
 	http.MethodHead, http.MethodOptions, http.MethodTrace,
@@ -167,7 +165,6 @@ func (d *Document) operation(path template, method string) (Operation, bool) {
 	return operation, true
 }
 
-// find returns the object at a location; a reference stays one.
 func (d *Document) find(at Location) (map[string]any, bool) {
 	object, is := d.at(at).(map[string]any)
 	return object, is
@@ -212,7 +209,6 @@ func (d *Document) Resolve(at Location) (Location, map[string]any, bool) {
 	return at, nil, false
 }
 
-// compile returns the schema at a location, which its compiler keeps.
 func (d *Document) compile(at Location) (*jsonschema.Schema, error) {
 	const address = "https://examprep.invalid/openapi.json"
 	d.mu.Lock()
@@ -224,7 +220,6 @@ func (d *Document) compile(at Location) (*jsonschema.Schema, error) {
 	return d.compiler.Compile(address + "#" + string(at))
 }
 
-// compileAll compiles every schema of the document that a check may need.
 func (d *Document) compileAll() error {
 	var failures []error
 	walkSchemas(d.root, "", func(at Location, _ map[string]any) {
@@ -235,13 +230,11 @@ func (d *Document) compileAll() error {
 	return errors.Join(failures...)
 }
 
-// member returns the object that is a member of another, or an empty one.
 func member(object map[string]any, name string) map[string]any {
 	child, _ := object[name].(map[string]any)
 	return child
 }
 
-// isRequired reports whether a header or parameter is.
 func isRequired(described map[string]any) bool {
 	required, _ := described["required"].(bool)
 	return required

@@ -117,7 +117,6 @@ func queryText(value any) (string, error) {
 	}
 }
 
-// candidates are values around the limits of a schema, and of other types.
 func (d *Document) candidates(schema map[string]any) []any {
 	all := []any{nil, true, false, "", "x", json.Number("7"), json.Number("1.5"), json.Number("-1"), []any{}, []any{nil}, map[string]any{}}
 	if values, is := schema["enum"].([]any); is {
@@ -187,7 +186,6 @@ func texts(schema map[string]any) []any {
 	return all
 }
 
-// numbers are those around the bounds, the bounds as text, and far away.
 func numbers(schema map[string]any) []any {
 	all := []any{json.Number("9007199254740992"), json.Number("-9007199254740992"), json.Number("1000000000000000000000")}
 	for _, keyword := range []string{"minimum", "maximum"} {
@@ -201,7 +199,6 @@ func numbers(schema map[string]any) []any {
 	return all
 }
 
-// number reads a keyword's whole number.
 func number(keyword any) (int64, bool) {
 	text, is := keyword.(json.Number)
 	if !is {

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"examprep.dev/api/openapi/openapitest"
+	"examprep.dev/server/testkit/check"
 )
 
-// document has one of everything that is checked.
 const document = `
 openapi: 3.1.0
 info: {title: Test, version: 1.0.0}
@@ -105,9 +105,7 @@ components:
 func load(t *testing.T, source string) *openapitest.Document {
 	t.Helper()
 	d, err := openapitest.Load([]byte(source))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return d
 }
 
@@ -265,9 +263,7 @@ func TestFieldsAreTriedAtTheirLimits(t *testing.T) {
 	for _, o := range d.Operations() {
 		for _, field := range d.Fields(o) {
 			tried, err := d.Trials(field)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			name := fmt.Sprintf("%s %s in body %v, required %v", o.ID, field.Name, field.InBody, field.Required)
 			trials[name] = map[string]bool{}
 			for _, trial := range tried {

@@ -96,7 +96,6 @@ func (d *Document) contradicts(e Exchange) bool {
 	return !documented || d.checkBody(at, response, e) != nil
 }
 
-// A mutation is one of the changes below, at a location of the document.
 type mutation struct {
 	what string
 	at   Location
@@ -168,7 +167,6 @@ func (d *Document) partsOf(at Location, visited map[Location]bool) []mutation {
 	return all
 }
 
-// anotherType is a schema that no value of the one at a location fits.
 func (d *Document) anotherType(at Location) any {
 	_, schema, _ := d.Resolve(at)
 	types := []any{schema["type"]}

@@ -45,7 +45,6 @@ func walkSchemas(node any, at Location, visit func(at Location, schema map[strin
 	}
 }
 
-// closeValue closes a schema that stands for a whole value.
 func closeValue(schema map[string]any) {
 	_, additional := schema["additionalProperties"]
 	_, unevaluated := schema["unevaluatedProperties"]
@@ -72,7 +71,6 @@ func mayBeObject(schema map[string]any) bool {
 	}
 }
 
-// closeParts closes what a schema describes within its value.
 func closeParts(schema map[string]any) {
 	for _, keyword := range partMaps {
 		for _, part := range member(schema, keyword) {

@@ -7,9 +7,8 @@ import (
 
 // A template is a path with parameters, such as /v1/exams/{exam_key}.
 type template struct {
-	text     string
-	segments []string
-	// parameters is how many segments have one.
+	text       string
+	segments   []string
 	parameters int
 	at         Location
 }

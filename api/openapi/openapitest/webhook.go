@@ -29,7 +29,6 @@ func (d *Document) CheckWebhook(name string, header http.Header, body []byte) er
 	return nil
 }
 
-// checkParameters checks the header parameters of a request.
 func (d *Document) checkParameters(operation Location, described map[string]any, header http.Header) error {
 	list, _ := described["parameters"].([]any)
 	for i := range list {

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // TestDashboardsAskForWhatIsThere holds what each panel selects against what the processes of an installation tell, at
@@ -47,7 +48,6 @@ func TestDashboardsAskForWhatIsThere(t *testing.T) {
 	}
 }
 
-// selector is what a panel selects.
 type selector struct {
 	*parser.VectorSelector
 
@@ -63,7 +63,6 @@ func (s selector) matches(sample *model.Sample) bool {
 	})
 }
 
-// selectors are those of all panels of all dashboards.
 func selectors(t *testing.T) []selector {
 	t.Helper()
 	files, err := filepath.Glob("../../../charts/examprep/dashboards/*.json")
@@ -84,15 +83,11 @@ func selectors(t *testing.T) []selector {
 		if err == nil {
 			err = json.Unmarshal(text, &dashboard)
 		}
-		if err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
+		check.NoErrorf(t, err, "%s", file)
 		for _, panel := range dashboard.Panels {
 			for _, target := range panel.Targets {
 				expression, err := parser.NewParser(parser.Options{}).ParseExpr(strings.ReplaceAll(target.Expr, "$__rate_interval", "5m"))
-				if err != nil {
-					t.Fatalf("%s, %s: %v", file, panel.Title, err)
-				}
+				check.NoErrorf(t, err, "%s, %s", file, panel.Title)
 				parser.Inspect(expression, func(node parser.Node, _ []parser.Node) error {
 					if found, ok := node.(*parser.VectorSelector); ok {
 						all = append(all, selector{found, fmt.Sprintf("%s, %s", filepath.Base(file), panel.Title)})

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"examprep.dev/server/testkit/check"
 )
 
 // TestAlertsOfADefect builds the program with a defect that one operation meets: no request is known that makes one panic.
@@ -21,9 +23,7 @@ func TestAlertsOfADefect(t *testing.T) {
 	p.quiet(4, s.works(api))
 	p.fire(5*time.Minute, func() {
 		s.works(api)()
-		if status := s.ask(api, s.key, "192.0.2.1", "GET", exam+"/resources", ""); status != http.StatusInternalServerError {
-			t.Errorf("a panic is answered %d", status)
-		}
+		check.Equal(t, s.ask(api, s.key, "192.0.2.1", "GET", exam+"/resources", ""), http.StatusInternalServerError, "status of a panic")
 	}, "ExamprepAPIPanics")
 }
 
@@ -32,9 +32,7 @@ func defective(t *testing.T, source, line string) (binary string) {
 	t.Helper()
 	dir := t.TempDir()
 	text, err := os.ReadFile(source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if strings.Count(string(text), line) != 1 {
 		t.Fatalf("%s does not hold %q once", source, line)
 	}
@@ -43,14 +41,10 @@ func defective(t *testing.T, source, line string) (binary string) {
 		t.Fatal(err)
 	}
 	replacements, err := json.Marshal(map[string]map[string]string{"Replace": {source: changed}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	panics := strings.Replace(string(text), line, line+"\tif s != nil {\n\t\tpanic(\"a defect\")\n\t}\n", 1)
 	for name, content := range map[string][]byte{changed: []byte(panics), overlay: replacements} {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, os.WriteFile(name, content, 0o600))
 	}
 	binary = filepath.Join(dir, "examprep")
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-overlay", overlay, "-o", binary, ".")

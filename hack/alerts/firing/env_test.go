@@ -18,9 +18,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
-// patience is how long a test waits for a process, which measures some things only once a minute.
 const patience = 2 * time.Minute
 
 // env is an installation whose proxies and receiver can fail.
@@ -38,7 +38,6 @@ func newEnv(t *testing.T) *env {
 	return newEnvOf(t, "sandbox")
 }
 
-// newEnvOf makes an installation for trying things out, or for production.
 func newEnvOf(t *testing.T, environment string) *env {
 	t.Helper()
 	s := &env{t: t, receiver: testkit.StartReceiver(t, nil)}
@@ -51,13 +50,10 @@ func newEnvOf(t *testing.T, environment string) *env {
 	return s
 }
 
-// connect returns a connection past the proxy.
 func (s *env) connect() *pgx.Conn {
 	s.t.Helper()
 	conn, err := pgx.Connect(s.t.Context(), s.Database)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.NoError(s.t, err)
 	s.t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(s.t.Context())) })
 	return conn
 }
@@ -93,13 +89,9 @@ func (s *env) registerReceiver() {
 	var id [16]byte
 	_, _ = rand.Read(id[:])
 	block, err := aes.NewCipher(bytes.Repeat([]byte{8}, 32))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.NoError(s.t, err)
 	sealer, err := cipher.NewGCM(block)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.NoError(s.t, err)
 	nonce := make([]byte, sealer.NonceSize())
 	_, _ = rand.Read(nonce)
 	secret := "whsec_" + testkit.Secret(9)
@@ -115,7 +107,6 @@ func (s *env) happen(count int, ago time.Duration) {
 	testkit.Exec(s.t, s.db, "UPDATE webhook_deliveries SET relay_at = now() - $1::interval, next_attempt_at = now() - $1::interval WHERE attempt = 0 AND state = 'pending'", ago)
 }
 
-// pod is a process that runs until it is stopped.
 type pod struct {
 	*testkit.Pod
 
@@ -131,7 +122,6 @@ func (s *env) start(process string, more ...string) *pod {
 	return p
 }
 
-// launch starts the process of a pod, at first or once more.
 func (s *env) launch(p *pod, process string, more ...string) {
 	s.t.Helper()
 	p.Start(s.t, s.Program, more, process)
@@ -142,9 +132,7 @@ func (s *env) launch(p *pod, process string, more ...string) {
 func (s *env) ask(p *pod, key, client, method, path, body string) int {
 	s.t.Helper()
 	request, err := http.NewRequestWithContext(s.t.Context(), method, "http://"+p.Address+path, strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.NoError(s.t, err)
 	request.Header.Set("Authorization", "Bearer "+key)
 	request.Header.Set("X-Forwarded-For", client)
 	request.Header.Set("Content-Type", "application/json")
@@ -157,7 +145,6 @@ func (s *env) ask(p *pod, key, client, method, path, body string) int {
 	return answer.StatusCode
 }
 
-// reads waits until a pod's metrics hold a line that begins so.
 func reads(t *testing.T, p *pod, line string) {
 	t.Helper()
 	testkit.Within(t, patience, p.name+": "+line, func() bool { return strings.Contains("\n"+p.Scrape(), "\n"+line) })

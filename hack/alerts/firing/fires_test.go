@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 const exam = "/v1/exam-prep/sample-geography"
 
-// caused are the alerts that the tests of this package fire.
 func caused() []string {
 	return []string{
 		"ExamprepAPIErrorBudgetBurnFast", "ExamprepAPIErrorBudgetBurnSlow",
@@ -199,7 +199,5 @@ func (s *env) change(to string) {
 	if err == nil {
 		err = os.WriteFile(to, bytes.Replace(text, []byte("Sample Geography Examination"), []byte("Changed"), 1), 0o600)
 	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.NoError(s.t, err)
 }

@@ -19,10 +19,7 @@ func TestAlertsOfAMigrationThatFailed(t *testing.T) {
 	if file == "" {
 		t.Skip("EXAMPREP_FAILED_JOBS is not set: a cluster is needed where a migration failed (E2E_CLUSTER=1 make e2e)")
 	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, file)
 	var jobs struct {
 		Items []struct {
 			Metadata struct {

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 const (
@@ -30,7 +31,6 @@ type cluster struct {
 	account string
 }
 
-// newCluster takes the API server that hack/dev brings up for tests.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t, namespace: "alerts-" + random(), account: filepath.Join(t.TempDir(), "kubeconfig")}
@@ -43,9 +43,7 @@ func newCluster(t *testing.T) *cluster {
 	if err == nil {
 		err = os.WriteFile(c.account, text, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	c.kubectl("", "--kubeconfig", c.account, "config", "set-credentials", operatorAccount, "--token", strings.TrimSpace(token))
 	c.kubectl("", "--kubeconfig", c.account, "config", "set-context", "--current", "--user", operatorAccount)
 	return c
@@ -70,10 +68,7 @@ func (c *cluster) kubectl(input string, arguments ...string) string {
 func (c *cluster) declare(exam string, files ...string) {
 	c.t.Helper()
 	for _, file := range files {
-		text, err := os.ReadFile(samples + file)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		text := testkit.ReadFile(c.t, samples+file)
 		c.kubectl(strings.ReplaceAll(string(text), "sample-geography", exam), "apply", "-n", c.namespace, "-f", "-")
 	}
 }
@@ -130,7 +125,6 @@ func TestAlertsOfTheOperator(t *testing.T) {
 	p.fire(20*time.Minute, nothing, "ExamprepOperatorAbsent")
 }
 
-// failures is how often the operator has failed at an exam.
 func (p *prometheus) failures(operator *pod) model.SampleValue {
 	p.t.Helper()
 	for _, sample := range p.scrape(operator) {

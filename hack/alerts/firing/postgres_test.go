@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // agedPartitions empties the partitions, and leaves them as they are where none was added for weeks: what is written now
@@ -154,9 +155,7 @@ func TestAlertsOfStoresThatAreSlow(t *testing.T) {
 
 	s.Postgres.Delay(400 * time.Millisecond)
 	p.fire(time.Hour, func() {
-		if status := s.history(api); status != http.StatusOK {
-			t.Errorf("history: %d", status)
-		}
+		check.Equal(t, s.history(api), http.StatusOK, "status of the history")
 	}, "ExamprepAPILatencyBudgetBurnFast", "ExamprepAPILatencyBudgetBurnSlow")
 	s.Postgres.Delay(0)
 }

@@ -18,12 +18,13 @@ import (
 	"github.com/prometheus/prometheus/util/teststorage"
 
 	dto "github.com/prometheus/client_model/go"
+
+	"examprep.dev/server/testkit/check"
 )
 
 // step is the engine's time between two scrapes.
 const step = 30 * time.Second
 
-// prometheus scrapes pods and evaluates the chart's rules.
 type prometheus struct {
 	t       *testing.T
 	storage *teststorage.TestStorage
@@ -82,22 +83,17 @@ func (p *prometheus) tick() {
 	}
 }
 
-// scrape reads a pod's metrics; none of one that does not answer.
 func (p *prometheus) scrape(from *pod) model.Vector {
 	p.t.Helper()
 	text := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := text.TextToMetricFamilies(strings.NewReader(from.Scrape()))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	check.NoError(p.t, err)
 	all := make([]*dto.MetricFamily, 0, len(families))
 	for _, family := range families {
 		all = append(all, family)
 	}
 	samples, err := expfmt.ExtractSamples(&expfmt.DecodeOptions{Timestamp: model.TimeFromUnixNano(p.now.UnixNano())}, all...)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	check.NoError(p.t, err)
 	return samples
 }
 
@@ -119,16 +115,12 @@ func (p *prometheus) store(from *pod, samples model.Vector) {
 		if strings.HasSuffix(string(sample.Metric[model.MetricNameLabel]), "_timestamp_seconds") && value > 0 {
 			value += p.ahead.Seconds()
 		}
-		if _, err := appender.Append(0, builder.Labels(), p.now.UnixMilli(), value); err != nil {
-			p.t.Fatal(err)
-		}
+		_, err := appender.Append(0, builder.Labels(), p.now.UnixMilli(), value)
+		check.NoError(p.t, err)
 	}
-	if err := appender.Commit(); err != nil {
-		p.t.Fatal(err)
-	}
+	check.NoError(p.t, appender.Commit())
 }
 
-// firing are the alerts that fire now.
 func (p *prometheus) firing() map[string]bool {
 	names := map[string]bool{}
 	for _, group := range p.groups {
@@ -146,7 +138,6 @@ func ofSpeed(alert string, _ bool) bool {
 	return strings.Contains(alert, "Latency") || alert == "ExamprepGateSlow"
 }
 
-// quiet fails when an alert fires while nothing is wrong.
 func (p *prometheus) quiet(ticks int, each func()) {
 	p.t.Helper()
 	for range ticks {

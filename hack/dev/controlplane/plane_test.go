@@ -11,6 +11,7 @@ import (
 	"examprep.dev/hack/dev/devtest"
 	"examprep.dev/hack/dev/state"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestAControlPlaneServesItsUsersAndKeepsWhatTheyMade(t *testing.T) {
@@ -20,9 +21,7 @@ func TestAControlPlaneServesItsUsersAndKeepsWhatTheyMade(t *testing.T) {
 	}
 	dir := t.TempDir()
 	ports, err := state.Dir(dir).OpenPorts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	cfg := controlplane.Config{
 		Binaries: binaries, Dir: filepath.Join(dir, "kubernetes"), Throwaway: true,
 		Etcd: address(t, ports, "etcd"), EtcdPeer: address(t, ports, "peer"), APIServer: address(t, ports, "api"),
@@ -35,9 +34,7 @@ func TestAControlPlaneServesItsUsersAndKeepsWhatTheyMade(t *testing.T) {
 
 	s := devtest.Supervisor(t, dir)
 	plane, err := controlplane.Start(t.Context(), s, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	admin := writeConfig(t, dir, "admin", plane.Admin)
 	pod := writeConfig(t, dir, "pod", func() ([]byte, error) { return plane.ServiceAccount("default", "examprep") })
 	if out, err := kubectl(admin, "create", "configmap", "kept", "--from-literal=a=b"); err != nil {
@@ -51,9 +48,8 @@ func TestAControlPlaneServesItsUsersAndKeepsWhatTheyMade(t *testing.T) {
 	// The second start is on the same data with the same authority: a kubeconfig from before goes on working. A port
 	// that was taken meanwhile does not matter.
 	cfg.EtcdPeer = address(t, ports, "peer-moved")
-	if _, err := controlplane.Start(t.Context(), devtest.Supervisor(t, dir), cfg); err != nil {
-		t.Fatal(err)
-	}
+	_, err = controlplane.Start(t.Context(), devtest.Supervisor(t, dir), cfg)
+	check.NoError(t, err)
 	if out, err := kubectl(admin, "get", "configmap", "kept"); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -62,18 +58,14 @@ func TestAControlPlaneServesItsUsersAndKeepsWhatTheyMade(t *testing.T) {
 func address(t *testing.T, ports *state.Ports, name string) string {
 	t.Helper()
 	got, err := ports.Address(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return got
 }
 
 func writeConfig(t *testing.T, dir, name string, issue func() ([]byte, error)) string {
 	t.Helper()
 	text, err := issue()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	path := filepath.Join(dir, name+".kubeconfig")
 	testkit.WriteFile(t, path, text)
 	return path

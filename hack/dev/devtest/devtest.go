@@ -8,15 +8,14 @@ import (
 
 	"examprep.dev/hack/dev/process"
 	"examprep.dev/hack/dev/state"
+	"examprep.dev/server/testkit/check"
 )
 
 // Supervisor supervises processes, with logs and pid files in dir, until the test ends.
 func Supervisor(t testing.TB, dir string) *process.Supervisor {
 	t.Helper()
 	s, err := process.New(filepath.Join(dir, "log"), filepath.Join(dir, "pids"), t.Logf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(s.Stop)
 	return s
 }
@@ -25,15 +24,10 @@ func Supervisor(t testing.TB, dir string) *process.Supervisor {
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	ports, err := state.Dir(t.TempDir()).OpenPorts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	address, err := ports.Address(t.Context(), t.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := net.SplitHostPort(address); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
+	_, _, err = net.SplitHostPort(address)
+	check.NoError(t, err)
 	return address
 }

@@ -17,6 +17,7 @@ import (
 
 	"examprep.dev/hack/dev/devtest"
 	"examprep.dev/hack/dev/process"
+	"examprep.dev/server/testkit/check"
 )
 
 // The children of these tests are this test binary itself, which behaves as CHILD says.
@@ -72,9 +73,7 @@ func TestAKilledChildIsReportedAndStartedAgain(t *testing.T) {
 	address := devtest.FreeAddress(t)
 	start(t, s, listener("worker", address))
 	before := readPID(t, pids, "worker")
-	if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, syscall.Kill(before, syscall.SIGKILL))
 	if report := <-reports; !strings.Contains(report, "worker died (signal: killed)") || !strings.Contains(report, "listening") {
 		t.Errorf("report %q names neither the death nor its last words", report)
 	}
@@ -127,9 +126,7 @@ func TestDeathOfAFinalChildFailsTheSupervisor(t *testing.T) {
 	spec := listener("redis", devtest.FreeAddress(t))
 	spec.Final = true
 	start(t, s, spec)
-	if err := syscall.Kill(readPID(t, pids, "redis"), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, syscall.Kill(readPID(t, pids, "redis"), syscall.SIGKILL))
 	if err := <-s.Failed(); !strings.Contains(err.Error(), "redis died (signal: killed)") || !strings.Contains(err.Error(), "listening") {
 		t.Errorf("got %v", err)
 	}
@@ -150,9 +147,7 @@ func TestStartIsRepeatedWhileTheEarlierLifeOccupiesTheData(t *testing.T) {
 		t.Errorf("got %v after %d attempts, want an ExitedError after %d", err, attempts, maxDeathsAndMore+1)
 	}
 	for range maxDeathsAndMore {
-		if report := <-reports; !strings.Contains(report, "still run") {
-			t.Errorf("report %q", report)
-		}
+		check.Contains(t, <-reports, "still run", "report")
 	}
 }
 
@@ -170,9 +165,7 @@ func TestAChildThatIgnoresTheSignalIsKilledWhenTheGraceIsOver(t *testing.T) {
 	if alive(pid) {
 		t.Error("the child outlived Stop")
 	}
-	if report := <-reports; !strings.Contains(report, "is killed") {
-		t.Errorf("report %q", report)
-	}
+	check.Contains(t, <-reports, "is killed", "report")
 }
 
 func TestWaitingForReadyEndsWithTheContext(t *testing.T) {
@@ -216,14 +209,10 @@ func TestChildrenDieWithAKilledSupervisor(t *testing.T) {
 	dir, address := t.TempDir(), devtest.FreeAddress(t)
 	supervisor := exec.CommandContext(t.Context(), os.Args[0])
 	supervisor.Env = append(os.Environ(), "CHILD=supervise", "DIR="+dir, "ADDRESS="+address)
-	if err := supervisor.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, supervisor.Start())
 	eventually(t, func() bool { return dial(address)(t.Context()) == nil })
 	pid := readPID(t, dir, "orphan")
-	if err := supervisor.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, supervisor.Process.Kill())
 	_ = supervisor.Wait()
 	eventually(t, func() bool { return !alive(pid) })
 }
@@ -235,9 +224,7 @@ func newSupervisor(t *testing.T) (s *process.Supervisor, pids string, reports ch
 	s, err := process.New(filepath.Join(dir, "log"), filepath.Join(dir, "pids"), func(format string, args ...any) {
 		reports <- fmt.Sprintf(format, args...)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(s.Stop)
 	return s, filepath.Join(dir, "pids"), reports
 }
@@ -250,9 +237,7 @@ func listener(name, address string) process.Spec {
 
 func start(t *testing.T, s *process.Supervisor, spec process.Spec) {
 	t.Helper()
-	if err := s.Start(t.Context(), spec); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, s.Start(t.Context(), spec))
 }
 
 func dial(address string) func(context.Context) error {

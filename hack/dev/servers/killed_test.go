@@ -15,6 +15,7 @@ import (
 
 	"examprep.dev/hack/dev/devtest"
 	"examprep.dev/hack/dev/process"
+	"examprep.dev/server/testkit/check"
 )
 
 // TestKilledPostgresRestartsOnceItsBackendsAreGone stops a backend, kills the server, and lets the backend go on after
@@ -29,32 +30,22 @@ func TestKilledPostgresRestartsOnceItsBackendsAreGone(t *testing.T) {
 	s, err := process.New(filepath.Join(dir, "log"), filepath.Join(dir, "pids"), func(format string, args ...any) {
 		reports <- fmt.Sprintf(format, args...)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(s.Stop)
 	cfg := PostgresConfig{Data: filepath.Join(dir, "data"), Address: devtest.FreeAddress(t), Password: "secret", Database: "examprep"}
 	url, err := StartPostgres(t.Context(), s, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	execute(t, url, "CREATE TABLE kept (x int)")
 	client, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer client.Close(context.Background())
 	backend := int(client.PgConn().PID())
 	signal(t, backend, syscall.SIGSTOP)
 	t.Cleanup(func() { _ = syscall.Kill(backend, syscall.SIGCONT) })
 	text, err := os.ReadFile(filepath.Join(dir, "pids", "postgres.pid"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	server, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	signal(t, server, syscall.SIGKILL)
 	for refused := 0; refused < attempts; {
 		select {
@@ -72,9 +63,7 @@ func TestKilledPostgresRestartsOnceItsBackendsAreGone(t *testing.T) {
 
 func signal(t *testing.T, pid int, s syscall.Signal) {
 	t.Helper()
-	if err := syscall.Kill(pid, s); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, syscall.Kill(pid, s))
 }
 
 // eventually waits until condition holds, unless the supervisor fails first.

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"examprep.dev/hack/dev/devtest"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestPostgresStartsServesKeepsItsDataAndStops(t *testing.T) {
@@ -23,9 +24,7 @@ func TestPostgresStartsServesKeepsItsDataAndStops(t *testing.T) {
 
 	s := devtest.Supervisor(t, dir)
 	url, err := StartPostgres(t.Context(), s, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	execute(t, url, "CREATE TABLE kept (x int)")
 	s.Stop()
 	if _, err := pgx.Connect(t.Context(), url); err == nil {
@@ -45,9 +44,7 @@ func TestPostgresStartsServesKeepsItsDataAndStops(t *testing.T) {
 	s = devtest.Supervisor(t, dir)
 	cfg.Database, cfg.Replaces = "examprep_2", "^examprep"
 	next, err := StartPostgres(t.Context(), s, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	execute(t, next, "CREATE TABLE fresh (x int)")
 	if _, err := pgx.Connect(t.Context(), url); err == nil {
 		t.Error("the database that another replaces is still there")
@@ -62,12 +59,8 @@ func TestRedisStartsServesKeepsItsDataAndStops(t *testing.T) {
 	cfg := RedisConfig{Data: filepath.Join(dir, "data"), Address: devtest.FreeAddress(t), Password: "secret"}
 	s := devtest.Supervisor(t, dir)
 	url, err := StartRedis(t.Context(), s, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := "redis://:secret@" + cfg.Address + "/0"; url != want {
-		t.Errorf("got %s, want %s", url, want)
-	}
+	check.NoError(t, err)
+	check.Equal(t, url, "redis://:secret@"+cfg.Address+"/0", "URL")
 	if err := ping(t.Context(), RedisConfig{Address: cfg.Address, Password: "wrong"}); err == nil {
 		t.Error("any password opens it")
 	}
@@ -106,9 +99,7 @@ func TestNothingIsInstalledWhenNothingIsMissing(t *testing.T) {
 
 func TestDataMovesWhereItsOwnerCanReachIt(t *testing.T) {
 	closed := filepath.Join(scratch(t), "closed")
-	if err := os.Mkdir(closed, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.Mkdir(closed, 0o700))
 	if passable(filepath.Join(closed, "not", "there", "yet")) {
 		t.Error("a closed directory counts as passable")
 	}
@@ -120,17 +111,13 @@ func TestDataMovesWhereItsOwnerCanReachIt(t *testing.T) {
 		t.Skip(err)
 	}
 	dir, err := prepareData(filepath.Join(closed, "data"), owner)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { _ = RemovePostgres(filepath.Join(closed, "data")) })
 	if !strings.HasPrefix(dir, "/var/tmp/examprep-") || !passable(filepath.Dir(dir)) {
 		t.Errorf("moved to %s", dir)
 	}
 	testMovedDataGoWithTheirState(t, filepath.Join(closed, "data"), dir, owner)
-	if err := os.Chown(dir, 0, 0); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.Chown(dir, 0, 0))
 	if _, err := prepareData(filepath.Join(closed, "data"), owner); err == nil {
 		t.Error("took a directory that somebody else owns")
 	}
@@ -149,15 +136,10 @@ func testMovedDataGoWithTheirState(t *testing.T, wanted, moved string, owner *sy
 		{"a deleted state directory", func() error { return os.Remove(noteOf(wanted)) }, false},
 		{"make clean", func() error { return RemovePostgres(wanted) }, false},
 	} {
-		if err := os.WriteFile(kept, []byte("15\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := step.after(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := prepareData(wanted, owner); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, os.WriteFile(kept, []byte("15\n"), 0o600))
+		check.NoError(t, step.after())
+		_, err := prepareData(wanted, owner)
+		check.NoError(t, err)
 		if _, err := os.Stat(kept); (err == nil) != step.kept {
 			t.Errorf("after %s: %v, want kept: %t", step.name, err, step.kept)
 		}
@@ -168,24 +150,17 @@ func testMovedDataGoWithTheirState(t *testing.T, wanted, moved string, owner *sy
 func scratch(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "servers-test-") //nolint:usetesting // t.TempDir is closed to other users
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.Chmod(dir, 0o755))
 	return dir
 }
 
 func execute(t *testing.T, url, statement string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer conn.Close(context.Background())
-	if _, err := conn.Exec(t.Context(), statement); err != nil {
-		t.Fatal(err)
-	}
+	_, err = conn.Exec(t.Context(), statement)
+	check.NoError(t, err)
 }

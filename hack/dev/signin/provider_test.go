@@ -13,6 +13,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"examprep.dev/hack/dev/signin"
+	"examprep.dev/server/testkit/check"
 )
 
 const redirect = "http://127.0.0.1:1/callback"
@@ -21,18 +22,12 @@ func TestASignInThatAnIndependentClientAccepts(t *testing.T) {
 	client, verifier := newClient(t)
 	secret := oauth2.GenerateVerifier()
 	code, state := approve(t, client.AuthCodeURL("the-state", oidc.Nonce("the-nonce"), oauth2.S256ChallengeOption(secret)), "dev")
-	if state != "the-state" {
-		t.Errorf("state %q", state)
-	}
+	check.Equal(t, state, "the-state", "state")
 	token, err := client.Exchange(t.Context(), code, oauth2.VerifierOption(secret))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	raw, _ := token.Extra("id_token").(string)
 	id, err := verifier.Verify(t.Context(), raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if id.Subject != "dev" || id.Nonce != "the-nonce" {
 		t.Errorf("subject %q, nonce %q", id.Subject, id.Nonce)
 	}
@@ -73,15 +68,11 @@ func TestRequestsOfOthersAreRefusedWithoutARedirect(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			u, err := url.Parse(good)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			query := u.Query()
 			query.Set(change[0], change[1])
 			u.RawQuery = query.Encode()
-			if response := post(t, u.String(), "dev"); response.StatusCode != http.StatusBadRequest {
-				t.Errorf("answered %s", response.Status)
-			}
+			check.Equal(t, post(t, u.String(), "dev").StatusCode, http.StatusBadRequest, "status of a wrong request")
 		})
 	}
 }
@@ -94,45 +85,34 @@ func newClient(t *testing.T) (*oauth2.Config, *oidc.IDTokenVerifier) {
 		Issuer: issuer, ClientID: "examprep", ClientSecret: "a secret&more", RedirectURL: redirect,
 		Users: []signin.User{{Subject: "dev", Email: "dev@example.com", Name: "Dev"}}, Now: time.Now,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	server.Config.Handler = provider.Handler()
 	server.Start()
 	t.Cleanup(server.Close)
 	discovered, err := oidc.NewProvider(t.Context(), issuer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return &oauth2.Config{
 		ClientID: "examprep", ClientSecret: "a secret&more", RedirectURL: redirect,
 		Endpoint: discovered.Endpoint(), Scopes: []string{"openid", "email"},
 	}, discovered.Verifier(&oidc.Config{ClientID: "examprep"})
 }
 
-// approve chooses somebody on the page and returns what the browser is sent back with.
 func approve(t *testing.T, address, subject string) (code, state string) {
 	t.Helper()
 	response := post(t, address, subject)
 	back, err := response.Location()
-	if err != nil {
-		t.Fatalf("%s: %v", response.Status, err)
-	}
+	check.NoErrorf(t, err, "%s", response.Status)
 	return back.Query().Get("code"), back.Query().Get("state")
 }
 
 func post(t *testing.T, address, subject string) *http.Response {
 	t.Helper()
 	request, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodPost, address, strings.NewReader(url.Values{"subject": {subject}}.Encode()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { _ = response.Body.Close() })
 	return response
 }

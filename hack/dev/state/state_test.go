@@ -11,18 +11,15 @@ import (
 
 	"examprep.dev/hack/dev/state"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestEnvKeepsItsOrderAndIsReadBack(t *testing.T) {
 	dir := state.Dir(t.TempDir())
 	url := "postgres://u:p@127.0.0.1:1/db?sslmode=disable"
-	if err := dir.WriteEnv(state.EnvFile, []state.Variable{{"API_URL", "http://127.0.0.1:8080/v1"}, {"DATABASE_URL", url}, state.Ready()}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, dir.WriteEnv(state.EnvFile, []state.Variable{{"API_URL", "http://127.0.0.1:8080/v1"}, {"DATABASE_URL", url}, state.Ready()}))
 	text := testkit.ReadFile(t, dir.Path("env"))
-	if want := "API_URL=http://127.0.0.1:8080/v1\nDATABASE_URL=" + url + "\nREADY=1\n"; string(text) != want {
-		t.Errorf("got %q, want %q", text, want)
-	}
+	check.Equal(t, string(text), "API_URL=http://127.0.0.1:8080/v1\nDATABASE_URL="+url+"\nREADY=1\n", "stored file")
 	variables, err := dir.ReadEnv(state.EnvFile)
 	if err != nil || variables["DATABASE_URL"] != url {
 		t.Errorf("read back %v, %v", variables, err)
@@ -39,28 +36,18 @@ func TestEnvWithTheSameContentIsNotRewritten(t *testing.T) {
 		value     string
 		rewritten bool
 	}{{"a", true}, {"a", false}, {"b", true}} {
-		if err := dir.WriteEnv(state.TestEnvFile, []state.Variable{{"NAME", step.value}}); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, dir.WriteEnv(state.TestEnvFile, []state.Variable{{"NAME", step.value}}))
 		info, err := os.Stat(dir.Path(state.TestEnvFile))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := !info.ModTime().Equal(old); got != step.rewritten {
-			t.Errorf("%s: rewritten %t, want %t", step.value, got, step.rewritten)
-		}
-		if err := os.Chtimes(dir.Path(state.TestEnvFile), old, old); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
+		check.Equal(t, !info.ModTime().Equal(old), step.rewritten, "%s: rewritten", step.value)
+		check.NoError(t, os.Chtimes(dir.Path(state.TestEnvFile), old, old))
 	}
 }
 
 func TestLockIsGivenToOneAtATime(t *testing.T) {
 	dir := state.Dir(t.TempDir())
 	unlock, err := dir.Lock(t.Context(), "start.lock", func() { t.Error("waits for a free lock") })
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	waited := false
 	second, err := dir.Lock(t.Context(), "start.lock", func() { waited = true; unlock() })
 	if err != nil || !waited {
@@ -89,32 +76,22 @@ func TestAMissingEnvIsEmpty(t *testing.T) {
 func TestPortsStayTheSameWhileTheyAreFree(t *testing.T) {
 	dir := state.Dir(t.TempDir())
 	first := address(t, dir, "api")
-	if again := address(t, dir, "api"); again != first {
-		t.Errorf("%s became %s", first, again)
-	}
+	check.Equal(t, address(t, dir, "api"), first, "address of the same port")
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer listener.Close()
 	moved := address(t, dir, "api")
 	if moved == first {
 		t.Errorf("%s is somebody else's", first)
 	}
-	if again := address(t, dir, "api"); again != moved {
-		t.Errorf("%s became %s", moved, again)
-	}
+	check.Equal(t, address(t, dir, "api"), moved, "address once moved")
 }
 
 func TestTwoNamesNeverShareAPort(t *testing.T) {
 	dir := state.Dir(t.TempDir())
-	if err := dir.WriteFile("ports.json", []byte(`{"api": 20100, "worker": 20100}`), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, dir.WriteFile("ports.json", []byte(`{"api": 20100, "worker": 20100}`), 0o644))
 	ports, err := dir.OpenPorts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	a, errA := ports.Address(t.Context(), "api")
 	b, errB := ports.Address(t.Context(), "worker")
 	if errA != nil || errB != nil || a == b {
@@ -126,9 +103,7 @@ func TestASecretIsMadeOnce(t *testing.T) {
 	dir := state.Dir(t.TempDir())
 	made := func() string { return state.RandomHex(16) }
 	first, err := dir.Secret("namespace", made)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if again, err := dir.Secret("namespace", made); err != nil || again != first || len(first) != 32 {
 		t.Errorf("%q became %q, %v", first, again, err)
 	}
@@ -143,9 +118,7 @@ func TestOneProcessHoldsTheDirectory(t *testing.T) {
 		t.Errorf("held by %d, %v before anybody took it", pid, err)
 	}
 	release, err := dir.Hold()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	var held *state.HeldError
 	if _, err := dir.Hold(); !errors.As(err, &held) || held.PID != os.Getpid() {
 		t.Errorf("held twice: %v", err)
@@ -162,13 +135,9 @@ func TestOneProcessHoldsTheDirectory(t *testing.T) {
 func address(t *testing.T, dir state.Dir, name string) string {
 	t.Helper()
 	ports, err := dir.OpenPorts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	got, err := ports.Address(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if !strings.HasPrefix(got, "127.0.0.1:") {
 		t.Errorf("%s is not loopback", got)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"examprep.dev/hack/e2e/crowdtest"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // backupCanBeRestored does what docs/operations.md says for a back-up and for a restore, word for word, with clients at
@@ -25,28 +26,20 @@ func backupCanBeRestored(t *testing.T, r *release, papers []*crowdtest.Paper) {
 		began := time.Now()
 		r.follow(t, dir, "back-up")
 		info, err := os.Stat(filepath.Join(dir, "examprep.dump"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		t.Logf("back-up of %s MiB with %s attempts: %d KiB after %s", r.psql(t, "examprep", "SELECT pg_database_size(current_database()) / 1048576"),
 			r.psql(t, "examprep", "SELECT count(*) FROM attempts"), info.Size()>>10, seconds(time.Since(began)))
 	})
 	r.redisCLI(t, "set", "e2e-left-over", "1")
 	began := time.Now()
 	r.follow(t, dir, "restore")
-	if left := r.redisCLI(t, "exists", "e2e-left-over"); left != "0" {
-		t.Error("Redis was not emptied")
-	}
+	check.Equal(t, r.redisCLI(t, "exists", "e2e-left-over"), "0", "left-over keys in Redis")
 	for _, component := range components {
 		r.awaitWhole(t, component)
 	}
-	if err := r.list(t, r.api); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, r.list(t, r.api))
 	t.Logf("restore: the first 200 after %s", seconds(time.Since(began)))
-	if left := r.psql(t, "examprep_restored", "SELECT count(*) FROM pg_stat_activity WHERE datname = 'examprep'"); left != "0" {
-		t.Errorf("%s connections still lead to the old database", left)
-	}
+	check.Equal(t, r.psql(t, "examprep_restored", "SELECT count(*) FROM pg_stat_activity WHERE datname = 'examprep'"), "0", "connections to the old database")
 	crowd.CheckHistory(t, r.api)
 	r.losesNothing(t, papers, func(*testing.T) {})
 }

@@ -16,9 +16,9 @@ import (
 
 	"examprep.dev/hack/e2e/crowdtest"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
-// fixture is the exam of testdata/fixture.yaml.
 const fixture = "e2e-fixture"
 
 // contentIsServed applies a tier, the receiver and the real papers by kubectl, finds every question served as the input
@@ -36,9 +36,7 @@ func contentIsServed(t *testing.T, r *release, papers []*crowdtest.Paper) {
 			return checkPaper(t.Context(), r.api, p, rand.New(rand.NewPCG(uint64(*seed), uint64(i))))
 		})
 	}
-	if err := readers.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, readers.Wait())
 	t.Logf("%d papers are served as their input reads, and scored as it implies", len(papers))
 	r.losesNothing(t, papers, func(*testing.T) {})
 }
@@ -104,7 +102,6 @@ func (r *release) awaitUpdate(t *testing.T, exam string) time.Duration {
 	})
 }
 
-// exams are the exams of papers, each once.
 func exams(papers []*crowdtest.Paper) []string {
 	var keys []string
 	for _, p := range papers {

@@ -15,6 +15,7 @@ import (
 
 	"examprep.dev/hack/e2e/crowdtest"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // measureFigures prints what the chart's page says of sizes: CPU a request and memory a pod by component, for reading
@@ -74,7 +75,6 @@ func (r *release) read(t *testing.T, papers []*crowdtest.Paper) *crowdtest.Meter
 	return api.Meter
 }
 
-// measure prints what a load has used, by component.
 func (r *release) measure(t *testing.T, load func() *crowdtest.Meter) {
 	t.Helper()
 	pass(t, accountTime)
@@ -91,7 +91,6 @@ func (r *release) measure(t *testing.T, load func() *crowdtest.Meter) {
 	}
 }
 
-// used is what the containers of a component have used since they started, and hold now.
 type used struct {
 	cpu    time.Duration
 	memory int64 // bytes, the most that one pod holds
@@ -153,7 +152,6 @@ func (r *release) component(t *testing.T, podNamespace, pod string) string {
 	return ""
 }
 
-// count counts the rows of a table.
 func (r *release) count(t *testing.T, table string) int {
 	t.Helper()
 	return atoi(t, r.psql(t, r.database(t), "SELECT count(*) FROM "+table))
@@ -184,8 +182,6 @@ func (r *release) redisBytes(t *testing.T) int {
 func atoi(t *testing.T, text string) int {
 	t.Helper()
 	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return n
 }

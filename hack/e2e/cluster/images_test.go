@@ -10,7 +10,6 @@ import (
 	"testing"
 )
 
-// images are the names of what runs in the cluster.
 type images struct {
 	// product and next are two builds of the product with different version stamps.
 	product, next             string
@@ -23,7 +22,6 @@ const (
 	nextImage    = "localhost/examprep-e2e/examprep:next"
 )
 
-// buildImages builds and loads whatever is not named by a variable.
 func buildImages(t *testing.T) images {
 	t.Helper()
 	i := images{
@@ -68,7 +66,6 @@ func buildImages(t *testing.T) images {
 	return i
 }
 
-// command runs a command of this machine.
 func command(t *testing.T, name string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)

@@ -41,7 +41,6 @@ func helmTestPasses(t *testing.T, r *release) {
 	t.Log(r.must(t, "", r.helm, "test", r.name, "-n", r.namespace, "--logs", "--timeout=3m"))
 }
 
-// served is what the API answers to a GET of an exam; nothing while it is not there.
 func (r *release) served(t *testing.T, exam, rest string) string {
 	t.Helper()
 	var body []byte

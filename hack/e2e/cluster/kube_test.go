@@ -18,6 +18,7 @@ import (
 
 	"examprep.dev/hack/e2e/crowdtest"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 const (
@@ -25,8 +26,7 @@ const (
 	root = "../../.."
 	// The namespaces, all of them ours.
 	namespace, sandboxNamespace, storesNamespace = "examprep-e2e", "examprep-e2e-sandbox", "examprep-e2e-stores"
-	// crdName is one of the custom resource definitions.
-	crdName = "examcontents.examprep.dev"
+	crdName                                      = "examcontents.examprep.dev"
 )
 
 // cluster is where the proofs run, and the tools that reach it.
@@ -36,8 +36,7 @@ type cluster struct {
 	images   images
 	stores   stores
 	// node is an address of the cluster at which its node ports answer.
-	node string
-	// helm and helm3 are Helm 4 and Helm 3.
+	node                     string
 	helm, helm3, kubectlPath string
 }
 
@@ -46,14 +45,10 @@ func connect(t *testing.T) *cluster {
 	t.Helper()
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
 		clientcmd.NewDefaultClientConfigLoadingRules(), &clientcmd.ConfigOverrides{}).ClientConfig()
-	if err != nil {
-		t.Fatalf("KUBECONFIG: %v", err)
-	}
+	check.NoErrorf(t, err, "KUBECONFIG")
 	config.QPS = -1
 	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	c := &cluster{
 		kube: kube, contract: crowdtest.NewContract(t), kubectlPath: findKubectl(t),
 		helm: tool(t, "HELM", "helm.sh/helm/v4/cmd/helm"), helm3: tool(t, "HELM3", "helm.sh/helm/v3/cmd/helm"),
@@ -79,13 +74,10 @@ func connect(t *testing.T) *cluster {
 	return c
 }
 
-// nodeAddress is the first node's.
 func (c *cluster) nodeAddress(t *testing.T) string {
 	t.Helper()
 	nodes, err := c.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, node := range nodes.Items {
 		for _, address := range node.Status.Addresses {
 			if address.Type == "InternalIP" {
@@ -113,7 +105,6 @@ func (c *cluster) remove(t *testing.T) {
 	c.kubectl(t, "", "delete", "namespace", "--ignore-not-found", "--timeout=3m", namespace, sandboxNamespace, storesNamespace)
 }
 
-// apply applies a file of testdata with its ${NAMES} filled in.
 func (c *cluster) apply(t *testing.T, file string, values map[string]string) {
 	t.Helper()
 	c.kubectl(t, filled(t, file, values), "apply", "--server-side", "--force-conflicts", "-f", "-")
@@ -132,13 +123,11 @@ func filled(t *testing.T, file string, values map[string]string) string {
 	})
 }
 
-// has tells whether an object of the cluster exists.
 func (c *cluster) has(t *testing.T, kind, name string) bool {
 	t.Helper()
 	return strings.TrimSpace(c.kubectl(t, "", "get", kind, name, "--ignore-not-found", "-o", "name")) != ""
 }
 
-// kubectl runs kubectl and returns what it printed. It fails the test when kubectl fails.
 func (c *cluster) kubectl(t *testing.T, input string, args ...string) string {
 	t.Helper()
 	return c.must(t, input, c.kubectlPath, args...)
@@ -172,9 +161,7 @@ func findKubectl(t *testing.T) string {
 	if err == nil {
 		_, err = os.Stat(path)
 	}
-	if err != nil {
-		t.Fatalf("no kubectl in KUBECTL, in PATH nor in .dev/bin: %v", err)
-	}
+	check.NoErrorf(t, err, "no kubectl in KUBECTL, in PATH nor in .dev/bin")
 	return path
 }
 
@@ -187,9 +174,7 @@ func tool(t *testing.T, variable, pkg string) string {
 	cmd := exec.CommandContext(t.Context(), "go", "-C", filepath.Join(root, "hack", "chart"), "tool", "-n", pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly")
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("build %s: %v", pkg, err)
-	}
+	check.NoErrorf(t, err, "build %s", pkg)
 	return strings.TrimSpace(string(out))
 }
 
@@ -210,7 +195,6 @@ func pass(t *testing.T, d time.Duration) {
 	}
 }
 
-// seconds is a duration for people.
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
 
 // gone tells whether an error says that the object is not there.

@@ -40,7 +40,6 @@ func (r *release) losesNothing(t *testing.T, papers []*crowdtest.Paper, what fun
 	return r.losesNothingAt(t, papers, *rate, what)
 }
 
-// losesNothingAt is losesNothing at another load.
 func (r *release) losesNothingAt(t *testing.T, papers []*crowdtest.Paper, perSecond float64, what func(*testing.T)) *crowdtest.Crowd {
 	t.Helper()
 	crowd, meter := r.underLoad(t, papers, perSecond, what)

@@ -7,11 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"examprep.dev/hack/e2e/crowdtest"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // failedMigrationChangesNothing upgrades, under load, to a configuration whose database is not there: what runs goes on,
@@ -24,9 +24,7 @@ func failedMigrationChangesNothing(t *testing.T, r *release, papers []*crowdtest
 			t.Errorf("the upgrade worked:\n%s", out)
 		}
 	})
-	if after := r.running(t); !slices.Equal(after, before) {
-		t.Errorf("the pods run %q, before the upgrade that failed %q", after, before)
-	}
+	check.Slices(t, r.running(t), before, "the images that pods run after the failed upgrade")
 	r.alertFires(t)
 	r.upgrade(t, r.images.product)
 }

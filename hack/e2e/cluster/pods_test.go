@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"examprep.dev/hack/e2e/crowdtest"
+	"examprep.dev/server/testkit/check"
 )
 
 // drainLosesNothing evicts every API pod under load, as a drained node does: through the eviction API, which refuses
@@ -74,9 +75,7 @@ func operatorIsReplaced(t *testing.T, r *release, papers []*crowdtest.Paper) {
 func (r *release) leader(t *testing.T) string {
 	t.Helper()
 	leases, err := r.kube.CoordinationV1().Leases(r.namespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, lease := range leases.Items {
 		if strings.HasSuffix(lease.Name, "-operator.examprep.dev") && lease.Spec.HolderIdentity != nil {
 			pod, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")

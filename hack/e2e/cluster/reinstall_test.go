@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"examprep.dev/hack/e2e/crowdtest"
+	"examprep.dev/server/testkit/check"
 )
 
 // uninstallLeavesData uninstalls the release, finds definitions, resources and data where they were, installs it again by
@@ -21,20 +22,14 @@ func uninstallLeavesData(t *testing.T, r *release, papers []*crowdtest.Paper) {
 	if !r.has(t, "crd", crdName) {
 		t.Fatal("the definitions went with the release")
 	}
-	if after := r.kubectl(t, "", "get", "examcontents,webhookendpoints,ratetiers", "-n", r.namespace, "-o", "name"); after != resources {
-		t.Errorf("resources after the uninstall:\n%sbefore:\n%s", after, resources)
-	}
-	if after := r.psql(t, "examprep", "SELECT count(*) FROM attempts"); after != attempts {
-		t.Errorf("%s attempts after the uninstall, %s before", after, attempts)
-	}
+	check.Equal(t, r.kubectl(t, "", "get", "examcontents,webhookendpoints,ratetiers", "-n", r.namespace, "-o", "name"), resources, "resources after the uninstall")
+	check.Equal(t, r.psql(t, "examprep", "SELECT count(*) FROM attempts"), attempts, "attempts after the uninstall")
 
 	r.helm = r.helm3
 	began := time.Now()
 	r.upgrade(t, r.images.product)
 	r.reach(t, r.key) // its node port is another
-	if err := r.list(t, r.api); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, r.list(t, r.api))
 	t.Logf("helm 3 install on what was there: the first 200 with the old key after %s", seconds(time.Since(began)))
 	crowd.CheckHistory(t, r.api)
 	r.losesNothing(t, papers, func(*testing.T) {})

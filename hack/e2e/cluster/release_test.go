@@ -17,15 +17,14 @@ import (
 
 	"examprep.dev/hack/e2e/crowdtest"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
-// chart is what is installed.
 const chart = root + "/charts/examprep"
 
 // components are the Deployments of a release, by the value of their label app.kubernetes.io/component.
 var components = []string{"api", "worker", "operator"}
 
-// release is an installation of the chart.
 type release struct {
 	*cluster
 	name, namespace, environment string
@@ -33,9 +32,8 @@ type release struct {
 	helm string
 	// namespaceSecret and encryptionKeys outlive every re-install.
 	namespaceSecret, encryptionKeys string
-	// api is a client with key, once there is one.
-	api *crowdtest.API
-	key string
+	api                             *crowdtest.API
+	key                             string
 }
 
 func (c *cluster) release(name, namespace, environment, helm string) *release {
@@ -79,9 +77,7 @@ func (r *release) values(t *testing.T, image string) string {
 func (c *cluster) receiverAddresses(t *testing.T) string {
 	t.Helper()
 	service, err := c.kube.CoreV1().Services(storesNamespace).Get(t.Context(), "receiver", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	addresses := []string{service.Spec.ClusterIP + "/32"}
 	for _, pod := range c.pods(t, storesNamespace, "app=receiver") {
 		addresses = append(addresses, pod.Status.PodIP+"/32")
@@ -126,7 +122,6 @@ func (r *release) selector(component string) string {
 	return selector
 }
 
-// reach points the release's client to its Service, with a key.
 func (r *release) reach(t *testing.T, key string) {
 	t.Helper()
 	r.key = key
@@ -137,9 +132,7 @@ func (r *release) reach(t *testing.T, key string) {
 func (r *release) url(t *testing.T) string {
 	t.Helper()
 	services, err := r.kube.CoreV1().Services(r.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: r.selector("api")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, service := range services.Items {
 		if service.Spec.Type == corev1.ServiceTypeNodePort {
 			return "http://" + r.nodePort(t, r.namespace, service.Name) + "/v1"
@@ -149,7 +142,6 @@ func (r *release) url(t *testing.T) string {
 	return ""
 }
 
-// createKey makes a key of an account, as the chart's page says.
 func (r *release) createKey(t *testing.T, account, tier string) string {
 	t.Helper()
 	var issued struct {
@@ -161,13 +153,10 @@ func (r *release) createKey(t *testing.T, account, tier string) string {
 	return issued.Key
 }
 
-// deployment is the release's Deployment of a component.
 func (r *release) deployment(t *testing.T, component string) *appsv1.Deployment {
 	t.Helper()
 	found, err := r.kube.AppsV1().Deployments(r.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: r.selector(component)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if len(found.Items) != 1 {
 		t.Fatalf("%d Deployments of %s", len(found.Items), component)
 	}
@@ -178,9 +167,7 @@ func (r *release) deployment(t *testing.T, component string) *appsv1.Deployment 
 func (c *cluster) pods(t *testing.T, namespace, selector string) []corev1.Pod {
 	t.Helper()
 	found, err := c.kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: selector})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	var alive []corev1.Pod
 	for _, pod := range found.Items {
 		if pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning {
@@ -198,7 +185,6 @@ func (r *release) whole(t *testing.T, component string) bool {
 		d.Status.ReadyReplicas == *d.Spec.Replicas && d.Status.Replicas == *d.Spec.Replicas
 }
 
-// awaitWhole waits until a component is whole again and says how long that took.
 func (r *release) awaitWhole(t *testing.T, component string) time.Duration {
 	t.Helper()
 	return eventually(t, 3*time.Minute, component+" to be whole", func() bool { return r.whole(t, component) })
@@ -212,12 +198,9 @@ func (r *release) recovers(t *testing.T) {
 	for _, component := range components {
 		r.awaitWhole(t, component)
 	}
-	if err := r.list(t, r.api); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, r.list(t, r.api))
 }
 
-// list asks for the exams.
 func (*release) list(t *testing.T, api *crowdtest.API) error {
 	t.Helper()
 	var exams []byte

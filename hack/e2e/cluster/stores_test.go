@@ -23,12 +23,11 @@ import (
 
 	"examprep.dev/hack/e2e/crowdtest"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
-// receiverHost is the receiver's name within the cluster.
 const receiverHost = "receiver." + storesNamespace + ".svc"
 
-// stores are PostgreSQL, Redis and the receiver as the proofs reach them.
 type stores struct {
 	password string
 	// signingSecret signs what the receiver gets; authority signed its certificate, in PEM.
@@ -36,7 +35,6 @@ type stores struct {
 	receiver                 *crowdtest.Receiver
 }
 
-// bringUpStores runs PostgreSQL, Redis and the receiver and waits for them.
 func (c *cluster) bringUpStores(t *testing.T) {
 	t.Helper()
 	s := &c.stores
@@ -62,7 +60,6 @@ func (c *cluster) bringUpStores(t *testing.T) {
 	s.receiver = crowdtest.NewReceiver(log, c.contract)
 }
 
-// databaseURL and redisURL are for the product's pods.
 func (s *stores) databaseURL(database string) string {
 	return "postgres://examprep:" + s.password + "@postgres." + storesNamespace + ".svc:5432/" + database + "?sslmode=disable"
 }
@@ -78,7 +75,6 @@ func (c *cluster) psql(t *testing.T, database, statement string) string {
 		"psql", "-d", database, "-v", "ON_ERROR_STOP=1", "-qAt", "-f", "-"))
 }
 
-// redisCLI runs a command of Redis.
 func (c *cluster) redisCLI(t *testing.T, args ...string) string {
 	t.Helper()
 	return strings.TrimSpace(c.kubectl(t, "", append([]string{"exec", "-n", storesNamespace, "deployment/redis", "--", "redis-cli"}, args...)...))
@@ -88,9 +84,7 @@ func (c *cluster) redisCLI(t *testing.T, args ...string) string {
 func (c *cluster) nodePort(t *testing.T, namespace, name string) string {
 	t.Helper()
 	service, err := c.kube.CoreV1().Services(namespace).Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if len(service.Spec.Ports) == 0 || service.Spec.Ports[0].NodePort == 0 {
 		t.Fatalf("service %s has no node port", name)
 	}
@@ -102,16 +96,12 @@ func makeCertificate(t *testing.T, host string) (authority, certificate, key str
 	t.Helper()
 	made := func(template, parent *x509.Certificate, public *ecdsa.PrivateKey, signer *ecdsa.PrivateKey) string {
 		der, err := x509.CreateCertificate(rand.Reader, template, parent, public.Public(), signer)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		return encodePEM("CERTIFICATE", der)
 	}
 	newKey := func() *ecdsa.PrivateKey {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		return key
 	}
 	const validity = 24 * time.Hour
@@ -126,9 +116,7 @@ func makeCertificate(t *testing.T, host string) (authority, certificate, key str
 		NotAfter: now.Add(validity), KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	der, err := x509.MarshalPKCS8PrivateKey(own)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return made(ca, ca, signer, signer), made(leaf, ca, own, signer), encodePEM("PRIVATE KEY", der)
 }
 

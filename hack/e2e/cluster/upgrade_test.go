@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"examprep.dev/hack/e2e/crowdtest"
+	"examprep.dev/server/testkit/check"
 )
 
-// upgradeLosesNothing upgrades to another build with another configuration under load.
 func upgradeLosesNothing(t *testing.T, r *release, papers []*crowdtest.Paper) {
 	before := r.running(t)
 	r.losesNothing(t, papers, func(t *testing.T) {
@@ -22,9 +22,7 @@ func upgradeLosesNothing(t *testing.T, r *release, papers []*crowdtest.Paper) {
 	if len(after) != 1 || slices.Equal(after, before) {
 		t.Errorf("the pods run %q, before the upgrade %q", after, before)
 	}
-	if pods := r.pods(t, r.namespace, r.selector("api")); len(pods) != 3 {
-		t.Errorf("%d API pods, want 3", len(pods))
-	}
+	check.Equal(t, len(r.pods(t, r.namespace, r.selector("api"))), 3, "API pods")
 }
 
 // rollbackLosesNothing goes back to the build and the configuration before.
@@ -42,7 +40,6 @@ func rollbackLosesNothing(t *testing.T, r *release, papers []*crowdtest.Paper) {
 	}
 }
 
-// running are the images that the release's pods run, each once.
 func (r *release) running(t *testing.T) []string {
 	t.Helper()
 	var images []string
@@ -57,7 +54,6 @@ func (r *release) running(t *testing.T) []string {
 	return images
 }
 
-// restartsLoseNothing restarts each Deployment in turn under load.
 func restartsLoseNothing(t *testing.T, r *release, papers []*crowdtest.Paper) {
 	for _, component := range components {
 		t.Run(component, func(t *testing.T) {

@@ -112,7 +112,6 @@ func (a *API) Call(ctx context.Context, op, method, path string, body, result an
 	}
 }
 
-// send sends a request once. status is 0 when no answer came.
 func (a *API) send(ctx context.Context, op, method, path string, content []byte) ([]byte, int, http.Header, error) {
 	if a.pace != nil {
 		if err := a.pace.Wait(ctx); err != nil {

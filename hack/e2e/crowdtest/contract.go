@@ -7,6 +7,7 @@ import (
 
 	"examprep.dev/api/openapi"
 	"examprep.dev/api/openapi/openapitest"
+	"examprep.dev/server/testkit/check"
 )
 
 // Contract holds what is answered and delivered against the HTTP contract. Clients run on goroutines of their own, so it
@@ -26,13 +27,9 @@ const maxFaults = 20
 func NewContract(t *testing.T) *Contract {
 	t.Helper()
 	text, err := openapi.JSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	document, err := openapitest.Load(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	c := &Contract{document: document}
 	t.Cleanup(func() {
 		c.mu.Lock()

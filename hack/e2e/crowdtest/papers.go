@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"examprep.dev/server/testkit/check"
 )
 
 // Paper is a paper as the data sets have it, with its questions in the file's order.
@@ -78,16 +80,12 @@ func ReadPapers(t *testing.T, dir string, sets []string) []*Paper {
 func eachLine(t *testing.T, path string, use func([]byte)) {
 	t.Helper()
 	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer func() { _ = file.Close() }()
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
 		use(lines.Bytes())
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, lines.Err())
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // Log opens a webhook receiver's log at a byte offset; nothing is there yet when it returns nil.
@@ -98,9 +99,7 @@ func (r *Receiver) Forget(t *testing.T) {
 func (r *Receiver) Read(t *testing.T) {
 	t.Helper()
 	text, err := r.log(t.Context(), r.offset)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if text == nil {
 		return
 	}

@@ -121,7 +121,6 @@ func answerNumber(q Question, how Answering, chance *rand.Rand) (given string, i
 
 func pick(letters []string, chance *rand.Rand) string { return letters[chance.IntN(len(letters))] }
 
-// percentage prints raw as a percentage of maximum.
 func percentage(raw, maximum *big.Rat) string {
 	if raw.Sign() <= 0 || maximum.Sign() <= 0 {
 		return "0"

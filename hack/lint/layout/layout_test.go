@@ -29,7 +29,6 @@ func (files tree) findings(t *testing.T, exceptions string) []string {
 	return texts
 }
 
-// importing is a Go file that imports packages.
 func importing(paths ...string) string {
 	var text strings.Builder
 	text.WriteString("package p\n")
@@ -146,7 +145,6 @@ func TestPackageOutsideTheRowsIsFound(t *testing.T) {
 	expect(t, files.findings(t, ""), "row server/novel")
 }
 
-// lines is a Go file with count lines.
 func lines(count int) string { return "package p\n" + strings.Repeat("\n", count-1) }
 
 // methods is a Go file with methods of a type, numbered from first on.

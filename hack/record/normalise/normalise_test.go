@@ -7,6 +7,7 @@ import (
 
 	"examprep.dev/hack/record/normalise"
 	"examprep.dev/hack/record/wire"
+	"examprep.dev/server/testkit/check"
 )
 
 var started = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
@@ -41,9 +42,7 @@ func TestTextReplacesWhatChangesFromRunToRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := normalise.New(started, normalise.Literal{Text: "127.0.0.1:4711", Placeholder: "<api>"})
-			if got := n.Exchange("a").Text(c.text); got != c.want {
-				t.Errorf("%s, want %s", got, c.want)
-			}
+			check.Equal(t, n.Exchange("a").Text(c.text), c.want, "normalised text")
 		})
 	}
 }
@@ -51,15 +50,9 @@ func TestTextReplacesWhatChangesFromRunToRun(t *testing.T) {
 func TestPlaceholdersKeepEqualityAcrossExchanges(t *testing.T) {
 	n := normalise.New(started)
 	opened := n.Exchange("open")
-	if got := opened.Text(first + " " + second); got != "<uuid#1> <uuid#2>" {
-		t.Errorf("the first exchange: %s", got)
-	}
-	if got := n.Exchange("history").Text(second + " " + key + " 019aa905-77a9-7f60-8e4d-2b1c7a95d013"); got != "<uuid#2 of open> <key#1> <uuid#1>" {
-		t.Errorf("the second exchange: %s", got)
-	}
-	if got := opened.Text(first); got != "<uuid#1>" {
-		t.Errorf("the first exchange again: %s", got)
-	}
+	check.Equal(t, opened.Text(first+" "+second), "<uuid#1> <uuid#2>", "the first exchange")
+	check.Equal(t, n.Exchange("history").Text(second+" "+key+" 019aa905-77a9-7f60-8e4d-2b1c7a95d013"), "<uuid#2 of open> <key#1> <uuid#1>", "the second exchange")
+	check.Equal(t, opened.Text(first), "<uuid#1>", "the first exchange again")
 }
 
 func TestHeadersAreSortedAndNormalised(t *testing.T) {
@@ -109,9 +102,7 @@ func TestContentLengthIsKeptUnlessItIsRightOrUnforeseeable(t *testing.T) {
 			response := wire.Response{Status: c.status, Body: []byte(c.body), Headers: []wire.Header{
 				{Name: "Content-Length", Value: c.length}, {Name: "Cache-Control", Value: c.cache},
 			}}
-			if got := normalise.New(started).Exchange("a").Headers(response)[1]; got != "Content-Length: "+c.want {
-				t.Errorf("%s, want %s", got, c.want)
-			}
+			check.Equal(t, normalise.New(started).Exchange("a").Headers(response)[1], "Content-Length: "+c.want, "header")
 		})
 	}
 }
@@ -122,7 +113,5 @@ func TestRedirectToTheProviderIsNormalised(t *testing.T) {
 	}}
 	n := normalise.New(started, normalise.Literal{Text: "127.0.0.1:1", Placeholder: "<issuer>"})
 	want := "Location: http://<issuer>/authorize?code_challenge=<code_challenge#1>&code_challenge_method=S256&nonce=<nonce#1>&state=<state#1>"
-	if got := n.Exchange("a").Headers(response)[0]; got != want {
-		t.Errorf("%s\nwant %s", got, want)
-	}
+	check.Equal(t, n.Exchange("a").Headers(response)[0], want, "header")
 }

@@ -8,6 +8,7 @@ import (
 	"examprep.dev/hack/record/normalise"
 	"examprep.dev/hack/record/script"
 	"examprep.dev/hack/record/wire"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestSegmentsExpandTemplates(t *testing.T) {
@@ -29,9 +30,7 @@ func TestSegmentsExpandTemplates(t *testing.T) {
 			for _, segment := range r.segments(c.templates) {
 				got = append(got, string(segment.Bytes))
 			}
-			if strings.Join(got, "|") != strings.Join(c.want, "|") {
-				t.Errorf("%q, want %q", got, c.want)
-			}
+			check.Equal(t, strings.Join(got, "|"), strings.Join(c.want, "|"), "headers")
 		})
 	}
 }
@@ -54,9 +53,7 @@ func TestKeepReadsBodyHeaderAndCookie(t *testing.T) {
 		"one": "body.id", "two": "body.list.0.id", "three": "header.ETag", "four": "cookie.x", "none": "body.list.1.id",
 	}}, []wire.Response{response})
 	for name, want := range map[string]string{"one": "a", "two": "b", "three": `"c"`, "four": "d", "none": ""} {
-		if got := r.variables[name]; got != want {
-			t.Errorf("%s is %q, want %q", name, got, want)
-		}
+		check.Equal(t, r.variables[name], want, "%s", name)
 	}
 }
 
@@ -65,9 +62,7 @@ func TestClientAddressesAreUnique(t *testing.T) {
 	seen := make(map[string]bool)
 	for range 100_000 {
 		address, err := r.source("")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if seen[address.String()] || !address.IsLoopback() {
 			t.Fatalf("%s", address)
 		}
@@ -112,8 +107,6 @@ func TestAllowanceOfASessionIsNotRecorded(t *testing.T) {
 		"Cookie: __Host-examprep_session=\"<<ada>>\"\r": "RateLimit-Limit: 120|RateLimit-Remaining: <of the session>|RateLimit-Reset: <of the session>",
 	} {
 		got := record(normalise.New(time.Now()).Exchange("a"), response, script.Exchange{Send: []string{sent}})
-		if headers := strings.Join(got.Headers, "|"); headers != want {
-			t.Errorf("%q: %s, want %s", sent, headers, want)
-		}
+		check.Equal(t, strings.Join(got.Headers, "|"), want, "%q", sent)
 	}
 }

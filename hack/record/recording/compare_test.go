@@ -2,11 +2,11 @@ package recording_test
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 	"testing"
 
 	"examprep.dev/hack/record/recording"
+	"examprep.dev/server/testkit/check"
 )
 
 func exchange(change func(*recording.Exchange)) recording.Exchange {
@@ -52,9 +52,7 @@ func TestCompareNamesThePartThatDiffers(t *testing.T) {
 			for _, difference := range recording.Compare([]recording.Exchange{exchange(nil)}, []recording.Exchange{exchange(c.change)}) {
 				parts = append(parts, difference.Part)
 			}
-			if !slices.Equal(parts, c.want) {
-				t.Errorf("parts %v, want %v", parts, c.want)
-			}
+			check.Slices(t, parts, c.want, "parts")
 		})
 	}
 }
@@ -74,9 +72,7 @@ func TestCompareNamesTheResponse(t *testing.T) {
 func TestSplitReportsUnusedEntries(t *testing.T) {
 	list := "# a comment\n\nhostile-*  header.x-request-id  a new id\n* body.detail other words\nnothing/here status  never\n"
 	allowed, err := recording.ReadAllowed(strings.NewReader(list))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	difference := func(exchange, part string) recording.Difference {
 		return recording.Difference{Exchange: exchange, Part: part}
 	}
@@ -113,9 +109,7 @@ func TestPatternMatchesTheWholeName(t *testing.T) {
 		{"a*b*c", "a1c2b", false},
 	} {
 		allowed := recording.Allowed{Exchange: c.pattern, Part: "*"}
-		if got := allowed.Allows(recording.Difference{Exchange: c.name, Part: "status"}); got != c.want {
-			t.Errorf("%q matches %q: %v, want %v", c.pattern, c.name, got, c.want)
-		}
+		check.Equal(t, allowed.Allows(recording.Difference{Exchange: c.name, Part: "status"}), c.want, "%q matches %q", c.pattern, c.name)
 	}
 }
 
@@ -128,13 +122,9 @@ func TestAllowedEntryNeedsAReason(t *testing.T) {
 func TestRecordingIsReadAsItWasWritten(t *testing.T) {
 	written := []recording.Exchange{exchange(nil), exchange(func(e *recording.Exchange) { e.Name, e.Responses = "group/<b>", nil })}
 	var file bytes.Buffer
-	if err := recording.Write(&file, written); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, recording.Write(&file, written))
 	read, err := recording.Read(&file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if found := recording.Compare(written, read); len(found) > 0 || len(read) != len(written) {
 		t.Errorf("%d exchanges, differences %v", len(read), found)
 	}

@@ -9,6 +9,7 @@ import (
 	"examprep.dev/api/openapi"
 	"examprep.dev/hack/record/script"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestNamesOfExchangesAreUniqueAndCanBeListed(t *testing.T) {
@@ -43,9 +44,7 @@ func TestScriptHasEnoughHostileExchanges(t *testing.T) {
 // TestScriptAsksForEveryOperation compares the script with the contract.
 func TestScriptAsksForEveryOperation(t *testing.T) {
 	document, err := openapi.JSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	var contract struct {
 		Paths map[string]map[string]json.RawMessage `json:"paths"`
 	}

@@ -10,15 +10,13 @@ import (
 	"time"
 
 	"examprep.dev/hack/record/wire"
+	"examprep.dev/server/testkit/check"
 )
 
-// serve answers the first connection and returns the address.
 func serve(t *testing.T, answer func(conn *net.TCPConn, reader *bufio.Reader)) string {
 	t.Helper()
 	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -118,9 +116,7 @@ func TestPlayFindsOutHowAConnectionEnds(t *testing.T) {
 				c.change(&conversation)
 			}
 			outcome, err := wire.Play(t.Context(), serve(t, c.answer), conversation)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if outcome.End != c.end || len(outcome.Responses) != c.responses {
 				t.Errorf("%s after %d responses, want %s after %d", outcome.End, len(outcome.Responses), c.end, c.responses)
 			}
@@ -153,12 +149,8 @@ func TestPlaySendsABodyOnlyAfterContinue(t *testing.T) {
 				Source: netip.MustParseAddr("127.0.0.1"), Responses: 1,
 				Segments: []wire.Segment{{Bytes: []byte(request)}, {Bytes: []byte("body"), AfterContinue: true}},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := <-received; got != c.want {
-				t.Errorf("the server received %q, want %q", got, c.want)
-			}
+			check.NoError(t, err)
+			check.Equal(t, <-received, c.want, "the server received")
 		})
 	}
 }
@@ -171,9 +163,7 @@ func TestResponseKeepsSpellingAndRepeatedHeaders(t *testing.T) {
 	outcome, err := wire.Play(t.Context(), address, wire.Conversation{
 		Source: netip.MustParseAddr("127.0.0.1"), Segments: []wire.Segment{{Bytes: []byte(request)}}, Responses: 1,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	got := outcome.Responses[0]
 	if got.Status != "HTTP/1.1 200 Fine" || string(got.Body) != "abc" || outcome.End != wire.Closed {
 		t.Errorf("%q, body %q, %s", got.Status, got.Body, outcome.End)

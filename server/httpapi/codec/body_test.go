@@ -11,12 +11,11 @@ import (
 	"pgregory.net/rapid"
 
 	"examprep.dev/server/httpapi/apierror"
+	"examprep.dev/server/testkit/check"
 )
 
-// pair is a name with its value.
 type pair struct{ Key, Value string }
 
-// sampleBody is a body with a field of each kind.
 type sampleBody struct {
 	Name    string
 	Count   int
@@ -57,9 +56,7 @@ func TestBodiesAreReadExactly(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got sampleBody
-			if err := got.read([]byte(c.body)); err != nil {
-				t.Fatalf("refused: %v", err)
-			}
+			check.NoErrorf(t, got.read([]byte(c.body)), "refused")
 			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("read %+v, want %+v", got, c.want)
 			}
@@ -67,7 +64,6 @@ func TestBodiesAreReadExactly(t *testing.T) {
 	}
 }
 
-// badBody is a body that is refused.
 type badBody struct {
 	name, body string
 	code       string
@@ -208,9 +204,7 @@ func TestAnswersSurviveAnySpelling(t *testing.T) {
 			want = append(want, pair{Key: key, Value: value})
 		}
 		var got sampleBody
-		if err := got.read(append(body, "}}"...)); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, got.read(append(body, "}}"...)))
 		if !reflect.DeepEqual(got.Answers, want) {
 			t.Fatalf("read %q, want %q", got.Answers, want)
 		}

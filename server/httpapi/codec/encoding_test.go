@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"examprep.dev/server/testkit/check"
 )
 
 func TestIfNoneMatch(t *testing.T) {
@@ -16,9 +18,7 @@ func TestIfNoneMatch(t *testing.T) {
 		"\t\"abc\"": true, `"ab"`: false, `abc`: false, `"abc-br"`: false, `,,`: false, `w/"abc"`: false, `W/`: false,
 		`"a,bc"`: false, `"x"|"abc"`: true, `"x"|"y"`: false, `"ABC"`: false, `""`: false, `"abc"x`: false,
 	} {
-		if got := MatchesETag(headerLines(condition), etag); got != want {
-			t.Errorf("%s: %v", condition, got)
-		}
+		check.Equal(t, MatchesETag(headerLines(condition), etag), want, "%s", condition)
 	}
 }
 
@@ -44,9 +44,7 @@ func TestAcceptEncoding(t *testing.T) {
 		"identity;q=0.2, gzip;q=0.2": Gzip, "*": Identity, "gzip;q=0.1, *": Gzip,
 		"identity;q=0, *": Brotli, "identity;q=0, br;q=0, *;q=0.5": Zstd, "identity;q=0": Identity, "*;q=0": Identity,
 	} {
-		if got := AcceptedCoding(headerLines(accept)); got != want {
-			t.Errorf("%q: %q, want %q", accept, got, want)
-		}
+		check.Equal(t, AcceptedCoding(headerLines(accept)), want, "%q", accept)
 	}
 }
 
@@ -77,9 +75,7 @@ func TestBodyIsCompressedOnceForAllThatAskAtOnce(t *testing.T) {
 	}
 	close(proceed)
 	all.Wait()
-	if got := calls.Load(); got != 1 {
-		t.Errorf("compressed %d times", got)
-	}
+	check.Equal(t, calls.Load(), 1, "times compressed")
 }
 
 func TestCompressionsAreKeptWithinTheirBudget(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"examprep.dev/server/httpapi/apierror"
+	"examprep.dev/server/testkit/check"
 )
 
 // routedExamKey routes a request for an exam's overview, and returns the exam's key that its handler reads.
@@ -48,13 +49,10 @@ func TestAnExamKeyOutlivesItsRequest(t *testing.T) {
 		before := string([]byte(key))
 		clear(ctx.Request.Header.RequestURI())
 		clear(ctx.URI().PathOriginal())
-		if key != before {
-			t.Errorf("%q has become %q", before, key)
-		}
+		check.Equal(t, key, before, "the key afterwards")
 	}
 }
 
-// asked is a request as the router sees it.
 func asked(method, target string) *fasthttp.RequestCtx {
 	var request fasthttp.Request
 	request.Header.SetMethod(method)

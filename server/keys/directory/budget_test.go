@@ -10,6 +10,7 @@ import (
 
 	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestDirectoryAboveItsBudgetFailsTheStart(t *testing.T) {
@@ -44,9 +45,7 @@ func TestKeyTakesAtMost100Bytes(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	start(t, pool, directory.Config{Registerer: registry})
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	values := map[string]float64{}
 	for _, f := range families {
 		values[f.GetName()] = f.GetMetric()[0].GetGauge().GetValue()

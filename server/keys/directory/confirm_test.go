@@ -11,6 +11,7 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestSilentPodDelaysOneChangeOnly(t *testing.T) {
@@ -30,9 +31,7 @@ func TestSilentPodDelaysOneChangeOnly(t *testing.T) {
 	create(t, pool, "acme")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	if err := directory.NewAuthor(pool).Confirm(ctx, keys.Addition); err != nil {
-		t.Errorf("the next author waits again: %v", err)
-	}
+	check.Succeeds(t, directory.NewAuthor(pool).Confirm(ctx, keys.Addition), "the next author waits again")
 	var unconfirmed *keys.UnconfirmedError
 	err := directory.NewAuthor(pool).Confirm(ctx, keys.Restriction)
 	if !errors.As(err, &unconfirmed) || unconfirmed.Silent != 1 {

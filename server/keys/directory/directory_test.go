@@ -17,6 +17,7 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // clock is a machine's clocks that a test can stop and move.
@@ -41,16 +42,13 @@ func (c *clock) pass(d time.Duration) {
 	c.ahead += d
 }
 
-// start starts a pod's directory and returns when it has a lease. stop ends it properly.
 func start(t testing.TB, pool *pgxpool.Pool, cfg directory.Config) (d *directory.Directory, stop func()) {
 	t.Helper()
 	d = directory.New(cfg, pool)
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	done.Go(func() {
-		if err := d.Run(ctx); err != nil {
-			t.Errorf("Run: %v", err)
-		}
+		check.Succeeds(t, d.Run(ctx), "Run")
 	})
 	var once sync.Once
 	stop = func() {
@@ -75,17 +73,13 @@ func store(pool *pgxpool.Pool) *keys.Store { return keys.NewStore(pool, unconfir
 func create(t testing.TB, pool *pgxpool.Pool, account string) keys.CreatedKey {
 	t.Helper()
 	issued, err := store(pool).Create(t.Context(), keys.NewKey{Account: account})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return issued
 }
 
 func confirm(t testing.TB, pool *pgxpool.Pool, kind keys.ChangeKind) {
 	t.Helper()
-	if err := directory.NewAuthor(pool).Confirm(t.Context(), kind); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, directory.NewAuthor(pool).Confirm(t.Context(), kind))
 }
 
 func hashOf(key keys.CreatedKey) keys.Hash { return sha256.Sum256([]byte(key.Key)) }
@@ -93,17 +87,14 @@ func hashOf(key keys.CreatedKey) keys.Hash { return sha256.Sum256([]byte(key.Key
 func wantStatus(t testing.TB, d *directory.Directory, key keys.CreatedKey, want directory.Status) directory.Key {
 	t.Helper()
 	found, got := d.Find(t.Context(), hashOf(key))
-	if got != want {
-		t.Errorf("key %s has status %d, want %d", key.Prefix, got, want)
-	}
+	check.Equal(t, got, want, "status of key %s", key.Prefix)
 	return found
 }
 
 func exec(t testing.TB, pool *pgxpool.Pool, statement string, arguments ...any) {
 	t.Helper()
-	if _, err := pool.Exec(t.Context(), statement, arguments...); err != nil {
-		t.Fatal(err)
-	}
+	_, err := pool.Exec(t.Context(), statement, arguments...)
+	check.NoError(t, err)
 }
 
 func TestEveryPodKnowsAChangeWhenItIsConfirmed(t *testing.T) {
@@ -123,12 +114,8 @@ func TestEveryPodKnowsAChangeWhenItIsConfirmed(t *testing.T) {
 		wantStatus(t, d, fresh, directory.Live)
 	}
 	successor, err := store(pool).Rotate(t.Context(), uuid.Nil, fresh.Prefix, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store(pool).Revoke(t.Context(), uuid.Nil, old.Prefix); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
+	check.NoError(t, store(pool).Revoke(t.Context(), uuid.Nil, old.Prefix))
 	confirm(t, pool, keys.Restriction)
 	for _, d := range pods {
 		wantStatus(t, d, old, directory.Unknown)
@@ -137,9 +124,7 @@ func TestEveryPodKnowsAChangeWhenItIsConfirmed(t *testing.T) {
 			t.Errorf("the successor of %+v is %+v", was, is)
 		}
 	}
-	if n := pods[0].Pods(); n != 3 {
-		t.Errorf("got %d pods, want 3", n)
-	}
+	check.Equal(t, pods[0].Pods(), 3, "pods")
 }
 
 func TestTierThatAppliesIsResolvedInMemory(t *testing.T) {
@@ -157,9 +142,7 @@ func TestTierThatAppliesIsResolvedInMemory(t *testing.T) {
 	apply := func(spec keys.TierSpec) {
 		t.Helper()
 		spec.Requests, spec.Period = 7, time.Second
-		if err := s.ApplyTier(t.Context(), spec); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, s.ApplyTier(t.Context(), spec))
 	}
 	want("no tier names it", keys.DefaultTier)
 	apply(keys.TierSpec{Name: "zinc", Accounts: []string{"acme"}})
@@ -169,17 +152,11 @@ func TestTierThatAppliesIsResolvedInMemory(t *testing.T) {
 	apply(keys.TierSpec{Name: "iron", KeyPrefixes: []string{key.Prefix}})
 	want("its prefix", "iron")
 	apply(keys.TierSpec{Name: "own"})
-	if err := s.SetTier(t.Context(), key.Prefix, "own"); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, s.SetTier(t.Context(), key.Prefix, "own"))
 	want("its own", "own")
-	if err := s.DeleteTier(t.Context(), "own", ""); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, s.DeleteTier(t.Context(), "own", ""))
 	want("its own is deleted", "iron")
-	if err := s.DeleteTier(t.Context(), "iron", ""); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, s.DeleteTier(t.Context(), "iron", ""))
 	exec(t, pool, "UPDATE accounts SET name = 'renamed' WHERE name = 'acme'")
 	want("its account has another name", keys.DefaultTier)
 }
@@ -191,9 +168,7 @@ func TestKeyExpiresByTheClockOfPostgreSQL(t *testing.T) {
 	d, _ := start(t, pool, directory.Config{Clock: c.read})
 	at := time.Now().Add(time.Hour)
 	key, err := store(pool).Create(t.Context(), keys.NewKey{Account: "acme", ExpiresAt: &at})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	confirm(t, pool, keys.Addition)
 	wantStatus(t, d, key, directory.Live)
 	exec(t, pool, "UPDATE api_keys SET expires_at = now() + interval '10 ms' WHERE prefix = $1", key.Prefix)
@@ -242,9 +217,7 @@ func TestUnreadableRowRefusesItsKeyOnly(t *testing.T) {
 		wantStatus(t, d, good, directory.Live)
 		expected := "# HELP examprep_keys_unreadable_rows Rows of keys and tiers that the pod cannot read; these keys are refused.\n" +
 			"# TYPE examprep_keys_unreadable_rows gauge\nexamprep_keys_unreadable_rows 2\n"
-		if err := testutil.GatherAndCompare(registry, strings.NewReader(expected), "examprep_keys_unreadable_rows"); err != nil {
-			t.Errorf("round %d: %v", round, err)
-		}
+		check.Succeeds(t, testutil.GatherAndCompare(registry, strings.NewReader(expected), "examprep_keys_unreadable_rows"), "round %d", round)
 		exec(t, pool, "UPDATE api_keys SET expires_at = now() + interval '1 day'")
 		exec(t, pool, "UPDATE rate_tiers SET burst = 2 WHERE name = 'bad'")
 		confirm(t, pool, keys.Restriction)
@@ -276,21 +249,17 @@ func TestWithoutALeaseRedisDecides(t *testing.T) {
 		t.Error("the lease outlives its time")
 	}
 	number, err := board.Read(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := board.Tell(t.Context(), number+1); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
+	_, err = board.Tell(t.Context(), number+1)
+	check.NoError(t, err)
 	wantStatus(t, d, key, directory.Unavailable)
 	if stored, err := board.Tell(t.Context(), number); err != nil || stored != number+1 {
 		t.Errorf("a lower number: Redis has %d, %v; want %d", stored, err, number+1)
 	}
 	rdb.Del(t.Context(), prefix+"keys:change")
 	wantStatus(t, d, key, directory.Unavailable)
-	if _, err := board.Tell(t.Context(), number); err != nil {
-		t.Fatal(err)
-	}
+	_, err = board.Tell(t.Context(), number)
+	check.NoError(t, err)
 	wantStatus(t, d, key, directory.Live)
 	c.pass(24 * time.Hour)
 	wantStatus(t, d, key, directory.Unavailable)
@@ -337,9 +306,7 @@ func TestLostCommitsAreLoadedAgain(t *testing.T) {
 	board := directory.NewRedisBoard(rdb, prefix)
 	kept := create(t, pool, "acme")
 	var number int64
-	if err := pool.QueryRow(t.Context(), "SELECT max(number) FROM key_changes").Scan(&number); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, pool.QueryRow(t.Context(), "SELECT max(number) FROM key_changes").Scan(&number))
 	d, _ := start(t, pool, directory.Config{Board: board})
 	lost := create(t, pool, "acme")
 	confirm(t, pool, keys.Restriction)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/testkit/race"
 )
 
@@ -19,7 +21,6 @@ import (
 // A step is a real step of the code: begin and the statement of a renewal, finish of a renewal, load, register, tell,
 // judge, look, compare.
 
-// result is what an enumeration has seen.
 type result struct {
 	worlds, exceptions int
 	complete           bool
@@ -27,7 +28,6 @@ type result struct {
 	trace              []string
 }
 
-// enumerate plays every world within the limits, breadth first, up to a number of worlds or the first broken promise.
 func enumerate(l limits, most int) result {
 	type node struct {
 		parent      int
@@ -142,13 +142,9 @@ func TestNumberToldBeforeALoadDoesNotCount(t *testing.T) {
 	}
 	before := p.d.contents.Load()
 	w.load(p)
-	if told := p.d.begin().told; told != 0 {
-		t.Errorf("after a load: told %d, want 0", told)
-	}
+	check.Equal(t, p.d.begin().told, 0, "confirmations after a load")
 	p.d.confirm(before, live, live) // its message was under way
-	if told := p.d.begin().told; told != 0 {
-		t.Errorf("after a late confirmation: told %d, want 0", told)
-	}
+	check.Equal(t, p.d.begin().told, 0, "confirmations after a late one")
 }
 
 // TestPodWithoutARowServesNothing: authors do not wait for it, so its lease ends at once, and Redis does not count either.
@@ -171,19 +167,14 @@ func TestTracesOfMistakes(t *testing.T) {
 		t.Fatalf("%d traces, %v", len(files), err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.ReadFile(t, file)
 		begin, steps, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
 		w := newWorld(limits{
 			running: strings.Contains(begin, "running"), revoking: strings.Contains(begin, "revoking"), fresh: strings.Contains(begin, "fresh"),
 			prompt: strings.Contains(begin, "prompt"), split: strings.Contains(begin, "split"), silent: strings.Contains(begin, "silent"), restarts: 1,
 		})
 		w.play(strings.Split(steps, "\n")...)
-		if w.broken != "" {
-			t.Errorf("%s: %s", file, w.broken)
-		}
+		check.Equal(t, w.broken, "", "%s", file)
 	}
 }
 
@@ -225,9 +216,7 @@ func TestEnumerationFindsEachMistake(t *testing.T) {
 				}
 				file := filepath.Join(folder, strings.ReplaceAll(strings.ReplaceAll(name, " ", "-"), "'", "")+".txt")
 				text := strings.Join(append([]string{begin}, got.trace...), "\n") + "\n"
-				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 			}
 		})
 	}

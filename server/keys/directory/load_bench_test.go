@@ -7,6 +7,7 @@ import (
 
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // BenchmarkLoad loads a directory of 200,000 keys, and for comparison only copies the same columns.
@@ -20,28 +21,23 @@ func BenchmarkLoad(b *testing.B) {
 			FROM generate_series(1, 200000) n, LATERAL (SELECT ('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid AS id) g`,
 		"ANALYZE api_keys",
 	} {
-		if _, err := pool.Exec(b.Context(), statement); err != nil {
-			b.Fatal(err)
-		}
+		_, err := pool.Exec(b.Context(), statement)
+		check.NoError(b, err)
 	}
 	conn, err := postgres.Connect(b.Context(), pool.Config().ConnConfig)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.NoError(b, err)
 	defer func() { _ = conn.Close(b.Context()) }()
 	b.Run("directory", func(b *testing.B) {
 		db := newConnection(conn, &Config{Budget: defaultBudget, Logger: slog.New(slog.DiscardHandler)})
 		for b.Loop() {
-			if _, err := db.load(b.Context()); err != nil {
-				b.Fatal(err)
-			}
+			_, err := db.load(b.Context())
+			check.NoError(b, err)
 		}
 	})
 	b.Run("copy", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := conn.PgConn().CopyTo(b.Context(), io.Discard, "COPY ("+activeKeys+") TO STDOUT (FORMAT binary)"); err != nil {
-				b.Fatal(err)
-			}
+			_, err := conn.PgConn().CopyTo(b.Context(), io.Discard, "COPY ("+activeKeys+") TO STDOUT (FORMAT binary)")
+			check.NoError(b, err)
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // TestALostPodHasNoLeaseFromAnOlderSnapshot: the pod's first renewal after it was lost has begun before a change, and commits
@@ -32,9 +33,7 @@ func TestALostPodHasNoLeaseFromAnOlderSnapshot(t *testing.T) {
 	testkit.Eventually(t, "the lock is next, and a renewal follows", func() bool {
 		return waits("'hold'", "transactionid") && waits("RenewLease", "tuple")
 	})
-	if err := marks.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, marks.Commit(t.Context()))
 	hold := <-holds
 	key := create(t, pool, "acme")
 	confirm(t, pool, keys.Addition) // does not wait for a lost pod
@@ -46,12 +45,8 @@ func TestALostPodHasNoLeaseFromAnOlderSnapshot(t *testing.T) {
 		}
 		seen <- status
 	}()
-	if err := hold.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if status := <-seen; status != directory.Live {
-		t.Errorf("a new key has status %d after its creation was confirmed, want %d", status, directory.Live)
-	}
+	check.NoError(t, hold.Commit(t.Context()))
+	check.Equal(t, <-seen, directory.Live, "status of a new key after its creation was confirmed")
 }
 
 // TestAKeyIsNeverUnknownWhileItsTierIsNew gives a key tiers that no key had before.
@@ -78,12 +73,8 @@ func TestAKeyIsNeverUnknownWhileItsTierIsNew(t *testing.T) {
 	})
 	for i := range 20 {
 		tier := fmt.Sprintf("tier-%d", i)
-		if err := store(pool).ApplyTier(t.Context(), keys.TierSpec{Name: tier, Requests: 10, Period: time.Second}); err != nil {
-			t.Fatal(err)
-		}
-		if err := store(pool).SetTier(t.Context(), key.Prefix, tier); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, store(pool).ApplyTier(t.Context(), keys.TierSpec{Name: tier, Requests: 10, Period: time.Second}))
+		check.NoError(t, store(pool).SetTier(t.Context(), key.Prefix, tier))
 		confirm(t, pool, keys.Restriction)
 		if found := wantStatus(t, d, key, directory.Live); found.Tier == nil || found.Tier.Requests != 10 {
 			t.Errorf("%s: got %+v", tier, found.Tier)

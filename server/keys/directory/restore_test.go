@@ -10,26 +10,22 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
-// admin runs statements on the server of a database, in its database "postgres".
 func admin(t *testing.T, pool *pgxpool.Pool, statements ...string) {
 	t.Helper()
 	cfg := pool.Config().ConnConfig
 	cfg.Database = "postgres"
 	conn, err := pgx.ConnectConfig(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer func() { _ = conn.Close(t.Context()) }()
 	for _, statement := range statements {
-		if _, err := conn.Exec(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
+		_, err := conn.Exec(t.Context(), statement)
+		check.NoError(t, err)
 	}
 }
 
-// TestRestoredDatabaseIsServedAsItIs restores a backup of the whole database under a running pod.
 func TestRestoredDatabaseIsServedAsItIs(t *testing.T) {
 	pool := testkit.Database(t)
 	name := pool.Config().ConnConfig.Database
@@ -44,9 +40,7 @@ func TestRestoredDatabaseIsServedAsItIs(t *testing.T) {
 	open()
 	testkit.Eventually(t, "the pod has a lease again", d.Leased)
 	lost := create(t, pool, "acme")
-	if err := store(pool).Revoke(t.Context(), uuid.Nil, revoked.Prefix); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, store(pool).Revoke(t.Context(), uuid.Nil, revoked.Prefix))
 	confirm(t, pool, keys.Restriction)
 	wantStatus(t, d, lost, directory.Live)
 	wantStatus(t, d, revoked, directory.Unknown)
@@ -71,9 +65,7 @@ func TestRestoredDatabaseIsServedAsItIs(t *testing.T) {
 	wantStatus(t, d, revoked, directory.Live) // as the backup says
 	testkit.Eventually(t, "a number above the lost one is told", told(newest+1))
 
-	if err := store(pool).Revoke(t.Context(), uuid.Nil, revoked.Prefix); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, store(pool).Revoke(t.Context(), uuid.Nil, revoked.Prefix))
 	confirm(t, pool, keys.Restriction)
 	wantStatus(t, d, revoked, directory.Unknown)
 	wantStatus(t, d, kept, directory.Live)

@@ -13,7 +13,6 @@ type step struct {
 	do          func()
 }
 
-// podSteps returns what can happen to a pod now.
 func (w *world) podSteps(i int) []step {
 	p := w.pods[i]
 	steps := make([]step, 0, 16)
@@ -93,7 +92,6 @@ func (w *world) podSteps(i int) []step {
 	return steps
 }
 
-// kill starts a new process in the pod's place. Its row and its message to Redis stay.
 func (w *world) kill(i int) {
 	old := w.pods[i]
 	w.restarts++
@@ -204,7 +202,6 @@ func (w *world) requestSteps() []step {
 	}
 }
 
-// answer ends the request and checks the two promises.
 func (w *world) answer(s Status, blind bool) {
 	r := w.req
 	w.req = nil

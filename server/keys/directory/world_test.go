@@ -25,7 +25,6 @@ const (
 	serving // it had a lease
 )
 
-// world is PostgreSQL, Redis and all processes.
 type world struct {
 	limits limits
 	now    Reading
@@ -267,7 +266,6 @@ func (w *world) told(p *simulatedPod, stored int64) {
 	p.d.higher.Store(0) // nothing is lost in this world: PostgreSQL has every number
 }
 
-// clone returns a copy with the same future.
 func (w *world) clone() *world {
 	c := *w
 	c.rows = make(map[int]*keysdb.PodsAppliedRow, len(w.rows))

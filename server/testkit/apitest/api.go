@@ -138,13 +138,9 @@ func (a *API) NewGate(cfg gate.Config, logger *slog.Logger) *gate.Gate {
 func (a *API) NewKey(name string, tier keys.TierSpec) string {
 	a.t.Helper()
 	tier.Name, tier.Accounts = name, []string{name}
-	if err := a.Keys.ApplyTier(a.t.Context(), tier); err != nil {
-		a.t.Fatal(err)
-	}
+	check.NoError(a.t, a.Keys.ApplyTier(a.t.Context(), tier))
 	issued, err := a.Keys.Create(a.t.Context(), keys.NewKey{Account: name, Name: "test"})
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	check.NoError(a.t, err)
 	return issued.Key
 }
 
@@ -181,9 +177,7 @@ func (a *API) serve(server *httpapi.Server, network string) {
 		address = fmt.Sprintf("%s/%s", os.TempDir(), uuid.NewString()) // the name of t.TempDir is too long for a socket
 	}
 	listener, err := new(net.ListenConfig).Listen(a.t.Context(), network, address)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	check.NoError(a.t, err)
 	a.Listener, a.Address = listener, listener.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

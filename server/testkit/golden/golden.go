@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "rewrite the lists under testdata instea
 func Compare(t testing.TB, name string, lines []string) {
 	t.Helper()
 	file := filepath.Join("testdata", name+".txt")
-	if err := check(lines); err != nil {
+	if err := validate(lines); err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
 	lines = slices.Sorted(slices.Values(lines))
@@ -39,7 +39,7 @@ func Compare(t testing.TB, name string, lines []string) {
 	}
 }
 
-func check(lines []string) error {
+func validate(lines []string) error {
 	if len(lines) == 0 {
 		return errors.New("the list is empty: the test no longer finds its subject")
 	}

@@ -27,7 +27,6 @@ type failed string
 
 func (r *recorder) Fatalf(format string, args ...any) { panic(failed(fmt.Sprintf(format, args...))) }
 
-// compare runs Compare and returns its failures.
 func compare(t *testing.T, lines ...string) (failures []string) {
 	t.Helper()
 	r := &recorder{TB: t}

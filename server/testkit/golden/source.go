@@ -8,24 +8,22 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"examprep.dev/server/testkit/check"
 )
 
 // Parse parses the Go files in folder, without tests. It is for lists that no table in the code holds.
 func Parse(t testing.TB, folder string) []*ast.File {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(folder, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	var files []*ast.File
 	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		files = append(files, file)
 	}
 	if len(files) == 0 {

@@ -54,7 +54,6 @@ func Lookup(name string) (string, error) {
 	}
 }
 
-// root returns the directory of the checkout: that of the module's go.mod, at or above the working directory.
 func root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

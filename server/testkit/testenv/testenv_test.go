@@ -26,18 +26,14 @@ func TestVariableComesFromTheEnvironmentOrTheCheckout(t *testing.T) {
 	t.Setenv(testenv.Redis, "")
 	t.Setenv(testenv.Database, "")
 	t.Setenv(testenv.NPM, "")
-	if got := testenv.Get(t, testenv.Redis); got != "redis://file/0?a=b" {
-		t.Errorf("from the file: %q", got)
-	}
+	check.Equal(t, testenv.Get(t, testenv.Redis), "redis://file/0?a=b", "from the file")
 	for name, advice := range map[string]string{testenv.Database: "run make test-servers", testenv.NPM: "PKG=./PACKAGE"} {
 		if _, err := testenv.Lookup(name); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), advice) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
 	t.Setenv(testenv.Redis, "redis://set")
-	if got := testenv.Get(t, testenv.Redis); got != "redis://set" {
-		t.Errorf("from the environment: %q", got)
-	}
+	check.Equal(t, testenv.Get(t, testenv.Redis), "redis://set", "from the environment")
 	t.Setenv(testenv.Redis, "")
 	t.Chdir(t.TempDir())
 	if _, err := testenv.Lookup(testenv.Redis); err == nil || !strings.Contains(err.Error(), "outside the checkout") {

@@ -25,7 +25,7 @@ type Audited struct {
 	Exam      catalog.Exam
 }
 
-// AuditError says that the rows of a published revision do not have the content that its digests identify.
+// AuditError reports that the rows of a published revision do not have the content that its digests identify.
 type AuditError struct {
 	ExamKey  string
 	Revision int64

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/webhooks"
+	"examprep.dev/server/webhooks/delivery"
 )
 
 // loopback is where the receivers of tests are; an administrator would have to allow it.
@@ -42,8 +44,8 @@ func newReceiver(t *testing.T) *testkit.Receiver {
 func (in *installation) deliver(r *testkit.Receiver) {
 	in.t.Helper()
 	redis, prefix := testkit.Redis(in.t)
-	worker, err := webhooks.NewWorker(webhooks.WorkerConfig{
-		Prefix: prefix, AllowedRanges: loopback(), RetryBase: time.Millisecond, SweepInterval: 20 * time.Millisecond,
+	worker, err := delivery.New(delivery.Config{
+		Prefix: prefix, AllowedRanges: loopback(), RetryDelays: slices.Repeat([]time.Duration{time.Millisecond}, 5), SweepInterval: 20 * time.Millisecond,
 		CAPEM: r.CAPEM(),
 	}, in.pool, redis, testKeyring(in.t))
 	if err != nil {

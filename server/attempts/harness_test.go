@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/keys"
-	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
@@ -34,7 +33,7 @@ type bench struct {
 	notified atomic.Int64
 }
 
-func (b *bench) Notify() { b.notified.Add(1) }
+func (b *bench) Notify(...uuid.UUID) { b.notified.Add(1) }
 
 func (b *bench) advance(d time.Duration) { b.setClock(b.time.Load().Add(d)) }
 

@@ -25,7 +25,7 @@ func TestSessionTimesThatNoSessionCouldBeUsedForAreRefused(t *testing.T) {
 			flags := &apiFlags{sessionIdle: c.idle, sessionLifetime: c.lifetime}
 			flags.provider.Issuer, flags.provider.ClientID, flags.provider.RedirectURL = "https://issuer.example", "c", "https://api.example"
 			flags.encryptionKeys = "not a keyring" // the next setting that is looked at
-			_, err := newDeveloper(nil, flags, nil, nil, nil)
+			_, err := newDeveloper(nil, flags, nil, nil, nil, nil)
 			if _, ok := errors.AsType[*usageError](err); !ok {
 				t.Fatalf("got %v, want a usageError", err)
 			}

@@ -137,9 +137,10 @@ func (e *env) registerReceiver(pool *pgxpool.Pool) {
 		e.t.Fatal(err)
 	}
 	account := testkit.Get[uuid.UUID](e.t, pool, "SELECT id FROM accounts WHERE name = $1", canary)
-	endpoints := webhooks.NewEndpoints(pool, keyring, webhooks.NewAddressPolicy([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}))
-	if _, _, err := endpoints.Register(e.t.Context(), webhooks.Registration{
-		AccountID: account, URL: e.receiver.URL + "/hook", Events: []webhooks.Kind{webhooks.KindSubmitted, webhooks.KindScored},
+	endpoints := webhooks.NewManaged(pool, keyring, webhooks.NewAddressPolicy([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}))
+	if _, err := endpoints.Apply(e.t.Context(), webhooks.ManagedEndpoint{
+		Owner: "test", Account: uuid.NullUUID{UUID: account, Valid: true}, URL: e.receiver.URL + "/hook",
+		Events: []webhooks.Kind{webhooks.KindSubmitted, webhooks.KindScored}, Secret: webhooks.NewSecret(),
 	}); err != nil {
 		e.t.Fatal(err)
 	}

@@ -54,23 +54,6 @@ func TestAFailedDeliveryShowsItsTriesAndIsRecovered(t *testing.T) {
 	}
 }
 
-func TestARecoveryBesideAnotherIsAConflict(t *testing.T) {
-	t.Parallel()
-	c := newConsole(t)
-	ada := c.signedIn("ada")
-	hook := textOf(ada.make("/v1/developer/webhooks", newHook), "id")
-	other := testkit.Begin(t, c.Pool)
-	testkit.Exec(t, other, "SELECT pg_advisory_xact_lock(hashtextextended('webhook recovery ' || $1, 0))", hook)
-	path := "/v1/developer/webhooks/" + hook + "/recover"
-	if status, _, refused := ada.do(http.MethodPost, path, sinceAnHour()); status != http.StatusConflict || refused["error"] != "conflict" {
-		t.Errorf("beside another: %d %v, want 409", status, refused)
-	}
-	testkit.Release(t, other)
-	if status, _, answer := ada.do(http.MethodPost, path, sinceAnHour()); status != http.StatusAccepted {
-		t.Errorf("after it: %d %v, want 202", status, answer)
-	}
-}
-
 func TestARecoveryNamesWhatIsWrongWithSince(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t)

@@ -14,6 +14,9 @@ import (
 // runbookSQL matches a statement that a runbook gives to psql, and a block of SQL.
 var runbookSQL = regexp.MustCompile("(?s)psql \"\\$DATABASE_URL\" -c (?:'([^']+)'|\"([^\"]+)\")|```sql\n(.*?)```")
 
+// shellExpands matches text that the shell changes within double quotes.
+var shellExpands = regexp.MustCompile("[`\\\\]|\\$[\\w({$]")
+
 // TestRunbookSQLRunsOnAMigratedDatabase runs each statement of each runbook, and rolls it back.
 func TestRunbookSQLRunsOnAMigratedDatabase(t *testing.T) {
 	t.Parallel()
@@ -30,7 +33,7 @@ func TestRunbookSQLRunsOnAMigratedDatabase(t *testing.T) {
 		}
 		for _, match := range found {
 			statements++
-			if strings.ContainsAny(match[2], "$`\\") {
+			if shellExpands.MatchString(match[2]) {
 				t.Errorf("%s: the shell changes %q; use single quotes", filepath.Base(page), match[2])
 			}
 			tx := testkit.Begin(t, pool)

@@ -30,9 +30,9 @@ func Unavailable(err error) bool {
 // lockNotAvailable is the SQLSTATE of a wait for a lock that took too long.
 const lockNotAvailable = "55P03"
 
-// unavailableState reports whether a SQLSTATE means that a retry can succeed: connection exceptions (08), insufficient
-// resources (53), operator intervention (57, a shutdown or a cancelled statement), a server that became a standby, and a
-// transaction that lost against another one.
+// unavailableState reports whether a SQLSTATE means that a retry can succeed. Those are connection exceptions (08), insufficient
+// resources (53) and operator intervention (57: a shutdown, a cancelled statement). A server that became a standby, and a
+// transaction that lost against another one, have codes of their own.
 func unavailableState(sqlState string) bool {
 	switch sqlState {
 	case "25006" /* read only */, "40001" /* serialization */, "40P01" /* deadlock */, lockNotAvailable:

@@ -21,8 +21,8 @@ func (e *AddressError) Error() string {
 var publicIPv6 = netip.MustParsePrefix("2000::/3")
 
 // refusedRanges returns the ranges of the IANA special-purpose registries (RFC 6890 and its updates) that are not the public
-// internet, the tunnels that lead from a public address to a private one, and Azure's metadata service, which has a public
-// address (168.63.129.16).
+// internet. It adds the tunnels that lead from a public address to a private one. It also adds the public address of Azure's
+// metadata service (168.63.129.16).
 func refusedRanges() []netip.Prefix {
 	texts := []string{
 		"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",

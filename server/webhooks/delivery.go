@@ -37,7 +37,7 @@ const (
 	StateCancelled State = "cancelled"
 )
 
-// Delivery is one event for one endpoint. Its JSON is that of the API.
+// Delivery is one event for one endpoint. Its JSON is the API's.
 type Delivery struct {
 	ID      uuid.UUID `json:"id"`
 	EventID uuid.UUID `json:"event_id"`

@@ -33,7 +33,7 @@ const (
 	StatusDisabled = "disabled"
 )
 
-// Endpoint is a registered receiver. Its JSON is that of the API.
+// Endpoint is a registered receiver. Its JSON is the API's.
 type Endpoint struct {
 	ID uuid.UUID `json:"id"`
 	// AccountID owns the events that are delivered; if it is invalid, the events of all accounts are.
@@ -326,7 +326,7 @@ func auditCreated(e Endpoint) audit.Entry {
 	}
 }
 
-// auditUpdated records which fields change, and their new values that are no secrets.
+// auditUpdated records which fields change, and their new values if these are not secret.
 func auditUpdated(row webhooksdb.WebhookEndpoint, want webhooksdb.ChangeEndpointParams) audit.Entry {
 	changed := []string{}
 	detail := map[string]any{}

@@ -134,7 +134,7 @@ func desiredStatus(row webhooksdb.WebhookEndpoint, want ManagedEndpoint) (status
 	}
 }
 
-// Delete deletes the endpoint of a resource, as Endpoints.Delete does. An endpoint that does not exist is no error.
+// Delete deletes the endpoint of a resource, as Endpoints.Delete does. It returns nil if the endpoint does not exist.
 func (m *Managed) Delete(ctx context.Context, owner string) error {
 	err := pgx.BeginFunc(ctx, m.pool, func(tx pgx.Tx) error {
 		q := m.queries.WithTx(tx)

@@ -89,7 +89,7 @@ func knownSecrets(secrets []string, signature string) []string {
 }
 
 // readResponse reads a response's body up to the limit and returns its start. It returns nothing of a compressed body, which was
-// not asked for and cannot be redacted. It does not read after status 101: what follows is the connection, without a deadline.
+// not asked for and cannot be redacted. It does not read after status 101, which hands over the connection without a deadline.
 func readResponse(response *http.Response) (start []byte, err error) {
 	if response.StatusCode == http.StatusSwitchingProtocols {
 		return nil, nil

@@ -12,7 +12,6 @@ import (
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/seals/sealstest"
 	"examprep.dev/server/testkit/check"
-	"examprep.dev/server/webhooks"
 )
 
 func verifierSigns(t *testing.T, verifier sealstest.Verifier, content *v1alpha1.ExamContent) {
@@ -41,7 +40,7 @@ func TestProductionWithTrustedVerifiersServesOnlyWhatOneSigned(t *testing.T) {
 	t.Parallel()
 	in := install(t, postgres.Production, 1)
 	trusted, stranger := sealstest.New(t), sealstest.New(t)
-	in.deps.Publisher = catalog.NewPublisher(in.pool, postgres.Production, noOutbox()).Trusting(sealstest.Trust(t, trusted.Line(`"A. Reviewer"`)))
+	in.deps.Publisher = catalog.NewPublisher(in.pool, postgres.Production).Trusting(sealstest.Trust(t, trusted.Line(`"A. Reviewer"`)))
 	in.operate()
 	content := sampleContent("sample", sampleKey(t))
 	seal(t, content)
@@ -93,7 +92,7 @@ func TestARollBackToWhatNobodySignedIsRefused(t *testing.T) {
 	in.ready(content) // no verifiers yet
 	in.stop()
 	trusted := sealstest.New(t)
-	in.deps.Publisher = catalog.NewPublisher(in.pool, postgres.Production, noOutbox()).Trusting(sealstest.Trust(t, trusted.Line("*")))
+	in.deps.Publisher = catalog.NewPublisher(in.pool, postgres.Production).Trusting(sealstest.Trust(t, trusted.Line("*")))
 	in.operate()
 	edit(in, content, func(c *v1alpha1.ExamContent) { verifierSigns(t, trusted, c) })
 	in.ready(content)
@@ -129,6 +128,3 @@ func TestARefusedChunkedPaperShowsTheQuestion(t *testing.T) {
 		check.Contains(t, message, want, "message")
 	}
 }
-
-// noOutbox is nobody to tell: the sweep finds what is in the outbox.
-func noOutbox() catalog.Notifier { return (*webhooks.Notifier)(nil) }

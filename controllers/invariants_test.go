@@ -114,7 +114,7 @@ func (in *installation) checkServed(ctx context.Context, content *v1alpha1.ExamC
 		in.t.Errorf("%s is Ready, but: %v", content.Name, err)
 		return
 	}
-	changes, err := catalog.NewPublisher(in.pool, postgres.Sandbox, nil).Diff(ctx, exam)
+	changes, err := catalog.NewPublisher(in.pool, postgres.Sandbox).Diff(ctx, exam)
 	if err != nil || len(changes) > 0 {
 		in.t.Errorf("%s is Ready, but the database differs: %v, %v", content.Name, changes, err)
 	}

@@ -16,7 +16,6 @@ import (
 	"examprep.dev/controllers/clustertest"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/webhooks"
 )
 
 // operatorVariable makes this program an operator: a test that kills one needs it in a process of its own. It holds the
@@ -52,8 +51,7 @@ func runOperator(job []string) error {
 	if err != nil {
 		return err
 	}
-	var outbox *webhooks.Notifier // nil: nobody delivers
-	if err := Setup(manager, Deps{ClusterName: "test", Publisher: catalog.NewPublisher(pool, postgres.Production, outbox)}); err != nil {
+	if err := Setup(manager, Deps{ClusterName: "test", Publisher: catalog.NewPublisher(pool, postgres.Production)}); err != nil {
 		return err
 	}
 	return manager.Start(ctx)

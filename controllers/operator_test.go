@@ -65,10 +65,9 @@ func (in *installation) serve(environment postgres.Environment) {
 	t := in.t
 	t.Helper()
 	in.pool = in.openPool(testkit.DatabaseURL(t))
-	var outbox *webhooks.Notifier // nil: the sweep finds what is in the outbox
 	in.deps = Deps{
 		ClusterName: "test",
-		Publisher:   catalog.NewPublisher(in.pool, environment, outbox),
+		Publisher:   catalog.NewPublisher(in.pool, environment),
 		Accounts:    keys.NewStore(in.pool, directory.NewAuthor(in.pool)),
 		Tiers:       keys.NewStore(in.pool, directory.NewAuthor(in.pool)),
 		Endpoints:   webhooks.NewManaged(in.pool, testKeyring(t), webhooks.NewAddressPolicy(loopback())),

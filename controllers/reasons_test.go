@@ -138,7 +138,7 @@ func causeUnreadableChunk(in *installation) client.Object {
 // trustSomebody makes the operator of a production installation trust one who has signed nothing.
 func (in *installation) trustSomebody() {
 	verifiers := sealstest.Trust(in.t, sealstest.New(in.t).Line("reviewer"))
-	in.deps.Publisher = catalog.NewPublisher(in.pool, postgres.Production, noOutbox()).Trusting(verifiers)
+	in.deps.Publisher = catalog.NewPublisher(in.pool, postgres.Production).Trusting(verifiers)
 }
 
 func causeUnsigned(in *installation) client.Object {

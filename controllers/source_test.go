@@ -91,7 +91,7 @@ type reasonToRead struct {
 
 func (in *installation) reasonsToRead(t *testing.T, content *v1alpha1.ExamContent, configMap *corev1.ConfigMap, r *ExamContentReconciler) []reasonToRead {
 	t.Helper()
-	trusted := catalog.NewPublisher(in.pool, postgres.Sandbox, noOutbox()).Trusting(sealstest.Trust(t, sealstest.New(t).Line("*")))
+	trusted := catalog.NewPublisher(in.pool, postgres.Sandbox).Trusting(sealstest.Trust(t, sealstest.New(t).Line("*")))
 	return []reasonToRead{
 		{"another version of a ConfigMap, with the same chunks", func() {
 			edit(in, configMap, func(c *corev1.ConfigMap) { c.Annotations = map[string]string{"note": "touched"} })

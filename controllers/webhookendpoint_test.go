@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/webhooks"
+	"examprep.dev/server/webhooks/delivery"
 )
 
 func loopback() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} }
@@ -40,8 +42,8 @@ func newReceiver(t *testing.T) *testkit.Receiver {
 func (in *installation) deliver(r *testkit.Receiver) {
 	in.t.Helper()
 	redis, prefix := testkit.Redis(in.t)
-	worker, err := webhooks.NewWorker(webhooks.WorkerConfig{
-		Prefix: prefix, AllowedRanges: loopback(), RetryBase: time.Millisecond, SweepInterval: 20 * time.Millisecond,
+	worker, err := delivery.New(delivery.Config{
+		Prefix: prefix, AllowedRanges: loopback(), RetryDelays: slices.Repeat([]time.Duration{time.Millisecond}, 5), SweepInterval: 20 * time.Millisecond,
 		CAPEM: r.CAPEM(),
 	}, in.pool, redis, testKeyring(in.t))
 	check.NoError(in.t, err)

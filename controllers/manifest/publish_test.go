@@ -12,13 +12,9 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-type quiet struct{}
-
-func (quiet) Notify() {}
-
 func TestPublishAndDiffOnARealDatabase(t *testing.T) {
 	t.Parallel()
-	publisher := catalog.NewPublisher(testkit.Database(t), postgres.Sandbox, quiet{})
+	publisher := catalog.NewPublisher(testkit.Database(t), postgres.Sandbox)
 	bundle := load(t, writeExam(t, "exam.yaml", goodExam))
 	first, err := Publish(t.Context(), bundle, publisher, "here")
 	check.NoError(t, err)

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/manifest"
@@ -32,9 +34,8 @@ func newPublication(ctx context.Context, content *v1alpha1.ExamContent) (publica
 }
 
 func (p publication) publish(ctx context.Context, pool *pgxpool.Pool) error {
-	var sweep *notifier // nil: the sweep finds the event
 	claim := catalog.Claim{Cluster: "bench", Namespace: contentNamespace, Name: p.exam.Key}
-	_, err := catalog.NewPublisher(pool, postgres.Sandbox, sweep).Publish(ctx, claim, p.exam, catalog.Options{})
+	_, err := catalog.NewPublisher(pool, postgres.Sandbox).Publish(ctx, claim, p.exam, catalog.Options{})
 	if err != nil {
 		return fmt.Errorf("publish %s: %w", p.exam.Key, err)
 	}
@@ -45,29 +46,46 @@ func (p publication) publish(ctx context.Context, pool *pgxpool.Pool) error {
 const kindScored = "mock_attempt.scored"
 
 // registrar registers and deletes webhook endpoints.
-type registrar struct{ endpoints *webhooks.Endpoints }
+type registrar struct{ endpoints *webhooks.Managed }
 
 func (s *stack) newRegistrar(pool *pgxpool.Pool) (registrar, error) {
 	keyring, err := webhooks.ParseKeyring(s.encryptionKeys)
 	if err != nil {
 		return registrar{}, err
 	}
-	return registrar{webhooks.NewEndpoints(pool, keyring, webhooks.NewAddressPolicy([]netip.Prefix{loopback()}))}, nil
+	return registrar{webhooks.NewManaged(pool, keyring, webhooks.NewAddressPolicy([]netip.Prefix{loopback()}))}, nil
 }
 
 func (r registrar) register(ctx context.Context, owner uuid.UUID, url string) (uuid.UUID, error) {
-	registered, _, err := r.endpoints.Register(ctx, webhooks.Registration{AccountID: owner, URL: url, Events: []webhooks.Kind{kindScored}})
+	registered, err := r.endpoints.Apply(ctx, webhooks.ManagedEndpoint{
+		Owner: resource(owner, url), Account: uuid.NullUUID{UUID: owner, Valid: true}, URL: url,
+		Events: []webhooks.Kind{kindScored}, Secret: webhooks.NewSecret(),
+	})
 	return registered.ID, err
 }
 
-func (r registrar) delete(ctx context.Context, owner, endpoint uuid.UUID) error {
-	return r.endpoints.Delete(ctx, owner, endpoint)
+func (r registrar) delete(ctx context.Context, owner uuid.UUID, url string) error {
+	return r.endpoints.Delete(ctx, resource(owner, url))
 }
+
+// redisPrefix begins the Redis names of the installation that a database belongs to.
+func redisPrefix(ctx context.Context, pool *pgxpool.Pool) (string, error) {
+	installation, err := postgres.ReadInstallation(ctx, pool, postgres.Sandbox)
+	if err != nil {
+		return "", fmt.Errorf("read the installation: %w", err)
+	}
+	return installation.RedisPrefix(), nil
+}
+
+// resource is the name of the resource that would declare an endpoint.
+func resource(owner uuid.UUID, url string) string { return "bench/" + owner.String() + "/" + url }
 
 // notifier wakes workers after a commit, as an API pod does.
 type notifier = webhooks.Notifier
 
-func newNotifier(pool *pgxpool.Pool) *notifier { return webhooks.NewNotifier(pool) }
+func newNotifier(client redis.UniversalClient, prefix string) *notifier {
+	return webhooks.NewNotifier(client, prefix, slog.New(slog.DiscardHandler))
+}
 
 // event is a webhook's body as a submission writes it.
 type event struct {

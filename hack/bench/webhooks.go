@@ -175,7 +175,7 @@ func (o *outbox) fill(ctx context.Context, owner uuid.UUID, count int) error {
 			}
 			ids, bodies = append(ids, made.id), append(bodies, made.body)
 		}
-		const statement = `SELECT sum(webhook_record_event(e.id, $3, $4, e.body))
+		const statement = `SELECT sum(cardinality(webhook_record_event(e.id, $3, $4, e.body)))
 			FROM ROWS FROM (unnest($1::uuid[]), unnest($2::bytea[])) AS e (id, body)`
 		if _, err := tx.Exec(ctx, statement, ids, bodies, kindScored, owner); err != nil {
 			return fmt.Errorf("write events: %w", err)

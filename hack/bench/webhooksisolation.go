@@ -101,21 +101,21 @@ func (i *isolation) report(r *report) {
 
 // subscribeMisfits registers bad endpoints; leave deletes them and lets their tries go.
 func (o *outbox) subscribeMisfits(ctx context.Context, turn int) (owners []uuid.UUID, leave func() error, err error) {
-	var ids []uuid.UUID
+	var urls []string
 	leave = func() error {
 		var errs []error
-		for n, id := range ids {
-			errs = append(errs, o.endpoints.delete(ctx, owners[n], id))
+		for n, url := range urls {
+			errs = append(errs, o.endpoints.delete(ctx, owners[n], url))
 		}
 		return errors.Join(append(errs, o.receiver.tell(ctx, pathRelease))...)
 	}
 	for n, behaviour := range misfits() {
 		url := o.receiver.endpoint(behaviour, receivers-1-n)
-		owner, id, err := o.subscribe(ctx, fmt.Sprintf("bench-%s-%d-%d", behaviour, turn, n), url)
+		owner, _, err := o.subscribe(ctx, fmt.Sprintf("bench-%s-%d-%d", behaviour, turn, n), url)
 		if err != nil {
 			return nil, leave, errors.Join(err, leave())
 		}
-		owners, ids = append(owners, owner), append(ids, id)
+		owners, urls = append(owners, owner), append(urls, url)
 	}
 	return owners, leave, nil
 }

@@ -54,10 +54,14 @@ func (o *outbox) trickle(ctx context.Context, to audience, duration time.Duratio
 	return s, o.receiver.tell(ctx, pathEnough)
 }
 
-// write writes events as the product does: in a statement, then a word to the relays. The schedule waits for nothing.
+// write writes events as the product does: in a statement, then a wake-up. The schedule waits for nothing.
 func (o *outbox) write(ctx context.Context, to audience, duration time.Duration) ([]committed, error) {
+	prefix, err := redisPrefix(ctx, o.pool)
+	if err != nil {
+		return nil, err
+	}
 	running, stop := context.WithCancel(ctx)
-	notifier := newNotifier(o.pool)
+	notifier := newNotifier(o.stack.redis, prefix)
 	var notifying errgroup.Group
 	notifying.Go(func() error { return notifier.Run(running) })
 	defer func() {
@@ -96,11 +100,12 @@ func (o *outbox) writeOne(ctx context.Context, owner uuid.UUID, wake *notifier) 
 		return committed{}, err
 	}
 	const statement = "SELECT webhook_record_event($1, $2, $3, $4)"
-	if _, err := o.pool.Exec(ctx, statement, made.id, kindScored, owner, made.body); err != nil {
+	var endpoints []uuid.UUID
+	if err := o.pool.QueryRow(ctx, statement, made.id, kindScored, owner, made.body).Scan(&endpoints); err != nil {
 		return committed{}, fmt.Errorf("write event: %w", err)
 	}
 	written := committed{id: made.id, at: time.Now()}
-	wake.Notify()
+	wake.Notify(endpoints...)
 	return written, nil
 }
 

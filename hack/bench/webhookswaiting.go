@@ -212,8 +212,8 @@ func (w *waiting) loadChunk(ctx context.Context, owner, endpoint uuid.UUID, coun
 			SELECT uuidv7(), $1, $2, $3 FROM generate_series(1, $4::int / $5::int)
 			RETURNING id
 		)
-		INSERT INTO webhook_deliveries (id, event_id, endpoint_id, attempt, created_at, next_attempt_at, relay_at, parked)
-		SELECT uuidv7(), event.id, $6, 1, clock_timestamp(), CASE WHEN $7 THEN now() ELSE later.at END, later.at, $7
+		INSERT INTO webhook_deliveries (id, event_id, endpoint_id, attempt, created_at, next_attempt_at)
+		SELECT uuidv7(), event.id, $6, 1, clock_timestamp(), CASE WHEN $7 THEN now() ELSE later.at END
 		FROM event, generate_series(1, $5::int) AS copy,
 		     LATERAL (SELECT now() + $8::float8 * greatest(random() * (copy > 0)::int, 0.25 * (NOT $7)::int) * interval '1 second' AS at) AS later`
 	_, err = w.pool.Exec(ctx, statement, kindScored, owner, made.body, count, sharing, endpoint, isDue, within.Seconds())

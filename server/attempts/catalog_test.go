@@ -36,7 +36,7 @@ func (b *bench) onCatalogue(t *testing.T) (publish func(catalog.Exam), withdraw 
 	check.NoError(t, err)
 	testkit.Run(t, snapshot.Run)
 	b.papers = NewPapers(snapshot)
-	publisher := catalog.NewPublisher(b.pool, postgres.Sandbox, b)
+	publisher := catalog.NewPublisher(b.pool, postgres.Sandbox)
 	claim := catalog.Claim{Cluster: "default", Namespace: "default", Name: testExam}
 	publish = func(exam catalog.Exam) {
 		t.Helper()

@@ -36,7 +36,7 @@ func podWithClock(t *testing.T, pool *pgxpool.Pool, papers Papers, ahead time.Du
 // silent is a Notifier that notifies no worker.
 type silent struct{}
 
-func (silent) Notify() {}
+func (silent) Notify(...uuid.UUID) {}
 
 // TestAttemptHasTheTimesOfTheDatabase: pods whose clocks are a minute or a day wrong decide as one with the right clock.
 func TestAttemptHasTheTimesOfTheDatabase(t *testing.T) {

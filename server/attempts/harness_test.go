@@ -35,7 +35,7 @@ type bench struct {
 	notified atomic.Int64
 }
 
-func (b *bench) Notify() { b.notified.Add(1) }
+func (b *bench) Notify(...uuid.UUID) { b.notified.Add(1) }
 
 func (b *bench) advance(d time.Duration) { b.setClock(b.time.Load().Add(d)) }
 

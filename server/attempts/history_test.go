@@ -17,7 +17,7 @@ import (
 	"examprep.dev/server/postgres/attemptsdb"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
-	"examprep.dev/server/webhooks"
+	"examprep.dev/server/webhooks/delivery"
 )
 
 func TestTheSweepClosesInBatches(t *testing.T) {
@@ -80,7 +80,7 @@ func TestTheSweepReadsNoMoreThanItCloses(t *testing.T) {
 		opened_at, expires_at FROM attempts, generate_series(1, $1) n`, 500*batch)
 	testkit.Exec(t, b.pool, "ANALYZE attempts")
 	b.advance(365 * 24 * time.Hour)
-	pool := testkit.Open(t, b.pool.Config().ConnString(), webhooks.PlannerSettings(), onTestTime())
+	pool := testkit.Open(t, b.pool.Config().ConnString(), delivery.SessionSettings(), onTestTime())
 	tx := testkit.Begin(t, pool)
 	before := testkit.RowsRead(t, tx, "attempts")
 	overdue, err := attemptsdb.New(tx).OverdueAttempts(t.Context(), attemptsdb.OverdueAttemptsParams{Skipped: []uuid.UUID{}, Batch: batch})

@@ -31,7 +31,7 @@ func TestAttemptsSurviveAnUnreadableExam(t *testing.T) {
 	b := newBench(t)
 	publish, _ := b.onCatalogue(t)
 	damaged := catalog.Exam{Key: otherExam, Name: "Damaged"}
-	publisher := catalog.NewPublisher(b.pool, postgres.Sandbox, b)
+	publisher := catalog.NewPublisher(b.pool, postgres.Sandbox)
 	if _, err := publisher.Publish(t.Context(), catalog.Claim{Cluster: "default", Namespace: "default", Name: otherExam}, damaged, catalog.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestAttemptsSurviveAnUnreadableExam(t *testing.T) {
 // in the cache. publish publishes others; each may prune what was published before.
 func laggingPod(t *testing.T, b *bench, who keys.Identity) (publish func(catalog.Exam)) {
 	t.Helper()
-	publisher := catalog.NewPublisher(b.pool, postgres.Sandbox, b)
+	publisher := catalog.NewPublisher(b.pool, postgres.Sandbox)
 	publish = func(exam catalog.Exam) {
 		t.Helper()
 		claim := catalog.Claim{Cluster: "default", Namespace: "default", Name: testExam}

@@ -86,8 +86,10 @@ func (p *papers) AnswerKey(ctx context.Context, examKey string, digest catalog.D
 	return p.keys.Get(ctx, examKey, digest)
 }
 
-// Notifier is called after each commit that wrote webhook deliveries; *webhooks.Notifier is one.
-type Notifier interface{ Notify() }
+// Notifier is told after each commit that wrote webhook deliveries; *webhooks.Notifier is one.
+type Notifier interface {
+	Notify(endpoints ...uuid.UUID)
+}
 
 // Service is the engine. It is safe for concurrent use. [NewService] makes one; it must be closed.
 type Service struct {

@@ -119,8 +119,12 @@ func (s statements) closeMany(ctx context.Context, calls []attemptsdb.CloseAttem
 	}
 	rows, err := s.queries.CloseAttempts(ctx, p)
 	results := make([]attemptsdb.CloseAttemptRow, len(calls))
-	for _, r := range rows {
-		results[first[r.ID]] = attemptsdb.CloseAttemptRow{Closed: true, Deliveries: r.Deliveries}
+	for i, r := range rows {
+		result := attemptsdb.CloseAttemptRow{Closed: true}
+		if i == 0 { // each row has the endpoints of the whole batch
+			result.Endpoints = r.Endpoints
+		}
+		results[first[r.ID]] = result
 	}
 	return results, err
 }

@@ -44,8 +44,12 @@ func newWriter(queries *attemptsdb.Queries, notifier Notifier, registerer promet
 	life, stop := context.WithCancel(context.Background())
 	q := statements{queries}
 	notify := func(results []attemptsdb.CloseAttemptRow) {
-		if slices.ContainsFunc(results, func(r attemptsdb.CloseAttemptRow) bool { return r.Deliveries > 0 }) {
-			notifier.Notify()
+		var endpoints []uuid.UUID
+		for _, r := range results {
+			endpoints = append(endpoints, r.Endpoints...)
+		}
+		if len(endpoints) > 0 {
+			notifier.Notify(endpoints...)
 		}
 	}
 	return &writer{

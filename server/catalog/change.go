@@ -67,31 +67,30 @@ func (c *change) publish(ctx context.Context, q *catalogdb.Queries) (Publication
 	return published, err
 }
 
-// mend finds the published revision to be that of next and puts right what is not as it was written; told says that it
-// wrote an event. A claim that is new moves.
-func (c *change) mend(ctx context.Context, q *catalogdb.Queries) (published Publication, told bool, err error) {
+// mend finds the published revision to be that of next and puts right what is not as it was written. A claim that is new moves.
+func (c *change) mend(ctx context.Context, q *catalogdb.Queries) (published Publication, err error) {
 	published = c.next.publication(c.current.revision, false)
 	published.PublishedAt = c.found.publishedAt
 	drift, papers, err := c.damage(ctx, q)
 	if err != nil {
-		return Publication{}, false, err
+		return Publication{}, err
 	}
 	if err := c.stagePapers(ctx, q); err != nil {
-		return Publication{}, false, err
+		return Publication{}, err
 	}
 	if !c.found.intact || c.current.digest != c.next.digest {
 		published.PublishedAt = c.publishedAt()
 		if err := c.mendRevision(ctx, q, published.PublishedAt); err != nil {
-			return Publication{}, false, err
+			return Publication{}, err
 		}
 	}
 	if published.Repaired, err = c.note(ctx, q, published.Revision, drift); err != nil {
-		return Publication{}, false, err
+		return Publication{}, err
 	}
-	if told, err = c.tell(ctx, q, drift, papers); err != nil || c.current.ownedBy(c.claim) {
-		return published, told, err
+	if err = c.tell(ctx, q, drift, papers); err != nil || c.current.ownedBy(c.claim) {
+		return published, err
 	}
-	return published, told, moveClaim(ctx, q, c.next.exam.Key, c.claim)
+	return published, moveClaim(ctx, q, c.next.exam.Key, c.claim)
 }
 
 // stagePapers brings the papers that are not stored as they were written. A pin has none to bring.
@@ -145,22 +144,22 @@ func (c *change) publishedAt() time.Time {
 
 // tell writes the event of a repair: what was served in between, or would have been, is another thing than what is served
 // now, though the revision is the same.
-func (c *change) tell(ctx context.Context, q *catalogdb.Queries, drift []Change, papers []string) (bool, error) {
+func (c *change) tell(ctx context.Context, q *catalogdb.Queries, drift []Change, papers []string) error {
 	data := withPapers(refreshed(c.found.content, c.next, c.next.exam.Key, c.current.revision), papers)
 	if len(drift) == 0 || len(data.Changes) == 0 {
-		return false, nil
+		return nil
 	}
 	event, err := c.event(data)
 	if err != nil {
-		return false, err
+		return err
 	}
 	err = q.Tell(ctx, catalogdb.TellParams{
 		EventID: event.ID, EventKind: string(event.Kind), EventBody: event.Body, ExamKey: c.next.exam.Key,
 	})
 	if err != nil {
-		return false, fmt.Errorf("tell of the repair: %w", err)
+		return fmt.Errorf("tell of the repair: %w", err)
 	}
-	return true, nil
+	return nil
 }
 
 func (c *change) event(data webhooks.ContentUpdated) (webhooks.Event, error) {

@@ -171,7 +171,6 @@ func moveClaim(ctx context.Context, q *catalogdb.Queries, examKey string, claim 
 func (p *Publisher) Release(ctx context.Context, claim Claim, examKey string, deleteContent bool) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	told := false
 	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		q := catalogdb.New(tx)
 		before, err := q.LockExam(ctx, examKey)
@@ -190,14 +189,10 @@ func (p *Publisher) Release(ctx context.Context, claim Claim, examKey string, de
 		if err := q.ReleaseClaim(ctx, catalogdb.ReleaseClaimParams{ExamKey: examKey, Withdraw: withdraw, At: at}); err != nil || !withdraw {
 			return err
 		}
-		told = true
 		return tellWithdrawn(ctx, q, examKey, current.revision, at)
 	})
 	if err != nil {
 		return fmt.Errorf("release exam %s: %w", examKey, err)
-	}
-	if told {
-		p.notifier.Notify()
 	}
 	return nil
 }

@@ -21,16 +21,10 @@ import (
 
 var owner = catalog.Claim{Cluster: "test", Namespace: "exams", Name: "owner"}
 
-// bell counts Notify.
-type bell struct{ rung atomic.Int64 }
-
-func (b *bell) Notify() { b.rung.Add(1) }
-
 // bench is a database with a publisher on it.
 type bench struct {
 	pool      *pgxpool.Pool
 	publisher *catalog.Publisher
-	bell      *bell
 	// statements counts what was sent on the pool, BEGIN and COMMIT included.
 	statements *atomic.Int64
 	// first is called before a transaction locks the exam, once.
@@ -58,13 +52,13 @@ func newBench(t *testing.T, env postgres.Environment) *bench {
 	t.Helper()
 	cfg, err := pgxpool.ParseConfig(testkit.DatabaseURL(t))
 	check.NoError(t, err)
-	b := &bench{bell: &bell{}, statements: &atomic.Int64{}, first: &atomic.Pointer[func()]{}}
+	b := &bench{statements: &atomic.Int64{}, first: &atomic.Pointer[func()]{}}
 	cfg.ConnConfig.Tracer = statementCounter{b.statements, b.first}
 	if b.pool, err = pgxpool.NewWithConfig(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.pool.Close)
-	b.publisher = catalog.NewPublisher(b.pool, env, b.bell)
+	b.publisher = catalog.NewPublisher(b.pool, env)
 	return b
 }
 

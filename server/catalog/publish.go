@@ -24,9 +24,6 @@ const (
 	stagedBytes = 8 << 20
 )
 
-// Notifier is told, after a commit, that the outbox holds something new; it must not block. *webhooks.Notifier is one.
-type Notifier interface{ Notify() }
-
 // Options shape one Publish.
 type Options struct {
 	// Adopt takes the claim from whoever holds it.
@@ -73,17 +70,17 @@ type Publication struct {
 
 // Publisher writes exams into Postgres. It is safe for concurrent use, also by several processes.
 type Publisher struct {
-	pool     *pgxpool.Pool
-	env      postgres.Environment
-	notifier Notifier
-	now      func() time.Time
+	pool *pgxpool.Pool
+	env  postgres.Environment
+	now  func() time.Time
 	// verifiers is nil where a seal needs no signature.
 	verifiers Verifiers
 }
 
-// NewPublisher returns a Publisher on pool. In postgres.Production it refuses papers without a matching seal.
-func NewPublisher(pool *pgxpool.Pool, env postgres.Environment, notifier Notifier) *Publisher {
-	return &Publisher{pool: pool, env: env, notifier: notifier, now: time.Now}
+// NewPublisher returns a Publisher on pool. In postgres.Production it refuses papers without a matching seal. It
+// wakes no webhook worker: their sweep finds the events.
+func NewPublisher(pool *pgxpool.Pool, env postgres.Environment) *Publisher {
+	return &Publisher{pool: pool, env: env, now: time.Now}
 }
 
 // Publish makes exam what is served under its key, in one transaction, and returns what is published then. Content that
@@ -228,7 +225,6 @@ func settle(publish func(lenient bool) (Publication, error)) (Publication, error
 func (p *Publisher) flip(ctx context.Context, claim Claim, next *content, source *draft, options Options, ungated bool) (Publication, error) {
 	key := next.exam.Key
 	var published Publication
-	told := false
 	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		q := catalogdb.New(tx)
 		current, err := lock(ctx, q, key, claim, options)
@@ -241,13 +237,12 @@ func (p *Publisher) flip(ctx context.Context, claim Claim, next *content, source
 		}
 		change := &change{claim: claim, next: next, source: source, options: options, current: current, found: found, at: p.now().UTC().Truncate(time.Microsecond)}
 		if found.carries(next.digest, current) { // another publisher came first, only the claim is new, or somebody meddled
-			published, told, err = change.mend(ctx, q)
+			published, err = change.mend(ctx, q)
 			return err
 		}
 		if ungated {
 			return errOvertaken
 		}
-		told = true
 		if published, err = change.publish(ctx, q); err != nil {
 			return err
 		}
@@ -255,9 +250,6 @@ func (p *Publisher) flip(ctx context.Context, claim Claim, next *content, source
 	})
 	if err != nil {
 		return Publication{}, fmt.Errorf("publish exam %s: %w", key, err)
-	}
-	if told {
-		p.notifier.Notify()
 	}
 	return published, nil
 }

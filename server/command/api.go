@@ -40,7 +40,6 @@ type apiFlags struct {
 
 	trustTraceparent bool
 	encryptionKeys   string
-	allowCIDRs       []string
 	provider         sessions.Provider
 	sessionIdle      time.Duration
 	sessionLifetime  time.Duration
@@ -150,7 +149,12 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	}
 	defer background.Close()
 	bulkhead := postgres.NewBulkhead(p.registry, p.pool, flags.familyMaxConns)
-	notifier := webhooks.NewNotifier(background)
+	wakeClient, err := redisurl.Open(flags.redisURL, nil)
+	if err != nil {
+		return &usageError{err}
+	}
+	defer func() { _ = wakeClient.Close() }()
+	notifier := webhooks.NewNotifier(wakeClient, p.installation.RedisPrefix(), p.logger)
 	meter := usage.NewMeter(background, usage.MeterConfig{Interval: meterInterval, RollUpAge: rollUpAge, Registerer: p.registry})
 	// What is counted by then is written while the front drains: at the very end there is little time.
 	stopHastening := context.AfterFunc(ctx, meter.RequestFlush)

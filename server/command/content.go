@@ -12,7 +12,6 @@ import (
 	"examprep.dev/controllers/manifest"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/webhooks"
 )
 
 func newContent() *cobra.Command {
@@ -180,8 +179,7 @@ func withPublisher(ctx context.Context, databaseURL, wanted string, use func(*ca
 	if err != nil {
 		return err
 	}
-	var relays *webhooks.Notifier // none: the sweep finds the event, and this process ends
-	return use(catalog.NewPublisher(pool, installation.Environment, relays))
+	return use(catalog.NewPublisher(pool, installation.Environment))
 }
 
 func clusterNameFlag(cmd *cobra.Command, target *string) {

@@ -21,7 +21,6 @@ import (
 func (f *apiFlags) registerSignIn(cmd *cobra.Command) {
 	encryptionKeysFlag(cmd, &f.encryptionKeys)
 	set := cmd.Flags()
-	set.StringSliceVar(&f.allowCIDRs, "webhook-allow-cidr", nil, "ranges that webhook URLs may name although they are private")
 	set.StringVar(&f.provider.Issuer, "oidc-issuer", "", "OpenID Connect provider that developers sign in with; empty: no developer endpoints")
 	set.StringVar(&f.provider.ClientID, "oidc-client-id", "", "this service's id with the provider")
 	set.StringVar(&f.provider.ClientSecret, "oidc-client-secret", "", "this service's secret with the provider")
@@ -62,17 +61,13 @@ func newDeveloper(
 	if err != nil {
 		return nil, err
 	}
-	allowed, err := parsePrefixes("webhook-allow-cidr", flags.allowCIDRs)
-	if err != nil {
-		return nil, err
-	}
 	store := keys.NewStore(p.pool, directory.NewAuthor(background))
 	signedIn := sessions.NewStore(p.pool, secret, flags.sessionIdle, flags.sessionLifetime, time.Now)
 	return &developer.Deps{
 		SignIn: sessions.NewSignIn(flags.provider, secret, store, signedIn), Sessions: signedIn, Keys: store,
 		Usage:       usage.NewStore(p.pool),
-		Webhooks:    webhooks.NewEndpoints(p.pool, keyring, webhooks.NewAddressPolicy(allowed)),
-		Deliveries:  webhooks.NewDeliveries(p.pool, func(uuid.UUID) { notifier.Notify() }),
+		Webhooks:    webhooks.NewEndpoints(p.pool, keyring, webhooks.NewAddressPolicy(nil)),
+		Deliveries:  webhooks.NewDeliveries(p.pool, func(endpoint uuid.UUID) { notifier.Notify(endpoint) }),
 		Environment: string(p.installation.Environment), SessionLifetime: flags.sessionLifetime, Now: time.Now, Bulkhead: bulkhead,
 	}, nil
 }

@@ -64,7 +64,7 @@ func newOperator() *cobra.Command {
 	set.BoolVar(&flags.leaderElect, "leader-elect", true, "agree with other replicas on one that works")
 	set.StringVar(&flags.leaderNamespace, "leader-namespace", "", "where the lease lives; empty: the pod's namespace")
 	set.StringVar(&flags.leaderLease, "leader-lease", "", "name of the lease; empty: examprep-operator.examprep.dev, and one of its own for each named shard")
-	set.StringSliceVar(&flags.allowCIDRs, "webhook-allow-cidr", nil, "ranges that webhook URLs may name although they are private")
+	set.StringSliceVar(&flags.allowCIDRs, "webhook-allow-cidr", nil, "CIDR ranges outside the public internet that the URLs of WebhookEndpoints may name")
 	return cmd
 }
 
@@ -100,11 +100,10 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 	if err != nil {
 		return err
 	}
-	notifier := webhooks.NewNotifier(p.pool)
 	store := keys.NewStore(p.pool, directory.NewAuthor(p.pool))
 	err = controllers.Setup(manager, controllers.Deps{
 		ClusterName: flags.clusterName, Tiers: store,
-		Publisher: catalog.NewPublisher(p.pool, p.installation.Environment, notifier).Trusting(verifiers),
+		Publisher: catalog.NewPublisher(p.pool, p.installation.Environment).Trusting(verifiers),
 		Accounts:  store, Endpoints: webhooks.NewManaged(p.pool, keyring, webhooks.NewAddressPolicy(allowed)),
 		RestrictWebhookAccounts: flags.restrict, RestrictAdoption: flags.restrictAdopt, Shard: shard, Registerer: p.registry,
 		Tracer: p.tracing.Tracer(), Draw: p.tracing.Sample,
@@ -121,7 +120,7 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 	collectRarely(operatorGrowth)
 	p.logger.Info("operating", "environment", p.installation.Environment, "cluster", flags.clusterName, "version", version())
 	p.registerStores(p.pool) //nolint:contextcheck // stores are checked at each scrape
-	back := append(p.servers(synced, prometheus.GathererFunc(controllerMetrics)), part{"notifier", notifier.Run})
+	back := p.servers(synced, prometheus.GathererFunc(controllerMetrics))
 	return runParts(ctx, p.logger, flags.shutdownGrace, []part{{"manager", manager.Start}}, back)
 }
 

@@ -134,9 +134,10 @@ func (e *env) registerReceiver(pool *pgxpool.Pool) {
 	keyring, err := webhooks.ParseKeyring(encryptionKeys)
 	check.NoError(e.t, err)
 	account := testkit.Get[uuid.UUID](e.t, pool, "SELECT id FROM accounts WHERE name = $1", canary)
-	endpoints := webhooks.NewEndpoints(pool, keyring, webhooks.NewAddressPolicy([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}))
-	_, _, err = endpoints.Register(e.t.Context(), webhooks.Registration{
-		AccountID: account, URL: e.receiver.URL + "/hook", Events: []webhooks.Kind{webhooks.KindSubmitted, webhooks.KindScored},
+	endpoints := webhooks.NewManaged(pool, keyring, webhooks.NewAddressPolicy([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}))
+	_, err = endpoints.Apply(e.t.Context(), webhooks.ManagedEndpoint{
+		Owner: "test", Account: uuid.NullUUID{UUID: account, Valid: true}, URL: e.receiver.URL + "/hook",
+		Events: []webhooks.Kind{webhooks.KindSubmitted, webhooks.KindScored}, Secret: webhooks.NewSecret(),
 	})
 	check.NoError(e.t, err)
 }

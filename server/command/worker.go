@@ -12,6 +12,7 @@ import (
 	"examprep.dev/server/attempts"
 	"examprep.dev/server/redisurl"
 	"examprep.dev/server/webhooks"
+	"examprep.dev/server/webhooks/delivery"
 )
 
 // workerFlags are the settings of a worker.
@@ -30,7 +31,7 @@ func newWorker() *cobra.Command {
 		Short: "Deliver webhooks and close attempts whose time is over",
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return flags.open(cmd, "worker", webhooks.PlannerSettings(),
+			return flags.open(cmd, "worker", delivery.SessionSettings(),
 				func(ctx context.Context, p *process) error { return runWorker(ctx, p, &flags) })
 		},
 	}
@@ -38,10 +39,10 @@ func newWorker() *cobra.Command {
 	flags.registerRedis(cmd)
 	encryptionKeysFlag(cmd, &flags.encryptionKeys)
 	cmd.Flags().StringSliceVar(&flags.allowCIDRs, "webhook-allow-cidr", nil,
-		"ranges that webhooks may reach although they are private, loopback or otherwise refused")
+		"CIDR ranges outside the public internet that webhooks of endpoints declared in the cluster may reach")
 	cmd.Flags().StringVar(&flags.caFile, "webhook-ca-file", "", "PEM file of certificate authorities trusted beside the system's")
 	cmd.Flags().DurationVar(&flags.retention, "webhook-retention", webhooks.DefaultRetention,
-		"how long events, deliveries and their tries are kept, at least 24h; they go by whole weeks")
+		"retention of events, deliveries and attempts, at least 24h; deleted by weekly partition, up to a week later")
 	return cmd
 }
 
@@ -54,8 +55,8 @@ func runWorker(ctx context.Context, p *process, flags *workerFlags) error {
 	if err != nil {
 		return err
 	}
-	if flags.retention < webhooks.MinRetention {
-		return &usageError{fmt.Errorf("--webhook-retention: must be at least %s", webhooks.MinRetention)}
+	if flags.retention < delivery.MinRetention {
+		return &usageError{fmt.Errorf("--webhook-retention: must be at least %s", delivery.MinRetention)}
 	}
 	allowed, err := parsePrefixes("webhook-allow-cidr", flags.allowCIDRs)
 	if err != nil {
@@ -72,7 +73,7 @@ func runWorker(ctx context.Context, p *process, flags *workerFlags) error {
 		return &usageError{err}
 	}
 	defer func() { _ = redisClient.Close() }()
-	worker, err := webhooks.NewWorker(webhooks.WorkerConfig{
+	worker, err := delivery.New(delivery.Config{
 		Prefix: p.installation.RedisPrefix(), AllowedRanges: allowed, CAPEM: authorities, Registerer: p.registry, Logger: p.logger,
 		Retention: flags.retention, Tracer: p.tracing.Tracer(),
 	}, p.pool, redisClient, keyring)

@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"examprep.dev/server/testkit"
-	"examprep.dev/server/webhooks"
+	"examprep.dev/server/webhooks/delivery"
 )
 
 func TestAWorkersConnectionsAreSetUpForQueues(t *testing.T) {
 	s := newEnv(t)
 	worker := s.start("worker")
-	for setting := range webhooks.PlannerSettings() {
+	for setting := range delivery.SessionSettings() {
 		testkit.Eventually(t, setting+" was set", func() bool {
 			return bytes.Contains(s.Postgres.Traffic().Bytes(), []byte(setting))
 		})

@@ -17,6 +17,7 @@ import (
 	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/usage"
 	"examprep.dev/server/webhooks"
+	"examprep.dev/server/webhooks/delivery"
 )
 
 // receive runs a receiver that answers by a status, and a worker that trusts it.
@@ -25,12 +26,20 @@ func (c *console) receive(status int) *testkit.Receiver {
 	receiver := testkit.StartReceiver(c.test, nil)
 	receiver.Status.Store(int32(status))
 	client, prefix := testkit.Redis(c.test)
-	worker, err := webhooks.NewWorker(webhooks.WorkerConfig{
-		Prefix: prefix, AllowedRanges: loopback, RetryBase: time.Millisecond, SweepInterval: 50 * time.Millisecond, CAPEM: receiver.CAPEM(),
+	worker, err := delivery.New(delivery.Config{
+		Prefix: prefix, AllowedRanges: loopback, RetryDelays: slices.Repeat([]time.Duration{time.Millisecond}, 5), SweepInterval: 50 * time.Millisecond, CAPEM: receiver.CAPEM(),
 	}, c.Pool, client, c.keyring)
 	check.NoError(c.test, err)
 	testkit.Run(c.test, worker.Run)
 	return receiver
+}
+
+// hook registers a receiver, and has a resource declare it: only then may it be at a loopback address.
+func (c *console) hook(of *browser, receiver *testkit.Receiver) string {
+	c.test.Helper()
+	id := textOf(of.make("/v1/developer/webhooks", fmt.Sprintf(`{"url":%q,"events":["mock_attempt.scored"]}`, receiver.URL)), "id")
+	testkit.Exec(c.test, c.Pool, "UPDATE webhook_endpoints SET managed_by = 'test' WHERE id = $1", id)
+	return id
 }
 
 func (c *console) scored(account uuid.UUID, n int) {
@@ -57,7 +66,7 @@ func TestARedeliveredEventArrivesWithTheSameBytes(t *testing.T) {
 	t.Parallel()
 	c, ada := newConsoleOfAda(t)
 	receiver := c.receive(http.StatusOK)
-	hook := textOf(ada.make("/v1/developer/webhooks", fmt.Sprintf(`{"url":%q,"events":["mock_attempt.scored"]}`, receiver.URL)), "id")
+	hook := c.hook(ada, receiver)
 	c.scored(c.account(ada), 1)
 	first := receiver.Next(t)
 	original := ada.deliveries(hook, "")[0]
@@ -95,7 +104,7 @@ func TestAFailedDeliveryTellsWhy(t *testing.T) {
 	t.Parallel()
 	c, ada := newConsoleOfAda(t)
 	receiver := c.receive(http.StatusTeapot)
-	hook := textOf(ada.make("/v1/developer/webhooks", fmt.Sprintf(`{"url":%q,"events":["mock_attempt.scored"]}`, receiver.URL)), "id")
+	hook := c.hook(ada, receiver)
 	c.scored(c.account(ada), 1)
 	receiver.Next(t)
 	testkit.Eventually(t, "it has failed for good", func() bool {
@@ -124,7 +133,7 @@ func TestAWebhookWhoseReceiverIsGoneIsNotAboutToBeDisabled(t *testing.T) {
 	t.Parallel()
 	c, ada := newConsoleOfAda(t)
 	receiver := c.receive(http.StatusGone)
-	hook := textOf(ada.make("/v1/developer/webhooks", fmt.Sprintf(`{"url":%q,"events":["mock_attempt.scored"]}`, receiver.URL)), "id")
+	hook := c.hook(ada, receiver)
 	c.scored(c.account(ada), 1)
 	receiver.Next(t)
 	var shown map[string]any

@@ -19,7 +19,7 @@ func TestAFailedDeliveryShowsItsTriesAndIsRecovered(t *testing.T) {
 	ada, bob := c.signedIn("ada"), c.signedIn("bob")
 	receiver := c.receive(http.StatusTeapot)
 	began := time.Now().Add(-time.Minute)
-	hook := textOf(ada.make("/v1/developer/webhooks", fmt.Sprintf(`{"url":%q,"events":["mock_attempt.scored"]}`, receiver.URL)), "id")
+	hook := c.hook(ada, receiver)
 	path := "/v1/developer/webhooks/" + hook
 	c.scored(c.account(ada), 1)
 	var listed map[string]any

@@ -45,9 +45,9 @@ func NewAddressPolicy(allowed []netip.Prefix) *AddressPolicy {
 	return &AddressPolicy{refused: refusedRanges(), allowed: allowed}
 }
 
-// check returns *AddressError for an address that webhooks must not reach. An IPv4 address that is mapped to IPv6 is checked as
+// Check returns *AddressError for an address that webhooks must not reach. An IPv4 address that is mapped to IPv6 is checked as
 // the IPv4 address.
-func (p *AddressPolicy) check(address netip.Addr) error {
+func (p *AddressPolicy) Check(address netip.Addr) error {
 	address = address.Unmap().WithZone("")
 	for _, prefix := range p.allowed {
 		if prefix.Contains(address) {
@@ -75,5 +75,5 @@ func (p *AddressPolicy) DialControl(_, address string, _ syscall.RawConn) error 
 	if zone := host.Addr().Zone(); zone != "" {
 		return &AddressError{Address: address, Range: "of the network interface " + zone}
 	}
-	return p.check(host.Addr())
+	return p.Check(host.Addr())
 }

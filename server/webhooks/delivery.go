@@ -15,6 +15,8 @@ import (
 )
 
 const (
+	// DefaultRetention is how long events, deliveries and attempts are kept.
+	DefaultRetention = 30 * 24 * time.Hour
 	// MaxDeliveryPage is the largest page of deliveries.
 	MaxDeliveryPage = 100
 	// MaxRecovery is how many deliveries one call of Recover makes.

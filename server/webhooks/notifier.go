@@ -2,73 +2,101 @@ package webhooks
 
 import (
 	"context"
+	"log/slog"
+	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
 )
-
-// outboxChannel is the Postgres channel on which relays hear that deliveries were written.
-const outboxChannel = "examprep_outbox"
 
 const (
-	// notifyGap bounds how often a busy process notifies: a burst of commits costs one NOTIFY per gap.
+	// WakeUpField is the field of a stream entry that has the 16 bytes of an endpoint's id.
+	WakeUpField = "e"
+	// maxStream is about how many wake-ups the stream holds. The workers' sweep finds the endpoints of those that are lost.
+	maxStream = 10_000
+	// notifyGap is the least time between two writes to Redis. Commits within it share one.
 	notifyGap = 2 * time.Millisecond
-	// notifyTimeout bounds one NOTIFY; the relays' sweep makes up for a lost one.
+	// notifyTimeout bounds one write.
 	notifyTimeout = 2 * time.Second
+	// maxPending is how many endpoints may wait for a write; more are left to the sweep.
+	maxPending = 10_000
 )
 
-// Notifier wakes the relays after a commit that wrote deliveries. It is not part of that transaction on purpose: a
-// transaction that has called NOTIFY takes a lock at commit that serialises it with every other such commit of the
-// server.
+// StreamName is the Redis stream of wake-ups. An entry means that an endpoint has work.
+func StreamName(prefix string) string { return prefix + "webhooks:deliveries" }
+
+// Notifier wakes a worker after a commit that wrote deliveries, by adding the endpoints' ids to the stream. It writes in its own
+// goroutine, so no request waits for Redis. If Redis fails, a worker's sweep finds the deliveries within a second.
 type Notifier struct {
-	pool    *pgxpool.Pool
-	pending chan struct{}
+	redis  redis.UniversalClient
+	stream string
+	logger *slog.Logger
+	wake   chan struct{}
+
+	mu      sync.Mutex
+	pending map[uuid.UUID]struct{}
 }
 
-// NewNotifier returns a notifier; call Run for its calls of Notify to have an effect.
-func NewNotifier(pool *pgxpool.Pool) *Notifier {
-	return &Notifier{pool: pool, pending: make(chan struct{}, 1)}
+// NewNotifier returns a notifier. Calls of Notify take effect while Run runs.
+func NewNotifier(client redis.UniversalClient, prefix string, logger *slog.Logger) *Notifier {
+	return &Notifier{
+		redis: client, stream: StreamName(prefix), logger: logger, wake: make(chan struct{}, 1), pending: make(map[uuid.UUID]struct{}),
+	}
 }
 
-// Notify asks for a notification after everything committed so far. It never blocks; calls that come close together
-// become one. A nil Notifier does nothing, for programs that leave the wake-up to the sweep.
-func (n *Notifier) Notify() {
-	if n == nil {
+// Notify says that endpoints have deliveries that are committed. It never blocks. A nil Notifier does nothing, for programs that
+// leave the wake-up to the sweep.
+func (n *Notifier) Notify(endpoints ...uuid.UUID) {
+	if n == nil || len(endpoints) == 0 {
 		return
 	}
+	n.mu.Lock()
+	for _, endpoint := range endpoints {
+		if len(n.pending) < maxPending {
+			n.pending[endpoint] = struct{}{}
+		}
+	}
+	n.mu.Unlock()
 	select {
-	case n.pending <- struct{}{}:
-	default: // one that has not been sent yet will cover this commit too
+	case n.wake <- struct{}{}:
+	default:
 	}
 }
 
-// Run sends notifications until ctx ends, then sends the one that may still be pending. It always returns nil: a failed
-// notification only means that the sweep finds the deliveries a little later.
+// Run writes wake-ups until ctx ends, then the rest. It always returns nil.
 func (n *Notifier) Run(ctx context.Context) error {
-	gap := time.NewTimer(0)
+	gap := time.NewTicker(notifyGap)
 	defer gap.Stop()
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-			select {
-			case <-n.pending:
-				n.send(context.WithoutCancel(ctx))
-			default:
-			}
-			return nil
-		case <-n.pending:
-		}
-		n.send(context.WithoutCancel(ctx))
-		gap.Reset(notifyGap)
-		select {
-		case <-ctx.Done(): // the next turn of the loop says good-bye
-		case <-gap.C:
+		case <-n.wake:
+			n.send(ctx)
+			<-gap.C
 		}
 	}
+	n.send(ctx)
+	return nil
 }
 
 func (n *Notifier) send(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
+	n.mu.Lock()
+	endpoints := n.pending
+	n.pending = make(map[uuid.UUID]struct{})
+	n.mu.Unlock()
+	if len(endpoints) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), notifyTimeout)
 	defer cancel()
-	_, _ = n.pool.Exec(ctx, "NOTIFY "+outboxChannel)
+	_, err := n.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for endpoint := range endpoints {
+			p.XAdd(ctx, &redis.XAddArgs{Stream: n.stream, MaxLen: maxStream, Approx: true, Values: []any{WakeUpField, endpoint[:]}})
+		}
+		return nil
+	})
+	if err != nil {
+		n.logger.DebugContext(ctx, "webhook wake-ups not written; the sweep finds the deliveries", "endpoints", len(endpoints), "error", err)
+	}
 }

@@ -23,6 +23,7 @@ import (
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/webhooks"
+	"examprep.dev/server/webhooks/delivery"
 )
 
 // TestDeliveriesAreWhatTheContractPromises lets everything happen that is told of, by the code that tells, and holds what
@@ -37,15 +38,18 @@ func TestDeliveriesAreWhatTheContractPromises(t *testing.T) {
 	keyring, err := webhooks.ParseKeyring("k:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
 	check.NoError(t, err)
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-	endpoints := webhooks.NewEndpoints(pool, keyring, webhooks.NewAddressPolicy(loopback))
+	endpoints := webhooks.NewManaged(pool, keyring, webhooks.NewAddressPolicy(loopback))
 	receiver := testkit.StartReceiver(t, nil)
 	account, err := keys.NewStore(pool, nil).EnsureAccount(t.Context(), "subscriber")
 	check.NoError(t, err)
-	endpoint, _, err := endpoints.Register(t.Context(), webhooks.Registration{AccountID: account, URL: receiver.URL, Events: webhooks.Kinds()})
-	check.NoError(t, err)
-	if _, err := endpoints.RotateSecret(t.Context(), account, endpoint.ID); err != nil { // from now on two secrets sign
-		t.Fatal(err)
+	want := webhooks.ManagedEndpoint{
+		Owner: "test", Account: uuid.NullUUID{UUID: account, Valid: true}, URL: receiver.URL, Events: webhooks.Kinds(), Secret: webhooks.NewSecret(),
 	}
+	_, err = endpoints.Apply(t.Context(), want)
+	check.NoError(t, err)
+	want.Secret = webhooks.NewSecret() // from now on two secrets sign
+	endpoint, err := endpoints.Apply(t.Context(), want)
+	check.NoError(t, err)
 	work(t, pool, keyring, receiver, loopback)
 	written := letEverythingHappen(t, pool, account)
 	if _, err := webhooks.NewDeliveries(pool, func(uuid.UUID) {}).Test(t.Context(), account, endpoint.ID, time.Now()); err != nil {
@@ -84,7 +88,7 @@ func kindOf(t *testing.T, d testkit.Arrival) string {
 func work(t *testing.T, pool *pgxpool.Pool, keyring *webhooks.Keyring, receiver *testkit.Receiver, allowed []netip.Prefix) {
 	t.Helper()
 	client, prefix := testkit.Redis(t)
-	worker, err := webhooks.NewWorker(webhooks.WorkerConfig{
+	worker, err := delivery.New(delivery.Config{
 		Prefix: prefix, AllowedRanges: allowed, SweepInterval: 50 * time.Millisecond,
 		CAPEM: receiver.CAPEM(),
 	}, pool, client, keyring)
@@ -96,7 +100,7 @@ func work(t *testing.T, pool *pgxpool.Pool, keyring *webhooks.Keyring, receiver 
 // learner, as expired by nobody in particular, and abandoned. It returns how many events the account is told of.
 func letEverythingHappen(t *testing.T, pool *pgxpool.Pool, account uuid.UUID) int {
 	t.Helper()
-	publisher := catalog.NewPublisher(pool, postgres.Sandbox, (*webhooks.Notifier)(nil))
+	publisher := catalog.NewPublisher(pool, postgres.Sandbox)
 	claim := catalog.Claim{Cluster: "test", Namespace: "test", Name: "told"}
 	publish := func(exam catalog.Exam) {
 		t.Helper()

@@ -2,8 +2,6 @@ package webhooks
 
 import (
 	"errors"
-	"net/http"
-	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -231,45 +229,6 @@ func TestARecoveryIsRefusedWhereItMakesNoSense(t *testing.T) {
 		t.Errorf("of a disabled endpoint: got %v, want a DisabledError", err)
 	}
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries")
-}
-
-// What the receiver's owner does after an outage: mend it, enable the endpoint, recover.
-func TestWhatAnOutageCancelledArrivesByARecovery(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	r := testkit.StartReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
-		if n == 1 {
-			w.WriteHeader(http.StatusGone)
-		}
-	})
-	account, endpoint := b.registered(t, r.URL)
-	began := time.Now().Add(-time.Minute)
-	events := []string{b.scoredBy(t, account).ID.String()}
-	stop := testkit.Run(t, b.worker(t, r).Run)
-	r.Next(t)
-	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE status = 'disabled'")
-	stop()
-	if _, err := b.endpoints.Update(t.Context(), account, endpoint.ID, Change{Enabled: new(true)}); err != nil {
-		t.Fatal(err)
-	}
-	events = append(events, b.scoredBy(t, account).ID.String())
-	b.end(t, b.made(t)[1], "cancelled", 0)
-	recovery, err := b.deliveries.Recover(acting(t), account, endpoint.ID, began)
-	if err != nil || recovery != (Recovery{Deliveries: 2}) {
-		t.Fatalf("recovered %+v, %v, want 2", recovery, err)
-	}
-	testkit.Run(t, b.worker(t, r).Run)
-	arrived := []string{r.Next(t).Header.Get("Webhook-Id"), r.Next(t).Header.Get("Webhook-Id")}
-	slices.Sort(arrived)
-	if slices.Sort(events); !slices.Equal(arrived, events) {
-		t.Errorf("arrived %v, want %v", arrived, events)
-	}
-	b.until(t, 0, inState, "pending")
-	actions, details := b.recorded(t, account, endpoint.ID)
-	want := map[string]any{"since": began.UTC().Format(time.RFC3339Nano), "deliveries": 2.0, "more": false}
-	if !slices.Equal(actions, []string{"webhook.recover"}) || !reflect.DeepEqual(details[0], want) {
-		t.Errorf("recorded %v %v, want %v", actions, details, want)
-	}
 }
 
 func TestADeclaredEndpointIsRecoveredToo(t *testing.T) {

@@ -25,7 +25,7 @@ func validate(policy *AddressPolicy, address string, events []Kind, description 
 // be disabled.
 func (c Change) validate(policy *AddressPolicy) error {
 	if c.URL != nil {
-		if err := policy.checkURL(*c.URL); err != nil {
+		if err := policy.CheckURL(*c.URL); err != nil {
 			return err
 		}
 	}
@@ -56,8 +56,8 @@ func checkEvents(events []Kind) error {
 	return nil
 }
 
-// checkURL refuses a URL that can never be delivered to. The addresses of a host name are checked when they are dialled.
-func (p *AddressPolicy) checkURL(raw string) error {
+// CheckURL refuses a URL that can never be delivered to. The addresses of a host name are checked when they are dialled.
+func (p *AddressPolicy) CheckURL(raw string) error {
 	detail := ""
 	u, err := url.Parse(raw)
 	switch {
@@ -108,7 +108,7 @@ func (p *AddressPolicy) hostProblem(host string) string {
 	default:
 		return ""
 	}
-	if err := p.check(address); err != nil {
+	if err := p.Check(address); err != nil {
 		return err.Error()
 	}
 	return ""

@@ -104,7 +104,7 @@ func (s *env) registerReceiver() {
 func (s *env) happen(count int, ago time.Duration) {
 	s.t.Helper()
 	testkit.Exec(s.t, s.db, "SELECT webhook_record_event(uuidv7(), 'mock_attempt.submitted', NULL, '{}') FROM generate_series(1, $1)", count)
-	testkit.Exec(s.t, s.db, "UPDATE webhook_deliveries SET relay_at = now() - $1::interval, next_attempt_at = now() - $1::interval WHERE attempt = 0 AND state = 'pending'", ago)
+	testkit.Exec(s.t, s.db, "UPDATE webhook_deliveries SET next_attempt_at = now() - $1::interval WHERE attempt = 0 AND state = 'pending'", ago)
 }
 
 type pod struct {

@@ -16,7 +16,6 @@ import (
 	"examprep.dev/server/postgres/catalogdb"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
-	"examprep.dev/server/webhooks"
 )
 
 // patience is the deadline of a wait; only a failing test waits so long.
@@ -50,7 +49,7 @@ func newBench(t *testing.T, env postgres.Environment) *bench {
 	b.pool, err = pgxpool.NewWithConfig(t.Context(), cfg)
 	check.NoError(t, err)
 	t.Cleanup(b.pool.Close)
-	b.publisher = catalog.NewPublisher(b.pool, env, (*webhooks.Notifier)(nil))
+	b.publisher = catalog.NewPublisher(b.pool, env)
 	return b
 }
 

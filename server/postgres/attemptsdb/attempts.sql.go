@@ -22,12 +22,12 @@ WITH closed AS (
     WHERE id = $9 AND state = 'in_progress' AND expires_at IS NOT DISTINCT FROM $10::timestamptz
     RETURNING account_id
 ), told AS MATERIALIZED (
-    SELECT webhook_record_event(e.id, e.kind, closed.account_id, e.body, nullif($11::text, '')) AS deliveries
+    SELECT webhook_record_event(e.id, e.kind, closed.account_id, e.body, nullif($11::text, '')) AS endpoints
     FROM closed, ROWS FROM (unnest($12::uuid[]), unnest($13::text[]), unnest($14::bytea[]))
         AS e (id, kind, body)
 )
 SELECT EXISTS (SELECT FROM closed)::boolean AS closed,
-       (SELECT coalesce(sum(deliveries), 0) FROM told)::bigint AS deliveries
+       coalesce((SELECT array_agg(DISTINCT id) FROM told, unnest(told.endpoints) AS id), '{}')::uuid[] AS endpoints
 `
 
 type CloseAttemptParams struct {
@@ -48,8 +48,8 @@ type CloseAttemptParams struct {
 }
 
 type CloseAttemptRow struct {
-	Closed     bool
-	Deliveries int64
+	Closed    bool
+	Endpoints []uuid.UUID
 }
 
 // State, answers, score and events are one statement, so one transaction and one round trip. Nothing is written, and
@@ -72,7 +72,7 @@ func (q *Queries) CloseAttempt(ctx context.Context, arg CloseAttemptParams) (Clo
 		arg.EventBodies,
 	)
 	var i CloseAttemptRow
-	err := row.Scan(&i.Closed, &i.Deliveries)
+	err := row.Scan(&i.Closed, &i.Endpoints)
 	return i, err
 }
 
@@ -90,13 +90,13 @@ WITH closed AS (
     WHERE a.id = r.id AND a.state = 'in_progress' AND a.expires_at IS NOT DISTINCT FROM nullif(r.expires_at, '0001-01-01 00:00:00+00')
     RETURNING a.id, a.account_id
 ), told AS MATERIALIZED (
-    SELECT webhook_record_event(e.id, e.kind, closed.account_id, e.body, nullif(e.traceparent, '')) AS deliveries
+    SELECT webhook_record_event(e.id, e.kind, closed.account_id, e.body, nullif(e.traceparent, '')) AS endpoints
     FROM ROWS FROM (unnest($11::uuid[]), unnest($12::uuid[]), unnest($13::text[]),
                     unnest($14::bytea[]), unnest($15::text[]))
         AS e (attempt_id, id, kind, body, traceparent)
     JOIN closed ON closed.id = e.attempt_id
 )
-SELECT closed.id, (SELECT coalesce(sum(deliveries), 0) FROM told)::bigint AS deliveries FROM closed
+SELECT closed.id, coalesce((SELECT array_agg(DISTINCT id) FROM told, unnest(told.endpoints) AS id), '{}')::uuid[] AS endpoints FROM closed
 `
 
 type CloseAttemptsParams struct {
@@ -118,8 +118,8 @@ type CloseAttemptsParams struct {
 }
 
 type CloseAttemptsRow struct {
-	ID         uuid.UUID
-	Deliveries int64
+	ID        uuid.UUID
+	Endpoints []uuid.UUID
 }
 
 // CloseAttempt for several attempts, each of them once, sorted by id. It returns the ids of those that were closed. Negative
@@ -149,7 +149,7 @@ func (q *Queries) CloseAttempts(ctx context.Context, arg CloseAttemptsParams) ([
 	var items []CloseAttemptsRow
 	for rows.Next() {
 		var i CloseAttemptsRow
-		if err := rows.Scan(&i.ID, &i.Deliveries); err != nil {
+		if err := rows.Scan(&i.ID, &i.Endpoints); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -67,12 +67,12 @@ WITH closed AS (
     WHERE id = sqlc.arg(id) AND state = 'in_progress' AND expires_at IS NOT DISTINCT FROM sqlc.narg(expires_at)::timestamptz
     RETURNING account_id
 ), told AS MATERIALIZED (
-    SELECT webhook_record_event(e.id, e.kind, closed.account_id, e.body, nullif(sqlc.arg(traceparent)::text, '')) AS deliveries
+    SELECT webhook_record_event(e.id, e.kind, closed.account_id, e.body, nullif(sqlc.arg(traceparent)::text, '')) AS endpoints
     FROM closed, ROWS FROM (unnest(sqlc.arg(event_ids)::uuid[]), unnest(sqlc.arg(event_kinds)::text[]), unnest(sqlc.arg(event_bodies)::bytea[]))
         AS e (id, kind, body)
 )
 SELECT EXISTS (SELECT FROM closed)::boolean AS closed,
-       (SELECT coalesce(sum(deliveries), 0) FROM told)::bigint AS deliveries;
+       coalesce((SELECT array_agg(DISTINCT id) FROM told, unnest(told.endpoints) AS id), '{}')::uuid[] AS endpoints;
 
 -- name: CloseAttempts :many
 -- CloseAttempt for several attempts, each of them once, sorted by id. It returns the ids of those that were closed. Negative
@@ -90,13 +90,13 @@ WITH closed AS (
     WHERE a.id = r.id AND a.state = 'in_progress' AND a.expires_at IS NOT DISTINCT FROM nullif(r.expires_at, '0001-01-01 00:00:00+00')
     RETURNING a.id, a.account_id
 ), told AS MATERIALIZED (
-    SELECT webhook_record_event(e.id, e.kind, closed.account_id, e.body, nullif(e.traceparent, '')) AS deliveries
+    SELECT webhook_record_event(e.id, e.kind, closed.account_id, e.body, nullif(e.traceparent, '')) AS endpoints
     FROM ROWS FROM (unnest(sqlc.arg(event_attempts)::uuid[]), unnest(sqlc.arg(event_ids)::uuid[]), unnest(sqlc.arg(event_kinds)::text[]),
                     unnest(sqlc.arg(event_bodies)::bytea[]), unnest(sqlc.arg(event_traceparents)::text[]))
         AS e (attempt_id, id, kind, body, traceparent)
     JOIN closed ON closed.id = e.attempt_id
 )
-SELECT closed.id, (SELECT coalesce(sum(deliveries), 0) FROM told)::bigint AS deliveries FROM closed;
+SELECT closed.id, coalesce((SELECT array_agg(DISTINCT id) FROM told, unnest(told.endpoints) AS id), '{}')::uuid[] AS endpoints FROM closed;
 
 -- name: FindInHand :one
 -- The revision of the newest attempt in progress on a paper; due_since leaves out those whose time is over.

@@ -46,12 +46,13 @@ ON CONFLICT (managed_by) DO NOTHING
 RETURNING *;
 
 -- name: HealthOfManaged :one
--- Counts the backlog up to bound.
-SELECT sqlc.embed(e),
-       (SELECT count(*) FROM (
-           SELECT FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.state = 'pending' LIMIT @bound) p) AS backlog,
-       coalesce((SELECT min(d.created_at) FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.state = 'pending'), to_timestamp(0))::timestamptz AS oldest
-FROM webhook_endpoints e WHERE e.managed_by = @managed_by::text;
+-- Reads bound pending deliveries at most, those with the earliest next_attempt_at.
+SELECT sqlc.embed(e), p.backlog, coalesce(p.oldest, to_timestamp(0))::timestamptz AS oldest
+FROM webhook_endpoints e CROSS JOIN LATERAL (
+    SELECT count(*) AS backlog, min(q.created_at) AS oldest FROM (
+        SELECT d.created_at FROM webhook_deliveries d
+        WHERE d.endpoint_id = e.id AND d.state = 'pending' ORDER BY d.next_attempt_at LIMIT @bound) q) p
+WHERE e.managed_by = @managed_by::text;
 
 -- name: InsertSecret :exec
 INSERT INTO webhook_secrets (id, endpoint_id, key_id, ciphertext) VALUES (@id, @endpoint_id, @key_id, @ciphertext);

@@ -1,281 +1,153 @@
--- The worker's statements (server/webhooks/delivery).
-
--- The planner knows little of partitioned tables and nothing of queues: what its statistics say of rows that are pending is
--- long past. Statements here must not depend on what it guesses (nor do they where workers' sessions are set as
--- PlannerSettings says). So rows are looked up by a list of ids, which is a search by index whatever else it thinks; their
--- bounds (from sub-selects: they are known when the statement begins) pass over the partitions that cannot hold one of
--- them; what must be true of them stands in a CASE, for a state that is asked for in the open would let it read a partial
--- index of all that is pending and look for the ids there; events are looked up row by row, by a sub-select of their own;
--- and generate_series makes a list of outcomes look long enough to be hashed.
-
--- name: ClaimDue :many
--- The relay's bite: rows that nobody has in hand. They come up again after the hold unless somebody leases them.
-WITH due AS MATERIALIZED (
-    SELECT p.id FROM webhook_deliveries p WHERE p.state = 'pending' AND p.relay_at <= now()
-    ORDER BY p.relay_at LIMIT @batch FOR UPDATE SKIP LOCKED
-)
-UPDATE webhook_deliveries d SET relay_at = now() + make_interval(secs => @hold_seconds::float8), parked = false
-WHERE d.id = ANY (ARRAY(SELECT id FROM due))
-  AND d.id >= (SELECT id FROM due ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM due ORDER BY id DESC LIMIT 1)
-RETURNING d.id, d.endpoint_id;
-
--- name: Unclaim :exec
--- Puts rows off that nobody has in hand: each by its own delay, and never to before its retry is due. Those that are parked
--- may be recalled before that.
-WITH put AS MATERIALIZED (
-    SELECT unnest(@ids::uuid[]) AS id, unnest(@delays::float8[]) AS delay, generate_series(1, cardinality(@ids::uuid[]))
-), idle AS MATERIALIZED (
-    SELECT d.id FROM webhook_deliveries d
-    WHERE d.id = ANY (@ids::uuid[])
-      AND d.id >= (SELECT id FROM put ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM put ORDER BY id DESC LIMIT 1)
-      AND CASE WHEN d.state = 'pending' THEN d.lease_until IS NULL OR d.lease_until <= now() ELSE false END
-    FOR UPDATE OF d SKIP LOCKED
-)
-UPDATE webhook_deliveries d
-SET relay_at = greatest(d.next_attempt_at, now() + make_interval(secs => put.delay)), parked = @parked::bool FROM put
-WHERE d.id = put.id AND d.id = ANY (ARRAY(SELECT id FROM idle))
-  AND d.id >= (SELECT id FROM idle ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM idle ORDER BY id DESC LIMIT 1);
+-- The worker's statements (server/webhooks/delivery). They run with delivery.SessionSettings: the planner's statistics about
+-- pending rows are always outdated. PostgreSQL cannot prune partitions by an array parameter, so min and max bounds let it
+-- skip partitions. Keep `= ANY(ids)`: without it the plan reads the whole range of ids.
 
 -- name: Lease :many
--- A row that another worker is leasing is skipped. One whose lease ran out was lost with its worker: the try is logged as
--- that, and not held against the delivery. relay_at usually lies beyond the lease already: then no index changes, and the
--- row's new version stays on its page. A row whose event is gone is refused.
-WITH asked AS MATERIALIZED (
-    SELECT unnest(@ids::uuid[]) AS id
-), idle AS MATERIALIZED (
-    SELECT d.id, d.lease_id IS NOT NULL AS taken_over, d.lease_until FROM webhook_deliveries d
-    WHERE d.id = ANY (@ids::uuid[])
-      AND d.id >= (SELECT id FROM asked ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM asked ORDER BY id DESC LIMIT 1)
-      AND CASE WHEN d.state = 'pending' AND d.next_attempt_at <= now() AND (d.lease_until IS NULL OR d.lease_until <= now())
-          THEN d.attempt - d.lost_attempts - (d.lease_id IS NOT NULL)::int < @max_attempts::int
-           AND d.lost_attempts + (d.lease_id IS NOT NULL)::int < @max_lost::int
-          ELSE false END
-      AND EXISTS (SELECT FROM webhook_events ev WHERE ev.id = d.event_id OFFSET 0)
-    FOR UPDATE OF d SKIP LOCKED
-), lost AS MATERIALIZED (
-    SELECT id, lease_until FROM idle WHERE taken_over
+-- Leases due rows of enabled endpoints, as many of each as its room. A row that another worker is leasing is skipped. If a
+-- lease has expired, its attempt is logged as worker_lost and does not count toward the retry limit. body is NULL if the
+-- event was deleted. The first secret is the newest.
+WITH target AS MATERIALIZED (
+    SELECT e.id, e.url, e.updated_at, (e.managed_by IS NOT NULL)::bool AS managed, r.room, s.key_ids, s.ciphertexts
+    FROM (SELECT unnest(@endpoints::uuid[]) AS id, unnest(@rooms::int[]) AS room) r
+    JOIN webhook_endpoints e ON e.id = r.id AND e.status = 'enabled'
+    CROSS JOIN LATERAL (
+        SELECT array_agg(w.key_id ORDER BY w.created_at DESC, w.id) AS key_ids,
+               array_agg(w.ciphertext ORDER BY w.created_at DESC, w.id) AS ciphertexts
+        FROM webhook_secrets w WHERE w.endpoint_id = e.id AND (w.expires_at IS NULL OR w.expires_at > now())) s
+), due AS MATERIALIZED (
+    SELECT d.id, d.lease_id IS NOT NULL AS is_lost, d.lease_until FROM target t CROSS JOIN LATERAL (
+        SELECT p.id, p.lease_id, p.lease_until FROM webhook_deliveries p
+        WHERE p.endpoint_id = t.id AND p.state = 'pending' AND p.next_attempt_at <= now()
+          AND (p.lease_until IS NULL OR p.lease_until <= now()) AND p.id <> ALL (@skip::uuid[])
+        ORDER BY p.next_attempt_at LIMIT t.room FOR UPDATE OF p SKIP LOCKED) d
 ), leased AS (
     UPDATE webhook_deliveries d
     SET attempt = d.attempt + 1, lost_attempts = d.lost_attempts + (d.lease_id IS NOT NULL)::int, lease_id = @lease_id::uuid,
-        lease_until = now() + make_interval(secs => @term_seconds::float8),
-        relay_at = greatest(d.relay_at, now() + make_interval(secs => @term_seconds::float8)), parked = false
-    FROM webhook_endpoints e
-    WHERE d.id = ANY (ARRAY(SELECT id FROM idle))
-      AND d.id >= (SELECT id FROM idle ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM idle ORDER BY id DESC LIMIT 1)
-      AND e.id = d.endpoint_id AND e.status = 'enabled'
-    RETURNING d.id, d.attempt, d.lost_attempts, d.event_id, d.endpoint_id, d.created_at, e.url, e.updated_at
+        lease_until = now() + make_interval(secs => @lease_seconds::float8)
+    WHERE d.id = ANY (ARRAY(SELECT id FROM due))
+      AND d.id >= (SELECT id FROM due ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM due ORDER BY id DESC LIMIT 1)
+    RETURNING d.id, d.attempt, d.lost_attempts, d.event_id, d.endpoint_id, d.created_at
 ), log AS (
     INSERT INTO webhook_attempts (delivery_id, attempt, began_at, duration_ms, failure)
-    SELECT l.id, l.attempt - 1, lost.lease_until - make_interval(secs => @term_seconds::float8), 0, 'worker_lost'
-    FROM lost JOIN leased l ON l.id = lost.id
+    SELECT l.id, l.attempt - 1, due.lease_until - make_interval(secs => @lease_seconds::float8), 0, 'worker_lost'
+    FROM due JOIN leased l ON l.id = due.id WHERE due.is_lost
     ON CONFLICT (delivery_id, attempt) DO NOTHING)
-SELECT l.id, l.attempt, l.lost_attempts, l.event_id, l.endpoint_id, l.created_at, l.url, l.updated_at,
+SELECT l.id, l.attempt, l.lost_attempts, l.event_id, l.endpoint_id, t.url, t.updated_at, t.managed::bool AS managed,
+    coalesce(t.key_ids, '{}')::text[] AS key_ids, coalesce(t.ciphertexts, '{}')::bytea[] AS ciphertexts,
+    extract(epoch FROM l.created_at)::float8 AS created_epoch,
     (SELECT ev.body FROM webhook_events ev WHERE ev.id = l.event_id)::bytea AS body,
-    EXISTS (SELECT FROM lost WHERE lost.id = l.id) AS taken_over
-FROM leased l;
+    coalesce((SELECT ev.traceparent FROM webhook_events ev WHERE ev.id = l.event_id), '')::text AS traceparent,
+    EXISTS (SELECT FROM due WHERE due.id = l.id AND due.is_lost) AS is_lost
+FROM leased l JOIN target t ON t.id = l.endpoint_id;
 
--- name: Traceparents :many
--- Asked by workers only whose traces go somewhere; nearly all events have none.
-WITH asked AS MATERIALIZED (
-    SELECT unnest(@ids::uuid[]) AS id
-)
-SELECT ev.id, ev.traceparent::text AS traceparent FROM webhook_events ev
-WHERE ev.id = ANY (@ids::uuid[])
-  AND ev.id >= (SELECT id FROM asked ORDER BY id LIMIT 1) AND ev.id <= (SELECT id FROM asked ORDER BY id DESC LIMIT 1)
-  AND ev.traceparent IS NOT NULL;
-
--- name: Unlease :exec
--- A try that never began: the attempt is given back. Fenced like a completion.
-UPDATE webhook_deliveries d
-SET attempt = d.attempt - 1, lease_id = NULL, lease_until = NULL,
-    relay_at = now() + make_interval(secs => @delay_seconds::float8)
-FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@attempts::int[]) AS attempt) u
-WHERE d.id = u.id AND d.id = ANY (@ids::uuid[])
-  AND CASE WHEN d.attempt = u.attempt AND d.lease_id = @lease_id::uuid THEN d.state = 'pending' ELSE false END;
+-- name: FirstDue :one
+-- The row that Lease takes first.
+SELECT d.id FROM webhook_deliveries d
+WHERE d.endpoint_id = @endpoint_id AND d.state = 'pending' AND d.next_attempt_at <= now()
+  AND (d.lease_until IS NULL OR d.lease_until <= now()) AND d.id <> ALL (@skip::uuid[])
+ORDER BY d.next_attempt_at LIMIT 1;
 
 -- name: Complete :many
--- The fence: a worker whose lease has passed to another changes nothing of the delivery. Its try is logged all the same,
--- for it was made. Whether a try is left, and how long the wait for it is at least, is asked of the row: since it was
--- leased, an outcome that came late may have made a lost try count (TellLate).
+-- Writes results, fenced by lease and attempt: a worker whose lease another worker took changes nothing but the log of its
+-- own attempt. A row without an attempt (attempted is false) gives its attempt back. No state is checked, because each
+-- write of a final state clears the lease.
 WITH u AS MATERIALIZED (
-    SELECT unnest(@ids::uuid[]) AS id, unnest(@attempts::int[]) AS attempt, unnest(@states::text[]) AS state,
-           unnest(@statuses::int[]) AS status, unnest(@failures::text[]) AS failure, unnest(@delays::float8[]) AS delay,
-           unnest(@began::timestamptz[]) AS began, unnest(@millis::int[]) AS millis, unnest(@responses::text[]) AS response,
-           @least_delay::float8 AS least, @factor::float8 AS factor, @max_attempts::int AS most,
-           generate_series(1, cardinality(@ids::uuid[]))
+    SELECT unnest(@ids::uuid[]) AS id, unnest(@attempts::int[]) AS attempt, unnest(@attempted::bool[]) AS attempted,
+           unnest(@states::text[]) AS state, unnest(@statuses::int[]) AS status, unnest(@failures::text[]) AS failure,
+           unnest(@delays::float8[]) AS delay, unnest(@began::timestamptz[]) AS began, unnest(@millis::int[]) AS millis,
+           unnest(@responses::text[]) AS response
 ), log AS (
     INSERT INTO webhook_attempts (delivery_id, attempt, began_at, duration_ms, status, failure, response)
-    SELECT u.id, u.attempt, u.began, u.millis, nullif(u.status, 0), u.failure, u.response FROM u
-    ON CONFLICT (delivery_id, attempt) DO NOTHING
+    SELECT u.id, u.attempt, u.began, u.millis, nullif(u.status, 0), u.failure, u.response FROM u WHERE u.attempted
+    ON CONFLICT (delivery_id, attempt) DO UPDATE
+    SET began_at = excluded.began_at, duration_ms = excluded.duration_ms, status = excluded.status,
+        failure = excluded.failure, response = excluded.response
+    WHERE webhook_attempts.failure = 'worker_lost'
 )
 UPDATE webhook_deliveries d
-SET state = CASE WHEN u.state = 'pending' AND d.attempt - d.lost_attempts >= u.most THEN 'failed' ELSE u.state END,
-    last_status = nullif(u.status, 0), last_failure = u.failure, lease_id = NULL, lease_until = NULL,
-    next_attempt_at = CASE WHEN u.state = 'pending'
-        THEN now() + make_interval(secs => greatest(u.delay, u.least * power(u.factor, least(d.attempt - d.lost_attempts, u.most) - 1)))
-        ELSE d.next_attempt_at END,
-    relay_at = CASE WHEN u.state = 'pending'
-        THEN now() + make_interval(secs => greatest(u.delay, u.least * power(u.factor, least(d.attempt - d.lost_attempts, u.most) - 1)))
-        ELSE d.relay_at END,
-    finished_at = CASE WHEN u.state = 'pending' AND d.attempt - d.lost_attempts < u.most THEN NULL ELSE now() END
+SET state = u.state, lease_id = NULL, lease_until = NULL,
+    attempt = CASE WHEN u.attempted THEN d.attempt ELSE d.attempt - 1 END,
+    last_status = CASE WHEN u.attempted THEN nullif(u.status, 0) ELSE d.last_status END,
+    last_failure = CASE WHEN u.attempted THEN u.failure ELSE d.last_failure END,
+    next_attempt_at = CASE WHEN u.state = 'pending' THEN now() + make_interval(secs => u.delay) ELSE d.next_attempt_at END,
+    finished_at = CASE WHEN u.state = 'pending' THEN NULL ELSE now() END
 FROM u
 WHERE d.id = u.id AND d.id = ANY (@ids::uuid[])
   AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
-  AND CASE WHEN d.attempt = u.attempt AND d.lease_id = @lease_id::uuid THEN d.state = 'pending' ELSE false END
+  AND d.attempt = u.attempt AND d.lease_id = @lease_id::uuid
 RETURNING d.id;
 
--- name: TellLate :exec
--- Outcomes that came after their leases had passed on: they take the place of what was logged of their tries as lost, and
--- these tries count again. Where one of them succeeded the event has arrived, whoever has the delivery now; where nobody
--- has it and they were its last, it has failed as it had failed last.
+-- name: Sweep :many
+-- Endpoints that have due rows without a lease, and endpoints with pending rows that are disabled or deleted. oldest is the
+-- next_attempt_at of the row that is due longest. The cost does not depend on the number of rows of an endpoint.
+WITH RECURSIVE queue AS (
+    (SELECT d.endpoint_id FROM webhook_deliveries d WHERE d.state = 'pending' ORDER BY d.endpoint_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT d.endpoint_id FROM webhook_deliveries d
+            WHERE d.state = 'pending' AND d.endpoint_id > q.endpoint_id ORDER BY d.endpoint_id LIMIT 1)
+    FROM queue q WHERE q.endpoint_id IS NOT NULL)
+SELECT q.endpoint_id::uuid AS endpoint_id, (e.id IS NOT NULL)::bool AS enabled, (e.failing_since IS NOT NULL)::bool AS failing,
+    coalesce(extract(epoch FROM now() - due.next_attempt_at), 0)::float8 AS due_seconds
+FROM queue q
+LEFT JOIN webhook_endpoints e ON e.id = q.endpoint_id AND e.status = 'enabled'
+LEFT JOIN LATERAL (
+    SELECT d.next_attempt_at FROM webhook_deliveries d
+    WHERE d.endpoint_id = q.endpoint_id AND d.state = 'pending' AND d.next_attempt_at <= now()
+      AND (d.lease_until IS NULL OR d.lease_until <= now())
+    ORDER BY d.next_attempt_at LIMIT 1) due ON true
+WHERE q.endpoint_id IS NOT NULL AND (e.id IS NULL OR due.next_attempt_at IS NOT NULL);
+
+-- name: RecordHealth :many
+-- Updates endpoints for which the latest results say something new, and disables those that answered 410 or have failed for
+-- too long. seen is the updated_at that a 410 belongs to: if the endpoint changed since, the 410 says nothing about it.
+-- Returns the endpoints that were disabled, with the reason, and those that another transaction has locked, without.
 WITH u AS MATERIALIZED (
-    SELECT unnest(@ids::uuid[]) AS id, unnest(@attempts::int[]) AS attempt, unnest(@statuses::int[]) AS status,
-           unnest(@failures::text[]) AS failure, unnest(@began::timestamptz[]) AS began, unnest(@millis::int[]) AS millis,
-           unnest(@responses::text[]) AS response
-), late AS (
-    UPDATE webhook_attempts t
-    SET began_at = u.began, duration_ms = u.millis, status = nullif(u.status, 0), failure = u.failure, response = u.response
-    FROM u
-    WHERE t.delivery_id = u.id AND t.delivery_id = ANY (@ids::uuid[]) AND t.attempt = u.attempt AND t.failure = 'worker_lost'
-    RETURNING t.delivery_id, t.status, t.failure
-), known AS (
-    SELECT delivery_id, count(*)::int AS tries, bool_or(failure = '') AS arrived, max(status) FILTER (WHERE failure = '') AS status
-    FROM late GROUP BY delivery_id
-)
-UPDATE webhook_deliveries d
-SET lost_attempts = greatest(d.lost_attempts - k.tries, 0),
-    state = CASE WHEN k.arrived THEN 'delivered'
-                 WHEN d.lease_id IS NULL AND d.attempt - greatest(d.lost_attempts - k.tries, 0) >= @max_attempts::int THEN 'failed'
-                 ELSE 'pending' END,
-    finished_at = CASE WHEN k.arrived OR d.lease_id IS NULL AND d.attempt - greatest(d.lost_attempts - k.tries, 0) >= @max_attempts::int
-                       THEN now() END,
-    last_status = CASE WHEN k.arrived THEN k.status ELSE d.last_status END,
-    last_failure = CASE WHEN k.arrived THEN '' ELSE d.last_failure END,
-    lease_id = CASE WHEN NOT k.arrived THEN d.lease_id END,
-    lease_until = CASE WHEN NOT k.arrived THEN d.lease_until END
-FROM known k
-WHERE d.id = k.delivery_id AND d.id = ANY (@ids::uuid[]) AND CASE WHEN d.state = 'pending' THEN true ELSE false END;
-
--- name: NoteHealth :many
--- One row per endpoint, and only when it says something new. A row that somebody else is writing is left alone: returns
--- those of which there was something to note and it was not.
-WITH news AS (
-    SELECT unnest(@ids::uuid[]) AS id, unnest(@oks::bool[]) AS ok, unnest(@statuses::int[]) AS status
-), new AS MATERIALIZED (
-    SELECT e.id, news.ok, news.status FROM webhook_endpoints e JOIN news ON news.id = e.id
-    WHERE news.ok AND (e.failing_since IS NOT NULL OR e.last_success_at IS NULL OR e.last_success_at < now() - interval '30 seconds')
-       OR NOT news.ok AND (e.failing_since IS NULL OR e.last_status IS DISTINCT FROM nullif(news.status, 0))
-), due AS MATERIALIZED (
-    SELECT e.id FROM webhook_endpoints e WHERE e.id = ANY (ARRAY(SELECT id FROM new)) FOR UPDATE OF e SKIP LOCKED
-), noted AS (
+    SELECT unnest(@ids::uuid[]) AS id, unnest(@oks::bool[]) AS ok, unnest(@statuses::int[]) AS status,
+           unnest(@seen::timestamptz[]) AS seen
+), news AS MATERIALIZED (
+    SELECT e.id, u.ok, u.status, e.updated_at,
+        CASE WHEN e.status = 'enabled' AND e.updated_at = u.seen THEN @gone::text
+             WHEN e.status = 'enabled' AND NOT u.ok
+                 AND e.failing_since < now() - make_interval(secs => @failing_seconds::float8) THEN @failing::text
+             ELSE '' END AS reason
+    FROM u JOIN webhook_endpoints e ON e.id = u.id
+    WHERE u.ok AND (e.failing_since IS NOT NULL OR e.last_success_at IS NULL OR e.last_success_at < now() - interval '30 seconds')
+       OR NOT u.ok AND (e.failing_since IS NULL OR e.last_status IS DISTINCT FROM nullif(u.status, 0))
+       OR e.status = 'enabled' AND (e.updated_at = u.seen
+           OR NOT u.ok AND e.failing_since < now() - make_interval(secs => @failing_seconds::float8))
+), free AS MATERIALIZED (
+    SELECT e.id FROM webhook_endpoints e WHERE e.id = ANY (ARRAY(SELECT id FROM news)) FOR UPDATE OF e SKIP LOCKED
+), written AS (
     UPDATE webhook_endpoints e
-    SET last_status = nullif(new.status, 0),
-        last_success_at = CASE WHEN new.ok THEN now() ELSE e.last_success_at END,
-        failing_since = CASE WHEN new.ok THEN NULL ELSE coalesce(e.failing_since, now()) END
-    FROM new WHERE e.id = new.id AND e.id = ANY (ARRAY(SELECT id FROM due))
+    SET last_status = nullif(n.status, 0),
+        last_success_at = CASE WHEN n.ok THEN now() ELSE e.last_success_at END,
+        failing_since = CASE WHEN n.ok THEN NULL ELSE coalesce(e.failing_since, now()) END,
+        status = CASE WHEN n.reason <> '' THEN 'disabled' ELSE e.status END,
+        disabled_reason = CASE WHEN n.reason <> '' THEN n.reason ELSE e.disabled_reason END,
+        updated_at = CASE WHEN n.reason <> '' THEN now() ELSE e.updated_at END
+    FROM news n
+    WHERE e.id = n.id AND e.id = ANY (ARRAY(SELECT id FROM free)) AND (n.reason = '' OR e.updated_at = n.updated_at)
+    RETURNING e.id, n.reason
 )
-SELECT new.id FROM new WHERE new.id NOT IN (SELECT id FROM due);
-
--- name: DisableEndpoint :execrows
--- The answer of a receiver that the endpoint no longer names, or was enabled again since, says nothing about it.
-UPDATE webhook_endpoints SET status = 'disabled', disabled_reason = @reason, updated_at = now()
-WHERE id = @id AND status = 'enabled' AND updated_at = @seen;
-
--- name: DisableFailing :many
--- Of endpoints that failed just now, those that have failed for so long. One that nothing was sent to is not judged.
-UPDATE webhook_endpoints SET status = 'disabled', disabled_reason = @reason, updated_at = now()
-WHERE id = ANY (@ids::uuid[]) AND status = 'enabled'
-  AND failing_since < now() - make_interval(secs => @seconds::float8)
-RETURNING id;
-
--- name: FailingLong :many
--- Enabled endpoints on their way to being disabled, the longest first.
-SELECT id, failing_since::timestamptz AS failing_since FROM webhook_endpoints
-WHERE status = 'enabled' AND failing_since < now() - make_interval(secs => @seconds::float8)
-ORDER BY failing_since LIMIT 100;
+SELECT w.id, w.reason::text AS reason FROM written w WHERE w.reason <> ''
+UNION ALL
+SELECT n.id, '' FROM news n WHERE n.id NOT IN (SELECT id FROM free);
 
 -- name: Backlog :one
--- At most bound rows are looked at: measuring a long backlog must not add to it. They are those that nobody has had in
--- hand for longest, so that the oldest one is among them, or has been taken in hand since.
-SELECT count(*) FILTER (WHERE p.next_attempt_at <= now()) AS due,
-       count(*) FILTER (WHERE p.next_attempt_at > now()) AS waiting,
-       coalesce(extract(epoch FROM now() - min(p.next_attempt_at) FILTER (WHERE p.next_attempt_at <= now())), 0)::float8
-           AS oldest_due_seconds,
-       coalesce(extract(epoch FROM now() - min(p.relay_at) FILTER (WHERE p.relay_at <= now())), 0)::float8 AS outbox_lag_seconds
-FROM (SELECT d.next_attempt_at, d.relay_at FROM webhook_deliveries d WHERE d.state = 'pending' ORDER BY d.relay_at LIMIT @bound) p;
+-- Counts at most bound rows, so that measuring a long backlog stays cheap.
+SELECT count(*) FILTER (WHERE p.next_attempt_at <= now()) AS due, count(*) FILTER (WHERE p.next_attempt_at > now()) AS waiting
+FROM (SELECT d.next_attempt_at FROM webhook_deliveries d WHERE d.state = 'pending' LIMIT @bound) p;
 
--- name: CancelOrphans :many
--- Deliveries whose endpoint was deleted or disabled while their event was being written, or while a worker that died
--- had them; and those whose event is gone with its time. Returns the endpoints: more may be pending for them.
-WITH orphans AS MATERIALIZED (
-    SELECT d.id FROM webhook_deliveries d
-    WHERE d.id = ANY (@ids::uuid[])
-      AND CASE WHEN d.state = 'pending' THEN d.lease_until IS NULL OR d.lease_until <= now() ELSE false END
-      AND (NOT EXISTS (SELECT FROM webhook_endpoints e WHERE e.id = d.endpoint_id AND e.status = 'enabled')
-        OR NOT EXISTS (SELECT FROM webhook_events ev WHERE ev.id = d.event_id))
-    FOR UPDATE OF d SKIP LOCKED
-)
-UPDATE webhook_deliveries d SET state = 'cancelled', lease_id = NULL, lease_until = NULL, finished_at = now()
-WHERE d.id = ANY (ARRAY(SELECT id FROM orphans))
-RETURNING d.endpoint_id;
-
--- name: StillDue :many
--- Which deliveries could be leased, but for a lock that somebody holds for a moment.
-WITH asked AS MATERIALIZED (
-    SELECT unnest(@ids::uuid[]) AS id
-)
-SELECT d.id FROM webhook_deliveries d
-WHERE d.id = ANY (@ids::uuid[])
-  AND d.id >= (SELECT id FROM asked ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM asked ORDER BY id DESC LIMIT 1)
-  AND CASE WHEN d.state = 'pending' AND d.next_attempt_at <= now() THEN d.lease_until IS NULL OR d.lease_until <= now() ELSE false END;
-
--- name: FailLost :execrows
--- Deliveries that have lost so many workers that it may be their doing, or have no try left. One that nobody had in hand
--- ends as its last try did.
-WITH hopeless AS MATERIALIZED (
-    SELECT d.id FROM webhook_deliveries d
-    WHERE d.id = ANY (@ids::uuid[])
-      AND CASE WHEN d.state = 'pending' AND (d.lease_until IS NULL OR d.lease_until <= now())
-          THEN d.lost_attempts + (d.lease_id IS NOT NULL)::int >= @max_lost::int
-            OR d.attempt - d.lost_attempts - (d.lease_id IS NOT NULL)::int >= @max_attempts::int
-          ELSE false END
-    FOR UPDATE SKIP LOCKED
-)
-UPDATE webhook_deliveries d
-SET state = 'failed', lost_attempts = d.lost_attempts + (d.lease_id IS NOT NULL)::int,
-    last_failure = CASE WHEN d.lease_id IS NULL AND d.last_failure <> '' THEN d.last_failure ELSE 'worker_lost' END,
-    lease_id = NULL, lease_until = NULL, finished_at = now()
-WHERE d.id = ANY (ARRAY(SELECT id FROM hopeless));
-
--- name: Recall :many
--- What was put off because a lane was full, the oldest first: pending, nobody's, not waiting for a retry, and marked as
--- parked. The caller holds it as ClaimDue's does.
-WITH parked AS MATERIALIZED (
-    SELECT p.id FROM webhook_deliveries p
-    WHERE p.endpoint_id = @endpoint_id AND p.state = 'pending' AND p.created_at >= @after AND p.next_attempt_at <= now()
-      AND p.parked
-      AND (p.lease_until IS NULL OR p.lease_until <= now())
-    ORDER BY p.created_at LIMIT @batch FOR UPDATE SKIP LOCKED
-)
-UPDATE webhook_deliveries d SET relay_at = now() + make_interval(secs => @hold_seconds::float8), parked = false
-WHERE d.id = ANY (ARRAY(SELECT id FROM parked))
-  AND d.id >= (SELECT id FROM parked ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM parked ORDER BY id DESC LIMIT 1)
-RETURNING d.id, d.created_at;
+-- name: CountFailing :one
+-- Enabled endpoints that have failed for longer than seconds.
+SELECT count(*) FROM webhook_endpoints
+WHERE status = 'enabled' AND failing_since < now() - make_interval(secs => @seconds::float8);
 
 -- name: DatabaseTime :one
 SELECT clock_timestamp()::timestamptz;
 
 -- name: AddPartition :one
-SELECT webhook_add_partition(@kind::text, @starts::timestamptz, @ends::timestamptz)::text;
+SELECT webhook_add_partition(@kind::text, @starts::timestamptz, @ends::timestamptz)::bool;
 
--- name: EndPending :one
-SELECT webhook_end_pending(@name::text, @bound::uuid, @most::int)::bigint;
-
--- name: RetirePartition :one
-SELECT webhook_retire_partition(@kind::text, @name::text)::text;
-
--- name: DropRetired :one
-SELECT webhook_drop_retired()::bigint;
-
--- name: SweepDefault :one
-SELECT webhook_sweep_default(@bound::uuid, @most::int)::bigint;
+-- name: DropPartition :one
+SELECT webhook_drop_partition(@kind::text, @name::text, @force::bool)::bool;

@@ -173,11 +173,12 @@ func (q *Queries) ExpireSecrets(ctx context.Context, arg ExpireSecretsParams) er
 }
 
 const healthOfManaged = `-- name: HealthOfManaged :one
-SELECT e.id, e.account_id, e.url, e.events, e.description, e.status, e.disabled_reason, e.managed_by, e.created_at, e.updated_at, e.last_success_at, e.failing_since, e.last_status,
-       (SELECT count(*) FROM (
-           SELECT FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.state = 'pending' LIMIT $1) p) AS backlog,
-       coalesce((SELECT min(d.created_at) FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.state = 'pending'), to_timestamp(0))::timestamptz AS oldest
-FROM webhook_endpoints e WHERE e.managed_by = $2::text
+SELECT e.id, e.account_id, e.url, e.events, e.description, e.status, e.disabled_reason, e.managed_by, e.created_at, e.updated_at, e.last_success_at, e.failing_since, e.last_status, p.backlog, coalesce(p.oldest, to_timestamp(0))::timestamptz AS oldest
+FROM webhook_endpoints e CROSS JOIN LATERAL (
+    SELECT count(*) AS backlog, min(q.created_at) AS oldest FROM (
+        SELECT d.created_at FROM webhook_deliveries d
+        WHERE d.endpoint_id = e.id AND d.state = 'pending' ORDER BY d.next_attempt_at LIMIT $1) q) p
+WHERE e.managed_by = $2::text
 `
 
 type HealthOfManagedParams struct {
@@ -191,7 +192,7 @@ type HealthOfManagedRow struct {
 	Oldest          time.Time
 }
 
-// Counts the backlog up to bound.
+// Reads bound pending deliveries at most, those with the earliest next_attempt_at.
 func (q *Queries) HealthOfManaged(ctx context.Context, arg HealthOfManagedParams) (HealthOfManagedRow, error) {
 	row := q.db.QueryRow(ctx, healthOfManaged, arg.Bound, arg.ManagedBy)
 	var i HealthOfManagedRow

@@ -1,0 +1,137 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"examprep.dev/server/testkit"
+)
+
+// workerPace holds the times that a worker process keeps, as JSON of pace.
+const workerPace = "WEBHOOKS_TEST_WORKER_PACE"
+
+type pace struct {
+	Timeout    time.Duration `json:"timeout"`
+	LeaseGrace time.Duration `json:"lease_grace"`
+	RetryBase  time.Duration `json:"retry_base"`
+	Sweep      time.Duration `json:"sweep"`
+	// Concurrency is as in WorkerConfig.
+	Concurrency int `json:"concurrency"`
+}
+
+// chaosPace finds again within seconds what was lost. The lease outlasts a restart of PostgreSQL, as the real one does.
+// Workers, receivers and stores share a machine, and the race detector may slow it down: more handshakes at once than it
+// can make in time would each be a time-out and a duplicate.
+var chaosPace = pace{
+	Timeout: 4 * time.Second, LeaseGrace: 4 * time.Second, RetryBase: 50 * time.Millisecond, Sweep: 100 * time.Millisecond,
+	Concurrency: 64,
+}
+
+func (p pace) set(cfg *Config) {
+	cfg.Timeout, cfg.LeaseGrace, cfg.RetryDelays, cfg.SweepInterval = p.Timeout, p.LeaseGrace, from(p.RetryBase), p.Sweep
+	cfg.Concurrency = p.Concurrency
+}
+
+// workerProcesses are workers that are started again whenever they end, as a cluster does.
+type workerProcesses struct {
+	environment []string
+	log         *os.File
+
+	mu      sync.Mutex
+	running []*exec.Cmd
+	// odd are ends that nobody asked for: a panic, a data race.
+	odd []string
+	// peak is the most memory that one of them had, in KiB.
+	peak int64
+}
+
+// newWorkerProcesses prepares processes that deliver from a database over a Redis.
+func newWorkerProcesses(t *testing.T, count int, database, redis, prefix string, authorities []byte) *workerProcesses {
+	t.Helper()
+	text := testkit.Encode(t, chaosPace)
+	log, err := os.Create(filepath.Join(t.TempDir(), "workers.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = log.Close() })
+	return &workerProcesses{
+		environment: append(os.Environ(), workerDatabase+"="+database, workerPrefix+"="+prefix, workerCA+"="+string(authorities),
+			workerPace+"="+string(text), testkit.RedisVariable+"="+redis),
+		log: log, running: make([]*exec.Cmd, count),
+	}
+}
+
+// keep runs one of the workers until ctx ends, and then lets it finish what it has in hand.
+func (p *workerProcesses) keep(ctx context.Context, slot int) error {
+	for ctx.Err() == nil {
+		worker := exec.CommandContext(context.WithoutCancel(ctx), os.Args[0])
+		worker.Env, worker.Stderr = p.environment, p.log
+		lifeline, err := worker.StdinPipe() // breaks when this process ends, however it does
+		if err == nil {
+			err = worker.Start()
+		}
+		if err != nil {
+			return fmt.Errorf("start a worker: %w", err)
+		}
+		p.mu.Lock()
+		p.running[slot] = worker
+		p.mu.Unlock()
+		stopAsking := context.AfterFunc(ctx, func() { _ = worker.Process.Signal(syscall.SIGTERM) })
+		_ = worker.Wait()
+		stopAsking()
+		_ = lifeline.Close()
+		p.ended(slot, worker.ProcessState)
+		pause(ctx, 100*time.Millisecond)
+	}
+	return nil
+}
+
+func (p *workerProcesses) ended(slot int, state *os.ProcessState) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running[slot] = nil
+	if usage, ok := state.SysUsage().(*syscall.Rusage); ok {
+		p.peak = max(p.peak, usage.Maxrss)
+	}
+	status, ok := state.Sys().(syscall.WaitStatus)
+	switch {
+	case !ok:
+	case status.Signaled() && (status.Signal() == syscall.SIGKILL || status.Signal() == syscall.SIGTERM):
+	case status.ExitStatus() == 0, status.ExitStatus() == 1: // 1: PostgreSQL was away when it started
+	default:
+		p.odd = append(p.odd, state.String())
+	}
+}
+
+// signal sends a worker a signal, if it runs.
+func (p *workerProcesses) signal(slot int, signal syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if worker := p.running[slot]; worker != nil {
+		_ = worker.Process.Signal(signal)
+	}
+}
+
+// liveOnStdin ends this process when the one that started it is gone.
+func liveOnStdin() {
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	os.Exit(0)
+}
+
+// lastWords shows the end of what the workers logged.
+func (p *workerProcesses) lastWords(t *testing.T) {
+	t.Helper()
+	text, err := os.ReadFile(p.log.Name())
+	if err != nil {
+		t.Error(err)
+	}
+	t.Logf("the workers logged, at last:\n%s", text[max(0, len(text)-16<<10):])
+}

@@ -1,0 +1,168 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/postgres/webhooksdb"
+	"examprep.dev/server/webhooks"
+)
+
+const (
+	// completeBatch and completeGap shape the statements that write results: up to 512, at most 10 ms after the first.
+	completeBatch = 512
+	completeGap   = 10 * time.Millisecond
+	// maxTimeouts is how often a statement of the same results may time out before they are divided.
+	maxTimeouts = 2
+)
+
+// A completion is what must be written about a leased delivery.
+type completion struct {
+	row webhooksdb.LeaseRow
+	// attempted: the delivery was sent, and result decides its state. Otherwise state and delay are given and the attempt does
+	// not count.
+	attempted bool
+	began     time.Time
+	took      time.Duration
+	result
+	state webhooks.State
+	delay time.Duration
+}
+
+// completer writes results in batches. An outage makes it wait; any other error makes it divide the batch, so a result that
+// cannot be written costs one delivery only.
+type completer struct {
+	queries *webhooksdb.Queries
+	lease   uuid.UUID
+	results <-chan completion
+	delays  []time.Duration
+	skipped *skipList
+	health  *healthRecorder
+	metrics *metrics
+	logger  *slog.Logger
+	now     func() time.Time
+}
+
+// run writes until results is closed and empty. After the end of ctx it waits for no outage.
+func (c *completer) run(ctx context.Context) {
+	for first := range c.results {
+		c.write(ctx, c.gather(first))
+	}
+}
+
+func (c *completer) gather(first completion) []completion {
+	batch := []completion{first}
+	gap := time.NewTimer(completeGap)
+	defer gap.Stop()
+	for len(batch) < completeBatch {
+		select {
+		case next, open := <-c.results:
+			if !open {
+				return batch
+			}
+			batch = append(batch, next)
+		case <-gap.C:
+			return batch
+		}
+	}
+	return batch
+}
+
+func (c *completer) write(ctx context.Context, batch []completion) {
+	retry := backoff{logger: c.logger, doing: "writing delivery results"}
+	for timeouts, again := 0, false; ; again = true {
+		written, err := c.complete(ctx, batch)
+		if err == nil {
+			if !again { // else an earlier statement may have committed without a response
+				c.metrics.fenced.Add(float64(len(batch) - written))
+			}
+			c.health.record(batch)
+			return
+		}
+		if timedOut(err) {
+			timeouts++
+		}
+		switch {
+		case postgres.Unavailable(err) && timeouts < maxTimeouts && ctx.Err() == nil:
+			retry.failed(ctx, err)
+		case len(batch) > 1 && ctx.Err() == nil:
+			half := len(batch) / 2
+			c.write(ctx, batch[:half])
+			c.write(ctx, batch[half:])
+			return
+		default:
+			c.drop(ctx, batch, err)
+			return
+		}
+	}
+}
+
+// drop gives up results that cannot be written. Their leases expire, and the attempts are logged as worker_lost.
+func (c *completer) drop(ctx context.Context, batch []completion, err error) {
+	c.metrics.dropped.Add(float64(len(batch)))
+	for _, r := range batch {
+		c.skipped.add(r.row.ID, c.now())
+		c.logger.ErrorContext(ctx, "delivery result not saved", "delivery", r.row.ID, "endpoint", r.row.EndpointID, "error", err)
+	}
+}
+
+// timedOut reports whether a statement was sent and took too long.
+func timedOut(err error) bool {
+	_, connecting := errors.AsType[*pgconn.ConnectError](err)
+	return errors.Is(err, context.DeadlineExceeded) && !connecting
+}
+
+// complete returns how many deliveries were written: the others are leased by another worker now.
+func (c *completer) complete(ctx context.Context, batch []completion) (int, error) {
+	arg := webhooksdb.CompleteParams{LeaseID: c.lease}
+	for _, r := range batch {
+		state, delay := c.nextState(r)
+		arg.Ids = append(arg.Ids, r.row.ID)
+		arg.Attempts = append(arg.Attempts, r.row.Attempt)
+		arg.Attempted = append(arg.Attempted, r.attempted)
+		arg.States = append(arg.States, string(state))
+		arg.Statuses = append(arg.Statuses, int32(r.status))
+		arg.Failures = append(arg.Failures, r.failure)
+		arg.Delays = append(arg.Delays, delay.Seconds())
+		arg.Began = append(arg.Began, r.began)
+		arg.Millis = append(arg.Millis, durationMillis(r.took))
+		arg.Responses = append(arg.Responses, r.response)
+	}
+	statement, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	written, err := c.queries.Complete(statement, arg)
+	if err != nil {
+		return 0, fmt.Errorf("write %d delivery results: %w", len(batch), err)
+	}
+	return len(written), nil
+}
+
+// nextState returns a delivery's state after a result, and the wait before its next attempt.
+func (c *completer) nextState(r completion) (webhooks.State, time.Duration) {
+	switch {
+	case !r.attempted:
+		return r.state, r.delay
+	case r.delivered():
+		return webhooks.StateDelivered, 0
+	case r.status == http.StatusGone:
+		return webhooks.StateFailed, 0
+	}
+	wait, again := nextRetry(c.delays, int(r.row.Attempt-r.row.LostAttempts), r.retryAfter)
+	if !again {
+		return webhooks.StateFailed, 0
+	}
+	return webhooks.StatePending, wait
+}
+
+// durationMillis is an attempt's duration as it is stored. A clock that was set back does not make it negative.
+func durationMillis(took time.Duration) int32 {
+	return int32(min(max(took, 0), time.Hour) / time.Millisecond)
+}

@@ -1,0 +1,245 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/trace"
+
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/postgres/webhooksdb"
+	"examprep.dev/server/webhooks"
+)
+
+const (
+	// leaseBatch is how many deliveries one statement leases. dispatchLoops of these run at a time, so that receivers do not
+	// wait for the disk.
+	leaseBatch    = 128
+	dispatchLoops = 2
+	// unreadablePause is the wait before a delivery whose signing secret cannot be decrypted is leased again.
+	unreadablePause = 30 * time.Second
+	// failureInternal is the failure of an attempt that panicked.
+	failureInternal = "internal"
+)
+
+// dispatcher leases deliveries for windows that have room and starts an attempt for each. An attempt starts only after its
+// lease has committed.
+type dispatcher struct {
+	queries  *webhooksdb.Queries
+	lease    uuid.UUID
+	duration time.Duration
+	windows  *windows
+	skipped  *skipList
+	keyring  *webhooks.Keyring
+	sender   *sender
+	results  chan<- completion
+	metrics  *metrics
+	tracer   trace.Tracer
+	logger   *slog.Logger
+	now      func() time.Time
+	// attempts are those in flight.
+	attempts sync.WaitGroup
+	skipping sync.Mutex
+}
+
+// run dispatches until ctx ends. What was leased is attempted also after that, until final ends.
+func (d *dispatcher) run(ctx, final context.Context) {
+	retry := backoff{logger: d.logger, doing: "leasing deliveries"}
+	for ctx.Err() == nil {
+		grants := d.windows.next(leaseBatch)
+		if len(grants) > 0 {
+			retry.failed(ctx, d.dispatch(final, grants))
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-d.windows.ready:
+		}
+	}
+}
+
+// dispatch leases rows for grants and starts their attempts. If that fails other than by an outage, it divides the grants
+// until one row is left that cannot be leased, and leaves that row out from then on.
+func (d *dispatcher) dispatch(ctx context.Context, grants []grant) error {
+	rows, err := d.take(ctx, grants)
+	switch {
+	case err == nil:
+		d.start(ctx, grants, rows)
+		return nil
+	case postgres.Unavailable(err):
+		for _, g := range grants {
+			d.windows.leased(g, 0, true)
+		}
+		return err
+	case len(grants) > 1:
+		half := len(grants) / 2
+		return errors.Join(d.dispatch(ctx, grants[:half]), d.dispatch(ctx, grants[half:]))
+	case grants[0].room > 1:
+		one, rest := grants[0], grants[0]
+		one.room /= 2
+		rest.room -= one.room
+		return errors.Join(d.dispatch(ctx, []grant{one}), d.dispatch(ctx, []grant{rest}))
+	default:
+		return d.skipFirst(ctx, grants[0])
+	}
+}
+
+func (d *dispatcher) take(ctx context.Context, grants []grant) ([]webhooksdb.LeaseRow, error) {
+	arg := webhooksdb.LeaseParams{LeaseID: d.lease, LeaseSeconds: d.duration.Seconds(), Skip: d.skipped.ids(d.now())}
+	for _, g := range grants {
+		arg.Endpoints = append(arg.Endpoints, g.endpoint)
+		arg.Rooms = append(arg.Rooms, int32(g.room))
+	}
+	statement, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	rows, err := d.queries.Lease(statement, arg)
+	if err != nil {
+		return nil, fmt.Errorf("lease deliveries: %w", err)
+	}
+	return rows, nil
+}
+
+// skipFirst leaves out the first due row of an endpoint if it still cannot be leased. One loop at a time does so: what the other
+// one leaves out or leases must not be taken for that row.
+func (d *dispatcher) skipFirst(ctx context.Context, g grant) error {
+	d.skipping.Lock()
+	defer d.skipping.Unlock()
+	rows, cause := d.take(ctx, []grant{g})
+	if cause == nil {
+		d.start(ctx, []grant{g}, rows)
+		return nil
+	}
+	d.windows.leased(g, 0, true)
+	statement, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	id, err := d.queries.FirstDue(statement, webhooksdb.FirstDueParams{EndpointID: g.endpoint, Skip: d.skipped.ids(d.now())})
+	if err != nil {
+		return fmt.Errorf("find the delivery that cannot be leased: %w", err)
+	}
+	d.skipped.add(id, d.now())
+	d.metrics.dropped.Inc()
+	d.logger.ErrorContext(ctx, "delivery cannot be leased", "delivery", id, "endpoint", g.endpoint, "error", cause)
+	return nil
+}
+
+// A leased delivery with the secrets that sign it.
+type leased struct {
+	webhooksdb.LeaseRow
+	secrets []string
+}
+
+// start gives back the places that found no row, and starts an attempt for each row.
+func (d *dispatcher) start(ctx context.Context, grants []grant, rows []webhooksdb.LeaseRow) {
+	used := make(map[uuid.UUID]int, len(grants))
+	secrets := make(map[uuid.UUID][]string, len(grants))
+	for _, row := range rows {
+		if row.IsLost {
+			d.metrics.lost.Inc()
+		}
+		if used[row.EndpointID]++; used[row.EndpointID] == 1 {
+			secrets[row.EndpointID] = d.decrypt(ctx, row)
+		}
+	}
+	for _, g := range grants {
+		d.windows.leased(g, used[g.endpoint], used[g.endpoint] == g.room)
+	}
+	for _, row := range rows {
+		d.attempts.Go(func() { d.attempt(ctx, leased{row, secrets[row.EndpointID]}) })
+	}
+}
+
+// decrypt returns the secrets of an endpoint, the newest first, or none if the newest cannot be decrypted. An older one that
+// cannot be decrypted is left out, so a rotation repairs an endpoint whose encryption key was lost.
+func (d *dispatcher) decrypt(ctx context.Context, row webhooksdb.LeaseRow) []string {
+	var secrets []string
+	for i, keyID := range row.KeyIds {
+		secret, err := d.keyring.Decrypt(row.EndpointID, keyID, row.Ciphertexts[i])
+		if err == nil {
+			secrets = append(secrets, secret)
+		} else if i == 0 {
+			d.logger.ErrorContext(ctx, "signing secret cannot be read", "endpoint", row.EndpointID, "error", err)
+			return nil
+		}
+	}
+	return secrets
+}
+
+// attempt makes one attempt and hands its result to the completer. Its place is freed after that, so a completer that
+// cannot write stops the dispatch.
+func (d *dispatcher) attempt(ctx context.Context, l leased) {
+	switch {
+	case l.Body == nil: // retention dropped the event
+		d.results <- completion{row: l.LeaseRow, state: webhooks.StateCancelled}
+	case len(l.secrets) == 0: // not the receiver's fault: this costs it no attempt
+		d.metrics.unreadableSecrets.Inc()
+		d.results <- completion{row: l.LeaseRow, state: webhooks.StatePending, delay: unreadablePause}
+	default:
+		began := d.now()
+		r := d.post(ctx, l, began)
+		took := d.now().Sub(began)
+		d.metrics.attempted(r, took, began.Add(took).Sub(createdAt(l.LeaseRow)))
+		d.logger.DebugContext(ctx, "webhook attempt", "delivery", l.ID, "endpoint", l.EndpointID, "event", l.EventID,
+			"attempt", l.Attempt, "status", r.status, "failure", r.failure, "took", took)
+		d.results <- completion{row: l.LeaseRow, attempted: true, began: began, took: took, result: r}
+		d.windows.finished(l.EndpointID, r.delivered(), began)
+		return
+	}
+	d.windows.release(l.EndpointID)
+}
+
+// post sends a delivery. A panic is a failed attempt.
+func (d *dispatcher) post(ctx context.Context, l leased, began time.Time) (r result) {
+	d.metrics.inFlight.Inc()
+	defer d.metrics.inFlight.Dec()
+	ctx, span := startSpan(ctx, d.tracer, l.LeaseRow, began)
+	defer func() {
+		if cause := recover(); cause != nil {
+			d.logger.ErrorContext(ctx, "webhook attempt panicked", "delivery", l.ID, "panic", cause)
+			r = result{failure: failureInternal}
+		}
+		endSpan(span, r)
+	}()
+	return d.sender.post(ctx, post{url: l.Url, managed: l.Managed, eventID: l.EventID, body: l.Body, secrets: l.secrets})
+}
+
+const (
+	// skipTime is how long a worker leaves out a delivery that it could not lease or complete, maxSkipped how many of them.
+	skipTime   = 10 * time.Minute
+	maxSkipped = 1000
+)
+
+// skipList has the deliveries that a worker leaves out, so that they do not keep it from the others.
+type skipList struct {
+	mu    sync.Mutex
+	until map[uuid.UUID]time.Time
+}
+
+func newSkipList() *skipList { return &skipList{until: make(map[uuid.UUID]time.Time)} }
+
+func (s *skipList) add(id uuid.UUID, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.until) >= maxSkipped {
+		clear(s.until)
+	}
+	s.until[id] = now.Add(skipTime)
+}
+
+func (s *skipList) ids(now time.Time) []uuid.UUID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ids := make([]uuid.UUID, 0, len(s.until))
+	for id, until := range s.until {
+		if now.After(until) {
+			delete(s.until, id)
+			continue
+		}
+		ids = append(ids, id)
+	}
+	return ids
+}

@@ -1,0 +1,29 @@
+// Package delivery is the webhook worker: it delivers the events that server/webhooks records.
+//
+// # The path of a delivery
+//
+//  1. A transaction calls webhook_record_event: an event row, and for each endpoint a delivery row in state pending.
+//  2. After the commit an API pod adds the endpoint ids to a Redis stream. An entry means "this endpoint has work".
+//  3. One worker reads the entry and marks the endpoint due in its windows (stream.go, window.go).
+//  4. Dispatch takes endpoints that are due and have room, and leases that many of their due rows in one statement.
+//  5. Each leased row is one goroutine: sign, POST, classify (dispatch.go, send.go).
+//  6. The completer writes results in batches, fenced by lease and attempt. After a failure it sets the time of the next
+//     attempt (complete.go, schedule.go).
+//  7. Once a second each worker looks for endpoints with due rows without a lease: lost wake-ups, retries, expired leases. It
+//     cancels the rows of endpoints that are disabled or deleted (sweep.go).
+//
+// # What is lost when something fails
+//
+// Events never: PostgreSQL has them, and Redis has only wake-ups. Delivery is at least once: a worker that dies between a
+// receiver's response and the commit of the result leaves a lease that expires, and the delivery is sent again. The attempt
+// of an expired lease is logged as worker_lost and does not count. A result that arrives later replaces that log entry, and
+// nothing else. An outage of PostgreSQL makes a worker wait. A row that PostgreSQL refuses to lease or to complete costs that
+// delivery only: it is logged, counted in examprep_webhook_results_dropped_total, and left out for ten minutes.
+//
+// # How long rows are kept
+//
+// Tables are partitioned by the week of the UUIDv7 ids. Each worker makes the partitions of the next eight weeks and drops
+// those that are older than the retention (retention.go). A partition with pending deliveries stays five weeks or more.
+//
+// Secrets, bodies and responses are never logged. The package imports no HTTP server and nothing of Kubernetes.
+package delivery

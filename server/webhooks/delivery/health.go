@@ -1,0 +1,143 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"examprep.dev/server/postgres/webhooksdb"
+	"examprep.dev/server/webhooks"
+)
+
+const (
+	healthInterval = time.Second
+	// reasonGone and reasonFailing are the disabled_reasons that a worker writes.
+	reasonGone    = "the receiver answered 410 Gone"
+	reasonFailing = "no delivery succeeded for 5 days"
+)
+
+// healthRecorder keeps failing_since, last_status and last_success_at of endpoints, and disables endpoints that answered 410
+// or failed for too long. It collects results and writes them once a second, at once after a 410.
+type healthRecorder struct {
+	queries *webhooksdb.Queries
+	metrics *metrics
+	logger  *slog.Logger
+	wake    chan struct{}
+
+	mu      sync.Mutex
+	results map[uuid.UUID]health
+}
+
+// health is what the results since the last write say about an endpoint. A success wins over failures.
+type health struct {
+	ok     bool
+	status int
+	// goneAt is the endpoint's updated_at that the latest 410 saw; zero without one.
+	goneAt time.Time
+}
+
+func newHealthRecorder(queries *webhooksdb.Queries, m *metrics, logger *slog.Logger) *healthRecorder {
+	return &healthRecorder{
+		queries: queries, metrics: m, logger: logger, wake: make(chan struct{}, 1), results: make(map[uuid.UUID]health),
+	}
+}
+
+func (h *healthRecorder) record(batch []completion) {
+	for _, r := range batch {
+		if !r.attempted {
+			continue
+		}
+		seen := health{ok: r.delivered(), status: r.status}
+		if r.status == http.StatusGone {
+			seen.goneAt = r.row.UpdatedAt
+			select {
+			case h.wake <- struct{}{}:
+			default:
+			}
+		}
+		h.merge(r.row.EndpointID, seen)
+	}
+}
+
+func (h *healthRecorder) merge(endpoint uuid.UUID, later health) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	earlier := h.results[endpoint]
+	if earlier.ok && !later.ok {
+		later.ok, later.status = true, earlier.status
+	}
+	if earlier.goneAt.After(later.goneAt) {
+		later.goneAt = earlier.goneAt
+	}
+	h.results[endpoint] = later
+}
+
+func (h *healthRecorder) run(ctx context.Context) {
+	retry := backoff{logger: h.logger, doing: "recording the health of endpoints"}
+	timer := time.NewTicker(healthInterval)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-h.wake:
+		case <-timer.C:
+		}
+		retry.failed(ctx, h.flush(ctx))
+	}
+}
+
+// flush writes what was collected. What could not be written stays for the next time.
+func (h *healthRecorder) flush(ctx context.Context) error {
+	h.mu.Lock()
+	results := h.results
+	h.results = make(map[uuid.UUID]health)
+	h.mu.Unlock()
+	if len(results) == 0 {
+		return nil
+	}
+	arg := webhooksdb.RecordHealthParams{Gone: reasonGone, Failing: reasonFailing, FailingSeconds: webhooks.DisableAfter.Seconds()}
+	for endpoint, seen := range results {
+		arg.Ids = append(arg.Ids, endpoint)
+		arg.Oks = append(arg.Oks, seen.ok)
+		arg.Statuses = append(arg.Statuses, int32(seen.status))
+		arg.Seen = append(arg.Seen, seen.goneAt)
+	}
+	statement, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	rows, err := h.queries.RecordHealth(statement, arg)
+	if err != nil {
+		for endpoint, seen := range results {
+			h.putBack(endpoint, seen)
+		}
+		return fmt.Errorf("record health: %w", err)
+	}
+	for _, row := range rows {
+		if row.Reason == "" { // locked by another transaction
+			h.putBack(row.ID, results[row.ID])
+			continue
+		}
+		label := disabledFailing
+		if row.Reason == reasonGone {
+			label = disabledGone
+		}
+		h.metrics.disabled.WithLabelValues(label).Inc()
+		h.logger.WarnContext(ctx, "webhook endpoint disabled", "endpoint", row.ID, "reason", row.Reason)
+	}
+	return nil
+}
+
+// putBack merges an earlier result that was not written with those that came meanwhile.
+func (h *healthRecorder) putBack(endpoint uuid.UUID, earlier health) {
+	h.mu.Lock()
+	later, known := h.results[endpoint]
+	h.results[endpoint] = earlier
+	h.mu.Unlock()
+	if known {
+		h.merge(endpoint, later)
+	}
+}

@@ -1,0 +1,47 @@
+package delivery
+
+import (
+	"net/http"
+	"testing"
+
+	"examprep.dev/server/testkit"
+)
+
+func TestRelayingGoesOnAfterPostgresConnectionsWentSilent(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	r := testkit.StartReceiver(t, nil)
+	_, endpoint := b.endpoint(t, r.URL)
+	proxy := testkit.StartProxy(t, b.pool.Config().ConnString(), testkit.ProxyOptions{})
+	pool := testkit.Open(t, proxy.URL)
+	t.Cleanup(func() { proxy.Cut(true) }) // before the pool closes silent connections, which takes long
+	w := b.workerOf(t, b.brisk(t, r), pool, b.keyring)
+	testkit.Run(t, w.Run)
+	b.fill(t, endpoint.ID, 1)
+	r.Next(t)
+	b.until(t, 1, inState, "delivered")
+	proxy.Silence()
+	b.fill(t, endpoint.ID, 1)
+	r.Next(t)
+	b.until(t, 2, inState, "delivered")
+}
+
+func TestAReceiverThatIsGoneIsDisabledWhenTheDatabaseIsBack(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	r := testkit.StartReceiver(t, nil)
+	_, endpoint := b.endpoint(t, r.URL)
+	health := b.worker(t, r).health
+	gone := attemptedAt(endpoint.ID, result{status: http.StatusGone, failure: "status"})
+	if err := b.pool.QueryRow(t.Context(), "SELECT updated_at FROM webhook_endpoints").Scan(&gone[0].row.UpdatedAt); err != nil {
+		t.Fatal(err)
+	}
+	restore := testkit.CutOff(t, b.pool)
+	health.record(gone)
+	if err := health.flush(t.Context()); err == nil {
+		t.Error("health was recorded without PostgreSQL")
+	}
+	restore()
+	testkit.Eventually(t, "health is recorded", func() bool { return health.flush(t.Context()) == nil })
+	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE id = $1 AND status = 'disabled'", endpoint.ID)
+}

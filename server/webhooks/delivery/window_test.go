@@ -1,0 +1,184 @@
+package delivery
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+)
+
+// TestWindowsKeepTheirBounds leases, finishes and releases at random, and checks the bounds after each step.
+func TestWindowsKeepTheirBounds(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		now := time.Unix(0, 0)
+		concurrency := rapid.IntRange(1, 300).Draw(t, "concurrency")
+		w := newWindows(concurrency, func() time.Time { return now })
+		endpoints := make([]uuid.UUID, rapid.IntRange(1, 12).Draw(t, "endpoints"))
+		for i := range endpoints {
+			endpoints[i] = uuid.New()
+		}
+		running := make(map[uuid.UUID]int)
+		total := 0
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			now = now.Add(time.Second)
+			endpoint := rapid.SampledFrom(endpoints).Draw(t, "endpoint")
+			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			case 0:
+				w.markDue(endpoint)
+			case 1:
+				limit := rapid.IntRange(1, 128).Draw(t, "limit")
+				granted := 0
+				for _, g := range w.next(limit) {
+					used := rapid.IntRange(0, g.room).Draw(t, "used")
+					w.leased(g, used, used == g.room)
+					running[g.endpoint] += used
+					total += used
+					granted += g.room
+				}
+				if granted > limit {
+					t.Fatalf("%d places granted, at most %d", granted, limit)
+				}
+			case 2:
+				if running[endpoint] > 0 {
+					w.finished(endpoint, rapid.Bool().Draw(t, "delivered"), now.Add(-time.Second))
+					running[endpoint]--
+					total--
+				}
+			case 3:
+				if running[endpoint] > 0 {
+					w.release(endpoint)
+					running[endpoint]--
+					total--
+				}
+			}
+			checkWindows(t, w, running, total)
+		}
+	})
+}
+
+func checkWindows(t *rapid.T, w *windows, running map[uuid.UUID]int, total int) {
+	unproven := 0
+	for endpoint, own := range w.byID {
+		if own.inFlight != running[endpoint] || own.size < minWindow || own.size > maxWindow {
+			t.Fatalf("window %+v, in flight %d", own, running[endpoint])
+		}
+		if !own.healthy {
+			unproven += own.inFlight
+		}
+	}
+	if w.inFlight != total || w.inFlight > w.concurrency || w.unprovenInFlight != unproven {
+		t.Fatalf("%d of %d in flight, %d unproven; want %d, %d", w.inFlight, w.concurrency, w.unprovenInFlight, total, unproven)
+	}
+}
+
+// TestWindowsGrantEveryDueEndpointInTheEnd: no due endpoint is forgotten while places are free.
+func TestWindowsGrantEveryDueEndpointInTheEnd(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWindows(rapid.IntRange(1, 64).Draw(t, "concurrency"), time.Now)
+		left := make(map[uuid.UUID]int)
+		for range rapid.IntRange(1, 20).Draw(t, "endpoints") {
+			endpoint := uuid.New()
+			left[endpoint] = rapid.IntRange(1, 50).Draw(t, "rows")
+			w.markDue(endpoint)
+		}
+		var flying []uuid.UUID
+		for step := 0; len(left) > 0 || len(flying) > 0; step++ {
+			if step > 100_000 {
+				t.Fatalf("%d endpoints wait for ever", len(left))
+			}
+			for _, g := range w.next(leaseBatch) {
+				used := min(g.room, left[g.endpoint])
+				for range used {
+					flying = append(flying, g.endpoint)
+				}
+				if left[g.endpoint] -= used; left[g.endpoint] == 0 {
+					delete(left, g.endpoint)
+				}
+				w.leased(g, used, used == g.room)
+			}
+			if len(flying) == 0 && len(left) > 0 && len(w.healthy)+len(w.unproven) == 0 {
+				t.Fatalf("%d endpoints are not due any more", len(left))
+			}
+			if len(flying) > 0 {
+				n := rapid.IntRange(0, len(flying)-1).Draw(t, "which")
+				endpoint := flying[n]
+				flying = append(flying[:n], flying[n+1:]...)
+				w.finished(endpoint, rapid.Bool().Draw(t, "delivered"), time.Now())
+			}
+		}
+	})
+}
+
+func TestWindowOfALoneHealthyEndpointGrowsToItsLimit(t *testing.T) {
+	t.Parallel()
+	w := newWindows(8*maxWindow, time.Now)
+	endpoint := uuid.New()
+	flying := 0
+	for range 40 {
+		w.markDue(endpoint)
+		for _, g := range w.next(2 * maxWindow) {
+			w.leased(g, g.room, true)
+			flying += g.room
+		}
+		for ; flying > 0; flying-- {
+			w.finished(endpoint, true, time.Now())
+		}
+	}
+	if size := w.byID[endpoint].size; size < maxWindow*7/8 {
+		t.Errorf("window %d, want about %d", size, maxWindow)
+	}
+}
+
+func TestFailuresOfOneRoundHalveAWindowOnce(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	w := newWindows(1024, func() time.Time { return now })
+	endpoint := uuid.New()
+	w.markDue(endpoint)
+	w.byID[endpoint].size = 64
+	g := w.next(64)[0]
+	w.leased(g, g.room, true)
+	began := now
+	now = now.Add(time.Second)
+	for range g.room {
+		w.finished(endpoint, false, began)
+	}
+	if size := w.byID[endpoint].size; size != 32 {
+		t.Errorf("window %d, want 32", size)
+	}
+}
+
+func TestHangingEndpointsLeavePlacesForOthers(t *testing.T) {
+	t.Parallel()
+	w := newWindows(64, time.Now)
+	for range 100 {
+		w.markDue(uuid.New())
+	}
+	for grants := w.next(leaseBatch); len(grants) > 0; grants = w.next(leaseBatch) {
+		for _, g := range grants {
+			w.leased(g, g.room, true)
+		}
+	}
+	if w.inFlight != 32 {
+		t.Errorf("%d places are in use by endpoints without a result, want half of 64", w.inFlight)
+	}
+}
+
+func TestForgottenWindowsAreIdleOnes(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	w := newWindows(64, func() time.Time { return now })
+	idle, busy := uuid.New(), uuid.New()
+	w.markDue(idle, busy)
+	for _, g := range w.next(leaseBatch) {
+		w.leased(g, map[uuid.UUID]int{busy: 1}[g.endpoint], false)
+	}
+	now = now.Add(time.Minute)
+	w.forget(now)
+	if len(w.byID) != 1 || w.byID[busy] == nil {
+		t.Errorf("%d windows are left, want the busy one", len(w.byID))
+	}
+}

@@ -1,0 +1,152 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/trace"
+
+	"examprep.dev/server/postgres/webhooksdb"
+	"examprep.dev/server/webhooks"
+)
+
+const (
+	// defaultConcurrency is how many attempts a worker has in flight at most.
+	defaultConcurrency = 1024
+	// leaseGrace is how much longer than the timeout a lease lasts: time to write the result. Timeout and grace together fit
+	// into --shutdown-grace (25 s).
+	leaseGrace = 10 * time.Second
+)
+
+// Config holds a worker's settings; zero values take the defaults.
+type Config struct {
+	// Prefix begins every Redis name.
+	Prefix string
+	// AllowedRanges are ranges outside the public internet that endpoints declared in the cluster may name.
+	AllowedRanges []netip.Prefix
+	// CAPEM holds certificate authorities that are trusted in addition to the system's.
+	CAPEM []byte
+	// Concurrency is how many attempts may be in flight (1024).
+	Concurrency int
+	// Timeout is how long a receiver may take to acknowledge, 10 s (docs/spec.md, part 6).
+	Timeout time.Duration
+	// RetryDelays is the wait before each retry ([RetryDelays]).
+	RetryDelays []time.Duration
+	// SweepInterval is the time between two sweeps (1 s).
+	SweepInterval time.Duration
+	// LeaseGrace is how much longer than Timeout a lease lasts (10 s).
+	LeaseGrace time.Duration
+	// Retention of events, deliveries and attempts, at least MinRetention (webhooks.DefaultRetention). Rows are deleted by the
+	// week.
+	Retention  time.Duration
+	Registerer prometheus.Registerer
+	// Tracer makes spans of deliveries whose event has a recorded trace; nil: none.
+	Tracer trace.Tracer
+	Logger *slog.Logger
+	Now    func() time.Time
+}
+
+func (c Config) withDefaults() Config {
+	duration := func(field *time.Duration, value time.Duration) {
+		if *field == 0 {
+			*field = value
+		}
+	}
+	if c.Concurrency == 0 {
+		c.Concurrency = defaultConcurrency
+	}
+	if c.RetryDelays == nil {
+		c.RetryDelays = RetryDelays()
+	}
+	duration(&c.Timeout, acknowledgeTimeout)
+	duration(&c.SweepInterval, time.Second)
+	duration(&c.LeaseGrace, leaseGrace)
+	duration(&c.Retention, webhooks.DefaultRetention)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c
+}
+
+// Worker delivers events. Any number of workers share the work, without a leader.
+type Worker struct {
+	cfg        Config
+	stream     *stream
+	sweeper    *sweeper
+	dispatcher *dispatcher
+	completer  *completer
+	health     *healthRecorder
+	retention  *retention
+	maintainer *maintainer
+	// results is the channel from the dispatcher's attempts to the completer.
+	results chan completion
+}
+
+// New returns a worker. Its Redis client should be its own: blocking reads occupy connections.
+func New(cfg Config, pool *pgxpool.Pool, client redis.UniversalClient, keyring *webhooks.Keyring) (*Worker, error) {
+	cfg = cfg.withDefaults()
+	if cfg.Retention < MinRetention {
+		return nil, &webhooks.ValidationError{Field: "retention", Detail: fmt.Sprintf("must be at least %s", MinRetention)}
+	}
+	sender, err := newSender(cfg.AllowedRanges, cfg.CAPEM, cfg.Timeout, cfg.Now)
+	if err != nil {
+		return nil, err
+	}
+	queries, lease, results := webhooksdb.New(pool), uuid.New(), make(chan completion, completeBatch)
+	m, logger, now := newMetrics(cfg.Registerer), cfg.Logger, cfg.Now
+	w, skipped, health := newWindows(cfg.Concurrency, now), newSkipList(), newHealthRecorder(queries, m, logger)
+	return &Worker{
+		cfg: cfg, results: results, health: health,
+		stream:  &stream{redis: client, name: webhooks.StreamName(cfg.Prefix), windows: w, logger: logger},
+		sweeper: &sweeper{queries: queries, windows: w, interval: cfg.SweepInterval, metrics: m, logger: logger},
+		dispatcher: &dispatcher{
+			queries: queries, lease: lease, duration: cfg.Timeout + cfg.LeaseGrace, windows: w, skipped: skipped, keyring: keyring,
+			sender: sender, results: results, metrics: m, tracer: cfg.Tracer, logger: logger, now: now,
+		},
+		completer: &completer{
+			queries: queries, lease: lease, results: results, delays: cfg.RetryDelays, skipped: skipped, health: health,
+			metrics: m, logger: logger, now: now,
+		},
+		retention: &retention{
+			pool: pool, queries: queries, keep: cfg.Retention, now: queries.DatabaseTime,
+			metrics: newRetentionMetrics(cfg.Registerer), logger: logger,
+		},
+		maintainer: &maintainer{queries: queries, keyring: keyring, windows: w, metrics: m, logger: logger, now: now},
+	}, nil
+}
+
+// Run works until ctx ends. Then it takes no more, finishes the attempts in flight, writes their results, and returns nil
+// after Timeout and LeaseGrace at the latest. An outage of Redis or PostgreSQL makes it wait, never end.
+func (w *Worker) Run(ctx context.Context) error {
+	final, cancel := outlive(ctx, w.cfg.Timeout+w.cfg.LeaseGrace)
+	defer cancel()
+	var intake, completing sync.WaitGroup
+	intake.Go(func() { w.stream.run(ctx) })
+	intake.Go(func() { w.sweeper.run(ctx) })
+	intake.Go(func() { w.health.run(ctx) })
+	intake.Go(func() { w.retention.run(ctx) })
+	intake.Go(func() { w.maintainer.run(ctx) })
+	for range dispatchLoops {
+		intake.Go(func() { w.dispatcher.run(ctx, final) })
+	}
+	completing.Go(func() { w.completer.run(final) })
+	intake.Wait()
+	w.dispatcher.attempts.Wait()
+	close(w.results)
+	completing.Wait()
+	if err := w.health.flush(final); err != nil {
+		w.cfg.Logger.WarnContext(ctx, "health of endpoints not saved", "error", err)
+	}
+	return nil
+}

@@ -86,7 +86,7 @@ func (p *papers) AnswerKey(ctx context.Context, examKey string, digest catalog.D
 	return p.keys.Get(ctx, examKey, digest)
 }
 
-// Notifier is told after each commit that wrote webhook deliveries; *webhooks.Notifier is one.
+// Notifier wakes workers after each commit that wrote webhook deliveries; *webhooks.Notifier is one.
 type Notifier interface {
 	Notify(endpoints ...uuid.UUID)
 }

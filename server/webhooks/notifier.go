@@ -45,7 +45,7 @@ func NewNotifier(client redis.UniversalClient, prefix string, logger *slog.Logge
 	}
 }
 
-// Notify says that endpoints have deliveries that are committed. It never blocks. A nil Notifier does nothing, for programs that
+// Notify wakes a worker for endpoints that have committed deliveries. It never blocks. A nil Notifier does nothing, for programs that
 // leave the wake-up to the sweep.
 func (n *Notifier) Notify(endpoints ...uuid.UUID) {
 	if n == nil || len(endpoints) == 0 {

@@ -104,7 +104,7 @@ func TestARotationIsTheWayOutOfALostEncryptionKey(t *testing.T) {
 	}
 }
 
-// What the receiver's owner does after an outage: mend it, enable the endpoint, recover.
+// The receiver's owner repairs it after an outage, enables the endpoint, and recovers its deliveries.
 func TestWhatAnOutageCancelledArrivesByARecovery(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -133,7 +133,7 @@ func (c *completer) complete(ctx context.Context, batch []completion) (int, erro
 		arg.Failures = append(arg.Failures, r.failure)
 		arg.Delays = append(arg.Delays, delay.Seconds())
 		arg.Began = append(arg.Began, r.began)
-		arg.Millis = append(arg.Millis, durationMillis(r.took))
+		arg.Millis = append(arg.Millis, int32(min(max(r.took, 0), time.Hour)/time.Millisecond)) // a clock can be set back
 		arg.Responses = append(arg.Responses, r.response)
 	}
 	statement, cancel := context.WithTimeout(ctx, storeTimeout)
@@ -160,9 +160,4 @@ func (c *completer) nextState(r completion) (webhooks.State, time.Duration) {
 		return webhooks.StateFailed, 0
 	}
 	return webhooks.StatePending, wait
-}
-
-// durationMillis is an attempt's duration as it is stored. A clock that was set back does not make it negative.
-func durationMillis(took time.Duration) int32 {
-	return int32(min(max(took, 0), time.Hour) / time.Millisecond)
 }

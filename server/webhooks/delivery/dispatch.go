@@ -47,7 +47,7 @@ type dispatcher struct {
 	skipping sync.Mutex
 }
 
-// run dispatches until ctx ends. What was leased is attempted also after that, until final ends.
+// run dispatches until ctx ends. Deliveries that are leased then are still attempted, until final ends.
 func (d *dispatcher) run(ctx, final context.Context) {
 	retry := backoff{logger: d.logger, doing: "leasing deliveries"}
 	for ctx.Err() == nil {
@@ -237,9 +237,9 @@ func (s *skipList) ids(now time.Time) []uuid.UUID {
 	for id, until := range s.until {
 		if now.After(until) {
 			delete(s.until, id)
-			continue
+		} else {
+			ids = append(ids, id)
 		}
-		ids = append(ids, id)
 	}
 	return ids
 }

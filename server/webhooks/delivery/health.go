@@ -17,12 +17,12 @@ import (
 const (
 	healthInterval = time.Second
 	// reasonGone and reasonFailing are the disabled_reasons that a worker writes.
-	reasonGone    = "the receiver answered 410 Gone"
+	reasonGone    = "the receiver returned 410 Gone"
 	reasonFailing = "no delivery succeeded for 5 days"
 )
 
-// healthRecorder keeps failing_since, last_status and last_success_at of endpoints, and disables endpoints that answered 410
-// or failed for too long. It collects results and writes them once a second, at once after a 410.
+// healthRecorder keeps failing_since, last_status and last_success_at of endpoints, and disables endpoints that return 410
+// or fail for too long. It collects results and writes them once a second, at once after a 410.
 type healthRecorder struct {
 	queries *webhooksdb.Queries
 	metrics *metrics
@@ -48,6 +48,8 @@ func newHealthRecorder(queries *webhooksdb.Queries, m *metrics, logger *slog.Log
 }
 
 func (h *healthRecorder) record(batch []completion) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for _, r := range batch {
 		if !r.attempted {
 			continue
@@ -60,21 +62,19 @@ func (h *healthRecorder) record(batch []completion) {
 			default:
 			}
 		}
-		h.merge(r.row.EndpointID, seen)
+		h.results[r.row.EndpointID] = h.results[r.row.EndpointID].then(seen)
 	}
 }
 
-func (h *healthRecorder) merge(endpoint uuid.UUID, later health) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	earlier := h.results[endpoint]
-	if earlier.ok && !later.ok {
-		later.ok, later.status = true, earlier.status
+// then returns what two reports say together.
+func (h health) then(later health) health {
+	if h.ok && !later.ok {
+		later.ok, later.status = true, h.status
 	}
-	if earlier.goneAt.After(later.goneAt) {
-		later.goneAt = earlier.goneAt
+	if h.goneAt.After(later.goneAt) {
+		later.goneAt = h.goneAt
 	}
-	h.results[endpoint] = later
+	return later
 }
 
 func (h *healthRecorder) run(ctx context.Context) {
@@ -121,10 +121,7 @@ func (h *healthRecorder) flush(ctx context.Context) error {
 			h.putBack(row.ID, results[row.ID])
 			continue
 		}
-		label := disabledFailing
-		if row.Reason == reasonGone {
-			label = disabledGone
-		}
+		label := map[string]string{reasonGone: disabledGone, reasonFailing: disabledFailing}[row.Reason]
 		h.metrics.disabled.WithLabelValues(label).Inc()
 		h.logger.WarnContext(ctx, "webhook endpoint disabled", "endpoint", row.ID, "reason", row.Reason)
 	}
@@ -134,10 +131,9 @@ func (h *healthRecorder) flush(ctx context.Context) error {
 // putBack merges an earlier result that was not written with those that came meanwhile.
 func (h *healthRecorder) putBack(endpoint uuid.UUID, earlier health) {
 	h.mu.Lock()
-	later, known := h.results[endpoint]
-	h.results[endpoint] = earlier
-	h.mu.Unlock()
-	if known {
-		h.merge(endpoint, later)
+	defer h.mu.Unlock()
+	if later, known := h.results[endpoint]; known {
+		earlier = earlier.then(later)
 	}
+	h.results[endpoint] = earlier
 }

@@ -69,7 +69,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 				"0 if there is none. Updated every second."),
 		disabled: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "examprep_webhook_endpoints_disabled_total",
-			Help: "Endpoints that this worker disabled: gone (the receiver answered 410) or failing (for too long).",
+			Help: "Endpoints that this worker disabled: gone (the receiver returned 410) or failing (for too long).",
 		}, []string{"reason"}),
 	}
 	for _, reason := range []string{disabledGone, disabledFailing} {

@@ -13,7 +13,7 @@ import (
 	"examprep.dev/server/webhooks"
 )
 
-// load is how many other deliveries there are beside one that cannot be handled.
+// load is how many other deliveries there are than the one that cannot be handled.
 const load = 200
 
 func TestADeliveryThatCannotBeLeasedCostsThatDeliveryOnly(t *testing.T) {

@@ -16,9 +16,7 @@ import (
 // startSpan begins the span of an attempt in the trace of its event. The first attempt also gets a span for the time that the
 // event waited. Attributes name rows, never the receiver's URL, which may have tokens. It returns no span if there is no
 // tracer or the event's request was not sampled.
-func startSpan(
-	ctx context.Context, tracer trace.Tracer, row webhooksdb.LeaseRow, began time.Time,
-) (context.Context, trace.Span) {
+func startSpan(ctx context.Context, tracer trace.Tracer, row webhooksdb.LeaseRow, began time.Time) (context.Context, trace.Span) {
 	if tracer == nil || row.Traceparent == "" {
 		return ctx, nil
 	}

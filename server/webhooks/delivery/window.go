@@ -24,7 +24,7 @@ const (
 
 // windows decide how many deliveries may be in flight to each endpoint. A window doubles with each round of successes until
 // the first failure; then it grows by one a round and is halved by a failure (AIMD with slow start). So a slow or failing
-// receiver holds few of the worker's places and delays nobody else. Deliveries that do not fit stay in PostgreSQL.
+// receiver holds few of the worker's places and delays no other. Deliveries that do not fit stay in PostgreSQL.
 type windows struct {
 	now         func() time.Time
 	concurrency int

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -55,23 +56,14 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	duration := func(field *time.Duration, value time.Duration) {
-		if *field == 0 {
-			*field = value
-		}
-	}
-	if c.Concurrency == 0 {
-		c.Concurrency = defaultConcurrency
-	}
+	c.Concurrency = cmp.Or(c.Concurrency, defaultConcurrency)
+	c.Timeout = cmp.Or(c.Timeout, acknowledgeTimeout)
+	c.SweepInterval = cmp.Or(c.SweepInterval, time.Second)
+	c.LeaseGrace = cmp.Or(c.LeaseGrace, leaseGrace)
+	c.Retention = cmp.Or(c.Retention, webhooks.DefaultRetention)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.RetryDelays == nil {
 		c.RetryDelays = RetryDelays()
-	}
-	duration(&c.Timeout, acknowledgeTimeout)
-	duration(&c.SweepInterval, time.Second)
-	duration(&c.LeaseGrace, leaseGrace)
-	duration(&c.Retention, webhooks.DefaultRetention)
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -126,7 +118,7 @@ func New(cfg Config, pool *pgxpool.Pool, client redis.UniversalClient, keyring *
 	}, nil
 }
 
-// Run works until ctx ends. Then it takes no more, finishes the attempts in flight, writes their results, and returns nil
+// Run works until ctx ends. Then it leases nothing more: it finishes the attempts in flight, writes their results, and returns nil
 // after Timeout and LeaseGrace at the latest. An outage of Redis or PostgreSQL makes it wait, never end.
 func (w *Worker) Run(ctx context.Context) error {
 	final, cancel := outlive(ctx, w.cfg.Timeout+w.cfg.LeaseGrace)

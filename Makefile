@@ -144,7 +144,7 @@ soak: deps ## Play HISTORIES histories of attempts against their model; deliver 
 	@.dev/bin/dev test go test -count 1 -timeout 4h -v -run '^TestRandomHistoriesAgreeWithTheModel$$' ./server/attempts \
 		-rapid.checks=$$(( ($(HISTORIES) + 3) / 4 )) # in each of the test's four workers
 	@WEBHOOKS_TEST_EVENTS=$(EVENTS) .dev/bin/dev test go test -count 1 -timeout 4h -v \
-		-run '^TestEveryEventArrivesWhateverFails$$' ./server/webhooks # WEBHOOKS_TEST_SEED=… plays a schedule again
+		-run '^TestEveryEventArrivesWhateverFails$$' ./server/webhooks/delivery # WEBHOOKS_TEST_SEED=… plays a schedule again
 	@GATE_TEST_REVOCATIONS=$(REVOCATIONS) GATE_TEST_KEYS=100000 GATE_TEST_CUTS=20 GATE_TEST_CHANGES=15000 GATE_TEST_LIVES=20 \
 		.dev/bin/dev test go test -count 1 -timeout 4h -v -run \
 		'^(TestNoRequestPassesAfter|TestRevocationHolds|TestManyChanges|TestATierOfManyKeys|TestBucketsOutlive)' ./server/gate

@@ -107,8 +107,7 @@ func setRequestID(_ *endpoint.Route, next handler) handler {
 	}
 }
 
-// maxRequestID is in bytes.
-const maxRequestID = 128
+const maxRequestID = 128 // bytes
 
 // appendRequestID appends the client's x-request-id if it is 1 to 128 of [A-Za-z0-9._-], else a new UUIDv7.
 func appendRequestID(dst, presented []byte) []byte {

@@ -46,7 +46,6 @@ type counts struct {
 	BillableRequests int64 `json:"billable_requests"`
 }
 
-// usageOfDay is what a key was used on a UTC day.
 type usageOfDay struct {
 	Day    string `json:"day"`
 	Prefix string `json:"key_prefix"`

@@ -86,7 +86,7 @@ test-short: deps ## Test PKG in seconds: no race detector, no chaos, samples of 
 # The packages that take longest begin first. server/gate runs alone at the end: its tests count tokens as time passes.
 # What is only sampled under the race detector runs whole without it.
 ALONE := ./server/gate
-FIRST := ./server/httpapi ./controllers ./server/webhooks ./server/command ./server/catalog ./server/attempts
+FIRST := ./server/httpapi ./controllers ./server/webhooks/delivery ./server/command ./server/catalog ./server/attempts
 
 .PHONY: test
 test: deps ## Test with the race detector on the servers that make test-servers starts (PKG, TESTFLAGS)

@@ -53,8 +53,10 @@ func newSubmitters(t *testing.T, b *bench, n int) []*submitter {
 		learner := []string{"", "ann", "bob"}[i%3]
 		twin := b.open(t, s.who, learner)
 		s.req = SubmitRequest{ExamKey: testExam, AttemptID: twin.AttemptID, LearnerID: learner, Answers: []marking.Answer{
-			{Key: "1:1", Value: []string{"A", "B", ""}[i%3]}, {Key: "2", Value: []string{"acd", "ac", "b", ""}[i/3%4]},
-			{Key: "2:1", Value: fmt.Sprint(12.5 + float64(i/12%2))}, {Key: "3", Value: fmt.Sprint("answer ", i)},
+			{Key: "1:1", Value: []string{"A", "B", ""}[i%3]},
+			{Key: "2", Value: []string{"acd", "ac", "b", ""}[i/3%4]},
+			{Key: "2:1", Value: fmt.Sprint(12.5 + float64(i/12%2))},
+			{Key: "3", Value: fmt.Sprint("answer ", i)},
 		}}
 		s.req.Status = []State{StateSubmitted, StateSubmitted, StateExpired, StateSubmitted, StateAbandoned}[i%5]
 		var err error

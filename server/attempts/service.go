@@ -82,6 +82,7 @@ type papers struct {
 	keys *read.Keys[*marking.Key]
 }
 
+// AnswerKey returns the prepared key of a revision, from the cache.
 func (p *papers) AnswerKey(ctx context.Context, examKey string, digest catalog.Digest) (*marking.Key, error) {
 	return p.keys.Get(ctx, examKey, digest)
 }

@@ -119,7 +119,7 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 	}
 	collectRarely(operatorGrowth)
 	p.logger.Info("operating", "environment", p.installation.Environment, "cluster", flags.clusterName, "version", version())
-	p.registerStores(p.pool) //nolint:contextcheck // stores are checked at each scrape
+	p.registerStores(p.pool)
 	back := p.servers(synced, prometheus.GathererFunc(controllerMetrics))
 	return runParts(ctx, p.logger, flags.shutdownGrace, []part{{"manager", manager.Start}}, back)
 }

@@ -79,7 +79,7 @@ func allowed(pod *gatetest.Pod, key keys.CreatedKey) bool {
 }
 
 // expectOutcome reports a decision of another outcome. The format and its arguments say what was decided.
-func expectOutcome(t testing.TB, d gate.Decision, want gate.Outcome, format string, args ...any) {
+func expectOutcome(t testing.TB, d gate.Decision, want gate.Outcome, format string, args ...any) { //nolint:goprintffuncname // every check takes a message
 	t.Helper()
 	if d.Outcome != want {
 		t.Errorf("%s: got %+v, want outcome %v", fmt.Sprintf(format, args...), d, want)

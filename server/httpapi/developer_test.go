@@ -119,7 +119,7 @@ func (b *browser) do(method, target, body string) (int, http.Header, map[string]
 }
 
 // expect sends a request and reports a response that has not the status.
-func (b *browser) expect(status int, method, target, body, format string, args ...any) {
+func (b *browser) expect(status int, method, target, body, format string, args ...any) { //nolint:goprintffuncname // every check takes a message
 	b.t.Helper()
 	if got, _, answer := b.do(method, target, body); got != status {
 		b.t.Errorf("%s: %d %v, want %d", fmt.Sprintf(format, args...), got, answer, status)
@@ -169,7 +169,8 @@ func newConsole(t *testing.T) *console {
 func newConsoleOfAda(t *testing.T) (*console, *browser) {
 	t.Helper()
 	c := newConsole(t)
-	return c, c.signedIn("ada")
+	ada := c.signedIn("ada")
+	return c, ada
 }
 
 // newConsoleOf makes a console with other options. change changes what the developer endpoints stand on.

@@ -134,7 +134,7 @@ func (r response) code(t testing.TB) string {
 }
 
 // expect reports a response that has not the status. The format and its arguments say what was requested.
-func (r response) expect(t testing.TB, status int, format string, args ...any) {
+func (r response) expect(t testing.TB, status int, format string, args ...any) { //nolint:goprintffuncname // every check takes a message
 	t.Helper()
 	if r.status != status {
 		t.Errorf("%s: %d %s, want %d", fmt.Sprintf(format, args...), r.status, r.body, status)

@@ -98,5 +98,5 @@ func writeStatus(w http.ResponseWriter, unready error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(body) // the client may have closed the connection
+	_ = json.NewEncoder(w).Encode(body) //nolint:errchkjson // the client may have closed the connection
 }

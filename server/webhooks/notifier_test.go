@@ -79,7 +79,8 @@ func TestNotifierAddsEachEndpointOnce(t *testing.T) {
 	check.NoError(t, err)
 	var got []string
 	for _, entry := range entries {
-		id, err := uuid.FromBytes([]byte(entry.Values[WakeUpField].(string))) //nolint:forcetypeassert // a test
+		text, _ := entry.Values[WakeUpField].(string)
+		id, err := uuid.FromBytes([]byte(text))
 		check.NoError(t, err)
 		got = append(got, id.String())
 	}

@@ -58,7 +58,7 @@ func checkEvents(events []Kind) error {
 
 // CheckURL refuses a URL that can never be delivered to. The addresses of a host name are checked when they are dialled.
 func (p *AddressPolicy) CheckURL(raw string) error {
-	detail := ""
+	var detail string
 	u, err := url.Parse(raw)
 	switch {
 	case len(raw) > maxURL:

@@ -103,7 +103,7 @@ func (k *Key) AppendAnswers(dst []byte, answers []string) []byte {
 		if isPlain(answer) {
 			dst = appendText(dst, answer)
 		} else {
-			text, _ := json.Marshal(answer) // a string has no error
+			text, _ := json.Marshal(answer) //nolint:errchkjson // a string has no error
 			dst = append(dst, text...)
 		}
 		separator = ','

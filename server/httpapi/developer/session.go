@@ -186,7 +186,7 @@ func withActor(ctx context.Context, r *endpoint.Request, name string) context.Co
 
 // setCookie sets a cookie for lifetime; an empty value removes it.
 func setCookie(ctx *fasthttp.RequestCtx, name, value string, lifetime time.Duration) {
-	cookie := http.Cookie{
+	cookie := http.Cookie{ //nolint:gosec // it has all three attributes
 		Name: name, Value: value, MaxAge: int(lifetime / time.Second),
 		Path: "/", HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode,
 	}

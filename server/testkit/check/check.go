@@ -31,7 +31,7 @@ func NoErrorf(t T, err error, format string, args ...any) {
 }
 
 // Succeeds reports err if it is not nil. The format and its arguments say what failed.
-func Succeeds(t T, err error, format string, args ...any) {
+func Succeeds(t T, err error, format string, args ...any) { //nolint:goprintffuncname // every check takes a message
 	t.Helper()
 	if err != nil {
 		t.Errorf("%s: %v", fmt.Sprintf(format, args...), err)
@@ -39,7 +39,7 @@ func Succeeds(t T, err error, format string, args ...any) {
 }
 
 // Equal reports got if it is not want. The format and its arguments say what got is.
-func Equal[V comparable](t T, got, want V, format string, args ...any) {
+func Equal[V comparable](t T, got, want V, format string, args ...any) { //nolint:goprintffuncname // every check takes a message
 	t.Helper()
 	if got == want {
 		return
@@ -53,7 +53,7 @@ func Equal[V comparable](t T, got, want V, format string, args ...any) {
 }
 
 // Slices reports got if it has not the elements of want.
-func Slices[E comparable](t T, got, want []E, format string, args ...any) {
+func Slices[E comparable](t T, got, want []E, format string, args ...any) { //nolint:goprintffuncname // every check takes a message
 	t.Helper()
 	if !slices.Equal(got, want) {
 		t.Errorf("%s: got %+v, want %+v", fmt.Sprintf(format, args...), got, want)

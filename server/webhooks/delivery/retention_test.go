@@ -237,9 +237,9 @@ func TestKeepersDoNotCollideAndNoEventIsRefusedMeanwhile(t *testing.T) {
 }
 
 // insist tries again what another one's lock was in the way of.
-func (k *retention) insist(ctx context.Context) error {
+func (r *retention) insist(ctx context.Context) error {
 	for {
-		err := k.retain(ctx)
+		err := r.retain(ctx)
 		if err == nil || !strings.Contains(err.Error(), "55P03") {
 			return err
 		}

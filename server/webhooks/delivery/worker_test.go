@@ -89,7 +89,7 @@ func (b *bench) patientWorker(t testing.TB, concurrency int, receivers ...*testk
 func from(first time.Duration) []time.Duration {
 	delays := RetryDelays()
 	for i, d := range delays {
-		delays[i] = d * first / RetryDelays()[0]
+		delays[i] = time.Duration(float64(d) * first.Seconds() / RetryDelays()[0].Seconds())
 	}
 	return delays
 }

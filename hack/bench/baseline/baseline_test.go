@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"examprep.dev/server/testkit/check"
 )
 
 func TestBaselineImportsNothingOfTheProduct(t *testing.T) {
@@ -17,7 +15,9 @@ func TestBaselineImportsNothingOfTheProduct(t *testing.T) {
 	}
 	for _, file := range files {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
-		check.NoError(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, spec := range parsed.Imports {
 			if strings.Contains(spec.Path.Value, "examprep.dev/") {
 				t.Errorf("%s imports %s", file, spec.Path.Value)
@@ -29,15 +29,21 @@ func TestBaselineImportsNothingOfTheProduct(t *testing.T) {
 func TestPaperRowsHaveOneRowPerPaperAndEscapeText(t *testing.T) {
 	question := Question{Section: 1, Number: 1, Prompt: "a\tb \"c\"\n", Options: map[string]string{"B": "x", "A": "y"}, Choice: "A"}
 	rows, keys, err := PaperRows("exam", []Paper{{ID: "p1", Questions: []Question{question}}, {ID: "p2"}})
-	check.NoError(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, text := range map[string]struct {
 		rows   []byte
 		fields int
 	}{"papers": {rows, 12}, "keys": {keys, 3}} {
 		lines := strings.Split(strings.TrimSuffix(string(text.rows), "\n"), "\n")
-		check.Equal(t, len(lines), 2, "%s: rows", name)
+		if len(lines) != 2 {
+			t.Errorf("%s: %d rows, want 2", name, len(lines))
+		}
 		for _, line := range lines {
-			check.Equal(t, len(strings.Split(line, "\t")), text.fields, "%s: fields of %q", name, line)
+			if got := len(strings.Split(line, "\t")); got != text.fields {
+				t.Errorf("%s: %d fields, want %d: %q", name, got, text.fields, line)
+			}
 		}
 	}
 	if !strings.HasPrefix(string(keys), `exam`+"\t"+`\\x`) || !strings.Contains(string(rows), `a\\tb \\"c\\"\\n`) {

@@ -52,8 +52,8 @@ func main() {
 
 func usage() {
 	fmt.Fprint(flag.CommandLine.Output(), `receiver takes webhook deliveries over HTTPS on loopback, verifies and prints each, and appends it to a file.
-It answers 200 to what verifies and 400 to the rest. Give the worker --webhook-ca-file CERT-DIR/ca.pem and
---webhook-allow-cidr 127.0.0.0/8 to let it deliver here. docs/webhooks.md describes the deliveries.
+It answers 200 to what verifies and 400 to the rest. Give the worker --webhook-ca-file CERT-DIR/ca.pem, worker and operator
+--webhook-allow-cidr 127.0.0.0/8, and declare this receiver as a WebhookEndpoint. docs/webhooks.md describes the deliveries.
 
 `)
 	flag.PrintDefaults()

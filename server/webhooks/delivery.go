@@ -48,7 +48,7 @@ type Delivery struct {
 	// NextAttemptAt is the time of the next attempt of a pending delivery.
 	NextAttemptAt *time.Time `json:"next_attempt_at,omitempty"`
 	// LastStatus is the HTTP status of the last attempt; 0 if there was no response. LastFailure is its failure: status, redirect,
-	// timeout, dns, tls, connection, refused_address, url, cancelled, worker_lost; empty for none.
+	// timeout, dns, tls, connection, refused_address, url, cancelled, worker_lost, internal; empty for none.
 	LastStatus  int        `json:"last_status,omitzero"`
 	LastFailure string     `json:"last_failure,omitempty"`
 	CreatedAt   time.Time  `json:"created_at"`
@@ -220,7 +220,7 @@ func (d *Deliveries) Redeliver(ctx context.Context, account, endpoint, delivery 
 // It returns *ValidationError for a time in the future or before RecoveryWindow, and *DisabledError if the endpoint is disabled.
 func (d *Deliveries) Recover(ctx context.Context, account, endpoint uuid.UUID, since time.Time) (recovery Recovery, err error) {
 	err = d.create(ctx, account, endpoint, audit.WebhookRecover, func(q *webhooksdb.Queries) (map[string]any, error) {
-		now, err := q.RecoveryTime(ctx) // finished_at is by the same clock
+		now, err := q.DatabaseTime(ctx) // the clock of finished_at
 		switch {
 		case err != nil:
 			return nil, err

@@ -146,10 +146,7 @@ func rotateSecret(ctx context.Context, q *webhooksdb.Queries, keyring *Keyring, 
 	if err := q.ExpireSecrets(ctx, webhooksdb.ExpireSecretsParams{EndpointID: endpoint, OverlapSeconds: secretOverlap.Seconds()}); err != nil {
 		return err
 	}
-	if err := addSecret(ctx, q, keyring, endpoint, secret); err != nil {
-		return err
-	}
-	return q.TouchEndpoint(ctx, endpoint) // workers cache secrets by updated_at
+	return addSecret(ctx, q, keyring, endpoint, secret)
 }
 
 // ensureSecret makes secret the endpoint's newest one. If the keyring lacks the key of the newest one, then another process has

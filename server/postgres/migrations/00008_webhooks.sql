@@ -37,7 +37,7 @@ CREATE TABLE webhook_events (
     id          uuid PRIMARY KEY,
     kind        text NOT NULL,
     account_id  uuid,
-    -- The exact bytes that are sent and signed, the same at each try.
+    -- The exact bytes that are sent and signed, the same at each attempt.
     body        bytea NOT NULL,
     created_at  timestamptz NOT NULL DEFAULT now(),
     -- The W3C traceparent of the request that caused the event, so that its delivery joins that trace; NULL if the request

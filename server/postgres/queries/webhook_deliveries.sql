@@ -89,10 +89,6 @@ WITH missed AS MATERIALIZED (
 )
 SELECT (SELECT count(*) FROM sent) AS deliveries, (SELECT count(*) FROM missed) AS missed;
 
--- name: RecoveryTime :one
--- The clock of finished_at.
-SELECT clock_timestamp()::timestamptz;
-
 -- name: CancelPending :execrows
 -- Cancels up to chunk pending deliveries of an endpoint that is disabled or deleted. It skips locked rows, so that statements
 -- cannot deadlock. The workers cancel the rest.

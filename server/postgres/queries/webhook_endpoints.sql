@@ -33,9 +33,6 @@ RETURNING *;
 -- name: RemoveEndpoint :exec
 DELETE FROM webhook_endpoints WHERE id = @id;
 
--- name: TouchEndpoint :exec
-UPDATE webhook_endpoints SET updated_at = now() WHERE id = @id;
-
 -- name: LockManagedEndpoint :one
 SELECT * FROM webhook_endpoints WHERE managed_by = @managed_by::text FOR UPDATE;
 

@@ -310,18 +310,6 @@ func (q *Queries) RecoverDeliveries(ctx context.Context, arg RecoverDeliveriesPa
 	return i, err
 }
 
-const recoveryTime = `-- name: RecoveryTime :one
-SELECT clock_timestamp()::timestamptz
-`
-
-// The clock of finished_at.
-func (q *Queries) RecoveryTime(ctx context.Context) (time.Time, error) {
-	row := q.db.QueryRow(ctx, recoveryTime)
-	var column_1 time.Time
-	err := row.Scan(&column_1)
-	return column_1, err
-}
-
 const redeliver = `-- name: Redeliver :one
 WITH asked AS MATERIALIZED (
     SELECT d.id, d.event_id, coalesce(d.original_id, d.id) AS first_id

@@ -482,12 +482,3 @@ func (q *Queries) SecretsUnderOtherKeys(ctx context.Context, arg SecretsUnderOth
 	}
 	return items, nil
 }
-
-const touchEndpoint = `-- name: TouchEndpoint :exec
-UPDATE webhook_endpoints SET updated_at = now() WHERE id = $1
-`
-
-func (q *Queries) TouchEndpoint(ctx context.Context, id uuid.UUID) error {
-	_, err := q.db.Exec(ctx, touchEndpoint, id)
-	return err
-}

@@ -104,8 +104,8 @@ func (d *dispatcher) take(ctx context.Context, grants []grant) ([]webhooksdb.Lea
 	return rows, nil
 }
 
-// skipFirst leaves out the first due row of an endpoint if it still cannot be leased. One loop at a time does so: what the other
-// one leaves out or leases must not be taken for that row.
+// skipFirst leaves out the first due row of an endpoint if it still cannot be leased. Only one loop does so
+// at a time: a row that the other loop leaves out or leases is another one.
 func (d *dispatcher) skipFirst(ctx context.Context, g grant) error {
 	d.skipping.Lock()
 	defer d.skipping.Unlock()

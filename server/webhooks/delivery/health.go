@@ -91,7 +91,7 @@ func (h *healthRecorder) run(ctx context.Context) {
 	}
 }
 
-// flush writes what was collected. What could not be written stays for the next time.
+// flush writes what was collected. A result that could not be written stays for the next time.
 func (h *healthRecorder) flush(ctx context.Context) error {
 	h.mu.Lock()
 	results := h.results

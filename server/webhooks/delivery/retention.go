@@ -175,7 +175,7 @@ func (r *retention) dropPartition(ctx context.Context, p partition, force bool) 
 	if dropped {
 		r.logger.InfoContext(ctx, "webhook partition dropped", "partition", p.Name)
 	} else {
-		r.logger.WarnContext(ctx, "old webhook partition kept: it has pending deliveries", "partition", p.Name)
+		r.logger.WarnContext(ctx, "old webhook partition kept: it has pending deliveries, or another worker maintains partitions", "partition", p.Name)
 	}
 	return dropped, nil
 }

@@ -84,13 +84,15 @@ test-short: deps ## Test PKG in seconds: no race detector, no chaos, samples of 
 		/^(ok|FAIL|---)/ && !/no tests to run/ { ran = 1 } END { if (!ran) { print "no test ran: no test of PKG has RUN in its name; go test PKG -list . lists them"; exit 1 } }'
 
 # The packages that take longest begin first. server/gate runs alone at the end: its tests count tokens as time passes.
-# What is only sampled under the race detector runs whole without it.
+# What is only sampled under the race detector runs whole without it. Everything is compiled before the first test, whose
+# servers and deadlines would share the processors with the compiler.
 ALONE := ./server/gate
 FIRST := ./server/httpapi ./controllers ./server/webhooks/delivery ./server/command ./server/catalog ./server/attempts
 
 .PHONY: test
 test: deps ## Test with the race detector on the servers that make test-servers starts (PKG, TESTFLAGS)
 ifeq ($(origin PKG),file)
+	@go build -race ./...
 	@.dev/bin/dev test go test $(TESTFLAGS) $(FIRST) $$(go list ./... | grep -vx 'examprep.dev/server/gate')
 	@.dev/bin/dev test go test $(TESTFLAGS) $(ALONE)
 	@.dev/bin/dev test go test -count=1 -timeout 30m -run 'Interleaving|Histories|StaysWithinTheCharts' ./server/attempts ./server/keys/directory ./server/command

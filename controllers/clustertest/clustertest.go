@@ -42,6 +42,7 @@ const Variable = testenv.Kubeconfig
 const (
 	operatorUser   = "examprep-test-operator"
 	fieldOwner     = client.FieldOwner("clustertest")
+	startTimeout   = 3 * time.Minute // beside a compiler, an API server takes longer than the 20 s that envtest gives it
 	installTimeout = time.Minute
 	deleteTimeout  = 30 * time.Second
 	poll           = 50 * time.Millisecond
@@ -101,7 +102,7 @@ func (c *cluster) connect() (*rest.Config, error) {
 	if missing != nil {
 		return nil, errors.Join(err, missing)
 	}
-	c.own = &envtest.Environment{BinaryAssetsDirectory: binaries}
+	c.own = &envtest.Environment{BinaryAssetsDirectory: binaries, ControlPlaneStartTimeout: startTimeout}
 	config, err := c.own.Start()
 	if err != nil {
 		return nil, fmt.Errorf("start API server: %w", err)

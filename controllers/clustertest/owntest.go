@@ -24,7 +24,7 @@ import (
 // flags are the API server's beside those that every one has. It stops at the end of the test.
 func Start(t testing.TB, flags map[string]string) *rest.Config {
 	t.Helper()
-	environment := &envtest.Environment{BinaryAssetsDirectory: testenv.Get(t, testenv.Assets)}
+	environment := &envtest.Environment{BinaryAssetsDirectory: testenv.Get(t, testenv.Assets), ControlPlaneStartTimeout: startTimeout}
 	arguments := environment.ControlPlane.GetAPIServer().Configure()
 	for name, value := range flags {
 		arguments.Set(name, value)

@@ -139,8 +139,7 @@ func TestASlowProviderHoldsNobodyUp(t *testing.T) {
 		defer p.behind.Store(&p.Address)
 		return ask()
 	}
-	release := make(chan struct{})
-	slow := func(endpoint string) misbehaviour {
+	slow := func(endpoint string, release <-chan struct{}) misbehaviour {
 		return func(w http.ResponseWriter, r *http.Request, provider http.Handler) {
 			if r.URL.Path == endpoint {
 				select {
@@ -152,16 +151,17 @@ func TestASlowProviderHoldsNobodyUp(t *testing.T) {
 		}
 	}
 	ada := p.visitor(t)
-	behave := p.provider.misbehaves(t, slow("/.well-known/openid-configuration"))
+	release := make(chan struct{})
+	behave := p.provider.misbehaves(t, slow("/.well-known/openid-configuration", release))
 	unavailable(t, "discovery", hurry(func() response { return ada.get("/v1/developer/sign-in") }))
 	check.Equal(t, ada.account(), "", "signed-in account")
 	behave()
 	close(release)
 	back := ada.begin()
 	for _, endpoint := range []string{"/token", "/jwks"} {
-		release = make(chan struct{})
+		release := make(chan struct{})
 		callback := ada.authenticate(back, "ada")
-		behave := p.provider.misbehaves(t, slow(endpoint))
+		behave := p.provider.misbehaves(t, slow(endpoint, release))
 		unavailable(t, endpoint, hurry(func() response { return ada.call(callback) }))
 		behave()
 		close(release)

@@ -37,10 +37,6 @@
 - name: EXAMPREP_PPROF
   value: "true"
 {{- end }}
-{{- with .webhooks.allowCIDRs }}
-- name: EXAMPREP_WEBHOOK_ALLOW_CIDR
-  value: {{ join "," . | quote }}
-{{- end }}
 {{- if .encryptionKeys.secretName }}
 {{ include "examprep.secretVariable" (dict "name" "EXAMPREP_ENCRYPTION_KEYS" "from" .encryptionKeys) }}
 {{- end }}
@@ -126,8 +122,17 @@
 {{- end }}
 {{- end }}
 
+{{/* The ranges that endpoints of the cluster may name: the operator checks URLs, the worker addresses. */}}
+{{- define "examprep.webhookVariables" -}}
+{{- with .root.Values.webhooks.allowCIDRs }}
+- name: EXAMPREP_WEBHOOK_ALLOW_CIDR
+  value: {{ join "," . | quote }}
+{{- end }}
+{{- end }}
+
 {{- define "examprep.workerVariables" -}}
 {{- include "examprep.processVariables" . }}
+{{- include "examprep.webhookVariables" . }}
 {{ include "examprep.secretVariable" (dict "name" "REDIS_URL" "from" .root.Values.redis) }}
 - name: EXAMPREP_WEBHOOK_RETENTION
   value: {{ .root.Values.webhooks.retention }}
@@ -135,6 +140,7 @@
 
 {{- define "examprep.operatorVariables" -}}
 {{- include "examprep.processVariables" . }}
+{{- include "examprep.webhookVariables" . }}
 {{- with .root.Values.operator }}
 - name: EXAMPREP_CLUSTER_NAME
   value: {{ .clusterName | quote }}

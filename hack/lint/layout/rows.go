@@ -59,7 +59,8 @@ func bans() []ban {
 		{[]string{"server/httpapi"}, []string{kubernetes, "sigs.k8s.io", resources}, false, "only controllers know Kubernetes"},
 		{[]string{"server/httpapi"}, []string{"github.com/jackc/pgx"}, false, "tables belong to the domain packages"},
 		{
-			[]string{"server/attempts/marking"}, []string{"server/postgres", "server/redisurl", "github.com/jackc/pgx", "github.com/redis"},
+			[]string{"server/attempts/marking"},
+			[]string{"server/postgres", "server/redisurl", "github.com/jackc/pgx", "github.com/redis"},
 			true, "marking has no database",
 		},
 		{[]string{"server/gate"}, []string{"server/catalog", "server/webhooks"}, false, "the gate knows keys only"},

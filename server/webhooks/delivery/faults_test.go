@@ -176,7 +176,7 @@ func TestAnOutcomeOutlivesPostgresBeingAway(t *testing.T) {
 	})
 	b.endpoint(t, r.URL)
 	cfg := b.brisk(t, r)
-	cfg.LeaseGrace = patience
+	cfg.Timeout, cfg.LeaseGrace = 4*patience, patience
 	w := b.workerOf(t, cfg, b.pool, b.keyring)
 	testkit.Run(t, w.Run)
 	b.happen(t, 1)

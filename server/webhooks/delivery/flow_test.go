@@ -99,7 +99,7 @@ func TestALateGoneDoesNotDisableTheNewURL(t *testing.T) {
 	})
 	moved := testkit.StartReceiver(t, nil)
 	want, endpoint := b.endpoint(t, old.URL)
-	testkit.Run(t, b.worker(t, old, moved).Run)
+	testkit.Run(t, b.patientWorker(t, 4, old, moved).Run)
 	b.fill(t, endpoint.ID, 1)
 	<-entered
 	want.URL = moved.URL

@@ -42,7 +42,7 @@ const Variable = testenv.Kubeconfig
 const (
 	operatorUser   = "examprep-test-operator"
 	fieldOwner     = client.FieldOwner("clustertest")
-	startTimeout   = 3 * time.Minute // beside a compiler, an API server takes longer than the 20 s that envtest gives it
+	startTimeout   = 3 * time.Minute // envtest gives an API server 20 s; on a busy machine it takes longer
 	installTimeout = time.Minute
 	deleteTimeout  = 30 * time.Second
 	poll           = 50 * time.Millisecond

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/uuid"
@@ -255,14 +256,17 @@ func TestNoRedirectIsFollowed(t *testing.T) {
 	t.Parallel()
 	var status int
 	var target string
+	var requests atomic.Int64
 	_, port, authority := publicServer(t, func(w http.ResponseWriter, _ *http.Request) {
+		requests.Add(1)
 		w.Header().Set("Location", target)
 		w.Header().Set("Refresh", "0; url="+target)
 		w.WriteHeader(status)
 	})
 	l := newLookout(t, newZone(t, map[string][]answerSet{"receiver.example.com": addresses("127.0.0.2")}), standsForPublic, authority)
 	targets := []string{"https://127.0.0.1:" + l.port + "/", "http://169.254.169.254/latest/meta-data/", "https://[::1]:" + l.port + "/", "https://receiver.example.com:" + port + "/again", "//localhost:" + l.port, "/again", "file:///etc/passwd", "::", ""}
-	for _, status = range []int{300, 301, 302, 303, 305, 306, 307, 308} {
+	statuses := []int{300, 301, 302, 303, 305, 306, 307, 308}
+	for _, status = range statuses {
 		for _, target = range targets {
 			came := l.post(t.Context(), post{managed: true, url: "https://receiver.example.com:" + port, eventID: uuid.New(), body: []byte("{}")})
 			if came.failure != "redirect" || came.status != status {
@@ -270,7 +274,12 @@ func TestNoRedirectIsFollowed(t *testing.T) {
 			}
 		}
 	}
-	l.checkConnections(t, "127.0.0.2") // one, kept alive: no request followed
+	check.Equal(t, requests.Load(), int64(len(statuses)*len(targets)), "requests at the receiver")
+	for _, address := range l.connections() {
+		if host, _, _ := net.SplitHostPort(address); host != "127.0.0.2" {
+			t.Errorf("connected to %s, a target of a redirect", address)
+		}
+	}
 	l.checkUntouched(t)
 }
 

@@ -18,9 +18,9 @@ const (
 	// could not read its response.
 	lingerTime  = 2 * time.Second
 	lingerBytes = 4 << 20
-	// lingerBytesPerSecond bounds what is read of all of them, in pieces of lingerPiece bytes.
-	lingerBytesPerSecond = 16 << 20
-	lingerPiece          = 8 << 10
+	// lingerBytesPerSecond bounds what is read of all of them together, lingerBurst at once, in pieces of lingerPiece bytes.
+	lingerBytesPerSecond, lingerBurst = 4 << 20, 256 << 10
+	lingerPiece                       = 32 << 10
 )
 
 // conn is a connection that knows whether it has a request.

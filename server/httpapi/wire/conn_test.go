@@ -52,8 +52,9 @@ func TestAConnectionWaitsOpenWhileOthersLinger(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := NewListener(t.Context(), nil, Config{})
-		l.lingerRate.ReserveN(time.Now(), lingerBytesPerSecond)
-		l.lingerRate.ReserveN(time.Now(), lingerBytesPerSecond)
+		for range lingerBytesPerSecond / lingerBurst * int(lingerTime/time.Second) {
+			l.lingerRate.ReserveN(time.Now(), lingerBurst)
+		}
 		sender := &endless{}
 		c := &conn{Conn: sender, listener: l}
 		c.lingers.Store(true)

@@ -57,7 +57,7 @@ func NewListener(ctx context.Context, inner net.Listener, cfg Config) *Listener 
 	return &Listener{
 		Listener: inner, cfg: cfg, ctx: ctx,
 		conns: make(map[*conn]struct{}), byAddress: make(map[netip.Addr]int),
-		lingerRate: rate.NewLimiter(lingerBytesPerSecond, lingerBytesPerSecond),
+		lingerRate: rate.NewLimiter(lingerBytesPerSecond, lingerBurst),
 		refusals:   rate.NewLimiter(lingeringRefusals, lingeringRefusals),
 	}
 }

@@ -29,6 +29,7 @@ const (
 // Behaviours of an endpoint, by the first part of its path. Nobody listens where behaviourClosed is sent to.
 const (
 	behaviourGood    = "good"
+	behaviourSlow    = "slow"  // answers after slowAnswer
 	behaviourHanging = "hang"  // never answers
 	behaviourBroken  = "error" // answers 500
 	behaviourClosed  = "closed"
@@ -37,6 +38,7 @@ const (
 )
 
 const (
+	slowAnswer = 200 * time.Millisecond
 	// floodSize is what behaviourFlood sends.
 	floodSize = 1 << 30
 	// hosts is how many loopback addresses the receiver listens at; at the next one nobody does.
@@ -114,6 +116,9 @@ func (r *receiver) take(w http.ResponseWriter, request *http.Request) {
 	case behaviourFlood:
 		flood(w)
 	default:
+		if behaviour == behaviourSlow {
+			<-time.After(slowAnswer)
+		}
 		r.count.Add(1)
 		if r.recording.Load() {
 			r.note(request.Header.Get("webhook-id"), time.Now())

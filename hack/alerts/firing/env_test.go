@@ -95,7 +95,7 @@ func (s *env) registerReceiver() {
 	nonce := make([]byte, sealer.NonceSize())
 	_, _ = rand.Read(nonce)
 	secret := "whsec_" + testkit.Secret(9)
-	testkit.Exec(s.t, s.db, "INSERT INTO webhook_endpoints (id, url, events) VALUES ($1, $2, '{mock_attempt.submitted}')", id, s.receiver.URL+"/hook")
+	testkit.Exec(s.t, s.db, "INSERT INTO webhook_endpoints (id, url, events, managed_by) VALUES ($1, $2, '{mock_attempt.submitted}', 'test/ns/receiver')", id, s.receiver.URL+"/hook")
 	testkit.Exec(s.t, s.db, "INSERT INTO webhook_secrets (id, endpoint_id, key_id, ciphertext) VALUES (gen_random_uuid(), $1, 'test', $2)",
 		id, sealer.Seal(nonce, nonce, []byte(secret), id[:]))
 }

@@ -3,6 +3,7 @@ package firing
 import (
 	"bytes"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -25,6 +26,7 @@ func caused() []string {
 		"ExamprepCatalogStale", "ExamprepCatalogDiverged", "ExamprepCatalogUnreadable", "ExamprepWebhookDeliveriesLate", "ExamprepWebhookOutboxLag",
 		"ExamprepWebhookTriesFailing", "ExamprepWebhookEndpointsFailing", "ExamprepWebhookEndpointDisabled",
 		"ExamprepAttemptSweepBehind", "ExamprepVacuumBehind", "ExamprepWebhookPartitionsMissing", "ExamprepWebhookRetentionBehind",
+		"ExamprepWebhookDefaultPartitionRows", "ExamprepWebhookResultsDropped",
 		"ExamprepKeyUsageBehind", "ExamprepKeyUsageSkipped",
 		"ExamprepPostgresPoolExhausted", "ExamprepGateSlow", "ExamprepAPILatencyBudgetBurnFast", "ExamprepAPILatencyBudgetBurnSlow",
 		"ExamprepOperatorReconcileErrors", "ExamprepResourceNotReady", "ExamprepSealMismatch", "ExamprepOperatorNoLeader",
@@ -82,6 +84,9 @@ func TestAlertsOfStoresThatAreAway(t *testing.T) {
 
 	s.Postgres.Cut(true)
 	reads(t, api, `examprep_store_up{store="postgres"} 0`)
+	testkit.Within(t, patience, "the gate lets nothing pass", func() bool {
+		return s.ask(api, s.key, "192.0.2.1", "GET", exam+"/overview", "") == http.StatusServiceUnavailable
+	})
 	p.frozen = true
 	p.fire(30*time.Minute, s.works(api), "ExamprepPostgresUnreachable", "ExamprepKeysLeaseExpired", "ExamprepCatalogStale", "ExamprepGateUnavailable",
 		"ExamprepAPIErrorBudgetBurnFast", "ExamprepAPIErrorBudgetBurnSlow")

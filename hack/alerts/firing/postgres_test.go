@@ -50,6 +50,7 @@ func TestAlertsOfATransactionThatNobodyEnds(t *testing.T) {
 	testkit.Exec(t, s.db, "INSERT INTO webhook_events (id, kind, body) SELECT uuidv7(), 'mock_attempt.submitted', '' FROM generate_series(1, 110000)")
 	release := s.hold("LOCK TABLE webhook_deliveries_default IN ACCESS SHARE MODE", "SELECT FROM attempts FOR UPDATE")
 	testkit.Exec(t, s.db, "DELETE FROM webhook_events")
+	testkit.Exec(t, s.db, "INSERT INTO webhook_events (id, kind, body) VALUES (uuidv7_at(now() + interval '20 weeks'), 'mock_attempt.submitted', '')")
 	testkit.Exec(t, s.db, "SELECT pg_stat_force_next_flush()")
 
 	worker = s.start("worker")
@@ -61,7 +62,7 @@ func TestAlertsOfATransactionThatNobodyEnds(t *testing.T) {
 		reads(t, worker, line)
 	}
 	p.fire(75*time.Minute, nothing, "ExamprepAttemptSweepBehind", "ExamprepVacuumBehind", "ExamprepWebhookPartitionsMissing",
-		"ExamprepWebhookRetentionBehind")
+		"ExamprepWebhookRetentionBehind", "ExamprepWebhookDefaultPartitionRows")
 	release()
 	for _, line := range []string{"examprep_attempts_swept_total 1", "examprep_webhook_partitions_ahead 8"} {
 		reads(t, worker, line)
@@ -113,7 +114,7 @@ func TestAlertsOfUsageThatCannotBeAdded(t *testing.T) {
 
 func TestAlertsOfConnectionsThatAreAllLent(t *testing.T) {
 	s, p := newEnv(t), newPrometheus(t)
-	api := s.start("api", "DATABASE_URL="+s.Postgres.URL+"&pool_max_conns=3")
+	api := s.start("api", "DATABASE_URL="+s.Postgres.URL+"&pool_max_conns=3", "EXAMPREP_FAMILY_MAX_CONNS=3")
 	p.pods[api] = true
 	reads(t, api, "examprep_ready 1")
 	p.quiet(12, func() { s.history(api) })

@@ -30,6 +30,22 @@ func TestAlertsOfReceiversThatFail(t *testing.T) {
 	p.fire(2*time.Minute, nothing, "ExamprepWebhookEndpointDisabled")
 }
 
+func TestAlertOfADeliveryThatPostgreSQLRefuses(t *testing.T) {
+	s, p := newEnv(t), newPrometheus(t)
+	s.registerReceiver()
+	worker := s.start("worker")
+	p.pods[worker] = true
+	reads(t, worker, "examprep_webhook_results_dropped_total 0")
+	p.quiet(5, s.deliver)
+
+	testkit.Exec(t, s.db, "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE check_violation; END $$")
+	testkit.Exec(t, s.db, `CREATE TRIGGER refuse BEFORE UPDATE ON webhook_deliveries FOR EACH ROW
+		WHEN (new.lease_id IS NOT NULL) EXECUTE FUNCTION refuse()`)
+	s.happen(1, 0)
+	reads(t, worker, "examprep_webhook_results_dropped_total 1")
+	p.fire(5*time.Minute, nothing, "ExamprepWebhookResultsDropped")
+}
+
 // deliver has an event happen, and waits until the receiver has answered a try.
 func (s *env) deliver() {
 	s.t.Helper()

@@ -9,10 +9,7 @@ import (
 )
 
 func TestAlertsOfReceiversThatFail(t *testing.T) {
-	s, p := newEnv(t), newPrometheus(t)
-	s.registerReceiver()
-	worker := s.start("worker")
-	p.pods[worker] = true
+	s, p, worker := workerWithReceiver(t)
 	reads(t, worker, "examprep_webhook_retention_success_timestamp_seconds 1.")
 	p.quiet(10, s.deliver)
 
@@ -31,10 +28,7 @@ func TestAlertsOfReceiversThatFail(t *testing.T) {
 }
 
 func TestAlertOfADeliveryThatPostgreSQLRefuses(t *testing.T) {
-	s, p := newEnv(t), newPrometheus(t)
-	s.registerReceiver()
-	worker := s.start("worker")
-	p.pods[worker] = true
+	s, p, worker := workerWithReceiver(t)
 	reads(t, worker, "examprep_webhook_results_dropped_total 0")
 	p.quiet(5, s.deliver)
 
@@ -44,6 +38,16 @@ func TestAlertOfADeliveryThatPostgreSQLRefuses(t *testing.T) {
 	s.happen(1, 0)
 	reads(t, worker, "examprep_webhook_results_dropped_total 1")
 	p.fire(5*time.Minute, nothing, "ExamprepWebhookResultsDropped")
+}
+
+// workerWithReceiver starts a worker for one endpoint.
+func workerWithReceiver(t *testing.T) (s *env, p *prometheus, worker *pod) {
+	t.Helper()
+	s, p = newEnv(t), newPrometheus(t)
+	s.registerReceiver()
+	worker = s.start("worker")
+	p.pods[worker] = true
+	return s, p, worker
 }
 
 // deliver has an event happen, and waits until the receiver has answered a try.

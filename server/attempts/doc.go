@@ -21,6 +21,8 @@
 //
 // Opens, reads and submissions that wait share statements and commits (writer.go). Each caller has its own answer, deadline,
 // error and trace.
+// A batch of opens commits before it waits for the disk, so pods that open for one key do not wait for each other's disk
+// writes. Its callers are answered after the write. Until then, history can show an attempt that a crash of PostgreSQL loses.
 //
 // # How it fails
 //

@@ -77,7 +77,11 @@ func (s statements) openMany(ctx context.Context, calls []attemptsdb.OpenAttempt
 		p.QuestionCounts = append(p.QuestionCounts, call.QuestionCount)
 		p.OpenedAt, p.ExpiresAt = append(p.OpenedAt, call.OpenedAt), append(p.ExpiresAt, orZero(call.ExpiresAt))
 	}
-	return make([]struct{}, len(calls)), s.queries.OpenAttempts(ctx, p)
+	err := s.queries.OpenAttempts(ctx, p)
+	if err == nil {
+		err = s.queries.FlushCommits(ctx)
+	}
+	return make([]struct{}, len(calls)), err
 }
 
 func (s statements) findOne(ctx context.Context, id uuid.UUID) (*attemptRow, error) {

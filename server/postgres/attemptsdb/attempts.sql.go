@@ -314,6 +314,16 @@ func (q *Queries) FindInHand(ctx context.Context, arg FindInHandParams) ([]byte,
 	return paper_digest, err
 }
 
+const flushCommits = `-- name: FlushCommits :exec
+SELECT pg_logical_emit_message(true, 'examprep', '')
+`
+
+// Returns when all earlier commits are durable, as synchronous_commit says. The message is what this transaction commits.
+func (q *Queries) FlushCommits(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, flushCommits)
+	return err
+}
+
 const keyHistory = `-- name: KeyHistory :many
 SELECT c.total, a.id, a.paper_id, a.state, a.score_hundredths, a.opened_at, a.expires_at, a.submitted_at
 FROM attempt_counters c
@@ -520,7 +530,9 @@ func (q *Queries) OpenAttempt(ctx context.Context, arg OpenAttemptParams) error 
 }
 
 const openAttempts = `-- name: OpenAttempts :exec
-WITH counted AS (
+WITH unflushed AS MATERIALIZED (
+    SELECT set_config('synchronous_commit', 'off', true)
+), counted AS (
     INSERT INTO attempt_counters (family_id, exam_key, learner, total)
     SELECT c.family_id, c.exam_key, c.learner, c.opened
     FROM ROWS FROM (unnest($16::uuid[]), unnest($17::text[]),
@@ -536,7 +548,7 @@ INSERT INTO attempts (id, account_id, family_id, key_id, exam_key, paper_id, pap
 SELECT r.id, r.account_id, r.family_id, r.key_id, r.exam_key, r.paper_id, r.paper_digest, r.learner,
        sorted.totals[r.key_counter] - r.key_after, sorted.totals[r.learner_counter] - r.learner_after,
        r.question_count, r.opened_at, nullif(r.expires_at, '0001-01-01 00:00:00+00')
-FROM sorted, ROWS FROM (
+FROM unflushed, sorted, ROWS FROM (
     unnest($1::uuid[]), unnest($2::uuid[]), unnest($3::uuid[]),
     unnest($4::uuid[]), unnest($5::text[]), unnest($6::text[]),
     unnest($7::bytea[]), unnest($8::bytea[]),
@@ -572,7 +584,8 @@ type OpenAttemptsParams struct {
 // The attempts of several callers. The counter rows must come sorted by family, exam and learner, compared as bytes: all
 // statements of all pods then lock them in one order, which is also that of OpenAttempt. A row's counters are subscripts of
 // the sorted totals; its number is the total less the attempts after it. No learner is subscript 0, which yields NULL. COLLATE
-// "C" sorts the totals as the caller has sorted the rows. A zero expires_at means none.
+// "C" sorts the totals as the caller has sorted the rows. A zero expires_at means none. The commit does not wait for the disk, so
+// it frees the counters at once. Answer no caller before FlushCommits.
 func (q *Queries) OpenAttempts(ctx context.Context, arg OpenAttemptsParams) error {
 	_, err := q.db.Exec(ctx, openAttempts,
 		arg.Ids,

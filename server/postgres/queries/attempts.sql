@@ -22,8 +22,11 @@ FROM of_key;
 -- The attempts of several callers. The counter rows must come sorted by family, exam and learner, compared as bytes: all
 -- statements of all pods then lock them in one order, which is also that of OpenAttempt. A row's counters are subscripts of
 -- the sorted totals; its number is the total less the attempts after it. No learner is subscript 0, which yields NULL. COLLATE
--- "C" sorts the totals as the caller has sorted the rows. A zero expires_at means none.
-WITH counted AS (
+-- "C" sorts the totals as the caller has sorted the rows. A zero expires_at means none. The commit does not wait for the disk, so
+-- it frees the counters at once. Answer no caller before FlushCommits.
+WITH unflushed AS MATERIALIZED (
+    SELECT set_config('synchronous_commit', 'off', true)
+), counted AS (
     INSERT INTO attempt_counters (family_id, exam_key, learner, total)
     SELECT c.family_id, c.exam_key, c.learner, c.opened
     FROM ROWS FROM (unnest(sqlc.arg(counter_families)::uuid[]), unnest(sqlc.arg(counter_exams)::text[]),
@@ -39,7 +42,7 @@ INSERT INTO attempts (id, account_id, family_id, key_id, exam_key, paper_id, pap
 SELECT r.id, r.account_id, r.family_id, r.key_id, r.exam_key, r.paper_id, r.paper_digest, r.learner,
        sorted.totals[r.key_counter] - r.key_after, sorted.totals[r.learner_counter] - r.learner_after,
        r.question_count, r.opened_at, nullif(r.expires_at, '0001-01-01 00:00:00+00')
-FROM sorted, ROWS FROM (
+FROM unflushed, sorted, ROWS FROM (
     unnest(sqlc.arg(ids)::uuid[]), unnest(sqlc.arg(account_ids)::uuid[]), unnest(sqlc.arg(family_ids)::uuid[]),
     unnest(sqlc.arg(key_ids)::uuid[]), unnest(sqlc.arg(exam_keys)::text[]), unnest(sqlc.arg(paper_ids)::text[]),
     unnest(sqlc.arg(paper_digests)::bytea[]), unnest(sqlc.arg(learners)::bytea[]),
@@ -48,6 +51,10 @@ FROM sorted, ROWS FROM (
     unnest(sqlc.arg(question_counts)::int[]), unnest(sqlc.arg(opened_at)::timestamptz[]), unnest(sqlc.arg(expires_at)::timestamptz[])
 ) AS r (id, account_id, family_id, key_id, exam_key, paper_id, paper_digest, learner, key_counter, key_after,
         learner_counter, learner_after, question_count, opened_at, expires_at);
+
+-- name: FlushCommits :exec
+-- Returns when all earlier commits are durable, as synchronous_commit says. The message is what this transaction commits.
+SELECT pg_logical_emit_message(true, 'examprep', '');
 
 -- name: FindAttempt :many
 -- The attempts of one or several callers. Each caller must check that family, exam and learner are its own.

@@ -149,10 +149,11 @@ func dropAll(ctx context.Context, conn *pgx.Conn, names []string) error {
 }
 
 // ensureTemplate finds or makes the database that others are copies of: a copy costs a tenth of the migrations. Its name has
-// the migrations' digest and the week, because partitions begin in the current week. Templates of earlier weeks are dropped.
+// the migrations' digest and the first day of the week, because partitions begin in the current week, counted from the epoch.
+// Templates of earlier weeks are dropped.
 func (d *databases) ensureTemplate(ctx context.Context, server string) error {
-	year, number := time.Now().UTC().ISOWeek()
-	week := fmt.Sprintf("%dw%02d", year, number)
+	const seconds = 7 * 24 * 60 * 60
+	week := time.Unix(time.Now().Unix()/seconds*seconds, 0).UTC().Format("20060102")
 	d.template = "template_" + postgres.MigrationsDigest() + "_" + week
 	rows, _ := d.life.Query(ctx, "SELECT datname FROM pg_database WHERE datistemplate")
 	names, err := pgx.CollectRows(rows, pgx.RowTo[string]) // reports the query's error as well
@@ -193,7 +194,7 @@ func (d *databases) ensureTemplate(ctx context.Context, server string) error {
 }
 
 func isOldTemplate(name, week string) bool {
-	match := regexp.MustCompile(`^template_[0-9a-f]+_([0-9]{4}w[0-9]{2})$`).FindStringSubmatch(name)
+	match := regexp.MustCompile(`^template_[0-9a-f]+_([0-9]{8})$`).FindStringSubmatch(name)
 	return len(match) == 2 && match[1] < week
 }
 

@@ -14,7 +14,7 @@ func TestDatabasesOfEndedProcessesAndOldTemplatesAreDropped(t *testing.T) {
 	conn, err := pgx.Connect(t.Context(), server)
 	check.NoError(t, err)
 	defer func() { _ = conn.Close(t.Context()) }()
-	const dead, old = "test_1_5f_1", "template_0123abcd_2020w01"
+	const dead, old = "test_1_5f_1", "template_0123abcd_20200102"
 	for _, statement := range []string{
 		"DROP DATABASE IF EXISTS " + dead, "CREATE DATABASE " + dead, "CREATE DATABASE " + old + " IS_TEMPLATE true",
 	} {
@@ -33,10 +33,10 @@ func TestDatabasesOfEndedProcessesAndOldTemplatesAreDropped(t *testing.T) {
 
 func TestOnlyOwnTemplatesOfEarlierWeeksAreOld(t *testing.T) {
 	for name, want := range map[string]bool{
-		"template_0123abcd_2026w47": true, "template_0123abcd_2025w52": true, "template_0123abcd_2026w48": false,
-		"template_0123abcd_2027w01": false, "template_postgis": false, "template_0123abcd_20": false, "template1": false,
+		"template_0123abcd_20261119": true, "template_0123abcd_20251225": true, "template_0123abcd_20261126": false,
+		"template_0123abcd_20261231": false, "template_postgis": false, "template_0123abcd_20": false, "template1": false,
 	} {
-		check.Equal(t, isOldTemplate(name, "2026w48"), want, "%s", name)
+		check.Equal(t, isOldTemplate(name, "20261126"), want, "%s", name)
 	}
 }
 

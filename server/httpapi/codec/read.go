@@ -54,15 +54,12 @@ func unsupportedMedia(detail string) *apierror.Error {
 	return apierror.New(fasthttp.StatusUnsupportedMediaType, apierror.CodeUnsupportedMedia, detail)
 }
 
-// checked reads JSON that checkJSON has accepted: it does not look for duplicate names again.
-var checked = jsontext.AllowDuplicateNames(true)
-
 func parseObject(data []byte) *Fields {
 	if err := checkJSON(data); err != nil {
 		return &Fields{invalid: err}
 	}
 	fields := new(Fields)
-	_ = json.Unmarshal(data, &fields.values, checked)
+	_ = json.Unmarshal(data, &fields.values, jsontext.AllowDuplicateNames(true)) // it was checked
 	return fields
 }
 
@@ -130,7 +127,7 @@ func (f *Fields) Pairs(name string, yield func(key, value string)) {
 		return
 	}
 	problem := ""
-	d := jsontext.NewDecoder(bytes.NewBuffer(object.json), checked)
+	d := jsontext.NewDecoder(bytes.NewBuffer(object.json), jsontext.AllowDuplicateNames(true))
 	_, _ = d.ReadToken() // the brace; errors were checked for
 	for d.PeekKind() == '"' {
 		token, _ := d.ReadToken()

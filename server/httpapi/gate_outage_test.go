@@ -28,7 +28,7 @@ import (
 )
 
 const (
-	// awayVariable says how long Redis is away (make soak: 60 s).
+	// awayVariable sets the length of the outage of Redis (make soak: 60 s).
 	awayVariable = "GATE_TEST_AWAY"
 	// outageClients send at once, half of them to each of the pods.
 	outageClients, outagePods = 16, 2
@@ -135,7 +135,7 @@ func (o *outage) load(issued ...keys.CreatedKey) {
 				}
 				a, _, err := o.ask(client, i%outagePods, issued[n%len(issued)].Key)
 				if err != nil {
-					o.t.Error(err) // a pod answers, whatever is away
+					o.t.Error(err) // a pod also answers without Redis
 					return
 				}
 				o.mu.Lock()
@@ -195,7 +195,7 @@ func TestRedisAwayUnderLoadCostsNoRequestAndNoLimit(t *testing.T) {
 		leave, back func(*testkit.RedisServer)
 		timeout     time.Duration
 	}{
-		"killed":      {(*testkit.RedisServer).Kill, (*testkit.RedisServer).Start, waitFor}, // who is gone refuses at once
+		"killed":      {(*testkit.RedisServer).Kill, (*testkit.RedisServer).Start, waitFor}, // a killed server refuses at once
 		"falls quiet": {(*testkit.RedisServer).Pause, (*testkit.RedisServer).Resume, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

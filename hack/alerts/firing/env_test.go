@@ -73,7 +73,7 @@ func random() string {
 	return hex.EncodeToString(bytes[:])
 }
 
-// hold begins a transaction past the proxy, as somebody who forgets to end it, and returns what ends it.
+// hold begins a transaction past the proxy, and returns a function that ends it.
 func (s *env) hold(statements ...string) (release func()) {
 	s.t.Helper()
 	forgetful := s.connect()

@@ -19,8 +19,7 @@ const (
 	lingerTime  = 2 * time.Second
 	lingerBytes = 4 << 20
 	// lingerBytesPerSecond bounds what is read of all of them together, lingerBurst at once, in pieces of lingerPiece bytes.
-	lingerBytesPerSecond, lingerBurst = 4 << 20, 256 << 10
-	lingerPiece                       = 32 << 10
+	lingerBytesPerSecond, lingerBurst, lingerPiece = 4 << 20, 256 << 10, 32 << 10
 )
 
 // conn is a connection that knows whether it has a request.
@@ -136,28 +135,29 @@ func (c *conn) Close() error {
 }
 
 // linger closes the sending half of a connection and reads on, within limits, so that the client can read its response. All
-// connections that linger share one rate. A connection that finds none of it left waits to the end, open and unread: if it were
+// connections that linger share one rate. A connection that gets no share of it waits to the end, open and unread: if it were
 // closed at once, its client would come back at once and send as much again.
 func (l *Listener) linger(c net.Conn, until time.Time) {
 	ctx, cancel := context.WithDeadline(l.ctx, until)
 	defer cancel()
-	if !l.lingerRate.AllowN(time.Now(), lingerPiece) {
-		<-ctx.Done()
-		return
-	}
 	half, ok := c.(interface{ CloseWrite() error })
-	if !ok || half.CloseWrite() != nil || c.SetReadDeadline(until) != nil {
+	if !ok || l.waitLinger(ctx, 1) != nil || half.CloseWrite() != nil || c.SetReadDeadline(until) != nil {
 		return
 	}
 	for piece, left := make([]byte, lingerPiece), lingerBytes; left > 0; {
-		if l.lingerRate.WaitN(ctx, lingerPiece) != nil {
-			<-ctx.Done()
-			return
-		}
 		n, err := c.Read(piece)
-		if err != nil {
+		if err != nil || l.waitLinger(ctx, n) != nil {
 			return
 		}
 		left -= n
 	}
+}
+
+// waitLinger waits for a share of n bytes. It fails when ctx ends, not when it is certain that there is none before.
+func (l *Listener) waitLinger(ctx context.Context, n int) error {
+	err := l.lingerRate.WaitN(ctx, n)
+	if err != nil {
+		<-ctx.Done()
+	}
+	return err
 }

@@ -52,7 +52,7 @@ func TestAConnectionWaitsOpenWhileOthersLinger(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := NewListener(t.Context(), nil, Config{})
-		for range lingerBytesPerSecond / lingerBurst * int(lingerTime/time.Second) {
+		for range 1 + lingerBytesPerSecond/lingerBurst*int(lingerTime/time.Second) { // the burst, and all of lingerTime
 			l.lingerRate.ReserveN(time.Now(), lingerBurst)
 		}
 		sender := &endless{}

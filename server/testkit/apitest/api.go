@@ -3,6 +3,7 @@ package apitest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -63,10 +64,11 @@ type API struct {
 	Stop func() error
 	// StopGate ends the gate that New started, as the end of a pod does.
 	StopGate func()
-	// DatabaseTime is PostgreSQL's time as the pod knows it.
+	// DatabaseTime is PostgreSQL's time as the pod knows it, up to half a second late.
 	DatabaseTime func() time.Time
 
-	t testing.TB
+	t         testing.TB
+	directory *directory.Directory
 }
 
 // Options are the inputs of an API.
@@ -100,7 +102,12 @@ func New(t testing.TB, o Options) *API {
 		a.Deps.Developer = o.Developer(a)
 	}
 	a.Key = a.NewKey("fast", keys.TierSpec{Requests: 1_000_000, Period: time.Minute})
-	a.serve(httpapi.New(o.Config, a.Deps), o.Network)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the API logged:\n%s", a.Logs)
+		}
+	})
+	a.serve(o.Config, o.Network)
 	return a
 }
 
@@ -114,11 +121,12 @@ func (a *API) Variant(config httpapi.Config, change func(deps *httpapi.Deps)) *A
 	if change != nil {
 		change(&other.Deps)
 	}
-	other.serve(httpapi.New(config, other.Deps), "")
+	other.serve(config, "")
 	return &other
 }
 
-// NewGate runs a gate on the test server, under a prefix of its own and with patient time-outs.
+// NewGate runs a gate on the test server, under a prefix of its own and with patient time-outs. Its clock is ten times slower, so
+// a lease lasts 20 s: a busy machine must not look like a silent PostgreSQL.
 func (a *API) NewGate(cfg gate.Config, logger *slog.Logger) *gate.Gate {
 	a.t.Helper()
 	_, prefix := testkit.Redis(a.t)
@@ -126,21 +134,31 @@ func (a *API) NewGate(cfg gate.Config, logger *slog.Logger) *gate.Gate {
 		cfg.Anonymous = keys.Tier{Name: "anonymous", Requests: 1_000_000, Period: time.Minute, Burst: 1_000_000}
 	}
 	a.Redis = testkit.OpenRedis(a.t, testkit.RedisURL(a.t), gatetest.PatientClient)
+	start := time.Now()
+	slow := func() directory.Reading {
+		passed := time.Since(start) / 10
+		return directory.Reading{Monotonic: passed, Wall: start.Add(passed).Round(0)}
+	}
 	pod := gatetest.Start(a.t, a.Pool, a.Redis, gatetest.Config{
-		Prefix: prefix, Gate: cfg, Directory: directory.Config{Logger: logger}, Limits: ratelimit.Config{Logger: logger},
+		Prefix: prefix, Gate: cfg, Directory: directory.Config{Logger: logger, Clock: slow}, Limits: ratelimit.Config{Logger: logger},
 	})
 	a.Keys = keys.NewStore(a.Pool, directory.NewAuthor(a.Pool))
-	a.StopGate, a.DatabaseTime = pod.Stop, pod.Directory.DatabaseTime
+	a.StopGate, a.DatabaseTime, a.directory = pod.Stop, pod.Directory.DatabaseTime, pod.Directory
 	return pod.Gate
 }
 
-// NewKey issues a key. Its account and its tier have the same name.
+// NewKey issues a key that the pod knows. Its account and its tier have the same name.
 func (a *API) NewKey(name string, tier keys.TierSpec) string {
 	a.t.Helper()
 	tier.Name, tier.Accounts = name, []string{name}
 	check.NoError(a.t, a.Keys.ApplyTier(a.t.Context(), tier))
 	issued, err := a.Keys.Create(a.t.Context(), keys.NewKey{Account: name, Name: "test"})
 	check.NoError(a.t, err)
+	hash, _ := keys.Parse([]byte(issued.Key))
+	testkit.Eventually(a.t, "the pod knows the key", func() bool {
+		_, status := a.directory.Find(a.t.Context(), hash)
+		return status == directory.Live
+	})
 	return issued.Key
 }
 
@@ -167,8 +185,11 @@ func Keyring(t testing.TB) *webhooks.Keyring {
 	return ring
 }
 
-func (a *API) serve(server *httpapi.Server, network string) {
+// serve starts a server whose requests have a minute, so a busy machine ends none.
+func (a *API) serve(config httpapi.Config, network string) {
 	a.t.Helper()
+	config.HandleTimeout = cmp.Or(config.HandleTimeout, time.Minute)
+	server := httpapi.New(config, a.Deps)
 	address := "127.0.0.1:0"
 	if network == "" {
 		network = "tcp"

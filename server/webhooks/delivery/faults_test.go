@@ -208,7 +208,7 @@ func TestManyHangingReceiversDelayNobodyElse(t *testing.T) {
 	defer close(release)
 	healthy := testkit.StartReceiver(t, nil)
 	b.endpoint(t, healthy.URL)
-	testkit.Run(t, b.patientWorker(t, 256, hanging, healthy).Run) // 60 receivers could hold them all 15 times over
+	testkit.Run(t, b.concurrentWorker(t, 256, hanging, healthy).Run) // 60 receivers could hold them all 15 times over
 	// Many handshakes at once take a busy machine seconds, and a receiver that is met among them is taken to be so slow.
 	b.happen(t, 0)
 	healthy.Next(t)
@@ -239,7 +239,7 @@ func TestAWorkerThatStopsHandsOverWhatItHasNotBegun(t *testing.T) {
 		}
 	})
 	b.endpoint(t, r.URL)
-	first, second := b.patientWorker(t, 0, r), b.patientWorker(t, 0, r)
+	first, second := b.concurrentWorker(t, 0, r), b.concurrentWorker(t, 0, r)
 	ctx, stop := context.WithCancel(t.Context())
 	stopped := make(chan error, 1)
 	go func() { stopped <- first.Run(ctx) }()

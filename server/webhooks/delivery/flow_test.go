@@ -53,7 +53,7 @@ func TestBacklogsOfManyHangingReceiversDelayNobodyElse(t *testing.T) {
 		_, bad := b.endpoint(t, fmt.Sprintf("%s/%d", hanging.URL, n))
 		b.fill(t, bad.ID, each)
 	}
-	testkit.Run(t, b.patientWorker(t, 0, hanging, healthy).Run)
+	testkit.Run(t, b.concurrentWorker(t, 0, hanging, healthy).Run)
 	testkit.Eventually(t, "they all hang", func() bool { return len(hanging.Arrived) >= receivers })
 	b.fill(t, good.ID, 1)
 	healthy.Next(t)
@@ -99,7 +99,7 @@ func TestALateGoneDoesNotDisableTheNewURL(t *testing.T) {
 	})
 	moved := testkit.StartReceiver(t, nil)
 	want, endpoint := b.endpoint(t, old.URL)
-	testkit.Run(t, b.patientWorker(t, 4, old, moved).Run)
+	testkit.Run(t, b.concurrentWorker(t, 4, old, moved).Run)
 	b.fill(t, endpoint.ID, 1)
 	<-entered
 	want.URL = moved.URL

@@ -65,23 +65,23 @@ func (b *bench) worker(t testing.TB, receivers ...*testkit.Receiver) *Worker {
 	return b.workerOf(t, b.config(receivers...), b.pool, b.keyring)
 }
 
-// config is a worker's for some receivers.
+// config returns the settings of a worker for some receivers. It waits for them for longer than the test.
 func (b *bench) config(receivers ...*testkit.Receiver) Config {
 	var authorities strings.Builder
 	for _, r := range receivers {
 		authorities.Write(r.CAPEM())
 	}
 	return Config{
-		Prefix: b.prefix, AllowedRanges: loopback, CAPEM: []byte(authorities.String()), Timeout: 5 * time.Second,
-		RetryDelays: from(time.Millisecond), SweepInterval: 50 * time.Millisecond, LeaseGrace: 5 * time.Second,
+		Prefix: b.prefix, AllowedRanges: loopback, CAPEM: []byte(authorities.String()), Timeout: 4 * patience,
+		RetryDelays: from(time.Millisecond), SweepInterval: 50 * time.Millisecond, LeaseGrace: patience,
 	}
 }
 
-// patientWorker waits for its receivers for longer than the test.
-func (b *bench) patientWorker(t testing.TB, concurrency int, receivers ...*testkit.Receiver) *Worker {
+// concurrentWorker returns a worker that sends so many deliveries at once.
+func (b *bench) concurrentWorker(t testing.TB, concurrency int, receivers ...*testkit.Receiver) *Worker {
 	t.Helper()
 	cfg := b.config(receivers...)
-	cfg.Timeout, cfg.Concurrency = 4*patience, concurrency
+	cfg.Concurrency = concurrency
 	return b.workerOf(t, cfg, b.pool, b.keyring)
 }
 
@@ -329,7 +329,7 @@ func TestAHangingReceiverDelaysNobodyElse(t *testing.T) {
 	healthy := testkit.StartReceiver(t, nil)
 	b.endpoint(t, hanging.URL)
 	b.endpoint(t, healthy.URL)
-	testkit.Run(t, b.patientWorker(t, 0, hanging, healthy).Run)
+	testkit.Run(t, b.concurrentWorker(t, 0, hanging, healthy).Run)
 	const events = 100
 	for n := range events {
 		b.happen(t, n)

@@ -15,9 +15,8 @@ import (
 
 const (
 	// lingerTime and lingerBytes bound what is read after a refusal. Closing at once would reset the connection, and the client
-	// could not read its response.
-	lingerTime  = 2 * time.Second
-	lingerBytes = 4 << 20
+	// could not read its response. holdTime is how long the connection then stays open, unread, if its client has not closed it.
+	lingerTime, lingerBytes, holdTime = 2 * time.Second, 4 << 20, 30 * time.Second
 	// lingerBytesPerSecond bounds what is read of all of them together, lingerBurst at once, in pieces of lingerPiece bytes.
 	lingerBytesPerSecond, lingerBurst, lingerPiece = 4 << 20, 256 << 10, 32 << 10
 )
@@ -126,38 +125,41 @@ func LingerOnClose(ctx *fasthttp.RequestCtx) {
 
 // Close implements net.Conn. It lingers if LingerOnClose was called.
 func (c *conn) Close() error {
+	defer c.listener.remove(c)
 	if c.lingers.Load() {
-		c.listener.linger(c.Conn, time.Now().Add(lingerTime))
+		c.listener.linger(c.Conn, lingerTime, holdTime)
 	}
-	err := c.Conn.Close()
-	c.listener.remove(c)
-	return err
+	return c.Conn.Close()
 }
 
-// linger closes the sending half of a connection and reads on, within limits, so that the client can read its response. All
-// connections that linger share one rate. A connection that gets no share of it waits to the end, open and unread: if it were
-// closed at once, its client would come back at once and send as much again.
-func (l *Listener) linger(c net.Conn, until time.Time) {
+// linger waits for the client to close its side: it reads for one time, and then waits for another. A client whose connection is
+// closed while it sends comes back at once and sends as much again.
+func (l *Listener) linger(c net.Conn, reading, holding time.Duration) {
+	if !l.readOn(c, time.Now().Add(reading)) {
+		select {
+		case <-time.After(holding):
+		case <-l.ctx.Done():
+		}
+	}
+}
+
+// readOn closes the sending half of a connection and reads on, within limits, so that the client can read its response. All
+// connections share one rate of reading. It reports whether the client has closed its side.
+func (l *Listener) readOn(c net.Conn, until time.Time) bool {
 	ctx, cancel := context.WithDeadline(l.ctx, until)
 	defer cancel()
 	half, ok := c.(interface{ CloseWrite() error })
-	if !ok || l.waitLinger(ctx, 1) != nil || half.CloseWrite() != nil || c.SetReadDeadline(until) != nil {
-		return
+	if !ok || l.lingerRate.WaitN(ctx, 1) != nil || half.CloseWrite() != nil || c.SetReadDeadline(until) != nil {
+		return false
 	}
 	for piece, left := make([]byte, lingerPiece), lingerBytes; left > 0; {
 		n, err := c.Read(piece)
-		if err != nil || l.waitLinger(ctx, n) != nil {
-			return
+		if err != nil {
+			return !errors.Is(err, os.ErrDeadlineExceeded)
 		}
-		left -= n
+		if left -= n; l.lingerRate.WaitN(ctx, n) != nil {
+			return false
+		}
 	}
-}
-
-// waitLinger waits for a share of n bytes. It fails when ctx ends, not when it is certain that there is none before.
-func (l *Listener) waitLinger(ctx context.Context, n int) error {
-	err := l.lingerRate.WaitN(ctx, n)
-	if err != nil {
-		<-ctx.Done()
-	}
-	return err
+	return false
 }

@@ -1,33 +1,43 @@
 package wire
 
 import (
+	"context"
 	"errors"
+	"io"
 	"net"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-// endless is a connection whose client never stops sending. It counts what is read, and notes whether its sending half was closed.
-type endless struct {
+// client is a connection whose client sends as much as is read, and closes its side after closesAfter bytes (0: never). It counts what
+// is read, and notes whether its sending half was closed.
+type client struct {
 	net.Conn
-	read   int
-	halved bool
+
+	closesAfter, read int
+	halved            bool
 }
 
-func (e *endless) Read(p []byte) (int, error) { e.read += len(p); return len(p), nil }
+func (c *client) Read(p []byte) (int, error) {
+	if c.closesAfter > 0 && c.read >= c.closesAfter {
+		return 0, io.EOF
+	}
+	c.read += len(p)
+	return len(p), nil
+}
 
-func (e *endless) CloseWrite() error { e.halved = true; return nil }
+func (c *client) CloseWrite() error { c.halved = true; return nil }
 
-func (e *endless) Close() error { return nil }
+func (c *client) Close() error { return nil }
 
-func (e *endless) SetReadDeadline(time.Time) error { return nil }
+func (c *client) SetReadDeadline(time.Time) error { return nil }
 
 // TestReadingEndsWhateverIsSent: neither a request nor what follows its refusal is read without end.
 func TestReadingEndsWhateverIsSent(t *testing.T) {
 	t.Parallel()
 	const most, piece = 1 << 20, 1 << 10
-	sender := &endless{}
+	sender := &client{}
 	l := NewListener(t.Context(), nil, Config{MaxRead: most})
 	c := &conn{Conn: sender, listener: l}
 	buffer := make([]byte, piece)
@@ -38,32 +48,51 @@ func TestReadingEndsWhateverIsSent(t *testing.T) {
 	if !errors.Is(err, ErrTooLong) || sender.read > most+piece {
 		t.Errorf("%d bytes were read of one request: %v", sender.read, err)
 	}
-	sender.read = 0
-	c.lingers.Store(true)
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if sender.read == 0 || sender.read > lingerBytes {
-		t.Errorf("%d bytes were read after the refusal", sender.read)
-	}
 }
 
-func TestAConnectionWaitsOpenWhileOthersLinger(t *testing.T) {
+// TestARefusedConnectionStaysUntilItsClientLeaves: it is read within limits, and then waits unread, but not while the server stops.
+func TestARefusedConnectionStaysUntilItsClientLeaves(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := NewListener(t.Context(), nil, Config{})
-		for range 1 + lingerBytesPerSecond/lingerBurst*int(lingerTime/time.Second) { // the burst, and all of lingerTime
-			l.lingerRate.ReserveN(time.Now(), lingerBurst)
-		}
-		sender := &endless{}
-		c := &conn{Conn: sender, listener: l}
-		c.lingers.Store(true)
-		began := time.Now()
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if waited := time.Since(began); waited != lingerTime || sender.read != 0 || sender.halved {
-			t.Errorf("it waited %s, read %d bytes, told the client to come back: %v", waited, sender.read, sender.halved)
-		}
-	})
+	for name, c := range map[string]struct {
+		closesAfter         int
+		othersLinger, stops bool
+		least, most         time.Duration
+		read, halved        bool
+	}{
+		"the client closes its side":          {closesAfter: lingerPiece, most: time.Second, read: true, halved: true},
+		"the client sends without end":        {least: holdTime, most: holdTime + lingerTime, read: true, halved: true},
+		"others linger":                       {othersLinger: true, least: holdTime, most: holdTime + lingerTime},
+		"the server stops":                    {stops: true, most: lingerTime, read: true, halved: true},
+		"the server stops, and others linger": {othersLinger: true, stops: true, most: lingerTime},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				l := NewListener(ctx, nil, Config{})
+				if c.othersLinger {
+					for range 1 + lingerBytesPerSecond/lingerBurst*int(lingerTime/time.Second) { // the burst, and all of lingerTime
+						l.lingerRate.ReserveN(time.Now(), lingerBurst)
+					}
+				}
+				if c.stops {
+					time.AfterFunc(time.Second, cancel)
+				}
+				sender := &client{closesAfter: c.closesAfter}
+				own := &conn{Conn: sender, listener: l}
+				own.lingers.Store(true)
+				began := time.Now()
+				if err := own.Close(); err != nil {
+					t.Fatal(err)
+				}
+				cancel()
+				if took := time.Since(began); took < c.least || took > c.most {
+					t.Errorf("it took %s, want %s to %s", took, c.least, c.most)
+				}
+				if sender.read > lingerBytes || (sender.read > 0) != c.read || sender.halved != c.halved {
+					t.Errorf("%d bytes were read; the sending half was closed: %v", sender.read, sender.halved)
+				}
+			})
+		})
+	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// refusalTimeout bounds writing to and reading from a connection over the limit.
+	// refusalTimeout bounds writing to, reading from and holding a connection over the limit, each.
 	refusalTimeout = 250 * time.Millisecond
 	// lingeringRefusals bounds the connections over the limit that linger, per second. Beyond it they are closed at once.
 	lingeringRefusals = 50
@@ -83,12 +83,10 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// refuse answers one connection too many and closes it within refusalTimeout. Writing does not wait: the response fits the send
-// buffer of a new connection.
+// refuse answers one connection too many and closes it within half a second. The response fits a new connection's send buffer.
 func (l *Listener) refuse(inner net.Conn) {
 	l.cfg.OnRefused()
-	until := time.Now().Add(refusalTimeout)
-	if inner.SetWriteDeadline(until) == nil {
+	if inner.SetWriteDeadline(time.Now().Add(refusalTimeout)) == nil {
 		_, _ = inner.Write(l.cfg.Refusal())
 	}
 	if !l.refusals.Allow() {
@@ -96,7 +94,7 @@ func (l *Listener) refuse(inner net.Conn) {
 		return
 	}
 	go func() {
-		l.linger(inner, until)
+		l.linger(inner, refusalTimeout, refusalTimeout)
 		_ = inner.Close()
 	}()
 }

@@ -15,10 +15,10 @@ import (
 
 const (
 	// lingerTime and lingerBytes bound what is read after a refusal. Closing at once would reset the connection, and the client
-	// could not read its response. holdTime is how long the connection then stays open, unread, if its client has not closed it.
+	// could not read its response. holdTime is how long the connection then stays open, unread, if its client still sends.
 	lingerTime, lingerBytes, holdTime = 2 * time.Second, 4 << 20, 30 * time.Second
 	// lingerBytesPerSecond bounds what is read of all of them together, lingerBurst at once, in pieces of lingerPiece bytes.
-	lingerBytesPerSecond, lingerBurst, lingerPiece = 4 << 20, 256 << 10, 32 << 10
+	lingerBytesPerSecond, lingerBurst, lingerPiece = 4 << 20, 256 << 10, 4 << 10
 )
 
 // conn is a connection that knows whether it has a request.
@@ -132,8 +132,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// linger waits for the client to close its side: it reads for one time, and then waits for another. A client whose connection is
-// closed while it sends comes back at once and sends as much again.
+// linger reads on for one time. It holds the connection for another if the client still sends: it would only come back at once.
 func (l *Listener) linger(c net.Conn, reading, holding time.Duration) {
 	if !l.readOn(c, time.Now().Add(reading)) {
 		select {
@@ -143,19 +142,21 @@ func (l *Listener) linger(c net.Conn, reading, holding time.Duration) {
 	}
 }
 
-// readOn closes the sending half of a connection and reads on, within limits, so that the client can read its response. All
-// connections share one rate of reading. It reports whether the client has closed its side.
+// readOn closes the sending half of a connection and reads on, so that the client can read its response. All connections share one
+// rate of reading. It reports whether the client has left or is silent.
 func (l *Listener) readOn(c net.Conn, until time.Time) bool {
 	ctx, cancel := context.WithDeadline(l.ctx, until)
 	defer cancel()
-	half, ok := c.(interface{ CloseWrite() error })
-	if !ok || l.lingerRate.WaitN(ctx, 1) != nil || half.CloseWrite() != nil || c.SetReadDeadline(until) != nil {
+	if l.lingerRate.WaitN(ctx, 1) != nil {
 		return false
+	}
+	if half, ok := c.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil || c.SetReadDeadline(until) != nil {
+		return true
 	}
 	for piece, left := make([]byte, lingerPiece), lingerBytes; left > 0; {
 		n, err := c.Read(piece)
 		if err != nil {
-			return !errors.Is(err, os.ErrDeadlineExceeded)
+			return true
 		}
 		if left -= n; l.lingerRate.WaitN(ctx, n) != nil {
 			return false

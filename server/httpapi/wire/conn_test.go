@@ -5,18 +5,19 @@ import (
 	"errors"
 	"io"
 	"net"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-// client is a connection whose client sends as much as is read, and closes its side after closesAfter bytes (0: never). It counts what
-// is read, and notes whether its sending half was closed.
+// client is a connection whose client sends as much as is read. It closes its side after closesAfter bytes (0: never), or is gone.
+// read counts what is read, and halved notes that the sending half was closed.
 type client struct {
 	net.Conn
 
 	closesAfter, read int
-	halved            bool
+	gone, halved      bool
 }
 
 func (c *client) Read(p []byte) (int, error) {
@@ -27,7 +28,13 @@ func (c *client) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (c *client) CloseWrite() error { c.halved = true; return nil }
+func (c *client) CloseWrite() error {
+	if c.gone {
+		return syscall.ENOTCONN
+	}
+	c.halved = true
+	return nil
+}
 
 func (c *client) Close() error { return nil }
 
@@ -55,11 +62,13 @@ func TestARefusedConnectionStaysUntilItsClientLeaves(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		closesAfter         int
+		gone                bool
 		othersLinger, stops bool
 		least, most         time.Duration
 		read, halved        bool
 	}{
 		"the client closes its side":          {closesAfter: lingerPiece, most: time.Second, read: true, halved: true},
+		"the client left before":              {gone: true, most: time.Second},
 		"the client sends without end":        {least: holdTime, most: holdTime + lingerTime, read: true, halved: true},
 		"others linger":                       {othersLinger: true, least: holdTime, most: holdTime + lingerTime},
 		"the server stops":                    {stops: true, most: lingerTime, read: true, halved: true},
@@ -78,7 +87,7 @@ func TestARefusedConnectionStaysUntilItsClientLeaves(t *testing.T) {
 				if c.stops {
 					time.AfterFunc(time.Second, cancel)
 				}
-				sender := &client{closesAfter: c.closesAfter}
+				sender := &client{closesAfter: c.closesAfter, gone: c.gone}
 				own := &conn{Conn: sender, listener: l}
 				own.lingers.Store(true)
 				began := time.Now()

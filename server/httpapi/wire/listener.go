@@ -86,9 +86,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 // refuse answers one connection too many and closes it within half a second. The response fits a new connection's send buffer.
 func (l *Listener) refuse(inner net.Conn) {
 	l.cfg.OnRefused()
-	if inner.SetWriteDeadline(time.Now().Add(refusalTimeout)) == nil {
-		_, _ = inner.Write(l.cfg.Refusal())
-	}
+	_ = inner.SetWriteDeadline(time.Now().Add(refusalTimeout)) // it fails only where writing does
+	_, _ = inner.Write(l.cfg.Refusal())
 	if !l.refusals.Allow() {
 		_ = inner.Close()
 		return

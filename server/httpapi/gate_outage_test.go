@@ -240,7 +240,7 @@ func TestRedisAwayUnderLoadCostsNoRequestAndNoLimit(t *testing.T) {
 			}); n > 0 {
 				t.Errorf("%d passed after the revocation was answered", n)
 			}
-			// Nothing of this key was under way at either edge: what it took before is all that it is charged with.
+			// No request of this key was under way when Redis left or came back, so it is charged with its earlier requests only.
 			taken := 0
 			for range 8 { // a pod that remembers a denial lets one ask, and the others a moment later
 				taken += o.takeAll(closed.Key, 6)
@@ -270,7 +270,7 @@ func (o *outage) judgeFailures(log []answered, leaving, back, recovered time.Tim
 	}
 }
 
-// judgeShares: what a pod let pass while Redis was away is its share of the bucket and of what flowed into it.
+// judgeShares checks that each pod let pass a quarter to all of its share of the bucket and of its refill during the outage.
 func (o *outage) judgeShares(log []answered, tier keys.TierSpec, key string, left, back time.Time) {
 	o.t.Helper()
 	most := (float64(tier.Burst) + float64(tier.Requests)*back.Sub(left).Seconds()) / outagePods

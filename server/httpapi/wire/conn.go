@@ -132,7 +132,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// linger reads on for one time. It holds the connection for another if the client still sends: it would only come back at once.
+// linger reads for a while. If the client still sends then, it also holds the connection: a client that is cut off comes back.
 func (l *Listener) linger(c net.Conn, reading, holding time.Duration) {
 	if !l.readOn(c, time.Now().Add(reading)) {
 		select {

@@ -64,7 +64,7 @@ type API struct {
 	Stop func() error
 	// StopGate ends the gate that New started, as the end of a pod does.
 	StopGate func()
-	// DatabaseTime is PostgreSQL's time as the pod knows it, up to half a second late.
+	// DatabaseTime is PostgreSQL's time as the pod knows it, behind by up to the time since the lease was renewed.
 	DatabaseTime func() time.Time
 
 	t         testing.TB

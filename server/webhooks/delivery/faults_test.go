@@ -239,7 +239,7 @@ func TestAWorkerThatStopsHandsOverWhatItHasNotBegun(t *testing.T) {
 		}
 	})
 	b.endpoint(t, r.URL)
-	first, second := b.concurrentWorker(t, 0, r), b.concurrentWorker(t, 0, r)
+	first, second := b.worker(t, r), b.worker(t, r)
 	ctx, stop := context.WithCancel(t.Context())
 	stopped := make(chan error, 1)
 	go func() { stopped <- first.Run(ctx) }()

@@ -53,7 +53,7 @@ func TestBacklogsOfManyHangingReceiversDelayNobodyElse(t *testing.T) {
 		_, bad := b.endpoint(t, fmt.Sprintf("%s/%d", hanging.URL, n))
 		b.fill(t, bad.ID, each)
 	}
-	testkit.Run(t, b.concurrentWorker(t, 0, hanging, healthy).Run)
+	testkit.Run(t, b.worker(t, hanging, healthy).Run)
 	testkit.Eventually(t, "they all hang", func() bool { return len(hanging.Arrived) >= receivers })
 	b.fill(t, good.ID, 1)
 	healthy.Next(t)

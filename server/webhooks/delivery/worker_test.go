@@ -329,7 +329,7 @@ func TestAHangingReceiverDelaysNobodyElse(t *testing.T) {
 	healthy := testkit.StartReceiver(t, nil)
 	b.endpoint(t, hanging.URL)
 	b.endpoint(t, healthy.URL)
-	testkit.Run(t, b.concurrentWorker(t, 0, hanging, healthy).Run)
+	testkit.Run(t, b.worker(t, hanging, healthy).Run)
 	const events = 100
 	for n := range events {
 		b.happen(t, n)

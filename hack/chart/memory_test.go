@@ -6,8 +6,8 @@ import (
 
 func TestGoCollectsBeforeTheKernelKills(t *testing.T) {
 	for limit, want := range map[string]string{
-		"512Mi": "483183820", "1Gi": "966367641", "1.5Gi": "1449551462", "262144Ki": "241591910", "2Ti": "1979120929996",
-		"500M": "450000000", "1G": "900000000", "300000k": "270000000", "268435456": "241591910",
+		"512Mi": "456340275", "1Gi": "912680550", "1.5Gi": "1369020825", "262144Ki": "228170137", "2Ti": "1869169767219",
+		"500M": "425000000", "1G": "850000000", "300000k": "255000000", "268435456": "228170137",
 	} {
 		for _, set := range []string{"--set", "--set-string"} { // a number, and a text
 			for _, component := range []string{"api", "worker", "operator"} {

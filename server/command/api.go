@@ -52,7 +52,7 @@ func newAPI() *cobra.Command {
 		Short: "Serve the HTTP interface",
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return flags.open(cmd, "api", nil, func(ctx context.Context, p *process) error { return runAPI(ctx, p, &flags) })
+			return flags.open(cmd, "api", postgres.Options{Full: true}, func(ctx context.Context, p *process) error { return runAPI(ctx, p, &flags) })
 		},
 	}
 	flags.register(cmd)
@@ -65,7 +65,7 @@ func newAPI() *cobra.Command {
 		"how long to go on accepting after SIGTERM, while load balancers take note; part of the shutdown grace")
 	flags.registerMemory(cmd)
 	cmd.Flags().IntVar(&flags.mostOfAddress, "max-connections-per-address", 0,
-		"how many connections one client address (IPv6: /64) may have, trusted proxies aside; one more is answered 503; 0: no limit, as behind a load balancer that is not trusted")
+		"maximum connections of one client address (IPv6: /64), except those of trusted proxies; further ones get 503. 0: no limit, as behind a load balancer that is not trusted")
 	cmd.Flags().UintVar(&flags.familyMaxConns, "family-max-conns", 0,
 		"maximum connections to PostgreSQL that history reads of one key family, or developer reads of one account, use at once; further reads wait. 0: a quarter of the pool")
 	cmd.Flags().BoolVar(&flags.trustTraceparent, "trust-traceparent", false,
@@ -80,11 +80,11 @@ func (f *apiFlags) registerMemory(cmd *cobra.Command) {
 		name, usage string
 	}{
 		{&f.memory.CacheMiB, "cache-mib", "memory for papers and answer keys, in MiB; 0: 25 % of the memory limit"},
-		{&f.memory.KeyDirectoryMiB, "key-directory-mib", "memory for the directory of live API keys, in MiB, about 100 bytes a key; " +
-			"a pod whose keys need more does not start; 0: 15 % of the memory limit"},
+		{&f.memory.KeyDirectoryMiB, "key-directory-mib", "memory for the directory of live API keys, in MiB, about 100 bytes a key. " +
+			"A pod whose keys need more does not start. 0: 15 % of the memory limit"},
 		{&f.memory.CompressedMiB, "compressed-mib", "memory for compressed responses that are kept, in MiB; 0: 5 % of the memory limit"},
-		{&f.memory.BodyMiB, "body-mib", "memory for all request bodies together, in MiB; one more is answered 503; 0: 12 % of the memory limit"},
-		{&f.memory.MaxConnections, "max-connections", "connections at once; one more is answered 503; 0: as many as 22 % of the memory limit holds"},
+		{&f.memory.BodyMiB, "body-mib", "memory for all request bodies together, in MiB; further ones get 503. 0: 12 % of the memory limit"},
+		{&f.memory.MaxConnections, "max-connections", "maximum connections at once; further ones get 503. 0: as many as 23 % of the memory limit holds"},
 	} {
 		cmd.Flags().UintVar(flag.target, flag.name, 0, flag.usage)
 	}
@@ -156,7 +156,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	defer func() { _ = wakeClient.Close() }()
 	notifier := webhooks.NewNotifier(wakeClient, p.installation.RedisPrefix(), p.logger)
 	meter := usage.NewMeter(background, usage.MeterConfig{Interval: meterInterval, RollUpAge: rollUpAge, Registerer: p.registry})
-	// What is counted by then is written while the front drains: at the very end there is little time.
+	// The meter writes its counts while the front drains, because little time is left at the very end.
 	stopHastening := context.AfterFunc(ctx, meter.RequestFlush)
 	defer stopHastening()
 	guard, err := p.openGate(background, settings.memory.Directory, gateClient, meter.Count)
@@ -241,7 +241,7 @@ const backgroundConns = 4
 const cutTime = 3 * time.Second
 
 const (
-	// meterInterval is how often a pod writes the use of keys: what one that is killed loses.
+	// meterInterval is how often a pod writes the use of keys. A killed pod loses the counts of one interval.
 	meterInterval = 10 * time.Second
 	// rollUpAge makes usage include requests within a minute: up to 10 s until they are written, 15 s until their batch is
 	// old enough, and up to 5 s until a pod looks.

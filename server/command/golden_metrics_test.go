@@ -19,6 +19,7 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/clustertest"
+	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/testkit/golden"
@@ -99,7 +100,7 @@ func wire(
 	check.NoError(t, fillFromEnvironment(cmd))
 	opened, ended := make(chan *process, 1), make(chan error, 1)
 	go func() {
-		ended <- flags.open(cmd, name, nil, func(ctx context.Context, p *process) error {
+		ended <- flags.open(cmd, name, postgres.Options{}, func(ctx context.Context, p *process) error {
 			opened <- p
 			return run(ctx, p)
 		})

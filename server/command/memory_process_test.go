@@ -43,7 +43,7 @@ func TestAPIPodStaysWithinTheChartsMemory(t *testing.T) {
 		}
 		catalogtest.Publish(t, pool, exam)
 	}
-	s.Env = append(s.Env, "GOMEMLIMIT="+strconv.Itoa(chartLimit/10*9), "GOMAXPROCS=1", "EXAMPREP_LOG_LEVEL=info")
+	s.Env = append(s.Env, "GOMEMLIMIT="+strconv.Itoa(chartLimit/100*85), "GOMAXPROCS=1", "EXAMPREP_LOG_LEVEL=info")
 	var group memoryCgroup
 	if os.Getenv(cgroupVariable) != "" {
 		group = newMemoryCgroup(t, chartLimit)

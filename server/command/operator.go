@@ -17,6 +17,7 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
+	"examprep.dev/server/postgres"
 	"examprep.dev/server/webhooks"
 )
 
@@ -45,7 +46,7 @@ func newOperator() *cobra.Command {
 		Short: "Reconcile ExamContent, WebhookEndpoint and RateTier resources into Postgres",
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return flags.open(cmd, "operator", nil, func(ctx context.Context, p *process) error { return runOperator(ctx, p, &flags) })
+			return flags.open(cmd, "operator", postgres.Options{}, func(ctx context.Context, p *process) error { return runOperator(ctx, p, &flags) })
 		},
 	}
 	flags.register(cmd)

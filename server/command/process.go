@@ -19,7 +19,7 @@ import (
 	"examprep.dev/server/telemetry"
 )
 
-// process is what api, worker and operator stand on.
+// process has what api, worker and operator share.
 type process struct {
 	flags        *processFlags
 	installation postgres.Installation
@@ -29,11 +29,11 @@ type process struct {
 	pool         *pgxpool.Pool
 }
 
-// open runs a process on what every process stands on, its database's connections set as session says, and closes that
-// behind it.
-func (f *processFlags) open(cmd *cobra.Command, name string, session map[string]string, run func(context.Context, *process) error) error {
+// open opens what every process needs, runs the process, and closes it all. The pool's size comes from the flags, not from
+// options.
+func (f *processFlags) open(cmd *cobra.Command, name string, options postgres.Options, run func(context.Context, *process) error) error {
 	ctx := cmd.Context()
-	p, err := openProcess(ctx, name, f, cmd.ErrOrStderr(), session)
+	p, err := openProcess(ctx, name, f, cmd.ErrOrStderr(), options)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (f *processFlags) open(cmd *cobra.Command, name string, session map[string]
 
 // openProcess checks the shared settings, sets up logs, metrics and traces, and waits for a database of the right
 // environment. Close what it returns.
-func openProcess(ctx context.Context, name string, flags *processFlags, stderr io.Writer, session map[string]string) (*process, error) {
+func openProcess(ctx context.Context, name string, flags *processFlags, stderr io.Writer, options postgres.Options) (*process, error) {
 	env, err := parseEnvironment(flags.environment)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func openProcess(ctx context.Context, name string, flags *processFlags, stderr i
 	if err != nil {
 		return nil, err
 	}
-	options := postgres.Options{MaxConns: flags.poolMaxConns, Traced: tracing.Enabled, Session: session}
+	options.MaxConns, options.Traced = flags.poolMaxConns, tracing.Enabled
 	pool, installation, err := openDatabase(ctx, func(ctx context.Context) (*pgxpool.Pool, error) {
 		return postgres.Open(ctx, flags.databaseURL, options)
 	}, env, logger)
@@ -88,7 +88,7 @@ func (p *process) close(ctx context.Context) {
 }
 
 // servers returns the health and metrics servers as parts. They belong to the back: a pod that finishes its work must
-// still answer its probes. More gatherers stand beside the process's own registry.
+// still answer its probes. The metrics server also reads the gatherers in more.
 func (p *process) servers(ready telemetry.Ready, more ...prometheus.Gatherer) []part {
 	telemetry.RegisterReady(p.registry, ready)
 	gatherers := append(prometheus.Gatherers{p.registry}, more...)
@@ -108,7 +108,7 @@ func (p *process) registerStores(pool *pgxpool.Pool, clients ...redisurl.Client)
 	}
 }
 
-// databaseRetry is the wait between two looks for a database that does not answer yet.
+// databaseRetry is the wait between two attempts to reach a database that does not respond yet.
 const databaseRetry = time.Second
 
 // openDatabase waits until the database answers, so that pods and their database may start in any order. A database of

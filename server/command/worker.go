@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"examprep.dev/server/attempts"
+	"examprep.dev/server/postgres"
 	"examprep.dev/server/redisurl"
 	"examprep.dev/server/webhooks"
 	"examprep.dev/server/webhooks/delivery"
@@ -31,7 +32,7 @@ func newWorker() *cobra.Command {
 		Short: "Deliver webhooks and close attempts whose time is over",
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return flags.open(cmd, "worker", delivery.SessionSettings(),
+			return flags.open(cmd, "worker", postgres.Options{Session: delivery.SessionSettings()},
 				func(ctx context.Context, p *process) error { return runWorker(ctx, p, &flags) })
 		},
 	}

@@ -17,10 +17,9 @@ import (
 	"examprep.dev/server/httpapi/endpoint"
 )
 
-// examPaths begins the paths that read the catalogue.
-const examPaths = "/v1/exam-prep/"
-
 const (
+	// examPaths begins the paths that read the catalogue.
+	examPaths = "/v1/exam-prep/"
 	// maxCountryName bounds what is folded and looked up; the longest name of CLDR has 59 characters.
 	maxCountryName = 200
 	// examListBudget bounds the kept orders of the exam list, in bytes.

@@ -18,7 +18,7 @@ import (
 	"examprep.dev/server/httpapi/wire"
 )
 
-// exchange is a request with what only the middlewares know of it.
+// exchange is a request and the data that only the middlewares need.
 type exchange struct {
 	endpoint.Request
 
@@ -111,18 +111,14 @@ const maxRequestID = 128 // bytes
 
 // appendRequestID appends the client's x-request-id if it is 1 to 128 of [A-Za-z0-9._-], else a new UUIDv7.
 func appendRequestID(dst, presented []byte) []byte {
-	if validRequestID(presented) {
-		return append(dst, presented...)
-	}
-	return append(dst, uuid.Must(uuid.NewV7()).String()...)
-}
-
-func validRequestID(id []byte) bool {
 	isOther := func(c rune) bool {
 		isLetter := 'a' <= c|0x20 && c|0x20 <= 'z'
 		return !isLetter && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-'
 	}
-	return len(id) > 0 && len(id) <= maxRequestID && bytes.IndexFunc(id, isOther) < 0
+	if len(presented) == 0 || len(presented) > maxRequestID || bytes.IndexFunc(presented, isOther) >= 0 {
+		return append(dst, uuid.Must(uuid.NewV7()).String()...)
+	}
+	return append(dst, presented...)
 }
 
 // observe counts, times and logs. Each request is logged at level debug, and a failure of the server at level error. A line for
@@ -194,7 +190,7 @@ func (s *Server) requireSession(route *endpoint.Route, next handler) handler {
 	}
 }
 
-// prepare answers 503 on routes that read the catalogue until it was loaded once: "not found" would be wrong then. It reads the
+// prepare returns 503 on routes that read the catalogue until it was loaded once: "not found" would be wrong then. It reads the
 // exam's key, and sets the deadline of a handler that can wait. The gate has a time limit of its own.
 func (s *Server) prepare(route *endpoint.Route, next handler) handler {
 	readsCatalog, hasKey := strings.HasPrefix(route.Path, examPaths), strings.Contains(route.Path, "{exam_key}")

@@ -18,8 +18,9 @@ const (
 	cacheShare       = 25
 	compressedShare  = 5
 	bodyShare        = 12
-	connectionShare  = 22
+	connectionShare  = 23
 	maxShare         = 80 // of all parts
+	cgroupShare      = 85 // of the cgroup's limit; the kernel also counts the pages of the program file, about 55 MiB
 	defaultLimit     = 512 << 20
 	connectionBytes  = 25 << 10 // of an idle connection: two buffers, a context and a stack
 	fewestCacheBytes = 5 << 20  // less holds no large paper
@@ -89,8 +90,8 @@ func (b *Budget) Log(logger *slog.Logger) {
 		"compressed_mib", b.Compressed>>20, "body_mib", b.Bodies>>20, "max_connections", b.Connections)
 }
 
-// Limit returns GOMEMLIMIT, else nine tenths of the cgroup's limit, else 512 MiB, and names its source. The collector keeps to the
-// cgroup's limit too.
+// Limit returns GOMEMLIMIT, else 85 % of the cgroup's limit, else 512 MiB, and names its source. The collector keeps to this part of
+// the cgroup's limit too.
 func Limit() (limit int64, source string) { return limitOf(os.ReadFile) }
 
 func limitOf(readFile func(string) ([]byte, error)) (limit int64, source string) {
@@ -104,8 +105,9 @@ func limitOf(readFile func(string) ([]byte, error)) (limit int64, source string)
 		}
 		const unlimited = 1 << 50 // version 1 writes a large number
 		if bytes, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && bytes < unlimited {
-			debug.SetMemoryLimit(bytes / 10 * 9)
-			return bytes / 10 * 9, "cgroup"
+			limit = bytes / 100 * cgroupShare
+			debug.SetMemoryLimit(limit)
+			return limit, "cgroup"
 		}
 	}
 	return defaultLimit, "default"

@@ -16,9 +16,9 @@ func TestMemoryIsDividedByTheLimitUnlessAFlagOverrides(t *testing.T) {
 		want    Budget // without limit and source
 		refused string
 	}{
-		"of the chart's pod": {limit: 460 * mib, want: Budget{
-			Directory: 460 * mib / 100 * 15, Cache: 460 * mib / 100 * 25, Compressed: 460 * mib / 100 * 5, Bodies: 460 * mib / 100 * 12,
-			Connections: 460 * mib / 100 * 22 / connectionBytes,
+		"of the chart's pod": {limit: 435 * mib, want: Budget{
+			Directory: 435 * mib / 100 * 15, Cache: 435 * mib / 100 * 25, Compressed: 435 * mib / 100 * 5, Bodies: 435 * mib / 100 * 12,
+			Connections: 435 * mib / 100 * 23 / connectionBytes,
 		}},
 		"with every flag": {
 			flags: Overrides{CacheMiB: 10, KeyDirectoryMiB: 20, CompressedMiB: 1, BodyMiB: 2, MaxConnections: 100}, limit: 100 * mib,
@@ -57,8 +57,8 @@ func TestMemoryLimitIsOfGoOfTheCgroupOrTheDefault(t *testing.T) {
 		source  string
 	}{
 		"GOMEMLIMIT":   {goLimit: 123 << 20, files: map[string]string{"/sys/fs/cgroup/memory.max": "1000\n"}, limit: 123 << 20, source: "GOMEMLIMIT"},
-		"cgroup 2":     {goLimit: math.MaxInt64, files: map[string]string{"/sys/fs/cgroup/memory.max": "1000000000\n"}, limit: 900_000_000, source: "cgroup"},
-		"cgroup 1":     {goLimit: math.MaxInt64, files: map[string]string{"/sys/fs/cgroup/memory/memory.limit_in_bytes": "2000000000\n"}, limit: 1_800_000_000, source: "cgroup"},
+		"cgroup 2":     {goLimit: math.MaxInt64, files: map[string]string{"/sys/fs/cgroup/memory.max": "1000000000\n"}, limit: 850_000_000, source: "cgroup"},
+		"cgroup 1":     {goLimit: math.MaxInt64, files: map[string]string{"/sys/fs/cgroup/memory/memory.limit_in_bytes": "2000000000\n"}, limit: 1_700_000_000, source: "cgroup"},
 		"unlimited, 2": {goLimit: math.MaxInt64, files: map[string]string{"/sys/fs/cgroup/memory.max": "max\n"}, limit: defaultLimit, source: "default"},
 		"unlimited, 1": {goLimit: math.MaxInt64, files: map[string]string{"/sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n"}, limit: defaultLimit, source: "default"},
 		"no cgroup":    {goLimit: math.MaxInt64, limit: defaultLimit, source: "default"},

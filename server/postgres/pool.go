@@ -27,6 +27,9 @@ type Options struct {
 	// MaxConns is the pool's size if the URL has no pool_max_conns; 0: DefaultMaxConns. A URL with pool_max_conns cannot be
 	// used by PostgreSQL's own clients.
 	MaxConns int32
+	// Full keeps MaxConns connections open from the start. Requests then wait for a new connection only where one broke or
+	// expired. Opening one takes seconds when the cluster's DNS or the processors are busy.
+	Full bool
 	// Traced makes statements spans of the traces that they are part of.
 	Traced bool
 	// Session has the run-time parameters that are set on each new connection.
@@ -42,6 +45,11 @@ func Open(ctx context.Context, url string, options Options) (*pgxpool.Pool, erro
 	}
 	if cfg.MaxConns == 0 {
 		cfg.MaxConns = cmp.Or(options.MaxConns, DefaultMaxConns)
+	}
+	// Connections that are opened together are not replaced together.
+	cfg.MaxConnLifetimeJitter = cmp.Or(cfg.MaxConnLifetimeJitter, cfg.MaxConnLifetime/6)
+	if options.Full {
+		cfg.MinConns = cfg.MaxConns
 	}
 	if options.Traced {
 		cfg.ConnConfig.Tracer = statementTracer{}
@@ -75,7 +83,7 @@ func parse(url string) (*pgxpool.Config, error) {
 		cfg.ConnConfig.RuntimeParams["application_name"] = "examprep"
 	}
 	if cfg.ConnConfig.ConnectTimeout == 0 {
-		cfg.ConnConfig.ConnectTimeout = 5 * time.Second
+		cfg.ConnConfig.ConnectTimeout = 10 * time.Second // as long as a request may take
 	}
 	return cfg, nil
 }

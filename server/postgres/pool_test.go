@@ -51,6 +51,15 @@ func TestEachConnectionOfAPoolHasItsSettings(t *testing.T) {
 	}
 }
 
+func TestAFullPoolOpensItsConnectionsBeforeTheyAreUsed(t *testing.T) {
+	t.Parallel()
+	pool, err := postgres.Open(t.Context(), testkit.DatabaseURL(t), postgres.Options{MaxConns: 4, Full: true})
+	check.NoError(t, err)
+	t.Cleanup(pool.Close)
+	testkit.Eventually(t, "four idle connections", func() bool { return pool.Stat().IdleConns() == 4 })
+	check.Equal(t, pool.Stat().AcquireCount(), 1, "acquisitions, Open's own included")
+}
+
 func TestAServerIsThereWhoeverHoldsThePoolsConnections(t *testing.T) {
 	t.Parallel()
 	pool := testkit.Open(t, testkit.DatabaseURL(t)+"&pool_max_conns=1")

@@ -7,8 +7,8 @@
       key: {{ .from.key }}
 {{- end }}
 
-{{/* Nine tenths of a quantity of memory, in bytes; empty for one that is written in a way that is not known here. */}}
-{{- define "examprep.nineTenths" -}}
+{{/* 85 % of a quantity of memory, in bytes; empty for one that is written in a way that is not known here. */}}
+{{- define "examprep.goMemoryLimit" -}}
 {{- $text := . | toString }}
 {{- if not (kindIs "string" .) }}
 {{- $text = int64 . | toString }}
@@ -16,11 +16,11 @@
 {{- $units := dict "" 1 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 }}
 {{- if regexMatch "^[0-9]+([.][0-9]+)?([kMGT]|[KMGT]i)?$" $text }}
 {{- $number := regexFind "^[0-9.]+" $text }}
-{{- mulf $number (get $units (trimPrefix $number $text)) 0.9 | int64 }}
+{{- mulf $number (get $units (trimPrefix $number $text)) 0.85 | int64 }}
 {{- end }}
 {{- end }}
 
-{{/* What every process that stays is told. */}}
+{{/* The variables of every process that keeps running. */}}
 {{- define "examprep.processVariables" -}}
 {{- $section := get .root.Values .component }}
 {{- with .root.Values }}
@@ -41,9 +41,9 @@
 {{ include "examprep.secretVariable" (dict "name" "EXAMPREP_ENCRYPTION_KEYS" "from" .encryptionKeys) }}
 {{- end }}
 {{- with ($section.resources.limits).memory }}
-# Go collects harder before the kernel kills, which counts more than Go does: stacks of threads, pages not yet given back.
+# Go collects harder before the kernel kills. The kernel also counts the pages of the program file, about 55 MiB.
 - name: GOMEMLIMIT
-  {{- with include "examprep.nineTenths" . }}
+  {{- with include "examprep.goMemoryLimit" . }}
   value: {{ . | quote }}
   {{- else }}
   valueFrom:

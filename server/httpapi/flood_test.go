@@ -19,8 +19,8 @@ import (
 
 const guessedRequest = "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer guessed\r\n\r\n"
 
-// refusals sends one request with a bad key on each of so many connections at once, and returns how many of the answers
-// announce the end of their connection.
+// refusals opens connections at once, sends one request with a bad key on each, and returns how many of the responses announce
+// the end of their connection.
 func (a *api) refusals(connections int) (closing int) {
 	a.t.Helper()
 	return a.flood(guessedRequest, http.StatusUnauthorized, connections)
@@ -70,7 +70,7 @@ func TestAFloodOfRefusalsWaits(t *testing.T) {
 	check.Equal(t, a.metric("examprep_http_refusals_held_total", nil), held, "answers to a good key that waited")
 }
 
-// TestOnlyStrangersAreHeld: who is known, or is not refused by the gate, never waits.
+// TestOnlyStrangersAreHeld: a client with a valid key, or one that the gate does not refuse, never waits.
 func TestOnlyStrangersAreHeld(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, apitest.Options{})
@@ -139,7 +139,30 @@ func TestOneAddressHasSoManyConnections(t *testing.T) {
 	}
 }
 
-// TestABodyOfFramesIsCut: a body may stay small for ever while what is sent does not.
+// TestRefusedClientsThatGoOnSendingMakeRoom: they have all places, and hold them unread, until a new client connects.
+func TestRefusedClientsThatGoOnSendingMakeRoom(t *testing.T) {
+	t.Parallel()
+	const places = 3
+	a := newAPI(t, apitest.Options{Config: httpapi.Config{MaxConnections: places}})
+	for range places {
+		conn := a.dial(t, "tcp")
+		write(t, conn, openLine+"Host: x\r\nAuthorization: Bearer guessed\r\nContent-Length: 1000000000\r\n\r\n")
+		go func() {
+			piece := make([]byte, 64<<10)
+			for err := error(nil); err == nil; {
+				_, err = conn.Write(piece)
+			}
+		}()
+	}
+	testkit.Within(t, waitFor, "a new client gets a place", func() bool {
+		conn := a.dial(t, "tcp")
+		defer conn.Close()
+		write(t, conn, guessedRequest)
+		return readResponse(t, bufio.NewReader(conn), http.MethodGet).status == http.StatusUnauthorized
+	})
+}
+
+// TestABodyOfFramesIsCut: a body can stay small while its framing grows without end.
 func TestABodyOfFramesIsCut(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, apitest.Options{Config: httpapi.Config{MaxBodyBytes: 1 << 10}})

@@ -48,11 +48,8 @@ var (
 // Continue" nor before the response to an unreadable request. Those would find the deadline of an earlier response, so it is
 // renewed here.
 func TrackState(c net.Conn, state fasthttp.ConnState) {
-	own, ok := c.(*conn)
-	if !ok {
-		return
-	}
-	switch {
+	switch own, ok := c.(*conn); {
+	case !ok: // it is not of a Listener
 	case state == fasthttp.StateActive && own.served: // its request may have arrived with the one before
 		own.busy.Store(true)
 	case state == fasthttp.StateIdle:
@@ -123,23 +120,19 @@ func LingerOnClose(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// Close implements net.Conn. It lingers if LingerOnClose was called.
+// Close implements net.Conn. After LingerOnClose it reads on for a while. If the client still sends then, it also holds the
+// connection, until an eviction at most: a client that is cut off comes back.
 func (c *conn) Close() error {
-	defer c.listener.remove(c)
-	if c.lingers.Load() {
-		c.listener.linger(c.Conn, lingerTime, holdTime)
-	}
-	return c.Conn.Close()
-}
-
-// linger reads for a while. If the client still sends then, it also holds the connection: a client that is cut off comes back.
-func (l *Listener) linger(c net.Conn, reading, holding time.Duration) {
-	if !l.readOn(c, time.Now().Add(reading)) {
+	l := c.listener
+	defer l.remove(c)
+	if c.lingers.Load() && !l.readOn(c.Conn, time.Now().Add(lingerTime)) {
 		select {
-		case <-time.After(holding):
+		case <-time.After(holdTime):
+		case <-l.evictions:
 		case <-l.ctx.Done():
 		}
 	}
+	return c.Conn.Close()
 }
 
 // readOn closes the sending half of a connection and reads on, so that the client can read its response. All connections share one

@@ -16,8 +16,8 @@ import (
 type client struct {
 	net.Conn
 
-	closesAfter, read int
-	gone, halved      bool
+	closesAfter, read    int
+	gone, halved, closed bool
 }
 
 func (c *client) Read(p []byte) (int, error) {
@@ -36,7 +36,16 @@ func (c *client) CloseWrite() error {
 	return nil
 }
 
-func (c *client) Close() error { return nil }
+func (c *client) Close() error {
+	c.closed = true
+	return nil
+}
+
+func (c *client) RemoteAddr() net.Addr { return &net.TCPAddr{} }
+
+func (c *client) SetWriteDeadline(time.Time) error { return nil }
+
+func (c *client) Write(p []byte) (int, error) { return len(p), nil }
 
 func (c *client) SetReadDeadline(time.Time) error { return nil }
 
@@ -104,4 +113,70 @@ func TestARefusedConnectionStaysUntilItsClientLeaves(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestANewConnectionReplacesTheOneThatWasHeldLongest: connections that are served are never closed for a new one, which is refused
+// if no connection is held.
+func TestANewConnectionReplacesTheOneThatWasHeldLongest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		refused := 0
+		inner := &arrivals{clients: make(chan *client, 1)}
+		l := NewListener(ctx, inner, Config{MaxConnections: 3, OnRefused: func() { refused++ }, Refusal: func() []byte { return nil }})
+		accept := func() (*client, net.Conn) {
+			sender := &client{}
+			inner.clients <- sender
+			own, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return sender, own
+		}
+		hold := func(c net.Conn) {
+			c.(*conn).lingers.Store(true) //nolint:errcheck // the listener returns no other type
+			go c.Close()
+			<-time.After(lingerTime + time.Second)
+			synctest.Wait()
+		}
+		served, _ := accept()
+		first, firstConn := accept()
+		second, secondConn := accept()
+		hold(firstConn)
+		hold(secondConn)
+		if first.closed || second.closed {
+			t.Fatal("a connection was closed though there is room")
+		}
+		accept()
+		synctest.Wait()
+		if !first.closed || second.closed || served.closed {
+			t.Errorf("first held: closed %t; second held: closed %t; served: closed %t", first.closed, second.closed, served.closed)
+		}
+		accept()
+		synctest.Wait()
+		if !second.closed || served.closed || refused > 0 {
+			t.Errorf("second held: closed %t; served: closed %t; %d refused", second.closed, served.closed, refused)
+		}
+		inner.clients <- &client{}
+		close(inner.clients)
+		if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) || refused != 1 || served.closed {
+			t.Errorf("with only served connections %d were refused, and Accept returned %v; served: closed %t", refused, err, served.closed)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// arrivals is a listener that accepts the clients of a channel.
+type arrivals struct {
+	net.Listener
+
+	clients chan *client
+}
+
+func (a *arrivals) Accept() (net.Conn, error) {
+	if c, ok := <-a.clients; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
 }

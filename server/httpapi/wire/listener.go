@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// refusalTimeout bounds writing to, reading from and holding a connection over the limit, each.
+	// refusalTimeout bounds writing to a connection over the limit. It then stays open as long, so that its client can read.
 	refusalTimeout = 250 * time.Millisecond
-	// lingeringRefusals bounds the connections over the limit that linger, per second. Beyond it they are closed at once.
-	lingeringRefusals = 50
+	// refusalsOpen is how many connections over the limit stay open, per second. Others are closed at once.
+	refusalsOpen = 50
 	// acceptRetry is the pause after the process ran out of file descriptors.
 	acceptRetry = 50 * time.Millisecond
 )
@@ -48,6 +48,7 @@ type Listener struct {
 	conns     map[*conn]struct{}
 	byAddress map[netip.Addr]int // counts what MaxPerAddress limits
 
+	evictions  chan struct{} // each ends the connection that was held longest
 	lingerRate *rate.Limiter // bytes
 	refusals   *rate.Limiter // connections
 }
@@ -56,9 +57,9 @@ type Listener struct {
 func NewListener(ctx context.Context, inner net.Listener, cfg Config) *Listener {
 	return &Listener{
 		Listener: inner, cfg: cfg, ctx: ctx,
-		conns: make(map[*conn]struct{}), byAddress: make(map[netip.Addr]int),
+		conns: make(map[*conn]struct{}), byAddress: make(map[netip.Addr]int), evictions: make(chan struct{}),
 		lingerRate: rate.NewLimiter(lingerBytesPerSecond, lingerBurst),
-		refusals:   rate.NewLimiter(lingeringRefusals, lingeringRefusals),
+		refusals:   rate.NewLimiter(refusalsOpen, refusalsOpen),
 	}
 }
 
@@ -92,19 +93,23 @@ func (l *Listener) refuse(inner net.Conn) {
 		_ = inner.Close()
 		return
 	}
-	go func() {
-		l.linger(inner, refusalTimeout, refusalTimeout)
-		_ = inner.Close()
-	}()
+	time.AfterFunc(refusalTimeout, func() { _ = inner.Close() })
 }
 
-// admit counts a connection; nil: it is one too many.
+// admit counts a connection. At the limit it replaces the one that was held longest; nil: there is none, so it is one too many.
 func (l *Listener) admit(inner net.Conn) *conn {
 	source := l.source(addressOf(inner.RemoteAddr()))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.conns) >= l.cfg.MaxConnections || source.IsValid() && l.byAddress[source] >= l.cfg.MaxPerAddress {
+	if source.IsValid() && l.byAddress[source] >= l.cfg.MaxPerAddress {
 		return nil
+	}
+	if len(l.conns) >= l.cfg.MaxConnections {
+		select {
+		case l.evictions <- struct{}{}: // to the receiver that waited longest
+		default:
+			return nil
+		}
 	}
 	if source.IsValid() {
 		l.byAddress[source]++

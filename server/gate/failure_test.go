@@ -68,7 +68,14 @@ type remote struct {
 	postgres, redis *testkit.Proxy
 }
 
+// newRemote returns one whose second pod has the time limits of production in its calls to Redis.
 func newRemote(t *testing.T) *remote {
+	t.Helper()
+	return newRemoteWith(t, ratelimit.ClientOptions, 250*time.Millisecond)
+}
+
+// newRemoteWith returns one whose second pod has a client with other options, and another time limit of a call to Redis.
+func newRemoteWith(t *testing.T, options func(*redis.UniversalOptions), callTimeout time.Duration) *remote {
 	t.Helper()
 	own := testkit.StartRedis(t)
 	e := newEnvOn(t, clientOf(t, own), gatetest.Config{Prefix: "p:"})
@@ -79,8 +86,8 @@ func newRemote(t *testing.T) *remote {
 	pool, err := pgxpool.New(t.Context(), r.postgres.URL)
 	check.NoError(t, err)
 	t.Cleanup(pool.Close)
-	r.pod = gatetest.Start(t, pool, testkit.OpenRedis(t, r.redis.URL, ratelimit.ClientOptions), gatetest.Config{
-		Prefix: "p:", Limits: ratelimit.Config{CallTimeout: 250 * time.Millisecond},
+	r.pod = gatetest.Start(t, pool, testkit.OpenRedis(t, r.redis.URL, options), gatetest.Config{
+		Prefix: "p:", Limits: ratelimit.Config{CallTimeout: callTimeout},
 	})
 	return r
 }
@@ -95,7 +102,7 @@ const awayVariable = "GATE_TEST_AWAY"
 
 func TestWithoutPostgresKnownKeysPass(t *testing.T) {
 	t.Parallel()
-	r := newRemote(t)
+	r := newRemoteWith(t, gatetest.PatientClient, gatetest.Patience)
 	r.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
 	key := r.create(t, "endless")
 	testkit.Eventually(t, "the key passes", func() bool { return allowed(r.pod, key) })

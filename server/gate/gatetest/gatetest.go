@@ -2,6 +2,7 @@
 package gatetest
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -25,7 +26,8 @@ func PatientClient(o *redis.UniversalOptions) {
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = Patience, Patience, Patience, Patience
 }
 
-// Config are the settings of a pod's parts. Prefix is needed; a zero CallTimeout of Limits means Patience.
+// Config are the settings of a pod's parts. Prefix is needed. A zero CallTimeout of Limits means Patience, and a zero
+// BoardTimeout of Directory means that CallTimeout.
 type Config struct {
 	Prefix    string
 	Gate      gate.Config
@@ -49,11 +51,10 @@ func New(t testing.TB, pool *pgxpool.Pool, rdb redis.UniversalClient, cfg Config
 	if cfg.Directory.Board == nil {
 		cfg.Directory.Board = directory.NewRedisBoard(rdb, cfg.Prefix)
 	}
+	cfg.Limits.CallTimeout = cmp.Or(cfg.Limits.CallTimeout, Patience)
+	cfg.Directory.BoardTimeout = cmp.Or(cfg.Directory.BoardTimeout, cfg.Limits.CallTimeout)
 	live := directory.New(cfg.Directory, pool)
 	cfg.Limits.Prefix, cfg.Limits.Pods = cfg.Prefix, live.Pods
-	if cfg.Limits.CallTimeout == 0 {
-		cfg.Limits.CallTimeout = Patience
-	}
 	limiter := ratelimit.New(cfg.Limits, rdb)
 	t.Cleanup(func() {
 		limiter.Close()

@@ -60,7 +60,7 @@ func (d *Directory) tell(ctx context.Context) {
 		if d.cfg.Board == nil || !d.Leased() {
 			continue
 		}
-		calling, cancel := context.WithTimeout(ctx, boardTimeout)
+		calling, cancel := context.WithTimeout(ctx, d.cfg.BoardTimeout)
 		stored, err := d.cfg.Board.Tell(calling, number)
 		cancel()
 		if err == nil {
@@ -82,7 +82,7 @@ func (d *Directory) confirm(c *contents, number, stored int64) {
 func (d *Directory) readBoard(_ int, calls []*batch.Call[struct{}, int64]) {
 	number, err := int64(0), errors.New("the directory has no number in Redis to compare with")
 	if d.cfg.Board != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), boardTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), d.cfg.BoardTimeout)
 		defer cancel()
 		number, err = d.cfg.Board.Read(ctx)
 	}

@@ -35,8 +35,8 @@ const (
 	tooLargePause = 10 * time.Second
 	// maxChanges is the maximum number of changes that a renewal returns.
 	maxChanges = 10_000
-	// boardTimeout bounds a call to Redis.
-	boardTimeout = 250 * time.Millisecond
+	// defaultBoardTimeout is Config.BoardTimeout's default.
+	defaultBoardTimeout = 250 * time.Millisecond
 	// boardQueue is the maximum number of requests that wait for the number in Redis.
 	boardQueue = 8192
 
@@ -57,6 +57,8 @@ type Config struct {
 	BudgetSetting string
 	// Board is the number in Redis; nil: none, so nothing passes without a lease.
 	Board *RedisBoard
+	// BoardTimeout bounds a call to Redis (250 ms).
+	BoardTimeout time.Duration
 	// Registerer takes the metrics; nil for none.
 	Registerer prometheus.Registerer
 	// Logger gets transitions and unreadable rows, never keys; nil discards them.
@@ -124,7 +126,7 @@ type Directory struct {
 
 // New returns a directory that reads pool's database by a connection of its own. It does nothing until [Directory.Run].
 func New(cfg Config, pool *pgxpool.Pool) *Directory {
-	cfg.Budget = cmp.Or(cfg.Budget, defaultBudget)
+	cfg.Budget, cfg.BoardTimeout = cmp.Or(cfg.Budget, defaultBudget), cmp.Or(cfg.BoardTimeout, defaultBoardTimeout)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -62,6 +62,8 @@ type settings struct {
 	manyKeys, waiting, examContents int
 	// attackTurns is how often attack and quiet take turns in the hostile part. It is odd, for the median.
 	attackTurns int
+	// scalingTurns is how often one worker and several take turns in the webhooks part. It is odd, for the median.
+	scalingTurns int
 	// reference is an examprep binary that the attempts part compares with; "" for none.
 	reference string
 	// profile is the file that the profile part writes.
@@ -76,11 +78,11 @@ const (
 // parseFlags returns the settings and the parts to run.
 func parseFlags(args []string) (settings, []part, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	s := settings{attackTurns: 5}
+	s := settings{attackTurns: 5, scalingTurns: 3}
 	flags.DurationVar(&s.duration, "duration", 5*time.Second, "how long each thing is measured")
 	only := flags.String("only", usualParts, "parts to run, separated by commas: "+strings.Join(partNames(), ", ")+"; "+allParts+
 		" is all but profile.\nOn two cores the default takes a quarter of an hour, all takes an hour and a half,\nand all with -small -duration 2s takes less than 20 minutes")
-	small := flags.Bool("small", false, "few keys, attempts, deliveries and ExamContents (20000, 20000, 20000, 200), unless a flag says otherwise,\nand one turn of each attack: to see whether everything runs; growth and 1,000 ExamContents are not judged by it")
+	small := flags.Bool("small", false, "few keys, attempts, deliveries and ExamContents (20000, 20000, 20000, 200), unless a flag says otherwise.\nEach attack and each number of workers has one turn. Growth and 1,000 ExamContents are not judged by it")
 	flags.Int64Var(&s.historyAttempts, "history-attempts", 1_000_000, "attempts that the history part loads; 10000000 take minutes and 6 GB")
 	flags.IntVar(&s.manyKeys, "keys", 1_000_000, "keys that the keys part makes")
 	flags.IntVar(&s.waiting, "waiting", 1_000_000, "deliveries that wait in the webhooks part")
@@ -112,7 +114,7 @@ func parseFlags(args []string) (settings, []part, error) {
 // shrink sets the sizes that no flag set to small ones.
 func (s *settings) shrink(flags *flag.FlagSet) {
 	const few, fewResources = 20_000, 200
-	s.attackTurns = 1
+	s.attackTurns, s.scalingTurns = 1, 1
 	given := map[string]bool{}
 	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	if !given["history-attempts"] {

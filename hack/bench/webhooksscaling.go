@@ -7,8 +7,6 @@ import (
 )
 
 const (
-	// scalingTurns is how often one worker and several take turns. It is odd, for the median.
-	scalingTurns = 3
 	// severalWorkers is how many there are where there are several.
 	severalWorkers = 4
 	// scalingEvents is the backlog of an endpoint. It outlasts the time in which new workers find it and open windows and
@@ -54,7 +52,7 @@ func (o *outbox) measureWorkers(ctx context.Context, behaviour string, r *report
 	}
 	o.stack.say("1 and %d workers, %s receivers", severalWorkers, behaviour)
 	single, multiple := &scaling{workers: 1}, &scaling{workers: severalWorkers}
-	for range scalingTurns {
+	for range o.stack.scalingTurns {
 		for _, s := range []*scaling{single, multiple} {
 			if err := o.scale(ctx, s, turn{owner: owner, endpoints: backlogEndpoints, events: scalingEvents}); err != nil {
 				return nil, nil, err
@@ -82,7 +80,7 @@ func (o *outbox) scale(ctx context.Context, s *scaling, backlog turn) error {
 	return err
 }
 
-// moreWorkers starts so many beside the outbox's own, and returns the names of all.
+// moreWorkers starts count workers in addition to the outbox's own, and returns the names of all.
 func (o *outbox) moreWorkers(ctx context.Context, count int) (names []string, stop func(), err error) {
 	var more []*outbox
 	stop = func() {

@@ -39,12 +39,12 @@ func TestMain(m *testing.M) {
 }
 
 func listen() {
+	fmt.Println("listening") // before a test can connect and kill this process
 	listener, err := net.Listen("tcp", os.Getenv("ADDRESS"))
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	fmt.Println("listening")
 	for {
 		conn, err := listener.Accept()
 		if err != nil {

@@ -49,6 +49,7 @@ type completer struct {
 	metrics *metrics
 	logger  *slog.Logger
 	now     func() time.Time
+	timeout time.Duration // of a statement
 }
 
 // run writes until results is closed and empty. After the end of ctx it waits for no outage.
@@ -136,7 +137,7 @@ func (c *completer) complete(ctx context.Context, batch []completion) (int, erro
 		arg.Millis = append(arg.Millis, int32(min(max(r.took, 0), time.Hour)/time.Millisecond)) // a clock can be set back
 		arg.Responses = append(arg.Responses, r.response)
 	}
-	statement, cancel := context.WithTimeout(ctx, storeTimeout)
+	statement, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	written, err := c.queries.Complete(statement, arg)
 	if err != nil {

@@ -42,6 +42,7 @@ type dispatcher struct {
 	tracer   trace.Tracer
 	logger   *slog.Logger
 	now      func() time.Time
+	timeout  time.Duration // of a statement
 	// attempts are those in flight.
 	attempts sync.WaitGroup
 	skipping sync.Mutex
@@ -95,7 +96,7 @@ func (d *dispatcher) take(ctx context.Context, grants []grant) ([]webhooksdb.Lea
 		arg.Endpoints = append(arg.Endpoints, g.endpoint)
 		arg.Rooms = append(arg.Rooms, int32(g.room))
 	}
-	statement, cancel := context.WithTimeout(ctx, storeTimeout)
+	statement, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	rows, err := d.queries.Lease(statement, arg)
 	if err != nil {
@@ -115,7 +116,7 @@ func (d *dispatcher) skipFirst(ctx context.Context, g grant) error {
 		return nil
 	}
 	d.windows.leased(g, 0, true)
-	statement, cancel := context.WithTimeout(ctx, storeTimeout)
+	statement, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	id, err := d.queries.FirstDue(statement, webhooksdb.FirstDueParams{EndpointID: g.endpoint, Skip: d.skipped.ids(d.now())})
 	if err != nil {

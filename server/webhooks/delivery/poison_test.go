@@ -147,7 +147,7 @@ func TestAWorkerStopsWithinItsGrace(t *testing.T) {
 	r := testkit.StartReceiver(t, func(int, http.ResponseWriter, *http.Request) { <-release })
 	defer close(release)
 	_, endpoint := b.endpoint(t, r.URL)
-	cfg := b.config(r)
+	cfg := b.config(t, r)
 	cfg.Timeout, cfg.LeaseGrace = time.Second, time.Second
 	stop := testkit.Run(t, b.workerOf(t, cfg, b.pool, b.keyring).Run)
 	b.fill(t, endpoint.ID, 1)

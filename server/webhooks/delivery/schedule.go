@@ -35,9 +35,6 @@ func nextRetry(delays []time.Duration, failures int, retryAfter time.Duration) (
 // parseRetryAfter reads the header (RFC 9110 §10.2.3): seconds or a date. It returns 0 if there is none or it is invalid.
 func parseRetryAfter(header http.Header, now time.Time) time.Duration {
 	value := header.Get("Retry-After")
-	if value == "" {
-		return 0
-	}
 	if seconds, err := strconv.Atoi(value); err == nil || errors.Is(err, strconv.ErrRange) { // then the nearest there is
 		return time.Duration(max(0, min(seconds, int(maxRetryAfter/time.Second)))) * time.Second
 	}

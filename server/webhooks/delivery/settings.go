@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// storeTimeout limits one statement or Redis call, sweepTimeout one sweep.
+	// storeTimeout bounds a statement, sweepTimeout one sweep.
 	storeTimeout = 5 * time.Second
 	sweepTimeout = 30 * time.Second
 	// firstWait and longestWait limit the wait after a store failed.

@@ -45,6 +45,8 @@ type Config struct {
 	SweepInterval time.Duration
 	// LeaseGrace is how much longer than Timeout a lease lasts (10 s).
 	LeaseGrace time.Duration
+	// StatementTimeout bounds a statement that leases deliveries or writes their results (5 s).
+	StatementTimeout time.Duration
 	// Retention of events, deliveries and attempts, at least MinRetention (webhooks.DefaultRetention). Rows are deleted by the
 	// week.
 	Retention  time.Duration
@@ -60,6 +62,7 @@ func (c Config) withDefaults() Config {
 	c.Timeout = cmp.Or(c.Timeout, acknowledgeTimeout)
 	c.SweepInterval = cmp.Or(c.SweepInterval, time.Second)
 	c.LeaseGrace = cmp.Or(c.LeaseGrace, leaseGrace)
+	c.StatementTimeout = cmp.Or(c.StatementTimeout, storeTimeout)
 	c.Retention = cmp.Or(c.Retention, webhooks.DefaultRetention)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.RetryDelays == nil {
@@ -104,11 +107,11 @@ func New(cfg Config, pool *pgxpool.Pool, client redis.UniversalClient, keyring *
 		sweeper: &sweeper{queries: queries, windows: w, interval: cfg.SweepInterval, metrics: m, logger: logger},
 		dispatcher: &dispatcher{
 			queries: queries, lease: lease, duration: cfg.Timeout + cfg.LeaseGrace, windows: w, skipped: skipped, keyring: keyring,
-			sender: sender, results: results, metrics: m, tracer: cfg.Tracer, logger: logger, now: now,
+			sender: sender, results: results, metrics: m, tracer: cfg.Tracer, logger: logger, now: now, timeout: cfg.StatementTimeout,
 		},
 		completer: &completer{
 			queries: queries, lease: lease, results: results, delays: cfg.RetryDelays, skipped: skipped, health: health,
-			metrics: m, logger: logger, now: now,
+			metrics: m, logger: logger, now: now, timeout: cfg.StatementTimeout,
 		},
 		retention: &retention{
 			pool: pool, queries: queries, keep: cfg.Retention, now: queries.DatabaseTime,

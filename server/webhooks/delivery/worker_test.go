@@ -62,11 +62,12 @@ func newBench(t testing.TB) *bench {
 
 func (b *bench) worker(t testing.TB, receivers ...*testkit.Receiver) *Worker {
 	t.Helper()
-	return b.workerOf(t, b.config(receivers...), b.pool, b.keyring)
+	return b.workerOf(t, b.config(t, receivers...), b.pool, b.keyring)
 }
 
-// config returns the settings of a worker for some receivers. It waits for them for longer than the test.
-func (b *bench) config(receivers ...*testkit.Receiver) Config {
+// config returns the settings of a worker for some receivers. It waits for them for longer than the test, and for PostgreSQL as
+// long as the test does: if PostgreSQL leases deliveries for a worker that has given up, they wait until their lease expires.
+func (b *bench) config(t testing.TB, receivers ...*testkit.Receiver) Config {
 	var authorities strings.Builder
 	for _, r := range receivers {
 		authorities.Write(r.CAPEM())
@@ -74,13 +75,14 @@ func (b *bench) config(receivers ...*testkit.Receiver) Config {
 	return Config{
 		Prefix: b.prefix, AllowedRanges: loopback, CAPEM: []byte(authorities.String()), Timeout: 4 * patience,
 		RetryDelays: from(time.Millisecond), SweepInterval: 50 * time.Millisecond, LeaseGrace: patience,
+		StatementTimeout: patience, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 }
 
 // concurrentWorker returns a worker that sends so many deliveries at once.
 func (b *bench) concurrentWorker(t testing.TB, concurrency int, receivers ...*testkit.Receiver) *Worker {
 	t.Helper()
-	cfg := b.config(receivers...)
+	cfg := b.config(t, receivers...)
 	cfg.Concurrency = concurrency
 	return b.workerOf(t, cfg, b.pool, b.keyring)
 }

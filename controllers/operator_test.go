@@ -264,7 +264,7 @@ func (in *installation) reconcileNow(object client.Object, token string) {
 // served reads what an API pod that starts now would serve as an exam's overview; ok is false when it serves none.
 func (in *installation) served(examKey string) (overview map[string]any, ok bool) {
 	in.t.Helper()
-	snapshot, err := read.OpenSnapshot(in.t.Context(), in.pool, slog.New(slog.DiscardHandler), read.SnapshotConfig{})
+	snapshot, err := read.OpenSnapshot(in.t.Context(), in.pool, slog.New(slog.DiscardHandler), read.SnapshotConfig{LoadTimeout: time.Minute})
 	check.NoError(in.t, err)
 	document, err := snapshot.Overview(examKey)
 	if _, missing := errors.AsType[*catalog.NotFoundError](err); missing {
@@ -285,7 +285,7 @@ func (in *installation) serves(examKey, name, when string) {
 
 func (in *installation) servedPaper(examKey, paperID string) []string {
 	in.t.Helper()
-	snapshot, err := read.OpenSnapshot(in.t.Context(), in.pool, slog.New(slog.DiscardHandler), read.SnapshotConfig{})
+	snapshot, err := read.OpenSnapshot(in.t.Context(), in.pool, slog.New(slog.DiscardHandler), read.SnapshotConfig{LoadTimeout: time.Minute})
 	check.NoError(in.t, err)
 	paper, err := snapshot.Paper(in.t.Context(), examKey, paperID)
 	check.NoError(in.t, err)

@@ -44,7 +44,7 @@ func (in *installation) deliver(r *testkit.Receiver) {
 	redis, prefix := testkit.Redis(in.t)
 	worker, err := delivery.New(delivery.Config{
 		Prefix: prefix, AllowedRanges: loopback(), RetryDelays: slices.Repeat([]time.Duration{time.Millisecond}, 5), SweepInterval: 20 * time.Millisecond,
-		CAPEM: r.CAPEM(),
+		CAPEM: r.CAPEM(), Timeout: time.Minute, LeaseGrace: time.Minute, StatementTimeout: time.Minute,
 	}, in.pool, redis, testKeyring(in.t))
 	check.NoError(in.t, err)
 	testkit.Run(in.t, worker.Run)

@@ -1,6 +1,7 @@
 package attempts
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -58,6 +59,8 @@ type Config struct {
 	Now func() time.Time
 	// Bulkhead bounds the connections that one key family uses at once outside of a batch; nil: no bound.
 	Bulkhead *postgres.Bulkhead
+	// BatchTimeout bounds a batch (10 s). It is as long as the HTTP interface waits, so no batch fails earlier than its callers.
+	BatchTimeout time.Duration
 	// Registerer takes the metrics of batches; nil: none.
 	Registerer prometheus.Registerer
 }
@@ -111,7 +114,7 @@ func NewService(cfg Config, pool *pgxpool.Pool, papers Papers, notifier Notifier
 	queries := attemptsdb.New(pool)
 	return &Service{
 		secret: cfg.NamespaceSecret, now: cfg.Now, bulkhead: cfg.Bulkhead, queries: queries, papers: papers,
-		writer: newWriter(queries, notifier, cfg.Registerer),
+		writer: newWriter(queries, notifier, cmp.Or(cfg.BatchTimeout, batchTimeout), cfg.Registerer),
 		opened: otter.Must(&otter.Options[uuid.UUID, *attemptRow]{MaximumSize: maxOpened}),
 	}, nil
 }

@@ -27,7 +27,7 @@ const (
 	batchesInFlight = 4
 	// queueSize is the maximum number of calls of one kind that wait. A further call fails at once.
 	queueSize = 4096
-	// batchTimeout bounds a batch. It is as long as the HTTP interface waits, so no batch fails earlier than its callers.
+	// batchTimeout is Config.BatchTimeout's default.
 	batchTimeout = 10 * time.Second
 )
 
@@ -40,7 +40,7 @@ type writer struct {
 }
 
 // newWriter starts a writer. Close it after the last call.
-func newWriter(queries *attemptsdb.Queries, notifier Notifier, registerer prometheus.Registerer) *writer {
+func newWriter(queries *attemptsdb.Queries, notifier Notifier, timeout time.Duration, registerer prometheus.Registerer) *writer {
 	life, stop := context.WithCancel(context.Background())
 	q := statements{queries}
 	notify := func(results []attemptsdb.CloseAttemptRow) {
@@ -53,17 +53,17 @@ func newWriter(queries *attemptsdb.Queries, notifier Notifier, registerer promet
 		}
 	}
 	return &writer{
-		opens: newGroup(life, registerer, statement[attemptsdb.OpenAttemptParams, struct{}]{
+		opens: newGroup(life, timeout, registerer, statement[attemptsdb.OpenAttemptParams, struct{}]{
 			name: "open", one: q.openOne, many: q.openMany,
 			// All opens of a key lock this counter.
 			lock: func(seed maphash.Seed, p *attemptsdb.OpenAttemptParams) uint64 {
 				return maphash.Comparable(seed, keyCounter(*p))
 			},
 		}),
-		finds: newGroup(life, registerer, statement[uuid.UUID, *attemptRow]{
+		finds: newGroup(life, timeout, registerer, statement[uuid.UUID, *attemptRow]{
 			name: "find", one: q.findOne, many: q.findMany,
 		}),
-		closes: newGroup(life, registerer, statement[attemptsdb.CloseAttemptParams, attemptsdb.CloseAttemptRow]{
+		closes: newGroup(life, timeout, registerer, statement[attemptsdb.CloseAttemptParams, attemptsdb.CloseAttemptRow]{
 			name: "close", one: q.closeOne, many: q.closeMany, committed: notify,
 			lock: func(seed maphash.Seed, p *attemptsdb.CloseAttemptParams) uint64 {
 				return maphash.Comparable(seed, p.ID)
@@ -107,11 +107,12 @@ type group[Q, R any] struct {
 	statement[Q, R]
 
 	life    context.Context //nolint:containedctx // a batch belongs to no caller
+	timeout time.Duration
 	batches *batch.Batcher[call[Q], R]
 }
 
-func newGroup[Q, R any](life context.Context, registerer prometheus.Registerer, s statement[Q, R]) *group[Q, R] {
-	g := &group[Q, R]{statement: s, life: life}
+func newGroup[Q, R any](life context.Context, timeout time.Duration, registerer prometheus.Registerer, s statement[Q, R]) *group[Q, R] {
+	g := &group[Q, R]{statement: s, life: life, timeout: timeout}
 	seed := maphash.MakeSeed()
 	cfg := batch.Config[call[Q], R]{
 		Size: batchSize, InFlight: batchesInFlight, Queue: queueSize, Run: g.run,
@@ -141,7 +142,7 @@ func (g *group[Q, R]) do(ctx context.Context, family uuid.UUID, params Q) (R, er
 
 // run answers a batch. The batch has a context of its own, so a caller that leaves cancels only its own call.
 func (g *group[Q, R]) run(_ int, calls []*batch.Call[call[Q], R]) {
-	ctx, cancel := context.WithTimeout(g.life, batchTimeout)
+	ctx, cancel := context.WithTimeout(g.life, g.timeout)
 	defer cancel()
 	results, errs := g.results(ctx, calls)
 	if g.committed != nil {

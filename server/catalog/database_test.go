@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strings"
@@ -100,6 +101,7 @@ func (b *bench) snapshot(t *testing.T, cfg read.SnapshotConfig) *read.Snapshot {
 	if cfg.PollInterval == 0 {
 		cfg.PollInterval = time.Hour
 	}
+	cfg.LoadTimeout = cmp.Or(cfg.LoadTimeout, time.Minute)
 	s, err := read.OpenSnapshot(t.Context(), b.pool, slog.New(slog.DiscardHandler), cfg)
 	check.NoError(t, err)
 	return s

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"testing"
+	"time"
 
 	"examprep.dev/controllers/clustertest"
 	"examprep.dev/server/postgres"
@@ -25,6 +26,9 @@ func TestMain(m *testing.M) {
 	}
 	clustertest.Main(m)
 }
+
+// redelivery is longer than a delivery takes if a busy machine loses its lease and its first attempt: 20 s and a retry.
+const redelivery = 2 * time.Minute
 
 // env is an installation whose processes are this test binary. Everything that leaves them is recorded.
 type env struct {

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/server/catalog/catalogtest"
+	"examprep.dev/server/keys"
 	"examprep.dev/server/sessions"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
@@ -75,7 +76,7 @@ func credentialsCountAtHome(t *testing.T, own, other *neighbour) {
 
 func eventsArriveAtHome(t *testing.T, own, other *neighbour) {
 	t.Helper()
-	testkit.Eventually(t, "both events are delivered", func() bool {
+	testkit.Within(t, redelivery, "both events are delivered", func() bool {
 		return count(t, own.pool, "webhook_deliveries WHERE state = 'delivered'") == 2
 	})
 	received := own.deliveries.Bytes()
@@ -131,7 +132,7 @@ func newNeighbour(t *testing.T, s *env) *neighbour {
 	return n
 }
 
-// adopt gives a new key of one installation to another as well, as a copy of the database would.
+// adopt gives a new key of one installation to another as well, as a copy of the database would, and waits for its pods.
 func adopt(t *testing.T, from, to *neighbour) {
 	t.Helper()
 	from.key = from.newKey()
@@ -141,6 +142,7 @@ func adopt(t *testing.T, from, to *neighbour) {
 	check.NoError(t, from.pool.QueryRow(t.Context(), "SELECT id, family_id, prefix, hash FROM api_keys ORDER BY id DESC LIMIT 1").Scan(&id, &family, &prefix, &hash))
 	testkit.Exec(t, to.pool, `INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
 		SELECT $1, a.id, $2, $3, $4 FROM accounts a WHERE a.name = $5`, id, family, prefix, hash, canary)
+	to.env.Run(t, "keys", "tier", prefix, keys.DefaultTier)
 	to.key = from.key
 }
 

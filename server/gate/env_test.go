@@ -2,6 +2,7 @@ package gate_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -60,16 +61,30 @@ func (e *env) newPodWith(t testing.TB, cfg gatetest.Config) *gatetest.Pod {
 	return gatetest.Start(t, e.pool, testkit.OpenRedis(t, testkit.RedisURL(t), gatetest.PatientClient), cfg)
 }
 
-func (e *env) create(t testing.TB, tier string) keys.CreatedKey {
+func (e *env) create(t testing.TB, tier string) (created keys.CreatedKey) {
 	t.Helper()
-	created, err := e.store.Create(t.Context(), keys.NewKey{Account: "acme", Tier: tier})
-	check.NoError(t, err)
+	confirmed(t, func() (err error) {
+		created, err = e.store.Create(t.Context(), keys.NewKey{Account: "acme", Tier: tier})
+		return err
+	})
 	return created
 }
 
 func (e *env) tier(t testing.TB, spec keys.TierSpec) {
 	t.Helper()
-	check.NoError(t, e.store.ApplyTier(t.Context(), spec))
+	confirmed(t, func() error { return e.store.ApplyTier(t.Context(), spec) })
+}
+
+// confirmed repeats a change until all pods have confirmed it, since on a busy machine that can take longer than the store waits.
+func confirmed(t testing.TB, change func() error) {
+	t.Helper()
+	var err error
+	testkit.Eventually(t, "the change is confirmed", func() bool {
+		err = change()
+		_, unconfirmed := errors.AsType[*keys.UnconfirmedError](err)
+		return !unconfirmed
+	})
+	check.NoError(t, err)
 }
 
 func bearer(key string) []byte { return []byte("Bearer " + key) }

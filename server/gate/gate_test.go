@@ -120,6 +120,7 @@ func TestAnExpiredKeyIsRefused(t *testing.T) {
 func TestATierChangeTakesEffectWithTheAnswer(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, gatetest.Config{})
+	e.tier(t, keys.TierSpec{Name: keys.DefaultTier, Requests: 120, Period: 24 * time.Hour}) // no token returns meanwhile
 	key := e.create(t, "")
 	spent := e.gate.Check(t.Context(), bearer(key.Key), client)
 	if spent.Limit != 120 || spent.Remaining != 119 {

@@ -20,7 +20,8 @@ import (
 	"examprep.dev/server/webhooks/delivery"
 )
 
-// receive runs a receiver that answers by a status, and a worker that trusts it.
+// receive runs a receiver that answers by a status, and a worker that trusts it and never gives up a statement or a response
+// before its test does.
 func (c *console) receive(status int) *testkit.Receiver {
 	c.test.Helper()
 	receiver := testkit.StartReceiver(c.test, nil)
@@ -28,6 +29,7 @@ func (c *console) receive(status int) *testkit.Receiver {
 	client, prefix := testkit.Redis(c.test)
 	worker, err := delivery.New(delivery.Config{
 		Prefix: prefix, AllowedRanges: loopback, RetryDelays: slices.Repeat([]time.Duration{time.Millisecond}, 5), SweepInterval: 50 * time.Millisecond, CAPEM: receiver.CAPEM(),
+		Timeout: time.Minute, LeaseGrace: time.Minute, StatementTimeout: time.Minute,
 	}, c.Pool, client, c.keyring)
 	check.NoError(c.test, err)
 	testkit.Run(c.test, worker.Run)

@@ -21,10 +21,12 @@ import (
 	"examprep.dev/server/testkit/ports"
 )
 
-// Redis returns a client of the test server, and a prefix for names that no other test uses.
+// Redis returns a client of the test server, and a prefix for names that no other test uses. The client waits long: it repeats a
+// call that it gave up, and Redis may run both.
 func Redis(t testing.TB) (client redis.UniversalClient, prefix string) {
 	t.Helper()
-	return OpenRedis(t, RedisURL(t), nil), "test:" + uuid.NewString() + ":"
+	patient := func(o *redis.UniversalOptions) { o.ReadTimeout = time.Minute }
+	return OpenRedis(t, RedisURL(t), patient), "test:" + uuid.NewString() + ":"
 }
 
 // OpenRedis returns a client of the server at address. adjust can change the client's options; it can be nil.

@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -28,7 +29,7 @@ const (
 	batchKeys = 2048
 	// databaseTimeout bounds a flush, and a transaction of a roll-up.
 	databaseTimeout = 10 * time.Second
-	// lastFlushTime bounds the last flush and roll-up: the process is about to end.
+	// lastFlushTime is MeterConfig.LastFlushTime's default.
 	lastFlushTime = 2 * time.Second
 	// backlogValid is how long the gauges report a measured backlog: other pods can have added it since.
 	backlogValid  = time.Minute
@@ -41,6 +42,8 @@ type MeterConfig struct {
 	Interval time.Duration
 	// RollUpAge is the age of the oldest batch, of any pod, at which [Meter.Run] adds all batches to key_usage.
 	RollUpAge time.Duration
+	// LastFlushTime bounds the last flush and roll-up (2 s): the process is about to end.
+	LastFlushTime time.Duration
 	// Now is the clock; nil for time.Now. Registerer receives the meter's metrics; nil for none.
 	Now        func() time.Time
 	Registerer prometheus.Registerer
@@ -238,7 +241,7 @@ func repeat(ctx context.Context, interval time.Duration, requests <-chan struct{
 // flushLast retries until all is written, or the time is up. The time that is left is for a roll-up; another pod adds the
 // rest. It counts the requests that it cannot write as lost, though some of them may be stored.
 func (m *Meter) flushLast(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, lastFlushTime)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(m.cfg.LastFlushTime, lastFlushTime))
 	defer cancel()
 	for m.Flush(ctx) != nil && ctx.Err() == nil {
 		select {

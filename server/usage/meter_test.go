@@ -18,7 +18,7 @@ import (
 )
 
 func newMeter(pool *pgxpool.Pool, c *clock) *usage.Meter {
-	return usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Now: c.now})
+	return usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Now: c.now, LastFlushTime: 30 * time.Second})
 }
 
 func flush(t *testing.T, meter *usage.Meter) {

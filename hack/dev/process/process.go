@@ -273,14 +273,16 @@ func (c *child) live(first bool) (state string, logStart int64, err error) {
 		cmd = c.command(log)
 		err = cmd.Start()
 	}
+	if err == nil {
+		if err := os.WriteFile(c.pidFile, []byte(strconv.Itoa(cmd.Process.Pid)+"\n"), 0o644); err != nil {
+			c.supervisor.report("%s: write its process id: %v", c.spec.Name, err)
+		}
+	}
 	if first {
 		c.started <- err
 	}
 	if err != nil {
 		return "", logStart, err
-	}
-	if err := os.WriteFile(c.pidFile, []byte(strconv.Itoa(cmd.Process.Pid)+"\n"), 0o644); err != nil {
-		c.supervisor.report("%s: write its process id: %v", c.spec.Name, err)
 	}
 	gone := make(chan struct{})
 	stopping := make(chan struct{})

@@ -87,7 +87,7 @@ func TestPlayFindsOutHowAConnectionEnds(t *testing.T) {
 		}, end: wire.Malformed},
 		"silent": {
 			answer: func(_ *net.TCPConn, reader *bufio.Reader) { _, _ = io.Copy(io.Discard, reader) },
-			change: func(c *wire.Conversation) { c.Limit = 100 * time.Millisecond }, end: wire.Silent,
+			change: func(c *wire.Conversation) { c.Limit = 2 * time.Second }, end: wire.Silent,
 		},
 		"a response that nobody expects": {answer: func(conn *net.TCPConn, reader *bufio.Reader) {
 			readHead(reader)

@@ -47,16 +47,6 @@ func collect(t *testing.T, r *testkit.Receiver, events []webhooks.Event) (duplic
 	return duplicates
 }
 
-// brisk are settings under which what was lost is found again within seconds.
-func (b *bench) brisk(t *testing.T, r *testkit.Receiver) Config {
-	t.Helper()
-	return Config{
-		Prefix: b.prefix, AllowedRanges: loopback, Timeout: 3 * time.Second, LeaseGrace: time.Second,
-		RetryDelays: from(10 * time.Millisecond), SweepInterval: 50 * time.Millisecond,
-		CAPEM: r.CAPEM(),
-	}
-}
-
 func TestNothingIsLostWhenRedisIsKilledAndComesBackEmpty(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -66,7 +56,7 @@ func TestNothingIsLostWhenRedisIsKilledAndComesBackEmpty(t *testing.T) {
 	r := testkit.StartReceiver(t, nil)
 	b.endpoint(t, r.URL)
 	for range 2 {
-		w := b.workerOf(t, b.brisk(t, r), b.pool, b.keyring)
+		w := b.worker(t, r)
 		testkit.Run(t, w.Run)
 	}
 	events := make([]webhooks.Event, 0, 300)
@@ -142,7 +132,7 @@ func TestAWorkerProcessThatIsKilledMidDeliveryIsReplaced(t *testing.T) {
 			<-killed
 		}
 	})
-	cfg := b.brisk(t, r)
+	cfg := b.config(t, r)
 	b.endpoint(t, r.URL)
 	victim := exec.CommandContext(t.Context(), os.Args[0])
 	victim.Env = append(os.Environ(),
@@ -175,9 +165,7 @@ func TestAnOutcomeOutlivesPostgresBeingAway(t *testing.T) {
 		}
 	})
 	b.endpoint(t, r.URL)
-	cfg := b.brisk(t, r)
-	cfg.Timeout, cfg.LeaseGrace = 4*patience, patience
-	w := b.workerOf(t, cfg, b.pool, b.keyring)
+	w := b.worker(t, r)
 	testkit.Run(t, w.Run)
 	b.happen(t, 1)
 	<-entered
@@ -293,7 +281,7 @@ func TestSecretsMoveToTheNewEncryptionKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := b.workerOf(t, b.brisk(t, r), b.pool, ring)
+		w := b.workerOf(t, b.config(t, r), b.pool, ring)
 		return testkit.Run(t, w.Run)
 	}
 	stop := start(newKey + "," + testKeys)
@@ -316,10 +304,10 @@ func TestASecretThatCannotBeReadCostsNoTry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := b.workerOf(t, b.brisk(t, r), b.pool, stranger)
+	w := b.workerOf(t, b.config(t, r), b.pool, stranger)
 	stop := testkit.Run(t, w.Run)
 	b.happen(t, 1)
-	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'pending' AND attempt = 0 AND next_attempt_at > now() + interval '20 seconds'")
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'pending' AND attempt = 0 AND next_attempt_at > created_at + interval '20 seconds'")
 	stop()
 	if unsigned := testutil.ToFloat64(w.dispatcher.metrics.unreadableSecrets); unsigned != 1 {
 		t.Errorf("%v tries counted as unsigned", unsigned)

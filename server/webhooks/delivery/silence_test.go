@@ -3,9 +3,20 @@ package delivery
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"examprep.dev/server/testkit"
 )
+
+// brisk returns settings of production but for shorter times: a lost lease ends after 4 s.
+func (b *bench) brisk(t *testing.T, r *testkit.Receiver) Config {
+	t.Helper()
+	return Config{
+		Prefix: b.prefix, AllowedRanges: loopback, Timeout: 3 * time.Second, LeaseGrace: time.Second,
+		RetryDelays: from(10 * time.Millisecond), SweepInterval: 50 * time.Millisecond,
+		CAPEM: r.CAPEM(),
+	}
+}
 
 func TestRelayingGoesOnAfterPostgresConnectionsWentSilent(t *testing.T) {
 	t.Parallel()

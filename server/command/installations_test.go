@@ -142,7 +142,7 @@ func adopt(t *testing.T, from, to *neighbour) {
 	check.NoError(t, from.pool.QueryRow(t.Context(), "SELECT id, family_id, prefix, hash FROM api_keys ORDER BY id DESC LIMIT 1").Scan(&id, &family, &prefix, &hash))
 	testkit.Exec(t, to.pool, `INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
 		SELECT $1, a.id, $2, $3, $4 FROM accounts a WHERE a.name = $5`, id, family, prefix, hash, canary)
-	to.env.Run(t, "keys", "tier", prefix, keys.DefaultTier)
+	to.Run(t, "keys", "tier", prefix, keys.DefaultTier)
 	to.key = from.key
 }
 

@@ -68,6 +68,7 @@ func (b *bench) worker(t testing.TB, receivers ...*testkit.Receiver) *Worker {
 // config returns the settings of a worker for some receivers. It waits for them for longer than the test, and for PostgreSQL as
 // long as the test does: if PostgreSQL leases deliveries for a worker that has given up, they wait until their lease expires.
 func (b *bench) config(t testing.TB, receivers ...*testkit.Receiver) Config {
+	t.Helper()
 	var authorities strings.Builder
 	for _, r := range receivers {
 		authorities.Write(r.CAPEM())

@@ -32,7 +32,7 @@ import (
 	"examprep.dev/server/webhooks"
 )
 
-// patience is how long a test waits for what must happen; a good run never needs a hundredth of it.
+// patience bounds each wait of a test. A good run needs less than a hundredth of it.
 const patience = 60 * time.Second
 
 type installation struct {
@@ -40,7 +40,7 @@ type installation struct {
 	kube client.Client
 	pool *pgxpool.Pool
 	deps Deps
-	// options are the manager's, beside those that operate sets.
+	// options are the manager's. operate sets the others.
 	options    Options
 	config     *rest.Config
 	spaces     []string
@@ -148,7 +148,7 @@ func (in *installation) countedConfig() *rest.Config {
 	return config
 }
 
-// writeCounter counts requests that are no reads; events are left out, which are sent when it suits the recorder.
+// writeCounter counts requests that write, except events: the recorder sends them at any time.
 type writeCounter struct {
 	next http.RoundTripper
 	n    *atomic.Int64

@@ -99,7 +99,7 @@ func TestDeclaredEndpointGetsSignedEventsAndShowsItsHealth(t *testing.T) {
 	in.until(endpoint, v1alpha1.ConditionReady, "False", v1alpha1.ReasonDisabled)
 	in.until(endpoint, v1alpha1.ConditionStalled, "True", v1alpha1.ReasonDisabled)
 
-	// As the message says: mend the receiver, suspend, resume.
+	// As the message says: repair the receiver, suspend, resume.
 	r.Status.Store(http.StatusOK)
 	edit(in, endpoint, func(e *v1alpha1.WebhookEndpoint) { e.Spec.Suspend = true })
 	in.ready(endpoint)
@@ -110,8 +110,8 @@ func TestDeclaredEndpointGetsSignedEventsAndShowsItsHealth(t *testing.T) {
 	in.delivering(endpoint, "True", v1alpha1.ReasonDelivering)
 }
 
-// delivering asks for a look at the delivery health until the condition is as wanted: by itself the operator looks only
-// every minute.
+// delivering makes the operator read the delivery health until the condition has this status and reason. Otherwise the
+// operator reads it once a minute.
 func (in *installation) delivering(endpoint *v1alpha1.WebhookEndpoint, status metav1.ConditionStatus, reason string) {
 	in.t.Helper()
 	in.eventually("Delivering="+string(status)+"/"+reason, func() (bool, string) {

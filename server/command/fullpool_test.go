@@ -48,7 +48,9 @@ func TestFullPoolStopsNeitherGateNorUsageNorHealth(t *testing.T) {
 	testkit.Eventually(t, "the pool is full", func() bool { return testkit.Get[bool](t, pool, blocked+"count(*) = 2 FROM blocked") })
 	answered := func() {
 		t.Helper()
-		testkit.Eventually(t, "the pod is ready", func() bool { return testkit.Answers(pod.Health, "/readyz") })
+		if !testkit.Answers(pod.Health, "/readyz") {
+			t.Error("the pod is not ready")
+		}
 		answer, body := testkit.Call(t, http.DefaultTransport.RoundTrip, http.MethodGet, "http://"+pod.Address+"/v1/exam-prep/list", "",
 			map[string]string{"Authorization": "Bearer " + key})
 		check.Equal(t, answer.StatusCode, http.StatusOK, "a request with a key: %s", body)
@@ -61,10 +63,13 @@ func TestFullPoolStopsNeitherGateNorUsageNorHealth(t *testing.T) {
 			(SELECT max(written_at) FROM key_usage_writers), '-infinity') FROM blocked`)
 	})
 	answered()
+	metrics := pod.Scrape()
 	for _, want := range []string{
 		"\nexamprep_store_up{store=\"postgres\"} 1", "\nexamprep_key_usage_flush_failures_total 0", "\nexamprep_keys_lease_valid 1",
 	} {
-		testkit.Eventually(t, want, func() bool { return strings.Contains(pod.Scrape(), want) })
+		if !strings.Contains(metrics, want) {
+			t.Errorf("the metrics lack %s", want)
+		}
 	}
 	if issued := s.NewKey(t, "other"); issued == "" { // a command has connections of its own, and the pod applies the change
 		t.Error("no key")

@@ -162,8 +162,8 @@ func (e *env) dumpDatabase() []byte {
 	return dump
 }
 
-// databaseStatistics is what PostgreSQL keeps beside the tables: samples of their values, and the statements that it
-// remembers.
+// databaseStatistics returns what PostgreSQL stores in addition to the tables: samples of their values, and statements that
+// ran.
 func databaseStatistics(t *testing.T, pool *pgxpool.Pool) []byte {
 	t.Helper()
 	testkit.Exec(t, pool, "ANALYZE")

@@ -96,8 +96,8 @@ func (s *span) isChildOf(parent *span) bool {
 
 const callersTrace = "0af7651916cd43dd8448eb211c80319c"
 
-// submitTraced opens and submits an attempt through real processes, as a caller that says that it belongs to a trace, and
-// waits until both events are delivered and told of.
+// submitTraced opens and submits an attempt through real processes, as part of a caller's trace. It waits until both events
+// are delivered and their spans are collected.
 func submitTraced(t *testing.T, apiFlags ...string) (*collector, *client) {
 	t.Helper()
 	s := newEnv(t)

@@ -41,7 +41,7 @@ func newWorker() *cobra.Command {
 	encryptionKeysFlag(cmd, &flags.encryptionKeys)
 	cmd.Flags().StringSliceVar(&flags.allowCIDRs, "webhook-allow-cidr", nil,
 		"CIDR ranges outside the public internet that webhooks of endpoints declared in the cluster may reach")
-	cmd.Flags().StringVar(&flags.caFile, "webhook-ca-file", "", "PEM file of certificate authorities trusted beside the system's")
+	cmd.Flags().StringVar(&flags.caFile, "webhook-ca-file", "", "PEM file of certificate authorities trusted in addition to the system's")
 	cmd.Flags().DurationVar(&flags.retention, "webhook-retention", webhooks.DefaultRetention,
 		"retention of events, deliveries and attempts, at least 24h; deleted by weekly partition, up to a week later")
 	return cmd

@@ -27,7 +27,7 @@ const (
 	most             = 1 << 20  // MiB or connections; more is a mistake in the unit
 )
 
-// Overrides are sizes that are not derived from the limit; 0 derives. The names are those of flags.
+// Overrides are sizes that are not derived from the limit; 0 derives. Each is named like its flag.
 type Overrides struct {
 	CacheMiB, KeyDirectoryMiB, CompressedMiB, BodyMiB, MaxConnections uint
 }

@@ -26,8 +26,8 @@ import (
 	"examprep.dev/server/webhooks/delivery"
 )
 
-// TestDeliveriesAreWhatTheContractPromises lets everything happen that is told of, by the code that tells, and holds what
-// arrives against the contract: headers, and bodies down to their last field.
+// TestDeliveriesAreWhatTheContractPromises causes each kind of event by the code that records it, and compares the
+// deliveries with the contract: headers, and bodies down to their last field.
 func TestDeliveriesAreWhatTheContractPromises(t *testing.T) {
 	t.Parallel()
 	contract, err := openapi.JSON()
@@ -96,8 +96,8 @@ func work(t *testing.T, pool *pgxpool.Pool, keyring *webhooks.Keyring, receiver 
 	testkit.Run(t, worker.Run)
 }
 
-// letEverythingHappen publishes an exam, changes and withdraws it, and has attempts submitted in between: in time by a
-// learner, as expired by nobody in particular, and abandoned. It returns how many events the account is told of.
+// letEverythingHappen publishes an exam, changes and withdraws it. In between, attempts end in each way: submitted in time,
+// expired, and abandoned. It returns how many events the account receives.
 func letEverythingHappen(t *testing.T, pool *pgxpool.Pool, account uuid.UUID) int {
 	t.Helper()
 	publisher := catalog.NewPublisher(pool, postgres.Sandbox)

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Spec says what to run and how to tell that it runs.
+// Spec describes a program to run and a check that it runs.
 type Spec struct {
 	Name string   // of its log and pid files; unique within a Supervisor
 	Path string   // of the program
@@ -24,7 +24,7 @@ type Spec struct {
 	Env  []string // added to the supervisor's environment
 	Dir  string   // working directory; empty: the supervisor's
 
-	// Credential is whom to run as; nil: as the supervisor does.
+	// Credential is the user that runs the program; nil: the supervisor's own.
 	Credential *syscall.Credential
 	// StopSignal asks for an orderly end; zero: SIGTERM.
 	StopSignal syscall.Signal
@@ -54,7 +54,7 @@ const (
 	tailLines      = 20
 )
 
-// ExitedError says that a child ended before it answered.
+// ExitedError reports a child that ended before it was ready.
 type ExitedError struct {
 	Name  string
 	State string // how it ended, in the words of os.ProcessState
@@ -79,7 +79,7 @@ type Supervisor struct {
 }
 
 // New returns a supervisor that writes each child's output to logs/NAME.log and its process id to pids/NAME.pid,
-// and tells of deaths and restarts through report.
+// and passes deaths and restarts to report.
 func New(logs, pids string, report func(format string, args ...any)) (*Supervisor, error) {
 	for _, dir := range []string{logs, pids} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -182,7 +182,7 @@ func (c *child) awaitReady(ctx context.Context) error {
 		case exited := <-c.died:
 			return exited
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready: %w (its last answer: %w; its log: %s)", c.spec.Name, context.Cause(ctx), last, c.log)
+			return fmt.Errorf("%s is not ready: %w (last response: %w, log: %s)", c.spec.Name, context.Cause(ctx), last, c.log)
 		case <-ticker.C:
 			if last = c.spec.Ready(ctx); last == nil {
 				return nil

@@ -56,8 +56,7 @@ func TestNothingIsLostWhenRedisIsKilledAndComesBackEmpty(t *testing.T) {
 	r := testkit.StartReceiver(t, nil)
 	b.endpoint(t, r.URL)
 	for range 2 {
-		w := b.worker(t, r)
-		testkit.Run(t, w.Run)
+		testkit.Run(t, b.worker(t, r).Run)
 	}
 	events := make([]webhooks.Event, 0, 300)
 	for n := range cap(events) {

@@ -21,7 +21,7 @@ const (
 	maxRetryAfter = time.Hour
 )
 
-// nextRetry returns the wait before the next attempt after so many failures; ok is false after the last one. A receiver may
+// nextRetry returns the wait before the next attempt after a number of failures; ok is false after the last one. A receiver may
 // ask for a longer wait by Retry-After, within bounds, never for a shorter one.
 func nextRetry(delays []time.Duration, failures int, retryAfter time.Duration) (wait time.Duration, ok bool) {
 	if failures > len(delays) {

@@ -8,16 +8,6 @@ import (
 	"examprep.dev/server/testkit"
 )
 
-// brisk returns settings of production but for shorter times: a lost lease ends after 4 s.
-func (b *bench) brisk(t *testing.T, r *testkit.Receiver) Config {
-	t.Helper()
-	return Config{
-		Prefix: b.prefix, AllowedRanges: loopback, Timeout: 3 * time.Second, LeaseGrace: time.Second,
-		RetryDelays: from(10 * time.Millisecond), SweepInterval: 50 * time.Millisecond,
-		CAPEM: r.CAPEM(),
-	}
-}
-
 func TestRelayingGoesOnAfterPostgresConnectionsWentSilent(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -26,8 +16,9 @@ func TestRelayingGoesOnAfterPostgresConnectionsWentSilent(t *testing.T) {
 	proxy := testkit.StartProxy(t, b.pool.Config().ConnString(), testkit.ProxyOptions{})
 	pool := testkit.Open(t, proxy.URL)
 	t.Cleanup(func() { proxy.Cut(true) }) // before the pool closes silent connections, which takes long
-	w := b.workerOf(t, b.brisk(t, r), pool, b.keyring)
-	testkit.Run(t, w.Run)
+	cfg := b.config(t, r)
+	cfg.Timeout, cfg.LeaseGrace, cfg.StatementTimeout = 3*time.Second, time.Second, storeTimeout // a lost lease ends after 4 s
+	testkit.Run(t, b.workerOf(t, cfg, pool, b.keyring).Run)
 	b.fill(t, endpoint.ID, 1)
 	r.Next(t)
 	b.until(t, 1, inState, "delivered")

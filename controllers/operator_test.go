@@ -68,8 +68,8 @@ func (in *installation) serve(environment postgres.Environment) {
 	in.deps = Deps{
 		ClusterName: "test",
 		Publisher:   catalog.NewPublisher(in.pool, environment),
-		Accounts:    keys.NewStore(in.pool, directory.NewAuthor(in.pool)),
-		Tiers:       keys.NewStore(in.pool, directory.NewAuthor(in.pool)),
+		Accounts:    keys.NewStore(in.pool, directory.NewAuthor(in.pool, directory.AuthorConfig{})),
+		Tiers:       keys.NewStore(in.pool, directory.NewAuthor(in.pool, directory.AuthorConfig{})),
 		Endpoints:   webhooks.NewManaged(in.pool, testKeyring(t), webhooks.NewAddressPolicy(loopback())),
 	}
 	t.Cleanup(in.checkInvariants)
@@ -216,7 +216,7 @@ func (in *installation) eventually(what string, condition func() (ok bool, detai
 			in.t.Logf("%s: %s", what, detail)
 		}
 	}()
-	testkit.Within(in.t, patience, what, func() (ok bool) {
+	testkit.Eventually(in.t, what, func() (ok bool) {
 		ok, detail = condition()
 		return ok
 	})

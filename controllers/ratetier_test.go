@@ -125,7 +125,7 @@ func TestABusyKeyHasTheTierOnceItIsReady(t *testing.T) {
 	t.Parallel()
 	in := install(t, postgres.Sandbox, 1)
 	rdb, prefix := testkit.Redis(t)
-	store := keys.NewStore(in.pool, directory.NewAuthor(in.pool))
+	store := keys.NewStore(in.pool, directory.NewAuthor(in.pool, directory.AuthorConfig{}))
 	in.deps.Tiers = store
 	in.operate()
 	key, err := store.Create(t.Context(), keys.NewKey{Account: "acme"})

@@ -188,7 +188,7 @@ func TestEndpointIsRegisteredForItsAccountUntilDeleted(t *testing.T) {
 	endpoint.Spec.Account = "acme"
 	in.create(endpoint)
 	check.Equal(t, in.ready(endpoint), "registered for the events of account acme", "message of Ready")
-	account, err := keys.NewStore(in.pool, directory.NewAuthor(in.pool)).EnsureAccount(t.Context(), "acme")
+	account, err := keys.NewStore(in.pool, directory.NewAuthor(in.pool, directory.AuthorConfig{})).EnsureAccount(t.Context(), "acme")
 	check.NoError(t, err)
 	list, err := webhooks.NewEndpoints(in.pool, testKeyring(t), webhooks.NewAddressPolicy(nil)).List(t.Context(), account)
 	if err != nil || len(list) != 1 || list[0].ID.String() != endpoint.Status.ID || list[0].ManagedBy != "test/"+in.space()+"/receiver" {

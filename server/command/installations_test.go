@@ -76,7 +76,7 @@ func credentialsCountAtHome(t *testing.T, own, other *neighbour) {
 
 func eventsArriveAtHome(t *testing.T, own, other *neighbour) {
 	t.Helper()
-	testkit.Within(t, redelivery, "both events are delivered", func() bool {
+	testkit.Eventually(t, "both events are delivered", func() bool {
 		return count(t, own.pool, "webhook_deliveries WHERE state = 'delivered'") == 2
 	})
 	received := own.deliveries.Bytes()

@@ -221,7 +221,7 @@ func (f *keysFlags) withStore(ctx context.Context, use func(context.Context, *ke
 	if _, err := postgres.ReadInstallation(ctx, pool, ""); err != nil {
 		return err
 	}
-	return use(audit.WithActor(ctx, administrator()), keys.NewStore(pool, directory.NewAuthor(pool)))
+	return use(audit.WithActor(ctx, administrator()), keys.NewStore(pool, directory.NewAuthor(pool, directory.AuthorConfig{})))
 }
 
 // administrator is the actor in the audit table: the operating system's user and the host. A user without a name, as in a

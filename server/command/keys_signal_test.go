@@ -65,7 +65,7 @@ func (l *keyLoad) next(key string) {
 func TestRevocationHoldsWhilePodsAreStoppedAndEnd(t *testing.T) {
 	s := newEnv(t)
 	pool := testkit.Open(t, s.Database)
-	store := keys.NewStore(pool, directory.NewAuthor(pool))
+	store := keys.NewStore(pool, directory.NewAuthor(pool, directory.AuthorConfig{}))
 	endless := keys.TierSpec{Name: keys.DefaultTier, Requests: 1_000_000, Period: time.Second}
 	check.NoError(t, store.ApplyTier(t.Context(), endless))
 	l := &keyLoad{t: t, client: &http.Client{Timeout: 20 * time.Second}}

@@ -22,7 +22,7 @@ func TestKeysTierIsInEffectWhenTheCommandEnds(t *testing.T) {
 	installation, err := postgres.ReadInstallation(t.Context(), i.pool, postgres.Sandbox)
 	check.NoError(t, err)
 	pod := gatetest.Start(t, i.pool, rdb, gatetest.Config{Prefix: installation.RedisPrefix()})
-	store := keys.NewStore(i.pool, directory.NewAuthor(i.pool))
+	store := keys.NewStore(i.pool, directory.NewAuthor(i.pool, directory.AuthorConfig{}))
 	for _, tier := range []keys.TierSpec{
 		{Name: "gold", Requests: 1000, Period: time.Second}, {Name: "iron", Requests: 10, Period: time.Hour},
 	} {

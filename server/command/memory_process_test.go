@@ -31,7 +31,7 @@ func TestAPIPodStaysWithinTheChartsMemory(t *testing.T) {
 	const chartLimit, bodies, idle, exams, questions = 512 << 20, 1000, 4000, 40, 1000
 	s := newEnv(t)
 	pool := testkit.Open(t, s.Database)
-	store := keys.NewStore(pool, directory.NewAuthor(pool))
+	store := keys.NewStore(pool, directory.NewAuthor(pool, directory.AuthorConfig{}))
 	check.NoError(t, store.ApplyTier(t.Context(), keys.TierSpec{Name: keys.DefaultTier, Requests: 1_000_000, Period: time.Second}))
 	key := s.NewKey(t, "acme")
 	insertKeys(t, s.Database, 100_000)

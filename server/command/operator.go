@@ -101,7 +101,7 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 	if err != nil {
 		return err
 	}
-	store := keys.NewStore(p.pool, directory.NewAuthor(p.pool))
+	store := keys.NewStore(p.pool, directory.NewAuthor(p.pool, directory.AuthorConfig{}))
 	err = controllers.Setup(manager, controllers.Deps{
 		ClusterName: flags.clusterName, Tiers: store,
 		Publisher: catalog.NewPublisher(p.pool, p.installation.Environment).Trusting(verifiers),

@@ -118,7 +118,7 @@ func submitTraced(t *testing.T, apiFlags ...string) (*collector, *client) {
 	if status != http.StatusOK {
 		t.Fatalf("submit: %d", status)
 	}
-	testkit.Within(t, redelivery, "both deliveries are told of", func() bool { return len(told.named("deliver", nil)) == 2 })
+	testkit.Eventually(t, "both deliveries are told of", func() bool { return len(told.named("deliver", nil)) == 2 })
 	worker.Stop()
 	api.Stop()
 	return told, c

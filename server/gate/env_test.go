@@ -44,7 +44,7 @@ func newEnv(t testing.TB, cfg gatetest.Config) *env {
 func newEnvOn(t testing.TB, rdb redis.UniversalClient, cfg gatetest.Config) *env {
 	t.Helper()
 	pool := testkit.Database(t)
-	e := &env{pool: pool, rdb: rdb, prefix: cfg.Prefix, store: keys.NewStore(pool, directory.NewAuthor(pool))}
+	e := &env{pool: pool, rdb: rdb, prefix: cfg.Prefix, store: keys.NewStore(pool, directory.NewAuthor(pool, directory.AuthorConfig{}))}
 	e.gate = gatetest.Start(t, pool, rdb, cfg)
 	return e
 }

@@ -101,7 +101,7 @@ func TestRevocationHoldsWhilePostgresRestarts(t *testing.T) {
 	server, own := testkit.StartPostgres(t), testkit.StartRedis(t)
 	check.NoError(t, postgres.Migrate(t.Context(), server.URL, postgres.Sandbox))
 	pool := testkit.Open(t, server.URL)
-	e := &env{pool: pool, store: keys.NewStore(pool, directory.NewAuthor(pool))}
+	e := &env{pool: pool, store: keys.NewStore(pool, directory.NewAuthor(pool, directory.AuthorConfig{}))}
 	var pods []*gatetest.Pod
 	for range 4 {
 		pods = append(pods, gatetest.Start(t, pool, clientOf(t, own), gatetest.Config{Prefix: "p:"}))

@@ -154,7 +154,7 @@ func TestRefusedClientsThatGoOnSendingMakeRoom(t *testing.T) {
 			}
 		}()
 	}
-	testkit.Within(t, waitFor, "a new client gets a place", func() bool {
+	testkit.Eventually(t, "a new client gets a place", func() bool {
 		conn := a.dial(t, "tcp")
 		defer conn.Close()
 		write(t, conn, guessedRequest)

@@ -71,7 +71,7 @@ func newOutage(t *testing.T, timeout time.Duration) *outage {
 		})
 		o.pods = append(o.pods, pod)
 	}
-	o.store = keys.NewStore(o.Pool, directory.NewAuthor(o.Pool))
+	o.store = keys.NewStore(o.Pool, directory.NewAuthor(o.Pool, directory.AuthorConfig{}))
 	testkit.Eventually(t, "the pods know of each other", func() bool {
 		return !slices.ContainsFunc(directories, func(d *directory.Directory) bool { return d.Pods() != outagePods })
 	})

@@ -6,7 +6,6 @@ import (
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 // Arrival is a request as a receiver got it.
@@ -49,15 +48,7 @@ func StartReceiver(t testing.TB, answer func(n int, w http.ResponseWriter, r *ht
 // Next waits for a request and removes it.
 func (r *Receiver) Next(t testing.TB) Arrival {
 	t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	select {
-	case arrival := <-r.Arrived:
-		return arrival
-	case <-deadline.C:
-		t.Fatal("nothing arrived")
-		return Arrival{}
-	}
+	return Receive(t, r.Arrived, "a request arrives")
 }
 
 // CAPEM returns the certificate that the receiver's clients must trust.

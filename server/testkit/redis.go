@@ -82,7 +82,7 @@ func newRedis(t testing.TB) *RedisServer {
 // Start starts the server on its port with the data that it last saved, and waits until it answers.
 func (s *RedisServer) Start() {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), Patience)
 	defer cancel()
 	check.NoError(s.t, s.launch(ctx))
 }

@@ -8,26 +8,22 @@ import (
 	"time"
 )
 
+// Patience is the only time-out of tests. No passing test waits for it, so it is long: a busy machine must not fail a test.
+// Settings of the product that must not act in a test, such as a time-out, are set to it too.
+const Patience = 2 * time.Minute
+
 const (
 	// firstPause and longestPause are the first and the longest pause between two checks of a condition.
 	firstPause, longestPause = 5 * time.Millisecond, 20 * time.Millisecond
-	// patience is the time-out of Eventually and Next. No passing test waits for it.
-	patience = 30 * time.Second
 	// attemptTimeout is the time-out of one check of Await.
-	attemptTimeout = 5 * time.Second
+	attemptTimeout = Patience / 4
 )
 
-// Eventually waits up to 30 seconds until condition holds. Use it for results of other processes and goroutines that
+// Eventually waits up to [Patience] until condition holds. Use it for results of other processes and goroutines that
 // give no signal. The error message contains what.
 func Eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	Within(t, patience, what, condition)
-}
-
-// Within is Eventually with another limit.
-func Within(t testing.TB, limit time.Duration, what string, condition func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(limit)
+	deadline := time.NewTimer(Patience)
 	defer deadline.Stop()
 	for pause := firstPause; !condition(); pause = min(2*pause, longestPause) {
 		select {
@@ -38,7 +34,21 @@ func Within(t testing.TB, limit time.Duration, what string, condition func() boo
 	}
 }
 
-// Await calls check until it succeeds or ctx ends, and then returns the last error. Each call has 5 seconds.
+// Receive waits up to [Patience] for a value from channel, or for its close. The error message contains what.
+func Receive[V any](t testing.TB, channel <-chan V, what string) V {
+	t.Helper()
+	deadline := time.NewTimer(Patience)
+	defer deadline.Stop()
+	select {
+	case value := <-channel:
+		return value
+	case <-deadline.C:
+		t.Fatalf("never happened: %s", what)
+		panic("unreachable")
+	}
+}
+
+// Await calls check until it succeeds or ctx ends, and then returns the last error. Each call has 30 seconds.
 func Await(ctx context.Context, what string, check func(context.Context) error) error {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		attempt, cancel := context.WithTimeout(ctx, attemptTimeout)

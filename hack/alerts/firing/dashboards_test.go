@@ -34,7 +34,7 @@ func TestDashboardsAskForWhatIsThere(t *testing.T) {
 	reads(t, pods[2], `examprep_operator_publish_seconds_count{result="published"} 1`)
 	reads(t, pods[2], `examprep_operator_not_ready_since_timestamp_seconds{kind="ExamContent",name="sample-incomplete"`)
 	reads(t, pods[1], "examprep_webhook_retention_success_timestamp_seconds 1.")
-	testkit.Within(t, patience, "the API knows what was declared", func() bool {
+	testkit.Eventually(t, "the API knows what was declared", func() bool {
 		return s.ask(pods[0], s.key, "192.0.2.1", "GET", "/v1/exam-prep/sample-declared/overview", "") == http.StatusOK
 	})
 	var told model.Vector

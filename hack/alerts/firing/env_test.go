@@ -125,7 +125,7 @@ func (s *env) start(process string, more ...string) *pod {
 func (s *env) launch(p *pod, process string, more ...string) {
 	s.t.Helper()
 	p.Start(s.t, s.Program, more, process)
-	testkit.Within(s.t, patience, p.name+" has metrics", func() bool { return testkit.Answers(p.Metrics, "/metrics") })
+	testkit.Eventually(s.t, p.name+" has metrics", func() bool { return testkit.Answers(p.Metrics, "/metrics") })
 }
 
 // ask sends a request with a key from some client's address, and returns the status; 0 when there is no answer.
@@ -147,5 +147,5 @@ func (s *env) ask(p *pod, key, client, method, path, body string) int {
 
 func reads(t *testing.T, p *pod, line string) {
 	t.Helper()
-	testkit.Within(t, patience, p.name+": "+line, func() bool { return strings.Contains("\n"+p.Scrape(), "\n"+line) })
+	testkit.Eventually(t, p.name+": "+line, func() bool { return strings.Contains("\n"+p.Scrape(), "\n"+line) })
 }

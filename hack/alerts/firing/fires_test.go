@@ -84,7 +84,7 @@ func TestAlertsOfStoresThatAreAway(t *testing.T) {
 
 	s.Postgres.Cut(true)
 	reads(t, api, `examprep_store_up{store="postgres"} 0`)
-	testkit.Within(t, patience, "the gate lets nothing pass", func() bool {
+	testkit.Eventually(t, "the gate lets nothing pass", func() bool {
 		return s.ask(api, s.key, "192.0.2.1", "GET", exam+"/overview", "") == http.StatusServiceUnavailable
 	})
 	p.frozen = true

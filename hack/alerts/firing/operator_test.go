@@ -101,7 +101,7 @@ func TestAlertsOfTheOperator(t *testing.T) {
 			before := p.failures(operator)
 			c.kubectl("", "patch", "examcontent", "sample-tampered", "-n", c.namespace, "--type", "merge",
 				"-p", fmt.Sprintf(`{"spec":{"name":"Edit %d"}}`, edits))
-			testkit.Within(t, patience, "the operator fails once more", func() bool { return p.failures(operator) > before })
+			testkit.Eventually(t, "the operator fails once more", func() bool { return p.failures(operator) > before })
 		}
 	}, "ExamprepOperatorReconcileErrors")
 	s.Postgres.Cut(false)

@@ -55,5 +55,5 @@ func (s *env) deliver() {
 	s.t.Helper()
 	before := len(s.receiver.Arrived)
 	s.happen(1, 0)
-	testkit.Within(s.t, patience, "the receiver is asked", func() bool { return len(s.receiver.Arrived) > before })
+	testkit.Eventually(s.t, "the receiver is asked", func() bool { return len(s.receiver.Arrived) > before })
 }

@@ -31,7 +31,7 @@ func TestSilentPodDelaysOneChangeOnly(t *testing.T) {
 	next := func(kind keys.ChangeKind) error { // by an author that gives up before it has waited for a silent pod
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		return directory.NewAuthor(pool).Confirm(ctx, kind)
+		return directory.NewAuthor(pool, directory.AuthorConfig{}).Confirm(ctx, kind)
 	}
 	testkit.Eventually(t, "an author does not wait again", func() bool { return next(keys.Addition) == nil })
 	testkit.Eventually(t, "a restriction that no pod can tell Redis waits for the silent pod", func() bool {

@@ -18,19 +18,14 @@ import (
 )
 
 const (
-	// leaseTime is how long a lease lasts from before its renewal was sent. Author.Confirm waits longer.
-	leaseTime = 2 * time.Second
 	// blindTime is how long a pod without a lease can use its directory.
 	blindTime = 24 * time.Hour
-	// renewEvery is the time between two renewals, minPause the minimum of it after a notification.
-	renewEvery = 500 * time.Millisecond
-	minPause   = 10 * time.Millisecond
+	// minPause is the minimum of the time between two renewals.
+	minPause = 10 * time.Millisecond
 	// pruneEvery is the time between two deletions of old changes by one pod.
 	pruneEvery = 5 * time.Minute
-	// callTimeout bounds a statement, retryPause follows one that failed.
-	callTimeout = 2 * time.Second
+	// loadTimeout bounds the reading of all keys.
 	loadTimeout = 2 * time.Minute
-	retryPause  = 250 * time.Millisecond
 	// tooLargePause follows a load that exceeded the budget: it read all keys.
 	tooLargePause = 10 * time.Second
 	// maxChanges is the maximum number of changes that a renewal returns.
@@ -42,12 +37,6 @@ const (
 
 	defaultBudget = 128 << 20
 )
-
-// Reading is the time by both clocks. The monotonic clock cannot be set; the wall clock goes on while a machine sleeps.
-type Reading struct {
-	Monotonic time.Duration
-	Wall      time.Time
-}
 
 // Config holds the settings of a [Directory]. The zero value of each field means its default.
 type Config struct {
@@ -63,8 +52,10 @@ type Config struct {
 	Registerer prometheus.Registerer
 	// Logger gets transitions and unreadable rows, never keys; nil discards them.
 	Logger *slog.Logger
-	// Clock reads the time; nil for the machine's.
-	Clock func() Reading
+	// Clock reads the time; nil for the machine's. It must run as fast for all pods and authors of an installation.
+	Clock Clock
+	// Timings are the times of leases ([Production]).
+	Timings Timings
 }
 
 // Key is an active key as the gate needs it.
@@ -88,7 +79,7 @@ const (
 	Live
 )
 
-// lease is the right to answer from the directory, for leaseTime.
+// lease is the right to answer from the directory, for Timings.Lease.
 type lease struct {
 	begin Reading   // before its renewal was sent
 	now   time.Time // PostgreSQL's time at the renewal
@@ -131,12 +122,9 @@ func New(cfg Config, pool *pgxpool.Pool) *Directory {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Clock == nil {
-		start := time.Now()
-		cfg.Clock = func() Reading {
-			now := time.Now()
-			return Reading{Monotonic: now.Sub(start), Wall: now.Round(0)}
-		}
+		cfg.Clock = MachineClock()
 	}
+	cfg.Timings = cmp.Or(cfg.Timings, Production())
 	d := &Directory{id: uuid.Must(uuid.NewV7()), pool: pool, cfg: cfg, renewed: make(chan struct{}, 1)}
 	d.contents.Store(newContents(shardCount))
 	d.board = batch.New(batch.Config[struct{}, int64]{Size: boardQueue, InFlight: 2, Queue: boardQueue, Run: d.readBoard})
@@ -176,7 +164,7 @@ func (d *Directory) look(hash keys.Hash) look {
 		return look{status: Unavailable}
 	}
 	short := shorten(hash[:])
-	blind := !current.within(leaseTime, now)
+	blind := !current.within(d.cfg.Timings.Lease, now)
 	c := d.contents.Load()
 	number := c.number.Load()
 	key, live := c.find(&short, current.at(now))
@@ -201,7 +189,7 @@ func (l look) compare(number int64) (Key, Status) {
 // Leased reports whether the pod has a lease.
 func (d *Directory) Leased() bool {
 	l := d.lease.Load()
-	return l != nil && l.within(leaseTime, d.cfg.Clock())
+	return l != nil && l.within(d.cfg.Timings.Lease, d.cfg.Clock())
 }
 
 // DatabaseTime returns PostgreSQL's time: its time at the last renewal plus the time since by the monotonic clock. It agrees in

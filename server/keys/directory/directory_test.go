@@ -79,7 +79,7 @@ func create(t testing.TB, pool *pgxpool.Pool, account string) keys.CreatedKey {
 
 func confirm(t testing.TB, pool *pgxpool.Pool, kind keys.ChangeKind) {
 	t.Helper()
-	check.NoError(t, directory.NewAuthor(pool).Confirm(t.Context(), kind))
+	check.NoError(t, directory.NewAuthor(pool, directory.AuthorConfig{}).Confirm(t.Context(), kind))
 }
 
 func hashOf(key keys.CreatedKey) keys.Hash { return sha256.Sum256([]byte(key.Key)) }

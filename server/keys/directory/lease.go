@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/keysdb"
@@ -37,7 +36,7 @@ func (d *Directory) finish(ctx context.Context, db database, a attempt, r keysdb
 		d.lease.Store(nil) // authors do not wait for a pod without a row
 	}
 	if r.Lost && !r.Renewed { // the next renewal begins after this is committed, so authors wait for it
-		return register(ctx, db, d.id, a.applied)
+		return d.register(ctx, db, a.applied)
 	}
 	if !r.Registered || !r.Renewed {
 		return errLoad
@@ -79,10 +78,10 @@ func (d *Directory) load(ctx context.Context, db database) error {
 }
 
 // register registers the pod, or a lost one again, with the number that it has applied.
-func register(ctx context.Context, db database, pod uuid.UUID, applied int64) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+func (d *Directory) register(ctx context.Context, db database, applied int64) error {
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timings.Call)
 	defer cancel()
-	if err := db.RegisterPod(ctx, keysdb.RegisterPodParams{ID: pod, Applied: applied}); err != nil {
+	if err := db.RegisterPod(ctx, keysdb.RegisterPodParams{ID: d.id, Applied: applied}); err != nil {
 		return fmt.Errorf("register pod: %w", err)
 	}
 	return nil
@@ -90,7 +89,7 @@ func register(ctx context.Context, db database, pod uuid.UUID, applied int64) er
 
 // renew renews the lease once.
 func (d *Directory) renew(ctx context.Context, db database) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timings.Call)
 	defer cancel()
 	a := d.begin()
 	r, err := db.RenewLease(ctx, keysdb.RenewLeaseParams{ID: d.id, Applied: a.applied, Told: a.told, Most: maxChanges})
@@ -110,7 +109,7 @@ func (d *Directory) Run(ctx context.Context) error {
 	defer stop()
 	for ctx.Err() == nil {
 		err := d.follow(ctx)
-		wait := retryPause
+		wait := d.cfg.Timings.Retry
 		if tooLarge, ok := errors.AsType[*TooLargeError](err); ok {
 			if d.lease.Load() == nil {
 				return tooLarge
@@ -125,7 +124,7 @@ func (d *Directory) Run(ctx context.Context) error {
 		pause(ctx, wait)
 	}
 	d.lease.Store(nil)
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.Timings.Call)
 	defer cancel()
 	if err := keysdb.New(d.pool).DeregisterPod(closing, d.id); err != nil {
 		d.cfg.Logger.Warn("the pod's row was not deleted; the next revocation waits 2.5 s for it", "error", err)
@@ -137,14 +136,14 @@ func (d *Directory) Run(ctx context.Context) error {
 func (d *Directory) follow(ctx context.Context) error {
 	cfg := d.pool.Config().ConnConfig
 	cfg.RuntimeParams["application_name"] = "examprep key directory"
-	opening, cancel := context.WithTimeout(ctx, callTimeout)
+	opening, cancel := context.WithTimeout(ctx, d.cfg.Timings.Call)
 	defer cancel()
 	conn, err := postgres.Connect(opening, cfg)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.Timings.Call)
 		defer cancel()
 		_ = conn.Close(closing)
 	}()
@@ -178,7 +177,7 @@ func (d *Directory) keepCurrent(ctx context.Context, db *connection) error {
 		}
 		if start-pruned > pruneEvery {
 			pruned = start
-			if err := db.prune(ctx, d.contents.Load(), d.lease.Load()); err != nil {
+			if err := d.prune(ctx, db); err != nil {
 				return err
 			}
 		}
@@ -186,7 +185,7 @@ func (d *Directory) keepCurrent(ctx context.Context, db *connection) error {
 		if d.contents.Load().number.Load() != before || !d.Leased() {
 			continue // acknowledge what was applied, or renew after the pod was lost
 		}
-		waiting, cancel := context.WithTimeout(ctx, renewEvery)
+		waiting, cancel := context.WithTimeout(ctx, d.cfg.Timings.Renew)
 		_, err := db.conn.WaitForNotification(waiting)
 		cancel()
 		if err != nil && (ctx.Err() != nil || waiting.Err() == nil) {
@@ -203,21 +202,21 @@ func (d *Directory) loadAndRegister(ctx context.Context, db *connection) error {
 	if err := d.load(ctx, db); err != nil {
 		return err
 	}
-	if err := register(ctx, db, d.id, d.contents.Load().number.Load()); err != nil {
+	if err := d.register(ctx, db, d.contents.Load().number.Load()); err != nil {
 		return err
 	}
 	d.loaded = true
 	return nil
 }
 
-// prune deletes old changes, and from a directory the keys that had expired at the last lease: no change removes them.
-func (c *connection) prune(ctx context.Context, from *contents, l *lease) error {
-	if l != nil { // its time is PostgreSQL's own: a clock that steps removes no key
-		from.keys.removeExpired(l.now)
+// prune deletes old changes, and from the directory the keys that had expired at the last lease: no change removes them.
+func (d *Directory) prune(ctx context.Context, db *connection) error {
+	if l := d.lease.Load(); l != nil { // its time is PostgreSQL's own: a clock that steps removes no key
+		d.contents.Load().keys.removeExpired(l.now)
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timings.Call)
 	defer cancel()
-	if err := c.PruneKeyChanges(ctx); err != nil {
+	if err := db.PruneKeyChanges(ctx); err != nil {
 		return fmt.Errorf("prune changes: %w", err)
 	}
 	return nil

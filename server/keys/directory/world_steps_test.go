@@ -117,7 +117,7 @@ func (w *world) authorSteps() []step {
 			if a.stage == 1 || w.limits.restrictionAsAddition {
 				kind = keys.Addition
 			}
-			a.confirm, a.since = newConfirmation(kind, w.number, w.podRows()), w.now
+			a.confirm, a.since = newConfirmation(kind, production.Wait, w.number, w.podRows()), w.now
 		}}}
 	}
 	waited := w.now.Monotonic - a.since.Monotonic
@@ -130,7 +130,7 @@ func (w *world) authorSteps() []step {
 	if v.done {
 		steps = append(steps, step{"", "the author answers", func() { a.stage++ }})
 	}
-	if w.limits.markApplied && waited >= leaseWait {
+	if w.limits.markApplied && waited >= production.Wait {
 		silent = nil
 		for _, p := range w.podRows() {
 			if !p.Lost && p.Applied < w.number {
@@ -254,11 +254,11 @@ func (w *world) fingerprint() string {
 		c := p.d.contents.Load()
 		left := int64(-1)
 		if l := p.d.lease.Load(); l != nil {
-			left = int64(max(l.begin.Monotonic+leaseTime-now, 0) / tick)
+			left = int64(max(l.begin.Monotonic+production.Lease-now, 0) / tick)
 		}
 		add(int64(p.phase), c.number.Load(), int64(c.keys.shards[0].count), left, c.told.Load(), flag(p.frozen != nil))
 		if r := p.renewal; r != nil {
-			add('r', flag(r.reply.Registered), flag(r.reply.Renewed), flag(r.reply.Lost), flag(r.committed), int64(len(r.reply.Numbers)), r.attempt.applied, int64(max(r.attempt.begin.Monotonic+leaseTime-now, 0)/tick))
+			add('r', flag(r.reply.Registered), flag(r.reply.Renewed), flag(r.reply.Lost), flag(r.committed), int64(len(r.reply.Numbers)), r.attempt.applied, int64(max(r.attempt.begin.Monotonic+production.Lease-now, 0)/tick))
 		}
 		if p.telling != nil {
 			add('t', p.telling.number, flag(p.telling.of == c))

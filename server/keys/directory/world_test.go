@@ -42,6 +42,9 @@ type world struct {
 	broken           string
 }
 
+// production are the timings of the worlds.
+var production = Production()
+
 // limits bound a world. A lease and an author's patience are in ticks of the real constants.
 type limits struct {
 	restarts, losses int
@@ -203,7 +206,7 @@ func newWorld(l limits) *world {
 
 func (w *world) newPod(row int) *simulatedPod {
 	p := &simulatedPod{row: row}
-	p.d = &Directory{cfg: Config{Clock: func() Reading {
+	p.d = &Directory{cfg: Config{Timings: production, Clock: func() Reading {
 		if p.frozen != nil {
 			return *p.frozen
 		}
@@ -220,12 +223,12 @@ func (w *world) load(p *simulatedPod) {
 }
 
 func (w *world) registerPod(p *simulatedPod) {
-	_ = register(context.Background(), worldDatabase{w, p}, p.d.id, p.d.contents.Load().number.Load())
+	_ = p.d.register(context.Background(), worldDatabase{w, p}, p.d.contents.Load().number.Load())
 	p.phase = registered
 	if w.limits.leaseAtRegistration || w.limits.serveBeforeLease {
 		now := p.d.cfg.Clock()
 		if !w.limits.leaseAtRegistration { // the lease is over
-			now.Monotonic -= leaseTime
+			now.Monotonic -= production.Lease
 		}
 		p.d.lease.Store(&lease{begin: now})
 		p.phase = serving

@@ -142,7 +142,7 @@ func (a *API) NewGate(cfg gate.Config, logger *slog.Logger) *gate.Gate {
 	pod := gatetest.Start(a.t, a.Pool, a.Redis, gatetest.Config{
 		Prefix: prefix, Gate: cfg, Directory: directory.Config{Logger: logger, Clock: slow}, Limits: ratelimit.Config{Logger: logger},
 	})
-	a.Keys = keys.NewStore(a.Pool, directory.NewAuthor(a.Pool))
+	a.Keys = keys.NewStore(a.Pool, directory.NewAuthor(a.Pool, directory.AuthorConfig{}))
 	a.StopGate, a.DatabaseTime, a.directory = pod.Stop, pod.Directory.DatabaseTime, pod.Directory
 	return pod.Gate
 }

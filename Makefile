@@ -109,8 +109,9 @@ test-times: deps ## Test PKG with TESTFLAGS, and print the 40 slowest tests
 	awk -f hack/dev/slowest.awk .dev/test.json
 
 .PHONY: test-stress
-test-stress: deps ## Test PKG in ROUNDS beside six busy loops, shuffled, each test program stopped once: nothing may depend on time
-	@.dev/bin/dev test .dev/bin/dev stress $(ROUNDS) $(PKG)
+test-stress: deps ## Test PKG in ROUNDS while six loops keep the machine busy, shuffled, each test program stopped once: nothing may depend on time
+	@$(GOBUILD) -buildvcs=false -o .dev/bin/stress ./hack/dev/stress
+	@.dev/bin/dev test .dev/bin/stress $(ROUNDS) $(PKG)
 
 .PHONY: mutants
 mutants: deps ## Break the product in the ways that hack/lint/mutants.txt lists: for each a test must fail (PKG)

@@ -55,8 +55,6 @@ func runWith(ctx context.Context, root, verb string, args []string) error {
 		return hold(ctx, root, group(args[0]), args[1:], c)
 	case verb == "test":
 		return runTests(ctx, root, args, c)
-	case verb == "stress":
-		return runStress(ctx, root, args, c)
 	case verb == "npm":
 		return runNPM(ctx, root, args, c)
 	default:
@@ -65,7 +63,7 @@ func runWith(ctx context.Context, root, verb string, args []string) error {
 }
 
 func errUsage() error {
-	return errors.New("usage: dev up | dev down [tests] | dev clean | dev deps FOR | dev servers [PACKAGE…] | dev test COMMAND… | dev stress ROUNDS PACKAGE… | dev npm PROGRAM…")
+	return errors.New("usage: dev up | dev down [tests] | dev clean | dev deps FOR | dev servers [PACKAGE…] | dev test COMMAND… | dev npm PROGRAM…")
 }
 
 // background is the scheduling priority of work that must not get in the way of what already serves.

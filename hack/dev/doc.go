@@ -6,7 +6,6 @@
 //	dev deps FOR             installs the Debian packages that a make target needs (make deps)
 //	dev servers [PACKAGE…]   starts the servers for tests, as far as packages need them (make test-servers)
 //	dev test COMMAND…        starts the servers that a command needs, and runs it (make test)
-//	dev stress N PACKAGE…    runs tests in N rounds on a busy machine, below dev test (make test-stress)
 //	dev npm PROGRAM…         runs a program of the packages that hack/npm pins (make lint)
 //
 // up keeps its state in .dev, so a second start takes seconds and finds its data. The data plane comes first: it is

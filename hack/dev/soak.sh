@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the soak tests of the packages, those that call testkit.Soak, one after the other: soak.sh [FLAG…] PACKAGE…
-# They depend on the machine's speed, so nothing runs beside them, and there is no race detector.
+# They depend on the machine's speed, so they run alone, and without the race detector.
 set -euo pipefail
 flags=() packages=()
 for arg in "$@"; do

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -21,12 +23,10 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"examprep.dev/hack/dev/state"
 )
 
 const (
-	// busyLoops run beside the tests, each in a thread of its own.
+	// busyLoops run besides the tests, each in a thread of its own.
 	busyLoops = 6
 	// stressedAtOnce is the number of test programs that run at once.
 	stressedAtOnce = 3
@@ -36,13 +36,12 @@ const (
 	guessedTime = 30 * time.Second
 )
 
-// stress runs the tests of packages in rounds on a machine that is too busy: a test that fails here depends on how long
-// something takes. It runs below dev test, which starts the servers.
+// stress runs the tests of packages in rounds.
 type stress struct {
-	root, dir string
-	rounds    int
-	packages  []stressed
-	console   *console
+	dir      string // of programs and logs
+	rounds   int
+	packages []stressed
+	to       io.Writer
 
 	mu                          sync.Mutex
 	tests, skipped, runs, stops int
@@ -52,32 +51,6 @@ type stress struct {
 // stressed is a package with tests.
 type stressed struct {
 	path, folder, name string // name is that of its files in the folder of the run
-}
-
-// runStress runs rounds of the packages' tests. args are the number of rounds and the packages.
-func runStress(ctx context.Context, root string, args []string, c *console) error {
-	rounds, err := strconv.Atoi(args[0])
-	if err != nil || rounds < 1 || len(args) < 2 {
-		return errors.New("usage: dev stress ROUNDS PACKAGE…")
-	}
-	s := &stress{root: root, dir: state.Dir(filepath.Join(root, ".dev")).Path("stress"), rounds: rounds, console: c}
-	if err := s.prepare(ctx, args[1:]); err != nil {
-		return err
-	}
-	began := time.Now()
-	endLoops := startLoops(busyLoops)
-	defer endLoops()
-	for round := 1; round <= rounds && ctx.Err() == nil; round++ {
-		s.round(ctx, round)
-	}
-	if ctx.Err() != nil {
-		return errors.New("interrupted")
-	}
-	c.print(s.sum(time.Since(began)))
-	if len(s.failures) > 0 {
-		return &statusError{status: 1}
-	}
-	return nil
 }
 
 // startLoops keeps threads busy until stop is called.
@@ -100,13 +73,13 @@ func startLoops(count int) (stop func()) {
 // prepare finds the packages with tests, and builds their test programs.
 func (s *stress) prepare(ctx context.Context, patterns []string) error {
 	const format = "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.Dir}}{{end}}"
-	listed, err := output(ctx, nil, "", "go", append([]string{"-C", s.root, "list", "-f", format}, patterns...)...)
+	listed, err := goCommand(ctx, append([]string{"list", "-f", format}, patterns...)...)
 	if err != nil {
 		return err
 	}
 	for line := range strings.Lines(listed) {
 		path, folder, _ := strings.Cut(strings.TrimSpace(line), " ")
-		name := strings.ReplaceAll(strings.TrimPrefix(path, module), "/", "-")
+		name := strings.ReplaceAll(strings.TrimPrefix(path, "examprep.dev/"), "/", "-")
 		s.packages = append(s.packages, stressed{path: path, folder: folder, name: name})
 	}
 	if len(s.packages) == 0 {
@@ -116,16 +89,27 @@ func (s *stress) prepare(ctx context.Context, patterns []string) error {
 	for _, log := range logs {
 		_ = os.Remove(log)
 	}
-	s.console.sayf("compiling the tests of %d packages", len(s.packages))
+	fmt.Fprintf(s.to, "compiling the tests of %d packages\n", len(s.packages))
 	compilers, compiling := errgroup.WithContext(ctx)
 	compilers.SetLimit(2)
 	for _, p := range s.packages {
 		compilers.Go(func() error {
-			_, err := output(compiling, nil, "", "go", "-C", s.root, "test", "-race", "-ldflags=-w", "-c", "-o", s.file(p.name+".test"), p.path)
+			_, err := goCommand(compiling, "test", "-race", "-ldflags=-w", "-c", "-o", s.file(p.name+".test"), p.path)
 			return err
 		})
 	}
 	return compilers.Wait()
+}
+
+// goCommand runs go and returns what it printed.
+func goCommand(ctx context.Context, args ...string) (string, error) {
+	var out, complaint bytes.Buffer
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Stdout, cmd.Stderr = &out, &complaint
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, complaint.Bytes())
+	}
+	return out.String(), nil
 }
 
 func (s *stress) file(name string) string { return filepath.Join(s.dir, name) }
@@ -172,9 +156,9 @@ func (s *stress) run(ctx context.Context, round int, p stressed, seconds float64
 	if err = errors.Join(err, readErr); err != nil {
 		names := cmp.Or(strings.Join(failed, " "), "no test failed")
 		s.failures = append(s.failures, fmt.Sprintf("round %d %s: %v: %s; see %s", round, p.path, err, names, log))
-		s.console.sayf("FAILED: %s", s.failures[len(s.failures)-1])
+		fmt.Fprintf(s.to, "FAILED %s\n", s.failures[len(s.failures)-1])
 	} else {
-		s.console.sayf("round %d %s: %d tests in %.0f s", round, p.path, ran, time.Since(began).Seconds())
+		fmt.Fprintf(s.to, "round %d %s: %d tests in %.0f s\n", round, p.path, ran, time.Since(began).Seconds())
 	}
 	_ = os.WriteFile(s.file(p.name+".seconds"), fmt.Appendf(nil, "%.1f", time.Since(began).Seconds()), 0o600) // the next run guesses else
 }

@@ -5,10 +5,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -48,44 +50,67 @@ func run(ctx context.Context, root string, patterns []string, atOnce int, to io.
 	}
 	defer os.RemoveAll(overlays)
 	began := time.Now()
-	survivors := testAll(ctx, tester{root: root, overlays: overlays}, list, atOnce, to)
+	t := tester{root: root, overlays: overlays}
+	jobs := t.jobs(list)
+	failures := runAll(ctx, jobs, atOnce, to)
 	if ctx.Err() != nil {
 		return fmt.Errorf("interrupted")
 	}
-	fmt.Fprintf(to, "%d mutants, %d not caught, in %d s\n", len(list), survivors, int(time.Since(began).Seconds()))
-	if survivors > 0 {
-		return fmt.Errorf("%d mutants are not caught: repair their tests, or the list", survivors)
+	fmt.Fprintf(to, "%d mutants of %d packages, %d failures, in %d s\n", len(list), len(jobs)-len(list), failures, int(time.Since(began).Seconds()))
+	if failures > 0 {
+		return fmt.Errorf("%d failures: repair the tests, or the list", failures)
 	}
 	return nil
 }
 
-// testAll tests all mutants, some at once, and returns how many were not caught.
-func testAll(ctx context.Context, t tester, list []mutant, atOnce int, to io.Writer) (survivors int) {
+// job is a run of tests. Its error says what is wrong.
+type job struct {
+	name string
+	run  func(context.Context) error
+}
+
+// jobs returns a run of the unchanged code for each package, which must pass, and a run for each mutant.
+func (t tester) jobs(list []mutant) (jobs []job) {
+	patterns := map[string][]string{}
+	for i := range list {
+		m := &list[i]
+		patterns[m.pkg] = append(patterns[m.pkg], m.pattern())
+		jobs = append(jobs, job{fmt.Sprintf("%s by %s", m, m.test), func(ctx context.Context) error { return t.try(ctx, m) }})
+	}
+	for _, pkg := range slices.Sorted(maps.Keys(patterns)) {
+		pattern := strings.Join(patterns[pkg], "|")
+		jobs = append(jobs, job{pkg + " without a mutant", func(ctx context.Context) error { return t.control(ctx, pkg, pattern) }})
+	}
+	return jobs
+}
+
+// runAll runs all jobs, some at once, and returns how many failed.
+func runAll(ctx context.Context, jobs []job, atOnce int, to io.Writer) (failures int) {
 	var mu sync.Mutex
 	var workers sync.WaitGroup
-	next := make(chan *mutant)
+	next := make(chan job)
 	for range atOnce {
 		workers.Go(func() {
-			for m := range next {
+			for j := range next {
 				began := time.Now()
-				err := t.try(ctx, m)
+				err := j.run(ctx)
 				mu.Lock()
 				if err != nil && ctx.Err() == nil {
-					survivors++
-					fmt.Fprintf(to, "NOT CAUGHT %s by %s %s: %v\n", m, m.pkg, m.test, err)
+					failures++
+					fmt.Fprintf(to, "FAILED %s: %v\n", j.name, err)
 				} else if err == nil {
-					fmt.Fprintf(to, "caught in %3d s: %s by %s\n", int(time.Since(began).Seconds()), m, m.test)
+					fmt.Fprintf(to, "%3d s %s\n", int(time.Since(began).Seconds()), j.name)
 				}
 				mu.Unlock()
 			}
 		})
 	}
-	for at := range list {
+	for _, j := range jobs {
 		if ctx.Err() == nil {
-			next <- &list[at]
+			next <- j
 		}
 	}
 	close(next)
 	workers.Wait()
-	return survivors
+	return failures
 }

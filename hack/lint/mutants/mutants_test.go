@@ -14,7 +14,7 @@ func sample(t *testing.T, list string) string {
 	for name, text := range map[string]string{
 		"go.mod":                "module sample\n",
 		"rule/rule.go":          "package rule\n\nfunc Most(n int) bool {\n\treturn n <= 3\n}\n",
-		"rule/rule_test.go":     "package rule\n\nimport \"testing\"\n\nfunc TestMost(t *testing.T) {\n\tif !Most(3) || Most(4) {\n\t\tt.Error(\"limit\")\n\t}\n}\n\nfunc TestWeak(t *testing.T) { Most(1) }\n",
+		"rule/rule_test.go":     "package rule\n\nimport \"testing\"\n\nfunc TestMost(t *testing.T) {\n\tif !Most(3) || Most(4) {\n\t\tt.Error(\"limit\")\n\t}\n}\n\nfunc TestWeak(t *testing.T) { Most(1) }\n\nfunc TestBroken(t *testing.T) { t.Error(\"broken\") }\n",
 		"hack/lint/mutants.txt": list,
 	} {
 		file := filepath.Join(root, name)
@@ -31,10 +31,11 @@ func sample(t *testing.T, list string) string {
 func TestMutantIsCaughtOrNamed(t *testing.T) {
 	const limit = "file rule/rule.go\n- n <= 3\n+ n < 3\n"
 	for name, test := range map[string]struct{ list, says string }{
-		"caught":               {limit + "test ./rule TestMost\n", "1 mutants, 0 not caught"},
-		"by an expression":     {limit + "test ./rule Most|Weak\n", "1 mutants, 0 not caught"},
-		"with lines":           {"file rule/rule.go\n- {\n- \treturn n <= 3\n+ {\n+ \treturn n <= 4\ntest ./rule TestMost\n", "1 mutants, 0 not caught"},
+		"caught":               {limit + "test ./rule TestMost\n", "1 mutants of 1 packages, 0 failures"},
+		"by an expression":     {limit + "test ./rule Most|Weak\n", "1 mutants of 1 packages, 0 failures"},
+		"with lines":           {"file rule/rule.go\n- {\n- \treturn n <= 3\n+ {\n+ \treturn n <= 4\ntest ./rule TestMost\n", "1 mutants of 1 packages, 0 failures"},
 		"by a weak test":       {limit + "test ./rule TestWeak\n", "the test passes or is skipped"},
+		"by a broken test":     {limit + "test ./rule TestBroken\n", "./rule without a mutant: the tests fail"},
 		"by no test":           {limit + "test ./rule TestNone\n", "the package has no such test"},
 		"that is no program":   {"file rule/rule.go\n- n <= 3\n+ n <=\ntest ./rule TestMost\n", "it does not compile"},
 		"of a text elsewhere":  {"file rule/rule.go\n- n <= 5\n+ n < 5\ntest ./rule TestMost\n", "the old text occurs 0 times"},
@@ -53,7 +54,7 @@ func TestMutantIsCaughtOrNamed(t *testing.T) {
 			if err != nil {
 				says += err.Error()
 			}
-			if !strings.Contains(says, test.says) || (err == nil) != strings.Contains(test.says, "0 not caught") {
+			if !strings.Contains(says, test.says) || (err == nil) != strings.Contains(test.says, "0 failures") {
 				t.Errorf("%v, printed %q; want %q", err, says, test.says)
 			}
 		})

@@ -25,16 +25,29 @@ func (t tester) try(ctx context.Context, m *mutant) error {
 	if err != nil {
 		return err
 	}
-	// The flags are those of make test-short, so that both share what they compile.
-	cmd := exec.CommandContext(ctx, "go", "test", "-trimpath", "-count=1", "-timeout", testTimeout, "-overlay", overlay, "-run", m.pattern(), m.pkg)
-	var out bytes.Buffer
-	cmd.Dir, cmd.Stdout, cmd.Stderr = t.root, &out, &out
+	out, failed := t.goTest(ctx, "-count=1", "-overlay", overlay, "-run", m.pattern(), m.pkg)
+	return judge(failed, out)
+}
+
+// control returns nil if tests pass on the unchanged code. Go keeps that result, so a second run costs nothing.
+func (t tester) control(ctx context.Context, pkg, pattern string) error {
+	if out, failed := t.goTest(ctx, "-run", pattern, pkg); failed {
+		return fmt.Errorf("the tests fail:\n%s", out)
+	}
+	return nil
+}
+
+// goTest runs go test with the flags of make test-short, so that both share what they compile.
+func (t tester) goTest(ctx context.Context, args ...string) (out []byte, failed bool) {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-trimpath", "-timeout", testTimeout}, args...)...)
+	var printed bytes.Buffer
+	cmd.Dir, cmd.Stdout, cmd.Stderr = t.root, &printed, &printed
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 20 * time.Second
-	failed := cmd.Run() != nil
-	return judge(failed, out.Bytes())
+	err := cmd.Run()
+	return printed.Bytes(), err != nil
 }
 
 // overlay writes the changed file and the list of changed files for go test, and returns the name of the list.
@@ -75,7 +88,7 @@ func judge(failed bool, out []byte) error {
 		return fmt.Errorf("it does not compile:\n%s", out)
 	case bytes.Contains(out, []byte("panic: test timed out")):
 		return fmt.Errorf("the test did not end within %s", testTimeout)
-	case !regexp.MustCompile(`(?m)^(\s*--- FAIL: |panic: )`).Match(out):
+	case !regexp.MustCompile(`(?m)^(\s*--- FAIL: |panic: |fatal error: )`).Match(out):
 		return fmt.Errorf("no test failed:\n%s", out)
 	}
 	return nil

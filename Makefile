@@ -21,7 +21,11 @@ PLATFORMS ?= linux/amd64
 # Packages to test, a pattern for names of tests, and flags for go test: make test PKG=./server/gate/... TESTFLAGS='-race -run Tier'
 PKG ?= ./...
 RUN ?=
-TESTFLAGS ?= -race -count=1 -ldflags=-w -p 4 -parallel 8 -timeout 30m
+TESTFLAGS ?= -race -count=1 -ldflags=-w -p 2 -parallel 2 -timeout 20m
+# With this and -trimpath, make test-short, mutants and soak share what they compile with the tools.
+GOENV := CGO_ENABLED=0
+# How often make test-stress runs each package.
+ROUNDS ?= 1
 # The database of vulnerabilities to use if vuln.go.dev does not answer: a folder.
 VULNDB ?= $(wildcard ../shared/vulndb)
 # How many random histories of attempts make soak plays.
@@ -79,26 +83,40 @@ test-servers: deps ## Start the servers for tests, which stay until make dev-dow
 
 .PHONY: test-short
 test-short: FOR := short
-test-short: deps ## Test PKG in seconds: no race detector, no chaos, samples of enumerations (RUN)
-	@.dev/bin/dev test go test -short $(if $(RUN),-run '$(RUN)') $(PKG) | awk '{ print; fflush() } \
+test-short: deps ## Test PKG in seconds: no race detector, samples of enumerations (RUN)
+	@$(GOENV) .dev/bin/dev test go test -trimpath -short $(if $(RUN),-run '$(RUN)') $(PKG) | awk '{ print; fflush() } \
 		/^(ok|FAIL|---)/ && !/no tests to run/ { ran = 1 } END { if (!ran) { print "no test ran: no test of PKG has RUN in its name; go test PKG -list . lists them"; exit 1 } }'
 
-# The packages that take longest begin first. server/gate runs alone at the end: its tests count tokens as time passes.
-# What is only sampled under the race detector runs whole without it. Everything is compiled before the first test, whose
-# servers and deadlines would share the processors with the compiler.
-ALONE := ./server/gate
-FIRST := ./server/httpapi ./controllers ./server/webhooks/delivery ./server/command ./server/catalog ./server/attempts
+# The packages that take longest begin first. Everything is compiled before the first test, whose servers would share the
+# processors with the compiler.
+FIRST := ./server/httpapi ./server/gate ./controllers ./server/webhooks/delivery ./server/command ./server/catalog ./server/attempts
+# What is only sampled under the race detector runs whole without it.
+WHOLE := -run 'Interleaving|Histories' ./server/attempts ./server/keys/directory
 
 .PHONY: test
 test: deps ## Test with the race detector on the servers that make test-servers starts (PKG, TESTFLAGS)
 ifeq ($(origin PKG),file)
 	@go build -race ./...
-	@.dev/bin/dev test go test $(TESTFLAGS) $(FIRST) $$(go list ./... | grep -vx 'examprep.dev/server/gate')
-	@.dev/bin/dev test go test $(TESTFLAGS) $(ALONE)
-	@.dev/bin/dev test go test -count=1 -timeout 30m -run 'Interleaving|Histories|StaysWithinTheCharts' ./server/attempts ./server/keys/directory ./server/command
+	@failed=0; .dev/bin/dev test go test $(TESTFLAGS) $(FIRST) ./... || failed=1; \
+	$(GOENV) .dev/bin/dev test go test -trimpath -count=1 -timeout 20m $(WHOLE) || failed=1; exit $$failed
 else
 	@.dev/bin/dev test go test $(TESTFLAGS) $(PKG)
 endif
+
+.PHONY: test-times
+test-times: deps ## Test PKG with TESTFLAGS, and print the 40 slowest tests
+	@.dev/bin/dev test go test -json $(TESTFLAGS) $(if $(filter file,$(origin PKG)),$(FIRST)) $(PKG) >.dev/test.json || true; \
+	awk -f hack/dev/slowest.awk .dev/test.json
+
+.PHONY: test-stress
+test-stress: deps ## Test PKG in ROUNDS while six loops keep the machine busy, shuffled, each test program stopped once: nothing may depend on time
+	@$(GOBUILD) -buildvcs=false -o .dev/bin/stress ./hack/dev/stress
+	@.dev/bin/dev test .dev/bin/stress $(ROUNDS) $(PKG)
+
+.PHONY: mutants
+mutants: deps ## Break the product in the ways that hack/lint/mutants.txt lists: for each a test must fail (PKG)
+	@$(HACKFLAGS) go -C hack/lint build -o $(CURDIR)/.dev/bin/mutants ./mutants
+	@.dev/bin/dev test .dev/bin/mutants $(PKG)
 
 .PHONY: test-tools
 test-tools: ## Test the tools in hack/ that are modules of their own
@@ -143,23 +161,23 @@ fuzz: deps ## Run each fuzz target for FUZZTIME
 
 .PHONY: soak
 soak: deps ## Play HISTORIES histories of attempts against their model; deliver EVENTS webhook events, revoke REVOCATIONS keys, edit exams for CHAOS, whatever fails
-	@.dev/bin/dev test go test -count 1 -timeout 4h -v -run '^TestRandomHistoriesAgreeWithTheModel$$' ./server/attempts \
+	@$(GOENV) .dev/bin/dev test go test -trimpath -count 1 -timeout 4h -v -run '^TestRandomHistoriesAgreeWithTheModel$$' ./server/attempts \
 		-rapid.checks=$$(( ($(HISTORIES) + 3) / 4 )) # in each of the test's four workers
-	@WEBHOOKS_TEST_EVENTS=$(EVENTS) .dev/bin/dev test go test -count 1 -timeout 4h -v \
-		-run '^TestEveryEventArrivesWhateverFails$$' ./server/webhooks/delivery # WEBHOOKS_TEST_SEED=… plays a schedule again
-	@GATE_TEST_REVOCATIONS=$(REVOCATIONS) GATE_TEST_KEYS=100000 GATE_TEST_CUTS=20 GATE_TEST_CHANGES=15000 GATE_TEST_LIVES=20 \
-		.dev/bin/dev test go test -count 1 -timeout 4h -v -run \
-		'^(TestNoRequestPassesAfter|TestRevocationHolds|TestManyChanges|TestATierOfManyKeys|TestBucketsOutlive)' ./server/gate
-	@DIRECTORY_TEST_WHOLE=1 .dev/bin/dev test go test -count 1 -timeout 1h -v -run '^Test(Enumeration|NoInterleaving)' ./server/keys/directory
-	@.dev/bin/dev test go test -count 1 -timeout 4h -v -run '^TestGrantsAreThoseOf(A|One)ContinuousBucket' ./server/gate ./server/ratelimit \
-		-rapid.checks=$(SCHEDULES)
-	@CONTROLLERS_TEST_CHAOS=$(CHAOS) .dev/bin/dev test go test -count 1 -timeout 2h -v \
-		-run '^TestWhatIsServedIsWhatIsDeclaredWhateverIsKilled$$' ./controllers
-	@GATE_TEST_AWAY=60s .dev/bin/dev test go test -count 1 -timeout 1h -v -run '^Test(RedisAwayUnderLoad|WithoutPostgresKnown)' ./server/httpapi ./server/gate
+	@DIRECTORY_TEST_WHOLE=1 $(GOENV) .dev/bin/dev test go test -trimpath -count 1 -timeout 1h -v \
+		-run '^Test(Enumeration|NoInterleaving)' ./server/keys/directory
+	@$(GOENV) .dev/bin/dev test go test -trimpath -count 1 -timeout 4h -v -run '^TestGrantsAreThoseOf(A|One)ContinuousBucket' \
+		./server/gate ./server/ratelimit -rapid.checks=$(SCHEDULES)
+	@WEBHOOKS_TEST_EVENTS=$(EVENTS) CONTROLLERS_TEST_CHAOS=$(CHAOS) GATE_TEST_AWAY=60s GATE_TEST_REVOCATIONS=$(REVOCATIONS) \
+		GATE_TEST_KEYS=100000 GATE_TEST_CUTS=20 GATE_TEST_CHANGES=15000 GATE_TEST_LIVES=20 \
+		.dev/bin/dev test hack/dev/soak.sh -timeout 4h -v $(PKG) # WEBHOOKS_TEST_SEED=… plays a schedule again
+
+.PHONY: soak-short
+soak-short: deps ## Run each soak test once at its smallest size, alone on the machine
+	@.dev/bin/dev test hack/dev/soak.sh -timeout 15m $(PKG)
 
 .PHONY: memory
 memory: deps ## Load an API pod in a cgroup of the chart's memory limit, as root: the kernel must not kill it
-	@COMMAND_TEST_CGROUP=1 .dev/bin/dev test go test -count 1 -v -run '^TestAPIPodStaysWithinTheChartsMemory$$' ./server/command
+	@COMMAND_TEST_CGROUP=1 $(GOENV) .dev/bin/dev test go test -trimpath -count 1 -v -run '^TestAPIPodStaysWithinTheChartsMemory$$' ./server/command
 
 .PHONY: e2e
 e2e: build ## Prove the whole way on a running make dev (E2EFLAGS, such as -duration 10s); with E2E_CLUSTER=1 on the cluster of KUBECONFIG

@@ -10,4 +10,9 @@
 //	import server/catalog server/webhooks: publishing moves to catalog/publish
 //
 // An exception that nothing needs any more is a failure too.
+//
+// It also finds tests that pass a literal time to a limit (times.go): such a test can fail because the machine is slow. The
+// file hack/lint/times.txt lists those that have a reason, with the number of lines; a number that is too high fails too:
+//
+//	server/httpapi/wire_test.go 2 the shortest time-out that the server accepts
 package main

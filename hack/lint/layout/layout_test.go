@@ -14,7 +14,7 @@ type tree map[string]string
 // findings checks a tree with the given exceptions and returns the findings as text.
 func (files tree) findings(t *testing.T, exceptions string) []string {
 	t.Helper()
-	root := fstest.MapFS{exceptionsFile: {Data: []byte(exceptions)}, "go.mod": {Data: []byte("module " + module)}}
+	root := fstest.MapFS{exceptionsFile: {Data: []byte(exceptions)}, timesFile: {}, "go.mod": {Data: []byte("module " + module)}}
 	for name, text := range files {
 		root[name] = &fstest.MapFile{Data: []byte(text)}
 	}
@@ -209,7 +209,7 @@ func TestMalformedExceptionIsAnError(t *testing.T) {
 }
 
 func TestRunFailsAndNamesEachFinding(t *testing.T) {
-	root := fstest.MapFS{exceptionsFile: {}, "server/keys/large.go": {Data: []byte(lines(400))}}
+	root := fstest.MapFS{exceptionsFile: {}, timesFile: {}, "server/keys/large.go": {Data: []byte(lines(400))}}
 	var printed strings.Builder
 	if err := run(root, &printed); err == nil || printed.String() != "file server/keys/large.go: 400 lines; at most 399\n" {
 		t.Errorf("%v, printed %q", err, printed.String())

@@ -44,9 +44,18 @@ func check(root fs.FS) ([]finding, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", exceptionsFile, err)
 	}
+	text, err = fs.ReadFile(root, timesFile)
+	if err != nil {
+		return nil, err
+	}
+	times, err := parseTimes(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", timesFile, err)
+	}
 	sources, err := readSources(root)
 	if err != nil {
 		return nil, err
 	}
-	return sorted(apply(exceptions, append(checkSizes(sources), checkImports(sources)...))), nil
+	findings := apply(exceptions, append(checkSizes(sources), checkImports(sources)...))
+	return sorted(append(findings, checkTimes(sources, times)...)), nil
 }

@@ -26,6 +26,8 @@ type source struct {
 	imports []string
 	// methods are the names of methods by the type of their receiver.
 	methods map[string][]string
+	// times are the lines of a test that pass literal times to limits.
+	times []int
 }
 
 // readSources reads the Go files of a repository. It skips testdata and folders whose names begin with a dot.
@@ -55,13 +57,17 @@ func readSources(root fs.FS) ([]source, error) {
 }
 
 func parse(name string, text []byte) (source, error) {
-	file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ParseComments|parser.SkipObjectResolution)
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, name, text, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		return source{}, err
 	}
 	s := source{
 		name: name, folder: path.Dir(name), test: strings.HasSuffix(name, "_test.go"), generated: ast.IsGenerated(file),
 		lines: bytes.Count(text, []byte("\n")), methods: map[string][]string{},
+	}
+	if s.test {
+		s.times = literalTimes(file, files)
 	}
 	for _, spec := range file.Imports {
 		imported, err := strconv.Unquote(spec.Path.Value)

@@ -9,11 +9,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/oauth2-proxy/mockoidc"
 
+	"examprep.dev/server/gate"
+	"examprep.dev/server/httpapi"
 	"examprep.dev/server/httpapi/developer"
+	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
 	"examprep.dev/server/testkit/check"
@@ -238,31 +242,83 @@ func names(refusal map[string]any, field string) bool {
 	return slices.ContainsFunc(listOf(refusal, "errors"), func(e map[string]any) bool { return e["field"] == field })
 }
 
-func TestWhoIsNotSignedInOrComesFromElsewhereIsRefused(t *testing.T) {
+// scarceAllowance is the number of requests an hour of an address, and of a session, of [console.scarce].
+const scarceAllowance = 3
+
+// scarce serves from the console's stores with a gate of its own, whose allowance is small.
+func (c *console) scarce() *api {
+	c.test.Helper()
+	return c.variant(httpapi.Config{}, func(deps *httpapi.Deps) {
+		other := *c.API // NewGate replaces its gate
+		deps.Gate = other.NewGate(gate.Config{Anonymous: keys.Tier{
+			Name: "anonymous", Requests: scarceAllowance, Period: time.Hour, Burst: scarceAllowance,
+		}}, deps.Logger)
+	})
+}
+
+func (a *api) withSession(token string) *browser {
+	a.t.Helper()
+	jar := loopbackJar{}
+	if token != "" {
+		jar[sessionCookie] = token
+	}
+	return newBrowser(a.t, "http://"+a.Address, http.Header{}, jar, nil)
+}
+
+func expectAllowance(t *testing.T, name string, got response, status, remaining int) {
+	t.Helper()
+	if got.status != status || got.header.Get("RateLimit-Remaining") != fmt.Sprint(remaining) ||
+		got.header.Get("RateLimit-Limit") != fmt.Sprint(scarceAllowance) {
+		t.Errorf("%s: %d, %s of %s left, want %d, %d of %d: %s", name, got.status, got.header.Get("RateLimit-Remaining"),
+			got.header.Get("RateLimit-Limit"), status, remaining, scarceAllowance, got.body)
+	}
+}
+
+func TestKeylessFloodDoesNotStopARevocation(t *testing.T) {
+	t.Parallel()
+	c, ada := newConsoleOfAda(t)
+	leaked := ada.make(keysPath, `{"name":"leaked"}`)
+	token := ada.cookie(sessionCookie)
+	a := c.scarce()
+	for n := range scarceAllowance {
+		expectAllowance(t, "flood", a.withSession("").get("/v1/exam-prep/list"), http.StatusUnauthorized, scarceAllowance-1-n)
+	}
+	expectAllowance(t, "without a key", a.withSession("").get("/v1/exam-prep/list"), http.StatusTooManyRequests, 0)
+	expectAllowance(t, "without a session", a.withSession("").get(keysPath), http.StatusTooManyRequests, 0)
+	expectAllowance(t, "made-up cookie", a.withSession("made-up").get(keysPath), http.StatusTooManyRequests, 0)
+
+	revoked := a.withSession(token).send(http.MethodDelete, keysPath+"/"+textOf(leaked, "key_prefix"), "", nil)
+	expectAllowance(t, "revocation", revoked, http.StatusNoContent, scarceAllowance-1)
+	got := c.call(http.MethodGet, "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer " + textOf(leaked, "key")})
+	got.expect(t, http.StatusUnauthorized, "the revoked key")
+}
+
+// TestMadeUpCookieIsCountedByItsAddress: a new cookie for each request gives no new allowance.
+func TestMadeUpCookieIsCountedByItsAddress(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t)
-	if status, header, body := c.open().do(http.MethodGet, "/v1/developer/keys", ""); status != http.StatusUnauthorized ||
-		body["error"] != "unauthorized" || !strings.HasPrefix(header.Get("WWW-Authenticate"), "Cookie ") {
-		t.Errorf("nobody: %d %v", status, body)
-	}
-	ada := c.signedIn("ada")
-	for name, header := range map[string]http.Header{
-		"another site":             {"Sec-Fetch-Site": {"cross-site"}},
-		"a sibling's page":         {"Sec-Fetch-Site": {"same-site"}},
-		"an old browser elsewhere": {"Origin": {"https://evil.example"}},
-		"a sandboxed frame":        {"Origin": {"null"}},
+	token := c.signedIn("ada").cookie(sessionCookie)
+	a := c.scarce()
+	last := len(token) - 1
+	for n, made := range []string{
+		"made-up", token[:last], token[:last] + string(token[last]^1), // its check is wrong
 	} {
-		ada.header = header
-		if status, _, body := ada.do(http.MethodPost, "/v1/developer/keys", `{"name":"x"}`); status != http.StatusForbidden || body["error"] != "forbidden" {
-			t.Errorf("%s: %d %v, want 403", name, status, body)
-		}
+		expectAllowance(t, made, a.withSession(made).get(sessionPath), http.StatusUnauthorized, scarceAllowance-1-n)
 	}
-	ada.header = http.Header{"Origin": {ada.origin}}
-	ada.expect(http.StatusCreated, http.MethodPost, "/v1/developer/keys", `{"name":"x"}`, "its own origin")
-	ada.header = http.Header{}
-	stolen := newBrowser(t, ada.origin, http.Header{}, loopbackJar{sessionCookie: ada.cookie(sessionCookie)}, nil)
-	ada.expect(http.StatusNoContent, http.MethodDelete, "/v1/developer/session?everywhere=true", "", "sign-out everywhere")
-	stolen.expect(http.StatusUnauthorized, http.MethodGet, "/v1/developer/session", "", "after sign-out everywhere")
-	status, _, _ := c.open().do(http.MethodGet, "/v1/developer/callback?state=forged&code=forged", "")
-	check.Equal(t, status, http.StatusUnauthorized, "forged callback")
+	expectAllowance(t, "another made-up cookie", a.withSession("made-up-too").get(sessionPath), http.StatusTooManyRequests, 0)
+	expectAllowance(t, "without a key", a.withSession("").get("/v1/exam-prep/list"), http.StatusTooManyRequests, 0)
+	expectAllowance(t, "session", a.withSession(token).get(sessionPath), http.StatusOK, scarceAllowance-1)
+}
+
+func TestEachSessionHasAnAllowance(t *testing.T) {
+	t.Parallel()
+	c := newConsole(t)
+	ada, bob := c.signedIn("ada").cookie(sessionCookie), c.signedIn("bob").cookie(sessionCookie)
+	a := c.scarce()
+	for n := range scarceAllowance {
+		expectAllowance(t, "ada", a.withSession(ada).get(sessionPath), http.StatusOK, scarceAllowance-1-n)
+	}
+	expectAllowance(t, "ada's next request", a.withSession(ada).get(sessionPath), http.StatusTooManyRequests, 0)
+	expectAllowance(t, "bob", a.withSession(bob).get(sessionPath), http.StatusOK, scarceAllowance-1)
+	expectAllowance(t, "their address", a.withSession("").get("/v1/exam-prep/list"), http.StatusUnauthorized, scarceAllowance-1)
 }

@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/json"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"examprep.dev/server/httpapi"
 	"examprep.dev/server/sessions"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
@@ -144,7 +142,7 @@ func stolenCallbacks() map[string]wrongCallback {
 
 func TestACallbackThatIsNotTheProvidersAnswerToThisBrowserIsRefused(t *testing.T) {
 	t.Parallel()
-	p := newPremises(t, httpapi.Config{}, nil)
+	p := newPremises(t)
 	callbacks := p.forgedCallbacks()
 	maps.Copy(callbacks, stolenCallbacks())
 	for name, c := range callbacks {
@@ -159,7 +157,7 @@ func TestACallbackThatIsNotTheProvidersAnswerToThisBrowserIsRefused(t *testing.T
 
 func TestAMadeUpCallbackEndsNoSignInUnderWay(t *testing.T) {
 	t.Parallel()
-	p := newPremises(t, httpapi.Config{}, nil)
+	p := newPremises(t)
 	ada := p.visitor(t)
 	back := ada.authenticate(ada.begin(), "ada")
 	ada.refused(ada.get(callbackPath + "?state=forged&code=forged"))
@@ -168,7 +166,7 @@ func TestAMadeUpCallbackEndsNoSignInUnderWay(t *testing.T) {
 
 func TestACallbackThatCannotBeReadIsABadRequest(t *testing.T) {
 	t.Parallel()
-	p := newPremises(t, httpapi.Config{}, nil)
+	p := newPremises(t)
 	for query, field := range map[string]string{
 		"state=" + strings.Repeat("s", 129):         "state",
 		"state=s&code=" + strings.Repeat("c", 4097): "code",
@@ -201,12 +199,8 @@ type forger struct {
 
 func newForger(p *premises) *forger {
 	p.t.Helper()
-	f := &forger{p: p}
-	var err error
-	if f.own, err = rsa.GenerateKey(rand.Reader, 2048); err != nil {
-		p.t.Fatal(err)
-	}
-	got, err := http.Get(p.provider.issuer + "/jwks")
+	f := &forger{p: p, own: testKeys()[0]}
+	got, err := http.Get(p.provider.issuer + "/.well-known/jwks.json")
 	check.NoError(p.t, err)
 	defer func() { _ = got.Body.Close() }()
 	if err := json.NewDecoder(got.Body).Decode(&f.published); err != nil || len(f.published.Keys) == 0 {
@@ -223,7 +217,7 @@ func (f *forger) forge(t *testing.T, sign func(claims map[string]any) string) {
 	})
 	keys := append(slices.Clone(f.published.Keys), jose.JSONWebKey{Key: f.own.Public(), KeyID: "forger", Algorithm: "RS256", Use: "sig"})
 	f.p.provider.misbehaves(t, func(w http.ResponseWriter, r *http.Request, provider http.Handler) {
-		if !strings.HasSuffix(r.URL.Path, "/jwks") {
+		if !strings.HasSuffix(r.URL.Path, "/jwks.json") {
 			tokens(w, r, provider)
 			return
 		}
@@ -303,11 +297,7 @@ func (f *forger) wrongTokens(t *testing.T) map[string]wrongToken {
 		}, otherClaims},
 		"a key that is not published": {func(t *testing.T, claims map[string]any) string {
 			t.Helper()
-			other, err := rsa.GenerateKey(rand.Reader, 2048)
-			if err != nil {
-				t.Error(err)
-			}
-			return signed(t, jose.RS256, other, "unknown", claims)
+			return signed(t, jose.RS256, testKeys()[1], "unknown", claims)
 		}, signature},
 		"a signature under another key's name": {func(t *testing.T, claims map[string]any) string {
 			t.Helper()
@@ -319,7 +309,7 @@ func (f *forger) wrongTokens(t *testing.T) map[string]wrongToken {
 
 func TestATokenThatDoesNotHoldIsRefused(t *testing.T) {
 	t.Parallel()
-	p := newPremises(t, httpapi.Config{}, nil)
+	p := newPremises(t)
 	f := newForger(p)
 	for name, c := range f.wrongTokens(t) {
 		t.Run(name, func(t *testing.T) {
@@ -341,7 +331,7 @@ func TestATokenThatDoesNotHoldIsRefused(t *testing.T) {
 
 func TestAKeyThatTheProviderTookBackIsNotTrustedForLong(t *testing.T) {
 	t.Parallel()
-	p := newPremises(t, httpapi.Config{}, nil)
+	p := newPremises(t)
 	f := newForger(p)
 	sign := func(claims map[string]any) string { return signed(t, jose.RS256, f.own, "forger", claims) }
 	f.forge(t, sign)
@@ -353,11 +343,12 @@ func TestAKeyThatTheProviderTookBackIsNotTrustedForLong(t *testing.T) {
 	p.Ahead.Store(int64(10 * time.Minute))
 	v := p.visitor(t)
 	v.refused(v.call(v.authenticate(v.begin(), "ada")))
+	check.Equal(t, p.lastReason(t), "the ID token's signature does not hold", "reason of the refusal")
 }
 
 func TestACallbackLeadsNowhereElse(t *testing.T) {
 	t.Parallel()
-	p := newPremises(t, httpapi.Config{}, nil)
+	p := newPremises(t)
 	ada := p.visitor(t)
 	back := ada.authenticate(ada.begin(), "ada")
 	query := back.Query()

@@ -1,16 +1,24 @@
 package httpapi_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
+	"examprep.dev/server/usage"
 	"examprep.dev/server/webhooks"
+	"examprep.dev/server/webhooks/delivery"
 )
 
 func TestADeveloperManagesWebhooks(t *testing.T) {
@@ -106,20 +114,6 @@ func TestAChangeOfAWebhookChangesWhatIsGiven(t *testing.T) {
 	}
 }
 
-func TestOneWebhookTooManyIsAConflict(t *testing.T) {
-	t.Parallel()
-	_, ada := newConsoleOfAda(t)
-	for range webhooks.MaxEndpoints {
-		ada.make("/v1/developer/webhooks", newHook)
-	}
-	status, _, refused := ada.do(http.MethodPost, "/v1/developer/webhooks", newHook)
-	if status != http.StatusConflict || refused["error"] != "conflict" || refused["errors"] != nil {
-		t.Errorf("the next: %d %v, want 409", status, refused)
-	}
-	_, _, listed := ada.do(http.MethodGet, "/v1/developer/webhooks", "")
-	check.Equal(t, len(listOf(listed, "webhooks")), webhooks.MaxEndpoints, "endpoints listed")
-}
-
 func (c *console) declare(want webhooks.ManagedEndpoint) webhooks.Endpoint {
 	c.test.Helper()
 	endpoint, err := c.managed.Apply(c.test.Context(), want)
@@ -163,5 +157,320 @@ func TestAWebhookOfTheClusterIsReadOnlyButCanBeTested(t *testing.T) {
 	}
 	if _, _, after := ada.do(http.MethodGet, path, ""); !reflect.DeepEqual(after, before) {
 		t.Errorf("it was %v, and is %v", before, after)
+	}
+}
+
+// receive runs a receiver that answers by a status, and a worker that trusts it and never gives up a statement or a response
+// before its test does.
+func (c *console) receive(status int) *testkit.Receiver {
+	c.test.Helper()
+	receiver := testkit.StartReceiver(c.test, nil)
+	receiver.Status.Store(int32(status))
+	client, prefix := testkit.Redis(c.test)
+	worker, err := delivery.New(delivery.Config{
+		Prefix: prefix, AllowedRanges: loopback, RetryDelays: slices.Repeat([]time.Duration{time.Millisecond}, 5), SweepInterval: 50 * time.Millisecond, CAPEM: receiver.CAPEM(),
+		Timeout: testkit.Patience, LeaseGrace: testkit.Patience, StatementTimeout: testkit.Patience,
+	}, c.Pool, client, c.keyring)
+	check.NoError(c.test, err)
+	testkit.Run(c.test, worker.Run)
+	return receiver
+}
+
+// hook registers a receiver, and has a resource declare it: only then may it be at a loopback address.
+func (c *console) hook(of *browser, receiver *testkit.Receiver) string {
+	c.test.Helper()
+	id := textOf(of.make("/v1/developer/webhooks", fmt.Sprintf(`{"url":%q,"events":["mock_attempt.scored"]}`, receiver.URL)), "id")
+	testkit.Exec(c.test, c.Pool, "UPDATE webhook_endpoints SET managed_by = 'test' WHERE id = $1", id)
+	return id
+}
+
+func (c *console) scored(account uuid.UUID, n int) {
+	c.test.Helper()
+	for range n {
+		event, err := webhooks.NewEvent(webhooks.KindScored, uuid.NullUUID{UUID: account, Valid: true}, time.Now(),
+			webhooks.AttemptScored{AttemptID: uuid.NewString()})
+		check.NoError(c.test, err)
+		testkit.Exec(c.test, c.Pool, "SELECT webhook_record_event($1, $2, $3, $4)",
+			event.ID, string(event.Kind), event.Account, event.Body)
+	}
+}
+
+func (b *browser) deliveries(hook, query string) []map[string]any {
+	b.t.Helper()
+	status, _, page := b.do(http.MethodGet, "/v1/developer/webhooks/"+hook+"/deliveries"+query, "")
+	if status != http.StatusOK {
+		b.t.Fatalf("deliveries: %d %v", status, page)
+	}
+	return listOf(page, "deliveries")
+}
+
+func TestARedeliveredEventArrivesWithTheSameBytes(t *testing.T) {
+	t.Parallel()
+	c, ada := newConsoleOfAda(t)
+	receiver := c.receive(http.StatusOK)
+	hook := c.hook(ada, receiver)
+	c.scored(c.account(ada), 1)
+	first := receiver.Next(t)
+	original := ada.deliveries(hook, "")[0]
+	path := "/v1/developer/webhooks/" + hook
+	status, _, started := ada.do(http.MethodPost, path+"/deliveries/"+textOf(original, "id")+"/redeliver", "")
+	if status != http.StatusAccepted || started["delivery_id"] == original["id"] {
+		t.Fatalf("redeliver: %d %v", status, started)
+	}
+	second := receiver.Next(t)
+	if !bytes.Equal(second.Body, first.Body) || second.Header.Get("Webhook-Id") != first.Header.Get("Webhook-Id") {
+		t.Errorf("delivered %s as %s, and again %s as %s", first.Body, first.Header.Get("Webhook-Id"), second.Body, second.Header.Get("Webhook-Id"))
+	}
+	if status, _, started = ada.do(http.MethodPost, path+"/test", ""); status != http.StatusAccepted {
+		t.Fatalf("test: %d %v", status, started)
+	}
+	if got := receiver.Next(t); !bytes.Contains(got.Body, []byte(`"event":"webhook.test"`)) || !bytes.Contains(got.Body, []byte(hook)) {
+		t.Errorf("the test event is %s", got.Body)
+	}
+	testkit.Eventually(t, "all three are delivered, and the webhook says when", func() bool {
+		list := ada.deliveries(hook, "")
+		_, _, shown := ada.do(http.MethodGet, path, "")
+		return len(list) == 3 && shown["last_success_at"] != nil && !slices.ContainsFunc(list, func(d map[string]any) bool {
+			return d["state"] != "delivered" || d["last_status"] != 200.0 || d["attempts"] != 1.0 || d["finished_at"] == nil ||
+				d["next_attempt_at"] != nil || d["last_failure"] != nil
+		})
+	})
+	list := ada.deliveries(hook, "")
+	if list[0]["id"] != started["delivery_id"] || list[0]["event"] != "webhook.test" || list[1]["event_id"] != list[2]["event_id"] ||
+		list[2]["event_id"] != first.Header.Get("Webhook-Id") {
+		t.Errorf("listed %v", list)
+	}
+}
+
+func TestAFailedDeliveryTellsWhy(t *testing.T) {
+	t.Parallel()
+	c, ada := newConsoleOfAda(t)
+	receiver := c.receive(http.StatusTeapot)
+	hook := c.hook(ada, receiver)
+	c.scored(c.account(ada), 1)
+	receiver.Next(t)
+	testkit.Eventually(t, "it has failed for good", func() bool {
+		d := ada.deliveries(hook, "")[0]
+		return d["state"] == "failed" && d["last_status"] == 418.0 && d["last_failure"] == "status" && d["attempts"] == 6.0
+	})
+	var shown map[string]any
+	testkit.Eventually(t, "the webhook says since when", func() bool {
+		_, _, shown = ada.do(http.MethodGet, "/v1/developer/webhooks/"+hook, "")
+		return shown["failing_since"] != nil
+	})
+	since, disables := timeOf(t, shown, "failing_since"), timeOf(t, shown, "disables_at")
+	if !disables.Equal(since.Add(5*24*time.Hour)) || shown["last_status"] != 418.0 || shown["last_success_at"] != nil {
+		t.Errorf("the webhook is %v", shown)
+	}
+}
+
+func timeOf(t *testing.T, document map[string]any, field string) time.Time {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339Nano, textOf(document, field))
+	check.NoErrorf(t, err, "%s of %v", field, document)
+	return at
+}
+
+func TestAWebhookWhoseReceiverIsGoneIsNotAboutToBeDisabled(t *testing.T) {
+	t.Parallel()
+	c, ada := newConsoleOfAda(t)
+	receiver := c.receive(http.StatusGone)
+	hook := c.hook(ada, receiver)
+	c.scored(c.account(ada), 1)
+	receiver.Next(t)
+	var shown map[string]any
+	testkit.Eventually(t, "it is disabled and tells its health", func() bool {
+		_, _, shown = ada.do(http.MethodGet, "/v1/developer/webhooks/"+hook, "")
+		return shown["status"] == "disabled" && shown["failing_since"] != nil
+	})
+	if shown["disabled_reason"] == nil || shown["disables_at"] != nil || shown["last_status"] != 410.0 {
+		t.Errorf("the webhook is %v", shown)
+	}
+}
+
+func TestDeliveriesAreWalkedCompletelyWhileMoreArrive(t *testing.T) {
+	t.Parallel()
+	c, ada := newConsoleOfAda(t)
+	account := c.account(ada)
+	hook := textOf(ada.make("/v1/developer/webhooks", newHook), "id")
+	c.scored(account, 120)
+	want := make([]string, 0, 120)
+	for _, page := range [][]map[string]any{ada.deliveries(hook, "?limit=100"), nil} {
+		if page == nil {
+			page = ada.deliveries(hook, "?limit=100&before="+want[99])
+		}
+		for _, d := range page {
+			want = append(want, textOf(d, "id"))
+		}
+	}
+	if sorted := slices.IsSortedFunc(want, func(a, b string) int { return strings.Compare(b, a) }); len(want) != 120 || !sorted {
+		t.Fatalf("%d deliveries, newest first: %v", len(want), sorted)
+	}
+	check.Equal(t, len(ada.deliveries(hook, "")), 50, "deliveries on a page")
+	var walked []string
+	for query, more := "?limit=7", true; more; {
+		_, _, page := ada.do(http.MethodGet, "/v1/developer/webhooks/"+hook+"/deliveries"+query, "")
+		for _, d := range listOf(page, "deliveries") {
+			walked = append(walked, textOf(d, "id"))
+		}
+		more, _ = page["has_more"].(bool)
+		query = "?limit=7&before=" + walked[len(walked)-1]
+		c.scored(account, 3)
+	}
+	check.Slices(t, walked, want, "deliveries, page by page")
+}
+
+func TestWhatIsAskedOfDeliveries(t *testing.T) {
+	t.Parallel()
+	_, ada := newConsoleOfAda(t)
+	mine, other := textOf(ada.make("/v1/developer/webhooks", newHook), "id"), textOf(ada.make("/v1/developer/webhooks", newHook), "id")
+	_, _, started := ada.do(http.MethodPost, "/v1/developer/webhooks/"+other+"/test", "")
+	for _, query := range []string{
+		"limit=0", "limit=101", "limit=ten", "limit=", "before=x", "before=", "before=%00", "before=" + uuid.NewString(), "before=" + uuid.Nil.String(),
+		"before=" + textOf(started, "delivery_id"),
+	} {
+		field, _, _ := strings.Cut(query, "=")
+		status, _, refused := ada.do(http.MethodGet, "/v1/developer/webhooks/"+mine+"/deliveries?"+query, "")
+		if status != http.StatusBadRequest || !names(refused, field) {
+			t.Errorf("%s: %d %v, want %s named", query, status, refused, field)
+		}
+	}
+	if status, _, page := ada.do(http.MethodGet, "/v1/developer/webhooks/"+mine+"/deliveries", ""); status != http.StatusOK ||
+		!reflect.DeepEqual(page, map[string]any{"deliveries": []any{}, "has_more": false}) {
+		t.Errorf("none: %d %v", status, page)
+	}
+}
+
+func TestADisabledWebhookIsSentNothing(t *testing.T) {
+	t.Parallel()
+	_, ada := newConsoleOfAda(t)
+	hook := textOf(ada.make("/v1/developer/webhooks", newHook), "id")
+	path := "/v1/developer/webhooks/" + hook
+	_, _, started := ada.do(http.MethodPost, path+"/test", "")
+	if status, _, off := ada.do(http.MethodPatch, path, `{"status":"disabled"}`); status != http.StatusOK {
+		t.Fatal(status, off)
+	}
+	for _, path := range []string{path + "/test", path + "/deliveries/" + textOf(started, "delivery_id") + "/redeliver"} {
+		if status, _, refused := ada.do(http.MethodPost, path, ""); status != http.StatusConflict || refused["error"] != "conflict" {
+			t.Errorf("%s: %d %v, want 409", path, status, refused)
+		}
+	}
+	ada.expect(http.StatusNotFound, http.MethodPost, path+"/deliveries/"+uuid.NewString()+"/redeliver", "", "what is not there")
+	if list := ada.deliveries(hook, ""); len(list) != 1 || list[0]["state"] != "cancelled" {
+		t.Errorf("deliveries %v", list)
+	}
+}
+
+func TestAMovedWebhookShowsNothingOfItsFormerAccount(t *testing.T) {
+	t.Parallel()
+	c := newConsole(t)
+	ada, bob := c.signedIn("ada"), c.signedIn("bob")
+	want := webhooks.ManagedEndpoint{
+		Owner: "test/exams/moved", URL: "https://receiver.example.com/", Events: webhooks.Kinds(), Secret: webhooks.NewSecret(),
+		Account: uuid.NullUUID{UUID: c.account(ada), Valid: true},
+	}
+	adas := c.declare(want).ID.String()
+	c.scored(want.Account.UUID, 1)
+	delivery := textOf(ada.deliveries(adas, "")[0], "id")
+	want.Account.UUID = c.account(bob)
+	bobs := c.declare(want).ID.String()
+	if list := bob.deliveries(bobs, ""); len(list) != 0 {
+		t.Errorf("bob sees %v", list)
+	}
+	for _, hook := range []string{adas, bobs} {
+		bob.expect(http.StatusNotFound, http.MethodPost, "/v1/developer/webhooks/"+hook+"/deliveries/"+delivery+"/redeliver", "", "bob resends by %s", hook)
+		ada.expect(http.StatusNotFound, http.MethodGet, "/v1/developer/webhooks/"+hook, "", "ada sees %s", hook)
+	}
+}
+
+func TestATestEventIsOfTheTimeByTheDevelopersClock(t *testing.T) {
+	t.Parallel()
+	c := newUsageConsole(t, "sandbox", new(atomic.Pointer[usage.Meter]))
+	ada := c.signedIn("ada")
+	hook := textOf(ada.make("/v1/developer/webhooks", newHook), "id")
+	if status, _, answer := ada.do(http.MethodPost, "/v1/developer/webhooks/"+hook+"/test", ""); status != http.StatusAccepted {
+		t.Fatalf("%d %v", status, answer)
+	}
+	created := testkit.Get[int64](t, c.Pool, `SELECT (convert_from(body, 'UTF8')::jsonb->>'created')::bigint
+		FROM webhook_events WHERE kind = $1`, string(webhooks.KindTest))
+	check.Equal(t, created, usageNow.Unix(), "time of creation")
+}
+
+func TestAFailedDeliveryShowsItsTriesAndIsRecovered(t *testing.T) {
+	t.Parallel()
+	c := newConsole(t)
+	ada, bob := c.signedIn("ada"), c.signedIn("bob")
+	receiver := c.receive(http.StatusTeapot)
+	began := time.Now().Add(-time.Minute)
+	hook := c.hook(ada, receiver)
+	path := "/v1/developer/webhooks/" + hook
+	c.scored(c.account(ada), 1)
+	var listed map[string]any
+	testkit.Eventually(t, "it has failed for good", func() bool {
+		listed = ada.deliveries(hook, "")[0]
+		return listed["state"] == "failed"
+	})
+	one := path + "/deliveries/" + textOf(listed, "id")
+	status, _, shown := ada.do(http.MethodGet, one, "")
+	tries := listOf(shown, "tries")
+	delete(shown, "tries")
+	if status != http.StatusOK || !reflect.DeepEqual(shown, listed) || len(tries) != 6 {
+		t.Fatalf("%d %v with %d tries, want what is listed: %v", status, shown, len(tries), listed)
+	}
+	for i, try := range tries {
+		if try["attempt"] != float64(i+1) || try["status"] != 418.0 || try["failure"] != "status" ||
+			timeOf(t, try, "began_at").Before(began) || try["duration_ms"] == nil {
+			t.Errorf("try %d is %v", i+1, try)
+		}
+	}
+	bob.expect(http.StatusNotFound, http.MethodGet, one, "", "another sees")
+
+	since := fmt.Sprintf(`{"since":%q}`, began.Format(time.RFC3339Nano))
+	if status, _, answer := ada.do(http.MethodPost, path+"/recover", since); status != http.StatusAccepted ||
+		!reflect.DeepEqual(answer, map[string]any{"deliveries": 1.0, "more": false}) {
+		t.Errorf("recovered: %d %v", status, answer)
+	}
+	if list := ada.deliveries(hook, ""); len(list) != 2 || list[0]["event_id"] != listed["event_id"] {
+		t.Errorf("listed %v", list)
+	}
+}
+
+func TestARecoveryNamesWhatIsWrongWithSince(t *testing.T) {
+	t.Parallel()
+	_, ada := newConsoleOfAda(t)
+	path := "/v1/developer/webhooks/" + textOf(ada.make("/v1/developer/webhooks", newHook), "id") + "/recover"
+	for _, body := range []string{
+		`{}`, `{"since":null}`, `{"since":1700000000}`, `{"since":"yesterday"}`, `{"since":"2026-03-04"}`, `{"since":"0001-01-01T00:00:00Z"}`,
+		fmt.Sprintf(`{"since":%q}`, time.Now().Add(time.Hour).Format(time.RFC3339)),
+		fmt.Sprintf(`{"since":%q}`, time.Now().Add(-webhooks.RecoveryWindow-time.Hour).Format(time.RFC3339)),
+	} {
+		if status, _, refused := ada.do(http.MethodPost, path, body); status != http.StatusBadRequest || !names(refused, "since") {
+			t.Errorf("%s: %d %v, want since named", body, status, refused)
+		}
+	}
+	if status, _, answer := ada.do(http.MethodPost, path, sinceAnHour()); status != http.StatusAccepted ||
+		!reflect.DeepEqual(answer, map[string]any{"deliveries": 0.0, "more": false}) {
+		t.Errorf("where all has arrived: %d %v", status, answer)
+	}
+}
+
+func TestAWebhookOfTheClusterIsRecoveredUnlessItIsSuspended(t *testing.T) {
+	t.Parallel()
+	c, ada := newConsoleOfAda(t)
+	want := webhooks.ManagedEndpoint{
+		Owner: "test/exams/gradebook", URL: "https://receiver.example.com/", Events: webhooks.Kinds(), Secret: webhooks.NewSecret(),
+		Account: uuid.NullUUID{UUID: c.account(ada), Valid: true},
+	}
+	path := "/v1/developer/webhooks/" + c.declare(want).ID.String() + "/recover"
+	c.scored(want.Account.UUID, 1)
+	want.Suspend = true
+	c.declare(want)
+	if status, _, refused := ada.do(http.MethodPost, path, sinceAnHour()); status != http.StatusConflict || refused["managed_by"] != nil {
+		t.Errorf("suspended: %d %v, want 409", status, refused)
+	}
+	want.Suspend = false
+	c.declare(want)
+	if status, _, answer := ada.do(http.MethodPost, path, sinceAnHour()); status != http.StatusAccepted || answer["deliveries"] != 1.0 {
+		t.Errorf("resumed: %d %v", status, answer)
 	}
 }

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// providerTimeout limits each request to the provider: discovery, keys, token endpoint.
-	providerTimeout = 5 * time.Second
+	// defaultTimeout is the default of Provider.Timeout.
+	defaultTimeout = 5 * time.Second
+	// defaultUserInfoTimeout is the default of Provider.UserInfoTimeout.
+	defaultUserInfoTimeout = 2 * time.Second
 	// maxBody limits the bytes that are read of each response.
 	maxBody = 1 << 20
 	// discoveryLife is how long the provider's configuration and keys are used before they are read again.
 	discoveryLife = 10 * time.Minute
-	// userInfoTimeout limits the request for the e-mail address, which is for display only.
-	userInfoTimeout = 2 * time.Second
 	// maxEmail is RFC 5321's limit in bytes (erratum 1690).
 	maxEmail = 254
 
@@ -38,6 +38,8 @@ type provider struct {
 	client      oauth2.Config
 	tokenConfig oidc.Config
 	authStyles  []oauth2.AuthStyle
+	// userInfoTimeout is Provider.UserInfoTimeout.
+	userInfoTimeout time.Duration
 	// sendsIssuer reports whether each of its callbacks names it (RFC 9207).
 	sendsIssuer bool
 }
@@ -123,8 +125,9 @@ func newProvider(ctx context.Context, registered Provider, now func() time.Time)
 		tokenConfig: oidc.Config{
 			ClientID: registered.ClientID, Now: now, SupportedSigningAlgs: slices.DeleteFunc(configuration.Algorithms, isOther),
 		},
-		authStyles:  authStyles(registered.ClientSecret, configuration.Methods),
-		sendsIssuer: configuration.SendsIssuer,
+		authStyles:      authStyles(registered.ClientSecret, configuration.Methods),
+		userInfoTimeout: registered.UserInfoTimeout,
+		sendsIssuer:     configuration.SendsIssuer,
 	}, nil
 }
 
@@ -159,7 +162,7 @@ func (p *provider) identify(ctx context.Context, begun signInState, back Callbac
 		return Session{}, err
 	}
 	if person.Email == "" { // then the UserInfo response can have it (OpenID Connect Core §5.4)
-		ctx, cancel := context.WithTimeout(ctx, userInfoTimeout)
+		ctx, cancel := context.WithTimeout(ctx, p.userInfoTimeout)
 		defer cancel()
 		info, err := p.UserInfo(ctx, oauth2.StaticTokenSource(tokens))
 		if err == nil && info.Subject == person.Subject { // §5.3.2

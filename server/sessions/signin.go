@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -34,6 +35,10 @@ type Provider struct {
 	ClientSecret string
 	// RedirectURL is this service's callback, as it is registered with the provider.
 	RedirectURL string
+	// Timeout limits each request to the provider: discovery, keys, token endpoint. 0: 5 seconds.
+	Timeout time.Duration
+	// UserInfoTimeout limits the request for the e-mail address, which is for display only. 0: 2 seconds.
+	UserInfoTimeout time.Duration
 }
 
 // Accounts makes or finds the account of a person; server/keys owns accounts.
@@ -79,8 +84,10 @@ const reasonExpired = "this sign-in is over or was never begun"
 // NewSignIn returns a sign-in that stores sessions in store. The key of its cookies is derived from secret, which has at
 // least 32 bytes. With the same secret any pod completes a sign-in that another has begun.
 func NewSignIn(registration Provider, secret []byte, accounts Accounts, store *Store) *SignIn {
+	registration.Timeout = cmp.Or(registration.Timeout, defaultTimeout)
+	registration.UserInfoTimeout = cmp.Or(registration.UserInfoTimeout, defaultUserInfoTimeout)
 	client := &http.Client{
-		Timeout: providerTimeout, Transport: limitBodies{http.DefaultTransport},
+		Timeout: registration.Timeout, Transport: limitBodies{http.DefaultTransport},
 		// A redirect could carry a code and the client's secret to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

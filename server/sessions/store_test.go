@@ -1,164 +1,18 @@
 package sessions_test
 
 import (
-	"context"
 	"errors"
-	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/oauth2-proxy/mockoidc"
 
+	"examprep.dev/server/postgres"
 	"examprep.dev/server/sessions"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
-
-const redirectURL = "http://127.0.0.1/v1/developer/callback"
-
-type accounts struct{ pool *pgxpool.Pool }
-
-func (a accounts) EnsureAccount(ctx context.Context, name string) (uuid.UUID, error) {
-	var id uuid.UUID
-	err := a.pool.QueryRow(ctx, `INSERT INTO accounts (id, name) VALUES ($1, $2)
-		ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING id`, uuid.New(), name).Scan(&id)
-	return id, err
-}
-
-type fixture struct {
-	provider *mockoidc.MockOIDC
-	store    *sessions.Store
-	signIn   *sessions.SignIn
-	clock    *time.Time
-	pool     *pgxpool.Pool
-}
-
-func (f *fixture) pod(secret string, pool *pgxpool.Pool) *sessions.SignIn {
-	return sessions.NewSignIn(sessions.Provider{
-		Issuer: f.provider.Issuer(), ClientID: f.provider.ClientID, ClientSecret: f.provider.ClientSecret, RedirectURL: redirectURL,
-	}, []byte(secret), accounts{pool}, f.storeOn(pool))
-}
-
-func (f *fixture) storeOn(pool *pgxpool.Pool) *sessions.Store {
-	return sessions.NewStore(pool, []byte(secret), time.Hour, 8*time.Hour, func() time.Time { return *f.clock })
-}
-
-func (f *fixture) account(t *testing.T) uuid.UUID {
-	t.Helper()
-	id, err := accounts{f.pool}.EnsureAccount(t.Context(), uuid.NewString())
-	check.NoError(t, err)
-	return id
-}
-
-func (f *fixture) count(t *testing.T, table string) (n int) {
-	t.Helper()
-	check.NoError(t, f.pool.QueryRow(t.Context(), "SELECT count(*) FROM "+table).Scan(&n))
-	return n
-}
-
-const secret = "a secret of more than thirty-two bytes"
-
-func newFixture(t *testing.T, prepare ...func(*mockoidc.MockOIDC) error) *fixture {
-	t.Helper()
-	provider, err := mockoidc.NewServer(nil)
-	check.NoError(t, err)
-	for _, prepare := range prepare {
-		check.NoError(t, prepare(provider))
-	}
-	var mu sync.Mutex // the provider's handlers share a session without a lock
-	check.NoError(t, provider.AddMiddleware(func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			mu.Lock()
-			defer mu.Unlock()
-			next.ServeHTTP(w, r)
-		})
-	}))
-	listener := testkit.Listen(t)
-	check.NoError(t, provider.Start(listener, nil))
-	t.Cleanup(func() { _ = provider.Shutdown() })
-	now := time.Now()
-	f := &fixture{provider: provider, clock: &now, pool: testkit.Database(t)}
-	f.store = f.storeOn(f.pool)
-	f.signIn = f.pod(secret, f.pool)
-	return f
-}
-
-// atProvider goes to the provider as a browser would and returns the callback.
-func (f *fixture) atProvider(t *testing.T, address string) sessions.Callback {
-	t.Helper()
-	browser := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
-	check.NoError(t, err)
-	response, err := browser.Do(request)
-	check.NoError(t, err)
-	defer func() { _ = response.Body.Close() }()
-	location, err := response.Location()
-	check.NoError(t, err)
-	back := location.Query()
-	return sessions.Callback{State: back.Get("state"), Code: back.Get("code"), Issuer: back.Get("iss"), Error: back.Get("error")}
-}
-
-func TestASignedInPersonKeepsOneAccount(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	var first sessions.Session
-	for range 2 {
-		f.provider.QueueUser(&mockoidc.MockUser{Subject: "ada", Email: "ada@example.org", EmailVerified: true})
-		address, cookie, err := f.signIn.Begin(t.Context())
-		check.NoError(t, err)
-		if !strings.Contains(address, "code_challenge_method=S256") {
-			t.Errorf("no PKCE in %s", address)
-		}
-		token, err := f.signIn.Complete(t.Context(), cookie, f.atProvider(t, address))
-		check.NoError(t, err)
-		session, err := f.store.Lookup(t.Context(), token)
-		check.NoError(t, err)
-		if session.Subject != "ada" || session.Email != "ada@example.org" {
-			t.Errorf("session = %+v", session)
-		}
-		if first.AccountID != uuid.Nil && session.AccountID != first.AccountID {
-			t.Errorf("second sign-in got account %s, the first %s", session.AccountID, first.AccountID)
-		}
-		first = session
-	}
-}
-
-func TestWhatCannotBeAcceptedIsRefused(t *testing.T) {
-	t.Parallel()
-	for name, tamper := range map[string]func(f *fixture, cookie, state, code *string){
-		"forged state":           func(_ *fixture, _, state, _ *string) { *state = "forged" },
-		"empty state":            func(_ *fixture, _, state, _ *string) { *state = "" },
-		"cookie of nobody":       func(_ *fixture, cookie, _, _ *string) { *cookie = "stolen" },
-		"no cookie":              func(_ *fixture, cookie, _, _ *string) { *cookie = "" },
-		"code of nobody":         func(_ *fixture, _, _, code *string) { *code = "forged" },
-		"token that has run out": func(f *fixture, _, _, _ *string) { *f.clock = f.clock.Add(24 * time.Hour) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t)
-			cookie, back := f.returned(t)
-			tamper(f, &cookie, &back.State, &back.Code)
-			_, err := f.signIn.Complete(t.Context(), cookie, back)
-			refused(t, name, err)
-		})
-	}
-}
-
-func TestASignInCanBeCompletedOnce(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	cookie, back := f.returned(t)
-	_, err := f.signIn.Complete(t.Context(), cookie, back)
-	check.NoError(t, err)
-	_, err = f.signIn.Complete(t.Context(), cookie, back)
-	// The provider would refuse the code as well: it is the sign-in that must be over.
-	if refusal, ok := errors.AsType[*sessions.RefusedError](err); !ok || refusal.Reason != "this sign-in is over or was never begun" {
-		t.Fatalf("replay: got %v, want a RefusedError for the sign-in", err)
-	}
-}
 
 func TestASessionEnds(t *testing.T) {
 	t.Parallel()
@@ -175,8 +29,15 @@ func TestASessionEnds(t *testing.T) {
 			t.Helper()
 			check.NoError(t, f.signIn.SignOutEverywhere(t.Context(), sessions.Session{AccountID: account}))
 		},
-		"at its absolute time-out": func(_ *testing.T, f *fixture, _ string, _ uuid.UUID) {
-			*f.clock = f.clock.Add(8 * time.Hour)
+		"at its absolute time-out, though it is in use": func(t *testing.T, f *fixture, token string, _ uuid.UUID) {
+			t.Helper()
+			begun := *f.clock
+			for age := time.Duration(0); age < 8*time.Hour; age += 30 * time.Minute {
+				*f.clock = begun.Add(age)
+				_, err := f.store.Lookup(t.Context(), token)
+				check.NoErrorf(t, err, "after %s", age)
+			}
+			*f.clock = begun.Add(8 * time.Hour)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -251,47 +112,6 @@ func TestTokenIsNotStored(t *testing.T) {
 	}
 }
 
-func TestAProviderInTroubleIsNoRefusal(t *testing.T) {
-	t.Parallel()
-	failing := func(code int) func(f *fixture) {
-		return func(f *fixture) {
-			for range 2 { // x/oauth2 tries both ways to name the client
-				f.provider.QueueError(&mockoidc.ServerError{Code: code, Error: "temporarily_unavailable"})
-			}
-		}
-	}
-	for name, fail := range map[string]func(f *fixture){
-		"server error":             failing(http.StatusServiceUnavailable),
-		"too many":                 failing(http.StatusTooManyRequests),
-		"registration not known":   func(f *fixture) { f.provider.ClientID = "another" },
-		"provider does not listen": func(f *fixture) { _ = f.provider.Shutdown() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t)
-			cookie, back := f.returned(t)
-			fail(f)
-			_, err := f.signIn.Complete(t.Context(), cookie, back)
-			if away, ok := errors.AsType[*sessions.ProviderError](err); !ok || away.Code == "" {
-				t.Fatalf("got %v, want a ProviderError", err)
-			}
-		})
-	}
-}
-
-func TestALongSubjectGetsAnAccountOfABoundedName(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.provider.QueueUser(&mockoidc.MockUser{Subject: strings.Repeat("s", 255)})
-	cookie, back := f.returned(t)
-	token, err := f.signIn.Complete(t.Context(), cookie, back)
-	check.NoError(t, err)
-	session, err := f.store.Lookup(t.Context(), token)
-	check.NoError(t, err)
-	if len(session.Account) > 200 || !strings.HasPrefix(session.Account, f.provider.Issuer()+"#sha256:") {
-		t.Errorf("account %q", session.Account)
-	}
-}
-
 func TestEndedSessionsAreForgotten(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -309,15 +129,61 @@ func TestEndedSessionsAreForgotten(t *testing.T) {
 	check.Equal(t, f.count(t, "sessions"), 1, "remembered sessions")
 }
 
-func TestUsedSignInIsForgottenOnceItHasExpired(t *testing.T) {
+func TestATokenOfAnotherMakerIsRefusedWithoutALookUp(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	for range 2 {
-		cookie, back := f.returned(t)
-		_, err := f.signIn.Complete(t.Context(), cookie, back)
-		check.NoError(t, err)
-		check.Equal(t, f.count(t, "used_sign_ins"), 1, "remembered sign-ins")
-		_, err = f.pool.Exec(t.Context(), "UPDATE used_sign_ins SET expires_at = expires_at - $1::interval", 2*sessions.SignInTimeout)
-		check.NoError(t, err)
+	made, err := f.store.Create(t.Context(), sessions.Session{AccountID: f.account(t)})
+	check.NoError(t, err)
+	stranger := sessions.NewStore(f.pool, []byte("another secret of at least thirty-two bytes"), time.Hour, time.Hour, time.Now)
+	foreign, err := stranger.Create(t.Context(), sessions.Session{AccountID: f.account(t)})
+	check.NoError(t, err)
+	for name, c := range map[string]struct {
+		token string
+		want  bool
+	}{
+		"made here":             {made, true},
+		"of another secret":     {foreign, false},
+		"empty":                 {"", false},
+		"a character":           {made[:1], false},
+		"shorter than random":   {made[:42], false},
+		"cut short":             {made[:len(made)-1], false},
+		"without its check":     {made[:43], false},
+		"with another check":    {made[:43] + foreign[43:], false},
+		"another random part":   {foreign[:43] + made[43:], false},
+		"with something behind": {made + "A", false},
+	} {
+		check.Equal(t, f.store.Authentic([]byte(c.token)), c.want, "%s: authentic", name)
+		_, err := f.store.Lookup(t.Context(), c.token)
+		if none, refused := errors.AsType[*sessions.NoSessionError](err); refused == c.want {
+			t.Errorf("%s: %v, %v", name, err, none)
+		}
+	}
+}
+
+func TestSessionsAreUnavailableWithoutPostgreSQLAndBackWithIt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	account := f.account(t)
+	token, err := f.store.Create(t.Context(), sessions.Session{AccountID: account})
+	check.NoError(t, err)
+	session, err := f.store.Lookup(t.Context(), token)
+	check.NoError(t, err)
+	restore := testkit.CutOff(t, f.pool)
+	for name, call := range map[string]func() error{
+		"lookup":              func() error { _, err := f.store.Lookup(t.Context(), token); return err },
+		"sign-out":            func() error { return f.signIn.SignOut(t.Context(), token, session) },
+		"sign-out everywhere": func() error { return f.signIn.SignOutEverywhere(t.Context(), session) },
+		"a new session": func() error {
+			_, err := f.store.Create(t.Context(), sessions.Session{AccountID: uuid.New()})
+			return err
+		},
+	} {
+		if err := call(); !postgres.Unavailable(err) {
+			t.Errorf("%s: got %v, want Postgres away", name, err)
+		}
+	}
+	restore()
+	if _, err := f.store.Lookup(t.Context(), token); err != nil {
+		t.Errorf("a session was lost: %v", err)
 	}
 }

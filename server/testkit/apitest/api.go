@@ -162,9 +162,12 @@ func (a *API) NewKey(name string, tier keys.TierSpec) string {
 	return issued.Key
 }
 
-// Developer returns the parts of the developer operations. People sign in at the provider.
+// Developer returns the parts of the developer operations. People sign in at the provider, which has [testkit.Patience] for a
+// response unless the test sets a limit.
 func (a *API) Developer(provider sessions.Provider) *developer.Deps {
 	a.t.Helper()
+	provider.Timeout = cmp.Or(provider.Timeout, testkit.Patience)
+	provider.UserInfoTimeout = cmp.Or(provider.UserInfoTimeout, testkit.Patience)
 	store := sessions.NewStore(a.Pool, bytes.Repeat([]byte{2}, 32), SessionIdle, SessionLifetime, func() time.Time {
 		return time.Now().Add(time.Duration(a.Ahead.Load()))
 	})

@@ -9,10 +9,8 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"regexp"
-	"sync/atomic"
 	"testing"
 
-	"examprep.dev/server/httpapi"
 	"examprep.dev/server/httpapi/developer"
 	"examprep.dev/server/sessions"
 	"examprep.dev/server/testkit/apitest"
@@ -25,41 +23,39 @@ const (
 	callbackPath  = "/v1/developer/callback"
 	sessionPath   = "/v1/developer/session"
 	keysPath      = "/v1/developer/keys"
-	sessionIdle   = apitest.SessionIdle
-
-	sessionLifetime = apitest.SessionLifetime
 )
 
 // premises are the API as people reach it, behind TLS, and the provider that it sends them to.
 type premises struct {
 	*api
-	provider *certifiedProvider
-	// origin is where browsers reach the API, behind where it really is.
+	provider *idp
+	// origin is where browsers reach the API.
 	origin    string
-	behind    atomic.Pointer[string]
 	transport http.RoundTripper
 }
 
-// newPremises starts all of it. adjust may change what the API is made of; nil does not.
-func newPremises(t testing.TB, config httpapi.Config, adjust func(p *premises)) *premises {
+// newPremises starts all of it, with mockoidc as the provider.
+func newPremises(t testing.TB) *premises {
+	t.Helper()
+	return newPremisesAt(t, newMockProvider)
+}
+
+// newPremisesAt starts all of it with the provider that start returns. The provider may send browsers to redirect.
+func newPremisesAt(t testing.TB, start func(t testing.TB, redirect string) *idp) *premises {
 	t.Helper()
 	p := new(premises)
 	front := httptest.NewTLSServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", *p.behind.Load(), r.In.Host
+		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", p.Address, r.In.Host
 		r.Out.URL.RawQuery = r.In.URL.RawQuery // however broken
 	}})
 	t.Cleanup(front.Close)
 	p.origin, p.transport = front.URL, front.Client().Transport
-	p.provider = newCertifiedProvider(t, p.origin+callbackPath)
-	if adjust != nil {
-		adjust(p)
-	}
-	p.api = newAPI(t, apitest.Options{Config: config, Developer: func(a *apitest.API) *developer.Deps {
+	p.provider = start(t, p.origin+callbackPath)
+	p.api = newAPI(t, apitest.Options{Developer: func(a *apitest.API) *developer.Deps {
 		return a.Developer(sessions.Provider{
 			Issuer: p.provider.issuer, ClientID: providerClient, ClientSecret: providerSecret, RedirectURL: p.origin + callbackPath,
 		})
 	}})
-	p.behind.Store(&p.Address)
 	return p
 }
 
@@ -70,6 +66,22 @@ func (p *premises) visitor(t testing.TB) *browser {
 	jar, err := cookiejar.New(nil)
 	check.NoError(t, err)
 	return newBrowser(t, p.origin, http.Header{"Sec-Fetch-Site": {"same-origin"}}, jar, p.transport)
+}
+
+// signedIn returns the browser of somebody whose session did not begin at the provider.
+func (p *premises) signedIn(subject string) *browser {
+	p.t.Helper()
+	account, err := p.Keys.EnsureAccount(p.t.Context(), p.provider.issuer+"#"+subject)
+	check.NoError(p.t, err)
+	store, ok := p.Deps.Developer.Sessions.(*sessions.Store)
+	if !ok {
+		p.t.Fatalf("the sessions are a %T", p.Deps.Developer.Sessions)
+	}
+	token, err := store.Create(p.t.Context(), sessions.Session{AccountID: account, Issuer: p.provider.issuer, Subject: subject})
+	check.NoError(p.t, err)
+	b := p.visitor(p.t)
+	b.plant(sessionCookie, token)
+	return b
 }
 
 func (b *browser) get(target string) response {
@@ -95,7 +107,7 @@ var (
 
 func (b *browser) authenticate(address *url.URL, subject string) *url.URL {
 	b.t.Helper()
-	return b.atProvider(address, func(page string) (*http.Response, error) {
+	return b.atProvider(with(address, "login_hint", subject), func(page string) (*http.Response, error) {
 		action, prompt := formAction.FindStringSubmatch(page), formPrompt.FindStringSubmatch(page)
 		if action == nil || prompt == nil {
 			b.t.Fatalf("the provider shows no form: %s", page)
@@ -151,6 +163,12 @@ func (b *browser) signIn(subject string) *url.URL {
 		b.t.Fatalf("callback: %d %s", got.status, got.body)
 	}
 	return back
+}
+
+func (b *browser) signOut(query string) {
+	b.t.Helper()
+	b.send(http.MethodDelete, sessionPath+query, "", nil).expect(b.t, http.StatusNoContent, "sign-out")
+	check.Equal(b.t, b.cookie(sessionCookie), "", "cookie after the sign-out")
 }
 
 // cookie is the value of a cookie that the browser would send to the API; "" if it has none.

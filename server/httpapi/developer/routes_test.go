@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/valyala/fasthttp"
 
 	"examprep.dev/server/httpapi/endpoint"
 	"examprep.dev/server/postgres"
@@ -39,4 +40,38 @@ func TestReadsOfAnAccountWaitForEachOther(t *testing.T) {
 	if reads < 5 {
 		t.Errorf("%d reads: the test sees too few", reads)
 	}
+}
+
+// waitingSignIn is a sign-in at a provider that never responds.
+type waitingSignIn struct{ SignIn }
+
+// Begin returns when ctx ends.
+func (waitingSignIn) Begin(ctx context.Context) (address, token string, err error) {
+	<-ctx.Done()
+	return "", "", ctx.Err()
+}
+
+// Complete returns when ctx ends.
+func (waitingSignIn) Complete(ctx context.Context, _ string, _ sessions.Callback) (string, error) {
+	<-ctx.Done()
+	return "", ctx.Err()
+}
+
+func TestSignInEndsWithTheContextOfItsRequest(t *testing.T) {
+	t.Parallel()
+	ended, end := context.WithCancel(t.Context())
+	end()
+	tried := 0
+	for _, route := range Routes(Deps{SignIn: waitingSignIn{}}, nil) {
+		if route.Operation != "beginSignIn" && route.Operation != "completeSignIn" {
+			continue
+		}
+		tried++
+		returned := make(chan error, 1)
+		go func() { returned <- route.Handle(ended, &endpoint.Request{HTTP: new(fasthttp.RequestCtx)}) }()
+		if err := testkit.Receive(t, returned, "the return of "+route.Operation); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v, want the end of the request", route.Operation, err)
+		}
+	}
+	check.Equal(t, tried, 2, "operations")
 }

@@ -52,3 +52,15 @@ func TestAPersonHasOneIdentityByWhateverNameTheProviderGoes(t *testing.T) {
 		}
 	}
 }
+
+func TestRequestsToTheProviderHaveTimeouts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ given, want [2]time.Duration }{
+		{[2]time.Duration{}, [2]time.Duration{5 * time.Second, 2 * time.Second}},
+		{[2]time.Duration{time.Hour, time.Minute}, [2]time.Duration{time.Hour, time.Minute}},
+	} {
+		signIn := NewSignIn(Provider{Timeout: c.given[0], UserInfoTimeout: c.given[1]}, make([]byte, 32), nil, nil)
+		got := [2]time.Duration{signIn.http.Timeout, signIn.registration.UserInfoTimeout}
+		check.Equal(t, got, c.want, "time-outs with %v", c.given)
+	}
+}

@@ -1,0 +1,122 @@
+package sessions_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/oauth2-proxy/mockoidc"
+
+	"examprep.dev/server/sessions"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
+)
+
+const redirectURL = "http://127.0.0.1/v1/developer/callback"
+
+type accounts struct{ pool *pgxpool.Pool }
+
+func (a accounts) EnsureAccount(ctx context.Context, name string) (uuid.UUID, error) {
+	var id uuid.UUID
+	err := a.pool.QueryRow(ctx, `INSERT INTO accounts (id, name) VALUES ($1, $2)
+		ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING id`, uuid.New(), name).Scan(&id)
+	return id, err
+}
+
+const secret = "a secret of more than thirty-two bytes"
+
+type fixture struct {
+	provider *mockoidc.MockOIDC
+	store    *sessions.Store
+	signIn   *sessions.SignIn
+	clock    *time.Time
+	pool     *pgxpool.Pool
+}
+
+func newFixture(t *testing.T, prepare ...func(*mockoidc.MockOIDC) error) *fixture {
+	t.Helper()
+	provider, err := mockoidc.NewServer(nil)
+	check.NoError(t, err)
+	for _, prepare := range prepare {
+		check.NoError(t, prepare(provider))
+	}
+	var mu sync.Mutex // the provider's handlers share a session without a lock
+	check.NoError(t, provider.AddMiddleware(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			next.ServeHTTP(w, r)
+		})
+	}))
+	listener := testkit.Listen(t)
+	check.NoError(t, provider.Start(listener, nil))
+	t.Cleanup(func() { _ = provider.Shutdown() })
+	now := time.Now()
+	f := &fixture{provider: provider, clock: &now, pool: testkit.Database(t)}
+	f.store = f.storeOn(f.pool)
+	f.signIn = f.pod(secret, f.pool)
+	return f
+}
+
+// registration returns this service's registration with the provider, which has [testkit.Patience] for each response.
+func (f *fixture) registration() sessions.Provider {
+	return sessions.Provider{
+		Issuer: f.provider.Issuer(), ClientID: f.provider.ClientID, ClientSecret: f.provider.ClientSecret, RedirectURL: redirectURL,
+		Timeout: testkit.Patience, UserInfoTimeout: testkit.Patience,
+	}
+}
+
+func (f *fixture) pod(secret string, pool *pgxpool.Pool) *sessions.SignIn {
+	return sessions.NewSignIn(f.registration(), []byte(secret), accounts{pool}, f.storeOn(pool))
+}
+
+func (f *fixture) storeOn(pool *pgxpool.Pool) *sessions.Store {
+	return sessions.NewStore(pool, []byte(secret), time.Hour, 8*time.Hour, func() time.Time { return *f.clock })
+}
+
+func (f *fixture) account(t *testing.T) uuid.UUID {
+	t.Helper()
+	id, err := accounts{f.pool}.EnsureAccount(t.Context(), uuid.NewString())
+	check.NoError(t, err)
+	return id
+}
+
+func (f *fixture) count(t *testing.T, table string) (n int) {
+	t.Helper()
+	check.NoError(t, f.pool.QueryRow(t.Context(), "SELECT count(*) FROM "+table).Scan(&n))
+	return n
+}
+
+func (f *fixture) returned(t *testing.T) (cookie string, back sessions.Callback) {
+	t.Helper()
+	address, cookie, err := f.signIn.Begin(t.Context())
+	check.NoError(t, err)
+	return cookie, f.atProvider(t, address)
+}
+
+// atProvider goes to the provider as a browser would and returns the callback.
+func (f *fixture) atProvider(t *testing.T, address string) sessions.Callback {
+	t.Helper()
+	browser := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+	check.NoError(t, err)
+	response, err := browser.Do(request)
+	check.NoError(t, err)
+	defer func() { _ = response.Body.Close() }()
+	location, err := response.Location()
+	check.NoError(t, err)
+	back := location.Query()
+	return sessions.Callback{State: back.Get("state"), Code: back.Get("code"), Issuer: back.Get("iss"), Error: back.Get("error")}
+}
+
+func refused(t *testing.T, what string, err error) {
+	t.Helper()
+	if _, ok := errors.AsType[*sessions.RefusedError](err); !ok {
+		t.Errorf("%s: got %v, want a RefusedError", what, err)
+	}
+}

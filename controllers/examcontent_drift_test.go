@@ -9,9 +9,11 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
@@ -59,13 +61,26 @@ func TestDriftIsRepairedAndToldWithoutAnswersInEvents(t *testing.T) {
 	})
 }
 
+// TestDriftIsNoticedWithinTheResyncInterval makes the reconciles by hand, the second one when the first one asked for it.
 func TestDriftIsNoticedWithinTheResyncInterval(t *testing.T) {
 	t.Parallel()
-	in := operating(t)
+	in := install(t, postgres.Sandbox, 1)
 	content := sampleContent("sample", sampleKey(t))
-	content.Spec.ResyncInterval = &metav1.Duration{Duration: 30 * time.Second} // the least there is
-	in.createReady(content)
+	const interval = 30 * time.Second // the least there is
+	content.Spec.ResyncInterval = &metav1.Duration{Duration: interval}
+	in.create(content)
+	r, request := in.reconciler(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(content)}
+	for _, when := range []string{"after the first look", "after a look without a change"} {
+		result, err := r.Reconcile(t.Context(), request)
+		check.NoError(t, err)
+		in.ready(content)
+		if result.RequeueAfter > interval || result.RequeueAfter < interval-interval/10 {
+			t.Errorf("%s: the next one is in %s, want %s or a little less", when, result.RequeueAfter, interval)
+		}
+	}
 	in.tamper(`UPDATE exam_revisions SET document = replace(document::text, 'Sample exam', 'Nickname')::json`)
+	_, err := r.Reconcile(t.Context(), request)
+	check.NoError(t, err)
 	message := in.until(content, v1alpha1.ConditionRepaired, metav1.ConditionTrue, v1alpha1.ReasonDriftRepaired)
 	check.Contains(t, message, "exam name: Nickname → Sample exam", "condition")
 	in.serves(content.Spec.ExamKey, "Sample exam", "now")

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
 
@@ -21,7 +22,7 @@ func (in *installation) reconciler() *ExamContentReconciler {
 	return &ExamContentReconciler{
 		frame: frame{
 			client: counted, live: counted, recorder: events.NewFakeRecorder(100), now: in.deps.clock(), cluster: in.deps.ClusterName,
-			ready: newReadiness(nil),
+			status: testkit.Patience, ready: newReadiness(nil),
 		},
 		publisher: in.deps.Publisher,
 		lookWhole: func() bool { return false },

@@ -29,7 +29,8 @@ const (
 	// conflictRetry is how soon a claim that another resource holds is tried again: the owner may be of another cluster,
 	// whose deletion is not seen here.
 	conflictRetry = time.Minute
-	// statusTimeout bounds the write of a status, which is made even when the reconcile itself has run out of time.
+	// statusTimeout is the default of Deps.StatusTimeout. The status is written even when the reconcile itself has run out
+	// of time.
 	statusTimeout = 15 * time.Second
 	// handoverLook is when a resource that another shard had is looked at again: what that shard had begun has ended,
 	// within reconcileTimeout and statusTimeout. It leaves room for what [scope.again] takes off.
@@ -46,6 +47,7 @@ type frame struct {
 	now      func() time.Time
 	cluster  string
 	shard    Shard
+	status   time.Duration // limits the write of a status
 	ready    *readiness
 	spans    spans
 }
@@ -66,7 +68,7 @@ func (f *frame) end(
 	if s.gone || unchanged() {
 		return result, failure
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statusTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.status)
 	defer cancel()
 	err := f.applyStatus(ctx, s.object, apply())
 	if apierrors.IsConflict(err) {

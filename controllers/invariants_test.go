@@ -14,6 +14,7 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
 
@@ -72,7 +73,7 @@ func checkConditions(t *testing.T, name string, generation, observed int64, cond
 }
 
 func (in *installation) checkInvariants() {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	for _, space := range in.spaces {
 		exams, endpoints, tiers := &v1alpha1.ExamContentList{}, &v1alpha1.WebhookEndpointList{}, &v1alpha1.RateTierList{}

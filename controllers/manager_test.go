@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -74,6 +75,22 @@ func TestTheCacheHoldsNoChunks(t *testing.T) {
 		t.Errorf("cached: %+v, want %+v", cached.ObjectMeta, want)
 	}
 	stop()
+}
+
+func TestLeaderElectionHasTheTimesOfProductionUnlessOthersAreSet(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		options                Options
+		duration, renew, retry time.Duration
+	}{
+		{Options{}, 15 * time.Second, 10 * time.Second, 2 * time.Second},
+		{Options{LeaseDuration: 3 * time.Hour, LeaseRenew: 2 * time.Hour, LeaseRetry: time.Hour}, 3 * time.Hour, 2 * time.Hour, time.Hour},
+	} {
+		got := c.options.manager(nil)
+		check.Equal(t, *got.LeaseDuration, c.duration, "duration of a lease")
+		check.Equal(t, *got.RenewDeadline, c.renew, "limit of a renewal")
+		check.Equal(t, *got.RetryPeriod, c.retry, "pause between two tries")
+	}
 }
 
 func TestStandbyTakesOverWhenTheLeaderStops(t *testing.T) {

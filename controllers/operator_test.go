@@ -23,6 +23,7 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/clustertest"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
@@ -31,9 +32,6 @@ import (
 	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/webhooks"
 )
-
-// patience bounds each wait of a test. A good run needs less than a hundredth of it.
-const patience = 60 * time.Second
 
 type installation struct {
 	t    *testing.T
@@ -68,11 +66,21 @@ func (in *installation) serve(environment postgres.Environment) {
 	in.deps = Deps{
 		ClusterName: "test",
 		Publisher:   catalog.NewPublisher(in.pool, environment),
-		Accounts:    keys.NewStore(in.pool, directory.NewAuthor(in.pool, directory.AuthorConfig{})),
-		Tiers:       keys.NewStore(in.pool, directory.NewAuthor(in.pool, directory.AuthorConfig{})),
+		Accounts:    in.keys(),
+		Tiers:       in.keys(),
 		Endpoints:   webhooks.NewManaged(in.pool, testKeyring(t), webhooks.NewAddressPolicy(loopback())),
+		// Tests ask for a look at an endpoint. One more look in between would count as a write.
+		HealthInterval: time.Hour,
+		StatusTimeout:  testkit.Patience,
 	}
+	// A leader that is slow to renew its lease keeps it, and a standby takes it soon after the leader has given it back.
+	in.options.LeaseDuration, in.options.LeaseRenew, in.options.LeaseRetry = 3*testkit.Patience, 2*testkit.Patience, time.Second
 	t.Cleanup(in.checkInvariants)
+}
+
+// keys returns a store whose changes do not end unconfirmed on a busy machine.
+func (in *installation) keys() *keys.Store {
+	return keys.NewStore(in.pool, directory.NewAuthor(in.pool, directory.AuthorConfig{Timings: directory.Production().Slower(100)}))
 }
 
 func operating(t *testing.T) *installation {
@@ -122,7 +130,7 @@ func (in *installation) operate() {
 	in.t.Helper()
 	config := in.countedConfig()
 	options := in.options
-	options.WatchNamespaces, options.AllowSameNames, options.ShutdownGrace = in.spaces, true, patience
+	options.WatchNamespaces, options.AllowSameNames, options.ShutdownGrace = in.spaces, true, testkit.Patience
 	if in.everywhere {
 		options.WatchNamespaces = nil
 	}
@@ -264,8 +272,7 @@ func (in *installation) reconcileNow(object client.Object, token string) {
 // served reads what an API pod that starts now would serve as an exam's overview; ok is false when it serves none.
 func (in *installation) served(examKey string) (overview map[string]any, ok bool) {
 	in.t.Helper()
-	snapshot, err := read.OpenSnapshot(in.t.Context(), in.pool, slog.New(slog.DiscardHandler), read.SnapshotConfig{LoadTimeout: time.Minute})
-	check.NoError(in.t, err)
+	snapshot := catalogtest.OpenPatientSnapshot(in.t, in.pool, read.SnapshotConfig{})
 	document, err := snapshot.Overview(examKey)
 	if _, missing := errors.AsType[*catalog.NotFoundError](err); missing {
 		return nil, false
@@ -285,8 +292,7 @@ func (in *installation) serves(examKey, name, when string) {
 
 func (in *installation) servedPaper(examKey, paperID string) []string {
 	in.t.Helper()
-	snapshot, err := read.OpenSnapshot(in.t.Context(), in.pool, slog.New(slog.DiscardHandler), read.SnapshotConfig{LoadTimeout: time.Minute})
-	check.NoError(in.t, err)
+	snapshot := catalogtest.OpenPatientSnapshot(in.t, in.pool, read.SnapshotConfig{})
 	paper, err := snapshot.Paper(in.t.Context(), examKey, paperID)
 	check.NoError(in.t, err)
 	prompts := make([]string, len(paper.Questions))

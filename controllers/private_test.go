@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -24,8 +23,6 @@ const (
 	postgresServer = testkit.PostgresProcess
 )
 
-const privateStart = 5 * time.Minute
-
 // private is a control plane and a PostgreSQL of one test's own, which it may kill. Whatever dies is started again, on the
 // same port and the same data, until the test ends.
 type private struct {
@@ -41,7 +38,7 @@ type private struct {
 func startPrivate(t *testing.T) *private {
 	t.Helper()
 	assets := testenv.Get(t, testenv.Assets)
-	ctx, cancel := context.WithTimeout(t.Context(), privateStart)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*testkit.Patience)
 	defer cancel()
 	p := &private{Supervised: testkit.Supervise(t)}
 	plane, err := controlplane.Start(ctx, p.Supervisor, controlplane.Config{

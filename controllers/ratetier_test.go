@@ -15,7 +15,6 @@ import (
 	"examprep.dev/server/gate"
 	"examprep.dev/server/gate/gatetest"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
 )
@@ -125,7 +124,7 @@ func TestABusyKeyHasTheTierOnceItIsReady(t *testing.T) {
 	t.Parallel()
 	in := install(t, postgres.Sandbox, 1)
 	rdb, prefix := testkit.Redis(t)
-	store := keys.NewStore(in.pool, directory.NewAuthor(in.pool, directory.AuthorConfig{}))
+	store := in.keys()
 	in.deps.Tiers = store
 	in.operate()
 	key, err := store.Create(t.Context(), keys.NewKey{Account: "acme"})

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,12 @@ type Deps struct {
 	Shard Shard
 	// Now is the clock of timestamps in statuses; nil: time.Now.
 	Now func() time.Time
+	// HealthInterval is how often an endpoint's registration is compared with the database and its delivery health is
+	// brought up to date; 0: 1 min.
+	HealthInterval time.Duration
+	// StatusTimeout limits the write of a status; 0: 15 s. With shards it must be shorter than 30 s: a resource that changes
+	// hands is looked at again when the former operator's last write must have ended.
+	StatusTimeout time.Duration
 	// Registerer takes the reconcilers' metrics; nil: none. One process sets up one operator.
 	Registerer prometheus.Registerer
 	// Tracer makes a span of each reconcile that Draw says yes to (nil: of each); nil: none.
@@ -82,6 +89,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		now:      deps.clock(),
 		cluster:  deps.ClusterName,
 		shard:    deps.Shard,
+		status:   cmp.Or(deps.StatusTimeout, statusTimeout),
 		ready:    newReadiness(deps.Registerer),
 		spans:    spans{tracer: deps.Tracer, draw: deps.Draw},
 	}
@@ -98,6 +106,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		}),
 		setupWebhookEndpoint(mgr, &WebhookEndpointReconciler{
 			frame: base, endpoints: deps.Endpoints, accounts: deps.Accounts, restrictAccounts: deps.RestrictWebhookAccounts,
+			healthInterval: cmp.Or(deps.HealthInterval, healthInterval),
 		}),
 		setupRateTier(mgr, &RateTierReconciler{frame: base, tiers: deps.Tiers}),
 	)

@@ -13,6 +13,7 @@ import (
 	"examprep.dev/controllers/clustertest"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
 
@@ -162,7 +163,7 @@ func TestWhatAShardPublishesLateIsPutRight(t *testing.T) {
 	content := labelled(sampleContent("moved", sampleKey(t)), "a")
 	in.createReady(content)
 	edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Name = "Slow" })
-	<-begun
+	testkit.Receive(t, begun, "shard a begins to publish")
 	edit(in, content, func(c *v1alpha1.ExamContent) { labelled(c, "b").Spec.Name = "New" })
 	in.ready(content)
 	in.serves(content.Spec.ExamKey, "New", "by shard b")

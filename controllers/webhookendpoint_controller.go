@@ -16,8 +16,8 @@ import (
 	"examprep.dev/server/webhooks"
 )
 
-// healthInterval is how often an endpoint's registration is compared with the database and its delivery health is
-// brought up to date: often enough to look at, seldom enough that a thousand endpoints cost the API server nothing.
+// healthInterval is the default of Deps.HealthInterval: often enough to look at, seldom enough that a thousand endpoints
+// cost the API server nothing.
 const healthInterval = time.Minute
 
 // Endpoints stores the endpoints that resources declare; *webhooks.Managed implements it.
@@ -47,6 +47,7 @@ type WebhookEndpointReconciler struct {
 	accounts  Accounts
 	// restrictAccounts makes each namespace hear only of the accounts that its annotation lists.
 	restrictAccounts bool
+	healthInterval   time.Duration
 }
 
 // endpointScope is what one reconcile of one WebhookEndpoint knows.
@@ -83,7 +84,7 @@ func (r *WebhookEndpointReconciler) Reconcile(ctx context.Context, req ctrl.Requ
 		endpoint:  endpoint,
 		managedBy: r.managedBy(endpoint),
 	}
-	s.interval = healthInterval
+	s.interval = r.healthInterval
 	s.alarms = []string{v1alpha1.ReasonFailingLong}
 	if endpoint.Status.URL != "" {
 		s.standing = "; deliveries go on to " + endpoint.Status.URL

@@ -43,7 +43,7 @@ func (in *installation) tell(r *testkit.Receiver, content *v1alpha1.ExamContent,
 	in.t.Helper()
 	edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Name = name })
 	in.ready(content)
-	return <-r.Arrived
+	return r.Next(in.t)
 }
 
 func signedBy(t *testing.T, when string, delivery testkit.Arrival, signing, silent []string) {
@@ -81,7 +81,7 @@ func TestGeneratedSecretIsRotatedOnRequestAndBothSign(t *testing.T) {
 	in.createReady(endpoint)
 	id, first := endpoint.Status.ID, in.signingSecretOf(endpoint)
 	in.createReady(content)
-	signedBy(t, "before", <-r.Arrived, []string{first}, nil)
+	signedBy(t, "before", r.Next(t), []string{first}, nil)
 
 	in.requestRotation(endpoint, "2026-01-31T12:00:00Z")
 	second := in.rotated(endpoint, "2026-01-31T12:00:00Z")
@@ -144,7 +144,7 @@ func TestAChangedReferencedSecretRotatesAndBothSign(t *testing.T) {
 	in.createReady(endpoint)
 	in.create(content)
 	in.ready(content)
-	signedBy(t, "before", <-r.Arrived, []string{first}, nil)
+	signedBy(t, "before", r.Next(t), []string{first}, nil)
 
 	edit(in, given, func(s *corev1.Secret) { s.StringData = map[string]string{"key": second} })
 	in.reconcileNow(endpoint, "or a minute later")
@@ -175,7 +175,7 @@ func TestAChangedURLIsWhereDeliveriesGo(t *testing.T) {
 		t.Errorf("status: %+v", endpoint.Status)
 	}
 	in.createReady(content)
-	signedBy(t, "at the new address", <-after.Arrived, []string{secret}, nil)
+	signedBy(t, "at the new address", after.Next(t), []string{secret}, nil)
 	if len(before.Arrived) > 0 {
 		t.Error("delivered to the former address")
 	}

@@ -15,8 +15,6 @@ import (
 
 	"examprep.dev/api/client"
 	"examprep.dev/api/v1alpha1"
-	"examprep.dev/server/keys"
-	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/webhooks"
@@ -44,7 +42,7 @@ func (in *installation) deliver(r *testkit.Receiver) {
 	redis, prefix := testkit.Redis(in.t)
 	worker, err := delivery.New(delivery.Config{
 		Prefix: prefix, AllowedRanges: loopback(), RetryDelays: slices.Repeat([]time.Duration{time.Millisecond}, 5), SweepInterval: 20 * time.Millisecond,
-		CAPEM: r.CAPEM(), Timeout: time.Minute, LeaseGrace: time.Minute, StatementTimeout: time.Minute,
+		CAPEM: r.CAPEM(), Timeout: testkit.Patience, LeaseGrace: testkit.Patience, StatementTimeout: testkit.Patience,
 	}, in.pool, redis, testKeyring(in.t))
 	check.NoError(in.t, err)
 	testkit.Run(in.t, worker.Run)
@@ -75,7 +73,7 @@ func TestDeclaredEndpointGetsSignedEventsAndShowsItsHealth(t *testing.T) {
 
 	content := sampleContent("sample", sampleKey(t))
 	in.createReady(content)
-	delivery := <-r.Arrived
+	delivery := r.Next(t)
 	check.Succeeds(t, client.Verify(delivery.Header.Get(webhooks.SignatureHeader), delivery.Body, string(secret.Data["secret"]), time.Now(), 5*time.Minute), "the signature does not verify with the generated secret")
 	if !strings.Contains(string(delivery.Body), content.Spec.ExamKey) {
 		t.Errorf("delivered: %s", delivery.Body)
@@ -188,7 +186,7 @@ func TestEndpointIsRegisteredForItsAccountUntilDeleted(t *testing.T) {
 	endpoint.Spec.Account = "acme"
 	in.create(endpoint)
 	check.Equal(t, in.ready(endpoint), "registered for the events of account acme", "message of Ready")
-	account, err := keys.NewStore(in.pool, directory.NewAuthor(in.pool, directory.AuthorConfig{})).EnsureAccount(t.Context(), "acme")
+	account, err := in.keys().EnsureAccount(t.Context(), "acme")
 	check.NoError(t, err)
 	list, err := webhooks.NewEndpoints(in.pool, testKeyring(t), webhooks.NewAddressPolicy(nil)).List(t.Context(), account)
 	if err != nil || len(list) != 1 || list[0].ID.String() != endpoint.Status.ID || list[0].ManagedBy != "test/"+in.space()+"/receiver" {

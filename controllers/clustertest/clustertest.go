@@ -32,6 +32,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/testkit/testenv"
 )
@@ -40,12 +41,10 @@ import (
 const Variable = testenv.Kubeconfig
 
 const (
-	operatorUser   = "examprep-test-operator"
-	fieldOwner     = client.FieldOwner("clustertest")
-	startTimeout   = 3 * time.Minute // envtest gives an API server 20 s; on a busy machine it takes longer
-	installTimeout = time.Minute
-	deleteTimeout  = 30 * time.Second
-	poll           = 50 * time.Millisecond
+	operatorUser = "examprep-test-operator"
+	fieldOwner   = client.FieldOwner("clustertest")
+	poll         = 50 * time.Millisecond
+	startTimeout = 3 * testkit.Patience // envtest gives an API server 20 s to start and 20 s to stop
 )
 
 type cluster struct {
@@ -102,12 +101,16 @@ func (c *cluster) connect() (*rest.Config, error) {
 	if missing != nil {
 		return nil, errors.Join(err, missing)
 	}
-	c.own = &envtest.Environment{BinaryAssetsDirectory: binaries, ControlPlaneStartTimeout: startTimeout}
+	c.own = environment(binaries)
 	config, err := c.own.Start()
 	if err != nil {
 		return nil, fmt.Errorf("start API server: %w", err)
 	}
 	return config, nil
+}
+
+func environment(binaries string) *envtest.Environment {
+	return &envtest.Environment{BinaryAssetsDirectory: binaries, ControlPlaneStartTimeout: startTimeout, ControlPlaneStopTimeout: startTimeout}
 }
 
 // OperatorConfig returns the operator's way to the API server: that of a user who holds the operator's generated role and
@@ -136,7 +139,7 @@ func Namespace(t testing.TB) string {
 	namespace.GenerateName = "test-"
 	check.NoErrorf(t, c.Create(t.Context(), namespace), "create namespace")
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), deleteTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 		defer cancel()
 		check.Succeeds(t, client.IgnoreNotFound(c.Delete(ctx, namespace)), "delete namespace")
 	})
@@ -162,7 +165,7 @@ func newClient(config *rest.Config) (client.Client, error) {
 // Install applies config/crd/bases and the operator's role, and waits until the kinds are served. Several test processes
 // may do so at once.
 func Install(config *rest.Config) error {
-	ctx, cancel := context.WithTimeout(context.Background(), installTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	c, err := newClient(config)
 	if err != nil {
@@ -208,8 +211,12 @@ func established(ctx context.Context, c client.Client, crd string) error {
 	})
 }
 
-// root is the module's folder: two above this file's.
+// root returns the module's folder: the one above the working directory, else two above this file's, which is unknown in a
+// program that was built with -trimpath.
 func root() string {
+	if dir, err := testenv.Root(); err == nil {
+		return dir
+	}
 	_, file, _, _ := runtime.Caller(0) //nolint:dogsled // the file is all there is to know
 	return filepath.Join(filepath.Dir(file), "..", "..")
 }

@@ -12,7 +12,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
 	"examprep.dev/server/testkit"
@@ -24,15 +23,15 @@ import (
 // flags are the API server's beside those that every one has. It stops at the end of the test.
 func Start(t testing.TB, flags map[string]string) *rest.Config {
 	t.Helper()
-	environment := &envtest.Environment{BinaryAssetsDirectory: testenv.Get(t, testenv.Assets), ControlPlaneStartTimeout: startTimeout}
-	arguments := environment.ControlPlane.GetAPIServer().Configure()
+	own := environment(testenv.Get(t, testenv.Assets))
+	arguments := own.ControlPlane.GetAPIServer().Configure()
 	for name, value := range flags {
 		arguments.Set(name, value)
 	}
-	config, err := environment.Start()
+	config, err := own.Start()
 	check.NoErrorf(t, err, "start API server")
 	t.Cleanup(func() {
-		check.Succeeds(t, environment.Stop(), "stop API server")
+		check.Succeeds(t, own.Stop(), "stop API server")
 	})
 	config.QPS = -1
 	return config
@@ -49,7 +48,7 @@ func ClientOf(t testing.TB, config *rest.Config) client.Client {
 // InstallCRDs applies the CRDs of a folder, relative to the module's, and waits until their kinds are served.
 func InstallCRDs(t testing.TB, config *rest.Config, folder string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), installTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	check.NoError(t, installCRDs(ctx, ClientOf(t, config), folder))
 }

@@ -56,9 +56,7 @@ func TestThePageQuotesTheFilesThatAreTested(t *testing.T) {
 
 func TestADeliveryThatCurlSendsVerifies(t *testing.T) {
 	for _, program := range []string{"curl", "openssl"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("there is no %s here", program)
-		}
+		look(t, program)
 	}
 	secret := webhooks.NewSecret()
 	body := []byte("{\"event\":\"mock_attempt.scored\",\"data\":{\"a\":\"é\"}}\r\n")

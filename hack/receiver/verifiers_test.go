@@ -130,9 +130,29 @@ func node(t *testing.T) (program, packages string) {
 	t.Helper()
 	packages, err := testenv.Lookup(packagesVariable)
 	if err != nil {
-		t.Skipf("no Node: %v", err)
+		absent(t, "node", true)
 	}
 	return filepath.Join(packages, "bin", "node"), packages
+}
+
+// look returns the path of a program that the documented programs need.
+func look(t *testing.T, program string) string {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err != nil {
+		absent(t, program, program == "openssl")
+	}
+	return path
+}
+
+// absent skips a test whose program is not on this machine. It fails in continuous integration (CI=true) if make deps
+// installs the program.
+func absent(t *testing.T, program string, installed bool) {
+	t.Helper()
+	if installed && os.Getenv("CI") == "true" {
+		t.Fatalf("there is no %s here: run the tests by make test, which installs it", program)
+	}
+	t.Skipf("SKIPPED, NOT TESTED: there is no %s here", program)
 }
 
 // documented returns the command of each program of docs/webhooks.md, without those whose interpreter is missing.
@@ -141,14 +161,15 @@ func documented(t *testing.T) map[string][]string {
 	commands := map[string][]string{}
 	for name, program := range map[string]string{"verify.py": "python3", "verify.mjs": "node", "verify.ts": "node", "verify.sh": "openssl"} {
 		t.Run(name, func(t *testing.T) {
-			path, err := exec.LookPath(program)
-			switch {
-			case program == "node":
+			var path string
+			switch program {
+			case "node":
 				path, _ = node(t)
-			case err != nil:
-				t.Skipf("there is no %s here", program)
-			case program == "openssl":
+			case "openssl":
+				look(t, program)
 				path = "sh"
+			default:
+				path = look(t, program)
 			}
 			commands[name] = []string{path, filepath.Join("verify", name)}
 		})
@@ -229,10 +250,7 @@ func TestTheDocumentedVerifiersAgree(t *testing.T) {
 
 // TestADeliveryIsRefusedWhenOpensslFailsInTheMiddle uses an openssl that knows the HMAC under the signing secret alone.
 func TestADeliveryIsRefusedWhenOpensslFailsInTheMiddle(t *testing.T) {
-	openssl, err := exec.LookPath("openssl")
-	if err != nil {
-		t.Skip("there is no openssl here")
-	}
+	openssl := look(t, "openssl")
 	for name, script := range map[string]string{
 		"under the key made up": `case " $* " in *" -hmac $WEBHOOK_SECRET "* | *" rand "*) exec "$REAL_OPENSSL" "$@" ;; esac; exit 1`,
 		"making up a key":       `case " $* " in *" rand "*) exit 1 ;; esac; exec "$REAL_OPENSSL" "$@"`,

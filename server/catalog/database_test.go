@@ -1,18 +1,16 @@
 package catalog_test
 
 import (
-	"cmp"
 	"context"
-	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
@@ -95,14 +93,7 @@ func (b *bench) events(t *testing.T) []webhooks.ContentUpdated {
 	return events
 }
 
-// snapshot opens a Snapshot that polls once an hour, unless cfg has an interval.
 func (b *bench) snapshot(t *testing.T, cfg read.SnapshotConfig) *read.Snapshot {
 	t.Helper()
-	if cfg.PollInterval == 0 {
-		cfg.PollInterval = time.Hour
-	}
-	cfg.LoadTimeout = cmp.Or(cfg.LoadTimeout, time.Minute)
-	s, err := read.OpenSnapshot(t.Context(), b.pool, slog.New(slog.DiscardHandler), cfg)
-	check.NoError(t, err)
-	return s
+	return catalogtest.OpenPatientSnapshot(t, b.pool, cfg)
 }

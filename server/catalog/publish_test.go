@@ -378,7 +378,7 @@ func TestAKilledPublishLeavesTheOldRevisionWhole(t *testing.T) {
 				return testkit.Get[int](t, b.pool, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
 			})
 			kill(t, b, cancel)
-			if err := <-failed; err == nil {
+			if err := testkit.Receive(t, failed, "the killed publish ends"); err == nil {
 				t.Fatal("the killed publish succeeded")
 			}
 			testkit.Release(t, holder)

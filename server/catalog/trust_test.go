@@ -158,9 +158,9 @@ func TestWhatIsServedIsRepairedWhoeverIsTrustedBySinceAndComesNotBack(t *testing
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			b, exam, unsigned := driftBench(t)
-			before := contents(t, b)
-			testkit.Exec(t, b.pool, test.statement)
-			if contents(t, b) == before {
+			before := contents(t, b, exam.Key)
+			test.happen(t, b, exam.Key)
+			if contents(t, b, exam.Key) == before {
 				t.Fatal("nothing was changed")
 			}
 			trusted := b.trusting(t)
@@ -179,7 +179,7 @@ func TestWhatIsServedIsRepairedWhoeverIsTrustedBySinceAndComesNotBack(t *testing
 			if len(again.Unsealed) != 2 {
 				t.Errorf("unsealed: %v", again.Unsealed)
 			}
-			if after := contents(t, b); after != before {
+			if after := contents(t, b, exam.Key); after != before {
 				t.Errorf("before:\n%s\nafter:\n%s", before, after)
 			}
 			if _, err := catalogtest.Audit(t.Context(), b.pool, exam.Key); err != nil {

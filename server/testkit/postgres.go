@@ -3,8 +3,9 @@ package testkit
 import (
 	"context"
 	"maps"
+	"net/url"
+	"strconv"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -20,17 +21,31 @@ func Database(t testing.TB, session ...map[string]string) *pgxpool.Pool {
 	return Open(t, DatabaseURL(t), session...)
 }
 
-// Open returns a pool of connections to a database, with the run-time parameters of session.
+// Open returns a pool of connections to a database, with the run-time parameters of session. Connecting does not time out on a
+// busy machine.
 func Open(t testing.TB, address string, session ...map[string]string) *pgxpool.Pool {
 	t.Helper()
 	options := postgres.Options{Session: map[string]string{}}
 	for _, parameters := range session {
 		maps.Copy(options.Session, parameters)
 	}
-	pool, err := postgres.Open(t.Context(), address, options)
+	pool, err := postgres.Open(t.Context(), patientURL(t, address), options)
 	check.NoError(t, err)
 	t.Cleanup(pool.Close)
 	return pool
+}
+
+// patientURL sets the time-out of connecting to Patience, unless the address has one.
+func patientURL(t testing.TB, address string) string {
+	t.Helper()
+	parsed, err := url.Parse(address)
+	check.NoError(t, err)
+	query := parsed.Query()
+	if !query.Has("connect_timeout") {
+		query.Set("connect_timeout", strconv.Itoa(int(Patience.Seconds())))
+	}
+	parsed.RawQuery = query.Encode()
+	return parsed.String()
 }
 
 // DatabaseURL returns the URL of a new, migrated sandbox database with an installation ID of its own.
@@ -90,7 +105,7 @@ func List[V any](t T, db Session, query string, args ...any) []V {
 
 func execute(t testing.TB, server, statement string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, server)
 	check.NoErrorf(t, err, "reach test database server")

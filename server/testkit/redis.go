@@ -25,7 +25,9 @@ import (
 // call that it gave up, and Redis may run both.
 func Redis(t testing.TB) (client redis.UniversalClient, prefix string) {
 	t.Helper()
-	patient := func(o *redis.UniversalOptions) { o.ReadTimeout = time.Minute }
+	patient := func(o *redis.UniversalOptions) {
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout = Patience, Patience, Patience
+	}
 	return OpenRedis(t, RedisURL(t), patient), "test:" + uuid.NewString() + ":"
 }
 
@@ -82,7 +84,7 @@ func newRedis(t testing.TB) *RedisServer {
 // Start starts the server on its port with the data that it last saved, and waits until it answers.
 func (s *RedisServer) Start() {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), Patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), startTime)
 	defer cancel()
 	check.NoError(s.t, s.launch(ctx))
 }
@@ -138,7 +140,7 @@ func (s *RedisServer) URL() string { return "redis://" + s.Address() }
 
 // Admin returns a client. It is closed when the test ends.
 func (s *RedisServer) Admin() *redis.Client {
-	admin := redis.NewClient(&redis.Options{Addr: s.Address()})
+	admin := redis.NewClient(&redis.Options{Addr: s.Address(), DialTimeout: Patience, ReadTimeout: Patience, WriteTimeout: Patience})
 	s.t.Cleanup(func() { _ = admin.Close() })
 	return admin
 }

@@ -10,12 +10,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"examprep.dev/hack/dev/process"
 	"examprep.dev/hack/dev/servers"
 	"examprep.dev/server/testkit/check"
 )
+
+// startTime bounds the start of a server, with what prepares it.
+const startTime = 3 * Patience
 
 // Supervised runs processes of one test and restarts those that end. The test can kill them by name.
 type Supervised struct {
@@ -120,7 +122,7 @@ type PostgresServer struct {
 func StartPostgres(t testing.TB) *PostgresServer {
 	t.Helper()
 	p := &PostgresServer{address: FreeAddress(t), supervised: Supervise(t), logf: t.Logf}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), startTime)
 	defer cancel()
 	check.NoError(t, p.start(ctx))
 	return p

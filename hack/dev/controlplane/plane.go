@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// startTime bounds the start of one of the two.
-	startTime = 2 * time.Minute
+	// startTime bounds the start of one of the two. It is long: a start that fails because the machine is busy helps nobody.
+	startTime = 6 * time.Minute
 	// askTime bounds one question whether it is ready.
-	askTime = 2 * time.Second
+	askTime = 30 * time.Second
 )
 
 // Config describes a control plane.

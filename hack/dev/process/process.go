@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,17 +31,21 @@ type Spec struct {
 	StopSignal syscall.Signal
 	// Grace is how long an orderly end may take before SIGKILL; zero: 30 s.
 	Grace time.Duration
-	// Ready is asked every 50 ms until it returns nil. It should return within a second or with its context.
-	// None: the child is ready as soon as it runs.
+	// Ready is asked every 50 ms until it returns nil. It must return when its context ends; a death of the child is
+	// noticed after it has returned. None: the child is ready as soon as it runs.
 	Ready func(context.Context) error
-	// Store marks a server whose repeated death means that its data or configuration is broken. After maxDeaths within
-	// deathWindow it stays down, and the Supervisor fails.
+	// Store marks a server whose repeated death means that its data or configuration is broken. After three deaths within
+	// Window it stays down, and the Supervisor fails.
 	Store bool
+	// Window is the time in which the deaths of a Store are counted; zero: 1 min.
+	Window time.Duration
 	// Final marks a child that must not be restarted: its first death fails the Supervisor.
 	Final bool
 	// Occupied reports whether a start failed only because processes of the child's earlier life still run, given the last
 	// lines that it logged. Such a start is repeated after growing pauses, and is not counted as a death.
 	Occupied func(tail string) bool
+	// Now is the clock that measures Window and how long the child ran; nil: time.Now.
+	Now func() time.Time
 }
 
 const (
@@ -50,7 +55,7 @@ const (
 	longestBackoff = 10 * time.Second
 	steadyAfter    = 30 * time.Second // a child that ran this long is started again without waiting longer than at first
 	maxDeaths      = 3
-	deathWindow    = time.Minute
+	defaultWindow  = time.Minute
 	tailLines      = 20
 )
 
@@ -95,6 +100,10 @@ func (s *Supervisor) Failed() <-chan error { return s.failed }
 // Start runs a child and returns when it is ready. From then on it is kept running until Stop. When it does not become
 // ready, because it ended or because ctx did, it is stopped and not tried again.
 func (s *Supervisor) Start(ctx context.Context, spec Spec) error {
+	spec.Window = cmp.Or(spec.Window, defaultWindow)
+	if spec.Now == nil {
+		spec.Now = time.Now
+	}
 	c := &child{
 		spec: spec, supervisor: s,
 		log: filepath.Join(s.logs, spec.Name+".log"), pidFile: filepath.Join(s.pids, spec.Name+".pid"),
@@ -200,7 +209,7 @@ func (c *child) run() {
 	backoff := firstBackoff
 	var deaths []time.Time
 	for first := true; ; first = false {
-		began := time.Now()
+		began := c.spec.Now()
 		state, logStart, err := c.live(first)
 		if first && err != nil {
 			return
@@ -214,13 +223,13 @@ func (c *child) run() {
 			state = err.Error()
 		}
 		tail := lastLines(c.log, logStart, tailLines)
-		if time.Since(began) > steadyAfter {
+		if c.spec.Now().Sub(began) > steadyAfter {
 			backoff = firstBackoff
 		}
 		if c.spec.Occupied != nil && c.spec.Occupied(tail) {
 			c.supervisor.report("%s: processes of its earlier life still run; next start in %s", c.spec.Name, backoff)
 		} else {
-			deaths = recent(append(deaths, time.Now()))
+			deaths = c.recent(append(deaths, c.spec.Now()))
 			if c.gone(state, tail, len(deaths)) {
 				return
 			}
@@ -246,16 +255,16 @@ func (c *child) gone(state, tail string, deaths int) bool {
 	case c.spec.Final:
 		c.supervisor.fail(fmt.Errorf("%s died (%s); the last of %s:\n%s", c.spec.Name, state, c.log, tail))
 	case c.spec.Store && deaths >= maxDeaths:
-		c.supervisor.fail(fmt.Errorf("%s died %d times within %s (%s); the last of %s:\n%s", c.spec.Name, deaths, deathWindow, state, c.log, tail))
+		c.supervisor.fail(fmt.Errorf("%s died %d times within %s (%s); the last of %s:\n%s", c.spec.Name, deaths, c.spec.Window, state, c.log, tail))
 	default:
 		return false
 	}
 	return true
 }
 
-// recent keeps the deaths of the last deathWindow.
-func recent(deaths []time.Time) []time.Time {
-	for len(deaths) > 0 && time.Since(deaths[0]) > deathWindow {
+// recent keeps the deaths within the window before the last one.
+func (c *child) recent(deaths []time.Time) []time.Time {
+	for last := deaths[len(deaths)-1]; last.Sub(deaths[0]) > c.spec.Window; {
 		deaths = deaths[1:]
 	}
 	return deaths

@@ -11,12 +11,14 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"examprep.dev/hack/dev/devtest"
 	"examprep.dev/hack/dev/process"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
 
@@ -74,11 +76,14 @@ func TestAKilledChildIsReportedAndStartedAgain(t *testing.T) {
 	start(t, s, listener("worker", address))
 	before := readPID(t, pids, "worker")
 	check.NoError(t, syscall.Kill(before, syscall.SIGKILL))
-	if report := <-reports; !strings.Contains(report, "worker died (signal: killed)") || !strings.Contains(report, "listening") {
+	if report := testkit.Receive(t, reports, "a report of the death"); !strings.Contains(report, "worker died (signal: killed)") || !strings.Contains(report, "listening") {
 		t.Errorf("report %q names neither the death nor its last words", report)
 	}
-	eventually(t, func() bool { return dial(address)(t.Context()) == nil })
-	eventually(t, func() bool { after := readPID(t, pids, "worker"); return after != before && after != 0 })
+	testkit.Eventually(t, "the child answers again", func() bool { return dial(address)(t.Context()) == nil })
+	testkit.Eventually(t, "the child has another process ID", func() bool {
+		after := readPID(t, pids, "worker")
+		return after != before && after != 0
+	})
 }
 
 func TestAChildThatEndsBeforeItIsReadyIsAnErrorWithItsLastWords(t *testing.T) {
@@ -95,29 +100,68 @@ func TestAChildThatEndsBeforeItIsReadyIsAnErrorWithItsLastWords(t *testing.T) {
 	}
 }
 
+// clock is a clock that a test moves.
+type clock struct{ passed atomic.Int64 }
+
+func (c *clock) now() time.Time { return time.Unix(0, c.passed.Load()) }
+
+func (c *clock) pass(d time.Duration) { c.passed.Add(int64(d)) }
+
+// nextLife waits until a child answers that is another process than the one with the ID before, and returns its ID.
+func nextLife(t *testing.T, pids, address string, before int) (pid int) {
+	t.Helper()
+	testkit.Eventually(t, "the child runs again", func() bool {
+		pid = readPID(t, pids, "postgres")
+		return pid != 0 && pid != before && dial(address)(t.Context()) == nil
+	})
+	return pid
+}
+
+func kill(t *testing.T, pid int) {
+	t.Helper()
+	check.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+}
+
 func TestAStoreThatKeepsDyingFailsTheSupervisor(t *testing.T) {
 	s, pids, _ := newSupervisor(t)
 	address := devtest.FreeAddress(t)
 	spec := listener("postgres", address)
-	spec.Store = true
+	var stopped clock // all deaths are within the window
+	spec.Store, spec.Now = true, stopped.now
 	start(t, s, spec)
-	for killed := 0; ; {
-		select {
-		case err := <-s.Failed():
-			if !strings.Contains(err.Error(), "postgres died 3 times") {
-				t.Errorf("got %v", err)
-			}
-			return
-		case <-t.Context().Done():
-			t.Fatal("the supervisor never gave up")
-		default:
-			if pid := readPID(t, pids, "postgres"); pid != 0 && pid != killed && dial(address)(t.Context()) == nil {
-				_ = syscall.Kill(pid, syscall.SIGKILL)
-				killed = pid
-			}
-		}
+	pid := 0
+	for range maxDeaths {
+		pid = nextLife(t, pids, address, pid)
+		kill(t, pid)
 	}
+	err := testkit.Receive(t, s.Failed(), "the supervisor gives up")
+	check.Contains(t, err.Error(), "postgres died 3 times within 1m0s", "failure")
 }
+
+func TestDeathsBeforeTheWindowAreNotCounted(t *testing.T) {
+	s, pids, reports := newSupervisor(t)
+	address := devtest.FreeAddress(t)
+	spec := listener("postgres", address)
+	var moved clock
+	spec.Store, spec.Now, spec.Window = true, moved.now, time.Hour
+	start(t, s, spec)
+	pid := 0
+	for range maxDeaths + 1 {
+		pid = nextLife(t, pids, address, pid)
+		moved.pass(time.Hour + 1)
+		kill(t, pid)
+		check.Contains(t, testkit.Receive(t, reports, "a report of the death"), "is started again in 100ms", "report")
+	}
+	for range maxDeaths - 1 {
+		pid = nextLife(t, pids, address, pid)
+		kill(t, pid)
+	}
+	err := testkit.Receive(t, s.Failed(), "the supervisor gives up after three deaths at one time")
+	check.Contains(t, err.Error(), "postgres died 3 times within 1h0m0s", "failure")
+}
+
+// maxDeaths is the number of deaths within the window after which a store stays down.
+const maxDeaths = 3
 
 func TestDeathOfAFinalChildFailsTheSupervisor(t *testing.T) {
 	s, pids, _ := newSupervisor(t)
@@ -125,7 +169,7 @@ func TestDeathOfAFinalChildFailsTheSupervisor(t *testing.T) {
 	spec.Final = true
 	start(t, s, spec)
 	check.NoError(t, syscall.Kill(readPID(t, pids, "redis"), syscall.SIGKILL))
-	if err := <-s.Failed(); !strings.Contains(err.Error(), "redis died (signal: killed)") || !strings.Contains(err.Error(), "listening") {
+	if err := testkit.Receive(t, s.Failed(), "the supervisor fails"); !strings.Contains(err.Error(), "redis died (signal: killed)") || !strings.Contains(err.Error(), "listening") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -138,19 +182,19 @@ func TestStartIsRepeatedWhileTheEarlierLifeOccupiesTheData(t *testing.T) {
 	attempts := 0
 	spec.Occupied = func(tail string) bool {
 		attempts++
-		return strings.Contains(tail, "no such database") && attempts <= maxDeathsAndMore
+		return strings.Contains(tail, "no such database") && attempts <= occupiedStarts
 	}
 	err := s.Start(t.Context(), spec)
-	if _, ok := errors.AsType[*process.ExitedError](err); !ok || attempts != maxDeathsAndMore+1 {
-		t.Errorf("got %v after %d attempts, want an ExitedError after %d", err, attempts, maxDeathsAndMore+1)
+	if _, ok := errors.AsType[*process.ExitedError](err); !ok || attempts != occupiedStarts+1 {
+		t.Errorf("got %v after %d attempts, want an ExitedError after %d", err, attempts, occupiedStarts+1)
 	}
-	for range maxDeathsAndMore {
-		check.Contains(t, <-reports, "still run", "report")
+	for range occupiedStarts {
+		check.Contains(t, testkit.Receive(t, reports, "a report of the start"), "still run", "report")
 	}
 }
 
-// maxDeathsAndMore is more starts than a broken store gets.
-const maxDeathsAndMore = 4
+// occupiedStarts is more starts than a broken store gets.
+const occupiedStarts = maxDeaths + 1
 
 func TestAChildThatIgnoresTheSignalIsKilledWhenTheGraceIsOver(t *testing.T) {
 	s, pids, reports := newSupervisor(t)
@@ -163,7 +207,7 @@ func TestAChildThatIgnoresTheSignalIsKilledWhenTheGraceIsOver(t *testing.T) {
 	if alive(pid) {
 		t.Error("the child outlived Stop")
 	}
-	check.Contains(t, <-reports, "is killed", "report")
+	check.Contains(t, testkit.Receive(t, reports, "a report of the kill"), "is killed", "report")
 }
 
 func TestWaitingForReadyEndsWithTheContext(t *testing.T) {
@@ -208,11 +252,15 @@ func TestChildrenDieWithAKilledSupervisor(t *testing.T) {
 	supervisor := exec.CommandContext(t.Context(), os.Args[0])
 	supervisor.Env = append(os.Environ(), "CHILD=supervise", "DIR="+dir, "ADDRESS="+address)
 	check.NoError(t, supervisor.Start())
-	eventually(t, func() bool { return dial(address)(t.Context()) == nil })
-	pid := readPID(t, dir, "orphan")
+	testkit.Eventually(t, "the child answers", func() bool { return dial(address)(t.Context()) == nil })
+	var pid int
+	testkit.Eventually(t, "the supervisor has written the child's process ID", func() bool {
+		pid = readPID(t, dir, "orphan")
+		return pid != 0
+	})
 	check.NoError(t, supervisor.Process.Kill())
 	_ = supervisor.Wait()
-	eventually(t, func() bool { return !alive(pid) })
+	testkit.Eventually(t, "the child is gone", func() bool { return !alive(pid) })
 }
 
 func newSupervisor(t *testing.T) (s *process.Supervisor, pids string, reports chan string) {
@@ -260,18 +308,3 @@ func readPID(t *testing.T, dir, name string) int {
 }
 
 func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
-
-func eventually(t *testing.T, condition func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	deadline := time.NewTimer(30 * time.Second)
-	defer deadline.Stop()
-	for !condition() {
-		select {
-		case <-ticker.C:
-		case <-deadline.C:
-			t.Fatal("it never came true")
-		}
-	}
-}

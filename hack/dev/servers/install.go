@@ -110,11 +110,24 @@ func missingOf(needs []Need) *MissingError {
 
 // Install installs the packages of needs that are not met. It prints their names to out first.
 func Install(ctx context.Context, out io.Writer, needs ...Need) error {
+	m := machine{look: Look, root: os.Geteuid() == 0, run: runInstallScript}
+	return m.install(ctx, out, needs...)
+}
+
+// machine is where packages are installed.
+type machine struct {
+	look func(program string) (path string) // "" if it is not there
+	root bool                               // whether this process runs as root
+	// run runs a command that reads install.sh and returns its output.
+	run func(ctx context.Context, command []string) (said string, err error)
+}
+
+func (m machine) install(ctx context.Context, out io.Writer, needs ...Need) error {
 	missing := missingOf(needs)
 	if len(missing.Programs) == 0 {
 		return nil
 	}
-	if missing.Reason = install(ctx, out, missing.Packages); missing.Reason != nil {
+	if missing.Reason = m.installPackages(ctx, out, missing.Packages); missing.Reason != nil {
 		return missing
 	}
 	for _, need := range needs {
@@ -126,28 +139,33 @@ func Install(ctx context.Context, out io.Writer, needs ...Need) error {
 	return nil
 }
 
-func install(ctx context.Context, out io.Writer, packages []string) error {
-	if Look("apt-get") == "" {
+func (m machine) installPackages(ctx context.Context, out io.Writer, packages []string) error {
+	if m.look("apt-get") == "" {
 		return fmt.Errorf("there is no apt-get")
 	}
 	command := []string{"sh", "-s", "--"}
-	if os.Geteuid() != 0 {
-		if Look("sudo") == "" {
+	if !m.root {
+		if m.look("sudo") == "" {
 			return fmt.Errorf("neither root nor sudo")
 		}
 		command = append([]string{"sudo", "-n"}, command...)
 	}
 	fmt.Fprintf(out, "installing %s from the machine's packages\n", strings.Join(packages, ", "))
-	cmd := exec.CommandContext(ctx, command[0], append(command[1:], packages...)...)
+	if said, err := m.run(ctx, append(command, packages...)); err != nil {
+		return fmt.Errorf("apt-get: %w\n%s", err, said)
+	}
+	return nil
+}
+
+func runInstallScript(ctx context.Context, command []string) (string, error) {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	var said strings.Builder // pages that nobody reads unless it fails
 	cmd.Stdin = strings.NewReader(installScript)
 	cmd.Stdout, cmd.Stderr = &said, &said
 	// Interrupted, the script puts back what it changed; killed, it could not.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("apt-get: %w\n%s", err, said.String())
-	}
-	return nil
+	err := cmd.Run()
+	return said.String(), err
 }
 
 // Look finds a program in PATH and in the system's directories, which an unprivileged user's PATH may lack; "" if it is in

@@ -1,4 +1,4 @@
-package servers
+package servers_test
 
 import (
 	"context"
@@ -9,36 +9,46 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"examprep.dev/hack/dev/devtest"
 	"examprep.dev/hack/dev/process"
+	"examprep.dev/hack/dev/servers"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
 
 // TestKilledPostgresRestartsOnceItsBackendsAreGone stops a backend, kills the server, and lets the backend go on after
 // more failed starts than a broken store gets.
 func TestKilledPostgresRestartsOnceItsBackendsAreGone(t *testing.T) {
-	if !Postgres().present() {
+	if servers.Require(servers.Postgres()) != nil {
 		t.Skip("PostgreSQL is not installed")
 	}
 	const attempts = 6 // the pauses before them add up to three seconds
-	dir := scratch(t)
+	dir := servers.Scratch(t)
 	reports := make(chan string, 100)
 	s, err := process.New(filepath.Join(dir, "log"), filepath.Join(dir, "pids"), func(format string, args ...any) {
 		reports <- fmt.Sprintf(format, args...)
 	})
 	check.NoError(t, err)
 	t.Cleanup(s.Stop)
-	cfg := PostgresConfig{Data: filepath.Join(dir, "data"), Address: devtest.FreeAddress(t), Password: "secret", Database: "examprep"}
-	url, err := StartPostgres(t.Context(), s, cfg)
+	ctx := t.Context()
+	go func() {
+		select {
+		case err := <-s.Failed():
+			reports <- gaveUp + err.Error()
+		case <-ctx.Done():
+		}
+	}()
+	cfg := servers.PostgresConfig{Data: filepath.Join(dir, "data"), Address: devtest.FreeAddress(t), Password: "secret", Database: "examprep"}
+	url, err := servers.StartPostgres(t.Context(), s, cfg)
 	check.NoError(t, err)
-	execute(t, url, "CREATE TABLE kept (x int)")
 	client, err := pgx.Connect(t.Context(), url)
 	check.NoError(t, err)
-	defer client.Close(context.Background())
+	t.Cleanup(func() { _ = client.Close(context.Background()) })
+	_, err = client.Exec(t.Context(), "CREATE TABLE kept (x int)")
+	check.NoError(t, err)
 	backend := int(client.PgConn().PID())
 	signal(t, backend, syscall.SIGSTOP)
 	t.Cleanup(func() { _ = syscall.Kill(backend, syscall.SIGCONT) })
@@ -48,36 +58,35 @@ func TestKilledPostgresRestartsOnceItsBackendsAreGone(t *testing.T) {
 	check.NoError(t, err)
 	signal(t, server, syscall.SIGKILL)
 	for refused := 0; refused < attempts; {
-		select {
-		case report := <-reports:
-			if strings.Contains(report, "still run") {
-				refused++
-			}
-		case err := <-s.Failed():
-			t.Fatalf("the supervisor gave up after %d attempts: %v", refused, err)
+		report := testkit.Receive(t, reports, "the supervisor reports starts, or its end")
+		if strings.HasPrefix(report, gaveUp) {
+			t.Fatalf("after %d attempts: %s", refused, report)
+		}
+		if strings.Contains(report, "still run") {
+			refused++
 		}
 	}
 	signal(t, backend, syscall.SIGCONT)
-	eventually(t, s, func() bool { return ask(t.Context(), url, "INSERT INTO kept VALUES (1)") == nil })
+	testkit.Eventually(t, "PostgreSQL has its data", func() bool {
+		return insert(t.Context(), url) == nil
+	})
+}
+
+// gaveUp is the beginning of a report of the supervisor's failure.
+const gaveUp = "the supervisor gave up: "
+
+// insert adds a row on a connection of its own.
+func insert(ctx context.Context, url string) error {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	_, err = conn.Exec(ctx, "INSERT INTO kept VALUES (1)")
+	return err
 }
 
 func signal(t *testing.T, pid int, s syscall.Signal) {
 	t.Helper()
 	check.NoError(t, syscall.Kill(pid, s))
-}
-
-// eventually waits until condition holds, unless the supervisor fails first.
-func eventually(t *testing.T, s *process.Supervisor, condition func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for !condition() {
-		select {
-		case err := <-s.Failed():
-			t.Fatal(err)
-		case <-t.Context().Done():
-			t.Fatal(t.Context().Err())
-		case <-ticker.C:
-		}
-	}
 }

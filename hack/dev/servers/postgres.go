@@ -23,11 +23,11 @@ import (
 const (
 	// superuser is the database role that initdb makes.
 	superuser = "examprep"
-	// initTime bounds initdb, startTime the start with recovery after a crash.
-	initTime  = time.Minute
-	startTime = 2 * time.Minute
+	// initTime bounds initdb, startTime the start with recovery after a crash. They are long: a start that fails because the
+	// machine is busy helps nobody.
+	initTime, startTime = 6 * time.Minute, 6 * time.Minute
 	// askTime bounds one question whether a server answers.
-	askTime = time.Second
+	askTime = 30 * time.Second
 )
 
 // PostgresConfig describes a private PostgreSQL.

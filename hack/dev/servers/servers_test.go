@@ -2,7 +2,6 @@ package servers
 
 import (
 	"context"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,30 +69,6 @@ func TestRedisStartsServesKeepsItsDataAndStops(t *testing.T) {
 	}
 	if _, err := StartRedis(t.Context(), devtest.Supervisor(t, dir), cfg); err != nil {
 		t.Errorf("second start: %v", err)
-	}
-}
-
-func TestWhatIsMissingIsNamedWithItsPackages(t *testing.T) {
-	t.Setenv("PATH", t.TempDir()) // no sudo there
-	absent := Need{"quantumdb", []string{"quantumdb-server"}, func() bool { return false }}
-	for _, part := range []string{"no quantumdb", "make deps", "apt-get install quantumdb-server"} {
-		if err := Require(absent); err == nil || !strings.Contains(err.Error(), part) {
-			t.Errorf("got %v, want %q in it", err, part)
-		}
-	}
-	if os.Geteuid() == 0 {
-		t.Skip("root would ask apt-get")
-	}
-	err := Install(t.Context(), io.Discard, absent)
-	if err == nil || !strings.Contains(err.Error(), "no quantumdb") || !strings.Contains(err.Error(), "apt-get install quantumdb-server") {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestNothingIsInstalledWhenNothingIsMissing(t *testing.T) {
-	there := Need{"sh", []string{"dash"}, func() bool { return true }}
-	if err := Install(t.Context(), io.Discard, there, there); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -1,26 +1,21 @@
 package read_test
 
 import (
-	"cmp"
 	"context"
-	"log/slog"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/catalogdb"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
-
-// patience is the deadline of a wait; only a failing test waits so long.
-const patience = 30 * time.Second
 
 var owner = catalog.Claim{Cluster: "test", Namespace: "exams", Name: "owner"}
 
@@ -63,14 +58,7 @@ func (b *bench) publish(t *testing.T, exam catalog.Exam) catalog.Publication {
 	return published
 }
 
-// snapshot opens a Snapshot that polls once an hour, unless cfg has an interval.
 func (b *bench) snapshot(t *testing.T, cfg read.SnapshotConfig) *read.Snapshot {
 	t.Helper()
-	if cfg.PollInterval == 0 {
-		cfg.PollInterval = time.Hour
-	}
-	cfg.LoadTimeout = cmp.Or(cfg.LoadTimeout, time.Minute)
-	s, err := read.OpenSnapshot(t.Context(), b.pool, slog.New(slog.DiscardHandler), cfg)
-	check.NoError(t, err)
-	return s
+	return catalogtest.OpenPatientSnapshot(t, b.pool, cfg)
 }

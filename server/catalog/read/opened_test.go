@@ -83,7 +83,7 @@ func TestMarkThatWaitsForPruning(t *testing.T) {
 		t.Run(outcome, func(t *testing.T) {
 			b := newBench(t, postgres.Sandbox)
 			exam, digest := unlisted(t, b)
-			s := b.snapshot(t, read.SnapshotConfig{LoadTimeout: patience})
+			s := b.snapshot(t, read.SnapshotConfig{})
 			pruning, err := b.pool.Begin(t.Context())
 			check.NoError(t, err)
 			check.NoError(t, catalogdb.New(pruning).PrunePapers(t.Context(), exam.Key))
@@ -96,7 +96,7 @@ func TestMarkThatWaitsForPruning(t *testing.T) {
 				err = pruning.Rollback(t.Context())
 			}
 			check.NoError(t, err)
-			err = <-marked
+			err = testkit.Receive(t, marked, "the mark ends")
 			var unavailable *catalog.UnavailableError
 			if errors.As(err, &unavailable) != commits || (err == nil) == commits {
 				t.Errorf("marked: %v", err)
@@ -124,7 +124,7 @@ func TestPruningThatWaitsForAMarkKeepsTheRevision(t *testing.T) {
 	go func() { pruned <- queries(b).PrunePapers(t.Context(), exam.Key) }()
 	testkit.Eventually(t, "the pruning waits", waits(t, b, "PrunePapers"))
 	check.NoError(t, marking.Commit(t.Context()))
-	check.NoError(t, <-pruned)
+	check.NoError(t, testkit.Receive(t, pruned, "the pruning ends"))
 	if _, err := catalogtest.AnswerKeys(t, b.snapshot(t, read.SnapshotConfig{})).Get(t.Context(), exam.Key, digest); err != nil {
 		t.Errorf("the answer key of the opened revision: %v", err)
 	}

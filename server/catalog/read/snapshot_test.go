@@ -265,7 +265,7 @@ func TestALoadOutlivesTheRequestThatBeganIt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Sandbox)
 	b.publish(t, catalogtest.SampleExam())
-	s := b.snapshot(t, read.SnapshotConfig{LoadTimeout: patience})
+	s := b.snapshot(t, read.SnapshotConfig{})
 	holder := testkit.Begin(t, b.pool, "LOCK TABLE paper_revisions IN ACCESS EXCLUSIVE MODE")
 	hasty, giveUp := context.WithCancel(t.Context())
 	failed, loaded := make(chan error, 1), make(chan error, 1)
@@ -280,11 +280,11 @@ func TestALoadOutlivesTheRequestThatBeganIt(t *testing.T) {
 	go get(t.Context(), loaded)
 	giveUp()
 	var unavailable *catalog.UnavailableError
-	if err := <-failed; !errors.As(err, &unavailable) || !errors.Is(err, context.Canceled) {
+	if err := testkit.Receive(t, failed, "the hasty request ends"); !errors.As(err, &unavailable) || !errors.Is(err, context.Canceled) {
 		t.Errorf("the hasty request: %v", err)
 	}
 	testkit.Release(t, holder)
-	if err := <-loaded; err != nil {
+	if err := testkit.Receive(t, loaded, "the patient request ends"); err != nil {
 		t.Errorf("the patient request: %v", err)
 	}
 }

@@ -51,7 +51,9 @@ func TestUnreadableExamKeepsItsLastViewAndOthersAreRefreshed(t *testing.T) {
 			b.publish(t, exam)
 			b.publish(t, other)
 			var logs testkit.Record
-			running, err := read.OpenSnapshot(t.Context(), b.pool, slog.New(slog.NewJSONHandler(&logs, nil)), read.SnapshotConfig{PollInterval: 20 * time.Millisecond})
+			running, err := read.OpenSnapshot(t.Context(), b.pool, slog.New(slog.NewJSONHandler(&logs, nil)), read.SnapshotConfig{
+				PollInterval: 20 * time.Millisecond, LoadTimeout: testkit.Patience,
+			})
 			check.NoError(t, err)
 			exam.Name, other.Name = "Second name", "Other second name"
 			b.publish(t, exam)

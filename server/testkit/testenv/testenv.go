@@ -33,7 +33,7 @@ func Lookup(name string) (string, error) {
 	if value := os.Getenv(name); value != "" {
 		return value, nil
 	}
-	root, err := root()
+	root, err := Root()
 	if err != nil {
 		return "", fmt.Errorf("%s is not set: %w", name, err)
 	}
@@ -54,7 +54,8 @@ func Lookup(name string) (string, error) {
 	}
 }
 
-func root() (string, error) {
+// Root returns the checkout's folder, which is above the working directory.
+func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err

@@ -2,15 +2,18 @@ package delivery
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
@@ -73,18 +76,30 @@ func TestNothingIsLostWhenRedisIsKilledAndComesBackEmpty(t *testing.T) {
 	b.until(t, len(events), inState, "delivered")
 }
 
-func TestWakeUpDispatchesWithoutASweep(t *testing.T) {
+// TestStreamReturnsEachWakeUpOnce reads wake-ups as a worker does, also after Redis has lost the stream.
+func TestStreamReturnsEachWakeUpOnce(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	r := testkit.StartReceiver(t, nil)
-	_, endpoint := b.endpoint(t, r.URL)
-	cfg := b.config(t, r)
-	cfg.SweepInterval = time.Hour
-	w := b.workerOf(t, cfg, b.pool, b.keyring)
-	testkit.Run(t, w.Run)
-	for range 2 { // the first sweep finds the first event at the most
-		b.fill(t, endpoint.ID, 1)
-		r.Next(t)
+	client, prefix := testkit.Redis(t)
+	s := &stream{redis: client, name: webhooks.StreamName(prefix), logger: slog.New(slog.DiscardHandler)}
+	first, second := uuid.New(), uuid.New()
+	for range 2 {
+		for _, field := range []any{first[:], "no endpoint", second[:]} {
+			check.NoError(t, client.XAdd(t.Context(), &redis.XAddArgs{Stream: s.name, Values: []any{webhooks.WakeUpField, field}}).Err())
+		}
+		var got []uuid.UUID
+		testkit.Eventually(t, "a read returns the wake-ups", func() bool {
+			endpoints, err := s.read(t.Context(), ">") // the first one makes the group
+			check.NoError(t, err)
+			got = append(got, endpoints...)
+			return len(got) >= 2
+		})
+		if !slices.Equal(got, []uuid.UUID{first, second}) {
+			t.Errorf("got %v, want %s and %s", got, first, second)
+		}
+		if left := client.XLen(t.Context(), s.name).Val(); left != 0 {
+			t.Errorf("%d wake-ups are left in the stream", left)
+		}
+		check.NoError(t, client.Del(t.Context(), s.name).Err())
 	}
 }
 
@@ -147,26 +162,27 @@ func (w *windows) idle() bool {
 	return w.inFlight == 0
 }
 
-// limits ends statements as their time limits do, but when the test says so. A statement without a time limit goes on.
+// limits ends statements on silent connections as their time limits do, but when the test says so. A statement without a time
+// limit does not end.
 type limits struct {
 	mu      sync.Mutex
-	began   map[*pgx.Conn]bool // connections that were opened before the silence
-	silent  bool
-	running map[*pgx.Conn]context.CancelFunc
+	silence bool                             // it has begun
+	old     map[*pgx.Conn]bool               // the connections that were opened before the silence
+	running map[*pgx.Conn]context.CancelFunc // the statements on them
 }
 
 // connected notes a new connection.
 func (l *limits) connected(conn *pgx.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.began[conn] = !l.silent
+	l.old[conn] = !l.silence
 }
 
 // TraceQueryStart implements [pgx.QueryTracer]. The statement runs with the context that it returns.
 func (l *limits) TraceQueryStart(ctx context.Context, conn *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, limited := ctx.Deadline(); limited && l.began[conn] {
+	if _, limited := ctx.Deadline(); limited && l.old[conn] {
 		ctx, l.running[conn] = context.WithCancel(ctx)
 	}
 	return ctx
@@ -182,11 +198,12 @@ func (l *limits) TraceQueryEnd(_ context.Context, conn *pgx.Conn, _ pgx.TraceQue
 	}
 }
 
-// silence makes the present connections those that are silent.
-func (l *limits) silence() {
+// begin begins the silence of the connections that are open. One that is being opened meanwhile is not set up in time.
+func (l *limits) begin(silence func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.silent = true
+	silence()
+	l.silence = true
 }
 
 // pass ends the statements that run on silent connections.
@@ -204,7 +221,7 @@ func TestDeliveryGoesOnAfterPostgresConnectionsWentSilent(t *testing.T) {
 	r := testkit.StartReceiver(t, nil)
 	_, endpoint := b.endpoint(t, r.URL)
 	proxy := testkit.StartProxy(t, b.pool.Config().ConnString(), testkit.ProxyOptions{})
-	l := &limits{began: map[*pgx.Conn]bool{}, running: map[*pgx.Conn]context.CancelFunc{}}
+	l := &limits{old: map[*pgx.Conn]bool{}, running: map[*pgx.Conn]context.CancelFunc{}}
 	cfg := testkit.Open(t, proxy.URL, SessionSettings()).Config()
 	cfg.ConnConfig.Tracer = l
 	cfg.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // a ping has no tracer
@@ -216,13 +233,12 @@ func TestDeliveryGoesOnAfterPostgresConnectionsWentSilent(t *testing.T) {
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	check.NoError(t, err)
 	t.Cleanup(pool.Close)
-	t.Cleanup(func() { proxy.Cut(true) }) // before the pool closes silent connections, which takes long
 	testkit.Run(t, b.workerOf(t, b.config(t, r), pool, b.keyring).Run)
+	t.Cleanup(func() { proxy.Cut(true) }) // first, so that the worker and the pool wait for no silent connection
 	b.fill(t, endpoint.ID, 1)
 	r.Next(t)
 	b.until(t, 1, inState, "delivered")
-	l.silence()
-	proxy.Silence()
+	l.begin(proxy.Silence)
 	testkit.Eventually(t, "a statement is stuck", proxy.Lost)
 	b.fill(t, endpoint.ID, 1)
 	testkit.Eventually(t, "the second event is delivered", func() bool {

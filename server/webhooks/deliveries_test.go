@@ -1,23 +1,98 @@
 package webhooks
 
 import (
+	"errors"
+	"log/slog"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
+	"examprep.dev/server/postgres/webhooksdb"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
 
-// scoredBy records an event of an account, which waits for a worker.
-func (b *bench) scoredBy(t *testing.T, account uuid.UUID) Event {
-	t.Helper()
-	event, err := NewEvent(KindScored, uuid.NullUUID{UUID: account, Valid: true}, time.Now(), AttemptScored{AttemptID: uuid.NewString()})
+func TestRecordEventReturnsTheEndpointsThatGetIt(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	ada, bob := b.account(t), b.account(t)
+	apply := func(account uuid.NullUUID, events ...Kind) uuid.UUID {
+		t.Helper()
+		endpoint, err := b.managed.Apply(t.Context(), ManagedEndpoint{
+			Owner: uuid.NewString(), URL: "https://receiver.example.com/", Events: events, Secret: NewSecret(), Account: account,
+		})
+		check.NoError(t, err)
+		return endpoint.ID
+	}
+	of := func(account uuid.UUID) uuid.NullUUID { return uuid.NullUUID{UUID: account, Valid: true} }
+	everyones, adas, bobs := apply(uuid.NullUUID{}, Kinds()...), apply(of(ada), KindScored), apply(of(bob), Kinds()...)
+	for name, c := range map[string]struct {
+		kind    Kind
+		account uuid.NullUUID
+		want    []uuid.UUID
+	}{
+		"an account's event":                   {KindScored, of(ada), []uuid.UUID{everyones, adas}},
+		"a kind that it does not subscribe to": {KindSubmitted, of(ada), []uuid.UUID{everyones}},
+		"an event for all accounts":            {KindScored, uuid.NullUUID{}, []uuid.UUID{everyones, adas, bobs}},
+	} {
+		event, err := NewEvent(c.kind, c.account, time.Now(), AttemptScored{AttemptID: "a"})
+		check.NoError(t, err)
+		got := b.record(t, event)
+		inOrder := func(a, b uuid.UUID) int { return strings.Compare(a.String(), b.String()) }
+		slices.SortFunc(got, inOrder)
+		if slices.SortFunc(c.want, inOrder); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// TestAnEventOfAWrongClockGetsAnIDOfThePresent: its id decides how long it is kept.
+func TestAnEventOfAWrongClockGetsAnIDOfThePresent(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	event, err := NewEvent(KindContentUpdated, uuid.NullUUID{}, time.Now(), ContentUpdated{ExamKey: "exam"})
 	check.NoError(t, err)
+	wrong := event.ID
+	wrong[0] ^= 1 // 35 years
+	event.Body = []byte(strings.ReplaceAll(string(event.Body), event.ID.String(), wrong.String()))
+	event.ID = wrong
 	b.record(t, event)
-	return event
+	if n := testkit.Get[int](t, b.pool, `SELECT count(*) FROM webhook_events
+		WHERE id >= uuidv7_at(now() - interval '1 hour') AND id < uuidv7_at(now() + interval '1 hour')
+			AND convert_from(body, 'UTF8')::json ->> 'id' = id::text AND convert_from(body, 'UTF8')::json ->> 'dedupe_key' = id::text`); n != 1 {
+		t.Errorf("%d events of the present, want 1", n)
+	}
+}
+
+func TestNotifierAddsEachEndpointOnce(t *testing.T) {
+	t.Parallel()
+	client, prefix := testkit.Redis(t)
+	notifier := NewNotifier(client, prefix, slog.New(slog.DiscardHandler))
+	first, second := uuid.New(), uuid.New()
+	notifier.timeout = testkit.Patience
+	notifier.Notify(first, second)
+	notifier.Notify(first)
+	(*Notifier)(nil).Notify(first)
+	stop := testkit.Run(t, notifier.Run)
+	stop()
+	entries, err := client.XRange(t.Context(), StreamName(prefix), "-", "+").Result()
+	check.NoError(t, err)
+	var got []string
+	for _, entry := range entries {
+		text, _ := entry.Values[WakeUpField].(string)
+		id, err := uuid.FromBytes([]byte(text))
+		check.NoError(t, err)
+		got = append(got, id.String())
+	}
+	want := []string{first.String(), second.String()}
+	slices.Sort(got)
+	if slices.Sort(want); !slices.Equal(got, want) {
+		t.Errorf("%v are on the stream, want %v", got, want)
+	}
 }
 
 func TestAMoveDoesNotEnableAReceiverThatFailedTooLong(t *testing.T) {
@@ -87,4 +162,233 @@ func TestNothingIsSentToADisabledEndpoint(t *testing.T) {
 	}
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries")
 	b.until(t, 1, "SELECT count(*) FROM webhook_events")
+}
+
+// made are the ids of all deliveries, oldest first.
+func (b *bench) made(t *testing.T) []uuid.UUID {
+	t.Helper()
+	return testkit.Get[[]uuid.UUID](t, b.pool, "SELECT array_agg(id ORDER BY created_at, id) FROM webhook_deliveries")
+}
+
+// end brings a delivery to a state, as of some time ago; pending deliveries have no end.
+func (b *bench) end(t *testing.T, delivery uuid.UUID, state string, ago time.Duration) {
+	t.Helper()
+	testkit.Exec(t, b.pool, `UPDATE webhook_deliveries
+		SET state = $2, finished_at = CASE WHEN $2 <> 'pending' THEN now() - make_interval(secs => $3::float8) END WHERE id = $1`,
+		delivery, state, ago.Seconds())
+}
+
+func (b *bench) recover(t *testing.T, account, endpoint uuid.UUID, ago time.Duration) Recovery {
+	t.Helper()
+	recovery, err := b.deliveries.Recover(t.Context(), account, endpoint, time.Now().Add(-ago))
+	check.NoError(t, err)
+	return recovery
+}
+
+// A delivery of an event in what a recovery finds: the state it came to, and how long ago.
+type ended struct {
+	state string
+	ago   time.Duration
+}
+
+// The first delivery of an event is the event's own, each further one a redelivery of it, asked for while it is pending.
+func TestARecoverySendsWhatDidNotArrive(t *testing.T) {
+	t.Parallel()
+	const before, since, after = 3 * time.Hour, 2 * time.Hour, time.Hour
+	for name, c := range map[string]struct {
+		deliveries []ended
+		sent       bool
+	}{
+		"failed":                                     {[]ended{{"failed", after}}, true},
+		"cancelled":                                  {[]ended{{"cancelled", after}}, true},
+		"failed before":                              {[]ended{{"failed", before}}, false},
+		"delivered":                                  {[]ended{{"delivered", after}}, false},
+		"pending":                                    {[]ended{{"pending", 0}}, false},
+		"failed, and pending again":                  {[]ended{{"failed", after}, {"pending", 0}}, false},
+		"failed, and delivered again":                {[]ended{{"failed", after}, {"delivered", after}}, false},
+		"failed twice":                               {[]ended{{"failed", after}, {"failed", after}}, true},
+		"failed before, and again since":             {[]ended{{"failed", before}, {"cancelled", after}}, true},
+		"delivered before, and failed again":         {[]ended{{"delivered", before}, {"failed", after}}, true},
+		"delivered since, and failed again":          {[]ended{{"delivered", after}, {"failed", after}}, false},
+		"pending still, and failed again":            {[]ended{{"pending", 0}, {"failed", after}}, false},
+		"failed, failed again, and delivered":        {[]ended{{"failed", after}, {"failed", after}, {"delivered", after}}, false},
+		"failed, delivered, and failed again":        {[]ended{{"failed", after}, {"delivered", after}, {"failed", after}}, false},
+		"failed, delivered before, and failed again": {[]ended{{"failed", after}, {"delivered", before}, {"failed", after}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			account, endpoint := b.registered(t, "https://receiver.example.com/")
+			event := b.scoredBy(t, account)
+			first := b.made(t)[0]
+			for range c.deliveries[1:] {
+				if _, err := b.deliveries.Redeliver(t.Context(), account, endpoint.ID, first); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i, id := range b.made(t) {
+				b.end(t, id, c.deliveries[i].state, c.deliveries[i].ago)
+			}
+			want := 0
+			if c.sent {
+				want = 1
+			}
+			if got := b.recover(t, account, endpoint.ID, since); got != (Recovery{Deliveries: want}) {
+				t.Errorf("recovered %+v, want %d", got, want)
+			}
+			b.until(t, len(c.deliveries)+want, "SELECT count(*) FROM webhook_deliveries WHERE event_id = $1", event.ID)
+			if got := b.recover(t, account, endpoint.ID, since); got != (Recovery{}) {
+				t.Errorf("recovered again: %+v", got)
+			}
+		})
+	}
+}
+
+func TestARecoveryThatFailsIsRecoveredAnew(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	account, endpoint := b.registered(t, "https://receiver.example.com/")
+	b.scoredBy(t, account)
+	for round := range 3 {
+		ids := b.made(t)
+		b.end(t, ids[len(ids)-1], "failed", time.Minute)
+		if got := b.recover(t, account, endpoint.ID, time.Hour); got.Deliveries != 1 {
+			t.Errorf("round %d: recovered %+v, want 1", round, got)
+		}
+	}
+	if _, err := b.deliveries.Redeliver(t.Context(), account, endpoint.ID, b.made(t)[0]); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range b.made(t) {
+		b.end(t, id, "failed", time.Minute)
+	}
+	if got := b.recover(t, account, endpoint.ID, time.Hour); got.Deliveries != 1 {
+		t.Errorf("of one event that failed five times %+v is sent, want 1", got)
+	}
+}
+
+// missed leaves n events of an account whose delivery to the endpoint failed a minute ago.
+func (b *bench) missed(t *testing.T, account, endpoint uuid.UUID, n int) {
+	t.Helper()
+	testkit.Exec(t, b.pool, `WITH event AS (
+			INSERT INTO webhook_events (id, kind, account_id, body) SELECT uuidv7(), $1, $2, '{}' FROM generate_series(1, $4::int) RETURNING id)
+		INSERT INTO webhook_deliveries (id, event_id, endpoint_id, state, finished_at)
+		SELECT uuidv7(), id, $3, 'failed', now() - interval '1 minute' FROM event`, string(KindScored), account, endpoint, n)
+}
+
+func TestRecoveriesAtOnceSendNothingTwice(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	account, endpoint := b.registered(t, "https://receiver.example.com/")
+	const missed = 2*MaxRecovery + 500
+	b.missed(t, account, endpoint.ID, missed)
+	since := time.Now().Add(-time.Hour)
+	found := make([]Recovery, 6)
+	var calls sync.WaitGroup
+	for i := range found {
+		calls.Go(func() {
+			var err error
+			if found[i], err = b.deliveries.Recover(t.Context(), account, endpoint.ID, since); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	calls.Wait()
+	slices.SortFunc(found, func(a, b Recovery) int { return b.Deliveries - a.Deliveries })
+	if want := []Recovery{{MaxRecovery, true}, {MaxRecovery, true}, {500, false}, {}, {}, {}}; !slices.Equal(found, want) {
+		t.Errorf("recovered %+v, want %+v", found, want)
+	}
+	b.until(t, missed, inState, "pending")
+	b.until(t, missed, "SELECT count(DISTINCT event_id) FROM webhook_deliveries WHERE state = 'pending'")
+}
+
+// TestRecoveryWaitsForARedelivery starts a recovery while a redelivery of the same event is about to commit. It then finds that
+// event pending.
+func TestRecoveryWaitsForARedelivery(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	account, endpoint := b.registered(t, "https://receiver.example.com/")
+	b.missed(t, account, endpoint.ID, 1)
+	missed := b.made(t)[0]
+	tx := testkit.Begin(t, b.pool)
+	q := webhooksdb.New(tx)
+	if _, err := q.LockEndpointOfAccount(t.Context(), webhooksdb.LockEndpointOfAccountParams{ID: endpoint.ID, AccountID: account}); err != nil {
+		t.Fatal(err)
+	}
+	recovered, since := make(chan Recovery, 1), time.Now().Add(-time.Hour)
+	go func() {
+		recovery, err := b.deliveries.Recover(t.Context(), account, endpoint.ID, since)
+		if err != nil {
+			t.Error(err)
+		}
+		recovered <- recovery
+	}()
+	testkit.Eventually(t, "the recovery waits", func() bool {
+		return testkit.Get[int](t, b.pool, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0
+	})
+	if _, err := q.Redeliver(t.Context(), webhooksdb.RedeliverParams{DeliveryID: missed, EndpointID: endpoint.ID, AccountID: account}); err != nil {
+		t.Fatal(err)
+	}
+	check.NoError(t, tx.Commit(t.Context()))
+	if got := testkit.Receive(t, recovered, "the recovery ends"); got != (Recovery{}) {
+		t.Errorf("recovered %+v beside a redelivery that is pending", got)
+	}
+}
+
+func TestARecoverySeesNothingOfOthers(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	ada, adas := b.registered(t, "https://receiver.example.com/")
+	bob, bobs := b.registered(t, "https://receiver.example.com/")
+	b.missed(t, ada, adas.ID, 1)
+	b.missed(t, bob, adas.ID, 1) // as if the endpoint had been bob's
+	b.missed(t, bob, bobs.ID, 1)
+	if _, err := b.deliveries.Recover(t.Context(), bob, adas.ID, time.Now().Add(-time.Hour)); !is[*NotFoundError](err) {
+		t.Errorf("of another's endpoint: got %v, want a NotFoundError", err)
+	}
+	if got := b.recover(t, ada, adas.ID, time.Hour); got.Deliveries != 1 {
+		t.Errorf("recovered %+v, want ada's own", got)
+	}
+	if got := b.recover(t, ada, adas.ID, time.Hour); got.Deliveries != 0 {
+		t.Errorf("recovered again %+v", got)
+	}
+}
+
+func TestARecoveryIsRefusedWhereItMakesNoSense(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	account, endpoint := b.registered(t, "https://receiver.example.com/")
+	b.missed(t, account, endpoint.ID, 1)
+	for name, since := range map[string]time.Time{
+		"to come": time.Now().Add(time.Hour), "long ago": time.Now().Add(-RecoveryWindow - time.Hour), "never": {},
+	} {
+		_, err := b.deliveries.Recover(t.Context(), account, endpoint.ID, since)
+		if invalid, ok := errors.AsType[*ValidationError](err); !ok || invalid.Field != "since" {
+			t.Errorf("%s: got %v, want a ValidationError of since", name, err)
+		}
+	}
+	if _, err := b.deliveries.Recover(t.Context(), account, uuid.New(), time.Now().Add(-time.Hour)); !is[*NotFoundError](err) {
+		t.Errorf("of no endpoint: got %v, want a NotFoundError", err)
+	}
+	if _, err := b.endpoints.Update(t.Context(), account, endpoint.ID, Change{Enabled: new(false)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.deliveries.Recover(t.Context(), account, endpoint.ID, time.Now().Add(-time.Hour)); !is[*DisabledError](err) {
+		t.Errorf("of a disabled endpoint: got %v, want a DisabledError", err)
+	}
+	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries")
+}
+
+func TestADeclaredEndpointIsRecoveredToo(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	account := b.account(t)
+	endpoint, err := b.managed.Apply(t.Context(), ManagedEndpoint{
+		Owner: "c/ns/n", URL: "https://receiver.example.com/", Events: Kinds(), Secret: NewSecret(),
+		Account: uuid.NullUUID{UUID: account, Valid: true},
+	})
+	check.NoError(t, err)
+	b.missed(t, account, endpoint.ID, 1)
+	if got := b.recover(t, account, endpoint.ID, time.Hour); got.Deliveries != 1 {
+		t.Errorf("recovered %+v, want 1", got)
+	}
 }

@@ -2,7 +2,6 @@ package webhooks
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -16,13 +15,6 @@ import (
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
-
-func (b *bench) account(t *testing.T) uuid.UUID {
-	t.Helper()
-	id := uuid.New()
-	testkit.Exec(t, b.pool, "INSERT INTO accounts (id, name) VALUES ($1, $2)", id, id.String())
-	return id
-}
 
 func TestAnEndpointIsRegisteredChangedAndRemoved(t *testing.T) {
 	t.Parallel()
@@ -53,11 +45,6 @@ func TestAnEndpointIsRegisteredChangedAndRemoved(t *testing.T) {
 	if _, err := b.endpoints.Get(t.Context(), account, made.ID); !is[*NotFoundError](err) {
 		t.Errorf("after deletion: got %v, want a NotFoundError", err)
 	}
-}
-
-func is[E error](err error) bool {
-	_, ok := errors.AsType[E](err)
-	return ok
 }
 
 func TestAnothersEndpointIsNotThereAndAResourcesIsReadOnly(t *testing.T) {

@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"testing"
@@ -71,6 +72,31 @@ func (b *bench) record(t *testing.T, event Event) []uuid.UUID {
 		event.ID, string(event.Kind), event.Account, event.Body)
 }
 
+func (b *bench) account(t *testing.T) uuid.UUID {
+	t.Helper()
+	id := uuid.New()
+	testkit.Exec(t, b.pool, "INSERT INTO accounts (id, name) VALUES ($1, $2)", id, id.String())
+	return id
+}
+
+// registered returns a new account and its endpoint.
+func (b *bench) registered(t *testing.T, url string) (account uuid.UUID, endpoint Endpoint) {
+	t.Helper()
+	account = b.account(t)
+	endpoint, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: url, Events: Kinds()})
+	check.NoError(t, err)
+	return account, endpoint
+}
+
+// scoredBy records an event of an account.
+func (b *bench) scoredBy(t *testing.T, account uuid.UUID) Event {
+	t.Helper()
+	event, err := NewEvent(KindScored, uuid.NullUUID{UUID: account, Valid: true}, time.Now(), AttemptScored{AttemptID: uuid.NewString()})
+	check.NoError(t, err)
+	b.record(t, event)
+	return event
+}
+
 // until polls a count until it is want.
 func (b *bench) until(t *testing.T, want int, query string, args ...any) {
 	t.Helper()
@@ -78,3 +104,9 @@ func (b *bench) until(t *testing.T, want int, query string, args ...any) {
 }
 
 const inState = "SELECT count(*) FROM webhook_deliveries WHERE state = $1"
+
+// is reports whether err has a type.
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}

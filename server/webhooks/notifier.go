@@ -17,7 +17,7 @@ const (
 	maxStream = 10_000
 	// notifyGap is the least time between two writes to Redis. Commits within it share one.
 	notifyGap = 2 * time.Millisecond
-	// notifyTimeout bounds one write.
+	// notifyTimeout limits one write.
 	notifyTimeout = 2 * time.Second
 	// maxPending is how many endpoints may wait for a write; more are left to the sweep.
 	maxPending = 10_000
@@ -33,6 +33,8 @@ type Notifier struct {
 	stream string
 	logger *slog.Logger
 	wake   chan struct{}
+	// timeout limits one write.
+	timeout time.Duration
 
 	mu      sync.Mutex
 	pending map[uuid.UUID]struct{}
@@ -41,7 +43,8 @@ type Notifier struct {
 // NewNotifier returns a notifier. Calls of Notify take effect while Run runs.
 func NewNotifier(client redis.UniversalClient, prefix string, logger *slog.Logger) *Notifier {
 	return &Notifier{
-		redis: client, stream: StreamName(prefix), logger: logger, wake: make(chan struct{}, 1), pending: make(map[uuid.UUID]struct{}),
+		redis: client, stream: StreamName(prefix), logger: logger, wake: make(chan struct{}, 1),
+		timeout: notifyTimeout, pending: make(map[uuid.UUID]struct{}),
 	}
 }
 
@@ -88,7 +91,7 @@ func (n *Notifier) send(ctx context.Context) {
 	if len(endpoints) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), notifyTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.timeout)
 	defer cancel()
 	_, err := n.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for endpoint := range endpoints {

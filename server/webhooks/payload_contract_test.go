@@ -90,7 +90,8 @@ func work(t *testing.T, pool *pgxpool.Pool, keyring *webhooks.Keyring, receiver 
 	client, prefix := testkit.Redis(t)
 	worker, err := delivery.New(delivery.Config{
 		Prefix: prefix, AllowedRanges: allowed, SweepInterval: 50 * time.Millisecond,
-		CAPEM: receiver.CAPEM(), Timeout: time.Minute, LeaseGrace: time.Minute, StatementTimeout: time.Minute,
+		CAPEM: receiver.CAPEM(), Timeout: testkit.Patience, LeaseGrace: testkit.Patience,
+		StatementTimeout: testkit.Patience, SweepTimeout: testkit.Patience,
 	}, pool, client, keyring)
 	check.NoError(t, err)
 	testkit.Run(t, worker.Run)
@@ -128,10 +129,12 @@ func letEverythingHappen(t *testing.T, pool *pgxpool.Pool, account uuid.UUID) in
 // sit opens and submits attempts on a paper.
 func sit(t *testing.T, pool *pgxpool.Pool, account uuid.UUID, examKey, paperID string) {
 	t.Helper()
-	snapshot, err := read.OpenSnapshot(t.Context(), pool, slog.New(slog.DiscardHandler), read.SnapshotConfig{LoadTimeout: time.Minute})
+	snapshot, err := read.OpenSnapshot(t.Context(), pool, slog.New(slog.DiscardHandler), read.SnapshotConfig{LoadTimeout: testkit.Patience})
 	check.NoError(t, err)
 	papers := attempts.NewPapers(snapshot)
-	service, err := attempts.NewService(attempts.Config{NamespaceSecret: []byte(strings.Repeat("n", 32)), Now: time.Now}, pool, papers, (*webhooks.Notifier)(nil))
+	service, err := attempts.NewService(attempts.Config{
+		NamespaceSecret: []byte(strings.Repeat("n", 32)), Now: time.Now, BatchTimeout: testkit.Patience,
+	}, pool, papers, (*webhooks.Notifier)(nil))
 	check.NoError(t, err)
 	t.Cleanup(service.Close)
 	who := keys.Identity{KeyID: uuid.New(), FamilyID: uuid.New(), AccountID: account}

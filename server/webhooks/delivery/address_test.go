@@ -44,12 +44,12 @@ func hostileURLs() []string {
 		"https://[::ffff:127.0.0.1]:PORT/", "https://[::ffff:7f00:1]:PORT/", "https://[::127.0.0.1]:PORT/",
 		"https://[::ffff:0:127.0.0.1]:PORT/", "https://[64:ff9b::7f00:1]:PORT/", "https://[64:ff9b::127.0.0.1]:PORT/",
 		"https://[64:ff9b:1::a00:1]:PORT/", "https://[2002:7f00:1::1]:PORT/", "https://[2002:a00:1::]:PORT/",
-		"https://[2001:0:a00:1::]:PORT/", "https://[::FFFF:10.0.0.1]:PORT/",
+		"https://[2001:0:a00:1::]:PORT/", "https://[::FFFF:10.0.0.1]:PORT/", "https://[0:0:0:0:0:ffff:127.0.0.1]:PORT/", "https://[2002:7f00:1::]:PORT/",
 		// Zones.
 		"https://[fe80::1%25lo]:PORT/", "https://[::1%25lo]:PORT/", "https://[2606:4700::1111%25eth0]:PORT/", "https://[::1%lo]:PORT/",
 		// Numbers that some readers take for an address.
 		"https://2130706433:PORT/", "https://0x7f000001:PORT/", "https://017700000001:PORT/", "https://127.1:PORT/",
-		"https://127.0.1:PORT/", "https://0177.0.0.1:PORT/", "https://0x7f.0.0.1:PORT/", "https://0x7F.0x0.0x0.0x1:PORT/",
+		"https://127.0.1:PORT/", "https://0177.0.0.1:PORT/", "https://0x7f.0.0.1:PORT/", "https://0x7f.1:PORT/", "https://0x7F.0x0.0x0.0x1:PORT/",
 		"https://00000177.0.0.1:PORT/", "https://127.0.0.1.:PORT/", "https://0:PORT/", "https://10.1:PORT/", "https://127.0.0.01:PORT/",
 		"https://127.0.0.256:PORT/", "https://4294967296:PORT/", "https://127.0.0.1.0x0:PORT/",
 		// Digits and dots of other scripts, and escapes.

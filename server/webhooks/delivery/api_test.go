@@ -181,28 +181,3 @@ func TestAMovedEndpointTakesNothingOfTheFormerAccountAlong(t *testing.T) {
 	b.until(t, 1, inState, "delivered")
 	b.until(t, 1, inState, "cancelled")
 }
-
-func (b *bench) account(t *testing.T) uuid.UUID {
-	t.Helper()
-	id := uuid.New()
-	testkit.Exec(t, b.pool, "INSERT INTO accounts (id, name) VALUES ($1, $2)", id, id.String())
-	return id
-}
-
-// scoredBy records an event of an account, which waits for a worker.
-func (b *bench) scoredBy(t *testing.T, account uuid.UUID) webhooks.Event {
-	t.Helper()
-	event, err := webhooks.NewEvent(webhooks.KindScored, uuid.NullUUID{UUID: account, Valid: true}, time.Now(), webhooks.AttemptScored{AttemptID: uuid.NewString()})
-	check.NoError(t, err)
-	b.record(t, event)
-	return event
-}
-
-// registered is an endpoint of an account, with nothing at work.
-func (b *bench) registered(t *testing.T, url string) (account uuid.UUID, endpoint webhooks.Endpoint) {
-	t.Helper()
-	account = b.account(t)
-	endpoint, _, err := b.endpoints.Register(t.Context(), webhooks.Registration{AccountID: account, URL: url, Events: webhooks.Kinds()})
-	check.NoError(t, err)
-	return account, endpoint
-}

@@ -1,8 +1,12 @@
 package delivery
 
 import (
+	"context"
+	"net/http"
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"examprep.dev/server/postgres/webhooksdb"
@@ -10,8 +14,67 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
+func TestSweepFindsDueEndpointsAndCancelsDeliveriesOfOthers(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	_, due := b.endpoint(t, "https://receiver.example.com/due")
+	_, waiting := b.endpoint(t, "https://receiver.example.com/waiting")
+	_, leased := b.endpoint(t, "https://receiver.example.com/leased")
+	_, expired := b.endpoint(t, "https://receiver.example.com/expired")
+	_, disabled := b.endpoint(t, "https://receiver.example.com/disabled")
+	deleted := uuid.New()
+	for _, endpoint := range []uuid.UUID{due.ID, waiting.ID, leased.ID, expired.ID, disabled.ID, deleted} {
+		b.fill(t, endpoint, 3)
+	}
+	for endpoint, change := range map[uuid.UUID]string{
+		waiting.ID: "next_attempt_at = now() + interval '1 hour'", disabled.ID: "next_attempt_at = now() + interval '1 hour'",
+		leased.ID:  "lease_id = gen_random_uuid(), lease_until = now() + interval '1 hour'",
+		expired.ID: "lease_id = gen_random_uuid(), lease_until = now() - interval '1 second'",
+	} {
+		testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET "+change+" WHERE endpoint_id = $1", endpoint)
+	}
+	testkit.Exec(t, b.pool, "UPDATE webhook_endpoints SET status = 'disabled' WHERE id = $1", disabled.ID)
+	w := b.worker(t)
+	check.NoError(t, w.sweeper.sweep(t.Context()))
+	marked := w.dispatcher.windows.byID
+	if len(marked) != 2 || marked[due.ID] == nil || marked[expired.ID] == nil {
+		t.Errorf("%d endpoints are marked, want those that have due rows without a lease", len(marked))
+	}
+	b.until(t, 6, inState, "cancelled")
+	b.until(t, 12, inState, "pending")
+}
+
+func TestBacklogOfAReceiverThatIsGoneIsCancelledInChunks(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	gone := testkit.StartReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
+	_, endpoint := b.endpoint(t, gone.URL)
+	b.fill(t, endpoint.ID, 3*cancelBatch)
+	// None of it is due: nothing but the chunks can end it.
+	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET next_attempt_at = now() + interval '1 hour'")
+	testkit.Run(t, b.worker(t, gone).Run)
+	b.fill(t, endpoint.ID, 1)
+	b.until(t, 0, inState, "pending")
+	b.until(t, 3*cancelBatch, inState, "cancelled")
+}
+
+func TestBacklogIsNotDeliveredAfterItsEndpointWasDeleted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	r := testkit.StartReceiver(t, nil)
+	deleted, endpoint := b.endpoint(t, r.URL)
+	b.fill(t, endpoint.ID, 2*cancelBatch)
+	check.NoError(t, b.managed.Delete(t.Context(), deleted.Owner))
+	b.until(t, cancelBatch, inState, "cancelled")
+	testkit.Run(t, b.worker(t, r).Run)
+	b.until(t, 2*cancelBatch, inState, "cancelled")
+	if n := len(r.Arrived); n != 0 {
+		t.Errorf("%d deliveries, want none", n)
+	}
+}
+
 // However long the backlog is, and in whatever order its rows lie: autoscaling reads the age of the oldest.
-func TestTheOldestDueDeliveryIsSeenInALongBacklog(t *testing.T) {
+func TestOldestDueDeliveryIsSeenInALongBacklog(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://receiver.example.com/")
@@ -38,7 +101,7 @@ func TestTheOldestDueDeliveryIsSeenInALongBacklog(t *testing.T) {
 	gauges(100, 0, 50, 0)
 }
 
-func TestTheLagIsThatOfEndpointsThatDoNotFail(t *testing.T) {
+func TestLagIsThatOfEndpointsThatDoNotFail(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://receiver.example.com/")
@@ -49,5 +112,71 @@ func TestTheLagIsThatOfEndpointsThatDoNotFail(t *testing.T) {
 	check.NoError(t, w.sweeper.sweep(t.Context()))
 	if lag, oldest := testutil.ToFloat64(w.sweeper.metrics.outboxLag), testutil.ToFloat64(w.sweeper.metrics.oldestDue); lag != 0 || oldest < 3600 {
 		t.Errorf("lag %v, oldest %v", lag, oldest)
+	}
+}
+
+// A table whose statistics were taken when nothing was pending, and in which very much has become pending since: that is
+// what a queue's statistics are worth, and when a plan that reads all that is pending hurts.
+func TestBatchReadsNoMoreThanItsRowsHoweverManyArePending(t *testing.T) {
+	t.Parallel()
+	const rows, batch = 5000, 10
+	b := newBench(t)
+	_, endpoint := b.endpoint(t, "https://receiver.example")
+	b.fill(t, endpoint.ID, rows)
+	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET state = 'delivered'")
+	testkit.Exec(t, b.pool, "ANALYZE")
+	b.fill(t, endpoint.ID, rows)
+	for _, s := range batchStatements(t.Context(), endpoint.ID, batch) {
+		tx := testkit.Begin(t, b.pool)
+		before := testkit.RowsRead(t, tx, "webhook_deliveries")
+		got, err := s.run(webhooksdb.New(tx))
+		if err != nil || got != batch {
+			t.Errorf("%s: %d rows and %v, want %d", s.name, got, err, batch)
+		}
+		if read, most := testkit.RowsRead(t, tx, "webhook_deliveries")-before, 10*batch; read == 0 || read > most {
+			t.Errorf("%s read %d rows for %d, want at most %d", s.name, read, batch, most)
+		}
+		if err := tx.Commit(t.Context()); err != nil {
+			t.Fatalf("%s: %v", s.name, err)
+		}
+	}
+}
+
+// A batchStatement reads or writes a batch of rows.
+type batchStatement struct {
+	name string
+	run  func(*webhooksdb.Queries) (rows int, err error)
+}
+
+// batchStatements are those that workers run, in an order in which each finds the rows as it wants them.
+func batchStatements(ctx context.Context, endpoint uuid.UUID, batch int) []batchStatement {
+	lease := uuid.New()
+	var leased []webhooksdb.LeaseRow
+	return []batchStatement{
+		{"Lease", func(q *webhooksdb.Queries) (rows int, err error) {
+			leased, err = q.Lease(ctx, webhooksdb.LeaseParams{
+				Endpoints: []uuid.UUID{endpoint}, Rooms: []int32{int32(batch)}, LeaseID: lease, LeaseSeconds: 30, Skip: []uuid.UUID{},
+			})
+			return len(leased), err
+		}},
+		{"Complete", func(q *webhooksdb.Queries) (int, error) {
+			arg := webhooksdb.CompleteParams{LeaseID: lease}
+			for _, row := range leased {
+				arg.Ids, arg.Attempts, arg.Attempted = append(arg.Ids, row.ID), append(arg.Attempts, row.Attempt), append(arg.Attempted, true)
+				arg.States, arg.Statuses = append(arg.States, "pending"), append(arg.Statuses, 500)
+				arg.Failures, arg.Delays, arg.Began = append(arg.Failures, "status"), append(arg.Delays, 0), append(arg.Began, time.Now())
+				arg.Millis, arg.Responses = append(arg.Millis, 1), append(arg.Responses, "")
+			}
+			done, err := q.Complete(ctx, arg)
+			return len(done), err
+		}},
+		{"Sweep", func(q *webhooksdb.Queries) (int, error) {
+			rows, err := q.Sweep(ctx)
+			return batch * len(rows), err
+		}},
+		{"FirstDue", func(q *webhooksdb.Queries) (int, error) {
+			_, err := q.FirstDue(ctx, webhooksdb.FirstDueParams{EndpointID: endpoint, Skip: []uuid.UUID{}})
+			return batch, err
+		}},
 	}
 }

@@ -35,10 +35,7 @@ const (
 // Redis is killed, flushed, away and failed over by its Sentinel, while PostgreSQL is restarted, while endpoints come and
 // go, and while receivers fail. Then it asks what came of each event, of the receivers and of the database.
 func TestEveryEventArrivesWhateverFails(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("kills servers for a minute")
-	}
+	testkit.Soak(t)
 	events, seed := testkit.Size(t, chaosEvents, 600), testkit.Size(t, chaosSeed, time.Now().UnixNano())
 	t.Logf("%s=%d %s=%d", chaosEvents, events, chaosSeed, seed)
 	ctx := watched(t)

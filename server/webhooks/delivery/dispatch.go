@@ -21,7 +21,7 @@ const (
 	// wait for the disk.
 	leaseBatch    = 128
 	dispatchLoops = 2
-	// unreadablePause is the wait before a delivery whose signing secret cannot be decrypted is leased again.
+	// unreadablePause is the worker's dispatcher.unreadablePause.
 	unreadablePause = 30 * time.Second
 	// failureInternal is the failure of an attempt that panicked.
 	failureInternal = "internal"
@@ -43,6 +43,8 @@ type dispatcher struct {
 	logger   *slog.Logger
 	now      func() time.Time
 	timeout  time.Duration // of a statement
+	// unreadablePause is the wait before a delivery whose signing secret cannot be decrypted is leased again.
+	unreadablePause time.Duration
 	// attempts are those in flight.
 	attempts sync.WaitGroup
 	skipping sync.Mutex
@@ -178,7 +180,7 @@ func (d *dispatcher) attempt(ctx context.Context, l leased) {
 		d.results <- completion{row: l.LeaseRow, state: webhooks.StateCancelled}
 	case len(l.secrets) == 0: // not the receiver's fault: this costs it no attempt
 		d.metrics.unreadableSecrets.Inc()
-		d.results <- completion{row: l.LeaseRow, state: webhooks.StatePending, delay: unreadablePause}
+		d.results <- completion{row: l.LeaseRow, state: webhooks.StatePending, delay: d.unreadablePause}
 	default:
 		began := d.now()
 		r := d.post(ctx, l, began)

@@ -26,4 +26,21 @@
 // those that are older than the retention (retention.go). A partition with pending deliveries stays five weeks or more.
 //
 // Secrets, bodies and responses are never logged. The package imports no HTTP server and nothing of Kubernetes.
+//
+// # Where the tests are
+//
+//   - worker_test.go: a delivery from the event to its last state; health and secrets of endpoints; benchmarks.
+//   - api_test.go: test events, redeliveries, recoveries, rotations and moves of endpoints, up to the receiver.
+//   - spec_test.go: a receiver that is written from docs/spec.md alone.
+//   - lease_test.go: lost attempts, late results, rows that PostgreSQL refuses.
+//   - backlog_test.go: the sweep, cancellations, gauges, and the rows that statements read.
+//   - window_test.go: the windows, and hanging receivers that delay no other.
+//   - schedule_test.go: retry delays and Retry-After.
+//   - sender_test.go: rude receivers, in a synctest bubble with production's time-out; certificates.
+//   - address_test.go: private addresses, redirects and proxies; hostile_test.go has the name server for it.
+//   - response_test.go: what is kept of a response.
+//   - retention_test.go: partitions.
+//   - outage_test.go: Redis, PostgreSQL or a worker is away, and how a worker stops.
+//   - chaos_*_test.go: all of that at random, in make soak and make soak-short.
+//   - harness_test.go, process_test.go: what tests share; workers in processes of their own.
 package delivery

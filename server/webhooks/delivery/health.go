@@ -27,6 +27,7 @@ type healthRecorder struct {
 	queries *webhooksdb.Queries
 	metrics *metrics
 	logger  *slog.Logger
+	timeout time.Duration // of a statement
 	wake    chan struct{}
 
 	mu      sync.Mutex
@@ -41,9 +42,10 @@ type health struct {
 	goneAt time.Time
 }
 
-func newHealthRecorder(queries *webhooksdb.Queries, m *metrics, logger *slog.Logger) *healthRecorder {
+func newHealthRecorder(queries *webhooksdb.Queries, m *metrics, logger *slog.Logger, timeout time.Duration) *healthRecorder {
 	return &healthRecorder{
-		queries: queries, metrics: m, logger: logger, wake: make(chan struct{}, 1), results: make(map[uuid.UUID]health),
+		queries: queries, metrics: m, logger: logger, timeout: timeout, wake: make(chan struct{}, 1),
+		results: make(map[uuid.UUID]health),
 	}
 }
 
@@ -107,7 +109,7 @@ func (h *healthRecorder) flush(ctx context.Context) error {
 		arg.Statuses = append(arg.Statuses, int32(seen.status))
 		arg.Seen = append(arg.Seen, seen.goneAt)
 	}
-	statement, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	statement, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.timeout)
 	defer cancel()
 	rows, err := h.queries.RecordHealth(statement, arg)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
 
@@ -74,12 +75,24 @@ func (z *zone) serve(t testing.TB) {
 	}
 }
 
-// resolver asks this zone alone.
+// resolver asks this zone alone. It asks each question once, however long the answer takes: a repeated one would get the next
+// answer.
 func (z *zone) resolver() *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "udp", z.conn.LocalAddr().String())
+		conn, err := new(net.Dialer).DialContext(context.WithoutCancel(ctx), "udp", z.conn.LocalAddr().String())
+		if err != nil {
+			return nil, err
+		}
+		packets, _ := conn.(*net.UDPConn)
+		return timeless{packets}, nil
 	}}
 }
+
+// timeless is a connection without deadlines.
+type timeless struct{ *net.UDPConn }
+
+// SetDeadline does nothing.
+func (timeless) SetDeadline(time.Time) error { return nil }
 
 func (z *zone) next(q question) (answerSet, bool) {
 	z.mu.Lock()
@@ -154,7 +167,7 @@ var errNotLoopback = errors.New("the tests connect to loopback alone")
 // newLookout watches a sender that asks zone for names and may go to allowed.
 func newLookout(t testing.TB, z *zone, allowed []netip.Prefix, authority []byte) *lookout {
 	t.Helper()
-	s, err := newSender(allowed, authority, patience, time.Now)
+	s, err := newSender(allowed, authority, testkit.Patience, time.Now)
 	check.NoError(t, err)
 	l := &lookout{sender: s}
 	s.allowing.dialer.Resolver = z.resolver()

@@ -55,6 +55,7 @@ type retention struct {
 	pool    *pgxpool.Pool
 	queries *webhooksdb.Queries
 	keep    time.Duration
+	timeout time.Duration // of a statement
 	// now is the database's time, which ids are made of: a worker with a wrong clock drops nothing.
 	now     func(context.Context) (time.Time, error)
 	metrics *retentionMetrics
@@ -79,7 +80,7 @@ func (r *retention) run(ctx context.Context) {
 
 // retain does everything once. A step that fails does not prevent the others.
 func (r *retention) retain(ctx context.Context) error {
-	asking, cancel := context.WithTimeout(ctx, retentionTimeout)
+	asking, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	now, err := r.now(asking)
 	if err != nil {
@@ -98,7 +99,7 @@ func (r *retention) retain(ctx context.Context) error {
 }
 
 func (r *retention) partitions(ctx context.Context) ([]partition, error) {
-	ctx, cancel := context.WithTimeout(ctx, retentionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	rows, _ := r.pool.Query(ctx, "SELECT kind, name, lower, upper FROM webhook_partitions ORDER BY kind, upper") // CollectRows returns its error
 	partitions, err := pgx.CollectRows(rows, pgx.RowToStructByName[partition])
@@ -123,7 +124,7 @@ func (r *retention) add(ctx context.Context, partitions []partition, now time.Ti
 }
 
 func (r *retention) addPartition(ctx context.Context, kind string, week time.Time) error {
-	ctx, cancel := context.WithTimeout(ctx, retentionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	added, err := r.queries.AddPartition(ctx, webhooksdb.AddPartitionParams{Kind: kind, Starts: week, Ends: week.Add(partitionWeek)})
 	if err != nil {
@@ -166,7 +167,7 @@ func (r *retention) drop(ctx context.Context, partitions []partition, now time.T
 }
 
 func (r *retention) dropPartition(ctx context.Context, p partition, force bool) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, retentionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	dropped, err := r.queries.DropPartition(ctx, webhooksdb.DropPartitionParams{Kind: p.Kind, Name: p.Name, Force: force})
 	if err != nil {
@@ -182,7 +183,7 @@ func (r *retention) dropPartition(ctx context.Context, p partition, force bool) 
 
 // measure counts rows that wait for vacuum, and rows in default partitions.
 func (r *retention) measure(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, retentionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	for _, kind := range partitionKinds() {
 		var dead, live, strays float64

@@ -23,7 +23,7 @@ import (
 // retention returns one whose time is the test's.
 func (b *bench) retention(now time.Time) *retention {
 	return &retention{
-		pool: b.pool, queries: webhooksdb.New(b.pool), keep: webhooks.DefaultRetention, metrics: newRetentionMetrics(nil),
+		pool: b.pool, queries: webhooksdb.New(b.pool), keep: webhooks.DefaultRetention, timeout: testkit.Patience, metrics: newRetentionMetrics(nil),
 		now: func(context.Context) (time.Time, error) { return now, nil }, logger: slog.New(slog.DiscardHandler),
 	}
 }

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// storeTimeout bounds a statement, sweepTimeout one sweep.
-	storeTimeout = 5 * time.Second
-	sweepTimeout = 30 * time.Second
+	// statementTimeout and sweepTimeout are the defaults of Config.StatementTimeout and Config.SweepTimeout.
+	statementTimeout = 5 * time.Second
+	sweepTimeout     = 30 * time.Second
 	// firstWait and longestWait limit the wait after a store failed.
 	firstWait   = 500 * time.Millisecond
 	longestWait = 5 * time.Second

@@ -25,8 +25,11 @@ type sweeper struct {
 	queries  *webhooksdb.Queries
 	windows  *windows
 	interval time.Duration
-	metrics  *metrics
-	logger   *slog.Logger
+	timeout  time.Duration // of the statement that finds the endpoints
+	// cancelTimeout limits each statement that cancels deliveries.
+	cancelTimeout time.Duration
+	metrics       *metrics
+	logger        *slog.Logger
 }
 
 func (s *sweeper) run(ctx context.Context) {
@@ -40,7 +43,7 @@ func (s *sweeper) run(ctx context.Context) {
 }
 
 func (s *sweeper) sweep(ctx context.Context) error {
-	statement, cancel := context.WithTimeout(ctx, sweepTimeout)
+	statement, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	rows, err := s.queries.Sweep(statement)
 	if err != nil {
@@ -68,7 +71,7 @@ func (s *sweeper) sweep(ctx context.Context) error {
 // cancelPending cancels the deliveries of an endpoint that is disabled or deleted.
 func (s *sweeper) cancelPending(ctx context.Context, endpoint uuid.UUID) error {
 	for {
-		statement, cancel := context.WithTimeout(ctx, storeTimeout)
+		statement, cancel := context.WithTimeout(ctx, s.cancelTimeout)
 		n, err := s.queries.CancelPending(statement, webhooksdb.CancelPendingParams{EndpointID: endpoint, Chunk: cancelBatch})
 		cancel()
 		if err != nil {

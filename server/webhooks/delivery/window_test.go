@@ -1,11 +1,14 @@
 package delivery
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
+
+	"examprep.dev/server/testkit"
 )
 
 // TestWindowsKeepTheirBounds leases, finishes and releases at random, and checks the bounds after each step.
@@ -164,6 +167,39 @@ func TestHangingEndpointsLeavePlacesForOthers(t *testing.T) {
 	}
 	if w.inFlight != 32 {
 		t.Errorf("%d places are in use by endpoints without a result, want half of 64", w.inFlight)
+	}
+	for _, own := range w.byID {
+		if own.inFlight > firstWindow {
+			t.Errorf("an endpoint without a result has %d places, want at most %d", own.inFlight, firstWindow)
+		}
+	}
+}
+
+func TestHangingReceiversWithBacklogsDelayNoOther(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	held := newHolder(t)
+	hanging, healthy := testkit.StartReceiver(t, held.all), testkit.StartReceiver(t, nil)
+	_, good := b.endpoint(t, healthy.URL)
+	const concurrency, receivers, backlog, events = 64, 40, 64, 50 // the receivers could hold the places 40 times over
+	testkit.Run(t, b.concurrentWorker(t, concurrency, hanging, healthy).Run)
+	b.fill(t, good.ID, 1) // then the endpoint counts as healthy
+	healthy.Next(t)
+	b.until(t, 1, inState, "delivered")
+	for n := range receivers {
+		_, bad := b.endpoint(t, fmt.Sprintf("%s/%d", hanging.URL, n))
+		b.fill(t, bad.ID, backlog)
+	}
+	for range concurrency / unprovenShare {
+		held.await(t)
+	}
+	b.fill(t, good.ID, events)
+	for range events {
+		healthy.Next(t)
+	}
+	b.until(t, 1+events, inState, "delivered")
+	if n := len(hanging.Arrived); n != concurrency/unprovenShare {
+		t.Errorf("%d attempts hang, want half of %d", n, concurrency)
 	}
 }
 

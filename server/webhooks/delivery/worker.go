@@ -45,8 +45,11 @@ type Config struct {
 	SweepInterval time.Duration
 	// LeaseGrace is how much longer than Timeout a lease lasts (10 s).
 	LeaseGrace time.Duration
-	// StatementTimeout bounds a statement that leases deliveries or writes their results (5 s).
+	// StatementTimeout limits each statement that leases deliveries, writes their results or the endpoints' health, or cancels
+	// deliveries (5 s). A statement on a connection that has gone silent ends with it.
 	StatementTimeout time.Duration
+	// SweepTimeout limits the statement that finds endpoints with due deliveries (30 s).
+	SweepTimeout time.Duration
 	// Retention of events, deliveries and attempts, at least MinRetention (webhooks.DefaultRetention). Rows are deleted by the
 	// week.
 	Retention  time.Duration
@@ -62,7 +65,8 @@ func (c Config) withDefaults() Config {
 	c.Timeout = cmp.Or(c.Timeout, acknowledgeTimeout)
 	c.SweepInterval = cmp.Or(c.SweepInterval, time.Second)
 	c.LeaseGrace = cmp.Or(c.LeaseGrace, leaseGrace)
-	c.StatementTimeout = cmp.Or(c.StatementTimeout, storeTimeout)
+	c.StatementTimeout = cmp.Or(c.StatementTimeout, statementTimeout)
+	c.SweepTimeout = cmp.Or(c.SweepTimeout, sweepTimeout)
 	c.Retention = cmp.Or(c.Retention, webhooks.DefaultRetention)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.RetryDelays == nil {
@@ -100,21 +104,26 @@ func New(cfg Config, pool *pgxpool.Pool, client redis.UniversalClient, keyring *
 	}
 	queries, lease, results := webhooksdb.New(pool), uuid.New(), make(chan completion, completeBatch)
 	m, logger, now := newMetrics(cfg.Registerer), cfg.Logger, cfg.Now
-	w, skipped, health := newWindows(cfg.Concurrency, now), newSkipList(), newHealthRecorder(queries, m, logger)
+	w, skipped := newWindows(cfg.Concurrency, now), newSkipList()
+	health := newHealthRecorder(queries, m, logger, cfg.StatementTimeout)
 	return &Worker{
 		cfg: cfg, results: results, health: health,
-		stream:  &stream{redis: client, name: webhooks.StreamName(cfg.Prefix), windows: w, logger: logger},
-		sweeper: &sweeper{queries: queries, windows: w, interval: cfg.SweepInterval, metrics: m, logger: logger},
+		stream: &stream{redis: client, name: webhooks.StreamName(cfg.Prefix), windows: w, logger: logger},
+		sweeper: &sweeper{
+			queries: queries, windows: w, interval: cfg.SweepInterval, timeout: cfg.SweepTimeout, cancelTimeout: cfg.StatementTimeout,
+			metrics: m, logger: logger,
+		},
 		dispatcher: &dispatcher{
 			queries: queries, lease: lease, duration: cfg.Timeout + cfg.LeaseGrace, windows: w, skipped: skipped, keyring: keyring,
 			sender: sender, results: results, metrics: m, tracer: cfg.Tracer, logger: logger, now: now, timeout: cfg.StatementTimeout,
+			unreadablePause: unreadablePause,
 		},
 		completer: &completer{
 			queries: queries, lease: lease, results: results, delays: cfg.RetryDelays, skipped: skipped, health: health,
 			metrics: m, logger: logger, now: now, timeout: cfg.StatementTimeout,
 		},
 		retention: &retention{
-			pool: pool, queries: queries, keep: cfg.Retention, now: queries.DatabaseTime,
+			pool: pool, queries: queries, keep: cfg.Retention, timeout: retentionTimeout, now: queries.DatabaseTime,
 			metrics: newRetentionMetrics(cfg.Registerer), logger: logger,
 		},
 		maintainer: &maintainer{queries: queries, keyring: keyring, windows: w, metrics: m, logger: logger, now: now},

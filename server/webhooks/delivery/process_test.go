@@ -2,18 +2,76 @@ package delivery
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/redisurl"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/testenv"
+	"examprep.dev/server/webhooks"
 )
+
+// A test gives a worker process what it needs in these variables.
+const (
+	workerDatabase = "WEBHOOKS_TEST_WORKER_DATABASE"
+	workerPrefix   = "WEBHOOKS_TEST_WORKER_PREFIX"
+	workerCA       = "WEBHOOKS_TEST_WORKER_CA"
+)
+
+// TestMain runs a worker instead of the tests in a process that a test started.
+func TestMain(m *testing.M) {
+	if os.Getenv(workerDatabase) != "" {
+		workUntilKilled()
+	}
+	os.Exit(m.Run())
+}
+
+func workUntilKilled() {
+	fail := func(err error) {
+		if err != nil {
+			_, _ = fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	pool, err := postgres.Open(ctx, os.Getenv(workerDatabase), postgres.Options{})
+	fail(err)
+	cache, err := testenv.Lookup(testkit.RedisVariable)
+	fail(err)
+	connection, err := redisurl.Open(cache, func(o *redis.UniversalOptions) { o.MaxRetries = -1 })
+	fail(err)
+	ring, err := webhooks.ParseKeyring(testKeys)
+	fail(err)
+	cfg := Config{
+		Prefix: os.Getenv(workerPrefix), AllowedRanges: loopback, CAPEM: []byte(os.Getenv(workerCA)),
+		Timeout: 4 * testkit.Patience, LeaseGrace: testkit.Patience, StatementTimeout: testkit.Patience, SweepTimeout: testkit.Patience,
+	}
+	if text := os.Getenv(workerPace); text != "" {
+		var p pace
+		fail(json.Unmarshal([]byte(text), &p))
+		p.set(&cfg)
+		cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
+		go liveOnStdin()
+	}
+	w, err := New(cfg, pool, connection, ring)
+	fail(err)
+	fail(w.Run(ctx))
+	stop()
+	os.Exit(0)
+}
 
 // workerPace holds the times that a worker process keeps, as JSON of pace.
 const workerPace = "WEBHOOKS_TEST_WORKER_PACE"
@@ -36,8 +94,8 @@ var chaosPace = pace{
 }
 
 func (p pace) set(cfg *Config) {
-	cfg.Timeout, cfg.LeaseGrace, cfg.RetryDelays, cfg.SweepInterval = p.Timeout, p.LeaseGrace, from(p.RetryBase), p.Sweep
-	cfg.Concurrency = p.Concurrency
+	cfg.Timeout, cfg.LeaseGrace, cfg.RetryDelays, cfg.SweepInterval = p.Timeout, p.LeaseGrace, delaysFrom(p.RetryBase), p.Sweep
+	cfg.Concurrency, cfg.StatementTimeout, cfg.SweepTimeout = p.Concurrency, statementTimeout, sweepTimeout
 }
 
 // workerProcesses are workers that are started again whenever they end, as a cluster does.

@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -57,15 +58,15 @@ type stressed struct {
 func startLoops(count int) (stop func()) {
 	before := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(before + count)
-	ctx, cancel := context.WithCancel(context.Background())
+	var ended atomic.Bool
 	for range count {
 		go func() {
-			for ctx.Err() == nil { //nolint:revive // it is to use the processor
+			for !ended.Load() { //nolint:revive // it is to use the processor
 			}
 		}()
 	}
 	return func() {
-		cancel()
+		ended.Store(true)
 		runtime.GOMAXPROCS(before)
 	}
 }

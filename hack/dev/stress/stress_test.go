@@ -68,7 +68,7 @@ func TestStressReportsFailures(t *testing.T) {
 	t.Parallel()
 	s := &stress{dir: t.TempDir(), rounds: 1, to: io.Discard}
 	for name, script := range map[string]string{"good": "echo '--- PASS: TestA (0.00s)'", "bad": "echo '--- FAIL: TestB (0.00s)'; exit 1", "ended": "exit 2"} {
-		check.NoError(t, os.WriteFile(filepath.Join(s.dir, name+".test"), []byte("#!/bin/sh\n"+script+"\n"), 0o700)) //nolint:gosec // a program
+		check.NoError(t, os.WriteFile(filepath.Join(s.dir, name+".test"), []byte("#!/bin/sh\n"+script+"\n"), 0o700))
 		s.packages = append(s.packages, stressed{path: "examprep.dev/" + name, folder: s.dir, name: name})
 	}
 	s.round(t.Context(), 1)

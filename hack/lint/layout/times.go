@@ -93,24 +93,36 @@ func isUnit(node ast.Node) bool {
 func limits(above []ast.Node, below ast.Node) (isLimit bool) {
 	outside := false // of a function literal
 	for _, node := range slices.Backward(above) {
-		switch node := node.(type) {
-		case *ast.FuncLit:
-			outside = true
-		case *ast.CallExpr:
-			if nameOf(node.Fun) == "synctest.Test" {
-				return false
-			}
-			isLimit = isLimit || !outside && below != node.Fun && isLimitName(nameOf(node.Fun))
-		case *ast.KeyValueExpr:
-			isLimit = isLimit || !outside && isLimitName(nameOf(node.Key))
-		case *ast.AssignStmt:
-			isLimit = isLimit || !outside && slices.ContainsFunc(node.Lhs, func(left ast.Expr) bool { return isLimitName(nameOf(left)) })
-		case *ast.ValueSpec:
-			isLimit = isLimit || !outside && slices.ContainsFunc(node.Names, func(name *ast.Ident) bool { return isLimitName(name.Name) })
+		if call, ok := node.(*ast.CallExpr); ok && nameOf(call.Fun) == "synctest.Test" {
+			return false
 		}
+		_, isFunction := node.(*ast.FuncLit)
+		outside = outside || isFunction
+		isLimit = isLimit || !outside && slices.ContainsFunc(takers(node, below), isLimitName)
 		below = node
 	}
 	return isLimit
+}
+
+// takers returns the names of the function, field or variables that take the value of a part of a node.
+func takers(node, part ast.Node) (names []string) {
+	switch node := node.(type) {
+	case *ast.CallExpr:
+		if part != node.Fun {
+			names = append(names, nameOf(node.Fun))
+		}
+	case *ast.KeyValueExpr:
+		names = append(names, nameOf(node.Key))
+	case *ast.AssignStmt:
+		for _, left := range node.Lhs {
+			names = append(names, nameOf(left))
+		}
+	case *ast.ValueSpec:
+		for _, name := range node.Names {
+			names = append(names, name.Name)
+		}
+	}
+	return names
 }
 
 // nameOf returns the name of a function, field or variable with that of its package or value: "time.After".

@@ -194,14 +194,14 @@ func (e *environment) startSignIn(ctx context.Context, group *errgroup.Group) er
 		return err
 	}
 	provider, err := signin.New(signin.Config{
-		Issuer: "http://" + address, ClientID: signInClient, ClientSecret: secret, RedirectURL: e.consoleURL + callbackPath,
+		Issuer: "http://" + address + signin.Path, ClientID: signInClient, ClientSecret: secret, RedirectURL: e.consoleURL + callbackPath,
 		Users: []signin.User{{Subject: "dev", Email: "dev@example.com", Name: "Dev"}},
 	})
 	if err != nil {
 		return err
 	}
 	e.signIn = []string{
-		"EXAMPREP_OIDC_ISSUER=http://" + address, "EXAMPREP_OIDC_CLIENT_ID=" + signInClient,
+		"EXAMPREP_OIDC_ISSUER=http://" + address + signin.Path, "EXAMPREP_OIDC_CLIENT_ID=" + signInClient,
 		"EXAMPREP_OIDC_CLIENT_SECRET=" + secret, "EXAMPREP_OIDC_REDIRECT_URL=" + e.consoleURL + callbackPath,
 	}
 	group.Go(func() error { return provider.Serve(ctx, listener) })

@@ -68,7 +68,7 @@ func (p *premises) visitor(t testing.TB) *browser {
 	return newBrowser(t, p.origin, http.Header{"Sec-Fetch-Site": {"same-origin"}}, jar, p.transport)
 }
 
-// signedIn returns the browser of somebody whose session did not begin at the provider.
+// signedIn returns the browser of a person whose session is stored without the provider.
 func (p *premises) signedIn(subject string) *browser {
 	p.t.Helper()
 	account, err := p.Keys.EnsureAccount(p.t.Context(), p.provider.issuer+"#"+subject)

@@ -36,7 +36,7 @@ const (
 	providerSecret = "a secret: with / + % & = in it"
 )
 
-// idp is an OpenID Connect provider. Everybody reaches it through misbehave, so that a test can make it misbehave.
+// idp is an OpenID Connect provider. A test can make it misbehave as it never would by itself.
 type idp struct {
 	t      testing.TB
 	issuer string
@@ -126,7 +126,7 @@ func claimsOf(t testing.TB, token string) map[string]any {
 }
 
 // mockProvider is mockoidc with what certified providers do besides: it requires PKCE (S256) and the registered address, names
-// itself in callbacks (RFC 9207), accepts client_secret_basic, and tells the e-mail address by UserInfo alone. The person of
+// itself in callbacks (RFC 9207), accepts client_secret_basic, and has the e-mail address in UserInfo alone. The person of
 // login_hint signs in; without one, the person declines.
 type mockProvider struct {
 	*mockoidc.MockOIDC
@@ -220,7 +220,7 @@ func (m *mockProvider) rotateKeys() {
 	m.Keypair = next
 }
 
-// person is a user whose e-mail address is told by UserInfo. It is verified unless the subject says otherwise.
+// person is a user whose e-mail address only UserInfo has. It is verified unless the subject says otherwise.
 type person struct{ *mockoidc.MockUser }
 
 // Userinfo returns the claims of OpenID Connect Core §5.1 that mockoidc lacks.

@@ -149,7 +149,7 @@ func TestWhoDeclinesAtTheProviderIsToldSo(t *testing.T) {
 	if ada.cookie(sessionCookie) != "" || testkit.Get[int](p.t, p.Pool, "SELECT count(*) FROM account_identities") != 0 {
 		t.Error("something was gained")
 	}
-	ada.signIn("ada") // who then wants to, can
+	ada.signIn("ada") // a later sign-in succeeds
 }
 
 func TestAnEndedSessionIsRefused(t *testing.T) {

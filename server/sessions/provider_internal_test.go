@@ -17,8 +17,8 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// go-oidc takes the tokens of this one provider by two names of it. The test is of the inside, since nobody else can
-// have its address.
+// go-oidc accepts two issuer names in the tokens of this one provider. The test calls identify itself, because no test
+// server can have the provider's address.
 func TestAPersonHasOneIdentityByWhateverNameTheProviderGoes(t *testing.T) {
 	t.Parallel()
 	const issuer, short = "https://accounts.google.com", "accounts.google.com"

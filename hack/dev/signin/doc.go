@@ -1,12 +1,9 @@
-// Package signin is an OpenID Connect provider for one machine: authorization code with PKCE (S256), discovery, keys and
-// user info over plain HTTP on a loopback address. It shows a page on which one chooses whom to be, without a password:
-// whoever can reach the loopback address may sign in as anybody, which is right for a development environment and for
-// nothing else.
+// Package signin is an OpenID Connect provider for one machine: mockoidc behind a page that lists the users to sign in as,
+// without a password. Every client of its loopback address can sign in as every user. That suits a development environment
+// only.
 //
-// It is written here because the ready-made ones are libraries for tests that sign everybody in unasked and are no
-// longer released, or products that want a database and a configuration of their own. Its signing key lives as long as
-// the process; clients fetch the new one by its id.
+// It accepts authorization codes with PKCE (S256) from one client, and sends browsers to one address. Its signing key lives as
+// long as the process; clients fetch the new key by its ID. A code can be used once.
 //
-// Codes are good for one minute and one use. Refusals follow RFC 6749: `invalid_client`, `invalid_grant` and
-// `invalid_request`. It must not import anything of the product.
+// It must not import anything of the product.
 package signin

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
@@ -28,8 +27,13 @@ func TestASignInThatAnIndependentClientAccepts(t *testing.T) {
 	raw, _ := token.Extra("id_token").(string)
 	id, err := verifier.Verify(t.Context(), raw)
 	check.NoError(t, err)
-	if id.Subject != "dev" || id.Nonce != "the-nonce" {
-		t.Errorf("subject %q, nonce %q", id.Subject, id.Nonce)
+	var claims struct {
+		Email    string `json:"email"`
+		Verified bool   `json:"email_verified"`
+	}
+	check.NoError(t, id.Claims(&claims))
+	if id.Subject != "dev" || id.Nonce != "the-nonce" || claims.Email != "dev@example.com" || !claims.Verified {
+		t.Errorf("subject %q, nonce %q, claims %v", id.Subject, id.Nonce, claims)
 	}
 	if _, err := client.Exchange(t.Context(), code, oauth2.VerifierOption(secret)); err == nil {
 		t.Error("a code was taken twice")
@@ -80,10 +84,10 @@ func TestRequestsOfOthersAreRefusedWithoutARedirect(t *testing.T) {
 func newClient(t *testing.T) (*oauth2.Config, *oidc.IDTokenVerifier) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
-	issuer := "http://" + server.Listener.Addr().String()
+	issuer := "http://" + server.Listener.Addr().String() + signin.Path
 	provider, err := signin.New(signin.Config{
 		Issuer: issuer, ClientID: "examprep", ClientSecret: "a secret&more", RedirectURL: redirect,
-		Users: []signin.User{{Subject: "dev", Email: "dev@example.com", Name: "Dev"}}, Now: time.Now,
+		Users: []signin.User{{Subject: "dev", Email: "dev@example.com", Name: "Dev"}},
 	})
 	check.NoError(t, err)
 	server.Config.Handler = provider.Handler()

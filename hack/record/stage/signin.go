@@ -28,7 +28,7 @@ func (s *Stage) startSignIn(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("serve the sign-in provider: %w", err)
 	}
-	s.Issuer = "http://" + listener.Addr().String()
+	s.Issuer = "http://" + listener.Addr().String() + signin.Path
 	users := make([]signin.User, 0, len(people()))
 	for _, name := range people() {
 		users = append(users, signin.User{Subject: name, Email: name + "@example.com", Name: name})

@@ -93,6 +93,18 @@ func TestLeaderElectionHasTheTimesOfProductionUnlessOthersAreSet(t *testing.T) {
 	}
 }
 
+func TestOperatorHasTheTimesOfProductionUnlessOthersAreSet(t *testing.T) {
+	t.Parallel()
+	production, others := Deps{}.withTimes(), Deps{HealthInterval: time.Hour, StatusTimeout: 2 * time.Hour}.withTimes()
+	check.Equal(t, production.HealthInterval, time.Minute, "interval of looks at an endpoint")
+	check.Equal(t, production.StatusTimeout, 15*time.Second, "limit of a status write")
+	if production.StatusTimeout+reconcileTimeout >= handoverLook*9/10 {
+		t.Error("a resource that changes hands is looked at again before its former operator must have ended")
+	}
+	check.Equal(t, others.HealthInterval, time.Hour, "interval of looks at an endpoint")
+	check.Equal(t, others.StatusTimeout, 2*time.Hour, "limit of a status write")
+}
+
 func TestStandbyTakesOverWhenTheLeaderStops(t *testing.T) {
 	t.Parallel()
 	in := install(t, postgres.Sandbox, 1)

@@ -64,6 +64,12 @@ func (d Deps) clock() func() time.Time {
 	return d.Now
 }
 
+// withTimes returns d with the times of production where it has none.
+func (d Deps) withTimes() Deps {
+	d.HealthInterval, d.StatusTimeout = cmp.Or(d.HealthInterval, healthInterval), cmp.Or(d.StatusTimeout, statusTimeout)
+	return d
+}
+
 // DefaultClusterName is the cluster's name in claims where none is set.
 const DefaultClusterName = "default"
 
@@ -82,6 +88,7 @@ const (
 
 // Setup adds the reconcilers to mgr, which NewManager made.
 func Setup(mgr ctrl.Manager, deps Deps) error {
+	deps = deps.withTimes()
 	base := frame{
 		client:   mgr.GetClient(),
 		live:     mgr.GetAPIReader(),
@@ -89,7 +96,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		now:      deps.clock(),
 		cluster:  deps.ClusterName,
 		shard:    deps.Shard,
-		status:   cmp.Or(deps.StatusTimeout, statusTimeout),
+		status:   deps.StatusTimeout,
 		ready:    newReadiness(deps.Registerer),
 		spans:    spans{tracer: deps.Tracer, draw: deps.Draw},
 	}
@@ -106,7 +113,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		}),
 		setupWebhookEndpoint(mgr, &WebhookEndpointReconciler{
 			frame: base, endpoints: deps.Endpoints, accounts: deps.Accounts, restrictAccounts: deps.RestrictWebhookAccounts,
-			healthInterval: cmp.Or(deps.HealthInterval, healthInterval),
+			healthInterval: deps.HealthInterval,
 		}),
 		setupRateTier(mgr, &RateTierReconciler{frame: base, tiers: deps.Tiers}),
 	)

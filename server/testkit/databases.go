@@ -22,7 +22,7 @@ import (
 
 const (
 	// serverTime bounds what a test process does once: dropping old databases, and making the template.
-	serverTime = 2 * time.Minute
+	serverTime = startTime
 	// dropTogether is how many databases of ended tests are dropped at once. That takes 24 ms for each, on a busy machine
 	// with two cores. A drop at the end of each test takes 87 ms.
 	dropTogether = 50

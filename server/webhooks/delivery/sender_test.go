@@ -199,7 +199,7 @@ func postToRude(t *testing.T, server *rudeServer, authority []byte) (got result,
 	return got, took
 }
 
-// A lateTransport answers 200 when the attempt's time is over. net/http does so if a receiver answers because the connection was
+// A lateTransport returns 200 when the attempt's time is over. net/http does so if a receiver answers because the connection was
 // closed, and the answer arrives before the close is noticed.
 type lateTransport struct{}
 

@@ -207,8 +207,15 @@ func (b *bench) record(t *testing.T, event webhooks.Event) {
 		event.ID, string(event.Kind), event.Account, event.Body)...)
 }
 
-// fill makes n events for one endpoint, due at once, in one statement.
+// fill makes n events for one endpoint, due at once, and notifies the workers.
 func (b *bench) fill(t *testing.T, endpoint uuid.UUID, n int) {
+	t.Helper()
+	b.insert(t, endpoint, n)
+	b.notifier.Notify(endpoint)
+}
+
+// insert makes n events for one endpoint, due at once, in one statement. A sweep must find them.
+func (b *bench) insert(t *testing.T, endpoint uuid.UUID, n int) {
 	t.Helper()
 	event, err := webhooks.NewEvent(webhooks.KindContentUpdated, uuid.NullUUID{}, time.Now(), webhooks.ContentUpdated{ExamKey: "exam"})
 	check.NoError(t, err)
@@ -216,7 +223,6 @@ func (b *bench) fill(t *testing.T, endpoint uuid.UUID, n int) {
 			INSERT INTO webhook_events (id, kind, body) SELECT uuidv7(), $2, $3 FROM generate_series(1, $1::int) RETURNING id)
 		INSERT INTO webhook_deliveries (id, event_id, endpoint_id) SELECT uuidv7(), id, $4 FROM made`,
 		n, string(event.Kind), event.Body, endpoint)
-	b.notifier.Notify(endpoint)
 }
 
 // inState counts the deliveries in a state.

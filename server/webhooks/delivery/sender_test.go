@@ -82,7 +82,9 @@ type counted struct {
 
 func (c counted) Write(p []byte) (int, error) {
 	n, err := c.Writer.Write(p)
-	c.n.Add(int64(n))
+	if c.n.Add(int64(n)) > 10*maxResponse && err == nil {
+		err = errors.New("the sender has taken too much")
+	}
 	return n, err
 }
 
@@ -100,9 +102,11 @@ func then(begin, more string) func(io.Writer) error {
 // drip writes begin at once, and of more a byte at a time, without end.
 func drip(begin, more string) func(io.Writer) error {
 	return func(w io.Writer) error {
+		ticker := time.NewTicker(10 * time.Millisecond) // of the bubble's time
+		defer ticker.Stop()
 		_, err := io.WriteString(w, begin)
 		for i := 0; err == nil; i++ {
-			pause(context.Background(), 10*time.Millisecond)
+			<-ticker.C
 			_, err = io.WriteString(w, more[i%len(more):i%len(more)+1])
 		}
 		return err

@@ -79,7 +79,7 @@ func (b *bench) config(t testing.TB, receivers ...*testkit.Receiver) Config {
 	}
 	return Config{
 		Prefix: b.prefix, AllowedRanges: loopback, CAPEM: []byte(authorities.String()),
-		Timeout: 4 * testkit.Patience, LeaseGrace: testkit.Patience, StatementTimeout: testkit.Patience, SweepTimeout: testkit.Patience,
+		Timeout: testkit.Patience, LeaseGrace: testkit.Patience, StatementTimeout: testkit.Patience, SweepTimeout: testkit.Patience,
 		RetryDelays: delaysFrom(time.Millisecond), SweepInterval: 50 * time.Millisecond,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}

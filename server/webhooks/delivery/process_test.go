@@ -57,7 +57,7 @@ func workUntilKilled() {
 	fail(err)
 	cfg := Config{
 		Prefix: os.Getenv(workerPrefix), AllowedRanges: loopback, CAPEM: []byte(os.Getenv(workerCA)),
-		Timeout: 4 * testkit.Patience, LeaseGrace: testkit.Patience, StatementTimeout: testkit.Patience, SweepTimeout: testkit.Patience,
+		Timeout: testkit.Patience, LeaseGrace: testkit.Patience, StatementTimeout: testkit.Patience, SweepTimeout: testkit.Patience,
 	}
 	if text := os.Getenv(workerPace); text != "" {
 		var p pace

@@ -109,7 +109,7 @@ func TestAMoveDoesNotEnableAReceiverThatFailedTooLong(t *testing.T) {
 	}
 }
 
-// Whatever way they got there: deliveries of another account's events are nobody else's to see.
+// An account sees no delivery of another account's event, however it came to its endpoint.
 func TestDeliveriesOfAnotherAccountsEventsAreNotThere(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

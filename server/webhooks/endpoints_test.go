@@ -140,7 +140,7 @@ func TestAChangeIsCheckedForWhatItChanges(t *testing.T) {
 		AccountID: account, URL: "https://127.0.0.1/hook", Events: Kinds(), Description: "d",
 	})
 	check.NoError(t, err)
-	strict := NewEndpoints(b.pool, b.keyring, NewAddressPolicy(nil)) // loopback is allowed no more
+	strict := NewEndpoints(b.pool, b.keyring, NewAddressPolicy(nil)) // it refuses loopback
 	text, off := "x", false
 	if _, err := strict.Update(t.Context(), account, made.ID, Change{Description: &text}); err != nil {
 		t.Errorf("another description: %v", err)

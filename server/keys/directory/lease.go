@@ -176,7 +176,7 @@ func (d *Directory) keepCurrent(ctx context.Context, db *connection) error {
 		}
 		if start-pruned > pruneEvery {
 			pruned = start
-			if err := d.prune(ctx, db); err != nil {
+			if err := db.prune(ctx, d.contents.Load(), d.lease.Load()); err != nil {
 				return err
 			}
 		}
@@ -208,14 +208,14 @@ func (d *Directory) loadAndRegister(ctx context.Context, db *connection) error {
 	return nil
 }
 
-// prune deletes old changes, and from the directory the keys that had expired at the last lease: no change removes them.
-func (d *Directory) prune(ctx context.Context, db *connection) error {
-	if l := d.lease.Load(); l != nil { // its time is PostgreSQL's own: a clock that steps removes no key
-		d.contents.Load().keys.removeExpired(l.now)
+// prune deletes old changes, and from a directory the keys that had expired at the last lease: no change removes them.
+func (c *connection) prune(ctx context.Context, from *contents, l *lease) error {
+	if l != nil { // its time is PostgreSQL's own: a clock that steps removes no key
+		from.keys.removeExpired(l.now)
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timings.Call)
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timings.Call)
 	defer cancel()
-	if err := db.PruneKeyChanges(ctx); err != nil {
+	if err := c.PruneKeyChanges(ctx); err != nil {
 		return fmt.Errorf("prune changes: %w", err)
 	}
 	return nil

@@ -37,7 +37,7 @@ func hostileURLs() []string {
 		"https://169.254.169.254/latest/meta-data/", "https://[fd00:ec2::254]/", "https://168.63.129.16/",
 		"https://100.100.100.200/", "https://192.0.0.192/", "https://[::ffff:169.254.169.254]/", "https://169.254.170.2/",
 		"https://[fd20:ce::254]/", "https://2852039166/", "https://0xa9fea9fe/", "https://0251.0376.0251.0376/",
-		// Everybody at once, and nobody.
+		// Multicast, reserved and documentation addresses.
 		"https://224.0.0.1:PORT/", "https://239.255.255.250:PORT/", "https://255.255.255.255:PORT/", "https://240.0.0.1:PORT/",
 		"https://[ff02::1]:PORT/", "https://[100::1]:PORT/", "https://192.0.2.1:PORT/", "https://[2001:db8::1]:PORT/",
 		// IPv4 in the clothes of IPv6.
@@ -77,7 +77,7 @@ func hostileURLs() []string {
 	}
 }
 
-func TestAHostileURLIsRefusedAtRegistrationAndConnectsToNothing(t *testing.T) {
+func TestHostileURLIsRefusedAtRegistrationAndNotDialled(t *testing.T) {
 	t.Parallel()
 	l := newLookout(t, newZone(t, nil), nil, nil)
 	g := webhooks.NewAddressPolicy(nil)
@@ -98,7 +98,7 @@ func TestAHostileURLIsRefusedAtRegistrationAndConnectsToNothing(t *testing.T) {
 	l.checkUntouched(t)
 }
 
-// hostileNames are names that are registered like any other, and what a name server says of them.
+// hostileNames returns names that can be registered, each with the answers of a hostile name server.
 func hostileNames() map[string][]answerSet {
 	const public, other = "93.184.216.34", "2606:2800:220:1::1"
 	many := make([]string, 0, 24)
@@ -129,7 +129,7 @@ func hostileNames() map[string][]answerSet {
 		"1.0.0.127.nip.example": addresses("127.0.0.1"), "127.0.0.1.nip.example": addresses("127.0.0.1"), "10.0.0.1.sslip.example": addresses("10.0.0.1"),
 		"a_b.example.com": addresses("127.0.0.1"), "xn--lcalhost-n4a.example.com": addresses("127.0.0.1"), "absolute.example.com": addresses("127.0.0.1"),
 		"metadata": addresses("169.254.169.254"), "kubernetes": addresses("10.96.0.1"), "redis": addresses("10.96.0.12"), "ip6-loopback-host": addresses("::1"),
-		// One answer of these is public; the tests let nobody connect there.
+		// One address of these is public; the tests connect to none of those.
 		"mixed-first.example.com": addresses("10.0.0.1", public), "mixed-last.example.com": addresses(public, "10.0.0.1"),
 		"mixed-family.example.com": addresses(public, "::1"), "mixed-family6.example.com": addresses("127.0.0.1", other),
 		"mixed-many.example.com": addresses(append(many, public)...),
@@ -146,7 +146,7 @@ func urlsOf(name string) []string {
 	return urls
 }
 
-func TestANameThatResolvesInwardsConnectsToNothingPrivate(t *testing.T) {
+func TestNameOfAPrivateAddressIsNotDialled(t *testing.T) {
 	t.Parallel()
 	names := hostileNames()
 	l := newLookout(t, newZone(t, names), nil, nil)
@@ -208,7 +208,7 @@ func publicServer(t testing.TB, answer http.HandlerFunc) (server *httptest.Serve
 	return server, port, testkit.CAPEM(server)
 }
 
-func TestOfManyAddressesOnlyAPublicOneIsConnectedTo(t *testing.T) {
+func TestSenderConnectsToThePublicOneOfManyAddresses(t *testing.T) {
 	t.Parallel()
 	_, port, authority := publicServer(t, func(http.ResponseWriter, *http.Request) {})
 	private := []string{"127.0.0.1", "10.0.0.1", "169.254.169.254", "::1"}
@@ -231,7 +231,7 @@ func TestOfManyAddressesOnlyAPublicOneIsConnectedTo(t *testing.T) {
 	l.checkUntouched(t)
 }
 
-func TestANameThatTurnsInwardsIsRefusedAtTheNextConnection(t *testing.T) {
+func TestNameThatTurnsPrivateIsRefusedAtTheNextConnection(t *testing.T) {
 	t.Parallel()
 	_, port, authority := publicServer(t, func(http.ResponseWriter, *http.Request) {})
 	for name, inward := range map[string]string{"IPv4": "127.0.0.1", "IPv6": "::1", "metadata": "169.254.169.254"} {
@@ -283,7 +283,7 @@ func TestNoRedirectIsFollowed(t *testing.T) {
 	l.checkUntouched(t)
 }
 
-func TestAProxyOfTheEnvironmentIsNotAsked(t *testing.T) {
+func TestProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
 	t.Parallel()
 	const child = "EXAMPREP_TEST_BEHIND_PROXY"
 	if os.Getenv(child) != "" {

@@ -40,7 +40,7 @@
 //   - address_test.go: private addresses, redirects and proxies; hostile_test.go has the name server for it.
 //   - response_test.go: what is kept of a response.
 //   - retention_test.go: partitions.
-//   - outage_test.go: Redis, PostgreSQL or a worker is away, and how a worker stops.
+//   - outage_test.go: Redis, PostgreSQL or a worker fails, and how a worker stops.
 //   - chaos_*_test.go: all of that at random, in make soak and make soak-short.
 //   - harness_test.go, process_test.go: what tests share; workers in processes of their own.
 package delivery

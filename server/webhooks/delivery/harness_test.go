@@ -79,7 +79,7 @@ func (b *bench) config(t testing.TB, receivers ...*testkit.Receiver) Config {
 	}
 	return Config{
 		Prefix: b.prefix, AllowedRanges: loopback, CAPEM: []byte(authorities.String()),
-		Timeout: 4 * testkit.Patience, LeaseGrace: testkit.Patience, StatementTimeout: testkit.Patience, SweepTimeout: testkit.Patience,
+		Timeout: testkit.Patience, LeaseGrace: testkit.Patience, StatementTimeout: testkit.Patience, SweepTimeout: testkit.Patience,
 		RetryDelays: delaysFrom(time.Millisecond), SweepInterval: 50 * time.Millisecond,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
@@ -207,8 +207,15 @@ func (b *bench) record(t *testing.T, event webhooks.Event) {
 		event.ID, string(event.Kind), event.Account, event.Body)...)
 }
 
-// fill makes n events for one endpoint, due at once, in one statement.
+// fill makes n events for one endpoint, due at once, and notifies the workers.
 func (b *bench) fill(t *testing.T, endpoint uuid.UUID, n int) {
+	t.Helper()
+	b.insert(t, endpoint, n)
+	b.notifier.Notify(endpoint)
+}
+
+// insert makes n events for one endpoint, due at once, in one statement. A sweep must find them.
+func (b *bench) insert(t *testing.T, endpoint uuid.UUID, n int) {
 	t.Helper()
 	event, err := webhooks.NewEvent(webhooks.KindContentUpdated, uuid.NullUUID{}, time.Now(), webhooks.ContentUpdated{ExamKey: "exam"})
 	check.NoError(t, err)
@@ -216,7 +223,6 @@ func (b *bench) fill(t *testing.T, endpoint uuid.UUID, n int) {
 			INSERT INTO webhook_events (id, kind, body) SELECT uuidv7(), $2, $3 FROM generate_series(1, $1::int) RETURNING id)
 		INSERT INTO webhook_deliveries (id, event_id, endpoint_id) SELECT uuidv7(), id, $4 FROM made`,
 		n, string(event.Kind), event.Body, endpoint)
-	b.notifier.Notify(endpoint)
 }
 
 // inState counts the deliveries in a state.

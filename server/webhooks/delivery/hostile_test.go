@@ -18,8 +18,7 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// A zone is a name server on loopback that answers as a hostile one may: what it says of a name may differ from one
-// question to the next.
+// A zone is a name server on loopback. As a hostile one can, it can give another answer each time that it is asked for a name.
 type zone struct {
 	conn net.PacketConn
 
@@ -216,7 +215,7 @@ func (l *lookout) connections() []string {
 	return dialed
 }
 
-// checkUntouched fails if anybody connected to the listeners: a connection of its own must be the first that each has.
+// checkUntouched fails if the listeners have had a connection: the first of each must be that of checkUntouched itself.
 func (l *lookout) checkUntouched(t testing.TB) {
 	t.Helper()
 	for _, listener := range l.listeners {

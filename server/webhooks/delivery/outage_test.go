@@ -162,13 +162,15 @@ func (w *windows) idle() bool {
 	return w.inFlight == 0
 }
 
-// limits ends statements on silent connections as their time limits do, but when the test says so. A statement without a time
-// limit does not end.
+// limits ends statements on silent connections as their time limits do, but when the test says so. It notes those without a time
+// limit.
 type limits struct {
 	mu      sync.Mutex
 	silence bool                             // it has begun
 	old     map[*pgx.Conn]bool               // the connections that were opened before the silence
 	running map[*pgx.Conn]context.CancelFunc // the statements on them
+	// unlimited has the statements without a time limit, on any connection.
+	unlimited []string
 }
 
 // connected notes a new connection.
@@ -179,10 +181,12 @@ func (l *limits) connected(conn *pgx.Conn) {
 }
 
 // TraceQueryStart implements [pgx.QueryTracer]. The statement runs with the context that it returns.
-func (l *limits) TraceQueryStart(ctx context.Context, conn *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+func (l *limits) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, limited := ctx.Deadline(); limited && l.old[conn] {
+	if _, limited := ctx.Deadline(); !limited {
+		l.unlimited = append(l.unlimited, data.SQL)
+	} else if l.old[conn] {
 		ctx, l.running[conn] = context.WithCancel(ctx)
 	}
 	return ctx
@@ -207,9 +211,13 @@ func (l *limits) begin(silence func()) {
 }
 
 // pass ends the statements that run on silent connections.
-func (l *limits) pass() {
+func (l *limits) pass(t *testing.T) {
+	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if len(l.unlimited) > 0 {
+		t.Fatalf("statements without a time limit: %q", l.unlimited)
+	}
 	for _, cancel := range l.running {
 		cancel()
 	}
@@ -240,9 +248,9 @@ func TestDeliveryGoesOnAfterPostgresConnectionsWentSilent(t *testing.T) {
 	b.until(t, 1, inState, "delivered")
 	l.begin(proxy.Silence)
 	testkit.Eventually(t, "a statement is stuck", proxy.Lost)
-	b.fill(t, endpoint.ID, 1)
+	b.insert(t, endpoint.ID, 1)
 	testkit.Eventually(t, "the second event is delivered", func() bool {
-		l.pass()
+		l.pass(t)
 		return testkit.Get[int](t, b.pool, inState, "delivered") == 2
 	})
 	r.Next(t)

@@ -57,7 +57,7 @@ func workUntilKilled() {
 	fail(err)
 	cfg := Config{
 		Prefix: os.Getenv(workerPrefix), AllowedRanges: loopback, CAPEM: []byte(os.Getenv(workerCA)),
-		Timeout: 4 * testkit.Patience, LeaseGrace: testkit.Patience, StatementTimeout: testkit.Patience, SweepTimeout: testkit.Patience,
+		Timeout: testkit.Patience, LeaseGrace: testkit.Patience, StatementTimeout: testkit.Patience, SweepTimeout: testkit.Patience,
 	}
 	if text := os.Getenv(workerPace); text != "" {
 		var p pace
@@ -105,7 +105,7 @@ type workerProcesses struct {
 
 	mu      sync.Mutex
 	running []*exec.Cmd
-	// odd are ends that nobody asked for: a panic, a data race.
+	// odd are unexpected ends: a panic, a data race.
 	odd []string
 	// peak is the most memory that one of them had, in KiB.
 	peak int64
@@ -127,7 +127,7 @@ func newWorkerProcesses(t *testing.T, count int, database, redis, prefix string,
 	}
 }
 
-// keep runs one of the workers until ctx ends, and then lets it finish what it has in hand.
+// keep runs one of the workers until ctx ends, and then lets it finish its attempts in flight.
 func (p *workerProcesses) keep(ctx context.Context, slot int) error {
 	for ctx.Err() == nil {
 		worker := exec.CommandContext(context.WithoutCancel(ctx), os.Args[0])
@@ -163,7 +163,7 @@ func (p *workerProcesses) ended(slot int, state *os.ProcessState) {
 	switch {
 	case !ok:
 	case status.Signaled() && (status.Signal() == syscall.SIGKILL || status.Signal() == syscall.SIGTERM):
-	case status.ExitStatus() == 0, status.ExitStatus() == 1: // 1: PostgreSQL was away when it started
+	case status.ExitStatus() == 0, status.ExitStatus() == 1: // 1: it could not reach PostgreSQL at its start
 	default:
 		p.odd = append(p.odd, state.String())
 	}

@@ -187,9 +187,9 @@ func TestRowsOfTheDefaultPartitionAreCountedAndLeft(t *testing.T) {
 	}
 }
 
-// TestKeepersDoNotCollideAndNoEventIsRefusedMeanwhile lets time pass under several keepers at once, while events are
-// recorded that belong to whatever time it is.
-func TestKeepersDoNotCollideAndNoEventIsRefusedMeanwhile(t *testing.T) {
+// TestWorkersMaintainPartitionsAtOnceAndNoEventIsRefused lets time pass for several workers at once, while events of the present
+// are recorded.
+func TestWorkersMaintainPartitionsAtOnceAndNoEventIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.endpoint(t, "https://127.0.0.1:1/")
@@ -207,9 +207,9 @@ func TestKeepersDoNotCollideAndNoEventIsRefusedMeanwhile(t *testing.T) {
 		}
 		return nil
 	})
-	var keepers errgroup.Group
+	var workers errgroup.Group
 	for range 3 {
-		keepers.Go(func() error {
+		workers.Go(func() error {
 			for week := range 4 {
 				if err := b.retention(begin.Add(time.Duration(week) * partitionWeek)).insist(t.Context()); err != nil {
 					return err
@@ -218,8 +218,8 @@ func TestKeepersDoNotCollideAndNoEventIsRefusedMeanwhile(t *testing.T) {
 			return nil
 		})
 	}
-	if err := keepers.Wait(); err != nil {
-		t.Errorf("a keeper: %v", err)
+	if err := workers.Wait(); err != nil {
+		t.Errorf("a worker: %v", err)
 	}
 	stop()
 	if err := others.Wait(); err != nil {
@@ -236,7 +236,7 @@ func TestKeepersDoNotCollideAndNoEventIsRefusedMeanwhile(t *testing.T) {
 	}
 }
 
-// insist tries again what another one's lock was in the way of.
+// insist repeats what another session's lock prevented.
 func (r *retention) insist(ctx context.Context) error {
 	for {
 		err := r.retain(ctx)
@@ -246,13 +246,13 @@ func (r *retention) insist(ctx context.Context) error {
 	}
 }
 
-func TestALockThatSomebodyHasDelaysNobodyButTheKeeper(t *testing.T) {
+func TestLockOfAnotherSessionDelaysOnlyRetention(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	dump := testkit.Begin(t, b.pool, "LOCK TABLE webhook_events, webhook_deliveries IN ACCESS SHARE MODE")
 	now := weekOf(time.Now()).Add(20 * partitionWeek)
 	if err := b.retention(now).retain(t.Context()); err == nil {
-		t.Error("the keeper is said to have done what it could not")
+		t.Error("retention did not report what it could not do")
 	}
 	testkit.Exec(t, b.pool, "SELECT webhook_record_event($1, 'mock_attempt.scored', NULL, '{}')", minIDAt(now))
 	if err := dump.Commit(t.Context()); err != nil && !errors.Is(err, pgx.ErrTxClosed) {

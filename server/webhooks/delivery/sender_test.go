@@ -82,7 +82,9 @@ type counted struct {
 
 func (c counted) Write(p []byte) (int, error) {
 	n, err := c.Writer.Write(p)
-	c.n.Add(int64(n))
+	if c.n.Add(int64(n)) > 10*maxResponse && err == nil {
+		err = errors.New("the sender has taken too much")
+	}
 	return n, err
 }
 
@@ -100,9 +102,11 @@ func then(begin, more string) func(io.Writer) error {
 // drip writes begin at once, and of more a byte at a time, without end.
 func drip(begin, more string) func(io.Writer) error {
 	return func(w io.Writer) error {
+		ticker := time.NewTicker(10 * time.Millisecond) // of the bubble's time
+		defer ticker.Stop()
 		_, err := io.WriteString(w, begin)
 		for i := 0; err == nil; i++ {
-			pause(context.Background(), 10*time.Millisecond)
+			<-ticker.C
 			_, err = io.WriteString(w, more[i%len(more):i%len(more)+1])
 		}
 		return err
@@ -199,7 +203,7 @@ func postToRude(t *testing.T, server *rudeServer, authority []byte) (got result,
 	return got, took
 }
 
-// A lateTransport answers 200 when the attempt's time is over. net/http does so if a receiver answers because the connection was
+// A lateTransport returns 200 when the attempt's time is over. net/http does so if a receiver answers because the connection was
 // closed, and the answer arrives before the close is noticed.
 type lateTransport struct{}
 

@@ -25,7 +25,7 @@ import (
 // this module.
 type stranger struct {
 	mu sync.Mutex
-	// secret is the one that it was shown at registration, until somebody tells it another.
+	// secret is the one that it was shown at registration, or that the test has told it since.
 	secret string
 	// busy is how many deliveries of each id it fails first.
 	busy     int

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/keysdb"
 )

@@ -19,6 +19,18 @@
 //	both unreachable        503 from 2 s after the last renewal of the lease on
 //	too many requests wait  503
 //
+// # Tests
+//
+//	gate_test        decisions; what OnUse is called with
+//	tier_test        tiers hold from the answer on
+//	revocation_test  keys are created and revoked under load; a model of checks and revocations
+//	cut_off_test     a pod loses PostgreSQL, Redis or both
+//	outage_test      Redis is killed, full or empty
+//	exactness_test   grants are those of a continuous bucket
+//	flood_test       floods of invalid keys and of one key
+//	denied_test      denials from memory
+//	soak_test        random faults with production's limits; sentinel_test: Sentinels (make soak)
+//
 // The directory says why a revoked key stays revoked. The package imports keys, its directory and ratelimit. It must never
 // import HTTP, Kubernetes or another domain.
 package gate

@@ -2,21 +2,23 @@ package gate_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"runtime"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/gate/gatetest"
 	"examprep.dev/server/keys"
-	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
@@ -26,11 +28,12 @@ var client = netip.MustParseAddr("192.0.2.7")
 // neverIssued has the form of a key.
 const neverIssued = "service_00000000000000000000000000000000000000005176df86"
 
-// env is an installation: a database, a Redis, a store of keys and a pod.
+// env is an installation: a database, a Redis, a store of keys and a pod, which have one clock.
 type env struct {
 	pool   *pgxpool.Pool
 	rdb    redis.UniversalClient
 	prefix string
+	clock  *gatetest.Clock // nil: production's clock and limits
 	store  *keys.Store
 	gate   *gatetest.Pod
 }
@@ -43,9 +46,13 @@ func newEnv(t testing.TB, cfg gatetest.Config) *env {
 
 func newEnvOn(t testing.TB, rdb redis.UniversalClient, cfg gatetest.Config) *env {
 	t.Helper()
-	pool := testkit.Database(t)
-	e := &env{pool: pool, rdb: rdb, prefix: cfg.Prefix, store: keys.NewStore(pool, directory.NewAuthor(pool, directory.AuthorConfig{}))}
-	e.gate = gatetest.Start(t, pool, rdb, cfg)
+	e := &env{pool: testkit.Database(t), rdb: rdb, prefix: cfg.Prefix}
+	if !cfg.Production {
+		e.clock = gatetest.NewClock()
+	}
+	cfg.Clock = e.clock
+	e.store = gatetest.NewStore(e.pool, e.clock)
+	e.gate = gatetest.Start(t, e.pool, rdb, cfg)
 	return e
 }
 
@@ -57,34 +64,33 @@ func (e *env) newPod(t testing.TB) *gatetest.Pod {
 // newPodWith returns such a pod with other settings. Its limiter needs a client of its own.
 func (e *env) newPodWith(t testing.TB, cfg gatetest.Config) *gatetest.Pod {
 	t.Helper()
-	cfg.Prefix = e.prefix
+	cfg.Prefix, cfg.Clock = e.prefix, e.clock
 	return gatetest.Start(t, e.pool, testkit.OpenRedis(t, testkit.RedisURL(t), gatetest.PatientClient), cfg)
 }
 
-func (e *env) create(t testing.TB, tier string) (created keys.CreatedKey) {
+func (e *env) create(t testing.TB, tier string) keys.CreatedKey {
 	t.Helper()
-	confirmed(t, func() (err error) {
-		created, err = e.store.Create(t.Context(), keys.NewKey{Account: "acme", Tier: tier})
-		return err
-	})
+	created, err := e.store.Create(patient(t), keys.NewKey{Account: "acme", Tier: tier})
+	check.NoError(t, err)
 	return created
 }
 
 func (e *env) tier(t testing.TB, spec keys.TierSpec) {
 	t.Helper()
-	confirmed(t, func() error { return e.store.ApplyTier(t.Context(), spec) })
+	check.NoError(t, e.store.ApplyTier(patient(t), spec))
 }
 
-// confirmed repeats a change until all pods have confirmed it, since on a busy machine that can take longer than the store waits.
-func confirmed(t testing.TB, change func() error) {
+func (e *env) revoke(t testing.TB, key keys.CreatedKey) {
 	t.Helper()
-	var err error
-	testkit.Eventually(t, "the change is confirmed", func() bool {
-		err = change()
-		_, unconfirmed := errors.AsType[*keys.UnconfirmedError](err)
-		return !unconfirmed
-	})
-	check.NoError(t, err)
+	check.NoError(t, e.store.Revoke(patient(t), uuid.Nil, key.Prefix))
+}
+
+// patient returns a context that ends a call which waits in vain.
+func patient(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 func bearer(key string) []byte { return []byte("Bearer " + key) }
@@ -125,3 +131,90 @@ func clientOf(t testing.TB, s *testkit.RedisServer) redis.UniversalClient {
 	r.to(s)
 	return r.client(t, gatetest.PatientClient)
 }
+
+// load is clients of pods that use one key after the other, without a pause.
+type load struct {
+	present               atomic.Pointer[usedKey]
+	passed, wrong, failed atomic.Int64
+	stop                  func()
+}
+
+type usedKey struct {
+	header  []byte
+	revoked atomic.Bool // and the revocation was answered
+}
+
+// startLoad has clients use a key on all pods. Each also uses the key before it. Allowed requests that began after the
+// revocation was answered are wrong. Requests with a key that is not revoked and do not pass are failed.
+func startLoad(t testing.TB, pods []*gatetest.Pod, clients int, key keys.CreatedKey) *load {
+	t.Helper()
+	l := &load{}
+	l.use(key)
+	stop := make(chan struct{})
+	var group sync.WaitGroup
+	for i := range clients {
+		group.Go(func() {
+			previous := l.present.Load()
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				runtime.Gosched() // as a request does that comes by the network: refusals from memory never wait
+				current := l.present.Load()
+				l.ask(pods[i%len(pods)], current)
+				l.ask(pods[i%len(pods)], previous)
+				previous = current
+			}
+		})
+	}
+	l.stop = sync.OnceFunc(func() { close(stop); group.Wait() })
+	t.Cleanup(l.stop)
+	return l
+}
+
+func (l *load) ask(pod *gatetest.Pod, key *usedKey) {
+	revoked := key.revoked.Load()
+	switch d := pod.Check(context.Background(), key.header, client); {
+	case d.Outcome != gate.Allowed && l.present.Load() == key:
+		l.failed.Add(1) // or it is being revoked
+	case d.Outcome != gate.Allowed:
+	case revoked:
+		l.wrong.Add(1)
+	default:
+		l.passed.Add(1)
+	}
+}
+
+// use has the clients use another key.
+func (l *load) use(key keys.CreatedKey) { l.present.Store(&usedKey{header: bearer(key.Key)}) }
+
+// used returns when so many more requests have passed.
+func (l *load) used(t testing.TB, n int64) {
+	t.Helper()
+	before := l.passed.Load()
+	testkit.Eventually(t, "the key is used", func() bool { return l.passed.Load() > before+n })
+}
+
+// revoked notes that the revocation of the present key was answered.
+func (l *load) revoked() { l.present.Load().revoked.Store(true) }
+
+// end stops the clients and reports requests that passed too late.
+func (l *load) end(t testing.TB) {
+	t.Helper()
+	l.stop()
+	t.Logf("%d passed", l.passed.Load())
+	if n := l.wrong.Load(); n > 0 {
+		t.Errorf("%d of %d passed after the answer", n, l.passed.Load())
+	}
+}
+
+// endless is a tier whose limit no test reaches.
+func (e *env) endless(t testing.TB) {
+	t.Helper()
+	e.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
+}
+
+// address returns a client address of its own: clients empty the bucket of client with revoked keys.
+func address(n int) netip.Addr { return netip.AddrFrom4([4]byte{198, 51, byte(n >> 8), byte(n)}) }

@@ -6,10 +6,9 @@ import (
 	"hash/crc32"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/gate"
 	"examprep.dev/server/gate/gatetest"
@@ -33,8 +32,8 @@ func malformed(n int) string {
 	return string(text)
 }
 
-// floodedPod is a pod whose clocks stand still after it has its lease, so that the lease and denials from memory last. Its
-// PostgreSQL is unreachable from then on, and its Redis has no calls but those of requests.
+// floodedPod is a pod whose PostgreSQL is unreachable since it has its lease. The clock of its denials stands still, so they
+// last. Its Redis has no calls but those of requests.
 type floodedPod struct {
 	*gatetest.Pod
 
@@ -46,19 +45,13 @@ func newFloodedPod(t *testing.T, e *env, anonymous int) floodedPod {
 	t.Helper()
 	own, start := testkit.StartRedis(t), time.Now()
 	proxy := testkit.StartProxy(t, e.pool.Config().ConnString(), testkit.ProxyOptions{})
-	pool, err := pgxpool.New(t.Context(), proxy.URL)
-	check.NoError(t, err)
-	t.Cleanup(pool.Close)
-	pod := gatetest.New(t, pool, clientOf(t, own), gatetest.Config{
-		Prefix: "p:",
+	pod := gatetest.New(t, testkit.Open(t, proxy.URL), clientOf(t, own), gatetest.Config{
+		Prefix: "p:", Clock: e.clock,
 		Gate: gate.Config{
 			Anonymous: keys.Tier{Requests: anonymous, Period: time.Hour, Burst: anonymous},
 			Now:       func() time.Time { return start },
 		},
-		Directory: directory.Config{
-			Board: directory.NewRedisBoard(e.rdb, e.prefix),
-			Clock: func() directory.Reading { return directory.Reading{Monotonic: time.Second, Wall: start} },
-		},
+		Directory: directory.Config{Board: directory.NewRedisBoard(e.rdb, e.prefix)},
 	})
 	pod.Run(t)
 	proxy.Cut(true)
@@ -110,7 +103,6 @@ func TestFloodFromManyAddressesStopsNoValidKey(t *testing.T) {
 	e := newEnv(t, gatetest.Config{})
 	valid := e.create(t, "")
 	pod := newFloodedPod(t, e, 2)
-	address := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{198, 51, 100, byte(n)}) }
 	passes := func(when string, from netip.Addr) {
 		t.Helper()
 		expectOutcome(t, pod.Check(t.Context(), bearer(valid.Key), from), gate.Allowed, "%s, from %s", when, from)
@@ -139,5 +131,47 @@ func TestFloodFromManyAddressesStopsNoValidKey(t *testing.T) {
 	}
 	if most := int64(2*addresses + 2*rounds); calls > most {
 		t.Errorf("%d calls to Redis, want at most %d", calls, most)
+	}
+}
+
+// TestAKeyFarBeyondItsLimitCostsRedisLittle: several requests of one key are sent at once on each pod, every 50 ms of the pods'
+// clocks. A pod asks Redis each half a second. The other key passes as if the first were not there.
+func TestAKeyFarBeyondItsLimitCostsRedisLittle(t *testing.T) {
+	t.Parallel()
+	for _, pods := range []int{1, 4} {
+		t.Run(fmt.Sprintf("%d pods", pods), func(t *testing.T) {
+			t.Parallel()
+			own, start := testkit.StartRedis(t), time.Now()
+			e := newEnv(t, gatetest.Config{})
+			e.tier(t, keys.TierSpec{Name: "one", Requests: 1, Period: 700 * time.Hour})
+			greedy, calm := e.create(t, "one"), e.create(t, "")
+			var passed atomic.Int64
+			var gates []*gatetest.Pod
+			for range pods { // their limiters do not run and their boards are elsewhere, so only requests call the script
+				pod := gatetest.New(t, e.pool, clientOf(t, own), gatetest.Config{
+					Prefix: "p:", Clock: e.clock, Directory: directory.Config{Board: directory.NewRedisBoard(e.rdb, e.prefix)},
+					Gate: gate.Config{Now: func() time.Time { return start.Add(time.Duration(passed.Load())) }},
+				})
+				pod.Run(t)
+				gates = append(gates, pod)
+			}
+			together := func() {
+				var group sync.WaitGroup
+				for i := range 4 * pods {
+					group.Go(func() { gates[i%pods].Check(t.Context(), bearer(greedy.Key), client) })
+				}
+				group.Wait()
+			}
+			together() // one passes, and each pod learns that the bucket is empty
+			together()
+			calls, others := own.Calls("evalsha"), 0
+			for range 40 { // 2 s
+				passed.Add(int64(50 * time.Millisecond))
+				together()
+				expectOutcome(t, gates[others%pods].Check(t.Context(), bearer(calm.Key), client), gate.Allowed, "another key, request %d", others)
+				others++
+			}
+			check.Equal(t, own.Calls("evalsha")-calls-int64(others), int64(4*pods), "calls for %d requests in two seconds", 40*4*pods)
+		})
 	}
 }

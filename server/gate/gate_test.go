@@ -3,6 +3,7 @@ package gate_test
 import (
 	"context"
 	"net/netip"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,7 +41,7 @@ func TestTheIdentityIsThatOfTheKey(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, gatetest.Config{})
 	first := e.create(t, "")
-	second, err := e.store.Rotate(t.Context(), uuid.Nil, first.Prefix, time.Hour)
+	second, err := e.store.Rotate(patient(t), uuid.Nil, first.Prefix, time.Hour)
 	check.NoError(t, err)
 	a, b := e.gate.Check(t.Context(), bearer(first.Key), client), e.gate.Check(t.Context(), bearer(second.Key), client)
 	if a.Outcome != gate.Allowed || b.Outcome != gate.Allowed {
@@ -87,22 +88,6 @@ func TestAnIPv6ClientIsItsNetwork(t *testing.T) {
 	check.Equal(t, e.gate.Check(t.Context(), nil, netip.MustParseAddr("2001:db8:0:1::1")).Outcome, gate.Unauthorized, "another /64")
 }
 
-func TestARevokedKeyIsRefusedByEveryPodAtOnce(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, gatetest.Config{})
-	pods := []*gatetest.Pod{e.gate, e.newPod(t), e.newPod(t)}
-	key := e.create(t, "")
-	for _, pod := range pods {
-		if d := pod.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Allowed {
-			t.Fatalf("before: got %+v", d)
-		}
-	}
-	check.NoError(t, e.store.Revoke(t.Context(), uuid.Nil, key.Prefix))
-	for _, pod := range pods {
-		expectOutcome(t, pod.Check(t.Context(), bearer(key.Key), client), gate.Unauthorized, "after")
-	}
-}
-
 func TestAnExpiredKeyIsRefused(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, gatetest.Config{})
@@ -110,49 +95,11 @@ func TestAnExpiredKeyIsRefused(t *testing.T) {
 	if d := e.gate.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Allowed {
 		t.Fatalf("got %+v", d)
 	}
-	_, err := e.store.Rotate(t.Context(), uuid.Nil, key.Prefix, time.Millisecond)
+	_, err := e.store.Rotate(patient(t), uuid.Nil, key.Prefix, time.Millisecond)
 	check.NoError(t, err)
 	testkit.Eventually(t, "the key expires", func() bool {
 		return e.gate.Check(t.Context(), bearer(key.Key), client).Outcome == gate.Unauthorized
 	})
-}
-
-func TestATierChangeTakesEffectWithTheAnswer(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, gatetest.Config{})
-	e.tier(t, keys.TierSpec{Name: keys.DefaultTier, Requests: 120, Period: 24 * time.Hour}) // no token returns meanwhile
-	key := e.create(t, "")
-	spent := e.gate.Check(t.Context(), bearer(key.Key), client)
-	if spent.Limit != 120 || spent.Remaining != 119 {
-		t.Fatalf("got %+v", spent)
-	}
-	e.tier(t, keys.TierSpec{Name: "gold", Requests: 1000, Period: time.Hour, Accounts: []string{"acme"}})
-	if d := e.gate.Check(t.Context(), bearer(key.Key), client); d.Limit != 1000 || d.Remaining != 998 {
-		t.Errorf("what was taken stays taken: got %+v", d)
-	}
-	e.tier(t, keys.TierSpec{Name: "iron", Requests: 10, Period: time.Hour, KeyPrefixes: []string{key.Prefix}})
-	if d := e.gate.Check(t.Context(), bearer(key.Key), client); d.Limit != 10 || d.Remaining != 7 {
-		t.Errorf("prefix over account: got %+v", d)
-	}
-	check.NoError(t, e.store.DeleteTier(t.Context(), "iron", ""))
-	check.NoError(t, e.store.DeleteTier(t.Context(), "gold", ""))
-	if d := e.gate.Check(t.Context(), bearer(key.Key), client); d.Limit != 120 {
-		t.Errorf("back to default: got %+v", d)
-	}
-}
-
-func TestAKeyJustCreatedPassesAtEveryPod(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, gatetest.Config{})
-	pods := []*gatetest.Pod{e.gate, e.newPod(t), e.newPod(t), e.newPod(t)}
-	for range 20 {
-		key := e.create(t, "")
-		for i, pod := range pods {
-			if d := pod.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Allowed {
-				t.Fatalf("pod %d: got %+v", i, d)
-			}
-		}
-	}
 }
 
 func TestASessionHasABucketOfItsOwn(t *testing.T) {
@@ -210,4 +157,80 @@ func TestAKnownKeyThatCannotBeDecidedIsToldItsAllowance(t *testing.T) {
 	if d := e.gate.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Allowed || d.Remaining != 9 {
 		t.Errorf("afterwards: got %+v", d)
 	}
+}
+
+type uses struct {
+	mu   sync.Mutex
+	seen map[uuid.UUID][2]int // admitted, limited
+}
+
+func (u *uses) count(key uuid.UUID, admitted bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.seen == nil {
+		u.seen = map[uuid.UUID][2]int{}
+	}
+	counts := u.seen[key]
+	if admitted {
+		counts[0]++
+	} else {
+		counts[1]++
+	}
+	u.seen[key] = counts
+}
+
+func (u *uses) take() map[uuid.UUID][2]int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	seen := u.seen
+	u.seen = nil
+	return seen
+}
+
+// ask sends n requests of a key at once and returns how many had which outcome.
+func ask(e *env, key string, n int) map[gate.Outcome]int {
+	var mu sync.Mutex
+	outcomes := map[gate.Outcome]int{}
+	var group sync.WaitGroup
+	for range n {
+		group.Go(func() {
+			d := e.gate.Check(context.Background(), bearer(key), client)
+			mu.Lock()
+			defer mu.Unlock()
+			outcomes[d.Outcome]++
+		})
+	}
+	group.Wait()
+	return outcomes
+}
+
+func TestEachRequestOfAValidKeyIsToldOnce(t *testing.T) {
+	t.Parallel()
+	var told uses
+	own := testkit.StartRedis(t)
+	e := newEnvOn(t, clientOf(t, own), gatetest.Config{Prefix: "p:", Gate: gate.Config{OnUse: told.count}})
+	e.tier(t, keys.TierSpec{Name: "ten", Requests: 10, Period: time.Hour})
+	key, other, doomed := e.create(t, "ten"), e.create(t, "ten"), e.create(t, "ten")
+	id := func(of keys.CreatedKey) uuid.UUID {
+		return testkit.Get[uuid.UUID](t, e.pool, "SELECT id FROM api_keys WHERE prefix = $1", of.Prefix)
+	}
+	expectUses := func(when string, of keys.CreatedKey, n int) {
+		t.Helper()
+		got := ask(e, of.Key, n)
+		want := [2]int{got[gate.Allowed], got[gate.Limited]}
+		if seen := told.take(); len(seen) != 1 || seen[id(of)] != want || want[0]+want[1] != n {
+			t.Errorf("%s: told %v, want %v", when, seen, want)
+		}
+	}
+	expectUses("at once, more than there is", key, 64)
+	expectUses("denied from memory", key, 20)
+	e.revoke(t, doomed)
+	for _, refused := range []string{doomed.Key, neverIssued, "guess"} {
+		ask(e, refused, 3)
+	}
+	if seen := told.take(); len(seen) != 0 {
+		t.Errorf("told of keys that are not valid: %v", seen)
+	}
+	own.Kill()
+	expectUses("without Redis", other, 15)
 }

@@ -3,6 +3,7 @@ package gate_test
 import (
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,115 +19,99 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// fleet is four pods on one Redis server and no other. Their clocks are an hour apart from each other and from Redis. All
-// their clocks skip the time that is added to skipped.
-type fleet struct {
-	*env
-
-	pods       []*gatetest.Pod
-	registries []*prometheus.Registry
-	skipped    atomic.Int64
-}
-
-func newFleet(t *testing.T, own *testkit.RedisServer) *fleet {
-	t.Helper()
-	f := &fleet{env: newEnvOn(t, clientOf(t, own), gatetest.Config{Prefix: "p:"})}
-	f.gate.Stop()
-	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour, time.Minute} {
-		now := func() time.Time { return time.Now().Add(ahead + time.Duration(f.skipped.Load())) }
-		registry := prometheus.NewRegistry()
-		f.registries = append(f.registries, registry)
-		f.pods = append(f.pods, gatetest.Start(t, f.pool, clientOf(t, own), gatetest.Config{
-			Prefix: "p:", Gate: gate.Config{Now: now}, Limits: ratelimit.Config{Now: now, Registerer: registry},
-		}))
-	}
-	for _, pod := range f.pods {
-		testkit.Eventually(t, "the pod knows the others", func() bool { return pod.Directory.Pods() == len(f.pods) })
-	}
-	return f
-}
-
-// usesRedis reports whether a pod gets tokens from Redis. A pod that fails to get this one from Redis is degraded.
-func usesRedis(t *testing.T, pod *gatetest.Pod, probe keys.CreatedKey, registry *prometheus.Registry) bool {
-	t.Helper()
-	return allowed(pod, probe) && degraded(t, registry) == 0
-}
-
-// TestAFailedCallIsChargedOnceAtMost: a call that was sent can have taken a token although no reply came. It is not sent
-// again.
-func TestAFailedCallIsChargedOnceAtMost(t *testing.T) {
+func TestWithoutRedisEachPodGrantsItsShareAndItRecoversByItself(t *testing.T) {
 	t.Parallel()
 	own := testkit.StartRedis(t)
-	var r route
-	r.to(own)
 	registry := prometheus.NewRegistry()
-	e := newEnvOn(t, r.client(t, ratelimit.ClientOptions), gatetest.Config{
-		Prefix: "p:", Limits: ratelimit.Config{CallTimeout: 250 * time.Millisecond, Registerer: registry},
-	})
-	e.tier(t, keys.TierSpec{Name: "thirty", Requests: 30, Period: time.Hour})
-	e.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
-	key, probe := e.create(t, "thirty"), e.create(t, "endless")
-	testkit.Eventually(t, "Redis is used", func() bool { return usesRedis(t, e.gate, key, registry) })
-	before := e.gate.Check(t.Context(), bearer(key.Key), client)
-	for range 5 {
-		own.Pause()
-		if d := e.gate.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Allowed {
-			t.Fatalf("without a reply from Redis: %+v", d)
+	e := newEnvOn(t, clientOf(t, own), gatetest.Config{Prefix: "p:", Limits: ratelimit.Config{Registerer: registry}})
+	e.tier(t, keys.TierSpec{Name: "ten", Requests: 10, Period: time.Hour})
+	key, doomed := e.create(t, "ten"), e.create(t, "ten")
+	for range 4 {
+		if !allowed(e.gate, key) {
+			t.Fatal("refused with Redis there")
 		}
-		own.Resume() // it continues with the calls that it has received
-		testkit.Eventually(t, "Redis is used again", func() bool { return usesRedis(t, e.gate, probe, registry) })
 	}
-	after := e.gate.Check(t.Context(), bearer(key.Key), client)
-	if charged := before.Remaining - after.Remaining - 1; after.Outcome != gate.Allowed || charged > 5 {
-		t.Errorf("five requests were charged %d tokens", charged)
+	own.Kill()
+	passed := 0
+	for range 30 {
+		if allowed(e.gate, key) {
+			passed++
+		}
+	}
+	check.Equal(t, passed, 10, "requests passed by the only pod, whose share is the whole bucket")
+	check.Equal(t, degraded(t, registry), 1, "examprep_gate_degraded")
+	if !allowed(e.gate, doomed) {
+		t.Fatal("the other key is refused")
+	}
+	e.revoke(t, doomed)
+	expectOutcome(t, e.gate.Check(t.Context(), bearer(doomed.Key), client), gate.Unauthorized, "revoked without Redis")
+	own.Start()
+	testkit.Eventually(t, "the gate uses Redis again", func() bool { return degraded(t, registry) == 0 })
+	expectOutcome(t, e.gate.Check(t.Context(), bearer(doomed.Key), client), gate.Unauthorized, "revoked, after recovery")
+	if !allowed(e.gate, e.create(t, "ten")) {
+		t.Error("a new key is refused after recovery")
 	}
 }
 
-// TestAnOutageGivesAKeyNoMoreThanItsShares: requests of one key are under way on four pods while Redis ends and starts
-// again with its log. The key gets its bucket, and from each pod one share of another bucket.
-func TestAnOutageGivesAKeyNoMoreThanItsShares(t *testing.T) {
+func degraded(t *testing.T, registry *prometheus.Registry) float64 {
+	t.Helper()
+	return testkit.Series(t, registry)["examprep_gate_degraded"][0].GetGauge().GetValue()
+}
+
+// TestADeniedKeyWithTokensAgainLosesNoRequest: a key of a slow tier is denied; then its tier is raised, or Redis loses
+// the bucket.
+func TestADeniedKeyWithTokensAgainLosesNoRequest(t *testing.T) {
 	t.Parallel()
-	own := testkit.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
-	f := newFleet(t, own)
-	f.tier(t, keys.TierSpec{Name: "closed", Requests: 100, Period: 700 * time.Hour})
-	f.tier(t, keys.TierSpec{Name: "endless", Requests: 1_000_000, Period: time.Second})
-	key, probe := f.create(t, "closed"), f.create(t, "endless")
-	total := make(chan int)
-	stop := make(chan struct{})
-	const clients = 16
-	for i := range clients {
-		go func() {
-			passed := 0
-			for pod := f.pods[i%len(f.pods)]; ; {
-				select {
-				case <-stop:
-					total <- passed
-					return
-				default:
+	for name, again := range map[string]func(*testing.T, *env, keys.CreatedKey){
+		"its tier is raised": func(t *testing.T, e *env, key keys.CreatedKey) {
+			t.Helper()
+			check.NoError(t, e.store.SetTier(patient(t), key.Prefix, "many"))
+		},
+		"Redis comes back empty": func(t *testing.T, e *env, _ keys.CreatedKey) {
+			t.Helper()
+			check.NoError(t, e.rdb.FlushDB(t.Context()).Err())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			own := testkit.StartRedis(t)
+			var passed atomic.Int64
+			start := time.Now()
+			e := newEnvOn(t, clientOf(t, own), gatetest.Config{Prefix: "p:", Gate: gate.Config{
+				Now: func() time.Time { return start.Add(time.Duration(passed.Load())) },
+			}})
+			e.tier(t, keys.TierSpec{Name: "few", Requests: 20, Period: time.Hour})
+			e.tier(t, keys.TierSpec{Name: "many", Requests: 1_000_000, Period: time.Second})
+			deny := func() []byte {
+				key := e.create(t, "few")
+				for i := range 20 {
+					if !allowed(e.gate, key) {
+						t.Fatalf("request %d is denied", i)
+					}
 				}
-				if allowed(pod, probe) && allowed(pod, key) {
-					passed++
+				if allowed(e.gate, key) {
+					t.Fatal("more than 20 requests are allowed")
 				}
+				again(t, e, key)
+				return bearer(key.Key)
 			}
-		}()
-	}
-	for range 3 {
-		own.Kill()
-		own.Start()
-		for i := range f.pods {
-			testkit.Eventually(t, "the pod uses Redis again", func() bool { return degraded(t, f.registries[i]) == 0 })
-		}
-	}
-	close(stop)
-	passed := 0
-	for range clients {
-		passed += <-total
-	}
-	if passed > 200 {
-		t.Errorf("%d passed of a bucket of 100 and four shares of 25", passed)
-	}
-	if passed < 100-clients {
-		t.Errorf("only %d passed of a bucket of 100, although at most %d were under way", passed, clients)
+
+			header := deny()
+			passed.Add(int64(time.Minute))
+			var group sync.WaitGroup
+			for i := range 10 {
+				group.Go(func() {
+					expectOutcome(t, e.gate.Check(t.Context(), header, client), gate.Allowed, "request %d of those a minute later", i)
+				})
+			}
+			group.Wait()
+
+			header = deny()
+			passed.Add(int64(600 * time.Millisecond))
+			for i := range 10 { // all at the same instant, but each after the answer to the one before
+				expectOutcome(t, e.gate.Check(t.Context(), header, client), gate.Allowed, "request %d of those 600 ms later", i)
+			}
+		})
 	}
 }
 

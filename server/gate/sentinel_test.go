@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"examprep.dev/server/gate/gatetest"
 	"examprep.dev/server/ratelimit"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
@@ -41,7 +40,7 @@ func startGuarded(t *testing.T) *guarded {
 // must does something that has to succeed in time.
 func (g *guarded) must(do func(context.Context) error) {
 	g.t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(g.t.Context()), gatetest.Patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(g.t.Context()), testkit.Patience)
 	defer cancel()
 	check.NoError(g.t, do(ctx))
 }
@@ -121,30 +120,15 @@ func (g *guarded) blink(kill bool) {
 	master.Resume()
 }
 
-// guardedPods returns an installation with four pods that reach their Redis by the Sentinels' URL, as in production.
-func guardedPods(t *testing.T, g *guarded) (*env, []*gatetest.Pod) {
-	t.Helper()
-	open := func() redis.UniversalClient { return testkit.OpenRedis(t, g.URL(), ratelimit.ClientOptions) }
-	hasty := gatetest.Config{Prefix: "p:", Limits: ratelimit.Config{CallTimeout: 250 * time.Millisecond}}
-	e := newEnvOn(t, open(), hasty)
-	pods := []*gatetest.Pod{e.gate}
-	for range 3 {
-		pods = append(pods, gatetest.Start(t, e.pool, open(), hasty))
-	}
-	return e, pods
-}
-
 // TestNoRequestPassesAfterARevocationThroughFailOvers: 64 clients use one key on four pods. It is created, used and
 // revoked over and over, while Sentinels fail over between two real servers and either comes back with its data.
 func TestNoRequestPassesAfterARevocationThroughFailOvers(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("fails over between servers for half a minute")
-	}
+	testkit.Soak(t)
 	const every = 4 // revocations from one accident to the next, of which there are four kinds
 	revocations := int(testkit.Size(t, revocationsVariable, 2*every))
 	guard := startGuarded(t)
-	e, pods := guardedPods(t, guard)
+	// The pods reach their Redis by the Sentinels' URL, as in production.
+	e, pods := productionPods(t, func() redis.UniversalClient { return testkit.OpenRedis(t, guard.URL(), ratelimit.ClientOptions) })
 	accidents := []func(){
 		func() { guard.failOver(false) }, func() { guard.failOver(true) },
 		func() { guard.blink(false) }, func() { guard.blink(true) },

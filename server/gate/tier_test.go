@@ -59,7 +59,7 @@ func TestABusyKeyHasItsNewTierFromTheAnswerOn(t *testing.T) {
 	const plenty = 1_000_000
 	tier := func(name string, more int, spec keys.TierSpec) func() error {
 		spec.Name, spec.Requests, spec.Period = name, plenty+more, time.Second
-		return func() error { return e.store.ApplyTier(t.Context(), spec) }
+		return func() error { return e.store.ApplyTier(patient(t), spec) }
 	}
 	check.NoError(t, tier(keys.DefaultTier, 0, keys.TierSpec{})())
 	key := e.create(t, "")
@@ -76,11 +76,11 @@ func TestABusyKeyHasItsNewTierFromTheAnswerOn(t *testing.T) {
 		{"a second for the account, later by name", tier("n", 3, keys.TierSpec{Accounts: []string{"acme"}}), plenty + 2},
 		{"a third, earlier by name", tier("a", 4, keys.TierSpec{Accounts: []string{"acme"}}), plenty + 4},
 		{"one for the key", tier("z", 5, keys.TierSpec{KeyPrefixes: []string{key.Prefix}}), plenty + 5},
-		{"its own", func() error { return e.store.SetTier(t.Context(), key.Prefix, "n") }, plenty + 3},
-		{"its own deleted", func() error { return e.store.DeleteTier(t.Context(), "n", "") }, plenty + 5},
-		{"that for the key deleted", func() error { return e.store.DeleteTier(t.Context(), "z", "") }, plenty + 4},
-		{"the third deleted", func() error { return e.store.DeleteTier(t.Context(), "a", "") }, plenty + 2},
-		{"the first deleted: default", func() error { return e.store.DeleteTier(t.Context(), "m", "") }, plenty},
+		{"its own", func() error { return e.store.SetTier(patient(t), key.Prefix, "n") }, plenty + 3},
+		{"its own deleted", func() error { return e.store.DeleteTier(patient(t), "n", "") }, plenty + 5},
+		{"that for the key deleted", func() error { return e.store.DeleteTier(patient(t), "z", "") }, plenty + 4},
+		{"the third deleted", func() error { return e.store.DeleteTier(patient(t), "a", "") }, plenty + 2},
+		{"the first deleted: default", func() error { return e.store.DeleteTier(patient(t), "m", "") }, plenty},
 	}
 	for _, change := range changes {
 		s.limit.Store(0)
@@ -104,11 +104,35 @@ func TestADeniedKeyHasItsRaisedTierWithTheAnswer(t *testing.T) {
 	if !allowed(e.gate, key) || allowed(e.gate, key) {
 		t.Fatal("one request is allowed")
 	}
-	check.NoError(t, e.store.SetTier(t.Context(), key.Prefix, "many"))
+	check.NoError(t, e.store.SetTier(patient(t), key.Prefix, "many"))
 	for i := range 10 {
 		if d := e.gate.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Allowed || d.Limit != 1000 {
 			t.Errorf("request %d: %+v", i, d)
 		}
+	}
+}
+
+func TestATierChangeTakesEffectWithTheAnswer(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, gatetest.Config{})
+	e.tier(t, keys.TierSpec{Name: keys.DefaultTier, Requests: 120, Period: 700 * time.Hour}) // no token returns meanwhile
+	key := e.create(t, "")
+	spent := e.gate.Check(t.Context(), bearer(key.Key), client)
+	if spent.Limit != 120 || spent.Remaining != 119 {
+		t.Fatalf("got %+v", spent)
+	}
+	e.tier(t, keys.TierSpec{Name: "gold", Requests: 1000, Period: 700 * time.Hour, Accounts: []string{"acme"}})
+	if d := e.gate.Check(t.Context(), bearer(key.Key), client); d.Limit != 1000 || d.Remaining != 998 {
+		t.Errorf("what was taken stays taken: got %+v", d)
+	}
+	e.tier(t, keys.TierSpec{Name: "iron", Requests: 10, Period: 700 * time.Hour, KeyPrefixes: []string{key.Prefix}})
+	if d := e.gate.Check(t.Context(), bearer(key.Key), client); d.Limit != 10 || d.Remaining != 7 {
+		t.Errorf("prefix over account: got %+v", d)
+	}
+	check.NoError(t, e.store.DeleteTier(patient(t), "iron", ""))
+	check.NoError(t, e.store.DeleteTier(patient(t), "gold", ""))
+	if d := e.gate.Check(t.Context(), bearer(key.Key), client); d.Limit != 120 {
+		t.Errorf("back to default: got %+v", d)
 	}
 }
 

@@ -125,7 +125,7 @@ func TestATierThatAnotherManagerMadeMeanwhileStaysAsItIs(t *testing.T) {
 	})
 	check.NoError(t, tx.Commit(t.Context()))
 	var managed *keys.ManagedTierError
-	if err := <-applied; !errors.As(err, &managed) || managed.Owner != "c/other/gold" {
+	if err := testkit.Receive(t, applied, "the tier is applied"); !errors.As(err, &managed) || managed.Owner != "c/other/gold" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -144,7 +144,7 @@ func TestARevocationWaitsForNoTierChange(t *testing.T) {
 	store, _, pool := newStore(t)
 	key := create(t, store, keys.NewKey{})
 	tx := testkit.Begin(t, pool, "UPDATE rate_tiers SET requests = 7 WHERE name = 'default'") // another author's, not committed yet
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	check.Succeeds(t, store.Revoke(ctx, uuid.Nil, key.Prefix), "beside an open change of the key's tier")
 	check.NoError(t, tx.Commit(t.Context()))

@@ -20,9 +20,9 @@ func TestCallsKeepTheirConnections(t *testing.T) {
 	server, start := testkit.StartRedis(t), time.Now()
 	rdb := testkit.OpenRedis(t, server.URL(), func(o *redis.UniversalOptions) {
 		ClientOptions(o)
-		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patience, patience, patience, patience
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = testkit.Patience, testkit.Patience, testkit.Patience, testkit.Patience
 	})
-	l := New(Config{CallTimeout: patience, Pods: func() int { return 1 }, Now: func() time.Time { return start }}, rdb)
+	l := New(Config{CallTimeout: testkit.Patience, Pods: func() int { return 1 }, Now: func() time.Time { return start }}, rdb)
 	t.Cleanup(l.Close)
 	r := mustRate(t, 1, time.Hour, 10_000)
 	take := func() {

@@ -17,7 +17,7 @@ func TestGrantsAreThoseOfOneContinuousBucket(t *testing.T) {
 	var pods []*ratelimit.Limiter
 	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour, time.Minute} {
 		pods = append(pods, newLimiter(t, ratelimit.Config{
-			Prefix: prefix, CallTimeout: patience, Now: func() time.Time { return time.Now().Add(ahead) },
+			Prefix: prefix, CallTimeout: testkit.Patience, Now: func() time.Time { return time.Now().Add(ahead) },
 		}, open(t, testkit.RedisURL(t), patientOptions)))
 	}
 	next := 0

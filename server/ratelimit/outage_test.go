@@ -1,6 +1,8 @@
 package ratelimit_test
 
 import (
+	"bytes"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -96,7 +98,7 @@ func TestLocalBucketFollowsTheNumberOfPods(t *testing.T) {
 
 func TestFullRedisIsAnOutage(t *testing.T) {
 	server := testkit.StartRedis(t, "--maxmemory-policy", "noeviction")
-	l := newLimiter(t, ratelimit.Config{CallTimeout: patience}, open(t, "redis://"+server.Address(), patientOptions))
+	l := newLimiter(t, ratelimit.Config{CallTimeout: testkit.Patience}, open(t, "redis://"+server.Address(), patientOptions))
 	run(t, l)
 	admin := server.Admin()
 	r := rate(t, 1, time.Hour, 1000)
@@ -111,7 +113,7 @@ func TestFullRedisIsAnOutage(t *testing.T) {
 
 func TestClusterServesManyBucketsAtOnce(t *testing.T) {
 	rdb := open(t, "cluster://"+testkit.StartCluster(t), patientOptions)
-	l := newLimiter(t, ratelimit.Config{CallTimeout: patience, InFlight: 1}, rdb)
+	l := newLimiter(t, ratelimit.Config{CallTimeout: testkit.Patience, InFlight: 1}, rdb)
 	run(t, l)
 	r := rate(t, 2, time.Hour, 2)
 	const buckets = 40
@@ -137,6 +139,7 @@ func TestClusterServesManyBucketsAtOnce(t *testing.T) {
 }
 
 func TestSentinelFailOverCostsNoError(t *testing.T) {
+	testkit.Soak(t)
 	master, replica := testkit.StartRedis(t), testkit.StartRedis(t)
 	admin := replica.Admin()
 	check.NoError(t, admin.ReplicaOf(t.Context(), "127.0.0.1", master.Port()).Err())
@@ -166,4 +169,86 @@ func TestSentinelFailOverCostsNoError(t *testing.T) {
 	if err != nil || net.JoinHostPort(address[0], address[1]) != replica.Address() {
 		t.Errorf("the master is %v, %v", address, err)
 	}
+}
+
+// TestFailedCallIsChargedOnce: Redis takes the token of a call whose reply is lost. The call is not sent again.
+func TestFailedCallIsChargedOnce(t *testing.T) {
+	server := testkit.StartRedis(t)
+	var lose atomic.Bool
+	proxy := testkit.StartProxy(t, server.URL(), testkit.ProxyOptions{Forward: func(server io.Writer, client io.Reader, mute func()) {
+		buffer := make([]byte, 4096)
+		for {
+			n, err := client.Read(buffer)
+			if lose.Load() && bytes.Contains(buffer[:n], []byte("evalsha")) { // not the greeting of a new connection
+				mute()
+			}
+			if _, failed := server.Write(buffer[:n]); failed != nil || err != nil {
+				return
+			}
+		}
+	}})
+	l := newLimiter(t, ratelimit.Config{CallTimeout: testkit.Patience}, open(t, proxy.URL, patientOptions))
+	r := rate(t, 30, 700*time.Hour, 30)
+	check.Equal(t, take(t, l, id(1), r).Remaining, 29, "tokens left of 30")
+	before := server.Calls("evalsha")
+	lose.Store(true)
+	answer := make(chan ratelimit.Result, 1)
+	go func() { answer <- take(t, l, id(1), r) }()
+	testkit.Eventually(t, "Redis has run the call", func() bool { return server.Calls("evalsha") > before })
+	lose.Store(false)
+	proxy.Cut(false) // the connection ends without a reply
+	if got := testkit.Receive(t, answer, "the request is answered"); !got.Allowed || !got.Local {
+		t.Errorf("a call without a reply: got %+v", got)
+	}
+	direct := newLimiter(t, ratelimit.Config{CallTimeout: testkit.Patience}, open(t, server.URL(), patientOptions))
+	check.Equal(t, take(t, direct, id(1), r).Remaining, 27, "tokens left of 30 after three calls")
+}
+
+// TestForgottenScriptCostsNoRequest: Redis forgets its scripts while 64 clients use four limiters. A limiter sends the text again
+// for the calls that are under way then, and for no others.
+func TestForgottenScriptCostsNoRequest(t *testing.T) {
+	const inFlight, limiters, times = 2, 4, 10
+	server := testkit.StartRedis(t)
+	var all []*ratelimit.Limiter
+	for range limiters {
+		all = append(all, newLimiter(t, ratelimit.Config{CallTimeout: testkit.Patience, InFlight: inFlight}, open(t, server.URL(), patientOptions)))
+	}
+	r := rate(t, 1_000_000, time.Second, 1_000_000)
+	var passed, refused atomic.Int64
+	stop := make(chan struct{})
+	var group sync.WaitGroup
+	for i := range 64 {
+		group.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if got := take(t, all[i%limiters], id(1), r); got.Allowed && !got.Local {
+					passed.Add(1)
+				} else {
+					refused.Add(1)
+				}
+			}
+		})
+	}
+	more := func() {
+		before := passed.Load()
+		testkit.Eventually(t, "tokens are taken", func() bool { return passed.Load() > before+200 })
+	}
+	admin := server.Admin()
+	more()
+	texts := server.Calls("eval")
+	for range times {
+		check.NoError(t, admin.ScriptFlush(t.Context()).Err())
+		more()
+	}
+	close(stop)
+	group.Wait()
+	texts = server.Calls("eval") - texts
+	if texts < times || texts > times*inFlight*limiters {
+		t.Errorf("%d texts sent after %d flushes, by %d limiters", texts, times, limiters)
+	}
+	check.Equal(t, refused.Load(), 0, "requests refused or decided without Redis, of %d", passed.Load())
 }

@@ -13,9 +13,6 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// patience bounds a call where the test causes no outage, however busy the machine is.
-const patience = 20 * time.Second
-
 // fill stores n buckets from number first on. Each misses tokens that its rate brings back within a minute of at.
 func fill(t *testing.T, rdb redis.UniversalClient, name string, first, n int, at time.Time) {
 	t.Helper()
@@ -62,7 +59,7 @@ func TestPurgeKeepsUp(t *testing.T) {
 	var p purger
 	beats := 0
 	for ; rdb.HLen(t.Context(), name).Val() > used && beats < 20; beats++ {
-		check.NoError(t, p.purge(t.Context(), r, patience))
+		check.NoError(t, p.purge(t.Context(), r, testkit.Patience))
 	}
 	if left := rdb.HLen(t.Context(), name).Val(); left != used || beats > 8 {
 		t.Errorf("%d left of %d after %d beats", left, used+full, beats)
@@ -78,11 +75,11 @@ func TestBeatWithLittleToDeleteReadsLittle(t *testing.T) {
 	r := newStore(prefix, rdb, time.Now)
 	fill(t, rdb, r.hashes[0], 0, 5_000, time.Now().Add(time.Hour))
 	var stepwise, whole purger
-	read, deleted, err := stepwise.step(t.Context(), r, patience)
+	read, deleted, err := stepwise.step(t.Context(), r, testkit.Patience)
 	if err != nil || deleted != 0 || read < purgeCount/2 || read > 2*purgeCount {
 		t.Errorf("read %d, deleted %d, %v", read, deleted, err)
 	}
-	check.NoError(t, whole.purge(t.Context(), r, patience))
+	check.NoError(t, whole.purge(t.Context(), r, testkit.Patience))
 	if whole.cursor != stepwise.cursor || whole.cursor == 0 {
 		t.Errorf("a beat ends at cursor %d, a step at %d", whole.cursor, stepwise.cursor)
 	}
@@ -101,6 +98,6 @@ func TestPurgeVisitsEveryHash(t *testing.T) {
 		if beat > len(r.hashes) {
 			t.Fatal("some hash is not purged")
 		}
-		check.NoError(t, p.purge(t.Context(), r, patience))
+		check.NoError(t, p.purge(t.Context(), r, testkit.Patience))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/server/batch"
@@ -18,12 +19,9 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// patience bounds a call where the test causes no outage, however busy the machine is.
-const patience = 20 * time.Second
-
 func patientOptions(o *redis.UniversalOptions) {
 	ratelimit.ClientOptions(o)
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patience, patience, patience, patience
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = testkit.Patience, testkit.Patience, testkit.Patience, testkit.Patience
 }
 
 func open(t testing.TB, url string, adjust func(*redis.UniversalOptions)) redis.UniversalClient {
@@ -83,7 +81,7 @@ func take(t testing.TB, l *ratelimit.Limiter, id ratelimit.ID, r ratelimit.Rate)
 
 func TestBucketGrantsItsBurstAndThenItsRate(t *testing.T) {
 	rdb, prefix := shared(t)
-	l := newLimiter(t, ratelimit.Config{Prefix: prefix, CallTimeout: patience}, rdb)
+	l := newLimiter(t, ratelimit.Config{Prefix: prefix, CallTimeout: testkit.Patience}, rdb)
 	r := rate(t, 3, time.Hour, 3)
 	for i := range 3 {
 		if got := take(t, l, id(1), r); !got.Allowed || got.Local || got.Remaining != 2-i {
@@ -104,11 +102,11 @@ func TestBucketGrantsItsBurstAndThenItsRate(t *testing.T) {
 
 func TestRaisedRateHoldsAtOnceAndTakenTokensStayTaken(t *testing.T) {
 	rdb, prefix := shared(t)
-	l := newLimiter(t, ratelimit.Config{Prefix: prefix, CallTimeout: patience}, rdb)
+	l := newLimiter(t, ratelimit.Config{Prefix: prefix, CallTimeout: testkit.Patience}, rdb)
 	for range 2 {
-		take(t, l, id(1), rate(t, 2, time.Hour, 2))
+		take(t, l, id(1), rate(t, 2, 700*time.Hour, 2))
 	}
-	if got := take(t, l, id(1), rate(t, 1000, time.Hour, 1000)); !got.Allowed || got.Remaining != 997 {
+	if got := take(t, l, id(1), rate(t, 1000, 700*time.Hour, 1000)); !got.Allowed || got.Remaining != 997 {
 		t.Errorf("got %+v", got)
 	}
 	if got := take(t, l, id(1), rate(t, 1, time.Hour, 2)); got.Allowed {
@@ -116,11 +114,17 @@ func TestRaisedRateHoldsAtOnceAndTakenTokensStayTaken(t *testing.T) {
 	}
 }
 
+// TestConcurrentRequestsShareCallsAndTokens: Redis falls silent until all requests wait.
 func TestConcurrentRequestsShareCallsAndTokens(t *testing.T) {
-	server := testkit.StartRedis(t)
-	l := newLimiter(t, ratelimit.Config{CallTimeout: patience, InFlight: 1}, open(t, "redis://"+server.Address(), patientOptions))
-	const requests = 2000
+	server, registry := testkit.StartRedis(t), prometheus.NewRegistry()
+	l := newLimiter(t, ratelimit.Config{CallTimeout: testkit.Patience, InFlight: 1, Registerer: registry},
+		open(t, server.URL(), patientOptions))
+	const requests, batch = 2000, 128
 	r := rate(t, 1, time.Hour, requests/2)
+	take(t, l, id(2), r)
+	before := server.Calls("evalsha")
+	server.Pause()
+	defer server.Resume()
 	var allowed atomic.Int32
 	var group sync.WaitGroup
 	for i := range requests {
@@ -130,19 +134,23 @@ func TestConcurrentRequestsShareCallsAndTokens(t *testing.T) {
 			}
 		})
 	}
+	testkit.Eventually(t, "the requests wait", func() bool {
+		return testkit.Series(t, registry)["examprep_gate_queue_requests"][0].GetGauge().GetValue() >= requests-batch
+	})
+	server.Resume()
 	group.Wait()
 	check.Equal(t, allowed.Load(), requests, "requests allowed")
+	if calls := server.Calls("evalsha") - before; calls > requests/batch+2 {
+		t.Errorf("%d calls for %d requests", calls, requests)
+	}
 	if take(t, l, id(0), r).Allowed {
 		t.Error("an empty bucket has a token")
-	}
-	if calls := server.Calls("evalsha"); calls > requests/2 {
-		t.Errorf("%d calls for %d requests", calls, requests)
 	}
 }
 
 func TestLostScriptsAndBucketsCostNoRequest(t *testing.T) {
 	server := testkit.StartRedis(t)
-	l := newLimiter(t, ratelimit.Config{CallTimeout: patience}, open(t, "redis://"+server.Address(), patientOptions))
+	l := newLimiter(t, ratelimit.Config{CallTimeout: testkit.Patience}, open(t, "redis://"+server.Address(), patientOptions))
 	admin := server.Admin()
 	r := rate(t, 1, time.Hour, 5)
 	take(t, l, id(1), r)
@@ -158,7 +166,7 @@ func TestLostScriptsAndBucketsCostNoRequest(t *testing.T) {
 
 func TestFullQueueRefuses(t *testing.T) {
 	server := testkit.StartRedis(t)
-	l := newLimiter(t, ratelimit.Config{CallTimeout: patience, InFlight: 1}, open(t, "redis://"+server.Address(), patientOptions))
+	l := newLimiter(t, ratelimit.Config{CallTimeout: testkit.Patience, InFlight: 1}, open(t, "redis://"+server.Address(), patientOptions))
 	r := rate(t, 1, time.Hour, 1000)
 	take(t, l, id(1), r)
 	server.Pause()
@@ -183,7 +191,7 @@ func TestFullQueueRefuses(t *testing.T) {
 func TestBucketNeedsAtMost100BytesOfRedis(t *testing.T) {
 	const buckets = 100_000
 	server := testkit.StartRedis(t)
-	l := newLimiter(t, ratelimit.Config{CallTimeout: patience}, open(t, "redis://"+server.Address(), patientOptions))
+	l := newLimiter(t, ratelimit.Config{CallTimeout: testkit.Patience}, open(t, "redis://"+server.Address(), patientOptions))
 	admin := server.Admin()
 	used := func() int64 {
 		stats, err := admin.InfoMap(t.Context(), "memory").Result()
@@ -218,7 +226,7 @@ func TestBucketNeedsAtMost100BytesOfRedis(t *testing.T) {
 
 func TestPurgeDeletesFullBucketsOnly(t *testing.T) {
 	server := testkit.StartRedis(t)
-	l := newLimiter(t, ratelimit.Config{CallTimeout: patience}, open(t, "redis://"+server.Address(), patientOptions))
+	l := newLimiter(t, ratelimit.Config{CallTimeout: testkit.Patience}, open(t, "redis://"+server.Address(), patientOptions))
 	admin := server.Admin()
 	slow, quick := rate(t, 1, time.Hour, 5), rate(t, 1000, time.Second, 5)
 	for i := range 2000 {

@@ -1,10 +1,9 @@
-// Package gatetest runs the gate of an API pod in a test.
+// Package gatetest runs the gate of an API pod in a test, on a clock that the test moves.
 package gatetest
 
 import (
 	"cmp"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
@@ -16,23 +15,37 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// Patience is the time limit of a call to Redis: a busy machine must not look like an outage. Tests in which Redis falls
-// silent use the limits of production.
-const Patience = 20 * time.Second
-
-// PatientClient sets the options of a client with that time limit.
+// PatientClient sets the options of a limiter's client whose calls have [testkit.Patience]: a busy machine must not look like an
+// outage.
 func PatientClient(o *redis.UniversalOptions) {
 	ratelimit.ClientOptions(o)
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = Patience, Patience, Patience, Patience
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = testkit.Patience, testkit.Patience, testkit.Patience, testkit.Patience
 }
 
-// Config are the settings of a pod's parts. Prefix is needed. A zero CallTimeout of Limits means Patience, and a zero
-// BoardTimeout of Directory means that CallTimeout.
+// Config are the settings of a pod's parts. Prefix is needed.
 type Config struct {
-	Prefix    string
-	Gate      gate.Config
-	Directory directory.Config
-	Limits    ratelimit.Config
+	Prefix string
+	// Clock is that of the test's pods and authors; nil: a new one.
+	Clock *Clock
+	// Production leaves clocks, timings and limits as they are in production, for tests of make soak. Otherwise a zero field of
+	// Directory means Clock and [Timings], and a zero limit of a call [testkit.Patience].
+	Production bool
+	Gate       gate.Config
+	Directory  directory.Config
+	Limits     ratelimit.Config
+}
+
+// patient sets what cfg leaves open.
+func (cfg *Config) patient() {
+	if cfg.Clock == nil {
+		cfg.Clock = NewClock()
+	}
+	if cfg.Directory.Clock == nil {
+		cfg.Directory.Clock = cfg.Clock.Read
+	}
+	cfg.Directory.Timings = cmp.Or(cfg.Directory.Timings, Timings())
+	cfg.Limits.CallTimeout = cmp.Or(cfg.Limits.CallTimeout, testkit.Patience)
+	cfg.Directory.BoardTimeout = cmp.Or(cfg.Directory.BoardTimeout, testkit.Patience)
 }
 
 // Pod is the gate of one API pod with its parts.
@@ -51,8 +64,9 @@ func New(t testing.TB, pool *pgxpool.Pool, rdb redis.UniversalClient, cfg Config
 	if cfg.Directory.Board == nil {
 		cfg.Directory.Board = directory.NewRedisBoard(rdb, cfg.Prefix)
 	}
-	cfg.Limits.CallTimeout = cmp.Or(cfg.Limits.CallTimeout, Patience)
-	cfg.Directory.BoardTimeout = cmp.Or(cfg.Directory.BoardTimeout, cfg.Limits.CallTimeout)
+	if !cfg.Production {
+		cfg.patient()
+	}
 	live := directory.New(cfg.Directory, pool)
 	cfg.Limits.Prefix, cfg.Limits.Pods = cfg.Prefix, live.Pods
 	limiter := ratelimit.New(cfg.Limits, rdb)

@@ -1,47 +1,47 @@
 package directory_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
+	"examprep.dev/server/gate/gatetest"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestSilentPodDelaysOneChangeOnly(t *testing.T) {
 	pool := testkit.Database(t)
-	start(t, pool, directory.Config{})
+	clock, timings := gatetest.NewClock(), gatetest.Timings()
+	start(t, pool, directory.Config{Clock: clock.Read})
 	exec(t, pool, "INSERT INTO api_pods (id, applied) VALUES ($1, 1)", uuid.New())
 	create(t, pool, "acme")
-	before := time.Now()
-	confirm(t, pool, keys.Addition)
-	if waited := time.Since(before); waited < 2*time.Second {
-		t.Errorf("the author waited %s for a silent pod, want a lease at least", waited)
+	waits := func(kind keys.ChangeKind) (waited time.Duration, err error) { // while the time passes
+		begun := clock.Read().Monotonic
+		clock.PassWhile(t, pool, 1, func() {
+			err = confirmBy(t, pool, kind, directory.AuthorConfig{Clock: clock.Read, Timings: timings})
+		})
+		return clock.Read().Monotonic - begun, err
 	}
-	var lost int
-	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM api_pods WHERE lost_at IS NOT NULL").Scan(&lost); err != nil || lost != 1 {
-		t.Errorf("%d rows are lost, %v; want 1", lost, err)
+	if waited, err := waits(keys.Addition); err != nil || waited < timings.Wait {
+		t.Errorf("the author waited %s for a silent pod, %v; want %s at least", waited, err, timings.Wait)
 	}
+	check.Equal(t, testkit.Get[int](t, pool, "SELECT count(*) FROM api_pods WHERE lost_at IS NOT NULL"), 1, "lost rows")
 	create(t, pool, "acme")
-	next := func(kind keys.ChangeKind) error { // by an author that gives up before it has waited for a silent pod
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		defer cancel()
-		return directory.NewAuthor(pool, directory.AuthorConfig{}).Confirm(ctx, kind)
+	begun := clock.Read().Monotonic
+	confirmed := confirmBy(t, pool, keys.Addition, directory.AuthorConfig{Clock: clock.Read, Timings: timings})
+	if waited := clock.Read().Monotonic - begun; confirmed != nil || waited >= timings.Wait {
+		t.Errorf("the next author waited %s, %v", waited, confirmed)
 	}
-	testkit.Eventually(t, "an author does not wait again", func() bool { return next(keys.Addition) == nil })
-	testkit.Eventually(t, "a restriction that no pod can tell Redis waits for the silent pod", func() bool {
-		err := next(keys.Restriction)
-		if err == nil {
-			t.Fatal("a restriction that no pod can tell Redis is confirmed")
-		}
-		unconfirmed, ok := errors.AsType[*keys.UnconfirmedError](err)
-		return ok && unconfirmed.Silent == 1
-	})
+	timings.Limit = directory.Production().Limit
+	_, err := waits(keys.Restriction)
+	if unconfirmed, ok := errors.AsType[*keys.UnconfirmedError](err); !ok || unconfirmed.Silent != 1 {
+		t.Errorf("a restriction that no pod can tell Redis: got %v, want an UnconfirmedError of one silent pod", err)
+	}
 }
 
 func TestPodThatTellsRedisConfirmsForALostPod(t *testing.T) {

@@ -1,6 +1,7 @@
 package directory_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -14,36 +15,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"examprep.dev/server/gate/gatetest"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
 
-// clock is a machine's clocks that a test can stop and move.
-type clock struct {
-	mu      sync.Mutex
-	started time.Time
-	ahead   time.Duration
-}
-
-func newClock() *clock { return &clock{started: time.Now()} }
-
-func (c *clock) read() directory.Reading {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now()
-	return directory.Reading{Monotonic: now.Sub(c.started) + c.ahead, Wall: now.Add(c.ahead).Round(0)}
-}
-
-func (c *clock) pass(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ahead += d
-}
-
+// start runs a pod with patient limits. Its clock is a [gatetest.Clock] unless cfg has one.
 func start(t testing.TB, pool *pgxpool.Pool, cfg directory.Config) (d *directory.Directory, stop func()) {
 	t.Helper()
+	if cfg.Clock == nil {
+		cfg.Clock = gatetest.NewClock().Read
+	}
+	cfg.Timings, cfg.BoardTimeout = cmp.Or(cfg.Timings, gatetest.Timings()), testkit.Patience
 	d = directory.New(cfg, pool)
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
@@ -79,7 +64,15 @@ func create(t testing.TB, pool *pgxpool.Pool, account string) keys.CreatedKey {
 
 func confirm(t testing.TB, pool *pgxpool.Pool, kind keys.ChangeKind) {
 	t.Helper()
-	check.NoError(t, directory.NewAuthor(pool, directory.AuthorConfig{}).Confirm(t.Context(), kind))
+	check.NoError(t, confirmBy(t, pool, kind, directory.AuthorConfig{Clock: gatetest.NewClock().Read, Timings: gatetest.Timings()}))
+}
+
+// confirmBy waits for the pods as such an author. It gives up before it would wait for a silent pod in real time.
+func confirmBy(t testing.TB, pool *pgxpool.Pool, kind keys.ChangeKind, cfg directory.AuthorConfig) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
+	defer cancel()
+	return directory.NewAuthor(pool, cfg).Confirm(ctx, kind)
 }
 
 func hashOf(key keys.CreatedKey) keys.Hash { return sha256.Sum256([]byte(key.Key)) }
@@ -163,9 +156,9 @@ func TestTierThatAppliesIsResolvedInMemory(t *testing.T) {
 
 func TestKeyExpiresByTheClockOfPostgreSQL(t *testing.T) {
 	pool := testkit.Database(t)
-	c := newClock()
-	c.pass(-time.Hour) // the pod's wall clock is wrong
-	d, _ := start(t, pool, directory.Config{Clock: c.read})
+	c := gatetest.NewClock()
+	c.Pass(-time.Hour) // the pod's wall clock is wrong
+	d, _ := start(t, pool, directory.Config{Clock: c.Read})
 	at := time.Now().Add(time.Hour)
 	key, err := store(pool).Create(t.Context(), keys.NewKey{Account: "acme", ExpiresAt: &at})
 	check.NoError(t, err)
@@ -234,15 +227,15 @@ func TestWithoutALeaseRedisDecides(t *testing.T) {
 	rdb, prefix := testkit.Redis(t)
 	board := directory.NewRedisBoard(rdb, prefix)
 	key := create(t, pool, "acme")
-	c := newClock()
-	d, _ := start(t, pool, directory.Config{Board: board, Clock: c.read})
+	c := gatetest.NewClock()
+	d, _ := start(t, pool, directory.Config{Board: board, Clock: c.Read})
 	told := func() bool {
 		number, err := board.Read(t.Context())
 		return err == nil && number > 0
 	}
 	testkit.Eventually(t, "the pod has told Redis", told)
 	restore := testkit.CutOff(t, pool)
-	c.pass(2 * time.Second)
+	c.Pass(2 * time.Second)
 	wantStatus(t, d, key, directory.Live)
 	wantStatus(t, d, keys.CreatedKey{Key: "unknown"}, directory.Unavailable)
 	if d.Leased() {
@@ -261,7 +254,7 @@ func TestWithoutALeaseRedisDecides(t *testing.T) {
 	_, err = board.Tell(t.Context(), number)
 	check.NoError(t, err)
 	wantStatus(t, d, key, directory.Live)
-	c.pass(24 * time.Hour)
+	c.Pass(24 * time.Hour)
 	wantStatus(t, d, key, directory.Unavailable)
 	restore()
 	testkit.Eventually(t, "the pod has a lease again", d.Leased)
@@ -273,14 +266,14 @@ func TestEachClockEndsALease(t *testing.T) {
 	pool := testkit.Database(t)
 	var mu sync.Mutex
 	var frozen *directory.Reading
-	c := newClock()
+	c := gatetest.NewClock()
 	d, _ := start(t, pool, directory.Config{Clock: func() directory.Reading {
 		mu.Lock()
 		defer mu.Unlock()
 		if frozen != nil {
 			return *frozen
 		}
-		return c.read()
+		return c.Read()
 	}})
 	testkit.CutOff(t, pool)
 	set := func(r directory.Reading) {
@@ -288,7 +281,7 @@ func TestEachClockEndsALease(t *testing.T) {
 		defer mu.Unlock()
 		frozen = &r
 	}
-	now := c.read()
+	now := c.Read()
 	set(directory.Reading{Monotonic: now.Monotonic + 3*time.Second, Wall: now.Wall.Add(-time.Hour)})
 	if d.Leased() {
 		t.Error("a wall clock that steps back extends a lease")

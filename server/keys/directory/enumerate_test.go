@@ -2,6 +2,7 @@ package directory
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -102,16 +103,39 @@ func TestNoInterleavingBreaksAPromise(t *testing.T) {
 	}
 }
 
-// play does the named steps. A step that cannot happen is left out.
-func (w *world) play(names ...string) {
+// play does the named steps, and returns how many happened. A step that cannot happen is left out.
+func (w *world) play(names ...string) (happened int) {
 	for _, name := range names {
 		for _, s := range w.steps() {
 			if s.where+s.name == name {
 				s.do()
+				happened++
 				break
 			}
 		}
 	}
+	return happened
+}
+
+// vocabulary returns the names of all steps. It takes random walks through worlds with all mistakes.
+func vocabulary() map[string]bool {
+	names := map[string]bool{}
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same walks each time
+	for walk := range 400 {
+		w := newWorld(limits{
+			restarts: 3, losses: 3, running: walk%4 == 1, fresh: walk%4 == 2, prompt: walk%2 == 0, split: walk%8 < 4,
+			rowLoss: true, staleReplica: true, oneShard: true, lastWriter: true, lookupFirst: walk%3 == 0, reregisterNewest: true,
+			stopEarly: true, frozen: true, clockOfRows: walk%5 == 0,
+		})
+		for range 60 {
+			steps := w.steps()
+			for _, s := range steps {
+				names[s.where+s.name] = true
+			}
+			steps[random.IntN(len(steps))].do()
+		}
+	}
+	return names
 }
 
 // TestExceptionNeedsALossOfRedis shows the exception of the package comment, and that there is none without the loss.
@@ -166,6 +190,7 @@ func TestTracesOfMistakes(t *testing.T) {
 	if err != nil || len(files) < 12 {
 		t.Fatalf("%d traces, %v", len(files), err)
 	}
+	known := vocabulary()
 	for _, file := range files {
 		text := testkit.ReadFile(t, file)
 		begin, steps, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
@@ -173,7 +198,13 @@ func TestTracesOfMistakes(t *testing.T) {
 			running: strings.Contains(begin, "running"), revoking: strings.Contains(begin, "revoking"), fresh: strings.Contains(begin, "fresh"),
 			prompt: strings.Contains(begin, "prompt"), split: strings.Contains(begin, "split"), silent: strings.Contains(begin, "silent"), restarts: 1,
 		})
-		w.play(strings.Split(steps, "\n")...)
+		names := strings.Split(steps, "\n")
+		for _, name := range names {
+			check.Equal(t, known[name], true, "%s: step %q exists", file, name)
+		}
+		if happened := w.play(names...); 2*happened < len(names) {
+			t.Errorf("%s: only %d of %d steps happened", file, happened, len(names))
+		}
 		check.Equal(t, w.broken, "", "%s", file)
 	}
 }

@@ -7,8 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
+	"examprep.dev/server/gate/gatetest"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/testkit"
@@ -16,25 +15,32 @@ import (
 )
 
 // TestALostPodHasNoLeaseFromAnOlderSnapshot: the pod's first renewal after it was lost has begun before a change, and commits
-// after the author has its answer. The pod must know the change before it answers.
+// after the author has its answer. The pod must know the change before it answers. It renews only when it is notified.
 func TestALostPodHasNoLeaseFromAnOlderSnapshot(t *testing.T) {
 	pool := testkit.Database(t)
 	rdb, prefix := testkit.Redis(t)
-	d, _ := start(t, pool, directory.Config{Board: directory.NewRedisBoard(rdb, prefix)})
-	waits := func(statement, event string) bool {
-		return testkit.Get[int](t, pool, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
-			AND wait_event = $2 AND query LIKE '%' || $1 || '%'`, statement, event) > 0
+	clock, timings := gatetest.NewClock(), gatetest.Timings()
+	timings.Renew = testkit.Patience
+	d, _ := start(t, pool, directory.Config{Board: directory.NewRedisBoard(rdb, prefix), Clock: clock.Read, Timings: timings})
+	waiting := func(what, statement, event string) {
+		t.Helper()
+		testkit.Eventually(t, what, func() bool {
+			return testkit.Get[int](t, pool, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+				AND wait_event = $2 AND query LIKE '%' || $1 || '%'`, statement, event) > 0
+		})
 	}
-	marks := testkit.Begin(t, pool, "UPDATE api_pods SET lost_at = now()")
-	testkit.Eventually(t, "the lease is over", func() bool { return !d.Leased() })
-	holds := make(chan pgx.Tx, 1)
-	go func() { holds <- testkit.Begin(t, pool, "SELECT 'hold' FROM api_pods FOR UPDATE") }()
-	// A renewal that waited before it is given up after 2 s; the next one waits behind it.
-	testkit.Eventually(t, "the lock is next, and a renewal follows", func() bool {
-		return waits("'hold'", "transactionid") && waits("RenewLease", "tuple")
-	})
+	marks, holds := testkit.Begin(t, pool, "UPDATE api_pods SET lost_at = now()"), testkit.Begin(t, pool)
+	held := make(chan error, 1)
+	go func() {
+		_, err := holds.Exec(t.Context(), "SELECT 'hold' FROM api_pods FOR UPDATE")
+		held <- err
+	}()
+	waiting("the hold waits for the mark", "'hold'", "transactionid")
+	exec(t, pool, "NOTIFY examprep_keys")
+	waiting("a renewal waits for the hold", "RenewLease", "tuple")
+	clock.Pass(3 * time.Second)
 	check.NoError(t, marks.Commit(t.Context()))
-	hold := <-holds
+	check.NoError(t, testkit.Receive(t, held, "the row is held"))
 	key := create(t, pool, "acme")
 	confirm(t, pool, keys.Addition) // does not wait for a lost pod
 	seen := make(chan directory.Status, 1)
@@ -45,8 +51,9 @@ func TestALostPodHasNoLeaseFromAnOlderSnapshot(t *testing.T) {
 		}
 		seen <- status
 	}()
-	check.NoError(t, hold.Commit(t.Context()))
-	check.Equal(t, <-seen, directory.Live, "status of a new key after its creation was confirmed")
+	check.NoError(t, holds.Commit(t.Context()))
+	status := testkit.Receive(t, seen, "the pod has a lease again")
+	check.Equal(t, status, directory.Live, "status of a new key after its creation was confirmed")
 }
 
 // TestAKeyIsNeverUnknownWhileItsTierIsNew gives a key tiers that no key had before.

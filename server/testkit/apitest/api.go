@@ -62,13 +62,14 @@ type API struct {
 	Key string
 	// Stop ends Serve and returns its error.
 	Stop func() error
+	// Clock is that of the pod's lease and of the author of Keys. It runs at a hundredth of the machine's speed.
+	Clock *gatetest.Clock
 	// StopGate ends the gate that New started, as the end of a pod does.
 	StopGate func()
 	// DatabaseTime is PostgreSQL's time as the pod knows it, behind by up to the time since the lease was renewed.
 	DatabaseTime func() time.Time
 
-	t         testing.TB
-	directory *directory.Directory
+	t testing.TB
 }
 
 // Options are the inputs of an API.
@@ -85,7 +86,10 @@ type Options struct {
 // New starts an API and stops it when the test ends.
 func New(t testing.TB, o Options) *API {
 	t.Helper()
-	a := &API{t: t, Ahead: new(atomic.Int64), Pool: testkit.Database(t), Registry: prometheus.NewRegistry(), Logs: new(testkit.Record)}
+	a := &API{
+		t: t, Ahead: new(atomic.Int64), Pool: testkit.Database(t), Registry: prometheus.NewRegistry(), Logs: new(testkit.Record),
+		Clock: gatetest.NewClock(),
+	}
 	logger := slog.New(slog.NewJSONHandler(a.Logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	catalogtest.Publish(t, a.Pool, o.Exams...)
 	snapshot, err := read.OpenSnapshot(t.Context(), a.Pool, logger, read.SnapshotConfig{})
@@ -125,8 +129,7 @@ func (a *API) Variant(config httpapi.Config, change func(deps *httpapi.Deps)) *A
 	return &other
 }
 
-// NewGate runs a gate on the test server, under a prefix of its own and with patient time-outs. Its clock is ten times slower, so
-// a lease lasts 20 s: a busy machine must not look like a silent PostgreSQL.
+// NewGate runs a gate on the test server, under a prefix of its own. It has the API's clock and patient time-outs.
 func (a *API) NewGate(cfg gate.Config, logger *slog.Logger) *gate.Gate {
 	a.t.Helper()
 	_, prefix := testkit.Redis(a.t)
@@ -134,16 +137,11 @@ func (a *API) NewGate(cfg gate.Config, logger *slog.Logger) *gate.Gate {
 		cfg.Anonymous = keys.Tier{Name: "anonymous", Requests: 1_000_000, Period: time.Minute, Burst: 1_000_000}
 	}
 	a.Redis = testkit.OpenRedis(a.t, testkit.RedisURL(a.t), gatetest.PatientClient)
-	start := time.Now()
-	slow := func() directory.Reading {
-		passed := time.Since(start) / 10
-		return directory.Reading{Monotonic: passed, Wall: start.Add(passed).Round(0)}
-	}
 	pod := gatetest.Start(a.t, a.Pool, a.Redis, gatetest.Config{
-		Prefix: prefix, Gate: cfg, Directory: directory.Config{Logger: logger, Clock: slow}, Limits: ratelimit.Config{Logger: logger},
+		Prefix: prefix, Clock: a.Clock, Gate: cfg, Directory: directory.Config{Logger: logger}, Limits: ratelimit.Config{Logger: logger},
 	})
-	a.Keys = keys.NewStore(a.Pool, directory.NewAuthor(a.Pool, directory.AuthorConfig{}))
-	a.StopGate, a.DatabaseTime, a.directory = pod.Stop, pod.Directory.DatabaseTime, pod.Directory
+	a.Keys = gatetest.NewStore(a.Pool, a.Clock)
+	a.StopGate, a.DatabaseTime = pod.Stop, pod.Directory.DatabaseTime
 	return pod.Gate
 }
 
@@ -154,11 +152,6 @@ func (a *API) NewKey(name string, tier keys.TierSpec) string {
 	check.NoError(a.t, a.Keys.ApplyTier(a.t.Context(), tier))
 	issued, err := a.Keys.Create(a.t.Context(), keys.NewKey{Account: name, Name: "test"})
 	check.NoError(a.t, err)
-	hash, _ := keys.Parse([]byte(issued.Key))
-	testkit.Eventually(a.t, "the pod knows the key", func() bool {
-		_, status := a.directory.Find(a.t.Context(), hash)
-		return status == directory.Live
-	})
 	return issued.Key
 }
 

@@ -46,6 +46,14 @@ type Options struct {
 	// LeaderElectionID is the lease's name; empty: examprep-operator.examprep.dev, and examprep-operator-<name>.examprep.dev
 	// for a shard that has a name.
 	LeaderElectionID string
+	// LeaseDuration is how long a standby waits after the leader's last renewal before it takes the lease; 0: 15 s. A leader that
+	// stops in order gives the lease back at once.
+	LeaseDuration time.Duration
+	// LeaseRenew is how long the leader tries to renew the lease before it ends its manager; 0: 10 s. It must be less than
+	// LeaseDuration.
+	LeaseRenew time.Duration
+	// LeaseRetry is the pause between two tries to take or to renew the lease; 0: 2 s.
+	LeaseRetry time.Duration
 	// Shard limits the operator to a part of the resources; the zero value is all of them. Deps has the same.
 	Shard Shard
 	// MetricsAddress is where controller-runtime serves its metrics; empty: nowhere, for a process that serves the
@@ -100,6 +108,7 @@ func (o Options) manager(scheme *runtime.Scheme) ctrl.Options {
 		logger = logr.FromSlogHandler(o.Logger.Handler())
 	}
 	grace := cmp.Or(o.ShutdownGrace, 30*time.Second)
+	duration, renew, retry := cmp.Or(o.LeaseDuration, 15*time.Second), cmp.Or(o.LeaseRenew, 10*time.Second), cmp.Or(o.LeaseRetry, 2*time.Second)
 	warm := true
 	return ctrl.Options{
 		Scheme:                        scheme,
@@ -111,6 +120,9 @@ func (o Options) manager(scheme *runtime.Scheme) ctrl.Options {
 		LeaderElectionID:              cmp.Or(o.LeaderElectionID, o.Shard.leaseName()),
 		LeaderElectionNamespace:       o.LeaderElectionNamespace,
 		LeaderElectionReleaseOnCancel: true, // the process ends when the manager does
+		LeaseDuration:                 &duration,
+		RenewDeadline:                 &renew,
+		RetryPeriod:                   &retry,
 		GracefulShutdownTimeout:       &grace,
 		Controller: config.Controller{
 			MaxConcurrentReconciles: cmp.Or(o.Concurrency, defaultConcurrency),

@@ -9,5 +9,5 @@ import (
 )
 
 func main() {
-	os.Exit(command.Execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(command.Program{}.Execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

@@ -34,7 +34,6 @@ type Client struct {
 	http    *http.Client
 	retries int
 	backoff time.Duration
-	wait    func(context.Context, time.Duration) error
 }
 
 // Option changes how a Client works.
@@ -65,7 +64,7 @@ func New(baseURL, apiKey string, options ...Option) (*Client, error) {
 	}
 	c := &Client{
 		base: strings.TrimSuffix(baseURL, "/"), key: apiKey, http: &http.Client{Timeout: defaultTimeout},
-		retries: defaultRetries, backoff: defaultBackoff, wait: wait,
+		retries: defaultRetries, backoff: defaultBackoff,
 	}
 	for _, option := range options {
 		option(c)
@@ -100,7 +99,7 @@ func (c *Client) do(ctx context.Context, operation call, result any) error {
 		if err == nil || attempt >= c.retries || !mayRepeat(operation, err) || ctx.Err() != nil {
 			return err
 		}
-		if c.wait(ctx, c.delay(attempt, err)) != nil {
+		if wait(ctx, c.delay(attempt, err)) != nil {
 			return err
 		}
 	}

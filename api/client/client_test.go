@@ -7,39 +7,61 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"examprep.dev/server/testkit/check"
 )
 
-// scripted answers one status after the other; the last one stays. 0 cuts the connection.
-func scripted(t *testing.T, statuses ...int) (c *Client, calls *atomic.Int32, waits *[]time.Duration) {
+// service answers requests with one status after the other; the last one stays. 0 is no answer, and silent one that never comes.
+type service struct {
+	statuses []int
+	calls    []time.Time
+}
+
+const silent = -1
+
+// RoundTrip sends a request to the service.
+func (s *service) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.calls = append(s.calls, time.Now())
+	status := s.statuses[min(len(s.calls), len(s.statuses))-1]
+	answer := httptest.NewRecorder()
+	answer.Header().Set("X-Request-Id", "req-1")
+	switch status {
+	case 0:
+		return nil, io.ErrUnexpectedEOF
+	case silent:
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	case http.StatusTooManyRequests:
+		answer.Header().Set("Retry-After", "7")
+	}
+	answer.WriteHeader(status)
+	if status == http.StatusOK {
+		_, _ = io.WriteString(answer, `{"unknown":[1]}`)
+	} else {
+		_, _ = io.WriteString(answer, `{"error":"code","detail":"text","errors":[{"field":"f","detail":"d"}]}`)
+	}
+	return answer.Result(), nil
+}
+
+// waits returns the times between the calls.
+func (s *service) waits() (between []time.Duration) {
+	for i := range len(s.calls) - 1 {
+		between = append(between, s.calls[i+1].Sub(s.calls[i]))
+	}
+	return between
+}
+
+// scripted returns a client of a service. Use it in a bubble.
+func scripted(t *testing.T, statuses ...int) (*Client, *service) {
 	t.Helper()
-	calls, waits = new(atomic.Int32), new([]time.Duration)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		status := statuses[min(int(calls.Add(1)), len(statuses))-1]
-		if status == 0 {
-			panic(http.ErrAbortHandler)
-		}
-		w.Header().Set("X-Request-Id", "req-1")
-		if status == http.StatusTooManyRequests {
-			w.Header().Set("Retry-After", "7")
-		}
-		w.WriteHeader(status)
-		if status != http.StatusOK {
-			_, _ = io.WriteString(w, `{"error":"code","detail":"text","errors":[{"field":"f","detail":"d"}]}`)
-			return
-		}
-		_, _ = io.WriteString(w, `{"unknown":[1]}`)
-	}))
-	t.Cleanup(server.Close)
-	c, err := New(server.URL+"/v1", "service_x")
+	s := &service{statuses: statuses}
+	c, err := New("https://api.example.com/v1", "service_x")
 	check.NoError(t, err)
-	c.wait = func(_ context.Context, d time.Duration) error { *waits = append(*waits, d); return nil }
-	return c, calls, waits
+	c.http.Transport = s
+	return c, s
 }
 
 func TestEachCallIsRepeatedOnlyAsTheSpecificationAllows(t *testing.T) {
@@ -92,74 +114,93 @@ func TestEachCallIsRepeatedOnlyAsTheSpecificationAllows(t *testing.T) {
 		{"open", 0, false},
 	} {
 		t.Run(c.operation+" "+http.StatusText(c.status), func(t *testing.T) {
-			client, calls, _ := scripted(t, c.status, http.StatusOK)
-			err := operations[c.operation](t.Context(), client)
-			if c.repeated && (err != nil || calls.Load() != 2) {
-				t.Errorf("%d calls, %v; want a second one that succeeds", calls.Load(), err)
-			}
-			if !c.repeated && (err == nil || calls.Load() != 1) {
-				t.Errorf("%d calls, %v; want one that fails", calls.Load(), err)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				client, service := scripted(t, c.status, http.StatusOK)
+				err := operations[c.operation](t.Context(), client)
+				if calls := len(service.calls); c.repeated && (err != nil || calls != 2) {
+					t.Errorf("%d calls, %v; want a second one that succeeds", calls, err)
+				} else if !c.repeated && (err == nil || calls != 1) {
+					t.Errorf("%d calls, %v; want one that fails", calls, err)
+				}
+			})
 		})
 	}
 }
 
 func TestRetriesEndAndWaitLongerEachTime(t *testing.T) {
 	t.Parallel()
-	c, calls, waits := scripted(t, http.StatusServiceUnavailable)
-	_, err := c.ExamOverview(t.Context(), "x")
-	answered, ok := errors.AsType[*Error](err)
-	if !ok || answered.Status != http.StatusServiceUnavailable || answered.Code != "code" || answered.Detail != "text" ||
-		answered.RequestID != "req-1" || len(answered.Fields) != 1 {
-		t.Errorf("got %v", err)
-	}
-	if calls.Load() != 1+defaultRetries || len(*waits) != defaultRetries {
-		t.Errorf("%d calls, waits %v", calls.Load(), *waits)
-	}
-	for i, d := range *waits {
-		if full := defaultBackoff << i; d < full/2 || d > full {
-			t.Errorf("wait %d: %s, want %s to %s", i, d, full/2, full)
+	synctest.Test(t, func(t *testing.T) {
+		c, service := scripted(t, http.StatusServiceUnavailable)
+		_, err := c.ExamOverview(t.Context(), "x")
+		answered, ok := errors.AsType[*Error](err)
+		if !ok || answered.Status != http.StatusServiceUnavailable || answered.Code != "code" || answered.Detail != "text" ||
+			answered.RequestID != "req-1" || len(answered.Fields) != 1 {
+			t.Errorf("got %v", err)
 		}
-	}
+		check.Equal(t, len(service.calls), 1+defaultRetries, "calls")
+		for i, d := range service.waits() {
+			if full := defaultBackoff << i; d < full/2 || d > full {
+				t.Errorf("wait %d: %s, want %s to %s", i, d, full/2, full)
+			}
+		}
+	})
 }
 
 func TestTheServiceMayAskForALongerWait(t *testing.T) {
 	t.Parallel()
-	c, _, waits := scripted(t, http.StatusTooManyRequests, http.StatusOK)
-	_, err := c.ExamOverview(t.Context(), "x")
-	check.NoError(t, err)
-	if len(*waits) != 1 || (*waits)[0] != 7*time.Second {
-		t.Errorf("waits %v, want 7s", *waits)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c, service := scripted(t, http.StatusTooManyRequests, http.StatusOK)
+		_, err := c.ExamOverview(t.Context(), "x")
+		check.NoError(t, err)
+		check.Slices(t, service.waits(), []time.Duration{7 * time.Second}, "waits")
+	})
 }
 
 func TestAWaitBeyondTheDeadlineIsNotBegun(t *testing.T) {
 	t.Parallel()
-	c, calls, _ := scripted(t, http.StatusTooManyRequests)
-	c.wait = wait
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	_, err := c.ExamOverview(ctx, "x")
-	if answered, ok := errors.AsType[*Error](err); !ok || answered.RetryAfter != 7*time.Second {
-		t.Errorf("got %v, want the 429", err)
+	for deadline, calls := range map[time.Duration]int{7*time.Second - 1: 1, 8 * time.Second: 2} {
+		synctest.Test(t, func(t *testing.T) {
+			c, service := scripted(t, http.StatusTooManyRequests)
+			start := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), deadline)
+			defer cancel()
+			_, err := c.ExamOverview(ctx, "x")
+			if answered, ok := errors.AsType[*Error](err); !ok || answered.RetryAfter != 7*time.Second {
+				t.Errorf("got %v, want the 429", err)
+			}
+			check.Equal(t, len(service.calls), calls, "calls within %s", deadline)
+			check.Equal(t, time.Since(start), 7*time.Second*time.Duration(calls-1), "time of the call")
+		})
 	}
-	if calls.Load() != 1 || ctx.Err() != nil {
-		t.Errorf("%d calls, %v", calls.Load(), ctx.Err())
-	}
+}
+
+// TestATryThatIsNotAnsweredEnds: after 30 seconds the next one begins.
+func TestATryThatIsNotAnsweredEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, service := scripted(t, silent, http.StatusOK)
+		_, err := c.ExamOverview(t.Context(), "x")
+		check.NoError(t, err)
+		if waits := service.waits(); len(waits) != 1 || waits[0] < defaultTimeout || waits[0] > defaultTimeout+defaultBackoff {
+			t.Errorf("waits %v, want one of %s and a backoff", waits, defaultTimeout)
+		}
+	})
 }
 
 func TestAnErrorHoldsNeitherKeyNorLearner(t *testing.T) {
 	t.Parallel()
-	c, _, _ := scripted(t, 0)
-	_, err := c.MockAttempts(t.Context(), "x", HistoryRange{LearnerID: "learner-7"})
-	if err == nil {
-		t.Fatal("no error")
-	}
-	for _, private := range []string{"service_x", "learner-7"} {
-		if strings.Contains(err.Error(), private) {
-			t.Errorf("%q in %q", private, err)
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := scripted(t, 0)
+		_, err := c.MockAttempts(t.Context(), "x", HistoryRange{LearnerID: "learner-7"})
+		if err == nil {
+			t.Fatal("no error")
 		}
-	}
+		for _, private := range []string{"service_x", "learner-7"} {
+			if strings.Contains(err.Error(), private) {
+				t.Errorf("%q in %q", private, err)
+			}
+		}
+	})
 }
 
 func TestAWrongSettingIsRefused(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -32,7 +31,7 @@ func (s *countingShelf) MarkOpened(ctx context.Context, exam string, digest cata
 // other families have read their history.
 func TestBusyFamilyLeavesConnectionsToOthers(t *testing.T) {
 	t.Parallel()
-	const calls, others, patience = 48, 50, 20 * time.Second
+	const calls, others = 48, 50
 	for name, c := range map[string]struct {
 		// block makes the calls of a family wait until the transaction ends.
 		block func(t *testing.T, b *bench, family keys.Identity, blocker testkit.Session)
@@ -97,7 +96,7 @@ func TestBusyFamilyLeavesConnectionsToOthers(t *testing.T) {
 					WHERE NOT l.granted AND a.datname = current_database()`) > 0
 			})
 			for range others {
-				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 				history, err := b.History(ctx, modest, HistoryRequest{ExamKey: testExam, Limit: 1})
 				cancel()
 				if err != nil || history.Total != 1 {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/attempts/marking/markingtest"
 	"examprep.dev/server/keys"
@@ -17,81 +16,67 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// podWithClock returns the engine of an API pod whose machine's clock differs from the real time by ahead.
-func podWithClock(t *testing.T, pool *pgxpool.Pool, papers Papers, ahead time.Duration) *Service {
+// podsWithClocks returns the engines of API pods, by name. The clock of each pod's machine differs from the database's by a
+// duration. All clocks stand still.
+func (b *bench) podsWithClocks(t *testing.T, ahead map[string]time.Duration) map[string]*Service {
 	t.Helper()
-	start := time.Now()
-	live := directory.New(directory.Config{Clock: func() directory.Reading {
-		now := time.Now()
-		return directory.Reading{Monotonic: now.Sub(start), Wall: now.Add(ahead).Round(0)}
-	}}, pool)
-	t.Cleanup(live.Close)
-	testkit.Run(t, live.Run)
-	testkit.Eventually(t, "the pod has a lease", live.Leased)
-	service, err := NewService(Config{NamespaceSecret: make([]byte, minSecretBytes), Now: live.DatabaseTime}, pool, papers, silent{})
-	check.NoError(t, err)
-	return service
+	testkit.Exec(t, b.pool, "CREATE FUNCTION clock.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS 'SELECT at FROM clock.reading'")
+	leases := testkit.Open(t, b.pool.Config().ConnString()+"&search_path=clock,public,pg_catalog") // each lease has its own connection
+	pods := map[string]*Service{}
+	for name, difference := range ahead {
+		live := directory.New(directory.Config{Clock: func() directory.Reading {
+			now := b.time.Load().Add(difference)
+			return directory.Reading{Monotonic: time.Duration(now.UnixNano()), Wall: now}
+		}}, leases)
+		t.Cleanup(live.Close)
+		testkit.Run(t, live.Run)
+		testkit.Eventually(t, "the pod has a lease", live.Leased)
+		service, err := NewService(Config{
+			NamespaceSecret: make([]byte, minSecretBytes), Now: live.DatabaseTime, BatchTimeout: testkit.Patience,
+		}, b.pool, b.shelf, b)
+		check.NoError(t, err)
+		t.Cleanup(service.Close)
+		pods[name] = service
+	}
+	return pods
 }
-
-// silent is a Notifier that notifies no worker.
-type silent struct{}
-
-func (silent) Notify(...uuid.UUID) {}
 
 // TestAttemptHasTheTimesOfTheDatabase: pods whose clocks are a minute or a day wrong decide as one with the right clock.
 func TestAttemptHasTheTimesOfTheDatabase(t *testing.T) {
 	t.Parallel()
-	const (
-		duration = minutes * time.Minute
-		// tolerance is what a busy machine and a slow renewal can add, far below a clock's error.
-		tolerance = 20 * time.Second
-	)
-	pool, papers := testkit.Database(t), newShelf(testExam)
-	papers.publish(testExam, testPaper, minutes, markingtest.EveryKind())
-	pods := map[string]*Service{}
-	for name, ahead := range map[string]time.Duration{
-		"right": 0, "ahead": time.Minute, "behind": -time.Minute, "a day ahead": 25 * time.Hour, "a day behind": -25 * time.Hour,
-	} {
-		pods[name] = podWithClock(t, pool, papers, ahead)
-	}
+	const duration = minutes * time.Minute
+	b := newBench(t)
+	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
+	pods := b.podsWithClocks(t, map[string]time.Duration{
+		"ahead": time.Minute, "behind": -time.Minute, "a day ahead": 25 * time.Hour, "a day behind": -25 * time.Hour,
+	})
 	for name, c := range map[string]struct {
 		opens, submits string
 		after          time.Duration // how long after opening the attempt is submitted
 		late           bool
 	}{
-		"in the grace, submitted ahead":         {"right", "ahead", duration + grace/2, false},
-		"in the grace, opened behind":           {"behind", "right", duration + grace/2, false},
-		"in the grace, opened ahead":            {"ahead", "right", duration + grace/2, false},
-		"in time, from behind to ahead":         {"behind", "ahead", duration - time.Minute, false},
-		"in time, a day apart":                  {"a day behind", "a day ahead", time.Minute, false},
-		"in time, a day apart the other way":    {"a day ahead", "a day behind", time.Minute, false},
-		"late, opened ahead":                    {"ahead", "right", duration + 2*grace, true},
-		"late, submitted behind":                {"right", "behind", duration + 2*grace, true},
-		"late, and accepted by a pod far ahead": {"right", "a day ahead", duration + time.Hour, true},
+		"in the grace, opened behind and submitted ahead": {"behind", "ahead", duration + grace/2, false},
+		"late, opened ahead and submitted behind":         {"ahead", "behind", duration + 3*grace/2, true},
+		"late, and accepted by a pod far ahead":           {"a day behind", "a day ahead", duration + time.Hour, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			who := keys.Identity{KeyID: uuid.New(), FamilyID: uuid.New(), AccountID: uuid.New()}
 			opened, err := pods[c.opens].Open(t.Context(), who, OpenRequest{ExamKey: testExam, PaperID: testPaper, Limit: 1})
 			check.NoError(t, err)
-			testkit.Exec(t, pool, "UPDATE attempts SET opened_at = opened_at - $2::interval, expires_at = expires_at - $2::interval WHERE id = $1",
+			testkit.Exec(t, b.pool, "UPDATE attempts SET opened_at = opened_at - $2::interval, expires_at = expires_at - $2::interval WHERE id = $1",
 				opened.AttemptID, c.after)
 			result, err := pods[c.submits].Submit(t.Context(), who, submission1(opened, ""))
 			check.NoError(t, err)
-			got := result.Feedback
-			wantState := StateSubmitted
+			got, state, overtime := result.Feedback, StateSubmitted, time.Duration(0)
 			if c.late {
-				wantState = StateExpired
+				state, overtime = StateExpired, c.after-duration
 			}
-			if got.Late != c.late || State(got.Status) != wantState {
-				t.Errorf("state %s, late %v, want %s, %v", got.Status, got.Late, wantState, c.late)
+			if got.Late != c.late || State(got.Status) != state {
+				t.Errorf("state %s, late %v, want %s, %v", got.Status, got.Late, state, c.late)
 			}
-			if took := time.Duration(got.DurationSec) * time.Second; (took - c.after).Abs() > tolerance {
-				t.Errorf("it took %s, want %s", took, c.after)
-			}
-			if over := time.Duration(got.OvertimeSec) * time.Second; c.late && (over-(c.after-duration)).Abs() > tolerance {
-				t.Errorf("%s over time, want %s", over, c.after-duration)
-			}
+			check.Equal(t, time.Duration(got.DurationSec)*time.Second, c.after, "time that it took")
+			check.Equal(t, time.Duration(got.OvertimeSec)*time.Second, overtime, "time over the limit")
 		})
 	}
 }

@@ -74,7 +74,7 @@ func (b *bench) pod(t *testing.T) *Service {
 	t.Helper()
 	service, err := NewService(Config{
 		NamespaceSecret: []byte("a secret of thirty-two characters"), Now: func() time.Time { return *b.time.Load() },
-		BatchTimeout: 2 * time.Minute, // longer than a test holds a lock that batches wait for
+		BatchTimeout: testkit.Patience,
 	}, b.pool, b.shelf, b)
 	check.NoError(t, err)
 	t.Cleanup(service.Close)

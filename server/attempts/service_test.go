@@ -2,22 +2,18 @@ package attempts
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/sync/errgroup"
 
 	"examprep.dev/server/attempts/marking"
 	"examprep.dev/server/attempts/marking/markingtest"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
 
@@ -242,70 +238,6 @@ func TestAnAbandonedAttemptIsRecordedWithoutEvents(t *testing.T) {
 	}
 }
 
-func TestSixtyFourSubmissionsAtOnceWriteOnce(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
-	who := b.someone(t)
-	opened := b.open(t, who, "ann")
-	const racers = 64
-	results := make([]string, racers)
-	var first atomic.Int64
-	var race errgroup.Group
-	for i := range racers {
-		race.Go(func() error {
-			result, err := b.Submit(context.WithoutCancel(t.Context()), who, submission1(opened, "ann"))
-			if err == nil && !result.Repeated {
-				first.Add(1)
-			}
-			body, _ := json.Marshal(result.Feedback) //nolint:musttag // the texts of two results are compared
-			results[i] = string(body)
-			return err
-		})
-	}
-	check.NoError(t, race.Wait())
-	if different := len(slices.Compact(results)); first.Load() != 1 || different != 1 {
-		t.Errorf("%d wrote, with %d different answers", first.Load(), different)
-	}
-	if events := b.bodies(t, who.AccountID); len(events["mock_attempt.submitted"]) != 1 || len(events["mock_attempt.scored"]) != 1 {
-		t.Errorf("events: %v", events)
-	}
-}
-
-func TestOfDifferentSubmissionsAtOnceOneWins(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
-	who := b.someone(t)
-	opened := b.open(t, who, "")
-	var won, lost atomic.Int64
-	var race errgroup.Group
-	for i := range 32 {
-		race.Go(func() error {
-			_, err := b.Submit(t.Context(), who, SubmitRequest{
-				ExamKey: testExam, AttemptID: opened.AttemptID, Answers: []marking.Answer{{Key: "1:1", Value: markingtest.Letters()[i%4]}},
-			})
-			var refused *Error
-			switch {
-			case err == nil:
-				won.Add(1)
-			case errors.As(err, &refused) && refused.Code == CodeAlreadySubmitted:
-				lost.Add(1)
-			default:
-				return err
-			}
-			return nil
-		})
-	}
-	check.NoError(t, race.Wait())
-	if won.Load() != 8 || lost.Load() != 24 {
-		t.Errorf("%d answered with the result, %d refused", won.Load(), lost.Load())
-	}
-	if events := b.bodies(t, who.AccountID); len(events["mock_attempt.scored"]) != 1 {
-		t.Errorf("events: %v", events)
-	}
-}
-
 func TestAnAttemptKeepsTheRevisionItOpened(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -408,16 +340,12 @@ func TestAnAttemptThatWasCalledClosedStaysClosed(t *testing.T) {
 		_, err := b.Submit(t.Context(), who, submission1(opened, "ann"))
 		inTime <- err
 	}()
-	select {
-	case <-slow.entered:
-	case err := <-inTime:
-		t.Fatalf("answered without a look at the answer key: %v", err)
-	}
+	testkit.Receive(t, slow.entered, "the submission looks at the answer key")
 	b.advance(time.Second)
 	_, err := b.Submit(t.Context(), who, submission1(opened, "ann"))
 	wantCode(t, err, CodeAttemptClosed)
 	leave()
-	wantCode(t, <-inTime, CodeAttemptClosed)
+	wantCode(t, testkit.Receive(t, inTime, "the submission in time is answered"), CodeAttemptClosed)
 	if events := b.bodies(t, who.AccountID); len(events) != 0 {
 		t.Errorf("events: %v", events)
 	}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,8 +46,8 @@ type apiFlags struct {
 	sessionLifetime  time.Duration
 }
 
-func newAPI() *cobra.Command {
-	var flags apiFlags
+func newAPI(program Program) *cobra.Command {
+	flags := apiFlags{processFlags: processFlags{program: program}}
 	cmd := &cobra.Command{
 		Use:   "api",
 		Short: "Serve the HTTP interface",
@@ -115,10 +116,12 @@ func (f *apiFlags) parse() (apiSettings, error) {
 		return settings, &usageError{err}
 	}
 	cache := uint64(settings.memory.Cache)
-	settings.cache = read.SnapshotConfig{PaperCacheBytes: cache / 5 * 4, KeyCacheBytes: cache / 5}
+	settings.cache = read.SnapshotConfig{PaperCacheBytes: cache / 5 * 4, KeyCacheBytes: cache / 5, LoadTimeout: f.program.StoreTimeout}
+	timeout := f.program.RequestTimeout
 	settings.http = httpapi.Config{
 		MaxConnections: settings.memory.Connections, MaxBodyMemory: int(settings.memory.Bodies), CompressedBytes: int(settings.memory.Compressed),
 		TrustedProxies: proxies, MaxConnectionsPerAddress: f.mostOfAddress, TrustTraceparent: f.trustTraceparent,
+		ReadTimeout: timeout, HandleTimeout: timeout, WriteTimeout: timeout, IdleTimeout: timeout,
 		DrainDelay: f.drainDelay, ShutdownGrace: f.shutdownGrace - f.drainDelay - cutTime,
 	}
 	return settings, require("redis-url", f.redisURL)
@@ -132,7 +135,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 		return err
 	}
 	settings.memory.Log(p.logger)
-	gateClient, err := redisurl.Open(flags.redisURL, ratelimit.ClientOptions)
+	gateClient, err := redisurl.Open(flags.redisURL, flags.program.limiterOptions)
 	if err != nil {
 		return &usageError{err}
 	}
@@ -155,7 +158,10 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	}
 	defer func() { _ = wakeClient.Close() }()
 	notifier := webhooks.NewNotifier(wakeClient, p.installation.RedisPrefix(), p.logger)
-	meter := usage.NewMeter(background, usage.MeterConfig{Interval: meterInterval, RollUpAge: rollUpAge, Registerer: p.registry})
+	meter := usage.NewMeter(background, usage.MeterConfig{
+		Interval: meterInterval, RollUpAge: rollUpAge, Registerer: p.registry,
+		FlushTimeout: flags.program.StoreTimeout, LastFlushTime: flags.program.StoreTimeout,
+	})
 	// The meter writes its counts while the front drains, because little time is left at the very end.
 	stopHastening := context.AfterFunc(ctx, meter.RequestFlush)
 	defer stopHastening()
@@ -167,6 +173,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	papers := attempts.NewPapers(snapshot)
 	service, err := attempts.NewService(attempts.Config{ //nolint:contextcheck // batches outlast their callers
 		NamespaceSecret: settings.secret, Now: guard.live.DatabaseTime, Bulkhead: bulkhead, Registerer: p.registry,
+		BatchTimeout: flags.program.StoreTimeout,
 	}, p.pool, papers, notifier)
 	if err != nil {
 		return err
@@ -204,14 +211,23 @@ func (p *process) openGate(pool *pgxpool.Pool, directoryBytes int64, rdb redis.U
 	prefix := p.installation.RedisPrefix()
 	live := directory.New(directory.Config{
 		Budget: int(directoryBytes), BudgetSetting: "--key-directory-mib", Board: directory.NewRedisBoard(rdb, prefix),
-		Registerer: p.registry, Logger: p.logger,
+		Timings: p.flags.program.Timings, Registerer: p.registry, Logger: p.logger,
 	}, pool)
-	limiter := ratelimit.New(ratelimit.Config{Prefix: prefix, Pods: live.Pods, Registerer: p.registry, Logger: p.logger}, rdb)
+	limiter := ratelimit.New(ratelimit.Config{
+		Prefix: prefix, Pods: live.Pods, CallTimeout: p.flags.program.StoreTimeout, Registerer: p.registry, Logger: p.logger,
+	}, rdb)
 	gates, err := gate.New(gate.Config{OnUse: used, Registerer: p.registry}, live, limiter)
 	if err != nil {
 		return nil, err
 	}
 	return &guard{gate: gates, live: live, limiter: limiter}, nil
+}
+
+// limiterOptions are the options of the rate limiter's client.
+func (p Program) limiterOptions(o *redis.UniversalOptions) {
+	ratelimit.ClientOptions(o)
+	o.DialTimeout, o.PoolTimeout = cmp.Or(p.StoreTimeout, o.DialTimeout), cmp.Or(p.StoreTimeout, o.PoolTimeout)
+	o.ReadTimeout, o.WriteTimeout = cmp.Or(p.StoreTimeout, o.ReadTimeout), cmp.Or(p.StoreTimeout, o.WriteTimeout)
 }
 
 func (g *guard) close() {

@@ -30,22 +30,23 @@ func startAPI(t *testing.T, i *installation) *apiPod {
 	health := testkit.FreeAddress(t)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	log := &addressLog{found: make(chan string, 1)}
-	root := newRoot()
+	root := newRoot(patient())
 	root.SetArgs(append([]string{
 		"api", "--environment", "sandbox", "--listen", "127.0.0.1:0", "--health-listen", health, "--metrics-listen", "127.0.0.1:0",
 		"--namespace-secret", base64.StdEncoding.EncodeToString(make([]byte, 32)), "--redis-url", testkit.RedisURL(t),
+		"--shutdown-grace", testkit.Patience.String(),
 	}, i.flags...))
 	root.SetErr(log)
 	done := make(chan error, 1)
 	go func() { done <- root.ExecuteContext(ctx) }()
-	pod := &apiPod{stop: sync.OnceValue(func() error { cancel(); return <-done })}
+	pod := &apiPod{stop: sync.OnceValue(func() error { cancel(); return testkit.Receive(t, done, "the API ends") })}
 	t.Cleanup(func() { _ = pod.stop() })
 	select {
 	case pod.address = <-log.found:
 	case err := <-done:
 		done <- err
 		t.Fatalf("the API ended: %v", err)
-	case <-time.After(20 * time.Second):
+	case <-time.After(testkit.Patience):
 		t.Fatal("the API never served")
 	}
 	testkit.Eventually(t, "the API is ready", func() bool { return testkit.Answers(health, "/readyz") })
@@ -94,7 +95,7 @@ func TestProcessRefusesADatabaseOfAnotherBuild(t *testing.T) {
 	i := newInstallation(t)
 	testkit.Exec(t, i.pool, "UPDATE installation SET migrations = '0123456789abcdef'")
 	for _, process := range []string{"api", "worker", "operator"} {
-		root := newRoot()
+		root := newRoot(patient())
 		root.SetArgs(append([]string{process, "--environment", "sandbox"}, i.flags...))
 		root.SetErr(io.Discard)
 		err := root.ExecuteContext(t.Context())

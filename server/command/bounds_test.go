@@ -11,6 +11,7 @@ import (
 )
 
 func TestAProcessHasTheConnectionsThatItIsGiven(t *testing.T) {
+	t.Parallel()
 	s := newEnv(t)
 	s.Env = append(s.Env, "EXAMPREP_POOL_MAX_CONNS=7")
 	for _, args := range [][]string{{"api", "--listen=127.0.0.1:0"}, {"worker"}} {
@@ -23,6 +24,7 @@ func TestAProcessHasTheConnectionsThatItIsGiven(t *testing.T) {
 }
 
 func TestAnAPIPodCachesAsMuchAsItIsGiven(t *testing.T) {
+	t.Parallel()
 	s := newEnv(t)
 	s.Env = append(s.Env, "EXAMPREP_CACHE_MIB=50")
 	pod := s.start("api", "--listen=127.0.0.1:0")
@@ -40,7 +42,7 @@ func TestAnAPIPodCachesAsMuchAsItIsGiven(t *testing.T) {
 func TestNumbersThatLeaveNothingToWorkWithAreRefused(t *testing.T) {
 	t.Setenv("EXAMPREP_POOL_MAX_CONNS", "0")
 	var errors strings.Builder
-	code := Execute([]string{"worker", "--environment=sandbox", "--database-url=postgres://nowhere/none"}, strings.NewReader(""), io.Discard, &errors)
+	code := patient().Execute([]string{"worker", "--environment=sandbox", "--database-url=postgres://nowhere/none"}, strings.NewReader(""), io.Discard, &errors)
 	if code != 2 || !strings.Contains(errors.String(), "--pool-max-conns") {
 		t.Errorf("no connections: exit code %d, %s", code, errors.String())
 	}

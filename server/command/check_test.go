@@ -10,7 +10,7 @@ import (
 
 func runCheck(args ...string) (code int, stdout, stderr string) {
 	var out, errors bytes.Buffer
-	code = Execute(append([]string{"check"}, args...), strings.NewReader(""), &out, &errors)
+	code = patient().Execute(append([]string{"check", "--timeout", testkit.Patience.String()}, args...), strings.NewReader(""), &out, &errors)
 	return code, out.String(), errors.String()
 }
 
@@ -34,7 +34,7 @@ func TestACheckOpensAndSubmitsARealPaper(t *testing.T) {
 	}
 
 	var out, failed bytes.Buffer
-	if code := Execute([]string{"content", "publish", "--database-url", i.flags[1], "../../config/samples"}, strings.NewReader(""), &out, &failed); code != 0 {
+	if code := patient().Execute([]string{"content", "publish", "--database-url", i.flags[1], "../../config/samples"}, strings.NewReader(""), &out, &failed); code != 0 {
 		t.Fatalf("publish: exit code %d: %s", code, failed.String())
 	}
 	testkit.Eventually(t, "a paper is opened and submitted", func() bool {
@@ -44,7 +44,7 @@ func TestACheckOpensAndSubmitsARealPaper(t *testing.T) {
 }
 
 func TestACheckOfNothingFails(t *testing.T) {
-	if code, _, failed := runCheck("--url=http://127.0.0.1:1/v1", "--timeout=5s"); code != 1 || !strings.Contains(failed, "401") {
+	if code, _, failed := runCheck("--url=http://127.0.0.1:1/v1", "--timeout=1s"); code != 1 || !strings.Contains(failed, "401") {
 		t.Errorf("nobody listens: exit code %d, %s", code, failed)
 	}
 	if code, _, failed := runCheck(); code != 2 || !strings.Contains(failed, "--url") {

@@ -61,7 +61,7 @@ func newDeveloper(
 	if err != nil {
 		return nil, err
 	}
-	store := keys.NewStore(p.pool, directory.NewAuthor(background, directory.AuthorConfig{}))
+	store := keys.NewStore(p.pool, directory.NewAuthor(background, directory.AuthorConfig{Timings: flags.program.Timings}))
 	signedIn := sessions.NewStore(p.pool, secret, flags.sessionIdle, flags.sessionLifetime, time.Now)
 	return &developer.Deps{
 		SignIn: sessions.NewSignIn(flags.provider, secret, store, signedIn), Sessions: signedIn, Keys: store,

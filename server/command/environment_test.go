@@ -12,7 +12,7 @@ import (
 func stderrOf(t *testing.T, args ...string) []string {
 	t.Helper()
 	var stderr strings.Builder
-	if code := Execute(args, strings.NewReader(""), io.Discard, &stderr); code != 2 {
+	if code := patient().Execute(args, strings.NewReader(""), io.Discard, &stderr); code != 2 {
 		t.Fatalf("examprep %v: exit code %d, want 2: %s", args, code, stderr.String())
 	}
 	return strings.Split(strings.TrimSpace(stderr.String()), "\n")
@@ -63,7 +63,7 @@ func TestCommandWithoutLogWarnsOnStandardError(t *testing.T) {
 }
 
 func TestOnlyVariablesOfNoCommandAreUnknown(t *testing.T) {
-	known := flagVariables(newRoot())
+	known := flagVariables(newRoot(patient()))
 	// The kubelet sets these for a Service examprep-api.
 	const kubelet = "EXAMPREP_API_SERVICE_HOST=10.0.0.1 EXAMPREP_API_SERVICE_PORT=80 EXAMPREP_API_SERVICE_PORT_HTTP=80 EXAMPREP_API_PORT=tcp://10.0.0.1:80 " +
 		"EXAMPREP_API_PORT_80_TCP=tcp://10.0.0.1:80 EXAMPREP_API_PORT_80_TCP_ADDR=10.0.0.1"
@@ -87,7 +87,7 @@ func TestOnlyVariablesOfNoCommandAreUnknown(t *testing.T) {
 }
 
 func TestSuggestionsAreVariablesWithSimilarNames(t *testing.T) {
-	known := flagVariables(newRoot())
+	known := flagVariables(newRoot(patient()))
 	for name, want := range map[string]string{
 		"EXAMPREP_LOGLEVEL":     "EXAMPREP_LOG_LEVEL",
 		"EXAMPREP_LOG_LVEL":     "EXAMPREP_LOG_LEVEL",

@@ -34,6 +34,7 @@ func parseEnvironment(value string) (postgres.Environment, error) {
 
 // processFlags are the settings that api, worker and operator share. The operator has no redisURL.
 type processFlags struct {
+	program                     Program
 	databaseURL, redisURL       string
 	environment                 string
 	poolMaxConns                int32

@@ -11,7 +11,7 @@ import (
 )
 
 func TestGoldenFlags(t *testing.T) {
-	golden.Compare(t, "flags", commandLines(newRoot(), ""))
+	golden.Compare(t, "flags", commandLines(newRoot(patient()), ""))
 }
 
 func commandLines(cmd *cobra.Command, parents string) []string {

@@ -27,13 +27,13 @@ import (
 )
 
 func TestGoldenMetricsOfTheAPI(t *testing.T) {
-	flags := apiFlags{listen: "127.0.0.1:0", namespaceSecret: namespaceSecret}
+	flags := apiFlags{processFlags: processFlags{program: patient()}, listen: "127.0.0.1:0", namespaceSecret: namespaceSecret}
 	p := wire(t, "api", &flags.processFlags, func(ctx context.Context, p *process) error { return runAPI(ctx, p, &flags) }, nil)
 	golden.Compare(t, "metrics-api", describeMetrics(t, p.registry))
 }
 
 func TestGoldenMetricsOfTheWorker(t *testing.T) {
-	flags := workerFlags{encryptionKeys: encryptionKeys, retention: webhooks.DefaultRetention}
+	flags := workerFlags{processFlags: processFlags{program: patient()}, encryptionKeys: encryptionKeys, retention: webhooks.DefaultRetention}
 	p := wire(t, "worker", &flags.processFlags, func(ctx context.Context, p *process) error { return runWorker(ctx, p, &flags) }, nil)
 	golden.Compare(t, "metrics-worker", describeMetrics(t, p.registry))
 }
@@ -54,7 +54,7 @@ func TestGoldenMetricsOfTheOperator(t *testing.T) {
 	}
 	space := clustertest.Namespace(t)
 	flags := operatorFlags{
-		encryptionKeys: encryptionKeys, kubeconfig: kubeconfig(t, clustertest.Config(t)), watchNamespaces: []string{space},
+		processFlags: processFlags{program: patient()}, encryptionKeys: encryptionKeys, kubeconfig: kubeconfig(t, clustertest.Config(t)), watchNamespaces: []string{space},
 	}
 	// The metric of resources that are not Ready has a type only while there is one.
 	refused := &v1alpha1.WebhookEndpoint{}
@@ -121,7 +121,7 @@ func wire(
 		return err == nil && answer.Body.Close() == nil && (done == nil || done(p))
 	})
 	stop()
-	check.NoError(t, <-ended)
+	check.NoError(t, testkit.Receive(t, ended, name+" ends"))
 	return p
 }
 

@@ -27,9 +27,12 @@ type neighbour struct {
 	pods    []*testkit.Pod
 }
 
+// allowance is that of each key of a neighbour.
+const allowance = 1000
+
 // TestInstallationsThatShareARedisNeverMeet runs real processes of two installations on one logical database of Redis.
 func TestInstallationsThatShareARedisNeverMeet(t *testing.T) {
-	stages := []*env{newEnv(t), newEnv(t)}
+	stages := []*env{newEnvIn(t, searchedDatabase), newEnvIn(t, searchedDatabase)}
 	cache := testkit.OpenRedis(t, stages[0].Cache, nil)
 	before := namesIn(t, cache)
 	one, two := newNeighbour(t, stages[0]), newNeighbour(t, stages[1])
@@ -46,12 +49,20 @@ func TestInstallationsThatShareARedisNeverMeet(t *testing.T) {
 	for range 40 {
 		one.remaining()
 	}
-	if drained, full := one.remaining(), two.remaining(); full != 119 || drained >= full {
+	if drained, full := one.remaining(), two.remaining(); full != allowance-1 || drained > full-30 {
 		t.Errorf("the same key in both: %d tokens left here after 41 requests, %d there after one", drained, full)
 	}
 
 	for range 40 {
 		two.remaining() // pods delete full buckets
+	}
+	one.Run(t, "keys", "revoke", one.key[:keys.PrefixLength])
+	for _, c := range []struct {
+		at   *neighbour
+		want int
+	}{{one, http.StatusUnauthorized}, {two, http.StatusOK}} {
+		status, _ := c.at.send("GET", examPath+"/overview", "", nil)
+		check.Equal(t, status, c.want, "status of the same key in both after its revocation in the first (there: %t)", c.at == one)
 	}
 	names := namesIn(t, cache)
 	stop(slices.Concat(one.pods, two.pods))
@@ -112,10 +123,11 @@ func namesBelongToOne(t *testing.T, before, now []string, installations ...*neig
 
 func newNeighbour(t *testing.T, s *env) *neighbour {
 	t.Helper()
+	s.defaultTier(allowance)
 	pool := testkit.Open(t, s.Database)
 	catalogtest.Publish(t, pool, catalogtest.Exam(privateExam, "Private exam", "B"))
 	n := &neighbour{client: &client{
-		env: s, pool: pool, address: testkit.FreeAddress(t), statuses: map[int]int{}, key: s.newKey(), learner: "anna",
+		env: s, pool: pool, address: testkit.FreeAddress(t), statuses: map[int]int{}, key: s.newKey(canary), learner: "anna",
 	}}
 	s.registerReceiver(pool)
 	account := testkit.Get[uuid.UUID](t, pool, "SELECT id FROM accounts WHERE name = $1", canary)
@@ -135,14 +147,14 @@ func newNeighbour(t *testing.T, s *env) *neighbour {
 // adopt gives a new key of one installation to another as well, as a copy of the database would, and waits for its pods.
 func adopt(t *testing.T, from, to *neighbour) {
 	t.Helper()
-	from.key = from.newKey()
+	from.key = from.newKey(canary)
 	var id, family uuid.UUID
 	var prefix string
 	var hash []byte
 	check.NoError(t, from.pool.QueryRow(t.Context(), "SELECT id, family_id, prefix, hash FROM api_keys ORDER BY id DESC LIMIT 1").Scan(&id, &family, &prefix, &hash))
 	testkit.Exec(t, to.pool, `INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
 		SELECT $1, a.id, $2, $3, $4 FROM accounts a WHERE a.name = $5`, id, family, prefix, hash, canary)
-	to.Run(t, "keys", "tier", prefix, keys.DefaultTier)
+	check.NoError(t, to.store.SetTier(t.Context(), prefix, keys.DefaultTier)) // returns when each pod has the key
 	to.key = from.key
 }
 

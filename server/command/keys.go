@@ -22,6 +22,7 @@ import (
 
 // keysFlags are the settings of every keys command.
 type keysFlags struct {
+	timings     directory.Timings
 	databaseURL string
 	output      output
 }
@@ -31,13 +32,13 @@ func (f *keysFlags) register(cmd *cobra.Command) {
 	f.output.register(cmd)
 }
 
-func newKeys() *cobra.Command {
+func newKeys(timings directory.Timings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keys",
 		Short: "Accounts, API keys and tiers, for administrators",
 		Long:  "The first key, and the way in when signing in is broken. A key is shown once; only its hash is stored.",
 	}
-	cmd.AddCommand(newKeysCreate(), newKeysRevoke(), newKeysTier(), newKeysList())
+	cmd.AddCommand(newKeysCreate(timings), newKeysRevoke(timings), newKeysTier(timings), newKeysList(timings))
 	return cmd
 }
 
@@ -72,8 +73,8 @@ func newListedKey(key keys.Summary) listedKey {
 	}
 }
 
-func newKeysCreate() *cobra.Command {
-	var flags keysFlags
+func newKeysCreate(timings directory.Timings) *cobra.Command {
+	flags := keysFlags{timings: timings}
 	var request keys.NewKey
 	var expiresIn time.Duration
 	cmd := &cobra.Command{
@@ -113,8 +114,8 @@ func newKeysCreate() *cobra.Command {
 	return cmd
 }
 
-func newKeysRevoke() *cobra.Command {
-	var flags keysFlags
+func newKeysRevoke(timings directory.Timings) *cobra.Command {
+	flags := keysFlags{timings: timings}
 	cmd := &cobra.Command{
 		Use:   "revoke KEY_PREFIX",
 		Short: "Revoke a key: when this command has ended no pod accepts it",
@@ -136,8 +137,8 @@ func newKeysRevoke() *cobra.Command {
 	return cmd
 }
 
-func newKeysTier() *cobra.Command {
-	var flags keysFlags
+func newKeysTier(timings directory.Timings) *cobra.Command {
+	flags := keysFlags{timings: timings}
 	cmd := &cobra.Command{
 		Use:   "tier KEY_PREFIX TIER",
 		Short: "Put a key on a rate tier",
@@ -159,8 +160,8 @@ func newKeysTier() *cobra.Command {
 	return cmd
 }
 
-func newKeysList() *cobra.Command {
-	var flags keysFlags
+func newKeysList(timings directory.Timings) *cobra.Command {
+	flags := keysFlags{timings: timings}
 	var account string
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -221,7 +222,7 @@ func (f *keysFlags) withStore(ctx context.Context, use func(context.Context, *ke
 	if _, err := postgres.ReadInstallation(ctx, pool, ""); err != nil {
 		return err
 	}
-	return use(audit.WithActor(ctx, administrator()), keys.NewStore(pool, directory.NewAuthor(pool, directory.AuthorConfig{})))
+	return use(audit.WithActor(ctx, administrator()), keys.NewStore(pool, directory.NewAuthor(pool, directory.AuthorConfig{Timings: f.timings})))
 }
 
 // administrator is the actor in the audit table: the operating system's user and the host. A user without a name, as in a

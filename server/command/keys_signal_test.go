@@ -61,20 +61,22 @@ func (l *keyLoad) next(key string) {
 }
 
 // TestRevocationHoldsWhilePodsAreStoppedAndEnd revokes keys under load while an API pod is stopped by SIGSTOP, ends by SIGTERM, and
-// is killed.
+// is killed. All have production's time limits.
 func TestRevocationHoldsWhilePodsAreStoppedAndEnd(t *testing.T) {
+	testkit.Soak(t)
 	s := newEnv(t)
+	s.Env = append(s.Env, asCommand+"="+asProduction)
 	pool := testkit.Open(t, s.Database)
-	store := keys.NewStore(pool, directory.NewAuthor(pool, directory.AuthorConfig{}))
+	s.store = keys.NewStore(pool, directory.NewAuthor(pool, directory.AuthorConfig{}))
 	endless := keys.TierSpec{Name: keys.DefaultTier, Requests: 1_000_000, Period: time.Second}
-	check.NoError(t, store.ApplyTier(t.Context(), endless))
-	l := &keyLoad{t: t, client: &http.Client{Timeout: 20 * time.Second}}
+	check.NoError(t, s.store.ApplyTier(t.Context(), endless))
+	l := &keyLoad{t: t, client: &http.Client{Timeout: testkit.Patience}}
 	for range 4 {
 		l.pods = append(l.pods, s.start("api"))
 	}
 	l.pods[3].MayFail = true // it is killed
 	defer stop(l.pods)
-	first := s.NewKey(t, "acme")
+	first := s.newKey("acme")
 	l.key.Store(&revokedKey{text: first})
 	end := make(chan struct{})
 	var workers sync.WaitGroup
@@ -95,7 +97,7 @@ func TestRevocationHoldsWhilePodsAreStoppedAndEnd(t *testing.T) {
 	}
 	revoke := func() {
 		key := l.key.Load()
-		testkit.Eventually(t, "the revocation is confirmed", func() bool { return store.Revoke(t.Context(), uuid.Nil, key.text[:keys.PrefixLength]) == nil })
+		check.NoErrorf(t, s.store.Revoke(t.Context(), uuid.Nil, key.text[:keys.PrefixLength]), "the revocation is not confirmed")
 		key.answered.Store(true)
 	}
 	l.next(first)
@@ -105,17 +107,17 @@ func TestRevocationHoldsWhilePodsAreStoppedAndEnd(t *testing.T) {
 	late := make(chan int, 1)
 	go func() { late <- l.get(l.pods[1]) }()
 	signal(1, syscall.SIGCONT)
-	if status := <-late; status != http.StatusUnauthorized && status != http.StatusServiceUnavailable {
+	if status := testkit.Receive(t, late, "the pod that was stopped answers"); status != http.StatusUnauthorized && status != http.StatusServiceUnavailable {
 		t.Errorf("the pod that was stopped answers a revoked key with %d", status)
 	}
 
-	l.next(s.NewKey(t, "acme"))
+	l.next(s.newKey("acme"))
 	ended := make(chan struct{})
 	go func() { defer close(ended); l.pods[2].Stop() }()
 	revoke()
-	<-ended
+	testkit.Receive(t, ended, "the pod ends")
 
-	l.next(s.NewKey(t, "acme"))
+	l.next(s.newKey("acme"))
 	signal(3, syscall.SIGKILL)
 	revoke()
 	for i, pod := range l.pods[:2] {

@@ -18,7 +18,7 @@ type installation struct {
 
 func newInstallation(t *testing.T) *installation {
 	t.Helper()
-	url := testkit.DatabaseURL(t)
+	url := testkit.DatabaseURL(t) + connectTimeout()
 	pool := testkit.Open(t, url)
 	return &installation{pool: pool, flags: []string{"--database-url", url}}
 }
@@ -27,7 +27,7 @@ func (i *installation) execute(t *testing.T, args ...string) map[string]any {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	args = append(append(args, "-o", "json"), i.flags...)
-	if code := Execute(args, strings.NewReader(""), &stdout, &stderr); code != 0 {
+	if code := patient().Execute(args, strings.NewReader(""), &stdout, &stderr); code != 0 {
 		t.Fatalf("%v: exit code %d: %s", args, code, stderr.String())
 	}
 	var printed map[string]any
@@ -36,6 +36,7 @@ func (i *installation) execute(t *testing.T, args ...string) map[string]any {
 }
 
 func TestKeyCommandsAreRecordedAsAnAdministrators(t *testing.T) {
+	t.Parallel()
 	i := newInstallation(t)
 	first, _ := i.execute(t, "keys", "create", "--account", "acme", "--name", "ci")["key_prefix"].(string)
 	i.execute(t, "keys", "tier", first, "default")

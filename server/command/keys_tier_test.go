@@ -17,12 +17,13 @@ import (
 // TestKeysTierIsInEffectWhenTheCommandEnds: the gate of a pod that serves the key meanwhile applies the tier from then on,
 // and the rule's again when the tier is taken away.
 func TestKeysTierIsInEffectWhenTheCommandEnds(t *testing.T) {
+	t.Parallel()
 	i := newInstallation(t)
 	rdb, _ := testkit.Redis(t)
 	installation, err := postgres.ReadInstallation(t.Context(), i.pool, postgres.Sandbox)
 	check.NoError(t, err)
 	pod := gatetest.Start(t, i.pool, rdb, gatetest.Config{Prefix: installation.RedisPrefix()})
-	store := keys.NewStore(i.pool, directory.NewAuthor(i.pool, directory.AuthorConfig{}))
+	store := keys.NewStore(i.pool, directory.NewAuthor(i.pool, directory.AuthorConfig{Timings: patient().Timings}))
 	for _, tier := range []keys.TierSpec{
 		{Name: "gold", Requests: 1000, Period: time.Second}, {Name: "iron", Requests: 10, Period: time.Hour},
 	} {

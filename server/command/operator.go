@@ -39,8 +39,8 @@ type operatorFlags struct {
 	trusted         string
 }
 
-func newOperator() *cobra.Command {
-	var flags operatorFlags
+func newOperator(program Program) *cobra.Command {
+	flags := operatorFlags{processFlags: processFlags{program: program}}
 	cmd := &cobra.Command{
 		Use:   "operator",
 		Short: "Reconcile ExamContent, WebhookEndpoint and RateTier resources into Postgres",
@@ -96,12 +96,13 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 	manager, err := controllers.NewManager(cluster, controllers.Options{
 		WatchNamespaces: flags.watchNamespaces, LeaderElection: flags.leaderElect,
 		LeaderElectionNamespace: flags.leaderNamespace, LeaderElectionID: flags.leaderLease, Logger: p.logger, Shard: shard,
+		LeaseRenew: flags.program.LeaderTimeout, LeaseDuration: flags.program.LeaderTimeout * 3 / 2,
 		ShutdownGrace: max(flags.shutdownGrace-cutTime, flags.shutdownGrace/2), // the back parts need the rest
 	})
 	if err != nil {
 		return err
 	}
-	store := keys.NewStore(p.pool, directory.NewAuthor(p.pool, directory.AuthorConfig{}))
+	store := keys.NewStore(p.pool, directory.NewAuthor(p.pool, directory.AuthorConfig{Timings: flags.program.Timings}))
 	err = controllers.Setup(manager, controllers.Deps{
 		ClusterName: flags.clusterName, Tiers: store,
 		Publisher: catalog.NewPublisher(p.pool, p.installation.Environment).Trusting(verifiers),

@@ -66,6 +66,7 @@ func declare(t *testing.T, space string) *v1alpha1.ExamContent {
 }
 
 func TestOneTraceTellsOfAReconcileDownToItsStatements(t *testing.T) {
+	t.Parallel()
 	s, space := newEnv(t), clustertest.Namespace(t)
 	told := collect(t, s)
 	operator := s.startOperator(space)
@@ -98,6 +99,7 @@ func TestOneTraceTellsOfAReconcileDownToItsStatements(t *testing.T) {
 }
 
 func TestAReconcileThatIsNotDrawnHasNoSpans(t *testing.T) {
+	t.Parallel()
 	s, space := newEnv(t), clustertest.Namespace(t)
 	told := collect(t, s)
 	s.Env = append(s.Env, "OTEL_TRACES_SAMPLER=always_off")
@@ -113,6 +115,7 @@ func TestAReconcileThatIsNotDrawnHasNoSpans(t *testing.T) {
 
 // TestOperatorsOfTwoLeasesDoNotWaitForEachOther: two releases in one namespace, each with the lease that it was given.
 func TestOperatorsOfTwoLeasesDoNotWaitForEachOther(t *testing.T) {
+	t.Parallel()
 	s, space := newEnv(t), clustertest.Namespace(t)
 	// The other release takes care of nothing here: it is to lead, not to work.
 	one := s.startOperator(space, "--leader-lease", "one-operator.examprep.dev", "--shard-name", "other", "--shard-selector", "examprep.dev/shard=other")

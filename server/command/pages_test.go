@@ -60,7 +60,7 @@ func find(line string) (*cobra.Command, error) {
 	for i, word := range words {
 		words[i] = strings.NewReplacer("'", "", `"`, "").Replace(word)
 	}
-	cmd, rest, err := newRoot().Find(words[1:])
+	cmd, rest, err := newRoot(patient()).Find(words[1:])
 	if err != nil {
 		return nil, fmt.Errorf("find the command: %w", err)
 	}
@@ -108,7 +108,7 @@ func TestCommandLinesOnPagesAreValid(t *testing.T) {
 
 func TestEveryFlagNamesItsVariable(t *testing.T) {
 	for _, path := range []string{"api", "worker", "operator", "migrate"} {
-		cmd, _, err := newRoot().Find([]string{path})
+		cmd, _, err := newRoot(patient()).Find([]string{path})
 		check.NoError(t, err)
 		if flag := cmd.Flags().Lookup("environment"); !strings.HasSuffix(flag.Usage, "[EXAMPREP_ENVIRONMENT]") {
 			t.Errorf("%s --environment: usage %q does not name its variable", path, flag.Usage)
@@ -119,14 +119,14 @@ func TestEveryFlagNamesItsVariable(t *testing.T) {
 func TestAVariableStandsInForItsFlagAndAMistakeInItIsNamed(t *testing.T) {
 	t.Setenv("EXAMPREP_SHUTDOWN_GRACE", "soon")
 	var errors strings.Builder
-	check.Equal(t, Execute([]string{"worker"}, strings.NewReader(""), &errors, &errors), 2, "exit code")
+	check.Equal(t, patient().Execute([]string{"worker"}, strings.NewReader(""), &errors, &errors), 2, "exit code")
 	if !strings.Contains(errors.String(), "EXAMPREP_SHUTDOWN_GRACE") {
 		t.Errorf("%q does not name the variable", errors.String())
 	}
 	t.Setenv("EXAMPREP_SHUTDOWN_GRACE", "")
 	t.Setenv("EXAMPREP_ENVIRONMENT", "staging")
 	errors.Reset()
-	check.Equal(t, Execute([]string{"worker"}, strings.NewReader(""), &errors, &errors), 2, "exit code")
+	check.Equal(t, patient().Execute([]string{"worker"}, strings.NewReader(""), &errors, &errors), 2, "exit code")
 	if !strings.Contains(errors.String(), `"staging" is neither production nor sandbox`) {
 		t.Errorf("%q does not say what is wrong", errors.String())
 	}

@@ -10,9 +10,11 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
@@ -223,13 +225,19 @@ func (c *client) meetsTrouble() {
 	c.Redis.Cut(false)
 }
 
-// isLimited asks until it is refused.
+// isLimited asks with a key until its allowance is used up.
 func (c *client) isLimited() {
 	c.t.Helper()
-	testkit.Eventually(c.t, "the key's allowance is used up", func() bool {
-		status, _ := c.send("GET", examPath+"/mock-exams/history?learner_id="+url.QueryEscape(c.learner), "", nil)
-		return status == http.StatusTooManyRequests
-	})
+	const allowance = 3
+	check.NoError(c.t, c.store.ApplyTier(c.t.Context(), keys.TierSpec{Name: "small", Requests: allowance, Period: 24 * time.Hour}))
+	issued, err := c.store.Create(c.t.Context(), keys.NewKey{Account: canary, Tier: "small"})
+	check.NoError(c.t, err)
+	c.key = issued.Key
+	history := examPath + "/mock-exams/history?learner_id=" + url.QueryEscape(c.learner)
+	for range allowance {
+		c.must(http.StatusOK, "GET", history, "")
+	}
+	c.must(http.StatusTooManyRequests, "GET", history, "")
 }
 
 // leavesAnAttempt makes the sweep's work of whatever is open still.

@@ -48,13 +48,14 @@ var (
 // TestALearnerReferenceIsNowhere plays everything that a client can do with a learner reference, right and wrong,
 // against real processes, and then looks for it in all that they wrote, sent or keep.
 func TestALearnerReferenceIsNowhere(t *testing.T) {
-	s := newEnv(t)
+	s := newEnvIn(t, searchedDatabase)
+	s.defaultTier(1_000_000)
 	pool := testkit.Open(t, s.Database)
 	catalogtest.Publish(t, pool, catalogtest.Exam(privateExam, "Private exam", "B"))
 	c := &client{env: s, pool: pool, address: testkit.FreeAddress(t), statuses: map[int]int{}}
 	keys := make([]string, len(learnerReferences))
 	for i := range keys {
-		keys[i] = s.newKey()
+		keys[i] = s.newKey(canary)
 	}
 	s.registerReceiver(pool)
 	api := s.start("api", "--listen", c.address)
@@ -121,12 +122,6 @@ func mustHoldCanaries(t *testing.T, places map[string][]byte, attempts []string)
 		}
 	}
 	check.Equal(t, len(places), 11, "places were searched")
-}
-
-// newKey issues a key of an account that all keys share; each is a family of its own.
-func (e *env) newKey() string {
-	e.t.Helper()
-	return e.NewKey(e.t, canary)
 }
 
 func (e *env) registerReceiver(pool *pgxpool.Pool) {

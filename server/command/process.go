@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,9 +78,12 @@ func openProcess(ctx context.Context, name string, flags *processFlags, stderr i
 	return &process{flags: flags, installation: installation, logger: logger, registry: registry, tracing: tracing, pool: pool}, nil
 }
 
+// traceTimeout is Program.TraceTimeout's default.
+const traceTimeout = 3 * time.Second
+
 // close flushes traces and closes the pool. It takes no longer than a few seconds.
 func (p *process) close(ctx context.Context) {
-	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(p.flags.program.TraceTimeout, traceTimeout))
 	defer cancel()
 	if err := p.tracing.Shutdown(flush); err != nil {
 		p.logger.Warn("traces were not flushed", "error", err)
@@ -90,21 +94,22 @@ func (p *process) close(ctx context.Context) {
 // servers returns the health and metrics servers as parts. They belong to the back: a pod that finishes its work must
 // still answer its probes. The metrics server also reads the gatherers in more.
 func (p *process) servers(ready telemetry.Ready, more ...prometheus.Gatherer) []part {
-	telemetry.RegisterReady(p.registry, ready)
+	checks := p.flags.program.Checks
+	checks.RegisterReady(p.registry, ready)
 	gatherers := append(prometheus.Gatherers{p.registry}, more...)
 	return []part{
-		{"health", telemetry.NewHealthServer(p.flags.healthListen, ready, p.logger).Serve},
-		{"metrics", telemetry.NewMetricsServer(p.flags.metricsListen, gatherers, p.flags.pprof, p.logger).Serve},
+		{"health", checks.NewHealthServer(p.flags.healthListen, ready, p.logger).Serve},
+		{"metrics", checks.NewMetricsServer(p.flags.metricsListen, gatherers, p.flags.pprof, p.logger).Serve},
 	}
 }
 
 // registerStores registers whether the stores are up, PostgreSQL by pool, and the metrics of the Redis clients' pools. The first
 // client checks Redis; a process without one does not use Redis.
 func (p *process) registerStores(pool *pgxpool.Pool, clients ...redisurl.Client) {
-	telemetry.RegisterStore(p.registry, "postgres", func(ctx context.Context) error { return postgres.Ping(ctx, pool) })
+	p.flags.program.Checks.RegisterStore(p.registry, "postgres", func(ctx context.Context) error { return postgres.Ping(ctx, pool) })
 	if len(clients) > 0 {
 		redisurl.RegisterPools(p.registry, clients...)
-		telemetry.RegisterStore(p.registry, "redis", func(ctx context.Context) error { return clients[0].Ping(ctx).Err() })
+		p.flags.program.Checks.RegisterStore(p.registry, "redis", func(ctx context.Context) error { return clients[0].Ping(ctx).Err() })
 	}
 }
 

@@ -8,16 +8,42 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"examprep.dev/server/keys/directory"
+	"examprep.dev/server/telemetry"
 )
+
+// Program runs command lines. Its fields are time limits of processes; a zero field means production's. Tests set longer ones,
+// because a busy machine must not look like a store that is down.
+type Program struct {
+	// Timings are the times of the leases of API pods on keys ([directory.Production]).
+	Timings directory.Timings
+	// RequestTimeout bounds each step of a request to the API: reading it (15 s), handling it (10 s), writing the response (30 s),
+	// and the wait for the next one (75 s).
+	RequestTimeout time.Duration
+	// StoreTimeout bounds a batch of attempts (10 s), a read of the catalogue (5 s), a call of the rate limiter (250 ms), a write of
+	// usage (10 s, at the end of a process 2 s) and a statement of the deliveries (5 s).
+	StoreTimeout time.Duration
+	// ReceiverTimeout bounds the wait for a webhook's receiver (10 s), and how much longer a delivery is leased (10 s).
+	ReceiverTimeout time.Duration
+	// LeaderTimeout is how long an operator that leads tries to renew its lease before it ends (10 s). Another one waits half as long
+	// again.
+	LeaderTimeout time.Duration
+	// TraceTimeout bounds the last export of traces (3 s).
+	TraceTimeout time.Duration
+	// Checks are the time limits of health checks and of their server.
+	Checks telemetry.Checks
+}
 
 // Execute runs one command line and returns the process's exit code: 0 done, 1 failed, 2 called wrongly. SIGTERM and
 // SIGINT end it gracefully.
-func Execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func (p Program) Execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	root := newRoot()
+	root := newRoot(p)
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
@@ -33,7 +59,7 @@ func Execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return 1
 }
 
-func newRoot() *cobra.Command {
+func newRoot(program Program) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "examprep",
 		Short: "A cluster-native exam platform: real past papers, timed mock exams, signed webhooks",
@@ -56,7 +82,7 @@ func newRoot() *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(newAPI(), newWorker(), newOperator(), newMigrate(), newKeys(), newContent(), newCheck())
+	root.AddCommand(newAPI(program), newWorker(program), newOperator(program), newMigrate(), newKeys(program.Timings), newContent(), newCheck())
 	describeVariables(root)
 	return root
 }

@@ -117,7 +117,7 @@ func TestABadFileOfTrustedVerifiersIsRefusedAtTheStart(t *testing.T) {
 	t.Setenv("EXAMPREP_TRUSTED_VERIFIERS", bad)
 	for _, command := range []string{"lint", "publish"} {
 		var stderr bytes.Buffer
-		code := Execute([]string{"content", command, "testdata/geography.yaml"}, strings.NewReader(""), &stderr, &stderr)
+		code := patient().Execute([]string{"content", command, "testdata/geography.yaml"}, strings.NewReader(""), &stderr, &stderr)
 		if code != 2 || !strings.Contains(stderr.String(), "signers:2: has principals and no key") {
 			t.Errorf("%s: exit code %d: %s", command, code, stderr.String())
 		}

@@ -105,7 +105,7 @@ func submitTraced(t *testing.T, apiFlags ...string) (*collector, *client) {
 	pool := testkit.Open(t, s.Database)
 	catalogtest.Publish(t, pool, catalogtest.Exam(privateExam, "Private exam", "B"))
 	c := &client{env: s, pool: pool, address: testkit.FreeAddress(t), statuses: map[int]int{}}
-	c.key, c.learner = s.newKey(), learnerReferences[0]
+	c.key, c.learner = s.newKey(canary), learnerReferences[0]
 	s.registerReceiver(pool)
 	serve := append([]string{"api", "--listen", c.address}, apiFlags...)
 	opener := s.start(serve...)
@@ -125,6 +125,7 @@ func submitTraced(t *testing.T, apiFlags ...string) (*collector, *client) {
 }
 
 func TestOneTraceTellsOfARequestDownToItsDelivery(t *testing.T) {
+	t.Parallel()
 	told, c := submitTraced(t)
 	submit := told.one("submitMockAttempt", nil)
 	if submit.process != "examprep-api" || len(submit.GetParentSpanId()) != 0 {
@@ -176,6 +177,7 @@ func holdNothingPrivate(t *testing.T, told *collector, c *client) {
 }
 
 func TestATrustedCallersTraceGoesOn(t *testing.T) {
+	t.Parallel()
 	told, _ := submitTraced(t, "--trust-traceparent")
 	submit := told.one("submitMockAttempt", nil)
 	if hex.EncodeToString(submit.GetTraceId()) != callersTrace || len(submit.GetLinks()) != 0 {

@@ -25,8 +25,8 @@ type workerFlags struct {
 	retention      time.Duration
 }
 
-func newWorker() *cobra.Command {
-	var flags workerFlags
+func newWorker(program Program) *cobra.Command {
+	flags := workerFlags{processFlags: processFlags{program: program}}
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Deliver webhooks and close attempts whose time is over",
@@ -76,7 +76,8 @@ func runWorker(ctx context.Context, p *process, flags *workerFlags) error {
 	defer func() { _ = redisClient.Close() }()
 	worker, err := delivery.New(delivery.Config{
 		Prefix: p.installation.RedisPrefix(), AllowedRanges: allowed, CAPEM: authorities, Registerer: p.registry, Logger: p.logger,
-		Retention: flags.retention, Tracer: p.tracing.Tracer(),
+		Retention: flags.retention, Tracer: p.tracing.Tracer(), StatementTimeout: flags.program.StoreTimeout,
+		Timeout: flags.program.ReceiverTimeout, LeaseGrace: flags.program.ReceiverTimeout,
 	}, p.pool, redisClient, keyring)
 	if err != nil {
 		return &usageError{err}

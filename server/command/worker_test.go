@@ -9,6 +9,7 @@ import (
 )
 
 func TestAWorkersConnectionsAreSetUpForQueues(t *testing.T) {
+	t.Parallel()
 	s := newEnv(t)
 	worker := s.start("worker")
 	for setting := range delivery.SessionSettings() {

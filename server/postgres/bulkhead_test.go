@@ -3,9 +3,13 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"examprep.dev/server/postgres"
@@ -16,7 +20,6 @@ import (
 // TestBulkheadBoundsEachOwner: an owner has its limit, calls of both kinds together, and takes nothing from another one.
 func TestBulkheadBoundsEachOwner(t *testing.T) {
 	t.Parallel()
-	address := testkit.DatabaseURL(t)
 	for name, c := range map[string]struct {
 		pool  string
 		limit uint
@@ -29,50 +32,61 @@ func TestBulkheadBoundsEachOwner(t *testing.T) {
 		"a quarter that is rounded": {"7", 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			registry := prometheus.NewRegistry()
-			b := postgres.NewBulkhead(registry, testkit.Open(t, address+"&pool_max_conns="+c.pool), c.limit)
-			owner, other := uuid.UUID{15: 1}, uuid.UUID{15: 2}
-			leave := make([]func(), c.want)
-			for i := range leave {
-				var err error
-				leave[i], err = b.Enter(t.Context(), postgres.HistoryReads, owner)
-				check.NoError(t, err)
-			}
-			ended, end := context.WithCancel(t.Context())
-			end()
-			if _, err := b.Enter(ended, postgres.DeveloperReads, owner); !errors.Is(err, context.Canceled) || !postgres.Unavailable(err) {
-				t.Errorf("one more, with a context that has ended: %v", err)
-			}
-			elsewhere, err := b.Enter(ended, postgres.HistoryReads, other)
-			check.NoError(t, err) // it does not wait
-			elsewhere()
-
-			entered := make(chan error, 1)
-			go func() {
-				next, err := b.Enter(t.Context(), postgres.HistoryReads, owner)
-				if err == nil {
-					next()
-				}
-				entered <- err
-			}()
-			waits := func(reads string) int {
-				return int(testkit.Metric(t, registry, "examprep_postgres_family_waits_total", map[string]string{"reads": reads}))
-			}
-			testkit.Eventually(t, "the next call waits", func() bool { return waits("history") == 1 })
-			select {
-			case err := <-entered:
-				t.Fatalf("the next call entered: %v", err)
-			default:
-			}
-			for _, leave := range leave {
-				leave()
-			}
-			check.NoError(t, <-entered)
-			if waits("history") != 1 || waits("developer") != 1 {
-				t.Errorf("%d and %d calls waited, want 1 and 1", waits("history"), waits("developer"))
-			}
+			synctest.Test(t, func(t *testing.T) { boundsEachOwner(t, c.pool, c.limit, c.want) })
 		})
+	}
+}
+
+// boundsEachOwner tests a bulkhead in front of a pool that never connects.
+func boundsEachOwner(t *testing.T, connections string, limit uint, want int) {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), "postgres://127.0.0.1:1/none?pool_max_conns="+connections)
+	check.NoError(t, err)
+	defer pool.Close()
+	registry := prometheus.NewRegistry()
+	b := postgres.NewBulkhead(registry, pool, limit)
+	owner, other := uuid.UUID{15: 1}, uuid.UUID{15: 2}
+	leave := make([]func(), want)
+	for i := range leave {
+		leave[i], err = b.Enter(t.Context(), postgres.HistoryReads, owner)
+		check.NoError(t, err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := b.Enter(ended, postgres.DeveloperReads, owner); !errors.Is(err, context.Canceled) || !postgres.Unavailable(err) {
+		t.Errorf("one more, with a context that has ended: %v", err)
+	}
+	elsewhere, err := b.Enter(ended, postgres.HistoryReads, other)
+	check.NoError(t, err) // it does not wait
+	elsewhere()
+
+	entered := false
+	go func() {
+		next, err := b.Enter(t.Context(), postgres.HistoryReads, owner)
+		check.Succeeds(t, err, "the next call")
+		entered = err == nil
+		if entered {
+			next()
+		}
+	}()
+	const wait = 7 * time.Second
+	time.Sleep(wait)
+	synctest.Wait()
+	if entered {
+		t.Error("the next call entered beside as many as there may be")
+	}
+	for _, leave := range leave {
+		leave()
+	}
+	synctest.Wait()
+	if !entered {
+		t.Error("the next call waits still")
+	}
+	for name, want := range map[string]float64{
+		"waits_total history": 1, "waits_total developer": 1, "wait_seconds_total history": wait.Seconds(), "wait_seconds_total developer": 0,
+	} {
+		metric, reads, _ := strings.Cut(name, " ")
+		check.Equal(t, testkit.Metric(t, registry, "examprep_postgres_family_"+metric, map[string]string{"reads": reads}), want, "%s", name)
 	}
 }
 

@@ -43,13 +43,13 @@ func TestAMigrationGivesWayToWhoHoldsALock(t *testing.T) {
 	url := testkit.DatabaseURL(t)
 	pool := testkit.Open(t, url)
 	holder := testkit.Begin(t, pool, "LOCK TABLE goose_db_version IN ACCESS EXCLUSIVE MODE")
-	ended := make(chan error)
+	ended := make(chan error, 1)
 	go func() { ended <- postgres.Migrate(t.Context(), url, postgres.Sandbox) }()
 	var first int
 	testkit.Eventually(t, "the migration waits", func() bool { first = waiting(t, pool); return first != 0 })
 	testkit.Eventually(t, "another try waits", func() bool { pid := waiting(t, pool); return pid != 0 && pid != first })
 	testkit.Release(t, holder)
-	if err := <-ended; err != nil {
+	if err := testkit.Receive(t, ended, "the migration ends"); err != nil {
 		t.Error(err)
 	}
 }

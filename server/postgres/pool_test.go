@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -101,16 +100,10 @@ func TestAConnectionThatGoesSilentBeforeItIsReadyIsGivenUp(t *testing.T) {
 		_, err := postgres.Open(t.Context(), address.String(), postgres.Options{Session: map[string]string{"jit": "off"}})
 		givenUp <- err
 	}()
-	select {
-	case err := <-givenUp:
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v, want it to say that time was up", err)
-		}
-	case err := <-hungUp:
-		t.Errorf("the client hung up: %v", err)
-	case <-time.After(30 * time.Second):
-		t.Error("the connection is waited for still")
+	if err := testkit.Receive(t, givenUp, "the connection is given up"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want it to say that time was up", err)
 	}
+	testkit.Receive(t, hungUp, "the client hangs up")
 }
 
 // muteAfterStart is a server for one client, who signs in, and is answered nothing more. It returns when the client has

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -26,7 +27,7 @@ func NewRegistry() *prometheus.Registry {
 
 // NewMetricsServer serves gatherer under /metrics, and Go's profiles under /debug/pprof/ if profiles is true. If a
 // collector fails, it logs the error and serves the other collectors.
-func NewMetricsServer(address string, gatherer prometheus.Gatherer, profiles bool, logger *slog.Logger) *Server {
+func (c Checks) NewMetricsServer(address string, gatherer prometheus.Gatherer, profiles bool, logger *slog.Logger) *Server {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelError),
@@ -39,7 +40,7 @@ func NewMetricsServer(address string, gatherer prometheus.Gatherer, profiles boo
 		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	}
-	return newServer("metrics", address, mux, logger)
+	return c.newServer("metrics", address, mux, logger)
 }
 
 // RegisterBuild registers examprep_build_info, whose labels identify the process. Alerts and dashboards join with it.
@@ -54,21 +55,18 @@ func RegisterBuild(registerer prometheus.Registerer, process, version, environme
 	registerer.MustRegister(info)
 }
 
-// storeTimeout is the longest response time of a store that is up: requests cannot use a slower one.
-const storeTimeout = 2 * time.Second
-
 // RegisterReady registers examprep_ready, which is 1 while /readyz returns 200.
-func RegisterReady(registerer prometheus.Registerer, ready Ready) {
-	registerCheck(registerer, prometheus.GaugeOpts{Name: "examprep_ready", Help: "1 while /readyz returns 200."}, readyTimeout, ready)
+func (c Checks) RegisterReady(registerer prometheus.Registerer, ready Ready) {
+	registerCheck(registerer, prometheus.GaugeOpts{Name: "examprep_ready", Help: "1 while /readyz returns 200."}, cmp.Or(c.Ready, readyTimeout), ready)
 }
 
 // RegisterStore registers examprep_store_up of the store that name says. Each scrape calls ping, so an outage shows without
 // traffic too.
-func RegisterStore(registerer prometheus.Registerer, name string, ping func(context.Context) error) {
+func (c Checks) RegisterStore(registerer prometheus.Registerer, name string, ping func(context.Context) error) {
 	registerCheck(registerer, prometheus.GaugeOpts{
 		Name: "examprep_store_up", Help: "1 if the store responds to this process within two seconds, checked at each scrape.",
 		ConstLabels: prometheus.Labels{"store": name},
-	}, storeTimeout, ping)
+	}, cmp.Or(c.Store, storeTimeout), ping)
 }
 
 // registerCheck registers a gauge that is 1 if check returns nil within timeout.

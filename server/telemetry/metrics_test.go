@@ -3,14 +3,16 @@ package telemetry_test
 import (
 	"context"
 	"errors"
-	"maps"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
 	"examprep.dev/server/telemetry"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 // gathered returns the value of a gauge by the value of its only label; "" for one without.
@@ -30,32 +32,55 @@ func labelOf(metric *dto.Metric) string {
 	return ""
 }
 
+// TestScrapeReportsWhichStoreIsUp: a store has two seconds at each scrape, also one whose client returns nil too late.
 func TestScrapeReportsWhichStoreIsUp(t *testing.T) {
 	t.Parallel()
-	registry := prometheus.NewRegistry()
-	for name, ping := range map[string]func(context.Context) error{
-		"down": func(context.Context) error { return errors.New("down") },
-		"up":   func(context.Context) error { return nil },
-		"late": func(ctx context.Context) error { <-ctx.Done(); return nil },
-		"hung": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+	const limit = 2 * time.Second
+	for name, c := range map[string]struct {
+		ping func(context.Context) error
+		up   float64
+		took time.Duration
+	}{
+		"down":                  {func(context.Context) error { return errors.New("down") }, 0, 0},
+		"up":                    {func(context.Context) error { return nil }, 1, 0},
+		"up at the last moment": {func(context.Context) error { time.Sleep(limit - 1); return nil }, 1, limit - 1},
+		"late":                  {func(ctx context.Context) error { <-ctx.Done(); return nil }, 0, limit},
+		"hung":                  {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, 0, limit},
 	} {
-		telemetry.RegisterStore(registry, name, ping)
-	}
-	up := gathered(t, registry, "examprep_store_up")
-	if want := map[string]float64{"down": 0, "up": 1, "late": 0, "hung": 0}; !maps.Equal(up, want) {
-		t.Errorf("stores: %v, want %v", up, want)
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				registry := prometheus.NewRegistry()
+				telemetry.Checks{}.RegisterStore(registry, name, c.ping)
+				start := time.Now()
+				check.Equal(t, gathered(t, registry, "examprep_store_up")[name], c.up, "the store's gauge")
+				check.Equal(t, time.Since(start), c.took, "time of the scrape")
+			})
+		})
 	}
 }
 
+// TestReadyIsWhatReadyzSays: both give a check one second.
 func TestReadyIsWhatReadyzSays(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	var unready error
-	telemetry.RegisterReady(registry, func(context.Context) error { return unready })
-	for want, state := range map[float64]error{0: errors.New("not yet"), 1: nil} {
-		unready = state
-		if got := gathered(t, registry, "examprep_ready")[""]; got != want {
-			t.Errorf("%v: %v, want %v", state, got, want)
-		}
+	t.Parallel()
+	for name, c := range map[string]struct {
+		ready telemetry.Ready
+		want  float64
+	}{
+		"not yet": {func(context.Context) error { return errors.New("not yet") }, 0},
+		"ready":   {func(context.Context) error { return nil }, 1},
+		"hung":    {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				registry := prometheus.NewRegistry()
+				telemetry.Checks{}.RegisterReady(registry, c.ready)
+				start := time.Now()
+				check.Equal(t, gathered(t, registry, "examprep_ready")[""], c.want, "the gauge")
+				if took := time.Since(start); took != 0 && took != time.Second {
+					t.Errorf("the scrape took %s, want a second at most", took)
+				}
+			})
+		})
 	}
 }
 

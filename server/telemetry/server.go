@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,15 +12,30 @@ import (
 	"time"
 )
 
-// readyTimeout limits one call of Ready; the kubelet's default is one second.
-const readyTimeout = time.Second
+// Checks holds the time limits of checks, and of the servers for their results. A zero field means its default.
+type Checks struct {
+	// Ready bounds one call of [Ready] (1 s, the kubelet's default).
+	Ready time.Duration
+	// Store is the longest response time of a store that is up (2 s): requests cannot use a slower one.
+	Store time.Duration
+	// Read bounds the reading of a request to the servers for health and metrics (5 s): the kubelet and the scraper are nearby.
+	Read time.Duration
+	// Write bounds the response of these servers (30 s).
+	Write time.Duration
+}
 
-// The time limits of the servers for health and metrics: the kubelet and the scraper are nearby.
+// The defaults of [Checks].
 const (
+	readyTimeout     = time.Second
+	storeTimeout     = 2 * time.Second
 	sideReadTimeout  = 5 * time.Second
 	sideWriteTimeout = 30 * time.Second
-	sideIdleTimeout  = 2 * time.Minute
-	sideStopTimeout  = 2 * time.Second
+)
+
+// The time limits of the servers for health and metrics.
+const (
+	sideIdleTimeout = 2 * time.Minute
+	sideStopTimeout = 2 * time.Second
 )
 
 // Ready reports whether the process can do its work now: nil, or an error with the reason, for people. Every client of the
@@ -32,12 +48,13 @@ type Server struct {
 	http          *http.Server
 }
 
-func newServer(name, address string, handler http.Handler, logger *slog.Logger) *Server {
+func (c Checks) newServer(name, address string, handler http.Handler, logger *slog.Logger) *Server {
+	read := cmp.Or(c.Read, sideReadTimeout)
 	return &Server{name: name, address: address, http: &http.Server{
 		Handler:           handler,
-		ReadHeaderTimeout: sideReadTimeout,
-		ReadTimeout:       sideReadTimeout,
-		WriteTimeout:      sideWriteTimeout,
+		ReadHeaderTimeout: read,
+		ReadTimeout:       read,
+		WriteTimeout:      cmp.Or(c.Write, sideWriteTimeout),
 		IdleTimeout:       sideIdleTimeout,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
@@ -75,15 +92,15 @@ func (s *Server) ServeListener(ctx context.Context, listener net.Listener) error
 }
 
 // NewHealthServer serves /healthz (200 while the process runs) and /readyz (200, or 503 with the reason).
-func NewHealthServer(address string, ready Ready, logger *slog.Logger) *Server {
+func (c Checks) NewHealthServer(address string, ready Ready, logger *slog.Logger) *Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeStatus(w, nil) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+		ctx, cancel := context.WithTimeout(r.Context(), cmp.Or(c.Ready, readyTimeout))
 		defer cancel()
 		writeStatus(w, ready(ctx))
 	})
-	return newServer("health", address, mux, logger)
+	return c.newServer("health", address, mux, logger)
 }
 
 func writeStatus(w http.ResponseWriter, unready error) {

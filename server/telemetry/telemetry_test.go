@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -38,6 +39,11 @@ func TestLoggerRefusesAnUnknownLevel(t *testing.T) {
 	}
 }
 
+// patient returns limits that do not act in a test.
+func patient() telemetry.Checks {
+	return telemetry.Checks{Ready: testkit.Patience, Store: testkit.Patience, Read: testkit.Patience, Write: testkit.Patience}
+}
+
 // serve runs a side server on a free port, and returns its address and how to stop it.
 func serve(t *testing.T, run func(context.Context, net.Listener) error) (url string, stop func() error) {
 	t.Helper()
@@ -46,7 +52,10 @@ func serve(t *testing.T, run func(context.Context, net.Listener) error) (url str
 	done := make(chan error, 1)
 	go func() { done <- run(ctx, listener) }()
 	t.Cleanup(cancel)
-	return "http://" + listener.Addr().String(), func() error { cancel(); return <-done }
+	return "http://" + listener.Addr().String(), func() error {
+		cancel()
+		return testkit.Receive(t, done, "the server ends")
+	}
 }
 
 func get(t *testing.T, url string) (status int, body string) {
@@ -57,7 +66,7 @@ func get(t *testing.T, url string) (status int, body string) {
 
 func TestReadinessTellsItsReason(t *testing.T) {
 	var unready error
-	server := telemetry.NewHealthServer("", func(context.Context) error { return unready }, slog.New(slog.DiscardHandler))
+	server := patient().NewHealthServer("", func(context.Context) error { return unready }, slog.New(slog.DiscardHandler))
 	url, stop := serve(t, server.ServeListener)
 	for _, c := range []struct {
 		name, path string
@@ -89,7 +98,7 @@ func TestMetricsServeWhatIsRegistered(t *testing.T) {
 	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "examprep_test_total", Help: "A test."})
 	registry.MustRegister(counter)
 	counter.Add(3)
-	url, stop := serve(t, telemetry.NewMetricsServer("", registry, false, slog.New(slog.DiscardHandler)).ServeListener)
+	url, stop := serve(t, patient().NewMetricsServer("", registry, false, slog.New(slog.DiscardHandler)).ServeListener)
 	status, body := get(t, url+"/metrics")
 	if status != http.StatusOK {
 		t.Fatalf("status = %d", status)
@@ -106,7 +115,7 @@ func TestMetricsServeWhatIsRegistered(t *testing.T) {
 
 func TestProfilesAreServedOnlyWhereTheyAreAskedFor(t *testing.T) {
 	for profiles, want := range map[bool]int{true: http.StatusOK, false: http.StatusNotFound} {
-		server := telemetry.NewMetricsServer("", prometheus.NewRegistry(), profiles, slog.New(slog.DiscardHandler))
+		server := patient().NewMetricsServer("", prometheus.NewRegistry(), profiles, slog.New(slog.DiscardHandler))
 		url, stop := serve(t, server.ServeListener)
 		for _, path := range []string{"/debug/pprof/", "/debug/pprof/goroutine?debug=1", "/debug/pprof/symbol"} {
 			if status, _ := get(t, url+path); status != want {
@@ -122,7 +131,7 @@ func TestProfilesAreServedOnlyWhereTheyAreAskedFor(t *testing.T) {
 func TestServeNamesAPortThatIsTaken(t *testing.T) {
 	taken := testkit.Listen(t)
 	defer func() { _ = taken.Close() }()
-	server := telemetry.NewMetricsServer(taken.Addr().String(), prometheus.NewRegistry(), false, slog.New(slog.DiscardHandler))
+	server := patient().NewMetricsServer(taken.Addr().String(), prometheus.NewRegistry(), false, slog.New(slog.DiscardHandler))
 	if err := server.Serve(t.Context()); err == nil || !strings.Contains(err.Error(), "metrics server") {
 		t.Errorf("error = %v", err)
 	}
@@ -177,13 +186,14 @@ func TestSpansReachTheConfiguredCollector(t *testing.T) {
 	}))
 	defer collector.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", strconv.FormatInt(testkit.Patience.Milliseconds(), 10))
 	t.Setenv("OTEL_SERVICE_NAME", "renamed")
 	tracing, err := telemetry.NewTracing(t.Context(), "examprep-test", "v0")
 	check.NoError(t, err)
 	_, span := tracing.Provider.Tracer("test").Start(t.Context(), "a span")
 	span.End()
 	check.NoError(t, tracing.Shutdown(t.Context()))
-	got := <-received
+	got := testkit.Receive(t, received, "the collector gets the span")
 	for _, want := range []string{"/v1/traces ", "a span", "renamed"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing from what the collector received", want)

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"examprep.dev/server/testkit/check"
 )
@@ -103,8 +104,14 @@ func (p *Pod) Start(t testing.TB, program *Program, env []string, args ...string
 	go func() { ended <- command.Wait() }()
 	p.Stop = sync.OnceFunc(func() {
 		_ = command.Process.Signal(syscall.SIGTERM)
-		if err := <-ended; err != nil && !p.MayFail {
-			t.Errorf("examprep %v: %v\n%s", args, err, p.Log)
+		select {
+		case err := <-ended:
+			if err != nil && !p.MayFail {
+				t.Errorf("examprep %v: %v\n%s", args, err, p.Log)
+			}
+		case <-time.After(2 * Patience): // longer than a shutdown grace
+			_ = command.Process.Kill()
+			t.Errorf("examprep %v did not end\n%s", args, p.Log)
 		}
 	})
 	t.Cleanup(p.Stop)

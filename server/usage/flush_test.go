@@ -80,11 +80,11 @@ func awaitWaiting(t *testing.T, pool *pgxpool.Pool, some bool) {
 func giveUp(t *testing.T, pool *pgxpool.Pool, step func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
+	ended := make(chan error, 1)
 	go func() { ended <- step(ctx) }()
 	awaitWaiting(t, pool, true)
 	cancel()
-	if err := <-ended; err == nil {
+	if err := testkit.Receive(t, ended, "the step ends"); err == nil {
 		t.Fatal("it did not wait: the test proves nothing")
 	}
 }
@@ -224,14 +224,17 @@ func TestTheLastFlushWritesWhatTimeAllowsAndCountsTheRestAsLost(t *testing.T) {
 	ids := makeKeys(t, pool)
 	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	registry := prometheus.NewRegistry()
-	meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Now: c.now, Registerer: registry})
+	cfg := patient(registry)
+	cfg.Now = c.now
+	meter := usage.NewMeter(pool, cfg)
 	for _, id := range ids {
 		meter.Count(id, true)
 	}
 	blockBatch(t, pool, 2)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	check.NoError(t, meter.Run(ctx))
+	end, ended := flushLast(t, meter)
+	awaitWaiting(t, pool, true) // the first batch is written
+	end()
+	testkit.Receive(t, ended, "the last flush ends")
 	kept := written(t, pool)
 	if lost := int64(testkit.Metric(t, registry, "examprep_key_usage_lost_total", nil)); kept == 0 || lost == 0 || kept+lost != manyKeys {
 		t.Errorf("%d are written, %d lost, of %d", kept, lost, manyKeys)

@@ -27,8 +27,8 @@ const (
 	maxCounters = 4096
 	// batchKeys bounds a batch, so that a write is short, and a flush that fails has written a part.
 	batchKeys = 2048
-	// databaseTimeout bounds a flush, and a transaction of a roll-up.
-	databaseTimeout = 10 * time.Second
+	// flushTimeout is MeterConfig.FlushTimeout's default.
+	flushTimeout = 10 * time.Second
 	// lastFlushTime is MeterConfig.LastFlushTime's default.
 	lastFlushTime = 2 * time.Second
 	// backlogValid is how long the gauges report a measured backlog: other pods can have added it since.
@@ -42,6 +42,8 @@ type MeterConfig struct {
 	Interval time.Duration
 	// RollUpAge is the age of the oldest batch, of any pod, at which [Meter.Run] adds all batches to key_usage.
 	RollUpAge time.Duration
+	// FlushTimeout bounds a flush, and a transaction of a roll-up (10 s).
+	FlushTimeout time.Duration
 	// LastFlushTime bounds the last flush and roll-up (2 s): the process is about to end.
 	LastFlushTime time.Duration
 	// Now is the clock; nil for time.Now. Registerer receives the meter's metrics; nil for none.
@@ -84,6 +86,7 @@ func NewMeter(pool *pgxpool.Pool, cfg MeterConfig) *Meter {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	cfg.FlushTimeout, cfg.LastFlushTime = cmp.Or(cfg.FlushTimeout, flushTimeout), cmp.Or(cfg.LastFlushTime, lastFlushTime)
 	m := &Meter{cfg: cfg, pool: pool, flushRequested: make(chan struct{}, 1), writer: uuid.New()}
 	for i := range m.shards {
 		m.shards[i].counters = map[keyDay]*counter{}
@@ -158,7 +161,7 @@ func (m *Meter) Count(key uuid.UUID, admitted bool) {
 // Flush writes the counters to key_usage_batches. After an error it keeps the counts that are not written, and the
 // next flush writes them first. It must not run twice at a time; [Meter.Run] calls it too.
 func (m *Meter) Flush(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.FlushTimeout)
 	defer cancel()
 	if err := m.writeBatches(ctx); err != nil {
 		return err // the shards keep their counts: that bounds the batches
@@ -241,7 +244,7 @@ func repeat(ctx context.Context, interval time.Duration, requests <-chan struct{
 // flushLast retries until all is written, or the time is up. The time that is left is for a roll-up; another pod adds the
 // rest. It counts the requests that it cannot write as lost, though some of them may be stored.
 func (m *Meter) flushLast(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(m.cfg.LastFlushTime, lastFlushTime))
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.LastFlushTime)
 	defer cancel()
 	for m.Flush(ctx) != nil && ctx.Err() == nil {
 		select {

@@ -17,8 +17,19 @@ import (
 	"examprep.dev/server/usage"
 )
 
+// patient returns the settings of a meter whose time limits do not act in a test. registry can be nil.
+func patient(registry *prometheus.Registry) usage.MeterConfig {
+	cfg := usage.MeterConfig{Interval: time.Hour, FlushTimeout: testkit.Patience, LastFlushTime: testkit.Patience}
+	if registry != nil {
+		cfg.Registerer = registry
+	}
+	return cfg
+}
+
 func newMeter(pool *pgxpool.Pool, c *clock) *usage.Meter {
-	return usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Now: c.now, LastFlushTime: 30 * time.Second})
+	cfg := patient(nil)
+	cfg.Now = c.now
+	return usage.NewMeter(pool, cfg)
 }
 
 func flush(t *testing.T, meter *usage.Meter) {
@@ -172,14 +183,14 @@ func TestACommitWhoseAnswerIsLostIsCountedOnce(t *testing.T) {
 			meter.Count(id, false)
 			check.NoError(t, step.before(meter, t.Context()))
 			line.loseAnswer(step.statement)
-			failed := make(chan error)
+			failed := make(chan error, 1)
 			go func() { failed <- step.lost(meter, context.WithoutCancel(t.Context())) }()
 			testkit.Eventually(t, "the answer is lost", line.Lost)
 			testkit.Eventually(t, "the database has committed", func() bool {
 				return testkit.Get[int](t, direct, "SELECT count(*) FROM key_usage_batches") == step.waiting
 			})
 			line.Cut(false)
-			if err := <-failed; err == nil {
+			if err := testkit.Receive(t, failed, "the call fails"); err == nil {
 				t.Fatal("it has its answer: the test proves nothing")
 			}
 			meter.Count(id, true)
@@ -196,7 +207,9 @@ func TestRunAddsBatchesOnceTheOldestIsOldEnough(t *testing.T) {
 	pool := testkit.Database(t)
 	id := newKey(t, pool).id
 	registry := prometheus.NewRegistry()
-	meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, RollUpAge: time.Hour, Registerer: registry})
+	cfg := patient(registry)
+	cfg.RollUpAge = time.Hour
+	meter := usage.NewMeter(pool, cfg)
 	meter.Count(id, true)
 	write(t, meter)
 	age := func() {
@@ -273,7 +286,7 @@ func TestAFloodOfKeysIsWrittenEarlyAndBounded(t *testing.T) {
 	t.Parallel()
 	pool := testkit.Database(t)
 	registry := prometheus.NewRegistry()
-	meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Registerer: registry})
+	meter := usage.NewMeter(pool, patient(registry))
 	const shard, more = 4096, 10
 	for range shard + more {
 		id := uuid.New()
@@ -303,24 +316,47 @@ func TestAFlushCanBeAskedFor(t *testing.T) {
 	stop()
 }
 
+// flushLast begins a meter's last flush, whose time ends with end.
+func flushLast(t *testing.T, meter *usage.Meter) (end context.CancelFunc, ended <-chan struct{}) {
+	t.Helper()
+	ctx, end := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); meter.FlushLast(ctx) }()
+	return end, done
+}
+
 func TestWhatCannotBeWrittenAtTheEndIsCountedAsLost(t *testing.T) {
 	t.Parallel()
 	pool := testkit.Database(t)
 	id := newKey(t, pool).id
 	registry := prometheus.NewRegistry()
-	meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Registerer: registry})
+	meter := usage.NewMeter(pool, patient(registry))
 	for range 3 {
 		meter.Count(id, true)
 	}
+	testkit.CutOff(t, pool)
+	end, ended := flushLast(t, meter)
+	testkit.Eventually(t, "the flush is tried again", func() bool {
+		return testkit.Metric(t, registry, "examprep_key_usage_flush_failures_total", nil) >= 2
+	})
+	check.Equal(t, testkit.Metric(t, registry, "examprep_key_usage_lost_total", nil), 0, "requests lost before the time is up")
+	end()
+	testkit.Receive(t, ended, "the last flush ends")
+	check.Equal(t, testkit.Metric(t, registry, "examprep_key_usage_lost_total", nil), 3, "requests lost")
+}
+
+func TestTheTimeOfTheLastFlushIsLimited(t *testing.T) {
+	t.Parallel()
+	pool := testkit.Database(t)
+	registry := prometheus.NewRegistry()
+	cfg := patient(registry)
+	cfg.LastFlushTime = time.Nanosecond
+	meter := usage.NewMeter(pool, cfg)
+	meter.Count(newKey(t, pool).id, true)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	testkit.CutOff(t, pool)
-	if err := meter.Run(ctx); err != nil {
-		t.Error(err)
-	}
-	if lost, failures := testkit.Metric(t, registry, "examprep_key_usage_lost_total", nil), testkit.Metric(t, registry, "examprep_key_usage_flush_failures_total", nil); lost != 3 || failures < 2 {
-		t.Errorf("%v lost after %v failures, want 3 after several", lost, failures)
-	}
+	check.NoError(t, meter.Run(ctx))
+	check.Equal(t, testkit.Metric(t, registry, "examprep_key_usage_lost_total", nil), 1, "requests lost")
 }
 
 func TestWritersThatEndedLongAgoAreForgotten(t *testing.T) {

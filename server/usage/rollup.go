@@ -47,7 +47,7 @@ func (m *Meter) rollUp(ctx context.Context, age time.Duration) error {
 // addBatches measures the backlog, adds the oldest batches in one transaction, and returns their number: 0 if the oldest
 // is too young, or if another pod rolls up. A single batch that is bad is skipped instead, and counts.
 func (m *Meter) addBatches(ctx context.Context, age time.Duration, limit int32) (added int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.FlushTimeout)
 	defer cancel()
 	err = pgx.BeginFunc(ctx, m.pool, func(tx pgx.Tx) error {
 		queries := usagedb.New(tx)

@@ -70,7 +70,7 @@ func TestABacklogThatIsTooMuchForOneStatementShrinks(t *testing.T) {
 			pool := testkit.Database(t)
 			ids := makeKeys(t, pool)[:3]
 			registry := prometheus.NewRegistry()
-			meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Registerer: registry})
+			meter := usage.NewMeter(pool, patient(registry))
 			writeBatches(t, meter, batches, ids...)
 			if n := testkit.Get[int](t, pool, "SELECT count(*) FROM key_usage_batches"); n != batches {
 				t.Fatalf("%d batches wait, want %d", n, batches)
@@ -142,7 +142,7 @@ func TestRollUpLeavesBatchesToThePodThatRollsUp(t *testing.T) {
 	first, second := newMeter(pool, c), newMeter(pool, c)
 	writeBatches(t, first, 1, ids[0])
 	release := blockUsage(t, pool, ids[0], c.now())
-	done := make(chan error)
+	done := make(chan error, 1)
 	go func() { done <- first.RollUp(context.WithoutCancel(t.Context())) }()
 	awaitWaiting(t, pool, true)
 
@@ -150,7 +150,7 @@ func TestRollUpLeavesBatchesToThePodThatRollsUp(t *testing.T) {
 	check.Succeeds(t, second.RollUp(t.Context()), "the second pod waited for the first")
 	check.Equal(t, usageOf(t, pool, ids[1]), [2]int64{}, "usage beside the first pod")
 	release()
-	check.NoError(t, <-done)
+	check.NoError(t, testkit.Receive(t, done, "the first pod rolls up"))
 	flush(t, second)
 	for id, want := range map[uuid.UUID][2]int64{ids[0]: {2, 0}, ids[1]: {1, 0}} {
 		check.Equal(t, usageOf(t, pool, id), want, "usage")
@@ -169,7 +169,7 @@ func TestBadBatchIsSkippedAndAllOthersAreAdded(t *testing.T) {
 			pool := testkit.Database(t)
 			ids := makeKeys(t, pool)[:3]
 			registry := prometheus.NewRegistry()
-			meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Registerer: registry})
+			meter := usage.NewMeter(pool, patient(registry))
 			writeBatches(t, meter, 2, ids[0])
 			writeBatches(t, meter, 1, ids[1], ids[2])
 			writeBatches(t, meter, 2, ids[0])
@@ -209,7 +209,7 @@ func TestFailedRollUpIsCountedOnceAndKeepsTheBatches(t *testing.T) {
 	pool := testkit.Database(t)
 	ids := makeKeys(t, pool)
 	registry := prometheus.NewRegistry()
-	meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Registerer: registry})
+	meter := usage.NewMeter(pool, patient(registry))
 	allow := refuse(t, pool, "key_usage", "INSERT", "true")
 	meter.Count(ids[0], true)
 	write(t, meter)
@@ -228,7 +228,9 @@ func TestARollUpThatItsCallerEndsIsNoFailure(t *testing.T) {
 	ids := makeKeys(t, pool)
 	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	registry := prometheus.NewRegistry()
-	meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Now: c.now, Registerer: registry})
+	cfg := patient(registry)
+	cfg.Now = c.now
+	meter := usage.NewMeter(pool, cfg)
 	writeBatches(t, meter, 1, ids[0])
 	blockUsage(t, pool, ids[0], c.now())
 	giveUp(t, pool, meter.RollUp)
@@ -241,7 +243,9 @@ func TestTheAgeOfWhatWaitsForARollUpIsTold(t *testing.T) {
 	ids := makeKeys(t, pool)
 	c := newClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	registry := prometheus.NewRegistry()
-	meter := usage.NewMeter(pool, usage.MeterConfig{Interval: time.Hour, Now: c.now, Registerer: registry})
+	cfg := patient(registry)
+	cfg.Now = c.now
+	meter := usage.NewMeter(pool, cfg)
 	told := func(when string, least, most float64) {
 		t.Helper()
 		if got := testkit.Metric(t, registry, "examprep_key_usage_oldest_batch_age_seconds", nil); got < least || got > most {

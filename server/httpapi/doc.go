@@ -33,7 +33,7 @@
 //	stage_test.go          the API with a signed-in developer; requests_test.go has a request for each operation
 //
 //	hostile_test.go        a table of hostile requests
-//	wire_test.go           pipelines, packets, Expect, and the log of connections
+//	wire_test.go           pipelines, Expect, and the log of connections; packets_test.go has cut packets
 //	bodies_test.go         reading of bodies and their memory
 //	times_test.go          time limits of reading, handling, writing and idling
 //	stop_test.go           stopping; stop_accept_test.go has connections that arrive meanwhile

@@ -110,7 +110,7 @@ func installDeps(ctx context.Context, target string, c *console) error {
 	case "short":
 		programs = needs{}.programs()
 	default:
-		programs = append(needs{compiler: true}.programs(), servers.NPM())
+		programs = append(needs{compiler: true}.programs(), servers.NPM(), servers.Chromium())
 	}
 	return servers.Install(ctx, c, programs...)
 }

@@ -231,9 +231,10 @@ func TestASubmissionWhoseDatabaseConnectionBreaksIsWholeOrUntouched(t *testing.T
 	close(ids)
 	observer := a.observer()
 	c := a.crowd(4)
-	breaking, stop := context.WithCancel(t.Context())
-	var breaker errgroup.Group
-	finished := make(chan struct{}, 1)
+	running, stop := context.WithCancel(t.Context())
+	defer stop()
+	breaker, breaking := errgroup.WithContext(running)
+	finished := make(chan struct{})
 	breaker.Go(func() error { return observer.breakOthers(breaking, finished) })
 	var mu sync.Mutex
 	seen := map[string]int{}
@@ -256,9 +257,9 @@ func TestASubmissionWhoseDatabaseConnectionBreaksIsWholeOrUntouched(t *testing.T
 			if answer.status != http.StatusOK || !whole {
 				return fmt.Errorf("attempt %s, whole: %v, was answered %d %s", id, whole, answer.status, answer.body)
 			}
-			select {
+			select { // so there are as many rounds as it takes, however fast they are
 			case finished <- struct{}{}:
-			default:
+			case <-breaking.Done():
 			}
 		}
 		return nil

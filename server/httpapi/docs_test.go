@@ -1,9 +1,14 @@
 package httpapi_test
 
 import (
+	"context"
+	"encoding/json"
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
+	"os/exec"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -11,6 +16,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"examprep.dev/api/openapi"
+	"examprep.dev/controllers/manifest"
+	"examprep.dev/server/catalog"
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
@@ -152,4 +159,172 @@ func TestTheReferenceHasOneAddress(t *testing.T) {
 			t.Errorf("POST %s: %d %v", path, got.status, got.header)
 		}
 	}
+}
+
+// A browser sees what no reading of the page does: that the viewer works with this document and under the page's policy.
+func TestTheReferencePageShowsEveryOperation(t *testing.T) {
+	t.Parallel()
+	browser, err := exec.LookPath("chromium")
+	if err != nil && os.Getenv("CI") == "true" {
+		t.Fatal("there is no chromium to show the page: run make deps")
+	}
+	if err != nil {
+		t.Skip("there is no chromium to show the page: run make deps")
+	}
+	a := newAPI(t, apitest.Options{})
+	profile, err := os.MkdirTemp("", "chromium") //nolint:usetesting // its processes may still write there, which t.TempDir would mind
+	check.NoError(t, err)
+	defer func() { _ = os.RemoveAll(profile) }()
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
+	defer cancel()
+	show := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--user-data-dir="+profile,
+		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--virtual-time-budget=20000", "--enable-logging=stderr",
+		"--dump-dom", "http://"+a.Address+"/docs")
+	var said strings.Builder
+	show.Stderr = &said
+	show.WaitDelay = testkit.Patience // for its children, which hold its output
+	shown, err := show.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, said.String())
+	}
+	contract, err := openapi.JSON()
+	check.NoError(t, err)
+	operations := regexp.MustCompile(`"operationId":"([^"]*)"`).FindAllStringSubmatch(string(contract), -1)
+	if len(operations) < 30 {
+		t.Fatalf("%d operations found; the document's form has changed", len(operations))
+	}
+	for _, operation := range operations {
+		if !strings.Contains(string(shown), "-"+operation[1]+`"`) {
+			t.Errorf("the page does not show %s", operation[1])
+		}
+	}
+	for line := range strings.Lines(said.String()) { // what the page's policy refuses, and errors in its scripts, too
+		if strings.Contains(line, "CONSOLE") {
+			t.Errorf("the page complains: %s", line)
+		}
+	}
+}
+
+// TestTheExamplesComeTrue plays the examples of the specification's nine operations on the sample exam that they are
+// about, in their order: what is answered is what the contract shows, but for ids and times.
+func TestTheExamplesComeTrue(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, apitest.Options{Exams: sampleContent(t)})
+	shown := readContract(t)
+	attempt := ""
+	for _, operation := range []struct{ method, path string }{
+		{"get", "/exam-prep/list"},
+		{"get", "/exam-prep/{exam_key}/overview"},
+		{"get", "/exam-prep/{exam_key}/resources"},
+		{"get", "/exam-prep/{exam_key}/study-path"},
+		{"get", "/exam-prep/{exam_key}/mock-exams"},
+		{"post", "/exam-prep/{exam_key}/mock-exams/open"},
+		{"post", "/exam-prep/{exam_key}/mock-exams/questions"},
+		{"post", "/exam-prep/{exam_key}/mock-exams/submit"},
+		{"get", "/exam-prep/{exam_key}/mock-exams/history"},
+	} {
+		described := shown.Paths[operation.path][operation.method]
+		path := "/v1" + strings.Replace(operation.path, "{exam_key}", "sample-geography", 1)
+		var got response
+		if operation.method == "get" {
+			got = a.get(path)
+		} else {
+			body := described.RequestBody.Content.JSON.Example
+			if _, submits := body["attempt_id"]; submits {
+				body["attempt_id"] = attempt
+			}
+			got = a.post(path, asJSON(t, body))
+		}
+		if id, opened := got.document(t)["attempt_id"].(string); opened {
+			attempt = id
+		}
+		answer := described.Responses["200"].Content.JSON
+		want := answer.Example
+		if want == nil {
+			want = answer.Examples["scored"].Value
+		}
+		if g, w := asJSON(t, withoutIDsAndTimes(got.document(t))), asJSON(t, withoutIDsAndTimes(want)); got.status != http.StatusOK || g != w {
+			t.Errorf("%s %s answers %d\n%s\nthe contract shows\n%s", operation.method, operation.path, got.status, g, w)
+		}
+	}
+}
+
+func sampleContent(t *testing.T) []catalog.Exam {
+	t.Helper()
+	bundle, err := manifest.Load(t.Context(), os.Stdin, "../../config/samples")
+	check.NoError(t, err)
+	var samples samplePublisher
+	_, err = manifest.Publish(t.Context(), bundle, &samples, "test")
+	check.NoError(t, err)
+	return samples.exams
+}
+
+type samplePublisher struct{ exams []catalog.Exam }
+
+func (p *samplePublisher) Publish(_ context.Context, _ catalog.Claim, exam catalog.Exam, _ catalog.Options) (catalog.Publication, error) {
+	p.exams = append(p.exams, exam)
+	return catalog.Publication{}, nil
+}
+
+type (
+	// shownContract is the examples of the document.
+	shownContract struct {
+		Paths map[string]map[string]struct {
+			RequestBody exampleBody            `json:"requestBody"`
+			Responses   map[string]exampleBody `json:"responses"`
+		} `json:"paths"`
+	}
+	exampleBody struct {
+		Content struct {
+			JSON struct {
+				Example  map[string]any `json:"example"`
+				Examples map[string]struct {
+					Value map[string]any `json:"value"`
+				} `json:"examples"`
+			} `json:"application/json"`
+		} `json:"content"`
+	}
+)
+
+func readContract(t *testing.T) shownContract {
+	t.Helper()
+	text, err := openapi.JSON()
+	check.NoError(t, err)
+	var document struct {
+		Paths map[string]map[string]json.RawMessage `json:"paths"`
+	}
+	testkit.Decode(t, text, &document)
+	for _, item := range document.Paths {
+		delete(item, "parameters") // the only member that is no operation
+	}
+	var parsed shownContract
+	testkit.Decode(t, []byte(asJSON(t, document)), &parsed)
+	return parsed
+}
+
+// withoutIDsAndTimes replaces, at any depth, what differs from one attempt to the next; that it is there still counts.
+func withoutIDsAndTimes(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, member := range value {
+			switch name {
+			case "attempt_id", "opened_at", "expires_at", "started_at", "submitted_at", "duration_sec":
+				value[name] = reflect.TypeOf(member).String()
+			default:
+				value[name] = withoutIDsAndTimes(member)
+			}
+		}
+	case []any:
+		for i, element := range value {
+			value[i] = withoutIDsAndTimes(element)
+		}
+	}
+	return value
+}
+
+func asJSON(t *testing.T, value any) string {
+	t.Helper()
+	text := testkit.Encode(t, value)
+	return string(text)
 }

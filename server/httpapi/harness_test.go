@@ -1,15 +1,23 @@
 package httpapi_test
 
 import (
+	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
+	"examprep.dev/api/openapi"
 	"examprep.dev/api/openapi/openapitest"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/httpapi"
@@ -22,8 +30,7 @@ const (
 	testExam  = "xx-sample"
 	otherExam = "yy-other"
 	testPaper = "xx-sample-2023"
-	// waitFor bounds every wait for something to happen; it is never waited out when all is well.
-	waitFor = 20 * time.Second
+	waitFor   = testkit.Patience
 )
 
 type api struct {
@@ -40,13 +47,24 @@ func newAPI(t testing.TB, options ...apitest.Options) *api {
 	if o.Exams == nil {
 		o.Exams = []catalog.Exam{sampleExam(testExam), sampleExam(otherExam)}
 	}
+	o.Config = patient(o.Config)
 	return &api{t: t, API: apitest.New(t, o)}
+}
+
+// patient sets the time limits that a test does not set so that they do not act in it.
+func patient(config httpapi.Config) httpapi.Config {
+	for _, limit := range []*time.Duration{
+		&config.ReadTimeout, &config.HandleTimeout, &config.WriteTimeout, &config.IdleTimeout, &config.ShutdownGrace,
+	} {
+		*limit = cmp.Or(*limit, testkit.Patience)
+	}
+	return config
 }
 
 // variant serves from the same stores at another address, with other bounds and whatever change replaces (nil: nothing).
 func (a *api) variant(config httpapi.Config, change func(deps *httpapi.Deps)) *api {
 	a.t.Helper()
-	return &api{t: a.t, API: a.Variant(config, change), recorder: a.recorder}
+	return &api{t: a.t, API: a.Variant(patient(config), change), recorder: a.recorder}
 }
 
 type response struct {
@@ -91,6 +109,43 @@ func (a *api) get(path string) response { a.t.Helper(); return a.call(http.Metho
 func (a *api) post(path, body string) response {
 	a.t.Helper()
 	return a.call(http.MethodPost, path, body, nil)
+}
+
+func (a *api) dial(t testing.TB, network string) net.Conn {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), network, a.Address)
+	check.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	check.NoError(t, conn.SetDeadline(time.Now().Add(testkit.Patience)))
+	return conn
+}
+
+func write(t testing.TB, conn io.Writer, text string) {
+	t.Helper()
+	_, err := io.WriteString(conn, text)
+	check.NoError(t, err)
+}
+
+func readContinue(t testing.TB, r *bufio.Reader) {
+	t.Helper()
+	interim, err := http.ReadResponse(r, nil)
+	if err != nil || interim.StatusCode != http.StatusContinue {
+		t.Fatalf("%v, %v", interim, err)
+	}
+	_ = interim.Body.Close()
+}
+
+func readResponse(t testing.TB, r *bufio.Reader, method string) response {
+	t.Helper()
+	got, err := http.ReadResponse(r, &http.Request{Method: method})
+	if err == nil && got.StatusCode == http.StatusContinue {
+		_ = got.Body.Close()
+		got, err = http.ReadResponse(r, &http.Request{Method: method})
+	}
+	check.NoErrorf(t, err, "no answer")
+	answer := response{got.StatusCode, got.Header, testkit.Body(t, got), got.Close}
+	checkAnswer(t, method, "", answer)
+	return answer
 }
 
 // checkEnvelope checks what every answer owes: a request id, the rate headers, and the Error body unless it succeeded.
@@ -168,5 +223,75 @@ func sampleExam(key string) catalog.Exam {
 				{Section: 2, SectionName: "Second", Number: 4, Prompt: "Essay", Answer: catalog.Answer{Kind: catalog.AnswerUnmarkable}},
 			},
 		}},
+	}
+}
+
+// contract is the document that every answer of this suite is held against.
+var contract = sync.OnceValues(func() (*openapitest.Document, error) {
+	text, err := openapi.JSON()
+	if err != nil {
+		return nil, err
+	}
+	return openapitest.Load(text)
+})
+
+func document(t testing.TB) *openapitest.Document {
+	t.Helper()
+	d, err := contract()
+	check.NoError(t, err)
+	return d
+}
+
+// checkAnswer checks what every answer owes, and holds the answer against the contract. The target is empty when it could
+// not be read, or is not known.
+func checkAnswer(t testing.TB, method, target string, r response) {
+	t.Helper()
+	d := document(t)
+	checkAnswerBy(t, func(e openapitest.Exchange) error { _, err := d.Check(e); return err }, method, target, r)
+}
+
+func checkAnswerBy(t testing.TB, check func(openapitest.Exchange) error, method, target string, r response) {
+	t.Helper()
+	checkEnvelope(t, method, r)
+	if r.status < http.StatusBadRequest && besideContract(target) {
+		return
+	}
+	body, err := decoded(r)
+	if err == nil {
+		err = check(openapitest.Exchange{Method: method, Target: target, Status: r.status, Header: r.header, Body: body})
+	}
+	if err != nil {
+		t.Errorf("against the contract: %s %s: %v", method, target, err)
+	}
+}
+
+// checkExchange is checkAnswer for what net/http knows of an exchange.
+func checkExchange(t testing.TB, got *http.Response, body []byte) {
+	t.Helper()
+	checkAnswer(t, got.Request.Method, got.Request.URL.RequestURI(), response{got.StatusCode, got.Header, string(body), got.Close})
+}
+
+func besideContract(target string) bool {
+	path, _, _ := strings.Cut(target, "?")
+	return path == "/" || path == "/docs" || strings.HasPrefix(path, "/docs/") || path == "/v1/openapi.json"
+}
+
+// decoded undoes the answer's Content-Encoding.
+func decoded(r response) ([]byte, error) {
+	body := []byte(r.body)
+	if len(body) == 0 {
+		return nil, nil
+	}
+	switch coding := r.header.Get("Content-Encoding"); coding {
+	case "":
+		return body, nil
+	case "gzip":
+		return fasthttp.AppendGunzipBytes(nil, body)
+	case "br":
+		return fasthttp.AppendUnbrotliBytes(nil, body)
+	case "zstd":
+		return fasthttp.AppendUnzstdBytes(nil, body)
+	default:
+		return nil, fmt.Errorf("the Content-Encoding %q is unknown", coding)
 	}
 }

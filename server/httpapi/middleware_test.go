@@ -10,11 +10,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 
 	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/gate"
+	"examprep.dev/server/httpapi/apierror"
+	"examprep.dev/server/httpapi/endpoint"
+	"examprep.dev/server/testkit/check"
 )
 
 // closedGate answers every request with one decision.
@@ -137,5 +141,115 @@ func TestTheGateDecidesTheStatus(t *testing.T) {
 				t.Errorf("%d, Retry-After %q, want %d, %q", got.StatusCode(), retry, c.status, c.retryAfter)
 			}
 		})
+	}
+}
+
+func TestRequestIDIsTheCallersOrAnew(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		presented string
+		kept      bool
+	}{
+		{"a", true},
+		{"Ab9._-", true},
+		{strings.Repeat("x", 128), true},
+		{"", false},
+		{strings.Repeat("x", 129), false},
+		{"a b", false},
+		{"a/b", false},
+		{"é", false},
+		{"a@", false},
+		{"[", false},
+	} {
+		got := string(appendRequestID(nil, []byte(c.presented)))
+		if c.kept {
+			if got != c.presented {
+				t.Errorf("%q became %q", c.presented, got)
+			}
+			continue
+		}
+		if id, err := uuid.Parse(got); err != nil || id.Version() != 7 {
+			t.Errorf("%q became %q, want a new UUIDv7", c.presented, got)
+		}
+	}
+}
+
+// TestABodysMemoryIsCountedAndBounded: a body takes at most a byte more than it is long, or may be, all of it counted
+// while its handler runs; afterwards nothing is, whatever became of it.
+func TestABodysMemoryIsCountedAndBounded(t *testing.T) {
+	t.Parallel()
+	const limit = 1 << 20
+	for _, c := range []struct {
+		name            string
+		size, announced int
+		most            int64
+		status          int
+	}{
+		{"with a length", 700_000, 700_000, 700_001, fasthttp.StatusOK},
+		{"with the longest length", limit, limit, limit + 1, fasthttp.StatusOK},
+		{"in chunks", limit, -1, limit + 1, fasthttp.StatusOK},
+		{"empty", 0, 0, 1, fasthttp.StatusOK},
+		{"in too many chunks", limit + 1, -1, 0, fasthttp.StatusRequestEntityTooLarge},
+		{"shorter than announced", 10, 20, 0, fasthttp.StatusBadRequest},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := New(Config{MaxBodyBytes: limit}, Deps{Catalog: brokenCatalog{}, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()})
+			var ctx fasthttp.RequestCtx
+			ctx.Request.SetBodyStream(strings.NewReader(strings.Repeat(" ", c.size)), c.announced)
+			ran := int64(0)
+			read := s.readBody(&endpoint.Route{Needs: endpoint.Body}, func(_ context.Context, r *exchange) error {
+				if ran = s.bodies.held.Load(); int64(cap(r.Body)) != ran || len(r.Body) != c.size {
+					t.Errorf("%d bytes in %d, of which %d are counted", len(r.Body), cap(r.Body), ran)
+				}
+				panic("whatever the handler does")
+			})
+			err := func() (err error) {
+				defer func() { _ = recover() }()
+				return read(t.Context(), &exchange{Request: endpoint.Request{HTTP: &ctx}})
+			}()
+			if c.status == fasthttp.StatusOK && (ran == 0 || ran > c.most) || c.status != fasthttp.StatusOK && (ran != 0 || apierror.From(err).Status != c.status) {
+				t.Errorf("%d bytes were held, at most %d; error %v", ran, c.most, err)
+			}
+			check.Equal(t, s.bodies.held.Load(), 0, "bytes held afterwards")
+		})
+	}
+}
+
+// TestNotModifiedTellsWhatItStandsFor: a 304 has the fields of its 200 that caches live by (RFC 9110 §15.4.5), and none
+// of the content that it lacks.
+func TestNotModifiedTellsWhatItStandsFor(t *testing.T) {
+	t.Parallel()
+	server, _ := newStandInServer(t)
+	get := func(coding, condition string) *fasthttp.Response {
+		var request fasthttp.Request
+		request.SetRequestURI("http://localhost/v1/exam-prep/x/overview")
+		request.Header.Set("Accept-Encoding", coding)
+		request.Header.Set("If-None-Match", condition)
+		var ctx fasthttp.RequestCtx
+		ctx.Init(&request, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, nil)
+		ctx.Response.Header.SetNoDefaultContentType(true) // as the server does
+		server.http.Handler(&ctx)
+		return &ctx.Response
+	}
+	for _, coding := range []string{"identity", "gzip", "br", "zstd"} {
+		whole := get(coding, "")
+		etag := string(whole.Header.Peek("Etag"))
+		for _, condition := range []string{etag, "W/" + etag, `"x", ` + etag, "*"} {
+			not := get(coding, condition)
+			if not.StatusCode() != fasthttp.StatusNotModified || len(not.Body()) > 0 {
+				t.Fatalf("%s, If-None-Match %s: %d with %d bytes", coding, condition, not.StatusCode(), len(not.Body()))
+			}
+			for _, name := range []string{"Etag", "Cache-Control", "Vary"} {
+				if got, want := not.Header.Peek(name), whole.Header.Peek(name); len(want) == 0 || !bytes.Equal(got, want) {
+					t.Errorf("%s: %s is %q in 304 and %q in 200", coding, name, got, want)
+				}
+			}
+			if len(not.Header.ContentType())+len(not.Header.ContentEncoding()) > 0 {
+				t.Errorf("%s: 304 describes content: %s", coding, &not.Header)
+			}
+		}
+		if other := get(coding, etag[:len(etag)-1]+`x"`); other.StatusCode() != fasthttp.StatusOK {
+			t.Errorf("%s: %d for another ETag", coding, other.StatusCode())
+		}
 	}
 }

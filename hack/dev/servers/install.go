@@ -75,6 +75,11 @@ func NPM() Need {
 	return Need{"npm", []string{"npm"}, func() bool { return Look("npm") != "" && Look("node") != "" }}
 }
 
+// Chromium is the need of the browser that shows the reference page.
+func Chromium() Need {
+	return Need{"chromium", []string{"chromium"}, func() bool { return Look("chromium") != "" }}
+}
+
 // NginxModules is where Debian's nginx has its modules.
 const NginxModules = "/usr/lib/nginx/modules"
 

@@ -10,12 +10,13 @@ import (
 	"net/netip"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/gate"
-	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
 
@@ -74,47 +75,60 @@ func (g holdingGate) Check(ctx context.Context, authorization []byte, client net
 // those before it, and the server ends after it.
 func TestStoppingFinishesWhatIsAcceptedMeanwhile(t *testing.T) {
 	t.Parallel()
-	g := holdingGate{asked: make(chan struct{}), release: make(chan struct{})}
-	client, conn := net.Pipe()
-	t.Cleanup(func() { _ = client.Close() })
-	inner := &lateListener{conn: conn, accepted: make(chan net.Conn), inHand: g.asked}
-	stop, served := startServer(t, Config{}, g, inner)
-	stop()
-	_, err := io.WriteString(client, overviewRequest)
-	check.NoError(t, err)
-	<-g.asked
-	select {
-	case err := <-served:
-		t.Fatalf("the server left a request behind: %v", err)
-	default:
-	}
-	close(g.release)
-	answer, err := http.ReadResponse(bufio.NewReader(client), nil)
-	check.NoError(t, err)
-	_ = answer.Body.Close()
-	if answer.StatusCode != http.StatusOK || !answer.Close {
-		t.Errorf("%s, closes its connection: %v", answer.Status, answer.Close)
-	}
-	check.Succeeds(t, <-served, "stopping")
+	startDates()
+	synctest.Test(t, func(t *testing.T) {
+		g := holdingGate{asked: make(chan struct{}), release: make(chan struct{})}
+		client, conn := net.Pipe()
+		release := sync.OnceFunc(func() { close(g.release) })
+		defer func() {
+			release()
+			_ = client.Close()
+			time.Sleep(time.Hour) // until fasthttp's goroutines have ended
+		}()
+		inner := &lateListener{conn: conn, accepted: make(chan net.Conn), inHand: g.asked}
+		stop, served := startServer(t, Config{}, g, inner)
+		stop()
+		_, err := io.WriteString(client, overviewRequest)
+		check.NoError(t, err)
+		<-g.asked
+		time.Sleep(idleLinger) // longer than an idle connection would last
+		select {
+		case err := <-served:
+			t.Fatalf("the server left a request behind: %v", err)
+		default:
+		}
+		release()
+		answer, err := http.ReadResponse(bufio.NewReader(client), nil)
+		check.NoError(t, err)
+		_ = answer.Body.Close()
+		if answer.StatusCode != http.StatusOK || !answer.Close {
+			t.Errorf("%s, closes its connection: %v", answer.Status, answer.Close)
+		}
+		check.Succeeds(t, <-served, "stopping")
+	})
 }
 
 // TestStoppingAmidConnecting: whenever connections come and go, each server stops once, with nothing left.
 func TestStoppingAmidConnecting(t *testing.T) {
 	t.Parallel()
+	startDates()
 	const servers, clients = 100, 4
-	for range servers {
-		inner := testkit.Listen(t)
-		stop, served := startServer(t, Config{}, openGate{}, inner)
-		var connecting sync.WaitGroup
-		for range clients {
-			connecting.Go(func() {
-				if conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", inner.Addr().String()); err == nil {
-					_ = conn.Close()
-				}
-			})
+	synctest.Test(t, func(t *testing.T) {
+		defer time.Sleep(time.Hour) // until fasthttp's goroutines have ended
+		for range servers {
+			inner := &pipes{accepted: make(chan net.Conn), closed: make(chan struct{})}
+			stop, served := startServer(t, Config{}, openGate{}, inner)
+			var connecting sync.WaitGroup
+			for range clients {
+				connecting.Go(func() {
+					if conn, err := inner.dial(); err == nil {
+						_ = conn.Close()
+					}
+				})
+			}
+			stop()
+			check.NoErrorf(t, <-served, "stopping")
+			connecting.Wait()
 		}
-		stop()
-		check.NoErrorf(t, <-served, "stopping")
-		connecting.Wait()
-	}
+	})
 }

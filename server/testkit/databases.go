@@ -21,8 +21,6 @@ import (
 )
 
 const (
-	// serverTime bounds what a test process does once: dropping old databases, and making the template.
-	serverTime = startTime
 	// dropTogether is how many databases of ended tests are dropped at once. That takes 24 ms for each, on a busy machine
 	// with two cores. A drop at the end of each test takes 87 ms.
 	dropTogether = 50
@@ -80,9 +78,8 @@ func (d *databases) end(t testing.TB, server, name string) {
 	if drop == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), serverTime)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, server)
+	ctx := context.Background()
+	conn, err := connectToServer(ctx, server)
 	check.NoErrorf(t, err, "reach test database server")
 	defer func() { _ = conn.Close(ctx) }()
 	check.NoError(t, dropAll(ctx, conn, drop))
@@ -90,9 +87,8 @@ func (d *databases) end(t testing.TB, server, name string) {
 
 // join makes this process known to the server, drops the databases of processes that have ended, and finds the template.
 func (d *databases) join(server string) (err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), serverTime)
-	defer cancel()
-	if d.life, err = pgx.Connect(ctx, server); err != nil {
+	ctx := context.Background()
+	if d.life, err = connectToServer(ctx, server); err != nil {
 		return err
 	}
 	d.process = fmt.Sprintf("test_%d_%x", os.Getpid(), time.Now().UnixMicro())
@@ -108,6 +104,17 @@ func (d *databases) join(server string) (err error) {
 	err = d.ensureTemplate(ctx, server)
 	_, unlockErr := d.life.Exec(ctx, "SELECT pg_advisory_unlock($1)", lockOf(templateLock))
 	return errors.Join(err, unlockErr)
+}
+
+// connectToServer connects to the server itself. Each statement has [Patience]: a busy machine drops many databases one by one.
+func connectToServer(ctx context.Context, server string) (*pgx.Conn, error) {
+	cfg, err := pgx.ParseConfig(server)
+	if err != nil {
+		return nil, err
+	}
+	cfg.ConnectTimeout = Patience
+	cfg.RuntimeParams["statement_timeout"] = strconv.FormatInt(Patience.Milliseconds(), 10)
+	return pgx.ConnectConfig(ctx, cfg)
 }
 
 // dropDead drops the databases of processes whose lock is free.

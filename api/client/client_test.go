@@ -14,7 +14,7 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// service answers requests with one status after the other; the last one stays. 0 is no answer, and silent one that never comes.
+// service answers requests with one status after the other; the last one stays. 0 ends the connection without an answer; silent never answers.
 type service struct {
 	statuses []int
 	calls    []time.Time

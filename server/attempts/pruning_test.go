@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"examprep.dev/server/attempts/marking"
 	"examprep.dev/server/catalog"
@@ -72,7 +71,7 @@ func laggingPod(t *testing.T, b *bench, who keys.Identity) (publish func(catalog
 		}
 	}
 	publish(published("A", "first"))
-	lagging, err := read.OpenSnapshot(t.Context(), b.pool, slog.New(slog.DiscardHandler), read.SnapshotConfig{LoadTimeout: time.Minute})
+	lagging, err := read.OpenSnapshot(t.Context(), b.pool, slog.New(slog.DiscardHandler), read.SnapshotConfig{LoadTimeout: testkit.Patience})
 	check.NoError(t, err)
 	b.papers = NewPapers(lagging)
 	if _, err := b.Page(t.Context(), who, PageRequest{ExamKey: testExam, PaperID: testPaper, Limit: 1}); err != nil {
@@ -173,7 +172,7 @@ func TestPageOfAnAttemptNeedsNoReadableExam(t *testing.T) {
 	who, other := b.someone(t), b.someone(t)
 	opened := b.open(t, who, "")
 	testkit.Exec(t, b.pool, "UPDATE exam_revisions SET document = '[]'")
-	fresh, err := read.OpenSnapshot(t.Context(), b.pool, slog.New(slog.DiscardHandler), read.SnapshotConfig{LoadTimeout: time.Minute})
+	fresh, err := read.OpenSnapshot(t.Context(), b.pool, slog.New(slog.DiscardHandler), read.SnapshotConfig{LoadTimeout: testkit.Patience})
 	check.NoError(t, err)
 	b.papers = NewPapers(fresh)
 	page := PageRequest{ExamKey: testExam, PaperID: testPaper, Limit: 1}

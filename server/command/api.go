@@ -15,6 +15,7 @@ import (
 
 	"examprep.dev/server/attempts"
 	"examprep.dev/server/catalog/read"
+	"examprep.dev/server/command/parts"
 	"examprep.dev/server/gate"
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys/directory"
@@ -194,9 +195,9 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	p.logger.Info("serving", "address", listener.Addr().String(), "environment", p.installation.Environment, "version", version())
 	p.registerStores(background, redisurl.Client{Name: "gate", UniversalClient: gateClient}) //nolint:contextcheck // stores are checked at each scrape
 	back := append(p.servers(readyToServe(ctx, snapshot, guard.live)),                       //nolint:contextcheck // readiness is asked at each scrape
-		part{"catalogue", snapshot.Run}, part{"keys", guard.live.Run}, part{"limits", guard.limiter.Run}, part{"notifier", notifier.Run}, part{"usage", meter.Run})
-	front := []part{{"http", func(ctx context.Context) error { return server.Serve(ctx, listener) }}}
-	return runParts(ctx, p.logger, flags.shutdownGrace, front, back)
+		parts.Part{Name: "catalogue", Run: snapshot.Run}, parts.Part{Name: "keys", Run: guard.live.Run}, parts.Part{Name: "limits", Run: guard.limiter.Run}, parts.Part{Name: "notifier", Run: notifier.Run}, parts.Part{Name: "usage", Run: meter.Run})
+	front := []parts.Part{{Name: "http", Run: func(ctx context.Context) error { return server.Serve(ctx, listener) }}}
+	return parts.Run(ctx, p.logger, flags.shutdownGrace, front, back)
 }
 
 // guard is the gate with the parts that must run for it.

@@ -145,7 +145,7 @@ func (l *memoryLoad) holdsBodies(sent int) (held int) {
 	return held
 }
 
-// bodyBytes returns what the pod's metrics say of the memory of bodies.
+// bodyBytes returns the memory of bodies by the pod's metrics.
 func (l *memoryLoad) bodyBytes() int64 {
 	_, rest, _ := strings.Cut(l.pod.Scrape(), "\nexamprep_http_body_memory_bytes ")
 	text, _, _ := strings.Cut(rest, "\n")

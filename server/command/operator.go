@@ -15,6 +15,7 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/command/parts"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/postgres"
@@ -123,7 +124,7 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 	p.logger.Info("operating", "environment", p.installation.Environment, "cluster", flags.clusterName, "version", version())
 	p.registerStores(p.pool)
 	back := p.servers(synced, prometheus.GathererFunc(controllerMetrics))
-	return runParts(ctx, p.logger, flags.shutdownGrace, []part{{"manager", manager.Start}}, back)
+	return parts.Run(ctx, p.logger, flags.shutdownGrace, []parts.Part{{Name: "manager", Run: manager.Start}}, back)
 }
 
 var errNotSynced = errors.New("the cache of resources is not filled yet")

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
+	"examprep.dev/server/command/parts"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/redisurl"
 	"examprep.dev/server/telemetry"
@@ -93,13 +94,13 @@ func (p *process) close(ctx context.Context) {
 
 // servers returns the health and metrics servers as parts. They belong to the back: a pod that finishes its work must
 // still answer its probes. The metrics server also reads the gatherers in more.
-func (p *process) servers(ready telemetry.Ready, more ...prometheus.Gatherer) []part {
+func (p *process) servers(ready telemetry.Ready, more ...prometheus.Gatherer) []parts.Part {
 	checks := p.flags.program.Checks
 	checks.RegisterReady(p.registry, ready)
 	gatherers := append(prometheus.Gatherers{p.registry}, more...)
-	return []part{
-		{"health", checks.NewHealthServer(p.flags.healthListen, ready, p.logger).Serve},
-		{"metrics", checks.NewMetricsServer(p.flags.metricsListen, gatherers, p.flags.pprof, p.logger).Serve},
+	return []parts.Part{
+		{Name: "health", Run: checks.NewHealthServer(p.flags.healthListen, ready, p.logger).Serve},
+		{Name: "metrics", Run: checks.NewMetricsServer(p.flags.metricsListen, gatherers, p.flags.pprof, p.logger).Serve},
 	}
 }
 

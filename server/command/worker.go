@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"examprep.dev/server/attempts"
+	"examprep.dev/server/command/parts"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/redisurl"
 	"examprep.dev/server/webhooks"
@@ -84,13 +85,13 @@ func runWorker(ctx context.Context, p *process, flags *workerFlags) error {
 	}
 	collectRarely(workerGrowth)
 	p.logger.Info("working", "environment", p.installation.Environment, "version", version())
-	front := []part{
-		{"webhooks", worker.Run},
-		{"sweeper", attempts.NewSweeper(p.pool, p.logger, p.registry).Run},
+	front := []parts.Part{
+		{Name: "webhooks", Run: worker.Run},
+		{Name: "sweeper", Run: attempts.NewSweeper(p.pool, p.logger, p.registry).Run},
 	}
 	ready := func(context.Context) error { return ctx.Err() }
 	p.registerStores(p.pool, redisurl.Client{Name: "webhooks", UniversalClient: redisClient}) //nolint:contextcheck // stores are checked at each scrape
-	return runParts(ctx, p.logger, flags.shutdownGrace, front, p.servers(ready))              //nolint:contextcheck // readiness is asked at each scrape
+	return parts.Run(ctx, p.logger, flags.shutdownGrace, front, p.servers(ready))             //nolint:contextcheck // readiness is asked at each scrape
 }
 
 func parseKeyring(text string) (*webhooks.Keyring, error) {

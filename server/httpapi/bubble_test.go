@@ -211,7 +211,7 @@ func (noSessions) Lookup(context.Context, string) (sessions.Session, error) {
 	return sessions.Session{}, &sessions.NoSessionError{}
 }
 
-// WithoutSessions adds the operations of developers to the parts of a server. Nobody is signed in.
+// WithoutSessions adds the operations of developers to the parts of a server. There are no sessions.
 func WithoutSessions(deps *Deps) { deps.Developer = &developer.Deps{Sessions: noSessions{}} }
 
 // bubbleCatalog has one exam.

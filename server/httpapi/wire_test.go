@@ -61,7 +61,7 @@ func pipelines() []pipeline {
 		cut("a body that is too long", openLine+named("one")+"Content-Length: 2000000\r\n\r\n", "413 one"),
 		cut("a body on HTTP/1.0 that asks to go on", expecting+withLength(openBody), one),
 		cut("a long body on HTTP/1.0 that asks to go on", expecting+"Content-Length: 2000000\r\n\r\n", "413 one"),
-		// What follows in the packet of a good request is known by nothing but itself.
+		// Bytes behind a good request in its packet have an id of their own.
 		{"no HTTP behind", listing("one") + "GET / SPDY/3\r\nX-Request-Id: theirs\r\n\r\n", []string{one, "400 new"}, false},
 		{"noise behind", listing("one") + "\x00\x01\x02\r\n\r\n", []string{one, "400 new"}, false},
 	}

@@ -36,7 +36,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	rounds, err := strconv.Atoi(args[0])
 	if err != nil || rounds < 1 {
-		return fmt.Errorf("%q is no number of rounds", args[0])
+		return fmt.Errorf("%q is not a number of rounds", args[0])
 	}
 	dir, err := filepath.Abs(filepath.Join(".dev", "stress"))
 	if err != nil {

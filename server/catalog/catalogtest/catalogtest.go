@@ -29,7 +29,7 @@ func Folder(t testing.TB) string {
 	t.Helper()
 	const folder = "../../../shared/data"
 	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("SKIPPED, NOT TESTED: the real exam papers are absent (%v); they belong into shared/data beside the checkout's folder", err)
+		t.Skipf("SKIPPED, NOT TESTED: the real exam papers are absent (%v); they belong into ../shared/data, next to the checkout's folder", err)
 	} else if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package command
+package parts
 
 import (
 	"context"
@@ -14,8 +14,8 @@ func TestTheFrontStopsBeforeTheBackItLeansOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var order []string
-		stops := func(name string, takes time.Duration) part {
-			return part{name, func(ctx context.Context) error {
+		stops := func(name string, takes time.Duration) Part {
+			return Part{name, func(ctx context.Context) error {
 				<-ctx.Done()
 				<-time.After(takes)
 				order = append(order, name)
@@ -23,8 +23,8 @@ func TestTheFrontStopsBeforeTheBackItLeansOn(t *testing.T) {
 			}}
 		}
 		time.AfterFunc(time.Minute, stop)
-		err := runParts(ctx, slog.New(slog.DiscardHandler), 10*time.Second,
-			[]part{stops("server", 5*time.Second)}, []part{stops("cache", time.Second)})
+		err := Run(ctx, slog.New(slog.DiscardHandler), 10*time.Second,
+			[]Part{stops("server", 5*time.Second)}, []Part{stops("cache", time.Second)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,9 +38,9 @@ func TestAPartThatFailsStopsTheRestAndIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("disk on fire")
 		waits := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
-		err := runParts(t.Context(), slog.New(slog.DiscardHandler), time.Second,
-			[]part{{"server", waits}},
-			[]part{{"relay", func(context.Context) error { return broken }}, {"cache", waits}})
+		err := Run(t.Context(), slog.New(slog.DiscardHandler), time.Second,
+			[]Part{{"server", waits}},
+			[]Part{{"relay", func(context.Context) error { return broken }}, {"cache", waits}})
 		if !errors.Is(err, broken) {
 			t.Fatalf("got %v, want it to wrap %v", err, broken)
 		}
@@ -56,11 +56,11 @@ func TestAPartThatOutstaysTheGraceIsNamed(t *testing.T) {
 		release := make(chan struct{})
 		defer close(release)
 		time.AfterFunc(time.Second, stop)
-		err := runParts(ctx, slog.New(slog.DiscardHandler), time.Second,
-			[]part{{"stuck", func(context.Context) error { <-release; return nil }}}, nil)
-		var late *graceError
+		err := Run(ctx, slog.New(slog.DiscardHandler), time.Second,
+			[]Part{{"stuck", func(context.Context) error { <-release; return nil }}}, nil)
+		var late *GraceError
 		if !errors.As(err, &late) || !slices.Equal(late.parts, []string{"stuck"}) {
-			t.Errorf("got %v, want a graceError that names the stuck part", err)
+			t.Errorf("got %v, want a GraceError with the stuck part", err)
 		}
 	})
 }

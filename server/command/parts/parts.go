@@ -1,4 +1,5 @@
-package command
+// Package parts runs the parts of a process, and stops them in the order of their use.
+package parts
 
 import (
 	"context"
@@ -9,25 +10,27 @@ import (
 	"time"
 )
 
-// part is something that runs until its context ends: a server, a relay, a cache that listens for changes.
-type part struct {
-	name string
-	run  func(ctx context.Context) error
+// Part is something that runs until its context ends: a server, a relay, a cache that listens for changes.
+type Part struct {
+	// Name is for the log and for errors.
+	Name string
+	// Run returns when its context ends. An earlier return ends all parts.
+	Run func(ctx context.Context) error
 }
 
-// graceError says which parts had not stopped when the grace was over.
-type graceError struct {
+// GraceError names the parts that had not stopped when the grace was over.
+type GraceError struct {
 	grace time.Duration
 	parts []string
 }
 
-func (e *graceError) Error() string {
+func (e *GraceError) Error() string {
 	return fmt.Sprintf("still running after the shutdown grace of %s: %v", e.grace, e.parts)
 }
 
-// runParts runs front and back until ctx ends or one of them fails. Then the front stops first (it takes in work), and
-// the back, which the front leans on, only when the front has finished what was in hand. All of it within grace.
-func runParts(ctx context.Context, logger *slog.Logger, grace time.Duration, front, back []part) error {
+// Run runs front and back until ctx ends or one of them fails. Then the front stops first: it takes in work. The back, which the
+// front uses, stops when the front has finished its work. All of it must end within grace, else the error is a [*GraceError].
+func Run(ctx context.Context, logger *slog.Logger, grace time.Duration, front, back []Part) error {
 	frontCtx, stopFront := context.WithCancelCause(ctx)
 	defer stopFront(nil)
 	backCtx, stopBack := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -50,7 +53,7 @@ func runParts(ctx context.Context, logger *slog.Logger, grace time.Duration, fro
 	late = append(late, backs.wait(deadline)...)
 	failed := errors.Join(fronts.failed(), backs.failed())
 	if len(late) > 0 {
-		return errors.Join(&graceError{grace: grace, parts: late}, failed)
+		return errors.Join(&GraceError{grace: grace, parts: late}, failed)
 	}
 	return failed
 }
@@ -63,26 +66,26 @@ type running struct {
 	failures []error
 }
 
-func (r *running) start(ctx context.Context, p part, failed context.CancelCauseFunc) {
+func (r *running) start(ctx context.Context, p Part, failed context.CancelCauseFunc) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.alive == nil {
 		r.alive = make(map[string]struct{})
 	}
-	r.alive[p.name] = struct{}{}
+	r.alive[p.Name] = struct{}{}
 	r.wg.Go(func() {
-		err := p.run(ctx)
+		err := p.Run(ctx)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.alive, p.name)
+		delete(r.alive, p.Name)
 		if err != nil && !errors.Is(err, context.Canceled) {
-			err = fmt.Errorf("%s: %w", p.name, err)
+			err = fmt.Errorf("%s: %w", p.Name, err)
 			r.failures = append(r.failures, err)
 			failed(err)
 			return
 		}
 		if ctx.Err() == nil {
-			err = fmt.Errorf("%s ended by itself", p.name)
+			err = fmt.Errorf("%s ended by itself", p.Name)
 			r.failures = append(r.failures, err)
 			failed(err)
 		}

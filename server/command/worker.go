@@ -57,8 +57,8 @@ func runWorker(ctx context.Context, p *process, flags *workerFlags) error {
 	if err != nil {
 		return err
 	}
-	if flags.retention < delivery.MinRetention {
-		return &usageError{fmt.Errorf("--webhook-retention: must be at least %s", delivery.MinRetention)}
+	if flags.retention < webhooks.MinRetention {
+		return &usageError{fmt.Errorf("--webhook-retention: must be at least %s", webhooks.MinRetention)}
 	}
 	allowed, err := parsePrefixes("webhook-allow-cidr", flags.allowCIDRs)
 	if err != nil {

@@ -144,7 +144,7 @@ func storeInstallation(ctx context.Context, conn *pgx.Conn, env Environment) err
 func addPartitions(ctx context.Context, conn *pgx.Conn) error {
 	for week := range weeksAhead + 1 {
 		for _, kind := range []string{"events", "deliveries", "attempts"} {
-			// Weeks are counted from the epoch, as in server/webhooks/delivery/retention.go.
+			// Weeks are counted from the epoch, as in server/webhooks/delivery/retention.
 			if _, err := conn.Exec(ctx, `
 				SELECT webhook_add_partition($1, starts, starts + interval '168 hours')
 				FROM (SELECT to_timestamp((floor(extract(epoch FROM now()) / 604800) + $2) * 604800) AS starts) w`, kind, week); err != nil {

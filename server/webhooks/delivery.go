@@ -17,6 +17,8 @@ import (
 const (
 	// DefaultRetention is how long events, deliveries and attempts are kept.
 	DefaultRetention = 30 * 24 * time.Hour
+	// MinRetention keeps deliveries from disappearing while someone is reading them.
+	MinRetention = 24 * time.Hour
 	// MaxDeliveryPage is the largest page of deliveries.
 	MaxDeliveryPage = 100
 	// MaxRecovery is how many deliveries one call of Recover makes.

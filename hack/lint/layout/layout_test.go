@@ -64,6 +64,7 @@ func TestImportIsAllowedOrRefused(t *testing.T) {
 		{"server/keys/store.go", "examprep.dev/server/keys/parts", true},
 		{"server/httpapi/developer/keys.go", "examprep.dev/server/httpapi/apierror", true},
 		{"server/webhooks/delivery/worker.go", "examprep.dev/server/webhooks", true},
+		{"server/webhooks/delivery/worker.go", "examprep.dev/server/webhooks/delivery/retention", true},
 		{"server/catalog/publish/publish.go", "examprep.dev/server/catalog", true},
 		{"server/catalog/publish/publish.go", "examprep.dev/server/seals", true},
 		{"server/attempts/service.go", "examprep.dev/server/attempts/marking", true},

@@ -23,7 +23,7 @@
 // # How long rows are kept
 //
 // Tables are partitioned by the week of the UUIDv7 ids. Each worker makes the partitions of the next eight weeks and drops
-// those that are older than the retention (retention.go). A partition with pending deliveries stays five weeks or more.
+// those that are older than the retention (package retention). A partition with pending deliveries stays five weeks or more.
 //
 // Secrets, bodies and responses are never logged. The package imports no HTTP server and nothing of Kubernetes.
 //
@@ -39,7 +39,6 @@
 //   - sender_test.go: rude receivers, in a synctest bubble with production's time-out; certificates.
 //   - address_test.go: private addresses, redirects and proxies; hostile_test.go has the name server for it.
 //   - response_test.go: what is kept of a response.
-//   - retention_test.go: partitions.
 //   - outage_test.go: Redis, PostgreSQL or a worker fails, and how a worker stops.
 //   - chaos_*_test.go: all of that at random, in make soak and make soak-short.
 //   - harness_test.go, process_test.go: what tests share; workers in processes of their own.

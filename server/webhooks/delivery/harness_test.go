@@ -80,7 +80,7 @@ func (b *bench) config(t testing.TB, receivers ...*testkit.Receiver) Config {
 	return Config{
 		Prefix: b.prefix, AllowedRanges: loopback, CAPEM: []byte(authorities.String()),
 		Timeout: testkit.Patience, LeaseGrace: testkit.Patience, StatementTimeout: testkit.Patience, SweepTimeout: testkit.Patience,
-		RetryDelays: delaysFrom(time.Millisecond), SweepInterval: 50 * time.Millisecond,
+		RetentionTimeout: testkit.Patience, RetryDelays: delaysFrom(time.Millisecond), SweepInterval: 50 * time.Millisecond,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 }
@@ -108,7 +108,6 @@ func (b *bench) workerOf(t testing.TB, cfg Config, pool *pgxpool.Pool, keyring *
 	check.NoError(t, err)
 	w.dispatcher.sender.strict = w.dispatcher.sender.allowing // receivers have loopback addresses, also those of developers
 	w.dispatcher.unreadablePause = time.Hour                  // longer than any test
-	w.retention.timeout = testkit.Patience
 	return w
 }
 

@@ -3,7 +3,6 @@ package delivery
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"sync"
@@ -17,6 +16,7 @@ import (
 
 	"examprep.dev/server/postgres/webhooksdb"
 	"examprep.dev/server/webhooks"
+	"examprep.dev/server/webhooks/delivery/retention"
 )
 
 const (
@@ -50,10 +50,12 @@ type Config struct {
 	StatementTimeout time.Duration
 	// SweepTimeout limits the statement that finds endpoints with due deliveries (30 s).
 	SweepTimeout time.Duration
-	// Retention of events, deliveries and attempts, at least MinRetention (webhooks.DefaultRetention). Rows are deleted by the
-	// week.
-	Retention  time.Duration
-	Registerer prometheus.Registerer
+	// Retention of events, deliveries and attempts, at least webhooks.MinRetention (webhooks.DefaultRetention). Rows are
+	// deleted by the week.
+	Retention time.Duration
+	// RetentionTimeout limits each statement that maintains partitions (1 min).
+	RetentionTimeout time.Duration
+	Registerer       prometheus.Registerer
 	// Tracer makes spans of deliveries whose event has a recorded trace; nil: none.
 	Tracer trace.Tracer
 	Logger *slog.Logger
@@ -67,7 +69,6 @@ func (c Config) withDefaults() Config {
 	c.LeaseGrace = cmp.Or(c.LeaseGrace, leaseGrace)
 	c.StatementTimeout = cmp.Or(c.StatementTimeout, statementTimeout)
 	c.SweepTimeout = cmp.Or(c.SweepTimeout, sweepTimeout)
-	c.Retention = cmp.Or(c.Retention, webhooks.DefaultRetention)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.RetryDelays == nil {
 		c.RetryDelays = RetryDelays()
@@ -86,7 +87,7 @@ type Worker struct {
 	dispatcher *dispatcher
 	completer  *completer
 	health     *healthRecorder
-	retention  *retention
+	retention  *retention.Maintainer
 	maintainer *maintainer
 	// results is the channel from the dispatcher's attempts to the completer.
 	results chan completion
@@ -95,10 +96,13 @@ type Worker struct {
 // New returns a worker. Its Redis client should be its own: blocking reads occupy connections.
 func New(cfg Config, pool *pgxpool.Pool, client redis.UniversalClient, keyring *webhooks.Keyring) (*Worker, error) {
 	cfg = cfg.withDefaults()
-	if cfg.Retention < MinRetention {
-		return nil, &webhooks.ValidationError{Field: "retention", Detail: fmt.Sprintf("must be at least %s", MinRetention)}
-	}
 	sender, err := newSender(cfg.AllowedRanges, cfg.CAPEM, cfg.Timeout, cfg.Now)
+	if err != nil {
+		return nil, err
+	}
+	partitions, err := retention.New(retention.Config{
+		Retention: cfg.Retention, StatementTimeout: cfg.RetentionTimeout, Registerer: cfg.Registerer, Logger: cfg.Logger,
+	}, pool)
 	if err != nil {
 		return nil, err
 	}
@@ -122,10 +126,7 @@ func New(cfg Config, pool *pgxpool.Pool, client redis.UniversalClient, keyring *
 			queries: queries, lease: lease, results: results, delays: cfg.RetryDelays, skipped: skipped, health: health,
 			metrics: m, logger: logger, now: now, timeout: cfg.StatementTimeout,
 		},
-		retention: &retention{
-			pool: pool, queries: queries, keep: cfg.Retention, timeout: retentionTimeout, now: queries.DatabaseTime,
-			metrics: newRetentionMetrics(cfg.Registerer), logger: logger,
-		},
+		retention:  partitions,
 		maintainer: &maintainer{queries: queries, keyring: keyring, windows: w, metrics: m, logger: logger, now: now},
 	}, nil
 }
@@ -139,7 +140,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	intake.Go(func() { w.stream.run(ctx) })
 	intake.Go(func() { w.sweeper.run(ctx) })
 	intake.Go(func() { w.health.run(ctx) })
-	intake.Go(func() { w.retention.run(ctx) })
+	intake.Go(func() { w.retention.Run(ctx) })
 	intake.Go(func() { w.maintainer.run(ctx) })
 	for range dispatchLoops {
 		intake.Go(func() { w.dispatcher.run(ctx, final) })

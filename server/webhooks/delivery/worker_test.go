@@ -3,6 +3,7 @@ package delivery
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"io"
 	"net/http"
 	"sync"
@@ -268,6 +269,14 @@ func TestPanicIsAFailedAttempt(t *testing.T) {
 	w.dispatcher.sender.allowing.transport = panics{}
 	testkit.Run(t, w.Run)
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND attempt = $1 AND last_failure = $2", maxAttempts, failureInternal)
+}
+
+func TestWorkerRefusesARetentionThatIsTooShort(t *testing.T) {
+	t.Parallel()
+	var invalid *webhooks.ValidationError
+	if _, err := New(Config{Retention: webhooks.MinRetention - 1}, nil, nil, nil); !errors.As(err, &invalid) || invalid.Field != "retention" {
+		t.Errorf("got %v, want a ValidationError of retention", err)
+	}
 }
 
 // BenchmarkDeliveries measures a worker that has b.N deliveries for one endpoint. [BenchmarkBarePosts] makes the same requests

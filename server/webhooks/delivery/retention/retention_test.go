@@ -1,9 +1,8 @@
-package delivery
+package retention
 
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -11,24 +10,77 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"golang.org/x/sync/errgroup"
 
-	"examprep.dev/server/postgres/webhooksdb"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/webhooks"
 )
 
-// retention returns one whose time is the test's.
-func (b *bench) retention(now time.Time) *retention {
-	return &retention{
-		pool: b.pool, queries: webhooksdb.New(b.pool), keep: webhooks.DefaultRetention, timeout: testkit.Patience, metrics: newRetentionMetrics(nil),
-		now: func(context.Context) (time.Time, error) { return now, nil }, logger: slog.New(slog.DiscardHandler),
+// bench is a database whose partitions are maintained.
+type bench struct{ pool *pgxpool.Pool }
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	return &bench{testkit.Database(t)}
+}
+
+// maintainer returns a Maintainer for which the database's time is now.
+func (b *bench) maintainer(t *testing.T, now time.Time) *Maintainer {
+	t.Helper()
+	m, err := New(Config{StatementTimeout: testkit.Patience}, b.pool)
+	check.NoError(t, err)
+	m.now = func(context.Context) (time.Time, error) { return now, nil }
+	return m
+}
+
+// maintain maintains the partitions once, at a time.
+func (b *bench) maintain(t *testing.T, now time.Time) {
+	t.Helper()
+	check.NoError(t, b.maintainer(t, now).maintain(t.Context()))
+}
+
+// partitions returns the names of the partitions of a kind, oldest first.
+func (b *bench) partitions(t *testing.T, kind string) (names []string) {
+	t.Helper()
+	partitions, err := b.maintainer(t, time.Time{}).partitions(t.Context())
+	check.NoError(t, err)
+	for _, p := range partitions {
+		if p.Kind == kind {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// insert writes an event, its delivery and an attempt, all with the least id of a moment.
+func (b *bench) insert(t *testing.T, at time.Time, state string) {
+	t.Helper()
+	id := minIDAt(at)
+	testkit.Exec(t, b.pool, "INSERT INTO webhook_events (id, kind, body) VALUES ($1, 'mock_attempt.scored', '{}')", id)
+	testkit.Exec(t, b.pool, "INSERT INTO webhook_deliveries (id, event_id, endpoint_id, state) VALUES ($1, $1, gen_random_uuid(), $2)", id, state)
+	testkit.Exec(t, b.pool, "INSERT INTO webhook_attempts (delivery_id, attempt, began_at, duration_ms) VALUES ($1, 1, $2, 1)", id, at)
+}
+
+// rows counts the rows that insert wrote and that are left, in all three tables.
+func (b *bench) rows(t *testing.T, at time.Time) int {
+	t.Helper()
+	return testkit.Get[int](t, b.pool, `SELECT (SELECT count(*) FROM webhook_events WHERE id = $1)
+		+ (SELECT count(*) FROM webhook_deliveries WHERE id = $1) + (SELECT count(*) FROM webhook_attempts WHERE delivery_id = $1)`,
+		minIDAt(at))
+}
+
+// expect compares a count.
+func (b *bench) expect(t *testing.T, want int, query string, args ...any) {
+	t.Helper()
+	if got := testkit.Get[int](t, b.pool, query, args...); got != want {
+		t.Errorf("%s: got %d, want %d", query, got, want)
 	}
 }
 
-func TestWeeksCoveredAreThoseOfWhichEveryTableHasItsPartition(t *testing.T) {
+func TestWeeksCoveredHaveAPartitionOfEveryTable(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	week := func(n int) uuid.NullUUID {
@@ -63,58 +115,23 @@ func TestWeeksCoveredAreThoseOfWhichEveryTableHasItsPartition(t *testing.T) {
 	}
 }
 
-// of are the names of the partitions of a kind, oldest first.
-func of(t *testing.T, k *retention, kind string) (names []string) {
-	t.Helper()
-	partitions, err := k.partitions(t.Context())
-	check.NoError(t, err)
-	for _, p := range partitions {
-		if p.Kind == kind {
-			names = append(names, p.Name)
-		}
-	}
-	return names
-}
-
-// told writes an event, its delivery and the try of it, all of a moment.
-func (b *bench) told(t *testing.T, at time.Time, state string) {
-	t.Helper()
-	testkit.Exec(t, b.pool, "INSERT INTO webhook_events (id, kind, body) VALUES ($1, 'mock_attempt.scored', '{}')", minIDAt(at))
-	testkit.Exec(t, b.pool, "INSERT INTO webhook_deliveries (id, event_id, endpoint_id, state) VALUES ($1, $1, gen_random_uuid(), $2)", minIDAt(at), state)
-	testkit.Exec(t, b.pool, "INSERT INTO webhook_attempts (delivery_id, attempt, began_at, duration_ms) VALUES ($1, 1, $2, 1)", minIDAt(at), at)
-}
-
-// rows counts what is kept of a moment, in all three tables.
-func (b *bench) rows(t *testing.T, at time.Time) int {
-	t.Helper()
-	return testkit.Get[int](t, b.pool, `SELECT (SELECT count(*) FROM webhook_events WHERE id = $1)
-		+ (SELECT count(*) FROM webhook_deliveries WHERE id = $1) + (SELECT count(*) FROM webhook_attempts WHERE delivery_id = $1)`,
-		minIDAt(at))
-}
-
-func keep(t *testing.T, k *retention) {
-	t.Helper()
-	check.NoError(t, k.retain(t.Context()))
-}
-
-func TestPartitionsComeBeforeTheirTimeAndGoAfterIt(t *testing.T) {
+func TestPartitionIsMadeAheadAndDroppedAfterTheRetention(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	start := weekOf(time.Now()).Add(20 * partitionWeek) // beyond what the migration made
-	keep(t, b.retention(start))
+	b.maintain(t, start)
 	inFirst, inLast := start.Add(time.Hour), start.Add((weeksAhead+1)*partitionWeek-time.Millisecond)
-	b.told(t, inFirst, "delivered")
-	b.told(t, inLast, "failed")
-	b.until(t, 0, "SELECT (SELECT count(*) FROM webhook_events_default) + (SELECT count(*) FROM webhook_deliveries_default) + (SELECT count(*) FROM webhook_attempts_default)")
+	b.insert(t, inFirst, "delivered")
+	b.insert(t, inLast, "failed")
+	b.expect(t, 0, "SELECT (SELECT count(*) FROM webhook_events_default) + (SELECT count(*) FROM webhook_deliveries_default) + (SELECT count(*) FROM webhook_attempts_default)")
 
 	end := start.Add(partitionWeek + webhooks.DefaultRetention)
-	keep(t, b.retention(end.Add(-time.Millisecond)))
+	b.maintain(t, end.Add(-time.Millisecond))
 	if n := b.rows(t, inFirst); n != 3 {
 		t.Errorf("%d of 3 rows are kept to the end of their time", n)
 	}
-	k := b.retention(end)
-	keep(t, k)
-	b.until(t, 1, "SELECT count(*) FROM webhook_events WHERE id = $1", minIDAt(inFirst)) // a redelivery needs the body
+	b.maintain(t, end)
+	b.expect(t, 1, "SELECT count(*) FROM webhook_events WHERE id = $1", minIDAt(inFirst)) // a redelivery needs the body
 	if n := b.rows(t, inFirst); n != 1 {
 		t.Errorf("%d of 2 rows are kept beyond their time", n-1)
 	}
@@ -122,7 +139,7 @@ func TestPartitionsComeBeforeTheirTimeAndGoAfterIt(t *testing.T) {
 		t.Errorf("%d of 3 rows are left of a later week", n)
 	}
 	for _, kind := range partitionKinds() {
-		names := of(t, k, kind)
+		names := b.partitions(t, kind)
 		first := "webhook_" + kind + "_" + start.Add(partitionWeek).Format("20060102")
 		if kind == "events" {
 			names = names[1:]
@@ -131,43 +148,42 @@ func TestPartitionsComeBeforeTheirTimeAndGoAfterIt(t *testing.T) {
 			t.Errorf("%s are in %q, want them from %s on", kind, names, first)
 		}
 	}
-	b.until(t, 0, "SELECT count(*) FROM pg_class WHERE relname ~ '^webhook_(events|deliveries|attempts)_[0-9]{8}$' AND NOT relispartition")
-	keep(t, b.retention(end.Add(partitionWeek)))
+	b.expect(t, 0, "SELECT count(*) FROM pg_class WHERE relname ~ '^webhook_(events|deliveries|attempts)_[0-9]{8}$' AND NOT relispartition")
+	b.maintain(t, end.Add(partitionWeek))
 	if n := b.rows(t, inFirst); n != 0 {
 		t.Errorf("%d events are kept beyond their time", n)
 	}
 }
 
-func TestAPartitionWithAPendingDeliveryStays(t *testing.T) {
+func TestPartitionWithAPendingDeliveryStays(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	start := weekOf(time.Now()).Add(20 * partitionWeek)
-	keep(t, b.retention(start))
-	b.told(t, start, "pending")
-	k := b.retention(start.Add(partitionWeek + webhooks.DefaultRetention))
-	keep(t, k)
+	b.maintain(t, start)
+	b.insert(t, start, "pending")
+	b.maintain(t, start.Add(partitionWeek+webhooks.DefaultRetention))
 	if n := b.rows(t, start); n != 3 {
 		t.Errorf("%d of 3 rows are kept", n)
 	}
 	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET state = 'delivered' WHERE id = $1", minIDAt(start))
-	keep(t, b.retention(start.Add(2*partitionWeek+webhooks.DefaultRetention)))
+	b.maintain(t, start.Add(2*partitionWeek+webhooks.DefaultRetention))
 	if n := b.rows(t, start); n != 0 {
 		t.Errorf("%d rows are left", n)
 	}
 }
 
-func TestAPartitionWithAPendingDeliveryGoesAWeekLater(t *testing.T) {
+func TestPartitionWithAPendingDeliveryIsDroppedAWeekLater(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	start := weekOf(time.Now()).Add(20 * partitionWeek)
-	keep(t, b.retention(start))
-	b.told(t, start, "pending")
+	b.maintain(t, start)
+	b.insert(t, start, "pending")
 	end := start.Add(2*partitionWeek + webhooks.DefaultRetention)
-	keep(t, b.retention(end.Add(-time.Millisecond)))
+	b.maintain(t, end.Add(-time.Millisecond))
 	if n := b.rows(t, start); n != 3 {
 		t.Errorf("%d of 3 rows are kept", n)
 	}
-	keep(t, b.retention(end))
+	b.maintain(t, end)
 	if n := b.rows(t, start); n != 0 {
 		t.Errorf("%d rows are left", n)
 	}
@@ -177,22 +193,22 @@ func TestRowsOfTheDefaultPartitionAreCountedAndLeft(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	now := weekOf(time.Now()).Add(20 * partitionWeek)
-	b.told(t, now.Add(-52*partitionWeek), "pending")
-	k := b.retention(now)
-	keep(t, k)
+	b.insert(t, now.Add(-52*partitionWeek), "pending")
+	m := b.maintainer(t, now)
+	check.NoError(t, m.maintain(t.Context()))
 	for _, kind := range partitionKinds() {
-		if n := testutil.ToFloat64(k.metrics.strays.WithLabelValues("webhook_" + kind)); n != 1 {
+		if n := testutil.ToFloat64(m.metrics.strays.WithLabelValues("webhook_" + kind)); n != 1 {
 			t.Errorf("%v rows of the default partition of %s are counted, want 1", n, kind)
 		}
 	}
 }
 
-// TestWorkersMaintainPartitionsAtOnceAndNoEventIsRefused lets time pass for several workers at once, while events of the present
-// are recorded.
+// TestWorkersMaintainPartitionsAtOnceAndNoEventIsRefused lets several workers maintain four weeks at once, while events are
+// recorded.
 func TestWorkersMaintainPartitionsAtOnceAndNoEventIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.endpoint(t, "https://127.0.0.1:1/")
+	testkit.Exec(t, b.pool, "INSERT INTO webhook_endpoints (id, url, events) VALUES (gen_random_uuid(), 'https://127.0.0.1:1/', '{mock_attempt.scored}')")
 	begin := weekOf(time.Now())
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -211,7 +227,7 @@ func TestWorkersMaintainPartitionsAtOnceAndNoEventIsRefused(t *testing.T) {
 	for range 3 {
 		workers.Go(func() error {
 			for week := range 4 {
-				if err := b.retention(begin.Add(time.Duration(week) * partitionWeek)).insist(t.Context()); err != nil {
+				if err := insist(t.Context(), b.maintainer(t, begin.Add(time.Duration(week)*partitionWeek))); err != nil {
 					return err
 				}
 			}
@@ -225,21 +241,21 @@ func TestWorkersMaintainPartitionsAtOnceAndNoEventIsRefused(t *testing.T) {
 	if err := others.Wait(); err != nil {
 		t.Errorf("recording an event: %v", err)
 	}
-	keep(t, b.retention(begin.Add(3*partitionWeek))) // what each left to another one that was at it
-	b.until(t, recorded, "SELECT count(*) FROM webhook_events")
-	b.until(t, recorded, "SELECT count(*) FROM webhook_deliveries")
+	b.maintain(t, begin.Add(3*partitionWeek)) // a worker skips what another one is doing
+	b.expect(t, recorded, "SELECT count(*) FROM webhook_events")
+	b.expect(t, recorded, "SELECT count(*) FROM webhook_deliveries")
 	for _, kind := range partitionKinds() {
-		names := of(t, b.retention(begin), kind)
+		names := b.partitions(t, kind)
 		if last := "webhook_" + kind + "_" + begin.Add((3+weeksAhead)*partitionWeek).Format("20060102"); !slices.Contains(names, last) {
 			t.Errorf("%s are in %q, without %s", kind, names, last)
 		}
 	}
 }
 
-// insist repeats what another session's lock prevented.
-func (r *retention) insist(ctx context.Context) error {
+// insist maintains partitions again as long as another session's lock prevents it.
+func insist(ctx context.Context, m *Maintainer) error {
 	for {
-		err := r.retain(ctx)
+		err := m.maintain(ctx)
 		if err == nil || !strings.Contains(err.Error(), "55P03") {
 			return err
 		}
@@ -251,26 +267,26 @@ func TestLockOfAnotherSessionDelaysOnlyRetention(t *testing.T) {
 	b := newBench(t)
 	dump := testkit.Begin(t, b.pool, "LOCK TABLE webhook_events, webhook_deliveries IN ACCESS SHARE MODE")
 	now := weekOf(time.Now()).Add(20 * partitionWeek)
-	if err := b.retention(now).retain(t.Context()); err == nil {
+	if err := b.maintainer(t, now).maintain(t.Context()); err == nil {
 		t.Error("retention did not report what it could not do")
 	}
 	testkit.Exec(t, b.pool, "SELECT webhook_record_event($1, 'mock_attempt.scored', NULL, '{}')", minIDAt(now))
 	if err := dump.Commit(t.Context()); err != nil && !errors.Is(err, pgx.ErrTxClosed) {
 		t.Fatal(err)
 	}
-	keep(t, b.retention(now))
-	b.until(t, 0, "SELECT count(*) FROM webhook_events_default")
+	b.maintain(t, now)
+	b.expect(t, 0, "SELECT count(*) FROM webhook_events_default")
 }
 
-func TestAWorkerRefusesARetentionThatIsTooShort(t *testing.T) {
+func TestRetentionThatIsTooShortIsRefused(t *testing.T) {
 	t.Parallel()
 	var invalid *webhooks.ValidationError
-	if _, err := New(Config{Retention: MinRetention - 1}, nil, nil, nil); !errors.As(err, &invalid) || invalid.Field != "retention" {
+	if _, err := New(Config{Retention: webhooks.MinRetention - 1}, nil); !errors.As(err, &invalid) || invalid.Field != "retention" {
 		t.Errorf("got %v, want a ValidationError of retention", err)
 	}
 }
 
-func TestTheFirstIDOfAMomentIsTheDatabases(t *testing.T) {
+func TestLeastIDOfAMomentIsTheDatabases(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	at := time.Now().Truncate(time.Millisecond)
@@ -280,17 +296,17 @@ func TestTheFirstIDOfAMomentIsTheDatabases(t *testing.T) {
 	}
 }
 
-func TestTheTimeIsNotWaitedForWithoutEnd(t *testing.T) {
+func TestReadingTheDatabasesTimeHasATimeout(t *testing.T) {
 	t.Parallel()
-	k := new(bench).retention(time.Time{})
+	m := new(bench).maintainer(t, time.Time{})
 	away := errors.New("PostgreSQL is away")
-	k.now = func(ctx context.Context) (time.Time, error) {
+	m.now = func(ctx context.Context) (time.Time, error) {
 		if _, bounded := ctx.Deadline(); !bounded {
-			t.Error("nothing bounds the question")
+			t.Error("the statement has no timeout")
 		}
 		return time.Time{}, away
 	}
-	if err := k.retain(t.Context()); !errors.Is(err, away) {
+	if err := m.maintain(t.Context()); !errors.Is(err, away) {
 		t.Errorf("got %v", err)
 	}
 }

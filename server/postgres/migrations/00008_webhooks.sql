@@ -31,7 +31,7 @@ CREATE TABLE webhook_secrets (
 CREATE INDEX webhook_secrets_by_endpoint ON webhook_secrets (endpoint_id);
 
 -- Events, deliveries and attempts are in partitions of whole weeks by id, so that old rows are deleted by dropping a table.
--- `examprep migrate` and the workers (server/webhooks/delivery/retention.go) make the partitions. The default partitions
+-- `examprep migrate` and the workers (server/webhooks/delivery/retention) make the partitions. The default partitions
 -- stay empty; they only prevent an insert from failing if a partition is missing, and an alert fires if they have rows.
 CREATE TABLE webhook_events (
     id          uuid PRIMARY KEY,

@@ -39,9 +39,9 @@ func (s *service) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	answer.WriteHeader(status)
 	if status == http.StatusOK {
-		_, _ = io.WriteString(answer, `{"unknown":[1]}`)
+		_, _ = answer.WriteString(`{"unknown":[1]}`)
 	} else {
-		_, _ = io.WriteString(answer, `{"error":"code","detail":"text","errors":[{"field":"f","detail":"d"}]}`)
+		_, _ = answer.WriteString(`{"error":"code","detail":"text","errors":[{"field":"f","detail":"d"}]}`)
 	}
 	return answer.Result(), nil
 }

@@ -46,6 +46,7 @@ func TestABodyIsReadForThoseWhoMayPassAlone(t *testing.T) {
 			t.Run(c.name+", "+framing[:7], func(t *testing.T) {
 				t.Parallel()
 				httpapi.InBubble(t, httpapi.Config{MaxBodyMemory: 1}, httpapi.WithoutSessions, func(t *testing.T, b *httpapi.Bubble) {
+					t.Helper()
 					conn, began := b.Dial(), time.Now()
 					send(conn, c.head+framing+strings.Repeat(" ", 100_000))
 					got := readResponse(t, bufio.NewReader(conn), http.MethodGet)
@@ -66,6 +67,7 @@ func TestBodiesShareTheirMemory(t *testing.T) {
 	t.Parallel()
 	const most = 1040 // a body of 1000 bytes and one more, and not the 47 of openBody
 	httpapi.InBubble(t, httpapi.Config{MaxBodyMemory: most}, nil, func(t *testing.T, b *httpapi.Bubble) {
+		t.Helper()
 		expectBytes := func(want float64, when string) {
 			t.Helper()
 			synctest.Wait()
@@ -98,6 +100,7 @@ func TestBodiesShareTheirMemory(t *testing.T) {
 func TestRefusedBodiesKeepTheirAnswer(t *testing.T) {
 	t.Parallel()
 	httpapi.InBubble(t, httpapi.Config{MaxBodyBytes: 1 << 10}, nil, func(t *testing.T, b *httpapi.Bubble) {
+		t.Helper()
 		conn := b.Dial()
 		head := openLine + "Host: x\r\nAuthorization: Bearer KEY\r\nX-Request-Id: mine-1\r\nContent-Length: 2000000\r\n\r\n"
 		sent := send(conn, head+string(bytes.Repeat([]byte{' '}, 2_000_000)))
@@ -114,13 +117,16 @@ func TestABodyOfFramesIsCut(t *testing.T) {
 	t.Parallel()
 	const most, lingering = 8<<10 + 2*(8<<10), 4 << 20 // bytes of a request with its framing, and after its refusal
 	httpapi.InBubble(t, httpapi.Config{MaxBodyBytes: 1 << 10}, nil, func(t *testing.T, b *httpapi.Bubble) {
+		t.Helper()
 		conn := b.Dial()
 		taken := make(chan int, 1)
 		go func() {
-			_ = <-send(conn, openLine+mine+"Transfer-Encoding: chunked\r\n\r\n1;")
+			<-send(conn, openLine+mine+"Transfer-Encoding: chunked\r\n\r\n1;")
 			extension, sum := []byte(strings.Repeat("a", 1<<10)), 0
-			for n, err := 0, error(nil); err == nil; sum += n {
+			for err := error(nil); err == nil; {
+				var n int
 				n, err = conn.Write(extension)
+				sum += n
 			}
 			taken <- sum
 		}()

@@ -97,7 +97,7 @@ func (b *Bubble) end() {
 		_ = client.Close()
 	}
 	_ = b.Stop()
-	time.Sleep(time.Hour)
+	<-time.After(time.Hour)
 }
 
 // Stop ends Serve and returns its error.

@@ -73,10 +73,11 @@ func expectHeld(t *testing.T, b *httpapi.Bubble, want float64) {
 func TestAFloodOfRefusalsWaits(t *testing.T) {
 	t.Parallel()
 	httpapi.InBubble(t, httpapi.Config{RefusalsPerSecond: 1}, nil, func(t *testing.T, b *httpapi.Bubble) {
+		t.Helper()
 		expectCounted(t, flood(t, b, guessedRequest, 1), map[aRefusal]int{{http.StatusUnauthorized, 0, false}: 1}, "the first refusal")
 		expectHeld(t, b, 0)
 		const passed = 100 * time.Millisecond // or the second turn would come as the others end
-		time.Sleep(passed)
+		<-time.After(passed)
 		expectCounted(t, flood(t, b, guessedRequest, 29), map[aRefusal]int{
 			{http.StatusUnauthorized, time.Second - passed, false}: 1, {http.StatusUnauthorized, time.Second, true}: 28,
 		}, "refusals at once")
@@ -90,6 +91,7 @@ func TestAFloodOfRefusalsWaits(t *testing.T) {
 func TestSoManyRefusalsAreSentAtOnce(t *testing.T) {
 	t.Parallel()
 	httpapi.InBubble(t, httpapi.Config{}, nil, func(t *testing.T, b *httpapi.Bubble) {
+		t.Helper()
 		conn, began := b.Dial(), time.Now()
 		answers := bufio.NewReader(conn)
 		for n := range refusalsPerSecond + 1 {
@@ -127,6 +129,7 @@ func TestOnlyStrangersAreHeld(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			httpapi.InBubble(t, httpapi.Config{RefusalsPerSecond: 1}, nil, func(t *testing.T, b *httpapi.Bubble) {
+				t.Helper()
 				expectCounted(t, flood(t, b, c.request, 10), map[aRefusal]int{{c.status, 0, c.ends}: 10}, "answers")
 				expectHeld(t, b, 0)
 			})
@@ -140,6 +143,7 @@ func theirProxies() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix
 func TestTrustedProxiesAreNotHeld(t *testing.T) {
 	t.Parallel()
 	httpapi.InBubble(t, httpapi.Config{RefusalsPerSecond: 1, TrustedProxies: theirProxies()}, nil, func(t *testing.T, b *httpapi.Bubble) {
+		t.Helper()
 		expectCounted(t, flood(t, b, guessedRequest, 10), map[aRefusal]int{{http.StatusUnauthorized, 0, false}: 10}, "refusals of a trusted proxy")
 		expectHeld(t, b, 0)
 	})
@@ -166,6 +170,7 @@ func TestOneAddressHasSoManyConnections(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			httpapi.InBubble(t, httpapi.Config{MaxConnectionsPerAddress: 2, TrustedProxies: c.trusted}, nil, func(t *testing.T, b *httpapi.Bubble) {
+				t.Helper()
 				first, _ := ask(t, b)
 				_, _ = ask(t, b)
 				_, status := ask(t, b)
@@ -184,10 +189,11 @@ func TestRefusedClientsThatGoOnSendingMakeRoom(t *testing.T) {
 	t.Parallel()
 	const places = 3
 	httpapi.InBubble(t, httpapi.Config{MaxConnections: places}, nil, func(t *testing.T, b *httpapi.Bubble) {
+		t.Helper()
 		for range places {
 			conn := b.Dial()
 			go func() {
-				_ = <-send(conn, openLine+"Host: x\r\nAuthorization: Bearer guessed\r\nContent-Length: 1000000000\r\n\r\n")
+				<-send(conn, openLine+"Host: x\r\nAuthorization: Bearer guessed\r\nContent-Length: 1000000000\r\n\r\n")
 				piece := make([]byte, 64<<10)
 				for err := error(nil); err == nil; {
 					_, err = conn.Write(piece)
@@ -197,7 +203,7 @@ func TestRefusedClientsThatGoOnSendingMakeRoom(t *testing.T) {
 		}
 		_, status := ask(t, b)
 		check.Equal(t, status, http.StatusServiceUnavailable, "status of a new client while the others are read")
-		time.Sleep(5 * time.Second) // now they are held, unread
+		<-time.After(5 * time.Second) // now they are held, unread
 		_, status = ask(t, b)
 		check.Equal(t, status, http.StatusUnauthorized, "status of a new client when they are held")
 	})
@@ -209,6 +215,7 @@ const refusalStays = 250 * time.Millisecond
 func TestOneConnectionTooManyIsAnswered(t *testing.T) {
 	t.Parallel()
 	httpapi.InBubble(t, httpapi.Config{MaxConnections: 2}, nil, func(t *testing.T, b *httpapi.Bubble) {
+		t.Helper()
 		for range 2 {
 			_, status := ask(t, b)
 			check.Equal(t, status, http.StatusUnauthorized, "status of a connection that has a place")
@@ -232,6 +239,7 @@ func TestEachOfManyConnectionsTooManyIsAnswered(t *testing.T) {
 	t.Parallel()
 	const many, stay = 400, 50
 	httpapi.InBubble(t, httpapi.Config{MaxConnections: 1}, nil, func(t *testing.T, b *httpapi.Bubble) {
+		t.Helper()
 		_, _ = ask(t, b)
 		ends := make(chan aRefusal)
 		began := time.Now()

@@ -220,6 +220,7 @@ func TestHostileRequestsAreAnsweredOnce(t *testing.T) {
 			t.Run(group+"/"+c.name, func(t *testing.T) {
 				t.Parallel()
 				httpapi.InBubble(t, hostileLimits(), nil, func(t *testing.T, b *httpapi.Bubble) { sendHostile(t, b, c) })
+				t.Helper()
 			})
 		}
 	}
@@ -232,7 +233,7 @@ func sendHostile(t *testing.T, b *httpapi.Bubble, c hostileRequest) {
 	t.Helper()
 	conn, began := b.Dial(), time.Now()
 	go func() {
-		_ = <-send(conn, c.sent)
+		<-send(conn, c.sent)
 		if half, ok := conn.(interface{ CloseWrite() error }); ok && c.ends {
 			_ = half.CloseWrite()
 		}

@@ -83,7 +83,7 @@ func TestStoppingFinishesWhatIsAcceptedMeanwhile(t *testing.T) {
 		defer func() {
 			release()
 			_ = client.Close()
-			time.Sleep(time.Hour) // until fasthttp's goroutines have ended
+			<-time.After(time.Hour) // until fasthttp's goroutines have ended
 		}()
 		inner := &lateListener{conn: conn, accepted: make(chan net.Conn), inHand: g.asked}
 		stop, served := startServer(t, Config{}, g, inner)
@@ -91,7 +91,7 @@ func TestStoppingFinishesWhatIsAcceptedMeanwhile(t *testing.T) {
 		_, err := io.WriteString(client, overviewRequest)
 		check.NoError(t, err)
 		<-g.asked
-		time.Sleep(idleLinger) // longer than an idle connection would last
+		<-time.After(idleLinger) // longer than an idle connection would last
 		select {
 		case err := <-served:
 			t.Fatalf("the server left a request behind: %v", err)
@@ -114,7 +114,7 @@ func TestStoppingAmidConnecting(t *testing.T) {
 	startDates()
 	const servers, clients = 100, 4
 	synctest.Test(t, func(t *testing.T) {
-		defer time.Sleep(time.Hour) // until fasthttp's goroutines have ended
+		defer func() { <-time.After(time.Hour) }() // until fasthttp's goroutines have ended
 		for range servers {
 			inner := &pipes{accepted: make(chan net.Conn), closed: make(chan struct{})}
 			stop, served := startServer(t, Config{}, openGate{}, inner)

@@ -81,6 +81,7 @@ func TestStoppingFinishesWhatIsInHand(t *testing.T) {
 func TestSilentConnectionsDoNotDelayTheStop(t *testing.T) {
 	t.Parallel()
 	httpapi.InBubble(t, httpapi.Config{}, nil, func(t *testing.T, b *httpapi.Bubble) {
+		t.Helper()
 		silent, began := b.Dial(), time.Now()
 		go func() { _ = b.Stop() }()
 		expectEnd(t, silent, began, idleEnd)
@@ -96,6 +97,7 @@ func TestSilentConnectionsDoNotDelayTheStop(t *testing.T) {
 func TestIdleConnectionsHaveASecondMore(t *testing.T) {
 	t.Parallel()
 	httpapi.InBubble(t, httpapi.Config{}, nil, func(t *testing.T, b *httpapi.Bubble) {
+		t.Helper()
 		var answers []*bufio.Reader
 		var conns []net.Conn
 		for range 2 {
@@ -106,7 +108,7 @@ func TestIdleConnectionsHaveASecondMore(t *testing.T) {
 		}
 		began := time.Now()
 		go func() { _ = b.Stop() }()
-		time.Sleep(idleEnd - 1)
+		<-time.After(idleEnd - 1)
 		send(conns[0], listLine+mine+"\r\n")
 		got := readResponse(t, answers[0], http.MethodGet)
 		if got.status != http.StatusOK || !got.closes {
@@ -144,6 +146,7 @@ func TestStoppingCutsWhatOutlastsTheGrace(t *testing.T) {
 			}
 			config := httpapi.Config{HandleTimeout: testkit.Patience} // more than the grace
 			httpapi.InBubble(t, config, replace, func(t *testing.T, b *httpapi.Bubble) {
+				t.Helper()
 				defer close(release)
 				expectCut(t, b)
 			})
@@ -178,9 +181,10 @@ func TestRequestsAreAcceptedWhileLoadBalancersTakeNote(t *testing.T) {
 	t.Parallel()
 	const delay = 5 * time.Second
 	httpapi.InBubble(t, httpapi.Config{DrainDelay: delay}, nil, func(t *testing.T, b *httpapi.Bubble) {
+		t.Helper()
 		began := time.Now()
 		go func() { _ = b.Stop() }()
-		time.Sleep(delay - 1)
+		<-time.After(delay - 1)
 		conn := b.Dial()
 		send(conn, listLine+mine+"\r\n")
 		if got := readResponse(t, bufio.NewReader(conn), http.MethodGet); got.status != http.StatusOK || !got.closes {

@@ -61,12 +61,13 @@ func TestSlowRequestIsAnswered408(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			httpapi.InBubble(t, httpapi.Config{}, nil, func(t *testing.T, b *httpapi.Bubble) {
+				t.Helper()
 				conn := b.Dial()
-				time.Sleep(readLimit - time.Second) // it is accepted long before its first byte
+				<-time.After(readLimit - time.Second) // it is accepted long before its first byte
 				began := time.Now()
 				go func() {
 					for err := <-send(conn, c.start); err == nil; _, err = conn.Write([]byte{'a'}) {
-						time.Sleep(70 * time.Millisecond)
+						<-time.After(70 * time.Millisecond)
 					}
 				}()
 				answers := bufio.NewReader(conn)
@@ -89,6 +90,7 @@ func TestATimeoutInChunksIsATimeout(t *testing.T) {
 		t.Run(body, func(t *testing.T) {
 			t.Parallel()
 			httpapi.InBubble(t, httpapi.Config{}, nil, func(t *testing.T, b *httpapi.Bubble) {
+				t.Helper()
 				for key, want := range map[string]struct {
 					status int
 					after  time.Duration
@@ -111,14 +113,15 @@ func TestATimeoutInChunksIsATimeout(t *testing.T) {
 func TestIdleConnectionsAreClosed(t *testing.T) {
 	t.Parallel()
 	httpapi.InBubble(t, httpapi.Config{}, nil, func(t *testing.T, b *httpapi.Bubble) {
+		t.Helper()
 		conn := b.Dial()
 		answers := bufio.NewReader(conn)
 		for range 2 {
-			time.Sleep(readLimit - 1)
+			<-time.After(readLimit - 1)
 			send(conn, listLine+mine+"\r\n")
 			readResponse(t, answers, http.MethodGet).expect(t, http.StatusOK, "a request in time")
 		}
-		time.Sleep(idleLimit - 1)
+		<-time.After(idleLimit - 1)
 		send(conn, listLine+mine+"\r\n")
 		readResponse(t, answers, http.MethodGet).expect(t, http.StatusOK, "a request at the end of the wait")
 		expectEnd(t, answers, time.Now(), idleLimit)
@@ -145,10 +148,11 @@ func TestEveryAnswerHasATimeOfItsOwn(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			httpapi.InBubble(t, httpapi.Config{}, nil, func(t *testing.T, b *httpapi.Bubble) {
+				t.Helper()
 				conn := b.Dial()
 				answers := bufio.NewReader(conn)
 				askOn(t, conn, answers, listLine+mine+"\r\n", http.StatusOK)
-				time.Sleep(idleLimit - 1) // the first answer's time is over
+				<-time.After(idleLimit - 1) // the first answer's time is over
 				began := time.Now()
 				askOn(t, conn, answers, c.second, c.status...)
 				check.Equal(t, time.Since(began), c.after, "time until the last answer")
@@ -176,6 +180,7 @@ func askOn(t *testing.T, conn net.Conn, answers *bufio.Reader, request string, s
 func TestClientThatNeverReadsIsCut(t *testing.T) {
 	t.Parallel()
 	httpapi.InBubble(t, httpapi.Config{}, nil, func(t *testing.T, b *httpapi.Bubble) {
+		t.Helper()
 		conn, began := b.Dial(), time.Now()
 		check.NoError(t, <-send(conn, listLine+mine+"\r\n"))
 		if _, err := conn.Write([]byte{'a'}); !errors.Is(err, io.ErrClosedPipe) { // nothing reads it before the answer is written
@@ -201,6 +206,7 @@ const historyRequest = "GET " + examPath + "/mock-exams/history HTTP/1.1\r\n" + 
 func TestWorkIsEndedAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	httpapi.InBubble(t, httpapi.Config{}, withEndlessWork, func(t *testing.T, b *httpapi.Bubble) {
+		t.Helper()
 		conn, began := b.Dial(), time.Now()
 		send(conn, historyRequest)
 		got := readResponse(t, bufio.NewReader(conn), http.MethodGet)

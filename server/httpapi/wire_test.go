@@ -74,6 +74,7 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			httpapi.InBubble(t, hostileLimits(), nil, func(t *testing.T, b *httpapi.Bubble) {
+				t.Helper()
 				conn := b.Dial()
 				send(conn, c.sent)
 				answers := bufio.NewReader(conn)
@@ -137,6 +138,7 @@ func TestExpectContinueIsAnsweredBeforeTheGate(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
 				httpapi.InBubble(t, httpapi.Config{}, nil, func(t *testing.T, b *httpapi.Bubble) {
+					t.Helper()
 					conn := b.Dial()
 					reader := bufio.NewReader(conn)
 					send(conn, openLine+strings.ReplaceAll(mine, "KEY", c.key)+expect+"Content-Length: "+c.length+"\r\n\r\n")

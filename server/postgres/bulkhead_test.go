@@ -70,7 +70,7 @@ func boundsEachOwner(t *testing.T, connections string, limit uint, want int) {
 		}
 	}()
 	const wait = 7 * time.Second
-	time.Sleep(wait)
+	<-time.After(wait)
 	synctest.Wait()
 	if entered {
 		t.Error("the next call entered beside as many as there may be")

@@ -103,7 +103,7 @@ func TestAConnectionThatGoesSilentBeforeItIsReadyIsGivenUp(t *testing.T) {
 	if err := testkit.Receive(t, givenUp, "the connection is given up"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want it to say that time was up", err)
 	}
-	testkit.Receive(t, hungUp, "the client hangs up")
+	_ = testkit.Receive(t, hungUp, "the client hangs up")
 }
 
 // muteAfterStart is a server for one client, who signs in, and is answered nothing more. It returns when the client has

@@ -43,7 +43,7 @@ func TestScrapeReportsWhichStoreIsUp(t *testing.T) {
 	}{
 		"down":                  {func(context.Context) error { return errors.New("down") }, 0, 0},
 		"up":                    {func(context.Context) error { return nil }, 1, 0},
-		"up at the last moment": {func(context.Context) error { time.Sleep(limit - 1); return nil }, 1, limit - 1},
+		"up at the last moment": {func(context.Context) error { <-time.After(limit - 1); return nil }, 1, limit - 1},
 		"late":                  {func(ctx context.Context) error { <-ctx.Done(); return nil }, 0, limit},
 		"hung":                  {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, 0, limit},
 	} {

@@ -47,10 +47,9 @@ type Provider struct {
 
 // New returns a provider with its own signing key.
 func New(cfg Config) (*Provider, error) {
-	address, fits := strings.CutSuffix(cfg.Issuer, Path)
-	if host, plain := strings.CutPrefix(address, "http://"); fits && plain {
-		address = host
-	} else {
+	issuer, fits := strings.CutSuffix(cfg.Issuer, Path)
+	address, plain := strings.CutPrefix(issuer, "http://")
+	if !fits || !plain {
 		return nil, fmt.Errorf("the issuer of the sign-in provider is %q: it must begin with http:// and end with %s", cfg.Issuer, Path)
 	}
 	key, err := rsa.GenerateKey(rand.Reader, 2048) // the default key of mockoidc is public

@@ -30,8 +30,9 @@ func Production() Timings {
 // Slower returns timings in which leases last, and changes and statements wait, n times as long. Pods renew and retry as often
 // as before. Tests use it: a busy machine must not look like a silent PostgreSQL.
 func (t Timings) Slower(n int) Timings {
-	times := time.Duration(n)
-	t.Lease, t.Wait, t.Limit, t.Call = times*t.Lease, times*t.Wait, times*t.Limit, times*t.Call
+	for _, d := range []*time.Duration{&t.Lease, &t.Wait, &t.Limit, &t.Call} {
+		*d *= time.Duration(n)
+	}
 	return t
 }
 

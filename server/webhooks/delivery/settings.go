@@ -49,15 +49,13 @@ func (b *backoff) failed(ctx context.Context, err error) bool {
 	return true
 }
 
-// pause waits for d or the end of ctx, and reports whether ctx goes on.
-func pause(ctx context.Context, d time.Duration) bool {
+// pause waits for d or the end of ctx.
+func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return false
 	case <-timer.C:
-		return true
 	}
 }
 

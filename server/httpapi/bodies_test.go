@@ -121,9 +121,8 @@ func TestABodyOfFramesIsCut(t *testing.T) {
 		conn := b.Dial()
 		taken := make(chan int, 1)
 		go func() {
-			<-send(conn, openLine+mine+"Transfer-Encoding: chunked\r\n\r\n1;")
 			extension, sum := []byte(strings.Repeat("a", 1<<10)), 0
-			for err := error(nil); err == nil; {
+			for err := <-send(conn, openLine+mine+"Transfer-Encoding: chunked\r\n\r\n1;"); err == nil; {
 				var n int
 				n, err = conn.Write(extension)
 				sum += n

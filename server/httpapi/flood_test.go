@@ -193,9 +193,9 @@ func TestRefusedClientsThatGoOnSendingMakeRoom(t *testing.T) {
 		for range places {
 			conn := b.Dial()
 			go func() {
-				<-send(conn, openLine+"Host: x\r\nAuthorization: Bearer guessed\r\nContent-Length: 1000000000\r\n\r\n")
 				piece := make([]byte, 64<<10)
-				for err := error(nil); err == nil; {
+				head := openLine + "Host: x\r\nAuthorization: Bearer guessed\r\nContent-Length: 1000000000\r\n\r\n"
+				for err := <-send(conn, head); err == nil; {
 					_, err = conn.Write(piece)
 				}
 			}()

@@ -219,8 +219,10 @@ func TestHostileRequestsAreAnsweredOnce(t *testing.T) {
 		for _, c := range requests {
 			t.Run(group+"/"+c.name, func(t *testing.T) {
 				t.Parallel()
-				httpapi.InBubble(t, hostileLimits(), nil, func(t *testing.T, b *httpapi.Bubble) { sendHostile(t, b, c) })
-				t.Helper()
+				httpapi.InBubble(t, hostileLimits(), nil, func(t *testing.T, b *httpapi.Bubble) {
+					t.Helper()
+					sendHostile(t, b, c)
+				})
 			})
 		}
 	}
@@ -233,8 +235,8 @@ func sendHostile(t *testing.T, b *httpapi.Bubble, c hostileRequest) {
 	t.Helper()
 	conn, began := b.Dial(), time.Now()
 	go func() {
-		<-send(conn, c.sent)
-		if half, ok := conn.(interface{ CloseWrite() error }); ok && c.ends {
+		err := <-send(conn, c.sent)
+		if half, ok := conn.(interface{ CloseWrite() error }); ok && err == nil && c.ends {
 			_ = half.CloseWrite()
 		}
 	}()

@@ -21,8 +21,6 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-const patience = 2 * time.Minute
-
 // env is an installation whose proxies and receiver can fail.
 type env struct {
 	*testkit.Installation

@@ -191,9 +191,11 @@ DECLARE
     storage text := CASE a_kind WHEN 'deliveries'
         THEN 'WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0)' ELSE '' END;
 BEGIN
-    IF NOT pg_try_advisory_xact_lock(hashtextextended('webhook_partitions', 0)) OR EXISTS (
-        SELECT FROM webhook_partitions p WHERE p.kind = a_kind AND p.upper > least AND (p.lower IS NULL OR p.lower < bound))
-    THEN
+    IF NOT pg_try_advisory_xact_lock(hashtextextended('webhook_partitions', 0)) THEN
+        RETURN false;
+    END IF;
+    -- A statement of its own: it must see what the last holder of the lock has committed.
+    IF EXISTS (SELECT FROM webhook_partitions p WHERE p.kind = a_kind AND p.upper > least AND (p.lower IS NULL OR p.lower < bound)) THEN
         RETURN false;
     END IF;
     EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS) %s', child, parent, storage);
@@ -212,9 +214,11 @@ LANGUAGE plpgsql SET lock_timeout = '200ms' AS $$
 DECLARE
     pending boolean := false;
 BEGIN
-    IF NOT pg_try_advisory_xact_lock(hashtextextended('webhook_partitions', 0)) OR NOT EXISTS (
-        SELECT FROM webhook_partitions p WHERE p.kind = a_kind AND p.name = a_name AND p.upper IS NOT NULL)
-    THEN
+    IF NOT pg_try_advisory_xact_lock(hashtextextended('webhook_partitions', 0)) THEN
+        RETURN false;
+    END IF;
+    -- A statement of its own: it must see what the last holder of the lock has committed.
+    IF NOT EXISTS (SELECT FROM webhook_partitions p WHERE p.kind = a_kind AND p.name = a_name AND p.upper IS NOT NULL) THEN
         RETURN false;
     END IF;
     IF a_kind = 'deliveries' AND NOT forced THEN

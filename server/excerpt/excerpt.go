@@ -6,8 +6,8 @@ import "strconv"
 // Max is the maximum number of characters that an excerpt keeps of a text.
 const Max = 100
 
-// Of returns text, or its first [Max] characters and an ellipsis.
-func Of(text string) string {
+// Text returns text, or its first [Max] characters and an ellipsis.
+func Text(text string) string {
 	characters := 0
 	for i := range text {
 		if characters == Max {
@@ -18,5 +18,5 @@ func Of(text string) string {
 	return text
 }
 
-// Quote returns [Of] text in double quotes, with Go's escapes.
-func Quote(text string) string { return strconv.Quote(Of(text)) }
+// Quote returns [Text] of text in double quotes, with Go's escapes.
+func Quote(text string) string { return strconv.Quote(Text(text)) }

@@ -58,7 +58,7 @@ func (k *Key) Read(given []Answer) ([]string, error) {
 		if refused == nil {
 			refused = &Error{Code: problem.code, Detail: fmt.Sprintf("Answer %s: %s.", excerpt.Quote(answer.Key), problem.detail)}
 		}
-		refused.Fields = append(refused.Fields, FieldError{Field: "answers." + excerpt.Of(answer.Key), Detail: problem.detail})
+		refused.Fields = append(refused.Fields, FieldError{Field: "answers." + excerpt.Text(answer.Key), Detail: problem.detail})
 		if len(refused.Fields) == maxProblems {
 			break
 		}

@@ -63,10 +63,10 @@ func (e *Error) Body() []byte {
 		return body
 	}
 	short := *e
-	short.Detail = excerpt.Of(e.Detail)
+	short.Detail = excerpt.Text(e.Detail)
 	short.Fields = make([]Field, len(e.Fields))
 	for i, field := range e.Fields {
-		short.Fields[i] = Field{Name: excerpt.Of(field.Name), Detail: excerpt.Of(field.Detail)}
+		short.Fields[i] = Field{Name: excerpt.Text(field.Name), Detail: excerpt.Text(field.Detail)}
 	}
 	for body = short.encode(); len(body) > maxBody && len(short.Fields) > 0; body = short.encode() {
 		short.Fields = short.Fields[:len(short.Fields)/2]

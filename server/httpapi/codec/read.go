@@ -20,7 +20,7 @@ import (
 // maxDepth bounds how deep objects and arrays nest in a request body; the interface needs 2.
 const maxDepth = 32
 
-// maxMembers bounds the members of one object of a body. A paper has at most 10,000 questions, so answers have no more.
+// maxMembers bounds the members of one object of a body. A paper has at most 10,000 questions.
 const maxMembers = 11_000
 
 const mediaTypeJSON = "application/json"
@@ -133,7 +133,7 @@ func duplicateName(pointer jsontext.Pointer) *apierror.Error {
 	}
 	var path []string
 	for token := range pointer.Tokens() {
-		path = append(path, excerpt.Of(token))
+		path = append(path, excerpt.Text(token))
 	}
 	if field := strings.Join(path, "."); field != "" {
 		duplicate.Fields = []apierror.Field{{Name: field, Detail: "is given twice"}}

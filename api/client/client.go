@@ -23,6 +23,8 @@ const (
 	maxBackoff     = 30 * time.Second
 	// defaultTimeout bounds one try.
 	defaultTimeout = 30 * time.Second
+	// maxRetryAfter is the longest Retry-After that a call waits for. Then it returns the response's error.
+	maxRetryAfter = 5 * time.Minute
 	// maxAnswer bounds the answer that is read; the service's are far smaller.
 	maxAnswer = 32 << 20
 )
@@ -50,7 +52,8 @@ func WithHTTPClient(h *http.Client) Option {
 // WithRetries allows so many retries (4 unless given; 0 for none).
 func WithRetries(n int) Option { return func(c *Client) { c.retries = n } }
 
-// WithBackoff waits about d before the first retry (500 ms unless given), and twice as long before each further one.
+// WithBackoff waits about d before the first retry (500 ms unless given), and twice as long before each further one, at most 30 s.
+// New returns an error if d is negative.
 func WithBackoff(d time.Duration) Option { return func(c *Client) { c.backoff = d } }
 
 // New returns a client of the service at baseURL, which ends in the version (https://…/v1), that presents apiKey.
@@ -68,6 +71,9 @@ func New(baseURL, apiKey string, options ...Option) (*Client, error) {
 	}
 	for _, option := range options {
 		option(c)
+	}
+	if c.backoff < 0 {
+		return nil, fmt.Errorf("the backoff %s is negative", c.backoff)
 	}
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, nil
@@ -106,12 +112,16 @@ func (c *Client) do(ctx context.Context, operation call, result any) error {
 }
 
 // mayRepeat decides by docs/spec.md, part 7. An operation that changes nothing is repeated after 429, 5xx and without a response.
-// Others are repeated after 429 and 503 only: after another failure the change can be done already.
+// Others are repeated after 429 and 503 only: after another failure the change can be done already. A response that asks for a wait
+// of more than 5 minutes is an error at once.
 func mayRepeat(operation call, err error) bool {
 	repeatable := operation.repeatable || operation.method == http.MethodGet
 	answered, ok := errors.AsType[*Error](err)
 	if !ok {
 		return repeatable
+	}
+	if answered.RetryAfter > maxRetryAfter {
+		return false
 	}
 	switch answered.Status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
@@ -123,7 +133,10 @@ func mayRepeat(operation call, err error) bool {
 
 // delay is the exponential backoff, or what the service asks for, whichever is longer.
 func (c *Client) delay(attempt int, err error) time.Duration {
-	backoff := min(c.backoff<<min(attempt, 16), maxBackoff)
+	backoff := min(c.backoff, maxBackoff)
+	for range attempt {
+		backoff = min(2*backoff, maxBackoff)
+	}
 	backoff = backoff/2 + rand.N(backoff/2+1)
 	if answered, ok := errors.AsType[*Error](err); ok {
 		return max(backoff, answered.RetryAfter)
@@ -231,7 +244,7 @@ func errorOf(answer *http.Response, content []byte) *Error {
 	if json.Unmarshal(content, &body) == nil {
 		failure.Code, failure.Detail, failure.Fields = body.Error, body.Detail, body.Errors
 	}
-	if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && seconds > 0 {
+	if seconds, err := strconv.ParseUint(answer.Header.Get("Retry-After"), 10, 31); err == nil { // in 68 years
 		failure.RetryAfter = time.Duration(seconds) * time.Second
 	}
 	return failure

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/excerpt"
 )
 
 const (
@@ -46,7 +47,7 @@ func (k *Key) Read(given []Answer) ([]string, error) {
 		case problem != nil:
 		case takenBy[position] > 0:
 			earlier := given[takenBy[position]-1].Key
-			problem = &answerError{CodeDuplicateKey, fmt.Sprintf("%q names the same question", earlier)}
+			problem = &answerError{CodeDuplicateKey, excerpt.Quote(earlier) + " names the same question"}
 		default:
 			takenBy[position] = i + 1
 			answers[position], problem = k.questions[position].normalise(answer.Value)
@@ -55,9 +56,9 @@ func (k *Key) Read(given []Answer) ([]string, error) {
 			continue
 		}
 		if refused == nil {
-			refused = &Error{Code: problem.code, Detail: fmt.Sprintf("Answer %q: %s.", answer.Key, problem.detail)}
+			refused = &Error{Code: problem.code, Detail: fmt.Sprintf("Answer %s: %s.", excerpt.Quote(answer.Key), problem.detail)}
 		}
-		refused.Fields = append(refused.Fields, FieldError{Field: "answers." + answer.Key, Detail: problem.detail})
+		refused.Fields = append(refused.Fields, FieldError{Field: "answers." + excerpt.Text(answer.Key), Detail: problem.detail})
 		if len(refused.Fields) == maxProblems {
 			break
 		}
@@ -223,11 +224,7 @@ func findLetter(letters []string, word string) (string, bool) {
 }
 
 func notOffered(letters []string, value string) *answerError {
-	const shown = 20 // characters of the client's value that an error repeats
-	if runes := []rune(value); len(runes) > shown {
-		value = string(runes[:shown]) + "…"
-	}
-	return &answerError{CodeInvalidOption, fmt.Sprintf("%q is not among the options %s", value, strings.Join(letters, ", "))}
+	return &answerError{CodeInvalidOption, fmt.Sprintf("%s is not among the options %s", excerpt.Quote(value), strings.Join(letters, ", "))}
 }
 
 // decimal is a number as answers may write it: a point, never a comma; no other base, no infinity.

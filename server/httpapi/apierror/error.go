@@ -7,6 +7,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/valyala/fasthttp"
+
+	"examprep.dev/server/excerpt"
 )
 
 // The error codes (docs/spec.md, part 7), besides those of package attempts. The last three are of unreadable requests.
@@ -50,8 +52,29 @@ type Field struct {
 
 func (e *Error) Error() string { return e.Code + ": " + e.Detail }
 
-// Body returns the Error body. Invalid UTF-8, which only a client's own bytes can have, becomes U+FFFD.
+// maxBody bounds an Error body, in bytes: a client that sends much and reads slowly must not make the pod hold more.
+const maxBody = 8 << 10
+
+// Body returns the Error body, of at most 8 KiB: texts are shortened and the last errors left out if it would be larger.
+// Invalid UTF-8, which only a client's own bytes can have, becomes U+FFFD.
 func (e *Error) Body() []byte {
+	body := e.encode()
+	if len(body) <= maxBody {
+		return body
+	}
+	short := *e
+	short.Detail = excerpt.Text(e.Detail)
+	short.Fields = make([]Field, len(e.Fields))
+	for i, field := range e.Fields {
+		short.Fields[i] = Field{Name: excerpt.Text(field.Name), Detail: excerpt.Text(field.Detail)}
+	}
+	for body = short.encode(); len(body) > maxBody && len(short.Fields) > 0; body = short.encode() {
+		short.Fields = short.Fields[:len(short.Fields)/2]
+	}
+	return body
+}
+
+func (e *Error) encode() []byte {
 	body, _ := json.Marshal(struct {
 		Error     string  `json:"error"`
 		Detail    string  `json:"detail,omitempty"`

@@ -2,6 +2,7 @@ package codec
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -232,4 +233,54 @@ func FuzzDecodeBody(f *testing.F) {
 			t.Fatalf("error = %#v", err)
 		}
 	})
+}
+
+// TestObjectsHaveABoundedNumberOfMembers: at any depth. The set of an object's names takes several times their size.
+func TestObjectsHaveABoundedNumberOfMembers(t *testing.T) {
+	t.Parallel()
+	members := func(n int) string {
+		var text strings.Builder
+		for i := range n {
+			_, _ = fmt.Fprintf(&text, `"%d":"A",`, i)
+		}
+		return strings.TrimSuffix(text.String(), ",")
+	}
+	for _, wrap := range []string{`{"name":"abc","answers":{%s}}`, `{"name":"abc","more":[{"x":{%s}}]}`} {
+		var got sampleBody
+		check.NoErrorf(t, got.read(fmt.Appendf(nil, wrap, members(maxMembers))), "at the limit")
+		err := got.read(fmt.Appendf(nil, wrap, members(maxMembers+1)))
+		if refusal, ok := errors.AsType[*apierror.Error](err); !ok || refusal.Code != apierror.CodeInvalidJSON {
+			t.Errorf("beyond the limit: %v", err)
+		}
+	}
+	var got sampleBody
+	if err := got.read([]byte(`{"name":"abc",` + members(maxMembers) + `}`)); err == nil {
+		t.Error("a body beyond the limit was read")
+	}
+}
+
+// TestErrorsQuoteLittle: a client's text of any size and of any characters makes an error of at most 8 KiB.
+func TestErrorsQuoteLittle(t *testing.T) {
+	t.Parallel()
+	for _, long := range []string{strings.Repeat("\x7f", 1<<20), strings.Repeat("\U0010ffff", 1<<18), strings.Repeat("a/b~", 1<<18)} {
+		for _, body := range []string{
+			`{"name":"abc","` + long + `":1,"` + long + `":2}`,
+			`{"name":"abc","answers":{"` + long + `":"A","` + long + `":"B"}}`,
+			`{"name":"abc","answers":{"` + long + `":1}}`,
+			`{"name":"` + long + `"}`,
+		} {
+			var got sampleBody
+			err := got.read([]byte(body))
+			refusal, ok := errors.AsType[*apierror.Error](err)
+			if !ok {
+				t.Fatalf("%.40s: %v, want an error", body, err)
+			}
+			if n := len(refusal.Body()); n > 8<<10 {
+				t.Errorf("%.40s: an error of %d bytes", body, n)
+			}
+			if n := len(refusal.Detail); n > 2<<10 {
+				t.Errorf("%.40s: a detail of %d bytes", body, n)
+			}
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"slices"
@@ -9,7 +10,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
@@ -19,8 +19,9 @@ import (
 // Fields are the named values of a body or a query. A getter sets its target if the field is given, and notes what is wrong
 // with it. Unknown fields are ignored, as docs/spec.md, part 9, requires of clients.
 type Fields struct {
-	values   map[string]value
-	invalid  error // why there are no values
+	members  []member         // of a body, in its order
+	values   map[string]value // of a query
+	invalid  error            // why there are no values
 	problems []apierror.Field
 }
 
@@ -31,8 +32,27 @@ type value struct {
 	problem string         // why a query's value cannot be read
 }
 
-// UnmarshalJSON keeps a value of a body as it is.
-func (v *value) UnmarshalJSON(data []byte) error { return v.json.UnmarshalJSON(data) }
+// member is a member of a body's object. Both parts are pieces of the body.
+type member struct{ name, value jsontext.Value }
+
+// is reports whether the member has that name.
+func (m member) is(name string) bool {
+	if bytes.IndexByte(m.name, '\\') >= 0 {
+		return unquote(m.name) == name
+	}
+	return len(m.name) == len(name)+2 && string(m.name[1:len(name)+1]) == name
+}
+
+// find returns the value of that name.
+func (f *Fields) find(name string) (found value, given bool) {
+	for _, m := range f.members {
+		if m.is(name) {
+			return value{json: m.value}, true
+		}
+	}
+	found, given = f.values[name]
+	return found, given
+}
 
 const (
 	hasNUL     = "must not contain U+0000" // PostgreSQL cannot store such a text
@@ -58,7 +78,7 @@ func (f *Fields) Check(required ...string) error {
 		return f.invalid
 	}
 	for _, name := range required {
-		if _, given := f.values[name]; !given {
+		if _, given := f.find(name); !given {
 			f.note(name, "is required")
 		}
 	}
@@ -70,7 +90,7 @@ func (f *Fields) Check(required ...string) error {
 
 // get notes otherKind for a value of another kind. A query's values are of any kind.
 func (f *Fields) get(name string, kind jsontext.Kind, otherKind string) (found value, given bool) {
-	found, given = f.values[name]
+	found, given = f.find(name)
 	problem := found.problem
 	if found.json != nil && found.json.Kind() != kind {
 		problem = otherKind
@@ -130,7 +150,7 @@ func (f *Fields) OneOf(name string, target *string, values ...string) {
 
 // Bool reads true or false.
 func (f *Fields) Bool(name string, target *bool) {
-	found, given := f.values[name]
+	found, given := f.find(name)
 	switch text := string(found.json) + found.text; { // one of them is empty
 	case found.problem != "":
 		f.note(name, found.problem)
@@ -213,18 +233,20 @@ func (f *Fields) Strings(name string, high int) (list []string) {
 	if !given {
 		return nil
 	}
-	var elements []jsontext.Value
-	_ = json.Unmarshal(found.json, &elements) // it was checked
-	list = make([]string, len(elements))
-	for i, element := range elements {
+	list = []string{}
+	d := jsontext.NewDecoder(bytes.NewBuffer(found.json))
+	_, _ = d.ReadToken() // the bracket; errors were checked for
+	for d.PeekKind() != ']' {
+		element, _ := d.ReadValue()
 		if element.Kind() != '"' {
 			f.note(name, notStrings)
 			return nil
 		}
-		list[i] = unquote(element)
-	}
-	if len(list) > high {
-		f.note(name, "has too many elements")
+		if len(list) == high {
+			f.note(name, "has too many elements")
+			return list
+		}
+		list = append(list, unquote(element))
 	}
 	return list
 }

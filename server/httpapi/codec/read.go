@@ -7,19 +7,21 @@ import (
 	"io"
 	"mime"
 	"net/url"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/valyala/fasthttp"
 
+	"examprep.dev/server/excerpt"
 	"examprep.dev/server/httpapi/apierror"
 )
 
 // maxDepth bounds how deep objects and arrays nest in a request body; the interface needs 2.
 const maxDepth = 32
+
+// maxMembers bounds the members of one object of a body. A paper has at most 10,000 questions.
+const maxMembers = 11_000
 
 const mediaTypeJSON = "application/json"
 
@@ -59,11 +61,23 @@ func parseObject(data []byte) *Fields {
 		return &Fields{invalid: err}
 	}
 	fields := new(Fields)
-	_ = json.Unmarshal(data, &fields.values, jsontext.AllowDuplicateNames(true)) // it was checked
+	d := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true))
+	_, _ = d.ReadToken() // the brace; errors were checked for
+	for d.PeekKind() == '"' {
+		name := readPiece(d, data)
+		fields.members = append(fields.members, member{name: name, value: readPiece(d, data)})
+	}
 	return fields
 }
 
-// checkJSON refuses anything but one object that nests at most maxDepth deep.
+// readPiece reads a value of data, which was checked, and returns it as a piece of data.
+func readPiece(d *jsontext.Decoder, data []byte) jsontext.Value {
+	value, _ := d.ReadValue()
+	end := d.InputOffset()
+	return data[end-int64(len(value)) : end]
+}
+
+// checkJSON refuses anything but one object that nests at most maxDepth deep, whose objects have at most maxMembers members.
 func checkJSON(data []byte) error {
 	d := jsontext.NewDecoder(bytes.NewBuffer(data))
 	first := d.PeekKind()
@@ -73,6 +87,9 @@ func checkJSON(data []byte) error {
 		}
 		if d.StackDepth() > maxDepth {
 			return syntaxError(fmt.Errorf("nested deeper than %d levels", maxDepth))
+		}
+		if kind, tokens := d.StackIndex(d.StackDepth()); kind == '{' && tokens > 2*maxMembers { // names and values
+			return syntaxError(fmt.Errorf("an object has more than %d members", maxMembers))
 		}
 	}
 	if first != '{' {
@@ -108,14 +125,18 @@ func invalidJSON(format string, args ...any) *apierror.Error {
 // duplicateName returns the error for a name given twice; an answer has a code of its own (docs/spec.md, part 7). The field of
 // /a/b is a.b; the empty name has none.
 func duplicateName(pointer jsontext.Pointer) *apierror.Error {
-	name := pointer.LastToken()
-	duplicate := invalidJSON("The name %q is given twice.", name)
+	name := excerpt.Quote(pointer.LastToken())
+	duplicate := invalidJSON("The name %s is given twice.", name)
 	if pointer.Parent() == "/answers" {
 		duplicate = apierror.New(fasthttp.StatusBadRequest, apierror.CodeDuplicateAnswerKey,
-			fmt.Sprintf("The answer key %q is given twice.", name))
+			fmt.Sprintf("The answer key %s is given twice.", name))
 	}
-	if path := strings.Join(slices.Collect(pointer.Tokens()), "."); path != "" {
-		duplicate.Fields = []apierror.Field{{Name: path, Detail: "is given twice"}}
+	var path []string
+	for token := range pointer.Tokens() {
+		path = append(path, excerpt.Text(token))
+	}
+	if field := strings.Join(path, "."); field != "" {
+		duplicate.Fields = []apierror.Field{{Name: field, Detail: "is given twice"}}
 	}
 	return duplicate
 }
@@ -134,11 +155,11 @@ func (f *Fields) Pairs(name string, yield func(key, value string)) {
 		key := token.String()
 		value, _ := d.ReadValue()
 		if value.Kind() != '"' {
-			problem = fmt.Sprintf("must be an object with string values; the value of %q is not a string", key)
-			continue
+			problem = "must be an object with string values; the value of " + excerpt.Quote(key) + " is not a string"
+			break
 		}
 		text := unquote(value)
-		if strings.ContainsRune(key+text, 0) {
+		if strings.ContainsRune(key, 0) || strings.ContainsRune(text, 0) {
 			problem = hasNUL
 		}
 		yield(key, text)

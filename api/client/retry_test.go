@@ -30,7 +30,7 @@ func TestDelaysAreBounded(t *testing.T) {
 	}
 }
 
-// TestALongRetryAfterIsNotWaitedFor: nor is one that no clock can count.
+// TestALongRetryAfterIsNotWaitedFor: the response is an error at once.
 func TestALongRetryAfterIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	get := call{method: http.MethodGet}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -61,6 +63,30 @@ func newFixture(t *testing.T, prepare ...func(*mockoidc.MockOIDC) error) *fixtur
 	f.store = f.storeOn(f.pool)
 	f.signIn = f.pod(secret, f.pool)
 	return f
+}
+
+// repeatTokens makes the provider give the same tokens for a code as often as they are asked for.
+func repeatTokens(provider *mockoidc.MockOIDC) error {
+	var granted *httptest.ResponseRecorder
+	return provider.AddMiddleware(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !strings.HasSuffix(r.URL.Path, "/token") {
+				next.ServeHTTP(w, r)
+				return
+			}
+			answer := granted
+			if answer == nil {
+				answer = httptest.NewRecorder()
+				next.ServeHTTP(answer, r)
+			}
+			if answer.Code == http.StatusOK { // not the refusal of the first way in which a client sends its secret
+				granted = answer
+			}
+			w.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
+			w.WriteHeader(answer.Code)
+			_, _ = w.Write(answer.Body.Bytes())
+		})
+	})
 }
 
 // registration returns this service's registration with the provider, which has [testkit.Patience] for each response.

@@ -158,15 +158,22 @@ func readOnly(t *testing.T, pool *pgxpool.Pool, value string) {
 	check.NoError(t, err)
 }
 
+// TestOfTwoCallbacksAtOnceOneSucceeds holds both callbacks until neither sees that the other used the sign-in. The provider gives its
+// tokens to both, so only the mark in the database decides.
 func TestOfTwoCallbacksAtOnceOneSucceeds(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := newFixture(t, repeatTokens)
 	cookie, back := f.returned(t)
+	holder := testkit.Begin(t, f.pool, "LOCK TABLE used_sign_ins IN SHARE ROW EXCLUSIVE MODE")
 	var all sync.WaitGroup
 	errs := make([]error, 2)
 	for i := range errs {
 		all.Go(func() { _, errs[i] = f.pod(secret, f.pool).Complete(acting(t), cookie, back) })
 	}
+	testkit.Eventually(t, "both callbacks wait to mark the sign-in", func() bool {
+		return testkit.Get[int](t, f.pool, "SELECT count(*) FROM pg_locks WHERE relation = 'used_sign_ins'::regclass AND NOT granted") == 2
+	})
+	testkit.Release(t, holder)
 	all.Wait()
 	if (errs[0] == nil) == (errs[1] == nil) {
 		t.Fatalf("got %v and %v, want one success", errs[0], errs[1])

@@ -137,10 +137,13 @@ func TestATokenOfAnotherMakerIsRefusedWithoutALookUp(t *testing.T) {
 	stranger := sessions.NewStore(f.pool, []byte("another secret of at least thirty-two bytes"), time.Hour, time.Hour, time.Now)
 	foreign, err := stranger.Create(t.Context(), sessions.Session{AccountID: f.account(t)})
 	check.NoError(t, err)
+	_, ofSignIn, err := f.signIn.Begin(t.Context())
+	check.NoError(t, err)
 	for name, c := range map[string]struct {
 		token string
 		want  bool
 	}{
+		"a sign-in's cookie":    {ofSignIn, false},
 		"made here":             {made, true},
 		"of another secret":     {foreign, false},
 		"empty":                 {"", false},

@@ -25,6 +25,7 @@ func TestMemoryIsDividedByTheLimitUnlessAFlagOverrides(t *testing.T) {
 			want: Budget{Directory: 20 * mib, Cache: 10 * mib, Compressed: mib, Bodies: 2 * mib, Connections: 100},
 		},
 		"a part too large":        {flags: Overrides{CacheMiB: 400}, limit: 460 * mib, refused: "more than 80 % of the limit of 460 MiB"},
+		"a part a little large":   {flags: Overrides{CacheMiB: 150}, limit: 460 * mib, refused: "more than 80 % of the limit of 460 MiB"},
 		"an absurd number":        {flags: Overrides{MaxConnections: 1 << 62}, limit: 460 * mib, refused: "--max-connections"},
 		"too many connections":    {flags: Overrides{MaxConnections: 20_000}, limit: 460 * mib, refused: "--max-connections"},
 		"a mistake in the unit":   {flags: Overrides{BodyMiB: 64 << 20}, limit: 460 * mib, refused: "--body-mib"},

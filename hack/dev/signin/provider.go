@@ -97,7 +97,8 @@ func (p *Provider) routes() http.Handler {
 }
 
 var page = template.Must(template.New("choose").Parse(`<!doctype html><html lang="en"><meta charset="utf-8">
-<title>Sign in · development</title><h1>Sign in as</h1>
+<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
+<style>form { margin: .5em 0 }</style><title>Sign in · development</title><h1>Sign in as</h1>
 {{range .Users}}<form method="post"><input type="hidden" name="subject" value="{{.Subject}}">
 <button>{{.Name}} &lt;{{.Email}}&gt;</button></form>{{end}}
 <p>This provider belongs to <code>make dev</code>. It asks for no password.</p>`))

@@ -175,6 +175,21 @@ func TestHangingEndpointsLeavePlacesForOthers(t *testing.T) {
 	}
 }
 
+// TestAWideWindowLeavesPlacesForOthers: however fast an endpoint has been, it takes an eighth of the free places and one more, since
+// it can hang from now on.
+func TestAWideWindowLeavesPlacesForOthers(t *testing.T) {
+	t.Parallel()
+	const concurrency = 64
+	w := newWindows(concurrency, time.Now)
+	endpoint := uuid.New()
+	w.byID[endpoint] = &window{endpoint: endpoint, size: maxWindow, healthy: true}
+	w.markDue(endpoint)
+	grants := w.next(concurrency)
+	if len(grants) != 1 || grants[0].room == 0 || grants[0].room > concurrency/endpointShare+1 {
+		t.Errorf("granted %+v, want one grant of at most %d places", grants, concurrency/endpointShare+1)
+	}
+}
+
 func TestHangingReceiversWithBacklogsDelayNoOther(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

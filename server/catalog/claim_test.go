@@ -216,6 +216,10 @@ func TestReleaseRetainsOrWithdraws(t *testing.T) {
 	if _, err := b.publisher.Publish(t.Context(), heir, exam, catalog.Options{}); err != nil {
 		t.Fatalf("a released claim is not free: %v", err)
 	}
+	check.NoError(t, b.publisher.Release(t.Context(), owner, exam.Key, true))
+	if _, err := b.snapshot(t, read.SnapshotConfig{}).Overview(exam.Key); err != nil {
+		t.Errorf("a resource without the claim withdrew the exam: %v", err)
+	}
 	check.NoError(t, b.publisher.Release(t.Context(), heir, exam.Key, true))
 	s = b.snapshot(t, read.SnapshotConfig{})
 	if _, err := s.Overview(exam.Key); err == nil || len(s.List()) != 0 {

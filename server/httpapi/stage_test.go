@@ -10,14 +10,17 @@ import (
 
 	"examprep.dev/server/httpapi/developer"
 	"examprep.dev/server/sessions"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
 	"examprep.dev/server/testkit/check"
 )
 
 func newProvider(t testing.TB) *mockoidc.MockOIDC {
 	t.Helper()
-	provider, err := mockoidc.Run()
+	provider, err := mockoidc.NewServer(nil)
 	check.NoError(t, err)
+	check.NoError(t, provider.AddMiddleware(testkit.OneAtATime())) // its handlers share sessions without a lock
+	check.NoError(t, provider.Start(testkit.Listen(t), nil))
 	t.Cleanup(func() { _ = provider.Shutdown() })
 	return provider
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -47,14 +46,7 @@ func newFixture(t *testing.T, prepare ...func(*mockoidc.MockOIDC) error) *fixtur
 	for _, prepare := range prepare {
 		check.NoError(t, prepare(provider))
 	}
-	var mu sync.Mutex // the provider's handlers share a session without a lock
-	check.NoError(t, provider.AddMiddleware(func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			mu.Lock()
-			defer mu.Unlock()
-			next.ServeHTTP(w, r)
-		})
-	}))
+	check.NoError(t, provider.AddMiddleware(testkit.OneAtATime())) // its handlers share a session without a lock
 	listener := testkit.Listen(t)
 	check.NoError(t, provider.Start(listener, nil))
 	t.Cleanup(func() { _ = provider.Shutdown() })
@@ -68,6 +60,9 @@ func newFixture(t *testing.T, prepare ...func(*mockoidc.MockOIDC) error) *fixtur
 // repeatTokens makes the provider give the same tokens for a code as often as they are asked for.
 func repeatTokens(provider *mockoidc.MockOIDC) error {
 	var granted *httptest.ResponseRecorder
+	if err := provider.AddMiddleware(testkit.OneAtATime()); err != nil { // a second request waits for the first one's tokens
+		return err
+	}
 	return provider.AddMiddleware(func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !strings.HasSuffix(r.URL.Path, "/token") {

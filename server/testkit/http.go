@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"examprep.dev/server/testkit/check"
@@ -38,4 +39,17 @@ func Body(t testing.TB, response *http.Response) string {
 	content, err := io.ReadAll(response.Body)
 	check.NoError(t, err)
 	return string(content)
+}
+
+// OneAtATime returns a middleware under which all handlers that it wraps serve one request at a time, for handlers that share
+// their state without a lock.
+func OneAtATime() func(http.Handler) http.Handler {
+	var mu sync.Mutex
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			next.ServeHTTP(w, r)
+		})
+	}
 }

@@ -130,11 +130,13 @@ chart: deps ## Check the chart: both Helms, unit tests, the cluster's schemas, a
 	$(HACKFLAGS) go -C hack/alerts test -count 1 -timeout 30m .
 	@$(HACKFLAGS) .dev/bin/dev test go -C hack/chart test -count 1 -timeout 30m . # upgrades on a real API server
 
+# Tests that cause what alerts are about, by the binary.
+FIRING = $(GOBUILD) -buildvcs=false -o .dev/bin/examprep . && EXAMPREP_BINARY=$(CURDIR)/.dev/bin/examprep $(HACKFLAGS) \
+	.dev/bin/dev test go -C hack/alerts test -count 1 -timeout 30m
+
 .PHONY: alerts
 alerts: deps ## Make those of the chart's alerts fire that need no cluster: cause, in real processes on real stores, what each is about
-	@$(GOBUILD) -buildvcs=false -o .dev/bin/examprep .
-	@EXAMPREP_BINARY=$(CURDIR)/.dev/bin/examprep $(HACKFLAGS) .dev/bin/dev test \
-		go -C hack/alerts test -count 1 -timeout 30m -v ./firing
+	@$(FIRING) -v ./firing
 
 .PHONY: lint
 lint: FOR := lint
@@ -172,8 +174,11 @@ soak: deps ## Play HISTORIES histories of attempts against their model; deliver 
 		.dev/bin/dev test hack/dev/soak.sh -timeout 4h -v $(PKG) # WEBHOOKS_TEST_SEED=… plays a schedule again
 
 .PHONY: soak-short
-soak-short: deps ## Run each soak test once at its smallest size, alone on the machine
+soak-short: deps ## Run each soak test once at its smallest size, and the quickest tests of alerts that fire, alone on the machine
 	@.dev/bin/dev test hack/dev/soak.sh -timeout 15m $(PKG)
+ifeq ($(origin PKG),file)
+	@$(FIRING) -run '^TestAlertOf' ./firing
+endif
 
 .PHONY: memory
 memory: deps ## Load an API pod in a cgroup of the chart's memory limit, as root: the kernel must not kill it

@@ -21,7 +21,7 @@ import (
 func (c *chaos) edit(ctx context.Context, editor int) {
 	chance := c.random(editor)
 	for ctx.Err() == nil {
-		i := chance.IntN(chaosResources)
+		i := chance.IntN(c.resources)
 		if i%editors != editor {
 			continue
 		}
@@ -35,7 +35,7 @@ func (c *chaos) createAll() {
 	for editor := range editors {
 		wait.Go(func() {
 			chance := c.random(editors + editor)
-			for i := editor; i < chaosResources; i += editors {
+			for i := editor; i < c.resources; i += editors {
 				if err := c.create(c.t.Context(), chance, i); err != nil {
 					c.t.Error(err)
 				}

@@ -28,7 +28,8 @@ const (
 	// detector on, a control plane needs minutes to start.
 	chaosPatience = 4 * testkit.Patience
 
-	chaosResources = 200 // all of them exist before the first edit
+	// Before the first edit so many resources exist: fewer when the faults are short.
+	chaosResources, shortChaosResources = 200, 60
 	// chaosRivals of them want the exam key of another.
 	chaosRivals = 20
 	editors     = 3
@@ -42,6 +43,8 @@ type chaos struct {
 	pool    *pgxpool.Pool
 	seed    uint64
 	spaces  []string
+	// resources is how many there are.
+	resources int
 
 	mu sync.Mutex
 	// done counts edits that the API server took, by kind; kills counts faults.
@@ -54,6 +57,9 @@ func TestWhatIsServedIsWhatIsDeclaredWhateverIsKilled(t *testing.T) {
 	testkit.Soak(t)
 	duration := testkit.Duration(t, chaosVariable, shortChaos)
 	c := startChaos(t)
+	if c.resources = chaosResources; duration <= shortChaos {
+		c.resources = shortChaosResources
+	}
 	witness := c.watch()
 	c.createAll()
 	ctx, cancel := context.WithTimeout(t.Context(), duration)
@@ -211,8 +217,8 @@ func tail(text string) string { return text[max(0, len(text)-4000):] }
 
 // names are the resources' names and exam keys: a few in the second namespace want the key of one in the first.
 func (c *chaos) name(i int) (space, name, examKey string) {
-	if i >= chaosResources-chaosRivals {
-		return c.spaces[1], fmt.Sprintf("rival-%03d", i), fmt.Sprintf("exam-%03d", i-(chaosResources-chaosRivals))
+	if i >= c.resources-chaosRivals {
+		return c.spaces[1], fmt.Sprintf("rival-%03d", i), fmt.Sprintf("exam-%03d", i-(c.resources-chaosRivals))
 	}
 	return c.spaces[0], fmt.Sprintf("exam-%03d", i), fmt.Sprintf("exam-%03d", i)
 }

@@ -40,7 +40,7 @@ func (c *chaos) watch() *witness {
 	w.stop = testkit.Run(c.t, func(ctx context.Context) error {
 		chance := c.random(-2)
 		for pause(ctx, time.Millisecond) {
-			_, _, key := c.name(chance.IntN(chaosResources - chaosRivals))
+			_, _, key := c.name(chance.IntN(c.resources - chaosRivals))
 			c.look(ctx, w, key)
 		}
 		return nil
@@ -84,7 +84,7 @@ func (c *chaos) checkDeclared() {
 	c.t.Helper()
 	ready, blocked := 0, 0
 	owners := c.owners()
-	for i := range chaosResources {
+	for i := range c.resources {
 		space, name, key := c.name(i)
 		content := &v1alpha1.ExamContent{}
 		c.until("read "+name, func(ctx context.Context) error {
@@ -112,7 +112,7 @@ func (c *chaos) checkDeclared() {
 		c.compare(content, want)
 	}
 	c.t.Logf("in the end %d resources are Ready and served as declared, %d are not Ready for a reason of their own", ready, blocked)
-	if ready < chaosResources/8 {
+	if ready < c.resources/8 {
 		c.t.Errorf("only %d resources are Ready: the edits were too hard for the test to mean anything", ready)
 	}
 }
@@ -246,7 +246,7 @@ func (c *chaos) checkHistory(w *witness) {
 	c.each("SELECT exam_key, revision, changes::text::bytea FROM exam_repairs", func(key string, revision int64, raw []byte) {
 		c.t.Errorf("nobody edited the database, but revision %d of %s was repaired: %s", revision, key, raw)
 	})
-	c.t.Logf("%d revisions of %d exams, each with one event; %d withdrawals", len(revisions), chaosResources-chaosRivals, len(withdrawals))
+	c.t.Logf("%d revisions of %d exams, each with one event; %d withdrawals", len(revisions), c.resources-chaosRivals, len(withdrawals))
 }
 
 func (c *chaos) each(query string, visit func(key string, revision int64, raw []byte)) {

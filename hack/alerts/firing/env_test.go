@@ -7,9 +7,11 @@ import (
 	"crypto/cipher"
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -146,4 +148,18 @@ func (s *env) ask(p *pod, key, client, method, path, body string) int {
 func reads(t *testing.T, p *pod, line string) {
 	t.Helper()
 	testkit.Eventually(t, p.name+": "+line, func() bool { return strings.Contains("\n"+p.Scrape(), "\n"+line) })
+}
+
+// reaches waits until a series of the process has at least a value, which goes on growing.
+func reaches(t *testing.T, p *pod, series string, least float64) {
+	t.Helper()
+	testkit.Eventually(t, fmt.Sprintf("%s: %s >= %v", p.name, series, least), func() bool {
+		for line := range strings.Lines(p.Scrape()) {
+			if name, text, found := strings.Cut(strings.TrimSpace(line), " "); found && name == series {
+				value, err := strconv.ParseFloat(text, 64)
+				return err == nil && value >= least
+			}
+		}
+		return false
+	})
 }

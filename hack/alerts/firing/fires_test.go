@@ -77,7 +77,7 @@ func TestAlertsOfStoresThatAreAway(t *testing.T) {
 	for _, pod := range []*pod{api, worker} {
 		reads(t, pod, `examprep_store_up{store="redis"} 0`)
 	}
-	reads(t, worker, "examprep_webhook_outbox_lag_seconds 6")
+	reaches(t, worker, "examprep_webhook_outbox_lag_seconds", (10 * time.Minute).Seconds())
 	degraded := func() { s.works(api)(); reads(t, api, "examprep_gate_degraded 1") }
 	p.fire(10*time.Minute, degraded, "ExamprepRedisUnreachable", "ExamprepGateDegraded",
 		"ExamprepWebhookOutboxLag", "ExamprepWebhookDeliveriesLate")

@@ -55,9 +55,9 @@ func TestAlertsOfATransactionThatNobodyEnds(t *testing.T) {
 
 	worker = s.start("worker")
 	p.pods[worker] = true
+	reaches(t, worker, "examprep_attempts_oldest_overdue_seconds", time.Hour.Seconds())
 	for _, line := range []string{
-		"examprep_attempts_oldest_overdue_seconds 36", "examprep_webhook_partitions_ahead -1",
-		`examprep_webhook_rows{relation="webhook_events",state="dead"} 11`,
+		"examprep_webhook_partitions_ahead -1", `examprep_webhook_rows{relation="webhook_events",state="dead"} 11`,
 	} {
 		reads(t, worker, line)
 	}
@@ -83,7 +83,7 @@ func TestAlertsOfUsageThatIsNotAddedUp(t *testing.T) {
 	release := s.hold("LOCK TABLE key_usage IN SHARE MODE")
 	testkit.Exec(t, s.db, `INSERT INTO key_usage_batches (writer, batch, day, written_at, keys, requests, rate_limited, last_used)
 		VALUES (gen_random_uuid(), 1, current_date, now() - interval '1 hour', ARRAY[gen_random_uuid()], '{1}', '{0}', '{0}')`)
-	reads(t, api, "examprep_key_usage_oldest_batch_age_seconds 36")
+	reaches(t, api, "examprep_key_usage_oldest_batch_age_seconds", time.Hour.Seconds())
 	p.fire(10*time.Minute, nothing, "ExamprepKeyUsageBehind")
 	release()
 	reads(t, api, "examprep_key_usage_oldest_batch_age_seconds 0")

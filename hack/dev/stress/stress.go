@@ -30,7 +30,7 @@ const (
 	// busyLoops run besides the tests, each in a thread of its own.
 	busyLoops = 6
 	// stressedAtOnce is the number of test programs that run at once.
-	stressedAtOnce = 3
+	stressedAtOnce = 6
 	// stopTime is how long each test program is stopped once.
 	stopTime = 5 * time.Second
 	// guessedTime bounds when a program of unknown duration is stopped.

@@ -100,10 +100,18 @@ func (s *env) registerReceiver() {
 		id, sealer.Seal(nonce, nonce, []byte(secret), id[:]))
 }
 
-// happen records events, due since some time ago.
+// happen records events in one transaction, due since some time ago.
 func (s *env) happen(count int, ago time.Duration) {
 	s.t.Helper()
+	testkit.Exec(s.t, s.db, "BEGIN")
 	testkit.Exec(s.t, s.db, "SELECT webhook_record_event(uuidv7(), 'mock_attempt.submitted', NULL, '{}') FROM generate_series(1, $1)", count)
+	s.becomeDue(ago)
+	testkit.Exec(s.t, s.db, "COMMIT")
+}
+
+// becomeDue makes each delivery that was not tried due since some time ago.
+func (s *env) becomeDue(ago time.Duration) {
+	s.t.Helper()
 	testkit.Exec(s.t, s.db, "UPDATE webhook_deliveries SET next_attempt_at = now() - $1::interval WHERE attempt = 0 AND state = 'pending'", ago)
 }
 

@@ -74,7 +74,7 @@ func TestAlertsOfStoresThatAreAway(t *testing.T) {
 
 	s.Redis.Cut(true)
 	s.happen(3, -time.Hour)
-	defer s.hold("SELECT FROM webhook_deliveries FOR KEY SHARE")() // no worker takes them, or a sweep would send them
+	_ = s.hold("SELECT FROM webhook_deliveries FOR KEY SHARE") // no worker takes them, or a sweep would send them
 	s.becomeDue(10 * time.Minute)
 	for _, pod := range []*pod{api, worker} {
 		reads(t, pod, `examprep_store_up{store="redis"} 0`)

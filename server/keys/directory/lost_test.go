@@ -36,9 +36,9 @@ func TestALostPodHasNoLeaseFromAnOlderSnapshot(t *testing.T) {
 		held <- err
 	}()
 	waiting("the hold waits for the mark", "'hold'", "transactionid")
+	clock.Pass(3 * time.Second) // its lease ends; that of the renewal begins after this
 	exec(t, pool, "NOTIFY examprep_keys")
 	waiting("a renewal waits for the hold", "RenewLease", "tuple")
-	clock.Pass(3 * time.Second)
 	check.NoError(t, marks.Commit(t.Context()))
 	check.NoError(t, testkit.Receive(t, held, "the row is held"))
 	key := create(t, pool, "acme")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"hash/maphash"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -153,8 +152,8 @@ func (g *group[Q, R]) run(_ int, calls []*batch.Call[call[Q], R]) {
 	}
 }
 
-// results runs the calls together. If a deadlock made that fail, or a single row with an invalid value (SQLSTATE class 22) or
-// against a constraint (23), all was rolled back, and it runs them one by one. Any other error is the error of all calls.
+// results runs the calls together. If PostgreSQL refused that for a reason that can be one call's, all was rolled back, and it runs
+// them one by one. Any other error is the error of all calls.
 func (g *group[Q, R]) results(ctx context.Context, calls []*batch.Call[call[Q], R]) ([]R, []error) {
 	errs := make([]error, len(calls))
 	if len(calls) > 1 {
@@ -167,7 +166,7 @@ func (g *group[Q, R]) results(ctx context.Context, calls []*batch.Call[call[Q], 
 		if err == nil {
 			return results, errs
 		}
-		if state := sqlState(err); state != deadlock && !strings.HasPrefix(state, "22") && !strings.HasPrefix(state, "23") {
+		if !postgres.Divides(err) {
 			return make([]R, len(calls)), slices.Repeat([]error{err}, len(calls))
 		}
 	}

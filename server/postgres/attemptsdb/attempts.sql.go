@@ -314,14 +314,18 @@ func (q *Queries) FindInHand(ctx context.Context, arg FindInHandParams) ([]byte,
 	return paper_digest, err
 }
 
-const flushCommits = `-- name: FlushCommits :exec
-SELECT pg_logical_emit_message(true, 'examprep', '')
+const flushCommits = `-- name: FlushCommits :execrows
+SELECT pg_logical_emit_message(true, 'examprep', '') FROM attempts WHERE id = $1
 `
 
-// Returns when all earlier commits are durable, as synchronous_commit says. The message is what this transaction commits.
-func (q *Queries) FlushCommits(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, flushCommits)
-	return err
+// Returns when all earlier commits are durable, as synchronous_commit says. The message is what this transaction commits. No row
+// means that this server does not have the attempt, so it has lost a commit.
+func (q *Queries) FlushCommits(ctx context.Context, id uuid.UUID) (int64, error) {
+	result, err := q.db.Exec(ctx, flushCommits, id)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const keyHistory = `-- name: KeyHistory :many

@@ -52,9 +52,10 @@ FROM unflushed, sorted, ROWS FROM (
 ) AS r (id, account_id, family_id, key_id, exam_key, paper_id, paper_digest, learner, key_counter, key_after,
         learner_counter, learner_after, question_count, opened_at, expires_at);
 
--- name: FlushCommits :exec
--- Returns when all earlier commits are durable, as synchronous_commit says. The message is what this transaction commits.
-SELECT pg_logical_emit_message(true, 'examprep', '');
+-- name: FlushCommits :execrows
+-- Returns when all earlier commits are durable, as synchronous_commit says. The message is what this transaction commits. No row
+-- means that this server does not have the attempt, so it has lost a commit.
+SELECT pg_logical_emit_message(true, 'examprep', '') FROM attempts WHERE id = sqlc.arg(id);
 
 -- name: FindAttempt :many
 -- The attempts of one or several callers. Each caller must check that family, exam and learner are its own.

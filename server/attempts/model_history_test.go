@@ -29,13 +29,15 @@ func (w *world) readsHistory(t *rapid.T) {
 func (w *world) lists(t *rapid.T, who keys.Identity, exam, learner string, limit, offset int) {
 	got, err := w.History(t.Context(), who, HistoryRequest{ExamKey: exam, LearnerID: learner, Limit: limit, Offset: offset})
 	var want []string
+	opened := false // an attempt of the key, with any learner
 	for _, a := range slices.Backward(w.attempts) {
+		opened = opened || a.family == who.FamilyID && a.exam == exam
 		if a.family == who.FamilyID && a.exam == exam && (learner == "" || a.learner == learner) {
 			want = append(want, a.line(w.now()))
 			w.sawIf(a.state == StateInProgress && a.over(w.now(), modelWindow), "history: expired before the sweep")
 		}
 	}
-	if len(want) == 0 && !w.isServed(exam) {
+	if !opened && !w.isServed(exam) {
 		mustRefuse(t, err, CodeExamNotFound)
 		w.saw("history: exam_not_found")
 		return
@@ -44,6 +46,7 @@ func (w *world) lists(t *rapid.T, who keys.Identity, exam, learner string, limit
 		t.Fatal(err)
 	}
 	w.sawIf(!w.isServed(exam), "history: of a withdrawn exam")
+	w.sawIf(!w.isServed(exam) && len(want) == 0, "history: of a withdrawn exam, for another learner")
 	w.sawIf(learner == "", "history: of a key")
 	w.sawIf(learner != "", "history: of a learner")
 	w.sawIf(len(want) == 0, "history: empty")

@@ -218,6 +218,7 @@ var transitions = []string{
 	"sweep: closes", "sweep: closes nothing", "wait",
 	"history: of a key", "history: of a learner", "history: behind the end", "history: empty", "history: exam_not_found",
 	"history: expired before the sweep", "history: of a withdrawn exam",
+	"history: of a withdrawn exam, for another learner",
 	"republish", "withdraw: a paper", "withdraw: an exam",
 	"feedback: passed", "feedback: failed", "feedback: scaled", "feedback: below the conversion", "feedback: partial credit",
 	"feedback: below zero",

@@ -161,8 +161,11 @@ func (q *Queries) CloseAttempts(ctx context.Context, arg CloseAttemptsParams) ([
 }
 
 const countAttempts = `-- name: CountAttempts :one
-SELECT total FROM attempt_counters
-WHERE family_id = $1 AND exam_key = $2 AND learner = $3
+SELECT coalesce((
+    SELECT c.total FROM attempt_counters c
+    WHERE c.family_id = $1 AND c.exam_key = $2 AND c.learner = $3), 0)::bigint AS total
+FROM attempt_counters k
+WHERE k.family_id = $1 AND k.exam_key = $2 AND k.learner = ''
 `
 
 type CountAttemptsParams struct {
@@ -171,7 +174,8 @@ type CountAttemptsParams struct {
 	Learner  []byte
 }
 
-// For a page that is empty. The learner ” counts all of the key's attempts.
+// For a page that is empty. The learner ” counts all of the key's attempts. No row means that the key has no attempt on the exam, of
+// any learner.
 func (q *Queries) CountAttempts(ctx context.Context, arg CountAttemptsParams) (int64, error) {
 	row := q.db.QueryRow(ctx, countAttempts, arg.FamilyID, arg.ExamKey, arg.Learner)
 	var total int64

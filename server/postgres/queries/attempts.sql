@@ -146,9 +146,13 @@ WHERE c.family_id = sqlc.arg(family_id) AND c.exam_key = sqlc.arg(exam_key) AND 
 ORDER BY a.learner_seq DESC;
 
 -- name: CountAttempts :one
--- For a page that is empty. The learner '' counts all of the key's attempts.
-SELECT total FROM attempt_counters
-WHERE family_id = sqlc.arg(family_id) AND exam_key = sqlc.arg(exam_key) AND learner = sqlc.arg(learner);
+-- For a page that is empty. The learner '' counts all of the key's attempts. No row means that the key has no attempt on the exam, of
+-- any learner.
+SELECT coalesce((
+    SELECT c.total FROM attempt_counters c
+    WHERE c.family_id = sqlc.arg(family_id) AND c.exam_key = sqlc.arg(exam_key) AND c.learner = sqlc.arg(learner)), 0)::bigint AS total
+FROM attempt_counters k
+WHERE k.family_id = sqlc.arg(family_id) AND k.exam_key = sqlc.arg(exam_key) AND k.learner = '';
 
 -- name: ExpireAttempt :exec
 -- Closes an attempt as the sweep does. The time is PostgreSQL's, so a pod with a wrong clock closes no attempt early.

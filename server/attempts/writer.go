@@ -24,7 +24,7 @@ const (
 	// batchesInFlight is the maximum number of batches of one kind that run at once. Each holds a connection, so the three
 	// kinds leave 8 of the pool's 20 connections.
 	batchesInFlight = 4
-	// queueSize is the maximum number of calls of one kind that wait. A further call fails at once.
+	// queueSize is the maximum number of calls of one kind that wait, half of them of one key family. A further call fails at once.
 	queueSize = 4096
 	// batchTimeout is Config.BatchTimeout's default.
 	batchTimeout = 10 * time.Second

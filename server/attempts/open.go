@@ -92,14 +92,17 @@ func (s *Service) Page(ctx context.Context, who keys.Identity, req PageRequest) 
 	paper, err := s.papers.Paper(ctx, req.ExamKey, req.PaperID)
 	_, withdrawn := errors.AsType[*catalog.NotFoundError](err)
 	_, unreadable := errors.AsType[*catalog.UnreadableError](err)
-	switch {
-	case withdrawn, unreadable: // attempts in progress still read the revision that they opened
-	case err != nil:
+	if err != nil && !withdrawn && !unreadable { // else attempts in progress still read the revision that they opened
 		return Page{}, translate(err)
-	case !s.papers.HasOtherRevisions(req.ExamKey, req.PaperID):
+	}
+	others := err != nil || s.papers.HasOtherRevisions(req.ExamKey, req.PaperID)
+	if !others && s.papers.Current(req.ExamKey) {
 		return pageOf(paper, req), nil
 	}
 	digest, sitting, lookUpErr := s.inHand(ctx, who, req)
+	if !others && postgres.Unavailable(lookUpErr) { // the paper is cached, and a page of it needs no database
+		return pageOf(paper, req), nil
+	}
 	if lookUpErr != nil {
 		return Page{}, lookUpErr
 	}

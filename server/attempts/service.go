@@ -72,6 +72,7 @@ type Papers interface {
 	Revision(ctx context.Context, examKey string, digest catalog.Digest) (*read.PaperRevision, error)
 	MarkOpened(ctx context.Context, examKey string, digest catalog.Digest) error
 	HasOtherRevisions(examKey, paperID string) bool
+	Current(examKey string) bool
 	// AnswerKey returns the prepared answer key of a revision. It fails like Revision.
 	AnswerKey(ctx context.Context, examKey string, digest catalog.Digest) (*marking.Key, error)
 }

@@ -70,7 +70,8 @@ type MockAttemptResult struct {
 	Feedback Feedback `json:"feedback"`
 }
 
-// Feedback is the feedback for a learner. Score is a percentage from 0 to 100.
+// Feedback is the feedback for a learner. Score is a percentage from 0 to 100. An abandoned attempt has no score, and neither has a
+// paper of which no machine can mark any question.
 type Feedback struct {
 	Status          string           `json:"status"`
 	Late            bool             `json:"late"`

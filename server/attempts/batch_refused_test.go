@@ -68,12 +68,14 @@ func TestAnAttemptThatCannotBeReadFailsAlone(t *testing.T) {
 				BEGIN RAISE 'refused' USING ERRCODE = '%s'; END $$`, state))
 			testkit.Exec(t, db, fmt.Sprintf(`CREATE VIEW clock.attempts AS SELECT id, family_id, exam_key, learner, paper_id,
 				CASE WHEN id = '%s' THEN clock.damaged() ELSE paper_digest END AS paper_digest, state, scoring_status, question_count,
-				opened_at, expires_at, submitted_at, late, overtime_sec, score_hundredths, answers, submission_digest
+				opened_at, expires_at, submitted_at, late, overtime_sec, score_hundredths, submission_digest
 				FROM public.attempts`, readers[5].req.AttemptID))
 			pod := b.pod(t) // it remembers none of the attempts
 			table := testkit.Begin(t, db, "LOCK TABLE public.attempts")
 			var c crew
-			find := func(s *submitter) { _, s.err = pod.find(t.Context(), s.who, s.req) }
+			find := func(s *submitter) {
+				_, s.err = pod.find(t.Context(), s.who, s.req.ExamKey, s.req.AttemptID, s.req.LearnerID)
+			}
 			occupy(t, pod.writer.finds, &c, func(i int) { find(blocked[i]) })
 			for _, s := range readers {
 				c.start(func() { find(s) })

@@ -3,6 +3,7 @@ package marking
 import (
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 
 	"examprep.dev/server/catalog"
@@ -76,8 +77,12 @@ func (q *question) isCorrect(answer string) bool {
 	if q.kind != catalog.AnswerNumeric {
 		return answer == q.right
 	}
-	given, ok := new(big.Rat).SetString(answer)
-	return ok && q.lowest != nil && q.lowest.Cmp(given) <= 0 && given.Cmp(q.highest) <= 0
+	x, err := strconv.ParseFloat(answer, 64)
+	if err != nil || formatNumber(x) != answer || q.lowest == nil { // the folded text of what is no number
+		return false
+	}
+	given := decimalOf(x)
+	return given != nil && q.lowest.Cmp(given) <= 0 && given.Cmp(q.highest) <= 0
 }
 
 // passMark returns the lowest raw score with raw ÷ maximum × max_score ≥ pass_mark, at least 0. It returns nil when either is not

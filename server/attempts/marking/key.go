@@ -89,6 +89,9 @@ func Prepare(key *catalog.AnswerKey) (prepared *Key, sizeBytes int) {
 	return k, sizeBytes + len(k.questions)*questionBytes
 }
 
+// Markable reports whether a machine can mark any question of the paper; annulled questions count. If false, outcomes have no score.
+func (k *Key) Markable() bool { return k.outcome.max > 0 }
+
 // setScoring prepares the scoring of a paper with that many marks.
 func (k *Key) setScoring(scoring catalog.Scoring, maximum marks) {
 	k.scoring, k.passMark = scoring, passMark(scoring, maximum)

@@ -223,7 +223,7 @@ func (q *Queries) ExpireAttempts(ctx context.Context, ids []uuid.UUID) (int64, e
 
 const findAttempt = `-- name: FindAttempt :many
 SELECT id, family_id, exam_key, learner, paper_id, paper_digest, state, scoring_status, question_count, opened_at, expires_at,
-       submitted_at, late, overtime_sec, score_hundredths, answers, submission_digest
+       submitted_at, late, overtime_sec, score_hundredths, submission_digest
 FROM attempts
 WHERE id = ANY ($1::uuid[])
 `
@@ -244,11 +244,11 @@ type FindAttemptRow struct {
 	Late             bool
 	OvertimeSec      int32
 	ScoreHundredths  *int32
-	Answers          json.RawMessage
 	SubmissionDigest []byte
 }
 
-// The attempts of one or several callers. Each caller must check that family, exam and learner are its own.
+// The attempts of one or several callers, without their answers, which can be large. Each caller must check that family, exam and
+// learner are its own.
 func (q *Queries) FindAttempt(ctx context.Context, ids []uuid.UUID) ([]FindAttemptRow, error) {
 	rows, err := q.db.Query(ctx, findAttempt, ids)
 	if err != nil {
@@ -274,7 +274,6 @@ func (q *Queries) FindAttempt(ctx context.Context, ids []uuid.UUID) ([]FindAttem
 			&i.Late,
 			&i.OvertimeSec,
 			&i.ScoreHundredths,
-			&i.Answers,
 			&i.SubmissionDigest,
 		); err != nil {
 			return nil, err

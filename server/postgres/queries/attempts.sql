@@ -58,9 +58,10 @@ FROM unflushed, sorted, ROWS FROM (
 SELECT pg_logical_emit_message(true, 'examprep', '') FROM attempts WHERE id = sqlc.arg(id);
 
 -- name: FindAttempt :many
--- The attempts of one or several callers. Each caller must check that family, exam and learner are its own.
+-- The attempts of one or several callers, without their answers, which can be large. Each caller must check that family, exam and
+-- learner are its own.
 SELECT id, family_id, exam_key, learner, paper_id, paper_digest, state, scoring_status, question_count, opened_at, expires_at,
-       submitted_at, late, overtime_sec, score_hundredths, answers, submission_digest
+       submitted_at, late, overtime_sec, score_hundredths, submission_digest
 FROM attempts
 WHERE id = ANY (sqlc.arg(ids)::uuid[]);
 

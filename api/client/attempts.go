@@ -34,6 +34,8 @@ type QuestionRange struct {
 	Limit  int `json:"question_limit,omitempty"`
 	// LearnerID is your own name for the learner, at most 160 characters; the same value everywhere.
 	LearnerID string `json:"learner_id,omitempty"`
+	// AttemptID is the attempt whose questions are paged, also after its end. Set it if you set no LearnerID. Opening ignores it.
+	AttemptID string `json:"attempt_id,omitempty"`
 }
 
 // MockAttempt is an opened paper with its first page of questions.

@@ -18,7 +18,10 @@ func TestAPaperOfEssaysHasNoScore(t *testing.T) {
 	b.shelf.publish(testExam, testPaper, minutes, key)
 	who := b.someone(t)
 	for _, c := range []struct{ requested, want State }{{StateSubmitted, StateSubmitted}, {StateExpired, StateExpired}} {
-		req := SubmitRequest{ExamKey: testExam, AttemptID: b.open(t, who, "").AttemptID, Status: c.requested, Answers: []marking.Answer{{Key: "5", Value: "An essay"}}}
+		req := SubmitRequest{
+			ExamKey: testExam, AttemptID: b.open(t, who, "").AttemptID, Status: c.requested,
+			Answers: []marking.Answer{{Key: "5", Value: "An essay"}},
+		}
 		var texts []string
 		for _, repeated := range []bool{false, true} {
 			result, err := b.Submit(t.Context(), who, req)
@@ -27,7 +30,8 @@ func TestAPaperOfEssaysHasNoScore(t *testing.T) {
 			}
 			texts = append(texts, string(result.Feedback.AppendJSON(nil)))
 		}
-		if texts[0] != texts[1] || !strings.Contains(texts[0], `"ungraded_count":1,"questions":[{"answer_id":"2:5","question_number":5,"submitted":"An essay"`) {
+		const questions = `"ungraded_count":1,"questions":[{"answer_id":"2:5","question_number":5,"submitted":"An essay"`
+		if texts[0] != texts[1] || !strings.Contains(texts[0], questions) {
 			t.Errorf("feedback %s, then %s", texts[0], texts[1])
 		}
 		for _, member := range []string{"score", "percentage", "passed", "scaled", "sections"} {

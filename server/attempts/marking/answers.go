@@ -109,8 +109,8 @@ func (k *Key) AppendAnswers(dst []byte, answers []string) []byte {
 }
 
 // normalise brings an answer into the one form that is compared, stored and shown, so that "c, a" and "AC", or "12.50"
-// and "12.5", are the same answer. It is idempotent. A blank answer is "", unanswered, for every kind of question. What is no number
-// is a wrong answer to a question that asks for one, and no mistake of the client.
+// and "12.5", are the same answer. It is idempotent. A blank answer is "", unanswered, for every kind of question. A text
+// where a number is asked for is a wrong answer, and the client made no mistake.
 func (q *question) normalise(value string) (string, *answerError) {
 	if len(value) == 1 { // nearly all answers are one letter
 		if letter, ok := findLetter(q.letters, value); ok {

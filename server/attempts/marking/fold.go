@@ -18,7 +18,7 @@ func normalizeSpace(text string) string {
 	}), " ")
 }
 
-// dropFormat removes format characters (Cf), such as soft hyphens and the marks of a writing direction: nobody sees them.
+// dropFormat removes format characters (Cf), such as soft hyphens and the marks of a writing direction. They are invisible.
 func dropFormat(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Cf, r) {
@@ -60,7 +60,7 @@ func toASCII(r rune) rune {
 	}
 }
 
-// foldNumber returns the normal form of a number. What is no number has the form of a text, and isNumber is false.
+// foldNumber returns the normal form of a number. It returns other answers as foldText does, with isNumber false.
 func foldNumber(value string) (folded string, isNumber bool) {
 	if x, ok := parseDecimal(value); ok {
 		return formatNumber(x), true

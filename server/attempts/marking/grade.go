@@ -78,7 +78,7 @@ func (q *question) isCorrect(answer string) bool {
 		return answer == q.right
 	}
 	x, err := strconv.ParseFloat(answer, 64)
-	if err != nil || formatNumber(x) != answer || q.lowest == nil { // the folded text of what is no number
+	if err != nil || formatNumber(x) != answer || q.lowest == nil { // a folded text
 		return false
 	}
 	given := decimalOf(x)

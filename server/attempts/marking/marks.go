@@ -35,8 +35,7 @@ func decimalOf(x float64) *big.Rat {
 	return exact
 }
 
-// atLeast returns the lowest marks that are not less than score, in marks. Beyond what marks can be it saturates, and so it does
-// for nil: no paper has so many.
+// atLeast returns the lowest marks that are not less than a number of marks. It saturates; nil is more than any paper has.
 func atLeast(score *big.Rat) marks {
 	if score == nil {
 		return math.MaxInt64

@@ -13,7 +13,7 @@ func (r refreshRequest) has(examKey string) bool {
 	return one || all
 }
 
-// news is what a pod has heard of the catalogue and has not read yet.
+// news has the exams that a pod was told of and has not read yet.
 type news struct {
 	// wake has an element while a request waits.
 	wake chan struct{}
@@ -43,7 +43,7 @@ func (n *news) addLocked(examKey string) {
 	}
 }
 
-// listen records that the listener was connected, or lost. What was published before it was connected needs a refresh of all exams.
+// listen records that the listener was connected, or lost. A new listener needs a refresh of all exams: it has missed notifications.
 func (n *news) listen(connected bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

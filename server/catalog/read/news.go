@@ -13,7 +13,7 @@ func (r refreshRequest) has(examKey string) bool {
 	return one || all
 }
 
-// news has the exams that a pod was told of and has not read yet.
+// news has the exams that can have changed and that a pod has not read yet.
 type news struct {
 	// wake has an element while a request waits.
 	wake chan struct{}

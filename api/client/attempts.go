@@ -34,6 +34,8 @@ type QuestionRange struct {
 	Limit  int `json:"question_limit,omitempty"`
 	// LearnerID is your own name for the learner, at most 160 characters; the same value everywhere.
 	LearnerID string `json:"learner_id,omitempty"`
+	// AttemptID is the attempt whose questions are paged, also after its end. Set it if you set no LearnerID. Opening ignores it.
+	AttemptID string `json:"attempt_id,omitempty"`
 }
 
 // MockAttempt is an opened paper with its first page of questions.
@@ -70,7 +72,8 @@ type MockAttemptResult struct {
 	Feedback Feedback `json:"feedback"`
 }
 
-// Feedback is the feedback for a learner. Score is a percentage from 0 to 100.
+// Feedback is the feedback for a learner. Score is a percentage from 0 to 100. An abandoned attempt has no score, and neither has a
+// paper of which no machine can mark any question.
 type Feedback struct {
 	Status          string           `json:"status"`
 	Late            bool             `json:"late"`

@@ -8,6 +8,7 @@ import (
 
 	"examprep.dev/server/attempts/marking"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
@@ -94,5 +95,35 @@ func TestOnTheRealCatalogueAnAttemptOutlivesItsRevision(t *testing.T) {
 	wantCode(t, err, CodeExamNotFound)
 	if history, err := b.History(t.Context(), who, HistoryRequest{ExamKey: testExam, Limit: 10}); err != nil || history.Total != 2 {
 		t.Errorf("history of a withdrawn exam: %s, %v", toJSON(t, history), err)
+	}
+}
+
+// TestAPageOfAPodThatIsBehind has a learner open a revision that another pod has not heard of.
+func TestAPageOfAPodThatIsBehind(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	publish, _ := b.onCatalogue(t)
+	who := b.someone(t)
+	publish(published("A", "the first prompt"))
+	pod := b.pod(t)
+	pod.papers = NewPapers(catalogtest.OpenPatientSnapshot(t, b.pool, read.SnapshotConfig{})) // it does not run
+	publish(published("B", "the second prompt"))
+	b.open(t, who, "ann")
+	page := func(learner string) string {
+		t.Helper()
+		got, err := pod.Page(t.Context(), who, PageRequest{ExamKey: testExam, PaperID: testPaper, Limit: 1, LearnerID: learner})
+		check.NoError(t, err)
+		return string(got.Questions[0])
+	}
+	if got := page("ann"); !strings.Contains(got, "the second prompt") {
+		t.Errorf("the learner pages %s", got)
+	}
+	if got := page("bob"); !strings.Contains(got, "the first prompt") {
+		t.Errorf("without an attempt: %s", got)
+	}
+	restore := testkit.CutOff(t, b.pool)
+	defer restore()
+	if got := page("bob"); !strings.Contains(got, "the first prompt") {
+		t.Errorf("without PostgreSQL: %s", got)
 	}
 }

@@ -7,6 +7,7 @@
 //	            ──▶ expired     answered late, or with status "expired": scored; or closed by the sweep: not scored
 //	            ──▶ abandoned   given up: recorded, never scored, no events
 //
+// A paper of which no machine can mark any question has no score: its attempts end as the others do, with the first event only.
 // All three are terminal. An attempt points at the paper revision that it opened: it is paged and scored by that one,
 // whatever is published later. That revision is marked before the attempt is stored, so that it is never pruned.
 //

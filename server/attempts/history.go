@@ -71,7 +71,8 @@ func (s *Service) History(ctx context.Context, who keys.Identity, req HistoryReq
 	return history, nil
 }
 
-// countAttempts returns the total of a history whose page is empty.
+// countAttempts returns the total of a history whose page is empty. An exam for which the key has an attempt exists, also if it is
+// not served and the attempt is another learner's.
 func (s *Service) countAttempts(ctx context.Context, who keys.Identity, req HistoryRequest) (int64, error) {
 	total, err := s.queries.CountAttempts(ctx, attemptsdb.CountAttemptsParams{
 		FamilyID: who.FamilyID, ExamKey: req.ExamKey, Learner: s.learner(who, req.LearnerID),

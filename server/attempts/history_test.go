@@ -131,6 +131,37 @@ func TestHistoryPages(t *testing.T) {
 	}
 }
 
+func TestHistoryOfAWithdrawnExam(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
+	who := b.someone(t)
+	b.open(t, who, "ann")
+	b.shelf.withdraw(testExam, "")
+	for learner, want := range map[string]int64{"": 1, "ann": 1, "bob": 0} {
+		history, err := b.History(t.Context(), who, HistoryRequest{ExamKey: testExam, Limit: 10, LearnerID: learner})
+		if err != nil || history.Total != want {
+			t.Errorf("learner %q: total %d, %v; want %d", learner, history.Total, err, want)
+		}
+	}
+	_, err := b.History(t.Context(), b.someone(t), HistoryRequest{ExamKey: testExam, Limit: 10})
+	wantCode(t, err, CodeExamNotFound)
+}
+
+func TestALearnerIsTheSameHoweverAnAccentIsTyped(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
+	who := b.someone(t)
+	opened := b.open(t, who, "Ren\u00e9e")
+	_, err := b.Submit(t.Context(), who, submission1(opened, "Rene\u0301e"))
+	check.NoError(t, err)
+	history, err := b.History(t.Context(), who, HistoryRequest{ExamKey: testExam, Limit: 10, LearnerID: "Rene\u0301e"})
+	if err != nil || history.Total != 1 {
+		t.Errorf("total %d, %v", history.Total, err)
+	}
+}
+
 func TestALearnerReferenceReachesNoTable(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -131,9 +131,9 @@ func drawMeant(t *rapid.T, q catalog.QuestionKey) string {
 	case catalog.AnswerChoices, catalog.AnswerAnnulled:
 		return letters(0, 4)
 	case catalog.AnswerNumeric:
-		return rapid.SampledFrom([]string{"", "12.5", "12.49", "12.51", "12.5100001", "-12.5", "0", "7", "3e+20"}).Draw(t, "number")
+		return rapid.SampledFrom([]string{"", "12.5", "12.49", "12.51", "12.5100001", "-12.5", "0", "7", "3e+20", "12,5", "25/2", "12.5 m", "nan", "1e999"}).Draw(t, "number")
 	case catalog.AnswerText: // in lower case, one space between words, accents taken apart
-		return rapid.SampledFrom([]string{"", "photo synthesis", "photosynthesis", "cre\u0300me bru\u0302le\u0301e", "strasse"}).Draw(t, "text")
+		return rapid.SampledFrom([]string{"", "photo synthesis", "photosynthesis", "cre\u0300me bru\u0302le\u0301e", "strasse", "don't-\"x\""}).Draw(t, "text")
 	default:
 		return rapid.SampledFrom([]string{"", "An essay", "ß ∑"}).Draw(t, "essay")
 	}
@@ -148,18 +148,35 @@ func spell(t *rapid.T, q catalog.QuestionKey, meant string) string {
 	styles := map[catalog.AnswerKind][]func(string) string{
 		catalog.AnswerChoice: {strings.ToLower},
 		catalog.AnswerNumeric: {func(s string) string {
-			if strings.Contains(s, ".") {
+			if strings.Contains(s, ".") && isNumber(s) {
 				return s + "00"
 			}
 			return s
 		}, func(s string) string {
-			if strings.HasPrefix(s, "-") || strings.Contains(s, "e") {
+			if !isNumber(s) {
+				return s
+			}
+			return strings.Map(func(r rune) rune {
+				switch {
+				case r == '-':
+					return '\u2212'
+				case r == '.':
+					return '\u066b'
+				case '0' <= r && r <= '9':
+					return '\u0660' + r - '0'
+				}
+				return r
+			}, s)
+		}, func(s string) string {
+			if strings.HasPrefix(s, "-") || strings.Contains(s, "e") || !isNumber(s) {
 				return s
 			}
 			return "+00" + s + "E0"
 		}},
 		catalog.AnswerText: {strings.ToUpper, func(s string) string { return strings.ReplaceAll(s, " ", " \u00a0\t") }, func(s string) string {
 			return strings.NewReplacer("e\u0300", "È", "u\u0302", "û", "e\u0301", "É", "ss", "ß").Replace(s)
+		}, func(s string) string {
+			return strings.NewReplacer("'", "\u2019", "-", "\u2013\u200b", "\"", "\u00ab").Replace(s)
 		}},
 		catalog.AnswerUnmarkable: {func(s string) string { return strings.ReplaceAll(s, " ", "  ") }},
 	}
@@ -173,13 +190,18 @@ func spell(t *rapid.T, q catalog.QuestionKey, meant string) string {
 	return around + rapid.SampledFrom(append(styles[q.Answer.Kind], plain)).Draw(t, "style")(meant) + around
 }
 
+// isNumber reports whether an answer that drawMeant draws is a number.
+func isNumber(meant string) bool {
+	_, err := strconv.ParseFloat(meant, 64)
+	return err == nil && meant != "nan"
+}
+
 // drawImpossible draws what cannot be an answer to the question.
 func drawImpossible(t *rapid.T, q catalog.QuestionKey) string {
 	kinds := map[catalog.AnswerKind][]string{
 		catalog.AnswerChoice:   {"E", "AB", "a b", "1", "Ä"},
 		catalog.AnswerChoices:  {"AX", "A;B", ",", "1"},
 		catalog.AnswerAnnulled: {"Z", "A/B", ","},
-		catalog.AnswerNumeric:  {"12,5", "NaN", "Inf", "0x1", "1_0", "twelve", "1e999"},
 	}
 	return rapid.SampledFrom(append(kinds[q.Answer.Kind], strings.Repeat("x", 4097))).Draw(t, "impossible")
 }
@@ -194,6 +216,11 @@ func drawRevision(t *rapid.T) catalog.AnswerKey {
 	}
 	if rapid.Bool().Draw(t, "short") {
 		key.Keys = key.Keys[:rapid.IntRange(1, len(key.Keys)).Draw(t, "questions")]
+	}
+	if seldom(t, "essays") {
+		key.Keys = markingtest.EveryKind().Keys[5:]
+		key.Keys[0].SectionName = "Essays"
+		return key
 	}
 	key.Keys[0].Answer.Choices = []string{rapid.SampledFrom(markingtest.Letters()).Draw(t, "right")}
 	key.Scoring.PartialCredit = rapid.Bool().Draw(t, "partial credit")

@@ -57,6 +57,9 @@ func (m *modelAttempt) expectedFeedback(late bool) map[string]any {
 		feedback[outcome+"_count"] = counts[outcome]
 	}
 	raw, outOf := markingtest.Naive(*key, m.first.answers)
+	if outOf.Sign() == 0 { // essays only: no score
+		return feedback
+	}
 	percentage := json.RawMessage(marking.Percentage(markingtest.NaivePercentage(raw, outOf)).String())
 	feedback["score"], feedback["percentage"] = percentage, percentage
 	feedback["raw_score"], feedback["max_score"] = markingtest.Decimal(raw), markingtest.Decimal(outOf)

@@ -170,7 +170,9 @@ func (w *world) first(t *rapid.T, a *modelAttempt, by claim, status State, sheet
 	a.first = &modelSubmission{
 		status: status, answers: sheet.meant, at: now, account: by.who.AccountID, feedback: string(got.Feedback.AppendJSON(nil)),
 	}
-	if status != StateAbandoned {
+	_, outOf := markingtest.Naive(*a.edition.key, sheet.meant)
+	w.sawIf(outOf.Sign() == 0 && status != StateAbandoned, "submit: essays only")
+	if status != StateAbandoned && outOf.Sign() > 0 {
 		a.first.score = new(marking.Percentage(markingtest.NaivePercentage(markingtest.Naive(*a.edition.key, sheet.meant))))
 	}
 	if got.Repeated || got.AttemptID != a.id {

@@ -53,7 +53,7 @@ type modelSubmission struct {
 	at       time.Time
 	account  uuid.UUID
 	feedback string
-	// score is nil when the attempt was abandoned.
+	// score is nil when the attempt was abandoned, or the paper has essays only.
 	score *marking.Percentage
 }
 
@@ -210,7 +210,7 @@ var transitions = []string{
 	"submit: at the last moment", "submit: a moment too late", "submit: attempt_closed before the sweep",
 	"submit: attempt_closed after the sweep", "submit: by a rotated key", "submit: after a republication",
 	"submit: after a withdrawal", "submit: without a limit", "submit: without answers",
-	"submit: a plain number", "submit: a blank answer",
+	"submit: a plain number", "submit: a blank answer", "submit: essays only",
 	"submit: another key", "submit: another learner", "submit: another exam", "submit: another exam, withdrawn",
 	"again: repeated", "again: repeated after the window", "again: repeated after a republication",
 	"again: abandoned repeated", "again: other answers", "again: another status", "again: bad answers",
@@ -218,6 +218,7 @@ var transitions = []string{
 	"sweep: closes", "sweep: closes nothing", "wait",
 	"history: of a key", "history: of a learner", "history: behind the end", "history: empty", "history: exam_not_found",
 	"history: expired before the sweep", "history: of a withdrawn exam",
+	"history: of a withdrawn exam, for another learner",
 	"republish", "withdraw: a paper", "withdraw: an exam",
 	"feedback: passed", "feedback: failed", "feedback: scaled", "feedback: below the conversion", "feedback: partial credit",
 	"feedback: below zero",

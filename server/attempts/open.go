@@ -75,7 +75,14 @@ func (s *Service) Open(ctx context.Context, who keys.Identity, req OpenRequest) 
 }
 
 // PageRequest asks for a page of a paper's questions.
-type PageRequest OpenRequest
+type PageRequest struct {
+	// These are as in OpenRequest.
+	ExamKey, PaperID string
+	Offset, Limit    int
+	LearnerID        string
+	// AttemptID is the attempt whose revision is paged; empty: that of the newest attempt in progress, else the published one.
+	AttemptID string
+}
 
 // Page is a page of questions.
 type Page struct {
@@ -87,25 +94,51 @@ type Page struct {
 
 // Page reads questions and changes nothing: no timer starts. With an attempt of the same key, learner and paper in
 // progress it reads the revision that the newest of them opened, else the published one. Only where these can differ
-// does it ask Postgres.
+// does it ask Postgres. With an attempt's id it reads that attempt's revision, also if the attempt has ended.
 func (s *Service) Page(ctx context.Context, who keys.Identity, req PageRequest) (Page, error) {
+	if req.AttemptID != "" {
+		return s.pageOfAttempt(ctx, who, req)
+	}
 	paper, err := s.papers.Paper(ctx, req.ExamKey, req.PaperID)
 	_, withdrawn := errors.AsType[*catalog.NotFoundError](err)
 	_, unreadable := errors.AsType[*catalog.UnreadableError](err)
-	switch {
-	case withdrawn, unreadable: // attempts in progress still read the revision that they opened
-	case err != nil:
+	if err != nil && !withdrawn && !unreadable { // else attempts in progress still read the revision that they opened
 		return Page{}, translate(err)
-	case !s.papers.HasOtherRevisions(req.ExamKey, req.PaperID):
+	}
+	others := err != nil || s.papers.HasOtherRevisions(req.ExamKey, req.PaperID)
+	if !others && s.papers.Current(req.ExamKey) {
 		return pageOf(paper, req), nil
 	}
 	digest, sitting, lookUpErr := s.inHand(ctx, who, req)
+	if !others && postgres.Unavailable(lookUpErr) { // the paper is cached, and a page of it needs no database
+		return pageOf(paper, req), nil
+	}
 	if lookUpErr != nil {
 		return Page{}, lookUpErr
 	}
 	if sitting && (paper == nil || paper.Digest != digest) {
 		paper, err = s.papers.Revision(ctx, req.ExamKey, digest)
 	}
+	if err != nil {
+		return Page{}, translate(err)
+	}
+	return pageOf(paper, req), nil
+}
+
+// pageOfAttempt reads questions of the revision that an attempt opened.
+func (s *Service) pageOfAttempt(ctx context.Context, who keys.Identity, req PageRequest) (Page, error) {
+	attempt, err := s.find(ctx, who, req.ExamKey, req.AttemptID, req.LearnerID)
+	if err != nil {
+		return Page{}, err
+	}
+	if attempt.PaperID != req.PaperID {
+		return Page{}, attemptNotFound()
+	}
+	digest, err := paperDigest(attempt.PaperDigest)
+	if err != nil {
+		return Page{}, err
+	}
+	paper, err := s.papers.Revision(ctx, req.ExamKey, digest)
 	if err != nil {
 		return Page{}, translate(err)
 	}

@@ -146,3 +146,5 @@ func (s *shelf) HasOtherRevisions(exam, paperID string) bool {
 	defer s.mu.Unlock()
 	return len(s.exams[exam][paperID]) > 1 || s.served(exam) == nil || s.hidden[[2]string{exam, paperID}]
 }
+
+func (*shelf) Current(string) bool { return true }

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/maypok86/otter/v2"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/text/unicode/norm"
 
 	"examprep.dev/server/attempts/marking"
 	"examprep.dev/server/catalog"
@@ -72,6 +73,7 @@ type Papers interface {
 	Revision(ctx context.Context, examKey string, digest catalog.Digest) (*read.PaperRevision, error)
 	MarkOpened(ctx context.Context, examKey string, digest catalog.Digest) error
 	HasOtherRevisions(examKey, paperID string) bool
+	Current(examKey string) bool
 	// AnswerKey returns the prepared answer key of a revision. It fails like Revision.
 	AnswerKey(ctx context.Context, examKey string, digest catalog.Digest) (*marking.Key, error)
 }
@@ -135,15 +137,15 @@ func (s *Service) checkExam(examKey string) error {
 // clock reads the time as Postgres stores it, so that what is returned now equals what is read back later.
 func (s *Service) clock() time.Time { return s.now().UTC().Truncate(time.Microsecond) }
 
-// learner replaces a learner reference by its internal name: HMAC-SHA256(namespace secret, key family ‖ reference).
-// The empty reference is none.
+// learner replaces a learner reference by its internal name: HMAC-SHA256(namespace secret, key family ‖ reference), whose reference
+// is normalised to NFC first. The empty reference is none.
 func (s *Service) learner(who keys.Identity, reference string) []byte {
 	if reference == "" {
 		return []byte{}
 	}
 	mac := hmac.New(sha256.New, s.secret)
 	_, _ = mac.Write(who.FamilyID[:])
-	_, _ = mac.Write([]byte(reference))
+	_, _ = mac.Write([]byte(norm.NFC.String(reference)))
 	return mac.Sum(nil)
 }
 

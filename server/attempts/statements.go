@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -79,10 +81,36 @@ func (s statements) openMany(ctx context.Context, calls []attemptsdb.OpenAttempt
 	}
 	err := s.queries.OpenAttempts(ctx, p)
 	if err == nil {
-		err = s.queries.FlushCommits(ctx)
+		err = s.flush(ctx, p.Ids[0])
 	}
 	return make([]struct{}, len(calls)), err
 }
+
+// flush returns when an attempt and all earlier commits are durable. It can run on another connection than the statement that
+// opened the attempt, and so on a server that lost the attempt when it restarted or was promoted. It fails with an *unflushedError.
+func (s statements) flush(ctx context.Context, opened uuid.UUID) error {
+	flushed, err := s.queries.FlushCommits(ctx, opened)
+	if err != nil || flushed == 0 {
+		return &unflushedError{err}
+	}
+	return nil
+}
+
+// unflushedError reports a batch of opens that is committed but perhaps not on disk. Its attempts may exist, so it must not run
+// again, and the cause is not in the chain.
+type unflushedError struct {
+	cause error // nil if PostgreSQL has lost the attempts
+}
+
+func (e *unflushedError) Error() string {
+	if e.cause == nil {
+		return "PostgreSQL has lost the new attempts before they were on disk: open again"
+	}
+	return fmt.Sprintf("PostgreSQL has not confirmed that the new attempts are on disk: open again: %v", e.cause)
+}
+
+// Unwrap makes it an outage: a retry of the client can succeed.
+func (*unflushedError) Unwrap() error { return net.ErrClosed }
 
 func (s statements) findOne(ctx context.Context, id uuid.UUID) (*attemptRow, error) {
 	found, err := s.findMany(ctx, []uuid.UUID{id})

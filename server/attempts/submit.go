@@ -51,7 +51,7 @@ type submission struct {
 // events together. Once only: a second submission, and the losers among several at once, are answered from what the first
 // one wrote.
 func (s *Service) Submit(ctx context.Context, who keys.Identity, req SubmitRequest) (Result, error) {
-	attempt, err := s.find(ctx, who, req)
+	attempt, err := s.find(ctx, who, req.ExamKey, req.AttemptID, req.LearnerID)
 	if err != nil {
 		return Result{}, err
 	}
@@ -64,7 +64,7 @@ func (s *Service) Submit(ctx context.Context, who keys.Identity, req SubmitReque
 			return Result{}, fmt.Errorf("close overdue attempt: %w", err)
 		}
 		s.opened.Invalidate(attempt.ID)
-		if attempt, err = s.find(ctx, who, req); err != nil {
+		if attempt, err = s.find(ctx, who, req.ExamKey, req.AttemptID, req.LearnerID); err != nil {
 			return Result{}, err
 		}
 	}
@@ -86,7 +86,7 @@ func (s *Service) Submit(ctx context.Context, who keys.Identity, req SubmitReque
 	if State(attempt.State) != StateInProgress {
 		return attempt.replay(key, sub)
 	}
-	closing := attempt.conclude(sub, now)
+	closing := attempt.conclude(sub, now, key.Markable())
 	result, written, err := s.close(ctx, who, req, closing, key, sub)
 	if err != nil || written {
 		return result, err
@@ -133,8 +133,8 @@ func (s *Service) remember(p attemptsdb.OpenAttemptParams) {
 
 // find returns an attempt of the caller; any other is not found. It reads only attempts that this pod does not remember. A
 // remembered one is in progress, with the same deadline, unless the row was changed; the statement that closes it checks both.
-func (s *Service) find(ctx context.Context, who keys.Identity, req SubmitRequest) (*attemptRow, error) {
-	if id, ok := parseID(req.AttemptID); ok {
+func (s *Service) find(ctx context.Context, who keys.Identity, examKey, attemptID, learnerID string) (*attemptRow, error) {
+	if id, ok := parseID(attemptID); ok {
 		a, known := s.opened.GetIfPresent(id)
 		if !known {
 			var err error
@@ -142,16 +142,18 @@ func (s *Service) find(ctx context.Context, who keys.Identity, req SubmitRequest
 				return nil, fmt.Errorf("read attempt: %w", err)
 			}
 		}
-		if a != nil && a.FamilyID == who.FamilyID && a.ExamKey == req.ExamKey && bytes.Equal(a.Learner, s.learner(who, req.LearnerID)) {
+		if a != nil && a.FamilyID == who.FamilyID && a.ExamKey == examKey && bytes.Equal(a.Learner, s.learner(who, learnerID)) {
 			return a, nil
 		}
 	}
-	// An attempt is submitted even after its exam was withdrawn; only where there is none does the exam matter.
-	if err := s.checkExam(req.ExamKey); err != nil {
+	// An attempt is submitted and paged even after its exam was withdrawn; only where there is none does the exam matter.
+	if err := s.checkExam(examKey); err != nil {
 		return nil, err
 	}
-	return nil, &Error{Code: CodeAttemptNotFound, Detail: "No such attempt."}
+	return nil, attemptNotFound()
 }
+
+func attemptNotFound() *Error { return &Error{Code: CodeAttemptNotFound, Detail: "No such attempt."} }
 
 // close writes the submission. It reports false, and has written nothing, when another one was faster, or when the attempt's
 // deadline was changed. The pod then forgets the attempt.
@@ -164,10 +166,11 @@ func (s *Service) close(
 		Answers: sub.stored, SubmissionDigest: sub.digest[:], ExpiresAt: attempt.ExpiresAt,
 		EventIds: []uuid.UUID{}, EventKinds: []string{}, EventBodies: [][]byte{}, Traceparent: postgres.Traceparent(ctx),
 	}
-	var outcome *marking.Outcome
+	outcome := attempt.grade(key, sub)
 	if attempt.ScoringStatus == scored {
-		outcome = key.Grade(sub.answers)
 		params.ScoreHundredths = new(int32(outcome.Score))
+	}
+	if outcome != nil {
 		events, err := attempt.events(who, req, outcome)
 		if err != nil {
 			return Result{}, false, err
@@ -190,28 +193,29 @@ func (s *Service) close(
 }
 
 // conclude decides the terminal state. An abandoned attempt stays abandoned, early or late. Any other is late after the grace,
-// and a late one has expired, whatever the client reports.
-func (a attemptRow) conclude(sub submission, now time.Time) attemptRow {
+// and a late one has expired, whatever the client reports. A paper of which nothing is markable has no score.
+func (a attemptRow) conclude(sub submission, now time.Time, markable bool) attemptRow {
 	a.SubmittedAt = &now
 	a.State, a.ScoringStatus = string(sub.requested), scored
-	if sub.requested == StateAbandoned {
+	if sub.requested == StateAbandoned || !markable {
 		a.ScoringStatus = notScored
-	} else if deadlinePassed(a.ExpiresAt, now, grace) {
+	}
+	if sub.requested != StateAbandoned && deadlinePassed(a.ExpiresAt, now, grace) {
 		a.State, a.Late = string(StateExpired), true
 		a.OvertimeSec = int32(now.Sub(*a.ExpiresAt) / time.Second)
 	}
 	return a
 }
 
-// events returns the two events of a scored submission.
+// events returns the events of a submission: one, and another one of its score if it has one.
 func (a attemptRow) events(who keys.Identity, req SubmitRequest, outcome *marking.Outcome) ([]webhooks.Event, error) {
 	account := uuid.NullUUID{UUID: who.AccountID, Valid: true}
 	submitted, err := webhooks.NewEvent(webhooks.KindSubmitted, account, *a.SubmittedAt, webhooks.AttemptSubmitted{
 		AttemptID: a.ID.String(), ExamKey: req.ExamKey, PaperID: a.PaperID, Status: a.State, SubmittedAt: *a.SubmittedAt,
 		QuestionCount: int(a.QuestionCount), AnsweredCount: outcome.AnsweredCount, LearnerIDProvided: req.LearnerID != "",
 	})
-	if err != nil {
-		return nil, err
+	if err != nil || a.ScoringStatus != scored {
+		return []webhooks.Event{submitted}, err
 	}
 	result, err := webhooks.NewEvent(webhooks.KindScored, account, *a.SubmittedAt, webhooks.AttemptScored{
 		AttemptID: a.ID.String(), ExamKey: req.ExamKey, PaperID: a.PaperID, Score: outcome.Score.Float64(),
@@ -228,17 +232,20 @@ func (a attemptRow) replay(key *marking.Key, sub submission) (Result, error) {
 			Detail: "The attempt was submitted before, with other answers or another status.",
 		}
 	}
-	var outcome *marking.Outcome
-	if a.ScoringStatus == scored {
-		answers, err := key.Restore(a.Answers)
-		if err != nil {
-			return Result{}, fmt.Errorf("attempt %s: %w", a.ID, err)
-		}
-		outcome = key.Grade(answers)
+	outcome := a.grade(key, sub) // equal digests are of equal answers
+	if a.ScoreHundredths != nil {
 		// The score that was given stands, also should a later version of this program count otherwise.
 		outcome.Score = marking.Percentage(*a.ScoreHundredths)
 	}
 	return Result{AttemptID: a.ID.String(), Feedback: a.feedback(outcome), Repeated: true}, nil
+}
+
+// grade marks a submission; nil if it gives the attempt up.
+func (a attemptRow) grade(key *marking.Key, sub submission) *marking.Outcome {
+	if State(a.State) == StateAbandoned {
+		return nil
+	}
+	return key.Grade(sub.answers)
 }
 
 func (a attemptRow) feedback(outcome *marking.Outcome) marking.Feedback {

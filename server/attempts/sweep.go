@@ -2,13 +2,11 @@ package attempts
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -114,7 +112,7 @@ func (s *Sweeper) expire(ctx context.Context, ids []uuid.UUID) (closed int, refu
 	statement, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
 	n, err := s.queries.ExpireAttempts(statement, ids)
-	if _, answered := errors.AsType[*pgconn.PgError](err); !answered || postgres.Unavailable(err) {
+	if !postgres.Divides(err) {
 		return int(n), nil, err
 	}
 	if len(ids) == 1 {

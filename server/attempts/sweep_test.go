@@ -22,14 +22,17 @@ func TestSweepSkipsAttemptsThatCannotBeClosed(t *testing.T) {
 		refused []int // by their place
 		attempts,
 		closed int
+		state string // SQLSTATE
 	}{
-		"the only one":           {[]int{0}, 1, 0},
-		"the first":              {[]int{0}, 7, 6},
-		"the last":               {[]int{6}, 7, 6},
-		"two":                    {[]int{2, 5}, 7, 5},
-		"all":                    {[]int{0, 1, 2}, 3, 0},
-		"two beyond one batch":   {[]int{0, sweepBatch}, sweepBatch + 2, sweepBatch},
-		"none in a second batch": {[]int{3}, sweepBatch + 1, sweepBatch},
+		"the only one":           {[]int{0}, 1, 0, "P0001"},
+		"the first":              {[]int{0}, 7, 6, "XX001"},
+		"the last":               {[]int{6}, 7, 6, "P0001"},
+		"two":                    {[]int{2, 5}, 7, 5, "P0001"},
+		"all":                    {[]int{0, 1, 2}, 3, 0, "P0001"},
+		"two beyond one batch":   {[]int{0, sweepBatch}, sweepBatch + 2, sweepBatch, "P0001"},
+		"none in a second batch": {[]int{3}, sweepBatch + 1, sweepBatch, "P0001"},
+		"lock_timeout":           {[]int{1}, 3, 2, "55P03"},
+		"statement_timeout":      {[]int{1}, 3, 2, "57014"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -50,7 +53,7 @@ func TestSweepSkipsAttemptsThatCannotBeClosed(t *testing.T) {
 			}
 			testkit.Exec(t, b.pool, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 				BEGIN
-					IF EXISTS (SELECT FROM poison p WHERE p.id = NEW.id) THEN RAISE EXCEPTION 'poisoned'; END IF;
+					IF EXISTS (SELECT FROM poison p WHERE p.id = NEW.id) THEN RAISE 'poisoned' USING ERRCODE = '`+c.state+`'; END IF;
 					RETURN NEW;
 				END $$`)
 			testkit.Exec(t, b.pool, "CREATE TRIGGER refuse BEFORE UPDATE ON attempts FOR EACH ROW EXECUTE FUNCTION refuse()")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"hash/maphash"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -25,7 +24,7 @@ const (
 	// batchesInFlight is the maximum number of batches of one kind that run at once. Each holds a connection, so the three
 	// kinds leave 8 of the pool's 20 connections.
 	batchesInFlight = 4
-	// queueSize is the maximum number of calls of one kind that wait. A further call fails at once.
+	// queueSize is the maximum number of calls of one kind that wait, half of them of one key family. A further call fails at once.
 	queueSize = 4096
 	// batchTimeout is Config.BatchTimeout's default.
 	batchTimeout = 10 * time.Second
@@ -153,8 +152,8 @@ func (g *group[Q, R]) run(_ int, calls []*batch.Call[call[Q], R]) {
 	}
 }
 
-// results runs the calls together. If a deadlock made that fail, or a single row with an invalid value (SQLSTATE class 22) or
-// against a constraint (23), all was rolled back, and it runs them one by one. Any other error is the error of all calls.
+// results runs the calls together. If PostgreSQL refused that for a reason that can be one call's, all was rolled back, and it runs
+// them one by one. Any other error is the error of all calls.
 func (g *group[Q, R]) results(ctx context.Context, calls []*batch.Call[call[Q], R]) ([]R, []error) {
 	errs := make([]error, len(calls))
 	if len(calls) > 1 {
@@ -167,7 +166,7 @@ func (g *group[Q, R]) results(ctx context.Context, calls []*batch.Call[call[Q], 
 		if err == nil {
 			return results, errs
 		}
-		if state := sqlState(err); state != deadlock && !strings.HasPrefix(state, "22") && !strings.HasPrefix(state, "23") {
+		if !postgres.Divides(err) {
 			return make([]R, len(calls)), slices.Repeat([]error{err}, len(calls))
 		}
 	}

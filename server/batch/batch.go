@@ -16,6 +16,8 @@ const (
 	maxYields = 4
 	// classShare is the part of a batch that one class can fill while others wait: a quarter.
 	classShare = 4
+	// queueShare is the part of the queue that one class can fill: half.
+	queueShare = 2
 )
 
 // Config describes a [Batcher]. Q is the type of a request, R that of a result.
@@ -58,7 +60,7 @@ type (
 		Running bool
 		Cause   error
 	}
-	// FullError reports that too many calls wait. The call did not run.
+	// FullError reports that too many calls wait: Queue of them, in all or of the call's class. The call did not run.
 	FullError struct{ Queue int }
 	// ClosedError reports a call after [Batcher.Close]. The call did not run.
 	ClosedError struct{}
@@ -175,10 +177,29 @@ func (b *Batcher[Q, R]) enter(c *Call[Q, R]) error {
 		return &ClosedError{}
 	case len(b.queue) >= b.cfg.Queue:
 		return &FullError{Queue: b.cfg.Queue}
+	case b.classFillsItsShare(c.class):
+		return &FullError{Queue: b.classQueue()}
 	}
 	b.queue = append(b.queue, c)
 	b.wakeOne()
 	return nil
+}
+
+// classQueue returns the maximum number of calls of one class that wait.
+func (b *Batcher[Q, R]) classQueue() int { return max(b.cfg.Queue/queueShare, 1) }
+
+// classFillsItsShare reports whether no more calls of a class can wait. It counts only if so many calls wait that it can be true.
+func (b *Batcher[Q, R]) classFillsItsShare(class uint64) bool {
+	if b.cfg.Class == nil || len(b.queue) < b.classQueue() {
+		return false
+	}
+	waiting := 0
+	for _, c := range b.queue {
+		if c.class == class {
+			waiting++
+		}
+	}
+	return waiting >= b.classQueue()
 }
 
 // wakeOne wakes an idle worker if calls wait. If none is idle, the worker whose batch ends first takes them.

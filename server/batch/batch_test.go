@@ -103,6 +103,42 @@ func TestFullQueueRefusesAtOnce(t *testing.T) {
 	})
 }
 
+func TestClassFillsHalfOfTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGatedRun()
+		b := newBatcher(t, batch.Config[int, int]{
+			Size: 8, InFlight: 1, Queue: 8, Run: g.run, Class: func(q *int) uint64 { return uint64(*q % 2) },
+		})
+		var callers sync.WaitGroup
+		start := func(request int) {
+			callers.Go(func() {
+				if got, err := b.Do(t.Context(), request); err != nil || got != 2*request {
+					t.Errorf("Do(%d) = %d, %v", request, got, err)
+				}
+			})
+			synctest.Wait()
+		}
+		for range 5 { // one runs, and four wait
+			start(1)
+		}
+		var err error
+		callers.Go(func() { _, err = b.Do(t.Context(), 1) })
+		synctest.Wait()
+		if full, ok := errors.AsType[*batch.FullError](err); !ok || full.Queue != 4 {
+			t.Errorf("a further call of the class: %v, want a FullError of 4 calls", err)
+		}
+		start(2) // another class still has room
+		for waiting, _ := b.Load(); waiting > 0; waiting, _ = b.Load() {
+			<-g.started
+			g.proceed <- doubled
+			synctest.Wait()
+		}
+		<-g.started
+		g.proceed <- doubled
+		callers.Wait()
+	})
+}
+
 func TestPanicFailsTheCallsOfItsBatchOnly(t *testing.T) {
 	b := newBatcher(t, batch.Config[int, int]{Size: 1, InFlight: 1, Queue: 10, Run: func(_ int, calls []*call) {
 		if calls[0].Request == 13 {

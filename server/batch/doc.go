@@ -11,5 +11,5 @@
 //   - Fairness: the next batch begins with the call at the head of the queue. With [Config.Class], one class fills at most a
 //     quarter of a batch while calls of another class wait.
 //   - Exclusion: with [Config.Exclusive], calls with the same number never run in two batches at once. They can share a batch.
-//   - Back-pressure: at most [Config.Queue] calls wait. A further call gets a [*FullError] at once.
+//   - Back-pressure: at most [Config.Queue] calls wait, of one class at most half as many. A further call gets a [*FullError] at once.
 package batch

@@ -98,7 +98,13 @@ func (m *modelRun) do(t *rapid.T) {
 		defer m.mu.Unlock()
 		c.result, c.err, c.done = result, err, true
 	}()
-	if len(m.queue) == m.most {
+	ofClass := 0
+	for _, other := range m.queue {
+		if other.class == c.class {
+			ofClass++
+		}
+	}
+	if len(m.queue) == m.most || m.fair && ofClass >= max(m.most/2, 1) {
 		synctest.Wait()
 		if _, ok := errors.AsType[*batch.FullError](c.err); !ok {
 			t.Fatalf("call %d into a full queue: done %v, error %v", c.id, c.done, c.err)

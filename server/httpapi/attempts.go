@@ -38,11 +38,13 @@ func (h *attemptHandlers) routes() []endpoint.Route {
 }
 
 func (h *attemptHandlers) open(ctx context.Context, r *endpoint.Request) error {
-	page, err := decodePage(r)
-	if err != nil {
+	wanted, body := decodeRange(r)
+	if err := body.Check("paper_id"); err != nil {
 		return err
 	}
-	opened, err := h.attempts.Open(ctx, r.Identity, attempts.OpenRequest(page))
+	opened, err := h.attempts.Open(ctx, r.Identity, attempts.OpenRequest{
+		ExamKey: wanted.ExamKey, PaperID: wanted.PaperID, Offset: wanted.Offset, Limit: wanted.Limit, LearnerID: wanted.LearnerID,
+	})
 	if err != nil {
 		return err
 	}
@@ -57,11 +59,12 @@ func (h *attemptHandlers) open(ctx context.Context, r *endpoint.Request) error {
 
 // page sends questions and changes nothing.
 func (h *attemptHandlers) page(ctx context.Context, r *endpoint.Request) error {
-	page, err := decodePage(r)
-	if err != nil {
+	wanted, body := decodeRange(r)
+	body.Text("attempt_id", &wanted.AttemptID, minID, maxID)
+	if err := body.Check("paper_id"); err != nil {
 		return err
 	}
-	found, err := h.attempts.Page(ctx, r.Identity, page)
+	found, err := h.attempts.Page(ctx, r.Identity, wanted)
 	if err != nil {
 		return err
 	}
@@ -103,14 +106,14 @@ func (h *attemptHandlers) history(ctx context.Context, r *endpoint.Request) erro
 	return r.OK(h.attempts.History(ctx, r.Identity, wanted))
 }
 
-// decodePage reads the body that opening and paging share.
-func decodePage(r *endpoint.Request) (attempts.PageRequest, error) {
-	page, body := attempts.PageRequest{ExamKey: r.ExamKey, Limit: defaultQuestionLimit}, r.JSON()
-	body.Text("paper_id", &page.PaperID, minID, maxID)
-	body.Integer("question_offset", &page.Offset, 0, codec.NoMax)
-	body.Integer("question_limit", &page.Limit, 1, maxQuestionLimit)
-	body.Opaque("learner_id", &page.LearnerID, 0, maxLearnerID)
-	return page, body.Check("paper_id")
+// decodeRange reads what opening and paging share. The caller checks the body.
+func decodeRange(r *endpoint.Request) (attempts.PageRequest, *codec.Fields) {
+	wanted, body := attempts.PageRequest{ExamKey: r.ExamKey, Limit: defaultQuestionLimit}, r.JSON()
+	body.Text("paper_id", &wanted.PaperID, minID, maxID)
+	body.Integer("question_offset", &wanted.Offset, 0, codec.NoMax)
+	body.Integer("question_limit", &wanted.Limit, 1, maxQuestionLimit)
+	body.Opaque("learner_id", &wanted.LearnerID, 0, maxLearnerID)
+	return wanted, body
 }
 
 // joinQuestions returns a body with questions between head and tail. They are finished JSON, so nothing is encoded twice.

@@ -72,7 +72,7 @@ func TestARotationIsNotRepeatedAndNeedsNoBody(t *testing.T) {
 	if status, answer := rotate(third["key_prefix"], ""); status != http.StatusCreated {
 		t.Errorf("without a body: %d %v, want 201", status, answer)
 	}
-	for _, body := range []string{`{"overlap_seconds":86401}`, `{"overlap_seconds":-1}`, `{"overlap_seconds":null}`, `{"overlap_seconds":"60"}`} {
+	for _, body := range []string{`{"overlap_seconds":86401}`, `{"overlap_seconds":-1}`, `{"overlap_seconds":"60"}`} {
 		if status, answer := rotate(third["key_prefix"], body); status != http.StatusBadRequest || !names(answer, "overlap_seconds") {
 			t.Errorf("%s: %d %v, want 400", body, status, answer)
 		}
@@ -145,14 +145,15 @@ func TestWhatIsAskedOfANewKey(t *testing.T) {
 		}
 	}
 	ada.make("/v1/developer/keys", `{"name":"`+strings.Repeat("é", 200)+`"}`)
+	if made := ada.make("/v1/developer/keys", `{"name":"k","expires_at":null,"inherit_from":null}`); made["expires_at"] != nil {
+		t.Errorf("fields that are null: %v", made)
+	}
 	for body, field := range map[string]string{
 		`{}`: "name", `{"name":""}`: "name", `{"name":null}`: "name", `{"name":"a\u0000b"}`: "name", `{"name":"a\u0007b"}`: "name",
 		`{"name":"` + strings.Repeat("é", 201) + `"}`:           "name",
-		`{"name":"k","inherit_from":null}`:                      "inherit_from",
 		`{"name":"k","inherit_from":""}`:                        "inherit_from",
 		`{"name":"k","inherit_from":"service_0000000G"}`:        "inherit_from",
 		`{"name":"k","inherit_from":"service_00000000"}`:        "inherit_from",
-		`{"name":"k","expires_at":null}`:                        "expires_at",
 		`{"name":"k","expires_at":4102444800}`:                  "expires_at",
 		`{"name":"k","expires_at":"2020-01-01T00:00:00Z"}`:      "expires_at",
 		`{"name":"k","expires_at":"2099-01-01T1:00:00Z"}`:       "expires_at",

@@ -99,12 +99,15 @@ func (s standInAttempts) page(req attempts.PageRequest) {
 }
 
 func (s standInAttempts) Open(_ context.Context, _ keys.Identity, req attempts.OpenRequest) (attempts.Opened, error) {
-	s.page(attempts.PageRequest(req))
+	s.page(attempts.PageRequest{ExamKey: req.ExamKey, PaperID: req.PaperID, Offset: req.Offset, Limit: req.Limit, LearnerID: req.LearnerID})
 	return attempts.Opened{PaperID: req.PaperID, State: attempts.StateInProgress}, nil
 }
 
 func (s standInAttempts) Page(_ context.Context, _ keys.Identity, req attempts.PageRequest) (attempts.Page, error) {
 	s.page(req)
+	if req.AttemptID != "" {
+		s.text("attempt_id", req.AttemptID, minID, maxID)
+	}
 	return attempts.Page{}, nil
 }
 

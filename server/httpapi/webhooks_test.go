@@ -93,16 +93,20 @@ func TestAChangeOfAWebhookChangesWhatIsGiven(t *testing.T) {
 		}
 	}
 	for body, field := range map[string]string{
-		`{"url":null}`: "url", `{"url":""}`: "url", `{"url":"http://x.example"}`: "url", `{"url":"https://10.0.0.1"}`: "url", `{"url":7}`: "url",
+		`{"url":""}`: "url", `{"url":"http://x.example"}`: "url", `{"url":"https://10.0.0.1"}`: "url", `{"url":7}`: "url",
 		`{"url":"https://` + strings.Repeat("x", 2048) + `"}`: "url", `{"url":"https://x.example/\u0000"}`: "url",
-		`{"events":null}`: "events", `{"events":[]}`: "events", `{"events":["webhook.test"]}`: "events[0]", `{"events":"mock_attempt.scored"}`: "events",
+		`{"events":[]}`: "events", `{"events":["webhook.test"]}`: "events[0]", `{"events":"mock_attempt.scored"}`: "events",
 		`{"events":["mock_attempt.scored","mock_attempt.scored"]}`: "events[1]",
-		`{"description":null}`: "description", `{"description":"` + strings.Repeat("é", 501) + `"}`: "description", `{"description":"\u0000"}`: "description",
-		`{"status":null}`: "status", `{"status":"Enabled"}`: "status", `{"status":true}`: "status",
+		`{"description":"` + strings.Repeat("é", 501) + `"}`:       "description", `{"description":"\u0000"}`: "description",
+		`{"status":"Enabled"}`: "status", `{"status":true}`: "status",
 	} {
 		if status, _, refused := ada.do(http.MethodPatch, path, body); status != http.StatusBadRequest || !names(refused, field) {
 			t.Errorf("%s: %d %v, want %s named", body, status, refused, field)
 		}
+	}
+	if status, _, got := ada.do(http.MethodPatch, path, `{"url":null,"events":null,"description":null,"status":null}`); status != http.StatusOK ||
+		!reflect.DeepEqual(got, made) {
+		t.Errorf("fields that are null: %d %v, want %v", status, got, made)
 	}
 	for _, body := range []string{"", "[]", `{"description":"x"} x`, `{"description":"x","description":"y"}`, "{\"description\":\"\xff\"}"} {
 		if status, _, refused := ada.do(http.MethodPatch, path, body); status != http.StatusBadRequest && status != http.StatusUnsupportedMediaType {

@@ -46,6 +46,38 @@ func TestUnavailableKnowsAServerInTrouble(t *testing.T) {
 	}
 }
 
+func TestDividesKnowsWhatOneRowCanCause(t *testing.T) {
+	t.Parallel()
+	refusal := func(code string) error { return fmt.Errorf("write: %w", &pgconn.PgError{Code: code}) }
+	for _, c := range []struct {
+		name    string
+		err     error
+		divides bool
+	}{
+		{"damaged page", refusal("XX001"), true},
+		{"damaged index", refusal("XX002"), true},
+		{"a trigger refuses", refusal("P0001"), true},
+		{"unique violation", refusal("23505"), true},
+		{"bad text", refusal("22021"), true},
+		{"deadlock", refusal("40P01"), true},
+		{"serialization", refusal("40001"), true},
+		{"lock_timeout", refusal("55P03"), true},
+		{"statement_timeout", refusal("57014"), true},
+		{"shutting down", refusal("57P01"), false},
+		{"disk full", refusal("53100"), false},
+		{"connection failure", refusal("08006"), false},
+		{"became a standby", refusal("25006"), false},
+		{"broken connection", fmt.Errorf("write: %w", io.ErrUnexpectedEOF), false},
+		{"out of time", fmt.Errorf("write: %w", context.DeadlineExceeded), false},
+		{"another error", errors.New("x"), false},
+		{"none", nil, false},
+	} {
+		if got := postgres.Divides(c.err); got != c.divides {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
 func TestUnavailableKnowsWhatTheDriverSays(t *testing.T) {
 	t.Parallel()
 	if _, err := pgx.Connect(t.Context(), "postgres://127.0.0.1:1/x?sslmode=disable"); !postgres.Unavailable(err) {

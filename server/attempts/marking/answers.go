@@ -3,16 +3,9 @@ package marking
 import (
 	"encoding/json"
 	"fmt"
-	"math"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
-
-	"golang.org/x/text/cases"
-	"golang.org/x/text/unicode/norm"
 
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/excerpt"
@@ -115,25 +108,9 @@ func (k *Key) AppendAnswers(dst []byte, answers []string) []byte {
 	return append(dst, '}')
 }
 
-// Restore is the inverse of AppendAnswers.
-func (k *Key) Restore(stored json.RawMessage) ([]string, error) {
-	var byID map[string]string
-	if err := json.Unmarshal(stored, &byID); err != nil {
-		return nil, fmt.Errorf("stored answers: %w", err)
-	}
-	answers := make([]string, len(k.questions))
-	for id, answer := range byID {
-		position, problem := k.locate(id)
-		if problem != nil || k.questions[position].id != id {
-			return nil, fmt.Errorf("stored answers name %q, which the pinned revision does not have", id)
-		}
-		answers[position] = answer
-	}
-	return answers, nil
-}
-
 // normalise brings an answer into the one form that is compared, stored and shown, so that "c, a" and "AC", or "12.50"
-// and "12.5", are the same answer. It is idempotent. A blank answer is "", unanswered, for every kind of question.
+// and "12.5", are the same answer. It is idempotent. A blank answer is "", unanswered, for every kind of question. A text
+// where a number is asked for is a wrong answer, and the client made no mistake.
 func (q *question) normalise(value string) (string, *answerError) {
 	if len(value) == 1 { // nearly all answers are one letter
 		if letter, ok := findLetter(q.letters, value); ok {
@@ -143,9 +120,12 @@ func (q *question) normalise(value string) (string, *answerError) {
 	if utf8.RuneCountInString(value) > maxAnswer {
 		return "", &answerError{CodeInvalidOption, fmt.Sprintf("longer than %d characters", maxAnswer)}
 	}
-	value = normalizeSpace(value)
-	if value == "" {
-		return "", nil
+	free := len(q.letters) == 0 && (q.kind == catalog.AnswerAnnulled || q.kind == catalog.AnswerUnmarkable)
+	if !free {
+		value = dropFormat(value)
+	}
+	if value = normalizeSpace(value); value == "" || free {
+		return value, nil
 	}
 	switch q.kind {
 	case catalog.AnswerChoice:
@@ -156,30 +136,13 @@ func (q *question) normalise(value string) (string, *answerError) {
 	case catalog.AnswerChoices:
 		return severalLetters(q.letters, value)
 	case catalog.AnswerNumeric:
-		return number(value)
+		value, _ = foldNumber(value)
+		return value, nil
 	case catalog.AnswerText:
 		return foldText(value), nil
 	default: // annulled or unmarkable: the answer decides nothing, but letters that were never offered are a mistake
-		if len(q.letters) > 0 {
-			return severalLetters(q.letters, value)
-		}
-		return value, nil
+		return severalLetters(q.letters, value)
 	}
-}
-
-// normalizeSpace trims, makes every run of spaces and control characters one space, and replaces what is not UTF-8.
-func normalizeSpace(text string) string {
-	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "\uFFFD"), func(r rune) bool {
-		return unicode.IsSpace(r) || unicode.IsControl(r)
-	}), " ")
-}
-
-// foldText makes texts comparable: the Unicode standard's canonical caseless matching (D145) on text with normal spaces, so that
-// neither case nor the way an accent is typed matters. cases.Fold swaps the two cases of Cherokee instead of choosing
-// one; the lower-casing after it changes nothing else and settles that.
-func foldText(text string) string {
-	folded := cases.Fold().String(norm.NFD.String(normalizeSpace(text)))
-	return normalizeSpace(norm.NFD.String(strings.ToLower(folded)))
 }
 
 // severalLetters reads a set of letters: in any order and case, run together or separated by commas and spaces, a
@@ -225,28 +188,4 @@ func findLetter(letters []string, word string) (string, bool) {
 
 func notOffered(letters []string, value string) *answerError {
 	return &answerError{CodeInvalidOption, fmt.Sprintf("%s is not among the options %s", excerpt.Quote(value), strings.Join(letters, ", "))}
-}
-
-// decimal is a number as answers may write it: a point, never a comma; no other base, no infinity.
-var decimal = regexp.MustCompile(`^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?$`)
-
-func number(value string) (string, *answerError) {
-	if decimal.MatchString(value) {
-		if x, err := strconv.ParseFloat(value, 64); err == nil {
-			return formatNumber(x), nil
-		}
-	}
-	return "", &answerError{CodeInvalidOption, "not a number such as 12.5 or -3e8"}
-}
-
-// formatNumber writes the shortest decimal that reads back as x; very large and very small ones with an exponent.
-func formatNumber(x float64) string {
-	const plainBelow, plainFrom = 1e15, 1e-6
-	if x == 0 {
-		return "0" // not "-0"
-	}
-	if magnitude := math.Abs(x); magnitude >= plainBelow || magnitude < plainFrom {
-		return strconv.FormatFloat(x, 'e', -1, 64)
-	}
-	return strconv.FormatFloat(x, 'f', -1, 64)
 }

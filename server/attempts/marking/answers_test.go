@@ -66,13 +66,6 @@ func TestAnAnswerThatCannotBeIsRefused(t *testing.T) {
 		{"two letters where one is asked for", paper.Keys[0], "AB"},
 		{"one of several letters is not offered", paper.Keys[1], "ABX"},
 		{"only separators", paper.Keys[1], ", ,"},
-		{"a decimal comma", paper.Keys[2], "12,5"},
-		{"hexadecimal", paper.Keys[2], "0x10"},
-		{"underscores", paper.Keys[2], "1_000"},
-		{"infinity", paper.Keys[2], "Inf"},
-		{"not a number", paper.Keys[2], "NaN"},
-		{"too large for a number", paper.Keys[2], "1e999"},
-		{"a unit", paper.Keys[2], "12.5 m"},
 		{"too long", paper.Keys[3], strings.Repeat("x", maxAnswer+1)},
 		{"a letter that an annulled question never had", paper.Keys[4], "Z"},
 	} {
@@ -108,9 +101,9 @@ func TestKeysOfAnswers(t *testing.T) {
 		{"the same key twice, once blank", []Answer{{"1:1", ""}, {"1:1", "A"}}, CodeDuplicateKey, []string{"answers.1:1"}, ""},
 		{
 			"the first mistake gives the code, all are listed",
-			[]Answer{{"1:1", "Z"}, {"7:7", "A"}, {"2:1", "x"}},
+			[]Answer{{"1:1", "Z"}, {"7:7", "A"}, {"2", "x"}},
 			CodeInvalidOption,
-			[]string{"answers.1:1", "answers.7:7", "answers.2:1"},
+			[]string{"answers.1:1", "answers.7:7", "answers.2"},
 			`"Z"`,
 		},
 	} {
@@ -147,20 +140,6 @@ func TestAFloodOfMistakesIsCutShort(t *testing.T) {
 	if !errors.As(err, &refused) || len(refused.Fields) != maxProblems {
 		t.Fatalf("got %v", err)
 	}
-}
-
-func TestStoredAnswersComeBack(t *testing.T) {
-	t.Parallel()
-	key := markingtest.EveryKind()
-	paper := prepared(&key)
-	rapid.Check(t, func(t *rapid.T) {
-		answers := drawAnswers(t, key)
-		stored := paper.AppendAnswers(nil, answers)
-		restored, err := paper.Restore(stored)
-		if err != nil || !slices.Equal(restored, answers) {
-			t.Fatalf("stored %q, restored %q, %v", answers, restored, err)
-		}
-	})
 }
 
 func prepared(key *catalog.AnswerKey) *Key {
@@ -211,7 +190,7 @@ func drawAnswer(t *rapid.T, q catalog.QuestionKey) string {
 
 // FuzzNormalise: whatever a client sends, the normal form is stable, valid UTF-8 and free of what Postgres refuses.
 func FuzzNormalise(f *testing.F) {
-	for _, seed := range []string{"B", "c,a", "12.50", "-.5e3", " Straße ", "e\u0301\u0345", "\x00", "\xff", "ﬁ İ ς", "ͅᾼ"} {
+	for _, seed := range []string{"B", "c,a", "12.50", "-.5e3", " Straße ", "e\u0301\u0345", "\x00", "\xff", "ﬁ İ ς", "ͅᾼ", "ŉ«‹„", "–5", "١٢٫٥", "１２．５", "1２", "1/3", "a\u0301\u200d\u0323", "1e9999"} {
 		f.Add(seed)
 	}
 	paper := markingtest.EveryKind()

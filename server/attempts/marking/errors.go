@@ -4,7 +4,7 @@ package marking
 const (
 	// CodeUnknownAnswerID: a key of answers names no question of the paper.
 	CodeUnknownAnswerID = "unknown_answer_id"
-	// CodeInvalidOption: an answer is not one of the question's letters, or not a number where one is asked for.
+	// CodeInvalidOption: an answer is not one of the question's letters, or is too long.
 	CodeInvalidOption = "invalid_option"
 	// CodeAmbiguousKey: several sections have the plain question number; the detail names the candidates.
 	CodeAmbiguousKey = "ambiguous_answer_key"

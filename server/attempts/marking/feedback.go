@@ -25,7 +25,7 @@ type Feedback struct {
 
 // Outcome is a scored submission.
 type Outcome struct {
-	// Score is the percentage of the maximum.
+	// Score is the percentage of the maximum. It means nothing if no machine can mark any question of the paper ([Key.Markable]).
 	Score Percentage
 	// AnsweredCount is the number of questions with an answer, also of those that no machine can mark.
 	AnsweredCount int
@@ -98,21 +98,26 @@ func (f Feedback) AppendJSON(dst []byte) []byte {
 	return append(appendCount(dst, "duration_sec", f.DurationSec), '}')
 }
 
-// appendMembers appends the outcome's members, each after a comma.
+// appendMembers appends the outcome's members, each after a comma. Without a score it has the counts and the questions only.
 func (o *Outcome) appendMembers(dst []byte) []byte {
-	dst = o.Score.append(append(dst, `,"score":`...))
-	dst = appendMarks(dst, o.raw, o.max, o.Score)
+	isScored := o.max > 0
+	if isScored {
+		dst = o.Score.append(append(dst, `,"score":`...))
+		dst = appendMarks(dst, o.raw, o.max, o.Score)
+	}
 	if o.passed != nil {
 		dst = strconv.AppendBool(append(dst, `,"passed":`...), *o.passed)
 	}
-	if o.scaled != nil {
+	if isScored && o.scaled != nil {
 		dst = o.scaled.append(append(dst, `,"scaled":`...))
 	}
 	dst = appendCount(dst, "correct_count", int64(o.correct))
 	dst = appendCount(dst, "incorrect_count", int64(o.incorrect))
 	dst = appendCount(dst, "unanswered_count", int64(o.unanswered))
 	dst = appendCount(dst, "ungraded_count", int64(o.ungraded))
-	dst = appendList(append(dst, `,"sections":[`...), o.sections, sectionResult.append)
+	if isScored {
+		dst = appendList(append(dst, `,"sections":[`...), o.sections, sectionResult.append)
+	}
 	return appendList(append(dst, `,"questions":[`...), o.questions, questionResult.append)
 }
 

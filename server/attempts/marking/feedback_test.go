@@ -36,17 +36,17 @@ type (
 		DurationSec int64     `json:"duration_sec"`
 	}
 	referenceOutcome struct {
-		Score           jsontext.Value      `json:"score"`
-		RawScore        jsontext.Value      `json:"raw_score"`
-		MaxScore        jsontext.Value      `json:"max_score"`
-		Percentage      jsontext.Value      `json:"percentage"`
+		Score           jsontext.Value      `json:"score,omitzero"`
+		RawScore        jsontext.Value      `json:"raw_score,omitzero"`
+		MaxScore        jsontext.Value      `json:"max_score,omitzero"`
+		Percentage      jsontext.Value      `json:"percentage,omitzero"`
 		Passed          *bool               `json:"passed,omitempty"`
 		Scaled          *referenceScaled    `json:"scaled,omitempty"`
 		CorrectCount    int                 `json:"correct_count"`
 		IncorrectCount  int                 `json:"incorrect_count"`
 		UnansweredCount int                 `json:"unanswered_count"`
 		UngradedCount   int                 `json:"ungraded_count"`
-		Sections        []referenceSection  `json:"sections"`
+		Sections        []referenceSection  `json:"sections,omitzero"`
 		Questions       []referenceQuestion `json:"questions"`
 	}
 	referenceScaled struct {
@@ -119,6 +119,10 @@ func referenceOf(o *Outcome, key *catalog.AnswerKey, answers []string) *referenc
 			result.IsCorrect = new(o.questions[i].verdict == correct)
 		}
 		reference.Questions = append(reference.Questions, result)
+	}
+	if !slices.ContainsFunc(key.Keys, func(q catalog.QuestionKey) bool { return q.Answer.Kind != catalog.AnswerUnmarkable }) {
+		reference.Score, reference.RawScore, reference.MaxScore, reference.Percentage, reference.Sections = nil, nil, nil, nil, nil
+		reference.Scaled = nil
 	}
 	return reference
 }

@@ -3,6 +3,7 @@ package marking
 import (
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 
 	"examprep.dev/server/catalog"
@@ -21,8 +22,8 @@ func (k *Key) Grade(answers []string) *Outcome {
 		out.questions[i] = result
 	}
 	out.Score = percentageOf(out.raw, out.max)
-	out.passed = passed(k.scoring, out.raw, out.max)
-	out.scaled = scale(k.scoring, out.raw)
+	out.passed = k.passed(out.raw)
+	out.scaled = k.scale(out.raw)
 	return &out
 }
 
@@ -76,30 +77,45 @@ func (q *question) isCorrect(answer string) bool {
 	if q.kind != catalog.AnswerNumeric {
 		return answer == q.right
 	}
-	given, ok := new(big.Rat).SetString(answer)
-	return ok && q.lowest != nil && q.lowest.Cmp(given) <= 0 && given.Cmp(q.highest) <= 0
+	x, err := strconv.ParseFloat(answer, 64)
+	if err != nil || formatNumber(x) != answer || q.lowest == nil { // a folded text
+		return false
+	}
+	given := decimalOf(x)
+	return given != nil && q.lowest.Cmp(given) <= 0 && given.Cmp(q.highest) <= 0
 }
 
-// passed compares the score with the pass mark, both on the scale of scoring.max_score. It returns nil when either is not
+// passMark returns the lowest raw score with raw ÷ maximum × max_score ≥ pass_mark, at least 0. It returns nil when either is not
 // given: without the scale, the pass mark of a paper with dropped questions would be too high.
-func passed(scoring catalog.Scoring, raw, maximum marks) *bool {
+func passMark(scoring catalog.Scoring, maximum marks) *marks {
 	if scoring.PassMark == nil || scoring.MaxScore == nil || maximum <= 0 {
 		return nil
 	}
-	// raw ÷ maximum × max_score ≥ pass_mark, without dividing.
-	have := new(big.Int).Mul(big.NewInt(int64(max(raw, 0))), big.NewInt(int64(marksOf(*scoring.MaxScore))))
-	want := new(big.Int).Mul(big.NewInt(int64(maximum)), big.NewInt(int64(marksOf(*scoring.PassMark))))
-	result := have.Cmp(want) >= 0
-	return &result
+	most, lowest := decimalOf(*scoring.MaxScore), decimalOf(*scoring.PassMark)
+	if most == nil || lowest == nil || most.Sign() <= 0 {
+		return nil
+	}
+	lowest.Mul(lowest, big.NewRat(int64(maximum), int64(oneMark)))
+	return new(max(atLeast(lowest.Quo(lowest, most)), 0))
+}
+
+// passed reports whether raw passes; nil if there is no pass mark.
+func (k *Key) passed(raw marks) *bool {
+	if k.passMark == nil {
+		return nil
+	}
+	return new(max(raw, 0) >= *k.passMark)
 }
 
 // scale looks raw up in the official conversion: the row with the highest raw score that was reached. Between two rows
 // nothing is interpolated, and below the lowest there is no scaled score.
-func scale(scoring catalog.Scoring, raw marks) *scaledScore {
+func (k *Key) scale(raw marks) *scaledScore {
+	scoring := k.scoring
 	var row *catalog.Conversion
-	for i, candidate := range scoring.Conversion {
-		if at := marksOf(candidate.Raw); at <= raw && (row == nil || at >= marksOf(row.Raw)) {
-			row = &scoring.Conversion[i]
+	best := marks(0)
+	for i, at := range k.conversion {
+		if at <= raw && (row == nil || at >= best) {
+			row, best = &scoring.Conversion[i], at
 		}
 	}
 	if row == nil {

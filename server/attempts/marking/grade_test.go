@@ -75,14 +75,27 @@ func TestPassedNeedsTheScaleOfThePassMark(t *testing.T) {
 		{"just below", new(40.000001), new(80.0), 40, 80, new(false)},
 		{"a paper with dropped questions is scaled up", new(40.0), new(80.0), 38, 76, new(true)},
 		{"below zero is zero", new(0.0), new(80.0), -3, 76, new(true)},
+		{"a scale of millions, above", new(1e6), new(2e6), 3, 4, new(true)},
+		{"a scale of millions, exactly", new(1e6), new(2e6), 2, 4, new(true)},
+		{"a scale of millions, below", new(1e6), new(2e6), 1, 4, new(false)},
+		{"a scale of millionths of millionths, below", new(5e-13), new(1e-12), 1, 4, new(false)},
+		{"a pass mark beyond all marks", new(1e308), new(5e-324), 4, 4, new(false)},
+		{"a pass mark below all marks", new(-1e308), new(5e-324), 0, 4, new(true)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := passed(catalog.Scoring{PassMark: c.passMark, MaxScore: c.outOf}, c.raw*oneMark, c.max*oneMark)
+			got := scoringKey(catalog.Scoring{PassMark: c.passMark, MaxScore: c.outOf}, c.max*oneMark).passed(c.raw * oneMark)
 			if (got == nil) != (c.want == nil) || (got != nil && *got != *c.want) {
 				t.Errorf("got %v, want %v", show(got), show(c.want))
 			}
 		})
 	}
+}
+
+// scoringKey returns a key of a paper with that many marks.
+func scoringKey(scoring catalog.Scoring, maximum marks) *Key {
+	key := new(Key)
+	key.setScoring(scoring, maximum)
+	return key
 }
 
 func show(b *bool) string {
@@ -103,16 +116,26 @@ func TestScaledIsTheHighestRowReached(t *testing.T) {
 		29: `{"value":300,"min":200,"max":400,"label":"high","basis":"official"}`,
 		99: `{"value":400,"min":200,"max":400,"label":"high","basis":"official"}`,
 	} {
-		if got := toJSON(t, scale(scoring, raw*oneMark)); got != want {
+		if got := toJSON(t, scoringKey(scoring, 0).scale(raw*oneMark)); got != want {
 			t.Errorf("raw %d: got %s, want %s", raw, got, want)
 		}
 	}
-	if got := scale(catalog.Scoring{Bands: scoring.Bands}, 30*oneMark); got != nil {
+	if got := scoringKey(catalog.Scoring{Bands: scoring.Bands}, 0).scale(30 * oneMark); got != nil {
 		t.Errorf("without a conversion: got %s", toJSON(t, got))
 	}
 	scoring.Scale, scoring.Bands = &catalog.Scale{Min: 100, Max: 500}, nil
-	if got, want := toJSON(t, scale(scoring, 20*oneMark)), `{"value":300,"min":100,"max":500,"label":null,"basis":"official"}`; got != want {
+	if got, want := toJSON(t, scoringKey(scoring, 0).scale(20*oneMark)), `{"value":300,"min":100,"max":500,"label":null,"basis":"official"}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestConversionBeyondAMillion(t *testing.T) {
+	t.Parallel()
+	key := scoringKey(catalog.Scoring{Conversion: []catalog.Conversion{{Raw: 0, Scaled: 1}, {Raw: 2e6, Scaled: 2}, {Raw: 1e300, Scaled: 3}}}, 0)
+	for raw, want := range map[marks]float64{1_000_000: 1, 1_999_999: 1, 2_000_000: 2, 10_000_000: 2} {
+		if got := key.scale(raw * oneMark); got == nil || got.value != want {
+			t.Errorf("raw %d: got %s, want %v", raw, toJSON(t, got), want)
+		}
 	}
 }
 
@@ -122,7 +145,7 @@ func TestTheLabelIsThatOfTheFirstBandThatHoldsTheValue(t *testing.T) {
 	for value, want := range map[float64]*string{
 		-1: nil, 0: new("low"), 150: new("low"), 175: nil, 200: new("middle"), 300: new("high"), 400: new("high"), 401: nil,
 	} {
-		scaled := scale(catalog.Scoring{Conversion: []catalog.Conversion{{Scaled: value}}, Bands: bands}, 0)
+		scaled := scoringKey(catalog.Scoring{Conversion: []catalog.Conversion{{Scaled: value}}, Bands: bands}, 0).scale(0)
 		if got := toJSON(t, markingtest.OrNull(scaled.label)); got != toJSON(t, want) {
 			t.Errorf("%v: got %s, want %s", value, got, toJSON(t, want))
 		}

@@ -20,6 +20,10 @@ type Key struct {
 
 	correct, incorrect, unanswered marks
 	scoring                        catalog.Scoring
+	// passMark is the lowest raw score that passes; nil unless the scoring gives both pass_mark and max_score.
+	passMark *marks
+	// conversion has the lowest raw score of each row of the scoring's conversion.
+	conversion []marks
 
 	// outcome is what all submissions have in common: the maxima, and the sections without marks.
 	outcome Outcome
@@ -50,7 +54,7 @@ type question struct {
 func Prepare(key *catalog.AnswerKey) (prepared *Key, sizeBytes int) {
 	k := &Key{
 		questions: make([]question, len(key.Keys)), positions: make(map[string]int, 2*len(key.Keys)),
-		sorted: make([]int, len(key.Keys)), scoring: key.Scoring, correct: marksOf(key.Marking.Correct),
+		sorted: make([]int, len(key.Keys)), correct: marksOf(key.Marking.Correct),
 		incorrect: marksOf(key.Marking.Incorrect), unanswered: marksOf(key.Marking.Unanswered),
 	}
 	sections := map[int]int{} // section of the paper → index
@@ -81,7 +85,19 @@ func Prepare(key *catalog.AnswerKey) (prepared *Key, sizeBytes int) {
 	}
 	slices.SortFunc(k.sorted, func(a, b int) int { return cmp.Compare(k.questions[a].id, k.questions[b].id) })
 	out.sizeBytes = sizeBytes + len(k.questions)*variableBytes
+	k.setScoring(key.Scoring, out.max)
 	return k, sizeBytes + len(k.questions)*questionBytes
+}
+
+// Markable reports whether a machine can mark any question of the paper; annulled questions count. If false, outcomes have no score.
+func (k *Key) Markable() bool { return k.outcome.max > 0 }
+
+// setScoring prepares the scoring of a paper with that many marks.
+func (k *Key) setScoring(scoring catalog.Scoring, maximum marks) {
+	k.scoring, k.passMark = scoring, passMark(scoring, maximum)
+	for _, row := range scoring.Conversion {
+		k.conversion = append(k.conversion, atLeast(decimalOf(row.Raw)))
+	}
 }
 
 // prepareQuestion prepares one question, and returns buffer with its constant JSON appended.
@@ -114,9 +130,8 @@ func prepareQuestion(q catalog.QuestionKey, section int, maxMarks marks, buffer 
 // rangeOf returns number ± tolerance exactly. Both are taken as the shortest decimals that read back as the same floats,
 // so 12.51 is within 0.01 of 12.5. It returns nil for an infinity or NaN, which validation refuses.
 func rangeOf(number, tolerance float64) (lowest, highest *big.Rat) {
-	centre, isNumber := new(big.Rat).SetString(formatNumber(number))
-	allowed, isFinite := new(big.Rat).SetString(formatNumber(tolerance))
-	if !isNumber || !isFinite {
+	centre, allowed := decimalOf(number), decimalOf(tolerance)
+	if centre == nil || allowed == nil {
 		return nil, nil
 	}
 	return new(big.Rat).Sub(centre, allowed), new(big.Rat).Add(centre, allowed)

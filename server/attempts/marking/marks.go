@@ -3,6 +3,7 @@ package marking
 import (
 	"bytes"
 	"math"
+	"math/big"
 	"strconv"
 )
 
@@ -23,6 +24,35 @@ func marksOf(x float64) marks {
 	}
 	limit := float64(maxMarks)
 	return marks(math.Round(min(max(x*float64(oneMark), -limit), limit)))
+}
+
+// decimalOf returns the shortest decimal that reads back as x; nil for an infinity and NaN.
+func decimalOf(x float64) *big.Rat {
+	if math.IsInf(x, 0) || math.IsNaN(x) {
+		return nil
+	}
+	exact, _ := new(big.Rat).SetString(formatNumber(x))
+	return exact
+}
+
+// atLeast returns the lowest marks that are not less than a number of marks. It saturates; nil is more than any paper has.
+func atLeast(score *big.Rat) marks {
+	if score == nil {
+		return math.MaxInt64
+	}
+	millionths := new(big.Int).Mul(score.Num(), big.NewInt(int64(oneMark)))
+	quotient, rest := new(big.Int).DivMod(millionths, score.Denom(), new(big.Int)) // rounded down
+	if rest.Sign() > 0 {
+		quotient.Add(quotient, big.NewInt(1))
+	}
+	switch {
+	case quotient.IsInt64():
+		return marks(quotient.Int64())
+	case quotient.Sign() < 0:
+		return math.MinInt64
+	default:
+		return math.MaxInt64
+	}
 }
 
 // append appends the exact decimal, which is a JSON number.

@@ -2,7 +2,8 @@
 //
 // A Snapshot has each exam's documents as finished JSON with a strong ETag. refreshLoop reads the exams that a notification
 // of PostgreSQL names, and compares all revisions at each poll, in case a notification was lost. Each refresh publishes one
-// immutable view. While PostgreSQL is unavailable, the Snapshot serves its last view.
+// immutable view. While PostgreSQL is unavailable, the Snapshot serves its last view. [Snapshot.Current] reports whether the view has
+// all that this pod heard of.
 //
 // Papers, and prepared answer keys ([Keys]), are in caches that are bounded by bytes. Their keys have the digest of a
 // revision, which never changes, and the number of the exam's repairs. All requests that miss an entry share one load. It

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 const (
@@ -15,6 +16,8 @@ const (
 	listenerName = "examprep catalogue listener"
 	// listenerPause is the pause before the listener connects again.
 	listenerPause = time.Second
+	// listenerCheck is how long the listener waits for a notification before it asks whether its server still responds.
+	listenerCheck = 2 * time.Second
 )
 
 // listen requests a refresh of each notified exam until ctx ends, and connects again whenever its connection fails. The full
@@ -46,12 +49,28 @@ func (s *Snapshot) waitForNotifications(ctx context.Context) error {
 	if _, err := conn.Exec(connecting, "LISTEN "+notifyChannel); err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	s.requestRefresh(allExams)
+	s.news.listen(true)
+	defer s.news.listen(false)
 	for {
-		notification, err := conn.WaitForNotification(ctx)
+		notification, err := s.notification(ctx, conn)
 		if err != nil {
 			return fmt.Errorf("wait for notifications: %w", err)
 		}
-		s.requestRefresh(notification.Payload)
+		if notification != nil {
+			s.news.add(notification.Payload)
+		}
 	}
+}
+
+// notification returns the next notification, or nil if none came for a while and the server still responds.
+func (s *Snapshot) notification(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
+	waiting, cancel := context.WithTimeout(ctx, listenerCheck)
+	defer cancel()
+	notification, err := conn.WaitForNotification(waiting)
+	if waiting.Err() == nil || ctx.Err() != nil || conn.IsClosed() {
+		return notification, err
+	}
+	asking, cancel := context.WithTimeout(ctx, s.cfg.LoadTimeout)
+	defer cancel()
+	return notification, conn.Ping(asking)
 }

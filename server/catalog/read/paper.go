@@ -73,7 +73,7 @@ const openedCacheBytes = 8 << 20
 func (s *Snapshot) MarkOpened(ctx context.Context, examKey string, digest catalog.Digest) error {
 	_, err := s.opened.Get(ctx, examKey, digest)
 	if _, pruned := errors.AsType[*catalog.NotFoundError](err); pruned {
-		s.requestRefresh(allExams)
+		s.news.add(allExams)
 		return &catalog.UnavailableError{Err: fmt.Errorf("revision %s was pruned; this pod has not read its successor yet", digest)}
 	}
 	return err

@@ -18,42 +18,29 @@ const (
 	refreshChunk = 200
 )
 
-// refreshRequest has the keys of the exams that can have changed; allExams stands for all of them.
-type refreshRequest map[string]struct{}
-
-const allExams = ""
-
-// requestRefresh adds an exam to the request that waits for the next refresh. It never waits for a refresh.
-func (s *Snapshot) requestRefresh(examKey string) {
-	s.requesting.Lock()
-	defer s.requesting.Unlock()
-	request := refreshRequest{}
-	select {
-	case request = <-s.requests:
-	default:
-	}
-	request[examKey] = struct{}{}
-	s.requests <- request // has room for it: only the holder of the lock sends
-}
-
 // refreshLoop refreshes the requested exams, and all exams at each PollInterval, until ctx ends.
 func (s *Snapshot) refreshLoop(ctx context.Context) {
 	poll := time.NewTicker(s.cfg.PollInterval)
 	defer poll.Stop()
 	for pause := refreshGap; ; sleep(ctx, pause) {
-		var request refreshRequest
+		isPoll := false
 		select {
 		case <-ctx.Done():
 			return
 		case <-poll.C:
+			isPoll = true
+		case <-s.news.wake:
+		}
+		request := s.news.begin()
+		if isPoll {
 			request = refreshRequest{allExams: {}}
-		case request = <-s.requests:
 		}
 		if err := s.refresh(ctx, request); err != nil {
 			pause = min(2*pause, maxRefreshPause)
 		} else {
 			pause = refreshGap
 		}
+		s.news.end()
 	}
 }
 
@@ -72,7 +59,7 @@ func (s *Snapshot) refresh(ctx context.Context, request refreshRequest) (err err
 		if err != nil && ctx.Err() == nil {
 			s.failures.Inc()
 			s.logger.WarnContext(ctx, "catalogue not refreshed; serving the last copy", "error", err)
-			s.requestRefresh(allExams)
+			s.news.add(allExams)
 		}
 	}()
 	old := s.current.Load().exams

@@ -54,8 +54,7 @@ type Snapshot struct {
 	// damaged has the documents that could not be read when they were loaded last, with functions that load them again.
 	damaged *otter.Cache[documentID, func(context.Context) error]
 
-	requesting sync.Mutex
-	requests   chan refreshRequest // has room for one; see requestRefresh
+	news news
 
 	refreshed prometheus.Gauge
 	failures  prometheus.Counter
@@ -95,7 +94,7 @@ func OpenSnapshot(ctx context.Context, pool *pgxpool.Pool, logger *slog.Logger, 
 	cfg.PaperCacheBytes, cfg.KeyCacheBytes = cmp.Or(cfg.PaperCacheBytes, 256<<20), cmp.Or(cfg.KeyCacheBytes, 64<<20)
 	cfg.PollInterval, cfg.LoadTimeout = cmp.Or(cfg.PollInterval, 10*time.Second), cmp.Or(cfg.LoadTimeout, 5*time.Second)
 	s := &Snapshot{
-		pool: pool, queries: catalogdb.New(pool), logger: logger, cfg: cfg, requests: make(chan refreshRequest, 1),
+		pool: pool, queries: catalogdb.New(pool), logger: logger, cfg: cfg, news: news{wake: make(chan struct{}, 1)},
 		damaged: otter.Must(&otter.Options[documentID, func(context.Context) error]{}),
 	}
 	s.current.Store(&view{})
@@ -190,14 +189,18 @@ func (s *Snapshot) Revision(ctx context.Context, examKey string, digest catalog.
 	return s.papers.Get(ctx, examKey, digest)
 }
 
-// HasOtherRevisions reports whether an attempt may point at another revision of the paper than the one that
-// [Snapshot.Paper] returns. It is false only while the paper has one revision: then paging needs no look-up of an open
-// attempt. A paper that is not served, or whose exam cannot be read, may have any number of revisions.
+// HasOtherRevisions reports whether this pod knows that an attempt may point at another revision of the paper than the one that
+// [Snapshot.Paper] returns. It is false only while the paper has one revision. If the exam is also [Snapshot.Current], paging needs
+// no look-up of an open attempt. A paper that is not served, or whose exam cannot be read, may have any number of revisions.
 func (s *Snapshot) HasOtherRevisions(examKey, paperID string) bool {
 	exam, err := s.exam(examKey)
 	paper, ok := exam.papers[paperID]
 	return err != nil || exam.unreadable != "" || !ok || paper.otherRevisions
 }
+
+// Current reports whether this pod has all that is published of an exam, as far as it can know: the listener is connected, and no
+// notification waits for its refresh. A pod hears of a revision some milliseconds after its commit.
+func (s *Snapshot) Current(examKey string) bool { return s.news.isCurrent(examKey) }
 
 // revision returns the cache key of a paper's revision.
 func (s *Snapshot) revision(examKey string, digest catalog.Digest) revisionID {

@@ -21,7 +21,8 @@ func TestBooleansAreReadExactly(t *testing.T) {
 		{"all=", `{"all":""}`, false, false, false},
 		{"all=1", `{"all":1}`, false, false, false},
 		{"all=True", `{"all":"true"}`, false, false, false},
-		{"all=true&all=true", `{"all":null}`, false, false, false},
+		{"", `{"all":null}`, true, true, true},
+		{"all=true&all=true", `{"all":0}`, false, false, false},
 		{"all=%ff", `{"all":[true]}`, false, false, false},
 	} {
 		for source, fields := range map[string]*Fields{c.query: parseQuery([]byte(c.query)), c.body: parseObject([]byte(c.body))} {

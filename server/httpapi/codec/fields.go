@@ -17,7 +17,7 @@ import (
 )
 
 // Fields are the named values of a body or a query. A getter sets its target if the field is given, and notes what is wrong
-// with it. Unknown fields are ignored, as docs/spec.md, part 9, requires of clients.
+// with it. Unknown fields are ignored, as docs/spec.md, part 9, requires of clients, and so are those of a body that are null.
 type Fields struct {
 	members  []member         // of a body, in its order
 	values   map[string]value // of a query
@@ -43,10 +43,13 @@ func (m member) is(name string) bool {
 	return len(m.name) == len(name)+2 && string(m.name[1:len(name)+1]) == name
 }
 
-// find returns the value of that name.
+// find returns the value of that name. A null of a body is as if the member were not there.
 func (f *Fields) find(name string) (found value, given bool) {
 	for _, m := range f.members {
 		if m.is(name) {
+			if m.value.Kind() == 'n' {
+				return value{}, false
+			}
 			return value{json: m.value}, true
 		}
 	}

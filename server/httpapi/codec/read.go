@@ -141,7 +141,7 @@ func duplicateName(pointer jsontext.Pointer) *apierror.Error {
 	return duplicate
 }
 
-// Pairs yields the names and values of an object of strings, in its order.
+// Pairs yields the names and values of an object of strings, in its order, and leaves out those that are null.
 func (f *Fields) Pairs(name string, yield func(key, value string)) {
 	object, given := f.get(name, '{', "must be an object with string values")
 	if !given {
@@ -154,6 +154,9 @@ func (f *Fields) Pairs(name string, yield func(key, value string)) {
 		token, _ := d.ReadToken()
 		key := token.String()
 		value, _ := d.ReadValue()
+		if value.Kind() == 'n' {
+			continue
+		}
 		if value.Kind() != '"' {
 			problem = "must be an object with string values; the value of " + excerpt.Quote(key) + " is not a string"
 			break

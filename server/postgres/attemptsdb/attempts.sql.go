@@ -161,8 +161,11 @@ func (q *Queries) CloseAttempts(ctx context.Context, arg CloseAttemptsParams) ([
 }
 
 const countAttempts = `-- name: CountAttempts :one
-SELECT total FROM attempt_counters
-WHERE family_id = $1 AND exam_key = $2 AND learner = $3
+SELECT coalesce((
+    SELECT c.total FROM attempt_counters c
+    WHERE c.family_id = $1 AND c.exam_key = $2 AND c.learner = $3), 0)::bigint AS total
+FROM attempt_counters k
+WHERE k.family_id = $1 AND k.exam_key = $2 AND k.learner = ''
 `
 
 type CountAttemptsParams struct {
@@ -171,7 +174,8 @@ type CountAttemptsParams struct {
 	Learner  []byte
 }
 
-// For a page that is empty. The learner ” counts all of the key's attempts.
+// For a page that is empty. The learner ” counts all of the key's attempts. No row means that the key has no attempt on the exam, of
+// any learner.
 func (q *Queries) CountAttempts(ctx context.Context, arg CountAttemptsParams) (int64, error) {
 	row := q.db.QueryRow(ctx, countAttempts, arg.FamilyID, arg.ExamKey, arg.Learner)
 	var total int64
@@ -219,7 +223,7 @@ func (q *Queries) ExpireAttempts(ctx context.Context, ids []uuid.UUID) (int64, e
 
 const findAttempt = `-- name: FindAttempt :many
 SELECT id, family_id, exam_key, learner, paper_id, paper_digest, state, scoring_status, question_count, opened_at, expires_at,
-       submitted_at, late, overtime_sec, score_hundredths, answers, submission_digest
+       submitted_at, late, overtime_sec, score_hundredths, submission_digest
 FROM attempts
 WHERE id = ANY ($1::uuid[])
 `
@@ -240,11 +244,11 @@ type FindAttemptRow struct {
 	Late             bool
 	OvertimeSec      int32
 	ScoreHundredths  *int32
-	Answers          json.RawMessage
 	SubmissionDigest []byte
 }
 
-// The attempts of one or several callers. Each caller must check that family, exam and learner are its own.
+// The attempts of one or several callers, without their answers, which can be large. Each caller must check that family, exam and
+// learner are its own.
 func (q *Queries) FindAttempt(ctx context.Context, ids []uuid.UUID) ([]FindAttemptRow, error) {
 	rows, err := q.db.Query(ctx, findAttempt, ids)
 	if err != nil {
@@ -270,7 +274,6 @@ func (q *Queries) FindAttempt(ctx context.Context, ids []uuid.UUID) ([]FindAttem
 			&i.Late,
 			&i.OvertimeSec,
 			&i.ScoreHundredths,
-			&i.Answers,
 			&i.SubmissionDigest,
 		); err != nil {
 			return nil, err
@@ -314,14 +317,18 @@ func (q *Queries) FindInHand(ctx context.Context, arg FindInHandParams) ([]byte,
 	return paper_digest, err
 }
 
-const flushCommits = `-- name: FlushCommits :exec
-SELECT pg_logical_emit_message(true, 'examprep', '')
+const flushCommits = `-- name: FlushCommits :execrows
+SELECT pg_logical_emit_message(true, 'examprep', '') FROM attempts WHERE id = $1
 `
 
-// Returns when all earlier commits are durable, as synchronous_commit says. The message is what this transaction commits.
-func (q *Queries) FlushCommits(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, flushCommits)
-	return err
+// Returns when all earlier commits are durable, as synchronous_commit says. The message is what this transaction commits. No row
+// means that this server does not have the attempt, so it has lost a commit.
+func (q *Queries) FlushCommits(ctx context.Context, id uuid.UUID) (int64, error) {
+	result, err := q.db.Exec(ctx, flushCommits, id)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const keyHistory = `-- name: KeyHistory :many

@@ -52,14 +52,16 @@ FROM unflushed, sorted, ROWS FROM (
 ) AS r (id, account_id, family_id, key_id, exam_key, paper_id, paper_digest, learner, key_counter, key_after,
         learner_counter, learner_after, question_count, opened_at, expires_at);
 
--- name: FlushCommits :exec
--- Returns when all earlier commits are durable, as synchronous_commit says. The message is what this transaction commits.
-SELECT pg_logical_emit_message(true, 'examprep', '');
+-- name: FlushCommits :execrows
+-- Returns when all earlier commits are durable, as synchronous_commit says. The message is what this transaction commits. No row
+-- means that this server does not have the attempt, so it has lost a commit.
+SELECT pg_logical_emit_message(true, 'examprep', '') FROM attempts WHERE id = sqlc.arg(id);
 
 -- name: FindAttempt :many
--- The attempts of one or several callers. Each caller must check that family, exam and learner are its own.
+-- The attempts of one or several callers, without their answers, which can be large. Each caller must check that family, exam and
+-- learner are its own.
 SELECT id, family_id, exam_key, learner, paper_id, paper_digest, state, scoring_status, question_count, opened_at, expires_at,
-       submitted_at, late, overtime_sec, score_hundredths, answers, submission_digest
+       submitted_at, late, overtime_sec, score_hundredths, submission_digest
 FROM attempts
 WHERE id = ANY (sqlc.arg(ids)::uuid[]);
 
@@ -145,9 +147,13 @@ WHERE c.family_id = sqlc.arg(family_id) AND c.exam_key = sqlc.arg(exam_key) AND 
 ORDER BY a.learner_seq DESC;
 
 -- name: CountAttempts :one
--- For a page that is empty. The learner '' counts all of the key's attempts.
-SELECT total FROM attempt_counters
-WHERE family_id = sqlc.arg(family_id) AND exam_key = sqlc.arg(exam_key) AND learner = sqlc.arg(learner);
+-- For a page that is empty. The learner '' counts all of the key's attempts. No row means that the key has no attempt on the exam, of
+-- any learner.
+SELECT coalesce((
+    SELECT c.total FROM attempt_counters c
+    WHERE c.family_id = sqlc.arg(family_id) AND c.exam_key = sqlc.arg(exam_key) AND c.learner = sqlc.arg(learner)), 0)::bigint AS total
+FROM attempt_counters k
+WHERE k.family_id = sqlc.arg(family_id) AND k.exam_key = sqlc.arg(exam_key) AND k.learner = '';
 
 -- name: ExpireAttempt :exec
 -- Closes an attempt as the sweep does. The time is PostgreSQL's, so a pod with a wrong clock closes no attempt early.

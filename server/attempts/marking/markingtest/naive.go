@@ -79,7 +79,10 @@ func naiveHits(answer catalog.Answer, given string) (hits, misses int) {
 		}
 		return hits, misses
 	case catalog.AnswerNumeric:
-		x, _ := new(big.Rat).SetString(given)
+		x, isNumber := new(big.Rat).SetString(given)
+		if !isNumber || strings.Contains(given, "/") {
+			return 0, 1
+		}
 		low := new(big.Rat).Sub(Exact(answer.Number), Exact(answer.Tolerance))
 		high := new(big.Rat).Add(Exact(answer.Number), Exact(answer.Tolerance))
 		isRight = low.Cmp(x) <= 0 && x.Cmp(high) <= 0

@@ -14,6 +14,7 @@ import (
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/webhooksdb"
 	"examprep.dev/server/webhooks"
+	"examprep.dev/server/webhooks/delivery/send"
 )
 
 const (
@@ -27,12 +28,12 @@ const (
 // A completion is what must be written about a leased delivery.
 type completion struct {
 	row webhooksdb.LeaseRow
-	// attempted: the delivery was sent, and result decides its state. Otherwise state and delay are given and the attempt does
+	// attempted: the delivery was sent, and Result decides its state. Otherwise state and delay are given and the attempt does
 	// not count.
 	attempted bool
 	began     time.Time
 	took      time.Duration
-	result
+	send.Result
 	state webhooks.State
 	delay time.Duration
 }
@@ -130,12 +131,12 @@ func (c *completer) complete(ctx context.Context, batch []completion) (int, erro
 		arg.Attempts = append(arg.Attempts, r.row.Attempt)
 		arg.Attempted = append(arg.Attempted, r.attempted)
 		arg.States = append(arg.States, string(state))
-		arg.Statuses = append(arg.Statuses, int32(r.status))
-		arg.Failures = append(arg.Failures, r.failure)
+		arg.Statuses = append(arg.Statuses, int32(r.Status))
+		arg.Failures = append(arg.Failures, r.Failure)
 		arg.Delays = append(arg.Delays, delay.Seconds())
 		arg.Began = append(arg.Began, r.began)
 		arg.Millis = append(arg.Millis, int32(min(max(r.took, 0), time.Hour)/time.Millisecond)) // a clock can be set back
-		arg.Responses = append(arg.Responses, r.response)
+		arg.Responses = append(arg.Responses, r.Response)
 	}
 	statement, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -151,12 +152,12 @@ func (c *completer) nextState(r completion) (webhooks.State, time.Duration) {
 	switch {
 	case !r.attempted:
 		return r.state, r.delay
-	case r.delivered():
+	case r.Delivered():
 		return webhooks.StateDelivered, 0
-	case r.status == http.StatusGone:
+	case r.Status == http.StatusGone:
 		return webhooks.StateFailed, 0
 	}
-	wait, again := nextRetry(c.delays, int(r.row.Attempt-r.row.LostAttempts), r.retryAfter)
+	wait, again := nextRetry(c.delays, int(r.row.Attempt-r.row.LostAttempts), r.RetryAfter)
 	if !again {
 		return webhooks.StateFailed, 0
 	}

@@ -14,6 +14,7 @@ import (
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/webhooksdb"
 	"examprep.dev/server/webhooks"
+	"examprep.dev/server/webhooks/delivery/send"
 )
 
 const (
@@ -36,13 +37,14 @@ type dispatcher struct {
 	windows  *windows
 	skipped  *skipList
 	keyring  *webhooks.Keyring
-	sender   *sender
 	results  chan<- completion
 	metrics  *metrics
 	tracer   trace.Tracer
 	logger   *slog.Logger
 	now      func() time.Time
 	timeout  time.Duration // of a statement
+	// send makes one attempt.
+	send func(context.Context, send.Request) send.Result
 	// unreadablePause is the wait before a delivery whose signing secret cannot be decrypted is leased again.
 	unreadablePause time.Duration
 	// attempts are those in flight.
@@ -187,27 +189,27 @@ func (d *dispatcher) attempt(ctx context.Context, l leased) {
 		took := d.now().Sub(began)
 		d.metrics.attempted(r, took, began.Add(took).Sub(createdAt(l.LeaseRow)))
 		d.logger.DebugContext(ctx, "webhook attempt", "delivery", l.ID, "endpoint", l.EndpointID, "event", l.EventID,
-			"attempt", l.Attempt, "status", r.status, "failure", r.failure, "took", took)
-		d.results <- completion{row: l.LeaseRow, attempted: true, began: began, took: took, result: r}
-		d.windows.finished(l.EndpointID, r.delivered(), began)
+			"attempt", l.Attempt, "status", r.Status, "failure", r.Failure, "took", took)
+		d.results <- completion{row: l.LeaseRow, attempted: true, began: began, took: took, Result: r}
+		d.windows.finished(l.EndpointID, r.Delivered(), began)
 		return
 	}
 	d.windows.release(l.EndpointID)
 }
 
 // post sends a delivery. A panic is a failed attempt.
-func (d *dispatcher) post(ctx context.Context, l leased, began time.Time) (r result) {
+func (d *dispatcher) post(ctx context.Context, l leased, began time.Time) (r send.Result) {
 	d.metrics.inFlight.Inc()
 	defer d.metrics.inFlight.Dec()
 	ctx, span := startSpan(ctx, d.tracer, l.LeaseRow, began)
 	defer func() {
 		if cause := recover(); cause != nil {
 			d.logger.ErrorContext(ctx, "webhook attempt panicked", "delivery", l.ID, "panic", cause)
-			r = result{failure: failureInternal}
+			r = send.Result{Failure: failureInternal}
 		}
 		endSpan(span, r)
 	}()
-	return d.sender.post(ctx, post{url: l.Url, managed: l.Managed, eventID: l.EventID, body: l.Body, secrets: l.secrets})
+	return d.send(ctx, send.Request{URL: l.Url, Managed: l.Managed, EventID: l.EventID, Body: l.Body, Secrets: l.secrets})
 }
 
 const (

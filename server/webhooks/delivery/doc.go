@@ -6,7 +6,7 @@
 //  2. After the commit an API pod adds the endpoint ids to a Redis stream. An entry means "this endpoint has work".
 //  3. One worker reads the entry and marks the endpoint due in its windows (stream.go, window.go).
 //  4. Dispatch takes endpoints that are due and have room, and leases that many of their due rows in one statement.
-//  5. Each leased row is one goroutine: sign, POST, classify (dispatch.go, send.go).
+//  5. Each leased row is one goroutine: sign, POST, classify (dispatch.go, package send).
 //  6. The completer writes results in batches, fenced by lease and attempt. After a failure it sets the time of the next
 //     attempt (complete.go, schedule.go).
 //  7. Once a second each worker looks for endpoints with due rows without a lease: lost wake-ups, retries, expired leases. It
@@ -35,10 +35,7 @@
 //   - lease_test.go: lost attempts, late results, rows that PostgreSQL refuses.
 //   - backlog_test.go: the sweep, cancellations, gauges, and the rows that statements read.
 //   - window_test.go: the windows, and hanging receivers that delay no other.
-//   - schedule_test.go: retry delays and Retry-After.
-//   - sender_test.go: rude receivers, in a synctest bubble with production's time-out; certificates.
-//   - address_test.go: private addresses, redirects and proxies; hostile_test.go has the name server for it.
-//   - response_test.go: what is kept of a response.
+//   - schedule_test.go: retry delays.
 //   - outage_test.go: Redis, PostgreSQL or a worker fails, and how a worker stops.
 //   - chaos_*_test.go: all of that at random, in make soak and make soak-short.
 //   - harness_test.go, process_test.go: what tests share; workers in processes of their own.

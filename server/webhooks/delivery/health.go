@@ -56,8 +56,8 @@ func (h *healthRecorder) record(batch []completion) {
 		if !r.attempted {
 			continue
 		}
-		seen := health{ok: r.delivered(), status: r.status}
-		if r.status == http.StatusGone {
+		seen := health{ok: r.Delivered(), status: r.Status}
+		if r.Status == http.StatusGone {
 			seen.goneAt = r.row.UpdatedAt
 			select {
 			case h.wake <- struct{}{}:

@@ -11,6 +11,7 @@ import (
 
 	"examprep.dev/server/postgres/webhooksdb"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/webhooks/delivery/send"
 )
 
 func TestLostAttemptsAreForgivenAndLogged(t *testing.T) {
@@ -110,7 +111,7 @@ func TestLateResultReplacesTheLogEntryOnly(t *testing.T) {
 	}
 	late := completion{
 		row: leased[0], attempted: true, began: time.Now(), took: 20 * time.Millisecond,
-		result: result{status: 502, failure: "status", response: "no"},
+		Result: send.Result{Status: 502, Failure: "status", Response: "no"},
 	}
 	for range 2 { // the completer writes again after a statement without a response
 		w.completer.write(t.Context(), []completion{late})
@@ -124,8 +125,8 @@ func TestLateResultReplacesTheLogEntryOnly(t *testing.T) {
 }
 
 // attemptedAt is a completed attempt for an endpoint.
-func attemptedAt(endpoint uuid.UUID, r result) []completion {
-	return []completion{{row: webhooksdb.LeaseRow{EndpointID: endpoint}, attempted: true, result: r}}
+func attemptedAt(endpoint uuid.UUID, r send.Result) []completion {
+	return []completion{{row: webhooksdb.LeaseRow{EndpointID: endpoint}, attempted: true, Result: r}}
 }
 
 // TestHealthKeepsASuccessWhileTheEndpointIsLocked: else later failures could disable it.
@@ -135,7 +136,7 @@ func TestHealthKeepsASuccessWhileTheEndpointIsLocked(t *testing.T) {
 	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
 	testkit.Exec(t, b.pool, "UPDATE webhook_endpoints SET failing_since = now() - interval '4 days'")
 	health := b.worker(t).health
-	write := func(r result) {
+	write := func(r send.Result) {
 		t.Helper()
 		health.record(attemptedAt(endpoint.ID, r))
 		if err := health.flush(t.Context()); err != nil {
@@ -143,11 +144,11 @@ func TestHealthKeepsASuccessWhileTheEndpointIsLocked(t *testing.T) {
 		}
 	}
 	tx := testkit.Begin(t, b.pool, "SELECT FROM webhook_endpoints FOR UPDATE")
-	write(result{status: 200})
+	write(send.Result{Status: 200})
 	testkit.Release(t, tx)
-	write(result{status: 500, failure: "status"})
+	write(send.Result{Status: 500, Failure: "status"})
 	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE failing_since IS NULL AND last_success_at IS NOT NULL AND last_status = 200")
-	write(result{status: 500, failure: "status"})
+	write(send.Result{Status: 500, Failure: "status"})
 	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE failing_since > now() - interval '1 hour' AND last_status = 500")
 }
 
@@ -215,10 +216,10 @@ func TestCompleterWritesAllButTheRowsThatAreRefused(t *testing.T) {
 	leased := b.lease(t, w.completer.lease)
 	batch := make([]completion, len(leased))
 	for i, row := range leased {
-		batch[i] = completion{row: row, attempted: true, began: time.Now(), result: result{status: 200}}
+		batch[i] = completion{row: row, attempted: true, began: time.Now(), Result: send.Result{Status: 200}}
 	}
 	for _, i := range []int{0, 1, 50, 99} {
-		batch[i].status = 299
+		batch[i].Status = 299
 	}
 	w.completer.write(t.Context(), batch)
 	b.until(t, 96, inState, "delivered")

@@ -5,6 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"examprep.dev/server/webhooks/delivery/send"
 )
 
 // Values of labels: the result of a successful attempt, and why an endpoint was disabled.
@@ -79,9 +81,9 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 	return m
 }
 
-func (m *metrics) attempted(r result, took, sinceCommit time.Duration) {
-	label := r.failure
-	if r.delivered() {
+func (m *metrics) attempted(r send.Result, took, sinceCommit time.Duration) {
+	label := r.Failure
+	if r.Delivered() {
 		label = resultDelivered
 		m.latency.Observe(sinceCommit.Seconds())
 	}

@@ -17,6 +17,7 @@ import (
 	"examprep.dev/server/postgres/webhooksdb"
 	"examprep.dev/server/webhooks"
 	"examprep.dev/server/webhooks/delivery/retention"
+	"examprep.dev/server/webhooks/delivery/send"
 )
 
 const (
@@ -64,7 +65,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.Concurrency = cmp.Or(c.Concurrency, defaultConcurrency)
-	c.Timeout = cmp.Or(c.Timeout, acknowledgeTimeout)
+	c.Timeout = cmp.Or(c.Timeout, send.Timeout)
 	c.SweepInterval = cmp.Or(c.SweepInterval, time.Second)
 	c.LeaseGrace = cmp.Or(c.LeaseGrace, leaseGrace)
 	c.StatementTimeout = cmp.Or(c.StatementTimeout, statementTimeout)
@@ -96,7 +97,7 @@ type Worker struct {
 // New returns a worker. Its Redis client should be its own: blocking reads occupy connections.
 func New(cfg Config, pool *pgxpool.Pool, client redis.UniversalClient, keyring *webhooks.Keyring) (*Worker, error) {
 	cfg = cfg.withDefaults()
-	sender, err := newSender(cfg.AllowedRanges, cfg.CAPEM, cfg.Timeout, cfg.Now)
+	sender, err := send.New(cfg.AllowedRanges, cfg.CAPEM, cfg.Timeout, cfg.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +120,7 @@ func New(cfg Config, pool *pgxpool.Pool, client redis.UniversalClient, keyring *
 		},
 		dispatcher: &dispatcher{
 			queries: queries, lease: lease, duration: cfg.Timeout + cfg.LeaseGrace, windows: w, skipped: skipped, keyring: keyring,
-			sender: sender, results: results, metrics: m, tracer: cfg.Tracer, logger: logger, now: now, timeout: cfg.StatementTimeout,
+			send: sender.Post, results: results, metrics: m, tracer: cfg.Tracer, logger: logger, now: now, timeout: cfg.StatementTimeout,
 			unreadablePause: unreadablePause,
 		},
 		completer: &completer{

@@ -31,6 +31,7 @@ func TestUnavailableKnowsAServerInTrouble(t *testing.T) {
 		{"connection failure", refusal("08006"), true},
 		{"became a standby", refusal("25006"), true},
 		{"deadlock", refusal("40P01"), true},
+		{"transaction idle for too long", refusal("25P03"), true},
 		{"broken connection", fmt.Errorf("read: %w", io.ErrUnexpectedEOF), true},
 		{"out of time", fmt.Errorf("read: %w", context.DeadlineExceeded), true},
 		{"unique violation", refusal("23505"), false},
@@ -42,6 +43,23 @@ func TestUnavailableKnowsAServerInTrouble(t *testing.T) {
 	} {
 		if got := postgres.Unavailable(c.err); got != c.away {
 			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+func TestABatchIsDividedForAReasonThatCanBeOneRow(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]bool{
+		"55P03": true, "57014": true, "40P01": true, "40001": true, "XX001": true, "P0001": true, "23514": true, "22021": true,
+		"57P01": false, "57P03": false, "53300": false, "53100": false, "08006": false, "25006": false, "25P03": false,
+	} {
+		if got := postgres.Divides(fmt.Errorf("write: %w", &pgconn.PgError{Code: code})); got != want {
+			t.Errorf("%s: %v, want %v", code, got, want)
+		}
+	}
+	for _, err := range []error{nil, context.DeadlineExceeded, io.ErrUnexpectedEOF, pgx.ErrNoRows} {
+		if postgres.Divides(err) {
+			t.Errorf("%v: divided", err)
 		}
 	}
 }

@@ -50,32 +50,47 @@ ORDER BY d.next_attempt_at LIMIT 1;
 -- name: Complete :many
 -- Writes results, fenced by lease and attempt: a worker whose lease another worker took changes nothing but the log of its
 -- own attempt. A row without an attempt (attempted is false) gives its attempt back. No state is checked, because each
--- write of a final state clears the lease.
+-- write of a final state clears the lease. A row that another transaction has locked is not waited for. Returns the rows that
+-- were written, and those that are locked.
 WITH u AS MATERIALIZED (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@attempts::int[]) AS attempt, unnest(@attempted::bool[]) AS attempted,
            unnest(@states::text[]) AS state, unnest(@statuses::int[]) AS status, unnest(@failures::text[]) AS failure,
            unnest(@delays::float8[]) AS delay, unnest(@began::timestamptz[]) AS began, unnest(@millis::int[]) AS millis,
            unnest(@responses::text[]) AS response
+), known AS MATERIALIZED (
+    SELECT d.id FROM webhook_deliveries d
+    WHERE d.id = ANY (@ids::uuid[])
+      AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
+), free AS MATERIALIZED (
+    SELECT d.id FROM webhook_deliveries d
+    WHERE d.id = ANY (@ids::uuid[])
+      AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
+    FOR UPDATE OF d SKIP LOCKED
 ), log AS (
     INSERT INTO webhook_attempts (delivery_id, attempt, began_at, duration_ms, status, failure, response)
-    SELECT u.id, u.attempt, u.began, u.millis, nullif(u.status, 0), u.failure, u.response FROM u WHERE u.attempted
+    SELECT u.id, u.attempt, u.began, u.millis, nullif(u.status, 0), u.failure, u.response
+    FROM u WHERE u.attempted AND u.id IN (SELECT id FROM free)
     ON CONFLICT (delivery_id, attempt) DO UPDATE
     SET began_at = excluded.began_at, duration_ms = excluded.duration_ms, status = excluded.status,
         failure = excluded.failure, response = excluded.response
     WHERE webhook_attempts.failure = 'worker_lost'
+), written AS (
+    UPDATE webhook_deliveries d
+    SET state = u.state, lease_id = NULL, lease_until = NULL,
+        attempt = CASE WHEN u.attempted THEN d.attempt ELSE d.attempt - 1 END,
+        last_status = CASE WHEN u.attempted THEN nullif(u.status, 0) ELSE d.last_status END,
+        last_failure = CASE WHEN u.attempted THEN u.failure ELSE d.last_failure END,
+        next_attempt_at = CASE WHEN u.state = 'pending' THEN now() + make_interval(secs => u.delay) ELSE d.next_attempt_at END,
+        finished_at = CASE WHEN u.state = 'pending' THEN NULL ELSE now() END
+    FROM u
+    WHERE d.id = u.id AND d.id = ANY (ARRAY(SELECT id FROM free))
+      AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
+      AND d.attempt = u.attempt AND d.lease_id = @lease_id::uuid
+    RETURNING d.id
 )
-UPDATE webhook_deliveries d
-SET state = u.state, lease_id = NULL, lease_until = NULL,
-    attempt = CASE WHEN u.attempted THEN d.attempt ELSE d.attempt - 1 END,
-    last_status = CASE WHEN u.attempted THEN nullif(u.status, 0) ELSE d.last_status END,
-    last_failure = CASE WHEN u.attempted THEN u.failure ELSE d.last_failure END,
-    next_attempt_at = CASE WHEN u.state = 'pending' THEN now() + make_interval(secs => u.delay) ELSE d.next_attempt_at END,
-    finished_at = CASE WHEN u.state = 'pending' THEN NULL ELSE now() END
-FROM u
-WHERE d.id = u.id AND d.id = ANY (@ids::uuid[])
-  AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
-  AND d.attempt = u.attempt AND d.lease_id = @lease_id::uuid
-RETURNING d.id;
+SELECT w.id, false AS locked FROM written w
+UNION ALL
+SELECT k.id, true FROM known k WHERE k.id NOT IN (SELECT id FROM free);
 
 -- name: Sweep :many
 -- Endpoints that have due rows without a lease, and endpoints with pending rows that are disabled or deleted. oldest is the

@@ -49,35 +49,48 @@ func (q *Queries) Backlog(ctx context.Context, bound int32) (BacklogRow, error) 
 
 const complete = `-- name: Complete :many
 WITH u AS MATERIALIZED (
-    SELECT unnest($1::uuid[]) AS id, unnest($3::int[]) AS attempt, unnest($4::bool[]) AS attempted,
-           unnest($5::text[]) AS state, unnest($6::int[]) AS status, unnest($7::text[]) AS failure,
-           unnest($8::float8[]) AS delay, unnest($9::timestamptz[]) AS began, unnest($10::int[]) AS millis,
-           unnest($11::text[]) AS response
+    SELECT unnest($1::uuid[]) AS id, unnest($2::int[]) AS attempt, unnest($3::bool[]) AS attempted,
+           unnest($4::text[]) AS state, unnest($5::int[]) AS status, unnest($6::text[]) AS failure,
+           unnest($7::float8[]) AS delay, unnest($8::timestamptz[]) AS began, unnest($9::int[]) AS millis,
+           unnest($10::text[]) AS response
+), known AS MATERIALIZED (
+    SELECT d.id FROM webhook_deliveries d
+    WHERE d.id = ANY ($1::uuid[])
+      AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
+), free AS MATERIALIZED (
+    SELECT d.id FROM webhook_deliveries d
+    WHERE d.id = ANY ($1::uuid[])
+      AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
+    FOR UPDATE OF d SKIP LOCKED
 ), log AS (
     INSERT INTO webhook_attempts (delivery_id, attempt, began_at, duration_ms, status, failure, response)
-    SELECT u.id, u.attempt, u.began, u.millis, nullif(u.status, 0), u.failure, u.response FROM u WHERE u.attempted
+    SELECT u.id, u.attempt, u.began, u.millis, nullif(u.status, 0), u.failure, u.response
+    FROM u WHERE u.attempted AND u.id IN (SELECT id FROM free)
     ON CONFLICT (delivery_id, attempt) DO UPDATE
     SET began_at = excluded.began_at, duration_ms = excluded.duration_ms, status = excluded.status,
         failure = excluded.failure, response = excluded.response
     WHERE webhook_attempts.failure = 'worker_lost'
+), written AS (
+    UPDATE webhook_deliveries d
+    SET state = u.state, lease_id = NULL, lease_until = NULL,
+        attempt = CASE WHEN u.attempted THEN d.attempt ELSE d.attempt - 1 END,
+        last_status = CASE WHEN u.attempted THEN nullif(u.status, 0) ELSE d.last_status END,
+        last_failure = CASE WHEN u.attempted THEN u.failure ELSE d.last_failure END,
+        next_attempt_at = CASE WHEN u.state = 'pending' THEN now() + make_interval(secs => u.delay) ELSE d.next_attempt_at END,
+        finished_at = CASE WHEN u.state = 'pending' THEN NULL ELSE now() END
+    FROM u
+    WHERE d.id = u.id AND d.id = ANY (ARRAY(SELECT id FROM free))
+      AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
+      AND d.attempt = u.attempt AND d.lease_id = $11::uuid
+    RETURNING d.id
 )
-UPDATE webhook_deliveries d
-SET state = u.state, lease_id = NULL, lease_until = NULL,
-    attempt = CASE WHEN u.attempted THEN d.attempt ELSE d.attempt - 1 END,
-    last_status = CASE WHEN u.attempted THEN nullif(u.status, 0) ELSE d.last_status END,
-    last_failure = CASE WHEN u.attempted THEN u.failure ELSE d.last_failure END,
-    next_attempt_at = CASE WHEN u.state = 'pending' THEN now() + make_interval(secs => u.delay) ELSE d.next_attempt_at END,
-    finished_at = CASE WHEN u.state = 'pending' THEN NULL ELSE now() END
-FROM u
-WHERE d.id = u.id AND d.id = ANY ($1::uuid[])
-  AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
-  AND d.attempt = u.attempt AND d.lease_id = $2::uuid
-RETURNING d.id
+SELECT w.id, false AS locked FROM written w
+UNION ALL
+SELECT k.id, true FROM known k WHERE k.id NOT IN (SELECT id FROM free)
 `
 
 type CompleteParams struct {
 	Ids       []uuid.UUID
-	LeaseID   uuid.UUID
 	Attempts  []int32
 	Attempted []bool
 	States    []string
@@ -87,15 +100,21 @@ type CompleteParams struct {
 	Began     []time.Time
 	Millis    []int32
 	Responses []string
+	LeaseID   uuid.UUID
+}
+
+type CompleteRow struct {
+	ID     uuid.UUID
+	Locked bool
 }
 
 // Writes results, fenced by lease and attempt: a worker whose lease another worker took changes nothing but the log of its
 // own attempt. A row without an attempt (attempted is false) gives its attempt back. No state is checked, because each
-// write of a final state clears the lease.
-func (q *Queries) Complete(ctx context.Context, arg CompleteParams) ([]uuid.UUID, error) {
+// write of a final state clears the lease. A row that another transaction has locked is not waited for. Returns the rows that
+// were written, and those that are locked.
+func (q *Queries) Complete(ctx context.Context, arg CompleteParams) ([]CompleteRow, error) {
 	rows, err := q.db.Query(ctx, complete,
 		arg.Ids,
-		arg.LeaseID,
 		arg.Attempts,
 		arg.Attempted,
 		arg.States,
@@ -105,18 +124,19 @@ func (q *Queries) Complete(ctx context.Context, arg CompleteParams) ([]uuid.UUID
 		arg.Began,
 		arg.Millis,
 		arg.Responses,
+		arg.LeaseID,
 	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []uuid.UUID
+	var items []CompleteRow
 	for rows.Next() {
-		var id uuid.UUID
-		if err := rows.Scan(&id); err != nil {
+		var i CompleteRow
+		if err := rows.Scan(&i.ID, &i.Locked); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -76,7 +76,7 @@ func (d *dispatcher) dispatch(ctx context.Context, grants []grant) error {
 	case err == nil:
 		d.start(ctx, grants, rows)
 		return nil
-	case postgres.Unavailable(err):
+	case postgres.Unavailable(err) && !postgres.Divides(err):
 		for _, g := range grants {
 			d.windows.leased(g, 0, true)
 		}
@@ -190,6 +190,7 @@ func (d *dispatcher) attempt(ctx context.Context, l leased) {
 		d.metrics.attempted(r, took, began.Add(took).Sub(createdAt(l.LeaseRow)))
 		d.logger.DebugContext(ctx, "webhook attempt", "delivery", l.ID, "endpoint", l.EndpointID, "event", l.EventID,
 			"attempt", l.Attempt, "status", r.Status, "failure", r.Failure, "took", took)
+		l.Body = nil // the result waits longer than the attempt
 		d.results <- completion{row: l.LeaseRow, attempted: true, began: began, took: took, Result: r}
 		d.windows.finished(l.EndpointID, r.Delivered(), began)
 		return

@@ -18,7 +18,8 @@
 // receiver's response and the commit of the result leaves a lease that expires, and the delivery is sent again. The attempt
 // of an expired lease is logged as worker_lost and does not count. A result that arrives later replaces that log entry, and
 // nothing else. An outage of PostgreSQL makes a worker wait. A row that PostgreSQL refuses to lease or to complete costs that
-// delivery only: it is logged, counted in examprep_webhook_results_dropped_total, and left out for ten minutes.
+// delivery only: it is logged, counted in examprep_webhook_results_dropped_total, and left out for ten minutes. A row that
+// another transaction has locked delays only its own result, which is given up when the lease is over (aside.go).
 //
 // # How long rows are kept
 //
@@ -32,6 +33,7 @@
 //   - worker_test.go: a delivery from the event to its last state; health and secrets of endpoints; benchmarks.
 //   - api_test.go: test events, redeliveries, recoveries, rotations and moves of endpoints, up to the receiver.
 //   - spec_test.go: a receiver that is written from docs/spec.md alone.
+//   - aside_test.go: rows that another transaction has locked.
 //   - lease_test.go: lost attempts, late results, rows that PostgreSQL refuses.
 //   - backlog_test.go: the sweep, cancellations, gauges, and the rows that statements read.
 //   - window_test.go: the windows, and hanging receivers that delay no other.

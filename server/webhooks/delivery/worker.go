@@ -125,7 +125,7 @@ func New(cfg Config, pool *pgxpool.Pool, client redis.UniversalClient, keyring *
 		},
 		completer: &completer{
 			queries: queries, lease: lease, results: results, delays: cfg.RetryDelays, skipped: skipped, health: health,
-			metrics: m, logger: logger, now: now, timeout: cfg.StatementTimeout,
+			metrics: m, logger: logger, now: now, timeout: cfg.StatementTimeout, duration: cfg.Timeout + cfg.LeaseGrace,
 		},
 		retention:  partitions,
 		maintainer: &maintainer{queries: queries, keyring: keyring, windows: w, metrics: m, logger: logger, now: now},

@@ -65,7 +65,7 @@ func hostileURLs() []string {
 		"https://[::1:PORT/", "https://127.0.0.1 receiver.example.com:PORT/",
 		// White space and control characters.
 		" https://127.0.0.1:PORT/", "https://127.0.0.1\t:PORT/", "https://receiver.example.com\r\nHost: 127.0.0.1/", "https://\n127.0.0.1:PORT/",
-		"ht\ntps://127.0.0.1:PORT/", "https://receiver.example.com/\x00",
+		"ht\ntps://127.0.0.1:PORT/", "https://receiver.example.com/\x00", "https://127.0.0.1:PORT/ ", "https://127.0.0.1:PORT/\u00a0",
 		// Other schemes.
 		"http://127.0.0.1:PORT/", "http://receiver.example.com/", "ftp://127.0.0.1:PORT/", "file:///etc/passwd", "gopher://127.0.0.1:PORT/_x",
 		"unix:///var/run/docker.sock", "javascript:alert(1)", "//127.0.0.1:PORT/", "127.0.0.1:PORT", "", "https://", "https:///path",

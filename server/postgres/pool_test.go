@@ -50,7 +50,7 @@ func TestEachConnectionOfAPoolHasItsSettings(t *testing.T) {
 	}
 }
 
-// TestTransactionsOfAPoolHaveALimitOfIdleTime: else the locks of a lost machine's client stay. A limit that somebody chose stays.
+// TestTransactionsOfAPoolHaveALimitOfIdleTime: else the locks of a lost machine's client stay. A limit of the URL or of the options stays.
 func TestTransactionsOfAPoolHaveALimitOfIdleTime(t *testing.T) {
 	t.Parallel()
 	address := testkit.DatabaseURL(t)

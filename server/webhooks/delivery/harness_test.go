@@ -253,7 +253,7 @@ func (b *bench) lease(t *testing.T, lease uuid.UUID) []webhooksdb.LeaseRow {
 	t.Helper()
 	endpoints := testkit.Get[[]uuid.UUID](t, b.pool, "SELECT array_agg(DISTINCT endpoint_id) FROM webhook_deliveries")
 	rows, err := webhooksdb.New(b.pool).Lease(t.Context(), webhooksdb.LeaseParams{
-		Endpoints: endpoints, Rooms: slices.Repeat([]int32{100}, len(endpoints)), LeaseID: lease, Skip: []uuid.UUID{},
+		Endpoints: endpoints, Rooms: slices.Repeat([]int32{100}, len(endpoints)), Sinces: make([]time.Time, len(endpoints)), LeaseID: lease, Skip: []uuid.UUID{},
 	})
 	if err != nil || len(rows) == 0 {
 		t.Fatalf("leased %d, error %v", len(rows), err)

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"examprep.dev/server/postgres/webhooksdb"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/webhooks/delivery/send"
 )
 
@@ -152,8 +154,37 @@ func TestHealthKeepsASuccessWhileTheEndpointIsLocked(t *testing.T) {
 	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE failing_since > now() - interval '1 hour' AND last_status = 500")
 }
 
+// TestEndpointWhoseHealthCannotBeSavedCostsNoOther makes PostgreSQL refuse each update of one endpoint.
+func TestEndpointWhoseHealthCannotBeSavedCostsNoOther(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	_, refused := b.endpoint(t, "https://receiver.example.com/refused")
+	testkit.Exec(t, b.pool, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused'; END $$`)
+	testkit.Exec(t, b.pool, `CREATE TRIGGER refuse BEFORE UPDATE ON webhook_endpoints FOR EACH ROW WHEN (OLD.id = '`+refused.ID.String()+`')
+		EXECUTE FUNCTION refuse()`)
+	health := b.worker(t).health
+	health.record(attemptedAt(refused.ID, send.Result{Status: http.StatusInternalServerError, Failure: "status"}))
+	for n := range 5 {
+		_, other := b.endpoint(t, fmt.Sprintf("https://receiver.example.com/%d", n))
+		health.record(attemptedAt(other.ID, send.Result{Status: http.StatusInternalServerError, Failure: "status"}))
+	}
+	check.NoError(t, health.flush(t.Context()))
+	b.until(t, 5, "SELECT count(*) FROM webhook_endpoints WHERE last_status = 500")
+	if len(health.results) != 0 {
+		t.Errorf("the results of %d endpoints stay, want none", len(health.results))
+	}
+}
+
 // load is how many other deliveries there are than the one that cannot be handled.
 const load = 200
+
+// refuseUpdates makes PostgreSQL refuse each update of a delivery.
+func (b *bench) refuseUpdates(t *testing.T, delivery uuid.UUID) {
+	t.Helper()
+	testkit.Exec(t, b.pool, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+		$$ BEGIN IF NEW.id = '`+delivery.String()+`' THEN RAISE EXCEPTION 'refused'; END IF; RETURN NEW; END $$`)
+	testkit.Exec(t, b.pool, "CREATE TRIGGER refuse BEFORE UPDATE ON webhook_deliveries FOR EACH ROW EXECUTE FUNCTION refuse()")
+}
 
 func TestDeliveryThatCannotBeLeasedCostsThatDeliveryOnly(t *testing.T) {
 	t.Parallel()
@@ -165,9 +196,7 @@ func TestDeliveryThatCannotBeLeasedCostsThatDeliveryOnly(t *testing.T) {
 	b.fill(t, other.ID, load)
 	poisoned := b.ids(t)[0]
 	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET next_attempt_at = now() - interval '1 hour' WHERE id = $1", poisoned)
-	testkit.Exec(t, b.pool, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
-		$$ BEGIN IF NEW.id = '`+poisoned.String()+`' THEN RAISE EXCEPTION 'refused'; END IF; RETURN NEW; END $$`)
-	testkit.Exec(t, b.pool, "CREATE TRIGGER refuse BEFORE UPDATE ON webhook_deliveries FOR EACH ROW EXECUTE FUNCTION refuse()")
+	b.refuseUpdates(t, poisoned)
 	w := b.worker(t, r)
 	testkit.Run(t, w.Run)
 	b.until(t, 2*load-1, inState, "delivered")

@@ -56,7 +56,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 			"Deliveries that were not attempted because the endpoint's signing secret does not decrypt with the worker's "+
 				"encryption keys; repeated every 30 seconds. The log names the endpoint."),
 		dropped: counter("examprep_webhook_results_dropped_total",
-			"Deliveries that this worker could not lease, or whose result it could not save, because PostgreSQL refused the row or "+
+			"Deliveries that this worker could not lease or cancel, or whose result it could not save, because PostgreSQL refused the row or "+
 				"another transaction locked it for too long. The log names the delivery."),
 		backlog: auto.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "examprep_webhook_backlog", Help: "Pending deliveries: due, or waiting for a retry; counted up to 100000.",

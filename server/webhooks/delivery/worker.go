@@ -85,6 +85,7 @@ type Worker struct {
 	cfg        Config
 	stream     *stream
 	sweeper    *sweeper
+	canceller  *canceller
 	dispatcher *dispatcher
 	completer  *completer
 	health     *healthRecorder
@@ -109,19 +110,23 @@ func New(cfg Config, pool *pgxpool.Pool, client redis.UniversalClient, keyring *
 	}
 	queries, lease, results := webhooksdb.New(pool), uuid.New(), make(chan completion, completeBatch)
 	m, logger, now := newMetrics(cfg.Registerer), cfg.Logger, cfg.Now
-	w, skipped := newWindows(cfg.Concurrency, now), newSkipList()
+	w, skipped := newWindows(cfg.Concurrency, now), newSkipList(skipTime)
+	disabled := make(chan []uuid.UUID, 1)
 	health := newHealthRecorder(queries, m, logger, cfg.StatementTimeout)
 	return &Worker{
 		cfg: cfg, results: results, health: health,
 		stream: &stream{redis: client, name: webhooks.StreamName(cfg.Prefix), windows: w, logger: logger},
 		sweeper: &sweeper{
-			queries: queries, windows: w, interval: cfg.SweepInterval, timeout: cfg.SweepTimeout, cancelTimeout: cfg.StatementTimeout,
+			queries: queries, windows: w, interval: cfg.SweepInterval, timeout: cfg.SweepTimeout, disabled: disabled,
 			metrics: m, logger: logger,
+		},
+		canceller: &canceller{
+			queries: queries, endpoints: disabled, skipped: newSkipList(skipTime), metrics: m, logger: logger, now: now, timeout: cfg.StatementTimeout,
 		},
 		dispatcher: &dispatcher{
 			queries: queries, lease: lease, duration: cfg.Timeout + cfg.LeaseGrace, windows: w, skipped: skipped, keyring: keyring,
 			send: sender.Post, results: results, metrics: m, tracer: cfg.Tracer, logger: logger, now: now, timeout: cfg.StatementTimeout,
-			unreadablePause: unreadablePause,
+			unreadablePause: unreadablePause, leftOut: newSkipList(leaveOutTime), skips: newCounts(),
 		},
 		completer: &completer{
 			queries: queries, lease: lease, results: results, delays: cfg.RetryDelays, skipped: skipped, health: health,
@@ -140,6 +145,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	var intake, completing sync.WaitGroup
 	intake.Go(func() { w.stream.run(ctx) })
 	intake.Go(func() { w.sweeper.run(ctx) })
+	intake.Go(func() { w.canceller.run(ctx) })
 	intake.Go(func() { w.health.run(ctx) })
 	intake.Go(func() { w.retention.Run(ctx) })
 	intake.Go(func() { w.maintainer.run(ctx) })

@@ -87,6 +87,11 @@ func (r *WebhookEndpointReconciler) generatedSecret(ctx context.Context, endpoin
 				endpoint.Namespace, name))
 	}
 	if asked := endpoint.Annotations[v1alpha1.RotateRequestAnnotation]; asked != "" && asked != secret.Annotations[v1alpha1.RotateHandledAnnotation] {
+		if secret.Immutable != nil && *secret.Immutable {
+			return nil, waiting(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonRefInvalid,
+				fmt.Errorf("Secret %s/%s is immutable, so it cannot be rotated: delete it to have a new one generated", //nolint:staticcheck // begins with a kind
+					endpoint.Namespace, name))
+		}
 		if err := r.rotate(ctx, endpoint, secret, asked); err != nil {
 			return nil, fmt.Errorf("generated Secret %s/%s: %w", endpoint.Namespace, name, err)
 		}

@@ -118,6 +118,21 @@ func TestARequestForRotationIsAnsweredOnce(t *testing.T) {
 	check.Equal(t, in.rotated(endpoint, "now"), second, "the secret after one request")
 }
 
+// TestAnImmutableSecretIsTheOwnersToRepair: a condition says so, and the endpoint recovers when the Secret is deleted.
+func TestAnImmutableSecretIsTheOwnersToRepair(t *testing.T) {
+	t.Parallel()
+	in, endpoint := registering(t)
+	first := in.signingSecretOf(endpoint)
+	secret := in.secret(endpoint.Name + generatedSuffix)
+	edit(in, secret, func(s *corev1.Secret) { s.Immutable = new(true) })
+	in.requestRotation(endpoint, "now")
+	in.until(endpoint, v1alpha1.ConditionResolvedRefs, "False", v1alpha1.ReasonRefInvalid)
+	in.remove(secret)
+	if second := in.rotated(endpoint, "now"); second == first {
+		t.Error("the secret is the old one")
+	}
+}
+
 func TestAnEndpointThatIsCreatedWithARequestHasOneSecret(t *testing.T) {
 	t.Parallel()
 	in := operating(t)

@@ -17,6 +17,8 @@ type WebhookEndpointSpec struct {
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() == 'https' && url(self).getHostname() != ''",message="url must be an https:// address with a host name"
 	// +kubebuilder:validation:XValidation:rule="!self.contains('#') && !self.matches('^https://[^/?#]*@')",message="url must not hold credentials or a fragment: the signature is what a receiver trusts"
+	// +kubebuilder:validation:XValidation:rule="self.trim() == self && !self.matches('[\\\\p{C}\\\\p{Zl}\\\\p{Zp}]')",message="url must not have a blank at its ends or an invisible character"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^[^/?#]*//([.]|[^/?#]*[.][.])')",message="url must not have an empty label in its host"
 	// +required
 	URL string `json:"url"`
 

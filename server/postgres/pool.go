@@ -22,6 +22,10 @@ func (e *URLError) Unwrap() error { return e.err }
 // log; pgx's default of 4 on a small machine leaves nothing to share, and on a large one it counts the cores of the node.
 const DefaultMaxConns = 20
 
+// idleInTransaction is how long a transaction may wait for its next statement. Without it a server keeps the locks of a client
+// whose machine was lost until TCP gives up, after hours.
+const idleInTransaction = "30s"
+
 // Options are a process's choices for its pool.
 type Options struct {
 	// MaxConns is the pool's size if the URL has no pool_max_conns; 0: DefaultMaxConns. A URL with pool_max_conns cannot be
@@ -132,16 +136,16 @@ func registerTypes(types *pgtype.Map) {
 	})
 }
 
-// prepare makes a new connection ready, within the connect timeout: a pool connects without a deadline. Settings are not sent as
-// start-up parameters, because a connection pooler in between would refuse them.
+// prepare makes a new connection ready, within the connect timeout: a pool connects without a deadline. It limits the idle time of
+// transactions unless the URL, the role or the database does. Settings are not sent as start-up parameters, because a connection
+// pooler in between would refuse them.
 func prepare(ctx context.Context, conn *pgx.Conn, session map[string]string) error {
 	registerTypes(conn.TypeMap())
-	if len(session) == 0 {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, conn.Config().ConnectTimeout)
 	defer cancel()
 	var batch pgx.Batch
+	batch.Queue(`SELECT set_config('idle_in_transaction_session_timeout', $1, false)
+		WHERE current_setting('idle_in_transaction_session_timeout') = '0'`, idleInTransaction)
 	for name, value := range session {
 		batch.Queue("SELECT set_config($1, $2, false)", name, value)
 	}

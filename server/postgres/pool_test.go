@@ -50,6 +50,22 @@ func TestEachConnectionOfAPoolHasItsSettings(t *testing.T) {
 	}
 }
 
+// TestTransactionsOfAPoolHaveALimitOfIdleTime: else the locks of a lost machine's client stay. A limit of the URL or of the options stays.
+func TestTransactionsOfAPoolHaveALimitOfIdleTime(t *testing.T) {
+	t.Parallel()
+	address := testkit.DatabaseURL(t)
+	limit := func(address string, session map[string]string) string {
+		t.Helper()
+		pool, err := postgres.Open(t.Context(), address, postgres.Options{Session: session})
+		check.NoError(t, err)
+		defer pool.Close()
+		return testkit.Get[string](t, pool, "SHOW idle_in_transaction_session_timeout")
+	}
+	check.Equal(t, limit(address, nil), "30s", "the limit by default")
+	check.Equal(t, limit(address+"&idle_in_transaction_session_timeout=7s", nil), "7s", "the limit of the URL")
+	check.Equal(t, limit(address, map[string]string{"idle_in_transaction_session_timeout": "0"}), "0", "the limit of the options")
+}
+
 func TestAFullPoolOpensItsConnectionsBeforeTheyAreUsed(t *testing.T) {
 	t.Parallel()
 	pool, err := postgres.Open(t.Context(), testkit.DatabaseURL(t), postgres.Options{MaxConns: 4, Full: true})

@@ -50,7 +50,7 @@ const lockNotAvailable = "55P03"
 // transaction that lost against another one, have codes of their own.
 func unavailableState(sqlState string) bool {
 	switch sqlState {
-	case "25006" /* read only */, "40001" /* serialization */, "40P01" /* deadlock */, lockNotAvailable:
+	case "25006" /* read only */, "25P03" /* a transaction was idle for too long */, "40001" /* serialization */, "40P01" /* deadlock */, lockNotAvailable:
 		return true
 	}
 	return strings.HasPrefix(sqlState, "08") || strings.HasPrefix(sqlState, "53") || strings.HasPrefix(sqlState, "57")

@@ -21,11 +21,11 @@ func Database(t testing.TB, session ...map[string]string) *pgxpool.Pool {
 	return Open(t, DatabaseURL(t), session...)
 }
 
-// Open returns a pool of connections to a database, with the run-time parameters of session. Connecting does not time out on a
-// busy machine.
+// Open returns a pool of connections to a database, with the run-time parameters of session. Neither connecting nor an idle
+// transaction times out on a busy machine.
 func Open(t testing.TB, address string, session ...map[string]string) *pgxpool.Pool {
 	t.Helper()
-	options := postgres.Options{Session: map[string]string{}}
+	options := postgres.Options{Session: map[string]string{"idle_in_transaction_session_timeout": "0"}}
 	for _, parameters := range session {
 		maps.Copy(options.Session, parameters)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -134,6 +135,25 @@ func TestDeliveriesOfAnotherAccountsEventsAreNotThere(t *testing.T) {
 	}
 	if _, err := b.deliveries.List(t.Context(), bob, made.ID, uuid.NullUUID{UUID: adas, Valid: true}, 10); !is[*ValidationError](err) {
 		t.Errorf("as a cursor: got %v, want a ValidationError", err)
+	}
+}
+
+// TestIDOfATestEventIsByTheDatabasesClock: the id decides which partition holds the event. The clock of a bubble is of the year 2000.
+func TestIDOfATestEventIsByTheDatabasesClock(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	account := b.account(t)
+	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: "https://receiver.example.com", Events: Kinds()})
+	check.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		_, err := b.deliveries.Test(t.Context(), account, made.ID, time.Now())
+		check.NoError(t, err)
+	})
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM webhook_events_default"); n != 0 {
+		t.Errorf("%d events are in the default partition, want none", n)
+	}
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM webhook_events WHERE convert_from(body, 'UTF8')::jsonb->>'id' = id::text"); n != 1 {
+		t.Errorf("%d events have their id in the body, want 1", n)
 	}
 }
 

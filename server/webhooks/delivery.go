@@ -189,11 +189,15 @@ func (d *Deliveries) Get(ctx context.Context, account, endpoint, delivery uuid.U
 // Test sends an event of KindTest to an endpoint, whatever it subscribes to, and returns the delivery's id. It returns
 // *DisabledError if the endpoint is disabled.
 func (d *Deliveries) Test(ctx context.Context, account, endpoint uuid.UUID, now time.Time) (id uuid.UUID, err error) {
-	event, err := NewEvent(KindTest, uuid.NullUUID{UUID: account, Valid: true}, now, TestSent{EndpointID: endpoint})
-	if err != nil {
-		return uuid.Nil, err
-	}
 	err = d.create(ctx, account, endpoint, audit.WebhookTest, func(q *webhooksdb.Queries) (_ map[string]any, err error) {
+		eventID, err := q.NewID(ctx) // not by this process's clock, which can be wrong
+		if err != nil {
+			return nil, err
+		}
+		event, err := eventOf(eventID, KindTest, uuid.NullUUID{UUID: account, Valid: true}, now, TestSent{EndpointID: endpoint})
+		if err != nil {
+			return nil, err
+		}
 		id, err = q.RecordForEndpoint(ctx, webhooksdb.RecordForEndpointParams{
 			EventID: event.ID, Kind: string(event.Kind), AccountID: event.Account, Body: event.Body, EndpointID: endpoint,
 		})

@@ -19,8 +19,6 @@ import (
 const (
 	// MaxEndpoints is how many endpoints an account can register: each event costs a delivery for each of them.
 	MaxEndpoints = 50
-	// cancelChunk is how many deliveries one statement cancels, so that it holds its locks for a short time.
-	cancelChunk = 2000
 	// DisableAfter is how long an endpoint can fail without a success before it is disabled.
 	DisableAfter = 5 * 24 * time.Hour
 	// reasonOwner is the disabled_reason of an endpoint that was disabled over HTTP.
@@ -70,9 +68,9 @@ type Change struct {
 	URL         *string
 	Events      []Kind
 	Description *string
-	// Enabled stops deliveries and cancels pending ones, or starts deliveries again, also if the service stopped them. Events that
-	// happen in between are not delivered later. If deliveries start again at once, some of a backlog of thousands can still be
-	// pending; those are delivered.
+	// Enabled stops deliveries, or starts them again, also if the service stopped them. Events that happen in between are not
+	// delivered later. After a stop the workers cancel pending deliveries, within seconds if there are few; those that are still
+	// pending when deliveries start again are delivered.
 	Enabled *bool
 }
 
@@ -210,7 +208,7 @@ func (c Change) apply(row webhooksdb.WebhookEndpoint) webhooksdb.ChangeEndpointP
 	return want
 }
 
-// update writes a locked row's new values, if they differ, and cancels pending deliveries of an endpoint that is disabled then.
+// update writes a locked row's new values, if they differ. The workers cancel pending deliveries of an endpoint that is disabled then.
 func update(
 	ctx context.Context, q *webhooksdb.Queries, row webhooksdb.WebhookEndpoint, want webhooksdb.ChangeEndpointParams,
 ) (webhooksdb.WebhookEndpoint, error) {
@@ -218,14 +216,10 @@ func update(
 		row.Status == want.Status && row.DisabledReason == want.DisabledReason {
 		return row, nil
 	}
-	updated, err := q.ChangeEndpoint(ctx, want)
-	if err == nil && want.Status == StatusDisabled {
-		err = cancelPending(ctx, q, row.ID)
-	}
-	return updated, err
+	return q.ChangeEndpoint(ctx, want)
 }
 
-// Delete deletes an endpoint and cancels its pending deliveries. After it returns, only attempts in flight are still made.
+// Delete deletes an endpoint. After it returns, only attempts in flight are still made, and the workers cancel the pending deliveries.
 func (e *Endpoints) Delete(ctx context.Context, account, id uuid.UUID) error {
 	return e.updateLocked(ctx, account, id, func(q *webhooksdb.Queries, row webhooksdb.WebhookEndpoint) (audit.Entry, error) {
 		return auditDeleted(row), remove(ctx, q, id)
@@ -281,19 +275,9 @@ func lockEndpoint(ctx context.Context, q *webhooksdb.Queries, account, id uuid.U
 	return row, err
 }
 
-// remove deletes an endpoint. A delivery row that is written later has no endpoint and is never leased.
+// remove deletes an endpoint. A delivery without an endpoint is never leased, and the workers cancel it.
 func remove(ctx context.Context, q *webhooksdb.Queries, id uuid.UUID) error {
-	if err := q.RemoveEndpoint(ctx, id); err != nil {
-		return err
-	}
-	return cancelPending(ctx, q, id)
-}
-
-// cancelPending cancels one chunk of the pending deliveries of an endpoint that was just disabled or deleted, so that the
-// transaction stays short. The workers cancel the rest.
-func cancelPending(ctx context.Context, q *webhooksdb.Queries, id uuid.UUID) error {
-	_, err := q.CancelPending(ctx, webhooksdb.CancelPendingParams{EndpointID: id, Chunk: cancelChunk})
-	return err
+	return q.RemoveEndpoint(ctx, id)
 }
 
 func endpointOf(row webhooksdb.WebhookEndpoint) Endpoint {

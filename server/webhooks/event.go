@@ -95,6 +95,11 @@ func NewEvent(kind Kind, account uuid.NullUUID, created time.Time, data any) (Ev
 	if err != nil {
 		return Event{}, fmt.Errorf("new event id: %w", err)
 	}
+	return eventOf(id, kind, account, created, data)
+}
+
+// eventOf returns an event with an id.
+func eventOf(id uuid.UUID, kind Kind, account uuid.NullUUID, created time.Time, data any) (Event, error) {
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
 	encoder.SetEscapeHTML(false)

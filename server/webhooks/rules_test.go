@@ -50,13 +50,16 @@ func TestURLsThatCannotBeMeantAreRefusedAtRegistration(t *testing.T) {
 		"https://①②⑦.0.0.1/", "https://%31%32%37.0.0.1/", "https://1.1.1.1./", "https://0x7f.0.0.1/", "https://[::127.0.0.1]/",
 		"https://[64:ff9b::7f00:1]/", "https://[2002:7f00:1::]/", "https://168.63.129.16/", "https://receiver.example.com\r\nX: y/",
 		"javascript:alert(1)", "//receiver.example.com/", "https://@127.0.0.1/", "HTTPS://LocalHost:443/", "https://[fd00:ec2::254]/",
+		"https://receiver.example.com/x ", " https://receiver.example.com/x", "https://receiver.example.com/x\u00a0", "https://receiver.example.com/x\t",
+		"https://receiver.example.com/x\u200b", "https://receiver.example.com/\ufeffx", "https://receiver.example.com/a\u2028b",
+		"https://a..b.example/", "https://.example.com/", "https://receiver.example.com../", "https://./", "https://../",
 	} {
 		var invalid *ValidationError
 		if err := g.CheckURL(url); !errors.As(err, &invalid) || invalid.Field != "url" {
 			t.Errorf("%q: got %v, want a ValidationError of url", url, err)
 		}
 	}
-	for _, url := range []string{"https://receiver.example.com/hook?a=b", "https://receiver.example.com:8443", "https://1.1.1.1/"} {
+	for _, url := range []string{"https://receiver.example.com/hook?a=b", "https://receiver.example.com:8443", "https://1.1.1.1/", "https://receiver.example.com./", "https://receiver.example.com/é"} {
 		if err := g.CheckURL(url); err != nil {
 			t.Errorf("%q: %v", url, err)
 		}

@@ -63,6 +63,10 @@ func (p *AddressPolicy) CheckURL(raw string) error {
 	switch {
 	case len(raw) > maxURL:
 		detail = fmt.Sprintf("must have at most %d characters", maxURL)
+	case strings.TrimSpace(raw) != raw:
+		detail = "must not begin or end with a blank"
+	case strings.ContainsFunc(raw, func(r rune) bool { return !unicode.IsPrint(r) }):
+		detail = "must not have an invisible character"
 	case err != nil:
 		detail = "is not a URL"
 	case u.Scheme != "https":
@@ -99,6 +103,8 @@ func (p *AddressPolicy) hostProblem(host string) string {
 	case err == nil && address.Zone() != "":
 		return "must not name a network interface"
 	case err == nil:
+	case slices.Contains(strings.Split(name, "."), ""):
+		return "must not have an empty label in its host: two dots, or a dot at the beginning"
 	case strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII }): // full-width digits are digits to some readers
 		return "must have a host of other scripts in its ASCII form (xn--…)"
 	case name == "localhost" || strings.HasSuffix(name, ".localhost"):

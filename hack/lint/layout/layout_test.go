@@ -93,7 +93,7 @@ func TestImportIsAllowedOrRefused(t *testing.T) {
 		{"server/command/api_test.go", "examprep.dev/server/command", true},
 		// Tables.
 		{"server/keys/store.go", "examprep.dev/server/postgres/keysdb", true},
-		{"server/webhooks/delivery/send.go", "examprep.dev/server/postgres/webhooksdb", true},
+		{"server/webhooks/delivery/sweep.go", "examprep.dev/server/postgres/webhooksdb", true},
 		{"server/audit/record.go", "examprep.dev/server/postgres/auditdb", true},
 		{"server/gate/gate.go", "examprep.dev/server/postgres/keysdb", false},
 		{"server/gate/gate_test.go", "examprep.dev/server/postgres/keysdb", false},
@@ -115,7 +115,7 @@ func TestImportIsAllowedOrRefused(t *testing.T) {
 		// Packages that must not depend on each other.
 		{"server/gate/gate.go", "examprep.dev/server/catalog", false},
 		{"server/catalog/publish/publish.go", "examprep.dev/server/keys", false},
-		{"server/webhooks/delivery/send.go", "examprep.dev/server/catalog", false},
+		{"server/webhooks/delivery/sweep.go", "examprep.dev/server/catalog", false},
 		{"server/attempts/marking/grade.go", "examprep.dev/server/catalog", true},
 		{"server/attempts/marking/grade.go", "examprep.dev/server/postgres", false},
 		{"server/attempts/marking/grade_test.go", "github.com/redis/go-redis/v9", false},

@@ -1,4 +1,4 @@
--- The deliveries of an account: list, redeliver, recover, cancel.
+-- The deliveries of an account: list, redeliver, recover.
 
 -- name: DeliveriesOfEndpoint :many
 -- Only deliveries of the account's own events and of events for all accounts.
@@ -26,6 +26,10 @@ SELECT EXISTS (
 -- name: AttemptsOfDelivery :many
 SELECT attempt, began_at, duration_ms, status, failure, response FROM webhook_attempts
 WHERE delivery_id = @delivery_id ORDER BY attempt;
+
+-- name: NewID :one
+-- An id by the database's clock: the id decides which partition holds a row.
+SELECT uuidv7()::uuid;
 
 -- name: RecordForEndpoint :one
 -- An event for one endpoint only, whatever it subscribes to.
@@ -88,16 +92,3 @@ WITH missed AS MATERIALIZED (
     RETURNING id
 )
 SELECT (SELECT count(*) FROM sent) AS deliveries, (SELECT count(*) FROM missed) AS missed;
-
--- name: CancelPending :execrows
--- Cancels up to chunk pending deliveries of an endpoint that is disabled or deleted. It skips locked rows, so that statements
--- cannot deadlock. The workers cancel the rest.
-WITH pending AS MATERIALIZED (
-    SELECT d.id FROM webhook_deliveries d
-    WHERE d.endpoint_id = @endpoint_id AND d.state = 'pending'
-      AND NOT EXISTS (SELECT FROM webhook_endpoints e WHERE e.id = @endpoint_id AND e.status = 'enabled')
-    LIMIT @chunk FOR UPDATE OF d SKIP LOCKED
-)
-UPDATE webhook_deliveries d SET state = 'cancelled', lease_id = NULL, lease_until = NULL, finished_at = now()
-WHERE d.id = ANY (ARRAY(SELECT id FROM pending))
-  AND d.id >= (SELECT id FROM pending ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM pending ORDER BY id DESC LIMIT 1);

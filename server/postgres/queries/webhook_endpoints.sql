@@ -70,9 +70,11 @@ DELETE FROM webhook_secrets WHERE endpoint_id = @endpoint_id AND expires_at IS N
 -- name: DropAllExpiredSecrets :exec
 DELETE FROM webhook_secrets WHERE expires_at <= now();
 
--- name: SecretsUnderOtherKeys :many
-SELECT id, endpoint_id, key_id, ciphertext FROM webhook_secrets
-WHERE key_id <> @key_id AND id > @after ORDER BY id LIMIT 100;
+-- name: SecretsUnderKeys :many
+SELECT id FROM webhook_secrets WHERE key_id = ANY (@key_ids::text[]) AND id > @after ORDER BY id LIMIT 100;
+
+-- name: Secret :one
+SELECT endpoint_id, key_id, ciphertext FROM webhook_secrets WHERE id = @id;
 
 -- name: ReplaceCiphertext :exec
 UPDATE webhook_secrets SET key_id = @key_id, ciphertext = @ciphertext WHERE id = @id;

@@ -5,19 +5,20 @@
 -- name: Lease :many
 -- Leases due rows of enabled endpoints, as many of each as its room. A row that another worker is leasing is skipped. If a
 -- lease has expired, its attempt is logged as worker_lost and does not count toward the retry limit. body is NULL if the
--- event was deleted. The first secret is the newest.
+-- event was deleted. The first secret is the newest. Rows with a next_attempt_at before since are not read: the index still has
+-- the entries of rows that have ended, until no snapshot is older than their end and vacuum removes them.
 WITH target AS MATERIALIZED (
-    SELECT e.id, e.url, e.updated_at, (e.managed_by IS NOT NULL)::bool AS managed, r.room, s.key_ids, s.ciphertexts
-    FROM (SELECT unnest(@endpoints::uuid[]) AS id, unnest(@rooms::int[]) AS room) r
+    SELECT e.id, e.url, e.updated_at, (e.managed_by IS NOT NULL)::bool AS managed, r.room, r.since, s.key_ids, s.ciphertexts
+    FROM (SELECT unnest(@endpoints::uuid[]) AS id, unnest(@rooms::int[]) AS room, unnest(@sinces::timestamptz[]) AS since) r
     JOIN webhook_endpoints e ON e.id = r.id AND e.status = 'enabled'
     CROSS JOIN LATERAL (
         SELECT array_agg(w.key_id ORDER BY w.created_at DESC, w.id) AS key_ids,
                array_agg(w.ciphertext ORDER BY w.created_at DESC, w.id) AS ciphertexts
         FROM webhook_secrets w WHERE w.endpoint_id = e.id AND (w.expires_at IS NULL OR w.expires_at > now())) s
 ), due AS MATERIALIZED (
-    SELECT d.id, d.lease_id IS NOT NULL AS is_lost, d.lease_until FROM target t CROSS JOIN LATERAL (
-        SELECT p.id, p.lease_id, p.lease_until FROM webhook_deliveries p
-        WHERE p.endpoint_id = t.id AND p.state = 'pending' AND p.next_attempt_at <= now()
+    SELECT d.id, d.lease_id IS NOT NULL AS is_lost, d.lease_until, d.next_attempt_at FROM target t CROSS JOIN LATERAL (
+        SELECT p.id, p.lease_id, p.lease_until, p.next_attempt_at FROM webhook_deliveries p
+        WHERE p.endpoint_id = t.id AND p.state = 'pending' AND p.next_attempt_at >= t.since AND p.next_attempt_at <= now()
           AND (p.lease_until IS NULL OR p.lease_until <= now()) AND p.id <> ALL (@skip::uuid[])
         ORDER BY p.next_attempt_at LIMIT t.room FOR UPDATE OF p SKIP LOCKED) d
 ), leased AS (
@@ -37,45 +38,61 @@ SELECT l.id, l.attempt, l.lost_attempts, l.event_id, l.endpoint_id, t.url, t.upd
     extract(epoch FROM l.created_at)::float8 AS created_epoch,
     (SELECT ev.body FROM webhook_events ev WHERE ev.id = l.event_id)::bytea AS body,
     coalesce((SELECT ev.traceparent FROM webhook_events ev WHERE ev.id = l.event_id), '')::text AS traceparent,
-    EXISTS (SELECT FROM due WHERE due.id = l.id AND due.is_lost) AS is_lost
+    EXISTS (SELECT FROM due WHERE due.id = l.id AND due.is_lost) AS is_lost,
+    (SELECT due.next_attempt_at FROM due WHERE due.id = l.id)::timestamptz AS next_attempt_at
 FROM leased l JOIN target t ON t.id = l.endpoint_id;
 
 -- name: FirstDue :one
 -- The row that Lease takes first.
 SELECT d.id FROM webhook_deliveries d
-WHERE d.endpoint_id = @endpoint_id AND d.state = 'pending' AND d.next_attempt_at <= now()
+WHERE d.endpoint_id = @endpoint_id AND d.state = 'pending' AND d.next_attempt_at >= @since::timestamptz AND d.next_attempt_at <= now()
   AND (d.lease_until IS NULL OR d.lease_until <= now()) AND d.id <> ALL (@skip::uuid[])
 ORDER BY d.next_attempt_at LIMIT 1;
 
 -- name: Complete :many
 -- Writes results, fenced by lease and attempt: a worker whose lease another worker took changes nothing but the log of its
 -- own attempt. A row without an attempt (attempted is false) gives its attempt back. No state is checked, because each
--- write of a final state clears the lease.
+-- write of a final state clears the lease. A row that another transaction has locked is not waited for. Returns the rows that
+-- were written, and those that are locked.
 WITH u AS MATERIALIZED (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@attempts::int[]) AS attempt, unnest(@attempted::bool[]) AS attempted,
            unnest(@states::text[]) AS state, unnest(@statuses::int[]) AS status, unnest(@failures::text[]) AS failure,
            unnest(@delays::float8[]) AS delay, unnest(@began::timestamptz[]) AS began, unnest(@millis::int[]) AS millis,
            unnest(@responses::text[]) AS response
+), known AS MATERIALIZED (
+    SELECT d.id FROM webhook_deliveries d
+    WHERE d.id = ANY (@ids::uuid[])
+      AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
+), free AS MATERIALIZED (
+    SELECT d.id FROM webhook_deliveries d
+    WHERE d.id = ANY (@ids::uuid[])
+      AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
+    FOR UPDATE OF d SKIP LOCKED
 ), log AS (
     INSERT INTO webhook_attempts (delivery_id, attempt, began_at, duration_ms, status, failure, response)
-    SELECT u.id, u.attempt, u.began, u.millis, nullif(u.status, 0), u.failure, u.response FROM u WHERE u.attempted
+    SELECT u.id, u.attempt, u.began, u.millis, nullif(u.status, 0), u.failure, u.response
+    FROM u WHERE u.attempted AND u.id IN (SELECT id FROM free)
     ON CONFLICT (delivery_id, attempt) DO UPDATE
     SET began_at = excluded.began_at, duration_ms = excluded.duration_ms, status = excluded.status,
         failure = excluded.failure, response = excluded.response
     WHERE webhook_attempts.failure = 'worker_lost'
+), written AS (
+    UPDATE webhook_deliveries d
+    SET state = u.state, lease_id = NULL, lease_until = NULL,
+        attempt = CASE WHEN u.attempted THEN d.attempt ELSE d.attempt - 1 END,
+        last_status = CASE WHEN u.attempted THEN nullif(u.status, 0) ELSE d.last_status END,
+        last_failure = CASE WHEN u.attempted THEN u.failure ELSE d.last_failure END,
+        next_attempt_at = CASE WHEN u.state = 'pending' THEN now() + make_interval(secs => u.delay) ELSE d.next_attempt_at END,
+        finished_at = CASE WHEN u.state = 'pending' THEN NULL ELSE now() END
+    FROM u
+    WHERE d.id = u.id AND d.id = ANY (ARRAY(SELECT id FROM free))
+      AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
+      AND d.attempt = u.attempt AND d.lease_id = @lease_id::uuid
+    RETURNING d.id
 )
-UPDATE webhook_deliveries d
-SET state = u.state, lease_id = NULL, lease_until = NULL,
-    attempt = CASE WHEN u.attempted THEN d.attempt ELSE d.attempt - 1 END,
-    last_status = CASE WHEN u.attempted THEN nullif(u.status, 0) ELSE d.last_status END,
-    last_failure = CASE WHEN u.attempted THEN u.failure ELSE d.last_failure END,
-    next_attempt_at = CASE WHEN u.state = 'pending' THEN now() + make_interval(secs => u.delay) ELSE d.next_attempt_at END,
-    finished_at = CASE WHEN u.state = 'pending' THEN NULL ELSE now() END
-FROM u
-WHERE d.id = u.id AND d.id = ANY (@ids::uuid[])
-  AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
-  AND d.attempt = u.attempt AND d.lease_id = @lease_id::uuid
-RETURNING d.id;
+SELECT w.id, false AS locked FROM written w
+UNION ALL
+SELECT k.id, true FROM known k WHERE k.id NOT IN (SELECT id FROM free);
 
 -- name: Sweep :many
 -- Endpoints that have due rows without a lease, and endpoints with pending rows that are disabled or deleted. oldest is the
@@ -87,7 +104,8 @@ WITH RECURSIVE queue AS (
             WHERE d.state = 'pending' AND d.endpoint_id > q.endpoint_id ORDER BY d.endpoint_id LIMIT 1)
     FROM queue q WHERE q.endpoint_id IS NOT NULL)
 SELECT q.endpoint_id::uuid AS endpoint_id, (e.id IS NOT NULL)::bool AS enabled, (e.failing_since IS NOT NULL)::bool AS failing,
-    coalesce(extract(epoch FROM now() - due.next_attempt_at), 0)::float8 AS due_seconds
+    coalesce(extract(epoch FROM now() - due.next_attempt_at), 0)::float8 AS due_seconds,
+    coalesce(due.next_attempt_at, now())::timestamptz AS oldest
 FROM queue q
 LEFT JOIN webhook_endpoints e ON e.id = q.endpoint_id AND e.status = 'enabled'
 LEFT JOIN LATERAL (
@@ -96,6 +114,46 @@ LEFT JOIN LATERAL (
       AND (d.lease_until IS NULL OR d.lease_until <= now())
     ORDER BY d.next_attempt_at LIMIT 1) due ON true
 WHERE q.endpoint_id IS NOT NULL AND (e.id IS NULL OR due.next_attempt_at IS NOT NULL);
+
+-- name: SweepKnown :many
+-- The same for endpoints that are named, from a next_attempt_at on: it does not read the entries of rows that have ended before.
+SELECT k.id::uuid AS endpoint_id, (e.id IS NOT NULL)::bool AS enabled, (e.failing_since IS NOT NULL)::bool AS failing,
+    coalesce(extract(epoch FROM now() - due.next_attempt_at), 0)::float8 AS due_seconds,
+    coalesce(due.next_attempt_at, now())::timestamptz AS oldest
+FROM (SELECT unnest(@endpoints::uuid[]) AS id, unnest(@sinces::timestamptz[]) AS since) k
+LEFT JOIN webhook_endpoints e ON e.id = k.id AND e.status = 'enabled'
+LEFT JOIN LATERAL (
+    SELECT d.next_attempt_at FROM webhook_deliveries d
+    WHERE d.endpoint_id = k.id AND d.state = 'pending' AND d.next_attempt_at >= k.since AND d.next_attempt_at <= now()
+      AND (d.lease_until IS NULL OR d.lease_until <= now())
+    ORDER BY d.next_attempt_at LIMIT 1) due ON true
+WHERE due.next_attempt_at IS NOT NULL OR e.id IS NULL AND EXISTS (
+    SELECT FROM webhook_deliveries d WHERE d.endpoint_id = k.id AND d.state = 'pending' AND d.next_attempt_at >= k.since);
+
+-- name: CancellableDeliveries :many
+-- Pending deliveries of an endpoint that is disabled or deleted: up to chunk with the least next_attempt_at from since on.
+SELECT d.id, d.next_attempt_at FROM webhook_deliveries d
+WHERE d.endpoint_id = @endpoint_id AND d.state = 'pending' AND d.next_attempt_at >= @since::timestamptz
+  AND d.id <> ALL (@skip::uuid[])
+  AND NOT EXISTS (SELECT FROM webhook_endpoints e WHERE e.id = @endpoint_id AND e.status = 'enabled')
+ORDER BY d.next_attempt_at LIMIT @chunk;
+
+-- name: CancelDeliveries :execrows
+-- Cancels pending deliveries of an endpoint, unless it is enabled again. It skips locked rows, so it waits for nobody. The condition
+-- on the state names the others: with state = 'pending' the plan reads the whole index of pending rows.
+WITH u AS MATERIALIZED (
+    SELECT unnest(@ids::uuid[]) AS id
+), pending AS MATERIALIZED (
+    SELECT d.id FROM webhook_deliveries d
+    WHERE d.id = ANY (@ids::uuid[])
+      AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
+      AND d.state NOT IN ('delivered', 'failed', 'cancelled')
+      AND NOT EXISTS (SELECT FROM webhook_endpoints e WHERE e.id = @endpoint_id AND e.status = 'enabled')
+    FOR UPDATE OF d SKIP LOCKED
+)
+UPDATE webhook_deliveries d SET state = 'cancelled', lease_id = NULL, lease_until = NULL, finished_at = now()
+WHERE d.id = ANY (ARRAY(SELECT id FROM pending))
+  AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1);
 
 -- name: RecordHealth :many
 -- Updates endpoints for which the latest results say something new, and disables those that answered 410 or have failed for

@@ -53,33 +53,6 @@ func (q *Queries) AttemptsOfDelivery(ctx context.Context, deliveryID uuid.UUID) 
 	return items, nil
 }
 
-const cancelPending = `-- name: CancelPending :execrows
-WITH pending AS MATERIALIZED (
-    SELECT d.id FROM webhook_deliveries d
-    WHERE d.endpoint_id = $1 AND d.state = 'pending'
-      AND NOT EXISTS (SELECT FROM webhook_endpoints e WHERE e.id = $1 AND e.status = 'enabled')
-    LIMIT $2 FOR UPDATE OF d SKIP LOCKED
-)
-UPDATE webhook_deliveries d SET state = 'cancelled', lease_id = NULL, lease_until = NULL, finished_at = now()
-WHERE d.id = ANY (ARRAY(SELECT id FROM pending))
-  AND d.id >= (SELECT id FROM pending ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM pending ORDER BY id DESC LIMIT 1)
-`
-
-type CancelPendingParams struct {
-	EndpointID uuid.UUID
-	Chunk      int32
-}
-
-// Cancels up to chunk pending deliveries of an endpoint that is disabled or deleted. It skips locked rows, so that statements
-// cannot deadlock. The workers cancel the rest.
-func (q *Queries) CancelPending(ctx context.Context, arg CancelPendingParams) (int64, error) {
-	result, err := q.db.Exec(ctx, cancelPending, arg.EndpointID, arg.Chunk)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const deliveriesOfEndpoint = `-- name: DeliveriesOfEndpoint :many
 
 SELECT d.id, d.event_id, ev.kind, d.state, d.attempt, d.next_attempt_at, d.last_status, d.last_failure, d.created_at,
@@ -110,7 +83,7 @@ type DeliveriesOfEndpointRow struct {
 	FinishedAt    *time.Time
 }
 
-// The deliveries of an account: list, redeliver, recover, cancel.
+// The deliveries of an account: list, redeliver, recover.
 // Only deliveries of the account's own events and of events for all accounts.
 func (q *Queries) DeliveriesOfEndpoint(ctx context.Context, arg DeliveriesOfEndpointParams) ([]DeliveriesOfEndpointRow, error) {
 	rows, err := q.db.Query(ctx, deliveriesOfEndpoint,
@@ -212,6 +185,18 @@ func (q *Queries) HasDelivery(ctx context.Context, arg HasDeliveryParams) (bool,
 	var exists bool
 	err := row.Scan(&exists)
 	return exists, err
+}
+
+const newID = `-- name: NewID :one
+SELECT uuidv7()::uuid
+`
+
+// An id by the database's clock: the id decides which partition holds a row.
+func (q *Queries) NewID(ctx context.Context) (uuid.UUID, error) {
+	row := q.db.QueryRow(ctx, newID)
+	var column_1 uuid.UUID
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const recordForEndpoint = `-- name: RecordForEndpoint :one

@@ -403,6 +403,23 @@ func (q *Queries) ReplaceCiphertext(ctx context.Context, arg ReplaceCiphertextPa
 	return err
 }
 
+const secret = `-- name: Secret :one
+SELECT endpoint_id, key_id, ciphertext FROM webhook_secrets WHERE id = $1
+`
+
+type SecretRow struct {
+	EndpointID uuid.UUID
+	KeyID      string
+	Ciphertext []byte
+}
+
+func (q *Queries) Secret(ctx context.Context, id uuid.UUID) (SecretRow, error) {
+	row := q.db.QueryRow(ctx, secret, id)
+	var i SecretRow
+	err := row.Scan(&i.EndpointID, &i.KeyID, &i.Ciphertext)
+	return i, err
+}
+
 const secretsOfEndpoint = `-- name: SecretsOfEndpoint :many
 SELECT id, key_id, ciphertext, expires_at FROM webhook_secrets
 WHERE endpoint_id = $1 AND (expires_at IS NULL OR expires_at > now())
@@ -441,41 +458,28 @@ func (q *Queries) SecretsOfEndpoint(ctx context.Context, endpointID uuid.UUID) (
 	return items, nil
 }
 
-const secretsUnderOtherKeys = `-- name: SecretsUnderOtherKeys :many
-SELECT id, endpoint_id, key_id, ciphertext FROM webhook_secrets
-WHERE key_id <> $1 AND id > $2 ORDER BY id LIMIT 100
+const secretsUnderKeys = `-- name: SecretsUnderKeys :many
+SELECT id FROM webhook_secrets WHERE key_id = ANY ($1::text[]) AND id > $2 ORDER BY id LIMIT 100
 `
 
-type SecretsUnderOtherKeysParams struct {
-	KeyID string
-	After uuid.UUID
+type SecretsUnderKeysParams struct {
+	KeyIds []string
+	After  uuid.UUID
 }
 
-type SecretsUnderOtherKeysRow struct {
-	ID         uuid.UUID
-	EndpointID uuid.UUID
-	KeyID      string
-	Ciphertext []byte
-}
-
-func (q *Queries) SecretsUnderOtherKeys(ctx context.Context, arg SecretsUnderOtherKeysParams) ([]SecretsUnderOtherKeysRow, error) {
-	rows, err := q.db.Query(ctx, secretsUnderOtherKeys, arg.KeyID, arg.After)
+func (q *Queries) SecretsUnderKeys(ctx context.Context, arg SecretsUnderKeysParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, secretsUnderKeys, arg.KeyIds, arg.After)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []SecretsUnderOtherKeysRow
+	var items []uuid.UUID
 	for rows.Next() {
-		var i SecretsUnderOtherKeysRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.EndpointID,
-			&i.KeyID,
-			&i.Ciphertext,
-		); err != nil {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

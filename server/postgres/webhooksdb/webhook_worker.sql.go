@@ -47,37 +47,127 @@ func (q *Queries) Backlog(ctx context.Context, bound int32) (BacklogRow, error) 
 	return i, err
 }
 
+const cancelDeliveries = `-- name: CancelDeliveries :execrows
+WITH u AS MATERIALIZED (
+    SELECT unnest($1::uuid[]) AS id
+), pending AS MATERIALIZED (
+    SELECT d.id FROM webhook_deliveries d
+    WHERE d.id = ANY ($1::uuid[])
+      AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
+      AND d.state NOT IN ('delivered', 'failed', 'cancelled')
+      AND NOT EXISTS (SELECT FROM webhook_endpoints e WHERE e.id = $2 AND e.status = 'enabled')
+    FOR UPDATE OF d SKIP LOCKED
+)
+UPDATE webhook_deliveries d SET state = 'cancelled', lease_id = NULL, lease_until = NULL, finished_at = now()
+WHERE d.id = ANY (ARRAY(SELECT id FROM pending))
+  AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
+`
+
+type CancelDeliveriesParams struct {
+	Ids        []uuid.UUID
+	EndpointID uuid.UUID
+}
+
+// Cancels pending deliveries of an endpoint, unless it is enabled again. It skips locked rows, so it waits for nobody. The condition
+// on the state names the others: with state = 'pending' the plan reads the whole index of pending rows.
+func (q *Queries) CancelDeliveries(ctx context.Context, arg CancelDeliveriesParams) (int64, error) {
+	result, err := q.db.Exec(ctx, cancelDeliveries, arg.Ids, arg.EndpointID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const cancellableDeliveries = `-- name: CancellableDeliveries :many
+SELECT d.id, d.next_attempt_at FROM webhook_deliveries d
+WHERE d.endpoint_id = $1 AND d.state = 'pending' AND d.next_attempt_at >= $2::timestamptz
+  AND d.id <> ALL ($3::uuid[])
+  AND NOT EXISTS (SELECT FROM webhook_endpoints e WHERE e.id = $1 AND e.status = 'enabled')
+ORDER BY d.next_attempt_at LIMIT $4
+`
+
+type CancellableDeliveriesParams struct {
+	EndpointID uuid.UUID
+	Since      time.Time
+	Skip       []uuid.UUID
+	Chunk      int32
+}
+
+type CancellableDeliveriesRow struct {
+	ID            uuid.UUID
+	NextAttemptAt time.Time
+}
+
+// Pending deliveries of an endpoint that is disabled or deleted: up to chunk with the least next_attempt_at from since on.
+func (q *Queries) CancellableDeliveries(ctx context.Context, arg CancellableDeliveriesParams) ([]CancellableDeliveriesRow, error) {
+	rows, err := q.db.Query(ctx, cancellableDeliveries,
+		arg.EndpointID,
+		arg.Since,
+		arg.Skip,
+		arg.Chunk,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CancellableDeliveriesRow
+	for rows.Next() {
+		var i CancellableDeliveriesRow
+		if err := rows.Scan(&i.ID, &i.NextAttemptAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const complete = `-- name: Complete :many
 WITH u AS MATERIALIZED (
-    SELECT unnest($1::uuid[]) AS id, unnest($3::int[]) AS attempt, unnest($4::bool[]) AS attempted,
-           unnest($5::text[]) AS state, unnest($6::int[]) AS status, unnest($7::text[]) AS failure,
-           unnest($8::float8[]) AS delay, unnest($9::timestamptz[]) AS began, unnest($10::int[]) AS millis,
-           unnest($11::text[]) AS response
+    SELECT unnest($1::uuid[]) AS id, unnest($2::int[]) AS attempt, unnest($3::bool[]) AS attempted,
+           unnest($4::text[]) AS state, unnest($5::int[]) AS status, unnest($6::text[]) AS failure,
+           unnest($7::float8[]) AS delay, unnest($8::timestamptz[]) AS began, unnest($9::int[]) AS millis,
+           unnest($10::text[]) AS response
+), known AS MATERIALIZED (
+    SELECT d.id FROM webhook_deliveries d
+    WHERE d.id = ANY ($1::uuid[])
+      AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
+), free AS MATERIALIZED (
+    SELECT d.id FROM webhook_deliveries d
+    WHERE d.id = ANY ($1::uuid[])
+      AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
+    FOR UPDATE OF d SKIP LOCKED
 ), log AS (
     INSERT INTO webhook_attempts (delivery_id, attempt, began_at, duration_ms, status, failure, response)
-    SELECT u.id, u.attempt, u.began, u.millis, nullif(u.status, 0), u.failure, u.response FROM u WHERE u.attempted
+    SELECT u.id, u.attempt, u.began, u.millis, nullif(u.status, 0), u.failure, u.response
+    FROM u WHERE u.attempted AND u.id IN (SELECT id FROM free)
     ON CONFLICT (delivery_id, attempt) DO UPDATE
     SET began_at = excluded.began_at, duration_ms = excluded.duration_ms, status = excluded.status,
         failure = excluded.failure, response = excluded.response
     WHERE webhook_attempts.failure = 'worker_lost'
+), written AS (
+    UPDATE webhook_deliveries d
+    SET state = u.state, lease_id = NULL, lease_until = NULL,
+        attempt = CASE WHEN u.attempted THEN d.attempt ELSE d.attempt - 1 END,
+        last_status = CASE WHEN u.attempted THEN nullif(u.status, 0) ELSE d.last_status END,
+        last_failure = CASE WHEN u.attempted THEN u.failure ELSE d.last_failure END,
+        next_attempt_at = CASE WHEN u.state = 'pending' THEN now() + make_interval(secs => u.delay) ELSE d.next_attempt_at END,
+        finished_at = CASE WHEN u.state = 'pending' THEN NULL ELSE now() END
+    FROM u
+    WHERE d.id = u.id AND d.id = ANY (ARRAY(SELECT id FROM free))
+      AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
+      AND d.attempt = u.attempt AND d.lease_id = $11::uuid
+    RETURNING d.id
 )
-UPDATE webhook_deliveries d
-SET state = u.state, lease_id = NULL, lease_until = NULL,
-    attempt = CASE WHEN u.attempted THEN d.attempt ELSE d.attempt - 1 END,
-    last_status = CASE WHEN u.attempted THEN nullif(u.status, 0) ELSE d.last_status END,
-    last_failure = CASE WHEN u.attempted THEN u.failure ELSE d.last_failure END,
-    next_attempt_at = CASE WHEN u.state = 'pending' THEN now() + make_interval(secs => u.delay) ELSE d.next_attempt_at END,
-    finished_at = CASE WHEN u.state = 'pending' THEN NULL ELSE now() END
-FROM u
-WHERE d.id = u.id AND d.id = ANY ($1::uuid[])
-  AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
-  AND d.attempt = u.attempt AND d.lease_id = $2::uuid
-RETURNING d.id
+SELECT w.id, false AS locked FROM written w
+UNION ALL
+SELECT k.id, true FROM known k WHERE k.id NOT IN (SELECT id FROM free)
 `
 
 type CompleteParams struct {
 	Ids       []uuid.UUID
-	LeaseID   uuid.UUID
 	Attempts  []int32
 	Attempted []bool
 	States    []string
@@ -87,15 +177,21 @@ type CompleteParams struct {
 	Began     []time.Time
 	Millis    []int32
 	Responses []string
+	LeaseID   uuid.UUID
+}
+
+type CompleteRow struct {
+	ID     uuid.UUID
+	Locked bool
 }
 
 // Writes results, fenced by lease and attempt: a worker whose lease another worker took changes nothing but the log of its
 // own attempt. A row without an attempt (attempted is false) gives its attempt back. No state is checked, because each
-// write of a final state clears the lease.
-func (q *Queries) Complete(ctx context.Context, arg CompleteParams) ([]uuid.UUID, error) {
+// write of a final state clears the lease. A row that another transaction has locked is not waited for. Returns the rows that
+// were written, and those that are locked.
+func (q *Queries) Complete(ctx context.Context, arg CompleteParams) ([]CompleteRow, error) {
 	rows, err := q.db.Query(ctx, complete,
 		arg.Ids,
-		arg.LeaseID,
 		arg.Attempts,
 		arg.Attempted,
 		arg.States,
@@ -105,18 +201,19 @@ func (q *Queries) Complete(ctx context.Context, arg CompleteParams) ([]uuid.UUID
 		arg.Began,
 		arg.Millis,
 		arg.Responses,
+		arg.LeaseID,
 	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []uuid.UUID
+	var items []CompleteRow
 	for rows.Next() {
-		var id uuid.UUID
-		if err := rows.Scan(&id); err != nil {
+		var i CompleteRow
+		if err := rows.Scan(&i.ID, &i.Locked); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -167,19 +264,20 @@ func (q *Queries) DropPartition(ctx context.Context, arg DropPartitionParams) (b
 
 const firstDue = `-- name: FirstDue :one
 SELECT d.id FROM webhook_deliveries d
-WHERE d.endpoint_id = $1 AND d.state = 'pending' AND d.next_attempt_at <= now()
-  AND (d.lease_until IS NULL OR d.lease_until <= now()) AND d.id <> ALL ($2::uuid[])
+WHERE d.endpoint_id = $1 AND d.state = 'pending' AND d.next_attempt_at >= $2::timestamptz AND d.next_attempt_at <= now()
+  AND (d.lease_until IS NULL OR d.lease_until <= now()) AND d.id <> ALL ($3::uuid[])
 ORDER BY d.next_attempt_at LIMIT 1
 `
 
 type FirstDueParams struct {
 	EndpointID uuid.UUID
+	Since      time.Time
 	Skip       []uuid.UUID
 }
 
 // The row that Lease takes first.
 func (q *Queries) FirstDue(ctx context.Context, arg FirstDueParams) (uuid.UUID, error) {
-	row := q.db.QueryRow(ctx, firstDue, arg.EndpointID, arg.Skip)
+	row := q.db.QueryRow(ctx, firstDue, arg.EndpointID, arg.Since, arg.Skip)
 	var id uuid.UUID
 	err := row.Scan(&id)
 	return id, err
@@ -188,29 +286,29 @@ func (q *Queries) FirstDue(ctx context.Context, arg FirstDueParams) (uuid.UUID, 
 const lease = `-- name: Lease :many
 
 WITH target AS MATERIALIZED (
-    SELECT e.id, e.url, e.updated_at, (e.managed_by IS NOT NULL)::bool AS managed, r.room, s.key_ids, s.ciphertexts
-    FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::int[]) AS room) r
+    SELECT e.id, e.url, e.updated_at, (e.managed_by IS NOT NULL)::bool AS managed, r.room, r.since, s.key_ids, s.ciphertexts
+    FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::int[]) AS room, unnest($3::timestamptz[]) AS since) r
     JOIN webhook_endpoints e ON e.id = r.id AND e.status = 'enabled'
     CROSS JOIN LATERAL (
         SELECT array_agg(w.key_id ORDER BY w.created_at DESC, w.id) AS key_ids,
                array_agg(w.ciphertext ORDER BY w.created_at DESC, w.id) AS ciphertexts
         FROM webhook_secrets w WHERE w.endpoint_id = e.id AND (w.expires_at IS NULL OR w.expires_at > now())) s
 ), due AS MATERIALIZED (
-    SELECT d.id, d.lease_id IS NOT NULL AS is_lost, d.lease_until FROM target t CROSS JOIN LATERAL (
-        SELECT p.id, p.lease_id, p.lease_until FROM webhook_deliveries p
-        WHERE p.endpoint_id = t.id AND p.state = 'pending' AND p.next_attempt_at <= now()
-          AND (p.lease_until IS NULL OR p.lease_until <= now()) AND p.id <> ALL ($3::uuid[])
+    SELECT d.id, d.lease_id IS NOT NULL AS is_lost, d.lease_until, d.next_attempt_at FROM target t CROSS JOIN LATERAL (
+        SELECT p.id, p.lease_id, p.lease_until, p.next_attempt_at FROM webhook_deliveries p
+        WHERE p.endpoint_id = t.id AND p.state = 'pending' AND p.next_attempt_at >= t.since AND p.next_attempt_at <= now()
+          AND (p.lease_until IS NULL OR p.lease_until <= now()) AND p.id <> ALL ($4::uuid[])
         ORDER BY p.next_attempt_at LIMIT t.room FOR UPDATE OF p SKIP LOCKED) d
 ), leased AS (
     UPDATE webhook_deliveries d
-    SET attempt = d.attempt + 1, lost_attempts = d.lost_attempts + (d.lease_id IS NOT NULL)::int, lease_id = $4::uuid,
-        lease_until = now() + make_interval(secs => $5::float8)
+    SET attempt = d.attempt + 1, lost_attempts = d.lost_attempts + (d.lease_id IS NOT NULL)::int, lease_id = $5::uuid,
+        lease_until = now() + make_interval(secs => $6::float8)
     WHERE d.id = ANY (ARRAY(SELECT id FROM due))
       AND d.id >= (SELECT id FROM due ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM due ORDER BY id DESC LIMIT 1)
     RETURNING d.id, d.attempt, d.lost_attempts, d.event_id, d.endpoint_id, d.created_at
 ), log AS (
     INSERT INTO webhook_attempts (delivery_id, attempt, began_at, duration_ms, failure)
-    SELECT l.id, l.attempt - 1, due.lease_until - make_interval(secs => $5::float8), 0, 'worker_lost'
+    SELECT l.id, l.attempt - 1, due.lease_until - make_interval(secs => $6::float8), 0, 'worker_lost'
     FROM due JOIN leased l ON l.id = due.id WHERE due.is_lost
     ON CONFLICT (delivery_id, attempt) DO NOTHING)
 SELECT l.id, l.attempt, l.lost_attempts, l.event_id, l.endpoint_id, t.url, t.updated_at, t.managed::bool AS managed,
@@ -218,33 +316,36 @@ SELECT l.id, l.attempt, l.lost_attempts, l.event_id, l.endpoint_id, t.url, t.upd
     extract(epoch FROM l.created_at)::float8 AS created_epoch,
     (SELECT ev.body FROM webhook_events ev WHERE ev.id = l.event_id)::bytea AS body,
     coalesce((SELECT ev.traceparent FROM webhook_events ev WHERE ev.id = l.event_id), '')::text AS traceparent,
-    EXISTS (SELECT FROM due WHERE due.id = l.id AND due.is_lost) AS is_lost
+    EXISTS (SELECT FROM due WHERE due.id = l.id AND due.is_lost) AS is_lost,
+    (SELECT due.next_attempt_at FROM due WHERE due.id = l.id)::timestamptz AS next_attempt_at
 FROM leased l JOIN target t ON t.id = l.endpoint_id
 `
 
 type LeaseParams struct {
 	Endpoints    []uuid.UUID
 	Rooms        []int32
+	Sinces       []time.Time
 	Skip         []uuid.UUID
 	LeaseID      uuid.UUID
 	LeaseSeconds float64
 }
 
 type LeaseRow struct {
-	ID           uuid.UUID
-	Attempt      int32
-	LostAttempts int32
-	EventID      uuid.UUID
-	EndpointID   uuid.UUID
-	Url          string
-	UpdatedAt    time.Time
-	Managed      bool
-	KeyIds       []string
-	Ciphertexts  [][]byte
-	CreatedEpoch float64
-	Body         []byte
-	Traceparent  string
-	IsLost       bool
+	ID            uuid.UUID
+	Attempt       int32
+	LostAttempts  int32
+	EventID       uuid.UUID
+	EndpointID    uuid.UUID
+	Url           string
+	UpdatedAt     time.Time
+	Managed       bool
+	KeyIds        []string
+	Ciphertexts   [][]byte
+	CreatedEpoch  float64
+	Body          []byte
+	Traceparent   string
+	IsLost        bool
+	NextAttemptAt time.Time
 }
 
 // The worker's statements (server/webhooks/delivery). They run with delivery.SessionSettings: the planner's statistics about
@@ -252,11 +353,13 @@ type LeaseRow struct {
 // skip partitions. Keep `= ANY(ids)`: without it the plan reads the whole range of ids.
 // Leases due rows of enabled endpoints, as many of each as its room. A row that another worker is leasing is skipped. If a
 // lease has expired, its attempt is logged as worker_lost and does not count toward the retry limit. body is NULL if the
-// event was deleted. The first secret is the newest.
+// event was deleted. The first secret is the newest. Rows with a next_attempt_at before since are not read: the index still has
+// the entries of rows that have ended, until no snapshot is older than their end and vacuum removes them.
 func (q *Queries) Lease(ctx context.Context, arg LeaseParams) ([]LeaseRow, error) {
 	rows, err := q.db.Query(ctx, lease,
 		arg.Endpoints,
 		arg.Rooms,
+		arg.Sinces,
 		arg.Skip,
 		arg.LeaseID,
 		arg.LeaseSeconds,
@@ -283,6 +386,7 @@ func (q *Queries) Lease(ctx context.Context, arg LeaseParams) ([]LeaseRow, error
 			&i.Body,
 			&i.Traceparent,
 			&i.IsLost,
+			&i.NextAttemptAt,
 		); err != nil {
 			return nil, err
 		}
@@ -382,7 +486,8 @@ WITH RECURSIVE queue AS (
             WHERE d.state = 'pending' AND d.endpoint_id > q.endpoint_id ORDER BY d.endpoint_id LIMIT 1)
     FROM queue q WHERE q.endpoint_id IS NOT NULL)
 SELECT q.endpoint_id::uuid AS endpoint_id, (e.id IS NOT NULL)::bool AS enabled, (e.failing_since IS NOT NULL)::bool AS failing,
-    coalesce(extract(epoch FROM now() - due.next_attempt_at), 0)::float8 AS due_seconds
+    coalesce(extract(epoch FROM now() - due.next_attempt_at), 0)::float8 AS due_seconds,
+    coalesce(due.next_attempt_at, now())::timestamptz AS oldest
 FROM queue q
 LEFT JOIN webhook_endpoints e ON e.id = q.endpoint_id AND e.status = 'enabled'
 LEFT JOIN LATERAL (
@@ -398,6 +503,7 @@ type SweepRow struct {
 	Enabled    bool
 	Failing    bool
 	DueSeconds float64
+	Oldest     time.Time
 }
 
 // Endpoints that have due rows without a lease, and endpoints with pending rows that are disabled or deleted. oldest is the
@@ -416,6 +522,62 @@ func (q *Queries) Sweep(ctx context.Context) ([]SweepRow, error) {
 			&i.Enabled,
 			&i.Failing,
 			&i.DueSeconds,
+			&i.Oldest,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const sweepKnown = `-- name: SweepKnown :many
+SELECT k.id::uuid AS endpoint_id, (e.id IS NOT NULL)::bool AS enabled, (e.failing_since IS NOT NULL)::bool AS failing,
+    coalesce(extract(epoch FROM now() - due.next_attempt_at), 0)::float8 AS due_seconds,
+    coalesce(due.next_attempt_at, now())::timestamptz AS oldest
+FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::timestamptz[]) AS since) k
+LEFT JOIN webhook_endpoints e ON e.id = k.id AND e.status = 'enabled'
+LEFT JOIN LATERAL (
+    SELECT d.next_attempt_at FROM webhook_deliveries d
+    WHERE d.endpoint_id = k.id AND d.state = 'pending' AND d.next_attempt_at >= k.since AND d.next_attempt_at <= now()
+      AND (d.lease_until IS NULL OR d.lease_until <= now())
+    ORDER BY d.next_attempt_at LIMIT 1) due ON true
+WHERE due.next_attempt_at IS NOT NULL OR e.id IS NULL AND EXISTS (
+    SELECT FROM webhook_deliveries d WHERE d.endpoint_id = k.id AND d.state = 'pending' AND d.next_attempt_at >= k.since)
+`
+
+type SweepKnownParams struct {
+	Endpoints []uuid.UUID
+	Sinces    []time.Time
+}
+
+type SweepKnownRow struct {
+	EndpointID uuid.UUID
+	Enabled    bool
+	Failing    bool
+	DueSeconds float64
+	Oldest     time.Time
+}
+
+// The same for endpoints that are named, from a next_attempt_at on: it does not read the entries of rows that have ended before.
+func (q *Queries) SweepKnown(ctx context.Context, arg SweepKnownParams) ([]SweepKnownRow, error) {
+	rows, err := q.db.Query(ctx, sweepKnown, arg.Endpoints, arg.Sinces)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SweepKnownRow
+	for rows.Next() {
+		var i SweepKnownRow
+		if err := rows.Scan(
+			&i.EndpointID,
+			&i.Enabled,
+			&i.Failing,
+			&i.DueSeconds,
+			&i.Oldest,
 		); err != nil {
 			return nil, err
 		}

@@ -35,7 +35,10 @@ func TestSweepFindsDueEndpointsAndCancelsDeliveriesOfOthers(t *testing.T) {
 	}
 	testkit.Exec(t, b.pool, "UPDATE webhook_endpoints SET status = 'disabled' WHERE id = $1", disabled.ID)
 	w := b.worker(t)
-	check.NoError(t, w.sweeper.sweep(t.Context()))
+	for range 2 { // the second sweep finds the canceller busy with the endpoints of the first
+		check.NoError(t, w.sweeper.sweep(t.Context()))
+	}
+	check.NoError(t, w.canceller.cancelChunks(t.Context(), <-w.canceller.endpoints))
 	marked := w.dispatcher.windows.byID
 	if len(marked) != 2 || marked[due.ID] == nil || marked[expired.ID] == nil {
 		t.Errorf("%d endpoints are marked, want those that have due rows without a lease", len(marked))
@@ -44,18 +47,54 @@ func TestSweepFindsDueEndpointsAndCancelsDeliveriesOfOthers(t *testing.T) {
 	b.until(t, 12, inState, "pending")
 }
 
+func TestEachSweepCancelsAChunkOfEachEndpoint(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	deleted := []uuid.UUID{uuid.New(), uuid.New()}
+	for _, endpoint := range deleted {
+		b.insert(t, endpoint, cancelChunk+10)
+	}
+	c := b.worker(t).canceller
+	for _, want := range []int{2 * cancelChunk, 2*cancelChunk + 20} {
+		check.NoError(t, c.cancelChunks(t.Context(), deleted))
+		b.until(t, want, inState, "cancelled")
+	}
+	if len(c.since) != 0 {
+		t.Errorf("%d endpoints have a next chunk after the last one", len(c.since))
+	}
+}
+
+// TestDeliveryThatCannotBeCancelledCostsThatDeliveryOnly deletes an endpoint, which has one such delivery, before a later endpoint's
+// retry is due.
+func TestDeliveryThatCannotBeCancelledCostsThatDeliveryOnly(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	r := testkit.StartReceiver(t, nil)
+	deleted, endpoint := b.endpoint(t, r.URL)
+	_, later := b.endpoint(t, r.URL)
+	b.insert(t, endpoint.ID, load)
+	b.refuseUpdates(t, b.ids(t)[load/2])
+	check.NoError(t, b.managed.Delete(t.Context(), deleted.Owner))
+	w := b.worker(t, r)
+	testkit.Run(t, w.Run)
+	b.insert(t, later.ID, 1) // without a wake-up
+	b.until(t, 1, inState, "delivered")
+	b.until(t, load-1, inState, "cancelled")
+	testkit.Eventually(t, "the delivery is counted", func() bool { return testutil.ToFloat64(w.canceller.metrics.dropped) == 1 })
+}
+
 func TestBacklogOfAReceiverThatIsGoneIsCancelledInChunks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	gone := testkit.StartReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
 	_, endpoint := b.endpoint(t, gone.URL)
-	b.fill(t, endpoint.ID, 3*cancelBatch)
+	b.fill(t, endpoint.ID, 3*cancelChunk)
 	// None of it is due: nothing but the chunks can end it.
 	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET next_attempt_at = now() + interval '1 hour'")
 	testkit.Run(t, b.worker(t, gone).Run)
 	b.fill(t, endpoint.ID, 1)
 	b.until(t, 0, inState, "pending")
-	b.until(t, 3*cancelBatch, inState, "cancelled")
+	b.until(t, 3*cancelChunk, inState, "cancelled")
 }
 
 func TestBacklogIsNotDeliveredAfterItsEndpointWasDeleted(t *testing.T) {
@@ -63,11 +102,10 @@ func TestBacklogIsNotDeliveredAfterItsEndpointWasDeleted(t *testing.T) {
 	b := newBench(t)
 	r := testkit.StartReceiver(t, nil)
 	deleted, endpoint := b.endpoint(t, r.URL)
-	b.fill(t, endpoint.ID, 2*cancelBatch)
+	b.fill(t, endpoint.ID, 2*cancelChunk)
 	check.NoError(t, b.managed.Delete(t.Context(), deleted.Owner))
-	b.until(t, cancelBatch, inState, "cancelled")
 	testkit.Run(t, b.worker(t, r).Run)
-	b.until(t, 2*cancelBatch, inState, "cancelled")
+	b.until(t, 2*cancelChunk, inState, "cancelled")
 	if n := len(r.Arrived); n != 0 {
 		t.Errorf("%d deliveries, want none", n)
 	}
@@ -101,6 +139,49 @@ func TestOldestDueDeliveryIsSeenInALongBacklog(t *testing.T) {
 	gauges(100, 0, 50, 0)
 }
 
+// TestLeaseBeginsWhereTheLastOneFoundRows: entries of rows that ended before are not read again, while a row that is due before is found
+// by a sweep of all rows.
+func TestLeaseBeginsWhereTheLastOneFoundRows(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	r := testkit.StartReceiver(t, nil)
+	_, endpoint := b.endpoint(t, r.URL)
+	b.insert(t, endpoint.ID, 10)
+	first := testkit.Get[time.Time](t, b.pool, "SELECT min(next_attempt_at) FROM webhook_deliveries")
+	w := b.worker(t, r)
+	w.dispatcher.windows.markDue(endpoint.ID)
+	dispatch := func() int {
+		t.Helper()
+		grants := w.dispatcher.windows.next(leaseBatch)
+		check.NoError(t, w.dispatcher.dispatch(t.Context(), grants))
+		w.dispatcher.attempts.Wait()
+		return len(w.results)
+	}
+	if n := dispatch(); n != firstWindow {
+		t.Fatalf("%d attempts, want %d", n, firstWindow)
+	}
+	since := func() time.Time { _, sinces := w.dispatcher.windows.known(); return sinces[0] }
+	if got, want := since(), first.Add(-sinceSlack); !got.Equal(want) {
+		t.Errorf("the next lease begins at %s, want %s", got, want)
+	}
+	// The lease of a row from before has expired.
+	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET next_attempt_at = now() + interval '1 hour' WHERE lease_id IS NULL")
+	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET next_attempt_at = next_attempt_at - interval '1 hour', lease_until = now() - interval '1 s' WHERE lease_id IS NOT NULL")
+	w.sweeper.turn = 1
+	for w.sweeper.turn <= wholeSweep {
+		if w.sweeper.turn == wholeSweep && !since().Equal(first.Add(-sinceSlack)) {
+			t.Error("a sweep of the rows from then on has found the row")
+		}
+		check.NoError(t, w.sweeper.sweep(t.Context()))
+	}
+	if got, want := since(), first.Add(-time.Hour); !got.Equal(want) {
+		t.Errorf("after a sweep of all rows the next lease begins at %s, want %s", got, want)
+	}
+	if n := dispatch(); n != 2*firstWindow {
+		t.Errorf("%d attempts, want %d", n, 2*firstWindow)
+	}
+}
+
 func TestLagIsThatOfEndpointsThatDoNotFail(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -126,7 +207,9 @@ func TestBatchReadsNoMoreThanItsRowsHoweverManyArePending(t *testing.T) {
 	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET state = 'delivered'")
 	testkit.Exec(t, b.pool, "ANALYZE")
 	b.fill(t, endpoint.ID, rows)
-	for _, s := range batchStatements(t.Context(), endpoint.ID, batch) {
+	deleted := uuid.New()
+	b.insert(t, deleted, rows)
+	for _, s := range batchStatements(t.Context(), endpoint.ID, deleted, batch) {
 		tx := testkit.Begin(t, b.pool)
 		before := testkit.RowsRead(t, tx, "webhook_deliveries")
 		got, err := s.run(webhooksdb.New(tx))
@@ -149,13 +232,14 @@ type batchStatement struct {
 }
 
 // batchStatements are those that workers run, in an order in which each finds the rows as it wants them.
-func batchStatements(ctx context.Context, endpoint uuid.UUID, batch int) []batchStatement {
+func batchStatements(ctx context.Context, endpoint, deleted uuid.UUID, batch int) []batchStatement {
 	lease := uuid.New()
 	var leased []webhooksdb.LeaseRow
+	var cancelled []uuid.UUID
 	return []batchStatement{
 		{"Lease", func(q *webhooksdb.Queries) (rows int, err error) {
 			leased, err = q.Lease(ctx, webhooksdb.LeaseParams{
-				Endpoints: []uuid.UUID{endpoint}, Rooms: []int32{int32(batch)}, LeaseID: lease, LeaseSeconds: 30, Skip: []uuid.UUID{},
+				Endpoints: []uuid.UUID{endpoint}, Rooms: []int32{int32(batch)}, Sinces: make([]time.Time, 1), LeaseID: lease, LeaseSeconds: 30, Skip: []uuid.UUID{},
 			})
 			return len(leased), err
 		}},
@@ -172,11 +256,24 @@ func batchStatements(ctx context.Context, endpoint uuid.UUID, batch int) []batch
 		}},
 		{"Sweep", func(q *webhooksdb.Queries) (int, error) {
 			rows, err := q.Sweep(ctx)
-			return batch * len(rows), err
+			return batch * len(rows) / 2, err // of both endpoints
 		}},
 		{"FirstDue", func(q *webhooksdb.Queries) (int, error) {
 			_, err := q.FirstDue(ctx, webhooksdb.FirstDueParams{EndpointID: endpoint, Skip: []uuid.UUID{}})
 			return batch, err
+		}},
+		{"CancellableDeliveries", func(q *webhooksdb.Queries) (int, error) {
+			rows, err := q.CancellableDeliveries(ctx, webhooksdb.CancellableDeliveriesParams{
+				EndpointID: deleted, Skip: []uuid.UUID{}, Chunk: int32(batch),
+			})
+			for _, row := range rows {
+				cancelled = append(cancelled, row.ID)
+			}
+			return len(rows), err
+		}},
+		{"CancelDeliveries", func(q *webhooksdb.Queries) (int, error) {
+			rows, err := q.CancelDeliveries(ctx, webhooksdb.CancelDeliveriesParams{EndpointID: deleted, Ids: cancelled})
+			return int(rows), err
 		}},
 	}
 }

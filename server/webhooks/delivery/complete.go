@@ -14,6 +14,7 @@ import (
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/webhooksdb"
 	"examprep.dev/server/webhooks"
+	"examprep.dev/server/webhooks/delivery/send"
 )
 
 const (
@@ -27,18 +28,21 @@ const (
 // A completion is what must be written about a leased delivery.
 type completion struct {
 	row webhooksdb.LeaseRow
-	// attempted: the delivery was sent, and result decides its state. Otherwise state and delay are given and the attempt does
+	// attempted: the delivery was sent, and Result decides its state. Otherwise state and delay are given and the attempt does
 	// not count.
 	attempted bool
 	began     time.Time
 	took      time.Duration
-	result
+	send.Result
 	state webhooks.State
 	delay time.Duration
+	// wait and leaseEnd are those of a result whose row was locked (aside.go).
+	wait     time.Duration
+	leaseEnd time.Time
 }
 
 // completer writes results in batches. An outage makes it wait; any other error makes it divide the batch, so a result that
-// cannot be written costs one delivery only.
+// cannot be written costs one delivery only. A row that another transaction has locked is set aside (aside.go).
 type completer struct {
 	queries *webhooksdb.Queries
 	lease   uuid.UUID
@@ -50,12 +54,28 @@ type completer struct {
 	logger  *slog.Logger
 	now     func() time.Time
 	timeout time.Duration // of a statement
+	// duration is a lease's: for so long a result whose row is locked is tried again.
+	duration time.Duration
+	aside    []setAside
 }
 
-// run writes until results is closed and empty. After the end of ctx it waits for no outage.
+// run writes until results is closed and empty. After the end of ctx it waits for no outage and for no locked row.
 func (c *completer) run(ctx context.Context) {
-	for first := range c.results {
-		c.write(ctx, c.gather(first))
+	for open := true; open; {
+		due := time.NewTimer(c.untilNext())
+		select {
+		case first, more := <-c.results:
+			if open = more; open {
+				c.write(ctx, c.gather(first))
+			}
+		case <-due.C:
+		}
+		due.Stop()
+		c.writeAside(ctx)
+	}
+	for len(c.aside) > 0 {
+		pause(ctx, c.untilNext())
+		c.writeAside(ctx)
 	}
 }
 
@@ -80,8 +100,9 @@ func (c *completer) gather(first completion) []completion {
 func (c *completer) write(ctx context.Context, batch []completion) {
 	retry := backoff{logger: c.logger, doing: "writing delivery results"}
 	for timeouts, again := 0, false; ; again = true {
-		written, err := c.complete(ctx, batch)
+		written, locked, err := c.complete(ctx, batch)
 		if err == nil {
+			batch = c.keepLocked(ctx, batch, locked)
 			if !again { // else an earlier statement may have committed without a response
 				c.metrics.fenced.Add(float64(len(batch) - written))
 			}
@@ -92,14 +113,17 @@ func (c *completer) write(ctx context.Context, batch []completion) {
 			timeouts++
 		}
 		switch {
-		case postgres.Unavailable(err) && timeouts < maxTimeouts && ctx.Err() == nil:
-			retry.failed(ctx, err)
-		case len(batch) > 1 && ctx.Err() == nil:
+		case len(batch) > 1 && ctx.Err() == nil && (timeouts >= maxTimeouts || postgres.Divides(err) || !postgres.Unavailable(err)):
 			half := len(batch) / 2
 			c.write(ctx, batch[:half])
 			c.write(ctx, batch[half:])
 			return
+		case postgres.Unavailable(err) && timeouts < maxTimeouts && ctx.Err() == nil:
+			retry.failed(ctx, err)
 		default:
+			for _, r := range batch {
+				c.skipped.add(r.row.ID, c.now())
+			}
 			c.drop(ctx, batch, err)
 			return
 		}
@@ -110,19 +134,18 @@ func (c *completer) write(ctx context.Context, batch []completion) {
 func (c *completer) drop(ctx context.Context, batch []completion, err error) {
 	c.metrics.dropped.Add(float64(len(batch)))
 	for _, r := range batch {
-		c.skipped.add(r.row.ID, c.now())
 		c.logger.ErrorContext(ctx, "delivery result not saved", "delivery", r.row.ID, "endpoint", r.row.EndpointID, "error", err)
 	}
 }
 
-// timedOut reports whether a statement was sent and took too long.
+// timedOut reports whether a statement was sent and took too long, by our limit or by PostgreSQL's.
 func timedOut(err error) bool {
 	_, connecting := errors.AsType[*pgconn.ConnectError](err)
-	return errors.Is(err, context.DeadlineExceeded) && !connecting
+	return errors.Is(err, context.DeadlineExceeded) && !connecting || postgres.Divides(err)
 }
 
-// complete returns how many deliveries were written: the others are leased by another worker now.
-func (c *completer) complete(ctx context.Context, batch []completion) (int, error) {
+// complete returns how many deliveries were written, and those whose rows are locked. Another worker leases the others now.
+func (c *completer) complete(ctx context.Context, batch []completion) (written int, locked map[uuid.UUID]bool, err error) {
 	arg := webhooksdb.CompleteParams{LeaseID: c.lease}
 	for _, r := range batch {
 		state, delay := c.nextState(r)
@@ -130,20 +153,28 @@ func (c *completer) complete(ctx context.Context, batch []completion) (int, erro
 		arg.Attempts = append(arg.Attempts, r.row.Attempt)
 		arg.Attempted = append(arg.Attempted, r.attempted)
 		arg.States = append(arg.States, string(state))
-		arg.Statuses = append(arg.Statuses, int32(r.status))
-		arg.Failures = append(arg.Failures, r.failure)
+		arg.Statuses = append(arg.Statuses, int32(r.Status))
+		arg.Failures = append(arg.Failures, r.Failure)
 		arg.Delays = append(arg.Delays, delay.Seconds())
 		arg.Began = append(arg.Began, r.began)
 		arg.Millis = append(arg.Millis, int32(min(max(r.took, 0), time.Hour)/time.Millisecond)) // a clock can be set back
-		arg.Responses = append(arg.Responses, r.response)
+		arg.Responses = append(arg.Responses, r.Response)
 	}
 	statement, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	written, err := c.queries.Complete(statement, arg)
+	rows, err := c.queries.Complete(statement, arg)
 	if err != nil {
-		return 0, fmt.Errorf("write %d delivery results: %w", len(batch), err)
+		return 0, nil, fmt.Errorf("write %d delivery results: %w", len(batch), err)
 	}
-	return len(written), nil
+	locked = make(map[uuid.UUID]bool)
+	for _, row := range rows {
+		if row.Locked {
+			locked[row.ID] = true
+		} else {
+			written++
+		}
+	}
+	return written, locked, nil
 }
 
 // nextState returns a delivery's state after a result, and the wait before its next attempt.
@@ -151,12 +182,12 @@ func (c *completer) nextState(r completion) (webhooks.State, time.Duration) {
 	switch {
 	case !r.attempted:
 		return r.state, r.delay
-	case r.delivered():
+	case r.Delivered():
 		return webhooks.StateDelivered, 0
-	case r.status == http.StatusGone:
+	case r.Status == http.StatusGone:
 		return webhooks.StateFailed, 0
 	}
-	wait, again := nextRetry(c.delays, int(r.row.Attempt-r.row.LostAttempts), r.retryAfter)
+	wait, again := nextRetry(c.delays, int(r.row.Attempt-r.row.LostAttempts), r.RetryAfter)
 	if !again {
 		return webhooks.StateFailed, 0
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/webhooksdb"
 	"examprep.dev/server/webhooks"
+	"examprep.dev/server/webhooks/delivery/send"
 )
 
 const (
@@ -36,26 +38,29 @@ type dispatcher struct {
 	windows  *windows
 	skipped  *skipList
 	keyring  *webhooks.Keyring
-	sender   *sender
 	results  chan<- completion
 	metrics  *metrics
 	tracer   trace.Tracer
 	logger   *slog.Logger
 	now      func() time.Time
 	timeout  time.Duration // of a statement
+	// send makes one attempt.
+	send func(context.Context, send.Request) send.Result
 	// unreadablePause is the wait before a delivery whose signing secret cannot be decrypted is leased again.
 	unreadablePause time.Duration
 	// attempts are those in flight.
 	attempts sync.WaitGroup
 	skipping sync.Mutex
+	// leftOut are endpoints for which nothing can be leased, skips how many of their deliveries were left out one after the other.
+	leftOut *skipList
+	skips   *counts
 }
 
 // run dispatches until ctx ends. Deliveries that are leased then are still attempted, until final ends.
 func (d *dispatcher) run(ctx, final context.Context) {
 	retry := backoff{logger: d.logger, doing: "leasing deliveries"}
 	for ctx.Err() == nil {
-		grants := d.windows.next(leaseBatch)
-		if len(grants) > 0 {
+		if grants := d.leasable(d.windows.next(leaseBatch)); len(grants) > 0 {
 			retry.failed(ctx, d.dispatch(final, grants))
 			continue
 		}
@@ -66,6 +71,21 @@ func (d *dispatcher) run(ctx, final context.Context) {
 	}
 }
 
+// leasable gives back the grants of endpoints that are left out, and returns the others. A later sweep marks those endpoints due again.
+func (d *dispatcher) leasable(grants []grant) []grant {
+	leftOut := d.leftOut.ids(d.now())
+	if len(leftOut) == 0 {
+		return grants
+	}
+	return slices.DeleteFunc(grants, func(g grant) bool {
+		if slices.Contains(leftOut, g.endpoint) {
+			d.windows.leased(g, 0, false)
+			return true
+		}
+		return false
+	})
+}
+
 // dispatch leases rows for grants and starts their attempts. If that fails other than by an outage, it divides the grants
 // until one row is left that cannot be leased, and leaves that row out from then on.
 func (d *dispatcher) dispatch(ctx context.Context, grants []grant) error {
@@ -74,7 +94,7 @@ func (d *dispatcher) dispatch(ctx context.Context, grants []grant) error {
 	case err == nil:
 		d.start(ctx, grants, rows)
 		return nil
-	case postgres.Unavailable(err):
+	case postgres.Unavailable(err) && !postgres.Divides(err):
 		for _, g := range grants {
 			d.windows.leased(g, 0, true)
 		}
@@ -97,6 +117,7 @@ func (d *dispatcher) take(ctx context.Context, grants []grant) ([]webhooksdb.Lea
 	for _, g := range grants {
 		arg.Endpoints = append(arg.Endpoints, g.endpoint)
 		arg.Rooms = append(arg.Rooms, int32(g.room))
+		arg.Sinces = append(arg.Sinces, g.since)
 	}
 	statement, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
@@ -108,25 +129,35 @@ func (d *dispatcher) take(ctx context.Context, grants []grant) ([]webhooksdb.Lea
 }
 
 // skipFirst leaves out the first due row of an endpoint if it still cannot be leased. Only one loop does so
-// at a time: a row that the other loop leaves out or leases is another one.
+// at a time: a row that the other loop leaves out or leases is another one. After maxSkips rows without a lease between them the
+// endpoint itself is what cannot be read, such as its secret: then it is left out.
 func (d *dispatcher) skipFirst(ctx context.Context, g grant) error {
 	d.skipping.Lock()
 	defer d.skipping.Unlock()
+	if slices.Contains(d.leftOut.ids(d.now()), g.endpoint) {
+		d.windows.leased(g, 0, false)
+		return nil
+	}
 	rows, cause := d.take(ctx, []grant{g})
 	if cause == nil {
 		d.start(ctx, []grant{g}, rows)
 		return nil
 	}
-	d.windows.leased(g, 0, true)
+	d.windows.leased(g, 0, false) // the next sweep marks the endpoint due: the pause after a delivery that is left out
 	statement, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
-	id, err := d.queries.FirstDue(statement, webhooksdb.FirstDueParams{EndpointID: g.endpoint, Skip: d.skipped.ids(d.now())})
+	id, err := d.queries.FirstDue(statement, webhooksdb.FirstDueParams{EndpointID: g.endpoint, Since: g.since, Skip: d.skipped.ids(d.now())})
 	if err != nil {
 		return fmt.Errorf("find the delivery that cannot be leased: %w", err)
 	}
 	d.skipped.add(id, d.now())
 	d.metrics.dropped.Inc()
 	d.logger.ErrorContext(ctx, "delivery cannot be leased", "delivery", id, "endpoint", g.endpoint, "error", cause)
+	if d.skips.add(g.endpoint) >= maxSkips {
+		d.skips.clear(g.endpoint)
+		d.leftOut.add(g.endpoint, d.now())
+		d.logger.ErrorContext(ctx, "no delivery of an endpoint can be leased; it is left out for a while", "endpoint", g.endpoint, "error", cause)
+	}
 	return nil
 }
 
@@ -140,15 +171,23 @@ type leased struct {
 func (d *dispatcher) start(ctx context.Context, grants []grant, rows []webhooksdb.LeaseRow) {
 	used := make(map[uuid.UUID]int, len(grants))
 	secrets := make(map[uuid.UUID][]string, len(grants))
+	oldest := make(map[uuid.UUID]time.Time, len(grants))
 	for _, row := range rows {
 		if row.IsLost {
 			d.metrics.lost.Inc()
 		}
 		if used[row.EndpointID]++; used[row.EndpointID] == 1 {
 			secrets[row.EndpointID] = d.decrypt(ctx, row)
+			d.skips.clear(row.EndpointID)
+		}
+		if first, ok := oldest[row.EndpointID]; !ok || row.NextAttemptAt.Before(first) {
+			oldest[row.EndpointID] = row.NextAttemptAt
 		}
 	}
 	for _, g := range grants {
+		if first, ok := oldest[g.endpoint]; ok {
+			d.windows.advance(g.endpoint, first)
+		}
 		d.windows.leased(g, used[g.endpoint], used[g.endpoint] == g.room)
 	}
 	for _, row := range rows {
@@ -187,62 +226,26 @@ func (d *dispatcher) attempt(ctx context.Context, l leased) {
 		took := d.now().Sub(began)
 		d.metrics.attempted(r, took, began.Add(took).Sub(createdAt(l.LeaseRow)))
 		d.logger.DebugContext(ctx, "webhook attempt", "delivery", l.ID, "endpoint", l.EndpointID, "event", l.EventID,
-			"attempt", l.Attempt, "status", r.status, "failure", r.failure, "took", took)
-		d.results <- completion{row: l.LeaseRow, attempted: true, began: began, took: took, result: r}
-		d.windows.finished(l.EndpointID, r.delivered(), began)
+			"attempt", l.Attempt, "status", r.Status, "failure", r.Failure, "took", took)
+		l.Body = nil // the result waits longer than the attempt
+		d.results <- completion{row: l.LeaseRow, attempted: true, began: began, took: took, Result: r}
+		d.windows.finished(l.EndpointID, r.Delivered(), began)
 		return
 	}
 	d.windows.release(l.EndpointID)
 }
 
 // post sends a delivery. A panic is a failed attempt.
-func (d *dispatcher) post(ctx context.Context, l leased, began time.Time) (r result) {
+func (d *dispatcher) post(ctx context.Context, l leased, began time.Time) (r send.Result) {
 	d.metrics.inFlight.Inc()
 	defer d.metrics.inFlight.Dec()
 	ctx, span := startSpan(ctx, d.tracer, l.LeaseRow, began)
 	defer func() {
 		if cause := recover(); cause != nil {
 			d.logger.ErrorContext(ctx, "webhook attempt panicked", "delivery", l.ID, "panic", cause)
-			r = result{failure: failureInternal}
+			r = send.Result{Failure: failureInternal}
 		}
 		endSpan(span, r)
 	}()
-	return d.sender.post(ctx, post{url: l.Url, managed: l.Managed, eventID: l.EventID, body: l.Body, secrets: l.secrets})
-}
-
-const (
-	// skipTime is how long a worker leaves out a delivery that it could not lease or complete, maxSkipped how many of them.
-	skipTime   = 10 * time.Minute
-	maxSkipped = 1000
-)
-
-// skipList has the deliveries that a worker leaves out, so that they do not keep it from the others.
-type skipList struct {
-	mu    sync.Mutex
-	until map[uuid.UUID]time.Time
-}
-
-func newSkipList() *skipList { return &skipList{until: make(map[uuid.UUID]time.Time)} }
-
-func (s *skipList) add(id uuid.UUID, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.until) >= maxSkipped {
-		clear(s.until)
-	}
-	s.until[id] = now.Add(skipTime)
-}
-
-func (s *skipList) ids(now time.Time) []uuid.UUID {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ids := make([]uuid.UUID, 0, len(s.until))
-	for id, until := range s.until {
-		if now.After(until) {
-			delete(s.until, id)
-		} else {
-			ids = append(ids, id)
-		}
-	}
-	return ids
+	return d.send(ctx, send.Request{URL: l.Url, Managed: l.Managed, EventID: l.EventID, Body: l.Body, Secrets: l.secrets})
 }

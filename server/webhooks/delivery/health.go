@@ -2,14 +2,18 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
+	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/webhooksdb"
 	"examprep.dev/server/webhooks"
 )
@@ -29,6 +33,8 @@ type healthRecorder struct {
 	logger  *slog.Logger
 	timeout time.Duration // of a statement
 	wake    chan struct{}
+	// refused are endpoints whose rows cannot be written.
+	refused *skipList
 
 	mu      sync.Mutex
 	results map[uuid.UUID]health
@@ -45,6 +51,7 @@ type health struct {
 func newHealthRecorder(queries *webhooksdb.Queries, m *metrics, logger *slog.Logger, timeout time.Duration) *healthRecorder {
 	return &healthRecorder{
 		queries: queries, metrics: m, logger: logger, timeout: timeout, wake: make(chan struct{}, 1),
+		refused: newSkipList(skipTime),
 		results: make(map[uuid.UUID]health),
 	}
 }
@@ -56,8 +63,8 @@ func (h *healthRecorder) record(batch []completion) {
 		if !r.attempted {
 			continue
 		}
-		seen := health{ok: r.delivered(), status: r.status}
-		if r.status == http.StatusGone {
+		seen := health{ok: r.Delivered(), status: r.Status}
+		if r.Status == http.StatusGone {
 			seen.goneAt = r.row.UpdatedAt
 			select {
 			case h.wake <- struct{}{}:
@@ -93,17 +100,48 @@ func (h *healthRecorder) run(ctx context.Context) {
 	}
 }
 
-// flush writes what was collected. A result that could not be written stays for the next time.
+// flush writes what was collected. A result that could not be written because of an outage, or of a locked row, stays for the next
+// time.
 func (h *healthRecorder) flush(ctx context.Context) error {
 	h.mu.Lock()
 	results := h.results
 	h.results = make(map[uuid.UUID]health)
 	h.mu.Unlock()
-	if len(results) == 0 {
+	for _, refused := range h.refused.ids(time.Now()) {
+		delete(results, refused)
+	}
+	return h.write(ctx, results, slices.Collect(maps.Keys(results)))
+}
+
+// write writes the results of some endpoints. If PostgreSQL refuses them, it divides them until one endpoint is left that cannot be
+// written, and leaves that one out from then on.
+func (h *healthRecorder) write(ctx context.Context, results map[uuid.UUID]health, endpoints []uuid.UUID) error {
+	if len(endpoints) == 0 {
 		return nil
 	}
+	err := h.writeOnce(ctx, results, endpoints)
+	switch {
+	case err == nil:
+		return nil
+	case postgres.Unavailable(err) && !postgres.Divides(err):
+		for _, endpoint := range endpoints {
+			h.putBack(endpoint, results[endpoint])
+		}
+		return err
+	case len(endpoints) > 1:
+		half := len(endpoints) / 2
+		return errors.Join(h.write(ctx, results, endpoints[:half]), h.write(ctx, results, endpoints[half:]))
+	default:
+		h.refused.add(endpoints[0], time.Now())
+		h.logger.ErrorContext(ctx, "health of an endpoint not saved", "endpoint", endpoints[0], "error", err)
+		return nil
+	}
+}
+
+func (h *healthRecorder) writeOnce(ctx context.Context, results map[uuid.UUID]health, endpoints []uuid.UUID) error {
 	arg := webhooksdb.RecordHealthParams{Gone: reasonGone, Failing: reasonFailing, FailingSeconds: webhooks.DisableAfter.Seconds()}
-	for endpoint, seen := range results {
+	for _, endpoint := range endpoints {
+		seen := results[endpoint]
 		arg.Ids = append(arg.Ids, endpoint)
 		arg.Oks = append(arg.Oks, seen.ok)
 		arg.Statuses = append(arg.Statuses, int32(seen.status))
@@ -113,9 +151,6 @@ func (h *healthRecorder) flush(ctx context.Context) error {
 	defer cancel()
 	rows, err := h.queries.RecordHealth(statement, arg)
 	if err != nil {
-		for endpoint, seen := range results {
-			h.putBack(endpoint, seen)
-		}
 		return fmt.Errorf("record health: %w", err)
 	}
 	for _, row := range rows {

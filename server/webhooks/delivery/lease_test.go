@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"testing"
@@ -11,6 +12,8 @@ import (
 
 	"examprep.dev/server/postgres/webhooksdb"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
+	"examprep.dev/server/webhooks/delivery/send"
 )
 
 func TestLostAttemptsAreForgivenAndLogged(t *testing.T) {
@@ -110,7 +113,7 @@ func TestLateResultReplacesTheLogEntryOnly(t *testing.T) {
 	}
 	late := completion{
 		row: leased[0], attempted: true, began: time.Now(), took: 20 * time.Millisecond,
-		result: result{status: 502, failure: "status", response: "no"},
+		Result: send.Result{Status: 502, Failure: "status", Response: "no"},
 	}
 	for range 2 { // the completer writes again after a statement without a response
 		w.completer.write(t.Context(), []completion{late})
@@ -124,8 +127,8 @@ func TestLateResultReplacesTheLogEntryOnly(t *testing.T) {
 }
 
 // attemptedAt is a completed attempt for an endpoint.
-func attemptedAt(endpoint uuid.UUID, r result) []completion {
-	return []completion{{row: webhooksdb.LeaseRow{EndpointID: endpoint}, attempted: true, result: r}}
+func attemptedAt(endpoint uuid.UUID, r send.Result) []completion {
+	return []completion{{row: webhooksdb.LeaseRow{EndpointID: endpoint}, attempted: true, Result: r}}
 }
 
 // TestHealthKeepsASuccessWhileTheEndpointIsLocked: else later failures could disable it.
@@ -135,7 +138,7 @@ func TestHealthKeepsASuccessWhileTheEndpointIsLocked(t *testing.T) {
 	_, endpoint := b.endpoint(t, "https://127.0.0.1:1/")
 	testkit.Exec(t, b.pool, "UPDATE webhook_endpoints SET failing_since = now() - interval '4 days'")
 	health := b.worker(t).health
-	write := func(r result) {
+	write := func(r send.Result) {
 		t.Helper()
 		health.record(attemptedAt(endpoint.ID, r))
 		if err := health.flush(t.Context()); err != nil {
@@ -143,16 +146,45 @@ func TestHealthKeepsASuccessWhileTheEndpointIsLocked(t *testing.T) {
 		}
 	}
 	tx := testkit.Begin(t, b.pool, "SELECT FROM webhook_endpoints FOR UPDATE")
-	write(result{status: 200})
+	write(send.Result{Status: 200})
 	testkit.Release(t, tx)
-	write(result{status: 500, failure: "status"})
+	write(send.Result{Status: 500, Failure: "status"})
 	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE failing_since IS NULL AND last_success_at IS NOT NULL AND last_status = 200")
-	write(result{status: 500, failure: "status"})
+	write(send.Result{Status: 500, Failure: "status"})
 	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE failing_since > now() - interval '1 hour' AND last_status = 500")
+}
+
+// TestEndpointWhoseHealthCannotBeSavedCostsNoOther makes PostgreSQL refuse each update of one endpoint.
+func TestEndpointWhoseHealthCannotBeSavedCostsNoOther(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	_, refused := b.endpoint(t, "https://receiver.example.com/refused")
+	testkit.Exec(t, b.pool, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused'; END $$`)
+	testkit.Exec(t, b.pool, `CREATE TRIGGER refuse BEFORE UPDATE ON webhook_endpoints FOR EACH ROW WHEN (OLD.id = '`+refused.ID.String()+`')
+		EXECUTE FUNCTION refuse()`)
+	health := b.worker(t).health
+	health.record(attemptedAt(refused.ID, send.Result{Status: http.StatusInternalServerError, Failure: "status"}))
+	for n := range 5 {
+		_, other := b.endpoint(t, fmt.Sprintf("https://receiver.example.com/%d", n))
+		health.record(attemptedAt(other.ID, send.Result{Status: http.StatusInternalServerError, Failure: "status"}))
+	}
+	check.NoError(t, health.flush(t.Context()))
+	b.until(t, 5, "SELECT count(*) FROM webhook_endpoints WHERE last_status = 500")
+	if len(health.results) != 0 {
+		t.Errorf("the results of %d endpoints stay, want none", len(health.results))
+	}
 }
 
 // load is how many other deliveries there are than the one that cannot be handled.
 const load = 200
+
+// refuseUpdates makes PostgreSQL refuse each update of a delivery.
+func (b *bench) refuseUpdates(t *testing.T, delivery uuid.UUID) {
+	t.Helper()
+	testkit.Exec(t, b.pool, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+		$$ BEGIN IF NEW.id = '`+delivery.String()+`' THEN RAISE EXCEPTION 'refused'; END IF; RETURN NEW; END $$`)
+	testkit.Exec(t, b.pool, "CREATE TRIGGER refuse BEFORE UPDATE ON webhook_deliveries FOR EACH ROW EXECUTE FUNCTION refuse()")
+}
 
 func TestDeliveryThatCannotBeLeasedCostsThatDeliveryOnly(t *testing.T) {
 	t.Parallel()
@@ -164,9 +196,7 @@ func TestDeliveryThatCannotBeLeasedCostsThatDeliveryOnly(t *testing.T) {
 	b.fill(t, other.ID, load)
 	poisoned := b.ids(t)[0]
 	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET next_attempt_at = now() - interval '1 hour' WHERE id = $1", poisoned)
-	testkit.Exec(t, b.pool, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
-		$$ BEGIN IF NEW.id = '`+poisoned.String()+`' THEN RAISE EXCEPTION 'refused'; END IF; RETURN NEW; END $$`)
-	testkit.Exec(t, b.pool, "CREATE TRIGGER refuse BEFORE UPDATE ON webhook_deliveries FOR EACH ROW EXECUTE FUNCTION refuse()")
+	b.refuseUpdates(t, poisoned)
 	w := b.worker(t, r)
 	testkit.Run(t, w.Run)
 	b.until(t, 2*load-1, inState, "delivered")
@@ -215,10 +245,10 @@ func TestCompleterWritesAllButTheRowsThatAreRefused(t *testing.T) {
 	leased := b.lease(t, w.completer.lease)
 	batch := make([]completion, len(leased))
 	for i, row := range leased {
-		batch[i] = completion{row: row, attempted: true, began: time.Now(), result: result{status: 200}}
+		batch[i] = completion{row: row, attempted: true, began: time.Now(), Result: send.Result{Status: 200}}
 	}
 	for _, i := range []int{0, 1, 50, 99} {
-		batch[i].status = 299
+		batch[i].Status = 299
 	}
 	w.completer.write(t.Context(), batch)
 	b.until(t, 96, inState, "delivered")

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/webhooksdb"
 	"examprep.dev/server/webhooks"
 )
@@ -36,8 +37,10 @@ func (m *maintainer) run(ctx context.Context) {
 	for last := (time.Time{}); ctx.Err() == nil; {
 		m.windows.forget(m.now().Add(-windowMemory))
 		retry.failed(ctx, m.updateGauges(ctx))
-		if now := m.now(); now.Sub(last) >= secretInterval && !secrets.failed(ctx, m.keepSecrets(ctx)) {
-			last = now
+		if now := m.now(); now.Sub(last) >= secretInterval {
+			if err := m.keepSecrets(ctx); !secrets.failed(ctx, err) || !postgres.Unavailable(err) {
+				last = now
+			}
 		}
 		pause(ctx, gaugeInterval)
 	}

@@ -5,6 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"examprep.dev/server/webhooks/delivery/send"
 )
 
 // Values of labels: the result of a successful attempt, and why an endpoint was disabled.
@@ -54,8 +56,8 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 			"Deliveries that were not attempted because the endpoint's signing secret does not decrypt with the worker's "+
 				"encryption keys; repeated every 30 seconds. The log names the endpoint."),
 		dropped: counter("examprep_webhook_results_dropped_total",
-			"Deliveries that this worker could not lease, or whose result it could not save, because PostgreSQL refused the row. "+
-				"It leaves each out for 10 minutes. The log names the delivery."),
+			"Deliveries that this worker could not lease or cancel, or whose result it could not save, because PostgreSQL refused the row or "+
+				"another transaction locked it for too long. The log names the delivery."),
 		backlog: auto.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "examprep_webhook_backlog", Help: "Pending deliveries: due, or waiting for a retry; counted up to 100000.",
 		}, []string{"state"}),
@@ -79,9 +81,9 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 	return m
 }
 
-func (m *metrics) attempted(r result, took, sinceCommit time.Duration) {
-	label := r.failure
-	if r.delivered() {
+func (m *metrics) attempted(r send.Result, took, sinceCommit time.Duration) {
+	label := r.Failure
+	if r.Delivered() {
 		label = resultDelivered
 		m.latency.Observe(sinceCommit.Seconds())
 	}

@@ -21,6 +21,7 @@ import (
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/webhooks"
+	"examprep.dev/server/webhooks/delivery/send"
 )
 
 // collect receives until all of the events have arrived, however often.
@@ -262,7 +263,7 @@ func TestReceiverThatIsGoneIsDisabledWhenTheDatabaseIsBack(t *testing.T) {
 	r := testkit.StartReceiver(t, nil)
 	_, endpoint := b.endpoint(t, r.URL)
 	health := b.worker(t, r).health
-	gone := attemptedAt(endpoint.ID, result{status: http.StatusGone, failure: "status"})
+	gone := attemptedAt(endpoint.ID, send.Result{Status: http.StatusGone, Failure: "status"})
 	check.NoError(t, b.pool.QueryRow(t.Context(), "SELECT updated_at FROM webhook_endpoints").Scan(&gone[0].row.UpdatedAt))
 	restore := testkit.CutOff(t, b.pool)
 	health.record(gone)

@@ -2,13 +2,14 @@ package delivery
 
 import (
 	"fmt"
-	"net/http"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"examprep.dev/server/webhooks/delivery/send"
 )
 
 func TestBackoffStaysWithinItsBounds(t *testing.T) {
@@ -27,38 +28,9 @@ func TestBackoffStaysWithinItsBounds(t *testing.T) {
 		for range attempt - 1 {
 			nominal *= 5
 		}
-		low, high := max(nominal*8/10, min(asked, maxRetryAfter)), max(nominal*12/10, min(asked, maxRetryAfter))
+		low, high := max(nominal*8/10, min(asked, send.MaxRetryAfter)), max(nominal*12/10, min(asked, send.MaxRetryAfter))
 		if !again || delay < low || delay > high {
 			t.Fatalf("attempt %d: %s, want %s to %s", attempt, delay, low, high)
-		}
-	})
-}
-
-func TestRetryAfterIsReadWithinBounds(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for value, want := range map[string]time.Duration{
-		"": 0, "7": 7 * time.Second, "-3": 0, "soon": 0, "99999999": maxRetryAfter,
-		"9223372036854775808": maxRetryAfter, "99999999999999999999999": maxRetryAfter, "-9223372036854775809": 0,
-		now.Add(time.Minute).Format(http.TimeFormat):  time.Minute,
-		now.Add(-time.Minute).Format(http.TimeFormat): 0,
-	} {
-		if got := parseRetryAfter(http.Header{"Retry-After": {value}}, now); got != want {
-			t.Errorf("%q: %s, want %s", value, got, want)
-		}
-	}
-}
-
-func FuzzRetryAfterStaysWithinBounds(f *testing.F) {
-	for _, seed := range []string{"", "7", "-1", "9223372036854775808", "Thu, 01 Jan 2026 00:01:00 GMT", "1e9"} {
-		f.Add(seed)
-	}
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	f.Fuzz(func(t *testing.T, value string) {
-		asked := parseRetryAfter(http.Header{"Retry-After": {value}}, now)
-		delay, again := nextRetry(RetryDelays(), 1, asked)
-		if asked < 0 || !again || delay < 8*time.Second || delay > maxRetryAfter {
-			t.Fatalf("%q: asked %s, waits %s", value, asked, delay)
 		}
 	})
 }

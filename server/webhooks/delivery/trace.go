@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"examprep.dev/server/postgres/webhooksdb"
+	"examprep.dev/server/webhooks/delivery/send"
 )
 
 // startSpan begins the span of an attempt in the trace of its event. The first attempt also gets a span for the time that the
@@ -37,15 +38,15 @@ func startSpan(ctx context.Context, tracer trace.Tracer, row webhooksdb.LeaseRow
 	return tracer.Start(ctx, "deliver", trace.WithSpanKind(trace.SpanKindClient), about) //nolint:spancheck // endSpan
 }
 
-func endSpan(span trace.Span, r result) {
+func endSpan(span trace.Span, r send.Result) {
 	if span == nil {
 		return
 	}
-	if r.status != 0 {
-		span.SetAttributes(attribute.Int("http.response.status_code", r.status))
+	if r.Status != 0 {
+		span.SetAttributes(attribute.Int("http.response.status_code", r.Status))
 	}
-	if !r.delivered() {
-		span.SetAttributes(attribute.String("error.type", r.failure))
+	if !r.Delivered() {
+		span.SetAttributes(attribute.String("error.type", r.Failure))
 		span.SetStatus(codes.Error, "")
 	}
 	span.End()

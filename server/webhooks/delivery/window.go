@@ -18,6 +18,12 @@ const (
 	endpointShare = 8
 	// unprovenShare limits all endpoints whose last attempt failed, or that had no attempt yet, to half of the places together.
 	unprovenShare = 2
+	// grantShare of each grant is for unproven endpoints first, while both kinds wait. Else the backlog of healthy ones, which is due
+	// again and again, keeps a new endpoint and every retry waiting.
+	grantShare = 4
+	// sinceSlack is how much earlier than the rows of a lease the next lease begins to read: a row's next_attempt_at is when its
+	// transaction began, and it is seen when that commits.
+	sinceSlack = time.Minute
 	// refillShare of a window must be free before more is leased for it, since each lease reads the rows in flight again.
 	refillShare = 4
 )
@@ -48,6 +54,8 @@ type window struct {
 	due, healthy, slowStart bool
 	// list is where the window waits for a lease, or nil.
 	list *list
+	// since is the least next_attempt_at that leases and most sweeps read (windows.advance); zero: all are read.
+	since time.Time
 	// halvedAt is when a failure last halved the window: attempts that were in flight then do not halve it again.
 	halvedAt, lastUsed time.Time
 }
@@ -63,6 +71,7 @@ func newWindows(concurrency int, now func() time.Time) *windows {
 type grant struct {
 	endpoint uuid.UUID
 	room     int
+	since    time.Time
 }
 
 // markDue notes that endpoints may have due rows.
@@ -80,14 +89,48 @@ func (w *windows) markDue(endpoints ...uuid.UUID) {
 	}
 }
 
-// next reserves up to limit places for endpoints that are due and have room. A window that gets all that it has room for is
-// no longer due.
+// found notes that an endpoint has due rows, of which oldest is the least next_attempt_at.
+func (w *windows) found(endpoint uuid.UUID, oldest time.Time) {
+	w.markDue(endpoint)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if own := w.byID[endpoint]; own != nil && oldest.Before(own.since) {
+		own.since = oldest
+	}
+}
+
+// advance notes the least next_attempt_at of rows that were just leased. A lease takes the rows in that order, so what is due before it
+// is an exception: a row whose lease has expired, or whose transaction committed late. A sweep that reads all rows finds those.
+func (w *windows) advance(endpoint uuid.UUID, oldest time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if since := oldest.Add(-sinceSlack); since.After(w.byID[endpoint].since) {
+		w.byID[endpoint].since = since
+	}
+}
+
+// known returns the endpoints that have a window, and the since of each.
+func (w *windows) known() (endpoints []uuid.UUID, sinces []time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for endpoint, own := range w.byID {
+		endpoints, sinces = append(endpoints, endpoint), append(sinces, own.since)
+	}
+	return endpoints, sinces
+}
+
+// next reserves up to limit places for endpoints that are due and have room: a part of them for unproven endpoints first, then all
+// others for healthy ones, then what is left. A window that gets all that it has room for is no longer due.
 func (w *windows) next(limit int) []grant {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var grants []grant
-	for _, waiting := range []*list{&w.healthy, &w.unproven} {
-		for len(*waiting) > 0 && limit > 0 {
+	for _, turn := range []struct {
+		waiting *list
+		leave   int // of limit
+	}{{&w.unproven, limit - max(limit/grantShare, 1)}, {&w.healthy, 0}, {&w.unproven, 0}} {
+		waiting := turn.waiting
+		for len(*waiting) > 0 && limit > turn.leave {
 			own := (*waiting)[0]
 			room := w.room(own)
 			stale := own.list != waiting
@@ -102,10 +145,10 @@ func (w *windows) next(limit int) []grant {
 			if refillShare*room < own.inFlight+room {
 				continue // finished brings it back
 			}
-			taken := min(room, limit)
+			taken := min(room, limit-turn.leave)
 			w.count(own, taken)
 			limit -= taken
-			grants = append(grants, grant{own.endpoint, taken})
+			grants = addGrant(grants, grant{own.endpoint, taken, own.since})
 			if own.due = taken < room; own.due {
 				w.enqueue(own)
 			}
@@ -115,6 +158,17 @@ func (w *windows) next(limit int) []grant {
 		w.signal() // another loop may find more
 	}
 	return grants
+}
+
+// addGrant adds a grant, or adds its places to an earlier one of the same endpoint.
+func addGrant(grants []grant, g grant) []grant {
+	for i := range grants {
+		if grants[i].endpoint == g.endpoint {
+			grants[i].room += g.room
+			return grants
+		}
+	}
+	return append(grants, g)
 }
 
 // leased gives back the places of a grant that were not used. due reports whether the endpoint may have more due rows.
@@ -149,7 +203,7 @@ func (w *windows) finished(endpoint uuid.UUID, delivered bool, began time.Time) 
 }
 
 // release frees the place of a delivery that was leased but not attempted.
-func (w *windows) release(endpoint uuid.UUID) { w.leased(grant{endpoint, 1}, 0, false) }
+func (w *windows) release(endpoint uuid.UUID) { w.leased(grant{endpoint: endpoint, room: 1}, 0, false) }
 
 // forget drops windows without deliveries that were last used before a time.
 func (w *windows) forget(before time.Time) {

@@ -33,7 +33,12 @@ func TestWindowsKeepTheirBounds(t *testing.T) {
 			case 1:
 				limit := rapid.IntRange(1, 128).Draw(t, "limit")
 				granted := 0
+				seen := make(map[uuid.UUID]bool)
 				for _, g := range w.next(limit) {
+					if seen[g.endpoint] {
+						t.Fatal("two grants of one endpoint: a lease would take its rows twice")
+					}
+					seen[g.endpoint] = true
 					used := rapid.IntRange(0, g.room).Draw(t, "used")
 					w.leased(g, used, used == g.room)
 					running[g.endpoint] += used
@@ -187,6 +192,72 @@ func TestAWideWindowLeavesPlacesForOthers(t *testing.T) {
 	grants := w.next(concurrency)
 	if len(grants) != 1 || grants[0].room == 0 || grants[0].room > concurrency/endpointShare+1 {
 		t.Errorf("granted %+v, want one grant of at most %d places", grants, concurrency/endpointShare+1)
+	}
+}
+
+// TestBacklogOfHealthyEndpointsLeavesAPartOfEachGrant: a new endpoint and a failing one get places in the next grant, however many
+// healthy ones are always due.
+func TestBacklogOfHealthyEndpointsLeavesAPartOfEachGrant(t *testing.T) {
+	t.Parallel()
+	for _, healthy := range []int{1, 4, 8, 64, 500} {
+		w := newWindows(defaultConcurrency, time.Now)
+		for range healthy {
+			endpoint := uuid.New()
+			w.byID[endpoint] = &window{endpoint: endpoint, size: maxWindow, healthy: true}
+			w.markDue(endpoint)
+		}
+		round := func() (granted map[uuid.UUID]int, total int) { // the healthy ones stay due
+			granted = make(map[uuid.UUID]int)
+			for _, g := range w.next(leaseBatch) {
+				w.leased(g, g.room, true)
+				granted[g.endpoint] += g.room
+				total += g.room
+			}
+			return granted, total
+		}
+		finish := func(granted map[uuid.UUID]int) {
+			for endpoint, n := range granted {
+				for range n {
+					w.finished(endpoint, w.byID[endpoint].healthy, time.Now())
+				}
+			}
+		}
+		for range 20 {
+			granted, _ := round()
+			finish(granted)
+		}
+		fresh, failing := uuid.New(), uuid.New()
+		w.byID[failing] = &window{endpoint: failing, size: minWindow}
+		w.markDue(fresh, failing)
+		granted, total := round()
+		if granted[fresh] != firstWindow || granted[failing] != minWindow {
+			t.Errorf("beside %d healthy endpoints the new one has %d places and the failing one %d, want %d and %d",
+				healthy, granted[fresh], granted[failing], firstWindow, minWindow)
+		}
+		if healthy >= 8 && total != leaseBatch {
+			t.Errorf("beside %d healthy endpoints %d places were granted, want %d", healthy, total, leaseBatch)
+		}
+		finish(granted)
+	}
+}
+
+// TestUnprovenEndpointsLeaveMostOfEachGrantToHealthyOnes: hundreds of failing receivers slow a healthy one's backlog by a quarter.
+func TestUnprovenEndpointsLeaveMostOfEachGrantToHealthyOnes(t *testing.T) {
+	t.Parallel()
+	w := newWindows(defaultConcurrency, time.Now)
+	for n := range 300 {
+		endpoint := uuid.New()
+		w.byID[endpoint] = &window{endpoint: endpoint, size: maxWindow, healthy: n < 10}
+		w.markDue(endpoint)
+	}
+	healthy := 0
+	for _, g := range w.next(leaseBatch) {
+		if w.byID[g.endpoint].healthy {
+			healthy += g.room
+		}
+	}
+	if want := leaseBatch - leaseBatch/grantShare; healthy != want {
+		t.Errorf("%d of %d places are for healthy endpoints, want %d", healthy, leaseBatch, want)
 	}
 }
 

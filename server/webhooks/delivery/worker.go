@@ -17,6 +17,7 @@ import (
 	"examprep.dev/server/postgres/webhooksdb"
 	"examprep.dev/server/webhooks"
 	"examprep.dev/server/webhooks/delivery/retention"
+	"examprep.dev/server/webhooks/delivery/send"
 )
 
 const (
@@ -64,7 +65,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.Concurrency = cmp.Or(c.Concurrency, defaultConcurrency)
-	c.Timeout = cmp.Or(c.Timeout, acknowledgeTimeout)
+	c.Timeout = cmp.Or(c.Timeout, send.Timeout)
 	c.SweepInterval = cmp.Or(c.SweepInterval, time.Second)
 	c.LeaseGrace = cmp.Or(c.LeaseGrace, leaseGrace)
 	c.StatementTimeout = cmp.Or(c.StatementTimeout, statementTimeout)
@@ -84,6 +85,7 @@ type Worker struct {
 	cfg        Config
 	stream     *stream
 	sweeper    *sweeper
+	canceller  *canceller
 	dispatcher *dispatcher
 	completer  *completer
 	health     *healthRecorder
@@ -96,7 +98,7 @@ type Worker struct {
 // New returns a worker. Its Redis client should be its own: blocking reads occupy connections.
 func New(cfg Config, pool *pgxpool.Pool, client redis.UniversalClient, keyring *webhooks.Keyring) (*Worker, error) {
 	cfg = cfg.withDefaults()
-	sender, err := newSender(cfg.AllowedRanges, cfg.CAPEM, cfg.Timeout, cfg.Now)
+	sender, err := send.New(cfg.AllowedRanges, cfg.CAPEM, cfg.Timeout, cfg.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -108,23 +110,27 @@ func New(cfg Config, pool *pgxpool.Pool, client redis.UniversalClient, keyring *
 	}
 	queries, lease, results := webhooksdb.New(pool), uuid.New(), make(chan completion, completeBatch)
 	m, logger, now := newMetrics(cfg.Registerer), cfg.Logger, cfg.Now
-	w, skipped := newWindows(cfg.Concurrency, now), newSkipList()
+	w, skipped := newWindows(cfg.Concurrency, now), newSkipList(skipTime)
+	disabled := make(chan []uuid.UUID, 1)
 	health := newHealthRecorder(queries, m, logger, cfg.StatementTimeout)
 	return &Worker{
 		cfg: cfg, results: results, health: health,
 		stream: &stream{redis: client, name: webhooks.StreamName(cfg.Prefix), windows: w, logger: logger},
 		sweeper: &sweeper{
-			queries: queries, windows: w, interval: cfg.SweepInterval, timeout: cfg.SweepTimeout, cancelTimeout: cfg.StatementTimeout,
+			queries: queries, windows: w, interval: cfg.SweepInterval, timeout: cfg.SweepTimeout, disabled: disabled,
 			metrics: m, logger: logger,
+		},
+		canceller: &canceller{
+			queries: queries, endpoints: disabled, skipped: newSkipList(skipTime), metrics: m, logger: logger, now: now, timeout: cfg.StatementTimeout,
 		},
 		dispatcher: &dispatcher{
 			queries: queries, lease: lease, duration: cfg.Timeout + cfg.LeaseGrace, windows: w, skipped: skipped, keyring: keyring,
-			sender: sender, results: results, metrics: m, tracer: cfg.Tracer, logger: logger, now: now, timeout: cfg.StatementTimeout,
-			unreadablePause: unreadablePause,
+			send: sender.Post, results: results, metrics: m, tracer: cfg.Tracer, logger: logger, now: now, timeout: cfg.StatementTimeout,
+			unreadablePause: unreadablePause, leftOut: newSkipList(leaveOutTime), skips: newCounts(),
 		},
 		completer: &completer{
 			queries: queries, lease: lease, results: results, delays: cfg.RetryDelays, skipped: skipped, health: health,
-			metrics: m, logger: logger, now: now, timeout: cfg.StatementTimeout,
+			metrics: m, logger: logger, now: now, timeout: cfg.StatementTimeout, duration: cfg.Timeout + cfg.LeaseGrace,
 		},
 		retention:  partitions,
 		maintainer: &maintainer{queries: queries, keyring: keyring, windows: w, metrics: m, logger: logger, now: now},
@@ -139,6 +145,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	var intake, completing sync.WaitGroup
 	intake.Go(func() { w.stream.run(ctx) })
 	intake.Go(func() { w.sweeper.run(ctx) })
+	intake.Go(func() { w.canceller.run(ctx) })
 	intake.Go(func() { w.health.run(ctx) })
 	intake.Go(func() { w.retention.Run(ctx) })
 	intake.Go(func() { w.maintainer.run(ctx) })

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"errors"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/webhooks"
+	"examprep.dev/server/webhooks/delivery/send"
 )
 
 func TestEventArrivesWithItsBytesAndVerifies(t *testing.T) {
@@ -255,18 +257,13 @@ func TestDeliveryWithoutItsEventIsCancelled(t *testing.T) {
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'cancelled' AND attempt = 0 AND finished_at IS NOT NULL")
 }
 
-// panics is a transport that panics.
-type panics struct{}
-
-func (panics) RoundTrip(*http.Request) (*http.Response, error) { panic("of a test") }
-
 func TestPanicIsAFailedAttempt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://receiver.example.com/")
 	b.fill(t, endpoint.ID, 1)
 	w := b.worker(t)
-	w.dispatcher.sender.allowing.transport = panics{}
+	w.dispatcher.send = func(context.Context, send.Request) send.Result { panic("of a test") }
 	testkit.Run(t, w.Run)
 	b.until(t, 1, "SELECT count(*) FROM webhook_deliveries WHERE state = 'failed' AND attempt = $1 AND last_failure = $2", maxAttempts, failureInternal)
 }

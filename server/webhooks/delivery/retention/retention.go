@@ -52,8 +52,9 @@ func (p partition) endsBefore(at time.Time) bool {
 
 // Config holds a Maintainer's settings; zero values take the defaults.
 type Config struct {
-	// Retention is how long events, deliveries and attempts are kept, at least webhooks.MinRetention
-	// (webhooks.DefaultRetention). A row is deleted with its week, so up to a week later; an event another week later.
+	// Retention is how long deliveries and attempts are kept, at least webhooks.MinRetention
+	// (webhooks.DefaultRetention). A row is deleted with its week, so up to a week later. Events are kept for twice as long and two
+	// weeks more.
 	Retention time.Duration
 	// StatementTimeout limits each statement (1 min). Adding or dropping a partition is one statement.
 	StatementTimeout time.Duration
@@ -175,8 +176,9 @@ func (m *Maintainer) addPartition(ctx context.Context, kind string, week time.Ti
 	return nil
 }
 
-// drop drops old partitions: deliveries without pending rows, then the attempts of the same week, then events a week later,
-// so that the last redelivery finds its body.
+// drop drops old partitions: deliveries without pending rows, then the attempts of the same week. Events are kept for twice the
+// retention and two weeks: a delivery can be sent again until it is dropped, and the new one is shown and can be sent again for as
+// long as any other.
 func (m *Maintainer) drop(ctx context.Context, partitions []partition, now time.Time) error {
 	expired := now.Add(-m.keep)
 	stuck := now.Add(-max(m.keep, webhooks.DefaultRetention) - pendingGrace)
@@ -189,7 +191,7 @@ func (m *Maintainer) drop(ctx context.Context, partitions []partition, now time.
 			}
 			old := p.endsBefore(expired) && !kept[p.Upper.UUID]
 			if kind == "events" {
-				old = old && p.endsBefore(expired.Add(-partitionWeek))
+				old = old && p.endsBefore(expired.Add(-m.keep-2*partitionWeek))
 			}
 			dropped := false
 			if old {

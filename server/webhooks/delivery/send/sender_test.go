@@ -1,4 +1,4 @@
-package delivery
+package send
 
 import (
 	"bufio"
@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,10 +25,12 @@ import (
 	"examprep.dev/server/webhooks"
 )
 
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+
 // senderTo returns a sender that trusts a server's certificate and can send to all of IPv4's loopback.
-func senderTo(t testing.TB, server *httptest.Server) *sender {
+func senderTo(t testing.TB, server *httptest.Server) *Sender {
 	t.Helper()
-	s, err := newSender(loopback, testkit.CAPEM(server), testkit.Patience, time.Now)
+	s, err := New(loopback, testkit.CAPEM(server), testkit.Patience, time.Now)
 	check.NoError(t, err)
 	return s
 }
@@ -174,10 +177,10 @@ func TestRudeReceiverCostsBoundedTimeAndBytes(t *testing.T) {
 			}
 			synctest.Test(t, func(t *testing.T) {
 				got, took := postToRude(t, server, testkit.CAPEM(lender))
-				if got.failure != c.failure || got.status != c.status {
+				if got.Failure != c.failure || got.Status != c.status {
 					t.Errorf("result %+v, want %q and %d", got, c.failure, c.status)
 				}
-				if want := map[bool]time.Duration{true: acknowledgeTimeout}[c.hangs]; took != want {
+				if want := map[bool]time.Duration{true: Timeout}[c.hangs]; took != want {
 					t.Errorf("it took %s, want %s", took, want)
 				}
 			})
@@ -189,14 +192,14 @@ func TestRudeReceiverCostsBoundedTimeAndBytes(t *testing.T) {
 }
 
 // postToRude makes one attempt in a bubble, and returns when the server's connections are closed.
-func postToRude(t *testing.T, server *rudeServer, authority []byte) (got result, took time.Duration) {
+func postToRude(t *testing.T, server *rudeServer, authority []byte) (got Result, took time.Duration) {
 	t.Helper()
-	s, err := newSender(nil, authority, acknowledgeTimeout, time.Now)
+	s, err := New(nil, authority, Timeout, time.Now)
 	check.NoError(t, err)
 	transport, _ := s.allowing.transport.(*http.Transport)
 	transport.DialContext = server.dial
 	began := time.Now()
-	got = s.post(t.Context(), post{managed: true, url: "https://example.com/", eventID: uuid.New(), body: []byte("{}")})
+	got = s.Post(t.Context(), Request{Managed: true, URL: "https://example.com/", EventID: uuid.New(), Body: []byte("{}")})
 	took = time.Since(began)
 	transport.CloseIdleConnections()
 	server.serving.Wait()
@@ -215,11 +218,11 @@ func (lateTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestAnswerAfterTheDeadlineIsNoAcknowledgement(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, err := newSender(nil, nil, acknowledgeTimeout, time.Now)
+		s, err := New(nil, nil, Timeout, time.Now)
 		check.NoError(t, err)
 		s.allowing.transport = lateTransport{}
-		got := s.post(t.Context(), post{managed: true, url: "https://receiver.example/", eventID: uuid.New(), body: []byte("{}")})
-		if got.delivered() || got.failure != "timeout" {
+		got := s.Post(t.Context(), Request{Managed: true, URL: "https://receiver.example/", EventID: uuid.New(), Body: []byte("{}")})
+		if got.Delivered() || got.Failure != "timeout" {
 			t.Errorf("result %+v, want a time-out", got)
 		}
 	})
@@ -256,10 +259,10 @@ func TestReceiverNeedsATrustedCertificateForItsName(t *testing.T) {
 			if c.unknown {
 				authority = nil
 			}
-			s, err := newSender(loopback, authority, testkit.Patience, time.Now)
+			s, err := New(loopback, authority, testkit.Patience, time.Now)
 			check.NoError(t, err)
-			came := s.post(t.Context(), post{managed: true, url: server.URL, eventID: uuid.New(), body: []byte("{}")})
-			if came.failure != c.want || (asked.Load() > 0) != (c.want == "") {
+			came := s.Post(t.Context(), Request{Managed: true, URL: server.URL, EventID: uuid.New(), Body: []byte("{}")})
+			if came.Failure != c.want || (asked.Load() > 0) != (c.want == "") {
 				t.Errorf("came to %+v, want %q; the receiver was asked %d times", came, c.want, asked.Load())
 			}
 		})
@@ -267,9 +270,9 @@ func TestReceiverNeedsATrustedCertificateForItsName(t *testing.T) {
 	t.Run("none: plain HTTP", func(t *testing.T) {
 		server := httptest.NewServer(http.NotFoundHandler())
 		defer server.Close()
-		s, err := newSender(loopback, nil, testkit.Patience, time.Now)
+		s, err := New(loopback, nil, testkit.Patience, time.Now)
 		check.NoError(t, err)
-		if came := s.post(t.Context(), post{managed: true, url: strings.Replace(server.URL, "http:", "https:", 1), eventID: uuid.New()}); came.failure != "tls" {
+		if came := s.Post(t.Context(), Request{Managed: true, URL: strings.Replace(server.URL, "http:", "https:", 1), EventID: uuid.New()}); came.Failure != "tls" {
 			t.Errorf("came to %+v", came)
 		}
 	})
@@ -283,8 +286,8 @@ func TestAllowedRangesAreForDeclaredEndpointsOnly(t *testing.T) {
 	s := senderTo(t, r.Server)
 	for range 2 {
 		for managed, want := range map[bool]string{true: "", false: "refused_address"} {
-			got := s.post(t.Context(), post{url: r.URL, managed: managed, eventID: uuid.New(), body: []byte("{}"), secrets: []string{webhooks.NewSecret()}})
-			if got.failure != want {
+			got := s.Post(t.Context(), Request{URL: r.URL, Managed: managed, EventID: uuid.New(), Body: []byte("{}"), Secrets: []string{webhooks.NewSecret()}})
+			if got.Failure != want {
 				t.Errorf("managed %v: %+v, want failure %q", managed, got, want)
 			}
 		}

@@ -1,4 +1,4 @@
-package delivery
+package send
 
 import (
 	"net/http"
@@ -142,32 +142,32 @@ func TestAttemptReportsTheStartOfTheResponse(t *testing.T) {
 	secret := webhooks.NewSecret()
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
-		want   result
+		want   Result
 	}{
 		"a success with words": {
 			func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("thanks\n")) },
-			result{status: http.StatusOK, response: "thanks"},
+			Result{Status: http.StatusOK, Response: "thanks"},
 		},
 		"a refusal that repeats the request": {
 			func(w http.ResponseWriter, r *http.Request) {
 				w.WriteHeader(http.StatusBadRequest)
 				_, _ = w.Write([]byte("cannot verify " + r.Header.Get(webhooks.SignatureHeader)[:12] + " with " + secret))
 			},
-			result{status: http.StatusBadRequest, failure: "status", response: "cannot verify t=1767225600 with [masked]"},
+			Result{Status: http.StatusBadRequest, Failure: "status", Response: "cannot verify t=1767225600 with [masked]"},
 		},
 		"a body that breaks off": {
 			func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Length", "100")
 				_, _ = w.Write([]byte("as far as it goes"))
 			},
-			result{status: http.StatusOK, failure: "connection", response: "as far as it goes"},
+			Result{Status: http.StatusOK, Failure: "connection", Response: "as far as it goes"},
 		},
 		"a compressed body": {
 			func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Encoding", "gzip")
 				_, _ = w.Write([]byte("\x1f\x8b\x08 not seen"))
 			},
-			result{status: http.StatusOK},
+			Result{Status: http.StatusOK},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -175,7 +175,7 @@ func TestAttemptReportsTheStartOfTheResponse(t *testing.T) {
 			defer r.Close()
 			s := senderTo(t, r)
 			s.now = func() time.Time { return time.Unix(1767225600, 0) }
-			if got := s.post(t.Context(), post{managed: true, url: r.URL, eventID: uuid.New(), body: []byte("{}"), secrets: []string{secret}}); got != c.want {
+			if got := s.Post(t.Context(), Request{Managed: true, URL: r.URL, EventID: uuid.New(), Body: []byte("{}"), Secrets: []string{secret}}); got != c.want {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
 		})

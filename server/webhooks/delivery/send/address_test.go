@@ -1,4 +1,4 @@
-package delivery
+package send
 
 import (
 	"errors"
@@ -65,7 +65,7 @@ func hostileURLs() []string {
 		"https://[::1:PORT/", "https://127.0.0.1 receiver.example.com:PORT/",
 		// White space and control characters.
 		" https://127.0.0.1:PORT/", "https://127.0.0.1\t:PORT/", "https://receiver.example.com\r\nHost: 127.0.0.1/", "https://\n127.0.0.1:PORT/",
-		"ht\ntps://127.0.0.1:PORT/", "https://receiver.example.com/\x00",
+		"ht\ntps://127.0.0.1:PORT/", "https://receiver.example.com/\x00", "https://127.0.0.1:PORT/ ", "https://127.0.0.1:PORT/\u00a0",
 		// Other schemes.
 		"http://127.0.0.1:PORT/", "http://receiver.example.com/", "ftp://127.0.0.1:PORT/", "file:///etc/passwd", "gopher://127.0.0.1:PORT/_x",
 		"unix:///var/run/docker.sock", "javascript:alert(1)", "//127.0.0.1:PORT/", "127.0.0.1:PORT", "", "https://", "https:///path",
@@ -89,7 +89,7 @@ func TestHostileURLIsRefusedAtRegistrationAndNotDialled(t *testing.T) {
 				t.Errorf("registration: got %v, want a ValidationError of url", err)
 			}
 			// Dialling refuses by itself, whatever is stored.
-			if came := l.post(t.Context(), post{managed: true, url: spelling, eventID: uuid.New(), body: []byte("{}")}); came.delivered() || came.status != 0 {
+			if came := l.Post(t.Context(), Request{Managed: true, URL: spelling, EventID: uuid.New(), Body: []byte("{}")}); came.Delivered() || came.Status != 0 {
 				t.Errorf("came to %+v", came)
 			}
 			l.checkConnections(t)
@@ -160,8 +160,8 @@ func TestNameOfAPrivateAddressIsNotDialled(t *testing.T) {
 				}
 				tries := len(answers) + 1
 				for range tries {
-					came := l.post(t.Context(), post{managed: true, url: spelling, eventID: uuid.New(), body: []byte("{}")})
-					if want := failureOf(name); came.status != 0 || !strings.Contains(want, came.failure) || came.failure == "" {
+					came := l.Post(t.Context(), Request{Managed: true, URL: spelling, EventID: uuid.New(), Body: []byte("{}")})
+					if want := failureOf(name); came.Status != 0 || !strings.Contains(want, came.Failure) || came.Failure == "" {
 						t.Errorf("came to %+v, want %s", came, want)
 					}
 				}
@@ -221,8 +221,8 @@ func TestSenderConnectsToThePublicOneOfManyAddresses(t *testing.T) {
 	for _, name := range []string{"first", "last", "middle", "alias"} {
 		t.Run(name, func(t *testing.T) {
 			(&http.Client{Transport: l.allowing.transport}).CloseIdleConnections()
-			came := l.post(t.Context(), post{managed: true, url: "https://" + name + ".example.com:" + port, eventID: uuid.New(), body: []byte("{}")})
-			if !came.delivered() {
+			came := l.Post(t.Context(), Request{Managed: true, URL: "https://" + name + ".example.com:" + port, EventID: uuid.New(), Body: []byte("{}")})
+			if !came.Delivered() {
 				t.Errorf("came to %+v", came)
 			}
 			l.checkConnections(t, "127.0.0.2")
@@ -240,8 +240,8 @@ func TestNameThatTurnsPrivateIsRefusedAtTheNextConnection(t *testing.T) {
 				{addresses: []string{"127.0.0.2"}}, {addresses: []string{inward}}, {addresses: []string{"127.0.0.2"}},
 			}}), standsForPublic, authority)
 			for turn, want := range []string{"", "refused_address", ""} {
-				came := l.post(t.Context(), post{managed: true, url: "https://rebinds.example.com:" + port, eventID: uuid.New(), body: []byte("{}")})
-				if came.failure != want {
+				came := l.Post(t.Context(), Request{Managed: true, URL: "https://rebinds.example.com:" + port, EventID: uuid.New(), Body: []byte("{}")})
+				if came.Failure != want {
 					t.Errorf("try %d came to %+v, want %q", turn+1, came, want)
 				}
 				(&http.Client{Transport: l.allowing.transport}).CloseIdleConnections()
@@ -268,8 +268,8 @@ func TestNoRedirectIsFollowed(t *testing.T) {
 	statuses := []int{300, 301, 302, 303, 305, 306, 307, 308}
 	for _, status = range statuses {
 		for _, target = range targets {
-			came := l.post(t.Context(), post{managed: true, url: "https://receiver.example.com:" + port, eventID: uuid.New(), body: []byte("{}")})
-			if came.failure != "redirect" || came.status != status {
+			came := l.Post(t.Context(), Request{Managed: true, URL: "https://receiver.example.com:" + port, EventID: uuid.New(), Body: []byte("{}")})
+			if came.Failure != "redirect" || came.Status != status {
 				t.Errorf("%d to %s came to %+v", status, target, came)
 			}
 		}
@@ -323,7 +323,7 @@ func deliverBehindProxy(t *testing.T) {
 	}
 	_, port, authority := publicServer(t, func(http.ResponseWriter, *http.Request) {})
 	l := newLookout(t, newZone(t, map[string][]answerSet{"receiver.example.com": addresses("127.0.0.2")}), standsForPublic, authority)
-	if came := l.post(t.Context(), post{managed: true, url: "https://receiver.example.com:" + port, eventID: uuid.New(), body: []byte("{}")}); !came.delivered() {
+	if came := l.Post(t.Context(), Request{Managed: true, URL: "https://receiver.example.com:" + port, EventID: uuid.New(), Body: []byte("{}")}); !came.Delivered() {
 		t.Errorf("came to %+v", came)
 	}
 	l.checkConnections(t, "127.0.0.2")

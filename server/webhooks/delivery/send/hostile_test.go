@@ -1,4 +1,4 @@
-package delivery
+package send
 
 import (
 	"context"
@@ -153,7 +153,7 @@ func resource(owner dnsmessage.Name, kind dnsmessage.Type, body dnsmessage.Resou
 // A lookout is a sender together with what sees each connection that it makes: a hook behind its guard, and listeners
 // on one port of both loopback addresses.
 type lookout struct {
-	*sender
+	*Sender
 	port      string
 	listeners []net.Listener
 
@@ -166,9 +166,9 @@ var errNotLoopback = errors.New("the tests connect to loopback alone")
 // newLookout watches a sender that asks zone for names and may go to allowed.
 func newLookout(t testing.TB, z *zone, allowed []netip.Prefix, authority []byte) *lookout {
 	t.Helper()
-	s, err := newSender(allowed, authority, testkit.Patience, time.Now)
+	s, err := New(allowed, authority, testkit.Patience, time.Now)
 	check.NoError(t, err)
-	l := &lookout{sender: s}
+	l := &lookout{Sender: s}
 	s.allowing.dialer.Resolver = z.resolver()
 	guarded := s.allowing.dialer.Control
 	s.allowing.dialer.Control = func(network, address string, c syscall.RawConn) error {

@@ -1,4 +1,4 @@
-package delivery
+package send
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,38 +20,48 @@ import (
 )
 
 const (
-	// acknowledgeTimeout covers connecting, headers and body (docs/spec.md, part 6).
-	acknowledgeTimeout = 10 * time.Second
+	// Timeout is how long a receiver may take to acknowledge: it covers connecting, headers and body (docs/spec.md, part 6).
+	Timeout = 10 * time.Second
+	// MaxRetryAfter limits what a receiver may ask for.
+	MaxRetryAfter = time.Hour
+	// maxIdlePerHost and maxIdle are how many idle connections stay open to one host and to all: several endpoints may share a host.
+	maxIdlePerHost = 256
+	maxIdle        = 1024
 	// maxResponseHeader limits the headers of a response.
 	maxResponseHeader = 32 << 10
 	userAgent         = "examprep-webhooks/1"
 )
 
-// A post is one attempt: the exact body, to one address.
-type post struct {
-	url string
-	// managed: the endpoint is declared in the cluster, so the allowed ranges hold for it.
-	managed bool
-	eventID uuid.UUID
-	body    []byte
-	secrets []string
+// A Request is one attempt to deliver an event.
+type Request struct {
+	// URL is the endpoint's.
+	URL string
+	// Managed reports whether the endpoint is declared in the cluster, so that it may have an address in the allowed ranges.
+	Managed bool
+	EventID uuid.UUID
+	// Body is sent and signed as it is.
+	Body []byte
+	// Secrets sign the body, the newest first.
+	Secrets []string
 }
 
-// A result of an attempt.
-type result struct {
-	// status is the HTTP status; 0 without a response.
-	status int
-	// failure is a short class, without anything that the receiver sent; empty for a delivery.
-	failure    string
-	retryAfter time.Duration
-	// response is how the body begins, bounded and redacted.
-	response string
+// A Result is the outcome of an attempt.
+type Result struct {
+	// Status is the HTTP status; 0 without a response.
+	Status int
+	// Failure is a short class, without anything that the receiver sent; empty for a delivery.
+	Failure string
+	// RetryAfter is the wait that the receiver asked for, up to MaxRetryAfter; 0 if it asked for none.
+	RetryAfter time.Duration
+	// Response is how the body begins, bounded and redacted.
+	Response string
 }
 
-func (r result) delivered() bool { return r.failure == "" }
+// Delivered reports whether the receiver acknowledged the event.
+func (r Result) Delivered() bool { return r.Failure == "" }
 
-// sender posts over HTTPS. It follows no redirect, uses no proxy, and dials no address that its policies refuse.
-type sender struct {
+// Sender posts over HTTPS. It follows no redirect, uses no proxy, and dials no address that its policies refuse.
+type Sender struct {
 	// strict is for endpoints of developers, allowing for those declared in the cluster. They share no connection.
 	strict, allowing route
 	timeout          time.Duration
@@ -64,8 +75,9 @@ type route struct {
 	dialer    *net.Dialer
 }
 
-// newSender returns a sender that trusts the system's authorities and those in caPEM, if any.
-func newSender(allowed []netip.Prefix, caPEM []byte, timeout time.Duration, now func() time.Time) (*sender, error) {
+// New returns a sender that trusts the system's authorities and those in caPEM, if any. Endpoints that are declared in the cluster
+// may have addresses in allowed. timeout limits each attempt.
+func New(allowed []netip.Prefix, caPEM []byte, timeout time.Duration, now func() time.Time) (*Sender, error) {
 	roots, err := x509.SystemCertPool()
 	if err != nil {
 		return nil, fmt.Errorf("read the system's certificate authorities: %w", err)
@@ -73,7 +85,7 @@ func newSender(allowed []netip.Prefix, caPEM []byte, timeout time.Duration, now 
 	if len(caPEM) > 0 && !roots.AppendCertsFromPEM(caPEM) {
 		return nil, errors.New("the webhook CA file holds no PEM certificate")
 	}
-	return &sender{
+	return &Sender{
 		strict: newRoute(nil, roots, timeout), allowing: newRoute(allowed, roots, timeout), timeout: timeout, now: now,
 	}, nil
 }
@@ -90,8 +102,8 @@ func newRoute(allowed []netip.Prefix, roots *x509.CertPool, timeout time.Duratio
 		},
 		Protocols:              &http1,
 		DisableCompression:     true,
-		MaxIdleConnsPerHost:    2 * maxWindow, // several endpoints may share a host
-		MaxIdleConns:           8 * maxWindow,
+		MaxIdleConnsPerHost:    maxIdlePerHost,
+		MaxIdleConns:           maxIdle,
 		IdleConnTimeout:        time.Minute,
 		MaxResponseHeaderBytes: maxResponseHeader,
 		// A dial outlives the attempt that asked for it, so that attempt's deadline ends no handshake.
@@ -99,43 +111,43 @@ func newRoute(allowed []netip.Prefix, roots *x509.CertPool, timeout time.Duratio
 	}}
 }
 
-// post makes one attempt. The one deadline covers connecting, headers and body.
-func (s *sender) post(ctx context.Context, p post) result {
+// Post makes one attempt. The one deadline covers connecting, headers and body.
+func (s *Sender) Post(ctx context.Context, p Request) Result {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, bytes.NewReader(p.body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL, bytes.NewReader(p.Body))
 	if err != nil || request.URL.Scheme != "https" {
-		return result{failure: "url"}
+		return Result{Failure: "url"}
 	}
 	header := request.Header
 	header.Set("Content-Type", "application/json")
 	header.Set("User-Agent", userAgent)
-	header.Set("Webhook-Id", p.eventID.String())
-	signature := webhooks.Sign(p.secrets, s.now(), p.body)
+	header.Set("Webhook-Id", p.EventID.String())
+	signature := webhooks.Sign(p.Secrets, s.now(), p.Body)
 	header[webhooks.SignatureHeader] = []string{signature}
 	to := s.strict
-	if p.managed {
+	if p.Managed {
 		to = s.allowing
 	}
 	response, err := to.transport.RoundTrip(request)
 	if err != nil {
-		return result{failure: failureClass(err)}
+		return Result{Failure: failureClass(err)}
 	}
 	defer func() { _ = response.Body.Close() }()
-	r := result{status: response.StatusCode, retryAfter: parseRetryAfter(response.Header, s.now())}
+	r := Result{Status: response.StatusCode, RetryAfter: parseRetryAfter(response.Header, s.now())}
 	start, err := readResponse(response)
-	r.response = redact(start, knownSecrets(p.secrets, signature))
+	r.Response = redact(start, knownSecrets(p.Secrets, signature))
 	switch {
 	case response.StatusCode >= 300 && response.StatusCode < 400:
-		r.failure = "redirect"
+		r.Failure = "redirect"
 	case response.StatusCode < 200 || response.StatusCode > 299:
-		r.failure = "status"
+		r.Failure = "status"
 	case err != nil:
-		r.failure = failureClass(err) // a 2xx whose body does not end within the deadline acknowledges nothing
+		r.Failure = failureClass(err) // a 2xx whose body does not end within the deadline acknowledges nothing
 	case ctx.Err() != nil:
 		// net/http may return a response that comes just after the deadline. It is late, and some receivers send it because
 		// the connection was closed.
-		r.failure = failureClass(ctx.Err())
+		r.Failure = failureClass(ctx.Err())
 	}
 	return r
 }
@@ -161,4 +173,16 @@ func failureClass(err error) string {
 	default:
 		return "connection"
 	}
+}
+
+// parseRetryAfter reads the header (RFC 9110 §10.2.3): seconds or a date. It returns 0 if there is none or it is invalid.
+func parseRetryAfter(header http.Header, now time.Time) time.Duration {
+	value := header.Get("Retry-After")
+	if seconds, err := strconv.Atoi(value); err == nil || errors.Is(err, strconv.ErrRange) { // then the nearest there is
+		return time.Duration(max(0, min(seconds, int(MaxRetryAfter/time.Second)))) * time.Second
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(0, min(at.Sub(now), MaxRetryAfter))
+	}
+	return 0
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"examprep.dev/server/audit"
 	"examprep.dev/server/postgres/keysdb"
@@ -76,6 +75,9 @@ func (s *Store) Create(ctx context.Context, want NewKey) (created CreatedKey, er
 		want.ExpiresAt = new(want.ExpiresAt.UTC().Truncate(time.Microsecond))
 	}
 	err = s.change(ctx, Addition, func(tx pgx.Tx, q *keysdb.Queries) error {
+		if err := requireTier(ctx, q, want.Tier); err != nil {
+			return err
+		}
 		account, err := q.EnsureAccount(ctx, keysdb.EnsureAccountParams{ID: uuid.Must(uuid.NewV7()), Name: want.Account})
 		if err != nil {
 			return fmt.Errorf("ensure account: %w", err)
@@ -146,9 +148,11 @@ func (s *Store) Revoke(ctx context.Context, account uuid.UUID, prefix string) er
 func (s *Store) SetTier(ctx context.Context, prefix, name string) error {
 	tier := nullIfEmpty(name)
 	return s.changeKey(ctx, uuid.Nil, prefix, func(q *keysdb.Queries, old keysdb.LockKeyRow) (audit.Entry, error) {
-		err := q.SetKeyTier(ctx, keysdb.SetKeyTierParams{Prefix: prefix, Tier: tier})
+		if err := requireTier(ctx, q, name); err != nil {
+			return audit.Entry{}, err
+		}
 		detail := map[string]any{"tier": tier, "was": old.Tier}
-		return audit.Entry{Action: audit.KeySetTier, Detail: detail}, unknownTier(err, tier)
+		return audit.Entry{Action: audit.KeySetTier, Detail: detail}, q.SetKeyTier(ctx, keysdb.SetKeyTierParams{Prefix: prefix, Tier: tier})
 	})
 }
 
@@ -211,7 +215,7 @@ func insert(ctx context.Context, q *keysdb.Queries, account string, arg keysdb.I
 		return CreatedKey{
 			Key: key, Prefix: arg.Prefix, Account: account, Name: arg.Name, Tier: tiers.nameFor(arg.Tier, arg.Prefix, arg.AccountID),
 			CreatedAt: createdAt, ExpiresAt: arg.ExpiresAt,
-		}, unknownTier(err, arg.Tier)
+		}, err
 	}
 	return CreatedKey{}, fmt.Errorf("%d random key prefixes are taken", prefixTries)
 }
@@ -247,12 +251,19 @@ func unknownKey(err error, prefix string) error {
 	return err
 }
 
-// unknownTier makes the database's refusal of a key's own tier an [*UnknownTierError].
-func unknownTier(err error, tier *string) error {
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.ConstraintName == "api_keys_tier_fkey" {
-		return &UnknownTierError{Tier: *tier}
+// requireTier returns an [*UnknownTierError] if name is not empty and no tier has it.
+func requireTier(ctx context.Context, q *keysdb.Queries, name string) error {
+	if name == "" {
+		return nil
 	}
-	return err
+	tiers, err := ReadTiers(ctx, q)
+	if err != nil {
+		return err
+	}
+	if _, exists := tiers.Named(name); !exists {
+		return &UnknownTierError{Tier: name}
+	}
+	return nil
 }
 
 func validate(want NewKey) error {

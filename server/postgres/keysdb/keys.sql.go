@@ -255,8 +255,7 @@ const lockTier = `-- name: LockTier :one
 SELECT managed_by FROM rate_tiers WHERE name = $1 FOR UPDATE
 `
 
-// Returns the tier's manager. Transactions that create keys on the tier wait, so none of them is missed when the tier is
-// deleted.
+// Returns the tier's manager, and locks the tier.
 func (q *Queries) LockTier(ctx context.Context, name string) (*string, error) {
 	row := q.db.QueryRow(ctx, lockTier, name)
 	var managed_by *string
@@ -613,13 +612,4 @@ func (q *Queries) TiersForDirectory(ctx context.Context) ([]TiersForDirectoryRow
 		return nil, err
 	}
 	return items, nil
-}
-
-const unassignTier = `-- name: UnassignTier :exec
-UPDATE api_keys SET tier = NULL WHERE tier = $1
-`
-
-func (q *Queries) UnassignTier(ctx context.Context, tier *string) error {
-	_, err := q.db.Exec(ctx, unassignTier, tier)
-	return err
 }

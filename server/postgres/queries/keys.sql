@@ -74,8 +74,7 @@ SELECT id, family_id, created_at FROM api_keys WHERE prefix = $1 AND account_id 
 SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off';
 
 -- name: LockTier :one
--- Returns the tier's manager. Transactions that create keys on the tier wait, so none of them is missed when the tier is
--- deleted.
+-- Returns the tier's manager, and locks the tier.
 SELECT managed_by FROM rate_tiers WHERE name = $1 FOR UPDATE;
 
 -- name: PutTier :execrows
@@ -90,9 +89,6 @@ ON CONFLICT (name) DO UPDATE SET requests = excluded.requests, period_us = exclu
 WHERE (rate_tiers.managed_by IS NULL OR rate_tiers.managed_by = sqlc.narg('manager'))
   AND (rate_tiers.requests, rate_tiers.period_us, rate_tiers.burst, rate_tiers.key_prefixes, rate_tiers.accounts, rate_tiers.managed_by)
       IS DISTINCT FROM (excluded.requests, excluded.period_us, excluded.burst, excluded.key_prefixes, excluded.accounts, excluded.managed_by);
-
--- name: UnassignTier :exec
-UPDATE api_keys SET tier = NULL WHERE tier = $1;
 
 -- name: DeleteTier :exec
 DELETE FROM rate_tiers WHERE name = $1;

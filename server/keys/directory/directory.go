@@ -106,6 +106,8 @@ type Directory struct {
 	renewal atomic.Pointer[lease] // the times of the last renewal, which stay when the lease is removed
 	pods    atomic.Int32
 	higher  atomic.Int64                    // a number in Redis above the pod's, 0 for none
+	wrong   atomic.Int64                    // a number in Redis that PostgreSQL never gave, 0 for none
+	ignored atomic.Int64                    // how many such numbers were replaced
 	renewed chan struct{}                   // wakes tell
 	board   *batch.Batcher[struct{}, int64] // reads Redis' number
 

@@ -56,9 +56,13 @@ func (d *Directory) finish(ctx context.Context, db database, a attempt, r keysdb
 	case d.renewed <- struct{}{}:
 	default:
 	}
-	if a.higher > c.number.Load() && d.higher.CompareAndSwap(a.higher, 0) { // PostgreSQL has lost commits
-		if err := db.AddEmptyKeyChange(ctx, a.higher); err != nil {
+	if a.higher > c.number.Load() && d.higher.CompareAndSwap(a.higher, 0) { // PostgreSQL has lost commits, or never gave it
+		added, err := db.AddEmptyKeyChange(ctx, a.higher)
+		if err != nil {
 			return fmt.Errorf("add an empty change: %w", err)
+		}
+		if added == 0 {
+			d.wrong.Store(a.higher)
 		}
 	}
 	return nil

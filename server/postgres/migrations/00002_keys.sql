@@ -44,14 +44,15 @@ CREATE INDEX api_keys_live ON api_keys (account_id, expires_at) WHERE revoked_at
 -- Changes that API pods must apply to their directories of keys, numbered in the order of their commits. server/keys/directory
 -- has the protocol. Rows are kept for an hour, the newest row always.
 CREATE TABLE key_changes (
-    number bigint PRIMARY KEY,
+    -- Below 2^53: scripts in Redis compare numbers as doubles.
+    number bigint PRIMARY KEY CHECK (number < 9007199254740992),
     -- SHA-256 of the key that changed. NULL: a tier or the name of an account, or nothing.
     hash   bytea
 );
 
 -- A number is the time in microseconds, at least one more than the last. So a number does not come back after a fail-over or a
 -- restore. A sequence, since max() + 1 would repeat numbers of lost commits.
-CREATE SEQUENCE key_change_numbers;
+CREATE SEQUENCE key_change_numbers MAXVALUE 9007199254740991;
 
 -- +goose StatementBegin
 CREATE FUNCTION add_key_change(changed bytea, above bigint DEFAULT 0) RETURNS bigint

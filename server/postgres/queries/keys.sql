@@ -127,8 +127,11 @@ SELECT EXISTS (SELECT FROM renewed)::boolean AS renewed,
 -- name: DeregisterPod :exec
 DELETE FROM api_pods WHERE id = $1;
 
--- name: AddEmptyKeyChange :exec
-SELECT add_key_change(NULL, sqlc.arg('above')::bigint);
+-- name: AddEmptyKeyChange :execrows
+-- No row, and no change: the number is more than a day ahead of the time. Such a number would remain for ever, since numbers only
+-- rise.
+SELECT add_key_change(NULL, sqlc.arg('above')::bigint)
+WHERE sqlc.arg('above')::bigint <= (extract(epoch FROM clock_timestamp() + interval '1 day') * 1000000)::bigint;
 
 -- name: PruneKeyChanges :exec
 -- An hour of changes is kept, and the newest. Rows of pods that were lost 25 hours ago go: such a pod refuses every key.

@@ -112,7 +112,7 @@ func (d *Directory) tellOnce(ctx context.Context, c *contents, number int64) err
 	return err
 }
 
-// confirm notes Redis' reply to the number of some contents. Only the same number is one that Redis was told.
+// confirm notes Redis' reply to the number of some contents. A reply with another number confirms nothing.
 func (d *Directory) confirm(c *contents, number, stored int64) {
 	switch {
 	case stored > number:

@@ -26,6 +26,16 @@ func TestDirectoryAboveItsBudgetFailsTheStart(t *testing.T) {
 	}
 }
 
+func TestPodReportsItsDirectory(t *testing.T) {
+	pool := testkit.Database(t)
+	start(t, pool, directory.Config{Budget: 1 << 20, Timings: busy()})
+	used := func() int64 { return testkit.Get[int64](t, pool, "SELECT used FROM api_pods") }
+	check.Equal(t, testkit.Get[int64](t, pool, "SELECT budget FROM api_pods"), 1<<20, "budget")
+	before := used()
+	create(t, pool, "acme")
+	testkit.Eventually(t, "the pod reports that it has grown", func() bool { return used() > before && before > 0 })
+}
+
 // insertKeys adds n keys to account acme in one statement, without a change for each.
 func insertKeys(t testing.TB, pool *pgxpool.Pool, n int) {
 	t.Helper()

@@ -109,12 +109,14 @@ type Directory struct {
 	wrong   atomic.Int64                    // a number in Redis that PostgreSQL never gave, 0 for none
 	ignored atomic.Int64                    // how many such numbers were replaced
 	renewed chan struct{}                   // wakes tell
+	pruning chan struct{}                   // wakes prune
 	board   *batch.Batcher[struct{}, int64] // reads Redis' number
 
 	// Only Run's goroutine uses the rest.
 
 	loaded  bool
-	failure string // of the last attempt, for the log; empty: none
+	pruned  time.Duration // when pruning last started, by the monotonic clock
+	failure string        // of the last attempt, for the log; empty: none
 }
 
 // New returns a directory that reads pool's database by a connection of its own. It does nothing until [Directory.Run].
@@ -127,7 +129,7 @@ func New(cfg Config, pool *pgxpool.Pool) *Directory {
 		cfg.Clock = MachineClock()
 	}
 	cfg.Timings = cmp.Or(cfg.Timings, Production())
-	d := &Directory{id: uuid.Must(uuid.NewV7()), pool: pool, cfg: cfg, renewed: make(chan struct{}, 1)}
+	d := &Directory{id: uuid.Must(uuid.NewV7()), pool: pool, cfg: cfg, renewed: make(chan struct{}, 1), pruning: make(chan struct{}, 1)}
 	d.contents.Store(newContents(shardCount))
 	d.board = batch.New(batch.Config[struct{}, int64]{Size: boardQueue, InFlight: 2, Queue: boardQueue, Run: d.readBoard})
 	registerMetrics(cfg.Registerer, d)
@@ -205,7 +207,7 @@ func (d *Directory) DatabaseTime() time.Time {
 	return last.now.Add(now.Monotonic - last.begin.Monotonic)
 }
 
-// Pods returns the number of pods that were not lost at the last renewal, at least 1.
+// Pods returns the number of pods that renewed their leases shortly before the last renewal, at least 1.
 func (d *Directory) Pods() int { return max(int(d.pods.Load()), 1) }
 
 // Default returns the tier of keys that no other tier applies to.

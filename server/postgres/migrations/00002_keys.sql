@@ -175,5 +175,11 @@ CREATE TABLE api_pods (
     -- How often the pod renewed its lease. A row whose count stands still is silent.
     renewals bigint NOT NULL DEFAULT 0,
     -- When an author of a change found the pod silent. NULL again with the pod's next renewal.
-    lost_at  timestamptz
+    lost_at  timestamptz,
+    -- When the pod last renewed, by PostgreSQL's clock, which can step: only what tolerates that reads it. That is a pod's share of
+    -- the rate limits and the room for new keys. No lease and no author of a change depends on it.
+    renewed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- The memory of the pod's directory and its limit, in bytes.
+    used     bigint NOT NULL DEFAULT 0,
+    budget   bigint NOT NULL DEFAULT 0
 );

@@ -64,9 +64,15 @@ func (b *RedisBoard) Read(ctx context.Context) (int64, error) {
 	return number, nil
 }
 
-// tell tells Redis the number after each renewal, without delaying it, until ctx ends.
-func (d *Directory) tell(ctx context.Context) {
-	failing := false // the last call failed; the log has the first of many
+// teller tells Redis the number of a directory.
+type teller struct {
+	d       *Directory
+	failing bool // the last call failed; the log has the first of many
+}
+
+// run tells Redis the number after each renewal, without delaying it, until ctx ends.
+func (t *teller) run(ctx context.Context) {
+	d := t.d
 	for {
 		select {
 		case <-ctx.Done():
@@ -79,21 +85,22 @@ func (d *Directory) tell(ctx context.Context) {
 			continue
 		}
 		calling, cancel := context.WithTimeout(ctx, d.cfg.BoardTimeout)
-		err := d.tellOnce(calling, c, number)
+		err := t.tell(calling, c, number)
 		cancel()
 		switch {
-		case err != nil && !failing && ctx.Err() == nil:
+		case err != nil && !t.failing && ctx.Err() == nil:
 			d.cfg.Logger.Warn("Redis does not take the number of the newest change of keys; "+
 				"without PostgreSQL no key passes, and a revocation is not confirmed while the row of a lost pod remains", "error", err)
-		case err == nil && failing:
+		case err == nil && t.failing:
 			d.cfg.Logger.Info("Redis has the number of the newest change of keys again")
 		}
-		failing = err != nil
+		t.failing = err != nil
 	}
 }
 
-// tellOnce tells Redis the number of some contents. Before that it replaces a number that a renewal found to be wrong.
-func (d *Directory) tellOnce(ctx context.Context, c *contents, number int64) error {
+// tell tells Redis the number of some contents. Before that it replaces a number that a renewal found to be wrong.
+func (t *teller) tell(ctx context.Context, c *contents, number int64) error {
+	d := t.d
 	if wrong := d.wrong.Swap(0); wrong > number {
 		replaced, err := d.cfg.Board.Replace(ctx, wrong, number)
 		if err != nil {

@@ -100,6 +100,12 @@ func (c *contents) setTiers(read *keys.Tiers) {
 	c.staleTiers = false
 }
 
+// used returns the memory that the keys take, in bytes.
+func (c *contents) used() int64 {
+	_, bytes := c.keys.size()
+	return int64(bytes)
+}
+
 // find returns an active key at a time of PostgreSQL.
 func (c *contents) find(hash *keyHash, now time.Time) (Key, bool) {
 	e, ok := c.keys.find(hash)

@@ -105,11 +105,11 @@ type Directory struct {
 	lease   atomic.Pointer[lease]
 	renewal atomic.Pointer[lease] // the times of the last renewal, which stay when the lease is removed
 	pods    atomic.Int32
-	higher  atomic.Int64                    // a number in Redis above the pod's, 0 for none
-	wrong   atomic.Int64                    // a number in Redis that PostgreSQL never gave, 0 for none
-	ignored atomic.Int64                    // how many such numbers were replaced
-	renewed chan struct{}                   // wakes tell
-	pruning chan struct{}                   // wakes prune
+	higher  atomic.Int64  // a number in Redis above the pod's, 0 for none
+	wrong   atomic.Int64  // a number in Redis that PostgreSQL never gave, 0 for none
+	ignored atomic.Int64  // how many such numbers were replaced
+	renewed chan struct{} // wakes tell
+	pruner  pruner
 	board   *batch.Batcher[struct{}, int64] // reads Redis' number
 
 	// Only Run's goroutine uses the rest.
@@ -129,7 +129,8 @@ func New(cfg Config, pool *pgxpool.Pool) *Directory {
 		cfg.Clock = MachineClock()
 	}
 	cfg.Timings = cmp.Or(cfg.Timings, Production())
-	d := &Directory{id: uuid.Must(uuid.NewV7()), pool: pool, cfg: cfg, renewed: make(chan struct{}, 1), pruning: make(chan struct{}, 1)}
+	d := &Directory{id: uuid.Must(uuid.NewV7()), pool: pool, cfg: cfg, renewed: make(chan struct{}, 1)}
+	d.pruner = pruner{pool: pool, call: cfg.Timings.Call, logger: cfg.Logger, due: make(chan struct{}, 1)}
 	d.contents.Store(newContents(shardCount))
 	d.board = batch.New(batch.Config[struct{}, int64]{Size: boardQueue, InFlight: 2, Queue: boardQueue, Run: d.readBoard})
 	registerMetrics(cfg.Registerer, d)

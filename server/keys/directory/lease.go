@@ -84,7 +84,7 @@ func (d *Directory) load(ctx context.Context, db database) error {
 func (d *Directory) register(ctx context.Context, db database, applied int64) error {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timings.Call)
 	defer cancel()
-	row := keysdb.RegisterPodParams{ID: d.id, Applied: applied, Used: d.used(), Budget: int64(d.cfg.Budget)}
+	row := keysdb.RegisterPodParams{ID: d.id, Applied: applied, Used: d.contents.Load().used(), Budget: int64(d.cfg.Budget)}
 	if err := db.RegisterPod(ctx, row); err != nil {
 		return fmt.Errorf("register pod: %w", err)
 	}
@@ -97,7 +97,7 @@ func (d *Directory) renew(ctx context.Context, db database) error {
 	defer cancel()
 	a := d.begin()
 	r, err := db.RenewLease(ctx, keysdb.RenewLeaseParams{
-		ID: d.id, Applied: a.applied, Told: a.told, Used: d.used(), SilentUs: d.cfg.Timings.Limit.Microseconds(), Most: maxChanges,
+		ID: d.id, Applied: a.applied, Told: a.told, Used: d.contents.Load().used(), SilentUs: d.cfg.Timings.Limit.Microseconds(), Most: maxChanges,
 	})
 	if err != nil {
 		return fmt.Errorf("renew lease: %w", err)
@@ -110,8 +110,8 @@ func (d *Directory) renew(ctx context.Context, db database) error {
 func (d *Directory) Run(ctx context.Context) error {
 	helping, stop := context.WithCancel(ctx)
 	var helpers sync.WaitGroup
-	helpers.Go(func() { d.tell(helping) })
-	helpers.Go(func() { d.prune(helping) })
+	helpers.Go(func() { (&teller{d: d}).run(helping) })
+	helpers.Go(func() { d.pruner.run(helping) })
 	defer helpers.Wait()
 	defer stop()
 	for ctx.Err() == nil {
@@ -183,7 +183,10 @@ func (d *Directory) keepCurrent(ctx context.Context, db *connection) error {
 		}
 		if start-d.pruned > pruneEvery {
 			d.pruned = start
-			d.startPruning()
+			if l := d.lease.Load(); l != nil { // its time is PostgreSQL's own: a clock that steps removes no key
+				d.contents.Load().keys.removeExpired(l.now) // no change removes them
+			}
+			d.pruner.start()
 		}
 		pause(ctx, minPause-(d.cfg.Clock().Monotonic-start))
 		if d.contents.Load().number.Load() != before || !d.Leased() {
@@ -211,12 +214,6 @@ func (d *Directory) loadAndRegister(ctx context.Context, db *connection) error {
 	}
 	d.loaded = true
 	return nil
-}
-
-// used returns the memory of the directory, in bytes.
-func (d *Directory) used() int64 {
-	_, bytes := d.contents.Load().keys.size()
-	return int64(bytes)
 }
 
 // pause waits for d or the end of ctx.

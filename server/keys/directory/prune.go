@@ -3,6 +3,10 @@ package directory
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/postgres/keysdb"
 )
@@ -10,38 +14,41 @@ import (
 // pruneMost is the maximum number of changes that one statement deletes.
 const pruneMost = 10_000
 
-// startPruning removes keys that had expired at the last lease, since no change removes them, and starts the deletion of old
-// changes.
-func (d *Directory) startPruning() {
-	if l := d.lease.Load(); l != nil { // its time is PostgreSQL's own: a clock that steps removes no key
-		d.contents.Load().keys.removeExpired(l.now)
-	}
+// pruner deletes old changes. It uses the pool, so neither a slow deletion nor a failed one delays a renewal.
+type pruner struct {
+	pool   *pgxpool.Pool
+	call   time.Duration // bounds a statement
+	logger *slog.Logger
+	due    chan struct{}
+}
+
+// start starts a deletion, unless one is due already.
+func (p *pruner) start() {
 	select {
-	case d.pruning <- struct{}{}:
+	case p.due <- struct{}{}:
 	default:
 	}
 }
 
-// prune deletes old changes whenever that is started, until ctx ends. It uses the pool, so neither a slow deletion nor a failed one
-// delays a renewal.
-func (d *Directory) prune(ctx context.Context) {
+// run deletes old changes whenever that is started, until ctx ends.
+func (p *pruner) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-d.pruning:
+		case <-p.due:
 		}
-		if err := d.pruneAll(ctx); err != nil && ctx.Err() == nil {
-			d.cfg.Logger.Warn("old changes of keys were not deleted; the next try is in five minutes", "error", err)
+		if err := p.prune(ctx); err != nil && ctx.Err() == nil {
+			p.logger.Warn("old changes of keys were not deleted; the next try is in five minutes", "error", err)
 		}
 	}
 }
 
-// pruneAll deletes old changes in portions.
-func (d *Directory) pruneAll(ctx context.Context) error {
+// prune deletes old changes in portions.
+func (p *pruner) prune(ctx context.Context) error {
 	for {
-		calling, cancel := context.WithTimeout(ctx, d.cfg.Timings.Call)
-		deleted, err := keysdb.New(d.pool).PruneKeyChanges(calling, pruneMost)
+		calling, cancel := context.WithTimeout(ctx, p.call)
+		deleted, err := keysdb.New(p.pool).PruneKeyChanges(calling, pruneMost)
 		cancel()
 		if err != nil {
 			return fmt.Errorf("prune changes: %w", err)

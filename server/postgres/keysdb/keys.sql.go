@@ -17,8 +17,7 @@ SELECT add_key_change(NULL, $1::bigint)
 WHERE $1::bigint <= (extract(epoch FROM clock_timestamp() + interval '1 day') * 1000000)::bigint
 `
 
-// No row, and no change: the number is more than a day ahead of the time. Such a number would remain for ever, since numbers only
-// rise.
+// No row, and no change: the number is more than a day ahead of the time. Such a number would remain, since numbers only rise.
 func (q *Queries) AddEmptyKeyChange(ctx context.Context, above int64) (int64, error) {
 	result, err := q.db.Exec(ctx, addEmptyKeyChange, above)
 	if err != nil {

@@ -130,8 +130,7 @@ SELECT EXISTS (SELECT FROM renewed)::boolean AS renewed,
 DELETE FROM api_pods WHERE id = $1;
 
 -- name: AddEmptyKeyChange :execrows
--- No row, and no change: the number is more than a day ahead of the time. Such a number would remain for ever, since numbers only
--- rise.
+-- No row, and no change: the number is more than a day ahead of the time. Such a number would remain, since numbers only rise.
 SELECT add_key_change(NULL, sqlc.arg('above')::bigint)
 WHERE sqlc.arg('above')::bigint <= (extract(epoch FROM clock_timestamp() + interval '1 day') * 1000000)::bigint;
 

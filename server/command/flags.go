@@ -3,12 +3,14 @@ package command
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"examprep.dev/server/postgres"
 )
@@ -94,24 +96,46 @@ func parsePrefixes(flag string, values []string) ([]netip.Prefix, error) {
 	return prefixes, nil
 }
 
-// output is how a command prints its result: for people, or as JSON for scripts.
-type output struct{ format string }
-
-func (o *output) register(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&o.format, "output", "o", "text", "text or json")
+// checkTimes refuses negative times before a command does anything.
+func checkTimes(cmd *cobra.Command) (refused error) {
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+		if time, err := cmd.Flags().GetDuration(flag.Name); err == nil && time < 0 && refused == nil {
+			refused = &usageError{fmt.Errorf("--%s: %s is negative", flag.Name, time)}
+		}
+	})
+	return refused
 }
+
+// output is how a command prints its result: for people, or as JSON for scripts. It is the value of a flag, so a command with
+// another format does nothing.
+type output struct{ json bool }
+
+func (o *output) register(cmd *cobra.Command) { cmd.Flags().VarP(o, "output", "o", "text or json") }
+
+func (o *output) String() string {
+	if o.json {
+		return "json"
+	}
+	return "text"
+}
+
+func (o *output) Set(format string) error {
+	if format != "text" && format != "json" {
+		return errors.New("it is neither text nor json")
+	}
+	o.json = format == "json"
+	return nil
+}
+
+func (*output) Type() string { return "string" }
 
 // print writes v as JSON, or lets text print it.
 func (o *output) print(w io.Writer, v any, text func(io.Writer) error) error {
-	switch o.format {
-	case "json":
-		encoder := json.NewEncoder(w)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(v)
-	case "text":
+	if !o.json {
 		return text(w)
-	default:
-		return &usageError{fmt.Errorf("--output: %q is neither text nor json", o.format)}
 	}
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(v)
 }

@@ -75,7 +75,7 @@ func newListedKey(key keys.Summary) listedKey {
 
 func newKeysCreate(timings directory.Timings) *cobra.Command {
 	flags := keysFlags{timings: timings}
-	var request keys.NewKey
+	request := keys.NewKey{Administrator: true}
 	var expiresIn time.Duration
 	cmd := &cobra.Command{
 		Use:   "create --account NAME",

@@ -10,6 +10,7 @@ import (
 
 func newMigrate() *cobra.Command {
 	var databaseURL, environment string
+	var replace bool
 	cmd := &cobra.Command{
 		Use:   "migrate",
 		Short: "Bring the database to this version's schema and stamp its environment",
@@ -26,11 +27,20 @@ func newMigrate() *cobra.Command {
 			if err := postgres.Migrate(cmd.Context(), databaseURL, env); err != nil {
 				return err
 			}
+			if replace {
+				installation, err := postgres.ReplaceInstallation(cmd.Context(), databaseURL, env)
+				if err != nil {
+					return err
+				}
+				_, _ = fmt.Fprintf(cmd.OutOrStdout(), "the database is a new installation, %s\n", installation.ID)
+			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "database is up to date (%s)\n", env)
 			return err
 		},
 	}
 	databaseFlag(cmd, &databaseURL)
 	environmentFlag(cmd, &environment)
+	cmd.Flags().BoolVar(&replace, "new-installation", false,
+		"give the database another installation id; once for a copy of a database, while no process uses it")
 	return cmd
 }

@@ -71,7 +71,10 @@ func newRoot(program Program) *cobra.Command {
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			err := fillFromEnvironment(cmd)
 			warnOfUnknownVariables(cmd, os.Environ())
-			return err
+			if err != nil {
+				return err
+			}
+			return checkTimes(cmd)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {

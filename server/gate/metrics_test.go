@@ -50,18 +50,20 @@ func TestEveryMetricExistsFromTheStart(t *testing.T) {
 		got[name] = strings.Join(labels, " ")
 	}
 	want := map[string]string{
-		"examprep_gate_decisions_total":         "outcome=allowed outcome=limited outcome=unauthorized outcome=unavailable",
-		"examprep_gate_denial_cache_hits_total": "",
-		"examprep_gate_batch_keys":              "",
-		"examprep_gate_script_seconds":          "",
-		"examprep_gate_degraded":                "",
-		"examprep_gate_queue_requests":          "store=redis",
-		"examprep_keys_live":                    "",
-		"examprep_keys_directory_bytes":         "",
-		"examprep_keys_directory_limit_bytes":   "",
-		"examprep_keys_changes_applied":         "",
-		"examprep_keys_lease_valid":             "",
-		"examprep_keys_unreadable_rows":         "",
+		"examprep_gate_decisions_total":              "outcome=allowed outcome=limited outcome=unauthorized outcome=unavailable",
+		"examprep_gate_denial_cache_hits_total":      "",
+		"examprep_gate_batch_keys":                   "",
+		"examprep_gate_script_seconds":               "",
+		"examprep_gate_degraded":                     "",
+		"examprep_gate_queue_requests":               "store=redis",
+		"examprep_keys_live":                         "",
+		"examprep_keys_directory_bytes":              "",
+		"examprep_keys_directory_limit_bytes":        "",
+		"examprep_keys_changes_applied":              "",
+		"examprep_keys_lease_valid":                  "",
+		"examprep_keys_told":                         "",
+		"examprep_keys_redis_numbers_replaced_total": "",
+		"examprep_keys_unreadable_rows":              "",
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if labels, ok := got[name]; !ok || labels != want[name] {

@@ -148,7 +148,8 @@ func TestATierOfManyKeysIsEverywhereWithTheAnswer(t *testing.T) {
 	testkit.Exec(t, e.pool, `
 		INSERT INTO api_keys (id, account_id, prefix, family_id, hash)
 		SELECT g.id, a.id, 'service_' || lpad(to_hex(n), 8, '0'), g.id, sha256(convert_to(n::text, 'UTF8'))
-		FROM accounts a, generate_series(1, $1::int) n, LATERAL (SELECT ('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid AS id) g
+		FROM set_config('examprep.bulk_changes', 'on', true), accounts a, generate_series(1, $1::int) n,
+			LATERAL (SELECT ('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid AS id) g
 		WHERE a.name = 'acme'`, testkit.Size(t, manyVariable, 6_000))
 	var s seen
 	stop := make(chan struct{})

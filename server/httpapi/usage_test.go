@@ -195,7 +195,7 @@ func TestMoreUsageThanOneAnswerHoldsIsRefused(t *testing.T) {
 	const days = 10
 	testkit.Exec(t, c.Pool, `WITH many AS (INSERT INTO api_keys (id, account_id, family_id, prefix, hash, revoked_at)
 		SELECT gen_random_uuid(), $1::uuid, gen_random_uuid(), 'service_' || lpad(to_hex(i), 8, '0'), sha256(i::text::bytea), now()
-		FROM generate_series(1, $2) i RETURNING id, account_id)
+		FROM set_config('examprep.bulk_changes', 'on', true), generate_series(1, $2) i RETURNING id, account_id)
 		INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited)
 		SELECT id, date '2028-02-01' + day, account_id, 1, 0 FROM many, generate_series(1, $3) day`,
 		c.account(ada), usage.MaxRows/days, days)

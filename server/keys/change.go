@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"examprep.dev/server/audit"
 	"examprep.dev/server/postgres/keysdb"
@@ -40,6 +39,11 @@ type Confirmer interface {
 const MaxActive = 1000
 
 const (
+	// developersShare is the percentage of the pods' memory for keys that developers can fill. Administrators, and rotated keys in
+	// their overlap, can fill the rest.
+	developersShare = 90
+	wholeShare      = 100
+
 	maxOverlap    = 24 * time.Hour
 	maxNameLength = 200  // in characters, as JSON Schema counts
 	lastYear      = 9999 // the last one that RFC 3339 can write
@@ -57,6 +61,8 @@ type NewKey struct {
 	InheritFrom   string
 	ExpiresAt     *time.Time // in the future, before the year 10000, kept to the microsecond; nil for never
 	MaxActiveKeys int        // a *LimitError refuses the key if the account has as many active keys; 0 for no limit
+	// Administrator reports that an administrator asks. The last tenth of the API pods' memory for keys is for administrators.
+	Administrator bool
 }
 
 // CreatedKey is a new key. Key is its text, which nothing else ever holds.
@@ -67,7 +73,8 @@ type CreatedKey struct {
 }
 
 // Create makes a key. When it returns nil, every API pod accepts the key. With an [*UnconfirmedError] the key exists too.
-// With any other error it does not, unless the connection broke during the commit.
+// With any other error it does not, unless the connection broke during the commit. A *FullError refuses the key if the API pods have
+// no memory for it.
 func (s *Store) Create(ctx context.Context, want NewKey) (created CreatedKey, err error) {
 	if err := validate(want); err != nil {
 		return CreatedKey{}, err
@@ -75,7 +82,17 @@ func (s *Store) Create(ctx context.Context, want NewKey) (created CreatedKey, er
 	if want.ExpiresAt != nil { // as PostgreSQL keeps it; rounding up could leave the last year
 		want.ExpiresAt = new(want.ExpiresAt.UTC().Truncate(time.Microsecond))
 	}
+	share := int64(developersShare)
+	if want.Administrator {
+		share = wholeShare
+	}
 	err = s.change(ctx, Addition, func(tx pgx.Tx, q *keysdb.Queries) error {
+		if err := checkRoom(ctx, q, share); err != nil {
+			return err
+		}
+		if err := requireTier(ctx, q, want.Tier); err != nil {
+			return err
+		}
 		account, err := q.EnsureAccount(ctx, keysdb.EnsureAccountParams{ID: uuid.Must(uuid.NewV7()), Name: want.Account})
 		if err != nil {
 			return fmt.Errorf("ensure account: %w", err)
@@ -109,7 +126,8 @@ func (s *Store) Create(ctx context.Context, want NewKey) (created CreatedKey, er
 // Rotate creates a successor to an account's key ([uuid.Nil]: any account's) with the same family, name, tier and expiry. The
 // old key is accepted for another overlap (0 to 24 h); with 0 no API pod accepts it when Rotate returns nil. A second rotation of a key
 // is a *RetiredKeyError, since its expiry is by then the end of the overlap. An account at its limit can rotate; a
-// *LimitError reports too many rotated keys. With an [*UnconfirmedError] the successor exists too. With any other error it
+// *LimitError reports too many rotated keys. A *FullError reports that the API pods have no memory for two keys; a rotation without
+// an overlap is then still possible. With an [*UnconfirmedError] the successor exists too. With any other error it
 // does not, unless the connection broke during the commit.
 func (s *Store) Rotate(
 	ctx context.Context, account uuid.UUID, prefix string, overlap time.Duration,
@@ -133,12 +151,14 @@ func (s *Store) Rotate(
 	return created, err
 }
 
-// Revoke ends an account's key ([uuid.Nil]: any account's). When it returns nil, no API pod accepts the key. A second call is
-// valid, and confirms a first one that was not confirmed ([*UnconfirmedError]).
+// Revoke ends an account's key ([uuid.Nil]: any account's). When it returns nil, no API pod accepts the key. A second call writes
+// nothing, and confirms a first one that was not confirmed ([*UnconfirmedError]).
 func (s *Store) Revoke(ctx context.Context, account uuid.UUID, prefix string) error {
 	return s.changeKey(ctx, account, prefix, func(q *keysdb.Queries, old keysdb.LockKeyRow) (audit.Entry, error) {
-		detail := map[string]any{"repeated": old.RevokedAt != nil}
-		return audit.Entry{Action: audit.KeyRevoke, Detail: detail}, q.RevokeKey(ctx, prefix)
+		if old.RevokedAt != nil {
+			return audit.Entry{}, nil
+		}
+		return audit.Entry{Action: audit.KeyRevoke}, q.RevokeKey(ctx, prefix)
 	})
 }
 
@@ -146,14 +166,16 @@ func (s *Store) Revoke(ctx context.Context, account uuid.UUID, prefix string) er
 func (s *Store) SetTier(ctx context.Context, prefix, name string) error {
 	tier := nullIfEmpty(name)
 	return s.changeKey(ctx, uuid.Nil, prefix, func(q *keysdb.Queries, old keysdb.LockKeyRow) (audit.Entry, error) {
-		err := q.SetKeyTier(ctx, keysdb.SetKeyTierParams{Prefix: prefix, Tier: tier})
+		if err := requireTier(ctx, q, name); err != nil {
+			return audit.Entry{}, err
+		}
 		detail := map[string]any{"tier": tier, "was": old.Tier}
-		return audit.Entry{Action: audit.KeySetTier, Detail: detail}, unknownTier(err, tier)
+		return audit.Entry{Action: audit.KeySetTier, Detail: detail}, q.SetKeyTier(ctx, keysdb.SetKeyTierParams{Prefix: prefix, Tier: tier})
 	})
 }
 
-// changeKey changes the key of that prefix, which it locks, and records the change in the key's account. The key must be the
-// account's, else it is unknown; [uuid.Nil] stands for any account.
+// changeKey changes the key of that prefix, which it locks, and records the change in the key's account unless the entry has no
+// action. The key must be the account's, else it is unknown; [uuid.Nil] stands for any account.
 func (s *Store) changeKey(
 	ctx context.Context, account uuid.UUID, prefix string, do func(*keysdb.Queries, keysdb.LockKeyRow) (audit.Entry, error),
 ) error {
@@ -166,7 +188,7 @@ func (s *Store) changeKey(
 			return &UnknownKeyError{Prefix: prefix}
 		}
 		entry, err := do(q, old)
-		if err != nil {
+		if err != nil || entry.Action == "" {
 			return err
 		}
 		entry.Account, entry.Target = old.AccountID, prefix
@@ -211,7 +233,7 @@ func insert(ctx context.Context, q *keysdb.Queries, account string, arg keysdb.I
 		return CreatedKey{
 			Key: key, Prefix: arg.Prefix, Account: account, Name: arg.Name, Tier: tiers.nameFor(arg.Tier, arg.Prefix, arg.AccountID),
 			CreatedAt: createdAt, ExpiresAt: arg.ExpiresAt,
-		}, unknownTier(err, arg.Tier)
+		}, err
 	}
 	return CreatedKey{}, fmt.Errorf("%d random key prefixes are taken", prefixTries)
 }
@@ -222,6 +244,9 @@ func retire(ctx context.Context, q *keysdb.Queries, old keysdb.LockKeyRow, prefi
 	if overlap == 0 {
 		return q.RevokeKey(ctx, prefix)
 	}
+	if err := checkRoom(ctx, q, wholeShare); err != nil {
+		return err
+	}
 	if err := q.LockAccount(ctx, old.AccountID); err != nil {
 		return fmt.Errorf("lock account: %w", err)
 	}
@@ -229,6 +254,19 @@ func retire(ctx context.Context, q *keysdb.Queries, old keysdb.LockKeyRow, prefi
 		return err
 	}
 	return q.RetireKey(ctx, keysdb.RetireKeyParams{ID: old.ID, Overlap: overlap.Microseconds()})
+}
+
+// checkRoom returns a *FullError if the directories of the API pods take so many percent of their limit. Each pod reports its
+// directory twice a second, so some keys too many can pass. A restarted pod must find room for them.
+func checkRoom(ctx context.Context, q *keysdb.Queries, percent int64) error {
+	room, err := q.DirectoryRoom(ctx)
+	if err != nil {
+		return fmt.Errorf("read the room for keys: %w", err)
+	}
+	if room.Budget > 0 && room.Used >= room.Budget/100*percent {
+		return &FullError{Used: room.Used, Budget: room.Budget}
+	}
+	return nil
 }
 
 // checkLimit returns limit if the account has reached it. The caller has locked the account's row.
@@ -247,12 +285,19 @@ func unknownKey(err error, prefix string) error {
 	return err
 }
 
-// unknownTier makes the database's refusal of a key's own tier an [*UnknownTierError].
-func unknownTier(err error, tier *string) error {
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.ConstraintName == "api_keys_tier_fkey" {
-		return &UnknownTierError{Tier: *tier}
+// requireTier returns an [*UnknownTierError] if name is not empty and no tier has it.
+func requireTier(ctx context.Context, q *keysdb.Queries, name string) error {
+	if name == "" {
+		return nil
 	}
-	return err
+	tiers, err := ReadTiers(ctx, q)
+	if err != nil {
+		return err
+	}
+	if _, exists := tiers.Named(name); !exists {
+		return &UnknownTierError{Tier: name}
+	}
+	return nil
 }
 
 func validate(want NewKey) error {

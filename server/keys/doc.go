@@ -7,13 +7,15 @@
 // # Which tier applies
 //
 // The key's own tier, else the tier that names the key's prefix, else the tier that names its account, else "default".
-// Among several of a kind, the first by name. [Tiers.Resolve] is the only place that decides this.
+// Among several of a kind, the first by name. A key whose own tier does not exist counts as a key without one, until a tier
+// of that name exists again. [Tiers.Resolve] is the only place that decides this.
 //
 // # How a change reaches the API pods
 //
 // Each pod holds all active keys in memory (package directory). [Store] commits a change and then waits until no pod goes by
 // an older state ([Confirmer]). If that is not certain in time, the error is [*UnconfirmedError]: the change is committed,
-// and the same change again waits again. A change of a tier writes one row, however many keys have the tier.
+// and the same change again waits again. A change of a tier, also its deletion, writes one row, however many keys have the tier.
+// The database refuses a statement that changes more than 1,000 keys: pods have no lease while they apply so many changes.
 //
 // Each change of a key is recorded in its transaction (server/audit). server/usage counts requests and the last use.
 //

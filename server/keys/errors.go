@@ -45,6 +45,15 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("the account has %d %s, and no more are allowed", e.Most, kind)
 }
 
+// FullError reports that the API pods have no memory for another key: the largest directory of keys takes Used bytes, and the smallest
+// limit is Budget. Nothing was changed.
+type FullError struct{ Used, Budget int64 }
+
+func (e *FullError) Error() string {
+	return fmt.Sprintf("the API pods have no room for another key, since their keys take %d of %d bytes: "+
+		"raise the memory of the pods (or --key-directory-mib), or revoke keys", e.Used, e.Budget)
+}
+
 // ManagedTierError reports that a tier belongs to another manager. Nothing was changed.
 type ManagedTierError struct{ Tier, Owner string }
 

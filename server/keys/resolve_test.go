@@ -46,7 +46,8 @@ func TestTierOfAKeyIsResolvedByOneRule(t *testing.T) {
 		"one tier by both":        {rows: []keysdb.TiersForDirectoryRow{naming("a", byPrefix, account)}, want: "a"},
 		"others only":             {rows: []keysdb.TiersForDirectoryRow{naming("a", []string{other}, stranger)}, want: keys.DefaultTier},
 		"prefix of no key":        {rows: []keysdb.TiersForDirectoryRow{naming("a", []string{"0123abcd", "service_0123abc", "service_0123abcg", ""})}, want: keys.DefaultTier},
-		"own is gone":             {own: "gold", want: refused},
+		"own is gone":             {own: "gold", want: keys.DefaultTier},
+		"own is gone, by prefix":  {rows: []keysdb.TiersForDirectoryRow{naming("a", byPrefix)}, own: "gold", want: "a"},
 		"unreadable own":          {rows: []keysdb.TiersForDirectoryRow{naming("a", byPrefix, account), unreadable(valid("own"))}, own: "own", want: refused, unreadable: 1},
 		"unreadable by prefix":    {rows: []keysdb.TiersForDirectoryRow{unreadable(naming("a", byPrefix)), naming("b", byPrefix, account)}, want: refused, unreadable: 1},
 		"unreadable by account":   {rows: []keysdb.TiersForDirectoryRow{unreadable(naming("a", nil, account)), naming("b", nil, account)}, want: refused, unreadable: 1},
@@ -62,7 +63,8 @@ func TestTierOfAKeyIsResolvedByOneRule(t *testing.T) {
 				t.Fatal("the prefix has no number")
 			}
 			got := refused
-			if tier := tiers.Resolve(tiers.Named(c.own), c.own != "", number, account); tier != nil {
+			own, exists := tiers.Named(c.own)
+			if tier := tiers.Resolve(own, exists, number, account); tier != nil {
 				got = tier.Name
 			}
 			if got != c.want || tiers.Unreadable != c.unreadable {
@@ -82,7 +84,7 @@ func TestUnreadableDefaultTierIsTheAllowanceOfTheSpecification(t *testing.T) {
 	changed.PeriodUs = 0
 	tiers := keys.NewTiers([]keysdb.TiersForDirectoryRow{changed})
 	check.Equal(t, *tiers.Default(), keys.Default(), "unreadable")
-	if got := tiers.Named(keys.DefaultTier); got == nil || *got != keys.Default() {
+	if got, exists := tiers.Named(keys.DefaultTier); !exists || got == nil || *got != keys.Default() {
 		t.Errorf("unreadable, by name: got %+v, want %+v", got, keys.Default())
 	}
 }

@@ -93,7 +93,8 @@ func NewTiers(rows []keysdb.TiersForDirectoryRow) *Tiers {
 		if tier.Validate() != nil {
 			t.Unreadable++
 			tier = nil
-		} else {
+		}
+		if tier != nil || row.Name != DefaultTier {
 			t.byName[row.Name] = tier
 		}
 		for _, prefix := range row.KeyPrefixes {
@@ -112,11 +113,14 @@ func NewTiers(rows []keysdb.TiersForDirectoryRow) *Tiers {
 // Default returns the tier of keys that no other tier applies to.
 func (t *Tiers) Default() *Tier { return t.standard }
 
-// Named returns the tier of that name, nil if there is none or if it cannot be read.
-func (t *Tiers) Named(name string) *Tier { return t.byName[name] }
+// Named returns the tier of that name, nil if it cannot be read, and reports whether there is one.
+func (t *Tiers) Named(name string) (tier *Tier, exists bool) {
+	tier, exists = t.byName[name]
+	return tier, exists
+}
 
 // Resolve returns the tier that applies to a key, nil if it cannot be read. own is the key's own tier; hasOwn reports
-// whether it has one. prefix is the number from [PrefixNumber].
+// whether it has one that exists. prefix is the number from [PrefixNumber].
 func (t *Tiers) Resolve(own *Tier, hasOwn bool, prefix uint32, account uuid.UUID) *Tier {
 	if hasOwn {
 		return own
@@ -133,7 +137,9 @@ func (t *Tiers) Resolve(own *Tier, hasOwn bool, prefix uint32, account uuid.UUID
 // nameFor returns the name of the tier that applies to a stored key, the key's own name for a tier that cannot be read.
 func (t *Tiers) nameFor(own *string, prefix string, account uuid.UUID) string {
 	if own != nil {
-		return *own
+		if _, exists := t.byName[*own]; exists {
+			return *own
+		}
 	}
 	number, _ := PrefixNumber([]byte(prefix))
 	if tier := t.Resolve(nil, false, number, account); tier != nil {
@@ -182,8 +188,8 @@ func (s *Store) applyTier(ctx context.Context, spec TierSpec, manager string) er
 	})
 }
 
-// DeleteTier removes a tier. Keys that had it, also as their own, fall back to the tier that the rule gives them then.
-// Deleting "default" restores the allowance of the specification. There is no error if the tier does not exist.
+// DeleteTier removes a tier and writes no key. Keys that have it as their own go by the rest of the rule, until a tier of that
+// name exists again. Deleting "default" restores the allowance of the specification. There is no error if the tier does not exist.
 func (s *Store) DeleteTier(ctx context.Context, name, managedBy string) error {
 	if name == DefaultTier {
 		tier := Default()
@@ -193,9 +199,6 @@ func (s *Store) DeleteTier(ctx context.Context, name, managedBy string) error {
 	return s.change(ctx, Restriction, func(_ pgx.Tx, q *keysdb.Queries) error {
 		if err := lockTier(ctx, q, name, managedBy); err != nil {
 			return err
-		}
-		if err := q.UnassignTier(ctx, &name); err != nil {
-			return fmt.Errorf("unassign tier: %w", err)
 		}
 		return q.DeleteTier(ctx, name)
 	})

@@ -139,6 +139,40 @@ func TestATierChangeIsOneChangeHoweverManyKeysHaveTheTier(t *testing.T) {
 	check.Equal(t, testkit.Get[int](t, pool, "SELECT count(*) FROM key_changes")-before, 1, "changes")
 }
 
+func TestDeletingATierIsOneChangeHoweverManyKeysHaveIt(t *testing.T) {
+	t.Parallel()
+	store, _, pool := newStore(t)
+	gold := keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second}
+	check.NoError(t, store.ApplyTier(t.Context(), gold))
+	key := create(t, store, keys.NewKey{Tier: "gold"})
+	plant(t, pool, store, "acme", 100)
+	testkit.Exec(t, pool, "UPDATE api_keys SET tier = 'gold'")
+	before := testkit.Get[int](t, pool, "SELECT count(*) FROM key_changes")
+	check.NoError(t, store.DeleteTier(t.Context(), "gold", ""))
+	check.Equal(t, testkit.Get[int](t, pool, "SELECT count(*) FROM key_changes")-before, 1, "changes")
+	check.Equal(t, tierOf(t, store, key), keys.DefaultTier, "tier of the key")
+	check.NoError(t, store.ApplyTier(t.Context(), gold))
+	check.Equal(t, tierOf(t, store, key), "gold", "tier of the key when the tier exists again")
+}
+
+// TestDeletingATierAndRotatingItsKeysWaitForNothingOfEachOther: two transactions that wait for each other's rows are a deadlock.
+func TestDeletingATierAndRotatingItsKeysWaitForNothingOfEachOther(t *testing.T) {
+	t.Parallel()
+	store, _, pool := newStore(t)
+	check.NoError(t, store.ApplyTier(t.Context(), keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second}))
+	key := create(t, store, keys.NewKey{Tier: "gold"})
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
+	defer cancel()
+	deleting := testkit.Begin(t, pool, "SELECT FROM rate_tiers WHERE name = 'gold' FOR UPDATE")
+	heir, err := store.Rotate(ctx, uuid.Nil, key.Prefix, time.Hour)
+	check.Succeeds(t, err, "rotation beside a lock on the tier")
+	check.NoError(t, deleting.Rollback(t.Context()))
+	rotating := testkit.Begin(t, pool, "SELECT FROM api_keys FOR UPDATE")
+	check.Succeeds(t, store.DeleteTier(ctx, "gold", ""), "deletion beside a lock on the tier's keys")
+	check.NoError(t, rotating.Rollback(t.Context()))
+	check.Equal(t, tierOf(t, store, heir), keys.DefaultTier, "tier of the successor")
+}
+
 func TestARevocationWaitsForNoTierChange(t *testing.T) {
 	t.Parallel()
 	store, _, pool := newStore(t)

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -91,6 +92,48 @@ func ReadInstallation(ctx context.Context, db Querier, want Environment) (Instal
 		return Installation{}, &SchemaError{Program: program}
 	}
 	return found, nil
+}
+
+// RunningError reports that API pods run on a database that must have none.
+type RunningError struct{}
+
+func (*RunningError) Error() string {
+	return "an API pod has renewed its lease on this database in the last minute: stop all processes that use it, wait a minute and repeat"
+}
+
+// ReplaceInstallation makes a copy of a database an installation of its own: it stores another id, and forgets the API pods of the
+// original. No process may run on the copy. It returns the errors of [ReadInstallation], and *RunningError when an API pod
+// renewed its lease in the last minute. In these cases it has changed nothing.
+func ReplaceInstallation(ctx context.Context, url string, env Environment) (Installation, error) {
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		return Installation{}, &URLError{err}
+	}
+	requirePrimary(cfg)
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return Installation{}, fmt.Errorf("reach database: %w", err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	installation, err := ReadInstallation(ctx, conn, env)
+	if err != nil {
+		return Installation{}, err
+	}
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		var running bool
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM api_pods WHERE renewed_at > clock_timestamp() - interval '1 minute')`).
+			Scan(&running); err != nil || running {
+			return cmp.Or[error](err, &RunningError{})
+		}
+		if _, err := tx.Exec(ctx, "DELETE FROM api_pods"); err != nil {
+			return err //nolint:wrapcheck // wrapped below
+		}
+		return tx.QueryRow(ctx, "UPDATE installation SET id = gen_random_uuid() RETURNING id").Scan(&installation.ID) //nolint:wrapcheck // see above
+	})
+	if err != nil {
+		return Installation{}, fmt.Errorf("replace the installation: %w", err)
+	}
+	return installation, nil
 }
 
 // MigrationsDigest names the embedded set of migrations: 16 hex digits that change with any of their bytes.

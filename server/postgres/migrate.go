@@ -42,6 +42,7 @@ func Migrate(ctx context.Context, url string, env Environment) error {
 	if err != nil {
 		return &URLError{err}
 	}
+	requirePrimary(cfg)
 	for try := 1; ; try++ {
 		err = migrateOnce(ctx, cfg, env)
 		locked, ok := errors.AsType[*pgconn.PgError](err)

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
@@ -89,7 +91,17 @@ func parse(url string) (*pgxpool.Config, error) {
 	if cfg.ConnConfig.ConnectTimeout == 0 {
 		cfg.ConnConfig.ConnectTimeout = 10 * time.Second // as long as a request may take
 	}
+	requirePrimary(cfg.ConnConfig)
 	return cfg, nil
+}
+
+// requirePrimary makes connections go to the primary if the URL names several servers and no target_session_attrs. A standby would
+// answer with an older state.
+func requirePrimary(cfg *pgx.ConnConfig) {
+	another := func(f *pgconn.FallbackConfig) bool { return f.Host != cfg.Host || f.Port != cfg.Port }
+	if cfg.ValidateConnect == nil && slices.ContainsFunc(cfg.Fallbacks, another) {
+		cfg.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
 }
 
 // Separate opens another pool of up to maxConns connections to the same server, with the settings of pool. It connects on first

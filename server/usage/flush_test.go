@@ -36,7 +36,7 @@ func makeKeys(t *testing.T, pool *pgxpool.Pool) []uuid.UUID {
 	return testkit.List[uuid.UUID](t, pool, `WITH account AS (INSERT INTO accounts (id, name) VALUES (gen_random_uuid(), 'many') RETURNING id),
 		made AS (INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
 			SELECT gen_random_uuid(), account.id, gen_random_uuid(), 'service_' || lpad(to_hex(i), 8, '0'), sha256(i::text::bytea)
-			FROM account, generate_series(1, $1) i RETURNING id)
+			FROM set_config('examprep.bulk_changes', 'on', true), account, generate_series(1, $1) i RETURNING id)
 		SELECT id FROM made ORDER BY id`, manyKeys)
 }
 

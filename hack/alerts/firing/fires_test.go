@@ -194,7 +194,7 @@ func TestAlertOfALargeDirectory(t *testing.T) {
 	p.quiet(4, s.works(api))
 	testkit.Exec(t, s.db, `INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
 		SELECT g.id, a.id, g.id, 'service_' || lpad(to_hex(n), 8, '0'), sha256(convert_to(n::text, 'UTF8'))
-		FROM accounts a, generate_series(1, 9000) n, LATERAL (SELECT md5(n::text)::uuid AS id) g`)
+		FROM set_config('examprep.bulk_changes', 'on', true), accounts a, generate_series(1, 9000) n, LATERAL (SELECT md5(n::text)::uuid AS id) g`)
 	reads(t, api, "examprep_keys_live 9001")
 	p.fire(10*time.Minute, nothing, "ExamprepKeysDirectoryLarge")
 }

@@ -95,6 +95,8 @@ func fromConflict(err error) *Error {
 		say("%d rotated keys are still valid. Wait until one expires, or rotate with overlap_seconds 0.", keyLimit.Most)
 	case keyLimit != nil:
 		say("The account has %d active keys, and no more are allowed; revoke one first.", keyLimit.Most)
+	case is[*keys.FullError](err):
+		say("The service has no room for another valid key. Tell its operator. A rotation with overlap_seconds 0 is possible.")
 	case errors.As(err, &webhookLimit):
 		say("The account has %d webhooks, and no more are allowed; delete one first.", webhookLimit.Max)
 	case errors.As(err, &managed):

@@ -26,13 +26,24 @@ func TestDirectoryAboveItsBudgetFailsTheStart(t *testing.T) {
 	}
 }
 
+func TestPodReportsItsDirectory(t *testing.T) {
+	pool := testkit.Database(t)
+	start(t, pool, directory.Config{Budget: 1 << 20, Timings: busy()})
+	used := func() int64 { return testkit.Get[int64](t, pool, "SELECT used FROM api_pods") }
+	check.Equal(t, testkit.Get[int64](t, pool, "SELECT budget FROM api_pods"), 1<<20, "budget")
+	before := used()
+	create(t, pool, "acme")
+	testkit.Eventually(t, "the pod reports that it has grown", func() bool { return used() > before && before > 0 })
+}
+
 // insertKeys adds n keys to account acme in one statement, without a change for each.
 func insertKeys(t testing.TB, pool *pgxpool.Pool, n int) {
 	t.Helper()
 	exec(t, pool, `ALTER TABLE api_keys DISABLE TRIGGER api_keys_changed`)
 	exec(t, pool, `INSERT INTO api_keys (id, account_id, prefix, family_id, hash)
 		SELECT g.id, a.id, 'service_' || lpad(to_hex(n), 8, '0'), g.id, sha256(convert_to(n::text, 'UTF8'))
-		FROM accounts a, generate_series(1, $1::int) n, LATERAL (SELECT ('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid AS id) g
+		FROM set_config('examprep.bulk_changes', 'on', true), accounts a, generate_series(1, $1::int) n,
+			LATERAL (SELECT ('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid AS id) g
 		WHERE a.name = 'acme'`, n)
 	exec(t, pool, `ALTER TABLE api_keys ENABLE ALWAYS TRIGGER api_keys_changed`)
 }

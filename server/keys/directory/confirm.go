@@ -3,6 +3,7 @@ package directory
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,6 +16,9 @@ import (
 
 // readEvery is the time between two reads of the pods' rows.
 const readEvery = 5 * time.Millisecond
+
+// errStandby reports an answer that can be older than the change.
+var errStandby = errors.New("PostgreSQL is a standby here: DATABASE_URL must lead to the primary only")
 
 // confirmation is an author's wait for the pods after a commit.
 type confirmation struct {
@@ -118,7 +122,10 @@ func (a *Author) look(ctx context.Context, c *confirmation) (verdict, error) {
 	if err != nil {
 		return verdict{}, fmt.Errorf("read pods: %w", err)
 	}
-	if len(pods) == 0 {
+	switch {
+	case pods[0].Standby:
+		return verdict{}, errStandby
+	case pods[0].ID == uuid.Nil: // there is no pod
 		return verdict{done: true}, nil
 	}
 	if c.first == nil {

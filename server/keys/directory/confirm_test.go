@@ -2,6 +2,7 @@ package directory_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +52,32 @@ func TestPodThatTellsRedisConfirmsForALostPod(t *testing.T) {
 	exec(t, pool, "INSERT INTO api_pods (id, applied, lost_at) VALUES ($1, 1, now())", uuid.New())
 	create(t, pool, "acme")
 	confirm(t, pool, keys.Restriction)
+}
+
+// TestAnAuthorBelievesNoStandby: a function of the same name plays the standby.
+func TestAnAuthorBelievesNoStandby(t *testing.T) {
+	pool := testkit.Database(t)
+	confirm(t, pool, keys.Restriction)
+	exec(t, pool, "CREATE SCHEMA standby")
+	exec(t, pool, "CREATE FUNCTION standby.pg_is_in_recovery() RETURNS boolean LANGUAGE sql AS 'SELECT true'")
+	exec(t, pool, "ALTER DATABASE "+pool.Config().ConnConfig.Database+" SET search_path = standby, public, pg_catalog")
+	pool.Reset()
+	clock := gatetest.NewClock()
+	err := confirmBy(t, pool, keys.Restriction, directory.AuthorConfig{Timings: directory.Production(), Clock: func() directory.Reading {
+		clock.Pass(time.Second) // the author gives up soon
+		return clock.Read()
+	}})
+	if unconfirmed, ok := errors.AsType[*keys.UnconfirmedError](err); !ok || !strings.Contains(unconfirmed.Error(), "standby") {
+		t.Errorf("got %v, want an UnconfirmedError that names the standby", err)
+	}
+}
+
+func TestOnlyPodsThatRenewHaveAShare(t *testing.T) {
+	pool := testkit.Database(t)
+	exec(t, pool, "INSERT INTO api_pods (id, applied, renewed_at) SELECT gen_random_uuid(), 1, now() - interval '1 day' FROM generate_series(1, 9)")
+	exec(t, pool, "INSERT INTO api_pods (id, applied) VALUES ($1, 1)", uuid.New())
+	d, _ := start(t, pool, directory.Config{})
+	check.Equal(t, d.Pods(), 2, "pods")
 }
 
 func TestPodThatEndsDeletesItsRow(t *testing.T) {

@@ -23,8 +23,9 @@ type contents struct {
 
 	// Only the directory's goroutine uses the rest.
 
-	names      []string // of tiers that keys have; entry.tier is an index. The first is empty.
-	staleTiers bool     // a key has a tier that was not there when the tiers were read
+	names      []string          // of tiers that keys have; entry.tier is an index. The first is empty.
+	indexes    map[string]uint32 // of names
+	staleTiers bool              // a key has a tier that was not there when the tiers were read
 	badKeys    map[keyHash]bool
 	bad        error // of the last unreadable row
 }
@@ -33,11 +34,17 @@ type contents struct {
 type tiers struct {
 	*keys.Tiers
 
-	own []*keys.Tier // by the index in contents.names
+	own []ownTier // by the index in contents.names
+}
+
+// ownTier is a tier by its name: nil if it cannot be read, or if there is none.
+type ownTier struct {
+	tier   *keys.Tier
+	exists bool
 }
 
 func newContents(shards int) *contents {
-	c := &contents{keys: newTable(shards), names: []string{""}, badKeys: map[keyHash]bool{}}
+	c := &contents{keys: newTable(shards), names: []string{""}, indexes: map[string]uint32{"": 0}, badKeys: map[keyHash]bool{}}
 	c.tiers.Store(&tiers{Tiers: keys.NewTiers(nil)})
 	return c
 }
@@ -73,28 +80,30 @@ func (c *contents) clearBad(hash *keyHash) {
 
 // tierIndex returns the index of a tier's name.
 func (c *contents) tierIndex(name string) uint32 {
-	if name == "" {
-		return 0
+	index, known := c.indexes[name]
+	if !known {
+		index = uint32(len(c.names))
+		c.names, c.indexes[name] = append(c.names, name), index
 	}
 	own := c.tiers.Load().own
-	for i, other := range c.names { // tens at most
-		if other == name {
-			c.staleTiers = c.staleTiers || i >= len(own) || own[i] == nil
-			return uint32(i)
-		}
-	}
-	c.names, c.staleTiers = append(c.names, name), true
-	return uint32(len(c.names) - 1)
+	c.staleTiers = c.staleTiers || index != 0 && (int(index) >= len(own) || !own[index].exists)
+	return index
 }
 
 // setTiers replaces the tiers.
 func (c *contents) setTiers(read *keys.Tiers) {
-	t := &tiers{Tiers: read, own: make([]*keys.Tier, len(c.names))}
+	t := &tiers{Tiers: read, own: make([]ownTier, len(c.names))}
 	for i, name := range c.names {
-		t.own[i] = t.Named(name)
+		t.own[i].tier, t.own[i].exists = t.Named(name)
 	}
 	c.tiers.Store(t)
 	c.staleTiers = false
+}
+
+// used returns the memory that the keys take, in bytes.
+func (c *contents) used() int64 {
+	_, bytes := c.keys.size()
+	return int64(bytes)
 }
 
 // find returns an active key at a time of PostgreSQL.
@@ -104,11 +113,13 @@ func (c *contents) find(hash *keyHash, now time.Time) (Key, bool) {
 		return Key{}, false
 	}
 	t := c.tiers.Load()
-	var own *keys.Tier
+	var own ownTier
 	if int(e.tier) < len(t.own) {
 		own = t.own[e.tier]
+	} else {
+		own.exists = e.tier != 0 // it is not read yet, so the key does not pass
 	}
-	tier := t.Resolve(own, e.tier != 0, e.prefix, e.account)
+	tier := t.Resolve(own.tier, own.exists, e.prefix, e.account)
 	if tier == nil { // it cannot be read
 		return Key{}, false
 	}

@@ -24,8 +24,9 @@ type database interface {
 	// RegisterPod inserts the pod's row, or replaces it.
 	RegisterPod(ctx context.Context, row keysdb.RegisterPodParams) error
 	RenewLease(ctx context.Context, row keysdb.RenewLeaseParams) (keysdb.RenewLeaseRow, error)
-	// AddEmptyKeyChange adds a change of nothing, with a number above the given one.
-	AddEmptyKeyChange(ctx context.Context, above int64) error
+	// AddEmptyKeyChange adds a change of nothing, with a number above the given one. It returns 0 if that is more than a day ahead
+	// of PostgreSQL's time, so that no change had it.
+	AddEmptyKeyChange(ctx context.Context, above int64) (added int64, err error)
 }
 
 // connection is a database by one connection.

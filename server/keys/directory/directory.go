@@ -105,14 +105,18 @@ type Directory struct {
 	lease   atomic.Pointer[lease]
 	renewal atomic.Pointer[lease] // the times of the last renewal, which stay when the lease is removed
 	pods    atomic.Int32
-	higher  atomic.Int64                    // a number in Redis above the pod's, 0 for none
-	renewed chan struct{}                   // wakes tell
+	higher  atomic.Int64  // a number in Redis above the pod's, 0 for none
+	wrong   atomic.Int64  // a number in Redis that PostgreSQL never gave, 0 for none
+	ignored atomic.Int64  // how many such numbers were replaced
+	renewed chan struct{} // wakes tell
+	pruner  pruner
 	board   *batch.Batcher[struct{}, int64] // reads Redis' number
 
 	// Only Run's goroutine uses the rest.
 
 	loaded  bool
-	failure string // of the last attempt, for the log; empty: none
+	pruned  time.Duration // when pruning last started, by the monotonic clock
+	failure string        // of the last attempt, for the log; empty: none
 }
 
 // New returns a directory that reads pool's database by a connection of its own. It does nothing until [Directory.Run].
@@ -126,6 +130,7 @@ func New(cfg Config, pool *pgxpool.Pool) *Directory {
 	}
 	cfg.Timings = cmp.Or(cfg.Timings, Production())
 	d := &Directory{id: uuid.Must(uuid.NewV7()), pool: pool, cfg: cfg, renewed: make(chan struct{}, 1)}
+	d.pruner = pruner{pool: pool, call: cfg.Timings.Call, logger: cfg.Logger, due: make(chan struct{}, 1)}
 	d.contents.Store(newContents(shardCount))
 	d.board = batch.New(batch.Config[struct{}, int64]{Size: boardQueue, InFlight: 2, Queue: boardQueue, Run: d.readBoard})
 	registerMetrics(cfg.Registerer, d)
@@ -203,7 +208,7 @@ func (d *Directory) DatabaseTime() time.Time {
 	return last.now.Add(now.Monotonic - last.begin.Monotonic)
 }
 
-// Pods returns the number of pods that were not lost at the last renewal, at least 1.
+// Pods returns the number of pods that renewed their leases shortly before the last renewal, at least 1.
 func (d *Directory) Pods() int { return max(int(d.pods.Load()), 1) }
 
 // Default returns the tier of keys that no other tier applies to.

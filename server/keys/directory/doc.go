@@ -27,6 +27,7 @@
 //	both unreachable          503 from 2 s after the last renewal on
 //	Redis loses its number    503 without a lease, until a pod with a lease tells it again
 //	PostgreSQL loses commits  the pod loads again; if Redis has a higher number, a pod adds an empty change above it
+//	wrong number in Redis     if it is more than a day ahead of PostgreSQL's time, a pod with a lease replaces it by its own
 //	unreadable row            its key is refused (examprep_keys_unreadable_rows); all others work
 //
 // The exception: a pod without a lease accepts a revoked key while its Redis lacks the last number, after a failover, a restart

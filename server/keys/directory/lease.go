@@ -56,9 +56,13 @@ func (d *Directory) finish(ctx context.Context, db database, a attempt, r keysdb
 	case d.renewed <- struct{}{}:
 	default:
 	}
-	if a.higher > c.number.Load() && d.higher.CompareAndSwap(a.higher, 0) { // PostgreSQL has lost commits
-		if err := db.AddEmptyKeyChange(ctx, a.higher); err != nil {
+	if a.higher > c.number.Load() && d.higher.CompareAndSwap(a.higher, 0) { // PostgreSQL has lost commits, or never gave it
+		added, err := db.AddEmptyKeyChange(ctx, a.higher)
+		if err != nil {
 			return fmt.Errorf("add an empty change: %w", err)
+		}
+		if added == 0 {
+			d.wrong.Store(a.higher)
 		}
 	}
 	return nil
@@ -80,7 +84,8 @@ func (d *Directory) load(ctx context.Context, db database) error {
 func (d *Directory) register(ctx context.Context, db database, applied int64) error {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timings.Call)
 	defer cancel()
-	if err := db.RegisterPod(ctx, keysdb.RegisterPodParams{ID: d.id, Applied: applied}); err != nil {
+	row := keysdb.RegisterPodParams{ID: d.id, Applied: applied, Used: d.contents.Load().used(), Budget: int64(d.cfg.Budget)}
+	if err := db.RegisterPod(ctx, row); err != nil {
 		return fmt.Errorf("register pod: %w", err)
 	}
 	return nil
@@ -91,7 +96,9 @@ func (d *Directory) renew(ctx context.Context, db database) error {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timings.Call)
 	defer cancel()
 	a := d.begin()
-	r, err := db.RenewLease(ctx, keysdb.RenewLeaseParams{ID: d.id, Applied: a.applied, Told: a.told, Most: maxChanges})
+	r, err := db.RenewLease(ctx, keysdb.RenewLeaseParams{
+		ID: d.id, Applied: a.applied, Told: a.told, Used: d.contents.Load().used(), SilentUs: d.cfg.Timings.Limit.Microseconds(), Most: maxChanges,
+	})
 	if err != nil {
 		return fmt.Errorf("renew lease: %w", err)
 	}
@@ -101,10 +108,11 @@ func (d *Directory) renew(ctx context.Context, db database) error {
 // Run loads the directory and renews the lease until ctx ends, which must be after the last request. It returns a
 // [*TooLargeError] if the first load exceeds the budget.
 func (d *Directory) Run(ctx context.Context) error {
-	telling, stop := context.WithCancel(ctx)
-	var teller sync.WaitGroup
-	teller.Go(func() { d.tell(telling) })
-	defer teller.Wait()
+	helping, stop := context.WithCancel(ctx)
+	var helpers sync.WaitGroup
+	helpers.Go(func() { (&teller{d: d}).run(helping) })
+	helpers.Go(func() { d.pruner.run(helping) })
+	defer helpers.Wait()
 	defer stop()
 	for ctx.Err() == nil {
 		err := d.follow(ctx)
@@ -157,7 +165,6 @@ func (d *Directory) follow(ctx context.Context) error {
 
 // keepCurrent loads the directory if that is necessary, and renews the lease, until something fails or ctx ends.
 func (d *Directory) keepCurrent(ctx context.Context, db *connection) error {
-	var pruned time.Duration
 	for {
 		if err := d.loadAndRegister(ctx, db); err != nil {
 			return err
@@ -174,11 +181,12 @@ func (d *Directory) keepCurrent(ctx context.Context, db *connection) error {
 			d.failure = ""
 			d.cfg.Logger.Info("PostgreSQL is back; the directory of keys is current")
 		}
-		if start-pruned > pruneEvery {
-			pruned = start
-			if err := db.prune(ctx, d.contents.Load(), d.lease.Load()); err != nil {
-				return err
+		if start-d.pruned > pruneEvery {
+			d.pruned = start
+			if l := d.lease.Load(); l != nil { // its time is PostgreSQL's own: a clock that steps removes no key
+				d.contents.Load().keys.removeExpired(l.now) // no change removes them
 			}
+			d.pruner.start()
 		}
 		pause(ctx, minPause-(d.cfg.Clock().Monotonic-start))
 		if d.contents.Load().number.Load() != before || !d.Leased() {
@@ -205,19 +213,6 @@ func (d *Directory) loadAndRegister(ctx context.Context, db *connection) error {
 		return err
 	}
 	d.loaded = true
-	return nil
-}
-
-// prune deletes old changes, and from a directory the keys that had expired at the last lease: no change removes them.
-func (c *connection) prune(ctx context.Context, from *contents, l *lease) error {
-	if l != nil { // its time is PostgreSQL's own: a clock that steps removes no key
-		from.keys.removeExpired(l.now)
-	}
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timings.Call)
-	defer cancel()
-	if err := c.PruneKeyChanges(ctx); err != nil {
-		return fmt.Errorf("prune changes: %w", err)
-	}
 	return nil
 }
 

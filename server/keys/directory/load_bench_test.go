@@ -18,7 +18,7 @@ func BenchmarkLoad(b *testing.B) {
 		"ALTER TABLE api_keys DISABLE TRIGGER api_keys_changed",
 		`INSERT INTO api_keys (id, account_id, prefix, family_id, hash)
 			SELECT g.id, '00000000-0000-4000-8000-000000000000', 'service_' || lpad(to_hex(n), 8, '0'), g.id, sha256(convert_to(n::text, 'UTF8'))
-			FROM generate_series(1, 200000) n, LATERAL (SELECT ('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid AS id) g`,
+			FROM set_config('examprep.bulk_changes', 'on', true), generate_series(1, 200000) n, LATERAL (SELECT ('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid AS id) g`,
 		"ANALYZE api_keys",
 	} {
 		_, err := pool.Exec(b.Context(), statement)

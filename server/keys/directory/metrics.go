@@ -22,6 +22,13 @@ func registerMetrics(registerer prometheus.Registerer, d *Directory) {
 	gauge("changes_applied", "Number of the newest change that the pod has applied, in microseconds since 1970.", func() float64 {
 		return float64(d.contents.Load().number.Load())
 	})
+	gauge("told", "Number of the newest change that Redis has confirmed to the pod, 0 for none.", func() float64 {
+		return float64(d.contents.Load().told.Load())
+	})
+	promauto.With(registerer).NewCounterFunc(prometheus.CounterOpts{
+		Name: "examprep_keys_redis_numbers_replaced_total",
+		Help: "Numbers in Redis that the pod ignored and replaced, since no change of keys can have had them.",
+	}, func() float64 { return float64(d.ignored.Load()) })
 	gauge("lease_valid", "1 while the pod has a lease on its directory of keys, else 0.", func() float64 {
 		if d.Leased() {
 			return 1

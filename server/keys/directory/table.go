@@ -125,6 +125,10 @@ func (t *table) remove(hash *keyHash) {
 		*s.entry(number) = *last
 	}
 	s.count--
+	if spare := len(s.chunks) - 1; int(s.count) <= (spare-1)*chunkSize { // one more than necessary is kept
+		s.chunks[spare] = nil
+		s.chunks = s.chunks[:spare]
+	}
 	s.index[hole] = 0
 	mask := uint32(len(s.index) - 1)
 	for at := (hole + 1) & mask; s.index[at] != 0; at = (at + 1) & mask {

@@ -72,6 +72,23 @@ func BenchmarkFind(b *testing.B) {
 	b.ReportMetric(float64(bytes)/float64(entries), "B/key")
 }
 
+func TestRemovedEntriesFreeMemory(t *testing.T) {
+	t.Parallel()
+	table := newTable(1)
+	hash := func(i int) *keyHash { return &keyHash{8: byte(i), 9: byte(i >> 8)} }
+	const n = 10 * chunkSize
+	for i := range n {
+		table.put(&entry{hash: *hash(i)})
+	}
+	_, full := table.size()
+	for i := range n {
+		table.remove(hash(i))
+	}
+	if entries, bytes := table.size(); entries != 0 || bytes > full/4 {
+		t.Errorf("%d bytes for %d entries, after %d bytes for %d", bytes, entries, full, n)
+	}
+}
+
 func TestExpiredEntriesAreRemoved(t *testing.T) {
 	t.Parallel()
 	table := newTable(shardCount)

@@ -9,7 +9,7 @@ type Timings struct {
 	Lease time.Duration
 	// Wait is how long a change waits for silent pods. It must be longer than Lease.
 	Wait time.Duration
-	// Limit bounds the whole wait of a change.
+	// Limit bounds the whole wait of a change. A pod that has not renewed for so long has no share of the rate limits.
 	Limit time.Duration
 	// Call bounds a statement.
 	Call time.Duration

@@ -163,7 +163,7 @@ func (db worldDatabase) read(_ context.Context, into *contents, _ [][]byte) erro
 	return nil
 }
 
-func (worldDatabase) AddEmptyKeyChange(context.Context, int64) error {
+func (worldDatabase) AddEmptyKeyChange(context.Context, int64) (int64, error) {
 	panic("PostgreSQL has lost nothing")
 }
 

@@ -12,13 +12,18 @@ import (
 	"github.com/google/uuid"
 )
 
-const addEmptyKeyChange = `-- name: AddEmptyKeyChange :exec
+const addEmptyKeyChange = `-- name: AddEmptyKeyChange :execrows
 SELECT add_key_change(NULL, $1::bigint)
+WHERE $1::bigint <= (extract(epoch FROM clock_timestamp() + interval '1 day') * 1000000)::bigint
 `
 
-func (q *Queries) AddEmptyKeyChange(ctx context.Context, above int64) error {
-	_, err := q.db.Exec(ctx, addEmptyKeyChange, above)
-	return err
+// No row, and no change: the number is more than a day ahead of the time. Such a number would remain, since numbers only rise.
+func (q *Queries) AddEmptyKeyChange(ctx context.Context, above int64) (int64, error) {
+	result, err := q.db.Exec(ctx, addEmptyKeyChange, above)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const commitSynchronously = `-- name: CommitSynchronously :exec
@@ -70,6 +75,25 @@ DELETE FROM api_pods WHERE id = $1
 func (q *Queries) DeregisterPod(ctx context.Context, id uuid.UUID) error {
 	_, err := q.db.Exec(ctx, deregisterPod, id)
 	return err
+}
+
+const directoryRoom = `-- name: DirectoryRoom :one
+SELECT coalesce(max(p.used), 0)::bigint AS used, coalesce(min(p.budget), 0)::bigint AS budget
+FROM api_pods p
+WHERE p.lost_at IS NULL AND p.budget > 0 AND p.renewed_at > clock_timestamp() - interval '1 minute'
+`
+
+type DirectoryRoomRow struct {
+	Used   int64
+	Budget int64
+}
+
+// The largest directory of keys of the pods that renew, and their smallest limit, in bytes. Zeros without a pod.
+func (q *Queries) DirectoryRoom(ctx context.Context) (DirectoryRoomRow, error) {
+	row := q.db.QueryRow(ctx, directoryRoom)
+	var i DirectoryRoomRow
+	err := row.Scan(&i.Used, &i.Budget)
+	return i, err
 }
 
 const ensureAccount = `-- name: EnsureAccount :one
@@ -255,8 +279,7 @@ const lockTier = `-- name: LockTier :one
 SELECT managed_by FROM rate_tiers WHERE name = $1 FOR UPDATE
 `
 
-// Returns the tier's manager. Transactions that create keys on the tier wait, so none of them is missed when the tier is
-// deleted.
+// Returns the tier's manager, and locks the tier.
 func (q *Queries) LockTier(ctx context.Context, name string) (*string, error) {
 	row := q.db.QueryRow(ctx, lockTier, name)
 	var managed_by *string
@@ -363,12 +386,15 @@ func (q *Queries) PageOfKeys(ctx context.Context, arg PageOfKeysParams) ([]PageO
 }
 
 const podsApplied = `-- name: PodsApplied :many
-SELECT (SELECT coalesce(max(k.number), 0) FROM key_changes k)::bigint AS newest,
-       p.id, p.applied, p.told, p.renewals, (p.lost_at IS NOT NULL)::boolean AS lost
-FROM api_pods p
+
+SELECT server.standby, (SELECT coalesce(max(k.number), 0) FROM key_changes k)::bigint AS newest,
+       coalesce(p.id, '00000000-0000-0000-0000-000000000000')::uuid AS id, coalesce(p.applied, 0)::bigint AS applied,
+       coalesce(p.told, 0)::bigint AS told, coalesce(p.renewals, 0)::bigint AS renewals, (p.lost_at IS NOT NULL)::boolean AS lost
+FROM (SELECT pg_is_in_recovery() AS standby) server LEFT JOIN api_pods p ON true
 `
 
 type PodsAppliedRow struct {
+	Standby  bool
 	Newest   int64
 	ID       uuid.UUID
 	Applied  int64
@@ -377,7 +403,9 @@ type PodsAppliedRow struct {
 	Lost     bool
 }
 
-// All pods, each with the newest number, in one snapshot.
+// another pod deletes them
+// All pods, each with the newest number, in one snapshot. Without a pod there is one row, whose id is zero. Rows of a standby can be
+// old.
 func (q *Queries) PodsApplied(ctx context.Context) ([]PodsAppliedRow, error) {
 	rows, err := q.db.Query(ctx, podsApplied)
 	if err != nil {
@@ -388,6 +416,7 @@ func (q *Queries) PodsApplied(ctx context.Context) ([]PodsAppliedRow, error) {
 	for rows.Next() {
 		var i PodsAppliedRow
 		if err := rows.Scan(
+			&i.Standby,
 			&i.Newest,
 			&i.ID,
 			&i.Applied,
@@ -405,17 +434,24 @@ func (q *Queries) PodsApplied(ctx context.Context) ([]PodsAppliedRow, error) {
 	return items, nil
 }
 
-const pruneKeyChanges = `-- name: PruneKeyChanges :exec
+const pruneKeyChanges = `-- name: PruneKeyChanges :execrows
 WITH pods AS (DELETE FROM api_pods WHERE lost_at < now() - interval '25 hours')
-DELETE FROM key_changes k
-WHERE k.number < (extract(epoch FROM now() - interval '1 hour') * 1000000)::bigint
-  AND k.number < (SELECT max(newest.number) FROM key_changes newest)
+DELETE FROM key_changes k WHERE k.number IN (
+    SELECT o.number FROM key_changes o
+    WHERE o.number < (extract(epoch FROM now() - interval '1 hour') * 1000000)::bigint
+      AND o.number < (SELECT max(newest.number) FROM key_changes newest)
+    ORDER BY o.number LIMIT $1
+    FOR UPDATE SKIP LOCKED)
 `
 
-// An hour of changes is kept, and the newest. Rows of pods that were lost 25 hours ago go: such a pod refuses every key.
-func (q *Queries) PruneKeyChanges(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, pruneKeyChanges)
-	return err
+// Deletes a portion of the oldest changes. An hour of changes is kept, and the newest. Rows of pods that were lost 25 hours ago go:
+// such a pod refuses every key.
+func (q *Queries) PruneKeyChanges(ctx context.Context, most int32) (int64, error) {
+	result, err := q.db.Exec(ctx, pruneKeyChanges, most)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const putTier = `-- name: PutTier :execrows
@@ -461,40 +497,52 @@ func (q *Queries) PutTier(ctx context.Context, arg PutTierParams) (int64, error)
 }
 
 const registerPod = `-- name: RegisterPod :exec
-INSERT INTO api_pods (id, applied) VALUES ($1, $2)
-ON CONFLICT (id) DO UPDATE SET applied = excluded.applied, told = 0, renewals = api_pods.renewals + 1, lost_at = NULL
+INSERT INTO api_pods (id, applied, used, budget) VALUES ($1, $2, $3, $4)
+ON CONFLICT (id) DO UPDATE SET applied = excluded.applied, told = 0, renewals = api_pods.renewals + 1, lost_at = NULL,
+    renewed_at = excluded.renewed_at, used = excluded.used
 `
 
 type RegisterPodParams struct {
 	ID      uuid.UUID
 	Applied int64
+	Used    int64
+	Budget  int64
 }
 
 func (q *Queries) RegisterPod(ctx context.Context, arg RegisterPodParams) error {
-	_, err := q.db.Exec(ctx, registerPod, arg.ID, arg.Applied)
+	_, err := q.db.Exec(ctx, registerPod,
+		arg.ID,
+		arg.Applied,
+		arg.Used,
+		arg.Budget,
+	)
 	return err
 }
 
 const renewLease = `-- name: RenewLease :one
 WITH renewed AS (
-    UPDATE api_pods p SET applied = $2, told = $4, renewals = p.renewals + 1
-    WHERE p.id = $1 AND p.lost_at IS NULL AND EXISTS (SELECT FROM key_changes k WHERE k.number = $2)
+    UPDATE api_pods p SET applied = $3, told = $5, renewals = p.renewals + 1,
+        renewed_at = clock_timestamp(), used = $6
+    WHERE p.id = $1 AND p.lost_at IS NULL AND EXISTS (SELECT FROM key_changes k WHERE k.number = $3)
     RETURNING p.id
 )
 SELECT EXISTS (SELECT FROM renewed)::boolean AS renewed,
        EXISTS (SELECT FROM api_pods p WHERE p.id = $1)::boolean AS registered,
        EXISTS (SELECT FROM api_pods p WHERE p.id = $1 AND p.lost_at IS NOT NULL)::boolean AS lost,
-       (SELECT count(*) FROM api_pods p WHERE p.lost_at IS NULL)::int AS pods,
+       (SELECT 1 + count(*) FROM api_pods p WHERE p.id <> $1 AND p.lost_at IS NULL
+            AND p.renewed_at > clock_timestamp() - $2::bigint * interval '1 microsecond')::int AS pods,
        clock_timestamp()::timestamptz AS now,
-       ARRAY(SELECT k.number FROM key_changes k WHERE k.number > $2 ORDER BY k.number LIMIT $3)::bigint[] AS numbers,
-       ARRAY(SELECT coalesce(k.hash, '') FROM key_changes k WHERE k.number > $2 ORDER BY k.number LIMIT $3)::bytea[] AS hashes
+       ARRAY(SELECT k.number FROM key_changes k WHERE k.number > $3 ORDER BY k.number LIMIT $4)::bigint[] AS numbers,
+       ARRAY(SELECT coalesce(k.hash, '') FROM key_changes k WHERE k.number > $3 ORDER BY k.number LIMIT $4)::bytea[] AS hashes
 `
 
 type RenewLeaseParams struct {
-	ID      uuid.UUID
-	Applied int64
-	Most    int32
-	Told    int64
+	ID       uuid.UUID
+	SilentUs int64
+	Applied  int64
+	Most     int32
+	Told     int64
+	Used     int64
 }
 
 type RenewLeaseRow struct {
@@ -508,13 +556,15 @@ type RenewLeaseRow struct {
 }
 
 // Renews the lease of a pod that is registered, not lost, and whose number is known, and returns later changes, at most so
-// many. Authors do not wait for a lost pod, so this statement, whose snapshot can be older than a change, must not revive one.
+// many. pods counts the pod and the others that renewed in the last silent_us microseconds. Authors do not wait for a lost pod, so this statement, whose snapshot can be older than a change, must not revive one.
 func (q *Queries) RenewLease(ctx context.Context, arg RenewLeaseParams) (RenewLeaseRow, error) {
 	row := q.db.QueryRow(ctx, renewLease,
 		arg.ID,
+		arg.SilentUs,
 		arg.Applied,
 		arg.Most,
 		arg.Told,
+		arg.Used,
 	)
 	var i RenewLeaseRow
 	err := row.Scan(
@@ -547,10 +597,9 @@ func (q *Queries) RetireKey(ctx context.Context, arg RetireKeyParams) error {
 }
 
 const revokeKey = `-- name: RevokeKey :exec
-UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE prefix = $1
+UPDATE api_keys SET revoked_at = now() WHERE prefix = $1
 `
 
-// Revoking twice changes nothing the second time.
 func (q *Queries) RevokeKey(ctx context.Context, prefix string) error {
 	_, err := q.db.Exec(ctx, revokeKey, prefix)
 	return err
@@ -613,13 +662,4 @@ func (q *Queries) TiersForDirectory(ctx context.Context) ([]TiersForDirectoryRow
 		return nil, err
 	}
 	return items, nil
-}
-
-const unassignTier = `-- name: UnassignTier :exec
-UPDATE api_keys SET tier = NULL WHERE tier = $1
-`
-
-func (q *Queries) UnassignTier(ctx context.Context, tier *string) error {
-	_, err := q.db.Exec(ctx, unassignTier, tier)
-	return err
 }

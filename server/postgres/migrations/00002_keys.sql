@@ -27,7 +27,8 @@ CREATE TABLE api_keys (
     prefix       text NOT NULL UNIQUE,
     hash         bytea NOT NULL UNIQUE CHECK (octet_length(hash) = 32),
     name         text NOT NULL DEFAULT '',
-    tier         text REFERENCES rate_tiers,
+    -- No foreign key: deleting a tier must not write its keys. A key whose tier does not exist has no tier of its own.
+    tier         text,
     created_at   timestamptz NOT NULL DEFAULT now(),
     expires_at   timestamptz,
     revoked_at   timestamptz,
@@ -35,20 +36,23 @@ CREATE TABLE api_keys (
     rotated_at   timestamptz
 );
 CREATE INDEX api_keys_by_account ON api_keys (account_id, created_at DESC);
+-- For an administrator's statements. No process reads keys by tier.
+CREATE INDEX api_keys_by_tier ON api_keys (tier) WHERE tier IS NOT NULL;
 -- Counts the active keys of an account. Revoked keys are not in it; the reader leaves out those that have expired.
 CREATE INDEX api_keys_live ON api_keys (account_id, expires_at) WHERE revoked_at IS NULL;
 
 -- Changes that API pods must apply to their directories of keys, numbered in the order of their commits. server/keys/directory
 -- has the protocol. Rows are kept for an hour, the newest row always.
 CREATE TABLE key_changes (
-    number bigint PRIMARY KEY,
+    -- Below 2^53: scripts in Redis compare numbers as doubles.
+    number bigint PRIMARY KEY CHECK (number < 9007199254740992),
     -- SHA-256 of the key that changed. NULL: a tier or the name of an account, or nothing.
     hash   bytea
 );
 
 -- A number is the time in microseconds, at least one more than the last. So a number does not come back after a fail-over or a
 -- restore. A sequence, since max() + 1 would repeat numbers of lost commits.
-CREATE SEQUENCE key_change_numbers;
+CREATE SEQUENCE key_change_numbers MAXVALUE 9007199254740991;
 
 -- +goose StatementBegin
 CREATE FUNCTION add_key_change(changed bytea, above bigint DEFAULT 0) RETURNS bigint
@@ -95,6 +99,22 @@ END
 $$;
 -- +goose StatementEnd
 
+-- Each row that a statement changes is a change that every API pod must apply. A pod has no lease until it has applied all.
+-- +goose StatementBegin
+CREATE FUNCTION refuse_bulk_change() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_setting('examprep.bulk_changes', true) IS DISTINCT FROM 'on'
+        AND (SELECT count(*) FROM (SELECT FROM changed LIMIT 1001) c) > 1000 THEN
+        RAISE EXCEPTION 'a statement must not change more than 1000 rows of %, since API pods refuse keys while they catch up: '
+            'change fewer in each transaction, or run SET LOCAL examprep.bulk_changes = on in the same transaction',
+            TG_TABLE_NAME USING ERRCODE = 'program_limit_exceeded';
+    END IF;
+    RETURN NULL;
+END
+$$;
+-- +goose StatementEnd
+
 -- Deferred: they run at commit, so no client holds the lock while it waits, and nothing is locked after it. Always: a
 -- session that acts as a replica (session_replication_role) is covered too.
 CREATE CONSTRAINT TRIGGER api_keys_changed AFTER INSERT OR DELETE ON api_keys
@@ -115,14 +135,33 @@ CREATE TRIGGER api_keys_truncated BEFORE TRUNCATE ON api_keys EXECUTE FUNCTION r
 CREATE TRIGGER rate_tiers_truncated BEFORE TRUNCATE ON rate_tiers EXECUTE FUNCTION refuse_truncate();
 CREATE TRIGGER accounts_truncated BEFORE TRUNCATE ON accounts EXECUTE FUNCTION refuse_truncate();
 CREATE TRIGGER key_changes_truncated BEFORE TRUNCATE ON key_changes EXECUTE FUNCTION refuse_truncate();
+-- PostgreSQL allows one event for a trigger with a transition table.
+CREATE TRIGGER api_keys_bulk_insert AFTER INSERT ON api_keys
+    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION refuse_bulk_change();
+CREATE TRIGGER api_keys_bulk_update AFTER UPDATE ON api_keys
+    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION refuse_bulk_change();
+CREATE TRIGGER api_keys_bulk_delete AFTER DELETE ON api_keys
+    REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION refuse_bulk_change();
+CREATE TRIGGER accounts_bulk_insert AFTER INSERT ON accounts
+    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION refuse_bulk_change();
+CREATE TRIGGER accounts_bulk_update AFTER UPDATE ON accounts
+    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION refuse_bulk_change();
+CREATE TRIGGER accounts_bulk_delete AFTER DELETE ON accounts
+    REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION refuse_bulk_change();
 ALTER TABLE api_keys ENABLE ALWAYS TRIGGER api_keys_changed;
 ALTER TABLE api_keys ENABLE ALWAYS TRIGGER api_keys_updated;
 ALTER TABLE api_keys ENABLE ALWAYS TRIGGER api_keys_truncated;
+ALTER TABLE api_keys ENABLE ALWAYS TRIGGER api_keys_bulk_insert;
+ALTER TABLE api_keys ENABLE ALWAYS TRIGGER api_keys_bulk_update;
+ALTER TABLE api_keys ENABLE ALWAYS TRIGGER api_keys_bulk_delete;
 ALTER TABLE rate_tiers ENABLE ALWAYS TRIGGER rate_tiers_changed;
 ALTER TABLE rate_tiers ENABLE ALWAYS TRIGGER rate_tiers_truncated;
 ALTER TABLE accounts ENABLE ALWAYS TRIGGER accounts_changed;
 ALTER TABLE accounts ENABLE ALWAYS TRIGGER accounts_renamed;
 ALTER TABLE accounts ENABLE ALWAYS TRIGGER accounts_truncated;
+ALTER TABLE accounts ENABLE ALWAYS TRIGGER accounts_bulk_insert;
+ALTER TABLE accounts ENABLE ALWAYS TRIGGER accounts_bulk_update;
+ALTER TABLE accounts ENABLE ALWAYS TRIGGER accounts_bulk_delete;
 ALTER TABLE key_changes ENABLE ALWAYS TRIGGER key_changes_truncated;
 SELECT add_key_change(NULL); -- a directory needs a number to begin with
 
@@ -136,5 +175,11 @@ CREATE TABLE api_pods (
     -- How often the pod renewed its lease. A row whose count stands still is silent.
     renewals bigint NOT NULL DEFAULT 0,
     -- When an author of a change found the pod silent. NULL again with the pod's next renewal.
-    lost_at  timestamptz
+    lost_at  timestamptz,
+    -- When the pod last renewed, by PostgreSQL's clock, which can step: only what tolerates that reads it. That is a pod's share of
+    -- the rate limits and the room for new keys. No lease and no author of a change depends on it.
+    renewed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- The memory of the pod's directory and its limit, in bytes.
+    used     bigint NOT NULL DEFAULT 0,
+    budget   bigint NOT NULL DEFAULT 0
 );

@@ -34,8 +34,7 @@ WHERE k.prefix = $1
 FOR UPDATE OF k;
 
 -- name: RevokeKey :exec
--- Revoking twice changes nothing the second time.
-UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE prefix = $1;
+UPDATE api_keys SET revoked_at = now() WHERE prefix = $1;
 
 -- name: RetireKey :exec
 -- The end of a rotated key: never later than it was.
@@ -74,8 +73,7 @@ SELECT id, family_id, created_at FROM api_keys WHERE prefix = $1 AND account_id 
 SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off';
 
 -- name: LockTier :one
--- Returns the tier's manager. Transactions that create keys on the tier wait, so none of them is missed when the tier is
--- deleted.
+-- Returns the tier's manager, and locks the tier.
 SELECT managed_by FROM rate_tiers WHERE name = $1 FOR UPDATE;
 
 -- name: PutTier :execrows
@@ -90,9 +88,6 @@ ON CONFLICT (name) DO UPDATE SET requests = excluded.requests, period_us = exclu
 WHERE (rate_tiers.managed_by IS NULL OR rate_tiers.managed_by = sqlc.narg('manager'))
   AND (rate_tiers.requests, rate_tiers.period_us, rate_tiers.burst, rate_tiers.key_prefixes, rate_tiers.accounts, rate_tiers.managed_by)
       IS DISTINCT FROM (excluded.requests, excluded.period_us, excluded.burst, excluded.key_prefixes, excluded.accounts, excluded.managed_by);
-
--- name: UnassignTier :exec
-UPDATE api_keys SET tier = NULL WHERE tier = $1;
 
 -- name: DeleteTier :exec
 DELETE FROM rate_tiers WHERE name = $1;
@@ -109,21 +104,24 @@ FROM rate_tiers t
 ORDER BY t.name;
 
 -- name: RegisterPod :exec
-INSERT INTO api_pods (id, applied) VALUES ($1, $2)
-ON CONFLICT (id) DO UPDATE SET applied = excluded.applied, told = 0, renewals = api_pods.renewals + 1, lost_at = NULL;
+INSERT INTO api_pods (id, applied, used, budget) VALUES ($1, $2, $3, $4)
+ON CONFLICT (id) DO UPDATE SET applied = excluded.applied, told = 0, renewals = api_pods.renewals + 1, lost_at = NULL,
+    renewed_at = excluded.renewed_at, used = excluded.used;
 
 -- name: RenewLease :one
 -- Renews the lease of a pod that is registered, not lost, and whose number is known, and returns later changes, at most so
--- many. Authors do not wait for a lost pod, so this statement, whose snapshot can be older than a change, must not revive one.
+-- many. pods counts the pod and the others that renewed in the last silent_us microseconds. Authors do not wait for a lost pod, so this statement, whose snapshot can be older than a change, must not revive one.
 WITH renewed AS (
-    UPDATE api_pods p SET applied = sqlc.arg('applied'), told = sqlc.arg('told'), renewals = p.renewals + 1
+    UPDATE api_pods p SET applied = sqlc.arg('applied'), told = sqlc.arg('told'), renewals = p.renewals + 1,
+        renewed_at = clock_timestamp(), used = sqlc.arg('used')
     WHERE p.id = sqlc.arg('id') AND p.lost_at IS NULL AND EXISTS (SELECT FROM key_changes k WHERE k.number = sqlc.arg('applied'))
     RETURNING p.id
 )
 SELECT EXISTS (SELECT FROM renewed)::boolean AS renewed,
        EXISTS (SELECT FROM api_pods p WHERE p.id = sqlc.arg('id'))::boolean AS registered,
        EXISTS (SELECT FROM api_pods p WHERE p.id = sqlc.arg('id') AND p.lost_at IS NOT NULL)::boolean AS lost,
-       (SELECT count(*) FROM api_pods p WHERE p.lost_at IS NULL)::int AS pods,
+       (SELECT 1 + count(*) FROM api_pods p WHERE p.id <> sqlc.arg('id') AND p.lost_at IS NULL
+            AND p.renewed_at > clock_timestamp() - sqlc.arg('silent_us')::bigint * interval '1 microsecond')::int AS pods,
        clock_timestamp()::timestamptz AS now,
        ARRAY(SELECT k.number FROM key_changes k WHERE k.number > sqlc.arg('applied') ORDER BY k.number LIMIT sqlc.arg('most'))::bigint[] AS numbers,
        ARRAY(SELECT coalesce(k.hash, '') FROM key_changes k WHERE k.number > sqlc.arg('applied') ORDER BY k.number LIMIT sqlc.arg('most'))::bytea[] AS hashes;
@@ -131,21 +129,35 @@ SELECT EXISTS (SELECT FROM renewed)::boolean AS renewed,
 -- name: DeregisterPod :exec
 DELETE FROM api_pods WHERE id = $1;
 
--- name: AddEmptyKeyChange :exec
-SELECT add_key_change(NULL, sqlc.arg('above')::bigint);
+-- name: AddEmptyKeyChange :execrows
+-- No row, and no change: the number is more than a day ahead of the time. Such a number would remain, since numbers only rise.
+SELECT add_key_change(NULL, sqlc.arg('above')::bigint)
+WHERE sqlc.arg('above')::bigint <= (extract(epoch FROM clock_timestamp() + interval '1 day') * 1000000)::bigint;
 
--- name: PruneKeyChanges :exec
--- An hour of changes is kept, and the newest. Rows of pods that were lost 25 hours ago go: such a pod refuses every key.
+-- name: PruneKeyChanges :execrows
+-- Deletes a portion of the oldest changes. An hour of changes is kept, and the newest. Rows of pods that were lost 25 hours ago go:
+-- such a pod refuses every key.
 WITH pods AS (DELETE FROM api_pods WHERE lost_at < now() - interval '25 hours')
-DELETE FROM key_changes k
-WHERE k.number < (extract(epoch FROM now() - interval '1 hour') * 1000000)::bigint
-  AND k.number < (SELECT max(newest.number) FROM key_changes newest);
+DELETE FROM key_changes k WHERE k.number IN (
+    SELECT o.number FROM key_changes o
+    WHERE o.number < (extract(epoch FROM now() - interval '1 hour') * 1000000)::bigint
+      AND o.number < (SELECT max(newest.number) FROM key_changes newest)
+    ORDER BY o.number LIMIT sqlc.arg('most')
+    FOR UPDATE SKIP LOCKED); -- another pod deletes them
 
 -- name: PodsApplied :many
--- All pods, each with the newest number, in one snapshot.
-SELECT (SELECT coalesce(max(k.number), 0) FROM key_changes k)::bigint AS newest,
-       p.id, p.applied, p.told, p.renewals, (p.lost_at IS NOT NULL)::boolean AS lost
-FROM api_pods p;
+-- All pods, each with the newest number, in one snapshot. Without a pod there is one row, whose id is zero. Rows of a standby can be
+-- old.
+SELECT server.standby, (SELECT coalesce(max(k.number), 0) FROM key_changes k)::bigint AS newest,
+       coalesce(p.id, '00000000-0000-0000-0000-000000000000')::uuid AS id, coalesce(p.applied, 0)::bigint AS applied,
+       coalesce(p.told, 0)::bigint AS told, coalesce(p.renewals, 0)::bigint AS renewals, (p.lost_at IS NOT NULL)::boolean AS lost
+FROM (SELECT pg_is_in_recovery() AS standby) server LEFT JOIN api_pods p ON true;
+
+-- name: DirectoryRoom :one
+-- The largest directory of keys of the pods that renew, and their smallest limit, in bytes. Zeros without a pod.
+SELECT coalesce(max(p.used), 0)::bigint AS used, coalesce(min(p.budget), 0)::bigint AS budget
+FROM api_pods p
+WHERE p.lost_at IS NULL AND p.budget > 0 AND p.renewed_at > clock_timestamp() - interval '1 minute';
 
 -- name: MarkPodsLost :exec
 -- Marks pods that have not renewed since they had so many renewals, and have not applied the change.

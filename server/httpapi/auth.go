@@ -37,7 +37,7 @@ func (s *Server) authenticate(route *endpoint.Route, next handler) handler {
 			return err
 		}
 		r.Identity = decision.Identity
-		if r.HTTP.Request.Header.ContentLength() > s.cfg.MaxBodyBytes {
+		if r.HTTP.Request.Header.ContentLength() > s.maxBody(route) {
 			r.HTTP.SetConnectionClose()
 			return apierror.TooLarge()
 		}

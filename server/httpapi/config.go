@@ -21,9 +21,10 @@ type Config struct {
 	RefusalsPerSecond int
 	// MaxHeaderBytes bounds request line and headers together (8 KiB); more is a 431.
 	MaxHeaderBytes int
-	// MaxBodyBytes bounds a request body (1 MiB); more is a 413.
+	// MaxBodyBytes bounds a request body (1 MiB); more is a 413. Most operations admit less.
 	MaxBodyBytes int
-	// MaxBodyMemory bounds the memory of all request bodies together, in bytes (64 MiB). A body without room is a 503.
+	// MaxBodyMemory bounds the memory of all request bodies and of their reading together, in bytes (64 MiB). A body without room
+	// is a 503. A client has at most a quarter of it.
 	MaxBodyMemory int
 	// CompressedBytes bounds the compressed forms that are kept, in bytes (32 MiB).
 	CompressedBytes int

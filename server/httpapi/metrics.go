@@ -29,7 +29,7 @@ func newMetrics(registerer prometheus.Registerer, bodies *bodyMemory) *metrics {
 	}
 	f.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "examprep_http_body_memory_bytes", Help: "Bytes of request bodies in memory.",
-	}, func() float64 { return float64(bodies.held.Load()) })
+	}, func() float64 { return float64(bodies.bytes()) })
 	return &metrics{
 		requests: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "examprep_http_requests_total", Help: "Answered requests by operation, its method and route, and class of status.",

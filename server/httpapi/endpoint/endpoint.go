@@ -46,8 +46,12 @@ type Route struct {
 	Operation string // the operationId of the contract, in metrics, logs and traces
 	Access    Access
 	Needs     Needs
+	MaxBody   int // bytes of the request's body; 0 means DefaultMaxBody
 	Handle    Handler
 }
+
+// DefaultMaxBody is the maximum of a request's body, in bytes, of operations that need no more.
+const DefaultMaxBody = 16 << 10
 
 // Handler answers a request, or returns the error that is its answer.
 type Handler func(ctx context.Context, r *Request) error

@@ -23,8 +23,8 @@ type Config struct {
 	MaxHeaderBytes int
 	// MaxBodyBytes bounds a request body (1 MiB); more is a 413. Most operations admit less.
 	MaxBodyBytes int
-	// MaxBodyMemory bounds the memory of all request bodies and of their reading together, in bytes (64 MiB). A body without room
-	// is a 503. A client has at most a quarter of it.
+	// MaxBodyMemory bounds the memory of the bodies of all requests, of their reading, and of the responses of more than 4 KiB that
+	// are made for one request, in bytes (64 MiB). A body without room is a 503. A client has at most a quarter of it.
 	MaxBodyMemory int
 	// CompressedBytes bounds the compressed forms that are kept, in bytes (32 MiB).
 	CompressedBytes int

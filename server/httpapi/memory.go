@@ -1,10 +1,13 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"sync"
 
 	"github.com/google/uuid"
+
+	"examprep.dev/server/httpapi/endpoint"
 )
 
 const (
@@ -70,7 +73,7 @@ func (c *claim) shrink(n int) {
 	c.add(-int64(n))
 }
 
-// Close releases what is held. fasthttp calls it for a response's claim when the response was sent (see keepResponse).
+// Close releases what is held.
 func (c *claim) Close() error {
 	c.memory.mu.Lock()
 	defer c.memory.mu.Unlock()
@@ -84,6 +87,30 @@ func (c *claim) add(n int64) {
 	m.held += n
 	if m.clients[c.client] += n; m.clients[c.client] == 0 {
 		delete(m.clients, c.client)
+	}
+}
+
+// keptClaim names the claim of a response among fasthttp's user values.
+type keptClaim struct{}
+
+// keepResponse counts the body of a response that was made for its request alone until it is sent: its client can read slowly. Small
+// bodies are part of the memory of connections. fasthttp closes the claim with the user values, when it has written the response or
+// has given up.
+func (s *Server) keepResponse(_ *endpoint.Route, next handler) handler {
+	return func(ctx context.Context, r *exchange) error {
+		if err := next(ctx, r); err != nil {
+			return err
+		}
+		size := len(r.HTTP.Response.Body())
+		if !r.Own || size <= firstBuffer {
+			return nil
+		}
+		kept := &claim{memory: s.bodies, client: r.client()}
+		if !kept.grow(size) {
+			return fromRead(errNoBodyMemory)
+		}
+		r.HTTP.SetUserValue(keptClaim{}, kept)
+		return nil
 	}
 }
 

@@ -65,6 +65,7 @@ type Request struct {
 	Session  sessions.Session // the signed-in developer's; zero on other routes
 	ExamKey  string           // the exam's of the path; empty on other routes
 	Body     []byte           // empty if the route does not need it: nothing reads it past the limit for bodies in memory
+	Own      bool             // the response's body was made for this request alone, so its memory counts until it is sent
 }
 
 // JSON returns the fields of Body, which is an object.
@@ -123,8 +124,9 @@ func (r *Request) Send(status int, v any, err error) error {
 // OK is Send with the status 200.
 func (r *Request) OK(v any, err error) error { return r.Send(fasthttp.StatusOK, v, err) }
 
-// Raw sends a body of JSON, and takes it over. The status is 200.
+// Raw sends a body of JSON that was made for this request, and takes it over. The status is 200.
 func (r *Request) Raw(body []byte) {
+	r.Own = true
 	r.HTTP.Response.Header.SetContentType("application/json")
 	r.HTTP.Response.Header.Set(fasthttp.HeaderCacheControl, "no-store")
 	r.HTTP.Response.SetBodyRaw(body)

@@ -29,7 +29,9 @@ func (s *Server) authenticate(route *endpoint.Route, next handler) handler {
 		r.Client = wire.ClientAddress(r.HTTP, s.cfg.TrustedProxies)
 		decision := s.decide(ctx, route, r)
 		writeRateHeaders(&r.HTTP.Response.Header, decision)
-		r.ofKey = decision.OfKey
+		if r.ofKey = decision.OfKey; r.ofKey {
+			wire.Prove(r.HTTP)
+		}
 		if r.refusal != nil {
 			return r.refusal
 		}

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// clientShare divides the memory of bodies: a client has at most a third of what is free, so a quarter of it all if no other
-	// client has any. Four clients that take as much as they can leave a third of it to others.
+	// clientShare divides the memory of bodies: a client has at most a third of the free memory. That is a quarter of all memory
+	// while no other client has any. Four clients that take as much as they can leave a third of it to others.
 	clientShare = 3
 	// reserveShare divides it too: the last sixteenth is for claims of at most smallClaim.
 	reserveShare = 16

@@ -187,6 +187,7 @@ func (s *Server) requireSession(route *endpoint.Route, next handler) handler {
 		if err != nil {
 			return err
 		}
+		wire.Prove(r.HTTP)
 		return next(acting, r)
 	}
 }

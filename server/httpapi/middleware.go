@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/valyala/fasthttp"
+	"golang.org/x/time/rate"
 
 	"examprep.dev/server/httpapi/apierror"
 	"examprep.dev/server/httpapi/developer"
@@ -27,6 +28,7 @@ type exchange struct {
 	ofKey    bool            // the request has a valid key
 	refusal  *apierror.Error // of a request that could not be read, or could be read in two ways; else nil
 	reading  time.Duration   // how long the body took to arrive: the client's time
+	unlogged bool            // the operation's 503 was logged in this second
 }
 
 // handler answers an exchange, or returns the error that is its answer.
@@ -122,8 +124,8 @@ func appendRequestID(dst, presented []byte) []byte {
 	return append(dst, presented...)
 }
 
-// observe counts, times and logs. Each request is logged at level debug, and a failure of the server at level error. A line for
-// each success would cost more than the response under full load.
+// observe counts, times and logs. Each request is logged at level debug, and a failure of the server at level error (see
+// writeErrors). A line for each success would cost more than the response under full load.
 func (s *Server) observe(route *endpoint.Route, next handler) handler {
 	series := s.metrics.operation(route)
 	return func(ctx context.Context, r *exchange) error {
@@ -145,7 +147,7 @@ func (s *Server) observe(route *endpoint.Route, next handler) handler {
 
 func (s *Server) logAccess(ctx context.Context, route *endpoint.Route, r *exchange, status int, took time.Duration) {
 	level := slog.LevelDebug
-	if status >= fasthttp.StatusInternalServerError {
+	if status >= fasthttp.StatusInternalServerError && !r.unlogged {
 		level = slog.LevelError
 	}
 	if !s.deps.Logger.Enabled(ctx, level) {
@@ -157,8 +159,10 @@ func (s *Server) logAccess(ctx context.Context, route *endpoint.Route, r *exchan
 		slog.Int("request_bytes", len(r.Body)), slog.Int("response_bytes", len(r.HTTP.Response.Body())))
 }
 
-// writeErrors makes a handler's error the response that apierror.From decides.
+// writeErrors makes a handler's error the response that apierror.From decides. A 503 of an operation is logged once a second: clients
+// can cause any number of them during an outage.
 func (s *Server) writeErrors(route *endpoint.Route, next handler) handler {
+	outages := rate.NewLimiter(1, 1)
 	return func(ctx context.Context, r *exchange) error {
 		err := next(ctx, r)
 		if err == nil {
@@ -166,7 +170,8 @@ func (s *Server) writeErrors(route *endpoint.Route, next handler) handler {
 		}
 		answer := apierror.From(err)
 		s.metrics.errors.WithLabelValues(route.Operation, answer.Code).Inc()
-		if answer.Status >= fasthttp.StatusInternalServerError {
+		r.unlogged = answer.Code == apierror.CodeServiceUnavailable && !outages.Allow()
+		if answer.Status >= fasthttp.StatusInternalServerError && !r.unlogged {
 			s.deps.Logger.LogAttrs(ctx, slog.LevelError, "request failed",
 				slog.String("operation", route.Operation), slog.String("request_id", string(r.ID)),
 				slog.String("code", answer.Code), slog.Any("error", err))

@@ -136,14 +136,14 @@ func TestABodyOfFramesIsCut(t *testing.T) {
 	})
 }
 
-// TestBodyThatBreaksOffAfterContinueCostsOneRequest: the gate is asked once. A request whose body never begins cannot be read, so
-// it counts against the client's address.
+// TestBodyThatBreaksOffAfterContinueCostsOneRequest: of the key, before the client is told to go on. fasthttp forgets a request whose
+// body never begins, with its headers, so its response has the limit of the client's address.
 func TestBodyThatBreaksOffAfterContinueCostsOneRequest(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, apitest.Options{})
-	for name, c := range map[string]struct{ body, limit, left string }{
-		"before its first byte": {"", "1000000", "119"},
-		"after its first byte":  {"{", "120", "118"},
+	for name, c := range map[string]struct{ body, limit string }{
+		"before its first byte": {"", "1000000"},
+		"after its first byte":  {"{", "120"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			key := a.NewKey(strings.ReplaceAll(name, " ", "-"), keys.TierSpec{Requests: 120, Period: time.Hour})
@@ -159,12 +159,12 @@ func TestBodyThatBreaksOffAfterContinueCostsOneRequest(t *testing.T) {
 				t.Errorf("%d %s %v", got.status, got.body, got.header)
 			}
 			next := a.call(http.MethodGet, "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer " + key})
-			check.Equal(t, next.header.Get("RateLimit-Remaining"), c.left, "requests left to the key")
+			check.Equal(t, next.header.Get("RateLimit-Remaining"), "118", "requests left to the key")
 		})
 	}
 }
 
-// TestAskingToGoOnCostsOneRequest: the gate is asked once, after the client was told to go on.
+// TestAskingToGoOnCostsOneRequest: the gate is asked once, before the client is told to go on.
 func TestAskingToGoOnCostsOneRequest(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, apitest.Options{})

@@ -71,8 +71,9 @@ func (s *Server) wrap(route endpoint.Route) fasthttp.RequestHandler {
 		if !ok {
 			r = new(exchange)
 		}
-		r.HTTP = ctx
-		_ = handle(s.life, r) // writeErrors leaves none
+		if r.HTTP = ctx; !s.admitsBody(s.life, &route, r) {
+			_ = handle(s.life, r) // writeErrors leaves none
+		}
 		*r = exchange{}
 		s.requests.Put(r)
 	}

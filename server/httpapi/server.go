@@ -107,6 +107,7 @@ func New(cfg Config, deps Deps) *Server {
 		StreamRequestBody:  true, // readBody reads bodies
 		MaxRequestBodySize: 1,    // and all but the first byte of them
 		HeaderReceived:     wire.ReadHeader,
+		ExpectHandler:      s.expect,
 		// The listener refuses first, in JSON. A worker counts for a moment after its connection was closed, hence the room.
 		Concurrency: 2*cfg.MaxConnections + 1,
 

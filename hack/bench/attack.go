@@ -194,7 +194,7 @@ func (a *attacker) write(conn net.Conn, what []byte) error {
 func (a *attacker) sendSlowly(ctx context.Context, n int, conn net.Conn) {
 	start := "GET /v1/exam-prep/list HTTP/1.1\r\nHost: x\r\nX-Slow: "
 	if n%2 == 1 {
-		start = string(a.head("open", a.Key, "Content-Length: "+strconv.Itoa(heldBody+1)))
+		start = string(a.head("submit", a.Key, "Content-Length: "+strconv.Itoa(heldBody+1)))
 	}
 	if a.write(conn, []byte(start)) != nil {
 		return

@@ -163,7 +163,7 @@ func TestWithoutPostgresKnownKeysPass(t *testing.T) {
 		header []byte
 		want   gate.Outcome
 	}{
-		"unknown":   {bearer(neverIssued), gate.Unavailable},
+		"unknown":   {bearer(neverIssued), gate.Unavailable}, // and costs a token of the address
 		"malformed": {bearer("service_123"), gate.Unauthorized},
 		"missing":   {nil, gate.Unauthorized},
 	} {
@@ -177,6 +177,29 @@ func TestWithoutPostgresKnownKeysPass(t *testing.T) {
 	r.postgres.Cut(false)
 	testkit.Eventually(t, "the pod has a lease again", r.pod.Directory.Leased)
 	expectOutcome(t, r.pod.Check(t.Context(), bearer(key.Key), client), gate.Unauthorized, "afterwards")
+}
+
+// TestWithoutPostgresUnknownKeysCostTokensOfTheAddress: the pod cannot say that they are invalid, but it limits them.
+func TestWithoutPostgresUnknownKeysCostTokensOfTheAddress(t *testing.T) {
+	t.Parallel()
+	r := newRemote(t)
+	key := r.create(t, "")
+	r.postgres.Cut(true)
+	r.endLease(t, r.pod)
+	passesByRedis(t, r.pod, key)
+	ask := func(client string) gate.Decision {
+		return r.pod.Check(t.Context(), bearer(neverIssued), netip.MustParseAddr(client))
+	}
+	for left := 119; left >= 0; left-- {
+		if d := ask("198.51.100.1"); d.Outcome != gate.Unavailable || d.OfKey || d.Limit != 120 || d.RetryAfter < time.Second {
+			t.Fatalf("a made-up key, %d tokens left: %+v", left, d)
+		}
+	}
+	testkit.Eventually(t, "the address has no token left", func() bool { return ask("198.51.100.1").Outcome == gate.Limited })
+	expectOutcome(t, ask("198.51.100.2"), gate.Unavailable, "another address")
+	if !allowed(r.pod, key) {
+		t.Error("a known key is refused")
+	}
 }
 
 func TestWithBothStoresAwayTheGateIsUnavailable(t *testing.T) {

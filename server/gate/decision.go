@@ -12,7 +12,7 @@ type Outcome uint8
 
 // The outcomes. The zero Outcome is Unavailable, so a decision that was never made lets nothing pass.
 const (
-	// Unavailable: the stores cannot answer, or the pod is overloaded (503).
+	// Unavailable: the stores cannot answer, or the pod is overloaded (503). If the key is not known, the client address had a token.
 	Unavailable Outcome = iota
 	// Allowed: the key or the session is valid, and a token was taken.
 	Allowed
@@ -50,7 +50,7 @@ type Decision struct {
 	// OfKey reports whether the key is valid. The fields below are then of the key's bucket.
 	OfKey bool
 	// Limit is the allowance (RateLimit-Limit): that of the key, the session or the client address. Unavailable has the
-	// default tier's if the key is not known.
+	// address's if the key is not known.
 	Limit int
 	// Remaining is the number of tokens left after this request (RateLimit-Remaining).
 	Remaining int
@@ -78,7 +78,9 @@ func decide(tier keys.Tier, result ratelimit.Result, granted Outcome) Decision {
 	d := ofTier(tier)
 	d.Remaining, d.Reset = result.Remaining, ceilSeconds(result.Full)
 	if result.Allowed {
-		d.Outcome = granted
+		if d.Outcome = granted; granted == Unavailable {
+			d.RetryAfter = time.Second
+		}
 		return d
 	}
 	d.Outcome, d.Remaining, d.RetryAfter = Limited, 0, max(ceilSeconds(result.NextToken), time.Second)

@@ -15,7 +15,7 @@
 // # Failures
 //
 //	Redis unreachable       each pod grants its share of the limits
-//	PostgreSQL unreachable  known keys pass while Redis has no newer change of keys; other keys get 503
+//	PostgreSQL unreachable  known keys pass while Redis has no newer change of keys; other keys get 503 and cost a token of the address
 //	both unreachable        503 from 2 s after the last renewal of the lease on
 //	too many requests wait  503
 //

@@ -79,7 +79,7 @@ func (g *Gate) check(ctx context.Context, authorization []byte, client netip.Add
 		if key.Tier != nil {
 			return unavailable(*key.Tier)
 		}
-		return unavailable(g.keys.Default())
+		return g.take(ctx, addressBucket(client), g.cfg.Anonymous, Unavailable)
 	}
 }
 

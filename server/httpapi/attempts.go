@@ -23,6 +23,9 @@ const (
 	defaultHistoryLimit  = 10
 )
 
+// maxSubmission is the maximum of a submission's body, in bytes: 10,000 answers of 100 bytes.
+const maxSubmission = 1 << 20
+
 // attemptHandlers have the routes of mock exams.
 type attemptHandlers struct{ attempts Attempts }
 
@@ -32,7 +35,7 @@ func (h *attemptHandlers) routes() []endpoint.Route {
 	return []endpoint.Route{
 		{Method: post, Path: mocks + "open", Operation: "openMockPaper", Needs: endpoint.Body, Handle: h.open},
 		{Method: post, Path: mocks + "questions", Operation: "getMockQuestionPage", Needs: endpoint.Body, Handle: h.page},
-		{Method: post, Path: mocks + "submit", Operation: "submitMockAttempt", Needs: endpoint.Body, Handle: h.submit},
+		{Method: post, Path: mocks + "submit", Operation: "submitMockAttempt", Needs: endpoint.Body, MaxBody: maxSubmission, Handle: h.submit},
 		{Method: get, Path: mocks + "history", Operation: "listMockAttempts", Needs: endpoint.Time, Handle: h.history},
 	}
 }

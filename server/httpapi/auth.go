@@ -29,7 +29,9 @@ func (s *Server) authenticate(route *endpoint.Route, next handler) handler {
 		r.Client = wire.ClientAddress(r.HTTP, s.cfg.TrustedProxies)
 		decision := s.decide(ctx, route, r)
 		writeRateHeaders(&r.HTTP.Response.Header, decision)
-		r.ofKey = decision.OfKey
+		if r.ofKey = decision.OfKey; r.ofKey {
+			wire.Prove(r.HTTP)
+		}
 		if r.refusal != nil {
 			return r.refusal
 		}
@@ -37,7 +39,7 @@ func (s *Server) authenticate(route *endpoint.Route, next handler) handler {
 			return err
 		}
 		r.Identity = decision.Identity
-		if r.HTTP.Request.Header.ContentLength() > s.cfg.MaxBodyBytes {
+		if r.HTTP.Request.Header.ContentLength() > s.maxBody(route) {
 			r.HTTP.SetConnectionClose()
 			return apierror.TooLarge()
 		}
@@ -45,8 +47,48 @@ func (s *Server) authenticate(route *endpoint.Route, next handler) handler {
 	}
 }
 
-// decide asks the gate. Requests of a developer count by session, so other clients of the address cannot use up its allowance.
+// expectation is what the gate decided about a request that waits for "100 Continue".
+type expectation struct {
+	decision gate.Decision
+	asked    bool
+	admitted bool
+}
+
+// expectationKey names the expectation among fasthttp's user values.
+type expectationKey struct{}
+
+// expect is fasthttp's ExpectHandler: it asks the gate before the client sends its body. A request that does not pass, or whose
+// operation reads no body, is answered here. The router calls the operation a second time if the client is told to go on.
+func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
+	expected := new(expectation)
+	ctx.SetUserValue(expectationKey{}, expected)
+	s.http.Handler(ctx)
+	if expected.admitted {
+		return fasthttp.StatusContinue
+	}
+	wire.LingerOnClose(ctx)
+	return ctx.Response.StatusCode()
+}
+
+// admitsBody asks the gate about a request that waits for "100 Continue", if it was not asked before. It reports whether the client
+// must send the body first.
+func (s *Server) admitsBody(ctx context.Context, route *endpoint.Route, r *exchange) bool {
+	expected, ok := r.HTTP.UserValue(expectationKey{}).(*expectation)
+	if !ok || expected.asked {
+		return false
+	}
+	r.Client = wire.ClientAddress(r.HTTP, s.cfg.TrustedProxies)
+	expected.asked, expected.decision = true, s.decide(ctx, route, r)
+	expected.admitted = route.Needs >= endpoint.Body && r.HTTP.Request.Header.ContentLength() <= s.maxBody(route) &&
+		admit(route.Access, expected.decision) == nil
+	return expected.admitted
+}
+
+// decide asks the gate, once for each request. Requests of a developer count by session, so other clients of the address cannot use up its allowance.
 func (s *Server) decide(ctx context.Context, route *endpoint.Route, r *exchange) (decision gate.Decision) {
+	if expected, ok := r.HTTP.UserValue(expectationKey{}).(*expectation); ok && expected.asked {
+		return expected.decision
+	}
 	ctx, span := s.tracing.startGate(ctx)
 	defer func() { endGateSpan(span, decision) }()
 	if route.Access == endpoint.Session {

@@ -22,8 +22,8 @@ import (
 func TestABodyIsReadForThoseWhoMayPassAlone(t *testing.T) {
 	t.Parallel()
 	const (
-		length = "Content-Length: 1048576\r\n\r\n"
-		chunks = "Transfer-Encoding: chunked\r\n\r\nfffff\r\n"
+		length = "Content-Length: 16000\r\n\r\n"
+		chunks = "Transfer-Encoding: chunked\r\n\r\n3e80\r\n"
 	)
 	bad := strings.ReplaceAll(mine, "KEY", "guessed")
 	for _, c := range []struct {
@@ -48,7 +48,7 @@ func TestABodyIsReadForThoseWhoMayPassAlone(t *testing.T) {
 				httpapi.InBubble(t, httpapi.Config{MaxBodyMemory: 1}, httpapi.WithoutSessions, func(t *testing.T, b *httpapi.Bubble) {
 					t.Helper()
 					conn, began := b.Dial(), time.Now()
-					send(conn, c.head+framing+strings.Repeat(" ", 100_000))
+					send(conn, c.head+framing+strings.Repeat(" ", 10_000))
 					got := readResponse(t, bufio.NewReader(conn), http.MethodGet)
 					if got.status != c.status || !got.closes {
 						t.Errorf("%d %s, closing: %v; want %d", got.status, short(got.body), got.closes, c.status)
@@ -62,10 +62,10 @@ func TestABodyIsReadForThoseWhoMayPassAlone(t *testing.T) {
 	}
 }
 
-// TestBodiesShareTheirMemory: while one body holds all that there is, the next finds none, and then there is some again.
+// TestBodiesShareTheirMemory: while one body holds all that its client may have, the next finds none, and then there is some again.
 func TestBodiesShareTheirMemory(t *testing.T) {
 	t.Parallel()
-	const most = 1040 // a body of 1000 bytes and one more, and not the 47 of openBody
+	const most = 4 * 1040 // a client has a quarter: a body of 1000 bytes and one more, and not the 47 of openBody
 	httpapi.InBubble(t, httpapi.Config{MaxBodyMemory: most}, nil, func(t *testing.T, b *httpapi.Bubble) {
 		t.Helper()
 		expectBytes := func(want float64, when string) {
@@ -136,14 +136,14 @@ func TestABodyOfFramesIsCut(t *testing.T) {
 	})
 }
 
-// TestBodyThatBreaksOffAfterContinueCostsOneRequest: the gate is asked once. A request whose body never begins cannot be read, so
-// it counts against the client's address.
+// TestBodyThatBreaksOffAfterContinueCostsOneRequest: of the key, before the client is told to go on. fasthttp forgets a request whose
+// body never begins, with its headers, so its response has the limit of the client's address.
 func TestBodyThatBreaksOffAfterContinueCostsOneRequest(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, apitest.Options{})
-	for name, c := range map[string]struct{ body, limit, left string }{
-		"before its first byte": {"", "1000000", "119"},
-		"after its first byte":  {"{", "120", "118"},
+	for name, c := range map[string]struct{ body, limit string }{
+		"before its first byte": {"", "1000000"},
+		"after its first byte":  {"{", "120"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			key := a.NewKey(strings.ReplaceAll(name, " ", "-"), keys.TierSpec{Requests: 120, Period: time.Hour})
@@ -159,12 +159,12 @@ func TestBodyThatBreaksOffAfterContinueCostsOneRequest(t *testing.T) {
 				t.Errorf("%d %s %v", got.status, got.body, got.header)
 			}
 			next := a.call(http.MethodGet, "/v1/exam-prep/list", "", map[string]string{"Authorization": "Bearer " + key})
-			check.Equal(t, next.header.Get("RateLimit-Remaining"), c.left, "requests left to the key")
+			check.Equal(t, next.header.Get("RateLimit-Remaining"), "118", "requests left to the key")
 		})
 	}
 }
 
-// TestAskingToGoOnCostsOneRequest: the gate is asked once, after the client was told to go on.
+// TestAskingToGoOnCostsOneRequest: the gate is asked once, before the client is told to go on.
 func TestAskingToGoOnCostsOneRequest(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, apitest.Options{})

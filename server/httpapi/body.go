@@ -1,10 +1,10 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
-	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -16,40 +16,23 @@ import (
 // firstBuffer is the size of a body's first buffer. It grows as the body arrives, not by what a client announces.
 const firstBuffer = 4 << 10
 
-var (
-	// errBodyCut reports a body that ended before its length or its last chunk.
-	errBodyCut = errors.New("the request body broke off")
-	// errNoBodyMemory reports that the memory for bodies is used up.
-	errNoBodyMemory = errors.New("no memory for the request body")
-)
+// parsing is the memory that reading a body's JSON takes, in multiples of the body: the set of an object's names and the texts of
+// its fields.
+const parsing = 3
 
-// bodyMemory counts the bytes of all bodies in memory, and limits them.
-type bodyMemory struct {
-	limit int64
-	held  atomic.Int64
-}
+// errBodyCut reports a body that ended before its length or its last chunk.
+var errBodyCut = errors.New("the request body broke off")
 
-// reserve reports whether there is room for n more bytes. They are held until release.
-func (m *bodyMemory) reserve(n int) bool {
-	if m.held.Add(int64(n)) > m.limit {
-		m.release(n)
-		return false
-	}
-	return true
-}
-
-func (m *bodyMemory) release(n int) { m.held.Add(-int64(n)) }
-
-// readAll reads at most limit bytes. The buffer that it returns is held, also with an error.
-func (m *bodyMemory) readAll(stream io.Reader, limit int) (body []byte, err error) {
+// readAll reads at most limit bytes. The claim has the memory of the buffer that it returns, also with an error.
+func (c *claim) readAll(stream io.Reader, limit int) (body []byte, err error) {
 	for err == nil && len(body) < limit {
 		if len(body) == cap(body) {
 			size := min(max(2*cap(body), firstBuffer), limit)
-			if !m.reserve(size) {
+			if !c.grow(size) {
 				return body, errNoBodyMemory
 			}
 			grown := append(make([]byte, 0, size), body...)
-			m.release(cap(body))
+			c.shrink(cap(body))
 			body = grown
 		}
 		var n int
@@ -59,33 +42,43 @@ func (m *bodyMemory) readAll(stream io.Reader, limit int) (body []byte, err erro
 	return body, err
 }
 
-// readBody reads the body if the route takes one. The request counts its memory until its response. fasthttp hands bodies over
-// unread (StreamRequestBody): if it read them itself, a body that breaks off would take the headers with it, and with them the
-// key and the request id.
+// maxBody returns the maximum of a body of the route, in bytes.
+func (s *Server) maxBody(route *endpoint.Route) int {
+	return min(cmp.Or(route.MaxBody, endpoint.DefaultMaxBody), s.cfg.MaxBodyBytes)
+}
+
+// readBody reads the body if the route takes one. Its memory and that of its reading count until the handler returns. fasthttp
+// hands bodies over unread (StreamRequestBody): if it read them itself, a body that breaks off would take the headers with it, and
+// with them the key and the request id.
 func (s *Server) readBody(route *endpoint.Route, next handler) handler {
 	if route.Needs < endpoint.Body {
 		return next
 	}
+	most := s.maxBody(route)
 	return func(ctx context.Context, r *exchange) error {
 		stream := r.HTTP.Request.BodyStream()
 		if stream == nil { // without a body
 			return next(ctx, r)
 		}
 		announced := r.HTTP.Request.Header.ContentLength() // -1: chunked
-		limit := s.cfg.MaxBodyBytes + 1                    // one byte more shows that there are too many
+		limit := most + 1                                  // one byte more shows that there are too many
 		if announced >= 0 {
 			limit = announced + 1
 		}
 		started := time.Now()
 		var err error
-		r.Body, err = s.bodies.readAll(stream, limit)
-		defer s.bodies.release(cap(r.Body))
+		memory := claim{memory: s.bodies, client: r.client()}
+		defer memory.Close()
+		r.Body, err = memory.readAll(stream, limit)
 		r.reading = time.Since(started)
-		if err := bodyFailure(r, err, announced, s.cfg.MaxBodyBytes); err != nil {
+		if err := bodyFailure(r, err, announced, most); err != nil {
 			r.HTTP.SetConnectionClose()
 			return fromRead(err)
 		}
 		r.HTTP.Request.SetBodyRaw(r.Body) // which closes the stream
+		if !memory.grow(parsing * len(r.Body)) {
+			return fromRead(errNoBodyMemory)
+		}
 		return next(ctx, r)
 	}
 }

@@ -31,6 +31,8 @@ import (
 const (
 	// BubbleKey is the key of a [Bubble] that may pass.
 	BubbleKey = "KEY"
+	// BubbleOtherKey is a key of another family that may pass.
+	BubbleOtherKey = "OTHER"
 	// BubbleExhausted is a key of a Bubble without an allowance left.
 	BubbleExhausted = "exhausted"
 	// BubbleExam is the key of a Bubble's only exam.
@@ -93,9 +95,7 @@ var startDates = sync.OnceFunc(func() {
 
 // end stops the server and lets fasthttp's goroutines end: the clock of a bubble stands still after its test.
 func (b *Bubble) end() {
-	for _, client := range b.clients {
-		_ = client.Close()
-	}
+	b.HangUp()
 	_ = b.Stop()
 	<-time.After(time.Hour)
 }
@@ -114,6 +114,13 @@ func (b *Bubble) Dial() net.Conn {
 	check.NoError(b.t, err)
 	b.clients = append(b.clients, client)
 	return client
+}
+
+// HangUp closes all connections of clients.
+func (b *Bubble) HangUp() {
+	for _, client := range b.clients {
+		_ = client.Close()
+	}
 }
 
 // Refuses reports whether the server accepts no connections any more.
@@ -190,6 +197,8 @@ func (keyGate) Check(ctx context.Context, authorization []byte, client netip.Add
 	switch key, _ := bytes.CutPrefix(authorization, []byte("Bearer ")); string(key) {
 	case BubbleKey:
 		decision.OfKey = true
+	case BubbleOtherKey:
+		decision.OfKey, decision.Identity.FamilyID = true, uuid.Max
 	case BubbleExhausted:
 		decision.OfKey, decision.Outcome = true, gate.Limited
 	default:

@@ -11,7 +11,8 @@ type Config struct {
 	// TrustedProxies are networks whose X-Forwarded-For counts. Their connections are not limited by MaxConnectionsPerAddress
 	// and RefusalsPerSecond. None by default.
 	TrustedProxies []netip.Prefix
-	// MaxConnections are served at once (4096). One more is answered with 503.
+	// MaxConnections are served at once (4096). One more replaces one that waits for a request, if there is one, first of those that
+	// have not sent a valid key. Else it is answered with 503.
 	MaxConnections int
 	// MaxConnectionsPerAddress are served at once for one client address (an IPv4 address, or the /64 of an IPv6 one). One more
 	// is answered with 503. No limit by default: behind a load balancer that is not trusted all clients have its address.
@@ -21,9 +22,10 @@ type Config struct {
 	RefusalsPerSecond int
 	// MaxHeaderBytes bounds request line and headers together (8 KiB); more is a 431.
 	MaxHeaderBytes int
-	// MaxBodyBytes bounds a request body (1 MiB); more is a 413.
+	// MaxBodyBytes bounds a request body (1 MiB); more is a 413. Most operations admit less.
 	MaxBodyBytes int
-	// MaxBodyMemory bounds the memory of all request bodies together, in bytes (64 MiB). A body without room is a 503.
+	// MaxBodyMemory bounds the memory of the bodies of all requests, of their reading, and of the responses of more than 4 KiB that
+	// are made for one request, in bytes (64 MiB). A body without room is a 503. A client has at most a quarter of it.
 	MaxBodyMemory int
 	// CompressedBytes bounds the compressed forms that are kept, in bytes (32 MiB).
 	CompressedBytes int

@@ -47,7 +47,7 @@ func sampleEntries(countries ...string) []read.ExamEntry {
 }
 
 func listed(t check.T, list *examList, country, countryCode string) read.Document {
-	document, err := list.document(context.Background(), country, countryCode)
+	document, _, err := list.document(context.Background(), country, countryCode)
 	check.NoError(t, err)
 	return document
 }
@@ -188,7 +188,7 @@ func TestOrdersTakeBoundedMemory(t *testing.T) {
 	before := heap()
 	for _, country := range names {
 		for _, other := range names {
-			_, err := list.document(t.Context(), country, list.countries[other])
+			_, _, err := list.document(t.Context(), country, list.countries[other])
 			check.NoError(t, err)
 		}
 	}

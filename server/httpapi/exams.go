@@ -61,7 +61,8 @@ func (h *examHandlers) listExams(ctx context.Context, r *endpoint.Request) error
 	if err := query.Check(); err != nil {
 		return err
 	}
-	document, err := h.list.document(ctx, country, countryCode)
+	document, ordered, err := h.list.document(ctx, country, countryCode)
+	r.Own = ordered // the cache of orders can drop it before it is sent
 	return h.send(ctx, r, document, err)
 }
 
@@ -128,18 +129,19 @@ func (l *examList) update(entries []read.ExamEntry) {
 func (l *examList) place(folded string) string { return cmp.Or(l.countries[folded], folded) }
 
 // document returns the body {"exams": […]}: exams of countryCode first, then those of country, then the others, each in the
-// catalogue's own order. Neither ever filters; "" and a place without exams change nothing.
-func (l *examList) document(ctx context.Context, country, countryCode string) (read.Document, error) {
+// catalogue's own order. Neither ever filters; "" and a place without exams change nothing. ordered reports whether any of them did.
+func (l *examList) document(ctx context.Context, country, countryCode string) (document read.Document, ordered bool, err error) {
 	list := l.current.Load()
 	wanted := [2]string{list.find(countryCode), list.find(country)}
 	if wanted[0] == "" || wanted[0] == wanted[1] {
 		wanted = [2]string{wanted[1]}
 	}
 	if wanted[0] == "" {
-		return list.plain, nil
+		return list.plain, false, nil
 	}
-	return list.others.Get(ctx, wanted, otter.LoaderFunc[[2]string, read.Document](
+	document, err = list.others.Get(ctx, wanted, otter.LoaderFunc[[2]string, read.Document](
 		func(context.Context, [2]string) (read.Document, error) { return list.render(wanted), nil }))
+	return document, true, err
 }
 
 // find returns the place of a name if an exam belongs there, else "".

@@ -28,8 +28,8 @@ func newMetrics(registerer prometheus.Registerer, bodies *bodyMemory) *metrics {
 		return f.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	f.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "examprep_http_body_memory_bytes", Help: "Bytes of request bodies in memory.",
-	}, func() float64 { return float64(bodies.held.Load()) })
+		Name: "examprep_http_body_memory_bytes", Help: "Bytes of bodies in memory: of requests with their reading, and of responses of more than 4 KiB that are made for one request and not yet sent.",
+	}, func() float64 { return float64(bodies.bytes()) })
 	return &metrics{
 		requests: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "examprep_http_requests_total", Help: "Answered requests by operation, its method and route, and class of status.",

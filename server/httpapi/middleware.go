@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/valyala/fasthttp"
+	"golang.org/x/time/rate"
 
 	"examprep.dev/server/httpapi/apierror"
 	"examprep.dev/server/httpapi/developer"
@@ -27,6 +28,7 @@ type exchange struct {
 	ofKey    bool            // the request has a valid key
 	refusal  *apierror.Error // of a request that could not be read, or could be read in two ways; else nil
 	reading  time.Duration   // how long the body took to arrive: the client's time
+	unlogged bool            // the operation's 503 was logged in this second
 }
 
 // handler answers an exchange, or returns the error that is its answer.
@@ -44,6 +46,7 @@ func (s *Server) middlewares() []middleware {
 		setRequestID,     // x-request-id is on each response
 		s.observe,        // metrics, access log, span
 		s.writeErrors,    // an error becomes a status and an Error body
+		s.keepResponse,   // a response takes memory until it is sent
 		s.authenticate,   // framing, key, rate limit
 		s.requireSession, // on a developer's routes
 		s.readBody,       // only bodies of clients that may pass take memory
@@ -68,8 +71,9 @@ func (s *Server) wrap(route endpoint.Route) fasthttp.RequestHandler {
 		if !ok {
 			r = new(exchange)
 		}
-		r.HTTP = ctx
-		_ = handle(s.life, r) // writeErrors leaves none
+		if r.HTTP = ctx; !s.admitsBody(s.life, &route, r) {
+			_ = handle(s.life, r) // writeErrors leaves none
+		}
 		*r = exchange{}
 		s.requests.Put(r)
 	}
@@ -121,8 +125,8 @@ func appendRequestID(dst, presented []byte) []byte {
 	return append(dst, presented...)
 }
 
-// observe counts, times and logs. Each request is logged at level debug, and a failure of the server at level error. A line for
-// each success would cost more than the response under full load.
+// observe counts, times and logs. Each request is logged at level debug, and a failure of the server at level error (see
+// writeErrors). A line for each success would cost more than the response under full load.
 func (s *Server) observe(route *endpoint.Route, next handler) handler {
 	series := s.metrics.operation(route)
 	return func(ctx context.Context, r *exchange) error {
@@ -144,7 +148,7 @@ func (s *Server) observe(route *endpoint.Route, next handler) handler {
 
 func (s *Server) logAccess(ctx context.Context, route *endpoint.Route, r *exchange, status int, took time.Duration) {
 	level := slog.LevelDebug
-	if status >= fasthttp.StatusInternalServerError {
+	if status >= fasthttp.StatusInternalServerError && !r.unlogged {
 		level = slog.LevelError
 	}
 	if !s.deps.Logger.Enabled(ctx, level) {
@@ -156,8 +160,10 @@ func (s *Server) logAccess(ctx context.Context, route *endpoint.Route, r *exchan
 		slog.Int("request_bytes", len(r.Body)), slog.Int("response_bytes", len(r.HTTP.Response.Body())))
 }
 
-// writeErrors makes a handler's error the response that apierror.From decides.
+// writeErrors makes a handler's error the response that apierror.From decides. A 503 of an operation is logged once a second: clients
+// can cause any number of them during an outage.
 func (s *Server) writeErrors(route *endpoint.Route, next handler) handler {
+	outages := rate.NewLimiter(1, 1)
 	return func(ctx context.Context, r *exchange) error {
 		err := next(ctx, r)
 		if err == nil {
@@ -165,7 +171,8 @@ func (s *Server) writeErrors(route *endpoint.Route, next handler) handler {
 		}
 		answer := apierror.From(err)
 		s.metrics.errors.WithLabelValues(route.Operation, answer.Code).Inc()
-		if answer.Status >= fasthttp.StatusInternalServerError {
+		r.unlogged = answer.Code == apierror.CodeServiceUnavailable && !outages.Allow()
+		if answer.Status >= fasthttp.StatusInternalServerError && !r.unlogged {
 			s.deps.Logger.LogAttrs(ctx, slog.LevelError, "request failed",
 				slog.String("operation", route.Operation), slog.String("request_id", string(r.ID)),
 				slog.String("code", answer.Code), slog.Any("error", err))
@@ -186,6 +193,7 @@ func (s *Server) requireSession(route *endpoint.Route, next handler) handler {
 		if err != nil {
 			return err
 		}
+		wire.Prove(r.HTTP)
 		return next(acting, r)
 	}
 }

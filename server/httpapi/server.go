@@ -88,7 +88,7 @@ type Server struct {
 // New returns a Server. It panics if its metrics are registered already.
 func New(cfg Config, deps Deps) *Server {
 	cfg = cfg.withDefaults()
-	s := &Server{cfg: cfg, deps: deps, bodies: &bodyMemory{limit: int64(cfg.MaxBodyMemory)}}
+	s := &Server{cfg: cfg, deps: deps, bodies: newBodyMemory(cfg.MaxBodyMemory)}
 	s.tracing = tracing{tracer: deps.Tracer, draw: deps.Draw, trust: cfg.TrustTraceparent}
 	s.metrics = newMetrics(deps.Registerer, s.bodies)
 	s.refusals = newRefusals(cfg, s.metrics.held)
@@ -107,6 +107,7 @@ func New(cfg Config, deps Deps) *Server {
 		StreamRequestBody:  true, // readBody reads bodies
 		MaxRequestBodySize: 1,    // and all but the first byte of them
 		HeaderReceived:     wire.ReadHeader,
+		ExpectHandler:      s.expect,
 		// The listener refuses first, in JSON. A worker counts for a moment after its connection was closed, hence the room.
 		Concurrency: 2*cfg.MaxConnections + 1,
 

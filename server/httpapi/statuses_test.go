@@ -167,7 +167,8 @@ func TestRefusalsOfWhatIsNotServedBearItsStatus(t *testing.T) {
 		{"dots", "GET", "/v1/exam-prep/x/../list", "", nil, 404, "not_found", ""},
 		{"an encoded route", "GET", "/v1/exam%2Dprep/list", "", nil, 404, "not_found", ""},
 		{"method", "PUT", open, "{}", nil, 405, "method_not_allowed", ""},
-		{"too large", "POST", open, strings.Repeat(" ", 1<<20+1), nil, 413, "payload_too_large", ""},
+		{"too large", "POST", open, strings.Repeat(" ", 16<<10+1), nil, 413, "payload_too_large", ""},
+		{"a submission too large", "POST", submit, strings.Repeat(" ", 1<<20+1), nil, 413, "payload_too_large", ""},
 		{"no content type", "POST", open, "{}", map[string]string{"Content-Type": ""}, 415, "unsupported_media_type", ""},
 		{"a form", "POST", open, "{}", map[string]string{"Content-Type": "application/x-www-form-urlencoded"}, 415, "unsupported_media_type", ""},
 		{"another charset", "POST", open, "{}", map[string]string{"Content-Type": "application/json; charset=utf-16"}, 415, "unsupported_media_type", ""},
@@ -179,8 +180,11 @@ func TestBodiesUpToTheLimitAreRead(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	body := `{"paper_id":"` + testPaper + `"}`
+	body += strings.Repeat(" ", 16<<10-len(body))
+	a.post(examPath+"/mock-exams/questions", body).expect(t, http.StatusOK, "a body of 16 KiB")
+	body = `{"attempt_id":"` + uuid.NewString() + `","answers":{}}`
 	body += strings.Repeat(" ", 1<<20-len(body))
-	a.post(examPath+"/mock-exams/questions", body).expect(t, http.StatusOK, "a body of 1 MiB")
+	a.post(examPath+"/mock-exams/submit", body).expect(t, http.StatusNotFound, "a submission of 1 MiB")
 }
 
 func TestRequestIDIsAnsweredAlways(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -118,37 +119,41 @@ func expectPipelined(t *testing.T, answers *bufio.Reader, want string, last bool
 	check.Equal(t, got.Close, last, "whether the answer %s announces the end", want)
 }
 
-// TestExpectContinueIsAnsweredBeforeTheGate: whatever a request expects, it is told to go on, and then refused for the
-// same reasons in the same order. Its connection serves a next request if its whole body has come.
-func TestExpectContinueIsAnsweredBeforeTheGate(t *testing.T) {
+// TestARequestThatDoesNotPassIsNotToldToGoOn: its client gets the final response and need not send the body. Others are told to go on.
+func TestARequestThatDoesNotPassIsNotToldToGoOn(t *testing.T) {
 	t.Parallel()
+	list := strings.Replace(listLine, "GET", "POST", 1)
 	for _, c := range []struct {
-		name, key string
-		length    string
-		status    int
-		closes    bool
+		name, line, key, framing string
+		status                   int
+		goesOn                   bool
 	}{
-		{"a bad key and a long body", "guessed", "2000000", http.StatusUnauthorized, true},
-		{"a bad key", "guessed", "20", http.StatusUnauthorized, false},
-		{"a key without an allowance left", "exhausted", "20", http.StatusTooManyRequests, false},
-		{"a good key and a long body", "KEY", "2000000", http.StatusRequestEntityTooLarge, true},
-		{"a good key", "KEY", "20", http.StatusBadRequest, false},
+		{"a bad key and a long body", openLine, "guessed", "Content-Length: 2000000", http.StatusUnauthorized, false},
+		{"a bad key", openLine, "guessed", "Content-Length: 20", http.StatusUnauthorized, false},
+		{"a bad key and chunks", openLine, "guessed", "Transfer-Encoding: chunked", http.StatusUnauthorized, false},
+		{"a key without an allowance left", openLine, "exhausted", "Content-Length: 20", http.StatusTooManyRequests, false},
+		{"a good key and a long body", openLine, "KEY", "Content-Length: 2000000", http.StatusRequestEntityTooLarge, false},
+		{"a good key and a method without a body", list, "KEY", "Content-Length: 20", http.StatusMethodNotAllowed, false},
+		{"a good key", openLine, "KEY", "Content-Length: 20", http.StatusBadRequest, true},
 	} {
 		for _, expect := range []string{"Expect: 100-continue\r\n", "expect: 100-CONTINUE\r\n"} {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
 				httpapi.InBubble(t, httpapi.Config{}, nil, func(t *testing.T, b *httpapi.Bubble) {
 					t.Helper()
-					conn := b.Dial()
+					conn, began := b.Dial(), time.Now()
 					reader := bufio.NewReader(conn)
-					send(conn, openLine+strings.ReplaceAll(mine, "KEY", c.key)+expect+"Content-Length: "+c.length+"\r\n\r\n")
-					readContinue(t, reader)
-					send(conn, strings.Repeat(" ", 20))
-					got := readResponse(t, reader, http.MethodPost)
-					if got.status != c.status || got.closes != c.closes || got.header.Get("X-Request-Id") != "mine" {
-						t.Errorf("%d %v, closing: %v; want %d, %v", got.status, got.header, got.closes, c.status, c.closes)
+					send(conn, c.line+strings.ReplaceAll(mine, "KEY", c.key)+expect+c.framing+"\r\n\r\n")
+					if c.goesOn {
+						readContinue(t, reader)
+						send(conn, strings.Repeat(" ", 20))
 					}
-					if !c.closes {
+					got := readResponse(t, reader, http.MethodPost)
+					if got.status != c.status || got.closes == c.goesOn || got.header.Get("X-Request-Id") != "mine" {
+						t.Errorf("%d %v, closing: %v; want %d", got.status, got.header, got.closes, c.status)
+					}
+					check.Equal(t, time.Since(began), 0, "time until the answer")
+					if c.goesOn {
 						send(conn, listLine+mine+"\r\n")
 						check.Equal(t, readResponse(t, reader, http.MethodGet).status, http.StatusOK, "status of the next request")
 					}

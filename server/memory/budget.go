@@ -24,6 +24,7 @@ const (
 	defaultLimit     = 512 << 20
 	connectionBytes  = 25 << 10 // of an idle connection: two buffers, a context and a stack
 	fewestCacheBytes = 5 << 20  // less holds no large paper
+	fewestBodyBytes  = 18 << 20 // less has no room for a submission of 1 MiB in one client's share
 	most             = 1 << 20  // MiB or connections; more is a mistake in the unit
 )
 
@@ -65,6 +66,9 @@ func (o Overrides) Divide(limit int64, source string) (Budget, error) {
 	}
 	if b.Cache < fewestCacheBytes {
 		return b, fmt.Errorf("--cache-mib: must be at least %d", fewestCacheBytes>>20)
+	}
+	if b.Bodies < fewestBodyBytes {
+		return b, fmt.Errorf("--body-mib: must be at least %d", fewestBodyBytes>>20)
 	}
 	if o.MaxConnections > most {
 		return b, fmt.Errorf("--max-connections: must be at most %d", most)

@@ -21,8 +21,8 @@ func TestMemoryIsDividedByTheLimitUnlessAFlagOverrides(t *testing.T) {
 			Connections: 435 * mib / 100 * 23 / connectionBytes,
 		}},
 		"with every flag": {
-			flags: Overrides{CacheMiB: 10, KeyDirectoryMiB: 20, CompressedMiB: 1, BodyMiB: 2, MaxConnections: 100}, limit: 100 * mib,
-			want: Budget{Directory: 20 * mib, Cache: 10 * mib, Compressed: mib, Bodies: 2 * mib, Connections: 100},
+			flags: Overrides{CacheMiB: 10, KeyDirectoryMiB: 20, CompressedMiB: 1, BodyMiB: 18, MaxConnections: 100}, limit: 100 * mib,
+			want: Budget{Directory: 20 * mib, Cache: 10 * mib, Compressed: mib, Bodies: 18 * mib, Connections: 100},
 		},
 		"a part too large":        {flags: Overrides{CacheMiB: 400}, limit: 460 * mib, refused: "more than 80 % of the limit of 460 MiB"},
 		"a part a little large":   {flags: Overrides{CacheMiB: 150}, limit: 460 * mib, refused: "more than 80 % of the limit of 460 MiB"},
@@ -30,6 +30,7 @@ func TestMemoryIsDividedByTheLimitUnlessAFlagOverrides(t *testing.T) {
 		"too many connections":    {flags: Overrides{MaxConnections: 20_000}, limit: 460 * mib, refused: "--max-connections"},
 		"a mistake in the unit":   {flags: Overrides{BodyMiB: 64 << 20}, limit: 460 * mib, refused: "--body-mib"},
 		"a cache without a paper": {flags: Overrides{CacheMiB: 4}, limit: 460 * mib, refused: "--cache-mib"},
+		"too few bodies":          {flags: Overrides{BodyMiB: 17}, limit: 460 * mib, refused: "--body-mib: must be at least 18"},
 		"a limit that is tiny":    {limit: 8 * mib, refused: "--cache-mib"},
 	} {
 		t.Run(name, func(t *testing.T) {

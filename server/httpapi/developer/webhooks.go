@@ -35,7 +35,9 @@ const (
 	maxWebhookURL         = 2048
 	maxWebhookDescription = 500
 	// maxWebhookEvents is how many there are; none may be given twice.
-	maxWebhookEvents    = 3
+	maxWebhookEvents = 3
+	// maxWebhookBody bounds the body of a webhook, in bytes: JSON writes a character in up to 12.
+	maxWebhookBody      = 32 << 10
 	defaultDeliveryPage = 50
 )
 
@@ -49,7 +51,7 @@ type webhookHandlers struct {
 func (h *webhookHandlers) routes() []endpoint.Route {
 	const one = "/v1/developer/webhooks/{id}"
 	const get, post = fasthttp.MethodGet, fasthttp.MethodPost
-	return []endpoint.Route{
+	routes := []endpoint.Route{
 		session(post, "/v1/developer/webhooks", "createWebhook", endpoint.Body, h.create),
 		session(get, "/v1/developer/webhooks", "listWebhooks", endpoint.Time, h.list),
 		session(get, one, "getWebhook", endpoint.Time, onWebhook(h.get)),
@@ -62,6 +64,10 @@ func (h *webhookHandlers) routes() []endpoint.Route {
 		session(get, one+"/deliveries/{delivery_id}", "getWebhookDelivery", endpoint.Time, onWebhook(h.getDelivery)),
 		session(post, one+"/deliveries/{delivery_id}/redeliver", "redeliverWebhookDelivery", endpoint.Time, onWebhook(h.redeliver)),
 	}
+	for i := range routes {
+		routes[i].MaxBody = maxWebhookBody
+	}
+	return routes
 }
 
 func onWebhook(next func(ctx context.Context, r *endpoint.Request, id uuid.UUID) error) endpoint.Handler {

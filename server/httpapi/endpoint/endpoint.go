@@ -46,8 +46,12 @@ type Route struct {
 	Operation string // the operationId of the contract, in metrics, logs and traces
 	Access    Access
 	Needs     Needs
+	MaxBody   int // bytes of the request's body; 0 means DefaultMaxBody
 	Handle    Handler
 }
+
+// DefaultMaxBody is the maximum of a request's body, in bytes, of operations that need no more.
+const DefaultMaxBody = 16 << 10
 
 // Handler answers a request, or returns the error that is its answer.
 type Handler func(ctx context.Context, r *Request) error
@@ -61,6 +65,7 @@ type Request struct {
 	Session  sessions.Session // the signed-in developer's; zero on other routes
 	ExamKey  string           // the exam's of the path; empty on other routes
 	Body     []byte           // empty if the route does not need it: nothing reads it past the limit for bodies in memory
+	Own      bool             // the response's body was made for this request alone, so its memory counts until it is sent
 }
 
 // JSON returns the fields of Body, which is an object.
@@ -119,8 +124,9 @@ func (r *Request) Send(status int, v any, err error) error {
 // OK is Send with the status 200.
 func (r *Request) OK(v any, err error) error { return r.Send(fasthttp.StatusOK, v, err) }
 
-// Raw sends a body of JSON, and takes it over. The status is 200.
+// Raw sends a body of JSON that was made for this request, and takes it over. The status is 200.
 func (r *Request) Raw(body []byte) {
+	r.Own = true
 	r.HTTP.Response.Header.SetContentType("application/json")
 	r.HTTP.Response.Header.Set(fasthttp.HeaderCacheControl, "no-store")
 	r.HTTP.Response.SetBodyRaw(body)

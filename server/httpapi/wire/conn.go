@@ -26,9 +26,11 @@ type conn struct {
 	net.Conn
 
 	listener *Listener
-	busy     atomic.Bool // from the first byte of a request to the end of its response
-	lingers  atomic.Bool // the client may be sending what is not read
-	source   netip.Addr  // the client that the connection is counted with, if any
+	address  netip.Addr   // the client's: an IPv4 address, or the /64 of an IPv6 one; zero if it has none
+	counted  bool         // MaxPerAddress limits it
+	waits    atomic.Int64 // since when the connection waits for a request, in Unix nanoseconds; or busy or replaced
+	proven   atomic.Bool  // the client has sent a request with a valid key
+	lingers  atomic.Bool  // the client may be sending what is not read
 
 	// The goroutine that serves the connection owns what follows.
 
@@ -36,6 +38,11 @@ type conn struct {
 	failure error // why no more can be read
 	read    int   // bytes since the end of the last request
 }
+
+const (
+	busy     = 0  // from the first byte of a request to the end of its response
+	replaced = -1 // the connection's place is given to another one, unless a request has begun at that moment
+)
 
 var (
 	// ErrTooLong reports a request without end: its body is within its limit, but its chunks are mostly framing.
@@ -51,9 +58,9 @@ func TrackState(c net.Conn, state fasthttp.ConnState) {
 	switch own, ok := c.(*conn); {
 	case !ok: // it is not of a Listener
 	case state == fasthttp.StateActive && own.served: // its request may have arrived with the one before
-		own.busy.Store(true)
+		own.waits.Store(busy)
 	case state == fasthttp.StateIdle:
-		own.busy.Store(false)
+		own.waits.Store(time.Now().UnixNano())
 		own.served, own.read = true, 0
 		_ = own.SetWriteDeadline(time.Now().Add(own.listener.cfg.WriteTimeout))
 	}
@@ -69,7 +76,7 @@ func (c *conn) Read(p []byte) (int, error) {
 		return 0, c.failure
 	}
 	n, err := c.Conn.Read(p)
-	if n > 0 && !c.busy.Swap(true) && !c.served {
+	if n > 0 && c.waits.Swap(busy) != busy && !c.served {
 		// The deadline was set before the first byte, and a server that stops may have shortened it.
 		_ = c.SetReadDeadline(time.Now().Add(c.listener.cfg.ReadTimeout))
 	}
@@ -86,8 +93,24 @@ func (c *conn) Read(p []byte) (int, error) {
 // expire ends the wait of an idle connection at t. A request that begins meanwhile has its full time.
 func (c *conn) expire(t time.Time) {
 	_ = c.SetReadDeadline(t)
-	if c.busy.Load() {
+	if c.waits.Load() == busy {
 		_ = c.SetReadDeadline(time.Now().Add(c.listener.cfg.ReadTimeout))
+	}
+}
+
+// replace ends a wait that began at since, and reports whether it lasted until now.
+func (c *conn) replace(since int64) bool {
+	if !c.waits.CompareAndSwap(since, replaced) {
+		return false
+	}
+	c.expire(time.Now())
+	return true
+}
+
+// Prove notes that the request's client has a valid key: its connection is not replaced while others are that wait for a request.
+func Prove(ctx *fasthttp.RequestCtx) {
+	if own, ok := ctx.Conn().(*conn); ok && !own.proven.Load() {
+		own.proven.Store(true)
 	}
 }
 

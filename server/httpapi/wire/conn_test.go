@@ -115,7 +115,7 @@ func TestARefusedConnectionStaysUntilItsClientLeaves(t *testing.T) {
 	}
 }
 
-// TestANewConnectionReplacesTheOneThatWasHeldLongest: connections that are served are never closed for a new one, which is refused
+// TestANewConnectionReplacesTheOneThatWasHeldLongest: connections that have a request are never closed for a new one, which is refused
 // if no connection is held.
 func TestANewConnectionReplacesTheOneThatWasHeldLongest(t *testing.T) {
 	t.Parallel()
@@ -131,6 +131,7 @@ func TestANewConnectionReplacesTheOneThatWasHeldLongest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			own.(*conn).waits.Store(busy) //nolint:errcheck // the listener returns no other type
 			return sender, own
 		}
 		hold := func(c net.Conn) {

@@ -51,10 +51,11 @@ func TestExpireEndsTheWaitOfIdleConnectionsAlone(t *testing.T) {
 	now := time.Now()
 	inner := &readDeadline{}
 	c := &conn{Conn: inner, listener: &Listener{cfg: Config{ReadTimeout: time.Hour}}}
+	c.waits.Store(now.UnixNano())
 	if c.expire(now); !inner.is.Equal(now) {
 		t.Errorf("an idle connection ends %s later", inner.is.Sub(now))
 	}
-	c.busy.Store(true)
+	c.waits.Store(busy)
 	if c.expire(now); inner.is.Before(now.Add(time.Hour)) {
 		t.Errorf("a request that has begun has %s left", inner.is.Sub(now))
 	}

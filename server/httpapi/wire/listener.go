@@ -1,10 +1,12 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -19,6 +21,8 @@ const (
 	refusalsOpen = 50
 	// acceptRetry is the pause after the process ran out of file descriptors.
 	acceptRetry = 50 * time.Millisecond
+	// replaceableAtOnce is how many connections are chosen at once to be replaced, so that a flood does not sort them all each time.
+	replaceableAtOnce = 64
 )
 
 // Config holds the limits of a [Listener] and its connections.
@@ -47,6 +51,7 @@ type Listener struct {
 	mu        sync.Mutex
 	conns     map[*conn]struct{}
 	byAddress map[netip.Addr]int // counts what MaxPerAddress limits
+	next      []waiting          // the connections that are replaced next
 
 	evictions  chan struct{} // each ends the connection that was held longest
 	lingerRate *rate.Limiter // bytes
@@ -96,25 +101,29 @@ func (l *Listener) refuse(inner net.Conn) {
 	time.AfterFunc(refusalTimeout, func() { _ = inner.Close() })
 }
 
-// admit counts a connection. At the limit it replaces the one that was held longest; nil: there is none, so it is one too many.
+// admit counts a connection. At the limit it replaces the one that was held longest, else one that waits for a request; nil: there is
+// none, so it is one too many.
 func (l *Listener) admit(inner net.Conn) *conn {
-	source := l.source(addressOf(inner.RemoteAddr()))
+	c := &conn{Conn: inner, listener: l}
+	c.address, c.counted = l.source(addressOf(inner.RemoteAddr()))
+	c.waits.Store(time.Now().UnixNano())
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if source.IsValid() && l.byAddress[source] >= l.cfg.MaxPerAddress {
+	if c.counted && l.byAddress[c.address] >= l.cfg.MaxPerAddress {
 		return nil
 	}
 	if len(l.conns) >= l.cfg.MaxConnections {
 		select {
 		case l.evictions <- struct{}{}: // to the receiver that waited longest
 		default:
-			return nil
+			if !l.replaceOne() {
+				return nil
+			}
 		}
 	}
-	if source.IsValid() {
-		l.byAddress[source]++
+	if c.counted {
+		l.byAddress[c.address]++
 	}
-	c := &conn{Conn: inner, listener: l, source: source}
 	l.conns[c] = struct{}{}
 	return c
 }
@@ -126,24 +135,73 @@ func (l *Listener) remove(c *conn) {
 		return
 	}
 	delete(l.conns, c)
-	if c.source.IsValid() {
-		if l.byAddress[c.source]--; l.byAddress[c.source] == 0 {
-			delete(l.byAddress, c.source)
+	if c.counted {
+		if l.byAddress[c.address]--; l.byAddress[c.address] == 0 {
+			delete(l.byAddress, c.address)
 		}
 	}
 }
 
-// source returns the client whose connections are counted together, as the gate counts requests: an IPv4 address, or the /64 of
-// an IPv6 address. It is the zero Addr if they are not counted.
-func (l *Listener) source(address netip.Addr) netip.Addr {
-	if l.cfg.MaxPerAddress == 0 || !address.IsValid() || Trusts(l.cfg.Trusted, address) {
-		return netip.Addr{}
+// waiting is a connection that waits for a request since a time. level orders it among those of its address that have not sent a
+// valid key: 1 for the one that waits shortest, and so on; 0 for a connection that has sent one.
+type waiting struct {
+	*conn
+
+	since int64
+	level int
+}
+
+// replaceOne ends the wait of a connection, and reports whether there is one. It is the one that waits longest of the address with
+// the most connections that wait and have not sent a valid key. If there is none, it is the one that waits longest of all.
+// A connection that has begun a request is never replaced.
+func (l *Listener) replaceOne() bool {
+	for {
+		if len(l.next) == 0 {
+			l.next = l.replaceable()
+		}
+		if len(l.next) == 0 {
+			return false
+		}
+		first := l.next[0]
+		l.next = l.next[1:]
+		if _, there := l.conns[first.conn]; there && first.replace(first.since) {
+			return true
+		}
 	}
+}
+
+// replaceable returns connections that wait, in the order in which they are replaced.
+func (l *Listener) replaceable() (all []waiting) {
+	for c := range l.conns {
+		if since := c.waits.Load(); since > 0 {
+			all = append(all, waiting{conn: c, since: since})
+		}
+	}
+	slices.SortFunc(all, func(a, b waiting) int { return cmp.Compare(b.since, a.since) })
+	ofAddress := make(map[netip.Addr]int)
+	for i, w := range all {
+		if !w.proven.Load() {
+			ofAddress[w.address]++
+			all[i].level = ofAddress[w.address]
+		}
+	}
+	slices.SortFunc(all, func(a, b waiting) int { return cmp.Or(cmp.Compare(b.level, a.level), cmp.Compare(a.since, b.since)) })
+	few := min(len(all), replaceableAtOnce)
+	if proven := slices.IndexFunc(all[:few], func(w waiting) bool { return w.level == 0 }); proven >= 0 {
+		few = max(proven, 1) // others can wait when the next one is replaced
+	}
+	return slices.Clone(all[:min(few, len(all))])
+}
+
+// source returns the client whose connections are counted together, as the gate counts requests: an IPv4 address, or the /64 of
+// an IPv6 address. counted reports whether MaxPerAddress limits them.
+func (l *Listener) source(address netip.Addr) (source netip.Addr, counted bool) {
+	counted = l.cfg.MaxPerAddress > 0 && address.IsValid() && !Trusts(l.cfg.Trusted, address)
 	if address.Is6() {
 		const network = 64
-		return netip.PrefixFrom(address, network).Masked().Addr()
+		address = netip.PrefixFrom(address, network).Masked().Addr()
 	}
-	return address
+	return address, counted
 }
 
 // ExpireIdle ends idle connections at deadline, and returns the number of all connections. A request that arrives before is
@@ -152,7 +210,7 @@ func (l *Listener) ExpireIdle(deadline time.Time) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for c := range l.conns {
-		if !c.busy.Load() {
+		if c.waits.Load() != busy {
 			c.expire(deadline)
 		}
 	}

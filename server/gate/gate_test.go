@@ -125,15 +125,18 @@ func TestASessionHasABucketOfItsOwn(t *testing.T) {
 }
 
 // A pod without a lease cannot know whether a key is new or unknown.
-func TestARequestThatCannotBeDecidedIsToldTheAllowance(t *testing.T) {
+func TestARequestThatCannotBeDecidedIsToldTheAllowanceOfItsAddress(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, gatetest.Config{})
+	const tokens = 77
+	e := newEnv(t, gatetest.Config{Gate: gate.Config{Anonymous: keys.Tier{Requests: tokens, Period: time.Hour, Burst: tokens}}})
 	key := e.create(t, "")
-	e.tier(t, keys.TierSpec{Name: keys.DefaultTier, Requests: 77, Period: time.Minute})
 	e.gate.Stop()
+	left := tokens
 	for name, header := range map[string][]byte{"live": bearer(key.Key), "unknown": bearer(neverIssued)} {
+		left--
 		d := e.gate.Check(t.Context(), header, client)
-		want := gate.Decision{Limit: 77, RetryAfter: time.Second, Policy: gate.Policy{Requests: 77, Window: time.Minute}}
+		d.Reset = 0
+		want := gate.Decision{Limit: tokens, Remaining: left, RetryAfter: time.Second, Policy: gate.Policy{Requests: tokens, Window: time.Hour}}
 		check.Equal(t, d, want, "%s", name)
 	}
 	expectOutcome(t, e.gate.Check(t.Context(), bearer("service_123"), client), gate.Unauthorized, "malformed")

@@ -43,8 +43,8 @@ func (c *claim) readAll(stream io.Reader, limit int) (body []byte, err error) {
 }
 
 // maxBody returns the maximum of a body of the route, in bytes.
-func (s *Server) maxBody(route *endpoint.Route) int {
-	return min(cmp.Or(route.MaxBody, endpoint.DefaultMaxBody), s.cfg.MaxBodyBytes)
+func (c *Config) maxBody(route *endpoint.Route) int {
+	return min(cmp.Or(route.MaxBody, endpoint.DefaultMaxBody), c.MaxBodyBytes)
 }
 
 // readBody reads the body if the route takes one. Its memory and that of its reading count until the handler returns. fasthttp
@@ -54,7 +54,7 @@ func (s *Server) readBody(route *endpoint.Route, next handler) handler {
 	if route.Needs < endpoint.Body {
 		return next
 	}
-	most := s.maxBody(route)
+	most := s.cfg.maxBody(route)
 	return func(ctx context.Context, r *exchange) error {
 		stream := r.HTTP.Request.BodyStream()
 		if stream == nil { // without a body

@@ -96,7 +96,7 @@ type keptClaim struct{}
 // keepResponse counts the body of a response that was made for its request alone until it is sent: its client can read slowly. Small
 // bodies are part of the memory of connections. fasthttp closes the claim with the user values, when it has written the response or
 // has given up.
-func (s *Server) keepResponse(_ *endpoint.Route, next handler) handler {
+func (m *bodyMemory) keepResponse(_ *endpoint.Route, next handler) handler {
 	return func(ctx context.Context, r *exchange) error {
 		if err := next(ctx, r); err != nil {
 			return err
@@ -105,7 +105,7 @@ func (s *Server) keepResponse(_ *endpoint.Route, next handler) handler {
 		if !r.Own || size <= firstBuffer {
 			return nil
 		}
-		kept := &claim{memory: s.bodies, client: r.client()}
+		kept := &claim{memory: m, client: r.client()}
 		if !kept.grow(size) {
 			return fromRead(errNoBodyMemory)
 		}

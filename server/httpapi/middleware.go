@@ -46,7 +46,7 @@ func (s *Server) middlewares() []middleware {
 		setRequestID,     // x-request-id is on each response
 		s.observe,        // metrics, access log, span
 		s.writeErrors,    // an error becomes a status and an Error body
-		s.keepResponse,   // a response takes memory until it is sent
+		s.bodies.keepResponse,   // a response takes memory until it is sent
 		s.authenticate,   // framing, key, rate limit
 		s.requireSession, // on a developer's routes
 		s.readBody,       // only bodies of clients that may pass take memory

@@ -83,6 +83,7 @@ func (d *Document) Trials(f Field) ([]Trial, error) {
 		trial := Trial{Value: string(text)}
 		if f.InBody {
 			trial.Allowed, err = d.allows(f.schema, text)
+			trial.Allowed = trial.Allowed || candidate == nil && !f.Required // as if it were absent
 		} else if trial.Value, err = queryText(candidate); err == nil {
 			trial.Allowed = d.checkText(f.schema, trial.Value) == nil
 		}

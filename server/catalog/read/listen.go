@@ -52,7 +52,7 @@ func (s *Snapshot) waitForNotifications(ctx context.Context) error {
 	s.news.listen(true)
 	defer s.news.listen(false)
 	for {
-		notification, err := s.notification(ctx, conn)
+		notification, err := nextNotification(ctx, conn, s.cfg.LoadTimeout)
 		if err != nil {
 			return fmt.Errorf("wait for notifications: %w", err)
 		}
@@ -62,15 +62,15 @@ func (s *Snapshot) waitForNotifications(ctx context.Context) error {
 	}
 }
 
-// notification returns the next notification, or nil if none came for a while and the server still responds.
-func (s *Snapshot) notification(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
+// nextNotification returns the next notification, or nil if none came for a while and the server still responds within a time.
+func nextNotification(ctx context.Context, conn *pgx.Conn, within time.Duration) (*pgconn.Notification, error) {
 	waiting, cancel := context.WithTimeout(ctx, listenerCheck)
 	defer cancel()
 	notification, err := conn.WaitForNotification(waiting)
 	if waiting.Err() == nil || ctx.Err() != nil || conn.IsClosed() {
 		return notification, err
 	}
-	asking, cancel := context.WithTimeout(ctx, s.cfg.LoadTimeout)
+	asking, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	return notification, conn.Ping(asking)
 }

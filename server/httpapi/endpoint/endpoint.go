@@ -50,7 +50,7 @@ type Route struct {
 	Handle    Handler
 }
 
-// DefaultMaxBody is the maximum of a request's body, in bytes, of operations that need no more.
+// DefaultMaxBody is the maximum of a request's body, in bytes, unless its operation needs more.
 const DefaultMaxBody = 16 << 10
 
 // Handler answers a request, or returns the error that is its answer.

@@ -119,6 +119,7 @@ func (o *output) String() string {
 	return "text"
 }
 
+// Set reads the flag: text or json.
 func (o *output) Set(format string) error {
 	if format != "text" && format != "json" {
 		return errors.New("it is neither text nor json")
@@ -127,6 +128,7 @@ func (o *output) Set(format string) error {
 	return nil
 }
 
+// Type names the kind of the flag in help texts.
 func (*output) Type() string { return "string" }
 
 // print writes v as JSON, or lets text print it.

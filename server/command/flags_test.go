@@ -53,8 +53,10 @@ func TestAKeyCommandThatIsCalledWronglyChangesNothing(t *testing.T) {
 	i := newInstallation(t)
 	prefix, _ := i.execute(t, "keys", "create", "--account", "acme")["key_prefix"].(string)
 	for _, args := range [][]string{
-		{"create", "--account", "lost", "-o", "yaml"}, {"create", "--account", "lost", "--expires-in=-1h"},
-		{"revoke", prefix, "-o", "yaml"}, {"tier", prefix, "default", "-o", "yaml"},
+		{"create", "--account", "lost", "-o", "yaml"},
+		{"create", "--account", "lost", "--expires-in=-1h"},
+		{"revoke", prefix, "-o", "yaml"},
+		{"tier", prefix, "default", "-o", "yaml"},
 	} {
 		refused(t, "", append(append([]string{"keys"}, args...), i.flags...)...)
 	}

@@ -39,7 +39,7 @@ func (s *Server) authenticate(route *endpoint.Route, next handler) handler {
 			return err
 		}
 		r.Identity = decision.Identity
-		if r.HTTP.Request.Header.ContentLength() > s.cfg.maxBody(route) {
+		if r.HTTP.Request.Header.ContentLength() > maxBody(route, s.cfg.MaxBodyBytes) {
 			r.HTTP.SetConnectionClose()
 			return apierror.TooLarge()
 		}
@@ -79,7 +79,7 @@ func (s *Server) admitsBody(ctx context.Context, route *endpoint.Route, r *excha
 	}
 	r.Client = wire.ClientAddress(r.HTTP, s.cfg.TrustedProxies)
 	expected.asked, expected.decision = true, s.decide(ctx, route, r)
-	expected.admitted = route.Needs >= endpoint.Body && r.HTTP.Request.Header.ContentLength() <= s.cfg.maxBody(route) &&
+	expected.admitted = route.Needs >= endpoint.Body && r.HTTP.Request.Header.ContentLength() <= maxBody(route, s.cfg.MaxBodyBytes) &&
 		admit(route.Access, expected.decision) == nil
 	return expected.admitted
 }

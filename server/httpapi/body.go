@@ -42,9 +42,9 @@ func (c *claim) readAll(stream io.Reader, limit int) (body []byte, err error) {
 	return body, err
 }
 
-// maxBody returns the maximum of a body of the route, in bytes.
-func (c *Config) maxBody(route *endpoint.Route) int {
-	return min(cmp.Or(route.MaxBody, endpoint.DefaultMaxBody), c.MaxBodyBytes)
+// maxBody returns the maximum of a body of the route, in bytes: at most the server's.
+func maxBody(route *endpoint.Route, server int) int {
+	return min(cmp.Or(route.MaxBody, endpoint.DefaultMaxBody), server)
 }
 
 // readBody reads the body if the route takes one. Its memory and that of its reading count until the handler returns. fasthttp
@@ -54,7 +54,7 @@ func (s *Server) readBody(route *endpoint.Route, next handler) handler {
 	if route.Needs < endpoint.Body {
 		return next
 	}
-	most := s.cfg.maxBody(route)
+	most := maxBody(route, s.cfg.MaxBodyBytes)
 	return func(ctx context.Context, r *exchange) error {
 		stream := r.HTTP.Request.BodyStream()
 		if stream == nil { // without a body

@@ -40,17 +40,17 @@ type middleware func(route *endpoint.Route, next handler) handler
 // middlewares are what each request passes, outermost first, also a request without a route and one that fasthttp cannot read.
 func (s *Server) middlewares() []middleware {
 	return []middleware{
-		s.recoverPanic,   // keeps the process alive
-		finish,           // discards an unread body, or ends the connection
-		s.refusals.delay, // slows a flood of refusals
-		setRequestID,     // x-request-id is on each response
-		s.observe,        // metrics, access log, span
-		s.writeErrors,    // an error becomes a status and an Error body
-		s.bodies.keepResponse,   // a response takes memory until it is sent
-		s.authenticate,   // framing, key, rate limit
-		s.requireSession, // on a developer's routes
-		s.readBody,       // only bodies of clients that may pass take memory
-		s.prepare,        // catalogue and deadline
+		s.recoverPanic,        // keeps the process alive
+		finish,                // discards an unread body, or ends the connection
+		s.refusals.delay,      // slows a flood of refusals
+		setRequestID,          // x-request-id is on each response
+		s.observe,             // metrics, access log, span
+		s.writeErrors,         // an error becomes a status and an Error body
+		s.bodies.keepResponse, // a response takes memory until it is sent
+		s.authenticate,        // framing, key, rate limit
+		s.requireSession,      // on a developer's routes
+		s.readBody,            // only bodies of clients that may pass take memory
+		s.prepare,             // catalogue and deadline
 	}
 }
 

@@ -20,7 +20,7 @@ func TestAStatementThatChangesTooManyKeysIsRefused(t *testing.T) {
 	plant(t, pool, store, "acme", 1000)
 	many := "INSERT INTO accounts (id, name) SELECT gen_random_uuid(), n::text FROM generate_series(1, $1::int) n"
 	const insert = `INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
-		SELECT gen_random_uuid(), a.id, a.id, 'service_' || lpad(to_hex(n), 8, '0'), sha256(convert_to(n::text, 'UTF8'))
+		SELECT gen_random_uuid(), a.id, a.id AS family, 'service_' || lpad(to_hex(n), 8, '0'), sha256(convert_to(n::text, 'UTF8'))
 		FROM accounts a, generate_series(1, $1::int) n WHERE a.name = 'first'`
 	for _, c := range []struct {
 		statement string

@@ -112,10 +112,11 @@ func TestRecordsCannotBeChanged(t *testing.T) {
 	check.Equal(t, count(t, pool), 1, "records left")
 }
 
-// recipe returns the SQL of docs/operations.md from one line to another.
+// recipe returns the SQL of docs/operations.md about the audit log, from one line to another.
 func recipe(t *testing.T, from, to string) string {
 	t.Helper()
-	_, rest, begins := strings.Cut(string(testkit.ReadFile(t, "../../docs/operations.md")), "\n    "+from)
+	_, section, _ := strings.Cut(string(testkit.ReadFile(t, "../../docs/operations.md")), "\n## Audit log\n")
+	_, rest, begins := strings.Cut(section, "\n    "+from)
 	between, _, ends := strings.Cut(rest, to+"\n")
 	if !begins || !ends {
 		t.Fatalf("docs/operations.md has no %s … %s", from, to)

@@ -23,6 +23,9 @@ func (w *world) readsHistory(t *rapid.T) {
 		who, exam, learner = by.who, by.exam, by.learner
 	}
 	w.lists(t, who, exam, learner, rapid.IntRange(1, 50).Draw(t, "limit"), rapid.IntRange(0, 8).Draw(t, "offset"))
+	if !w.isServed(exam) {
+		w.lists(t, who, exam, "a learner without attempts", 1, 0)
+	}
 }
 
 // lists checks a page of history, and its total.

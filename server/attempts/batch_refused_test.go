@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
@@ -22,16 +23,22 @@ func mustRefuseWith(t *testing.T, err error, state string) {
 	}
 }
 
+// newBatch returns eight callers of one batch, and those whose calls keep the batches before it busy.
+func newBatch(t *testing.T) (b *bench, db *pgxpool.Pool, together, blocked []*submitter) {
+	t.Helper()
+	b = newBench(t)
+	db = b.admin(t)
+	all := newSubmitters(t, b, 8+batchesInFlight)
+	return b, db, all[:8], all[8:]
+}
+
 // TestARefusedSubmissionFailsAlone has PostgreSQL refuse one row of a batch.
 func TestARefusedSubmissionFailsAlone(t *testing.T) {
 	t.Parallel()
 	for _, state := range refusals {
 		t.Run(state, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t)
-			db := b.admin(t)
-			all := newSubmitters(t, b, 8+batchesInFlight)
-			submitters, blocked := all[:8], all[8:]
+			b, db, submitters, blocked := newBatch(t)
 			batches := record(b.writer.closes)
 			testkit.Exec(t, db, fmt.Sprintf(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 				BEGIN RAISE 'refused' USING ERRCODE = '%s'; END $$`, state))
@@ -60,10 +67,7 @@ func TestAnAttemptThatCannotBeReadFailsAlone(t *testing.T) {
 	for _, state := range refusals {
 		t.Run(state, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t)
-			db := b.admin(t)
-			all := newSubmitters(t, b, 8+batchesInFlight)
-			readers, blocked := all[:8], all[8:]
+			b, db, readers, blocked := newBatch(t)
 			testkit.Exec(t, db, fmt.Sprintf(`CREATE FUNCTION clock.damaged() RETURNS bytea VOLATILE LANGUAGE plpgsql AS $$
 				BEGIN RAISE 'refused' USING ERRCODE = '%s'; END $$`, state))
 			testkit.Exec(t, db, fmt.Sprintf(`CREATE VIEW clock.attempts AS SELECT id, family_id, exam_key, learner, paper_id,

@@ -7,9 +7,11 @@
 //	            ──▶ expired     answered late, or with status "expired": scored; or closed by the sweep: not scored
 //	            ──▶ abandoned   given up: recorded, never scored, no events
 //
-// A paper of which no machine can mark any question has no score: its attempts end as the others do, with the first event only.
-// All three are terminal. An attempt points at the paper revision that it opened: it is paged and scored by that one,
-// whatever is published later. That revision is marked before the attempt is stored, so that it is never pruned.
+// All three are terminal. A paper of which no machine can mark any question has no score: its attempts end as the others do,
+// with the first event only.
+//
+// An attempt points at the paper revision that it opened: it is paged and scored by that one, whatever is published later.
+// That revision is marked before the attempt is stored, so that it is never pruned.
 //
 // All times of an attempt are PostgreSQL's: a pod reads them from Config.Now, and the sweep uses now().
 //

@@ -84,7 +84,8 @@ func (s *Server) admitsBody(ctx context.Context, route *endpoint.Route, r *excha
 	return expected.admitted
 }
 
-// decide asks the gate, once for each request. Requests of a developer count by session, so other clients of the address cannot use up its allowance.
+// decide asks the gate, once for each request. Requests of a developer count by session, so other clients of the address cannot
+// use up its allowance.
 func (s *Server) decide(ctx context.Context, route *endpoint.Route, r *exchange) (decision gate.Decision) {
 	if expected, ok := r.HTTP.UserValue(expectationKey{}).(*expectation); ok && expected.asked {
 		return expected.decision

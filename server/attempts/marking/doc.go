@@ -11,8 +11,9 @@
 //
 // Marks are integers, in millionths, so no sum drifts (marks.go). The maximum of a paper is the sum of the correct marks of
 // all questions that a machine can mark. An annulled question is correct for everyone. An unmarkable question counts in
-// neither score nor maximum; a paper of such questions only has no score. Partial credit, if the exam's scoring has it, is for questions with several right letters: the
-// share of them that was chosen, and none at all with a wrong letter ([Key.Grade]).
+// neither score nor maximum; a paper of such questions only has no score. Partial credit, if the exam's scoring has it, is
+// for questions with several right letters: the share of them that was chosen, and none at all with a wrong letter
+// ([Key.Grade]).
 //
 // [Key.AppendAnswers] encodes the answers that package attempts stores. Their bytes are covered by the submission's digest.
 package marking

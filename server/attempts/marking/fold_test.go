@@ -33,6 +33,9 @@ func TestHowATextIsTypedDoesNotMatter(t *testing.T) {
 			if problem != nil || folded != foldText(key) || !preparedOnly(q).isCorrect(folded) {
 				t.Errorf("%+q is %+q, %v, where the key is %+q", spelling, folded, problem, key)
 			}
+			if asKey := foldText(spelling); asKey != foldText(key) {
+				t.Errorf("the key %+q is %+q, and %+q is %+q", spelling, asKey, key, foldText(key))
+			}
 		}
 	}
 	q := catalog.QuestionKey{Answer: catalog.Answer{Kind: catalog.AnswerText, Text: "don't"}}

@@ -51,11 +51,11 @@ type webhookHandlers struct {
 func (h *webhookHandlers) routes() []endpoint.Route {
 	const one = "/v1/developer/webhooks/{id}"
 	const get, post = fasthttp.MethodGet, fasthttp.MethodPost
-	routes := []endpoint.Route{
-		session(post, "/v1/developer/webhooks", "createWebhook", endpoint.Body, h.create),
+	return []endpoint.Route{
+		withURL(session(post, "/v1/developer/webhooks", "createWebhook", endpoint.Body, h.create)),
 		session(get, "/v1/developer/webhooks", "listWebhooks", endpoint.Time, h.list),
 		session(get, one, "getWebhook", endpoint.Time, onWebhook(h.get)),
-		session(fasthttp.MethodPatch, one, "updateWebhook", endpoint.Body, onWebhook(h.update)),
+		withURL(session(fasthttp.MethodPatch, one, "updateWebhook", endpoint.Body, onWebhook(h.update))),
 		session(fasthttp.MethodDelete, one, "deleteWebhook", endpoint.Time, onWebhook(h.remove)),
 		session(post, one+"/rotate-secret", "rotateWebhookSecret", endpoint.Time, onWebhook(h.rotateSecret)),
 		session(post, one+"/test", "testWebhook", endpoint.Time, onWebhook(h.test)),
@@ -64,10 +64,12 @@ func (h *webhookHandlers) routes() []endpoint.Route {
 		session(get, one+"/deliveries/{delivery_id}", "getWebhookDelivery", endpoint.Time, onWebhook(h.getDelivery)),
 		session(post, one+"/deliveries/{delivery_id}/redeliver", "redeliverWebhookDelivery", endpoint.Time, onWebhook(h.redeliver)),
 	}
-	for i := range routes {
-		routes[i].MaxBody = maxWebhookBody
-	}
-	return routes
+}
+
+// withURL returns a route whose body has the URL and the description of a webhook.
+func withURL(route endpoint.Route) endpoint.Route {
+	route.MaxBody = maxWebhookBody
+	return route
 }
 
 func onWebhook(next func(ctx context.Context, r *endpoint.Request, id uuid.UUID) error) endpoint.Handler {

@@ -556,7 +556,8 @@ type RenewLeaseRow struct {
 }
 
 // Renews the lease of a pod that is registered, not lost, and whose number is known, and returns later changes, at most so
-// many. pods counts the pod and the others that renewed in the last silent_us microseconds. Authors do not wait for a lost pod, so this statement, whose snapshot can be older than a change, must not revive one.
+// many. pods counts the pod and the others that renewed in the last silent_us microseconds. Authors do not wait for a lost
+// pod, so this statement, whose snapshot can be older than a change, must not revive one.
 func (q *Queries) RenewLease(ctx context.Context, arg RenewLeaseParams) (RenewLeaseRow, error) {
 	row := q.db.QueryRow(ctx, renewLease,
 		arg.ID,

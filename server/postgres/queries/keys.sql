@@ -110,7 +110,8 @@ ON CONFLICT (id) DO UPDATE SET applied = excluded.applied, told = 0, renewals = 
 
 -- name: RenewLease :one
 -- Renews the lease of a pod that is registered, not lost, and whose number is known, and returns later changes, at most so
--- many. pods counts the pod and the others that renewed in the last silent_us microseconds. Authors do not wait for a lost pod, so this statement, whose snapshot can be older than a change, must not revive one.
+-- many. pods counts the pod and the others that renewed in the last silent_us microseconds. Authors do not wait for a lost
+-- pod, so this statement, whose snapshot can be older than a change, must not revive one.
 WITH renewed AS (
     UPDATE api_pods p SET applied = sqlc.arg('applied'), told = sqlc.arg('told'), renewals = p.renewals + 1,
         renewed_at = clock_timestamp(), used = sqlc.arg('used')

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"examprep.dev/server/testkit"
@@ -26,17 +27,24 @@ func (b *bench) success(t *testing.T, w *Worker) []completion {
 // lockDelivery locks a delivery as a person's transaction does.
 const lockDelivery = "UPDATE webhook_deliveries SET superseded = superseded WHERE id = '"
 
-func TestResultOfALockedDeliveryIsWrittenWhenTheLockIsGone(t *testing.T) {
-	t.Parallel()
+// writeLocked has a worker with the clock now write the results of so many deliveries, while another transaction locks one of them.
+func writeLocked(t *testing.T, deliveries int, now *time.Time) (*bench, *Worker, pgx.Tx) {
+	t.Helper()
 	b := newBench(t)
 	_, endpoint := b.endpoint(t, "https://receiver.example.com/")
-	b.fill(t, endpoint.ID, 100)
+	b.fill(t, endpoint.ID, deliveries)
 	w := b.worker(t)
-	now := time.Now()
-	w.completer.now = func() time.Time { return now }
+	w.completer.now = func() time.Time { return *now }
 	batch := b.success(t, w)
-	tx := testkit.Begin(t, b.pool, lockDelivery+batch[50].row.ID.String()+"'")
+	lock := testkit.Begin(t, b.pool, lockDelivery+batch[deliveries/2].row.ID.String()+"'")
 	w.completer.write(t.Context(), batch)
+	return b, w, lock
+}
+
+func TestResultOfALockedDeliveryIsWrittenWhenTheLockIsGone(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	b, w, tx := writeLocked(t, 100, &now)
 	b.until(t, 99, inState, "delivered")
 	b.until(t, 99, "SELECT count(*) FROM webhook_attempts")
 	for _, wait := range []time.Duration{firstAside, 2 * firstAside} {
@@ -58,15 +66,8 @@ func TestResultOfALockedDeliveryIsWrittenWhenTheLockIsGone(t *testing.T) {
 
 func TestResultOfALockedDeliveryIsGivenUpWithItsLease(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	_, endpoint := b.endpoint(t, "https://receiver.example.com/")
-	b.fill(t, endpoint.ID, 1)
-	w := b.worker(t)
 	now := time.Now()
-	w.completer.now = func() time.Time { return now }
-	batch := b.success(t, w)
-	testkit.Begin(t, b.pool, lockDelivery+batch[0].row.ID.String()+"'")
-	w.completer.write(t.Context(), batch)
+	_, w, _ := writeLocked(t, 1, &now)
 	for now = now.Add(w.completer.duration); len(w.completer.aside) > 0; now = now.Add(longestAside) {
 		w.completer.writeAside(t.Context())
 	}

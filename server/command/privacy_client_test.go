@@ -189,8 +189,8 @@ func (c *client) blundersInHTTP() {
 	}
 }
 
-// meetsTrouble asks while the server fails, and while its stores are away.
-func (c *client) meetsTrouble() {
+// meetsTrouble asks while the server fails, and while its stores are away. It ends when the api uses Redis again.
+func (c *client) meetsTrouble(api *testkit.Pod) {
 	c.t.Helper()
 	id := c.open()
 	until := func(status int, method, path, body string) {
@@ -220,9 +220,18 @@ func (c *client) meetsTrouble() {
 	ask(http.StatusServiceUnavailable)
 	c.Postgres.Cut(false)
 	ask(http.StatusOK)
+	// Until the api uses Redis again it grants a share of each allowance of its own.
+	degraded := func(want string) {
+		c.t.Helper()
+		testkit.Eventually(c.t, "examprep_gate_degraded is "+want, func() bool {
+			return strings.Contains(api.Scrape(), "\nexamprep_gate_degraded "+want+"\n")
+		})
+	}
 	c.Redis.Cut(true)
 	ask(http.StatusOK)
+	degraded("1")
 	c.Redis.Cut(false)
+	degraded("0")
 }
 
 // isLimited asks with a key until its allowance is used up.

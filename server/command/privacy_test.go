@@ -65,7 +65,7 @@ func TestALearnerReferenceIsNowhere(t *testing.T) {
 		c.blunders()
 		c.blundersInHTTP()
 	}
-	c.meetsTrouble()
+	c.meetsTrouble(api)
 	c.isLimited()
 	c.leavesAnAttempt()
 	worker := s.start("worker")

@@ -29,7 +29,7 @@ func sampleTier(name string, requests int32) *v1alpha1.RateTier {
 // tier reads a tier as it is in effect; nil when there is none.
 func (in *installation) tier(name string) *keys.TierSpec {
 	in.t.Helper()
-	rows, _ := in.pool.Query(in.t.Context(), `SELECT name, requests, period_us * 1000, burst, key_prefixes, accounts,
+	rows, _ := in.pool.Query(in.t.Context(), `SELECT name, requests, period_seconds * 1000000000::bigint, burst, key_prefixes, accounts,
 		coalesce(managed_by, '') FROM rate_tiers WHERE name = $1`, name) // CollectOneRow returns the query's error
 	spec, err := pgx.CollectOneRow(rows, pgx.RowToAddrOfStructByPos[keys.TierSpec])
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/text/unicode/norm"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,7 +27,8 @@ func (r *WebhookEndpointReconciler) permit(ctx context.Context, s *endpointScope
 	if err != nil {
 		return stop, err
 	}
-	if slices.Contains(allowed, v1alpha1.AllAccounts) || spec.Account != "" && slices.Contains(allowed, spec.Account) {
+	named := func(line string) bool { return spec.Account != "" && norm.NFC.String(line) == norm.NFC.String(spec.Account) }
+	if slices.Contains(allowed, v1alpha1.AllAccounts) || slices.ContainsFunc(allowed, named) {
 		return goOn, nil
 	}
 	if err := r.endpoints.Delete(ctx, s.managedBy); err != nil {

@@ -33,7 +33,7 @@ func restricted(t *testing.T) *installation {
 func TestEndpointsHearOfTheAccountsOfTheirNamespaceOnly(t *testing.T) {
 	t.Parallel()
 	in := restricted(t)
-	in.allow("acme\n globex, inc. \n\n")
+	in.allow("acme\n globex, inc. \n\nZ\u00fcrich")
 	const attempts, exams = "mock_attempt.scored", "exam.content_updated"
 	for name, c := range map[string]struct {
 		account string
@@ -42,6 +42,7 @@ func TestEndpointsHearOfTheAccountsOfTheirNamespaceOnly(t *testing.T) {
 	}{
 		"its-own":              {"acme", []v1alpha1.EventKind{attempts}, ""},
 		"with-a-comma":         {"globex, inc.", []v1alpha1.EventKind{attempts, exams}, ""},
+		"in-another-form":      {"Zu\u0308rich", []v1alpha1.EventKind{attempts}, ""},
 		"exams-of-no-account":  {"", []v1alpha1.EventKind{exams}, ""},
 		"anothers":             {"initech", []v1alpha1.EventKind{attempts}, `the attempts of account "initech"`},
 		"anothers-exams":       {"initech", []v1alpha1.EventKind{exams}, `the attempts of account "initech"`},
@@ -69,7 +70,7 @@ func TestEndpointsHearOfTheAccountsOfTheirNamespaceOnly(t *testing.T) {
 			t.Errorf("%s is registered", name)
 		}
 	}
-	if accounts := testkit.Get[int](t, in.pool, "SELECT count(*) FROM accounts WHERE name NOT IN ('acme', 'globex, inc.')"); accounts > 0 {
+	if accounts := testkit.Get[int](t, in.pool, "SELECT count(*) FROM accounts WHERE name NOT IN ('acme', 'globex, inc.', 'Z\u00fcrich')"); accounts > 0 {
 		t.Errorf("%d accounts were made for endpoints that were refused", accounts)
 	}
 }

@@ -13,12 +13,12 @@ type RateTierSpec struct {
 	// +required
 	Requests int32 `json:"requests"`
 
-	// Period is the time over which the allowance refills, evenly. Default 60s; between 1s and 24h.
+	// Period is the time over which the allowance refills, evenly: whole seconds between 1s and 24h. Default 60s.
 	//
 	// +kubebuilder:default="60s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="period must be a duration between 1s and 24h, for example 60s"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+[smh])+$') && duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="period must be whole seconds between 1s and 24h, for example 60s"
 	// +optional
 	Period *metav1.Duration `json:"period,omitempty"`
 
@@ -34,6 +34,7 @@ type RateTierSpec struct {
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=200
+	// +kubebuilder:validation:items:XValidation:rule="!self.matches('^[\\\\p{Z}\\\\p{C}]|[\\\\p{Z}\\\\p{C}]$')",message="an account must not begin or end with a blank or an invisible character"
 	// +listType=set
 	// +optional
 	Accounts []string `json:"accounts,omitempty"`

@@ -148,6 +148,8 @@ func TestWebhookEndpointIsRefusedByTheAPIServer(t *testing.T) {
 		{"no host", "spec.url", "https:///path", []string{"spec.url", "with a host name"}},
 		{"credentials", "spec.url", "https://me:secret@example.org/", []string{"spec.url", "must not hold credentials"}},
 		{"account of two lines", "spec.account", `"ac\nme"`, []string{"spec.account", "control characters"}},
+		{"account with a blank at its end", "spec.account", "'acme '", []string{"spec.account", "must not begin or end with a blank"}},
+		{"account with an invisible character at its end", "spec.account", "\"acme\\u200b\"", []string{"spec.account", "an invisible character"}},
 		{"secret of no name", "spec.signingSecretRef", "{name: My_Secret}", []string{"signingSecretRef.name", "should match"}},
 		{"secret of no key", "spec.signingSecretRef", "{name: mine, key: a/b}", []string{"signingSecretRef.key", "should match"}},
 		{"fragment", "spec.url", "'https://example.org/#here'", []string{"spec.url", "must not hold credentials or a fragment"}},
@@ -167,8 +169,10 @@ func TestRateTierIsRefusedByTheAPIServer(t *testing.T) {
 		{"no requests", "spec.requests", "0", []string{"spec.requests", "greater than or equal to 1"}},
 		{"no period", "spec.period", "0s", []string{"spec.period", "between 1s and 24h"}},
 		{"long period", "spec.period", "25h", []string{"spec.period", "between 1s and 24h"}},
+		{"period of a part of a second", "spec.period", "1500ms", []string{"spec.period", "whole seconds between 1s and 24h"}},
 		{"period without unit", "spec.period", "'60'", []string{"spec.period", "for example 60s"}},
 		{"whole key", "spec.keyPrefixes", "[service_0123456789abcdef]", []string{"spec.keyPrefixes[0]"}},
+		{"account with a blank at its beginning", "spec.accounts", "[acme, ' globex']", []string{"spec.accounts[1]", "must not begin or end with a blank"}},
 		{"account twice", "spec.accounts", "[acme, acme]", []string{"spec.accounts[1]: Duplicate value"}},
 	})
 }

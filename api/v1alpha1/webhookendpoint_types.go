@@ -42,6 +42,7 @@ type WebhookEndpointSpec struct {
 	//
 	// +kubebuilder:validation:MaxLength=200
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[^\\\\p{Cc}]*$')",message="account must not hold control characters, such as a line end or a tab"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^[\\\\p{Z}\\\\p{C}]|[\\\\p{Z}\\\\p{C}]$')",message="account must not begin or end with a blank or an invisible character"
 	// +optional
 	Account string `json:"account,omitempty"`
 

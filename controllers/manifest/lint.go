@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -14,6 +15,7 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/keys"
 	"examprep.dev/server/webhooks"
 )
 
@@ -278,6 +280,9 @@ func (l *linter) webhook(doc *document) {
 	case strings.ContainsAny(endpoint.Spec.URL, "@#"):
 		l.reportOnce(doc.position(at), at.String(), "must not hold credentials or a fragment")
 	}
+	if account := endpoint.Spec.Account; account != "" {
+		l.checkAccount(doc, spec.field("account"), account)
+	}
 	at = spec.field("events")
 	if len(endpoint.Spec.Events) == 0 {
 		l.reportOnce(doc.position(at), at.String(), "needs at least one event")
@@ -295,6 +300,14 @@ func (l *linter) webhook(doc *document) {
 	}
 }
 
+// checkAccount reports a name that no account can have.
+func (l *linter) checkAccount(doc *document, at path, name string) {
+	_, err := keys.AccountName(name)
+	if invalid, ok := errors.AsType[*keys.InvalidError](err); ok {
+		l.report(doc.position(at), at.String(), invalid.Detail)
+	}
+}
+
 func (l *linter) tier(doc *document) {
 	var tier v1alpha1.RateTier
 	if !l.other(doc, &tier) {
@@ -308,4 +321,10 @@ func (l *linter) tier(doc *document) {
 		l.reportOnce(doc.position(at), at.String(), "must be at least 1")
 	}
 	l.checkInterval(doc, "period", tier.Spec.Period, time.Second, 24*time.Hour)
+	for i, account := range tier.Spec.Accounts {
+		l.checkAccount(doc, spec.field("accounts").at(i), account)
+	}
+	if at := spec.field("period"); tier.Spec.Period != nil && tier.Spec.Period.Duration%time.Second != 0 {
+		l.reportOnce(doc.position(at), at.String(), "must be whole seconds")
+	}
 }

@@ -250,5 +250,18 @@ func TestLintKnowsTheKindsOfTheGroup(t *testing.T) {
 				"exam.yaml:6:3: spec.period: must be at most 24h0m0s",
 			},
 		},
+		"accounts with blanks at their ends": {
+			text: "apiVersion: examprep.dev/v1alpha1\nkind: RateTier\nmetadata: {name: a}\nspec:\n  requests: 10\n  accounts: [acme, 'globex ']\n" +
+				"---\napiVersion: examprep.dev/v1alpha1\nkind: WebhookEndpoint\nmetadata: {name: a}\nspec:\n  url: https://example.com\n" +
+				"  events: [mock_attempt.scored]\n  account: ' acme'\n",
+			want: []string{
+				"exam.yaml:6:20: spec.accounts[1]: must not begin or end with a blank or an invisible character",
+				"exam.yaml:14:3: spec.account: must not begin or end with a blank or an invisible character",
+			},
+		},
+		"a period of a part of a second": {
+			text: "apiVersion: examprep.dev/v1alpha1\nkind: RateTier\nmetadata: {name: a}\nspec:\n  requests: 10\n  period: 1500ms\n",
+			want: []string{"exam.yaml:6:3: spec.period: must be whole seconds"},
+		},
 	})
 }

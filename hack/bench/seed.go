@@ -137,8 +137,8 @@ func (p program) seed(ctx context.Context, pool *pgxpool.Pool, count int) (keySe
 
 // applyTiers writes the tiers. Only the operator writes tiers, so there is no command for it.
 func applyTiers(ctx context.Context, pool *pgxpool.Pool) error {
-	_, err := pool.Exec(ctx, `INSERT INTO rate_tiers (name, requests, period_us, burst)
-		VALUES ($1, 1000000, 1000000, 1000000), ($2, $3, 60000000, $3), ($4, 1, 600000000, 1000000)`, tier, fewTier, fewRequests, slowTier)
+	_, err := pool.Exec(ctx, `INSERT INTO rate_tiers (name, requests, period_seconds, burst)
+		VALUES ($1, 1000000, 1, 1000000), ($2, $3, 60, $3), ($4, 1, 600, 1000000)`, tier, fewTier, fewRequests, slowTier)
 	if err != nil {
 		return fmt.Errorf("write tiers: %w", err)
 	}

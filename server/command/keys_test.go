@@ -35,6 +35,21 @@ func (i *installation) execute(t *testing.T, args ...string) map[string]any {
 	return printed
 }
 
+func TestAnAccountWithABlankAtTheEndOfItsNameIsRefused(t *testing.T) {
+	t.Parallel()
+	i := newInstallation(t)
+	for _, args := range [][]string{{"keys", "create", "--account", "acme "}, {"keys", "list", "--account", "acme\u00a0"}} {
+		var stdout, stderr bytes.Buffer
+		code := patient().Execute(append(args, i.flags...), strings.NewReader(""), &stdout, &stderr)
+		if code == 0 || !strings.Contains(stderr.String(), "account: must not begin or end with a blank") || stdout.Len() > 0 {
+			t.Errorf("%q: exit code %d, %q, %q", args, code, stdout.String(), stderr.String())
+		}
+	}
+	if count := testkit.Get[int](t, i.pool, "SELECT count(*) FROM accounts"); count != 0 {
+		t.Errorf("%d accounts", count)
+	}
+}
+
 func TestKeyCommandsAreRecordedAsAnAdministrators(t *testing.T) {
 	t.Parallel()
 	i := newInstallation(t)

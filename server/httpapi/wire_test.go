@@ -52,6 +52,7 @@ func pipelines() []pipeline {
 		{"behind HEAD", strings.Replace(listing("one"), "GET", "HEAD", 1) + listing("two"), []string{"HEAD 200 one", "200 two"}, true},
 		{"behind HEAD of nothing", "HEAD /nowhere HTTP/1.1\r\n" + named("one") + "\r\n" + listing("two"), []string{"HEAD 404 one", "200 two"}, true},
 		{"behind a body that asks to go on", opening("one", "Expect: 100-continue\r\n") + listing("two"), []string{"100", one, "200 two"}, true},
+		{"behind an expectation of another kind", opening("one", "Expect: 200-ok\r\n") + listing("two"), []string{one, "200 two"}, true},
 		behind("a POST", opening("two", ""), "200 two"), behind("empty lines", "\r\n\r\n"),
 		behind("OPTIONS", "OPTIONS * HTTP/1.1\r\n"+named("two")+"\r\n", "204 two"), behind("a 404", "GET /nowhere HTTP/1.1\r\n"+named("two")+"\r\n", "404 two"),
 		behind("a 401", listLine+"Host: x\r\nX-Request-Id: two\r\n\r\n", "401 two"), behind("a body that nobody reads", "POST /nowhere HTTP/1.1\r\n"+named("two")+withLength(openBody), "404 two"),

@@ -1,15 +1,11 @@
 package keys
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -44,9 +40,8 @@ const (
 	developersShare = 90
 	wholeShare      = 100
 
-	maxOverlap    = 24 * time.Hour
-	maxNameLength = 200  // in characters, as JSON Schema counts
-	lastYear      = 9999 // the last one that RFC 3339 can write
+	maxOverlap = 24 * time.Hour
+	lastYear   = 9999 // the last one that RFC 3339 can write
 	// prefixTries is the number of prefixes that are drawn until one is free. With a million keys, one is taken with
 	// probability 2⁻¹².
 	prefixTries = 5
@@ -76,6 +71,9 @@ type CreatedKey struct {
 // With any other error it does not, unless the connection broke during the commit. A *FullError refuses the key if the API pods have
 // no memory for it.
 func (s *Store) Create(ctx context.Context, want NewKey) (created CreatedKey, err error) {
+	if want.Account, err = AccountName(want.Account); err != nil {
+		return CreatedKey{}, err
+	}
 	if err := validate(want); err != nil {
 		return CreatedKey{}, err
 	}
@@ -300,8 +298,9 @@ func requireTier(ctx context.Context, q *keysdb.Queries, name string) error {
 	return nil
 }
 
+// validate checks a wanted key, except for its account.
 func validate(want NewKey) error {
-	if err := cmp.Or(validateText("account", want.Account, 1), validateText("name", want.Name, 0)); err != nil {
+	if err := validateText("name", want.Name, 0); err != nil {
 		return err
 	}
 	if want.ExpiresAt != nil && !want.ExpiresAt.After(time.Now()) {
@@ -309,19 +308,6 @@ func validate(want NewKey) error {
 	}
 	if want.ExpiresAt != nil && want.ExpiresAt.UTC().Year() > lastYear {
 		return &InvalidError{Field: "expires_at", Detail: fmt.Sprintf("must not be after the year %d", lastYear)}
-	}
-	return nil
-}
-
-// validateText refuses short and long texts, what PostgreSQL's text cannot hold, and control characters.
-func validateText(field, text string, minLength int) error {
-	switch {
-	case len(text) < minLength:
-		return &InvalidError{Field: field, Detail: "must not be empty"}
-	case utf8.RuneCountInString(text) > maxNameLength:
-		return &InvalidError{Field: field, Detail: fmt.Sprintf("must not be longer than %d characters", maxNameLength)}
-	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
-		return &InvalidError{Field: field, Detail: "must be UTF-8 text without control characters"}
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ func TestTierOfAKeyIsResolvedByOneRule(t *testing.T) {
 	const prefix, other = "service_0123abcd", "service_ffffffff"
 	account, stranger := uuid.New(), uuid.New()
 	valid := func(name string) keysdb.TiersForDirectoryRow {
-		return keysdb.TiersForDirectoryRow{Name: name, Requests: 5, PeriodUs: time.Second.Microseconds(), Burst: 5}
+		return keysdb.TiersForDirectoryRow{Name: name, Requests: 5, PeriodSeconds: 1, Burst: 5}
 	}
 	naming := func(name string, prefixes []string, accounts ...uuid.UUID) keysdb.TiersForDirectoryRow {
 		row := valid(name)
@@ -76,12 +76,12 @@ func TestTierOfAKeyIsResolvedByOneRule(t *testing.T) {
 
 func TestUnreadableDefaultTierIsTheAllowanceOfTheSpecification(t *testing.T) {
 	t.Parallel()
-	changed := keysdb.TiersForDirectoryRow{Name: keys.DefaultTier, Requests: 5, PeriodUs: time.Second.Microseconds(), Burst: 7}
+	changed := keysdb.TiersForDirectoryRow{Name: keys.DefaultTier, Requests: 5, PeriodSeconds: 1, Burst: 7}
 	if got, want := *keys.NewTiers([]keysdb.TiersForDirectoryRow{changed}).Default(),
 		(keys.Tier{Name: keys.DefaultTier, Requests: 5, Period: time.Second, Burst: 7}); got != want {
 		t.Errorf("changed: got %+v, want %+v", got, want)
 	}
-	changed.PeriodUs = 0
+	changed.PeriodSeconds = 0
 	tiers := keys.NewTiers([]keysdb.TiersForDirectoryRow{changed})
 	check.Equal(t, *tiers.Default(), keys.Default(), "unreadable")
 	if got, exists := tiers.Named(keys.DefaultTier); !exists || got == nil || *got != keys.Default() {

@@ -30,7 +30,8 @@ func NewStore(pool *pgxpool.Pool, pods Confirmer) *Store {
 
 // EnsureAccount returns the id of the account of that name, created if there is none.
 func (s *Store) EnsureAccount(ctx context.Context, name string) (uuid.UUID, error) {
-	if err := validateText("account", name, 1); err != nil {
+	name, err := AccountName(name)
+	if err != nil {
 		return uuid.Nil, err
 	}
 	return s.queries.EnsureAccount(ctx, keysdb.EnsureAccountParams{ID: uuid.Must(uuid.NewV7()), Name: name})
@@ -53,6 +54,13 @@ func (t *Tiers) summary(row keysdb.ListKeysRow) Summary {
 
 // List returns the keys of an account, or of all if account is empty, newest first. An unknown account has none.
 func (s *Store) List(ctx context.Context, account string) ([]Summary, error) {
+	if account != "" {
+		name, err := AccountName(account)
+		if err != nil {
+			return nil, err
+		}
+		account = name
+	}
 	rows, err := s.queries.ListKeys(ctx, account)
 	if err != nil {
 		return nil, fmt.Errorf("list keys: %w", err)

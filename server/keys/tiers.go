@@ -19,7 +19,6 @@ const (
 	DefaultTier = "default"
 
 	maxRequests = 10_000_000
-	minPeriod   = time.Millisecond
 	maxPeriod   = 31 * 24 * time.Hour
 	// maxBucket keeps the contents of a bucket exact in a double: burst × period (µs), after requests and period were
 	// divided by their common divisor.
@@ -30,7 +29,7 @@ const (
 type Tier struct {
 	Name     string
 	Requests int
-	Period   time.Duration // a whole number of microseconds
+	Period   time.Duration // whole seconds, as RateLimit-Policy has them
 	Burst    int
 }
 
@@ -43,8 +42,8 @@ func (t Tier) Validate() error {
 	switch {
 	case t.Requests < 1 || t.Requests > maxRequests:
 		return &InvalidError{Field: "requests", Detail: fmt.Sprintf("must be between 1 and %d", maxRequests)}
-	case t.Period < minPeriod || t.Period > maxPeriod || t.Period%time.Microsecond != 0:
-		return &InvalidError{Field: "period", Detail: fmt.Sprintf("must be whole microseconds between %s and %s", minPeriod, maxPeriod)}
+	case t.Period < time.Second || t.Period > maxPeriod || t.Period%time.Second != 0:
+		return &InvalidError{Field: "period", Detail: fmt.Sprintf("must be whole seconds between %s and %s", time.Second, maxPeriod)}
 	case t.Burst < 1 || t.Burst > maxRequests:
 		return &InvalidError{Field: "burst", Detail: fmt.Sprintf("must be between 1 and %d", maxRequests)}
 	}
@@ -88,7 +87,7 @@ func NewTiers(rows []keysdb.TiersForDirectoryRow) *Tiers {
 	}
 	for _, row := range slices.Backward(rows) { // the first by name is written last, and so replaces others
 		tier := &Tier{
-			Name: row.Name, Requests: int(row.Requests), Period: time.Duration(row.PeriodUs) * time.Microsecond, Burst: int(row.Burst),
+			Name: row.Name, Requests: int(row.Requests), Period: time.Duration(row.PeriodSeconds) * time.Second, Burst: int(row.Burst),
 		}
 		if tier.Validate() != nil {
 			t.Unreadable++
@@ -154,7 +153,8 @@ type TierSpec struct {
 	Requests int
 	Period   time.Duration
 	Burst    int // the bucket's size; 0 means Requests
-	// KeyPrefixes and Accounts name the keys and accounts that the tier applies to. Order and repetitions mean nothing.
+	// KeyPrefixes and Accounts name the keys and accounts that the tier applies to. Order and repetitions mean nothing. An
+	// account need not exist.
 	KeyPrefixes, Accounts []string
 	// ManagedBy is the tier's owner, such as "cluster/namespace/name". Only the owner can change or delete it then.
 	ManagedBy string
@@ -172,10 +172,14 @@ func (s *Store) applyTier(ctx context.Context, spec TierSpec, manager string) er
 	if err := tier.Validate(); err != nil {
 		return err
 	}
+	accounts, err := accountNames(spec.Accounts)
+	if err != nil {
+		return err
+	}
 	return s.change(ctx, Restriction, func(_ pgx.Tx, q *keysdb.Queries) error {
 		rows, err := q.PutTier(ctx, keysdb.PutTierParams{
-			Name: tier.Name, Requests: int32(tier.Requests), PeriodUs: tier.Period.Microseconds(), Burst: int32(tier.Burst),
-			KeyPrefixes: spec.KeyPrefixes, Accounts: spec.Accounts,
+			Name: tier.Name, Requests: int32(tier.Requests), PeriodSeconds: int32(tier.Period / time.Second), Burst: int32(tier.Burst),
+			KeyPrefixes: spec.KeyPrefixes, Accounts: accounts,
 			ManagedBy: nullIfEmpty(spec.ManagedBy), Manager: nullIfEmpty(manager),
 		})
 		if err != nil {
@@ -186,6 +190,21 @@ func (s *Store) applyTier(ctx context.Context, spec TierSpec, manager string) er
 		}
 		return nil
 	})
+}
+
+// accountNames returns the names as PostgreSQL has them, or an *InvalidError of the first that no account can have.
+func accountNames(given []string) ([]string, error) {
+	names := make([]string, len(given))
+	for i, name := range given {
+		var err error
+		if names[i], err = AccountName(name); err != nil {
+			if invalid, ok := errors.AsType[*InvalidError](err); ok {
+				return nil, &InvalidError{Field: fmt.Sprintf("accounts[%d]", i), Detail: invalid.Detail}
+			}
+			return nil, err
+		}
+	}
+	return names, nil
 }
 
 // DeleteTier removes a tier and writes no key. Keys that have it as their own go by the rest of the rule, until a tier of that

@@ -117,7 +117,7 @@ func TestATierThatAnotherManagerMadeMeanwhileStaysAsItIs(t *testing.T) {
 	store, _, pool := newStore(t)
 	spec := keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second, ManagedBy: "c/ns/gold"}
 	tx := testkit.Begin(t, pool)
-	testkit.Exec(t, tx, "INSERT INTO rate_tiers (name, requests, period_us, burst, managed_by) VALUES ('gold', 1, 1000, 1, 'c/other/gold')")
+	testkit.Exec(t, tx, "INSERT INTO rate_tiers (name, requests, period_seconds, burst, managed_by) VALUES ('gold', 1, 1, 1, 'c/other/gold')")
 	applied := make(chan error, 1)
 	go func() { applied <- store.ApplyTier(t.Context(), spec) }()
 	testkit.Eventually(t, "the second waits for the first", func() bool {
@@ -184,5 +184,21 @@ func TestARevocationWaitsForNoTierChange(t *testing.T) {
 	check.NoError(t, tx.Commit(t.Context()))
 	if !load(t, pool, key.Key).Revoked {
 		t.Error("not revoked")
+	}
+}
+
+func TestAPeriodIsWholeSeconds(t *testing.T) {
+	t.Parallel()
+	const most = 31 * 24 * time.Hour
+	for period, valid := range map[time.Duration]bool{
+		time.Second: true, 90 * time.Second: true, most: true,
+		1500 * time.Millisecond: false, time.Second + time.Microsecond: false, 999 * time.Millisecond: false,
+		0: false, -time.Second: false, most + time.Second: false,
+	} {
+		err := keys.Tier{Name: "gold", Requests: 10, Period: period, Burst: 10}.Validate()
+		invalid, refused := errors.AsType[*keys.InvalidError](err)
+		if refused == valid || refused && invalid.Field != "period" {
+			t.Errorf("%s: got %v", period, err)
+		}
 	}
 }

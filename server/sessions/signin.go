@@ -225,11 +225,12 @@ func (s *SignIn) transact(ctx context.Context, action audit.Action, session Sess
 }
 
 // accountName returns issuer#subject. A hash replaces the subject if the name is too long (a subject can have 255
-// characters), or if the subject looks like such a hash.
+// characters), or if the subject looks like such a hash. It also replaces a subject that ends with a blank: the name of an account
+// does not.
 func accountName(issuer, subject string) string {
 	const mark, maxLength = "sha256:", 200 // server/keys limits the characters, this the bytes
 	name := issuer + "#" + subject
-	if len(name) <= maxLength && !strings.HasPrefix(subject, mark) {
+	if len(name) <= maxLength && !strings.HasSuffix(name, " ") && !strings.HasPrefix(subject, mark) {
 		return name
 	}
 	tail := "#" + mark + hex.EncodeToString(hashOf(name))

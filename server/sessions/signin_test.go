@@ -61,6 +61,21 @@ func TestALongSubjectGetsAnAccountOfABoundedName(t *testing.T) {
 	}
 }
 
+// TestASubjectThatEndsWithABlankIsAPersonOfItsOwn: the name of an account has no blank at its end.
+func TestASubjectThatEndsWithABlankIsAPersonOfItsOwn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.provider.QueueUser(&mockoidc.MockUser{Subject: "ada "})
+	cookie, back := f.returned(t)
+	token, err := f.signIn.Complete(t.Context(), cookie, back)
+	check.NoError(t, err)
+	session, err := f.store.Lookup(t.Context(), token)
+	check.NoError(t, err)
+	if !strings.HasPrefix(session.Account, f.provider.Issuer()+"#sha256:") {
+		t.Errorf("account %q", session.Account)
+	}
+}
+
 func TestASignInThatIsOnlyBegunTakesUpNoRoom(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

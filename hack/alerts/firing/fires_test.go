@@ -22,6 +22,7 @@ func caused() []string {
 		"ExamprepAPIUnauthorizedSurge", "ExamprepAPIConnectionsRefused", "ExamprepAPIDown",
 		"ExamprepPodNotReady", "ExamprepCrashLooping", "ExamprepAPIAbsent", "ExamprepWorkerAbsent", "ExamprepGateDegraded",
 		"ExamprepKeysLeaseExpired", "ExamprepKeysUnreadable", "ExamprepKeysDirectoryLarge", "ExamprepGateUnavailable", "ExamprepRedisUnreachable",
+		"ExamprepKeysRedisBehind", "ExamprepKeysRedisOverwritten",
 		"ExamprepPostgresUnreachable",
 		"ExamprepCatalogStale", "ExamprepCatalogDiverged", "ExamprepCatalogUnreadable", "ExamprepWebhookDeliveriesLate", "ExamprepWebhookOutboxLag",
 		"ExamprepWebhookTriesFailing", "ExamprepWebhookEndpointsFailing", "ExamprepWebhookEndpointDisabled",

@@ -203,7 +203,7 @@ func TestUnreadableRowRefusesItsKeyOnly(t *testing.T) {
 	pool := testkit.Database(t)
 	bad, good, tiered := create(t, pool, "acme"), create(t, pool, "acme"), create(t, pool, "acme")
 	exec(t, pool, "UPDATE api_keys SET prefix = 'no hexadecimal digits' WHERE prefix = $1", bad.Prefix)
-	exec(t, pool, "INSERT INTO rate_tiers (name, requests, period_us, burst, key_prefixes) VALUES ('bad', 1, 9000000000000000000, 1, '{NULL}')")
+	exec(t, pool, "INSERT INTO rate_tiers (name, requests, period_seconds, burst, key_prefixes) VALUES ('bad', 1, 2000000000, 1, '{NULL}')")
 	exec(t, pool, "UPDATE api_keys SET tier = 'bad' WHERE prefix = $1", tiered.Prefix)
 	registry := prometheus.NewRegistry()
 	d, _ := start(t, pool, directory.Config{Registerer: registry})
@@ -219,7 +219,7 @@ func TestUnreadableRowRefusesItsKeyOnly(t *testing.T) {
 		confirm(t, pool, keys.Restriction)
 	}
 	exec(t, pool, "UPDATE api_keys SET prefix = $1 WHERE prefix = 'no hexadecimal digits'", bad.Prefix)
-	exec(t, pool, "UPDATE rate_tiers SET period_us = 1000000 WHERE name = 'bad'")
+	exec(t, pool, "UPDATE rate_tiers SET period_seconds = 1 WHERE name = 'bad'")
 	confirm(t, pool, keys.Addition)
 	wantStatus(t, d, bad, directory.Live)
 	wantStatus(t, d, tiered, directory.Live)

@@ -455,27 +455,27 @@ func (q *Queries) PruneKeyChanges(ctx context.Context, most int32) (int64, error
 }
 
 const putTier = `-- name: PutTier :execrows
-INSERT INTO rate_tiers (name, requests, period_us, burst, key_prefixes, accounts, managed_by)
+INSERT INTO rate_tiers (name, requests, period_seconds, burst, key_prefixes, accounts, managed_by)
 VALUES ($1, $2, $3, $4,
         ARRAY(SELECT DISTINCT p COLLATE "C" FROM unnest($5::text[]) p ORDER BY 1),
         ARRAY(SELECT DISTINCT a COLLATE "C" FROM unnest($6::text[]) a ORDER BY 1), $7)
-ON CONFLICT (name) DO UPDATE SET requests = excluded.requests, period_us = excluded.period_us, burst = excluded.burst,
+ON CONFLICT (name) DO UPDATE SET requests = excluded.requests, period_seconds = excluded.period_seconds, burst = excluded.burst,
     key_prefixes = excluded.key_prefixes, accounts = excluded.accounts, managed_by = excluded.managed_by,
     updated_at = now()
 WHERE (rate_tiers.managed_by IS NULL OR rate_tiers.managed_by = $8)
-  AND (rate_tiers.requests, rate_tiers.period_us, rate_tiers.burst, rate_tiers.key_prefixes, rate_tiers.accounts, rate_tiers.managed_by)
-      IS DISTINCT FROM (excluded.requests, excluded.period_us, excluded.burst, excluded.key_prefixes, excluded.accounts, excluded.managed_by)
+  AND (rate_tiers.requests, rate_tiers.period_seconds, rate_tiers.burst, rate_tiers.key_prefixes, rate_tiers.accounts, rate_tiers.managed_by)
+      IS DISTINCT FROM (excluded.requests, excluded.period_seconds, excluded.burst, excluded.key_prefixes, excluded.accounts, excluded.managed_by)
 `
 
 type PutTierParams struct {
-	Name        string
-	Requests    int32
-	PeriodUs    int64
-	Burst       int32
-	KeyPrefixes []string
-	Accounts    []string
-	ManagedBy   *string
-	Manager     *string
+	Name          string
+	Requests      int32
+	PeriodSeconds int32
+	Burst         int32
+	KeyPrefixes   []string
+	Accounts      []string
+	ManagedBy     *string
+	Manager       *string
 }
 
 // Lists are sorted, without repetitions. No row: another manager owns the tier, or nothing changes.
@@ -483,7 +483,7 @@ func (q *Queries) PutTier(ctx context.Context, arg PutTierParams) (int64, error)
 	result, err := q.db.Exec(ctx, putTier,
 		arg.Name,
 		arg.Requests,
-		arg.PeriodUs,
+		arg.PeriodSeconds,
 		arg.Burst,
 		arg.KeyPrefixes,
 		arg.Accounts,
@@ -621,7 +621,7 @@ func (q *Queries) SetKeyTier(ctx context.Context, arg SetKeyTierParams) error {
 }
 
 const tiersForDirectory = `-- name: TiersForDirectory :many
-SELECT t.name, t.requests, t.period_us, t.burst,
+SELECT t.name, t.requests, t.period_seconds, t.burst,
        ARRAY(SELECT p.prefix FROM unnest(t.key_prefixes) p (prefix) WHERE p.prefix IS NOT NULL)::text[] AS key_prefixes,
        ARRAY(SELECT a.id FROM accounts a WHERE a.name = ANY (t.accounts))::uuid[] AS account_ids
 FROM rate_tiers t
@@ -629,12 +629,12 @@ ORDER BY t.name
 `
 
 type TiersForDirectoryRow struct {
-	Name        string
-	Requests    int32
-	PeriodUs    int64
-	Burst       int32
-	KeyPrefixes []string
-	AccountIds  []uuid.UUID
+	Name          string
+	Requests      int32
+	PeriodSeconds int32
+	Burst         int32
+	KeyPrefixes   []string
+	AccountIds    []uuid.UUID
 }
 
 // All tiers with the accounts that they name. Names of accounts are unknown to pods.
@@ -650,7 +650,7 @@ func (q *Queries) TiersForDirectory(ctx context.Context) ([]TiersForDirectoryRow
 		if err := rows.Scan(
 			&i.Name,
 			&i.Requests,
-			&i.PeriodUs,
+			&i.PeriodSeconds,
 			&i.Burst,
 			&i.KeyPrefixes,
 			&i.AccountIds,

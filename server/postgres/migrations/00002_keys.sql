@@ -1,21 +1,24 @@
 -- +goose Up
 -- Owned by server/keys.
 CREATE TABLE rate_tiers (
-    name         text PRIMARY KEY CHECK (name <> ''),
-    requests     integer NOT NULL CHECK (requests > 0),
-    period_us    bigint  NOT NULL CHECK (period_us > 0),
-    burst        integer NOT NULL CHECK (burst > 0),
+    name           text PRIMARY KEY CHECK (name <> ''),
+    requests       integer NOT NULL CHECK (requests > 0),
+    period_seconds integer NOT NULL CHECK (period_seconds > 0),
+    burst          integer NOT NULL CHECK (burst > 0),
     -- Assignment by resource: a key whose own tier is NULL takes the tier that names its prefix, else its account.
-    key_prefixes text[] NOT NULL DEFAULT '{}',
-    accounts     text[] NOT NULL DEFAULT '{}',
-    managed_by   text,
-    updated_at   timestamptz NOT NULL DEFAULT now()
+    key_prefixes   text[] NOT NULL DEFAULT '{}',
+    accounts       text[] NOT NULL DEFAULT '{}',
+    managed_by     text,
+    updated_at     timestamptz NOT NULL DEFAULT now()
 );
-INSERT INTO rate_tiers (name, requests, period_us, burst) VALUES ('default', 120, 60000000, 120);
+INSERT INTO rate_tiers (name, requests, period_seconds, burst) VALUES ('default', 120, 60, 120);
 
 CREATE TABLE accounts (
     id         uuid PRIMARY KEY,
-    name       text NOT NULL UNIQUE CHECK (name <> ''),
+    -- In NFC and without a blank at its ends, so that texts that look the same are one account.
+    name       text NOT NULL UNIQUE CHECK (name <> '' AND name IS NFC NORMALIZED
+               AND name !~ '^[\s\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]'
+               AND name !~ '[\s\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]$'),
     created_at timestamptz NOT NULL DEFAULT now()
 );
 

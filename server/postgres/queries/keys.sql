@@ -78,16 +78,16 @@ SELECT managed_by FROM rate_tiers WHERE name = $1 FOR UPDATE;
 
 -- name: PutTier :execrows
 -- Lists are sorted, without repetitions. No row: another manager owns the tier, or nothing changes.
-INSERT INTO rate_tiers (name, requests, period_us, burst, key_prefixes, accounts, managed_by)
+INSERT INTO rate_tiers (name, requests, period_seconds, burst, key_prefixes, accounts, managed_by)
 VALUES ($1, $2, $3, $4,
         ARRAY(SELECT DISTINCT p COLLATE "C" FROM unnest(sqlc.arg('key_prefixes')::text[]) p ORDER BY 1),
         ARRAY(SELECT DISTINCT a COLLATE "C" FROM unnest(sqlc.arg('accounts')::text[]) a ORDER BY 1), sqlc.narg('managed_by'))
-ON CONFLICT (name) DO UPDATE SET requests = excluded.requests, period_us = excluded.period_us, burst = excluded.burst,
+ON CONFLICT (name) DO UPDATE SET requests = excluded.requests, period_seconds = excluded.period_seconds, burst = excluded.burst,
     key_prefixes = excluded.key_prefixes, accounts = excluded.accounts, managed_by = excluded.managed_by,
     updated_at = now()
 WHERE (rate_tiers.managed_by IS NULL OR rate_tiers.managed_by = sqlc.narg('manager'))
-  AND (rate_tiers.requests, rate_tiers.period_us, rate_tiers.burst, rate_tiers.key_prefixes, rate_tiers.accounts, rate_tiers.managed_by)
-      IS DISTINCT FROM (excluded.requests, excluded.period_us, excluded.burst, excluded.key_prefixes, excluded.accounts, excluded.managed_by);
+  AND (rate_tiers.requests, rate_tiers.period_seconds, rate_tiers.burst, rate_tiers.key_prefixes, rate_tiers.accounts, rate_tiers.managed_by)
+      IS DISTINCT FROM (excluded.requests, excluded.period_seconds, excluded.burst, excluded.key_prefixes, excluded.accounts, excluded.managed_by);
 
 -- name: DeleteTier :exec
 DELETE FROM rate_tiers WHERE name = $1;
@@ -97,7 +97,7 @@ SELECT coalesce(max(number), 0)::bigint FROM key_changes;
 
 -- name: TiersForDirectory :many
 -- All tiers with the accounts that they name. Names of accounts are unknown to pods.
-SELECT t.name, t.requests, t.period_us, t.burst,
+SELECT t.name, t.requests, t.period_seconds, t.burst,
        ARRAY(SELECT p.prefix FROM unnest(t.key_prefixes) p (prefix) WHERE p.prefix IS NOT NULL)::text[] AS key_prefixes,
        ARRAY(SELECT a.id FROM accounts a WHERE a.name = ANY (t.accounts))::uuid[] AS account_ids
 FROM rate_tiers t

@@ -13,7 +13,7 @@ import (
 type RateTierSpecApplyConfiguration struct {
 	// Requests is the allowance: how many requests a key may make per period.
 	Requests *int32 `json:"requests,omitempty"`
-	// Period is the time over which the allowance refills, evenly. Default 60s; between 1s and 24h.
+	// Period is the time over which the allowance refills, evenly: whole seconds between 1s and 24h. Default 60s.
 	Period *v1.Duration `json:"period,omitempty"`
 	// Burst is the size of the bucket: how many requests may come at once after a pause. Default: requests.
 	Burst *int32 `json:"burst,omitempty"`

@@ -134,6 +134,22 @@ func chooseShape(chance *rand.Rand) hostileShape {
 	return s
 }
 
+// of returns what the wave does, with the client's own address and key.
+func (s hostileShape) of(wave hostileShape) hostileShape {
+	wave.address, wave.key = s.address, s.key
+	return wave
+}
+
+// waveShape chooses what most attackers do in a wave. Half of all waves send bodies of 1 MiB.
+func waveShape(seed uint64, wave int64) hostileShape {
+	chance := rand.New(rand.NewPCG(seed, 1<<32+uint64(wave)))
+	s := chooseShape(chance)
+	if chance.IntN(2) == 0 {
+		s.operation, s.pipelined, s.size = "submit", 1, 1<<20-256
+	}
+	return s
+}
+
 // write writes the requests of a shape, up to the point where its conduct ends them.
 func (s hostileShape) write(to io.Writer, key, attempt string) error {
 	if s.conduct == silent {

@@ -38,6 +38,8 @@ REVOCATIONS ?= 1000
 SCHEDULES ?= 2000
 # How long make soak edits 200 ExamContents while operator, kube-apiserver, etcd and PostgreSQL are killed.
 CHAOS ?= 10m
+# How long make soak attacks a pod with hostile requests.
+HOSTILE ?= 10m
 # How long each fuzz target runs.
 FUZZTIME ?= 20s
 E2EFLAGS ?=
@@ -162,16 +164,16 @@ fuzz: deps ## Run each fuzz target for FUZZTIME
 	@.dev/bin/dev test hack/dev/fuzz.sh $(FUZZTIME) $(PKG)
 
 .PHONY: soak
-soak: deps ## Play HISTORIES histories of attempts against their model; deliver EVENTS webhook events, revoke REVOCATIONS keys, edit exams for CHAOS, whatever fails
+soak: deps ## Play HISTORIES histories of attempts against their model; deliver EVENTS webhook events, revoke REVOCATIONS keys, edit exams for CHAOS, whatever fails; attack a pod for HOSTILE
 	@$(GOENV) .dev/bin/dev test go test -trimpath -count 1 -timeout 4h -v -run '^TestRandomHistoriesAgreeWithTheModel$$' ./server/attempts \
 		-rapid.checks=$$(( ($(HISTORIES) + 3) / 4 )) # in each of the test's four workers
 	@DIRECTORY_TEST_WHOLE=1 $(GOENV) .dev/bin/dev test go test -trimpath -count 1 -timeout 1h -v \
 		-run '^Test(Enumeration|NoInterleaving)' ./server/keys/directory
 	@$(GOENV) .dev/bin/dev test go test -trimpath -count 1 -timeout 4h -v -run '^TestGrantsAreThoseOf(A|One)ContinuousBucket' \
 		./server/gate ./server/ratelimit -rapid.checks=$(SCHEDULES)
-	@WEBHOOKS_TEST_EVENTS=$(EVENTS) CONTROLLERS_TEST_CHAOS=$(CHAOS) GATE_TEST_AWAY=60s GATE_TEST_REVOCATIONS=$(REVOCATIONS) \
+	@WEBHOOKS_TEST_EVENTS=$(EVENTS) CONTROLLERS_TEST_CHAOS=$(CHAOS) COMMAND_TEST_HOSTILE=$(HOSTILE) GATE_TEST_AWAY=60s GATE_TEST_REVOCATIONS=$(REVOCATIONS) \
 		GATE_TEST_KEYS=100000 GATE_TEST_CUTS=20 GATE_TEST_CHANGES=15000 GATE_TEST_LIVES=20 \
-		.dev/bin/dev test hack/dev/soak.sh -timeout 4h -v $(PKG) # WEBHOOKS_TEST_SEED=… plays a schedule again
+		.dev/bin/dev test hack/dev/soak.sh -timeout 4h -v $(PKG) # WEBHOOKS_TEST_SEED=… and COMMAND_TEST_SEED=… play a schedule again
 
 .PHONY: soak-short
 soak-short: deps ## Run each soak test once at its smallest size, and the quickest tests of alerts that fire, alone on the machine
@@ -181,8 +183,8 @@ ifeq ($(origin PKG),file)
 endif
 
 .PHONY: memory
-memory: deps ## Load an API pod in a cgroup of the chart's memory limit, as root: the kernel must not kill it
-	@COMMAND_TEST_CGROUP=1 $(GOENV) .dev/bin/dev test go test -trimpath -count 1 -v -run '^TestAPIPodStaysWithinTheChartsMemory$$' ./server/command
+memory: deps ## Load and attack an API pod in a cgroup of the chart's memory limit, as root: the kernel must not kill it
+	@COMMAND_TEST_CGROUP=1 $(GOENV) .dev/bin/dev test go test -trimpath -count 1 -v -run '^Test(APIPodStaysWithinTheChartsMemory|OneKeyHarmsNobody)$$' ./server/command
 
 .PHONY: e2e
 e2e: build ## Prove the whole way on a running make dev (E2EFLAGS, such as -duration 10s); with E2E_CLUSTER=1 on the cluster of KUBECONFIG

@@ -86,7 +86,7 @@ func (f *apiFlags) registerMemory(cmd *cobra.Command) {
 			"A pod whose keys need more does not start. 0: 15 % of the memory limit"},
 		{&f.memory.CompressedMiB, "compressed-mib", "memory for compressed responses that are kept, in MiB; 0: 5 % of the memory limit"},
 		{&f.memory.BodyMiB, "body-mib", "memory for request bodies, their reading and unsent responses together, in MiB, at least 18; what has no room gets 503. 0: 12 % of the memory limit"},
-		{&f.memory.MaxConnections, "max-connections", "maximum connections at once; further ones get 503. 0: as many as 23 % of the memory limit holds"},
+		{&f.memory.MaxConnections, "max-connections", "maximum connections at once; a further one replaces one that waits, else it gets 503. 0: as many as 23 % of the memory limit holds"},
 	} {
 		cmd.Flags().UintVar(flag.target, flag.name, 0, flag.usage)
 	}

@@ -27,9 +27,10 @@ const (
 	memoryExams = 40
 )
 
-// TestAPIPodStaysWithinTheChartsMemory loads a pod with 100,000 keys and 80 MB of papers. It sends 60 submissions of many names and
-// 1,000 that lack one byte, and then opens 4,000 idle connections and 2,000 silent ones. The pod has the chart's GOMEMLIMIT. It must
-// hold most of the bodies that it may, answer all other requests, and stay below its memory limit.
+// TestAPIPodStaysWithinTheChartsMemory loads a pod with 100,000 keys and 80 MB of papers. It sends 60 submissions of many names, 100
+// with a long name whose answers it does not read, and 1,000 that lack one byte. Then it opens 4,000 idle connections, 2,000 silent
+// ones, and 2,000 that send one byte. The pod has the chart's GOMEMLIMIT. It must hold most of the bodies that it may, answer all
+// other requests, and stay below its memory limit.
 func TestAPIPodStaysWithinTheChartsMemory(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector needs several times the memory")
@@ -42,13 +43,10 @@ func TestAPIPodStaysWithinTheChartsMemory(t *testing.T) {
 	s.defaultTier(1_000_000)
 	key := s.newKey("acme")
 	insertKeys(t, s.Database, 100_000)
-	publishLongPapers(t, s)
+	publishLongPapers(t, s, memoryExams)
 	s.Env = append(s.Env, "GOMEMLIMIT="+strconv.Itoa(goLimit), "GOMAXPROCS=1", "EXAMPREP_LOG_LEVEL=info")
-	var group memoryCgroup
-	if os.Getenv(cgroupVariable) != "" {
-		group = newMemoryCgroup(t, chartLimit)
-		s.Path = group.wrap(t, s.Path)
-	}
+	group := newMemoryCgroup(t, chartLimit)
+	s.Path = group.wrap(t, s.Path)
 	pod := s.start("api")
 	pod.MayFail = true // it is killed at the end of the test
 
@@ -66,6 +64,7 @@ func TestAPIPodStaysWithinTheChartsMemory(t *testing.T) {
 		l.others[i] = s.newKey(fmt.Sprintf("account-%d", i))
 	}
 	l.sendsNames(60)
+	l.readsNothing(100)
 	held := l.holdsBodies(1000)
 	for range idle {
 		l.idles()
@@ -73,7 +72,11 @@ func TestAPIPodStaysWithinTheChartsMemory(t *testing.T) {
 	for range silent {
 		l.open()
 	}
-	l.idles() // in the place of a silent connection
+	for range silent {
+		_, err := io.WriteString(l.open(), "G")
+		check.NoError(t, err)
+	}
+	l.idles() // in the place of a connection without a key
 	sockets, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pod.PID()))
 	check.NoError(t, err)
 	if len(sockets) < idle+held {
@@ -87,18 +90,16 @@ func TestAPIPodStaysWithinTheChartsMemory(t *testing.T) {
 	if peak >= chartLimit {
 		t.Errorf("the pod took %d MiB, the chart's limit is %d", peak>>20, chartLimit>>20)
 	}
-	if group != "" {
-		group.check(t)
-	}
+	group.check(t)
 }
 
-// publishLongPapers publishes 40 exams of 1,000 questions each, 80 MB in all.
-func publishLongPapers(t *testing.T, s *env) {
+// publishLongPapers publishes exams of 1,000 questions each, 2 MB an exam.
+func publishLongPapers(t *testing.T, s *env, exams int) {
 	t.Helper()
 	const questions = 1000
 	pool := testkit.Open(t, s.Database)
 	answers := strings.Split(strings.Repeat("B", questions), "")
-	for i := range memoryExams {
+	for i := range exams {
 		exam := catalogtest.Exam(fmt.Sprintf("xx-memory-%d", i), "Memory", answers...)
 		for q := range exam.Papers[0].Questions {
 			exam.Papers[0].Questions[q].Prompt += strings.Repeat(fmt.Sprintf(" text %d of %d,", q, i), 140)
@@ -189,6 +190,36 @@ func (l *memoryLoad) sendsNames(sent int) {
 	}
 }
 
+// readsNothing sends submissions of 1 MiB, each with a key that an error would quote, and does not read the answers. The pod must
+// answer them all.
+func (l *memoryLoad) readsNothing(sent int) {
+	l.t.Helper()
+	body := `{"attempt_id":"` + strings.Repeat("a", 36) + `","answers":{"` + strings.Repeat("\x7f", 1_040_000) + `":1}}`
+	before := l.submissions()
+	for i := range sent {
+		conn := l.open()
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			check.NoError(l.t, tcp.SetReadBuffer(4<<10))
+		}
+		go func() { // the pod can refuse it and not read on
+			_, _ = fmt.Fprintf(conn, "POST /v1/exam-prep/xx-memory-0/mock-exams/submit HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
+				"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", l.others[i%len(l.others)], len(body), body)
+		}()
+	}
+	testkit.Eventually(l.t, "each submission is answered", func() bool { return l.submissions() == before+sent })
+}
+
+// submissions returns the number of submissions that the pod has answered, by its metrics.
+func (l *memoryLoad) submissions() (sum int) {
+	for line := range strings.Lines(l.pod.Scrape()) {
+		if strings.HasPrefix(line, "examprep_http_requests_total{") && strings.Contains(line, `operation="submitMockAttempt"`) {
+			number, _ := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndex(line, " "):]), 64)
+			sum += int(number)
+		}
+	}
+	return sum
+}
+
 // bodyBytes returns the memory of bodies by the pod's metrics.
 func (l *memoryLoad) bodyBytes() int64 {
 	_, rest, _ := strings.Cut(l.pod.Scrape(), "\nexamprep_http_body_memory_bytes ")
@@ -219,9 +250,10 @@ func (l *memoryLoad) idles() {
 // cgroupVariable makes the test run the pod in a memory cgroup of the chart's limit. make memory sets it; it needs root.
 const cgroupVariable = "COMMAND_TEST_CGROUP"
 
-// memoryCgroup is the directory of a cgroup that has a memory limit.
+// memoryCgroup is the directory of a cgroup that has a memory limit, empty if there is none.
 type memoryCgroup string
 
+// newMemoryCgroup makes a cgroup, if make memory asks for it or the process may.
 func newMemoryCgroup(t *testing.T, limit int64) memoryCgroup {
 	t.Helper()
 	parent, file := "/sys/fs/cgroup/memory", "memory.limit_in_bytes" // version 1
@@ -229,7 +261,12 @@ func newMemoryCgroup(t *testing.T, limit int64) memoryCgroup {
 		parent, file = "/sys/fs/cgroup", "memory.max"
 	}
 	group := filepath.Join(parent, fmt.Sprintf("examprep-test-%d", os.Getpid()))
-	check.NoError(t, os.Mkdir(group, 0o755))
+	if err := os.Mkdir(group, 0o755); err != nil && os.Getenv(cgroupVariable) == "" {
+		t.Logf("the pod has no memory cgroup: %v", err)
+		return ""
+	} else {
+		check.NoError(t, err)
+	}
 	t.Cleanup(func() { check.NoError(t, os.Remove(group)) })
 	check.NoError(t, os.WriteFile(filepath.Join(group, file), []byte(strconv.FormatInt(limit, 10)), 0))
 	return memoryCgroup(group)
@@ -238,6 +275,9 @@ func newMemoryCgroup(t *testing.T, limit int64) memoryCgroup {
 // wrap returns a program that enters the cgroup and becomes the given one.
 func (g memoryCgroup) wrap(t *testing.T, program string) string {
 	t.Helper()
+	if g == "" {
+		return program
+	}
 	path := filepath.Join(t.TempDir(), "examprep")
 	script := fmt.Sprintf("#!/bin/sh\necho $$ > %s/cgroup.procs && exec %s \"$@\"\n", string(g), program)
 	check.NoError(t, os.WriteFile(path, []byte(script), 0o700))
@@ -247,6 +287,9 @@ func (g memoryCgroup) wrap(t *testing.T, program string) string {
 // check fails if the kernel killed a process of the cgroup for its memory.
 func (g memoryCgroup) check(t *testing.T) {
 	t.Helper()
+	if g == "" {
+		return
+	}
 	events, err := os.ReadFile(filepath.Join(string(g), "memory.oom_control")) // version 1
 	if err != nil {
 		events, err = os.ReadFile(filepath.Join(string(g), "memory.events"))
@@ -260,6 +303,13 @@ func (g memoryCgroup) check(t *testing.T) {
 			t.Logf("%s: %s", name, bytes.TrimSpace(peak))
 		}
 	}
+}
+
+// restartPeakMemory makes peakMemory begin with the resident memory of now, and returns that in bytes.
+func restartPeakMemory(t *testing.T, pid int) int64 {
+	t.Helper()
+	check.NoError(t, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0))
+	return peakMemory(t, pid)
 }
 
 // peakMemory returns the maximum resident memory that a process had, in bytes.

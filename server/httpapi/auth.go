@@ -29,9 +29,7 @@ func (s *Server) authenticate(route *endpoint.Route, next handler) handler {
 		r.Client = wire.ClientAddress(r.HTTP, s.cfg.TrustedProxies)
 		decision := s.decide(ctx, route, r)
 		writeRateHeaders(&r.HTTP.Response.Header, decision)
-		if r.ofKey = decision.OfKey; r.ofKey {
-			wire.Prove(r.HTTP)
-		}
+		r.ofKey = decision.OfKey
 		if r.refusal != nil {
 			return r.refusal
 		}
@@ -91,7 +89,12 @@ func (s *Server) decide(ctx context.Context, route *endpoint.Route, r *exchange)
 		return expected.decision
 	}
 	ctx, span := s.tracing.startGate(ctx)
-	defer func() { endGateSpan(span, decision) }()
+	defer func() {
+		endGateSpan(span, decision)
+		if decision.OfKey {
+			wire.Prove(r.HTTP)
+		}
+	}()
 	if route.Access == endpoint.Session {
 		if token := r.HTTP.Request.Header.Cookie(developer.SessionCookie); s.deps.Developer.Sessions.Authentic(token) {
 			return s.deps.Gate.CheckSession(ctx, token)

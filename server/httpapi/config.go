@@ -11,8 +11,8 @@ type Config struct {
 	// TrustedProxies are networks whose X-Forwarded-For counts. Their connections are not limited by MaxConnectionsPerAddress
 	// and RefusalsPerSecond. None by default.
 	TrustedProxies []netip.Prefix
-	// MaxConnections are served at once (4096). One more replaces one that waits for a request, if there is one, first of those that
-	// have not sent a valid key. Else it is answered with 503.
+	// MaxConnections are served at once (4096). One more replaces one that waits, if there is one: first of those that have not sent a
+	// valid key and wait for a request or for the rest of one. Else it is answered with 503.
 	MaxConnections int
 	// MaxConnectionsPerAddress are served at once for one client address (an IPv4 address, or the /64 of an IPv6 one). One more
 	// is answered with 503. No limit by default: behind a load balancer that is not trusted all clients have its address.

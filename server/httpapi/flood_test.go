@@ -217,7 +217,7 @@ func TestOneConnectionTooManyIsAnswered(t *testing.T) {
 	httpapi.InBubble(t, httpapi.Config{MaxConnections: 2}, nil, func(t *testing.T, b *httpapi.Bubble) {
 		t.Helper()
 		for range 2 {
-			check.NoError(t, <-send(b.Dial(), "G")) // begins a request
+			keepPlace(t, b)
 		}
 		synctest.Wait()
 		began := time.Now()
@@ -240,7 +240,7 @@ func TestEachOfManyConnectionsTooManyIsAnswered(t *testing.T) {
 	const many, stay = 400, 50
 	httpapi.InBubble(t, httpapi.Config{MaxConnections: 1}, nil, func(t *testing.T, b *httpapi.Bubble) {
 		t.Helper()
-		check.NoError(t, <-send(b.Dial(), "G")) // begins a request
+		keepPlace(t, b)
 		synctest.Wait()
 		ends := make(chan aRefusal)
 		began := time.Now()

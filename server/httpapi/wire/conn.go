@@ -28,21 +28,27 @@ type conn struct {
 	listener *Listener
 	address  netip.Addr   // the client's: an IPv4 address, or the /64 of an IPv6 one; zero if it has none
 	counted  bool         // MaxPerAddress limits it
-	waits    atomic.Int64 // since when the connection waits for a request, in Unix nanoseconds; or busy or replaced
+	waits    atomic.Int64 // for what the connection waits, and since when: see busy
 	proven   atomic.Bool  // the client has sent a request with a valid key
 	lingers  atomic.Bool  // the client may be sending what is not read
 
 	// The goroutine that serves the connection owns what follows.
 
 	served  bool  // a request was answered
+	lacks   int64 // since when the rest of the request is waited for, in Unix nanoseconds; 0: not yet
 	failure error // why no more can be read
 	read    int   // bytes since the end of the last request
 }
 
+// The states of a connection. It waits for a request since a time in Unix nanoseconds. While it waits for the rest of a request, and
+// its client has not sent a valid key, its state is the time since when it does, negated.
 const (
 	busy     = 0  // from the first byte of a request to the end of its response
 	replaced = -1 // the connection's place is given to another one, unless a request has begun at that moment
 )
+
+// hasRequest reports whether a request has begun in a state.
+func hasRequest(state int64) bool { return state == busy || state < replaced }
 
 var (
 	// ErrTooLong reports a request without end: its body is within its limit, but its chunks are mostly framing.
@@ -61,7 +67,7 @@ func TrackState(c net.Conn, state fasthttp.ConnState) {
 		own.waits.Store(busy)
 	case state == fasthttp.StateIdle:
 		own.waits.Store(time.Now().UnixNano())
-		own.served, own.read = true, 0
+		own.served, own.read, own.lacks = true, 0, 0
 		_ = own.SetWriteDeadline(time.Now().Add(own.listener.cfg.WriteTimeout))
 	}
 }
@@ -75,7 +81,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	if c.failure != nil {
 		return 0, c.failure
 	}
-	n, err := c.Conn.Read(p)
+	n, err := c.readOrLose(p)
 	if n > 0 && c.waits.Swap(busy) != busy && !c.served {
 		// The deadline was set before the first byte, and a server that stops may have shortened it.
 		_ = c.SetReadDeadline(time.Now().Add(c.listener.cfg.ReadTimeout))
@@ -90,24 +96,42 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// readOrLose reads. If it reads the rest of a request whose client has not sent a valid key, the connection can lose its place
+// meanwhile. Nothing is read then, and fasthttp closes a connection without a response after net.ErrClosed.
+func (c *conn) readOrLose(p []byte) (int, error) {
+	if c.proven.Load() || c.waits.Load() != busy {
+		return c.Conn.Read(p)
+	}
+	if c.lacks == 0 {
+		c.lacks = time.Now().UnixNano()
+	}
+	c.waits.Store(-c.lacks)
+	n, err := c.Conn.Read(p)
+	if !c.waits.CompareAndSwap(-c.lacks, busy) {
+		return 0, net.ErrClosed
+	}
+	return n, err
+}
+
 // expire ends the wait of an idle connection at t. A request that begins meanwhile has its full time.
 func (c *conn) expire(t time.Time) {
 	_ = c.SetReadDeadline(t)
-	if c.waits.Load() == busy {
+	if hasRequest(c.waits.Load()) {
 		_ = c.SetReadDeadline(time.Now().Add(c.listener.cfg.ReadTimeout))
 	}
 }
 
-// replace ends a wait that began at since, and reports whether it lasted until now.
-func (c *conn) replace(since int64) bool {
-	if !c.waits.CompareAndSwap(since, replaced) {
+// replace ends the wait of a state, and reports whether it lasted until now.
+func (c *conn) replace(state int64) bool {
+	if !c.waits.CompareAndSwap(state, replaced) {
 		return false
 	}
 	c.expire(time.Now())
 	return true
 }
 
-// Prove notes that the request's client has a valid key: its connection is not replaced while others are that wait for a request.
+// Prove notes that the request's client has a valid key: its connection is not replaced while it has a request, nor while others are
+// that wait and have not sent a valid key.
 func Prove(ctx *fasthttp.RequestCtx) {
 	if own, ok := ctx.Conn().(*conn); ok && !own.proven.Load() {
 		own.proven.Store(true)

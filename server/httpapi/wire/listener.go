@@ -101,8 +101,8 @@ func (l *Listener) refuse(inner net.Conn) {
 	time.AfterFunc(refusalTimeout, func() { _ = inner.Close() })
 }
 
-// admit counts a connection. At the limit it replaces the one that was held longest, else one that waits for a request; nil: there is
-// none, so it is one too many.
+// admit counts a connection. At the limit it replaces the one that was held longest, else one that waits; nil: there is none, so it is
+// one too many.
 func (l *Listener) admit(inner net.Conn) *conn {
 	c := &conn{Conn: inner, listener: l}
 	c.address, c.counted = l.source(addressOf(inner.RemoteAddr()))
@@ -142,18 +142,20 @@ func (l *Listener) remove(c *conn) {
 	}
 }
 
-// waiting is a connection that waits for a request since a time. level orders it among those of its address that have not sent a
+// waiting is a connection in a state, which waits since a time. level orders it among those of its address that have not sent a
 // valid key: 1 for the one that waits shortest, and so on; 0 for a connection that has sent one.
 type waiting struct {
 	*conn
 
-	since int64
-	level int
+	state, since int64
+	level        int
 }
 
 // replaceOne ends the wait of a connection, and reports whether there is one. It is the one that waits longest of the address with
-// the most connections that wait and have not sent a valid key. If there is none, it is the one that waits longest of all.
-// A connection that has begun a request is never replaced.
+// the most connections that wait, for a request or for the rest of one, and have not sent a valid key. A connection that has begun a
+// request does not come after all that have not: a new client's request is on its way, and those of a flood wait longer. If there is
+// none, it is the one that waits longest for a request. A connection is never replaced while its request is answered, nor while it
+// has a request after one with a valid key.
 func (l *Listener) replaceOne() bool {
 	for {
 		if len(l.next) == 0 {
@@ -164,7 +166,7 @@ func (l *Listener) replaceOne() bool {
 		}
 		first := l.next[0]
 		l.next = l.next[1:]
-		if _, there := l.conns[first.conn]; there && first.replace(first.since) {
+		if _, there := l.conns[first.conn]; there && first.replace(first.state) {
 			return true
 		}
 	}
@@ -173,8 +175,8 @@ func (l *Listener) replaceOne() bool {
 // replaceable returns connections that wait, in the order in which they are replaced.
 func (l *Listener) replaceable() (all []waiting) {
 	for c := range l.conns {
-		if since := c.waits.Load(); since > 0 {
-			all = append(all, waiting{conn: c, since: since})
+		if state := c.waits.Load(); state != busy && state != replaced {
+			all = append(all, waiting{conn: c, state: state, since: max(state, -state)})
 		}
 	}
 	slices.SortFunc(all, func(a, b waiting) int { return cmp.Compare(b.since, a.since) })
@@ -210,7 +212,7 @@ func (l *Listener) ExpireIdle(deadline time.Time) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for c := range l.conns {
-		if c.waits.Load() != busy {
+		if !hasRequest(c.waits.Load()) {
 			c.expire(deadline)
 		}
 	}

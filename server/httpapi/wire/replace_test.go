@@ -20,7 +20,8 @@ func (a *at) RemoteAddr() net.Addr {
 	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(a.address))
 }
 
-// TestTheAddressWithTheMostConnectionsLosesOne: of those that wait and have not sent a valid key, the one that waits longest.
+// TestTheAddressWithTheMostConnectionsLosesOne: of those that wait for a request or for the rest of one and have not sent a valid
+// key, the one that waits longest.
 func TestTheAddressWithTheMostConnectionsLosesOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -38,7 +39,8 @@ func TestTheAddressWithTheMostConnectionsLosesOne(t *testing.T) {
 		admit("lonely", "192.0.2.1:1")
 		admit("known", "[2001:db8::1]:1").proven.Store(true)
 		admit("busy", "[2001:db8::1]:2").waits.Store(busy)
-		admit("first", "[2001:db8::1]:3")
+		begun := admit("first", "[2001:db8::1]:3") // it has begun a request
+		begun.waits.Store(-begun.waits.Load())
 		admit("pair", "192.0.2.2:1")
 		admit("second", "[2001:db8::2]:4") // of the same network
 		admit("pair 2", "192.0.2.2:2")

@@ -19,9 +19,10 @@ VERSION ?=
 PLATFORMS ?= linux/amd64
 
 # Packages to test, a pattern for names of tests, and flags for go test: make test PKG=./server/gate/... TESTFLAGS='-race -run Tier'
+# Vet is off because make lint vets. Without -pgo=off the compiler builds all packages once more, by default.pgo, for main.
 PKG ?= ./...
 RUN ?=
-TESTFLAGS ?= -race -count=1 -ldflags=-w -p 2 -parallel 2 -timeout 20m
+TESTFLAGS ?= -race -vet=off -pgo=off -count=1 -ldflags=-w -p 2 -parallel 2 -timeout 20m
 # With this and -trimpath, make test-short, mutants and soak share what they compile with the tools.
 GOENV := CGO_ENABLED=0
 # How often make test-stress runs each package.
@@ -89,16 +90,16 @@ test-short: deps ## Test PKG in seconds: no race detector, samples of enumeratio
 	@$(GOENV) .dev/bin/dev test go test -trimpath -short $(if $(RUN),-run '$(RUN)') $(PKG) | awk '{ print; fflush() } \
 		/^(ok|FAIL|---)/ && !/no tests to run/ { ran = 1 } END { if (!ran) { print "no test ran: no test of PKG has RUN in its name; go test PKG -list . lists them"; exit 1 } }'
 
-# The packages that take longest begin first. Everything is compiled before the first test, whose servers would share the
-# processors with the compiler.
+# The packages that take longest begin first. All packages are compiled before the first test, whose servers would share the
+# processors with the compiler. Programs are not: they would be linked.
 FIRST := ./server/httpapi ./server/gate ./controllers ./server/webhooks/delivery ./server/command ./server/catalog ./server/attempts
 # What is only sampled under the race detector runs whole without it.
-WHOLE := -run 'Interleaving|Histories' ./server/attempts ./server/keys/directory
+WHOLE := -run 'Interleaving|Histories|RealPapers' ./server/attempts ./server/keys/directory ./server/catalog ./controllers/manifest
 
 .PHONY: test
 test: deps ## Test with the race detector on the servers that make test-servers starts (PKG, TESTFLAGS)
 ifeq ($(origin PKG),file)
-	@go build -race ./...
+	@go build -race $$(go list -f '{{if ne .Name "main"}}{{.ImportPath}}{{end}}' ./...)
 	@failed=0; .dev/bin/dev test go test $(TESTFLAGS) $(FIRST) ./... || failed=1; \
 	$(GOENV) .dev/bin/dev test go test -trimpath -count=1 -timeout 20m $(WHOLE) || failed=1; exit $$failed
 else

@@ -68,7 +68,8 @@ func TestALosersHistoryNeverTouchesTheWinnersContent(t *testing.T) {
 	}
 }
 
-// read recomputes what is published all the time, and fails the test where a digest does not fit.
+// read recomputes what is published again and again, and fails the test where a digest does not fit. Without its pauses it would
+// take a processor from the operator.
 func (r *rivalry) read() (stop func()) {
 	return testkit.Run(r.t, func(ctx context.Context) error {
 		for ctx.Err() == nil {
@@ -76,6 +77,7 @@ func (r *rivalry) read() (stop func()) {
 			if _, err := catalogtest.Audit(ctx, r.pool, r.key); errors.As(err, &broken) {
 				r.t.Error(err)
 			}
+			_, _ = r.pool.Exec(ctx, "SELECT pg_sleep(0.01)") // it ends with ctx
 		}
 		return nil
 	})

@@ -55,6 +55,11 @@ var (
 	specCitation    = regexp.MustCompile(`docs/spec\.md, parts? ([0-9]+)(?:(?:, | and | to )([0-9]+))?`)
 )
 
+// mayCite reports whether a line has a word of a foreign citation. The expression is slow, and matches no line without one.
+func mayCite(line string) bool {
+	return strings.Contains(line, "DESIG") || strings.Contains(line, "share") || strings.Contains(strings.ToLower(line), "part")
+}
+
 // testData is a folder next to a checkout, which some tests read.
 const testData = "share" + "d/data"
 
@@ -65,8 +70,13 @@ func TestCitationsNameDocumentsOfTheRepository(t *testing.T) {
 		if strings.HasPrefix(name, "docs/decisions/") {
 			continue
 		}
-		for _, citation := range foreignCitation.FindAllString(text, -1) {
-			check.Equal(t, citation, testData, "%s does not cite docs/spec.md, part N", name)
+		for line := range strings.Lines(text) {
+			if !mayCite(line) {
+				continue
+			}
+			for _, citation := range foreignCitation.FindAllString(line, -1) {
+				check.Equal(t, citation, testData, "%s does not cite docs/spec.md, part N", name)
+			}
 		}
 		for _, match := range specCitation.FindAllStringSubmatch(text, -1) {
 			cited++

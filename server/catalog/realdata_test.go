@@ -7,13 +7,14 @@ import (
 	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit/race"
 )
 
 // TestRealPapersAreServedAsTheyWere publishes every real paper, twice, and compares what is served with the source, question
 // for question.
 func TestRealPapersAreServedAsTheyWere(t *testing.T) {
 	t.Parallel()
-	exams := catalogtest.Exams(t)
+	exams := catalogtest.Exams(t, catalogtest.SampledSets(t))
 	b := newBench(t, postgres.Production)
 	papers, questions := 0, 0
 	for _, exam := range exams {
@@ -31,7 +32,7 @@ func TestRealPapersAreServedAsTheyWere(t *testing.T) {
 			t.Errorf("%s changed without a change", exam.Key)
 		}
 	}
-	if papers != catalogtest.Papers || questions != catalogtest.Questions {
+	if !race.Enabled && (papers != catalogtest.Papers || questions != catalogtest.Questions) {
 		t.Errorf("%d papers with %d questions were published, want %d with %d", papers, questions, catalogtest.Papers, catalogtest.Questions)
 	}
 }

@@ -128,28 +128,13 @@ func (a *api) toldOnce(id string, submitted bool) {
 	}
 }
 
-func TestOneAttemptFromSixtyFourConnectionsIsSubmittedOnce(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t, apitest.Options{})
-	c := a.crowd(racers)
-	for range 10 {
-		id := a.open()
-		answers := c.race(func(int) string { return submissionOf(id, "B") })
-		for _, answer := range answers {
-			if answer.status != http.StatusOK || answer.body != answers[0].body {
-				t.Fatalf("%d %s\nbeside %s", answer.status, answer.body, answers[0].body)
-			}
-		}
-		a.toldOnce(id, true)
-	}
-}
-
+// TestOfDifferentSubmissionsAtOnceOneWins: each of four submissions is sent sixteen times. All who sent the winner get the same result.
 func TestOfDifferentSubmissionsAtOnceOneWins(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	c := a.crowd(racers)
 	letters := []string{"A", "B", "C", ""}
-	for range 10 {
+	for range 5 {
 		id := a.open()
 		answers := c.race(func(i int) string { return submissionOf(id, letters[i%len(letters)]) })
 		won, result := -1, ""
@@ -178,10 +163,10 @@ func TestSubmissionsThatMeetTheSweepAgree(t *testing.T) {
 	c := a.crowd(racers)
 	sweeper := attempts.NewSweeper(a.Pool, slog.New(slog.DiscardHandler), nil)
 	outcomes := map[string]int{}
-	for round := range 60 {
+	for round := range 20 {
 		id := a.open()
 		// From well before the end of the late window to well behind it, most of them close to it.
-		left := time.Duration(round-10) * time.Millisecond
+		left := time.Duration(3*round-10) * time.Millisecond
 		if round == 0 {
 			left = time.Hour
 		}

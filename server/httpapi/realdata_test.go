@@ -16,7 +16,7 @@ import (
 // each once; call holds every answer against the contract.
 func TestRealPapersAreWhatTheContractPromises(t *testing.T) {
 	t.Parallel()
-	exams := catalogtest.Exams(t)
+	exams := catalogtest.Exams(t, catalogtest.Sets(t))
 	a := newAPI(t, apitest.Options{Exams: exams})
 	a.mustGet("/v1/exam-prep/list")
 	papers, questions := 0, 0

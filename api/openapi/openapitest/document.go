@@ -24,9 +24,19 @@ type Document struct {
 	// paths are the path templates, those without parameters first.
 	paths  []template
 	shared func() []string
+	// operations and resolved keep what was found: most exchanges of a test are of the same few places.
+	operations sync.Map // Location to Operation
+	resolved   sync.Map // Location to resolution
 
 	mu       sync.Mutex
 	compiler *jsonschema.Compiler
+	schemas  map[Location]*jsonschema.Schema
+}
+
+type resolution struct {
+	at     Location
+	object map[string]any
+	found  bool
 }
 
 // A Location is a JSON pointer into a document, without "#": "" is the whole.
@@ -103,7 +113,7 @@ func parseObject(text []byte) (map[string]any, error) {
 }
 
 func newDocument(root map[string]any) *Document {
-	d := &Document{root: root, compiler: jsonschema.NewCompiler()}
+	d := &Document{root: root, compiler: jsonschema.NewCompiler(), schemas: map[Location]*jsonschema.Schema{}}
 	d.compiler.DefaultDraft(jsonschema.Draft2020)
 	d.compiler.AssertFormat()
 	base := d.basePath()
@@ -150,6 +160,10 @@ func (d *Document) Operations() []Operation {
 
 func (d *Document) operation(path template, method string) (Operation, bool) {
 	at := path.at.Child(strings.ToLower(method))
+	if known, has := d.operations.Load(at); has {
+		operation, is := known.(Operation)
+		return operation, is
+	}
 	described, found := d.find(at)
 	if !found {
 		return Operation{}, false
@@ -162,6 +176,7 @@ func (d *Document) operation(path template, method string) (Operation, bool) {
 		}
 	}
 	slices.Sort(operation.Statuses)
+	d.operations.Store(at, operation)
 	return operation, true
 }
 
@@ -191,6 +206,18 @@ func (d *Document) at(at Location) any {
 
 // Resolve follows references from a location to the object that they end at.
 func (d *Document) Resolve(at Location) (Location, map[string]any, bool) {
+	known, has := d.resolved.Load(at)
+	if !has {
+		var r resolution
+		r.at, r.object, r.found = d.resolve(at)
+		known = r
+		d.resolved.Store(at, r)
+	}
+	r, _ := known.(resolution)
+	return r.at, r.object, r.found
+}
+
+func (d *Document) resolve(at Location) (Location, map[string]any, bool) {
 	for range 16 { // more is a circle
 		object, found := d.find(at)
 		if !found {
@@ -213,11 +240,18 @@ func (d *Document) compile(at Location) (*jsonschema.Schema, error) {
 	const address = "https://examprep.invalid/openapi.json"
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if schema, has := d.schemas[at]; has {
+		return schema, nil
+	}
 	var exists *jsonschema.ResourceExistsError
 	if err := d.compiler.AddResource(address, d.root); err != nil && !errors.As(err, &exists) {
 		return nil, err
 	}
-	return d.compiler.Compile(address + "#" + string(at))
+	schema, err := d.compiler.Compile(address + "#" + string(at))
+	if err == nil {
+		d.schemas[at] = schema
+	}
+	return schema, err
 }
 
 func (d *Document) compileAll() error {

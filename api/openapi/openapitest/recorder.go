@@ -63,7 +63,7 @@ func (r *Recorder) Survivors() []string {
 			}
 			own, parts := r.Document.mutations(operation, status)
 			for _, m := range own {
-				if !r.contradicted(m, pair) {
+				if !r.contradicted(r.Document.mutated(m), pair) {
 					survivors = append(survivors, pair.String()+": "+m.what)
 				}
 			}
@@ -73,7 +73,8 @@ func (r *Recorder) Survivors() []string {
 		}
 	}
 	for m, pairs := range within {
-		if !slices.ContainsFunc(pairs, func(pair Pair) bool { return r.contradicted(m, pair) }) {
+		mutated := r.Document.mutated(m)
+		if !slices.ContainsFunc(pairs, func(pair Pair) bool { return r.contradicted(mutated, pair) }) {
 			survivors = append(survivors, fmt.Sprintf("%s: %s %s", pairs[0], m.at, m.what))
 		}
 	}
@@ -83,8 +84,7 @@ func (r *Recorder) Survivors() []string {
 
 // contradicted reports whether an answer of the pair is wrong by the mutated document. The largest answers are tried
 // first: they contradict most.
-func (r *Recorder) contradicted(m mutation, pair Pair) bool {
-	mutated := r.Document.Replace(m.at, m.value(r.Document))
+func (r *Recorder) contradicted(mutated *Document, pair Pair) bool {
 	samples := slices.SortedFunc(slices.Values(r.seen[pair]), func(a, b Exchange) int { return len(b.Body) - len(a.Body) })
 	return slices.ContainsFunc(samples, mutated.contradicts)
 }
@@ -106,6 +106,8 @@ const (
 	withMore      = "with a field more"
 	ofAnotherType = "of another type"
 )
+
+func (d *Document) mutated(m mutation) *Document { return d.Replace(m.at, m.value(d)) }
 
 // value is what the mutation puts in its place.
 func (m mutation) value(d *Document) any {

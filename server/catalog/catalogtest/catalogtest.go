@@ -15,6 +15,7 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
+	"examprep.dev/server/testkit/race"
 )
 
 const (
@@ -50,11 +51,24 @@ func Sets(t testing.TB) []string {
 	return sets
 }
 
-// Exams reads the exams of all sets, with their papers.
-func Exams(t testing.TB) []catalog.Exam {
+// SampledSets returns the folders of all sets, and under the race detector that of the smallest set. The detector makes a test that
+// reads sets in one goroutine ten times as slow, and finds nothing. `make test` reads all sets without the detector, in tests with
+// RealPapers in their names.
+func SampledSets(t testing.TB) []string {
+	t.Helper()
+	sets := Sets(t)
+	if race.Enabled {
+		sets = slices.DeleteFunc(sets, func(set string) bool { return filepath.Base(set) != "jeebench" })
+		check.Equal(t, len(sets), 1, "sets to sample")
+	}
+	return sets
+}
+
+// Exams reads the exams of sets, with their papers.
+func Exams(t testing.TB, sets []string) []catalog.Exam {
 	t.Helper()
 	var exams []catalog.Exam
-	for _, set := range Sets(t) {
+	for _, set := range sets {
 		exams = append(exams, readSet(t, set)...)
 	}
 	return exams

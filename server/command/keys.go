@@ -1,15 +1,18 @@
 package command
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"os/user"
 	"strconv"
-	"text/tabwriter"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -169,17 +172,17 @@ func newKeysList(timings directory.Timings) *cobra.Command {
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return flags.withStore(cmd.Context(), func(ctx context.Context, store *keys.Store) error {
-				found, err := store.List(ctx, account)
-				if err != nil {
-					return err
+				found := store.All(ctx, account)
+				if flags.output.json {
+					return flags.output.printList(cmd.OutOrStdout(), "keys", func(yield func(any, error) bool) {
+						for key, err := range found {
+							if !yield(newListedKey(key), err) {
+								return
+							}
+						}
+					})
 				}
-				listed := make([]listedKey, len(found))
-				for i, key := range found {
-					listed[i] = newListedKey(key)
-				}
-				return flags.output.print(cmd.OutOrStdout(), map[string]any{"keys": listed}, func(w io.Writer) error {
-					return printKeys(w, found)
-				})
+				return printKeys(cmd.OutOrStdout(), found)
 			})
 		},
 	}
@@ -188,14 +191,43 @@ func newKeysList(timings directory.Timings) *cobra.Command {
 	return cmd
 }
 
-func printKeys(w io.Writer, found []keys.Summary) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "PREFIX\tACCOUNT\tNAME\tTIER\tCREATED\tSTATE")
-	for _, key := range found {
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n",
-			key.Prefix, key.Account, key.Name, key.Tier, key.CreatedAt.Format(time.RFC3339), keyState(key))
+// printKeys prints a table. It walks the keys twice, first for the widths of the columns, so that it keeps none of them.
+func printKeys(w io.Writer, found iter.Seq2[keys.Summary, error]) error {
+	const gap = 2
+	heading := [...]string{"PREFIX", "ACCOUNT", "NAME", "TIER", "CREATED", "STATE"}
+	var widths [len(heading)]int
+	each := func(do func(cells [len(heading)]string) error) error {
+		if err := do(heading); err != nil {
+			return err
+		}
+		for key, err := range found {
+			if err == nil {
+				err = do([...]string{key.Prefix, key.Account, key.Name, key.Tier, key.CreatedAt.Format(time.RFC3339), keyState(key)})
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	return table.Flush()
+	err := each(func(cells [len(heading)]string) error {
+		for i, cell := range cells[:len(cells)-1] { // nothing follows the last one
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell)+gap)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	buffered := bufio.NewWriter(w)
+	err = each(func(cells [len(heading)]string) error {
+		for i, cell := range cells {
+			_, _ = buffered.WriteString(cell)
+			_, _ = buffered.WriteString(strings.Repeat(" ", max(widths[i]-utf8.RuneCountInString(cell), 0)))
+		}
+		return buffered.WriteByte('\n')
+	})
+	return errors.Join(err, buffered.Flush())
 }
 
 func keyState(key keys.Summary) string {

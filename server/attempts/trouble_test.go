@@ -20,7 +20,7 @@ func (b *bench) impatientPod(t *testing.T) *Service {
 	t.Helper()
 	service, err := NewService(Config{
 		NamespaceSecret: make([]byte, minSecretBytes), Now: func() time.Time { return *b.time.Load() },
-		BatchTimeout: testkit.Patience, LockTimeout: 10 * time.Millisecond,
+		BatchTimeout: testkit.Patience, LockTimeout: time.Millisecond,
 	}, b.pool, b.shelf, b)
 	check.NoError(t, err)
 	t.Cleanup(service.Close)

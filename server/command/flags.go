@@ -1,14 +1,11 @@
 package command
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"net/netip"
 	"time"
 
@@ -143,29 +140,4 @@ func (o *output) print(w io.Writer, v any, text func(io.Writer) error) error {
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(v)
-}
-
-// printList writes {"name": […]} as JSON, an element at a time.
-func (*output) printList(w io.Writer, name string, elements iter.Seq2[any, error]) error {
-	const indent = "  "
-	buffered := bufio.NewWriter(w)
-	_, _ = fmt.Fprintf(buffered, "{\n%s%q: [", indent, name)
-	var element bytes.Buffer
-	encoder := json.NewEncoder(&element)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent(indent+indent, indent)
-	between, end := "\n", "]\n}\n"
-	for v, err := range elements {
-		if err == nil {
-			element.Reset()
-			err = encoder.Encode(v)
-		}
-		if err != nil {
-			return errors.Join(err, buffered.Flush())
-		}
-		_, _ = fmt.Fprintf(buffered, "%s%s%s", between, indent+indent, bytes.TrimSpace(element.Bytes()))
-		between, end = ",\n", "\n"+indent+"]\n}\n"
-	}
-	_, _ = buffered.WriteString(end)
-	return buffered.Flush()
 }

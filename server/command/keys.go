@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -10,14 +9,13 @@ import (
 	"os"
 	"os/user"
 	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"examprep.dev/server/audit"
+	"examprep.dev/server/command/listing"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/postgres"
@@ -174,15 +172,12 @@ func newKeysList(timings directory.Timings) *cobra.Command {
 			return flags.withStore(cmd.Context(), func(ctx context.Context, store *keys.Store) error {
 				found := store.All(ctx, account)
 				if flags.output.json {
-					return flags.output.printList(cmd.OutOrStdout(), "keys", func(yield func(any, error) bool) {
-						for key, err := range found {
-							if !yield(newListedKey(key), err) {
-								return
-							}
-						}
-					})
+					return listing.JSON(cmd.OutOrStdout(), "keys", each(found, newListedKey))
 				}
-				return printKeys(cmd.OutOrStdout(), found)
+				heading := []string{"PREFIX", "ACCOUNT", "NAME", "TIER", "CREATED", "STATE"}
+				return listing.Table(cmd.OutOrStdout(), heading, each(found, func(key keys.Summary) []string {
+					return []string{key.Prefix, key.Account, key.Name, key.Tier, key.CreatedAt.Format(time.RFC3339), keyState(key)}
+				}))
 			})
 		},
 	}
@@ -191,43 +186,15 @@ func newKeysList(timings directory.Timings) *cobra.Command {
 	return cmd
 }
 
-// printKeys prints a table. It walks the keys twice, first for the widths of the columns, so that it keeps none of them.
-func printKeys(w io.Writer, found iter.Seq2[keys.Summary, error]) error {
-	const gap = 2
-	heading := [...]string{"PREFIX", "ACCOUNT", "NAME", "TIER", "CREATED", "STATE"}
-	var widths [len(heading)]int
-	each := func(do func(cells [len(heading)]string) error) error {
-		if err := do(heading); err != nil {
-			return err
-		}
+// each yields what of makes of each key.
+func each[V any](found iter.Seq2[keys.Summary, error], of func(keys.Summary) V) iter.Seq2[V, error] {
+	return func(yield func(V, error) bool) {
 		for key, err := range found {
-			if err == nil {
-				err = do([...]string{key.Prefix, key.Account, key.Name, key.Tier, key.CreatedAt.Format(time.RFC3339), keyState(key)})
-			}
-			if err != nil {
-				return err
+			if !yield(of(key), err) {
+				return
 			}
 		}
-		return nil
 	}
-	err := each(func(cells [len(heading)]string) error {
-		for i, cell := range cells[:len(cells)-1] { // nothing follows the last one
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell)+gap)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	buffered := bufio.NewWriter(w)
-	err = each(func(cells [len(heading)]string) error {
-		for i, cell := range cells {
-			_, _ = buffered.WriteString(cell)
-			_, _ = buffered.WriteString(strings.Repeat(" ", max(widths[i]-utf8.RuneCountInString(cell), 0)))
-		}
-		return buffered.WriteByte('\n')
-	})
-	return errors.Join(err, buffered.Flush())
 }
 
 func keyState(key keys.Summary) string {

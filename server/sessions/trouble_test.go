@@ -7,7 +7,7 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// TestAnExpiredRowInTroubleDelaysNoSignIn signs in beside expired rows of which one cannot be deleted.
+// TestAnExpiredRowInTroubleDelaysNoSignIn signs in with expired rows in the table of which one cannot be deleted.
 func TestAnExpiredRowInTroubleDelaysNoSignIn(t *testing.T) {
 	t.Parallel()
 	for _, table := range []string{"sessions", "used_sign_ins"} {

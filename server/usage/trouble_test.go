@@ -15,7 +15,7 @@ import (
 // impatient is a meter that hardly waits for locked rows.
 func impatient(pool *pgxpool.Pool) *usage.Meter {
 	cfg := patient(nil)
-	cfg.LockTimeout = 10 * time.Millisecond
+	cfg.LockTimeout = time.Millisecond
 	return usage.NewMeter(pool, cfg)
 }
 
@@ -54,7 +54,7 @@ func TestAKeyInTroubleCostsNoOtherKeysUsage(t *testing.T) {
 // TestABatchInTroubleCostsNoOther has a batch that cannot be stored, before and after others of the same meter.
 func TestABatchInTroubleCostsNoOther(t *testing.T) {
 	t.Parallel()
-	for _, trouble := range []testkit.Trouble{testkit.Poisoned, testkit.Slow} { // nobody locks a row that is not there
+	for _, trouble := range []testkit.Trouble{testkit.Poisoned, testkit.Slow} { // no transaction can lock a row before it is there
 		t.Run(string(trouble), func(t *testing.T) {
 			t.Parallel()
 			pool := testkit.Database(t)

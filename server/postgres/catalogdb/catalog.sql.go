@@ -126,7 +126,7 @@ type DropPapersParams struct {
 }
 
 // Deletes paper revisions, with their answer keys, if they are still unused. It and MarkOpened lock the same row: the one that comes
-// second sees what the first one committed. It skips locked rows, so it waits for nobody.
+// second sees what the first one committed. It skips locked rows, so it never waits.
 func (q *Queries) DropPapers(ctx context.Context, arg DropPapersParams) error {
 	_, err := q.db.Exec(ctx, dropPapers, arg.ExamKey, arg.Digests)
 	return err
@@ -143,7 +143,7 @@ type DropRevisionsParams struct {
 	Revisions []int64
 }
 
-// Skips locked rows, so it waits for nobody.
+// Skips locked rows, so it never waits for another transaction.
 func (q *Queries) DropRevisions(ctx context.Context, arg DropRevisionsParams) error {
 	_, err := q.db.Exec(ctx, dropRevisions, arg.ExamKey, arg.Revisions)
 	return err

@@ -202,7 +202,7 @@ WHERE old.exam_key = sqlc.arg(exam_key)
 ORDER BY old.revision;
 
 -- name: DropRevisions :exec
--- Skips locked rows, so it waits for nobody.
+-- Skips locked rows, so it never waits for another transaction.
 DELETE FROM exam_revisions r WHERE r.exam_key = sqlc.arg(exam_key) AND r.revision IN (
     SELECT old.revision FROM exam_revisions old
     WHERE old.exam_key = sqlc.arg(exam_key) AND old.revision = ANY (sqlc.arg(revisions)::bigint[]) FOR UPDATE SKIP LOCKED);
@@ -215,7 +215,7 @@ WHERE p.exam_key = sqlc.arg(exam_key) AND NOT p.opened
 
 -- name: DropPapers :exec
 -- Deletes paper revisions, with their answer keys, if they are still unused. It and MarkOpened lock the same row: the one that comes
--- second sees what the first one committed. It skips locked rows, so it waits for nobody.
+-- second sees what the first one committed. It skips locked rows, so it never waits.
 DELETE FROM paper_revisions d WHERE d.exam_key = sqlc.arg(exam_key) AND NOT d.opened AND d.digest IN (
     SELECT p.digest FROM paper_revisions p
     WHERE p.exam_key = sqlc.arg(exam_key) AND p.digest = ANY (sqlc.arg(digests)::bytea[]) AND NOT p.opened

@@ -23,14 +23,14 @@ VALUES (@hash, @account_id, @issuer, @subject, @email, @now, @now, @expires_at);
 SELECT hash FROM sessions WHERE expires_at <= @now ORDER BY expires_at LIMIT @most;
 
 -- name: DropSessions :exec
--- Skips locked rows, so it waits for nobody.
+-- Skips locked rows, so it never waits for another transaction.
 DELETE FROM sessions WHERE hash IN (SELECT s.hash FROM sessions s WHERE s.hash = ANY (@hashes::bytea[]) FOR UPDATE SKIP LOCKED);
 
 -- name: ExpiredSignIns :many
 SELECT hash FROM used_sign_ins WHERE expires_at <= @now ORDER BY expires_at LIMIT @most;
 
 -- name: DropSignIns :exec
--- Skips locked rows, so it waits for nobody.
+-- Skips locked rows, so it never waits for another transaction.
 DELETE FROM used_sign_ins WHERE hash IN (SELECT u.hash FROM used_sign_ins u WHERE u.hash = ANY (@hashes::bytea[]) FOR UPDATE SKIP LOCKED);
 
 -- name: LookUpSession :one

@@ -93,7 +93,7 @@ SELECT count(*) AS halves FROM halves;
 SELECT id FROM key_usage_writers WHERE written_at < now() - interval '30 days';
 
 -- name: DropWriters :exec
--- Skips locked rows, so it waits for nobody.
+-- Skips locked rows, so it never waits for another transaction.
 DELETE FROM key_usage_writers WHERE id IN (
     SELECT w.id FROM key_usage_writers w WHERE w.id = ANY (@ids::uuid[]) AND w.written_at < now() - interval '30 days'
     FOR UPDATE SKIP LOCKED);

@@ -71,7 +71,7 @@ DELETE FROM webhook_secrets WHERE endpoint_id = @endpoint_id AND expires_at IS N
 SELECT id FROM webhook_secrets WHERE expires_at <= now() AND id > @after ORDER BY id LIMIT 100;
 
 -- name: DropSecrets :exec
--- Skips locked rows, so it waits for nobody.
+-- Skips locked rows, so it never waits for another transaction.
 DELETE FROM webhook_secrets WHERE id IN (
     SELECT s.id FROM webhook_secrets s WHERE s.id = ANY (@ids::uuid[]) AND s.expires_at <= now() FOR UPDATE SKIP LOCKED);
 
@@ -82,7 +82,7 @@ SELECT id FROM webhook_secrets WHERE key_id = ANY (@key_ids::text[]) AND id > @a
 SELECT endpoint_id, key_id, ciphertext FROM webhook_secrets WHERE id = @id;
 
 -- name: ReplaceCiphertextOfUnlocked :exec
--- Skips a locked row, so it waits for nobody.
+-- Skips a locked row, so it never waits for another transaction.
 UPDATE webhook_secrets SET key_id = @key_id, ciphertext = @ciphertext
 WHERE id = (SELECT s.id FROM webhook_secrets s WHERE s.id = @id FOR UPDATE SKIP LOCKED);
 

@@ -50,7 +50,7 @@ const dropSessions = `-- name: DropSessions :exec
 DELETE FROM sessions WHERE hash IN (SELECT s.hash FROM sessions s WHERE s.hash = ANY ($1::bytea[]) FOR UPDATE SKIP LOCKED)
 `
 
-// Skips locked rows, so it waits for nobody.
+// Skips locked rows, so it never waits for another transaction.
 func (q *Queries) DropSessions(ctx context.Context, hashes [][]byte) error {
 	_, err := q.db.Exec(ctx, dropSessions, hashes)
 	return err
@@ -60,7 +60,7 @@ const dropSignIns = `-- name: DropSignIns :exec
 DELETE FROM used_sign_ins WHERE hash IN (SELECT u.hash FROM used_sign_ins u WHERE u.hash = ANY ($1::bytea[]) FOR UPDATE SKIP LOCKED)
 `
 
-// Skips locked rows, so it waits for nobody.
+// Skips locked rows, so it never waits for another transaction.
 func (q *Queries) DropSignIns(ctx context.Context, hashes [][]byte) error {
 	_, err := q.db.Exec(ctx, dropSignIns, hashes)
 	return err

@@ -203,7 +203,7 @@ DELETE FROM key_usage_writers WHERE id IN (
     FOR UPDATE SKIP LOCKED)
 `
 
-// Skips locked rows, so it waits for nobody.
+// Skips locked rows, so it never waits for another transaction.
 func (q *Queries) DropWriters(ctx context.Context, ids []uuid.UUID) error {
 	_, err := q.db.Exec(ctx, dropWriters, ids)
 	return err

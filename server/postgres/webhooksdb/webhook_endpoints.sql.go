@@ -85,7 +85,7 @@ DELETE FROM webhook_secrets WHERE id IN (
     SELECT s.id FROM webhook_secrets s WHERE s.id = ANY ($1::uuid[]) AND s.expires_at <= now() FOR UPDATE SKIP LOCKED)
 `
 
-// Skips locked rows, so it waits for nobody.
+// Skips locked rows, so it never waits for another transaction.
 func (q *Queries) DropSecrets(ctx context.Context, ids []uuid.UUID) error {
 	_, err := q.db.Exec(ctx, dropSecrets, ids)
 	return err
@@ -440,7 +440,7 @@ type ReplaceCiphertextOfUnlockedParams struct {
 	ID         uuid.UUID
 }
 
-// Skips a locked row, so it waits for nobody.
+// Skips a locked row, so it never waits for another transaction.
 func (q *Queries) ReplaceCiphertextOfUnlocked(ctx context.Context, arg ReplaceCiphertextOfUnlockedParams) error {
 	_, err := q.db.Exec(ctx, replaceCiphertextOfUnlocked, arg.KeyID, arg.Ciphertext, arg.ID)
 	return err

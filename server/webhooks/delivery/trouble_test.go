@@ -63,7 +63,7 @@ func TestASecretInTroubleKeepsNoOtherUnderItsOldKey(t *testing.T) {
 		const endpoints = 20
 		for n := range endpoints {
 			_, endpoint := b.endpoint(t, fmt.Sprintf("https://receiver.example.com/%d", n))
-			if n == 0 { // beside an expired one that cannot be deleted
+			if n == 0 { // besides, an expired one cannot be deleted
 				trouble.Begin(t, b.pool, "webhook_secrets", "id", b.oldSecrets(t, endpoint.ID, 1)[0].String())
 			}
 		}

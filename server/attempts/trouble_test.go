@@ -38,7 +38,7 @@ func runTogether[Q, R any](t *testing.T, g *group[Q, R], all ...Q) []error {
 	return errs
 }
 
-// mustFailAlone checks that of several calls only one failed, and none beside a slow row.
+// mustFailAlone checks that of several calls only one failed, and none if the row is only slow.
 func mustFailAlone(t *testing.T, errs []error, bad int, trouble testkit.Trouble) {
 	t.Helper()
 	for i, err := range errs {

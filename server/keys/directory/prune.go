@@ -75,7 +75,11 @@ func (p *pruner) prune(ctx context.Context) error {
 		}
 		after = numbers[len(numbers)-1]
 	}
-	pods, err := queries.LongLostPods(ctx)
+	var pods []uuid.UUID
+	err := p.bounded(ctx, func(ctx context.Context) (err error) {
+		pods, err = queries.LongLostPods(ctx)
+		return err
+	})
 	if err == nil {
 		err = postgres.Divide(pods, func(ids []uuid.UUID) error {
 			return p.bounded(ctx, func(ctx context.Context) error { return queries.DropLostPods(ctx, ids) })

@@ -41,6 +41,9 @@ func (p *Publisher) prune(ctx context.Context, tx pgx.Tx, examKey string, revisi
 	if err != nil {
 		return fmt.Errorf("prune papers: %w", err)
 	}
+	if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout TO DEFAULT"); err != nil { // the commit can wait for others
+		return fmt.Errorf("end the bound on waits: %w", err)
+	}
 	return nil
 }
 
